@@ -1,0 +1,265 @@
+// The restart policy: rules that match what broke, and the ladder of steps that mends it.
+
+package v1alpha1
+
+// RestartPolicy says what is done when something breaks.
+type RestartPolicy struct {
+	// rules are tried in order; the first that matches decides. Default: the rules
+	// may-come-back and everything-else, written out in policies/README.md.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	// +optional
+	Rules []Rule `json:"rules,omitempty"`
+
+	// budget bounds the restarts that the user's program has caused.
+	// +kubebuilder:default={maxRestarts: 20, windowSeconds: 86400}
+	// +optional
+	Budget *Budget `json:"budget,omitempty"`
+
+	// backoff delays restarts that follow one another. Not in force yet: refused.
+	// +optional
+	Backoff *Backoff `json:"backoff,omitempty"`
+
+	// excludeNodeSeconds is how long this job stays away from a node after an
+	// infrastructure fault there. 0 never excludes.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2592000
+	// +kubebuilder:default=3600
+	// +optional
+	ExcludeNodeSeconds *int32 `json:"excludeNodeSeconds,omitempty"`
+
+	// unreachableNode says when a pod on a node that no longer answers counts as dead.
+	// +kubebuilder:default={policy: ForceDelete, afterSeconds: 60}
+	// +optional
+	UnreachableNode *UnreachableNode `json:"unreachableNode,omitempty"`
+}
+
+// UnreachableNodePolicy says when a pod on an unreachable node counts as dead.
+// +kubebuilder:validation:Enum=ForceDelete;RequireProof
+type UnreachableNodePolicy string
+
+// The policies for pods on unreachable nodes.
+const (
+	// ForceDelete removes the pod's object once a step has asked for its deletion
+	// and its node has been unreachable for the stated time. The process may still
+	// run there: see the incarnation number.
+	ForceDelete UnreachableNodePolicy = "ForceDelete"
+	// RequireProof waits until the node object is deleted or carries the taint
+	// node.kubernetes.io/out-of-service.
+	RequireProof UnreachableNodePolicy = "RequireProof"
+)
+
+// UnreachableNode says when a pod on a node that no longer answers counts as dead.
+type UnreachableNode struct {
+	// policy is ForceDelete (recover unattended; a stale copy can tell by its incarnation
+	// number) or RequireProof (wait until the node is deleted or has the taint
+	// node.kubernetes.io/out-of-service).
+	// +kubebuilder:default=ForceDelete
+	// +optional
+	Policy UnreachableNodePolicy `json:"policy,omitempty"`
+	// afterSeconds is how long the node has to be unreachable first, for ForceDelete.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=86400
+	// +kubebuilder:default=60
+	// +optional
+	AfterSeconds *int32 `json:"afterSeconds,omitempty"`
+}
+
+// Rule joins what may break to what is done about it.
+type Rule struct {
+	// name of the rule; incidents say which rule they follow.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +required
+	Name string `json:"name"`
+	// match narrows the rule; every part that is given has to match.
+	// +required
+	Match Match `json:"match"`
+	// steps are the ladder, in the order of afterSeconds.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=atomic
+	// +required
+	Steps []Step `json:"steps"`
+	// charge says whether restarts by this rule count against the budget. Default:
+	// Auto, which charges failures of the user's program and nothing else.
+	// +kubebuilder:default=Auto
+	// +optional
+	Charge Charge `json:"charge,omitempty"`
+}
+
+// Charge says whether restarts count against the budget.
+// +kubebuilder:validation:Enum=Auto;Always;Never
+type Charge string
+
+// The ways to charge.
+const (
+	ChargeAuto   Charge = "Auto"   // failures of the user's program count
+	ChargeAlways Charge = "Always" // every restart counts
+	ChargeNever  Charge = "Never"  // no restart counts
+)
+
+// Match says which failures a rule is for.
+type Match struct {
+	// events that the rule is for; * is all of them. Default: *.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	Events []EventType `json:"events,omitempty"`
+	// exitCodes narrows PodFailed to containers that ended with these codes.
+	// +optional
+	ExitCodes *ExitCodes `json:"exitCodes,omitempty"`
+	// reasons narrows to these termination or pod reasons, such as OOMKilled or Evicted.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MaxLength=128
+	// +optional
+	Reasons []string `json:"reasons,omitempty"`
+	// podConditions narrows to pods with one of these conditions. Not in force yet: refused.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	PodConditions []PodConditionMatch `json:"podConditions,omitempty"`
+	// signals narrows health events to these signals, such as NVLinkReplay.
+	// Not in force yet: refused.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MaxLength=63
+	// +optional
+	Signals []string `json:"signals,omitempty"`
+	// tasks narrows to the pods of these tasks.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=40
+	// +optional
+	Tasks []string `json:"tasks,omitempty"`
+}
+
+// ExitCodes matches the exit codes of containers.
+type ExitCodes struct {
+	// containerName narrows to one container. Default: any.
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	ContainerName string `json:"containerName,omitempty"`
+	// operator is In or NotIn. Exit code 0 is a success and never matches.
+	// +required
+	Operator ExitCodesOperator `json:"operator"`
+	// values of the exit codes, 1 to 255.
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=255
+	// +kubebuilder:validation:items:Minimum=1
+	// +kubebuilder:validation:items:Maximum=255
+	// +required
+	Values []int32 `json:"values"`
+}
+
+// ExitCodesOperator relates an exit code to a set.
+// +kubebuilder:validation:Enum=In;NotIn
+type ExitCodesOperator string
+
+// The operators on exit codes.
+const (
+	ExitCodesIn    ExitCodesOperator = "In"
+	ExitCodesNotIn ExitCodesOperator = "NotIn"
+)
+
+// PodConditionMatch matches one condition of a pod.
+type PodConditionMatch struct {
+	// type of the condition, such as DisruptionTarget.
+	// +kubebuilder:validation:MaxLength=316
+	// +required
+	Type string `json:"type"`
+	// status of the condition. Default: True.
+	// +kubebuilder:validation:Enum="True";"False";"Unknown"
+	// +kubebuilder:default="True"
+	// +optional
+	Status string `json:"status,omitempty"`
+	// reason of the condition. Default: any.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Reason string `json:"reason,omitempty"`
+}
+
+// EventType is a kind of failure.
+// +kubebuilder:validation:Enum=PodFailed;PodDeleted;PodNotReady;PodPending;NodeNotReady;NodeGone;HealthDegraded;HealthFailed;"*"
+type EventType string
+
+// The events that rules match.
+const (
+	PodFailed      EventType = "PodFailed"      // the pod's phase is Failed
+	PodDeleted     EventType = "PodDeleted"     // somebody else deleted or evicted the pod
+	PodNotReady    EventType = "PodNotReady"    // a pod that was ready is not any more
+	PodPending     EventType = "PodPending"     // a replacement cannot be placed
+	NodeNotReady   EventType = "NodeNotReady"   // the pod's node is not ready
+	NodeGone       EventType = "NodeGone"       // the pod's node object is deleted
+	HealthDegraded EventType = "HealthDegraded" // a health signal of the pod's node is Degraded
+	HealthFailed   EventType = "HealthFailed"   // a health signal of the pod's node is Failed
+	AnyEvent       EventType = "*"
+)
+
+// Triggers of incidents that no rule matches: what happened to the job as a whole.
+const (
+	VolcanoJobDeleted EventType = "VolcanoJobDeleted" // somebody else deleted the Volcano Job
+	VolcanoJobEnded   EventType = "VolcanoJobEnded"   // the Volcano Job ended and the job had not
+	JobResumed        EventType = "JobResumed"        // the job comes back from suspension
+)
+
+// Step is one rung of a ladder.
+type Step struct {
+	// action to take.
+	// +required
+	Action Action `json:"action"`
+	// afterSeconds is when the step fires, in seconds since the incident began, if
+	// the job has not recovered by then. Default: 0, at once.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=604800
+	// +optional
+	AfterSeconds int32 `json:"afterSeconds,omitempty"`
+}
+
+// Action is what a step does.
+// +kubebuilder:validation:Enum=Ignore;RestartPod;RestartTask;RestartPartition;RestartJob;MigratePod;RelocateJob;FailJob
+type Action string
+
+// The actions.
+const (
+	Ignore           Action = "Ignore"           // nothing
+	RestartPod       Action = "RestartPod"       // the failed pods are made anew, on their own nodes where these are healthy
+	RestartTask      Action = "RestartTask"      // all pods of the task are
+	RestartPartition Action = "RestartPartition" // all pods of the partition are
+	RestartJob       Action = "RestartJob"       // all pods of the job are
+	MigratePod       Action = "MigratePod"       // a checkpoint is asked for, then the pod goes elsewhere in home
+	RelocateJob      Action = "RelocateJob"      // the job leaves home for another HyperNode
+	FailJob          Action = "FailJob"          // the job fails for good
+)
+
+// Budget bounds charged restarts over a sliding window.
+type Budget struct {
+	// maxRestarts is the number of charged restarts after which the next one fails the job.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:default=20
+	// +optional
+	MaxRestarts *int32 `json:"maxRestarts,omitempty"`
+	// windowSeconds is the length of the window, in seconds.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:default=86400
+	// +optional
+	WindowSeconds int32 `json:"windowSeconds,omitempty"`
+}
+
+// Backoff delays restarts that follow one another: it doubles from the initial to the maximum.
+type Backoff struct {
+	// initialSeconds is the first delay. Default: 0, none.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	InitialSeconds int32 `json:"initialSeconds,omitempty"`
+	// maxSeconds is the longest delay.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:default=300
+	// +optional
+	MaxSeconds int32 `json:"maxSeconds,omitempty"`
+}

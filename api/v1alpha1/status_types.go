@@ -1,0 +1,292 @@
+// The status of a TrainingJob: what Lockstep has seen, intends and has done. It is
+// all the memory that the operator has; whatever must survive a crash is here.
+
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// State sums a TrainingJob up in one word.
+type State string
+
+// The states, in the order in which a job meets them.
+const (
+	StateQueued     State = "Queued"     // waits for its queue
+	StateStarting   State = "Starting"   // its pods are being made, placed or started
+	StateRunning    State = "Running"    // the gang is ready
+	StateRecovering State = "Recovering" // an incident is open
+	StateSuspended  State = "Suspended"  // by spec.suspend
+	StateCompleted  State = "Completed"  // succeeded
+	StateFailed     State = "Failed"     // failed for good
+)
+
+// TrainingJobStatus is what Lockstep has seen and done.
+type TrainingJobStatus struct {
+	// observedGeneration is the generation of the spec that this status answers.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// state sums the conditions up in one word, for people.
+	// +optional
+	State State `json:"state,omitempty"`
+	// conditions: Scheduled, Running, Recovering, Suspended, Completed, Failed.
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// attempt is the generation of the Volcano Job, from 1; 0 before the first.
+	// +optional
+	Attempt int32 `json:"attempt,omitempty"`
+	// ready is how many pods are ready, of how many, for people: "15/16".
+	// +optional
+	Ready string `json:"ready,omitempty"`
+	// tasks counts the pods of each task.
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Tasks []TaskStatus `json:"tasks,omitempty"`
+	// startTime is when the job was first seen, or last resumed. activeDeadlineSeconds counts from it.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+	// completionTime is when the job completed or failed.
+	// +optional
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+	// placement is where the job lives; unset until the whole gang has been placed once.
+	// +optional
+	Placement *Placement `json:"placement,omitempty"`
+	// restarts counts what was restarted, for people; see incarnations for what has to be.
+	// +optional
+	Restarts Restarts `json:"restarts,omitempty"`
+	// incidents are the open ones and the last 10 closed ones, oldest first.
+	// +listType=map
+	// +listMapKey=id
+	// +optional
+	Incidents []Incident `json:"incidents,omitempty"`
+	// excludedNodes are the nodes that this job must not go back to yet.
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	ExcludedNodes []ExcludedNode `json:"excludedNodes,omitempty"`
+	// holds are the nodes that are kept free for this job.
+	// +listType=map
+	// +listMapKey=node
+	// +optional
+	Holds []NodeHold `json:"holds,omitempty"`
+}
+
+// TaskStatus counts the pods of one task, and says which life each rank should be in.
+type TaskStatus struct {
+	// name of the task.
+	Name string `json:"name"`
+	// replicas is the number of pods that the task should have.
+	Replicas int32 `json:"replicas"`
+	// ready is the number of pods that are ready.
+	// +optional
+	Ready int32 `json:"ready,omitempty"`
+	// succeeded is the number of pods that have succeeded.
+	// +optional
+	Succeeded int32 `json:"succeeded,omitempty"`
+	// failed is the number of pods that have failed and are not replaced yet.
+	// +optional
+	Failed int32 `json:"failed,omitempty"`
+	// incarnation is the life that every rank of the task should be in, at least.
+	// A pod of an earlier life is deleted.
+	// +optional
+	Incarnation int32 `json:"incarnation,omitempty"`
+	// ranks are the ranks that were restarted by themselves since.
+	// +listType=map
+	// +listMapKey=index
+	// +optional
+	Ranks []RankStatus `json:"ranks,omitempty"`
+}
+
+// RankStatus is the life that one rank should be in.
+type RankStatus struct {
+	// index of the rank in its task, from 0.
+	Index int32 `json:"index"`
+	// incarnation is the life that the rank should be in.
+	Incarnation int32 `json:"incarnation"`
+}
+
+// Placement is where a job lives.
+type Placement struct {
+	// hyperNode is home: the lowest HyperNode that holds all the job's nodes. Empty
+	// where no HyperNode does.
+	// +optional
+	HyperNode string `json:"hyperNode,omitempty"`
+	// tier of home.
+	// +optional
+	Tier *int32 `json:"tier,omitempty"`
+	// tasks are the nodes of the ranks.
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Tasks []TaskPlacement `json:"tasks,omitempty"`
+}
+
+// TaskPlacement is where the ranks of one task live.
+type TaskPlacement struct {
+	// name of the task.
+	Name string `json:"name"`
+	// nodes of the ranks, by index; empty where a rank has not been placed.
+	// +listType=atomic
+	Nodes []string `json:"nodes"`
+}
+
+// Restarts counts what was restarted.
+type Restarts struct {
+	// total is the sum of the next four.
+	// +optional
+	Total int32 `json:"total,omitempty"`
+	// pod counts RestartPod steps.
+	// +optional
+	Pod int32 `json:"pod,omitempty"`
+	// task counts RestartTask steps.
+	// +optional
+	Task int32 `json:"task,omitempty"`
+	// job counts RestartJob steps.
+	// +optional
+	Job int32 `json:"job,omitempty"`
+	// relocations counts RelocateJob steps.
+	// +optional
+	Relocations int32 `json:"relocations,omitempty"`
+	// charged counts the incidents that were charged to the budget, ever.
+	// +optional
+	Charged int32 `json:"charged,omitempty"`
+	// chargedTimes are when incidents were charged, within the budget's window.
+	// +listType=atomic
+	// +optional
+	ChargedTimes []metav1.Time `json:"chargedTimes,omitempty"`
+}
+
+// FailureClass says whose fault a failure is.
+type FailureClass string
+
+// The classes of failure.
+const (
+	ClassUser           FailureClass = "User"           // the program
+	ClassInfrastructure FailureClass = "Infrastructure" // a node, a GPU, a link
+	ClassPreemption     FailureClass = "Preemption"     // another job took its place
+	ClassMaintenance    FailureClass = "Maintenance"    // somebody wanted it
+)
+
+// Outcome is how an incident ended.
+type Outcome string
+
+// The outcomes.
+const (
+	OutcomeRecovered Outcome = "Recovered" // everything runs again
+	OutcomeFailed    Outcome = "Failed"    // the job failed with it
+	OutcomeCancelled Outcome = "Cancelled" // the job was suspended or completed meanwhile
+)
+
+// Incident is one failure and all that is done about it.
+type Incident struct {
+	// id of the incident in this job, from 1.
+	ID int32 `json:"id"`
+	// trigger is the first event.
+	Trigger EventType `json:"trigger"`
+	// class says whose fault it is.
+	Class FailureClass `json:"class"`
+	// rule that decides; empty for a trigger that no rule is for.
+	// +optional
+	Rule string `json:"rule,omitempty"`
+	// cause is the first failure, in detail.
+	// +optional
+	Cause Cause `json:"cause,omitempty"`
+	// podCount is the number of pods that fell.
+	// +optional
+	PodCount int32 `json:"podCount,omitempty"`
+	// pods that fell; where more than 32 did, the incident concerns the whole job and the rest are not named.
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Pods []IncidentPod `json:"pods,omitempty"`
+	// steps that have fired.
+	// +listType=atomic
+	// +optional
+	Steps []FiredStep `json:"steps,omitempty"`
+	// charged is true where the incident counts against the budget.
+	// +optional
+	Charged bool `json:"charged,omitempty"`
+	// startTime is when the failure was seen; every step's clock runs from it.
+	StartTime metav1.MicroTime `json:"startTime"`
+	// placedTime is when the last gate of a replacement was lifted.
+	// +optional
+	PlacedTime *metav1.MicroTime `json:"placedTime,omitempty"`
+	// endTime is when the incident was over.
+	// +optional
+	EndTime *metav1.MicroTime `json:"endTime,omitempty"`
+	// outcome is how the incident ended; empty while it is open.
+	// +optional
+	Outcome Outcome `json:"outcome,omitempty"`
+	// message tells the story in a sentence.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// Cause is the first failure of an incident.
+type Cause struct {
+	// pod that failed first.
+	// +optional
+	Pod string `json:"pod,omitempty"`
+	// container that failed.
+	// +optional
+	Container string `json:"container,omitempty"`
+	// exitCode of the container.
+	// +optional
+	ExitCode *int32 `json:"exitCode,omitempty"`
+	// reason that Kubernetes gives, such as Error, OOMKilled, Evicted.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// message is the end of what Kubernetes says.
+	// +kubebuilder:validation:MaxLength=512
+	// +optional
+	Message string `json:"message,omitempty"`
+	// node that the pod was on.
+	// +optional
+	Node string `json:"node,omitempty"`
+}
+
+// IncidentPod is a pod that fell.
+type IncidentPod struct {
+	// name of the pod.
+	Name string `json:"name"`
+	// uid of the pod.
+	// +optional
+	UID string `json:"uid,omitempty"`
+	// task of the pod.
+	Task string `json:"task"`
+	// index of the pod in its task.
+	Index int32 `json:"index"`
+	// node that the pod was on.
+	// +optional
+	Node string `json:"node,omitempty"`
+}
+
+// FiredStep is a step that has fired.
+type FiredStep struct {
+	// action of the step.
+	Action Action `json:"action"`
+	// index of the step in its rule, from 0; -1 for one that no rule asked for.
+	Index int32 `json:"index"`
+	// time at which it fired.
+	Time metav1.MicroTime `json:"time"`
+}
+
+// ExcludedNode is a node that this job must not go back to yet.
+type ExcludedNode struct {
+	// name of the node.
+	Name string `json:"name"`
+	// until is when the job may go back.
+	Until metav1.Time `json:"until"`
+	// incident that the exclusion comes from.
+	Incident int32 `json:"incident"`
+}
+
+// NodeHold is a node that is kept free for this job.
+type NodeHold struct {
+	// node that is held.
+	Node string `json:"node"`
+	// until is when the hold ends at the latest; unset for a standing hold.
+	// +optional
+	Until *metav1.Time `json:"until,omitempty"`
+}

@@ -1,0 +1,81 @@
+// The words of the API that are not fields: labels, annotations, taints,
+// condition types and reasons. They are part of the contract with users.
+
+package v1alpha1
+
+const (
+	// LabelJob is on every Volcano Job and pod of a TrainingJob; its value is the TrainingJob's name.
+	LabelJob = "lockstep.dev/job"
+	// LabelAttempt is on every Volcano Job and pod; its value is the attempt that made it.
+	LabelAttempt = "lockstep.dev/attempt"
+	// LabelTask is on every pod; its value is the name of its task.
+	LabelTask = "lockstep.dev/task"
+
+	// PlacementGate is the scheduling gate that every pod is made with. It is
+	// lifted once the pod's node affinity says where it may go.
+	PlacementGate = "lockstep.dev/placement"
+
+	// HoldTaintPrefix starts the key of the NoSchedule taint that keeps a node
+	// free for one job; the job's hold key follows it. The value is the Unix
+	// time, in seconds, at which the hold expires, or HoldStanding.
+	HoldTaintPrefix = "hold.lockstep.dev/"
+	// HoldStanding is the value of a hold that ends with the job and not at a time.
+	HoldStanding = "standing"
+)
+
+// Annotations that a pod is given when its gate is lifted. The pod template hands
+// them to the containers as environment variables of the names given here.
+const (
+	// AnnotationIncarnation (LOCKSTEP_INCARNATION) counts the lives of this rank, from 0.
+	// A process that sees a higher number written by another copy of its rank must stop.
+	AnnotationIncarnation = "lockstep.dev/incarnation"
+	// AnnotationResume (LOCKSTEP_RESUME) is "true" where the job has run before, so
+	// that the program should load its latest checkpoint, else "false".
+	AnnotationResume = "lockstep.dev/resume"
+	// AnnotationRestartReason (LOCKSTEP_RESTART_REASON) is the trigger of the
+	// incident that this pod was made for; empty at the first start.
+	AnnotationRestartReason = "lockstep.dev/restart-reason"
+	// AnnotationHyperNode (LOCKSTEP_HYPERNODE) is the job's home; empty at the first start.
+	AnnotationHyperNode = "lockstep.dev/hypernode"
+	// AnnotationPlacedTime is when the gate was lifted, RFC 3339 with fractions of a second.
+	AnnotationPlacedTime = "lockstep.dev/placed-time"
+)
+
+// Condition types of a TrainingJob.
+const (
+	// ConditionScheduled is True while every pod of the gang has a node.
+	ConditionScheduled = "Scheduled"
+	// ConditionRunning is True while every pod of the gang is ready.
+	ConditionRunning = "Running"
+	// ConditionRecovering is True while an incident is open.
+	ConditionRecovering = "Recovering"
+	// ConditionSuspended is True while spec.suspend has taken effect.
+	ConditionSuspended = "Suspended"
+	// ConditionCompleted is True once the job has succeeded. It is terminal.
+	ConditionCompleted = "Completed"
+	// ConditionFailed is True once the job has failed for good. It is terminal.
+	ConditionFailed = "Failed"
+)
+
+// Reasons of conditions, and of the events of the same name.
+const (
+	ReasonQueued              = "Queued"              // waits for room in its queue
+	ReasonPodsPending         = "PodsPending"         // admitted; its pods are being made or placed
+	ReasonPodsScheduled       = "PodsScheduled"       // every pod of the gang has a node
+	ReasonPodsReady           = "PodsReady"           // every pod of the gang is ready
+	ReasonPodsNotReady        = "PodsNotReady"        // some pod of the gang is not ready
+	ReasonIncidentOpen        = "IncidentOpen"        // something broke and is being mended
+	ReasonRecovered           = "Recovered"           // the last incident is over
+	ReasonNoIncident          = "NoIncident"          // nothing is broken
+	ReasonSuspended           = "SuspendedBySpec"     // spec.suspend is true
+	ReasonResumed             = "Resumed"             // spec.suspend went back to false
+	ReasonNotFinished         = "NotFinished"         // the job has not ended
+	ReasonTasksSucceeded      = "TasksSucceeded"      // the tasks that count have succeeded
+	ReasonDeadlineExceeded    = "DeadlineExceeded"    // spec.activeDeadlineSeconds has passed
+	ReasonFailedByRule        = "FailedByRule"        // a rule's FailJob step fired
+	ReasonBudgetExhausted     = "BudgetExhausted"     // more charged restarts than the budget allows
+	ReasonLadderExhausted     = "LadderExhausted"     // every step fired and the job did not recover
+	ReasonVolcanoJobRefused   = "VolcanoJobRefused"   // Volcano's admission refused the rendered job
+	ReasonVolcanoJobConflict  = "VolcanoJobConflict"  // a Volcano Job of that name belongs to somebody else
+	ReasonVolcanoJobNotNeeded = "VolcanoJobNotNeeded" // suspended or finished: no Volcano Job is kept
+)
