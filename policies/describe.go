@@ -1,0 +1,181 @@
+// Describe: counts, conditions and the state, computed afresh from what is there.
+
+package policies
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// count brings the tasks of the status in line with the spec and counts their pods.
+func (w *world) count(s *v1alpha1.TrainingJobStatus) {
+	tasks := make([]v1alpha1.TaskStatus, 0, len(w.Job.Spec.Tasks))
+	var ready int32
+	for i := range w.Job.Spec.Tasks {
+		spec := &w.Job.Spec.Tasks[i]
+		t := v1alpha1.TaskStatus{Name: spec.Name}
+		if old := taskStatus(s, spec.Name); old != nil {
+			t.Incarnation, t.Ranks = old.Incarnation, old.Ranks
+		}
+		t.Replicas = spec.Replicas
+		for index := range spec.Replicas {
+			w.tally(&t, w.current[rank{spec.Name, index}])
+		}
+		ready += t.Ready
+		tasks = append(tasks, t)
+	}
+	s.Tasks = tasks
+	s.Ready = fmt.Sprintf("%d/%d", ready, Replicas(w.Job))
+}
+
+func (w *world) tally(t *v1alpha1.TaskStatus, p *Pod) {
+	switch {
+	case p == nil || p.Deleting:
+	case p.healthy():
+		t.Ready++
+	case p.succeeded():
+		t.Succeeded++
+	case p.Phase == corev1.PodFailed:
+		t.Failed++
+	}
+}
+
+// describe sets the conditions and the state.
+func (w *world) describe(s *v1alpha1.TrainingJobStatus) {
+	s.ObservedGeneration = w.Job.Generation
+	w.describeScheduled(s)
+	w.describeRunning(s)
+	w.describeRecovering(s)
+	if meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionSuspended) != nil && !w.Job.Spec.Suspend && !Finished(s) {
+		w.set(s, v1alpha1.ConditionSuspended, false, v1alpha1.ReasonResumed, "spec.suspend is false")
+	}
+	s.State = w.state(s)
+}
+
+func (w *world) describeScheduled(s *v1alpha1.TrainingJobStatus) {
+	switch {
+	case w.stopped(s):
+		w.set(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonVolcanoJobNotNeeded, "the job is not active")
+	case w.bound(s) >= MinAvailable(w.Job):
+		w.set(s, v1alpha1.ConditionScheduled, true, v1alpha1.ReasonPodsScheduled, "every pod of the gang has a node")
+	case w.queued():
+		w.set(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonQueued, "waits for room in queue "+w.Job.Spec.Queue)
+	default:
+		w.set(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonPodsPending, "some pods of the gang have no node yet")
+	}
+}
+
+func (w *world) describeRunning(s *v1alpha1.TrainingJobStatus) {
+	var running int32
+	for _, t := range s.Tasks {
+		running += t.Ready + t.Succeeded
+	}
+	if !w.stopped(s) && running >= MinAvailable(w.Job) {
+		w.set(s, v1alpha1.ConditionRunning, true, v1alpha1.ReasonPodsReady, "every pod of the gang is ready")
+		return
+	}
+	reason, message := v1alpha1.ReasonPodsNotReady, "some pods of the gang are not ready"
+	if w.stopped(s) {
+		reason, message = v1alpha1.ReasonVolcanoJobNotNeeded, "the job is not active"
+	}
+	w.set(s, v1alpha1.ConditionRunning, false, reason, message)
+}
+
+func (w *world) describeRecovering(s *v1alpha1.TrainingJobStatus) {
+	var stories []string
+	for i := range s.Incidents {
+		if inc := &s.Incidents[i]; inc.Outcome == "" {
+			inc.Message = story(inc)
+			stories = append(stories, inc.Message+w.obstacle(s, inc))
+		}
+	}
+	switch {
+	case len(stories) > 0:
+		w.set(s, v1alpha1.ConditionRecovering, true, v1alpha1.ReasonIncidentOpen, strings.Join(stories, "; "))
+	case len(s.Incidents) > 0:
+		w.set(s, v1alpha1.ConditionRecovering, false, v1alpha1.ReasonRecovered, "no incident is open")
+	default:
+		w.set(s, v1alpha1.ConditionRecovering, false, v1alpha1.ReasonNoIncident, "no incident is open")
+	}
+}
+
+// obstacle says what keeps an incident's ranks from being placed.
+func (w *world) obstacle(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) string {
+	out := ""
+	w.everyRankOf(inc, func(r rank) bool {
+		if p := w.current[r]; p != nil && p.Gated && w.targetOf(s, r).none() {
+			out = ", waits for a healthy node in HyperNode " + s.Placement.HyperNode
+		}
+		return out == ""
+	})
+	return out
+}
+
+// story tells an incident in a sentence.
+func story(inc *v1alpha1.Incident) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "incident %d, %s", inc.ID, inc.Trigger)
+	if inc.Cause.Pod != "" {
+		fmt.Fprintf(&b, " of pod %s", inc.Cause.Pod)
+	}
+	if inc.Cause.Node != "" {
+		fmt.Fprintf(&b, " on node %s", inc.Cause.Node)
+	}
+	if inc.Cause.ExitCode != nil {
+		fmt.Fprintf(&b, ", container %s exited with %d", inc.Cause.Container, *inc.Cause.ExitCode)
+	}
+	if inc.Cause.Reason != "" {
+		fmt.Fprintf(&b, " (%s)", inc.Cause.Reason)
+	}
+	if inc.PodCount > 1 {
+		fmt.Fprintf(&b, ", %d pods in all", inc.PodCount)
+	}
+	if n := len(inc.Steps); n > 0 {
+		fmt.Fprintf(&b, ": %s", inc.Steps[n-1].Action)
+	}
+	return b.String()
+}
+
+func (w *world) state(s *v1alpha1.TrainingJobStatus) v1alpha1.State {
+	switch {
+	case isTrue(s, v1alpha1.ConditionCompleted):
+		return v1alpha1.StateCompleted
+	case isTrue(s, v1alpha1.ConditionFailed):
+		return v1alpha1.StateFailed
+	case w.Job.Spec.Suspend:
+		return v1alpha1.StateSuspended
+	case AnyOpen(s):
+		return v1alpha1.StateRecovering
+	case isTrue(s, v1alpha1.ConditionRunning):
+		return v1alpha1.StateRunning
+	case w.queued():
+		return v1alpha1.StateQueued
+	}
+	return v1alpha1.StateStarting
+}
+
+// stopped is true for a job that should have no pods.
+func (w *world) stopped(s *v1alpha1.TrainingJobStatus) bool { return Finished(s) || w.Job.Spec.Suspend }
+
+func (w *world) queued() bool { return w.PodGroup == nil || w.PodGroup.Pending }
+
+func (w *world) set(s *v1alpha1.TrainingJobStatus, condition string, value bool, reason, message string) {
+	status := metav1.ConditionFalse
+	if value {
+		status = metav1.ConditionTrue
+	}
+	now := metav1.NewTime(w.Now)
+	if old := meta.FindStatusCondition(s.Conditions, condition); old != nil && old.Status == status {
+		now = old.LastTransitionTime
+	}
+	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
+		Type: condition, Status: status, Reason: reason, Message: message,
+		ObservedGeneration: w.Job.Generation, LastTransitionTime: now,
+	})
+}

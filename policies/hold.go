@@ -1,0 +1,131 @@
+// Holds: which nodes are kept free for a job, and until when.
+
+package policies
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// HoldKey is the key of the taint by which a job holds nodes. It starts with the
+// job's name, for people, and ends with a part of its UID, so that a job of the
+// same name in another namespace, or after this one, has another key.
+func HoldKey(job *v1alpha1.TrainingJob) string {
+	uid, _, _ := strings.Cut(string(job.UID), "-")
+	name := job.Name
+	if len(name) > 50 {
+		name = name[:50]
+	}
+	return v1alpha1.HoldTaintPrefix + name + "-" + uid
+}
+
+// HoldValue is the value of the taint for one hold.
+func HoldValue(h v1alpha1.NodeHold) string {
+	if h.Until == nil {
+		return v1alpha1.HoldStanding
+	}
+	return strconv.FormatInt(h.Until.Unix(), 10)
+}
+
+// HoldExpired is true for the value of a hold that has ended, or that nobody could have written.
+func HoldExpired(value string, now time.Time) bool {
+	if value == v1alpha1.HoldStanding {
+		return false
+	}
+	until, err := strconv.ParseInt(value, 10, 64)
+	return err != nil || until <= now.Unix()
+}
+
+// hold says in status which nodes are held, and returns when the next hold ends.
+func (w *world) hold(s *v1alpha1.TrainingJobStatus) time.Time {
+	holds := w.holds(s)
+	slices.SortFunc(holds, func(a, b v1alpha1.NodeHold) int { return cmp.Compare(a.Node, b.Node) })
+	s.Holds = slices.CompactFunc(holds, func(a, b v1alpha1.NodeHold) bool { return a.Node == b.Node })
+	var next time.Time
+	for _, h := range s.Holds {
+		if h.Until != nil {
+			next = sooner(next, h.Until.Time)
+		}
+	}
+	return next
+}
+
+func (w *world) holds(s *v1alpha1.TrainingJobStatus) []v1alpha1.NodeHold {
+	if Finished(s) || w.Job.Spec.Suspend || s.Placement == nil {
+		return nil
+	}
+	policy, limit := v1alpha1.HoldOnRecovery, seconds(defaultHoldSeconds)
+	if h := w.Job.Spec.Hold; h != nil {
+		policy, limit = h.Policy, seconds(h.Seconds)
+	}
+	if policy == v1alpha1.HoldAlways {
+		return w.standing(s)
+	}
+	var holds []v1alpha1.NodeHold
+	for i := range s.Incidents {
+		inc := &s.Incidents[i]
+		if inc.Outcome != "" || !keepsPlace(inc) {
+			continue
+		}
+		until := metav1.NewTime(lastRestart(inc).Add(limit).Truncate(time.Second))
+		if !until.After(w.Now) {
+			continue
+		}
+		w.everyRankOf(inc, func(r rank) bool {
+			if node := rankNode(s.Placement, r); w.awaited(s, r) && w.usable(s, node, r.task) {
+				holds = append(holds, v1alpha1.NodeHold{Node: node, Until: &until})
+			}
+			return true
+		})
+	}
+	return holds
+}
+
+// standing holds every good node of the job. A job that comes back from
+// suspension holds none until it has its place again: others may be there.
+func (w *world) standing(s *v1alpha1.TrainingJobStatus) []v1alpha1.NodeHold {
+	var holds []v1alpha1.NodeHold
+	if resuming(s) {
+		return nil
+	}
+	eachRank(w.Job, func(r rank) {
+		if node := rankNode(s.Placement, r); w.usable(s, node, r.task) {
+			holds = append(holds, v1alpha1.NodeHold{Node: node})
+		}
+	})
+	return holds
+}
+
+// awaited is true for a rank that is being restarted and whose new pod has no node yet.
+func (w *world) awaited(s *v1alpha1.TrainingJobStatus, r rank) bool {
+	p := w.current[r]
+	return p == nil || p.Gated || p.Node == "" || stale(s, p)
+}
+
+// keepsPlace is true for an incident in which the job had its nodes and its place
+// in the queue at the moment of failure, and so may keep them.
+func keepsPlace(inc *v1alpha1.Incident) bool { return inc.Trigger != v1alpha1.JobResumed }
+
+func resuming(s *v1alpha1.TrainingJobStatus) bool {
+	return slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool {
+		return inc.Outcome == "" && !keepsPlace(&inc)
+	})
+}
+
+// lastRestart is when an incident last restarted something, or began.
+func lastRestart(inc *v1alpha1.Incident) time.Time {
+	at := inc.StartTime.Time
+	for _, f := range inc.Steps {
+		if f.Action != v1alpha1.Ignore {
+			at = later(at, f.Time.Time)
+		}
+	}
+	return at
+}

@@ -1,0 +1,246 @@
+// The plan: what the world lacks to match the status.
+
+package policies
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// Plan is what has to be done, in the order of its fields. Nothing is deleted
+// before every hold is in place.
+type Plan struct {
+	// Hold these nodes.
+	Hold []v1alpha1.NodeHold
+	// DeletePods of lives that are over.
+	DeletePods []PodDeletion
+	// DeleteVolcanoJobs, by name: those of earlier attempts, or all of a suspended job.
+	DeleteVolcanoJobs []string
+	// Stop the Volcano Job of a finished job; empty where it stops by itself.
+	Stop Stop
+	// Create the Volcano Job of the attempt.
+	Create bool
+	// Admit the PodGroup at once: the gang keeps its place in the queue.
+	Admit bool
+	// Lift the gates of these pods.
+	Lift []Lift
+	// Release the holds on these nodes.
+	Release []string
+}
+
+// PodDeletion is a pod to delete.
+type PodDeletion struct {
+	Name, UID string
+	// Force removes the object without waiting for its node, which is dead.
+	Force bool
+}
+
+// Stop is how a Volcano Job is stopped.
+type Stop string
+
+// The ways to stop a Volcano Job; both keep the pods that have ended, and their logs.
+const (
+	StopCompleted Stop = "Completed"
+	StopFailed    Stop = "Failed"
+)
+
+// Lift is a gate to lift.
+type Lift struct {
+	Pod, UID string
+	Target   Target
+	// Annotations that the pod is given with it.
+	Annotations map[string]string
+}
+
+// Empty is true where nothing has to be done.
+func (p *Plan) Empty() bool {
+	return len(p.Hold)+len(p.DeletePods)+len(p.DeleteVolcanoJobs)+len(p.Lift)+len(p.Release) == 0 &&
+		p.Stop == "" && !p.Create && !p.Admit
+}
+
+// PlanFor computes what the world lacks to match a status.
+func PlanFor(o *Observation, s *v1alpha1.TrainingJobStatus) Plan {
+	w := view(o, s.Attempt)
+	p := Plan{Hold: w.missingHolds(s), Release: w.endedHolds(s), DeletePods: w.deletions(s)}
+	for _, v := range o.VolcanoJobs {
+		if !v.Deleting && (v.Attempt < s.Attempt || (o.Job.Spec.Suspend && !Finished(s))) {
+			p.DeleteVolcanoJobs = append(p.DeleteVolcanoJobs, v.Name)
+		}
+	}
+	if Finished(s) {
+		p.Stop = w.stop(s)
+		return p
+	}
+	if o.Job.Spec.Suspend || s.Attempt == 0 {
+		return p
+	}
+	p.Create = w.volcano == nil
+	p.Admit = w.PodGroup != nil && w.PodGroup.Pending && w.keepsPlace(s)
+	p.Lift = w.lifts(s)
+	return p
+}
+
+// keepsPlace is true while the job recovers the place in the queue that it had.
+func (w *world) keepsPlace(s *v1alpha1.TrainingJobStatus) bool {
+	return s.Placement != nil && AnyOpen(s) && !resuming(s)
+}
+
+// stop says how to stop the Volcano Job of a finished job, if it does not stop by itself.
+func (w *world) stop(s *v1alpha1.TrainingJobStatus) Stop {
+	if w.volcano == nil || w.volcano.Ended || w.volcano.Stopping {
+		return ""
+	}
+	if isTrue(s, v1alpha1.ConditionFailed) {
+		return StopFailed
+	}
+	for _, p := range w.current {
+		if !p.finished() {
+			return StopCompleted
+		}
+	}
+	return ""
+}
+
+func (w *world) missingHolds(s *v1alpha1.TrainingJobStatus) []v1alpha1.NodeHold {
+	var missing []v1alpha1.NodeHold
+	for _, h := range s.Holds {
+		if n, exists := w.Nodes[h.Node]; exists && n.Hold != HoldValue(h) {
+			missing = append(missing, h)
+		}
+	}
+	return missing
+}
+
+func (w *world) endedHolds(s *v1alpha1.TrainingJobStatus) []string {
+	var ended []string
+	for name, n := range w.Nodes {
+		if n.Hold != "" && !slices.ContainsFunc(s.Holds, func(h v1alpha1.NodeHold) bool { return h.Node == name }) {
+			ended = append(ended, name)
+		}
+	}
+	slices.Sort(ended)
+	return ended
+}
+
+// deletions are the pods of lives that are over, and those on dead nodes that
+// somebody has asked to be deleted and nobody there can confirm.
+func (w *world) deletions(s *v1alpha1.TrainingJobStatus) []PodDeletion {
+	var out []PodDeletion
+	for i := range w.Pods {
+		p := &w.Pods[i]
+		over := w.over(s, p)
+		if dead := w.dead(p); (over && !p.Deleting) || (dead && (over || p.Deleting)) {
+			out = append(out, PodDeletion{Name: p.Name, UID: p.UID, Force: dead})
+		}
+	}
+	return out
+}
+
+// over is true for a pod of the current attempt whose life is over. Pods of
+// earlier attempts go with their Volcano Job.
+func (w *world) over(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
+	return p.Attempt == s.Attempt && stale(s, p) && !Finished(s) && !w.Job.Spec.Suspend
+}
+
+// dead is true for a pod whose node is deleted, out of service, or, where the
+// restart policy takes that for proof, unreachable for long enough.
+func (w *world) dead(p *Pod) bool {
+	if p.Node == "" {
+		return false
+	}
+	n, exists := w.Nodes[p.Node]
+	if !exists || n.OutOfService {
+		return true
+	}
+	at := w.deadAt(n)
+	return !at.IsZero() && !at.After(w.Now)
+}
+
+// deadAt is when an unreachable node counts as dead; zero for never.
+func (w *world) deadAt(n Node) time.Time {
+	policy := policyOf(w.Job)
+	if n.Ready || policy.requireProof {
+		return time.Time{}
+	}
+	return n.NotReadySince.Add(policy.unreachableAfter)
+}
+
+// burial is when the next pod that is to be deleted will count as dead.
+func (w *world) burial(s *v1alpha1.TrainingJobStatus) time.Time {
+	var next time.Time
+	for i := range w.Pods {
+		p := &w.Pods[i]
+		if n, exists := w.Nodes[p.Node]; exists && (p.Deleting || w.over(s, p)) && !w.dead(p) {
+			next = sooner(next, w.deadAt(n))
+		}
+	}
+	return next
+}
+
+// lifts are the gates to lift: all that are closed, once the gang is whole, so
+// that the scheduler, which places gangs, looks once and finds everything.
+func (w *world) lifts(s *v1alpha1.TrainingJobStatus) []Lift {
+	if !w.whole(s) {
+		return nil
+	}
+	var out []Lift
+	home, alive := w.homeCandidates(s), w.alive()
+	eachRank(w.Job, func(r rank) {
+		p := w.current[r]
+		if !p.Gated || alive[r] {
+			return
+		}
+		if target := w.target(s, r, home); !target.none() {
+			out = append(out, Lift{Pod: p.Name, UID: p.UID, Target: target, Annotations: w.contract(s, r)})
+		}
+	})
+	return out
+}
+
+// whole is true where every rank has a pod that may stay.
+func (w *world) whole(s *v1alpha1.TrainingJobStatus) bool {
+	all := w.volcano != nil
+	eachRank(w.Job, func(r rank) {
+		p := w.current[r]
+		all = all && p != nil && !p.Deleting && !stale(s, p)
+	})
+	return all
+}
+
+// alive are the ranks of which a pod, of whatever attempt, may be running.
+func (w *world) alive() map[rank]bool {
+	out := map[rank]bool{}
+	for i := range w.Pods {
+		if p := &w.Pods[i]; !p.Gated && !p.finished() {
+			out[p.rank()] = true
+		}
+	}
+	return out
+}
+
+// contract is what the program is told through its pod's annotations.
+func (w *world) contract(s *v1alpha1.TrainingJobStatus, r rank) map[string]string {
+	out := map[string]string{
+		v1alpha1.AnnotationIncarnation:   strconv.Itoa(int(Incarnation(s, r.task, r.index))),
+		v1alpha1.AnnotationResume:        strconv.FormatBool(s.Restarts.Total > 0 || s.Attempt > 1 || Incarnation(s, r.task, r.index) > 0),
+		v1alpha1.AnnotationRestartReason: "",
+		v1alpha1.AnnotationHyperNode:     "",
+		v1alpha1.AnnotationPlacedTime:    w.Now.UTC().Format(time.RFC3339Nano),
+	}
+	if s.Placement != nil {
+		out[v1alpha1.AnnotationHyperNode] = s.Placement.HyperNode
+	}
+	if inc := covering(s, r); inc != nil {
+		out[v1alpha1.AnnotationRestartReason] = string(inc.Trigger)
+	}
+	return out
+}
+
+// VolcanoJobName is the name of the Volcano Job of one attempt.
+func VolcanoJobName(job *v1alpha1.TrainingJob, attempt int32) string {
+	return fmt.Sprintf("%s-%d", job.Name, attempt)
+}

@@ -1,0 +1,67 @@
+// The topology: the tree of HyperNodes, and which of them is home.
+
+package policies
+
+import (
+	"cmp"
+	"slices"
+)
+
+// HyperNode is a HyperNode with its members resolved to nodes.
+type HyperNode struct {
+	Name string
+	Tier int32
+	// Nodes below it, at any depth, sorted.
+	Nodes []string
+}
+
+// Topology is the cluster's HyperNodes. It does not change once made.
+type Topology struct {
+	byName map[string]HyperNode
+	// byTier is sorted by tier, then by size, then by name: the closest come first.
+	byTier []HyperNode
+}
+
+// NewTopology makes a topology of HyperNodes whose members are resolved.
+func NewTopology(hyperNodes []HyperNode) *Topology {
+	t := &Topology{byName: make(map[string]HyperNode, len(hyperNodes)), byTier: slices.Clone(hyperNodes)}
+	for i := range t.byTier {
+		slices.Sort(t.byTier[i].Nodes)
+		t.byName[t.byTier[i].Name] = t.byTier[i]
+	}
+	slices.SortFunc(t.byTier, func(a, b HyperNode) int {
+		return cmp.Or(cmp.Compare(a.Tier, b.Tier), cmp.Compare(len(a.Nodes), len(b.Nodes)), cmp.Compare(a.Name, b.Name))
+	})
+	return t
+}
+
+// Find returns the HyperNode of a name.
+func (t *Topology) Find(name string) (HyperNode, bool) {
+	if t == nil {
+		return HyperNode{}, false
+	}
+	h, ok := t.byName[name]
+	return h, ok
+}
+
+// Lowest returns the lowest HyperNode that holds all the nodes.
+func (t *Topology) Lowest(nodes []string) (HyperNode, bool) {
+	if t == nil || len(nodes) == 0 {
+		return HyperNode{}, false
+	}
+	for _, h := range t.byTier {
+		if h.holds(nodes) {
+			return h, true
+		}
+	}
+	return HyperNode{}, false
+}
+
+func (h HyperNode) holds(nodes []string) bool {
+	for _, n := range nodes {
+		if _, ok := slices.BinarySearch(h.Nodes, n); !ok {
+			return false
+		}
+	}
+	return true
+}
