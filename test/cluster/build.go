@@ -1,0 +1,222 @@
+// Building the control plane's binaries from Go modules, once, into a cache.
+package cluster
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// BinariesVariable names a folder of prebuilt binaries that is used instead of building.
+const BinariesVariable = "LOCKSTEP_CLUSTER_BIN"
+
+// recipe is part of the cache's key: raise it when the way of building below changes.
+const recipe = "1"
+
+// A binary is one program of the control plane: which module pins it and which package it is.
+type binary struct {
+	name    string
+	module  string // folder below test/cluster/binaries
+	pkg     string
+	stamped string // variable that holds the version, and the module whose version it is
+	version string
+}
+
+const (
+	kubernetes  = "k8s.io/kubernetes"
+	kubeVersion = "k8s.io/component-base/version"
+	volcano     = "volcano.sh/volcano"
+)
+
+func binaries() []binary {
+	kube := func(name string) binary {
+		return binary{name: name, module: ".", pkg: kubernetes + "/cmd/" + name, stamped: kubeVersion + ".gitVersion", version: kubernetes}
+	}
+	vc := func(name, cmd string) binary {
+		return binary{name: name, module: ".", pkg: volcano + "/cmd/" + cmd, stamped: volcano + "/pkg/version.Version", version: volcano}
+	}
+	return []binary{
+		{name: Etcd, module: ".", pkg: "go.etcd.io/etcd/server/v3"},
+		kube(APIServer), kube(ControllerManager), kube("kubectl"),
+		vc(VolcanoScheduler, "scheduler"), vc(VolcanoControllerManager, "controller-manager"), vc(VolcanoWebhookManager, "webhook-manager"),
+		{name: KWOK, module: "kwok", pkg: "sigs.k8s.io/kwok/cmd/kwok"},
+		{name: "helm", module: "helm", pkg: "helm.sh/helm/v3/cmd/helm"},
+	}
+}
+
+// Binaries is a folder that holds the control plane's programs, and one with the manifests
+// (CRDs, webhook configurations, stages) that belong to their versions.
+type Binaries struct {
+	Dir    string
+	Assets string
+}
+
+func (b Binaries) path(name string) string { return filepath.Join(b.Dir, name) }
+
+// Build makes what is missing of the binaries and manifests, and says on progress what it does.
+// Several processes may call it at once: one builds, the others wait for it.
+func Build(ctx context.Context, progress io.Writer) (Binaries, error) {
+	root, err := repositoryRoot()
+	if err != nil {
+		return Binaries{}, err
+	}
+	modules := filepath.Join(root, "test", "cluster", "binaries")
+	key, err := cacheKey(modules)
+	if err != nil {
+		return Binaries{}, err
+	}
+	cache := filepath.Join(root, ".cache", "cluster", "bin", key)
+	built := Binaries{Dir: cache, Assets: filepath.Join(cache, assetsFolder)}
+	prebuilt := os.Getenv(BinariesVariable)
+	if prebuilt != "" {
+		built.Dir = prebuilt
+		if err := checkPrebuilt(prebuilt); err != nil {
+			return Binaries{}, err
+		}
+	}
+
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return Binaries{}, fmt.Errorf("making the cache folder: %w", err)
+	}
+	unlock, err := lockFile(ctx, filepath.Join(cache, ".lock"))
+	if err != nil {
+		return Binaries{}, err
+	}
+	defer unlock()
+	if prebuilt == "" {
+		if err := buildMissing(ctx, modules, cache, progress); err != nil {
+			return Binaries{}, err
+		}
+	}
+	return built, prepareAssets(ctx, modules, built, progress)
+}
+
+func checkPrebuilt(dir string) error {
+	var missing []string
+	for _, b := range binaries() {
+		if info, err := os.Stat(filepath.Join(dir, b.name)); err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
+			missing = append(missing, b.name)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("%s=%s has no executable file %s: put it there, or unset %s to have everything built",
+			BinariesVariable, dir, strings.Join(missing, ", "), BinariesVariable)
+	}
+	return nil
+}
+
+func buildMissing(ctx context.Context, modules, cache string, progress io.Writer) error {
+	var missing []binary
+	for _, b := range binaries() {
+		if _, err := os.Stat(filepath.Join(cache, b.name)); errors.Is(err, os.ErrNotExist) {
+			missing = append(missing, b)
+		}
+	}
+	for i, b := range missing {
+		fmt.Fprintf(progress, "cluster: building %s (%d of %d)\n", b.name, i+1, len(missing))
+		began := time.Now()
+		if err := buildOne(ctx, filepath.Join(modules, b.module), b, filepath.Join(cache, b.name)); err != nil {
+			return fmt.Errorf("building %s: %w", b.name, err)
+		}
+		fmt.Fprintf(progress, "cluster: built %s in %s\n", b.name, time.Since(began).Round(time.Second))
+	}
+	return nil
+}
+
+// buildOne builds beside the target and renames, so that a build cut short leaves no half binary.
+func buildOne(ctx context.Context, dir string, b binary, target string) error {
+	flags := []string{"-s", "-w"}
+	if b.stamped != "" {
+		version, err := goCommand(ctx, dir, "list", "-m", "-f", "{{.Version}}", b.version)
+		if err != nil {
+			return err
+		}
+		flags = append(flags, stamps(b, version)...)
+	}
+	partial := target + ".partial"
+	if _, err := goCommand(ctx, dir, "build", "-buildvcs=false", "-ldflags", strings.Join(flags, " "), "-o", partial, b.pkg); err != nil {
+		return err
+	}
+	return os.Rename(partial, target)
+}
+
+// stamps are the linker flags that give a binary its version, as the projects' own builds do.
+func stamps(b binary, version string) []string {
+	flags := []string{fmt.Sprintf("-X %s=%s", b.stamped, version)}
+	if b.version == kubernetes {
+		numbers := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
+		flags = append(flags,
+			fmt.Sprintf("-X %s.gitMajor=%s", kubeVersion, numbers[0]),
+			fmt.Sprintf("-X %s.gitMinor=%s", kubeVersion, numbers[1]))
+	}
+	return flags
+}
+
+// goCommand runs the go command in one of the binaries' modules, whatever workspace or flags the
+// caller has, and returns what it printed.
+func goCommand(ctx context.Context, dir string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
+	out, err := outputOf(cmd)
+	return strings.TrimSpace(string(out)), err
+}
+
+func output(ctx context.Context, path string, args ...string) ([]byte, error) {
+	return outputOf(exec.CommandContext(ctx, path, args...))
+}
+
+// outputOf runs a command to its end; the error of one that fails holds what it complained of.
+func outputOf(cmd *exec.Cmd) ([]byte, error) {
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return nil, fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, exit.Stderr)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", strings.Join(cmd.Args, " "), err)
+	}
+	return out, nil
+}
+
+// cacheKey changes whenever a pinned version or the way of building does.
+func cacheKey(modules string) (string, error) {
+	hash := sha256.New()
+	fmt.Fprintln(hash, recipe, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	for _, module := range []string{".", "kwok", "helm"} {
+		for _, name := range []string{"go.mod", "go.sum"} {
+			content, err := os.ReadFile(filepath.Join(modules, module, name))
+			if err != nil {
+				return "", fmt.Errorf("reading the pinned versions: %w", err)
+			}
+			hash.Write(content)
+		}
+	}
+	return hex.EncodeToString(hash.Sum(nil))[:12], nil
+}
+
+// repositoryRoot finds the repository from the working folder upwards: tests run in their
+// package's folder, the command wherever it was called.
+func repositoryRoot() (string, error) {
+	start, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("finding the working folder: %w", err)
+	}
+	for dir := start; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "test", "cluster", "binaries", "go.mod")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("no Lockstep repository at or above %s: run this inside one", start)
+		}
+	}
+}

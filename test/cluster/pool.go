@@ -1,0 +1,145 @@
+// Making a topology's nodes and HyperNodes in the cluster, and taking them away.
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
+)
+
+// AddTopology makes a topology's nodes and HyperNodes, and returns once pods can be placed on them.
+func (c *Cluster) AddTopology(ctx context.Context, t Topology) error {
+	if err := t.validate(); err != nil {
+		return err
+	}
+	nodes, err := t.nodes()
+	if err != nil {
+		return err
+	}
+	if err := each(ctx, nodes, func(ctx context.Context, node *corev1.Node) error { return c.client.Create(ctx, node) }); err != nil {
+		return fmt.Errorf("creating the nodes of %s: %w", t.Name, err)
+	}
+	// HyperNodes come after their nodes, or the scheduler would first see empty ones.
+	if err := each(ctx, t.hyperNodes(), func(ctx context.Context, h *topologyv1alpha1.HyperNode) error { return c.client.Create(ctx, h) }); err != nil {
+		return fmt.Errorf("creating the HyperNodes of %s: %w", t.Name, err)
+	}
+	return c.awaitNodes(ctx, "of pool "+t.Name, client.MatchingLabels(t.NodeSelector()), len(nodes), usableNode)
+}
+
+// RemoveTopology takes a pool's HyperNodes, nodes and the pods on them away at once.
+func (c *Cluster) RemoveTopology(ctx context.Context, name string) error {
+	pool := client.MatchingLabels{PoolLabel: name}
+	if err := c.client.DeleteAllOf(ctx, &topologyv1alpha1.HyperNode{}, pool); err != nil {
+		return fmt.Errorf("deleting the HyperNodes of %s: %w", name, err)
+	}
+	nodes := &corev1.NodeList{}
+	if err := c.client.List(ctx, nodes, pool); err != nil {
+		return fmt.Errorf("listing the nodes of %s: %w", name, err)
+	}
+	if err := c.client.DeleteAllOf(ctx, &corev1.Node{}, pool); err != nil {
+		return fmt.Errorf("deleting the nodes of %s: %w", name, err)
+	}
+	return each(ctx, nodes.Items, func(ctx context.Context, node corev1.Node) error {
+		pods, err := c.podsOn(ctx, node.Name)
+		if err != nil {
+			return err
+		}
+		return each(ctx, pods, func(ctx context.Context, pod corev1.Pod) error {
+			return client.IgnoreNotFound(c.client.Delete(ctx, &pod, client.GracePeriodSeconds(0)))
+		})
+	})
+}
+
+// kwokCaughtUp returns once KWOK has seen every change of nodes made before the call: it hears of
+// them in order, so a new node that it has made ready came after them all.
+func (c *Cluster) kwokCaughtUp(ctx context.Context) error {
+	name := "probe-" + string(uuid.NewUUID())
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{heartbeatLabel: "true"}},
+		Spec:       corev1.NodeSpec{Unschedulable: true},
+	}
+	if err := c.client.Create(ctx, node); err != nil {
+		return fmt.Errorf("creating a node to see whether KWOK is awake: %w", err)
+	}
+	defer func() { _ = c.client.Delete(context.WithoutCancel(ctx), node) }()
+	return c.awaitNodes(ctx, "that KWOK makes ready", client.MatchingFields{"metadata.name": name}, 1, isReady)
+}
+
+// awaitNodes watches nodes until so many of them satisfy the condition.
+func (c *Cluster) awaitNodes(ctx context.Context, which string, selector client.ListOption, count int, condition func(*corev1.Node) bool) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, nodesTimeout, fmt.Errorf("not after %s", nodesTimeout))
+	defer cancel()
+	good := map[types.UID]bool{}
+	for {
+		// A watch from no version begins with all that exists; the server ends one now and then.
+		watcher, err := c.client.Watch(ctx, &corev1.NodeList{}, selector)
+		if err != nil {
+			return fmt.Errorf("watching the nodes %s: %w", which, err)
+		}
+		enough := countGood(ctx, watcher, good, count, condition)
+		watcher.Stop()
+		switch {
+		case enough:
+			return nil
+		case ctx.Err() != nil:
+			return fmt.Errorf("waiting for %d nodes %s, of which %d are as they should be: %w", count, which, len(good), context.Cause(ctx))
+		}
+	}
+}
+
+// nodesTimeout is enough for thousands of nodes on a small machine.
+const nodesTimeout = 3 * time.Minute
+
+func countGood(ctx context.Context, watcher watch.Interface, good map[types.UID]bool, count int, condition func(*corev1.Node) bool) bool {
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case event, open := <-watcher.ResultChan():
+			if !open {
+				return false
+			}
+			node, isNode := event.Object.(*corev1.Node)
+			if !isNode {
+				continue
+			}
+			if event.Type != watch.Deleted && condition(node) {
+				good[node.UID] = true
+			} else {
+				delete(good, node.UID)
+			}
+			if len(good) >= count {
+				return true
+			}
+		}
+	}
+}
+
+func readyStatus(node *corev1.Node) corev1.ConditionStatus {
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			return condition.Status
+		}
+	}
+	return corev1.ConditionUnknown
+}
+
+func isReady(node *corev1.Node) bool { return readyStatus(node) == corev1.ConditionTrue }
+
+// usableNode is ready and rid of the taints that the node controller takes away a moment later.
+func usableNode(node *corev1.Node) bool {
+	for _, taint := range node.Spec.Taints {
+		if taint.Key == corev1.TaintNodeNotReady || taint.Key == corev1.TaintNodeUnreachable {
+			return false
+		}
+	}
+	return isReady(node)
+}
