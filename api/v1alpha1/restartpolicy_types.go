@@ -9,6 +9,7 @@ type RestartPolicy struct {
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:XValidation:rule="!self.exists(i, r, self.exists(j, e, j < i && !has(e.match.exitCodes) && !has(e.match.reasons) && !has(e.match.tasks) && (!has(e.match.events) || '*' in e.match.events || (has(r.match.events) && r.match.events.all(v, v in e.match.events)))))",messageExpression="'rule %s can never apply, because a rule before it matches all its events: move it further up, or narrow the earlier one'.format([self.transformList(i, r, self.exists(j, e, j < i && !has(e.match.exitCodes) && !has(e.match.reasons) && !has(e.match.tasks) && (!has(e.match.events) || '*' in e.match.events || (has(r.match.events) && r.match.events.all(v, v in e.match.events)))), r.name)[0]])"
 	// +optional
 	Rules []Rule `json:"rules,omitempty"`
 
@@ -18,6 +19,7 @@ type RestartPolicy struct {
 	Budget *Budget `json:"budget,omitempty"`
 
 	// backoff delays restarts that follow one another. Not in force yet: refused.
+	// +kubebuilder:validation:XValidation:rule="false",message="restartPolicy.backoff is not in force yet: leave it out"
 	// +optional
 	Backoff *Backoff `json:"backoff,omitempty"`
 
@@ -77,10 +79,14 @@ type Rule struct {
 	// match narrows the rule; every part that is given has to match.
 	// +required
 	Match Match `json:"match"`
-	// steps are the ladder, in the order of afterSeconds.
+	// steps are the ladder: each fires later than the one before. FailJob can only be
+	// the last, and Ignore only stand alone.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=atomic
+	// +kubebuilder:validation:XValidation:rule="self.all(i, s, i == 0 || s.afterSeconds > self[i - 1].afterSeconds)",message="each step has to fire later than the one before it: give it a larger afterSeconds"
+	// +kubebuilder:validation:XValidation:rule="self.all(i, s, s.action != 'FailJob' || i == size(self) - 1)",message="a step after FailJob can never fire: make FailJob the last step"
+	// +kubebuilder:validation:XValidation:rule="size(self) == 1 || !self.exists(s, s.action == 'Ignore')",message="Ignore does nothing, so no other step belongs beside it: let it be the only step, or leave it out"
 	// +required
 	Steps []Step `json:"steps"`
 	// charge says whether restarts by this rule count against the budget. Default:
@@ -102,10 +108,15 @@ const (
 )
 
 // Match says which failures a rule is for.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.exitCodes) || !has(self.events) || size(self.events) == 0 || 'PodFailed' in self.events || '*' in self.events",fieldPath=".exitCodes",message="exitCodes narrows PodFailed only: add PodFailed to events, or leave exitCodes out"
 type Match struct {
 	// events that the rule is for; * is all of them. Default: *.
+	// PodPending, HealthDegraded and HealthFailed are not in force yet: refused.
 	// +listType=set
-	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:MaxItems=9
+	// +kubebuilder:validation:items:Enum=PodFailed;PodDeleted;PodNotReady;PodPending;NodeNotReady;NodeGone;HealthDegraded;HealthFailed;"*"
+	// +kubebuilder:validation:items:XValidation:rule="!(self in ['PodPending', 'HealthDegraded', 'HealthFailed'])",messageExpression="'event ' + self + ' is not in force yet: leave it out'"
 	// +optional
 	Events []EventType `json:"events,omitempty"`
 	// exitCodes narrows PodFailed to containers that ended with these codes.
@@ -119,12 +130,14 @@ type Match struct {
 	Reasons []string `json:"reasons,omitempty"`
 	// podConditions narrows to pods with one of these conditions. Not in force yet: refused.
 	// +listType=atomic
+	// +kubebuilder:validation:XValidation:rule="size(self) == 0",message="match.podConditions is not in force yet: leave it out"
 	// +kubebuilder:validation:MaxItems=16
 	// +optional
 	PodConditions []PodConditionMatch `json:"podConditions,omitempty"`
 	// signals narrows health events to these signals, such as NVLinkReplay.
 	// Not in force yet: refused.
 	// +listType=set
+	// +kubebuilder:validation:XValidation:rule="size(self) == 0",message="match.signals is not in force yet: leave it out"
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MaxLength=63
 	// +optional
@@ -183,8 +196,8 @@ type PodConditionMatch struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// EventType is a kind of failure.
-// +kubebuilder:validation:Enum=PodFailed;PodDeleted;PodNotReady;PodPending;NodeNotReady;NodeGone;HealthDegraded;HealthFailed;"*"
+// EventType is a kind of failure. The words that a rule may match are listed at
+// Match.events: an incident's trigger can be another one.
 type EventType string
 
 // The events that rules match.
@@ -209,13 +222,15 @@ const (
 
 // Step is one rung of a ladder.
 type Step struct {
-	// action to take.
+	// action to take. RestartPartition and MigratePod are not in force yet: refused.
+	// +kubebuilder:validation:XValidation:rule="!(self in ['RestartPartition', 'MigratePod'])",messageExpression="'action ' + self + ' is not in force yet: use RestartPod, RestartTask, RestartJob or RelocateJob'"
 	// +required
 	Action Action `json:"action"`
 	// afterSeconds is when the step fires, in seconds since the incident began, if
 	// the job has not recovered by then. Default: 0, at once.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=604800
+	// +kubebuilder:default=0
 	// +optional
 	AfterSeconds int32 `json:"afterSeconds,omitempty"`
 }
@@ -246,6 +261,7 @@ type Budget struct {
 	MaxRestarts *int32 `json:"maxRestarts,omitempty"`
 	// windowSeconds is the length of the window, in seconds.
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=31536000
 	// +kubebuilder:default=86400
 	// +optional
 	WindowSeconds int32 `json:"windowSeconds,omitempty"`

@@ -2,10 +2,7 @@
 
 package v1alpha1
 
-import (
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // TrainingJob is a gang of pods that train one model together. Lockstep renders it
 // as a Volcano Job in one HyperNode, and when something breaks repairs the smallest
@@ -20,6 +17,8 @@ import (
 // +kubebuilder:printcolumn:name="HyperNode",type=string,JSONPath=`.status.placement.hyperNode`
 // +kubebuilder:printcolumn:name="Restarts",type=integer,JSONPath=`.status.restarts.total`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z][^.]*$')",message="metadata.name becomes part of a Service's name: it has to start with a letter and must not hold dots"
+// +kubebuilder:validation:XValidation:rule="self.spec.tasks.all(t, size(self.metadata.name) + size(t.name) + size(string(t.replicas - 1)) <= 57)",messageExpression="'metadata.name is too long for its pods: <name>-<attempt>-<task>-<index> may have 63 characters, with 3 digits for the attempt, so that the name may have at most %d here'.format([57 - self.spec.tasks.map(t, size(t.name) + size(string(t.replicas - 1))).max()])"
 type TrainingJob struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
@@ -42,15 +41,45 @@ type TrainingJobList struct {
 	Items           []TrainingJob `json:"items"`
 }
 
+// Rules that relate two fields stand here. So do those that forbid a change: a rule on a
+// field itself is not asked when the field is removed.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.minAvailable) || self.minAvailable <= self.tasks.map(t, t.replicas).sum()",fieldPath=".minAvailable",messageExpression="'minAvailable is more than all tasks together have: it may be at most %d'.format([self.tasks.map(t, t.replicas).sum()])"
+// +kubebuilder:validation:XValidation:rule="!has(self.successPolicy) || self.successPolicy.tasks.all(n, self.tasks.exists(t, t.name == n))",fieldPath=".successPolicy.tasks",messageExpression="'successPolicy.tasks names %s, which is not in spec.tasks'.format([self.successPolicy.tasks.filter(n, !self.tasks.exists(t, t.name == n))[0]])"
+// +kubebuilder:validation:XValidation:rule="!has(self.restartPolicy) || !has(self.restartPolicy.rules) || self.restartPolicy.rules.all(r, !has(r.match.tasks) || r.match.tasks.all(n, self.tasks.exists(t, t.name == n)))",fieldPath=".restartPolicy.rules",messageExpression="'rule %s: match.tasks names a task that is not in spec.tasks'.format([self.restartPolicy.rules.filter(r, has(r.match.tasks) && !r.match.tasks.all(n, self.tasks.exists(t, t.name == n)))[0].name])"
+// +kubebuilder:validation:XValidation:rule="!has(self.framework) || !has(self.framework.pytorch) || self.tasks.exists(t, t.name == self.framework.pytorch.master && t.replicas == 1)",fieldPath=".framework.pytorch.master",messageExpression="'framework.pytorch.master is the task ' + self.framework.pytorch.master + ', which has to be in spec.tasks with 1 replica: add it, or name another'"
+// +kubebuilder:validation:XValidation:rule="!has(self.framework) || !has(self.framework.pytorch) || self.tasks.exists(t, t.name == self.framework.pytorch.worker)",fieldPath=".framework.pytorch.worker",messageExpression="'framework.pytorch.worker is the task ' + self.framework.pytorch.worker + ', which is not in spec.tasks: add it, or name another'"
+// +kubebuilder:validation:XValidation:rule="!has(self.framework) || !has(self.framework.pytorch) || self.framework.pytorch.master != self.framework.pytorch.worker",fieldPath=".framework.pytorch.worker",message="framework.pytorch.worker and framework.pytorch.master have to be two tasks"
+// +kubebuilder:validation:XValidation:rule="!has(self.framework) || !has(self.framework.mpi) || self.tasks.exists(t, t.name == self.framework.mpi.launcher && t.replicas == 1)",fieldPath=".framework.mpi.launcher",messageExpression="'framework.mpi.launcher is the task ' + self.framework.mpi.launcher + ', which has to be in spec.tasks with 1 replica: add it, or name another'"
+// +kubebuilder:validation:XValidation:rule="!has(self.framework) || !has(self.framework.mpi) || self.tasks.exists(t, t.name == self.framework.mpi.worker)",fieldPath=".framework.mpi.worker",messageExpression="'framework.mpi.worker is the task ' + self.framework.mpi.worker + ', which is not in spec.tasks: add it, or name another'"
+// +kubebuilder:validation:XValidation:rule="!has(self.framework) || !has(self.framework.mpi) || self.framework.mpi.launcher != self.framework.mpi.worker",fieldPath=".framework.mpi.worker",message="framework.mpi.worker and framework.mpi.launcher have to be two tasks"
+// +kubebuilder:validation:XValidation:rule="!has(self.framework) || !has(self.framework.tensorflow) || !has(self.framework.tensorflow.ps) || self.tasks.exists(t, t.name == self.framework.tensorflow.ps)",fieldPath=".framework.tensorflow.ps",messageExpression="'framework.tensorflow.ps is the task ' + self.framework.tensorflow.ps + ', which is not in spec.tasks: add it, or name another'"
+// +kubebuilder:validation:XValidation:rule="!has(self.framework) || !has(self.framework.tensorflow) || self.tasks.exists(t, t.name == self.framework.tensorflow.worker)",fieldPath=".framework.tensorflow.worker",messageExpression="'framework.tensorflow.worker is the task ' + self.framework.tensorflow.worker + ', which is not in spec.tasks: add it, or name another'"
+// +kubebuilder:validation:XValidation:rule="!has(self.framework) || !has(self.framework.tensorflow) || !has(self.framework.tensorflow.chief) || self.tasks.exists(t, t.name == self.framework.tensorflow.chief)",fieldPath=".framework.tensorflow.chief",messageExpression="'framework.tensorflow.chief is the task ' + self.framework.tensorflow.chief + ', which is not in spec.tasks: add it, or name another'"
+// +kubebuilder:validation:XValidation:rule="!has(self.framework) || !has(self.framework.tensorflow) || !has(self.framework.tensorflow.evaluator) || self.tasks.exists(t, t.name == self.framework.tensorflow.evaluator)",fieldPath=".framework.tensorflow.evaluator",messageExpression="'framework.tensorflow.evaluator is the task ' + self.framework.tensorflow.evaluator + ', which is not in spec.tasks: add it, or name another'"
+// +kubebuilder:validation:XValidation:rule="!has(self.framework) || !has(self.framework.ray) || self.tasks.exists(t, t.name == self.framework.ray.head && t.replicas == 1)",fieldPath=".framework.ray.head",messageExpression="'framework.ray.head is the task ' + self.framework.ray.head + ', which has to be in spec.tasks with 1 replica: add it, or name another'"
+// +kubebuilder:validation:XValidation:rule="!has(self.framework) || !has(self.framework.ray) || self.tasks.exists(t, t.name == self.framework.ray.worker)",fieldPath=".framework.ray.worker",messageExpression="'framework.ray.worker is the task ' + self.framework.ray.worker + ', which is not in spec.tasks: add it, or name another'"
+// +kubebuilder:validation:XValidation:rule="!has(self.framework) || !has(self.framework.ray) || self.framework.ray.head != self.framework.ray.worker",fieldPath=".framework.ray.worker",message="framework.ray.worker and framework.ray.head have to be two tasks"
+// +kubebuilder:validation:XValidation:rule="has(self.queue) == has(oldSelf.queue) && (!has(self.queue) || self.queue == oldSelf.queue)",fieldPath=".queue",message="queue cannot be changed once the job exists: create a new TrainingJob instead"
+// +kubebuilder:validation:XValidation:rule="has(self.priorityClassName) == has(oldSelf.priorityClassName) && (!has(self.priorityClassName) || self.priorityClassName == oldSelf.priorityClassName)",fieldPath=".priorityClassName",message="priorityClassName cannot be changed once the job exists: create a new TrainingJob instead"
+// +kubebuilder:validation:XValidation:rule="has(self.minAvailable) == has(oldSelf.minAvailable) && (!has(self.minAvailable) || self.minAvailable == oldSelf.minAvailable)",fieldPath=".minAvailable",message="minAvailable cannot be changed once the job exists: create a new TrainingJob instead"
+// +kubebuilder:validation:XValidation:rule="has(self.successPolicy) == has(oldSelf.successPolicy) && (!has(self.successPolicy) || self.successPolicy == oldSelf.successPolicy)",fieldPath=".successPolicy",message="successPolicy cannot be changed once the job exists: create a new TrainingJob instead"
+// +kubebuilder:validation:XValidation:rule="has(self.networkTopology) == has(oldSelf.networkTopology) && (!has(self.networkTopology) || self.networkTopology == oldSelf.networkTopology)",fieldPath=".networkTopology",message="networkTopology cannot be changed once the job exists: create a new TrainingJob instead"
+// +kubebuilder:validation:XValidation:rule="has(self.framework) == has(oldSelf.framework) && (!has(self.framework) || self.framework == oldSelf.framework)",fieldPath=".framework",message="framework cannot be changed once the job exists: create a new TrainingJob instead"
+// +kubebuilder:validation:XValidation:rule="has(self.tasks) == has(oldSelf.tasks) && (!has(self.tasks) || self.tasks == oldSelf.tasks)",fieldPath=".tasks",message="tasks cannot be changed once the job exists: create a new TrainingJob instead"
+// +kubebuilder:validation:XValidation:rule="has(self.checkpoint) == has(oldSelf.checkpoint) && (!has(self.checkpoint) || self.checkpoint == oldSelf.checkpoint)",fieldPath=".checkpoint",message="checkpoint cannot be changed once the job exists: create a new TrainingJob instead"
+
 // TrainingJobSpec is what the user asks for.
 type TrainingJobSpec struct {
 	// queue is the Volcano queue that the job waits in and is charged to.
-	// It cannot be changed once set.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:default=default
 	// +optional
 	Queue string `json:"queue,omitempty"`
 
 	// priorityClassName is the PriorityClass of the gang and of its pods.
+	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 
@@ -112,6 +141,7 @@ type TrainingJobSpec struct {
 
 	// checkpoint is how the program is asked to save its state before it is moved.
 	// Not in force yet: refused.
+	// +kubebuilder:validation:XValidation:rule="false",message="checkpoint is not in force yet: leave it out"
 	// +optional
 	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`
 }
@@ -123,6 +153,7 @@ type SuccessPolicy struct {
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=40
 	// +required
 	Tasks []string `json:"tasks"`
 }
@@ -138,6 +169,8 @@ const (
 )
 
 // NetworkTopology confines pods to one HyperNode, in Volcano's words.
+//
+// +kubebuilder:validation:XValidation:rule="self.mode != 'hard' || has(self.highestTierAllowed)",fieldPath=".highestTierAllowed",message="mode hard needs highestTierAllowed, the highest tier of HyperNode that may hold the pods together: without it nothing would be constrained"
 type NetworkTopology struct {
 	// mode is hard (pods wait rather than leave the tier) or soft (they stay close where there is room).
 	// +kubebuilder:default=hard
@@ -148,136 +181,6 @@ type NetworkTopology struct {
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	HighestTierAllowed *int32 `json:"highestTierAllowed,omitempty"`
-}
-
-// Framework picks one training framework.
-type Framework struct {
-	// pytorch sets MASTER_ADDR, MASTER_PORT, WORLD_SIZE and RANK.
-	// +optional
-	PyTorch *PyTorch `json:"pytorch,omitempty"`
-	// mpi sets MPI_HOST in the launcher and up SSH between the pods.
-	// +optional
-	MPI *MPI `json:"mpi,omitempty"`
-	// tensorflow sets TF_CONFIG.
-	// +optional
-	TensorFlow *TensorFlow `json:"tensorflow,omitempty"`
-	// ray sets the head's address in the workers.
-	// +optional
-	Ray *Ray `json:"ray,omitempty"`
-}
-
-// PyTorch are the parameters of Volcano's pytorch plugin.
-type PyTorch struct {
-	// master is the task whose first pod is the rendezvous; it has one replica. Default: master.
-	// +optional
-	Master string `json:"master,omitempty"`
-	// worker is the task of the other ranks. Default: worker.
-	// +optional
-	Worker string `json:"worker,omitempty"`
-	// port of the rendezvous. Default: 23456.
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=65535
-	// +optional
-	Port *int32 `json:"port,omitempty"`
-}
-
-// MPI are the parameters of Volcano's mpi plugin.
-type MPI struct {
-	// launcher is the task that runs mpirun. Default: master.
-	// +optional
-	Launcher string `json:"launcher,omitempty"`
-	// worker is the task of the ranks. Default: worker.
-	// +optional
-	Worker string `json:"worker,omitempty"`
-	// port of sshd in the workers. Default: 22.
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=65535
-	// +optional
-	Port *int32 `json:"port,omitempty"`
-}
-
-// TensorFlow are the parameters of Volcano's tensorflow plugin; empty means its defaults.
-type TensorFlow struct {
-	// ps is the task of the parameter servers. Default: ps.
-	// +optional
-	PS string `json:"ps,omitempty"`
-	// worker is the task of the workers. Default: worker.
-	// +optional
-	Worker string `json:"worker,omitempty"`
-	// chief is the task of the chief. Default: chief.
-	// +optional
-	Chief string `json:"chief,omitempty"`
-	// evaluator is the task of the evaluator. Default: evaluator.
-	// +optional
-	Evaluator string `json:"evaluator,omitempty"`
-	// port of every task. Default: 2222.
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=65535
-	// +optional
-	Port *int32 `json:"port,omitempty"`
-}
-
-// Ray are the parameters of Volcano's ray plugin.
-type Ray struct {
-	// head is the task of the head. Default: head.
-	// +optional
-	Head string `json:"head,omitempty"`
-	// worker is the task of the workers. Default: worker.
-	// +optional
-	Worker string `json:"worker,omitempty"`
-	// port of the head's global control store. Default: 6379.
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=65535
-	// +optional
-	Port *int32 `json:"port,omitempty"`
-}
-
-// Task is a role of the job: pods made from one template.
-type Task struct {
-	// name of the task; part of its pods' names.
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=40
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
-	// +required
-	Name string `json:"name"`
-
-	// replicas is the number of pods, each a rank of the task.
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=20000
-	// +kubebuilder:default=1
-	// +optional
-	Replicas int32 `json:"replicas,omitempty"`
-
-	// spares is the number of placeholder pods that hold healthy nodes of home for
-	// replacements. Not in force yet: only 0 is accepted.
-	// +kubebuilder:validation:Minimum=0
-	// +optional
-	Spares int32 `json:"spares,omitempty"`
-
-	// partition divides the task's pods into groups that each stay together.
-	// Not in force yet: refused.
-	// +optional
-	Partition *Partition `json:"partition,omitempty"`
-
-	// template of the pods. Its restartPolicy is OnFailure (the default: the kubelet restarts
-	// a crashed rank in place, on its node, which is the fastest recovery) or Never.
-	// +required
-	Template corev1.PodTemplateSpec `json:"template"`
-
-	// restartPolicy overrides the job's for the pods of this task. Not in force yet: refused.
-	// +optional
-	RestartPolicy *RestartPolicy `json:"restartPolicy,omitempty"`
-}
-
-// Partition divides a task's pods into groups of one size, each with a topology of its own.
-type Partition struct {
-	// size is the number of pods in a partition; replicas is a multiple of it.
-	// +kubebuilder:validation:Minimum=1
-	// +required
-	Size int32 `json:"size"`
-	// networkTopology confines each partition to one HyperNode.
-	// +optional
-	NetworkTopology *NetworkTopology `json:"networkTopology,omitempty"`
 }
 
 // HoldPolicy says when the job's nodes are held.

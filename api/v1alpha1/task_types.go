@@ -1,0 +1,63 @@
+// A task: one role of the job, and the template of its pods.
+
+package v1alpha1
+
+import corev1 "k8s.io/api/core/v1"
+
+// Task is a role of the job: pods made from one template.
+type Task struct {
+	// name of the task; part of its pods' names.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=40
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +required
+	Name string `json:"name"`
+
+	// replicas is the number of pods, each a rank of the task.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=20000
+	// +kubebuilder:default=1
+	// +optional
+	Replicas int32 `json:"replicas,omitempty"`
+
+	// spares is the number of placeholder pods that hold healthy nodes of home for
+	// replacements. Not in force yet: only 0 is accepted.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:XValidation:rule="self == 0",message="spec.tasks[].spares is not in force yet: leave it out, or 0"
+	// +optional
+	Spares int32 `json:"spares,omitempty"`
+
+	// partition divides the task's pods into groups that each stay together.
+	// Not in force yet: refused.
+	// +kubebuilder:validation:XValidation:rule="false",message="spec.tasks[].partition is not in force yet: leave it out"
+	// +optional
+	Partition *Partition `json:"partition,omitempty"`
+
+	// template of the pods. Its restartPolicy is OnFailure (the default: the kubelet restarts
+	// a crashed rank in place, on its node, which is the fastest recovery) or Never.
+	// +kubebuilder:validation:XValidation:rule="has(self.spec) && size(self.spec.containers) > 0",fieldPath=".spec.containers",message="template.spec.containers is empty: a pod needs at least one container"
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.restartPolicy) || self.spec.restartPolicy in ['', 'OnFailure', 'Never']",fieldPath=".spec.restartPolicy",message="template.spec.restartPolicy has to be OnFailure (a crashed rank is restarted in place) or Never: with Always the pod could never succeed"
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.schedulerName) || self.spec.schedulerName in ['', 'volcano']",fieldPath=".spec.schedulerName",message="template.spec.schedulerName has to be volcano, which places the gang as one: leave it out"
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.nodeName) || self.spec.nodeName == ''",fieldPath=".spec.nodeName",message="template.spec.nodeName must not be set, because Lockstep and Volcano place the pods: use nodeSelector or affinity"
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.schedulingGates) || size(self.spec.schedulingGates) == 0",fieldPath=".spec.schedulingGates",message="template.spec.schedulingGates must not be set, because Lockstep places the pods by a gate of its own"
+	// +kubebuilder:validation:XValidation:rule="!has(self.metadata) || !has(self.metadata.labels) || !['lockstep.dev/job', 'lockstep.dev/attempt', 'lockstep.dev/task', 'volcano.sh/job-name', 'volcano.sh/job-namespace', 'volcano.sh/queue-name', 'volcano.sh/task-spec', 'volcano.sh/task-index', 'volcano.sh/partition-id'].exists(k, k in self.metadata.labels)",fieldPath=".metadata.labels",messageExpression="'%s is reserved: Lockstep or Volcano sets it on every pod'.format([['lockstep.dev/job', 'lockstep.dev/attempt', 'lockstep.dev/task', 'volcano.sh/job-name', 'volcano.sh/job-namespace', 'volcano.sh/queue-name', 'volcano.sh/task-spec', 'volcano.sh/task-index', 'volcano.sh/partition-id'].filter(k, k in self.metadata.labels)[0]])"
+	// +kubebuilder:validation:XValidation:rule="!has(self.metadata) || !has(self.metadata.annotations) || !['lockstep.dev/incarnation', 'lockstep.dev/resume', 'lockstep.dev/restart-reason', 'lockstep.dev/hypernode', 'lockstep.dev/placed-time', 'scheduling.k8s.io/group-name', 'volcano.sh/job-name', 'volcano.sh/job-version', 'volcano.sh/queue-name', 'volcano.sh/task-spec', 'volcano.sh/task-index', 'volcano.sh/template-uid'].exists(k, k in self.metadata.annotations)",fieldPath=".metadata.annotations",messageExpression="'%s is reserved: Lockstep or Volcano sets it on every pod'.format([['lockstep.dev/incarnation', 'lockstep.dev/resume', 'lockstep.dev/restart-reason', 'lockstep.dev/hypernode', 'lockstep.dev/placed-time', 'scheduling.k8s.io/group-name', 'volcano.sh/job-name', 'volcano.sh/job-version', 'volcano.sh/queue-name', 'volcano.sh/task-spec', 'volcano.sh/task-index', 'volcano.sh/template-uid'].filter(k, k in self.metadata.annotations)[0]])"
+	// +required
+	Template corev1.PodTemplateSpec `json:"template"`
+
+	// restartPolicy overrides the job's for the pods of this task. Not in force yet: refused.
+	// +kubebuilder:validation:XValidation:rule="false",message="spec.tasks[].restartPolicy is not in force yet: use spec.restartPolicy, with match.tasks"
+	// +optional
+	RestartPolicy *RestartPolicy `json:"restartPolicy,omitempty"`
+}
+
+// Partition divides a task's pods into groups of one size, each with a topology of its own.
+type Partition struct {
+	// size is the number of pods in a partition; replicas is a multiple of it.
+	// +kubebuilder:validation:Minimum=1
+	// +required
+	Size int32 `json:"size"`
+	// networkTopology confines each partition to one HyperNode.
+	// +optional
+	NetworkTopology *NetworkTopology `json:"networkTopology,omitempty"`
+}

@@ -1,0 +1,109 @@
+// What the API server refuses of a restart policy, where, and in which words.
+
+package v1alpha1
+
+import "testing"
+
+func TestRefusesRule(t *testing.T) {
+	const rules = "spec.restartPolicy.rules"
+	const match, steps = rules + "[0].match", rules + "[0].steps"
+	rule := func(match, steps string) set {
+		return set{rules: "[{name: r, match: " + match + ", steps: " + steps + "}]"}
+	}
+	on := func(match string) set { return rule(match, "[{action: RestartPod}]") }
+	ladder := func(steps string) set { return rule("{}", steps) }
+
+	checkRefusals(t, map[string]refusal{
+		"two rules of one name": {
+			set:   set{rules: "[{name: r, match: {reasons: [A]}, steps: [{action: Ignore}]}, {name: r, match: {}, steps: [{action: Ignore}]}]"},
+			field: rules + "[1]", want: "Duplicate value",
+		},
+		"rule without a match": {set: set{rules: "[{name: r, steps: [{action: Ignore}]}]"}, field: match, want: "Required value"},
+		"rule after one that matches everything": {
+			set:   set{rules: `[{name: all, match: {}, steps: [{action: Ignore}]}, {name: late, match: {reasons: [A]}, steps: [{action: Ignore}]}]`},
+			field: rules, want: "rule late can never apply",
+		},
+		"rule after one for *": {
+			set:   set{rules: `[{name: all, match: {events: [PodFailed, "*"]}, steps: [{action: Ignore}]}, {name: late, match: {}, steps: [{action: Ignore}]}]`},
+			field: rules, want: "rule late can never apply",
+		},
+		"rule after one that matches its only event": {
+			set:   set{rules: `[{name: failed, match: {events: [PodFailed, PodDeleted]}, steps: [{action: Ignore}]}, {name: late, match: {events: [PodFailed], exitCodes: {operator: In, values: [2]}}, steps: [{action: FailJob}]}]`},
+			field: rules, want: "rule late can never apply",
+		},
+		"unknown event":           {set: on("{events: [PodLost]}"), field: match + ".events[0]", want: "supported values"},
+		"PodPending not in force": {set: on("{events: [PodFailed, PodPending]}"), field: match + ".events[1]", want: "PodPending is not in force yet"},
+		"HealthFailed not in force": {
+			set: on("{events: [HealthFailed]}"), field: match + ".events[0]", want: "HealthFailed is not in force yet",
+		},
+		"HealthDegraded not in force": {
+			set: on("{events: [HealthDegraded]}"), field: match + ".events[0]", want: "HealthDegraded is not in force yet",
+		},
+		"exit code 0":            {set: on("{exitCodes: {operator: In, values: [0]}}"), field: match + ".exitCodes.values[0]", want: "greater than or equal to 1"},
+		"exit code out of range": {set: on("{exitCodes: {operator: In, values: [256]}}"), field: match + ".exitCodes.values[0]", want: "less than or equal to 255"},
+		"no exit codes":          {set: on("{exitCodes: {operator: In, values: []}}"), field: match + ".exitCodes.values", want: "at least 1 items"},
+		"unknown operator": {
+			set: on("{exitCodes: {operator: Is, values: [1]}}"), field: match + ".exitCodes.operator", want: `"In", "NotIn"`,
+		},
+		"exit codes of something that does not exit": {
+			set:   on("{events: [NodeGone], exitCodes: {operator: In, values: [1]}}"),
+			field: match + ".exitCodes", want: "exitCodes narrows PodFailed only",
+		},
+		"unknown task":                {set: on("{tasks: [worker, launcher]}"), field: rules, want: "rule r: match.tasks names a task that is not in spec.tasks"},
+		"pod conditions not in force": {set: on("{podConditions: [{type: Ready}]}"), field: match + ".podConditions", want: "not in force yet"},
+		"signals not in force":        {set: on("{signals: [NVLinkReplay]}"), field: match + ".signals", want: "not in force yet"},
+
+		"no steps":       {set: ladder("[]"), field: steps, want: "at least 1 items"},
+		"unknown action": {set: ladder("[{action: Reboot}]"), field: steps + "[0].action", want: "supported values"},
+		"negative time":  {set: ladder("[{action: RestartPod, afterSeconds: -1}]"), field: steps + "[0].afterSeconds", want: "greater than or equal to 0"},
+		"steps out of order": {
+			set:   ladder("[{action: RestartPod, afterSeconds: 90}, {action: RestartJob, afterSeconds: 60}]"),
+			field: steps, want: "later than the one before",
+		},
+		"two steps at one time": {
+			set: ladder("[{action: RestartPod}, {action: RestartJob}]"), field: steps, want: "later than the one before",
+		},
+		"step after FailJob": {
+			set:   ladder("[{action: FailJob}, {action: RestartJob, afterSeconds: 60}]"),
+			field: steps, want: "a step after FailJob can never fire",
+		},
+		"step beside Ignore": {
+			set:   ladder("[{action: Ignore}, {action: RestartJob, afterSeconds: 60}]"),
+			field: steps, want: "let it be the only step",
+		},
+		"RestartPartition not in force": {
+			set: ladder("[{action: RestartPartition}]"), field: steps + "[0].action", want: "RestartPartition is not in force yet",
+		},
+		"MigratePod not in force": {
+			set: ladder("[{action: MigratePod}]"), field: steps + "[0].action", want: "MigratePod is not in force yet",
+		},
+		"unknown charge": {
+			set:   set{rules: "[{name: r, match: {}, steps: [{action: Ignore}], charge: Half}]"},
+			field: rules + "[0].charge", want: `"Auto", "Always", "Never"`,
+		},
+	})
+}
+
+func TestRefusesPolicy(t *testing.T) {
+	const policy = "spec.restartPolicy"
+	checkRefusals(t, map[string]refusal{
+		"negative budget": {
+			set: set{policy: "{budget: {maxRestarts: -1}}"}, field: policy + ".budget.maxRestarts", want: "greater than or equal to 0",
+		},
+		"budget over no time": {
+			set: set{policy: "{budget: {windowSeconds: 0}}"}, field: policy + ".budget.windowSeconds", want: "greater than or equal to 1",
+		},
+		"backoff is not in force": {set: set{policy: "{backoff: {}}"}, field: policy + ".backoff", want: "not in force yet"},
+		"negative exclusion": {
+			set: set{policy: "{excludeNodeSeconds: -1}"}, field: policy + ".excludeNodeSeconds", want: "greater than or equal to 0",
+		},
+		"unknown policy for unreachable nodes": {
+			set:   set{policy: "{unreachableNode: {policy: Hope}}"},
+			field: policy + ".unreachableNode.policy", want: `"ForceDelete", "RequireProof"`,
+		},
+		"negative wait for an unreachable node": {
+			set:   set{policy: "{unreachableNode: {afterSeconds: -1}}"},
+			field: policy + ".unreachableNode.afterSeconds", want: "greater than or equal to 0",
+		},
+	})
+}
