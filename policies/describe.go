@@ -64,6 +64,8 @@ func (w *world) describeScheduled(s *v1alpha1.TrainingJobStatus) {
 		w.set(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonVolcanoJobNotNeeded, "the job is not active")
 	case w.bound(s) >= MinAvailable(w.Job):
 		w.set(s, v1alpha1.ConditionScheduled, true, v1alpha1.ReasonPodsScheduled, "every pod of the gang has a node")
+	case w.Refused != "":
+		w.set(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonVolcanoJobRefused, w.Refused)
 	case w.queued():
 		w.set(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonQueued, "waits for room in queue "+w.Job.Spec.Queue)
 	default:

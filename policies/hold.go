@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -128,4 +129,18 @@ func lastRestart(inc *v1alpha1.Incident) time.Time {
 		}
 	}
 	return at
+}
+
+// NextHoldEnd is when the first of a node's holds ends; zero where none does.
+func NextHoldEnd(taints []corev1.Taint) time.Time {
+	var next time.Time
+	for _, t := range taints {
+		if !strings.HasPrefix(t.Key, v1alpha1.HoldTaintPrefix) {
+			continue
+		}
+		if until, err := strconv.ParseInt(t.Value, 10, 64); err == nil {
+			next = sooner(next, time.Unix(until, 0))
+		}
+	}
+	return next
 }

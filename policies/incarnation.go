@@ -67,8 +67,11 @@ func stale(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
 	return !p.Gated && p.Incarnation < Incarnation(s, p.Task, p.Index)
 }
 
-// inPlace is true where a rank's pod of the right life runs and is ready, or has succeeded.
+// inPlace is true where a rank's pod of the right life runs on a good node and is ready, or has succeeded.
 func (w *world) inPlace(s *v1alpha1.TrainingJobStatus, r rank) bool {
 	p := w.current[r]
-	return p != nil && !p.Deleting && !p.Gated && !stale(s, p) && (p.healthy() || p.succeeded())
+	if p == nil || p.Deleting || p.Gated || stale(s, p) {
+		return false
+	}
+	return p.succeeded() || (p.healthy() && w.Nodes[p.Node].Ready)
 }

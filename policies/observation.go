@@ -27,6 +27,8 @@ type Observation struct {
 	Nodes map[string]Node
 	// Topology of the cluster.
 	Topology *Topology
+	// Refused is why the API server last refused the Volcano Job; empty where it did not.
+	Refused string
 }
 
 // VolcanoJob is a Volcano Job of the TrainingJob.

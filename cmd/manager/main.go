@@ -1,0 +1,115 @@
+// Command manager runs Lockstep's controllers.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
+	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
+	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	topology "volcano.sh/apis/pkg/apis/topology/v1alpha1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/controllers"
+)
+
+// options are the manager's flags; `manager -h` documents them.
+type options struct {
+	metricsAddress, probeAddress string
+	leaderElect                  bool
+	leaderElectNamespace         string
+	workers                      int
+	qps                          float64
+	burst                        int
+	log                          zap.Options
+}
+
+func main() {
+	o := parseFlags()
+	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&o.log)))
+	if err := run(o); err != nil {
+		fmt.Fprintln(os.Stderr, "manager:", err)
+		os.Exit(1)
+	}
+}
+
+func parseFlags() *options {
+	o := &options{}
+	flag.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "address of the metrics endpoint; 0 turns it off")
+	flag.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 turns them off")
+	flag.BoolVar(&o.leaderElect, "leader-elect", false, "run one active manager among several replicas")
+	flag.StringVar(&o.leaderElectNamespace, "leader-election-namespace", "", "namespace of the leader's lease; default: the manager's own")
+	flag.IntVar(&o.workers, "workers", 8, "number of jobs that are looked at side by side")
+	flag.Float64Var(&o.qps, "kube-api-qps", 500, "requests per second to the API server, sustained")
+	flag.IntVar(&o.burst, "kube-api-burst", 1000, "requests to the API server in a burst")
+	o.log.BindFlags(flag.CommandLine)
+	flag.Parse()
+	return o
+}
+
+func newScheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, v1alpha1.AddToScheme,
+		batch.AddToScheme, bus.AddToScheme, scheduling.AddToScheme, topology.AddToScheme,
+	} {
+		utilruntime.Must(add(s))
+	}
+	return s
+}
+
+func run(o *options) error {
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("no cluster to talk to (set --kubeconfig or KUBECONFIG, or run in a pod): %w", err)
+	}
+	config.QPS, config.Burst = float32(o.qps), o.burst
+	mgr, err := ctrl.NewManager(config, manager.Options{
+		Scheme:                        newScheme(),
+		Cache:                         controllers.CacheOptions(),
+		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
+		HealthProbeBindAddress:        o.probeAddress,
+		LeaderElection:                o.leaderElect,
+		LeaderElectionID:              "manager.lockstep.dev",
+		LeaderElectionNamespace:       o.leaderElectNamespace,
+		LeaderElectionReleaseOnCancel: true,
+		GracefulShutdownTimeout:       ptr.To(20 * time.Second),
+	})
+	if err != nil {
+		return fmt.Errorf("create manager: %w", err)
+	}
+	ctx := ctrl.SetupSignalHandler()
+	if err := controllers.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	jobs := &controllers.TrainingJobReconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
+		Events: mgr.GetEventRecorder("lockstep"), Clock: clock.RealClock{},
+	}
+	if err := jobs.SetupWithManager(mgr, o.workers); err != nil {
+		return fmt.Errorf("set up the TrainingJob controller: %w", err)
+	}
+	if err := (&controllers.HoldSweeper{Client: mgr.GetClient(), Clock: clock.RealClock{}}).SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("set up the hold sweeper: %w", err)
+	}
+	if err := mgr.AddHealthzCheck("healthz", healthz.Ping); err != nil {
+		return err
+	}
+	if err := mgr.AddReadyzCheck("readyz", healthz.Ping); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}

@@ -1,0 +1,164 @@
+// Act: the plan, carried out. Each action is safe to repeat, and one that finds
+// the world changed under it leaves the rest to the next pass.
+
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
+	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
+	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+// actor carries out the plan for one job.
+type actor struct {
+	*TrainingJobReconciler
+	job     *v1alpha1.TrainingJob
+	attempt int32
+	seen    *policies.Observation
+}
+
+// act carries out a plan. Nothing is deleted where a hold is missing.
+func (r *TrainingJobReconciler) act(ctx context.Context, job *v1alpha1.TrainingJob, o *policies.Observation, status *v1alpha1.TrainingJobStatus) error {
+	plan := policies.PlanFor(o, status)
+	a := actor{TrainingJobReconciler: r, job: job, attempt: status.Attempt, seen: o}
+	if err := each(plan.Hold, func(h v1alpha1.NodeHold) error { return a.hold(ctx, h) }); err != nil {
+		return fmt.Errorf("hold nodes before anything is deleted: %w", err)
+	}
+	errs := []error{
+		each(plan.DeletePods, func(d policies.PodDeletion) error { return a.deletePod(ctx, d) }),
+		each(plan.DeleteVolcanoJobs, func(name string) error { return a.deleteVolcanoJob(ctx, name) }),
+	}
+	if plan.Stop != "" {
+		errs = append(errs, a.stop(ctx, plan.Stop))
+	}
+	if plan.Create {
+		errs = append(errs, a.create(ctx))
+	}
+	if plan.Admit {
+		errs = append(errs, a.admit(ctx))
+	}
+	errs = append(errs,
+		each(plan.Lift, func(l policies.Lift) error { return a.lift(ctx, l) }),
+		each(plan.Release, func(node string) error { return a.release(ctx, node) }),
+	)
+	return errors.Join(errs...)
+}
+
+func each[T any](items []T, do func(T) error) error {
+	var errs []error
+	for _, item := range items {
+		errs = append(errs, do(item))
+	}
+	return errors.Join(errs...)
+}
+
+// overtaken drops the errors that say that somebody else was faster: what they did
+// is an event, and brings the job back.
+func overtaken(err error) error {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+func (a *actor) deletePod(ctx context.Context, d policies.PodDeletion) error {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: a.job.Namespace, Name: d.Name}}
+	options := []client.DeleteOption{client.Preconditions{UID: ptr.To(types.UID(d.UID))}}
+	if d.Force {
+		options = append(options, client.GracePeriodSeconds(0))
+	}
+	if err := overtaken(a.Delete(ctx, pod, options...)); err != nil {
+		return fmt.Errorf("delete pod %s: %w", d.Name, err)
+	}
+	return nil
+}
+
+func (a *actor) deleteVolcanoJob(ctx context.Context, name string) error {
+	v := &batch.Job{ObjectMeta: metav1.ObjectMeta{Namespace: a.job.Namespace, Name: name}}
+	if err := overtaken(a.Delete(ctx, v, client.PropagationPolicy(metav1.DeletePropagationBackground))); err != nil {
+		return fmt.Errorf("delete Volcano Job %s: %w", name, err)
+	}
+	return nil
+}
+
+// create makes the Volcano Job of the attempt. Why it was refused, if it was, is
+// kept for the condition that tells the user.
+func (a *actor) create(ctx context.Context) error {
+	v := Render(a.job, a.attempt)
+	err := a.Create(ctx, v)
+	if apierrors.IsAlreadyExists(err) {
+		return a.adopted(ctx, v.Name)
+	}
+	key := client.ObjectKeyFromObject(a.job)
+	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) {
+		a.refusals.set(key, err.Error())
+	} else if err == nil {
+		a.refusals.set(key, "")
+	}
+	if err != nil {
+		return fmt.Errorf("create Volcano Job %s: %w", v.Name, err)
+	}
+	return nil
+}
+
+// adopted is nil where the Volcano Job of that name is ours, and the cache had just not seen it.
+func (a *actor) adopted(ctx context.Context, name string) error {
+	v := &batch.Job{}
+	if err := a.Live.Get(ctx, client.ObjectKey{Namespace: a.job.Namespace, Name: name}, v); err != nil {
+		return fmt.Errorf("get Volcano Job %s: %w", name, err)
+	}
+	if ownedBy(v, a.job) {
+		return nil
+	}
+	message := fmt.Sprintf("a Volcano Job named %s exists and is not this TrainingJob's: delete it, or choose another name", name)
+	a.refusals.set(client.ObjectKeyFromObject(a.job), message)
+	return errors.New(message)
+}
+
+// stop asks Volcano to stop the job and keep the pods that have ended, and their logs.
+func (a *actor) stop(ctx context.Context, how policies.Stop) error {
+	v := &batch.Job{}
+	name := policies.VolcanoJobName(a.job, a.attempt)
+	if err := a.Get(ctx, client.ObjectKey{Namespace: a.job.Namespace, Name: name}, v); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	action := bus.CompleteJobAction
+	if how == policies.StopFailed {
+		action = bus.TerminateJobAction
+	}
+	owner := metav1.NewControllerRef(v, batch.SchemeGroupVersion.WithKind("Job"))
+	command := &bus.Command{
+		ObjectMeta:   metav1.ObjectMeta{Namespace: v.Namespace, Name: v.Name + "-stop", OwnerReferences: []metav1.OwnerReference{*owner}},
+		Action:       string(action),
+		TargetObject: owner,
+		Reason:       string(how),
+	}
+	if err := client.IgnoreAlreadyExists(a.Create(ctx, command)); err != nil {
+		return fmt.Errorf("stop Volcano Job %s: %w", name, err)
+	}
+	return nil
+}
+
+// admit puts the gang's PodGroup back in the place in the queue that it had: its
+// CRD has no status subresource, so the status goes with an ordinary patch.
+func (a *actor) admit(ctx context.Context) error {
+	pg := &scheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: a.job.Namespace, Name: a.seen.PodGroup.Name}}
+	patch := fmt.Appendf(nil, `{"status":{"phase":%q}}`, scheduling.PodGroupInqueue)
+	if err := overtaken(a.Patch(ctx, pg, client.RawPatch(types.MergePatchType, patch))); err != nil {
+		return fmt.Errorf("admit PodGroup %s: %w", pg.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+// Holds: a taint on a node that only one job's pods tolerate. Taints are one list
+// without keys, so every change carries the node's resourceVersion.
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+func (a *actor) hold(ctx context.Context, h v1alpha1.NodeHold) error {
+	taint := corev1.Taint{Key: policies.HoldKey(a.job), Value: policies.HoldValue(h), Effect: corev1.TaintEffectNoSchedule}
+	return patchTaints(ctx, a.Client, h.Node, func(taints []corev1.Taint) []corev1.Taint {
+		return append(withoutTaint(taints, taint.Key), taint)
+	})
+}
+
+func (a *actor) release(ctx context.Context, node string) error {
+	return overtaken(patchTaints(ctx, a.Client, node, func(taints []corev1.Taint) []corev1.Taint {
+		return withoutTaint(taints, policies.HoldKey(a.job))
+	}))
+}
+
+func withoutTaint(taints []corev1.Taint, key string) []corev1.Taint {
+	return slices.DeleteFunc(slices.Clone(taints), func(t corev1.Taint) bool { return t.Key == key })
+}
+
+// patchTaints changes the taints of a node. A node that is gone has none to change.
+func patchTaints(ctx context.Context, c client.Client, name string, change func([]corev1.Taint) []corev1.Taint) error {
+	node := &corev1.Node{}
+	if err := c.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	before := node.DeepCopy()
+	node.Spec.Taints = change(node.Spec.Taints)
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := client.IgnoreNotFound(c.Patch(ctx, node, patch)); err != nil {
+		return fmt.Errorf("patch the taints of node %s: %w", name, err)
+	}
+	return nil
+}
+
+// HoldSweeper removes holds that have expired, and those of jobs that are gone or
+// finished, whoever wrote them and whenever. Holds of live jobs are their own controller's.
+type HoldSweeper struct {
+	client.Client
+	Clock clock.PassiveClock
+}
+
+// Reconcile sweeps one node.
+func (h *HoldSweeper) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	node := &corev1.Node{}
+	if err := h.Get(ctx, req.NamespacedName, node); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	owned, err := h.ownedKeys(ctx, holdKeys(node))
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	now := h.Clock.Now()
+	ended := func(t corev1.Taint) bool {
+		return strings.HasPrefix(t.Key, v1alpha1.HoldTaintPrefix) && (!owned[t.Key] || policies.HoldExpired(t.Value, now))
+	}
+	if slices.ContainsFunc(node.Spec.Taints, ended) {
+		err := patchTaints(ctx, h.Client, node.Name, func(taints []corev1.Taint) []corev1.Taint {
+			return slices.DeleteFunc(slices.Clone(taints), ended)
+		})
+		return ctrl.Result{}, overtaken(err)
+	}
+	if next := policies.NextHoldEnd(node.Spec.Taints); !next.IsZero() {
+		return ctrl.Result{RequeueAfter: max(next.Sub(now), minRequeue)}, nil
+	}
+	return ctrl.Result{}, nil
+}
+
+// ownedKeys are the keys whose job exists.
+func (h *HoldSweeper) ownedKeys(ctx context.Context, keys []string) (map[string]bool, error) {
+	owned := map[string]bool{}
+	for _, key := range keys {
+		jobs := &v1alpha1.TrainingJobList{}
+		if err := h.List(ctx, jobs, client.MatchingFields{indexHoldKey: key}); err != nil {
+			return nil, fmt.Errorf("list jobs that hold by %s: %w", key, err)
+		}
+		owned[key] = slices.ContainsFunc(jobs.Items, func(j v1alpha1.TrainingJob) bool { return !policies.Finished(&j.Status) })
+	}
+	return owned, nil
+}
+
+// SetupWithManager makes the sweeper look at every node that carries a hold, and at
+// the nodes of every job that goes away.
+func (h *HoldSweeper) SetupWithManager(mgr ctrl.Manager) error {
+	held := predicate.NewPredicateFuncs(func(obj client.Object) bool {
+		node, ok := obj.(*corev1.Node)
+		return ok && len(holdKeys(node)) > 0
+	})
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("holds").
+		For(&corev1.Node{}, builder.WithPredicates(held)).
+		Watches(&v1alpha1.TrainingJob{}, handler.EnqueueRequestsFromMapFunc(h.nodesHeldBy)).
+		Complete(h)
+}
+
+func (h *HoldSweeper) nodesHeldBy(ctx context.Context, obj client.Object) []reconcile.Request {
+	job, ok := obj.(*v1alpha1.TrainingJob)
+	if !ok {
+		return nil
+	}
+	nodes := &corev1.NodeList{}
+	if err := h.List(ctx, nodes, client.MatchingFields{indexHolds: policies.HoldKey(job)}); err != nil {
+		return nil // the cache is stopping
+	}
+	out := make([]reconcile.Request, 0, len(nodes.Items))
+	for i := range nodes.Items {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&nodes.Items[i])})
+	}
+	return out
+}

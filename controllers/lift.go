@@ -1,0 +1,71 @@
+// Lifting a gate: one patch gives a pod its node affinity and its annotations, and
+// removes the gate. Kubernetes allows a gated pod's affinity to be tightened.
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+func (a *actor) lift(ctx context.Context, l policies.Lift) error {
+	pod := &corev1.Pod{}
+	if err := a.Get(ctx, client.ObjectKey{Namespace: a.job.Namespace, Name: l.Pod}, pod); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if string(pod.UID) != l.UID {
+		return nil // another pod by now: its own event brings us back
+	}
+	before := pod.DeepCopy()
+	confine(&pod.Spec, l.Target)
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	for k, v := range l.Annotations {
+		pod.Annotations[k] = v
+	}
+	pod.Spec.SchedulingGates = slices.DeleteFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool {
+		return g.Name == v1alpha1.PlacementGate
+	})
+	// With the resourceVersion, so that a gate that a stale cache still shows is not lifted twice.
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := overtaken(a.Patch(ctx, pod, patch)); err != nil {
+		return fmt.Errorf("lift the gate of pod %s: %w", l.Pod, err)
+	}
+	return nil
+}
+
+// confine adds a target to every alternative of a pod's required node affinity.
+func confine(spec *corev1.PodSpec, target policies.Target) {
+	var rules []corev1.NodeSelectorRequirement
+	if target.In != nil {
+		rules = append(rules, corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: target.In})
+	}
+	if len(target.NotIn) > 0 {
+		rules = append(rules, corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpNotIn, Values: target.NotIn})
+	}
+	if len(rules) == 0 {
+		return
+	}
+	if spec.Affinity == nil {
+		spec.Affinity = &corev1.Affinity{}
+	}
+	if spec.Affinity.NodeAffinity == nil {
+		spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
+	}
+	affinity := spec.Affinity.NodeAffinity
+	if affinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		affinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}}
+	}
+	terms := affinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	for i := range terms {
+		terms[i].MatchExpressions = append(terms[i].MatchExpressions, rules...)
+	}
+}

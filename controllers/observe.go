@@ -1,0 +1,123 @@
+// Observe: cached reads, turned into the plain value that decisions are made from.
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
+	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+// observe looks at a job and all that matters to it.
+func (r *TrainingJobReconciler) observe(ctx context.Context, job *v1alpha1.TrainingJob) (*policies.Observation, error) {
+	o := &policies.Observation{Now: r.Clock.Now(), Job: job, Refused: r.refusals.get(client.ObjectKeyFromObject(job))}
+	var err error
+	if o.Topology, err = r.topology.get(ctx, r.Client); err != nil {
+		return nil, err
+	}
+	current, err := r.observeVolcanoJobs(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if o.PodGroup, err = r.observePodGroup(ctx, current); err != nil {
+		return nil, err
+	}
+	if err := r.observePods(ctx, o); err != nil {
+		return nil, err
+	}
+	return o, r.observeNodes(ctx, o)
+}
+
+// observeVolcanoJobs lists the job's Volcano Jobs and returns that of the current attempt.
+func (r *TrainingJobReconciler) observeVolcanoJobs(ctx context.Context, o *policies.Observation) (*batch.Job, error) {
+	list := &batch.JobList{}
+	if err := r.List(ctx, list, client.InNamespace(o.Job.Namespace), client.MatchingLabels{v1alpha1.LabelJob: o.Job.Name}); err != nil {
+		return nil, fmt.Errorf("list Volcano Jobs: %w", err)
+	}
+	found := slices.DeleteFunc(list.Items, func(v batch.Job) bool { return !ownedBy(&v, o.Job) })
+	name := policies.VolcanoJobName(o.Job, o.Job.Status.Attempt)
+	at := slices.IndexFunc(found, func(v batch.Job) bool { return v.Name == name })
+	if at < 0 && o.Job.Status.Attempt > 0 {
+		// The cache may lag behind our own create: only the API server knows that a Volcano Job is gone.
+		live := batch.Job{}
+		err := r.Live.Get(ctx, client.ObjectKey{Namespace: o.Job.Namespace, Name: name}, &live)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("get Volcano Job %s: %w", name, err)
+		}
+		if err == nil && ownedBy(&live, o.Job) {
+			at, found = len(found), append(found, live)
+		}
+	}
+	for i := range found {
+		o.VolcanoJobs = append(o.VolcanoJobs, volcanoJob(&found[i]))
+	}
+	if at < 0 {
+		return nil, nil
+	}
+	return &found[at], nil
+}
+
+func ownedBy(obj client.Object, job *v1alpha1.TrainingJob) bool {
+	return slices.ContainsFunc(obj.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == job.UID })
+}
+
+func volcanoJob(v *batch.Job) policies.VolcanoJob {
+	phase := v.Status.State.Phase
+	return policies.VolcanoJob{
+		Name:      v.Name,
+		Attempt:   numberOf(v.Labels[v1alpha1.LabelAttempt]),
+		Deleting:  !v.DeletionTimestamp.IsZero(),
+		Stopping:  phase == batch.Aborting || phase == batch.Completing || phase == batch.Terminating,
+		Ended:     phase == batch.Aborted || phase == batch.Completed || phase == batch.Terminated || phase == batch.Failed,
+		Succeeded: phase == batch.Completed,
+	}
+}
+
+// observePodGroup gets the PodGroup that Volcano makes for a Volcano Job, named <job>-<uid of the job>.
+func (r *TrainingJobReconciler) observePodGroup(ctx context.Context, v *batch.Job) (*policies.PodGroup, error) {
+	if v == nil {
+		return nil, nil
+	}
+	pg := &scheduling.PodGroup{}
+	key := client.ObjectKey{Namespace: v.Namespace, Name: v.Name + "-" + string(v.UID)}
+	if err := r.Get(ctx, key, pg); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("get PodGroup %s: %w", key.Name, err)
+	}
+	phase := pg.Status.Phase
+	return &policies.PodGroup{Name: pg.Name, Pending: phase == "" || phase == scheduling.PodGroupPending}, nil
+}
+
+func (r *TrainingJobReconciler) observePods(ctx context.Context, o *policies.Observation) error {
+	list := &corev1.PodList{}
+	err := r.List(ctx, list, client.InNamespace(o.Job.Namespace), client.MatchingLabels{v1alpha1.LabelJob: o.Job.Name}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return fmt.Errorf("list pods: %w", err)
+	}
+	o.Pods = make([]policies.Pod, 0, len(list.Items))
+	for i := range list.Items {
+		o.Pods = append(o.Pods, podOf(&list.Items[i]))
+	}
+	return nil
+}
+
+func numberOf(s string) int32 {
+	n, err := strconv.ParseInt(s, 10, 32)
+	if err != nil {
+		return 0
+	}
+	return int32(n)
+}

@@ -1,0 +1,107 @@
+// Nodes as decisions see them, and which of them matter to a job.
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+// observeNodes looks at the nodes of the job's pods and ranks, those it holds or is
+// excluded from, and, while some pod has no good place, those of its home.
+func (r *TrainingJobReconciler) observeNodes(ctx context.Context, o *policies.Observation) error {
+	o.Nodes = map[string]policies.Node{}
+	key := policies.HoldKey(o.Job)
+	held := &corev1.NodeList{}
+	if err := r.List(ctx, held, client.MatchingFields{indexHolds: key}); err != nil {
+		return fmt.Errorf("list held nodes: %w", err)
+	}
+	for i := range held.Items {
+		o.Nodes[held.Items[i].Name] = nodeOf(&held.Items[i], key)
+	}
+	for name := range nodeNames(o) {
+		if _, known := o.Nodes[name]; known {
+			continue
+		}
+		node := &corev1.Node{}
+		err := r.Get(ctx, client.ObjectKey{Name: name}, node)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("get node %s: %w", name, err)
+		}
+		o.Nodes[name] = nodeOf(node, key)
+	}
+	return nil
+}
+
+func nodeNames(o *policies.Observation) map[string]bool {
+	names := map[string]bool{}
+	settled := true
+	for i := range o.Pods {
+		names[o.Pods[i].Node] = true
+		settled = settled && o.Pods[i].Ready
+	}
+	for _, e := range o.Job.Status.ExcludedNodes {
+		names[e.Name] = true
+	}
+	if p := o.Job.Status.Placement; p != nil {
+		for _, t := range p.Tasks {
+			for _, n := range t.Nodes {
+				names[n] = true
+			}
+		}
+		settled = settled && len(o.Pods) == int(policies.Replicas(o.Job))
+		if home, ok := o.Topology.Find(p.HyperNode); ok && !settled {
+			for _, n := range home.Nodes {
+				names[n] = true
+			}
+		}
+	}
+	delete(names, "")
+	return names
+}
+
+func nodeOf(node *corev1.Node, holdKey string) policies.Node {
+	n := policies.Node{
+		Name:          node.Name,
+		Hostname:      node.Labels[corev1.LabelHostname],
+		Unschedulable: node.Spec.Unschedulable,
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			n.Ready, n.NotReadySince = c.Status == corev1.ConditionTrue, c.LastTransitionTime.Time
+		}
+	}
+	for _, t := range node.Spec.Taints {
+		switch {
+		case t.Key == holdKey:
+			n.Hold = t.Value
+		case t.Key == corev1.TaintNodeOutOfService:
+			n.OutOfService = true
+		default:
+			n.Taints = append(n.Taints, t)
+		}
+	}
+	return n
+}
+
+// holdKeys are the keys of the holds on a node.
+func holdKeys(node *corev1.Node) []string {
+	var keys []string
+	for _, t := range node.Spec.Taints {
+		if strings.HasPrefix(t.Key, v1alpha1.HoldTaintPrefix) {
+			keys = append(keys, t.Key)
+		}
+	}
+	return keys
+}

@@ -1,0 +1,83 @@
+// Report: events and metrics are the difference between the status as it was and as
+// it was recorded, so that nothing is told twice.
+
+package controllers
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// report tells the user what changed.
+func (r *TrainingJobReconciler) report(job *v1alpha1.TrainingJob, now *v1alpha1.TrainingJobStatus) {
+	before := &job.Status
+	for i := range now.Incidents {
+		r.reportIncident(job, incidentNamed(before, now.Incidents[i].ID), &now.Incidents[i])
+	}
+	if now.Attempt != before.Attempt {
+		r.tell(job, corev1.EventTypeNormal, "NewAttempt", "Create", fmt.Sprintf("attempt %d", now.Attempt))
+	}
+	r.reportCondition(job, now, v1alpha1.ConditionScheduled)
+	r.reportCondition(job, now, v1alpha1.ConditionRunning)
+	r.reportCondition(job, now, v1alpha1.ConditionSuspended)
+	r.reportCondition(job, now, v1alpha1.ConditionCompleted)
+	r.reportCondition(job, now, v1alpha1.ConditionFailed)
+	if p := now.Placement; p != nil && p.HyperNode != "" && (before.Placement == nil || before.Placement.HyperNode != p.HyperNode) {
+		r.tell(job, corev1.EventTypeNormal, "Placed", "Place", "home is HyperNode "+p.HyperNode)
+	}
+}
+
+// reportCondition tells of a condition that has become true, and of why the job is not scheduled.
+func (r *TrainingJobReconciler) reportCondition(job *v1alpha1.TrainingJob, now *v1alpha1.TrainingJobStatus, condition string) {
+	was, is := meta.FindStatusCondition(job.Status.Conditions, condition), meta.FindStatusCondition(now.Conditions, condition)
+	if is == nil || (was != nil && was.Status == is.Status && was.Reason == is.Reason) {
+		return
+	}
+	kind := corev1.EventTypeNormal
+	switch is.Reason {
+	case v1alpha1.ReasonVolcanoJobNotNeeded, v1alpha1.ReasonPodsNotReady, v1alpha1.ReasonPodsPending:
+		return // said better by what caused it
+	case v1alpha1.ReasonVolcanoJobRefused:
+		kind = corev1.EventTypeWarning
+	}
+	if condition == v1alpha1.ConditionFailed {
+		kind = corev1.EventTypeWarning
+	}
+	r.tell(job, kind, is.Reason, condition, is.Message)
+}
+
+func (r *TrainingJobReconciler) reportIncident(job *v1alpha1.TrainingJob, was, is *v1alpha1.Incident) {
+	if was == nil {
+		was = &v1alpha1.Incident{}
+		r.tell(job, corev1.EventTypeWarning, string(is.Trigger), "Detect", is.Message)
+		incidents.WithLabelValues(job.Namespace, job.Spec.Queue, string(is.Trigger), string(is.Class)).Inc()
+	}
+	for _, step := range is.Steps[len(was.Steps):] {
+		r.tell(job, corev1.EventTypeNormal, string(step.Action), string(step.Action), is.Message)
+		steps.WithLabelValues(job.Namespace, job.Spec.Queue, string(step.Action)).Inc()
+	}
+	if was.Outcome != is.Outcome {
+		took := is.EndTime.Sub(is.StartTime.Time)
+		r.tell(job, corev1.EventTypeNormal, "Incident"+string(is.Outcome), "Close",
+			fmt.Sprintf("%s, after %s", is.Message, took.Round(time.Millisecond)))
+		recovery.WithLabelValues(job.Namespace, job.Spec.Queue, string(is.Outcome)).Observe(took.Seconds())
+	}
+}
+
+func incidentNamed(s *v1alpha1.TrainingJobStatus, id int32) *v1alpha1.Incident {
+	for i := range s.Incidents {
+		if s.Incidents[i].ID == id {
+			return &s.Incidents[i]
+		}
+	}
+	return nil
+}
+
+func (r *TrainingJobReconciler) tell(job *v1alpha1.TrainingJob, kind, reason, action, note string) {
+	r.Events.Eventf(job, nil, kind, reason, action, "%s", note)
+}

@@ -1,0 +1,189 @@
+// Setup: what is watched, indexed and cached.
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
+	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+// Indexes of the cache.
+const (
+	indexHolds   = "holds"         // nodes, by the keys of their holds
+	indexHoldKey = "holdKey"       // jobs, by the key that they hold by
+	indexNode    = "spec.nodeName" // our pods, by node
+	indexOpen    = "openIncident"  // jobs, by whether an incident is open
+	open         = "true"
+)
+
+// CacheOptions keep in memory only what is needed: of pods, Volcano Jobs and
+// PodGroups those of TrainingJobs, and of pods and nodes the parts that are read.
+func CacheOptions() cache.Options {
+	requirement, err := labels.NewRequirement(v1alpha1.LabelJob, selection.Exists, nil)
+	if err != nil {
+		panic(err) // the label is a constant
+	}
+	ours := labels.NewSelector().Add(*requirement)
+	return cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Pod{}:          {Label: ours, Transform: trimPod},
+			&corev1.Node{}:         {Transform: trimNode},
+			&batch.Job{}:           {Label: ours},
+			&scheduling.PodGroup{}: {Label: ours},
+		},
+	}
+}
+
+// trimPod drops what is not read: a pod's containers and volumes are most of its size.
+func trimPod(obj any) (any, error) {
+	if pod, ok := obj.(*corev1.Pod); ok {
+		pod.ManagedFields = nil
+		pod.Spec.Containers, pod.Spec.InitContainers, pod.Spec.Volumes = nil, nil, nil
+	}
+	return obj, nil
+}
+
+// trimNode drops what is not read: the images on a node are most of its size.
+func trimNode(obj any) (any, error) {
+	if node, ok := obj.(*corev1.Node); ok {
+		node.ManagedFields, node.Annotations = nil, nil
+		node.Status.Images, node.Status.VolumesAttached, node.Status.VolumesInUse = nil, nil, nil
+	}
+	return obj, nil
+}
+
+// AddIndexes adds the cache's indexes. Call it once per manager, before the controllers are set up.
+func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+	for _, index := range []struct {
+		obj   client.Object
+		field string
+		value client.IndexerFunc
+	}{
+		{&corev1.Node{}, indexHolds, func(obj client.Object) []string { return holdKeys(obj.(*corev1.Node)) }},
+		{&corev1.Pod{}, indexNode, func(obj client.Object) []string { return []string{obj.(*corev1.Pod).Spec.NodeName} }},
+		{&v1alpha1.TrainingJob{}, indexHoldKey, func(obj client.Object) []string {
+			return []string{policies.HoldKey(obj.(*v1alpha1.TrainingJob))}
+		}},
+		{&v1alpha1.TrainingJob{}, indexOpen, func(obj client.Object) []string {
+			if policies.AnyOpen(&obj.(*v1alpha1.TrainingJob).Status) {
+				return []string{open}
+			}
+			return nil
+		}},
+	} {
+		if err := indexer.IndexField(ctx, index.obj, index.field, index.value); err != nil {
+			return fmt.Errorf("index %T by %s: %w", index.obj, index.field, err)
+		}
+	}
+	return nil
+}
+
+// SetupWithManager makes the reconciler look at a job whenever something that it
+// observes changes.
+func (r *TrainingJobReconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
+	byLabel := handler.EnqueueRequestsFromMapFunc(jobOf)
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&v1alpha1.TrainingJob{}).
+		Owns(&batch.Job{}).
+		Watches(&corev1.Pod{}, byLabel).
+		Watches(&scheduling.PodGroup{}, byLabel).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.jobsOn), builder.WithPredicates(r.nodeChanges())).
+		Watches(&topologyv1alpha1.HyperNode{}, handler.EnqueueRequestsFromMapFunc(r.jobsThatMove)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, UsePriorityQueue: ptr.To(true)}).
+		Complete(r)
+}
+
+// jobOf is the job that an object's label names.
+func jobOf(_ context.Context, obj client.Object) []reconcile.Request {
+	name := obj.GetLabels()[v1alpha1.LabelJob]
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}}}
+}
+
+// jobsOn are the jobs that a node matters to: those with pods on it, and those that look for room.
+func (r *TrainingJobReconciler) jobsOn(ctx context.Context, node client.Object) []reconcile.Request {
+	found := map[reconcile.Request]bool{}
+	pods := &corev1.PodList{}
+	if err := r.List(ctx, pods, client.MatchingFields{indexNode: node.GetName()}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // the cache is stopping
+	}
+	for i := range pods.Items {
+		for _, request := range jobOf(ctx, &pods.Items[i]) {
+			found[request] = true
+		}
+	}
+	for _, request := range r.jobsThatMove(ctx, nil) {
+		found[request] = true
+	}
+	return slices.Collect(maps.Keys(found))
+}
+
+// jobsThatMove are the jobs with an open incident. It is called when the topology
+// changes, too, and then forgets the old one.
+func (r *TrainingJobReconciler) jobsThatMove(ctx context.Context, hyperNode client.Object) []reconcile.Request {
+	if hyperNode != nil {
+		r.topology.invalidate()
+	}
+	jobs := &v1alpha1.TrainingJobList{}
+	if err := r.List(ctx, jobs, client.MatchingFields{indexOpen: open}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // the cache is stopping
+	}
+	out := make([]reconcile.Request, 0, len(jobs.Items))
+	for i := range jobs.Items {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&jobs.Items[i])})
+	}
+	return out
+}
+
+// nodeChanges lets through what decisions read of a node, and forgets the topology
+// where a node comes, goes or changes its labels. Heartbeats pass by.
+func (r *TrainingJobReconciler) nodeChanges() predicate.Predicate {
+	moved := func() bool { r.topology.invalidate(); return true }
+	return predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return moved() },
+		DeleteFunc:  func(event.DeleteEvent) bool { return moved() },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
+			if !maps.Equal(before.Labels, after.Labels) {
+				return moved()
+			}
+			was, is := nodeOf(before, ""), nodeOf(after, "")
+			return was.Ready != is.Ready || was.Unschedulable != is.Unschedulable || was.OutOfService != is.OutOfService ||
+				!slices.Equal(taintKeys(was.Taints), taintKeys(is.Taints))
+		},
+	}
+}
+
+func taintKeys(taints []corev1.Taint) []string {
+	var out []string
+	for _, t := range taints {
+		out = append(out, t.Key+"="+t.Value+":"+string(t.Effect))
+	}
+	return out
+}

@@ -1,0 +1,78 @@
+// The TrainingJob controller: one pass from observation to action.
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+// TrainingJobReconciler keeps TrainingJobs running.
+type TrainingJobReconciler struct {
+	// Client reads from the cache and writes to the API server.
+	client.Client
+	// Live reads from the API server, where the cache may not have caught up.
+	Live client.Reader
+	// Events is where users are told what happens to their jobs.
+	Events events.EventRecorder
+	// Clock tells the time that decisions are given.
+	Clock clock.PassiveClock
+
+	topology topologyCache
+	writes   lastWrites
+	refusals refusals
+}
+
+// +kubebuilder:rbac:groups=lockstep.dev,resources=trainingjobs,verbs=get;list;watch;delete
+// +kubebuilder:rbac:groups=lockstep.dev,resources=trainingjobs/status,verbs=get;update
+// +kubebuilder:rbac:groups=lockstep.dev,resources=trainingjobs/finalizers,verbs=update
+// +kubebuilder:rbac:groups=batch.volcano.sh,resources=jobs,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups=batch.volcano.sh,resources=jobs/finalizers,verbs=update
+// +kubebuilder:rbac:groups=bus.volcano.sh,resources=commands,verbs=create
+// +kubebuilder:rbac:groups=scheduling.volcano.sh,resources=podgroups,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=topology.volcano.sh,resources=hypernodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch;delete
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Reconcile takes one job one step further.
+func (r *TrainingJobReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	job := &v1alpha1.TrainingJob{}
+	if err := r.Get(ctx, req.NamespacedName, job); err != nil {
+		r.forget(req.NamespacedName)
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !job.DeletionTimestamp.IsZero() || r.writes.newerThan(job) {
+		return ctrl.Result{}, nil // gone soon, or the cache has yet to show our own last write: its event brings us back
+	}
+	o, err := r.observe(ctx, job)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("observe: %w", err)
+	}
+	decision := policies.Decide(o)
+	if decision.Delete {
+		return ctrl.Result{}, client.IgnoreNotFound(r.Delete(ctx, job, client.Preconditions{UID: &job.UID}))
+	}
+	if !equality.Semantic.DeepEqual(job.Status, decision.Status) {
+		if err := r.record(ctx, job, decision.Status); err != nil {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
+		r.report(o.Job, &decision.Status)
+	}
+	if err := r.act(ctx, job, o, &decision.Status); err != nil {
+		return ctrl.Result{}, fmt.Errorf("act: %w", err)
+	}
+	if decision.Next.IsZero() {
+		return ctrl.Result{}, nil
+	}
+	return ctrl.Result{RequeueAfter: max(decision.Next.Sub(o.Now), minRequeue)}, nil
+}

@@ -1,0 +1,109 @@
+// Rendering: the Volcano Job of one attempt, a pure function of the TrainingJob.
+
+package controllers
+
+import (
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+// schedulerName is that of Volcano's scheduler.
+const schedulerName = "volcano"
+
+// Render makes the Volcano Job of one attempt. It carries no Volcano policies:
+// what is restarted, and when, is decided here.
+func Render(job *v1alpha1.TrainingJob, attempt int32) *batch.Job {
+	v := &batch.Job{
+		TypeMeta: metav1.TypeMeta{APIVersion: batch.SchemeGroupVersion.String(), Kind: "Job"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:       job.Namespace,
+			Name:            policies.VolcanoJobName(job, attempt),
+			Labels:          labelsOf(job, attempt),
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, v1alpha1.GroupVersion.WithKind("TrainingJob"))},
+		},
+		Spec: batch.JobSpec{
+			SchedulerName:     schedulerName,
+			Queue:             job.Spec.Queue,
+			PriorityClassName: job.Spec.PriorityClassName,
+			MinAvailable:      policies.MinAvailable(job),
+			NetworkTopology:   networkTopology(job.Spec.NetworkTopology),
+			Plugins:           plugins(job.Spec.Framework),
+		},
+	}
+	for i := range job.Spec.Tasks {
+		v.Spec.Tasks = append(v.Spec.Tasks, renderTask(job, &job.Spec.Tasks[i], attempt))
+	}
+	return v
+}
+
+func labelsOf(job *v1alpha1.TrainingJob, attempt int32) map[string]string {
+	return map[string]string{
+		v1alpha1.LabelJob:     job.Name,
+		v1alpha1.LabelAttempt: strconv.Itoa(int(attempt)),
+	}
+}
+
+func renderTask(job *v1alpha1.TrainingJob, task *v1alpha1.Task, attempt int32) batch.TaskSpec {
+	template := task.Template.DeepCopy()
+	if template.Labels == nil {
+		template.Labels = map[string]string{}
+	}
+	for k, v := range labelsOf(job, attempt) {
+		template.Labels[k] = v
+	}
+	template.Labels[v1alpha1.LabelTask] = task.Name
+	spec := &template.Spec
+	spec.SchedulerName = schedulerName
+	if spec.RestartPolicy == "" {
+		spec.RestartPolicy = corev1.RestartPolicyOnFailure
+	}
+	spec.SchedulingGates = append(spec.SchedulingGates, corev1.PodSchedulingGate{Name: v1alpha1.PlacementGate})
+	spec.Tolerations = append(spec.Tolerations, corev1.Toleration{
+		Key: policies.HoldKey(job), Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule,
+	})
+	tell(spec.InitContainers, job, attempt)
+	tell(spec.Containers, job, attempt)
+	return batch.TaskSpec{Name: task.Name, Replicas: task.Replicas, Template: *template}
+}
+
+// tell gives containers the contract with the training program as environment
+// variables. What is only known when the pod is placed comes from its annotations.
+func tell(containers []corev1.Container, job *v1alpha1.TrainingJob, attempt int32) {
+	for i := range containers {
+		env := []corev1.EnvVar{
+			{Name: "LOCKSTEP_JOB", Value: job.Name},
+			{Name: "LOCKSTEP_ATTEMPT", Value: strconv.Itoa(int(attempt))},
+			fromAnnotation("LOCKSTEP_INCARNATION", v1alpha1.AnnotationIncarnation),
+			fromAnnotation("LOCKSTEP_RESUME", v1alpha1.AnnotationResume),
+			fromAnnotation("LOCKSTEP_RESTART_REASON", v1alpha1.AnnotationRestartReason),
+			fromAnnotation("LOCKSTEP_HYPERNODE", v1alpha1.AnnotationHyperNode),
+		}
+		// Before the user's own, so that these may refer to them.
+		containers[i].Env = slices.Concat(env, containers[i].Env)
+	}
+}
+
+func fromAnnotation(name, annotation string) corev1.EnvVar {
+	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{
+		FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations['" + annotation + "']"},
+	}}
+}
+
+func networkTopology(t *v1alpha1.NetworkTopology) *batch.NetworkTopologySpec {
+	if t == nil {
+		return nil
+	}
+	out := &batch.NetworkTopologySpec{Mode: batch.NetworkTopologyMode(t.Mode)}
+	if t.HighestTierAllowed != nil {
+		out.HighestTierAllowed = ptr.To(int(*t.HighestTierAllowed))
+	}
+	return out
+}

@@ -1,0 +1,78 @@
+// Package e2e runs the manager against a real control plane and a real Volcano, and
+// breaks things. Each test has a pool of nodes to itself, so that all run side by side.
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/cluster"
+)
+
+var (
+	testCluster *cluster.Cluster
+	manager     *cluster.Process
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(runAll(m))
+}
+
+func runAll(m *testing.M) int {
+	ctrl.SetLogger(zap.New())
+	ctx := context.Background()
+	stop, err := start(ctx)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "e2e: start the cluster:", err)
+		return 1
+	}
+	code := m.Run()
+	if code != 0 {
+		fmt.Fprintf(os.Stderr, "e2e: the end of the manager's log:\n%s\n", testCluster.Log(managerName))
+	}
+	if err := stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "e2e: stop the cluster:", err)
+		return 1
+	}
+	return code
+}
+
+const managerName = "manager"
+
+// start brings up the control plane with the CRD installed, and the manager.
+func start(ctx context.Context) (stop func() error, err error) {
+	scheme := cluster.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	testCluster, err = cluster.Start(ctx, cluster.Options{
+		Name: "e2e", Scheme: scheme, CRDs: []string{"../../config/crd"}, Progress: os.Stderr,
+	})
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "lockstep-e2e-")
+	if err != nil {
+		return nil, err
+	}
+	binary := filepath.Join(dir, "manager")
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "../../cmd/manager").CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build the manager: %w\n%s", err, out)
+	}
+	manager, err = testCluster.Run(ctx, cluster.Command{
+		Name: managerName, Path: binary,
+		Args: []string{"--metrics-bind-address=0", "--health-probe-bind-address=0"},
+	})
+	return func() error {
+		defer os.RemoveAll(dir)
+		return testCluster.Stop()
+	}, err
+}
