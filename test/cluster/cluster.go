@@ -66,9 +66,8 @@ func (c *Cluster) start(ctx context.Context, built Binaries) error {
 		return err
 	}
 	return together(ctx,
-		func(ctx context.Context) error { return c.startCommand(ctx, plan.controllerManager) },
 		func(ctx context.Context) error { return c.startCommand(ctx, plan.kwok) },
-		func(ctx context.Context) error { return c.startVolcano(ctx, plan) },
+		func(ctx context.Context) error { return c.startControllers(ctx, plan) },
 		c.usable)
 }
 
@@ -102,7 +101,10 @@ func (c *Cluster) startStorage(ctx context.Context, p *plan) error {
 	return c.connect()
 }
 
-func (c *Cluster) startVolcano(ctx context.Context, p *plan) error {
+// startControllers starts all that works on Volcano's types. The controller manager is among it: its
+// garbage collector looks for new types only every 30 s, and till then would leave the PodGroups of
+// deleted jobs behind, which hold their place in the queue.
+func (c *Cluster) startControllers(ctx context.Context, p *plan) error {
 	if err := c.InstallCRDs(append([]string{filepath.Join(p.binaries.Assets, crdFolder)}, c.options.CRDs...)...); err != nil {
 		return err
 	}
@@ -111,6 +113,7 @@ func (c *Cluster) startVolcano(ctx context.Context, p *plan) error {
 		return err
 	}
 	return together(ctx,
+		func(ctx context.Context) error { return c.startCommand(ctx, p.controllerManager) },
 		func(ctx context.Context) error { return c.startCommand(ctx, p.scheduler) },
 		func(ctx context.Context) error { return c.startCommand(ctx, p.volcanoControllerManager) },
 		func(ctx context.Context) error { return c.installWebhooks(ctx, hooks) },

@@ -19,7 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// InstallCRDs installs the CRDs in files and folders, and returns once they are served.
+// InstallCRDs installs the CRDs in files and folders, and returns once they are served. The garbage
+// collector learns of them within 30 s; Options.CRDs installs them before it starts.
 func (c *Cluster) InstallCRDs(paths ...string) error {
 	_, err := envtest.InstallCRDs(c.config, envtest.CRDInstallOptions{
 		Scheme:             c.options.Scheme,

@@ -27,9 +27,12 @@ func (c *Cluster) AddTopology(ctx context.Context, t Topology) error {
 	if err := each(ctx, nodes, func(ctx context.Context, node *corev1.Node) error { return c.client.Create(ctx, node) }); err != nil {
 		return fmt.Errorf("creating the nodes of %s: %w", t.Name, err)
 	}
-	// HyperNodes come after their nodes, or the scheduler would first see empty ones.
-	if err := each(ctx, t.hyperNodes(), func(ctx context.Context, h *topologyv1alpha1.HyperNode) error { return c.client.Create(ctx, h) }); err != nil {
-		return fmt.Errorf("creating the HyperNodes of %s: %w", t.Name, err)
+	// HyperNodes come after their nodes and from the lowest tier up, as discovery makes them: the
+	// scheduler does not like a parent without children.
+	for _, tier := range t.hyperNodes() {
+		if err := each(ctx, tier, func(ctx context.Context, h *topologyv1alpha1.HyperNode) error { return c.client.Create(ctx, h) }); err != nil {
+			return fmt.Errorf("creating the HyperNodes of %s: %w", t.Name, err)
+		}
 	}
 	return c.awaitNodes(ctx, "of pool "+t.Name, client.MatchingLabels(t.NodeSelector()), len(nodes), usableNode)
 }

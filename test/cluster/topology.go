@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -170,22 +171,27 @@ func (t Topology) allocatable() (corev1.ResourceList, error) {
 }
 
 // hyperNodes are all HyperNodes, tier by tier from the racks up.
-func (t Topology) hyperNodes() []*topologyv1alpha1.HyperNode {
-	var all []*topologyv1alpha1.HyperNode
+func (t Topology) hyperNodes() [][]*topologyv1alpha1.HyperNode {
+	racks := make([]*topologyv1alpha1.HyperNode, 0, t.Racks)
 	for rack := range t.Racks {
-		all = append(all, t.hyperNode(1, rack, t.rackMembers(rack)))
+		racks = append(racks, t.hyperNode(1, rack, t.rackMembers(rack)))
 	}
-	below := t.Racks
+	tiers := [][]*topologyv1alpha1.HyperNode{racks}
 	for i, size := range t.Tiers {
-		tier, count := i+2, (below+size-1)/size
-		for index := range count {
-			var members []topologyv1alpha1.MemberSpec
-			for child := index * size; child < min((index+1)*size, below); child++ {
-				members = append(members, exactMember(topologyv1alpha1.MemberTypeHyperNode, t.HyperNode(tier-1, child)))
-			}
-			all = append(all, t.hyperNode(tier, index, members))
+		tiers = append(tiers, t.groups(i+2, size, tiers[i]))
+	}
+	return tiers
+}
+
+// groups puts every so many HyperNodes of the tier below under one of this tier.
+func (t Topology) groups(tier, size int, below []*topologyv1alpha1.HyperNode) []*topologyv1alpha1.HyperNode {
+	var all []*topologyv1alpha1.HyperNode
+	for children := range slices.Chunk(below, size) {
+		members := make([]topologyv1alpha1.MemberSpec, 0, len(children))
+		for _, child := range children {
+			members = append(members, exactMember(topologyv1alpha1.MemberTypeHyperNode, child.Name))
 		}
-		below = count
+		all = append(all, t.hyperNode(tier, len(all), members))
 	}
 	return all
 }
