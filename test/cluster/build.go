@@ -65,7 +65,7 @@ func (b Binaries) path(name string) string { return filepath.Join(b.Dir, name) }
 // Build makes what is missing of the binaries and manifests, and says on progress what it does.
 // Several processes may call it at once: one builds, the others wait for it.
 func Build(ctx context.Context, progress io.Writer) (Binaries, error) {
-	root, err := repositoryRoot()
+	root, err := RepositoryRoot()
 	if err != nil {
 		return Binaries{}, err
 	}
@@ -84,7 +84,7 @@ func Build(ctx context.Context, progress io.Writer) (Binaries, error) {
 		}
 	}
 
-	if err := os.MkdirAll(cache, 0o755); err != nil {
+	if err := makeCache(root, cache); err != nil {
 		return Binaries{}, fmt.Errorf("making the cache folder: %w", err)
 	}
 	unlock, err := lockFile(ctx, filepath.Join(cache, ".lock"))
@@ -98,6 +98,14 @@ func Build(ctx context.Context, progress io.Writer) (Binaries, error) {
 		}
 	}
 	return built, prepareAssets(ctx, modules, built, progress)
+}
+
+// makeCache makes the folder, and has git ignore all that is beside it.
+func makeCache(root, cache string) error {
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(root, ".cache", "cluster", ".gitignore"), []byte("*\n"), 0o644)
 }
 
 func checkPrebuilt(dir string) error {
@@ -204,9 +212,9 @@ func cacheKey(modules string) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil))[:12], nil
 }
 
-// repositoryRoot finds the repository from the working folder upwards: tests run in their
+// RepositoryRoot finds the repository from the working folder upwards: tests run in their
 // package's folder, the command wherever it was called.
-func repositoryRoot() (string, error) {
+func RepositoryRoot() (string, error) {
 	start, err := os.Getwd()
 	if err != nil {
 		return "", fmt.Errorf("finding the working folder: %w", err)

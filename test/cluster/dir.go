@@ -63,7 +63,7 @@ func sweep() {
 		if info, err := os.Stat(owner); err != nil || time.Since(info.ModTime()) < time.Minute {
 			continue
 		}
-		unlock, err := tryLock(owner)
+		unlock, err := TryLock(owner)
 		if err != nil {
 			continue
 		}

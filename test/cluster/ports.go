@@ -32,8 +32,8 @@ func claimPorts(n int) (ports []int, release func(), err error) {
 	}
 	for _, offset := range rand.Perm(lastPort - firstPort + 1) {
 		port := firstPort + offset
-		unclaim, err := tryLock(filepath.Join(dir, strconv.Itoa(port)))
-		if errors.Is(err, errLocked) || errors.Is(err, os.ErrPermission) {
+		unclaim, err := TryLock(filepath.Join(dir, strconv.Itoa(port)))
+		if errors.Is(err, ErrLocked) || errors.Is(err, os.ErrPermission) {
 			continue
 		}
 		if err != nil {
