@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/cluster"
@@ -192,4 +193,43 @@ func (s *scenario) must(err error, what string) {
 	if err != nil {
 		s.t.Fatalf("%s: %v", what, err)
 	}
+}
+
+type ctxT = context.Context
+
+func (s *scenario) poolNodes() client.ListOption { return client.MatchingLabels(s.pool.NodeSelector()) }
+
+// keys are the keys of all the job's pods.
+func (s *scenario) keys() []client.ObjectKey {
+	s.t.Helper()
+	var out []client.ObjectKey
+	for _, p := range s.pods() {
+		out = append(out, keyOf(p))
+	}
+	return out
+}
+
+// nodesOfRanks are the nodes of the ranks of the present attempt, in order.
+func (s *scenario) nodesOfRanks() []string {
+	s.t.Helper()
+	var out []string
+	for i := range s.job.Spec.Tasks[0].Replicas {
+		out = append(out, s.pod(int(i)).Spec.NodeName)
+	}
+	return out
+}
+
+// sameNodes checks that each rank is back on its own node.
+func (s *scenario) sameNodes(before []string) {
+	s.t.Helper()
+	if after := s.nodesOfRanks(); !slices.Equal(before, after) {
+		s.t.Errorf("ranks went from nodes %v to %v", before, after)
+	}
+}
+
+// deleteVolcanoJob deletes the Volcano Job of the present attempt, as a stranger would.
+func (s *scenario) deleteVolcanoJob() {
+	s.t.Helper()
+	v := &batch.Job{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s-%d", s.job.Name, s.job.Status.Attempt)}}
+	s.must(testCluster.Client().Delete(s.ctx, v, client.PropagationPolicy(metav1.DeletePropagationBackground)), "delete the Volcano Job")
 }

@@ -1,0 +1,99 @@
+// The manager or the scheduler goes away in the middle of a recovery. These tests
+// run one at a time, after the others: they take the manager from every job.
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/cluster"
+)
+
+func TestManagerRestartedInTheMiddleOfARecovery(t *testing.T) {
+	s := newScenario(t, "mgrrestart", 2, 6, 2)
+	s.run(s.trainingJob(4, tier(2), waiting(6)))
+	before, victim := s.pods(), s.pod(1)
+	home := s.rackOf(victim.Spec.NodeName)
+
+	s.must(testCluster.DeleteNode(s.ctx, victim.Spec.NodeName), "delete the node")
+	s.await("the incident opens", func() bool { return len(s.job.Status.Incidents) == 1 })
+	s.must(manager.Kill(), "kill the manager")
+	s.must(manager.Start(s.ctx), "start the manager")
+	s.recovered(1)
+
+	s.untouched(before, victim.Name)
+	s.atHome(home)
+	if inc := s.job.Status.Incidents; len(inc) != 1 || s.job.Status.Restarts.Total != 1 {
+		t.Errorf("incidents %d, restarts %d: want 1 and 1", len(inc), s.job.Status.Restarts.Total)
+	}
+}
+
+func TestSchedulerRestartedInTheMiddleOfARecovery(t *testing.T) {
+	s := newScenario(t, "schedrestart", 2, 6, 2)
+	s.run(s.trainingJob(4, tier(2)))
+	before, victim := s.pods(), s.pod(1)
+	home := s.rackOf(victim.Spec.NodeName)
+
+	scheduler := testCluster.Component(cluster.VolcanoScheduler)
+	s.must(scheduler.Kill(), "kill the scheduler")
+	s.must(testCluster.DeleteNode(s.ctx, victim.Spec.NodeName), "delete the node")
+	s.awaitAny("the replacement's gate is lifted", func(ctxT) (bool, error) {
+		p, ok := s.pods()[victim.Name]
+		return ok && p.UID != victim.UID && len(p.Spec.SchedulingGates) == 0, nil
+	})
+	s.must(scheduler.Start(s.ctx), "start the scheduler")
+	s.recovered(1)
+
+	s.untouched(before, victim.Name)
+	s.atHome(home)
+}
+
+func TestNoHoldLeftBehindByAKilledManager(t *testing.T) {
+	s := newScenario(t, "holdleft", 1, 4)
+	s.run(s.trainingJob(4, standing))
+	s.await("the nodes are held", func() bool { return len(s.held()) == 4 })
+
+	s.must(manager.Kill(), "kill the manager")
+	s.must(testCluster.Client().Delete(s.ctx, s.job), "delete the job")
+	s.awaitAny("the job's pods are gone", func(ctxT) (bool, error) { return len(s.pods()) == 0, nil })
+	if len(s.held()) != 4 {
+		t.Fatal("nobody can have swept the holds yet")
+	}
+	s.must(manager.Start(s.ctx), "start the manager")
+	s.awaitAny("the holds are swept", func(ctxT) (bool, error) { return len(s.held()) == 0, nil })
+}
+
+// waiting gives a job one rule that restarts a pod a while after it broke.
+func waiting(seconds int32) func(*v1alpha1.TrainingJob) {
+	return func(j *v1alpha1.TrainingJob) {
+		j.Spec.RestartPolicy = &v1alpha1.RestartPolicy{
+			Rules: []v1alpha1.Rule{{
+				Name:  "wait",
+				Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.AnyEvent}},
+				Steps: []v1alpha1.Step{{Action: v1alpha1.RestartPod, AfterSeconds: seconds}},
+			}},
+			UnreachableNode: &v1alpha1.UnreachableNode{Policy: v1alpha1.ForceDelete, AfterSeconds: ptr.To[int32](1)},
+		}
+	}
+}
+
+// held are the nodes of the pool that carry a hold.
+func (s *scenario) held() []string {
+	s.t.Helper()
+	nodes := &corev1.NodeList{}
+	s.must(testCluster.Client().List(s.ctx, nodes, s.poolNodes()), "list the nodes")
+	var out []string
+	for _, n := range nodes.Items {
+		for _, taint := range n.Spec.Taints {
+			if strings.HasPrefix(taint.Key, v1alpha1.HoldTaintPrefix) {
+				out = append(out, n.Name)
+			}
+		}
+	}
+	return out
+}
