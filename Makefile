@@ -1,0 +1,110 @@
+# Everything that is done to this repository, by hand or in CI: `make help` lists it.
+
+SHELL := /bin/bash -o pipefail
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+# The image that `make install` deploys.
+IMG ?= lockstep-manager:dev
+KUBECTL ?= kubectl
+# How long one package may take: the tests of the test cluster build a control plane first.
+TEST_TIMEOUT ?= 20m
+E2E_TIMEOUT ?= 40m
+
+# Tools are built once from the modules that pin them, out of the way of the product's own go.mod.
+TOOLS := $(CURDIR)/.cache/tools
+CONTROLLER_GEN := $(TOOLS)/controller-gen
+GOLANGCI_LINT := $(TOOLS)/golangci-lint
+# What `make generate manifests` writes.
+GENERATED := config/crd config/rbac/role.yaml ':(glob)api/**/zz_generated.*.go'
+MODULES = $(patsubst %/go.mod,%,$(shell git ls-files -- go.mod '*/go.mod' | sed 's|^go.mod$$|./go.mod|'))
+# The race detector links C; without a C compiler the tests run all the same.
+RACE = $(if $(shell command -v $$(go env CC)),-race)
+
+.PHONY: help
+help: ## list what can be made
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: prereqs
+prereqs:
+	@command -v git >/dev/null || { echo "git is needed, and is not in PATH" >&2; exit 1; }
+	@command -v go >/dev/null || { echo "$$(sed -n 's/^go /Go /p' go.mod) or newer is needed, and no go is in PATH: https://go.dev/dl/" >&2; exit 1; }
+	@go list -m >/dev/null || { echo "$$(sed -n 's/^go /Go /p' go.mod) or newer is needed; this is $$(go env GOVERSION)" >&2; exit 1; }
+
+.PHONY: prereqs-kubectl
+prereqs-kubectl:
+	@command -v $(KUBECTL) >/dev/null || { echo "kubectl is needed, and is not in PATH: https://kubernetes.io/docs/tasks/tools/" >&2; exit 1; }
+
+$(CONTROLLER_GEN): .ci/tools/go.mod .ci/tools/go.sum | prereqs
+	go build -C .ci/tools -o $@ sigs.k8s.io/controller-tools/cmd/controller-gen
+
+$(GOLANGCI_LINT): .ci/lint/go.mod .ci/lint/go.sum | prereqs
+	@echo "building the linter: some minutes, once"
+	go build -C .ci/lint -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+.PHONY: generate
+generate: $(CONTROLLER_GEN) ## write the types' deep copies
+	$(CONTROLLER_GEN) object paths=./api/...
+
+.PHONY: manifests
+manifests: $(CONTROLLER_GEN) ## write the CRD and the manager's role from the markers in the code
+	$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:artifacts:config=config/crd
+	$(CONTROLLER_GEN) rbac:roleName=lockstep-manager paths=./controllers/... output:rbac:artifacts:config=config/rbac
+
+.PHONY: lint
+lint: $(GOLANGCI_LINT) ## run the linters, import rules among them
+	$(GOLANGCI_LINT) run ./...
+
+.PHONY: verify
+verify: generate manifests lint ## check that what is generated is committed, modules are tidy and the code is clean
+	@stale="$$(git status --porcelain --untracked-files=all -- $(GENERATED))"; \
+	if [ -n "$$stale" ]; then \
+	  echo "generated files are not as committed: run 'make generate manifests' and commit them" >&2; \
+	  echo "$$stale" >&2; git --no-pager diff --stat -- $(GENERATED) >&2; exit 1; \
+	fi
+	@for dir in $(MODULES); do \
+	  echo "go mod tidy -diff in $$dir"; \
+	  (cd $$dir && go mod tidy -diff) || { echo "$$dir/go.mod is not tidy: run 'go mod tidy' there" >&2; exit 1; }; \
+	done
+	go vet ./...
+
+.PHONY: build
+build: prereqs ## build bin/manager
+	CGO_ENABLED=0 go build -trimpath -o bin/manager ./cmd/manager
+
+.PHONY: test
+test: prereqs ## run every test: all but e2e with the race detector, then e2e on a real control plane
+	go test $(RACE) -shuffle=on -timeout=$(TEST_TIMEOUT) $$(go list ./... | grep -v '/test/e2e')
+	@if [ -d test/e2e ]; then $(MAKE) --no-print-directory test-e2e; fi
+
+.PHONY: test-e2e
+test-e2e: prereqs ## run the end-to-end tests
+	go test -shuffle=on -timeout=$(E2E_TIMEOUT) ./test/e2e/...
+
+.PHONY: cluster-up
+cluster-up: prereqs ## start a test cluster on this machine, without containers
+	go run ./test/cluster/cmd up --detach
+
+.PHONY: cluster-down
+cluster-down: prereqs ## stop the test cluster
+	go run ./test/cluster/cmd down
+
+.PHONY: demo
+demo: prereqs ## show a job lose a node and come back in its rack
+	go run ./test/demo
+
+.PHONY: run
+run: prereqs ## run the manager on this machine, against the cluster of $KUBECONFIG
+	go run ./cmd/manager
+
+.PHONY: install
+install: prereqs-kubectl ## install CRD, roles and manager (image IMG) in the cluster of $KUBECONFIG
+	$(KUBECTL) kustomize config/default | sed 's|image: lockstep-manager:dev$$|image: $(IMG)|' \
+	  | $(KUBECTL) apply --server-side -f -
+
+.PHONY: uninstall
+uninstall: prereqs-kubectl ## delete every TrainingJob, then all that install applied
+	@# Jobs first, while the manager still runs to free the nodes that it holds for them.
+	if $(KUBECTL) get crd trainingjobs.lockstep.dev >/dev/null 2>&1; then \
+	  $(KUBECTL) delete trainingjobs --all --all-namespaces --wait; fi
+	$(KUBECTL) kustomize config/default | $(KUBECTL) delete --ignore-not-found -f -
