@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -195,5 +196,68 @@ func TestASilentNodeIsNotReadyAndKeepsItsPods(t *testing.T) {
 		if !podView(&pods[i]).Ready {
 			t.Errorf("pod %s is not ready", pods[i].Name)
 		}
+	}
+}
+
+// Not parallel: while it runs, nobody else needs the scheduler.
+func TestAComponentStopsAndStarts(t *testing.T) {
+	topology := pool(t, Topology{Name: "stopped", Racks: 1, NodesPerRack: 1, GPUsPerNode: 8})
+	scheduler := shared.Component(VolcanoScheduler)
+	if err := scheduler.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	job := VolcanoJob(topology.Name, topology.Name, 1, 8)
+	create(t, job)
+	// The API server is killed: asked to stop it would serve the others' watches for 10 s more.
+	if err := shared.Component(APIServer).Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := shared.Component(APIServer).Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := shared.Component(VolcanoWebhookManager).Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if pods := eventuallyPods(t, job.Name, running(0)); len(pods) > 0 {
+		t.Errorf("%d pods without a scheduler", len(pods))
+	}
+	if err := scheduler.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventuallyPods(t, job.Name, running(1))
+	if err := shared.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOtherWorkFillsARack(t *testing.T) {
+	t.Parallel()
+	topology := pool(t, Topology{Name: "full", Racks: 2, NodesPerRack: 3, GPUsPerNode: 4})
+	if err := shared.FillRack(t.Context(), topology.Rack(1), 1); err != nil {
+		t.Fatal(err)
+	}
+	used := func() map[string]int {
+		racks, err := shared.Map(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		used := map[string]int{}
+		for _, rack := range racks {
+			for _, node := range rack.Nodes {
+				if rack.Pool == topology.Name {
+					used[rack.Name] += node.GPUsUsed()
+				}
+			}
+		}
+		return used
+	}
+	if diff := cmp.Diff(map[string]int{"full-r0": 0, "full-r1": 8}, used()); diff != "" {
+		t.Error(diff)
+	}
+	if err := shared.Vacate(t.Context(), topology.NodeNames()...); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]int{"full-r0": 0, "full-r1": 0}, used()); diff != "" {
+		t.Error(diff)
 	}
 }

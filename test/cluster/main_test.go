@@ -1,3 +1,4 @@
+// One cluster for all tests of this package.
 package cluster
 
 import (
@@ -16,6 +17,13 @@ func TestMain(m *testing.M) { os.Exit(runTests(m)) }
 func runTests(m *testing.M) int {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
 	defer cancel()
+	if os.Getenv(holdVariable) != "" {
+		if err := hold(ctx); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return 0
+	}
 	var err error
 	if shared, err = Start(ctx, Options{}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
