@@ -65,6 +65,11 @@ func renderTask(job *v1alpha1.TrainingJob, task *v1alpha1.Task, attempt int32) b
 	if spec.RestartPolicy == "" {
 		spec.RestartPolicy = corev1.RestartPolicyOnFailure
 	}
+	if ptr.Deref(spec.TerminationGracePeriodSeconds, 1) < 1 {
+		// With 0 the API server drops the pod without asking its kubelet, and a
+		// replacement could run beside it.
+		spec.TerminationGracePeriodSeconds = ptr.To[int64](1)
+	}
 	spec.SchedulingGates = append(spec.SchedulingGates, corev1.PodSchedulingGate{Name: v1alpha1.PlacementGate})
 	spec.Tolerations = append(spec.Tolerations, corev1.Toleration{
 		Key: policies.HoldKey(job), Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule,

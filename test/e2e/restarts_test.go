@@ -1,10 +1,11 @@
-// The manager or the scheduler goes away in the middle of a recovery. These tests
-// run one at a time, after the others: they take the manager from every job.
+// The manager or the scheduler goes away in the middle of a recovery; of every
+// job's, for the other tests go on meanwhile.
 
 package e2e
 
 import (
 	"strings"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,8 +23,7 @@ func TestManagerRestartedInTheMiddleOfARecovery(t *testing.T) {
 
 	s.must(testCluster.DeleteNode(s.ctx, victim.Spec.NodeName), "delete the node")
 	s.await("the incident opens", func() bool { return len(s.job.Status.Incidents) == 1 })
-	s.must(manager.Kill(), "kill the manager")
-	s.must(manager.Start(s.ctx), "start the manager")
+	s.withoutManager(func() {})
 	s.recovered(1)
 
 	s.untouched(before, victim.Name)
@@ -58,14 +58,27 @@ func TestNoHoldLeftBehindByAKilledManager(t *testing.T) {
 	s.run(s.trainingJob(4, standing))
 	s.await("the nodes are held", func() bool { return len(s.held()) == 4 })
 
-	s.must(manager.Kill(), "kill the manager")
-	s.must(testCluster.Client().Delete(s.ctx, s.job), "delete the job")
-	s.awaitAny("the job's pods are gone", func(ctxT) (bool, error) { return len(s.pods()) == 0, nil })
-	if len(s.held()) != 4 {
-		t.Fatal("nobody can have swept the holds yet")
-	}
-	s.must(manager.Start(s.ctx), "start the manager")
+	s.withoutManager(func() {
+		s.must(testCluster.Client().Delete(s.ctx, s.job), "delete the job")
+		s.awaitAny("the job's pods are gone", func(ctxT) (bool, error) { return len(s.pods()) == 0, nil })
+		if len(s.held()) != 4 {
+			t.Error("nobody can have swept the holds yet")
+		}
+	})
 	s.awaitAny("the holds are swept", func(ctxT) (bool, error) { return len(s.held()) == 0, nil })
+}
+
+// oneAtATime keeps two tests from killing the manager under each other.
+var oneAtATime sync.Mutex
+
+// withoutManager kills the manager, does something, and starts it again.
+func (s *scenario) withoutManager(do func()) {
+	s.t.Helper()
+	oneAtATime.Lock()
+	defer oneAtATime.Unlock()
+	s.must(manager.Kill(), "kill the manager")
+	do()
+	s.must(manager.Start(s.ctx), "start the manager")
 }
 
 // waiting gives a job one rule that restarts a pod a while after it broke.
