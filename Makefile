@@ -90,7 +90,7 @@ cluster-down: prereqs ## stop the test cluster
 	go run ./test/cluster/cmd down
 
 .PHONY: demo
-demo: prereqs ## show a job lose a node and come back in its rack
+demo: build ## show a job lose a node and come back in its rack; KEEP=1 keeps the cluster
 	go run ./test/demo
 
 .PHONY: run

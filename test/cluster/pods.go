@@ -43,23 +43,25 @@ func (c *Cluster) EndPod(ctx context.Context, key client.ObjectKey, how Terminat
 	return c.patchPod(ctx, key, func(pod *corev1.Pod) error { return endPod(pod, how, metav1.Now()) })
 }
 
-// RestartContainers crashes a pod's containers and starts them again in place, as a kubelet does with
+// RestartContainer crashes a pod's container and starts it again in place, as a kubelet does with
 // restartPolicy OnFailure or Always: the pod stays Running and is not ready before ContainersReady.
-func (c *Cluster) RestartContainers(ctx context.Context, key client.ObjectKey, how Termination) error {
-	return c.patchPod(ctx, key, func(pod *corev1.Pod) error { return restartContainers(pod, how, metav1.Now()) })
+func (c *Cluster) RestartContainer(ctx context.Context, key client.ObjectKey, how Termination) error {
+	return c.patchPod(ctx, key, func(pod *corev1.Pod) error { return restartContainer(pod, how, metav1.Now()) })
 }
 
-// CrashLoop leaves a pod's containers waiting for their next try, as after several crashes.
+// CrashLoop leaves a pod's container waiting for its next try, as after several crashes.
 func (c *Cluster) CrashLoop(ctx context.Context, key client.ObjectKey, how Termination) error {
 	return c.patchPod(ctx, key, func(pod *corev1.Pod) error {
-		if err := restartContainers(pod, how, metav1.Now()); err != nil {
+		if err := restartContainer(pod, how, metav1.Now()); err != nil {
 			return err
 		}
-		for i := range pod.Status.ContainerStatuses {
-			pod.Status.ContainerStatuses[i].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
-				Reason: "CrashLoopBackOff", Message: "back-off restarting failed container",
-			}}
+		chosen, err := containerIndex(pod, how.Container)
+		if err != nil {
+			return err
 		}
+		pod.Status.ContainerStatuses[chosen].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
+			Reason: "CrashLoopBackOff", Message: "back-off restarting failed container",
+		}}
 		return nil
 	})
 }
@@ -136,7 +138,7 @@ func endPod(pod *corev1.Pod, how Termination, now metav1.Time) error {
 	return nil
 }
 
-func restartContainers(pod *corev1.Pod, how Termination, now metav1.Time) error {
+func restartContainer(pod *corev1.Pod, how Termination, now metav1.Time) error {
 	if pod.Status.Phase != corev1.PodRunning || len(pod.Status.ContainerStatuses) == 0 {
 		return errNotStarted
 	}

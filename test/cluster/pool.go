@@ -34,7 +34,10 @@ func (c *Cluster) AddTopology(ctx context.Context, t Topology) error {
 			return fmt.Errorf("creating the HyperNodes of %s: %w", t.Name, err)
 		}
 	}
-	return c.awaitNodes(ctx, "of pool "+t.Name, client.MatchingLabels(t.NodeSelector()), len(nodes), usableNode)
+	if err := c.awaitNodes(ctx, "of pool "+t.Name, client.MatchingLabels(t.NodeSelector()), len(nodes), usableNode); err != nil {
+		return err
+	}
+	return c.kwokCaughtUp(ctx)
 }
 
 // RemoveTopology takes a pool's HyperNodes, nodes and the pods on them away at once.

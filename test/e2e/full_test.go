@@ -38,7 +38,7 @@ func TestWholeGangAtOnceOnFullClusterEveryNodeKept(t *testing.T) {
 	s.othersWait()
 	nodes := s.nodesOfRanks()
 
-	s.failAll(1)
+	s.volcanoJobFails()
 	s.recovered(1)
 
 	s.sameNodes(nodes)

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/cluster"
@@ -144,13 +145,49 @@ func TestWholeGangAtOnceNewAttemptAtHome(t *testing.T) {
 	s.run(s.trainingJob(4, tier(2)))
 	before := s.nodesOfRanks()
 
+	s.volcanoJobFails()
+	s.recovered(1)
+
+	s.sameNodes(before)
+	if s.job.Status.Attempt != 2 {
+		t.Errorf("attempt %d, want 2: the first Volcano Job makes no more pods", s.job.Status.Attempt)
+	}
+	s.oneIncidentOneCharge()
+}
+
+// Awake, the manager replaces the first ranks while the last ones still fall: the
+// Volcano Job lives on, or does not, and in either case everything is back.
+func TestWholeGangWithinSecondsBackAtHome(t *testing.T) {
+	s := newScenario(t, "gangseconds", 2, 6, 2)
+	s.run(s.trainingJob(4, tier(2), standing))
+	before := s.nodesOfRanks()
+
 	s.failAll(1)
 	s.recovered(1)
 
 	s.sameNodes(before)
-	if s.job.Status.Attempt != 2 || s.job.Status.Restarts.Charged != 1 || len(s.job.Status.Incidents) != 1 {
-		t.Errorf("attempt %d, charged %d, incidents %d: want 2, 1, 1", s.job.Status.Attempt, s.job.Status.Restarts.Charged, len(s.job.Status.Incidents))
+	s.oneIncidentOneCharge()
+}
+
+func (s *scenario) oneIncidentOneCharge() {
+	s.t.Helper()
+	if n, charged := len(s.job.Status.Incidents), s.job.Status.Restarts.Charged; n != 1 || charged != 1 {
+		s.t.Errorf("%d incidents, %d charges: want one and one, whatever the number of pods that fell", n, charged)
 	}
+}
+
+// volcanoJobFails fails every rank while the manager is away, until Volcano has
+// given its Job up.
+func (s *scenario) volcanoJobFails() {
+	s.t.Helper()
+	s.withoutManager(func() {
+		s.failAll(1)
+		s.awaitAny("the Volcano Job has failed", func(ctx ctxT) (bool, error) {
+			v := &batch.Job{}
+			err := testCluster.Client().Get(ctx, s.volcanoJobKey(), v)
+			return v.Status.State.Phase == batch.Failed, err
+		})
+	})
 }
 
 // failAll fails every rank at once, as after the abort of a collective.

@@ -227,9 +227,15 @@ func (s *scenario) sameNodes(before []string) {
 	}
 }
 
+// volcanoJobKey is the key of the Volcano Job of the present attempt.
+func (s *scenario) volcanoJobKey() client.ObjectKey {
+	return client.ObjectKey{Namespace: namespace, Name: fmt.Sprintf("%s-%d", s.job.Name, s.job.Status.Attempt)}
+}
+
 // deleteVolcanoJob deletes the Volcano Job of the present attempt, as a stranger would.
 func (s *scenario) deleteVolcanoJob() {
 	s.t.Helper()
-	v := &batch.Job{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s-%d", s.job.Name, s.job.Status.Attempt)}}
+	key := s.volcanoJobKey()
+	v := &batch.Job{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	s.must(testCluster.Client().Delete(s.ctx, v, client.PropagationPolicy(metav1.DeletePropagationBackground)), "delete the Volcano Job")
 }

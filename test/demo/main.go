@@ -1,0 +1,58 @@
+// Command demo shows Lockstep at work on a real control plane: a gang in one rack
+// loses a node and gets one rank back in the same rack, then loses every rank at
+// once and comes back on the same nodes. It exits non-zero if anything else moved.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/cluster"
+)
+
+func main() {
+	manager := flag.String("manager", "bin/manager", "the manager's binary")
+	sample := flag.String("sample", "config/samples/quickstart.yaml", "the TrainingJob to run")
+	crd := flag.String("crd", "config/crd", "the folder of the CRD")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *manager, *sample, *crd); err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, manager, sample, crd string) (err error) {
+	scheme := cluster.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return err
+	}
+	say("Starting a control plane: etcd, Kubernetes, Volcano, and KWOK for the nodes.")
+	c, err := cluster.Start(ctx, cluster.Options{Name: "demo", Scheme: scheme, CRDs: []string{crd}, Progress: os.Stdout})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Stop()) }()
+	d := &demo{ctx: ctx, Cluster: c}
+	if err := d.play(manager, sample); err != nil {
+		return fmt.Errorf("%w\nThe end of the manager's log:\n%s", err, c.Log("manager"))
+	}
+	if os.Getenv("KEEP") == "" {
+		return nil
+	}
+	say("\nThe cluster stays until you interrupt this program. In another terminal:")
+	say("  export KUBECONFIG=%s", c.Kubeconfig())
+	say("  kubectl get tj,vcjob,pods -o wide")
+	say("  kubectl describe tj %s", d.job.Name)
+	<-ctx.Done()
+	return nil
+}
+
+func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
