@@ -138,7 +138,7 @@ func TestAContainerRestartsInPlace(t *testing.T) {
 	t.Parallel()
 	topology := pool(t, Topology{Name: "in-place", Racks: 1, NodesPerRack: 4, GPUsPerNode: 8})
 	victim := key(gang(t, topology, corev1.RestartPolicyOnFailure)[0])
-	if err := shared.RestartContainer(t.Context(), victim, Termination{ExitCode: 1}); err != nil {
+	if err := shared.RestartContainers(t.Context(), victim, Termination{ExitCode: 1}); err != nil {
 		t.Fatal(err)
 	}
 	pod := &corev1.Pod{}

@@ -8,7 +8,7 @@
 //	err = c.AddTopology(ctx, cluster.Topology{Name: "a", Racks: 3, NodesPerRack: 6, GPUsPerNode: 8})
 //
 // Topologies are pools of nodes that do not share anything, so that tests can run side by side in
-// one cluster. Verbs such as FailPod, RestartContainer and StopHeartbeat do to pods and nodes what
+// one cluster. Verbs such as FailPod, RestartContainers and StopHeartbeat do to pods and nodes what
 // real failures do, by writing what a kubelet writes or by silencing it.
 //
 // Nothing stays behind: the processes end with Stop, or with the process that started them, even

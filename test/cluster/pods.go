@@ -43,9 +43,9 @@ func (c *Cluster) EndPod(ctx context.Context, key client.ObjectKey, how Terminat
 	return c.patchPod(ctx, key, func(pod *corev1.Pod) error { return endPod(pod, how, metav1.Now()) })
 }
 
-// RestartContainer crashes a pod's container and starts it again in place, as a kubelet does with
+// RestartContainers crashes a pod's container and starts it again in place, as a kubelet does with
 // restartPolicy OnFailure or Always: the pod stays Running and is not ready before ContainersReady.
-func (c *Cluster) RestartContainer(ctx context.Context, key client.ObjectKey, how Termination) error {
+func (c *Cluster) RestartContainers(ctx context.Context, key client.ObjectKey, how Termination) error {
 	return c.patchPod(ctx, key, func(pod *corev1.Pod) error { return restartContainer(pod, how, metav1.Now()) })
 }
 

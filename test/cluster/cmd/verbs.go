@@ -25,7 +25,7 @@ func verbs() []subcommand {
 			return c.SucceedPods(ctx, pod)
 		})},
 		{"restart-container", "[--exit-code N] POD...", "crash containers and restart them in place, not ready", podVerb(func(ctx context.Context, c *cluster.Cluster, pod client.ObjectKey, how cluster.Termination) error {
-			return c.RestartContainer(ctx, pod, how)
+			return c.RestartContainers(ctx, pod, how)
 		})},
 		{"ready-pod", "POD...", "let restarted containers become ready", podVerb(func(ctx context.Context, c *cluster.Cluster, pod client.ObjectKey, _ cluster.Termination) error {
 			return c.ContainersReady(ctx, pod)
