@@ -110,8 +110,8 @@ func (w *world) noteDeletedVolcanoJob(s *v1alpha1.TrainingJobStatus, policy rest
 // the job has not: as part of the incident that has begun to mend it, or of a new
 // one. Where an incident still waits for its first step, its ladder decides when.
 func (w *world) noteEndedVolcanoJob(s *v1alpha1.TrainingJobStatus, policy restartPolicy) {
-	if w.volcano == nil || !w.volcanoJobGone(s) {
-		return
+	if w.volcano == nil || !w.volcanoJobGone(s) || w.anyAlive() {
+		return // or the pods' own news, which say more, have not come yet
 	}
 	for i := range s.Incidents {
 		inc := &s.Incidents[i]
@@ -142,4 +142,14 @@ func (w *world) volcanoJobGone(s *v1alpha1.TrainingJobStatus) bool {
 		return w.volcano.Ended
 	}
 	return len(w.current) > 0 || isTrue(&w.Job.Status, v1alpha1.ConditionScheduled)
+}
+
+// anyAlive is true while some pod of the attempt has not ended.
+func (w *world) anyAlive() bool {
+	for _, p := range w.current {
+		if !p.finished() && !p.Deleting {
+			return true
+		}
+	}
+	return false
 }

@@ -122,6 +122,9 @@ func (p *plan) controllerManager() (Command, error) {
 		"--root-ca-file="+p.pki.path(caFile),
 		"--node-monitor-period=1s",
 		"--node-monitor-grace-period="+p.options.NodeMonitorGracePeriod.String(),
+		// It writes to every node each time their number passes 100, 500 or 1,000, for the sake of
+		// kubelets that are not here.
+		"--controllers=*,-ttl-controller",
 		"--kube-api-qps=500", "--kube-api-burst=1000",
 		"--leader-elect=false"), err
 }
