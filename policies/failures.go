@@ -14,7 +14,7 @@ type failure struct {
 	class     v1alpha1.FailureClass
 	rank      rank
 	pod       string
-	uid       string
+	uid       string // empty where the pod is gone
 	node      string
 	details   Failure
 	disrupted string
@@ -82,7 +82,7 @@ func (w *world) lost(s *v1alpha1.TrainingJobStatus, r rank) (failure, bool) {
 	if node == "" {
 		return failure{}, false
 	}
-	f := failure{event: v1alpha1.PodDeleted, class: v1alpha1.ClassMaintenance, rank: r, node: node}
+	f := failure{event: v1alpha1.PodDeleted, class: v1alpha1.ClassMaintenance, rank: r, pod: podName(w.Job, s.Attempt, r), node: node}
 	if _, exists := w.Nodes[node]; !exists {
 		f.event, f.class = v1alpha1.NodeGone, v1alpha1.ClassInfrastructure
 	}

@@ -51,7 +51,7 @@ func (w *world) noteFailures(s *v1alpha1.TrainingJobStatus, policy restartPolicy
 func (w *world) apply(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure, policy restartPolicy) {
 	if restarted(inc) {
 		w.exclude(s, inc, policy)
-	} else if f.pod != "" && f.event != v1alpha1.PodDeleted {
+	} else if f.uid != "" && f.event != v1alpha1.PodDeleted {
 		return
 	}
 	restartRank(s, f.rank)
@@ -98,15 +98,23 @@ func (w *world) closeRecovered(s *v1alpha1.TrainingJobStatus) {
 	forget(s)
 }
 
+// recovered is true where all that an incident concerns is in place again. Of the
+// whole job that is every rank that had a place; replicas beyond minAvailable may
+// still be waiting for their first.
 func (w *world) recovered(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
-	return w.everyRankOf(inc, func(r rank) bool { return w.inPlace(s, r) })
+	if !wholeJob(inc) {
+		return w.everyRankOf(inc, func(r rank) bool { return w.inPlace(s, r) })
+	}
+	return s.Placement != nil && w.everyRankOf(inc, func(r rank) bool {
+		return w.inPlace(s, r) || rankNode(s.Placement, r) == ""
+	})
 }
 
 // lastPlaced is when the last replacement of an incident was placed; nil where none was needed.
 func (w *world) lastPlaced(inc *v1alpha1.Incident) *metav1.MicroTime {
 	var last time.Time
 	w.everyRankOf(inc, func(r rank) bool {
-		if p := w.current[r]; p.PlacedTime.After(last) {
+		if p := w.current[r]; p != nil && p.PlacedTime.After(last) {
 			last = p.PlacedTime
 		}
 		return true

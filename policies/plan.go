@@ -244,3 +244,8 @@ func (w *world) contract(s *v1alpha1.TrainingJobStatus, r rank) map[string]strin
 func VolcanoJobName(job *v1alpha1.TrainingJob, attempt int32) string {
 	return fmt.Sprintf("%s-%d", job.Name, attempt)
 }
+
+// podName is the name that Volcano gives the pod of a rank.
+func podName(job *v1alpha1.TrainingJob, attempt int32, r rank) string {
+	return fmt.Sprintf("%s-%s-%d", VolcanoJobName(job, attempt), r.task, r.index)
+}
