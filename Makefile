@@ -79,7 +79,7 @@ test: prereqs ## run every test: all but e2e with the race detector, then e2e on
 
 .PHONY: test-e2e
 test-e2e: prereqs ## run the end-to-end tests
-	go test -shuffle=on -timeout=$(E2E_TIMEOUT) ./test/e2e/...
+	go test -shuffle=on -parallel=12 -timeout=$(E2E_TIMEOUT) ./test/e2e/...
 
 .PHONY: cluster-up
 cluster-up: prereqs ## start a test cluster on this machine, without containers
