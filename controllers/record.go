@@ -29,6 +29,20 @@ func (r *TrainingJobReconciler) record(ctx context.Context, job *v1alpha1.Traini
 	return nil
 }
 
+// catchUp reads a job that this process has not met yet from the API server, so that
+// nothing is decided on a status that the process before this one has changed.
+func (r *TrainingJobReconciler) catchUp(ctx context.Context, key types.NamespacedName) error {
+	if r.writes.knows(key) {
+		return nil
+	}
+	live := &v1alpha1.TrainingJob{}
+	if err := r.Live.Get(ctx, key, live); err != nil {
+		return fmt.Errorf("get the job from the API server: %w", err)
+	}
+	r.writes.note(live)
+	return nil
+}
+
 // lastWrites remembers the last version of each job that this process wrote, so
 // that nothing is decided on an older one from the cache.
 type lastWrites struct {
@@ -43,6 +57,14 @@ func (l *lastWrites) note(job *v1alpha1.TrainingJob) {
 		l.versions = map[types.NamespacedName]string{}
 	}
 	l.versions[client.ObjectKeyFromObject(job)] = job.ResourceVersion
+}
+
+// knows is true where this process has written or read a version of the job.
+func (l *lastWrites) knows(key types.NamespacedName) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, ok := l.versions[key]
+	return ok
 }
 
 // newerThan is true where this process has written a later version of the job.

@@ -51,6 +51,9 @@ func (r *TrainingJobReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 		r.forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	if err := r.catchUp(ctx, req.NamespacedName); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
 	if !job.DeletionTimestamp.IsZero() || r.writes.newerThan(job) {
 		return ctrl.Result{}, nil // gone soon, or the cache has yet to show our own last write: its event brings us back
 	}
