@@ -10,8 +10,12 @@ import (
 	"path/filepath"
 	"testing"
 
+	rbac "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/yaml"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/cluster"
@@ -67,12 +71,39 @@ func start(ctx context.Context) (stop func() error, err error) {
 	if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "../../cmd/manager").CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build the manager: %w\n%s", err, out)
 	}
+	kubeconfig, err := managerKubeconfig(ctx)
+	if err != nil {
+		return nil, err
+	}
 	manager, err = testCluster.Run(ctx, cluster.Command{
 		Name: managerName, Path: binary,
-		Args: []string{"--metrics-bind-address=0", "--health-probe-bind-address=0"},
+		Args: []string{"--metrics-bind-address=0", "--health-probe-bind-address=0", "--kubeconfig=" + kubeconfig},
 	})
 	return func() error {
 		defer os.RemoveAll(dir)
 		return testCluster.Stop()
 	}, err
+}
+
+// managerKubeconfig is that of a user who may do what the manager's role allows, and nothing else.
+func managerKubeconfig(ctx context.Context) (string, error) {
+	raw, err := os.ReadFile("../../config/rbac/role.yaml")
+	if err != nil {
+		return "", err
+	}
+	role := &rbac.ClusterRole{}
+	if err := yaml.UnmarshalStrict(raw, role); err != nil {
+		return "", fmt.Errorf("role.yaml: %w", err)
+	}
+	binding := &rbac.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+		RoleRef:    rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbac.Subject{{Kind: rbac.UserKind, APIGroup: rbac.GroupName, Name: managerName}},
+	}
+	for _, obj := range []client.Object{role, binding} {
+		if err := testCluster.Client().Create(ctx, obj); err != nil {
+			return "", err
+		}
+	}
+	return testCluster.KubeconfigFor(managerName)
 }

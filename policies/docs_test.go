@@ -1,0 +1,40 @@
+// The default that README.md writes out is the default.
+
+package policies
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+func TestDocumentedDefault(t *testing.T) {
+	raw, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, found := strings.Cut(string(raw), "```yaml\n")
+	block, _, closed := strings.Cut(after, "```")
+	if !found || !closed {
+		t.Fatal("README.md has no yaml block")
+	}
+	documented := v1alpha1.RestartPolicy{}
+	if err := yaml.UnmarshalStrict([]byte(block), &documented); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(DefaultRules(), documented.Rules); diff != "" {
+		t.Errorf("rules (-code +README):\n%s", diff)
+	}
+	job := &v1alpha1.TrainingJob{}
+	byDefault := policyOf(job)
+	job.Spec.RestartPolicy = &documented
+	if diff := cmp.Diff(byDefault, policyOf(job), cmp.AllowUnexported(restartPolicy{}), cmp.Comparer(func(a, b time.Duration) bool { return a == b })); diff != "" {
+		t.Errorf("figures (-code +README):\n%s", diff)
+	}
+}
