@@ -25,7 +25,9 @@ func (w *world) climb(s *v1alpha1.TrainingJobStatus, policy restartPolicy) time.
 		for {
 			index, at, ok := nextStep(inc, policy.rules)
 			if !ok {
-				w.giveUp(s, inc)
+				if w.giveUp(s, inc) {
+					return time.Time{}
+				}
 				break
 			}
 			if at.After(w.Now) {
@@ -42,11 +44,13 @@ func (w *world) climb(s *v1alpha1.TrainingJobStatus, policy restartPolicy) time.
 }
 
 // giveUp fails a job that no step is left for and that cannot recover by itself,
-// because Volcano makes no more pods for it.
-func (w *world) giveUp(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
-	if w.volcano != nil && w.volcanoJobGone(s) {
-		w.fail(s, v1alpha1.ReasonLadderExhausted, "no step is left: "+story(inc))
+// because Volcano makes no more pods for it. It says whether it did.
+func (w *world) giveUp(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+	if w.volcano == nil || !w.volcanoJobGone(s) {
+		return false
 	}
+	w.fail(s, v1alpha1.ReasonLadderExhausted, "no step is left: "+story(inc))
+	return true
 }
 
 // nextStep returns the first step that has not fired, and when it is due: its time
