@@ -160,17 +160,27 @@ func (w *world) record(inc *v1alpha1.Incident, action v1alpha1.Action, index int
 
 // exclude keeps the job away from the nodes where the infrastructure failed it.
 func (w *world) exclude(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, policy restartPolicy) {
-	if inc.Class != v1alpha1.ClassInfrastructure || policy.excludeNode == 0 {
+	if policy.excludeNode == 0 {
 		return
 	}
 	for _, p := range inc.Pods {
-		if p.Node == "" || w.inPlace(s, rank{p.Task, p.Index}) || excluded(s, p.Node) {
+		if p.Node == "" || w.inPlace(s, rank{p.Task, p.Index}) || excluded(s, p.Node) || !w.faulty(s, inc, p) {
 			continue
 		}
 		s.ExcludedNodes = append(s.ExcludedNodes, v1alpha1.ExcludedNode{
 			Name: p.Node, Until: metav1.NewTime(w.Now.Add(policy.excludeNode)), Incident: inc.ID,
 		})
 	}
+}
+
+// faulty is true where the infrastructure failed a pod of an incident. A pod that fell
+// in the wake of another on a good node may go back there.
+func (w *world) faulty(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, p v1alpha1.IncidentPod) bool {
+	if inc.Class == v1alpha1.ClassInfrastructure && (p.Node == inc.Cause.Node || !w.Nodes[p.Node].Ready) {
+		return true
+	}
+	f, ok := w.failureOf(s, rank{p.Task, p.Index})
+	return ok && f.class == v1alpha1.ClassInfrastructure && f.node == p.Node
 }
 
 // liftExclusions drops the exclusions whose time is over, and returns when the next one is.
