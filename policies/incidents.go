@@ -141,9 +141,14 @@ func (w *world) everyRankOf(inc *v1alpha1.Incident, f func(rank) bool) bool {
 
 // wholeJob is true for an incident that concerns every rank.
 func wholeJob(inc *v1alpha1.Incident) bool {
-	return len(inc.Pods) == 0 || int(inc.PodCount) > len(inc.Pods) || slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool {
+	return unnamed(inc) || slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool {
 		return f.Action == v1alpha1.RestartTask || f.Action == v1alpha1.RestartJob || f.Action == v1alpha1.RelocateJob
 	})
+}
+
+// unnamed is true for an incident that does not name its pods, or not all of them.
+func unnamed(inc *v1alpha1.Incident) bool {
+	return len(inc.Pods) == 0 || int(inc.PodCount) > len(inc.Pods)
 }
 
 // endAll ends every open incident, because the job itself has come to an end or a pause.

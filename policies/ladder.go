@@ -118,14 +118,15 @@ func (w *world) restart(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, a
 	switch action {
 	case v1alpha1.RestartPod:
 		s.Restarts.Pod++
-		for _, p := range inc.Pods {
-			if r := (rank{p.Task, p.Index}); !w.inPlace(s, r) && !w.replaced(s, r) {
+		w.everyRankOf(inc, func(r rank) bool {
+			if !w.inPlace(s, r) && !w.replaced(s, r) {
 				restartRank(s, r)
 			}
-		}
+			return true
+		})
 	case v1alpha1.RestartTask:
 		s.Restarts.Task++
-		for _, task := range tasksOf(inc) {
+		for _, task := range w.tasksOf(inc) {
 			restartTask(s, task)
 		}
 	case v1alpha1.RelocateJob:
@@ -197,8 +198,14 @@ func excluded(s *v1alpha1.TrainingJobStatus, node string) bool {
 	return slices.ContainsFunc(s.ExcludedNodes, func(e v1alpha1.ExcludedNode) bool { return e.Name == node })
 }
 
-func tasksOf(inc *v1alpha1.Incident) []string {
+// tasksOf are the tasks that an incident's pods belong to: all where it does not name them all.
+func (w *world) tasksOf(inc *v1alpha1.Incident) []string {
 	var tasks []string
+	if unnamed(inc) {
+		for i := range w.Job.Spec.Tasks {
+			tasks = append(tasks, w.Job.Spec.Tasks[i].Name)
+		}
+	}
 	for _, p := range inc.Pods {
 		if !slices.Contains(tasks, p.Task) {
 			tasks = append(tasks, p.Task)
