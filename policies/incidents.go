@@ -33,6 +33,7 @@ func (w *world) noteFailures(s *v1alpha1.TrainingJobStatus, policy restartPolicy
 		}
 		if inc := covering(s, f.rank); inc != nil {
 			strengthen(inc, f, rule)
+			takenAway(s, inc, f)
 			continue
 		}
 		inc := joinable(s, w.Now, rule.Name)
@@ -51,10 +52,24 @@ func (w *world) noteFailures(s *v1alpha1.TrainingJobStatus, policy restartPolicy
 func (w *world) apply(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure, policy restartPolicy) {
 	if restarted(inc) {
 		w.exclude(s, inc, policy)
-	} else if f.uid != "" && f.event != v1alpha1.PodDeleted {
+	} else if f.uid != "" {
 		return
 	}
 	restartRank(s, f.rank)
+}
+
+// takenAway gives a rank its next life where its pod is gone before a step has
+// asked for that: the pod that waits behind its gate is another one.
+func takenAway(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure) {
+	if restarted(inc) || f.uid != "" {
+		return
+	}
+	for i := range inc.Pods {
+		if p := &inc.Pods[i]; p.Task == f.rank.task && p.Index == f.rank.index && p.UID != "" {
+			p.UID = ""
+			restartRank(s, f.rank)
+		}
+	}
 }
 
 func open(s *v1alpha1.TrainingJobStatus, now time.Time, trigger v1alpha1.EventType, class v1alpha1.FailureClass) *v1alpha1.Incident {
