@@ -31,13 +31,17 @@ func (w *world) noteFailures(s *v1alpha1.TrainingJobStatus, policy restartPolicy
 		if !ok {
 			continue
 		}
-		if inc := covering(s, f.rank); inc != nil {
+		inc := covering(s, f.rank)
+		if inc != nil && fellAgain(inc, f, policy) {
+			end(inc, w.Now, v1alpha1.OutcomeFailed)
+			inc = nil
+		}
+		if inc != nil {
 			strengthen(inc, f, rule)
 			takenAway(s, inc, f)
 			continue
 		}
-		inc := joinable(s, w.Now, rule.Name)
-		if inc == nil {
+		if inc = joinable(s, w.Now, rule.Name); inc == nil {
 			inc = open(s, w.Now, f.event, f.class)
 			inc.Rule, inc.Cause = rule.Name, causeOf(f)
 		}
@@ -164,6 +168,13 @@ func wholeJob(inc *v1alpha1.Incident) bool {
 // unnamed is true for an incident that does not name its pods, or not all of them.
 func unnamed(inc *v1alpha1.Incident) bool {
 	return len(inc.Pods) == 0 || int(inc.PodCount) > len(inc.Pods)
+}
+
+// fellAgain is true for a failure that an incident has no step left for, although it
+// restarted the rank once: the ladder begins anew, as a new incident, and is charged anew.
+func fellAgain(inc *v1alpha1.Incident, f failure, policy restartPolicy) bool {
+	_, _, left := nextStep(inc, policy.rules)
+	return !left && restarted(inc) && f.uid != "" && f.event != v1alpha1.PodNotReady
 }
 
 // endAll ends every open incident, because the job itself has come to an end or a pause.
