@@ -47,7 +47,12 @@ func HoldExpired(value string, now time.Time) bool {
 // hold says in status which nodes are held, and returns when the next hold ends.
 func (w *world) hold(s *v1alpha1.TrainingJobStatus) time.Time {
 	holds := w.holds(s)
-	slices.SortFunc(holds, func(a, b v1alpha1.NodeHold) int { return cmp.Compare(a.Node, b.Node) })
+	slices.SortFunc(holds, func(a, b v1alpha1.NodeHold) int {
+		if a.Node == b.Node && a.Until != nil && b.Until != nil {
+			return b.Until.Compare(a.Until.Time) // of two incidents' holds on a node the longer one stays
+		}
+		return cmp.Compare(a.Node, b.Node)
+	})
 	s.Holds = slices.CompactFunc(holds, func(a, b v1alpha1.NodeHold) bool { return a.Node == b.Node })
 	var next time.Time
 	for _, h := range s.Holds {
