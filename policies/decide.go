@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -129,6 +130,21 @@ func (w *world) noteEndedVolcanoJob(s *v1alpha1.TrainingJobStatus, policy restar
 	}
 	if !AnyOpen(s) {
 		w.renew(s, v1alpha1.VolcanoJobEnded, policy)
+		w.payForEnd(s, policy)
+	}
+}
+
+// payForEnd charges the new attempt of a Volcano Job that the user's program has
+// ended and no rule is for: without that it would begin anew for ever.
+func (w *world) payForEnd(s *v1alpha1.TrainingJobStatus, policy restartPolicy) {
+	inc := &s.Incidents[len(s.Incidents)-1]
+	for _, p := range w.current {
+		if p.Phase == corev1.PodFailed && classOf(p) == v1alpha1.ClassUser {
+			inc.Class = v1alpha1.ClassUser
+		}
+	}
+	if !w.charge(s, inc, ruleNamed(policy.rules, inc.Rule), policy) {
+		w.fail(s, v1alpha1.ReasonBudgetExhausted, exhausted(policy)+story(inc))
 	}
 }
 
