@@ -79,15 +79,20 @@ func (w *world) begin(s *v1alpha1.TrainingJobStatus) {
 		s.Attempt++
 		return
 	}
-	w.renew(s, v1alpha1.JobResumed, policyOf(w.Job))
+	w.renew(s, v1alpha1.JobResumed, v1alpha1.ClassMaintenance, policyOf(w.Job))
 }
 
 // renew opens an incident that concerns the job as a whole and asks for a new
 // attempt at once. From there the ladder of the last rule goes on.
-func (w *world) renew(s *v1alpha1.TrainingJobStatus, trigger v1alpha1.EventType, policy restartPolicy) {
-	inc := open(s, w.Now, trigger, v1alpha1.ClassMaintenance)
+func (w *world) renew(s *v1alpha1.TrainingJobStatus, trigger v1alpha1.EventType, class v1alpha1.FailureClass, policy restartPolicy) {
+	inc := open(s, w.Now, trigger, class)
 	rule := policy.rules[len(policy.rules)-1]
 	inc.Rule = rule.Name
+	// What a user asked for is not charged, not even by a rule that always charges.
+	if class == v1alpha1.ClassUser && !w.charge(s, inc, rule, policy) {
+		w.fail(s, v1alpha1.ReasonBudgetExhausted, exhausted(policy)+story(inc))
+		return
+	}
 	w.newAttempt(s, inc, stepsAtOnce(rule)-1)
 }
 
@@ -103,7 +108,7 @@ func stepsAtOnce(rule v1alpha1.Rule) int {
 // noteDeletedVolcanoJob asks for a new attempt where somebody deleted the Volcano Job.
 func (w *world) noteDeletedVolcanoJob(s *v1alpha1.TrainingJobStatus, policy restartPolicy) {
 	if w.volcano == nil && w.volcanoJobGone(s) {
-		w.renew(s, v1alpha1.VolcanoJobDeleted, policy)
+		w.renew(s, v1alpha1.VolcanoJobDeleted, v1alpha1.ClassMaintenance, policy)
 	}
 }
 
@@ -129,23 +134,18 @@ func (w *world) noteEndedVolcanoJob(s *v1alpha1.TrainingJobStatus, policy restar
 		return
 	}
 	if !AnyOpen(s) {
-		w.renew(s, v1alpha1.VolcanoJobEnded, policy)
-		w.payForEnd(s, policy)
+		w.renew(s, v1alpha1.VolcanoJobEnded, w.classOfEnd(), policy)
 	}
 }
 
-// payForEnd charges the new attempt of a Volcano Job that the user's program has
-// ended and no rule is for: without that it would begin anew for ever.
-func (w *world) payForEnd(s *v1alpha1.TrainingJobStatus, policy restartPolicy) {
-	inc := &s.Incidents[len(s.Incidents)-1]
+// classOfEnd says whose fault it is that a Volcano Job has ended.
+func (w *world) classOfEnd() v1alpha1.FailureClass {
 	for _, p := range w.current {
 		if p.Phase == corev1.PodFailed && classOf(p) == v1alpha1.ClassUser {
-			inc.Class = v1alpha1.ClassUser
+			return v1alpha1.ClassUser
 		}
 	}
-	if !w.charge(s, inc, ruleNamed(policy.rules, inc.Rule), policy) {
-		w.fail(s, v1alpha1.ReasonBudgetExhausted, exhausted(policy)+story(inc))
-	}
+	return v1alpha1.ClassMaintenance
 }
 
 // volcanoJobGone is true where the Volcano Job of this attempt will make no more
