@@ -1,0 +1,110 @@
+// Builders of jobs, rules and observations, so that a test reads as its scenario.
+
+package policies
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// jobWrapper builds a TrainingJob.
+type jobWrapper struct{ *v1alpha1.TrainingJob }
+
+func aJob() jobWrapper {
+	return jobWrapper{&v1alpha1.TrainingJob{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "research", Name: "llm", Generation: 1, UID: types.UID("0123abcd-0000-4000-8000-000000000000"),
+		},
+		Spec: v1alpha1.TrainingJobSpec{Queue: "default"},
+	}}
+}
+
+func (j jobWrapper) tasks(tasks ...v1alpha1.Task) jobWrapper {
+	j.Spec.Tasks = tasks
+	return j
+}
+
+func task(name string, replicas int32) v1alpha1.Task {
+	return v1alpha1.Task{Name: name, Replicas: replicas}
+}
+
+// rule builds a rule of parts.
+func rule(name string, parts ...func(*v1alpha1.Rule)) v1alpha1.Rule {
+	r := v1alpha1.Rule{Name: name, Charge: v1alpha1.ChargeAuto}
+	for _, part := range parts {
+		part(&r)
+	}
+	return r
+}
+
+func on(events ...v1alpha1.EventType) func(*v1alpha1.Rule) {
+	return func(r *v1alpha1.Rule) { r.Match.Events = events }
+}
+
+func ofTasks(tasks ...string) func(*v1alpha1.Rule) {
+	return func(r *v1alpha1.Rule) { r.Match.Tasks = tasks }
+}
+
+func because(reasons ...string) func(*v1alpha1.Rule) {
+	return func(r *v1alpha1.Rule) { r.Match.Reasons = reasons }
+}
+
+func exits(operator v1alpha1.ExitCodesOperator, container string, codes ...int32) func(*v1alpha1.Rule) {
+	return func(r *v1alpha1.Rule) {
+		r.Match.ExitCodes = &v1alpha1.ExitCodes{ContainerName: container, Operator: operator, Values: codes}
+	}
+}
+
+func step(action v1alpha1.Action, afterSeconds int32) func(*v1alpha1.Rule) {
+	return func(r *v1alpha1.Rule) {
+		r.Steps = append(r.Steps, v1alpha1.Step{Action: action, AfterSeconds: afterSeconds})
+	}
+}
+
+func charged(charge v1alpha1.Charge) func(*v1alpha1.Rule) {
+	return func(r *v1alpha1.Rule) { r.Charge = charge }
+}
+
+// written is a status as it comes back from the API server: its times have lost
+// what their format does not keep.
+func written(s v1alpha1.TrainingJobStatus) v1alpha1.TrainingJobStatus {
+	s = *s.DeepCopy()
+	cut := func(t *metav1.Time) {
+		if t != nil {
+			t.Time = t.Truncate(time.Second)
+		}
+	}
+	cutMicro := func(t *metav1.MicroTime) {
+		if t != nil {
+			t.Time = t.Truncate(time.Microsecond)
+		}
+	}
+	cut(s.StartTime)
+	cut(s.CompletionTime)
+	for i := range s.Conditions {
+		cut(&s.Conditions[i].LastTransitionTime)
+	}
+	for i := range s.Restarts.ChargedTimes {
+		cut(&s.Restarts.ChargedTimes[i])
+	}
+	for i := range s.ExcludedNodes {
+		cut(&s.ExcludedNodes[i].Until)
+	}
+	for i := range s.Holds {
+		cut(s.Holds[i].Until)
+	}
+	for i := range s.Incidents {
+		inc := &s.Incidents[i]
+		cutMicro(&inc.StartTime)
+		cutMicro(inc.PlacedTime)
+		cutMicro(inc.EndTime)
+		for j := range inc.Steps {
+			cutMicro(&inc.Steps[j].Time)
+		}
+	}
+	return s
+}
