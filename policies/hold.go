@@ -109,10 +109,10 @@ func (w *world) standing(s *v1alpha1.TrainingJobStatus) []v1alpha1.NodeHold {
 	return holds
 }
 
-// awaited is true for a rank that is being restarted and whose new pod has no node yet.
+// awaited is true for a rank whose pod is on its way out, or whose new pod has no node yet.
 func (w *world) awaited(s *v1alpha1.TrainingJobStatus, r rank) bool {
 	p := w.current[r]
-	return p == nil || p.Gated || p.Node == "" || stale(s, p)
+	return p == nil || p.Gated || p.Node == "" || p.Deleting || stale(s, p)
 }
 
 // keepsPlace is true for an incident in which the job had its nodes and its place

@@ -51,8 +51,8 @@ func (w *world) noteFailures(s *v1alpha1.TrainingJobStatus, policy restartPolicy
 }
 
 // apply does to a rank that just joined an incident what was already done to the
-// others, and gives a rank whose pod somebody took away its next life at once:
-// there is nothing left that could come back by itself.
+// others, and gives a rank whose pod is gone its next life at once: there is nothing
+// left that could come back by itself.
 func (w *world) apply(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure, policy restartPolicy) {
 	if restarted(inc) {
 		w.exclude(s, inc, policy)
