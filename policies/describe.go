@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -41,8 +40,6 @@ func (w *world) tally(t *v1alpha1.TaskStatus, p *Pod) {
 		t.Ready++
 	case p.succeeded():
 		t.Succeeded++
-	case p.Phase == corev1.PodFailed:
-		t.Failed++
 	}
 }
 
@@ -62,6 +59,9 @@ func (w *world) describeScheduled(s *v1alpha1.TrainingJobStatus) {
 	switch {
 	case w.stopped(s):
 		w.set(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonVolcanoJobNotNeeded, "the job is not active")
+	case w.keepsPlace(s) && (!isTrue(s, v1alpha1.ConditionScheduled) || w.bound(s) < MinAvailable(w.Job)):
+		// It comes back when the recovery is over, in the same write.
+		w.set(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonPodsPending, "some pods of the gang are being replaced")
 	case w.bound(s) >= MinAvailable(w.Job):
 		w.set(s, v1alpha1.ConditionScheduled, true, v1alpha1.ReasonPodsScheduled, "every pod of the gang has a node")
 	case w.Refused != "":

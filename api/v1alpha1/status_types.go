@@ -84,9 +84,6 @@ type TaskStatus struct {
 	// succeeded is the number of pods that have succeeded.
 	// +optional
 	Succeeded int32 `json:"succeeded,omitempty"`
-	// failed is the number of pods that have failed and are not replaced yet.
-	// +optional
-	Failed int32 `json:"failed,omitempty"`
 	// incarnation is the life that every rank of the task should be in, at least.
 	// A pod of an earlier life is deleted.
 	// +optional
@@ -135,7 +132,7 @@ type TaskPlacement struct {
 type Restarts struct {
 	// total is the sum of the next four.
 	// +optional
-	Total int32 `json:"total,omitempty"`
+	Total int32 `json:"total"`
 	// pod counts RestartPod steps.
 	// +optional
 	Pod int32 `json:"pod,omitempty"`

@@ -190,7 +190,7 @@ type HoldPolicy string
 // The hold policies.
 const (
 	// HoldOnRecovery holds the nodes that pods will return to, before anything is
-	// deleted and until the pods are bound.
+	// deleted and until the pods are ready.
 	HoldOnRecovery HoldPolicy = "OnRecovery"
 	// HoldAlways holds every node of the job from its placement to its end, so that
 	// even a pod that fails by itself finds its node free.

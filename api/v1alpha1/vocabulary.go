@@ -43,7 +43,8 @@ const (
 
 // Condition types of a TrainingJob.
 const (
-	// ConditionScheduled is True while every pod of the gang has a node.
+	// ConditionScheduled is True while every pod of the gang has a node. A recovery that
+	// loses one brings it back when it is over.
 	ConditionScheduled = "Scheduled"
 	// ConditionRunning is True while every pod of the gang is ready.
 	ConditionRunning = "Running"
