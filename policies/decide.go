@@ -108,6 +108,7 @@ func stepsAtOnce(rule v1alpha1.Rule) int {
 // noteDeletedVolcanoJob asks for a new attempt where somebody deleted the Volcano Job.
 func (w *world) noteDeletedVolcanoJob(s *v1alpha1.TrainingJobStatus, policy restartPolicy) {
 	if w.volcano == nil && w.volcanoJobGone(s) {
+		endAll(s, w.Now, v1alpha1.OutcomeCancelled) // everything is made anew, whatever was open
 		w.renew(s, v1alpha1.VolcanoJobDeleted, v1alpha1.ClassMaintenance, policy)
 	}
 }
