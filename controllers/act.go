@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
@@ -76,7 +75,7 @@ func overtaken(err error) error {
 
 func (a *actor) deletePod(ctx context.Context, d policies.PodDeletion) error {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: a.job.Namespace, Name: d.Name}}
-	options := []client.DeleteOption{client.Preconditions{UID: ptr.To(types.UID(d.UID))}}
+	options := []client.DeleteOption{client.Preconditions{UID: new(types.UID(d.UID))}}
 	if d.Force {
 		options = append(options, client.GracePeriodSeconds(0))
 	}

@@ -6,6 +6,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,9 +29,7 @@ func (a *actor) lift(ctx context.Context, l policies.Lift) error {
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
-	for k, v := range l.Annotations {
-		pod.Annotations[k] = v
-	}
+	maps.Copy(pod.Annotations, l.Annotations)
 	pod.Spec.SchedulingGates = slices.DeleteFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool {
 		return g.Name == v1alpha1.PlacementGate
 	})

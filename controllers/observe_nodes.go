@@ -83,10 +83,10 @@ func nodeOf(node *corev1.Node, holdKey string) policies.Node {
 		}
 	}
 	for _, t := range node.Spec.Taints {
-		switch {
-		case t.Key == holdKey:
+		switch t.Key {
+		case holdKey:
 			n.Hold = t.Value
-		case t.Key == corev1.TaintNodeOutOfService:
+		case corev1.TaintNodeOutOfService:
 			n.OutOfService = true
 		default:
 			n.Taints = append(n.Taints, t)

@@ -3,6 +3,7 @@
 package controllers
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 
@@ -56,9 +57,7 @@ func renderTask(job *v1alpha1.TrainingJob, task *v1alpha1.Task, attempt int32) b
 	if template.Labels == nil {
 		template.Labels = map[string]string{}
 	}
-	for k, v := range labelsOf(job, attempt) {
-		template.Labels[k] = v
-	}
+	maps.Copy(template.Labels, labelsOf(job, attempt))
 	template.Labels[v1alpha1.LabelTask] = task.Name
 	spec := &template.Spec
 	spec.SchedulerName = schedulerName
@@ -108,7 +107,7 @@ func networkTopology(t *v1alpha1.NetworkTopology) *batch.NetworkTopologySpec {
 	}
 	out := &batch.NetworkTopologySpec{Mode: batch.NetworkTopologyMode(t.Mode)}
 	if t.HighestTierAllowed != nil {
-		out.HighestTierAllowed = ptr.To(int(*t.HighestTierAllowed))
+		out.HighestTierAllowed = new(int(*t.HighestTierAllowed))
 	}
 	return out
 }

@@ -24,7 +24,8 @@ func (w *world) charge(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, ru
 	}
 	inc.Charged = true
 	s.Restarts.Charged++
-	s.Restarts.ChargedTimes = append(spent, metav1.NewTime(w.Now))
+	spent = append(spent, metav1.NewTime(w.Now))
+	s.Restarts.ChargedTimes = spent
 	return true
 }
 

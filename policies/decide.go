@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
@@ -74,7 +73,7 @@ func (w *world) begin(s *v1alpha1.TrainingJobStatus) {
 	if s.Attempt > 0 && !resumed {
 		return
 	}
-	s.StartTime = ptr.To(metav1.NewTime(w.Now))
+	s.StartTime = new(metav1.NewTime(w.Now))
 	if s.Placement == nil {
 		s.Attempt++
 		return

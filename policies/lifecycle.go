@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
@@ -48,7 +47,7 @@ func (w *world) fail(s *v1alpha1.TrainingJobStatus, reason, message string) {
 
 func (w *world) finish(s *v1alpha1.TrainingJobStatus, condition, reason, message string) {
 	w.set(s, condition, true, reason, message)
-	s.CompletionTime = ptr.To(metav1.NewTime(w.Now))
+	s.CompletionTime = new(metav1.NewTime(w.Now))
 }
 
 func (w *world) suspend(s *v1alpha1.TrainingJobStatus) {

@@ -21,15 +21,15 @@ func main() {
 	sample := flag.String("sample", "config/samples/quickstart.yaml", "the TrainingJob to run")
 	crd := flag.String("crd", "config/crd", "the folder of the CRD")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, *manager, *sample, *crd); err != nil {
+	if err := run(*manager, *sample, *crd); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, manager, sample, crd string) (err error) {
+func run(manager, sample, crd string) (err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	scheme := cluster.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return err
