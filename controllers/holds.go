@@ -29,10 +29,12 @@ func (a *actor) hold(ctx context.Context, h v1alpha1.NodeHold) error {
 	})
 }
 
+// release does not leave a conflict to the next event, as others do: of what changes
+// on a node, heartbeats among it, most brings no job back.
 func (a *actor) release(ctx context.Context, node string) error {
-	return overtaken(patchTaints(ctx, a.Client, node, func(taints []corev1.Taint) []corev1.Taint {
+	return patchTaints(ctx, a.Client, node, func(taints []corev1.Taint) []corev1.Taint {
 		return withoutTaint(taints, policies.HoldKey(a.job))
-	}))
+	})
 }
 
 func withoutTaint(taints []corev1.Taint, key string) []corev1.Taint {
