@@ -1,5 +1,6 @@
 // The manifests that go with the binaries' versions, taken from the modules' own folders: Volcano's
 // CRDs and webhook configurations, KWOK's stages.
+
 package cluster
 
 import (

@@ -1,4 +1,5 @@
 // Building the control plane's binaries from Go modules, once, into a cache.
+
 package cluster
 
 import (
@@ -187,8 +188,7 @@ func output(ctx context.Context, path string, args ...string) ([]byte, error) {
 // outputOf runs a command to its end; the error of one that fails holds what it complained of.
 func outputOf(cmd *exec.Cmd) ([]byte, error) {
 	out, err := cmd.Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, failed := errors.AsType[*exec.ExitError](err); failed {
 		return nil, fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, exit.Stderr)
 	}
 	if err != nil {

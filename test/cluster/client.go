@@ -1,4 +1,5 @@
 // Clients of the cluster.
+
 package cluster
 
 import (

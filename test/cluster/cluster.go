@@ -1,4 +1,5 @@
 // Starting and stopping a whole cluster.
+
 package cluster
 
 import (

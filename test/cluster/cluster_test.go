@@ -1,4 +1,5 @@
 // The cluster under real work: a job runs in one rack, bad jobs are refused, pods and nodes fail.
+
 package cluster
 
 import (

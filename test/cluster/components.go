@@ -1,4 +1,5 @@
 // The control plane's components: their names, flags and signs of readiness.
+
 package cluster
 
 import (

@@ -1,4 +1,5 @@
 // The cluster's data folder, and the clearing away of those whose owner was killed.
+
 package cluster
 
 import (

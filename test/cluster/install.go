@@ -1,4 +1,5 @@
 // What is installed into a fresh API server: CRDs and Volcano's webhook configurations.
+
 package cluster
 
 import (

@@ -1,4 +1,5 @@
 // Locks held through files: the kernel lets go of them when the process ends, however it ends.
+
 package cluster
 
 import (

@@ -1,4 +1,5 @@
 // Reading the end of a log, for error messages.
+
 package cluster
 
 import (

@@ -1,4 +1,5 @@
 // One cluster for all tests of this package.
+
 package cluster
 
 import (

@@ -1,4 +1,5 @@
 // A picture of the cluster: racks, their nodes, the pods on them.
+
 package cluster
 
 import (

@@ -1,4 +1,5 @@
 // What can befall a node: silence, deletion, cordons and taints.
+
 package cluster
 
 import (

@@ -1,4 +1,5 @@
 // What can be asked of a cluster, and what it is when nothing is asked.
+
 package cluster
 
 import (

@@ -1,4 +1,5 @@
 // Doing one thing to many objects at once: a thousand nodes one by one would take half a minute.
+
 package cluster
 
 import (

@@ -1,4 +1,5 @@
 // The cluster's own certificate authority, certificates, keys and kubeconfigs, in private files.
+
 package cluster
 
 import (

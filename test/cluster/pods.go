@@ -1,5 +1,6 @@
 // What can befall a pod: its containers fail, restart in place, become ready again, succeed. Each
 // verb writes the status that a kubelet writes, all at once.
+
 package cluster
 
 import (

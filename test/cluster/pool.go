@@ -1,4 +1,5 @@
 // Making a topology's nodes and HyperNodes in the cluster, and taking them away.
+
 package cluster
 
 import (

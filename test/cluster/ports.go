@@ -1,4 +1,5 @@
 // Free ports for several control planes on one machine.
+
 package cluster
 
 import (

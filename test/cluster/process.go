@@ -1,4 +1,5 @@
 // One supervised process: started, waited for, stopped, killed, started again; its log kept.
+
 package cluster
 
 import (

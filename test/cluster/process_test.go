@@ -1,4 +1,5 @@
 // Processes: a death is told with its log, and nothing outlives the process that started it.
+
 package cluster
 
 import (

@@ -1,4 +1,5 @@
 // The cluster as a provider of sigs.k8s.io/e2e-framework, so that its tests can run on it.
+
 package cluster
 
 import (

@@ -1,4 +1,5 @@
 // The provider, as e2e-framework drives it, and what only a cluster of one's own can show.
+
 package cluster
 
 import (

@@ -1,4 +1,5 @@
 // When a component counts as ready, and when all of them together do.
+
 package cluster
 
 import (

@@ -1,4 +1,5 @@
 // The cluster's processes by name: its own components and what a test runs beside them.
+
 package cluster
 
 import (

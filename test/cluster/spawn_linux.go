@@ -1,4 +1,5 @@
 // How a child process is tied to this one on Linux.
+
 package cluster
 
 import "syscall"

@@ -1,4 +1,5 @@
 // The shape of a pool of nodes: which nodes, in which racks, under which HyperNodes. Pure.
+
 package cluster
 
 import (
@@ -26,6 +27,7 @@ const (
 // MemberKind is how the racks' HyperNodes name their nodes.
 type MemberKind string
 
+// The ways in which a HyperNode can select nodes.
 const (
 	ExactMembers MemberKind = "exact"
 	RegexMembers MemberKind = "regex"

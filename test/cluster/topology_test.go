@@ -1,4 +1,5 @@
 // The shapes of topologies, and the picture of racks.
+
 package cluster
 
 import (

@@ -1,4 +1,5 @@
 // Ordinary work for the cluster: Volcano Jobs as a user would write them, and pods that fill nodes.
+
 package cluster
 
 import (

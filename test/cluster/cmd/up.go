@@ -1,4 +1,5 @@
 // Starting a cluster, in the foreground or on its own, and stopping it.
+
 package main
 
 import (
@@ -199,8 +200,11 @@ func awaitAnnouncement(ctx context.Context, dir string, pid int, exited <-chan e
 		default:
 		}
 		s, err := readState(dir)
-		if err != nil || s.PID != pid {
+		if errors.Is(err, os.ErrNotExist) || err == nil && s.PID != pid {
 			return false, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("reading what was started: %w", err)
 		}
 		fmt.Printf("The cluster runs. Use it with\n  export KUBECONFIG=%s\nIts logs are in %s.\n", s.Kubeconfig, s.Logs)
 		return true, nil

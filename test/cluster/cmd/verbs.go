@@ -1,4 +1,5 @@
 // What can be done by hand to the pods and nodes of a running cluster.
+
 package main
 
 import (
