@@ -164,7 +164,7 @@ func announce(dir, kubeconfig string, c *cluster.Cluster) error {
 	return os.Rename(partial, filepath.Join(dir, stateFile))
 }
 
-// detach starts up in a session of its own and waits until that is ready. Binaries are built before,
+// detach starts up in the background and waits until that is ready. Binaries are built before,
 // so that the progress is seen.
 func detach(ctx context.Context, dir string, args []string) error {
 	if _, err := cluster.Build(ctx, os.Stderr); err != nil {
