@@ -32,9 +32,9 @@ func (w *world) noteFailures(s *v1alpha1.TrainingJobStatus, policy restartPolicy
 			continue
 		}
 		inc := covering(s, f.rank)
-		if inc != nil && fellAgain(inc, f, policy) {
+		for inc != nil && fellAgain(inc, f, policy) {
 			end(inc, w.Now, v1alpha1.OutcomeFailed)
-			inc = nil
+			inc = covering(s, f.rank)
 		}
 		if inc != nil {
 			strengthen(inc, f, rule)
