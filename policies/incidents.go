@@ -4,6 +4,7 @@ package policies
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -257,7 +258,7 @@ func causeOf(f failure) v1alpha1.Cause {
 		c.Reason = f.disrupted
 	}
 	if len(c.Message) > maxCauseMessage {
-		c.Message = c.Message[len(c.Message)-maxCauseMessage:]
+		c.Message = strings.ToValidUTF8(c.Message[len(c.Message)-maxCauseMessage:], "")
 	}
 	return c
 }
