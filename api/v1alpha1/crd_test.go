@@ -5,9 +5,11 @@ package v1alpha1
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -35,44 +37,59 @@ type apiServer struct {
 	cel        *schemacel.Validator
 }
 
-func loadCRD(t *testing.T) *apiextensions.CustomResourceDefinition {
-	t.Helper()
+// loadCRD reads the generated CRD as the API server does.
+func loadCRD() (*apiextensions.CustomResourceDefinition, error) {
 	raw, err := os.ReadFile(filepath.FromSlash(crdFile))
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	var crd apiextensionsv1.CustomResourceDefinition
 	if err := yaml.UnmarshalStrict(raw, &crd); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	apiextensionsv1.SetDefaults_CustomResourceDefinition(&crd)
 	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&crd.Spec)
 	var internal apiextensions.CustomResourceDefinition
 	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(&crd, &internal, nil); err != nil {
-		t.Fatal(err)
+		return nil, err
+	}
+	if internal.Spec.Validation == nil {
+		return nil, fmt.Errorf("%s has no schema", crdFile)
 	}
 	// A server that stores the object would have filled this in.
 	internal.Status.StoredVersions = []string{GroupVersion.Version}
-	return &internal
+	return &internal, nil
 }
 
-func newAPIServer(t *testing.T) *apiServer {
-	t.Helper()
-	crd := loadCRD(t)
+// theServer is made once: compiling the rules takes most of the tests' time.
+var theServer = sync.OnceValues(func() (*apiServer, error) {
+	crd, err := loadCRD()
+	if err != nil {
+		return nil, err
+	}
 	props := crd.Spec.Validation.OpenAPIV3Schema
 	structural, err := structuralschema.NewStructural(props)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	schema, _, err := validation.NewSchemaValidator(props)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	return &apiServer{
 		structural: structural,
 		schema:     schema,
 		cel:        schemacel.NewValidator(structural, true, celconfig.PerCallLimit),
+	}, nil
+})
+
+func newAPIServer(t *testing.T) *apiServer {
+	t.Helper()
+	server, err := theServer()
+	if err != nil {
+		t.Fatal(err)
 	}
+	return server
 }
 
 // prepare does to a copy of the object what happens before validation.
@@ -132,7 +149,11 @@ func wantError(t *testing.T, errs field.ErrorList, path, fragment string) {
 
 // The API server refuses a CRD whose rules do not compile or may cost too much.
 func TestCRDIsAcceptedByTheAPIServer(t *testing.T) {
-	for _, err := range crdvalidation.ValidateCustomResourceDefinition(context.Background(), loadCRD(t)) {
+	crd, err := loadCRD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range crdvalidation.ValidateCustomResourceDefinition(context.Background(), crd) {
 		t.Error(err)
 	}
 }
