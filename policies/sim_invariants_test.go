@@ -242,8 +242,9 @@ func (c *cluster) checkLift(p *simPod, l Lift) {
 		c.require(q == p || q.rank() != p.rank() || q.Gated || q.finished(), "9: pod %s starts while %s may run", p.Name, q.Name)
 	}
 	for _, e := range s.ExcludedNodes {
-		n := c.nodes[e.Name]
-		c.require(n.gone || !l.Target.admits(n.Hostname), "2: pod %s may go to the excluded node %s", p.Name, e.Name)
+		// The hostname of a node that was not there when the gate was lifted is not known.
+		n, seen := c.manager.cache.Nodes[e.Name]
+		c.require(!seen || !l.Target.admits(n.Hostname), "2: pod %s may go to the excluded node %s", p.Name, e.Name)
 	}
 	if s.Placement == nil {
 		return

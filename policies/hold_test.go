@@ -1,0 +1,151 @@
+package policies
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+func TestHolds(t *testing.T) {
+	always := &v1alpha1.Hold{Policy: v1alpha1.HoldAlways, Seconds: 600}
+	tests := map[string]struct {
+		hold  *v1alpha1.Hold
+		story func(*scene)
+		want  []string
+	}{
+		"none while all is well":           {nil, func(*scene) {}, nil},
+		"the node of a rank that restarts": {nil, func(s *scene) { s.crash(1, 1); s.decide() }, []string{"n01"}},
+		"while its pod waits": {nil, func(s *scene) { s.crash(1, 1); s.decide(); s.replace(1); s.decide() },
+			[]string{"n01"}},
+		"until its pod is back": {nil, func(s *scene) {
+			s.crash(1, 1)
+			s.decide()
+			s.replace(1)
+			s.bind(1, "n01")
+			s.decide()
+		}, nil},
+		"until it ends": {nil, func(s *scene) { s.crash(1, 1); s.decide(); s.after(601 * time.Second).decide() },
+			[]string{"n00", "n01", "n02"}}, // of the step at 600 s, which restarts the job
+		"of a pod that somebody deletes": {nil, func(s *scene) { s.Pods[1].Deleting = true; s.decide() }, []string{"n01"}},
+		"not before a step has fired":    {nil, func(s *scene) { s.unready(1); s.decide() }, nil},
+		"not a node that failed":         {nil, func(s *scene) { s.breakNode("n01"); s.decide(); s.after(90 * time.Second).decide() }, nil},
+		"not once it is relocated": {nil, func(s *scene) {
+			s.Job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{rule("r", step(v1alpha1.RelocateJob, 0))}}
+			s.crash(1, 1)
+			s.decide()
+		}, nil},
+		"not for a job that is suspended": {nil, func(s *scene) { s.crash(1, 1); s.decide(); s.Job.Spec.Suspend = true; s.decide() }, nil},
+		"not for a job that has failed": {nil, func(s *scene) {
+			s.Job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{rule("r", step(v1alpha1.RestartPod, 0), step(v1alpha1.FailJob, 5))}}
+			s.crash(1, 1)
+			s.decide()
+			s.after(5 * time.Second).decide()
+		}, nil},
+		"none where seconds are 0": {&v1alpha1.Hold{Policy: v1alpha1.HoldOnRecovery}, func(s *scene) { s.crash(1, 1); s.decide() }, nil},
+		"shorter": {&v1alpha1.Hold{Policy: v1alpha1.HoldOnRecovery, Seconds: 20}, func(s *scene) {
+			s.crash(1, 1)
+			s.decide()
+			s.after(20 * time.Second).decide()
+		}, nil},
+		"always":                            {always, func(s *scene) { s.decide() }, []string{"n00", "n01", "n02"}},
+		"always, while it recovers":         {always, func(s *scene) { s.crash(1, 1); s.decide() }, []string{"n00", "n01", "n02"}},
+		"always, but a node that failed":    {always, func(s *scene) { s.breakNode("n01"); s.decide() }, []string{"n00", "n02"}},
+		"always, but not before its place":  {always, func(s *scene) { s.status().Placement = nil; s.Pods[1].Node = ""; s.decide() }, nil},
+		"always, but not when it has ended": {always, func(s *scene) { s.succeed(0); s.succeed(1); s.succeed(2); s.decide() }, nil},
+		"always, but not when it comes back from suspension": {always, func(s *scene) {
+			s.Job.Spec.Suspend = true
+			s.decide()
+			s.VolcanoJobs, s.Pods = nil, nil
+			s.Job.Spec.Suspend = false
+			s.decide()
+			s.started()
+		}, nil},
+		"not when it comes back from suspension": {nil, func(s *scene) {
+			s.Job.Spec.Suspend = true
+			s.decide()
+			s.VolcanoJobs, s.Pods = nil, nil
+			s.Job.Spec.Suspend = false
+			s.decide()
+			s.started()
+		}, nil},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := running(3)
+			s.Job.Spec.Hold = tc.hold
+			tc.story(s)
+			equal(t, "held", tc.want, s.held())
+		})
+	}
+}
+
+func TestAHoldSaysWhenItEnds(t *testing.T) {
+	s := running(3)
+	s.crash(1, 1)
+	d := s.decide()
+	until := s.Now.Add(10 * time.Minute).Truncate(time.Second)
+	equal(t, "until", until.String(), s.status().Holds[0].Until.Time.String())
+	if d.Next.IsZero() || d.Next.After(until) {
+		t.Errorf("looks again at %s", d.Next)
+	}
+}
+
+func TestOfTwoIncidentsTheLongerHoldStays(t *testing.T) {
+	s := running(3, rule("first", on(v1alpha1.PodFailed), step(v1alpha1.RestartPod, 0)), rule("second", step(v1alpha1.RestartJob, 0)))
+	s.crash(1, 1)
+	s.decide()
+	s.after(time.Minute).Pods[2].Deleting = true
+	s.decide()
+	for _, h := range s.status().Holds {
+		equal(t, h.Node, s.Now.Add(10*time.Minute).Truncate(time.Second).String(), h.Until.Time.String())
+	}
+	equal(t, "held", []string{"n00", "n01", "n02"}, s.held())
+}
+
+func TestHoldKey(t *testing.T) {
+	names := map[string]string{
+		"short":                  "llm",
+		"the longest":            strings.Repeat("a", 49),
+		"longer than is allowed": strings.Repeat("a", 253),
+		"cut at a dot":           strings.Repeat("a", 49) + "." + strings.Repeat("b", 100),
+	}
+	for name, jobName := range names {
+		t.Run(name, func(t *testing.T) {
+			job := aJob()
+			job.Name = jobName
+			key := HoldKey(job.TrainingJob)
+			if wrong := validation.IsQualifiedName(key); len(wrong) > 0 {
+				t.Errorf("%s: %v", key, wrong)
+			}
+			other := aJob()
+			other.Name, other.UID = jobName, "99999999-0000-4000-8000-000000000000"
+			if HoldKey(other.TrainingJob) == key {
+				t.Error("a job of the same name has the same key")
+			}
+		})
+	}
+	equal(t, "key", "hold.lockstep.dev/llm-0123abcd", HoldKey(aJob().TrainingJob))
+}
+
+func TestHoldValues(t *testing.T) {
+	until := metav1.NewTime(time.Unix(1000, 0))
+	equal(t, "value", "1000", HoldValue(v1alpha1.NodeHold{Until: &until}))
+	equal(t, "standing", "standing", HoldValue(v1alpha1.NodeHold{}))
+	for value, want := range map[string]bool{"1000": true, "999": true, "1001": false, "standing": false, "": true, "soon": true} {
+		equal(t, value, want, HoldExpired(value, time.Unix(1000, 5)))
+	}
+	taints := []corev1.Taint{
+		{Key: "other", Value: "1"},
+		{Key: v1alpha1.HoldTaintPrefix + "a", Value: "standing"},
+		{Key: v1alpha1.HoldTaintPrefix + "b", Value: "3000"},
+		{Key: v1alpha1.HoldTaintPrefix + "c", Value: "2000"},
+	}
+	equal(t, "next", time.Unix(2000, 0).Unix(), NextHoldEnd(taints).Unix())
+	equal(t, "never", true, NextHoldEnd(taints[:2]).IsZero())
+}

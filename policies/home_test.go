@@ -1,0 +1,178 @@
+package policies
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+func TestLowest(t *testing.T) {
+	hn := func(name string, tier int32, nodes ...string) HyperNode {
+		return HyperNode{Name: name, Tier: tier, Nodes: nodes}
+	}
+	deep := []HyperNode{
+		hn("all", 4, "d", "c", "b", "a"), hn("left", 3, "b", "a"), hn("right", 3, "d", "c"),
+		hn("a2", 2, "a"), hn("a1", 1, "a"), hn("b1", 1, "b"),
+	}
+	tests := map[string]struct {
+		tree  []HyperNode
+		nodes []string
+		want  string
+	}{
+		"one node":                         {deep, []string{"a"}, "a1"},
+		"two nodes":                        {deep, []string{"a", "b"}, "left"},
+		"two nodes of two sides":           {deep, []string{"a", "d"}, "all"},
+		"the same node twice":              {deep, []string{"b", "b"}, "b1"},
+		"a node of no HyperNode":           {deep, []string{"a", "x"}, ""},
+		"no nodes":                         {deep, nil, ""},
+		"no tree":                          {nil, []string{"a"}, ""},
+		"branches of different depths":     {deep, []string{"c"}, "right"},
+		"of one tier the smaller":          {[]HyperNode{hn("big", 1, "a", "b"), hn("small", 1, "a")}, []string{"a"}, "small"},
+		"of one tier and size, by name":    {[]HyperNode{hn("y", 1, "a"), hn("x", 1, "a")}, []string{"a"}, "x"},
+		"the tier counts and not the size": {[]HyperNode{hn("small", 2, "a"), hn("big", 1, "a", "b")}, []string{"a"}, "big"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, ok := NewTopology(tc.tree).Lowest(tc.nodes)
+			equal(t, "home", tc.want, got.Name)
+			equal(t, "found", tc.want != "", ok)
+		})
+	}
+	if _, ok := (*Topology)(nil).Lowest([]string{"a"}); ok {
+		t.Error("no topology has a HyperNode")
+	}
+	if _, ok := (*Topology)(nil).Find("a"); ok {
+		t.Error("no topology has a HyperNode")
+	}
+}
+
+func TestHome(t *testing.T) {
+	elastic := func() *scene {
+		job := aJob().tasks(task("worker", 4))
+		job.Spec.MinAvailable = ptr.To[int32](2)
+		return aScene(job).started()
+	}
+	bind := func(s *scene, nodes ...string) *scene {
+		for i, n := range nodes {
+			if n != "" {
+				s.bind(i, n)
+			}
+		}
+		s.decide()
+		return s
+	}
+	tests := map[string]struct {
+		story func() *scene
+		home  string
+		nodes []string
+	}{
+		"no home before the gang is whole": {func() *scene { return bind(starting(3), "n00", "n01") }, "", nil},
+		"the lowest of all its nodes":      {func() *scene { return bind(starting(3), "n00", "n01", "n05") }, "rack-a", []string{"n00", "n01", "n05"}},
+		"across racks":                     {func() *scene { return bind(starting(3), "n00", "n01", "n06") }, "spine", []string{"n00", "n01", "n06"}},
+		"minAvailable is enough":           {func() *scene { return bind(elastic(), "n00", "n01") }, "rack-a", []string{"n00", "n01", "", ""}},
+		"it grows while ranks are placed first": {func() *scene { return bind(bind(elastic(), "n00", "n01"), "", "", "n06") },
+			"spine", []string{"n00", "n01", "n06", ""}},
+		"it does not move with a rank that moves": {func() *scene {
+			s := running(3)
+			s.replace(1)
+			return bind(s, "", "n06")
+		}, "rack-a", []string{"n00", "n06", "n02"}},
+		"a pod on its way out does not count": {func() *scene {
+			s := running(3)
+			s.Pods[1].Deleting, s.Pods[1].Node = true, "n04"
+			s.decide()
+			return s
+		}, "rack-a", []string{"n00", "n01", "n02"}},
+		"a HyperNode that is gone is looked for anew": {func() *scene {
+			s := running(3)
+			s.Topology = NewTopology([]HyperNode{{Name: "new", Tier: 1, Nodes: []string{"n00", "n01", "n02"}}, {Name: "spine", Tier: 2, Nodes: []string{"n00", "n01", "n02", "n03"}}})
+			s.decide()
+			return s
+		}, "new", []string{"n00", "n01", "n02"}},
+		"without HyperNodes there is none": {func() *scene {
+			s := starting(2)
+			s.Topology = NewTopology(nil)
+			return bind(s, "n00", "n01")
+		}, "", []string{"n00", "n01"}},
+		"it is found once there are HyperNodes": {func() *scene {
+			s := starting(2)
+			all := s.Topology
+			s.Topology = NewTopology(nil)
+			bind(s, "n00", "n01")
+			s.Topology = all
+			s.decide()
+			return s
+		}, "rack-a", []string{"n00", "n01"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := tc.story().status().Placement
+			if tc.nodes == nil {
+				equal(t, "placement", nil, p)
+				return
+			}
+			equal(t, "home", tc.home, p.HyperNode)
+			equal(t, "tier is given", tc.home != "", p.Tier != nil)
+			equal(t, "nodes", tc.nodes, p.Tasks[0].Nodes)
+		})
+	}
+}
+
+func TestUsable(t *testing.T) {
+	taint := func(key string, effect corev1.TaintEffect) corev1.Taint {
+		return corev1.Taint{Key: key, Value: "v", Effect: effect}
+	}
+	tests := map[string]struct {
+		change func(*scene)
+		want   bool
+	}{
+		"a good node":              {func(*scene) {}, true},
+		"one that is gone":         {func(s *scene) { delete(s.Nodes, "n01") }, false},
+		"one that does not answer": {func(s *scene) { s.breakNode("n01") }, false},
+		"a cordoned one":           {func(s *scene) { s.node("n01", func(n *Node) { n.Unschedulable = true }) }, false},
+		"one out of service":       {func(s *scene) { s.node("n01", func(n *Node) { n.OutOfService = true }) }, false},
+		"an excluded one":          {func(s *scene) { s.status().ExcludedNodes = []v1alpha1.ExcludedNode{{Name: "n01"}} }, false},
+		"one that this job holds":  {func(s *scene) { s.node("n01", func(n *Node) { n.Hold = "standing" }) }, true},
+		"one that another job holds": {func(s *scene) {
+			s.node("n01", func(n *Node) {
+				n.Taints = []corev1.Taint{taint("hold.lockstep.dev/other", corev1.TaintEffectNoSchedule)}
+			})
+		}, false},
+		"one that is better avoided": {func(s *scene) {
+			s.node("n01", func(n *Node) { n.Taints = []corev1.Taint{taint("k", corev1.TaintEffectPreferNoSchedule)} })
+		}, true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := running(3)
+			tc.change(s)
+			w := view(&s.Observation, 1)
+			equal(t, "usable", tc.want, w.usable(s.status(), "n01", "worker"))
+		})
+	}
+}
+
+func TestTolerates(t *testing.T) {
+	taint := corev1.Taint{Key: "k", Value: "v", Effect: corev1.TaintEffectNoSchedule}
+	tests := map[string]struct {
+		toleration corev1.Toleration
+		want       bool
+	}{
+		"equal":            {corev1.Toleration{Key: "k", Operator: corev1.TolerationOpEqual, Value: "v", Effect: corev1.TaintEffectNoSchedule}, true},
+		"equal by default": {corev1.Toleration{Key: "k", Value: "v"}, true},
+		"another value":    {corev1.Toleration{Key: "k", Value: "w"}, false},
+		"exists":           {corev1.Toleration{Key: "k", Operator: corev1.TolerationOpExists}, true},
+		"another key":      {corev1.Toleration{Key: "l", Operator: corev1.TolerationOpExists}, false},
+		"every key":        {corev1.Toleration{Operator: corev1.TolerationOpExists}, true},
+		"another effect":   {corev1.Toleration{Key: "k", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			equal(t, "tolerates", tc.want, tolerates([]corev1.Toleration{tc.toleration}, taint))
+		})
+	}
+	equal(t, "without tolerations", false, tolerates(nil, taint))
+}

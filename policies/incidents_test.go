@@ -1,0 +1,249 @@
+package policies
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// summary is what a test says of an incident.
+type summary struct {
+	Trigger v1alpha1.EventType
+	Class   v1alpha1.FailureClass
+	Rule    string
+	Pods    int32
+	Outcome v1alpha1.Outcome
+}
+
+func (s *scene) summaries() []summary {
+	var out []summary
+	for _, inc := range s.status().Incidents {
+		out = append(out, summary{inc.Trigger, inc.Class, inc.Rule, inc.PodCount, inc.Outcome})
+	}
+	return out
+}
+
+func TestIncidentsOpenAndJoin(t *testing.T) {
+	const user, infrastructure = v1alpha1.ClassUser, v1alpha1.ClassInfrastructure
+	tests := map[string]struct {
+		story func(*scene)
+		want  []summary
+	}{
+		"one crash": {
+			func(s *scene) { s.crash(1, 1); s.decide() },
+			[]summary{{v1alpha1.PodFailed, user, "everything-else", 1, ""}},
+		},
+		"two at once are one": {
+			func(s *scene) { s.crash(1, 1); s.crash(2, 1); s.decide() },
+			[]summary{{v1alpha1.PodFailed, user, "everything-else", 2, ""}},
+		},
+		"one in the wake of another": {
+			func(s *scene) { s.crash(1, 1); s.decide(); s.after(10*time.Second).crash(2, 1); s.decide() },
+			[]summary{{v1alpha1.PodFailed, user, "everything-else", 2, ""}},
+		},
+		"one after the wake": {
+			func(s *scene) { s.crash(1, 1); s.decide(); s.after(10*time.Second+1000).crash(2, 1); s.decide() },
+			[]summary{{v1alpha1.PodFailed, user, "everything-else", 1, ""}, {v1alpha1.PodFailed, user, "everything-else", 1, ""}},
+		},
+		"one by another rule": {
+			func(s *scene) { s.crash(1, 1); s.unready(2); s.decide() },
+			[]summary{{v1alpha1.PodFailed, user, "everything-else", 1, ""}, {v1alpha1.PodNotReady, user, "may-come-back", 1, ""}},
+		},
+		"the same failure seen twice": {
+			func(s *scene) { s.crash(1, 1); s.decide(); s.after(time.Minute).decide() },
+			[]summary{{v1alpha1.PodFailed, user, "everything-else", 1, ""}},
+		},
+		"a stronger signal decides": {
+			func(s *scene) { s.unready(1); s.decide(); s.after(time.Second).breakNode("n01"); s.decide() },
+			[]summary{{v1alpha1.NodeNotReady, infrastructure, "may-come-back", 1, ""}},
+		},
+		"a weaker signal does not": {
+			func(s *scene) {
+				s.breakNode("n01")
+				s.decide()
+				s.node("n01", func(n *Node) { n.Ready = true })
+				s.unready(1)
+				s.after(time.Second).decide()
+			},
+			[]summary{{v1alpha1.NodeNotReady, infrastructure, "may-come-back", 1, ""}},
+		},
+		"a stronger signal after the first restart does not": {
+			func(s *scene) {
+				s.crash(1, 1)
+				s.decide()
+				s.after(time.Second).replace(1)
+				delete(s.Nodes, "n01")
+				s.decide()
+			},
+			[]summary{{v1alpha1.PodFailed, user, "everything-else", 1, ""}},
+		},
+		"it comes back by itself": {
+			func(s *scene) { s.unready(1); s.decide(); s.Pods[1].Ready = true; s.after(time.Minute).decide() },
+			[]summary{{v1alpha1.PodNotReady, user, "may-come-back", 1, v1alpha1.OutcomeRecovered}},
+		},
+		"ready again on a silent node is not recovered": {
+			func(s *scene) { s.breakNode("n01"); s.decide(); s.after(time.Second).decide() },
+			[]summary{{v1alpha1.NodeNotReady, infrastructure, "may-come-back", 1, ""}},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := running(3)
+			tc.story(s)
+			equal(t, "incidents", tc.want, s.summaries())
+		})
+	}
+}
+
+func TestAFailureThatNoRuleMatchesOpensNothing(t *testing.T) {
+	s := running(3, rule("nodes", on(v1alpha1.NodeGone), step(v1alpha1.RestartPod, 0)))
+	s.crash(1, 1)
+	s.decide()
+	equal(t, "incidents", nil, s.summaries())
+}
+
+func TestWholeGangAtOnceIsOneIncidentOneChargeOneAttempt(t *testing.T) {
+	s := running(4)
+	s.crashAll()
+	s.VolcanoJobs[0].Ended = true
+	s.decide()
+	s.after(time.Second).decide()
+	equal(t, "incidents", []summary{{v1alpha1.PodFailed, v1alpha1.ClassUser, "everything-else", 4, ""}}, s.summaries())
+	equal(t, "attempt", int32(2), s.status().Attempt)
+	equal(t, "restarts", v1alpha1.Restarts{Total: 1, Job: 1, Charged: 1, ChargedTimes: s.status().Restarts.ChargedTimes}, s.status().Restarts)
+	equal(t, "home", "rack-a", s.status().Placement.HyperNode)
+	p := s.plan()
+	equal(t, "deleted Volcano Jobs", []string{"llm-1"}, p.DeleteVolcanoJobs)
+	equal(t, "create", true, p.Create)
+}
+
+func TestCrashesThatComeOneByOneAreOneIncident(t *testing.T) {
+	s := running(3)
+	for i := range 3 {
+		s.crash(i, 1)
+		s.after(2 * time.Second).decide()
+	}
+	s.VolcanoJobs[0].Ended = true
+	s.decide()
+	equal(t, "incidents", []summary{{v1alpha1.PodFailed, v1alpha1.ClassUser, "everything-else", 3, ""}}, s.summaries())
+	equal(t, "charged", int32(1), s.status().Restarts.Charged)
+	equal(t, "attempt", int32(2), s.status().Attempt)
+}
+
+func TestClosedIncidentsAreForgottenButTen(t *testing.T) {
+	s := running(2)
+	for range 14 {
+		s.unready(0)
+		s.after(time.Minute).decide()
+		s.Pods[0].Ready = true
+		s.after(time.Second).decide()
+	}
+	all := s.status().Incidents
+	equal(t, "remembered", 10, len(all))
+	equal(t, "first", int32(5), all[0].ID)
+	equal(t, "last", int32(14), all[9].ID)
+}
+
+// An incident names 32 pods, and yet all that fell are restarted.
+func TestPodsThatAnIncidentDoesNotNameAreRestarted(t *testing.T) {
+	s := starting(40)
+	for i := range 40 {
+		s.bind(i, "n00")
+	}
+	s.decide()
+	for i := range 39 {
+		s.crash(i, 1)
+	}
+	s.decide()
+	equal(t, "named", 32, len(s.incident(t).Pods))
+	equal(t, "deleted", 39, len(s.deleted()))
+	equal(t, "life of the one that is well", int32(0), s.lives()[39])
+}
+
+func TestTwoPodsThatAreGoneHaveTheirNames(t *testing.T) {
+	s := running(3)
+	s.replace(0)
+	s.replace(1)
+	s.decide()
+	var names []string
+	for _, p := range s.incident(t).Pods {
+		names = append(names, p.Name)
+	}
+	equal(t, "names", []string{"llm-1-worker-0", "llm-1-worker-1"}, names)
+}
+
+// The pod that comes after a silent one has another number than it, whoever removed it.
+func TestAPodThatIsTakenAwayHasANewLife(t *testing.T) {
+	s := running(3)
+	s.breakNode("n01")
+	s.decide()
+	s.after(30 * time.Second).replace(1)
+	s.decide()
+	s.after(time.Second).decide()
+	equal(t, "lives", []int32{0, 1, 0}, s.lives())
+
+	s = running(3, rule("late", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 60)))
+	s.Pods[1].Deleting = true
+	s.decide()
+	equal(t, "lives while it goes", []int32{0, 0, 0}, s.lives())
+	s.after(time.Second).replace(1)
+	s.decide()
+	s.after(time.Second).decide()
+	equal(t, "lives", []int32{0, 1, 0}, s.lives())
+}
+
+func TestAPodThatFallsAfterTheLastStepBeginsAnew(t *testing.T) {
+	s := running(3, rule("pod", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 0)))
+	s.crash(1, 1)
+	s.decide()
+	s.replace(1)
+	s.bind(1, "n01")
+	s.crash(1, 1)
+	s.after(time.Minute).decide()
+	equal(t, "incidents", []summary{
+		{v1alpha1.PodFailed, v1alpha1.ClassUser, "pod", 1, v1alpha1.OutcomeFailed},
+		{v1alpha1.PodFailed, v1alpha1.ClassUser, "pod", 1, ""},
+	}, s.summaries())
+	equal(t, "charged", int32(2), s.status().Restarts.Charged)
+	equal(t, "life", int32(2), s.lives()[1])
+}
+
+func TestADeletedVolcanoJobEndsWhatWasOpen(t *testing.T) {
+	s := running(3)
+	s.unready(1)
+	s.decide()
+	s.VolcanoJobs = nil
+	s.after(2 * time.Minute).decide()
+	equal(t, "incidents", []summary{
+		{v1alpha1.PodNotReady, v1alpha1.ClassUser, "may-come-back", 1, v1alpha1.OutcomeCancelled},
+		{v1alpha1.VolcanoJobDeleted, v1alpha1.ClassMaintenance, "everything-else", 0, ""},
+	}, s.summaries())
+	equal(t, "attempt", int32(2), s.status().Attempt)
+	equal(t, "charged", int32(0), s.status().Restarts.Charged)
+}
+
+func TestTheCauseIsTheFirstContainerThatFailed(t *testing.T) {
+	s := running(2)
+	s.crash(1, 137)
+	s.Pods[1].Failure.Containers[0].Reason = "OOMKilled"
+	s.Pods[1].Failure.Containers[0].Message = strings.Repeat("x", 600) + "the end"
+	s.decide()
+	c := s.incident(t).Cause
+	equal(t, "container", "train", c.Container)
+	equal(t, "exit code", int32(137), *c.ExitCode)
+	equal(t, "reason", "OOMKilled", c.Reason)
+	equal(t, "node", "n01", c.Node)
+	if len(c.Message) != 512 || !strings.HasSuffix(c.Message, "the end") {
+		t.Errorf("message of %d bytes: %s", len(c.Message), c.Message)
+	}
+}
+
+func TestAMessageIsCutBetweenLetters(t *testing.T) {
+	c := causeOf(failure{details: Failure{Message: strings.Repeat("é", 300) + "x"}})
+	if !utf8.ValidString(c.Message) {
+		t.Errorf("%q", c.Message[:8])
+	}
+}

@@ -1,0 +1,90 @@
+package policies
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+func TestTargets(t *testing.T) {
+	tests := map[string]struct {
+		story func() *scene
+		want  Target
+	}{
+		"at the first start, anywhere": {func() *scene { return starting(3) }, Target{}},
+		"its own node": {func() *scene { s := running(3); s.crash(1, 1); s.decide(); return s },
+			Target{In: []string{"host-n01"}}},
+		"home, where its own is gone": {func() *scene { s := running(3); delete(s.Nodes, "n01"); s.decide(); return s },
+			Target{In: []string{"host-n00", "host-n02", "host-n03", "host-n04", "host-n05"}}},
+		"home, less the nodes that others return to": {func() *scene {
+			s := running(3, rule("all", step(v1alpha1.RestartJob, 0)))
+			delete(s.Nodes, "n01")
+			s.decide()
+			return s
+		}, Target{In: []string{"host-n03", "host-n04", "host-n05"}}},
+		"home, less what is no good": {func() *scene {
+			s := running(3)
+			delete(s.Nodes, "n01")
+			s.breakNode("n03")
+			s.node("n04", func(n *Node) { n.Unschedulable = true })
+			s.decide()
+			s.status().ExcludedNodes = append(s.status().ExcludedNodes, v1alpha1.ExcludedNode{Name: "n05"})
+			return s
+		}, Target{In: []string{"host-n00", "host-n02"}}},
+		"nowhere, where home has no good node": {func() *scene {
+			s := running(3)
+			for _, n := range []string{"n00", "n01", "n02", "n03", "n04", "n05"} {
+				s.node(n, func(n *Node) { n.Unschedulable = true })
+			}
+			s.Pods[1].Deleting = true
+			s.decide()
+			return s
+		}, Target{In: []string{}}},
+		"home, once its own node was tried": {func() *scene {
+			s := running(3, rule("all", step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartPod, 60)))
+			s.crash(1, 1)
+			s.decide()
+			s.replace(1)
+			s.after(time.Minute).decide()
+			return s
+		}, Target{In: []string{"host-n00", "host-n01", "host-n02", "host-n03", "host-n04", "host-n05"}}},
+		"its own still, for a rank that only goes with the job": {func() *scene {
+			s := running(3, rule("all", step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartJob, 60)))
+			s.crash(0, 1)
+			s.decide()
+			s.after(time.Minute).decide()
+			return s
+		}, Target{In: []string{"host-n01"}}},
+		"anywhere but the excluded, once relocated": {func() *scene {
+			s := running(3, rule("all", step(v1alpha1.RelocateJob, 0)))
+			delete(s.Nodes, "n02")
+			s.decide()
+			s.Nodes["n02"] = Node{Name: "n02", Hostname: "host-n02", Ready: true}
+			return s
+		}, Target{NotIn: []string{"host-n02"}}},
+		"anywhere but the excluded, without a home": {func() *scene {
+			s := running(3)
+			s.Topology = NewTopology(nil)
+			s.decide()
+			s.breakNode("n01")
+			s.decide()
+			s.after(90 * time.Second).decide()
+			return s
+		}, Target{NotIn: []string{"host-n01"}}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := tc.story()
+			w := view(&s.Observation, s.status().Attempt)
+			equal(t, "target", tc.want, w.targetOf(s.status(), rank{"worker", 1}))
+		})
+	}
+}
+
+func TestNowhereIsNotAnywhere(t *testing.T) {
+	equal(t, "any", false, Target{}.none())
+	equal(t, "any but one", false, Target{NotIn: []string{"a"}}.none())
+	equal(t, "one", false, Target{In: []string{"a"}}.none())
+	equal(t, "nowhere", true, Target{In: []string{}}.none())
+}

@@ -1,0 +1,227 @@
+package policies
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+func TestPlans(t *testing.T) {
+	tests := map[string]struct {
+		story func() *scene
+		want  func(*scene) Plan
+	}{
+		"to make the Volcano Job": {
+			func() *scene { s := aScene(aJob().tasks(task("worker", 2))); s.decide(); return s },
+			func(*scene) Plan { return Plan{Create: true} },
+		},
+		"nothing, while its pods are made": {
+			func() *scene { s := starting(2); s.Pods = s.Pods[:1]; s.decide(); return s },
+			func(*scene) Plan { return Plan{} },
+		},
+		"nothing, while all is well": {
+			func() *scene { return running(2) },
+			func(*scene) Plan { return Plan{} },
+		},
+		"to hold, then to delete": {
+			func() *scene { s := running(2); s.crash(1, 1); s.decide(); return s },
+			func(s *scene) Plan {
+				return Plan{Hold: s.status().Holds, DeletePods: []PodDeletion{{Name: "llm-1-worker-1", UID: "2"}}}
+			},
+		},
+		"nothing, while the pod goes": {
+			func() *scene {
+				s := running(2)
+				s.crash(1, 1)
+				s.decide()
+				s.node("n01", func(n *Node) { n.Hold = HoldValue(s.status().Holds[0]) })
+				s.Pods[1].Deleting = true
+				s.decide()
+				return s
+			},
+			func(*scene) Plan { return Plan{} },
+		},
+		"to hold anew, where the value is old": {
+			func() *scene {
+				s := running(2)
+				s.crash(1, 1)
+				s.decide()
+				s.node("n01", func(n *Node) { n.Hold = "1" })
+				s.Pods[1].Deleting = true
+				s.decide()
+				return s
+			},
+			func(s *scene) Plan { return Plan{Hold: s.status().Holds} },
+		},
+		"to release": {
+			func() *scene { s := running(2); s.node("n01", func(n *Node) { n.Hold = "1" }); return s },
+			func(*scene) Plan { return Plan{Release: []string{"n01"}} },
+		},
+		"to admit the gang at once": {
+			func() *scene {
+				s := running(2, rule("all", step(v1alpha1.RestartJob, 0)))
+				s.Job.Spec.Hold = &v1alpha1.Hold{Policy: v1alpha1.HoldOnRecovery}
+				s.crash(1, 1)
+				s.decide()
+				s.Pods = nil
+				s.PodGroup.Pending = true
+				s.decide()
+				return s
+			},
+			func(*scene) Plan { return Plan{Admit: true} },
+		},
+		"not to admit a gang that is new": {
+			func() *scene { s := starting(2); s.Pods = nil; s.PodGroup.Pending = true; s.decide(); return s },
+			func(*scene) Plan { return Plan{} },
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := tc.story()
+			equal(t, "plan", tc.want(s), s.plan())
+		})
+	}
+}
+
+func TestAStandingGangIsStoppedOnce(t *testing.T) {
+	s := running(2, rule("r", step(v1alpha1.FailJob, 0)))
+	s.crash(1, 1)
+	s.decide()
+	equal(t, "stop", Plan{Stop: StopFailed}, s.plan())
+	s.VolcanoJobs[0].Stopping = true
+	equal(t, "stopping", Plan{}, s.plan())
+	s.VolcanoJobs[0].Stopping, s.VolcanoJobs[0].Ended = false, true
+	equal(t, "stopped", Plan{}, s.plan())
+}
+
+func TestForce(t *testing.T) {
+	proof := &v1alpha1.RestartPolicy{UnreachableNode: &v1alpha1.UnreachableNode{Policy: v1alpha1.RequireProof}}
+	soon := &v1alpha1.RestartPolicy{UnreachableNode: &v1alpha1.UnreachableNode{Policy: v1alpha1.ForceDelete, AfterSeconds: new(int32)}}
+	tests := map[string]struct {
+		policy *v1alpha1.RestartPolicy
+		story  func(*scene)
+		want   []string
+		next   time.Duration // from when the node fell silent; 0 for any
+	}{
+		"on a good node":          {nil, func(s *scene) { s.Pods[1].Deleting = true; s.decide() }, nil, 0},
+		"its node is silent":      {nil, func(s *scene) { s.breakNode("n01"); s.Pods[1].Deleting = true; s.after(59 * time.Second).decide() }, nil, time.Minute},
+		"its node is dead":        {nil, func(s *scene) { s.breakNode("n01"); s.Pods[1].Deleting = true; s.after(60 * time.Second).decide() }, []string{"2 by force"}, 0},
+		"dead sooner":             {soon, func(s *scene) { s.breakNode("n01"); s.Pods[1].Deleting = true; s.decide() }, []string{"2 by force"}, 0},
+		"nobody asked":            {nil, func(s *scene) { s.breakNode("n01"); s.after(80 * time.Second).decide() }, nil, 0},
+		"a step asked":            {nil, func(s *scene) { s.breakNode("n01"); s.decide(); s.after(90 * time.Second).decide() }, []string{"2 by force"}, 0},
+		"proof is asked for":      {proof, func(s *scene) { s.breakNode("n01"); s.Pods[1].Deleting = true; s.after(time.Hour).decide() }, nil, 0},
+		"proof: the node is gone": {proof, func(s *scene) { delete(s.Nodes, "n01"); s.Pods[1].Deleting = true; s.decide() }, []string{"2 by force"}, 0},
+		"proof: out of service": {proof, func(s *scene) {
+			s.breakNode("n01")
+			s.node("n01", func(n *Node) { n.OutOfService = true })
+			s.Pods[1].Deleting = true
+			s.decide()
+		}, []string{"2 by force"}, 0},
+		"of a suspended job": {nil, func(s *scene) {
+			s.Job.Spec.Suspend = true
+			s.breakNode("n01")
+			s.Pods[1].Deleting = true
+			s.after(time.Hour).decide()
+		}, []string{"2 by force"}, 0},
+		"of an earlier attempt": {nil, func(s *scene) {
+			s.VolcanoJobs = nil
+			s.decide()
+			delete(s.Nodes, "n01")
+			s.Pods[1].Deleting = true
+			s.decide()
+		}, []string{"2 by force"}, 0},
+		"an earlier attempt's own": {nil, func(s *scene) { s.VolcanoJobs = nil; s.decide() }, nil, 0},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := running(2)
+			s.Job.Spec.RestartPolicy = tc.policy
+			s.Job.Spec.Hold = &v1alpha1.Hold{Policy: v1alpha1.HoldOnRecovery}
+			tc.story(s)
+			equal(t, "deleted", tc.want, s.deleted())
+			if tc.next > 0 {
+				equal(t, "next", sceneStart.Add(tc.next).String(), Decide(&s.Observation).Next.String())
+			}
+		})
+	}
+}
+
+func TestLifts(t *testing.T) {
+	lifted := func(s *scene) []string {
+		var out []string
+		p := s.plan()
+		for _, l := range p.Lift {
+			out = append(out, l.UID)
+		}
+		return out
+	}
+	restarting := func() *scene {
+		s := running(3)
+		s.crash(1, 1)
+		s.decide()
+		s.replace(1)
+		s.decide()
+		return s
+	}
+	tests := map[string]struct {
+		story func() *scene
+		want  []string
+	}{
+		"a whole gang":               {func() *scene { return starting(3) }, []string{"1", "2", "3"}},
+		"a gang that lacks a pod":    {func() *scene { s := starting(3); s.Pods = s.Pods[:2]; return s }, nil},
+		"one that is back":           {restarting, []string{"4"}},
+		"not while another goes":     {func() *scene { s := restarting(); s.Pods[2].Deleting = true; return s }, nil},
+		"not while another is over":  {func() *scene { s := restarting(); restartRank(s.status(), rank{"worker", 2}); return s }, nil},
+		"not without a Volcano Job":  {func() *scene { s := restarting(); s.VolcanoJobs = nil; return s }, nil},
+		"not where there is no node": {func() *scene { s := restarting(); s.Nodes = map[string]Node{}; return s }, nil},
+		"not while an earlier one of its rank may run": {func() *scene {
+			s := starting(3)
+			s.Pods = append(s.Pods, Pod{Name: "old-1", UID: "9", Task: "worker", Index: 1, Node: "n05", Phase: "Running", Deleting: true})
+			return s
+		}, []string{"1", "3"}},
+		"once the earlier one of its rank has ended": {func() *scene {
+			s := starting(3)
+			s.Pods = append(s.Pods, Pod{Name: "old-1", UID: "9", Task: "worker", Index: 1, Node: "n05", Phase: "Failed"})
+			return s
+		}, []string{"1", "2", "3"}},
+		"not of a suspended job": {func() *scene { s := restarting(); s.Job.Spec.Suspend = true; return s }, nil},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) { equal(t, "lifted", tc.want, lifted(tc.story())) })
+	}
+}
+
+func TestContract(t *testing.T) {
+	s := starting(2)
+	first := s.plan().Lift[1]
+	equal(t, "first", map[string]string{
+		"lockstep.dev/incarnation": "0", "lockstep.dev/resume": "false", "lockstep.dev/restart-reason": "",
+		"lockstep.dev/hypernode": "", "lockstep.dev/placed-time": "2026-01-02T03:04:05.678901Z",
+	}, first.Annotations)
+	s.placed()
+	s.crash(1, 1)
+	s.decide()
+	s.replace(1)
+	s.after(time.Second).decide()
+	equal(t, "second", map[string]string{
+		"lockstep.dev/incarnation": "1", "lockstep.dev/resume": "true", "lockstep.dev/restart-reason": "PodFailed",
+		"lockstep.dev/hypernode": "rack-a", "lockstep.dev/placed-time": "2026-01-02T03:04:06.678901Z",
+	}, s.plan().Lift[0].Annotations)
+}
+
+// A rank that stays where it is learns nothing of a restart that is not its own;
+// after a task's restart the numbers of its ranks are one again.
+func TestIncarnations(t *testing.T) {
+	s := running(3)
+	restartRank(s.status(), rank{"worker", 2})
+	restartRank(s.status(), rank{"worker", 0})
+	restartRank(s.status(), rank{"worker", 2})
+	equal(t, "lives", []int32{1, 0, 2}, s.lives())
+	restartTask(s.status(), "worker")
+	equal(t, "lives", []int32{3, 3, 3}, s.lives())
+	restartRank(s.status(), rank{"worker", 1})
+	restartAll(s.status())
+	equal(t, "lives", []int32{5, 5, 5}, s.lives())
+	equal(t, "of a task that is not there", int32(0), Incarnation(s.status(), "ghost", 0))
+}

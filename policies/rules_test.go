@@ -1,0 +1,76 @@
+package policies
+
+import (
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+func TestRuleFor(t *testing.T) {
+	crash := func(codes ...int32) failure {
+		f := failure{event: v1alpha1.PodFailed, rank: rank{"worker", 0}}
+		for i, code := range codes {
+			f.details.Containers = append(f.details.Containers, ContainerFailure{Name: []string{"train", "sidecar"}[i], ExitCode: code, Reason: "Error"})
+		}
+		return f
+	}
+	reason := func(f failure, reason string) failure { f.details.Reason = reason; return f }
+	disrupted := func(f failure, reason string) failure { f.disrupted = reason; return f }
+	in, notIn := v1alpha1.ExitCodesIn, v1alpha1.ExitCodesNotIn
+	tests := map[string]struct {
+		rule    v1alpha1.Rule
+		failure failure
+		want    bool
+	}{
+		"no part given matches all":             {rule("r"), crash(1), true},
+		"any event":                             {rule("r", on(v1alpha1.AnyEvent)), crash(1), true},
+		"its event among others":                {rule("r", on(v1alpha1.NodeGone, v1alpha1.PodFailed)), crash(1), true},
+		"another event":                         {rule("r", on(v1alpha1.PodDeleted)), crash(1), false},
+		"its task":                              {rule("r", ofTasks("head", "worker")), crash(1), true},
+		"another task":                          {rule("r", ofTasks("head")), crash(1), false},
+		"its exit code":                         {rule("r", exits(in, "", 1, 2)), crash(2), true},
+		"another exit code":                     {rule("r", exits(in, "", 1, 2)), crash(3), false},
+		"not this exit code, and it is":         {rule("r", exits(notIn, "", 1, 2)), crash(2), false},
+		"not this exit code, and it is not":     {rule("r", exits(notIn, "", 1, 2)), crash(3), true},
+		"the exit code of its container":        {rule("r", exits(in, "sidecar", 2)), crash(1, 2), true},
+		"the exit code of another container":    {rule("r", exits(in, "train", 2)), crash(1, 2), false},
+		"the code of any container":             {rule("r", exits(in, "", 2)), crash(1, 2), true},
+		"one container not with this code":      {rule("r", exits(notIn, "", 2)), crash(1, 2), true},
+		"an exit code where nothing exited":     {rule("r", exits(in, "", 1)), failure{event: v1alpha1.NodeGone}, false},
+		"no exit code where nothing exited":     {rule("r", exits(notIn, "", 1)), failure{event: v1alpha1.NodeGone}, false},
+		"the reason of a container":             {rule("r", because("OOMKilled", "Error")), crash(1), true},
+		"the reason of the pod":                 {rule("r", because("Evicted")), reason(crash(), "Evicted"), true},
+		"the reason of its disruption":          {rule("r", because("DeletionByTaintManager")), disrupted(crash(), "DeletionByTaintManager"), true},
+		"another reason":                        {rule("r", because("OOMKilled")), crash(1), false},
+		"all parts have to match, and do":       {rule("r", on(v1alpha1.PodFailed), ofTasks("worker"), because("Error"), exits(in, "train", 1)), crash(1), true},
+		"all parts have to match, one does not": {rule("r", on(v1alpha1.PodFailed), ofTasks("worker"), because("Error"), exits(in, "train", 7)), crash(1), false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if _, got := ruleFor([]v1alpha1.Rule{tc.rule}, tc.failure); got != tc.want {
+				t.Errorf("matches: %v", got)
+			}
+		})
+	}
+}
+
+func TestTheFirstRuleThatMatchesDecides(t *testing.T) {
+	rules := []v1alpha1.Rule{
+		rule("other", on(v1alpha1.NodeGone)),
+		rule("first", on(v1alpha1.PodFailed)),
+		rule("second", on(v1alpha1.AnyEvent)),
+	}
+	got, _ := ruleFor(rules, failure{event: v1alpha1.PodFailed})
+	equal(t, "rule", "first", got.Name)
+}
+
+func TestDefaultRulesHaveAnAnswerToEveryEvent(t *testing.T) {
+	want := map[v1alpha1.EventType]string{
+		v1alpha1.PodFailed: "everything-else", v1alpha1.PodDeleted: "everything-else", v1alpha1.NodeGone: "everything-else",
+		v1alpha1.PodNotReady: "may-come-back", v1alpha1.NodeNotReady: "may-come-back", v1alpha1.HealthFailed: "everything-else",
+	}
+	for event, name := range want {
+		got, _ := ruleFor(DefaultRules(), failure{event: event})
+		equal(t, string(event), name, got.Name)
+	}
+}

@@ -1,0 +1,213 @@
+// A scene is an observation that a test changes, decides on, and looks at.
+
+package policies
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+type scene struct {
+	Observation
+	uids int
+}
+
+// sceneStart is a time that the API server keeps as it is, to the microsecond.
+var sceneStart = simStart.Truncate(time.Microsecond)
+
+// aScene is the moment after a job was made: two racks of six nodes, nothing placed.
+func aScene(job jobWrapper) *scene {
+	s := &scene{Observation: Observation{Now: sceneStart, Job: job.TrainingJob, Nodes: map[string]Node{}}}
+	racks := []HyperNode{{Name: "rack-a", Tier: 1}, {Name: "rack-b", Tier: 1}, {Name: "spine", Tier: 2}}
+	for i := range 12 {
+		name := fmt.Sprintf("n%02d", i)
+		s.Nodes[name] = Node{Name: name, Hostname: "host-" + name, Ready: true}
+		racks[i/6].Nodes = append(racks[i/6].Nodes, name)
+		racks[2].Nodes = append(racks[2].Nodes, name)
+	}
+	s.Topology = NewTopology(racks)
+	return s
+}
+
+// starting is a job of one task of workers, whose pods wait behind their gates.
+func starting(replicas int32, rules ...v1alpha1.Rule) *scene {
+	job := aJob().tasks(task("worker", replicas))
+	if len(rules) > 0 {
+		job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: rules}
+	}
+	return aScene(job).started()
+}
+
+// running is the same job, placed on n00, n01 and so on, and ready.
+func running(replicas int32, rules ...v1alpha1.Rule) *scene {
+	return starting(replicas, rules...).placed()
+}
+
+// started makes the Volcano Job of the attempt and its pods, gated.
+func (s *scene) started() *scene {
+	s.decide()
+	attempt := s.status().Attempt
+	s.VolcanoJobs = append(s.VolcanoJobs, VolcanoJob{Name: VolcanoJobName(s.Job, attempt), Attempt: attempt})
+	s.PodGroup = &PodGroup{Name: "pg"}
+	eachRank(s.Job, func(r rank) {
+		s.uids++
+		s.Pods = append(s.Pods, Pod{
+			Name: podName(s.Job, attempt, r), UID: fmt.Sprint(s.uids), Task: r.task, Index: r.index, Attempt: attempt,
+			Phase: corev1.PodPending, Gated: true,
+		})
+	})
+	s.decide()
+	return s
+}
+
+// placed binds the gated pods to the nodes in order, and makes them ready.
+func (s *scene) placed() *scene {
+	for i := range s.Pods {
+		if s.Pods[i].Gated {
+			s.bind(i, fmt.Sprintf("n%02d", i))
+		}
+	}
+	s.decide()
+	return s
+}
+
+// bind lifts the gate of a pod, binds it, and makes it ready.
+func (s *scene) bind(i int, node string) {
+	p := &s.Pods[i]
+	p.Gated, p.Node, p.Phase, p.Ready, p.PlacedTime = false, node, corev1.PodRunning, true, s.Now
+	p.Incarnation = Incarnation(s.status(), p.Task, p.Index)
+}
+
+// replace is what Volcano does once a pod is gone.
+func (s *scene) replace(i int) {
+	s.uids++
+	p := s.Pods[i]
+	s.Pods[i] = Pod{Name: p.Name, UID: fmt.Sprint(s.uids), Task: p.Task, Index: p.Index, Attempt: p.Attempt, Phase: corev1.PodPending, Gated: true}
+}
+
+func (s *scene) crash(i int, code int32) {
+	p := &s.Pods[i]
+	p.Phase, p.Ready = corev1.PodFailed, false
+	p.Failure = Failure{Containers: []ContainerFailure{{Name: "train", ExitCode: code, Reason: "Error"}}}
+}
+
+func (s *scene) crashAll() {
+	for i := range s.Pods {
+		s.crash(i, 1)
+	}
+}
+
+func (s *scene) succeed(i int) { s.Pods[i].Phase, s.Pods[i].Ready = corev1.PodSucceeded, false }
+
+func (s *scene) unready(i int) { s.Pods[i].Ready = false }
+
+// node changes a node.
+func (s *scene) node(name string, change func(*Node)) {
+	n := s.Nodes[name]
+	change(&n)
+	s.Nodes[name] = n
+}
+
+func (s *scene) breakNode(name string) {
+	s.node(name, func(n *Node) { n.Ready, n.NotReadySince = false, s.Now })
+}
+
+func (s *scene) after(d time.Duration) *scene {
+	s.Now = s.Now.Add(d)
+	return s
+}
+
+func (s *scene) status() *v1alpha1.TrainingJobStatus { return &s.Job.Status }
+
+// decide decides and records.
+func (s *scene) decide() Decision {
+	d := Decide(&s.Observation)
+	s.Job.Status = written(d.Status)
+	return d
+}
+
+// plan plans for what is recorded.
+func (s *scene) plan() Plan { return PlanFor(&s.Observation, s.status()) }
+
+// incident is the newest incident.
+func (s *scene) incident(t *testing.T) *v1alpha1.Incident {
+	t.Helper()
+	all := s.status().Incidents
+	if len(all) == 0 {
+		t.Fatal("no incident")
+	}
+	return &all[len(all)-1]
+}
+
+// fired tells the steps of the newest incident, by action and seconds since its start.
+func (s *scene) fired(t *testing.T) []string {
+	t.Helper()
+	inc := s.incident(t)
+	var out []string
+	for _, f := range inc.Steps {
+		out = append(out, fmt.Sprintf("%s@%.0f", f.Action, f.Time.Sub(inc.StartTime.Time).Seconds()))
+	}
+	return out
+}
+
+// lives are the incarnations of the workers.
+func (s *scene) lives() []int32 {
+	var out []int32
+	eachRank(s.Job, func(r rank) { out = append(out, Incarnation(s.status(), r.task, r.index)) })
+	return out
+}
+
+func (s *scene) deleted() []string {
+	var out []string
+	p := s.plan()
+	for _, d := range p.DeletePods {
+		name := d.UID
+		if d.Force {
+			name += " by force"
+		}
+		out = append(out, name)
+	}
+	return out
+}
+
+func (s *scene) held() []string {
+	var out []string
+	for _, h := range s.status().Holds {
+		out = append(out, h.Node)
+	}
+	return out
+}
+
+func equal[T any](t *testing.T, what string, want, got T) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// The builders cut times as the API server's format does.
+func TestWrittenIsWhatTheAPIServerKeeps(t *testing.T) {
+	s := running(3, rule("all", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 0)))
+	s.after(1234567891).breakNode("n01")
+	s.decide()
+	s.Job.Spec.TTLSecondsAfterFinished = new(int32)
+	s.crash(0, 1)
+	d := Decide(&s.after(61 * time.Second).Observation)
+	raw, err := json.Marshal(d.Status)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back v1alpha1.TrainingJobStatus
+	if err := json.Unmarshal(raw, &back); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "status", back, written(d.Status))
+}
