@@ -101,15 +101,16 @@ func up(ctx context.Context, flags *flag.FlagSet, args []string) error {
 	if f.kubeconfig == "" {
 		f.kubeconfig = filepath.Join(dir, "kubeconfig")
 	}
-	if f.detach {
-		return detach(ctx, dir, args)
-	}
 	unlock, err := cluster.TryLock(filepath.Join(dir, lockFile))
 	if errors.Is(err, cluster.ErrLocked) {
 		return errors.New("a cluster is running already: stop it with down, or with an interrupt where it was started")
 	}
 	if err != nil {
 		return err
+	}
+	if f.detach {
+		unlock() // The process in the background takes it.
+		return detach(ctx, dir, args)
 	}
 	defer unlock()
 	return serve(ctx, dir, f)
