@@ -33,8 +33,13 @@ func TestHolds(t *testing.T) {
 		"until it ends": {nil, func(s *scene) { s.crash(1, 1); s.decide(); s.after(601 * time.Second).decide() },
 			[]string{"n00", "n01", "n02"}}, // of the step at 600 s, which restarts the job
 		"of a pod that somebody deletes": {nil, func(s *scene) { s.Pods[1].Deleting = true; s.decide() }, []string{"n01"}},
-		"not before a step has fired":    {nil, func(s *scene) { s.unready(1); s.decide() }, nil},
-		"not a node that failed":         {nil, func(s *scene) { s.breakNode("n01"); s.decide(); s.after(90 * time.Second).decide() }, nil},
+		"of a pod that somebody deletes, before a step has fired": {nil, func(s *scene) {
+			s.Job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{rule("late", step(v1alpha1.RestartPod, 60))}}
+			s.Pods[1].Deleting = true
+			s.decide()
+		}, []string{"n01"}},
+		"not before a step has fired": {nil, func(s *scene) { s.unready(1); s.decide() }, nil},
+		"not a node that failed":      {nil, func(s *scene) { s.breakNode("n01"); s.decide(); s.after(90 * time.Second).decide() }, nil},
 		"not once it is relocated": {nil, func(s *scene) {
 			s.Job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{rule("r", step(v1alpha1.RelocateJob, 0))}}
 			s.crash(1, 1)

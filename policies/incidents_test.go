@@ -80,6 +80,18 @@ func TestIncidentsOpenAndJoin(t *testing.T) {
 			},
 			[]summary{{v1alpha1.PodFailed, user, "everything-else", 1, ""}},
 		},
+		"nor one of a new pod": {
+			func(s *scene) {
+				s.unready(1)
+				s.decide()
+				s.after(90 * time.Second).decide()
+				s.replace(1)
+				s.bind(1, "n01")
+				s.breakNode("n01")
+				s.after(time.Second).decide()
+			},
+			[]summary{{v1alpha1.PodNotReady, user, "may-come-back", 1, ""}},
+		},
 		"it comes back by itself": {
 			func(s *scene) { s.unready(1); s.decide(); s.Pods[1].Ready = true; s.after(time.Minute).decide() },
 			[]summary{{v1alpha1.PodNotReady, user, "may-come-back", 1, v1alpha1.OutcomeRecovered}},

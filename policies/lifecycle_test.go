@@ -193,9 +193,10 @@ func TestVolcanoJobsThatGoAway(t *testing.T) {
 			s.decide()
 			return s
 		}, 1, "", true},
-		"deleted before it was placed": {func() *scene { s := starting(2); s.VolcanoJobs = nil; return s }, 2, v1alpha1.VolcanoJobDeleted, true},
-		"aborted before it was placed": {func() *scene { s := starting(2); s.VolcanoJobs[0].Ended, s.Pods = true, nil; return s }, 2, v1alpha1.VolcanoJobEnded, true},
-		"ended, its pods taken away":   {func() *scene { s := running(2); s.VolcanoJobs[0].Ended, s.Pods = true, nil; return s }, 2, v1alpha1.PodDeleted, true},
+		"deleted before it was placed":             {func() *scene { s := starting(2); s.VolcanoJobs = nil; return s }, 2, v1alpha1.VolcanoJobDeleted, true},
+		"aborted before it was placed":             {func() *scene { s := starting(2); s.VolcanoJobs[0].Ended, s.Pods = true, nil; return s }, 2, v1alpha1.VolcanoJobEnded, true},
+		"ended, and its pods have not said so yet": {func() *scene { s := running(2); s.VolcanoJobs[0].Ended = true; return s }, 1, "", false},
+		"ended, its pods taken away":               {func() *scene { s := running(2); s.VolcanoJobs[0].Ended, s.Pods = true, nil; return s }, 2, v1alpha1.PodDeleted, true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -223,14 +223,12 @@ func (c *cluster) createVolcanoJob(attempt int32) {
 
 func (c *cluster) admit() {
 	for _, v := range c.volcano {
-		if v.pending && m(c).cache.PodGroup != nil && m(c).cache.PodGroup.Name == v.podGroup() {
+		if pg := c.manager.cache.PodGroup; v.pending && pg != nil && pg.Name == v.podGroup() {
 			v.pending = false
 			c.changed("the manager admits Volcano Job %s", v.name)
 		}
 	}
 }
-
-func m(c *cluster) *manager { return c.manager }
 
 func (c *cluster) lift(l Lift, s *v1alpha1.TrainingJobStatus) {
 	p := c.podNamed(l.Pod)

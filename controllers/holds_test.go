@@ -1,0 +1,76 @@
+package controllers
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+func TestHoldSweeper(t *testing.T) {
+	hold := func(key, value string) corev1.Taint {
+		return corev1.Taint{Key: "hold.lockstep.dev/" + key, Value: value, Effect: corev1.TaintEffectNoSchedule}
+	}
+	const mine = "llm-0123abcd"
+	soon, past := "1767323345", "1767323045" // t0 is 1767323045
+	finished := func(j *v1alpha1.TrainingJob) {
+		j.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionCompleted, Status: metav1.ConditionTrue}}
+	}
+	tests := map[string]struct {
+		job    func(*v1alpha1.TrainingJob)
+		taints []corev1.Taint
+		want   []string
+		again  time.Duration
+	}{
+		"no holds":                         {nil, []corev1.Taint{{Key: "gpu", Value: "bad"}}, []string{"gpu=bad"}, 0},
+		"one in force":                     {nil, []corev1.Taint{hold(mine, soon)}, []string{"hold.lockstep.dev/" + mine + "=" + soon}, 300 * time.Second},
+		"one that has expired":             {nil, []corev1.Taint{hold(mine, past)}, nil, 0},
+		"a standing one":                   {nil, []corev1.Taint{hold(mine, "standing")}, []string{"hold.lockstep.dev/" + mine + "=standing"}, 0},
+		"one that nobody could have meant": {nil, []corev1.Taint{hold(mine, "soon")}, nil, 0},
+		"of a job that is gone":            {nil, []corev1.Taint{hold("ghost-99999999", soon)}, nil, 0},
+		"standing, of a job that is gone":  {nil, []corev1.Taint{hold("ghost-99999999", "standing")}, nil, 0},
+		"of an earlier job of the name":    {nil, []corev1.Taint{hold("llm-99999999", soon)}, nil, 0},
+		"of a job that has ended":          {finished, []corev1.Taint{hold(mine, soon)}, nil, 0},
+		"what else is there stays": {
+			nil, []corev1.Taint{{Key: "gpu", Value: "bad"}, hold(mine, past), hold(mine+"x", "standing"), {Key: "zone", Value: "b"}},
+			[]string{"gpu=bad", "zone=b"}, 0,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			job := aJob()
+			if tc.job != nil {
+				tc.job(job)
+			}
+			e := newEnv(t, job)
+			e.taint("n3", tc.taints...)
+			sweeper := &HoldSweeper{Client: e.recorded(), Clock: e.clock}
+			result, err := sweeper.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "n3"}})
+			e.must(err)
+			equal(t, "taints", tc.want, e.taints()["n3"])
+			equal(t, "looks again", tc.again, result.RequeueAfter)
+			if len(tc.want) == len(tc.taints) {
+				equal(t, "writes", nil, e.calls)
+			}
+		})
+	}
+	t.Run("a node that is gone", func(t *testing.T) {
+		e := newEnv(t)
+		_, err := (&HoldSweeper{Client: e.api, Clock: e.clock}).Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "ghost"}})
+		e.must(err)
+	})
+}
+
+func TestTheNodesThatAJobHeldAreSweptWithIt(t *testing.T) {
+	job := aJob()
+	e := newEnv(t, job)
+	e.taint("n3", corev1.Taint{Key: holdKeyOfJob, Value: "standing", Effect: corev1.TaintEffectNoSchedule})
+	e.taint("n4", corev1.Taint{Key: "hold.lockstep.dev/other-99999999", Value: "standing", Effect: corev1.TaintEffectNoSchedule})
+	requests := (&HoldSweeper{Client: e.api, Clock: e.clock}).nodesHeldBy(t.Context(), job)
+	equal(t, "nodes", []ctrl.Request{{NamespacedName: types.NamespacedName{Name: "n3"}}}, requests)
+}

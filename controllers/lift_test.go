@@ -1,0 +1,57 @@
+package controllers
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+func TestConfine(t *testing.T) {
+	in := func(key string, values ...string) corev1.NodeSelectorRequirement {
+		return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}
+	}
+	notIn := corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"h9"}}
+	required := func(terms ...corev1.NodeSelectorTerm) *corev1.Affinity {
+		return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
+	}
+	term := func(r ...corev1.NodeSelectorRequirement) corev1.NodeSelectorTerm {
+		return corev1.NodeSelectorTerm{MatchExpressions: r}
+	}
+	preferred := &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 1, Preference: term(in("zone", "z"))}}}
+	home := policies.Target{In: []string{"h1", "h2"}}
+	tests := map[string]struct {
+		affinity *corev1.Affinity
+		target   policies.Target
+		want     *corev1.Affinity
+	}{
+		"anywhere":               {nil, policies.Target{}, nil},
+		"anywhere, with its own": {required(term(in("zone", "z"))), policies.Target{}, required(term(in("zone", "z")))},
+		"home":                   {nil, home, required(term(in(corev1.LabelHostname, "h1", "h2")))},
+		"not there":              {nil, policies.Target{NotIn: []string{"h9"}}, required(term(notIn))},
+		"home, and not there":    {nil, policies.Target{In: []string{"h1"}, NotIn: []string{"h9"}}, required(term(in(corev1.LabelHostname, "h1"), notIn))},
+		// Terms are alternatives: one that is not tightened would be a way out.
+		"each of its own terms is tightened": {
+			required(term(in("zone", "y")), term(in("zone", "z"))), home,
+			required(term(in("zone", "y"), in(corev1.LabelHostname, "h1", "h2")), term(in("zone", "z"), in(corev1.LabelHostname, "h1", "h2"))),
+		},
+		"what it prefers is kept": {
+			&corev1.Affinity{NodeAffinity: preferred.DeepCopy(), PodAffinity: &corev1.PodAffinity{}}, home,
+			&corev1.Affinity{PodAffinity: &corev1.PodAffinity{}, NodeAffinity: &corev1.NodeAffinity{
+				PreferredDuringSchedulingIgnoredDuringExecution: preferred.PreferredDuringSchedulingIgnoredDuringExecution,
+				RequiredDuringSchedulingIgnoredDuringExecution:  required(term(in(corev1.LabelHostname, "h1", "h2"))).NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
+			}},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			spec := corev1.PodSpec{Affinity: tc.affinity}
+			confine(&spec, tc.target)
+			if diff := cmp.Diff(tc.want, spec.Affinity); diff != "" {
+				t.Errorf("affinity (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,162 @@
+package controllers
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func TestPodOf(t *testing.T) {
+	base := func() *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: "llm-2-worker-7", UID: "u",
+				Labels: map[string]string{"lockstep.dev/job": "llm", "lockstep.dev/task": "worker", "lockstep.dev/attempt": "2"},
+				Annotations: map[string]string{
+					"volcano.sh/task-index": "7", "lockstep.dev/incarnation": "3", "lockstep.dev/placed-time": "2026-01-02T03:04:05.5Z",
+				},
+			},
+			Spec:   corev1.PodSpec{NodeName: "n1"},
+			Status: corev1.PodStatus{Phase: corev1.PodRunning},
+		}
+	}
+	bad := func(name string, code int32, after int) corev1.ContainerStatus {
+		return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			ExitCode: code, Reason: "Error", Message: "boom", FinishedAt: metav1.NewTime(t0.Add(time.Duration(after) * time.Second)),
+		}}}
+	}
+	again := func(ready bool) corev1.ContainerStatus {
+		s := bad("train", 137, 0)
+		s.LastTerminationState, s.State, s.Ready = s.State, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, ready
+		return s
+	}
+	failed := func(name string, code int32) policies.ContainerFailure {
+		return policies.ContainerFailure{Name: name, ExitCode: code, Reason: "Error", Message: "boom"}
+	}
+	tests := map[string]struct {
+		change func(*corev1.Pod)
+		want   func(*policies.Pod)
+	}{
+		"as it is": {func(*corev1.Pod) {}, func(*policies.Pod) {}},
+		"ready": {
+			func(p *corev1.Pod) {
+				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+			},
+			func(p *policies.Pod) { p.Ready = true },
+		},
+		"not ready": {
+			func(p *corev1.Pod) {
+				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
+			},
+			func(*policies.Pod) {},
+		},
+		"gated": {
+			func(p *corev1.Pod) {
+				p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "lockstep.dev/placement"}}
+			},
+			func(p *policies.Pod) { p.Gated = true },
+		},
+		"behind another gate": {
+			func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/other"}} },
+			func(*policies.Pod) {},
+		},
+		"going": {
+			func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: t0} },
+			func(p *policies.Pod) { p.Deleting = true },
+		},
+		"never lifted": {
+			func(p *corev1.Pod) {
+				delete(p.Annotations, "lockstep.dev/incarnation")
+				delete(p.Annotations, "lockstep.dev/placed-time")
+			},
+			func(p *policies.Pod) { p.Incarnation, p.PlacedTime = 0, time.Time{} },
+		},
+		"disrupted": {
+			func(p *corev1.Pod) {
+				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI"}}
+			},
+			func(p *policies.Pod) { p.Disrupted = "EvictionByEvictionAPI" },
+		},
+		"not disrupted after all": {
+			func(p *corev1.Pod) {
+				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionFalse, Reason: "EvictionByEvictionAPI"}}
+			},
+			func(*policies.Pod) {},
+		},
+		"evicted": {
+			func(p *corev1.Pod) {
+				p.Status.Phase, p.Status.Reason, p.Status.Message = corev1.PodFailed, "Evicted", "low on memory"
+			},
+			func(p *policies.Pod) {
+				p.Phase, p.Failure.Reason, p.Failure.Message = corev1.PodFailed, "Evicted", "low on memory"
+			},
+		},
+		"the first to fail comes first": {
+			func(p *corev1.Pod) {
+				p.Status.ContainerStatuses = []corev1.ContainerStatus{bad("train", 1, 5), bad("sidecar", 2, 3), bad("fine", 0, 1)}
+			},
+			func(p *policies.Pod) {
+				p.Failure.Containers = []policies.ContainerFailure{failed("sidecar", 2), failed("train", 1)}
+			},
+		},
+		"an init container": {
+			func(p *corev1.Pod) { p.Status.InitContainerStatuses = []corev1.ContainerStatus{bad("fetch", 4, 0)} },
+			func(p *policies.Pod) { p.Failure.Containers = []policies.ContainerFailure{failed("fetch", 4)} },
+		},
+		"restarted by its kubelet, and not ready": {
+			func(p *corev1.Pod) { p.Status.ContainerStatuses = []corev1.ContainerStatus{again(false)} },
+			func(p *policies.Pod) { p.Failure.Containers = []policies.ContainerFailure{failed("train", 137)} },
+		},
+		"restarted by its kubelet, and ready again": {
+			func(p *corev1.Pod) { p.Status.ContainerStatuses = []corev1.ContainerStatus{again(true)} },
+			func(*policies.Pod) {},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			pod := base()
+			tc.change(pod)
+			want := policies.Pod{
+				Name: "llm-2-worker-7", UID: "u", Task: "worker", Index: 7, Attempt: 2, Node: "n1", Phase: corev1.PodRunning,
+				Incarnation: 3, PlacedTime: t0.Add(500 * time.Millisecond),
+			}
+			tc.want(&want)
+			if diff := cmp.Diff(want, podOf(pod)); diff != "" {
+				t.Errorf("pod (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestNodeOf(t *testing.T) {
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{corev1.LabelHostname: "host-1"}},
+		Spec: corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{
+			{Key: "hold.lockstep.dev/mine", Value: "100", Effect: corev1.TaintEffectNoSchedule},
+			{Key: "hold.lockstep.dev/other", Value: "200", Effect: corev1.TaintEffectNoSchedule},
+			{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute},
+		}},
+		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
+			{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue},
+			{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(t0)},
+		}},
+	}
+	want := policies.Node{
+		Name: "n1", Hostname: "host-1", Unschedulable: true, Hold: "100", OutOfService: true, NotReadySince: t0,
+		Taints: []corev1.Taint{{Key: "hold.lockstep.dev/other", Value: "200", Effect: corev1.TaintEffectNoSchedule}},
+	}
+	if diff := cmp.Diff(want, nodeOf(node, "hold.lockstep.dev/mine")); diff != "" {
+		t.Errorf("node (-want +got):\n%s", diff)
+	}
+	node.Status.Conditions[1].Status = corev1.ConditionTrue
+	if !nodeOf(node, "").Ready {
+		t.Error("not ready")
+	}
+}

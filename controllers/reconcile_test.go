@@ -1,0 +1,281 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
+	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+const holdKeyOfJob = "hold.lockstep.dev/llm-0123abcd"
+
+func TestAJobStarts(t *testing.T) {
+	e := newEnv(t, aJob())
+	_, err := e.reconcile()
+	e.must(err)
+	equal(t, "writes", []string{"update the status of *v1alpha1.TrainingJob llm", "create *v1alpha1.Job llm-1"}, e.calls)
+	e.settle()
+	e.volcano(1)
+	e.settle()
+	for _, name := range []string{"llm-1-worker-0", "llm-1-worker-1"} {
+		pod := e.pod(name)
+		equal(t, "gates", 0, len(pod.Spec.SchedulingGates))
+		equal(t, "life", "0", pod.Annotations["lockstep.dev/incarnation"])
+	}
+	e.run("llm-1-worker-0", "n0")
+	e.run("llm-1-worker-1", "n1")
+	e.settle()
+	equal(t, "state", v1alpha1.StateRunning, e.job().Status.State)
+	equal(t, "home", "rack-a", e.job().Status.Placement.HyperNode)
+	equal(t, "holds", nil, e.taints())
+}
+
+func TestAPodIsReplacedOnItsOwnNode(t *testing.T) {
+	e := running(t)
+	e.crash("llm-1-worker-1")
+	e.clock.SetTime(t0.Add(time.Second))
+	e.calls = nil
+	_, err := e.reconcile()
+	e.must(err)
+	equal(t, "writes: record, hold, delete", []string{
+		"update the status of *v1alpha1.TrainingJob llm", "patch *v1.Node n1", "delete *v1.Pod llm-1-worker-1",
+	}, e.calls)
+	equal(t, "held", map[string][]string{"n1": {holdKeyOfJob + "=1767323646"}}, e.taints())
+	e.volcano(1)
+	e.settle()
+	pod := e.pod("llm-1-worker-1")
+	equal(t, "gates", 0, len(pod.Spec.SchedulingGates))
+	equal(t, "life", "1", pod.Annotations["lockstep.dev/incarnation"])
+	terms := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	equal(t, "to", []string{"host-n1"}, terms[0].MatchExpressions[0].Values)
+	e.run("llm-1-worker-1", "n1")
+	e.settle()
+	equal(t, "held", nil, e.taints())
+	equal(t, "state", v1alpha1.StateRunning, e.job().Status.State)
+	equal(t, "the other life", "0", e.pod("llm-1-worker-0").Annotations["lockstep.dev/incarnation"])
+}
+
+func TestNothingIsDeletedWhereAHoldIsMissing(t *testing.T) {
+	e := running(t)
+	e.crash("llm-1-worker-1")
+	e.restart(interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+		if _, node := obj.(*corev1.Node); node {
+			return apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, obj.GetName(), errors.New("changed"))
+		}
+		return c.Patch(ctx, obj, patch, opts...)
+	}})
+	e.calls = nil
+	if _, err := e.reconcile(); err == nil {
+		t.Error("a hold failed and nothing is said")
+	}
+	equal(t, "writes", []string{"update the status of *v1alpha1.TrainingJob llm"}, e.calls)
+}
+
+// A cache that does not show this process's last write is not acted on.
+func TestAStaleJobIsNotActedOn(t *testing.T) {
+	e := running(t)
+	old := e.job()
+	stale := interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+		if job, ok := obj.(*v1alpha1.TrainingJob); ok {
+			old.DeepCopyInto(job)
+			return nil
+		}
+		return c.Get(ctx, k, obj, opts...)
+	}}
+	e.crash("llm-1-worker-1")
+	e.clock.SetTime(t0.Add(time.Second))
+	_, err := e.reconcile()
+	e.must(err)
+
+	for name, process := range map[string]func(){
+		"the same process": func() { e.r.Client = interceptor.NewClient(e.recorded(), stale) },
+		"a new process":    func() { e.restart(stale) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			process()
+			e.calls = nil
+			result, err := e.reconcile()
+			e.must(err)
+			equal(t, "writes", nil, e.calls)
+			equal(t, "looks again", 0, result.RequeueAfter)
+		})
+	}
+}
+
+func TestAConflictOnRecordEndsThePass(t *testing.T) {
+	e := running(t)
+	e.crash("llm-1-worker-1")
+	before := []float64{counted(t, "lockstep_incidents_total"), counted(t, "lockstep_steps_total")}
+	fail := true
+	e.restart(interceptor.Funcs{SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+		if fail {
+			return apierrors.NewConflict(schema.GroupResource{Resource: "trainingjobs"}, obj.GetName(), errors.New("changed"))
+		}
+		return c.SubResource(sub).Update(ctx, obj, opts...)
+	}})
+	for range 3 {
+		e.calls = nil
+		_, err := e.reconcile()
+		equal(t, "conflict", true, apierrors.IsConflict(err))
+		equal(t, "writes", nil, e.calls)
+		equal(t, "events", nil, e.told())
+	}
+	fail = false
+	e.settle()
+	equal(t, "incidents counted", before[0]+1, counted(t, "lockstep_incidents_total"))
+	equal(t, "steps counted", before[1]+1, counted(t, "lockstep_steps_total"))
+}
+
+func TestReport(t *testing.T) {
+	e := newEnv(t, aJob())
+	e.settle()
+	has(t, e.told(), "attempt 1")
+	e.volcano(1)
+	e.settle()
+	e.run("llm-1-worker-0", "n0")
+	e.run("llm-1-worker-1", "n1")
+	e.settle()
+	told := e.told()
+	has(t, told, "Normal PodsScheduled")
+	has(t, told, "Normal PodsReady")
+	has(t, told, "home is HyperNode rack-a")
+
+	e.settle()
+	e.clock.SetTime(t0.Add(5 * time.Second))
+	e.settle()
+	equal(t, "events while nothing happens", nil, e.told())
+
+	before := counted(t, "lockstep_incident_duration_seconds")
+	e.crash("llm-1-worker-1")
+	e.settle()
+	told = e.told()
+	has(t, told, "Warning PodFailed incident 1, PodFailed of pod llm-1-worker-1 on node n1")
+	has(t, told, "Normal RestartPod")
+	e.volcano(1)
+	e.settle()
+	e.clock.SetTime(t0.Add(8 * time.Second))
+	e.run("llm-1-worker-1", "n1")
+	e.settle()
+	has(t, e.told(), "Normal IncidentRecovered incident 1, PodFailed of pod llm-1-worker-1 on node n1, container train exited with 1 (Error): RestartPod, after 3s")
+	equal(t, "durations counted", before+1, counted(t, "lockstep_incident_duration_seconds"))
+}
+
+func TestARefusalBecomesACondition(t *testing.T) {
+	e := newEnv(t, aJob())
+	refuse := true
+	e.restart(interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+		if _, ok := obj.(*batch.Job); ok && refuse {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "jobs"}, obj.GetName(), errors.New("queue research is closed"))
+		}
+		return c.Create(ctx, obj, opts...)
+	}})
+	for range 3 {
+		if _, err := e.reconcile(); err == nil {
+			t.Error("a refusal is not tried again")
+		}
+	}
+	c := meta.FindStatusCondition(e.job().Status.Conditions, v1alpha1.ConditionScheduled)
+	equal(t, "reason", v1alpha1.ReasonVolcanoJobRefused, c.Reason)
+	has(t, []string{c.Message}, "queue research is closed")
+	told := e.told()
+	has(t, told, "Warning VolcanoJobRefused")
+	equal(t, "said so often", 3, len(told)) // the attempt, that it waits, and why
+
+	refuse = false
+	e.settle()
+	c = meta.FindStatusCondition(e.job().Status.Conditions, v1alpha1.ConditionScheduled)
+	equal(t, "reason", v1alpha1.ReasonQueued, c.Reason)
+}
+
+func TestAVolcanoJobOfSomebodyElseIsLeftAlone(t *testing.T) {
+	other := &batch.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "research", Name: "llm-1", Labels: map[string]string{v1alpha1.LabelJob: "llm", v1alpha1.LabelAttempt: "1"}}}
+	e := newEnv(t, aJob(), other)
+	for range 3 {
+		_, err := e.reconcile()
+		if err == nil {
+			t.Error("nothing is said")
+		}
+	}
+	c := meta.FindStatusCondition(e.job().Status.Conditions, v1alpha1.ConditionScheduled)
+	has(t, []string{c.Message}, "is not this TrainingJob's")
+	e.must(e.api.Get(t.Context(), client.ObjectKeyFromObject(other), other))
+}
+
+func TestAFinishedJobStopsItsVolcanoJobOnce(t *testing.T) {
+	e := running(t)
+	job := e.job()
+	job.Spec.ActiveDeadlineSeconds = new(int64)
+	e.must(e.api.Update(t.Context(), job))
+	for range 3 {
+		_, err := e.reconcile()
+		e.must(err)
+	}
+	commands := &bus.CommandList{}
+	e.must(e.api.List(t.Context(), commands))
+	equal(t, "commands", 1, len(commands.Items))
+	equal(t, "action", string(bus.TerminateJobAction), commands.Items[0].Action)
+}
+
+func TestAJobThatIsGoneIsForgotten(t *testing.T) {
+	e := running(t)
+	e.must(e.api.Delete(t.Context(), e.job()))
+	_, err := e.reconcile()
+	e.must(err)
+	equal(t, "known", false, e.r.writes.knows(key))
+}
+
+// A pod of the name is there, and it is another one: neither deleted nor lifted.
+func TestActionsNameAPodByUID(t *testing.T) {
+	e := running(t)
+	var asked client.DeleteOptions
+	e.restart(interceptor.Funcs{Delete: func(_ context.Context, _ client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+		asked = *(&client.DeleteOptions{}).ApplyOptions(opts)
+		return apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, obj.GetName(), errors.New("the UID is another"))
+	}})
+	a := actor{TrainingJobReconciler: e.r, job: e.job(), attempt: 1}
+	e.must(a.deletePod(t.Context(), policies.PodDeletion{Name: "llm-1-worker-1", UID: "another"}))
+	equal(t, "of UID", types.UID("another"), *asked.Preconditions.UID)
+	equal(t, "grace", nil, asked.GracePeriodSeconds)
+	e.must(a.deletePod(t.Context(), policies.PodDeletion{Name: "llm-1-worker-1", UID: "another", Force: true}))
+	equal(t, "grace", 0, *asked.GracePeriodSeconds)
+	equal(t, "of UID", types.UID("another"), *asked.Preconditions.UID)
+
+	e.calls = nil
+	e.must(a.lift(t.Context(), policies.Lift{Pod: "llm-1-worker-1", UID: "another", Target: policies.Target{In: []string{"x"}}}))
+	e.must(a.lift(t.Context(), policies.Lift{Pod: "ghost", UID: "another"}))
+	equal(t, "writes", nil, e.calls)
+}
+
+// A lift is one patch, which says which version of the pod it is for.
+func TestALiftIsOnePatchOfOneVersion(t *testing.T) {
+	e := newEnv(t, aJob())
+	e.settle()
+	e.volcano(1)
+	var patches []string
+	e.restart(interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+		raw, err := patch.Data(obj)
+		e.must(err)
+		patches = append(patches, string(raw))
+		return c.Patch(ctx, obj, patch, opts...)
+	}})
+	_, err := e.reconcile()
+	e.must(err)
+	equal(t, "patches", 2, len(patches))
+	has(t, patches, `"resourceVersion":`)
+	has(t, patches, `"schedulingGates":null`)
+	has(t, patches, `"lockstep.dev/incarnation":"0"`)
+}

@@ -1,0 +1,58 @@
+// The Volcano Job that is rendered, against golden files: go test -update writes them.
+
+package controllers
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func TestRender(t *testing.T) {
+	inputs, err := filepath.Glob("testdata/render/*.yaml")
+	if err != nil || len(inputs) == 0 {
+		t.Fatalf("no inputs: %v", err)
+	}
+	for _, input := range inputs {
+		t.Run(strings.TrimSuffix(filepath.Base(input), ".yaml"), func(t *testing.T) {
+			raw, err := os.ReadFile(input)
+			if err != nil {
+				t.Fatal(err)
+			}
+			job := &v1alpha1.TrainingJob{}
+			if err := yaml.UnmarshalStrict(raw, job); err != nil {
+				t.Fatal(err)
+			}
+			before := job.DeepCopy()
+			got, err := yaml.Marshal(Render(job, 3))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(before, job); diff != "" {
+				t.Errorf("the job was changed:\n%s", diff)
+			}
+			golden := strings.TrimSuffix(input, ".yaml") + ".golden"
+			if *update {
+				if err := os.WriteFile(golden, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), string(got)); diff != "" {
+				t.Errorf("Volcano Job (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,109 @@
+package controllers
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
+	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+)
+
+// What the cache drops is nothing that a decision reads.
+func TestTrimming(t *testing.T) {
+	e := running(t)
+	e.crash("llm-1-worker-1")
+	pod := e.pod("llm-1-worker-1")
+	before := podOf(pod)
+	trimmed, err := trimPod(pod.DeepCopy())
+	e.must(err)
+	if diff := cmp.Diff(before, podOf(trimmed.(*corev1.Pod))); diff != "" {
+		t.Errorf("pod (-whole +trimmed):\n%s", diff)
+	}
+	if len(trimmed.(*corev1.Pod).Spec.Containers) > 0 {
+		t.Error("the containers are kept")
+	}
+	node := aNode("n1")
+	node.Spec.Taints = []corev1.Taint{{Key: holdKeyOfJob, Value: "1"}}
+	node.Annotations = map[string]string{"a": "b"}
+	node.Status.Images = []corev1.ContainerImage{{SizeBytes: 1}}
+	small, err := trimNode(node.DeepCopy())
+	e.must(err)
+	if diff := cmp.Diff(nodeOf(node, holdKeyOfJob), nodeOf(small.(*corev1.Node), holdKeyOfJob)); diff != "" {
+		t.Errorf("node (-whole +trimmed):\n%s", diff)
+	}
+	if n := small.(*corev1.Node); len(n.Annotations)+len(n.Status.Images) > 0 {
+		t.Error("the images are kept")
+	}
+}
+
+func TestNodeChanges(t *testing.T) {
+	tests := map[string]struct {
+		change func(*corev1.Node)
+		want   bool
+		moved  bool // the topology is read again
+	}{
+		"a heartbeat":    {func(n *corev1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(t0) }, false, false},
+		"not ready":      {func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }, true, false},
+		"cordoned":       {func(n *corev1.Node) { n.Spec.Unschedulable = true }, true, false},
+		"held":           {func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: holdKeyOfJob, Value: "1"}} }, true, false},
+		"out of service": {func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService}} }, true, false},
+		"another rack":   {func(n *corev1.Node) { n.Labels = map[string]string{"rack": "b"} }, true, true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t)
+			if _, err := e.r.topology.get(t.Context(), e.api); err != nil {
+				t.Fatal(err)
+			}
+			after := aNode("n1")
+			tc.change(after)
+			got := e.r.nodeChanges().Update(event.UpdateEvent{ObjectOld: aNode("n1"), ObjectNew: after})
+			equal(t, "lets it through", tc.want, got)
+			equal(t, "topology forgotten", tc.moved, e.r.topology.topology == nil)
+		})
+	}
+}
+
+func TestWhichJobsANodeConcerns(t *testing.T) {
+	e := running(t)
+	request := []reconcile.Request{{NamespacedName: key}}
+	equal(t, "its own node", request, e.r.jobsOn(t.Context(), aNode("n1")))
+	equal(t, "another node", nil, e.r.jobsOn(t.Context(), aNode("n5")))
+	e.crash("llm-1-worker-1")
+	e.settle()
+	equal(t, "another node, while it looks for room", request, e.r.jobsOn(t.Context(), aNode("n5")))
+	equal(t, "a HyperNode", request, e.r.jobsThatMove(t.Context(), aNode("x")))
+	equal(t, "topology forgotten", true, e.r.topology.topology == nil)
+	equal(t, "a pod", request, jobOf(t.Context(), e.pod("llm-1-worker-0")))
+	equal(t, "somebody's pod", nil, jobOf(t.Context(), &corev1.Pod{}))
+}
+
+// Everybody fails: the Volcano Job ends, and the next attempt is let in at once.
+func TestANewAttemptKeepsItsPlaceInTheQueue(t *testing.T) {
+	e := running(t)
+	e.crash("llm-1-worker-0")
+	e.crash("llm-1-worker-1")
+	v := &batch.Job{}
+	e.must(e.api.Get(t.Context(), types.NamespacedName{Namespace: key.Namespace, Name: "llm-1"}, v))
+	v.Status.State.Phase = batch.Failed
+	e.must(e.api.Update(t.Context(), v))
+	e.settle()
+	equal(t, "attempt", int32(2), e.job().Status.Attempt)
+	equal(t, "the old one is gone", true, client.IgnoreNotFound(e.api.Get(t.Context(), client.ObjectKeyFromObject(v), v)) == nil)
+
+	e.volcano(2)
+	pg := &scheduling.PodGroup{}
+	e.must(e.api.Get(t.Context(), types.NamespacedName{Namespace: key.Namespace, Name: "llm-2-"}, pg))
+	pg.Status.Phase = scheduling.PodGroupPending
+	e.must(e.api.Update(t.Context(), pg))
+	e.settle()
+	e.must(e.api.Get(t.Context(), client.ObjectKeyFromObject(pg), pg))
+	equal(t, "phase", scheduling.PodGroupInqueue, pg.Status.Phase)
+	equal(t, "resumes", "true", e.pod("llm-2-worker-0").Annotations["lockstep.dev/resume"])
+}
