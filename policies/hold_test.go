@@ -95,7 +95,7 @@ func TestAHoldSaysWhenItEnds(t *testing.T) {
 	s.crash(1, 1)
 	d := s.decide()
 	until := s.Now.Add(10 * time.Minute).Truncate(time.Second)
-	equal(t, "until", until.String(), s.status().Holds[0].Until.Time.String())
+	equal(t, "until", until.String(), s.status().Holds[0].Until.String())
 	if d.Next.IsZero() || d.Next.After(until) {
 		t.Errorf("looks again at %s", d.Next)
 	}
@@ -108,7 +108,7 @@ func TestOfTwoIncidentsTheLongerHoldStays(t *testing.T) {
 	s.after(time.Minute).Pods[2].Deleting = true
 	s.decide()
 	for _, h := range s.status().Holds {
-		equal(t, h.Node, s.Now.Add(10*time.Minute).Truncate(time.Second).String(), h.Until.Time.String())
+		equal(t, h.Node, s.Now.Add(10*time.Minute).Truncate(time.Second).String(), h.Until.String())
 	}
 	equal(t, "held", []string{"n00", "n01", "n02"}, s.held())
 }

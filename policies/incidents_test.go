@@ -223,6 +223,29 @@ func TestAPodThatFallsAfterTheLastStepBeginsAnew(t *testing.T) {
 	equal(t, "life", int32(2), s.lives()[1])
 }
 
+// One incident of a rank has no step left, and another one has.
+func TestARankIsNamedOnceByAnIncident(t *testing.T) {
+	s := running(3, rule("job", on(v1alpha1.NodeGone), step(v1alpha1.RestartJob, 0)), rule("pod", step(v1alpha1.RestartPod, 60)))
+	delete(s.Nodes, "n00")
+	s.decide()
+	for i, node := range []string{"n03", "n01", "n02"} {
+		s.replace(i)
+		s.bind(i, node)
+	}
+	s.unready(0)
+	s.decide()
+	open(s.status(), s.Now, v1alpha1.PodNotReady, v1alpha1.ClassUser)
+	inc := s.incident(t)
+	inc.Rule, inc.PodCount = "pod", 1
+	inc.Pods = []v1alpha1.IncidentPod{{Name: "llm-1-worker-1", UID: "5", Task: "worker", Index: 1, Node: "n01"}}
+	s.crash(1, 1)
+	s.decide()
+	equal(t, "incidents", []summary{
+		{v1alpha1.NodeGone, v1alpha1.ClassInfrastructure, "job", 1, v1alpha1.OutcomeFailed},
+		{v1alpha1.PodFailed, v1alpha1.ClassUser, "pod", 1, ""},
+	}, s.summaries())
+}
+
 func TestADeletedVolcanoJobEndsWhatWasOpen(t *testing.T) {
 	s := running(3)
 	s.unready(1)

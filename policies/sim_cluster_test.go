@@ -171,21 +171,7 @@ func (c *cluster) schedule() {
 	if v == nil || v.ended || v.stopping || v.pending {
 		return
 	}
-	var waiting []*simPod
-	var bound []string
-	valid := 0
-	for _, p := range c.pods {
-		if p.Attempt != v.attempt || p.Deleting || p.Phase == corev1.PodFailed {
-			continue // Volcano's gang plugin does not count these
-		}
-		valid++
-		switch {
-		case p.Node != "":
-			bound = append(bound, p.Node)
-		case !p.Gated:
-			waiting = append(waiting, p)
-		}
-	}
+	waiting, bound, valid := c.gang(v)
 	if valid < int(MinAvailable(c.job)) || len(waiting) == 0 {
 		return
 	}
@@ -196,17 +182,31 @@ func (c *cluster) schedule() {
 		if len(chosen)+len(bound) < int(MinAvailable(c.job)) {
 			continue
 		}
-		for p, node := range chosen {
-			p.Node = node
-		}
 		for _, p := range waiting {
-			if p.Node != "" {
+			if node, ok := chosen[p]; ok {
+				p.Node = node
 				c.changed("pod %s is bound to %s", p.Name, p.Node)
-				c.checkBound(p)
 			}
 		}
 		return
 	}
+}
+
+// gang are the pods that wait for a node, the nodes of those that have one, and how
+// many pods Volcano's gang plugin counts.
+func (c *cluster) gang(v *simVolcanoJob) (waiting []*simPod, bound []string, valid int) {
+	for _, p := range c.podsOf(v) {
+		switch {
+		case p.Deleting || p.Phase == corev1.PodFailed:
+			continue // it does not count these
+		case p.Node != "":
+			bound = append(bound, p.Node)
+		case !p.Gated:
+			waiting = append(waiting, p)
+		}
+		valid++
+	}
+	return waiting, bound, valid
 }
 
 func confinement(t Target) int {

@@ -89,7 +89,7 @@ func (c *cluster) checkRecord(o *Observation, s *v1alpha1.TrainingJobStatus) {
 	c.require(s.Attempt >= old.Attempt, "the attempt goes back")
 	last := c.ledger.last
 	for i := range s.Incidents {
-		c.checkIncident(o, old, s, &s.Incidents[i], last)
+		c.checkIncident(o, old, &s.Incidents[i], last)
 	}
 	for range s.Restarts.Charged - old.Restarts.Charged {
 		c.ledger.charges = append(c.ledger.charges, c.now)
@@ -104,7 +104,7 @@ func (c *cluster) checkRecord(o *Observation, s *v1alpha1.TrainingJobStatus) {
 	c.require(spent <= policy.maxRestarts, "5: %d charges within %s, of %d", spent, policy.window, policy.maxRestarts)
 }
 
-func (c *cluster) checkIncident(o *Observation, old, s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, last int32) {
+func (c *cluster) checkIncident(o *Observation, old *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, last int32) {
 	names := map[string]bool{}
 	for _, p := range inc.Pods {
 		c.require(p.Name != "" && !names[p.Name], "the API server refuses incident %d: its pods are %+v", inc.ID, inc.Pods)
@@ -121,7 +121,7 @@ func (c *cluster) checkIncident(o *Observation, old, s *v1alpha1.TrainingJobStat
 	c.require(was.Outcome == "" || equality.Semantic.DeepEqual(was, *inc), "closed incident %d changes", inc.ID)
 	c.require(len(inc.Steps) >= len(was.Steps), "3: steps of incident %d are forgotten", inc.ID)
 	for _, step := range inc.Steps[len(was.Steps):] {
-		c.checkStep(o, old, s, inc, step)
+		c.checkStep(o, old, inc, step)
 	}
 	if inc.Charged && !was.Charged {
 		rule := ruleNamed(policyOf(c.job).rules, inc.Rule)
@@ -130,7 +130,7 @@ func (c *cluster) checkIncident(o *Observation, old, s *v1alpha1.TrainingJobStat
 	}
 }
 
-func (c *cluster) checkStep(o *Observation, old, s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, step v1alpha1.FiredStep) {
+func (c *cluster) checkStep(o *Observation, old *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, step v1alpha1.FiredStep) {
 	if step.Index >= 0 {
 		key := fmt.Sprintf("incident %d, step %d", inc.ID, step.Index)
 		at, twice := c.ledger.fired[key]
@@ -164,25 +164,15 @@ func (c *cluster) works(o *Observation, s *v1alpha1.TrainingJobStatus, r rank) b
 func (c *cluster) checkDeletion(p *simPod, force bool) {
 	s := &c.job.Status
 	c.require(p.Deleting || c.inScope(s, p), "1: pod %s is in the scope of no step", p.Name)
-	n := c.nodes[p.Node]
 	if force {
-		policy := policyOf(c.job)
-		seen, exists := c.manager.cache.Nodes[p.Node]
-		proof := !exists || seen.OutOfService
-		silent := !seen.Ready && !c.now.Before(seen.NotReadySince.Add(policy.unreachableAfter))
-		c.require(proof || (silent && !policy.requireProof), "9: pod %s is removed by force, and node %s may be alive", p.Name, p.Node)
+		c.checkForce(p)
 		return
 	}
-	inc := covering(s, p.rank())
+	n, inc := c.nodes[p.Node], covering(s, p.rank())
 	if n == nil || p.finished() || p.Deleting || inc == nil || resuming(s) || rankNode(s.Placement, p.rank()) != p.Node {
 		return
 	}
-	limit := seconds(defaultHoldSeconds)
-	always := false
-	if h := c.job.Spec.Hold; h != nil {
-		limit, always = seconds(h.Seconds), h.Policy == v1alpha1.HoldAlways
-	}
-	until := lastRestart(inc).Add(limit).Truncate(time.Second)
+	until, always := c.heldUntil(inc)
 	if excluded(s, p.Node) || !n.schedulable() || (!always && !until.After(c.now)) {
 		return
 	}
@@ -191,6 +181,24 @@ func (c *cluster) checkDeletion(p *simPod, force bool) {
 		c.ledger.debts = map[string]debt{}
 	}
 	c.ledger.debts[p.Node] = debt{p.rank(), until}
+}
+
+// checkForce is called before a pod is removed without its node's word.
+func (c *cluster) checkForce(p *simPod) {
+	policy := policyOf(c.job)
+	seen, exists := c.manager.cache.Nodes[p.Node]
+	proof := !exists || seen.OutOfService
+	silent := !seen.Ready && !c.now.Before(seen.NotReadySince.Add(policy.unreachableAfter))
+	c.require(proof || (silent && !policy.requireProof), "9: pod %s is removed by force, and node %s may be alive", p.Name, p.Node)
+}
+
+// heldUntil is how long a recovery may hold a node, and whether the hold stands beyond that.
+func (c *cluster) heldUntil(inc *v1alpha1.Incident) (until time.Time, always bool) {
+	limit := seconds(defaultHoldSeconds)
+	if h := c.job.Spec.Hold; h != nil {
+		limit, always = seconds(h.Seconds), h.Policy == v1alpha1.HoldAlways
+	}
+	return lastRestart(inc).Add(limit).Truncate(time.Second), always
 }
 
 // inScope is true for a pod that some incident's steps are about.
@@ -258,9 +266,4 @@ func (c *cluster) checkLift(p *simPod, l Lift) {
 			c.require(slices.Contains(home.Nodes, name), "2: pod %s may go to %s, which is not in home %s", p.Name, name, home.Name)
 		}
 	}
-}
-
-// checkBound is called when the scheduler has placed a pod.
-func (c *cluster) checkBound(p *simPod) {
-	c.require(p.target.admits(c.nodes[p.Node].Hostname), "the fake scheduler put pod %s on %s", p.Name, p.Node)
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
@@ -14,7 +13,7 @@ import (
 // drawPolicy draws a restart policy: the default, or one with odd ladders.
 func (c *cluster) drawPolicy() *v1alpha1.RestartPolicy {
 	all := on(v1alpha1.AnyEvent)
-	p := &v1alpha1.RestartPolicy{Budget: &v1alpha1.Budget{MaxRestarts: ptr.To(int32(c.rng.IntN(4))), WindowSeconds: int32(60 + c.rng.IntN(1000))}}
+	p := &v1alpha1.RestartPolicy{Budget: &v1alpha1.Budget{MaxRestarts: new(int32(c.rng.IntN(4))), WindowSeconds: int32(60 + c.rng.IntN(1000))}}
 	switch c.rng.IntN(8) {
 	case 0, 1:
 		return nil
@@ -41,7 +40,7 @@ func (c *cluster) drawPolicy() *v1alpha1.RestartPolicy {
 		p.Rules = DefaultRules()
 	}
 	if c.rng.IntN(3) == 0 {
-		p.ExcludeNodeSeconds = ptr.To(int32(c.rng.IntN(3) * 600))
+		p.ExcludeNodeSeconds = new(int32(c.rng.IntN(3) * 600))
 	}
 	if c.rng.IntN(3) == 0 {
 		p.UnreachableNode = &v1alpha1.UnreachableNode{Policy: v1alpha1.RequireProof}
@@ -185,7 +184,7 @@ func (c *cluster) proveNodeDead() {
 
 // deletePod is a user who deletes a pod, sometimes by force.
 func (c *cluster) deletePod() {
-	p, ok := pick(c, c.pods, func(p *simPod) bool { return true })
+	p, ok := pick(c, c.pods, func(*simPod) bool { return true })
 	if !ok {
 		return
 	}
