@@ -1,0 +1,79 @@
+// Every API call of a recovery goes wrong, once, in every way: the end is the same.
+
+package chaos
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// maxCalls bounds the calls of one recovery: more than that is a loop.
+const maxCalls = 60
+
+func TestEveryCallGoesWrongOnce(t *testing.T) {
+	for scenario, r := range recoveries {
+		for name, f := range faults {
+			t.Run(scenario+"/"+name, func(t *testing.T) {
+				l := newLane(t, scenario+"-"+name, 2, 4)
+				l.run(l.trainingJob(r.replicas, func(j *v1alpha1.TrainingJob) {
+					if r.job != nil {
+						r.job(j)
+					}
+				}))
+				for k := 1; ; k++ {
+					calls := l.recover(r, k, f)
+					if t.Failed() {
+						t.Fatalf("with call %d of these: %v", k, calls)
+					}
+					if len(calls) < k {
+						t.Logf("%d calls: %v", len(calls), calls)
+						break
+					}
+					if k > maxCalls {
+						t.Fatalf("%d calls and no end: %v", len(calls), calls)
+					}
+				}
+				l.writesNothing()
+			})
+		}
+	}
+}
+
+// recover goes through one recovery of which the k-th call breaks, and returns its calls.
+func (l *lane) recover(r recovery, k int, f fault) []call {
+	l.t.Helper()
+	before := l.before()
+	l.wire.arm(k, f)
+	r.strike(l, k)
+	l.recovered(before)
+	calls := l.wire.seen()
+	want := r.want
+	want.State = v1alpha1.StateRunning
+	if diff := cmp.Diff(want, l.outcome(before)); diff != "" {
+		l.t.Errorf("the outcome differs (-want +got):\n%s", diff)
+	}
+	l.wire.arm(0, fault{})
+	l.replay()
+	if w := l.wire.writes(); len(w) > 0 {
+		l.t.Errorf("all was done, and these were written: %v", w)
+	}
+	return calls
+}
+
+// recovered waits until a new incident is over, and nothing more is done about it.
+func (l *lane) recovered(b before) {
+	l.t.Helper()
+	var last int32
+	for _, inc := range b.status.Incidents {
+		last = max(last, inc.ID)
+	}
+	l.await("the job has recovered", func() bool {
+		s := &l.job.Status
+		n := len(s.Incidents)
+		return n > 0 && s.Incidents[n-1].ID > last && s.Incidents[n-1].Outcome != "" && s.State == v1alpha1.StateRunning
+	})
+	l.idle()
+}

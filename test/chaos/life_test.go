@@ -1,0 +1,118 @@
+// One life of the operator: the manager and its controllers as in cmd/manager, in
+// this process, with a wire that can break and a clock that can be stopped.
+
+package chaos
+
+import (
+	"context"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/lockstep-dev/lockstep/controllers"
+)
+
+// life is one process of the operator.
+type life struct {
+	wire  *wire
+	jobs  *controllers.TrainingJobReconciler
+	holds *controllers.HoldSweeper
+	dead  atomic.Bool
+	stop  context.CancelFunc
+	ended chan error
+}
+
+// begin starts an operator that knows one namespace and one pool of nodes, so that
+// many can run side by side, and returns once its caches are filled.
+func begin(w *wire, now *stoppable, namespace string, pool map[string]string, log io.Writer) (*life, error) {
+	ctx, stop := context.WithCancel(context.Background())
+	l := &life{wire: w, stop: stop, ended: make(chan error, 1)}
+	mgr, err := ctrl.NewManager(testCluster.RESTConfig(), manager.Options{
+		Scheme:                  testCluster.Client().Scheme(),
+		Logger:                  zap.New(zap.WriteTo(log), zap.UseDevMode(true)),
+		Cache:                   narrowed(controllers.CacheOptions(), namespace, pool),
+		Metrics:                 metricsserver.Options{BindAddress: "0"},
+		Controller:              config.Controller{SkipNameValidation: new(true)},
+		GracefulShutdownTimeout: ptr.To(5 * time.Second),
+		NewClient: func(config *rest.Config, options client.Options) (client.Client, error) {
+			c, err := client.NewWithWatch(config, options)
+			if err != nil {
+				return nil, err
+			}
+			return l.client(c), nil
+		},
+	})
+	if err != nil {
+		return l, err
+	}
+	l.jobs = &controllers.TrainingJobReconciler{
+		Client: mgr.GetClient(), Live: live{mgr.GetAPIReader(), l}, Events: mgr.GetEventRecorder("lockstep"), Clock: now,
+	}
+	l.holds = &controllers.HoldSweeper{Client: mgr.GetClient(), Clock: now}
+	if err := controllers.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return l, err
+	}
+	if err := l.jobs.SetupWithManager(mgr, 2); err != nil {
+		return l, err
+	}
+	if err := l.holds.SetupWithManager(mgr); err != nil {
+		return l, err
+	}
+	go func() { l.ended <- mgr.Start(ctx) }()
+	mgr.GetCache().WaitForCacheSync(ctx)
+	return l, nil
+}
+
+// narrowed leaves of what is cached one namespace and the nodes of one pool.
+func narrowed(o cache.Options, namespace string, pool map[string]string) cache.Options {
+	o.DefaultNamespaces = map[string]cache.Config{namespace: {}}
+	for obj, by := range o.ByObject {
+		if _, ok := obj.(*corev1.Node); ok {
+			by.Label = labels.SelectorFromSet(pool)
+			o.ByObject[obj] = by
+		}
+	}
+	return o
+}
+
+// crash ends a life at once: no further call leaves it.
+func (l *life) crash() {
+	l.dead.Store(true)
+	l.stop()
+}
+
+func (l *life) over() bool { return l.dead.Load() }
+
+// end crashes a life, if it has not, and returns when nothing of it is left.
+func (l *life) end() error {
+	l.crash()
+	return <-l.ended
+}
+
+// stoppable is a clock that can be stopped. Whoever asks it for the time waits until
+// it goes on: nothing is observed meanwhile, so that all that happens then is seen at once.
+type stoppable struct {
+	clock.RealClock
+	stopped sync.RWMutex
+}
+
+// Now tells the time.
+func (c *stoppable) Now() time.Time {
+	c.stopped.RLock()
+	defer c.stopped.RUnlock()
+	return c.RealClock.Now()
+}

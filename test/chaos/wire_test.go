@@ -1,0 +1,149 @@
+// The wire between the controllers and the API server: it counts the calls that go
+// over it, and breaks one of them. Reads from the cache do not go over it.
+
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+// call is one request to the API server.
+type call struct {
+	verb string
+	obj  client.Object // nil for a list
+	kind string
+	name string
+}
+
+func (c call) String() string { return c.verb + " " + c.kind + " " + c.name }
+func (c call) write() bool    { return c.verb != "get" && c.verb != "list" }
+
+// wire is shared by all lives of the operator in one lane.
+type wire struct {
+	mu    sync.Mutex
+	calls []call
+	last  time.Time
+	// at is which of the calls breaks, from 1; 0 for none.
+	at    int
+	fault fault
+	// broken is the call that broke, and times how often it will again.
+	broken string
+	times  int
+}
+
+// fault is something that befalls a call, and the same call again until it has
+// befallen it so many times.
+type fault struct {
+	times int
+	// strike does with a call what is done to it: do carries it out.
+	strike func(l *life, k int, c call, do func() error) error
+}
+
+// arm starts counting afresh, and breaks the k-th call from now on.
+func (w *wire) arm(k int, f fault) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls, w.at, w.fault, w.broken, w.times = nil, k, f, "", f.times
+}
+
+// count notes a call, and says whether it breaks.
+func (w *wire) count(c call) (fault, int, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls, w.last = append(w.calls, c), time.Now()
+	if len(w.calls) == w.at {
+		w.broken = c.String()
+	}
+	if w.times == 0 || w.broken != c.String() {
+		return fault{}, 0, false
+	}
+	w.times--
+	return w.fault, w.at + w.times, true
+}
+
+// seen returns the calls since arm.
+func (w *wire) seen() []call {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]call(nil), w.calls...)
+}
+
+// quietSince is when the last call went over the wire.
+func (w *wire) quietSince() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.last
+}
+
+// writes are the calls since arm that change something.
+func (w *wire) writes() []call {
+	var out []call
+	for _, c := range w.seen() {
+		if c.write() {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// send lets one call of a life go over the wire.
+func (l *life) send(c call, do func() error) error {
+	if l.over() {
+		return errDead // what is dead makes no calls
+	}
+	if f, k, breaks := l.wire.count(c); breaks {
+		return f.strike(l, k, c, do)
+	}
+	return do()
+}
+
+func about(verb string, obj client.Object) call {
+	return call{verb: verb, obj: obj, kind: reflect.TypeOf(obj).Elem().Name(), name: obj.GetName()}
+}
+
+// client wraps the writes of the manager's client.
+func (l *life) client(c client.WithWatch) client.Client {
+	return interceptor.NewClient(c, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			return l.send(about("create", obj), func() error { return c.Create(ctx, obj, opts...) })
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+			return l.send(about("delete", obj), func() error { return c.Delete(ctx, obj, opts...) })
+		},
+		Update: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
+			return l.send(about("update", obj), func() error { return c.Update(ctx, obj, opts...) })
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			return l.send(about("patch", obj), func() error { return c.Patch(ctx, obj, patch, opts...) })
+		},
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+			return l.send(about("update "+sub+" of", obj), func() error { return c.SubResource(sub).Update(ctx, obj, opts...) })
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+			return l.send(about("patch "+sub+" of", obj), func() error { return c.SubResource(sub).Patch(ctx, obj, patch, opts...) })
+		},
+	})
+}
+
+// live wraps the reads that go past the cache.
+type live struct {
+	client.Reader
+	*life
+}
+
+func (r live) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	c := about("get", obj)
+	c.name = key.Name
+	return r.send(c, func() error { return r.Reader.Get(ctx, key, obj, opts...) })
+}
+
+func (r live) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	return r.send(call{verb: "list", kind: fmt.Sprintf("%T", list)}, func() error { return r.Reader.List(ctx, list, opts...) })
+}
