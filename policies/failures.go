@@ -105,9 +105,9 @@ func classOf(p *Pod) v1alpha1.FailureClass {
 	switch reason {
 	case corev1.PodReasonPreemptionByScheduler, "Preempted", "Preempting":
 		return v1alpha1.ClassPreemption
-	case "EvictionByEvictionAPI", "DeletionByTaintManager", "Terminated", "Shutdown":
+	case "EvictionByEvictionAPI", "Terminated", "Shutdown":
 		return v1alpha1.ClassMaintenance
-	case corev1.PodReasonTerminationByKubelet, "DeletionByPodGC", "NodeLost", "Evicted", "NodeAffinity",
+	case corev1.PodReasonTerminationByKubelet, "DeletionByPodGC", "DeletionByTaintManager", "NodeLost", "Evicted", "NodeAffinity",
 		"UnexpectedAdmissionError", "OutOfcpu", "OutOfmemory", "OutOfnvidia.com/gpu":
 		return v1alpha1.ClassInfrastructure
 	}

@@ -65,8 +65,8 @@ func TestFailures(t *testing.T) {
 func TestClassOf(t *testing.T) {
 	tests := map[v1alpha1.FailureClass][]string{
 		v1alpha1.ClassPreemption:     {"PreemptionByScheduler", "Preempted", "Preempting"},
-		v1alpha1.ClassMaintenance:    {"EvictionByEvictionAPI", "DeletionByTaintManager", "Terminated", "Shutdown"},
-		v1alpha1.ClassInfrastructure: {"TerminationByKubelet", "DeletionByPodGC", "NodeLost", "Evicted", "NodeAffinity", "UnexpectedAdmissionError", "OutOfcpu", "OutOfmemory", "OutOfnvidia.com/gpu"},
+		v1alpha1.ClassMaintenance:    {"EvictionByEvictionAPI", "Terminated", "Shutdown"},
+		v1alpha1.ClassInfrastructure: {"TerminationByKubelet", "DeletionByPodGC", "DeletionByTaintManager", "NodeLost", "Evicted", "NodeAffinity", "UnexpectedAdmissionError", "OutOfcpu", "OutOfmemory", "OutOfnvidia.com/gpu"},
 		v1alpha1.ClassUser:           {"", "Error", "OOMKilled", "DeadlineExceeded"},
 	}
 	for want, reasons := range tests {

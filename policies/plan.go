@@ -163,8 +163,8 @@ func (w *world) dead(p *Pod) bool {
 // deadAt is when an unreachable node counts as dead; zero for never.
 func (w *world) deadAt(n Node) time.Time {
 	policy := policyOf(w.Job)
-	if n.Ready || policy.requireProof {
-		return time.Time{}
+	if n.Ready || n.NotReadySince.IsZero() || policy.requireProof {
+		return time.Time{} // of a node that has never spoken nothing is known
 	}
 	return n.NotReadySince.Add(policy.unreachableAfter)
 }

@@ -104,10 +104,15 @@ func TestForce(t *testing.T) {
 		want   []string
 		next   time.Duration // from when the node fell silent; 0 for any
 	}{
-		"on a good node":          {nil, func(s *scene) { s.Pods[1].Deleting = true; s.decide() }, nil, 0},
-		"its node is silent":      {nil, func(s *scene) { s.breakNode("n01"); s.Pods[1].Deleting = true; s.after(59 * time.Second).decide() }, nil, time.Minute},
-		"its node is dead":        {nil, func(s *scene) { s.breakNode("n01"); s.Pods[1].Deleting = true; s.after(60 * time.Second).decide() }, []string{"2 by force"}, 0},
-		"dead sooner":             {soon, func(s *scene) { s.breakNode("n01"); s.Pods[1].Deleting = true; s.decide() }, []string{"2 by force"}, 0},
+		"on a good node":     {nil, func(s *scene) { s.Pods[1].Deleting = true; s.decide() }, nil, 0},
+		"its node is silent": {nil, func(s *scene) { s.breakNode("n01"); s.Pods[1].Deleting = true; s.after(59 * time.Second).decide() }, nil, time.Minute},
+		"its node is dead":   {nil, func(s *scene) { s.breakNode("n01"); s.Pods[1].Deleting = true; s.after(60 * time.Second).decide() }, []string{"2 by force"}, 0},
+		"dead sooner":        {soon, func(s *scene) { s.breakNode("n01"); s.Pods[1].Deleting = true; s.decide() }, []string{"2 by force"}, 0},
+		"its node never spoke": {nil, func(s *scene) {
+			s.node("n01", func(n *Node) { n.Ready, n.NotReadySince = false, time.Time{} })
+			s.Pods[1].Deleting = true
+			s.decide()
+		}, nil, 0},
 		"nobody asked":            {nil, func(s *scene) { s.breakNode("n01"); s.after(80 * time.Second).decide() }, nil, 0},
 		"a step asked":            {nil, func(s *scene) { s.breakNode("n01"); s.decide(); s.after(90 * time.Second).decide() }, []string{"2 by force"}, 0},
 		"proof is asked for":      {proof, func(s *scene) { s.breakNode("n01"); s.Pods[1].Deleting = true; s.after(time.Hour).decide() }, nil, 0},

@@ -171,8 +171,8 @@ type Outcome string
 // The outcomes.
 const (
 	OutcomeRecovered Outcome = "Recovered" // everything runs again
-	OutcomeFailed    Outcome = "Failed"    // the job failed with it
-	OutcomeCancelled Outcome = "Cancelled" // the job was suspended or completed meanwhile
+	OutcomeFailed    Outcome = "Failed"    // the job failed with it, or its ladder ended and a new incident goes on
+	OutcomeCancelled Outcome = "Cancelled" // the job was suspended or completed, or its Volcano Job deleted, meanwhile
 )
 
 // Incident is one failure and all that is done about it.

@@ -76,7 +76,6 @@ const (
 	ReasonFailedByRule        = "FailedByRule"        // a rule's FailJob step fired
 	ReasonBudgetExhausted     = "BudgetExhausted"     // more charged restarts than the budget allows
 	ReasonLadderExhausted     = "LadderExhausted"     // every step fired and the job did not recover
-	ReasonVolcanoJobRefused   = "VolcanoJobRefused"   // Volcano's admission refused the rendered job
-	ReasonVolcanoJobConflict  = "VolcanoJobConflict"  // a Volcano Job of that name belongs to somebody else
+	ReasonVolcanoJobRefused   = "VolcanoJobRefused"   // the API server or Volcano's admission refused the rendered job, or its name is taken
 	ReasonVolcanoJobNotNeeded = "VolcanoJobNotNeeded" // suspended or finished: no Volcano Job is kept
 )
