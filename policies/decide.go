@@ -157,7 +157,17 @@ func (w *world) volcanoJobGone(s *v1alpha1.TrainingJobStatus) bool {
 	if w.volcano != nil {
 		return w.volcano.Ended
 	}
-	return len(w.current) > 0 || isTrue(&w.Job.Status, v1alpha1.ConditionScheduled)
+	return len(w.current) > 0 || isTrue(&w.Job.Status, v1alpha1.ConditionScheduled) || w.fell(s.Attempt)
+}
+
+// fell is true where an incident names a pod of an attempt: there were some, even
+// where the news that all are gone came before that of their Volcano Job.
+func (w *world) fell(attempt int32) bool {
+	return slices.ContainsFunc(w.Job.Status.Incidents, func(inc v1alpha1.Incident) bool {
+		return slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool {
+			return p.Name == podName(w.Job, attempt, rank{p.Task, p.Index})
+		})
+	})
 }
 
 // anyAlive is true while some pod of the attempt has not ended.

@@ -214,3 +214,20 @@ func TestVolcanoJobsThatGoAway(t *testing.T) {
 		})
 	}
 }
+
+// The caches of pods and of Volcano Jobs are filled side by side: the pods' end can be seen first.
+func TestVolcanoJobDeletedAndItsPodsAreMissedFirst(t *testing.T) {
+	s := running(2)
+	s.Pods = nil
+	s.decide()
+	equal(t, "trigger", v1alpha1.PodDeleted, s.incident(t).Trigger)
+
+	s.VolcanoJobs = nil
+	s.decide()
+	equal(t, "attempt", int32(2), s.status().Attempt)
+	equal(t, "create", true, s.plan().Create)
+	equal(t, "charged", int32(0), s.status().Restarts.Charged)
+
+	s.decide()
+	equal(t, "attempt, decided twice", int32(2), s.status().Attempt)
+}
