@@ -7,11 +7,13 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
@@ -79,10 +81,7 @@ var recoveries = map[string]recovery{
 	},
 	"volcanojob": {
 		replicas: 2,
-		strike: func(l *lane, _ int) {
-			v := &batch.Job{ObjectMeta: metav1.ObjectMeta{Namespace: l.pool.Name, Name: fmt.Sprintf("%s-%d", l.job.Name, l.job.Status.Attempt)}}
-			l.must(testCluster.Client().Delete(l.ctx, v, client.PropagationPolicy(metav1.DeletePropagationBackground)), "delete the Volcano Job")
-		},
+		strike:   (*lane).deleteVolcanoJob,
 		want: outcome{
 			Incidents: []string{"VolcanoJobDeleted by rule everything-else: RestartJob (0), Recovered"},
 			Attempts:  1,
@@ -105,11 +104,30 @@ func (l *lane) failGang(int) {
 	}
 	l.must(testCluster.FailPods(l.ctx, 1, keys...), "fail every pod")
 	l.awaitAny("the operator could see that all have failed", func(ctx context.Context) (bool, error) {
-		v := &batch.Job{}
-		key := client.ObjectKey{Namespace: l.pool.Name, Name: fmt.Sprintf("%s-%d", l.job.Name, l.job.Status.Attempt)}
-		if err := l.life.jobs.Get(ctx, key, v); err != nil {
+		v := l.volcanoJob()
+		if err := l.life.jobs.Get(ctx, client.ObjectKeyFromObject(v), v); err != nil {
 			return false, err
 		}
 		return v.Status.State.Phase == batch.Failed && l.caughtUp(), nil
 	})
+}
+
+// deleteVolcanoJob deletes the Volcano Job of the present attempt, as a stranger
+// would. The operator hears of that before it misses the pods.
+func (l *lane) deleteVolcanoJob(int) {
+	l.t.Helper()
+	l.clock.stopped.Lock()
+	defer l.clock.stopped.Unlock()
+	v := l.volcanoJob()
+	l.must(testCluster.Client().Delete(l.ctx, v, client.PropagationPolicy(metav1.DeletePropagationBackground)), "delete the Volcano Job")
+	l.awaitAny("the operator could see that it is deleted", func(ctx context.Context) (bool, error) {
+		err := l.life.jobs.Get(ctx, client.ObjectKeyFromObject(v), v)
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	})
+}
+
+func (l *lane) volcanoJob() *batch.Job {
+	return &batch.Job{ObjectMeta: metav1.ObjectMeta{
+		Namespace: l.pool.Name, Name: policies.VolcanoJobName(l.job, l.job.Status.Attempt),
+	}}
 }
