@@ -208,3 +208,23 @@ func TestSamples(t *testing.T) {
 		}
 	}
 }
+
+// The job that README.md shows first is one that a cluster takes.
+func TestReadme(t *testing.T) {
+	raw, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, found := strings.Cut(string(raw), "```yaml\n")
+	doc, _, closed := strings.Cut(after, "```")
+	if !found || !closed {
+		t.Fatal("README.md shows no TrainingJob")
+	}
+	if err := yaml.UnmarshalStrict([]byte(doc), &TrainingJob{}); err != nil {
+		t.Error(err)
+	}
+	server := newAPIServer(t)
+	if errs := server.create(server.prepare(t, doc)); len(errs) > 0 {
+		t.Error(errs.ToAggregate())
+	}
+}
