@@ -24,7 +24,7 @@ func (w *world) count(s *v1alpha1.TrainingJobStatus) {
 		}
 		t.Replicas = spec.Replicas
 		for index := range spec.Replicas {
-			w.tally(&t, w.current[rank{spec.Name, index}])
+			w.tally(s, &t, w.current[rank{spec.Name, index}])
 		}
 		ready += t.Ready
 		tasks = append(tasks, t)
@@ -33,9 +33,11 @@ func (w *world) count(s *v1alpha1.TrainingJobStatus) {
 	s.Ready = fmt.Sprintf("%d/%d", ready, Replicas(w.Job))
 }
 
-func (w *world) tally(t *v1alpha1.TaskStatus, p *Pod) {
+// tally counts a pod, unless its life is over: to count it until it is gone would
+// take one more write of the status.
+func (w *world) tally(s *v1alpha1.TrainingJobStatus, t *v1alpha1.TaskStatus, p *Pod) {
 	switch {
-	case p == nil || p.Deleting:
+	case p == nil || p.Deleting || stale(s, p):
 	case p.healthy():
 		t.Ready++
 	case p.succeeded():

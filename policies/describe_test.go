@@ -123,6 +123,13 @@ func TestCounts(t *testing.T) {
 	equal(t, "succeeded", int32(1), s.status().Tasks[0].Succeeded)
 }
 
+func TestAPodWhoseLifeIsOverIsNotReady(t *testing.T) {
+	s := running(3)
+	delete(s.Nodes, "n01") // nobody is there to say that the pod is not ready
+	s.decide()
+	equal(t, "ready", "2/3", s.status().Ready)
+}
+
 func TestTheTransitionTimeIsThatOfTheTransition(t *testing.T) {
 	s := running(2)
 	first := meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRunning).LastTransitionTime

@@ -85,7 +85,7 @@ func (w *world) holds(s *v1alpha1.TrainingJobStatus) []v1alpha1.NodeHold {
 			continue
 		}
 		w.everyRankOf(inc, func(r rank) bool {
-			if node := rankNode(s.Placement, r); w.returning(s, inc, r) && w.usable(s, node, r.task) {
+			if node := rankNode(s.Placement, r); w.returning(s, inc, r, node) && w.usable(s, node, r.task) {
 				holds = append(holds, v1alpha1.NodeHold{Node: node, Until: &until})
 			}
 			return true
@@ -109,10 +109,15 @@ func (w *world) standing(s *v1alpha1.TrainingJobStatus) []v1alpha1.NodeHold {
 	return holds
 }
 
-// returning is true for a rank that is being restarted, until it is ready. To give
-// the hold up as soon as the pod is bound would take one more write of the status.
-func (w *world) returning(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r rank) bool {
-	return w.awaited(s, r) || (restarted(inc) && !w.inPlace(s, r))
+// returning is true for a rank that is being restarted. A hold stays until it is ready:
+// to give it up as soon as the pod is bound would take one more write of the status.
+// A node that the rank came to without a hold needs none any more.
+func (w *world) returning(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r rank, node string) bool {
+	return w.awaited(s, r) || (restarted(inc) && !w.inPlace(s, r) && held(s, node))
+}
+
+func held(s *v1alpha1.TrainingJobStatus, node string) bool {
+	return slices.ContainsFunc(s.Holds, func(h v1alpha1.NodeHold) bool { return h.Node == node })
 }
 
 // awaited is true for a rank whose pod is on its way out, or whose new pod has no node yet.

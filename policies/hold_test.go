@@ -38,6 +38,23 @@ func TestHolds(t *testing.T) {
 			s.Pods[1].Deleting = true
 			s.decide()
 		}, []string{"n01"}},
+		"of a pod that is back and not ready yet": {nil, func(s *scene) {
+			s.crash(1, 1)
+			s.decide()
+			s.replace(1)
+			s.bind(1, "n01")
+			s.unready(1)
+			s.decide()
+		}, []string{"n01"}},
+		"not a node that its pod came to without one": {nil, func(s *scene) {
+			delete(s.Nodes, "n01")
+			s.decide()
+			s.replace(1)
+			s.bind(1, "n04")
+			s.unready(1)
+			s.decide()
+			s.decide()
+		}, nil},
 		"not before a step has fired": {nil, func(s *scene) { s.unready(1); s.decide() }, nil},
 		"not a node that failed":      {nil, func(s *scene) { s.breakNode("n01"); s.decide(); s.after(90 * time.Second).decide() }, nil},
 		"not once it is relocated": {nil, func(s *scene) {
