@@ -7,7 +7,7 @@ SHELL := /bin/bash -o pipefail
 # The image that `make install` deploys.
 IMG ?= lockstep-manager:dev
 KUBECTL ?= kubectl
-# How long one package may take: the tests of the test cluster build a control plane first.
+# How long one package may take.
 TEST_TIMEOUT ?= 20m
 E2E_TIMEOUT ?= 40m
 
@@ -73,12 +73,16 @@ build: prereqs ## build bin/manager
 	CGO_ENABLED=0 go build -trimpath -o bin/manager ./cmd/manager
 
 .PHONY: test
-test: prereqs ## run every test: all but e2e with the race detector, then e2e on a real control plane
+test: prereqs cluster-binaries ## run every test: all but e2e with the race detector, then e2e on a real control plane
 	go test $(RACE) -shuffle=on -timeout=$(TEST_TIMEOUT) $$(go list ./... | grep -v '/test/e2e')
-	@if [ -d test/e2e ]; then $(MAKE) --no-print-directory test-e2e; fi
+	@$(MAKE) --no-print-directory test-e2e
+
+.PHONY: cluster-binaries
+cluster-binaries: prereqs
+	@go run ./test/cluster/cmd build >/dev/null # its progress goes to stderr
 
 .PHONY: test-e2e
-test-e2e: prereqs ## run the end-to-end tests
+test-e2e: prereqs cluster-binaries ## run the end-to-end tests
 	go test -shuffle=on -parallel=12 -timeout=$(E2E_TIMEOUT) ./test/e2e/...
 
 .PHONY: cluster-up
