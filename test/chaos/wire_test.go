@@ -20,6 +20,8 @@ type call struct {
 	obj  client.Object // nil for a list
 	kind string
 	name string
+	// failed is true where it did not do what was asked for.
+	failed bool
 }
 
 func (c call) String() string { return c.verb + " " + c.kind + " " + c.name }
@@ -28,7 +30,7 @@ func (c call) write() bool    { return c.verb != "get" && c.verb != "list" }
 // wire is shared by all lives of the operator in one lane.
 type wire struct {
 	mu    sync.Mutex
-	calls []call
+	calls []*call
 	last  time.Time
 	// at is which of the calls breaks, from 1; 0 for none.
 	at    int
@@ -54,7 +56,7 @@ func (w *wire) arm(k int, f fault) {
 }
 
 // count notes a call, and says whether it breaks.
-func (w *wire) count(c call) (fault, int, bool) {
+func (w *wire) count(c *call) (fault, int, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls, w.last = append(w.calls, c), time.Now()
@@ -68,11 +70,23 @@ func (w *wire) count(c call) (fault, int, bool) {
 	return w.fault, w.at + w.times, true
 }
 
+// answer notes how a call ended.
+func (w *wire) answer(c *call, err error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c.failed = err != nil
+	return err
+}
+
 // seen returns the calls since arm.
 func (w *wire) seen() []call {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return append([]call(nil), w.calls...)
+	var out []call
+	for _, c := range w.calls {
+		out = append(out, *c)
+	}
+	return out
 }
 
 // quietSince is when the last call went over the wire.
@@ -98,10 +112,10 @@ func (l *life) send(c call, do func() error) error {
 	if l.over() {
 		return errDead // what is dead makes no calls
 	}
-	if f, k, breaks := l.wire.count(c); breaks {
-		return f.strike(l, k, c, do)
+	if f, k, breaks := l.wire.count(&c); breaks {
+		return l.wire.answer(&c, f.strike(l, k, c, do))
 	}
-	return do()
+	return l.wire.answer(&c, do())
 }
 
 func about(verb string, obj client.Object) call {
