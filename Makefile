@@ -74,7 +74,7 @@ build: prereqs ## build bin/manager
 
 .PHONY: test
 test: prereqs cluster-binaries ## run every test: all but e2e with the race detector, then e2e on a real control plane
-	go test $(RACE) -shuffle=on -timeout=$(TEST_TIMEOUT) $$(go list ./... | grep -v '/test/e2e')
+	go test -count=1 $(RACE) -shuffle=on -timeout=$(TEST_TIMEOUT) $$(go list ./... | grep -v '/test/e2e')
 	@$(MAKE) --no-print-directory test-e2e
 
 .PHONY: cluster-binaries
@@ -83,7 +83,7 @@ cluster-binaries: prereqs
 
 .PHONY: test-e2e
 test-e2e: prereqs cluster-binaries ## run the end-to-end tests
-	go test -shuffle=on -parallel=12 -timeout=$(E2E_TIMEOUT) ./test/e2e/...
+	go test -count=1 -shuffle=on -parallel=12 -timeout=$(E2E_TIMEOUT) ./test/e2e/...
 
 .PHONY: cluster-up
 cluster-up: prereqs ## start a test cluster on this machine, without containers
@@ -111,4 +111,6 @@ uninstall: prereqs-kubectl ## delete every TrainingJob, then all that install ap
 	@# Jobs first, while the manager still runs to free the nodes that it holds for them.
 	if $(KUBECTL) get crd trainingjobs.lockstep.dev >/dev/null 2>&1; then \
 	  $(KUBECTL) delete trainingjobs --all --all-namespaces --wait; fi
+	@echo "waiting until the manager has freed every held node"
+	while $(KUBECTL) get nodes -o jsonpath='{.items[*].spec.taints[*].key}' | grep -q hold.lockstep.dev/; do sleep 1; done
 	$(KUBECTL) kustomize config/default | $(KUBECTL) delete --ignore-not-found -f -

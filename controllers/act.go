@@ -120,6 +120,7 @@ func (a *actor) adopted(ctx context.Context, name string) error {
 		return fmt.Errorf("get Volcano Job %s: %w", name, err)
 	}
 	if ownedBy(v, a.job) {
+		a.refusals.set(client.ObjectKeyFromObject(a.job), "")
 		return nil
 	}
 	message := fmt.Sprintf("a Volcano Job named %s exists and is not this TrainingJob's: delete it, or choose another name", name)

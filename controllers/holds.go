@@ -7,13 +7,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -75,7 +75,8 @@ func (h *HoldSweeper) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 	}
 	now := h.Clock.Now()
 	ended := func(t corev1.Taint) bool {
-		return strings.HasPrefix(t.Key, v1alpha1.HoldTaintPrefix) && (!owned[t.Key] || policies.HoldExpired(t.Value, now))
+		live, known := owned[t.Key] // one that came since is not for this pass
+		return known && (!live || policies.HoldExpired(t.Value, now))
 	}
 	if slices.ContainsFunc(node.Spec.Taints, ended) {
 		err := patchTaints(ctx, h.Client, node.Name, func(taints []corev1.Taint) []corev1.Taint {
@@ -94,12 +95,17 @@ func (h *HoldSweeper) ownedKeys(ctx context.Context, keys []string) (map[string]
 	owned := map[string]bool{}
 	for _, key := range keys {
 		jobs := &v1alpha1.TrainingJobList{}
-		if err := h.List(ctx, jobs, client.MatchingFields{indexHoldKey: key}); err != nil {
+		if err := h.List(ctx, jobs, client.MatchingFields{indexHoldKey: key}, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("list jobs that hold by %s: %w", key, err)
 		}
-		owned[key] = slices.ContainsFunc(jobs.Items, func(j v1alpha1.TrainingJob) bool { return !policies.Finished(&j.Status) })
+		owned[key] = slices.ContainsFunc(jobs.Items, func(j v1alpha1.TrainingJob) bool { return !over(&j) })
 	}
 	return owned, nil
+}
+
+// over is true for a job that needs its nodes no more.
+func over(job *v1alpha1.TrainingJob) bool {
+	return !job.DeletionTimestamp.IsZero() || policies.Finished(&job.Status)
 }
 
 // SetupWithManager makes the sweeper look at every node that carries a hold, and at
@@ -109,10 +115,15 @@ func (h *HoldSweeper) SetupWithManager(mgr ctrl.Manager) error {
 		node, ok := obj.(*corev1.Node)
 		return ok && len(holdKeys(node)) > 0
 	})
+	ends := predicate.NewPredicateFuncs(func(obj client.Object) bool {
+		job, ok := obj.(*v1alpha1.TrainingJob)
+		return ok && over(job)
+	})
+	ends.DeleteFunc = func(event.DeleteEvent) bool { return true }
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("holds").
 		For(&corev1.Node{}, builder.WithPredicates(held)).
-		Watches(&v1alpha1.TrainingJob{}, handler.EnqueueRequestsFromMapFunc(h.nodesHeldBy)).
+		Watches(&v1alpha1.TrainingJob{}, handler.EnqueueRequestsFromMapFunc(h.nodesHeldBy), builder.WithPredicates(ends)).
 		Complete(h)
 }
 
@@ -122,7 +133,7 @@ func (h *HoldSweeper) nodesHeldBy(ctx context.Context, obj client.Object) []reco
 		return nil
 	}
 	nodes := &corev1.NodeList{}
-	if err := h.List(ctx, nodes, client.MatchingFields{indexHolds: policies.HoldKey(job)}); err != nil {
+	if err := h.List(ctx, nodes, client.MatchingFields{indexHolds: policies.HoldKey(job)}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil // the cache is stopping
 	}
 	out := make([]reconcile.Request, 0, len(nodes.Items))

@@ -5,6 +5,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,6 +34,10 @@ func (r *TrainingJobReconciler) observeNodes(ctx context.Context, o *policies.Ob
 		}
 		node := &corev1.Node{}
 		err := r.Get(ctx, client.ObjectKey{Name: name}, node)
+		if apierrors.IsNotFound(err) && carries(o, name) {
+			// The cache of nodes may lag behind that of pods: only the API server knows that a node is gone.
+			err = r.Live.Get(ctx, client.ObjectKey{Name: name}, node)
+		}
 		if apierrors.IsNotFound(err) {
 			continue
 		}
@@ -42,6 +47,11 @@ func (r *TrainingJobReconciler) observeNodes(ctx context.Context, o *policies.Ob
 		o.Nodes[name] = nodeOf(node, key)
 	}
 	return nil
+}
+
+// carries is true for a node that some pod of the job is on.
+func carries(o *policies.Observation, node string) bool {
+	return slices.ContainsFunc(o.Pods, func(p policies.Pod) bool { return p.Node == node })
 }
 
 func nodeNames(o *policies.Observation) map[string]bool {
@@ -79,7 +89,10 @@ func nodeOf(node *corev1.Node, holdKey string) policies.Node {
 	}
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
-			n.Ready, n.NotReadySince = c.Status == corev1.ConditionTrue, c.LastTransitionTime.Time
+			n.Ready = c.Status == corev1.ConditionTrue
+			if c.Status == corev1.ConditionUnknown {
+				n.SilentSince = c.LastTransitionTime.Time
+			}
 		}
 	}
 	for _, t := range node.Spec.Taints {

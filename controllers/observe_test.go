@@ -149,7 +149,7 @@ func TestNodeOf(t *testing.T) {
 		}},
 	}
 	want := policies.Node{
-		Name: "n1", Hostname: "host-1", Unschedulable: true, Hold: "100", OutOfService: true, NotReadySince: t0,
+		Name: "n1", Hostname: "host-1", Unschedulable: true, Hold: "100", OutOfService: true, SilentSince: t0,
 		Taints: []corev1.Taint{{Key: "hold.lockstep.dev/other", Value: "200", Effect: corev1.TaintEffectNoSchedule}},
 	}
 	if diff := cmp.Diff(want, nodeOf(node, "hold.lockstep.dev/mine")); diff != "" {

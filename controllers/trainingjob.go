@@ -62,10 +62,11 @@ func (r *TrainingJobReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 		return ctrl.Result{}, fmt.Errorf("observe: %w", err)
 	}
 	decision := policies.Decide(o)
-	if decision.Delete {
+	isRecorded := equality.Semantic.DeepEqual(job.Status, decision.Status)
+	if decision.Delete && isRecorded {
 		return ctrl.Result{}, client.IgnoreNotFound(r.Delete(ctx, job, client.Preconditions{UID: &job.UID}))
 	}
-	if !equality.Semantic.DeepEqual(job.Status, decision.Status) {
+	if !isRecorded {
 		if err := r.record(ctx, job, decision.Status); err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}

@@ -48,6 +48,7 @@ func Render(job *v1alpha1.TrainingJob, attempt int32) *batch.Job {
 func labelsOf(job *v1alpha1.TrainingJob, attempt int32) map[string]string {
 	return map[string]string{
 		v1alpha1.LabelJob:     job.Name,
+		v1alpha1.LabelUID:     string(job.UID),
 		v1alpha1.LabelAttempt: strconv.Itoa(int(attempt)),
 	}
 }

@@ -92,7 +92,7 @@ func (w *world) renew(s *v1alpha1.TrainingJobStatus, trigger v1alpha1.EventType,
 		w.fail(s, v1alpha1.ReasonBudgetExhausted, exhausted(policy)+story(inc))
 		return
 	}
-	w.newAttempt(s, inc, stepsAtOnce(rule)-1)
+	w.newAttempt(s, inc, v1alpha1.RestartJob, stepsAtOnce(rule)-1)
 }
 
 // stepsAtOnce is the number of steps that a ladder takes without waiting.
@@ -124,13 +124,18 @@ func (w *world) noteEndedVolcanoJob(s *v1alpha1.TrainingJobStatus, policy restar
 		if inc.Outcome != "" || !restarted(inc) {
 			continue
 		}
-		// An attempt that this incident made has fallen too: that is one more restart to pay for.
-		inc.Charged = inc.Charged && inc.Steps[len(inc.Steps)-1].Action != v1alpha1.RestartJob
+		if madeAnew(inc) {
+			// An attempt that this incident made has fallen too: that is one more restart to pay for.
+			inc.Charged = false
+			if _, _, left := nextStep(inc, policy.rules); !left && w.giveUp(s, inc) {
+				return
+			}
+		}
 		if !w.charge(s, inc, ruleNamed(policy.rules, inc.Rule), policy) {
 			w.fail(s, v1alpha1.ReasonBudgetExhausted, exhausted(policy)+story(inc))
 			return
 		}
-		w.newAttempt(s, inc, unruled)
+		w.newAttempt(s, inc, v1alpha1.RestartJob, unruled)
 		return
 	}
 	if !AnyOpen(s) {
@@ -168,6 +173,12 @@ func (w *world) fell(attempt int32) bool {
 			return p.Name == podName(w.Job, attempt, rank{p.Task, p.Index})
 		})
 	})
+}
+
+// madeAnew is true for an incident whose last step made every rank anew.
+func madeAnew(inc *v1alpha1.Incident) bool {
+	last := inc.Steps[len(inc.Steps)-1].Action
+	return last == v1alpha1.RestartJob || last == v1alpha1.RelocateJob
 }
 
 // anyAlive is true while some pod of the attempt has not ended.

@@ -61,13 +61,13 @@ func (w *world) describeScheduled(s *v1alpha1.TrainingJobStatus) {
 	switch {
 	case w.stopped(s):
 		w.set(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonVolcanoJobNotNeeded, "the job is not active")
+	case w.Refused != "":
+		w.set(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonVolcanoJobRefused, w.Refused)
 	case w.keepsPlace(s) && (!isTrue(s, v1alpha1.ConditionScheduled) || w.bound(s) < MinAvailable(w.Job)):
 		// It comes back when the recovery is over, in the same write.
 		w.set(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonPodsPending, "some pods of the gang are being replaced")
 	case w.bound(s) >= MinAvailable(w.Job):
 		w.set(s, v1alpha1.ConditionScheduled, true, v1alpha1.ReasonPodsScheduled, "every pod of the gang has a node")
-	case w.Refused != "":
-		w.set(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonVolcanoJobRefused, w.Refused)
 	case w.queued():
 		w.set(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonQueued, "waits for room in queue "+w.Job.Spec.Queue)
 	default:
@@ -111,9 +111,9 @@ func (w *world) describeRecovering(s *v1alpha1.TrainingJobStatus) {
 
 // obstacle says what keeps an incident's ranks from being placed.
 func (w *world) obstacle(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) string {
-	out := ""
+	out, home := "", w.homeCandidates(s)
 	w.everyRankOf(inc, func(r rank) bool {
-		if p := w.current[r]; p != nil && p.Gated && w.targetOf(s, r).none() {
+		if p := w.current[r]; p != nil && p.Gated && w.target(s, r, home).none() {
 			out = ", waits for a healthy node in HyperNode " + s.Placement.HyperNode
 		}
 		return out == ""

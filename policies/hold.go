@@ -77,7 +77,7 @@ func (w *world) holds(s *v1alpha1.TrainingJobStatus) []v1alpha1.NodeHold {
 	var holds []v1alpha1.NodeHold
 	for i := range s.Incidents {
 		inc := &s.Incidents[i]
-		if inc.Outcome != "" || !keepsPlace(inc) {
+		if inc.Outcome != "" {
 			continue
 		}
 		until := metav1.NewTime(lastRestart(inc).Add(limit).Truncate(time.Second))
@@ -85,7 +85,7 @@ func (w *world) holds(s *v1alpha1.TrainingJobStatus) []v1alpha1.NodeHold {
 			continue
 		}
 		w.everyRankOf(inc, func(r rank) bool {
-			if node := rankNode(s.Placement, r); w.returning(s, inc, r, node) && w.usable(s, node, r.task) {
+			if node := rankNode(s.Placement, r); !yields(inc, r) && w.returning(s, inc, r, node) && w.usable(s, node, r.task) {
 				holds = append(holds, v1alpha1.NodeHold{Node: node, Until: &until})
 			}
 			return true
@@ -94,15 +94,12 @@ func (w *world) holds(s *v1alpha1.TrainingJobStatus) []v1alpha1.NodeHold {
 	return holds
 }
 
-// standing holds every good node of the job. A job that comes back from
-// suspension holds none until it has its place again: others may be there.
+// standing holds every good node of the job, but those that it may have lost by right.
 func (w *world) standing(s *v1alpha1.TrainingJobStatus) []v1alpha1.NodeHold {
 	var holds []v1alpha1.NodeHold
-	if resuming(s) {
-		return nil
-	}
 	eachRank(w.Job, func(r rank) {
-		if node := rankNode(s.Placement, r); w.usable(s, node, r.task) {
+		lost := slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool { return yields(&inc, r) })
+		if node := rankNode(s.Placement, r); !lost && w.usable(s, node, r.task) {
 			holds = append(holds, v1alpha1.NodeHold{Node: node})
 		}
 	})
@@ -126,13 +123,16 @@ func (w *world) awaited(s *v1alpha1.TrainingJobStatus, r rank) bool {
 	return p == nil || p.Gated || p.Node == "" || p.Deleting || stale(s, p)
 }
 
-// keepsPlace is true for an incident in which the job had its nodes and its place
-// in the queue at the moment of failure, and so may keep them.
-func keepsPlace(inc *v1alpha1.Incident) bool { return inc.Trigger != v1alpha1.JobResumed }
+// yields is true for a rank whose node another job may have by right: the one that
+// preempted it, or whoever came while the job was suspended.
+func yields(inc *v1alpha1.Incident, r rank) bool {
+	return inc.Outcome == "" && (inc.Trigger == v1alpha1.JobResumed || (inc.Class == v1alpha1.ClassPreemption && names(inc, r)))
+}
 
-func resuming(s *v1alpha1.TrainingJobStatus) bool {
+// yielding is true while a job waits its turn like any other.
+func yielding(s *v1alpha1.TrainingJobStatus) bool {
 	return slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool {
-		return inc.Outcome == "" && !keepsPlace(&inc)
+		return inc.Outcome == "" && (inc.Trigger == v1alpha1.JobResumed || inc.Class == v1alpha1.ClassPreemption)
 	})
 }
 

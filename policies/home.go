@@ -28,12 +28,24 @@ func (w *world) place(s *v1alpha1.TrainingJobStatus) {
 		}
 		grown = setRankNode(s.Placement, r, p.Node) || grown
 	})
-	if home, ok := w.Topology.Find(s.Placement.HyperNode); ok && (!grown || home.holds(placedNodes(s.Placement))) {
+	w.findHome(s.Placement, grown)
+}
+
+// findHome sets home where it is not known or has grown. One that is not to be found
+// just now is kept, unless the nodes that exist have another one no higher than it.
+func (w *world) findHome(p *v1alpha1.Placement, grown bool) {
+	nodes := slices.DeleteFunc(placedNodes(p), func(n string) bool { _, exists := w.Nodes[n]; return !exists })
+	home, known := w.Topology.Find(p.HyperNode)
+	if known && (!grown || home.holds(nodes)) {
 		return
 	}
-	s.Placement.HyperNode, s.Placement.Tier = "", nil
-	if home, ok := w.Topology.Lowest(placedNodes(s.Placement)); ok {
-		s.Placement.HyperNode, s.Placement.Tier = home.Name, &home.Tier
+	lowest, found := w.Topology.Lowest(nodes)
+	if !known && p.Tier != nil && (!found || lowest.Tier > *p.Tier) {
+		return
+	}
+	p.HyperNode, p.Tier = "", nil
+	if found {
+		p.HyperNode, p.Tier = lowest.Name, &lowest.Tier
 	}
 }
 

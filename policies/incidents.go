@@ -38,6 +38,7 @@ func (w *world) noteFailures(s *v1alpha1.TrainingJobStatus, policy restartPolicy
 			inc = covering(s, f.rank)
 		}
 		if inc != nil {
+			follow(inc, rule, policy)
 			strengthen(inc, f, rule)
 			takenAway(s, inc, f)
 			continue
@@ -48,6 +49,14 @@ func (w *world) noteFailures(s *v1alpha1.TrainingJobStatus, policy restartPolicy
 		}
 		join(inc, f)
 		w.apply(s, inc, f, policy)
+	}
+}
+
+// follow gives an incident whose rule is not there any more, because the policy was
+// changed meanwhile, the rule that its failure falls under now.
+func follow(inc *v1alpha1.Incident, rule v1alpha1.Rule, policy restartPolicy) {
+	if len(ruleNamed(policy.rules, inc.Rule).Steps) == 0 {
+		inc.Rule = rule.Name
 	}
 }
 
@@ -122,7 +131,7 @@ func (w *world) closeRecovered(s *v1alpha1.TrainingJobStatus) {
 // whole job that is every rank that had a place; replicas beyond minAvailable may
 // still be waiting for their first.
 func (w *world) recovered(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
-	if !wholeJob(inc) {
+	if !wholeJob(inc) && !wholeTasks(inc) {
 		return w.everyRankOf(inc, func(r rank) bool { return w.inPlace(s, r) })
 	}
 	return s.Placement != nil && w.everyRankOf(inc, func(r rank) bool {
@@ -146,11 +155,11 @@ func (w *world) lastPlaced(inc *v1alpha1.Incident) *metav1.MicroTime {
 	return &t
 }
 
-// everyRankOf is true where f is for each rank of an incident, which are the named ones or the whole job.
+// everyRankOf is true where f is for each rank that an incident concerns.
 func (w *world) everyRankOf(inc *v1alpha1.Incident, f func(rank) bool) bool {
 	all := true
-	if wholeJob(inc) {
-		eachRank(w.Job, func(r rank) { all = all && f(r) })
+	if wholeJob(inc) || wholeTasks(inc) {
+		eachRank(w.Job, func(r rank) { all = all && (!concerns(inc, r) || f(r)) })
 		return all
 	}
 	for _, p := range inc.Pods {
@@ -162,8 +171,19 @@ func (w *world) everyRankOf(inc *v1alpha1.Incident, f func(rank) bool) bool {
 // wholeJob is true for an incident that concerns every rank.
 func wholeJob(inc *v1alpha1.Incident) bool {
 	return unnamed(inc) || slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool {
-		return f.Action == v1alpha1.RestartTask || f.Action == v1alpha1.RestartJob || f.Action == v1alpha1.RelocateJob
+		return f.Action == v1alpha1.RestartJob || f.Action == v1alpha1.RelocateJob
 	})
+}
+
+// wholeTasks is true for an incident that concerns every rank of its pods' tasks.
+func wholeTasks(inc *v1alpha1.Incident) bool {
+	return slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool { return f.Action == v1alpha1.RestartTask })
+}
+
+// concerns is true for a rank that an incident is about: one that fell, or that a step has restarted since.
+func concerns(inc *v1alpha1.Incident, r rank) bool {
+	return wholeJob(inc) || names(inc, r) || (wholeTasks(inc) &&
+		slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return p.Task == r.task }))
 }
 
 // unnamed is true for an incident that does not name its pods, or not all of them.
@@ -190,7 +210,7 @@ func endAll(s *v1alpha1.TrainingJobStatus, now time.Time, outcome v1alpha1.Outco
 
 func end(inc *v1alpha1.Incident, now time.Time, outcome v1alpha1.Outcome) {
 	t := metav1.NewMicroTime(now)
-	inc.EndTime, inc.Outcome = &t, outcome
+	inc.EndTime, inc.Outcome, inc.Message = &t, outcome, story(inc)
 }
 
 // forget drops the oldest closed incidents.
@@ -214,7 +234,7 @@ func forget(s *v1alpha1.TrainingJobStatus) {
 func covering(s *v1alpha1.TrainingJobStatus, r rank) *v1alpha1.Incident {
 	for i := range s.Incidents {
 		inc := &s.Incidents[i]
-		if inc.Outcome == "" && (wholeJob(inc) || names(inc, r)) {
+		if inc.Outcome == "" && concerns(inc, r) {
 			return inc
 		}
 	}

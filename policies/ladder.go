@@ -102,10 +102,7 @@ func (w *world) fire(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, rule
 	}
 	w.exclude(s, inc, policy)
 	if w.volcanoJobGone(s) {
-		if action == v1alpha1.RelocateJob {
-			s.Placement = nil
-		}
-		w.newAttempt(s, inc, index)
+		w.newAttempt(s, inc, action, index)
 		return true
 	}
 	w.record(inc, action, index)
@@ -146,13 +143,15 @@ func (w *world) replaced(s *v1alpha1.TrainingJobStatus, r rank) bool {
 	return p == nil || p.Gated || stale(s, p)
 }
 
-// newAttempt asks for a new Volcano Job, because the present one makes no more pods.
-func (w *world) newAttempt(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, index int) {
+// newAttempt asks for a new Volcano Job, because the present one makes no more pods:
+// whatever the scope of the action, every rank is made anew.
+func (w *world) newAttempt(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, action v1alpha1.Action, index int) {
+	if action != v1alpha1.RelocateJob {
+		action = v1alpha1.RestartJob
+	}
 	s.Attempt++
-	s.Restarts.Job++
-	s.Restarts.Total++
-	restartAll(s)
-	w.record(inc, v1alpha1.RestartJob, index)
+	w.record(inc, action, index)
+	w.restart(s, inc, action)
 }
 
 func (w *world) record(inc *v1alpha1.Incident, action v1alpha1.Action, index int) {

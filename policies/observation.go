@@ -102,8 +102,9 @@ type Node struct {
 	Hostname string
 	// Ready is true where the node's Ready condition is.
 	Ready bool
-	// NotReadySince is when the Ready condition was last true, where it is not now.
-	NotReadySince time.Time
+	// SilentSince is since when the node has not been heard of; zero where it has, be it to
+	// say that it is not ready: then its kubelet still confirms what ends there.
+	SilentSince time.Time
 	// Unschedulable is true on a cordoned node.
 	Unschedulable bool
 	// OutOfService is true on a node with the taint node.kubernetes.io/out-of-service.

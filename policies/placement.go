@@ -19,11 +19,6 @@ type Target struct {
 
 func (t Target) none() bool { return t.In != nil && len(t.In) == 0 }
 
-// targetOf is where a rank may go. It is for one rank; for many, find the home candidates once.
-func (w *world) targetOf(s *v1alpha1.TrainingJobStatus, r rank) Target {
-	return w.target(s, r, w.homeCandidates(s))
-}
-
 // target is where a rank may go: its own node where that is good, else home's
 // other good nodes, else, for a job without a home, anywhere but the excluded nodes.
 func (w *world) target(s *v1alpha1.TrainingJobStatus, r rank, home homeNodes) Target {
@@ -77,7 +72,8 @@ func (w *world) homeCandidates(s *v1alpha1.TrainingJobStatus) homeNodes {
 	}
 	h, ok := w.Topology.Find(s.Placement.HyperNode)
 	if !ok {
-		return homeNodes{}
+		// A home that is not to be found just now is not given up: its ranks wait for it.
+		return homeNodes{known: s.Placement.HyperNode != ""}
 	}
 	taken := map[string]bool{}
 	eachRank(w.Job, func(r rank) {

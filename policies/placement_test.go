@@ -66,6 +66,7 @@ func TestTargets(t *testing.T) {
 		"anywhere but the excluded, without a home": {func() *scene {
 			s := running(3)
 			s.Topology = NewTopology(nil)
+			s.status().Placement.HyperNode, s.status().Placement.Tier = "", nil
 			s.decide()
 			s.breakNode("n01")
 			s.decide()
@@ -77,7 +78,7 @@ func TestTargets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := tc.story()
 			w := view(&s.Observation, s.status().Attempt)
-			equal(t, "target", tc.want, w.targetOf(s.status(), rank{"worker", 1}))
+			equal(t, "target", tc.want, w.target(s.status(), rank{"worker", 1}, w.homeCandidates(s.status())))
 		})
 	}
 }

@@ -86,7 +86,7 @@ func PlanFor(o *Observation, s *v1alpha1.TrainingJobStatus) Plan {
 
 // keepsPlace is true while the job recovers the place in the queue that it had.
 func (w *world) keepsPlace(s *v1alpha1.TrainingJobStatus) bool {
-	return s.Placement != nil && AnyOpen(s) && !resuming(s)
+	return s.Placement != nil && AnyOpen(s) && !yielding(s)
 }
 
 // stop says how to stop the Volcano Job of a finished job, if it does not stop by itself.
@@ -163,10 +163,10 @@ func (w *world) dead(p *Pod) bool {
 // deadAt is when an unreachable node counts as dead; zero for never.
 func (w *world) deadAt(n Node) time.Time {
 	policy := policyOf(w.Job)
-	if n.Ready || n.NotReadySince.IsZero() || policy.requireProof {
+	if n.Ready || n.SilentSince.IsZero() || policy.requireProof {
 		return time.Time{} // of a node that has never spoken nothing is known
 	}
-	return n.NotReadySince.Add(policy.unreachableAfter)
+	return n.SilentSince.Add(policy.unreachableAfter)
 }
 
 // burial is when the next pod that is to be deleted will count as dead.

@@ -109,7 +109,7 @@ func TestForce(t *testing.T) {
 		"its node is dead":   {nil, func(s *scene) { s.breakNode("n01"); s.Pods[1].Deleting = true; s.after(60 * time.Second).decide() }, []string{"2 by force"}, 0},
 		"dead sooner":        {soon, func(s *scene) { s.breakNode("n01"); s.Pods[1].Deleting = true; s.decide() }, []string{"2 by force"}, 0},
 		"its node never spoke": {nil, func(s *scene) {
-			s.node("n01", func(n *Node) { n.Ready, n.NotReadySince = false, time.Time{} })
+			s.node("n01", func(n *Node) { n.Ready, n.SilentSince = false, time.Time{} })
 			s.Pods[1].Deleting = true
 			s.decide()
 		}, nil, 0},

@@ -117,7 +117,7 @@ func (s *scene) node(name string, change func(*Node)) {
 }
 
 func (s *scene) breakNode(name string) {
-	s.node(name, func(n *Node) { n.Ready, n.NotReadySince = false, s.Now })
+	s.node(name, func(n *Node) { n.Ready, n.SilentSince = false, s.Now })
 }
 
 func (s *scene) after(d time.Duration) *scene {

@@ -169,8 +169,11 @@ func (c *cluster) checkDeletion(p *simPod, force bool) {
 		return
 	}
 	n, inc := c.nodes[p.Node], covering(s, p.rank())
-	if n == nil || p.finished() || p.Deleting || inc == nil || resuming(s) || rankNode(s.Placement, p.rank()) != p.Node {
+	if n == nil || p.finished() || p.Deleting || inc == nil || yielding(s) || rankNode(s.Placement, p.rank()) != p.Node {
 		return
+	}
+	if seen := c.manager.cache.Nodes[p.Node]; !seen.Ready {
+		return // the manager has yet to hear that it is well again
 	}
 	until, always := c.heldUntil(inc)
 	if excluded(s, p.Node) || !n.schedulable() || (!always && !until.After(c.now)) {
@@ -188,7 +191,7 @@ func (c *cluster) checkForce(p *simPod) {
 	policy := policyOf(c.job)
 	seen, exists := c.manager.cache.Nodes[p.Node]
 	proof := !exists || seen.OutOfService
-	silent := !seen.Ready && !c.now.Before(seen.NotReadySince.Add(policy.unreachableAfter))
+	silent := !seen.Ready && !c.now.Before(seen.SilentSince.Add(policy.unreachableAfter))
 	c.require(proof || (silent && !policy.requireProof), "9: pod %s is removed by force, and node %s may be alive", p.Name, p.Node)
 }
 

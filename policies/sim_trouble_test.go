@@ -113,7 +113,7 @@ func (c *cluster) breakNode() {
 	if !ok {
 		return
 	}
-	n.Ready, n.NotReadySince = false, c.now
+	n.Ready, n.SilentSince = false, c.now
 	for _, p := range c.pods {
 		if p.Node == n.Name {
 			p.Ready = false

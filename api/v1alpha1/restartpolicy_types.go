@@ -247,7 +247,7 @@ const (
 	RestartPartition Action = "RestartPartition" // all pods of the partition are
 	RestartJob       Action = "RestartJob"       // all pods of the job are
 	MigratePod       Action = "MigratePod"       // a checkpoint is asked for, then the pod goes elsewhere in home
-	RelocateJob      Action = "RelocateJob"      // the job leaves home for another HyperNode
+	RelocateJob      Action = "RelocateJob"      // the job gives up home and is placed afresh
 	FailJob          Action = "FailJob"          // the job fails for good
 )
 

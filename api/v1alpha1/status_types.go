@@ -183,7 +183,7 @@ type Incident struct {
 	Trigger EventType `json:"trigger"`
 	// class says whose fault it is.
 	Class FailureClass `json:"class"`
-	// rule that decides; empty for a trigger that no rule is for.
+	// rule whose ladder is climbed; for a trigger that no rule is for, the last one.
 	// +optional
 	Rule string `json:"rule,omitempty"`
 	// cause is the first failure, in detail.

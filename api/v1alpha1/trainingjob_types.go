@@ -94,7 +94,8 @@ type TrainingJobSpec struct {
 	// +optional
 	MinAvailable *int32 `json:"minAvailable,omitempty"`
 
-	// successPolicy says when the job has succeeded. Default: once every pod has.
+	// successPolicy says when the job has succeeded. Default: once every pod has, or Volcano
+	// calls its Job completed, for which minAvailable pods suffice.
 	// +optional
 	SuccessPolicy *SuccessPolicy `json:"successPolicy,omitempty"`
 

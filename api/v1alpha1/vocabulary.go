@@ -6,6 +6,9 @@ package v1alpha1
 const (
 	// LabelJob is on every Volcano Job and pod of a TrainingJob; its value is the TrainingJob's name.
 	LabelJob = "lockstep.dev/job"
+	// LabelUID is on every Volcano Job and pod of a TrainingJob; its value is the TrainingJob's UID,
+	// which tells them from those of an earlier job of the same name.
+	LabelUID = "lockstep.dev/job-uid"
 	// LabelAttempt is on every Volcano Job and pod; its value is the attempt that made it.
 	LabelAttempt = "lockstep.dev/attempt"
 	// LabelTask is on every pod; its value is the name of its task.
@@ -70,7 +73,6 @@ const (
 	ReasonNoIncident          = "NoIncident"          // nothing is broken
 	ReasonSuspended           = "SuspendedBySpec"     // spec.suspend is true
 	ReasonResumed             = "Resumed"             // spec.suspend went back to false
-	ReasonNotFinished         = "NotFinished"         // the job has not ended
 	ReasonTasksSucceeded      = "TasksSucceeded"      // the tasks that count have succeeded
 	ReasonDeadlineExceeded    = "DeadlineExceeded"    // spec.activeDeadlineSeconds has passed
 	ReasonFailedByRule        = "FailedByRule"        // a rule's FailJob step fired

@@ -67,7 +67,10 @@ func TestCompletionByTasksOfSuccessPolicy(t *testing.T) {
 
 func TestDeadline(t *testing.T) {
 	s := newScenario(t, "deadline", 1, 4)
-	s.run(s.trainingJob(4, func(j *v1alpha1.TrainingJob) { j.Spec.ActiveDeadlineSeconds = ptr.To[int64](8) }))
+	s.run(s.trainingJob(4))
+	patch := client.MergeFrom(s.job.DeepCopy())
+	s.job.Spec.ActiveDeadlineSeconds = ptr.To[int64](1) // over by now, or in a second
+	s.must(testCluster.Client().Patch(s.ctx, s.job, patch), "set the deadline")
 	s.await("the job fails", func() bool { return s.job.Status.State == v1alpha1.StateFailed })
 	if c := meta.FindStatusCondition(s.job.Status.Conditions, v1alpha1.ConditionFailed); c.Reason != v1alpha1.ReasonDeadlineExceeded {
 		t.Errorf("reason %s, want DeadlineExceeded", c.Reason)
