@@ -5,6 +5,7 @@ package chaos
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -36,6 +37,11 @@ func runAll(m *testing.M) int {
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "chaos: start the cluster:", err)
+		return 1
+	}
+	// A lane waits most of its time: for the scheduler, and for the operator to be idle.
+	if err := flag.Set("test.parallel", "24"); err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
 		return 1
 	}
 	code := m.Run()

@@ -41,12 +41,22 @@ func TestWritesOfOnePodsRecovery(t *testing.T) {
 			l.wire.arm(0, fault{})
 			tc.strike(l, l.ranks()[1])
 			l.recovered(before)
-			w := l.wire.writes()
-			// A delete or a patch that a cache a moment behind asks for again changes nothing.
-			w = slices.DeleteFunc(w, func(c call) bool { return c.failed })
+			w := l.changes()
 			if t.Logf("%d writes: %v", len(w), w); len(w) > tc.most {
 				t.Errorf("that is more than %d", tc.most)
 			}
 		})
 	}
+}
+
+// changes are the writes of one recovery that changed something. A delete or a patch
+// that a cache a moment behind asks for again does not, and the place in the queue is
+// counted once: a round of the scheduler that had begun before may undo the first.
+func (l *lane) changes() []call {
+	placed := false
+	return slices.DeleteFunc(l.wire.writes(), func(c call) bool {
+		again := c.kind == "PodGroup" && placed
+		placed = placed || c.kind == "PodGroup"
+		return c.failed || again
+	})
 }
