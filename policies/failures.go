@@ -89,8 +89,8 @@ func (w *world) lost(s *v1alpha1.TrainingJobStatus, r rank) (failure, bool) {
 	return f, true
 }
 
-// wasReady is true where every pod has been ready once since the last incident, so that one that is
-// not is news, and not just slow to start.
+// wasReady is true once the gang has run, so that a pod of it that is not ready is
+// news, and not just slow to start. It cannot tell that of replicas beyond minAvailable.
 func wasReady(s *v1alpha1.TrainingJobStatus) bool {
 	return s.State == v1alpha1.StateRunning || s.State == v1alpha1.StateRecovering
 }
