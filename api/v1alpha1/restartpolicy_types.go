@@ -2,10 +2,11 @@
 
 package v1alpha1
 
-// RestartPolicy says what is done when something breaks.
+// RestartPolicy says what is done when something breaks. A task's own is laid over the
+// job's: each part that it gives replaces the job's for that task's pods.
 type RestartPolicy struct {
-	// rules are tried in order; the first that matches decides. Default: the rules
-	// may-come-back and everything-else, written out in policies/README.md.
+	// rules are tried in order; the first that matches decides. Default, where neither the
+	// task nor the job gives any: the rules written out in policies/README.md.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
@@ -13,26 +14,25 @@ type RestartPolicy struct {
 	// +optional
 	Rules []Rule `json:"rules,omitempty"`
 
-	// budget bounds the restarts that the user's program has caused.
-	// +kubebuilder:default={maxRestarts: 20, windowSeconds: 86400}
+	// budget bounds the restarts that are charged. A task that gives one has a budget of its
+	// own, beside the job's. Default: 20 in 86400 seconds.
 	// +optional
 	Budget *Budget `json:"budget,omitempty"`
 
-	// backoff delays restarts that follow one another. Not in force yet: refused.
-	// +kubebuilder:validation:XValidation:rule="false",message="restartPolicy.backoff is not in force yet: leave it out"
+	// backoff delays charged restarts that follow one another. Default: no delay.
 	// +optional
 	Backoff *Backoff `json:"backoff,omitempty"`
 
 	// excludeNodeSeconds is how long this job stays away from a node after an
-	// infrastructure fault there. 0 never excludes.
+	// infrastructure fault there, and from a HyperNode that it relocated from. 0 never
+	// excludes a node. Default: 3600.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2592000
-	// +kubebuilder:default=3600
 	// +optional
 	ExcludeNodeSeconds *int32 `json:"excludeNodeSeconds,omitempty"`
 
 	// unreachableNode says when a pod on a node that no longer answers counts as dead.
-	// +kubebuilder:default={policy: ForceDelete, afterSeconds: 60}
+	// Default: ForceDelete after 60 seconds.
 	// +optional
 	UnreachableNode *UnreachableNode `json:"unreachableNode,omitempty"`
 }
@@ -112,11 +112,11 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.exitCodes) || !has(self.events) || size(self.events) == 0 || 'PodFailed' in self.events || '*' in self.events",fieldPath=".exitCodes",message="exitCodes narrows PodFailed only: add PodFailed to events, or leave exitCodes out"
 type Match struct {
 	// events that the rule is for; * is all of them. Default: *.
-	// PodPending, HealthDegraded and HealthFailed are not in force yet: refused.
+	// HealthDegraded and HealthFailed are not in force yet: refused.
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=9
 	// +kubebuilder:validation:items:Enum=PodFailed;PodDeleted;PodNotReady;PodPending;NodeNotReady;NodeGone;HealthDegraded;HealthFailed;"*"
-	// +kubebuilder:validation:items:XValidation:rule="!(self in ['PodPending', 'HealthDegraded', 'HealthFailed'])",messageExpression="'event ' + self + ' is not in force yet: leave it out'"
+	// +kubebuilder:validation:items:XValidation:rule="!(self in ['HealthDegraded', 'HealthFailed'])",messageExpression="'event ' + self + ' is not in force yet: leave it out'"
 	// +optional
 	Events []EventType `json:"events,omitempty"`
 	// exitCodes narrows PodFailed to containers that ended with these codes.
@@ -128,9 +128,8 @@ type Match struct {
 	// +kubebuilder:validation:items:MaxLength=128
 	// +optional
 	Reasons []string `json:"reasons,omitempty"`
-	// podConditions narrows to pods with one of these conditions. Not in force yet: refused.
+	// podConditions narrows to pods with one of these conditions, such as DisruptionTarget.
 	// +listType=atomic
-	// +kubebuilder:validation:XValidation:rule="size(self) == 0",message="match.podConditions is not in force yet: leave it out"
 	// +kubebuilder:validation:MaxItems=16
 	// +optional
 	PodConditions []PodConditionMatch `json:"podConditions,omitempty"`
@@ -205,7 +204,7 @@ const (
 	PodFailed      EventType = "PodFailed"      // the pod's phase is Failed
 	PodDeleted     EventType = "PodDeleted"     // somebody else deleted or evicted the pod
 	PodNotReady    EventType = "PodNotReady"    // a pod that was ready is not any more
-	PodPending     EventType = "PodPending"     // a replacement cannot be placed
+	PodPending     EventType = "PodPending"     // a pod has found no node for 30 s, although the gang was placed before
 	NodeNotReady   EventType = "NodeNotReady"   // the pod's node is not ready
 	NodeGone       EventType = "NodeGone"       // the pod's node object is deleted
 	HealthDegraded EventType = "HealthDegraded" // a health signal of the pod's node is Degraded
@@ -222,8 +221,7 @@ const (
 
 // Step is one rung of a ladder.
 type Step struct {
-	// action to take. RestartPartition and MigratePod are not in force yet: refused.
-	// +kubebuilder:validation:XValidation:rule="!(self in ['RestartPartition', 'MigratePod'])",messageExpression="'action ' + self + ' is not in force yet: use RestartPod, RestartTask, RestartJob or RelocateJob'"
+	// action to take.
 	// +required
 	Action Action `json:"action"`
 	// afterSeconds is when the step fires, in seconds since the incident began, if
@@ -236,19 +234,32 @@ type Step struct {
 }
 
 // Action is what a step does.
-// +kubebuilder:validation:Enum=Ignore;RestartPod;RestartTask;RestartPartition;RestartJob;MigratePod;RelocateJob;FailJob
+// +kubebuilder:validation:Enum=Ignore;RestartPod;RestartTask;RestartPartition;RestartJob;MigratePod;ShrinkTask;RelocateJob;FailJob
 type Action string
 
 // The actions.
 const (
-	Ignore           Action = "Ignore"           // nothing
-	RestartPod       Action = "RestartPod"       // the failed pods are made anew, on their own nodes where these are healthy
-	RestartTask      Action = "RestartTask"      // all pods of the task are
-	RestartPartition Action = "RestartPartition" // all pods of the partition are
-	RestartJob       Action = "RestartJob"       // all pods of the job are
-	MigratePod       Action = "MigratePod"       // a checkpoint is asked for, then the pod goes elsewhere in home
-	RelocateJob      Action = "RelocateJob"      // the job gives up home and is placed afresh
-	FailJob          Action = "FailJob"          // the job fails for good
+	// Ignore does nothing.
+	Ignore Action = "Ignore"
+	// RestartPod makes the broken pods anew, on their own nodes where these are healthy.
+	RestartPod Action = "RestartPod"
+	// RestartTask makes all pods of the broken pods' tasks anew.
+	RestartTask Action = "RestartTask"
+	// RestartPartition makes all pods of the broken pods' partitions anew. A partition one of
+	// whose pods found no room is placed afresh as a whole, within the job's home.
+	RestartPartition Action = "RestartPartition"
+	// RestartJob makes all pods of the job anew.
+	RestartJob Action = "RestartJob"
+	// MigratePod makes the pods anew on other nodes of home. The checkpoint that it will ask
+	// for first is not in force yet: the pods move at once.
+	MigratePod Action = "MigratePod"
+	// ShrinkTask gives up the pods that have no node, within the task's minReplicas: the
+	// ranks of highest index hand their nodes to them.
+	ShrinkTask Action = "ShrinkTask"
+	// RelocateJob gives up home: the job is placed afresh, in another HyperNode.
+	RelocateJob Action = "RelocateJob"
+	// FailJob fails the job for good.
+	FailJob Action = "FailJob"
 )
 
 // Budget bounds charged restarts over a sliding window.
@@ -267,14 +278,20 @@ type Budget struct {
 	WindowSeconds int32 `json:"windowSeconds,omitempty"`
 }
 
-// Backoff delays restarts that follow one another: it doubles from the initial to the maximum.
+// Backoff delays charged restarts that follow one another: the second in the budget's
+// window by initialSeconds, each further one by twice as long as the one before.
+//
+// +kubebuilder:validation:XValidation:rule="self.initialSeconds <= self.maxSeconds",fieldPath=".maxSeconds",messageExpression="'maxSeconds is the longest delay, and has to be at least initialSeconds, which is ' + string(self.initialSeconds)"
 type Backoff struct {
 	// initialSeconds is the first delay. Default: 0, none.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=86400
+	// +kubebuilder:default=0
 	// +optional
 	InitialSeconds int32 `json:"initialSeconds,omitempty"`
-	// maxSeconds is the longest delay.
+	// maxSeconds is the longest delay. Default: 300.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=86400
 	// +kubebuilder:default=300
 	// +optional
 	MaxSeconds int32 `json:"maxSeconds,omitempty"`

@@ -65,6 +65,11 @@ type TrainingJobStatus struct {
 	// +listMapKey=name
 	// +optional
 	ExcludedNodes []ExcludedNode `json:"excludedNodes,omitempty"`
+	// leftHyperNodes are the homes that the job relocated from and must not go back to yet.
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	LeftHyperNodes []LeftHyperNode `json:"leftHyperNodes,omitempty"`
 	// holds are the nodes that are kept free for this job.
 	// +listType=map
 	// +listMapKey=node
@@ -78,6 +83,10 @@ type TaskStatus struct {
 	Name string `json:"name"`
 	// replicas is the number of pods that the task should have.
 	Replicas int32 `json:"replicas"`
+	// shrunk is how many of the spec's replicas a ShrinkTask step has given up. They come
+	// back with the next attempt or relocation, or when replicas is changed.
+	// +optional
+	Shrunk int32 `json:"shrunk,omitempty"`
 	// ready is the number of pods that are ready.
 	// +optional
 	Ready int32 `json:"ready,omitempty"`
@@ -93,6 +102,10 @@ type TaskStatus struct {
 	// +listMapKey=index
 	// +optional
 	Ranks []RankStatus `json:"ranks,omitempty"`
+	// chargedTimes are when restarts were charged to the task's own budget, within its window.
+	// +listType=atomic
+	// +optional
+	ChargedTimes []metav1.Time `json:"chargedTimes,omitempty"`
 }
 
 // RankStatus is the life that one rank should be in.
@@ -126,28 +139,49 @@ type TaskPlacement struct {
 	// nodes of the ranks, by index; empty where a rank has not been placed.
 	// +listType=atomic
 	Nodes []string `json:"nodes"`
+	// partitions are the homes of the task's partitions, by index.
+	// +listType=atomic
+	// +optional
+	Partitions []PartitionPlacement `json:"partitions,omitempty"`
+}
+
+// PartitionPlacement is where a partition lives.
+type PartitionPlacement struct {
+	// hyperNode is the lowest HyperNode that holds the partition's nodes; empty where none
+	// does, or where it is to be placed afresh.
+	// +optional
+	HyperNode string `json:"hyperNode,omitempty"`
+	// tier of the HyperNode.
+	// +optional
+	Tier *int32 `json:"tier,omitempty"`
 }
 
 // Restarts counts what was restarted.
 type Restarts struct {
-	// total is the sum of the next four.
+	// total is the sum of pod, task, partition, job and relocations.
 	// +optional
 	Total int32 `json:"total"`
-	// pod counts RestartPod steps.
+	// pod counts RestartPod and MigratePod steps.
 	// +optional
 	Pod int32 `json:"pod,omitempty"`
 	// task counts RestartTask steps.
 	// +optional
 	Task int32 `json:"task,omitempty"`
+	// partition counts RestartPartition steps.
+	// +optional
+	Partition int32 `json:"partition,omitempty"`
 	// job counts RestartJob steps.
 	// +optional
 	Job int32 `json:"job,omitempty"`
 	// relocations counts RelocateJob steps.
 	// +optional
 	Relocations int32 `json:"relocations,omitempty"`
-	// charged counts the incidents that were charged to the budget, ever.
+	// charged counts the incidents that were charged to a budget, ever.
 	// +optional
 	Charged int32 `json:"charged,omitempty"`
+	// uncharged counts the incidents with restarts that were not, ever.
+	// +optional
+	Uncharged int32 `json:"uncharged,omitempty"`
 	// chargedTimes are when incidents were charged, within the budget's window.
 	// +listType=atomic
 	// +optional
@@ -186,6 +220,9 @@ type Incident struct {
 	// rule whose ladder is climbed; for a trigger that no rule is for, the last one.
 	// +optional
 	Rule string `json:"rule,omitempty"`
+	// ruleTask is the task whose restartPolicy the rule is of; empty where it is the job's.
+	// +optional
+	RuleTask string `json:"ruleTask,omitempty"`
 	// cause is the first failure, in detail.
 	// +optional
 	Cause Cause `json:"cause,omitempty"`
@@ -206,6 +243,9 @@ type Incident struct {
 	Charged bool `json:"charged,omitempty"`
 	// startTime is when the failure was seen; every step's clock runs from it.
 	StartTime metav1.MicroTime `json:"startTime"`
+	// notBeforeTime is before when no step fires, because of restartPolicy.backoff.
+	// +optional
+	NotBeforeTime *metav1.MicroTime `json:"notBeforeTime,omitempty"`
 	// placedTime is when the last gate of a replacement was lifted.
 	// +optional
 	PlacedTime *metav1.MicroTime `json:"placedTime,omitempty"`
@@ -241,6 +281,9 @@ type Cause struct {
 	// node that the pod was on.
 	// +optional
 	Node string `json:"node,omitempty"`
+	// signal that told of the node's or the GPU's health.
+	// +optional
+	Signal string `json:"signal,omitempty"`
 }
 
 // IncidentPod is a pod that fell.
@@ -267,16 +310,30 @@ type FiredStep struct {
 	Index int32 `json:"index"`
 	// time at which it fired.
 	Time metav1.MicroTime `json:"time"`
+	// dryRun is true for a step that was only recorded: see the annotation lockstep.dev/dry-run.
+	// +optional
+	DryRun bool `json:"dryRun,omitempty"`
 }
 
 // ExcludedNode is a node that this job must not go back to yet.
 type ExcludedNode struct {
 	// name of the node.
 	Name string `json:"name"`
+	// hostname is the node's kubernetes.io/hostname label, by which pods are kept away.
+	// +optional
+	Hostname string `json:"hostname,omitempty"`
 	// until is when the job may go back.
 	Until metav1.Time `json:"until"`
 	// incident that the exclusion comes from.
 	Incident int32 `json:"incident"`
+}
+
+// LeftHyperNode is a former home that this job must not go back to yet.
+type LeftHyperNode struct {
+	// name of the HyperNode.
+	Name string `json:"name"`
+	// until is when the job may go back.
+	Until metav1.Time `json:"until"`
 }
 
 // NodeHold is a node that is kept free for this job.

@@ -13,23 +13,37 @@ type Task struct {
 	// +required
 	Name string `json:"name"`
 
-	// replicas is the number of pods, each a rank of the task.
+	// replicas is the number of pods, each a rank of the task. It may be changed while the
+	// job runs where minReplicas or maxReplicas is given, within these.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=20000
 	// +kubebuilder:default=1
 	// +optional
 	Replicas int32 `json:"replicas,omitempty"`
 
-	// spares is the number of placeholder pods that hold healthy nodes of home for
-	// replacements. Not in force yet: only 0 is accepted.
-	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:XValidation:rule="self == 0",message="spec.tasks[].spares is not in force yet: leave it out, or 0"
+	// minReplicas is down to where replicas may be changed, and ShrinkTask may go. Not
+	// together with partition. Default: replicas.
+	// +kubebuilder:validation:Minimum=1
 	// +optional
-	Spares int32 `json:"spares,omitempty"`
+	MinReplicas *int32 `json:"minReplicas,omitempty"`
 
-	// partition divides the task's pods into groups that each stay together.
-	// Not in force yet: refused.
-	// +kubebuilder:validation:XValidation:rule="false",message="spec.tasks[].partition is not in force yet: leave it out"
+	// maxReplicas is up to where replicas may be changed. Default: replicas.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=20000
+	// +optional
+	MaxReplicas *int32 `json:"maxReplicas,omitempty"`
+
+	// spares is the number of placeholder pods that hold healthy nodes of home for
+	// replacements, beyond the gang: made of the template's image and resources, they sleep.
+	// It may be changed while the job runs where it was given, be it 0, from the start.
+	// Default: none.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +optional
+	Spares *int32 `json:"spares,omitempty"`
+
+	// partition divides the task's pods into groups that each stay together, by index: the
+	// first size ranks are the first partition.
 	// +optional
 	Partition *Partition `json:"partition,omitempty"`
 
@@ -40,13 +54,13 @@ type Task struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.schedulerName) || self.spec.schedulerName in ['', 'volcano']",fieldPath=".spec.schedulerName",message="template.spec.schedulerName has to be volcano, which places the gang as one: leave it out"
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.nodeName) || self.spec.nodeName == ''",fieldPath=".spec.nodeName",message="template.spec.nodeName must not be set, because Lockstep and Volcano place the pods: use nodeSelector or affinity"
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.schedulingGates) || size(self.spec.schedulingGates) == 0",fieldPath=".spec.schedulingGates",message="template.spec.schedulingGates must not be set, because Lockstep places the pods by a gate of its own"
-	// +kubebuilder:validation:XValidation:rule="!has(self.metadata) || !has(self.metadata.labels) || !['lockstep.dev/job', 'lockstep.dev/job-uid', 'lockstep.dev/attempt', 'lockstep.dev/task', 'volcano.sh/job-name', 'volcano.sh/job-namespace', 'volcano.sh/queue-name', 'volcano.sh/task-spec', 'volcano.sh/task-index', 'volcano.sh/partition-id'].exists(k, k in self.metadata.labels)",fieldPath=".metadata.labels",messageExpression="'%s is reserved: Lockstep or Volcano sets it on every pod'.format([['lockstep.dev/job', 'lockstep.dev/job-uid', 'lockstep.dev/attempt', 'lockstep.dev/task', 'volcano.sh/job-name', 'volcano.sh/job-namespace', 'volcano.sh/queue-name', 'volcano.sh/task-spec', 'volcano.sh/task-index', 'volcano.sh/partition-id'].filter(k, k in self.metadata.labels)[0]])"
+	// +kubebuilder:validation:XValidation:rule="!has(self.metadata) || !has(self.metadata.labels) || !['lockstep.dev/job', 'lockstep.dev/job-uid', 'lockstep.dev/attempt', 'lockstep.dev/task', 'lockstep.dev/spare', 'volcano.sh/job-name', 'volcano.sh/job-namespace', 'volcano.sh/queue-name', 'volcano.sh/task-spec', 'volcano.sh/task-index', 'volcano.sh/partition-id'].exists(k, k in self.metadata.labels)",fieldPath=".metadata.labels",messageExpression="'%s is reserved: Lockstep or Volcano sets it on every pod'.format([['lockstep.dev/job', 'lockstep.dev/job-uid', 'lockstep.dev/attempt', 'lockstep.dev/task', 'lockstep.dev/spare', 'volcano.sh/job-name', 'volcano.sh/job-namespace', 'volcano.sh/queue-name', 'volcano.sh/task-spec', 'volcano.sh/task-index', 'volcano.sh/partition-id'].filter(k, k in self.metadata.labels)[0]])"
 	// +kubebuilder:validation:XValidation:rule="!has(self.metadata) || !has(self.metadata.annotations) || !['lockstep.dev/incarnation', 'lockstep.dev/resume', 'lockstep.dev/restart-reason', 'lockstep.dev/hypernode', 'lockstep.dev/placed-time', 'scheduling.k8s.io/group-name', 'volcano.sh/job-name', 'volcano.sh/job-version', 'volcano.sh/queue-name', 'volcano.sh/task-spec', 'volcano.sh/task-index', 'volcano.sh/template-uid'].exists(k, k in self.metadata.annotations)",fieldPath=".metadata.annotations",messageExpression="'%s is reserved: Lockstep or Volcano sets it on every pod'.format([['lockstep.dev/incarnation', 'lockstep.dev/resume', 'lockstep.dev/restart-reason', 'lockstep.dev/hypernode', 'lockstep.dev/placed-time', 'scheduling.k8s.io/group-name', 'volcano.sh/job-name', 'volcano.sh/job-version', 'volcano.sh/queue-name', 'volcano.sh/task-spec', 'volcano.sh/task-index', 'volcano.sh/template-uid'].filter(k, k in self.metadata.annotations)[0]])"
 	// +required
 	Template corev1.PodTemplateSpec `json:"template"`
 
-	// restartPolicy overrides the job's for the pods of this task. Not in force yet: refused.
-	// +kubebuilder:validation:XValidation:rule="false",message="spec.tasks[].restartPolicy is not in force yet: use spec.restartPolicy, with match.tasks"
+	// restartPolicy is laid over the job's for the pods of this task: each part that it
+	// gives replaces the job's. It may be changed while the job runs.
 	// +optional
 	RestartPolicy *RestartPolicy `json:"restartPolicy,omitempty"`
 }

@@ -14,6 +14,14 @@ const (
 	// LabelTask is on every pod; its value is the name of its task.
 	LabelTask = "lockstep.dev/task"
 
+	// LabelSpare is "true" on the placeholder pods of a task.
+	LabelSpare = "lockstep.dev/spare"
+	// SpareSuffix ends the name of the Volcano task that a task's spares are.
+	SpareSuffix = "-spare"
+	// DryRun is an annotation of a TrainingJob. With "true" its restart policy is only
+	// played through: incidents record what would be done, and nothing is.
+	DryRun = "lockstep.dev/dry-run"
+
 	// PlacementGate is the scheduling gate that every pod is made with. It is
 	// lifted once the pod's node affinity says where it may go.
 	PlacementGate = "lockstep.dev/placement"
