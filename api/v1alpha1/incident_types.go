@@ -1,0 +1,129 @@
+// Incidents: what broke, and what was done about it.
+
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// FailureClass says whose fault a failure is.
+type FailureClass string
+
+// The classes of failure.
+const (
+	ClassUser           FailureClass = "User"           // the program
+	ClassInfrastructure FailureClass = "Infrastructure" // a node, a GPU, a link
+	ClassPreemption     FailureClass = "Preemption"     // another job took its place
+	ClassMaintenance    FailureClass = "Maintenance"    // somebody wanted it
+)
+
+// Outcome is how an incident ended.
+type Outcome string
+
+// The outcomes.
+const (
+	OutcomeRecovered Outcome = "Recovered" // everything runs again
+	OutcomeFailed    Outcome = "Failed"    // the job failed with it, or its ladder ended and a new incident goes on
+	OutcomeCancelled Outcome = "Cancelled" // the job was suspended or completed, or its Volcano Job deleted, meanwhile
+)
+
+// Incident is one failure and all that is done about it.
+type Incident struct {
+	// id of the incident in this job, from 1.
+	ID int32 `json:"id"`
+	// trigger is the first event.
+	Trigger EventType `json:"trigger"`
+	// class says whose fault it is.
+	Class FailureClass `json:"class"`
+	// rule whose ladder is climbed; for a trigger that no rule is for, the last one.
+	// +optional
+	Rule string `json:"rule,omitempty"`
+	// ruleTask is the task whose restartPolicy the rule is of; empty where it is the job's.
+	// +optional
+	RuleTask string `json:"ruleTask,omitempty"`
+	// cause is the first failure, in detail.
+	// +optional
+	Cause Cause `json:"cause,omitempty"`
+	// podCount is the number of pods that fell.
+	// +optional
+	PodCount int32 `json:"podCount,omitempty"`
+	// pods that fell; where more than 32 did, the incident concerns the whole job and the rest are not named.
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Pods []IncidentPod `json:"pods,omitempty"`
+	// steps that have fired.
+	// +listType=atomic
+	// +optional
+	Steps []FiredStep `json:"steps,omitempty"`
+	// charged is true where the incident counts against the budget.
+	// +optional
+	Charged bool `json:"charged,omitempty"`
+	// startTime is when the failure was seen; every step's clock runs from it.
+	StartTime metav1.MicroTime `json:"startTime"`
+	// placedTime is when the last gate of a replacement was lifted.
+	// +optional
+	PlacedTime *metav1.MicroTime `json:"placedTime,omitempty"`
+	// endTime is when the incident was over.
+	// +optional
+	EndTime *metav1.MicroTime `json:"endTime,omitempty"`
+	// outcome is how the incident ended; empty while it is open.
+	// +optional
+	Outcome Outcome `json:"outcome,omitempty"`
+	// message tells the story in a sentence.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// Cause is the first failure of an incident.
+type Cause struct {
+	// pod that failed first.
+	// +optional
+	Pod string `json:"pod,omitempty"`
+	// container that failed.
+	// +optional
+	Container string `json:"container,omitempty"`
+	// exitCode of the container.
+	// +optional
+	ExitCode *int32 `json:"exitCode,omitempty"`
+	// reason that Kubernetes gives, such as Error, OOMKilled, Evicted.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// message is the end of what Kubernetes says.
+	// +kubebuilder:validation:MaxLength=512
+	// +optional
+	Message string `json:"message,omitempty"`
+	// node that the pod was on.
+	// +optional
+	Node string `json:"node,omitempty"`
+	// signal that told of the node's or the GPU's health.
+	// +optional
+	Signal string `json:"signal,omitempty"`
+}
+
+// IncidentPod is a pod that fell.
+type IncidentPod struct {
+	// name of the pod.
+	Name string `json:"name"`
+	// uid of the pod.
+	// +optional
+	UID string `json:"uid,omitempty"`
+	// task of the pod.
+	Task string `json:"task"`
+	// index of the pod in its task.
+	Index int32 `json:"index"`
+	// node that the pod was on.
+	// +optional
+	Node string `json:"node,omitempty"`
+}
+
+// FiredStep is a step that has fired.
+type FiredStep struct {
+	// action of the step.
+	Action Action `json:"action"`
+	// index of the step in its rule, from 0; -1 for one that no rule asked for.
+	Index int32 `json:"index"`
+	// time at which it fired.
+	Time metav1.MicroTime `json:"time"`
+	// dryRun is true for a step that was only recorded: see the annotation lockstep.dev/dry-run.
+	// +optional
+	DryRun bool `json:"dryRun,omitempty"`
+}
