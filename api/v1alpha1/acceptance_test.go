@@ -3,10 +3,8 @@
 package v1alpha1
 
 import (
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -35,10 +33,10 @@ func TestAccepts(t *testing.T) {
 		"mpi with a named launcher":           {doc: minimal, set: set{"spec.tasks": twoTasks, "spec.framework": "{mpi: {launcher: head}}"}},
 		"tensorflow with only a worker":       {doc: minimal, set: set{"spec.framework": "{tensorflow: {}}"}},
 		"an empty restart policy":             {doc: minimal, set: set{"spec.restartPolicy": "{}"}},
-		"no spares":                           {doc: minimal, set: set{"spec.tasks[0].spares": "0"}},
 		"an annotation of Volcano's for jobs": {doc: minimal, set: set{"spec.tasks[0].template.metadata": `{annotations: {volcano.sh/preemptable: "true"}}`}},
 		"narrowed rules for one event": {doc: minimal, set: set{"spec.restartPolicy.rules": `[
 		  {name: a, match: {events: [PodFailed], reasons: [OOMKilled]}, steps: [{action: FailJob}]},
+		  {name: a2, match: {events: [PodFailed], podConditions: [{type: DisruptionTarget}]}, steps: [{action: Ignore}]},
 		  {name: b, match: {events: [PodFailed], tasks: [worker]}, steps: [{action: RestartJob}]},
 		  {name: c, match: {events: [PodFailed, NodeGone]}, steps: [{action: RestartPod}]},
 		  {name: d, match: {events: [PodDeleted, NodeGone]}, steps: [{action: RestartPod}]}]`}},
@@ -52,87 +50,99 @@ func TestAccepts(t *testing.T) {
 	}
 }
 
-func TestUpdates(t *testing.T) {
+func TestAcceptsTask(t *testing.T) {
 	server := newAPIServer(t)
-	const fixed = "cannot be changed once the job exists"
-	tests := map[string]struct {
-		doc   string
-		set   set
-		field string // empty: the update is accepted
-	}{
-		"suspend":                        {doc: full, set: set{"spec.suspend": "true"}},
-		"restart policy":                 {doc: full, set: set{"spec.restartPolicy.excludeNodeSeconds": "60"}},
-		"restart policy removed":         {doc: full, set: set{"spec.restartPolicy": ""}},
-		"time to live":                   {doc: full, set: set{"spec.ttlSecondsAfterFinished": ""}},
-		"deadline":                       {doc: full, set: set{"spec.activeDeadlineSeconds": "60"}},
-		"hold":                           {doc: full, set: set{"spec.hold.policy": "OnRecovery"}},
-		"metadata":                       {doc: full, set: set{"metadata.labels": "{a: b}"}},
-		"nothing, with defaults written": {doc: minimal, set: set{"spec.queue": "default"}},
-		"queue":                          {doc: full, set: set{"spec.queue": "other"}, field: "spec.queue"},
-		"queue removed":                  {doc: full, set: set{"spec.queue": ""}, field: "spec.queue"},
-		"priority class":                 {doc: full, set: set{"spec.priorityClassName": "low"}, field: "spec.priorityClassName"},
-		"priority class removed":         {doc: full, set: set{"spec.priorityClassName": ""}, field: "spec.priorityClassName"},
-		"priority class given":           {doc: minimal, set: set{"spec.priorityClassName": "low"}, field: "spec.priorityClassName"},
-		"minAvailable removed":           {doc: full, set: set{"spec.minAvailable": ""}, field: "spec.minAvailable"},
-		"minAvailable":                   {doc: full, set: set{"spec.minAvailable": "8"}, field: "spec.minAvailable"},
-		"success policy removed":         {doc: full, set: set{"spec.successPolicy": ""}, field: "spec.successPolicy"},
-		"topology removed":               {doc: full, set: set{"spec.networkTopology": ""}, field: "spec.networkTopology"},
-		"topology":                       {doc: full, set: set{"spec.networkTopology.highestTierAllowed": "2"}, field: "spec.networkTopology"},
-		"framework removed":              {doc: full, set: set{"spec.framework": ""}, field: "spec.framework"},
-		"replicas":                       {doc: minimal, set: set{"spec.tasks[0].replicas": "8"}, field: "spec.tasks"},
-		"image":                          {doc: full, set: set{"spec.tasks[1].template.spec.containers[0].image": "v2"}, field: "spec.tasks"},
+	const task = "spec.tasks[0]"
+	const data = "{name: data, replicas: 2, template: {spec: {containers: [{name: c}]}}}"
+	rules := func(match, action string) string {
+		return "{rules: [{name: r, match: " + match + ", steps: [{action: " + action + "}]}]}"
 	}
-	for name, tc := range tests {
+	tests := map[string]set{
+		"no spares": {task + ".spares": "0"},
+		"the longest name with spares": {
+			task + ".spares": "1000", "metadata.name": "a23456789012345678901234567890123456789012",
+		},
+		"the longest name with maxReplicas": {
+			task + ".maxReplicas": "100", "metadata.name": "a234567890123456789012345678901234567890123456789",
+		},
+		"a task with the name of spares that there are none of": {
+			"spec.tasks[1]": "{name: worker-spare, template: {spec: {containers: [{name: c}]}}}",
+		},
+		"replicas at both ends":                      {task + ".minReplicas": "16", task + ".maxReplicas": "16"},
+		"replicas between":                           {task + ".minReplicas": "1", task + ".maxReplicas": "20000"},
+		"minReplicas alone":                          {task + ".minReplicas": "8"},
+		"an elastic worker of ray":                   {task + ".minReplicas": "8", "spec.tasks[1]": "{name: head, template: {spec: {containers: [{name: c}]}}}", "spec.framework": "{ray: {}}"},
+		"an elastic task beside those of tensorflow": {"spec.tasks[1]": data, "spec.tasks[1].minReplicas": "1", "spec.framework": "{tensorflow: {}}"},
+		"minAvailable of what is sure to be there":   {"spec.minAvailable": "10", task + ".minReplicas": "8", "spec.tasks[1]": data},
+		"partitions without a topology":              {task + ".partition": "{size: 4}"},
+		"one partition":                              {task + ".partition": "{size: 16}"},
+		"partitions closer than the job": {
+			task + ".partition": "{size: 4, networkTopology: {highestTierAllowed: 1}}", "spec.networkTopology": "{highestTierAllowed: 2}",
+		},
+		"partitions as close as the job": {
+			task + ".partition": "{size: 4, networkTopology: {highestTierAllowed: 2}}", "spec.networkTopology": "{highestTierAllowed: 2}",
+		},
+		"partitions of a job that stays close where it can": {
+			task + ".partition": "{size: 4, networkTopology: {highestTierAllowed: 2}}", "spec.networkTopology": "{mode: soft, highestTierAllowed: 1}",
+		},
+		"partitions and all pods as minAvailable": {task + ".partition": "{size: 4}", "spec.minAvailable": "16"},
+		"partitions and spares":                   {task + ".partition": "{size: 4}", task + ".spares": "4"},
+		"an empty policy":                         {task + ".restartPolicy": "{}"},
+		"a policy of every part but rules": {
+			task + ".restartPolicy": "{budget: {maxRestarts: 1}, backoff: {initialSeconds: 30}, excludeNodeSeconds: 0, unreachableNode: {policy: RequireProof}}",
+		},
+		"RestartPartition for the job":          {task + ".partition": "{size: 4}", "spec.restartPolicy": rules("{}", "RestartPartition")},
+		"RestartPartition for the task by name": {task + ".partition": "{size: 4}", "spec.tasks[1]": data, "spec.restartPolicy": rules("{tasks: [worker]}", "RestartPartition")},
+		"RestartPartition for the task":         {task + ".partition": "{size: 4}", task + ".restartPolicy": rules("{}", "RestartPartition")},
+		"ShrinkTask for the job":                {task + ".minReplicas": "8", "spec.restartPolicy": rules("{}", "ShrinkTask")},
+		"ShrinkTask for the task":               {task + ".minReplicas": "8", task + ".restartPolicy": rules("{}", "ShrinkTask")},
+		"MigratePod":                            {"spec.restartPolicy": rules("{}", "MigratePod")},
+		"a pod that finds no node":              {"spec.restartPolicy": rules("{events: [PodPending]}", "RelocateJob")},
+		"exit codes of a crash in place":        {"spec.restartPolicy": rules("{events: [PodNotReady], exitCodes: {operator: In, values: [2]}}", "FailJob")},
+		"pod conditions":                        {"spec.restartPolicy": rules("{podConditions: [{type: DisruptionTarget}, {type: Ready, status: \"False\", reason: A}]}", "Ignore")},
+		"no backoff":                            {"spec.restartPolicy": "{backoff: {}}"},
+		"a backoff that does not grow":          {"spec.restartPolicy": "{backoff: {initialSeconds: 60, maxSeconds: 60}}"},
+	}
+	for name, change := range tests {
 		t.Run(name, func(t *testing.T) {
-			errs := server.update(server.prepare(t, tc.set.apply(t, tc.doc)), server.prepare(t, tc.doc))
-			if tc.field == "" && len(errs) > 0 {
+			if errs := server.create(server.prepare(t, change.apply(t, minimal))); len(errs) > 0 {
 				t.Error(errs.ToAggregate())
-			}
-			if tc.field != "" {
-				wantError(t, errs, tc.field, fixed)
 			}
 		})
 	}
 }
 
-// Every field of the spec is either one that may be changed or one that a rule
-// protects: a new field has to be decided on.
-func TestEveryFieldIsMutableOrProtected(t *testing.T) {
-	mutable := []string{"suspend", "restartPolicy", "ttlSecondsAfterFinished", "activeDeadlineSeconds", "hold"}
-	spec := newAPIServer(t).structural.Properties["spec"]
-	var rules strings.Builder
-	for _, rule := range spec.XValidations {
-		rules.WriteString(rule.Rule + "\n")
-	}
-	for _, name := range slices.Sorted(maps.Keys(spec.Properties)) {
-		protected := strings.Contains(rules.String(), "self."+name+" == oldSelf."+name)
-		if protected == slices.Contains(mutable, name) {
-			t.Errorf("spec.%s: mutable %v, protected %v", name, !protected, protected)
-		}
-	}
-}
-
 func TestDefaults(t *testing.T) {
 	server := newAPIServer(t)
+	const rules = "[{name: r, match: {podConditions: [{type: Ready}]}, steps: [{action: RestartPod}]}]"
 	obj := server.prepare(t, set{
 		"spec.framework":                      "{pytorch: {}}",
 		"spec.networkTopology":                "{highestTierAllowed: 1}",
-		"spec.restartPolicy":                  "{rules: [{name: r, match: {}, steps: [{action: RestartPod}]}]}",
+		"spec.restartPolicy":                  "{rules: " + rules + "}",
 		"spec.tasks[0].replicas":              "",
 		"spec.tasks[0].template.spec.volumes": "[]",
+		"spec.tasks[0].partition":             "{size: 1, networkTopology: {highestTierAllowed: 1}}",
+		"spec.tasks[0].restartPolicy":         "{rules: " + rules + ", budget: {}, backoff: {}, unreachableNode: {}}",
 	}.apply(t, minimal))
+	// The parts of a policy have no defaults, because a task's policy is laid over the job's
+	// part by part; what is inside a part has.
 	want := `
 queue: default
 hold: {policy: OnRecovery, seconds: 600}
 framework: {pytorch: {master: master, worker: worker, port: 23456}}
 networkTopology: {mode: hard, highestTierAllowed: 1}
 restartPolicy:
-  rules: [{name: r, match: {}, steps: [{action: RestartPod, afterSeconds: 0}], charge: Auto}]
-  budget: {maxRestarts: 20, windowSeconds: 86400}
-  excludeNodeSeconds: 3600
-  unreachableNode: {policy: ForceDelete, afterSeconds: 60}
+  rules: [{name: r, match: {podConditions: [{type: Ready, status: "True"}]}, steps: [{action: RestartPod, afterSeconds: 0}], charge: Auto}]
 tasks:
-- {name: worker, replicas: 1, template: {spec: {volumes: [], containers: [{name: train, image: train}]}}}
+- name: worker
+  replicas: 1
+  partition: {size: 1, networkTopology: {mode: hard, highestTierAllowed: 1}}
+  template: {spec: {volumes: [], containers: [{name: train, image: train}]}}
+  restartPolicy:
+    rules: [{name: r, match: {podConditions: [{type: Ready, status: "True"}]}, steps: [{action: RestartPod, afterSeconds: 0}], charge: Auto}]
+    budget: {maxRestarts: 20, windowSeconds: 86400}
+    backoff: {initialSeconds: 0, maxSeconds: 300}
+    unreachableNode: {policy: ForceDelete, afterSeconds: 60}
 `
 	spec, err := yaml.Marshal(obj["spec"])
 	if err != nil {

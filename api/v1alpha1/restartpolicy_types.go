@@ -10,7 +10,7 @@ type RestartPolicy struct {
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
-	// +kubebuilder:validation:XValidation:rule="!self.exists(i, r, self.exists(j, e, j < i && !has(e.match.exitCodes) && !has(e.match.reasons) && !has(e.match.tasks) && (!has(e.match.events) || '*' in e.match.events || (has(r.match.events) && r.match.events.all(v, v in e.match.events)))))",messageExpression="'rule %s can never apply, because a rule before it matches all its events: move it further up, or narrow the earlier one'.format([self.transformList(i, r, self.exists(j, e, j < i && !has(e.match.exitCodes) && !has(e.match.reasons) && !has(e.match.tasks) && (!has(e.match.events) || '*' in e.match.events || (has(r.match.events) && r.match.events.all(v, v in e.match.events)))), r.name)[0]])"
+	// +kubebuilder:validation:XValidation:rule="!self.exists(i, r, self.exists(j, e, j < i && !has(e.match.exitCodes) && !has(e.match.reasons) && !has(e.match.podConditions) && !has(e.match.tasks) && (!has(e.match.events) || '*' in e.match.events || (has(r.match.events) && r.match.events.all(v, v in e.match.events)))))",messageExpression="'rule %s can never apply, because a rule before it matches all its events: move it further up, or narrow the earlier one'.format([self.transformList(i, r, self.exists(j, e, j < i && !has(e.match.exitCodes) && !has(e.match.reasons) && !has(e.match.podConditions) && !has(e.match.tasks) && (!has(e.match.events) || '*' in e.match.events || (has(r.match.events) && r.match.events.all(v, v in e.match.events)))), r.name)[0]])"
 	// +optional
 	Rules []Rule `json:"rules,omitempty"`
 
@@ -109,7 +109,7 @@ const (
 
 // Match says which failures a rule is for.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.exitCodes) || !has(self.events) || size(self.events) == 0 || 'PodFailed' in self.events || '*' in self.events",fieldPath=".exitCodes",message="exitCodes narrows PodFailed only: add PodFailed to events, or leave exitCodes out"
+// +kubebuilder:validation:XValidation:rule="!has(self.exitCodes) || !has(self.events) || size(self.events) == 0 || 'PodFailed' in self.events || 'PodNotReady' in self.events || '*' in self.events",fieldPath=".exitCodes",message="exitCodes narrows PodFailed and PodNotReady only: add one of them to events, or leave exitCodes out"
 type Match struct {
 	// events that the rule is for; * is all of them. Default: *.
 	// HealthDegraded and HealthFailed are not in force yet: refused.
@@ -119,7 +119,8 @@ type Match struct {
 	// +kubebuilder:validation:items:XValidation:rule="!(self in ['HealthDegraded', 'HealthFailed'])",messageExpression="'event ' + self + ' is not in force yet: leave it out'"
 	// +optional
 	Events []EventType `json:"events,omitempty"`
-	// exitCodes narrows PodFailed to containers that ended with these codes.
+	// exitCodes narrows PodFailed, and PodNotReady after a crash, to containers that ended with
+	// these codes, init containers and sidecars among them.
 	// +optional
 	ExitCodes *ExitCodes `json:"exitCodes,omitempty"`
 	// reasons narrows to these termination or pod reasons, such as OOMKilled or Evicted.
@@ -141,7 +142,7 @@ type Match struct {
 	// +kubebuilder:validation:items:MaxLength=63
 	// +optional
 	Signals []string `json:"signals,omitempty"`
-	// tasks narrows to the pods of these tasks.
+	// tasks narrows to the pods of these tasks. Not in a task's own restartPolicy.
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=40
@@ -181,6 +182,7 @@ const (
 // PodConditionMatch matches one condition of a pod.
 type PodConditionMatch struct {
 	// type of the condition, such as DisruptionTarget.
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=316
 	// +required
 	Type string `json:"type"`
@@ -281,7 +283,7 @@ type Budget struct {
 // Backoff delays charged restarts that follow one another: the second in the budget's
 // window by initialSeconds, each further one by twice as long as the one before.
 //
-// +kubebuilder:validation:XValidation:rule="self.initialSeconds <= self.maxSeconds",fieldPath=".maxSeconds",messageExpression="'maxSeconds is the longest delay, and has to be at least initialSeconds, which is ' + string(self.initialSeconds)"
+// +kubebuilder:validation:XValidation:rule="self.initialSeconds <= self.maxSeconds",fieldPath=".maxSeconds",messageExpression="'maxSeconds is the longest delay, and has to be at least initialSeconds, which is %d'.format([self.initialSeconds])"
 type Backoff struct {
 	// initialSeconds is the first delay. Default: 0, none.
 	// +kubebuilder:validation:Minimum=0

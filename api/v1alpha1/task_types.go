@@ -4,7 +4,23 @@ package v1alpha1
 
 import corev1 "k8s.io/api/core/v1"
 
-// Task is a role of the job: pods made from one template.
+// Task is a role of the job: pods made from one template. Rules that relate two of its
+// fields stand here. So do those that forbid a change: a rule on a field itself is not asked
+// when the field is removed.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.minReplicas) || self.replicas >= self.minReplicas",fieldPath=".replicas",messageExpression="'replicas has to be at least minReplicas, which is %d'.format([self.minReplicas])"
+// +kubebuilder:validation:XValidation:rule="!has(self.maxReplicas) || self.replicas <= self.maxReplicas",fieldPath=".replicas",messageExpression="'replicas may be at most maxReplicas, which is %d'.format([self.maxReplicas])"
+// +kubebuilder:validation:XValidation:rule="!has(self.partition) || self.replicas % self.partition.size == 0",fieldPath=".replicas",messageExpression="'replicas has to be a multiple of partition.size, which is %d: every partition is whole'.format([self.partition.size])"
+// +kubebuilder:validation:XValidation:rule="!has(self.partition) || !has(self.minReplicas) && !has(self.maxReplicas)",fieldPath=".partition",message="partition does not go with minReplicas or maxReplicas, because Volcano cannot change how many pods a partitioned task has: leave out the one or the others"
+// +kubebuilder:validation:XValidation:rule="!has(self.restartPolicy) || !has(self.restartPolicy.rules) || !self.restartPolicy.rules.exists(r, has(r.match.tasks))",fieldPath=".restartPolicy.rules",messageExpression="'rule %s: match.tasks has no place in the restartPolicy of a task, whose rules are for the pods of that task alone: leave it out'.format([self.restartPolicy.rules.filter(r, has(r.match.tasks))[0].name])"
+// +kubebuilder:validation:XValidation:rule="has(self.partition) || !has(self.restartPolicy) || !has(self.restartPolicy.rules) || !self.restartPolicy.rules.exists(r, r.steps.exists(s, s.action == 'RestartPartition'))",fieldPath=".restartPolicy.rules",messageExpression="'rule %s: RestartPartition needs a partition: give the task one, or use RestartTask'.format([self.restartPolicy.rules.filter(r, r.steps.exists(s, s.action == 'RestartPartition'))[0].name])"
+// +kubebuilder:validation:XValidation:rule="has(self.minReplicas) || !has(self.restartPolicy) || !has(self.restartPolicy.rules) || !self.restartPolicy.rules.exists(r, r.steps.exists(s, s.action == 'ShrinkTask'))",fieldPath=".restartPolicy.rules",messageExpression="'rule %s: ShrinkTask needs minReplicas, which says how far the task may shrink: give it, or leave the step out'.format([self.restartPolicy.rules.filter(r, r.steps.exists(s, s.action == 'ShrinkTask'))[0].name])"
+// +kubebuilder:validation:XValidation:rule="self.template == oldSelf.template",fieldPath=".template",message="template cannot be changed once the job exists: create a new TrainingJob instead"
+// +kubebuilder:validation:XValidation:rule="has(self.partition) == has(oldSelf.partition) && (!has(self.partition) || self.partition == oldSelf.partition)",fieldPath=".partition",message="partition cannot be changed once the job exists: create a new TrainingJob instead"
+// +kubebuilder:validation:XValidation:rule="has(self.minReplicas) == has(oldSelf.minReplicas) && (!has(self.minReplicas) || self.minReplicas == oldSelf.minReplicas)",fieldPath=".minReplicas",message="minReplicas cannot be changed once the job exists: create a new TrainingJob instead"
+// +kubebuilder:validation:XValidation:rule="has(self.maxReplicas) == has(oldSelf.maxReplicas) && (!has(self.maxReplicas) || self.maxReplicas == oldSelf.maxReplicas)",fieldPath=".maxReplicas",message="maxReplicas cannot be changed once the job exists: create a new TrainingJob instead"
+// +kubebuilder:validation:XValidation:rule="self.replicas == oldSelf.replicas || (self.replicas < oldSelf.replicas ? has(self.minReplicas) : has(self.maxReplicas))",fieldPath=".replicas",message="replicas can only be lowered where minReplicas was given from the start, and raised where maxReplicas was: create a new TrainingJob instead"
+// +kubebuilder:validation:XValidation:rule="has(self.spares) == has(oldSelf.spares)",fieldPath=".spares",message="spares can only be changed where it was given, be it 0, from the start, and cannot be left out again: create a new TrainingJob instead"
 type Task struct {
 	// name of the task; part of its pods' names.
 	// +kubebuilder:validation:MinLength=1
@@ -14,29 +30,32 @@ type Task struct {
 	Name string `json:"name"`
 
 	// replicas is the number of pods, each a rank of the task. It may be changed while the
-	// job runs where minReplicas or maxReplicas is given, within these.
+	// job runs: lowered where minReplicas is given, raised where maxReplicas is, within these.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=20000
 	// +kubebuilder:default=1
 	// +optional
 	Replicas int32 `json:"replicas,omitempty"`
 
-	// minReplicas is down to where replicas may be changed, and ShrinkTask may go. Not
-	// together with partition. Default: replicas.
+	// minReplicas is down to where replicas may be lowered, and ShrinkTask may go. Not
+	// together with partition, nor for a task whose size the plugin of spec.framework writes
+	// into its pods: of pytorch both tasks, of mpi the worker, of tensorflow all four.
+	// Default: replicas, which cannot be lowered then.
 	// +kubebuilder:validation:Minimum=1
 	// +optional
 	MinReplicas *int32 `json:"minReplicas,omitempty"`
 
-	// maxReplicas is up to where replicas may be changed. Default: replicas.
+	// maxReplicas is up to where replicas may be raised. Not where minReplicas may not be.
+	// Default: replicas, which cannot be raised then.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=20000
 	// +optional
 	MaxReplicas *int32 `json:"maxReplicas,omitempty"`
 
 	// spares is the number of placeholder pods that hold healthy nodes of home for
-	// replacements, beyond the gang: made of the template's image and resources, they sleep.
-	// It may be changed while the job runs where it was given, be it 0, from the start.
-	// Default: none.
+	// replacements, beyond the gang: made of the template's images and resources, they sleep,
+	// so that every image has to hold the command sleep. It may be changed while the job runs
+	// where it was given, be it 0, from the start. Default: none.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
@@ -71,7 +90,8 @@ type Partition struct {
 	// +kubebuilder:validation:Minimum=1
 	// +required
 	Size int32 `json:"size"`
-	// networkTopology confines each partition to one HyperNode.
+	// networkTopology confines each partition to one HyperNode. Its tier may not be above
+	// that of the job's, where that is hard. Default: the job's alone.
 	// +optional
 	NetworkTopology *NetworkTopology `json:"networkTopology,omitempty"`
 }

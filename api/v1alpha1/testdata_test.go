@@ -27,7 +27,8 @@ spec:
         containers: [{name: train, image: train}]
 `
 
-// full uses every field that is in force.
+// full uses every field that is in force, but partition and, since PyTorch's world has one
+// size, minReplicas and maxReplicas.
 const full = `
 apiVersion: lockstep.dev/v1alpha1
 kind: TrainingJob
@@ -53,10 +54,18 @@ spec:
         containers: [{name: train, image: train, ports: [{containerPort: 8080}]}]
   - name: worker
     replicas: 15
+    spares: 1
     template:
       spec:
         restartPolicy: Never
         containers: [{name: train, image: train}]
+    restartPolicy:
+      rules:
+      - name: evicted
+        match: {events: [PodFailed, PodDeleted], podConditions: [{type: DisruptionTarget, status: "True", reason: EvictionByEvictionAPI}]}
+        steps: [{action: MigratePod}]
+      - {name: no-room, match: {events: [PodPending]}, steps: [{action: RelocateJob, afterSeconds: 600}]}
+      budget: {maxRestarts: 5}
   restartPolicy:
     rules:
     - name: bad-config
@@ -78,6 +87,7 @@ spec:
       - {action: RelocateJob, afterSeconds: 900}
       - {action: FailJob, afterSeconds: 3600}
     budget: {maxRestarts: 0, windowSeconds: 3600}
+    backoff: {initialSeconds: 10, maxSeconds: 600}
     excludeNodeSeconds: 0
     unreachableNode: {policy: RequireProof}
 `

@@ -31,8 +31,7 @@ func TestRefusesRule(t *testing.T) {
 			set:   set{rules: `[{name: failed, match: {events: [PodFailed, PodDeleted]}, steps: [{action: Ignore}]}, {name: late, match: {events: [PodFailed], exitCodes: {operator: In, values: [2]}}, steps: [{action: FailJob}]}]`},
 			field: rules, want: "rule late can never apply",
 		},
-		"unknown event":           {set: on("{events: [PodLost]}"), field: match + ".events[0]", want: "supported values"},
-		"PodPending not in force": {set: on("{events: [PodFailed, PodPending]}"), field: match + ".events[1]", want: "PodPending is not in force yet"},
+		"unknown event": {set: on("{events: [PodLost]}"), field: match + ".events[0]", want: "supported values"},
 		"HealthFailed not in force": {
 			set: on("{events: [HealthFailed]}"), field: match + ".events[0]", want: "HealthFailed is not in force yet",
 		},
@@ -47,11 +46,20 @@ func TestRefusesRule(t *testing.T) {
 		},
 		"exit codes of something that does not exit": {
 			set:   on("{events: [NodeGone], exitCodes: {operator: In, values: [1]}}"),
-			field: match + ".exitCodes", want: "exitCodes narrows PodFailed only",
+			field: match + ".exitCodes", want: "exitCodes narrows PodFailed and PodNotReady only",
 		},
-		"unknown task":                {set: on("{tasks: [worker, launcher]}"), field: rules, want: "rule r: match.tasks names a task that is not in spec.tasks"},
-		"pod conditions not in force": {set: on("{podConditions: [{type: Ready}]}"), field: match + ".podConditions", want: "not in force yet"},
-		"signals not in force":        {set: on("{signals: [NVLinkReplay]}"), field: match + ".signals", want: "not in force yet"},
+		"unknown task": {set: on("{tasks: [worker, launcher]}"), field: rules, want: "rule r: match.tasks names a task that is not in spec.tasks"},
+		"pod condition without a type": {
+			set: on("{podConditions: [{status: \"True\"}]}"), field: match + ".podConditions[0].type", want: "Required value",
+		},
+		"pod condition of an empty type": {
+			set: on(`{podConditions: [{type: ""}]}`), field: match + ".podConditions[0].type", want: "at least 1 chars",
+		},
+		"pod condition of an unknown status": {
+			set:   on(`{podConditions: [{type: DisruptionTarget, status: "Yes"}]}`),
+			field: match + ".podConditions[0].status", want: `supported values: "True", "False", "Unknown"`,
+		},
+		"signals not in force": {set: on("{signals: [NVLinkReplay]}"), field: match + ".signals", want: "not in force yet"},
 
 		"no steps":       {set: ladder("[]"), field: steps, want: "at least 1 items"},
 		"unknown action": {set: ladder("[{action: Reboot}]"), field: steps + "[0].action", want: "supported values"},
@@ -71,11 +79,25 @@ func TestRefusesRule(t *testing.T) {
 			set:   ladder("[{action: Ignore}, {action: RestartJob, afterSeconds: 60}]"),
 			field: steps, want: "let it be the only step",
 		},
-		"RestartPartition not in force": {
-			set: ladder("[{action: RestartPartition}]"), field: steps + "[0].action", want: "RestartPartition is not in force yet",
+		"RestartPartition without a partition": {
+			set: ladder("[{action: RestartPod}, {action: RestartPartition, afterSeconds: 60}]"), field: rules,
+			want: "rule r: RestartPartition needs a task with a partition",
 		},
-		"MigratePod not in force": {
-			set: ladder("[{action: MigratePod}]"), field: steps + "[0].action", want: "MigratePod is not in force yet",
+		"RestartPartition for a task without one": {
+			doc: full, set: set{
+				"spec.tasks[1].partition": "{size: 5}",
+				rules:                     "[{name: r, match: {tasks: [master]}, steps: [{action: RestartPartition}]}]",
+			}, field: rules, want: "rule r: RestartPartition needs a task with a partition, and the rule is for none",
+		},
+		"ShrinkTask without minReplicas": {
+			set: ladder("[{action: ShrinkTask}]"), field: rules, want: "rule r: ShrinkTask needs a task with minReplicas",
+		},
+		"ShrinkTask for a task without minReplicas": {
+			set: set{
+				"spec.tasks[0].minReplicas": "8",
+				"spec.tasks[1]":             "{name: data, template: {spec: {containers: [{name: c}]}}}",
+				rules:                       "[{name: r, match: {tasks: [data]}, steps: [{action: ShrinkTask}]}]",
+			}, field: rules, want: "rule r: ShrinkTask needs a task with minReplicas, and the rule is for none",
 		},
 		"unknown charge": {
 			set:   set{rules: "[{name: r, match: {}, steps: [{action: Ignore}], charge: Half}]"},
@@ -93,7 +115,20 @@ func TestRefusesPolicy(t *testing.T) {
 		"budget over no time": {
 			set: set{policy: "{budget: {windowSeconds: 0}}"}, field: policy + ".budget.windowSeconds", want: "greater than or equal to 1",
 		},
-		"backoff is not in force": {set: set{policy: "{backoff: {}}"}, field: policy + ".backoff", want: "not in force yet"},
+		"negative backoff": {
+			set: set{policy: "{backoff: {initialSeconds: -1}}"}, field: policy + ".backoff.initialSeconds", want: "greater than or equal to 0",
+		},
+		"backoff of more than a day": {
+			set: set{policy: "{backoff: {maxSeconds: 86401}}"}, field: policy + ".backoff.maxSeconds", want: "less than or equal to 86400",
+		},
+		"backoff that begins above its end": {
+			set:   set{policy: "{backoff: {initialSeconds: 60, maxSeconds: 30}}"},
+			field: policy + ".backoff.maxSeconds", want: "at least initialSeconds, which is 60",
+		},
+		"backoff that begins above the default of its end": {
+			set:   set{policy: "{backoff: {initialSeconds: 600}}"},
+			field: policy + ".backoff.maxSeconds", want: "at least initialSeconds, which is 600",
+		},
 		"negative exclusion": {
 			set: set{policy: "{excludeNodeSeconds: -1}"}, field: policy + ".excludeNodeSeconds", want: "greater than or equal to 0",
 		},

@@ -48,6 +48,21 @@ func TestRefusesJob(t *testing.T) {
 			},
 			field: "<nil>", want: "at most 48 here",
 		},
+		"name too long for the digits of maxReplicas": {
+			set: set{
+				"metadata.name":             "a234567890123456789012345678901234567890123456789",
+				"spec.tasks[0].maxReplicas": "101",
+			},
+			field: "<nil>", want: "at most 48 here",
+		},
+		"name too long for the spares": {
+			// 63 - len("-999-worker-spare-999") = 42; spares may be raised later
+			set: set{
+				"metadata.name":        "a234567890123456789012345678901234567890123",
+				"spec.tasks[0].spares": "0",
+			},
+			field: "<nil>", want: "at most 42 here",
+		},
 		"no tasks":       {set: set{"spec.tasks": "[]"}, field: "spec.tasks", want: "at least 1 items"},
 		"tasks left out": {set: set{"spec.tasks": ""}, field: "spec.tasks", want: "Required value"},
 		"empty queue":    {set: set{"spec.queue": `""`}, field: "spec.queue", want: "at least 1 chars"},
@@ -75,6 +90,21 @@ func TestRefusesJob(t *testing.T) {
 		"negative tier": {
 			set:   set{"spec.networkTopology": "{highestTierAllowed: -1}"},
 			field: "spec.networkTopology.highestTierAllowed", want: "greater than or equal to 0",
+		},
+		"minAvailable above what an elastic task is sure to have": {
+			set:   set{"spec.minAvailable": "9", "spec.tasks[0].minReplicas": "8"},
+			field: "spec.minAvailable", want: "at most 8, the sum of their replicas, or minReplicas",
+		},
+		"minAvailable above what tasks are sure to have, one of them elastic": {
+			set: set{
+				"spec.minAvailable": "11", "spec.tasks[0].minReplicas": "8",
+				"spec.tasks[1]": "{name: data, replicas: 2, template: {spec: {containers: [{name: c}]}}}",
+			},
+			field: "spec.minAvailable", want: "at most 10, the sum",
+		},
+		"minAvailable below all pods with a partition": {
+			set:   set{"spec.minAvailable": "12", "spec.tasks[0].partition": "{size: 4}"},
+			field: "spec.minAvailable", want: "less than all pods where a task has a partition",
 		},
 		"successPolicy of an unknown task": {
 			set:   set{"spec.successPolicy": "{tasks: [worker, launcher]}"},
@@ -180,16 +210,6 @@ func TestRefusesTask(t *testing.T) {
 		"name in capitals":  {set: set{task + ".name": "Worker"}, field: task + ".name", want: "should match"},
 		"no replicas":       {set: set{task + ".replicas": "0"}, field: task + ".replicas", want: "greater than or equal to 1"},
 		"too many replicas": {set: set{task + ".replicas": "20001"}, field: task + ".replicas", want: "less than or equal to 20000"},
-		"spares are not in force": {
-			set: set{task + ".spares": "1"}, field: task + ".spares", want: "spares is not in force yet: leave it out, or 0",
-		},
-		"negative spares": {set: set{task + ".spares": "-1"}, field: task + ".spares", want: "greater than or equal to 0"},
-		"partition is not in force": {
-			set: set{task + ".partition": "{size: 4}"}, field: task + ".partition", want: "partition is not in force yet",
-		},
-		"restartPolicy of a task is not in force": {
-			set: set{task + ".restartPolicy": "{}"}, field: task + ".restartPolicy", want: "use spec.restartPolicy",
-		},
 		"template without a spec": {
 			set: set{task + ".template": "{}"}, field: spec + ".containers", want: "at least one container",
 		},

@@ -47,7 +47,9 @@ func TestVocabularyIsValid(t *testing.T) {
 		switch {
 		case strings.HasSuffix(name, "TaintPrefix"):
 			wrong = validation.IsQualifiedName(word + "a-job")
-		case strings.HasPrefix(name, "Label"), strings.HasPrefix(name, "Annotation"), strings.HasSuffix(name, "Gate"):
+		case strings.HasSuffix(name, "Suffix"):
+			wrong = validation.IsDNS1123Label("task" + word)
+		case strings.HasPrefix(name, "Label"), strings.HasPrefix(name, "Annotation"), strings.HasSuffix(name, "Gate"), name == "DryRun":
 			wrong = validation.IsQualifiedName(word)
 		case strings.HasPrefix(name, "Reason") && !conditionReason.MatchString(word):
 			wrong = []string{"not a reason of a condition"}
