@@ -230,10 +230,6 @@ func (in *Incident) DeepCopyInto(out *Incident) {
 		}
 	}
 	in.StartTime.DeepCopyInto(&out.StartTime)
-	if in.NotBeforeTime != nil {
-		in, out := &in.NotBeforeTime, &out.NotBeforeTime
-		*out = (*in).DeepCopy()
-	}
 	if in.PlacedTime != nil {
 		in, out := &in.PlacedTime, &out.PlacedTime
 		*out = (*in).DeepCopy()
