@@ -24,7 +24,7 @@ import (
 // actor carries out the plan for one job.
 type actor struct {
 	*TrainingJobReconciler
-	job     *v1alpha1.TrainingJob
+	job     *v1alpha1.TrainingJob // at the size that it has now
 	attempt int32
 	seen    *policies.Observation
 }
@@ -32,7 +32,7 @@ type actor struct {
 // act carries out a plan. Nothing is deleted where a hold is missing.
 func (r *TrainingJobReconciler) act(ctx context.Context, job *v1alpha1.TrainingJob, o *policies.Observation, status *v1alpha1.TrainingJobStatus) error {
 	plan := policies.PlanFor(o, status)
-	a := actor{TrainingJobReconciler: r, job: job, attempt: status.Attempt, seen: o}
+	a := actor{TrainingJobReconciler: r, job: policies.Effective(job, status), attempt: status.Attempt, seen: o}
 	if err := each(plan.Hold, func(h v1alpha1.NodeHold) error { return a.hold(ctx, h) }); err != nil {
 		return fmt.Errorf("hold nodes before anything is deleted: %w", err)
 	}
@@ -45,6 +45,9 @@ func (r *TrainingJobReconciler) act(ctx context.Context, job *v1alpha1.TrainingJ
 	}
 	if plan.Create {
 		errs = append(errs, a.create(ctx))
+	}
+	if plan.Resize != nil {
+		errs = append(errs, a.resize(ctx, plan.Resize))
 	}
 	if plan.Admit {
 		errs = append(errs, a.admit(ctx))
@@ -126,6 +129,29 @@ func (a *actor) adopted(ctx context.Context, name string) error {
 	message := fmt.Sprintf("a Volcano Job named %s exists and is not this TrainingJob's: delete it, or choose another name", name)
 	a.refusals.set(client.ObjectKeyFromObject(a.job), message)
 	return errors.New(message)
+}
+
+// resize changes how many pods the Volcano Job asks for: all that its admission lets change.
+func (a *actor) resize(ctx context.Context, size *policies.Size) error {
+	v := &batch.Job{}
+	name := policies.VolcanoJobName(a.job, a.attempt)
+	if err := a.Get(ctx, client.ObjectKey{Namespace: a.job.Namespace, Name: name}, v); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	before := v.DeepCopy()
+	v.Spec.MinAvailable = size.MinAvailable
+	for i := range v.Spec.Tasks {
+		t := &v.Spec.Tasks[i]
+		t.Replicas = size.Replicas[t.Name]
+		if t.MinAvailable != nil && *t.MinAvailable > 0 {
+			t.MinAvailable = new(t.Replicas)
+		}
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := overtaken(a.Patch(ctx, v, patch)); err != nil {
+		return fmt.Errorf("resize Volcano Job %s: %w", name, err)
+	}
+	return nil
 }
 
 // stop asks Volcano to stop the job and keep the pods that have ended, and their logs.

@@ -81,7 +81,16 @@ func volcanoJob(v *batch.Job) policies.VolcanoJob {
 		Stopping:  phase == batch.Aborting || phase == batch.Completing || phase == batch.Terminating,
 		Ended:     phase == batch.Aborted || phase == batch.Completed || phase == batch.Terminated || phase == batch.Failed,
 		Succeeded: phase == batch.Completed,
+		Size:      sizeOf(v),
 	}
+}
+
+func sizeOf(v *batch.Job) policies.Size {
+	size := policies.Size{MinAvailable: v.Spec.MinAvailable, Replicas: make(map[string]int32, len(v.Spec.Tasks))}
+	for i := range v.Spec.Tasks {
+		size.Replicas[v.Spec.Tasks[i].Name] = v.Spec.Tasks[i].Replicas
+	}
+	return size
 }
 
 // observePodGroup gets the PodGroup that Volcano makes for a Volcano Job, named <job>-<uid of the job>.

@@ -70,15 +70,23 @@ func nodeNames(o *policies.Observation) map[string]bool {
 				names[n] = true
 			}
 		}
-		settled = settled && len(o.Pods) == int(policies.Replicas(o.Job))
-		if home, ok := o.Topology.Find(p.HyperNode); ok && !settled {
-			for _, n := range home.Nodes {
-				names[n] = true
-			}
+		settled = settled && len(o.Pods) == int(policies.Replicas(o.Job)+policies.Spares(o.Job))
+		if !settled {
+			addNodes(names, o.Topology, p.HyperNode)
 		}
+	}
+	for _, left := range o.Job.Status.LeftHyperNodes {
+		addNodes(names, o.Topology, left.Name)
 	}
 	delete(names, "")
 	return names
+}
+
+func addNodes(names map[string]bool, topology *policies.Topology, hyperNode string) {
+	h, _ := topology.Find(hyperNode)
+	for _, n := range h.Nodes {
+		names[n] = true
+	}
 }
 
 func nodeOf(node *corev1.Node, holdKey string) policies.Node {

@@ -15,26 +15,60 @@ import (
 
 func podOf(pod *corev1.Pod) policies.Pod {
 	placed, _ := time.Parse(time.RFC3339Nano, pod.Annotations[v1alpha1.AnnotationPlacedTime])
+	ready := conditionOf(pod, corev1.PodReady)
 	return policies.Pod{
-		Name:        pod.Name,
-		UID:         string(pod.UID),
-		Task:        pod.Labels[v1alpha1.LabelTask],
-		Index:       numberOf(pod.Annotations[batch.TaskIndex]),
-		Attempt:     numberOf(pod.Labels[v1alpha1.LabelAttempt]),
-		Node:        pod.Spec.NodeName,
-		Phase:       pod.Status.Phase,
-		Ready:       conditionOf(pod, corev1.PodReady) != nil && conditionOf(pod, corev1.PodReady).Status == corev1.ConditionTrue,
-		Gated:       gated(pod),
-		Incarnation: numberOf(pod.Annotations[v1alpha1.AnnotationIncarnation]),
-		PlacedTime:  placed,
-		Deleting:    !pod.DeletionTimestamp.IsZero(),
-		Disrupted:   disruption(pod),
+		Name:          pod.Name,
+		UID:           string(pod.UID),
+		Task:          pod.Labels[v1alpha1.LabelTask],
+		Index:         numberOf(pod.Annotations[batch.TaskIndex]),
+		Attempt:       numberOf(pod.Labels[v1alpha1.LabelAttempt]),
+		Spare:         pod.Labels[v1alpha1.LabelSpare] == "true",
+		Node:          pod.Spec.NodeName,
+		Phase:         pod.Status.Phase,
+		Ready:         ready != nil && ready.Status == corev1.ConditionTrue,
+		WasReady:      wasReady(pod, ready),
+		Gated:         gated(pod),
+		Unschedulable: unschedulable(pod),
+		Incarnation:   numberOf(pod.Annotations[v1alpha1.AnnotationIncarnation]),
+		CreatedTime:   pod.CreationTimestamp.Time,
+		PlacedTime:    placed,
+		Deleting:      !pod.DeletionTimestamp.IsZero(),
+		Disrupted:     disruption(pod),
+		Conditions:    pod.Status.Conditions,
 		Failure: policies.Failure{
 			Containers: failedContainers(pod),
 			Reason:     pod.Status.Reason,
 			Message:    pod.Status.Message,
 		},
 	}
+}
+
+// wasReady is true for a pod that is ready, or of which something shows that it was: a
+// container was restarted or has ended, or the condition changed after all of them had started.
+func wasReady(pod *corev1.Pod, ready *corev1.PodCondition) bool {
+	if ready == nil || ready.Status == corev1.ConditionTrue {
+		return ready != nil
+	}
+	var started time.Time
+	for i := range pod.Status.ContainerStatuses {
+		c := &pod.Status.ContainerStatuses[i]
+		if c.RestartCount > 0 || c.State.Terminated != nil {
+			return true
+		}
+		if c.State.Running == nil {
+			return false
+		}
+		if at := c.State.Running.StartedAt.Time; at.After(started) {
+			started = at
+		}
+	}
+	return !started.IsZero() && ready.LastTransitionTime.After(started)
+}
+
+// unschedulable is what the scheduler says of a pod for which it has found no node.
+func unschedulable(pod *corev1.Pod) bool {
+	c := conditionOf(pod, corev1.PodScheduled)
+	return c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
 }
 
 func gated(pod *corev1.Pod) bool {

@@ -1,44 +1,132 @@
-// The budget: how often the user's program may make the job restart.
+// The budget: how often the user's program may make the job restart, and how soon again.
 
 package policies
 
 import (
 	"fmt"
 	"slices"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
-// charge counts an incident against the budget, once, where its rule says so. It
-// returns false, and counts nothing, where the budget is used up.
-func (w *world) charge(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, rule v1alpha1.Rule, policy restartPolicy) bool {
-	if inc.Charged || !charges(rule, inc.Class) {
+// charge counts an incident against its budget, once for each time that the job fell, or
+// as uncharged. It returns false, and counts nothing, where the budget is used up.
+func (w *world) charge(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+	again := w.fellWhole(s, inc)
+	if inc.Charged && !again {
 		return true
 	}
-	since := w.Now.Add(-policy.window)
-	spent := slices.DeleteFunc(slices.Clone(s.Restarts.ChargedTimes), func(t metav1.Time) bool { return !t.After(since) })
+	if !w.charges(s, inc) {
+		if !restarted(inc) {
+			s.Restarts.Uncharged++
+		}
+		return true
+	}
+	policy := w.policyFor(inc)
+	spent := w.spent(s, policy)
 	if len(spent) >= policy.maxRestarts {
 		return false
 	}
+	if restarted(inc) && !inc.Charged {
+		s.Restarts.Uncharged--
+	}
 	inc.Charged = true
 	s.Restarts.Charged++
-	spent = append(spent, metav1.NewTime(w.Now))
-	s.Restarts.ChargedTimes = spent
+	*chargedTimes(s, policy) = append(spent, metav1.NewTime(w.Now))
 	return true
 }
 
-func charges(rule v1alpha1.Rule, class v1alpha1.FailureClass) bool {
-	switch rule.Charge {
+// charges is true where a restart for an incident counts.
+func (w *world) charges(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+	if inc.Trigger == v1alpha1.JobResumed || inc.Trigger == v1alpha1.VolcanoJobDeleted {
+		return false // what a user asked for
+	}
+	switch w.ruleOf(inc).Charge {
 	case v1alpha1.ChargeAlways:
 		return true
 	case v1alpha1.ChargeNever:
 		return false
 	}
+	class := inc.Class
+	if w.fellWhole(s, inc) {
+		class = w.classOfEnd()
+	}
 	return class == v1alpha1.ClassUser
 }
 
-func exhausted(policy restartPolicy) string {
-	return fmt.Sprintf("the budget of %d charged restarts in %s is used up: ", policy.maxRestarts, policy.window)
+// fellWhole is true where every rank has fallen again since an incident made all of them
+// anew: that is one more restart to pay for, whatever the first was.
+func (w *world) fellWhole(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+	return restarted(inc) && madeAnew(inc) && w.allFell(s)
+}
+
+// classOfEnd says whose fault it is that every rank has fallen.
+func (w *world) classOfEnd() v1alpha1.FailureClass {
+	class := v1alpha1.ClassMaintenance
+	eachRank(w.job, func(r rank) {
+		if p := w.pod(r); p != nil && p.Phase == corev1.PodFailed && classOf(p) == v1alpha1.ClassUser {
+			class = v1alpha1.ClassUser
+		}
+	})
+	return class
+}
+
+// refund takes back what was charged to an incident.
+func (w *world) refund(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
+	if !inc.Charged || w.charges(s, inc) {
+		return
+	}
+	inc.Charged = false
+	s.Restarts.Charged--
+	s.Restarts.Uncharged++
+	if times := chargedTimes(s, w.policyFor(inc)); len(*times) > 0 {
+		*times = (*times)[:len(*times)-1]
+	}
+}
+
+// backoff is before when a charged restart must not come: initialSeconds after the last
+// one, and twice as long after each further one within the window.
+func (w *world) backoff(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) time.Time {
+	policy := w.policyFor(inc)
+	if policy.initialBackoff == 0 || !w.charges(s, inc) {
+		return time.Time{}
+	}
+	spent := w.spent(s, policy)
+	if len(spent) == 0 {
+		return time.Time{}
+	}
+	delay := policy.initialBackoff
+	for range len(spent) - 1 {
+		if delay >= policy.maxBackoff {
+			break
+		}
+		delay *= 2
+	}
+	return spent[len(spent)-1].Add(min(delay, policy.maxBackoff))
+}
+
+// spent are the charges of a budget within its window.
+func (w *world) spent(s *v1alpha1.TrainingJobStatus, policy *restartPolicy) []metav1.Time {
+	since := w.Now.Add(-policy.window)
+	return slices.DeleteFunc(slices.Clone(*chargedTimes(s, policy)), func(t metav1.Time) bool { return !t.After(since) })
+}
+
+// chargedTimes are the charges of a task's own budget, or of the job's.
+func chargedTimes(s *v1alpha1.TrainingJobStatus, policy *restartPolicy) *[]metav1.Time {
+	if t := taskStatus(s, policy.budgetOf); t != nil {
+		return &t.ChargedTimes
+	}
+	return &s.Restarts.ChargedTimes
+}
+
+func (w *world) exhausted(inc *v1alpha1.Incident) string {
+	policy, whose := w.policyFor(inc), ""
+	if policy.budgetOf != "" {
+		whose = " of task " + policy.budgetOf
+	}
+	return fmt.Sprintf("the budget%s of %d charged restarts in %s is used up: ", whose, policy.maxRestarts, policy.window)
 }

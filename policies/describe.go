@@ -1,9 +1,8 @@
-// Describe: counts, conditions and the state, computed afresh from what is there.
+// Describe: the conditions and the state, computed afresh from what is there.
 
 package policies
 
 import (
-	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -11,39 +10,6 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
-
-// count brings the tasks of the status in line with the spec and counts their pods.
-func (w *world) count(s *v1alpha1.TrainingJobStatus) {
-	tasks := make([]v1alpha1.TaskStatus, 0, len(w.Job.Spec.Tasks))
-	var ready int32
-	for i := range w.Job.Spec.Tasks {
-		spec := &w.Job.Spec.Tasks[i]
-		t := v1alpha1.TaskStatus{Name: spec.Name}
-		if old := taskStatus(s, spec.Name); old != nil {
-			t.Incarnation, t.Ranks = old.Incarnation, old.Ranks
-		}
-		t.Replicas = spec.Replicas
-		for index := range spec.Replicas {
-			w.tally(s, &t, w.current[rank{spec.Name, index}])
-		}
-		ready += t.Ready
-		tasks = append(tasks, t)
-	}
-	s.Tasks = tasks
-	s.Ready = fmt.Sprintf("%d/%d", ready, Replicas(w.Job))
-}
-
-// tally counts a pod, unless its life is over: to count it until it is gone would
-// take one more write of the status.
-func (w *world) tally(s *v1alpha1.TrainingJobStatus, t *v1alpha1.TaskStatus, p *Pod) {
-	switch {
-	case p == nil || p.Deleting || stale(s, p):
-	case p.healthy():
-		t.Ready++
-	case p.succeeded():
-		t.Succeeded++
-	}
-}
 
 // describe sets the conditions and the state.
 func (w *world) describe(s *v1alpha1.TrainingJobStatus) {
@@ -58,15 +24,16 @@ func (w *world) describe(s *v1alpha1.TrainingJobStatus) {
 }
 
 func (w *world) describeScheduled(s *v1alpha1.TrainingJobStatus) {
+	whole := w.bound(s) >= MinAvailable(w.job)
 	switch {
 	case w.stopped(s):
 		w.set(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonVolcanoJobNotNeeded, "the job is not active")
 	case w.Refused != "":
 		w.set(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonVolcanoJobRefused, w.Refused)
-	case w.keepsPlace(s) && (!isTrue(s, v1alpha1.ConditionScheduled) || w.bound(s) < MinAvailable(w.Job)):
+	case w.keepsPlace(s) && (!isTrue(s, v1alpha1.ConditionScheduled) || !whole):
 		// It comes back when the recovery is over, in the same write.
 		w.set(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonPodsPending, "some pods of the gang are being replaced")
-	case w.bound(s) >= MinAvailable(w.Job):
+	case whole:
 		w.set(s, v1alpha1.ConditionScheduled, true, v1alpha1.ReasonPodsScheduled, "every pod of the gang has a node")
 	case w.queued():
 		w.set(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonQueued, "waits for room in queue "+w.Job.Spec.Queue)
@@ -77,10 +44,11 @@ func (w *world) describeScheduled(s *v1alpha1.TrainingJobStatus) {
 
 func (w *world) describeRunning(s *v1alpha1.TrainingJobStatus) {
 	var running int32
-	for _, t := range s.Tasks {
+	for i := range w.job.Spec.Tasks {
+		t := taskStatus(s, w.job.Spec.Tasks[i].Name)
 		running += t.Ready + t.Succeeded
 	}
-	if !w.stopped(s) && running >= MinAvailable(w.Job) {
+	if !w.stopped(s) && running >= MinAvailable(w.job) {
 		w.set(s, v1alpha1.ConditionRunning, true, v1alpha1.ReasonPodsReady, "every pod of the gang is ready")
 		return
 	}
@@ -93,10 +61,11 @@ func (w *world) describeRunning(s *v1alpha1.TrainingJobStatus) {
 
 func (w *world) describeRecovering(s *v1alpha1.TrainingJobStatus) {
 	var stories []string
+	m := w.rooms(s)
 	for i := range s.Incidents {
 		if inc := &s.Incidents[i]; inc.Outcome == "" {
 			inc.Message = story(inc)
-			stories = append(stories, inc.Message+w.obstacle(s, inc))
+			stories = append(stories, inc.Message+w.obstacle(s, inc, m))
 		}
 	}
 	switch {
@@ -107,43 +76,6 @@ func (w *world) describeRecovering(s *v1alpha1.TrainingJobStatus) {
 	default:
 		w.set(s, v1alpha1.ConditionRecovering, false, v1alpha1.ReasonNoIncident, "no incident is open")
 	}
-}
-
-// obstacle says what keeps an incident's ranks from being placed.
-func (w *world) obstacle(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) string {
-	out, home := "", w.homeCandidates(s)
-	w.everyRankOf(inc, func(r rank) bool {
-		if p := w.current[r]; p != nil && p.Gated && w.target(s, r, home).none() {
-			out = ", waits for a healthy node in HyperNode " + s.Placement.HyperNode
-		}
-		return out == ""
-	})
-	return out
-}
-
-// story tells an incident in a sentence.
-func story(inc *v1alpha1.Incident) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "incident %d, %s", inc.ID, inc.Trigger)
-	if inc.Cause.Pod != "" {
-		fmt.Fprintf(&b, " of pod %s", inc.Cause.Pod)
-	}
-	if inc.Cause.Node != "" {
-		fmt.Fprintf(&b, " on node %s", inc.Cause.Node)
-	}
-	if inc.Cause.ExitCode != nil {
-		fmt.Fprintf(&b, ", container %s exited with %d", inc.Cause.Container, *inc.Cause.ExitCode)
-	}
-	if inc.Cause.Reason != "" {
-		fmt.Fprintf(&b, " (%s)", inc.Cause.Reason)
-	}
-	if inc.PodCount > 1 {
-		fmt.Fprintf(&b, ", %d pods in all", inc.PodCount)
-	}
-	if n := len(inc.Steps); n > 0 {
-		fmt.Fprintf(&b, ": %s", inc.Steps[n-1].Action)
-	}
-	return b.String()
 }
 
 func (w *world) state(s *v1alpha1.TrainingJobStatus) v1alpha1.State {

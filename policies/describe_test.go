@@ -32,7 +32,7 @@ func TestStates(t *testing.T) {
 			s := starting(2)
 			for i := range s.Pods {
 				s.bind(i, "n00")
-				s.unready(i)
+				s.Pods[i].Ready, s.Pods[i].WasReady = false, false
 			}
 			s.decide()
 			return s

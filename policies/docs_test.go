@@ -32,9 +32,9 @@ func TestDocumentedDefault(t *testing.T) {
 		t.Errorf("rules (-code +README):\n%s", diff)
 	}
 	job := &v1alpha1.TrainingJob{}
-	byDefault := policyOf(job)
+	byDefault := *policiesOf(job)[""]
 	job.Spec.RestartPolicy = &documented
-	if diff := cmp.Diff(byDefault, policyOf(job), cmp.AllowUnexported(restartPolicy{}), cmp.Comparer(func(a, b time.Duration) bool { return a == b })); diff != "" {
+	if diff := cmp.Diff(byDefault, *policiesOf(job)[""], cmp.AllowUnexported(restartPolicy{}), cmp.Comparer(func(a, b time.Duration) bool { return a == b })); diff != "" {
 		t.Errorf("figures (-code +README):\n%s", diff)
 	}
 }

@@ -3,27 +3,38 @@
 package policies
 
 import (
+	"slices"
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
+// noRoomAfter is how long a pod has to wait for a node until that is a failure: Volcano
+// looks once a second, and a large gang takes it some rounds.
+const noRoomAfter = 30 * time.Second
+
 // failure is one broken rank.
 type failure struct {
-	event     v1alpha1.EventType
-	class     v1alpha1.FailureClass
-	rank      rank
-	pod       string
-	uid       string // empty where the pod is gone
-	node      string
-	details   Failure
-	disrupted string
+	event      v1alpha1.EventType
+	class      v1alpha1.FailureClass
+	rank       rank
+	pod        string
+	uid        string // empty where the pod is gone
+	node       string
+	details    Failure
+	disrupted  string
+	conditions []corev1.PodCondition
+	signal     Signal
 }
 
 // strength orders the events that one rank can go through: a later one says more
 // about it than an earlier one, and so may change the rule that it falls under.
 func strength(e v1alpha1.EventType) int {
 	switch e {
+	case v1alpha1.PodPending, v1alpha1.HealthDegraded:
+		return 0
 	case v1alpha1.PodNotReady:
 		return 1
 	case v1alpha1.NodeNotReady:
@@ -33,47 +44,84 @@ func strength(e v1alpha1.EventType) int {
 	}
 }
 
+// ofNode is true for what happens to a node, and so to all that is on it.
+func ofNode(e v1alpha1.EventType) bool {
+	return e == v1alpha1.NodeNotReady || e == v1alpha1.NodeGone
+}
+
 // failures finds every rank that is broken in its current life.
 func (w *world) failures(s *v1alpha1.TrainingJobStatus) []failure {
 	var found []failure
-	eachRank(w.Job, func(r rank) {
-		if f, ok := w.failureOf(s, r); ok {
+	m := w.rooms(s)
+	eachRank(w.job, func(r rank) {
+		if f, ok := w.failureOf(s, r, m); ok {
 			found = append(found, f)
 		}
 	})
 	return found
 }
 
-// failureOf says what is wrong with a rank. A rank that has never been placed is
-// not broken yet: the scheduler may still be looking for room.
-func (w *world) failureOf(s *v1alpha1.TrainingJobStatus, r rank) (failure, bool) {
-	p := w.current[r]
+// failureOf says what is wrong with a rank. One that has never been placed is not
+// broken before the gang has been: the scheduler may still be looking for room.
+func (w *world) failureOf(s *v1alpha1.TrainingJobStatus, r rank, m *rooms) (failure, bool) {
+	p := w.pod(r)
+	if p != nil && s.Placement != nil && w.pending(s, p, m) {
+		return describeFailure(p, v1alpha1.PodPending, v1alpha1.ClassInfrastructure), true
+	}
 	if p == nil || p.Gated {
 		return w.lost(s, r)
 	}
 	if p.succeeded() || stale(s, p) {
 		return failure{}, false
 	}
-	f := failure{
-		rank: r, pod: p.Name, uid: p.UID, node: p.Node, details: p.Failure, disrupted: p.Disrupted,
-		class: v1alpha1.ClassInfrastructure,
+	event, class := w.eventOf(p)
+	if event == "" {
+		return failure{}, false
 	}
+	return describeFailure(p, event, class), true
+}
+
+// eventOf is the strongest thing that is wrong with a pod that has its place, and whose fault it is.
+func (w *world) eventOf(p *Pod) (v1alpha1.EventType, v1alpha1.FailureClass) {
 	node, exists := w.Nodes[p.Node]
 	switch {
 	case p.Node != "" && !exists:
-		f.event = v1alpha1.NodeGone
+		return v1alpha1.NodeGone, v1alpha1.ClassInfrastructure
 	case p.Phase == corev1.PodFailed:
-		f.event, f.class = v1alpha1.PodFailed, classOf(p)
+		return v1alpha1.PodFailed, classOf(p)
 	case p.Deleting:
-		f.event, f.class = v1alpha1.PodDeleted, classOf(p)
+		return v1alpha1.PodDeleted, classOf(p)
+	case p.ill(true):
+		return v1alpha1.HealthFailed, v1alpha1.ClassInfrastructure
 	case p.Node != "" && !node.Ready:
-		f.event = v1alpha1.NodeNotReady
-	case p.Phase == corev1.PodRunning && !p.Ready && wasReady(s):
-		f.event, f.class = v1alpha1.PodNotReady, v1alpha1.ClassUser
-	default:
-		return failure{}, false
+		return v1alpha1.NodeNotReady, v1alpha1.ClassInfrastructure
+	case p.Phase == corev1.PodRunning && !p.Ready && p.WasReady:
+		return v1alpha1.PodNotReady, v1alpha1.ClassUser
+	case p.ill(false):
+		return v1alpha1.HealthDegraded, v1alpha1.ClassInfrastructure
 	}
-	return f, true
+	return "", ""
+}
+
+func describeFailure(p *Pod, event v1alpha1.EventType, class v1alpha1.FailureClass) failure {
+	f := failure{
+		event: event, class: class, rank: p.rank(), pod: p.Name, uid: p.UID, node: p.Node,
+		details: p.Failure, disrupted: p.Disrupted, conditions: p.Conditions,
+	}
+	if event == v1alpha1.HealthFailed || event == v1alpha1.HealthDegraded {
+		f.signal = p.signal(event == v1alpha1.HealthFailed)
+	}
+	return f
+}
+
+// ill is true for a pod with a signal of this weight.
+func (p *Pod) ill(failed bool) bool { return p.signal(failed).Name != "" }
+
+func (p *Pod) signal(failed bool) Signal {
+	if i := slices.IndexFunc(p.Signals, func(s Signal) bool { return s.Failed == failed }); i >= 0 {
+		return p.Signals[i]
+	}
+	return Signal{}
 }
 
 // lost says that a rank's pod was taken away: it was placed once, and what is there now was not.
@@ -89,10 +137,38 @@ func (w *world) lost(s *v1alpha1.TrainingJobStatus, r rank) (failure, bool) {
 	return f, true
 }
 
-// wasReady is true once the gang has run, so that a pod of it that is not ready is
-// news, and not just slow to start. It cannot tell that of replicas beyond minAvailable.
-func wasReady(s *v1alpha1.TrainingJobStatus) bool {
-	return s.State == v1alpha1.StateRunning || s.State == v1alpha1.StateRecovering
+// pending is true for a pod that has looked for a node for long enough.
+func (w *world) pending(s *v1alpha1.TrainingJobStatus, p *Pod, m *rooms) bool {
+	at := w.pendingAt(s, p, m)
+	return !at.IsZero() && !at.After(w.Now)
+}
+
+// pendingAt is when a pod that looks for a node will have looked for long enough; zero
+// for one that does not look. Behind its gate it looks while nowhere is good for it.
+func (w *world) pendingAt(s *v1alpha1.TrainingJobStatus, p *Pod, m *rooms) time.Time {
+	switch {
+	case p.Node != "" || p.Deleting || p.finished() || stale(s, p):
+		return time.Time{}
+	case p.Gated && m.forRank(p.rank()).none():
+		return p.CreatedTime.Add(noRoomAfter)
+	case !p.Gated && p.Unschedulable:
+		return p.PlacedTime.Add(noRoomAfter)
+	}
+	return time.Time{}
+}
+
+// patience is when the next pod will have looked for a node for long enough.
+func (w *world) patience(s *v1alpha1.TrainingJobStatus) time.Time {
+	var next time.Time
+	m := w.rooms(s)
+	eachRank(w.job, func(r rank) {
+		if p := w.pod(r); p != nil && p.Node == "" {
+			if at := w.pendingAt(s, p, m); at.After(w.Now) {
+				next = sooner(next, at)
+			}
+		}
+	})
+	return next
 }
 
 // classOf says whose fault it is that a pod failed or was deleted.

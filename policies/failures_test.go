@@ -34,14 +34,14 @@ func TestFailures(t *testing.T) {
 		"not ready on a silent node":       {func(s *scene) { s.breakNode("n01"); s.unready(1) }, v1alpha1.NodeNotReady, infrastructure},
 		"it has succeeded":                 {change: func(s *scene) { s.succeed(1) }},
 		"it is of a life that is over":     {change: func(s *scene) { s.crash(1, 1); restartRank(s.status(), rank{"worker", 1}) }},
-		"it is slow to start":              {change: func(s *scene) { s.unready(1); s.status().State = v1alpha1.StateStarting }},
+		"it is slow to start":              {change: func(s *scene) { s.unready(1); s.Pods[1].WasReady = false }},
 		"it was never placed":              {change: func(s *scene) { s.replace(1); s.status().Placement.Tasks[0].Nodes[1] = "" }},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := running(3)
 			tc.change(s)
-			w := view(&s.Observation, 1)
+			w := view(&s.Observation, s.status())
 			got := w.failures(s.status())
 			if tc.event == "" {
 				if len(got) != 0 {

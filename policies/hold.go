@@ -85,7 +85,7 @@ func (w *world) holds(s *v1alpha1.TrainingJobStatus) []v1alpha1.NodeHold {
 			continue
 		}
 		w.everyRankOf(inc, func(r rank) bool {
-			if node := rankNode(s.Placement, r); !yields(inc, r) && w.returning(s, inc, r, node) && w.usable(s, node, r.task) {
+			if node := rankNode(s.Placement, r); !yields(inc, r) && w.returning(s, inc, r, node) && w.holdable(s, node, r.task) {
 				holds = append(holds, v1alpha1.NodeHold{Node: node, Until: &until})
 			}
 			return true
@@ -97,9 +97,9 @@ func (w *world) holds(s *v1alpha1.TrainingJobStatus) []v1alpha1.NodeHold {
 // standing holds every good node of the job, but those that it may have lost by right.
 func (w *world) standing(s *v1alpha1.TrainingJobStatus) []v1alpha1.NodeHold {
 	var holds []v1alpha1.NodeHold
-	eachRank(w.Job, func(r rank) {
+	eachRank(w.job, func(r rank) {
 		lost := slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool { return yields(&inc, r) })
-		if node := rankNode(s.Placement, r); !lost && w.usable(s, node, r.task) {
+		if node := rankNode(s.Placement, r); !lost && w.holdable(s, node, r.task) {
 			holds = append(holds, v1alpha1.NodeHold{Node: node})
 		}
 	})
@@ -113,13 +113,23 @@ func (w *world) returning(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident,
 	return w.awaited(s, r) || (restarted(inc) && !w.inPlace(s, r) && held(s, node))
 }
 
+// holdable is true for a node that may take a rank of the task, or that is held for one and
+// only does not answer just now.
+func (w *world) holdable(s *v1alpha1.TrainingJobStatus, node, task string) bool {
+	if w.usable(s, node, task) {
+		return true
+	}
+	n, exists := w.Nodes[node]
+	return exists && held(s, node) && !n.Ready && !n.Unschedulable && !n.OutOfService && !excluded(s, node)
+}
+
 func held(s *v1alpha1.TrainingJobStatus, node string) bool {
 	return slices.ContainsFunc(s.Holds, func(h v1alpha1.NodeHold) bool { return h.Node == node })
 }
 
 // awaited is true for a rank whose pod is on its way out, or whose new pod has no node yet.
 func (w *world) awaited(s *v1alpha1.TrainingJobStatus, r rank) bool {
-	p := w.current[r]
+	p := w.pod(r)
 	return p == nil || p.Gated || p.Node == "" || p.Deleting || stale(s, p)
 }
 
@@ -134,17 +144,6 @@ func yielding(s *v1alpha1.TrainingJobStatus) bool {
 	return slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool {
 		return inc.Outcome == "" && (inc.Trigger == v1alpha1.JobResumed || inc.Class == v1alpha1.ClassPreemption)
 	})
-}
-
-// lastRestart is when an incident last restarted something, or began.
-func lastRestart(inc *v1alpha1.Incident) time.Time {
-	at := inc.StartTime.Time
-	for _, f := range inc.Steps {
-		if f.Action != v1alpha1.Ignore {
-			at = later(at, f.Time.Time)
-		}
-	}
-	return at
 }
 
 // NextHoldEnd is when the first of a node's holds ends; zero where none does.

@@ -15,28 +15,56 @@ import (
 // until a relocation gives it up: later moves do not change it.
 func (w *world) place(s *v1alpha1.TrainingJobStatus) {
 	if s.Placement == nil {
-		if w.bound(s) < MinAvailable(w.Job) {
+		if w.bound(s) < MinAvailable(w.job) {
 			return
 		}
-		s.Placement = newPlacement(w.Job)
+		s.Placement = &v1alpha1.Placement{}
 	}
+	resize(s.Placement, w.job)
 	grown := false
-	eachRank(w.Job, func(r rank) {
-		p := w.current[r]
-		if p == nil || p.Node == "" || p.Deleting || stale(s, p) {
-			return
+	for i := range w.job.Spec.Tasks {
+		t := &w.job.Spec.Tasks[i]
+		pods, nodes := w.taskPods(t.Name).pods, s.Placement.Tasks[i].Nodes
+		for index, p := range pods {
+			if p == nil || p.Node == "" || p.Deleting || stale(s, p) {
+				continue
+			}
+			grown = grown || nodes[index] == ""
+			nodes[index] = p.Node
 		}
-		grown = setRankNode(s.Placement, r, p.Node) || grown
-	})
+	}
 	w.findHome(s.Placement, grown)
+	w.placePartitions(s)
+}
+
+// resize brings a placement in line with the job's tasks and replicas.
+func resize(p *v1alpha1.Placement, job *v1alpha1.TrainingJob) {
+	tasks := make([]v1alpha1.TaskPlacement, 0, len(job.Spec.Tasks))
+	for i := range job.Spec.Tasks {
+		t := &job.Spec.Tasks[i]
+		placed := v1alpha1.TaskPlacement{Name: t.Name}
+		if old := taskPlacement(p, t.Name); old != nil {
+			placed = *old
+		}
+		if n := int(t.Replicas); len(placed.Nodes) != n {
+			nodes := make([]string, n)
+			copy(nodes, placed.Nodes)
+			placed.Nodes = nodes
+		}
+		tasks = append(tasks, placed)
+	}
+	p.Tasks = tasks
 }
 
 // findHome sets home where it is not known or has grown. One that is not to be found
 // just now is kept, unless the nodes that exist have another one no higher than it.
 func (w *world) findHome(p *v1alpha1.Placement, grown bool) {
-	nodes := slices.DeleteFunc(placedNodes(p), func(n string) bool { _, exists := w.Nodes[n]; return !exists })
 	home, known := w.Topology.Find(p.HyperNode)
-	if known && (!grown || home.holds(nodes)) {
+	if known && !grown {
+		return
+	}
+	nodes := slices.DeleteFunc(placedNodes(p), func(n string) bool { _, exists := w.Nodes[n]; return !exists })
+	if known && home.holds(nodes) {
 		return
 	}
 	lowest, found := w.Topology.Lowest(nodes)
@@ -52,46 +80,41 @@ func (w *world) findHome(p *v1alpha1.Placement, grown bool) {
 // bound counts the ranks whose pod of the right life has a node.
 func (w *world) bound(s *v1alpha1.TrainingJobStatus) int32 {
 	var n int32
-	eachRank(w.Job, func(r rank) {
-		if p := w.current[r]; p != nil && p.Node != "" && !p.Deleting && !stale(s, p) {
+	eachRank(w.job, func(r rank) {
+		if p := w.pod(r); p != nil && p.Node != "" && !p.Deleting && !stale(s, p) {
 			n++
 		}
 	})
 	return n
 }
 
-func newPlacement(job *v1alpha1.TrainingJob) *v1alpha1.Placement {
-	p := &v1alpha1.Placement{}
-	for i := range job.Spec.Tasks {
-		t := &job.Spec.Tasks[i]
-		p.Tasks = append(p.Tasks, v1alpha1.TaskPlacement{Name: t.Name, Nodes: make([]string, t.Replicas)})
+// setRankNode says which node a rank lives on.
+func setRankNode(p *v1alpha1.Placement, r rank, node string) {
+	if t := taskPlacement(p, r.task); t != nil && int(r.index) < len(t.Nodes) {
+		t.Nodes[r.index] = node
 	}
-	return p
 }
 
-// setRankNode records a rank's node, and says whether it is the rank's first.
-func setRankNode(p *v1alpha1.Placement, r rank, node string) bool {
-	for i := range p.Tasks {
-		if t := &p.Tasks[i]; t.Name == r.task && int(r.index) < len(t.Nodes) {
-			first := t.Nodes[r.index] == ""
-			t.Nodes[r.index] = node
-			return first
-		}
-	}
-	return false
-}
+func clearRankNode(p *v1alpha1.Placement, r rank) { setRankNode(p, r, "") }
 
 // rankNode is the node that a rank lives on; empty where it was never placed.
 func rankNode(p *v1alpha1.Placement, r rank) string {
-	if p == nil {
-		return ""
-	}
-	for i := range p.Tasks {
-		if t := &p.Tasks[i]; t.Name == r.task && int(r.index) < len(t.Nodes) {
-			return t.Nodes[r.index]
-		}
+	if t := taskPlacement(p, r.task); t != nil && int(r.index) < len(t.Nodes) {
+		return t.Nodes[r.index]
 	}
 	return ""
+}
+
+func taskPlacement(p *v1alpha1.Placement, task string) *v1alpha1.TaskPlacement {
+	if p == nil {
+		return nil
+	}
+	for i := range p.Tasks {
+		if p.Tasks[i].Name == task {
+			return &p.Tasks[i]
+		}
+	}
+	return nil
 }
 
 func placedNodes(p *v1alpha1.Placement) []string {
@@ -113,17 +136,15 @@ func (w *world) usable(s *v1alpha1.TrainingJobStatus, node, task string) bool {
 	if !exists || !n.Ready || n.Unschedulable || n.OutOfService || excluded(s, node) {
 		return false
 	}
-	tolerations := tolerationsOf(w.Job, task)
+	tolerations := w.tolerations(task)
 	return !slices.ContainsFunc(n.Taints, func(t corev1.Taint) bool {
 		return t.Effect != corev1.TaintEffectPreferNoSchedule && !tolerates(tolerations, t)
 	})
 }
 
-func tolerationsOf(job *v1alpha1.TrainingJob, task string) []corev1.Toleration {
-	for i := range job.Spec.Tasks {
-		if job.Spec.Tasks[i].Name == task {
-			return job.Spec.Tasks[i].Template.Spec.Tolerations
-		}
+func (w *world) tolerations(task string) []corev1.Toleration {
+	if t := w.task(task); t != nil {
+		return t.Template.Spec.Tolerations
 	}
 	return nil
 }

@@ -149,7 +149,7 @@ func TestUsable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := running(3)
 			tc.change(s)
-			w := view(&s.Observation, 1)
+			w := view(&s.Observation, s.status())
 			equal(t, "usable", tc.want, w.usable(s.status(), "n01", "worker"))
 		})
 	}

@@ -42,10 +42,10 @@ func restartTask(s *v1alpha1.TrainingJobStatus, task string) {
 	t.Incarnation, t.Ranks = next+1, nil
 }
 
-// restartAll asks for a new life of every rank of the job.
-func restartAll(s *v1alpha1.TrainingJobStatus) {
-	for i := range s.Tasks {
-		restartTask(s, s.Tasks[i].Name)
+// restartAll asks for a new life of every rank of the job; its spares stay.
+func restartAll(s *v1alpha1.TrainingJobStatus, job *v1alpha1.TrainingJob) {
+	for i := range job.Spec.Tasks {
+		restartTask(s, job.Spec.Tasks[i].Name)
 	}
 }
 
@@ -64,14 +64,25 @@ func findRank(t *v1alpha1.TaskStatus, index int32) (int, bool) {
 
 // stale is true for a pod of a life that is over. A pod behind its gate has no life yet.
 func stale(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
-	return !p.Gated && p.Incarnation < Incarnation(s, p.Task, p.Index)
+	r := p.rank()
+	return !p.Gated && p.Incarnation < Incarnation(s, r.task, r.index)
 }
 
 // inPlace is true where a rank's pod of the right life runs on a good node and is ready, or has succeeded.
 func (w *world) inPlace(s *v1alpha1.TrainingJobStatus, r rank) bool {
-	p := w.current[r]
+	p := w.pod(r)
 	if p == nil || p.Deleting || p.Gated || stale(s, p) {
 		return false
 	}
-	return p.succeeded() || (p.healthy() && w.Nodes[p.Node].Ready)
+	return p.succeeded() || (p.healthy() && w.Nodes[p.Node].Ready && !w.unwell(p))
+}
+
+// unwell is true for a pod with a signal of ill health that some rule is for.
+func (w *world) unwell(p *Pod) bool {
+	if len(p.Signals) == 0 {
+		return false
+	}
+	event, class := w.eventOf(p)
+	_, ok := ruleFor(w.policy(p.Task).rules, describeFailure(p, event, class))
+	return ok && event != ""
 }

@@ -16,6 +16,9 @@ const (
 	// wake is how long after an incident began a further failure still belongs to it:
 	// when one rank falls, the collective aborts and the others follow within seconds.
 	wake = 10 * time.Second
+	// nodeWake is the same for failures of nodes: those of one rack are noticed one after
+	// the other, up to a lease (40 s) and a look of the node controller (5 s) apart.
+	nodeWake = time.Minute
 	// maxIncidentPods is how many pods an incident names. One that hit more concerns the whole job.
 	maxIncidentPods = 32
 	// maxClosedIncidents is how many incidents are remembered after they are over.
@@ -26,46 +29,72 @@ const (
 
 // noteFailures brings every failure into an incident: one that already covers the
 // rank, one in whose wake it came, or a new one.
-func (w *world) noteFailures(s *v1alpha1.TrainingJobStatus, policy restartPolicy) {
+func (w *world) noteFailures(s *v1alpha1.TrainingJobStatus) {
 	for _, f := range w.failures(s) {
+		policy := w.policy(f.rank.task)
 		rule, ok := ruleFor(policy.rules, f)
 		if !ok {
 			continue
 		}
-		inc := covering(s, f.rank)
-		for inc != nil && fellAgain(inc, f, policy) {
-			end(inc, w.Now, v1alpha1.OutcomeFailed)
-			inc = covering(s, f.rank)
+		inc := w.coveringOf(s, f, rule)
+		for inc != nil && w.fellAgain(s, inc, f) {
+			w.end(inc, v1alpha1.OutcomeFailed)
+			inc = w.coveringOf(s, f, rule)
 		}
 		if inc != nil {
-			follow(inc, rule, policy)
-			strengthen(inc, f, rule)
+			w.follow(inc, rule, policy)
+			w.explain(s, inc, f)
+			strengthen(inc, f, rule, policy)
 			takenAway(s, inc, f)
 			continue
 		}
-		if inc = joinable(s, w.Now, rule.Name); inc == nil {
-			inc = open(s, w.Now, f.event, f.class)
-			inc.Rule, inc.Cause = rule.Name, causeOf(f)
+		if inc = w.joinable(s, f, rule, policy); inc == nil {
+			inc = w.open(s, f.event, f.class)
+			inc.Rule, inc.RuleTask, inc.Cause = rule.Name, policy.rulesOf, causeOf(f)
 		}
 		join(inc, f)
-		w.apply(s, inc, f, policy)
+		w.explain(s, inc, f)
+		w.apply(s, inc, f)
 	}
+}
+
+// coveringOf is the open incident that a failure is part of already. A rank that finds
+// no room is part of the incident that restarted it, unless a rule is for just that.
+func (w *world) coveringOf(s *v1alpha1.TrainingJobStatus, f failure, rule v1alpha1.Rule) *v1alpha1.Incident {
+	if f.event == v1alpha1.PodPending && slices.Contains(rule.Match.Events, v1alpha1.PodPending) {
+		return w.waitingFor(s, f.rank)
+	}
+	return w.covering(s, f.rank)
 }
 
 // follow gives an incident whose rule is not there any more, because the policy was
 // changed meanwhile, the rule that its failure falls under now.
-func follow(inc *v1alpha1.Incident, rule v1alpha1.Rule, policy restartPolicy) {
-	if len(ruleNamed(policy.rules, inc.Rule).Steps) == 0 {
-		inc.Rule = rule.Name
+func (w *world) follow(inc *v1alpha1.Incident, rule v1alpha1.Rule, policy *restartPolicy) {
+	if len(w.ruleOf(inc).Steps) == 0 {
+		inc.Rule, inc.RuleTask = rule.Name, policy.rulesOf
 	}
+}
+
+// explain gives an incident that looked like the program's fault its true cause: when a
+// node dies, the ranks elsewhere abort first, and the node is missed only later.
+func (w *world) explain(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure) {
+	if !w.explains(inc, f) {
+		return
+	}
+	inc.Trigger, inc.Class, inc.Cause = f.event, f.class, causeOf(f)
+	w.refund(s, inc)
+}
+
+func (w *world) explains(inc *v1alpha1.Incident, f failure) bool {
+	return ofNode(f.event) && inc.Class == v1alpha1.ClassUser && w.Now.Sub(inc.StartTime.Time) <= nodeWake
 }
 
 // apply does to a rank that just joined an incident what was already done to the
 // others, and gives a rank whose pod is gone its next life at once: there is nothing
 // left that could come back by itself.
-func (w *world) apply(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure, policy restartPolicy) {
+func (w *world) apply(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure) {
 	if restarted(inc) {
-		w.exclude(s, inc, policy)
+		w.exclude(s, inc)
 	} else if f.uid != "" {
 		return
 	}
@@ -86,13 +115,13 @@ func takenAway(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure)
 	}
 }
 
-func open(s *v1alpha1.TrainingJobStatus, now time.Time, trigger v1alpha1.EventType, class v1alpha1.FailureClass) *v1alpha1.Incident {
+func (w *world) open(s *v1alpha1.TrainingJobStatus, trigger v1alpha1.EventType, class v1alpha1.FailureClass) *v1alpha1.Incident {
 	var last int32
 	for _, inc := range s.Incidents {
 		last = max(last, inc.ID)
 	}
 	s.Incidents = append(s.Incidents, v1alpha1.Incident{
-		ID: last + 1, Trigger: trigger, Class: class, StartTime: metav1.NewMicroTime(now),
+		ID: last + 1, Trigger: trigger, Class: class, StartTime: metav1.NewMicroTime(w.Now),
 	})
 	return &s.Incidents[len(s.Incidents)-1]
 }
@@ -108,11 +137,41 @@ func join(inc *v1alpha1.Incident, f failure) {
 
 // strengthen lets a failure that says more than the first signal did decide the
 // rule, as long as nothing has been restarted yet.
-func strengthen(inc *v1alpha1.Incident, f failure, rule v1alpha1.Rule) {
+func strengthen(inc *v1alpha1.Incident, f failure, rule v1alpha1.Rule, policy *restartPolicy) {
 	if restarted(inc) || strength(f.event) <= strength(inc.Trigger) {
 		return
 	}
-	inc.Trigger, inc.Class, inc.Rule, inc.Cause = f.event, f.class, rule.Name, causeOf(f)
+	inc.Trigger, inc.Class, inc.Rule, inc.RuleTask, inc.Cause = f.event, f.class, rule.Name, policy.rulesOf, causeOf(f)
+}
+
+// joinable returns the open incident that a new failure belongs to: under the same rule,
+// and begun recently enough for it to be its wake; or one that it explains.
+func (w *world) joinable(s *v1alpha1.TrainingJobStatus, f failure, rule v1alpha1.Rule, policy *restartPolicy) *v1alpha1.Incident {
+	for i := range s.Incidents {
+		inc := &s.Incidents[i]
+		if inc.Outcome != "" || (inc.Trigger == v1alpha1.PodPending) != (f.event == v1alpha1.PodPending) {
+			continue
+		}
+		limit := wake
+		if ofNode(f.event) && ofNode(inc.Trigger) {
+			limit = nodeWake
+		}
+		same := inc.Rule == rule.Name && inc.RuleTask == policy.rulesOf
+		if (same && w.Now.Sub(inc.StartTime.Time) <= limit) || w.explains(inc, f) {
+			return inc
+		}
+	}
+	return nil
+}
+
+// fellAgain is true for a failure that an incident has no step left for, although it
+// restarted the rank once: the ladder begins anew, as a new incident, and is charged anew.
+func (w *world) fellAgain(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure) bool {
+	if !restarted(inc) || f.uid == "" || f.event == v1alpha1.PodNotReady || f.event == v1alpha1.PodPending {
+		return false
+	}
+	_, left := w.nextRung(inc)
+	return !left
 }
 
 // closeRecovered ends the open incidents all of whose ranks are in place again.
@@ -121,29 +180,41 @@ func (w *world) closeRecovered(s *v1alpha1.TrainingJobStatus) {
 		inc := &s.Incidents[i]
 		if inc.Outcome == "" && w.recovered(s, inc) {
 			inc.PlacedTime = w.lastPlaced(inc)
-			end(inc, w.Now, v1alpha1.OutcomeRecovered)
+			w.end(inc, v1alpha1.OutcomeRecovered)
 		}
 	}
 	forget(s)
 }
 
-// recovered is true where all that an incident concerns is in place again. Of the
-// whole job that is every rank that had a place; replicas beyond minAvailable may
-// still be waiting for their first.
+// recovered is true where all that an incident concerns is in place again. Where it
+// concerns more than the pods it names, that is every rank that had a place: replicas
+// beyond minAvailable may still be waiting for their first.
 func (w *world) recovered(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
-	if !wholeJob(inc) && !wholeTasks(inc) {
+	if inc.Trigger == v1alpha1.PodPending && !wide(inc) {
+		return w.everyRankOf(inc, func(r rank) bool { return !w.waits(s, r) })
+	}
+	if ofJob(inc.Trigger) && !restarted(inc) {
+		return false
+	}
+	if !wide(inc) {
 		return w.everyRankOf(inc, func(r rank) bool { return w.inPlace(s, r) })
 	}
 	return s.Placement != nil && w.everyRankOf(inc, func(r rank) bool {
-		return w.inPlace(s, r) || rankNode(s.Placement, r) == ""
+		return w.inPlace(s, r) || (rankNode(s.Placement, r) == "" && w.partitionOf(r) < 0)
 	})
+}
+
+// waits is true for a rank whose pod has no node.
+func (w *world) waits(s *v1alpha1.TrainingJobStatus, r rank) bool {
+	p := w.pod(r)
+	return p == nil || p.Gated || p.Node == "" || stale(s, p)
 }
 
 // lastPlaced is when the last replacement of an incident was placed; nil where none was needed.
 func (w *world) lastPlaced(inc *v1alpha1.Incident) *metav1.MicroTime {
 	var last time.Time
 	w.everyRankOf(inc, func(r rank) bool {
-		if p := w.current[r]; p != nil && p.PlacedTime.After(last) {
+		if p := w.pod(r); p != nil && p.PlacedTime.After(last) {
 			last = p.PlacedTime
 		}
 		return true
@@ -151,66 +222,21 @@ func (w *world) lastPlaced(inc *v1alpha1.Incident) *metav1.MicroTime {
 	if last.Before(inc.StartTime.Time) {
 		return nil
 	}
-	t := metav1.NewMicroTime(last)
-	return &t
-}
-
-// everyRankOf is true where f is for each rank that an incident concerns.
-func (w *world) everyRankOf(inc *v1alpha1.Incident, f func(rank) bool) bool {
-	all := true
-	if wholeJob(inc) || wholeTasks(inc) {
-		eachRank(w.Job, func(r rank) { all = all && (!concerns(inc, r) || f(r)) })
-		return all
-	}
-	for _, p := range inc.Pods {
-		all = all && f(rank{p.Task, p.Index})
-	}
-	return all
-}
-
-// wholeJob is true for an incident that concerns every rank.
-func wholeJob(inc *v1alpha1.Incident) bool {
-	return unnamed(inc) || slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool {
-		return f.Action == v1alpha1.RestartJob || f.Action == v1alpha1.RelocateJob
-	})
-}
-
-// wholeTasks is true for an incident that concerns every rank of its pods' tasks.
-func wholeTasks(inc *v1alpha1.Incident) bool {
-	return slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool { return f.Action == v1alpha1.RestartTask })
-}
-
-// concerns is true for a rank that an incident is about: one that fell, or that a step has restarted since.
-func concerns(inc *v1alpha1.Incident, r rank) bool {
-	return wholeJob(inc) || names(inc, r) || (wholeTasks(inc) &&
-		slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return p.Task == r.task }))
-}
-
-// unnamed is true for an incident that does not name its pods, or not all of them.
-func unnamed(inc *v1alpha1.Incident) bool {
-	return len(inc.Pods) == 0 || int(inc.PodCount) > len(inc.Pods)
-}
-
-// fellAgain is true for a failure that an incident has no step left for, although it
-// restarted the rank once: the ladder begins anew, as a new incident, and is charged anew.
-func fellAgain(inc *v1alpha1.Incident, f failure, policy restartPolicy) bool {
-	_, _, left := nextStep(inc, policy.rules)
-	return !left && restarted(inc) && f.uid != "" && f.event != v1alpha1.PodNotReady
+	return new(metav1.NewMicroTime(last))
 }
 
 // endAll ends every open incident, because the job itself has come to an end or a pause.
-func endAll(s *v1alpha1.TrainingJobStatus, now time.Time, outcome v1alpha1.Outcome) {
+func (w *world) endAll(s *v1alpha1.TrainingJobStatus, outcome v1alpha1.Outcome) {
 	for i := range s.Incidents {
 		if s.Incidents[i].Outcome == "" {
-			end(&s.Incidents[i], now, outcome)
+			w.end(&s.Incidents[i], outcome)
 		}
 	}
 	forget(s)
 }
 
-func end(inc *v1alpha1.Incident, now time.Time, outcome v1alpha1.Outcome) {
-	t := metav1.NewMicroTime(now)
-	inc.EndTime, inc.Outcome, inc.Message = &t, outcome, story(inc)
+func (w *world) end(inc *v1alpha1.Incident, outcome v1alpha1.Outcome) {
+	inc.EndTime, inc.Outcome, inc.Message = new(metav1.NewMicroTime(w.Now)), outcome, story(inc)
 }
 
 // forget drops the oldest closed incidents.
@@ -230,43 +256,6 @@ func forget(s *v1alpha1.TrainingJobStatus) {
 	})
 }
 
-// covering returns the open incident that a rank is part of.
-func covering(s *v1alpha1.TrainingJobStatus, r rank) *v1alpha1.Incident {
-	for i := range s.Incidents {
-		inc := &s.Incidents[i]
-		if inc.Outcome == "" && concerns(inc, r) {
-			return inc
-		}
-	}
-	return nil
-}
-
-func names(inc *v1alpha1.Incident, r rank) bool {
-	return slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return p.Task == r.task && p.Index == r.index })
-}
-
-// joinable returns the open incident under the same rule that began recently
-// enough for a new failure to be its wake.
-func joinable(s *v1alpha1.TrainingJobStatus, now time.Time, rule string) *v1alpha1.Incident {
-	for i := range s.Incidents {
-		inc := &s.Incidents[i]
-		if inc.Outcome == "" && inc.Rule == rule && now.Sub(inc.StartTime.Time) <= wake {
-			return inc
-		}
-	}
-	return nil
-}
-
-// AnyOpen is true while an incident is open.
-func AnyOpen(s *v1alpha1.TrainingJobStatus) bool {
-	return slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool { return inc.Outcome == "" })
-}
-
-// restarted is true once a step of an incident has restarted something.
-func restarted(inc *v1alpha1.Incident) bool {
-	return slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool { return f.Action != v1alpha1.Ignore })
-}
-
 func causeOf(f failure) v1alpha1.Cause {
 	c := v1alpha1.Cause{Pod: f.pod, Node: f.node, Reason: f.details.Reason, Message: f.details.Message}
 	if len(f.details.Containers) > 0 {
@@ -276,6 +265,9 @@ func causeOf(f failure) v1alpha1.Cause {
 	}
 	if f.disrupted != "" {
 		c.Reason = f.disrupted
+	}
+	if f.signal.Name != "" {
+		c.Signal, c.Message = f.signal.Name, f.signal.Message
 	}
 	if len(c.Message) > maxCauseMessage {
 		c.Message = strings.ToValidUTF8(c.Message[len(c.Message)-maxCauseMessage:], "")

@@ -70,7 +70,7 @@ func TestIncidentsOpenAndJoin(t *testing.T) {
 			},
 			[]summary{{v1alpha1.NodeNotReady, infrastructure, "may-come-back", 1, ""}},
 		},
-		"a stronger signal after the first restart does not": {
+		"the death of its node explains it, after the first restart too": {
 			func(s *scene) {
 				s.crash(1, 1)
 				s.decide()
@@ -78,7 +78,7 @@ func TestIncidentsOpenAndJoin(t *testing.T) {
 				delete(s.Nodes, "n01")
 				s.decide()
 			},
-			[]summary{{v1alpha1.PodFailed, user, "everything-else", 1, ""}},
+			[]summary{{v1alpha1.NodeGone, v1alpha1.ClassInfrastructure, "everything-else", 1, ""}},
 		},
 		"nor one of a new pod": {
 			func(s *scene) {
@@ -234,7 +234,7 @@ func TestARankIsNamedOnceByAnIncident(t *testing.T) {
 	}
 	s.unready(0)
 	s.decide()
-	open(s.status(), s.Now, v1alpha1.PodNotReady, v1alpha1.ClassUser)
+	view(&s.Observation, s.status()).open(s.status(), v1alpha1.PodNotReady, v1alpha1.ClassUser)
 	inc := s.incident(t)
 	inc.Rule, inc.PodCount = "pod", 1
 	inc.Pods = []v1alpha1.IncidentPod{{Name: "llm-1-worker-1", UID: "5", Task: "worker", Index: 1, Node: "n01"}}

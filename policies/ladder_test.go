@@ -21,7 +21,7 @@ func TestStepsFireWhenTheyAreDue(t *testing.T) {
 		"before the first":       {[]time.Duration{9 * time.Second}, nil, 10 * time.Second},
 		"at the first":           {[]time.Duration{10 * time.Second}, []string{"RestartPod@10"}, 40 * time.Second},
 		"once":                   {[]time.Duration{10 * time.Second, 11 * time.Second, 39 * time.Second}, []string{"RestartPod@10"}, 40 * time.Second},
-		"each in its time":       {[]time.Duration{10 * time.Second, 40 * time.Second, 100 * time.Second}, []string{"RestartPod@10", "RestartJob@40", "RelocateJob@100"}, 0},
+		"each in its time":       {[]time.Duration{10 * time.Second, 40 * time.Second, 100 * time.Second}, []string{"RestartPod@10", "RestartJob@40", "RelocateJob@100"}, 700 * time.Second},
 		"late, with the gap":     {[]time.Duration{35 * time.Second, 40 * time.Second, 64 * time.Second}, []string{"RestartPod@35"}, 65 * time.Second},
 		"late, after the gap":    {[]time.Duration{35 * time.Second, 65 * time.Second}, []string{"RestartPod@35", "RestartJob@65"}, 125 * time.Second},
 		"very late, one by one":  {[]time.Duration{time.Hour, time.Hour + time.Second}, []string{"RestartPod@3600"}, time.Hour + 30*time.Second},
@@ -70,10 +70,10 @@ func TestWhatAStepRestarts(t *testing.T) {
 		home    bool
 		count   v1alpha1.Restarts
 	}{
-		"pod":      {v1alpha1.RestartPod, []int32{0, 0, 1, 0}, []string{"3"}, true, v1alpha1.Restarts{Total: 1, Pod: 1}},
-		"task":     {v1alpha1.RestartTask, []int32{0, 1, 1, 1}, []string{"2", "3", "4"}, true, v1alpha1.Restarts{Total: 1, Task: 1}},
-		"job":      {v1alpha1.RestartJob, []int32{1, 1, 1, 1}, []string{"1", "2", "3", "4"}, true, v1alpha1.Restarts{Total: 1, Job: 1}},
-		"relocate": {v1alpha1.RelocateJob, []int32{1, 1, 1, 1}, []string{"1", "2", "3", "4"}, false, v1alpha1.Restarts{Total: 1, Relocations: 1}},
+		"pod":      {v1alpha1.RestartPod, []int32{0, 0, 1, 0}, []string{"3"}, true, v1alpha1.Restarts{Total: 1, Pod: 1, Uncharged: 1}},
+		"task":     {v1alpha1.RestartTask, []int32{0, 1, 1, 1}, []string{"2", "3", "4"}, true, v1alpha1.Restarts{Total: 1, Task: 1, Uncharged: 1}},
+		"job":      {v1alpha1.RestartJob, []int32{1, 1, 1, 1}, []string{"1", "2", "3", "4"}, true, v1alpha1.Restarts{Total: 1, Job: 1, Uncharged: 1}},
+		"relocate": {v1alpha1.RelocateJob, []int32{1, 1, 1, 1}, []string{"1", "2", "3", "4"}, false, v1alpha1.Restarts{Total: 1, Relocations: 1, Uncharged: 1}},
 		"ignore":   {v1alpha1.Ignore, []int32{0, 0, 0, 0}, nil, true, v1alpha1.Restarts{}},
 	}
 	for name, tc := range tests {

@@ -22,8 +22,8 @@ func (w *world) success(s *v1alpha1.TrainingJobStatus) bool {
 	if w.volcano != nil && w.volcano.Succeeded && w.Job.Spec.SuccessPolicy == nil {
 		return true
 	}
-	for _, t := range s.Tasks {
-		if w.counts(t.Name) && t.Succeeded < t.Replicas {
+	for i := range w.job.Spec.Tasks {
+		if t := taskStatus(s, w.job.Spec.Tasks[i].Name); w.counts(t.Name) && t.Succeeded < t.Replicas {
 			return false
 		}
 	}
@@ -37,12 +37,12 @@ func (w *world) counts(task string) bool {
 
 func (w *world) complete(s *v1alpha1.TrainingJobStatus) {
 	w.finish(s, v1alpha1.ConditionCompleted, v1alpha1.ReasonTasksSucceeded, "every pod that counts has succeeded")
-	endAll(s, w.Now, v1alpha1.OutcomeCancelled)
+	w.endAll(s, v1alpha1.OutcomeCancelled)
 }
 
 func (w *world) fail(s *v1alpha1.TrainingJobStatus, reason, message string) {
 	w.finish(s, v1alpha1.ConditionFailed, reason, message)
-	endAll(s, w.Now, v1alpha1.OutcomeFailed)
+	w.endAll(s, v1alpha1.OutcomeFailed)
 }
 
 func (w *world) finish(s *v1alpha1.TrainingJobStatus, condition, reason, message string) {
@@ -52,7 +52,7 @@ func (w *world) finish(s *v1alpha1.TrainingJobStatus, condition, reason, message
 
 func (w *world) suspend(s *v1alpha1.TrainingJobStatus) {
 	w.set(s, v1alpha1.ConditionSuspended, true, v1alpha1.ReasonSuspended, "spec.suspend is true; home is remembered")
-	endAll(s, w.Now, v1alpha1.OutcomeCancelled)
+	w.endAll(s, v1alpha1.OutcomeCancelled)
 }
 
 // deadline is when an active job's time is over; zero for never.

@@ -42,6 +42,15 @@ type VolcanoJob struct {
 	Ended bool
 	// Succeeded is true in phase Completed.
 	Succeeded bool
+	// Size that it has.
+	Size Size
+}
+
+// Size is how many pods a Volcano Job asks for: what may be changed while it runs.
+type Size struct {
+	MinAvailable int32
+	// Replicas by Volcano task.
+	Replicas map[string]int32
 }
 
 // PodGroup is Volcano's record of a gang.
@@ -53,34 +62,54 @@ type PodGroup struct {
 
 // Pod is a pod of the job.
 type Pod struct {
-	Name    string
-	UID     string
+	Name string
+	UID  string
+	// Task that the pod is of, be it as a spare.
 	Task    string
 	Index   int32
 	Attempt int32
+	// Spare is true for a placeholder.
+	Spare bool
 	// Node that the pod is bound to; empty before.
 	Node string
 	// Phase as Kubernetes has it.
 	Phase corev1.PodPhase
 	// Ready is true where the pod's Ready condition is.
 	Ready bool
+	// WasReady is true for a pod that is known to have been ready once, or to have crashed.
+	WasReady bool
 	// Gated is true until the placement gate is lifted.
 	Gated bool
+	// Unschedulable is true where the scheduler has looked and found no node.
+	Unschedulable bool
 	// Incarnation that the pod was given when its gate was lifted.
 	Incarnation int32
-	// PlacedTime is when the gate was lifted.
-	PlacedTime time.Time
+	// CreatedTime is when the pod was made, PlacedTime when its gate was lifted.
+	CreatedTime, PlacedTime time.Time
 	// Deleting is true once somebody has asked for its deletion.
 	Deleting bool
 	// Disrupted is the reason of a true DisruptionTarget condition.
 	Disrupted string
+	// Conditions as Kubernetes has them. They are not copied, and must not be changed.
+	Conditions []corev1.PodCondition
+	// Signals of ill health of the pod's node or devices.
+	Signals []Signal
 	// Failure says what is known of its failed containers.
 	Failure Failure
 }
 
+// Signal says that something that the pod uses is ill.
+type Signal struct {
+	// Name of the signal, such as NVLinkReplay.
+	Name string
+	// Failed is true where it has failed, and false where it is degraded.
+	Failed  bool
+	Message string
+}
+
 // Failure is what Kubernetes says about why a pod failed.
 type Failure struct {
-	// Containers that ended with another code than 0.
+	// Containers that ended with another code than 0, the first to end first.
 	Containers []ContainerFailure
 	// Reason and Message of the pod's status.
 	Reason  string
@@ -115,67 +144,17 @@ type Node struct {
 	Hold string
 }
 
-// rank names one pod's place in the gang, whatever pod fills it.
-type rank struct {
-	task  string
-	index int32
+// rank is the pod's place in the gang, or among the spares.
+func (p *Pod) rank() rank {
+	if p.Spare {
+		return spareRank(p.Task, p.Index)
+	}
+	return rank{p.Task, p.Index}
 }
-
-func (p *Pod) rank() rank { return rank{p.Task, p.Index} }
 
 // finished is true once the pod's containers have ended for good.
 func (p *Pod) finished() bool {
 	return p.Phase == corev1.PodSucceeded || p.Phase == corev1.PodFailed
-}
-
-// world is an observation, indexed for the questions that decisions ask.
-type world struct {
-	*Observation
-	current map[rank]*Pod // the pods of the current attempt
-	volcano *VolcanoJob   // the Volcano Job of the current attempt; nil where there is none
-}
-
-// view indexes an observation for one attempt.
-func view(o *Observation, attempt int32) world {
-	w := world{Observation: o, current: make(map[rank]*Pod, len(o.Pods))}
-	for i := range o.Pods {
-		if o.Pods[i].Attempt == attempt {
-			w.current[o.Pods[i].rank()] = &o.Pods[i]
-		}
-	}
-	for i := range o.VolcanoJobs {
-		if o.VolcanoJobs[i].Attempt == attempt && !o.VolcanoJobs[i].Deleting {
-			w.volcano = &o.VolcanoJobs[i]
-		}
-	}
-	return w
-}
-
-// eachRank calls f for every rank that the spec asks for, in order.
-func eachRank(job *v1alpha1.TrainingJob, f func(rank)) {
-	for i := range job.Spec.Tasks {
-		task := &job.Spec.Tasks[i]
-		for index := range task.Replicas {
-			f(rank{task.Name, index})
-		}
-	}
-}
-
-// MinAvailable is the size of the gang: spec.minAvailable, or all replicas.
-func MinAvailable(job *v1alpha1.TrainingJob) int32 {
-	if job.Spec.MinAvailable != nil {
-		return *job.Spec.MinAvailable
-	}
-	return Replicas(job)
-}
-
-// Replicas is the number of pods that the job asks for.
-func Replicas(job *v1alpha1.TrainingJob) int32 {
-	var n int32
-	for i := range job.Spec.Tasks {
-		n += job.Spec.Tasks[i].Replicas
-	}
-	return n
 }
 
 func (p *Pod) healthy() bool   { return p.Phase == corev1.PodRunning && p.Ready }

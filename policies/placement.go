@@ -19,79 +19,142 @@ type Target struct {
 
 func (t Target) none() bool { return t.In != nil && len(t.In) == 0 }
 
-// target is where a rank may go: its own node where that is good, else home's
-// other good nodes, else, for a job without a home, anywhere but the excluded nodes.
-func (w *world) target(s *v1alpha1.TrainingJobStatus, r rank, home homeNodes) Target {
-	own := rankNode(s.Placement, r)
-	if w.returns(s, r) {
-		return Target{In: []string{w.Nodes[own].Hostname}}
+// rooms answers where ranks may go, for one status.
+type rooms struct {
+	*world
+	s *v1alpha1.TrainingJobStatus
+	// taken are the nodes that ranks are on their way back to; made when first needed.
+	taken map[string]bool
+	// free are the hostnames of the good nodes of a home, by home and task: many ranks share them.
+	free map[room][]string
+}
+
+type room struct{ hyperNode, task string }
+
+func (w *world) rooms(s *v1alpha1.TrainingJobStatus) *rooms {
+	return &rooms{world: w, s: s, free: map[room][]string{}}
+}
+
+// forRank is where a rank may go: its own node where that is good, else home's other
+// good nodes, else, for a job without a home, anywhere but the excluded nodes.
+func (m *rooms) forRank(r rank) Target {
+	if m.returns(m.s, r) {
+		return Target{In: []string{m.Nodes[rankNode(m.s.Placement, r)].Hostname}}
 	}
-	if !home.known {
-		return Target{NotIn: w.excludedHostnames(s)}
+	home := m.homeOf(m.s, r)
+	if home == "" {
+		return Target{NotIn: m.avoided()}
 	}
-	in := []string{}
-	for _, n := range home.nodes {
-		if w.usable(s, n, r.task) {
-			in = append(in, w.Nodes[n].Hostname)
+	return Target{In: m.freeIn(home, r.task)}
+}
+
+// forSpare is where a spare of a task may go: where home has room beyond the ranks' nodes.
+func (m *rooms) forSpare(task string) Target {
+	home := m.s.Placement.HyperNode
+	if home == "" {
+		return Target{NotIn: m.avoided()}
+	}
+	own := map[string]bool{}
+	for _, n := range placedNodes(m.s.Placement) {
+		own[m.Nodes[n].Hostname] = true
+	}
+	in := slices.DeleteFunc(slices.Clone(m.freeIn(home, task)), func(hostname string) bool { return own[hostname] })
+	return Target{In: in}
+}
+
+// freeIn are the hostnames of the good nodes of a HyperNode, less those that other ranks are
+// on their way back to. A home that is not to be found just now is not given up: its
+// ranks wait for it.
+func (m *rooms) freeIn(hyperNode, task string) []string {
+	key := room{hyperNode, task}
+	if free, ok := m.free[key]; ok {
+		return free
+	}
+	free := []string{}
+	home, _ := m.Topology.Find(hyperNode)
+	for _, n := range home.Nodes {
+		if m.usable(m.s, n, task) && !m.isTaken(n) {
+			free = append(free, m.Nodes[n].Hostname)
 		}
 	}
-	return Target{In: in}
+	m.free[key] = free
+	return free
+}
+
+func (m *rooms) isTaken(node string) bool {
+	if m.taken == nil {
+		m.taken = map[string]bool{}
+		eachRank(m.job, func(r rank) {
+			if m.awaited(m.s, r) && m.returns(m.s, r) {
+				m.taken[rankNode(m.s.Placement, r)] = true
+			}
+		})
+	}
+	return m.taken[node]
+}
+
+// avoided are the hostnames that a job without a home must keep away from.
+func (m *rooms) avoided() []string {
+	var out []string
+	for _, e := range m.s.ExcludedNodes {
+		hostname := e.Hostname
+		if n, exists := m.Nodes[e.Name]; exists {
+			hostname = n.Hostname
+		}
+		if hostname != "" {
+			out = append(out, hostname)
+		}
+	}
+	for _, left := range m.s.LeftHyperNodes {
+		h, _ := m.Topology.Find(left.Name)
+		for _, n := range h.Nodes {
+			if node, exists := m.Nodes[n]; exists {
+				out = append(out, node.Hostname)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// homeOf is the HyperNode that a rank belongs in: its partition's, else the job's; empty for none.
+func (w *world) homeOf(s *v1alpha1.TrainingJobStatus, r rank) string {
+	if s.Placement == nil {
+		return ""
+	}
+	if p := w.partitionHome(s, r); p != nil && p.HyperNode != "" {
+		return p.HyperNode
+	}
+	return s.Placement.HyperNode
+}
+
+// atHome is true for a node of the home that a rank belongs in.
+func (w *world) atHome(s *v1alpha1.TrainingJobStatus, r rank, node string) bool {
+	home, known := w.Topology.Find(w.homeOf(s, r))
+	return !known || home.holds([]string{node})
 }
 
 // returns is true where a rank goes back to its own node.
 func (w *world) returns(s *v1alpha1.TrainingJobStatus, r rank) bool {
-	return w.usable(s, rankNode(s.Placement, r), r.task) && !w.pinGivenUp(s, r)
+	own := rankNode(s.Placement, r)
+	return own != "" && w.usable(s, own, r.task) && !w.pinGivenUp(s, r)
 }
 
-// pinGivenUp is true for a rank that a later step of its incident restarts:
-// its own node was tried, and did not take it in time.
+// pinGivenUp is true for a rank that a later step of its incident restarts, or one of
+// the incident about its waiting: its own node was tried, and did not take it in time.
 func (w *world) pinGivenUp(s *v1alpha1.TrainingJobStatus, r rank) bool {
-	inc := covering(s, r)
+	if waiting := w.waitingFor(s, r); waiting != nil && restarted(waiting) {
+		return true
+	}
+	inc := w.covering(s, r)
 	if inc == nil || (len(inc.Pods) > 0 && !names(inc, r)) {
 		return false
 	}
 	rungs := map[int32]bool{}
 	for _, f := range inc.Steps {
-		if f.Index != unruled && f.Action != v1alpha1.Ignore {
+		if f.Index != unruled && f.Action != v1alpha1.Ignore && !f.DryRun {
 			rungs[f.Index] = true
 		}
 	}
 	return len(rungs) > 1
-}
-
-// homeNodes are the nodes of home that a rank which cannot return to its own may take.
-type homeNodes struct {
-	known bool
-	nodes []string
-}
-
-// homeCandidates are the nodes of home, less those that other ranks are on their way back to.
-func (w *world) homeCandidates(s *v1alpha1.TrainingJobStatus) homeNodes {
-	if s.Placement == nil {
-		return homeNodes{}
-	}
-	h, ok := w.Topology.Find(s.Placement.HyperNode)
-	if !ok {
-		// A home that is not to be found just now is not given up: its ranks wait for it.
-		return homeNodes{known: s.Placement.HyperNode != ""}
-	}
-	taken := map[string]bool{}
-	eachRank(w.Job, func(r rank) {
-		if w.awaited(s, r) && w.returns(s, r) {
-			taken[rankNode(s.Placement, r)] = true
-		}
-	})
-	free := slices.DeleteFunc(slices.Clone(h.Nodes), func(n string) bool { return taken[n] })
-	return homeNodes{known: true, nodes: free}
-}
-
-func (w *world) excludedHostnames(s *v1alpha1.TrainingJobStatus) []string {
-	var out []string
-	for _, e := range s.ExcludedNodes {
-		if n, exists := w.Nodes[e.Name]; exists {
-			out = append(out, n.Hostname)
-		}
-	}
-	slices.Sort(out)
-	return out
 }

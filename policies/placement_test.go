@@ -56,13 +56,13 @@ func TestTargets(t *testing.T) {
 			s.after(time.Minute).decide()
 			return s
 		}, Target{In: []string{"host-n01"}}},
-		"anywhere but the excluded, once relocated": {func() *scene {
+		"anywhere but the home that it left, once relocated": {func() *scene {
 			s := running(3, rule("all", step(v1alpha1.RelocateJob, 0)))
 			delete(s.Nodes, "n02")
 			s.decide()
 			s.Nodes["n02"] = Node{Name: "n02", Hostname: "host-n02", Ready: true}
 			return s
-		}, Target{NotIn: []string{"host-n02"}}},
+		}, Target{NotIn: []string{"host-n00", "host-n01", "host-n02", "host-n03", "host-n04", "host-n05"}}},
 		"anywhere but the excluded, without a home": {func() *scene {
 			s := running(3)
 			s.Topology = NewTopology(nil)
@@ -77,8 +77,8 @@ func TestTargets(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := tc.story()
-			w := view(&s.Observation, s.status().Attempt)
-			equal(t, "target", tc.want, w.target(s.status(), rank{"worker", 1}, w.homeCandidates(s.status())))
+			w := view(&s.Observation, s.status())
+			equal(t, "target", tc.want, w.rooms(s.status()).forRank(rank{"worker", 1}))
 		})
 	}
 }

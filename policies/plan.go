@@ -3,9 +3,8 @@
 package policies
 
 import (
-	"fmt"
+	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -24,6 +23,8 @@ type Plan struct {
 	Stop Stop
 	// Create the Volcano Job of the attempt.
 	Create bool
+	// Resize the Volcano Job of the attempt; nil where it has the size that it should have.
+	Resize *Size
 	// Admit the PodGroup at once: the gang keeps its place in the queue.
 	Admit bool
 	// Lift the gates of these pods.
@@ -59,12 +60,12 @@ type Lift struct {
 // Empty is true where nothing has to be done.
 func (p *Plan) Empty() bool {
 	return len(p.Hold)+len(p.DeletePods)+len(p.DeleteVolcanoJobs)+len(p.Lift)+len(p.Release) == 0 &&
-		p.Stop == "" && !p.Create && !p.Admit
+		p.Stop == "" && !p.Create && p.Resize == nil && !p.Admit
 }
 
 // PlanFor computes what the world lacks to match a status.
 func PlanFor(o *Observation, s *v1alpha1.TrainingJobStatus) Plan {
-	w := view(o, s.Attempt)
+	w := view(o, s)
 	p := Plan{Hold: w.missingHolds(s), Release: w.endedHolds(s), DeletePods: w.deletions(s)}
 	for _, v := range o.VolcanoJobs {
 		if !v.Deleting && (v.Attempt < s.Attempt || (o.Job.Spec.Suspend && !Finished(s))) {
@@ -80,8 +81,21 @@ func PlanFor(o *Observation, s *v1alpha1.TrainingJobStatus) Plan {
 	}
 	p.Create = w.volcano == nil
 	p.Admit = w.PodGroup != nil && w.PodGroup.Pending && w.keepsPlace(s)
-	p.Lift = w.lifts(s)
+	p.Resize = w.resize()
+	p.Lift = append(w.lifts(s), w.spareLifts(s)...)
 	return p
+}
+
+// resize is the size that the Volcano Job should have and has not.
+func (w *world) resize() *Size {
+	if w.volcano == nil || w.volcano.Ended || w.volcano.Stopping {
+		return nil
+	}
+	size := SizeOf(w.job)
+	if size.MinAvailable == w.volcano.Size.MinAvailable && maps.Equal(size.Replicas, w.volcano.Size.Replicas) {
+		return nil
+	}
+	return &size
 }
 
 // keepsPlace is true while the job recovers the place in the queue that it had.
@@ -97,8 +111,8 @@ func (w *world) stop(s *v1alpha1.TrainingJobStatus) Stop {
 	if isTrue(s, v1alpha1.ConditionFailed) {
 		return StopFailed
 	}
-	for _, p := range w.current {
-		if !p.finished() {
+	for i := range w.Pods {
+		if p := &w.Pods[i]; p.Attempt == s.Attempt && !p.finished() {
 			return StopCompleted
 		}
 	}
@@ -126,13 +140,19 @@ func (w *world) endedHolds(s *v1alpha1.TrainingJobStatus) []string {
 	return ended
 }
 
-// deletions are the pods of lives that are over, and those on dead nodes that
-// somebody has asked to be deleted and nobody there can confirm.
+// deletions are the pods of lives that are over, the placeholders that hold nothing, and
+// those on dead nodes that somebody has asked to be deleted and nobody there can confirm.
 func (w *world) deletions(s *v1alpha1.TrainingJobStatus) []PodDeletion {
 	var out []PodDeletion
+	idle := map[*Pod]bool{}
+	if !w.stopped(s) {
+		for _, p := range w.sparesOver(s) {
+			idle[p] = true
+		}
+	}
 	for i := range w.Pods {
 		p := &w.Pods[i]
-		over := w.over(s, p)
+		over := w.over(s, p) || idle[p]
 		if dead := w.dead(p); (over && !p.Deleting) || (dead && (over || p.Deleting)) {
 			out = append(out, PodDeletion{Name: p.Name, UID: p.UID, Force: dead})
 		}
@@ -143,7 +163,7 @@ func (w *world) deletions(s *v1alpha1.TrainingJobStatus) []PodDeletion {
 // over is true for a pod of the current attempt whose life is over. Pods of
 // earlier attempts go with their Volcano Job.
 func (w *world) over(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
-	return p.Attempt == s.Attempt && stale(s, p) && !Finished(s) && !w.Job.Spec.Suspend
+	return p.Attempt == s.Attempt && stale(s, p) && !w.stopped(s)
 }
 
 // dead is true for a pod whose node is deleted, out of service, or, where the
@@ -156,13 +176,13 @@ func (w *world) dead(p *Pod) bool {
 	if !exists || n.OutOfService {
 		return true
 	}
-	at := w.deadAt(n)
+	at := w.deadAt(p, n)
 	return !at.IsZero() && !at.After(w.Now)
 }
 
 // deadAt is when an unreachable node counts as dead; zero for never.
-func (w *world) deadAt(n Node) time.Time {
-	policy := policyOf(w.Job)
+func (w *world) deadAt(p *Pod, n Node) time.Time {
+	policy := w.policy(p.Task)
 	if n.Ready || n.SilentSince.IsZero() || policy.requireProof {
 		return time.Time{} // of a node that has never spoken nothing is known
 	}
@@ -175,7 +195,7 @@ func (w *world) burial(s *v1alpha1.TrainingJobStatus) time.Time {
 	for i := range w.Pods {
 		p := &w.Pods[i]
 		if n, exists := w.Nodes[p.Node]; exists && (p.Deleting || w.over(s, p)) && !w.dead(p) {
-			next = sooner(next, w.deadAt(n))
+			next = sooner(next, w.deadAt(p, n))
 		}
 	}
 	return next
@@ -188,13 +208,13 @@ func (w *world) lifts(s *v1alpha1.TrainingJobStatus) []Lift {
 		return nil
 	}
 	var out []Lift
-	home, alive := w.homeCandidates(s), w.alive()
-	eachRank(w.Job, func(r rank) {
-		p := w.current[r]
+	m, alive := w.rooms(s), w.alive()
+	eachRank(w.job, func(r rank) {
+		p := w.pod(r)
 		if !p.Gated || alive[r] {
 			return
 		}
-		if target := w.target(s, r, home); !target.none() {
+		if target := m.forRank(r); !target.none() {
 			out = append(out, Lift{Pod: p.Name, UID: p.UID, Target: target, Annotations: w.contract(s, r)})
 		}
 	})
@@ -204,8 +224,8 @@ func (w *world) lifts(s *v1alpha1.TrainingJobStatus) []Lift {
 // whole is true where every rank has a pod that may stay.
 func (w *world) whole(s *v1alpha1.TrainingJobStatus) bool {
 	all := w.volcano != nil
-	eachRank(w.Job, func(r rank) {
-		p := w.current[r]
+	eachRank(w.job, func(r rank) {
+		p := w.pod(r)
 		all = all && p != nil && !p.Deleting && !stale(s, p)
 	})
 	return all
@@ -222,30 +242,3 @@ func (w *world) alive() map[rank]bool {
 	return out
 }
 
-// contract is what the program is told through its pod's annotations.
-func (w *world) contract(s *v1alpha1.TrainingJobStatus, r rank) map[string]string {
-	out := map[string]string{
-		v1alpha1.AnnotationIncarnation:   strconv.Itoa(int(Incarnation(s, r.task, r.index))),
-		v1alpha1.AnnotationResume:        strconv.FormatBool(s.Restarts.Total > 0 || s.Attempt > 1 || Incarnation(s, r.task, r.index) > 0),
-		v1alpha1.AnnotationRestartReason: "",
-		v1alpha1.AnnotationHyperNode:     "",
-		v1alpha1.AnnotationPlacedTime:    w.Now.UTC().Format(time.RFC3339Nano),
-	}
-	if s.Placement != nil {
-		out[v1alpha1.AnnotationHyperNode] = s.Placement.HyperNode
-	}
-	if inc := covering(s, r); inc != nil {
-		out[v1alpha1.AnnotationRestartReason] = string(inc.Trigger)
-	}
-	return out
-}
-
-// VolcanoJobName is the name of the Volcano Job of one attempt.
-func VolcanoJobName(job *v1alpha1.TrainingJob, attempt int32) string {
-	return fmt.Sprintf("%s-%d", job.Name, attempt)
-}
-
-// podName is the name that Volcano gives the pod of a rank.
-func podName(job *v1alpha1.TrainingJob, attempt int32, r rank) string {
-	return fmt.Sprintf("%s-%s-%d", VolcanoJobName(job, attempt), r.task, r.index)
-}

@@ -226,7 +226,7 @@ func TestIncarnations(t *testing.T) {
 	restartTask(s.status(), "worker")
 	equal(t, "lives", []int32{3, 3, 3}, s.lives())
 	restartRank(s.status(), rank{"worker", 1})
-	restartAll(s.status())
+	restartAll(s.status(), s.Job)
 	equal(t, "lives", []int32{5, 5, 5}, s.lives())
 	equal(t, "of a task that is not there", int32(0), Incarnation(s.status(), "ghost", 0))
 }

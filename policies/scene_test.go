@@ -55,13 +55,13 @@ func running(replicas int32, rules ...v1alpha1.Rule) *scene {
 func (s *scene) started() *scene {
 	s.decide()
 	attempt := s.status().Attempt
-	s.VolcanoJobs = append(s.VolcanoJobs, VolcanoJob{Name: VolcanoJobName(s.Job, attempt), Attempt: attempt})
+	s.VolcanoJobs = append(s.VolcanoJobs, VolcanoJob{Name: VolcanoJobName(s.Job, attempt), Attempt: attempt, Size: SizeOf(s.Job)})
 	s.PodGroup = &PodGroup{Name: "pg"}
 	eachRank(s.Job, func(r rank) {
 		s.uids++
 		s.Pods = append(s.Pods, Pod{
 			Name: podName(s.Job, attempt, r), UID: fmt.Sprint(s.uids), Task: r.task, Index: r.index, Attempt: attempt,
-			Phase: corev1.PodPending, Gated: true,
+			Phase: corev1.PodPending, Gated: true, CreatedTime: s.Now,
 		})
 	})
 	s.decide()
@@ -82,7 +82,7 @@ func (s *scene) placed() *scene {
 // bind lifts the gate of a pod, binds it, and makes it ready.
 func (s *scene) bind(i int, node string) {
 	p := &s.Pods[i]
-	p.Gated, p.Node, p.Phase, p.Ready, p.PlacedTime = false, node, corev1.PodRunning, true, s.Now
+	p.Gated, p.Node, p.Phase, p.Ready, p.WasReady, p.PlacedTime = false, node, corev1.PodRunning, true, true, s.Now
 	p.Incarnation = Incarnation(s.status(), p.Task, p.Index)
 }
 
@@ -90,7 +90,7 @@ func (s *scene) bind(i int, node string) {
 func (s *scene) replace(i int) {
 	s.uids++
 	p := s.Pods[i]
-	s.Pods[i] = Pod{Name: p.Name, UID: fmt.Sprint(s.uids), Task: p.Task, Index: p.Index, Attempt: p.Attempt, Phase: corev1.PodPending, Gated: true}
+	s.Pods[i] = Pod{Name: p.Name, UID: fmt.Sprint(s.uids), Task: p.Task, Index: p.Index, Attempt: p.Attempt, Phase: corev1.PodPending, Gated: true, CreatedTime: s.Now}
 }
 
 func (s *scene) crash(i int, code int32) {

@@ -278,7 +278,7 @@ func (c *cluster) runPod(p *simPod) {
 		p.Phase = corev1.PodRunning
 		c.changed("pod %s runs", p.Name)
 	case !p.Ready:
-		p.Ready, p.Failure = true, Failure{}
+		p.Ready, p.WasReady, p.Failure = true, true, Failure{}
 		c.changed("pod %s is ready", p.Name)
 	case c.done:
 		p.Phase, p.Ready = corev1.PodSucceeded, false

@@ -94,7 +94,7 @@ func (c *cluster) checkRecord(o *Observation, s *v1alpha1.TrainingJobStatus) {
 	for range s.Restarts.Charged - old.Restarts.Charged {
 		c.ledger.charges = append(c.ledger.charges, c.now)
 	}
-	policy := policyOf(c.job)
+	policy := policiesOf(c.job)[""]
 	spent := 0
 	for _, at := range c.ledger.charges {
 		if at.Truncate(time.Second).After(c.now.Add(-policy.window)) {
@@ -124,7 +124,7 @@ func (c *cluster) checkIncident(o *Observation, old *v1alpha1.TrainingJobStatus,
 		c.checkStep(o, old, inc, step)
 	}
 	if inc.Charged && !was.Charged {
-		rule := ruleNamed(policyOf(c.job).rules, inc.Rule)
+		rule := view(o, old).ruleOf(inc)
 		c.require(rule.Charge == v1alpha1.ChargeAlways || (rule.Charge != v1alpha1.ChargeNever && inc.Class == v1alpha1.ClassUser),
 			"5: incident %d of class %s is charged by rule %s", inc.ID, inc.Class, rule.Name)
 	}
@@ -168,7 +168,7 @@ func (c *cluster) checkDeletion(p *simPod, force bool) {
 		c.checkForce(p)
 		return
 	}
-	n, inc := c.nodes[p.Node], covering(s, p.rank())
+	n, inc := c.nodes[p.Node], view(c.observe(), s).covering(s, p.rank())
 	if n == nil || p.finished() || p.Deleting || inc == nil || yielding(s) || rankNode(s.Placement, p.rank()) != p.Node {
 		return
 	}
@@ -188,7 +188,7 @@ func (c *cluster) checkDeletion(p *simPod, force bool) {
 
 // checkForce is called before a pod is removed without its node's word.
 func (c *cluster) checkForce(p *simPod) {
-	policy := policyOf(c.job)
+	policy := policiesOf(c.job)[""]
 	seen, exists := c.manager.cache.Nodes[p.Node]
 	proof := !exists || seen.OutOfService
 	silent := !seen.Ready && !c.now.Before(seen.SilentSince.Add(policy.unreachableAfter))

@@ -125,6 +125,7 @@ func (c *cluster) observe() *Observation {
 func (v *simVolcanoJob) observed() VolcanoJob {
 	return VolcanoJob{
 		Name: v.name, Attempt: v.attempt, Deleting: v.deleting, Stopping: v.stopping, Ended: v.ended, Succeeded: v.succeeded,
+		Size: v.size,
 	}
 }
 
@@ -217,7 +218,7 @@ func (c *cluster) createVolcanoJob(attempt int32) {
 	}
 	c.require(!Finished(&c.job.Status), "8: Volcano Job %s is made for a finished job", name)
 	c.require(attempt == c.job.Status.Attempt, "Volcano Job %s is made for attempt %d", name, c.job.Status.Attempt)
-	c.volcano = append(c.volcano, &simVolcanoJob{name: name, attempt: attempt, pending: true})
+	c.volcano = append(c.volcano, &simVolcanoJob{name: name, attempt: attempt, pending: true, size: SizeOf(c.job)})
 	c.changed("the manager makes Volcano Job %s", name)
 }
 

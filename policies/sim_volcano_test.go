@@ -12,6 +12,7 @@ import (
 type simVolcanoJob struct {
 	name      string
 	attempt   int32
+	size      Size
 	pending   bool // its PodGroup waits for the queue
 	deleting  bool
 	stopping  bool
@@ -108,7 +109,7 @@ func (c *cluster) syncVolcanoJob(v *simVolcanoJob) {
 		c.uids++
 		c.pods = append(c.pods, &simPod{Pod: Pod{
 			Name: name, UID: fmt.Sprint(c.uids), Task: r.task, Index: r.index, Attempt: v.attempt,
-			Phase: corev1.PodPending, Gated: true,
+			Phase: corev1.PodPending, Gated: true, CreatedTime: c.now,
 		}})
 		c.changed("Volcano makes pod %s, uid %d", name, c.uids)
 	})

@@ -65,3 +65,21 @@ func (h HyperNode) holds(nodes []string) bool {
 	}
 	return true
 }
+
+// anyApart is true where some HyperNode up to a tier, of any where that is negative,
+// shares no node with the named ones.
+func (t *Topology) anyApart(names []string, highest int32) bool {
+	if t == nil {
+		return false
+	}
+	near := map[string]bool{}
+	for _, name := range names {
+		for _, n := range t.byName[name].Nodes {
+			near[n] = true
+		}
+	}
+	return slices.ContainsFunc(t.byTier, func(h HyperNode) bool {
+		return len(h.Nodes) > 0 && (highest < 0 || h.Tier <= highest) &&
+			!slices.ContainsFunc(h.Nodes, func(n string) bool { return near[n] })
+	})
+}

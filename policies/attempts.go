@@ -1,0 +1,113 @@
+// Attempts: when the Volcano Job itself has to be made anew.
+
+package policies
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// begin makes the first attempt, or the first one after a suspension.
+func (w *world) begin(s *v1alpha1.TrainingJobStatus) {
+	resumed := isTrue(s, v1alpha1.ConditionSuspended)
+	if s.Attempt > 0 && !resumed {
+		return
+	}
+	s.StartTime = new(metav1.NewTime(w.Now))
+	for i := range s.Tasks {
+		s.Tasks[i].Shrunk = 0
+	}
+	if s.Placement == nil {
+		s.Attempt++
+		return
+	}
+	w.renew(s, v1alpha1.JobResumed, v1alpha1.ClassMaintenance)
+}
+
+// renew opens an incident that concerns the job as a whole. Its first rung is a new
+// attempt; from there the ladder of the job's last rule goes on.
+func (w *world) renew(s *v1alpha1.TrainingJobStatus, trigger v1alpha1.EventType, class v1alpha1.FailureClass) {
+	rules := w.policy("").rules
+	inc := w.open(s, trigger, class)
+	inc.Rule = rules[len(rules)-1].Name
+}
+
+// noteDeletedVolcanoJob renews a job whose Volcano Job somebody has deleted.
+func (w *world) noteDeletedVolcanoJob(s *v1alpha1.TrainingJobStatus) {
+	if w.volcano == nil && w.volcanoJobGone(s) && !w.beingRenewed(s) {
+		w.endAll(s, v1alpha1.OutcomeCancelled) // everything is made anew, whatever was open
+		w.renew(s, v1alpha1.VolcanoJobDeleted, v1alpha1.ClassMaintenance)
+	}
+}
+
+// beingRenewed is true for a job whose renewal waits for its first step.
+func (w *world) beingRenewed(s *v1alpha1.TrainingJobStatus) bool {
+	return slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool {
+		return inc.Outcome == "" && ofJob(inc.Trigger) && !restarted(&inc)
+	})
+}
+
+// noteEndedVolcanoJob renews a job whose Volcano Job has ended and that has not, where
+// no incident says why: one that is open makes the new attempt itself.
+func (w *world) noteEndedVolcanoJob(s *v1alpha1.TrainingJobStatus) {
+	if w.allFell(s) && !AnyOpen(s) {
+		w.renew(s, v1alpha1.VolcanoJobEnded, w.classOfEnd())
+	}
+}
+
+// allFell is true where the Volcano Job has ended and no pod of it lives: until then
+// the pods' own news, which say more, may still be on their way.
+func (w *world) allFell(s *v1alpha1.TrainingJobStatus) bool {
+	return w.volcano != nil && w.volcanoJobGone(s) && !w.anyAlive()
+}
+
+// volcanoJobGone is true where the Volcano Job of this attempt will make no more
+// pods: it has ended, or it was made and is not there any more.
+func (w *world) volcanoJobGone(s *v1alpha1.TrainingJobStatus) bool {
+	if s.Attempt != w.Job.Status.Attempt {
+		return false // a new one has been asked for in this very decision
+	}
+	if w.volcano != nil {
+		return w.volcano.Ended
+	}
+	return w.anyPod() || isTrue(&w.Job.Status, v1alpha1.ConditionScheduled) || w.fell(s.Attempt)
+}
+
+// fell is true where an incident names a pod of an attempt: there were some, even
+// where the news that all are gone came before that of their Volcano Job.
+func (w *world) fell(attempt int32) bool {
+	return slices.ContainsFunc(w.Job.Status.Incidents, func(inc v1alpha1.Incident) bool {
+		return slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool {
+			return p.Name == podName(w.Job, attempt, rank{p.Task, p.Index})
+		})
+	})
+}
+
+// madeAnew is true for an incident whose last step made every rank anew.
+func madeAnew(inc *v1alpha1.Incident) bool {
+	for _, f := range slices.Backward(inc.Steps) {
+		if !f.DryRun {
+			return f.Action == v1alpha1.RestartJob || f.Action == v1alpha1.RelocateJob
+		}
+	}
+	return false
+}
+
+func (w *world) anyPod() bool {
+	return slices.ContainsFunc(w.tasks, func(t taskPods) bool {
+		return slices.ContainsFunc(t.pods, func(p *Pod) bool { return p != nil })
+	})
+}
+
+// anyAlive is true while some pod of the gang has not ended.
+func (w *world) anyAlive() bool {
+	alive := false
+	eachRank(w.job, func(r rank) {
+		p := w.pod(r)
+		alive = alive || (p != nil && !p.finished() && !p.Deleting)
+	})
+	return alive
+}

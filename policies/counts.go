@@ -1,0 +1,71 @@
+// Counts: how many pods each task has and should have.
+
+package policies
+
+import (
+	"fmt"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// countTasks brings the tasks of the status in line with the spec. A task's spares are
+// counted as a task of their own.
+func countTasks(s *v1alpha1.TrainingJobStatus, job *v1alpha1.TrainingJob) {
+	tasks := make([]v1alpha1.TaskStatus, 0, len(job.Spec.Tasks))
+	add := func(name string) *v1alpha1.TaskStatus {
+		t := v1alpha1.TaskStatus{Name: name}
+		if old := taskStatus(s, name); old != nil {
+			t = *old
+		}
+		tasks = append(tasks, t)
+		return &tasks[len(tasks)-1]
+	}
+	for i := range job.Spec.Tasks {
+		spec := &job.Spec.Tasks[i]
+		t := add(spec.Name)
+		regrow(t, spec)
+		t.Replicas = spec.Replicas - t.Shrunk
+		if n := ptr.Deref(spec.Spares, 0); n > 0 {
+			add(spec.Name + v1alpha1.SpareSuffix).Replicas = n
+		}
+	}
+	s.Tasks = tasks
+}
+
+// count counts the pods of every task.
+func (w *world) count(s *v1alpha1.TrainingJobStatus) {
+	for i := range s.Tasks {
+		t := &s.Tasks[i]
+		t.Ready, t.Succeeded = 0, 0
+		if view := w.taskPods(t.Name); view != nil {
+			t.Replicas = int32(len(view.pods))
+			for _, p := range view.pods {
+				tally(s, t, p)
+			}
+		}
+	}
+	s.Ready = fmt.Sprintf("%d/%d", w.ready(s), Replicas(w.job))
+}
+
+// ready is the number of ranks that are ready.
+func (w *world) ready(s *v1alpha1.TrainingJobStatus) int32 {
+	var n int32
+	for i := range w.job.Spec.Tasks {
+		n += taskStatus(s, w.job.Spec.Tasks[i].Name).Ready
+	}
+	return n
+}
+
+// tally counts a pod, unless its life is over: to count it until it is gone would
+// take one more write of the status.
+func tally(s *v1alpha1.TrainingJobStatus, t *v1alpha1.TaskStatus, p *Pod) {
+	switch {
+	case p == nil || p.Deleting || stale(s, p):
+	case p.healthy():
+		t.Ready++
+	case p.succeeded():
+		t.Succeeded++
+	}
+}

@@ -1,0 +1,161 @@
+// Exclusions: the nodes and the HyperNodes that a job must not go back to, and until when.
+
+package policies
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+const (
+	// migrateFor is how long a pod keeps away from the node that it was migrated from, at least.
+	migrateFor = 10 * time.Minute
+	// leftFor is how long a job keeps away from a home that it relocated from, at least.
+	leftFor = 10 * time.Minute
+)
+
+// excludeFor keeps the job away from the nodes where the infrastructure failed it, and
+// for a migration from those that it leaves.
+func (w *world) excludeFor(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, action v1alpha1.Action) {
+	if action != v1alpha1.MigratePod {
+		w.exclude(s, inc)
+		return
+	}
+	for _, p := range inc.Pods {
+		if !w.inPlace(s, rank{p.Task, p.Index}) {
+			w.excludeNode(s, inc, p.Node, max(w.policy(p.Task).excludeNode, migrateFor))
+		}
+	}
+}
+
+func (w *world) exclude(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
+	for _, p := range inc.Pods {
+		limit := w.policy(p.Task).excludeNode
+		if limit > 0 && !w.inPlace(s, rank{p.Task, p.Index}) && w.faulty(s, inc, p) {
+			w.excludeNode(s, inc, p.Node, limit)
+		}
+	}
+}
+
+func (w *world) excludeNode(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, node string, limit time.Duration) {
+	if node == "" || excluded(s, node) {
+		return
+	}
+	s.ExcludedNodes = append(s.ExcludedNodes, v1alpha1.ExcludedNode{
+		Name: node, Hostname: w.Nodes[node].Hostname, Until: metav1.NewTime(w.Now.Add(limit)), Incident: inc.ID,
+	})
+}
+
+// faulty is true where the infrastructure failed a pod of an incident. A pod that fell
+// in the wake of another on a good node may go back there.
+func (w *world) faulty(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, p v1alpha1.IncidentPod) bool {
+	if inc.Class == v1alpha1.ClassInfrastructure && (p.Node == inc.Cause.Node || !w.Nodes[p.Node].Ready) {
+		return true
+	}
+	f, ok := w.failureOf(s, rank{p.Task, p.Index}, w.rooms(s))
+	return ok && f.class == v1alpha1.ClassInfrastructure && f.node == p.Node
+}
+
+// liftExclusions drops the exclusions whose time is over, and returns when the next one is.
+func (w *world) liftExclusions(s *v1alpha1.TrainingJobStatus) time.Time {
+	s.ExcludedNodes = slices.DeleteFunc(s.ExcludedNodes, func(e v1alpha1.ExcludedNode) bool { return !e.Until.After(w.Now) })
+	s.LeftHyperNodes = slices.DeleteFunc(s.LeftHyperNodes, func(l v1alpha1.LeftHyperNode) bool { return !l.Until.After(w.Now) })
+	var next time.Time
+	for _, e := range s.ExcludedNodes {
+		next = sooner(next, e.Until.Time)
+	}
+	for _, l := range s.LeftHyperNodes {
+		next = sooner(next, l.Until.Time)
+	}
+	return next
+}
+
+// relent lifts one exclusion, the oldest, where a rank has found no node, no step is left
+// that could change that, and nothing else would: an exclusion never makes a job
+// unplaceable for ever. A home that was left is given a second chance first.
+func (w *world) relent(s *v1alpha1.TrainingJobStatus) {
+	stuck := w.stuck(s)
+	if len(stuck) == 0 {
+		return
+	}
+	switch i := slices.IndexFunc(s.ExcludedNodes, func(e v1alpha1.ExcludedNode) bool { return w.wouldTake(s, e.Name) }); {
+	case s.Placement == nil && len(s.LeftHyperNodes) > 0:
+		s.LeftHyperNodes = slices.Delete(s.LeftHyperNodes, 0, 1)
+	case i >= 0:
+		s.ExcludedNodes = slices.Delete(s.ExcludedNodes, i, i+1)
+	default:
+		return
+	}
+	for _, r := range stuck {
+		if p := w.pod(r); !p.Gated {
+			restartRank(s, r) // where it may go was fixed when its gate was lifted
+		}
+	}
+}
+
+// stuck are the ranks that have found no node and have no step left to wait for.
+func (w *world) stuck(s *v1alpha1.TrainingJobStatus) []rank {
+	if len(s.ExcludedNodes)+len(s.LeftHyperNodes) == 0 || w.dryRun {
+		return nil
+	}
+	var out []rank
+	m := w.rooms(s)
+	eachRank(w.job, func(r rank) {
+		p := w.pod(r)
+		if p == nil || !w.pending(s, p, m) {
+			return
+		}
+		left := slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool {
+			_, more := w.nextRung(&inc)
+			return inc.Outcome == "" && more && w.concerns(&inc, r)
+		})
+		if !left {
+			out = append(out, r)
+		}
+	})
+	return out
+}
+
+// wouldTake is true for a node of home that only its exclusion keeps ranks from.
+func (w *world) wouldTake(s *v1alpha1.TrainingJobStatus, node string) bool {
+	n, exists := w.Nodes[node]
+	if !exists || !n.Ready || n.Unschedulable || n.OutOfService {
+		return false
+	}
+	if s.Placement == nil {
+		return true
+	}
+	home, known := w.Topology.Find(s.Placement.HyperNode)
+	return !known || home.holds([]string{node})
+}
+
+func excluded(s *v1alpha1.TrainingJobStatus, node string) bool {
+	return slices.ContainsFunc(s.ExcludedNodes, func(e v1alpha1.ExcludedNode) bool { return e.Name == node })
+}
+
+func (w *world) hasLeft(s *v1alpha1.TrainingJobStatus, hyperNode string) bool {
+	return slices.ContainsFunc(s.LeftHyperNodes, func(l v1alpha1.LeftHyperNode) bool { return l.Name == hyperNode })
+}
+
+// elsewhere is true where the topology allows the job a HyperNode that shares no node
+// with one that it leaves or has left.
+func (w *world) elsewhere(s *v1alpha1.TrainingJobStatus, leaving string) bool {
+	left := []string{leaving}
+	for _, l := range s.LeftHyperNodes {
+		left = append(left, l.Name)
+	}
+	return w.Topology.anyApart(left, w.highestTier())
+}
+
+// highestTier is the highest tier that may hold the gang; negative for any.
+func (w *world) highestTier() int32 {
+	t := w.job.Spec.NetworkTopology
+	if t == nil || t.Mode == v1alpha1.TopologySoft || t.HighestTierAllowed == nil {
+		return -1
+	}
+	return *t.HighestTierAllowed
+}

@@ -1,0 +1,113 @@
+// Reach: which ranks an incident concerns. At first those that fell; a step widens it
+// to the partition, the task or the job that it restarts.
+
+package policies
+
+import (
+	"slices"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// wide is true for an incident that concerns more than the pods that it names.
+func wide(inc *v1alpha1.Incident) bool {
+	return wholeJob(inc) || fired(inc, v1alpha1.RestartTask) || fired(inc, v1alpha1.RestartPartition)
+}
+
+// wholeJob is true for an incident that concerns every rank.
+func wholeJob(inc *v1alpha1.Incident) bool {
+	return unnamed(inc) || fired(inc, v1alpha1.RestartJob) || fired(inc, v1alpha1.RelocateJob)
+}
+
+// fired is true where a step of this action has been taken.
+func fired(inc *v1alpha1.Incident, action v1alpha1.Action) bool {
+	return slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool { return f.Action == action && !f.DryRun })
+}
+
+// restarted is true once a step of an incident has restarted something.
+func restarted(inc *v1alpha1.Incident) bool {
+	return slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool { return f.Action != v1alpha1.Ignore && !f.DryRun })
+}
+
+// unnamed is true for an incident that does not name its pods, or not all of them.
+func unnamed(inc *v1alpha1.Incident) bool {
+	return len(inc.Pods) == 0 || int(inc.PodCount) > len(inc.Pods)
+}
+
+// ofJob is true for the triggers that concern the job as a whole, and that no rule matches.
+func ofJob(trigger v1alpha1.EventType) bool {
+	return trigger == v1alpha1.VolcanoJobDeleted || trigger == v1alpha1.VolcanoJobEnded || trigger == v1alpha1.JobResumed
+}
+
+// concerns is true for a rank that an incident is about: one that fell, or that a step has restarted since.
+func (w *world) concerns(inc *v1alpha1.Incident, r rank) bool {
+	if wholeJob(inc) || names(inc, r) {
+		return true
+	}
+	task, partition := fired(inc, v1alpha1.RestartTask), fired(inc, v1alpha1.RestartPartition)
+	return (task || partition) && slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool {
+		return p.Task == r.task && (task || w.partitionOf(rank{p.Task, p.Index}) == w.partitionOf(r))
+	})
+}
+
+func names(inc *v1alpha1.Incident, r rank) bool {
+	return slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return p.Task == r.task && p.Index == r.index })
+}
+
+// everyRankOf is true where f is for each rank that an incident concerns and the job still has.
+func (w *world) everyRankOf(inc *v1alpha1.Incident, f func(rank) bool) bool {
+	all := true
+	if wide(inc) {
+		eachRank(w.job, func(r rank) { all = all && (!w.concerns(inc, r) || f(r)) })
+		return all
+	}
+	for _, p := range inc.Pods {
+		r := rank{p.Task, p.Index}
+		all = all && (!w.exists(r) || f(r))
+	}
+	return all
+}
+
+// covering returns the open incident that a rank is part of, and only where there is no
+// other one that is about its waiting for a node.
+func (w *world) covering(s *v1alpha1.TrainingJobStatus, r rank) *v1alpha1.Incident {
+	for i := range s.Incidents {
+		inc := &s.Incidents[i]
+		if inc.Outcome == "" && inc.Trigger != v1alpha1.PodPending && w.concerns(inc, r) {
+			return inc
+		}
+	}
+	return w.waitingFor(s, r)
+}
+
+// waitingFor returns the open incident that is about a rank's waiting for a node.
+func (w *world) waitingFor(s *v1alpha1.TrainingJobStatus, r rank) *v1alpha1.Incident {
+	for i := range s.Incidents {
+		inc := &s.Incidents[i]
+		if inc.Outcome == "" && inc.Trigger == v1alpha1.PodPending && w.concerns(inc, r) {
+			return inc
+		}
+	}
+	return nil
+}
+
+// tasksOf are the tasks that an incident's pods belong to: all where it does not name them all.
+func (w *world) tasksOf(inc *v1alpha1.Incident) []string {
+	var tasks []string
+	if unnamed(inc) {
+		for i := range w.job.Spec.Tasks {
+			tasks = append(tasks, w.job.Spec.Tasks[i].Name)
+		}
+	}
+	for _, p := range inc.Pods {
+		if !slices.Contains(tasks, p.Task) {
+			tasks = append(tasks, p.Task)
+		}
+	}
+	return tasks
+}
+
+// AnyOpen is true while an incident is open.
+func AnyOpen(s *v1alpha1.TrainingJobStatus) bool {
+	return slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool { return inc.Outcome == "" })
+}

@@ -1,0 +1,92 @@
+// Spares: placeholder pods that hold healthy nodes of home for replacements. A rank that
+// has lost its node adopts a spare's: it becomes the rank's own, and the placeholder goes.
+
+package policies
+
+import (
+	"k8s.io/utils/ptr"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// adoptSpares gives the ranks that cannot return to their own nodes those of their task's spares.
+func (w *world) adoptSpares(s *v1alpha1.TrainingJobStatus) {
+	if s.Placement == nil || w.dryRun {
+		return
+	}
+	for i := range w.job.Spec.Tasks {
+		t := &w.job.Spec.Tasks[i]
+		if ptr.Deref(t.Spares, 0) == 0 {
+			continue
+		}
+		for index := range t.Replicas {
+			if r := (rank{t.Name, index}); w.displaced(s, r) && !w.adoptSpare(s, r) {
+				break
+			}
+		}
+	}
+}
+
+// displaced is true for a rank that is being restarted and cannot return to its own node.
+func (w *world) displaced(s *v1alpha1.TrainingJobStatus, r rank) bool {
+	return rankNode(s.Placement, r) != "" && w.waits(s, r) && !w.returns(s, r)
+}
+
+// adoptSpare gives a rank the node of a spare that runs in its home. It says whether it did.
+func (w *world) adoptSpare(s *v1alpha1.TrainingJobStatus, r rank) bool {
+	adopted := false
+	w.eachSpare(r.task, func(spare rank, p *Pod) {
+		if adopted || !w.standsBy(s, p) || !w.atHome(s, r, p.Node) {
+			return
+		}
+		adopted = true
+		setRankNode(s.Placement, r, p.Node)
+		restartRank(s, spare)
+		if own := w.pod(r); own != nil && !own.Gated && !stale(s, own) {
+			restartRank(s, r) // where it may go was fixed when its gate was lifted
+		}
+	})
+	return adopted
+}
+
+// standsBy is true for a spare that holds a good node.
+func (w *world) standsBy(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
+	return p != nil && p.Node != "" && !p.Deleting && !p.finished() && !stale(s, p) && w.usable(s, p.Node, p.Task)
+}
+
+// sparesOver are the placeholders that hold nothing: those that have ended, are on a node
+// that is no good, or look for a node while a rank does.
+func (w *world) sparesOver(s *v1alpha1.TrainingJobStatus) []*Pod {
+	var out []*Pod
+	for i := range w.job.Spec.Tasks {
+		w.eachSpare(w.job.Spec.Tasks[i].Name, func(_ rank, p *Pod) {
+			switch {
+			case p == nil || p.Gated:
+			case stale(s, p) || p.finished() || (p.Node == "" && AnyOpen(s)) || (p.Node != "" && !w.usable(s, p.Node, p.Task)):
+				out = append(out, p)
+			}
+		})
+	}
+	return out
+}
+
+// spareLifts are the placeholders that may look for a node: while all is well, in what
+// home has beyond the ranks' own nodes.
+func (w *world) spareLifts(s *v1alpha1.TrainingJobStatus) []Lift {
+	if s.Placement == nil || AnyOpen(s) || w.volcano == nil {
+		return nil
+	}
+	var out []Lift
+	rooms := w.rooms(s)
+	for i := range w.job.Spec.Tasks {
+		w.eachSpare(w.job.Spec.Tasks[i].Name, func(r rank, p *Pod) {
+			if p == nil || !p.Gated || p.Deleting {
+				return
+			}
+			if target := rooms.forSpare(p.Task); !target.none() {
+				out = append(out, Lift{Pod: p.Name, UID: p.UID, Target: target, Annotations: w.lifeOf(s, r)})
+			}
+		})
+	}
+	return out
+}
