@@ -37,6 +37,16 @@ func TestPodOf(t *testing.T) {
 		s.LastTerminationState, s.State, s.Ready = s.State, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, ready
 		return s
 	}
+	// A pod whose container started, and whose Ready condition became false then.
+	started := func(container, unready time.Time) corev1.PodStatus {
+		return corev1.PodStatus{
+			Phase:      corev1.PodRunning,
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(unready)}},
+			ContainerStatuses: []corev1.ContainerStatus{{
+				Name: "train", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(container)}},
+			}},
+		}
+	}
 	failed := func(name string, code int32) policies.ContainerFailure {
 		return policies.ContainerFailure{Name: name, ExitCode: code, Reason: "Error", Message: "boom"}
 	}
@@ -49,7 +59,45 @@ func TestPodOf(t *testing.T) {
 			func(p *corev1.Pod) {
 				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 			},
-			func(p *policies.Pod) { p.Ready = true },
+			func(p *policies.Pod) { p.Ready, p.WasReady = true, true },
+		},
+		"not ready any more": {
+			func(p *corev1.Pod) { p.Status = started(t0, t0.Add(time.Minute)) },
+			func(p *policies.Pod) { p.WasReady = true },
+		},
+		"not ready yet": {
+			func(p *corev1.Pod) { p.Status = started(t0, t0) },
+			func(*policies.Pod) {},
+		},
+		"not started yet": {
+			func(p *corev1.Pod) {
+				p.Status = started(t0, t0.Add(time.Minute))
+				p.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}
+			},
+			func(*policies.Pod) {},
+		},
+		"crashed before it was ever ready": {
+			func(p *corev1.Pod) {
+				p.Status = started(t0, t0)
+				p.Status.ContainerStatuses[0].RestartCount = 1
+			},
+			func(p *policies.Pod) { p.WasReady = true },
+		},
+		"a spare": {
+			func(p *corev1.Pod) { p.Labels["lockstep.dev/spare"] = "true" },
+			func(p *policies.Pod) { p.Spare = true },
+		},
+		"without room": {
+			func(p *corev1.Pod) {
+				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable"}}
+			},
+			func(p *policies.Pod) { p.Unschedulable = true },
+		},
+		"not looked at yet": {
+			func(p *corev1.Pod) {
+				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "SchedulingGated"}}
+			},
+			func(*policies.Pod) {},
 		},
 		"not ready": {
 			func(p *corev1.Pod) {
@@ -128,6 +176,7 @@ func TestPodOf(t *testing.T) {
 				Incarnation: 3, PlacedTime: t0.Add(500 * time.Millisecond),
 			}
 			tc.want(&want)
+			want.Conditions = pod.Status.Conditions
 			if diff := cmp.Diff(want, podOf(pod)); diff != "" {
 				t.Errorf("pod (-want +got):\n%s", diff)
 			}
