@@ -5,12 +5,15 @@ package controllers
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
 )
 
 // report tells the user what changed.
@@ -27,6 +30,8 @@ func (r *TrainingJobReconciler) report(job *v1alpha1.TrainingJob, now *v1alpha1.
 	r.reportCondition(job, now, v1alpha1.ConditionSuspended)
 	r.reportCondition(job, now, v1alpha1.ConditionCompleted)
 	r.reportCondition(job, now, v1alpha1.ConditionFailed)
+	r.reportExclusions(job, now)
+	r.reportSpares(job, now)
 	if p := now.Placement; p != nil && p.HyperNode != "" && (before.Placement == nil || before.Placement.HyperNode != p.HyperNode) {
 		r.tell(job, corev1.EventTypeNormal, "Placed", "Place", "home is HyperNode "+p.HyperNode)
 	}
@@ -58,6 +63,10 @@ func (r *TrainingJobReconciler) reportIncident(job *v1alpha1.TrainingJob, was, i
 		incidents.WithLabelValues(job.Namespace, job.Spec.Queue, string(is.Trigger), string(is.Class)).Inc()
 	}
 	for _, step := range is.Steps[len(was.Steps):] {
+		if step.DryRun {
+			r.tell(job, corev1.EventTypeNormal, "DryRun", string(step.Action), is.Message)
+			continue
+		}
 		r.tell(job, corev1.EventTypeNormal, string(step.Action), string(step.Action), is.Message)
 		steps.WithLabelValues(job.Namespace, job.Spec.Queue, string(step.Action)).Inc()
 	}
@@ -66,6 +75,44 @@ func (r *TrainingJobReconciler) reportIncident(job *v1alpha1.TrainingJob, was, i
 		r.tell(job, corev1.EventTypeNormal, "Incident"+string(is.Outcome), "Close",
 			fmt.Sprintf("%s, after %s", is.Message, took.Round(time.Millisecond)))
 		recovery.WithLabelValues(job.Namespace, job.Spec.Queue, string(is.Outcome)).Observe(took.Seconds())
+	}
+}
+
+// reportExclusions tells of nodes and HyperNodes that the job may go back to before their
+// time, because it found no other place.
+func (r *TrainingJobReconciler) reportExclusions(job *v1alpha1.TrainingJob, now *v1alpha1.TrainingJobStatus) {
+	at := r.Clock.Now()
+	for _, was := range job.Status.ExcludedNodes {
+		kept := slices.ContainsFunc(now.ExcludedNodes, func(e v1alpha1.ExcludedNode) bool { return e.Name == was.Name })
+		if !kept && was.Until.After(at) {
+			r.tell(job, corev1.EventTypeWarning, "ExclusionLifted", "Place",
+				fmt.Sprintf("node %s was excluded until %s, but no other node takes the job", was.Name, was.Until.UTC().Format(time.RFC3339)))
+		}
+	}
+	for _, was := range job.Status.LeftHyperNodes {
+		kept := slices.ContainsFunc(now.LeftHyperNodes, func(l v1alpha1.LeftHyperNode) bool { return l.Name == was.Name })
+		if !kept && was.Until.After(at) {
+			r.tell(job, corev1.EventTypeWarning, "ExclusionLifted", "Place",
+				fmt.Sprintf("the job left HyperNode %s, but no other one takes it", was.Name))
+		}
+	}
+}
+
+// reportSpares tells of placeholders that gave their nodes away.
+func (r *TrainingJobReconciler) reportSpares(job *v1alpha1.TrainingJob, now *v1alpha1.TrainingJobStatus) {
+	if now.Placement == nil {
+		return // a relocation moves them too
+	}
+	for i := range now.Tasks {
+		name, spares := strings.CutSuffix(now.Tasks[i].Name, v1alpha1.SpareSuffix)
+		if !spares {
+			continue
+		}
+		for _, rank := range now.Tasks[i].Ranks {
+			if rank.Incarnation > policies.Incarnation(&job.Status, now.Tasks[i].Name, rank.Index) {
+				r.tell(job, corev1.EventTypeNormal, "SpareUsed", "Place", fmt.Sprintf("spare %d of task %s gave its node to a replacement", rank.Index, name))
+			}
+		}
 	}
 }
 
