@@ -3,6 +3,7 @@
 package v1alpha1
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -196,9 +197,11 @@ func TestStatusAcceptsEveryTrigger(t *testing.T) {
 func TestSamples(t *testing.T) {
 	server := newAPIServer(t)
 	files, err := filepath.Glob("../../config/samples/*.yaml")
-	if err != nil || len(files) == 0 {
+	policies, err2 := filepath.Glob("../../config/samples/restart-policies/*.yaml")
+	if err := errors.Join(err, err2); err != nil || len(files) == 0 || len(policies) == 0 {
 		t.Fatalf("no samples: %v", err)
 	}
+	files = append(files, policies...)
 	for _, file := range files {
 		raw, err := os.ReadFile(file)
 		if err != nil {
