@@ -96,7 +96,7 @@ func (w *world) eventOf(p *Pod) (v1alpha1.EventType, v1alpha1.FailureClass) {
 	case p.Node != "" && !node.Ready:
 		return v1alpha1.NodeNotReady, v1alpha1.ClassInfrastructure
 	case p.Phase == corev1.PodRunning && !p.Ready && p.WasReady:
-		return v1alpha1.PodNotReady, v1alpha1.ClassUser
+		return v1alpha1.PodNotReady, classOf(p)
 	case p.ill(false):
 		return v1alpha1.HealthDegraded, v1alpha1.ClassInfrastructure
 	}
@@ -171,7 +171,7 @@ func (w *world) patience(s *v1alpha1.TrainingJobStatus) time.Time {
 	return next
 }
 
-// classOf says whose fault it is that a pod failed or was deleted.
+// classOf says whose fault it is that a pod failed, is not ready, or was deleted.
 // The reasons are Kubernetes' own: pod status reasons and those of the DisruptionTarget condition.
 func classOf(p *Pod) v1alpha1.FailureClass {
 	reason := p.Disrupted
@@ -187,8 +187,8 @@ func classOf(p *Pod) v1alpha1.FailureClass {
 		"UnexpectedAdmissionError", "OutOfcpu", "OutOfmemory", "OutOfnvidia.com/gpu":
 		return v1alpha1.ClassInfrastructure
 	}
-	if p.Phase == corev1.PodFailed {
-		return v1alpha1.ClassUser
+	if p.Deleting && p.Phase != corev1.PodFailed {
+		return v1alpha1.ClassMaintenance
 	}
-	return v1alpha1.ClassMaintenance
+	return v1alpha1.ClassUser
 }

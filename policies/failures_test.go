@@ -75,5 +75,6 @@ func TestClassOf(t *testing.T) {
 			equal(t, reason, want, classOf(&Pod{Phase: corev1.PodFailed, Failure: Failure{Reason: reason}}))
 		}
 	}
-	equal(t, "deleted", v1alpha1.ClassMaintenance, classOf(&Pod{Phase: corev1.PodRunning}))
+	equal(t, "deleted", v1alpha1.ClassMaintenance, classOf(&Pod{Phase: corev1.PodRunning, Deleting: true}))
+	equal(t, "crashed in place", v1alpha1.ClassUser, classOf(&Pod{Phase: corev1.PodRunning}))
 }
