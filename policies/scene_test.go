@@ -5,12 +5,14 @@ package policies
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
@@ -57,15 +59,25 @@ func (s *scene) started() *scene {
 	attempt := s.status().Attempt
 	s.VolcanoJobs = append(s.VolcanoJobs, VolcanoJob{Name: VolcanoJobName(s.Job, attempt), Attempt: attempt, Size: SizeOf(s.Job)})
 	s.PodGroup = &PodGroup{Name: "pg"}
-	eachRank(s.Job, func(r rank) {
-		s.uids++
-		s.Pods = append(s.Pods, Pod{
-			Name: podName(s.Job, attempt, r), UID: fmt.Sprint(s.uids), Task: r.task, Index: r.index, Attempt: attempt,
-			Phase: corev1.PodPending, Gated: true, CreatedTime: s.Now,
-		})
-	})
+	eachRank(s.Job, func(r rank) { s.make(r, false) })
+	for _, t := range s.Job.Spec.Tasks {
+		for index := range ptr.Deref(t.Spares, 0) {
+			s.make(rank{t.Name, index}, true)
+		}
+	}
 	s.decide()
 	return s
+}
+
+// make makes a pod, gated.
+func (s *scene) make(r rank, spare bool) {
+	s.uids++
+	p := Pod{
+		UID: fmt.Sprint(s.uids), Task: r.task, Index: r.index, Spare: spare, Attempt: s.status().Attempt,
+		Phase: corev1.PodPending, Gated: true, CreatedTime: s.Now,
+	}
+	p.Name = podName(s.Job, p.Attempt, p.rank())
+	s.Pods = append(s.Pods, p)
 }
 
 // placed binds the gated pods to the nodes in order, and makes them ready.
@@ -83,14 +95,47 @@ func (s *scene) placed() *scene {
 func (s *scene) bind(i int, node string) {
 	p := &s.Pods[i]
 	p.Gated, p.Node, p.Phase, p.Ready, p.WasReady, p.PlacedTime = false, node, corev1.PodRunning, true, true, s.Now
-	p.Incarnation = Incarnation(s.status(), p.Task, p.Index)
+	r := p.rank()
+	p.Incarnation = Incarnation(s.status(), r.task, r.index)
 }
 
 // replace is what Volcano does once a pod is gone.
 func (s *scene) replace(i int) {
 	s.uids++
 	p := s.Pods[i]
-	s.Pods[i] = Pod{Name: p.Name, UID: fmt.Sprint(s.uids), Task: p.Task, Index: p.Index, Attempt: p.Attempt, Phase: corev1.PodPending, Gated: true, CreatedTime: s.Now}
+	s.Pods[i] = Pod{
+		Name: p.Name, UID: fmt.Sprint(s.uids), Task: p.Task, Index: p.Index, Spare: p.Spare, Attempt: p.Attempt,
+		Phase: corev1.PodPending, Gated: true, CreatedTime: s.Now,
+	}
+}
+
+// back makes a pod anew, on a node, and ready.
+func (s *scene) back(i int, node string) {
+	s.replace(i)
+	s.decide()
+	s.bind(i, node)
+	s.decide()
+}
+
+// search lifts the gate of a pod, and lets the scheduler look for a node without finding one.
+func (s *scene) search(i int) {
+	p := &s.Pods[i]
+	r := p.rank()
+	p.Gated, p.Unschedulable, p.PlacedTime, p.Incarnation = false, true, s.Now, Incarnation(s.status(), r.task, r.index)
+}
+
+// fill leaves only these nodes of the first rack to the job.
+func (s *scene) fill(free ...string) {
+	for i := range 6 {
+		if name := fmt.Sprintf("n%02d", i); !slices.Contains(free, name) {
+			s.node(name, func(n *Node) { n.Unschedulable = true })
+		}
+	}
+}
+
+// spare is where in Pods a spare is.
+func (s *scene) spare(index int32) int {
+	return slices.IndexFunc(s.Pods, func(p Pod) bool { return p.Spare && p.Index == index })
 }
 
 func (s *scene) crash(i int, code int32) {

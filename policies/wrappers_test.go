@@ -28,8 +28,76 @@ func (j jobWrapper) tasks(tasks ...v1alpha1.Task) jobWrapper {
 	return j
 }
 
-func task(name string, replicas int32) v1alpha1.Task {
-	return v1alpha1.Task{Name: name, Replicas: replicas}
+// policy gives the job a restart policy.
+func (j jobWrapper) policy(parts ...func(*v1alpha1.RestartPolicy)) jobWrapper {
+	j.Spec.RestartPolicy = policy(parts...)
+	return j
+}
+
+// confined keeps the job within HyperNodes up to a tier.
+func (j jobWrapper) confined(tier int32) jobWrapper {
+	j.Spec.NetworkTopology = &v1alpha1.NetworkTopology{Mode: v1alpha1.TopologyHard, HighestTierAllowed: &tier}
+	return j
+}
+
+// task builds a task of parts.
+func task(name string, replicas int32, parts ...func(*v1alpha1.Task)) v1alpha1.Task {
+	t := v1alpha1.Task{Name: name, Replicas: replicas}
+	for _, part := range parts {
+		part(&t)
+	}
+	return t
+}
+
+func withSpares(n int32) func(*v1alpha1.Task) {
+	return func(t *v1alpha1.Task) { t.Spares = &n }
+}
+
+func inPartitions(size int32) func(*v1alpha1.Task) {
+	return func(t *v1alpha1.Task) { t.Partition = &v1alpha1.Partition{Size: size} }
+}
+
+func downTo(n int32) func(*v1alpha1.Task) {
+	return func(t *v1alpha1.Task) { t.MinReplicas = &n }
+}
+
+func by(parts ...func(*v1alpha1.RestartPolicy)) func(*v1alpha1.Task) {
+	return func(t *v1alpha1.Task) { t.RestartPolicy = policy(parts...) }
+}
+
+// policy builds a restart policy of parts.
+func policy(parts ...func(*v1alpha1.RestartPolicy)) *v1alpha1.RestartPolicy {
+	p := &v1alpha1.RestartPolicy{}
+	for _, part := range parts {
+		part(p)
+	}
+	return p
+}
+
+func rules(all ...v1alpha1.Rule) func(*v1alpha1.RestartPolicy) {
+	return func(p *v1alpha1.RestartPolicy) { p.Rules = all }
+}
+
+func budget(maxRestarts, windowSeconds int32) func(*v1alpha1.RestartPolicy) {
+	return func(p *v1alpha1.RestartPolicy) {
+		p.Budget = &v1alpha1.Budget{MaxRestarts: &maxRestarts, WindowSeconds: windowSeconds}
+	}
+}
+
+func backoff(initialSeconds, maxSeconds int32) func(*v1alpha1.RestartPolicy) {
+	return func(p *v1alpha1.RestartPolicy) {
+		p.Backoff = &v1alpha1.Backoff{InitialSeconds: initialSeconds, MaxSeconds: maxSeconds}
+	}
+}
+
+func excluding(seconds int32) func(*v1alpha1.RestartPolicy) {
+	return func(p *v1alpha1.RestartPolicy) { p.ExcludeNodeSeconds = &seconds }
+}
+
+func unreachable(p v1alpha1.UnreachableNodePolicy, afterSeconds int32) func(*v1alpha1.RestartPolicy) {
+	return func(out *v1alpha1.RestartPolicy) {
+		out.UnreachableNode = &v1alpha1.UnreachableNode{Policy: p, AfterSeconds: &afterSeconds}
+	}
 }
 
 // rule builds a rule of parts.
@@ -56,6 +124,16 @@ func because(reasons ...string) func(*v1alpha1.Rule) {
 func exits(operator v1alpha1.ExitCodesOperator, container string, codes ...int32) func(*v1alpha1.Rule) {
 	return func(r *v1alpha1.Rule) {
 		r.Match.ExitCodes = &v1alpha1.ExitCodes{ContainerName: container, Operator: operator, Values: codes}
+	}
+}
+
+func bySignal(signals ...string) func(*v1alpha1.Rule) {
+	return func(r *v1alpha1.Rule) { r.Match.Signals = signals }
+}
+
+func withCondition(kind, status, reason string) func(*v1alpha1.Rule) {
+	return func(r *v1alpha1.Rule) {
+		r.Match.PodConditions = append(r.Match.PodConditions, v1alpha1.PodConditionMatch{Type: kind, Status: status, Reason: reason})
 	}
 }
 
@@ -90,6 +168,14 @@ func written(s v1alpha1.TrainingJobStatus) v1alpha1.TrainingJobStatus {
 	}
 	for i := range s.Restarts.ChargedTimes {
 		cut(&s.Restarts.ChargedTimes[i])
+	}
+	for i := range s.Tasks {
+		for j := range s.Tasks[i].ChargedTimes {
+			cut(&s.Tasks[i].ChargedTimes[j])
+		}
+	}
+	for i := range s.LeftHyperNodes {
+		cut(&s.LeftHyperNodes[i].Until)
 	}
 	for i := range s.ExcludedNodes {
 		cut(&s.ExcludedNodes[i].Until)
