@@ -150,11 +150,11 @@ func (w *world) pinGivenUp(s *v1alpha1.TrainingJobStatus, r rank) bool {
 	if inc == nil || (len(inc.Pods) > 0 && !names(inc, r)) {
 		return false
 	}
-	rungs := map[int32]bool{}
+	rungs := 0
 	for _, f := range inc.Steps {
 		if f.Index != unruled && f.Action != v1alpha1.Ignore && !f.DryRun {
-			rungs[f.Index] = true
+			rungs++
 		}
 	}
-	return len(rungs) > 1
+	return rungs > 1
 }

@@ -152,8 +152,10 @@ func (w *world) deletions(s *v1alpha1.TrainingJobStatus) []PodDeletion {
 	}
 	for i := range w.Pods {
 		p := &w.Pods[i]
-		over := w.over(s, p) || idle[p]
-		if dead := w.dead(p); (over && !p.Deleting) || (dead && (over || p.Deleting)) {
+		if !p.Deleting && !idle[p] && !w.over(s, p) {
+			continue
+		}
+		if dead := w.dead(p); dead || !p.Deleting {
 			out = append(out, PodDeletion{Name: p.Name, UID: p.UID, Force: dead})
 		}
 	}
@@ -231,14 +233,13 @@ func (w *world) whole(s *v1alpha1.TrainingJobStatus) bool {
 	return all
 }
 
-// alive are the ranks of which a pod, of whatever attempt, may be running.
+// alive are the ranks of which another pod than their own, of whatever attempt, may be running.
 func (w *world) alive() map[rank]bool {
 	out := map[rank]bool{}
 	for i := range w.Pods {
-		if p := &w.Pods[i]; !p.Gated && !p.finished() {
+		if p := &w.Pods[i]; !p.Gated && !p.finished() && w.pod(p.rank()) != p {
 			out[p.rank()] = true
 		}
 	}
 	return out
 }
-
