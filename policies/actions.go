@@ -61,8 +61,8 @@ func (w *world) relocate(s *v1alpha1.TrainingJobStatus) {
 		})
 	}
 	s.Placement = nil
+	unshrink(s)
 	for i := range s.Tasks {
-		s.Tasks[i].Shrunk = 0
 		restartTask(s, s.Tasks[i].Name)
 	}
 }

@@ -17,9 +17,7 @@ func (w *world) begin(s *v1alpha1.TrainingJobStatus) {
 		return
 	}
 	s.StartTime = new(metav1.NewTime(w.Now))
-	for i := range s.Tasks {
-		s.Tasks[i].Shrunk = 0
-	}
+	unshrink(s)
 	if s.Placement == nil {
 		s.Attempt++
 		return

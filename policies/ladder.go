@@ -155,6 +155,7 @@ func (w *world) fire(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up r
 	if anew {
 		// The Volcano Job makes no more pods: whatever the scope of the action, every rank is made anew.
 		s.Attempt++
+		unshrink(s)
 		if up.action != v1alpha1.RelocateJob {
 			up.action = v1alpha1.RestartJob
 		}

@@ -12,6 +12,7 @@ import (
 )
 
 // shrink gives up as many ranks of an incident's tasks as have no node, within minReplicas.
+// From there on the job is the smaller one.
 func (w *world) shrink(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
 	for _, name := range w.tasksOf(inc) {
 		t := w.task(name)
@@ -20,7 +21,7 @@ func (w *world) shrink(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
 		}
 		var homeless []int32
 		for index := range t.Replicas {
-			if r := (rank{name, index}); w.concerns(inc, r) && w.waits(s, r) && !w.returns(s, r) {
+			if r := (rank{name, index}); w.concerns(inc, r) && w.homeless(s, r) {
 				homeless = append(homeless, index)
 			}
 		}
@@ -29,29 +30,41 @@ func (w *world) shrink(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
 			taskStatus(s, name).Shrunk += n
 		}
 	}
+	*w = *view(w.Observation, s)
+	if s.Placement != nil {
+		resize(s.Placement, w.job)
+	}
+}
+
+// homeless is true for a rank that has no good node, and none of its own to go back to.
+func (w *world) homeless(s *v1alpha1.TrainingJobStatus, r rank) bool {
+	if !w.waits(s, r) && w.usable(s, w.pod(r).Node, r.task) {
+		return false
+	}
+	return !w.inPlace(s, r) && !w.returns(s, r)
 }
 
 // handOver gives the nodes of the ranks that go to the ranks that stay and have none.
 func (w *world) handOver(s *v1alpha1.TrainingJobStatus, task string, homeless []int32, from, to int32) {
-	for donor := from - 1; donor >= to; donor-- {
+	heirs := slices.DeleteFunc(slices.Clone(homeless), func(index int32) bool { return index >= to })
+	for donor := from - 1; donor >= to && len(heirs) > 0; donor-- {
 		if slices.Contains(homeless, donor) {
 			continue
 		}
-		for _, index := range homeless {
-			if r := (rank{task, index}); index < to && w.returnsNot(s, r) {
-				setRankNode(s.Placement, r, rankNode(s.Placement, rank{task, donor}))
-				if p := w.pod(r); p != nil && !p.Gated && !stale(s, p) {
-					restartRank(s, r)
-				}
-				break
-			}
+		r := rank{task, heirs[0]}
+		heirs = heirs[1:]
+		setRankNode(s.Placement, r, rankNode(s.Placement, rank{task, donor}))
+		if p := w.pod(r); p != nil && !p.Gated && !stale(s, p) {
+			restartRank(s, r)
 		}
 	}
 }
 
-// returnsNot is true for a rank whose recorded node cannot take it.
-func (w *world) returnsNot(s *v1alpha1.TrainingJobStatus, r rank) bool {
-	return !w.usable(s, rankNode(s.Placement, r), r.task)
+// unshrink asks for all ranks again.
+func unshrink(s *v1alpha1.TrainingJobStatus) {
+	for i := range s.Tasks {
+		s.Tasks[i].Shrunk = 0
+	}
 }
 
 // regrow forgets what was given up once the user has changed the replicas.
