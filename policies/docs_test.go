@@ -38,3 +38,25 @@ func TestDocumentedDefault(t *testing.T) {
 		t.Errorf("figures (-code +README):\n%s", diff)
 	}
 }
+
+// Each worked example of README.md is a part of the sample that it names, to the letter.
+func TestWorkedExamples(t *testing.T) {
+	raw, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples := strings.Split(string(raw), "\n### ")[1:]
+	for _, example := range examples {
+		_, link, _ := strings.Cut(example, "](")
+		file, _, _ := strings.Cut(link, ")")
+		_, after, _ := strings.Cut(example, "```yaml\n")
+		block, _, closed := strings.Cut(after, "```")
+		sample, err := os.ReadFile(file)
+		if err != nil || !closed || block == "" || !strings.Contains(string(sample), block) {
+			t.Errorf("example %.40q is not in %s: %v", example, file, err)
+		}
+	}
+	if len(examples) != 8 {
+		t.Errorf("%d worked examples, want 8", len(examples))
+	}
+}

@@ -50,7 +50,7 @@ func (w *world) noteFailures(s *v1alpha1.TrainingJobStatus) {
 		}
 		if inc = w.joinable(s, f, rule, policy); inc == nil {
 			inc = w.open(s, f.event, f.class)
-			inc.Rule, inc.RuleTask, inc.Cause = rule.Name, policy.rulesOf, causeOf(f)
+			inc.Rule, inc.PolicyTask, inc.Cause = rule.Name, policy.of, causeOf(f)
 		}
 		join(inc, f)
 		w.explain(s, inc, f)
@@ -71,7 +71,7 @@ func (w *world) coveringOf(s *v1alpha1.TrainingJobStatus, f failure, rule v1alph
 // changed meanwhile, the rule that its failure falls under now.
 func (w *world) follow(inc *v1alpha1.Incident, rule v1alpha1.Rule, policy *restartPolicy) {
 	if len(w.ruleOf(inc).Steps) == 0 {
-		inc.Rule, inc.RuleTask = rule.Name, policy.rulesOf
+		inc.Rule, inc.PolicyTask = rule.Name, policy.of
 	}
 }
 
@@ -141,7 +141,7 @@ func strengthen(inc *v1alpha1.Incident, f failure, rule v1alpha1.Rule, policy *r
 	if restarted(inc) || strength(f.event) <= strength(inc.Trigger) {
 		return
 	}
-	inc.Trigger, inc.Class, inc.Rule, inc.RuleTask, inc.Cause = f.event, f.class, rule.Name, policy.rulesOf, causeOf(f)
+	inc.Trigger, inc.Class, inc.Rule, inc.PolicyTask, inc.Cause = f.event, f.class, rule.Name, policy.of, causeOf(f)
 }
 
 // joinable returns the open incident that a new failure belongs to: under the same rule,
@@ -156,7 +156,7 @@ func (w *world) joinable(s *v1alpha1.TrainingJobStatus, f failure, rule v1alpha1
 		if ofNode(f.event) && ofNode(inc.Trigger) {
 			limit = nodeWake
 		}
-		same := inc.Rule == rule.Name && inc.RuleTask == policy.rulesOf
+		same := inc.Rule == rule.Name && w.policyFor(inc).rulesOf == policy.rulesOf
 		if (same && w.Now.Sub(inc.StartTime.Time) <= limit) || w.explains(inc, f) {
 			return inc
 		}

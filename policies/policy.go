@@ -14,8 +14,9 @@ import (
 // restartPolicy is a restart policy with every default filled in.
 type restartPolicy struct {
 	rules []v1alpha1.Rule
-	// rulesOf and budgetOf are the task that the rules and the budget are of; empty for the job.
-	rulesOf, budgetOf string
+	// of, rulesOf and budgetOf are the task that the policy, its rules and its budget are of;
+	// empty for the job.
+	of, rulesOf, budgetOf string
 	maxRestarts       int
 	window            time.Duration
 	initialBackoff    time.Duration
@@ -54,6 +55,7 @@ func (p restartPolicy) overlaid(task string, over *v1alpha1.RestartPolicy) resta
 	if over == nil {
 		return p
 	}
+	p.of = task
 	if len(over.Rules) > 0 {
 		p.rules, p.rulesOf = over.Rules, task
 	}
@@ -84,8 +86,8 @@ func (w *world) policy(task string) *restartPolicy {
 	return w.policies[""]
 }
 
-// policyFor is the policy whose rule an incident follows.
-func (w *world) policyFor(inc *v1alpha1.Incident) *restartPolicy { return w.policy(inc.RuleTask) }
+// policyFor is the policy that an incident follows.
+func (w *world) policyFor(inc *v1alpha1.Incident) *restartPolicy { return w.policy(inc.PolicyTask) }
 
 // ruleOf is the rule that an incident follows, as it reads now; without steps where it is gone.
 func (w *world) ruleOf(inc *v1alpha1.Incident) v1alpha1.Rule {

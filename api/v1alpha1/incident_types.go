@@ -36,9 +36,9 @@ type Incident struct {
 	// rule whose ladder is climbed; for a trigger that no rule is for, the last one.
 	// +optional
 	Rule string `json:"rule,omitempty"`
-	// ruleTask is the task whose restartPolicy the rule is of; empty where it is the job's.
+	// policyTask is the task whose own restartPolicy the incident follows; empty where it is the job's.
 	// +optional
-	RuleTask string `json:"ruleTask,omitempty"`
+	PolicyTask string `json:"policyTask,omitempty"`
 	// cause is the first failure, in detail.
 	// +optional
 	Cause Cause `json:"cause,omitempty"`
