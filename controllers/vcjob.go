@@ -40,7 +40,14 @@ func Render(job *v1alpha1.TrainingJob, attempt int32) *batch.Job {
 		},
 	}
 	for i := range job.Spec.Tasks {
-		v.Spec.Tasks = append(v.Spec.Tasks, renderTask(job, &job.Spec.Tasks[i], attempt))
+		task := &job.Spec.Tasks[i]
+		v.Spec.Tasks = append(v.Spec.Tasks, renderTask(job, task, attempt))
+		if task.Spares != nil {
+			v.Spec.Tasks = append(v.Spec.Tasks, renderSpares(job, task, attempt))
+		}
+	}
+	if resizable(job) {
+		shareGang(&v.Spec, job)
 	}
 	return v
 }
@@ -76,7 +83,10 @@ func renderTask(job *v1alpha1.TrainingJob, task *v1alpha1.Task, attempt int32) b
 	})
 	tell(spec.InitContainers, job, attempt)
 	tell(spec.Containers, job, attempt)
-	return batch.TaskSpec{Name: task.Name, Replicas: task.Replicas, Template: *template}
+	return batch.TaskSpec{
+		Name: task.Name, Replicas: task.Replicas, Template: *template,
+		PartitionPolicy: partitionPolicy(task),
+	}
 }
 
 // tell gives containers the contract with the training program as environment
@@ -100,6 +110,19 @@ func fromAnnotation(name, annotation string) corev1.EnvVar {
 	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{
 		FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations['" + annotation + "']"},
 	}}
+}
+
+// partitionPolicy asks for every partition of a task. Volcano takes no job whose replicas
+// are not the partitions' sum, and without minPartitions a gang of none.
+func partitionPolicy(task *v1alpha1.Task) *batch.PartitionPolicySpec {
+	if task.Partition == nil {
+		return nil
+	}
+	n := task.Replicas / task.Partition.Size
+	return &batch.PartitionPolicySpec{
+		TotalPartitions: n, PartitionSize: task.Partition.Size, MinPartitions: n,
+		NetworkTopology: networkTopology(task.Partition.NetworkTopology),
+	}
 }
 
 func networkTopology(t *v1alpha1.NetworkTopology) *batch.NetworkTopologySpec {
