@@ -14,22 +14,29 @@ func (w *world) adoptSpares(s *v1alpha1.TrainingJobStatus) {
 	if s.Placement == nil || w.dryRun {
 		return
 	}
+	m := w.rooms(s)
 	for i := range w.job.Spec.Tasks {
 		t := &w.job.Spec.Tasks[i]
 		if ptr.Deref(t.Spares, 0) == 0 {
 			continue
 		}
 		for index := range t.Replicas {
-			if r := (rank{t.Name, index}); w.displaced(s, r) && !w.adoptSpare(s, r) {
+			if r := (rank{t.Name, index}); w.displaced(s, r, m) && !w.adoptSpare(s, r) {
 				break
 			}
 		}
 	}
 }
 
-// displaced is true for a rank that is being restarted and cannot return to its own node.
-func (w *world) displaced(s *v1alpha1.TrainingJobStatus, r rank) bool {
-	return rankNode(s.Placement, r) != "" && w.waits(s, r) && !w.returns(s, r)
+// displaced is true for a rank that is being restarted and cannot return to its own node:
+// that is no good, or was given up and nothing else in home was found.
+func (w *world) displaced(s *v1alpha1.TrainingJobStatus, r rank, m *rooms) bool {
+	own := rankNode(s.Placement, r)
+	if own == "" || !w.waits(s, r) || w.returns(s, r) {
+		return false
+	}
+	p := w.pod(r)
+	return !w.usable(s, own, r.task) || (p != nil && w.pending(s, p, m))
 }
 
 // adoptSpare gives a rank the node of a spare that runs in its home. It says whether it did.
