@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -8,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
@@ -64,6 +67,25 @@ func TestHoldSweeper(t *testing.T) {
 		_, err := (&HoldSweeper{Client: e.api, Clock: e.clock}).Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "ghost"}})
 		e.must(err)
 	})
+}
+
+// Between the look and the write another job holds the node: that is not for this sweep.
+func TestHoldThatComesMeanwhileIsNotSwept(t *testing.T) {
+	e := newEnv(t)
+	ghost := corev1.Taint{Key: "hold.lockstep.dev/ghost-99999999", Value: "standing", Effect: corev1.TaintEffectNoSchedule}
+	e.taint("n3", ghost)
+	looks := 0
+	c := interceptor.NewClient(e.api, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if looks++; looks == 2 {
+				e.taint("n3", corev1.Taint{Key: "hold.lockstep.dev/new-88888888", Value: "standing", Effect: corev1.TaintEffectNoSchedule})
+			}
+			return c.Get(ctx, key, obj, opts...)
+		},
+	})
+	_, err := (&HoldSweeper{Client: c, Clock: e.clock}).Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "n3"}})
+	e.must(err)
+	equal(t, "taints", []string{"hold.lockstep.dev/new-88888888=standing"}, e.taints()["n3"])
 }
 
 func TestTheNodesThatAJobHeldAreSweptWithIt(t *testing.T) {

@@ -204,8 +204,24 @@ func TestNodeOf(t *testing.T) {
 	if diff := cmp.Diff(want, nodeOf(node, "hold.lockstep.dev/mine")); diff != "" {
 		t.Errorf("node (-want +got):\n%s", diff)
 	}
+	node.Status.Conditions[1].Status = corev1.ConditionFalse
+	if n := nodeOf(node, ""); n.Ready || !n.SilentSince.IsZero() {
+		t.Error("a node that says itself that it is not ready is not silent: its kubelet still confirms what ends there")
+	}
 	node.Status.Conditions[1].Status = corev1.ConditionTrue
 	if !nodeOf(node, "").Ready {
 		t.Error("not ready")
 	}
+}
+
+func TestPodsOfAnEarlierJobOfTheSameNameAreNotSeen(t *testing.T) {
+	e := newEnv(t, aJob())
+	e.settle()
+	e.volcano(1)
+	other := e.pod("llm-1-worker-1")
+	other.Labels["lockstep.dev/job-uid"] = "99999999-0000-4000-8000-000000000000"
+	e.must(e.api.Update(t.Context(), other))
+	e.settle()
+	equal(t, "gates of its own pod, for the gang is not whole", 1, len(e.pod("llm-1-worker-0").Spec.SchedulingGates))
+	equal(t, "gates of the other", 1, len(e.pod("llm-1-worker-1").Spec.SchedulingGates))
 }
