@@ -72,10 +72,34 @@ func (w *world) due(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (rung
 		// Whatever the ladder says next: without a new attempt no rank would ever come back.
 		up, ok = rung{v1alpha1.RestartJob, unruled, w.Now}, true
 	}
+	if ok && up.index >= 0 {
+		up.at = later(up.at, w.rested(s, inc, up.index))
+	}
 	if ok && up.action != v1alpha1.Ignore && up.action != v1alpha1.FailJob && (!inc.Charged || w.fellWhole(s, inc)) {
 		up.at = later(up.at, w.backoff(s, inc))
 	}
 	return up, ok
+}
+
+// rested is before when a step must not come because its incident has rested: what has found
+// its node at last is given as long as the ladder gives it after the step before.
+func (w *world) rested(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, index int) time.Time {
+	var until time.Time
+	for i := range s.Incidents {
+		other := &s.Incidents[i]
+		if other.Trigger == v1alpha1.PodPending && other != inc && other.EndTime != nil && !other.EndTime.Before(&inc.StartTime) &&
+			slices.ContainsFunc(other.Pods, func(p v1alpha1.IncidentPod) bool { return w.concerns(inc, rank{p.Task, p.Index}) }) {
+			until = later(until, other.EndTime.Time)
+		}
+	}
+	if until.IsZero() {
+		return until
+	}
+	steps, before := w.ruleOf(inc).Steps, int32(0)
+	if index > 0 {
+		before = steps[index-1].AfterSeconds
+	}
+	return until.Add(seconds(steps[index].AfterSeconds - before))
 }
 
 // nextRung is the first step that has not been taken. It is due at its time since the
@@ -84,8 +108,9 @@ func (w *world) due(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (rung
 func (w *world) nextRung(inc *v1alpha1.Incident) (rung, bool) {
 	rule := w.ruleOf(inc)
 	start := inc.StartTime.Time
-	last, any := lastFired(inc)
-	if ofJob(inc.Trigger) && len(inc.Steps) == 0 {
+	steps := w.taken(inc)
+	last, any := lastFired(steps)
+	if ofJob(inc.Trigger) && len(steps) == 0 {
 		// A new attempt at once; from there the ladder of the last rule goes on.
 		return rung{v1alpha1.RestartJob, stepsAtOnce(rule) - 1, start}, true
 	}
@@ -104,10 +129,19 @@ func (w *world) nextRung(inc *v1alpha1.Incident) (rung, bool) {
 	return rung{step.Action, index, at}, true
 }
 
-// lastFired is the highest step of the rule that was taken.
-func lastFired(inc *v1alpha1.Incident) (v1alpha1.FiredStep, bool) {
+// taken are the steps of an incident that need not be taken any more: what a dry run has
+// only recorded is still to be done once that is over.
+func (w *world) taken(inc *v1alpha1.Incident) []v1alpha1.FiredStep {
+	if w.dryRun {
+		return inc.Steps
+	}
+	return slices.DeleteFunc(slices.Clone(inc.Steps), func(f v1alpha1.FiredStep) bool { return f.DryRun })
+}
+
+// lastFired is the highest step of the rule among some.
+func lastFired(steps []v1alpha1.FiredStep) (v1alpha1.FiredStep, bool) {
 	last := v1alpha1.FiredStep{Index: unruled}
-	for _, f := range inc.Steps {
+	for _, f := range steps {
 		if f.Index > last.Index {
 			last = f
 		}

@@ -1,0 +1,215 @@
+// PodPending: pods that find no node.
+
+package policies
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+var (
+	// noRoom is for pods that find no node, and nothing else.
+	noRoom = rule("no-room", on(v1alpha1.PodPending), step(v1alpha1.RestartPod, 0), step(v1alpha1.RelocateJob, 300))
+	// others restarts what is broken, and after a minute the job.
+	others = rule("others", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartJob, 60), step(v1alpha1.RelocateJob, 600))
+)
+
+// searching is a job of three one of whose ranks has crashed, was restarted at once and has
+// found no node since.
+func searching(rules ...v1alpha1.Rule) *scene {
+	s := running(3, rules...)
+	s.crash(1, 1)
+	s.decide()
+	s.replace(1)
+	s.decide()
+	s.search(1)
+	s.decide()
+	return s
+}
+
+func TestWhenAPodIsWithoutRoom(t *testing.T) {
+	tests := map[string]struct {
+		story func(*scene)
+		after time.Duration
+		want  bool
+	}{
+		"after 30 s":                            {func(*scene) {}, 30 * time.Second, true},
+		"not before":                            {func(*scene) {}, 30*time.Second - 1, false},
+		"not without the scheduler's word":      {func(s *scene) { s.Pods[1].Unschedulable = false }, time.Hour, false},
+		"not with a node":                       {func(s *scene) { s.Pods[1].Node = "n01" }, time.Hour, false},
+		"not while it goes":                     {func(s *scene) { s.Pods[1].Deleting = true }, time.Hour, false},
+		"not of a life that is over":            {func(s *scene) { restartRank(s.status(), rank{"worker", 1}) }, time.Hour, false},
+		"behind its gate, with nowhere to go":   {func(s *scene) { s.replace(1); s.fill() }, 30 * time.Second, true},
+		"behind its gate, not before":           {func(s *scene) { s.replace(1); s.fill() }, 30*time.Second - 1, false},
+		"behind its gate, with somewhere to go": {func(s *scene) { s.replace(1) }, time.Hour, false},
+		"not before the gang was placed":        {func(s *scene) { s.status().Placement = nil; s.Pods[0].Node = "" }, time.Hour, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := searching(noRoom, rule("late", step(v1alpha1.RestartPod, 0)))
+			tc.story(s)
+			s.after(tc.after).decide()
+			found := false
+			for _, inc := range s.status().Incidents {
+				found = found || inc.Trigger == v1alpha1.PodPending
+			}
+			equal(t, "found", tc.want, found)
+		})
+	}
+	t.Run("the next look is when it will be", func(t *testing.T) {
+		s := searching(noRoom, rule("once", step(v1alpha1.RestartPod, 0)))
+		equal(t, "next", s.Now.Add(30*time.Second).String(), Decide(&s.Observation).Next.String())
+	})
+}
+
+// A rule that lists PodPending by name has an incident of its own, in which the rank is
+// made anew without its pin; the incident that restarted it rests meanwhile.
+func TestARuleForPodsWithoutRoom(t *testing.T) {
+	s := searching(noRoom, others)
+	s.after(30 * time.Second)
+	equal(t, "changes", sorted([]string{
+		"incidents[2].cause.pod: llm-1-worker-1",
+		"incidents[2].class: Infrastructure",
+		"incidents[2].id: 2",
+		"incidents[2].podCount: 1",
+		"incidents[2].pods[llm-1-worker-1]: task worker, uid 4",
+		"incidents[2].rule: no-room",
+		"incidents[2].startTime: 30s",
+		"incidents[2].steps[0]: action RestartPod, index 0, time 30s",
+		"incidents[2].trigger: PodPending",
+		"holds[n01]: until 10m30s",
+		"restarts.pod: 2",
+		"restarts.total: 2",
+		"restarts.uncharged: 1",
+		"tasks[worker].ranks[1]: incarnation 2",
+	}), s.changes())
+	equal(t, "deleted", []string{"4"}, s.deleted())
+
+	s.replace(1)
+	s.decide()
+	equal(t, "goes to", Target{In: []string{"host-n00", "host-n01", "host-n02", "host-n03", "host-n04", "host-n05"}}, s.plan().Lift[0].Target)
+	s.search(1)
+	s.after(100 * time.Second).decide()
+	first := &s.status().Incidents[0]
+	equal(t, "the other one rests", 1, len(first.Steps))
+	equal(t, "lives of the others", []int32{0, 2, 0}, s.lives())
+
+	// It is closed once its pod is bound, be it not ready yet. The other one goes on then, and
+	// gives the pod as long as the ladder gives one after the step before.
+	s.bind(1, "n04")
+	s.Pods[1].Ready, s.Pods[1].WasReady = false, false
+	s.after(time.Second).decide()
+	equal(t, "outcome", v1alpha1.OutcomeRecovered, s.status().Incidents[1].Outcome)
+	equal(t, "the other", v1alpha1.Outcome(""), s.status().Incidents[0].Outcome)
+	equal(t, "the other's steps", 1, len(s.status().Incidents[0].Steps))
+	equal(t, "changes, before its time", nil, s.after(59*time.Second).changes())
+	s.after(time.Second).decide()
+	equal(t, "the other's steps", 2, len(s.status().Incidents[0].Steps))
+	equal(t, "lives", []int32{3, 3, 3}, s.lives())
+}
+
+func TestBothIncidentsEnd(t *testing.T) {
+	s := searching(noRoom, others)
+	s.after(30 * time.Second).decide()
+	s.back(1, "n04")
+	equal(t, "outcomes", []summary{
+		{v1alpha1.PodFailed, v1alpha1.ClassUser, "others", 1, v1alpha1.OutcomeRecovered},
+		{v1alpha1.PodPending, v1alpha1.ClassInfrastructure, "no-room", 1, v1alpha1.OutcomeRecovered},
+	}, s.summaries())
+	equal(t, "excluded", 0, len(s.status().ExcludedNodes))
+}
+
+func TestTheLadderOfAPodWithoutRoomEndsElsewhere(t *testing.T) {
+	s := searching(noRoom, others)
+	s.after(30 * time.Second).decide()
+	s.replace(1)
+	s.decide()
+	s.search(1)
+	s.after(300 * time.Second).decide()
+	equal(t, "fired", []string{"RestartPod@0", "RelocateJob@300"}, s.fired(t))
+	equal(t, "left", "rack-a", s.status().LeftHyperNodes[0].Name)
+	equal(t, "home", true, s.status().Placement == nil)
+}
+
+// Without a rule of its own the waiting belongs to the incident that restarted the rank,
+// whose ladder goes on.
+func TestWithoutARuleForItTheLadderGoesOn(t *testing.T) {
+	s := searching(others)
+	s.after(30 * time.Second).decide()
+	equal(t, "incidents", []summary{{v1alpha1.PodFailed, v1alpha1.ClassUser, "others", 1, ""}}, s.summaries())
+	s.after(30 * time.Second).decide()
+	equal(t, "fired", []string{"RestartPod@0", "RestartJob@60"}, s.fired(t))
+
+	// A rank that falls out of nothing has an incident by the rule for all.
+	s = running(3, others)
+	s.status().Incidents = nil
+	s.replace(1)
+	s.status().Placement.Tasks[0].Nodes[1] = ""
+	s.decide()
+	s.search(1)
+	s.after(30 * time.Second).decide()
+	equal(t, "incidents", []summary{{v1alpha1.PodPending, v1alpha1.ClassInfrastructure, "others", 1, ""}}, s.summaries())
+}
+
+// While a rank is broken otherwise too, the covering incident does not rest.
+func TestAnIncidentRestsOnlyWhereAllItsRanksWait(t *testing.T) {
+	s := running(3, noRoom, others)
+	s.crash(0, 1)
+	s.crash(1, 1)
+	s.decide()
+	s.replace(0)
+	s.replace(1)
+	s.decide()
+	s.bind(0, "n00")
+	s.Pods[0].Ready, s.Pods[0].WasReady = false, false
+	s.search(1)
+	s.after(30 * time.Second).decide()
+	equal(t, "trigger", v1alpha1.PodPending, s.incident(t).Trigger)
+	s.after(30 * time.Second).decide()
+	equal(t, "fired", 2, len(s.status().Incidents[0].Steps))
+}
+
+// Two that wait, one after the other, are one incident; one that crashes meanwhile is not of it.
+func TestWhoJoinsAPodWithoutRoom(t *testing.T) {
+	s := running(3, noRoom, others)
+	s.crash(1, 1)
+	s.crash(2, 1)
+	s.decide()
+	s.replace(1)
+	s.replace(2)
+	s.decide()
+	s.search(1)
+	s.after(5 * time.Second).search(2)
+	s.after(25 * time.Second).decide()
+	s.after(5 * time.Second).decide()
+	equal(t, "joined", int32(2), s.incident(t).PodCount)
+	equal(t, "lives", []int32{0, 2, 2}, s.lives())
+	s.after(time.Second).crash(0, 1)
+	s.decide()
+	equal(t, "incidents", []summary{
+		{v1alpha1.PodFailed, v1alpha1.ClassUser, "others", 2, ""},
+		{v1alpha1.PodPending, v1alpha1.ClassInfrastructure, "no-room", 2, ""},
+		{v1alpha1.PodFailed, v1alpha1.ClassUser, "others", 1, ""},
+	}, s.summaries())
+}
+
+func TestWhatAWaitingIncidentTells(t *testing.T) {
+	s := searching(noRoom, others)
+	message := func() string {
+		return meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRecovering).Message
+	}
+	first := "incident 1, PodFailed of pod llm-1-worker-1 on node n01, container train exited with 1 (Error): RestartPod"
+	equal(t, "searches", first+", waits for room in HyperNode rack-a", message())
+	s.after(30 * time.Second).decide()
+	second := "; incident 2, PodPending of pod llm-1-worker-1: RestartPod"
+	equal(t, "is made anew", first+second, message())
+	s.replace(1)
+	s.fill()
+	s.decide()
+	waits := ", waits for a healthy node in HyperNode rack-a"
+	equal(t, "behind its gate", first+waits+second+waits, message())
+}
