@@ -11,6 +11,9 @@ import (
 // restart asks for new lives of all that an action's scope covers. Before is the
 // incident without this step.
 func (w *world) restart(s *v1alpha1.TrainingJobStatus, inc, before *v1alpha1.Incident, action v1alpha1.Action) {
+	if s.Placement != nil {
+		w.noteNodes(s, true)
+	}
 	count := &s.Restarts.Job
 	switch action {
 	case v1alpha1.ShrinkTask:

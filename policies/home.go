@@ -21,20 +21,30 @@ func (w *world) place(s *v1alpha1.TrainingJobStatus) {
 		s.Placement = &v1alpha1.Placement{}
 	}
 	resize(s.Placement, w.job)
-	grown := false
+	w.findHome(s.Placement, w.noteNodes(s, false))
+	w.placePartitions(s)
+}
+
+// noteNodes records the nodes of the ranks, and says whether one has its first. That a
+// rank which is being restarted has another one can wait for the end of its incident, in
+// one write with it; before more is restarted, all is noted.
+func (w *world) noteNodes(s *v1alpha1.TrainingJobStatus, all bool) (grown bool) {
 	for i := range w.job.Spec.Tasks {
 		t := &w.job.Spec.Tasks[i]
-		pods, nodes := w.taskPods(t.Name).pods, s.Placement.Tasks[i].Nodes
-		for index, p := range pods {
-			if p == nil || p.Node == "" || p.Deleting || stale(s, p) {
+		nodes := s.Placement.Tasks[i].Nodes
+		for index, p := range w.taskPods(t.Name).pods {
+			if p == nil || p.Node == "" || p.Node == nodes[index] || p.Deleting || stale(s, p) {
 				continue
 			}
-			grown = grown || nodes[index] == ""
+			first, r := nodes[index] == "", p.rank()
+			if !all && !first && !w.inPlace(s, r) && w.covering(s, r) != nil {
+				continue
+			}
+			grown = grown || first
 			nodes[index] = p.Node
 		}
 	}
-	w.findHome(s.Placement, grown)
-	w.placePartitions(s)
+	return grown
 }
 
 // resize brings a placement in line with the job's tasks and replicas.

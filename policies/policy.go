@@ -17,13 +17,13 @@ type restartPolicy struct {
 	// of, rulesOf and budgetOf are the task that the policy, its rules and its budget are of;
 	// empty for the job.
 	of, rulesOf, budgetOf string
-	maxRestarts       int
-	window            time.Duration
-	initialBackoff    time.Duration
-	maxBackoff        time.Duration
-	excludeNode       time.Duration
-	requireProof      bool
-	unreachableAfter  time.Duration
+	maxRestarts           int
+	window                time.Duration
+	initialBackoff        time.Duration
+	maxBackoff            time.Duration
+	excludeNode           time.Duration
+	requireProof          bool
+	unreachableAfter      time.Duration
 }
 
 // policiesOf are the policies of a job and of its tasks.

@@ -28,10 +28,8 @@ func TestWritesOfOnePodsRecovery(t *testing.T) {
 		"failed-held":  {nil, fail, 4 + 3},
 		"deleted":      {[]func(*v1alpha1.TrainingJob){keepsPlace, standing}, remove, 4},
 		"deleted-held": {nil, remove, 4 + 3},
-		// The goal is 4, and 5 with the place: that the rank has another node is written
-		// when its pod is bound, and could wait for the write that ends the incident.
-		"node-gone":       {[]func(*v1alpha1.TrainingJob){keepsPlace}, lose, 5},
-		"node-gone-place": {nil, lose, 6},
+		"node-gone":       {[]func(*v1alpha1.TrainingJob){keepsPlace}, lose, 4},
+		"node-gone-place": {nil, lose, 5},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
