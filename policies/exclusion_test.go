@@ -1,0 +1,265 @@
+// Exclusions and relocations: what a job keeps away from, for how long, and when it relents.
+
+package policies
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+func (s *scene) excluded() []string {
+	var out []string
+	for _, e := range s.status().ExcludedNodes {
+		out = append(out, e.Name)
+	}
+	return out
+}
+
+func (s *scene) left() []string {
+	var out []string
+	for _, l := range s.status().LeftHyperNodes {
+		out = append(out, l.Name)
+	}
+	return out
+}
+
+var relocates = rule("relocates", step(v1alpha1.RelocateJob, 0))
+
+func TestTheHomeThatIsLeft(t *testing.T) {
+	confined := func(tier int32) *scene {
+		return aScene(aJob().tasks(task("worker", 3)).confined(tier).policy(rules(relocates))).started().placed()
+	}
+	tests := map[string]struct {
+		story func() *scene
+		left  []string
+		avoid []string
+	}{
+		"is avoided": {func() *scene { return running(3, relocates) },
+			[]string{"rack-a"}, []string{"host-n00", "host-n01", "host-n02", "host-n03", "host-n04", "host-n05"}},
+		"is avoided within the tier": {func() *scene { return confined(1) },
+			[]string{"rack-a"}, []string{"host-n00", "host-n01", "host-n02", "host-n03", "host-n04", "host-n05"}},
+		"not where there is no other": {func() *scene {
+			s := running(3, relocates)
+			h, _ := s.Topology.Find("rack-a")
+			s.Topology = NewTopology([]HyperNode{h})
+			return s
+		}, nil, nil},
+		"not where the others overlap": {func() *scene {
+			s := running(3, relocates)
+			a, _ := s.Topology.Find("rack-a")
+			spine, _ := s.Topology.Find("spine")
+			s.Topology = NewTopology([]HyperNode{a, spine})
+			return s
+		}, nil, nil},
+		"not where the other is empty": {func() *scene {
+			s := running(3, relocates)
+			a, _ := s.Topology.Find("rack-a")
+			s.Topology = NewTopology([]HyperNode{a, {Name: "rack-c", Tier: 1}})
+			return s
+		}, nil, nil},
+		"not where the other is too high": {func() *scene {
+			s := confined(1)
+			a, _ := s.Topology.Find("rack-a")
+			s.Topology = NewTopology([]HyperNode{a, {Name: "pod-b", Tier: 2, Nodes: []string{"n06", "n07", "n08"}}})
+			return s
+		}, nil, nil},
+		"also where the other is high, if softly": {func() *scene {
+			s := confined(1)
+			s.Job.Spec.NetworkTopology.Mode = v1alpha1.TopologySoft
+			a, _ := s.Topology.Find("rack-a")
+			s.Topology = NewTopology([]HyperNode{a, {Name: "pod-b", Tier: 2, Nodes: []string{"n06", "n07", "n08"}}})
+			return s
+		}, []string{"rack-a"}, []string{"host-n00", "host-n01", "host-n02", "host-n03", "host-n04", "host-n05"}},
+		"not where a job had none": {func() *scene {
+			s := running(3, relocates)
+			s.Topology = NewTopology(nil)
+			s.status().Placement.HyperNode = ""
+			return s
+		}, nil, nil},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := tc.story()
+			s.crash(1, 1)
+			s.decide()
+			equal(t, "placed", true, s.status().Placement == nil)
+			equal(t, "left", tc.left, s.left())
+			for i := range s.Pods {
+				s.replace(i)
+			}
+			s.decide()
+			p := s.plan()
+			equal(t, "lifted", 3, len(p.Lift))
+			equal(t, "avoided", tc.avoid, p.Lift[0].Target.NotIn)
+		})
+	}
+}
+
+func TestAHomeIsLeftForATime(t *testing.T) {
+	for name, tc := range map[string]struct {
+		exclude int32
+		want    time.Duration
+	}{
+		"ten minutes at least": {0, 10 * time.Minute},
+		"as long as nodes are": {7200, 2 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := running(3)
+			s.Job.Spec.RestartPolicy = policy(rules(relocates), excluding(tc.exclude))
+			s.crash(1, 1)
+			s.decide()
+			equal(t, "until", s.Now.Add(tc.want).Truncate(time.Second).String(), s.status().LeftHyperNodes[0].Until.String())
+			for i := range s.Pods {
+				s.replace(i)
+			}
+			s.decide()
+			for i, n := range []string{"n06", "n07", "n08"} {
+				s.bind(i, n)
+			}
+			d := s.decide()
+			equal(t, "home", "rack-b", s.status().Placement.HyperNode)
+			equal(t, "next", s.status().LeftHyperNodes[0].Until.String(), d.Next.String())
+			s.Now = s.status().LeftHyperNodes[0].Until.Time
+			s.decide()
+			equal(t, "left, when its time is over", nil, s.left())
+		})
+	}
+}
+
+// The homes that were left add up; where none is left to go to, nothing is added.
+func TestHomesAreLeftOneAfterTheOther(t *testing.T) {
+	s := running(3, relocates)
+	move := func(nodes ...string) {
+		s.crash(1, 1)
+		s.after(time.Minute).decide()
+		for i := range s.Pods {
+			s.replace(i)
+		}
+		s.decide()
+		for i, n := range nodes {
+			s.bind(i, n)
+		}
+		s.decide()
+	}
+	move("n06", "n07", "n08")
+	equal(t, "left", []string{"rack-a"}, s.left())
+	move("n00", "n01", "n02") // there is no third one, and so no home is added
+	equal(t, "left", []string{"rack-a"}, s.left())
+	move("n06", "n07", "n08")
+	equal(t, "left, and no home twice", []string{"rack-a"}, s.left())
+}
+
+// An exclusion never makes a job unplaceable for ever: the oldest that would help is
+// lifted, once no step is left that could change anything.
+func TestRelent(t *testing.T) {
+	once := rule("once", step(v1alpha1.RestartPod, 0))
+	later := rule("later", step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartPod, 300))
+	// Three ranks whose home has only the nodes n00 to n03; n01 and n03 are excluded, and the
+	// second rank waits behind its gate.
+	stuck := func(r v1alpha1.Rule) *scene {
+		s := running(3, r)
+		s.fill("n00", "n01", "n02", "n03")
+		s.node("n00", func(n *Node) { n.Unschedulable = true })
+		s.node("n02", func(n *Node) { n.Unschedulable = true })
+		s.breakNode("n01")
+		s.decide()
+		s.replace(1)
+		s.node("n01", func(n *Node) { n.Ready, n.SilentSince = true, time.Time{} })
+		s.status().ExcludedNodes = append([]v1alpha1.ExcludedNode{{Name: "n03", Until: s.status().ExcludedNodes[0].Until}}, s.status().ExcludedNodes...)
+		s.decide()
+		return s
+	}
+	tests := map[string]struct {
+		story    func() *scene
+		after    time.Duration
+		excluded []string
+		lives    []int32
+	}{
+		"not at once":                    {func() *scene { return stuck(once) }, 30*time.Second - 1, []string{"n03", "n01"}, []int32{0, 1, 0}},
+		"the oldest":                     {func() *scene { return stuck(once) }, 30 * time.Second, []string{"n01"}, []int32{0, 1, 0}},
+		"not while a step is left":       {func() *scene { return stuck(later) }, 299 * time.Second, []string{"n03", "n01"}, []int32{0, 1, 0}},
+		"once it was taken":              {func() *scene { return stuck(later) }, 300 * time.Second, []string{"n01"}, []int32{0, 1, 0}},
+		"not one that is not ready":      {func() *scene { s := stuck(once); s.breakNode("n03"); return s }, 30 * time.Second, []string{"n03"}, []int32{0, 1, 0}},
+		"not one that is cordoned":       {func() *scene { s := stuck(once); s.node("n03", func(n *Node) { n.Unschedulable = true }); return s }, 30 * time.Second, []string{"n03"}, []int32{0, 1, 0}},
+		"not one that is out of service": {func() *scene { s := stuck(once); s.node("n03", func(n *Node) { n.OutOfService = true }); return s }, 30 * time.Second, []string{"n03"}, []int32{0, 1, 0}},
+		"not one that is gone":           {func() *scene { s := stuck(once); s.lose("n03"); return s }, 30 * time.Second, []string{"n03"}, []int32{0, 1, 0}},
+		"not one of another home":        {func() *scene { s := stuck(once); s.status().ExcludedNodes[0].Name = "n07"; s.lose("n03"); return s }, 30 * time.Second, []string{"n07"}, []int32{0, 1, 0}},
+		"none where none would help":     {func() *scene { s := stuck(once); s.lose("n01", "n03"); return s }, 30 * time.Second, []string{"n03", "n01"}, []int32{0, 1, 0}},
+		"none in a dry run":              {func() *scene { s := stuck(once); s.dryRun(true); return s }, time.Hour - time.Minute, []string{"n03", "n01"}, []int32{0, 1, 0}},
+		"of a pod that looks: with a new life": {func() *scene {
+			s := stuck(once)
+			s.node("n04", func(n *Node) { n.Unschedulable = false })
+			s.search(1)
+			return s
+		}, 30 * time.Second, []string{"n01"}, []int32{0, 2, 0}},
+		"one with each look": {func() *scene {
+			s := stuck(once)
+			s.after(30 * time.Second).decide()
+			s.node("n03", func(n *Node) { n.Unschedulable = true })
+			return s
+		}, time.Second, nil, []int32{0, 1, 0}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := tc.story()
+			s.after(tc.after).decide()
+			equal(t, "excluded", tc.excluded, s.excluded())
+			equal(t, "lives", tc.lives, s.lives())
+		})
+	}
+}
+
+// A home that was left is given a second chance before any node is.
+func TestRelentOfAHomeThatWasLeft(t *testing.T) {
+	s := running(3, rule("r", step(v1alpha1.RelocateJob, 0)))
+	s.breakNode("n01")
+	s.decide()
+	equal(t, "left", []string{"rack-a"}, s.left())
+	equal(t, "excluded", []string{"n01"}, s.excluded())
+	for i := range s.Pods {
+		s.replace(i)
+	}
+	s.decide()
+	for i := range s.Pods {
+		s.search(i)
+	}
+	s.after(30*time.Second - 1).decide()
+	equal(t, "left", []string{"rack-a"}, s.left())
+	s.after(1).decide()
+	equal(t, "left", nil, s.left())
+	equal(t, "excluded", []string{"n01"}, s.excluded())
+	equal(t, "lives", []int32{2, 2, 2}, s.lives())
+	for i := range s.Pods {
+		s.replace(i)
+	}
+	s.decide()
+	equal(t, "goes anywhere but to the node", Target{NotIn: []string{"host-n01"}}, s.plan().Lift[0].Target)
+	for i := range s.Pods {
+		s.search(i)
+	}
+	s.node("n01", func(n *Node) { n.Ready = true })
+	s.after(30 * time.Second).decide()
+	equal(t, "excluded, in the end", nil, s.excluded())
+}
+
+// A node is excluded once, and by the hostname that it has.
+func TestWhatAnExclusionSays(t *testing.T) {
+	s := running(4, rule("r", step(v1alpha1.RestartPod, 0)))
+	for i := range 2 {
+		s.bind(i, "n01")
+	}
+	s.decide()
+	s.breakNode("n01")
+	s.decide()
+	equal(t, "excluded", []string{"n01"}, s.excluded())
+	w := view(&s.Observation, s.status())
+	equal(t, "avoided", []string{"host-n01"}, w.rooms(s.status()).avoided())
+	s.node("n01", func(n *Node) { n.Hostname = "renamed" })
+	equal(t, "avoided, renamed", []string{"renamed"}, w.rooms(s.status()).avoided())
+	s.lose("n01")
+	equal(t, "avoided, gone", []string{"host-n01"}, w.rooms(s.status()).avoided())
+	s.status().ExcludedNodes[0].Hostname = ""
+	equal(t, "avoided, never seen", nil, w.rooms(s.status()).avoided())
+}

@@ -1,0 +1,192 @@
+// Partitions: what restarts as one, and where a partition lives.
+
+package policies
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// partitioned is a running job of six workers in three partitions of two, in one rack of six
+// nodes and another, within which pairs of nodes are HyperNodes of their own.
+func partitioned(steps ...func(*v1alpha1.Rule)) *scene {
+	s := aScene(aJob().tasks(task("worker", 6, inPartitions(2))).policy(rules(rule("r", steps...))))
+	var all []HyperNode
+	for _, name := range []string{"rack-a", "rack-b", "spine"} {
+		h, _ := s.Topology.Find(name)
+		h.Tier++
+		all = append(all, h)
+	}
+	for i, name := range []string{"pair-0", "pair-1", "pair-2", "pair-3"} {
+		nodes := []string{"n00", "n01", "n02", "n03", "n04", "n05", "n06", "n07"}[2*i : 2*i+2]
+		all = append(all, HyperNode{Name: name, Tier: 1, Nodes: nodes})
+	}
+	s.Topology = NewTopology(all)
+	return s.started().placed()
+}
+
+// homes are the homes of the partitions.
+func (s *scene) homes() []string {
+	var out []string
+	for _, p := range s.status().Placement.Tasks[0].Partitions {
+		out = append(out, p.HyperNode)
+	}
+	return out
+}
+
+func TestPartitionHomes(t *testing.T) {
+	s := partitioned(step(v1alpha1.RestartPod, 0))
+	equal(t, "home", "rack-a", s.status().Placement.HyperNode)
+	equal(t, "homes", []string{"pair-0", "pair-1", "pair-2"}, s.homes())
+	equal(t, "tier", int32(1), *s.status().Placement.Tasks[0].Partitions[0].Tier)
+	// A rank that moves does not move its partition.
+	s.replace(0)
+	s.decide()
+	s.bind(0, "n03")
+	s.decide()
+	equal(t, "homes", []string{"pair-0", "pair-1", "pair-2"}, s.homes())
+	w := view(&s.Observation, s.status())
+	equal(t, "a rank of no partition", int32(-1), w.partitionOf(rank{"ghost", 0}))
+
+	unknown := partitioned(step(v1alpha1.RestartPod, 0))
+	unknown.Topology = NewTopology(nil)
+	unknown.status().Placement.Tasks[0].Partitions = nil
+	unknown.decide()
+	equal(t, "without HyperNodes", []string{"", "", ""}, unknown.homes())
+}
+
+// A replacement goes to its partition's home, and not to another place in the job's.
+func TestARankGoesBackToItsPartition(t *testing.T) {
+	s := partitioned(step(v1alpha1.RestartPod, 0))
+	s.lose("n02")
+	s.decide()
+	s.replace(2)
+	s.Nodes["n02"] = Node{Name: "n02", Hostname: "host-n02", Ready: true}
+	s.decide()
+	p := s.plan()
+	equal(t, "goes to", Target{In: []string{"host-n03"}}, p.Lift[0].Target)
+	equal(t, "is told", "pair-1", p.Lift[0].Annotations[v1alpha1.AnnotationHyperNode])
+}
+
+func TestRestartPartition(t *testing.T) {
+	tests := map[string]struct {
+		broken func(*scene)
+		lives  []int32
+		held   []string
+		homes  []string
+	}{
+		"one rank": {func(s *scene) { s.crash(2, 1) },
+			[]int32{0, 0, 1, 1, 0, 0}, []string{"n02", "n03"}, []string{"pair-0", "pair-1", "pair-2"}},
+		"two of one partition": {func(s *scene) { s.crash(2, 1); s.crash(3, 1) },
+			[]int32{0, 0, 1, 1, 0, 0}, []string{"n02", "n03"}, []string{"pair-0", "pair-1", "pair-2"}},
+		"of two partitions": {func(s *scene) { s.crash(1, 1); s.crash(4, 1) },
+			[]int32{1, 1, 0, 0, 1, 1}, []string{"n00", "n01", "n04", "n05"}, []string{"pair-0", "pair-1", "pair-2"}},
+		"one whose pod is gone: it has its new life": {func(s *scene) { s.replace(2) },
+			[]int32{0, 0, 1, 1, 0, 0}, []string{"n02", "n03"}, []string{"pair-0", "pair-1", "pair-2"}},
+		"a node that is gone, in place as long as nothing else was tried": {func(s *scene) { s.lose("n02") },
+			[]int32{0, 0, 1, 1, 0, 0}, []string{"n03"}, []string{"pair-0", "pair-1", "pair-2"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := partitioned(step(v1alpha1.RestartPartition, 0))
+			tc.broken(s)
+			s.decide()
+			equal(t, "lives", tc.lives, s.lives())
+			equal(t, "held", tc.held, s.held())
+			equal(t, "homes", tc.homes, s.homes())
+			equal(t, "restarts", int32(1), s.status().Restarts.Partition)
+			equal(t, "changes, decided again", nil, s.changes())
+		})
+	}
+}
+
+// One whose rank a step has restarted and that has found no room is placed afresh, as a
+// whole, within the job's home.
+func TestAPartitionWithoutRoomIsPlacedAfresh(t *testing.T) {
+	s := partitioned(step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartPartition, 60), step(v1alpha1.RestartPartition, 120))
+	s.lose("n02")
+	s.crash(5, 1)
+	s.decide()
+	s.replace(2)
+	s.back(5, "n05")
+	equal(t, "changes", sorted([]string{
+		"incidents[1].steps[1]: action RestartPartition, index 1, time 1m0s",
+		"holds[n04]: until 11m0s", "holds[n05]: until 11m0s",
+		"placement.tasks[worker].nodes[2]: ",
+		"placement.tasks[worker].nodes[3]: ",
+		"placement.tasks[worker].partitions[1]: ",
+		"ready: 2/6",
+		"restarts.partition: 1",
+		"restarts.total: 2",
+		"tasks[worker].ranks[3]: incarnation 1",
+		"tasks[worker].ranks[4]: incarnation 1",
+		"tasks[worker].ranks[5]: incarnation 2",
+		"tasks[worker].ready: 2",
+	}), s.after(60*time.Second).changes())
+	equal(t, "homes", []string{"pair-0", "", "pair-2"}, s.homes())
+
+	for _, i := range []int{3, 4, 5} {
+		s.replace(i)
+	}
+	s.decide()
+	p := s.plan()
+	equal(t, "lifted", 4, len(p.Lift))
+	equal(t, "afresh, within home, and not where others return to", Target{In: []string{"host-n00", "host-n01", "host-n03", "host-n05"}}, p.Lift[0].Target)
+	equal(t, "told of the job's home", "rack-a", p.Lift[0].Annotations[v1alpha1.AnnotationHyperNode])
+	// Within the covering incident the ranks that fell give their pins up, the others do not.
+	equal(t, "in place", Target{In: []string{"host-n04"}}, p.Lift[2].Target)
+
+	s.bind(2, "n00")
+	s.decide()
+	equal(t, "half a partition has no home", []string{"pair-0", "", "pair-2"}, s.homes())
+	equal(t, "outcome", v1alpha1.Outcome(""), s.incident(t).Outcome)
+	s.bind(3, "n01")
+	s.decide()
+	equal(t, "homes", []string{"pair-0", "pair-0", "pair-2"}, s.homes())
+	s.bind(4, "n04")
+	s.bind(5, "n05")
+	s.decide()
+	equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	equal(t, "home", "rack-a", s.status().Placement.HyperNode)
+}
+
+// An incident is not over while a rank of a partition that is placed afresh has no node.
+func TestAPartitionIsNotBackBeforeAllOfIt(t *testing.T) {
+	s := partitioned(step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartPartition, 60))
+	s.lose("n02")
+	s.decide()
+	s.replace(2)
+	s.after(60 * time.Second).decide()
+	s.replace(3)
+	s.bind(2, "n00")
+	s.decide()
+	s.decide()
+	equal(t, "outcome", v1alpha1.Outcome(""), s.incident(t).Outcome)
+	equal(t, "state", v1alpha1.StateRecovering, s.status().State)
+}
+
+// With a relocation every partition has a new home.
+func TestARelocationForgetsPartitions(t *testing.T) {
+	s := partitioned(step(v1alpha1.RelocateJob, 0))
+	s.crash(2, 1)
+	s.decide()
+	for i := range s.Pods {
+		s.replace(i)
+	}
+	s.decide()
+	for i, n := range []string{"n06", "n07", "n08", "n09", "n10", "n11"} {
+		s.bind(i, n)
+	}
+	s.decide()
+	equal(t, "home", "rack-b", s.status().Placement.HyperNode)
+	equal(t, "homes", []string{"pair-3", "rack-b", "rack-b"}, s.homes())
+}
+
+func TestPartitionsOfATaskWithoutAny(t *testing.T) {
+	s := running(3, rule("r", step(v1alpha1.RestartPartition, 0)))
+	s.crash(1, 1)
+	s.decide()
+	equal(t, "the whole task is one", []int32{1, 1, 1}, s.lives())
+}
