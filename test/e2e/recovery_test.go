@@ -122,6 +122,15 @@ func TestNodeNotReadyWithPodStuckTerminating(t *testing.T) {
 	if got := replacement.Annotations[v1alpha1.AnnotationIncarnation]; got != "1" {
 		t.Errorf("incarnation %q, want 1: a stale copy could not tell", got)
 	}
+
+	// The node comes back, with the dead copy's object gone: nothing moves back to it.
+	recovered := s.pods()
+	s.must(testCluster.StartHeartbeat(s.ctx, victim.Spec.NodeName), "start the heartbeat")
+	s.settled()
+	s.untouched(recovered)
+	if n := len(s.job.Status.Incidents); n != 1 {
+		t.Errorf("%d incidents, want the one that is over", n)
+	}
 }
 
 func TestTwoNodesAtOnce(t *testing.T) {
