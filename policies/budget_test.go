@@ -1,0 +1,341 @@
+// Budgets and backoff: what is charged, to whom, and how long the next restart waits for it.
+
+package policies
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// mends crashes a rank and brings it back, some time later.
+func (s *scene) mends(i int, after time.Duration) {
+	s.after(after).crash(i, 1)
+	s.decide()
+	if Finished(s.status()) {
+		return
+	}
+	s.back(i, s.Pods[i].Node)
+}
+
+func TestATasksOwnBudget(t *testing.T) {
+	all := rules(rule("r", step(v1alpha1.RestartPod, 0)))
+	tests := map[string]struct {
+		jobs, tasks    *v1alpha1.RestartPolicy
+		heads, workers int // restarts, in turn
+		failed         string
+		charged        []int // the job's, the workers' own
+	}{
+		"both within theirs":       {policy(all, budget(1, 1000)), policy(budget(2, 1000)), 1, 2, "", []int{1, 2}},
+		"the task's is used up":    {policy(all, budget(1, 1000)), policy(budget(2, 1000)), 1, 3, "the budget of task worker of 2 charged restarts in 16m40s is used up: ", []int{1, 2}},
+		"the job's is used up":     {policy(all, budget(1, 1000)), policy(budget(2, 1000)), 2, 0, "the budget of 1 charged restarts in 16m40s is used up: ", []int{1, 0}},
+		"none of the task's own":   {policy(all, budget(2, 1000)), policy(), 1, 1, "", []int{2, 0}},
+		"none of its own, used up": {policy(all, budget(2, 1000)), policy(), 1, 2, "the budget of 2 charged restarts in 16m40s is used up: ", []int{2, 0}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := twoTasks(tc.jobs, tc.tasks)
+			for range tc.heads {
+				s.mends(0, time.Minute)
+			}
+			for range tc.workers {
+				s.mends(2, time.Minute)
+			}
+			message := ""
+			if c := meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionFailed); c != nil {
+				message = c.Message
+				equal(t, "reason", v1alpha1.ReasonBudgetExhausted, c.Reason)
+			}
+			if tc.failed == "" || !strings.HasPrefix(message, tc.failed) {
+				equal(t, "failed", tc.failed, message)
+			}
+			equal(t, "charged", tc.charged, []int{len(s.status().Restarts.ChargedTimes), len(s.status().Tasks[1].ChargedTimes)})
+			equal(t, "in all", int32(tc.charged[0]+tc.charged[1]), s.status().Restarts.Charged)
+		})
+	}
+}
+
+// The window of a budget is open at its start: a charge counts until it is as old.
+func TestTheWindowOfABudget(t *testing.T) {
+	for name, tc := range map[string]struct {
+		after time.Duration
+		state v1alpha1.State
+	}{
+		"a charge within it":      {99 * time.Second, v1alpha1.StateFailed},
+		"a charge that is as old": {100 * time.Second, v1alpha1.StateRunning},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := running(2)
+			s.Now = sceneStart.Truncate(time.Second)
+			s.Job.Spec.RestartPolicy = policy(budget(1, 100))
+			s.mends(0, 0)
+			s.mends(0, tc.after)
+			equal(t, "state", tc.state, s.status().State)
+		})
+	}
+	t.Run("what is older is forgotten", func(t *testing.T) {
+		s := running(2)
+		s.Job.Spec.RestartPolicy = policy(budget(2, 100))
+		for range 4 {
+			s.mends(0, time.Minute)
+		}
+		equal(t, "times", 2, len(s.status().Restarts.ChargedTimes))
+		equal(t, "charged", int32(4), s.status().Restarts.Charged)
+	})
+}
+
+func TestWhatIsCounted(t *testing.T) {
+	r := func(parts ...func(*v1alpha1.Rule)) v1alpha1.Rule {
+		return rule("r", append(parts, step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartJob, 60))...)
+	}
+	tests := map[string]struct {
+		rule               v1alpha1.Rule
+		story              func(*scene)
+		charged, uncharged int32
+	}{
+		"the program's fault, once for its ladder": {r(), func(s *scene) { s.crash(1, 1); s.decide(); s.after(time.Minute) }, 1, 0},
+		"the node's, once for its ladder":          {r(), func(s *scene) { s.lose("n01"); s.decide(); s.after(time.Minute) }, 0, 1},
+		"never":                                    {r(charged(v1alpha1.ChargeNever)), func(s *scene) { s.crash(1, 1); s.decide(); s.after(time.Minute) }, 0, 1},
+		"always":                                   {r(charged(v1alpha1.ChargeAlways)), func(s *scene) { s.lose("n01"); s.decide(); s.after(time.Minute) }, 1, 0},
+		"nothing before a step":                    {rule("r", step(v1alpha1.RestartPod, 90)), func(s *scene) { s.crash(1, 1); s.decide(); s.lose("n02") }, 0, 0},
+		"nothing that is ignored":                  {rule("r", step(v1alpha1.Ignore, 0)), func(s *scene) { s.crash(1, 1) }, 0, 0},
+		"nothing of a job that fails":              {rule("r", step(v1alpha1.FailJob, 0)), func(s *scene) { s.crash(1, 1) }, 0, 0},
+		"a resumed job":                            {r(charged(v1alpha1.ChargeAlways)), func(s *scene) { s.Job.Spec.Suspend = true; s.decide(); s.Job.Spec.Suspend = false }, 0, 1},
+		"a deleted Volcano Job":                    {r(charged(v1alpha1.ChargeAlways)), func(s *scene) { s.VolcanoJobs = nil }, 0, 1},
+		"an uncharged one whose ranks all fell by themselves after it made them anew": {rule("r", step(v1alpha1.RestartJob, 0), step(v1alpha1.RestartJob, 3600)), func(s *scene) {
+			s.lose("n01")
+			s.decide()
+			for i := range s.Pods {
+				s.replace(i)
+			}
+			s.decide()
+			for i, n := range []string{"n00", "n03", "n02"} {
+				s.bind(i, n)
+			}
+			s.crashAll()
+			s.VolcanoJobs[0].Ended = true
+		}, 1, 0},
+		"a charged one that fell again, twice": {rule("r", step(v1alpha1.RestartJob, 0), step(v1alpha1.RestartJob, 3600)), func(s *scene) {
+			s.crashAll()
+			s.decide()
+			for i := range s.Pods {
+				s.replace(i)
+			}
+			s.decide()
+			for i, n := range []string{"n00", "n01", "n02"} {
+				s.bind(i, n)
+			}
+			s.crashAll()
+			s.VolcanoJobs[0].Ended = true
+		}, 2, 0},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := running(3, tc.rule)
+			tc.story(s)
+			s.decide()
+			equal(t, "charged", tc.charged, s.status().Restarts.Charged)
+			equal(t, "uncharged", tc.uncharged, s.status().Restarts.Uncharged)
+			equal(t, "times", int(tc.charged), len(s.status().Restarts.ChargedTimes))
+			s.decide()
+			equal(t, "charged, decided again", tc.charged, s.status().Restarts.Charged)
+		})
+	}
+}
+
+// The death of a node explains crashes that were charged: they are refunded.
+func TestRefunds(t *testing.T) {
+	tests := map[string]struct {
+		rule    v1alpha1.Rule
+		after   time.Duration
+		change  func(*scene)
+		class   v1alpha1.FailureClass
+		charged int32
+	}{
+		"a node that is gone":            {others, time.Second, func(s *scene) { s.lose("n02") }, v1alpha1.ClassInfrastructure, 0},
+		"a node that does not answer":    {others, 45 * time.Second, func(s *scene) { s.breakNode("n02") }, v1alpha1.ClassInfrastructure, 0},
+		"just in time":                   {others, time.Minute, func(s *scene) { s.lose("n02") }, v1alpha1.ClassInfrastructure, 0},
+		"too late":                       {others, time.Minute + 1, func(s *scene) { s.lose("n02") }, v1alpha1.ClassUser, 1},
+		"another crash explains nothing": {others, time.Second, func(s *scene) { s.crash(2, 1) }, v1alpha1.ClassUser, 1},
+		"what is always charged":         {rule("r", step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartPod, 600), charged(v1alpha1.ChargeAlways)), time.Second, func(s *scene) { s.lose("n02") }, v1alpha1.ClassInfrastructure, 1},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := running(4, tc.rule)
+			s.crash(0, 1)
+			s.crash(1, 1)
+			s.decide()
+			equal(t, "charged at first", int32(1), s.status().Restarts.Charged)
+			s.replace(0)
+			s.replace(1)
+			s.decide()
+			s.after(tc.after)
+			tc.change(s)
+			s.decide()
+			first := s.status().Incidents[0]
+			equal(t, "class", tc.class, first.Class)
+			equal(t, "charged", tc.charged, s.status().Restarts.Charged)
+			equal(t, "the incident is", tc.charged > 0, first.Charged)
+			equal(t, "times", int(tc.charged), len(s.status().Restarts.ChargedTimes))
+		})
+	}
+	t.Run("to the task's own budget", func(t *testing.T) {
+		s := twoTasks(policy(rules(others)), policy(budget(1, 1000)))
+		s.crash(2, 1)
+		s.decide()
+		equal(t, "charged", 1, len(s.status().Tasks[1].ChargedTimes))
+		s.lose("n03")
+		s.after(time.Second).decide()
+		equal(t, "refunded", 0, len(s.status().Tasks[1].ChargedTimes))
+		equal(t, "counts", v1alpha1.Restarts{Total: 1, Pod: 1, Uncharged: 1}, s.status().Restarts)
+		equal(t, "cause", "n03", s.incident(t).Cause.Node)
+		equal(t, "trigger", v1alpha1.NodeGone, s.incident(t).Trigger)
+	})
+	t.Run("before any step: nothing was paid", func(t *testing.T) {
+		s := running(3, rule("r", step(v1alpha1.RestartPod, 30)))
+		s.crash(0, 1)
+		s.decide()
+		s.lose("n01")
+		s.after(time.Second).decide()
+		s.after(30 * time.Second).decide()
+		equal(t, "counts", v1alpha1.Restarts{Total: 1, Pod: 1, Uncharged: 1}, s.status().Restarts)
+		equal(t, "excluded", []string{"n01"}, s.excluded())
+	})
+}
+
+func TestBackoff(t *testing.T) {
+	tests := map[string]struct {
+		policy    []func(*v1alpha1.RestartPolicy)
+		crashes   int
+		uncharged bool
+		fired     []time.Duration // since each crash, which come 1 s after the one before is mended
+	}{
+		"none": {nil, 3, false, []time.Duration{0, 0, 0}},
+		"of 0": {[]func(*v1alpha1.RestartPolicy){backoff(0, 300)}, 3, false, []time.Duration{0, 0, 0}},
+		"the first at once, then twice as long each time": {[]func(*v1alpha1.RestartPolicy){backoff(10, 300)}, 4, false,
+			[]time.Duration{0, 9 * time.Second, 19 * time.Second, 39 * time.Second}},
+		"up to the longest": {[]func(*v1alpha1.RestartPolicy){backoff(10, 25)}, 5, false,
+			[]time.Duration{0, 9 * time.Second, 19 * time.Second, 24 * time.Second, 24 * time.Second}},
+		"the longest is the first": {[]func(*v1alpha1.RestartPolicy){backoff(10, 10)}, 3, false,
+			[]time.Duration{0, 9 * time.Second, 9 * time.Second}},
+		"what has left the window does not count": {[]func(*v1alpha1.RestartPolicy){backoff(10, 300), budget(20, 25)}, 4, false,
+			[]time.Duration{0, 9 * time.Second, 19 * time.Second, 19 * time.Second}},
+		"not for what is not charged": {[]func(*v1alpha1.RestartPolicy){backoff(10, 300)}, 3, true, []time.Duration{0, 0, 0}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			charge := charged(v1alpha1.ChargeAuto)
+			if tc.uncharged {
+				charge = charged(v1alpha1.ChargeNever)
+			}
+			s := running(2)
+			s.Now = sceneStart.Truncate(time.Second)
+			s.Job.Spec.RestartPolicy = policy(append(tc.policy, rules(rule("r", step(v1alpha1.RestartPod, 0), charge)))...)
+			var fired []time.Duration
+			for range tc.crashes {
+				s.after(time.Second).crash(0, 1)
+				crashed := s.Now
+				for range 60 {
+					if d := s.decide(); len(s.incident(t).Steps) > 0 {
+						break
+					} else {
+						s.Now = d.Next // it looks again just when it is over
+					}
+				}
+				fired = append(fired, s.Now.Sub(crashed))
+				s.back(0, "n00")
+			}
+			equal(t, "fired", tc.fired, fired)
+		})
+	}
+}
+
+// The delay is for what is paid for: later steps of an incident that was charged do not wait.
+func TestBackoffDelaysTheFirstStepAlone(t *testing.T) {
+	s := running(2)
+	s.Now = sceneStart.Truncate(time.Second)
+	s.Job.Spec.RestartPolicy = policy(backoff(40, 300), rules(rule("r", step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartJob, 5))))
+	s.mends(0, 0)
+	s.after(10*time.Second).crash(0, 1)
+	s.decide()
+	message := meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRecovering).Message
+	want := "incident 2, PodFailed of pod llm-1-worker-0 on node n00, container train exited with 1 (Error), backs off until 03:04:45"
+	equal(t, "message", want, message)
+	equal(t, "fired", nil, s.fired(t))
+	equal(t, "charged", int32(1), s.status().Restarts.Charged)
+	s.after(30 * time.Second).decide()
+	equal(t, "fired", []string{"RestartPod@30"}, s.fired(t))
+	s.replace(0)
+	s.after(5 * time.Second).decide()
+	equal(t, "fired", []string{"RestartPod@30", "RestartJob@35"}, s.fired(t))
+}
+
+func TestBackoffNeverDelaysWhatEndsTheJob(t *testing.T) {
+	s := running(2)
+	s.Job.Spec.RestartPolicy = policy(backoff(40, 300), rules(
+		rule("bad-config", exits(v1alpha1.ExitCodesIn, "", 2), step(v1alpha1.FailJob, 0)),
+		rule("shrug", exits(v1alpha1.ExitCodesIn, "", 3), step(v1alpha1.Ignore, 0)),
+		rule("r", step(v1alpha1.RestartPod, 0)),
+	))
+	s.mends(0, 0)
+	s.after(time.Second).crash(0, 3)
+	s.decide()
+	equal(t, "ignored", []string{"Ignore@0"}, s.fired(t))
+	s.crash(1, 2)
+	s.decide()
+	equal(t, "fired", []string{"FailJob@0"}, s.fired(t))
+}
+
+// A task's own budget has a backoff of its own too.
+func TestBackoffFollowsTheBudget(t *testing.T) {
+	s := twoTasks(policy(rules(rule("r", step(v1alpha1.RestartPod, 0))), backoff(50, 300)), policy(budget(5, 1000)))
+	s.mends(0, 0)
+	s.mends(2, time.Second)
+	equal(t, "a worker's first is at once", 1, len(s.status().Tasks[1].ChargedTimes))
+	s.after(time.Second).crash(3, 1)
+	s.decide()
+	equal(t, "a worker's second waits", nil, s.fired(t))
+}
+
+// A whole gang that falls again at once is delayed like any restart that is paid for.
+func TestBackoffOfAGangThatFallsAgain(t *testing.T) {
+	s := running(2)
+	s.Now = sceneStart.Truncate(time.Second)
+	s.Job.Spec.RestartPolicy = policy(backoff(30, 300), rules(rule("r", step(v1alpha1.RestartJob, 0), step(v1alpha1.RelocateJob, 3600))))
+	s.crashAll()
+	s.VolcanoJobs[0].Ended = true
+	s.decide()
+	equal(t, "attempt", int32(2), s.status().Attempt)
+	s.VolcanoJobs, s.Pods = nil, nil
+	s.started()
+	for i, n := range []string{"n00", "n01"} {
+		s.bind(i, n)
+	}
+	s.crashAll()
+	s.VolcanoJobs[0].Ended = true
+	s.after(time.Second)
+	d := s.decide()
+	equal(t, "attempt, while it backs off", int32(2), s.status().Attempt)
+	equal(t, "next", sceneStart.Truncate(time.Second).Add(30*time.Second).String(), d.Next.String())
+	s.after(29 * time.Second).decide()
+	equal(t, "attempt", int32(3), s.status().Attempt)
+	equal(t, "charged", int32(2), s.status().Restarts.Charged)
+}
+
+func TestARefundTakesTheLastCharge(t *testing.T) {
+	s := running(2)
+	first := metav1.NewTime(s.Now.Add(-time.Minute))
+	s.status().Restarts.ChargedTimes, s.status().Restarts.Charged = []metav1.Time{first}, 1
+	s.crash(0, 1)
+	s.decide()
+	equal(t, "charged", int32(2), s.status().Restarts.Charged)
+	s.lose("n01")
+	s.after(time.Second).decide()
+	equal(t, "charged", int32(1), s.status().Restarts.Charged)
+	equal(t, "left", first.Truncate(time.Second).String(), s.status().Restarts.ChargedTimes[0].String())
+}

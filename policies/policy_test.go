@@ -1,0 +1,213 @@
+// The policy of a task, laid over the job's part by part.
+
+package policies
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+func TestEachPartOfATasksPolicyReplacesTheJobs(t *testing.T) {
+	jobs := []func(*v1alpha1.RestartPolicy){
+		rules(rule("jobs", step(v1alpha1.RestartJob, 0))), budget(5, 500), backoff(5, 50), excluding(55),
+		unreachable(v1alpha1.ForceDelete, 15),
+	}
+	job := restartPolicy{
+		rules: []v1alpha1.Rule{rule("jobs", step(v1alpha1.RestartJob, 0))}, maxRestarts: 5, window: 500 * time.Second,
+		initialBackoff: 5 * time.Second, maxBackoff: 50 * time.Second, excludeNode: 55 * time.Second, unreachableAfter: 15 * time.Second,
+	}
+	tasks := rule("tasks", step(v1alpha1.RestartPod, 0))
+	tests := map[string]struct {
+		own    *v1alpha1.RestartPolicy
+		change func(*restartPolicy)
+	}{
+		"none of its own":   {nil, func(p *restartPolicy) { p.of = "" }},
+		"an empty one":      {policy(), func(*restartPolicy) {}},
+		"rules":             {policy(rules(tasks)), func(p *restartPolicy) { p.rules, p.rulesOf = []v1alpha1.Rule{tasks}, "worker" }},
+		"a budget":          {policy(budget(2, 20)), func(p *restartPolicy) { p.budgetOf, p.maxRestarts, p.window = "worker", 2, 20*time.Second }},
+		"a budget of 0":     {policy(budget(0, 20)), func(p *restartPolicy) { p.budgetOf, p.maxRestarts, p.window = "worker", 0, 20*time.Second }},
+		"half a budget":     {&v1alpha1.RestartPolicy{Budget: &v1alpha1.Budget{}}, func(p *restartPolicy) { p.budgetOf, p.maxRestarts, p.window = "worker", 20, 24*time.Hour }},
+		"a backoff":         {policy(backoff(2, 20)), func(p *restartPolicy) { p.initialBackoff, p.maxBackoff = 2*time.Second, 20*time.Second }},
+		"no backoff":        {policy(backoff(0, 300)), func(p *restartPolicy) { p.initialBackoff, p.maxBackoff = 0, 300*time.Second }},
+		"no exclusion":      {policy(excluding(0)), func(p *restartPolicy) { p.excludeNode = 0 }},
+		"proof":             {policy(unreachable(v1alpha1.RequireProof, 60)), func(p *restartPolicy) { p.requireProof, p.unreachableAfter = true, time.Minute }},
+		"force, at once":    {policy(unreachable(v1alpha1.ForceDelete, 0)), func(p *restartPolicy) { p.unreachableAfter = 0 }},
+		"force, by default": {&v1alpha1.RestartPolicy{UnreachableNode: &v1alpha1.UnreachableNode{}}, func(p *restartPolicy) { p.unreachableAfter = time.Minute }},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			j := aJob().tasks(task("head", 1), task("worker", 2)).policy(jobs...)
+			j.Spec.Tasks[1].RestartPolicy = tc.own
+			all := policiesOf(j.TrainingJob)
+			want := job
+			want.of = "worker"
+			tc.change(&want)
+			w := &world{policies: all}
+			if got := *w.policy("worker"); !samePolicy(got, want) {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+			if got := *w.policy("head"); !samePolicy(got, job) {
+				t.Errorf("head: got %+v, want %+v", got, job)
+			}
+		})
+	}
+}
+
+func samePolicy(a, b restartPolicy) bool {
+	same := len(a.rules) == len(b.rules)
+	for i := range a.rules {
+		same = same && a.rules[i].Name == b.rules[i].Name
+	}
+	a.rules, b.rules = nil, nil
+	return same && cmpPolicy(a) == cmpPolicy(b)
+}
+
+// cmpPolicy is a policy without its rules, comparable.
+func cmpPolicy(p restartPolicy) [9]any {
+	return [9]any{p.of, p.rulesOf, p.budgetOf, p.maxRestarts, p.window, p.initialBackoff, p.maxBackoff, p.excludeNode, [2]any{p.requireProof, p.unreachableAfter}}
+}
+
+// twoTasks is a running job of two heads on n00 and n01, and two workers on n02 and n03,
+// the latter with a policy of their own.
+func twoTasks(jobs, workers *v1alpha1.RestartPolicy) *scene {
+	j := aJob().tasks(task("head", 2), task("worker", 2))
+	j.Spec.RestartPolicy, j.Spec.Tasks[1].RestartPolicy = jobs, workers
+	return aScene(j).started().placed()
+}
+
+func TestATasksOwnRules(t *testing.T) {
+	jobs := policy(rules(rule("same-name", step(v1alpha1.RestartJob, 0))))
+	own := policy(rules(rule("same-name", step(v1alpha1.RestartPod, 0))))
+	s := twoTasks(jobs, own)
+	s.crash(2, 1)
+	s.decide()
+	equal(t, "a worker", []int32{0, 0, 1, 0}, s.lives())
+	equal(t, "policy", "worker", s.incident(t).PolicyTask)
+
+	// In its wake, but under another rule, of the same name.
+	s.crash(0, 1)
+	s.after(time.Second).decide()
+	equal(t, "a head", []int32{1, 1, 2, 2}, s.lives())
+	equal(t, "incidents", 2, len(s.status().Incidents))
+	equal(t, "policy", "", s.incident(t).PolicyTask)
+}
+
+func TestATasksRulesApplyWhereTheJobsDoNot(t *testing.T) {
+	s := twoTasks(policy(rules(rule("nodes", on(v1alpha1.NodeGone), step(v1alpha1.RestartPod, 0)))), policy(rules(rule("r", step(v1alpha1.RestartPod, 0)))))
+	s.crash(0, 1)
+	s.decide()
+	equal(t, "a head", nil, s.summaries())
+	s.crash(2, 1)
+	s.decide()
+	equal(t, "a worker", []int32{0, 0, 1, 0}, s.lives())
+}
+
+func TestATasksOwnExclusionsAndProof(t *testing.T) {
+	all := rules(rule("r", step(v1alpha1.RestartPod, 0)))
+	s := twoTasks(policy(all, excluding(100)), policy(excluding(200), unreachable(v1alpha1.RequireProof, 0)))
+	s.breakNode("n00")
+	s.breakNode("n02")
+	s.decide()
+	equal(t, "a head's", s.Now.Add(100*time.Second).Truncate(time.Second).String(), s.status().ExcludedNodes[0].Until.String())
+	equal(t, "a worker's", s.Now.Add(200*time.Second).Truncate(time.Second).String(), s.status().ExcludedNodes[1].Until.String())
+	s.after(time.Minute).decide()
+	equal(t, "by force, where no proof is asked for", []string{"1 by force", "3"}, s.deleted())
+
+	off := twoTasks(policy(all), policy(excluding(0)))
+	off.breakNode("n00")
+	off.breakNode("n02")
+	off.decide()
+	equal(t, "excluded", []string{"n00"}, off.excluded())
+}
+
+// The job as a whole follows its own policy, whatever its tasks say.
+func TestAnIncidentOfTheJobFollowsTheJobsPolicy(t *testing.T) {
+	s := twoTasks(policy(rules(rule("jobs", step(v1alpha1.RestartPod, 0)))), policy(rules(rule("tasks", step(v1alpha1.FailJob, 0)))))
+	s.VolcanoJobs = nil
+	s.decide()
+	equal(t, "rule", "jobs", s.incident(t).Rule)
+	equal(t, "policy", "", s.incident(t).PolicyTask)
+	equal(t, "state", v1alpha1.StateRecovering, s.status().State)
+}
+
+func TestAPolicyThatChangesWhileAnIncidentIsOpen(t *testing.T) {
+	before := rule("r", step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartJob, 60))
+	tests := map[string]struct {
+		change func(*scene)
+		fired  []string
+		rule   string
+		of     string
+	}{
+		"nothing": {func(*scene) {}, []string{"RestartPod@0", "RestartJob@60"}, "r", ""},
+		"a step is another one": {func(s *scene) {
+			s.Job.Spec.RestartPolicy.Rules = []v1alpha1.Rule{rule("r", step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartTask, 60))}
+		}, []string{"RestartPod@0", "RestartTask@60"}, "r", ""},
+		"a step comes sooner": {func(s *scene) {
+			s.Job.Spec.RestartPolicy.Rules = []v1alpha1.Rule{rule("r", step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartJob, 20))}
+		}, []string{"RestartPod@0", "RestartJob@30"}, "r", ""},
+		"a step comes later": {func(s *scene) {
+			s.Job.Spec.RestartPolicy.Rules = []v1alpha1.Rule{rule("r", step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartJob, 61))}
+		}, []string{"RestartPod@0"}, "r", ""},
+		"the ladder ends": {func(s *scene) {
+			s.Job.Spec.RestartPolicy.Rules = []v1alpha1.Rule{rule("r", step(v1alpha1.RestartPod, 0))}
+		}, []string{"RestartPod@0"}, "r", ""},
+		"the rule is renamed": {func(s *scene) {
+			s.Job.Spec.RestartPolicy.Rules = []v1alpha1.Rule{rule("renamed", step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartTask, 60))}
+		}, []string{"RestartPod@0", "RestartTask@60"}, "renamed", ""},
+		"the rule is gone, another one is for it": {func(s *scene) {
+			s.Job.Spec.RestartPolicy = nil
+		}, []string{"RestartPod@0"}, "may-come-back", ""},
+		"a rule before it matches now": {func(s *scene) {
+			s.Job.Spec.RestartPolicy.Rules = []v1alpha1.Rule{rule("first", step(v1alpha1.FailJob, 0)), before}
+		}, []string{"RestartPod@0", "RestartJob@60"}, "r", ""},
+		"the task has rules of its own now": {func(s *scene) {
+			s.Job.Spec.Tasks[0].RestartPolicy = policy(rules(rule("own", step(v1alpha1.RestartTask, 0))))
+		}, []string{"RestartPod@0", "RestartJob@60"}, "r", ""},
+		"the task's rules instead of the job's": {func(s *scene) {
+			s.Job.Spec.RestartPolicy.Rules = []v1alpha1.Rule{rule("other", on(v1alpha1.NodeGone), step(v1alpha1.FailJob, 0))}
+			s.Job.Spec.Tasks[0].RestartPolicy = policy(rules(rule("own", step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartTask, 60))))
+		}, []string{"RestartPod@0", "RestartTask@60"}, "own", "worker"},
+		"no rule is for it any more": {func(s *scene) {
+			s.Job.Spec.RestartPolicy.Rules = []v1alpha1.Rule{rule("other", on(v1alpha1.NodeGone), step(v1alpha1.FailJob, 0))}
+		}, []string{"RestartPod@0"}, "r", ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := running(3, before)
+			s.crash(1, 1)
+			s.decide()
+			s.replace(1)
+			s.bind(1, "n01")
+			s.unready(1)
+			s.after(30 * time.Second).decide()
+			tc.change(s)
+			s.decide()
+			s.after(30 * time.Second).decide()
+			equal(t, "fired", tc.fired, s.fired(t))
+			equal(t, "rule", tc.rule, s.incident(t).Rule)
+			equal(t, "policy", tc.of, s.incident(t).PolicyTask)
+			equal(t, "incidents", 1, len(s.status().Incidents))
+		})
+	}
+}
+
+func TestABudgetThatIsLoweredWhileAnIncidentIsOpen(t *testing.T) {
+	s := running(2, rule("r", step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartJob, 60)))
+	s.crash(1, 1)
+	s.decide()
+	s.replace(1)
+	s.Job.Spec.RestartPolicy.Budget = &v1alpha1.Budget{MaxRestarts: ptr.To[int32](0), WindowSeconds: 3600}
+	s.after(time.Minute).decide()
+	equal(t, "an incident pays once", []string{"RestartPod@0", "RestartJob@60"}, s.fired(t))
+	s.replace(0)
+	s.back(1, "n01")
+	s.back(0, "n00")
+	equal(t, "state", v1alpha1.StateRunning, s.status().State)
+	s.crash(1, 1)
+	s.after(time.Minute).decide()
+	equal(t, "the next cannot", v1alpha1.ReasonBudgetExhausted, conditionReason(s, v1alpha1.ConditionFailed))
+}
