@@ -1,0 +1,126 @@
+// Dry runs: what would be done is recorded, and nothing is.
+
+package policies
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// What each step would change in earnest is in TestWhatAStepChanges.
+func TestADryRunRecordsAndNothingElse(t *testing.T) {
+	for _, action := range []v1alpha1.Action{
+		v1alpha1.Ignore, v1alpha1.RestartPod, v1alpha1.RestartTask, v1alpha1.RestartPartition, v1alpha1.RestartJob,
+		v1alpha1.MigratePod, v1alpha1.ShrinkTask, v1alpha1.RelocateJob, v1alpha1.FailJob,
+	} {
+		for name, breaks := range map[string]func(*scene){
+			"a crash": func(s *scene) { s.crash(2, 1) },
+			"a node":  func(s *scene) { s.lose("n02") },
+		} {
+			t.Run(string(action)+", "+name, func(t *testing.T) {
+				job := aJob().tasks(task("head", 1), task("worker", 4, downTo(1), withSpares(1))).policy(rules(rule("r", step(action, 10))))
+				s := aScene(job).started().placed()
+				s.dryRun(true)
+				breaks(s)
+				s.decide()
+				equal(t, "changes", []string{"incidents[1].steps[0]: action " + string(action) + ", dryRun true, index 0, time 10s"}, s.after(10*time.Second).changes())
+				equal(t, "changes, decided again", nil, s.after(time.Minute).changes())
+				p := s.plan()
+				equal(t, "plan", true, p.Empty())
+				message := meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRecovering).Message
+				equal(t, "story", message, story(s.incident(t)))
+				equal(t, "tells", string(action)+" would be taken, but this is a dry run", doing(s.incident(t).Steps[0]))
+			})
+		}
+	}
+}
+
+func TestADryRunGoesUpTheWholeLadder(t *testing.T) {
+	s := running(3, rule("r", step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartJob, 60), step(v1alpha1.FailJob, 120)))
+	s.Job.Spec.RestartPolicy.Budget = policy(budget(0, 60)).Budget
+	s.dryRun(true)
+	s.crash(1, 1)
+	for range 4 {
+		s.decide()
+		s.after(time.Minute)
+	}
+	equal(t, "fired", []string{"RestartPod@0", "RestartJob@60", "FailJob@120"}, s.fired(t))
+	equal(t, "lives", []int32{0, 0, 0}, s.lives())
+	equal(t, "state", v1alpha1.StateRecovering, s.status().State)
+	equal(t, "restarts", v1alpha1.Restarts{}, s.status().Restarts)
+	equal(t, "incidents", 1, len(s.status().Incidents))
+
+	// What mends itself recovers in a dry run too.
+	s.replace(1)
+	s.decide()
+	s.bind(1, "n01")
+	s.decide()
+	equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+}
+
+// Turned off in the middle of an incident, what was only recorded is done, and the ladder
+// goes on from there.
+func TestADryRunThatEnds(t *testing.T) {
+	s := running(3, rule("r", step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartJob, 60)))
+	s.dryRun(true)
+	s.crash(1, 1)
+	s.decide()
+	s.dryRun(false)
+	s.after(10 * time.Second).decide()
+	equal(t, "lives", []int32{0, 1, 0}, s.lives())
+	equal(t, "charged", int32(1), s.status().Restarts.Charged)
+	s.after(60*time.Second - 1).decide()
+	equal(t, "lives, before the next step", []int32{0, 1, 0}, s.lives())
+	// A pin is not given up for a step that was only recorded.
+	w := view(&s.Observation, s.status())
+	equal(t, "goes back to", Target{In: []string{"host-n01"}}, w.rooms(s.status()).forRank(rank{"worker", 1}))
+	s.after(1).decide()
+	equal(t, "lives", []int32{2, 2, 2}, s.lives())
+	equal(t, "fired", []string{"RestartPod@0", "RestartPod@10", "RestartJob@70"}, s.fired(t))
+	equal(t, "restarts", int32(2), s.status().Restarts.Total)
+}
+
+// Turned on in the middle, what was done stays done.
+func TestADryRunThatBegins(t *testing.T) {
+	s := running(3, rule("r", step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartJob, 60)))
+	s.crash(1, 1)
+	s.decide()
+	s.dryRun(true)
+	equal(t, "still to be deleted", []string{"2"}, s.deleted())
+	s.after(time.Minute).decide()
+	equal(t, "lives", []int32{0, 1, 0}, s.lives())
+	s.back(1, "n01")
+	equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+}
+
+// Where the Volcano Job has ended, a dry run neither makes it anew nor fails the job.
+func TestADryRunOfAJobThatHasEnded(t *testing.T) {
+	for name, ladder := range map[string][]func(*v1alpha1.Rule){
+		"a step that is left": {step(v1alpha1.RestartPod, 0)},
+		"no step that helps":  {step(v1alpha1.Ignore, 0)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := running(2, rule("r", ladder...))
+			s.dryRun(true)
+			s.crashAll()
+			s.VolcanoJobs[0].Ended = true
+			s.decide()
+			s.after(time.Minute).decide()
+			equal(t, "attempt", int32(1), s.status().Attempt)
+			equal(t, "state", v1alpha1.StateRecovering, s.status().State)
+			equal(t, "steps", 1, len(s.incident(t).Steps))
+		})
+	}
+}
+
+func TestOnlyTrueIsADryRun(t *testing.T) {
+	for value, want := range map[string]bool{"true": true, "false": false, "": false, "True": false, "yes": false} {
+		s := running(2)
+		s.Job.Annotations = map[string]string{v1alpha1.DryRun: value}
+		equal(t, value, want, view(&s.Observation, s.status()).dryRun)
+	}
+}

@@ -1,0 +1,169 @@
+// Health: signals of nodes and devices, and the pods that they are told of.
+
+package policies
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+var (
+	degraded = Signal{Name: "NVLinkReplay", Message: "300 replays in a minute"}
+	failed   = Signal{Name: "XID79", Failed: true, Message: "fell off the bus"}
+)
+
+func TestHealthEvents(t *testing.T) {
+	tests := map[string]struct {
+		change func(*scene)
+		event  v1alpha1.EventType
+		class  v1alpha1.FailureClass
+		signal Signal
+	}{
+		"degraded":                         {func(s *scene) { s.Pods[1].Signals = []Signal{degraded} }, v1alpha1.HealthDegraded, v1alpha1.ClassInfrastructure, degraded},
+		"failed":                           {func(s *scene) { s.Pods[1].Signals = []Signal{failed} }, v1alpha1.HealthFailed, v1alpha1.ClassInfrastructure, failed},
+		"the worse of two":                 {func(s *scene) { s.Pods[1].Signals = []Signal{degraded, failed} }, v1alpha1.HealthFailed, v1alpha1.ClassInfrastructure, failed},
+		"failed, and its node is silent":   {func(s *scene) { s.Pods[1].Signals = []Signal{failed}; s.breakNode("n01") }, v1alpha1.HealthFailed, v1alpha1.ClassInfrastructure, failed},
+		"degraded, and its node is silent": {func(s *scene) { s.Pods[1].Signals = []Signal{degraded}; s.breakNode("n01") }, v1alpha1.NodeNotReady, v1alpha1.ClassInfrastructure, Signal{}},
+		"degraded and not ready":           {func(s *scene) { s.Pods[1].Signals = []Signal{degraded}; s.unready(1) }, v1alpha1.PodNotReady, v1alpha1.ClassUser, Signal{}},
+		"failed and not ready":             {func(s *scene) { s.Pods[1].Signals = []Signal{failed}; s.unready(1) }, v1alpha1.HealthFailed, v1alpha1.ClassInfrastructure, failed},
+		"failed and crashed":               {func(s *scene) { s.Pods[1].Signals = []Signal{failed}; s.crash(1, 1) }, v1alpha1.PodFailed, v1alpha1.ClassUser, Signal{}},
+		"degraded and deleted":             {func(s *scene) { s.Pods[1].Signals = []Signal{degraded}; s.Pods[1].Deleting = true }, v1alpha1.PodDeleted, v1alpha1.ClassMaintenance, Signal{}},
+		"failed, and its node is gone":     {func(s *scene) { s.Pods[1].Signals = []Signal{failed}; s.lose("n01") }, v1alpha1.NodeGone, v1alpha1.ClassInfrastructure, Signal{}},
+		"failed, and it has succeeded":     {change: func(s *scene) { s.Pods[1].Signals = []Signal{failed}; s.succeed(1) }},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := running(3)
+			tc.change(s)
+			w := view(&s.Observation, s.status())
+			got := w.failures(s.status())
+			if tc.event == "" {
+				equal(t, "failures", 0, len(got))
+				return
+			}
+			equal(t, "failures", 1, len(got))
+			equal(t, "event", tc.event, got[0].event)
+			equal(t, "class", tc.class, got[0].class)
+			equal(t, "signal", tc.signal, got[0].signal)
+		})
+	}
+}
+
+func TestTheLadderOfASignal(t *testing.T) {
+	s := running(3, rule("ill", on(v1alpha1.HealthDegraded), bySignal("NVLinkReplay"), step(v1alpha1.MigratePod, 300)))
+	s.Pods[1].Signals = []Signal{{Name: "ThermalThrottle"}}
+	s.decide()
+	equal(t, "another signal", nil, s.summaries())
+	s.Pods[1].Signals = []Signal{degraded}
+	s.decide()
+	equal(t, "story", "incident 1, HealthDegraded by NVLinkReplay of pod llm-1-worker-1 on node n01", s.incident(t).Message)
+	equal(t, "message", degraded.Message, s.incident(t).Cause.Message)
+
+	// It is ready all the time, and yet it has not recovered while the signal is there.
+	s.after(time.Minute).decide()
+	equal(t, "outcome", v1alpha1.Outcome(""), s.incident(t).Outcome)
+	s.Pods[1].Signals = nil
+	s.after(time.Minute).decide()
+	equal(t, "outcome, the signal is gone", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	equal(t, "fired", nil, s.fired(t))
+
+	// It comes back, and stays.
+	s.Pods[1].Signals = []Signal{degraded}
+	s.decide()
+	s.after(300 * time.Second).decide()
+	equal(t, "fired", []string{"MigratePod@300"}, s.fired(t))
+	equal(t, "story", "incident 2, HealthDegraded by NVLinkReplay of pod llm-1-worker-1 on node n01: MigratePod, without a checkpoint", s.incident(t).Message)
+	s.back(1, "n04")
+	equal(t, "outcome, elsewhere", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	equal(t, "ready", "3/3", s.status().Ready)
+}
+
+// A signal that no rule is for keeps no rank from being well again.
+func TestASignalThatNoRuleIsFor(t *testing.T) {
+	s := running(3, rule("crash", on(v1alpha1.PodFailed), step(v1alpha1.RestartPod, 0)))
+	s.Pods[1].Signals = []Signal{failed}
+	s.decide()
+	equal(t, "incidents", nil, s.summaries())
+	s.crash(1, 1)
+	s.decide()
+	s.replace(1)
+	s.decide()
+	s.bind(1, "n01")
+	s.Pods[1].Signals = []Signal{degraded}
+	s.decide()
+	equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+}
+
+// Degraded devices fail: the same incident follows the stronger event's rule.
+func TestASignalThatBecomesWorse(t *testing.T) {
+	s := running(3,
+		rule("ill", on(v1alpha1.HealthDegraded), step(v1alpha1.MigratePod, 300)),
+		rule("dead", on(v1alpha1.HealthFailed), step(v1alpha1.RestartPod, 5)))
+	s.Pods[1].Signals = []Signal{degraded}
+	s.decide()
+	s.Pods[1].Signals = []Signal{failed}
+	s.after(5 * time.Second).decide()
+	equal(t, "incidents", []summary{{v1alpha1.HealthFailed, v1alpha1.ClassInfrastructure, "dead", 1, ""}}, s.summaries())
+	equal(t, "fired", []string{"RestartPod@5"}, s.fired(t))
+	equal(t, "excluded", []string{"n01"}, s.excluded())
+	equal(t, "by default", "everything-else", func() string {
+		r, _ := ruleFor(DefaultRules(), failure{event: v1alpha1.HealthFailed})
+		return r.Name
+	}())
+}
+
+func TestPodConditions(t *testing.T) {
+	have := func(kind, status, reason string) []corev1.PodCondition {
+		return []corev1.PodCondition{
+			{Type: "Initialized", Status: corev1.ConditionTrue},
+			{Type: corev1.PodConditionType(kind), Status: corev1.ConditionStatus(status), Reason: reason},
+		}
+	}
+	tests := map[string]struct {
+		rule       v1alpha1.Rule
+		conditions []corev1.PodCondition
+		want       bool
+	}{
+		"it has it":                    {rule("r", withCondition("DisruptionTarget", "", "")), have("DisruptionTarget", "True", "Any"), true},
+		"it has none":                  {rule("r", withCondition("DisruptionTarget", "", "")), nil, false},
+		"of another type":              {rule("r", withCondition("DisruptionTarget", "", "")), have("Ready", "True", ""), false},
+		"not true":                     {rule("r", withCondition("DisruptionTarget", "", "")), have("DisruptionTarget", "False", ""), false},
+		"false, as is asked for":       {rule("r", withCondition("GPUHealthy", "False", "")), have("GPUHealthy", "False", ""), true},
+		"true, and false is asked for": {rule("r", withCondition("GPUHealthy", "False", "")), have("GPUHealthy", "True", ""), false},
+		"its reason":                   {rule("r", withCondition("DisruptionTarget", "True", "Preempted")), have("DisruptionTarget", "True", "Preempted"), true},
+		"another reason":               {rule("r", withCondition("DisruptionTarget", "True", "Preempted")), have("DisruptionTarget", "True", "Drained"), false},
+		"one of two":                   {rule("r", withCondition("A", "", ""), withCondition("B", "", "")), have("B", "True", ""), true},
+		"beside another part that does not match": {rule("r", withCondition("B", "", ""), because("Evicted")), have("B", "True", ""), false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := running(2, rule("r", step(v1alpha1.RestartPod, 30)))
+			tc.rule.Steps = s.Job.Spec.RestartPolicy.Rules[0].Steps
+			s.Job.Spec.RestartPolicy.Rules[0] = tc.rule
+			s.Pods[1].Conditions = tc.conditions
+			s.crash(1, 1)
+			s.decide()
+			equal(t, "matches", tc.want, len(s.status().Incidents) == 1)
+		})
+	}
+}
+
+func TestSignalsNarrow(t *testing.T) {
+	tests := map[string]struct {
+		rule v1alpha1.Rule
+		f    failure
+		want bool
+	}{
+		"its signal":      {rule("r", bySignal("A", "B")), failure{signal: Signal{Name: "B"}}, true},
+		"another signal":  {rule("r", bySignal("A")), failure{signal: Signal{Name: "B"}}, false},
+		"no signal":       {rule("r", bySignal("A")), failure{event: v1alpha1.PodFailed}, false},
+		"no signal asked": {rule("r"), failure{signal: Signal{Name: "B"}}, true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) { equal(t, "matches", tc.want, matches(tc.rule.Match, tc.f)) })
+	}
+}
