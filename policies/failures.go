@@ -89,8 +89,8 @@ func (w *world) eventOf(p *Pod) (v1alpha1.EventType, v1alpha1.FailureClass) {
 		return v1alpha1.NodeGone, v1alpha1.ClassInfrastructure
 	case p.Phase == corev1.PodFailed:
 		return v1alpha1.PodFailed, classOf(p)
-	case p.Deleting:
-		return v1alpha1.PodDeleted, classOf(p)
+	case p.Deleting || p.Disrupted != "":
+		return v1alpha1.PodDeleted, classOf(p) // what a disruption targets is as good as gone
 	case p.ill(true):
 		return v1alpha1.HealthFailed, v1alpha1.ClassInfrastructure
 	case p.Node != "" && !node.Ready:
@@ -187,7 +187,7 @@ func classOf(p *Pod) v1alpha1.FailureClass {
 		"UnexpectedAdmissionError", "OutOfcpu", "OutOfmemory", "OutOfnvidia.com/gpu":
 		return v1alpha1.ClassInfrastructure
 	}
-	if p.Deleting && p.Phase != corev1.PodFailed {
+	if (p.Deleting || p.Disrupted != "") && p.Phase != corev1.PodFailed {
 		return v1alpha1.ClassMaintenance
 	}
 	return v1alpha1.ClassUser

@@ -71,7 +71,7 @@ func stale(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
 // inPlace is true where a rank's pod of the right life runs on a good node and is ready, or has succeeded.
 func (w *world) inPlace(s *v1alpha1.TrainingJobStatus, r rank) bool {
 	p := w.pod(r)
-	if p == nil || p.Deleting || p.Gated || stale(s, p) {
+	if p == nil || p.Deleting || p.Gated || stale(s, p) || (p.Disrupted != "" && !p.finished()) {
 		return false
 	}
 	return p.succeeded() || (p.healthy() && w.Nodes[p.Node].Ready && !w.unwell(p))

@@ -171,7 +171,7 @@ func stepsAtOnce(rule v1alpha1.Rule) int {
 
 // fire takes one step.
 func (w *world) fire(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up rung) {
-	if w.dryRun || up.action == v1alpha1.Ignore {
+	if w.onlyPlays(inc) || up.action == v1alpha1.Ignore {
 		w.record(inc, up)
 		return
 	}
@@ -185,8 +185,7 @@ func (w *world) fire(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up r
 		return
 	}
 	w.excludeFor(s, inc, up.action)
-	anew := w.volcanoJobGone(s)
-	if anew {
+	if w.volcanoJobGone(s) || byUser(inc) {
 		// The Volcano Job makes no more pods: whatever the scope of the action, every rank is made anew.
 		s.Attempt++
 		unshrink(s)
@@ -199,9 +198,20 @@ func (w *world) fire(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up r
 	w.restart(s, inc, &before, up.action)
 }
 
+// onlyPlays is true where the steps of an incident are recorded and not taken. The new
+// Volcano Job that a user has asked for is made in a dry run, too.
+func (w *world) onlyPlays(inc *v1alpha1.Incident) bool { return w.dryRun && !byUser(inc) }
+
+// byUser is true for an incident that has yet to give a user what they asked for: a new
+// Volcano Job, after a suspension or in place of one that they have deleted. It has a
+// new name, for Volcano may still be busy with the old one.
+func byUser(inc *v1alpha1.Incident) bool {
+	return (inc.Trigger == v1alpha1.JobResumed || inc.Trigger == v1alpha1.VolcanoJobDeleted) && len(inc.Steps) == 0
+}
+
 func (w *world) record(inc *v1alpha1.Incident, up rung) {
 	inc.Steps = append(inc.Steps, v1alpha1.FiredStep{
-		Action: up.action, Index: int32(up.index), Time: metav1.NewMicroTime(w.Now), DryRun: w.dryRun,
+		Action: up.action, Index: int32(up.index), Time: metav1.NewMicroTime(w.Now), DryRun: w.onlyPlays(inc),
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -144,8 +145,8 @@ func TestExamplePreemption(t *testing.T) {
 	victim.Status.Conditions = append(victim.Status.Conditions, corev1.PodCondition{
 		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler,
 	})
-	s.must(testCluster.Client().Status().Patch(s.ctx, &victim, patchFrom(before)), "mark the victim")
-	s.must(testCluster.Client().Delete(s.ctx, &victim), "delete it")
+	s.must(testCluster.Client().Status().Patch(s.ctx, &victim, client.MergeFrom(before)), "mark the victim")
+	s.must(client.IgnoreNotFound(testCluster.Client().Delete(s.ctx, &victim)), "delete it")
 	s.recovered(1)
 
 	s.sameNodes(nodes)

@@ -103,7 +103,7 @@ func TestLiveChangeOfPolicyAppliesToTheOpenIncident(t *testing.T) {
 
 func TestDryRunRecordsAndDoesNothing(t *testing.T) {
 	s := newScenario(t, "dryrun", 1, 4)
-	s.run(s.trainingJob(3, rules(anything(step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartTask, 5))), func(j *v1alpha1.TrainingJob) {
+	s.run(s.trainingJob(3, rules(anything(step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartTask, 600))), func(j *v1alpha1.TrainingJob) {
 		j.Annotations = map[string]string{v1alpha1.DryRun: "true"}
 	}))
 	before, victim := s.pods(), s.pod(1)
@@ -118,7 +118,7 @@ func TestDryRunRecordsAndDoesNothing(t *testing.T) {
 
 	s.change("end the dry run", func(j *v1alpha1.TrainingJob) { delete(j.Annotations, v1alpha1.DryRun) })
 	s.recovered(1)
-	s.untouched(before, "dryrun-1-worker-0", "dryrun-1-worker-1", "dryrun-1-worker-2")
+	s.untouched(before, victim.Name)
 }
 
 // A job that cannot bear two copies of a rank waits for proof that the first is dead.

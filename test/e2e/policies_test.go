@@ -50,5 +50,3 @@ func (s *scenario) steps() []v1alpha1.Action {
 	}
 	return out
 }
-
-func patchFrom(obj client.Object) client.Patch { return client.MergeFrom(obj) }
