@@ -140,12 +140,14 @@ func TestExamplePreemption(t *testing.T) {
 	s.run(s.example("preemption"))
 	nodes, victim := s.nodesOfRanks(), s.pod(1)
 
-	// What Volcano's preempt action does to a victim: the condition, then the delete.
+	// What Volcano's preempt action does to a victim: the condition, then the delete, after
+	// which a kubelet, unlike KWOK, leaves the pod its grace period.
 	before := victim.DeepCopy()
 	victim.Status.Conditions = append(victim.Status.Conditions, corev1.PodCondition{
 		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler,
 	})
 	s.must(testCluster.Client().Status().Patch(s.ctx, &victim, client.MergeFrom(before)), "mark the victim")
+	s.await("it is noticed", func() bool { return len(s.job.Status.Incidents) == 1 })
 	s.must(client.IgnoreNotFound(testCluster.Client().Delete(s.ctx, &victim)), "delete it")
 	s.recovered(1)
 
