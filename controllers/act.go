@@ -141,12 +141,9 @@ func (a *actor) resize(ctx context.Context, size *policies.Size) error {
 	before := v.DeepCopy()
 	v.Spec.MinAvailable = size.MinAvailable
 	for i := range v.Spec.Tasks {
-		t := &v.Spec.Tasks[i]
-		t.Replicas = size.Replicas[t.Name]
-		if t.MinAvailable != nil && *t.MinAvailable > 0 {
-			t.MinAvailable = new(t.Replicas)
-		}
+		v.Spec.Tasks[i].Replicas = size.Replicas[v.Spec.Tasks[i].Name]
 	}
+	shareGang(&v.Spec, a.job)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := overtaken(a.Patch(ctx, v, patch)); err != nil {
 		return fmt.Errorf("resize Volcano Job %s: %w", name, err)

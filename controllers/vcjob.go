@@ -96,6 +96,7 @@ func tell(containers []corev1.Container, job *v1alpha1.TrainingJob, attempt int3
 		env := []corev1.EnvVar{
 			{Name: "LOCKSTEP_JOB", Value: job.Name},
 			{Name: "LOCKSTEP_ATTEMPT", Value: strconv.Itoa(int(attempt))},
+			fromAnnotation("LOCKSTEP_TASK_INDEX", batch.TaskIndex),
 			fromAnnotation("LOCKSTEP_INCARNATION", v1alpha1.AnnotationIncarnation),
 			fromAnnotation("LOCKSTEP_RESUME", v1alpha1.AnnotationResume),
 			fromAnnotation("LOCKSTEP_RESTART_REASON", v1alpha1.AnnotationRestartReason),
