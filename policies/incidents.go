@@ -43,8 +43,8 @@ func (w *world) noteFailures(s *v1alpha1.TrainingJobStatus) {
 		}
 		if inc != nil {
 			w.follow(inc, rule, policy)
-			w.explain(s, inc, f)
 			strengthen(inc, f, rule, policy)
+			w.explain(s, inc, f)
 			takenAway(s, inc, f)
 			continue
 		}
