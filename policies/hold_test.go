@@ -107,6 +107,61 @@ func TestHolds(t *testing.T) {
 	}
 }
 
+// A hold that is given up for a node that does not answer for a moment would lose it.
+func TestAHeldNodeThatDoesNotAnswer(t *testing.T) {
+	tests := map[string]struct {
+		story func(*scene)
+		want  []string
+	}{
+		"for a moment":          {func(s *scene) { s.breakNode("n01") }, []string{"n01"}},
+		"and is cordoned":       {func(s *scene) { s.breakNode("n01"); s.node("n01", func(n *Node) { n.Unschedulable = true }) }, nil},
+		"and is out of service": {func(s *scene) { s.breakNode("n01"); s.node("n01", func(n *Node) { n.OutOfService = true }) }, nil},
+		"and is excluded": {func(s *scene) {
+			s.breakNode("n01")
+			s.status().ExcludedNodes = []v1alpha1.ExcludedNode{{Name: "n01", Until: metav1.NewTime(s.Now.Add(time.Hour))}}
+		}, nil},
+		"cordoned":               {func(s *scene) { s.node("n01", func(n *Node) { n.Unschedulable = true }) }, nil},
+		"gone":                   {func(s *scene) { s.lose("n01") }, nil},
+		"held by nobody before":  {func(s *scene) { s.status().Holds = nil; s.breakNode("n01") }, nil},
+		"until the hold is over": {func(s *scene) { s.breakNode("n01"); s.after(20 * time.Second) }, nil},
+		"and answers again":      {func(s *scene) { s.breakNode("n01"); s.decide(); s.node("n01", func(n *Node) { n.Ready = true }) }, []string{"n01"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := running(3, rule("r", step(v1alpha1.RestartPod, 0)))
+			s.Job.Spec.Hold = &v1alpha1.Hold{Policy: v1alpha1.HoldOnRecovery, Seconds: 20}
+			s.crash(1, 1)
+			s.decide()
+			s.replace(1)
+			s.decide()
+			tc.story(s)
+			s.decide()
+			equal(t, "held", tc.want, s.held())
+		})
+	}
+	t.Run("a standing one too", func(t *testing.T) {
+		s := running(3)
+		s.Job.Spec.Hold = &v1alpha1.Hold{Policy: v1alpha1.HoldAlways, Seconds: 600}
+		s.decide()
+		s.breakNode("n01")
+		s.decide()
+		equal(t, "held", []string{"n00", "n01", "n02"}, s.held())
+	})
+}
+
+// What another job preempted, or took while this one was suspended, is not held from it.
+func TestHoldsThatYield(t *testing.T) {
+	s := running(3, rule("r", step(v1alpha1.RestartJob, 0)))
+	s.Pods[1].Deleting, s.Pods[1].Disrupted = true, corev1.PodReasonPreemptionByScheduler
+	s.decide()
+	equal(t, "held", []string{"n00", "n02"}, s.held())
+	s.PodGroup.Pending = true
+	equal(t, "admit", false, s.plan().Admit)
+	s.Job.Spec.Hold = &v1alpha1.Hold{Policy: v1alpha1.HoldAlways}
+	s.decide()
+	equal(t, "held always", []string{"n00", "n02"}, s.held())
+}
+
 func TestAHoldSaysWhenItEnds(t *testing.T) {
 	s := running(3)
 	s.crash(1, 1)

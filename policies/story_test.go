@@ -1,0 +1,107 @@
+// Stories: what people read of an incident.
+
+package policies
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+func TestStory(t *testing.T) {
+	code := int32(137)
+	tests := map[string]struct {
+		inc  v1alpha1.Incident
+		want string
+	}{
+		"the least": {v1alpha1.Incident{ID: 1, Trigger: v1alpha1.JobResumed}, "incident 1, JobResumed"},
+		"the most": {v1alpha1.Incident{
+			ID: 2, Trigger: v1alpha1.PodFailed, PodCount: 3,
+			Cause: v1alpha1.Cause{Pod: "p", Node: "n", Container: "train", ExitCode: &code, Reason: "OOMKilled", Signal: "XID"},
+			Steps: []v1alpha1.FiredStep{{Action: v1alpha1.RestartPod}, {Action: v1alpha1.RestartJob}},
+		}, "incident 2, PodFailed by XID of pod p on node n, container train exited with 137 (OOMKilled), 3 pods in all: RestartJob"},
+		"of one pod":  {v1alpha1.Incident{ID: 3, Trigger: v1alpha1.NodeGone, PodCount: 1, Cause: v1alpha1.Cause{Node: "n"}}, "incident 3, NodeGone on node n"},
+		"a dry run":   {v1alpha1.Incident{ID: 4, Trigger: v1alpha1.PodFailed, Steps: []v1alpha1.FiredStep{{Action: v1alpha1.MigratePod, DryRun: true}}}, "incident 4, PodFailed: MigratePod would be taken, but this is a dry run"},
+		"a migration": {v1alpha1.Incident{ID: 5, Trigger: v1alpha1.HealthDegraded, Steps: []v1alpha1.FiredStep{{Action: v1alpha1.MigratePod}}}, "incident 5, HealthDegraded: MigratePod, without a checkpoint"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) { equal(t, "story", tc.want, story(&tc.inc)) })
+	}
+}
+
+func TestWhatARecoveryWaitsFor(t *testing.T) {
+	begun := "incident 1, PodFailed of pod llm-1-worker-1 on node n01, container train exited with 1 (Error)"
+	tests := map[string]struct {
+		story func(*scene)
+		want  string
+	}{
+		"nothing, while its pod goes":         {func(*scene) {}, begun + ": RestartPod"},
+		"nothing, while its pod starts":       {func(s *scene) { s.replace(1); s.bind(1, "n01"); s.unready(1) }, begun + ": RestartPod"},
+		"nothing, while its pod is looked at": {func(s *scene) { s.replace(1); s.search(1); s.Pods[1].Unschedulable = false }, begun + ": RestartPod"},
+		"a healthy node":                      {func(s *scene) { s.replace(1); s.fill() }, begun + ": RestartPod, waits for a healthy node in HyperNode rack-a"},
+		"room":                                {func(s *scene) { s.replace(1); s.search(1) }, begun + ": RestartPod, waits for room in HyperNode rack-a"},
+		"room, without a home": {func(s *scene) {
+			s.replace(1)
+			s.search(1)
+			s.status().Placement.HyperNode, s.Topology = "", NewTopology(nil)
+		}, begun + ": RestartPod, waits for room"},
+		"nothing of a life that is over": {func(s *scene) { s.replace(1); s.search(1); restartRank(s.status(), rank{"worker", 1}) }, begun + ": RestartPod"},
+		"two incidents": {func(s *scene) { s.replace(1); s.search(1); s.after(time.Minute).unready(2) },
+			begun + ": RestartPod, waits for room in HyperNode rack-a; incident 2, PodNotReady of pod llm-1-worker-2 on node n02: RestartPod"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := running(3, rule("r", step(v1alpha1.RestartPod, 0)))
+			s.Job.Spec.RestartPolicy.Rules = []v1alpha1.Rule{rule("r", on(v1alpha1.PodFailed, v1alpha1.PodNotReady), step(v1alpha1.RestartPod, 0))}
+			s.crash(1, 1)
+			s.decide()
+			tc.story(s)
+			s.decide()
+			equal(t, "message", tc.want, meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRecovering).Message)
+		})
+	}
+}
+
+// What was told in the end of an incident stays with it.
+func TestAnIncidentThatIsOverKeepsItsStory(t *testing.T) {
+	s := running(3, rule("r", step(v1alpha1.RestartPod, 0)))
+	s.crash(1, 1)
+	s.decide()
+	want := s.incident(t).Message
+	s.back(1, "n01")
+	equal(t, "message", want, s.incident(t).Message)
+	equal(t, "recovering", "no incident is open", meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRecovering).Message)
+	equal(t, "placed", s.Pods[1].PlacedTime.Truncate(time.Microsecond).String(), s.incident(t).PlacedTime.String())
+}
+
+func TestAJobThatIsResumedTellsIt(t *testing.T) {
+	s := running(3)
+	s.Job.Spec.Suspend = true
+	s.decide()
+	s.VolcanoJobs, s.Pods = nil, nil
+	s.Job.Spec.Suspend = false
+	equal(t, "changes", sorted([]string{
+		"attempt: 2",
+		"incidents[1].class: Maintenance",
+		"incidents[1].id: 1",
+		"incidents[1].rule: everything-else",
+		"incidents[1].startTime: 1m0s",
+		"incidents[1].steps[0]: action RestartJob, index 0, time 1m0s",
+		"incidents[1].trigger: JobResumed",
+		"ready: 0/3",
+		"restarts.job: 1", "restarts.total: 1", "restarts.uncharged: 1",
+		"startTime: 1m0s",
+		"state: Recovering",
+		"tasks[worker].incarnation: 1",
+		"tasks[worker].ready is gone",
+	}), s.after(time.Minute).changes())
+	equal(t, "plan", Plan{Create: true}, s.plan())
+
+	// It goes on with the last rule's ladder where it cannot be placed.
+	s.started()
+	s.after(180 * time.Second).decide()
+	equal(t, "fired", []string{"RestartJob@0", "RestartTask@180"}, s.fired(t))
+}
