@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
@@ -33,12 +34,12 @@ type actor struct {
 func (r *TrainingJobReconciler) act(ctx context.Context, job *v1alpha1.TrainingJob, o *policies.Observation, status *v1alpha1.TrainingJobStatus) error {
 	plan := policies.PlanFor(o, status)
 	a := actor{TrainingJobReconciler: r, job: policies.Effective(job, status), attempt: status.Attempt, seen: o}
-	if err := each(plan.Hold, func(h v1alpha1.NodeHold) error { return a.hold(ctx, h) }); err != nil {
+	if err := each(ctx, r.Writers, plan.Hold, func(h v1alpha1.NodeHold) error { return a.hold(ctx, h) }); err != nil {
 		return fmt.Errorf("hold nodes before anything is deleted: %w", err)
 	}
 	errs := []error{
-		each(plan.DeletePods, func(d policies.PodDeletion) error { return a.deletePod(ctx, d) }),
-		each(plan.DeleteVolcanoJobs, func(name string) error { return a.deleteVolcanoJob(ctx, name) }),
+		each(ctx, r.Writers, plan.DeletePods, func(d policies.PodDeletion) error { return a.deletePod(ctx, d) }),
+		each(ctx, r.Writers, plan.DeleteVolcanoJobs, func(name string) error { return a.deleteVolcanoJob(ctx, name) }),
 	}
 	if plan.Stop != "" {
 		errs = append(errs, a.stop(ctx, plan.Stop))
@@ -53,17 +54,16 @@ func (r *TrainingJobReconciler) act(ctx context.Context, job *v1alpha1.TrainingJ
 		errs = append(errs, a.admit(ctx))
 	}
 	errs = append(errs,
-		each(plan.Lift, func(l policies.Lift) error { return a.lift(ctx, l) }),
-		each(plan.Release, func(node string) error { return a.release(ctx, node) }),
+		each(ctx, r.Writers, plan.Lift, func(l policies.Lift) error { return a.lift(ctx, l) }),
+		each(ctx, r.Writers, plan.Release, func(node string) error { return a.release(ctx, node) }),
 	)
 	return errors.Join(errs...)
 }
 
-func each[T any](items []T, do func(T) error) error {
-	var errs []error
-	for _, item := range items {
-		errs = append(errs, do(item))
-	}
+// each does something to every item, to some of them side by side.
+func each[T any](ctx context.Context, writers int, items []T, do func(T) error) error {
+	errs := make([]error, len(items))
+	workqueue.ParallelizeUntil(ctx, max(writers, 1), len(items), func(i int) { errs[i] = do(items[i]) })
 	return errors.Join(errs...)
 }
 

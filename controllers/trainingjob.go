@@ -26,6 +26,8 @@ type TrainingJobReconciler struct {
 	Events events.EventRecorder
 	// Clock tells the time that decisions are given.
 	Clock clock.PassiveClock
+	// Writers is how many writes of one kind for one job go out side by side. Default: 1.
+	Writers int
 
 	topology topologyCache
 	writes   lastWrites

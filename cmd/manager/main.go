@@ -31,7 +31,7 @@ type options struct {
 	metricsAddress, probeAddress string
 	leaderElect                  bool
 	leaderElectNamespace         string
-	workers                      int
+	workers, writers             int
 	qps                          float64
 	burst                        int
 	log                          zap.Options
@@ -53,6 +53,7 @@ func parseFlags() *options {
 	flag.BoolVar(&o.leaderElect, "leader-elect", false, "run one active manager among several replicas")
 	flag.StringVar(&o.leaderElectNamespace, "leader-election-namespace", "", "namespace of the leader's lease; default: the manager's own")
 	flag.IntVar(&o.workers, "workers", 8, "number of jobs that are looked at side by side")
+	flag.IntVar(&o.writers, "writers", 16, "number of pods, or nodes, of one job that are written side by side")
 	flag.Float64Var(&o.qps, "kube-api-qps", 500, "requests per second to the API server, sustained")
 	flag.IntVar(&o.burst, "kube-api-burst", 1000, "requests to the API server in a burst")
 	o.log.BindFlags(flag.CommandLine)
@@ -97,7 +98,7 @@ func run(o *options) error {
 	}
 	jobs := &controllers.TrainingJobReconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
-		Events: mgr.GetEventRecorder("lockstep"), Clock: clock.RealClock{},
+		Events: mgr.GetEventRecorder("lockstep"), Clock: clock.RealClock{}, Writers: o.writers,
 	}
 	if err := jobs.SetupWithManager(mgr, o.workers); err != nil {
 		return fmt.Errorf("set up the TrainingJob controller: %w", err)
