@@ -184,6 +184,26 @@ func TestARelocationForgetsPartitions(t *testing.T) {
 	equal(t, "homes", []string{"pair-3", "rack-b", "rack-b"}, s.homes())
 }
 
+// A spare is taken by a rank of the partition in whose home it is, whoever else lost a node.
+func TestASpareStaysInItsPartition(t *testing.T) {
+	j := aJob().tasks(task("worker", 4, inPartitions(2), withSpares(1))).policy(rules(rule("r", step(v1alpha1.RestartPod, 0))))
+	s := aScene(j)
+	rack, _ := s.Topology.Find("rack-a")
+	rack.Tier = 2
+	s.Topology = NewTopology([]HyperNode{
+		rack, {Name: "left", Tier: 1, Nodes: []string{"n00", "n01", "n02"}}, {Name: "right", Tier: 1, Nodes: []string{"n03", "n04", "n05"}},
+	})
+	s.started()
+	for i, n := range []string{"n00", "n01", "n03", "n04", "n05"} {
+		s.bind(i, n)
+	}
+	s.decide()
+	equal(t, "homes", []string{"left", "right"}, s.homes())
+	s.lose("n00", "n03")
+	s.decide()
+	equal(t, "nodes", []string{"n00", "n01", "n05", "n04"}, s.nodes())
+}
+
 func TestPartitionsOfATaskWithoutAny(t *testing.T) {
 	s := running(3, rule("r", step(v1alpha1.RestartPartition, 0)))
 	s.crash(1, 1)

@@ -21,8 +21,8 @@ func (w *world) adoptSpares(s *v1alpha1.TrainingJobStatus) {
 			continue
 		}
 		for index := range t.Replicas {
-			if r := (rank{t.Name, index}); w.displaced(s, r, m) && !w.adoptSpare(s, r) {
-				break
+			if r := (rank{t.Name, index}); w.displaced(s, r, m) {
+				w.adoptSpare(s, r)
 			}
 		}
 	}
@@ -39,8 +39,8 @@ func (w *world) displaced(s *v1alpha1.TrainingJobStatus, r rank, m *rooms) bool 
 	return !w.usable(s, own, r.task) || (p != nil && w.pending(s, p, m))
 }
 
-// adoptSpare gives a rank the node of a spare that runs in its home. It says whether it did.
-func (w *world) adoptSpare(s *v1alpha1.TrainingJobStatus, r rank) bool {
+// adoptSpare gives a rank the node of a spare that runs in its home, where there is one.
+func (w *world) adoptSpare(s *v1alpha1.TrainingJobStatus, r rank) {
 	adopted := false
 	w.eachSpare(r.task, func(spare rank, p *Pod) {
 		if adopted || !w.standsBy(s, p) || !w.atHome(s, r, p.Node) {
@@ -53,7 +53,6 @@ func (w *world) adoptSpare(s *v1alpha1.TrainingJobStatus, r rank) bool {
 			restartRank(s, r) // where it may go was fixed when its gate was lifted
 		}
 	})
-	return adopted
 }
 
 // standsBy is true for a spare that holds a good node.
