@@ -203,17 +203,18 @@ func (w *world) burial(s *v1alpha1.TrainingJobStatus) time.Time {
 	return next
 }
 
-// lifts are the gates to lift: all that are closed, once the gang is whole, so
-// that the scheduler, which places gangs, looks once and finds everything.
+// lifts are the gates to lift: all that are closed and may open. The scheduler looks at a
+// gang once all its pods exist, gated or not, so that to lift them one by one as they come
+// costs it no useless round, and to lift them all at the end would.
 func (w *world) lifts(s *v1alpha1.TrainingJobStatus) []Lift {
-	if !w.whole(s) {
+	if w.volcano == nil {
 		return nil
 	}
 	var out []Lift
 	m, alive := w.rooms(s), w.alive()
 	eachRank(w.job, func(r rank) {
 		p := w.pod(r)
-		if !p.Gated || alive[r] {
+		if p == nil || !p.Gated || p.Deleting || alive[r] {
 			return
 		}
 		if target := m.forRank(r); !target.none() {
@@ -221,16 +222,6 @@ func (w *world) lifts(s *v1alpha1.TrainingJobStatus) []Lift {
 		}
 	})
 	return out
-}
-
-// whole is true where every rank has a pod that may stay.
-func (w *world) whole(s *v1alpha1.TrainingJobStatus) bool {
-	all := w.volcano != nil
-	eachRank(w.job, func(r rank) {
-		p := w.pod(r)
-		all = all && p != nil && !p.Deleting && !stale(s, p)
-	})
-	return all
 }
 
 // alive are the ranks of which another pod than their own, of whatever attempt, may be running.
