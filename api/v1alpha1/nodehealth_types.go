@@ -1,0 +1,135 @@
+// The NodeHealth: what is known of the health of one node's GPUs, links and ports.
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// NodeHealth is what is known of the health of the node of the same name: its GPUs, links,
+// memory and ports. The health agent of the node writes it, and the alert receiver; the
+// manager turns it into events for the pods concerned.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,shortName=nh
+// +kubebuilder:printcolumn:name="Degraded",type=string,JSONPath=`.status.reports[?(@.state=="Degraded")].signal`
+// +kubebuilder:printcolumn:name="Failed",type=string,JSONPath=`.status.reports[?(@.state=="Failed")].signal`
+// +kubebuilder:printcolumn:name="Unknown",type=string,JSONPath=`.status.sources[?(@.state=="Unknown")].name`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type NodeHealth struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what people say to the agent.
+	// +optional
+	Spec NodeHealthSpec `json:"spec,omitempty"`
+	// status is what was found.
+	// +optional
+	Status NodeHealthStatus `json:"status,omitempty"`
+}
+
+// NodeHealthSpec is what people say to the agent.
+type NodeHealthSpec struct {
+	// acknowledgedTime: faults that began up to then have been looked at, and are cleared
+	// unless they are found again. Default: none.
+	// +optional
+	AcknowledgedTime *metav1.Time `json:"acknowledgedTime,omitempty"`
+}
+
+// NodeHealthStatus is what was found.
+type NodeHealthStatus struct {
+	// sources are those that report on the node.
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Sources []HealthSource `json:"sources,omitempty"`
+	// reports are the faults that are known. What is healthy is not listed.
+	// +listType=map
+	// +listMapKey=source
+	// +listMapKey=entity
+	// +listMapKey=signal
+	// +kubebuilder:validation:MaxItems=1024
+	// +optional
+	Reports []HealthReport `json:"reports,omitempty"`
+}
+
+// HealthState is how well something is.
+type HealthState string
+
+// The states of health.
+const (
+	// HealthHealthy means that nothing is wrong.
+	HealthHealthy HealthState = "Healthy"
+	// HealthStateDegraded means that it works, and will not for long, or works slowly.
+	HealthStateDegraded HealthState = "Degraded"
+	// HealthStateFailed means that it does not work.
+	HealthStateFailed HealthState = "Failed"
+	// HealthUnknown means that nobody can tell. It neither moves a pod nor clears a fault.
+	HealthUnknown HealthState = "Unknown"
+)
+
+// HealthSource is one that reports on a node.
+type HealthSource struct {
+	// name of the source: dcgm (the node's agent), alertmanager, or a Node condition's type.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// state is Healthy while the source works, and Unknown while it cannot tell.
+	// +kubebuilder:validation:Enum=Healthy;Unknown
+	State HealthState `json:"state"`
+	// message says why it cannot tell.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Message string `json:"message,omitempty"`
+	// heartbeatTime is when the source last said that it lives.
+	// +optional
+	HeartbeatTime *metav1.Time `json:"heartbeatTime,omitempty"`
+	// bootID is that of the node's kernel when the source last looked.
+	// +optional
+	BootID string `json:"bootID,omitempty"`
+}
+
+// HealthReport is one fault of one entity.
+type HealthReport struct {
+	// source that reports it.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Source string `json:"source"`
+	// entity that is ill: node, gpu/<UUID>, nvlink/<UUID>/<index>, switch/<index>, nic/<device>/<port>.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Entity string `json:"entity"`
+	// signal is what is wrong, such as NVLinkDown or XID79.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Signal string `json:"signal"`
+	// state of the entity by this signal.
+	// +kubebuilder:validation:Enum=Degraded;Failed
+	State HealthState `json:"state"`
+	// since is when it was first seen.
+	Since metav1.Time `json:"since"`
+	// message says what was read, and against which limit.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Message string `json:"message,omitempty"`
+	// podUIDs are the pods that hold the entity. Without it the fault concerns all pods of the node.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=256
+	// +optional
+	PodUIDs []types.UID `json:"podUIDs,omitempty"`
+	// unused is true for an entity that no pod holds: the fault concerns nobody yet.
+	// +optional
+	Unused bool `json:"unused,omitempty"`
+}
+
+// NodeHealthList is a list of NodeHealths.
+//
+// +kubebuilder:object:root=true
+type NodeHealthList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []NodeHealth `json:"items"`
+}
