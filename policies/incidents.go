@@ -93,7 +93,7 @@ func (w *world) explains(inc *v1alpha1.Incident, f failure) bool {
 // others, and gives a rank whose pod is gone its next life at once: there is nothing
 // left that could come back by itself.
 func (w *world) apply(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure) {
-	if restarted(inc) {
+	if restarted(inc) && !w.dryRun {
 		w.exclude(s, inc)
 	} else if f.uid != "" {
 		return
@@ -197,8 +197,8 @@ func (w *world) recovered(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident)
 	if inc.Trigger == v1alpha1.PodPending && !wide(inc) {
 		return w.everyRankOf(inc, func(r rank) bool { return !w.waits(s, r) })
 	}
-	if ofJob(inc.Trigger) && !restarted(inc) {
-		return false
+	if ofJob(inc.Trigger) && !restarted(inc) && (byUser(inc) || w.volcano == nil || w.volcano.Ended) {
+		return false // what it is about is still so
 	}
 	if !wide(inc) {
 		return w.everyRankOf(inc, func(r rank) bool { return w.inPlace(s, r) })

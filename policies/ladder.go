@@ -65,7 +65,7 @@ func (w *world) rests(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) boo
 // due is the next rung of an incident, with the delay that the backoff asks for.
 func (w *world) due(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (rung, bool) {
 	up, ok := w.nextRung(inc)
-	if w.allFell(s) && restarted(inc) {
+	if w.allFell(s) && restarted(inc) && !w.dryRun {
 		if madeAnew(inc) && !ok {
 			return rung{}, false
 		}
