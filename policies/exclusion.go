@@ -62,8 +62,12 @@ func (w *world) faulty(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, p 
 
 // liftExclusions drops the exclusions whose time is over, and returns when the next one is.
 func (w *world) liftExclusions(s *v1alpha1.TrainingJobStatus) time.Time {
+	before := len(s.ExcludedNodes) + len(s.LeftHyperNodes)
 	s.ExcludedNodes = slices.DeleteFunc(s.ExcludedNodes, func(e v1alpha1.ExcludedNode) bool { return !e.Until.After(w.Now) })
 	s.LeftHyperNodes = slices.DeleteFunc(s.LeftHyperNodes, func(l v1alpha1.LeftHyperNode) bool { return !l.Until.After(w.Now) })
+	if len(s.ExcludedNodes)+len(s.LeftHyperNodes) < before {
+		eachRank(w.job, func(r rank) { w.lookAgain(s, r) })
+	}
 	var next time.Time
 	for _, e := range s.ExcludedNodes {
 		next = sooner(next, e.Until.Time)
@@ -74,6 +78,14 @@ func (w *world) liftExclusions(s *v1alpha1.TrainingJobStatus) time.Time {
 	return next
 }
 
+// lookAgain asks for a new pod of a rank that looks for a node in vain: where it may go was
+// fixed when its gate was lifted.
+func (w *world) lookAgain(s *v1alpha1.TrainingJobStatus, r rank) {
+	if p := w.pod(r); p != nil && p.Node == "" && p.Unschedulable && !p.Gated && !stale(s, p) && !w.dryRun {
+		restartRank(s, r)
+	}
+}
+
 // relent lifts one exclusion, the oldest, where a rank has found no node, no step is left
 // that could change that, and nothing else would: an exclusion never makes a job
 // unplaceable for ever. A home that was left is given a second chance first.
@@ -82,18 +94,18 @@ func (w *world) relent(s *v1alpha1.TrainingJobStatus) {
 	if len(stuck) == 0 {
 		return
 	}
-	switch i := slices.IndexFunc(s.ExcludedNodes, func(e v1alpha1.ExcludedNode) bool { return w.wouldTake(s, e.Name) }); {
-	case s.Placement == nil && len(s.LeftHyperNodes) > 0:
-		s.LeftHyperNodes = slices.Delete(s.LeftHyperNodes, 0, 1)
-	case i >= 0:
-		s.ExcludedNodes = slices.Delete(s.ExcludedNodes, i, i+1)
+	left := slices.IndexFunc(s.LeftHyperNodes, func(l v1alpha1.LeftHyperNode) bool { return w.keepsFrom(s, l.Name) })
+	node := slices.IndexFunc(s.ExcludedNodes, func(e v1alpha1.ExcludedNode) bool { return w.wouldTake(s, e.Name) })
+	switch {
+	case left >= 0:
+		s.LeftHyperNodes = slices.Delete(s.LeftHyperNodes, left, left+1)
+	case node >= 0:
+		s.ExcludedNodes = slices.Delete(s.ExcludedNodes, node, node+1)
 	default:
 		return
 	}
 	for _, r := range stuck {
-		if p := w.pod(r); !p.Gated {
-			restartRank(s, r) // where it may go was fixed when its gate was lifted
-		}
+		w.lookAgain(s, r)
 	}
 }
 
@@ -111,7 +123,7 @@ func (w *world) stuck(s *v1alpha1.TrainingJobStatus) []rank {
 		}
 		left := slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool {
 			_, more := w.nextRung(&inc)
-			return inc.Outcome == "" && more && w.concerns(&inc, r)
+			return inc.Outcome == "" && more && w.concerns(&inc, r) && !w.rests(s, &inc)
 		})
 		if !left {
 			out = append(out, r)
@@ -131,6 +143,20 @@ func (w *world) wouldTake(s *v1alpha1.TrainingJobStatus, node string) bool {
 	}
 	home, known := w.Topology.Find(s.Placement.HyperNode)
 	return !known || home.holds([]string{node})
+}
+
+// keepsFrom is true for a former home that has nodes in common with where the job may be.
+func (w *world) keepsFrom(s *v1alpha1.TrainingJobStatus, left string) bool {
+	former, _ := w.Topology.Find(left)
+	return slices.ContainsFunc(former.Nodes, func(n string) bool { return w.wouldTake(s, n) })
+}
+
+// inLeft is true for a node of a former home that the job must not go back to yet.
+func (w *world) inLeft(s *v1alpha1.TrainingJobStatus, node string) bool {
+	return slices.ContainsFunc(s.LeftHyperNodes, func(l v1alpha1.LeftHyperNode) bool {
+		former, _ := w.Topology.Find(l.Name)
+		return former.holds([]string{node})
+	})
 }
 
 func excluded(s *v1alpha1.TrainingJobStatus, node string) bool {

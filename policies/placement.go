@@ -25,18 +25,35 @@ type rooms struct {
 	s *v1alpha1.TrainingJobStatus
 	// taken are the nodes that ranks are on their way back to; made when first needed.
 	taken map[string]bool
-	// free are the hostnames of the good nodes of a home, by home and task: many ranks share them.
-	free map[room][]string
+	// free are the free nodes of a home, by home and task: many ranks share them.
+	free map[room]freeNodes
 }
 
 type room struct{ hyperNode, task string }
 
+// freeNodes are the hostnames of nodes that pods may be let go to, and those of them that are good now.
+type freeNodes struct{ all, good []string }
+
+// target is all of them, once one is good: the scheduler passes the others over, and a pod
+// that finds the good ones full goes to one of them when it is well again.
+func (f freeNodes) target() Target {
+	if len(f.good) == 0 {
+		return Target{In: []string{}}
+	}
+	return Target{In: f.all}
+}
+
+func (f freeNodes) without(hostnames map[string]bool) freeNodes {
+	own := func(hostname string) bool { return hostnames[hostname] }
+	return freeNodes{slices.DeleteFunc(slices.Clone(f.all), own), slices.DeleteFunc(slices.Clone(f.good), own)}
+}
+
 func (w *world) rooms(s *v1alpha1.TrainingJobStatus) *rooms {
-	return &rooms{world: w, s: s, free: map[room][]string{}}
+	return &rooms{world: w, s: s, free: map[room]freeNodes{}}
 }
 
 // forRank is where a rank may go: its own node where that is good, else home's other
-// good nodes, else, for a job without a home, anywhere but the excluded nodes.
+// nodes, else, for a job without a home, anywhere but the excluded nodes.
 func (m *rooms) forRank(r rank) Target {
 	if m.returns(m.s, r) {
 		return Target{In: []string{m.Nodes[rankNode(m.s.Placement, r)].Hostname}}
@@ -45,7 +62,7 @@ func (m *rooms) forRank(r rank) Target {
 	if home == "" {
 		return Target{NotIn: m.avoided()}
 	}
-	return Target{In: m.freeIn(home, r.task)}
+	return m.freeIn(home, r.task).target()
 }
 
 // forSpare is where a spare of a task may go: where home has room beyond the ranks' nodes.
@@ -58,23 +75,26 @@ func (m *rooms) forSpare(task string) Target {
 	for _, n := range placedNodes(m.s.Placement) {
 		own[m.Nodes[n].Hostname] = true
 	}
-	in := slices.DeleteFunc(slices.Clone(m.freeIn(home, task)), func(hostname string) bool { return own[hostname] })
-	return Target{In: in}
+	return m.freeIn(home, task).without(own).target()
 }
 
-// freeIn are the hostnames of the good nodes of a HyperNode, less those that other ranks are
-// on their way back to. A home that is not to be found just now is not given up: its
-// ranks wait for it.
-func (m *rooms) freeIn(hyperNode, task string) []string {
+// freeIn are the nodes of a HyperNode, less those that other ranks are on their way back to.
+// A home that is not to be found just now is not given up: its ranks wait for it.
+func (m *rooms) freeIn(hyperNode, task string) freeNodes {
 	key := room{hyperNode, task}
 	if free, ok := m.free[key]; ok {
 		return free
 	}
-	free := []string{}
+	free := freeNodes{}
 	home, _ := m.Topology.Find(hyperNode)
 	for _, n := range home.Nodes {
-		if m.usable(m.s, n, task) && !m.isTaken(n) {
-			free = append(free, m.Nodes[n].Hostname)
+		node, exists := m.Nodes[n]
+		if !exists || excluded(m.s, n) || m.inLeft(m.s, n) || m.isTaken(n) {
+			continue
+		}
+		free.all = append(free.all, node.Hostname)
+		if m.usable(m.s, n, task) {
+			free.good = append(free.good, node.Hostname)
 		}
 	}
 	m.free[key] = free
@@ -134,10 +154,11 @@ func (w *world) atHome(s *v1alpha1.TrainingJobStatus, r rank, node string) bool 
 	return !known || home.holds([]string{node})
 }
 
-// returns is true where a rank goes back to its own node.
+// returns is true where a rank goes back to its own node. One that was not there when home
+// was found may be outside of it.
 func (w *world) returns(s *v1alpha1.TrainingJobStatus, r rank) bool {
 	own := rankNode(s.Placement, r)
-	return own != "" && w.usable(s, own, r.task) && !w.pinGivenUp(s, r)
+	return own != "" && w.usable(s, own, r.task) && w.atHome(s, r, own) && !w.pinGivenUp(s, r)
 }
 
 // pinGivenUp is true for a rank that a later step of its incident restarts, or one of

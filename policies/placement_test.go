@@ -23,7 +23,7 @@ func TestTargets(t *testing.T) {
 			s.decide()
 			return s
 		}, Target{In: []string{"host-n03", "host-n04", "host-n05"}}},
-		"home, less what is no good": {func() *scene {
+		"home, with what is no good just now, less what is excluded": {func() *scene {
 			s := running(3)
 			delete(s.Nodes, "n01")
 			s.breakNode("n03")
@@ -31,7 +31,7 @@ func TestTargets(t *testing.T) {
 			s.decide()
 			s.status().ExcludedNodes = append(s.status().ExcludedNodes, v1alpha1.ExcludedNode{Name: "n05"})
 			return s
-		}, Target{In: []string{"host-n00", "host-n02"}}},
+		}, Target{In: []string{"host-n00", "host-n02", "host-n03", "host-n04"}}},
 		"nowhere, where home has no good node": {func() *scene {
 			s := running(3)
 			for _, n := range []string{"n00", "n01", "n02", "n03", "n04", "n05"} {
