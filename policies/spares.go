@@ -28,15 +28,15 @@ func (w *world) adoptSpares(s *v1alpha1.TrainingJobStatus) {
 	}
 }
 
-// displaced is true for a rank that is being restarted and cannot return to its own node:
-// that is no good, or was given up and nothing else in home was found.
+// displaced is true for a rank that cannot return to its own node, because that is no good,
+// and for one that has no node to return to, or has given it up, and finds none in home.
 func (w *world) displaced(s *v1alpha1.TrainingJobStatus, r rank, m *rooms) bool {
 	own := rankNode(s.Placement, r)
-	if own == "" || !w.waits(s, r) || w.returns(s, r) {
+	if !w.waits(s, r) || w.returns(s, r) {
 		return false
 	}
 	p := w.pod(r)
-	return !w.usable(s, own, r.task) || (p != nil && w.pending(s, p, m))
+	return (own != "" && !w.usable(s, own, r.task)) || (p != nil && w.pending(s, p, m))
 }
 
 // adoptSpare gives a rank the node of a spare that runs in its home, where there is one.
@@ -76,10 +76,10 @@ func (w *world) sparesOver(s *v1alpha1.TrainingJobStatus) []*Pod {
 	return out
 }
 
-// spareLifts are the placeholders that may look for a node: while all is well, in what
-// home has beyond the ranks' own nodes.
+// spareLifts are the placeholders that may look for a node: while all is well and no rank
+// looks for one, in what home has beyond the ranks' own nodes.
 func (w *world) spareLifts(s *v1alpha1.TrainingJobStatus) []Lift {
-	if s.Placement == nil || AnyOpen(s) || w.volcano == nil {
+	if s.Placement == nil || AnyOpen(s) || w.volcano == nil || w.bound(s) < Replicas(w.job) {
 		return nil
 	}
 	var out []Lift
