@@ -25,9 +25,7 @@ func Decide(o *Observation) Decision {
 	w := view(o, s)
 	w.count(s)
 	next := w.live(s)
-	if s.Attempt != o.Job.Status.Attempt {
-		w = view(o, s)
-	}
+	w = view(o, s) // it may have another attempt or another size by now
 	w.count(s)
 	next = sooner(next, w.hold(s))
 	next = sooner(next, w.deadline(s))
