@@ -1,5 +1,5 @@
-// The manager of the simulation: it observes, decides, records and acts as the
-// controller does, from caches that lag, and may crash before any write.
+// The manager of the simulation: it observes, decides and records as the controller
+// does, from caches that lag, and may crash before any write.
 
 package policies
 
@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -18,27 +17,48 @@ type manager struct {
 	wrote int          // the last version of the job that this process knows of; 0 after its start
 	cache *Observation // what the caches of this process show
 	fuse  int          // writes left before it crashes; negative for none
+	// last is what a former leader looked at before it was stopped in the middle of a pass.
+	last *stored
+	// status that it acts by.
+	status *v1alpha1.TrainingJobStatus
 }
 
 type crashed struct{}
 
+// keptVersions is how many versions of the job a lagging cache may be behind.
+const keptVersions = 4
+
+// store makes a new version of the job.
+func (c *cluster) store(job *v1alpha1.TrainingJob) {
+	c.earlier = append(c.earlier, stored{c.version, c.job})
+	if n := len(c.earlier); n > keptVersions {
+		c.earlier = slices.Clone(c.earlier[n-keptVersions:])
+	}
+	c.job = job
+	c.version++
+}
+
 // pass is one reconciliation in troubled times.
 func (m *manager) pass(c *cluster) {
 	m.fuse = -1
-	if c.rng.IntN(5) == 0 {
+	if c.one(5) {
 		m.fuse = c.rng.IntN(6)
 	}
-	if m.cache == nil || c.rng.IntN(3) > 0 || c.now.Sub(m.cache.Now) > 10*time.Second {
+	if m.cache == nil || !c.one(3) || c.now.Sub(m.cache.Now) > 10*time.Second {
 		m.cache = c.observe()
 	}
-	at := stored{c.version, c.job}
-	if n := len(c.earlier); n > 0 && c.rng.IntN(3) == 0 {
-		at = c.earlier[n-1-c.rng.IntN(min(n, 4))]
-	}
+	m.reconcile(c, m.look(c))
+}
+
+// look is the version of the job that a manager sees.
+func (m *manager) look(c *cluster) stored {
 	if m.wrote == 0 {
 		m.wrote = c.version // a new process looks once at the API server itself
 	}
-	m.reconcile(c, at)
+	if n := len(c.earlier); n > 0 && c.one(3) {
+		return c.earlier[n-1-c.rng.IntN(n)]
+	}
+	return stored{c.version, c.job}
 }
 
 // fresh is one reconciliation with nothing in its way.
@@ -47,7 +67,37 @@ func (m *manager) fresh(c *cluster) {
 	m.reconcile(c, stored{c.version, c.job})
 }
 
+// changeLeader starts another manager. The one before is stopped just after it has looked
+// at everything, and does not know that it leads no more.
+func (c *cluster) changeLeader() {
+	m := c.manager
+	if m.cache == nil {
+		return
+	}
+	at := m.look(c)
+	o := *m.cache
+	o.Now, o.Job = c.now, at.job
+	c.lookLive(&o)
+	m.cache, m.last, m.fuse = &o, &at, -1
+	c.former, c.manager = m, &manager{}
+	c.say("another manager leads")
+}
+
+// formerLeaderActs lets a former leader do what it was about to.
+func (c *cluster) formerLeaderActs() {
+	m := c.former
+	if m == nil {
+		return
+	}
+	c.former = nil
+	c.say("the former leader acts")
+	c.happened("former leader acts")
+	m.reconcile(c, *m.last)
+	c.ledger.debts = nil // what it has released is lost by nobody's fault
+}
+
 func (m *manager) reconcile(c *cluster, at stored) {
+	c.acting = m
 	defer func() {
 		if p := recover(); p != nil {
 			if _, ok := p.(crashed); !ok {
@@ -61,32 +111,36 @@ func (m *manager) reconcile(c *cluster, at stored) {
 		return // its own last write is not in the cache yet
 	}
 	o := *m.cache
-	o.Now, o.Job = c.now, at.job
-	m.lookLive(c, &o)
-	before := at.job.DeepCopy()
+	if m.last == nil {
+		o.Now, o.Job = c.now, at.job
+		c.lookLive(&o)
+	}
 	d := Decide(&o)
-	c.require(equality.Semantic.DeepEqual(before, at.job), "a decision changed what it was given")
+	m.status = &d.Status
 	if !equality.Semantic.DeepEqual(at.job.Status, d.Status) {
 		m.write()
 		if at.version != c.version {
 			c.say("conflict: version %d is not %d", at.version, c.version)
 			return
 		}
+		c.sayIncidents(&at.job.Status, &d.Status)
 		c.checkRecord(&o, &d.Status)
-		c.updateJob(func(job *v1alpha1.TrainingJob) { job.Status = written(d.Status) })
+		job := *c.job
+		job.Status = written(d.Status)
+		c.store(&job)
 		c.changed("status: %s", c.job.Status.State)
 		m.wrote = c.version
 	}
-	m.act(c, PlanFor(&o, &d.Status), &d.Status)
+	m.act(c, at.job, PlanFor(&o, &d.Status))
 }
 
 // lookLive looks at the API server where the cache does not show the Volcano Job of the attempt.
-func (m *manager) lookLive(c *cluster, o *Observation) {
+func (c *cluster) lookLive(o *Observation) {
 	attempt := o.Job.Status.Attempt
-	o.VolcanoJobs = slices.Clone(o.VolcanoJobs)
 	if slices.ContainsFunc(o.VolcanoJobs, func(v VolcanoJob) bool { return v.Attempt == attempt }) {
 		return
 	}
+	o.VolcanoJobs = slices.Clone(o.VolcanoJobs)
 	for _, v := range c.volcano {
 		if v.attempt == attempt {
 			o.VolcanoJobs = append(o.VolcanoJobs, v.observed())
@@ -104,7 +158,7 @@ func (m *manager) write() {
 
 // observe is what the caches show when they do not lag.
 func (c *cluster) observe() *Observation {
-	o := &Observation{Now: c.now, Job: c.job, Topology: c.topology, Nodes: map[string]Node{}}
+	o := &Observation{Now: c.now, Job: c.job, Topology: c.topology, Nodes: make(map[string]Node, len(c.names)), Pods: make([]Pod, 0, len(c.pods))}
 	for _, v := range c.volcano {
 		o.VolcanoJobs = append(o.VolcanoJobs, v.observed())
 		if v.attempt == c.job.Status.Attempt {
@@ -112,7 +166,11 @@ func (c *cluster) observe() *Observation {
 		}
 	}
 	for _, p := range c.pods {
-		o.Pods = append(o.Pods, p.Pod)
+		pod := p.Pod
+		if n := c.nodes[p.Node]; n != nil && len(n.signals) > 0 {
+			pod.Signals = slices.Concat(pod.Signals, n.signals)
+		}
+		o.Pods = append(o.Pods, pod)
 	}
 	for _, n := range c.nodes {
 		if !n.gone {
@@ -127,119 +185,4 @@ func (v *simVolcanoJob) observed() VolcanoJob {
 		Name: v.name, Attempt: v.attempt, Deleting: v.deleting, Stopping: v.stopping, Ended: v.ended, Succeeded: v.succeeded,
 		Size: v.size,
 	}
-}
-
-func (m *manager) act(c *cluster, p Plan, s *v1alpha1.TrainingJobStatus) {
-	for _, h := range p.Hold {
-		m.write()
-		if !c.quiet() && c.rng.IntN(10) == 0 {
-			c.say("conflict: node %s", h.Node)
-			return // nothing is deleted where a hold is missing
-		}
-		if n := c.nodes[h.Node]; !n.gone {
-			n.Hold = HoldValue(h)
-			c.changed("node %s is held until %s", n.Name, n.Hold)
-		}
-	}
-	for _, d := range p.DeletePods {
-		m.write()
-		c.deleteByUID(d)
-	}
-	for _, name := range p.DeleteVolcanoJobs {
-		m.write()
-		c.deleteVolcanoJobNamed(name)
-	}
-	if p.Stop != "" {
-		m.write()
-		c.stop(s.Attempt)
-	}
-	if p.Create {
-		m.write()
-		c.createVolcanoJob(s.Attempt)
-	}
-	if p.Admit {
-		m.write()
-		c.admit()
-	}
-	for _, l := range p.Lift {
-		m.write()
-		c.lift(l, s)
-	}
-	for _, node := range p.Release {
-		m.write()
-		if n := c.nodes[node]; !n.gone && n.Hold != "" {
-			n.Hold = ""
-			c.changed("node %s is released", node)
-		}
-	}
-}
-
-func (c *cluster) deleteByUID(d PodDeletion) {
-	p := c.podNamed(d.Name)
-	if p == nil || p.UID != d.UID {
-		c.say("pod %s, uid %s, is not there", d.Name, d.UID)
-		return
-	}
-	c.checkDeletion(p, d.Force)
-	if d.Force || p.Node == "" {
-		c.remove(p)
-		return
-	}
-	if !p.Deleting {
-		p.Deleting = true
-		c.changed("the manager deletes pod %s", p.Name)
-	}
-}
-
-func (c *cluster) deleteVolcanoJobNamed(name string) {
-	for _, v := range c.volcano {
-		if v.name == name && !v.deleting {
-			c.checkVolcanoDeletion(v)
-			v.deleting = true
-			c.changed("the manager deletes Volcano Job %s", name)
-		}
-	}
-}
-
-func (c *cluster) stop(attempt int32) {
-	for _, v := range c.volcano {
-		if v.attempt == attempt && !v.deleting && !v.ended && !v.stopping {
-			c.require(Finished(&c.job.Status), "Volcano Job %s of an unfinished job is stopped", v.name)
-			v.stopping = true
-			c.changed("the manager stops Volcano Job %s", v.name)
-		}
-	}
-}
-
-func (c *cluster) createVolcanoJob(attempt int32) {
-	name := VolcanoJobName(c.job, attempt)
-	if slices.ContainsFunc(c.volcano, func(v *simVolcanoJob) bool { return v.name == name }) {
-		return // AlreadyExists
-	}
-	c.require(!Finished(&c.job.Status), "8: Volcano Job %s is made for a finished job", name)
-	c.require(attempt == c.job.Status.Attempt, "Volcano Job %s is made for attempt %d", name, c.job.Status.Attempt)
-	c.volcano = append(c.volcano, &simVolcanoJob{name: name, attempt: attempt, pending: true, size: SizeOf(c.job)})
-	c.changed("the manager makes Volcano Job %s", name)
-}
-
-func (c *cluster) admit() {
-	for _, v := range c.volcano {
-		if pg := c.manager.cache.PodGroup; v.pending && pg != nil && pg.Name == v.podGroup() {
-			v.pending = false
-			c.changed("the manager admits Volcano Job %s", v.name)
-		}
-	}
-}
-
-func (c *cluster) lift(l Lift, s *v1alpha1.TrainingJobStatus) {
-	p := c.podNamed(l.Pod)
-	if p == nil || p.UID != l.UID || !p.Gated {
-		c.say("the gate of pod %s, uid %s, is not there", l.Pod, l.UID)
-		return
-	}
-	c.checkLift(p, l)
-	p.Gated, p.target, p.PlacedTime = false, l.Target, c.now
-	p.Incarnation = Incarnation(s, p.Task, p.Index)
-	c.require(p.Phase == corev1.PodPending, "a gated pod is %s", p.Phase)
-	c.changed("the gate of pod %s is lifted, life %d, to %v but %v", p.Name, p.Incarnation, p.target.In, p.target.NotIn)
 }

@@ -1,54 +1,15 @@
-// The trouble of the simulation: what fails, and what people and other jobs do.
+// The trouble of the simulation: what fails.
 
 package policies
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
-// drawPolicy draws a restart policy: the default, or one with odd ladders.
-func (c *cluster) drawPolicy() *v1alpha1.RestartPolicy {
-	all := on(v1alpha1.AnyEvent)
-	p := &v1alpha1.RestartPolicy{Budget: &v1alpha1.Budget{MaxRestarts: new(int32(c.rng.IntN(4))), WindowSeconds: int32(60 + c.rng.IntN(1000))}}
-	switch c.rng.IntN(8) {
-	case 0, 1:
-		return nil
-	case 2:
-		p.Rules = []v1alpha1.Rule{rule("all", all, step(v1alpha1.RestartJob, 0), step(v1alpha1.RelocateJob, 600))}
-	case 3:
-		p.Rules = []v1alpha1.Rule{
-			rule("bad-config", on(v1alpha1.PodFailed), exits(v1alpha1.ExitCodesIn, "", 2), step(v1alpha1.FailJob, 0)),
-			rule("rest", all, step(v1alpha1.RestartPod, 0), step(v1alpha1.RelocateJob, 60)),
-		}
-	case 4:
-		p.Rules = []v1alpha1.Rule{
-			rule("shrug", on(v1alpha1.PodNotReady), step(v1alpha1.Ignore, 0)),
-			rule("rest", all, step(v1alpha1.RestartTask, 5), step(v1alpha1.RestartJob, 100), step(v1alpha1.FailJob, 2000)),
-		}
-	case 5:
-		p.Rules = []v1alpha1.Rule{
-			rule("late", on(v1alpha1.NodeNotReady, v1alpha1.NodeGone), step(v1alpha1.RestartPod, 30), step(v1alpha1.RelocateJob, 90), charged(v1alpha1.ChargeAlways)),
-			rule("rest", all, step(v1alpha1.RestartPod, 0), step(v1alpha1.RelocateJob, 300), charged(v1alpha1.ChargeNever)),
-		}
-	case 6:
-		p.Rules = []v1alpha1.Rule{rule("all", all, step(v1alpha1.RestartPod, 10), step(v1alpha1.RestartTask, 20), step(v1alpha1.RelocateJob, 30))}
-	case 7:
-		p.Rules = DefaultRules()
-	}
-	if c.rng.IntN(3) == 0 {
-		p.ExcludeNodeSeconds = new(int32(c.rng.IntN(3) * 600))
-	}
-	if c.rng.IntN(3) == 0 {
-		p.UnreachableNode = &v1alpha1.UnreachableNode{Policy: v1alpha1.RequireProof}
-	}
-	return p
-}
-
-// pick draws one of the pods or nodes that a condition is true for.
+// pick draws one of those that a condition is true for.
 func pick[T any](c *cluster, all []T, ok func(T) bool) (T, bool) {
 	found := slices.DeleteFunc(slices.Clone(all), func(x T) bool { return !ok(x) })
 	if len(found) == 0 {
@@ -85,10 +46,30 @@ func (c *cluster) crash(p *simPod, code int32) {
 // abortAll is the commonest failure: one rank falls, and the collective aborts.
 func (c *cluster) abortAll() {
 	for _, p := range c.pods {
-		if c.executes(p) {
+		if c.executes(p) && !p.Spare {
 			c.crash(p, 1)
 		}
 	}
+}
+
+// abortAroundDeadNode is a node that dies: the ranks elsewhere abort at once, and the
+// node is missed only later.
+func (c *cluster) abortAroundDeadNode() {
+	dead, ok := pick(c, c.pods, func(p *simPod) bool { return c.executes(p) && !p.Spare })
+	if !ok {
+		return
+	}
+	for _, p := range c.pods {
+		if c.executes(p) && !p.Spare && p.Node != dead.Node {
+			c.crash(p, 1)
+		}
+	}
+	for range c.rng.IntN(3) {
+		c.manager.pass(c)
+		c.checkWorld()
+		c.pass(time.Duration(c.rng.IntN(20000)) * time.Millisecond)
+	}
+	c.silence(c.nodes[dead.Node])
 }
 
 // disruptPod has a pod evicted, preempted or killed by its node.
@@ -105,12 +86,24 @@ func (c *cluster) disruptPod() {
 	case 2:
 		p.Deleting, p.Disrupted = true, "EvictionByEvictionAPI"
 	}
+	p.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: p.Disrupted}}
 	c.changed("pod %s is disrupted: %s", p.Name, p.Disrupted)
 }
 
 func (c *cluster) breakNode() {
-	n, ok := c.pickNode(func(n *simNode) bool { return n.answers() && (c.occupied(n.Name) || c.rng.IntN(4) == 0) })
+	n, ok := c.pickNode(func(n *simNode) bool { return n.answers() && (c.occupied(n.Name) || c.one(4)) })
 	if !ok {
+		return
+	}
+	c.silence(n)
+	if c.one(4) {
+		n.SilentSince = time.Time{}
+		c.say("it says so itself")
+	}
+}
+
+func (c *cluster) silence(n *simNode) {
+	if n == nil || !n.answers() {
 		return
 	}
 	n.Ready, n.SilentSince = false, c.now
@@ -119,17 +112,21 @@ func (c *cluster) breakNode() {
 			p.Ready = false
 		}
 	}
-	c.changed("node %s does not answer", n.Name)
+	c.changed("node %s is not ready", n.Name)
 }
 
 func (c *cluster) mendNode() {
-	if n, ok := c.pickNode(func(n *simNode) bool { return n.gone || !n.Ready || n.Unschedulable }); ok {
+	if n, ok := c.pickNode((*simNode).troubled); ok {
 		c.mend(n)
 	}
 }
 
+func (n *simNode) troubled() bool {
+	return n.gone || !n.Ready || n.Unschedulable || n.OutOfService || len(n.Taints) > 0
+}
+
 func (c *cluster) mend(n *simNode) {
-	n.gone, n.Ready, n.Unschedulable, n.OutOfService = false, true, false, false
+	n.gone, n.Ready, n.SilentSince, n.Unschedulable, n.OutOfService, n.Taints = false, true, time.Time{}, false, false, nil
 	c.resolve()
 	c.changed("node %s is well", n.Name)
 }
@@ -140,27 +137,37 @@ func (c *cluster) mendAll() {
 	c.queueOpen = true
 	for _, name := range c.names {
 		n := c.nodes[name]
-		n.other = false
-		if n.gone || !n.Ready || n.Unschedulable {
+		n.other, n.signals = false, nil
+		if n.troubled() {
 			c.mend(n)
 		}
+	}
+	for _, p := range c.pods {
+		p.Signals = nil
 	}
 }
 
 func (c *cluster) deleteNode() {
-	n, ok := c.pickNode(func(n *simNode) bool { return !n.gone && (!n.Ready || c.rng.IntN(4) == 0) })
+	n, ok := c.pickNode(func(n *simNode) bool { return !n.gone && (!n.Ready || c.one(4)) })
 	if !ok {
 		return
 	}
-	n.gone, n.Hold, n.other = true, "", false
+	n.gone, n.Hold, n.other, n.signals = true, "", false, nil
 	c.resolve()
 	c.changed("node %s is deleted", n.Name)
 }
 
+// cordonNode cordons a node, or taints it.
 func (c *cluster) cordonNode() {
-	if n, ok := c.pickNode(func(n *simNode) bool { return !n.gone && !n.Unschedulable }); ok {
+	n, ok := c.pickNode(func(n *simNode) bool { return !n.gone && !n.Unschedulable })
+	switch {
+	case !ok:
+	case c.one(2):
 		n.Unschedulable = true
 		c.changed("node %s is cordoned", n.Name)
+	default:
+		n.Taints = []corev1.Taint{{Key: "quarantine", Effect: corev1.TaintEffectNoSchedule}}
+		c.changed("node %s is tainted", n.Name)
 	}
 }
 
@@ -174,70 +181,36 @@ func (c *cluster) evictByTaint() {
 	}
 }
 
-// proveNodeDead is an admin who marks a dead node as out of service.
-func (c *cluster) proveNodeDead() {
-	if n, ok := c.pickNode(func(n *simNode) bool { return !n.gone && !n.Ready && !n.OutOfService }); ok {
-		n.OutOfService = true
-		c.changed("node %s is out of service", n.Name)
+// signalNode makes a node ill, more or less.
+func (c *cluster) signalNode() {
+	if n, ok := c.pickNode(func(n *simNode) bool { return !n.gone && (c.occupied(n.Name) || c.one(4)) }); ok {
+		n.signals = []Signal{c.drawSignal()}
+		c.changed("node %s is ill: %+v", n.Name, n.signals)
 	}
 }
 
-// deletePod is a user who deletes a pod, sometimes by force.
-func (c *cluster) deletePod() {
-	p, ok := pick(c, c.pods, func(*simPod) bool { return true })
-	if !ok {
-		return
-	}
-	if n := c.nodes[p.Node]; c.rng.IntN(3) == 0 && (n == nil || n.gone || n.Ready) {
-		c.remove(p)
-		return
-	}
-	p.Deleting = true
-	c.changed("a user deletes pod %s", p.Name)
-}
-
-func (c *cluster) deleteVolcanoJob() {
-	if v := c.currentVolcanoJob(); v != nil {
-		v.deleting = true
-		c.changed("a user deletes Volcano Job %s", v.name)
+// signalPod makes the device of one pod ill.
+func (c *cluster) signalPod() {
+	if p, ok := pick(c, c.pods, func(p *simPod) bool { return p.Node != "" }); ok {
+		p.Signals = append(slices.Clone(p.Signals), c.drawSignal())
+		c.changed("pod %s is ill: %+v", p.Name, p.Signals)
 	}
 }
 
-func (c *cluster) toggleSuspend() {
-	c.updateJob(func(job *v1alpha1.TrainingJob) {
-		job.Spec.Suspend = !job.Spec.Suspend
-		job.Generation++
-	})
-	c.changed("suspend is %v", c.job.Spec.Suspend)
-}
-
-// updateJob makes a new version of the job.
-func (c *cluster) updateJob(change func(*v1alpha1.TrainingJob)) {
-	c.earlier = append(c.earlier, stored{c.version, c.job})
-	c.job = c.job.DeepCopy()
-	change(c.job)
-	c.version++
-}
-
-// grabNode is another job, which waits for any free node that it tolerates.
-func (c *cluster) grabNode() {
-	n, ok := c.pickNode(func(n *simNode) bool { return n.schedulable() && n.Hold == "" && !c.occupied(n.Name) })
-	if !ok {
-		return
+func (c *cluster) drawSignal() Signal {
+	if c.one(2) {
+		return Signal{Name: "XID79", Failed: true, Message: "fallen off the bus"}
 	}
-	c.checkGrab(n)
-	n.other = true
-	c.changed("another job takes node %s", n.Name)
+	return Signal{Name: []string{"NVLinkReplay", "PCIeReplay"}[c.rng.IntN(2)]}
 }
 
-func (c *cluster) leaveNode() {
-	if n, ok := c.pickNode(func(n *simNode) bool { return n.other }); ok {
-		n.other = false
-		c.changed("another job leaves node %s", n.Name)
+func (c *cluster) clearSignals() {
+	if n, ok := c.pickNode(func(n *simNode) bool { return len(n.signals) > 0 }); ok {
+		n.signals = nil
+		c.changed("node %s is ill no more", n.Name)
 	}
-}
-
-func (c *cluster) toggleQueue() {
-	c.queueOpen = !c.queueOpen
-	c.changed("the queue is open: %v", c.queueOpen)
+	if p, ok := pick(c, c.pods, func(p *simPod) bool { return len(p.Signals) > 0 }); ok {
+		p.Signals = nil
+		c.changed("pod %s is ill no more", p.Name)
+	}
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
 type simVolcanoJob struct {
@@ -22,14 +24,24 @@ type simVolcanoJob struct {
 
 func (v *simVolcanoJob) podGroup() string { return v.name + "-pg" }
 
+// pods is the number of pods that it asks for.
+func (v *simVolcanoJob) pods() int {
+	n := 0
+	for _, replicas := range v.size.Replicas {
+		n += int(replicas)
+	}
+	return n
+}
+
 // currentVolcanoJob is the newest one that is not going away.
 func (c *cluster) currentVolcanoJob() *simVolcanoJob {
-	for _, v := range slices.Backward(c.volcano) {
-		if !v.deleting {
-			return v
+	var newest *simVolcanoJob
+	for _, v := range c.volcano {
+		if !v.deleting && (newest == nil || v.attempt > newest.attempt) {
+			newest = v
 		}
 	}
-	return nil
+	return newest
 }
 
 // syncVolcano lets Volcano's controller and the garbage collector look at everything once.
@@ -84,33 +96,66 @@ func (c *cluster) podsOf(v *simVolcanoJob) []*simPod {
 
 func (c *cluster) syncVolcanoJob(v *simVolcanoJob) {
 	pods := c.podsOf(v)
-	if int32(len(pods)) == Replicas(c.job) && !slices.ContainsFunc(pods, func(p *simPod) bool { return !p.finished() }) {
-		v.ended = true
-		v.succeeded = !slices.ContainsFunc(pods, func(p *simPod) bool { return !p.succeeded() })
-		c.changed("Volcano Job %s has ended, success %v", v.name, v.succeeded)
+	if c.endVolcanoJob(v, pods) {
 		return
 	}
 	running := slices.ContainsFunc(pods, func(p *simPod) bool { return p.Node != "" && !p.finished() })
 	if v.pending && c.queueOpen {
 		v.pending = false
 		c.changed("the queue admits Volcano Job %s", v.name)
-	} else if !v.pending && !running && !c.quiet() && c.rng.IntN(4) == 0 {
+	} else if !v.pending && !running && !c.quiet() && c.one(4) {
 		v.pending = true
 		c.changed("Volcano Job %s is back in the queue", v.name)
 	}
 	if v.pending {
 		return // pods are made once the PodGroup is admitted
 	}
-	eachRank(c.job, func(r rank) {
-		name := fmt.Sprintf("%s-%s-%d", v.name, r.task, r.index)
-		if c.podNamed(name) != nil || c.lazy() {
-			return
+	for i := range c.job.Spec.Tasks {
+		name := c.job.Spec.Tasks[i].Name
+		c.syncTask(v, name, false, pods)
+		c.syncTask(v, name, true, pods)
+	}
+}
+
+// endVolcanoJob ends a Volcano Job all of whose pods have ended, placeholders among them.
+func (c *cluster) endVolcanoJob(v *simVolcanoJob, pods []*simPod) bool {
+	if len(pods) != v.pods() || slices.ContainsFunc(pods, func(p *simPod) bool { return !p.finished() }) {
+		return false
+	}
+	v.ended = true
+	v.succeeded = ranksOf(pods, func(p *simPod) bool { return p.succeeded() }) >= int(v.size.MinAvailable)
+	c.changed("Volcano Job %s has ended, success %v", v.name, v.succeeded)
+	return true
+}
+
+// syncTask makes the pods that a task lacks, and takes away those of the highest indices.
+func (c *cluster) syncTask(v *simVolcanoJob, task string, spare bool, pods []*simPod) {
+	key := task
+	if spare {
+		key += v1alpha1.SpareSuffix
+	}
+	replicas := v.size.Replicas[key]
+	have := make([]bool, replicas)
+	for _, p := range pods {
+		switch {
+		case p.Task != task || p.Spare != spare:
+		case p.Index < replicas:
+			have[p.Index] = true
+		case !p.Deleting && !c.lazy():
+			p.Deleting = true
+			c.changed("Volcano takes away pod %s", p.Name)
+		}
+	}
+	for index, is := range have {
+		if is || c.lazy() {
+			continue
 		}
 		c.uids++
-		c.pods = append(c.pods, &simPod{Pod: Pod{
-			Name: name, UID: fmt.Sprint(c.uids), Task: r.task, Index: r.index, Attempt: v.attempt,
-			Phase: corev1.PodPending, Gated: true, CreatedTime: c.now,
-		}})
-		c.changed("Volcano makes pod %s, uid %d", name, c.uids)
-	})
+		p := &simPod{Pod: Pod{
+			Name: fmt.Sprintf("%s-%s-%d", v.name, key, index), UID: fmt.Sprint(c.uids), Task: task, Index: int32(index), Attempt: v.attempt,
+			Spare: spare, Phase: corev1.PodPending, Gated: true, CreatedTime: c.now,
+		}}
+		c.pods = append(c.pods, p)
+		c.changed("Volcano makes pod %s, uid %d", p.Name, c.uids)
+	}
 }
