@@ -36,7 +36,10 @@ func (r *TrainingJobReconciler) observe(ctx context.Context, job *v1alpha1.Train
 	if err := r.observePods(ctx, o); err != nil {
 		return nil, err
 	}
-	return o, r.observeNodes(ctx, o)
+	if err := r.observeNodes(ctx, o); err != nil {
+		return nil, err
+	}
+	return o, r.observeHealth(ctx, o)
 }
 
 // observeVolcanoJobs lists the job's Volcano Jobs and returns that of the current attempt.

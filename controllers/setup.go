@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/client-go/util/workqueue"
@@ -112,6 +113,7 @@ func (r *TrainingJobReconciler) SetupWithManager(mgr ctrl.Manager, workers int) 
 		Watches(&corev1.Pod{}, byLabel).
 		Watches(&scheduling.PodGroup{}, byLabel).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.jobsOn), builder.WithPredicates(r.nodeChanges())).
+		Watches(&v1alpha1.NodeHealth{}, handler.EnqueueRequestsFromMapFunc(r.jobsOn), builder.WithPredicates(faultsChange())).
 		Watches(&topologyv1alpha1.HyperNode{}, handler.EnqueueRequestsFromMapFunc(r.jobsThatMove)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
@@ -182,6 +184,17 @@ func (r *TrainingJobReconciler) nodeChanges() predicate.Predicate {
 			was, is := nodeOf(before, ""), nodeOf(after, "")
 			return was.Ready != is.Ready || was.Unschedulable != is.Unschedulable || was.OutOfService != is.OutOfService ||
 				!slices.Equal(taintKeys(was.Taints), taintKeys(is.Taints))
+		},
+	}
+}
+
+// faultsChange lets through what decisions read of a NodeHealth. Heartbeats pass by.
+func faultsChange() predicate.Predicate {
+	return predicate.Funcs{
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, after := e.ObjectOld.(*v1alpha1.NodeHealth), e.ObjectNew.(*v1alpha1.NodeHealth)
+			return !equality.Semantic.DeepEqual(before.Status.Reports, after.Status.Reports)
 		},
 	}
 }

@@ -29,6 +29,12 @@ func DefaultRules() []v1alpha1.Rule {
 			},
 		},
 		{
+			// It still works: the pod has five minutes before it moves.
+			Name:  "health-degraded",
+			Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.HealthDegraded}},
+			Steps: []v1alpha1.Step{{Action: v1alpha1.MigratePod, AfterSeconds: 300}},
+		},
+		{
 			// Any good node of home will do; then it waits for room there, and touches nothing else.
 			Name:  "no-room",
 			Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.PodPending}},

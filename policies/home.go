@@ -143,7 +143,7 @@ func placedNodes(p *v1alpha1.Placement) []string {
 // usable is true for a node that may take a pod of the task now.
 func (w *world) usable(s *v1alpha1.TrainingJobStatus, node, task string) bool {
 	n, exists := w.Nodes[node]
-	if !exists || !n.Ready || n.Unschedulable || n.OutOfService || excluded(s, node) {
+	if !exists || !n.Ready || n.Ill || n.Unschedulable || n.OutOfService || excluded(s, node) {
 		return false
 	}
 	tolerations := w.tolerations(task)

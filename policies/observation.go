@@ -136,6 +136,8 @@ type Node struct {
 	SilentSince time.Time
 	// Unschedulable is true on a cordoned node.
 	Unschedulable bool
+	// Ill is true on a node of which something is known to have failed.
+	Ill bool
 	// OutOfService is true on a node with the taint node.kubernetes.io/out-of-service.
 	OutOfService bool
 	// Taints that keep pods away, this job's own hold apart.

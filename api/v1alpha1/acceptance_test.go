@@ -100,6 +100,7 @@ func TestAcceptsTask(t *testing.T) {
 		"MigratePod":                            {"spec.restartPolicy": rules("{}", "MigratePod")},
 		"a pod that finds no node":              {"spec.restartPolicy": rules("{events: [PodPending]}", "RelocateJob")},
 		"exit codes of a crash in place":        {"spec.restartPolicy": rules("{events: [PodNotReady], exitCodes: {operator: In, values: [2]}}", "FailJob")},
+		"health signals":                        {"spec.restartPolicy": rules("{events: [HealthDegraded, HealthFailed], signals: [NVLinkReplay, XID79]}", "MigratePod")},
 		"pod conditions":                        {"spec.restartPolicy": rules("{podConditions: [{type: DisruptionTarget}, {type: Ready, status: \"False\", reason: A}]}", "Ignore")},
 		"no backoff":                            {"spec.restartPolicy": "{backoff: {}}"},
 		"a backoff that does not grow":          {"spec.restartPolicy": "{backoff: {initialSeconds: 60, maxSeconds: 60}}"},

@@ -10,7 +10,7 @@ type RestartPolicy struct {
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
-	// +kubebuilder:validation:XValidation:rule="!self.exists(i, r, self.exists(j, e, j < i && !has(e.match.exitCodes) && !has(e.match.reasons) && !has(e.match.podConditions) && !has(e.match.tasks) && (!has(e.match.events) || '*' in e.match.events || (has(r.match.events) && r.match.events.all(v, v in e.match.events)))))",messageExpression="'rule %s can never apply, because a rule before it matches all its events: move it further up, or narrow the earlier one'.format([self.transformList(i, r, self.exists(j, e, j < i && !has(e.match.exitCodes) && !has(e.match.reasons) && !has(e.match.podConditions) && !has(e.match.tasks) && (!has(e.match.events) || '*' in e.match.events || (has(r.match.events) && r.match.events.all(v, v in e.match.events)))), r.name)[0]])"
+	// +kubebuilder:validation:XValidation:rule="!self.exists(i, r, self.exists(j, e, j < i && !has(e.match.exitCodes) && !has(e.match.reasons) && !has(e.match.podConditions) && !has(e.match.signals) && !has(e.match.tasks) && (!has(e.match.events) || '*' in e.match.events || (has(r.match.events) && r.match.events.all(v, v in e.match.events)))))",messageExpression="'rule %s can never apply, because a rule before it matches all its events: move it further up, or narrow the earlier one'.format([self.transformList(i, r, self.exists(j, e, j < i && !has(e.match.exitCodes) && !has(e.match.reasons) && !has(e.match.podConditions) && !has(e.match.signals) && !has(e.match.tasks) && (!has(e.match.events) || '*' in e.match.events || (has(r.match.events) && r.match.events.all(v, v in e.match.events)))), r.name)[0]])"
 	// +optional
 	Rules []Rule `json:"rules,omitempty"`
 
@@ -110,13 +110,12 @@ const (
 // Match says which failures a rule is for.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.exitCodes) || !has(self.events) || size(self.events) == 0 || 'PodFailed' in self.events || 'PodNotReady' in self.events || '*' in self.events",fieldPath=".exitCodes",message="exitCodes narrows PodFailed and PodNotReady only: add one of them to events, or leave exitCodes out"
+// +kubebuilder:validation:XValidation:rule="!has(self.signals) || size(self.signals) == 0 || !has(self.events) || size(self.events) == 0 || 'HealthDegraded' in self.events || 'HealthFailed' in self.events || '*' in self.events",fieldPath=".signals",message="signals narrows HealthDegraded and HealthFailed only: add one of them to events, or leave signals out"
 type Match struct {
 	// events that the rule is for; * is all of them. Default: *.
-	// HealthDegraded and HealthFailed are not in force yet: refused.
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=9
 	// +kubebuilder:validation:items:Enum=PodFailed;PodDeleted;PodNotReady;PodPending;NodeNotReady;NodeGone;HealthDegraded;HealthFailed;"*"
-	// +kubebuilder:validation:items:XValidation:rule="!(self in ['HealthDegraded', 'HealthFailed'])",messageExpression="'event ' + self + ' is not in force yet: leave it out'"
 	// +optional
 	Events []EventType `json:"events,omitempty"`
 	// exitCodes narrows PodFailed, and PodNotReady after a crash, to containers that ended with
@@ -135,9 +134,7 @@ type Match struct {
 	// +optional
 	PodConditions []PodConditionMatch `json:"podConditions,omitempty"`
 	// signals narrows health events to these signals, such as NVLinkReplay.
-	// Not in force yet: refused.
 	// +listType=set
-	// +kubebuilder:validation:XValidation:rule="size(self) == 0",message="match.signals is not in force yet: leave it out"
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MaxLength=63
 	// +optional

@@ -32,12 +32,6 @@ func TestRefusesRule(t *testing.T) {
 			field: rules, want: "rule late can never apply",
 		},
 		"unknown event": {set: on("{events: [PodLost]}"), field: match + ".events[0]", want: "supported values"},
-		"HealthFailed not in force": {
-			set: on("{events: [HealthFailed]}"), field: match + ".events[0]", want: "HealthFailed is not in force yet",
-		},
-		"HealthDegraded not in force": {
-			set: on("{events: [HealthDegraded]}"), field: match + ".events[0]", want: "HealthDegraded is not in force yet",
-		},
 		"exit code 0":            {set: on("{exitCodes: {operator: In, values: [0]}}"), field: match + ".exitCodes.values[0]", want: "greater than or equal to 1"},
 		"exit code out of range": {set: on("{exitCodes: {operator: In, values: [256]}}"), field: match + ".exitCodes.values[0]", want: "less than or equal to 255"},
 		"no exit codes":          {set: on("{exitCodes: {operator: In, values: []}}"), field: match + ".exitCodes.values", want: "at least 1 items"},
@@ -59,7 +53,9 @@ func TestRefusesRule(t *testing.T) {
 			set:   on(`{podConditions: [{type: DisruptionTarget, status: "Yes"}]}`),
 			field: match + ".podConditions[0].status", want: `supported values: "True", "False", "Unknown"`,
 		},
-		"signals not in force": {set: on("{signals: [NVLinkReplay]}"), field: match + ".signals", want: "not in force yet"},
+		"signals of what has none": {
+			set: on("{events: [PodFailed], signals: [NVLinkReplay]}"), field: match + ".signals", want: "signals narrows HealthDegraded and HealthFailed only",
+		},
 
 		"no steps":       {set: ladder("[]"), field: steps, want: "at least 1 items"},
 		"unknown action": {set: ladder("[{action: Reboot}]"), field: steps + "[0].action", want: "supported values"},

@@ -150,9 +150,6 @@ func TestRefusesPolicyOfTask(t *testing.T) {
 			set:   rule("{}", "[{action: RestartPod, afterSeconds: 90}, {action: RestartJob, afterSeconds: 60}]"),
 			field: rules + "[0].steps", want: "later than the one before",
 		},
-		"HealthFailed not in force": {
-			set: rule("{events: [HealthFailed]}", "[{action: RestartPod}]"), field: rules + "[0].match.events[0]", want: "not in force yet",
-		},
 		"backoff that begins above its end": {
 			set:   set{policy: "{backoff: {initialSeconds: 60, maxSeconds: 30}}"},
 			field: policy + ".backoff.maxSeconds", want: "at least initialSeconds, which is 60",

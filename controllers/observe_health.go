@@ -1,0 +1,60 @@
+// Health as decisions see it: which signals concern which pod, and which nodes are no good.
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+// observeHealth adds what is known of the health of the nodes, and of what the pods use.
+func (r *TrainingJobReconciler) observeHealth(ctx context.Context, o *policies.Observation) error {
+	reports := map[string][]v1alpha1.HealthReport{}
+	for name, node := range o.Nodes {
+		health := &v1alpha1.NodeHealth{}
+		if err := r.Get(ctx, client.ObjectKey{Name: name}, health); err != nil {
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			return fmt.Errorf("get NodeHealth %s: %w", name, err)
+		}
+		if len(health.Status.Reports) == 0 {
+			continue
+		}
+		reports[name] = health.Status.Reports
+		node.Ill = slices.ContainsFunc(health.Status.Reports, isFailed)
+		o.Nodes[name] = node
+	}
+	for i := range o.Pods {
+		if p := &o.Pods[i]; p.Node != "" {
+			p.Signals = signalsFor(types.UID(p.UID), reports[p.Node])
+		}
+	}
+	return nil
+}
+
+func isFailed(r v1alpha1.HealthReport) bool { return r.State == v1alpha1.HealthStateFailed }
+
+// signalsFor are the reports of a node that concern a pod. One that names no pods
+// concerns all, unless nothing uses what is ill.
+func signalsFor(pod types.UID, reports []v1alpha1.HealthReport) []policies.Signal {
+	var out []policies.Signal
+	for i := range reports {
+		report := &reports[i]
+		if report.Unused || (len(report.PodUIDs) > 0 && !slices.Contains(report.PodUIDs, pod)) {
+			continue
+		}
+		out = append(out, policies.Signal{
+			Name: report.Signal, Failed: isFailed(*report), Message: report.Entity + ": " + report.Message,
+		})
+	}
+	return out
+}
