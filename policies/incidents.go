@@ -43,7 +43,7 @@ func (w *world) noteFailures(s *v1alpha1.TrainingJobStatus) {
 		}
 		if inc != nil {
 			w.follow(inc, rule, policy)
-			strengthen(inc, f, rule, policy)
+			w.strengthen(inc, f, rule, policy)
 			w.explain(s, inc, f)
 			takenAway(s, inc, f)
 			continue
@@ -136,9 +136,11 @@ func join(inc *v1alpha1.Incident, f failure) {
 }
 
 // strengthen lets a failure that says more than the first signal did decide the
-// rule, as long as nothing has been restarted yet.
-func strengthen(inc *v1alpha1.Incident, f failure, rule v1alpha1.Rule, policy *restartPolicy) {
-	if restarted(inc) || strength(f.event) <= strength(inc.Trigger) {
+// rule, as long as nothing has been restarted yet; and any that is not ignored, where
+// the first signal is.
+func (w *world) strengthen(inc *v1alpha1.Incident, f failure, rule v1alpha1.Rule, policy *restartPolicy) {
+	another := f.uid != "" && f.event != inc.Trigger && ignores(w.ruleOf(inc)) && !ignores(rule)
+	if restarted(inc) || (strength(f.event) <= strength(inc.Trigger) && !another) {
 		return
 	}
 	inc.Trigger, inc.Class, inc.Rule, inc.PolicyTask, inc.Cause = f.event, f.class, rule.Name, policy.of, causeOf(f)

@@ -130,12 +130,17 @@ func (w *world) nextRung(inc *v1alpha1.Incident) (rung, bool) {
 }
 
 // taken are the steps of an incident that need not be taken any more: what a dry run has
-// only recorded is still to be done once that is over.
+// only recorded is still to be done once that is over, and what was ignored once it is not.
 func (w *world) taken(inc *v1alpha1.Incident) []v1alpha1.FiredStep {
-	if w.dryRun {
-		return inc.Steps
-	}
-	return slices.DeleteFunc(slices.Clone(inc.Steps), func(f v1alpha1.FiredStep) bool { return f.DryRun })
+	ignored := ignores(w.ruleOf(inc))
+	return slices.DeleteFunc(slices.Clone(inc.Steps), func(f v1alpha1.FiredStep) bool {
+		return (f.DryRun && !w.dryRun) || (f.Action == v1alpha1.Ignore && !ignored)
+	})
+}
+
+// ignores is true for a rule that does nothing.
+func ignores(rule v1alpha1.Rule) bool {
+	return len(rule.Steps) == 1 && rule.Steps[0].Action == v1alpha1.Ignore
 }
 
 // lastFired is the highest step of the rule among some.
