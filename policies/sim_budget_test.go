@@ -17,7 +17,7 @@ func (r *record) checkCounts() {
 	r.require(n.Total == n.Pod+n.Task+n.Partition+n.Job+n.Relocations, "restarts do not add up: %+v", n)
 	for i := range r.s.Incidents {
 		inc := &r.s.Incidents[i]
-		if restarted(inc) {
+		if r.restarts(inc) {
 			if r.ledger.uncharged == nil {
 				r.ledger.uncharged = map[int32]bool{}
 			}
@@ -33,24 +33,37 @@ func (r *record) checkCounts() {
 	r.require(int(n.Uncharged) == uncharged, "5: %d incidents are not charged, and %d are counted", uncharged, n.Uncharged)
 }
 
+// restarts is true for an incident that has restarted something.
+func (r *record) restarts(inc *v1alpha1.Incident) bool {
+	return slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool {
+		return !f.DryRun && f.Action != v1alpha1.Ignore && f.Action != v1alpha1.FailJob
+	})
+}
+
 // checkCharges is about the budgets: none is exceeded, and what is charged is the program's fault.
 func (r *record) checkCharges() {
-	c, before := r.cluster, len(r.ledger.charges)
+	noted := r.chargesNow(r.s) - r.chargesNow(r.old)
 	for i := range r.s.Incidents {
 		inc := &r.s.Incidents[i]
 		was := incidentOf(r.old, inc.ID)
 		if was.Charged && !inc.Charged {
-			c.happened("refund")
+			r.happened("refund")
 			r.refunded(inc)
-			before = min(before, len(r.ledger.charges))
 		}
-		if r.chargedNow(&was, inc) {
-			c.checkCharge(r, inc)
+		if inc.Charged && !was.Charged {
+			noted--
+			r.checkCharge(inc)
 		}
 	}
-	counted := r.chargesNow(r.s) - r.chargesNow(r.old)
-	c.require(counted == len(r.ledger.charges)-before, "5: %d charges are noted, of %d", counted, len(r.ledger.charges)-before)
-	c.require(int(r.s.Restarts.Charged) == len(r.ledger.charges), "5: %d charges are counted, of %d", r.s.Restarts.Charged, len(r.ledger.charges))
+	for i := range r.s.Incidents {
+		inc := &r.s.Incidents[i]
+		if was := incidentOf(r.old, inc.ID); noted > 0 && was.Charged && madeAnew(&was) && r.s.Attempt > r.old.Attempt {
+			noted--
+			r.checkCharge(inc) // every rank has fallen again
+		}
+	}
+	r.require(noted == 0, "5: %d charges more are noted than were made", noted)
+	r.require(int(r.s.Restarts.Charged) == len(r.ledger.charges), "5: %d charges are counted, of %d", r.s.Restarts.Charged, len(r.ledger.charges))
 }
 
 // chargesNow are the charges of this very moment that a status notes.
@@ -60,14 +73,6 @@ func (r *record) chargesNow(s *v1alpha1.TrainingJobStatus) int {
 		all = append(all, s.Tasks[i].ChargedTimes...)
 	}
 	return len(slices.DeleteFunc(all, func(t metav1.Time) bool { return !t.Time.Equal(r.o.Now) }))
-}
-
-// chargedNow is true for an incident that this record charges, for the first time or for a further fall.
-func (r *record) chargedNow(was, inc *v1alpha1.Incident) bool {
-	if !inc.Charged || len(inc.Steps) == len(was.Steps) {
-		return false
-	}
-	return !was.Charged || (madeAnew(was) && r.s.Attempt > r.old.Attempt)
 }
 
 // refunded takes back the last charge of an incident.
@@ -81,8 +86,8 @@ func (r *record) refunded(inc *v1alpha1.Incident) {
 	r.require(false, "5: incident %d is refunded and was not charged", inc.ID)
 }
 
-func (c *cluster) checkCharge(r *record, inc *v1alpha1.Incident) {
-	w := view(r.o, r.s)
+func (r *record) checkCharge(inc *v1alpha1.Incident) {
+	c, w := r.cluster, view(r.o, r.s)
 	rule, policy := w.ruleOf(inc), w.policyFor(inc)
 	c.require(rule.Charge != v1alpha1.ChargeNever, "5: incident %d is charged by rule %s", inc.ID, rule.Name)
 	c.require(rule.Charge == v1alpha1.ChargeAlways || inc.Class == v1alpha1.ClassUser || madeAnew(inc),

@@ -101,7 +101,7 @@ func (c *cluster) helpOutOfSteps() {
 	eachRank(w.job, func(r rank) { waits = waits || w.waits(s, r) })
 	for i := range s.Incidents {
 		_, more := w.nextRung(&s.Incidents[i])
-		left = left || (s.Incidents[i].Outcome == "" && more)
+		left = left || (s.Incidents[i].Outcome == "" && more && !w.rests(s, &s.Incidents[i]))
 	}
 	if !waits || left {
 		return
@@ -135,7 +135,8 @@ func (c *cluster) checkSpares() {
 			continue
 		}
 		for _, name := range c.members[s.Placement.HyperNode] {
-			c.require(c.occupied(name) || excluded(s, name) || c.inLeft(name), "spare %s has no node, and %s is free: %s", p.Name, name, c.sum())
+			other := !p.Gated && !p.target.admits(c.nodes[name].Hostname) // it was no node then
+			c.require(other || c.occupied(name) || excluded(s, name) || c.inLeft(name), "spare %s has no node, and %s is free: %s", p.Name, name, c.sum())
 		}
 	}
 }

@@ -74,7 +74,7 @@ func (r *record) checkStep(inc *v1alpha1.Incident, step v1alpha1.FiredStep) {
 	c := r.cluster
 	c.require(step.DryRun == (r.dryRun && !asked(inc, step)), "step %s of incident %d has dryRun %v", step.Action, inc.ID, step.DryRun)
 	if step.Index >= 0 {
-		key := fmt.Sprintf("incident %d, step %d, dry run %v", inc.ID, step.Index, step.DryRun)
+		key := fmt.Sprintf("incident %d, step %d, dry run %v, ignored %v", inc.ID, step.Index, step.DryRun, step.Action == v1alpha1.Ignore)
 		at, twice := c.ledger.fired[key]
 		c.require(!twice, "3: %s fired at %s and %s", key, at, step.Time)
 		if c.ledger.fired == nil {
