@@ -90,8 +90,7 @@ func (w *world) lookAgain(s *v1alpha1.TrainingJobStatus, r rank) {
 // that could change that, and nothing else would: an exclusion never makes a job
 // unplaceable for ever. A home that was left is given a second chance first.
 func (w *world) relent(s *v1alpha1.TrainingJobStatus) {
-	stuck := w.stuck(s)
-	if len(stuck) == 0 {
+	if !w.stuck(s) {
 		return
 	}
 	left := slices.IndexFunc(s.LeftHyperNodes, func(l v1alpha1.LeftHyperNode) bool { return w.keepsFrom(s, l.Name) })
@@ -104,32 +103,29 @@ func (w *world) relent(s *v1alpha1.TrainingJobStatus) {
 	default:
 		return
 	}
-	for _, r := range stuck {
-		w.lookAgain(s, r)
-	}
+	eachRank(w.job, func(r rank) { w.lookAgain(s, r) })
 }
 
-// stuck are the ranks that have found no node and have no step left to wait for.
-func (w *world) stuck(s *v1alpha1.TrainingJobStatus) []rank {
+// stuck is true where a rank has found no node and has no step left to wait for.
+func (w *world) stuck(s *v1alpha1.TrainingJobStatus) bool {
 	if len(s.ExcludedNodes)+len(s.LeftHyperNodes) == 0 || w.dryRun {
-		return nil
+		return false
 	}
-	var out []rank
+	stuck := false
 	m := w.rooms(s)
 	eachRank(w.job, func(r rank) {
 		p := w.pod(r)
-		if p == nil || !w.pending(s, p, m) {
-			return
-		}
-		left := slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool {
-			_, more := w.nextRung(&inc)
-			return inc.Outcome == "" && more && w.concerns(&inc, r) && !w.rests(s, &inc)
-		})
-		if !left {
-			out = append(out, r)
-		}
+		stuck = stuck || (p != nil && w.pending(s, p, m) && !w.stepsLeft(s, r))
 	})
-	return out
+	return stuck
+}
+
+// stepsLeft is true for a rank that an open incident may still do something about.
+func (w *world) stepsLeft(s *v1alpha1.TrainingJobStatus, r rank) bool {
+	return slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool {
+		_, more := w.nextRung(&inc)
+		return inc.Outcome == "" && more && w.concerns(&inc, r) && !w.rests(s, &inc)
+	})
 }
 
 // wouldTake is true for a node of home that only its exclusion keeps ranks from.
