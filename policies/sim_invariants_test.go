@@ -134,7 +134,7 @@ func (c *cluster) forgiven(node string, d debt) bool {
 	bound := slices.ContainsFunc(c.pods, func(p *simPod) bool {
 		return p.rank() == d.rank && p.Node != "" && !p.Deleting && p.Attempt == s.Attempt && !stale(s, &p.Pod)
 	})
-	return bound || !n.schedulable() || excluded(s, node) || Finished(s) || c.job.Spec.Suspend || rankNode(s.Placement, d.rank) != node || !d.until.After(c.now)
+	return bound || yielding(s) || !n.schedulable() || excluded(s, node) || Finished(s) || c.job.Spec.Suspend || rankNode(s.Placement, d.rank) != node || !d.until.After(c.now)
 }
 
 // checkGrab is called when another job takes a node.
