@@ -167,3 +167,18 @@ func TestSignalsNarrow(t *testing.T) {
 		t.Run(name, func(t *testing.T) { equal(t, "matches", tc.want, matches(tc.rule.Match, tc.f)) })
 	}
 }
+
+// A node of which something has failed takes no pod, whoever found it, and a rank that
+// lives there on a good GPU is left alone until it has to be restarted.
+func TestNoPodGoesToAnIllNode(t *testing.T) {
+	s := running(3)
+	s.node("n01", func(n *Node) { n.Ill = true })
+	s.node("n04", func(n *Node) { n.Ill = true })
+	s.decide()
+	equal(t, "incidents", 0, len(s.status().Incidents))
+	s.crash(1, 1)
+	s.decide()
+	s.replace(1)
+	s.decide()
+	equal(t, "may go to", []string{"host-n00", "host-n02", "host-n03", "host-n05"}, s.plan().Lift[0].Target.In)
+}

@@ -89,7 +89,7 @@ func (m *rooms) freeIn(hyperNode, task string) freeNodes {
 	home, _ := m.Topology.Find(hyperNode)
 	for _, n := range home.Nodes {
 		node, exists := m.Nodes[n]
-		if !exists || excluded(m.s, n) || m.inLeft(m.s, n) || m.isTaken(n) {
+		if !exists || node.Ill || excluded(m.s, n) || m.inLeft(m.s, n) || m.isTaken(n) {
 			continue
 		}
 		free.all = append(free.all, node.Hostname)
