@@ -291,6 +291,16 @@ func TestBackoffNeverDelaysWhatEndsTheJob(t *testing.T) {
 	equal(t, "fired", []string{"FailJob@0"}, s.fired(t))
 }
 
+// What is not charged waits for nobody's charges.
+func TestBackoffIsNotForTheInfrastructure(t *testing.T) {
+	s := running(2)
+	s.Job.Spec.RestartPolicy = policy(backoff(40, 300), rules(rule("r", step(v1alpha1.RestartPod, 0))))
+	s.mends(0, 0)
+	s.after(time.Second).lose("n01")
+	s.decide()
+	equal(t, "fired", []string{"RestartPod@0"}, s.fired(t))
+}
+
 // A task's own budget has a backoff of its own too.
 func TestBackoffFollowsTheBudget(t *testing.T) {
 	s := twoTasks(policy(rules(rule("r", step(v1alpha1.RestartPod, 0))), backoff(50, 300)), policy(budget(5, 1000)))

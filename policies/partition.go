@@ -69,19 +69,13 @@ func (w *world) placePartitions(s *v1alpha1.TrainingJobStatus) {
 			placed.Partitions = make([]v1alpha1.PartitionPlacement, t.Replicas/t.Partition.Size)
 		}
 		for n := range placed.Partitions {
-			if home := &placed.Partitions[n]; home.HyperNode == "" {
-				nodes := placed.Nodes[int32(n)*t.Partition.Size : int32(n+1)*t.Partition.Size]
-				w.findPartitionHome(home, nodes)
+			home, nodes := &placed.Partitions[n], placed.Nodes[int32(n)*t.Partition.Size:int32(n+1)*t.Partition.Size]
+			if home.HyperNode != "" {
+				continue
+			}
+			if lowest, found := w.Topology.Lowest(nodes); found { // none holds a rank without a node
+				home.HyperNode, home.Tier = lowest.Name, &lowest.Tier
 			}
 		}
-	}
-}
-
-func (w *world) findPartitionHome(home *v1alpha1.PartitionPlacement, nodes []string) {
-	if slices.Contains(nodes, "") {
-		return
-	}
-	if lowest, found := w.Topology.Lowest(nodes); found {
-		home.HyperNode, home.Tier = lowest.Name, &lowest.Tier
 	}
 }

@@ -88,15 +88,16 @@ func TestWhichSpareIsTaken(t *testing.T) {
 			s.replace(1)
 			s.node("n01", func(n *Node) { n.Unschedulable = true })
 		}, []string{"n00", "n03", "n02"}, []int32{1, 0}},
-		"another where its node is no good": {func(s *scene) { s.lose("n01", "n03") }, []string{"n00", "n04", "n02"}, []int32{0, 1}},
-		"another where it is going":         {func(s *scene) { s.lose("n01"); s.Pods[3].Deleting = true }, []string{"n00", "n04", "n02"}, []int32{0, 1}},
-		"another where it has ended":        {func(s *scene) { s.lose("n01"); s.crash(3, 1) }, []string{"n00", "n04", "n02"}, []int32{0, 1}},
-		"another where it is elsewhere":     {func(s *scene) { s.lose("n01"); s.Pods[3].Node = "n07" }, []string{"n00", "n04", "n02"}, []int32{0, 1}},
-		"another where it has no node":      {func(s *scene) { s.lose("n01"); s.replace(3) }, []string{"n00", "n04", "n02"}, []int32{0, 1}},
-		"none that is not there":            {func(s *scene) { s.lose("n01"); s.Pods = s.Pods[:3] }, []string{"n00", "n01", "n02"}, []int32{0, 0}},
-		"one that is not ready yet":         {func(s *scene) { s.lose("n01"); s.Pods[3].Phase, s.Pods[3].Ready = corev1.PodPending, false }, []string{"n00", "n03", "n02"}, []int32{1, 0}},
-		"none in a dry run":                 {func(s *scene) { s.lose("n01"); s.dryRun(true) }, []string{"n00", "n01", "n02"}, []int32{0, 0}},
-		"none before a step":                {func(s *scene) { s.Job.Spec.RestartPolicy = nil; s.breakNode("n01") }, []string{"n00", "n01", "n02"}, []int32{0, 0}},
+		"another where its node is no good":         {func(s *scene) { s.lose("n01", "n03") }, []string{"n00", "n04", "n02"}, []int32{0, 1}},
+		"another where it is going":                 {func(s *scene) { s.lose("n01"); s.Pods[3].Deleting = true }, []string{"n00", "n04", "n02"}, []int32{0, 1}},
+		"another where it has ended":                {func(s *scene) { s.lose("n01"); s.crash(3, 1) }, []string{"n00", "n04", "n02"}, []int32{0, 1}},
+		"another where it is elsewhere":             {func(s *scene) { s.lose("n01"); s.Pods[3].Node = "n07" }, []string{"n00", "n04", "n02"}, []int32{0, 1}},
+		"another where it has no node":              {func(s *scene) { s.lose("n01"); s.replace(3) }, []string{"n00", "n04", "n02"}, []int32{0, 1}},
+		"none that is not there":                    {func(s *scene) { s.lose("n01"); s.Pods = s.Pods[:3] }, []string{"n00", "n01", "n02"}, []int32{0, 0}},
+		"one that is not ready yet":                 {func(s *scene) { s.lose("n01"); s.Pods[3].Phase, s.Pods[3].Ready = corev1.PodPending, false }, []string{"n00", "n03", "n02"}, []int32{1, 0}},
+		"none in a dry run":                         {func(s *scene) { s.lose("n01"); s.dryRun(true) }, []string{"n00", "n01", "n02"}, []int32{0, 0}},
+		"none in a dry run, for a pod that is gone": {func(s *scene) { s.lose("n01"); s.replace(1); s.dryRun(true) }, []string{"n00", "n01", "n02"}, []int32{0, 0}},
+		"none before a step":                        {func(s *scene) { s.Job.Spec.RestartPolicy = nil; s.breakNode("n01") }, []string{"n00", "n01", "n02"}, []int32{0, 0}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
