@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -35,7 +34,7 @@ func (r *TrainingJobReconciler) observeHealth(ctx context.Context, o *policies.O
 	}
 	for i := range o.Pods {
 		if p := &o.Pods[i]; p.Node != "" {
-			p.Signals = signalsFor(types.UID(p.UID), reports[p.Node])
+			p.Signals = signalsFor(o.Job.Namespace+"/"+p.Name, reports[p.Node])
 		}
 	}
 	return nil
@@ -45,11 +44,11 @@ func isFailed(r v1alpha1.HealthReport) bool { return r.State == v1alpha1.HealthS
 
 // signalsFor are the reports of a node that concern a pod. One that names no pods
 // concerns all, unless nothing uses what is ill.
-func signalsFor(pod types.UID, reports []v1alpha1.HealthReport) []policies.Signal {
+func signalsFor(pod string, reports []v1alpha1.HealthReport) []policies.Signal {
 	var out []policies.Signal
 	for i := range reports {
 		report := &reports[i]
-		if report.Unused || (len(report.PodUIDs) > 0 && !slices.Contains(report.PodUIDs, pod)) {
+		if report.Unused || (len(report.Pods) > 0 && !slices.Contains(report.Pods, pod)) {
 			continue
 		}
 		out = append(out, policies.Signal{

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
@@ -24,8 +23,8 @@ func TestSignalsFor(t *testing.T) {
 		want   []policies.Signal
 	}{
 		"it concerns all pods of the node": {func(*v1alpha1.HealthReport) {}, []policies.Signal{xid79}},
-		"it concerns this pod":             {func(r *v1alpha1.HealthReport) { r.PodUIDs = []types.UID{"x", "mine"} }, []policies.Signal{xid79}},
-		"it concerns another":              {func(r *v1alpha1.HealthReport) { r.PodUIDs = []types.UID{"x"} }, nil},
+		"it concerns this pod":             {func(r *v1alpha1.HealthReport) { r.Pods = []string{"research/x", "research/mine"} }, []policies.Signal{xid79}},
+		"it concerns another":              {func(r *v1alpha1.HealthReport) { r.Pods = []string{"research/x"} }, nil},
 		"nobody uses it":                   {func(r *v1alpha1.HealthReport) { r.Unused = true }, nil},
 		"it is degraded": {
 			func(r *v1alpha1.HealthReport) { r.State = v1alpha1.HealthStateDegraded },
@@ -34,7 +33,7 @@ func TestSignalsFor(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			equal(t, "signals", tc.want, signalsFor("mine", []v1alpha1.HealthReport{report(tc.change)}))
+			equal(t, "signals", tc.want, signalsFor("research/mine", []v1alpha1.HealthReport{report(tc.change)}))
 		})
 	}
 }
@@ -45,7 +44,7 @@ func TestFailedGPUMovesItsPod(t *testing.T) {
 	health := &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: v1alpha1.NodeHealthStatus{
 		Reports: []v1alpha1.HealthReport{{
 			Source: "dcgm", Entity: "gpu/GPU-1", Signal: "XID79", State: v1alpha1.HealthStateFailed, Since: metav1.NewTime(t0),
-			PodUIDs: []types.UID{e.pod("llm-1-worker-1").UID},
+			Pods: []string{"research/llm-1-worker-1"},
 		}},
 	}}
 	e.must(e.api.Create(t.Context(), health))

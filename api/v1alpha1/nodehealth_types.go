@@ -2,10 +2,7 @@
 
 package v1alpha1
 
-import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-)
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // NodeHealth is what is known of the health of the node of the same name: its GPUs, links,
 // memory and ports. The health agent of the node writes it, and the alert receiver; the
@@ -115,11 +112,13 @@ type HealthReport struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Message string `json:"message,omitempty"`
-	// podUIDs are the pods that hold the entity. Without it the fault concerns all pods of the node.
+	// pods are those that hold the entity, as namespace/name. Without it the fault concerns all
+	// pods of the node.
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MaxLength=317
 	// +optional
-	PodUIDs []types.UID `json:"podUIDs,omitempty"`
+	Pods []string `json:"pods,omitempty"`
 	// unused is true for an entity that no pod holds: the fault concerns nobody yet.
 	// +optional
 	Unused bool `json:"unused,omitempty"`

@@ -5,8 +5,8 @@ package e2e
 import (
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
@@ -21,10 +21,13 @@ func (s *scenario) reported(node string, status v1alpha1.NodeHealthStatus) {
 	s.t.Cleanup(func() { s.must(testCluster.Client().Delete(s.ctx, health), "delete the NodeHealth") })
 }
 
-func fault(state v1alpha1.HealthState, pods ...types.UID) v1alpha1.HealthReport {
+// podOf is a pod as reports name it.
+func podOf(p corev1.Pod) string { return p.Namespace + "/" + p.Name }
+
+func fault(state v1alpha1.HealthState, pods ...string) v1alpha1.HealthReport {
 	return v1alpha1.HealthReport{
 		Source: "dcgm", Entity: "nvlink/GPU-0/3", Signal: "NVLinkDown", State: state, Since: metav1.Now(),
-		Message: "link 3 is down", PodUIDs: pods,
+		Message: "link 3 is down", Pods: pods,
 	}
 }
 
@@ -34,7 +37,7 @@ func TestFailedLinkMovesThePodThatUsesIt(t *testing.T) {
 	before, victim := s.pods(), s.pod(1)
 	home := s.rackOf(victim.Spec.NodeName)
 
-	s.reported(victim.Spec.NodeName, v1alpha1.NodeHealthStatus{Reports: []v1alpha1.HealthReport{fault(v1alpha1.HealthStateFailed, victim.UID)}})
+	s.reported(victim.Spec.NodeName, v1alpha1.NodeHealthStatus{Reports: []v1alpha1.HealthReport{fault(v1alpha1.HealthStateFailed, podOf(victim))}})
 	s.await("the incident opens", func() bool { return len(s.job.Status.Incidents) == 1 })
 	s.recovered(1)
 
@@ -54,7 +57,7 @@ func TestDegradedLinkMovesThePodWhenItsTimeIsOver(t *testing.T) {
 	s.run(s.trainingJob(3, rules(rule("degraded", v1alpha1.HealthDegraded, step(v1alpha1.MigratePod, 4)))))
 	before, victim := s.pods(), s.pod(1)
 
-	s.reported(victim.Spec.NodeName, v1alpha1.NodeHealthStatus{Reports: []v1alpha1.HealthReport{fault(v1alpha1.HealthStateDegraded, victim.UID)}})
+	s.reported(victim.Spec.NodeName, v1alpha1.NodeHealthStatus{Reports: []v1alpha1.HealthReport{fault(v1alpha1.HealthStateDegraded, podOf(victim))}})
 	s.await("the incident opens", func() bool { return len(s.job.Status.Incidents) == 1 })
 	s.untouched(before)
 	s.recovered(1)
@@ -73,7 +76,7 @@ func TestUnknownHealthMovesNothing(t *testing.T) {
 
 	s.reported(node, v1alpha1.NodeHealthStatus{
 		Sources: []v1alpha1.HealthSource{{Name: "dcgm", State: v1alpha1.HealthUnknown, Message: "nv-hostengine does not answer"}},
-		Reports: []v1alpha1.HealthReport{fault(v1alpha1.HealthStateFailed, "another-pod")},
+		Reports: []v1alpha1.HealthReport{fault(v1alpha1.HealthStateFailed, namespace+"/another-pod")},
 	})
 	s.settled()
 	s.untouched(before)
