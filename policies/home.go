@@ -100,7 +100,7 @@ func (w *world) bound(s *v1alpha1.TrainingJobStatus) int32 {
 
 // setRankNode says which node a rank lives on.
 func setRankNode(p *v1alpha1.Placement, r rank, node string) {
-	if t := taskPlacement(p, r.task); t != nil && int(r.index) < len(t.Nodes) {
+	if t := taskPlacement(p, r.task); t != nil && within(r.index, t.Nodes) {
 		t.Nodes[r.index] = node
 	}
 }
@@ -109,7 +109,7 @@ func clearRankNode(p *v1alpha1.Placement, r rank) { setRankNode(p, r, "") }
 
 // rankNode is the node that a rank lives on; empty where it was never placed.
 func rankNode(p *v1alpha1.Placement, r rank) string {
-	if t := taskPlacement(p, r.task); t != nil && int(r.index) < len(t.Nodes) {
+	if t := taskPlacement(p, r.task); t != nil && within(r.index, t.Nodes) {
 		return t.Nodes[r.index]
 	}
 	return ""

@@ -24,6 +24,9 @@ func Incarnation(s *v1alpha1.TrainingJobStatus, task string, index int32) int32 
 // restartRank asks for a new life of one rank.
 func restartRank(s *v1alpha1.TrainingJobStatus, r rank) {
 	t := taskStatus(s, r.task)
+	if t == nil {
+		return
+	}
 	next := Incarnation(s, r.task, r.index) + 1
 	i, ok := findRank(t, r.index)
 	if !ok {
@@ -35,6 +38,9 @@ func restartRank(s *v1alpha1.TrainingJobStatus, r rank) {
 // restartTask asks for a new life of every rank of a task.
 func restartTask(s *v1alpha1.TrainingJobStatus, task string) {
 	t := taskStatus(s, task)
+	if t == nil {
+		return
+	}
 	next := t.Incarnation
 	for _, r := range t.Ranks {
 		next = max(next, r.Incarnation)

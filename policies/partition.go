@@ -21,7 +21,7 @@ func (w *world) partitionOf(r rank) int32 {
 func (w *world) partitionHome(s *v1alpha1.TrainingJobStatus, r rank) *v1alpha1.PartitionPlacement {
 	n := w.partitionOf(r)
 	t := taskPlacement(s.Placement, r.task)
-	if t == nil || n < 0 || int(n) >= len(t.Partitions) {
+	if t == nil || !within(n, t.Partitions) {
 		return nil
 	}
 	return &t.Partitions[n]
@@ -65,8 +65,8 @@ func (w *world) placePartitions(s *v1alpha1.TrainingJobStatus) {
 			continue
 		}
 		placed := taskPlacement(s.Placement, t.Name)
-		if placed.Partitions == nil {
-			placed.Partitions = make([]v1alpha1.PartitionPlacement, t.Replicas/t.Partition.Size)
+		if n := int(t.Replicas / t.Partition.Size); len(placed.Partitions) != n {
+			placed.Partitions = make([]v1alpha1.PartitionPlacement, n)
 		}
 		for n := range placed.Partitions {
 			home, nodes := &placed.Partitions[n], placed.Nodes[int32(n)*t.Partition.Size:int32(n+1)*t.Partition.Size]

@@ -65,7 +65,7 @@ func view(o *Observation, s *v1alpha1.TrainingJobStatus) *world {
 
 func (w *world) put(p *Pod) {
 	r := p.rank()
-	if t := w.taskPods(r.task); t != nil && int(r.index) < len(t.pods) {
+	if t := w.taskPods(r.task); t != nil && within(r.index, t.pods) {
 		t.pods[r.index] = p
 	}
 }
@@ -81,7 +81,7 @@ func (w *world) taskPods(task string) *taskPods {
 
 // pod is the pod of a rank; nil where it has none.
 func (w *world) pod(r rank) *Pod {
-	if t := w.taskPods(r.task); t != nil && int(r.index) < len(t.pods) {
+	if t := w.taskPods(r.task); t != nil && within(r.index, t.pods) {
 		return t.pods[r.index]
 	}
 	return nil
@@ -90,7 +90,7 @@ func (w *world) pod(r rank) *Pod {
 // exists is true for a rank that the job has at its present size.
 func (w *world) exists(r rank) bool {
 	t := w.taskPods(r.task)
-	return t != nil && int(r.index) < len(t.pods)
+	return t != nil && within(r.index, t.pods)
 }
 
 // Effective is the job at the size that it has now: what a ShrinkTask step has given up
@@ -179,6 +179,9 @@ func SizeOf(job *v1alpha1.TrainingJob) Size {
 	}
 	return size
 }
+
+// within is true for an index that a list has: what pods and statuses say may be anything.
+func within[T any](index int32, list []T) bool { return index >= 0 && int(index) < len(list) }
 
 func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }
 
