@@ -3,6 +3,7 @@
 package policies
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -144,7 +145,16 @@ func (c *cluster) sayIncidents(old, s *v1alpha1.TrainingJobStatus) {
 			c.say("  %s %s of %s; rule %s, %q; charged %v; steps %v", story(&inc), inc.Outcome, inc.Class, inc.Rule, inc.PolicyTask, inc.Charged, inc.Steps)
 		}
 	}
-	c.say("  lives %+v, placement %+v, excluded %v, left %v", s.Tasks, s.Placement, s.ExcludedNodes, s.LeftHyperNodes)
+	c.say("  lives %+v, placement %s, excluded %v, left %v", s.Tasks, sayPlacement(s), s.ExcludedNodes, s.LeftHyperNodes)
+}
+
+// sayPlacement tells a placement. It holds pointers, which are others in each run.
+func sayPlacement(s *v1alpha1.TrainingJobStatus) string {
+	raw, err := json.Marshal(s.Placement)
+	if err != nil {
+		panic(err)
+	}
+	return string(raw)
 }
 
 // changed notes a change to the world.
@@ -169,7 +179,7 @@ func (c *cluster) sum() string {
 	for _, v := range c.volcano {
 		fmt.Fprintf(&b, "\n  %+v", *v)
 	}
-	fmt.Fprintf(&b, "\n  excluded %v, left %v, placement %+v", s.ExcludedNodes, s.LeftHyperNodes, s.Placement)
+	fmt.Fprintf(&b, "\n  excluded %v, left %v, placement %s", s.ExcludedNodes, s.LeftHyperNodes, sayPlacement(s))
 	return b.String()
 }
 
