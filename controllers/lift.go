@@ -21,8 +21,8 @@ func (a *actor) lift(ctx context.Context, l policies.Lift) error {
 	if err := a.Get(ctx, client.ObjectKey{Namespace: a.job.Namespace, Name: l.Pod}, pod); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if string(pod.UID) != l.UID {
-		return nil // another pod by now: its own event brings us back
+	if string(pod.UID) != l.UID || !gated(pod) {
+		return nil // another pod by now, or lifted before: its own event brings us back
 	}
 	before := pod.DeepCopy()
 	confine(&pod.Spec, l.Target)
