@@ -55,3 +55,16 @@ func TestConfine(t *testing.T) {
 		})
 	}
 }
+
+// The plan was made from a cache that had yet to show that the gate was lifted.
+func TestLiftsNoGateTwice(t *testing.T) {
+	e := newEnv(t, aJob())
+	e.settle()
+	e.volcano(1)
+	e.settle()
+	pod := e.pod("llm-1-worker-0")
+	a := actor{TrainingJobReconciler: e.r, job: e.job()}
+	e.calls = nil
+	e.must(a.lift(t.Context(), policies.Lift{Pod: pod.Name, UID: string(pod.UID), Target: policies.Target{In: []string{"host-n5"}}}))
+	equal(t, "writes", nil, e.calls)
+}
