@@ -168,12 +168,13 @@ func (w *world) joinable(s *v1alpha1.TrainingJobStatus, f failure, rule v1alpha1
 
 // fellAgain is true for a failure that an incident has no step left for, although it
 // restarted the rank once: the ladder begins anew, as a new incident, and is charged anew.
-// A pod that is there since before the incident has not been restarted.
+// ShrinkTask leaves a broken pod as it was: that has not fallen again.
 func (w *world) fellAgain(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure) bool {
 	if !restarted(inc) || f.uid == "" || f.event == v1alpha1.PodNotReady || f.event == v1alpha1.PodPending {
 		return false
 	}
-	if slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return p.UID == f.uid }) {
+	last := inc.Steps[len(inc.Steps)-1].Action
+	if last == v1alpha1.ShrinkTask && slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return p.UID == f.uid }) {
 		return false
 	}
 	_, left := w.nextRung(inc)

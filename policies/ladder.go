@@ -132,9 +132,10 @@ func (w *world) nextRung(inc *v1alpha1.Incident) (rung, bool) {
 // taken are the steps of an incident that need not be taken any more: what a dry run has
 // only recorded is still to be done once that is over, and what was ignored once it is not.
 func (w *world) taken(inc *v1alpha1.Incident) []v1alpha1.FiredStep {
-	ignored := ignores(w.ruleOf(inc))
+	steps := w.ruleOf(inc).Steps
 	return slices.DeleteFunc(slices.Clone(inc.Steps), func(f v1alpha1.FiredStep) bool {
-		return (f.DryRun && !w.dryRun) || (f.Action == v1alpha1.Ignore && !ignored)
+		acts := within(f.Index, steps) && steps[f.Index].Action != v1alpha1.Ignore
+		return (f.DryRun && !w.dryRun) || (f.Action == v1alpha1.Ignore && acts)
 	})
 }
 
