@@ -4,6 +4,7 @@ package policies
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
@@ -25,6 +26,8 @@ type rooms struct {
 	s *v1alpha1.TrainingJobStatus
 	// taken are the nodes that ranks are on their way back to; made when first needed.
 	taken map[string]bool
+	// away are the hostnames that ranks without a home keep away from.
+	away func() []string
 	// free are the free nodes of a home, by home and task: many ranks share them.
 	free map[room]freeNodes
 }
@@ -49,7 +52,9 @@ func (f freeNodes) without(hostnames map[string]bool) freeNodes {
 }
 
 func (w *world) rooms(s *v1alpha1.TrainingJobStatus) *rooms {
-	return &rooms{world: w, s: s, free: map[room]freeNodes{}}
+	m := &rooms{world: w, s: s, free: map[room]freeNodes{}}
+	m.away = sync.OnceValue(m.avoided)
+	return m
 }
 
 // forRank is where a rank may go: its own node where that is good, else home's other
@@ -60,7 +65,7 @@ func (m *rooms) forRank(r rank) Target {
 	}
 	home := m.homeOf(m.s, r)
 	if home == "" {
-		return Target{NotIn: m.avoided()}
+		return Target{NotIn: m.away()}
 	}
 	return m.freeIn(home, r.task).target()
 }
@@ -69,7 +74,7 @@ func (m *rooms) forRank(r rank) Target {
 func (m *rooms) forSpare(task string) Target {
 	home := m.s.Placement.HyperNode
 	if home == "" {
-		return Target{NotIn: m.avoided()}
+		return Target{NotIn: m.away()}
 	}
 	own := map[string]bool{}
 	for _, n := range placedNodes(m.s.Placement) {

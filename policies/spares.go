@@ -4,6 +4,8 @@
 package policies
 
 import (
+	"sync"
+
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -85,12 +87,11 @@ func (w *world) spareLifts(s *v1alpha1.TrainingJobStatus) []Lift {
 	var out []Lift
 	rooms := w.rooms(s)
 	for i := range w.job.Spec.Tasks {
-		w.eachSpare(w.job.Spec.Tasks[i].Name, func(r rank, p *Pod) {
-			if p == nil || !p.Gated || p.Deleting {
-				return
-			}
-			if target := rooms.forSpare(p.Task); !target.none() {
-				out = append(out, Lift{Pod: p.Name, UID: p.UID, Target: target, Annotations: w.lifeOf(s, r)})
+		task := w.job.Spec.Tasks[i].Name
+		target := sync.OnceValue(func() Target { return rooms.forSpare(task) })
+		w.eachSpare(task, func(r rank, p *Pod) {
+			if p != nil && p.Gated && !p.Deleting && !target().none() {
+				out = append(out, Lift{Pod: p.Name, UID: p.UID, Target: target(), Annotations: w.lifeOf(s, r)})
 			}
 		})
 	}
