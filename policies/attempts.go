@@ -18,7 +18,7 @@ func (w *world) begin(s *v1alpha1.TrainingJobStatus) {
 	}
 	s.StartTime = new(metav1.NewTime(w.Now))
 	unshrink(s)
-	if s.Placement == nil {
+	if s.Placement == nil || s.Attempt == 0 {
 		s.Attempt++
 		return
 	}

@@ -48,7 +48,7 @@ func (w *world) climb(s *v1alpha1.TrainingJobStatus) time.Time {
 // rests is true for an incident that waits for room and for nothing else, where a rule for
 // just that has the word: to restart what is well would make no room.
 func (w *world) rests(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
-	if inc.Trigger == v1alpha1.PodPending {
+	if inc.Trigger == v1alpha1.PodPending || (ofJob(inc.Trigger) && !restarted(inc)) {
 		return false
 	}
 	waiting := false
