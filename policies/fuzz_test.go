@@ -1,0 +1,128 @@
+// Fuzzing: whatever a job, its status and the world look like, a decision ends, is the same
+// every time, changes nothing that it is given, and comes to rest.
+//
+//	go test ./policies -fuzz FuzzDecide -fuzztime 1m
+
+package policies
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// seeds are some inputs that plain `go test` runs.
+func seeds(f *testing.F) {
+	f.Helper()
+	f.Add([]byte{})
+	rng := rand.New(rand.NewPCG(*from, 0))
+	for range *fuzzSeeds {
+		story := make([]byte, rng.IntN(1500))
+		for i := range story {
+			story[i] = byte(rng.IntN(256))
+		}
+		f.Add(story)
+	}
+}
+
+var fuzzSeeds = flag.Int("fuzz-seeds", 500, "random inputs of the fuzz targets that are run without -fuzz")
+
+// The first rule that matches decides, and none that comes after it has a say.
+func FuzzRules(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		d := &dice{data: data}
+		var rules []v1alpha1.Rule
+		for i := range d.roll(6) {
+			rules = append(rules, d.rule(fmt.Sprintf("r%d", i)))
+		}
+		fail := d.failure()
+		found, ok := ruleFor(rules, fail)
+		first := slices.IndexFunc(rules, func(r v1alpha1.Rule) bool { return matches(r.Match, fail) })
+		if ok != (first >= 0) || (ok && found.Name != rules[first].Name) {
+			t.Fatalf("rule %q, %v, and the first that matches is %d", found.Name, ok, first)
+		}
+		more, _ := ruleFor(append(rules, v1alpha1.Rule{Name: "last"}), fail)
+		if ok && more.Name != found.Name {
+			t.Errorf("with another rule at the end %q decides, and not %q", more.Name, found.Name)
+		}
+		if !ok && more.Name != "last" {
+			t.Errorf("a rule without a match is passed over for %q", more.Name)
+		}
+		for _, r := range rules {
+			narrower := r.Match
+			narrower.Tasks = []string{"no such task"}
+			if matches(narrower, fail) {
+				t.Errorf("%+v matches task %s", narrower, fail.rank.task)
+			}
+		}
+	})
+}
+
+// restsWithin is how many times a decision may be made on its own result until it changes
+// nothing any more.
+const restsWithin = 6
+
+func FuzzDecide(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		o := (&dice{data: data}).observation()
+		before := copied(o)
+		d := Decide(o)
+		unchanged(t, "a decision", before, o)
+		if again := Decide(o); !reflect.DeepEqual(d, again) {
+			t.Fatal("two decisions on one observation differ: ", cmp.Diff(d, again, cmpopts.EquateEmpty()))
+		}
+		plan := PlanFor(o, &d.Status)
+		unchanged(t, "a plan", before, o)
+		if !reflect.DeepEqual(plan, PlanFor(o, &d.Status)) {
+			t.Fatal("two plans for one status differ")
+		}
+		for _, gone := range plan.DeletePods {
+			if !slices.ContainsFunc(o.Pods, func(p Pod) bool { return p.UID == gone.UID && p.Name == gone.Name }) {
+				t.Errorf("pod %+v is deleted and was not seen", gone)
+			}
+		}
+		comesToRest(t, o, d)
+	})
+}
+
+// comesToRest decides on what was decided, at the same time, until nothing changes.
+func comesToRest(t *testing.T, o *Observation, d Decision) {
+	t.Helper()
+	for range restsWithin {
+		job := o.Job.DeepCopy()
+		job.Status = written(d.Status)
+		o.Job = job
+		next := Decide(o)
+		if equality.Semantic.DeepEqual(job.Status, next.Status) {
+			return
+		}
+		d = next
+	}
+	t.Error("decisions on one world do not come to rest: ", cmp.Diff(o.Job.Status, d.Status, cmpopts.EquateEmpty()))
+}
+
+func copied(o *Observation) *Observation {
+	c := *o
+	c.Job = o.Job.DeepCopy()
+	c.Pods, c.VolcanoJobs, c.Nodes = slices.Clone(o.Pods), slices.Clone(o.VolcanoJobs), maps.Clone(o.Nodes)
+	return &c
+}
+
+func unchanged(t *testing.T, what string, before, o *Observation) {
+	t.Helper()
+	if !reflect.DeepEqual(before, o) {
+		t.Fatalf("%s changes what it is given", what)
+	}
+}
