@@ -10,6 +10,8 @@ KUBECTL ?= kubectl
 # How long one package may take.
 TEST_TIMEOUT ?= 20m
 E2E_TIMEOUT ?= 40m
+# Random histories of test-sim.
+HISTORIES ?= 100000
 
 # Tools are built once from the modules that pin them, out of the way of the product's own go.mod.
 TOOLS := $(CURDIR)/.cache/tools
@@ -76,6 +78,10 @@ build: prereqs ## build bin/manager
 test: prereqs cluster-binaries ## run every test: all but e2e with the race detector, then e2e on a real control plane
 	go test -count=1 $(RACE) -shuffle=on -timeout=$(TEST_TIMEOUT) $$(go list ./... | grep -v '/test/e2e')
 	@$(MAKE) --no-print-directory test-e2e
+
+.PHONY: test-sim
+test-sim: prereqs ## run 100000 random histories of the recovery engine; SEED=n replays one
+	go test ./policies -count=1 -v -timeout=30m -run 'TestHistories$$' -histories=$(HISTORIES) $(if $(SEED),-seed=$(SEED))
 
 .PHONY: cluster-binaries
 cluster-binaries: prereqs
