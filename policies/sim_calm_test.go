@@ -92,18 +92,18 @@ func (c *cluster) helpOut() {
 	}
 }
 
-// helpOutOfSteps is a user who sees ranks wait for nodes that are not to be had, no step
-// left or none asked for, and has the job look for another place.
+// helpOutOfSteps is a user who sees ranks that are broken or wait for nodes that are not to be
+// had, no step left or none asked for, and has the job look for another place.
 func (c *cluster) helpOutOfSteps() {
 	s := &c.job.Status
 	w := view(c.observe(), s)
-	waits, left := false, false
-	eachRank(w.job, func(r rank) { waits = waits || w.waits(s, r) })
+	broken, left := false, false
+	eachRank(w.job, func(r rank) { broken = broken || !w.inPlace(s, r) })
 	for i := range s.Incidents {
 		_, more := w.nextRung(&s.Incidents[i])
 		left = left || (s.Incidents[i].Outcome == "" && more && !w.rests(s, &s.Incidents[i]))
 	}
-	if !waits || left {
+	if !broken || left {
 		return
 	}
 	ladder := []func(*v1alpha1.Rule){step(v1alpha1.RestartPod, 0)}

@@ -66,17 +66,14 @@ func (c *cluster) holdsNothing(p *simPod) bool {
 
 // checkForce is called before a pod is removed without its node's word.
 func (c *cluster) checkForce(p *simPod) {
-	if !c.leads() {
-		return // its policy may be another by now
-	}
-	policies := policiesOf(c.job)
+	policies := policiesOf(c.acting.job)
 	policy := policies[p.Task]
 	if policy == nil {
 		policy = policies[""]
 	}
 	seen, exists := c.acting.cache.Nodes[p.Node]
 	proof := !exists || seen.OutOfService
-	silent := !seen.Ready && !seen.SilentSince.IsZero() && !c.now.Before(seen.SilentSince.Add(policy.unreachableAfter))
+	silent := !seen.Ready && !seen.SilentSince.IsZero() && !later(c.now, c.acting.cache.Now).Before(seen.SilentSince.Add(policy.unreachableAfter))
 	c.require(proof || (silent && !policy.requireProof), "9: pod %s is removed by force, and node %s may be alive", p.Name, p.Node)
 }
 

@@ -19,7 +19,8 @@ type manager struct {
 	fuse  int          // writes left before it crashes; negative for none
 	// last is what a former leader looked at before it was stopped in the middle of a pass.
 	last *stored
-	// status that it acts by.
+	// job that it has read, and the status that it acts by.
+	job    *v1alpha1.TrainingJob
 	status *v1alpha1.TrainingJobStatus
 }
 
@@ -116,7 +117,7 @@ func (m *manager) reconcile(c *cluster, at stored) {
 		c.lookLive(&o)
 	}
 	d := Decide(&o)
-	m.status = &d.Status
+	m.job, m.status = at.job, &d.Status
 	if !equality.Semantic.DeepEqual(at.job.Status, d.Status) {
 		m.write()
 		if at.version != c.version {
