@@ -45,6 +45,18 @@ const (
 	FieldPortSymbolErrors Field = -6
 	// FieldPortLinkRecovery is the port's counter link_error_recovery.
 	FieldPortLinkRecovery Field = -7
+	// FieldPortPhysState is the port's phys_state: 3 disabled, 5 up.
+	FieldPortPhysState Field = -8
+	// FieldPortLinkLayer is 1 for InfiniBand, 2 for Ethernet (link_layer).
+	FieldPortLinkLayer Field = -9
+	// FieldPortReceiveErrors is the port's counter port_rcv_errors.
+	FieldPortReceiveErrors Field = -10
+	// FieldPortTransmitDiscards is the port's counter port_xmit_discards.
+	FieldPortTransmitDiscards Field = -11
+	// FieldPortLocalIntegrityErrors is the port's counter local_link_integrity_errors.
+	FieldPortLocalIntegrityErrors Field = -12
+	// FieldPortExcessiveBufferOverruns is the port's counter excessive_buffer_overrun_errors.
+	FieldPortExcessiveBufferOverruns Field = -13
 )
 
 // Value is what a field read. A field that is blank is not supported, or could not be read.
@@ -67,6 +79,8 @@ type Sample struct {
 	// BootID of the running kernel (/proc/sys/kernel/random/boot_id), and BootTime, when it started.
 	BootID   string
 	BootTime time.Time
+	// DriverID changes when the GPUs' driver is loaded anew; empty where that is not known.
+	DriverID string
 	// Reachable is true where DCGM answered; where it did not, Message says why, and
 	// nothing else of DCGM's is in the sample.
 	Reachable bool

@@ -1,0 +1,159 @@
+// The state: what is remembered between polls. It is a value: Evaluate makes a new one and
+// leaves the old one as it is.
+
+package health
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// State is what is known of a node after a poll. The zero State knows nothing.
+type State struct {
+	// Faults that are known.
+	Faults map[Entity]map[string]Fault
+	// Unknown says why it cannot be told how well the node is; empty where it can.
+	Unknown string
+	// Time, BootID and DriverID of the last sample.
+	Time             time.Time
+	BootID, DriverID string
+
+	// settling since: the boot, or the poll before the driver was loaded anew.
+	settling time.Time
+	// acknowledged: what happened up to then has been looked at.
+	acknowledged time.Time
+	// unreadable counts the polls in a row in which DCGM, or all ports, said nothing.
+	unreadable, portless int
+	tracks               map[Entity]map[string]track
+	// xids are the times of the XIDs of a row, oldest first.
+	xids map[Entity]map[string][]time.Time
+	// expected are GPUs and ports that were there, and for how many polls they are not.
+	expected map[Entity]int
+	// up are links and ports that were seen up.
+	up map[Entity]bool
+}
+
+// Fault is what is wrong with an entity, by one signal.
+type Fault struct {
+	State v1alpha1.HealthState
+	// Since is when it began, and Seen when its condition last held.
+	Since, Seen time.Time
+	// BootID and DriverID when its condition last held.
+	BootID, DriverID string
+	Message          string
+}
+
+// faultKey is a fault's place in the state.
+type faultKey struct {
+	Entity
+	Signal string
+}
+
+// Expected are the entities that have to be there, and up: what Restore needs to know after
+// the agent was started anew, to miss a GPU that vanished in between.
+func (s State) Expected() []Entity {
+	all := map[Entity]bool{}
+	maps.Copy(all, s.up)
+	for e := range s.expected {
+		all[e] = true
+	}
+	return slices.SortedFunc(maps.Keys(all), compareEntities)
+}
+
+func compareEntities(a, b Entity) int {
+	return cmp.Or(strings.Compare(string(a.Kind), string(b.Kind)), strings.Compare(a.ID, b.ID))
+}
+
+// Acknowledge clears the faults that began up to then, until they are found again. A GPU
+// that is lost is then no longer expected.
+func Acknowledge(prev State, then time.Time) State {
+	if !then.After(prev.acknowledged) {
+		return prev
+	}
+	next := prev
+	next.acknowledged = then
+	next.Faults = map[Entity]map[string]Fault{}
+	next.expected = maps.Clone(prev.expected)
+	for e, faults := range prev.Faults {
+		for signal, f := range faults {
+			if f.Since.After(then) {
+				put(next.Faults, e, signal, f)
+			} else if next.expected[e] > 0 {
+				delete(next.expected, e)
+			}
+		}
+	}
+	next.xids = map[Entity]map[string][]time.Time{}
+	for e, rows := range prev.xids {
+		for id, times := range rows {
+			put(next.xids, e, id, slices.DeleteFunc(slices.Clone(times), func(t time.Time) bool { return !t.After(then) }))
+		}
+	}
+	next.tracks = map[Entity]map[string]track{}
+	for e, rows := range prev.tracks {
+		for id, t := range rows {
+			t.rises = t.rises.since(then)
+			put(next.tracks, e, id, t)
+		}
+	}
+	return next
+}
+
+// put sets a value of a map of maps.
+func put[E, K comparable, V any](m map[E]map[K]V, e E, k K, v V) {
+	if m[e] == nil {
+		m[e] = map[K]V{}
+	}
+	m[e][k] = v
+}
+
+// begun is the state that a poll starts from: a copy, in which a new boot or a new load of the
+// driver has emptied the counters.
+func (s State) begun(sample Sample) State {
+	next := s
+	next.Time = sample.Time
+	next.expected, next.up = cloned(s.expected), cloned(s.up)
+	next.tracks, next.xids = map[Entity]map[string]track{}, map[Entity]map[string][]time.Time{}
+	next.Faults = map[Entity]map[string]Fault{}
+	anew := s.anew(sample)
+	for e, rows := range s.tracks {
+		next.tracks[e] = maps.Clone(rows)
+		for id, t := range rows {
+			if anew {
+				next.tracks[e][id] = track{up: t.up}
+			}
+		}
+	}
+	for e, rows := range s.xids {
+		if !anew {
+			next.xids[e] = maps.Clone(rows)
+		}
+	}
+	if sample.BootTime.After(next.settling) {
+		next.settling = sample.BootTime
+	}
+	if differ(s.DriverID, sample.DriverID) && s.Time.After(next.settling) {
+		next.settling = s.Time
+	}
+	next.BootID, next.DriverID = cmp.Or(sample.BootID, s.BootID), cmp.Or(sample.DriverID, s.DriverID)
+	return next
+}
+
+func cloned[K comparable, V any](m map[K]V) map[K]V {
+	next := make(map[K]V, len(m))
+	maps.Copy(next, m)
+	return next
+}
+
+// anew is true for a sample of another boot, or of a driver that was loaded again.
+func (s State) anew(sample Sample) bool {
+	return differ(s.BootID, sample.BootID) || differ(s.DriverID, sample.DriverID)
+}
+
+// differ is true for two ids that are both known, and not the same.
+func differ(a, b string) bool { return a != "" && b != "" && a != b }
