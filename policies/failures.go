@@ -11,9 +11,16 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
-// noRoomAfter is how long a pod has to wait for a node until that is a failure: Volcano
-// looks once a second, and a large gang takes it some rounds.
-const noRoomAfter = 30 * time.Second
+const (
+	// noRoomAfter is how long a pod has to wait for a node until that is a failure: Volcano
+	// looks once a second.
+	noRoomAfter = 30 * time.Second
+	// podsPerSecond is how many more pods of a gang take it a second longer, at worst: a
+	// thousand at once took it 30 s on two cores (test/bench).
+	podsPerSecond = 10
+	// sameWave is how long before the last gate others were lifted with it.
+	sameWave = 5 * time.Minute
+)
 
 // failure is one broken rank.
 type failure struct {
@@ -152,9 +159,37 @@ func (w *world) pendingAt(s *v1alpha1.TrainingJobStatus, p *Pod, m *rooms) time.
 	case p.Gated && m.forRank(p.rank()).none():
 		return p.CreatedTime.Add(noRoomAfter)
 	case !p.Gated && p.Unschedulable:
-		return p.PlacedTime.Add(noRoomAfter)
+		return m.searchEnds()
 	}
 	return time.Time{}
+}
+
+// searchEnds is when the scheduler will have looked for long enough for the pods that it was
+// let have: it looks once the gang is complete, so the last gate counts. Zero while it is not.
+func (m *rooms) searchEnds() time.Time {
+	if !m.ends.IsZero() || m.incomplete {
+		return m.ends
+	}
+	var last time.Time
+	eachRank(m.job, func(r rank) {
+		p := m.pod(r)
+		if p == nil || p.Gated || p.Deleting || stale(m.s, p) {
+			m.incomplete = true
+			return
+		}
+		last = later(last, p.PlacedTime)
+	})
+	if m.incomplete {
+		return m.ends
+	}
+	wave := 0
+	eachRank(m.job, func(r rank) {
+		if last.Sub(m.pod(r).PlacedTime) <= sameWave {
+			wave++
+		}
+	})
+	m.ends = last.Add(noRoomAfter + time.Duration(wave/podsPerSecond)*time.Second)
+	return m.ends
 }
 
 // patience is when the next pod will have looked for a node for long enough.

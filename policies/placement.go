@@ -5,6 +5,7 @@ package policies
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
@@ -30,6 +31,9 @@ type rooms struct {
 	away func() []string
 	// free are the free nodes of a home, by home and task: many ranks share them.
 	free map[room]freeNodes
+	// ends is when the scheduler's search does, and incomplete that it has not begun.
+	ends       time.Time
+	incomplete bool
 }
 
 type room struct{ hyperNode, task string }
