@@ -31,7 +31,7 @@ func TestRefusesRule(t *testing.T) {
 			set:   set{rules: `[{name: failed, match: {events: [PodFailed, PodDeleted]}, steps: [{action: Ignore}]}, {name: late, match: {events: [PodFailed], exitCodes: {operator: In, values: [2]}}, steps: [{action: FailJob}]}]`},
 			field: rules, want: "rule late can never apply",
 		},
-		"unknown event": {set: on("{events: [PodLost]}"), field: match + ".events[0]", want: "supported values"},
+		"unknown event":          {set: on("{events: [PodLost]}"), field: match + ".events[0]", want: "supported values"},
 		"exit code 0":            {set: on("{exitCodes: {operator: In, values: [0]}}"), field: match + ".exitCodes.values[0]", want: "greater than or equal to 1"},
 		"exit code out of range": {set: on("{exitCodes: {operator: In, values: [256]}}"), field: match + ".exitCodes.values[0]", want: "less than or equal to 255"},
 		"no exit codes":          {set: on("{exitCodes: {operator: In, values: []}}"), field: match + ".exitCodes.values", want: "at least 1 items"},
