@@ -46,6 +46,8 @@ func TestWhenAPodIsWithoutRoom(t *testing.T) {
 		"behind its gate, with nowhere to go":   {func(s *scene) { s.replace(1); s.fill() }, 30 * time.Second, true},
 		"behind its gate, not before":           {func(s *scene) { s.replace(1); s.fill() }, 30*time.Second - 1, false},
 		"behind its gate, with somewhere to go": {func(s *scene) { s.replace(1) }, time.Hour, false},
+		"not while the gang is not complete":    {func(s *scene) { s.replace(2) }, time.Hour, false},
+		"nor while another pod of it goes":      {func(s *scene) { s.Pods[2].Deleting = true }, 30 * time.Second, false},
 		"not before the gang was placed":        {func(s *scene) { s.status().Placement = nil; s.Pods[0].Node = "" }, time.Hour, false},
 	}
 	for name, tc := range tests {
@@ -64,6 +66,27 @@ func TestWhenAPodIsWithoutRoom(t *testing.T) {
 		s := searching(noRoom, rule("once", step(v1alpha1.RestartPod, 0)))
 		equal(t, "next", s.Now.Add(30*time.Second).String(), Decide(&s.Observation).Next.String())
 	})
+}
+
+// The scheduler takes longer for a thousand pods than for one: what is let go together
+// counts, and what came before does not.
+func TestALargeGangIsLookedForLonger(t *testing.T) {
+	s := starting(100, noRoom)
+	for i := range s.Pods {
+		s.bind(i, "n00")
+	}
+	s.decide()
+	again := func(n int) time.Duration {
+		s.after(time.Hour)
+		for i := range n {
+			p := &s.Pods[i]
+			p.Node, p.Phase, p.Ready, p.PlacedTime, p.Unschedulable = "", "Pending", false, s.Now, true
+		}
+		w := view(&s.Observation, s.status())
+		return w.pendingAt(s.status(), &s.Pods[0], w.rooms(s.status())).Sub(s.Now)
+	}
+	equal(t, "one", 30*time.Second, again(1))
+	equal(t, "all", 40*time.Second, again(100))
 }
 
 // A rule that lists PodPending by name has an incident of its own, in which the rank is
