@@ -214,6 +214,22 @@ func TestContract(t *testing.T) {
 	}, s.plan().Lift[0].Annotations)
 }
 
+// A rank that is new in a job that has run before resumes too.
+func TestANewRankIsToldThatItResumes(t *testing.T) {
+	job := aJob().tasks(task("worker", 3))
+	job.Spec.MinAvailable = new(int32(2))
+	s := aScene(job).started()
+	s.bind(0, "n00")
+	s.bind(1, "n01")
+	s.decide()
+	equal(t, "before", "false", s.plan().Lift[0].Annotations[v1alpha1.AnnotationResume])
+	s.crash(1, 1)
+	s.decide()
+	s.back(1, "n01")
+	equal(t, "after", "true", s.plan().Lift[0].Annotations[v1alpha1.AnnotationResume])
+	equal(t, "its life", "0", s.plan().Lift[0].Annotations[v1alpha1.AnnotationIncarnation])
+}
+
 // A rank that stays where it is learns nothing of a restart that is not its own;
 // after a task's restart the numbers of its ranks are one again.
 func TestIncarnations(t *testing.T) {
