@@ -30,31 +30,40 @@ const (
 // noteFailures brings every failure into an incident: one that already covers the
 // rank, one in whose wake it came, or a new one.
 func (w *world) noteFailures(s *v1alpha1.TrainingJobStatus) {
-	for _, f := range w.failures(s) {
+	found := w.failures(s)
+	w.endFallen(s, found) // first, so that none of the ranks of an incident that ends is left without one
+	for _, f := range found {
 		policy := w.policy(f.rank.task)
 		rule, ok := ruleFor(policy.rules, f)
 		if !ok {
 			continue
 		}
-		inc := w.coveringOf(s, f, rule)
-		for inc != nil && w.fellAgain(s, inc, f) {
-			w.end(inc, v1alpha1.OutcomeFailed)
-			inc = w.coveringOf(s, f, rule)
-		}
-		if inc != nil {
+		if inc := w.coveringOf(s, f, rule); inc != nil {
 			w.follow(inc, rule, policy)
 			w.strengthen(inc, f, rule, policy)
 			w.explain(s, inc, f)
 			takenAway(s, inc, f)
 			continue
 		}
-		if inc = w.joinable(s, f, rule, policy); inc == nil {
+		inc := w.joinable(s, f, rule, policy)
+		if inc == nil {
 			inc = w.open(s, f.event, f.class)
 			inc.Rule, inc.PolicyTask, inc.Cause = rule.Name, policy.of, causeOf(f)
 		}
 		join(inc, f)
 		w.explain(s, inc, f)
 		w.apply(s, inc, f)
+	}
+}
+
+// endFallen ends the incidents that are at an end of their ladders and one of whose ranks
+// has fallen again.
+func (w *world) endFallen(s *v1alpha1.TrainingJobStatus, found []failure) {
+	for _, f := range found {
+		rule, ok := ruleFor(w.policy(f.rank.task).rules, f)
+		for inc := w.coveringOf(s, f, rule); ok && inc != nil && w.fellAgain(s, inc, f); inc = w.coveringOf(s, f, rule) {
+			w.end(inc, v1alpha1.OutcomeFailed)
+		}
 	}
 }
 

@@ -242,7 +242,7 @@ func TestARankIsNamedOnceByAnIncident(t *testing.T) {
 	s.decide()
 	equal(t, "incidents", []summary{
 		{v1alpha1.NodeGone, v1alpha1.ClassInfrastructure, "job", 1, v1alpha1.OutcomeFailed},
-		{v1alpha1.PodFailed, v1alpha1.ClassUser, "pod", 1, ""},
+		{v1alpha1.PodFailed, v1alpha1.ClassUser, "pod", 2, ""}, // the rank that is not ready, too
 	}, s.summaries())
 }
 
