@@ -1,0 +1,49 @@
+// Attribution: which pods a fault concerns.
+
+package agent
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// Attribute says of each report which pods hold what is ill. A fault of a GPU, or of one of
+// its links, concerns the pods that hold the GPU; any other one all pods of the node. Where
+// the kubelet did not answer (known is false), it concerns those that it did before.
+func Attribute(reports, before []v1alpha1.HealthReport, holders map[string][]string, known bool) []v1alpha1.HealthReport {
+	out := slices.Clone(reports)
+	for i := range out {
+		r := &out[i]
+		gpu := gpuOf(r.Entity)
+		if gpu == "" {
+			continue
+		}
+		if !known {
+			if j := slices.IndexFunc(before, func(b v1alpha1.HealthReport) bool { return sameFault(&b, r) }); j >= 0 {
+				r.Pods, r.Unused = before[j].Pods, before[j].Unused
+			} else {
+				r.Unused = true // nobody is moved on a guess
+			}
+			continue
+		}
+		r.Pods = holders[gpu]
+		r.Unused = len(r.Pods) == 0
+	}
+	return out
+}
+
+// gpuOf is the UUID of the GPU that an entity is, or is a part of; empty for others.
+func gpuOf(entity string) string {
+	kind, id, _ := strings.Cut(entity, "/")
+	if kind != "gpu" && kind != "nvlink" {
+		return ""
+	}
+	uuid, _, _ := strings.Cut(id, "/")
+	return uuid
+}
+
+func sameFault(a, b *v1alpha1.HealthReport) bool {
+	return a.Source == b.Source && a.Entity == b.Entity && a.Signal == b.Signal
+}
