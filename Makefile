@@ -91,6 +91,10 @@ cluster-binaries: prereqs
 test-e2e: prereqs cluster-binaries ## run the end-to-end tests
 	go test -count=1 -shuffle=on -parallel=12 -timeout=$(E2E_TIMEOUT) ./test/e2e/...
 
+.PHONY: test-mutations
+test-mutations: prereqs ## break the engine in each way that test/mutation lists: a test has to notice
+	go run ./test/mutation
+
 .PHONY: cluster-up
 cluster-up: prereqs ## start a test cluster on this machine, without containers
 	go run ./test/cluster/cmd up --detach
