@@ -148,7 +148,7 @@ func join(inc *v1alpha1.Incident, f failure) {
 // rule, as long as nothing has been restarted yet; and any that is not ignored, where
 // the first signal is.
 func (w *world) strengthen(inc *v1alpha1.Incident, f failure, rule v1alpha1.Rule, policy *restartPolicy) {
-	another := f.uid != "" && f.event != inc.Trigger && ignores(w.ruleOf(inc)) && !ignores(rule)
+	another := f.uid != "" && f.event != inc.Trigger && !ofJob(inc.Trigger) && ignores(w.ruleOf(inc)) && !ignores(rule)
 	if restarted(inc) || (strength(f.event) <= strength(inc.Trigger) && !another) {
 		return
 	}
