@@ -110,6 +110,7 @@ func comesToRest(t *testing.T, o *Observation, d Decision) {
 		}
 		d = next
 	}
+	t.Logf("spec %s, pods %+v, Volcano Jobs %+v, nodes %+v", spec(o.Job), o.Pods, o.VolcanoJobs, o.Nodes)
 	t.Error("decisions on one world do not come to rest: ", cmp.Diff(o.Job.Status, d.Status, cmpopts.EquateEmpty()))
 }
 
