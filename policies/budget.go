@@ -36,7 +36,8 @@ func (w *world) charge(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bo
 	}
 	inc.Charged = true
 	s.Restarts.Charged++
-	*chargedTimes(s, policy) = append(spent, metav1.NewTime(w.Now))
+	spent = append(spent, metav1.NewTime(w.Now))
+	*chargedTimes(s, policy) = spent
 	return true
 }
 

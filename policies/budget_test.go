@@ -241,11 +241,11 @@ func TestBackoff(t *testing.T) {
 				s.after(time.Second).crash(0, 1)
 				crashed := s.Now
 				for range 60 {
-					if d := s.decide(); len(s.incident(t).Steps) > 0 {
+					d := s.decide()
+					if len(s.incident(t).Steps) > 0 {
 						break
-					} else {
-						s.Now = d.Next // it looks again just when it is over
 					}
+					s.Now = d.Next // it looks again just when it is over
 				}
 				fired = append(fired, s.Now.Sub(crashed))
 				s.back(0, "n00")

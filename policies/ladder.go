@@ -109,13 +109,13 @@ func (w *world) nextRung(inc *v1alpha1.Incident) (rung, bool) {
 	rule := w.ruleOf(inc)
 	start := inc.StartTime.Time
 	steps := w.taken(inc)
-	last, any := lastFired(steps)
+	last, fired := lastFired(steps)
 	if ofJob(inc.Trigger) && len(steps) == 0 {
 		// A new attempt at once; from there the ladder of the last rule goes on.
 		return rung{v1alpha1.RestartJob, stepsAtOnce(rule) - 1, start}, true
 	}
 	index := 0
-	if any {
+	if fired {
 		index = int(last.Index) + 1
 	}
 	if index >= len(rule.Steps) {
@@ -123,7 +123,7 @@ func (w *world) nextRung(inc *v1alpha1.Incident) (rung, bool) {
 	}
 	step := rule.Steps[index]
 	at := start.Add(seconds(step.AfterSeconds))
-	if any && int(last.Index) < len(rule.Steps) {
+	if fired && int(last.Index) < len(rule.Steps) {
 		at = later(at, last.Time.Add(seconds(step.AfterSeconds-rule.Steps[last.Index].AfterSeconds)))
 	}
 	return rung{step.Action, index, at}, true

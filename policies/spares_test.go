@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
@@ -254,7 +253,7 @@ func TestTheNumberOfSparesMayChange(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := spared(tc.from, atOnce)
-			s.Job.Spec.Tasks[0].Spares = ptr.To(tc.to)
+			s.Job.Spec.Tasks[0].Spares = new(tc.to)
 			s.decide()
 			equal(t, "resize", tc.want, s.plan().Resize)
 			equal(t, "state", v1alpha1.StateRunning, s.status().State)

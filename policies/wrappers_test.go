@@ -61,10 +61,6 @@ func downTo(n int32) func(*v1alpha1.Task) {
 	return func(t *v1alpha1.Task) { t.MinReplicas = &n }
 }
 
-func by(parts ...func(*v1alpha1.RestartPolicy)) func(*v1alpha1.Task) {
-	return func(t *v1alpha1.Task) { t.RestartPolicy = policy(parts...) }
-}
-
 // policy builds a restart policy of parts.
 func policy(parts ...func(*v1alpha1.RestartPolicy)) *v1alpha1.RestartPolicy {
 	p := &v1alpha1.RestartPolicy{}

@@ -44,15 +44,15 @@ func main() {
 	histories := flag.Int("histories", 200, "random histories to run on each fault")
 	only := flag.String("run", "", "only the faults whose description matches this expression")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, *root, *histories, *only); err != nil {
+	if err := run(*root, *histories, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "mutation:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, root string, histories int, only string) error {
+func run(root string, histories int, only string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
 	wanted, err := regexp.Compile(only)
 	if err != nil {
 		return err
