@@ -1,0 +1,141 @@
+// The reader: samples, whatever becomes of the host engine.
+
+package dcgm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/health"
+)
+
+// Reader reads samples from a host engine. It connects when it is first asked for one, and
+// again after the connection was lost. One process can have one Reader at a time: go-dcgm
+// has one connection.
+type Reader struct {
+	options Options
+	gate    *gate
+	// delivered is true once the caller has the XIDs that are in memory.
+	delivered atomic.Bool
+	notes     atomic.Pointer[[]string]
+
+	// What follows belongs to the function that is in the gate.
+	engine   engine
+	session  *session
+	memory   *memory
+	failures int
+	retryAt  time.Time
+	lastErr  error
+}
+
+// NewReader makes a reader. It does not connect yet.
+func NewReader(o Options) *Reader {
+	return &Reader{options: o.withDefaults(), gate: newGate(), engine: newEngine(), memory: newMemory()}
+}
+
+// Sample reads what the engine knows now. It always returns within the timeout; where the
+// engine could not be read the sample says so. A connection that was lost is made again,
+// not more often than the backoff allows by the times that it is given.
+func (r *Reader) Sample(ctx context.Context, now time.Time) health.Sample {
+	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
+	defer cancel()
+	var sample health.Sample
+	if err := r.gate.do(ctx, func() { sample = r.sample(ctx, now) }); err != nil {
+		return health.Sample{Time: now, Message: err.Error()}
+	}
+	if sample.Reachable {
+		r.delivered.Store(true)
+	}
+	return sample
+}
+
+// Notes says what the engine of the last connection cannot do, for a log.
+func (r *Reader) Notes() []string {
+	if notes := r.notes.Load(); notes != nil {
+		return *notes
+	}
+	return nil
+}
+
+// Close ends the connection. It fails where a call is still blocked in DCGM; the
+// connection then ends with the process.
+func (r *Reader) Close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
+	defer cancel()
+	var closed error
+	err := r.gate.do(ctx, func() { closed = r.disconnect() })
+	if err != nil {
+		return err
+	}
+	return closed
+}
+
+func (r *Reader) sample(ctx context.Context, now time.Time) health.Sample {
+	if r.delivered.Swap(false) {
+		r.memory.deliver()
+	}
+	values, err := r.read(ctx, now)
+	if err != nil {
+		return health.Sample{Time: now, Message: fmt.Sprintf("DCGM at %s: %v", r.options.Address, err)}
+	}
+	return health.Sample{Time: now, Reachable: true, Values: values, XIDs: r.memory.pending()}
+}
+
+// read connects where that is needed and due, and reads.
+func (r *Reader) read(ctx context.Context, now time.Time) (map[health.Entity]map[health.Field]health.Value, error) {
+	if r.session == nil {
+		if now.Before(r.retryAt) {
+			return nil, fmt.Errorf("%w (next attempt in %s)", r.lastErr, r.retryAt.Sub(now).Round(time.Second))
+		}
+		if err := r.connect(ctx, now); err != nil {
+			return nil, r.fail(now, err)
+		}
+	}
+	values, err := r.session.read(ctx, now)
+	if errors.Is(err, errDevicesCame) {
+		// Groups are made of what was there; a new connection sees the rest.
+		if err = errors.Join(r.disconnect(), r.connect(ctx, now)); err == nil {
+			values, err = r.session.read(ctx, now)
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		return nil, r.fail(now, err)
+	}
+	if err == nil {
+		r.failures = 0
+	}
+	return values, err
+}
+
+// fail gives the connection up, and says when to try again.
+func (r *Reader) fail(now time.Time, err error) error {
+	r.failures++
+	r.retryAt = now.Add(backoff(r.failures, r.options.MinBackoff, r.options.MaxBackoff))
+	r.lastErr = err
+	_ = r.disconnect() // of an engine that is gone there is nothing to close
+	return err
+}
+
+func (r *Reader) connect(ctx context.Context, now time.Time) error {
+	if err := r.engine.open(r.options.Library, r.options.Address); err != nil {
+		return err
+	}
+	s, err := newSession(ctx, r.engine, r.options, r.memory, now)
+	if err != nil {
+		return errors.Join(err, r.engine.close())
+	}
+	r.session = s
+	r.notes.Store(&s.notes)
+	return nil
+}
+
+func (r *Reader) disconnect() error {
+	if r.session == nil {
+		return nil
+	}
+	r.session = nil
+	return r.engine.close()
+}
