@@ -29,7 +29,7 @@ func ParseOverrides(base *Table, files map[string][]byte) (*Table, error) {
 	if len(o.errs) > 0 {
 		return nil, errors.Join(o.errs...)
 	}
-	return newTable(o.rows)
+	return newTable(o.rows, o.where)
 }
 
 type overrides struct {
@@ -97,6 +97,14 @@ func (r *Row) copied() *Row {
 	c := *r
 	c.Unless, c.Up = slices.Clone(r.Unless), slices.Clone(r.Up)
 	return &c
+}
+
+// where is a row's place in the files, or its id where it is one of the base.
+func (o *overrides) where(id string) string {
+	if from, ok := o.from[id]; ok {
+		return from
+	}
+	return "row " + id
 }
 
 func (o *overrides) put(row *Row, where string) error {

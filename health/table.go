@@ -7,6 +7,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"time"
@@ -57,8 +58,8 @@ func (t *Table) Row(id string) (*Row, bool) {
 	return nil, false
 }
 
-// newTable indexes rows that are valid, each by itself.
-func newTable(rows []*Row) (*Table, error) {
+// newTable indexes rows that are valid, each by itself. Where says what a row is called in an error.
+func newTable(rows []*Row, where func(id string) string) (*Table, error) {
 	t := &Table{
 		rows: rows, bySignal: map[Kind]map[string]*Row{},
 		fields: map[Kind][]*Row{}, missing: map[Kind]*Row{}, xids: map[int64][]*Row{},
@@ -71,14 +72,17 @@ func newTable(rows []*Row) (*Table, error) {
 			t.bySignal[r.Entity] = of
 		}
 		if other, taken := of[r.Signal]; taken {
-			errs = append(errs, fmt.Errorf("rows %q and %q of a %s are both called %s", other.ID, r.ID, r.Entity, r.Signal))
+			errs = append(errs, fmt.Errorf("%s: the signal %s of a %s is that of %s", where(r.ID), r.Signal, r.Entity, where(other.ID)))
 		}
 		of[r.Signal] = r
 		if r.active() {
 			t.index(r)
 		}
 	}
-	return t, errors.Join(errs...)
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return t, nil
 }
 
 func (t *Table) index(r *Row) {
@@ -90,6 +94,34 @@ func (t *Table) index(r *Row) {
 	default:
 		t.fields[r.Entity] = append(t.fields[r.Entity], r)
 	}
+}
+
+// Fields are those to read of a kind, also of what conditions compare with. Those below zero
+// are not DCGM's.
+func (t *Table) Fields(k Kind) []Field {
+	wanted := map[Field]bool{}
+	for _, r := range t.fields[k] {
+		wanted[r.what.field] = true
+		for _, f := range r.When.fields() {
+			wanted[f] = true
+		}
+	}
+	if k == KindGPU {
+		wanted[fieldRecoveryAction], wanted[FieldMIG] = true, true
+	}
+	return slices.Sorted(maps.Keys(wanted))
+}
+
+// Watched are the DCGM fields to read of all kinds.
+func (t *Table) Watched() []Field {
+	wanted := map[Field]bool{}
+	for _, k := range kinds {
+		for _, f := range t.Fields(k) {
+			wanted[f] = f > 0
+		}
+	}
+	maps.DeleteFunc(wanted, func(_ Field, dcgm bool) bool { return !dcgm })
+	return slices.Sorted(maps.Keys(wanted))
 }
 
 // rowOf finds the row of a fault. An XID of a GPU that is not known is a fault of the node.

@@ -46,7 +46,7 @@ func only(t *testing.T, r *Row) *Table {
 	t.Helper()
 	on := r.copied()
 	on.Disabled, on.State = false, v1alpha1.HealthStateDegraded
-	table, err := newTable([]*Row{on})
+	table, err := newTable([]*Row{on}, func(id string) string { return id })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -77,3 +77,18 @@ func (u *Unmasked) valid() error {
 }
 
 func (*Missing) valid() error { return nil }
+
+// fields are the others that a condition reads.
+func (c *Condition) fields() []Field {
+	switch {
+	case c.Rate != nil && c.Rate.LaneLimit:
+		return []Field{fieldPCIeGeneration, fieldPCIeWidth}
+	case c.LessThan != nil && c.LessThan.BusyFrom > 0:
+		return []Field{c.LessThan.Field, fieldUtilisation}
+	case c.LessThan != nil:
+		return []Field{c.LessThan.Field}
+	case c.Unmasked != nil:
+		return []Field{c.Unmasked.Mask, c.Unmasked.Severity}
+	}
+	return nil
+}
