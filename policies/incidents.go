@@ -177,9 +177,10 @@ func (w *world) joinable(s *v1alpha1.TrainingJobStatus, f failure, rule v1alpha1
 
 // fellAgain is true for a failure that an incident has no step left for, although it
 // restarted the rank once: the ladder begins anew, as a new incident, and is charged anew.
-// ShrinkTask leaves a broken pod as it was: that has not fallen again.
+// ShrinkTask leaves a broken pod as it was: that has not fallen again. In a dry run the
+// steps that are left have only been played, and what the incident did before goes on.
 func (w *world) fellAgain(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure) bool {
-	if !restarted(inc) || f.uid == "" || f.event == v1alpha1.PodNotReady || f.event == v1alpha1.PodPending {
+	if w.dryRun || !restarted(inc) || f.uid == "" || f.event == v1alpha1.PodNotReady || f.event == v1alpha1.PodPending {
 		return false
 	}
 	last := inc.Steps[len(inc.Steps)-1].Action
@@ -216,7 +217,7 @@ func (w *world) recovered(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident)
 		return w.everyRankOf(inc, func(r rank) bool { return w.inPlace(s, r) })
 	}
 	return s.Placement != nil && w.everyRankOf(inc, func(r rank) bool {
-		return w.inPlace(s, r) || (rankNode(s.Placement, r) == "" && w.partitionOf(r) < 0)
+		return w.inPlace(s, r) || (rankNode(s.Placement, r) == "" && w.partitionOf(r) < 0 && !names(inc, r))
 	})
 }
 
