@@ -13,6 +13,9 @@ E2E_TIMEOUT ?= 40m
 # Random histories of test-sim.
 HISTORIES ?= 100000
 
+# Flags of bench, such as BENCH='-sizes=4 -kept=0 -readme='; `go run ./test/bench -h` lists them.
+BENCH ?=
+
 # Tools are built once from the modules that pin them, out of the way of the product's own go.mod.
 TOOLS := $(CURDIR)/.cache/tools
 CONTROLLER_GEN := $(TOOLS)/controller-gen
@@ -94,6 +97,10 @@ test-e2e: prereqs cluster-binaries ## run the end-to-end tests
 .PHONY: test-mutations
 test-mutations: prereqs ## break the engine in each way that test/mutation lists: a test has to notice
 	go run ./test/mutation
+
+.PHONY: bench
+bench: prereqs cluster-binaries ## measure recoveries beside Volcano's own, and write them into test/README.md: 20 minutes
+	go run ./test/bench -readme=test/README.md $(BENCH)
 
 .PHONY: cluster-up
 cluster-up: prereqs ## start a test cluster on this machine, without containers

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// logged is a line of an audit log, as the API server writes it.
+func logged(stage, verb, resource, subresource, name string, code int) string {
+	return fmt.Sprintf(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","stage":%q,"verb":%q,`+
+		`"user":{"username":"manager"},"objectRef":{"resource":%q,"subresource":%q,"name":%q},"responseStatus":{"code":%d}}`+"\n",
+		stage, verb, resource, subresource, name, code)
+}
+
+func TestCount(t *testing.T) {
+	const done = "ResponseComplete"
+	log := strings.Join([]string{
+		logged(done, "update", "trainingjobs", "status", "p4-lockstep0", 200),
+		logged(done, "patch", "nodes", "", "p4-r0-n1", 200),
+		logged(done, "delete", "pods", "", "p4-lockstep0-1-worker-2", 200),
+		logged(done, "patch", "podgroups", "", "p4-lockstep0-1-aa", 200),
+		logged(done, "patch", "pods", "", "p4-lockstep0-1-worker-2", 409),
+		logged(done, "create", "jobs", "", "p4-lockstep0-1", 201),
+		logged("Panic", "patch", "nodes", "", "p4-r0-n1", 200),
+		logged(done, "patch", "nodes", "", "p48-r0-n1", 200),
+		logged(done, "create", "commands", "", "", 201),
+	}, "")
+	unfinished := strings.TrimSuffix(logged(done, "patch", "nodes", "", "p4-r0-n3", 200), "\n")
+	got, err := count(strings.NewReader(log+unfinished), "p4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := calls{writes: 3, holds: 2, refused: 1, each: []string{
+		"update trainingjobs/status p4-lockstep0: 200",
+		"patch nodes p4-r0-n1: 200",
+		"delete pods p4-lockstep0-1-worker-2: 200",
+		"patch podgroups p4-lockstep0-1-aa: 200",
+		"patch pods p4-lockstep0-1-worker-2: 409",
+		"create jobs p4-lockstep0-1: 201",
+	}}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(calls{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestCountOfWhatIsNoAuditLog(t *testing.T) {
+	if _, err := count(strings.NewReader("panic: out of disk\n"), "p4"); err == nil || !strings.Contains(err.Error(), "out of disk") {
+		t.Errorf("got %v, want an error that shows the line", err)
+	}
+}
+
+func TestSinceAMark(t *testing.T) {
+	log := auditLog{path: filepath.Join(t.TempDir(), "audit.log")}
+	if c, err := log.since(log.mark(), "p4"); err != nil || c.writes != 0 {
+		t.Fatalf("before the first line: %+v, %v", c, err)
+	}
+	line := logged("ResponseComplete", "delete", "pods", "", "p4-lockstep0-1-worker-2", 200)
+	if err := os.WriteFile(log.path, []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mark := log.mark()
+	if err := os.WriteFile(log.path, []byte(line+line+line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := log.since(mark, "p4")
+	if err != nil || c.writes != 2 {
+		t.Errorf("got %d writes and %v, want 2", c.writes, err)
+	}
+}

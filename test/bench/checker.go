@@ -1,0 +1,72 @@
+// Checker: the figures against what Lockstep is held to.
+
+package main
+
+import "fmt"
+
+// large is the size from which on the goals for large gangs hold.
+const large = 1000
+
+// The goals. A limit of 0 is none.
+const (
+	maxWrites = 4 // of one pod's recovery
+	maxHolds  = 3 // more, for the place
+)
+
+// podLimit is for one pod's recovery, against Volcano's RestartPod.
+func podLimit(pods int) float64 {
+	if pods >= large {
+		return 1
+	}
+	return 1.05
+}
+
+// ofLarge is a goal for large gangs only.
+func ofLarge(limit float64) func(pods int) float64 {
+	return func(pods int) float64 {
+		if pods >= large {
+			return limit
+		}
+		return 0
+	}
+}
+
+func noLimit(int) float64 { return 0 }
+
+// checker judges figures and remembers those that miss their goal.
+type checker struct{ misses []string }
+
+// ratio judges a ratio; one that could not be taken misses its goal.
+func (c *checker) ratio(what string, got, limit float64) string {
+	switch {
+	case limit == 0:
+		return ""
+	case got == 0:
+		return c.miss(what, fmt.Sprintf("≤ %g", limit), "no figure")
+	case got > limit:
+		return c.miss(what, fmt.Sprintf("≤ %g", limit), fmt.Sprintf("%.3g", got))
+	default:
+		return fmt.Sprintf("≤ %g", limit)
+	}
+}
+
+// most judges a count that may be so much at most.
+func (c *checker) most(what string, got, limit int) string {
+	if got > limit {
+		return c.miss(what, fmt.Sprintf("≤ %d", limit), fmt.Sprint(got))
+	}
+	return fmt.Sprintf("≤ %d", limit)
+}
+
+// all judges a count that has to be complete.
+func (c *checker) all(what string, got, of int) string {
+	if got < of {
+		return c.miss(what, "all", fmt.Sprintf("%d of %d", got, of))
+	}
+	return "all"
+}
+
+func (c *checker) miss(what, goal, got string) string {
+	c.misses = append(c.misses, fmt.Sprintf("%s: %s, and not %s", what, got, goal))
+	return fmt.Sprintf("%s **misses: %s**", goal, got)
+}

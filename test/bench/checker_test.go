@@ -1,0 +1,59 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestChecker(t *testing.T) {
+	tests := map[string]struct {
+		judge  func(*checker) string
+		want   string
+		misses []string
+	}{
+		"ratio without a goal": {func(c *checker) string { return c.ratio("start", 9, 0) }, "", nil},
+		"ratio at its goal":    {func(c *checker) string { return c.ratio("start", 1, 1) }, "≤ 1", nil},
+		"ratio above its goal": {
+			func(c *checker) string { return c.ratio("start", 1.214, 1.05) },
+			"≤ 1.05 **misses: 1.21**", []string{"start: 1.21, and not ≤ 1.05"},
+		},
+		"ratio that could not be taken": {
+			func(c *checker) string { return c.ratio("start", 0, 1) },
+			"≤ 1 **misses: no figure**", []string{"start: no figure, and not ≤ 1"},
+		},
+		"count at its goal": {func(c *checker) string { return c.most("writes", 4, 4) }, "≤ 4", nil},
+		"count above its goal": {
+			func(c *checker) string { return c.most("writes", 5, 4) },
+			"≤ 4 **misses: 5**", []string{"writes: 5, and not ≤ 4"},
+		},
+		"all of them": {func(c *checker) string { return c.all("kept", 20, 20) }, "all", nil},
+		"not all": {
+			func(c *checker) string { return c.all("kept", 19, 20) },
+			"all **misses: 19 of 20**", []string{"kept: 19 of 20, and not all"},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := &checker{}
+			if got := tc.judge(c); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+			if diff := cmp.Diff(tc.misses, c.misses); diff != "" {
+				t.Errorf("misses (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestLimits(t *testing.T) {
+	for pods, want := range map[int]float64{4: 1.05, 64: 1.05, 1000: 1, 5000: 1} {
+		if got := podLimit(pods); got != want {
+			t.Errorf("one of %d pods: %g, want %g", pods, got, want)
+		}
+	}
+	whole := ofLarge(0.5)
+	if whole(64) != 0 || whole(1000) != 0.5 {
+		t.Errorf("whole jobs: %g for 64 pods and %g for 1000, want 0 and 0.5", whole(64), whole(1000))
+	}
+}
