@@ -41,7 +41,7 @@ type poll struct {
 	table  *Table
 	// dcgm and ports say whether this sample tells anything of them.
 	dcgm, ports bool
-	// found are the rows whose condition has held for long enough, calm those of which it has not.
+	// found are the rows whose condition has held for long enough, calm the faults of which it has not.
 	found map[faultKey]finding
 	calm  map[faultKey]bool
 	// stirred are those whose condition holds, and not yet for long enough.
@@ -137,9 +137,15 @@ func (p *poll) absentWithReason(e Entity) bool {
 }
 
 func (p *poll) lookAt(e Entity) {
-	for _, r := range p.table.fields[e.Kind] {
+	rows := p.table.fields[e.Kind]
+	tracks := p.next.tracks[e]
+	if tracks == nil && len(rows) > 0 {
+		tracks = make(map[string]track, len(rows))
+		p.next.tracks[e] = tracks
+	}
+	for _, r := range rows {
 		if p.answers(e.Kind, r.what.field) {
-			put(p.next.tracks, e, r.ID, p.look(e, r, p.next.tracks[e][r.ID]))
+			tracks[r.ID] = p.look(e, r, tracks[r.ID])
 		}
 	}
 }
@@ -190,6 +196,13 @@ func (p *poll) conclude(e Entity, r *Row, t track, read reading) {
 	case t.streak > 0:
 		p.stirred[key] = true
 	case t.calm >= r.polls():
+		p.rest(key)
+	}
+}
+
+// rest says of a fault, if there is one, that its condition no longer holds.
+func (p *poll) rest(key faultKey) {
+	if _, ill := p.prev.Faults[key.Entity][key.Signal]; ill {
 		p.calm[key] = true
 	}
 }
@@ -255,7 +268,7 @@ func (p *poll) lookForMissing() {
 			p.found[key] = finding{r.State, p.sample.Time, describe(r, reading{})}
 		}
 		if polls == 0 {
-			p.calm[key] = true
+			p.rest(key)
 		}
 	}
 }
