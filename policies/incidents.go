@@ -31,7 +31,7 @@ const (
 // rank, one in whose wake it came, or a new one.
 func (w *world) noteFailures(s *v1alpha1.TrainingJobStatus) {
 	found := w.failures(s)
-	w.endFallen(s, found) // first, so that none of the ranks of an incident that ends is left without one
+	ended := w.endFallen(s, found)
 	for _, f := range found {
 		policy := w.policy(f.rank.task)
 		rule, ok := ruleFor(policy.rules, f)
@@ -54,17 +54,7 @@ func (w *world) noteFailures(s *v1alpha1.TrainingJobStatus) {
 		w.explain(s, inc, f)
 		w.apply(s, inc, f)
 	}
-}
-
-// endFallen ends the incidents that are at an end of their ladders and one of whose ranks
-// has fallen again.
-func (w *world) endFallen(s *v1alpha1.TrainingJobStatus, found []failure) {
-	for _, f := range found {
-		rule, ok := ruleFor(w.policy(f.rank.task).rules, f)
-		for inc := w.coveringOf(s, f, rule); ok && inc != nil && w.fellAgain(s, inc, f); inc = w.coveringOf(s, f, rule) {
-			w.end(inc, v1alpha1.OutcomeFailed)
-		}
-	}
+	w.inherit(s, ended)
 }
 
 // coveringOf is the open incident that a failure is part of already. A rank that finds
@@ -173,22 +163,6 @@ func (w *world) joinable(s *v1alpha1.TrainingJobStatus, f failure, rule v1alpha1
 		}
 	}
 	return nil
-}
-
-// fellAgain is true for a failure that an incident has no step left for, although it
-// restarted the rank once: the ladder begins anew, as a new incident, and is charged anew.
-// ShrinkTask leaves a broken pod as it was: that has not fallen again. In a dry run the
-// steps that are left have only been played, and what the incident did before goes on.
-func (w *world) fellAgain(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure) bool {
-	if w.dryRun || !restarted(inc) || f.uid == "" || f.event == v1alpha1.PodNotReady || f.event == v1alpha1.PodPending {
-		return false
-	}
-	last := inc.Steps[len(inc.Steps)-1].Action
-	if last == v1alpha1.ShrinkTask && slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return p.UID == f.uid }) {
-		return false
-	}
-	_, left := w.nextRung(inc)
-	return !left
 }
 
 // closeRecovered ends the open incidents all of whose ranks are in place again.

@@ -137,8 +137,19 @@ func (r *record) evidence(of rank) bool {
 	if p == nil || p.Gated || p.Deleting || p.Phase == corev1.PodFailed || len(p.Signals) > 0 {
 		return true
 	}
+	if p.Incarnation < Incarnation(r.old, of.task, of.index) || (p.Node == "" && r.relapsed()) {
+		return true // it was being restarted
+	}
 	if p.Node == "" {
 		return p.Unschedulable
 	}
 	return !r.o.Nodes[p.Node].Ready || (p.Phase == corev1.PodRunning && !p.Ready && p.WasReady)
+}
+
+// relapsed is true where an incident ends because a rank fell again.
+func (r *record) relapsed() bool {
+	return slices.ContainsFunc(r.s.Incidents, func(inc v1alpha1.Incident) bool {
+		was := incidentOf(r.old, inc.ID)
+		return was.ID != 0 && was.Outcome == "" && inc.Outcome == v1alpha1.OutcomeFailed
+	})
 }

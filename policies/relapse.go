@@ -1,0 +1,63 @@
+// Relapses: ranks that fall again when their incident has no step left.
+
+package policies
+
+import (
+	"slices"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// relapse is an incident that ended because a rank fell again.
+type relapse struct {
+	incident int32
+	rank     rank
+}
+
+// endFallen ends the incidents that are at an end of their ladders and one of whose ranks
+// has fallen again.
+func (w *world) endFallen(s *v1alpha1.TrainingJobStatus, found []failure) []relapse {
+	var ended []relapse
+	for _, f := range found {
+		rule, ok := ruleFor(w.policy(f.rank.task).rules, f)
+		for inc := w.coveringOf(s, f, rule); ok && inc != nil && w.fellAgain(s, inc, f); inc = w.coveringOf(s, f, rule) {
+			w.end(inc, v1alpha1.OutcomeFailed)
+			ended = append(ended, relapse{inc.ID, f.rank})
+		}
+	}
+	return ended
+}
+
+// inherit has the new incident of a rank that fell again take over the ranks that the ended
+// one was still bringing back: they would be without one, and their nodes without a hold.
+func (w *world) inherit(s *v1alpha1.TrainingJobStatus, ended []relapse) {
+	for _, e := range ended {
+		heir := w.covering(s, e.rank)
+		i := slices.IndexFunc(s.Incidents, func(inc v1alpha1.Incident) bool { return inc.ID == e.incident })
+		if heir == nil || i < 0 {
+			continue
+		}
+		w.everyRankOf(&s.Incidents[i], func(r rank) bool {
+			if w.awaited(s, r) && w.covering(s, r) == nil {
+				join(heir, failure{rank: r, pod: podName(w.Job, s.Attempt, r), node: rankNode(s.Placement, r)})
+			}
+			return true
+		})
+	}
+}
+
+// fellAgain is true for a failure that an incident has no step left for, although it
+// restarted the rank once: the ladder begins anew, as a new incident, and is charged anew.
+// ShrinkTask leaves a broken pod as it was: that has not fallen again. In a dry run the
+// steps that are left have only been played, and what the incident did before goes on.
+func (w *world) fellAgain(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure) bool {
+	if w.dryRun || !restarted(inc) || f.uid == "" || f.event == v1alpha1.PodNotReady || f.event == v1alpha1.PodPending {
+		return false
+	}
+	last := inc.Steps[len(inc.Steps)-1].Action
+	if last == v1alpha1.ShrinkTask && slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return p.UID == f.uid }) {
+		return false
+	}
+	_, left := w.nextRung(inc)
+	return !left
+}
