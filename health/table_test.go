@@ -89,23 +89,30 @@ func injectOnce(n *node, e Entity, r *Row) {
 		n.add(e, f, 32)
 	case c.Rate != nil:
 		n.add(e, f, c.Rate.AtLeast*int64(c.Rate.Within.Duration/c.Rate.Per.Duration))
-	case c.Equals != nil:
-		n.set(e, f, c.Equals[0])
-	case c.NotEquals != nil:
-		n.set(e, f, slices.Max(c.NotEquals)+1)
-	case c.Above != nil:
-		n.set(e, f, int64(*c.Above)+1)
-	case c.Bits != nil:
-		n.set(e, f, (c.Bits.AtLeast+sum(c.Bits.Equals))<<c.Bits.Shift)
-	case c.ErrorRate != nil:
-		n.set(e, f, 0x201) // 2e-1
-	case c.LessThan != nil:
-		n.add(e, f, -1)
-	case c.Unmasked != nil && c.Unmasked.Fatal:
-		n.set(e, f, 0x10)
-	case c.Unmasked != nil:
-		n.set(e, f, 0x01)
+	default:
+		n.set(e, f, illValue(n.Values[e][f].Int, c))
 	}
+}
+
+// illValue is one that a condition on the value itself holds for.
+func illValue(now int64, c Condition) int64 {
+	switch {
+	case c.Equals != nil:
+		return c.Equals[0]
+	case c.NotEquals != nil:
+		return slices.Max(c.NotEquals) + 1
+	case c.Above != nil:
+		return int64(*c.Above) + 1
+	case c.Bits != nil:
+		return (c.Bits.AtLeast + sum(c.Bits.Equals)) << c.Bits.Shift
+	case c.ErrorRate != nil:
+		return 0x201 // 2e-1
+	case c.LessThan != nil:
+		return now - 1
+	case c.Unmasked != nil && c.Unmasked.Fatal:
+		return 0x10 // fatal by the mask of newNode
+	}
+	return 0x01
 }
 
 func sum(values []int64) int64 {

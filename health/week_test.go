@@ -182,7 +182,7 @@ func (n *healthyNode) restartEngine() {
 	}
 	all := n.Values
 	n.Values = map[Entity]map[Field]Value{}
-	n.node.polls(n.chance.Intn(5))
+	n.polls(n.chance.Intn(5))
 	n.Values = all
 }
 

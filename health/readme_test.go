@@ -1,0 +1,142 @@
+// README.md says what the code does: its table is made of the rows, and its example is one that
+// is taken.
+
+package health
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+var update = flag.Bool("update", false, "write the table of README.md")
+
+const (
+	rowsBegin = "<!-- rows: go test ./health -run TestReadme -update -->\n"
+	rowsEnd   = "<!-- end of rows -->\n"
+)
+
+func readme(t *testing.T) string {
+	t.Helper()
+	raw, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+func TestReadme(t *testing.T) {
+	text := readme(t)
+	before, rest, begun := strings.Cut(text, rowsBegin)
+	_, after, ended := strings.Cut(rest, rowsEnd)
+	if !begun || !ended {
+		t.Fatal("README.md has no place for the rows")
+	}
+	want := before + rowsBegin + rowsOf(Default()) + rowsEnd + after
+	if *update {
+		if err := os.WriteFile("README.md", []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if text != want {
+		t.Error("the table of README.md is not that of defaults/: go test ./health -run TestReadme -update")
+	}
+}
+
+// rowsOf writes the table, a section for each file of defaults/.
+func rowsOf(table *Table) string {
+	var b strings.Builder
+	b.WriteString("| id | reads | of | signal | ill where it | state | clears | source |\n")
+	b.WriteString("| --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	for _, r := range table.Rows() {
+		fmt.Fprintf(&b, "| `%s` | %s | %s | `%s` | %s | %s | %s | %s |\n",
+			r.ID, strings.ReplaceAll(r.Name, "_", `\_`), r.Entity, r.Signal, illWhere(r), stateOf(r), clearsOf(r), strings.ReplaceAll(r.Source, "_", `\_`))
+	}
+	return b.String()
+}
+
+func illWhere(r *Row) string {
+	words := r.When.tests()[0].limit()
+	if r.what.isXID() {
+		words = "comes"
+		if i := r.When.Increase; i.AtLeast > 1 {
+			words = fmt.Sprintf("comes %d times in %s", i.AtLeast, short(i.Within.Duration))
+		}
+	}
+	if r.polls() > 1 {
+		words += fmt.Sprintf(", %d polls", r.polls())
+	}
+	if d := r.IgnoredAfterBoot.Duration; d > 0 {
+		words += fmt.Sprintf("; not for %s after boot", short(d))
+	}
+	for _, x := range r.Unless {
+		words += map[Exception]string{UnlessMIG: "; not in MIG mode", UnlessNeverUp: "; not if never up"}[x]
+	}
+	return words
+}
+
+func stateOf(r *Row) string {
+	words := string(r.State)
+	if r.Disabled {
+		return words + ", off"
+	}
+	switch e := r.Escalate; {
+	case e != nil && e.AtLeast > 0:
+		words += fmt.Sprintf("; %s by %d in %s", e.State, e.AtLeast, short(e.Within.Duration))
+	case e != nil:
+		words += fmt.Sprintf("; %s with %s", e.State, strings.Join(e.With, ", "))
+	}
+	return words
+}
+
+func clearsOf(r *Row) string {
+	if r.State == Observed {
+		return ""
+	}
+	words := string(r.clears(r.State))
+	if r.clears(r.State) == ClearsItself && r.quiet() > 0 {
+		words += ", " + short(r.quiet())
+	}
+	if e := r.Escalate; e != nil && r.clears(e.State) != r.clears(r.State) {
+		words += fmt.Sprintf("; %s: %s", e.State, r.clears(e.State))
+	}
+	return words
+}
+
+// The example of overrides is taken, and does what its comments say.
+func TestReadmeOverrides(t *testing.T) {
+	_, after, found := strings.Cut(readme(t), "## Overrides\n")
+	_, after, foundToo := strings.Cut(after, "```yaml\n")
+	example, _, closed := strings.Cut(after, "```")
+	if !found || !foundToo || !closed {
+		t.Fatal("README.md has no example of overrides")
+	}
+	table := override(t, example)
+	if r := row(t, table, "xid:63"); r.State != Observed {
+		t.Errorf("xid:63 is %s", r.State)
+	}
+	if r := row(t, table, "1503"); !r.active() {
+		t.Error("1503 is off")
+	}
+	if r := row(t, table, "429"); r.Escalate.AtLeast != 10 || r.State != v1alpha1.HealthStateDegraded {
+		t.Errorf("429: %+v", r)
+	}
+	n := newNode()
+	n.table = table
+	n.set(gpu0, 150, 96).add(gpu1, 202, 1000).polls(4).want(t, "the example's row", "gpu/GPU-0 TooHot Degraded")
+}
+
+// Every field of a row is explained.
+func TestReadmeFields(t *testing.T) {
+	text := readme(t)
+	for _, field := range []string{"id", "name", "entity", "signal", "when", "polls", "state", "escalate", "clears", "quietFor", "ignoredAfterBoot", "unless", "up", "source", "disabled"} {
+		if !strings.Contains(text, "\n| `"+field+"` |") {
+			t.Errorf("README.md does not explain %s", field)
+		}
+	}
+}
