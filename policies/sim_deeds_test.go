@@ -4,6 +4,7 @@ package policies
 
 import (
 	"slices"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
@@ -26,29 +27,36 @@ func (c *cluster) checkDeletion(p *simPod, force bool) {
 // checkHeldFor is about the node of a pod that is deleted to come back there.
 func (c *cluster) checkHeldFor(p *simPod) {
 	s := &c.job.Status
-	if !c.leads() || p.Spare || p.finished() || p.Deleting || yielding(s) || p.Node == "" || rankNode(s.Placement, p.rank()) != p.Node {
+	if !c.leads() || p.Spare || p.finished() || p.Deleting || yielding(s) || !c.takesBack(p) {
 		return
 	}
-	n, inc := c.nodes[p.Node], view(c.observe(), s).covering(s, p.rank())
+	inc := view(c.observe(), s).covering(s, p.rank())
 	if inc == nil {
 		return
-	}
-	if seen := c.acting.cache.Nodes[p.Node]; !seen.Ready || seen.Unschedulable || seen.OutOfService || len(seen.Taints) > 0 {
-		return // the manager has yet to hear that it is well again
 	}
 	limit, always := seconds(defaultHoldSeconds), false
 	if h := c.job.Spec.Hold; h != nil {
 		limit, always = seconds(h.Seconds), h.Policy == v1alpha1.HoldAlways
 	}
-	until := lastRestart(inc).Add(limit).Truncate(1e9)
-	if excluded(s, p.Node) || !n.schedulable() || (!always && !until.After(c.now)) {
+	until := lastRestart(inc).Add(limit).Truncate(time.Second)
+	if !always && !until.After(c.now) {
 		return
 	}
-	c.require(n.Hold != "", "11: pod %s is deleted and its node %s is not held", p.Name, p.Node)
+	c.require(c.nodes[p.Node].Hold != "", "11: pod %s is deleted and its node %s is not held", p.Name, p.Node)
 	if c.ledger.debts == nil {
 		c.ledger.debts = map[string]debt{}
 	}
 	c.ledger.debts[p.Node] = debt{p.rank(), until}
+}
+
+// takesBack is true for a pod whose own node is good, and known to be so.
+func (c *cluster) takesBack(p *simPod) bool {
+	s := &c.job.Status
+	if p.Node == "" || rankNode(s.Placement, p.rank()) != p.Node || excluded(s, p.Node) || !c.nodes[p.Node].schedulable() {
+		return false
+	}
+	seen := c.acting.cache.Nodes[p.Node]
+	return seen.Ready && !seen.Unschedulable && !seen.OutOfService && len(seen.Taints) == 0
 }
 
 // holdsNothing is true for a spare that has no good node, as far as the manager sees.

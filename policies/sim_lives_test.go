@@ -33,26 +33,20 @@ func (r *record) ends(inc *v1alpha1.Incident, p *Pod) bool {
 	if restarted(inc) && namesRank(inc, of) && !namesRank(&was, of) && !r.dryRun {
 		return !r.works(of) // it joins one that has restarted the others
 	}
-	for _, step := range inc.Steps[len(was.Steps):] {
-		if step.DryRun {
-			continue
-		}
-		switch step.Action {
-		case v1alpha1.RestartJob, v1alpha1.RelocateJob:
-			return true
-		case v1alpha1.RestartTask:
-			if unnamed(inc) || slices.ContainsFunc(inc.Pods, func(q v1alpha1.IncidentPod) bool { return q.Task == p.Task }) {
-				return true
-			}
-		case v1alpha1.RestartPartition:
-			if r.hitsPartition(inc, of) {
-				return true
-			}
-		case v1alpha1.RestartPod, v1alpha1.MigratePod, v1alpha1.ShrinkTask:
-			if (namesRank(inc, of) || wide(inc)) && !r.works(of) {
-				return true
-			}
-		}
+	return slices.ContainsFunc(inc.Steps[len(was.Steps):], func(step v1alpha1.FiredStep) bool { return !step.DryRun && r.reaches(inc, step, of) })
+}
+
+// reaches is true for a rank in the scope of a step.
+func (r *record) reaches(inc *v1alpha1.Incident, step v1alpha1.FiredStep, of rank) bool {
+	switch step.Action {
+	case v1alpha1.RestartJob, v1alpha1.RelocateJob:
+		return true
+	case v1alpha1.RestartTask:
+		return unnamed(inc) || slices.ContainsFunc(inc.Pods, func(q v1alpha1.IncidentPod) bool { return q.Task == of.task })
+	case v1alpha1.RestartPartition:
+		return r.hitsPartition(inc, of)
+	case v1alpha1.RestartPod, v1alpha1.MigratePod, v1alpha1.ShrinkTask:
+		return (namesRank(inc, of) || wide(inc)) && !r.works(of)
 	}
 	return false
 }
