@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // Overrides that are taken make a table that judges; others say which file is wrong.
@@ -60,7 +62,11 @@ func FuzzEvaluate(f *testing.F) {
 			}
 			state = next
 			if h.byte()%16 == 0 {
-				state = Restore(Reports(state), Source(state), state.Expected())
+				restored := Restore(Reports(state), Source(state), state.Expected())
+				if diff := cmp.Diff(Reports(state), Reports(restored)); diff != "" {
+					t.Fatalf("a restart (-before +after):\n%s", diff)
+				}
+				state = restored
 			}
 		}
 	})

@@ -3,6 +3,7 @@
 package health
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,7 +37,7 @@ func Reports(s State) []v1alpha1.HealthReport {
 	}
 	if len(reports) > MaxReports {
 		slices.SortFunc(reports, func(a, b v1alpha1.HealthReport) int {
-			return orElse(strings.Compare(string(b.State), string(a.State)), compareReports(a, b))
+			return cmp.Or(strings.Compare(string(b.State), string(a.State)), compareReports(a, b))
 		})
 		reports = reports[:MaxReports]
 	}
@@ -45,19 +46,12 @@ func Reports(s State) []v1alpha1.HealthReport {
 }
 
 func compareReports(a, b v1alpha1.HealthReport) int {
-	return orElse(strings.Compare(a.Entity, b.Entity), strings.Compare(a.Signal, b.Signal))
-}
-
-func orElse(a, b int) int {
-	if a != 0 {
-		return a
-	}
-	return b
+	return cmp.Or(strings.Compare(a.Entity, b.Entity), strings.Compare(a.Signal, b.Signal))
 }
 
 // Source is how the agent itself fares.
 func Source(s State) v1alpha1.HealthSource {
-	source := v1alpha1.HealthSource{Name: SourceName, State: v1alpha1.HealthHealthy, BootID: s.BootID}
+	source := v1alpha1.HealthSource{Name: SourceName, State: v1alpha1.HealthHealthy, BootID: s.faultsBootID()}
 	if s.Unknown != "" {
 		source.State, source.Message = v1alpha1.HealthUnknown, limited(s.Unknown)
 	}
@@ -66,6 +60,22 @@ func Source(s State) v1alpha1.HealthSource {
 		source.HeartbeatTime = &now
 	}
 	return source
+}
+
+// faultsBootID is the boot in which all faults were last found, or the present one where that
+// is not one and the same. An agent that is started anew right after a boot, before it could
+// look at a GPU, then still knows that the boot is new to the faults that it restores.
+func (s State) faultsBootID() string {
+	id := ""
+	for _, faults := range s.Faults {
+		for _, f := range faults {
+			if differ(id, f.BootID) {
+				return s.BootID
+			}
+			id = cmp.Or(f.BootID, s.BootID)
+		}
+	}
+	return cmp.Or(id, s.BootID)
 }
 
 // entityName writes an entity as a report does: gpu/<UUID>, or node.

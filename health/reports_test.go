@@ -1,0 +1,78 @@
+package health
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+func TestReports(t *testing.T) {
+	n := newNode().poll()
+	n.xid(gpu0, 79).set(link0, FieldLinkState, 2).set(aPort, FieldPortState, 1).set(sw0, 856, 12028).poll()
+	at := metav1.NewTime(n.Time)
+	n.add(gpu1, 1212, 2).poll()
+	now := metav1.NewTime(n.Time)
+	want := []v1alpha1.HealthReport{
+		{Source: "dcgm", Entity: "gpu/GPU-0", Signal: "XID79", State: v1alpha1.HealthStateFailed, Since: at, Message: "XID 79 (GPU has fallen off the bus)"},
+		{Source: "dcgm", Entity: "gpu/GPU-1", Signal: "NVLinkRecoveryFailed", State: v1alpha1.HealthStateFailed, Since: now, Message: "field 1212 NVLINK_RECOVERY_FAILED_TOTAL: 1002, 2 more in 10m; ill where it rises by 1 or more in 10m"},
+		{Source: "dcgm", Entity: "nic/mlx5_0/1", Signal: "IBPortDown", State: v1alpha1.HealthStateFailed, Since: now, Message: "the port's state: 1; ill where it is not 4"},
+		{Source: "dcgm", Entity: "nvlink/GPU-0/0", Signal: "NVLinkDown", State: v1alpha1.HealthStateFailed, Since: now, Message: "the link's state: 2; ill where it is 2"},
+		{Source: "dcgm", Entity: "switch/0", Signal: "SXIDFatal", State: v1alpha1.HealthStateFailed, Since: at, Message: "field 856 SXID_FATAL_ERROR: 12028; ill where it is above 0"},
+	}
+	if diff := cmp.Diff(want, Reports(n.state)); diff != "" {
+		t.Errorf("reports (-want +got):\n%s", diff)
+	}
+	n.add(gpu1, 1212, 1).poll()
+	if diff := cmp.Diff(want, Reports(n.state)); diff != "" {
+		t.Errorf("what stays is not written again (-want +got):\n%s", diff)
+	}
+	source := v1alpha1.HealthSource{Name: "dcgm", State: v1alpha1.HealthHealthy, HeartbeatTime: &metav1.Time{Time: n.Time}, BootID: "boot-1"}
+	if diff := cmp.Diff(source, Source(n.state)); diff != "" {
+		t.Errorf("source (-want +got):\n%s", diff)
+	}
+}
+
+func TestMoreReportsThanThereIsRoomFor(t *testing.T) {
+	s := State{Faults: map[Entity]map[string]Fault{}}
+	for i := range 2000 {
+		state := v1alpha1.HealthStateDegraded
+		if i >= 1500 {
+			state = v1alpha1.HealthStateFailed
+		}
+		put(s.Faults, Entity{KindNVLink, fmt.Sprintf("GPU-0/%04d", i)}, "NVLinkDown", Fault{State: state, Message: strings.Repeat("é", 1000)})
+	}
+	reports := Reports(s)
+	failed := slices.DeleteFunc(slices.Clone(reports), func(r v1alpha1.HealthReport) bool { return r.State != v1alpha1.HealthStateFailed })
+	if len(reports) != MaxReports || len(failed) != 500 || !slices.IsSortedFunc(reports, compareReports) {
+		t.Errorf("%d reports, %d of them failed", len(reports), len(failed))
+	}
+	if m := reports[0].Message; len(m) > maxMessage || !utf8.ValidString(m) {
+		t.Errorf("message of %d bytes", len(m))
+	}
+}
+
+// An agent that starts right after a boot, and once more before DCGM answers, knows that the boot was new.
+func TestTwoRestartsAroundABoot(t *testing.T) {
+	restart := func(n *node) *node {
+		n.state = Restore(Reports(n.state), Source(n.state), nil)
+		return n
+	}
+	n := newNode().xid(gpu0, 79).poll().reboot()
+	restart(n).silent(2)
+	restart(n).silent(2)
+	n.want(t, "nothing has been read yet", "gpu/GPU-0 XID79 Failed")
+	n.poll().want(t, "a new boot, and nothing to recover")
+
+	n = newNode().xid(gpu0, 79).poll().reboot()
+	n.xid(gpu1, 74).after(time.Minute).set(gpu0, 1523, 1).set(gpu1, 1523, 1).poll()
+	restart(n).set(gpu0, 1523, 0).set(gpu1, 1523, 0).poll()
+	n.want(t, "faults of two boots: the later one counts for both", "gpu/GPU-0 XID79 Failed", "gpu/GPU-1 XID74 Failed")
+}
