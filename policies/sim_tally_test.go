@@ -35,6 +35,12 @@ func (t census) missing() []string {
 	return slices.DeleteFunc(allThings(), func(what string) bool { return t[what] > 0 })
 }
 
+// rare are the things that happen less than once in a thousand histories.
+var rare = []string{
+	"trigger " + string(v1alpha1.VolcanoJobEnded), "end " + v1alpha1.ReasonLadderExhausted, "dry run of " + string(v1alpha1.FailJob),
+	"event left home is relented",
+}
+
 func allThings() []string {
 	var all []string
 	add := func(kind string, names ...string) {
