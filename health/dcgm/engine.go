@@ -30,15 +30,13 @@ const (
 // The states of an entity, DcgmEntityStatus_t in dcgm_structs.h.
 const (
 	statusOK   = 1
-	statusLost = 4
 	statusFake = 5
 )
 
 // The states of a link, dcgmNvLinkLinkState_t in dcgm_structs.h.
 const (
-	linkNotSupported = 0
-	linkDown         = 2
-	linkUp           = 3
+	linkDown = 2
+	linkUp   = 3
 )
 
 // entity is one by DCGM's ids, which hold for the life of a host engine only.

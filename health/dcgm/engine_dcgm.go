@@ -92,8 +92,8 @@ func (e *goDCGM) group(members []entity) (uintptr, []entity, error) {
 		}
 	}
 	if len(refused) == len(members) {
-		err = errors.Join(errors.New("no entity can be added to a group"), nvidia.DestroyGroup(group))
-		return 0, refused, err
+		_ = nvidia.DestroyGroup(group)
+		return 0, refused, errors.New("none of the entities can be added to a group")
 	}
 	return group.GetHandle(), refused, nil
 }
@@ -108,7 +108,8 @@ func (e *goDCGM) watch(group uintptr, fields []health.Field, every, keep time.Du
 		return watch{}, err
 	}
 	if err := nvidia.WatchFieldsWithGroupEx(fieldGroup, groupHandle(group), every.Microseconds(), keep.Seconds(), 0); err != nil {
-		return watch{}, errors.Join(err, nvidia.FieldGroupDestroy(fieldGroup))
+		_ = nvidia.FieldGroupDestroy(fieldGroup)
+		return watch{}, err
 	}
 	return watch{group, fieldGroup.GetHandle()}, nil
 }

@@ -32,8 +32,9 @@ func (g *gate) do(ctx context.Context, work func()) error {
 	g.since.Store(time.Now().UnixNano())
 	done := make(chan error, 1)
 	go func() {
-		defer func() { <-g.slot }()
-		done <- guarded(work)
+		err := guarded(work)
+		<-g.slot // before anybody hears of it: who does may come again at once
+		done <- err
 	}()
 	select {
 	case err := <-done:

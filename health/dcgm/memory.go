@@ -1,4 +1,4 @@
-// What is remembered across connections: GPUs that were seen, and XIDs.
+// What is remembered across connections: the XIDs that were read.
 
 package dcgm
 
@@ -18,14 +18,13 @@ const keepXIDs = time.Hour
 const overlap = time.Minute
 
 type memory struct {
-	gpus map[string]bool // UUIDs
 	seen map[health.XID]bool
 	// xids that wait to be delivered.
 	xids []health.XID
 }
 
 func newMemory() *memory {
-	return &memory{gpus: map[string]bool{}, seen: map[health.XID]bool{}}
+	return &memory{seen: map[health.XID]bool{}}
 }
 
 // note takes an XID that was read, and remembers it once.

@@ -5,9 +5,9 @@ package dcgm
 import (
 	"context"
 	"errors"
-	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/health"
@@ -35,12 +35,15 @@ func (s *session) read(ctx context.Context, now time.Time) (values, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(ctx.Err(), s.readXIDs(now)); err != nil {
+	if err := inTime(ctx, s.readUUIDs(now)); err != nil {
+		return nil, err
+	}
+	if err := inTime(ctx, s.readXIDs(now)); err != nil {
 		return nil, err
 	}
 	for _, w := range s.fields {
 		_, err := w.read(s.engine, now)
-		if err := errors.Join(ctx.Err(), err); err != nil {
+		if err := inTime(ctx, err); err != nil {
 			return nil, err
 		}
 	}
@@ -69,39 +72,49 @@ func (s *session) readStatus() (map[uint]int64, error) {
 	return status, nil
 }
 
-// readXIDs takes XIDs into the memory.
-func (s *session) readXIDs(now time.Time) error {
-	readings, err := s.xids.read(s.engine, now)
-	if err != nil {
-		return err
+// readUUIDs names the GPUs, until each has told its name.
+func (s *session) readUUIDs(now time.Time) error {
+	if len(s.uuids) == len(s.status) {
+		return nil
 	}
-	for _, r := range readings {
-		if !r.value.Blank && r.value.Int != 0 {
-			s.memory.note(health.XID{GPU: s.uuid(r.entity.id), Code: r.value.Int, Time: r.at})
+	for _, w := range s.uuidsAt {
+		if _, err := w.read(s.engine, now); err != nil {
+			return err
+		}
+		for c, l := range w.latest {
+			if l.text != "" && !strings.HasPrefix(l.text, "<<<") { // DCGM_STR_BLANK and its kin (dcgm_structs.h)
+				s.uuids[c.entity.id] = l.text
+			}
 		}
 	}
-	s.memory.forget(s.xids.next)
-	s.xids.next = s.xids.next.Add(-overlap)
 	return nil
 }
 
-// uuid of a GPU, or a name that stands for it: a GPU that was lost before its UUID was read
-// still has to be reported.
-func (s *session) uuid(gpu uint) string {
-	if uuid, known := s.uuids[gpu]; known {
-		return uuid
+// readXIDs takes XIDs into the memory.
+func (s *session) readXIDs(now time.Time) error {
+	for _, w := range s.xids {
+		readings, err := w.read(s.engine, now)
+		if err != nil {
+			return err
+		}
+		for _, r := range readings {
+			if uuid, known := s.uuids[r.entity.id]; known && !r.value.Blank && r.value.Int != 0 {
+				s.memory.note(health.XID{GPU: uuid, Code: r.value.Int, Time: r.at})
+			}
+		}
+		s.memory.forget(w.next)
+		w.next = w.next.Add(-overlap)
 	}
-	return fmt.Sprintf("dcgm-%d", gpu)
+	return nil
 }
 
-// putStatus puts the state of every GPU. One that was seen before and is not there now is
-// lost: DCGM does not list, after it was restarted, a GPU that fell off the bus.
+// putStatus puts the state of every GPU that has told its UUID. One that is not listed any
+// more is not in the sample.
 func (s *session) putStatus(out values, status map[uint]int64) {
-	for uuid := range s.memory.gpus {
-		out.set(health.Entity{Kind: health.KindGPU, ID: uuid}, health.FieldGPUStatus, number(statusLost))
-	}
 	for id, state := range status {
-		out.set(health.Entity{Kind: health.KindGPU, ID: s.uuid(id)}, health.FieldGPUStatus, number(state))
+		if uuid, known := s.uuids[id]; known {
+			out.set(health.Entity{Kind: health.KindGPU, ID: uuid}, health.FieldGPUStatus, number(state))
+		}
 	}
 }
 
@@ -119,6 +132,11 @@ func (s *session) putFields(out values, status map[uint]int64, since time.Time) 
 			}
 		}
 	}
+	for _, c := range s.refused {
+		if target, ok := s.target(c.entity, status); ok && c.field != fieldUUID && c.field != fieldXID {
+			s.putField(out, target, c.field, health.Value{Blank: true})
+		}
+	}
 }
 
 func (s *session) putField(out values, target health.Entity, f health.Field, value health.Value) {
@@ -134,37 +152,42 @@ func (s *session) putField(out values, target health.Entity, f health.Field, val
 	out.set(target, f, value)
 }
 
-// target is what an entity is called outside; false for one that is not usable now.
+// target is what an entity is called outside; false for one that cannot be named, or is not
+// usable now.
 func (s *session) target(e entity, status map[uint]int64) (health.Entity, bool) {
 	switch e.level {
 	case levelSwitch:
 		return health.Entity{Kind: health.KindSwitch, ID: strconv.Itoa(int(e.id))}, true
 	case levelLink:
-		l := link{gpu: e.id >> 24, index: e.id >> 8 & 0xffff}
-		return s.linkEntity(l), usable(status[l.gpu])
+		return s.linkTarget(link{gpu: e.id >> 24, index: e.id >> 8 & 0xffff}, status)
 	default:
-		return health.Entity{Kind: health.KindGPU, ID: s.uuid(e.id)}, usable(status[e.id])
+		uuid, known := s.uuids[e.id]
+		return health.Entity{Kind: health.KindGPU, ID: uuid}, known && usable(status[e.id])
 	}
 }
 
-func (s *session) linkEntity(l link) health.Entity {
+func (s *session) linkTarget(l link, status map[uint]int64) (health.Entity, bool) {
 	index := strconv.Itoa(int(l.index))
 	if l.index == unknownLink {
 		index = "unknown"
 	}
-	return health.Entity{Kind: health.KindNVLink, ID: s.uuid(l.gpu) + "/" + index}
+	uuid, known := s.uuids[l.gpu]
+	return health.Entity{Kind: health.KindNVLink, ID: uuid + "/" + index}, known && usable(status[l.gpu])
 }
 
 // putLinks puts the states of NVLinks. Health checks tell links that are down, and by their
 // silence that they are up again, except of a GPU that is not usable: a check leaves it out
 // (DCGM's modules/health/DcgmHealthWatch.cpp).
 func (s *session) putLinks(out values, status map[uint]int64) error {
+	put := func(l link, state int64) {
+		if target, ok := s.linkTarget(l, status); ok {
+			out.set(target, health.FieldLinkState, number(state))
+		}
+	}
 	if s.linkStatus {
 		links, err := s.engine.links()
 		for _, l := range links {
-			if usable(status[l.gpu]) {
-				out.set(s.linkEntity(l), health.FieldLinkState, number(l.state))
-			}
+			put(l, l.state)
 		}
 		return err
 	}
@@ -172,19 +195,14 @@ func (s *session) putLinks(out values, status map[uint]int64) error {
 		return nil
 	}
 	down, err := s.engine.downLinks(s.checked)
-	if err != nil {
-		return err
-	}
 	for l := range s.wereDown {
-		if usable(status[l.gpu]) {
-			out.set(s.linkEntity(l), health.FieldLinkState, number(linkUp))
-		}
+		put(l, linkUp)
 	}
 	for _, l := range down {
 		s.wereDown[l] = true
-		out.set(s.linkEntity(l), health.FieldLinkState, number(linkDown))
+		put(l, linkDown)
 	}
-	return nil
+	return err
 }
 
 var linkIndex = regexp.MustCompile(`(?i)link (\d+)`)

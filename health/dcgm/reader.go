@@ -125,7 +125,8 @@ func (r *Reader) connect(ctx context.Context, now time.Time) error {
 	}
 	s, err := newSession(ctx, r.engine, r.options, r.memory, now)
 	if err != nil {
-		return errors.Join(err, r.engine.close())
+		_ = r.engine.close() // what went wrong before says more
+		return err
 	}
 	r.session = s
 	r.notes.Store(&s.notes)

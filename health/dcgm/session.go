@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,8 +31,10 @@ type session struct {
 
 	status map[uint]int64  // of the GPUs when the session began
 	uuids  map[uint]string // of the GPUs that could tell
-	xids   watching
-	fields []*watching
+	// What is watched, and what of it the engine refused.
+	uuidsAt, xids, fields []*watching
+	refused               []cell
+	tries                 int
 	// Where links are: in the link status, or, with an engine before 4.6, in health checks
 	// of a group, which tell those that are down.
 	linkStatus bool
@@ -58,11 +61,19 @@ func newSession(ctx context.Context, e engine, o Options, m *memory, now time.Ti
 		s.watchSwitches,
 		s.watchLinks,
 	} {
-		if err := errors.Join(ctx.Err(), step()); err != nil {
+		if err := inTime(ctx, step()); err != nil {
 			return nil, err
 		}
 	}
 	return s, nil
+}
+
+// inTime is the error of a call, or that nobody waits for the next one any more.
+func inTime(ctx context.Context, err error) error {
+	if err != nil {
+		return err
+	}
+	return ctx.Err()
 }
 
 func (s *session) note(format string, args ...any) {
@@ -83,13 +94,22 @@ func (s *session) findGPUs() error {
 	return nil
 }
 
-func (s *session) gpus() []entity {
-	var gpus []entity
-	for id := range s.status {
-		gpus = append(gpus, entity{levelGPU, id})
+func (s *session) gpus() (usables, others []entity) {
+	for _, id := range slices.Sorted(maps.Keys(s.status)) {
+		if gpu := (entity{levelGPU, id}); usable(s.status[id]) {
+			usables = append(usables, gpu)
+		} else {
+			others = append(others, gpu)
+		}
 	}
-	slices.SortFunc(gpus, func(a, b entity) int { return int(a.id) - int(b.id) })
-	return gpus
+	return usables, others
+}
+
+// alive is an error where the engine does not answer: then nothing else is to blame for a
+// call that failed.
+func (s *session) alive() error {
+	_, err := s.engine.version()
+	return err
 }
 
 // findLinks finds out by which way the states of links can be had.
@@ -99,11 +119,8 @@ func (s *session) findLinks(version string) error {
 		return nil
 	}
 	if _, err := s.engine.links(); err != nil {
-		if _, gone := s.engine.version(); gone != nil {
-			return gone
-		}
 		s.note("no link status: %v: links that are down are found by health checks", err)
-		return nil
+		return s.alive()
 	}
 	s.linkStatus = true
 	return nil
@@ -119,57 +136,71 @@ func since46(version string) bool {
 	return errA == nil && errB == nil && (a > 4 || a == 4 && b >= 6)
 }
 
+// watchGPUs watches those that are usable together, and of the others, each by itself, what
+// can still be told of them: reading a lost GPU may fail, and with it that of its group.
 func (s *session) watchGPUs() error {
-	group, err := s.group(s.gpus())
+	usables, others := s.gpus()
+	together, err := s.group(usables)
 	if err != nil {
 		return err
 	}
-	if !s.linkStatus {
-		s.checked = group.handle
-		if err := s.engine.checkLinks(group.handle); err != nil {
-			s.note("no health checks of links: %v", err)
-			s.checked = 0
+	if err := s.checkLinks(together); err != nil {
+		return err
+	}
+	fields := append(s.fieldsOf(levelNone, levelGPU, levelGPUI, levelGPUCI), fieldMIG)
+	if s.fields, err = s.watch(together, fields, s.keep()); err != nil {
+		return err
+	}
+	groups := []members{together}
+	for _, gpu := range others {
+		alone, err := s.group([]entity{gpu})
+		if err != nil {
+			return err
 		}
+		groups = append(groups, alone)
 	}
-	uuids, err := s.watch(group, []health.Field{fieldUUID}, s.keep())
-	if err != nil {
-		return err
-	}
-	for _, w := range uuids {
-		for e, v := range w.latest {
-			s.nameGPU(e.entity.id, v.text)
+	for _, g := range groups {
+		uuids, err := s.watch(g, []health.Field{fieldUUID}, s.keep())
+		if err != nil {
+			return err
 		}
+		xids, err := s.watch(g, []health.Field{fieldXID}, keepXIDs)
+		if err != nil {
+			return err
+		}
+		s.uuidsAt, s.xids = append(s.uuidsAt, uuids...), append(s.xids, xids...)
 	}
-	xids, err := s.watch(group, []health.Field{fieldXID}, keepXIDs)
-	if err != nil {
-		return err
+	for _, w := range s.xids {
+		w.next = time.UnixMicro(0) // what was read to try it is read again, and noted
 	}
-	if len(xids) == 0 {
-		return errors.New("XIDs cannot be watched")
-	}
-	s.xids = *xids[0]
-	s.xids.next = time.UnixMicro(0) // what was read to try it is read again, and noted
-	return s.add(group, append(s.fieldsOf(levelNone, levelGPU, levelGPUI, levelGPUCI), fieldMIG))
+	return nil
 }
 
-func (s *session) nameGPU(id uint, uuid string) {
-	if uuid != "" && !strings.HasPrefix(uuid, "<<<") { // DCGM_STR_BLANK and its kin
-		s.uuids[id] = uuid
-		s.memory.gpus[uuid] = true
+// checkLinks turns health checks on where nothing else tells the states of links.
+func (s *session) checkLinks(group members) error {
+	if s.linkStatus || len(group.entities) == 0 {
+		return nil
 	}
+	err := s.engine.checkLinks(group.handle)
+	if err != nil {
+		s.note("no health checks of links: %v", err)
+		return s.alive()
+	}
+	s.checked = group.handle
+	return nil
 }
 
 func (s *session) watchSwitches() error {
 	fields := s.fieldsOf(levelSwitch)
 	ids, err := s.engine.entities(levelSwitch)
-	if len(fields) == 0 || err != nil || len(ids) == 0 {
-		return nil // most hosts have none
+	if err != nil {
+		return s.alive() // most hosts have none
 	}
 	switches := make([]entity, len(ids))
 	for i, id := range ids {
 		switches[i] = entity{levelSwitch, id}
 	}
-	return s.addGroup(switches, fields)
+	return s.add(switches, fields)
 }
 
 func (s *session) watchLinks() error {
@@ -178,22 +209,16 @@ func (s *session) watchLinks() error {
 		return nil
 	}
 	links, err := s.engine.links()
-	if err != nil || len(links) == 0 {
-		return err
-	}
-	entities := make([]entity, len(links))
-	for i, l := range links {
-		entities[i] = linkEntity(l.gpu, l.index)
-	}
-	return s.addGroup(entities, fields)
-}
-
-func (s *session) addGroup(members []entity, fields []health.Field) error {
-	group, err := s.group(members)
 	if err != nil {
 		return err
 	}
-	return s.add(group, fields)
+	var entities []entity
+	for _, l := range links {
+		if usable(s.status[l.gpu]) {
+			entities = append(entities, linkEntity(l.gpu, l.index))
+		}
+	}
+	return s.add(entities, fields)
 }
 
 // fieldsOf are the caller's fields that entities of some levels have.

@@ -3,12 +3,15 @@
 package dcgm
 
 import (
-	"errors"
 	"slices"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/health"
 )
+
+// maxTries bounds the watches that are tried for one connection: DCGM waits for all fields to
+// be read anew after each (dcgmUpdateAllFields, in go-dcgm's fields.go).
+const maxTries = 200
 
 // members is a group of entities in the engine.
 type members struct {
@@ -16,11 +19,15 @@ type members struct {
 	entities []entity
 }
 
-// group makes a group of what the engine accepts: a GPU that is lost may be refused.
+// group makes a group of what the engine accepts, which may be nothing.
 func (s *session) group(all []entity) (members, error) {
+	if len(all) == 0 {
+		return members{}, nil
+	}
 	handle, refused, err := s.engine.group(all)
 	if err != nil {
-		return members{}, err
+		s.note("%d entities of kind %d cannot be watched: %v", len(all), all[0].level, err)
+		return members{}, s.alive()
 	}
 	var accepted []entity
 	for _, e := range all {
@@ -55,8 +62,15 @@ type latest struct {
 	seen  time.Time // by the caller's clock: when it was read
 }
 
-// add has fields watched, and their values in every sample.
-func (s *session) add(group members, fields []health.Field) error {
+// add has fields of entities watched, and their values in every sample.
+func (s *session) add(entities []entity, fields []health.Field) error {
+	if len(fields) == 0 {
+		return nil
+	}
+	group, err := s.group(entities)
+	if err != nil {
+		return err
+	}
 	watches, err := s.watch(group, fields, s.keep())
 	s.fields = append(s.fields, watches...)
 	return err
@@ -65,40 +79,63 @@ func (s *session) add(group members, fields []health.Field) error {
 // watch has fields watched, in groups of the size that DCGM allows, and reads each once.
 // One field that an engine does not know makes it refuse the group, and one that cannot be
 // read fails the reading of all (helperGetValuesSince in DCGM's dcgmlib/src/DcgmApi.cpp),
-// so groups that fail are halved until the ones to leave out are found.
+// so what fails is halved until that which has to be left out is found.
 func (s *session) watch(group members, fields []health.Field, keep time.Duration) ([]*watching, error) {
-	if len(fields) > maxFields {
-		first, err := s.watch(group, fields[:maxFields], keep)
-		if err != nil {
-			return nil, err
-		}
-		rest, err := s.watch(group, fields[maxFields:], keep)
-		return append(first, rest...), err
+	if len(group.entities) == 0 {
+		return nil, nil
 	}
+	if len(fields) > maxFields {
+		return s.both(group, fields[:maxFields], group, fields[maxFields:], keep)
+	}
+	s.tries++
 	handle, err := s.engine.watch(group.handle, fields, s.options.Interval, keep)
 	if err == nil {
 		w := &watching{watch: handle, group: group, fields: fields, next: time.UnixMicro(0), latest: map[cell]latest{}}
 		if _, err = w.read(s.engine, s.began); err == nil {
 			return []*watching{w}, nil
 		}
-		err = errors.Join(err, s.engine.unwatch(handle))
+		_ = s.engine.unwatch(handle) // what cannot be read does no harm
 	}
-	return s.halve(group, fields, keep, err)
+	if gone := s.alive(); gone != nil {
+		return nil, gone
+	}
+	return s.halve(group, fields, keep, err, handle != watch{})
 }
 
-func (s *session) halve(group members, fields []health.Field, keep time.Duration, why error) ([]*watching, error) {
-	if _, err := s.engine.version(); err != nil {
-		return nil, err // the engine is gone, and no field is to blame
+// halve tries the halves of the fields; of a single one that was watched, and cannot be
+// read, those of the GPUs: one that is broken must not hide it of the others.
+func (s *session) halve(group members, fields []health.Field, keep time.Duration, why error, watched bool) ([]*watching, error) {
+	entities := group.entities
+	switch half := len(fields) / 2; {
+	case s.tries >= maxTries:
+	case half > 0:
+		return s.both(group, fields[:half], group, fields[half:], keep)
+	case watched && len(entities) > 1 && entities[0].level == levelGPU: // of links there are too many to try each
+		first, err := s.group(entities[:len(entities)/2])
+		if err != nil {
+			return nil, err
+		}
+		rest, err := s.group(entities[len(entities)/2:])
+		if err != nil {
+			return nil, err
+		}
+		return s.both(first, fields, rest, fields, keep)
 	}
-	if len(fields) == 1 {
-		s.note("field %d cannot be watched: %v", fields[0], why)
-		return nil, nil
+	s.note("fields %v of %d entities of kind %d cannot be watched: %v", fields, len(entities), entities[0].level, why)
+	for _, e := range entities {
+		for _, f := range fields {
+			s.refused = append(s.refused, cell{e, f})
+		}
 	}
-	first, err := s.watch(group, fields[:len(fields)/2], keep)
+	return nil, nil
+}
+
+func (s *session) both(g1 members, f1 []health.Field, g2 members, f2 []health.Field, keep time.Duration) ([]*watching, error) {
+	first, err := s.watch(g1, f1, keep)
 	if err != nil {
 		return nil, err
 	}
-	rest, err := s.watch(group, fields[len(fields)/2:], keep)
+	rest, err := s.watch(g2, f2, keep)
 	return append(first, rest...), err
 }
 
