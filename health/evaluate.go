@@ -159,7 +159,10 @@ func (p *poll) look(e Entity, r *Row, t track) track {
 		if p.inMIG(e) {
 			return t // fields of links are blank then
 		}
-		return t.unread()
+		if t = t.unread(); t.never() && p.present(e) && r.clears(r.State) == ClearsOnRecovery {
+			p.rest(faultKey{e, r.Signal}) // after a boot, that is: within one, nothing clears it
+		}
+		return t
 	}
 	t.readable, t.blank = true, 0
 	if p.settling(r) {

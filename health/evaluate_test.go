@@ -203,6 +203,16 @@ func TestStickyXID(t *testing.T) {
 	n.poll().want(t, "the driver was loaded anew")
 }
 
+func TestAFieldThatSaysNothingAfterABoot(t *testing.T) {
+	n := newNode().set(sw0, 856, 12028).poll()
+	n.blank(sw0, 856).polls(50).want(t, "blank is not well", "switch/0 SXIDFatal Failed")
+	n.state = Restore(Reports(n.state), Source(n.state), n.state.Expected())
+	n.polls(50).want(t, "nor is it after a restart", "switch/0 SXIDFatal Failed")
+	n.reboot().polls(2).want(t, "it may only be late", "switch/0 SXIDFatal Failed")
+	n.set(gpu1, 1523, 2).polls(2).want(t, "a GPU of the node is not well", "gpu/GPU-1 GPURebootNeeded Failed", "switch/0 SXIDFatal Failed")
+	n.set(gpu1, 1523, 0).poll().want(t, "a new boot, and nothing to recover")
+}
+
 func TestGPUThatVanishes(t *testing.T) {
 	n := newNode().poll()
 	n.unplug(gpu0).unplug(link0).polls(2).want(t, "two polls")

@@ -159,7 +159,7 @@ func (p *poll) blanks() string {
 	first := ""
 	for e, rows := range p.next.tracks {
 		for id, t := range rows {
-			if r, ok := p.table.Row(id); t.blank >= unknownAfter && ok && r.active() {
+			if r, ok := p.table.Row(id); t.lost() && ok && r.active() {
 				text := r.title() + " of " + entityName(e) + " was readable, and is blank"
 				if first == "" || text < first {
 					first = text

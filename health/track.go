@@ -17,7 +17,8 @@ type track struct {
 	// streak is the polls in a row in which the condition held, calm those in which it did not.
 	// Polls that read nothing count for neither, and end neither.
 	streak, calm int
-	// readable is true once the field was read, and blank is how many polls in a row it has not been since.
+	// readable is true once the field was read since the boot, and blank is for how many polls in a
+	// row it has not been.
 	readable bool
 	blank    int
 	// up is true once the condition was seen not to hold.
@@ -77,8 +78,13 @@ func (t track) read(held bool) track {
 
 // unread says that the field was blank in a poll.
 func (t track) unread() track {
-	if t.readable {
-		t.blank++
-	}
+	t.blank++
 	return t
 }
+
+// lost is true for a field that was read, and is not any more.
+func (t track) lost() bool { return t.readable && t.blank >= unknownAfter }
+
+// never is true for a field that has not been read since the boot. Some say nothing until
+// there is something to say, such as the SXIDs of an NVSwitch (fields 856 and 857).
+func (t track) never() bool { return !t.readable && t.blank >= unknownAfter }
