@@ -14,6 +14,9 @@ import (
 // is known. Engines restart, and single reads fail.
 const unknownAfter = 3
 
+// DcgmEntityStatusLost and DcgmEntityStatusDetached (dcgm_structs.h).
+const statusLost, statusDetached = 4, 7
+
 // portActive is IB_PORT_ACTIVE, the state of a port that works.
 const portActive = 4
 
@@ -156,8 +159,8 @@ func (p *poll) look(e Entity, r *Row, t track) track {
 	v, ok := values[r.what.field]
 	counts := r.When.Increase != nil || r.When.Rate != nil
 	if !ok || v.Blank || counts && v.Int < 0 {
-		if p.inMIG(e) {
-			return t // fields of links are blank then
+		if p.inMIG(e) || p.lost(e) {
+			return t // fields of links are blank then, or all are
 		}
 		if t = t.unread(); t.never() && p.present(e) && r.clears(r.State) == ClearsOnRecovery {
 			p.rest(faultKey{e, r.Signal}) // after a boot, that is: within one, nothing clears it
@@ -174,8 +177,8 @@ func (p *poll) look(e Entity, r *Row, t track) track {
 	}
 	reading := reading{value: v.Int, others: values, rises: t.rises, now: p.sample.Time}
 	held, known := r.When.tests()[0].holds(reading)
-	if !known {
-		return t
+	if !known || held && r.When.Rate != nil && !t.rises.until(p.sample.Time) {
+		return t // a burst stays in the window for some polls, and is one all the same
 	}
 	t = p.seenUp(e, r, t, v.Int, held)
 	if p.excepted(e, r, t) {
@@ -245,6 +248,13 @@ func (p *poll) inMIG(e Entity) bool {
 	gpu, _ := gpuOf(e)
 	mig := p.sample.Values[Entity{KindGPU, gpu}][FieldMIG]
 	return !mig.Blank && mig.Int == 1
+}
+
+// lost is true for a GPU of which DCGM tells no more than that it is gone, and for its links.
+func (p *poll) lost(e Entity) bool {
+	gpu, ofGPU := gpuOf(e)
+	status := p.sample.Values[Entity{KindGPU, gpu}][FieldGPUStatus].Int
+	return ofGPU && (status == statusLost || status == statusDetached)
 }
 
 // gpuOf is the GPU that an entity is, or is a link of.

@@ -87,6 +87,12 @@ func TestRates(t *testing.T) {
 	flood(99*30).want(t, "99 a second")
 	flood(100*30).want(t, "100 a second", "gpu/GPU-0 NVLinkCRCFlood Failed")
 
+	burst := newNode().polls(3).add(gpu0, 409, 100*60*5)
+	for range 20 {
+		burst.poll().after(-2 * every / 3) // polled every ten seconds
+	}
+	burst.want(t, "one burst, in six polls of its minute")
+
 	replays := func(generation, perPoll int64) *node {
 		n := newNode().set(gpu0, fieldPCIeGeneration, generation).set(gpu0, 235, generation).polls(3)
 		for range 5 {
@@ -225,6 +231,13 @@ func TestGPUThatVanishes(t *testing.T) {
 
 	n.unplug(gpu0).unplug(gpu1).polls(10).want(t, "an engine that sees none is blind")
 	n.wantKnown(t, "and that is said", false)
+}
+
+func TestAGPUThatIsLostAndListed(t *testing.T) {
+	n := newNode().poll()
+	n.Values[gpu0] = map[Field]Value{FieldGPUStatus: {Int: 4}}
+	n.unplug(link0).polls(10).want(t, "the engine says so", "gpu/GPU-0 GPUStatusLost Failed")
+	n.wantKnown(t, "nothing more can be known of it", true)
 }
 
 func TestAcknowledgement(t *testing.T) {

@@ -52,6 +52,9 @@ func (rs rises) since(then time.Time) rises {
 	return rs
 }
 
+// until is true where the counter rose in the poll of that time.
+func (rs rises) until(now time.Time) bool { return len(rs) > 0 && rs[len(rs)-1].to.Equal(now) }
+
 // count is by how much the counter rose in a window. A rise over a longer time than the
 // window, after polls that failed, is spread over that time; but one of it is certain.
 func (rs rises) count(now time.Time, window time.Duration) float64 {
