@@ -18,6 +18,8 @@ const (
 	levelGPUI   level = 4 // instances of a GPU in MIG mode: their fields are the GPU's, too
 	levelGPUCI  level = 5
 	levelLink   level = 6
+	// levelConnectX are network adapters, by their place on PCIe (DCGM_FE_CONNECTX).
+	levelConnectX level = 9
 )
 
 // Fields that are read whatever the caller asks for (dcgm_fields.h).

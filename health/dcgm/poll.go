@@ -158,6 +158,8 @@ func (s *session) target(e entity, status map[uint]int64) (health.Entity, bool) 
 	switch e.level {
 	case levelSwitch:
 		return health.Entity{Kind: health.KindSwitch, ID: strconv.Itoa(int(e.id))}, true
+	case levelConnectX: // DCGM does not tell the device's name; sysfs, which does, names its ports
+		return health.Entity{Kind: health.KindNIC, ID: "connectx-" + strconv.Itoa(int(e.id))}, true
 	case levelLink:
 		return s.linkTarget(link{gpu: e.id >> 24, index: e.id >> 8 & 0xffff}, status)
 	default:

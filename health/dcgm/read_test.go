@@ -44,6 +44,8 @@ func TestFields(t *testing.T) {
 		"what libdcgm lacks":        {60000, health.KindGPU, "GPU-a", func(*dcgmsim.State) {}, "absent"},
 		"of a switch":               {856, health.KindSwitch, "2", func(s *dcgmsim.State) { s.AddSwitch(2); s.SetField(dcgmsim.Switch, 2, 856, 11) }, "11"},
 		"of a switch, without one":  {856, health.KindSwitch, "2", func(*dcgmsim.State) {}, "absent"},
+		"of an adapter":             {1300, health.KindNIC, "connectx-4", func(s *dcgmsim.State) { s.AddConnectX(4); s.SetField(dcgmsim.ConnectX, 4, 1300, 2) }, "2"},
+		"of a CPU":                  {1110, health.KindNode, "", func(*dcgmsim.State) {}, "absent"},
 		"of a link":                 {1527, health.KindNVLink, "GPU-b/1", func(s *dcgmsim.State) { s.SetField(dcgmsim.Link, packedLink, 1527, 4) }, "4"},
 		"of a link that is not one": {1527, health.KindNVLink, "GPU-b/2", func(s *dcgmsim.State) { s.SetField(dcgmsim.Link, packedLink, 1527, 4) }, "absent"},
 		"of the host":               {1503, health.KindNode, "", func(s *dcgmsim.State) { s.SetField(dcgmsim.Node, 0, 1503, 5) }, "5"},

@@ -26,6 +26,7 @@ type session struct {
 	memory  *memory
 	notes   []string
 	began   time.Time
+	byLevel map[level][]health.Field
 	// global fields are the host's, and repeated for every GPU.
 	global map[health.Field]bool
 
@@ -47,6 +48,7 @@ func newSession(ctx context.Context, e engine, o Options, m *memory, now time.Ti
 	s := &session{
 		engine: e, options: o, memory: m, began: now,
 		status: map[uint]int64{}, uuids: map[uint]string{}, wereDown: map[link]bool{}, global: map[health.Field]bool{},
+		byLevel: map[level][]health.Field{},
 	}
 	// Connecting may succeed where logging in did not (dcgmConnect_v2 in DCGM's
 	// dcgmlib/src/DcgmApi.cpp), so this is where it shows.
@@ -55,10 +57,11 @@ func newSession(ctx context.Context, e engine, o Options, m *memory, now time.Ti
 		return nil, fmt.Errorf("asking for its version: %w", err)
 	}
 	for _, step := range []func() error{
+		s.sortFields,
 		s.findGPUs,
 		func() error { return s.findLinks(version) },
 		s.watchGPUs,
-		s.watchSwitches,
+		s.watchOthers,
 		s.watchLinks,
 	} {
 		if err := inTime(ctx, step()); err != nil {
@@ -147,8 +150,7 @@ func (s *session) watchGPUs() error {
 	if err := s.checkLinks(together); err != nil {
 		return err
 	}
-	fields := append(s.fieldsOf(levelNone, levelGPU, levelGPUI, levelGPUCI), fieldMIG)
-	if s.fields, err = s.watch(together, fields, s.keep()); err != nil {
+	if s.fields, err = s.watch(together, append(s.byLevel[levelGPU], fieldMIG), s.keep()); err != nil {
 		return err
 	}
 	groups := []members{together}
@@ -190,22 +192,32 @@ func (s *session) checkLinks(group members) error {
 	return nil
 }
 
-func (s *session) watchSwitches() error {
-	fields := s.fieldsOf(levelSwitch)
-	ids, err := s.engine.entities(levelSwitch)
-	if err != nil {
-		return s.alive() // most hosts have none
+// watchOthers watches what most hosts do not have.
+func (s *session) watchOthers() error {
+	for _, l := range []level{levelSwitch, levelConnectX} {
+		if len(s.byLevel[l]) == 0 {
+			continue
+		}
+		ids, err := s.engine.entities(l)
+		if err != nil {
+			if err := s.alive(); err != nil {
+				return err
+			}
+			continue // an engine without such entities may say so with an error
+		}
+		entities := make([]entity, len(ids))
+		for i, id := range ids {
+			entities[i] = entity{l, id}
+		}
+		if err := s.add(entities, s.byLevel[l]); err != nil {
+			return err
+		}
 	}
-	switches := make([]entity, len(ids))
-	for i, id := range ids {
-		switches[i] = entity{levelSwitch, id}
-	}
-	return s.add(switches, fields)
+	return nil
 }
 
 func (s *session) watchLinks() error {
-	fields := s.fieldsOf(levelLink)
-	if len(fields) == 0 || !s.linkStatus {
+	if len(s.byLevel[levelLink]) == 0 || !s.linkStatus {
 		return nil
 	}
 	links, err := s.engine.links()
@@ -218,26 +230,33 @@ func (s *session) watchLinks() error {
 			entities = append(entities, linkEntity(l.gpu, l.index))
 		}
 	}
-	return s.add(entities, fields)
+	return s.add(entities, s.byLevel[levelLink])
 }
 
-// fieldsOf are the caller's fields that entities of some levels have.
-func (s *session) fieldsOf(levels ...level) []health.Field {
-	var fields []health.Field
+// sortFields finds out which entities have the fields that are asked for.
+func (s *session) sortFields() error {
 	for _, f := range s.options.Fields {
-		if f == fieldUUID || f == fieldXID || f == fieldMIG || slices.Contains(fields, f) || f <= 0 {
+		if f == fieldUUID || f == fieldXID || f == fieldMIG || f <= 0 {
 			continue
 		}
 		l, known := s.engine.levelOf(f)
-		if !known && slices.Contains(levels, levelGPU) {
+		switch {
+		case !known:
 			s.note("field %d is unknown to libdcgm", f)
+			continue
+		case l == levelNone: // of the host, and read at its GPUs
+			s.global[f], l = true, levelGPU
+		case l == levelGPUI, l == levelGPUCI:
+			l = levelGPU
+		case l != levelGPU && l != levelSwitch && l != levelLink && l != levelConnectX:
+			s.note("field %d is one of entities of kind %d, which are not read", f, l)
+			continue
 		}
-		if known && slices.Contains(levels, l) {
-			s.global[f] = l == levelNone
-			fields = append(fields, f)
+		if !slices.Contains(s.byLevel[l], f) {
+			s.byLevel[l] = append(s.byLevel[l], f)
 		}
 	}
-	return fields
+	return nil
 }
 
 // keep is how long the engine keeps what it reads: a few samples may be missed.

@@ -64,9 +64,6 @@ type latest struct {
 
 // add has fields of entities watched, and their values in every sample.
 func (s *session) add(entities []entity, fields []health.Field) error {
-	if len(fields) == 0 {
-		return nil
-	}
 	group, err := s.group(entities)
 	if err != nil {
 		return err

@@ -23,6 +23,8 @@ const (
 	Switch Kind = "switch"
 	Link   Kind = "link"
 	Node   Kind = "node"
+	// ConnectX is a network adapter.
+	ConnectX Kind = "connectx"
 )
 
 // The states of a GPU (DcgmEntityStatus_t) and of a link (dcgmNvLinkLinkState_t).
@@ -68,6 +70,9 @@ func (s *State) Lose(id int) { s.say(fmt.Sprint("gpu ", id), "") }
 
 // AddSwitch adds an NVSwitch.
 func (s *State) AddSwitch(id int) { s.say(fmt.Sprint("switch ", id), "switch %d", id) }
+
+// AddConnectX adds a network adapter.
+func (s *State) AddConnectX(id int) { s.say(fmt.Sprint("connectx ", id), "connectx %d", id) }
 
 // SetLink sets the state of a GPU's NVLink.
 func (s *State) SetLink(gpu, index, state int) {

@@ -14,7 +14,7 @@ static dcgm_field_entity_group_t level_of(unsigned short id)
         {1, 6, DCGM_FE_NONE},      {350, 363, DCGM_FE_NONE},  {1502, 1503, DCGM_FE_NONE}, {580, 592, DCGM_FE_LINK},
         {780, 824, DCGM_FE_LINK},  {865, 865, DCGM_FE_LINK},  {870, 878, DCGM_FE_LINK},   {1508, 1509, DCGM_FE_LINK},
         {1525, 1533, DCGM_FE_LINK}, {701, 707, DCGM_FE_SWITCH}, {856, 869, DCGM_FE_SWITCH}, {1524, 1524, DCGM_FE_SWITCH},
-        {1300, 1310, DCGM_FE_CONNECTX}, {230, 230, DCGM_FE_GPU_CI}, {54, 54, DCGM_FE_GPU_CI},
+        {1300, 1310, DCGM_FE_CONNECTX}, {1110, 1141, DCGM_FE_CPU}, {230, 230, DCGM_FE_GPU_CI}, {54, 54, DCGM_FE_GPU_CI},
     };
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++)
         if (ranges[i].from <= id && id <= ranges[i].to)

@@ -16,6 +16,8 @@ static int level_of(const char *word)
         return DCGM_FE_SWITCH;
     if (strcmp(word, "link") == 0)
         return DCGM_FE_LINK;
+    if (strcmp(word, "connectx") == 0)
+        return DCGM_FE_CONNECTX;
     return DCGM_FE_NONE;
 }
 
@@ -38,7 +40,9 @@ static void read_devices(const char *line)
     if (sscanf(line, "gpu %u %79s %d", &id, text, &number) == 3)
         add_entity(DCGM_FE_GPU, id, text, number);
     else if (sscanf(line, "switch %u", &id) == 1)
-        add_entity(DCGM_FE_SWITCH, id, "", 1);
+        add_entity(DCGM_FE_SWITCH, id, "", DcgmEntityStatusOk);
+    else if (sscanf(line, "connectx %u", &id) == 1)
+        add_entity(DCGM_FE_CONNECTX, id, "", DcgmEntityStatusOk);
     else if (sscanf(line, "link %15s %u %u %d", word, &id, &index, &number) == 4 && sim.links < SIM_MAX_LINKS)
         sim.link[sim.links++] = (struct sim_link){level_of(word), id, index, number};
 }
