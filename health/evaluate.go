@@ -153,19 +153,12 @@ func (p *poll) lookAt(e Entity) {
 	}
 }
 
-// look reads one field of one entity, and says what it means.
+// look reads one field of one entity.
 func (p *poll) look(e Entity, r *Row, t track) track {
-	values := p.sample.Values[e]
-	v, ok := values[r.what.field]
+	v, ok := p.sample.Values[e][r.what.field]
 	counts := r.When.Increase != nil || r.When.Rate != nil
 	if !ok || v.Blank || counts && v.Int < 0 {
-		if p.inMIG(e) || p.lost(e) {
-			return t // fields of links are blank then, or all are
-		}
-		if t = t.unread(); t.never() && p.present(e) && r.clears(r.State) == ClearsOnRecovery {
-			p.rest(faultKey{e, r.Signal}) // after a boot, that is: within one, nothing clears it
-		}
-		return t
+		return p.unread(e, r, t)
 	}
 	t.readable, t.blank = true, 0
 	if p.settling(r) {
@@ -175,12 +168,28 @@ func (p *poll) look(e Entity, r *Row, t track) track {
 	if counts {
 		t = t.counted(v.Int, p.sample.Time, r.remembered())
 	}
-	reading := reading{value: v.Int, others: values, rises: t.rises, now: p.sample.Time}
+	return p.judge(e, r, t, v.Int)
+}
+
+// unread notes that a field says nothing.
+func (p *poll) unread(e Entity, r *Row, t track) track {
+	if p.inMIG(e) || p.lost(e) {
+		return t // fields of links are blank then, or all are
+	}
+	if t = t.unread(); t.never() && p.present(e) && r.clears(r.State) == ClearsOnRecovery {
+		p.rest(faultKey{e, r.Signal}) // after a boot, that is: within one, nothing clears it
+	}
+	return t
+}
+
+// judge says what a value means.
+func (p *poll) judge(e Entity, r *Row, t track, value int64) track {
+	reading := reading{value: value, others: p.sample.Values[e], rises: t.rises, now: p.sample.Time}
 	held, known := r.When.tests()[0].holds(reading)
 	if !known || held && r.When.Rate != nil && !t.rises.until(p.sample.Time) {
 		return t // a burst stays in the window for some polls, and is one all the same
 	}
-	t = p.seenUp(e, r, t, v.Int, held)
+	t = p.seenUp(e, r, t, value, held)
 	if p.excepted(e, r, t) {
 		return t
 	}
