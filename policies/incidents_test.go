@@ -246,6 +246,36 @@ func TestARankIsNamedOnceByAnIncident(t *testing.T) {
 	}, s.summaries())
 }
 
+// Every incident that has no step left for a rank that falls again is over, and the new one
+// goes on with the ranks that they were still bringing back, whether or not a rule is for these.
+func TestAllThatARankFallsOutOfEnds(t *testing.T) {
+	s := running(3, rule("job", on(v1alpha1.NodeGone), step(v1alpha1.RestartJob, 0)), rule("pod", on(v1alpha1.PodFailed), step(v1alpha1.RestartPod, 0)))
+	starts := func(i int, node string) {
+		s.replace(i)
+		s.decide()
+		s.bind(i, node)
+		s.Pods[i].Ready, s.Pods[i].WasReady = false, false
+	}
+	s.crash(1, 1)
+	s.decide()
+	starts(1, "n01")
+	s.after(2 * time.Minute).lose("n00")
+	s.decide()
+	s.replace(2)
+	starts(0, "n03")
+	starts(1, "n01")
+	s.crash(1, 1)
+	s.after(time.Second).decide()
+	equal(t, "incidents", []summary{
+		{v1alpha1.PodFailed, v1alpha1.ClassUser, "pod", 1, v1alpha1.OutcomeFailed},
+		{v1alpha1.NodeGone, v1alpha1.ClassInfrastructure, "job", 1, v1alpha1.OutcomeFailed},
+		{v1alpha1.PodFailed, v1alpha1.ClassUser, "pod", 2, ""},
+	}, s.summaries())
+	equal(t, "taken over", "llm-1-worker-2", s.incident(t).Pods[1].Name)
+	equal(t, "lives", []int32{2, 3, 2}, s.lives())
+	equal(t, "held", []string{"n01", "n02"}, s.held())
+}
+
 func TestADeletedVolcanoJobEndsWhatWasOpen(t *testing.T) {
 	s := running(3)
 	s.unready(1)
