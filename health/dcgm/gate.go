@@ -5,6 +5,7 @@ package dcgm
 import (
 	"context"
 	"fmt"
+	"os"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -15,7 +16,7 @@ import (
 // context, so a function that blocks is left to itself, and keeps the gate until it returns.
 type gate struct {
 	slot  chan struct{}
-	since atomic.Int64 // Unix time in ns at which the function that is inside went in
+	since atomic.Int64 // Unix time at which the function that is inside went in
 }
 
 func newGate() *gate { return &gate{slot: make(chan struct{}, 1)} }
@@ -26,10 +27,11 @@ func (g *gate) do(ctx context.Context, work func()) error {
 	select {
 	case g.slot <- struct{}{}:
 	default:
-		stuck := time.Since(time.Unix(0, g.since.Load())).Round(time.Second)
-		return fmt.Errorf("DCGM has not answered for %s, and is not asked again before it does", stuck)
+		// A time and not a duration: what is reported must not change with every poll.
+		since := time.Unix(g.since.Load(), 0).UTC().Format(time.RFC3339)
+		return fmt.Errorf("DCGM has not answered since %s, and is not asked again before it does", since)
 	}
-	g.since.Store(time.Now().UnixNano())
+	g.since.Store(time.Now().Unix())
 	done := make(chan error, 1)
 	go func() {
 		err := guarded(work)
@@ -48,7 +50,8 @@ func (g *gate) do(ctx context.Context, work func()) error {
 func guarded(work func()) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("go-dcgm panicked: %v\n%s", p, debug.Stack())
+			_, _ = os.Stderr.Write(debug.Stack())
+			err = fmt.Errorf("go-dcgm panicked: %v", p)
 		}
 	}()
 	work()

@@ -132,11 +132,13 @@ func TestAttemptsToConnectAreSpaced(t *testing.T) {
 		return n
 	}
 	var counts []int
+	said := map[string]bool{}
 	for range 20 {
-		r.after(time.Second)
+		said[r.after(time.Second).Message] = true
 		counts = append(counts, attempts())
 	}
 	// At 1 s, 2 s later, 4 s later, and every 5 s from then on.
+	r.equal("different messages", 1, len(said))
 	r.equal("attempts", []int{1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 3, 4, 4, 4, 4, 4, 5, 5, 5, 5}, counts)
 	r.engine.EngineUp()
 	r.equal("reachable, once it is due", true, r.after(5*time.Second).Reachable)
@@ -187,7 +189,7 @@ func TestStall(t *testing.T) {
 	for range 5 {
 		s = r.after(10 * time.Second)
 		r.equal("reachable", false, s.Reachable)
-		r.equal("says so", true, strings.Contains(s.Message, "has not answered for"))
+		r.equal("says so", true, strings.Contains(s.Message, "has not answered since"))
 	}
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("six samples of a blocked engine took %s", took)

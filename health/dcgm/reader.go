@@ -88,7 +88,7 @@ func (r *Reader) sample(ctx context.Context, now time.Time) health.Sample {
 func (r *Reader) read(ctx context.Context, now time.Time) (map[health.Entity]map[health.Field]health.Value, error) {
 	if r.session == nil {
 		if now.Before(r.retryAt) {
-			return nil, fmt.Errorf("%w (next attempt in %s)", r.lastErr, r.retryAt.Sub(now).Round(time.Second))
+			return nil, r.lastErr // and no word of when: a message that changes is written anew
 		}
 		if err := r.connect(ctx, now); err != nil {
 			return nil, r.fail(now, err)
