@@ -1,10 +1,8 @@
 package policies
 
 import (
-	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
@@ -288,27 +286,4 @@ func TestADeletedVolcanoJobEndsWhatWasOpen(t *testing.T) {
 	}, s.summaries())
 	equal(t, "attempt", int32(2), s.status().Attempt)
 	equal(t, "charged", int32(0), s.status().Restarts.Charged)
-}
-
-func TestTheCauseIsTheFirstContainerThatFailed(t *testing.T) {
-	s := running(2)
-	s.crash(1, 137)
-	s.Pods[1].Failure.Containers[0].Reason = "OOMKilled"
-	s.Pods[1].Failure.Containers[0].Message = strings.Repeat("x", 600) + "the end"
-	s.decide()
-	c := s.incident(t).Cause
-	equal(t, "container", "train", c.Container)
-	equal(t, "exit code", int32(137), *c.ExitCode)
-	equal(t, "reason", "OOMKilled", c.Reason)
-	equal(t, "node", "n01", c.Node)
-	if len(c.Message) != 512 || !strings.HasSuffix(c.Message, "the end") {
-		t.Errorf("message of %d bytes: %s", len(c.Message), c.Message)
-	}
-}
-
-func TestAMessageIsCutBetweenLetters(t *testing.T) {
-	c := causeOf(failure{details: Failure{Message: strings.Repeat("é", 300) + "x"}})
-	if !utf8.ValidString(c.Message) {
-		t.Errorf("%q", c.Message[:8])
-	}
 }

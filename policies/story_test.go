@@ -3,8 +3,10 @@
 package policies
 
 import (
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -104,4 +106,27 @@ func TestAJobThatIsResumedTellsIt(t *testing.T) {
 	s.started()
 	s.after(180 * time.Second).decide()
 	equal(t, "fired", []string{"RestartJob@0", "RestartTask@180"}, s.fired(t))
+}
+
+func TestTheCauseIsTheFirstContainerThatFailed(t *testing.T) {
+	s := running(2)
+	s.crash(1, 137)
+	s.Pods[1].Failure.Containers[0].Reason = "OOMKilled"
+	s.Pods[1].Failure.Containers[0].Message = strings.Repeat("x", 600) + "the end"
+	s.decide()
+	c := s.incident(t).Cause
+	equal(t, "container", "train", c.Container)
+	equal(t, "exit code", int32(137), *c.ExitCode)
+	equal(t, "reason", "OOMKilled", c.Reason)
+	equal(t, "node", "n01", c.Node)
+	if len(c.Message) != 512 || !strings.HasSuffix(c.Message, "the end") {
+		t.Errorf("message of %d bytes: %s", len(c.Message), c.Message)
+	}
+}
+
+func TestAMessageIsCutBetweenLetters(t *testing.T) {
+	c := causeOf(failure{details: Failure{Message: strings.Repeat("é", 300) + "x"}})
+	if !utf8.ValidString(c.Message) {
+		t.Errorf("%q", c.Message[:8])
+	}
 }
