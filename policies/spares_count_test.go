@@ -5,7 +5,6 @@ package policies
 import (
 	"testing"
 
-
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
