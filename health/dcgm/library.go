@@ -13,6 +13,7 @@ import "C"
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"unsafe"
 )
@@ -32,6 +33,8 @@ var symbols = []string{
 // libdcgm.so.4 afterwards, and is given this one, because its soname is the same. It is
 // never unloaded.
 func load(library string) error {
+	runtime.LockOSThread() // dlerror tells the thread's own error
+	defer runtime.UnlockOSThread()
 	name := C.CString(library)
 	defer C.free(unsafe.Pointer(name))
 	handle := C.dlopen(name, C.RTLD_LAZY|C.RTLD_GLOBAL)
