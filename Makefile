@@ -74,8 +74,9 @@ verify: generate manifests lint ## check that what is generated is committed, mo
 	go vet ./...
 
 .PHONY: build
-build: prereqs ## build bin/manager
+build: prereqs ## build bin/manager and bin/health-agent (which reaches DCGM where there is a C compiler)
 	CGO_ENABLED=0 go build -trimpath -o bin/manager ./cmd/manager
+	go build -trimpath -o bin/health-agent ./cmd/health-agent
 
 .PHONY: test
 test: prereqs cluster-binaries ## run every test: all but e2e with the race detector, then e2e on a real control plane
