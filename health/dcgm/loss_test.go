@@ -61,6 +61,7 @@ func TestAGPUIsLostFromTheStart(t *testing.T) {
 	r.engine.UnwatchField(dcgmsim.GPU, 1, int(fieldXID))
 	r.engine.SetField(dcgmsim.GPU, 1, int(fieldUUID), "GPU-b")
 	r.equal("the other", "1 1", state(r.sample(), "GPU-a"))
+	r.equal("refused: its XIDs, and nothing that was tried with the other", 1, len(r.reader.Notes()))
 }
 
 // While it is read, a GPU begins to fail every reading of its group.
@@ -142,6 +143,9 @@ func TestAttemptsToConnectAreSpaced(t *testing.T) {
 	r.equal("attempts", []int{1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 3, 4, 4, 4, 4, 4, 5, 5, 5, 5}, counts)
 	r.engine.EngineUp()
 	r.equal("reachable, once it is due", true, r.after(5*time.Second).Reachable)
+	r.engine.EngineUp() // it restarts, and the count of failures begins anew
+	r.equal("reachable, lost again", false, r.after(time.Second).Reachable)
+	r.equal("reachable, after the shortest wait", true, r.after(2*time.Second).Reachable)
 }
 
 // A connection can seem to be made where nobody answers on it.
