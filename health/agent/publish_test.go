@@ -23,8 +23,14 @@ func TestPublishesOnlyWhatChanged(t *testing.T) {
 	}
 	writes := 0
 	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).Build(), interceptor.Funcs{
-		Apply:            func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error { writes++; return nil },
-		SubResourceApply: func(context.Context, client.Client, string, runtime.ApplyConfiguration, ...client.SubResourceApplyOption) error { writes++; return nil },
+		Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+			writes++
+			return nil
+		},
+		SubResourceApply: func(context.Context, client.Client, string, runtime.ApplyConfiguration, ...client.SubResourceApplyOption) error {
+			writes++
+			return nil
+		},
 	})
 	p := &Publisher{Client: c, Node: "n1", Source: "dcgm", Heartbeat: 5 * time.Minute}
 	well := v1alpha1.HealthSource{State: v1alpha1.HealthHealthy, BootID: "b"}

@@ -24,10 +24,10 @@ func TestWritesOfOnePodsRecovery(t *testing.T) {
 		strike func(*lane, corev1.Pod)
 		most   int
 	}{
-		"failed":       {[]func(*v1alpha1.TrainingJob){keepsPlace, standing}, fail, 4},
-		"failed-held":  {nil, fail, 4 + 3},
-		"deleted":      {[]func(*v1alpha1.TrainingJob){keepsPlace, standing}, remove, 4},
-		"deleted-held": {nil, remove, 4 + 3},
+		"failed":          {[]func(*v1alpha1.TrainingJob){keepsPlace, standing}, fail, 4},
+		"failed-held":     {nil, fail, 4 + 3},
+		"deleted":         {[]func(*v1alpha1.TrainingJob){keepsPlace, standing}, remove, 4},
+		"deleted-held":    {nil, remove, 4 + 3},
 		"node-gone":       {[]func(*v1alpha1.TrainingJob){keepsPlace}, lose, 4},
 		"node-gone-place": {nil, lose, 5},
 	}
