@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/health"
+	healthagent "github.com/lockstep-dev/lockstep/health/agent"
 	"github.com/lockstep-dev/lockstep/health/dcgm"
 )
 
@@ -19,6 +20,8 @@ type agent struct {
 	host   host
 	ports  fs.FS // /sys/class/infiniband
 	log    *slog.Logger
+	// reporter brings what is found into the cluster; nil where it is only logged.
+	reporter *healthagent.Reporter
 
 	state health.State
 	said  map[string]bool
@@ -50,8 +53,20 @@ func (a *agent) poll(ctx context.Context, now time.Time) {
 	if err := health.ReadPorts(a.ports, sample.Values); err != nil {
 		a.log.Error("cannot read the ports", "error", err)
 	}
+	if a.reporter != nil {
+		state, err := a.reporter.Begin(ctx, now, a.state)
+		if err != nil {
+			a.log.Error("cannot read what was published", "error", err)
+		}
+		a.state = state
+	}
 	a.state = health.Evaluate(a.state, sample, a.table)
 	a.report()
+	if a.reporter != nil {
+		if err := a.reporter.Report(ctx, now, a.state); err != nil {
+			a.log.Error("cannot publish", "error", err)
+		}
+	}
 }
 
 // report logs what was not so after the poll before.

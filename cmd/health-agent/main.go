@@ -1,5 +1,5 @@
-// Command health-agent watches the health of a node's GPUs, NVLinks and ports, and logs what
-// it finds. It runs on every GPU node.
+// Command health-agent watches the health of a node's GPUs, NVLinks and ports, logs what it
+// finds, and publishes it in the node's NodeHealth. It runs on every GPU node.
 package main
 
 import (
@@ -14,7 +14,13 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/health"
+	healthagent "github.com/lockstep-dev/lockstep/health/agent"
 	"github.com/lockstep-dev/lockstep/health/dcgm"
 )
 
@@ -24,6 +30,8 @@ type options struct {
 	probeAddress             string
 	interval, timeout        time.Duration
 	sysfs, procfs            string
+	node, kubelet            string
+	heartbeat                time.Duration
 }
 
 func main() {
@@ -43,6 +51,9 @@ func parseFlags() *options {
 	flag.DurationVar(&o.timeout, "timeout", 20*time.Second, "time after which DCGM counts as unreachable")
 	flag.StringVar(&o.sysfs, "sysfs", "/sys", "where the node's sysfs is mounted")
 	flag.StringVar(&o.procfs, "procfs", "/proc", "where the node's procfs is mounted")
+	flag.StringVar(&o.node, "node-name", os.Getenv("NODE_NAME"), "name of the node, in whose NodeHealth to publish; default: $NODE_NAME; without it findings are only logged")
+	flag.StringVar(&o.kubelet, "kubelet", "unix:///var/lib/kubelet/pod-resources/kubelet.sock", "the kubelet's PodResources API, which knows who holds which GPU")
+	flag.DurationVar(&o.heartbeat, "heartbeat", 5*time.Minute, "how often to publish even if nothing has changed")
 	flag.Parse()
 	return o
 }
@@ -69,9 +80,39 @@ func run(o *options) error {
 		table: table, host: host, ports: os.DirFS(o.sysfs + "/class/infiniband"),
 		log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	}
+	if a.reporter, err = newReporter(o); err != nil {
+		return err
+	}
 	probes := serveProbes(o.probeAddress, stop, a.log)
 	a.loop(ctx, o.interval)
 	return errors.Join(probes.Close(), a.reader.Close(context.Background()))
+}
+
+// newReporter connects to the API server and the kubelet; nil where no node is named.
+func newReporter(o *options) (*healthagent.Reporter, error) {
+	if o.node == "" {
+		return nil, nil
+	}
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return nil, fmt.Errorf("no cluster to publish to (set --kubeconfig or KUBECONFIG, or run in a pod): %w", err)
+	}
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the API server: %w", err)
+	}
+	kubelet, err := healthagent.DialKubelet(o.kubelet)
+	if err != nil {
+		return nil, fmt.Errorf("--kubelet: %w", err)
+	}
+	return &healthagent.Reporter{
+		Publisher: &healthagent.Publisher{Client: c, Node: o.node, Source: health.SourceName, Heartbeat: o.heartbeat},
+		Holders:   kubelet.Holders,
+	}, nil
 }
 
 // serveProbes answers /healthz for as long as the agent runs. It does not ask DCGM: an
