@@ -47,7 +47,7 @@ func create(t *testing.T, job *batchv1alpha1.Job) {
 func eventuallyPods(t *testing.T, job string, wanted func([]corev1.Pod) bool) []corev1.Pod {
 	t.Helper()
 	pods := &corev1.PodList{}
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
 		err := shared.Client().List(ctx, pods, client.MatchingLabels{batchv1alpha1.JobNameKey: job})
 		return err == nil && wanted(pods.Items), err
 	})
