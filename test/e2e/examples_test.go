@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -140,15 +141,25 @@ func TestExamplePreemption(t *testing.T) {
 	s.run(s.example("preemption"))
 	nodes, victim := s.nodesOfRanks(), s.pod(1)
 
-	// What Volcano's preempt action does to a victim: the condition, then the delete, after
-	// which a kubelet, unlike KWOK, leaves the pod its grace period.
-	before := victim.DeepCopy()
-	victim.Status.Conditions = append(victim.Status.Conditions, corev1.PodCondition{
-		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler,
+	// What Volcano's preempt action does to a victim: the condition, then the delete. A kubelet
+	// keeps conditions of others and leaves the pod its grace period; KWOK may write its own
+	// over them, and leaves none.
+	uid := victim.UID
+	s.awaitAny("the condition is noticed", func(ctx ctxT) (bool, error) {
+		err := testCluster.Client().Get(ctx, keyOf(victim), &victim)
+		if err != nil || victim.UID != uid {
+			return err == nil || apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+		}
+		marked := slices.ContainsFunc(victim.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.DisruptionTarget })
+		before := victim.DeepCopy()
+		victim.Status.Conditions = append(victim.Status.Conditions, corev1.PodCondition{
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler,
+		})
+		if !marked {
+			return false, client.IgnoreNotFound(testCluster.Client().Status().Patch(ctx, &victim, client.MergeFrom(before)))
+		}
+		return !victim.DeletionTimestamp.IsZero(), nil
 	})
-	s.must(testCluster.Client().Status().Patch(s.ctx, &victim, client.MergeFrom(before)), "mark the victim")
-	s.await("it is noticed", func() bool { return len(s.job.Status.Incidents) == 1 })
-	s.must(client.IgnoreNotFound(testCluster.Client().Delete(s.ctx, &victim)), "delete it")
 	s.recovered(1)
 
 	s.sameNodes(nodes)
