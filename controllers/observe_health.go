@@ -34,26 +34,10 @@ func (r *TrainingJobReconciler) observeHealth(ctx context.Context, o *policies.O
 	}
 	for i := range o.Pods {
 		if p := &o.Pods[i]; p.Node != "" {
-			p.Signals = signalsFor(o.Job.Namespace+"/"+p.Name, reports[p.Node])
+			p.Signals = policies.SignalsFor(o.Job.Namespace+"/"+p.Name, reports[p.Node])
 		}
 	}
 	return nil
 }
 
 func isFailed(r v1alpha1.HealthReport) bool { return r.State == v1alpha1.HealthStateFailed }
-
-// signalsFor are the reports of a node that concern a pod. One that names no pods
-// concerns all, unless nothing uses what is ill.
-func signalsFor(pod string, reports []v1alpha1.HealthReport) []policies.Signal {
-	var out []policies.Signal
-	for i := range reports {
-		report := &reports[i]
-		if report.Unused || (len(report.Pods) > 0 && !slices.Contains(report.Pods, pod)) {
-			continue
-		}
-		out = append(out, policies.Signal{
-			Name: report.Signal, Failed: isFailed(*report), Message: report.Entity + ": " + report.Message,
-		})
-	}
-	return out
-}
