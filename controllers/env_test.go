@@ -60,7 +60,7 @@ func newEnv(t *testing.T, objects ...client.Object) *env {
 		objects = append(objects, aNode(fmt.Sprintf("n%d", i)))
 	}
 	a, b := hyperNode("rack-a", 1, like("^n[012]$")), hyperNode("rack-b", 1, like("^n[345]$"))
-	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, &a, &b)...).WithStatusSubresource(&v1alpha1.TrainingJob{})
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, &a, &b)...).WithStatusSubresource(&v1alpha1.TrainingJob{}, &v1alpha1.NodeHealth{}, &v1alpha1.HealthPolicy{}, &topologyv1alpha1.HyperNode{})
 	if err := AddIndexes(t.Context(), indexer{builder}); err != nil {
 		t.Fatal(err)
 	}
@@ -93,6 +93,10 @@ func (e *env) recorded() client.WithWatch {
 		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 			note("patch", obj)
 			return c.Patch(ctx, obj, patch, opts...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+			note("patch the "+sub+" of", obj)
+			return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
 		},
 		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
 			note("update the "+sub+" of", obj)

@@ -14,7 +14,7 @@ import (
 	"github.com/lockstep-dev/lockstep/policies"
 )
 
-// observeHealth adds what is known of the health of the nodes, and of what the pods use.
+// observeHealth adds what is believed of the health of the nodes, and of what the pods use.
 func (r *TrainingJobReconciler) observeHealth(ctx context.Context, o *policies.Observation) error {
 	reports := map[string][]v1alpha1.HealthReport{}
 	for name, node := range o.Nodes {
@@ -25,18 +25,27 @@ func (r *TrainingJobReconciler) observeHealth(ctx context.Context, o *policies.O
 			}
 			return fmt.Errorf("get NodeHealth %s: %w", name, err)
 		}
-		if len(health.Status.Reports) == 0 {
-			continue
+		if policies.Believed(health.Status.Verdict) {
+			reports[name] = health.Status.Reports
+			node.Ill = slices.ContainsFunc(health.Status.Reports, isFailed)
+			o.Nodes[name] = node
 		}
-		reports[name] = health.Status.Reports
-		node.Ill = slices.ContainsFunc(health.Status.Reports, isFailed)
-		o.Nodes[name] = node
 	}
 	for i := range o.Pods {
 		if p := &o.Pods[i]; p.Node != "" {
 			p.Signals = policies.SignalsFor(o.Job.Namespace+"/"+p.Name, reports[p.Node])
 		}
 	}
+	return r.observeHealthPolicy(ctx, o)
+}
+
+// observeHealthPolicy adds what bounds the moves. Before there is a HealthPolicy its defaults do.
+func (r *TrainingJobReconciler) observeHealthPolicy(ctx context.Context, o *policies.Observation) error {
+	p := &v1alpha1.HealthPolicy{}
+	if err := r.Get(ctx, client.ObjectKey{Name: v1alpha1.HealthPolicyName}, p); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("get the HealthPolicy: %w", err)
+	}
+	o.HealthPolicy = &p.Spec
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 func TestFailedGPUMovesItsPod(t *testing.T) {
 	e := running(t)
 	health := &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: v1alpha1.NodeHealthStatus{
+		Verdict: &v1alpha1.HealthVerdict{State: v1alpha1.HealthStateFailed, AdmittedTime: new(metav1.NewTime(t0))},
 		Reports: []v1alpha1.HealthReport{{
 			Source: "dcgm", Entity: "gpu/GPU-1", Signal: "XID79", State: v1alpha1.HealthStateFailed, Since: metav1.NewTime(t0),
 			Pods: []string{"research/llm-1-worker-1"},
@@ -31,4 +32,24 @@ func TestFailedGPUMovesItsPod(t *testing.T) {
 	e.settle()
 	in := e.pod("llm-1-worker-1").Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0].Values
 	equal(t, "may go to", []string{"host-n0", "host-n2"}, in)
+}
+
+// What the breaker holds back is not believed.
+func TestWhatIsHeldBackMovesNothing(t *testing.T) {
+	for name, verdict := range map[string]*v1alpha1.HealthVerdict{
+		"not looked at yet": nil,
+		"held back":         {State: v1alpha1.HealthStateFailed, HeldBackTime: new(metav1.NewTime(t0)), HeldBackBy: "cluster"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := running(t)
+			e.must(e.api.Create(t.Context(), &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: v1alpha1.NodeHealthStatus{
+				Verdict: verdict,
+				Reports: []v1alpha1.HealthReport{{Source: "dcgm", Entity: "node", Signal: "XID79", State: v1alpha1.HealthStateFailed, Since: metav1.NewTime(t0)}},
+			}}))
+			e.calls = nil
+			_, err := e.reconcile()
+			e.must(err)
+			equal(t, "writes", nil, e.calls)
+		})
+	}
 }

@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -112,9 +111,10 @@ func (r *TrainingJobReconciler) SetupWithManager(mgr ctrl.Manager, workers int) 
 		Owns(&batch.Job{}).
 		Watches(&corev1.Pod{}, byLabel).
 		Watches(&scheduling.PodGroup{}, byLabel).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.jobsOn), builder.WithPredicates(r.nodeChanges())).
-		Watches(&v1alpha1.NodeHealth{}, handler.EnqueueRequestsFromMapFunc(r.jobsOn), builder.WithPredicates(faultsChange())).
-		Watches(&topologyv1alpha1.HyperNode{}, handler.EnqueueRequestsFromMapFunc(r.jobsThatMove)).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.jobsOn), builder.WithPredicates(r.topology.following(nodeMatters))).
+		Watches(&v1alpha1.NodeHealth{}, handler.EnqueueRequestsFromMapFunc(r.jobsOn), builder.WithPredicates(onUpdate(faultsMatter))).
+		Watches(&topologyv1alpha1.HyperNode{}, handler.EnqueueRequestsFromMapFunc(r.jobsThatMove), builder.WithPredicates(r.topology.followingHyperNodes())).
+		Watches(&v1alpha1.HealthPolicy{}, handler.EnqueueRequestsFromMapFunc(r.jobsThatMove), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			UsePriorityQueue:        new(true),
@@ -151,12 +151,8 @@ func (r *TrainingJobReconciler) jobsOn(ctx context.Context, node client.Object) 
 	return slices.Collect(maps.Keys(found))
 }
 
-// jobsThatMove are the jobs with an open incident. It is called when the topology
-// changes, too, and then forgets the old one.
-func (r *TrainingJobReconciler) jobsThatMove(ctx context.Context, hyperNode client.Object) []reconcile.Request {
-	if hyperNode != nil {
-		r.topology.invalidate()
-	}
+// jobsThatMove are the jobs with an open incident.
+func (r *TrainingJobReconciler) jobsThatMove(ctx context.Context, _ client.Object) []reconcile.Request {
 	jobs := &v1alpha1.TrainingJobList{}
 	if err := r.List(ctx, jobs, client.MatchingFields{indexOpen: open}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil // the cache is stopping
@@ -168,35 +164,17 @@ func (r *TrainingJobReconciler) jobsThatMove(ctx context.Context, hyperNode clie
 	return out
 }
 
-// nodeChanges lets through what decisions read of a node, and forgets the topology
-// where a node comes, goes or changes its labels. Heartbeats pass by.
-func (r *TrainingJobReconciler) nodeChanges() predicate.Predicate {
-	moved := func() bool { r.topology.invalidate(); return true }
-	return predicate.Funcs{
-		CreateFunc:  func(event.CreateEvent) bool { return moved() },
-		DeleteFunc:  func(event.DeleteEvent) bool { return moved() },
-		GenericFunc: func(event.GenericEvent) bool { return false },
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
-			if !maps.Equal(before.Labels, after.Labels) {
-				return moved()
-			}
-			was, is := nodeOf(before, ""), nodeOf(after, "")
-			return was.Ready != is.Ready || was.Unschedulable != is.Unschedulable || was.OutOfService != is.OutOfService ||
-				!slices.Equal(taintKeys(was.Taints), taintKeys(is.Taints))
-		},
-	}
+// nodeMatters passes what decisions read of a node. Heartbeats pass by.
+func nodeMatters(before, after *corev1.Node) bool {
+	was, is := nodeOf(before, ""), nodeOf(after, "")
+	return was.Ready != is.Ready || was.Unschedulable != is.Unschedulable || was.OutOfService != is.OutOfService ||
+		!slices.Equal(taintKeys(was.Taints), taintKeys(is.Taints))
 }
 
-// faultsChange lets through what decisions read of a NodeHealth. Heartbeats pass by.
-func faultsChange() predicate.Predicate {
-	return predicate.Funcs{
-		GenericFunc: func(event.GenericEvent) bool { return false },
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, after := e.ObjectOld.(*v1alpha1.NodeHealth), e.ObjectNew.(*v1alpha1.NodeHealth)
-			return !equality.Semantic.DeepEqual(before.Status.Reports, after.Status.Reports)
-		},
-	}
+// faultsMatter passes what decisions read of a NodeHealth. Heartbeats pass by.
+func faultsMatter(before, after *v1alpha1.NodeHealth) bool {
+	return !equality.Semantic.DeepEqual(before.Status.Reports, after.Status.Reports) ||
+		!equality.Semantic.DeepEqual(before.Status.Verdict, after.Status.Verdict)
 }
 
 func taintKeys(taints []corev1.Taint) []string {

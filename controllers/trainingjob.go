@@ -38,6 +38,7 @@ type TrainingJobReconciler struct {
 // +kubebuilder:rbac:groups=lockstep.dev,resources=trainingjobs/status,verbs=get;update
 // +kubebuilder:rbac:groups=lockstep.dev,resources=trainingjobs/finalizers,verbs=update
 // +kubebuilder:rbac:groups=lockstep.dev,resources=nodehealths,verbs=get;list;watch
+// +kubebuilder:rbac:groups=lockstep.dev,resources=healthpolicies,verbs=get;list;watch
 // +kubebuilder:rbac:groups=batch.volcano.sh,resources=jobs,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=batch.volcano.sh,resources=jobs/finalizers,verbs=update
 // +kubebuilder:rbac:groups=bus.volcano.sh,resources=commands,verbs=create

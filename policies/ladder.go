@@ -75,10 +75,19 @@ func (w *world) due(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (rung
 	if ok && up.index >= 0 {
 		up.at = later(up.at, w.rested(s, inc, up.index))
 	}
-	if ok && up.action != v1alpha1.Ignore && up.action != v1alpha1.FailJob && (!inc.Charged || w.fellWhole(s, inc)) {
-		up.at = later(up.at, w.backoff(s, inc))
+	if ok && up.action != v1alpha1.Ignore && up.action != v1alpha1.FailJob {
+		up.at = later(up.at, w.delay(s, inc))
 	}
 	return up, ok
+}
+
+// delay is before when an incident must not restart anything: its backoff, and the breaker.
+func (w *world) delay(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) time.Time {
+	until := w.heldUntil(s, inc)
+	if !inc.Charged || w.fellWhole(s, inc) {
+		until = later(until, w.backoff(s, inc))
+	}
+	return until
 }
 
 // rested is before when a step must not come because its incident has rested: what has found
@@ -199,6 +208,7 @@ func (w *world) fire(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up r
 			up.action = v1alpha1.RestartJob
 		}
 	}
+	w.noteMove(s, inc)
 	before := *inc
 	w.record(inc, up)
 	w.restart(s, inc, &before, up.action)

@@ -27,6 +27,8 @@ type Observation struct {
 	Nodes map[string]Node
 	// Topology of the cluster.
 	Topology *Topology
+	// HealthPolicy bounds how much of a job is moved for its health; nil for no bound.
+	HealthPolicy *v1alpha1.HealthPolicySpec
 	// Refused is why the API server last refused the Volcano Job; empty where it did not.
 	Refused string
 }

@@ -57,6 +57,9 @@ func (w *world) obstacle(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, 
 			return ", backs off until " + up.at.UTC().Format("15:04:05")
 		}
 	}
+	if w.heldUntil(s, inc).After(w.Now) {
+		return w.heldBackBy(s, inc)
+	}
 	out := ""
 	w.everyRankOf(inc, func(r rank) bool {
 		p := w.pod(r)

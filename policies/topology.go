@@ -83,3 +83,17 @@ func (t *Topology) anyApart(names []string, highest int32) bool {
 			!slices.ContainsFunc(h.Nodes, func(n string) bool { return near[n] })
 	})
 }
+
+// containing are the HyperNodes that hold a node, the closest first.
+func (t *Topology) containing(node string) []HyperNode {
+	if t == nil {
+		return nil
+	}
+	var out []HyperNode
+	for _, h := range t.byTier {
+		if h.holds([]string{node}) {
+			out = append(out, h)
+		}
+	}
+	return out
+}

@@ -11,6 +11,9 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=nh
+// +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.verdict.state`
+// +kubebuilder:printcolumn:name="Quarantined",type=date,JSONPath=`.status.verdict.quarantinedTime`
+// +kubebuilder:printcolumn:name="Held-Back-By",type=string,priority=1,JSONPath=`.status.verdict.heldBackBy`
 // +kubebuilder:printcolumn:name="Degraded",type=string,JSONPath=`.status.reports[?(@.state=="Degraded")].signal`
 // +kubebuilder:printcolumn:name="Failed",type=string,JSONPath=`.status.reports[?(@.state=="Failed")].signal`
 // +kubebuilder:printcolumn:name="Unknown",type=string,JSONPath=`.status.sources[?(@.state=="Unknown")].name`
@@ -51,6 +54,40 @@ type NodeHealthStatus struct {
 	// +kubebuilder:validation:MaxItems=1024
 	// +optional
 	Reports []HealthReport `json:"reports,omitempty"`
+	// verdict is what the manager makes of it. Nothing is done about a report before it is in.
+	// +optional
+	Verdict *HealthVerdict `json:"verdict,omitempty"`
+}
+
+// HealthVerdict is what the manager makes of all that is reported of a node.
+type HealthVerdict struct {
+	// state of the node: the worst that is reported, or Unknown where nothing is and a source cannot tell.
+	State HealthState `json:"state"`
+	// since is when the node came into this state.
+	Since metav1.Time `json:"since"`
+	// admittedTime is when the breaker let the node's illness be acted upon.
+	// +optional
+	AdmittedTime *metav1.Time `json:"admittedTime,omitempty"`
+	// heldBackTime is since when the breaker holds the node back: no pod is moved from it.
+	// +optional
+	HeldBackTime *metav1.Time `json:"heldBackTime,omitempty"`
+	// heldBackBy is the breaker's scope: cluster, or hypernode/<name>.
+	// +optional
+	HeldBackBy string `json:"heldBackBy,omitempty"`
+	// quarantinedTime is since when no job is placed on the node.
+	// +optional
+	QuarantinedTime *metav1.Time `json:"quarantinedTime,omitempty"`
+	// wellTime is since when nothing of a node in quarantine has failed.
+	// +optional
+	WellTime *metav1.Time `json:"wellTime,omitempty"`
+	// failureTimes are when the node failed lately, oldest first; at most 16.
+	// +listType=atomic
+	// +optional
+	FailureTimes []metav1.Time `json:"failureTimes,omitempty"`
+	// lemon is true for a node that fails too often to come back by itself: it stays in
+	// quarantine until spec.acknowledgedTime is later than its last failure.
+	// +optional
+	Lemon bool `json:"lemon,omitempty"`
 }
 
 // HealthState is how well something is.

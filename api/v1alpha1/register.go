@@ -19,7 +19,7 @@ var (
 )
 
 func addKnownTypes(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &TrainingJob{}, &TrainingJobList{}, &NodeHealth{}, &NodeHealthList{})
+	scheme.AddKnownTypes(GroupVersion, &TrainingJob{}, &TrainingJobList{}, &NodeHealth{}, &NodeHealthList{}, &HealthPolicy{}, &HealthPolicyList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

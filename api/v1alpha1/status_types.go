@@ -186,6 +186,20 @@ type Restarts struct {
 	// +listType=atomic
 	// +optional
 	ChargedTimes []metav1.Time `json:"chargedTimes,omitempty"`
+	// healthMoves are the moves for the health of what pods use, within the window of
+	// spec.breaker.job of the HealthPolicy.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	// +optional
+	HealthMoves []HealthMove `json:"healthMoves,omitempty"`
+}
+
+// HealthMove is a move of pods for the health of what they use.
+type HealthMove struct {
+	// time of the move.
+	Time metav1.Time `json:"time"`
+	// pods that were moved.
+	Pods int32 `json:"pods"`
 }
 
 // ExcludedNode is a node that this job must not go back to yet.

@@ -32,6 +32,18 @@ const (
 	HoldTaintPrefix = "hold.lockstep.dev/"
 	// HoldStanding is the value of a hold that ends with the job and not at a time.
 	HoldStanding = "standing"
+
+	// TaintQuarantine is the key of the NoSchedule taint that keeps a node that has failed from
+	// all jobs. The value is QuarantineFailed or QuarantineLemon.
+	TaintQuarantine = "lockstep.dev/quarantine"
+	// QuarantineFailed is the value for a node that comes back once it is well.
+	QuarantineFailed = "failed"
+	// QuarantineLemon is the value for one that stays out until it is acknowledged.
+	QuarantineLemon = "lemon"
+
+	// ConditionHealthy is a condition of Nodes and HyperNodes: False while something of them is
+	// ill, Unknown while nobody can tell. The reason is the state: Healthy, Degraded, Failed, Unknown.
+	ConditionHealthy = "lockstep.dev/Healthy"
 )
 
 // Annotations that a pod is given when its gate is lifted. The pod template hands
@@ -88,4 +100,13 @@ const (
 	ReasonLadderExhausted     = "LadderExhausted"     // every step fired and the job did not recover
 	ReasonVolcanoJobRefused   = "VolcanoJobRefused"   // the API server or Volcano's admission refused the rendered job, or its name is taken
 	ReasonVolcanoJobNotNeeded = "VolcanoJobNotNeeded" // suspended or finished: no Volcano Job is kept
+)
+
+// Condition type and reasons of the HealthPolicy.
+const (
+	// ConditionBreakerOpen is True while ill nodes are held back, because too many fell ill at once.
+	ConditionBreakerOpen = "BreakerOpen"
+
+	ReasonLimitReached = "LimitReached" // more nodes are ill than may be acted upon at once
+	ReasonWithinLimits = "WithinLimits" // nothing is held back
 )

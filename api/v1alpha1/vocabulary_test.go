@@ -49,7 +49,7 @@ func TestVocabularyIsValid(t *testing.T) {
 			wrong = validation.IsQualifiedName(word + "a-job")
 		case strings.HasSuffix(name, "Suffix"):
 			wrong = validation.IsDNS1123Label("task" + word)
-		case strings.HasPrefix(name, "Label"), strings.HasPrefix(name, "Annotation"), strings.HasSuffix(name, "Gate"), name == "DryRun":
+		case strings.HasPrefix(name, "Label"), strings.HasPrefix(name, "Annotation"), strings.HasSuffix(name, "Gate"), strings.HasPrefix(name, "Taint"), name == "DryRun":
 			wrong = validation.IsQualifiedName(word)
 		case strings.HasPrefix(name, "Reason") && !conditionReason.MatchString(word):
 			wrong = []string{"not a reason of a condition"}

@@ -106,6 +106,13 @@ func run(o *options) error {
 	if err := (&controllers.HoldSweeper{Client: mgr.GetClient(), Clock: clock.RealClock{}}).SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the hold sweeper: %w", err)
 	}
+	fleet := &controllers.FleetReconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
+		Events: mgr.GetEventRecorder("lockstep"), Clock: clock.RealClock{}, Writers: o.writers,
+	}
+	if err := fleet.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("set up the fleet controller: %w", err)
+	}
 	if err := mgr.AddHealthzCheck("healthz", healthz.Ping); err != nil {
 		return err
 	}

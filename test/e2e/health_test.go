@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
@@ -16,8 +17,9 @@ func (s *scenario) reported(node string, status v1alpha1.NodeHealthStatus) {
 	s.t.Helper()
 	health := &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: node}}
 	s.must(testCluster.Client().Create(s.ctx, health), "create the NodeHealth")
+	patch := client.MergeFrom(health.DeepCopy()) // the manager writes its verdict beside it
 	health.Status = status
-	s.must(testCluster.Client().Status().Update(s.ctx, health), "report")
+	s.must(testCluster.Client().Status().Patch(s.ctx, health, patch), "report")
 	s.t.Cleanup(func() { s.must(testCluster.Client().Delete(s.ctx, health), "delete the NodeHealth") })
 }
 

@@ -63,6 +63,9 @@ func start(ctx context.Context) (stop func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := testCluster.Client().Create(ctx, healthPolicy()); err != nil {
+		return nil, err
+	}
 	dir, err := os.MkdirTemp("", "lockstep-e2e-")
 	if err != nil {
 		return nil, err
@@ -83,6 +86,15 @@ func start(ctx context.Context) (stop func() error, err error) {
 		defer os.RemoveAll(dir)
 		return testCluster.Stop()
 	}, err
+}
+
+// healthPolicy bounds what happens in a rack by its defaults, and what happens in the cluster
+// not at all: that is many tests, which know nothing of each other.
+func healthPolicy() *v1alpha1.HealthPolicy {
+	return &v1alpha1.HealthPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HealthPolicyName},
+		Spec:       v1alpha1.HealthPolicySpec{Breaker: v1alpha1.Breaker{Cluster: &v1alpha1.BreakerLimit{Percent: 100}}},
+	}
 }
 
 // managerKubeconfig is that of a user who may do what the manager's role allows, and nothing else.

@@ -1,0 +1,219 @@
+// The fleet controller: one pass from what is reported of all nodes to what is done about
+// each. It looks at all of them at once, for a breaker has to count.
+
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+// conflictPause is how long to wait for the cache to show what a write has run into: a
+// heartbeat, mostly, which brings nobody back.
+const conflictPause = 100 * time.Millisecond
+
+// FleetReconciler says of every node whether it is ill, keeps jobs from those that have
+// failed, and stops where too many are.
+type FleetReconciler struct {
+	// Client reads from the cache and writes to the API server.
+	client.Client
+	// Live reads from the API server, where the cache may not have caught up.
+	Live client.Reader
+	// Events is where people are told what happens to nodes.
+	Events events.EventRecorder
+	// Clock tells the time that decisions are given.
+	Clock clock.PassiveClock
+	// Writers is how many writes of one kind go out side by side. Default: 1.
+	Writers int
+
+	topology topologyCache
+	caughtUp bool
+}
+
+// +kubebuilder:rbac:groups=lockstep.dev,resources=nodehealths,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=lockstep.dev,resources=nodehealths/status,verbs=patch
+// +kubebuilder:rbac:groups=lockstep.dev,resources=healthpolicies,verbs=get;list;watch;create
+// +kubebuilder:rbac:groups=lockstep.dev,resources=healthpolicies/status,verbs=update
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups="",resources=nodes/status,verbs=patch
+// +kubebuilder:rbac:groups=topology.volcano.sh,resources=hypernodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups=topology.volcano.sh,resources=hypernodes/status,verbs=patch
+
+// fleet is what one pass has seen.
+type fleet struct {
+	policies.Fleet
+	nodes []corev1.Node
+	// behind is true where a write has run into another one: the next pass tries it again.
+	behind atomic.Bool
+}
+
+// later drops the error of a write that has run into another one.
+func (f *fleet) later(err error) error {
+	if err != nil && overtaken(err) == nil {
+		f.behind.Store(true)
+		return nil
+	}
+	return err
+}
+
+// Reconcile takes all nodes one step further.
+func (r *FleetReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	f, err := r.observe(ctx)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("observe: %w", err)
+	}
+	decision := policies.DecideFleet(&f.Fleet)
+	failed := r.record(ctx, f, &decision)
+	r.report(f, &decision)
+	if err := errors.Join(failed, r.act(ctx, f, decision.Verdicts)); err != nil {
+		return ctrl.Result{}, err
+	}
+	switch {
+	case f.behind.Load():
+		return ctrl.Result{RequeueAfter: conflictPause}, nil
+	case decision.Next.IsZero():
+		return ctrl.Result{}, nil
+	}
+	return ctrl.Result{RequeueAfter: max(decision.Next.Sub(f.Now), minRequeue)}, nil
+}
+
+// observe looks at all nodes. The first look of a process is at the API server itself, so
+// that what the process before it admitted counts.
+func (r *FleetReconciler) observe(ctx context.Context) (*fleet, error) {
+	f := &fleet{Fleet: policies.Fleet{Now: r.Clock.Now()}}
+	var err error
+	if f.Policy, err = r.policy(ctx); err != nil {
+		return nil, err
+	}
+	if f.Topology, err = r.topology.get(ctx, r.Client); err != nil {
+		return nil, err
+	}
+	nodes, healths := &corev1.NodeList{}, &v1alpha1.NodeHealthList{}
+	if err := r.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	var reader client.Reader = r.Client
+	if !r.caughtUp {
+		reader = r.Live
+	}
+	if err := reader.List(ctx, healths, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list NodeHealths: %w", err)
+	}
+	r.caughtUp = true
+	f.nodes, f.Nodes = nodes.Items, len(nodes.Items)
+	return f, r.join(ctx, f, healths.Items)
+}
+
+// join keeps the NodeHealths of nodes that exist, and deletes those that have outlived theirs.
+func (r *FleetReconciler) join(ctx context.Context, f *fleet, healths []v1alpha1.NodeHealth) error {
+	exists := make(map[string]bool, len(f.nodes))
+	for i := range f.nodes {
+		exists[f.nodes[i].Name] = true
+	}
+	var errs []error
+	for i := range healths {
+		h := &healths[i]
+		switch {
+		case exists[h.Name]:
+			f.Healths = append(f.Healths, h)
+		case outlived(h, f.Now):
+			errs = append(errs, client.IgnoreNotFound(r.Delete(ctx, h.DeepCopy(), client.Preconditions{UID: &h.UID})))
+		}
+	}
+	slices.SortFunc(f.Healths, func(a, b *v1alpha1.NodeHealth) int { return strings.Compare(a.Name, b.Name) })
+	return errors.Join(errs...)
+}
+
+// outliveFor is how long a NodeHealth is kept after its node is gone: a node that is
+// repaired may come back under its name, and its faults are not mended by that.
+const outliveFor = 24 * time.Hour
+
+// outlived is true for a NodeHealth of which nobody has written anything for a day.
+func outlived(h *v1alpha1.NodeHealth, now time.Time) bool {
+	last := h.CreationTimestamp.Time
+	for _, s := range h.Status.Sources {
+		if s.HeartbeatTime != nil && s.HeartbeatTime.After(last) {
+			last = s.HeartbeatTime.Time
+		}
+	}
+	if v := h.Status.Verdict; v != nil && v.Since.After(last) {
+		last = v.Since.Time
+	}
+	return now.Sub(last) >= outliveFor
+}
+
+// policy is the HealthPolicy, which is made where it is missing.
+func (r *FleetReconciler) policy(ctx context.Context) (*v1alpha1.HealthPolicy, error) {
+	p := &v1alpha1.HealthPolicy{}
+	err := r.Get(ctx, client.ObjectKey{Name: v1alpha1.HealthPolicyName}, p)
+	if !apierrors.IsNotFound(err) {
+		return p, err
+	}
+	p = &v1alpha1.HealthPolicy{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HealthPolicyName}}
+	if err := r.Create(ctx, p); err != nil {
+		return nil, fmt.Errorf("make the HealthPolicy: %w", err)
+	}
+	return p, nil
+}
+
+// record writes the verdicts that are new. Where that fails, the verdict stays as it was.
+func (r *FleetReconciler) record(ctx context.Context, f *fleet, d *policies.FleetDecision) error {
+	var changed []*v1alpha1.NodeHealth
+	for _, h := range f.Healths {
+		if !equality.Semantic.DeepEqual(h.Status.Verdict, d.Verdicts[h.Name]) {
+			changed = append(changed, h)
+		}
+	}
+	results := make([]error, len(changed))
+	workqueue.ParallelizeUntil(ctx, max(r.Writers, 1), len(changed), func(i int) {
+		results[i] = r.recordVerdict(ctx, changed[i], d.Verdicts[changed[i].Name])
+	})
+	for i, h := range changed {
+		if results[i] != nil {
+			d.Verdicts[h.Name] = h.Status.Verdict // nothing is done that is not recorded
+		}
+		results[i] = f.later(results[i])
+	}
+	return errors.Join(append(results, f.later(r.recordStatus(ctx, f.Policy, &d.Status)))...)
+}
+
+func (r *FleetReconciler) recordVerdict(ctx context.Context, h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict) error {
+	updated := h.DeepCopy()
+	updated.Status.Verdict = v.DeepCopy()
+	patch := client.MergeFromWithOptions(h, client.MergeFromWithOptimisticLock{})
+	if err := r.Status().Patch(ctx, updated, patch); err != nil {
+		return fmt.Errorf("record the verdict on node %s: %w", h.Name, err)
+	}
+	return nil
+}
+
+// recordStatus tells people how the fleet stands; nothing is decided from it.
+func (r *FleetReconciler) recordStatus(ctx context.Context, p *v1alpha1.HealthPolicy, status *v1alpha1.HealthPolicyStatus) error {
+	if equality.Semantic.DeepEqual(&p.Status, status) {
+		return nil
+	}
+	updated := p.DeepCopy()
+	updated.Status = *status.DeepCopy()
+	if err := r.Status().Update(ctx, updated); err != nil {
+		return fmt.Errorf("record the status of the HealthPolicy: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+// What is done about a node's health: the quarantine's taint, and conditions that tell
+// people and other tools.
+
+package controllers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+// act makes nodes and HyperNodes match the verdicts that are recorded.
+func (r *FleetReconciler) act(ctx context.Context, f *fleet, verdicts map[string]*v1alpha1.HealthVerdict) error {
+	healths := make(map[string]*v1alpha1.NodeHealth, len(f.Healths))
+	for _, h := range f.Healths {
+		healths[h.Name] = h
+	}
+	var tainted, told []int
+	conditions := make([]*corev1.NodeCondition, len(f.nodes))
+	for i := range f.nodes {
+		node, v := &f.nodes[i], verdicts[f.nodes[i].Name]
+		if taintOf(node) != wantedTaint(v) {
+			tainted = append(tainted, i)
+		}
+		if v != nil {
+			conditions[i] = nodeCondition(policies.NodeCondition(healths[node.Name], v), v)
+		}
+		if !sameCondition(findCondition(node), conditions[i]) {
+			told = append(told, i)
+		}
+	}
+	return errors.Join(
+		each(ctx, r.Writers, tainted, func(i int) error {
+			return f.later(r.taint(ctx, f.nodes[i].Name, wantedTaint(verdicts[f.nodes[i].Name])))
+		}),
+		each(ctx, r.Writers, told, func(i int) error { return r.tellNode(ctx, f.nodes[i].Name, conditions[i]) }),
+		r.tellHyperNodes(ctx, policies.HyperNodeConditions(f.Topology, verdicts), f),
+	)
+}
+
+// wantedTaint is the value of the taint that a node should have; empty for none.
+func wantedTaint(v *v1alpha1.HealthVerdict) string {
+	switch {
+	case v == nil || v.QuarantinedTime == nil:
+		return ""
+	case v.Lemon:
+		return v1alpha1.QuarantineLemon
+	}
+	return v1alpha1.QuarantineFailed
+}
+
+func taintOf(node *corev1.Node) string {
+	i := slices.IndexFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.TaintQuarantine })
+	if i < 0 {
+		return ""
+	}
+	return node.Spec.Taints[i].Value
+}
+
+func (r *FleetReconciler) taint(ctx context.Context, node, value string) error {
+	return patchTaints(ctx, r.Client, node, func(taints []corev1.Taint) []corev1.Taint {
+		taints = withoutTaint(taints, v1alpha1.TaintQuarantine)
+		if value != "" {
+			taints = append(taints, corev1.Taint{Key: v1alpha1.TaintQuarantine, Value: value, Effect: corev1.TaintEffectNoSchedule})
+		}
+		return taints
+	})
+}
+
+func nodeCondition(c metav1.Condition, v *v1alpha1.HealthVerdict) *corev1.NodeCondition {
+	return &corev1.NodeCondition{
+		Type: corev1.NodeConditionType(c.Type), Status: corev1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message,
+		LastTransitionTime: v.Since,
+	}
+}
+
+func findCondition(node *corev1.Node) *corev1.NodeCondition {
+	for i := range node.Status.Conditions {
+		if node.Status.Conditions[i].Type == v1alpha1.ConditionHealthy {
+			return &node.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+func sameCondition(a, b *corev1.NodeCondition) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message
+}
+
+// tellNode sets the node's condition, or takes it away. Conditions are a map, of which only
+// our own is touched.
+func (r *FleetReconciler) tellNode(ctx context.Context, name string, c *corev1.NodeCondition) error {
+	var entry any = c
+	if c == nil {
+		entry = map[string]string{"$patch": "delete", "type": v1alpha1.ConditionHealthy}
+	}
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []any{entry}}})
+	if err != nil {
+		return err
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	err = r.Status().Patch(ctx, node, client.RawPatch(types.StrategicMergePatchType, patch))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("tell node %s of its health: %w", name, err)
+	}
+	return nil
+}
+
+func (r *FleetReconciler) tellHyperNodes(ctx context.Context, conditions map[string]metav1.Condition, f *fleet) error {
+	list := &topologyv1alpha1.HyperNodeList{}
+	if err := r.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list HyperNodes: %w", err)
+	}
+	return each(ctx, r.Writers, indexes(list.Items), func(i int) error {
+		updated := list.Items[i].DeepCopy()
+		c, known := conditions[updated.Name]
+		c.LastTransitionTime = metav1.NewTime(f.Now)
+		if known {
+			known = meta.SetStatusCondition(&updated.Status.Conditions, c)
+		} else {
+			known = meta.RemoveStatusCondition(&updated.Status.Conditions, v1alpha1.ConditionHealthy)
+		}
+		if !known {
+			return nil
+		}
+		// Volcano's list of conditions is no map: the patch replaces it whole.
+		patch := client.MergeFromWithOptions(&list.Items[i], client.MergeFromWithOptimisticLock{})
+		if err := f.later(r.Status().Patch(ctx, updated, patch)); err != nil {
+			return fmt.Errorf("tell HyperNode %s of its nodes' health: %w", updated.Name, err)
+		}
+		return nil
+	})
+}
+
+func indexes[T any](items []T) []int {
+	out := make([]int, len(items))
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}

@@ -1,0 +1,76 @@
+// What people are told of the fleet: the difference between the verdicts as they were and as
+// they were recorded.
+
+package controllers
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+func (r *FleetReconciler) report(f *fleet, d *policies.FleetDecision) {
+	for _, h := range f.Healths {
+		r.reportVerdict(h, h.Status.Verdict, d.Verdicts[h.Name])
+	}
+	r.reportBreakers(f.Policy, d.Status.Breakers)
+	nodeStates.WithLabelValues(string(v1alpha1.HealthStateFailed)).Set(float64(d.Status.Failed))
+	nodeStates.WithLabelValues(string(v1alpha1.HealthStateDegraded)).Set(float64(d.Status.Degraded))
+	nodeStates.WithLabelValues(string(v1alpha1.HealthUnknown)).Set(float64(d.Status.Unknown))
+	quarantinedNodes.Set(float64(d.Status.Quarantined))
+	lemonNodes.Set(float64(d.Status.Lemons))
+	heldBackNodes.Set(float64(d.Status.HeldBack))
+}
+
+func (r *FleetReconciler) reportVerdict(h *v1alpha1.NodeHealth, was, is *v1alpha1.HealthVerdict) {
+	if is == nil {
+		return
+	}
+	if was == nil {
+		was = &v1alpha1.HealthVerdict{}
+	}
+	node := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: h.Name, UID: ""}}
+	message := policies.NodeCondition(h, is).Message
+	switch {
+	case was.QuarantinedTime == nil && is.QuarantinedTime != nil:
+		quarantines.Inc()
+		r.tell(node, corev1.EventTypeWarning, "Quarantined", "Quarantine", message)
+	case was.QuarantinedTime != nil && is.QuarantinedTime == nil:
+		r.tell(node, corev1.EventTypeNormal, "QuarantineEnded", "Quarantine", message)
+	case was.HeldBackTime == nil && is.HeldBackTime != nil:
+		r.tell(node, corev1.EventTypeWarning, "HeldBack", "Breaker", message)
+	}
+}
+
+func (r *FleetReconciler) reportBreakers(p *v1alpha1.HealthPolicy, open []v1alpha1.OpenBreaker) {
+	was, is := map[string]bool{}, map[string]bool{}
+	for _, b := range p.Status.Breakers {
+		was[b.Scope] = true
+	}
+	kinds := map[string]int{"cluster": 0, "hypernode": 0}
+	for _, b := range open {
+		is[b.Scope] = true
+		kind, _, _ := strings.Cut(b.Scope, "/")
+		kinds[kind]++
+		if !was[b.Scope] {
+			r.tell(p, corev1.EventTypeWarning, "BreakerOpened", "Breaker", "the breaker of "+b.Scope+" holds ill nodes back: "+strings.Join(b.Nodes, ", "))
+		}
+	}
+	for scope := range was {
+		if !is[scope] {
+			r.tell(p, corev1.EventTypeNormal, "BreakerClosed", "Breaker", "the breaker of "+scope+" holds nothing back any more")
+		}
+	}
+	for kind, n := range kinds {
+		breakersOpen.WithLabelValues(kind).Set(float64(n))
+	}
+}
+
+func (r *FleetReconciler) tell(obj runtime.Object, kind, reason, action, note string) {
+	r.Events.Eventf(obj, nil, kind, reason, action, "%s", note)
+}

@@ -1,0 +1,115 @@
+// What brings the fleet controller back. All that is watched leads to the same one key, so
+// that a storm of changes makes few passes.
+
+package controllers
+
+import (
+	"context"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// SetupWithManager makes the reconciler look whenever something that it observes changes.
+func (r *FleetReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: v1alpha1.HealthPolicyName}}}
+	})
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("fleet").
+		Watches(&v1alpha1.HealthPolicy{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.NodeHealth{}, all, builder.WithPredicates(onUpdate(reportsMatter))).
+		Watches(&corev1.Node{}, all, builder.WithPredicates(r.topology.following(conditionsMatter))).
+		Watches(&topologyv1alpha1.HyperNode{}, all, builder.WithPredicates(r.topology.followingHyperNodes())).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
+		Complete(r)
+}
+
+// onUpdate lets everything through but updates that do not matter.
+func onUpdate[T client.Object](matters func(before, after T) bool) predicate.Funcs {
+	return predicate.Funcs{
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		UpdateFunc:  func(e event.UpdateEvent) bool { return matters(e.ObjectOld.(T), e.ObjectNew.(T)) },
+	}
+}
+
+// reportsMatter passes what is reported, and what people say to it. Heartbeats and our own
+// verdicts pass by, but where one is waited for.
+func reportsMatter(before, after *v1alpha1.NodeHealth) bool {
+	if v := after.Status.Verdict; v == nil || v.State == v1alpha1.HealthUnknown || v.QuarantinedTime != nil {
+		return true
+	}
+	return !equality.Semantic.DeepEqual(before.Status.Reports, after.Status.Reports) ||
+		!equality.Semantic.DeepEqual(before.Spec, after.Spec) || !maps.Equal(sourceStates(before), sourceStates(after))
+}
+
+func sourceStates(h *v1alpha1.NodeHealth) map[string]v1alpha1.HealthState {
+	out := map[string]v1alpha1.HealthState{}
+	for _, s := range h.Status.Sources {
+		out[s.Name] = s.State
+	}
+	return out
+}
+
+// conditionsMatter passes a node whose conditions, heartbeats apart, or whose quarantine changed.
+func conditionsMatter(before, after *corev1.Node) bool {
+	return taintOf(before) != taintOf(after) || !maps.Equal(conditionStates(before), conditionStates(after))
+}
+
+func conditionStates(node *corev1.Node) map[corev1.NodeConditionType]corev1.ConditionStatus {
+	out := map[corev1.NodeConditionType]corev1.ConditionStatus{}
+	for _, c := range node.Status.Conditions {
+		out[c.Type] = c.Status
+	}
+	return out
+}
+
+// following forgets the topology where a node comes, goes or changes its labels, and lets
+// through that and what else matters.
+func (c *topologyCache) following(matters func(before, after *corev1.Node) bool) predicate.Funcs {
+	moved := func() bool { c.invalidate(); return true }
+	funcs := onUpdate(func(before, after *corev1.Node) bool {
+		if !maps.Equal(before.Labels, after.Labels) {
+			return moved()
+		}
+		return matters(before, after)
+	})
+	funcs.CreateFunc = func(event.CreateEvent) bool { return moved() }
+	funcs.DeleteFunc = func(event.DeleteEvent) bool { return moved() }
+	return funcs
+}
+
+// followingHyperNodes forgets the topology where a HyperNode changes, and lets through that
+// and a change of the condition that is ours.
+func (c *topologyCache) followingHyperNodes() predicate.Funcs {
+	moved := func() bool { c.invalidate(); return true }
+	ours := func(h *topologyv1alpha1.HyperNode) metav1.ConditionStatus {
+		if condition := meta.FindStatusCondition(h.Status.Conditions, v1alpha1.ConditionHealthy); condition != nil {
+			return condition.Status
+		}
+		return ""
+	}
+	funcs := onUpdate(func(before, after *topologyv1alpha1.HyperNode) bool {
+		if before.Generation != after.Generation {
+			return moved()
+		}
+		return ours(before) != ours(after)
+	})
+	funcs.CreateFunc = func(event.CreateEvent) bool { return moved() }
+	funcs.DeleteFunc = func(event.DeleteEvent) bool { return moved() }
+	return funcs
+}

@@ -1,0 +1,207 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+type fleetEnv struct {
+	*env
+	fleet *FleetReconciler
+}
+
+func newFleetEnv(t *testing.T) *fleetEnv {
+	e := &fleetEnv{env: newEnv(t)}
+	e.restart(interceptor.Funcs{})
+	return e
+}
+
+func (e *fleetEnv) restart(funcs interceptor.Funcs) {
+	e.events = events.NewFakeRecorder(1000)
+	e.fleet = &FleetReconciler{Client: interceptor.NewClient(e.recorded(), funcs), Live: e.api, Events: e.events, Clock: e.clock, Writers: 4}
+}
+
+func (e *fleetEnv) look() (ctrl.Result, error) {
+	return e.fleet.Reconcile(e.t.Context(), ctrl.Request{})
+}
+
+// settle looks until nothing is written any more.
+func (e *fleetEnv) settle() {
+	e.t.Helper()
+	for range 10 {
+		e.calls = nil
+		_, err := e.look()
+		e.must(err)
+		if len(e.calls) == 0 {
+			return
+		}
+	}
+	e.t.Fatalf("nothing settles: %v", e.calls)
+}
+
+// report says of a node that a GPU of it is ill; Healthy takes it back.
+func (e *fleetEnv) report(state v1alpha1.HealthState, nodes ...string) {
+	e.t.Helper()
+	for _, name := range nodes {
+		h := &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		e.must(client.IgnoreAlreadyExists(e.api.Create(e.t.Context(), h)))
+		e.must(e.api.Get(e.t.Context(), client.ObjectKey{Name: name}, h))
+		h.Status.Sources = []v1alpha1.HealthSource{{Name: "dcgm", State: v1alpha1.HealthHealthy}}
+		h.Status.Reports = nil
+		if state != v1alpha1.HealthHealthy {
+			h.Status.Reports = []v1alpha1.HealthReport{{Source: "dcgm", Entity: "gpu/GPU-1", Signal: "XID79", State: state, Since: metav1.NewTime(t0)}}
+		}
+		e.must(e.api.Status().Update(e.t.Context(), h))
+	}
+}
+
+func (e *fleetEnv) node(name string) *corev1.Node {
+	e.t.Helper()
+	node := &corev1.Node{}
+	e.must(e.api.Get(e.t.Context(), client.ObjectKey{Name: name}, node))
+	return node
+}
+
+// tainted are the nodes in quarantine.
+func (e *fleetEnv) tainted() []string {
+	e.t.Helper()
+	nodes := &corev1.NodeList{}
+	e.must(e.api.List(e.t.Context(), nodes))
+	var out []string
+	for i := range nodes.Items {
+		if taintOf(&nodes.Items[i]) != "" {
+			out = append(out, nodes.Items[i].Name)
+		}
+	}
+	return out
+}
+
+func (e *fleetEnv) healthOf(hyperNode string) *metav1.Condition {
+	e.t.Helper()
+	h := &topologyv1alpha1.HyperNode{}
+	e.must(e.api.Get(e.t.Context(), client.ObjectKey{Name: hyperNode}, h))
+	return meta.FindStatusCondition(h.Status.Conditions, v1alpha1.ConditionHealthy)
+}
+
+func TestFailedNodeIsQuarantinedAndComesBack(t *testing.T) {
+	e := newFleetEnv(t)
+	e.report(v1alpha1.HealthHealthy, "n0", "n1", "n2")
+	e.settle()
+	equal(t, "condition", corev1.ConditionTrue, findCondition(e.node("n1")).Status)
+	equal(t, "of what nobody reports on", nil, findCondition(e.node("n4")))
+	equal(t, "rack", "nothing is reported of 3 nodes", e.healthOf("rack-a").Message)
+	equal(t, "of a rack that nobody reports on", nil, e.healthOf("rack-b"))
+
+	e.report(v1alpha1.HealthStateFailed, "n1")
+	e.calls = nil
+	_, err := e.look()
+	e.must(err)
+	equal(t, "writes", []string{
+		"patch *v1.Node n1", "patch the status of *v1.Node n1", "patch the status of *v1alpha1.HyperNode rack-a",
+		"patch the status of *v1alpha1.NodeHealth n1", "update the status of *v1alpha1.HealthPolicy cluster",
+	}, slices.Sorted(slices.Values(e.calls)))
+	equal(t, "taint", v1alpha1.QuarantineFailed, taintOf(e.node("n1")))
+	c := findCondition(e.node("n1"))
+	equal(t, "condition", "False Failed XID79 of gpu/GPU-1", strings.Join([]string{string(c.Status), c.Reason, c.Message}, " "))
+	equal(t, "the kubelet's condition is kept", 2, len(e.node("n1").Status.Conditions))
+	equal(t, "rack", "1 of 3 nodes Failed: n1", e.healthOf("rack-a").Message)
+	equal(t, "event", "Warning Quarantined XID79 of gpu/GPU-1", <-e.events.Events)
+	e.settle()
+
+	e.report(v1alpha1.HealthHealthy, "n1")
+	e.settle()
+	equal(t, "not for long enough", []string{"n1"}, e.tainted())
+	result, err := e.look()
+	e.must(err)
+	equal(t, "looks again", 10*time.Minute, result.RequeueAfter)
+	e.clock.SetTime(e.clock.Now().Add(10 * time.Minute))
+	e.settle()
+	equal(t, "in quarantine", nil, e.tainted())
+	equal(t, "rack", metav1.ConditionTrue, e.healthOf("rack-a").Status)
+
+	e.must(e.api.Delete(t.Context(), &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}))
+	e.settle()
+	equal(t, "condition of what nobody reports on any more", nil, findCondition(e.node("n1")))
+}
+
+func TestBreakerHoldsBackTheRestOfARack(t *testing.T) {
+	e := newFleetEnv(t)
+	e.report(v1alpha1.HealthStateFailed, "n0", "n1", "n2")
+	e.settle()
+	equal(t, "in quarantine", []string{"n0", "n1"}, e.tainted())
+	p := &v1alpha1.HealthPolicy{}
+	e.must(e.api.Get(t.Context(), client.ObjectKey{Name: v1alpha1.HealthPolicyName}, p))
+	equal(t, "held back", int32(1), p.Status.HeldBack)
+	equal(t, "told", "XID79 of gpu/GPU-1; held back by the breaker of cluster", findCondition(e.node("n2")).Message)
+
+	e.restart(interceptor.Funcs{}) // another manager knows what was let through
+	e.settle()
+	equal(t, "in quarantine", []string{"n0", "n1"}, e.tainted())
+	p.Spec.Breaker.AcknowledgedTime = new(metav1.NewTime(e.clock.Now()))
+	e.must(e.api.Update(t.Context(), p))
+	e.settle()
+	equal(t, "in quarantine", []string{"n0", "n1", "n2"}, e.tainted())
+}
+
+// What is not recorded is not acted upon, be it a conflict or an API server that is away.
+func TestNothingIsDoneThatIsNotRecorded(t *testing.T) {
+	for name, failure := range map[string]error{
+		"conflict": apierrors.NewConflict(schema.GroupResource{Resource: "nodehealths"}, "n1", errors.New("changed")),
+		"away":     errors.New("connection refused"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newFleetEnv(t)
+			e.report(v1alpha1.HealthHealthy, "n1")
+			e.settle()
+			e.restart(interceptor.Funcs{
+				SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+					if _, verdict := obj.(*v1alpha1.NodeHealth); verdict {
+						return failure
+					}
+					return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
+				},
+			})
+			e.report(v1alpha1.HealthStateFailed, "n1")
+			result, err := e.look()
+			equal(t, "fails", name == "away", err != nil)
+			equal(t, "looks again soon", name == "conflict", result.RequeueAfter == conflictPause)
+			equal(t, "in quarantine", nil, e.tainted())
+			equal(t, "events", 0, len(e.events.Events))
+			e.restart(interceptor.Funcs{})
+			e.settle()
+			equal(t, "in quarantine", []string{"n1"}, e.tainted())
+		})
+	}
+}
+
+func TestNodeHealthOutlivesItsNodeForADay(t *testing.T) {
+	e := newFleetEnv(t)
+	e.report(v1alpha1.HealthStateFailed, "n1")
+	e.settle()
+	e.must(e.api.Delete(t.Context(), e.node("n1")))
+	e.fleet.topology.invalidate()
+	health := &v1alpha1.NodeHealth{}
+	e.clock.SetTime(e.clock.Now().Add(23 * time.Hour))
+	e.settle()
+	e.must(e.api.Get(t.Context(), client.ObjectKey{Name: "n1"}, health))
+	e.clock.SetTime(e.clock.Now().Add(time.Hour))
+	e.settle()
+	equal(t, "gone", true, apierrors.IsNotFound(e.api.Get(t.Context(), client.ObjectKey{Name: "n1"}, health)))
+}

@@ -1,0 +1,142 @@
+// The breaker: of how many ill nodes at once the reports are believed. One sensor that errs,
+// or one bad release of a driver, must not empty a cluster.
+
+package policies
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+const (
+	scopeCluster   = "cluster"
+	scopeHyperNode = "hypernode/"
+	// maxHeldBackNames is how many of the nodes that it holds back a breaker names.
+	maxHeldBackNames = 32
+)
+
+// breaker counts, by scope, the nodes that were admitted of late.
+type breaker struct {
+	*triage
+	counts map[string]int
+	// open are the scopes in which nothing more is admitted: a scope stays so for as long as
+	// it holds some ill node back that nobody has acknowledged.
+	open map[string]bool
+}
+
+// scope is what a limit is for.
+type scope struct {
+	name  string
+	size  int
+	limit breakerLimit
+}
+
+// admit lets the nodes that have fallen ill pass, up to the limits, those first that
+// fell ill first, and returns which. The others are held back.
+func (t *triage) admit() map[string]bool {
+	b := &breaker{t, map[string]int{}, map[string]bool{}}
+	var waiting []string
+	for name, v := range t.verdicts {
+		switch {
+		case v.AdmittedTime != nil:
+			b.count(name, v.AdmittedTime.Time)
+		case ill(v.State):
+			waiting = append(waiting, name)
+			if b.heldBack(v) {
+				b.open[v.HeldBackBy] = true
+			}
+		}
+	}
+	slices.SortFunc(waiting, func(x, y string) int {
+		return cmp.Or(t.verdicts[x].Since.Compare(t.verdicts[y].Since.Time), cmp.Compare(x, y))
+	})
+	fresh := map[string]bool{}
+	for _, name := range waiting {
+		v := t.verdicts[name]
+		if by := b.blocks(name); by != "" {
+			b.open[by] = true
+			b.hold(v, by)
+			continue
+		}
+		v.AdmittedTime, v.HeldBackTime, v.HeldBackBy = new(metav1.NewTime(t.Now)), nil, ""
+		b.count(name, t.Now)
+		fresh[name] = true
+	}
+	return fresh
+}
+
+// heldBack is true for a node that is, and that nobody has acknowledged since.
+func (b *breaker) heldBack(v *v1alpha1.HealthVerdict) bool {
+	return v.HeldBackTime != nil && v.HeldBackTime.After(b.policy.acknowledged)
+}
+
+func (b *breaker) hold(v *v1alpha1.HealthVerdict, by string) {
+	if !b.heldBack(v) {
+		v.HeldBackTime, v.HeldBackBy = new(metav1.NewTime(b.Now)), by
+	}
+}
+
+// count counts a node that was admitted at a time, in all its scopes.
+func (b *breaker) count(node string, at time.Time) {
+	if !at.After(b.policy.acknowledged) {
+		return
+	}
+	for _, s := range b.scopes(node) {
+		if b.Now.Sub(at) < s.limit.window {
+			b.counts[s.name]++
+		}
+	}
+}
+
+// blocks is the first scope that does not let one more node pass; empty where all do.
+func (b *breaker) blocks(node string) string {
+	for _, s := range b.scopes(node) {
+		if b.open[s.name] || !s.limit.allows(b.counts[s.name]+1, s.size) {
+			return s.name
+		}
+	}
+	return ""
+}
+
+// scopes are those that a node is in: the cluster, and the HyperNodes that hold it.
+func (b *breaker) scopes(node string) []scope {
+	out := []scope{{scopeCluster, b.Nodes, b.policy.cluster}}
+	for _, h := range b.Topology.containing(node) {
+		out = append(out, scope{scopeHyperNode + h.Name, len(h.Nodes), b.policy.hyperNode})
+	}
+	return out
+}
+
+// openBreakers tells of the breakers that hold nodes back.
+func (t *triage) openBreakers() []v1alpha1.OpenBreaker {
+	found := map[string]*v1alpha1.OpenBreaker{}
+	for _, name := range slices.Sorted(maps.Keys(t.verdicts)) {
+		v := t.verdicts[name]
+		if v.HeldBackTime == nil {
+			continue
+		}
+		o := found[v.HeldBackBy]
+		if o == nil {
+			o = &v1alpha1.OpenBreaker{Scope: v.HeldBackBy, OpenTime: *v.HeldBackTime}
+			found[v.HeldBackBy] = o
+		}
+		if v.HeldBackTime.Before(&o.OpenTime) {
+			o.OpenTime = *v.HeldBackTime
+		}
+		o.HeldBack++
+		if len(o.Nodes) < maxHeldBackNames {
+			o.Nodes = append(o.Nodes, name)
+		}
+	}
+	out := make([]v1alpha1.OpenBreaker, 0, len(found))
+	for _, scope := range slices.Sorted(maps.Keys(found)) {
+		out = append(out, *found[scope])
+	}
+	return out
+}

@@ -1,0 +1,183 @@
+// The fleet: from what is reported of all nodes to what is believed and done about each.
+
+package policies
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// maxFailureTimes is how many failures of a node are remembered: the API's limit.
+const maxFailureTimes = 16
+
+// Fleet is one consistent look at the health of all nodes.
+type Fleet struct {
+	// Now is the time of the look.
+	Now time.Time
+	// Policy as it was read.
+	Policy *v1alpha1.HealthPolicy
+	// Healths of the nodes that exist. Decisions never change them.
+	Healths []*v1alpha1.NodeHealth
+	// Nodes is how many nodes the cluster has.
+	Nodes int
+	// Topology of the cluster.
+	Topology *Topology
+}
+
+// FleetDecision is what DecideFleet found.
+type FleetDecision struct {
+	// Verdicts that the nodes should have, by name.
+	Verdicts map[string]*v1alpha1.HealthVerdict
+	// Status that the HealthPolicy should have.
+	Status v1alpha1.HealthPolicyStatus
+	// Next is when to look again even if nothing changes; zero for never.
+	Next time.Time
+}
+
+// triage is a fleet on its way to a decision.
+type triage struct {
+	*Fleet
+	policy   healthPolicy
+	verdicts map[string]*v1alpha1.HealthVerdict
+	next     time.Time
+}
+
+// DecideFleet computes what is made of the reports on every node.
+func DecideFleet(f *Fleet) FleetDecision {
+	t := &triage{Fleet: f, policy: healthPolicyOf(&f.Policy.Spec), verdicts: make(map[string]*v1alpha1.HealthVerdict, len(f.Healths))}
+	for _, h := range f.Healths {
+		t.verdicts[h.Name] = t.assess(h)
+	}
+	fresh := t.admit()
+	for _, h := range f.Healths {
+		t.quarantine(h, t.verdicts[h.Name], fresh[h.Name])
+	}
+	return FleetDecision{Verdicts: t.verdicts, Status: t.status(), Next: t.next}
+}
+
+// assess says in what state a node is. One that falls ill, or from Degraded to Failed, has to
+// pass the breaker anew.
+func (t *triage) assess(h *v1alpha1.NodeHealth) *v1alpha1.HealthVerdict {
+	v := h.Status.Verdict.DeepCopy()
+	if v == nil {
+		v = &v1alpha1.HealthVerdict{}
+	}
+	if state := t.stateOf(h); state != v.State {
+		if ill(state) && worse(state, v.State) {
+			v.AdmittedTime = nil
+		}
+		v.State, v.Since = state, metav1.NewTime(t.Now)
+	}
+	if !ill(v.State) {
+		v.HeldBackTime, v.HeldBackBy = nil, ""
+	}
+	return v
+}
+
+// stateOf is the worst that is reported of a node. Silence clears nothing.
+func (t *triage) stateOf(h *v1alpha1.NodeHealth) v1alpha1.HealthState {
+	state := v1alpha1.HealthHealthy
+	if !t.canTell(h) {
+		state = v1alpha1.HealthUnknown
+	}
+	for i := range h.Status.Reports {
+		if s := h.Status.Reports[i].State; worse(s, state) {
+			state = s
+		}
+	}
+	return state
+}
+
+// canTell is true where some source reports on a node, and none is Unknown or silent.
+func (t *triage) canTell(h *v1alpha1.NodeHealth) bool {
+	all := len(h.Status.Sources) > 0
+	for i := range h.Status.Sources {
+		s := &h.Status.Sources[i]
+		silent := time.Time{}
+		if s.HeartbeatTime != nil {
+			silent = s.HeartbeatTime.Add(t.policy.silentAfter)
+		}
+		switch {
+		case s.State != v1alpha1.HealthHealthy, !silent.IsZero() && !silent.After(t.Now):
+			all = false
+		default:
+			t.next = sooner(t.next, silent)
+		}
+	}
+	return all
+}
+
+// quarantine says whether a node that may be acted upon is kept from all jobs. Fresh is true
+// for one that was admitted just now.
+func (t *triage) quarantine(h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict, fresh bool) {
+	t.noteFailure(h, v, fresh)
+	failed := v.State == v1alpha1.HealthStateFailed
+	switch {
+	case !t.policy.quarantines:
+		v.QuarantinedTime, v.WellTime = nil, nil
+	case failed && v.AdmittedTime != nil && v.QuarantinedTime == nil:
+		v.QuarantinedTime, v.WellTime = new(metav1.NewTime(t.Now)), nil
+	case v.QuarantinedTime == nil:
+	case failed, !t.canTell(h):
+		v.WellTime = nil
+	default:
+		t.release(v)
+	}
+}
+
+// release ends the quarantine of a node that has been well for long enough.
+func (t *triage) release(v *v1alpha1.HealthVerdict) {
+	if v.WellTime == nil {
+		v.WellTime = new(metav1.NewTime(t.Now))
+	}
+	if v.Lemon {
+		return
+	}
+	at := v.WellTime.Add(t.policy.well)
+	if at.After(t.Now) {
+		t.next = sooner(t.next, at)
+		return
+	}
+	v.QuarantinedTime, v.WellTime = nil, nil
+}
+
+// noteFailure remembers when a node failed, and whether it does so too often. Only an
+// acknowledgement makes a lemon an ordinary node again.
+func (t *triage) noteFailure(h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict, fresh bool) {
+	seen := func(at metav1.Time) bool {
+		return h.Spec.AcknowledgedTime != nil && !at.After(h.Spec.AcknowledgedTime.Time)
+	}
+	if slices.ContainsFunc(v.FailureTimes, seen) {
+		v.FailureTimes = slices.DeleteFunc(v.FailureTimes, seen)
+		v.Lemon = v.Lemon && len(v.FailureTimes) > 0
+	}
+	if fresh && v.State == v1alpha1.HealthStateFailed {
+		old := func(at metav1.Time) bool { return t.Now.Sub(at.Time) >= t.policy.lemonWindow }
+		v.FailureTimes = append(slices.DeleteFunc(v.FailureTimes, old), metav1.NewTime(t.Now))
+		v.FailureTimes = v.FailureTimes[max(0, len(v.FailureTimes)-maxFailureTimes):]
+		v.Lemon = v.Lemon || (t.policy.lemonFailures > 0 && len(v.FailureTimes) >= t.policy.lemonFailures)
+	}
+	v.Lemon = v.Lemon && t.policy.lemonFailures > 0
+}
+
+func ill(s v1alpha1.HealthState) bool {
+	return s == v1alpha1.HealthStateDegraded || s == v1alpha1.HealthStateFailed
+}
+
+// worse is true where a state says more against a node than another.
+func worse(a, b v1alpha1.HealthState) bool { return gravity(a) > gravity(b) }
+
+func gravity(s v1alpha1.HealthState) int {
+	return slices.Index([]v1alpha1.HealthState{
+		v1alpha1.HealthHealthy, v1alpha1.HealthUnknown, v1alpha1.HealthStateDegraded, v1alpha1.HealthStateFailed,
+	}, s)
+}
+
+// Believed is true for a node whose reports may be acted upon.
+func Believed(v *v1alpha1.HealthVerdict) bool {
+	return v != nil && ill(v.State) && v.AdmittedTime != nil
+}

@@ -1,0 +1,99 @@
+// Health moves: the share of a job that may be moved at once, and what does not count.
+
+package policies
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// bounded is a running job of which two pods may be moved for their health in an hour.
+func bounded(replicas int32) *scene {
+	s := running(replicas)
+	s.HealthPolicy = &v1alpha1.HealthPolicySpec{Breaker: v1alpha1.Breaker{Job: &v1alpha1.BreakerLimit{Percent: 25, Count: ptr.To[int32](2)}}}
+	return s
+}
+
+func (s *scene) ail(signal Signal, pods ...int) {
+	for _, i := range pods {
+		s.Pods[i].Signals = []Signal{signal}
+	}
+}
+
+func TestHealthMovesAreBounded(t *testing.T) {
+	tests := map[string]struct {
+		change func(*scene)
+		moved  int
+	}{
+		"one":                       {func(s *scene) { s.ail(failed, 1) }, 1},
+		"two":                       {func(s *scene) { s.ail(failed, 1, 2) }, 2},
+		"more than may be":          {func(s *scene) { s.ail(failed, 0, 1, 2) }, 0},
+		"as many after others":      {func(s *scene) { s.moved(time.Minute, 1); s.ail(failed, 1) }, 1},
+		"one too many after others": {func(s *scene) { s.moved(time.Minute, 2); s.ail(failed, 1) }, 0},
+		"others, an hour ago":       {func(s *scene) { s.moved(time.Hour, 2); s.ail(failed, 1) }, 1},
+		"others, acknowledged": {func(s *scene) {
+			s.moved(time.Minute, 2)
+			s.HealthPolicy.Breaker.AcknowledgedTime = new(metav1.NewTime(s.Now.Add(-time.Second)))
+			s.ail(failed, 1)
+		}, 1},
+		"what has failed by itself": {func(s *scene) { s.moved(time.Minute, 2); s.crash(0, 1); s.crash(1, 1); s.crash(2, 1) }, 3},
+		"no policy":                 {func(s *scene) { s.HealthPolicy = nil; s.ail(failed, 0, 1, 2) }, 3},
+		"defaults":                  {func(s *scene) { s.HealthPolicy.Breaker.Job = nil; s.ail(failed, 0, 1, 2) }, 0},
+		"ignored":                   {func(s *scene) { s.ignoreHealth(); s.ail(failed, 0, 1, 2) }, 0},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := bounded(4)
+			tc.change(s)
+			d := s.decide()
+			if tc.moved == 0 && name != "ignored" {
+				equal(t, "says why", true, strings.Contains(meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRecovering).Message, "held back by the breaker"))
+				equal(t, "looks again", true, d.Next.After(s.Now))
+			}
+			equal(t, "moved", tc.moved, len(s.plan().DeletePods))
+		})
+	}
+}
+
+// moved is a move that the job remembers.
+func (s *scene) moved(ago time.Duration, pods int32) {
+	s.Job.Status.Restarts.HealthMoves = append(s.Job.Status.Restarts.HealthMoves, v1alpha1.HealthMove{Time: metav1.NewTime(s.Now.Add(-ago)), Pods: pods})
+}
+
+func (s *scene) ignoreHealth() {
+	s.Job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{rule("ill", on(v1alpha1.HealthFailed), step(v1alpha1.Ignore, 0))}}
+}
+
+// A whole job that is reported ill waits until somebody says that it is true.
+func TestAnAcknowledgementLetsAWholeJobMove(t *testing.T) {
+	s := bounded(4)
+	s.ail(failed, 0, 1, 2, 3)
+	s.decide()
+	s.Now = s.Now.Add(24 * time.Hour)
+	s.decide()
+	equal(t, "a day later", 0, len(s.plan().DeletePods))
+	s.HealthPolicy.Breaker.AcknowledgedTime = new(metav1.NewTime(s.Now))
+	s.decide()
+	equal(t, "acknowledged", 4, len(s.plan().DeletePods))
+}
+
+func TestHealthMovesAreRemembered(t *testing.T) {
+	s := bounded(4)
+	s.HealthPolicy.Breaker.Job.Count = ptr.To[int32](1000)
+	for range maxHealthMoves + 5 {
+		s.moved(30*time.Minute, 1)
+	}
+	s.moved(2*time.Hour, 50)
+	s.ail(failed, 1)
+	s.decide()
+	moves := s.status().Restarts.HealthMoves
+	equal(t, "entries", maxHealthMoves, len(moves))
+	equal(t, "pods", maxHealthMoves+5+1, movedPods(moves))
+}

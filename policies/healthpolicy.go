@@ -1,0 +1,75 @@
+// The health policy: what is in force where the HealthPolicy says nothing.
+
+package policies
+
+import (
+	"cmp"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// The defaults of the HealthPolicy. The API server fills them in, too.
+const (
+	defaultWellSeconds        = 600
+	defaultLemonFailures      = 3
+	defaultLemonWindowSeconds = 7 * 86400
+	defaultSilentAfterSeconds = 900
+	defaultBreakerCount       = 1
+	defaultBreakerSeconds     = 3600
+)
+
+var (
+	defaultClusterLimit   = v1alpha1.BreakerLimit{Percent: 10, Count: ptr.To[int32](2)}
+	defaultHyperNodeLimit = v1alpha1.BreakerLimit{Percent: 25, Count: ptr.To[int32](2)}
+	defaultJobLimit       = v1alpha1.BreakerLimit{Percent: 25, Count: ptr.To[int32](2)}
+)
+
+// healthPolicy is a HealthPolicy with every default filled in.
+type healthPolicy struct {
+	quarantines               bool
+	well, silentAfter         time.Duration
+	lemonFailures             int
+	lemonWindow               time.Duration
+	cluster, hyperNode, moves breakerLimit
+	// acknowledged is up to when what was held back has been looked at.
+	acknowledged time.Time
+}
+
+func healthPolicyOf(spec *v1alpha1.HealthPolicySpec) healthPolicy {
+	q, b := &spec.Quarantine, &spec.Breaker
+	p := healthPolicy{
+		quarantines:   ptr.Deref(q.Enabled, true),
+		well:          seconds(ptr.Deref(q.WellSeconds, defaultWellSeconds)),
+		silentAfter:   seconds(cmp.Or(spec.SilentAfterSeconds, defaultSilentAfterSeconds)),
+		lemonFailures: int(ptr.Deref(q.Lemon.Failures, defaultLemonFailures)),
+		lemonWindow:   seconds(cmp.Or(q.Lemon.WindowSeconds, defaultLemonWindowSeconds)),
+		cluster:       limitOf(ptr.Deref(b.Cluster, defaultClusterLimit)),
+		hyperNode:     limitOf(ptr.Deref(b.HyperNode, defaultHyperNodeLimit)),
+		moves:         limitOf(ptr.Deref(b.Job, defaultJobLimit)),
+	}
+	if b.AcknowledgedTime != nil {
+		p.acknowledged = b.AcknowledgedTime.Time
+	}
+	return p
+}
+
+// breakerLimit is how many of a number may be acted upon within a window.
+type breakerLimit struct {
+	percent, count int
+	window         time.Duration
+}
+
+func limitOf(l v1alpha1.BreakerLimit) breakerLimit {
+	return breakerLimit{
+		percent: int(l.Percent), count: int(ptr.Deref(l.Count, defaultBreakerCount)),
+		window: seconds(cmp.Or(l.WindowSeconds, defaultBreakerSeconds)),
+	}
+}
+
+// allows is true where n of size are within the limit.
+func (l breakerLimit) allows(n, size int) bool {
+	return l.percent >= 100 || n <= l.count || n*100 <= l.percent*size
+}
