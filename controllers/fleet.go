@@ -61,6 +61,11 @@ type FleetReconciler struct {
 type fleet struct {
 	policies.Fleet
 	nodes []corev1.Node
+	// read are the NodeHealths as they were read, by name.
+	read map[string]*v1alpha1.NodeHealth
+	// missing are nodes that need a NodeHealth, outlived the NodeHealths that no node needs.
+	missing  []string
+	outlived []*v1alpha1.NodeHealth
 	// behind is true where a write has run into another one: the next pass tries it again.
 	behind atomic.Bool
 }
@@ -119,27 +124,36 @@ func (r *FleetReconciler) observe(ctx context.Context) (*fleet, error) {
 	}
 	r.caughtUp = true
 	f.nodes, f.Nodes = nodes.Items, len(nodes.Items)
-	return f, r.join(ctx, f, healths.Items)
+	f.join(healths.Items)
+	return f, nil
 }
 
-// join keeps the NodeHealths of nodes that exist, and deletes those that have outlived theirs.
-func (r *FleetReconciler) join(ctx context.Context, f *fleet, healths []v1alpha1.NodeHealth) error {
+// join brings nodes and their NodeHealths together, with what other tools say in the nodes'
+// conditions.
+func (f *fleet) join(healths []v1alpha1.NodeHealth) {
+	f.read = make(map[string]*v1alpha1.NodeHealth, len(healths))
+	for i := range healths {
+		f.read[healths[i].Name] = &healths[i]
+	}
 	exists := make(map[string]bool, len(f.nodes))
 	for i := range f.nodes {
-		exists[f.nodes[i].Name] = true
-	}
-	var errs []error
-	for i := range healths {
-		h := &healths[i]
+		node := &f.nodes[i]
+		exists[node.Name] = true
+		h := policies.WithNodeConditions(f.read[node.Name], node, &f.Policy.Spec)
 		switch {
-		case exists[h.Name]:
+		case h == nil:
+		case f.read[node.Name] == nil:
+			f.missing = append(f.missing, node.Name) // its entries follow once it is there
+		default:
 			f.Healths = append(f.Healths, h)
-		case outlived(h, f.Now):
-			errs = append(errs, client.IgnoreNotFound(r.Delete(ctx, h.DeepCopy(), client.Preconditions{UID: &h.UID})))
+		}
+	}
+	for i := range healths {
+		if h := &healths[i]; !exists[h.Name] && outlived(h, f.Now) {
+			f.outlived = append(f.outlived, h)
 		}
 	}
 	slices.SortFunc(f.Healths, func(a, b *v1alpha1.NodeHealth) int { return strings.Compare(a.Name, b.Name) })
-	return errors.Join(errs...)
 }
 
 // outliveFor is how long a NodeHealth is kept after its node is gone: a node that is
@@ -174,17 +188,17 @@ func (r *FleetReconciler) policy(ctx context.Context) (*v1alpha1.HealthPolicy, e
 	return p, nil
 }
 
-// record writes the verdicts that are new. Where that fails, the verdict stays as it was.
+// record writes what is new in NodeHealths. Where that fails, the verdict stays as it was.
 func (r *FleetReconciler) record(ctx context.Context, f *fleet, d *policies.FleetDecision) error {
 	var changed []*v1alpha1.NodeHealth
 	for _, h := range f.Healths {
-		if !equality.Semantic.DeepEqual(h.Status.Verdict, d.Verdicts[h.Name]) {
+		if h != f.read[h.Name] || !equality.Semantic.DeepEqual(h.Status.Verdict, d.Verdicts[h.Name]) {
 			changed = append(changed, h)
 		}
 	}
 	results := make([]error, len(changed))
 	workqueue.ParallelizeUntil(ctx, max(r.Writers, 1), len(changed), func(i int) {
-		results[i] = r.recordVerdict(ctx, changed[i], d.Verdicts[changed[i].Name])
+		results[i] = r.recordVerdict(ctx, f.read[changed[i].Name], changed[i], d.Verdicts[changed[i].Name])
 	})
 	for i, h := range changed {
 		if results[i] != nil {
@@ -195,10 +209,10 @@ func (r *FleetReconciler) record(ctx context.Context, f *fleet, d *policies.Flee
 	return errors.Join(append(results, f.later(r.recordStatus(ctx, f.Policy, &d.Status)))...)
 }
 
-func (r *FleetReconciler) recordVerdict(ctx context.Context, h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict) error {
+func (r *FleetReconciler) recordVerdict(ctx context.Context, read, h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict) error {
 	updated := h.DeepCopy()
 	updated.Status.Verdict = v.DeepCopy()
-	patch := client.MergeFromWithOptions(h, client.MergeFromWithOptimisticLock{})
+	patch := client.MergeFromWithOptions(read, client.MergeFromWithOptimisticLock{})
 	if err := r.Status().Patch(ctx, updated, patch); err != nil {
 		return fmt.Errorf("record the verdict on node %s: %w", h.Name, err)
 	}

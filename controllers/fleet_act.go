@@ -42,12 +42,30 @@ func (r *FleetReconciler) act(ctx context.Context, f *fleet, verdicts map[string
 		}
 	}
 	return errors.Join(
+		each(ctx, r.Writers, f.missing, func(node string) error { return r.begin(ctx, node) }),
+		each(ctx, r.Writers, f.outlived, func(h *v1alpha1.NodeHealth) error { return r.forget(ctx, h) }),
 		each(ctx, r.Writers, tainted, func(i int) error {
 			return f.later(r.taint(ctx, f.nodes[i].Name, wantedTaint(verdicts[f.nodes[i].Name])))
 		}),
 		each(ctx, r.Writers, told, func(i int) error { return r.tellNode(ctx, f.nodes[i].Name, conditions[i]) }),
 		r.tellHyperNodes(ctx, policies.HyperNodeConditions(f.Topology, verdicts), f),
 	)
+}
+
+// begin makes the NodeHealth of a node of which only other tools say something.
+func (r *FleetReconciler) begin(ctx context.Context, node string) error {
+	h := &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: node}}
+	if err := client.IgnoreAlreadyExists(r.Create(ctx, h)); err != nil {
+		return fmt.Errorf("make NodeHealth %s: %w", node, err)
+	}
+	return nil
+}
+
+func (r *FleetReconciler) forget(ctx context.Context, h *v1alpha1.NodeHealth) error {
+	if err := client.IgnoreNotFound(r.Delete(ctx, h.DeepCopy(), client.Preconditions{UID: &h.UID})); err != nil {
+		return fmt.Errorf("delete NodeHealth %s, whose node is gone: %w", h.Name, err)
+	}
+	return nil
 }
 
 // wantedTaint is the value of the taint that a node should have; empty for none.

@@ -205,3 +205,34 @@ func TestNodeHealthOutlivesItsNodeForADay(t *testing.T) {
 	e.settle()
 	equal(t, "gone", true, apierrors.IsNotFound(e.api.Get(t.Context(), client.ObjectKey{Name: "n1"}, health)))
 }
+
+// What another tool says in a condition of a node becomes a report, and goes with it.
+func TestConditionsOfOtherTools(t *testing.T) {
+	e := newFleetEnv(t)
+	e.must(e.api.Create(t.Context(), &v1alpha1.HealthPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HealthPolicyName},
+		Spec: v1alpha1.HealthPolicySpec{NodeConditions: []v1alpha1.NodeConditionSource{
+			{Type: "GPUMissing", State: v1alpha1.HealthStateFailed},
+		}},
+	}))
+	say := func(status corev1.ConditionStatus) {
+		node := e.node("n1")
+		node.Status.Conditions = append(node.Status.Conditions[:1:1], corev1.NodeCondition{Type: "GPUMissing", Status: status, Reason: "Lost", Message: "7 of 8"})
+		e.must(e.api.Status().Update(t.Context(), node))
+		e.settle()
+	}
+	say(corev1.ConditionTrue)
+	equal(t, "in quarantine", []string{"n1"}, e.tainted())
+	h := &v1alpha1.NodeHealth{}
+	e.must(e.api.Get(t.Context(), client.ObjectKey{Name: "n1"}, h))
+	equal(t, "report", "GPUMissing node Lost: 7 of 8", h.Status.Reports[0].Signal+" "+h.Status.Reports[0].Entity+" "+h.Status.Reports[0].Message)
+	say(corev1.ConditionUnknown)
+	e.must(e.api.Get(t.Context(), client.ObjectKey{Name: "n1"}, h))
+	equal(t, "reports, while it is unknown", 1, len(h.Status.Reports))
+	say(corev1.ConditionFalse)
+	e.must(e.api.Get(t.Context(), client.ObjectKey{Name: "n1"}, h))
+	equal(t, "reports", 0, len(h.Status.Reports))
+	e.clock.SetTime(e.clock.Now().Add(10 * time.Minute))
+	e.settle()
+	equal(t, "in quarantine", nil, e.tainted())
+}

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -27,7 +26,8 @@ type breaker struct {
 	counts map[string]int
 	// open are the scopes in which nothing more is admitted: a scope stays so for as long as
 	// it holds some ill node back that nobody has acknowledged.
-	open map[string]bool
+	open  map[string]bool
+	known map[string][]scope
 }
 
 // scope is what a limit is for.
@@ -40,17 +40,16 @@ type scope struct {
 // admit lets the nodes that have fallen ill pass, up to the limits, those first that
 // fell ill first, and returns which. The others are held back.
 func (t *triage) admit() map[string]bool {
-	b := &breaker{t, map[string]int{}, map[string]bool{}}
+	b := &breaker{t, map[string]int{}, map[string]bool{}, map[string][]scope{}}
 	var waiting []string
 	for name, v := range t.verdicts {
-		switch {
-		case v.AdmittedTime != nil:
-			b.count(name, v.AdmittedTime.Time)
-		case ill(v.State):
-			waiting = append(waiting, name)
-			if b.heldBack(v) {
-				b.open[v.HeldBackBy] = true
-			}
+		b.count(name, v, 1)
+		if !t.waits(name) {
+			continue
+		}
+		waiting = append(waiting, name)
+		if b.heldBack(v) {
+			b.open[v.HeldBackBy] = true
 		}
 	}
 	slices.SortFunc(waiting, func(x, y string) int {
@@ -58,17 +57,29 @@ func (t *triage) admit() map[string]bool {
 	})
 	fresh := map[string]bool{}
 	for _, name := range waiting {
-		v := t.verdicts[name]
-		if by := b.blocks(name); by != "" {
-			b.open[by] = true
-			b.hold(v, by)
-			continue
-		}
-		v.AdmittedTime, v.HeldBackTime, v.HeldBackBy = new(metav1.NewTime(t.Now)), nil, ""
-		b.count(name, t.Now)
-		fresh[name] = true
+		fresh[name] = b.pass(name, t.verdicts[name])
 	}
 	return fresh
+}
+
+// waits is true for a node that is ill and has to pass the breaker.
+func (t *triage) waits(name string) bool {
+	v := t.verdicts[name]
+	return ill(v.State) && (v.AdmittedTime == nil || v.HeldBackTime != nil || t.worsened[name])
+}
+
+// pass lets a node through, or holds it back.
+func (b *breaker) pass(name string, v *v1alpha1.HealthVerdict) bool {
+	b.count(name, v, -1)
+	by := b.blocks(name)
+	if by == "" {
+		v.AdmittedTime, v.HeldBackTime, v.HeldBackBy = new(metav1.NewTime(b.Now)), nil, ""
+	} else {
+		b.open[by] = true
+		b.hold(v, by)
+	}
+	b.count(name, v, 1)
+	return by == ""
 }
 
 // heldBack is true for a node that is, and that nobody has acknowledged since.
@@ -82,14 +93,19 @@ func (b *breaker) hold(v *v1alpha1.HealthVerdict, by string) {
 	}
 }
 
-// count counts a node that was admitted at a time, in all its scopes.
-func (b *breaker) count(node string, at time.Time) {
-	if !at.After(b.policy.acknowledged) {
+// count adds a node to all the scopes in which it was admitted of late, whatever has become
+// of it since, or takes it away.
+func (b *breaker) count(node string, v *v1alpha1.HealthVerdict, n int) {
+	if v.AdmittedTime == nil || !v.AdmittedTime.After(b.policy.acknowledged) {
+		return
+	}
+	ago := b.Now.Sub(v.AdmittedTime.Time)
+	if ago >= max(b.policy.cluster.window, b.policy.hyperNode.window) {
 		return
 	}
 	for _, s := range b.scopes(node) {
-		if b.Now.Sub(at) < s.limit.window {
-			b.counts[s.name]++
+		if ago < s.limit.window {
+			b.counts[s.name] += n
 		}
 	}
 }
@@ -106,10 +122,14 @@ func (b *breaker) blocks(node string) string {
 
 // scopes are those that a node is in: the cluster, and the HyperNodes that hold it.
 func (b *breaker) scopes(node string) []scope {
+	if known, ok := b.known[node]; ok {
+		return known
+	}
 	out := []scope{{scopeCluster, b.Nodes, b.policy.cluster}}
 	for _, h := range b.Topology.containing(node) {
 		out = append(out, scope{scopeHyperNode + h.Name, len(h.Nodes), b.policy.hyperNode})
 	}
+	b.known[node] = out
 	return out
 }
 

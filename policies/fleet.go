@@ -43,12 +43,17 @@ type triage struct {
 	*Fleet
 	policy   healthPolicy
 	verdicts map[string]*v1alpha1.HealthVerdict
+	// worsened are those that fell ill, or from Degraded to Failed, since the look before.
+	worsened map[string]bool
 	next     time.Time
 }
 
 // DecideFleet computes what is made of the reports on every node.
 func DecideFleet(f *Fleet) FleetDecision {
-	t := &triage{Fleet: f, policy: healthPolicyOf(&f.Policy.Spec), verdicts: make(map[string]*v1alpha1.HealthVerdict, len(f.Healths))}
+	t := &triage{
+		Fleet: f, policy: healthPolicyOf(&f.Policy.Spec), worsened: map[string]bool{},
+		verdicts: make(map[string]*v1alpha1.HealthVerdict, len(f.Healths)),
+	}
 	for _, h := range f.Healths {
 		t.verdicts[h.Name] = t.assess(h)
 	}
@@ -68,7 +73,7 @@ func (t *triage) assess(h *v1alpha1.NodeHealth) *v1alpha1.HealthVerdict {
 	}
 	if state := t.stateOf(h); state != v.State {
 		if ill(state) && worse(state, v.State) {
-			v.AdmittedTime = nil
+			t.worsened[h.Name] = true
 		}
 		v.State, v.Since = state, metav1.NewTime(t.Now)
 	}
@@ -119,7 +124,7 @@ func (t *triage) quarantine(h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict, f
 	switch {
 	case !t.policy.quarantines:
 		v.QuarantinedTime, v.WellTime = nil, nil
-	case failed && v.AdmittedTime != nil && v.QuarantinedTime == nil:
+	case Believed(v) && failed && v.QuarantinedTime == nil:
 		v.QuarantinedTime, v.WellTime = new(metav1.NewTime(t.Now)), nil
 	case v.QuarantinedTime == nil:
 	case failed, !t.canTell(h):
@@ -179,5 +184,5 @@ func gravity(s v1alpha1.HealthState) int {
 
 // Believed is true for a node whose reports may be acted upon.
 func Believed(v *v1alpha1.HealthVerdict) bool {
-	return v != nil && ill(v.State) && v.AdmittedTime != nil
+	return v != nil && ill(v.State) && v.AdmittedTime != nil && v.HeldBackTime == nil
 }

@@ -28,7 +28,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-const crdFile = "../../config/crd/lockstep.dev_trainingjobs.yaml"
+// The generated CRDs.
+const (
+	jobCRD    = "../../config/crd/lockstep.dev_trainingjobs.yaml"
+	healthCRD = "../../config/crd/lockstep.dev_nodehealths.yaml"
+	policyCRD = "../../config/crd/lockstep.dev_healthpolicies.yaml"
+)
 
 // apiServer admits objects as an API server with the CRD installed would.
 type apiServer struct {
@@ -38,8 +43,8 @@ type apiServer struct {
 }
 
 // loadCRD reads the generated CRD as the API server does.
-func loadCRD() (*apiextensions.CustomResourceDefinition, error) {
-	raw, err := os.ReadFile(filepath.FromSlash(crdFile))
+func loadCRD(file string) (*apiextensions.CustomResourceDefinition, error) {
+	raw, err := os.ReadFile(filepath.FromSlash(file))
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +59,7 @@ func loadCRD() (*apiextensions.CustomResourceDefinition, error) {
 		return nil, err
 	}
 	if internal.Spec.Validation == nil {
-		return nil, fmt.Errorf("%s has no schema", crdFile)
+		return nil, fmt.Errorf("%s has no schema", file)
 	}
 	// A server that stores the object would have filled this in.
 	internal.Status.StoredVersions = []string{GroupVersion.Version}
@@ -62,8 +67,10 @@ func loadCRD() (*apiextensions.CustomResourceDefinition, error) {
 }
 
 // theServer is made once: compiling the rules takes most of the tests' time.
-var theServer = sync.OnceValues(func() (*apiServer, error) {
-	crd, err := loadCRD()
+var theServer = sync.OnceValues(func() (*apiServer, error) { return serverOf(jobCRD) })
+
+func serverOf(file string) (*apiServer, error) {
+	crd, err := loadCRD(file)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +88,7 @@ var theServer = sync.OnceValues(func() (*apiServer, error) {
 		schema:     schema,
 		cel:        schemacel.NewValidator(structural, true, celconfig.PerCallLimit),
 	}, nil
-})
+}
 
 func newAPIServer(t *testing.T) *apiServer {
 	t.Helper()
@@ -149,11 +156,13 @@ func wantError(t *testing.T, errs field.ErrorList, path, fragment string) {
 
 // The API server refuses a CRD whose rules do not compile or may cost too much.
 func TestCRDIsAcceptedByTheAPIServer(t *testing.T) {
-	crd, err := loadCRD()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, err := range crdvalidation.ValidateCustomResourceDefinition(context.Background(), crd) {
-		t.Error(err)
+	for _, file := range []string{jobCRD, healthCRD, policyCRD} {
+		crd, err := loadCRD(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, err := range crdvalidation.ValidateCustomResourceDefinition(context.Background(), crd) {
+			t.Errorf("%s: %v", file, err)
+		}
 	}
 }

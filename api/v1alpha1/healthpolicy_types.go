@@ -150,6 +150,8 @@ type NodeConditionSource struct {
 	// type of the condition, such as GPUMissing. It is the name of the source, too.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="!(self in ['lockstep.dev/Healthy', 'dcgm', 'alertmanager'])",message="that is Lockstep's own: name a condition that another tool sets"
+	// +kubebuilder:validation:XValidation:rule="self != 'Ready'",message="a node that is not ready is the event NodeNotReady already: match that in restartPolicy"
 	// +required
 	Type string `json:"type"`
 	// badStatus is the status that is bad: True for a condition that names a problem, False for

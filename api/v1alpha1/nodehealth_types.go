@@ -65,7 +65,7 @@ type HealthVerdict struct {
 	State HealthState `json:"state"`
 	// since is when the node came into this state.
 	Since metav1.Time `json:"since"`
-	// admittedTime is when the breaker let the node's illness be acted upon.
+	// admittedTime is when the breaker last let the node's illness be acted upon.
 	// +optional
 	AdmittedTime *metav1.Time `json:"admittedTime,omitempty"`
 	// heldBackTime is since when the breaker holds the node back: no pod is moved from it.
@@ -89,6 +89,12 @@ type HealthVerdict struct {
 	// +optional
 	Lemon bool `json:"lemon,omitempty"`
 }
+
+// The sources that are Lockstep's own. Any other is a condition of Nodes that another tool sets.
+const (
+	SourceDCGM         = "dcgm"         // the health agent of the node
+	SourceAlertmanager = "alertmanager" // the alert receiver
+)
 
 // HealthState is how well something is.
 type HealthState string

@@ -1,0 +1,34 @@
+package policies
+
+import (
+	"fmt"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// BenchmarkDecideFleet looks at 15,000 nodes in racks of 16, of which 150 are ill.
+func BenchmarkDecideFleet(b *testing.B) {
+	f := Fleet{Now: began, Policy: &v1alpha1.HealthPolicy{}, Nodes: 15000}
+	var racks []HyperNode
+	for i := range f.Nodes {
+		if i%16 == 0 {
+			racks = append(racks, HyperNode{Name: fmt.Sprint("rack-", i/16), Tier: 1})
+		}
+		name := fmt.Sprintf("n%05d", i)
+		racks[i/16].Nodes = append(racks[i/16].Nodes, name)
+		h := &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1alpha1.NodeHealthStatus{
+			Sources: []v1alpha1.HealthSource{{Name: "dcgm", State: v1alpha1.HealthHealthy}},
+		}}
+		if i%100 == 0 {
+			h.Status.Reports = []v1alpha1.HealthReport{{Source: "dcgm", Entity: "node", Signal: "XID79", State: v1alpha1.HealthStateFailed}}
+		}
+		f.Healths = append(f.Healths, h)
+	}
+	f.Topology = NewTopology(racks)
+	for range b.N {
+		DecideFleet(&f)
+	}
+}

@@ -1,0 +1,86 @@
+// Node conditions: what other tools say of a node's health, as reports of a source each.
+
+package policies
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+const (
+	// entityNode is what a condition of a node concerns: all of it.
+	entityNode = "node"
+	// maxSignal and maxReportMessage are the API's limits, in bytes.
+	maxSignal, maxReportMessage = 63, 1024
+)
+
+// WithNodeConditions is a NodeHealth with the entries that the conditions of its node give.
+// It is the same object where it has them already, and nil where there is none and needs none.
+func WithNodeConditions(h *v1alpha1.NodeHealth, node *corev1.Node, spec *v1alpha1.HealthPolicySpec) *v1alpha1.NodeHealth {
+	base := h
+	if base == nil {
+		base = &v1alpha1.NodeHealth{}
+		base.Name = node.Name
+	}
+	out := base.DeepCopy()
+	out.Status.Sources = slices.DeleteFunc(out.Status.Sources, func(s v1alpha1.HealthSource) bool { return isNodeCondition(s.Name) })
+	out.Status.Reports = slices.DeleteFunc(out.Status.Reports, func(r v1alpha1.HealthReport) bool { return isNodeCondition(r.Source) })
+	for i := range spec.NodeConditions {
+		from := &spec.NodeConditions[i]
+		at := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return string(c.Type) == from.Type })
+		if at >= 0 {
+			addCondition(&out.Status, &base.Status, from, &node.Status.Conditions[at])
+		}
+	}
+	if equality.Semantic.DeepEqual(base.Status, out.Status) {
+		return h
+	}
+	return out
+}
+
+// addCondition adds the entries of one condition. One that is Unknown clears nothing.
+func addCondition(to, was *v1alpha1.NodeHealthStatus, from *v1alpha1.NodeConditionSource, c *corev1.NodeCondition) {
+	source := v1alpha1.HealthSource{Name: from.Type, State: v1alpha1.HealthHealthy}
+	switch string(c.Status) {
+	case cmp.Or(from.BadStatus, string(corev1.ConditionTrue)):
+		to.Reports = append(to.Reports, v1alpha1.HealthReport{
+			Source: from.Type, Entity: entityNode, Signal: signalOf(from), State: cmp.Or(from.State, v1alpha1.HealthStateDegraded),
+			Since: c.LastTransitionTime, Message: cut(fmt.Sprintf("%s: %s", c.Reason, c.Message), maxReportMessage),
+		})
+	case string(corev1.ConditionUnknown):
+		source.State, source.Message = v1alpha1.HealthUnknown, cut(c.Message, maxReportMessage)
+		for _, r := range was.Reports {
+			if r.Source == from.Type {
+				to.Reports = append(to.Reports, r)
+			}
+		}
+	}
+	to.Sources = append(to.Sources, source)
+}
+
+// isNodeCondition is true for a source that is neither the agent nor the alert receiver.
+func isNodeCondition(source string) bool {
+	return source != v1alpha1.SourceDCGM && source != v1alpha1.SourceAlertmanager
+}
+
+func signalOf(from *v1alpha1.NodeConditionSource) string {
+	if from.Signal != "" {
+		return from.Signal
+	}
+	return cut(from.Type[strings.LastIndex(from.Type, "/")+1:], maxSignal)
+}
+
+// cut shortens a text to a number of bytes, between two letters.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit], "")
+}

@@ -1,0 +1,96 @@
+package policies
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+func TestWithNodeConditions(t *testing.T) {
+	at := metav1.NewTime(began)
+	missing := v1alpha1.NodeConditionSource{Type: "example.com/GPUMissing", State: v1alpha1.HealthStateFailed}
+	ready := v1alpha1.NodeConditionSource{Type: "AcceleratedHardwareReady", BadStatus: "False", Signal: "HardwareNotReady"}
+	condition := func(kind string, status corev1.ConditionStatus) corev1.NodeCondition {
+		return corev1.NodeCondition{Type: corev1.NodeConditionType(kind), Status: status, Reason: "R", Message: "m", LastTransitionTime: at}
+	}
+	agent := v1alpha1.HealthSource{Name: "dcgm", State: v1alpha1.HealthHealthy}
+	own := v1alpha1.HealthReport{Source: "dcgm", Entity: "gpu/GPU-1", Signal: "XID79", State: v1alpha1.HealthStateFailed}
+	bad := v1alpha1.HealthReport{Source: missing.Type, Entity: "node", Signal: "GPUMissing", State: v1alpha1.HealthStateFailed, Since: at, Message: "R: m"}
+	source := func(name string, state v1alpha1.HealthState) v1alpha1.HealthSource {
+		return v1alpha1.HealthSource{Name: name, State: state}
+	}
+	unknown := v1alpha1.HealthSource{Name: missing.Type, State: v1alpha1.HealthUnknown, Message: "m"}
+	type status = v1alpha1.NodeHealthStatus
+	tests := map[string]struct {
+		from       []v1alpha1.NodeConditionSource
+		conditions []corev1.NodeCondition
+		was, want  *status
+	}{
+		"nothing is asked for": {conditions: []corev1.NodeCondition{condition(missing.Type, "True")}},
+		"no such condition":    {from: []v1alpha1.NodeConditionSource{missing}},
+		"well":                 {from: []v1alpha1.NodeConditionSource{missing}, conditions: []corev1.NodeCondition{condition(missing.Type, "False")}, want: &status{Sources: []v1alpha1.HealthSource{source(missing.Type, v1alpha1.HealthHealthy)}}},
+		"ill": {
+			from: []v1alpha1.NodeConditionSource{missing}, conditions: []corev1.NodeCondition{condition(missing.Type, "True")},
+			want: &status{Sources: []v1alpha1.HealthSource{source(missing.Type, v1alpha1.HealthHealthy)}, Reports: []v1alpha1.HealthReport{bad}},
+		},
+		"ill where it is not true, with a signal of its own, degraded by default": {
+			from: []v1alpha1.NodeConditionSource{ready}, conditions: []corev1.NodeCondition{condition(ready.Type, "False")},
+			want: &status{Sources: []v1alpha1.HealthSource{source(ready.Type, v1alpha1.HealthHealthy)}, Reports: []v1alpha1.HealthReport{
+				{Source: ready.Type, Entity: "node", Signal: "HardwareNotReady", State: v1alpha1.HealthStateDegraded, Since: at, Message: "R: m"}}},
+		},
+		"unknown clears nothing": {
+			from: []v1alpha1.NodeConditionSource{missing}, conditions: []corev1.NodeCondition{condition(missing.Type, "Unknown")},
+			was:  &status{Reports: []v1alpha1.HealthReport{bad}},
+			want: &status{Sources: []v1alpha1.HealthSource{unknown}, Reports: []v1alpha1.HealthReport{bad}},
+		},
+		"the agent's entries stay": {
+			from: []v1alpha1.NodeConditionSource{missing}, conditions: []corev1.NodeCondition{condition(missing.Type, "False")},
+			was:  &status{Sources: []v1alpha1.HealthSource{agent}, Reports: []v1alpha1.HealthReport{own, bad}},
+			want: &status{Sources: []v1alpha1.HealthSource{agent, source(missing.Type, v1alpha1.HealthHealthy)}, Reports: []v1alpha1.HealthReport{own}},
+		},
+		"not asked for any more": {
+			was:  &status{Sources: []v1alpha1.HealthSource{agent, source(missing.Type, v1alpha1.HealthHealthy)}, Reports: []v1alpha1.HealthReport{bad}},
+			want: &status{Sources: []v1alpha1.HealthSource{agent}},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: corev1.NodeStatus{Conditions: tc.conditions}}
+			var h *v1alpha1.NodeHealth
+			if tc.was != nil {
+				h = &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: *tc.was}
+			}
+			spec := &v1alpha1.HealthPolicySpec{NodeConditions: tc.from}
+			got := WithNodeConditions(h, node, spec)
+			if tc.want == nil {
+				equal(t, "none", true, got == nil)
+				return
+			}
+			equal(t, "name", "n1", got.Name)
+			equal(t, "status", *tc.want, got.Status)
+			equal(t, "the same again", true, WithNodeConditions(got, node, spec) == got)
+		})
+	}
+}
+
+func TestSignalOfALongCondition(t *testing.T) {
+	equal(t, "length", maxSignal, len(signalOf(&v1alpha1.NodeConditionSource{Type: "example.com/" + strings.Repeat("x", 100)})))
+	equal(t, "between letters", "é", cut("éé", 3))
+}
+
+// What is written out here is what the API server fills in.
+func TestHealthPolicyDefaults(t *testing.T) {
+	equal(t, "limits", true, healthPolicyOf(&v1alpha1.HealthPolicySpec{}) == healthPolicyOf(&v1alpha1.HealthPolicySpec{
+		SilentAfterSeconds: 900,
+		Quarantine:         v1alpha1.Quarantine{Enabled: new(true), WellSeconds: new(int32(600)), Lemon: v1alpha1.Lemon{Failures: new(int32(3)), WindowSeconds: 604800}},
+		Breaker: v1alpha1.Breaker{
+			Cluster:   &v1alpha1.BreakerLimit{Percent: 10, Count: new(int32(2)), WindowSeconds: 3600},
+			HyperNode: &v1alpha1.BreakerLimit{Percent: 25, Count: new(int32(2)), WindowSeconds: 3600},
+			Job:       &v1alpha1.BreakerLimit{Percent: 25, Count: new(int32(2)), WindowSeconds: 3600},
+		},
+	}))
+}
