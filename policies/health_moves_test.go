@@ -97,3 +97,42 @@ func TestHealthMovesAreRemembered(t *testing.T) {
 	equal(t, "entries", maxHealthMoves, len(moves))
 	equal(t, "pods", maxHealthMoves+5+1, movedPods(moves))
 }
+
+// A program crashes at once when its GPU fails, and the report comes a poll later: by then the
+// rank is on its way back to the very node. It moves, and its user does not pay for it.
+func TestAReportExplainsACrash(t *testing.T) {
+	tests := map[string]struct {
+		on    string
+		after time.Duration
+		class v1alpha1.FailureClass
+	}{
+		"of the same node":           {"n01", 10 * time.Second, v1alpha1.ClassInfrastructure},
+		"of another node":            {"n04", 10 * time.Second, v1alpha1.ClassUser},
+		"of the same node, too late": {"n01", 2 * time.Minute, v1alpha1.ClassUser},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := running(3)
+			s.crash(1, 134)
+			s.decide()
+			equal(t, "charged", int32(1), s.status().Restarts.Charged)
+			s.replace(1)
+			s.decide()
+			s.bind(1, tc.on)
+			s.Pods[1].Ready = false
+			s.Pods[1].Signals = []Signal{failed}
+			s.after(tc.after).decide()
+			inc := s.incident(t)
+			equal(t, "class", tc.class, inc.Class)
+			if tc.class == v1alpha1.ClassUser {
+				return
+			}
+			equal(t, "charged, now that it is known", int32(0), s.status().Restarts.Charged)
+			equal(t, "excluded", []string{"n01"}, s.excluded())
+			equal(t, "moved", 1, len(s.plan().DeletePods))
+			lives := s.lives()
+			s.after(time.Second).decide()
+			equal(t, "once", lives, s.lives())
+		})
+	}
+}

@@ -82,10 +82,27 @@ func (w *world) explain(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f
 	}
 	inc.Trigger, inc.Class, inc.Cause = f.event, f.class, causeOf(f)
 	w.refund(s, inc)
+	if f.event == v1alpha1.HealthFailed && restarted(inc) && !w.dryRun {
+		w.moveOn(s, inc, f)
+	}
 }
 
+// moveOn takes a rank off what has failed, to which its incident had brought it back.
+func (w *world) moveOn(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure) {
+	w.exclude(s, inc)
+	w.record(inc, rung{v1alpha1.RestartPod, unruled, w.Now})
+	restartRank(s, f.rank)
+	s.Restarts.Pod++
+	s.Restarts.Total++
+}
+
+// explains is true for what befell a node soon after an incident began, and for what failed
+// under a rank of it: a program crashes at once where its GPU does, and a poll later that is known.
 func (w *world) explains(inc *v1alpha1.Incident, f failure) bool {
-	return ofNode(f.event) && inc.Class == v1alpha1.ClassUser && w.Now.Sub(inc.StartTime.Time) <= nodeWake
+	under := f.event == v1alpha1.HealthFailed && slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool {
+		return p.Task == f.rank.task && p.Index == f.rank.index && p.Node == f.node
+	})
+	return (ofNode(f.event) || under) && inc.Class == v1alpha1.ClassUser && w.Now.Sub(inc.StartTime.Time) <= nodeWake
 }
 
 // apply does to a rank that just joined an incident what was already done to the
