@@ -31,7 +31,7 @@ func (r *FleetReconciler) act(ctx context.Context, f *fleet, verdicts map[string
 	conditions := make([]*corev1.NodeCondition, len(f.nodes))
 	for i := range f.nodes {
 		node, v := &f.nodes[i], verdicts[f.nodes[i].Name]
-		if taintOf(node) != wantedTaint(v) {
+		if taintOf(node) != taintFor(v) {
 			tainted = append(tainted, i)
 		}
 		if v != nil {
@@ -44,9 +44,7 @@ func (r *FleetReconciler) act(ctx context.Context, f *fleet, verdicts map[string
 	return errors.Join(
 		each(ctx, r.Writers, f.missing, func(node string) error { return r.begin(ctx, node) }),
 		each(ctx, r.Writers, f.outlived, func(h *v1alpha1.NodeHealth) error { return r.forget(ctx, h) }),
-		each(ctx, r.Writers, tainted, func(i int) error {
-			return f.later(r.taint(ctx, f.nodes[i].Name, wantedTaint(verdicts[f.nodes[i].Name])))
-		}),
+		each(ctx, r.Writers, tainted, func(i int) error { return f.later(r.taint(ctx, f.nodes[i].Name, taintFor(verdicts[f.nodes[i].Name]))) }),
 		each(ctx, r.Writers, told, func(i int) error { return r.tellNode(ctx, f.nodes[i].Name, conditions[i]) }),
 		r.tellHyperNodes(ctx, policies.HyperNodeConditions(f.Topology, verdicts), f),
 	)
@@ -68,30 +66,39 @@ func (r *FleetReconciler) forget(ctx context.Context, h *v1alpha1.NodeHealth) er
 	return nil
 }
 
-// wantedTaint is the value of the taint that a node should have; empty for none.
-func wantedTaint(v *v1alpha1.HealthVerdict) string {
+// taintFor is the taint that a node should have: one that keeps all jobs away, or one that
+// the scheduler takes for a node of last choice. Without a key it is none.
+func taintFor(v *v1alpha1.HealthVerdict) corev1.Taint {
 	switch {
-	case v == nil || v.QuarantinedTime == nil:
-		return ""
-	case v.Lemon:
-		return v1alpha1.QuarantineLemon
+	case v == nil:
+		return corev1.Taint{}
+	case v.QuarantinedTime != nil && v.Lemon:
+		return corev1.Taint{Key: v1alpha1.TaintQuarantine, Value: v1alpha1.QuarantineLemon, Effect: corev1.TaintEffectNoSchedule}
+	case v.QuarantinedTime != nil:
+		return corev1.Taint{Key: v1alpha1.TaintQuarantine, Value: v1alpha1.QuarantineFailed, Effect: corev1.TaintEffectNoSchedule}
+	case policies.Believed(v) && v.State == v1alpha1.HealthStateDegraded:
+		return corev1.Taint{Key: v1alpha1.TaintDegraded, Effect: corev1.TaintEffectPreferNoSchedule}
 	}
-	return v1alpha1.QuarantineFailed
+	return corev1.Taint{}
 }
 
-func taintOf(node *corev1.Node) string {
-	i := slices.IndexFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.TaintQuarantine })
-	if i < 0 {
-		return ""
-	}
-	return node.Spec.Taints[i].Value
+func isOurs(t corev1.Taint) bool {
+	return t.Key == v1alpha1.TaintQuarantine || t.Key == v1alpha1.TaintDegraded
 }
 
-func (r *FleetReconciler) taint(ctx context.Context, node, value string) error {
+// taintOf is the one of these taints that a node has.
+func taintOf(node *corev1.Node) corev1.Taint {
+	if i := slices.IndexFunc(node.Spec.Taints, isOurs); i >= 0 {
+		return node.Spec.Taints[i]
+	}
+	return corev1.Taint{}
+}
+
+func (r *FleetReconciler) taint(ctx context.Context, node string, taint corev1.Taint) error {
 	return patchTaints(ctx, r.Client, node, func(taints []corev1.Taint) []corev1.Taint {
-		taints = withoutTaint(taints, v1alpha1.TaintQuarantine)
-		if value != "" {
-			taints = append(taints, corev1.Taint{Key: v1alpha1.TaintQuarantine, Value: value, Effect: corev1.TaintEffectNoSchedule})
+		taints = slices.DeleteFunc(slices.Clone(taints), isOurs)
+		if taint.Key != "" {
+			taints = append(taints, taint)
 		}
 		return taints
 	})

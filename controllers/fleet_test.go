@@ -86,7 +86,7 @@ func (e *fleetEnv) tainted() []string {
 	e.must(e.api.List(e.t.Context(), nodes))
 	var out []string
 	for i := range nodes.Items {
-		if taintOf(&nodes.Items[i]) != "" {
+		if taintOf(&nodes.Items[i]).Key == v1alpha1.TaintQuarantine {
 			out = append(out, nodes.Items[i].Name)
 		}
 	}
@@ -117,7 +117,7 @@ func TestFailedNodeIsQuarantinedAndComesBack(t *testing.T) {
 		"patch *v1.Node n1", "patch the status of *v1.Node n1", "patch the status of *v1alpha1.HyperNode rack-a",
 		"patch the status of *v1alpha1.NodeHealth n1", "update the status of *v1alpha1.HealthPolicy cluster",
 	}, slices.Sorted(slices.Values(e.calls)))
-	equal(t, "taint", v1alpha1.QuarantineFailed, taintOf(e.node("n1")))
+	equal(t, "taint", "lockstep.dev/quarantine=failed:NoSchedule", new(taintOf(e.node("n1"))).ToString())
 	c := findCondition(e.node("n1"))
 	equal(t, "condition", "False Failed XID79 of gpu/GPU-1", strings.Join([]string{string(c.Status), c.Reason, c.Message}, " "))
 	equal(t, "the kubelet's condition is kept", 2, len(e.node("n1").Status.Conditions))
@@ -235,4 +235,19 @@ func TestConditionsOfOtherTools(t *testing.T) {
 	e.clock.SetTime(e.clock.Now().Add(10 * time.Minute))
 	e.settle()
 	equal(t, "in quarantine", nil, e.tainted())
+}
+
+func TestDegradedNodeIsOfLastChoice(t *testing.T) {
+	e := newFleetEnv(t)
+	e.report(v1alpha1.HealthStateDegraded, "n1")
+	e.settle()
+	equal(t, "taint", "lockstep.dev/degraded:PreferNoSchedule", new(taintOf(e.node("n1"))).ToString())
+	e.report(v1alpha1.HealthStateFailed, "n1")
+	e.settle()
+	equal(t, "taint, once it has failed", "lockstep.dev/quarantine=failed:NoSchedule", new(taintOf(e.node("n1"))).ToString())
+	e.report(v1alpha1.HealthHealthy, "n1")
+	e.settle()
+	e.clock.SetTime(e.clock.Now().Add(10 * time.Minute))
+	e.settle()
+	equal(t, "taints, once it is well", 0, len(e.node("n1").Spec.Taints))
 }

@@ -40,6 +40,9 @@ const (
 	QuarantineFailed = "failed"
 	// QuarantineLemon is the value for one that stays out until it is acknowledged.
 	QuarantineLemon = "lemon"
+	// TaintDegraded is the key of the PreferNoSchedule taint of a node of which something is
+	// degraded: other nodes are taken first.
+	TaintDegraded = "lockstep.dev/degraded"
 
 	// ConditionHealthy is a condition of Nodes and HyperNodes: False while something of them is
 	// ill, Unknown while nobody can tell. The reason is the state: Healthy, Degraded, Failed, Unknown.
