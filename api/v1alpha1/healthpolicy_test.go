@@ -3,6 +3,7 @@
 package v1alpha1
 
 import (
+	"os"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -74,5 +75,26 @@ func TestRefusesHealthPolicy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			wantError(t, server.create(server.prepare(t, tc.set.apply(t, emptyPolicy))), tc.field, tc.want)
 		})
+	}
+}
+
+// The sample writes the defaults out.
+func TestHealthPolicySample(t *testing.T) {
+	raw, err := os.ReadFile("../../config/samples/healthpolicy.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sample HealthPolicy
+	if err := yaml.UnmarshalStrict(raw, &sample); err != nil {
+		t.Fatal(err)
+	}
+	server := policyServer(t)
+	got, want := server.prepare(t, string(raw)), server.prepare(t, emptyPolicy)
+	if errs := server.create(got); len(errs) > 0 {
+		t.Error(errs.ToAggregate())
+	}
+	delete(got["spec"].(map[string]any), "nodeConditions")
+	if diff := cmp.Diff(want["spec"], got["spec"]); diff != "" {
+		t.Errorf("spec (-default +sample):\n%s", diff)
 	}
 }
