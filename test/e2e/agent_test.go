@@ -73,9 +73,11 @@ func (s *scenario) startAgent(pod corev1.Pod) node {
 	if out, err := build.CombinedOutput(); err != nil {
 		s.t.Fatalf("build the agent: %v\n%s", err, out)
 	}
+	kubeconfig, err := testCluster.KubeconfigForPod(s.ctx, s.agentPod(pod.Spec.NodeName))
+	s.must(err, "give the agent the rights of its pod")
 	name := "agent-" + pod.Spec.NodeName
 	agent, err := testCluster.Run(s.ctx, cluster.Command{
-		Name: name, Path: binary, Env: []string{dcgmsim.StateEnv + "=" + filepath.Join(dir, "state")},
+		Name: name, Path: binary, Env: []string{dcgmsim.StateEnv + "=" + filepath.Join(dir, "state"), "KUBECONFIG=" + kubeconfig},
 		Args: []string{
 			"--node-name=" + pod.Spec.NodeName, "--dcgm-library=" + library, "--kubelet=unix://" + socket,
 			"--health-probe-bind-address=127.0.0.1:0", "--interval=1s",

@@ -74,6 +74,9 @@ func start(ctx context.Context) (stop func() error, err error) {
 	if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "../../cmd/manager").CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build the manager: %w\n%s", err, out)
 	}
+	if err := installAgent(ctx); err != nil {
+		return nil, err
+	}
 	kubeconfig, err := managerKubeconfig(ctx)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,96 @@
+// What `make install` applies: all of it is taken by an API server, and the health agents of
+// these tests have the rights that it gives them, and no others.
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lockstep-dev/lockstep/test/cluster"
+)
+
+const (
+	agentName      = "lockstep-health-agent"
+	agentNamespace = "lockstep-health"
+)
+
+func apply(ctx context.Context, object *unstructured.Unstructured, opts ...client.ApplyOption) error {
+	opts = append(opts, client.FieldOwner("kubectl"), client.ForceOwnership)
+	if err := testCluster.Client().Apply(ctx, client.ApplyConfigurationFromUnstructured(object), opts...); err != nil {
+		return fmt.Errorf("apply %s %s: %w", object.GetKind(), object.GetName(), err)
+	}
+	return nil
+}
+
+// installAgent applies the namespaces, and the agent's account, role and policy.
+func installAgent(ctx context.Context) error {
+	objects, err := cluster.Kustomize(ctx, "../../config/default")
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		if o.GetKind() == "Namespace" || o.GetName() == agentName && o.GetKind() != "DaemonSet" {
+			if err := apply(ctx, o); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// agentPod makes a pod of the health agent on a node, as its DaemonSet would.
+func (s *scenario) agentPod(node string) *corev1.Pod {
+	s.t.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: agentNamespace, Name: "agent-" + node},
+		Spec: corev1.PodSpec{
+			ServiceAccountName: agentName, NodeName: node,
+			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+			Containers:  []corev1.Container{{Name: "agent", Image: "lockstep-health-agent:dev"}},
+		},
+	}
+	s.must(testCluster.Client().Create(s.ctx, pod), "create the agent's pod")
+	s.t.Cleanup(func() {
+		s.must(client.IgnoreNotFound(testCluster.Client().Delete(s.ctx, pod, client.GracePeriodSeconds(0))), "delete the agent's pod")
+	})
+	return pod
+}
+
+// Everything that is installed is valid, also what these tests do not run.
+func TestInstall(t *testing.T) {
+	t.Parallel()
+	objects, err := cluster.Kustomize(t.Context(), "../../config/default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		if err := apply(t.Context(), o.DeepCopy(), client.DryRunAll); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The policy compiles against the type that it is about, and does not only pass as text.
+func TestPolicyHasNoWarnings(t *testing.T) {
+	t.Parallel()
+	s := &scenario{t: t, ctx: t.Context()}
+	policy := &unstructured.Unstructured{}
+	policy.SetAPIVersion("admissionregistration.k8s.io/v1")
+	policy.SetKind("ValidatingAdmissionPolicy")
+	s.awaitAny("the policy has been looked at", func(ctx context.Context) (bool, error) {
+		err := testCluster.Client().Get(ctx, types.NamespacedName{Name: agentName}, policy)
+		observed, found, _ := unstructured.NestedInt64(policy.Object, "status", "observedGeneration")
+		return found && observed == policy.GetGeneration(), err
+	})
+	if warnings, found, _ := unstructured.NestedSlice(policy.Object, "status", "typeChecking", "expressionWarnings"); found {
+		t.Errorf("warnings: %v", warnings)
+	}
+}

@@ -1,0 +1,165 @@
+// What a health agent may write, with a real token of a pod on a node: its own entries in the
+// NodeHealth of that node.
+
+package e2e
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/health/agent"
+)
+
+// asPod is a client with the rights of a pod.
+func (s *scenario) asPod(pod *corev1.Pod) client.Client {
+	s.t.Helper()
+	kubeconfig, err := testCluster.KubeconfigForPod(s.ctx, pod)
+	s.must(err, "make the pod's kubeconfig")
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	s.must(err, "read the pod's kubeconfig")
+	c, err := client.New(config, client.Options{Scheme: testCluster.Client().Scheme()})
+	s.must(err, "make the pod's client")
+	return c
+}
+
+func entry(source string) v1alpha1.HealthSource {
+	return v1alpha1.HealthSource{Name: source, State: v1alpha1.HealthHealthy}
+}
+
+func reportOf(source, entity string) v1alpha1.HealthReport {
+	r := fault(v1alpha1.HealthStateFailed)
+	r.Source, r.Entity = source, entity
+	return r
+}
+
+func TestAgentWritesItsOwnEntriesOnly(t *testing.T) {
+	s := newScenario(t, "rights", 1, 2)
+	own, other := s.pool.Node(0, 0), s.pool.Node(0, 1)
+	for _, node := range []string{own, other} {
+		t.Cleanup(func() { s.forgetHealth(node) })
+	}
+	c := s.asPod(s.agentPod(own))
+	publisher := &agent.Publisher{Client: c, Node: own, Source: "dcgm"}
+	publish := func(what string, reports ...v1alpha1.HealthReport) {
+		t.Helper()
+		_, err := publisher.Publish(s.ctx, metav1.Now().Time, v1alpha1.HealthSource{State: v1alpha1.HealthHealthy}, reports)
+		s.must(err, what)
+	}
+	publish("create its own NodeHealth, and report")
+
+	// Others say something too, before and after what the agent says.
+	health := &v1alpha1.NodeHealth{}
+	s.must(c.Get(s.ctx, client.ObjectKey{Name: own}, health), "get its own")
+	health.Spec.AcknowledgedTime = &metav1.Time{Time: metav1.Now().Rfc3339Copy().Time}
+	s.must(testCluster.Client().Update(s.ctx, health), "acknowledge, as a person does")
+	health.Status.Sources = []v1alpha1.HealthSource{entry("alertmanager"), entry("dcgm"), entry("zabbix")}
+	health.Status.Reports = []v1alpha1.HealthReport{reportOf("alertmanager", "node"), reportOf("dcgm", "gpu/GPU-a"), reportOf("zabbix", "gpu/GPU-a")}
+	s.must(testCluster.Client().Status().Update(s.ctx, health), "report, as others do")
+	publish("report beside others", reportOf("dcgm", "gpu/GPU-a"), reportOf("dcgm", "nvlink/GPU-a/3"))
+	publish("report beside others, less", reportOf("dcgm", "nvlink/GPU-a/3"))
+	s.must(c.Get(s.ctx, client.ObjectKey{Name: own}, health), "get its own")
+	if len(health.Status.Sources) != 3 || len(health.Status.Reports) < 3 || health.Spec.AcknowledgedTime == nil {
+		t.Fatalf("spec %+v, status %+v", health.Spec, health.Status)
+	}
+
+	for name, tc := range map[string]struct {
+		write func(context.Context, *v1alpha1.NodeHealth) error
+		why   string
+	}{
+		"another node's": {
+			func(ctx context.Context, _ *v1alpha1.NodeHealth) error {
+				p := &agent.Publisher{Client: c, Node: other, Source: "dcgm"}
+				_, err := p.Publish(ctx, metav1.Now().Time, entry("dcgm"), nil)
+				return err
+			},
+			"the health agent of node " + own + " may write the NodeHealth of that name, and not " + other,
+		},
+		"a new entry of another source": {
+			func(ctx context.Context, h *v1alpha1.NodeHealth) error {
+				h.Status.Sources = append(h.Status.Sources, entry("someone"))
+				return c.Status().Patch(ctx, h, client.MergeFrom(health))
+			},
+			"of status.sources a health agent may change its own entry, dcgm, and no other",
+		},
+		"another source's entry": {
+			func(ctx context.Context, h *v1alpha1.NodeHealth) error {
+				h.Status.Sources[0].State = v1alpha1.HealthUnknown
+				return c.Status().Patch(ctx, h, client.MergeFrom(health))
+			},
+			"of status.sources",
+		},
+		"an end to another source's report": {
+			func(ctx context.Context, h *v1alpha1.NodeHealth) error {
+				h.Status.Reports = h.Status.Reports[1:]
+				return c.Status().Patch(ctx, h, client.MergeFrom(health))
+			},
+			"of status.reports a health agent may change those of its own source, dcgm, and no other",
+		},
+		"the status away": {
+			func(ctx context.Context, h *v1alpha1.NodeHealth) error {
+				return c.Status().Patch(ctx, h, client.RawPatch("application/merge-patch+json", []byte(`{"status":null}`)))
+			},
+			"of status.sources",
+		},
+		"spec.acknowledgedTime": {
+			func(ctx context.Context, h *v1alpha1.NodeHealth) error {
+				h.Spec.AcknowledgedTime = &metav1.Time{Time: metav1.Now().Add(1e9)}
+				return c.Patch(ctx, h, client.MergeFrom(health))
+			},
+			"spec is what people say to the health agent",
+		},
+		"spec away": {
+			func(ctx context.Context, h *v1alpha1.NodeHealth) error {
+				h.Spec = v1alpha1.NodeHealthSpec{}
+				return c.Patch(ctx, h, client.MergeFrom(health))
+			},
+			"spec is what people say to the health agent",
+		},
+		"a finalizer": {
+			func(ctx context.Context, h *v1alpha1.NodeHealth) error {
+				h.Finalizers = []string{"example.com/stay"}
+				return c.Patch(ctx, h, client.MergeFrom(health))
+			},
+			"labels, annotations, finalizers",
+		},
+		"nothing, and deletes": {
+			func(ctx context.Context, h *v1alpha1.NodeHealth) error { return c.Delete(ctx, h) },
+			`cannot delete resource "nodehealths"`,
+		},
+		"nothing, and looks at all": {
+			func(ctx context.Context, _ *v1alpha1.NodeHealth) error {
+				return c.List(ctx, &v1alpha1.NodeHealthList{})
+			},
+			`cannot list resource "nodehealths"`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := tc.write(s.ctx, health.DeepCopy())
+			if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), tc.why) {
+				t.Errorf("got %v, want it forbidden: %s", err, tc.why)
+			}
+		})
+	}
+}
+
+// A token that is bound to no pod names no node: it may write nothing.
+func TestAgentNeedsATokenOfItsPod(t *testing.T) {
+	s := newScenario(t, "unbound", 1, 1)
+	pod := s.agentPod(s.pool.Node(0, 0))
+	pod.Name = "" // the request then binds to nothing
+	c := s.asPod(pod)
+	pod.Name = "agent-" + pod.Spec.NodeName
+	p := &agent.Publisher{Client: c, Node: pod.Spec.NodeName, Source: "dcgm"}
+	_, err := p.Publish(s.ctx, metav1.Now().Time, entry("dcgm"), nil)
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "needs a token that is bound to its pod") {
+		t.Errorf("got %v", err)
+	}
+}
