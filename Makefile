@@ -4,8 +4,13 @@ SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
-# The image that `make install` deploys.
+# The images that `make images` builds and `make install` deploys.
 IMG ?= lockstep-manager:dev
+AGENT_IMG ?= lockstep-health-agent:dev
+# What they are built with; the agent's base has DCGM's library in it, and has to be named.
+GO_IMAGE ?= golang:$(shell sed -n 's/^go //p' go.mod)
+DCGM_IMAGE ?=
+DOCKER ?= docker
 KUBECTL ?= kubectl
 # How long one package may take.
 TEST_TIMEOUT ?= 20m
@@ -119,9 +124,16 @@ demo: build ## show a job lose a node and come back in its rack; KEEP=1 keeps th
 run: prereqs ## run the manager on this machine, against the cluster of $KUBECONFIG
 	go run ./cmd/manager
 
+.PHONY: images
+images: ## build the images IMG and AGENT_IMG, this one on DCGM_IMAGE, with $(DOCKER)
+	@test -n "$(DCGM_IMAGE)" || { echo "DCGM_IMAGE is not set: config/agent/README.md says which image it may be" >&2; exit 1; }
+	$(DOCKER) build -t $(IMG) -f cmd/manager/Dockerfile --build-arg GO_IMAGE=$(GO_IMAGE) .
+	$(DOCKER) build -t $(AGENT_IMG) -f cmd/health-agent/Dockerfile --build-arg GO_IMAGE=$(GO_IMAGE) --build-arg DCGM_IMAGE=$(DCGM_IMAGE) .
+
 .PHONY: install
-install: prereqs-kubectl ## install CRD, roles and manager (image IMG) in the cluster of $KUBECONFIG
-	$(KUBECTL) kustomize config/default | sed 's|image: lockstep-manager:dev$$|image: $(IMG)|' \
+install: prereqs-kubectl ## install CRDs, roles, manager (image IMG) and health agent (AGENT_IMG) in the cluster of $KUBECONFIG
+	$(KUBECTL) kustomize config/default \
+	  | sed -e 's|image: lockstep-manager:dev$$|image: $(IMG)|' -e 's|image: lockstep-health-agent:dev$$|image: $(AGENT_IMG)|' \
 	  | $(KUBECTL) apply --server-side -f -
 
 .PHONY: uninstall
