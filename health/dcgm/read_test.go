@@ -145,3 +145,21 @@ func TestAPollIsLight(t *testing.T) {
 		"dcgmGetValuesSince_v2 dcgmGetValuesSince_v2 dcgmGetValuesSince_v2 dcgmGetNvLinkLinkStatus",
 		strings.Join(r.engine.Calls(), " "))
 }
+
+// Fields can be changed while the engine is watched: what was known of XIDs stays.
+func TestWatchOtherFields(t *testing.T) {
+	r := aRig(t)
+	r.engine.SetField(dcgmsim.GPU, 0, 202, 1)
+	r.engine.SetField(dcgmsim.GPU, 0, 150, 40)
+	r.engine.XID(0, 31, time.Now())
+	r.equal("XIDs", 1, len(r.sample().XIDs))
+	r.reader.Watch([]health.Field{150})
+	s := r.sample()
+	r.equal("watched before", "absent", reads(s, health.KindGPU, "GPU-a", 202))
+	r.equal("watched now", "40", reads(s, health.KindGPU, "GPU-a", 150))
+	r.equal("XIDs that are known already", 0, len(s.XIDs))
+	r.engine.Trace()
+	r.reader.Watch([]health.Field{150})
+	r.sample()
+	r.equal("connected for the same fields again", false, slices.Contains(r.engine.Calls(), "dcgmConnect_v2"))
+}

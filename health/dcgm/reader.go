@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +22,7 @@ type Reader struct {
 	// delivered is true once the caller has the XIDs that are in memory.
 	delivered atomic.Bool
 	notes     atomic.Pointer[[]string]
+	fields    atomic.Pointer[[]health.Field]
 
 	// What follows belongs to the function that is in the gate.
 	engine   engine
@@ -33,8 +35,14 @@ type Reader struct {
 
 // NewReader makes a reader. It does not connect yet.
 func NewReader(o Options) *Reader {
-	return &Reader{options: o.withDefaults(), gate: newGate(), engine: newEngine(), memory: newMemory()}
+	r := &Reader{options: o.withDefaults(), gate: newGate(), engine: newEngine(), memory: newMemory()}
+	r.Watch(o.Fields)
+	return r
 }
+
+// Watch changes the fields that are read, from the next sample on. Watches belong to a
+// connection, so a new one is made.
+func (r *Reader) Watch(fields []health.Field) { r.fields.Store(&fields) }
 
 // Sample reads what the engine knows now. It always returns within the timeout; where the
 // engine could not be read the sample says so. A connection that was lost is made again,
@@ -86,6 +94,9 @@ func (r *Reader) sample(ctx context.Context, now time.Time) health.Sample {
 
 // read connects where that is needed and due, and reads.
 func (r *Reader) read(ctx context.Context, now time.Time) (map[health.Entity]map[health.Field]health.Value, error) {
+	if r.session != nil && !slices.Equal(r.session.options.Fields, *r.fields.Load()) {
+		_ = r.disconnect()
+	}
 	if r.session == nil {
 		if now.Before(r.retryAt) {
 			return nil, r.lastErr // and no word of when: a message that changes is written anew
@@ -124,7 +135,9 @@ func (r *Reader) connect(ctx context.Context, now time.Time) error {
 	if err := r.engine.open(r.options.Library, r.options.Address); err != nil {
 		return err
 	}
-	s, err := newSession(ctx, r.engine, r.options, r.memory, now)
+	o := r.options
+	o.Fields = *r.fields.Load()
+	s, err := newSession(ctx, r.engine, o, r.memory, now)
 	if err != nil {
 		_ = r.engine.close() // what went wrong before says more
 		return err
