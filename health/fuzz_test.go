@@ -62,7 +62,7 @@ func FuzzEvaluate(f *testing.F) {
 			}
 			state = next
 			if h.byte()%16 == 0 {
-				restored := Restore(Reports(state), Source(state), state.Expected())
+				restored := Restore(Reports(state), Source(state, ""), state.Expected())
 				if diff := cmp.Diff(Reports(state), Reports(restored)); diff != "" {
 					t.Fatalf("a restart (-before +after):\n%s", diff)
 				}

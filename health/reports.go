@@ -49,9 +49,14 @@ func compareReports(a, b v1alpha1.HealthReport) int {
 	return cmp.Or(strings.Compare(a.Entity, b.Entity), strings.Compare(a.Signal, b.Signal))
 }
 
-// Source is how the agent itself fares.
-func Source(s State) v1alpha1.HealthSource {
-	source := v1alpha1.HealthSource{Name: SourceName, State: v1alpha1.HealthHealthy, BootID: s.faultsBootID()}
+// Source is how the agent itself fares, with a remark for people where nothing worse is to be said.
+func Source(s State, remark string) v1alpha1.HealthSource {
+	source := v1alpha1.HealthSource{
+		Name: SourceName, State: v1alpha1.HealthHealthy, Message: limited(remark),
+		BootID:   s.faultsID(s.BootID, func(f Fault) string { return f.BootID }),
+		DriverID: s.faultsID(s.DriverID, func(f Fault) string { return f.DriverID }),
+		Expected: folded(s.Expected()),
+	}
 	if s.Unknown != "" {
 		source.State, source.Message = v1alpha1.HealthUnknown, limited(s.Unknown)
 	}
@@ -62,20 +67,21 @@ func Source(s State) v1alpha1.HealthSource {
 	return source
 }
 
-// faultsBootID is the boot in which all faults were last found, or the present one where that
-// is not one and the same. An agent that is started anew right after a boot, before it could
-// look at a GPU, then still knows that the boot is new to the faults that it restores.
-func (s State) faultsBootID() string {
+// faultsID is the boot, or the load of the driver, in which all faults were last found, or the
+// present one where that is not one and the same. An agent that is started anew right after a
+// boot, before it could look at a GPU, then still knows that the boot is new to the faults that
+// it restores.
+func (s State) faultsID(present string, of func(Fault) string) string {
 	id := ""
 	for _, faults := range s.Faults {
 		for _, f := range faults {
-			if differ(id, f.BootID) {
-				return s.BootID
+			if differ(id, of(f)) {
+				return present
 			}
-			id = cmp.Or(f.BootID, s.BootID)
+			id = cmp.Or(of(f), present)
 		}
 	}
-	return cmp.Or(id, s.BootID)
+	return cmp.Or(id, present)
 }
 
 // entityName writes an entity as a report does: gpu/<UUID>, or node.

@@ -34,8 +34,12 @@ func TestReports(t *testing.T) {
 	if diff := cmp.Diff(want, Reports(n.state)); diff != "" {
 		t.Errorf("what stays is not written again (-want +got):\n%s", diff)
 	}
-	source := v1alpha1.HealthSource{Name: "dcgm", State: v1alpha1.HealthHealthy, HeartbeatTime: &metav1.Time{Time: n.Time}, BootID: "boot-1"}
-	if diff := cmp.Diff(source, Source(n.state)); diff != "" {
+	source := v1alpha1.HealthSource{
+		Name: "dcgm", State: v1alpha1.HealthHealthy, Message: "a remark", HeartbeatTime: &metav1.Time{Time: n.Time},
+		BootID: "boot-1", DriverID: "driver-1",
+		Expected: []string{"gpu/GPU-0", "gpu/GPU-1", "nic/mlx5_0/1", "nic/mlx5_1/1", "nvlink/GPU-0/0"},
+	}
+	if diff := cmp.Diff(source, Source(n.state, "a remark")); diff != "" {
 		t.Errorf("source (-want +got):\n%s", diff)
 	}
 }
@@ -62,7 +66,7 @@ func TestMoreReportsThanThereIsRoomFor(t *testing.T) {
 // An agent that starts right after a boot, and once more before DCGM answers, knows that the boot was new.
 func TestTwoRestartsAroundABoot(t *testing.T) {
 	restart := func(n *node) *node {
-		n.state = Restore(Reports(n.state), Source(n.state), nil)
+		n.state = Restore(Reports(n.state), Source(n.state, ""), nil)
 		return n
 	}
 	n := newNode().xid(gpu0, 79).poll().reboot()
@@ -75,4 +79,27 @@ func TestTwoRestartsAroundABoot(t *testing.T) {
 	n.xid(gpu1, 74).after(time.Minute).set(gpu0, 1523, 1).set(gpu1, 1523, 1).poll()
 	restart(n).set(gpu0, 1523, 0).set(gpu1, 1523, 0).poll()
 	n.want(t, "faults of two boots: the later one counts for both", "gpu/GPU-0 XID79 Failed", "gpu/GPU-1 XID74 Failed")
+}
+
+// The driver was loaded anew while no agent ran: the source remembers which one it was.
+func TestRestartAroundADriver(t *testing.T) {
+	n := newNode().xid(gpu0, 79).poll()
+	n.state = Restore(Reports(n.state), Source(n.state, ""), nil)
+	n.polls(3).want(t, "the same driver", "gpu/GPU-0 XID79 Failed")
+	n.state = Restore(Reports(n.state), Source(n.state, ""), nil)
+	n.DriverID = "driver-2"
+	n.poll().want(t, "another one")
+	n.set(link0, FieldLinkState, 2).polls(10).want(t, "links train after it")
+}
+
+// What is gone for good, and was acknowledged, does not come back with the next agent.
+func TestAcknowledgedIsNoLongerExpected(t *testing.T) {
+	n := newNode().poll()
+	n.unplug(gpu0).unplug(link0).unplug(aPort).polls(3).want(t, "gone", "gpu/GPU-0 GPULost Failed", "nic/mlx5_0/1 IBPortMissing Failed")
+	n.state = Acknowledge(n.state, n.Time)
+	if diff := cmp.Diff([]string{"gpu/GPU-1", "nic/mlx5_1/1"}, Source(n.state, "").Expected); diff != "" {
+		t.Errorf("expected (-want +got):\n%s", diff)
+	}
+	n.state = Restore(Reports(n.state), Source(n.state, ""), nil)
+	n.polls(5).want(t, "a new agent")
 }

@@ -158,7 +158,7 @@ func (n *node) want(t *testing.T, when string, faults ...string) {
 
 func (n *node) wantKnown(t *testing.T, when string, known bool) {
 	t.Helper()
-	if s := Source(n.state); (s.State == v1alpha1.HealthHealthy) != known {
+	if s := Source(n.state, ""); (s.State == v1alpha1.HealthHealthy) != known {
 		t.Fatalf("%s: source is %s: %s", when, s.State, s.Message)
 	}
 }

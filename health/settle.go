@@ -170,21 +170,27 @@ func (p *poll) blanks() string {
 	return first
 }
 
-// Restore is the state that was published: a restart of the agent heals nothing. Expected is
-// what State.Expected said, where it was kept; the source's boot id tells a reboot since then.
-func Restore(reports []v1alpha1.HealthReport, source v1alpha1.HealthSource, expected []Entity) State {
-	s := State{BootID: source.BootID, Faults: map[Entity]map[string]Fault{}, expected: map[Entity]int{}, up: map[Entity]bool{}}
+// Restore is the state that was published: a restart of the agent heals nothing. What the source
+// expected is expected still, and what the agent has seen itself by now; the source's ids tell a
+// boot, or a load of the driver, since then.
+func Restore(reports []v1alpha1.HealthReport, source v1alpha1.HealthSource, seen []Entity) State {
+	s := State{
+		BootID: source.BootID, DriverID: source.DriverID,
+		Faults: map[Entity]map[string]Fault{}, expected: map[Entity]int{}, up: map[Entity]bool{},
+	}
 	for _, r := range reports {
 		e, ok := parseEntity(r.Entity)
 		if !ok || source.Name != "" && r.Source != source.Name {
 			continue
 		}
-		put(s.Faults, e, r.Signal, Fault{State: r.State, Since: r.Since.Time, BootID: source.BootID, Message: r.Message})
+		put(s.Faults, e, r.Signal, Fault{
+			State: r.State, Since: r.Since.Time, BootID: source.BootID, DriverID: source.DriverID, Message: r.Message,
+		})
 		if e.Kind == KindGPU {
 			s.expected[e] = 0
 		}
 	}
-	for _, e := range expected {
+	for _, e := range append(unfolded(source.Expected), seen...) {
 		switch e.Kind {
 		case KindGPU:
 			s.expected[e] = 0
@@ -196,6 +202,9 @@ func Restore(reports []v1alpha1.HealthReport, source v1alpha1.HealthSource, expe
 	}
 	if source.State == v1alpha1.HealthUnknown {
 		s.Unknown = source.Message
+	}
+	if source.HeartbeatTime != nil {
+		s.Time = source.HeartbeatTime.Time // since when the driver may have been loaded anew
 	}
 	return s
 }

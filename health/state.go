@@ -78,13 +78,13 @@ func Acknowledge(prev State, then time.Time) State {
 	next := prev
 	next.acknowledged = then
 	next.Faults = map[Entity]map[string]Fault{}
-	next.expected = maps.Clone(prev.expected)
+	next.expected, next.up = cloned(prev.expected), cloned(prev.up)
 	for e, faults := range prev.Faults {
 		for signal, f := range faults {
 			if f.Since.After(then) {
 				put(next.Faults, e, signal, f)
 			} else if next.expected[e] > 0 {
-				delete(next.expected, e)
+				next.unexpect(e)
 			}
 		}
 	}
@@ -102,6 +102,15 @@ func Acknowledge(prev State, then time.Time) State {
 		}
 	}
 	return next
+}
+
+// unexpect forgets what is gone for good, a GPU with its links.
+func (s State) unexpect(gone Entity) {
+	delete(s.expected, gone)
+	maps.DeleteFunc(s.up, func(e Entity, _ bool) bool {
+		gpu, ofGPU := gpuOf(e)
+		return e == gone || ofGPU && gone == Entity{KindGPU, gpu}
+	})
 }
 
 // put sets a value of a map of maps.

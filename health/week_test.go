@@ -225,7 +225,7 @@ func (n *healthyNode) restartAgent() {
 	if n.chance.Intn(2) == 0 {
 		expected = nil
 	}
-	n.state = Restore(Reports(n.state), Source(n.state), expected)
+	n.state = Restore(Reports(n.state), Source(n.state, ""), expected)
 }
 
 func (n *healthyNode) blankField() {

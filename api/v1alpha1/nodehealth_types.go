@@ -120,7 +120,7 @@ type HealthSource struct {
 	// state is Healthy while the source works, and Unknown while it cannot tell.
 	// +kubebuilder:validation:Enum=Healthy;Unknown
 	State HealthState `json:"state"`
-	// message says why it cannot tell.
+	// message says why it cannot tell, or what is wrong with its configuration.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Message string `json:"message,omitempty"`
@@ -130,6 +130,19 @@ type HealthSource struct {
 	// bootID is that of the node's kernel when the source last looked.
 	// +optional
 	BootID string `json:"bootID,omitempty"`
+	// driverID is that of the GPUs' driver when the source last looked; it is another one once the
+	// driver was loaded anew.
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	DriverID string `json:"driverID,omitempty"`
+	// expected are the GPUs and ports that were there, and the NVLinks that were up, by their names
+	// in reports; those of a GPU stand together, as in nvlink/<UUID>/0-17. What of it is gone when
+	// the source starts anew is missed.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MaxLength=253
+	// +optional
+	Expected []string `json:"expected,omitempty"`
 }
 
 // HealthReport is one fault of one entity.

@@ -15,17 +15,20 @@ import (
 )
 
 type agent struct {
-	reader *dcgm.Reader
-	table  *health.Table
-	host   host
-	ports  fs.FS // /sys/class/infiniband
-	log    *slog.Logger
+	reader    *dcgm.Reader
+	overrides *healthagent.Overrides
+	host      host
+	sysfs     fs.FS // /sys
+	log       *slog.Logger
+	metrics   *healthagent.Metrics
 	// reporter brings what is found into the cluster; nil where it is only logged.
 	reporter *healthagent.Reporter
 
-	state health.State
-	said  map[string]bool
-	notes []string
+	table   *health.Table
+	refused string // what is wrong with the overrides
+	state   health.State
+	said    map[string]bool
+	notes   []string
 }
 
 func (a *agent) loop(ctx context.Context, interval time.Duration) {
@@ -40,18 +43,13 @@ func (a *agent) loop(ctx context.Context, interval time.Duration) {
 	}
 }
 
-// poll reads DCGM and the ports, and says what they mean together with the polls before.
+// poll reads DCGM and the ports, says what they mean together with the polls before, and
+// publishes it.
 func (a *agent) poll(ctx context.Context, now time.Time) {
-	sample := a.reader.Sample(ctx, now)
+	a.readTable()
+	sample := a.sample(ctx, now)
 	if ctx.Err() != nil {
 		return // DCGM was not given the time to answer
-	}
-	sample.BootID, sample.BootTime = a.host.bootID, a.host.bootTime
-	if sample.Values == nil {
-		sample.Values = map[health.Entity]map[health.Field]health.Value{}
-	}
-	if err := health.ReadPorts(a.ports, sample.Values); err != nil {
-		a.log.Error("cannot read the ports", "error", err)
 	}
 	if a.reporter != nil {
 		state, err := a.reporter.Begin(ctx, now, a.state)
@@ -61,12 +59,55 @@ func (a *agent) poll(ctx context.Context, now time.Time) {
 		a.state = state
 	}
 	a.state = health.Evaluate(a.state, sample, a.table)
+	a.metrics.Found(a.state, a.table)
 	a.report()
 	if a.reporter != nil {
-		if err := a.reporter.Report(ctx, now, a.state); err != nil {
+		wrote, err := a.reporter.Report(ctx, now, a.state, a.refused)
+		a.metrics.Published(wrote, err)
+		if err != nil {
 			a.log.Error("cannot publish", "error", err)
 		}
 	}
+}
+
+// readTable takes the table of signals as the overrides make it now.
+func (a *agent) readTable() {
+	table, err := a.overrides.Table()
+	a.metrics.Refused(err != nil)
+	refused := ""
+	if err != nil {
+		refused = err.Error()
+	}
+	if refused != a.refused && refused != "" {
+		a.log.Error("the table of signals stays as it was", "error", refused)
+	}
+	a.refused = refused
+	if table == a.table {
+		return
+	}
+	a.table = table
+	a.reader.Watch(table.Watched())
+	a.log.Info("the table of signals is in force", "rows", len(table.Rows()))
+}
+
+// sample reads all that there is to read of the node.
+func (a *agent) sample(ctx context.Context, now time.Time) health.Sample {
+	began := time.Now()
+	sample := a.reader.Sample(ctx, now)
+	sample.BootID, sample.BootTime = a.host.bootID, a.host.bootTime
+	sample.DriverID = driverID(a.sysfs)
+	if sample.Values == nil {
+		sample.Values = map[health.Entity]map[health.Field]health.Value{}
+	}
+	ports, err := fs.Sub(a.sysfs, "class/infiniband")
+	if err == nil {
+		err = health.ReadPorts(ports, sample.Values)
+	}
+	if err != nil {
+		a.log.Error("cannot read the ports", "error", err)
+	}
+	a.metrics.Polled(sample.Reachable, time.Since(began))
+	return sample
 }
 
 // report logs what was not so after the poll before.
@@ -76,7 +117,7 @@ func (a *agent) report() {
 		a.log.Info("connected to DCGM", "lacking", notes)
 	}
 	now := map[string]bool{}
-	if source := health.Source(a.state); source.Message != "" {
+	if source := health.Source(a.state, ""); source.Message != "" {
 		now["the node's health is unknown: "+source.Message] = true
 	}
 	for _, r := range health.Reports(a.state) {

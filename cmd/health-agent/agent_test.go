@@ -11,7 +11,7 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/lockstep-dev/lockstep/health"
+	healthagent "github.com/lockstep-dev/lockstep/health/agent"
 	"github.com/lockstep-dev/lockstep/health/dcgm"
 )
 
@@ -43,16 +43,42 @@ func TestReadHost(t *testing.T) {
 	}
 }
 
+// A driver is another one once it was loaded anew, and the same one however often one looks.
+func TestDriverID(t *testing.T) {
+	dir := t.TempDir()
+	if id := driverID(os.DirFS(dir)); id != "" {
+		t.Errorf("no driver has the id %q", id)
+	}
+	module := filepath.Join(dir, "module", "nvidia")
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(os.MkdirAll(module, 0o700))
+	first := driverID(os.DirFS(dir))
+	if first == "" || driverID(os.DirFS(dir)) != first {
+		t.Errorf("ids %q and %q of one driver", first, driverID(os.DirFS(dir)))
+	}
+	must(os.Rename(module, module+".old")) // its number is not free yet
+	must(os.Mkdir(module, 0o700))
+	if again := driverID(os.DirFS(dir)); again == "" || again == first {
+		t.Errorf("id %q after id %q", again, first)
+	}
+}
+
 // Without DCGM the agent says so once, and still watches the ports.
 func TestPollWithoutDCGM(t *testing.T) {
 	state := &fstest.MapFile{Data: []byte("4: ACTIVE\n")}
 	var out bytes.Buffer
 	a := &agent{
-		reader: dcgm.NewReader(dcgm.Options{Address: dcgm.Address{Mode: dcgm.Embedded}, Library: "/nowhere/libdcgm.so.4"}),
-		table:  health.Default(),
-		host:   host{"boot", time.Unix(0, 0)},
-		ports:  fstest.MapFS{"mlx5_0/ports/1/state": state},
-		log:    slog.New(slog.NewTextHandler(&out, nil)),
+		reader:    dcgm.NewReader(dcgm.Options{Address: dcgm.Address{Mode: dcgm.Embedded}, Library: "/nowhere/libdcgm.so.4"}),
+		overrides: &healthagent.Overrides{},
+		host:      host{"boot", time.Unix(0, 0)},
+		sysfs:     fstest.MapFS{"class/infiniband/mlx5_0/ports/1/state": state},
+		log:       slog.New(slog.NewTextHandler(&out, nil)),
+		metrics:   healthagent.NewMetrics(),
 	}
 	now := time.Unix(1_000_000, 0)
 	poll := func(polls int) string {

@@ -4,10 +4,12 @@ package main
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -37,4 +39,20 @@ func readHost(procfs string) (host, error) {
 		}
 	}
 	return host{}, fmt.Errorf("no btime in %s/stat", procfs)
+}
+
+// driverID is the number of the inode of /sys/module/nvidia, which is there while the driver is
+// loaded: kernfs numbers what it makes in one row, and gives no number twice
+// (__kernfs_new_node of the kernel's fs/kernfs/dir.c), so a driver that is loaded anew has another
+// one. It is empty where there is no such folder.
+func driverID(sysfs fs.FS) string {
+	info, err := fs.Stat(sysfs, "module/nvidia")
+	if err != nil {
+		return ""
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ""
+	}
+	return strconv.FormatUint(stat.Ino, 10)
 }

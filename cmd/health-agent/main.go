@@ -27,7 +27,8 @@ import (
 // options are the agent's flags; `health-agent -h` documents them.
 type options struct {
 	dcgmAddress, dcgmLibrary string
-	probeAddress             string
+	policyDir                string
+	probeAddress, metrics    string
 	interval, timeout        time.Duration
 	sysfs, procfs            string
 	node, kubelet            string
@@ -46,7 +47,9 @@ func parseFlags() *options {
 	o := &options{}
 	flag.StringVar(&o.dcgmAddress, "dcgm-address", "localhost:5555", "the node's DCGM host engine: unix:///path, host:port, vsock://cid:port, or embedded, which runs one in the agent")
 	flag.StringVar(&o.dcgmLibrary, "dcgm-library", "libdcgm.so.4", "file of DCGM's library")
-	flag.StringVar(&o.probeAddress, "health-probe-bind-address", ":8082", "address of /healthz")
+	flag.StringVar(&o.policyDir, "policy-dir", "", "folder with files of rows that go over the default table of signals, such as a mounted ConfigMap; read again when it changes; default: none")
+	flag.StringVar(&o.metrics, "metrics-bind-address", ":8083", "address of the metrics endpoint; 0 turns it off")
+	flag.StringVar(&o.probeAddress, "health-probe-bind-address", ":8082", "address of /healthz; 0 turns it off")
 	flag.DurationVar(&o.interval, "interval", 10*time.Second, "time between two polls; DCGM's health checks look back 60 s, so no more than 30s")
 	flag.DurationVar(&o.timeout, "timeout", 20*time.Second, "time after which DCGM counts as unreachable")
 	flag.StringVar(&o.sysfs, "sysfs", "/sys", "where the node's sysfs is mounted")
@@ -72,20 +75,25 @@ func run(o *options) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	table := health.Default()
 	a := &agent{
-		reader: dcgm.NewReader(dcgm.Options{
-			Address: address, Library: o.dcgmLibrary, Fields: table.Watched(), Interval: o.interval, Timeout: o.timeout,
-		}),
-		table: table, host: host, ports: os.DirFS(o.sysfs + "/class/infiniband"),
+		reader:    dcgm.NewReader(dcgm.Options{Address: address, Library: o.dcgmLibrary, Interval: o.interval, Timeout: o.timeout}),
+		overrides: &healthagent.Overrides{},
+		host:      host, sysfs: os.DirFS(o.sysfs), metrics: healthagent.NewMetrics(),
 		log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	}
+	if o.policyDir != "" {
+		if _, err := os.ReadDir(o.policyDir); err != nil {
+			return fmt.Errorf("--policy-dir: %w", err)
+		}
+		a.overrides.Dir = os.DirFS(o.policyDir)
 	}
 	if a.reporter, err = newReporter(o); err != nil {
 		return err
 	}
-	probes := serveProbes(o.probeAddress, stop, a.log)
+	defer serve(o.probeAddress, "/healthz", alive, stop, a.log)()
+	defer serve(o.metrics, "/metrics", a.metrics.Handler(), stop, a.log)()
 	a.loop(ctx, o.interval)
-	return errors.Join(probes.Close(), a.reader.Close(context.Background()))
+	return a.reader.Close(context.Background())
 }
 
 // newReporter connects to the API server and the kubelet; nil where no node is named.
@@ -115,17 +123,23 @@ func newReporter(o *options) (*healthagent.Reporter, error) {
 	}, nil
 }
 
-// serveProbes answers /healthz for as long as the agent runs. It does not ask DCGM: an
+// alive is the answer of /healthz for as long as the agent runs. It does not ask DCGM: an
 // engine that blocks is something to report, and a restart of the agent mends nothing.
-func serveProbes(address string, stop func(), log *slog.Logger) *http.Server {
+var alive = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+
+// serve answers a path at an address until it is closed; where it cannot, the agent stops.
+func serve(address, path string, handler http.Handler, stop func(), log *slog.Logger) (closing func()) {
+	if address == "0" {
+		return func() {}
+	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.Handle("GET "+path, handler)
 	server := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	go func() {
 		if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("cannot serve /healthz", "error", err)
+			log.Error("cannot serve "+path, "error", err)
 			stop()
 		}
 	}()
-	return server
+	return func() { _ = server.Close() }
 }

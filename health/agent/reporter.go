@@ -50,10 +50,12 @@ func (r *Reporter) Begin(ctx context.Context, now time.Time, state health.State)
 	return state, nil
 }
 
-// Report publishes a state, unless what was published before has not been read yet.
-func (r *Reporter) Report(ctx context.Context, now time.Time, state health.State) error {
+// Report publishes a state, unless what was published before has not been read yet, and says
+// whether it wrote. The remark is what else there is to say of the source, such as what is wrong
+// with its configuration; why its state is Unknown goes before it.
+func (r *Reporter) Report(ctx context.Context, now time.Time, state health.State, remark string) (bool, error) {
 	if !r.restored {
-		return nil
+		return false, nil
 	}
 	reports := health.Reports(state)
 	var asked error
@@ -62,9 +64,9 @@ func (r *Reporter) Report(ctx context.Context, now time.Time, state health.State
 		holders, asked = r.Holders(ctx)
 		reports = Attribute(reports, r.published, holders, asked == nil)
 	}
-	_, err := r.Publisher.Publish(ctx, now, health.Source(state), reports)
+	wrote, err := r.Publisher.Publish(ctx, now, health.Source(state, remark), reports)
 	if err == nil {
 		r.published = reports
 	}
-	return errors.Join(asked, err)
+	return wrote, errors.Join(asked, err)
 }

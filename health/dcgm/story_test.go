@@ -45,10 +45,10 @@ func TestReportsOfANode(t *testing.T) {
 
 	r.engine.EngineDown()
 	r.equal("nothing is known", []string{xid, down}, poll(4))
-	r.equal("which is said", "Unknown", string(health.Source(node).State))
+	r.equal("which is said", "Unknown", string(health.Source(node, "").State))
 	r.engine.EngineUp()
 	r.engine.Lose(1)
 	r.now = r.now.Add(time.Minute)
 	r.equal("the engine is back, and lists one GPU less", []string{"gpu/GPU-b GPULost Failed", xid, down}, poll(4))
-	r.equal("which is known", "Healthy", string(health.Source(node).State))
+	r.equal("which is known", "Healthy", string(health.Source(node, "").State))
 }

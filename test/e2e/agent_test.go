@@ -80,7 +80,7 @@ func (s *scenario) startAgent(pod corev1.Pod) node {
 		Name: name, Path: binary, Env: []string{dcgmsim.StateEnv + "=" + filepath.Join(dir, "state"), "KUBECONFIG=" + kubeconfig},
 		Args: []string{
 			"--node-name=" + pod.Spec.NodeName, "--dcgm-library=" + library, "--kubelet=unix://" + socket,
-			"--health-probe-bind-address=127.0.0.1:0", "--interval=1s",
+			"--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address=127.0.0.1:0", "--interval=1s",
 		},
 	})
 	s.must(err, "run the agent")
