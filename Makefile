@@ -12,6 +12,8 @@ GO_IMAGE ?= golang:$(shell sed -n 's/^go //p' go.mod)
 DCGM_IMAGE ?=
 DOCKER ?= docker
 KUBECTL ?= kubectl
+# What `make install` applies: a folder of config/samples says where DCGM is otherwise.
+CONFIG ?= config/default
 # How long one package may take.
 TEST_TIMEOUT ?= 20m
 E2E_TIMEOUT ?= 40m
@@ -132,7 +134,7 @@ images: ## build the images IMG and AGENT_IMG, this one on DCGM_IMAGE, with $(DO
 
 .PHONY: install
 install: prereqs-kubectl ## install CRDs, roles, manager (image IMG) and health agent (AGENT_IMG) in the cluster of $KUBECONFIG
-	$(KUBECTL) kustomize config/default \
+	$(KUBECTL) kustomize $(CONFIG) \
 	  | sed -e 's|image: lockstep-manager:dev$$|image: $(IMG)|' -e 's|image: lockstep-health-agent:dev$$|image: $(AGENT_IMG)|' \
 	  | $(KUBECTL) apply --server-side -f -
 
@@ -143,4 +145,4 @@ uninstall: prereqs-kubectl ## delete every TrainingJob, then all that install ap
 	  $(KUBECTL) delete trainingjobs --all --all-namespaces --wait; fi
 	@echo "waiting until the manager has freed every held node"
 	while $(KUBECTL) get nodes -o jsonpath='{.items[*].spec.taints[*].key}' | grep -q hold.lockstep.dev/; do sleep 1; done
-	$(KUBECTL) kustomize config/default | $(KUBECTL) delete --ignore-not-found -f -
+	$(KUBECTL) kustomize $(CONFIG) | $(KUBECTL) delete --ignore-not-found -f -

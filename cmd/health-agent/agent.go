@@ -26,6 +26,7 @@ type agent struct {
 
 	table   *health.Table
 	refused string // what is wrong with the overrides
+	reached bool   // DCGM answered in the last poll
 	state   health.State
 	said    map[string]bool
 	notes   []string
@@ -62,9 +63,7 @@ func (a *agent) poll(ctx context.Context, now time.Time) {
 	a.metrics.Found(a.state, a.table)
 	a.report()
 	if a.reporter != nil {
-		wrote, err := a.reporter.Report(ctx, now, a.state, a.refused)
-		a.metrics.Published(wrote, err)
-		if err != nil {
+		if err := a.reporter.Report(ctx, now, a.state, a.refused); err != nil {
 			a.log.Error("cannot publish", "error", err)
 		}
 	}
@@ -107,6 +106,13 @@ func (a *agent) sample(ctx context.Context, now time.Time) health.Sample {
 		a.log.Error("cannot read the ports", "error", err)
 	}
 	a.metrics.Polled(sample.Reachable, time.Since(began))
+	switch reached := sample.Reachable; {
+	case reached && !a.reached:
+		a.log.Info("DCGM answers")
+	case !reached && a.reached:
+		a.log.Warn("DCGM does not answer", "why", sample.Message)
+	}
+	a.reached = sample.Reachable
 	return sample
 }
 
@@ -114,7 +120,7 @@ func (a *agent) sample(ctx context.Context, now time.Time) health.Sample {
 func (a *agent) report() {
 	if notes := a.reader.Notes(); !slices.Equal(notes, a.notes) {
 		a.notes = notes
-		a.log.Info("connected to DCGM", "lacking", notes)
+		a.log.Info("what DCGM lacks here", "lacking", notes)
 	}
 	now := map[string]bool{}
 	if source := health.Source(a.state, ""); source.Message != "" {

@@ -36,28 +36,28 @@ type options struct {
 }
 
 func main() {
-	o := parseFlags()
+	o := bindFlags(flag.CommandLine)
+	flag.Parse()
 	if err := run(o); err != nil {
 		fmt.Fprintln(os.Stderr, "health-agent:", err)
 		os.Exit(1)
 	}
 }
 
-func parseFlags() *options {
+func bindFlags(flags *flag.FlagSet) *options {
 	o := &options{}
-	flag.StringVar(&o.dcgmAddress, "dcgm-address", "localhost:5555", "the node's DCGM host engine: unix:///path, host:port, vsock://cid:port, or embedded, which runs one in the agent")
-	flag.StringVar(&o.dcgmLibrary, "dcgm-library", "libdcgm.so.4", "file of DCGM's library")
-	flag.StringVar(&o.policyDir, "policy-dir", "", "folder with files of rows that go over the default table of signals, such as a mounted ConfigMap; read again when it changes; default: none")
-	flag.StringVar(&o.metrics, "metrics-bind-address", ":8083", "address of the metrics endpoint; 0 turns it off")
-	flag.StringVar(&o.probeAddress, "health-probe-bind-address", ":8082", "address of /healthz; 0 turns it off")
-	flag.DurationVar(&o.interval, "interval", 10*time.Second, "time between two polls; DCGM's health checks look back 60 s, so no more than 30s")
-	flag.DurationVar(&o.timeout, "timeout", 20*time.Second, "time after which DCGM counts as unreachable")
-	flag.StringVar(&o.sysfs, "sysfs", "/sys", "where the node's sysfs is mounted")
-	flag.StringVar(&o.procfs, "procfs", "/proc", "where the node's procfs is mounted")
-	flag.StringVar(&o.node, "node-name", os.Getenv("NODE_NAME"), "name of the node, in whose NodeHealth to publish; default: $NODE_NAME; without it findings are only logged")
-	flag.StringVar(&o.kubelet, "kubelet", "unix:///var/lib/kubelet/pod-resources/kubelet.sock", "the kubelet's PodResources API, which knows who holds which GPU")
-	flag.DurationVar(&o.heartbeat, "heartbeat", 5*time.Minute, "how often to publish even if nothing has changed")
-	flag.Parse()
+	flags.StringVar(&o.dcgmAddress, "dcgm-address", "localhost:5555", "the node's DCGM host engine: unix:///path, host:port, vsock://cid:port, or embedded, which runs one in the agent")
+	flags.StringVar(&o.dcgmLibrary, "dcgm-library", "libdcgm.so.4", "file of DCGM's library")
+	flags.StringVar(&o.policyDir, "policy-dir", "", "folder with files of rows that go over the default table of signals, such as a mounted ConfigMap; read again when it changes; default: none")
+	flags.StringVar(&o.metrics, "metrics-bind-address", ":8083", "address of the metrics endpoint; 0 turns it off")
+	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8082", "address of /healthz; 0 turns it off")
+	flags.DurationVar(&o.interval, "interval", 10*time.Second, "time between two polls; DCGM's health checks look back 60 s, so no more than 30s")
+	flags.DurationVar(&o.timeout, "timeout", 20*time.Second, "time after which DCGM counts as unreachable")
+	flags.StringVar(&o.sysfs, "sysfs", "/sys", "where the node's sysfs is mounted")
+	flags.StringVar(&o.procfs, "procfs", "/proc", "where the node's procfs is mounted")
+	flags.StringVar(&o.node, "node-name", os.Getenv("NODE_NAME"), "name of the node, in whose NodeHealth to publish; default: $NODE_NAME; without it findings are only logged")
+	flags.StringVar(&o.kubelet, "kubelet", "unix:///var/lib/kubelet/pod-resources/kubelet.sock", "the kubelet's PodResources API, which knows who holds which GPU")
+	flags.DurationVar(&o.heartbeat, "heartbeat", 5*time.Minute, "how often to publish even if nothing has changed")
 	return o
 }
 
@@ -87,7 +87,7 @@ func run(o *options) error {
 		}
 		a.overrides.Dir = os.DirFS(o.policyDir)
 	}
-	if a.reporter, err = newReporter(o); err != nil {
+	if a.reporter, err = newReporter(o, a.metrics); err != nil {
 		return err
 	}
 	defer serve(o.probeAddress, "/healthz", alive, stop, a.log)()
@@ -97,7 +97,7 @@ func run(o *options) error {
 }
 
 // newReporter connects to the API server and the kubelet; nil where no node is named.
-func newReporter(o *options) (*healthagent.Reporter, error) {
+func newReporter(o *options, metrics *healthagent.Metrics) (*healthagent.Reporter, error) {
 	if o.node == "" {
 		return nil, nil
 	}
@@ -120,6 +120,7 @@ func newReporter(o *options) (*healthagent.Reporter, error) {
 	return &healthagent.Reporter{
 		Publisher: &healthagent.Publisher{Client: c, Node: o.node, Source: health.SourceName, Heartbeat: o.heartbeat},
 		Holders:   kubelet.Holders,
+		Metrics:   metrics,
 	}, nil
 }
 

@@ -68,12 +68,14 @@ func aStory(t *testing.T) *story {
 
 // start starts an agent that knows nothing but what was published.
 func (s *story) start() *story {
+	metrics := healthagent.NewMetrics()
 	s.agent = &agent{
 		reader:    dcgm.NewReader(dcgm.Options{Address: dcgm.Address{Mode: dcgm.TCP, Target: "127.0.0.1:5555"}, Library: s.library}),
 		overrides: &healthagent.Overrides{Dir: os.DirFS(s.dir)},
-		host:      host{"boot", time.Unix(0, 0)}, sysfs: fstest.MapFS{}, metrics: healthagent.NewMetrics(),
+		host:      host{"boot", time.Unix(0, 0)}, sysfs: fstest.MapFS{}, metrics: metrics,
 		log: slog.New(slog.NewTextHandler(s.Output(), nil)),
 		reporter: &healthagent.Reporter{
+			Metrics:   metrics,
 			Publisher: &healthagent.Publisher{Client: s.client, Node: "n1", Source: health.SourceName, Heartbeat: time.Hour},
 			Holders:   func(context.Context) (map[string][]string, error) { return nil, nil },
 		},

@@ -3,6 +3,8 @@ package agent
 import (
 	"errors"
 	"net/http/httptest"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,4 +55,43 @@ func TestMetrics(t *testing.T) {
 	m.Published(false, nil)
 	m.Published(false, errors.New("conflict"))
 	wants("the rest", "lockstep_health_overrides_refused 1", `lockstep_health_writes_total{outcome="Written"} 1`, `lockstep_health_writes_total{outcome="Failed"} 1`)
+}
+
+// config/agent/README.md lists every metric with its labels.
+func TestDocumentedMetrics(t *testing.T) {
+	raw, err := os.ReadFile("../../config/agent/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := NewMetrics()
+	m.Found(health.State{Faults: map[health.Entity]map[string]health.Fault{{Kind: health.KindNode}: {"S": {State: "Failed"}}}}, health.Default())
+	families, err := m.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := strings.Count(string(raw), "\n| `lockstep_health_")
+	for _, f := range families {
+		if !strings.HasPrefix(f.GetName(), "lockstep_") {
+			continue
+		}
+		documented--
+		var labels []string
+		for _, l := range f.GetMetric()[0].GetLabel() {
+			labels = append(labels, l.GetName())
+		}
+		slices.Sort(labels)
+		_, row, found := strings.Cut(string(raw), "\n| `"+f.GetName()+"` | ")
+		cell, _, _ := strings.Cut(strings.TrimPrefix(row, "| "), " |")
+		if strings.HasPrefix(row, "|") {
+			cell = ""
+		}
+		listed := strings.FieldsFunc(cell, func(r rune) bool { return r == ',' || r == ' ' })
+		slices.Sort(listed)
+		if !found || !slices.Equal(labels, listed) {
+			t.Errorf("%s has the labels %v, and README.md says %v", f.GetName(), labels, listed)
+		}
+	}
+	if documented != 0 {
+		t.Errorf("README.md has %d metrics too many", documented)
+	}
 }

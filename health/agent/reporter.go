@@ -21,6 +21,7 @@ type Reporter struct {
 	Publisher *Publisher
 	// Holders asks which pods hold which devices.
 	Holders func(context.Context) (map[string][]string, error)
+	Metrics *Metrics
 
 	restored  bool
 	nextRead  time.Time
@@ -50,12 +51,12 @@ func (r *Reporter) Begin(ctx context.Context, now time.Time, state health.State)
 	return state, nil
 }
 
-// Report publishes a state, unless what was published before has not been read yet, and says
-// whether it wrote. The remark is what else there is to say of the source, such as what is wrong
-// with its configuration; why its state is Unknown goes before it.
-func (r *Reporter) Report(ctx context.Context, now time.Time, state health.State, remark string) (bool, error) {
+// Report publishes a state, unless what was published before has not been read yet. The remark
+// is what else there is to say of the source, such as what is wrong with its configuration; why
+// its state is Unknown goes before it.
+func (r *Reporter) Report(ctx context.Context, now time.Time, state health.State, remark string) error {
 	if !r.restored {
-		return false, nil
+		return nil
 	}
 	reports := health.Reports(state)
 	var asked error
@@ -65,8 +66,9 @@ func (r *Reporter) Report(ctx context.Context, now time.Time, state health.State
 		reports = Attribute(reports, r.published, holders, asked == nil)
 	}
 	wrote, err := r.Publisher.Publish(ctx, now, health.Source(state, remark), reports)
+	r.Metrics.Published(wrote, err)
 	if err == nil {
 		r.published = reports
 	}
-	return wrote, errors.Join(asked, err)
+	return errors.Join(asked, err)
 }

@@ -44,6 +44,7 @@ func TestRestartHealsNothing(t *testing.T) {
 		},
 	})
 	r := &Reporter{
+		Metrics:   NewMetrics(),
 		Publisher: &Publisher{Client: c, Node: "n1", Source: health.SourceName, Heartbeat: time.Hour},
 		Holders: func(context.Context) (map[string][]string, error) {
 			return map[string][]string{"GPU-a": {"research/one"}}, nil
@@ -53,14 +54,14 @@ func TestRestartHealsNothing(t *testing.T) {
 	if err == nil {
 		t.Error("no error while the API server is away")
 	}
-	if _, err := r.Report(t.Context(), t0, state, ""); err != nil || writes > 0 {
+	if err := r.Report(t.Context(), t0, state, ""); err != nil || writes > 0 {
 		t.Errorf("%d writes, %v: what was published is not known yet", writes, err)
 	}
 	away = false
 	if state, err = r.Begin(t.Context(), t0.Add(time.Second), state); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Report(t.Context(), t0.Add(time.Second), state, ""); err != nil || writes != 1 {
+	if err := r.Report(t.Context(), t0.Add(time.Second), state, ""); err != nil || writes != 1 {
 		t.Errorf("%d writes, %v", writes, err)
 	}
 	if len(r.published) != 1 || r.published[0].Signal != "XID79" || len(r.published[0].Pods) != 1 {

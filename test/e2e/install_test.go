@@ -64,16 +64,18 @@ func (s *scenario) agentPod(node string) *corev1.Pod {
 	return pod
 }
 
-// Everything that is installed is valid, also what these tests do not run.
+// Everything that can be installed is valid, also what these tests do not run.
 func TestInstall(t *testing.T) {
 	t.Parallel()
-	objects, err := cluster.Kustomize(t.Context(), "../../config/default")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, o := range objects {
-		if err := apply(t.Context(), o.DeepCopy(), client.DryRunAll); err != nil {
-			t.Error(err)
+	for _, config := range []string{"default", "samples/dcgm-gpu-operator", "samples/dcgm-unix-socket"} {
+		objects, err := cluster.Kustomize(t.Context(), "../../config/"+config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range objects {
+			if err := apply(t.Context(), o, client.DryRunAll); err != nil {
+				t.Errorf("%s: %v", config, err)
+			}
 		}
 	}
 }
