@@ -6,14 +6,18 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
@@ -42,6 +46,26 @@ func installAgent(ctx context.Context) error {
 				return err
 			}
 		}
+	}
+	return policyInForce(ctx)
+}
+
+// policyInForce waits until the API server minds the policy, which it does a second or so after
+// it was made: until an agent whose token names no node is refused.
+func policyInForce(ctx context.Context) error {
+	config := testCluster.RESTConfig()
+	config.Impersonate.UserName = "system:serviceaccount:" + agentNamespace + ":" + agentName
+	nobody, err := client.New(config, client.Options{Scheme: testCluster.Client().Scheme()})
+	if err != nil {
+		return err
+	}
+	var last error
+	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		last = nobody.Create(ctx, &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: "nobody"}}, client.DryRunAll)
+		return last != nil && strings.Contains(last.Error(), "needs a token that is bound to its pod"), nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting until the policy is in force: %w; the last answer was: %w", err, last)
 	}
 	return nil
 }
