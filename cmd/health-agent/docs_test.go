@@ -39,7 +39,7 @@ func TestDocumentedFlags(t *testing.T) {
 	bindFlags(flags)
 	documented := map[string]string{}
 	for _, row := range rowsBelow(t, "Flags") {
-		for _, name := range strings.SplitSeq(row[0], ", ") {
+		for name := range strings.SplitSeq(row[0], ", ") {
 			documented[strings.Trim(name, "`-")] = row[1]
 		}
 	}
