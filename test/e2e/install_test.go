@@ -6,10 +6,12 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -96,10 +98,19 @@ func TestInstall(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		var images []string
 		for _, o := range objects {
 			if err := apply(t.Context(), o, client.DryRunAll); err != nil {
 				t.Errorf("%s: %v", config, err)
 			}
+			containers, _, _ := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
+			for _, c := range containers {
+				images = append(images, fmt.Sprint(c.(map[string]any)["image"]))
+			}
+		}
+		slices.Sort(images)
+		if diff := cmp.Diff([]string{"lockstep-health-agent:dev", "lockstep-manager:dev"}, images); diff != "" {
+			t.Errorf("%s: the images that `make install` replaces (-want +got):\n%s", config, diff)
 		}
 	}
 }

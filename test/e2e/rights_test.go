@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -162,4 +163,30 @@ func TestAgentNeedsATokenOfItsPod(t *testing.T) {
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "needs a token that is bound to its pod") {
 		t.Errorf("got %v", err)
 	}
+}
+
+// A NodeHealth that is full of others' reports, and of one's own, can still be written: looking
+// at all of them must not cost the policy more than it may.
+func TestAgentWritesAFullNodeHealth(t *testing.T) {
+	s := newScenario(t, "full", 1, 1)
+	node := s.pool.Node(0, 0)
+	t.Cleanup(func() { s.forgetHealth(node) })
+	health := &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: node}}
+	s.must(testCluster.Client().Create(s.ctx, health), "create the NodeHealth")
+	many := func(source string) (reports []v1alpha1.HealthReport) {
+		for i := range 512 {
+			r := reportOf(source, fmt.Sprintf("nvlink/GPU-11111111-0000-0000-0000-000000000000/%d", i))
+			r.Message, r.Pods = strings.Repeat("x", 512), []string{"research/" + strings.Repeat("a", 100)}
+			reports = append(reports, r)
+		}
+		return reports
+	}
+	health.Status.Reports = many("alertmanager")
+	s.must(testCluster.Client().Status().Update(s.ctx, health), "report, as others do")
+
+	p := &agent.Publisher{Client: s.asPod(s.agentPod(node)), Node: node, Source: "dcgm"}
+	_, err := p.Publish(s.ctx, metav1.Now().Time, v1alpha1.HealthSource{State: v1alpha1.HealthHealthy}, many("dcgm"))
+	s.must(err, "report as much as there is room for")
+	_, err = p.Publish(s.ctx, metav1.Now().Time, v1alpha1.HealthSource{State: v1alpha1.HealthHealthy}, many("dcgm")[:511])
+	s.must(err, "report one less")
 }
