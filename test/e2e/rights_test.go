@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -109,6 +110,13 @@ func TestAgentWritesItsOwnEntriesOnly(t *testing.T) {
 				return c.Status().Patch(ctx, h, client.RawPatch("application/merge-patch+json", []byte(`{"status":null}`)))
 			},
 			"of status.sources",
+		},
+		"the manager's verdict": {
+			func(ctx context.Context, h *v1alpha1.NodeHealth) error {
+				h.Status.Verdict = &v1alpha1.HealthVerdict{State: v1alpha1.HealthHealthy, Since: metav1.NewTime(metav1.Now().Add(-time.Hour))}
+				return c.Status().Patch(ctx, h, client.MergeFrom(health))
+			},
+			"of status a health agent may change sources and reports, and nothing else",
 		},
 		"spec.acknowledgedTime": {
 			func(ctx context.Context, h *v1alpha1.NodeHealth) error {
