@@ -96,7 +96,7 @@ func (s *fleetSim) look() {
 
 // check says what changed for one node, and whether it may have.
 func (s *fleetSim) check(i int, was, is *v1alpha1.HealthVerdict) {
-	h, name := s.Healths[i], fleetNode(i)
+	name := fleetNode(i)
 	if is.AdmittedTime != nil && (was.AdmittedTime == nil || !was.AdmittedTime.Equal(is.AdmittedTime)) {
 		s.tally["admitted"]++
 		s.admitted[name] = append(s.admitted[name], s.Now)
@@ -110,6 +110,12 @@ func (s *fleetSim) check(i int, was, is *v1alpha1.HealthVerdict) {
 	if is.HeldBackTime != nil && Believed(is) {
 		s.t.Errorf("%s is held back and believed", name)
 	}
+	s.checkQuarantine(i, was, is)
+	s.checkLemon(i, was, is)
+}
+
+func (s *fleetSim) checkQuarantine(i int, was, is *v1alpha1.HealthVerdict) {
+	h, name := s.Healths[i], fleetNode(i)
 	if is.QuarantinedTime != nil && was.QuarantinedTime == nil {
 		s.tally["quarantined"]++
 		if is.State != v1alpha1.HealthStateFailed || !is.AdmittedTime.Time.Equal(s.Now) {
@@ -123,7 +129,6 @@ func (s *fleetSim) check(i int, was, is *v1alpha1.HealthVerdict) {
 			s.t.Errorf("%s is released: was %+v, is %+v, source known: %v", name, was, is, known)
 		}
 	}
-	s.checkLemon(i, was, is)
 }
 
 func (s *fleetSim) checkLemon(i int, was, is *v1alpha1.HealthVerdict) {
