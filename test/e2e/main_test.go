@@ -24,6 +24,8 @@ import (
 var (
 	testCluster *cluster.Cluster
 	manager     *cluster.Process
+	// workDir is for what lives as long as the tests.
+	workDir string
 )
 
 func TestMain(m *testing.M) {
@@ -67,6 +69,7 @@ func start(ctx context.Context) (stop func() error, err error) {
 		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "lockstep-e2e-")
+	workDir = dir
 	if err != nil {
 		return nil, err
 	}
