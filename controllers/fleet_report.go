@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
@@ -34,7 +35,8 @@ func (r *FleetReconciler) reportVerdict(h *v1alpha1.NodeHealth, was, is *v1alpha
 	if was == nil {
 		was = &v1alpha1.HealthVerdict{}
 	}
-	node := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: h.Name, UID: ""}}
+	// Its name for a UID, as in the events of kubelets: `kubectl describe node` looks for that.
+	node := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: h.Name, UID: types.UID(h.Name)}}
 	message := policies.NodeCondition(h, is).Message
 	switch {
 	case was.QuarantinedTime == nil && is.QuarantinedTime != nil:
