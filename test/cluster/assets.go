@@ -89,7 +89,7 @@ func volcanoAssets(ctx context.Context, modules string, built Binaries, to strin
 		}
 	}
 	chart := filepath.Join(source, "installer", "helm", "chart", "volcano")
-	rendered, err := output(ctx, built.path("helm"), "template", "volcano", chart,
+	rendered, err := output(ctx, built.Path("helm"), "template", "volcano", chart,
 		"--namespace", VolcanoNamespace, "--show-only", "templates/webhooks.yaml")
 	if err != nil {
 		return err

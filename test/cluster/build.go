@@ -30,7 +30,14 @@ type binary struct {
 	pkg     string
 	stamped string // variable that holds the version, and the module whose version it is
 	version string
+	tags    string // build tags
 }
+
+// Programs that the control plane does without, and tests run.
+const (
+	Alertmanager = "alertmanager"
+	Promtool     = "promtool"
+)
 
 const (
 	kubernetes  = "k8s.io/kubernetes"
@@ -51,6 +58,9 @@ func binaries() []binary {
 		vc(VolcanoScheduler, "scheduler"), vc(VolcanoControllerManager, "controller-manager"), vc(VolcanoWebhookManager, "webhook-manager"),
 		{name: KWOK, module: "kwok", pkg: "sigs.k8s.io/kwok/cmd/kwok"},
 		{name: "helm", module: "helm", pkg: "helm.sh/helm/v3/cmd/helm"},
+		{name: Alertmanager, module: "alerting", pkg: "github.com/prometheus/alertmanager/cmd/alertmanager"},
+		// It checks rules: what finds scrape targets in two dozen clouds is left out.
+		{name: Promtool, module: "alerting", pkg: "github.com/prometheus/prometheus/cmd/promtool", tags: "remove_all_sd"},
 	}
 }
 
@@ -61,7 +71,8 @@ type Binaries struct {
 	Assets string
 }
 
-func (b Binaries) path(name string) string { return filepath.Join(b.Dir, name) }
+// Path is that of a program, by its name.
+func (b Binaries) Path(name string) string { return filepath.Join(b.Dir, name) }
 
 // Build makes what is missing of the binaries and manifests, and says on progress what it does.
 // Several processes may call it at once: one builds, the others wait for it.
@@ -152,7 +163,7 @@ func buildOne(ctx context.Context, dir string, b binary, target string) error {
 		flags = append(flags, stamps(b, version)...)
 	}
 	partial := target + ".partial"
-	if _, err := goCommand(ctx, dir, "build", "-buildvcs=false", "-ldflags", strings.Join(flags, " "), "-o", partial, b.pkg); err != nil {
+	if _, err := goCommand(ctx, dir, "build", "-buildvcs=false", "-tags", b.tags, "-ldflags", strings.Join(flags, " "), "-o", partial, b.pkg); err != nil {
 		return err
 	}
 	return os.Rename(partial, target)
@@ -201,7 +212,7 @@ func outputOf(cmd *exec.Cmd) ([]byte, error) {
 func cacheKey(modules string) (string, error) {
 	hash := sha256.New()
 	fmt.Fprintln(hash, recipe, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	for _, module := range []string{".", "kwok", "helm"} {
+	for _, module := range []string{".", "kwok", "helm", "alerting"} {
 		for _, name := range []string{"go.mod", "go.sum"} {
 			content, err := os.ReadFile(filepath.Join(modules, module, name))
 			if err != nil {

@@ -64,7 +64,7 @@ func (p *plan) path(elements ...string) string {
 func (p *plan) command(name string, ready readiness, args ...string) Command {
 	return Command{
 		Name:  name,
-		Path:  p.binaries.path(name),
+		Path:  p.binaries.Path(name),
 		Args:  append(args, p.options.Args[name]...),
 		Env:   []string{"HOME=" + p.dir},
 		Dir:   p.dir,

@@ -20,7 +20,7 @@ func Kustomize(ctx context.Context, dir string) ([]*unstructured.Unstructured, e
 	if err != nil {
 		return nil, err
 	}
-	command := exec.CommandContext(ctx, built.path("kubectl"), "kustomize", dir)
+	command := exec.CommandContext(ctx, built.Path("kubectl"), "kustomize", dir)
 	var stderr bytes.Buffer
 	command.Stderr = &stderr
 	rendered, err := command.Output()
