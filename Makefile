@@ -12,7 +12,8 @@ GO_IMAGE ?= golang:$(shell sed -n 's/^go //p' go.mod)
 DCGM_IMAGE ?=
 DOCKER ?= docker
 KUBECTL ?= kubectl
-# What `make install` applies: a folder of config/samples says where DCGM is otherwise.
+# What `make install` applies: a folder of config/samples says where DCGM is otherwise, and
+# config/alerts adds the receiver of Alertmanager.
 CONFIG ?= config/default
 # How long one package may take.
 TEST_TIMEOUT ?= 20m
@@ -61,7 +62,7 @@ generate: $(CONTROLLER_GEN) ## write the types' deep copies
 .PHONY: manifests
 manifests: $(CONTROLLER_GEN) ## write the CRD and the manager's role from the markers in the code
 	$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:artifacts:config=config/crd
-	$(CONTROLLER_GEN) rbac:roleName=lockstep-manager paths=./controllers/... output:rbac:artifacts:config=config/rbac
+	$(CONTROLLER_GEN) rbac:roleName=lockstep-manager paths=./controllers/... paths=./health/alerts/... output:rbac:artifacts:config=config/rbac
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## run the linters, import rules among them

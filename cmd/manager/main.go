@@ -24,6 +24,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/controllers"
+	"github.com/lockstep-dev/lockstep/health/alerts"
 )
 
 // options are the manager's flags; `manager -h` documents them.
@@ -34,6 +35,7 @@ type options struct {
 	workers, writers             int
 	qps                          float64
 	burst                        int
+	alerts                       alerts.Options
 	log                          zap.Options
 }
 
@@ -56,6 +58,8 @@ func parseFlags() *options {
 	flag.IntVar(&o.writers, "writers", 16, "number of pods, or nodes, of one job that are written side by side")
 	flag.Float64Var(&o.qps, "kube-api-qps", 500, "requests per second to the API server, sustained")
 	flag.IntVar(&o.burst, "kube-api-burst", 1000, "requests to the API server in a burst")
+	flag.StringVar(&o.alerts.Address, "alerts-bind-address", alerts.Off, "address of the receiver of Alertmanager's webhook, such as :9443; 0 turns it off")
+	flag.StringVar(&o.alerts.CertDir, "alerts-cert-dir", "", "folder of the receiver's tls.crt and tls.key; read again when they change")
 	o.log.BindFlags(flag.CommandLine)
 	flag.Parse()
 	return o
@@ -112,6 +116,9 @@ func run(o *options) error {
 	}
 	if err := fleet.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the fleet controller: %w", err)
+	}
+	if err := alerts.SetupWithManager(mgr, o.alerts); err != nil {
+		return fmt.Errorf("set up the alert receiver: %w", err)
 	}
 	if err := mgr.AddHealthzCheck("healthz", healthz.Ping); err != nil {
 		return err

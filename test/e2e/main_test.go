@@ -84,9 +84,13 @@ func start(ctx context.Context) (stop func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
+	receiver, err := receiverFlags()
+	if err != nil {
+		return nil, err
+	}
 	manager, err = testCluster.Run(ctx, cluster.Command{
 		Name: managerName, Path: binary,
-		Args: []string{"--metrics-bind-address=0", "--health-probe-bind-address=0", "--kubeconfig=" + kubeconfig},
+		Args: append([]string{"--metrics-bind-address=0", "--health-probe-bind-address=0", "--kubeconfig=" + kubeconfig}, receiver...),
 	})
 	return func() error {
 		defer os.RemoveAll(dir)
