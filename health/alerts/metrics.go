@@ -18,7 +18,7 @@ var (
 
 	received = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lockstep_alerts_total",
-		Help: "Alerts received, by outcome: applied, refused, unknown_node, left_out, unwritten.",
+		Help: "Alerts received, by outcome: Applied, Refused, UnknownNode, LeftOut, Unwritten.",
 	}, []string{"outcome"})
 )
 

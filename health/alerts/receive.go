@@ -32,16 +32,16 @@ type Outcome string
 // The outcomes of alerts.
 const (
 	// Applied means that the entry is as the alert says.
-	Applied Outcome = "applied"
+	Applied Outcome = "Applied"
 	// Refused means that the alert's labels do not say what is needed.
-	Refused Outcome = "refused"
+	Refused Outcome = "Refused"
 	// UnknownNode means that there is no node of the name that the alert gives.
-	UnknownNode Outcome = "unknown_node"
-	// Left means that the node has as many entries as it may have.
-	Left Outcome = "left_out"
+	UnknownNode Outcome = "UnknownNode"
+	// LeftOut means that the node has as many entries as it may have.
+	LeftOut Outcome = "LeftOut"
 	// Unwritten means that the API server could not be asked or would not write: Alertmanager
 	// will send it again.
-	Unwritten Outcome = "unwritten"
+	Unwritten Outcome = "Unwritten"
 )
 
 // Result says what became of the alerts of a payload.
@@ -138,7 +138,7 @@ func (r *Receiver) write(ctx context.Context, byNode map[string][]Change, result
 		left = min(left, len(changes))
 		result.Outcomes[Applied] += len(changes) - left
 		if left > 0 {
-			result.Outcomes[Left] += left
+			result.Outcomes[LeftOut] += left
 			result.Reasons = append(result.Reasons, fmt.Sprintf("node %s has %d entries, which is the most it may have: %d are left out", nodes[i], maxReports, left))
 		}
 	})
