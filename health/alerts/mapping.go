@@ -72,7 +72,7 @@ func Map(a Alert) (Change, error) {
 	if err := bounded("the entity, by the labels of the GPU or "+LabelEntity, c.Report.Entity, maxEntity); err != nil {
 		return Change{}, err
 	}
-	if c.Pod, c.Holder, err = pod(a.Labels); err != nil {
+	if c.Pod, c.Holder, err = podOf(a.Labels); err != nil {
 		return Change{}, err
 	}
 	if a.Status == resolved {
@@ -119,9 +119,9 @@ func podKey(pod string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-// pod is the one that an alert names. Prometheus renames a label pod of the exporter's to
+// podOf is the pod that an alert names. Prometheus renames a label pod of the exporter's to
 // exported_pod, unless honorLabels is set, and puts the exporter's own pod in its place.
-func pod(labels map[string]string) (name string, holder bool, err error) {
+func podOf(labels map[string]string) (name string, holder bool, err error) {
 	for _, prefix := range []string{"exported_", ""} {
 		namespace, name := labels[prefix+"namespace"], labels[prefix+"pod"]
 		if namespace == "" || name == "" {
