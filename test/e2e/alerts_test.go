@@ -5,6 +5,8 @@ package e2e
 
 import (
 	"bytes"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -141,18 +143,18 @@ func (s *scenario) writeToken(am *alertmanager, token string) {
 	s.must(os.WriteFile(am.token, []byte(token), 0o600), "write the token")
 }
 
-// allow binds the role that the product ships to an Alertmanager.
-func (s *scenario) allow(am *alertmanager) {
+// grant binds the role that the product ships to a sender.
+func (s *scenario) grant(account *corev1.ServiceAccount) {
 	s.t.Helper()
 	raw, err := os.ReadFile("../../config/alerts/sender.yaml")
 	s.must(err, "read the role")
 	role := &rbac.ClusterRole{}
 	s.must(yaml.UnmarshalStrict(raw, role), "sender.yaml")
-	s.must(testCluster.Client().Create(s.ctx, role), "create the role")
+	s.must(client.IgnoreAlreadyExists(testCluster.Client().Create(s.ctx, role)), "create the role")
 	s.must(testCluster.Client().Create(s.ctx, &rbac.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+		ObjectMeta: metav1.ObjectMeta{Name: account.Name},
 		RoleRef:    rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects:   []rbac.Subject{{Kind: rbac.ServiceAccountKind, Namespace: am.account.Namespace, Name: am.account.Name}},
+		Subjects:   []rbac.Subject{{Kind: rbac.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name}},
 	}), "bind the role")
 }
 
@@ -219,7 +221,7 @@ func TestAlertMovesThePodThatItNames(t *testing.T) {
 	}
 	s.untouched(before)
 
-	s.allow(am)
+	s.grant(am.account)
 	s.published(node, "the fault is known", func(h v1alpha1.NodeHealthStatus) bool {
 		return len(h.Reports) == 1 && h.Reports[0].Source == "alertmanager" && h.Reports[0].Entity == "gpu/"+gpuOfVictim &&
 			h.Reports[0].State == v1alpha1.HealthStateFailed && h.Reports[0].Message == "XID 79 on this GPU"
@@ -243,4 +245,59 @@ func TestAlertMovesThePodThatItNames(t *testing.T) {
 	s.must(testCluster.Client().Patch(s.ctx, &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: node}},
 		client.RawPatch("application/merge-patch+json", []byte(acknowledge))), "acknowledge")
 	s.published(node, "the acknowledged entry is gone", func(h v1alpha1.NodeHealthStatus) bool { return len(h.Reports) == 0 })
+}
+
+// What is no alert, or comes from nobody, is told why, and changes nothing.
+func TestReceiverRefuses(t *testing.T) {
+	s := newScenario(t, "refusals", 1, 1)
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "sender-" + s.pool.Name}}
+	s.must(testCluster.Client().Create(s.ctx, account), "create the service account")
+	node := s.pool.RackNodes(0)[0]
+	body := fmt.Sprintf(`{"version":"4","alerts":[{"status":"firing","labels":{"alertname":"A","node":%q},"startsAt":"2026-01-02T03:04:05Z"}]}`, node)
+	for name, c := range map[string]struct {
+		token, body string
+		code        int
+		says        string
+	}{
+		"no token":                       {"", body, http.StatusUnauthorized, "no bearer token"},
+		"a wrong token":                  {"wrong", body, http.StatusUnauthorized, "does not know the bearer token"},
+		"one without the right":          {s.tokenOf(account), body, http.StatusForbidden, "sender-refusals may not post to /alertmanager"},
+		"one without the right, no JSON": {s.tokenOf(account), "alerts", http.StatusForbidden, ""},
+	} {
+		code, answer := s.postAlerts(c.token, c.body)
+		if code != c.code || !strings.Contains(answer, c.says) {
+			t.Errorf("%s: %d %s, want %d and %q", name, code, answer, c.code, c.says)
+		}
+	}
+	s.grant(account)
+	s.awaitAny("the right is known, and no JSON is refused", func(ctxT) (bool, error) {
+		code, answer := s.postAlerts(s.tokenOf(account), "alerts")
+		return code == http.StatusBadRequest && strings.Contains(answer, "not a payload of Alertmanager"), nil
+	})
+	health := &v1alpha1.NodeHealth{}
+	if err := testCluster.Client().Get(s.ctx, client.ObjectKey{Name: node}, health); client.IgnoreNotFound(err) != nil || len(health.Status.Reports) > 0 {
+		t.Errorf("a refused request wrote %v (%v)", health.Status.Reports, err)
+	}
+}
+
+// postAlerts calls the receiver as Alertmanager would.
+func (s *scenario) postAlerts(token, body string) (int, string) {
+	s.t.Helper()
+	ca, err := os.ReadFile(receiverCA)
+	s.must(err, "read the authority")
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca)
+	caller := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true}}
+	request, err := http.NewRequestWithContext(s.ctx, http.MethodPost, receiverURL, strings.NewReader(body))
+	s.must(err, "make the request")
+	request.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := caller.Do(request)
+	s.must(err, "call the receiver")
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	s.must(err, "read the answer")
+	return response.StatusCode, string(answer)
 }
