@@ -222,3 +222,43 @@ func TestAlertsOfLockstepAreForPeople(t *testing.T) {
 		}
 	})
 }
+
+// The rule that README.md shows for InfiniBand is one, and the receiver takes its alerts.
+func TestExampleOfThePage(t *testing.T) {
+	page, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(page), "```yaml\n")
+	block, _, _ = strings.Cut(block, "```")
+	var rules []rule
+	if err := yaml.UnmarshalStrict([]byte(block), &rules); err != nil || len(rules) != 1 {
+		t.Fatalf("%d rules, %v", len(rules), err)
+	}
+	var file ruleFile
+	raw, err := yaml.Marshal(map[string]any{"groups": []any{map[string]any{"name": "page", "rules": rules}}})
+	if err == nil {
+		err = yaml.Unmarshal(raw, &file)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := `
+rule_files: [page.yaml]
+evaluation_interval: 15s
+tests:
+- interval: 15s
+  input_series:
+  - {series: 'node_infiniband_state_id{node="gpu-17",device="mlx5_0",port="1"}', values: '4x4 1x20'}
+  - {series: 'node_infiniband_state_id{node="gpu-17",device="mlx5_1",port="1"}', values: '4x24'}
+  alert_rule_test:
+  - {eval_time: 1m15s, alertname: PortDown, exp_alerts: []}
+  - eval_time: 3m
+    alertname: PortDown
+    exp_alerts:
+    - exp_labels: {node: gpu-17, device: mlx5_0, port: "1", lockstep_severity: failed, lockstep_signal: IBPortDown, lockstep_entity: nic/mlx5_0/1}
+`
+	if out, err := promtool(t, "page.yaml", file, []byte(tests)); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
