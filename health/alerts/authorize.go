@@ -35,8 +35,8 @@ func refuse(code int, format string, args ...any) *refusal {
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 
-// Authorize returns nil for a request that may be served.
-func (a *Authorizer) Authorize(ctx context.Context, r *http.Request) *refusal {
+// authorize returns nil for a request that may be served.
+func (a *Authorizer) authorize(ctx context.Context, r *http.Request) *refusal {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "bearer") || token == "" {
 		return refuse(http.StatusUnauthorized, "no bearer token: set http_config.authorization.credentials_file of the webhook")

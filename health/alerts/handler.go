@@ -78,7 +78,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (string, error) 
 		return "", refused
 	}
 	defer release()
-	if refused := h.Authorizer.Authorize(r.Context(), r); refused != nil {
+	if refused := h.Authorizer.authorize(r.Context(), r); refused != nil {
 		return "", refused
 	}
 	payload, refused := read(w, r)

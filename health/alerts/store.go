@@ -17,7 +17,7 @@ import (
 )
 
 // Source is the name under which alerts are reported.
-const Source = "alertmanager"
+const Source = v1alpha1.SourceAlertmanager
 
 // Store keeps the entries.
 type Store struct {
