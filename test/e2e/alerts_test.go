@@ -24,6 +24,9 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
+// gpuOfAlert is the one that the alert of a test is about.
+const gpuOfAlert = "GPU-33333333-0000-0000-0000-000000000000"
+
 var (
 	receiverURL string
 	receiverCA  string
@@ -68,7 +71,7 @@ func TestAlertMovesThePodThatItNames(t *testing.T) {
 	am := s.startAlertmanager()
 	labels := map[string]string{
 		"alertname": "GPUFailed", "lockstep_severity": "failed", "lockstep_signal": "XID79", "severity": "critical",
-		"Hostname": node, "UUID": gpuOfVictim, "gpu": "0",
+		"Hostname": node, "UUID": gpuOfAlert, "gpu": "0",
 		"exported_namespace": victim.Namespace, "exported_pod": victim.Name, "namespace": "monitoring", "pod": "dcgm-exporter-x",
 	}
 	began := time.Now().Add(-time.Minute)
@@ -87,7 +90,7 @@ func TestAlertMovesThePodThatItNames(t *testing.T) {
 
 	s.grant(am.account)
 	s.published(node, "the fault is known", func(h v1alpha1.NodeHealthStatus) bool {
-		return len(h.Reports) == 1 && h.Reports[0].Source == "alertmanager" && h.Reports[0].Entity == "gpu/"+gpuOfVictim &&
+		return len(h.Reports) == 1 && h.Reports[0].Source == "alertmanager" && h.Reports[0].Entity == "gpu/"+gpuOfAlert &&
 			h.Reports[0].State == v1alpha1.HealthStateFailed && h.Reports[0].Message == "XID 79 on this GPU"
 	})
 	s.recovered(1)
