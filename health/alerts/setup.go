@@ -28,7 +28,8 @@ import (
 const Off = "0"
 
 // The receiver's own share of the API server: no flood of alerts, nor of tokens, slows a recovery.
-const qps, burst = 100, 200
+// In maxTime it suffices to read again and go on writing what a payload of maxAlerts nodes left.
+const qps, burst = 200, 500
 
 // Options say where the receiver listens.
 type Options struct {
