@@ -99,7 +99,7 @@ type reading struct {
 }
 
 // other reads another field of the entity.
-func (r reading) other(f Field) (int64, bool) {
+func (r *reading) other(f Field) (int64, bool) {
 	v, ok := r.others[f]
 	return v.Int, ok && !v.Blank
 }
@@ -107,7 +107,7 @@ func (r reading) other(f Field) (int64, bool) {
 // test is a condition's only member.
 type test interface {
 	// holds says whether it holds, and whether that can be said at all.
-	holds(reading) (holds, known bool)
+	holds(*reading) (holds, known bool)
 	// limit says what it holds against, for people.
 	limit() string
 	valid() error
@@ -143,11 +143,11 @@ func (c *Condition) window() time.Duration {
 	return 0
 }
 
-func (i *Increase) holds(r reading) (bool, bool) {
+func (i *Increase) holds(r *reading) (bool, bool) {
 	return r.rises.count(r.now, i.Within.Duration) >= float64(i.AtLeast), true
 }
 
-func (a *Rate) holds(r reading) (bool, bool) {
+func (a *Rate) holds(r *reading) (bool, bool) {
 	rate := r.rises.count(r.now, a.Within.Duration) * a.Per.Seconds() / a.Within.Seconds()
 	if !a.LaneLimit {
 		return rate >= float64(a.AtLeast), true
@@ -157,7 +157,7 @@ func (a *Rate) holds(r reading) (bool, bool) {
 }
 
 // laneLimit is how many replays a minute a PCIe link may have: 10^-12 of the bits of its lanes.
-func laneLimit(r reading) (float64, bool) {
+func laneLimit(r *reading) (float64, bool) {
 	gigabits := []float64{2.5, 5, 8, 16, 32, 64} // per second and lane, from generation 1 on
 	generation, known := r.other(fieldPCIeGeneration)
 	width, alsoKnown := r.other(fieldPCIeWidth)
@@ -168,20 +168,20 @@ func laneLimit(r reading) (float64, bool) {
 	return math.Ceil(perLane * float64(width)), true
 }
 
-func (o OneOf) holds(r reading) (bool, bool) { return o.contains(r.value), true }
+func (o OneOf) holds(r *reading) (bool, bool) { return o.contains(r.value), true }
 
 func (o OneOf) contains(v int64) bool { return slices.Contains(o, v) }
 
-func (o NoneOf) holds(r reading) (bool, bool) { return !slices.Contains(o, r.value), true }
+func (o NoneOf) holds(r *reading) (bool, bool) { return !slices.Contains(o, r.value), true }
 
-func (a *Above) holds(r reading) (bool, bool) { return r.value > int64(*a), true }
+func (a *Above) holds(r *reading) (bool, bool) { return r.value > int64(*a), true }
 
-func (b *Bits) holds(r reading) (bool, bool) {
+func (b *Bits) holds(r *reading) (bool, bool) {
 	part := r.value >> b.Shift & (1<<b.Width - 1)
 	return slices.Contains(b.Equals, part) || b.AtLeast > 0 && part >= b.AtLeast, true
 }
 
-func (e *ErrorRate) holds(r reading) (bool, bool) {
+func (e *ErrorRate) holds(r *reading) (bool, bool) {
 	return bitErrorRate(r.value) > e.Over*(1+1e-9), true
 }
 
@@ -190,7 +190,7 @@ func bitErrorRate(packed int64) float64 {
 	return float64(packed>>8&0xf) * math.Pow(10, -float64(packed&0xff))
 }
 
-func (l *LessThan) holds(r reading) (bool, bool) {
+func (l *LessThan) holds(r *reading) (bool, bool) {
 	other, known := r.other(l.Field)
 	if l.BusyFrom > 0 {
 		use, alsoKnown := r.other(fieldUtilisation)
@@ -199,7 +199,7 @@ func (l *LessThan) holds(r reading) (bool, bool) {
 	return r.value < other, known
 }
 
-func (u *Unmasked) holds(r reading) (bool, bool) {
+func (u *Unmasked) holds(r *reading) (bool, bool) {
 	mask, known := r.other(u.Mask)
 	severity, alsoKnown := r.other(u.Severity)
 	if !u.Fatal {
@@ -208,7 +208,7 @@ func (u *Unmasked) holds(r reading) (bool, bool) {
 	return r.value & ^mask & severity & math.MaxUint32 != 0, known && alsoKnown
 }
 
-func (*Missing) holds(reading) (bool, bool) { return true, true } // where it is asked, it is
+func (*Missing) holds(*reading) (bool, bool) { return true, true } // where it is asked, it is
 
 func (i *Increase) limit() string {
 	return fmt.Sprintf("rises by %d or more in %s", i.AtLeast, short(i.Within.Duration))

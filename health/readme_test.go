@@ -61,7 +61,7 @@ func rowsOf(table *Table) string {
 }
 
 func illWhere(r *Row) string {
-	words := r.When.tests()[0].limit()
+	words := r.test.limit()
 	if r.what.isXID() {
 		words = "comes"
 		if i := r.When.Increase; i.AtLeast > 1 {

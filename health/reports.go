@@ -100,8 +100,8 @@ func parseEntity(name string) (Entity, bool) {
 }
 
 // describe says what was read, and against which limit.
-func describe(r *Row, read reading) string {
-	limit := r.When.tests()[0].limit()
+func describe(r *Row, read *reading) string {
+	limit := r.test.limit()
 	switch {
 	case r.what.isXID() && r.When.Increase.AtLeast == 1:
 		return limited(r.title())

@@ -51,6 +51,7 @@ type Row struct {
 	Disabled bool `json:"disabled,omitempty"`
 
 	what what
+	test test // the member of When that is given
 }
 
 // Observed is the state of a row that is looked at and never reported.
@@ -141,6 +142,9 @@ func parseID(id string) (what, error) {
 
 func (w what) isXID() bool     { return w.xid != 0 }
 func (w what) isMissing() bool { return w.field == fieldMissing }
+
+// counts is true for a row of a counter.
+func (r *Row) counts() bool { return r.When.Increase != nil || r.When.Rate != nil }
 
 func (r *Row) polls() int { return max(1, r.Polls) }
 

@@ -157,10 +157,10 @@ func (p *poll) blanks() string {
 		return p.prev.Unknown // nothing was read that could say otherwise
 	}
 	first := ""
-	for e, rows := range p.next.tracks {
-		for id, t := range rows {
-			if r, ok := p.table.Row(id); t.lost() && ok && r.active() {
-				text := r.title() + " of " + entityName(e) + " was readable, and is blank"
+	for e, tracks := range p.next.tracks {
+		for i := range tracks {
+			if tracks[i].lost() {
+				text := p.table.fields[e.Kind][i].title() + " of " + entityName(e) + " was readable, and is blank"
 				if first == "" || text < first {
 					first = text
 				}

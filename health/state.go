@@ -29,7 +29,11 @@ type State struct {
 	acknowledged time.Time
 	// unreadable counts the polls in a row in which DCGM, or all ports, said nothing.
 	unreadable, portless int
-	tracks               map[Entity]map[string]track
+	// dcgmTime is when DCGM last said anything, portsTime when a port did.
+	dcgmTime, portsTime time.Time
+	// tracks of the rows that a table has for an entity's kind, in their order.
+	tracks map[Entity][]track
+	table  *Table
 	// xids are the times of the XIDs of a row, oldest first.
 	xids map[Entity]map[string][]time.Time
 	// expected are GPUs and ports that were there, and for how many polls they are not.
@@ -94,13 +98,7 @@ func Acknowledge(prev State, then time.Time) State {
 			put(next.xids, e, id, slices.DeleteFunc(slices.Clone(times), func(t time.Time) bool { return !t.After(then) }))
 		}
 	}
-	next.tracks = map[Entity]map[string]track{}
-	for e, rows := range prev.tracks {
-		for id, t := range rows {
-			t.rises = t.rises.since(then)
-			put(next.tracks, e, id, t)
-		}
-	}
+	next.tracks = mapped(prev.tracks, func(t track) track { t.keep(t.past().since(then)); return t })
 	return next
 }
 
@@ -121,25 +119,17 @@ func put[E, K comparable, V any](m map[E]map[K]V, e E, k K, v V) {
 	m[e][k] = v
 }
 
-// begun is the state that a poll starts from: a copy, in which a new boot or a new load of the
-// driver has emptied the counters.
-func (s State) begun(sample Sample) State {
+// begun is the state that a poll starts from. It shares what is big with the one before, until
+// the poll changes it. A new boot or a new load of the driver empties the counters.
+func (s State) begun(sample Sample, table *Table) State {
 	next := s
 	next.Time = sample.Time
-	next.expected, next.up = cloned(s.expected), cloned(s.up)
-	next.tracks, next.xids = map[Entity]map[string]track{}, map[Entity]map[string][]time.Time{}
-	next.Faults = map[Entity]map[string]Fault{}
-	anew := s.anew(sample)
-	for e, rows := range s.tracks {
-		next.tracks[e] = maps.Clone(rows)
-		for id, t := range rows {
-			if anew {
-				next.tracks[e][id] = track{up: t.up}
-			}
-		}
-	}
-	for e, rows := range s.xids {
-		if !anew {
+	next.xids, next.Faults = map[Entity]map[string][]time.Time{}, map[Entity]map[string]Fault{}
+	next.tracks, next.table = s.tracksOf(table), table
+	if s.anew(sample) {
+		next.tracks = mapped(next.tracks, func(t track) track { return track{up: t.up} })
+	} else {
+		for e, rows := range s.xids {
 			next.xids[e] = maps.Clone(rows)
 		}
 	}
@@ -150,6 +140,35 @@ func (s State) begun(sample Sample) State {
 		next.settling = s.Time
 	}
 	next.BootID, next.DriverID = cmp.Or(sample.BootID, s.BootID), cmp.Or(sample.DriverID, s.DriverID)
+	return next
+}
+
+// tracksOf are the tracks in the order of another table's rows.
+func (s State) tracksOf(table *Table) map[Entity][]track {
+	if s.table == table {
+		return s.tracks
+	}
+	next := make(map[Entity][]track, len(s.tracks))
+	for e, tracks := range s.tracks {
+		rows := table.fields[e.Kind]
+		next[e] = make([]track, len(rows))
+		for i, r := range rows {
+			if j := slices.IndexFunc(s.table.fields[e.Kind], func(old *Row) bool { return old.ID == r.ID }); j >= 0 {
+				next[e][i] = tracks[j]
+			}
+		}
+	}
+	return next
+}
+
+func mapped(tracks map[Entity][]track, change func(track) track) map[Entity][]track {
+	next := make(map[Entity][]track, len(tracks))
+	for e, old := range tracks {
+		next[e] = make([]track, len(old))
+		for i, t := range old {
+			next[e][i] = change(t)
+		}
+	}
 	return next
 }
 

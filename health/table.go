@@ -190,7 +190,8 @@ func (r *Row) completeCondition() error {
 	if r.what.isXID() && r.When.Increase == nil {
 		return errors.New("an XID has no value: its condition is increase")
 	}
-	if err := tests[0].valid(); err != nil {
+	r.test = tests[0]
+	if err := r.test.valid(); err != nil {
 		return fmt.Errorf("when: %w", err)
 	}
 	return nil

@@ -7,21 +7,23 @@ import (
 	"time"
 )
 
-// track is the past of a row at an entity.
+// track is the past of a row at an entity. It is comparable: what a poll did not change, the
+// states before and after it share.
 type track struct {
-	// last value of a counter, and when it was read.
+	// last value of a counter.
 	last int64
-	at   time.Time
-	// rises of a counter that a window still needs.
-	rises rises
-	// streak is the polls in a row in which the condition held, calm those in which it did not.
-	// Polls that read nothing count for neither, and end neither.
+	// rises of a counter that a window still needs; nil where there are none.
+	rises *rises
+	// silent is when the field was last read, where the last poll that read anything did not read it.
+	silent time.Time
+	// streak is the polls in a row in which the condition held, calm those in which it did not, up to
+	// as many as the row asks for. Polls that read nothing count for neither, and end neither.
 	streak, calm int
 	// readable is true once the field was read since the boot, and blank is for how many polls in a
-	// row it has not been.
+	// row it has not been, up to as many as make it unknown.
 	readable bool
 	blank    int
-	// up is true once the condition was seen not to hold.
+	// up is true once the condition was seen not to hold, or a value that is up was read.
 	up bool
 }
 
@@ -33,15 +35,39 @@ type rise struct {
 
 type rises []rise
 
-// counted takes a counter's value. One that went down has started anew: what it shows now
-// came at an unknown time, and is the new beginning.
-func (t track) counted(value int64, now time.Time, remembered time.Duration) track {
-	if !t.at.IsZero() && value > t.last {
-		t.rises = append(slices.Clip(t.rises), rise{t.at, now, value - t.last})
+// past are the rises that are remembered.
+func (t *track) past() rises {
+	if t.rises == nil {
+		return nil
 	}
-	t.rises = t.rises.since(now.Add(-remembered))
-	t.last, t.at = value, now
-	return t
+	return *t.rises
+}
+
+// keep remembers these rises.
+func (t *track) keep(rs rises) {
+	switch {
+	case len(rs) == 0:
+		t.rises = nil
+	case len(rs) != len(t.past()) || rs[0] != t.past()[0]:
+		others := rs
+		t.rises = &others
+	}
+}
+
+// count takes a counter's value, where the one before was read at a time. One that went down
+// has started anew: what it shows now came at an unknown time, and is the new beginning.
+func (t *track) count(value int64, before, now time.Time, remembered time.Duration) {
+	rose := t.readable && value > t.last
+	if !rose && t.rises == nil {
+		t.last = value
+		return
+	}
+	rs := t.past().since(now.Add(-remembered))
+	if rose {
+		rs = append(slices.Clip(rs), rise{before, now, value - t.last})
+	}
+	t.last = value
+	t.keep(rs)
 }
 
 // since leaves out what is older.
@@ -58,6 +84,9 @@ func (rs rises) until(now time.Time) bool { return len(rs) > 0 && rs[len(rs)-1].
 // count is by how much the counter rose in a window. A rise over a longer time than the
 // window, after polls that failed, is spread over that time; but one of it is certain.
 func (rs rises) count(now time.Time, window time.Duration) float64 {
+	if len(rs) == 0 {
+		return 0 // as nearly always
+	}
 	sum := 0.0
 	for _, r := range rs.since(now.Add(-window)) {
 		share := 1.0
@@ -69,25 +98,25 @@ func (rs rises) count(now time.Time, window time.Duration) float64 {
 	return sum
 }
 
-// read says that the condition held in a poll, or did not.
-func (t track) read(held bool) track {
+// hold says that the condition held in a poll, or did not; no more than most polls are counted.
+func (t *track) hold(held bool, most int) {
 	if held {
-		t.streak, t.calm = t.streak+1, 0
-		return t
+		t.streak, t.calm = min(t.streak+1, most), 0
+		return
 	}
-	t.streak, t.calm = 0, t.calm+1
-	return t
+	t.streak, t.calm = 0, min(t.calm+1, most)
 }
 
-// unread says that the field was blank in a poll.
-func (t track) unread() track {
-	t.blank++
-	return t
+// hush says that the field is not read any more, and when it last was.
+func (t *track) hush(last time.Time) {
+	if t.readable && t.silent.IsZero() {
+		t.silent = last
+	}
 }
 
 // lost is true for a field that was read, and is not any more.
-func (t track) lost() bool { return t.readable && t.blank >= unknownAfter }
+func (t *track) lost() bool { return t.readable && t.blank >= unknownAfter }
 
 // never is true for a field that has not been read since the boot. Some say nothing until
 // there is something to say, such as the SXIDs of an NVSwitch (fields 856 and 857).
-func (t track) never() bool { return !t.readable && t.blank >= unknownAfter }
+func (t *track) never() bool { return !t.readable && t.blank >= unknownAfter }

@@ -78,7 +78,7 @@ func (p *poll) judgeXIDs(e Entity, id string, times []time.Time) {
 		return
 	}
 	f := finding{state: r.State, since: within[r.When.Increase.AtLeast-1]}
-	f.text = describe(r, reading{value: int64(len(within))})
+	f.text = describe(r, &reading{value: int64(len(within))})
 	if x := r.Escalate; x != nil && x.AtLeast > 0 && int64(len(times)-firstAfter(times, now.Add(-x.Within.Duration))) >= x.AtLeast {
 		f.state = x.State
 	}
