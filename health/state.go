@@ -136,8 +136,8 @@ func (s State) begun(sample Sample, table *Table) State {
 	if sample.BootTime.After(next.settling) {
 		next.settling = sample.BootTime
 	}
-	if differ(s.DriverID, sample.DriverID) && s.Time.After(next.settling) {
-		next.settling = s.Time
+	if differ(s.DriverID, sample.DriverID) {
+		next.settling = later(next.settling, cmp.Or(s.Time, sample.Time)) // a state that was restored has no time
 	}
 	next.BootID, next.DriverID = cmp.Or(sample.BootID, s.BootID), cmp.Or(sample.DriverID, s.DriverID)
 	return next
@@ -176,6 +176,13 @@ func cloned[K comparable, V any](m map[K]V) map[K]V {
 	next := make(map[K]V, len(m))
 	maps.Copy(next, m)
 	return next
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // anew is true for a sample of another boot, or of a driver that was loaded again.
