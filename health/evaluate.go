@@ -138,19 +138,25 @@ func (p *poll) look(e Entity, r *Row, t track, values map[Field]Value) track {
 	if !ok || v.Blank || r.counts() && v.Int < 0 {
 		return p.unread(e, r, t)
 	}
-	settling := p.settling(r)
-	switch before := cmp.Or(t.silent, p.lastRead(e.Kind, r.what.field)); {
-	case settling:
-		t.last, t.rises = v.Int, nil // errors while links train do not count
-	case r.counts():
-		t.count(v.Int, before, p.sample.Time, r.remembered())
+	if r.counts() && (v.Int != t.last || t.rises != nil) {
+		p.count(e, r, &t, v.Int)
 	}
 	t.readable, t.blank, t.silent = true, 0, time.Time{}
-	if !settling {
+	if r.IgnoredAfterBoot.Duration <= p.settled {
 		p.read = reading{value: v.Int, others: values, rises: t.past(), now: p.sample.Time}
 		p.judge(e, r, &t)
 	}
 	return t
+}
+
+// count takes a counter's value. Errors while links train do not count, whenever they are read.
+func (p *poll) count(e Entity, r *Row, t *track, value int64) {
+	before := cmp.Or(t.silent, p.lastRead(e.Kind, r.what.field))
+	if before.Sub(p.next.settling) < r.IgnoredAfterBoot.Duration {
+		t.last, t.rises = value, nil
+		return
+	}
+	t.count(value, before, p.sample.Time, r.remembered())
 }
 
 // unread notes that a field says nothing.
@@ -206,11 +212,6 @@ func (p *poll) rest(key faultKey) {
 	}
 }
 
-// settling is true for a row whose entities are still coming up after boot.
-func (p *poll) settling(r *Row) bool {
-	return r.IgnoredAfterBoot.Duration > p.settled
-}
-
 // seenUp remembers that an entity was up.
 func (p *poll) seenUp(e Entity, r *Row, t *track, held bool) {
 	switch {
@@ -239,7 +240,7 @@ func (p *poll) excepted(e Entity, r *Row, t *track) bool {
 func (p *poll) lookForMissing() {
 	for e, polls := range p.next.expected {
 		r, ok := p.table.missing[e.Kind]
-		if !ok || !p.answers(e.Kind, fieldMissing) || p.settling(r) {
+		if !ok || !p.answers(e.Kind, fieldMissing) || r.IgnoredAfterBoot.Duration > p.settled {
 			continue
 		}
 		key := faultKey{e, r.Signal}
