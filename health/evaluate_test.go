@@ -42,6 +42,9 @@ func TestLinksThatAreNotJudged(t *testing.T) {
 	n = newNode().poll()
 	n.DriverID = "driver-2"
 	down(n).want(t, "they train again when the driver is loaded")
+	n = newNode().poll().reboot().polls(4).add(gpu0, 1212, 4).silent(30)
+	n.polls(3).want(t, "errors of the training that are read when it is long over")
+	n.add(gpu0, 1212, 1).poll().want(t, "and one that is not of it", "gpu/GPU-0 NVLinkRecoveryFailed Failed")
 }
 
 func TestCounters(t *testing.T) {
@@ -255,6 +258,7 @@ func TestAcknowledgement(t *testing.T) {
 
 func TestXIDsToldTwice(t *testing.T) {
 	n := newNode()
+	n.table = override(t, "rows: [{id: 'xid:94', state: Degraded}]")
 	one := XID{GPU: gpu0.ID, Code: 94, Time: n.Time}
 	for range 3 {
 		n.XIDs = []XID{one}
@@ -265,6 +269,10 @@ func TestXIDsToldTwice(t *testing.T) {
 	n.xid(gpu0, 94).poll().polls(10).xid(gpu0, 94).poll()
 	n.want(t, "three in a day", "gpu/GPU-0 XID94 Degraded", "gpu/GPU-0 XID94Repeated Degraded")
 	n.polls(10).want(t, "the memory is worn out", "gpu/GPU-0 XID94Repeated Degraded")
+
+	n = newNode().xid(gpu0, 94).xid(gpu0, 63).add(gpu0, 311, 1).set(gpu0, 396, 1).poll()
+	n.want(t, "a contained error, by default: the program's exit is all that there is to mend")
+	n.xid(gpu0, 94).poll().xid(gpu0, 94).poll().want(t, "three in a day, by default", "gpu/GPU-0 XID94Repeated Degraded")
 
 	n = newNode()
 	n.XIDs = []XID{{GPU: gpu0.ID, Code: 79, Time: n.BootTime.Add(-time.Minute)}}
@@ -310,6 +318,10 @@ func TestRestore(t *testing.T) {
 	again(nil).polls(50).want(t, "what the first samples do not show is not healed", faults...)
 	m := again(nil)
 	m.poll().reboot().polls(3).want(t, "a reboot", "gpu/GPU-0 NVLinkRecovery Degraded", "nvlink/GPU-0/0 NVLinkDown Failed")
+
+	m = again(nil)
+	m.DriverID += "+"
+	m.set(link0, FieldLinkState, 3).poll().add(gpu1, 1212, 1).polls(3).want(t, "a driver that was loaded with the agent gone: links train", faults...)
 
 	m = again(nil)
 	m.unplug(gpu1).polls(3)

@@ -117,17 +117,17 @@ func TestReadmeOverrides(t *testing.T) {
 		t.Fatal("README.md has no example of overrides")
 	}
 	table := override(t, example)
-	if r := row(t, table, "xid:63"); r.State != Observed {
-		t.Errorf("xid:63 is %s", r.State)
+	if r := row(t, table, "396"); r.State != v1alpha1.HealthStateDegraded {
+		t.Errorf("396 is %s", r.State)
 	}
+	newNodeOf(table).xid(gpu0, 94).poll().want(t, "XID 94", "gpu/GPU-0 XID94 Degraded")
 	if r := row(t, table, "1503"); !r.active() {
 		t.Error("1503 is off")
 	}
 	if r := row(t, table, "429"); r.Escalate.AtLeast != 10 || r.State != v1alpha1.HealthStateDegraded {
 		t.Errorf("429: %+v", r)
 	}
-	n := newNode()
-	n.table = table
+	n := newNodeOf(table)
 	n.set(gpu0, 150, 96).add(gpu1, 202, 1000).polls(4).want(t, "the example's row", "gpu/GPU-0 TooHot Degraded")
 }
 

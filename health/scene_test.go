@@ -45,6 +45,13 @@ func newNode() *node {
 	return n.poll()
 }
 
+// newNodeOf is judged by another table.
+func newNodeOf(table *Table) *node {
+	n := newNode()
+	n.table = table
+	return n
+}
+
 // well sets all fields of an entity to what is well.
 func (n *node) well(e Entity) {
 	for _, r := range n.table.fields[e.Kind] {
