@@ -20,6 +20,8 @@ TEST_TIMEOUT ?= 20m
 E2E_TIMEOUT ?= 40m
 # Random histories of test-sim.
 HISTORIES ?= 100000
+# Nodes of test-week.
+NODES ?= 5000
 
 # Flags of bench, such as BENCH='-sizes=4 -kept=0 -readme='; `go run ./test/bench -h` lists them.
 BENCH ?=
@@ -94,6 +96,10 @@ test: prereqs cluster-binaries ## run every test: all but e2e with the race dete
 .PHONY: test-sim
 test-sim: prereqs ## run 100000 random histories of the recovery engine; SEED=n replays one
 	go test ./policies -count=1 -v -timeout=30m -run 'TestHistories$$' -histories=$(HISTORIES) $(if $(SEED),-seed=$(SEED))
+
+.PHONY: test-week
+test-week: prereqs ## play a week of 5000 healthy nodes, NODES=n of another number: nothing may be found ill
+	go test ./health -count=1 -v -timeout=12h -run 'TestAHealthyWeek$$' -week.nodes=$(NODES)
 
 .PHONY: cluster-binaries
 cluster-binaries: prereqs
