@@ -49,12 +49,28 @@ type State struct {
 	lines map[string]string
 	epoch int
 	xids  int
+	// held is true while nothing is written.
+	held bool
 }
 
 // NewState makes a host engine that runs and has no devices. The caller sets StateEnv to path.
 func NewState(path string) (*State, error) {
 	s := &State{path: path, lines: map[string]string{}}
 	return s, s.write()
+}
+
+// Together writes all that is said in do at once.
+func (s *State) Together(do func()) {
+	s.hold(true)
+	do()
+	s.hold(false)
+}
+
+func (s *State) hold(held bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held = held
+	s.mustWrite()
 }
 
 // Version is the host engine's; 4.6.0 where nothing is said.
@@ -189,6 +205,9 @@ func (s *State) forget(prefix string) {
 
 // mustWrite panics where the script cannot be written: a test that goes on would test something else.
 func (s *State) mustWrite() {
+	if s.held {
+		return
+	}
 	if err := s.write(); err != nil {
 		panic(err)
 	}

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #define SIM_TEXT 160
+#define SIM_MAX_SCRIPT (1 << 20) // bytes
 #define SIM_MAX_ENTITIES 64
 #define SIM_MAX_LINKS 2048
 #define SIM_MAX_FIELDS 4096

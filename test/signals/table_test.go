@@ -1,0 +1,160 @@
+// Package signals shows what becomes of every row of the default table: what is injected into a
+// simulated node, what the agent makes of it, which pods it concerns, and what their job's
+// default rules do. README.md is what it found.
+package signals
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/health"
+	"github.com/lockstep-dev/lockstep/test/dcgmsim"
+)
+
+var update = flag.Bool("update", false, "write the table of README.md")
+
+// library is the simulator, and errLibrary why there is none.
+var (
+	library    string
+	errLibrary error
+)
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "signals")
+	if err != nil {
+		panic(err)
+	}
+	flag.Parse()
+	library, errLibrary = dcgmsim.Build(dir)
+	if errLibrary != nil && !errors.Is(errLibrary, dcgmsim.ErrNoCompiler) {
+		panic(errLibrary)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// patience is for how long the job is watched at most: until past the step for what is degraded.
+// glance is enough to see whether anything is reported.
+const patience, glance = 6 * time.Minute, time.Minute
+
+// outcome is a line of the page.
+type outcome struct {
+	id, injected, state, signal, entity, event, action, cleared string
+}
+
+func TestEverySignal(t *testing.T) {
+	var page []outcome
+	for _, r := range health.Default().Rows() {
+		t.Run(r.ID, func(t *testing.T) {
+			if r.Disabled || r.State == health.Observed {
+				page = append(page, playQuiet(t, r))
+				return
+			}
+			page = append(page, play(t, health.Default(), r))
+			if r.Escalate != nil {
+				page = append(page, playWorse(t, r))
+			}
+		})
+	}
+	if errLibrary != nil {
+		t.Skip(errLibrary)
+	}
+	checkPage(t, page)
+}
+
+// play injects what a row is for, and sees the pod moved and the fault ended.
+func play(t *testing.T, table *health.Table, r *health.Row) outcome {
+	n := aNode(t, table)
+	out, j := n.suffer(r, patience)
+	n.wantMoved(r, j)
+	out.cleared = n.recover(r)
+	return out
+}
+
+// playQuiet injects what a row is for that reports nothing by default; under an override it does: it
+// is not that nothing was read.
+func playQuiet(t *testing.T, r *health.Row) outcome {
+	n := aNode(t, health.Default())
+	out, _ := n.suffer(r, glance)
+	if got := names(n.reports()); len(got) > 0 {
+		t.Errorf("reports by default: %q", got)
+	}
+	table := overridden(t, fmt.Sprintf("rows: [{id: %q, disabled: false, state: Degraded}]", r.ID))
+	on, _ := table.Row(r.ID)
+	if out.state = "None"; r.Disabled {
+		under := play(t, table, on)
+		out.state = fmt.Sprintf("off; on: %s, %s, %s, cleared by %s", under.state, under.event, under.action, under.cleared)
+		return out
+	}
+	under, _ := aNode(t, table).suffer(on, glance)
+	equal(t, "event under an override", "`HealthDegraded`", under.event)
+	return out
+}
+
+// playWorse injects what makes a row's fault worse.
+func playWorse(t *testing.T, r *health.Row) outcome {
+	n := aNode(t, health.Default())
+	worse := *r
+	worse.State = r.Escalate.State
+	if r.Escalate.Clears != "" {
+		worse.Clears = r.Escalate.Clears
+	}
+	if len(r.Escalate.With) == 0 {
+		worse.When.Increase = &health.Increase{AtLeast: r.Escalate.AtLeast, Within: r.Escalate.Within}
+		out, j := n.suffer(&worse, patience)
+		n.wantMoved(&worse, j)
+		out.cleared = n.recover(&worse)
+		return out
+	}
+	drain := func() { n.engine.SetField(dcgmsim.GPU, 0, 1523, 3) } // GPUDrainP2P, which is in With
+	out, j := n.suffer(&worse, patience, drain)
+	n.wantMoved(&worse, j)
+	n.engine.SetField(dcgmsim.GPU, 0, 1523, 0)
+	out.injected += ", with field 1523 of it: 3"
+	out.cleared = n.recover(&worse)
+	return out
+}
+
+const (
+	tableBegin = "<!-- rows: go test ./test/signals -update -->\n"
+	tableEnd   = "<!-- end of rows -->\n"
+)
+
+// checkPage compares the table of README.md with what was seen, or writes it.
+func checkPage(t *testing.T, page []outcome) {
+	t.Helper()
+	raw, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, begun := strings.Cut(string(raw), tableBegin)
+	_, after, ended := strings.Cut(rest, tableEnd)
+	if !begun || !ended {
+		t.Fatal("README.md has no place for the table")
+	}
+	want := before + tableBegin + tableOf(page) + tableEnd + after
+	switch {
+	case *update && !t.Failed():
+		if err := os.WriteFile("README.md", []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	case want != string(raw):
+		t.Error("the table of README.md is not what was seen: go test ./test/signals -update")
+	}
+}
+
+func tableOf(page []outcome) string {
+	var b strings.Builder
+	b.WriteString("| id | injected | state | signal | entity | event | action | cleared by |\n")
+	b.WriteString("| --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	for _, o := range page {
+		fmt.Fprintf(&b, "| `%s` | %s | %s | `%s` | %s | %s | %s | %s |\n", o.id, o.injected, o.state, o.signal, o.entity, o.event, o.action, o.cleared)
+	}
+	return b.String()
+}
