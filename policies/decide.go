@@ -58,7 +58,9 @@ func (w *world) run(s *v1alpha1.TrainingJobStatus) time.Time {
 	w.noteDeletedVolcanoJob(s)
 	w.noteFailures(s)
 	w.noteEndedVolcanoJob(s)
-	w.closeRecovered(s)
+	if w.closeRecovered(s) {
+		w.noteFailures(s) // what is left of a pod that is back, such as a device that is degraded
+	}
 	next := w.climb(s)
 	if Finished(s) {
 		return time.Time{}

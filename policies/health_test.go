@@ -116,6 +116,43 @@ func TestASignalThatBecomesWorse(t *testing.T) {
 	}())
 }
 
+// A pod that is back is not restarted for its device: that has a rule, and five minutes, of its own.
+func TestAPodThatIsBackOnADegradedDevice(t *testing.T) {
+	s := running(3)
+	s.Pods[1].Signals = []Signal{degraded}
+	s.decide()
+	s.after(5 * time.Second).unready(1)
+	s.decide()
+	s.after(20 * time.Second).Pods[1].Ready = true
+	s.decide()
+	equal(t, "the kubelet has restarted it", []summary{
+		{v1alpha1.PodNotReady, v1alpha1.ClassUser, "may-come-back", 1, v1alpha1.OutcomeRecovered},
+		{v1alpha1.HealthDegraded, v1alpha1.ClassInfrastructure, "health-degraded", 1, ""},
+	}, s.summaries())
+	s.after(299 * time.Second).decide()
+	equal(t, "steps", nil, s.fired(t))
+	s.after(time.Second).decide()
+	equal(t, "steps", []string{"MigratePod@300"}, s.fired(t))
+
+	// A replacement that finds itself on another degraded device is back all the same.
+	s = running(3)
+	s.Pods[1].Signals = []Signal{failed}
+	s.decide()
+	s.replace(1)
+	s.decide()
+	s.bind(1, "n04")
+	s.Pods[1].Signals = []Signal{degraded}
+	s.decide()
+	s.Pods[1].Signals = []Signal{failed}
+	if w := view(&s.Observation, s.status()); w.backFor(s.status(), s.incident(t), rank{"worker", 1}) {
+		t.Error("a pod on a device that has failed is back")
+	}
+	equal(t, "a replacement", []summary{
+		{v1alpha1.HealthFailed, v1alpha1.ClassInfrastructure, "everything-else", 1, v1alpha1.OutcomeRecovered},
+		{v1alpha1.HealthDegraded, v1alpha1.ClassInfrastructure, "health-degraded", 1, ""},
+	}, s.summaries())
+}
+
 func TestPodConditions(t *testing.T) {
 	have := func(kind, status, reason string) []corev1.PodCondition {
 		return []corev1.PodCondition{

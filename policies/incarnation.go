@@ -77,10 +77,22 @@ func stale(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
 // inPlace is true where a rank's pod of the right life runs on a good node and is ready, or has succeeded.
 func (w *world) inPlace(s *v1alpha1.TrainingJobStatus, r rank) bool {
 	p := w.pod(r)
+	return w.stands(s, p) && (p.succeeded() || !w.unwell(p))
+}
+
+// backFor is true where a rank is in place as far as an incident goes. That something which its pod
+// uses is degraded is an incident of its own: the next step of this one would not mend it.
+func (w *world) backFor(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r rank) bool {
+	p := w.pod(r)
+	return w.inPlace(s, r) || (inc.Trigger != v1alpha1.HealthDegraded && w.stands(s, p) && !p.ill(true))
+}
+
+// stands is true for a pod of the right life that runs on a good node and is ready, or has succeeded.
+func (w *world) stands(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
 	if p == nil || p.Deleting || p.Gated || stale(s, p) || (p.Disrupted != "" && !p.finished()) {
 		return false
 	}
-	return p.succeeded() || (p.healthy() && w.Nodes[p.Node].Ready && !w.unwell(p))
+	return p.succeeded() || (p.healthy() && w.Nodes[p.Node].Ready)
 }
 
 // unwell is true for a pod with a signal of ill health that some rule is for.

@@ -182,16 +182,19 @@ func (w *world) joinable(s *v1alpha1.TrainingJobStatus, f failure, rule v1alpha1
 	return nil
 }
 
-// closeRecovered ends the open incidents all of whose ranks are in place again.
-func (w *world) closeRecovered(s *v1alpha1.TrainingJobStatus) {
+// closeRecovered ends the open incidents all of whose ranks are in place again, and says whether there was one.
+func (w *world) closeRecovered(s *v1alpha1.TrainingJobStatus) bool {
+	any := false
 	for i := range s.Incidents {
 		inc := &s.Incidents[i]
 		if inc.Outcome == "" && w.recovered(s, inc) {
 			inc.PlacedTime = w.lastPlaced(inc)
 			w.end(inc, v1alpha1.OutcomeRecovered)
+			any = true
 		}
 	}
 	forget(s)
+	return any
 }
 
 // recovered is true where all that an incident concerns is in place again. Where it
@@ -205,10 +208,10 @@ func (w *world) recovered(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident)
 		return false // what it is about is still so
 	}
 	if !wide(inc) {
-		return w.everyRankOf(inc, func(r rank) bool { return w.inPlace(s, r) })
+		return w.everyRankOf(inc, func(r rank) bool { return w.backFor(s, inc, r) })
 	}
 	return s.Placement != nil && w.everyRankOf(inc, func(r rank) bool {
-		return w.inPlace(s, r) || (rankNode(s.Placement, r) == "" && w.partitionOf(r) < 0 && !names(inc, r))
+		return w.backFor(s, inc, r) || (rankNode(s.Placement, r) == "" && w.partitionOf(r) < 0 && !names(inc, r))
 	})
 }
 
