@@ -184,17 +184,17 @@ func (w *world) joinable(s *v1alpha1.TrainingJobStatus, f failure, rule v1alpha1
 
 // closeRecovered ends the open incidents all of whose ranks are in place again, and says whether there was one.
 func (w *world) closeRecovered(s *v1alpha1.TrainingJobStatus) bool {
-	any := false
+	ended := false
 	for i := range s.Incidents {
 		inc := &s.Incidents[i]
 		if inc.Outcome == "" && w.recovered(s, inc) {
 			inc.PlacedTime = w.lastPlaced(inc)
 			w.end(inc, v1alpha1.OutcomeRecovered)
-			any = true
+			ended = true
 		}
 	}
 	forget(s)
-	return any
+	return ended
 }
 
 // recovered is true where all that an incident concerns is in place again. Where it

@@ -104,15 +104,15 @@ func (n *node) injectXID(code string, times int) injection {
 	if err != nil {
 		n.Fatal(err)
 	}
-	told := 0
 	says := fmt.Sprintf("XID %d of GPU 0", number)
 	if times > 1 {
 		says += fmt.Sprintf(", %d times", times)
 	}
-	return injection{says, func() {
-		told++
-		n.engine.XID(0, number, time.Now().Add(time.Duration(told-times)*time.Millisecond))
-	}, times, func() {}}
+	return once(says, func() {
+		for i := range times {
+			n.engine.XID(0, number, time.Now().Add(-time.Duration(i)*time.Millisecond))
+		}
+	}, func() {})
 }
 
 // injectField sets a DCGM field, or lets it rise.

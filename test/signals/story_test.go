@@ -24,17 +24,21 @@ func (n *node) suffer(r *health.Row, patience time.Duration, too ...func()) (out
 	for _, do := range too {
 		do()
 	}
+	reported := 0
 	for polls, until := 0, n.now.Add(patience); n.now.Before(until) && j.action() == ""; polls++ {
 		if polls < in.polls {
 			in.now()
 		}
-		if _, open := j.incident(); open {
+		if reported > 0 {
 			n.now = n.now.Add(2 * every)
 		}
 		n.poll()
 		j.hear(n.now, n.reports())
+		if _, open := j.incident(); open && reported == 0 {
+			reported = polls + 1
+		}
 	}
-	out := outcome{id: r.ID, injected: in.says, state: string(r.State), signal: r.Signal, entity: nameOf(r), event: "none", action: "none"}
+	out := outcome{id: r.ID, injected: in.says, state: string(r.State), signal: r.Signal, entity: nameOf(r), event: "none", action: "none", polls: reported}
 	if inc, open := j.incident(); open {
 		equal(n.T, "signal of the incident", r.Signal, inc.Cause.Signal)
 		out.event = fmt.Sprintf("`%s`", inc.Trigger)

@@ -46,6 +46,8 @@ const patience, glance = 6 * time.Minute, time.Minute
 // outcome is a line of the page.
 type outcome struct {
 	id, injected, state, signal, entity, event, action, cleared string
+	// polls after which it was reported, from the first that read it.
+	polls int
 }
 
 func TestEverySignal(t *testing.T) {
@@ -72,6 +74,7 @@ func TestEverySignal(t *testing.T) {
 func play(t *testing.T, table *health.Table, r *health.Row) outcome {
 	n := aNode(t, table)
 	out, j := n.suffer(r, patience)
+	equal(t, "polls", max(1, r.Polls), out.polls)
 	n.wantMoved(r, j)
 	out.cleared = n.recover(r)
 	return out
@@ -94,6 +97,7 @@ func playQuiet(t *testing.T, r *health.Row) outcome {
 	}
 	under, _ := aNode(t, table).suffer(on, glance)
 	equal(t, "event under an override", "`HealthDegraded`", under.event)
+	equal(t, "polls under an override", max(1, r.Polls), under.polls)
 	return out
 }
 
@@ -151,10 +155,14 @@ func checkPage(t *testing.T, page []outcome) {
 
 func tableOf(page []outcome) string {
 	var b strings.Builder
-	b.WriteString("| id | injected | state | signal | entity | event | action | cleared by |\n")
-	b.WriteString("| --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	b.WriteString("| id | injected | state | signal | entity | polls | event | action | cleared by |\n")
+	b.WriteString("| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, o := range page {
-		fmt.Fprintf(&b, "| `%s` | %s | %s | `%s` | %s | %s | %s | %s |\n", o.id, o.injected, o.state, o.signal, o.entity, o.event, o.action, o.cleared)
+		polls := ""
+		if o.polls > 0 {
+			polls = fmt.Sprint(o.polls)
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | `%s` | %s | %s | %s | %s | %s |\n", o.id, o.injected, o.state, o.signal, o.entity, polls, o.event, o.action, o.cleared)
 	}
 	return b.String()
 }
