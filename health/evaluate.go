@@ -105,7 +105,7 @@ func (p *poll) lookAt(e Entity, values map[Field]Value) bool {
 	}
 	after := before
 	for i, r := range rows {
-		if !p.answers(e.Kind, r.what.field) {
+		if !p.answers(e.Kind, r.what.field) || p.still(r, &before[i], values) {
 			continue
 		}
 		if t := p.look(e, r, before[i], values); t != before[i] {
@@ -119,6 +119,14 @@ func (p *poll) lookAt(e Entity, values map[Field]Value) bool {
 		changed(&p.next.tracks, &p.own.tracks)[e] = after
 	}
 	return known
+}
+
+// still is true for what reads as it did, of a row that is at rest: nothing would come of looking at
+// it. Nearly all that is read of a healthy node is like that.
+func (p *poll) still(r *Row, t *track, values map[Field]Value) bool {
+	v, ok := values[r.what.field]
+	return ok && v.Int == t.last && !v.Blank && t.atRest(r.polls()) && r.alone &&
+		len(p.prev.Faults) == 0 && r.IgnoredAfterBoot.Duration <= p.settled
 }
 
 // hush notes that an entity is not read any more.
@@ -182,7 +190,9 @@ func (p *poll) judge(e Entity, r *Row, t *track) {
 	if p.excepted(e, r, t) {
 		return
 	}
-	t.hold(held, r.polls())
+	if t.hold(held, r.polls()); !held {
+		t.last = p.read.value
+	}
 	p.conclude(e, r, t)
 }
 

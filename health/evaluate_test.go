@@ -36,6 +36,8 @@ func TestLinksThatAreNotJudged(t *testing.T) {
 	n.state = State{}
 	down(n).want(t, "never up: nobody bridged it")
 	down(newNode().poll().set(gpu0, FieldMIG, 1)).want(t, "a GPU in MIG mode")
+	n = newNode().polls(3).set(gpu0, FieldMIG, 1)
+	down(n).set(gpu0, FieldMIG, 0).polls(2).want(t, "and in it no longer", "nvlink/GPU-0/0 NVLinkDown Failed")
 	n = newNode().poll().reboot()
 	down(n).want(t, "links train after boot")
 	n.polls(20).want(t, "and are judged when that is over", "nvlink/GPU-0/0 NVLinkDown Failed")
@@ -321,7 +323,8 @@ func TestRestore(t *testing.T) {
 
 	m = again(nil)
 	m.DriverID += "+"
-	m.set(link0, FieldLinkState, 3).poll().add(gpu1, 1212, 1).polls(3).want(t, "a driver that was loaded with the agent gone: links train", faults...)
+	m.set(link0, FieldLinkState, 3).poll().add(gpu1, 1212, 1).polls(3).want(t, "a driver that was loaded with the agent gone: links train",
+		"gpu/GPU-0 NVLinkRecovery Degraded", "nvlink/GPU-0/0 NVLinkDown Failed")
 
 	m = again(nil)
 	m.unplug(gpu1).polls(3)

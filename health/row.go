@@ -52,6 +52,8 @@ type Row struct {
 
 	what what
 	test test // the member of When that is given
+	// alone is true where that depends on no other field.
+	alone bool
 }
 
 // Observed is the state of a row that is looked at and never reported.

@@ -190,7 +190,7 @@ func (r *Row) completeCondition() error {
 	if r.what.isXID() && r.When.Increase == nil {
 		return errors.New("an XID has no value: its condition is increase")
 	}
-	r.test = tests[0]
+	r.test, r.alone = tests[0], len(r.When.fields()) == 0
 	if err := r.test.valid(); err != nil {
 		return fmt.Errorf("when: %w", err)
 	}

@@ -10,7 +10,7 @@ import (
 // track is the past of a row at an entity. It is comparable: what a poll did not change, the
 // states before and after it share.
 type track struct {
-	// last value of a counter.
+	// last value of a counter, and of others the last that was not ill.
 	last int64
 	// rises of a counter that a window still needs; nil where there are none.
 	rises *rises
@@ -112,6 +112,12 @@ func (t *track) hush(last time.Time) {
 	if t.readable && t.silent.IsZero() {
 		t.silent = last
 	}
+}
+
+// atRest is true where the condition has not held for as many polls as the row asks for, and
+// nothing that it depends on is remembered.
+func (t *track) atRest(polls int) bool {
+	return t.calm == polls && t.rises == nil && t.blank == 0 && t.silent.IsZero()
 }
 
 // lost is true for a field that was read, and is not any more.
