@@ -326,6 +326,12 @@ func TestRestore(t *testing.T) {
 	m.set(link0, FieldLinkState, 3).poll().add(gpu1, 1212, 1).polls(3).want(t, "a driver that was loaded with the agent gone: links train",
 		"gpu/GPU-0 NVLinkRecovery Degraded", "nvlink/GPU-0/0 NVLinkDown Failed")
 
+	m = newNode()
+	m.DriverID += "+"
+	m.poll().state = Restore(Reports(m.state), Source(m.state, ""), nil)
+	m.poll().add(gpu1, 1212, 1).set(link0, FieldLinkState, 2).polls(3).want(t, "an agent that is started anew while they train")
+	m.polls(20).want(t, "which is over at some time", "nvlink/GPU-0/0 NVLinkDown Failed")
+
 	m = again(nil)
 	m.unplug(gpu1).polls(3)
 	m.want(t, "a GPU that vanished with the agent", slices.Insert(faults, 2, "gpu/GPU-1 GPULost Failed")...)

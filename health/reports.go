@@ -60,6 +60,9 @@ func Source(s State, remark string) v1alpha1.HealthSource {
 	if s.Unknown != "" {
 		source.State, source.Message = v1alpha1.HealthUnknown, limited(s.Unknown)
 	}
+	if !s.driverTime.IsZero() {
+		source.DriverTime = new(metav1.NewTime(s.driverTime).Rfc3339Copy())
+	}
 	if !s.Time.IsZero() {
 		now := metav1.NewTime(s.Time).Rfc3339Copy()
 		source.HeartbeatTime = &now

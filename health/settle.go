@@ -203,6 +203,9 @@ func Restore(reports []v1alpha1.HealthReport, source v1alpha1.HealthSource, seen
 	if source.State == v1alpha1.HealthUnknown {
 		s.Unknown = source.Message
 	}
+	if source.DriverTime != nil {
+		s.driverTime = source.DriverTime.Time
+	}
 	if source.HeartbeatTime != nil {
 		s.Time = source.HeartbeatTime.Time // since when the driver may have been loaded anew
 	}

@@ -23,7 +23,9 @@ type State struct {
 	Time             time.Time
 	BootID, DriverID string
 
-	// settling since: the boot, or the poll before the driver was loaded anew.
+	// driverTime is that of the poll before the driver was loaded anew; zero where it was not.
+	driverTime time.Time
+	// settling since: the boot, or that.
 	settling time.Time
 	// acknowledged: what happened up to then has been looked at.
 	acknowledged time.Time
@@ -133,12 +135,10 @@ func (s State) begun(sample Sample, table *Table) State {
 			next.xids[e] = maps.Clone(rows)
 		}
 	}
-	if sample.BootTime.After(next.settling) {
-		next.settling = sample.BootTime
-	}
 	if differ(s.DriverID, sample.DriverID) {
-		next.settling = later(next.settling, cmp.Or(s.Time, sample.Time)) // a state that was restored has no time
+		next.driverTime = cmp.Or(s.Time, sample.Time)
 	}
+	next.settling = later(next.settling, later(sample.BootTime, next.driverTime))
 	next.BootID, next.DriverID = cmp.Or(sample.BootID, s.BootID), cmp.Or(sample.DriverID, s.DriverID)
 	return next
 }

@@ -135,6 +135,10 @@ type HealthSource struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	DriverID string `json:"driverID,omitempty"`
+	// driverTime is since when the driver may have been that one, where it was loaded while the
+	// node was up. Links train then, as they do after a boot.
+	// +optional
+	DriverTime *metav1.Time `json:"driverTime,omitempty"`
 	// expected are the GPUs and ports that were there, and the NVLinks that were up, by their names
 	// in reports; those of a GPU stand together, as in nvlink/<UUID>/0-17. What of it is gone when
 	// the source starts anew is missed.

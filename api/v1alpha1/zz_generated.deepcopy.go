@@ -406,6 +406,10 @@ func (in *HealthSource) DeepCopyInto(out *HealthSource) {
 		in, out := &in.HeartbeatTime, &out.HeartbeatTime
 		*out = (*in).DeepCopy()
 	}
+	if in.DriverTime != nil {
+		in, out := &in.DriverTime, &out.DriverTime
+		*out = (*in).DeepCopy()
+	}
 	if in.Expected != nil {
 		in, out := &in.Expected, &out.Expected
 		*out = make([]string, len(*in))
