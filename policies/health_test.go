@@ -82,6 +82,21 @@ func TestTheLadderOfASignal(t *testing.T) {
 	equal(t, "ready", "3/3", s.status().Ready)
 }
 
+// A signal that no rule is for does not hide one that has a rule, whichever comes first.
+func TestTheSignalThatARuleIsFor(t *testing.T) {
+	hot := Signal{Name: "ThermalThrottle"}
+	for _, signals := range [][]Signal{{hot, degraded}, {degraded, hot}, {hot, failed, degraded}} {
+		s := running(3, rule("ill", on(v1alpha1.HealthDegraded, v1alpha1.HealthFailed), bySignal("NVLinkReplay", "XID79"), step(v1alpha1.MigratePod, 300)))
+		s.Pods[1].Signals = signals
+		s.decide()
+		want := degraded.Name
+		if len(signals) > 2 {
+			want = failed.Name // the worse one
+		}
+		equal(t, "signal", want, s.incident(t).Cause.Signal)
+	}
+}
+
 // A signal that no rule is for keeps no rank from being well again.
 func TestASignalThatNoRuleIsFor(t *testing.T) {
 	s := running(3, rule("crash", on(v1alpha1.PodFailed), step(v1alpha1.RestartPod, 0)))

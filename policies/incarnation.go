@@ -101,6 +101,6 @@ func (w *world) unwell(p *Pod) bool {
 		return false
 	}
 	event, class := w.eventOf(p)
-	_, ok := ruleFor(w.policy(p.Task).rules, describeFailure(p, event, class))
+	_, ok := ruleFor(w.policy(p.Task).rules, w.bySignal(describeFailure(p, event, class), p))
 	return ok && event != ""
 }
