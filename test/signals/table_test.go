@@ -64,8 +64,8 @@ func TestEverySignal(t *testing.T) {
 			}
 		})
 	}
-	if errLibrary != nil {
-		t.Skip(errLibrary)
+	if len(page) == 0 && !t.Failed() {
+		t.Skip("every row was skipped: each says why")
 	}
 	checkPage(t, page)
 }
