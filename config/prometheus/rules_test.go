@@ -162,16 +162,13 @@ func TestXIDsAreThoseOfTheTable(t *testing.T) {
 		}
 		rows++
 		alert, labels := alertOf[v1alpha1.HealthState(row.State)], fmt.Sprintf(", xid: %q", xid[1])
-		if row.ID == "xid:94" {
-			alert = "GPUXIDContained"
-		}
 		fmt.Fprintf(&tests, "- name: %s\n  interval: 15s\n  input_series:\n  - {series: 'DCGM_EXP_XID_ERRORS_COUNT{UUID=\"GPU-a\",xid=%q}', values: '1x8'}\n  alert_rule_test:\n", row.ID, xid[1])
-		for _, name := range []string{"GPUXIDFailed", "GPUXIDDegraded", "GPUXIDContained"} {
+		for _, name := range []string{"GPUXIDFailed", "GPUXIDDegraded"} {
 			if name != alert {
 				fmt.Fprintf(&tests, "  - {eval_time: 1m, alertname: %s, exp_alerts: []}\n", name)
 				continue
 			}
-			severity := map[string]string{"GPUXIDFailed": "critical", "GPUXIDDegraded": "warning", "GPUXIDContained": "info"}[name]
+			severity := map[string]string{"GPUXIDFailed": "critical", "GPUXIDDegraded": "warning"}[name]
 			fmt.Fprintf(&tests, "  - eval_time: 1m\n    alertname: %s\n    exp_alerts:\n    - exp_labels: {UUID: GPU-a, severity: %s, lockstep_severity: %s, lockstep_signal: %s%s}\n",
 				name, severity, strings.ToLower(string(row.State)), row.Signal, labels)
 		}
