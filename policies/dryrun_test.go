@@ -33,7 +33,7 @@ func TestADryRunRecordsAndNothingElse(t *testing.T) {
 				equal(t, "plan", true, p.Empty())
 				message := meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRecovering).Message
 				equal(t, "story", message, story(s.incident(t)))
-				equal(t, "tells", string(action)+" would be taken, but this is a dry run", doing(s.incident(t).Steps[0]))
+				equal(t, "tells", string(action)+" would be taken, but this is a dry run", doing(s.incident(t)))
 			})
 		}
 	}

@@ -36,6 +36,10 @@ func (w *world) climb(s *v1alpha1.TrainingJobStatus) time.Time {
 				next = sooner(next, up.at)
 				break
 			}
+			if until := w.handshake(s, inc, up); !until.IsZero() {
+				next = sooner(next, until)
+				break
+			}
 			w.fire(s, inc, up)
 		}
 		if Finished(s) {

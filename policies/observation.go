@@ -29,6 +29,9 @@ type Observation struct {
 	Topology *Topology
 	// HealthPolicy bounds how much of a job is moved for its health; nil for no bound.
 	HealthPolicy *v1alpha1.HealthPolicySpec
+	// Answers to requests for checkpoints that this process has sent: all of them, be it that
+	// they have not come yet.
+	Answers map[AnswerKey]Answer
 	// Refused is why the API server last refused the Volcano Job; empty where it did not.
 	Refused string
 }
@@ -74,6 +77,8 @@ type Pod struct {
 	Spare bool
 	// Node that the pod is bound to; empty before.
 	Node string
+	// IP of the pod; empty before it runs.
+	IP string
 	// Phase as Kubernetes has it.
 	Phase corev1.PodPhase
 	// Ready is true where the pod's Ready condition is.

@@ -31,6 +31,8 @@ type Plan struct {
 	Lift []Lift
 	// Release the holds on these nodes.
 	Release []string
+	// Ask these pods for checkpoints.
+	Ask []Ask
 }
 
 // PodDeletion is a pod to delete.
@@ -59,7 +61,7 @@ type Lift struct {
 
 // Empty is true where nothing has to be done.
 func (p *Plan) Empty() bool {
-	return len(p.Hold)+len(p.DeletePods)+len(p.DeleteVolcanoJobs)+len(p.Lift)+len(p.Release) == 0 &&
+	return len(p.Hold)+len(p.DeletePods)+len(p.DeleteVolcanoJobs)+len(p.Lift)+len(p.Release)+len(p.Ask) == 0 &&
 		p.Stop == "" && !p.Create && p.Resize == nil && !p.Admit
 }
 
@@ -83,6 +85,7 @@ func PlanFor(o *Observation, s *v1alpha1.TrainingJobStatus) Plan {
 	p.Admit = w.PodGroup != nil && w.PodGroup.Pending && w.keepsPlace(s)
 	p.Resize = w.resize()
 	p.Lift = append(w.lifts(s), w.spareLifts(s)...)
+	p.Ask = w.asks(s)
 	return p
 }
 

@@ -95,6 +95,7 @@ func (s *scene) placed() *scene {
 func (s *scene) bind(i int, node string) {
 	p := &s.Pods[i]
 	p.Gated, p.Node, p.Phase, p.Ready, p.WasReady, p.PlacedTime = false, node, corev1.PodRunning, true, true, s.Now
+	p.IP = "10.0.0." + p.UID
 	r := p.rank()
 	p.Incarnation = Incarnation(s.status(), r.task, r.index)
 }

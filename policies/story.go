@@ -5,6 +5,7 @@ package policies
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
@@ -32,21 +33,53 @@ func story(inc *v1alpha1.Incident) string {
 	if inc.PodCount > 1 {
 		fmt.Fprintf(&b, ", %d pods in all", inc.PodCount)
 	}
-	if n := len(inc.Steps); n > 0 {
-		b.WriteString(": " + doing(inc.Steps[n-1]))
+	if told := doing(inc); told != "" {
+		b.WriteString(": " + told)
 	}
 	return b.String()
 }
 
-// doing tells the last step that was taken.
-func doing(f v1alpha1.FiredStep) string {
-	switch {
-	case f.DryRun:
-		return fmt.Sprintf("%s would be taken, but this is a dry run", f.Action)
-	case f.Action == v1alpha1.MigratePod:
-		return fmt.Sprintf("%s, without a checkpoint", f.Action)
+// doing tells the last step that was taken, and the request for a checkpoint that came
+// with it or after it.
+func doing(inc *v1alpha1.Incident) string {
+	n, asked := len(inc.Steps), ""
+	if c := inc.Checkpoint; c != nil && (asking(inc) || (c.EndTime != nil && (n == 0 || !c.EndTime.Before(&inc.Steps[n-1].Time)))) {
+		asked = saving(c)
 	}
-	return string(f.Action)
+	if n == 0 {
+		return asked
+	}
+	step := inc.Steps[n-1]
+	told := string(step.Action)
+	switch {
+	case step.DryRun:
+		told += " would be taken, but this is a dry run"
+	case step.Action == v1alpha1.MigratePod && asked == "":
+		asked = "without a checkpoint"
+	}
+	if asked != "" {
+		told += ", " + asked
+	}
+	return told
+}
+
+// saving tells of a request for a checkpoint.
+func saving(c *v1alpha1.IncidentCheckpoint) string {
+	told := ""
+	switch c.Outcome {
+	case "":
+		return fmt.Sprintf("waits for a checkpoint of %d pods until %s", c.Pods, c.Deadline.UTC().Format("15:04:05"))
+	case v1alpha1.CheckpointSaved:
+		return fmt.Sprintf("checkpoint saved by %d of %d pods in %s", c.Answered, c.Pods, c.EndTime.Sub(c.RequestTime.Time).Round(100*time.Millisecond))
+	case v1alpha1.CheckpointCancelled:
+		told = "checkpoint cancelled"
+	default:
+		told = fmt.Sprintf("without a checkpoint: %s, %d of %d pods answered", c.Outcome, c.Answered, c.Pods)
+	}
+	if c.Message != "" {
+		told += " (" + c.Message + ")"
+	}
+	return told
 }
 
 // obstacle says what keeps an incident from going on: what its ranks wait for to be

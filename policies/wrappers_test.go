@@ -40,6 +40,17 @@ func (j jobWrapper) confined(tier int32) jobWrapper {
 	return j
 }
 
+// saving has the program asked for a checkpoint, which has a minute to save one.
+func (j jobWrapper) saving(pods ...v1alpha1.CheckpointPods) jobWrapper {
+	j.Spec.Checkpoint = &v1alpha1.Checkpoint{Request: v1alpha1.CheckpointRequest{
+		HTTPPost: v1alpha1.HTTPPost{Port: 8081, Path: "/checkpoint"}, TimeoutSeconds: 60,
+	}}
+	if len(pods) > 0 {
+		j.Spec.Checkpoint.Pods = &pods[0]
+	}
+	return j
+}
+
 // task builds a task of parts.
 func task(name string, replicas int32, parts ...func(*v1alpha1.Task)) v1alpha1.Task {
 	t := v1alpha1.Task{Name: name, Replicas: replicas}
@@ -184,6 +195,11 @@ func written(s v1alpha1.TrainingJobStatus) v1alpha1.TrainingJobStatus {
 		cutMicro(&inc.StartTime)
 		cutMicro(inc.PlacedTime)
 		cutMicro(inc.EndTime)
+		if c := inc.Checkpoint; c != nil {
+			cutMicro(&c.RequestTime)
+			cutMicro(&c.Deadline)
+			cutMicro(c.EndTime)
+		}
 		for j := range inc.Steps {
 			cutMicro(&inc.Steps[j].Time)
 		}

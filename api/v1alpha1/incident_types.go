@@ -54,6 +54,9 @@ type Incident struct {
 	// +listType=atomic
 	// +optional
 	Steps []FiredStep `json:"steps,omitempty"`
+	// checkpoint is the last request for a checkpoint before a step; none where nobody was asked.
+	// +optional
+	Checkpoint *IncidentCheckpoint `json:"checkpoint,omitempty"`
 	// charged is true where the incident counts against the budget.
 	// +optional
 	Charged bool `json:"charged,omitempty"`

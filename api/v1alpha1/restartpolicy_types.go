@@ -249,8 +249,8 @@ const (
 	RestartPartition Action = "RestartPartition"
 	// RestartJob makes all pods of the job anew.
 	RestartJob Action = "RestartJob"
-	// MigratePod makes the pods anew on other nodes of home. The checkpoint that it will ask
-	// for first is not in force yet: the pods move at once.
+	// MigratePod makes the pods anew on other nodes of home. Where they still run, and the job
+	// has a checkpoint request, the program is asked to save its state first.
 	MigratePod Action = "MigratePod"
 	// ShrinkTask gives up the pods that have no node, within the task's minReplicas: the
 	// ranks of highest index hand their nodes to them.

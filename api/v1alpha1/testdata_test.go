@@ -44,6 +44,9 @@ spec:
   networkTopology: {mode: hard, highestTierAllowed: 1}
   framework: {pytorch: {}}
   hold: {policy: Always, seconds: 900}
+  checkpoint:
+    request: {httpPost: {port: 8080, path: /checkpoint}, timeoutSeconds: 60}
+    pods: {tasks: [master], ranks: First}
   tasks:
   - name: master
     template:

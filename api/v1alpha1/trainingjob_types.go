@@ -49,6 +49,7 @@ type TrainingJobList struct {
 // +kubebuilder:validation:XValidation:rule="!self.tasks.exists(t, has(t.spares) && self.tasks.exists(o, o.name == t.name + '-spare'))",fieldPath=".tasks",messageExpression="'task %s-spare has the name that the spares of task %s get: name it otherwise, or leave those spares out'.format([self.tasks.filter(t, has(t.spares) && self.tasks.exists(o, o.name == t.name + '-spare'))[0].name, self.tasks.filter(t, has(t.spares) && self.tasks.exists(o, o.name == t.name + '-spare'))[0].name])"
 // +kubebuilder:validation:XValidation:rule="!has(self.networkTopology) || self.networkTopology.mode != 'hard' || !has(self.networkTopology.highestTierAllowed) || !self.tasks.exists(t, has(t.partition) && has(t.partition.networkTopology) && has(t.partition.networkTopology.highestTierAllowed) && t.partition.networkTopology.highestTierAllowed > self.networkTopology.highestTierAllowed)",fieldPath=".tasks",messageExpression="'task %s: partition.networkTopology.highestTierAllowed may be at most %d, the tier that networkTopology confines the whole job to'.format([self.tasks.filter(t, has(t.partition) && has(t.partition.networkTopology) && has(t.partition.networkTopology.highestTierAllowed) && t.partition.networkTopology.highestTierAllowed > self.networkTopology.highestTierAllowed)[0].name, self.networkTopology.highestTierAllowed])"
 // +kubebuilder:validation:XValidation:rule="!has(self.successPolicy) || self.successPolicy.tasks.all(n, self.tasks.exists(t, t.name == n))",fieldPath=".successPolicy.tasks",messageExpression="'successPolicy.tasks names %s, which is not in spec.tasks'.format([self.successPolicy.tasks.filter(n, !self.tasks.exists(t, t.name == n))[0]])"
+// +kubebuilder:validation:XValidation:rule="!has(self.checkpoint) || !has(self.checkpoint.pods) || !has(self.checkpoint.pods.tasks) || self.checkpoint.pods.tasks.all(n, self.tasks.exists(t, t.name == n))",fieldPath=".checkpoint.pods.tasks",messageExpression="'checkpoint.pods.tasks names %s, which is not in spec.tasks'.format([self.checkpoint.pods.tasks.filter(n, !self.tasks.exists(t, t.name == n))[0]])"
 // +kubebuilder:validation:XValidation:rule="!has(self.restartPolicy) || !has(self.restartPolicy.rules) || self.restartPolicy.rules.all(r, !has(r.match.tasks) || r.match.tasks.all(n, self.tasks.exists(t, t.name == n)))",fieldPath=".restartPolicy.rules",messageExpression="'rule %s: match.tasks names a task that is not in spec.tasks'.format([self.restartPolicy.rules.filter(r, has(r.match.tasks) && !r.match.tasks.all(n, self.tasks.exists(t, t.name == n)))[0].name])"
 // +kubebuilder:validation:XValidation:rule="!has(self.restartPolicy) || !has(self.restartPolicy.rules) || !self.restartPolicy.rules.exists(r, r.steps.exists(s, s.action == 'RestartPartition') && !self.tasks.exists(t, has(t.partition) && (!has(r.match.tasks) || size(r.match.tasks) == 0 || t.name in r.match.tasks)))",fieldPath=".restartPolicy.rules",messageExpression="'rule %s: RestartPartition needs a task with a partition, and the rule is for none: give one a partition, or use RestartTask'.format([self.restartPolicy.rules.filter(r, r.steps.exists(s, s.action == 'RestartPartition') && !self.tasks.exists(t, has(t.partition) && (!has(r.match.tasks) || size(r.match.tasks) == 0 || t.name in r.match.tasks)))[0].name])"
 // +kubebuilder:validation:XValidation:rule="!has(self.restartPolicy) || !has(self.restartPolicy.rules) || !self.restartPolicy.rules.exists(r, r.steps.exists(s, s.action == 'ShrinkTask') && !self.tasks.exists(t, has(t.minReplicas) && (!has(r.match.tasks) || size(r.match.tasks) == 0 || t.name in r.match.tasks)))",fieldPath=".restartPolicy.rules",messageExpression="'rule %s: ShrinkTask needs a task with minReplicas, and the rule is for none: give one minReplicas, or leave the step out'.format([self.restartPolicy.rules.filter(r, r.steps.exists(s, s.action == 'ShrinkTask') && !self.tasks.exists(t, has(t.minReplicas) && (!has(r.match.tasks) || size(r.match.tasks) == 0 || t.name in r.match.tasks)))[0].name])"
@@ -75,7 +76,6 @@ type TrainingJobList struct {
 // +kubebuilder:validation:XValidation:rule="has(self.networkTopology) == has(oldSelf.networkTopology) && (!has(self.networkTopology) || self.networkTopology == oldSelf.networkTopology)",fieldPath=".networkTopology",message="networkTopology cannot be changed once the job exists: create a new TrainingJob instead"
 // +kubebuilder:validation:XValidation:rule="has(self.framework) == has(oldSelf.framework) && (!has(self.framework) || self.framework == oldSelf.framework)",fieldPath=".framework",message="framework cannot be changed once the job exists: create a new TrainingJob instead"
 // +kubebuilder:validation:XValidation:rule="size(self.tasks) == size(oldSelf.tasks) && self.tasks.all(i, t, t.name == oldSelf.tasks[i].name)",fieldPath=".tasks",message="tasks cannot be added, removed, renamed or reordered once the job exists: create a new TrainingJob instead"
-// +kubebuilder:validation:XValidation:rule="has(self.checkpoint) == has(oldSelf.checkpoint) && (!has(self.checkpoint) || self.checkpoint == oldSelf.checkpoint)",fieldPath=".checkpoint",message="checkpoint cannot be changed once the job exists: create a new TrainingJob instead"
 
 // TrainingJobSpec is what the user asks for.
 type TrainingJobSpec struct {
@@ -150,9 +150,8 @@ type TrainingJobSpec struct {
 	// +optional
 	Hold *Hold `json:"hold,omitempty"`
 
-	// checkpoint is how the program is asked to save its state before it is moved.
-	// Not in force yet: refused.
-	// +kubebuilder:validation:XValidation:rule="false",message="checkpoint is not in force yet: leave it out"
+	// checkpoint is how the program is asked to save its state before a MigratePod step moves
+	// a part of it that still runs. It may be changed while the job runs. Default: it is not asked.
 	// +optional
 	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`
 }
@@ -223,36 +222,4 @@ type Hold struct {
 	// +kubebuilder:default=600
 	// +optional
 	Seconds int32 `json:"seconds,omitempty"`
-}
-
-// Checkpoint is how the program is asked to save its state before it is moved.
-type Checkpoint struct {
-	// request is sent to every pod of the job.
-	// +required
-	Request CheckpointRequest `json:"request"`
-}
-
-// CheckpointRequest is one request for a checkpoint.
-type CheckpointRequest struct {
-	// httpPost posts to the pod; any answer in the 200s means that the checkpoint is saved.
-	// +required
-	HTTPPost HTTPPost `json:"httpPost"`
-	// timeoutSeconds is how long the answer is waited for before the move goes on without it.
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:default=120
-	// +optional
-	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
-}
-
-// HTTPPost is where a pod listens for requests.
-type HTTPPost struct {
-	// port in the pod.
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=65535
-	// +required
-	Port int32 `json:"port"`
-	// path of the URL. Default: /.
-	// +kubebuilder:default="/"
-	// +optional
-	Path string `json:"path,omitempty"`
 }

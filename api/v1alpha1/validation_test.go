@@ -127,10 +127,6 @@ func TestRefusesJob(t *testing.T) {
 		"unknown hold policy": {
 			set: set{"spec.hold": "{policy: Never}"}, field: "spec.hold.policy", want: `"OnRecovery", "Always"`,
 		},
-		"checkpoint is not in force": {
-			set:   set{"spec.checkpoint": "{request: {httpPost: {port: 80}}}"},
-			field: "spec.checkpoint", want: "not in force yet",
-		},
 	})
 }
 
