@@ -85,12 +85,12 @@ func (w *world) spareLifts(s *v1alpha1.TrainingJobStatus) []Lift {
 		return nil
 	}
 	var out []Lift
-	rooms := w.rooms(s)
+	rooms, alive := w.rooms(s), sync.OnceValue(w.alive)
 	for i := range w.job.Spec.Tasks {
 		task := w.job.Spec.Tasks[i].Name
 		target := sync.OnceValue(func() Target { return rooms.forSpare(task) })
 		w.eachSpare(task, func(r rank, p *Pod) {
-			if p != nil && p.Gated && !p.Deleting && !target().none() {
+			if p != nil && p.Gated && !p.Deleting && !alive()[r] && !target().none() {
 				out = append(out, Lift{Pod: p.Name, UID: p.UID, Target: target(), Annotations: w.lifeOf(s, r)})
 			}
 		})

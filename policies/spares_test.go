@@ -238,3 +238,16 @@ func TestWhereASpareGoes(t *testing.T) {
 		equal(t, "lifted", 2, len(s.plan().Lift))
 	})
 }
+
+// The spare of the attempt before may still run: its heir waits, as a rank would.
+func TestASpareWaitsForItsFormerLife(t *testing.T) {
+	s := spared(1, atOnce)
+	former := s.Pods[s.spare(0)]
+	former.Attempt, former.Name, former.UID, former.Node, former.Deleting = 0, "llm-0-worker-spare-0", "99", "n09", true
+	s.replace(s.spare(0))
+	s.Pods = append(s.Pods, former)
+	s.decide()
+	equal(t, "lifted beside it", 0, len(s.plan().Lift))
+	s.Pods = s.Pods[:len(s.Pods)-1]
+	equal(t, "lifted", 1, len(s.plan().Lift))
+}
