@@ -9,6 +9,12 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
+// patient leaves what falls meanwhile alone.
+func (s *scene) patient() *scene {
+	s.Job.Spec.RestartPolicy.Rules[1].Steps[0].AfterSeconds = 600
+	return s
+}
+
 func TestWhoIsAsked(t *testing.T) {
 	type pods = v1alpha1.CheckpointPods
 	first := v1alpha1.CheckpointFirst
@@ -21,14 +27,14 @@ func TestWhoIsAsked(t *testing.T) {
 		"those of a task":          {pods: []pods{{Tasks: []string{"worker"}}}, want: []string{"worker-0", "worker-1", "worker-2"}},
 		"the first of each":        {pods: []pods{{Ranks: first}}, want: []string{"head-0", "worker-0"}},
 		"the first of a task":      {pods: []pods{{Tasks: []string{"head"}, Ranks: first}}, want: []string{"head-0"}},
-		"not one that is leaving":  {change: func(s *scene) { s.Pods[2].Deleting = true }, want: []string{"head-0", "worker-0", "worker-2"}},
+		"not one that is leaving":  {change: func(s *scene) { s.patient().Pods[2].Deleting = true }, want: []string{"head-0", "worker-0", "worker-2"}},
 		"not one that will be evicted": {
-			change: func(s *scene) { s.Pods[2].Disrupted = "EvictionByEvictionAPI" }, want: []string{"head-0", "worker-0", "worker-2"},
+			change: func(s *scene) { s.patient().Pods[2].Disrupted = "EvictionByEvictionAPI" }, want: []string{"head-0", "worker-0", "worker-2"},
 		},
 		"not one that has ended":             {change: func(s *scene) { s.succeed(0) }, want: []string{"worker-0", "worker-1", "worker-2"}},
-		"not one on a silent node":           {change: func(s *scene) { s.breakNode("n00") }, want: []string{"worker-0", "worker-1", "worker-2"}},
+		"not one on a silent node":           {change: func(s *scene) { s.patient().breakNode("n00") }, want: []string{"worker-0", "worker-1", "worker-2"}},
 		"not one without an address":         {change: func(s *scene) { s.Pods[3].IP = "" }, want: []string{"head-0", "worker-0", "worker-1"}},
-		"one whose readiness probe fails":    {change: func(s *scene) { s.unready(3); s.Job.Spec.RestartPolicy.Rules[1].Steps[0].AfterSeconds = 600 }, want: []string{"head-0", "worker-0", "worker-1", "worker-2"}},
+		"one whose readiness probe fails":    {change: func(s *scene) { s.patient().unready(3) }, want: []string{"head-0", "worker-0", "worker-1", "worker-2"}},
 		"nobody, where none of them is left": {pods: []pods{{Tasks: []string{"head"}}}, change: func(s *scene) { s.succeed(0) }},
 		"nobody, where the pod to move has fallen": {change: func(s *scene) {
 			s.unready(1)

@@ -204,6 +204,8 @@ func TestARequestOutlivesTheManager(t *testing.T) {
 	equal(t, "changes", nil, s.after(30*time.Second).changes())
 	equal(t, "asked again", first, s.plan().Ask)
 	equal(t, "looks again", s.incident(t).Checkpoint.Deadline.Time, s.decide().Next)
+	s.after(30 * time.Second)
+	equal(t, "asked when its time is over", nil, s.asks())
 }
 
 // Each MigratePod step asks anew, under another ID; the next one keeps its distance.

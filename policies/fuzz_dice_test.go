@@ -149,5 +149,8 @@ func (d *dice) job() *v1alpha1.TrainingJob {
 		job.Annotations = map[string]string{v1alpha1.DryRun: "true"}
 	}
 	job.Spec.RestartPolicy, worker.RestartPolicy = d.policy(), d.policy()
+	if d.yes() {
+		jobWrapper{job}.saving(v1alpha1.CheckpointPods{Ranks: one(d, v1alpha1.CheckpointAll, v1alpha1.CheckpointFirst, "")})
+	}
 	return job
 }

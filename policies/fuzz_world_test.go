@@ -45,6 +45,18 @@ func (d *dice) observation() *Observation {
 		o.Topology = NewTopology(nil)
 	}
 	o.Refused = one(d, "", "", "no")
+	for i := range o.Job.Status.Incidents {
+		inc := &o.Job.Status.Incidents[i]
+		if d.yes() {
+			inc.Checkpoint = d.checkpoint()
+		}
+		for range d.roll(4) {
+			if o.Answers == nil {
+				o.Answers = map[AnswerKey]Answer{}
+			}
+			o.Answers[AnswerKey{requestID(o.Job, inc), fmt.Sprint(d.roll(8))}] = Answer{Saved: d.yes(), Refused: d.yes(), Message: one(d, "", "refused")}
+		}
+	}
 	return o
 }
 
@@ -55,11 +67,23 @@ func (d *dice) pod(i int) Pod {
 		Ready: d.yes(), WasReady: d.yes(), Incarnation: d.odd(4), CreatedTime: d.when(), PlacedTime: d.when(), Deleting: d.roll(4) == 3,
 		Disrupted: one(d, "", "", "EvictionByEvictionAPI", corev1.PodReasonPreemptionByScheduler), Failure: d.failed(),
 	}
+	p.IP = one(d, "", "10.0.0.1")
 	if p.Node == "" {
 		p.Gated, p.Unschedulable = d.yes(), d.yes()
 	}
 	p.Signals = some(d, 2, func(int) Signal { return Signal{Name: one(d, "XID79", ""), Failed: d.yes()} })
 	return p
+}
+
+func (d *dice) checkpoint() *v1alpha1.IncidentCheckpoint {
+	c := &v1alpha1.IncidentCheckpoint{RequestTime: d.micro(), Deadline: d.micro(), Pods: d.odd(6), Answered: d.odd(6)}
+	if d.yes() {
+		c.Outcome = one(d, v1alpha1.CheckpointSaved, v1alpha1.CheckpointTimedOut, v1alpha1.CheckpointCancelled)
+	}
+	if d.yes() {
+		c.EndTime = new(d.micro())
+	}
+	return c
 }
 
 // status draws one that somebody may have written, be it by hand.

@@ -47,6 +47,12 @@ func (m *manager) act(c *cluster, job *v1alpha1.TrainingJob, p Plan) {
 		m.write()
 		c.lift(l)
 	}
+	for _, a := range p.Ask {
+		for _, pod := range a.Pods {
+			m.write()
+			c.ask(a, pod)
+		}
+	}
 	for _, node := range p.Release {
 		m.write()
 		if n := c.nodes[node]; !n.gone && n.Hold != "" {

@@ -55,6 +55,7 @@ func (c *cluster) settle() {
 		c.syncVolcano()
 		c.schedule()
 		c.runKubelets()
+		c.programsAnswer()
 		c.manager.fresh(c)
 		c.checkWorld()
 		if c.writes == before {

@@ -238,7 +238,7 @@ func (c *cluster) runPod(p *simPod) {
 		c.changed("the pod garbage collector deletes pod %s", p.Name)
 	case n == nil || !n.Ready || p.finished():
 	case p.Phase == corev1.PodPending:
-		p.Phase = corev1.PodRunning
+		p.Phase, p.IP = corev1.PodRunning, "10.0.0."+p.UID
 		c.changed("pod %s runs", p.Name)
 	case !p.Ready:
 		p.Ready, p.WasReady, p.Failure = true, true, Failure{}

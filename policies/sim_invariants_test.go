@@ -23,6 +23,8 @@ type ledger struct {
 	charges   []simCharge
 	uncharged map[int32]bool  // incidents that restarted something and were not charged
 	debts     map[string]debt // by node
+	posts     []AnswerKey     // that any process has sent
+	saved     map[AnswerKey]bool
 }
 
 // simCharge is a charge to a budget.

@@ -38,6 +38,7 @@ func (c *cluster) drawJob() *v1alpha1.TrainingJob {
 	}
 	c.drawEnds(job)
 	c.drawPolicies(job)
+	c.drawCheckpoint(job)
 	return job
 }
 
@@ -113,6 +114,9 @@ func (c *cluster) drawRules(t *v1alpha1.Task) []v1alpha1.Rule {
 		return DefaultRules()
 	}
 	var rules []v1alpha1.Rule
+	if c.one(3) {
+		rules = append(rules, rule("ill", on(v1alpha1.HealthDegraded, v1alpha1.HealthFailed), step(v1alpha1.MigratePod, int32(c.rng.IntN(2)*20)), step(v1alpha1.MigratePod, 300)))
+	}
 	for i := range c.rng.IntN(4) {
 		r := rule(fmt.Sprintf("r%d", i), c.drawMatch)
 		r.Steps = c.drawSteps(t)

@@ -17,6 +17,9 @@ type manager struct {
 	wrote int          // the last version of the job that this process knows of; 0 after its start
 	cache *Observation // what the caches of this process show
 	fuse  int          // writes left before it crashes; negative for none
+	// answers are what this process has asked the programs, and heard; posts has them in order.
+	answers map[AnswerKey]Answer
+	posts   []AnswerKey
 	// last is what a former leader looked at before it was stopped in the middle of a pass.
 	last *stored
 	// job that it has read, and the status that it acts by.
@@ -77,7 +80,7 @@ func (c *cluster) changeLeader() {
 	}
 	at := m.look(c)
 	o := *m.cache
-	o.Now, o.Job = c.now, at.job
+	o.Now, o.Job, o.Answers = c.now, at.job, m.answers
 	c.lookLive(&o)
 	m.cache, m.last, m.fuse = &o, &at, -1
 	c.former, c.manager = m, &manager{}
@@ -105,7 +108,7 @@ func (m *manager) reconcile(c *cluster, at stored) {
 				panic(p)
 			}
 			c.say("the manager crashes")
-			m.wrote = 0
+			m.wrote, m.answers, m.posts = 0, nil, nil
 		}
 	}()
 	if at.version < m.wrote {
@@ -113,7 +116,7 @@ func (m *manager) reconcile(c *cluster, at stored) {
 	}
 	o := *m.cache
 	if m.last == nil {
-		o.Now, o.Job = c.now, at.job
+		o.Now, o.Job, o.Answers = c.now, at.job, m.answers
 		c.lookLive(&o)
 	}
 	d := Decide(&o)
@@ -159,7 +162,7 @@ func (m *manager) write() {
 
 // observe is what the caches show when they do not lag.
 func (c *cluster) observe() *Observation {
-	o := &Observation{Now: c.now, Job: c.job, Topology: c.topology, Nodes: make(map[string]Node, len(c.names)), Pods: make([]Pod, 0, len(c.pods))}
+	o := &Observation{Now: c.now, Job: c.job, Answers: c.manager.answers, Topology: c.topology, Nodes: make(map[string]Node, len(c.names)), Pods: make([]Pod, 0, len(c.pods))}
 	for _, v := range c.volcano {
 		o.VolcanoJobs = append(o.VolcanoJobs, v.observed())
 		if v.attempt == c.job.Status.Attempt {

@@ -57,6 +57,7 @@ func (r *record) checkIncident(inc *v1alpha1.Incident, last int32) {
 	}
 	c.require(was.Outcome == "" || equality.Semantic.DeepEqual(was, *inc), "closed incident %d changes", inc.ID)
 	c.require(len(inc.Steps) >= len(was.Steps), "3: steps of incident %d are forgotten", inc.ID)
+	r.checkCheckpoint(&was, inc)
 	for _, step := range inc.Steps[len(was.Steps):] {
 		r.checkStep(inc, step)
 	}

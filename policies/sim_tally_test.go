@@ -62,12 +62,15 @@ func allThings() []string {
 		add("trigger", string(e))
 	}
 	add("outcome", string(v1alpha1.OutcomeRecovered), string(v1alpha1.OutcomeFailed), string(v1alpha1.OutcomeCancelled))
+	add("checkpoint", string(v1alpha1.CheckpointSaved), string(v1alpha1.CheckpointRefused), string(v1alpha1.CheckpointTimedOut),
+		string(v1alpha1.CheckpointUnreachable), string(v1alpha1.CheckpointOvertaken), string(v1alpha1.CheckpointCancelled))
 	add("end", v1alpha1.ReasonTasksSucceeded, v1alpha1.ReasonDeadlineExceeded, v1alpha1.ReasonFailedByRule,
 		v1alpha1.ReasonBudgetExhausted, v1alpha1.ReasonLadderExhausted)
 	add("event", "charge to the job's budget", "charge to a task's budget", "charge that waited for the backoff", "refund",
 		"node is excluded", "exclusion is relented", "home is left", "left home is relented", "spare is adopted",
 		"task shrinks", "task is resized", "partition moves", "home is found", "pod is removed by force", "node is held",
-		"former leader acts", "clock steps back", "gang keeps its place in the queue")
+		"former leader acts", "clock steps back", "gang keeps its place in the queue",
+		"pod is asked again by another process")
 	return all
 }
 
@@ -87,6 +90,9 @@ func (c *cluster) tell(old, s *v1alpha1.TrainingJobStatus) {
 		}
 		if inc.Trigger != was.Trigger {
 			c.tally["trigger "+string(inc.Trigger)]++
+		}
+		if is := inc.Checkpoint; is != nil && is.Outcome != "" && (asking(&was) || was.Checkpoint == nil || was.Checkpoint.Outcome != is.Outcome) {
+			c.tally["checkpoint "+string(is.Outcome)]++
 		}
 		if inc.Outcome != was.Outcome {
 			c.tally["outcome "+string(inc.Outcome)]++

@@ -127,6 +127,9 @@ func runHistory(seed uint64, told bool) (c *cluster) {
 			c.broken = string(b)
 		}
 	}()
+	if c.one(3) {
+		c.start()
+	}
 	for range 20 + c.rng.IntN(180) {
 		c.move()
 		c.checkWorld()
@@ -134,6 +137,17 @@ func runHistory(seed uint64, told bool) (c *cluster) {
 	c.calm()
 	c.finish()
 	return c
+}
+
+// start lets the job start before the trouble does.
+func (c *cluster) start() {
+	for range 20 {
+		c.syncVolcano()
+		c.schedule()
+		c.runKubelets()
+		c.manager.fresh(c)
+		c.checkWorld()
+	}
 }
 
 // move lets one thing happen.
@@ -160,6 +174,7 @@ var moves = []move{
 	{45, (*cluster).schedule},
 	{70, (*cluster).runKubelets},
 	{30, (*cluster).wait},
+	{40, (*cluster).programsAnswer},
 	{1, (*cluster).stepClock},
 	{2, (*cluster).changeLeader},
 	{4, (*cluster).formerLeaderActs},
@@ -176,12 +191,14 @@ var moves = []move{
 	{2, (*cluster).proveNodeDead},
 	{4, (*cluster).signalNode},
 	{2, (*cluster).signalPod},
+	{4, (*cluster).degradePod},
 	{4, (*cluster).clearSignals},
 
 	{4, (*cluster).deletePod},
 	{1, (*cluster).deleteVolcanoJob},
 	{1, (*cluster).toggleSuspend},
 	{2, (*cluster).changePolicy},
+	{1, (*cluster).changeCheckpoint},
 	{3, (*cluster).changeReplicas},
 	{3, (*cluster).changeSpares},
 	{1, (*cluster).toggleDryRun},

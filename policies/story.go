@@ -85,7 +85,7 @@ func saving(c *v1alpha1.IncidentCheckpoint) string {
 // obstacle says what keeps an incident from going on: what its ranks wait for to be
 // placed, or the backoff.
 func (w *world) obstacle(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, m *rooms) string {
-	if len(inc.Steps) == 0 {
+	if len(inc.Steps) == 0 && !w.rests(s, inc) {
 		if up, ok := w.due(s, inc); ok && !up.at.Before(w.backoff(s, inc)) && up.at.Equal(w.backoff(s, inc)) && up.at.After(w.Now) {
 			return ", backs off until " + up.at.UTC().Format("15:04:05")
 		}

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
@@ -64,6 +65,22 @@ func TestWhatARecoveryWaitsFor(t *testing.T) {
 			s.decide()
 			equal(t, "message", tc.want, meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRecovering).Message)
 		})
+	}
+}
+
+// An incident that rests waits for room, whatever the backoff says.
+func TestAnIncidentThatRestsTellsOfNoBackoff(t *testing.T) {
+	s := searching(noRoom, others)
+	s.after(30 * time.Second).decide()
+	s.Job.Spec.RestartPolicy.Backoff = policy(backoff(600, 600)).Backoff
+	first := &s.status().Incidents[0]
+	s.status().Restarts.ChargedTimes, first.Steps, first.Charged = []metav1.Time{metav1.NewTime(s.Now)}, nil, false
+	s.replace(1)
+	s.fill()
+	s.decide()
+	message := meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRecovering).Message
+	if strings.Contains(message, "backs off") || !strings.Contains(message, "waits for a healthy node") {
+		t.Errorf("message %q", message)
 	}
 }
 
