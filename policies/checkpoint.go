@@ -56,7 +56,6 @@ type AskedPod struct {
 // handshake returns until when a step has to wait for a checkpoint; zero where it may be taken.
 func (w *world) handshake(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up rung) time.Time {
 	if up.action != v1alpha1.MigratePod || w.Job.Spec.Checkpoint == nil || w.dryRun || !w.proactive(s, inc) {
-		w.goOn(s, inc)
 		return time.Time{}
 	}
 	asked := w.asked(s)
@@ -108,66 +107,80 @@ func (w *world) asked(s *v1alpha1.TrainingJobStatus) []*Pod {
 // concludes ends the wait of an incident if its outcome is known. Who has answered is told
 // then: to count the answers as they come would write the status for each.
 func (w *world) concludes(inc *v1alpha1.Incident, asked []*Pod) bool {
-	id, n := requestID(w.Job, inc), w.saved(inc, asked)
+	id, open := requestID(w.Job, inc), 0
 	outcome, message := v1alpha1.CheckpointTimedOut, ""
 	for _, p := range asked {
-		switch a := w.Answers[AnswerKey{id, p.UID}]; {
-		case a.Refused:
-			w.conclude(inc, v1alpha1.CheckpointRefused, n, p.Name+" "+a.Message)
+		a := w.Answers[AnswerKey{id, p.UID}]
+		if a.Refused {
+			w.conclude(inc, v1alpha1.CheckpointRefused, p.Name+" "+a.Message)
 			return true
-		case a.Saved:
+		}
+		if a.Saved {
+			continue
+		}
+		open++
+		switch {
 		case a.Message != "" && outcome != v1alpha1.CheckpointUnreachable:
 			outcome, message = v1alpha1.CheckpointUnreachable, p.Name+": "+a.Message
 		case message == "":
 			message = p.Name + " has not answered"
 		}
 	}
-	missing := int(inc.Checkpoint.Pods) - len(asked)
+	missing := int(inc.Checkpoint.Pods-w.saved(inc)) - open
 	switch {
 	case missing > 0:
 		outcome, message = v1alpha1.CheckpointOvertaken, fmt.Sprintf("%d of the pods that were asked run no more", missing)
-	case n == int32(len(asked)):
+	case open == 0:
 		outcome = v1alpha1.CheckpointSaved
 	case w.Now.Before(inc.Checkpoint.Deadline.Time):
 		return false
 	}
-	w.conclude(inc, outcome, n, message)
+	w.conclude(inc, outcome, message)
 	return true
 }
 
 // saved is the number of pods that are known to have saved.
-func (w *world) saved(inc *v1alpha1.Incident, asked []*Pod) int32 {
+func (w *world) saved(inc *v1alpha1.Incident) int32 {
 	var n int32
 	id := requestID(w.Job, inc)
-	for _, p := range asked {
-		if w.Answers[AnswerKey{id, p.UID}].Saved {
+	for i := range w.Pods {
+		if w.Answers[AnswerKey{id, w.Pods[i].UID}].Saved {
 			n++
 		}
 	}
 	return n
 }
 
-// goOn ends the wait of an incident that goes on without it.
-func (w *world) goOn(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
-	switch {
-	case !asking(inc):
-	case w.Job.Spec.Checkpoint == nil:
-		w.conclude(inc, v1alpha1.CheckpointCancelled, 0, "spec.checkpoint was removed")
-	case w.dryRun:
-		w.conclude(inc, v1alpha1.CheckpointCancelled, 0, "this is a dry run now")
-	default:
-		w.conclude(inc, v1alpha1.CheckpointOvertaken, w.saved(inc, w.asked(s)), "something else came before the answers")
+// goOn ends the wait of an incident that goes on without it, or that has no step to take now.
+func (w *world) goOn(inc *v1alpha1.Incident) {
+	if !asking(inc) {
+		return
 	}
+	outcome, message := v1alpha1.CheckpointCancelled, "there is nothing to move now"
+	switch n := len(inc.Steps); {
+	case w.Job.Spec.Checkpoint == nil:
+		message = "spec.checkpoint was removed"
+	case w.dryRun:
+		message = "this is a dry run now"
+	case n > 0 && inc.Steps[n-1].Time.Time.Equal(w.Now):
+		outcome, message = v1alpha1.CheckpointOvertaken, "something else came before the answers"
+	}
+	w.conclude(inc, outcome, message)
 }
 
-func (w *world) conclude(inc *v1alpha1.Incident, outcome v1alpha1.CheckpointOutcome, answered int32, message string) {
+func (w *world) conclude(inc *v1alpha1.Incident, outcome v1alpha1.CheckpointOutcome, message string) {
+	answered := w.saved(inc)
 	c := inc.Checkpoint
-	c.Outcome, c.Answered, c.Message, c.EndTime = outcome, answered, cut(message), new(metav1.NewMicroTime(w.Now))
+	c.Outcome, c.Answered, c.Message, c.EndTime = outcome, answered, cut(message, maxCauseMessage), new(metav1.NewMicroTime(w.Now))
 }
 
-// requestID names the request that an incident waits for. No other has as many steps behind it.
+// requestID names the request that an incident waits for. Its time is kept to the microsecond.
 func requestID(job *v1alpha1.TrainingJob, inc *v1alpha1.Incident) string {
-	return fmt.Sprintf("%s-%d-%d", job.UID, inc.ID, len(inc.Steps))
+	var at int64
+	if inc.Checkpoint != nil {
+		at = inc.Checkpoint.RequestTime.UnixMicro()
+	}
+	return fmt.Sprintf("%s-%d-%d", job.UID, inc.ID, at)
 }
 
 // Requests are the IDs of the requests for a checkpoint that a job waits for.

@@ -3,6 +3,7 @@
 package policies
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -62,7 +63,7 @@ func TestCheckpointIsAskedForBeforeTheMove(t *testing.T) {
 		"incidents[1].checkpoint.deadline: 1m30s", "incidents[1].checkpoint.pods: 4", "incidents[1].checkpoint.requestTime: 30s",
 	}, s.changes())
 	equal(t, "plan", Plan{Ask: []Ask{{
-		ID: string(s.Job.UID) + "-1-0", Incident: 1, Reason: v1alpha1.HealthDegraded, Signal: "NVLinkReplay", Moves: []string{"llm-1-worker-0"},
+		ID: fmt.Sprintf("%s-1-%d", s.Job.UID, s.Now.UnixMicro()), Incident: 1, Reason: v1alpha1.HealthDegraded, Signal: "NVLinkReplay", Moves: []string{"llm-1-worker-0"},
 		Deadline: s.Now.Add(time.Minute), Port: 8081, Path: "/checkpoint",
 		Pods: []AskedPod{{"llm-1-head-0", "1", "10.0.0.1"}, {"llm-1-worker-0", "2", "10.0.0.2"}, {"llm-1-worker-1", "3", "10.0.0.3"}, {"llm-1-worker-2", "4", "10.0.0.4"}},
 	}}}, s.plan())

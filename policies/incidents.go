@@ -248,7 +248,7 @@ func (w *world) endAll(s *v1alpha1.TrainingJobStatus, outcome v1alpha1.Outcome) 
 
 func (w *world) end(inc *v1alpha1.Incident, outcome v1alpha1.Outcome) {
 	if asking(inc) {
-		w.conclude(inc, v1alpha1.CheckpointCancelled, 0, "")
+		w.conclude(inc, v1alpha1.CheckpointCancelled, "")
 	}
 	inc.EndTime, inc.Outcome, inc.Message = new(metav1.NewMicroTime(w.Now)), outcome, story(inc)
 }
@@ -283,14 +283,8 @@ func causeOf(f failure) v1alpha1.Cause {
 	if f.signal.Name != "" {
 		c.Signal, c.Message = f.signal.Name, f.signal.Message
 	}
-	c.Message = cut(c.Message)
-	return c
-}
-
-// cut is the end of a message, as much as is kept of it.
-func cut(message string) string {
-	if len(message) > maxCauseMessage {
-		message = strings.ToValidUTF8(message[len(message)-maxCauseMessage:], "")
+	if len(c.Message) > maxCauseMessage {
+		c.Message = strings.ToValidUTF8(c.Message[len(c.Message)-maxCauseMessage:], "")
 	}
-	return message
+	return c
 }

@@ -26,7 +26,8 @@ type rung struct {
 func (w *world) climb(s *v1alpha1.TrainingJobStatus) time.Time {
 	var next time.Time
 	for i := range s.Incidents {
-		for inc := &s.Incidents[i]; inc.Outcome == "" && !w.rests(s, inc); {
+		inc, saves := &s.Incidents[i], time.Time{}
+		for inc.Outcome == "" && !w.rests(s, inc) {
 			up, ok := w.due(s, inc)
 			if !ok {
 				w.giveUp(s, inc)
@@ -36,11 +37,14 @@ func (w *world) climb(s *v1alpha1.TrainingJobStatus) time.Time {
 				next = sooner(next, up.at)
 				break
 			}
-			if until := w.handshake(s, inc, up); !until.IsZero() {
-				next = sooner(next, until)
+			if saves = w.handshake(s, inc, up); !saves.IsZero() {
+				next = sooner(next, saves)
 				break
 			}
 			w.fire(s, inc, up)
+		}
+		if saves.IsZero() {
+			w.goOn(inc)
 		}
 		if Finished(s) {
 			return time.Time{}
