@@ -17,7 +17,10 @@ require (
 	volcano.sh/apis v1.14.0
 )
 
-require k8s.io/kubelet v0.37.0
+require (
+	golang.org/x/sync v0.22.0
+	k8s.io/kubelet v0.37.0
+)
 
 require (
 	cel.dev/expr v0.25.1 // indirect
@@ -85,7 +88,6 @@ require (
 	golang.org/x/exp v0.0.0-20260410095643-746e56fc9e2f // indirect
 	golang.org/x/net v0.57.0 // indirect
 	golang.org/x/oauth2 v0.36.0 // indirect
-	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/sys v0.47.0 // indirect
 	golang.org/x/term v0.45.0 // indirect
 	golang.org/x/text v0.40.0 // indirect

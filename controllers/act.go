@@ -57,6 +57,10 @@ func (r *TrainingJobReconciler) act(ctx context.Context, job *v1alpha1.TrainingJ
 		each(ctx, r.Writers, plan.Lift, func(l policies.Lift) error { return a.lift(ctx, l) }),
 		each(ctx, r.Writers, plan.Release, func(node string) error { return a.release(ctx, node) }),
 	)
+	r.checkpoints.keep(client.ObjectKeyFromObject(job), policies.Requests(job, status))
+	for _, ask := range plan.Ask {
+		r.checkpoints.send(client.ObjectKeyFromObject(job), ask, ask.Deadline.Sub(o.Now))
+	}
 	return errors.Join(errs...)
 }
 

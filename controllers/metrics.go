@@ -24,6 +24,17 @@ var (
 		Buckets: prometheus.ExponentialBuckets(0.5, 2, 14),
 	}, []string{"namespace", "queue", "outcome"})
 
+	checkpointsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "lockstep_checkpoints_total",
+		Help: "Requests for checkpoints that are over, by outcome.",
+	}, []string{"namespace", "queue", "outcome"})
+
+	checkpointSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "lockstep_checkpoint_duration_seconds",
+		Help:    "Time from a request for a checkpoint to its outcome.",
+		Buckets: prometheus.ExponentialBuckets(0.25, 2, 14),
+	}, []string{"namespace", "queue", "outcome"})
+
 	nodeStates = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "lockstep_nodes",
 		Help: "Nodes that are not healthy, by state: Failed, Degraded, Unknown.",
@@ -56,5 +67,5 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(incidents, steps, recovery, nodeStates, quarantinedNodes, lemonNodes, heldBackNodes, breakersOpen, quarantines)
+	metrics.Registry.MustRegister(incidents, steps, recovery, checkpointsTotal, checkpointSeconds, nodeStates, quarantinedNodes, lemonNodes, heldBackNodes, breakersOpen, quarantines)
 }

@@ -21,7 +21,8 @@ import (
 
 // observe looks at a job and all that matters to it.
 func (r *TrainingJobReconciler) observe(ctx context.Context, job *v1alpha1.TrainingJob) (*policies.Observation, error) {
-	o := &policies.Observation{Now: r.Clock.Now(), Job: job, Refused: r.refusals.get(client.ObjectKeyFromObject(job))}
+	key := client.ObjectKeyFromObject(job)
+	o := &policies.Observation{Now: r.Clock.Now(), Job: job, Refused: r.refusals.get(key), Answers: r.checkpoints.answers(key)}
 	var err error
 	if o.Topology, err = r.topology.get(ctx, r.Client); err != nil {
 		return nil, err

@@ -24,6 +24,7 @@ func podOf(pod *corev1.Pod) policies.Pod {
 		Attempt:       numberOf(pod.Labels[v1alpha1.LabelAttempt]),
 		Spare:         pod.Labels[v1alpha1.LabelSpare] == "true",
 		Node:          pod.Spec.NodeName,
+		IP:            pod.Status.PodIP,
 		Phase:         pod.Status.Phase,
 		Ready:         ready != nil && ready.Status == corev1.ConditionTrue,
 		WasReady:      wasReady(pod, ready),

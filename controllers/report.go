@@ -62,6 +62,7 @@ func (r *TrainingJobReconciler) reportIncident(job *v1alpha1.TrainingJob, was, i
 		r.tell(job, corev1.EventTypeWarning, string(is.Trigger), "Detect", is.Message)
 		incidents.WithLabelValues(job.Namespace, job.Spec.Queue, string(is.Trigger), string(is.Class)).Inc()
 	}
+	r.reportCheckpoint(job, was, is)
 	for _, step := range is.Steps[len(was.Steps):] {
 		if step.DryRun {
 			r.tell(job, corev1.EventTypeNormal, "DryRun", string(step.Action), is.Message)
@@ -76,6 +77,28 @@ func (r *TrainingJobReconciler) reportIncident(job *v1alpha1.TrainingJob, was, i
 			fmt.Sprintf("%s, after %s", is.Message, took.Round(time.Millisecond)))
 		recovery.WithLabelValues(job.Namespace, job.Spec.Queue, string(is.Outcome)).Observe(took.Seconds())
 	}
+}
+
+// reportCheckpoint tells of a request for a checkpoint, and of how it ended.
+func (r *TrainingJobReconciler) reportCheckpoint(job *v1alpha1.TrainingJob, before, after *v1alpha1.Incident) {
+	is, was := after.Checkpoint, before.Checkpoint
+	if is == nil {
+		return
+	}
+	if was == nil || !was.RequestTime.Equal(&is.RequestTime) {
+		was = &v1alpha1.IncidentCheckpoint{}
+		r.tell(job, corev1.EventTypeNormal, "CheckpointRequested", "Save", after.Message)
+	}
+	if is.Outcome == was.Outcome {
+		return
+	}
+	kind := corev1.EventTypeWarning
+	if is.Outcome == v1alpha1.CheckpointSaved || is.Outcome == v1alpha1.CheckpointCancelled {
+		kind = corev1.EventTypeNormal
+	}
+	r.tell(job, kind, "Checkpoint"+string(is.Outcome), "Save", policies.CheckpointStory(is))
+	checkpointsTotal.WithLabelValues(job.Namespace, job.Spec.Queue, string(is.Outcome)).Inc()
+	checkpointSeconds.WithLabelValues(job.Namespace, job.Spec.Queue, string(is.Outcome)).Observe(is.EndTime.Sub(is.RequestTime.Time).Seconds())
 }
 
 // reportExclusions tells of nodes and HyperNodes that the job may go back to before their

@@ -19,9 +19,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
@@ -106,6 +108,10 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 // observes changes.
 func (r *TrainingJobReconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 	byLabel := handler.EnqueueRequestsFromMapFunc(jobOf)
+	r.checkpoints.wakes = make(chan event.GenericEvent)
+	if err := mgr.Add(&r.checkpoints); err != nil {
+		return err
+	}
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.TrainingJob{}).
 		Owns(&batch.Job{}).
@@ -115,6 +121,7 @@ func (r *TrainingJobReconciler) SetupWithManager(mgr ctrl.Manager, workers int) 
 		Watches(&v1alpha1.NodeHealth{}, handler.EnqueueRequestsFromMapFunc(r.jobsOn), builder.WithPredicates(onUpdate(faultsMatter))).
 		Watches(&topologyv1alpha1.HyperNode{}, handler.EnqueueRequestsFromMapFunc(r.jobsThatMove), builder.WithPredicates(r.topology.followingHyperNodes())).
 		Watches(&v1alpha1.HealthPolicy{}, handler.EnqueueRequestsFromMapFunc(r.jobsThatMove), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(source.Channel(r.checkpoints.wakes, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			UsePriorityQueue:        new(true),

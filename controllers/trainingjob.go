@@ -29,9 +29,10 @@ type TrainingJobReconciler struct {
 	// Writers is how many writes of one kind for one job go out side by side. Default: 1.
 	Writers int
 
-	topology topologyCache
-	writes   lastWrites
-	refusals refusals
+	topology    topologyCache
+	writes      lastWrites
+	refusals    refusals
+	checkpoints checkpoints
 }
 
 // +kubebuilder:rbac:groups=lockstep.dev,resources=trainingjobs,verbs=get;list;watch;delete

@@ -44,7 +44,7 @@ func story(inc *v1alpha1.Incident) string {
 func doing(inc *v1alpha1.Incident) string {
 	n, asked := len(inc.Steps), ""
 	if c := inc.Checkpoint; c != nil && (asking(inc) || (c.EndTime != nil && (n == 0 || !c.EndTime.Before(&inc.Steps[n-1].Time)))) {
-		asked = saving(c)
+		asked = CheckpointStory(c)
 	}
 	if n == 0 {
 		return asked
@@ -63,8 +63,8 @@ func doing(inc *v1alpha1.Incident) string {
 	return told
 }
 
-// saving tells of a request for a checkpoint.
-func saving(c *v1alpha1.IncidentCheckpoint) string {
+// CheckpointStory tells of a request for a checkpoint.
+func CheckpointStory(c *v1alpha1.IncidentCheckpoint) string {
 	told := ""
 	switch c.Outcome {
 	case "":

@@ -1,0 +1,182 @@
+// What an answer means, whatever it is that listens at a pod's port.
+
+package controllers
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+func TestAnswers(t *testing.T) {
+	says := func(code int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+	}
+	saved := policies.Answer{Saved: true}
+	refuses := func(message string) policies.Answer { return policies.Answer{Refused: true, Message: message} }
+	tests := map[string]struct {
+		program http.HandlerFunc
+		want    policies.Answer // its message is a part of it
+	}{
+		"200":                        {says(200), saved},
+		"204":                        {says(204), saved},
+		"299":                        {says(299), saved},
+		"304":                        {says(304), refuses("answered 304 Not Modified")},
+		"404":                        {says(404), refuses("answered 404 Not Found")},
+		"500":                        {says(500), refuses("answered 500 Internal Server Error")},
+		"a status that nobody knows": {says(599), refuses("answered 599 ")},
+		"503, later":                 {says(503), policies.Answer{Message: "answered 503 Service Unavailable"}},
+		"429, later":                 {says(429), policies.Answer{Message: "answered 429 Too Many Requests"}},
+		"a body without an end, which nobody reads": {func(w http.ResponseWriter, r *http.Request) {
+			for r.Context().Err() == nil {
+				if _, err := w.Write(make([]byte, 1<<16)); err != nil {
+					return
+				}
+			}
+		}, saved},
+		"a header that is too large": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X", strings.Repeat("x", 1<<20))
+		}, policies.Answer{Message: "server response headers exceeded 16384 bytes"}},
+		"it hangs up": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, policies.Answer{Message: "EOF"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(tc.program)
+			defer server.Close()
+			got := post(t.Context(), server.URL, nil)
+			if !strings.Contains(got.Message, tc.want.Message) || (tc.want.Message == "") != (got.Message == "") {
+				t.Errorf("message %q, want %q", got.Message, tc.want.Message)
+			}
+			got.Message, tc.want.Message = "", ""
+			equal(t, "answer", tc.want, got)
+		})
+	}
+}
+
+// A program cannot send the manager elsewhere.
+func TestNoRedirectIsFollowed(t *testing.T) {
+	var elsewhere atomic.Int32
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
+	defer other.Close()
+	for _, code := range []int{301, 302, 303, 307, 308} {
+		server := httptest.NewServer(http.RedirectHandler(other.URL, code))
+		got := post(t.Context(), server.URL, []byte("{}"))
+		equal(t, "refused", true, got.Refused)
+		server.Close()
+	}
+	equal(t, "requests elsewhere", 0, elsewhere.Load())
+}
+
+func TestNoProxyIsAsked(t *testing.T) {
+	if programs.Transport.(*http.Transport).Proxy != nil {
+		t.Error("programs are asked through a proxy")
+	}
+}
+
+// request sends one to a pod, and returns what asks.
+func request(t *testing.T, ip string, port int32, path string, patience time.Duration) (*checkpoints, policies.AnswerKey) {
+	t.Helper()
+	c := &checkpoints{}
+	c.send(key, policies.Ask{ID: "r", Port: port, Path: path, Pods: []policies.AskedPod{{Name: "p", UID: "u", IP: ip}}}, patience)
+	return c, policies.AnswerKey{Request: "r", Pod: "u"}
+}
+
+// Where nobody listens, or there is no time now, the pod is asked again.
+func TestAPodIsAskedAgain(t *testing.T) {
+	var asked atomic.Int32
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) == 1 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	addr := server.Listener.Addr().(*net.TCPAddr)
+	server.Listener.Close()
+	c, pod := request(t, "127.0.0.1", int32(addr.Port), "/", time.Minute)
+	for !strings.Contains(c.answers(key)[pod].Message, "connection refused") {
+		time.Sleep(time.Millisecond)
+	}
+	listener, err := net.Listen("tcp", addr.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Listener = listener
+	server.Start()
+	defer server.Close()
+	c.running.Wait()
+	equal(t, "answer", policies.Answer{Saved: true}, c.answers(key)[pod])
+	equal(t, "asked", 2, asked.Load())
+}
+
+// One that has the connection and does not answer was reached, whatever came before.
+func TestAPodThatWasReachedIsOneThatIsWaitedFor(t *testing.T) {
+	release, reached := make(chan struct{}), make(chan struct{})
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) == 1 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		close(reached)
+		<-release
+	}))
+	defer server.Close()
+	defer close(release)
+	ip, port := at(t, server)
+	c, pod := request(t, ip, port, "/", time.Hour)
+	take(t, "the second request", reached)
+	equal(t, "answer", policies.Answer{}, c.answers(key)[pod])
+	c.keep(key, nil)
+	c.running.Wait()
+}
+
+func TestAPathIsAPath(t *testing.T) {
+	got := make(chan string, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.URL.Path + " " + r.URL.RawQuery }))
+	defer server.Close()
+	ip, port := at(t, server)
+	c, _ := request(t, ip, port, "/a b?c=d#e", time.Minute)
+	c.running.Wait()
+	equal(t, "path", "/a b?c=d#e ", take(t, "the request", got))
+}
+
+// The end of the manager ends what is being asked, and nothing begins after it.
+func TestTheManagerStopsAsking(t *testing.T) {
+	p := aProgram(t)
+	ip, port := at(t, p.Server)
+	c, _ := request(t, ip, port, "/save", time.Hour)
+	take(t, "the request", p.asked)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := c.Start(ctx); err != nil {
+		t.Error(err)
+	}
+	take(t, "its end", p.ended)
+	c.send(key, policies.Ask{ID: "late", Pods: []policies.AskedPod{{}}}, time.Hour)
+	equal(t, "requests", 1, len(c.sent[key]))
+}
+
+// More pods than may be asked side by side are asked as one job, and others wait for room.
+func TestRoomForRequests(t *testing.T) {
+	p := aProgram(t)
+	ip, port := at(t, p.Server)
+	c, _ := request(t, ip, port, "/save", time.Hour)
+	take(t, "the request", p.asked)
+	equal(t, "room for all", false, c.slots.TryAcquire(maxAsked))
+	equal(t, "room for the others", true, c.slots.TryAcquire(maxAsked-1))
+	c.send(key, policies.Ask{ID: "late", Port: port, Path: "/save", Pods: []policies.AskedPod{{IP: ip, UID: "v"}}}, time.Hour)
+	equal(t, "answers", 2, len(c.answers(key)))
+	equal(t, "asked", 0, len(p.asked))
+	p.answer <- http.StatusOK
+	take(t, "the other request", p.asked)
+	p.answer <- http.StatusOK
+	c.running.Wait()
+	c.keep(key, nil)
+	equal(t, "answers", 0, len(c.answers(key)))
+}
