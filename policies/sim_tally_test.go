@@ -91,9 +91,7 @@ func (c *cluster) tell(old, s *v1alpha1.TrainingJobStatus) {
 		if inc.Trigger != was.Trigger {
 			c.tally["trigger "+string(inc.Trigger)]++
 		}
-		if is := inc.Checkpoint; is != nil && is.Outcome != "" && (asking(&was) || was.Checkpoint == nil || was.Checkpoint.Outcome != is.Outcome) {
-			c.tally["checkpoint "+string(is.Outcome)]++
-		}
+		c.tellCheckpoint(&was, inc)
 		if inc.Outcome != was.Outcome {
 			c.tally["outcome "+string(inc.Outcome)]++
 		}
@@ -112,6 +110,13 @@ func (c *cluster) tell(old, s *v1alpha1.TrainingJobStatus) {
 		}
 	}
 	c.tellPartitions(old, s)
+}
+
+// tellCheckpoint counts a request for a checkpoint that is over.
+func (c *cluster) tellCheckpoint(was, is *v1alpha1.Incident) {
+	if asking(was) && !asking(is) {
+		c.tally["checkpoint "+string(is.Checkpoint.Outcome)]++
+	}
 }
 
 // tellPartitions counts the partitions that have another home than before.

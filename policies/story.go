@@ -85,10 +85,8 @@ func CheckpointStory(c *v1alpha1.IncidentCheckpoint) string {
 // obstacle says what keeps an incident from going on: what its ranks wait for to be
 // placed, or the backoff.
 func (w *world) obstacle(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, m *rooms) string {
-	if len(inc.Steps) == 0 && !w.rests(s, inc) {
-		if up, ok := w.due(s, inc); ok && !up.at.Before(w.backoff(s, inc)) && up.at.Equal(w.backoff(s, inc)) && up.at.After(w.Now) {
-			return ", backs off until " + up.at.UTC().Format("15:04:05")
-		}
+	if until := w.backsOffUntil(s, inc); !until.IsZero() {
+		return ", backs off until " + until.UTC().Format("15:04:05")
 	}
 	if w.heldUntil(s, inc).After(w.Now) {
 		return w.heldBackBy(s, inc)
@@ -109,4 +107,14 @@ func (w *world) obstacle(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, 
 		return out == ""
 	})
 	return out
+}
+
+// backsOffUntil is until when the backoff alone keeps an incident from its first step.
+func (w *world) backsOffUntil(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) time.Time {
+	if len(inc.Steps) == 0 && !w.rests(s, inc) {
+		if up, ok := w.due(s, inc); ok && up.at.Equal(w.backoff(s, inc)) && up.at.After(w.Now) {
+			return up.at
+		}
+	}
+	return time.Time{}
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
@@ -133,13 +134,12 @@ func TestCheckpointIsSavedBeforeThePodMoves(t *testing.T) {
 	for i, r := range s.requests(p, 4) {
 		s.await("the request is recorded", func() bool { return s.job.Status.Incidents[0].Checkpoint != nil })
 		inc := s.job.Status.Incidents[0]
-		deadline, err := time.Parse(time.RFC3339, r.Deadline)
-		if err != nil || !deadline.Equal(inc.Checkpoint.Deadline.Truncate(time.Second)) {
-			t.Errorf("deadline %s, want %s: %v", r.Deadline, inc.Checkpoint.Deadline, err)
+		want := request{
+			ID: r.ID, Namespace: namespace, Job: s.job.Name, Pod: s.pod(i).Name, Incident: inc.ID, Reason: "HealthDegraded", Signal: "NVLinkDown",
+			Moves: []string{victim.Name}, Deadline: inc.Checkpoint.Deadline.UTC().Format(time.RFC3339),
 		}
-		if r.Pod != s.pod(i).Name || r.Job != s.job.Name || r.Namespace != namespace || r.Incident != inc.ID || r.Reason != "HealthDegraded" ||
-			r.Signal != "NVLinkDown" || !slices.Equal(r.Moves, []string{victim.Name}) || !strings.HasPrefix(r.ID, string(s.job.UID)) {
-			t.Errorf("request %+v", r)
+		if diff := cmp.Diff(want, r); diff != "" || !strings.HasPrefix(r.ID, string(s.job.UID)) {
+			t.Errorf("request %s (-want +got):\n%s", r.ID, diff)
 		}
 	}
 	s.settled()
