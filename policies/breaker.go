@@ -8,8 +8,6 @@ import (
 	"maps"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
@@ -52,6 +50,11 @@ func (t *triage) admit() map[string]bool {
 			b.open[v.HeldBackBy] = true
 		}
 	}
+	for _, h := range t.Gone {
+		if h.Status.Verdict != nil {
+			b.count(h.Name, h.Status.Verdict, 1)
+		}
+	}
 	slices.SortFunc(waiting, func(x, y string) int {
 		return cmp.Or(t.verdicts[x].Since.Compare(t.verdicts[y].Since.Time), cmp.Compare(x, y))
 	})
@@ -62,10 +65,12 @@ func (t *triage) admit() map[string]bool {
 	return fresh
 }
 
-// waits is true for a node that is ill and has to pass the breaker.
+// waits is true for a node that is ill and has to pass the breaker. One that failed while
+// there was no quarantine has to pass it again before it is taken.
 func (t *triage) waits(name string) bool {
 	v := t.verdicts[name]
-	return ill(v.State) && (v.AdmittedTime == nil || v.HeldBackTime != nil || t.worsened[name])
+	taken := t.policy.quarantines && v.State == v1alpha1.HealthStateFailed && v.QuarantinedTime == nil
+	return ill(v.State) && (v.AdmittedTime == nil || v.HeldBackTime != nil || t.worsened[name] || taken)
 }
 
 // pass lets a node through, or holds it back.
@@ -73,7 +78,7 @@ func (b *breaker) pass(name string, v *v1alpha1.HealthVerdict) bool {
 	b.count(name, v, -1)
 	by := b.blocks(name)
 	if by == "" {
-		v.AdmittedTime, v.HeldBackTime, v.HeldBackBy = new(metav1.NewTime(b.Now)), nil, ""
+		v.AdmittedTime, v.HeldBackTime, v.HeldBackBy = new(b.policy.stamp(b.Now)), nil, ""
 	} else {
 		b.open[by] = true
 		b.hold(v, by)
@@ -89,7 +94,7 @@ func (b *breaker) heldBack(v *v1alpha1.HealthVerdict) bool {
 
 func (b *breaker) hold(v *v1alpha1.HealthVerdict, by string) {
 	if !b.heldBack(v) {
-		v.HeldBackTime, v.HeldBackBy = new(metav1.NewTime(b.Now)), by
+		v.HeldBackTime, v.HeldBackBy = new(b.policy.stamp(b.Now)), by
 	}
 }
 

@@ -3,6 +3,7 @@
 package policies
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -134,4 +135,92 @@ func TestFlappingWhileTheBreakerIsOpen(t *testing.T) {
 	equal(t, "quarantined", []int{0, 1}, s.of(quarantinedNode))
 	s.pass(time.Hour)
 	equal(t, "and stays so", []int{0, 1}, s.of(quarantinedNode))
+}
+
+// What is let through in the second of an acknowledgement counts: the API server keeps no
+// more than seconds, and the next look may come within the same one.
+func TestLooksInTheSecondOfAnAcknowledgement(t *testing.T) {
+	s := newFleet(t)
+	s.report(failing, every(8)...)
+	s.pass(0)
+	s.pass(time.Minute)
+	s.Policy.Spec.Breaker.AcknowledgedTime = new(metav1.NewTime(s.Now))
+	for range 8 {
+		s.pass(100 * time.Millisecond)
+	}
+	equal(t, "two more", []int{0, 1, 2, 3}, s.of(Believed))
+	s.pass(time.Minute)
+	equal(t, "and no more later", []int{0, 1, 2, 3}, s.of(Believed))
+}
+
+// A clock that is ahead acknowledges when its time has come, and nothing before.
+func TestAcknowledgementByAClockThatIsAhead(t *testing.T) {
+	s := newFleet(t)
+	s.report(failing, every(8)...)
+	s.pass(0)
+	s.Policy.Spec.Breaker.AcknowledgedTime = new(metav1.NewTime(s.Now.Add(time.Minute)))
+	s.pass(59 * time.Second)
+	equal(t, "before", []int{0, 1}, s.of(Believed))
+	equal(t, "looks again", began.Add(time.Minute), s.last.Next)
+	s.pass(time.Second)
+	equal(t, "then", []int{0, 1, 2, 3}, s.of(Believed))
+	s.pass(time.Second)
+	equal(t, "and no more", []int{0, 1, 2, 3}, s.of(Believed))
+}
+
+// Nodes that are replaced because they are ill still count: else the replacements of all of
+// them could be called ill, too.
+func TestNodesThatAreGoneCount(t *testing.T) {
+	s := newFleet(t)
+	s.report(failing, 0, 8, 16, 24)
+	s.pass(0)
+	var left []*v1alpha1.NodeHealth
+	for i, h := range s.Healths {
+		if i%8 == 0 && i < 32 {
+			s.Gone = append(s.Gone, h)
+		} else {
+			left = append(left, h)
+		}
+	}
+	s.Healths = left
+	s.report(failing, 0)
+	s.pass(time.Minute)
+	equal(t, "held back", []int{0}, s.of(heldBackNode))
+	s.report(v1alpha1.HealthHealthy, 0)
+	s.pass(time.Hour)
+	s.report(failing, 0)
+	s.pass(0)
+	equal(t, "an hour later", []int{0}, s.of(quarantinedNode))
+}
+
+// To turn the quarantine on must not take at once all nodes that have failed meanwhile.
+func TestQuarantineThatIsTurnedOn(t *testing.T) {
+	s := newFleet(t)
+	s.Policy.Spec.Quarantine.Enabled = new(bool)
+	for i := range 8 {
+		s.report(failing, i)
+		s.pass(time.Hour)
+	}
+	equal(t, "believed", every(8), s.of(Believed))
+	s.Policy.Spec.Quarantine.Enabled = new(true)
+	s.pass(2 * time.Hour)
+	equal(t, "quarantined", []int{0, 1}, s.of(quarantinedNode))
+	equal(t, "held back", 6, len(s.of(heldBackNode)))
+	equal(t, "failures", 1, len(s.verdict(0).FailureTimes))
+}
+
+// Where there are few nodes the count decides.
+func TestBreakerOfFewNodes(t *testing.T) {
+	for nodes, acted := range []int{0, 1, 2, 2, 2, 2, 2} {
+		s := newFleet(t)
+		s.Healths, s.Nodes = s.Healths[:nodes], nodes
+		var alone []HyperNode
+		for i := range nodes {
+			alone = append(alone, HyperNode{Name: fmt.Sprint(i), Tier: 1, Nodes: []string{fleetNode(i)}})
+		}
+		s.Topology = NewTopology(alone)
+		s.report(failing, every(nodes)...)
+		s.pass(0)
+		equal(t, fmt.Sprintf("of %d", nodes), acted, len(s.of(quarantinedNode)))
+	}
 }

@@ -22,6 +22,8 @@ type Fleet struct {
 	Policy *v1alpha1.HealthPolicy
 	// Healths of the nodes that exist. Decisions never change them.
 	Healths []*v1alpha1.NodeHealth
+	// Gone are the NodeHealths of nodes that are gone: what was let through of late still counts.
+	Gone []*v1alpha1.NodeHealth
 	// Nodes is how many nodes the cluster has.
 	Nodes int
 	// Topology of the cluster.
@@ -51,9 +53,10 @@ type triage struct {
 // DecideFleet computes what is made of the reports on every node.
 func DecideFleet(f *Fleet) FleetDecision {
 	t := &triage{
-		Fleet: f, policy: healthPolicyOf(&f.Policy.Spec), worsened: map[string]bool{},
+		Fleet: f, policy: healthPolicyOf(&f.Policy.Spec, f.Now), worsened: map[string]bool{},
 		verdicts: make(map[string]*v1alpha1.HealthVerdict, len(f.Healths)),
 	}
+	t.next = t.policy.acknowledges
 	for _, h := range f.Healths {
 		t.verdicts[h.Name] = t.assess(h)
 	}
@@ -160,13 +163,19 @@ func (t *triage) noteFailure(h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict, 
 		v.FailureTimes = slices.DeleteFunc(v.FailureTimes, seen)
 		v.Lemon = v.Lemon && len(v.FailureTimes) > 0
 	}
-	if fresh && v.State == v1alpha1.HealthStateFailed {
+	if fresh && v.State == v1alpha1.HealthStateFailed && !noted(v) {
 		old := func(at metav1.Time) bool { return t.Now.Sub(at.Time) >= t.policy.lemonWindow }
 		v.FailureTimes = append(slices.DeleteFunc(v.FailureTimes, old), metav1.NewTime(t.Now))
 		v.FailureTimes = v.FailureTimes[max(0, len(v.FailureTimes)-maxFailureTimes):]
 		v.Lemon = v.Lemon || (t.policy.lemonFailures > 0 && len(v.FailureTimes) >= t.policy.lemonFailures)
 	}
 	v.Lemon = v.Lemon && t.policy.lemonFailures > 0
+}
+
+// noted is true for a node whose present failure is remembered: it may have had to pass the
+// breaker again because the quarantine was turned on.
+func noted(v *v1alpha1.HealthVerdict) bool {
+	return slices.ContainsFunc(v.FailureTimes, func(at metav1.Time) bool { return !at.Before(&v.Since) })
 }
 
 func ill(s v1alpha1.HealthState) bool {

@@ -92,23 +92,24 @@ func NodeCondition(h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict) metav1.Con
 }
 
 func whyUnknown(h *v1alpha1.NodeHealth) string {
-	var say, silent []string
+	var say []string
+	var silent *v1alpha1.HealthSource // for longest: to name one that is not would change with each of its heartbeats
 	for i := range h.Status.Sources {
 		s := &h.Status.Sources[i]
 		switch {
 		case s.State != v1alpha1.HealthHealthy:
 			say = append(say, s.Name+" says: "+s.Message)
-		case s.HeartbeatTime != nil:
-			silent = append(silent, fmt.Sprintf("%s was last heard of at %s", s.Name, s.HeartbeatTime.UTC().Format(time.RFC3339)))
+		case s.HeartbeatTime != nil && (silent == nil || s.HeartbeatTime.Before(silent.HeartbeatTime)):
+			silent = s
 		}
 	}
 	switch {
-	case len(h.Status.Sources) == 0:
-		return "no source reports on the node"
 	case len(say) > 0:
 		return listed(say, len(say))
+	case silent != nil:
+		return fmt.Sprintf("%s was last heard of at %s", silent.Name, silent.HeartbeatTime.UTC().Format(time.RFC3339))
 	}
-	return listed(silent, len(silent))
+	return "no source reports on the node"
 }
 
 func statusOf(s v1alpha1.HealthState) metav1.ConditionStatus {

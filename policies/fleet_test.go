@@ -3,6 +3,7 @@
 package policies
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"testing"
@@ -60,7 +61,7 @@ func (s *fleetScene) pass(after time.Duration) {
 	s.Now = s.Now.Add(after)
 	s.last = DecideFleet(&s.Fleet)
 	for _, h := range s.Healths {
-		h.Status.Verdict = s.last.Verdicts[h.Name]
+		h.Status.Verdict = recorded(s.t, s.last.Verdicts[h.Name])
 	}
 	s.Policy.Status = s.last.Status
 	if again := DecideFleet(&s.Fleet); !slices.EqualFunc(s.Healths, s.Healths, func(a, _ *v1alpha1.NodeHealth) bool {
@@ -180,9 +181,30 @@ func TestSilentSource(t *testing.T) {
 	s.report(v1alpha1.HealthStateFailed, 3)
 	s.pass(time.Minute)
 	equal(t, "silent, with a fault", v1alpha1.HealthStateFailed, s.verdict(3).State)
+	s.Healths[5].Status.Sources = []v1alpha1.HealthSource{
+		{Name: "alertmanager", State: v1alpha1.HealthHealthy, HeartbeatTime: new(metav1.NewTime(s.Now))},
+		{Name: "dcgm", State: v1alpha1.HealthHealthy, HeartbeatTime: new(metav1.NewTime(began))},
+	}
+	s.pass(time.Minute)
+	equal(t, "says who is silent, and not who is not", "cannot be told: dcgm was last heard of at 2026-01-02T03:04:05Z",
+		NodeCondition(s.Healths[5], s.verdict(5)).Message)
 	s.Healths[4].Status.Sources = nil
 	s.pass(time.Minute)
 	equal(t, "no source", v1alpha1.HealthUnknown, s.verdict(4).State)
+}
+
+// recorded is a verdict as the API server keeps it: to the second.
+func recorded(t *testing.T, v *v1alpha1.HealthVerdict) *v1alpha1.HealthVerdict {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &v1alpha1.HealthVerdict{}
+	if err := json.Unmarshal(raw, out); err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 func equalVerdicts(a, b *v1alpha1.HealthVerdict) bool { return cmp.Equal(a, b) }

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -34,11 +35,12 @@ type healthPolicy struct {
 	lemonFailures             int
 	lemonWindow               time.Duration
 	cluster, hyperNode, moves breakerLimit
-	// acknowledged is up to when what was held back has been looked at.
-	acknowledged time.Time
+	// acknowledged is up to when what was held back has been looked at; acknowledges is when it
+	// will have been, where somebody's clock is ahead.
+	acknowledged, acknowledges time.Time
 }
 
-func healthPolicyOf(spec *v1alpha1.HealthPolicySpec) healthPolicy {
+func healthPolicyOf(spec *v1alpha1.HealthPolicySpec, now time.Time) healthPolicy {
 	q, b := &spec.Quarantine, &spec.Breaker
 	p := healthPolicy{
 		quarantines:   ptr.Deref(q.Enabled, true),
@@ -50,10 +52,18 @@ func healthPolicyOf(spec *v1alpha1.HealthPolicySpec) healthPolicy {
 		hyperNode:     limitOf(ptr.Deref(b.HyperNode, defaultHyperNodeLimit)),
 		moves:         limitOf(ptr.Deref(b.Job, defaultJobLimit)),
 	}
-	if b.AcknowledgedTime != nil {
-		p.acknowledged = b.AcknowledgedTime.Time
+	if at := b.AcknowledgedTime; at != nil && at.After(now) {
+		p.acknowledges = at.Time
+	} else if at != nil {
+		p.acknowledged = at.Time
 	}
 	return p
+}
+
+// stamp is a time for what was decided after the acknowledgement, so that it is later than
+// that to the second, too: the API server keeps no more.
+func (p *healthPolicy) stamp(now time.Time) metav1.Time {
+	return metav1.NewTime(later(now, p.acknowledged.Add(time.Second)))
 }
 
 // breakerLimit is how many of a number may be acted upon within a window.

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
@@ -22,26 +23,49 @@ const (
 )
 
 // WithNodeConditions is a NodeHealth with the entries that the conditions of its node give.
-// It is the same object where it has them already, and nil where there is none and needs none.
+// It is the same object where it has them already, in whatever order, and nil where there is
+// none and needs none.
 func WithNodeConditions(h *v1alpha1.NodeHealth, node *corev1.Node, spec *v1alpha1.HealthPolicySpec) *v1alpha1.NodeHealth {
-	base := h
-	if base == nil {
-		base = &v1alpha1.NodeHealth{}
-		base.Name = node.Name
+	var was, is v1alpha1.NodeHealthStatus
+	if h != nil {
+		was = nodeConditionEntries(&h.Status)
 	}
-	out := base.DeepCopy()
-	out.Status.Sources = slices.DeleteFunc(out.Status.Sources, func(s v1alpha1.HealthSource) bool { return isNodeCondition(s.Name) })
-	out.Status.Reports = slices.DeleteFunc(out.Status.Reports, func(r v1alpha1.HealthReport) bool { return isNodeCondition(r.Source) })
 	for i := range spec.NodeConditions {
 		from := &spec.NodeConditions[i]
 		at := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return string(c.Type) == from.Type })
 		if at >= 0 {
-			addCondition(&out.Status, &base.Status, from, &node.Status.Conditions[at])
+			addCondition(&is, &was, from, &node.Status.Conditions[at])
 		}
 	}
-	if equality.Semantic.DeepEqual(base.Status, out.Status) {
+	is = nodeConditionEntries(&is)
+	if equality.Semantic.DeepEqual(was, is) {
 		return h
 	}
+	out := &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
+	if h != nil {
+		out = h.DeepCopy()
+	}
+	to := &out.Status
+	to.Sources = append(slices.DeleteFunc(to.Sources, func(s v1alpha1.HealthSource) bool { return isNodeCondition(s.Name) }), is.Sources...)
+	to.Reports = append(slices.DeleteFunc(to.Reports, func(r v1alpha1.HealthReport) bool { return isNodeCondition(r.Source) }), is.Reports...)
+	return out
+}
+
+// nodeConditionEntries are the entries that conditions of a node gave, by source.
+func nodeConditionEntries(of *v1alpha1.NodeHealthStatus) v1alpha1.NodeHealthStatus {
+	var out v1alpha1.NodeHealthStatus
+	for i := range of.Sources {
+		if isNodeCondition(of.Sources[i].Name) {
+			out.Sources = append(out.Sources, of.Sources[i])
+		}
+	}
+	for i := range of.Reports {
+		if isNodeCondition(of.Reports[i].Source) {
+			out.Reports = append(out.Reports, of.Reports[i])
+		}
+	}
+	slices.SortFunc(out.Sources, func(a, b v1alpha1.HealthSource) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(out.Reports, func(a, b v1alpha1.HealthReport) int { return cmp.Compare(a.Source, b.Source) })
 	return out
 }
 

@@ -52,6 +52,11 @@ func TestWithNodeConditions(t *testing.T) {
 			was:  &status{Sources: []v1alpha1.HealthSource{agent}, Reports: []v1alpha1.HealthReport{own, bad}},
 			want: &status{Sources: []v1alpha1.HealthSource{agent, source(missing.Type, v1alpha1.HealthHealthy)}, Reports: []v1alpha1.HealthReport{own}},
 		},
+		"the agent's entries come after": {
+			from: []v1alpha1.NodeConditionSource{missing}, conditions: []corev1.NodeCondition{condition(missing.Type, "True")},
+			was:  &status{Sources: []v1alpha1.HealthSource{source(missing.Type, v1alpha1.HealthHealthy), agent}, Reports: []v1alpha1.HealthReport{bad, own}},
+			want: &status{Sources: []v1alpha1.HealthSource{source(missing.Type, v1alpha1.HealthHealthy), agent}, Reports: []v1alpha1.HealthReport{bad, own}},
+		},
 		"not asked for any more": {
 			was:  &status{Sources: []v1alpha1.HealthSource{agent, source(missing.Type, v1alpha1.HealthHealthy)}, Reports: []v1alpha1.HealthReport{bad}},
 			want: &status{Sources: []v1alpha1.HealthSource{agent}},
@@ -84,7 +89,7 @@ func TestSignalOfALongCondition(t *testing.T) {
 
 // What is written out here is what the API server fills in.
 func TestHealthPolicyDefaults(t *testing.T) {
-	equal(t, "limits", true, healthPolicyOf(&v1alpha1.HealthPolicySpec{}) == healthPolicyOf(&v1alpha1.HealthPolicySpec{
+	equal(t, "limits", true, healthPolicyOf(&v1alpha1.HealthPolicySpec{}, began) == healthPolicyOf(&v1alpha1.HealthPolicySpec{
 		SilentAfterSeconds: 900,
 		Quarantine:         v1alpha1.Quarantine{Enabled: new(true), WellSeconds: new(int32(600)), Lemon: v1alpha1.Lemon{Failures: new(int32(3)), WindowSeconds: 604800}},
 		Breaker: v1alpha1.Breaker{
@@ -92,5 +97,5 @@ func TestHealthPolicyDefaults(t *testing.T) {
 			HyperNode: &v1alpha1.BreakerLimit{Percent: 25, Count: new(int32(2)), WindowSeconds: 3600},
 			Job:       &v1alpha1.BreakerLimit{Percent: 25, Count: new(int32(2)), WindowSeconds: 3600},
 		},
-	}))
+	}, began))
 }
