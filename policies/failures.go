@@ -82,6 +82,13 @@ func (w *world) failureOf(s *v1alpha1.TrainingJobStatus, r rank, m *rooms) (fail
 		return failure{}, false
 	}
 	event, class := w.eventOf(p)
+	if ofHealth(event) && w.heldBack(s, r) {
+		bare := *p // what is wrong with it but for its health is not held back
+		bare.Signals = nil
+		if other, whose := w.eventOf(&bare); other != "" {
+			event, class = other, whose
+		}
+	}
 	if event == "" {
 		return failure{}, false
 	}

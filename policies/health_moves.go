@@ -8,39 +8,68 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
 // maxHealthMoves is how many moves are remembered one by one: the API's limit.
 const maxHealthMoves = 32
 
+// bounded is true for an incident that has moved nothing yet, and is of health alone.
+func (w *world) bounded(inc *v1alpha1.Incident) bool {
+	return w.HealthPolicy != nil && ofHealth(inc.Trigger) && !restarted(inc)
+}
+
+// held is true for an incident that must not move its pods now.
+func (w *world) held(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+	return w.heldUntil(s, inc).After(w.Now)
+}
+
+// heldBack is true for a rank that some incident is about that must not move it now.
+func (w *world) heldBack(s *v1alpha1.TrainingJobStatus, r rank) bool {
+	return slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool {
+		return inc.Outcome == "" && w.concerns(&inc, r) && w.held(s, &inc)
+	})
+}
+
+// apart is true for a failure that must not join an incident: what is reported would be moved
+// uncounted with what moves already, and what fails by itself would be held back with the rest.
+func (w *world) apart(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure) bool {
+	if ofHealth(f.event) {
+		return w.HealthPolicy != nil && !w.bounded(inc)
+	}
+	return w.held(s, inc)
+}
+
 // heldUntil is before when an incident must not move its pods, because too many of the job
 // were moved of late; zero where it may. Where it is too large for the limit at any time, only
 // an acknowledgement helps.
 func (w *world) heldUntil(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) time.Time {
-	if w.HealthPolicy == nil || !ofHealth(inc.Trigger) || restarted(inc) {
+	if !w.bounded(inc) {
 		return time.Time{}
 	}
-	policy := healthPolicyOf(w.HealthPolicy)
+	policy := healthPolicyOf(w.HealthPolicy, w.Now)
 	if !policy.acknowledged.Before(inc.StartTime.Time) {
 		return time.Time{}
 	}
 	limit, size, n := policy.moves, int(Replicas(w.job)), w.toMove(s, inc)
 	if !limit.allows(n, size) {
-		return w.Now.Add(limit.window)
+		return sooner(w.Now.Add(limit.window), policy.acknowledges)
 	}
-	moves := slices.Clone(s.Restarts.HealthMoves)
-	moves = slices.DeleteFunc(moves, func(m v1alpha1.HealthMove) bool {
-		return w.Now.Sub(m.Time.Time) >= limit.window || !m.Time.After(policy.acknowledged)
-	})
 	until := time.Time{}
-	for len(moves) > 0 && !limit.allows(movedPods(moves)+n, size) {
+	for moves := w.recentMoves(s, &policy); len(moves) > 0 && !limit.allows(movedPods(moves)+n, size); moves = moves[1:] {
 		until = moves[0].Time.Add(limit.window)
-		moves = moves[1:]
 	}
-	return until
+	if until.IsZero() {
+		return until
+	}
+	return sooner(until, policy.acknowledges)
+}
+
+// recentMoves are those within the window that nobody has acknowledged.
+func (w *world) recentMoves(s *v1alpha1.TrainingJobStatus, policy *healthPolicy) []v1alpha1.HealthMove {
+	return slices.DeleteFunc(slices.Clone(s.Restarts.HealthMoves), func(m v1alpha1.HealthMove) bool {
+		return w.Now.Sub(m.Time.Time) >= policy.moves.window || !m.Time.After(policy.acknowledged)
+	})
 }
 
 // toMove is how many ranks an incident would move.
@@ -65,12 +94,11 @@ func movedPods(moves []v1alpha1.HealthMove) int {
 
 // noteMove remembers what an incident is about to move.
 func (w *world) noteMove(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
-	if w.HealthPolicy == nil || !ofHealth(inc.Trigger) || restarted(inc) {
+	if !w.bounded(inc) {
 		return
 	}
-	window := healthPolicyOf(w.HealthPolicy).moves.window
-	moves := slices.DeleteFunc(s.Restarts.HealthMoves, func(m v1alpha1.HealthMove) bool { return w.Now.Sub(m.Time.Time) >= window })
-	moves = append(moves, v1alpha1.HealthMove{Time: metav1.NewTime(w.Now), Pods: int32(w.toMove(s, inc))})
+	policy := healthPolicyOf(w.HealthPolicy, w.Now)
+	moves := append(w.recentMoves(s, &policy), v1alpha1.HealthMove{Time: policy.stamp(w.Now), Pods: int32(w.toMove(s, inc))})
 	if over := len(moves) - maxHealthMoves; over > 0 {
 		moves[over].Pods += int32(movedPods(moves[:over])) // they count for longer, and none is forgotten
 		moves = moves[over:]
@@ -85,7 +113,7 @@ func ofHealth(e v1alpha1.EventType) bool {
 
 // heldBackBy says why an incident has to wait for its turn.
 func (w *world) heldBackBy(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) string {
-	limit := healthPolicyOf(w.HealthPolicy).moves
+	policy := healthPolicyOf(w.HealthPolicy, w.Now)
 	return fmt.Sprintf(", held back by the breaker: to move %d of %d pods for their health, after %d within %s, is more than spec.breaker.job of the HealthPolicy allows",
-		w.toMove(s, inc), Replicas(w.job), movedPods(s.Restarts.HealthMoves), limit.window)
+		w.toMove(s, inc), Replicas(w.job), movedPods(w.recentMoves(s, &policy)), policy.moves.window)
 }

@@ -3,6 +3,7 @@
 package policies
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +17,12 @@ import (
 
 // bounded is a running job of which two pods may be moved for their health in an hour.
 func bounded(replicas int32) *scene {
-	s := running(replicas)
+	s := starting(replicas)
+	for i := len(s.Nodes); i < int(replicas); i++ {
+		name := fmt.Sprintf("n%02d", i)
+		s.Nodes[name] = Node{Name: name, Hostname: "host-" + name, Ready: true}
+	}
+	s.placed()
 	s.HealthPolicy = &v1alpha1.HealthPolicySpec{Breaker: v1alpha1.Breaker{Job: &v1alpha1.BreakerLimit{Percent: 25, Count: ptr.To[int32](2)}}}
 	return s
 }
@@ -135,4 +141,94 @@ func TestAReportExplainsACrash(t *testing.T) {
 			equal(t, "once", lives, s.lives())
 		})
 	}
+}
+
+// Reports that come one after the other, seconds apart, are bounded as those that come at once.
+func TestLaterReportsAreBounded(t *testing.T) {
+	s := bounded(6)
+	s.ail(failed, 0)
+	s.decide()
+	equal(t, "moved", 1, len(s.plan().DeletePods))
+	for i := 1; i < 6; i++ {
+		s.ail(failed, i)
+		s.after(time.Second).decide()
+	}
+	equal(t, "moved", 2, len(s.plan().DeletePods))
+	equal(t, "counted", 2, movedPods(s.status().Restarts.HealthMoves))
+}
+
+// A report of health must not be moved in the wake of a pod that failed by itself either.
+func TestReportsInTheWakeOfACrashAreBounded(t *testing.T) {
+	s := bounded(6)
+	s.crash(0, 1)
+	s.decide()
+	s.ail(failed, 1, 2, 3, 4)
+	s.after(time.Second).decide()
+	equal(t, "moved", 1, len(s.plan().DeletePods))
+}
+
+// What fails by itself while too much of its job is called ill is restarted at once, and alone.
+func TestWhatFailsByItselfIsNotHeldBack(t *testing.T) {
+	tests := map[string]struct {
+		signal  Signal
+		fail    func(*scene)
+		trigger v1alpha1.EventType
+	}{
+		"crashes, called failed":          {failed, func(s *scene) { s.crash(2, 1) }, v1alpha1.PodFailed},
+		"crashes, called degraded":        {degraded, func(s *scene) { s.crash(2, 1) }, v1alpha1.PodFailed},
+		"its node goes, called failed":    {failed, func(s *scene) { delete(s.Nodes, "n02") }, v1alpha1.NodeGone},
+		"its node is silent":              {failed, func(s *scene) { s.node("n02", func(n *Node) { n.Ready = false }) }, v1alpha1.NodeNotReady},
+		"hangs in place, called degraded": {degraded, func(s *scene) { s.Pods[2].Ready = false }, v1alpha1.PodNotReady},
+	}
+	for name, tc := range tests {
+		for _, replicas := range []int32{6, maxIncidentPods + 2} {
+			t.Run(fmt.Sprint(name, replicas), func(t *testing.T) {
+				s := bounded(replicas)
+				for i := range int(replicas) {
+					s.ail(tc.signal, i)
+				}
+				s.decide()
+				s.after(time.Second).decide()
+				s.after(10 * time.Minute).decide() // a rule may give it time
+				equal(t, "moved", 0, len(s.plan().DeletePods))
+				tc.fail(s)
+				s.after(time.Second).decide()
+				s.after(90 * time.Second).decide()
+				equal(t, "moved", []string{s.Pods[2].Name}, deletedPods(s))
+				incidents := s.status().Incidents
+				if len(incidents) != 2 {
+					t.Fatalf("incidents: %+v", incidents)
+				}
+				equal(t, "trigger", tc.trigger, incidents[1].Trigger)
+				s.after(time.Second).decide()
+				equal(t, "incidents, later", 2, len(s.status().Incidents))
+			})
+		}
+	}
+}
+
+func deletedPods(s *scene) []string {
+	var out []string
+	for _, d := range s.plan().DeletePods {
+		out = append(out, d.Name)
+	}
+	return out
+}
+
+// What it says of the moves before counts those within the window, and looks again when an
+// acknowledgement by a clock that is ahead comes true.
+func TestWhatIsHeldBackSaysWhy(t *testing.T) {
+	s := bounded(4)
+	s.moved(2*time.Hour, 7)
+	s.moved(time.Minute, 1)
+	s.ail(failed, 1, 2)
+	s.HealthPolicy.Breaker.AcknowledgedTime = new(metav1.NewTime(s.Now.Add(time.Minute)))
+	d := s.decide()
+	message := meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRecovering).Message
+	equal(t, "says", true, strings.Contains(message, "to move 2 of 4 pods for their health, after 1 within 1h0m0s"))
+	equal(t, "looks again", s.Now.Add(time.Minute), d.Next)
+	s.after(59 * time.Second).decide()
+	equal(t, "before", 0, len(s.plan().DeletePods))
+	s.after(time.Second).decide()
+	equal(t, "then", 2, len(s.plan().DeletePods))
 }

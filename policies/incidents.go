@@ -63,7 +63,11 @@ func (w *world) coveringOf(s *v1alpha1.TrainingJobStatus, f failure, rule v1alph
 	if f.event == v1alpha1.PodPending && slices.Contains(rule.Match.Events, v1alpha1.PodPending) {
 		return w.waitingFor(s, f.rank)
 	}
-	return w.covering(s, f.rank)
+	inc := w.covering(s, f.rank)
+	if inc != nil && !ofHealth(f.event) && w.held(s, inc) {
+		return nil // what fails by itself is not held back
+	}
+	return inc
 }
 
 // follow gives an incident whose rule is not there any more, because the policy was
@@ -167,7 +171,7 @@ func (w *world) strengthen(inc *v1alpha1.Incident, f failure, rule v1alpha1.Rule
 func (w *world) joinable(s *v1alpha1.TrainingJobStatus, f failure, rule v1alpha1.Rule, policy *restartPolicy) *v1alpha1.Incident {
 	for i := range s.Incidents {
 		inc := &s.Incidents[i]
-		if inc.Outcome != "" || (inc.Trigger == v1alpha1.PodPending) != (f.event == v1alpha1.PodPending) {
+		if inc.Outcome != "" || (inc.Trigger == v1alpha1.PodPending) != (f.event == v1alpha1.PodPending) || w.apart(s, inc, f) {
 			continue
 		}
 		limit := wake

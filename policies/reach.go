@@ -68,14 +68,22 @@ func (w *world) everyRankOf(inc *v1alpha1.Incident, f func(rank) bool) bool {
 	return all
 }
 
-// covering returns the open incident that a rank is part of, and only where there is no
-// other one that is about its waiting for a node.
+// covering returns the open incident that a rank is part of: one that is held back only where
+// there is no other, and one that is about its waiting for a node only where there is none at all.
 func (w *world) covering(s *v1alpha1.TrainingJobStatus, r rank) *v1alpha1.Incident {
+	var held *v1alpha1.Incident
 	for i := range s.Incidents {
 		inc := &s.Incidents[i]
-		if inc.Outcome == "" && inc.Trigger != v1alpha1.PodPending && w.concerns(inc, r) {
+		if inc.Outcome != "" || inc.Trigger == v1alpha1.PodPending || !w.concerns(inc, r) {
+			continue
+		}
+		if !w.held(s, inc) {
 			return inc
 		}
+		held = inc
+	}
+	if held != nil {
+		return held
 	}
 	return w.waitingFor(s, r)
 }
