@@ -39,6 +39,7 @@ type cluster struct {
 	confined  bool      // the gang has to be in one rack
 	never     bool      // the kubelet restarts nothing in place
 	queueOpen bool
+	health    *v1alpha1.HealthPolicySpec
 	done      bool // the program comes to its end
 
 	manager *manager // the leader
@@ -95,7 +96,7 @@ func newCluster(rng *rand.Rand, told bool) *cluster {
 	}
 	c.resolve()
 	c.confined, c.never = rng.IntN(2) == 0, rng.IntN(2) == 0
-	c.job = c.drawJob()
+	c.job, c.health = c.drawJob(), c.drawHealthPolicy()
 	return c
 }
 

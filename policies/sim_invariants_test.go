@@ -25,6 +25,7 @@ type ledger struct {
 	debts     map[string]debt // by node
 	posts     []AnswerKey     // that any process has sent
 	saved     map[AnswerKey]bool
+	moves     []simMove
 }
 
 // simCharge is a charge to a budget.

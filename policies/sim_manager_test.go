@@ -162,7 +162,7 @@ func (m *manager) write() {
 
 // observe is what the caches show when they do not lag.
 func (c *cluster) observe() *Observation {
-	o := &Observation{Now: c.now, Job: c.job, Answers: c.manager.answers, Topology: c.topology, Nodes: make(map[string]Node, len(c.names)), Pods: make([]Pod, 0, len(c.pods))}
+	o := &Observation{Now: c.now, Job: c.job, Answers: c.manager.answers, Topology: c.topology, HealthPolicy: c.health, Nodes: make(map[string]Node, len(c.names)), Pods: make([]Pod, 0, len(c.pods))}
 	for _, v := range c.volcano {
 		o.VolcanoJobs = append(o.VolcanoJobs, v.observed())
 		if v.attempt == c.job.Status.Attempt {

@@ -37,6 +37,7 @@ func (c *cluster) checkRecord(o *Observation, s *v1alpha1.TrainingJobStatus) {
 	r.checkLives()
 	r.checkExclusions()
 	r.checkSizes()
+	r.checkMoves()
 	if r.dryRun {
 		r.checkDryRun()
 	}

@@ -70,7 +70,8 @@ func allThings() []string {
 		"node is excluded", "exclusion is relented", "home is left", "left home is relented", "spare is adopted",
 		"task shrinks", "task is resized", "partition moves", "home is found", "pod is removed by force", "node is held",
 		"former leader acts", "clock steps back", "gang keeps its place in the queue",
-		"pod is asked again by another process")
+		"pod is asked again by another process",
+		"moves are held back", "moves for health within the limit", "moves that were acknowledged")
 	return all
 }
 

@@ -197,6 +197,7 @@ var moves = []move{
 	{4, (*cluster).deletePod},
 	{1, (*cluster).deleteVolcanoJob},
 	{1, (*cluster).toggleSuspend},
+	{2, (*cluster).acknowledge},
 	{2, (*cluster).changePolicy},
 	{1, (*cluster).changeCheckpoint},
 	{3, (*cluster).changeReplicas},
