@@ -46,6 +46,16 @@ type FleetReconciler struct {
 
 	topology topologyCache
 	caughtUp bool
+	// written are the NodeHealths that this process wrote and that the cache may not show yet, by
+	// name; missed is since when nodes that have one are gone.
+	written map[string]written
+	missed  map[string]time.Time
+}
+
+// written is a NodeHealth as it was written last, and the resourceVersion that it followed.
+type written struct {
+	over   string
+	health *v1alpha1.NodeHealth
 }
 
 // +kubebuilder:rbac:groups=lockstep.dev,resources=nodehealths,verbs=get;list;watch;create;patch;delete
@@ -68,6 +78,8 @@ type fleet struct {
 	outlived []*v1alpha1.NodeHealth
 	// behind is true where a write has run into another one: the next pass tries it again.
 	behind atomic.Bool
+	// told is true once the status of the HealthPolicy is as was decided.
+	told bool
 }
 
 // later drops the error of a write that has run into another one.
@@ -123,9 +135,23 @@ func (r *FleetReconciler) observe(ctx context.Context) (*fleet, error) {
 		return nil, fmt.Errorf("list NodeHealths: %w", err)
 	}
 	r.caughtUp = true
+	r.catchUp(healths.Items)
 	f.nodes, f.Nodes = nodes.Items, len(nodes.Items)
 	f.join(healths.Items)
+	r.miss(f)
 	return f, nil
+}
+
+// catchUp puts what this process wrote in the place of what the cache showed before: else a
+// look that comes too soon would let as many nodes through once more.
+func (r *FleetReconciler) catchUp(healths []v1alpha1.NodeHealth) {
+	still := map[string]written{}
+	for i := range healths {
+		if w, ok := r.written[healths[i].Name]; ok && w.over == healths[i].ResourceVersion {
+			healths[i], still[healths[i].Name] = *w.health, w
+		}
+	}
+	r.written = still
 }
 
 // join brings nodes and their NodeHealths together, with what other tools say in the nodes'
@@ -149,8 +175,8 @@ func (f *fleet) join(healths []v1alpha1.NodeHealth) {
 		}
 	}
 	for i := range healths {
-		if h := &healths[i]; !exists[h.Name] && outlived(h, f.Now) {
-			f.outlived = append(f.outlived, h)
+		if h := &healths[i]; !exists[h.Name] {
+			f.Gone = append(f.Gone, h)
 		}
 	}
 	slices.SortFunc(f.Healths, func(a, b *v1alpha1.NodeHealth) int { return strings.Compare(a.Name, b.Name) })
@@ -160,18 +186,20 @@ func (f *fleet) join(healths []v1alpha1.NodeHealth) {
 // repaired may come back under its name, and its faults are not mended by that.
 const outliveFor = 24 * time.Hour
 
-// outlived is true for a NodeHealth of which nobody has written anything for a day.
-func outlived(h *v1alpha1.NodeHealth, now time.Time) bool {
-	last := h.CreationTimestamp.Time
-	for _, s := range h.Status.Sources {
-		if s.HeartbeatTime != nil && s.HeartbeatTime.After(last) {
-			last = s.HeartbeatTime.Time
+// miss finds the NodeHealths whose nodes have been gone for long enough.
+func (r *FleetReconciler) miss(f *fleet) {
+	missed := map[string]time.Time{}
+	for _, h := range f.Gone {
+		since, ok := r.missed[h.Name]
+		if !ok {
+			since = f.Now
+		}
+		missed[h.Name] = since
+		if f.Now.Sub(since) >= outliveFor {
+			f.outlived = append(f.outlived, h)
 		}
 	}
-	if v := h.Status.Verdict; v != nil && v.Since.After(last) {
-		last = v.Since.Time
-	}
-	return now.Sub(last) >= outliveFor
+	r.missed = missed
 }
 
 // policy is the HealthPolicy, which is made where it is missing.
@@ -183,7 +211,10 @@ func (r *FleetReconciler) policy(ctx context.Context) (*v1alpha1.HealthPolicy, e
 	}
 	p = &v1alpha1.HealthPolicy{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HealthPolicyName}}
 	if err := r.Create(ctx, p); err != nil {
-		return nil, fmt.Errorf("make the HealthPolicy: %w", err)
+		if !apierrors.IsAlreadyExists(err) {
+			return nil, fmt.Errorf("make the HealthPolicy: %w", err)
+		}
+		return p, r.Live.Get(ctx, client.ObjectKey{Name: v1alpha1.HealthPolicyName}, p)
 	}
 	return p, nil
 }
@@ -197,26 +228,32 @@ func (r *FleetReconciler) record(ctx context.Context, f *fleet, d *policies.Flee
 		}
 	}
 	results := make([]error, len(changed))
+	updated := make([]*v1alpha1.NodeHealth, len(changed))
 	workqueue.ParallelizeUntil(ctx, max(r.Writers, 1), len(changed), func(i int) {
-		results[i] = r.recordVerdict(ctx, f.read[changed[i].Name], changed[i], d.Verdicts[changed[i].Name])
+		name := changed[i].Name
+		updated[i], results[i] = r.recordVerdict(ctx, f.read[name], changed[i], d.Verdicts[name])
 	})
 	for i, h := range changed {
-		if results[i] != nil {
+		if results[i] == nil {
+			r.written[h.Name] = written{f.read[h.Name].ResourceVersion, updated[i]}
+		} else {
 			d.Verdicts[h.Name] = h.Status.Verdict // nothing is done that is not recorded
 		}
 		results[i] = f.later(results[i])
 	}
-	return errors.Join(append(results, f.later(r.recordStatus(ctx, f.Policy, &d.Status)))...)
+	err := r.recordStatus(ctx, f.Policy, &d.Status)
+	f.told = err == nil
+	return errors.Join(append(results, f.later(err))...)
 }
 
-func (r *FleetReconciler) recordVerdict(ctx context.Context, read, h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict) error {
+func (r *FleetReconciler) recordVerdict(ctx context.Context, read, h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict) (*v1alpha1.NodeHealth, error) {
 	updated := h.DeepCopy()
 	updated.Status.Verdict = v.DeepCopy()
 	patch := client.MergeFromWithOptions(read, client.MergeFromWithOptimisticLock{})
 	if err := r.Status().Patch(ctx, updated, patch); err != nil {
-		return fmt.Errorf("record the verdict on node %s: %w", h.Name, err)
+		return nil, fmt.Errorf("record the verdict on node %s: %w", h.Name, err)
 	}
-	return nil
+	return updated, nil
 }
 
 // recordStatus tells people how the fleet stands; nothing is decided from it.

@@ -17,9 +17,11 @@ import (
 
 func (r *FleetReconciler) report(f *fleet, d *policies.FleetDecision) {
 	for _, h := range f.Healths {
-		r.reportVerdict(h, h.Status.Verdict, d.Verdicts[h.Name])
+		r.reportVerdict(h, d.Verdicts[h.Name])
 	}
-	r.reportBreakers(f.Policy, d.Status.Breakers)
+	if f.told {
+		r.reportBreakers(f.Policy, d.Status.Breakers)
+	}
 	nodeStates.WithLabelValues(string(v1alpha1.HealthStateFailed)).Set(float64(d.Status.Failed))
 	nodeStates.WithLabelValues(string(v1alpha1.HealthStateDegraded)).Set(float64(d.Status.Degraded))
 	nodeStates.WithLabelValues(string(v1alpha1.HealthUnknown)).Set(float64(d.Status.Unknown))
@@ -28,8 +30,9 @@ func (r *FleetReconciler) report(f *fleet, d *policies.FleetDecision) {
 	heldBackNodes.Set(float64(d.Status.HeldBack))
 }
 
-func (r *FleetReconciler) reportVerdict(h *v1alpha1.NodeHealth, was, is *v1alpha1.HealthVerdict) {
-	if is == nil {
+func (r *FleetReconciler) reportVerdict(h *v1alpha1.NodeHealth, is *v1alpha1.HealthVerdict) {
+	was := h.Status.Verdict
+	if is == nil || is == was {
 		return
 	}
 	if was == nil {
@@ -60,7 +63,7 @@ func (r *FleetReconciler) reportBreakers(p *v1alpha1.HealthPolicy, open []v1alph
 		kind, _, _ := strings.Cut(b.Scope, "/")
 		kinds[kind]++
 		if !was[b.Scope] {
-			r.tell(p, corev1.EventTypeWarning, "BreakerOpened", "Breaker", "the breaker of "+b.Scope+" holds ill nodes back: "+strings.Join(b.Nodes, ", "))
+			r.tell(p, corev1.EventTypeWarning, "BreakerOpened", "Breaker", "the breaker of "+policies.DescribeBreaker(b))
 		}
 	}
 	for scope := range was {
@@ -73,6 +76,9 @@ func (r *FleetReconciler) reportBreakers(p *v1alpha1.HealthPolicy, open []v1alph
 	}
 }
 
+// maxNote is the API's limit, in bytes: a longer event is refused.
+const maxNote = 1024
+
 func (r *FleetReconciler) tell(obj runtime.Object, kind, reason, action, note string) {
-	r.Events.Eventf(obj, nil, kind, reason, action, "%s", note)
+	r.Events.Eventf(obj, nil, kind, reason, action, "%s", strings.ToValidUTF8(note[:min(len(note), maxNote)], ""))
 }

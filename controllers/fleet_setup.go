@@ -47,14 +47,33 @@ func onUpdate[T client.Object](matters func(before, after T) bool) predicate.Fun
 	}
 }
 
-// reportsMatter passes what is reported, and what people say to it. Heartbeats and our own
-// verdicts pass by, but where one is waited for.
+// reportsMatter passes what is reported, and what people say to it. Our own verdicts pass by,
+// and heartbeats but where one is waited for.
 func reportsMatter(before, after *v1alpha1.NodeHealth) bool {
-	if v := after.Status.Verdict; v == nil || v.State == v1alpha1.HealthUnknown || v.QuarantinedTime != nil {
+	v := after.Status.Verdict
+	if v == nil || (waitsForHeartbeat(v) && !maps.Equal(heartbeats(before), heartbeats(after))) {
 		return true
 	}
 	return !equality.Semantic.DeepEqual(before.Status.Reports, after.Status.Reports) ||
 		!equality.Semantic.DeepEqual(before.Spec, after.Spec) || !maps.Equal(sourceStates(before), sourceStates(after))
+}
+
+// waitsForHeartbeat is true for a node that a silent source may keep as it is: Unknown, or in
+// quarantine and not known to be well.
+func waitsForHeartbeat(v *v1alpha1.HealthVerdict) bool {
+	return v.State == v1alpha1.HealthUnknown ||
+		(v.QuarantinedTime != nil && v.WellTime == nil && v.State != v1alpha1.HealthStateFailed)
+}
+
+// heartbeats are those of the sources that can tell.
+func heartbeats(h *v1alpha1.NodeHealth) map[string]int64 {
+	out := map[string]int64{}
+	for _, s := range h.Status.Sources {
+		if s.State == v1alpha1.HealthHealthy && s.HeartbeatTime != nil {
+			out[s.Name] = s.HeartbeatTime.Unix()
+		}
+	}
+	return out
 }
 
 func sourceStates(h *v1alpha1.NodeHealth) map[string]v1alpha1.HealthState {

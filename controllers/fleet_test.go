@@ -198,6 +198,8 @@ func TestNodeHealthOutlivesItsNodeForADay(t *testing.T) {
 	e.must(e.api.Delete(t.Context(), e.node("n1")))
 	e.fleet.topology.invalidate()
 	health := &v1alpha1.NodeHealth{}
+	e.clock.SetTime(e.clock.Now().Add(30 * 24 * time.Hour)) // nobody has written anything for long
+	e.settle()
 	e.clock.SetTime(e.clock.Now().Add(23 * time.Hour))
 	e.settle()
 	e.must(e.api.Get(t.Context(), client.ObjectKey{Name: "n1"}, health))

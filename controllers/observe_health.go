@@ -4,9 +4,11 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,24 +21,56 @@ func (r *TrainingJobReconciler) observeHealth(ctx context.Context, o *policies.O
 	reports := map[string][]v1alpha1.HealthReport{}
 	for name, node := range o.Nodes {
 		health := &v1alpha1.NodeHealth{}
-		if err := r.Get(ctx, client.ObjectKey{Name: name}, health); err != nil {
+		if err := r.Get(ctx, client.ObjectKey{Name: name}, health, client.UnsafeDisableDeepCopy); err != nil {
 			if apierrors.IsNotFound(err) {
 				continue
 			}
 			return fmt.Errorf("get NodeHealth %s: %w", name, err)
 		}
+		node.Ill = quarantined(health)
 		if policies.Believed(health.Status.Verdict) {
 			reports[name] = health.Status.Reports
-			node.Ill = slices.ContainsFunc(health.Status.Reports, isFailed)
-			o.Nodes[name] = node
+			node.Ill = node.Ill || slices.ContainsFunc(health.Status.Reports, isFailed)
 		}
+		o.Nodes[name] = node
 	}
 	for i := range o.Pods {
 		if p := &o.Pods[i]; p.Node != "" {
 			p.Signals = policies.SignalsFor(o.Job.Namespace+"/"+p.Name, reports[p.Node])
 		}
 	}
-	return r.observeHealthPolicy(ctx, o)
+	return errors.Join(r.observeQuarantine(ctx, o), r.observeHealthPolicy(ctx, o))
+}
+
+// observeQuarantine adds the nodes in quarantine, where nothing else keeps pods that are about
+// to be placed from them.
+func (r *TrainingJobReconciler) observeQuarantine(ctx context.Context, o *policies.Observation) error {
+	if !policies.EntersQuarantine(o.Job) || !slices.ContainsFunc(o.Pods, func(p policies.Pod) bool { return p.Gated }) {
+		return nil
+	}
+	healths := &v1alpha1.NodeHealthList{}
+	if err := r.List(ctx, healths, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list NodeHealths: %w", err)
+	}
+	for i := range healths.Items {
+		if !quarantined(&healths.Items[i]) {
+			continue
+		}
+		node := &corev1.Node{}
+		err := r.Get(ctx, client.ObjectKey{Name: healths.Items[i].Name}, node, client.UnsafeDisableDeepCopy)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("get node %s: %w", healths.Items[i].Name, err)
+		}
+		if hostname := node.Labels[corev1.LabelHostname]; hostname != "" {
+			o.Quarantined = append(o.Quarantined, hostname)
+		}
+	}
+	return nil
+}
+
+// quarantined is true for a node that no job is placed on, be it well again for the moment.
+func quarantined(h *v1alpha1.NodeHealth) bool {
+	return h.Status.Verdict != nil && h.Status.Verdict.QuarantinedTime != nil
 }
 
 // observeHealthPolicy adds what bounds the moves. Before there is a HealthPolicy its defaults do.

@@ -3,7 +3,9 @@ package controllers
 import (
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
@@ -52,4 +54,34 @@ func TestWhatIsHeldBackMovesNothing(t *testing.T) {
 			equal(t, "writes", nil, e.calls)
 		})
 	}
+}
+
+// A node in quarantine takes no pod, not even one that tolerates every taint, while it is well
+// for the moment: neither at the first start nor at home.
+func TestQuarantineKeepsWhatToleratesEverythingAway(t *testing.T) {
+	job := aJob()
+	job.Spec.Tasks[0].Template.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	well := func(node string) *v1alpha1.NodeHealth {
+		return &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: node}, Status: v1alpha1.NodeHealthStatus{Verdict: &v1alpha1.HealthVerdict{
+			State: v1alpha1.HealthHealthy, AdmittedTime: new(metav1.NewTime(t0)), QuarantinedTime: new(metav1.NewTime(t0)), WellTime: new(metav1.NewTime(t0)),
+		}}}
+	}
+	e := newEnv(t, job, well("n2"), well("gone"))
+	e.settle()
+	e.volcano(1)
+	e.settle()
+	first := e.pod("llm-1-worker-1").Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0]
+	equal(t, "at the first start", corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"host-n2"}}, first)
+
+	e.run("llm-1-worker-0", "n0")
+	e.run("llm-1-worker-1", "n1")
+	e.settle()
+	e.must(e.api.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}))
+	e.r.topology.invalidate()
+	e.settle()
+	e.must(client.IgnoreNotFound(e.api.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "llm-1-worker-1"}})))
+	e.volcano(1)
+	e.settle()
+	home := e.pod("llm-1-worker-1").Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0]
+	equal(t, "at home", []string{"host-n0"}, home.Values)
 }

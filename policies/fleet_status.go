@@ -49,10 +49,15 @@ func count(n *int32, yes bool) {
 func tellBreakers(open []v1alpha1.OpenBreaker) string {
 	told := make([]string, 0, len(open))
 	for _, o := range open {
-		told = append(told, fmt.Sprintf("%s holds back %d (%s)", o.Scope, o.HeldBack, listed(o.Nodes, int(o.HeldBack))))
+		told = append(told, DescribeBreaker(o))
 	}
 	return fmt.Sprintf("more nodes fell ill at once than may be acted upon: %s; where the reports are true, set spec.breaker.acknowledgedTime to go on",
 		listed(told, len(told)))
+}
+
+// DescribeBreaker says how many nodes a breaker holds back, and which.
+func DescribeBreaker(o v1alpha1.OpenBreaker) string {
+	return fmt.Sprintf("%s holds back %d (%s)", o.Scope, o.HeldBack, listed(o.Nodes, int(o.HeldBack)))
 }
 
 // listed are the first few of a number of names.

@@ -159,6 +159,16 @@ func (w *world) tolerations(task string) []corev1.Toleration {
 	return nil
 }
 
+// EntersQuarantine is true for a job whose pods the taint of a quarantine does not keep away,
+// and that has no home to keep to.
+func EntersQuarantine(job *v1alpha1.TrainingJob) bool {
+	if p := job.Status.Placement; p != nil && p.HyperNode != "" {
+		return false
+	}
+	taint := corev1.Taint{Key: v1alpha1.TaintQuarantine, Value: v1alpha1.QuarantineFailed, Effect: corev1.TaintEffectNoSchedule}
+	return slices.ContainsFunc(job.Spec.Tasks, func(t v1alpha1.Task) bool { return tolerates(t.Template.Spec.Tolerations, taint) })
+}
+
 // tolerates follows the rules of Kubernetes for taints and tolerations.
 func tolerates(tolerations []corev1.Toleration, taint corev1.Taint) bool {
 	return slices.ContainsFunc(tolerations, func(t corev1.Toleration) bool {

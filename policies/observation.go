@@ -32,6 +32,9 @@ type Observation struct {
 	// Answers to requests for checkpoints that this process has sent: all of them, be it that
 	// they have not come yet.
 	Answers map[AnswerKey]Answer
+	// Quarantined are the hostnames of the nodes in quarantine, where the job may go anywhere and
+	// its pods tolerate that: else its home and the taint keep them away.
+	Quarantined []string
 	// Refused is why the API server last refused the Volcano Job; empty where it did not.
 	Refused string
 }
@@ -143,7 +146,7 @@ type Node struct {
 	SilentSince time.Time
 	// Unschedulable is true on a cordoned node.
 	Unschedulable bool
-	// Ill is true on a node of which something is known to have failed.
+	// Ill is true on a node in quarantine, and on one of which something is known to have failed.
 	Ill bool
 	// OutOfService is true on a node with the taint node.kubernetes.io/out-of-service.
 	OutOfService bool

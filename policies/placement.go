@@ -124,7 +124,7 @@ func (m *rooms) isTaken(node string) bool {
 
 // avoided are the hostnames that a job without a home must keep away from.
 func (m *rooms) avoided() []string {
-	var out []string
+	out := slices.Clone(m.Quarantined)
 	for _, e := range m.s.ExcludedNodes {
 		hostname := e.Hostname
 		if n, exists := m.Nodes[e.Name]; exists {

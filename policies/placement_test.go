@@ -13,6 +13,8 @@ func TestTargets(t *testing.T) {
 		want  Target
 	}{
 		"at the first start, anywhere": {func() *scene { return starting(3) }, Target{}},
+		"but not in quarantine": {func() *scene { s := starting(3); s.Quarantined = []string{"host-n01"}; return s },
+			Target{NotIn: []string{"host-n01"}}},
 		"its own node": {func() *scene { s := running(3); s.crash(1, 1); s.decide(); return s },
 			Target{In: []string{"host-n01"}}},
 		"home, where its own is gone": {func() *scene { s := running(3); delete(s.Nodes, "n01"); s.decide(); return s },
