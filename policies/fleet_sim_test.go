@@ -21,8 +21,10 @@ type fleetSim struct {
 	rand *rand.Rand
 	// admitted are the times at which nodes were let through.
 	admitted map[string][]time.Time
-	before   []*v1alpha1.HealthVerdict
-	tally    map[string]int
+	// acknowledged is the last acknowledgement that has come true.
+	acknowledged time.Time
+	before       []*v1alpha1.HealthVerdict
+	tally        map[string]int
 }
 
 func TestFleetHistories(t *testing.T) {
@@ -71,8 +73,11 @@ func (s *fleetSim) befall() {
 		}
 		s.Healths[nodes[0]].Spec.AcknowledgedTime = new(metav1.NewTime(s.Now))
 	case 4:
-		if s.rand.IntN(4) == 0 {
-			s.Policy.Spec.Breaker.AcknowledgedTime = new(metav1.NewTime(s.Now))
+		switch s.rand.IntN(4) {
+		case 0: // by a clock that may be ahead
+			s.Policy.Spec.Breaker.AcknowledgedTime = new(metav1.NewTime(s.Now.Add(time.Duration(s.rand.IntN(3)) * time.Second)))
+		case 1:
+			s.Policy.Spec.Quarantine.Enabled = new(s.rand.IntN(3) > 0)
 		}
 	default:
 		s.report(states[s.rand.IntN(len(states))], nodes...)
@@ -84,7 +89,7 @@ func (s *fleetSim) look() {
 	for i := range s.Healths {
 		s.before = append(s.before, s.verdict(i))
 	}
-	s.pass([]time.Duration{time.Second, time.Minute, 11 * time.Minute, time.Hour}[s.rand.IntN(4)])
+	s.pass([]time.Duration{0, time.Second, time.Minute, 11 * time.Minute, time.Hour, time.Hour, 2 * time.Hour}[s.rand.IntN(7)])
 	for i, was := range s.before {
 		if was == nil {
 			was = &v1alpha1.HealthVerdict{}
@@ -99,7 +104,7 @@ func (s *fleetSim) check(i int, was, is *v1alpha1.HealthVerdict) {
 	name := fleetNode(i)
 	if is.AdmittedTime != nil && (was.AdmittedTime == nil || !was.AdmittedTime.Equal(is.AdmittedTime)) {
 		s.tally["admitted"]++
-		s.admitted[name] = append(s.admitted[name], s.Now)
+		s.admitted[name] = append(s.admitted[name], is.AdmittedTime.Time)
 		if !ill(is.State) {
 			s.t.Errorf("%s is admitted, and %s", name, is.State)
 		}
@@ -118,17 +123,21 @@ func (s *fleetSim) checkQuarantine(i int, was, is *v1alpha1.HealthVerdict) {
 	h, name := s.Healths[i], fleetNode(i)
 	if is.QuarantinedTime != nil && was.QuarantinedTime == nil {
 		s.tally["quarantined"]++
-		if is.State != v1alpha1.HealthStateFailed || !is.AdmittedTime.Time.Equal(s.Now) {
+		if is.State != v1alpha1.HealthStateFailed || is.AdmittedTime.Time.Before(s.Now) || !s.quarantines() {
 			s.t.Errorf("%s is quarantined: %+v", name, is)
 		}
 	}
-	if was.QuarantinedTime != nil && is.QuarantinedTime == nil {
+	if was.QuarantinedTime != nil && is.QuarantinedTime == nil && s.quarantines() {
 		s.tally["released"]++
 		known := h.Status.Sources[0].State == v1alpha1.HealthHealthy
 		if !known || is.State == v1alpha1.HealthStateFailed || is.Lemon || was.WellTime == nil || s.Now.Sub(was.WellTime.Time) < 10*time.Minute {
 			s.t.Errorf("%s is released: was %+v, is %+v, source known: %v", name, was, is, known)
 		}
 	}
+}
+
+func (s *fleetSim) quarantines() bool {
+	return healthPolicyOf(&s.Policy.Spec, s.Now).quarantines
 }
 
 func (s *fleetSim) checkLemon(i int, was, is *v1alpha1.HealthVerdict) {
@@ -147,9 +156,8 @@ func (s *fleetSim) checkLemon(i int, was, is *v1alpha1.HealthVerdict) {
 // checkLimits counts the nodes that were let through in the last hour, since the last acknowledgement.
 func (s *fleetSim) checkLimits() {
 	since := s.Now.Add(-time.Hour)
-	if at := s.Policy.Spec.Breaker.AcknowledgedTime; at != nil {
-		since = later(since, at.Time)
-	}
+	s.acknowledged = later(s.acknowledged, healthPolicyOf(&s.Policy.Spec, s.Now).acknowledged)
+	since = later(since, s.acknowledged)
 	racks, all := map[int]int{}, 0
 	for i := range 40 {
 		for _, at := range s.admitted[fleetNode(i)] {

@@ -113,13 +113,13 @@ type Breaker struct {
 	// +kubebuilder:default={percent: 25, count: 2, windowSeconds: 3600}
 	// +optional
 	HyperNode *BreakerLimit `json:"hyperNode,omitempty"`
-	// job is how many pods of any one job may be moved for the health of what they use. Default:
-	// 25 %, 2 at least, in 3600 seconds.
+	// job is how many pods of any one job may be moved for the health of what they use, before
+	// they fail by themselves. Default: 25 %, 2 at least, in 3600 seconds.
 	// +kubebuilder:default={percent: 25, count: 2, windowSeconds: 3600}
 	// +optional
 	Job *BreakerLimit `json:"job,omitempty"`
 	// acknowledgedTime: what was held back up to then has been looked at, and may go on;
-	// the windows begin anew. Default: none.
+	// the windows begin anew. A time to come counts once it has come. Default: none.
 	// +optional
 	AcknowledgedTime *metav1.Time `json:"acknowledgedTime,omitempty"`
 }
