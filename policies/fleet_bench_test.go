@@ -9,8 +9,14 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
-// BenchmarkDecideFleet looks at 15,000 nodes in racks of 16, of which 150 are ill.
+// BenchmarkDecideFleet looks at 15,000 nodes in racks of 16, of which 150 are ill, or all.
 func BenchmarkDecideFleet(b *testing.B) {
+	for name, every := range map[string]int{"some": 100, "all": 1} {
+		b.Run(name, func(b *testing.B) { benchmarkFleet(b, every) })
+	}
+}
+
+func benchmarkFleet(b *testing.B, every int) {
 	f := Fleet{Now: began, Policy: &v1alpha1.HealthPolicy{}, Nodes: 15000}
 	var racks []HyperNode
 	for i := range f.Nodes {
@@ -22,7 +28,7 @@ func BenchmarkDecideFleet(b *testing.B) {
 		h := &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1alpha1.NodeHealthStatus{
 			Sources: []v1alpha1.HealthSource{{Name: "dcgm", State: v1alpha1.HealthHealthy}},
 		}}
-		if i%100 == 0 {
+		if i%every == 0 {
 			h.Status.Reports = []v1alpha1.HealthReport{{Source: "dcgm", Entity: "node", Signal: "XID79", State: v1alpha1.HealthStateFailed}}
 		}
 		f.Healths = append(f.Healths, h)
@@ -30,5 +36,17 @@ func BenchmarkDecideFleet(b *testing.B) {
 	f.Topology = NewTopology(racks)
 	for range b.N {
 		DecideFleet(&f)
+	}
+}
+
+// BenchmarkHeldBack is a job of 1,000 pods that are all called ill, and wait.
+func BenchmarkHeldBack(b *testing.B) {
+	s := bounded(1000)
+	for i := range s.Pods {
+		s.ail(failed, i)
+	}
+	s.decide()
+	for b.Loop() {
+		Decide(&s.Observation)
 	}
 }

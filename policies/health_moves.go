@@ -19,9 +19,25 @@ func (w *world) bounded(inc *v1alpha1.Incident) bool {
 	return w.HealthPolicy != nil && ofHealth(inc.Trigger) && !restarted(inc)
 }
 
+// holding is an incident that may be held back, as it was when that was asked: each of its
+// ranks asks, and to answer means to look at all of them.
+type holding struct {
+	incident, pods int32
+	trigger        v1alpha1.EventType
+}
+
 // held is true for an incident that must not move its pods now.
 func (w *world) held(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
-	return w.heldUntil(s, inc).After(w.Now)
+	if !w.bounded(inc) {
+		return false
+	}
+	key := holding{inc.ID, inc.PodCount, inc.Trigger}
+	held, known := w.holding[key]
+	if !known {
+		held = w.heldUntil(s, inc).After(w.Now)
+		w.holding[key] = held
+	}
+	return held
 }
 
 // heldBack is true for a rank that some incident is about that must not move it now.

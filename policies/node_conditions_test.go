@@ -57,6 +57,11 @@ func TestWithNodeConditions(t *testing.T) {
 			was:  &status{Sources: []v1alpha1.HealthSource{source(missing.Type, v1alpha1.HealthHealthy), agent}, Reports: []v1alpha1.HealthReport{bad, own}},
 			want: &status{Sources: []v1alpha1.HealthSource{source(missing.Type, v1alpha1.HealthHealthy), agent}, Reports: []v1alpha1.HealthReport{bad, own}},
 		},
+		"asked for in another order": {
+			from:       []v1alpha1.NodeConditionSource{missing, ready},
+			conditions: []corev1.NodeCondition{condition(missing.Type, "False"), condition(ready.Type, "True")},
+			want:       &status{Sources: []v1alpha1.HealthSource{source(ready.Type, v1alpha1.HealthHealthy), source(missing.Type, v1alpha1.HealthHealthy)}},
+		},
 		"not asked for any more": {
 			was:  &status{Sources: []v1alpha1.HealthSource{agent, source(missing.Type, v1alpha1.HealthHealthy)}, Reports: []v1alpha1.HealthReport{bad}},
 			want: &status{Sources: []v1alpha1.HealthSource{agent}},

@@ -5,6 +5,7 @@ package policies
 import (
 	"cmp"
 	"slices"
+	"sync"
 )
 
 // HyperNode is a HyperNode with its members resolved to nodes.
@@ -20,6 +21,8 @@ type Topology struct {
 	byName map[string]HyperNode
 	// byTier is sorted by tier, then by size, then by name: the closest come first.
 	byTier []HyperNode
+	// byNode are those of byTier that hold a node, made when first needed.
+	byNode func() map[string][]HyperNode
 }
 
 // NewTopology makes a topology of HyperNodes whose members are resolved.
@@ -31,6 +34,15 @@ func NewTopology(hyperNodes []HyperNode) *Topology {
 	}
 	slices.SortFunc(t.byTier, func(a, b HyperNode) int {
 		return cmp.Or(cmp.Compare(a.Tier, b.Tier), cmp.Compare(len(a.Nodes), len(b.Nodes)), cmp.Compare(a.Name, b.Name))
+	})
+	t.byNode = sync.OnceValue(func() map[string][]HyperNode {
+		out := map[string][]HyperNode{}
+		for _, h := range t.byTier {
+			for _, n := range h.Nodes {
+				out[n] = append(out[n], h)
+			}
+		}
+		return out
 	})
 	return t
 }
@@ -89,11 +101,5 @@ func (t *Topology) containing(node string) []HyperNode {
 	if t == nil {
 		return nil
 	}
-	var out []HyperNode
-	for _, h := range t.byTier {
-		if h.holds([]string{node}) {
-			out = append(out, h)
-		}
-	}
-	return out
+	return t.byNode()[node]
 }

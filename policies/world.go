@@ -29,6 +29,7 @@ type world struct {
 	// policies by task; the job's own has the empty name.
 	policies map[string]*restartPolicy
 	dryRun   bool
+	holding  map[holding]bool // what held has found
 }
 
 // taskPods are the pods of one task, by index; nil where a rank has none.
@@ -40,7 +41,7 @@ type taskPods struct {
 // view indexes an observation for a status.
 func view(o *Observation, s *v1alpha1.TrainingJobStatus) *world {
 	w := &world{
-		Observation: o, job: Effective(o.Job, s), policies: policiesOf(o.Job),
+		Observation: o, job: Effective(o.Job, s), policies: policiesOf(o.Job), holding: map[holding]bool{},
 		dryRun: o.Job.Annotations[v1alpha1.DryRun] == "true",
 	}
 	for i := range w.job.Spec.Tasks {
