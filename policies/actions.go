@@ -40,10 +40,10 @@ func (w *world) restart(s *v1alpha1.TrainingJobStatus, inc, before *v1alpha1.Inc
 	s.Restarts.Total++
 }
 
-// restartBroken asks for new lives of an incident's ranks that are not in place.
+// restartBroken asks for new lives of an incident's ranks that are not back.
 func (w *world) restartBroken(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
 	w.everyRankOf(inc, func(r rank) bool {
-		if !w.inPlace(s, r) && !w.replaced(s, r) {
+		if !w.backFor(s, inc, r) && !w.replaced(s, r) {
 			restartRank(s, r)
 		}
 		return true

@@ -26,7 +26,7 @@ func (w *world) excludeFor(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident
 		return
 	}
 	for _, p := range inc.Pods {
-		if !w.inPlace(s, rank{p.Task, p.Index}) {
+		if !w.backFor(s, inc, rank{p.Task, p.Index}) {
 			w.excludeNode(s, inc, p.Node, max(w.policy(p.Task).excludeNode, migrateFor))
 		}
 	}
@@ -35,7 +35,7 @@ func (w *world) excludeFor(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident
 func (w *world) exclude(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
 	for _, p := range inc.Pods {
 		limit := w.policy(p.Task).excludeNode
-		if limit > 0 && !w.inPlace(s, rank{p.Task, p.Index}) && w.faulty(s, inc, p) {
+		if limit > 0 && !w.backFor(s, inc, rank{p.Task, p.Index}) && w.faulty(s, inc, p) {
 			w.excludeNode(s, inc, p.Node, limit)
 		}
 	}

@@ -92,7 +92,7 @@ func (w *world) recentMoves(s *v1alpha1.TrainingJobStatus, policy *healthPolicy)
 func (w *world) toMove(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) int {
 	n := 0
 	w.everyRankOf(inc, func(r rank) bool {
-		if !w.inPlace(s, r) {
+		if !w.backFor(s, inc, r) {
 			n++
 		}
 		return true

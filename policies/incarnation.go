@@ -81,10 +81,17 @@ func (w *world) inPlace(s *v1alpha1.TrainingJobStatus, r rank) bool {
 }
 
 // backFor is true where a rank is in place as far as an incident goes. That something which its pod
-// uses is degraded is an incident of its own: the next step of this one would not mend it.
+// uses is degraded is an incident of its own: the next step of this one would not mend it. So is
+// what has failed, where moves for health are bounded and this one's are not.
 func (w *world) backFor(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r rank) bool {
 	p := w.pod(r)
-	return w.inPlace(s, r) || (inc.Trigger != v1alpha1.HealthDegraded && w.stands(s, p) && !p.ill(true))
+	if w.inPlace(s, r) || !w.stands(s, p) {
+		return w.inPlace(s, r)
+	}
+	if p.ill(true) {
+		return w.HealthPolicy != nil && !ofHealth(inc.Trigger)
+	}
+	return inc.Trigger != v1alpha1.HealthDegraded
 }
 
 // stands is true for a pod of the right life that runs on a good node and is ready, or has succeeded.
