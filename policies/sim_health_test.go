@@ -78,10 +78,7 @@ func (r *record) movedForHealth(w *world, policy *healthPolicy) (moved int, ackn
 	}
 	eachRank(w.job, func(at rank) {
 		p := w.pod(at)
-		if p == nil || p.Gated || stale(r.old, p) || !stale(r.s, p) {
-			return
-		}
-		if event, _ := w.eventOf(p); !ofHealth(event) || w.wrongOtherwise(p) {
+		if p == nil || p.Gated || stale(r.old, p) || !stale(r.s, p) || !w.onlyIll(p) {
 			return
 		}
 		for i := range r.s.Incidents {
@@ -96,10 +93,11 @@ func (r *record) movedForHealth(w *world, policy *healthPolicy) (moved int, ackn
 	return moved, acknowledged
 }
 
-// wrongOtherwise is true for a pod of which something but its health is wrong.
-func (w *world) wrongOtherwise(p *Pod) bool {
+// onlyIll is true for a pod that is ready and of which nothing but its health is wrong.
+func (w *world) onlyIll(p *Pod) bool {
 	bare := *p
 	bare.Signals = nil
-	event, _ := w.eventOf(&bare)
-	return event != ""
+	is, _ := w.eventOf(p)
+	otherwise, _ := w.eventOf(&bare)
+	return p.healthy() && ofHealth(is) && otherwise == ""
 }

@@ -88,7 +88,7 @@ func (w *world) obstacle(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, 
 	if until := w.backsOffUntil(s, inc); !until.IsZero() {
 		return ", backs off until " + until.UTC().Format("15:04:05")
 	}
-	if w.heldUntil(s, inc).After(w.Now) {
+	if w.heldUntil(s, inc).After(w.Now) && !w.rests(s, inc) {
 		return w.heldBackBy(s, inc)
 	}
 	out := ""
