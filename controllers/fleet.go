@@ -1,9 +1,11 @@
-// The fleet controller: one pass from what is reported of all nodes to what is done about
-// each. It looks at all of them at once, for a breaker has to count.
+// The fleet controller: one pass from what is reported of all nodes to a verdict on each. It
+// looks at all of them at once, for a breaker has to count. What is done about the verdicts is
+// done beside it, so that no report waits for that.
 
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +23,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
@@ -44,18 +47,14 @@ type FleetReconciler struct {
 	// Writers is how many writes of one kind go out side by side. Default: 1.
 	Writers int
 
-	topology topologyCache
-	caughtUp bool
-	// written are the NodeHealths that this process wrote and that the cache may not show yet, by
-	// name; missed is since when nodes that have one are gone.
-	written map[string]written
-	missed  map[string]time.Time
-}
-
-// written is a NodeHealth as it was written last, and the resourceVersion that it followed.
-type written struct {
-	over   string
-	health *v1alpha1.NodeHealth
+	topology   topologyCache
+	caughtUp   bool
+	healths    ownWrites[*v1alpha1.NodeHealth]
+	policies   ownWrites[*v1alpha1.HealthPolicy]
+	hyperNodes ownWrites[*topologyv1alpha1.HyperNode]
+	nodes      ownWrites[*corev1.Node]
+	// missed is since when nodes that have a NodeHealth are gone.
+	missed map[string]time.Time
 }
 
 // +kubebuilder:rbac:groups=lockstep.dev,resources=nodehealths,verbs=get;list;watch;create;patch;delete
@@ -80,6 +79,19 @@ type fleet struct {
 	behind atomic.Bool
 	// told is true once the status of the HealthPolicy is as was decided.
 	told bool
+	// more is true where this pass leaves something to the next one.
+	more bool
+}
+
+// again is when the next pass is due, for what this one has left to it.
+func (f *fleet) again() ctrl.Result {
+	switch {
+	case f.more:
+		return ctrl.Result{RequeueAfter: minRequeue}
+	case f.behind.Load():
+		return ctrl.Result{RequeueAfter: conflictPause}
+	}
+	return ctrl.Result{}
 }
 
 // later drops the error of a write that has run into another one.
@@ -100,14 +112,11 @@ func (r *FleetReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.R
 	decision := policies.DecideFleet(&f.Fleet)
 	failed := r.record(ctx, f, &decision)
 	r.report(f, &decision)
-	if err := errors.Join(failed, r.act(ctx, f, decision.Verdicts)); err != nil {
+	if err := errors.Join(failed, r.keep(ctx, f)); err != nil {
 		return ctrl.Result{}, err
 	}
-	switch {
-	case f.behind.Load():
-		return ctrl.Result{RequeueAfter: conflictPause}, nil
-	case decision.Next.IsZero():
-		return ctrl.Result{}, nil
+	if again := f.again(); !again.IsZero() || decision.Next.IsZero() {
+		return again, nil
 	}
 	return ctrl.Result{RequeueAfter: max(decision.Next.Sub(f.Now), minRequeue)}, nil
 }
@@ -135,23 +144,11 @@ func (r *FleetReconciler) observe(ctx context.Context) (*fleet, error) {
 		return nil, fmt.Errorf("list NodeHealths: %w", err)
 	}
 	r.caughtUp = true
-	r.catchUp(healths.Items)
+	newest(&r.healths, healths.Items)
 	f.nodes, f.Nodes = nodes.Items, len(nodes.Items)
 	f.join(healths.Items)
 	r.miss(f)
 	return f, nil
-}
-
-// catchUp puts what this process wrote in the place of what the cache showed before: else a
-// look that comes too soon would let as many nodes through once more.
-func (r *FleetReconciler) catchUp(healths []v1alpha1.NodeHealth) {
-	still := map[string]written{}
-	for i := range healths {
-		if w, ok := r.written[healths[i].Name]; ok && w.over == healths[i].ResourceVersion {
-			healths[i], still[healths[i].Name] = *w.health, w
-		}
-	}
-	r.written = still
 }
 
 // join brings nodes and their NodeHealths together, with what other tools say in the nodes'
@@ -206,8 +203,11 @@ func (r *FleetReconciler) miss(f *fleet) {
 func (r *FleetReconciler) policy(ctx context.Context) (*v1alpha1.HealthPolicy, error) {
 	p := &v1alpha1.HealthPolicy{}
 	err := r.Get(ctx, client.ObjectKey{Name: v1alpha1.HealthPolicyName}, p)
+	if err == nil {
+		return r.policies.newer(p), nil
+	}
 	if !apierrors.IsNotFound(err) {
-		return p, err
+		return nil, err
 	}
 	p = &v1alpha1.HealthPolicy{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HealthPolicyName}}
 	if err := r.Create(ctx, p); err != nil {
@@ -219,41 +219,71 @@ func (r *FleetReconciler) policy(ctx context.Context) (*v1alpha1.HealthPolicy, e
 	return p, nil
 }
 
+// writesAtOnce is how much of a kind each writer writes in one pass: a node that fails while a
+// thousand others are written about waits for no more than these.
+const writesAtOnce = 4
+
+// atOnce are those of many that this pass writes about; it leaves the others to the next one.
+func atOnce[T any](r *FleetReconciler, f *fleet, items []T) []T {
+	n := min(len(items), max(r.Writers, 1)*writesAtOnce)
+	f.more = f.more || n < len(items)
+	return items[:n]
+}
+
 // record writes what is new in NodeHealths. Where that fails, the verdict stays as it was.
 func (r *FleetReconciler) record(ctx context.Context, f *fleet, d *policies.FleetDecision) error {
-	var changed []*v1alpha1.NodeHealth
-	for _, h := range f.Healths {
-		if h != f.read[h.Name] || !equality.Semantic.DeepEqual(h.Status.Verdict, d.Verdicts[h.Name]) {
-			changed = append(changed, h)
-		}
-	}
+	changed := f.changed(d)
+	now := atOnce(r, f, changed)
 	results := make([]error, len(changed))
-	updated := make([]*v1alpha1.NodeHealth, len(changed))
-	workqueue.ParallelizeUntil(ctx, max(r.Writers, 1), len(changed), func(i int) {
-		name := changed[i].Name
-		updated[i], results[i] = r.recordVerdict(ctx, f.read[name], changed[i], d.Verdicts[name])
+	workqueue.ParallelizeUntil(ctx, max(r.Writers, 1), len(now), func(i int) {
+		results[i] = r.recordVerdict(ctx, f.read[now[i].Name], now[i], d.Verdicts[now[i].Name])
 	})
 	for i, h := range changed {
-		if results[i] == nil {
-			r.written[h.Name] = written{f.read[h.Name].ResourceVersion, updated[i]}
-		} else {
+		if i >= len(now) || results[i] != nil {
 			d.Verdicts[h.Name] = h.Status.Verdict // nothing is done that is not recorded
 		}
 		results[i] = f.later(results[i])
+	}
+	if f.more {
+		d.Status = f.Policy.Status // nor is it told
+		return errors.Join(results...)
 	}
 	err := r.recordStatus(ctx, f.Policy, &d.Status)
 	f.told = err == nil
 	return errors.Join(append(results, f.later(err))...)
 }
 
-func (r *FleetReconciler) recordVerdict(ctx context.Context, read, h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict) (*v1alpha1.NodeHealth, error) {
+// changed are the NodeHealths that are not as they should be: first those that are let through,
+// for a breaker that holds a node back lets no other through, and of these first the worst.
+func (f *fleet) changed(d *policies.FleetDecision) []*v1alpha1.NodeHealth {
+	var out []*v1alpha1.NodeHealth
+	for _, h := range f.Healths {
+		if h != f.read[h.Name] || !equality.Semantic.DeepEqual(h.Status.Verdict, d.Verdicts[h.Name]) {
+			out = append(out, h)
+		}
+	}
+	urgency := func(h *v1alpha1.NodeHealth) int {
+		switch v := d.Verdicts[h.Name]; {
+		case v.HeldBackTime != nil:
+			return 2
+		case v.State == v1alpha1.HealthStateFailed:
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(out, func(a, b *v1alpha1.NodeHealth) int { return cmp.Compare(urgency(a), urgency(b)) })
+	return out
+}
+
+func (r *FleetReconciler) recordVerdict(ctx context.Context, read, h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict) error {
 	updated := h.DeepCopy()
 	updated.Status.Verdict = v.DeepCopy()
 	patch := client.MergeFromWithOptions(read, client.MergeFromWithOptimisticLock{})
 	if err := r.Status().Patch(ctx, updated, patch); err != nil {
-		return nil, fmt.Errorf("record the verdict on node %s: %w", h.Name, err)
+		return fmt.Errorf("record the verdict on node %s: %w", h.Name, err)
 	}
-	return updated, nil
+	r.healths.note(updated)
+	return nil
 }
 
 // recordStatus tells people how the fleet stands; nothing is decided from it.
@@ -266,5 +296,6 @@ func (r *FleetReconciler) recordStatus(ctx context.Context, p *v1alpha1.HealthPo
 	if err := r.Status().Update(ctx, updated); err != nil {
 		return fmt.Errorf("record the status of the HealthPolicy: %w", err)
 	}
+	r.policies.note(updated)
 	return nil
 }

@@ -4,6 +4,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
@@ -21,32 +23,96 @@ import (
 	"github.com/lockstep-dev/lockstep/policies"
 )
 
-// act makes nodes and HyperNodes match the verdicts that are recorded.
-func (r *FleetReconciler) act(ctx context.Context, f *fleet, verdicts map[string]*v1alpha1.HealthVerdict) error {
-	healths := make(map[string]*v1alpha1.NodeHealth, len(f.Healths))
-	for _, h := range f.Healths {
-		healths[h.Name] = h
+// marks are what nodes should carry of their verdicts, and which do not yet.
+type marks struct {
+	verdicts   map[string]*v1alpha1.HealthVerdict // by name
+	conditions []*corev1.NodeCondition            // by the node's index
+	tainted    []int                              // nodes that need another taint
+	told       []int                              // nodes that need another condition
+}
+
+// Act makes nodes and HyperNodes match the verdicts that are recorded.
+func (r *FleetReconciler) Act(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	f, err := r.recorded(ctx)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("observe: %w", err)
 	}
-	var tainted, told []int
-	conditions := make([]*corev1.NodeCondition, len(f.nodes))
+	m := f.marks()
+	err = errors.Join(
+		each(ctx, r.Writers, atOnce(r, f, m.tainted), func(i int) error {
+			return f.later(r.taint(ctx, f.nodes[i].Name, taintFor(m.verdicts[f.nodes[i].Name])))
+		}),
+		each(ctx, r.Writers, atOnce(r, f, m.told), func(i int) error { return r.tellNode(ctx, f.nodes[i].Name, m.conditions[i]) }),
+	)
+	if !f.more { // a HyperNode is told of all its nodes together
+		err = errors.Join(err, r.tellHyperNodes(ctx, policies.HyperNodeConditions(f.Topology, m.verdicts), f))
+	}
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return f.again(), nil
+}
+
+// marks compares the nodes with their verdicts. Those in quarantine come first.
+func (f *fleet) marks() marks {
+	m := marks{verdicts: make(map[string]*v1alpha1.HealthVerdict, len(f.read)), conditions: make([]*corev1.NodeCondition, len(f.nodes))}
 	for i := range f.nodes {
-		node, v := &f.nodes[i], verdicts[f.nodes[i].Name]
-		if taintOf(node) != taintFor(v) {
-			tainted = append(tainted, i)
+		node := &f.nodes[i]
+		h := f.read[node.Name]
+		if h != nil && h.Status.Verdict != nil {
+			m.verdicts[node.Name] = h.Status.Verdict
+			m.conditions[i] = nodeCondition(policies.NodeCondition(h, h.Status.Verdict), h.Status.Verdict)
 		}
-		if v != nil {
-			conditions[i] = nodeCondition(policies.NodeCondition(healths[node.Name], v), v)
+		if taintOf(node) != taintFor(m.verdicts[node.Name]) {
+			m.tainted = append(m.tainted, i)
 		}
-		if !sameCondition(findCondition(node), conditions[i]) {
-			told = append(told, i)
+		if !sameCondition(findCondition(node), m.conditions[i]) {
+			m.told = append(m.told, i)
 		}
 	}
+	byHaste := func(a, b int) int {
+		return cmp.Compare(haste(m.verdicts[f.nodes[a].Name]), haste(m.verdicts[f.nodes[b].Name]))
+	}
+	slices.SortStableFunc(m.tainted, byHaste)
+	slices.SortStableFunc(m.told, byHaste)
+	return m
+}
+
+// haste is least for a node that is to be kept from all jobs.
+func haste(v *v1alpha1.HealthVerdict) int {
+	if v != nil && v.QuarantinedTime != nil {
+		return 0
+	}
+	return 1
+}
+
+// recorded are the nodes, and what the cache shows of their NodeHealths.
+func (r *FleetReconciler) recorded(ctx context.Context) (*fleet, error) {
+	f := &fleet{Fleet: policies.Fleet{Now: r.Clock.Now()}, read: map[string]*v1alpha1.NodeHealth{}}
+	var err error
+	if f.Topology, err = r.topology.get(ctx, r.Client); err != nil {
+		return nil, err
+	}
+	nodes, healths := &corev1.NodeList{}, &v1alpha1.NodeHealthList{}
+	if err := r.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	if err := r.List(ctx, healths, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list NodeHealths: %w", err)
+	}
+	newest(&r.nodes, nodes.Items)
+	f.nodes = nodes.Items
+	for i := range healths.Items {
+		f.read[healths.Items[i].Name] = &healths.Items[i]
+	}
+	return f, nil
+}
+
+// keep makes the NodeHealths that are missing, and deletes those that no node needs.
+func (r *FleetReconciler) keep(ctx context.Context, f *fleet) error {
 	return errors.Join(
 		each(ctx, r.Writers, f.missing, func(node string) error { return r.begin(ctx, node) }),
 		each(ctx, r.Writers, f.outlived, func(h *v1alpha1.NodeHealth) error { return r.forget(ctx, h) }),
-		each(ctx, r.Writers, tainted, func(i int) error { return f.later(r.taint(ctx, f.nodes[i].Name, taintFor(verdicts[f.nodes[i].Name]))) }),
-		each(ctx, r.Writers, told, func(i int) error { return r.tellNode(ctx, f.nodes[i].Name, conditions[i]) }),
-		r.tellHyperNodes(ctx, policies.HyperNodeConditions(f.Topology, verdicts), f),
 	)
 }
 
@@ -140,6 +206,9 @@ func (r *FleetReconciler) tellNode(ctx context.Context, name string, c *corev1.N
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	err = r.Status().Patch(ctx, node, client.RawPatch(types.StrategicMergePatchType, patch))
+	if err == nil {
+		r.nodes.note(node)
+	}
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("tell node %s of its health: %w", name, err)
 	}
@@ -151,6 +220,7 @@ func (r *FleetReconciler) tellHyperNodes(ctx context.Context, conditions map[str
 	if err := r.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list HyperNodes: %w", err)
 	}
+	newest(&r.hyperNodes, list.Items)
 	return each(ctx, r.Writers, indexes(list.Items), func(i int) error {
 		updated := list.Items[i].DeepCopy()
 		c, known := conditions[updated.Name]
@@ -165,9 +235,10 @@ func (r *FleetReconciler) tellHyperNodes(ctx context.Context, conditions map[str
 		}
 		// Volcano's list of conditions is no map: the patch replaces it whole.
 		patch := client.MergeFromWithOptions(&list.Items[i], client.MergeFromWithOptimisticLock{})
-		if err := f.later(r.Status().Patch(ctx, updated, patch)); err != nil {
-			return fmt.Errorf("tell HyperNode %s of its nodes' health: %w", updated.Name, err)
+		if err := r.Status().Patch(ctx, updated, patch); err != nil {
+			return f.later(fmt.Errorf("tell HyperNode %s of its nodes' health: %w", updated.Name, err))
 		}
+		r.hyperNodes.note(updated)
 		return nil
 	})
 }

@@ -1,10 +1,11 @@
-// What brings the fleet controller back. All that is watched leads to the same one key, so
-// that a storm of changes makes few passes.
+// What brings the fleet controller back, and the one that acts for it. All that is watched
+// leads to the same one key, so that a storm of changes makes few passes.
 
 package controllers
 
 import (
 	"context"
+	"errors"
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,14 +30,23 @@ func (r *FleetReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: v1alpha1.HealthPolicyName}}}
 	})
-	return ctrl.NewControllerManagedBy(mgr).
+	one := controller.Options{MaxConcurrentReconciles: 1}
+	judge := ctrl.NewControllerManagedBy(mgr).
 		Named("fleet").
 		Watches(&v1alpha1.HealthPolicy{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.NodeHealth{}, all, builder.WithPredicates(onUpdate(reportsMatter))).
 		Watches(&corev1.Node{}, all, builder.WithPredicates(r.topology.following(conditionsMatter))).
-		Watches(&topologyv1alpha1.HyperNode{}, all, builder.WithPredicates(r.topology.followingHyperNodes())).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
+		Watches(&topologyv1alpha1.HyperNode{}, all, builder.WithPredicates(r.topology.followingHyperNodes(nothingElse))).
+		WithOptions(one).
 		Complete(r)
+	act := ctrl.NewControllerManagedBy(mgr).
+		Named("fleet-act").
+		Watches(&v1alpha1.NodeHealth{}, all, builder.WithPredicates(onUpdate(verdictMatters))).
+		Watches(&corev1.Node{}, all, builder.WithPredicates(r.topology.following(markMatters))).
+		Watches(&topologyv1alpha1.HyperNode{}, all, builder.WithPredicates(r.topology.followingHyperNodes(markOfHyperNodeMatters))).
+		WithOptions(one).
+		Complete(reconcile.Func(r.Act))
+	return errors.Join(judge, act)
 }
 
 // onUpdate lets everything through but updates that do not matter.
@@ -76,6 +86,13 @@ func heartbeats(h *v1alpha1.NodeHealth) map[string]int64 {
 	return out
 }
 
+// verdictMatters passes what is told of a node, and what it is told for. Of one of which nobody
+// can tell that is when its sources were last heard of.
+func verdictMatters(before, after *v1alpha1.NodeHealth) bool {
+	v := after.Status.Verdict
+	return faultsMatter(before, after) || v != nil && v.State == v1alpha1.HealthUnknown
+}
+
 func sourceStates(h *v1alpha1.NodeHealth) map[string]v1alpha1.HealthState {
 	out := map[string]v1alpha1.HealthState{}
 	for _, s := range h.Status.Sources {
@@ -84,18 +101,38 @@ func sourceStates(h *v1alpha1.NodeHealth) map[string]v1alpha1.HealthState {
 	return out
 }
 
-// conditionsMatter passes a node whose conditions, heartbeats apart, or whose quarantine changed.
+// conditionsMatter passes a node of which others say something new in its conditions, heartbeats
+// apart.
 func conditionsMatter(before, after *corev1.Node) bool {
-	return taintOf(before) != taintOf(after) || !maps.Equal(conditionStates(before), conditionStates(after))
+	return !maps.Equal(conditionStates(before), conditionStates(after))
 }
 
 func conditionStates(node *corev1.Node) map[corev1.NodeConditionType]corev1.ConditionStatus {
 	out := map[corev1.NodeConditionType]corev1.ConditionStatus{}
 	for _, c := range node.Status.Conditions {
-		out[c.Type] = c.Status
+		if c.Type != v1alpha1.ConditionHealthy {
+			out[c.Type] = c.Status
+		}
 	}
 	return out
 }
+
+// markMatters passes a node of which somebody changed what we had put there.
+func markMatters(before, after *corev1.Node) bool {
+	return taintOf(before) != taintOf(after) || !sameCondition(findCondition(before), findCondition(after))
+}
+
+func markOfHyperNodeMatters(before, after *topologyv1alpha1.HyperNode) bool {
+	ours := func(h *topologyv1alpha1.HyperNode) metav1.ConditionStatus {
+		if c := meta.FindStatusCondition(h.Status.Conditions, v1alpha1.ConditionHealthy); c != nil {
+			return c.Status
+		}
+		return ""
+	}
+	return ours(before) != ours(after)
+}
+
+func nothingElse(_, _ *topologyv1alpha1.HyperNode) bool { return false }
 
 // following forgets the topology where a node comes, goes or changes its labels, and lets
 // through that and what else matters.
@@ -112,21 +149,15 @@ func (c *topologyCache) following(matters func(before, after *corev1.Node) bool)
 	return funcs
 }
 
-// followingHyperNodes forgets the topology where a HyperNode changes, and lets through that
-// and a change of the condition that is ours.
-func (c *topologyCache) followingHyperNodes() predicate.Funcs {
+// followingHyperNodes forgets the topology where a HyperNode changes, and lets through that and
+// what else matters.
+func (c *topologyCache) followingHyperNodes(matters func(before, after *topologyv1alpha1.HyperNode) bool) predicate.Funcs {
 	moved := func() bool { c.invalidate(); return true }
-	ours := func(h *topologyv1alpha1.HyperNode) metav1.ConditionStatus {
-		if condition := meta.FindStatusCondition(h.Status.Conditions, v1alpha1.ConditionHealthy); condition != nil {
-			return condition.Status
-		}
-		return ""
-	}
 	funcs := onUpdate(func(before, after *topologyv1alpha1.HyperNode) bool {
 		if before.Generation != after.Generation {
 			return moved()
 		}
-		return ours(before) != ours(after)
+		return matters(before, after)
 	})
 	funcs.CreateFunc = func(event.CreateEvent) bool { return moved() }
 	funcs.DeleteFunc = func(event.DeleteEvent) bool { return moved() }

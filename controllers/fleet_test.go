@@ -38,8 +38,14 @@ func (e *fleetEnv) restart(funcs interceptor.Funcs) {
 	e.fleet = &FleetReconciler{Client: interceptor.NewClient(e.recorded(), funcs), Live: e.api, Events: e.events, Clock: e.clock, Writers: 4}
 }
 
+// look is a pass of both controllers.
 func (e *fleetEnv) look() (ctrl.Result, error) {
-	return e.fleet.Reconcile(e.t.Context(), ctrl.Request{})
+	result, err := e.fleet.Reconcile(e.t.Context(), ctrl.Request{})
+	acted, failed := e.fleet.Act(e.t.Context(), ctrl.Request{})
+	if result.RequeueAfter == 0 {
+		result = acted
+	}
+	return result, errors.Join(err, failed)
 }
 
 // settle looks until nothing is written any more.
@@ -91,6 +97,13 @@ func (e *fleetEnv) tainted() []string {
 		}
 	}
 	return out
+}
+
+func (e *fleetEnv) policy() *v1alpha1.HealthPolicy {
+	e.t.Helper()
+	p := &v1alpha1.HealthPolicy{}
+	e.must(e.api.Get(e.t.Context(), client.ObjectKey{Name: v1alpha1.HealthPolicyName}, p))
+	return p
 }
 
 func (e *fleetEnv) healthOf(hyperNode string) *metav1.Condition {
@@ -146,8 +159,7 @@ func TestBreakerHoldsBackTheRestOfARack(t *testing.T) {
 	e.report(v1alpha1.HealthStateFailed, "n0", "n1", "n2")
 	e.settle()
 	equal(t, "in quarantine", []string{"n0", "n1"}, e.tainted())
-	p := &v1alpha1.HealthPolicy{}
-	e.must(e.api.Get(t.Context(), client.ObjectKey{Name: v1alpha1.HealthPolicyName}, p))
+	p := e.policy()
 	equal(t, "held back", int32(1), p.Status.HeldBack)
 	equal(t, "told", "XID79 of gpu/GPU-1; held back by the breaker of cluster", findCondition(e.node("n2")).Message)
 

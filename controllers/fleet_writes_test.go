@@ -1,0 +1,142 @@
+package controllers
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// A cache that does not show yet what the last pass let through makes no room for more.
+func TestBreakerCountsWhatTheCacheDoesNotShowYet(t *testing.T) {
+	e := newFleetEnv(t)
+	old := map[string]v1alpha1.NodeHealth{}
+	stale := false
+	e.restart(interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+		err := c.List(ctx, list, opts...)
+		if healths, ok := list.(*v1alpha1.NodeHealthList); ok && stale {
+			for i := range healths.Items {
+				if h, is := old[healths.Items[i].Name]; is {
+					healths.Items[i] = h
+				}
+			}
+		}
+		return err
+	}})
+	e.report(v1alpha1.HealthHealthy, "n0", "n1", "n2")
+	e.settle()
+	e.report(v1alpha1.HealthStateFailed, "n1", "n2")
+	before := &v1alpha1.NodeHealthList{}
+	e.must(e.api.List(t.Context(), before))
+	old["n1"], old["n2"] = before.Items[1], before.Items[2]
+	_, err := e.fleet.Reconcile(t.Context(), ctrl.Request{})
+	e.must(err)
+
+	stale = true
+	e.report(v1alpha1.HealthStateFailed, "n0")
+	e.calls = nil
+	_, err = e.fleet.Reconcile(t.Context(), ctrl.Request{})
+	e.must(err)
+	equal(t, "writes", []string{"patch the status of *v1alpha1.NodeHealth n0", "update the status of *v1alpha1.HealthPolicy cluster"}, e.calls)
+	h := &v1alpha1.NodeHealth{}
+	e.must(e.api.Get(t.Context(), client.ObjectKey{Name: "n0"}, h))
+	equal(t, "held back by", "cluster", h.Status.Verdict.HeldBackBy)
+
+	stale = false
+	e.settle()
+	equal(t, "in quarantine", []string{"n1", "n2"}, e.tainted())
+	equal(t, "remembered", 0, len(e.fleet.healths.byName))
+}
+
+// A verdict is not acted upon before it is recorded, and needs no report to be.
+func TestActFollowsTheRecord(t *testing.T) {
+	e := newFleetEnv(t)
+	e.report(v1alpha1.HealthStateFailed, "n1")
+	act := func() {
+		t.Helper()
+		_, err := e.fleet.Act(t.Context(), ctrl.Request{})
+		e.must(err)
+	}
+	act()
+	equal(t, "in quarantine, before there is a verdict", nil, e.tainted())
+	_, err := e.fleet.Reconcile(t.Context(), ctrl.Request{})
+	e.must(err)
+	equal(t, "in quarantine, before it is acted upon", nil, e.tainted())
+	act()
+	equal(t, "in quarantine", []string{"n1"}, e.tainted())
+}
+
+// A pass records a few verdicts, so that none waits for many others.
+func TestWhatHasFailedIsRecordedFirst(t *testing.T) {
+	e := newFleetEnv(t)
+	e.must(e.api.Create(t.Context(), &v1alpha1.HealthPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HealthPolicyName},
+		Spec:       v1alpha1.HealthPolicySpec{Breaker: v1alpha1.Breaker{Cluster: &v1alpha1.BreakerLimit{Percent: 100}, HyperNode: &v1alpha1.BreakerLimit{Percent: 100}}},
+	}))
+	e.fleet.Writers = 1
+	e.report(v1alpha1.HealthStateDegraded, "n0", "n1", "n2", "n3")
+	e.report(v1alpha1.HealthStateFailed, "n4")
+	e.calls = nil
+	result, err := e.fleet.Reconcile(t.Context(), ctrl.Request{})
+	e.must(err)
+	equal(t, "first", "patch the status of *v1alpha1.NodeHealth n4", e.calls[0])
+	equal(t, "writes", 4, len(e.calls))
+	equal(t, "looks again", minRequeue, result.RequeueAfter)
+	equal(t, "events", 1, len(e.events.Events))
+
+	for e.policy().Status.Degraded < 4 {
+		_, err := e.fleet.Reconcile(t.Context(), ctrl.Request{})
+		e.must(err)
+	}
+	e.calls = nil
+	result, err = e.fleet.Act(t.Context(), ctrl.Request{})
+	e.must(err)
+	equal(t, "first", "patch *v1.Node n4", e.calls[0])
+	equal(t, "writes", 8, len(e.calls))
+	equal(t, "looks again", minRequeue, result.RequeueAfter)
+	e.settle()
+	equal(t, "in quarantine", []string{"n4"}, e.tainted())
+	equal(t, "rack", "3 of 3 nodes Degraded: n0, n1, n2", e.healthOf("rack-a").Message)
+	equal(t, "degraded", int32(4), e.policy().Status.Degraded)
+}
+
+// A breaker that holds a node back lets nothing more through: that must not be recorded before
+// what it has let through.
+func TestWhatIsLetThroughIsRecordedBeforeWhatIsHeldBack(t *testing.T) {
+	e := newFleetEnv(t)
+	e.fleet.Writers = 1
+	e.report(v1alpha1.HealthStateDegraded, "n0", "n1")
+	e.report(v1alpha1.HealthStateFailed, "n2", "n3", "n4", "n5")
+	e.settle()
+	equal(t, "held back", []string{"n2", "n3", "n4", "n5"}, e.policy().Status.Breakers[0].Nodes)
+	equal(t, "taint of what was let through", v1alpha1.TaintDegraded, taintOf(e.node("n1")).Key)
+}
+
+// A node that was told is not told again before the cache shows it.
+func TestNodesAreToldOnce(t *testing.T) {
+	e := newFleetEnv(t)
+	e.report(v1alpha1.HealthStateFailed, "n1")
+	_, err := e.fleet.Reconcile(t.Context(), ctrl.Request{})
+	e.must(err)
+	old := e.node("n1")
+	e.fleet.Client = interceptor.NewClient(e.recorded(), interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+		err := c.List(ctx, list, opts...)
+		if nodes, ok := list.(*corev1.NodeList); ok {
+			nodes.Items[slices.IndexFunc(nodes.Items, func(n corev1.Node) bool { return n.Name == old.Name })] = *old
+		}
+		return err
+	}})
+	for _, want := range [][]string{{"patch *v1.Node n1", "patch the status of *v1.Node n1", "patch the status of *v1alpha1.HyperNode rack-a"}, nil} {
+		e.calls = nil
+		_, err = e.fleet.Act(t.Context(), ctrl.Request{})
+		e.must(err)
+		equal(t, "writes", want, e.calls)
+	}
+}
