@@ -68,48 +68,58 @@ func (l auditLog) mark() int64 {
 
 // since counts the requests after a mark that concern a pool: its nodes and its jobs' objects all
 // have names that begin with its own.
-func (l auditLog) since(mark int64, pool string) (calls, error) {
+func (l auditLog) since(mark int64, pool string) (sum calls, err error) {
+	err = l.read(mark, func(e *audit.Event) {
+		if strings.HasPrefix(e.ObjectRef.Name, pool+"-") {
+			sum = sum.plus(tally(e))
+		}
+	})
+	return sum, err
+}
+
+// read hands on each request after a mark that the server has answered.
+func (l auditLog) read(mark int64, note func(*audit.Event)) error {
 	file, err := os.Open(l.path)
 	if errors.Is(err, os.ErrNotExist) {
-		return calls{}, nil
+		return nil
 	}
 	if err != nil {
-		return calls{}, err
+		return err
 	}
 	defer file.Close()
 	if _, err := file.Seek(mark, io.SeekStart); err != nil {
-		return calls{}, err
+		return err
 	}
-	return count(file, pool)
+	return answered(file, note)
 }
 
-func count(log io.Reader, pool string) (calls, error) {
-	var sum calls
+func answered(log io.Reader, note func(*audit.Event)) error {
 	lines := bufio.NewReader(log)
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err == io.EOF {
-			return sum, nil // a line without an end is still being written
+			return nil // a line without an end is still being written
 		}
 		if err != nil {
-			return sum, err
+			return err
 		}
 		event := audit.Event{}
 		if err := json.Unmarshal(line, &event); err != nil {
-			return sum, fmt.Errorf("audit log: %w: %s", err, line)
+			return fmt.Errorf("audit log: %w: %s", err, line)
 		}
-		if event.ObjectRef != nil && strings.HasPrefix(event.ObjectRef.Name, pool+"-") {
-			sum = sum.plus(tally(&event))
+		if event.Stage == audit.StageResponseComplete && event.ResponseStatus != nil && event.ObjectRef != nil {
+			note(&event)
 		}
 	}
 }
 
+// kindOf is what a request does to what.
+func kindOf(e *audit.Event) string {
+	return e.Verb + " " + path.Join(e.ObjectRef.Resource, e.ObjectRef.Subresource)
+}
+
 func tally(e *audit.Event) calls {
-	if e.Stage != audit.StageResponseComplete || e.ResponseStatus == nil {
-		return calls{}
-	}
-	c := calls{each: []string{fmt.Sprintf("%s %s %s: %d",
-		e.Verb, path.Join(e.ObjectRef.Resource, e.ObjectRef.Subresource), e.ObjectRef.Name, e.ResponseStatus.Code)}}
+	c := calls{each: []string{fmt.Sprintf("%s %s: %d", kindOf(e), e.ObjectRef.Name, e.ResponseStatus.Code)}}
 	switch {
 	case e.ResponseStatus.Code >= 300:
 		c.refused = 1

@@ -17,6 +17,15 @@ func logged(stage, verb, resource, subresource, name string, code int) string {
 		stage, verb, resource, subresource, name, code)
 }
 
+func written(t *testing.T, log string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "audit.log")
+	if err := os.WriteFile(file, []byte(log), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 func TestCount(t *testing.T) {
 	const done = "ResponseComplete"
 	log := strings.Join([]string{
@@ -31,7 +40,7 @@ func TestCount(t *testing.T) {
 		logged(done, "create", "commands", "", "", 201),
 	}, "")
 	unfinished := strings.TrimSuffix(logged(done, "patch", "nodes", "", "p4-r0-n3", 200), "\n")
-	got, err := count(strings.NewReader(log+unfinished), "p4")
+	got, err := (auditLog{path: written(t, log+unfinished)}).since(0, "p4")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +58,8 @@ func TestCount(t *testing.T) {
 }
 
 func TestCountOfWhatIsNoAuditLog(t *testing.T) {
-	if _, err := count(strings.NewReader("panic: out of disk\n"), "p4"); err == nil || !strings.Contains(err.Error(), "out of disk") {
+	log := auditLog{path: written(t, "panic: out of disk\n")}
+	if _, err := log.since(0, "p4"); err == nil || !strings.Contains(err.Error(), "out of disk") {
 		t.Errorf("got %v, want an error that shows the line", err)
 	}
 }

@@ -2,7 +2,10 @@
 
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // large is the size from which on the goals for large gangs hold.
 const large = 1000
@@ -56,6 +59,17 @@ func (c *checker) most(what string, got, limit int) string {
 		return c.miss(what, fmt.Sprintf("≤ %d", limit), fmt.Sprint(got))
 	}
 	return fmt.Sprintf("≤ %d", limit)
+}
+
+// within judges a time of so many samples; one of none misses its goal.
+func (c *checker) within(what string, got, limit time.Duration, samples int) string {
+	switch {
+	case samples == 0:
+		return c.miss(what, "≤ "+limit.String(), "no figure")
+	case got > limit:
+		return c.miss(what, "≤ "+limit.String(), got.Round(time.Millisecond).String())
+	}
+	return "≤ " + limit.String()
 }
 
 // all judges a count that has to be complete.

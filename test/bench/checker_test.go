@@ -2,6 +2,7 @@ package main
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -26,6 +27,15 @@ func TestChecker(t *testing.T) {
 		"count above its goal": {
 			func(c *checker) string { return c.most("writes", 5, 4) },
 			"≤ 4 **misses: 5**", []string{"writes: 5, and not ≤ 4"},
+		},
+		"time at its goal": {func(c *checker) string { return c.within("decision", time.Second, time.Second, 1) }, "≤ 1s", nil},
+		"time above its goal": {
+			func(c *checker) string { return c.within("decision", 1100*time.Millisecond, time.Second, 1) },
+			"≤ 1s **misses: 1.1s**", []string{"decision: 1.1s, and not ≤ 1s"},
+		},
+		"time of nothing": {
+			func(c *checker) string { return c.within("decision", 0, time.Second, 0) },
+			"≤ 1s **misses: no figure**", []string{"decision: no figure, and not ≤ 1s"},
 		},
 		"all of them": {func(c *checker) string { return c.all("kept", 20, 20) }, "all", nil},
 		"not all": {

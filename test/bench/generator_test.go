@@ -53,7 +53,10 @@ func TestCounts(t *testing.T) {
 	if err := c.Set("4,64,1000"); err != nil || c.String() != "4,64,1000" || c.at(1) != 64 || c.at(9) != 1000 {
 		t.Errorf("got %v, %v", c, err)
 	}
-	for _, bad := range []string{"", "4,", "0", "-1", "x"} {
+	if err := c.Set(""); err != nil || len(c) != 0 || c.at(0) != 0 {
+		t.Errorf("of nothing: got %v, %v", c, err)
+	}
+	for _, bad := range []string{"4,", "0", "-1", "x"} {
 		if err := c.Set(bad); err == nil {
 			t.Errorf("%q is taken", bad)
 		}

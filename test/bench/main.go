@@ -23,19 +23,21 @@ type options struct {
 	sizes, rounds   counts
 	recoveries      int
 	kept, keptPeers int
+	health          int
 	manager, readme string
 }
 
 func main() {
 	ctrl.SetLogger(zap.New())
 	o := options{sizes: counts{4, 64, 1000}, rounds: counts{3, 2, 2}}
-	flag.Var(&o.sizes, "sizes", "pods of the gangs, one figure for each")
+	flag.Var(&o.sizes, "sizes", "pods of the gangs, one figure for each; empty leaves the gangs out")
 	flag.Var(&o.rounds, "rounds", "how often each side starts a gang of each size; the last counts for all further sizes")
 	flag.IntVar(&o.recoveries, "recoveries", 5, "single pods that fail in each round")
 	flag.IntVar(&o.kept, "kept", 20, "single and whole-gang recoveries of Lockstep on a full cluster; 0 leaves the full cluster out")
 	flag.IntVar(&o.keptPeers, "kept-peers", 12, "the same of Volcano, each of which needs a gang of its own")
+	flag.IntVar(&o.health, "health", 1000, "nodes that are reported ill, in racks that are full; 0 leaves that out")
 	flag.StringVar(&o.manager, "manager", "", "a prebuilt manager; by default cmd/manager is built")
-	flag.StringVar(&o.readme, "readme", "", "the file to write the figures into, between its marks")
+	flag.StringVar(&o.readme, "readme", "", "the file to write the figures into, each part between its marks")
 	flag.Parse()
 	if err := run(&o); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -58,16 +60,35 @@ func run(o *options) (err error) {
 	if err != nil {
 		return err
 	}
-	page := render(&b.results, o, versions)
-	fmt.Println(page)
+	parts := sections(&b.results, o, versions)
+	for _, text := range parts {
+		fmt.Println(text)
+	}
 	if o.readme == "" {
 		return nil
 	}
-	return writeSection(o.readme, page)
+	return writeSections(o.readme, parts)
 }
 
-// measureAll measures every size, then the full cluster.
+// sections are the parts of the page that were measured.
+func sections(r *results, o *options, v versions) map[section]string {
+	parts := map[section]string{}
+	if len(r.samples)+len(r.kept) > 0 {
+		parts[gangSection] = render(r, o, v)
+	}
+	if r.health != nil {
+		parts[healthSection] = renderHealth(r.health, v)
+	}
+	return parts
+}
+
+// measureAll measures what is reported of nodes, then gangs of every size, then the full cluster.
 func (b *bench) measureAll(ctx context.Context) error {
+	if b.options.health > 0 {
+		if err := b.measureHealth(ctx, b.options.health); err != nil {
+			return fmt.Errorf("health: %w", err)
+		}
+	}
 	for i, size := range b.options.sizes {
 		if err := b.measure(ctx, size, b.options.rounds.at(i)); err != nil {
 			return fmt.Errorf("%d pods: %w", size, err)
@@ -93,9 +114,12 @@ func (c *counts) String() string {
 	return strings.Join(text, ",")
 }
 
-// Set reads numbers with commas between them.
+// Set reads numbers with commas between them; an empty text is none.
 func (c *counts) Set(text string) error {
 	*c = nil
+	if text == "" {
+		return nil
+	}
 	for word := range strings.SplitSeq(text, ",") {
 		n, err := strconv.Atoi(word)
 		if err != nil || n < 1 {
@@ -106,5 +130,10 @@ func (c *counts) Set(text string) error {
 	return nil
 }
 
-// at is the i-th number, or the last where there are fewer.
-func (c counts) at(i int) int { return c[min(i, len(c)-1)] }
+// at is the i-th number, or the last where there are fewer; 0 where there is none.
+func (c counts) at(i int) int {
+	if len(c) == 0 {
+		return 0
+	}
+	return c[min(i, len(c)-1)]
+}

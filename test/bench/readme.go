@@ -1,4 +1,5 @@
-// The README: the page goes between two marks, and the versions come from the modules that pin them.
+// The README: each part of the page goes between two marks of its own, and the versions come from the
+// modules that pin them.
 
 package main
 
@@ -12,33 +13,43 @@ import (
 	"strings"
 )
 
+// section is a part of the page, by the name that its marks have.
+type section string
+
+// The sections.
 const (
-	beginMark = "<!-- bench:begin -->"
-	endMark   = "<!-- bench:end -->"
+	gangSection   section = "bench"
+	healthSection section = "bench:health"
 )
 
-var errNoMarks = errors.New("it has no " + beginMark + " followed by " + endMark)
+func (s section) begin() string { return "<!-- " + string(s) + ":begin -->" }
+func (s section) end() string   { return "<!-- " + string(s) + ":end -->" }
 
-// writeSection puts a page between the marks of a file, in place of what is there.
-func writeSection(path, page string) error {
-	content, err := os.ReadFile(path)
+var errNoMarks = errors.New("its marks are missing")
+
+// writeSections puts each part between its marks in a file, in place of what is there. Parts that
+// were not measured stay as they are.
+func writeSections(path string, parts map[section]string) error {
+	raw, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	changed, err := withSection(string(content), page)
-	if err != nil {
-		return fmt.Errorf("write the figures into %s: %w", path, err)
+	content := string(raw)
+	for s, text := range parts {
+		if content, err = withSection(content, s, text); err != nil {
+			return fmt.Errorf("write the figures into %s: %w", path, err)
+		}
 	}
-	return os.WriteFile(path, []byte(changed), 0o644)
+	return os.WriteFile(path, []byte(content), 0o644)
 }
 
-func withSection(content, page string) (string, error) {
-	before, rest, begun := strings.Cut(content, beginMark)
-	_, after, ended := strings.Cut(rest, endMark)
+func withSection(content string, s section, text string) (string, error) {
+	before, rest, begun := strings.Cut(content, s.begin())
+	_, after, ended := strings.Cut(rest, s.end())
 	if !begun || !ended {
-		return "", errNoMarks
+		return "", fmt.Errorf("%w: %s, and %s after it", errNoMarks, s.begin(), s.end())
 	}
-	return before + beginMark + "\n" + strings.TrimSpace(page) + "\n" + endMark + after, nil
+	return before + s.begin() + "\n" + strings.TrimSpace(text) + "\n" + s.end() + after, nil
 }
 
 // versions are those that the test cluster pins.

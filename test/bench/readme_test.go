@@ -11,11 +11,11 @@ import (
 
 func TestWithSection(t *testing.T) {
 	const readme = "# Title\n<!-- bench:begin -->\nold\n<!-- bench:end -->\nend\n"
-	got, err := withSection(readme, "new\n\n")
+	got, err := withSection(readme, gangSection, "new\n\n")
 	if want := "# Title\n<!-- bench:begin -->\nnew\n<!-- bench:end -->\nend\n"; err != nil || got != want {
 		t.Errorf("got %q and %v, want %q", got, err, want)
 	}
-	again, err := withSection(got, "new")
+	again, err := withSection(got, gangSection, "new")
 	if err != nil || again != got {
 		t.Errorf("a second time it becomes %q, %v", again, err)
 	}
@@ -27,7 +27,7 @@ func TestWithSectionWithoutMarks(t *testing.T) {
 		"no end":    "<!-- bench:begin -->\n",
 		"end first": "<!-- bench:end --><!-- bench:begin -->",
 	} {
-		if _, err := withSection(readme, "new"); !errors.Is(err, errNoMarks) {
+		if _, err := withSection(readme, gangSection, "new"); !errors.Is(err, errNoMarks) {
 			t.Errorf("%s: got %v, want %v", name, err, errNoMarks)
 		}
 	}
@@ -39,8 +39,10 @@ func TestREADMEHasMarks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := withSection(string(raw), ""); err != nil {
-		t.Errorf("test/README.md: %v", err)
+	for _, s := range []section{gangSection, healthSection} {
+		if _, err := withSection(string(raw), s, ""); err != nil {
+			t.Errorf("test/README.md: %v", err)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 type results struct {
 	samples []*sample
 	kept    []*tries
+	health  *healthResults // nil where it was left out
 }
 
 // sample is one start or one recovery.
