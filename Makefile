@@ -23,7 +23,7 @@ HISTORIES ?= 100000
 # Nodes of test-week.
 NODES ?= 5000
 
-# Flags of bench, such as BENCH='-sizes=4 -kept=0 -readme='; `go run ./test/bench -h` lists them.
+# Flags of bench, such as BENCH='-sizes=4 -kept=0 -health=0 -readme='; `go run ./test/bench -h` lists them.
 BENCH ?=
 
 # Tools are built once from the modules that pin them, out of the way of the product's own go.mod.
@@ -114,7 +114,7 @@ test-mutations: prereqs ## break the engine in each way that test/mutation lists
 	go run ./test/mutation
 
 .PHONY: bench
-bench: prereqs cluster-binaries ## measure recoveries beside Volcano's own, and write them into test/README.md: 20 minutes
+bench: prereqs cluster-binaries ## measure recoveries beside Volcano's own, and reports of ill nodes, for test/README.md: 30 minutes
 	go run ./test/bench -readme=test/README.md $(BENCH)
 
 .PHONY: cluster-up

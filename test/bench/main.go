@@ -1,6 +1,7 @@
 // Command bench measures Lockstep beside Volcano's own restart policies: the same gangs on the same
-// cluster in the same run, in turns, so that a slow machine slows both. It prints the figures, marks
-// those that miss their goal, and writes them into a README. It fails on an error, never on a miss.
+// cluster in the same run, in turns, so that a slow machine slows both; and how fast it decides on
+// reports of ill nodes. It prints the figures, marks those that miss their goal, and writes them into
+// a README. It fails on an error, never on a miss.
 package main
 
 import (
