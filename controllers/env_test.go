@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -78,7 +79,10 @@ func (e *env) restart(funcs interceptor.Funcs) {
 
 // recorded notes every write.
 func (e *env) recorded() client.WithWatch {
+	var mu sync.Mutex // some writes go out side by side
 	note := func(verb string, obj client.Object) {
+		mu.Lock()
+		defer mu.Unlock()
 		e.calls = append(e.calls, fmt.Sprintf("%s %T %s", verb, obj, obj.GetName()))
 	}
 	return interceptor.NewClient(e.api, interceptor.Funcs{

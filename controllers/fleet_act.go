@@ -86,7 +86,7 @@ func haste(v *v1alpha1.HealthVerdict) int {
 	return 1
 }
 
-// recorded are the nodes, and what the cache shows of their NodeHealths.
+// recorded are the nodes, and their NodeHealths as they were recorded last.
 func (r *FleetReconciler) recorded(ctx context.Context) (*fleet, error) {
 	f := &fleet{Fleet: policies.Fleet{Now: r.Clock.Now()}, read: map[string]*v1alpha1.NodeHealth{}}
 	var err error
@@ -101,6 +101,7 @@ func (r *FleetReconciler) recorded(ctx context.Context) (*fleet, error) {
 		return nil, fmt.Errorf("list NodeHealths: %w", err)
 	}
 	newest(&r.nodes, nodes.Items)
+	newest(&r.healths, healths.Items)
 	f.nodes = nodes.Items
 	for i := range healths.Items {
 		f.read[healths.Items[i].Name] = &healths.Items[i]
