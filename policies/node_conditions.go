@@ -71,17 +71,17 @@ func nodeConditionEntries(of *v1alpha1.NodeHealthStatus) v1alpha1.NodeHealthStat
 
 // addCondition adds the entries of one condition. One that is Unknown clears nothing.
 func addCondition(to, was *v1alpha1.NodeHealthStatus, from *v1alpha1.NodeConditionSource, c *corev1.NodeCondition) {
-	source := v1alpha1.HealthSource{Name: from.Type, State: v1alpha1.HealthHealthy}
+	source := v1alpha1.HealthSource{Name: v1alpha1.SourceNodeCondition + from.Type, State: v1alpha1.HealthHealthy}
 	switch string(c.Status) {
 	case cmp.Or(from.BadStatus, string(corev1.ConditionTrue)):
 		to.Reports = append(to.Reports, v1alpha1.HealthReport{
-			Source: from.Type, Entity: entityNode, Signal: signalOf(from), State: cmp.Or(from.State, v1alpha1.HealthStateDegraded),
+			Source: source.Name, Entity: entityNode, Signal: signalOf(from), State: cmp.Or(from.State, v1alpha1.HealthStateDegraded),
 			Since: c.LastTransitionTime, Message: cut(fmt.Sprintf("%s: %s", c.Reason, c.Message), maxReportMessage),
 		})
 	case string(corev1.ConditionUnknown):
 		source.State, source.Message = v1alpha1.HealthUnknown, cut(c.Message, maxReportMessage)
 		for _, r := range was.Reports {
-			if r.Source == from.Type {
+			if r.Source == source.Name {
 				to.Reports = append(to.Reports, r)
 			}
 		}
@@ -89,9 +89,9 @@ func addCondition(to, was *v1alpha1.NodeHealthStatus, from *v1alpha1.NodeConditi
 	to.Sources = append(to.Sources, source)
 }
 
-// isNodeCondition is true for a source that is neither the agent nor the alert receiver.
+// isNodeCondition is true for a source that this file writes the entries of.
 func isNodeCondition(source string) bool {
-	return source != v1alpha1.SourceDCGM && source != v1alpha1.SourceAlertmanager
+	return strings.HasPrefix(source, v1alpha1.SourceNodeCondition)
 }
 
 func signalOf(from *v1alpha1.NodeConditionSource) string {

@@ -19,11 +19,11 @@ func TestWithNodeConditions(t *testing.T) {
 	}
 	agent := v1alpha1.HealthSource{Name: "dcgm", State: v1alpha1.HealthHealthy}
 	own := v1alpha1.HealthReport{Source: "dcgm", Entity: "gpu/GPU-1", Signal: "XID79", State: v1alpha1.HealthStateFailed}
-	bad := v1alpha1.HealthReport{Source: missing.Type, Entity: "node", Signal: "GPUMissing", State: v1alpha1.HealthStateFailed, Since: at, Message: "R: m"}
+	bad := v1alpha1.HealthReport{Source: "node-condition/" + missing.Type, Entity: "node", Signal: "GPUMissing", State: v1alpha1.HealthStateFailed, Since: at, Message: "R: m"}
 	source := func(name string, state v1alpha1.HealthState) v1alpha1.HealthSource {
 		return v1alpha1.HealthSource{Name: name, State: state}
 	}
-	unknown := v1alpha1.HealthSource{Name: missing.Type, State: v1alpha1.HealthUnknown, Message: "m"}
+	unknown := v1alpha1.HealthSource{Name: "node-condition/" + missing.Type, State: v1alpha1.HealthUnknown, Message: "m"}
 	type status = v1alpha1.NodeHealthStatus
 	tests := map[string]struct {
 		from       []v1alpha1.NodeConditionSource
@@ -32,15 +32,15 @@ func TestWithNodeConditions(t *testing.T) {
 	}{
 		"nothing is asked for": {conditions: []corev1.NodeCondition{condition(missing.Type, "True")}},
 		"no such condition":    {from: []v1alpha1.NodeConditionSource{missing}},
-		"well":                 {from: []v1alpha1.NodeConditionSource{missing}, conditions: []corev1.NodeCondition{condition(missing.Type, "False")}, want: &status{Sources: []v1alpha1.HealthSource{source(missing.Type, v1alpha1.HealthHealthy)}}},
+		"well":                 {from: []v1alpha1.NodeConditionSource{missing}, conditions: []corev1.NodeCondition{condition(missing.Type, "False")}, want: &status{Sources: []v1alpha1.HealthSource{source("node-condition/"+missing.Type, v1alpha1.HealthHealthy)}}},
 		"ill": {
 			from: []v1alpha1.NodeConditionSource{missing}, conditions: []corev1.NodeCondition{condition(missing.Type, "True")},
-			want: &status{Sources: []v1alpha1.HealthSource{source(missing.Type, v1alpha1.HealthHealthy)}, Reports: []v1alpha1.HealthReport{bad}},
+			want: &status{Sources: []v1alpha1.HealthSource{source("node-condition/"+missing.Type, v1alpha1.HealthHealthy)}, Reports: []v1alpha1.HealthReport{bad}},
 		},
 		"ill where it is not true, with a signal of its own, degraded by default": {
 			from: []v1alpha1.NodeConditionSource{ready}, conditions: []corev1.NodeCondition{condition(ready.Type, "False")},
-			want: &status{Sources: []v1alpha1.HealthSource{source(ready.Type, v1alpha1.HealthHealthy)}, Reports: []v1alpha1.HealthReport{
-				{Source: ready.Type, Entity: "node", Signal: "HardwareNotReady", State: v1alpha1.HealthStateDegraded, Since: at, Message: "R: m"}}},
+			want: &status{Sources: []v1alpha1.HealthSource{source("node-condition/"+ready.Type, v1alpha1.HealthHealthy)}, Reports: []v1alpha1.HealthReport{
+				{Source: "node-condition/" + ready.Type, Entity: "node", Signal: "HardwareNotReady", State: v1alpha1.HealthStateDegraded, Since: at, Message: "R: m"}}},
 		},
 		"unknown clears nothing": {
 			from: []v1alpha1.NodeConditionSource{missing}, conditions: []corev1.NodeCondition{condition(missing.Type, "Unknown")},
@@ -50,20 +50,20 @@ func TestWithNodeConditions(t *testing.T) {
 		"the agent's entries stay": {
 			from: []v1alpha1.NodeConditionSource{missing}, conditions: []corev1.NodeCondition{condition(missing.Type, "False")},
 			was:  &status{Sources: []v1alpha1.HealthSource{agent}, Reports: []v1alpha1.HealthReport{own, bad}},
-			want: &status{Sources: []v1alpha1.HealthSource{agent, source(missing.Type, v1alpha1.HealthHealthy)}, Reports: []v1alpha1.HealthReport{own}},
+			want: &status{Sources: []v1alpha1.HealthSource{agent, source("node-condition/"+missing.Type, v1alpha1.HealthHealthy)}, Reports: []v1alpha1.HealthReport{own}},
 		},
 		"the agent's entries come after": {
 			from: []v1alpha1.NodeConditionSource{missing}, conditions: []corev1.NodeCondition{condition(missing.Type, "True")},
-			was:  &status{Sources: []v1alpha1.HealthSource{source(missing.Type, v1alpha1.HealthHealthy), agent}, Reports: []v1alpha1.HealthReport{bad, own}},
-			want: &status{Sources: []v1alpha1.HealthSource{source(missing.Type, v1alpha1.HealthHealthy), agent}, Reports: []v1alpha1.HealthReport{bad, own}},
+			was:  &status{Sources: []v1alpha1.HealthSource{source("node-condition/"+missing.Type, v1alpha1.HealthHealthy), agent}, Reports: []v1alpha1.HealthReport{bad, own}},
+			want: &status{Sources: []v1alpha1.HealthSource{source("node-condition/"+missing.Type, v1alpha1.HealthHealthy), agent}, Reports: []v1alpha1.HealthReport{bad, own}},
 		},
 		"asked for in another order": {
 			from:       []v1alpha1.NodeConditionSource{missing, ready},
 			conditions: []corev1.NodeCondition{condition(missing.Type, "False"), condition(ready.Type, "True")},
-			want:       &status{Sources: []v1alpha1.HealthSource{source(ready.Type, v1alpha1.HealthHealthy), source(missing.Type, v1alpha1.HealthHealthy)}},
+			want:       &status{Sources: []v1alpha1.HealthSource{source("node-condition/"+ready.Type, v1alpha1.HealthHealthy), source("node-condition/"+missing.Type, v1alpha1.HealthHealthy)}},
 		},
 		"not asked for any more": {
-			was:  &status{Sources: []v1alpha1.HealthSource{agent, source(missing.Type, v1alpha1.HealthHealthy)}, Reports: []v1alpha1.HealthReport{bad}},
+			was:  &status{Sources: []v1alpha1.HealthSource{agent, source("node-condition/"+missing.Type, v1alpha1.HealthHealthy)}, Reports: []v1alpha1.HealthReport{bad}},
 			want: &status{Sources: []v1alpha1.HealthSource{agent}},
 		},
 	}

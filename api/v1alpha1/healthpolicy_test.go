@@ -68,7 +68,6 @@ func TestRefusesHealthPolicy(t *testing.T) {
 		"a status that is none":  {set{"spec.nodeConditions": "[{type: GPUMissing, badStatus: Unknown}]"}, "spec.nodeConditions[0].badStatus", "True"},
 		"a type twice":           {set{"spec.nodeConditions": "[{type: GPUMissing}, {type: GPUMissing}]"}, "spec.nodeConditions[1]", "Duplicate"},
 		"a condition of our own": {set{"spec.nodeConditions": "[{type: lockstep.dev/Healthy}]"}, "spec.nodeConditions[0].type", "Lockstep's own"},
-		"a source of our own":    {set{"spec.nodeConditions": "[{type: dcgm}]"}, "spec.nodeConditions[0].type", "Lockstep's own"},
 		"the kubelet's readiness": {set{"spec.nodeConditions": "[{type: Ready, badStatus: \"False\"}]"}, "spec.nodeConditions[0].type",
 			"NodeNotReady"},
 	} {

@@ -147,10 +147,10 @@ type BreakerLimit struct {
 
 // NodeConditionSource takes a condition of Nodes for a report of health.
 type NodeConditionSource struct {
-	// type of the condition, such as GPUMissing. It is the name of the source, too.
+	// type of the condition, such as GPUMissing. The source is named node-condition/<type>.
 	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="!(self in ['lockstep.dev/Healthy', 'dcgm', 'alertmanager'])",message="that is Lockstep's own: name a condition that another tool sets"
+	// +kubebuilder:validation:MaxLength=200
+	// +kubebuilder:validation:XValidation:rule="self != 'lockstep.dev/Healthy'",message="that is Lockstep's own: name a condition that another tool sets"
 	// +kubebuilder:validation:XValidation:rule="self != 'Ready'",message="a node that is not ready is the event NodeNotReady already: match that in restartPolicy"
 	// +required
 	Type string `json:"type"`

@@ -90,10 +90,12 @@ type HealthVerdict struct {
 	Lemon bool `json:"lemon,omitempty"`
 }
 
-// The sources that are Lockstep's own. Any other is a condition of Nodes that another tool sets.
+// The sources that are Lockstep's own. Any other is somebody else's, who writes its entries.
 const (
 	SourceDCGM         = "dcgm"         // the health agent of the node
 	SourceAlertmanager = "alertmanager" // the alert receiver
+	// SourceNodeCondition starts the name of a source that is a condition of the Node; its type follows.
+	SourceNodeCondition = "node-condition/"
 )
 
 // HealthState is how well something is.
@@ -113,7 +115,8 @@ const (
 
 // HealthSource is one that reports on a node.
 type HealthSource struct {
-	// name of the source: dcgm (the node's agent), alertmanager, or a Node condition's type.
+	// name of the source: dcgm (the node's agent), alertmanager, node-condition/<type>, or that of
+	// another tool that writes entries here.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
