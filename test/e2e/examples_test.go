@@ -144,21 +144,21 @@ func TestExamplePreemption(t *testing.T) {
 	// What Volcano's preempt action does to a victim: the condition, then the delete. A kubelet
 	// keeps conditions of others and leaves the pod its grace period; KWOK may write its own
 	// over them, and leaves none.
-	uid := victim.UID
 	s.awaitAny("the condition is noticed", func(ctx ctxT) (bool, error) {
-		err := testCluster.Client().Get(ctx, keyOf(victim), &victim)
-		if err != nil || victim.UID != uid {
+		pod := corev1.Pod{} // a new one: what is read into another may leave conditions of it
+		err := testCluster.Client().Get(ctx, keyOf(victim), &pod)
+		if err != nil || pod.UID != victim.UID {
 			return err == nil || apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 		}
-		marked := slices.ContainsFunc(victim.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.DisruptionTarget })
-		before := victim.DeepCopy()
-		victim.Status.Conditions = append(victim.Status.Conditions, corev1.PodCondition{
+		marked := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.DisruptionTarget })
+		before := pod.DeepCopy()
+		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
 			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler,
 		})
 		if !marked {
-			return false, client.IgnoreNotFound(testCluster.Client().Status().Patch(ctx, &victim, client.MergeFrom(before)))
+			return false, client.IgnoreNotFound(testCluster.Client().Status().Patch(ctx, &pod, client.MergeFrom(before)))
 		}
-		return !victim.DeletionTimestamp.IsZero(), nil
+		return !pod.DeletionTimestamp.IsZero(), nil
 	})
 	s.recovered(1)
 

@@ -60,11 +60,13 @@ func TestAgentWritesItsOwnEntriesOnly(t *testing.T) {
 	// Others say something too, before and after what the agent says.
 	health := &v1alpha1.NodeHealth{}
 	s.must(c.Get(s.ctx, client.ObjectKey{Name: own}, health), "get its own")
+	patch := client.MergeFrom(health.DeepCopy()) // the manager writes its verdict beside it
 	health.Spec.AcknowledgedTime = &metav1.Time{Time: metav1.Now().Rfc3339Copy().Time}
-	s.must(testCluster.Client().Update(s.ctx, health), "acknowledge, as a person does")
+	s.must(testCluster.Client().Patch(s.ctx, health, patch), "acknowledge, as a person does")
+	patch = client.MergeFrom(health.DeepCopy())
 	health.Status.Sources = []v1alpha1.HealthSource{entry("alertmanager"), entry("dcgm"), entry("zabbix")}
 	health.Status.Reports = []v1alpha1.HealthReport{reportOf("alertmanager", "node"), reportOf("dcgm", "gpu/GPU-a"), reportOf("zabbix", "gpu/GPU-a")}
-	s.must(testCluster.Client().Status().Update(s.ctx, health), "report, as others do")
+	s.must(testCluster.Client().Status().Patch(s.ctx, health, patch), "report, as others do")
 	publish("report beside others", reportOf("dcgm", "gpu/GPU-a"), reportOf("dcgm", "nvlink/GPU-a/3"))
 	publish("report beside others, less", reportOf("dcgm", "nvlink/GPU-a/3"))
 	s.must(c.Get(s.ctx, client.ObjectKey{Name: own}, health), "get its own")
@@ -189,8 +191,9 @@ func TestAgentWritesAFullNodeHealth(t *testing.T) {
 		}
 		return reports
 	}
+	patch := client.MergeFrom(health.DeepCopy()) // the manager writes its verdict beside it
 	health.Status.Reports = many("alertmanager")
-	s.must(testCluster.Client().Status().Update(s.ctx, health), "report, as others do")
+	s.must(testCluster.Client().Status().Patch(s.ctx, health, patch), "report, as others do")
 
 	p := &agent.Publisher{Client: s.asPod(s.agentPod(node)), Node: node, Source: "dcgm"}
 	_, err := p.Publish(s.ctx, metav1.Now().Time, v1alpha1.HealthSource{State: v1alpha1.HealthHealthy}, many("dcgm"))
