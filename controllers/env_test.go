@@ -40,7 +40,8 @@ type env struct {
 	r      *TrainingJobReconciler
 	clock  *clocktesting.FakePassiveClock
 	events *events.FakeRecorder
-	// calls are the writes that reached the API server.
+	// calls are the writes that reached the API server, several at a time.
+	mu    sync.Mutex
 	calls []string
 }
 
@@ -79,10 +80,9 @@ func (e *env) restart(funcs interceptor.Funcs) {
 
 // recorded notes every write.
 func (e *env) recorded() client.WithWatch {
-	var mu sync.Mutex // some writes go out side by side
 	note := func(verb string, obj client.Object) {
-		mu.Lock()
-		defer mu.Unlock()
+		e.mu.Lock()
+		defer e.mu.Unlock()
 		e.calls = append(e.calls, fmt.Sprintf("%s %T %s", verb, obj, obj.GetName()))
 	}
 	return interceptor.NewClient(e.api, interceptor.Funcs{

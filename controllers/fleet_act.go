@@ -86,7 +86,8 @@ func haste(v *v1alpha1.HealthVerdict) int {
 	return 1
 }
 
-// recorded are the nodes, and their NodeHealths as they were recorded last.
+// recorded are the nodes and their NodeHealths. As with verdicts, the first look is at the API
+// server: a cache that lags would have a quarantine taken for one that has ended.
 func (r *FleetReconciler) recorded(ctx context.Context) (*fleet, error) {
 	f := &fleet{Fleet: policies.Fleet{Now: r.Clock.Now()}, read: map[string]*v1alpha1.NodeHealth{}}
 	var err error
@@ -97,14 +98,18 @@ func (r *FleetReconciler) recorded(ctx context.Context) (*fleet, error) {
 	if err := r.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
-	if err := r.List(ctx, healths, client.UnsafeDisableDeepCopy); err != nil {
+	var reader client.Reader = r.Client
+	if !r.actedOn {
+		reader = r.Live
+	}
+	if err := reader.List(ctx, healths, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list NodeHealths: %w", err)
 	}
+	r.actedOn = true
 	newest(&r.nodes, nodes.Items)
-	newest(&r.healths, healths.Items)
 	f.nodes = nodes.Items
 	for i := range healths.Items {
-		f.read[healths.Items[i].Name] = &healths.Items[i]
+		f.read[healths.Items[i].Name] = r.healths.newer(&healths.Items[i])
 	}
 	return f, nil
 }

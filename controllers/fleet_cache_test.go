@@ -41,15 +41,15 @@ func TestBreakerWithACacheThatLags(t *testing.T) {
 	e.report(v1alpha1.HealthStateFailed, "n4", "n5")
 	before := &v1alpha1.NodeHealthList{}
 	e.must(e.api.List(t.Context(), before))
+	_, err := e.look()
+	e.must(err)
+	equal(t, "in quarantine", []string{"n4", "n5"}, e.tainted())
 	old = map[string]v1alpha1.NodeHealth{}
 	for _, h := range before.Items {
 		if h.Name == "n4" || h.Name == "n5" {
 			old[h.Name] = h
 		}
 	}
-	_, err := e.look()
-	e.must(err)
-	equal(t, "in quarantine", []string{"n4", "n5"}, e.tainted())
 	e.report(v1alpha1.HealthStateFailed, "n0", "n1")
 	_, err = e.look()
 	e.must(err)

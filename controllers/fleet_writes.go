@@ -25,7 +25,7 @@ func (o *ownWrites[P]) note(obj P) {
 	o.byName[obj.GetName()] = obj
 }
 
-// newer is what was written of an object, or else what was read; the former is forgotten then.
+// newer is what was written of an object, or what was read where that is as new.
 func (o *ownWrites[P]) newer(read P) P {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -33,20 +33,24 @@ func (o *ownWrites[P]) newer(read P) P {
 	if !ok {
 		return read
 	}
-	order, err := resourceversion.CompareResourceVersion(read.GetResourceVersion(), own.GetResourceVersion())
-	if err == nil && order < 0 {
-		return own
+	if order, err := resourceversion.CompareResourceVersion(read.GetResourceVersion(), own.GetResourceVersion()); err != nil || order >= 0 {
+		return read
 	}
-	delete(o.byName, read.GetName())
-	return read
+	return own
 }
 
-// newest puts what was written in the place of what was read.
+// newest puts what was written in the place of what was read of all there is, and forgets the rest.
 func newest[T any, P interface {
 	*T
 	client.Object
 }](o *ownWrites[P], read []T) {
+	still := map[string]P{}
 	for i := range read {
-		read[i] = *o.newer(&read[i])
+		if own := o.newer(&read[i]); own != P(&read[i]) {
+			still[own.GetName()], read[i] = own, *own
+		}
 	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.byName = still
 }

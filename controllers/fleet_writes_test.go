@@ -14,47 +14,6 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
-// A cache that does not show yet what the last pass let through makes no room for more.
-func TestBreakerCountsWhatTheCacheDoesNotShowYet(t *testing.T) {
-	e := newFleetEnv(t)
-	old := map[string]v1alpha1.NodeHealth{}
-	stale := false
-	e.restart(interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-		err := c.List(ctx, list, opts...)
-		if healths, ok := list.(*v1alpha1.NodeHealthList); ok && stale {
-			for i := range healths.Items {
-				if h, is := old[healths.Items[i].Name]; is {
-					healths.Items[i] = h
-				}
-			}
-		}
-		return err
-	}})
-	e.report(v1alpha1.HealthHealthy, "n0", "n1", "n2")
-	e.settle()
-	e.report(v1alpha1.HealthStateFailed, "n1", "n2")
-	before := &v1alpha1.NodeHealthList{}
-	e.must(e.api.List(t.Context(), before))
-	old["n1"], old["n2"] = before.Items[1], before.Items[2]
-	_, err := e.fleet.Reconcile(t.Context(), ctrl.Request{})
-	e.must(err)
-
-	stale = true
-	e.report(v1alpha1.HealthStateFailed, "n0")
-	e.calls = nil
-	_, err = e.fleet.Reconcile(t.Context(), ctrl.Request{})
-	e.must(err)
-	equal(t, "writes", []string{"patch the status of *v1alpha1.NodeHealth n0", "update the status of *v1alpha1.HealthPolicy cluster"}, e.calls)
-	h := &v1alpha1.NodeHealth{}
-	e.must(e.api.Get(t.Context(), client.ObjectKey{Name: "n0"}, h))
-	equal(t, "held back by", "cluster", h.Status.Verdict.HeldBackBy)
-
-	stale = false
-	e.settle()
-	equal(t, "in quarantine", []string{"n1", "n2"}, e.tainted())
-	equal(t, "remembered", 0, len(e.fleet.healths.byName))
-}
-
 // A verdict is not acted upon before it is recorded, and needs no report to be.
 func TestActFollowsTheRecord(t *testing.T) {
 	e := newFleetEnv(t)

@@ -1,0 +1,99 @@
+// What the fleet controller records: verdicts, a few at a time, and how the fleet stands.
+
+package controllers
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+// writesAtOnce is how much of a kind each writer writes in one pass: a node that fails while a
+// thousand others are written about waits for no more than these.
+const writesAtOnce = 4
+
+// atOnce are those of many that this pass writes about; it leaves the others to the next one.
+func atOnce[T any](r *FleetReconciler, f *fleet, items []T) []T {
+	n := min(len(items), max(r.Writers, 1)*writesAtOnce)
+	f.more = f.more || n < len(items)
+	return items[:n]
+}
+
+// record writes what is new in NodeHealths. Where that fails, the verdict stays as it was.
+func (r *FleetReconciler) record(ctx context.Context, f *fleet, d *policies.FleetDecision) error {
+	changed := f.changed(d)
+	now := atOnce(r, f, changed)
+	results := make([]error, len(changed))
+	workqueue.ParallelizeUntil(ctx, max(r.Writers, 1), len(now), func(i int) {
+		results[i] = r.recordVerdict(ctx, f.read[now[i].Name], now[i], d.Verdicts[now[i].Name])
+	})
+	for i, h := range changed {
+		if i >= len(now) || results[i] != nil {
+			d.Verdicts[h.Name] = h.Status.Verdict // nothing is done that is not recorded
+		}
+		results[i] = f.later(results[i])
+	}
+	if f.more {
+		d.Status = f.Policy.Status // nor is it told
+		return errors.Join(results...)
+	}
+	err := r.recordStatus(ctx, f.Policy, &d.Status)
+	f.told = err == nil
+	return errors.Join(append(results, f.later(err))...)
+}
+
+// changed are the NodeHealths that are not as they should be: first those that are let through,
+// for a breaker that holds a node back lets no other through, and of these first the worst.
+func (f *fleet) changed(d *policies.FleetDecision) []*v1alpha1.NodeHealth {
+	var out []*v1alpha1.NodeHealth
+	for _, h := range f.Healths {
+		if h != f.read[h.Name] || !equality.Semantic.DeepEqual(h.Status.Verdict, d.Verdicts[h.Name]) {
+			out = append(out, h)
+		}
+	}
+	urgency := func(h *v1alpha1.NodeHealth) int {
+		switch v := d.Verdicts[h.Name]; {
+		case v.HeldBackTime != nil:
+			return 2
+		case v.State == v1alpha1.HealthStateFailed:
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(out, func(a, b *v1alpha1.NodeHealth) int { return cmp.Compare(urgency(a), urgency(b)) })
+	return out
+}
+
+func (r *FleetReconciler) recordVerdict(ctx context.Context, read, h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict) error {
+	updated := h.DeepCopy()
+	updated.Status.Verdict = v.DeepCopy()
+	patch := client.MergeFromWithOptions(read, client.MergeFromWithOptimisticLock{})
+	if err := r.Status().Patch(ctx, updated, patch); err != nil {
+		return fmt.Errorf("record the verdict on node %s: %w", h.Name, err)
+	}
+	r.healths.note(updated)
+	return nil
+}
+
+// recordStatus tells people how the fleet stands; nothing is decided from it.
+func (r *FleetReconciler) recordStatus(ctx context.Context, p *v1alpha1.HealthPolicy, status *v1alpha1.HealthPolicyStatus) error {
+	if equality.Semantic.DeepEqual(&p.Status, status) {
+		return nil
+	}
+	updated := p.DeepCopy()
+	updated.Status = *status.DeepCopy()
+	if err := r.Status().Update(ctx, updated); err != nil {
+		return fmt.Errorf("record the status of the HealthPolicy: %w", err)
+	}
+	r.policies.note(updated)
+	return nil
+}
