@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	assetsFolder  = "assets-2" // raise the number when other manifests are collected below
+	assetsFolder  = "assets-3" // raise the number when other manifests are collected below
 	crdFolder     = "crds"
 	webhookFile   = "webhooks.yaml"
 	admissionFile = "volcano-admission.conf"
@@ -34,6 +34,8 @@ var stages = []string{
 // podDelete ends a pod that is asked to end, once. The API server shows a pod that ends twice, the
 // second time with no grace left; KWOK's own stage would delete by name each time, and so now and
 // then the pod of that name that came after.
+// A pod that is still there two seconds later was left so by the API server, because whoever asked
+// for its end went away between the two; a kubelet ends that, too.
 const podDelete = `apiVersion: kwok.x-k8s.io/v1alpha1
 kind: Stage
 metadata:
@@ -49,6 +51,28 @@ spec:
     - key: .metadata.deletionGracePeriodSeconds == 0
       operator: NotIn
       values: ["true"]
+  next:
+    finalizers:
+      empty: true
+    delete: true
+---
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata:
+  name: pod-delete-left
+spec:
+  resourceRef:
+    apiGroup: v1
+    kind: Pod
+  selector:
+    matchExpressions:
+    - key: .metadata.deletionTimestamp
+      operator: Exists
+    - key: .metadata.deletionGracePeriodSeconds == 0
+      operator: In
+      values: ["true"]
+  delay:
+    durationMilliseconds: 2000
   next:
     finalizers:
       empty: true

@@ -83,3 +83,29 @@ func allRun(t *testing.T, topology Topology, pods int) map[string]types.UID {
 	}
 	return uids
 }
+
+// A pod whose deletion was begun and not ended goes, too: with a finalizer it is left as by an API
+// server whose client went away.
+func TestAPodThatIsLeftInItsEndGoes(t *testing.T) {
+	t.Parallel()
+	topology := pool(t, Topology{Name: "left", Racks: 1, NodesPerRack: 1, GPUsPerNode: 8})
+	spec := podSpec(0)
+	spec.NodeName = topology.Node(0, 0)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: metav1.NamespaceDefault, Name: "left-0", Labels: map[string]string{PoolLabel: topology.Name}, Finalizers: []string{"lockstep.dev/left"},
+	}, Spec: spec}
+	if err := shared.Client().Create(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	allRun(t, topology, 1)
+	if err := shared.Client().Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		err := shared.Client().Get(ctx, client.ObjectKeyFromObject(pod), &corev1.Pod{})
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	})
+	if err != nil {
+		t.Errorf("the pod is still there: %v", err)
+	}
+}

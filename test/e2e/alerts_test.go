@@ -155,16 +155,24 @@ func (s *scenario) postAlerts(token, body string) (int, string) {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
 	caller := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true}}
-	request, err := http.NewRequestWithContext(s.ctx, http.MethodPost, receiverURL, strings.NewReader(body))
-	s.must(err, "make the request")
-	request.Header.Set("Content-Type", "application/json")
-	if token != "" {
-		request.Header.Set("Authorization", "Bearer "+token)
-	}
-	response, err := caller.Do(request)
-	s.must(err, "call the receiver")
-	defer response.Body.Close()
-	answer, err := io.ReadAll(response.Body)
-	s.must(err, "read the answer")
-	return response.StatusCode, string(answer)
+	code, answer := 0, ""
+	s.awaitAny("the receiver answers", func(ctx ctxT) (bool, error) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, receiverURL, strings.NewReader(body))
+		if err != nil {
+			return false, err
+		}
+		request.Header.Set("Content-Type", "application/json")
+		if token != "" {
+			request.Header.Set("Authorization", "Bearer "+token)
+		}
+		response, err := caller.Do(request)
+		if err != nil {
+			return false, nil // another test has killed the manager, and starts it again
+		}
+		defer response.Body.Close()
+		all, err := io.ReadAll(response.Body)
+		code, answer = response.StatusCode, string(all)
+		return err == nil, nil
+	})
+	return code, answer
 }

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -141,19 +142,22 @@ func TestExamplePreemption(t *testing.T) {
 	s.run(s.example("preemption"))
 	nodes, victim := s.nodesOfRanks(), s.pod(1)
 
-	// What Volcano's preempt action does to a victim: the condition, then the delete. A kubelet
-	// keeps conditions of others and leaves the pod its grace period; KWOK may write its own
-	// over them, and leaves none.
+	// What Volcano's preempt action does to a victim: the condition, then the delete, for which a
+	// kubelet leaves the pod its grace period, and KWOK none. The condition says since when: one that
+	// is older than two minutes, or says nothing, Kubernetes' disruption controller takes back.
 	s.awaitAny("the condition is noticed", func(ctx ctxT) (bool, error) {
 		pod := corev1.Pod{} // a new one: what is read into another may leave conditions of it
 		err := testCluster.Client().Get(ctx, keyOf(victim), &pod)
 		if err != nil || pod.UID != victim.UID {
 			return err == nil || apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 		}
-		marked := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.DisruptionTarget })
+		marked := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue
+		})
 		before := pod.DeepCopy()
 		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
 			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler,
+			LastTransitionTime: metav1.Now(),
 		})
 		if !marked {
 			return false, client.IgnoreNotFound(testCluster.Client().Status().Patch(ctx, &pod, client.MergeFrom(before)))
