@@ -123,31 +123,40 @@ func (r *FleetReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.R
 // observe looks at all nodes. The first look of a process is at the API server itself, so
 // that what the process before it admitted counts.
 func (r *FleetReconciler) observe(ctx context.Context) (*fleet, error) {
-	f := &fleet{Fleet: policies.Fleet{Now: r.Clock.Now()}}
-	var err error
+	f, healths, err := r.list(ctx, !r.caughtUp)
+	if err != nil {
+		return nil, err
+	}
 	if f.Policy, err = r.policy(ctx); err != nil {
 		return nil, err
 	}
-	if f.Topology, err = r.topology.get(ctx, r.Client); err != nil {
-		return nil, err
+	r.caughtUp = true
+	newest(&r.healths, healths)
+	f.join(healths)
+	r.miss(f)
+	return f, nil
+}
+
+// list reads the nodes and their NodeHealths; the latter live, where the cache may have yet to
+// show what another process wrote.
+func (r *FleetReconciler) list(ctx context.Context, live bool) (*fleet, []v1alpha1.NodeHealth, error) {
+	topology, err := r.topology.get(ctx, r.Client)
+	if err != nil {
+		return nil, nil, err
 	}
 	nodes, healths := &corev1.NodeList{}, &v1alpha1.NodeHealthList{}
 	if err := r.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list nodes: %w", err)
+		return nil, nil, fmt.Errorf("list nodes: %w", err)
 	}
 	var reader client.Reader = r.Client
-	if !r.caughtUp {
+	if live {
 		reader = r.Live
 	}
 	if err := reader.List(ctx, healths, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list NodeHealths: %w", err)
+		return nil, nil, fmt.Errorf("list NodeHealths: %w", err)
 	}
-	r.caughtUp = true
-	newest(&r.healths, healths.Items)
-	f.nodes, f.Nodes = nodes.Items, len(nodes.Items)
-	f.join(healths.Items)
-	r.miss(f)
-	return f, nil
+	f := &fleet{Fleet: policies.Fleet{Now: r.Clock.Now(), Topology: topology, Nodes: len(nodes.Items)}, nodes: nodes.Items}
+	return f, healths.Items, nil
 }
 
 // join brings nodes and their NodeHealths together, with what other tools say in the nodes'

@@ -89,27 +89,15 @@ func haste(v *v1alpha1.HealthVerdict) int {
 // recorded are the nodes and their NodeHealths. As with verdicts, the first look is at the API
 // server: a cache that lags would have a quarantine taken for one that has ended.
 func (r *FleetReconciler) recorded(ctx context.Context) (*fleet, error) {
-	f := &fleet{Fleet: policies.Fleet{Now: r.Clock.Now()}, read: map[string]*v1alpha1.NodeHealth{}}
-	var err error
-	if f.Topology, err = r.topology.get(ctx, r.Client); err != nil {
+	f, healths, err := r.list(ctx, !r.actedOn)
+	if err != nil {
 		return nil, err
 	}
-	nodes, healths := &corev1.NodeList{}, &v1alpha1.NodeHealthList{}
-	if err := r.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list nodes: %w", err)
-	}
-	var reader client.Reader = r.Client
-	if !r.actedOn {
-		reader = r.Live
-	}
-	if err := reader.List(ctx, healths, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list NodeHealths: %w", err)
-	}
 	r.actedOn = true
-	newest(&r.nodes, nodes.Items)
-	f.nodes = nodes.Items
-	for i := range healths.Items {
-		f.read[healths.Items[i].Name] = r.healths.newer(&healths.Items[i])
+	newest(&r.nodes, f.nodes)
+	f.read = make(map[string]*v1alpha1.NodeHealth, len(healths))
+	for i := range healths {
+		f.read[healths[i].Name] = r.healths.newer(&healths[i])
 	}
 	return f, nil
 }

@@ -101,13 +101,7 @@ func TestRackOfGPUNodes(t *testing.T) {
 	if n := len(s.quarantined()); n != 2 {
 		t.Errorf("%d nodes of the rack are in quarantine, want 2", n)
 	}
-	moved := 0
-	for name, p := range s.pods() {
-		if before[name].UID != p.UID {
-			moved++
-		}
-	}
-	if moved > 1 {
+	if moved := s.moved(before); moved > 1 {
 		t.Errorf("%d pods were moved, want no more than the one whose node was let through", moved)
 	}
 }

@@ -83,13 +83,19 @@ func TestBreakerStopsAtARack(t *testing.T) {
 	if n := len(s.quarantined()); n != 2 {
 		t.Errorf("%d nodes of the rack are in quarantine, want 2", n)
 	}
-	moved := 0
-	for name, p := range s.pods() {
-		if before[name].UID != p.UID {
-			moved++
-		}
-	}
-	if moved != 2 {
+	if moved := s.moved(before); moved != 2 {
 		t.Errorf("%d pods were moved, want 2", moved)
 	}
+}
+
+// moved is how many pods are not the ones of before.
+func (s *scenario) moved(before map[string]corev1.Pod) int {
+	s.t.Helper()
+	n := 0
+	for name, p := range s.pods() {
+		if before[name].UID != p.UID {
+			n++
+		}
+	}
+	return n
 }
