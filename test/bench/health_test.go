@@ -131,7 +131,7 @@ func TestRenderHealth(t *testing.T) {
 	sent := time.UnixMilli(1000)
 	after := func(millis int) time.Time { return sent.Add(time.Duration(millis) * time.Millisecond) }
 	of := func(verdict, decided int) *report {
-		return &report{node: "n", pod: "p", sent: sent, verdict: after(verdict), decided: after(decided), recorded: after(decided + 5), moved: after(decided + 9)}
+		return &report{node: "n", pod: "p", sent: sent, shown: after(5), verdict: after(verdict), decided: after(decided), recorded: after(decided + 5), moved: after(decided + 9)}
 	}
 	wave := wave{
 		reports: reports{of(20, 30), of(40, 60), {node: "m", sent: sent, verdict: after(1200), heldBack: true}},
@@ -141,9 +141,10 @@ func TestRenderHealth(t *testing.T) {
 	page := renderHealth(&healthResults{nodes: 1008, gangs: 100, idle: 70, single: wave, storm: wave, outbreak: wave}, versions{kubernetes: "v1"})
 	for _, want := range []string{
 		"Kubernetes v1: 1008 nodes in racks of 18, each with a NodeHealth; 100 gangs of 4 pods run on some of them.",
-		"| one at a time | its verdict is seen | 3 | 40 (24–968) ms | 1177 ms | 1200 ms |  |",
-		"| one at a time | the decision to move the pod | 2 | 45 (33–57) ms | 60 ms | 60 ms | ≤ 50ms **misses: 60ms** |",
-		"| a storm | the pod is deleted | 2 | 54 (42–66) ms | 69 ms | 69 ms |  |",
+		"| one at a time | a report | its verdict is seen | 3 | 40 (24–968) ms | 1177 ms | 1200 ms |  |",
+		"| one at a time | a report | the decision to move the pod | 2 | 45 (33–57) ms | 60 ms | 60 ms |  |",
+		"| one at a time | the NodeHealth that shows it | the decision to move the pod | 2 | 40 (28–52) ms | 55 ms | 55 ms | ≤ 50ms **misses: 55ms** |",
+		"| a storm | a report | the pod is deleted | 2 | 54 (42–66) ms | 69 ms | 69 ms |  |",
 		"| let through | 2 | 2 |",
 		"| held back | 1 | 1 |",
 		"| pods moved | 2 | 2 |",

@@ -26,16 +26,23 @@ type report struct {
 	// state that is reported.
 	state v1alpha1.HealthState
 
-	// sent is just before the report was written, verdict when the watch showed what is made of it.
-	sent, verdict time.Time
+	// sent is just before the report was written, shown when the watch showed it, verdict when it
+	// showed what is made of it.
+	sent, shown, verdict time.Time
 	// decided is when the manager opened the incident, by its own clock; recorded when the watch
 	// showed that; moved when the API server was asked to delete the pod.
 	decided, recorded, moved time.Time
 	heldBack                 bool
 }
 
+// isIn is true where a NodeHealth has the report.
+func (r *report) isIn(h *v1alpha1.NodeHealth) bool {
+	return slices.ContainsFunc(h.Status.Reports, func(in v1alpha1.HealthReport) bool { return in.State == r.state })
+}
+
 // The points of a report, from when it was sent.
 func wasSent(r *report) time.Time    { return r.sent }
+func toShown(r *report) time.Time    { return r.shown }
 func toVerdict(r *report) time.Time  { return r.verdict }
 func toDecision(r *report) time.Time { return r.decided }
 func toRecord(r *report) time.Time   { return r.recorded }
@@ -49,6 +56,17 @@ func (rs reports) took(point func(*report) time.Time) []time.Duration {
 	for _, r := range rs {
 		if at := point(r); !at.IsZero() {
 			out = append(out, at.Sub(r.sent))
+		}
+	}
+	return out
+}
+
+// tookFrom is the same from another point.
+func (rs reports) tookFrom(from, to func(*report) time.Time) []time.Duration {
+	var out []time.Duration
+	for _, r := range rs {
+		if !from(r).IsZero() && !to(r).IsZero() {
+			out = append(out, max(0, to(r).Sub(from(r)))) // this program's watch may be the later one
 		}
 	}
 	return out
@@ -140,12 +158,16 @@ func (w *healthWatch) note(obj any, now time.Time) {
 }
 
 func (w *healthWatch) noteVerdict(h *v1alpha1.NodeHealth, now time.Time) {
+	r := w.underWay[h.Name]
+	if r != nil && !r.sent.IsZero() {
+		first(&r.shown, now, r.isIn(h))
+	}
 	v := h.Status.Verdict
 	if v == nil {
 		return
 	}
 	w.known[h.Name], w.ill[h.Name] = true, v.State != v1alpha1.HealthHealthy || v.QuarantinedTime != nil
-	if r := w.underWay[h.Name]; r != nil && !r.sent.IsZero() && v.State == r.state {
+	if r != nil && !r.sent.IsZero() && v.State == r.state {
 		first(&r.verdict, now, true)
 		r.heldBack = v.HeldBackTime != nil
 	}
