@@ -47,6 +47,9 @@ type FleetReconciler struct {
 	topology topologyCache
 	caughtUp bool // the first look at verdicts was at the API server
 	actedOn  bool // and so was the first that acts on them
+	// recording is true while verdicts are being written: what is told of them can wait, for the
+	// API server has only so much to give.
+	recording atomic.Bool
 	// What this process wrote and the cache may not show yet.
 	healths    ownWrites[*v1alpha1.NodeHealth]
 	policies   ownWrites[*v1alpha1.HealthPolicy]

@@ -31,19 +31,18 @@ type marks struct {
 	told       []int                              // nodes that need another condition
 }
 
-// Act makes nodes and HyperNodes match the verdicts that are recorded.
+// Act makes nodes and HyperNodes match the verdicts that are recorded. While more are being
+// recorded, only what cannot wait is done.
 func (r *FleetReconciler) Act(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	f, err := r.recorded(ctx)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("observe: %w", err)
 	}
 	m := f.marks()
-	err = errors.Join(
-		each(ctx, r.Writers, atOnce(r, f, m.tainted), func(i int) error {
-			return f.later(r.taint(ctx, f.nodes[i].Name, taintFor(m.verdicts[f.nodes[i].Name])))
-		}),
-		each(ctx, r.Writers, atOnce(r, f, m.told), func(i int) error { return r.tellNode(ctx, f.nodes[i].Name, m.conditions[i]) }),
-	)
+	if r.recording.Load() {
+		return ctrl.Result{RequeueAfter: conflictPause}, r.mark(ctx, f, f.urgent(m))
+	}
+	err = r.mark(ctx, f, m)
 	if !f.more { // a HyperNode is told of all its nodes together
 		err = errors.Join(err, r.tellHyperNodes(ctx, policies.HyperNodeConditions(f.Topology, m.verdicts), f))
 	}
@@ -51,6 +50,23 @@ func (r *FleetReconciler) Act(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 		return ctrl.Result{}, err
 	}
 	return f.again(), nil
+}
+
+// mark writes some of what is missing.
+func (r *FleetReconciler) mark(ctx context.Context, f *fleet, m marks) error {
+	return errors.Join(
+		each(ctx, r.Writers, atOnce(r, f, m.tainted), func(i int) error {
+			return f.later(r.taint(ctx, f.nodes[i].Name, taintFor(m.verdicts[f.nodes[i].Name])))
+		}),
+		each(ctx, r.Writers, atOnce(r, f, m.told), func(i int) error { return r.tellNode(ctx, f.nodes[i].Name, m.conditions[i]) }),
+	)
+}
+
+// urgent is what cannot wait: the taints of nodes that are to be kept from all jobs.
+func (f *fleet) urgent(m marks) marks {
+	m.told = nil
+	m.tainted = slices.DeleteFunc(m.tainted, func(i int) bool { return haste(m.verdicts[f.nodes[i].Name]) > 0 })
+	return m
 }
 
 // marks compares the nodes with their verdicts. Those in quarantine come first.

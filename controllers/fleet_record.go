@@ -32,6 +32,7 @@ func atOnce[T any](r *FleetReconciler, f *fleet, items []T) []T {
 func (r *FleetReconciler) record(ctx context.Context, f *fleet, d *policies.FleetDecision) error {
 	changed := f.changed(d)
 	now := atOnce(r, f, changed)
+	r.recording.Store(len(changed) > 0)
 	results := make([]error, len(changed))
 	workqueue.ParallelizeUntil(ctx, max(r.Writers, 1), len(now), func(i int) {
 		results[i] = r.recordVerdict(ctx, f.read[now[i].Name], now[i], d.Verdicts[now[i].Name])
@@ -42,6 +43,7 @@ func (r *FleetReconciler) record(ctx context.Context, f *fleet, d *policies.Flee
 		}
 		results[i] = f.later(results[i])
 	}
+	r.recording.Store(f.more)
 	if f.more {
 		d.Status = f.Policy.Status // nor is it told
 		return errors.Join(results...)

@@ -99,3 +99,21 @@ func TestNodesAreToldOnce(t *testing.T) {
 		equal(t, "writes", want, e.calls)
 	}
 }
+
+// While verdicts are being written, only nodes that are to be kept from all jobs are written about.
+func TestWhatCanWaitDoesWhileVerdictsAreWritten(t *testing.T) {
+	e := newFleetEnv(t)
+	e.report(v1alpha1.HealthStateFailed, "n0")
+	e.report(v1alpha1.HealthStateDegraded, "n4")
+	_, err := e.fleet.Reconcile(t.Context(), ctrl.Request{})
+	e.must(err)
+	e.calls = nil
+	e.fleet.recording.Store(true)
+	result, err := e.fleet.Act(t.Context(), ctrl.Request{})
+	e.must(err)
+	equal(t, "writes", []string{"patch *v1.Node n0"}, e.calls)
+	equal(t, "looks again", conflictPause, result.RequeueAfter)
+	e.fleet.recording.Store(false)
+	e.settle()
+	equal(t, "then", "lockstep.dev/degraded:PreferNoSchedule", new(taintOf(e.node("n4"))).ToString())
+}
