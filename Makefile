@@ -150,6 +150,10 @@ uninstall: prereqs-kubectl ## delete every TrainingJob, then all that install ap
 	@# Jobs first, while the manager still runs to free the nodes that it holds for them.
 	if $(KUBECTL) get crd trainingjobs.lockstep.dev >/dev/null 2>&1; then \
 	  $(KUBECTL) delete trainingjobs --all --all-namespaces --wait; fi
-	@echo "waiting until the manager has freed every held node"
-	while $(KUBECTL) get nodes -o jsonpath='{.items[*].spec.taints[*].key}' | grep -q hold.lockstep.dev/; do sleep 1; done
+	@# Then what is known of the nodes, so that it takes its taints and conditions away.
+	if $(KUBECTL) get crd nodehealths.lockstep.dev >/dev/null 2>&1; then \
+	  $(KUBECTL) -n lockstep-health delete daemonset lockstep-health-agent --ignore-not-found --wait && \
+	  $(KUBECTL) delete healthpolicies --all && $(KUBECTL) delete nodehealths --all; fi
+	@echo "waiting until the manager has freed every node"
+	while $(KUBECTL) get nodes -o jsonpath='{.items[*].spec.taints[*].key} {.items[*].status.conditions[*].type}' | grep -q lockstep.dev/; do sleep 1; done
 	$(KUBECTL) kustomize $(CONFIG) | $(KUBECTL) delete --ignore-not-found -f -

@@ -40,10 +40,11 @@ func (r *FleetReconciler) Act(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 	}
 	m := f.marks()
 	if r.recording.Load() {
-		return ctrl.Result{RequeueAfter: conflictPause}, r.mark(ctx, f, f.urgent(m))
+		f.behind.Store(true)
+		m = f.urgent(m)
 	}
 	err = r.mark(ctx, f, m)
-	if !f.more { // a HyperNode is told of all its nodes together
+	if !f.more && !f.behind.Load() { // a HyperNode is told of all its nodes together
 		err = errors.Join(err, r.tellHyperNodes(ctx, policies.HyperNodeConditions(f.Topology, m.verdicts), f))
 	}
 	if err != nil {
