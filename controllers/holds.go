@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -49,6 +50,9 @@ func patchTaints(ctx context.Context, c client.Client, name string, change func(
 	}
 	before := node.DeepCopy()
 	node.Spec.Taints = change(node.Spec.Taints)
+	if equality.Semantic.DeepEqual(before.Spec.Taints, node.Spec.Taints) {
+		return nil // a look that was a moment old has asked for what is done
+	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := client.IgnoreNotFound(c.Patch(ctx, node, patch)); err != nil {
 		return fmt.Errorf("patch the taints of node %s: %w", name, err)
