@@ -175,7 +175,8 @@ func (l *lane) idle() {
 	})
 }
 
-// caughtUp is true where the operator's cache is what the API server has.
+// caughtUp is true where the operator's cache is what the API server has, and a new life has looked
+// at what was there when it began.
 func (l *lane) caughtUp() bool {
 	l.t.Helper()
 	same := func(list client.ObjectList, versions func() []string, opts ...client.ListOption) bool {
@@ -189,7 +190,8 @@ func (l *lane) caughtUp() bool {
 	pods, nodes, jobs := &corev1.PodList{}, &corev1.NodeList{}, &v1alpha1.TrainingJobList{}
 	return same(pods, func() []string { return versions(pods.Items) }, client.InNamespace(l.pool.Name)) &&
 		same(jobs, func() []string { return versions(jobs.Items) }, client.InNamespace(l.pool.Name)) &&
-		same(nodes, func() []string { return versions(nodes.Items) }, client.MatchingLabels(l.pool.NodeSelector()))
+		same(nodes, func() []string { return versions(nodes.Items) }, client.MatchingLabels(l.pool.NodeSelector())) &&
+		(len(jobs.Items) == 0 || l.life.clock.looks.Load() > 0)
 }
 
 // replay makes the operator look again at everything, as it does when a watch begins anew.

@@ -28,6 +28,7 @@ import (
 
 // life is one process of the operator.
 type life struct {
+	clock observed
 	wire  *wire
 	jobs  *controllers.TrainingJobReconciler
 	holds *controllers.HoldSweeper
@@ -40,7 +41,7 @@ type life struct {
 // many can run side by side, and returns once its caches are filled.
 func begin(w *wire, now *stoppable, namespace string, pool map[string]string, log io.Writer) (*life, error) {
 	ctx, stop := context.WithCancel(context.Background())
-	l := &life{wire: w, stop: stop, ended: make(chan error, 1)}
+	l := &life{clock: observed{stoppable: now}, wire: w, stop: stop, ended: make(chan error, 1)}
 	mgr, err := ctrl.NewManager(testCluster.RESTConfig(), manager.Options{
 		Scheme:                  testCluster.Client().Scheme(),
 		Logger:                  zap.New(zap.WriteTo(log), zap.UseDevMode(true)),
@@ -60,7 +61,7 @@ func begin(w *wire, now *stoppable, namespace string, pool map[string]string, lo
 		return l, err
 	}
 	l.jobs = &controllers.TrainingJobReconciler{
-		Client: mgr.GetClient(), Live: live{mgr.GetAPIReader(), l}, Events: mgr.GetEventRecorder("lockstep"), Clock: now,
+		Client: mgr.GetClient(), Live: live{mgr.GetAPIReader(), l}, Events: mgr.GetEventRecorder("lockstep"), Clock: &l.clock,
 	}
 	l.holds = &controllers.HoldSweeper{Client: mgr.GetClient(), Clock: now}
 	if err := controllers.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
@@ -101,6 +102,19 @@ func (l *life) over() bool { return l.dead.Load() }
 func (l *life) end() error {
 	l.crash()
 	return <-l.ended
+}
+
+// observed is the clock of one life. Each look at a job begins with it.
+type observed struct {
+	*stoppable
+	looks atomic.Int32
+}
+
+// Now tells the time, and notes that it was asked for.
+func (c *observed) Now() time.Time {
+	now := c.stoppable.Now()
+	c.looks.Add(1)
+	return now
 }
 
 // stoppable is a clock that can be stopped. Whoever asks it for the time waits until

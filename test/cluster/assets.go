@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	assetsFolder  = "assets-3" // raise the number when other manifests are collected below
+	assetsFolder  = "assets-4" // raise the number when other manifests are collected below
 	crdFolder     = "crds"
 	webhookFile   = "webhooks.yaml"
 	admissionFile = "volcano-admission.conf"
@@ -24,60 +24,12 @@ const (
 const VolcanoNamespace = "volcano-system"
 
 // stages are KWOK's lives of nodes and pods. Its pod-complete is left out: it ends every pod whose
-// owner's kind is Job, and Volcano's is. Its pod-delete is replaced by podDelete.
+// owner's kind is Job, and Volcano's is; its pod-delete is, because a podEnder does that.
 var stages = []string{
 	"node/fast/node-initialize.yaml",
 	"node/heartbeat-with-lease/node-heartbeat-with-lease.yaml",
 	"pod/fast/pod-ready.yaml",
 }
-
-// podDelete ends a pod that is asked to end, once. The API server shows a pod that ends twice, the
-// second time with no grace left; KWOK's own stage would delete by name each time, and so now and
-// then the pod of that name that came after.
-// A pod that is still there two seconds later was left so by the API server, because whoever asked
-// for its end went away between the two; a kubelet ends that, too.
-const podDelete = `apiVersion: kwok.x-k8s.io/v1alpha1
-kind: Stage
-metadata:
-  name: pod-delete
-spec:
-  resourceRef:
-    apiGroup: v1
-    kind: Pod
-  selector:
-    matchExpressions:
-    - key: .metadata.deletionTimestamp
-      operator: Exists
-    - key: .metadata.deletionGracePeriodSeconds == 0
-      operator: NotIn
-      values: ["true"]
-  next:
-    finalizers:
-      empty: true
-    delete: true
----
-apiVersion: kwok.x-k8s.io/v1alpha1
-kind: Stage
-metadata:
-  name: pod-delete-left
-spec:
-  resourceRef:
-    apiGroup: v1
-    kind: Pod
-  selector:
-    matchExpressions:
-    - key: .metadata.deletionTimestamp
-      operator: Exists
-    - key: .metadata.deletionGracePeriodSeconds == 0
-      operator: In
-      values: ["true"]
-  delay:
-    durationMilliseconds: 2000
-  next:
-    finalizers:
-      empty: true
-    delete: true
-`
 
 // prepareAssets fills the assets folder beside it and renames, so that a folder that exists is whole.
 func prepareAssets(ctx context.Context, modules string, built Binaries, progress io.Writer) error {
@@ -141,7 +93,6 @@ func kwokAssets(ctx context.Context, modules, to string) error {
 		}
 		fmt.Fprintf(&all, "---\n%s\n", content)
 	}
-	fmt.Fprintf(&all, "---\n%s", podDelete)
 	return os.WriteFile(filepath.Join(to, stagesFile), all.Bytes(), 0o644)
 }
 

@@ -27,7 +27,8 @@ type Cluster struct {
 	config     *rest.Config
 	client     client.WithWatch
 
-	releases []func()
+	releases     []func()
+	stopPodEnder context.CancelFunc
 
 	mu        sync.Mutex
 	processes []*Process
@@ -64,6 +65,9 @@ func (c *Cluster) start(ctx context.Context, built Binaries) error {
 		return err
 	}
 	if err := c.startStorage(ctx, plan); err != nil {
+		return err
+	}
+	if err := c.startPodEnder(); err != nil {
 		return err
 	}
 	return together(ctx,
@@ -143,6 +147,9 @@ func (c *Cluster) Stop() error {
 	// What was run beside the control plane may have something to finish; the control plane has not.
 	ours, theirs := split(processes)
 	err := each(context.Background(), theirs, func(_ context.Context, p *Process) error { return p.Stop() })
+	if c.stopPodEnder != nil {
+		c.stopPodEnder()
+	}
 	err = errors.Join(err, each(context.Background(), ours, func(_ context.Context, p *Process) error { return p.Kill() }), c.Err())
 	if !c.options.Keep && c.dir != "" {
 		err = errors.Join(err, os.RemoveAll(c.dir))
