@@ -43,15 +43,17 @@ type FleetReconciler struct {
 	Clock clock.PassiveClock
 	// Writers is how many writes of one kind go out side by side. Default: 1.
 	Writers int
+	// Calm is how long no verdict must have been written before people are told of the last ones:
+	// in the conditions of nodes and HyperNodes, and by the taint that keeps no job away. Default: 0.
+	Calm time.Duration
+	// Verdicts are those that were recorded.
+	Verdicts Verdicts
 
 	topology topologyCache
 	caughtUp bool // the first look at verdicts was at the API server
 	actedOn  bool // and so was the first that acts on them
-	// recording is true while verdicts are being written: what is told of them can wait, for the
-	// API server has only so much to give.
-	recording atomic.Bool
-	// What this process wrote and the cache may not show yet.
-	healths    ownWrites[*v1alpha1.NodeHealth]
+	storm    storm
+	// What this process wrote and the cache may not show yet, beside verdicts.
 	policies   ownWrites[*v1alpha1.HealthPolicy]
 	hyperNodes ownWrites[*topologyv1alpha1.HyperNode]
 	nodes      ownWrites[*corev1.Node]
@@ -81,6 +83,8 @@ type fleet struct {
 	behind atomic.Bool
 	// more is true where this pass leaves something to the next one.
 	more bool
+	// storm is how long what can wait should.
+	storm time.Duration
 	// told is true once the status of the HealthPolicy is as was decided.
 	told bool
 }
@@ -93,7 +97,7 @@ func (f *fleet) again() ctrl.Result {
 	case f.behind.Load():
 		return ctrl.Result{RequeueAfter: conflictPause}
 	}
-	return ctrl.Result{}
+	return ctrl.Result{RequeueAfter: f.storm}
 }
 
 // later drops the error of a write that has run into another one.
@@ -134,7 +138,7 @@ func (r *FleetReconciler) observe(ctx context.Context) (*fleet, error) {
 		return nil, err
 	}
 	r.caughtUp = true
-	newest(&r.healths, healths)
+	newest(&r.Verdicts.own, healths)
 	f.join(healths)
 	r.miss(f)
 	return f, nil

@@ -39,12 +39,11 @@ func (r *FleetReconciler) Act(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 		return ctrl.Result{}, fmt.Errorf("observe: %w", err)
 	}
 	m := f.marks()
-	if r.recording.Load() {
-		f.behind.Store(true)
+	if f.storm = r.storm.left(f.Now, r.Calm); f.storm > 0 {
 		m = f.urgent(m)
 	}
 	err = r.mark(ctx, f, m)
-	if !f.more && !f.behind.Load() { // a HyperNode is told of all its nodes together
+	if again := f.again(); again.IsZero() { // a HyperNode is told of all its nodes together
 		err = errors.Join(err, r.tellHyperNodes(ctx, policies.HyperNodeConditions(f.Topology, m.verdicts), f))
 	}
 	if err != nil {
@@ -114,7 +113,7 @@ func (r *FleetReconciler) recorded(ctx context.Context) (*fleet, error) {
 	newest(&r.nodes, f.nodes)
 	f.read = make(map[string]*v1alpha1.NodeHealth, len(healths))
 	for i := range healths {
-		f.read[healths[i].Name] = r.healths.newer(&healths[i])
+		f.read[healths[i].Name] = r.Verdicts.newer(&healths[i])
 	}
 	return f, nil
 }

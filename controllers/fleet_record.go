@@ -32,7 +32,6 @@ func atOnce[T any](r *FleetReconciler, f *fleet, items []T) []T {
 func (r *FleetReconciler) record(ctx context.Context, f *fleet, d *policies.FleetDecision) error {
 	changed := f.changed(d)
 	now := atOnce(r, f, changed)
-	r.recording.Store(len(changed) > 0)
 	results := make([]error, len(changed))
 	workqueue.ParallelizeUntil(ctx, max(r.Writers, 1), len(now), func(i int) {
 		results[i] = r.recordVerdict(ctx, f.read[now[i].Name], now[i], d.Verdicts[now[i].Name])
@@ -43,7 +42,6 @@ func (r *FleetReconciler) record(ctx context.Context, f *fleet, d *policies.Flee
 		}
 		results[i] = f.later(results[i])
 	}
-	r.recording.Store(f.more)
 	if f.more {
 		d.Status = f.Policy.Status // nor is it told
 		return errors.Join(results...)
@@ -82,7 +80,8 @@ func (r *FleetReconciler) recordVerdict(ctx context.Context, read, h *v1alpha1.N
 	if err := r.Status().Patch(ctx, updated, patch); err != nil {
 		return fmt.Errorf("record the verdict on node %s: %w", h.Name, err)
 	}
-	r.healths.note(updated)
+	r.Verdicts.note(ctx, updated)
+	r.storm.note(r.Clock.Now(), r.Calm)
 	return nil
 }
 

@@ -93,6 +93,12 @@ func verdictMatters(before, after *v1alpha1.NodeHealth) bool {
 	return faultsMatter(before, after) || v != nil && v.State == v1alpha1.HealthUnknown
 }
 
+// faultsMatter passes what is reported of a node, and its verdict. Heartbeats pass by.
+func faultsMatter(before, after *v1alpha1.NodeHealth) bool {
+	return !equality.Semantic.DeepEqual(before.Status.Reports, after.Status.Reports) ||
+		!equality.Semantic.DeepEqual(before.Status.Verdict, after.Status.Verdict)
+}
+
 func sourceStates(h *v1alpha1.NodeHealth) map[string]v1alpha1.HealthState {
 	out := map[string]v1alpha1.HealthState{}
 	for _, s := range h.Status.Sources {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -103,17 +104,33 @@ func TestNodesAreToldOnce(t *testing.T) {
 // While verdicts are being written, only nodes that are to be kept from all jobs are written about.
 func TestWhatCanWaitDoesWhileVerdictsAreWritten(t *testing.T) {
 	e := newFleetEnv(t)
+	e.fleet.Calm = time.Second
 	e.report(v1alpha1.HealthStateFailed, "n0")
 	e.report(v1alpha1.HealthStateDegraded, "n4")
 	_, err := e.fleet.Reconcile(t.Context(), ctrl.Request{})
 	e.must(err)
+	e.clock.SetTime(e.clock.Now().Add(time.Second / 4))
 	e.calls = nil
-	e.fleet.recording.Store(true)
 	result, err := e.fleet.Act(t.Context(), ctrl.Request{})
 	e.must(err)
 	equal(t, "writes", []string{"patch *v1.Node n0"}, e.calls)
-	equal(t, "looks again", conflictPause, result.RequeueAfter)
-	e.fleet.recording.Store(false)
+	equal(t, "looks again", 3*time.Second/4, result.RequeueAfter)
+	e.clock.SetTime(e.clock.Now().Add(result.RequeueAfter))
 	e.settle()
 	equal(t, "then", "lockstep.dev/degraded:PreferNoSchedule", new(taintOf(e.node("n4"))).ToString())
+	equal(t, "rack", "1 of 3 nodes Failed: n0", e.healthOf("rack-a").Message)
+}
+
+// However many verdicts are written, people are told after a while.
+func TestTheWaitForCalmEnds(t *testing.T) {
+	var s storm
+	now := t0
+	for range 60 {
+		s.note(now, time.Second)
+		now = now.Add(time.Second / 2)
+	}
+	equal(t, "left after half a minute", 0*time.Second, s.left(now, time.Second))
+	now = now.Add(time.Second)
+	s.note(now, time.Second)
+	equal(t, "left in the next storm", time.Second, s.left(now, time.Second))
 }

@@ -116,7 +116,7 @@ func (r *TrainingJobReconciler) observePodGroup(ctx context.Context, v *batch.Jo
 
 func (r *TrainingJobReconciler) observePods(ctx context.Context, o *policies.Observation) error {
 	list := &corev1.PodList{}
-	err := r.List(ctx, list, client.InNamespace(o.Job.Namespace), client.MatchingLabels{v1alpha1.LabelUID: string(o.Job.UID)}, client.UnsafeDisableDeepCopy)
+	err := r.List(ctx, list, client.InNamespace(o.Job.Namespace), client.MatchingFields{indexJob: string(o.Job.UID)}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return fmt.Errorf("list pods: %w", err)
 	}

@@ -27,11 +27,9 @@ func (r *TrainingJobReconciler) observeHealth(ctx context.Context, o *policies.O
 			}
 			return fmt.Errorf("get NodeHealth %s: %w", name, err)
 		}
-		node.Ill = quarantined(health)
-		if policies.Believed(health.Status.Verdict) {
-			reports[name] = health.Status.Reports
-			node.Ill = node.Ill || slices.ContainsFunc(health.Status.Reports, isFailed)
-		}
+		health = r.Verdicts.newer(health)
+		reports[name] = believed(health)
+		node.Ill = quarantined(health) || slices.ContainsFunc(reports[name], isFailed)
 		o.Nodes[name] = node
 	}
 	for i := range o.Pods {
@@ -53,7 +51,7 @@ func (r *TrainingJobReconciler) observeQuarantine(ctx context.Context, o *polici
 		return fmt.Errorf("list NodeHealths: %w", err)
 	}
 	for i := range healths.Items {
-		if !quarantined(&healths.Items[i]) {
+		if !quarantined(r.Verdicts.newer(&healths.Items[i])) {
 			continue
 		}
 		node := &corev1.Node{}

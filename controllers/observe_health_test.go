@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
@@ -34,6 +35,31 @@ func TestFailedGPUMovesItsPod(t *testing.T) {
 	e.settle()
 	in := e.pod("llm-1-worker-1").Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0].Values
 	equal(t, "may go to", []string{"host-n0", "host-n2"}, in)
+}
+
+// A verdict that the fleet controller of this process has recorded counts before the cache shows it.
+func TestVerdictCountsBeforeTheCacheShowsIt(t *testing.T) {
+	e := running(t)
+	health := &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: v1alpha1.NodeHealthStatus{
+		Reports: []v1alpha1.HealthReport{{
+			Source: "dcgm", Entity: "gpu/GPU-1", Signal: "XID79", State: v1alpha1.HealthStateFailed, Since: metav1.NewTime(t0),
+			Pods: []string{"research/llm-1-worker-1"},
+		}},
+	}}
+	e.must(e.api.Create(t.Context(), health))
+	e.calls = nil
+	_, err := e.reconcile()
+	e.must(err)
+	equal(t, "writes before", nil, e.calls)
+
+	e.r.Verdicts = &Verdicts{wakes: make(chan event.GenericEvent, 1)}
+	health.ResourceVersion += "0"
+	health.Status.Verdict = &v1alpha1.HealthVerdict{State: v1alpha1.HealthStateFailed, AdmittedTime: new(metav1.NewTime(t0))}
+	e.r.Verdicts.note(t.Context(), health)
+	equal(t, "looks at the jobs on", "n1", take(t, "a wake", e.r.Verdicts.wakes).Object.GetName())
+	_, err = e.reconcile()
+	e.must(err)
+	equal(t, "writes", []string{"update the status of *v1alpha1.TrainingJob llm", "delete *v1.Pod llm-1-worker-1"}, e.calls)
 }
 
 // What the breaker holds back is not believed.

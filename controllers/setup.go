@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/client-go/util/workqueue"
@@ -37,6 +36,7 @@ const (
 	indexHolds   = "holds"         // nodes, by the keys of their holds
 	indexHoldKey = "holdKey"       // jobs, by the key that they hold by
 	indexNode    = "spec.nodeName" // our pods, by node
+	indexJob     = "job"           // our pods, by the UID of their job
 	indexOpen    = "openIncident"  // jobs, by whether an incident is open
 	open         = "true"
 )
@@ -87,6 +87,7 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	}{
 		{&corev1.Node{}, indexHolds, func(obj client.Object) []string { return holdKeys(obj.(*corev1.Node)) }},
 		{&corev1.Pod{}, indexNode, func(obj client.Object) []string { return []string{obj.(*corev1.Pod).Spec.NodeName} }},
+		{&corev1.Pod{}, indexJob, func(obj client.Object) []string { return []string{obj.GetLabels()[v1alpha1.LabelUID]} }},
 		{&v1alpha1.TrainingJob{}, indexHoldKey, func(obj client.Object) []string {
 			return []string{policies.HoldKey(obj.(*v1alpha1.TrainingJob))}
 		}},
@@ -112,13 +113,18 @@ func (r *TrainingJobReconciler) SetupWithManager(mgr ctrl.Manager, workers int) 
 	if err := mgr.Add(&r.checkpoints); err != nil {
 		return err
 	}
-	return ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr)
+	if r.Verdicts != nil {
+		r.Verdicts.wakes = make(chan event.GenericEvent)
+		b = b.WatchesRawSource(source.Channel(r.Verdicts.wakes, handler.EnqueueRequestsFromMapFunc(r.jobsOn)))
+	}
+	return b.
 		For(&v1alpha1.TrainingJob{}).
 		Owns(&batch.Job{}).
 		Watches(&corev1.Pod{}, byLabel).
 		Watches(&scheduling.PodGroup{}, byLabel).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.jobsOn), builder.WithPredicates(r.topology.following(nodeMatters))).
-		Watches(&v1alpha1.NodeHealth{}, handler.EnqueueRequestsFromMapFunc(r.jobsOn), builder.WithPredicates(onUpdate(faultsMatter))).
+		Watches(&v1alpha1.NodeHealth{}, handler.EnqueueRequestsFromMapFunc(r.jobsOn), builder.WithPredicates(onUpdate(r.Verdicts.matter))).
 		Watches(&topologyv1alpha1.HyperNode{}, handler.EnqueueRequestsFromMapFunc(r.jobsThatMove), builder.WithPredicates(r.topology.followingHyperNodes(nothingElse))).
 		Watches(&v1alpha1.HealthPolicy{}, handler.EnqueueRequestsFromMapFunc(r.jobsThatMove), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Channel(r.checkpoints.wakes, &handler.EnqueueRequestForObject{})).
@@ -176,12 +182,6 @@ func nodeMatters(before, after *corev1.Node) bool {
 	was, is := nodeOf(before, ""), nodeOf(after, "")
 	return was.Ready != is.Ready || was.Unschedulable != is.Unschedulable || was.OutOfService != is.OutOfService ||
 		!slices.Equal(taintKeys(was.Taints), taintKeys(is.Taints))
-}
-
-// faultsMatter passes what decisions read of a NodeHealth. Heartbeats pass by.
-func faultsMatter(before, after *v1alpha1.NodeHealth) bool {
-	return !equality.Semantic.DeepEqual(before.Status.Reports, after.Status.Reports) ||
-		!equality.Semantic.DeepEqual(before.Status.Verdict, after.Status.Verdict)
 }
 
 func taintKeys(taints []corev1.Taint) []string {

@@ -28,6 +28,8 @@ type TrainingJobReconciler struct {
 	Clock clock.PassiveClock
 	// Writers is how many writes of one kind for one job go out side by side. Default: 1.
 	Writers int
+	// Verdicts are those of the fleet controller in this process; nil for what the cache shows of them.
+	Verdicts *Verdicts
 
 	topology    topologyCache
 	writes      lastWrites

@@ -27,6 +27,9 @@ import (
 	"github.com/lockstep-dev/lockstep/health/alerts"
 )
 
+// calm is longer than a decision takes, and too short for people to notice.
+const calm = 500 * time.Millisecond
+
 // options are the manager's flags; `manager -h` documents them.
 type options struct {
 	metricsAddress, probeAddress string
@@ -100,19 +103,21 @@ func run(o *options) error {
 	if err := controllers.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
+	fleet := &controllers.FleetReconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
+		Events: mgr.GetEventRecorder("lockstep"), Clock: clock.RealClock{}, Writers: o.writers,
+		Calm: calm,
+	}
 	jobs := &controllers.TrainingJobReconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		Events: mgr.GetEventRecorder("lockstep"), Clock: clock.RealClock{}, Writers: o.writers,
+		Verdicts: &fleet.Verdicts,
 	}
 	if err := jobs.SetupWithManager(mgr, o.workers); err != nil {
 		return fmt.Errorf("set up the TrainingJob controller: %w", err)
 	}
 	if err := (&controllers.HoldSweeper{Client: mgr.GetClient(), Clock: clock.RealClock{}}).SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the hold sweeper: %w", err)
-	}
-	fleet := &controllers.FleetReconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
-		Events: mgr.GetEventRecorder("lockstep"), Clock: clock.RealClock{}, Writers: o.writers,
 	}
 	if err := fleet.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the fleet controller: %w", err)

@@ -42,15 +42,20 @@ func (c *Cluster) StartHeartbeat(ctx context.Context, nodes ...string) error {
 	return each(ctx, nodes, c.reportPods)
 }
 
-// reportPods sets the readiness of a node's pods by that of their containers: the node controller
-// took it from them when the node fell silent, and KWOK does not give it back.
+// reportPods says of a node's pods what their kubelet does when it comes back. Those that were
+// deleted meanwhile end. The others are as ready as their containers: the node controller took that
+// from them when the node fell silent, and KWOK does not give it back.
 func (c *Cluster) reportPods(ctx context.Context, node string) error {
 	pods, err := c.podsOn(ctx, node)
 	if err != nil {
 		return err
 	}
 	return each(ctx, pods, func(ctx context.Context, pod corev1.Pod) error {
-		if pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning {
+		if pod.DeletionTimestamp != nil {
+			_, err := c.confirmEnd(ctx, &pod)
+			return err
+		}
+		if pod.Status.Phase != corev1.PodRunning {
 			return nil
 		}
 		return client.IgnoreNotFound(c.patchPod(ctx, client.ObjectKeyFromObject(&pod), reportReadiness))
