@@ -56,7 +56,7 @@ func (r *FleetReconciler) record(ctx context.Context, f *fleet, d *policies.Flee
 func (f *fleet) changed(d *policies.FleetDecision) []*v1alpha1.NodeHealth {
 	var out []*v1alpha1.NodeHealth
 	for _, h := range f.Healths {
-		if h != f.read[h.Name] || !equality.Semantic.DeepEqual(h.Status.Verdict, d.Verdicts[h.Name]) {
+		if h != f.read[h.Name] || !policies.SameVerdict(h.Status.Verdict, d.Verdicts[h.Name]) {
 			out = append(out, h)
 		}
 	}

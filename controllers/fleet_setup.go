@@ -7,11 +7,13 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,26 +29,37 @@ import (
 
 // SetupWithManager makes the reconciler look whenever something that it observes changes.
 func (r *FleetReconciler) SetupWithManager(mgr ctrl.Manager) error {
-	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: v1alpha1.HealthPolicyName}}}
-	})
+	key := reconcile.Request{NamespacedName: client.ObjectKey{Name: v1alpha1.HealthPolicyName}}
+	now := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{key} })
+	later := afterwards(key, r.Calm)
 	one := controller.Options{MaxConcurrentReconciles: 1}
 	judge := ctrl.NewControllerManagedBy(mgr).
 		Named("fleet").
-		Watches(&v1alpha1.HealthPolicy{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1alpha1.NodeHealth{}, all, builder.WithPredicates(onUpdate(reportsMatter))).
-		Watches(&corev1.Node{}, all, builder.WithPredicates(r.topology.following(conditionsMatter))).
-		Watches(&topologyv1alpha1.HyperNode{}, all, builder.WithPredicates(r.topology.followingHyperNodes(nothingElse))).
+		Watches(&v1alpha1.HealthPolicy{}, now, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.NodeHealth{}, now, builder.WithPredicates(onUpdate(reportsMatter))).
+		Watches(&corev1.Node{}, now, builder.WithPredicates(r.topology.following(conditionsMatter))).
+		Watches(&topologyv1alpha1.HyperNode{}, now, builder.WithPredicates(r.topology.followingHyperNodes(nothingElse))).
 		WithOptions(one).
 		Complete(r)
 	act := ctrl.NewControllerManagedBy(mgr).
 		Named("fleet-act").
-		Watches(&v1alpha1.NodeHealth{}, all, builder.WithPredicates(onUpdate(verdictMatters))).
-		Watches(&corev1.Node{}, all, builder.WithPredicates(r.topology.following(markMatters))).
-		Watches(&topologyv1alpha1.HyperNode{}, all, builder.WithPredicates(r.topology.followingHyperNodes(markOfHyperNodeMatters))).
+		Watches(&v1alpha1.NodeHealth{}, now, builder.WithPredicates(onUpdate(quarantineMatters))).
+		Watches(&v1alpha1.NodeHealth{}, later, builder.WithPredicates(onUpdate(verdictMatters))).
+		Watches(&corev1.Node{}, later, builder.WithPredicates(r.topology.following(markMatters))).
+		Watches(&topologyv1alpha1.HyperNode{}, later, builder.WithPredicates(r.topology.followingHyperNodes(markOfHyperNodeMatters))).
 		WithOptions(one).
 		Complete(reconcile.Func(r.Act))
 	return errors.Join(judge, act)
+}
+
+// afterwards looks a while after something has changed, at all that has changed by then.
+func afterwards(key reconcile.Request, calm time.Duration) handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(key, calm) },
+		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q queue) { q.AddAfter(key, calm) },
+		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q queue) { q.AddAfter(key, calm) },
+	}
 }
 
 // onUpdate lets everything through but updates that do not matter.
@@ -84,6 +97,11 @@ func heartbeats(h *v1alpha1.NodeHealth) map[string]int64 {
 		}
 	}
 	return out
+}
+
+// quarantineMatters passes a node that jobs are to be kept from, or no longer.
+func quarantineMatters(before, after *v1alpha1.NodeHealth) bool {
+	return quarantined(before) != quarantined(after)
 }
 
 // verdictMatters passes what is told of a node, and what it is told for. Of one of which nobody

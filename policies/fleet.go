@@ -195,3 +195,14 @@ func gravity(s v1alpha1.HealthState) int {
 func Believed(v *v1alpha1.HealthVerdict) bool {
 	return v != nil && ill(v.State) && v.AdmittedTime != nil && v.HeldBackTime == nil
 }
+
+// SameVerdict is true for verdicts that say the same.
+func SameVerdict(a, b *v1alpha1.HealthVerdict) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.State == b.State && a.Since.Equal(&b.Since) && a.AdmittedTime.Equal(b.AdmittedTime) &&
+		a.HeldBackTime.Equal(b.HeldBackTime) && a.HeldBackBy == b.HeldBackBy &&
+		a.QuarantinedTime.Equal(b.QuarantinedTime) && a.WellTime.Equal(b.WellTime) && a.Lemon == b.Lemon &&
+		slices.EqualFunc(a.FailureTimes, b.FailureTimes, func(a, b metav1.Time) bool { return a.Equal(&b) })
+}

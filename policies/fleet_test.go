@@ -5,6 +5,7 @@ package policies
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -208,3 +209,29 @@ func recorded(t *testing.T, v *v1alpha1.HealthVerdict) *v1alpha1.HealthVerdict {
 }
 
 func equalVerdicts(a, b *v1alpha1.HealthVerdict) bool { return cmp.Equal(a, b) }
+
+// Every field of a verdict counts.
+func TestSameVerdict(t *testing.T) {
+	at := metav1.NewTime(began)
+	other := metav1.NewTime(began.Add(time.Second))
+	full := func() *v1alpha1.HealthVerdict {
+		return &v1alpha1.HealthVerdict{
+			State: v1alpha1.HealthStateFailed, Since: at, AdmittedTime: &at, HeldBackTime: &at, HeldBackBy: "cluster",
+			QuarantinedTime: &at, WellTime: &at, FailureTimes: []metav1.Time{at}, Lemon: true,
+		}
+	}
+	equal(t, "of none and none", true, SameVerdict(nil, nil))
+	equal(t, "of none and one", false, SameVerdict(nil, full()))
+	equal(t, "of one and its copy", true, SameVerdict(full(), full().DeepCopy()))
+	for field := range reflect.TypeFor[v1alpha1.HealthVerdict]().Fields() {
+		if reflect.ValueOf(full()).Elem().FieldByIndex(field.Index).IsZero() {
+			t.Errorf("the test leaves out %s", field.Name)
+		}
+		changed := full()
+		reflect.ValueOf(changed).Elem().FieldByIndex(field.Index).SetZero()
+		equal(t, "without "+field.Name, false, SameVerdict(full(), changed))
+	}
+	later := full()
+	later.FailureTimes = []metav1.Time{other}
+	equal(t, "with another failure", false, SameVerdict(full(), later))
+}

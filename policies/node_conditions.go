@@ -30,6 +30,9 @@ func WithNodeConditions(h *v1alpha1.NodeHealth, node *corev1.Node, spec *v1alpha
 	if h != nil {
 		was = nodeConditionEntries(&h.Status)
 	}
+	if len(spec.NodeConditions)+len(was.Sources)+len(was.Reports) == 0 {
+		return h
+	}
 	for i := range spec.NodeConditions {
 		from := &spec.NodeConditions[i]
 		at := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return string(c.Type) == from.Type })

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -99,16 +101,25 @@ func (h *healthBench) clear(ctx context.Context, nodes []string) error {
 	})
 }
 
-// quiet is true once no gang has an open incident, and the manager has written nothing for a while.
+// quiet is true once no gang moves a pod, and the manager has written nothing for a while.
 func (h *healthBench) quiet(ctx context.Context) (bool, error) {
 	mark := h.audit.mark()
-	for _, gang := range h.gangs {
-		if calm, err := lockstep.calm(ctx, h.cluster.Client(), gang.GetName()); !calm || err != nil {
-			return false, err
-		}
+	jobs := &v1alpha1.TrainingJobList{}
+	if err := h.cluster.Client().List(ctx, jobs, client.InNamespace(namespace)); err != nil {
+		return false, err
+	}
+	if slices.ContainsFunc(jobs.Items, func(j v1alpha1.TrainingJob) bool { return moves(&j) }) {
+		return false, nil
 	}
 	err := sleep(ctx, 2*settle)
 	return h.audit.mark() == mark, err
+}
+
+// moves is true for a gang that is not whole, or about to lose a pod. An incident without a step is
+// one that the job's breaker holds back: it waits for people.
+func moves(job *v1alpha1.TrainingJob) bool {
+	acts := func(i v1alpha1.Incident) bool { return i.Outcome == "" && len(i.Steps) > 0 }
+	return !meta.IsStatusConditionTrue(job.Status.Conditions, v1alpha1.ConditionRunning) || slices.ContainsFunc(job.Status.Incidents, acts)
 }
 
 func (h *healthBench) await(ctx context.Context, what string, holds func(context.Context) (bool, error)) error {

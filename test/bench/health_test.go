@@ -174,3 +174,26 @@ func TestParallel(t *testing.T) {
 		t.Error("errors are lost")
 	}
 }
+
+func TestAGangThatWaitsForPeopleIsQuiet(t *testing.T) {
+	job := func(running metav1.ConditionStatus, incidents ...v1alpha1.Incident) *v1alpha1.TrainingJob {
+		return &v1alpha1.TrainingJob{Status: v1alpha1.TrainingJobStatus{
+			Conditions: []metav1.Condition{{Type: v1alpha1.ConditionRunning, Status: running}}, Incidents: incidents,
+		}}
+	}
+	over, held := v1alpha1.Incident{Outcome: v1alpha1.OutcomeRecovered, Steps: make([]v1alpha1.FiredStep, 1)}, v1alpha1.Incident{}
+	open := v1alpha1.Incident{Steps: make([]v1alpha1.FiredStep, 1)}
+	for name, c := range map[string]struct {
+		job  *v1alpha1.TrainingJob
+		want bool
+	}{
+		"nothing open":          {job(metav1.ConditionTrue, over), false},
+		"held back":             {job(metav1.ConditionTrue, over, held), false},
+		"a pod is moved":        {job(metav1.ConditionTrue, open), true},
+		"a pod is not back yet": {job(metav1.ConditionFalse, over), true},
+	} {
+		if got := moves(c.job); got != c.want {
+			t.Errorf("%s: moves is %t", name, got)
+		}
+	}
+}
