@@ -44,7 +44,7 @@ type FleetReconciler struct {
 	// Writers is how many writes of one kind go out side by side. Default: 1.
 	Writers int
 	// Calm is how long no verdict must have been written before people are told of the last ones:
-	// in the conditions of nodes and HyperNodes, and by the taint that keeps no job away. Default: 0.
+	// in conditions, in the counts of the HealthPolicy, and by the taint that keeps no job away. Default: 0.
 	Calm time.Duration
 	// Verdicts are those that were recorded.
 	Verdicts Verdicts

@@ -42,7 +42,9 @@ func (r *FleetReconciler) record(ctx context.Context, f *fleet, d *policies.Flee
 		}
 		results[i] = f.later(results[i])
 	}
-	if f.more {
+	f.storm = r.storm.left(r.Clock.Now(), r.Calm)
+	news := len(d.Status.Breakers) != len(f.Policy.Status.Breakers)
+	if f.more || (f.storm > 0 && !news) {
 		d.Status = f.Policy.Status // nor is it told
 		return errors.Join(results...)
 	}

@@ -104,21 +104,37 @@ func TestNodesAreToldOnce(t *testing.T) {
 // While verdicts are being written, only nodes that are to be kept from all jobs are written about.
 func TestWhatCanWaitDoesWhileVerdictsAreWritten(t *testing.T) {
 	e := newFleetEnv(t)
+	e.settle()
 	e.fleet.Calm = time.Second
 	e.report(v1alpha1.HealthStateFailed, "n0")
 	e.report(v1alpha1.HealthStateDegraded, "n4")
-	_, err := e.fleet.Reconcile(t.Context(), ctrl.Request{})
+	e.calls = nil
+	result, err := e.fleet.Reconcile(t.Context(), ctrl.Request{})
 	e.must(err)
+	equal(t, "writes", []string{"patch the status of *v1alpha1.NodeHealth n0", "patch the status of *v1alpha1.NodeHealth n4"}, slices.Sorted(slices.Values(e.calls)))
+	equal(t, "looks again", time.Second, result.RequeueAfter)
 	e.clock.SetTime(e.clock.Now().Add(time.Second / 4))
 	e.calls = nil
-	result, err := e.fleet.Act(t.Context(), ctrl.Request{})
+	result, err = e.fleet.Act(t.Context(), ctrl.Request{})
 	e.must(err)
-	equal(t, "writes", []string{"patch *v1.Node n0"}, e.calls)
-	equal(t, "looks again", 3*time.Second/4, result.RequeueAfter)
+	equal(t, "writes about nodes", []string{"patch *v1.Node n0"}, e.calls)
+	equal(t, "acts again", 3*time.Second/4, result.RequeueAfter)
 	e.clock.SetTime(e.clock.Now().Add(result.RequeueAfter))
 	e.settle()
 	equal(t, "then", "lockstep.dev/degraded:PreferNoSchedule", new(taintOf(e.node("n4"))).ToString())
 	equal(t, "rack", "1 of 3 nodes Failed: n0", e.healthOf("rack-a").Message)
+	equal(t, "failed", int32(1), e.policy().Status.Failed)
+}
+
+// That a breaker opens waits for nothing.
+func TestAnOpenBreakerIsToldOfAtOnce(t *testing.T) {
+	e := newFleetEnv(t)
+	e.settle()
+	e.fleet.Calm = time.Second
+	e.report(v1alpha1.HealthStateFailed, "n0", "n1", "n2", "n3", "n4", "n5")
+	_, err := e.fleet.Reconcile(t.Context(), ctrl.Request{})
+	e.must(err)
+	equal(t, "open", true, len(e.policy().Status.Breakers) > 0)
 }
 
 // However many verdicts are written, people are told after a while.

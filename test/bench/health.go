@@ -27,8 +27,8 @@ const (
 	healthPods, nodesPerGang = 4, 10
 	// singles is how often one pod of each gang is reported on while nothing else happens.
 	singles = 2
-	// singlePause is between two single reports: what the first has set in motion is mostly over.
-	singlePause = 500 * time.Millisecond
+	// singlePause is between two single reports: what the first has set in motion is over by then.
+	singlePause = 1500 * time.Millisecond
 	// stormLength is the time within which all nodes are reported on.
 	stormLength = 10 * time.Second
 	// healthPatience bounds every wait; nothing is measured by it.
@@ -61,7 +61,7 @@ func (b *bench) measureHealth(ctx context.Context, nodes int) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, h.clean(context.WithoutCancel(ctx))) }()
-	for _, step := range []func(context.Context) error{h.populate, h.single, h.storm, h.outbreak} {
+	for _, step := range []func(context.Context) error{h.populate, h.single, h.bare, h.flood, h.storm, h.outbreak} {
 		if err := errors.Join(step(ctx), b.cluster.Err()); err != nil {
 			return err
 		}
@@ -169,13 +169,24 @@ func (h *healthBench) single(ctx context.Context) error {
 	return nil
 }
 
-// storm has all nodes fall ill within seconds, a tenth of them so that a gang has to move a pod.
+// flood has all nodes fall ill within seconds, so that no job has to do anything.
+func (h *healthBench) flood(ctx context.Context) error {
+	return h.rage(ctx, &h.results.health.flood, h.reports(nil))
+}
+
+// storm has all nodes fall ill within seconds, and a tenth of them so that a gang has to move a pod.
 func (h *healthBench) storm(ctx context.Context) error {
 	hit := map[string]string{}
 	for _, gang := range h.gangs {
 		pod := h.recorder.present(gang.GetName())[singles%healthPods]
 		hit[pod.node] = pod.name
 	}
+	return h.rage(ctx, &h.results.health.storm, h.reports(hit))
+}
+
+// reports are one for each node: that a GPU has failed which a pod uses, or that one is
+// degraded which nobody does.
+func (h *healthBench) reports(hit map[string]string) reports {
 	var all reports
 	for _, node := range h.pool.NodeNames() {
 		r := &report{node: node, pod: hit[node], state: v1alpha1.HealthStateDegraded}
@@ -184,7 +195,7 @@ func (h *healthBench) storm(ctx context.Context) error {
 		}
 		all = append(all, r)
 	}
-	return h.rage(ctx, &h.results.health.storm, all)
+	return all
 }
 
 // outbreak has a GPU of every node fail within seconds, under the default limits.
@@ -205,13 +216,27 @@ func (h *healthBench) outbreak(ctx context.Context) error {
 	return h.rage(ctx, &h.results.health.outbreak, all)
 }
 
-// rage sends all reports at an even pace.
+// rage sends all reports, and sees what the manager makes of them.
 func (h *healthBench) rage(ctx context.Context, w *wave, all reports) error {
+	mark := h.audit.mark()
+	ours, servers := h.processor(managerName), h.processor(cluster.APIServer)
+	if err := h.pour(ctx, w, all); err != nil {
+		return err
+	}
+	if err := h.finish(ctx, w, all, mark); err != nil {
+		return err
+	}
+	w.processor, w.server, w.memory = h.processor(managerName)-ours, h.processor(cluster.APIServer)-servers, h.memory()
+	say("health, %d reports within %s s: %s", len(all), seconds(w.written), w)
+	return h.clear(ctx, all.nodes())
+}
+
+// pour sends all reports at an even pace.
+func (h *healthBench) pour(ctx context.Context, w *wave, all reports) error {
 	chance := rand.New(rand.NewPCG(1, 1))
 	chance.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	h.watch.expect(all)
-	mark, began := h.audit.mark(), time.Now()
-	ours, servers := h.processor(managerName), h.processor(cluster.APIServer)
+	began := time.Now()
 	errs := make([]error, len(all))
 	var group sync.WaitGroup
 	for i, r := range all {
@@ -221,16 +246,8 @@ func (h *healthBench) rage(ctx context.Context, w *wave, all reports) error {
 		})
 	}
 	group.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
 	w.written = time.Since(began)
-	if err := h.finish(ctx, w, all, mark); err != nil {
-		return err
-	}
-	w.processor, w.server, w.memory = h.processor(managerName)-ours, h.processor(cluster.APIServer)-servers, h.memory()
-	say("health, %d reports within %s s: %s", len(all), seconds(w.written), w)
-	return h.clear(ctx, all.nodes())
+	return errors.Join(errs...)
 }
 
 // finish waits until the manager is through with the reports, and adds what it did.

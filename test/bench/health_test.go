@@ -138,22 +138,23 @@ func TestRenderHealth(t *testing.T) {
 		writes:  writes{kinds: map[string]int{"patch nodes": 6}, refused: map[string]int{"patch nodes: 409": 3}, last: after(1500)},
 		written: 10 * time.Second, processor: 3 * time.Second, memory: 90,
 	}
-	page := renderHealth(&healthResults{nodes: 1008, gangs: 100, idle: 70, single: wave, storm: wave, outbreak: wave}, versions{kubernetes: "v1"})
+	page := renderHealth(&healthResults{nodes: 1008, gangs: 100, idle: 70, single: wave, bare: wave, flood: wave, storm: wave, outbreak: wave}, versions{kubernetes: "v1"})
 	for _, want := range []string{
 		"Kubernetes v1: 1008 nodes in racks of 18, each with a NodeHealth; 100 gangs of 4 pods run on some of them.",
 		"| one at a time | a report | its verdict is seen | 3 | 40 (24–968) ms | 1177 ms | 1200 ms |  |",
 		"| one at a time | a report | the decision to move the pod | 2 | 45 (33–57) ms | 60 ms | 60 ms |  |",
-		"| one at a time | the NodeHealth that shows it | the decision to move the pod | 2 | 40 (28–52) ms | 55 ms | 55 ms | ≤ 50ms **misses: 55ms** |",
+		"| one at a time | the NodeHealth that shows it | the decision to move the pod | 2 | 40 (28–52) ms | 55 ms | 55 ms | p99 ≤ 50ms **misses: 55ms** |",
+		"| a storm | a report | the decision to move the pod | 2 | 45 (33–57) ms | 60 ms | 60 ms | all ≤ 5s |",
 		"| a storm | a report | the pod is deleted | 2 | 54 (42–66) ms | 69 ms | 69 ms |  |",
-		"| let through | 2 | 2 |",
-		"| held back | 1 | 1 |",
-		"| pods moved | 2 | 2 |",
-		"| the last report → the last verdict | 1.20 s; ≤ 1s **misses: 1.2s** | 1.20 s; ≤ 1s **misses: 1.2s** |",
-		"| the last report → the last write | 1.50 s | 1.50 s |",
-		"| the manager's memory afterwards (70 MiB before) | 90 MiB | 90 MiB |",
-		"| patch nodes | 2.00 (6) | 2.00 (6) | 2.00 (6) |",
-		"| refused | 1.00 (3) | 1.00 (3) | 1.00 (3) |",
-		"- an outbreak, from the last report until the last verdict is seen: 1.2s, and not ≤ 1s",
+		"| let through | 2 | 2 | 2 | 2 |",
+		"| held back | 1 | 1 | 1 | 1 |",
+		"| pods moved | 2 | 2 | 2 | 2 |",
+		"| the last report → the last verdict | 1.20 s | 1.20 s; ≤ 1s **misses: 1.2s** | 1.20 s | 1.20 s |",
+		"| the last report → its last write |  | 1.50 s | 1.50 s | 1.50 s |",
+		"| its memory afterwards (70 MiB before) |  | 90 MiB | 90 MiB | 90 MiB |",
+		"| patch nodes | 2.00 (6) | 2.00 (6) | 2.00 (6) | 2.00 (6) |",
+		"| refused | 1.00 (3) | 1.00 (3) | 1.00 (3) | 1.00 (3) |",
+		"- a flood, from the last report until the last verdict is seen: 1.2s, and not ≤ 1s",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q:\n%s", want, page)
@@ -195,5 +196,27 @@ func TestAGangThatWaitsForPeopleIsQuiet(t *testing.T) {
 		if got := moves(c.job); got != c.want {
 			t.Errorf("%s: moves is %t", name, got)
 		}
+	}
+}
+
+// A report is passed on once, when it is seen first, and only while somebody wants it.
+func TestReportsAreShared(t *testing.T) {
+	w := &healthWatch{ill: map[string]bool{}, known: map[string]bool{}}
+	r := &report{node: "n1", state: v1alpha1.HealthStateDegraded, sent: time.Now()}
+	w.expect(reports{r})
+	seen := w.share(2)
+	h := &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+	w.note(h, time.Now())
+	h.Status.Reports = []v1alpha1.HealthReport{{State: v1alpha1.HealthStateDegraded}}
+	w.note(h, time.Now())
+	w.note(h, time.Now())
+	if len(seen) != 1 || <-seen != h {
+		t.Errorf("%d reports are passed on, want 1", len(seen))
+	}
+	w.stop()
+	w.expect(reports{{node: "n1", state: v1alpha1.HealthStateDegraded, sent: time.Now()}})
+	w.note(h, time.Now())
+	if len(seen) != 0 {
+		t.Error("a report is passed on to nobody")
 	}
 }

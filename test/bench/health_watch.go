@@ -113,9 +113,10 @@ func (rs reports) join(w writes) {
 // healthWatch completes the reports that are under way.
 type healthWatch struct {
 	mu       sync.Mutex
-	underWay map[string]*report // by node
-	ill      map[string]bool    // nodes that are, or that no job is placed on
-	known    map[string]bool    // nodes that have a verdict
+	underWay map[string]*report        // by node
+	ill      map[string]bool           // nodes that are, or that no job is placed on
+	known    map[string]bool           // nodes that have a verdict
+	shared   chan *v1alpha1.NodeHealth // where reports go that are seen; nil for nowhere
 }
 
 func newHealthWatch(ctx context.Context, config *rest.Config, scheme *runtime.Scheme) (*healthWatch, error) {
@@ -159,8 +160,11 @@ func (w *healthWatch) note(obj any, now time.Time) {
 
 func (w *healthWatch) noteVerdict(h *v1alpha1.NodeHealth, now time.Time) {
 	r := w.underWay[h.Name]
-	if r != nil && !r.sent.IsZero() {
-		first(&r.shown, now, r.isIn(h))
+	if r != nil && !r.sent.IsZero() && r.shown.IsZero() && r.isIn(h) {
+		r.shown = now
+		if w.shared != nil {
+			w.shared <- h
+		}
 	}
 	v := h.Status.Verdict
 	if v == nil {
@@ -194,7 +198,11 @@ func (w *healthWatch) expect(rs reports) {
 }
 
 // stop leaves the reports to whoever reads them.
-func (w *healthWatch) stop() { w.expect(nil) }
+func (w *healthWatch) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.underWay, w.shared = nil, nil
+}
 
 func (w *healthWatch) sends(r *report, now time.Time) {
 	w.mu.Lock()
@@ -214,4 +222,12 @@ func (w *healthWatch) areWell(nodes []string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return !slices.ContainsFunc(nodes, func(n string) bool { return !w.known[n] || w.ill[n] })
+}
+
+// share passes the next reports on as they are seen, so many.
+func (w *healthWatch) share(count int) <-chan *v1alpha1.NodeHealth {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.shared = make(chan *v1alpha1.NodeHealth, count)
+	return w.shared
 }
