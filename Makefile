@@ -114,7 +114,7 @@ test-mutations: prereqs ## break the engine in each way that test/mutation lists
 	go run ./test/mutation
 
 .PHONY: bench
-bench: prereqs cluster-binaries ## measure recoveries beside Volcano's own, and reports of ill nodes, for test/README.md: 30 minutes
+bench: prereqs cluster-binaries ## measure recoveries beside Volcano's own, and reports of ill nodes, for test/README.md: 35 minutes
 	go run ./test/bench -readme=test/README.md $(BENCH)
 
 .PHONY: cluster-up

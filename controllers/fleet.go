@@ -83,8 +83,8 @@ type fleet struct {
 	behind atomic.Bool
 	// more is true where this pass leaves something to the next one.
 	more bool
-	// storm is how long what can wait should.
-	storm time.Duration
+	// calmIn is how long what can wait has to.
+	calmIn time.Duration
 	// told is true once the status of the HealthPolicy is as was decided.
 	told bool
 }
@@ -97,7 +97,7 @@ func (f *fleet) again() ctrl.Result {
 	case f.behind.Load():
 		return ctrl.Result{RequeueAfter: conflictPause}
 	}
-	return ctrl.Result{RequeueAfter: f.storm}
+	return ctrl.Result{RequeueAfter: f.calmIn}
 }
 
 // later drops the error of a write that has run into another one.

@@ -39,7 +39,7 @@ func (r *FleetReconciler) Act(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 		return ctrl.Result{}, fmt.Errorf("observe: %w", err)
 	}
 	m := f.marks()
-	if f.storm = r.storm.left(f.Now, r.Calm); f.storm > 0 {
+	if f.calmIn = r.storm.left(f.Now, r.Calm); f.calmIn > 0 {
 		m = f.urgent(m)
 	}
 	err = r.mark(ctx, f, m)

@@ -28,8 +28,25 @@ func atOnce[T any](r *FleetReconciler, f *fleet, items []T) []T {
 	return items[:n]
 }
 
-// record writes what is new in NodeHealths. Where that fails, the verdict stays as it was.
+// record writes what is new in NodeHealths, and how the fleet stands.
 func (r *FleetReconciler) record(ctx context.Context, f *fleet, d *policies.FleetDecision) error {
+	failed := r.recordVerdicts(ctx, f, d)
+	f.calmIn = r.storm.left(r.Clock.Now(), r.Calm)
+	if f.more || (f.calmIn > 0 && sameBreakers(f.Policy.Status.Breakers, d.Status.Breakers)) {
+		d.Status = f.Policy.Status // nobody is told what is not recorded
+		return failed
+	}
+	err := r.recordStatus(ctx, f.Policy, &d.Status)
+	f.told = err == nil
+	return errors.Join(failed, f.later(err))
+}
+
+func sameBreakers(a, b []v1alpha1.OpenBreaker) bool {
+	return slices.EqualFunc(a, b, func(a, b v1alpha1.OpenBreaker) bool { return a.Scope == b.Scope })
+}
+
+// recordVerdicts writes some of the verdicts that are new. Where that fails, they stay as they were.
+func (r *FleetReconciler) recordVerdicts(ctx context.Context, f *fleet, d *policies.FleetDecision) error {
 	changed := f.changed(d)
 	now := atOnce(r, f, changed)
 	results := make([]error, len(changed))
@@ -42,15 +59,7 @@ func (r *FleetReconciler) record(ctx context.Context, f *fleet, d *policies.Flee
 		}
 		results[i] = f.later(results[i])
 	}
-	f.storm = r.storm.left(r.Clock.Now(), r.Calm)
-	news := len(d.Status.Breakers) != len(f.Policy.Status.Breakers)
-	if f.more || (f.storm > 0 && !news) {
-		d.Status = f.Policy.Status // nor is it told
-		return errors.Join(results...)
-	}
-	err := r.recordStatus(ctx, f.Policy, &d.Status)
-	f.told = err == nil
-	return errors.Join(append(results, f.later(err))...)
+	return errors.Join(results...)
 }
 
 // changed are the NodeHealths that are not as they should be: first those that are let through,
