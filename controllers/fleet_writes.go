@@ -39,14 +39,6 @@ func (o *ownWrites[P]) newer(read P) P {
 	return own
 }
 
-// has is true for an object that is just as it was written.
-func (o *ownWrites[P]) has(read P) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	own, ok := o.byName[read.GetName()]
-	return ok && own.GetResourceVersion() == read.GetResourceVersion()
-}
-
 // newest puts what was written in the place of what was read of all there is, and forgets the rest.
 func newest[T any, P interface {
 	*T

@@ -124,7 +124,7 @@ func (r *TrainingJobReconciler) SetupWithManager(mgr ctrl.Manager, workers int) 
 		Watches(&corev1.Pod{}, byLabel).
 		Watches(&scheduling.PodGroup{}, byLabel).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.jobsOn), builder.WithPredicates(r.topology.following(nodeMatters))).
-		Watches(&v1alpha1.NodeHealth{}, handler.EnqueueRequestsFromMapFunc(r.jobsOn), builder.WithPredicates(onUpdate(r.Verdicts.matter))).
+		Watches(&v1alpha1.NodeHealth{}, handler.EnqueueRequestsFromMapFunc(r.jobsOn), builder.WithPredicates(onUpdate(beliefsMatter))).
 		Watches(&topologyv1alpha1.HyperNode{}, handler.EnqueueRequestsFromMapFunc(r.jobsThatMove), builder.WithPredicates(r.topology.followingHyperNodes(nothingElse))).
 		Watches(&v1alpha1.HealthPolicy{}, handler.EnqueueRequestsFromMapFunc(r.jobsThatMove), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Channel(r.checkpoints.wakes, &handler.EnqueueRequestForObject{})).

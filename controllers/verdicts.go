@@ -41,11 +41,8 @@ func (v *Verdicts) note(ctx context.Context, recorded *v1alpha1.NodeHealth) {
 	}
 }
 
-// matter passes what jobs believe of a node, but for what they were told already.
-func (v *Verdicts) matter(before, after *v1alpha1.NodeHealth) bool {
-	if v != nil && v.own.has(after) {
-		return false
-	}
+// beliefsMatter passes what jobs believe of a node.
+func beliefsMatter(before, after *v1alpha1.NodeHealth) bool {
 	return quarantined(before) != quarantined(after) || !equality.Semantic.DeepEqual(believed(before), believed(after))
 }
 
