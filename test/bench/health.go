@@ -60,8 +60,7 @@ func (b *bench) measureHealth(ctx context.Context, nodes int) (err error) {
 	if err := b.cluster.AddTopology(ctx, pool); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, h.clean(context.WithoutCancel(ctx))) }()
-	for _, step := range []func(context.Context) error{h.populate, h.single, h.bare, h.flood, h.storm, h.outbreak} {
+	for _, step := range []func(context.Context) error{h.populate, h.single, h.bare, h.flood, h.storm, h.outbreak, h.clean} {
 		if err := errors.Join(step(ctx), b.cluster.Err()); err != nil {
 			return err
 		}

@@ -72,7 +72,7 @@ func (h *healthBench) setPolicy(ctx context.Context, spec v1alpha1.HealthPolicyS
 	return nil
 }
 
-// clean takes everything away again.
+// clean takes everything away again, for what is measured next. A run that fails ends with its cluster.
 func (h *healthBench) clean(ctx context.Context) error {
 	var errs []error
 	for _, gang := range h.gangs {
