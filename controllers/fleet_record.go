@@ -17,13 +17,10 @@ import (
 	"github.com/lockstep-dev/lockstep/policies"
 )
 
-// writesAtOnce is how much of a kind each writer writes in one pass: a node that fails while a
-// thousand others are written about waits for no more than these.
-const writesAtOnce = 4
-
-// atOnce are those of many that this pass writes about; it leaves the others to the next one.
+// atOnce are those of many that this pass writes about, one for each writer: a node that fails while
+// a thousand others are written about waits for no more than these.
 func atOnce[T any](r *FleetReconciler, f *fleet, items []T) []T {
-	n := min(len(items), max(r.Writers, 1)*writesAtOnce)
+	n := min(len(items), max(r.Writers, 1))
 	f.more = f.more || n < len(items)
 	return items[:n]
 }
