@@ -126,8 +126,8 @@ func TestWhatCanWaitDoesWhileVerdictsAreWritten(t *testing.T) {
 	equal(t, "failed", int32(1), e.policy().Status.Failed)
 }
 
-// That a breaker opens waits for nothing.
-func TestAnOpenBreakerIsToldOfAtOnce(t *testing.T) {
+// That a breaker opens does not wait for calm, only for the verdicts.
+func TestAnOpenBreakerDoesNotWaitForCalm(t *testing.T) {
 	e := newFleetEnv(t)
 	e.fleet.Writers = 8
 	e.settle()

@@ -11,16 +11,21 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
-// A fault of a GPU moves the pod that holds it, off its node, and no other pod.
-func TestFailedGPUMovesItsPod(t *testing.T) {
-	e := running(t)
-	health := &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: v1alpha1.NodeHealthStatus{
-		Verdict: &v1alpha1.HealthVerdict{State: v1alpha1.HealthStateFailed, AdmittedTime: new(metav1.NewTime(t0))},
+// faultUnderAPod says that a GPU of n1 has failed, which worker 1 of the job holds.
+func faultUnderAPod() *v1alpha1.NodeHealth {
+	return &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: v1alpha1.NodeHealthStatus{
 		Reports: []v1alpha1.HealthReport{{
 			Source: "dcgm", Entity: "gpu/GPU-1", Signal: "XID79", State: v1alpha1.HealthStateFailed, Since: metav1.NewTime(t0),
 			Pods: []string{"research/llm-1-worker-1"},
 		}},
 	}}
+}
+
+// A fault of a GPU moves the pod that holds it, off its node, and no other pod.
+func TestFailedGPUMovesItsPod(t *testing.T) {
+	e := running(t)
+	health := faultUnderAPod()
+	health.Status.Verdict = &v1alpha1.HealthVerdict{State: v1alpha1.HealthStateFailed, AdmittedTime: new(metav1.NewTime(t0))}
 	e.must(e.api.Create(t.Context(), health))
 	e.calls = nil
 	_, err := e.reconcile()
@@ -40,12 +45,7 @@ func TestFailedGPUMovesItsPod(t *testing.T) {
 // A verdict that the fleet controller of this process has recorded counts before the cache shows it.
 func TestVerdictCountsBeforeTheCacheShowsIt(t *testing.T) {
 	e := running(t)
-	health := &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: v1alpha1.NodeHealthStatus{
-		Reports: []v1alpha1.HealthReport{{
-			Source: "dcgm", Entity: "gpu/GPU-1", Signal: "XID79", State: v1alpha1.HealthStateFailed, Since: metav1.NewTime(t0),
-			Pods: []string{"research/llm-1-worker-1"},
-		}},
-	}}
+	health := faultUnderAPod()
 	e.must(e.api.Create(t.Context(), health))
 	e.calls = nil
 	_, err := e.reconcile()

@@ -24,7 +24,7 @@ const (
 const VolcanoNamespace = "volcano-system"
 
 // stages are KWOK's lives of nodes and pods. Its pod-complete is left out: it ends every pod whose
-// owner's kind is Job, and Volcano's is; its pod-delete is, because a podEnder does that.
+// owner's kind is Job, and Volcano's is. So is its pod-delete: a podEnder ends pods.
 var stages = []string{
 	"node/fast/node-initialize.yaml",
 	"node/heartbeat-with-lease/node-heartbeat-with-lease.yaml",
