@@ -29,8 +29,8 @@ func atOnce[T any](r *FleetReconciler, f *fleet, items []T) []T {
 func (r *FleetReconciler) record(ctx context.Context, f *fleet, d *policies.FleetDecision) error {
 	failed := r.recordVerdicts(ctx, f, d)
 	f.calmIn = r.storm.left(r.Clock.Now(), r.Calm)
-	if f.more || (f.calmIn > 0 && sameBreakers(f.Policy.Status.Breakers, d.Status.Breakers)) {
-		d.Status = f.Policy.Status // nobody is told what is not recorded
+	if (f.more || f.calmIn > 0) && !opens(f.Policy.Status.Breakers, d.Status.Breakers) {
+		d.Status = f.Policy.Status // people are told when all is recorded
 		return failed
 	}
 	err := r.recordStatus(ctx, f.Policy, &d.Status)
@@ -38,8 +38,11 @@ func (r *FleetReconciler) record(ctx context.Context, f *fleet, d *policies.Flee
 	return errors.Join(failed, f.later(err))
 }
 
-func sameBreakers(a, b []v1alpha1.OpenBreaker) bool {
-	return slices.EqualFunc(a, b, func(a, b v1alpha1.OpenBreaker) bool { return a.Scope == b.Scope })
+// opens is true where a breaker is open that was not: people act on that, while there is time.
+func opens(was, is []v1alpha1.OpenBreaker) bool {
+	return slices.ContainsFunc(is, func(b v1alpha1.OpenBreaker) bool {
+		return !slices.ContainsFunc(was, func(a v1alpha1.OpenBreaker) bool { return a.Scope == b.Scope })
+	})
 }
 
 // recordVerdicts writes some of the verdicts that are new. Where that fails, they stay as they were.

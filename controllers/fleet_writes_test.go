@@ -126,10 +126,9 @@ func TestWhatCanWaitDoesWhileVerdictsAreWritten(t *testing.T) {
 	equal(t, "failed", int32(1), e.policy().Status.Failed)
 }
 
-// That a breaker opens does not wait for calm, only for the verdicts.
-func TestAnOpenBreakerDoesNotWaitForCalm(t *testing.T) {
+// That a breaker opens is told at once, though verdicts are still to be written.
+func TestAnOpenBreakerIsToldAtOnce(t *testing.T) {
 	e := newFleetEnv(t)
-	e.fleet.Writers = 8
 	e.settle()
 	e.fleet.Calm = time.Second
 	e.report(v1alpha1.HealthStateFailed, "n0", "n1", "n2", "n3", "n4", "n5")
