@@ -81,7 +81,7 @@ func (w *world) liftExclusions(s *v1alpha1.TrainingJobStatus) time.Time {
 // lookAgain asks for a new pod of a rank that looks for a node in vain: where it may go was
 // fixed when its gate was lifted.
 func (w *world) lookAgain(s *v1alpha1.TrainingJobStatus, r rank) {
-	if p := w.pod(r); p != nil && p.Node == "" && p.Unschedulable && !p.Gated && !stale(s, p) && !w.dryRun {
+	if p := w.pod(r); p != nil && p.searches() && !stale(s, p) && !w.dryRun {
 		restartRank(s, r)
 	}
 }

@@ -15,6 +15,9 @@ const (
 	// noRoomAfter is how long a pod has to wait for a node until that is a failure: Volcano
 	// looks once a second.
 	noRoomAfter = 30 * time.Second
+	// noRoomToldAfter is how long it has to wait until people are told: the scheduler finds no room for
+	// it, too, in a round that has yet to see what its predecessor has left.
+	noRoomToldAfter = 5 * time.Second
 	// podsPerSecond is how many more pods of a gang take it a second longer, at worst: a
 	// thousand at once took it 30 s on two cores (test/bench).
 	podsPerSecond = 10
@@ -178,7 +181,7 @@ func (w *world) pendingAt(s *v1alpha1.TrainingJobStatus, p *Pod, m *rooms) time.
 		return time.Time{}
 	case p.Gated && m.forRank(p.rank()).none():
 		return p.CreatedTime.Add(noRoomAfter)
-	case !p.Gated && p.Unschedulable:
+	case p.searches():
 		return m.searchEnds()
 	}
 	return time.Time{}
@@ -212,14 +215,24 @@ func (m *rooms) searchEnds() time.Time {
 	return m.ends
 }
 
-// patience is when the next pod will have looked for a node for long enough.
+// noRoomToldAt is when people are told that a pod finds no room; zero for one that does not look.
+func noRoomToldAt(p *Pod) time.Time {
+	if !p.searches() {
+		return time.Time{}
+	}
+	return p.PlacedTime.Add(noRoomToldAfter)
+}
+
+// patience is when the next pod will have looked for a node for long enough, for people to be told or for an incident.
 func (w *world) patience(s *v1alpha1.TrainingJobStatus) time.Time {
 	var next time.Time
 	m := w.rooms(s)
 	eachRank(w.job, func(r rank) {
 		if p := w.pod(r); p != nil && p.Node == "" {
-			if at := w.pendingAt(s, p, m); at.After(w.Now) {
-				next = sooner(next, at)
+			for _, at := range []time.Time{noRoomToldAt(p), w.pendingAt(s, p, m)} {
+				if at.After(w.Now) {
+					next = sooner(next, at)
+				}
 			}
 		}
 	})

@@ -90,7 +90,7 @@ type Pod struct {
 	WasReady bool
 	// Gated is true until the placement gate is lifted.
 	Gated bool
-	// Unschedulable is true where the scheduler has looked and found no node.
+	// Unschedulable is true where the scheduler has looked and found no node, if only in its last round.
 	Unschedulable bool
 	// Incarnation that the pod was given when its gate was lifted.
 	Incarnation int32
@@ -171,3 +171,6 @@ func (p *Pod) finished() bool {
 
 func (p *Pod) healthy() bool   { return p.Phase == corev1.PodRunning && p.Ready }
 func (p *Pod) succeeded() bool { return p.Phase == corev1.PodSucceeded }
+
+// searches is true for a pod that the scheduler has looked for a node for, and found none.
+func (p *Pod) searches() bool { return p.Node == "" && !p.Gated && p.Unschedulable }

@@ -64,7 +64,10 @@ func TestWhenAPodIsWithoutRoom(t *testing.T) {
 	}
 	t.Run("the next look is when it will be", func(t *testing.T) {
 		s := searching(noRoom, rule("once", step(v1alpha1.RestartPod, 0)))
-		equal(t, "next", s.Now.Add(30*time.Second).String(), Decide(&s.Observation).Next.String())
+		next := func() time.Duration { return Decide(&s.Observation).Next.Sub(s.Now) }
+		equal(t, "to tell of it", noRoomToldAfter, next())
+		s.after(noRoomToldAfter)
+		equal(t, "to do something about it", noRoomAfter-noRoomToldAfter, next())
 	})
 }
 
@@ -226,8 +229,10 @@ func TestWhatAWaitingIncidentTells(t *testing.T) {
 		return meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRecovering).Message
 	}
 	first := "incident 1, PodFailed of pod llm-1-worker-1 on node n01, container train exited with 1 (Error): RestartPod"
+	equal(t, "is looked at", first, message())
+	s.after(noRoomToldAfter).decide()
 	equal(t, "searches", first+", waits for room in HyperNode rack-a", message())
-	s.after(30 * time.Second).decide()
+	s.after(noRoomAfter - noRoomToldAfter).decide()
 	second := "; incident 2, PodPending of pod llm-1-worker-1: RestartPod"
 	equal(t, "is made anew", first+second, message())
 	s.replace(1)

@@ -98,7 +98,7 @@ func (w *world) obstacle(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, 
 		case p == nil || p.Node != "":
 		case p.Gated && m.forRank(r).none():
 			out = ", waits for a healthy node in HyperNode " + w.homeOf(s, r)
-		case !p.Gated && p.Unschedulable && !stale(s, p):
+		case p.searches() && !noRoomToldAt(p).After(w.Now) && !stale(s, p):
 			out = ", waits for room"
 			if home := w.homeOf(s, r); home != "" {
 				out += " in HyperNode " + home

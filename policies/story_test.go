@@ -41,17 +41,24 @@ func TestWhatARecoveryWaitsFor(t *testing.T) {
 		story func(*scene)
 		want  string
 	}{
-		"nothing, while its pod goes":         {func(*scene) {}, begun + ": RestartPod"},
-		"nothing, while its pod starts":       {func(s *scene) { s.replace(1); s.bind(1, "n01"); s.unready(1) }, begun + ": RestartPod"},
-		"nothing, while its pod is looked at": {func(s *scene) { s.replace(1); s.search(1); s.Pods[1].Unschedulable = false }, begun + ": RestartPod"},
-		"a healthy node":                      {func(s *scene) { s.replace(1); s.fill() }, begun + ": RestartPod, waits for a healthy node in HyperNode rack-a"},
-		"room":                                {func(s *scene) { s.replace(1); s.search(1) }, begun + ": RestartPod, waits for room in HyperNode rack-a"},
+		"nothing, while its pod goes":              {func(*scene) {}, begun + ": RestartPod"},
+		"nothing, while its pod starts":            {func(s *scene) { s.replace(1); s.bind(1, "n01"); s.unready(1) }, begun + ": RestartPod"},
+		"nothing, while its pod is looked at":      {func(s *scene) { s.replace(1); s.search(1); s.after(noRoomToldAfter); s.Pods[1].Unschedulable = false }, begun + ": RestartPod"},
+		"a healthy node":                           {func(s *scene) { s.replace(1); s.fill() }, begun + ": RestartPod, waits for a healthy node in HyperNode rack-a"},
+		"nothing, in the scheduler's first rounds": {func(s *scene) { s.replace(1); s.search(1); s.after(noRoomToldAfter - 1) }, begun + ": RestartPod"},
+		"room": {func(s *scene) { s.replace(1); s.search(1); s.after(noRoomToldAfter) }, begun + ": RestartPod, waits for room in HyperNode rack-a"},
 		"room, without a home": {func(s *scene) {
 			s.replace(1)
 			s.search(1)
+			s.after(noRoomToldAfter)
 			s.status().Placement.HyperNode, s.Topology = "", NewTopology(nil)
 		}, begun + ": RestartPod, waits for room"},
-		"nothing of a life that is over": {func(s *scene) { s.replace(1); s.search(1); restartRank(s.status(), rank{"worker", 1}) }, begun + ": RestartPod"},
+		"nothing of a life that is over": {func(s *scene) {
+			s.replace(1)
+			s.search(1)
+			s.after(noRoomToldAfter)
+			restartRank(s.status(), rank{"worker", 1})
+		}, begun + ": RestartPod"},
 		"two incidents": {func(s *scene) { s.replace(1); s.search(1); s.after(time.Minute).unready(2) },
 			begun + ": RestartPod, waits for room in HyperNode rack-a; incident 2, PodNotReady of pod llm-1-worker-2 on node n02: RestartPod"},
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -215,8 +216,15 @@ func (l *lane) must(err error, what string) {
 // dump shows what there is when a test has failed.
 func (l *lane) dump() string {
 	var b bytes.Buffer
+	var last *v1alpha1.TrainingJobStatus
 	for _, c := range l.wire.seen() {
 		fmt.Fprintln(&b, "call:", c)
+		if job, ok := c.obj.(*v1alpha1.TrainingJob); ok && c.write() && !c.failed {
+			if last != nil {
+				fmt.Fprintln(&b, cmp.Diff(last, &job.Status))
+			}
+			last = &job.Status
+		}
 	}
 	if l.job != nil {
 		status, err := yaml.Marshal(l.job.Status)
