@@ -6,6 +6,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,22 +56,22 @@ func TestAgentWritesItsOwnEntriesOnly(t *testing.T) {
 		_, err := publisher.Publish(s.ctx, metav1.Now().Time, v1alpha1.HealthSource{State: v1alpha1.HealthHealthy}, reports)
 		s.must(err, what)
 	}
-	publish("create its own NodeHealth, and report")
+	publish("create its own NodeHealth, and report", reportOf("dcgm", "gpu/GPU-a"))
 
-	// Others say something too, before and after what the agent says.
+	// Others say something too, before and after what the agent says, which they leave as it is.
 	health := &v1alpha1.NodeHealth{}
 	s.must(c.Get(s.ctx, client.ObjectKey{Name: own}, health), "get its own")
 	patch := client.MergeFrom(health.DeepCopy()) // the manager writes its verdict beside it
 	health.Spec.AcknowledgedTime = &metav1.Time{Time: metav1.Now().Rfc3339Copy().Time}
 	s.must(testCluster.Client().Patch(s.ctx, health, patch), "acknowledge, as a person does")
 	patch = client.MergeFrom(health.DeepCopy())
-	health.Status.Sources = []v1alpha1.HealthSource{entry("alertmanager"), entry("dcgm"), entry("zabbix")}
-	health.Status.Reports = []v1alpha1.HealthReport{reportOf("alertmanager", "node"), reportOf("dcgm", "gpu/GPU-a"), reportOf("zabbix", "gpu/GPU-a")}
+	health.Status.Sources = slices.Concat([]v1alpha1.HealthSource{entry("alertmanager")}, health.Status.Sources, []v1alpha1.HealthSource{entry("zabbix")})
+	health.Status.Reports = slices.Concat([]v1alpha1.HealthReport{reportOf("alertmanager", "node")}, health.Status.Reports, []v1alpha1.HealthReport{reportOf("zabbix", "gpu/GPU-a")})
 	s.must(testCluster.Client().Status().Patch(s.ctx, health, patch), "report, as others do")
 	publish("report beside others", reportOf("dcgm", "gpu/GPU-a"), reportOf("dcgm", "nvlink/GPU-a/3"))
 	publish("report beside others, less", reportOf("dcgm", "nvlink/GPU-a/3"))
 	s.must(c.Get(s.ctx, client.ObjectKey{Name: own}, health), "get its own")
-	if len(health.Status.Sources) != 3 || len(health.Status.Reports) < 3 || health.Spec.AcknowledgedTime == nil {
+	if len(health.Status.Sources) != 3 || len(health.Status.Reports) != 3 || health.Spec.AcknowledgedTime == nil {
 		t.Fatalf("spec %+v, status %+v", health.Spec, health.Status)
 	}
 
