@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,8 +13,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	batchv1alpha1 "volcano.sh/apis/pkg/apis/batch/v1alpha1"
+	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 )
 
 // pool gives a test nodes of its own in the shared cluster.
@@ -260,5 +263,34 @@ func TestOtherWorkFillsARack(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]int{"full-r0": 0, "full-r1": 0}, used()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Volcano's scheduler dies of a HyperNode that lists one which is gone.
+func TestATopologyGoesFromTheTopDown(t *testing.T) {
+	t.Parallel()
+	topology := Topology{Name: "down", Racks: 4, NodesPerRack: 1, Tiers: []int{2, 2}}
+	if err := shared.AddTopology(t.Context(), topology); err != nil {
+		t.Fatal(err)
+	}
+	watcher, err := shared.Client().Watch(t.Context(), &topologyv1alpha1.HyperNodeList{}, client.MatchingLabels{PoolLabel: topology.Name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watcher.Stop()
+	if err := shared.RemoveTopology(t.Context(), topology.Name); err != nil {
+		t.Fatal(err)
+	}
+	var tiers []int
+	for event := range watcher.ResultChan() {
+		if event.Type != watch.Deleted {
+			continue
+		}
+		if tiers = append(tiers, event.Object.(*topologyv1alpha1.HyperNode).Spec.Tier); len(tiers) == 7 {
+			break
+		}
+	}
+	if want := []int{3, 2, 2, 1, 1, 1, 1}; !slices.Equal(tiers, want) {
+		t.Errorf("tiers went in the order %v, want %v", tiers, want)
 	}
 }

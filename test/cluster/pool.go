@@ -5,6 +5,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,7 +45,7 @@ func (c *Cluster) AddTopology(ctx context.Context, t Topology) error {
 // RemoveTopology takes a pool's HyperNodes, nodes and the pods on them away at once.
 func (c *Cluster) RemoveTopology(ctx context.Context, name string) error {
 	pool := client.MatchingLabels{PoolLabel: name}
-	if err := c.client.DeleteAllOf(ctx, &topologyv1alpha1.HyperNode{}, pool); err != nil {
+	if err := c.removeHyperNodes(ctx, pool); err != nil {
 		return fmt.Errorf("deleting the HyperNodes of %s: %w", name, err)
 	}
 	nodes := &corev1.NodeList{}
@@ -63,6 +64,22 @@ func (c *Cluster) RemoveTopology(ctx context.Context, name string) error {
 			return client.IgnoreNotFound(c.client.Delete(ctx, &pod, client.GracePeriodSeconds(0)))
 		})
 	})
+}
+
+// removeHyperNodes deletes HyperNodes from the highest tier down: Volcano's scheduler dies of one that
+// lists another which is gone (isEligibleHyperNode of its network-topology-aware plugin, in 1.14.1).
+func (c *Cluster) removeHyperNodes(ctx context.Context, pool client.ListOption) error {
+	hyperNodes := &topologyv1alpha1.HyperNodeList{}
+	if err := c.client.List(ctx, hyperNodes, pool); err != nil {
+		return err
+	}
+	slices.SortStableFunc(hyperNodes.Items, func(a, b topologyv1alpha1.HyperNode) int { return b.Spec.Tier - a.Spec.Tier })
+	for i := range hyperNodes.Items {
+		if err := client.IgnoreNotFound(c.client.Delete(ctx, &hyperNodes.Items[i])); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // kwokCaughtUp returns once KWOK has seen every change of nodes made before the call: it hears of
