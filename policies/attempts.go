@@ -49,9 +49,10 @@ func (w *world) beingRenewed(s *v1alpha1.TrainingJobStatus) bool {
 }
 
 // noteEndedVolcanoJob renews a job whose Volcano Job has ended and that has not, where
-// no incident says why: one that is open makes the new attempt itself.
+// no incident says why: one that is open makes the new attempt itself, unless it is held back.
 func (w *world) noteEndedVolcanoJob(s *v1alpha1.TrainingJobStatus) {
-	if w.allFell(s) && !AnyOpen(s) {
+	acts := func(inc v1alpha1.Incident) bool { return inc.Outcome == "" && !w.held(s, &inc) }
+	if w.allFell(s) && !slices.ContainsFunc(s.Incidents, acts) {
 		w.renew(s, v1alpha1.VolcanoJobEnded, w.classOfEnd())
 	}
 }

@@ -95,7 +95,7 @@ func (w *world) failureOf(s *v1alpha1.TrainingJobStatus, r rank, m *rooms) (fail
 	if event == "" {
 		return failure{}, false
 	}
-	return w.bySignal(describeFailure(p, event, class), p), true
+	return describeFailure(p, event, class), true
 }
 
 // eventOf is the strongest thing that is wrong with a pod that has its place, and whose fault it is.
@@ -129,19 +129,6 @@ func describeFailure(p *Pod, event v1alpha1.EventType, class v1alpha1.FailureCla
 		f.signal = p.signal(event == v1alpha1.HealthFailed)
 	}
 	return f
-}
-
-// bySignal is a failure of health by the first signal of its weight that a rule is for: one that
-// no rule is for hides no other.
-func (w *world) bySignal(f failure, p *Pod) failure {
-	first := f
-	for _, f.signal = range p.Signals {
-		_, ok := ruleFor(w.policy(p.Task).rules, f)
-		if ok && first.signal.Name != "" && f.signal.Failed == first.signal.Failed {
-			return f
-		}
-	}
-	return first
 }
 
 // ill is true for a pod with a signal of this weight.

@@ -77,6 +77,23 @@ func (s *scene) ignoreHealth() {
 	s.Job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{rule("ill", on(v1alpha1.HealthFailed), step(v1alpha1.Ignore, 0))}}
 }
 
+// A program that ends by itself, which no rule is for, starts again in a new attempt, though one of its
+// ranks is held back for its health.
+func TestAJobThatEndsWhileARankIsHeldBack(t *testing.T) {
+	s := bounded(4)
+	s.Job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{rule("ill", on(v1alpha1.HealthFailed), step(v1alpha1.MigratePod, 0))}}
+	s.moved(time.Minute, 2)
+	s.ail(failed, 1)
+	s.decide()
+	equal(t, "held back", 0, len(s.plan().DeletePods))
+	for i := range s.Pods {
+		s.crash(i, 1)
+	}
+	s.VolcanoJobs[0].Ended = true
+	s.decide()
+	equal(t, "attempt", int32(2), s.status().Attempt)
+}
+
 // A whole job that is reported ill waits until somebody says that it is true.
 func TestAnAcknowledgementLetsAWholeJobMove(t *testing.T) {
 	s := bounded(4)

@@ -113,6 +113,61 @@ func TestASignalThatNoRuleIsFor(t *testing.T) {
 	equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
 }
 
+// A signal that a rule ignores is none: the job runs, other signals are heard, and whoever has only
+// that one is left alone.
+func TestASignalThatIsIgnored(t *testing.T) {
+	other := Signal{Name: "PCIeWidth", Message: "4 lanes"}
+	s := running(3,
+		rule("shrug", bySignal(degraded.Name), step(v1alpha1.Ignore, 0)),
+		rule("ill", on(v1alpha1.HealthDegraded), step(v1alpha1.MigratePod, 0)))
+	for i := range s.Pods {
+		s.Pods[i].Signals = []Signal{degraded}
+	}
+	s.decide()
+	equal(t, "incidents", nil, s.summaries())
+	equal(t, "state", v1alpha1.StateRunning, s.status().State)
+
+	s.after(time.Minute).Pods[1].Signals = []Signal{degraded, other}
+	s.decide()
+	equal(t, "signal", other.Name, s.incident(t).Cause.Signal)
+	equal(t, "lives", []int32{0, 1, 0}, s.lives())
+	s.replace(1)
+	s.decide()
+	s.bind(1, "n04")
+	s.Pods[1].Signals = []Signal{degraded}
+	s.decide()
+	equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+}
+
+// Whoever tells the operator to ignore what it waits to act upon has it stop waiting.
+func TestASignalThatIsToBeIgnoredFromNowOn(t *testing.T) {
+	s := running(3, rule("ill", on(v1alpha1.HealthDegraded), step(v1alpha1.MigratePod, 300)))
+	s.Pods[1].Signals = []Signal{degraded}
+	s.decide()
+	equal(t, "outcome", v1alpha1.Outcome(""), s.incident(t).Outcome)
+	s.Job.Spec.RestartPolicy.Rules[0].Steps = []v1alpha1.Step{{Action: v1alpha1.Ignore}}
+	s.after(time.Minute).decide()
+	equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	s.Job.Spec.RestartPolicy.Rules[0].Steps = []v1alpha1.Step{{Action: v1alpha1.MigratePod}}
+	s.after(time.Minute).decide()
+	equal(t, "lives", []int32{0, 1, 0}, s.lives())
+}
+
+// A device that has failed, and that no rule is for, hides neither that another is degraded nor
+// that the node is silent.
+func TestASignalThatNoRuleIsForHidesNothing(t *testing.T) {
+	for event, change := range map[v1alpha1.EventType]func(*scene){
+		v1alpha1.HealthDegraded: func(s *scene) { s.Pods[1].Signals = []Signal{failed, degraded} },
+		v1alpha1.NodeNotReady:   func(s *scene) { s.Pods[1].Signals = []Signal{failed}; s.breakNode("n01") },
+		v1alpha1.PodNotReady:    func(s *scene) { s.Pods[1].Signals = []Signal{failed}; s.unready(1) },
+	} {
+		s := running(3, rule("r", on(event), step(v1alpha1.RestartPod, 60)))
+		change(s)
+		s.decide()
+		equal(t, "trigger", event, s.incident(t).Trigger)
+	}
+}
+
 // Degraded devices fail: the same incident follows the stronger event's rule.
 func TestASignalThatBecomesWorse(t *testing.T) {
 	s := running(3,

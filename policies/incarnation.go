@@ -77,7 +77,7 @@ func stale(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
 // inPlace is true where a rank's pod of the right life runs on a good node and is ready, or has succeeded.
 func (w *world) inPlace(s *v1alpha1.TrainingJobStatus, r rank) bool {
 	p := w.pod(r)
-	return w.stands(s, p) && (p.succeeded() || !w.unwell(p))
+	return w.stands(s, p) && (p.succeeded() || len(p.Signals) == 0)
 }
 
 // backFor is true where a rank is in place as far as an incident goes. That something which its pod
@@ -100,14 +100,4 @@ func (w *world) stands(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
 		return false
 	}
 	return p.succeeded() || (p.healthy() && w.Nodes[p.Node].Ready)
-}
-
-// unwell is true for a pod with a signal of ill health that some rule is for.
-func (w *world) unwell(p *Pod) bool {
-	if len(p.Signals) == 0 {
-		return false
-	}
-	event, class := w.eventOf(p)
-	_, ok := ruleFor(w.policy(p.Task).rules, w.bySignal(describeFailure(p, event, class), p))
-	return ok && event != ""
 }

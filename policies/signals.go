@@ -21,3 +21,18 @@ func SignalsFor(pod string, reports []v1alpha1.HealthReport) []Signal {
 	}
 	return out
 }
+
+// heeded are the signals of a pod that some rule does something about. What no rule is for, or one
+// that ignores it, is as if it were not there: it opens no incident, keeps none open, and hides nothing.
+func (w *world) heeded(p *Pod) []Signal {
+	return slices.DeleteFunc(slices.Clone(p.Signals), func(signal Signal) bool {
+		event := v1alpha1.HealthDegraded
+		if signal.Failed {
+			event = v1alpha1.HealthFailed
+		}
+		f := describeFailure(p, event, v1alpha1.ClassInfrastructure)
+		f.signal = signal
+		rule, ok := ruleFor(w.policy(p.Task).rules, f)
+		return !ok || ignores(rule)
+	})
+}

@@ -65,6 +65,10 @@ func view(o *Observation, s *v1alpha1.TrainingJobStatus) *world {
 }
 
 func (w *world) put(p *Pod) {
+	if len(p.Signals) > 0 {
+		p = new(*p)
+		p.Signals = w.heeded(p)
+	}
 	r := p.rank()
 	if t := w.taskPods(r.task); t != nil && within(r.index, t.pods) {
 		t.pods[r.index] = p
