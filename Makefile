@@ -3,6 +3,8 @@
 SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+# What is generated is linted and tested after it.
+.NOTPARALLEL:
 
 # The images that `make images` builds and `make install` deploys.
 IMG ?= lockstep-manager:dev
@@ -33,8 +35,8 @@ GOLANGCI_LINT := $(TOOLS)/golangci-lint
 # What `make generate manifests` writes.
 GENERATED := config/crd config/rbac/role.yaml ':(glob)api/**/zz_generated.*.go'
 MODULES = $(patsubst %/go.mod,%,$(shell git ls-files -- go.mod '*/go.mod' | sed 's|^go.mod$$|./go.mod|'))
-# The race detector links C; without a C compiler the tests run all the same.
-RACE = $(if $(shell command -v $$(go env CC)),-race)
+# The race detector links C; without a C compiler, of which go knows, the tests run all the same.
+RACE = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 
 .PHONY: help
 help: ## list what can be made
@@ -72,7 +74,7 @@ lint: $(GOLANGCI_LINT) ## run the linters, import rules among them
 
 .PHONY: verify
 verify: generate manifests lint ## check that what is generated is committed, modules are tidy and the code is clean
-	@stale="$$(git status --porcelain --untracked-files=all -- $(GENERATED))"; \
+	@stale="$$(git status --porcelain --untracked-files=all -- $(GENERATED))" || exit 1; \
 	if [ -n "$$stale" ]; then \
 	  echo "generated files are not as committed: run 'make generate manifests' and commit them" >&2; \
 	  echo "$$stale" >&2; git --no-pager diff --stat -- $(GENERATED) >&2; exit 1; \

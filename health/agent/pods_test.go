@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"net"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -21,10 +22,21 @@ func (k *kubelet) List(context.Context, *podresources.ListPodResourcesRequest) (
 	return k.answer, nil
 }
 
+// shortDir is a folder whose name leaves room for a socket's: t.TempDir has the test's in it.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
 // serve starts a kubelet on a socket of its own, and returns its address.
 func serve(t *testing.T, answer *podresources.ListPodResourcesResponse) string {
 	t.Helper()
-	socket := filepath.Join(t.TempDir(), "kubelet.sock")
+	socket := filepath.Join(shortDir(t), "kubelet.sock")
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)

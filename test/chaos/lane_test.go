@@ -6,6 +6,7 @@ package chaos
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -153,8 +154,13 @@ func (l *lane) await(what string, holds func() bool) {
 
 func (l *lane) awaitAny(what string, condition wait.ConditionWithContextFunc) {
 	l.t.Helper()
-	if err := wait.PollUntilContextTimeout(l.ctx, 100*time.Millisecond, patience, true, condition); err != nil {
-		l.t.Fatalf("waiting until %s: %v", what, err)
+	var last error // an API server that is too busy for one answer has another later
+	err := wait.PollUntilContextTimeout(l.ctx, 100*time.Millisecond, patience, true, func(ctx context.Context) (holds bool, _ error) {
+		holds, last = condition(ctx)
+		return holds && last == nil, nil
+	})
+	if err != nil {
+		l.t.Fatalf("waiting until %s: %v", what, errors.Join(err, last))
 	}
 }
 

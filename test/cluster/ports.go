@@ -21,7 +21,7 @@ const (
 
 // claimPorts returns ports that are free, and that no other cluster takes before release is called.
 func claimPorts(n int) (ports []int, release func(), err error) {
-	dir := filepath.Join(os.TempDir(), "lockstep-cluster-ports")
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("lockstep-cluster-ports-%d", os.Getuid()))
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, nil, fmt.Errorf("making the folder of claimed ports: %w", err)
 	}

@@ -104,7 +104,10 @@ func (s *scenario) startAgent(nodeName string) gpuNode {
 		state.AddGPU(i, gpuOf(nodeName, i), 1)
 		state.SetLink(i, 0, linkUp)
 	}
-	socket := filepath.Join(dir, "kubelet.sock")
+	short, err := os.MkdirTemp("", "") // a socket's name has no room for that of the test
+	s.must(err, "make a folder")
+	s.t.Cleanup(func() { _ = os.RemoveAll(short) })
+	socket := filepath.Join(short, "kubelet.sock")
 	listener, err := net.Listen("unix", socket)
 	s.must(err, "listen as the kubelet")
 	server := grpc.NewServer()

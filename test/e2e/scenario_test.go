@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -107,8 +108,13 @@ func (s *scenario) await(what string, holds func() bool) {
 
 func (s *scenario) awaitAny(what string, condition wait.ConditionWithContextFunc) {
 	s.t.Helper()
-	if err := wait.PollUntilContextTimeout(s.ctx, 50*time.Millisecond, patience, true, condition); err != nil {
-		s.t.Fatalf("waiting until %s: %v", what, err)
+	var last error // an API server that is too busy for one answer has another later
+	err := wait.PollUntilContextTimeout(s.ctx, 50*time.Millisecond, patience, true, func(ctx context.Context) (holds bool, _ error) {
+		holds, last = condition(ctx)
+		return holds && last == nil, nil
+	})
+	if err != nil {
+		s.t.Fatalf("waiting until %s: %v", what, errors.Join(err, last))
 	}
 }
 
