@@ -56,12 +56,13 @@ func TestFailedLinkMovesThePodThatUsesIt(t *testing.T) {
 
 func TestDegradedLinkMovesThePodWhenItsTimeIsOver(t *testing.T) {
 	s := newScenario(t, "linkdegraded", 1, 6)
-	s.run(s.trainingJob(3, rules(rule("degraded", v1alpha1.HealthDegraded, step(v1alpha1.MigratePod, 4)))))
+	s.run(s.trainingJob(3, rules(rule("degraded", v1alpha1.HealthDegraded, step(v1alpha1.MigratePod, 3600)))))
 	before, victim := s.pods(), s.pod(1)
 
 	s.reported(victim.Spec.NodeName, v1alpha1.NodeHealthStatus{Reports: []v1alpha1.HealthReport{fault(v1alpha1.HealthStateDegraded, podOf(victim))}})
-	s.await("the incident opens", func() bool { return len(s.job.Status.Incidents) == 1 })
+	s.noticed(1)
 	s.untouched(before)
+	s.due(v1alpha1.MigratePod)
 	s.recovered(1)
 
 	s.untouched(before, victim.Name)

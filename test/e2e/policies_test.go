@@ -3,6 +3,9 @@
 package e2e
 
 import (
+	"fmt"
+	"slices"
+
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,6 +41,26 @@ func (s *scenario) change(what string, f func(*v1alpha1.TrainingJob)) {
 	patch := client.MergeFrom(s.job.DeepCopy())
 	f(s.job)
 	s.must(testCluster.Client().Patch(s.ctx, s.job, patch), what)
+}
+
+// due makes the first step of this kind in each rule due, and leaves those after it as they are.
+func (s *scenario) due(action v1alpha1.Action) {
+	s.t.Helper()
+	s.change("make "+string(action)+" due", func(j *v1alpha1.TrainingJob) {
+		for _, rule := range j.Spec.RestartPolicy.Rules {
+			if i := slices.IndexFunc(rule.Steps, func(step v1alpha1.Step) bool { return step.Action == action }); i >= 0 {
+				rule.Steps[i].AfterSeconds = int32(i) // each step has to come later than the one before it
+			}
+		}
+	})
+}
+
+// noticed waits until so many incidents were opened, the last of which is open.
+func (s *scenario) noticed(n int) {
+	s.t.Helper()
+	s.await(fmt.Sprintf("incident %d is open", n), func() bool {
+		return len(s.job.Status.Incidents) == n && s.job.Status.Incidents[n-1].Outcome == ""
+	})
 }
 
 // steps are the actions that were taken, of all incidents, in order.

@@ -110,7 +110,10 @@ func TestNodeNotReadyWithPodStuckTerminating(t *testing.T) {
 
 	s.must(testCluster.StopHeartbeat(s.ctx, victim.Spec.NodeName), "stop the heartbeat")
 	s.await("the step fires", func() bool { return s.job.Status.Restarts.Pod == 1 })
-	s.awaitAny("the pod is stuck", func(ctxT) (bool, error) { return !s.pods()[victim.Name].DeletionTimestamp.IsZero(), nil })
+	s.awaitAny("the pod is stuck, or was", func(ctxT) (bool, error) {
+		p := s.pods()[victim.Name]
+		return p.UID != victim.UID || !p.DeletionTimestamp.IsZero(), nil
+	})
 	s.recovered(1)
 
 	s.untouched(before, victim.Name)

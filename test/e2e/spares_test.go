@@ -142,8 +142,8 @@ func TestSparesChangeLive(t *testing.T) {
 func TestHomeFullWaitsThenRelocates(t *testing.T) {
 	s := newScenario(t, "homefull", 2, 4)
 	s.run(s.trainingJob(4, rules(
-		rule("no-room", v1alpha1.PodPending, step(v1alpha1.RestartPod, 0), step(v1alpha1.RelocateJob, 10)),
-		anything(step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartTask, 33), step(v1alpha1.RestartJob, 36)),
+		rule("no-room", v1alpha1.PodPending, step(v1alpha1.RestartPod, 0), step(v1alpha1.RelocateJob, 40)),
+		anything(step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartTask, 50), step(v1alpha1.RestartJob, 55)),
 	)))
 	before, victim := s.pods(), s.pod(1)
 	home := s.rackOf(victim.Spec.NodeName)
