@@ -4,7 +4,6 @@ package controllers
 
 import (
 	"context"
-	"net"
 	"os"
 	"os/exec"
 	"strconv"
@@ -57,12 +56,7 @@ func TestDocumentedProgramSavesWhenItIsAsked(t *testing.T) {
 	if err != nil {
 		t.Skip("needs python3, to run the program of api/README.md")
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	listener.Close()
+	port := reservePort(t)
 	file := t.TempDir() + "/checkpoint"
 	ctx, stop := context.WithCancel(t.Context())
 	cmd := exec.CommandContext(ctx, python, "-c", training+block(t, "../api/README.md", "python"), file)

@@ -4,11 +4,13 @@ package controllers
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -88,6 +90,28 @@ func request(t *testing.T, ip string, port int32, path string, patience time.Dur
 	return c, policies.AnswerKey{Request: "r", Pod: "u"}
 }
 
+// reservePort is a port on which nobody listens before the caller lets somebody: a socket that is
+// bound, and does not listen, keeps it from all who take any port.
+func reservePort(t *testing.T) int {
+	t.Helper()
+	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Close(socket) })
+	if err := syscall.SetsockoptInt(socket, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Bind(socket, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	name, err := syscall.Getsockname(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name.(*syscall.SockaddrInet4).Port
+}
+
 // Where nobody listens, or there is no time now, the pod is asked again.
 func TestAPodIsAskedAgain(t *testing.T) {
 	var asked atomic.Int32
@@ -96,13 +120,13 @@ func TestAPodIsAskedAgain(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	}))
-	addr := server.Listener.Addr().(*net.TCPAddr)
 	server.Listener.Close()
-	c, pod := request(t, "127.0.0.1", int32(addr.Port), "/", time.Minute)
+	port := reservePort(t)
+	c, pod := request(t, "127.0.0.1", int32(port), "/", time.Minute)
 	for !strings.Contains(c.answers(key)[pod].Message, "connection refused") {
 		time.Sleep(time.Millisecond)
 	}
-	listener, err := net.Listen("tcp", addr.String())
+	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
 		t.Fatal(err)
 	}

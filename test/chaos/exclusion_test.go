@@ -28,11 +28,12 @@ func TestExcludedNodeIsNotUsedBeforeItsTime(t *testing.T) {
 
 	before := l.before()
 	model := l.loseNode(failed)
-	l.recovered(before)
+	l.await("a node is excluded", func() bool { return len(l.job.Status.ExcludedNodes) == 1 })
 	excluded := l.job.Status.ExcludedNodes
-	if len(excluded) != 1 || excluded[0].Name != failed {
+	if excluded[0].Name != failed {
 		t.Fatalf("excluded nodes %v, want %s", excluded, failed)
 	}
+	l.recovered(before)
 	l.bringNode(model, failed)
 
 	before = l.before()

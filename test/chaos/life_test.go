@@ -48,7 +48,7 @@ func begin(w *wire, now *stoppable, namespace string, pool map[string]string, lo
 		Cache:                   narrowed(controllers.CacheOptions(), namespace, pool),
 		Metrics:                 metricsserver.Options{BindAddress: "0"},
 		Controller:              config.Controller{SkipNameValidation: new(true)},
-		GracefulShutdownTimeout: ptr.To(5 * time.Second),
+		GracefulShutdownTimeout: ptr.To[time.Duration](-1), // end waits for it
 		NewClient: func(config *rest.Config, options client.Options) (client.Client, error) {
 			c, err := client.NewWithWatch(config, options)
 			if err != nil {

@@ -109,9 +109,7 @@ func (l *lane) whereabouts(was, is corev1.Pod) string {
 func (l *lane) tidy(o outcome, held []string) {
 	l.t.Helper()
 	ranks, on := l.ranks(), map[string]string{}
-	if n := len(l.pods()); n != len(ranks) {
-		l.t.Errorf("%d pods for %d ranks", n, len(ranks))
-	}
+	l.await("the garbage collector has taken away what is no rank's", func() bool { return len(l.pods()) == len(ranks) })
 	if len(held) != len(o.Taints) || len(l.job.Status.Holds) != len(o.Holds) {
 		l.t.Errorf("held nodes %v, holds in status %v: some are no rank's", held, l.job.Status.Holds)
 	}

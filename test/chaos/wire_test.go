@@ -31,7 +31,9 @@ func (c call) write() bool    { return c.verb != "get" && c.verb != "list" }
 type wire struct {
 	mu    sync.Mutex
 	calls []*call
-	last  time.Time
+	// last is when the last call was answered, and waiting how many are not yet.
+	last    time.Time
+	waiting int
 	// at is which of the calls breaks, from 1; 0 for none.
 	at    int
 	fault fault
@@ -59,7 +61,8 @@ func (w *wire) arm(k int, f fault) {
 func (w *wire) count(c *call) (fault, int, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.calls, w.last = append(w.calls, c), time.Now()
+	w.calls = append(w.calls, c)
+	w.waiting++
 	if len(w.calls) == w.at {
 		w.broken = c.String()
 	}
@@ -75,6 +78,8 @@ func (w *wire) answer(c *call, err error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c.failed = err != nil
+	w.waiting--
+	w.last = time.Now()
 	return err
 }
 
@@ -89,10 +94,13 @@ func (w *wire) seen() []call {
 	return out
 }
 
-// quietSince is when the last call went over the wire.
+// quietSince is when the last call was answered; now where one is still on its way.
 func (w *wire) quietSince() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.waiting > 0 {
+		return time.Now()
+	}
 	return w.last
 }
 

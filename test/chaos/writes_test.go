@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -49,12 +51,27 @@ func TestWritesOfOnePodsRecovery(t *testing.T) {
 
 // changes are the writes of one recovery that changed something. A delete or a patch
 // that a cache a moment behind asks for again does not, and the place in the queue is
-// counted once: a round of the scheduler that had begun before may undo the first.
+// counted once: a round of the scheduler that had begun before may undo the first. Nor
+// is counted what is told while a slow machine has the pod wait.
 func (l *lane) changes() []call {
 	placed := false
+	var last v1alpha1.TrainingJobStatus
 	return slices.DeleteFunc(l.wire.writes(), func(c call) bool {
 		again := c.kind == "PodGroup" && placed
 		placed = placed || c.kind == "PodGroup"
+		if job, ok := c.obj.(*v1alpha1.TrainingJob); ok && !c.failed {
+			again = equality.Semantic.DeepEqual(last, untold(job.Status))
+			last = untold(job.Status)
+		}
 		return c.failed || again
 	})
+}
+
+// untold is a status without what it tells of an incident that is open.
+func untold(s v1alpha1.TrainingJobStatus) v1alpha1.TrainingJobStatus {
+	s = *s.DeepCopy()
+	if c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionRecovering); c != nil {
+		c.Message = ""
+	}
+	return s
 }

@@ -41,7 +41,7 @@ func TestADeletedPodLeavesTheNextOfItsNameAlone(t *testing.T) {
 		if err := shared.Client().Delete(ctx, pod); err != nil {
 			return err
 		}
-		return wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		return wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, nodesTimeout, true, func(ctx context.Context) (bool, error) {
 			err := makeOne(ctx, name)
 			return err == nil, ignoreExists(err)
 		})
@@ -67,7 +67,7 @@ func ignoreExists(err error) error {
 func allRun(t *testing.T, topology Topology, pods int) map[string]types.UID {
 	t.Helper()
 	uids := map[string]types.UID{}
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, nodesTimeout, true, func(ctx context.Context) (bool, error) {
 		list := &corev1.PodList{}
 		err := shared.Client().List(ctx, list, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels(topology.NodeSelector()))
 		clear(uids)
@@ -101,7 +101,7 @@ func TestAPodThatIsLeftInItsEndGoes(t *testing.T) {
 	if err := shared.Client().Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, nodesTimeout, true, func(ctx context.Context) (bool, error) {
 		err := shared.Client().Get(ctx, client.ObjectKeyFromObject(pod), &corev1.Pod{})
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	})

@@ -137,7 +137,7 @@ func TestTwoClustersSideBySideAndNothingOutlivesAKill(t *testing.T) {
 	}
 	_ = other.Wait()
 	for _, pid := range h.PIDs {
-		err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 5*time.Second, true, func(context.Context) (bool, error) { return gone(pid), nil })
+		err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, startTimeout, true, func(context.Context) (bool, error) { return gone(pid), nil })
 		if err != nil {
 			t.Errorf("process %d lives on", pid)
 		}

@@ -96,6 +96,7 @@ func TestRackOfGPUNodes(t *testing.T) {
 			return hasReports(h) && h.Verdict.State == v1alpha1.HealthStateFailed
 		})
 	}
+	s.awaitAny("two nodes are in quarantine", func(ctxT) (bool, error) { return len(s.quarantined()) == 2, nil })
 	s.settled()
 	// Two nodes of six an hour: the one whose link went down was the first.
 	if n := len(s.quarantined()); n != 2 {

@@ -79,6 +79,7 @@ func TestBreakerStopsAtARack(t *testing.T) {
 		at := slices.IndexFunc(p.Status.Breakers, func(b v1alpha1.OpenBreaker) bool { return b.Scope == "hypernode/"+s.pool.HyperNode(1, home) })
 		return err == nil && at >= 0 && p.Status.Breakers[at].HeldBack == 4, err
 	})
+	s.awaitAny("two are moved", func(ctxT) (bool, error) { return len(s.quarantined()) == 2 && s.moved(before) == 2, nil })
 	s.settled()
 	if n := len(s.quarantined()); n != 2 {
 		t.Errorf("%d nodes of the rack are in quarantine, want 2", n)

@@ -48,11 +48,23 @@ func newScenario(t *testing.T, name string, racks, nodesPerRack int, tiers ...in
 	}}
 	s.must(testCluster.AddTopology(s.ctx, s.pool), "add the topology")
 	t.Cleanup(func() {
-		if t.Failed() && s.job != nil {
+		if !t.Failed() {
+			s.remove()
+		} else if s.job != nil {
 			t.Logf("the job at the end:\n%s", s.dump())
 		}
 	})
 	return s
+}
+
+// remove takes the job and its pool away, so that the other tests have the machine to themselves.
+func (s *scenario) remove() {
+	s.t.Helper()
+	if s.job != nil {
+		s.must(client.IgnoreNotFound(testCluster.Client().Delete(s.ctx, s.job)), "delete the job")
+		s.awaitAny("its pods are gone", func(ctxT) (bool, error) { return len(s.pods()) == 0, nil })
+	}
+	s.must(testCluster.RemoveTopology(s.ctx, s.pool.Name), "remove the topology")
 }
 
 // trainingJob is a gang of workers that take a whole node each.
