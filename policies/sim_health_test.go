@@ -44,7 +44,9 @@ func (r *record) checkMoves() {
 	if r.o.HealthPolicy == nil {
 		return
 	}
-	w := view(r.o, r.old.DeepCopy())
+	old := r.old.DeepCopy()
+	countTasks(old, r.o.Job) // as a decision begins: the job may have another size by now
+	w := view(r.o, old)
 	policy := healthPolicyOf(r.o.HealthPolicy, r.o.Now)
 	for i := range r.s.Incidents {
 		if inc := &r.s.Incidents[i]; inc.Outcome == "" && w.held(r.s, inc) {
