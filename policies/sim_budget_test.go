@@ -90,7 +90,7 @@ func (r *record) checkCharge(inc *v1alpha1.Incident) {
 	c, w := r.cluster, view(r.o, r.s)
 	rule, policy := w.ruleOf(inc), w.policyFor(inc)
 	c.require(rule.Charge != v1alpha1.ChargeNever, "5: incident %d is charged by rule %s", inc.ID, rule.Name)
-	c.require(rule.Charge == v1alpha1.ChargeAlways || inc.Class == v1alpha1.ClassUser || madeAnew(inc),
+	c.require(rule.Charge == v1alpha1.ChargeAlways || inc.Class == v1alpha1.ClassUser || wholeJob(inc),
 		"5: incident %d of class %s is charged by rule %s", inc.ID, inc.Class, rule.Name)
 	spent, last := 0, time.Time{}
 	for _, charge := range c.ledger.charges {

@@ -184,11 +184,13 @@ func (r *record) runs(p *Pod, of rank) bool {
 func (r *record) couldSave(inc *v1alpha1.Incident) bool {
 	for i := range r.s.Incidents {
 		other := &r.s.Incidents[i]
-		if n := len(other.Steps); other.ID != inc.ID && n > len(incidentOf(r.old, other.ID).Steps) {
+		was := incidentOf(r.old, other.ID)
+		joined := restarted(other) && other.PodCount > was.PodCount
+		if other.ID != inc.ID && (joined || len(other.Steps) > len(was.Steps)) {
 			return false
 		}
 	}
-	return len(r.asked()) > 0 && view(r.o, r.old).everyRankOf(inc, func(of rank) bool {
+	return len(r.asked()) > 0 && r.before().everyRankOf(inc, func(of rank) bool {
 		p := r.seen(of)
 		return r.works(of) || (r.runs(p, of) && p.Ready)
 	})

@@ -38,15 +38,20 @@ func (c *cluster) acknowledge() {
 	c.changed("somebody acknowledges up to %s", policy.Breaker.AcknowledgedTime)
 }
 
+// before is the world as the decision began with it: the job may have had another size by then.
+func (r *record) before() *world {
+	old := r.old.DeepCopy()
+	countTasks(old, r.o.Job)
+	return view(r.o, old)
+}
+
 // checkMoves counts the ranks that were moved though nothing but their health was wrong.
 // What an incident has restarted before is up to its ladder.
 func (r *record) checkMoves() {
 	if r.o.HealthPolicy == nil {
 		return
 	}
-	old := r.old.DeepCopy()
-	countTasks(old, r.o.Job) // as a decision begins: the job may have another size by now
-	w := view(r.o, old)
+	w := r.before()
 	policy := healthPolicyOf(r.o.HealthPolicy, r.o.Now)
 	for i := range r.s.Incidents {
 		if inc := &r.s.Incidents[i]; inc.Outcome == "" && w.held(r.s, inc) {
