@@ -47,6 +47,15 @@ func (w *world) heldBack(s *v1alpha1.TrainingJobStatus, r rank) bool {
 	})
 }
 
+// departed is true where each pod that an incident names is gone, and with it what was ill: the next
+// one of its rank is placed elsewhere, and waits for nobody's acknowledgement.
+func (w *world) departed(inc *v1alpha1.Incident) bool {
+	return !unnamed(inc) && !slices.ContainsFunc(inc.Pods, func(named v1alpha1.IncidentPod) bool {
+		p := w.pod(rank{named.Task, named.Index})
+		return p != nil && p.UID == named.UID
+	})
+}
+
 // apart is true for a failure that must not join an incident: what is reported would be moved
 // uncounted with what moves already, and what fails by itself would be held back with the rest.
 func (w *world) apart(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure) bool {

@@ -94,6 +94,32 @@ func TestAJobThatEndsWhileARankIsHeldBack(t *testing.T) {
 	equal(t, "attempt", int32(2), s.status().Attempt)
 }
 
+// Where the pod that is held back goes by itself, there is nothing left to hold back.
+func TestAPodThatIsHeldBackAndGoes(t *testing.T) {
+	s := bounded(4)
+	s.moved(time.Minute, 2)
+	s.ail(failed, 1, 2)
+	s.decide()
+	s.crash(1, 1)
+	s.decide()
+	s.replace(1)
+	s.decide()
+	equal(t, "one of two", []v1alpha1.Outcome{"", ""}, s.outcomes())
+	s.crash(2, 1)
+	s.decide()
+	s.replace(2)
+	s.decide()
+	equal(t, "both", v1alpha1.OutcomeCancelled, s.outcomes()[0])
+}
+
+func (s *scene) outcomes() []v1alpha1.Outcome {
+	var out []v1alpha1.Outcome
+	for _, inc := range s.status().Incidents {
+		out = append(out, inc.Outcome)
+	}
+	return out
+}
+
 // A whole job that is reported ill waits until somebody says that it is true.
 func TestAnAcknowledgementLetsAWholeJobMove(t *testing.T) {
 	s := bounded(4)

@@ -4,7 +4,6 @@ package policies
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,8 +22,6 @@ const (
 	maxIncidentPods = 32
 	// maxClosedIncidents is how many incidents are remembered after they are over.
 	maxClosedIncidents = 10
-	// maxCauseMessage is how much is kept of the end of a failure's message, in bytes.
-	maxCauseMessage = 512
 )
 
 // noteFailures brings every failure into an incident: one that already covers the
@@ -186,16 +183,24 @@ func (w *world) joinable(s *v1alpha1.TrainingJobStatus, f failure, rule v1alpha1
 	return nil
 }
 
-// closeRecovered ends the open incidents all of whose ranks are in place again, and says whether there was one.
+// closeRecovered ends the open incidents all of whose ranks are in place again, and those that are held
+// back until there is nothing left to move, and says whether there was one.
 func (w *world) closeRecovered(s *v1alpha1.TrainingJobStatus) bool {
 	ended := false
 	for i := range s.Incidents {
 		inc := &s.Incidents[i]
-		if inc.Outcome == "" && w.recovered(s, inc) {
+		switch {
+		case inc.Outcome != "":
+			continue
+		case w.recovered(s, inc):
 			inc.PlacedTime = w.lastPlaced(inc)
 			w.end(inc, v1alpha1.OutcomeRecovered)
-			ended = true
+		case w.held(s, inc) && w.departed(inc):
+			w.end(inc, v1alpha1.OutcomeCancelled)
+		default:
+			continue
 		}
+		ended = true
 	}
 	forget(s)
 	return ended
@@ -272,23 +277,4 @@ func forget(s *v1alpha1.TrainingJobStatus) {
 		closed--
 		return true
 	})
-}
-
-func causeOf(f failure) v1alpha1.Cause {
-	c := v1alpha1.Cause{Pod: f.pod, Node: f.node, Reason: f.details.Reason, Message: f.details.Message}
-	if len(f.details.Containers) > 0 {
-		first := f.details.Containers[0]
-		c.Container, c.ExitCode = first.Name, &first.ExitCode
-		c.Reason, c.Message = first.Reason, first.Message
-	}
-	if f.disrupted != "" {
-		c.Reason = f.disrupted
-	}
-	if f.signal.Name != "" {
-		c.Signal, c.Message = f.signal.Name, f.signal.Message
-	}
-	if len(c.Message) > maxCauseMessage {
-		c.Message = strings.ToValidUTF8(c.Message[len(c.Message)-maxCauseMessage:], "")
-	}
-	return c
 }

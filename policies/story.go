@@ -118,3 +118,26 @@ func (w *world) backsOffUntil(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incid
 	}
 	return time.Time{}
 }
+
+// maxCauseMessage is how much is kept of the end of a failure's message, in bytes.
+const maxCauseMessage = 512
+
+// causeOf is what is kept of a failure.
+func causeOf(f failure) v1alpha1.Cause {
+	c := v1alpha1.Cause{Pod: f.pod, Node: f.node, Reason: f.details.Reason, Message: f.details.Message}
+	if len(f.details.Containers) > 0 {
+		first := f.details.Containers[0]
+		c.Container, c.ExitCode = first.Name, &first.ExitCode
+		c.Reason, c.Message = first.Reason, first.Message
+	}
+	if f.disrupted != "" {
+		c.Reason = f.disrupted
+	}
+	if f.signal.Name != "" {
+		c.Signal, c.Message = f.signal.Name, f.signal.Message
+	}
+	if len(c.Message) > maxCauseMessage {
+		c.Message = strings.ToValidUTF8(c.Message[len(c.Message)-maxCauseMessage:], "")
+	}
+	return c
+}

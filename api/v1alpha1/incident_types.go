@@ -22,7 +22,7 @@ type Outcome string
 const (
 	OutcomeRecovered Outcome = "Recovered" // everything runs again
 	OutcomeFailed    Outcome = "Failed"    // the job failed with it, or its ladder ended and a new incident goes on
-	OutcomeCancelled Outcome = "Cancelled" // the job was suspended or completed, or its Volcano Job deleted, meanwhile
+	OutcomeCancelled Outcome = "Cancelled" // the job was suspended or completed, or its Volcano Job deleted, meanwhile; or the pods that it held back went by themselves
 )
 
 // Incident is one failure and all that is done about it.
