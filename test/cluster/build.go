@@ -21,7 +21,7 @@ import (
 const BinariesVariable = "LOCKSTEP_CLUSTER_BIN"
 
 // recipe is part of the cache's key: raise it when the way of building below changes.
-const recipe = "2"
+const recipe = "3"
 
 // A binary is one program of the control plane: which module pins it and which package it is.
 type binary struct {
@@ -45,10 +45,12 @@ const (
 	volcano     = "volcano.sh/volcano"
 )
 
+// kube is one of Kubernetes' own programs.
+func kube(name string) binary {
+	return binary{name: name, module: ".", pkg: kubernetes + "/cmd/" + name, stamped: kubeVersion + ".gitVersion", version: kubernetes}
+}
+
 func binaries() []binary {
-	kube := func(name string) binary {
-		return binary{name: name, module: ".", pkg: kubernetes + "/cmd/" + name, stamped: kubeVersion + ".gitVersion", version: kubernetes}
-	}
 	vc := func(name, cmd string) binary {
 		return binary{name: name, module: ".", pkg: volcano + "/cmd/" + cmd, stamped: volcano + "/pkg/version.Version", version: volcano}
 	}
@@ -64,6 +66,11 @@ func binaries() []binary {
 	}
 }
 
+// nodeBinaries are the programs that only real nodes need.
+func nodeBinaries() []binary {
+	return []binary{kube(kubeletProgram), kube(kubeProxyProgram), kube(KubeScheduler), {name: CoreDNS, module: "dns", pkg: "."}}
+}
+
 // Binaries is a folder that holds the control plane's programs, and one with the manifests
 // (CRDs, webhook configurations, stages) that belong to their versions.
 type Binaries struct {
@@ -77,6 +84,15 @@ func (b Binaries) Path(name string) string { return filepath.Join(b.Dir, name) }
 // Build makes what is missing of the binaries and manifests, and says on progress what it does.
 // Several processes may call it at once: one builds, the others wait for it.
 func Build(ctx context.Context, progress io.Writer) (Binaries, error) {
+	return build(ctx, progress, binaries())
+}
+
+// BuildNodes makes what is missing of the programs that real nodes need besides.
+func BuildNodes(ctx context.Context, progress io.Writer) (Binaries, error) {
+	return build(ctx, progress, nodeBinaries())
+}
+
+func build(ctx context.Context, progress io.Writer, wanted []binary) (Binaries, error) {
 	root, err := RepositoryRoot()
 	if err != nil {
 		return Binaries{}, err
@@ -91,7 +107,7 @@ func Build(ctx context.Context, progress io.Writer) (Binaries, error) {
 	prebuilt := os.Getenv(BinariesVariable)
 	if prebuilt != "" {
 		built.Dir = prebuilt
-		if err := checkPrebuilt(prebuilt); err != nil {
+		if err := checkPrebuilt(prebuilt, wanted); err != nil {
 			return Binaries{}, err
 		}
 	}
@@ -105,7 +121,7 @@ func Build(ctx context.Context, progress io.Writer) (Binaries, error) {
 	}
 	defer unlock()
 	if prebuilt == "" {
-		if err := buildMissing(ctx, modules, cache, progress); err != nil {
+		if err := buildMissing(ctx, modules, cache, progress, wanted); err != nil {
 			return Binaries{}, err
 		}
 	}
@@ -120,9 +136,9 @@ func makeCache(root, cache string) error {
 	return os.WriteFile(filepath.Join(root, ".cache", "cluster", ".gitignore"), []byte("*\n"), 0o644)
 }
 
-func checkPrebuilt(dir string) error {
+func checkPrebuilt(dir string, wanted []binary) error {
 	var missing []string
-	for _, b := range binaries() {
+	for _, b := range wanted {
 		if info, err := os.Stat(filepath.Join(dir, b.name)); err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
 			missing = append(missing, b.name)
 		}
@@ -134,9 +150,9 @@ func checkPrebuilt(dir string) error {
 	return nil
 }
 
-func buildMissing(ctx context.Context, modules, cache string, progress io.Writer) error {
+func buildMissing(ctx context.Context, modules, cache string, progress io.Writer, wanted []binary) error {
 	var missing []binary
-	for _, b := range binaries() {
+	for _, b := range wanted {
 		if _, err := os.Stat(filepath.Join(cache, b.name)); errors.Is(err, os.ErrNotExist) {
 			missing = append(missing, b)
 		}
@@ -212,7 +228,7 @@ func outputOf(cmd *exec.Cmd) ([]byte, error) {
 func cacheKey(modules string) (string, error) {
 	hash := sha256.New()
 	fmt.Fprintln(hash, recipe, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	for _, module := range []string{".", "kwok", "helm", "alerting"} {
+	for _, module := range []string{".", "kwok", "helm", "alerting", "dns"} {
 		for _, name := range []string{"go.mod", "go.sum"} {
 			content, err := os.ReadFile(filepath.Join(modules, module, name))
 			if err != nil {

@@ -27,6 +27,8 @@ type Cluster struct {
 	config     *rest.Config
 	client     client.WithWatch
 
+	fleet *fleet
+
 	releases     []func()
 	stopPodEnder context.CancelFunc
 
@@ -150,7 +152,7 @@ func (c *Cluster) Stop() error {
 	if c.stopPodEnder != nil {
 		c.stopPodEnder()
 	}
-	err = errors.Join(err, each(context.Background(), ours, func(_ context.Context, p *Process) error { return p.Kill() }), c.Err())
+	err = errors.Join(err, each(context.Background(), ours, func(_ context.Context, p *Process) error { return p.Kill() }), c.stopFleet(), c.Err())
 	if !c.options.Keep && c.dir != "" {
 		err = errors.Join(err, os.RemoveAll(c.dir))
 	}

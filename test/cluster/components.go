@@ -19,6 +19,15 @@ const (
 	VolcanoControllerManager = "volcano-controller-manager"
 	VolcanoWebhookManager    = "volcano-webhook-manager"
 	KWOK                     = "kwok"
+	// What runs only where there are real nodes.
+	KubeScheduler = "kube-scheduler"
+	CoreDNS       = "coredns"
+)
+
+// Addresses of Services, in the range of the API server's flag; the first one is its own.
+const (
+	apiServerClusterIP = "10.0.0.1"
+	dnsClusterIP       = "10.0.0.10"
 )
 
 // auditPolicy logs who changed what, once per request, without the bodies.
@@ -101,6 +110,8 @@ func (p *plan) apiServer() (Command, error) {
 		"--service-account-key-file=" + p.pki.path(serviceAccountCert),
 		"--service-account-signing-key-file=" + p.pki.path(serviceAccountKey),
 		"--service-cluster-ip-range=10.0.0.0/16",
+		"--kubelet-preferred-address-types=InternalIP",
+		"--allow-privileged",
 		"--delete-collection-workers=16",
 	}
 	if p.options.AuditLog != "" {

@@ -25,6 +25,8 @@ const (
 	validity = 365 * 24 * time.Hour
 	// adminGroup is the group that RBAC lets do everything.
 	adminGroup = "system:masters"
+	// servingName is in the serving certificate: clients ask for it whatever address they use.
+	servingName = "localhost"
 
 	caFile             = "ca.crt"
 	servingCert        = "serving.crt"
@@ -73,13 +75,13 @@ func newAuthority(dir string) (*authority, error) {
 }
 
 func (a *authority) writeServing() error {
-	template, err := certificateTemplate(pkix.Name{CommonName: "localhost"})
+	template, err := certificateTemplate(pkix.Name{CommonName: servingName})
 	if err != nil {
 		return err
 	}
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
-	template.DNSNames = []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"}
-	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
+	template.DNSNames = []string{servingName, "kubernetes", "kubernetes.default", "kubernetes.default.svc"}
+	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.ParseIP(apiServerClusterIP)}
 	cert, key, err := a.sign(template)
 	if err != nil {
 		return err
@@ -121,7 +123,7 @@ func (a *authority) kubeconfig(path, cluster, server, user string, groups ...str
 		return err
 	}
 	config := clientcmdapi.NewConfig()
-	config.Clusters[cluster] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: a.pem}
+	config.Clusters[cluster] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: a.pem, TLSServerName: servingName}
 	config.AuthInfos[user] = &clientcmdapi.AuthInfo{ClientCertificateData: cert, ClientKeyData: key}
 	config.Contexts[cluster] = &clientcmdapi.Context{Cluster: cluster, AuthInfo: user}
 	config.CurrentContext = cluster

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -22,11 +23,11 @@ func (c *Cluster) AddTopology(ctx context.Context, t Topology) error {
 	if err := t.validate(); err != nil {
 		return err
 	}
-	nodes, err := t.nodes()
-	if err != nil {
-		return err
+	add := c.addFakeNodes
+	if t.Real {
+		add = c.addRealNodes
 	}
-	if err := each(ctx, nodes, func(ctx context.Context, node *corev1.Node) error { return c.client.Create(ctx, node) }); err != nil {
+	if err := add(ctx, t); err != nil {
 		return fmt.Errorf("creating the nodes of %s: %w", t.Name, err)
 	}
 	// HyperNodes come after their nodes and from the lowest tier up, as discovery makes them: the
@@ -36,10 +37,25 @@ func (c *Cluster) AddTopology(ctx context.Context, t Topology) error {
 			return fmt.Errorf("creating the HyperNodes of %s: %w", t.Name, err)
 		}
 	}
-	if err := c.awaitNodes(ctx, "of pool "+t.Name, client.MatchingLabels(t.NodeSelector()), len(nodes), usableNode); err != nil {
+	if err := c.awaitNodes(ctx, "of pool "+t.Name, client.MatchingLabels(t.NodeSelector()), len(t.NodeNames()), t.usable); err != nil {
 		return err
 	}
 	return c.kwokCaughtUp(ctx)
+}
+
+// addFakeNodes creates the nodes whose kubelets KWOK plays.
+func (c *Cluster) addFakeNodes(ctx context.Context, t Topology) error {
+	nodes, err := t.nodes()
+	if err != nil {
+		return err
+	}
+	return each(ctx, nodes, func(ctx context.Context, node *corev1.Node) error { return c.client.Create(ctx, node) })
+}
+
+// usable reports whether a node of the pool takes pods: it is ready and its GPUs are there, of which a
+// real kubelet learns a moment after it has become ready.
+func (t Topology) usable(node *corev1.Node) bool {
+	return usableNode(node) && node.Status.Allocatable.Name(gpu, resource.DecimalSI).Value() == int64(t.GPUsPerNode)
 }
 
 // RemoveTopology takes a pool's HyperNodes, nodes and the pods on them away at once.
@@ -51,6 +67,10 @@ func (c *Cluster) RemoveTopology(ctx context.Context, name string) error {
 	nodes := &corev1.NodeList{}
 	if err := c.client.List(ctx, nodes, pool); err != nil {
 		return fmt.Errorf("listing the nodes of %s: %w", name, err)
+	}
+	// A kubelet that still runs would register its node again.
+	if err := each(ctx, nodes.Items, func(_ context.Context, node corev1.Node) error { return c.removeMachine(node.Name) }); err != nil {
+		return fmt.Errorf("removing the machines of %s: %w", name, err)
 	}
 	if err := c.client.DeleteAllOf(ctx, &corev1.Node{}, pool); err != nil {
 		return fmt.Errorf("deleting the nodes of %s: %w", name, err)

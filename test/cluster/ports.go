@@ -21,9 +21,9 @@ const (
 
 // claimPorts returns ports that are free, and that no other cluster takes before release is called.
 func claimPorts(n int) (ports []int, release func(), err error) {
-	dir := filepath.Join(os.TempDir(), fmt.Sprintf("lockstep-cluster-ports-%d", os.Getuid()))
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return nil, nil, fmt.Errorf("making the folder of claimed ports: %w", err)
+	dir, err := claimsFolder("ports")
+	if err != nil {
+		return nil, nil, err
 	}
 	var claims []func()
 	release = func() {
@@ -52,6 +52,15 @@ func claimPorts(n int) (ports []int, release func(), err error) {
 	}
 	release()
 	return nil, nil, fmt.Errorf("no %d free ports between %d and %d", n, firstPort, lastPort)
+}
+
+// claimsFolder is where this user's clusters lock what only one of them can have.
+func claimsFolder(what string) (string, error) {
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("lockstep-cluster-%s-%d", what, os.Getuid()))
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return "", fmt.Errorf("making the folder of claimed %s: %w", what, err)
+	}
+	return dir, nil
 }
 
 func isFree(port int) bool {

@@ -33,6 +33,8 @@ type Command struct {
 	// Env is added to this process's own environment.
 	Env []string
 	Dir string
+	// Namespaces are those that the process gets of its own, as flags of clone(2); Linux only.
+	Namespaces uintptr
 	// Ready returns nil once the process serves; without it a started process counts as ready.
 	Ready func(context.Context) error
 }
@@ -143,7 +145,7 @@ func (p *Process) launch() (*run, error) {
 	cmd.Env = append(os.Environ(), p.cmd.Env...)
 	cmd.Dir = p.cmd.Dir
 	cmd.Stdout, cmd.Stderr = logFile, logFile
-	cmd.SysProcAttr = childAttributes()
+	cmd.SysProcAttr = childAttributes(p.cmd)
 	onSpawnThread(func() { err = cmd.Start() })
 	if err != nil {
 		return nil, fmt.Errorf("starting %s: %w", p.cmd.Name, err)

@@ -118,7 +118,7 @@ func TestTwoClustersSideBySideAndNothingOutlivesAKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	onSpawnThread(func() {
-		other.SysProcAttr = childAttributes()
+		other.SysProcAttr = childAttributes(Command{})
 		err = other.Start()
 	})
 	if err != nil {

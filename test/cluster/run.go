@@ -15,6 +15,15 @@ import (
 // output goes to a log, it never outlives us, and a test can stop, kill and start it. Its KUBECONFIG
 // is the administrator's unless the command says otherwise.
 func (c *Cluster) Run(ctx context.Context, command Command) (*Process, error) {
+	process, err := c.add(command)
+	if err != nil {
+		return nil, err
+	}
+	return process, process.Start(ctx)
+}
+
+// add makes a process known without starting it.
+func (c *Cluster) add(command Command) (*Process, error) {
 	if c.authority == nil {
 		return nil, errNotOurs
 	}
@@ -31,7 +40,14 @@ func (c *Cluster) Run(ctx context.Context, command Command) (*Process, error) {
 	}
 	c.processes = append(c.processes, process)
 	c.mu.Unlock()
-	return process, process.Start(ctx)
+	return process, nil
+}
+
+// forget lets go of a process that has ended for good.
+func (c *Cluster) forget(process *Process) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.processes = slices.DeleteFunc(c.processes, func(p *Process) bool { return p == process })
 }
 
 // Component is the process of that name: one of the constants, or what Run was given. It panics

@@ -6,6 +6,6 @@ package cluster
 
 import "syscall"
 
-func childAttributes() *syscall.SysProcAttr {
+func childAttributes(Command) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

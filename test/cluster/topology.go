@@ -52,6 +52,9 @@ type Topology struct {
 	// HostnameSuffix makes the label kubernetes.io/hostname differ from the node's name, as on some
 	// clouds.
 	HostnameSuffix string
+	// Real nodes have a kubelet with containerd on a machine of their own, in place of KWOK. They have
+	// the host's processors and memory. See machines.Check for what the host needs.
+	Real bool
 	// Labels are further labels of every node.
 	Labels map[string]string
 }
@@ -108,6 +111,9 @@ func (t Topology) validate() error {
 		if size < 1 {
 			return fmt.Errorf("topology %s: tier %d groups %d HyperNodes: it has to be one at least", t.Name, i+2, size)
 		}
+	}
+	if t.Real && (t.CPU != "" || t.Memory != "" || t.HostnameSuffix != "") {
+		return fmt.Errorf("topology %s: real nodes have the host's CPU and memory, and their own names: leave CPU, Memory and HostnameSuffix empty", t.Name)
 	}
 	switch t.Members {
 	case "", ExactMembers, RegexMembers, LabelMembers:

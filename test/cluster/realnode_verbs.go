@@ -1,0 +1,207 @@
+// What can be done to real nodes and to the processes of their pods.
+
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lockstep-dev/lockstep/test/machines"
+)
+
+// PowerOff ends everything on real nodes at once, as a power failure does: kubelet, containerd, and
+// the processes of every pod.
+func (c *Cluster) PowerOff(_ context.Context, nodes ...string) error {
+	return c.eachRealNode(context.Background(), nodes, func(_ context.Context, n *realNode) error { return n.powerOff() })
+}
+
+func (n *realNode) powerOff() error {
+	// The kernel may still be taking a frozen process down.
+	return errors.Join(n.cgroup.Thaw(), n.process.Kill())
+}
+
+// PowerOn boots real nodes that were powered off. They have kept their disks: images, the kubelet's
+// files and LocalPath. Their nodes are Ready again when it returns.
+func (c *Cluster) PowerOn(ctx context.Context, nodes ...string) error {
+	if err := c.eachRealNode(ctx, nodes, c.bootNode); err != nil {
+		return err
+	}
+	return c.AwaitNodes(ctx, corev1.ConditionTrue, nodes...)
+}
+
+// Freeze stops every process of real nodes where it is, as when a machine hangs. Connections stay
+// open, and nobody is told.
+func (c *Cluster) Freeze(ctx context.Context, nodes ...string) error {
+	return c.eachRealNode(ctx, nodes, func(_ context.Context, n *realNode) error { return n.cgroup.Freeze() })
+}
+
+// Thaw lets the processes of frozen nodes go on as if no time had passed.
+func (c *Cluster) Thaw(ctx context.Context, nodes ...string) error {
+	return c.eachRealNode(ctx, nodes, func(_ context.Context, n *realNode) error { return n.cgroup.Thaw() })
+}
+
+// CutOff drops what real nodes and their pods send to the control plane, as when a network is
+// partitioned. The pods run on and reach each other.
+func (c *Cluster) CutOff(ctx context.Context, nodes ...string) error {
+	return c.eachRealNode(ctx, nodes, func(_ context.Context, n *realNode) error { return c.fleet.network.Cut(n.number) })
+}
+
+// Reconnect takes back what CutOff did.
+func (c *Cluster) Reconnect(ctx context.Context, nodes ...string) error {
+	return c.eachRealNode(ctx, nodes, func(_ context.Context, n *realNode) error { return c.fleet.network.Mend(n.number) })
+}
+
+// RestartKubelet kills a real node's kubelet. The machine starts it again after a second.
+func (c *Cluster) RestartKubelet(ctx context.Context, nodes ...string) error {
+	return c.eachRealNode(ctx, nodes, func(_ context.Context, n *realNode) error {
+		pid, err := machines.Service(n.process.PID(), kubeletProgram)
+		if err != nil {
+			return err
+		}
+		return syscall.Kill(pid, syscall.SIGKILL)
+	})
+}
+
+// FailSandboxes makes a real node unable to start pods: none gets a network. Its kubelet stays Ready,
+// and pods that run are left alone.
+func (c *Cluster) FailSandboxes(ctx context.Context, nodes ...string) error {
+	return c.replaceCNI(ctx, nodes, `"bridge",`, brokenPlugin)
+}
+
+// MendSandboxes takes back what FailSandboxes did.
+func (c *Cluster) MendSandboxes(ctx context.Context, nodes ...string) error {
+	return c.replaceCNI(ctx, nodes, brokenPlugin, `"bridge",`)
+}
+
+// brokenPlugin names a CNI plugin that no node has.
+const brokenPlugin = `"not-installed",`
+
+func (c *Cluster) replaceCNI(ctx context.Context, nodes []string, before, after string) error {
+	return c.eachRealNode(ctx, nodes, func(_ context.Context, n *realNode) error {
+		content, err := os.ReadFile(n.etc(cniConfig))
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(n.etc(cniConfig), bytes.Replace(content, []byte(`"type": `+before), []byte(`"type": `+after), 1), 0o600)
+	})
+}
+
+// LoadImage imports an image's archive on all real nodes, those that come later among them.
+func (c *Cluster) LoadImage(ctx context.Context, archive string) error {
+	if c.fleet == nil {
+		return errors.New("the cluster has no real nodes yet: add them before images")
+	}
+	c.fleet.mu.Lock()
+	c.fleet.images = append(c.fleet.images, archive)
+	var names []string
+	for name := range c.fleet.nodes {
+		names = append(names, name)
+	}
+	c.fleet.mu.Unlock()
+	return c.eachRealNode(ctx, names, func(ctx context.Context, n *realNode) error { return n.importImage(ctx, archive) })
+}
+
+// RemoveImage takes an image from a real node, where no pod can pull it again: there is no registry.
+func (c *Cluster) RemoveImage(ctx context.Context, node, image string) error {
+	n, err := c.realNode(node)
+	if err != nil {
+		return err
+	}
+	_, err = n.ctr(ctx, "images", "rm", "--sync", "docker.io/library/"+image)
+	return err
+}
+
+// ImportImage puts an image on one real node, such as one that RemoveImage took.
+func (c *Cluster) ImportImage(ctx context.Context, node, archive string) error {
+	n, err := c.realNode(node)
+	if err != nil {
+		return err
+	}
+	return n.importImage(ctx, archive)
+}
+
+// SignalContainer sends a signal to all processes of a container on a real node. The first container
+// of the pod is meant where no name is given.
+func (c *Cluster) SignalContainer(ctx context.Context, key client.ObjectKey, container string, signal syscall.Signal) error {
+	pod := &corev1.Pod{}
+	if err := c.client.Get(ctx, key, pod); err != nil {
+		return err
+	}
+	n, err := c.realNode(pod.Spec.NodeName)
+	if err != nil {
+		return fmt.Errorf("pod %s: %w", key, err)
+	}
+	index, err := containerIndex(pod, container)
+	if err != nil {
+		return fmt.Errorf("pod %s: %w", key, err)
+	}
+	_, id, found := strings.Cut(pod.Status.ContainerStatuses[index].ContainerID, "://")
+	if !found {
+		return fmt.Errorf("pod %s: %w", key, errNotStarted)
+	}
+	cgroup, err := n.cgroup.Find(id)
+	if err != nil {
+		return fmt.Errorf("pod %s: its container does not run: %w", key, err)
+	}
+	pids, err := cgroup.Processes()
+	if err == nil && len(pids) == 0 {
+		err = fmt.Errorf("pod %s: its container has no process", key)
+	}
+	for _, pid := range pids {
+		err = errors.Join(err, syscall.Kill(pid, signal))
+	}
+	return err
+}
+
+// KillContainer kills the processes of pods' first containers, as an out-of-memory killer or a fatal
+// signal does.
+func (c *Cluster) KillContainer(ctx context.Context, pods ...client.ObjectKey) error {
+	return each(ctx, pods, func(ctx context.Context, pod client.ObjectKey) error {
+		return c.SignalContainer(ctx, pod, "", syscall.SIGKILL)
+	})
+}
+
+// NodeLogs is a folder with the logs of a real node's kubelet, containerd and kube-proxy.
+func (c *Cluster) NodeLogs(node string) (string, error) {
+	n, err := c.realNode(node)
+	if err != nil {
+		return "", err
+	}
+	return n.dir + "/log", nil
+}
+
+// HostPath is the path on the host of a folder on real nodes' own disk, or of one that all share.
+func (c *Cluster) HostPath(node, path string) (string, error) {
+	n, err := c.realNode(node)
+	if err != nil {
+		return "", err
+	}
+	if below, shared := strings.CutPrefix(path, SharedPath); shared {
+		return c.fleet.dir + "/" + sharedFolder + below, nil
+	}
+	if below, local := strings.CutPrefix(path, LocalPath); local {
+		return n.dir + "/local" + below, nil
+	}
+	return "", fmt.Errorf("%s is neither below %s nor below %s", path, SharedPath, LocalPath)
+}
+
+func (c *Cluster) eachRealNode(ctx context.Context, names []string, do func(context.Context, *realNode) error) error {
+	return each(ctx, names, func(ctx context.Context, name string) error {
+		n, err := c.realNode(name)
+		if err != nil {
+			return err
+		}
+		if err := do(ctx, n); err != nil {
+			return fmt.Errorf("node %s: %w", name, err)
+		}
+		return nil
+	})
+}
