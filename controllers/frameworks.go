@@ -12,13 +12,18 @@ import (
 // cutting the job's pods off from all others, monitoring among them.
 const noNetworkPolicy = "--disable-network-policy=true"
 
+// publishNotReady has DNS know every pod of the job, also those that are not ready. Ranks
+// find each other by name before they are ready: where a readiness probe waits for the
+// gang, nobody would ever find anybody.
+const publishNotReady = "--publish-not-ready-addresses=true"
+
 // plugins are Volcano's job plugins for a framework. A plugin's own default
 // stands where the user gives none.
 func plugins(f *v1alpha1.Framework) map[string][]string {
 	if f == nil {
 		return nil
 	}
-	out := map[string][]string{"svc": {noNetworkPolicy}}
+	out := map[string][]string{"svc": {noNetworkPolicy, publishNotReady}}
 	switch {
 	case f.PyTorch != nil:
 		out["pytorch"] = args("master", f.PyTorch.Master, "worker", f.PyTorch.Worker, "port", number(f.PyTorch.Port))

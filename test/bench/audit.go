@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	audit "k8s.io/apiserver/pkg/apis/audit/v1"
+
+	"github.com/lockstep-dev/lockstep/test/operator"
 )
 
 // policy has the API server write one line for each request of the manager that is no read, and
@@ -30,7 +32,7 @@ rules:
   - {group: events.k8s.io, resources: [events]}
   - {group: coordination.k8s.io, resources: [leases]}
 - level: Metadata
-  users: [` + managerName + `]
+  users: [` + operator.Name + `]
 `
 
 func writePolicy(dir string) (string, error) {

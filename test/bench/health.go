@@ -20,6 +20,7 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/health/agent"
 	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/operator"
 )
 
 const (
@@ -218,14 +219,14 @@ func (h *healthBench) outbreak(ctx context.Context) error {
 // rage sends all reports, and sees what the manager makes of them.
 func (h *healthBench) rage(ctx context.Context, w *wave, all reports) error {
 	mark := h.audit.mark()
-	ours, servers := h.processor(managerName), h.processor(cluster.APIServer)
+	ours, servers := h.processor(operator.Name), h.processor(cluster.APIServer)
 	if err := h.pour(ctx, w, all); err != nil {
 		return err
 	}
 	if err := h.finish(ctx, w, all, mark); err != nil {
 		return err
 	}
-	w.processor, w.server, w.memory = h.processor(managerName)-ours, h.processor(cluster.APIServer)-servers, h.memory()
+	w.processor, w.server, w.memory = h.processor(operator.Name)-ours, h.processor(cluster.APIServer)-servers, h.memory()
 	say("health, %d reports within %s s: %s", len(all), seconds(w.written), w)
 	return h.clear(ctx, all.nodes())
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/operator"
 )
 
 // bareWriters is how many verdicts it writes side by side, as many as the manager does by default.
@@ -22,7 +23,7 @@ const bareWriters = 16
 
 // bare has the reports of a flood answered while the manager is stopped.
 func (h *healthBench) bare(ctx context.Context) error {
-	manager := h.cluster.Component(managerName)
+	manager := h.cluster.Component(operator.Name)
 	if err := manager.Stop(); err != nil {
 		return fmt.Errorf("stop the manager: %w", err)
 	}

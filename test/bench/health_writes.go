@@ -13,6 +13,8 @@ import (
 	"time"
 
 	audit "k8s.io/apiserver/pkg/apis/audit/v1"
+
+	"github.com/lockstep-dev/lockstep/test/operator"
 )
 
 // writes are those of the manager after a mark in the audit log.
@@ -76,7 +78,7 @@ func (l auditLog) writes(mark int64) (writes, error) {
 
 // memory is what the manager holds now, in MiB; 0 where the system does not tell.
 func (b *bench) memory() int {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", b.cluster.Component(managerName).PID()))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", b.cluster.Component(operator.Name).PID()))
 	if err != nil {
 		return 0
 	}

@@ -17,6 +17,8 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/lockstep-dev/lockstep/test/operator"
 )
 
 // options are the program's flags; `bench -h` documents them.
@@ -55,7 +57,7 @@ func run(o *options) (err error) {
 	}
 	defer func() { err = errors.Join(err, b.end()) }()
 	if err := b.measureAll(ctx); err != nil {
-		return fmt.Errorf("%w\nthe end of the manager's log:\n%s", err, b.cluster.Log(managerName))
+		return fmt.Errorf("%w\nthe end of the manager's log:\n%s", err, b.cluster.Log(operator.Name))
 	}
 	versions, err := pinned(ctx, b.root)
 	if err != nil {

@@ -7,21 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"time"
 
-	rbac "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
-
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/operator"
 )
-
-// managerName is the manager's process and its user, whom the audit log tells from everybody else.
-const managerName = "manager"
 
 // gracePeriod is long, so that the leases of a thousand nodes are a few writes a second: no node
 // falls silent here.
@@ -90,11 +82,11 @@ func (b *bench) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	kubeconfig, err := b.managerKubeconfig(ctx)
+	kubeconfig, err := operator.Kubeconfig(ctx, b.cluster)
 	if err != nil {
 		return err
 	}
-	if _, err := b.cluster.Run(ctx, cluster.Command{Name: managerName, Path: manager, Args: []string{
+	if _, err := b.cluster.Run(ctx, cluster.Command{Name: operator.Name, Path: manager, Args: []string{
 		"--metrics-bind-address=0", "--health-probe-bind-address=0", "--kubeconfig=" + kubeconfig,
 	}}); err != nil {
 		return err
@@ -111,36 +103,7 @@ func (b *bench) managerBinary(ctx context.Context) (string, error) {
 	if b.options.manager != "" {
 		return filepath.Abs(b.options.manager)
 	}
-	binary := filepath.Join(b.dir, managerName)
-	build := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/manager")
-	build.Dir = b.root
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the manager: %w\n%s", err, out)
-	}
-	return binary, nil
-}
-
-// managerKubeconfig is that of a user who may do what the manager's role allows, and nothing else.
-func (b *bench) managerKubeconfig(ctx context.Context) (string, error) {
-	raw, err := os.ReadFile(filepath.Join(b.root, "config", "rbac", "role.yaml"))
-	if err != nil {
-		return "", err
-	}
-	role := &rbac.ClusterRole{}
-	if err := yaml.UnmarshalStrict(raw, role); err != nil {
-		return "", fmt.Errorf("role.yaml: %w", err)
-	}
-	binding := &rbac.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
-		RoleRef:    rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects:   []rbac.Subject{{Kind: rbac.UserKind, APIGroup: rbac.GroupName, Name: managerName}},
-	}
-	for _, obj := range []client.Object{role, binding} {
-		if err := b.cluster.Client().Create(ctx, obj); err != nil {
-			return "", fmt.Errorf("give the manager its role: %w", err)
-		}
-	}
-	return b.cluster.KubeconfigFor(managerName)
+	return operator.Build(ctx, b.dir)
 }
 
 // say tells whoever waits how far the run has come.

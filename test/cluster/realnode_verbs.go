@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -175,23 +176,11 @@ func (c *Cluster) NodeLogs(node string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return n.dir + "/log", nil
+	return filepath.Join(n.dir, "log"), nil
 }
 
-// HostPath is the path on the host of a folder on real nodes' own disk, or of one that all share.
-func (c *Cluster) HostPath(node, path string) (string, error) {
-	n, err := c.realNode(node)
-	if err != nil {
-		return "", err
-	}
-	if below, shared := strings.CutPrefix(path, SharedPath); shared {
-		return c.fleet.dir + "/" + sharedFolder + below, nil
-	}
-	if below, local := strings.CutPrefix(path, LocalPath); local {
-		return n.dir + "/local" + below, nil
-	}
-	return "", fmt.Errorf("%s is neither below %s nor below %s", path, SharedPath, LocalPath)
-}
+// SharedFolder is the host's own path of what real nodes see at SharedPath.
+func (c *Cluster) SharedFolder() string { return filepath.Join(c.fleet.dir, sharedFolder) }
 
 func (c *Cluster) eachRealNode(ctx context.Context, names []string, do func(context.Context, *realNode) error) error {
 	return each(ctx, names, func(ctx context.Context, name string) error {

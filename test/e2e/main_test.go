@@ -6,19 +6,15 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
-	rbac "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
-	"sigs.k8s.io/yaml"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/operator"
 )
 
 var (
@@ -42,7 +38,7 @@ func runAll(m *testing.M) int {
 	}
 	code := m.Run()
 	if code != 0 {
-		fmt.Fprintf(os.Stderr, "e2e: the end of the manager's log:\n%s\n", testCluster.Log(managerName))
+		fmt.Fprintf(os.Stderr, "e2e: the end of the manager's log:\n%s\n", testCluster.Log(operator.Name))
 	}
 	if err := stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "e2e: stop the cluster:", err)
@@ -50,8 +46,6 @@ func runAll(m *testing.M) int {
 	}
 	return code
 }
-
-const managerName = "manager"
 
 // start brings up the control plane with the CRD installed, and the manager.
 func start(ctx context.Context) (stop func() error, err error) {
@@ -73,14 +67,14 @@ func start(ctx context.Context) (stop func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	binary := filepath.Join(dir, "manager")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "../../cmd/manager").CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build the manager: %w\n%s", err, out)
+	binary, err := operator.Build(ctx, dir)
+	if err != nil {
+		return nil, err
 	}
 	if err := installAgent(ctx); err != nil {
 		return nil, err
 	}
-	kubeconfig, err := managerKubeconfig(ctx)
+	kubeconfig, err := operator.Kubeconfig(ctx, testCluster)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +83,7 @@ func start(ctx context.Context) (stop func() error, err error) {
 		return nil, err
 	}
 	manager, err = testCluster.Run(ctx, cluster.Command{
-		Name: managerName, Path: binary,
+		Name: operator.Name, Path: binary,
 		Args: append([]string{"--metrics-bind-address=0", "--health-probe-bind-address=0", "--kubeconfig=" + kubeconfig}, receiver...),
 	})
 	return func() error {
@@ -105,27 +99,4 @@ func healthPolicy() *v1alpha1.HealthPolicy {
 		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HealthPolicyName},
 		Spec:       v1alpha1.HealthPolicySpec{Breaker: v1alpha1.Breaker{Cluster: &v1alpha1.BreakerLimit{Percent: 100}}},
 	}
-}
-
-// managerKubeconfig is that of a user who may do what the manager's role allows, and nothing else.
-func managerKubeconfig(ctx context.Context) (string, error) {
-	raw, err := os.ReadFile("../../config/rbac/role.yaml")
-	if err != nil {
-		return "", err
-	}
-	role := &rbac.ClusterRole{}
-	if err := yaml.UnmarshalStrict(raw, role); err != nil {
-		return "", fmt.Errorf("role.yaml: %w", err)
-	}
-	binding := &rbac.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
-		RoleRef:    rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects:   []rbac.Subject{{Kind: rbac.UserKind, APIGroup: rbac.GroupName, Name: managerName}},
-	}
-	for _, obj := range []client.Object{role, binding} {
-		if err := testCluster.Client().Create(ctx, obj); err != nil {
-			return "", err
-		}
-	}
-	return testCluster.KubeconfigFor(managerName)
 }

@@ -1,0 +1,114 @@
+// Package real runs real training on real kubelets: what tests and the demonstration stand on. The
+// control plane, the kubelets, containerd and the training program are real; GPUs are invented.
+package real
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/images"
+	"github.com/lockstep-dev/lockstep/test/operator"
+)
+
+// TrainerImage is the training program's.
+const TrainerImage = "lockstep-trainer:dev"
+
+// GPUsPerNode is what each node has, and each rank takes.
+const GPUsPerNode = 2
+
+// Ground is a cluster with real nodes, the manager, and the training program's image on every node.
+type Ground struct {
+	*cluster.Cluster
+	Nodes   cluster.Topology
+	Manager *cluster.Process
+
+	dir string
+}
+
+// Start brings up a ground of two racks under one spine. Stop ends it.
+func Start(ctx context.Context, nodesPerRack int, progress io.Writer) (g *Ground, err error) {
+	g = &Ground{Nodes: cluster.Topology{
+		Name: "gpu", Racks: 2, NodesPerRack: nodesPerRack, GPUsPerNode: GPUsPerNode, Tiers: []int{2}, Real: true,
+		Labels: map[string]string{"nvidia.com/gpu.present": "true"},
+	}}
+	if g.dir, err = os.MkdirTemp("", "lockstep-real-"); err != nil {
+		return nil, err
+	}
+	if err := g.start(ctx, progress); err != nil {
+		return nil, errors.Join(err, g.Stop())
+	}
+	return g, nil
+}
+
+func (g *Ground) start(ctx context.Context, progress io.Writer) error {
+	root, err := cluster.RepositoryRoot()
+	if err != nil {
+		return err
+	}
+	scheme := cluster.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return err
+	}
+	crds := []string{filepath.Join(root, "config", "crd")}
+	if g.Cluster, err = cluster.Start(ctx, cluster.Options{Name: "real", Scheme: scheme, CRDs: crds, Progress: progress}); err != nil {
+		return err
+	}
+	if err := g.AddTopology(ctx, g.Nodes); err != nil {
+		return err
+	}
+	archive, err := images.BuildProgram(ctx, root, g.dir, "./test/workloads/trainer", images.Image{Name: TrainerImage})
+	if err != nil {
+		return err
+	}
+	if err := g.LoadImage(ctx, archive); err != nil {
+		return err
+	}
+	return g.startManager(ctx)
+}
+
+// startManager runs the manager on the host, from where it reaches every pod.
+func (g *Ground) startManager(ctx context.Context) error {
+	binary, err := operator.Build(ctx, g.dir)
+	if err != nil {
+		return err
+	}
+	kubeconfig, err := operator.Kubeconfig(ctx, g.Cluster)
+	if err != nil {
+		return err
+	}
+	// A rack is small here, and a test breaks a good part of it.
+	policy := &v1alpha1.HealthPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HealthPolicyName},
+		Spec:       v1alpha1.HealthPolicySpec{Breaker: v1alpha1.Breaker{Cluster: &v1alpha1.BreakerLimit{Percent: 100}}},
+	}
+	if err := g.Client().Create(ctx, policy); err != nil {
+		return fmt.Errorf("creating the health policy: %w", err)
+	}
+	g.Manager, err = g.Run(ctx, cluster.Command{Name: operator.Name, Path: binary, Args: []string{
+		"--metrics-bind-address=0", "--health-probe-bind-address=0", "--kubeconfig=" + kubeconfig,
+	}})
+	return err
+}
+
+// Trainer is the training program's binary, which runs on this host too.
+func (g *Ground) Trainer() string { return filepath.Join(g.dir, "trainer") }
+
+// TrainerArchive is its image's archive.
+func (g *Ground) TrainerArchive() string { return g.Trainer() + ".tar" }
+
+// Stop ends everything and leaves nothing behind.
+func (g *Ground) Stop() error {
+	var err error
+	if g.Cluster != nil {
+		err = g.Cluster.Stop()
+	}
+	return errors.Join(err, os.RemoveAll(g.dir))
+}

@@ -1,0 +1,36 @@
+package real
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/lockstep-dev/lockstep/test/operator"
+)
+
+// ground is shared by all tests, which run one after the other: each needs most of the nodes.
+var ground *Ground
+
+func TestMain(m *testing.M) { os.Exit(runAll(m)) }
+
+func runAll(m *testing.M) int {
+	ctrl.SetLogger(zap.New())
+	var err error
+	if ground, err = Start(context.Background(), 4, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "test/real:", err)
+		return 1
+	}
+	code := m.Run()
+	if code != 0 {
+		fmt.Fprintf(os.Stderr, "test/real: the end of the manager's log:\n%s\n", ground.Log(operator.Name))
+	}
+	if err := ground.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "test/real:", err)
+		return 1
+	}
+	return code
+}

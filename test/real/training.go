@@ -1,0 +1,210 @@
+package real
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/workloads/trainer/losses"
+)
+
+// Patience bounds every wait. No test measures it: a crash loop alone takes a minute.
+const Patience = 2 * time.Minute
+
+// Training is one TrainingJob of the training program.
+type Training struct {
+	ground *Ground
+	Job    *v1alpha1.TrainingJob
+	Ranks  int
+	Steps  int
+}
+
+// NewTraining describes a job of so many ranks, each with all GPUs of a node, that trains for so many
+// steps of a tenth of a second. It finds its rendezvous by DNS, as PyTorch's jobs do. Run applies it.
+func (g *Ground) NewTraining(name string, ranks, steps int) *Training {
+	job := &v1alpha1.TrainingJob{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
+		Spec: v1alpha1.TrainingJobSpec{
+			NetworkTopology: &v1alpha1.NetworkTopology{Mode: v1alpha1.TopologyHard, HighestTierAllowed: new(int32(2))},
+			Framework:       &v1alpha1.Framework{PyTorch: &v1alpha1.PyTorch{}},
+			Tasks: []v1alpha1.Task{
+				{Name: "master", Replicas: 1, Template: g.template(name, steps)},
+				{Name: "worker", Replicas: int32(ranks - 1), Template: g.template(name, steps)},
+			},
+		},
+	}
+	return &Training{ground: g, Job: job, Ranks: ranks, Steps: steps}
+}
+
+// template is the pod of a rank, as a researcher writes it: it restarts in place, and is ready while
+// it trains.
+func (g *Ground) template(name string, steps int) corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+		NodeSelector:                  g.Nodes.NodeSelector(),
+		RestartPolicy:                 corev1.RestartPolicyOnFailure,
+		TerminationGracePeriodSeconds: new(int64(1)),
+		Containers: []corev1.Container{{
+			Name:            "trainer",
+			Image:           TrainerImage,
+			ImagePullPolicy: corev1.PullIfNotPresent,
+			Args: []string{
+				"-steps=" + strconv.Itoa(steps), "-step-time=100ms", "-checkpoint-every=10",
+				"-local=" + cluster.LocalPath + "/" + name, "-shared=" + cluster.SharedPath + "/" + name,
+				"-peer-timeout=5s",
+			},
+			Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m")},
+				Limits:   corev1.ResourceList{"nvidia.com/gpu": *resource.NewQuantity(GPUsPerNode, resource.DecimalSI)},
+			},
+			ReadinessProbe: &corev1.Probe{
+				ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(8081)}},
+				PeriodSeconds: 1,
+			},
+			VolumeMounts: []corev1.VolumeMount{{Name: "local", MountPath: cluster.LocalPath}, {Name: "shared", MountPath: cluster.SharedPath}},
+		}},
+		Volumes: []corev1.Volume{hostFolder("local", cluster.LocalPath), hostFolder("shared", cluster.SharedPath)},
+	}}
+}
+
+func hostFolder(name, path string) corev1.Volume {
+	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path}}}
+}
+
+// Run applies the job and waits until it trains.
+func (t *Training) Run(ctx context.Context) error {
+	if err := t.ground.Client().Create(ctx, t.Job); err != nil {
+		return fmt.Errorf("applying the job: %w", err)
+	}
+	return t.AwaitSteps(ctx, 1)
+}
+
+// Delete takes the job away and waits until its pods are gone.
+func (t *Training) Delete(ctx context.Context) error {
+	if err := t.ground.Client().Delete(ctx, t.Job); client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	return t.Await(ctx, "the job's pods are gone", func(ctx context.Context) (bool, error) {
+		pods, err := t.Pods(ctx)
+		return len(pods) == 0, err
+	})
+}
+
+// Refresh reads the job.
+func (t *Training) Refresh(ctx context.Context) error {
+	return t.ground.Client().Get(ctx, client.ObjectKeyFromObject(t.Job), t.Job)
+}
+
+// AwaitJob waits until the job, as it is by then, satisfies a condition.
+func (t *Training) AwaitJob(ctx context.Context, what string, holds func(*v1alpha1.TrainingJob) bool) error {
+	return t.Await(ctx, what, func(ctx context.Context) (bool, error) {
+		err := t.Refresh(ctx)
+		return err == nil && holds(t.Job), err
+	})
+}
+
+// Await polls a condition. Its last error says what was wrong when the patience ended.
+func (t *Training) Await(ctx context.Context, what string, holds wait.ConditionWithContextFunc) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, Patience, true, func(ctx context.Context) (bool, error) {
+		var done bool
+		done, last = holds(ctx)
+		return done && last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting until %s: %w", what, errors.Join(err, last))
+	}
+	return nil
+}
+
+// Pods are the job's pods by rank: the master is rank 0.
+func (t *Training) Pods(ctx context.Context) (map[int]corev1.Pod, error) {
+	list := &corev1.PodList{}
+	err := t.ground.Client().List(ctx, list, client.InNamespace(t.Job.Namespace), client.MatchingLabels{v1alpha1.LabelJob: t.Job.Name})
+	if err != nil {
+		return nil, fmt.Errorf("listing the job's pods: %w", err)
+	}
+	pods := map[int]corev1.Pod{}
+	for _, pod := range list.Items {
+		var attempt, index int
+		if n, _ := fmt.Sscanf(pod.Name, t.Job.Name+"-%d-worker-%d", &attempt, &index); n == 2 {
+			pods[index+1] = pod
+		} else {
+			pods[0] = pod
+		}
+	}
+	return pods, nil
+}
+
+// Log is the end of what a pod's container has printed.
+func (t *Training) Log(ctx context.Context, pod corev1.Pod, lines int64) (string, error) {
+	clients, err := kubernetes.NewForConfig(t.ground.RESTConfig())
+	if err != nil {
+		return "", err
+	}
+	content, err := clients.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{TailLines: &lines}).DoRaw(ctx)
+	return string(content), err
+}
+
+// Losses are the steps that have been completed so far.
+func (t *Training) Losses() losses.Log {
+	log, err := losses.Read(filepath.Join(t.ground.SharedFolder(), t.Job.Name, "loss"))
+	if err != nil {
+		return nil // Nothing has been written yet.
+	}
+	return log
+}
+
+// AwaitSteps waits until a step of at least that number has been completed.
+func (t *Training) AwaitSteps(ctx context.Context, steps int) error {
+	return t.Await(ctx, fmt.Sprintf("step %d is done", steps), func(context.Context) (bool, error) {
+		return slices.ContainsFunc(t.Losses(), func(l losses.Line) bool { return l.Step >= steps }), nil
+	})
+}
+
+// Generation identifies the collective that trains now: it changes each time that the ranks find
+// together again.
+func (t *Training) Generation() uint64 {
+	if log := t.Losses(); len(log) > 0 {
+		return log[len(log)-1].Generation
+	}
+	return 0
+}
+
+// AwaitNewGeneration waits until the ranks train in another collective than that of before.
+func (t *Training) AwaitNewGeneration(ctx context.Context, before uint64) error {
+	return t.Await(ctx, "the gang trains again", func(context.Context) (bool, error) { return t.Generation() != before, nil })
+}
+
+// Finish waits until the job has completed, and compares its losses with those of a run that nothing
+// disturbed, bit by bit.
+func (t *Training) Finish(ctx context.Context) error {
+	err := t.AwaitJob(ctx, "the job has completed", func(job *v1alpha1.TrainingJob) bool {
+		return job.Status.State == v1alpha1.StateCompleted || job.Status.State == v1alpha1.StateFailed
+	})
+	if err != nil {
+		return err
+	}
+	if t.Job.Status.State != v1alpha1.StateCompleted {
+		return fmt.Errorf("the job is %s", t.Job.Status.State)
+	}
+	undisturbed, err := t.ground.Undisturbed(ctx, t.Ranks, t.Steps)
+	if err != nil {
+		return fmt.Errorf("training without disturbance: %w", err)
+	}
+	log := t.Losses()
+	return errors.Join(log.Complete(t.Steps), log.Same(undisturbed))
+}

@@ -1,0 +1,93 @@
+package real
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+)
+
+// scenario is a training in a test.
+type scenario struct {
+	*Training
+	t   *testing.T
+	ctx context.Context
+}
+
+// train runs a training and takes it away after the test.
+func train(t *testing.T, name string, ranks, steps int, change ...func(*Training)) *scenario {
+	t.Helper()
+	s := &scenario{Training: ground.NewTraining(name, ranks, steps), t: t, ctx: context.WithoutCancel(t.Context())}
+	for _, f := range change {
+		f(s.Training)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			s.dump()
+		}
+		s.must(s.Delete(s.ctx))
+	})
+	s.must(s.Run(s.ctx))
+	return s
+}
+
+func (s *scenario) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *scenario) pods() map[int]corev1.Pod {
+	s.t.Helper()
+	pods, err := s.Pods(s.ctx)
+	s.must(err)
+	return pods
+}
+
+func (s *scenario) dump() {
+	if err := s.Refresh(s.ctx); err != nil {
+		s.t.Log(err)
+		return
+	}
+	status, _ := yaml.Marshal(s.Job.Status)
+	s.t.Logf("the job at the end:\n%s", status)
+	for rank, pod := range s.pods() {
+		log, err := s.Log(s.ctx, pod, 8)
+		s.t.Logf("rank %d: %s on %s, %s\n%s%v", rank, pod.Name, pod.Spec.NodeName, pod.Status.Phase, log, err)
+	}
+}
+
+// resumes does something to the gang, and returns the time until it trains again.
+func (s *scenario) resumes(what string, disturb func() error) time.Duration {
+	s.t.Helper()
+	before := s.Generation()
+	began := time.Now()
+	s.must(disturb())
+	s.must(s.AwaitNewGeneration(s.ctx, before))
+	took := time.Since(began)
+	s.t.Logf("%s: trains again after %s", what, took.Round(10*time.Millisecond))
+	return took
+}
+
+func (s *scenario) key(rank int) client.ObjectKey {
+	s.t.Helper()
+	pod := s.pods()[rank]
+	return client.ObjectKeyFromObject(&pod)
+}
+
+func TestAKilledProcessIsRestartedInPlace(t *testing.T) {
+	s := train(t, "process", 6, 150)
+	before := s.pods()
+	s.must(s.AwaitSteps(s.ctx, 25))
+	s.resumes("one process killed", func() error { return ground.KillContainer(s.ctx, s.key(3)) })
+	s.must(s.Finish(s.ctx))
+	for rank, pod := range s.pods() {
+		if pod.UID != before[rank].UID {
+			t.Errorf("the pod of rank %d was replaced", rank)
+		}
+	}
+}
