@@ -23,6 +23,7 @@ require (
 	github.com/vishvananda/netlink v1.3.1
 	github.com/vishvananda/netns v0.0.5
 	golang.org/x/sync v0.22.0
+	k8s.io/component-helpers v0.37.0
 	k8s.io/kubelet v0.37.0
 )
 

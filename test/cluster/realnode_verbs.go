@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -132,42 +133,59 @@ func (c *Cluster) ImportImage(ctx context.Context, node, archive string) error {
 // SignalContainer sends a signal to all processes of a container on a real node. The first container
 // of the pod is meant where no name is given.
 func (c *Cluster) SignalContainer(ctx context.Context, key client.ObjectKey, container string, signal syscall.Signal) error {
-	pod := &corev1.Pod{}
-	if err := c.client.Get(ctx, key, pod); err != nil {
-		return err
-	}
-	n, err := c.realNode(pod.Spec.NodeName)
-	if err != nil {
-		return fmt.Errorf("pod %s: %w", key, err)
-	}
-	index, err := containerIndex(pod, container)
-	if err != nil {
-		return fmt.Errorf("pod %s: %w", key, err)
-	}
-	_, id, found := strings.Cut(pod.Status.ContainerStatuses[index].ContainerID, "://")
-	if !found {
-		return fmt.Errorf("pod %s: %w", key, errNotStarted)
-	}
-	cgroup, err := n.cgroup.Find(id)
-	if err != nil {
-		return fmt.Errorf("pod %s: its container does not run: %w", key, err)
-	}
-	pids, err := cgroup.Processes()
-	if err == nil && len(pids) == 0 {
-		err = fmt.Errorf("pod %s: its container has no process", key)
-	}
+	pids, err := c.containerProcesses(ctx, key, container)
 	for _, pid := range pids {
 		err = errors.Join(err, syscall.Kill(pid, signal))
 	}
 	return err
 }
 
-// KillContainer kills the processes of pods' first containers, as an out-of-memory killer or a fatal
-// signal does.
-func (c *Cluster) KillContainer(ctx context.Context, pods ...client.ObjectKey) error {
-	return each(ctx, pods, func(ctx context.Context, pod client.ObjectKey) error {
-		return c.SignalContainer(ctx, pod, "", syscall.SIGKILL)
-	})
+// containerProcesses are the processes of a container, by their ids on the host, the first one first.
+func (c *Cluster) containerProcesses(ctx context.Context, key client.ObjectKey, container string) ([]int, error) {
+	pod := &corev1.Pod{}
+	if err := c.client.Get(ctx, key, pod); err != nil {
+		return nil, err
+	}
+	n, err := c.realNode(pod.Spec.NodeName)
+	if err != nil {
+		return nil, fmt.Errorf("pod %s: %w", key, err)
+	}
+	index, err := containerIndex(pod, container)
+	if err != nil {
+		return nil, fmt.Errorf("pod %s: %w", key, err)
+	}
+	_, id, found := strings.Cut(pod.Status.ContainerStatuses[index].ContainerID, "://")
+	if !found {
+		return nil, fmt.Errorf("pod %s: %w", key, errNotStarted)
+	}
+	cgroup, err := n.cgroup.Find(id)
+	if err != nil {
+		return nil, fmt.Errorf("pod %s: its container does not run: %w", key, err)
+	}
+	pids, err := cgroup.Processes()
+	if err == nil && len(pids) == 0 {
+		err = fmt.Errorf("pod %s: its container has no process", key)
+	}
+	slices.Sort(pids)
+	return pids, err
+}
+
+// KillContainers kills the processes of pods' first containers, as an out-of-memory killer or a fatal
+// signal does. It kills those of several pods at once: none of them learns of another's end before.
+func (c *Cluster) KillContainers(ctx context.Context, pods ...client.ObjectKey) error {
+	var all []int
+	for _, pod := range pods {
+		pids, err := c.containerProcesses(ctx, pod, "")
+		if err != nil {
+			return err
+		}
+		all = append(all, pids...)
+	}
+	var errs []error
+	for _, pid := range all {
+		errs = append(errs, syscall.Kill(pid, syscall.SIGKILL))
+	}
+	return errors.Join(errs...)
 }
 
 // NodeLogs is a folder with the logs of a real node's kubelet, containerd and kube-proxy.
@@ -193,4 +211,24 @@ func (c *Cluster) eachRealNode(ctx context.Context, names []string, do func(cont
 		}
 		return nil
 	})
+}
+
+// ContainerEnvironment is the environment of a container on a real node, as its first process has it:
+// what the kubelet and its device plugins gave it.
+func (c *Cluster) ContainerEnvironment(ctx context.Context, key client.ObjectKey, container string) (map[string]string, error) {
+	pids, err := c.containerProcesses(ctx, key, container)
+	if err != nil {
+		return nil, err
+	}
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pids[0]))
+	if err != nil {
+		return nil, err
+	}
+	environment := map[string]string{}
+	for variable := range strings.SplitSeq(string(content), "\x00") {
+		if name, value, found := strings.Cut(variable, "="); found {
+			environment[name] = value
+		}
+	}
+	return environment, nil
 }

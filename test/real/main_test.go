@@ -19,6 +19,13 @@ func TestMain(m *testing.M) { os.Exit(runAll(m)) }
 
 func runAll(m *testing.M) int {
 	ctrl.SetLogger(zap.New())
+	if os.Getenv(standVariable) != "" {
+		if err := stand(); err != nil {
+			fmt.Fprintln(os.Stderr, "test/real:", err)
+			return 1
+		}
+		return 0
+	}
 	var err error
 	if ground, err = Start(context.Background(), 4, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "test/real:", err)

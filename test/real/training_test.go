@@ -78,16 +78,3 @@ func (s *scenario) key(rank int) client.ObjectKey {
 	pod := s.pods()[rank]
 	return client.ObjectKeyFromObject(&pod)
 }
-
-func TestAKilledProcessIsRestartedInPlace(t *testing.T) {
-	s := train(t, "process", 6, 150)
-	before := s.pods()
-	s.must(s.AwaitSteps(s.ctx, 25))
-	s.resumes("one process killed", func() error { return ground.KillContainer(s.ctx, s.key(3)) })
-	s.must(s.Finish(s.ctx))
-	for rank, pod := range s.pods() {
-		if pod.UID != before[rank].UID {
-			t.Errorf("the pod of rank %d was replaced", rank)
-		}
-	}
-}

@@ -1,0 +1,131 @@
+package real
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/dcgmsim"
+	"github.com/lockstep-dev/lockstep/test/images"
+)
+
+// AgentImage is the health agent's, with a simulated DCGM in place of NVIDIA's.
+const AgentImage = "lockstep-health-agent:dev"
+
+const dcgmFolder = "dcgm"
+
+// GPU is the UUID of a node's GPU, as the device plugin of real nodes names it.
+func GPU(node string, index int) string { return fmt.Sprintf("GPU-%s-%d", node, index) }
+
+// InstallAgent installs the health agent as it is shipped, on every node, and returns what plays
+// DCGM on each.
+func (g *Ground) InstallAgent(ctx context.Context) (map[string]*dcgmsim.State, error) {
+	states, err := g.simulateGPUs()
+	if err != nil {
+		return nil, err
+	}
+	if err := g.buildAgentImage(ctx); err != nil {
+		return nil, err
+	}
+	root, err := cluster.RepositoryRoot()
+	if err != nil {
+		return nil, err
+	}
+	objects, err := cluster.Kustomize(ctx, filepath.Join(root, "config", "agent"))
+	if err != nil {
+		return nil, err
+	}
+	for _, object := range objects {
+		if object.GetKind() == "DaemonSet" {
+			if object, err = withSimulator(object); err != nil {
+				return nil, err
+			}
+		}
+		if err := g.Client().Create(ctx, object); client.IgnoreAlreadyExists(err) != nil {
+			return nil, fmt.Errorf("installing %s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+	}
+	return states, nil
+}
+
+func (g *Ground) simulateGPUs() (map[string]*dcgmsim.State, error) {
+	folder := filepath.Join(g.SharedFolder(), dcgmFolder)
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return nil, err
+	}
+	states := map[string]*dcgmsim.State{}
+	for _, node := range g.Nodes.NodeNames() {
+		state, err := dcgmsim.NewState(filepath.Join(folder, node))
+		if err != nil {
+			return nil, err
+		}
+		for gpu := range GPUsPerNode {
+			state.AddGPU(gpu, GPU(node, gpu), dcgmsim.StatusOK)
+			state.SetLink(gpu, 0, dcgmsim.LinkUp)
+		}
+		states[node] = state
+	}
+	return states, nil
+}
+
+// buildAgentImage builds the agent with cgo, and puts it into an image with the libraries of this
+// host that it needs and with the simulator as libdcgm.so.4.
+func (g *Ground) buildAgentImage(ctx context.Context) error {
+	root, err := cluster.RepositoryRoot()
+	if err != nil {
+		return err
+	}
+	library, err := dcgmsim.Build(g.dir)
+	if err != nil {
+		return err
+	}
+	binary := filepath.Join(g.dir, "health-agent")
+	build := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/health-agent")
+	build.Dir = root
+	build.Env = append(os.Environ(), "CGO_ENABLED=1")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("building the health agent: %w\n%s", err, out)
+	}
+	files := map[string]string{"/health-agent": binary, "/lib/libdcgm.so.4": library}
+	for _, program := range []string{binary, library} {
+		libraries, err := images.Libraries(program)
+		if err != nil {
+			return err
+		}
+		maps.Copy(files, libraries)
+	}
+	archive := binary + ".tar"
+	image := images.Image{Name: AgentImage, Files: files, Entrypoint: []string{"/health-agent"}, Env: []string{"LD_LIBRARY_PATH=/lib"}}
+	if err := image.Write(archive); err != nil {
+		return err
+	}
+	return g.LoadImage(ctx, archive)
+}
+
+// withSimulator gives the shipped DaemonSet the file that plays its node's DCGM, and has it look every
+// second.
+func withSimulator(shipped *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	agent := &appsv1.DaemonSet{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(shipped.Object, agent); err != nil {
+		return nil, err
+	}
+	pod := &agent.Spec.Template.Spec
+	container := &pod.Containers[0]
+	folder := filepath.Join(cluster.SharedPath, dcgmFolder)
+	container.Args = append(container.Args, "--interval=1s")
+	container.Env = append(container.Env, corev1.EnvVar{Name: dcgmsim.StateEnv, Value: folder + "/$(NODE_NAME)"})
+	container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: dcgmFolder, MountPath: folder})
+	pod.Volumes = append(pod.Volumes, hostFolder(dcgmFolder, folder))
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(agent)
+	return &unstructured.Unstructured{Object: object}, err
+}

@@ -1,0 +1,136 @@
+package real
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/test/cluster"
+)
+
+// standVariable has this test binary start a cluster with two real nodes, and hold it.
+const standVariable = "LOCKSTEP_REAL_STAND"
+
+// stand starts a cluster, freezes one of its nodes, says so, and holds it until an interrupt or the
+// end of its standard input.
+func stand() error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	c, err := cluster.Start(ctx, cluster.Options{Dir: os.Getenv(standVariable)})
+	if err != nil {
+		return err
+	}
+	defer c.Stop()
+	topology := cluster.Topology{Name: "left", Racks: 1, NodesPerRack: 2, GPUsPerNode: 1, Real: true}
+	if err := c.AddTopology(ctx, topology); err != nil {
+		return err
+	}
+	if err := c.Freeze(ctx, topology.Node(0, 1)); err != nil {
+		return err
+	}
+	fmt.Println(standing)
+	ended := make(chan struct{})
+	go func() {
+		_, _ = bufio.NewReader(os.Stdin).ReadByte()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+const standing = "the nodes stand"
+
+func TestNothingIsLeftBehind(t *testing.T) {
+	for name, end := range map[string]func(*exec.Cmd, func()) error{
+		"a clean end":  func(_ *exec.Cmd, closeInput func()) error { closeInput(); return nil },
+		"an interrupt": func(c *exec.Cmd, _ func()) error { return c.Process.Signal(os.Interrupt) },
+		"kill -9":      func(c *exec.Cmd, _ func()) error { return c.Process.Kill() },
+	} {
+		t.Run(name, func(t *testing.T) { leavesNothing(t, end) })
+	}
+}
+
+func leavesNothing(t *testing.T, end func(*exec.Cmd, func()) error) {
+	dir := filepath.Join(t.TempDir(), "cluster")
+	child := exec.Command(os.Args[0], "-test.run=^$")
+	child.Env = append(os.Environ(), standVariable+"="+dir)
+	child.Stderr = os.Stderr
+	input, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(output)
+	for lines.Scan() && lines.Text() != standing {
+		continue
+	}
+	cgroup := fmt.Sprintf("lockstep-%d-", child.Process.Pid)
+	if found := remains(t, dir, cgroup); len(found) < 3 {
+		t.Errorf("while it stands only this is seen of it: %v", found)
+	}
+	if err := end(child, func() { input.Close() }); err != nil {
+		t.Fatal(err)
+	}
+	_ = child.Wait()
+	awaitNothing(t, func() []string { return remains(t, dir, cgroup) })
+}
+
+// awaitNothing waits until nothing remains: what a killed process leaves is removed a moment later.
+func awaitNothing(t *testing.T, remains func() []string) {
+	t.Helper()
+	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		left := remains()
+		if len(left) == 0 {
+			return
+		}
+		if time.Since(began) > Patience {
+			t.Fatalf("left behind: %v", left)
+		}
+	}
+}
+
+// remains lists what can be seen of the machines of a cluster: processes, cgroups, mounts, network
+// namespaces (by the processes in them and the host's end of their cables), and the machines' files.
+func remains(t *testing.T, dir, cgroup string) []string {
+	t.Helper()
+	cgroups, _ := filepath.Glob("/sys/fs/cgroup/*/" + cgroup + "*")
+	machines, _ := filepath.Glob(filepath.Join(dir, "machines"))
+	found := append(cgroups, machines...)
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(mounts), dir) {
+		found = append(found, "a mount of "+dir)
+	}
+	return append(found, processesOf(dir)...)
+}
+
+// processesOf are the processes that were started with a path below a folder, other than this test's.
+func processesOf(dir string) []string {
+	var found []string
+	commands, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range commands {
+		content, err := os.ReadFile(file)
+		if err == nil && strings.Contains(string(content), dir) {
+			found = append(found, strings.ReplaceAll(string(content), "\x00", " "))
+		}
+	}
+	return found
+}
