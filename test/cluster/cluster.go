@@ -50,6 +50,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	if err := c.start(ctx, built); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting the cluster: %w", err), c.Stop())
 	}
+	c.settleAfterRestarts()
 	fmt.Fprintf(c.options.Progress, "cluster: ready in %s, kubeconfig %s\n", time.Since(began).Round(100*time.Millisecond), c.kubeconfig)
 	return c, nil
 }
@@ -75,7 +76,7 @@ func (c *Cluster) start(ctx context.Context, built Binaries) error {
 	return together(ctx,
 		func(ctx context.Context) error { return c.startCommand(ctx, plan.kwok) },
 		func(ctx context.Context) error { return c.startControllers(ctx, plan) },
-		c.usable)
+		c.AwaitUsable)
 }
 
 func (c *Cluster) plan(built Binaries) (*plan, error) {

@@ -207,8 +207,8 @@ func TestAComponentStopsAndStarts(t *testing.T) {
 	if err := scheduler.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	// A pod, and no Job: that its PodGroup is let in is news, which Volcano's controller misses where it
-	// comes while a watch is broken, and then the Job waits for ever.
+	// A pod, and no Job: Volcano's controller can forget a Job that is let in while its watch of
+	// PodGroups is broken.
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: topology.Name, Labels: topology.NodeSelector()}, Spec: podSpec(8)}
 	pod.Spec.SchedulerName, pod.Spec.NodeSelector = "volcano", topology.NodeSelector()
 	if err := shared.Client().Create(t.Context(), pod); err != nil {

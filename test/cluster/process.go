@@ -44,6 +44,8 @@ type Process struct {
 	cmd     Command
 	logPath string
 	died    func(error)
+	// settled is what Start waits for after the process is ready; set once, before anybody restarts it.
+	settled readiness
 
 	mu  sync.Mutex
 	run *run
@@ -76,13 +78,20 @@ func (p *Process) PID() int {
 	return 0
 }
 
-// Start runs the process and waits until it is ready.
+// Start runs the process and waits until it is ready. The start of a component of the cluster also
+// waits until the cluster takes work again, unless another component is stopped.
 func (p *Process) Start(ctx context.Context) error {
 	r, err := p.launch()
 	if err != nil {
 		return err
 	}
-	return p.awaitReady(ctx, r)
+	if err := p.awaitReady(ctx, r); err != nil || p.settled == nil {
+		return err
+	}
+	if err := p.settled(ctx); err != nil {
+		return fmt.Errorf("%s runs, but the cluster does not take work: %w", p.cmd.Name, err)
+	}
+	return nil
 }
 
 // Stop asks the process to end, and kills it where it does not.

@@ -1,4 +1,4 @@
-// When a component counts as ready, and when all of them together do.
+// When a component counts as ready. When all of them together do is in probe.go.
 
 package cluster
 
@@ -67,20 +67,10 @@ func (p prober) get(ctx context.Context, url string) (status int, body []byte, e
 	return response.StatusCode, body, err
 }
 
-// usable waits until the parts work together: a health check alone comes too early for each.
-func (c *Cluster) usable(ctx context.Context) error {
-	return together(ctx,
-		func(ctx context.Context) error {
-			return eventually(ctx, "the default service account exists", c.serviceAccountExists)
-		},
-		func(ctx context.Context) error { return eventually(ctx, "Volcano's webhooks answer", c.webhooksAnswer) },
-		c.kwokCaughtUp)
-}
-
 // eventually polls a check until it passes; its last error says what was still wrong.
 func eventually(ctx context.Context, what string, check readiness) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, usableTimeout, true, func(ctx context.Context) (bool, error) {
 		last = check(ctx)
 		return last == nil, nil
 	})

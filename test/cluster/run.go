@@ -74,6 +74,21 @@ func (c *Cluster) LogDir() string { return filepath.Join(c.dir, "logs") }
 // components are the control plane's own.
 var components = []string{Etcd, APIServer, ControllerManager, VolcanoScheduler, VolcanoControllerManager, VolcanoWebhookManager, KWOK}
 
+// settleAfterRestarts makes each start of a component wait until the cluster takes work again. A test
+// that has stopped several waits with the last one that it starts.
+func (c *Cluster) settleAfterRestarts() {
+	ours, _ := split(c.processes)
+	stopped := func(p *Process) bool { return p.PID() == 0 }
+	for _, process := range ours {
+		process.settled = func(ctx context.Context) error {
+			if slices.ContainsFunc(ours, stopped) {
+				return nil
+			}
+			return c.AwaitUsable(ctx)
+		}
+	}
+}
+
 func split(processes []*Process) (ours, theirs []*Process) {
 	for _, p := range processes {
 		if slices.Contains(components, p.Name()) {
