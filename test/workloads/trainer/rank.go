@@ -62,7 +62,7 @@ func (r *rank) run() {
 		os.Exit(exitDone)
 	}
 	if err := r.serve(); err != nil {
-		r.end(fmt.Errorf("%w: -http=%s cannot be listened at, set another address: %w", errUsage, r.config.http, err))
+		r.end(fmt.Errorf("%w: -http=%s cannot be listened at, set another address: %w", errUsage, r.http, err))
 	}
 	err := r.join()
 	if err == nil {

@@ -81,7 +81,7 @@ func (s *savings) take() requests {
 
 // serve listens, and answers from then on, whatever the training is busy with.
 func (r *rank) serve() error {
-	l, err := net.Listen("tcp", r.config.http)
+	l, err := net.Listen("tcp", r.http)
 	if err != nil {
 		return err
 	}
