@@ -59,9 +59,9 @@ def main():
     torch.manual_seed(1)
     teacher = torch.randn(8, 1, dtype=torch.float64)
     net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1)).double()
-    # DDP lays its buckets out anew after the first step of a process, and gloo's sums come out
-    # in another order then: the first step after a resume would differ in its last bits.
-    # find_unused_parameters keeps the first layout.
+    # By default DDP lays its buckets out anew after the first step of a process, which changes the
+    # order of gloo's sums: a resumed run was seen to end in other last bits than an undisturbed
+    # one. With find_unused_parameters the layout stays, and the bits are the same.
     model = torch.nn.parallel.DistributedDataParallel(net, find_unused_parameters=True)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
     for step in range(resume(model, optimizer) + 1, STEPS + 1):
