@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,7 +17,9 @@ func (c *cluster) url(rank int, path string) string {
 
 func status(t *testing.T, method, url, body string) int {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,19 +81,43 @@ func TestServeWithoutAGang(t *testing.T) {
 
 func TestServeWhileTraining(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 2, "-steps=100000", "-checkpoint-every=50000", "-step-time=2ms")
+	c := newCluster(t, ranks, "-steps=100000", "-checkpoint-every=50000", "-step-time=2ms")
 	c.begin()
-	c.awaitStep(0, 0, 1)
-	c.awaitStep(0, 1, 1)
-	for rank := range 2 {
+	for rank := range ranks {
+		c.awaitStep(0, rank, 1)
 		if code := status(t, http.MethodGet, c.url(rank, "/healthz"), ""); code != 200 {
 			t.Errorf("rank %d: /healthz answers %d while it trains", rank, code)
 		}
 	}
-	// One rank is asked, and the answer means that both have saved.
-	if code := status(t, http.MethodPost, c.url(1, "/checkpoint"), request); code != 200 {
-		t.Fatalf("a checkpoint is answered with %d", code)
+	// One rank is asked, and the answer means that all have saved.
+	for rank := range ranks {
+		before := c.now()
+		if code := status(t, http.MethodPost, c.url(rank, "/checkpoint"), request); code != 200 {
+			t.Fatalf("a checkpoint is answered with %d", code)
+		}
+		step := c.awaitEvent(before, "checkpoint", "rank", strconv.Itoa(rank), "requested", "1", "all", "true").keys["step"]
+		for other := range ranks {
+			name := fmt.Sprintf("step-%s.rank-%d.inc-0", step, other)
+			if _, err := os.Stat(c.path("shared", "checkpoints", name)); err != nil {
+				t.Errorf("rank %d has answered, and rank %d has not saved: %v", rank, other, err)
+			}
+		}
 	}
-	step := c.awaitEvent(0, "checkpoint", "rank", "0", "requested", "0").keys["step"]
-	c.awaitEvent(0, "checkpoint", "rank", "1", "requested", "1", "step", step, "all", "true")
+}
+
+// A rank that cannot write the shared copy has not saved, and no rank says so.
+func TestServeWhenTheSharedFolderIsBroken(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 2, "-steps=100000", "-checkpoint-every=50000", "-step-time=2ms")
+	c.begin()
+	c.awaitStep(0, 0, 1)
+	if err := os.WriteFile(c.path("shared", "checkpoints"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	before := c.now()
+	if code := status(t, http.MethodPost, c.url(1, "/checkpoint"), request); code != 503 {
+		t.Errorf("a checkpoint that cannot be saved is answered with %d", code)
+	}
+	c.awaitEvent(before, "checkpoint_failed", "rank", "0")
+	c.awaitStep(c.now(), 0, 1) // and training goes on
 }
