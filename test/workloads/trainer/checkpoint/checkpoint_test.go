@@ -191,14 +191,14 @@ func TestPrune(t *testing.T) {
 	p := place{t, t.TempDir()}
 	save(t, p.claimed(0), 10, 20)
 	s := p.claimed(1)
-	save(t, s, 30, 40)
+	save(t, s, 30, 40, 50)
 	other := p.store(0)
 	other.Rank = 2
 	save(t, other, 10)
-	if err := s.Prune(40); err != nil {
+	if err := s.Prune(50); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[int]int{30: 1, 40: 1}, loadable(t, s)); diff != "" {
+	if diff := cmp.Diff(map[int]int{40: 1, 50: 1}, loadable(t, s)); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(map[int]int{10: 0}, loadable(t, other)); diff != "" {
