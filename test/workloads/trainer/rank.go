@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"sync"
 	"time"
@@ -21,6 +22,7 @@ type rank struct {
 	*events
 	store   *checkpoint.Store
 	savings *savings
+	server  *http.Server
 	teacher model.Teacher
 	gang    *gang.Gang
 
@@ -52,25 +54,26 @@ var (
 func (r *rank) run() {
 	r.emit("start", "pid", os.Getpid(), "run", r.config.run, "attempt", r.attempt, "world", r.world,
 		"resume", r.resume, "reason", r.reason, "hypernode", r.home, "host", hostname(), "flags", r.fingerprint())
+	if err := r.store.Claim(); err != nil {
+		r.end(err)
+	}
 	if m := r.finished(); m != nil {
 		r.done(m)
 		os.Exit(exitDone)
 	}
 	if err := r.serve(); err != nil {
-		r.end(fmt.Errorf("%w: -http=%s cannot be listened at, set another address: %w", errUsage, r.config.http, err))
+		r.end(fmt.Errorf("%w: -http=%s cannot be listened at, set another address: %w", errUsage, r.http, err))
 	}
 	err := r.join()
 	if err == nil {
 		err = r.train()
 	}
+	r.leave()
 	r.end(err)
 }
 
-// join claims this incarnation, finds the others, and loads the step that all agree on.
+// join finds the others, and loads the step that all agree on.
 func (r *rank) join() error {
-	if err := r.store.Claim(); err != nil {
-		return err
-	}
 	r.store.Sweep()
 	found, err := r.store.Scan()
 	if err != nil {

@@ -81,7 +81,7 @@ func (s *savings) take() requests {
 
 // serve listens, and answers from then on, whatever the training is busy with.
 func (r *rank) serve() error {
-	l, err := net.Listen("tcp", r.config.http)
+	l, err := net.Listen("tcp", r.http)
 	if err != nil {
 		return err
 	}
@@ -90,9 +90,16 @@ func (r *rank) serve() error {
 	mux.HandleFunc("POST /checkpoint", r.postCheckpoint)
 	mux.HandleFunc("GET /healthz", r.getHealth)
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = server.Serve(l) }()
+	r.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = r.server.Serve(l) }()
 	return nil
+}
+
+// leave lets the answers out that are on their way.
+func (r *rank) leave() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	_ = r.server.Shutdown(ctx)
 }
 
 // getHealth is for a readiness probe: the gang is complete, and trains.

@@ -47,8 +47,7 @@ func newGang(rank, world int, generation uint64, resume int, links []*link) *Gan
 		}
 		go func() {
 			<-l.down
-			var told *LostError
-			if errors.As(l.why, &told) {
+			if told, ok := errors.AsType[*LostError](l.why); ok {
 				g.lose(&LostError{Peer: told.Peer, Why: told.Why, ToldBy: peer})
 				return
 			}

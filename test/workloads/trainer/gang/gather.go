@@ -121,6 +121,9 @@ func (g *gathering) wait() error {
 			}
 		case <-tell.C:
 			g.c.Waiting("ranks " + g.missing())
+			if err := g.c.fenced(0, g.c.Incarnation); err != nil {
+				return err
+			}
 		case <-g.ctx.Done():
 			return fmt.Errorf("%w: ranks %s have not joined within %s", ErrTimeout, g.missing(), g.c.JoinTimeout)
 		}

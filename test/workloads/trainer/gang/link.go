@@ -46,7 +46,7 @@ func (l *link) close() { l.fail(errors.New("closed by this rank")) }
 
 func (l *link) readLoop() {
 	for {
-		l.conn.SetReadDeadline(time.Now().Add(l.timeout))
+		_ = l.conn.SetReadDeadline(time.Now().Add(l.timeout))
 		f, err := readFrame(l.conn)
 		if err != nil {
 			l.fail(describe(err, l.timeout))
@@ -89,7 +89,7 @@ func (l *link) heartbeatLoop() {
 func (l *link) send(f frame) error {
 	l.write.Lock()
 	defer l.write.Unlock()
-	l.conn.SetWriteDeadline(time.Now().Add(l.timeout))
+	_ = l.conn.SetWriteDeadline(time.Now().Add(l.timeout))
 	if _, err := l.conn.Write(f.encode()); err != nil {
 		l.fail(describe(err, l.timeout))
 		return l.why

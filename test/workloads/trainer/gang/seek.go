@@ -20,14 +20,16 @@ const (
 // that of a pod that is gone.
 func seek(ctx context.Context, c *Config) (*Gang, error) {
 	told := time.Now()
+	last := errors.New("rank 0 was not looked for")
 	for {
 		g, err := try(ctx, c)
 		if err == nil || errors.Is(err, ErrFenced) || errors.Is(err, ErrConfig) {
 			return g, err
 		}
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("%w within %s: %w", ErrTimeout, c.JoinTimeout, err)
+			return nil, fmt.Errorf("%w within %s: %w", ErrTimeout, c.JoinTimeout, last)
 		}
+		last = err
 		if time.Since(told) > 5*time.Second {
 			c.Waiting("rank 0: " + err.Error())
 			told = time.Now()

@@ -1,0 +1,88 @@
+# A tiny DistributedDataParallel run on CPU with gloo, as an agent of
+# `python3 -m torch.distributed.run` starts it. Rank 0 saves, everybody loads, and the
+# losses have the same bits however often the run was disturbed.
+import os
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+
+STEPS = int(os.environ.get("STEPS", "60"))
+EVERY = int(os.environ.get("CHECKPOINT_EVERY", "10"))
+STEP_TIME = float(os.environ.get("STEP_TIME", "0.05"))
+SHARED = os.environ.get("SHARED", "/shared")
+
+
+def say(event, **fields):
+    pairs = " ".join(f"{k}={v}" for k, v in fields.items())
+    print(f"event={event} rank={os.environ['RANK']} {pairs}", flush=True)
+
+
+def save(model, optimizer, step):
+    """Write, fsync, rename: what is there under its name is whole."""
+    path = f"{SHARED}/step-{step}.pt"
+    with open(path + ".tmp", "wb") as f:
+        torch.save({"step": step, "model": model.module.state_dict(), "optimizer": optimizer.state_dict()}, f)
+        f.flush()
+        os.fsync(f.fileno())
+    os.rename(path + ".tmp", path)
+    folder = os.open(SHARED, os.O_RDONLY)
+    os.fsync(folder)
+    os.close(folder)
+    say("checkpoint", step=step)
+
+
+def newest():
+    steps = [int(n[5:-3]) for n in os.listdir(SHARED) if n.startswith("step-") and n.endswith(".pt")]
+    return max(steps, default=0)
+
+
+def resume(model, optimizer):
+    """All load the step that rank 0 has chosen."""
+    chosen = torch.tensor([newest() if dist.get_rank() == 0 else 0])
+    dist.broadcast(chosen, src=0)
+    step = int(chosen)
+    if step:
+        saved = torch.load(f"{SHARED}/step-{step}.pt")
+        model.module.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+    say("resumed", step=step)
+    return step
+
+
+def main():
+    torch.set_num_threads(1)  # the order of the sums does not depend on the machine
+    torch.use_deterministic_algorithms(True)
+    say("start", pid=os.getpid(), restarts=os.environ.get("TORCHELASTIC_RESTART_COUNT"), world=os.environ["WORLD_SIZE"])
+    dist.init_process_group("gloo")
+    torch.manual_seed(1)
+    teacher = torch.randn(8, 1, dtype=torch.float64)
+    net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1)).double()
+    # By default DDP lays its buckets out anew after the first step of a process, which changes the
+    # order of gloo's sums: a resumed run was seen to end in other last bits than an undisturbed
+    # one. With find_unused_parameters the layout stays, and the bits are the same.
+    model = torch.nn.parallel.DistributedDataParallel(net, find_unused_parameters=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
+    for step in range(resume(model, optimizer) + 1, STEPS + 1):
+        # Samples are drawn from the step and the rank alone: no stream to save.
+        g = torch.Generator().manual_seed(step * dist.get_world_size() + dist.get_rank())
+        x = torch.randn(16, 8, dtype=torch.float64, generator=g)
+        loss = torch.nn.functional.mse_loss(model(x), torch.relu(x @ teacher))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total = loss.detach().clone()
+        dist.all_reduce(total)
+        say("step", step=step, loss=float(total), bits=float(total).hex())
+        if step % EVERY == 0 or step == STEPS:
+            if dist.get_rank() == 0:
+                save(model, optimizer, step)
+            dist.barrier()
+        time.sleep(STEP_TIME)
+    say("done", step=STEPS)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
