@@ -147,9 +147,10 @@ func (c *Cluster) Stop() error {
 	c.processes = nil
 	c.mu.Unlock()
 
+	thawed := c.thawFleet()
 	// What was run beside the control plane may have something to finish; the control plane has not.
 	ours, theirs := split(processes)
-	err := each(context.Background(), theirs, func(_ context.Context, p *Process) error { return p.Stop() })
+	err := errors.Join(thawed, each(context.Background(), theirs, func(_ context.Context, p *Process) error { return p.Stop() }))
 	if c.stopPodEnder != nil {
 		c.stopPodEnder()
 	}

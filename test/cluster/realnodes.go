@@ -106,6 +106,14 @@ func (c *Cluster) startJanitor(f *fleet) error {
 	return err
 }
 
+// thawFleet lets frozen machines go on: the kernel ends no process that is frozen.
+func (c *Cluster) thawFleet() error {
+	if c.fleet == nil {
+		return nil
+	}
+	return c.fleet.cgroup.ThawChildren()
+}
+
 // stopFleet ends the machines at once, as Stop does with everything, and waits until nothing is left.
 func (c *Cluster) stopFleet() error {
 	if c.fleet == nil || c.fleet.janitor == nil {

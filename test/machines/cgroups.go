@@ -203,9 +203,12 @@ func removeCgroup(folder string) error {
 	return nil
 }
 
-// thawAll thaws the cgroups directly below this one, which Freeze may have stopped one by one.
-func (c Cgroup) thawAll() error {
+// ThawChildren thaws the cgroups directly below this one, which Freeze may have stopped one by one.
+func (c Cgroup) ThawChildren() error {
 	entries, err := os.ReadDir(c.freezer())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}

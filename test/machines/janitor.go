@@ -72,7 +72,7 @@ func (c Cgroup) empty() error {
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}
 		// A frozen process dies only once it is thawed.
-		if err := c.thawAll(); err != nil {
+		if err := c.ThawChildren(); err != nil {
 			return err
 		}
 		time.Sleep(10 * time.Millisecond)

@@ -14,9 +14,10 @@ import (
 	"github.com/lockstep-dev/lockstep/test/dcgmsim"
 )
 
-// oneGPU gives each rank one GPU, so that two ranks may share a node and only the kubelet knows which
-// of them holds which GPU.
+// oneGPU gives each rank one GPU in one rack, so that some ranks share a node and only the kubelet
+// knows which of them holds which GPU.
 func oneGPU(t *Training) {
+	t.Job.Spec.NetworkTopology.HighestTierAllowed = new(int32(1))
 	for i := range t.Job.Spec.Tasks {
 		limits := t.Job.Spec.Tasks[i].Template.Spec.Containers[0].Resources.Limits
 		limits["nvidia.com/gpu"] = resource.MustParse("1")
@@ -47,7 +48,7 @@ func TestALinkFailureMovesThePodThatHoldsTheGPU(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := train(t, "link", 4, 400, oneGPU, asksForCheckpoint)
+	s := train(t, "link", 6, 400, oneGPU, asksForCheckpoint)
 	before := s.pods()
 	victim, gpu := s.rankThatSharesItsNode(before)
 	node := before[victim].Spec.NodeName
