@@ -6,34 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
-
-// impatient replaces a silent node's rank after five seconds, as the sample of the quickstart does.
-// The default waits for 90 s, and for 60 s more until a pod there counts as dead.
-func impatient(t *Training) {
-	t.Job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{
-		Rules: []v1alpha1.Rule{
-			{
-				Name:  "node-lost",
-				Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.NodeNotReady, v1alpha1.NodeGone}},
-				Steps: []v1alpha1.Step{{Action: v1alpha1.RestartPod, AfterSeconds: 5}, {Action: v1alpha1.RestartJob, AfterSeconds: 300}},
-			},
-			{
-				Name:  "comes-back-in-place",
-				Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.PodNotReady}},
-				Steps: []v1alpha1.Step{{Action: v1alpha1.RestartPod, AfterSeconds: 90}, {Action: v1alpha1.RestartJob, AfterSeconds: 300}},
-			},
-			{
-				Name:  "everything-else",
-				Match: v1alpha1.Match{Events: []v1alpha1.EventType{"*"}},
-				Steps: []v1alpha1.Step{{Action: v1alpha1.RestartPod}, {Action: v1alpha1.RestartJob, AfterSeconds: 300}},
-			},
-		},
-		UnreachableNode: &v1alpha1.UnreachableNode{Policy: v1alpha1.ForceDelete, AfterSeconds: new(int32(5))},
-	}
-}
 
 func TestAKilledProcessIsRestartedInPlace(t *testing.T) {
 	s := train(t, "process", 6, 150)
@@ -47,7 +20,7 @@ func TestAKilledProcessIsRestartedInPlace(t *testing.T) {
 }
 
 func TestAKilledNodeIsReplacedAtHome(t *testing.T) {
-	s := train(t, "node", 6, 300, impatient)
+	s := train(t, "node", 6, 300, Impatient)
 	before := s.pods()
 	node := before[2].Spec.NodeName
 	s.must(s.AwaitSteps(s.ctx, 25))
@@ -81,7 +54,7 @@ func TestAllRanksAtOnce(t *testing.T) {
 // The node's processes go on after their rank has been replaced: there are two of that rank, with
 // different incarnations, and the fence keeps the old one from writing.
 func TestAFrozenNodeThatThawsDoesNotWrite(t *testing.T) {
-	s := train(t, "frozen", 6, 300, impatient)
+	s := train(t, "frozen", 6, 300, Impatient)
 	before := s.pods()
 	node := before[2].Spec.NodeName
 	s.must(s.AwaitSteps(s.ctx, 25))
@@ -103,7 +76,7 @@ func TestANodeThatIsCutOffTrainsOn(t *testing.T) {
 	generation := s.Generation()
 	s.must(ground.CutOff(s.ctx, node))
 	s.must(ground.AwaitNodes(s.ctx, corev1.ConditionUnknown, node))
-	s.must(s.AwaitSteps(s.ctx, s.lastStep()+20))
+	s.must(s.AwaitSteps(s.ctx, s.LastStep()+20))
 	s.must(ground.Reconnect(s.ctx, node))
 	s.must(ground.AwaitNodes(s.ctx, corev1.ConditionTrue, node))
 	s.must(s.Finish(s.ctx))
@@ -119,19 +92,11 @@ func TestFourCrashesInARow(t *testing.T) {
 	before := s.pods()
 	var took []time.Duration
 	for range 4 {
-		s.must(s.AwaitSteps(s.ctx, s.lastStep()+12))
+		s.must(s.AwaitSteps(s.ctx, s.LastStep()+12))
 		took = append(took, s.resumes("one process killed", func() error { return ground.KillContainers(s.ctx, s.key(3)) }))
 	}
 	s.sameUIDs(before)
 	s.knownFailure("the fourth crash takes no longer than twice the first", took[3] <= 2*took[0], "%v", took)
-}
-
-func (s *scenario) lastStep() int {
-	log := s.Losses()
-	if len(log) == 0 {
-		return 0
-	}
-	return log[len(log)-1].Step
 }
 
 // culprit is the pod that the job's first incident names as its cause.

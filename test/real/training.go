@@ -208,3 +208,12 @@ func (t *Training) Finish(ctx context.Context) error {
 	log := t.Losses()
 	return errors.Join(log.Complete(t.Steps), log.Same(undisturbed))
 }
+
+// LastStep is the step that was completed last, or 0.
+func (t *Training) LastStep() int {
+	log := t.Losses()
+	if len(log) == 0 {
+		return 0
+	}
+	return log[len(log)-1].Step
+}

@@ -55,6 +55,7 @@ func (f *upFlags) parse(flags *flag.FlagSet, args []string) error {
 	flags.IntVar(&f.topology.GPUsPerNode, "gpus", 8, "GPUs of each node")
 	flags.Var(&f.tiers, "tiers", "tiers above the racks: how many of the tier below each HyperNode groups, such as 4,2")
 	flags.StringVar(&f.members, "members", "exact", "how racks select their nodes: exact, regex or label")
+	flags.BoolVar(&f.topology.Real, "real", false, "nodes with a kubelet and containerd of their own, in place of KWOK's; needs root")
 	flags.StringVar(&f.preset, "preset", "", "gb300-nvl72: racks of 18 nodes with 4 GPUs each")
 	flags.Var(&f.crds, "crd", "a file or folder of CRDs to install; may be repeated")
 	flags.DurationVar(&f.options.NodeMonitorGracePeriod, "node-monitor-grace-period", 0, "how long a silent node stays Ready (default 8s)")
