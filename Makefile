@@ -20,6 +20,7 @@ CONFIG ?= config/default
 # How long one package may take.
 TEST_TIMEOUT ?= 20m
 E2E_TIMEOUT ?= 40m
+REAL_TIMEOUT ?= 40m
 # Random histories of test-sim.
 HISTORIES ?= 100000
 # Nodes of test-week.
@@ -91,8 +92,8 @@ build: prereqs ## build bin/manager and bin/health-agent (which reaches DCGM whe
 	go build -trimpath -o bin/health-agent ./cmd/health-agent
 
 .PHONY: test
-test: prereqs cluster-binaries ## run every test: all but e2e with the race detector, then e2e on a real control plane
-	go test -count=1 $(RACE) -shuffle=on -timeout=$(TEST_TIMEOUT) $$(go list ./... | grep -v '/test/e2e')
+test: prereqs cluster-binaries ## run every test that needs no root: all but e2e with the race detector, then e2e on a real control plane
+	go test -count=1 $(RACE) -shuffle=on -timeout=$(TEST_TIMEOUT) $$(go list ./... | grep -v -e '/test/e2e' -e '/test/real')
 	@$(MAKE) --no-print-directory test-e2e
 
 .PHONY: test-sim
@@ -110,6 +111,21 @@ cluster-binaries: prereqs
 .PHONY: test-e2e
 test-e2e: prereqs cluster-binaries ## run the end-to-end tests
 	go test -count=1 -shuffle=on -parallel=12 -timeout=$(E2E_TIMEOUT) ./test/e2e/...
+
+.PHONY: prereqs-real
+prereqs-real:
+	@test/real/prepare
+
+.PHONY: node-binaries
+node-binaries: prereqs
+	@go run ./test/cluster/cmd build --real >/dev/null # its progress goes to stderr
+
+.PHONY: test-real
+test-real: prereqs prereqs-real cluster-binaries node-binaries ## as root: run real gangs on real kubelets, and break them; 15 minutes
+	go test -count=1 -v -timeout=$(REAL_TIMEOUT) ./test/real/...
+
+.PHONY: test-full
+test-full: test test-real test-sim test-mutations test-week ## everything that checks the product, an hour and a half
 
 .PHONY: test-mutations
 test-mutations: prereqs ## break the engine in each way that test/mutation lists: a test has to notice
@@ -130,6 +146,10 @@ cluster-down: prereqs ## stop the test cluster
 .PHONY: demo
 demo: build ## show a job lose a node and come back in its rack; KEEP=1 keeps the cluster
 	go run ./test/demo
+
+.PHONY: demo-real
+demo-real: prereqs prereqs-real cluster-binaries node-binaries ## as root: show a real training program fall and resume on real kubelets
+	go run ./test/real/demo
 
 .PHONY: run
 run: prereqs ## run the manager on this machine, against the cluster of $KUBECONFIG

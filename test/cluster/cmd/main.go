@@ -26,7 +26,7 @@ func subcommands() []subcommand {
 	return slices.Concat([]subcommand{
 		{"up", "[flags]", "start a cluster with one pool of nodes, until interrupted or, with --detach, until down", up},
 		{"down", "", "stop the detached cluster", down},
-		{"build", "", "build the control plane's binaries", build},
+		{"build", "[--real]", "build the control plane's binaries, or those of real nodes", build},
 	}, verbs())
 }
 
@@ -68,10 +68,15 @@ func usage() {
 }
 
 func build(ctx context.Context, flags *flag.FlagSet, args []string) error {
+	real := flags.Bool("real", false, "build what real nodes need besides the control plane")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	built, err := cluster.Build(ctx, os.Stderr)
+	build := cluster.Build
+	if *real {
+		build = cluster.BuildNodes
+	}
+	built, err := build(ctx, os.Stderr)
 	if err != nil {
 		return err
 	}
