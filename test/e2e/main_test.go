@@ -36,7 +36,17 @@ func runAll(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "e2e: start the cluster:", err)
 		return 1
 	}
+	oracle, err := testCluster.WatchFit(ctx)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "e2e: switch the oracle on:", err)
+		return 1
+	}
 	code := m.Run()
+	if bindings, broken := oracle.Seen(); broken != nil {
+		fmt.Fprintf(os.Stderr, "e2e: of %d bindings some do not fit their nodes: %v\n", bindings, broken)
+		code = 1
+	}
+	oracle.Stop()
 	if code != 0 {
 		fmt.Fprintf(os.Stderr, "e2e: the end of the manager's log:\n%s\n", testCluster.Log(operator.Name))
 	}

@@ -152,6 +152,9 @@ func sortedKeys(m map[string]string) []string {
 // BuildProgram builds a Go program of the repository at root as a static binary and puts it into an
 // image, whose archive it writes into dir and returns. The program is the entrypoint.
 func BuildProgram(ctx context.Context, root, dir, pkg string, image Image) (archive string, err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
 	program := filepath.Base(pkg)
 	binary := filepath.Join(dir, program)
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", binary, pkg)

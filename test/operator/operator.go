@@ -50,7 +50,7 @@ func Kubeconfig(ctx context.Context, c *cluster.Cluster) (string, error) {
 		return "", fmt.Errorf("role.yaml: %w", err)
 	}
 	binding := &rbac.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name + "-user"}, // the shipped one is for a service account
 		RoleRef:    rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects:   []rbac.Subject{{Kind: rbac.UserKind, APIGroup: rbac.GroupName, Name: Name}},
 	}

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/test/cluster"
 	"github.com/lockstep-dev/lockstep/test/dcgmsim"
@@ -37,25 +36,13 @@ func (g *Ground) InstallAgent(ctx context.Context) (map[string]*dcgmsim.State, e
 	if err := g.buildAgentImage(ctx); err != nil {
 		return nil, err
 	}
-	root, err := cluster.RepositoryRoot()
-	if err != nil {
-		return nil, err
-	}
-	objects, err := cluster.Kustomize(ctx, filepath.Join(root, "config", "agent"))
-	if err != nil {
-		return nil, err
-	}
-	for _, object := range objects {
+	_, err = g.install(ctx, "agent", func(object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		if object.GetKind() == "DaemonSet" {
-			if object, err = withSimulator(object); err != nil {
-				return nil, err
-			}
+			return withSimulator(object)
 		}
-		if err := g.Client().Create(ctx, object); client.IgnoreAlreadyExists(err) != nil {
-			return nil, fmt.Errorf("installing %s %s: %w", object.GetKind(), object.GetName(), err)
-		}
-	}
-	return states, nil
+		return object, nil
+	})
+	return states, err
 }
 
 func (g *Ground) simulateGPUs() (map[string]*dcgmsim.State, error) {

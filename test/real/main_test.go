@@ -31,7 +31,17 @@ func runAll(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "test/real:", err)
 		return 1
 	}
+	oracle, err := ground.WatchFit(context.Background())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "test/real:", err)
+		return 1
+	}
 	code := m.Run()
+	if bindings, broken := oracle.Seen(); broken != nil {
+		fmt.Fprintf(os.Stderr, "test/real: of %d bindings some do not fit their nodes: %v\n", bindings, broken)
+		code = 1
+	}
+	oracle.Stop()
 	if code != 0 {
 		fmt.Fprintf(os.Stderr, "test/real: the end of the manager's log:\n%s\n", ground.Log(operator.Name))
 	}
