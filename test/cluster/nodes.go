@@ -17,6 +17,9 @@ import (
 // two, and nothing confirms the end of a pod there, so that a deleted one stays Terminating. When it
 // returns, KWOK has let go of the nodes.
 func (c *Cluster) StopHeartbeat(ctx context.Context, nodes ...string) error {
+	if err := c.played(ctx, nodes); err != nil {
+		return err
+	}
 	err := c.patchNodes(ctx, nodes, func(node *corev1.Node) { delete(node.Labels, heartbeatLabel) })
 	if err != nil {
 		return fmt.Errorf("stopping heartbeats: %w", err)
@@ -27,6 +30,9 @@ func (c *Cluster) StopHeartbeat(ctx context.Context, nodes ...string) error {
 // StartHeartbeat brings silent nodes back: they are Ready when it returns, the pods that were
 // deleted meanwhile go, and the others become ready again, as a returning kubelet reports.
 func (c *Cluster) StartHeartbeat(ctx context.Context, nodes ...string) error {
+	if err := c.played(ctx, nodes); err != nil {
+		return err
+	}
 	err := c.patchNodes(ctx, nodes, func(node *corev1.Node) {
 		if node.Labels == nil {
 			node.Labels = map[string]string{}
@@ -40,6 +46,21 @@ func (c *Cluster) StartHeartbeat(ctx context.Context, nodes ...string) error {
 		return err
 	}
 	return each(ctx, nodes, c.reportPods)
+}
+
+// played returns an error for a node that KWOK does not play: with a heartbeat of KWOK's, a real
+// kubelet would not be the only one to write the node's status.
+func (c *Cluster) played(ctx context.Context, nodes []string) error {
+	return each(ctx, nodes, func(ctx context.Context, name string) error {
+		node := &corev1.Node{}
+		if err := c.client.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+			return err
+		}
+		if node.Annotations[playedAnnotation] == "" {
+			return fmt.Errorf("node %s has a real kubelet: use PowerOff and PowerOn", name)
+		}
+		return nil
+	})
 }
 
 // reportPods says of a node's pods what their kubelet does when it comes back. Those that were

@@ -82,7 +82,7 @@ func (f *fleet) buildPrograms(ctx context.Context, root string) error {
 		return err
 	}
 	f.images = []string{pause}
-	build := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(f.dir, gpuPlugin), "./test/gpuplugin")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", filepath.Join(f.dir, gpuPlugin), "./test/gpuplugin")
 	build.Dir = root
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	_, err = outputOf(build)
@@ -222,28 +222,26 @@ func (n *realNode) importImage(ctx context.Context, archive string) error {
 
 // realNode returns a real node by its name.
 func (c *Cluster) realNode(name string) (*realNode, error) {
+	if n := c.machineOf(name); n != nil {
+		return n, nil
+	}
+	return nil, fmt.Errorf("node %s is not a real one of this cluster", name)
+}
+
+// machineOf returns the machine of a real node, or nil.
+func (c *Cluster) machineOf(node string) *realNode {
 	if c.fleet == nil {
-		return nil, fmt.Errorf("node %s is not a real one: the cluster has none", name)
+		return nil
 	}
 	c.fleet.mu.Lock()
 	defer c.fleet.mu.Unlock()
-	node := c.fleet.nodes[name]
-	if node == nil {
-		return nil, fmt.Errorf("node %s is not a real one", name)
-	}
-	return node, nil
-}
-
-// isReal reports whether a node has a kubelet, which confirms the end of its pods itself.
-func (c *Cluster) isReal(name string) bool {
-	_, err := c.realNode(name)
-	return err == nil
+	return c.fleet.nodes[node]
 }
 
 // removeMachine ends a node's machine and forgets it. It does nothing for nodes that are not real.
 func (c *Cluster) removeMachine(name string) error {
-	n, err := c.realNode(name)
-	if err != nil {
+	n := c.machineOf(name)
+	if n == nil {
 		return nil
 	}
 	if err := n.powerOff(); err != nil {

@@ -21,6 +21,9 @@ const (
 	// RackLabel is on every node; its value is the name of the rack's HyperNode.
 	RackLabel = "lockstep.dev/rack"
 
+	// playedAnnotation is on every node that KWOK plays.
+	playedAnnotation = "kwok.x-k8s.io/node"
+
 	gpu = corev1.ResourceName("nvidia.com/gpu")
 )
 
@@ -151,7 +154,7 @@ func (t Topology) node(rack, name string, allocatable corev1.ResourceList) *core
 	}
 	maps.Copy(labels, t.Labels)
 	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: map[string]string{playedAnnotation: "fake"}},
 		Status: corev1.NodeStatus{
 			Allocatable: allocatable,
 			Capacity:    allocatable,

@@ -36,8 +36,9 @@ func main() {
 	gpus := flag.Int("gpus", 8, "how many GPUs the node has")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)
-	defer stop()
-	if err := run(ctx, *node, *gpus); err != nil {
+	err := run(ctx, *node, *gpus)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "gpuplugin:", err)
 		os.Exit(1)
 	}
@@ -69,7 +70,8 @@ func run(ctx context.Context, node string, gpus int) error {
 		return err
 	}
 	fmt.Printf("registered %d GPUs of %s\n", gpus, node)
-	return awaitNewKubelet(ctx, kubelet)
+	awaitNewKubelet(ctx, kubelet)
+	return nil
 }
 
 // awaitKubelet waits for the kubelet's socket and returns its inode.
@@ -84,13 +86,11 @@ func awaitKubelet(ctx context.Context) (uint64, error) {
 	}
 }
 
-func awaitNewKubelet(ctx context.Context, inode uint64) error {
-	for inodeOf(deviceplugin.KubeletSocket) == inode {
-		if err := pause(ctx); err != nil {
-			return nil
-		}
+// awaitNewKubelet returns when the kubelet's socket is another one, or the program is told to end.
+func awaitNewKubelet(ctx context.Context, inode uint64) {
+	for inodeOf(deviceplugin.KubeletSocket) == inode && pause(ctx) == nil {
+		continue
 	}
-	return nil
 }
 
 func pause(ctx context.Context) error {

@@ -59,7 +59,7 @@ func Check() error {
 // Build builds the machines' init program into a folder and returns its path.
 func Build(ctx context.Context, root, dir string) (string, error) {
 	target := filepath.Join(dir, "init")
-	build := exec.CommandContext(ctx, "go", "build", "-o", target, "./test/machines/init")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", target, "./test/machines/init")
 	build.Dir = root
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {

@@ -27,8 +27,10 @@ func Build(ctx context.Context, dir string) (string, error) {
 		return "", err
 	}
 	binary := filepath.Join(dir, "manager")
-	build := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/manager")
+	// As make build does, so that the packages are compiled once.
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", binary, "./cmd/manager")
 	build.Dir = root
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building the manager: %w\n%s", err, out)
 	}

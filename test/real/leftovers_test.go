@@ -3,11 +3,13 @@ package real
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,14 +22,14 @@ const standVariable = "LOCKSTEP_REAL_STAND"
 
 // stand starts a cluster, freezes one of its nodes, says so, and holds it until an interrupt or the
 // end of its standard input.
-func stand() error {
+func stand() (err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	c, err := cluster.Start(ctx, cluster.Options{Dir: os.Getenv(standVariable)})
 	if err != nil {
 		return err
 	}
-	defer c.Stop()
+	defer func() { err = errors.Join(err, c.Stop()) }()
 	topology := cluster.Topology{Name: "left", Racks: 1, NodesPerRack: 2, GPUsPerNode: 1, Real: true}
 	if err := c.AddTopology(ctx, topology); err != nil {
 		return err
@@ -111,7 +113,7 @@ func remains(t *testing.T, dir, cgroup string) []string {
 	t.Helper()
 	cgroups, _ := filepath.Glob("/sys/fs/cgroup/*/" + cgroup + "*")
 	machines, _ := filepath.Glob(filepath.Join(dir, "machines"))
-	found := append(cgroups, machines...)
+	found := slices.Concat(cgroups, machines)
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package real
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -41,9 +42,7 @@ func neverStarts(t *testing.T, name string, fail func(context.Context, string) e
 	s := &scenario{Training: ground.NewTraining(name, 3, 60), t: t, ctx: context.WithoutCancel(t.Context())}
 	master := s.Job.Spec.Tasks[0].Template.Spec.NodeSelector
 	s.Job.Spec.Tasks[0].Template.Spec.NodeSelector = map[string]string{hostname: node}
-	for key, value := range master {
-		s.Job.Spec.Tasks[0].Template.Spec.NodeSelector[key] = value
-	}
+	maps.Copy(s.Job.Spec.Tasks[0].Template.Spec.NodeSelector, master)
 	s.must(fail(s.ctx, node))
 	s.must(ground.Client().Create(s.ctx, s.Job))
 	t.Cleanup(func() {

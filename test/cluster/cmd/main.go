@@ -68,12 +68,12 @@ func usage() {
 }
 
 func build(ctx context.Context, flags *flag.FlagSet, args []string) error {
-	real := flags.Bool("real", false, "build what real nodes need besides the control plane")
+	nodes := flags.Bool("real", false, "build what real nodes need besides the control plane")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	build := cluster.Build
-	if *real {
+	if *nodes {
 		build = cluster.BuildNodes
 	}
 	built, err := build(ctx, os.Stderr)
