@@ -122,7 +122,7 @@ node-binaries: prereqs
 
 .PHONY: test-real
 test-real: prereqs prereqs-real cluster-binaries node-binaries ## as root: run real gangs on real kubelets, and break them; 15 minutes
-	go test -count=1 -v -timeout=$(REAL_TIMEOUT) ./test/real/...
+	go test -count=1 -v -timeout=$(REAL_TIMEOUT) ./test/real
 
 .PHONY: test-full
 test-full: test test-real test-sim test-mutations test-week ## everything that checks the product, an hour and a half

@@ -53,7 +53,7 @@ func (c *Cluster) KubeconfigFor(user string, groups ...string) (string, error) {
 // Connect returns a cluster that runs already, by its kubeconfig: every verb works, but its
 // processes are not ours to stop.
 func Connect(kubeconfig string, options Options) (*Cluster, error) {
-	c := &Cluster{options: options.withDefaults(), kubeconfig: kubeconfig}
+	c := &Cluster{options: options.withDefaults(), kubeconfig: kubeconfig, fleet: newFleet()}
 	return c, c.connect()
 }
 

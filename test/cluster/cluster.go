@@ -41,7 +41,7 @@ type Cluster struct {
 // Start builds what is missing, starts a cluster and returns once it takes work. The cluster ends
 // with Stop, or with this process, whichever comes first.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
-	c := &Cluster{options: options.withDefaults(), dead: make(chan struct{})}
+	c := &Cluster{options: options.withDefaults(), fleet: newFleet(), dead: make(chan struct{})}
 	built, err := Build(ctx, c.options.Progress)
 	if err != nil {
 		return nil, err

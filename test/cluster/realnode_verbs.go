@@ -98,9 +98,6 @@ func (c *Cluster) replaceCNI(ctx context.Context, nodes []string, before, after 
 
 // LoadImage imports an image's archive on all real nodes, those that come later among them.
 func (c *Cluster) LoadImage(ctx context.Context, archive string) error {
-	if c.fleet == nil {
-		return errors.New("the cluster has no real nodes yet: add them before images")
-	}
 	c.fleet.mu.Lock()
 	c.fleet.images = append(c.fleet.images, archive)
 	var names []string
@@ -183,7 +180,10 @@ func (c *Cluster) KillContainers(ctx context.Context, pods ...client.ObjectKey) 
 	}
 	var errs []error
 	for _, pid := range all {
-		errs = append(errs, syscall.Kill(pid, syscall.SIGKILL))
+		// One that has ended since is as dead as was asked for.
+		if err := syscall.Kill(pid, syscall.SIGKILL); !errors.Is(err, syscall.ESRCH) {
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -17,8 +17,12 @@ import (
 	"github.com/lockstep-dev/lockstep/test/machines"
 )
 
-// fleet is what the real nodes of a cluster share.
+// fleet is the real nodes of a cluster and what they share. It is empty until the first is added.
 type fleet struct {
+	// prepare runs startFleet once; err is its error.
+	prepare sync.Once
+	err     error
+
 	binaries Binaries
 	init     string
 	dir      string
@@ -40,39 +44,41 @@ type realNode struct {
 	process *Process
 }
 
-// startFleet prepares the host for the cluster's real nodes.
-func (c *Cluster) startFleet(ctx context.Context) (*fleet, error) {
+func newFleet() *fleet { return &fleet{nodes: map[string]*realNode{}} }
+
+// startFleet prepares the host and the cluster for real nodes.
+func (c *Cluster) startFleet(ctx context.Context, f *fleet) error {
 	if c.authority == nil {
-		return nil, errNotOurs
+		return errNotOurs
 	}
-	if err := machines.Check(); err != nil {
-		return nil, err
-	}
-	built, err := BuildNodes(ctx, c.options.Progress)
+	err := machines.Check()
 	if err != nil {
-		return nil, err
+		return err
+	}
+	if f.binaries, err = BuildNodes(ctx, c.options.Progress); err != nil {
+		return err
 	}
 	root, err := RepositoryRoot()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	f := &fleet{binaries: built, nodes: map[string]*realNode{}, dir: filepath.Join(c.dir, "machines")}
+	f.dir = filepath.Join(c.dir, "machines")
 	if err := os.MkdirAll(filepath.Join(f.dir, sharedFolder), 0o755); err != nil {
-		return nil, fmt.Errorf("making the folder of machines: %w", err)
+		return fmt.Errorf("making the folder of machines: %w", err)
 	}
 	if f.init, err = machines.Build(ctx, root, f.dir); err != nil {
-		return nil, err
+		return err
 	}
 	if err := c.startJanitor(f); err != nil {
-		return nil, err
+		return err
 	}
 	if err := c.startNetwork(ctx, f); err != nil {
-		return nil, err
+		return err
 	}
 	if err := f.buildPrograms(ctx, root); err != nil {
-		return nil, err
+		return err
 	}
-	return f, c.startClusterServices(ctx, f)
+	return c.startClusterServices(ctx, f)
 }
 
 // buildPrograms builds what every machine needs besides its init.
@@ -81,7 +87,9 @@ func (f *fleet) buildPrograms(ctx context.Context, root string) error {
 	if err != nil {
 		return err
 	}
-	f.images = []string{pause}
+	f.mu.Lock()
+	f.images = append(f.images, pause)
+	f.mu.Unlock()
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", filepath.Join(f.dir, gpuPlugin), "./test/gpuplugin")
 	build.Dir = root
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -108,7 +116,7 @@ func (c *Cluster) startJanitor(f *fleet) error {
 
 // thawFleet lets frozen machines go on: the kernel ends no process that is frozen.
 func (c *Cluster) thawFleet() error {
-	if c.fleet == nil {
+	if c.fleet.janitor == nil {
 		return nil
 	}
 	return c.fleet.cgroup.ThawChildren()
@@ -116,7 +124,7 @@ func (c *Cluster) thawFleet() error {
 
 // stopFleet ends the machines at once, as Stop does with everything, and waits until nothing is left.
 func (c *Cluster) stopFleet() error {
-	if c.fleet == nil || c.fleet.janitor == nil {
+	if c.fleet.janitor == nil {
 		return nil
 	}
 	return c.fleet.janitor.Finish()
@@ -166,12 +174,9 @@ func claimNetwork() (second byte, release func(), err error) {
 
 // addRealNodes starts a machine for each node of a pool, and returns once all are ready for pods.
 func (c *Cluster) addRealNodes(ctx context.Context, t Topology) error {
-	if c.fleet == nil {
-		f, err := c.startFleet(ctx)
-		c.fleet = f
-		if err != nil {
-			return fmt.Errorf("preparing for real nodes: %w", err)
-		}
+	c.fleet.prepare.Do(func() { c.fleet.err = c.startFleet(ctx, c.fleet) })
+	if c.fleet.err != nil {
+		return fmt.Errorf("preparing for real nodes: %w", c.fleet.err)
 	}
 	var nodes []*realNode
 	for rack := range t.Racks {
@@ -230,9 +235,6 @@ func (c *Cluster) realNode(name string) (*realNode, error) {
 
 // machineOf returns the machine of a real node, or nil.
 func (c *Cluster) machineOf(node string) *realNode {
-	if c.fleet == nil {
-		return nil
-	}
 	c.fleet.mu.Lock()
 	defer c.fleet.mu.Unlock()
 	return c.fleet.nodes[node]

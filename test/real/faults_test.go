@@ -28,6 +28,9 @@ func TestAKilledNodeIsReplacedAtHome(t *testing.T) {
 	after := s.pods()
 	s.must(ground.PowerOn(s.ctx, node))
 	s.must(s.Finish(s.ctx))
+	for _, incident := range s.Job.Status.Incidents {
+		t.Logf("incident: trigger %s, rule %s, %d pods", incident.Trigger, incident.Rule, len(incident.Pods))
+	}
 	if after[2].UID == before[2].UID || after[2].Spec.NodeName == node {
 		t.Errorf("rank 2 is pod %s on node %s, which was killed", after[2].UID, after[2].Spec.NodeName)
 	}

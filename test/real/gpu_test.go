@@ -44,10 +44,16 @@ func asksForCheckpoint(t *Training) {
 }
 
 func TestALinkFailureMovesThePodThatHoldsTheGPU(t *testing.T) {
-	states, err := ground.InstallAgent(t.Context())
+	ctx := context.WithoutCancel(t.Context())
+	states, remove, err := ground.InstallAgent(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if err := remove(ctx); err != nil {
+			t.Error(err)
+		}
+	})
 	s := train(t, "link", 6, 400, oneGPU, asksForCheckpoint)
 	before := s.pods()
 	victim, gpu := s.rankThatSharesItsNode(before)
@@ -106,7 +112,7 @@ func (s *scenario) rankThatSharesItsNode(pods map[int]corev1.Pod) (rank, gpu int
 
 // awaitAgent waits until the health agent of a node reports.
 func (s *scenario) awaitAgent(node string) error {
-	return s.Await(s.ctx, "the health agent of "+node+" reports", func(ctx context.Context) (bool, error) {
+	return await(s.ctx, "the health agent of "+node+" reports", func(ctx context.Context) (bool, error) {
 		health := &v1alpha1.NodeHealth{}
 		err := ground.Client().Get(ctx, client.ObjectKey{Name: node}, health)
 		return err == nil && len(health.Status.Sources) == 1 && health.Status.Sources[0].State == v1alpha1.HealthHealthy, err

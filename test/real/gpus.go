@@ -7,12 +7,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 	"github.com/lockstep-dev/lockstep/test/dcgmsim"
 	"github.com/lockstep-dev/lockstep/test/images"
@@ -26,23 +29,39 @@ const dcgmFolder = "dcgm"
 // GPU is the UUID of a node's GPU, as the device plugin of real nodes names it.
 func GPU(node string, index int) string { return fmt.Sprintf("GPU-%s-%d", node, index) }
 
-// InstallAgent installs the health agent as it is shipped, on every node, and returns what plays
-// DCGM on each.
-func (g *Ground) InstallAgent(ctx context.Context) (map[string]*dcgmsim.State, error) {
-	states, err := g.simulateGPUs()
-	if err != nil {
-		return nil, err
+// InstallAgent installs the health agent as it is shipped, on every node. It returns what plays DCGM
+// on each, and a function that takes the agent and what it has reported away again.
+func (g *Ground) InstallAgent(ctx context.Context) (states map[string]*dcgmsim.State, remove func(context.Context) error, err error) {
+	if states, err = g.simulateGPUs(); err != nil {
+		return nil, nil, err
 	}
 	if err := g.buildAgentImage(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	_, err = g.install(ctx, "agent", func(object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	created, err := g.install(ctx, "agent", func(object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		if object.GetKind() == "DaemonSet" {
 			return withSimulator(object)
 		}
 		return object, nil
 	})
-	return states, err
+	return states, func(ctx context.Context) error { return g.removeAgent(ctx, created) }, err
+}
+
+// removeAgent deletes the agent, then its reports, and waits until no node is kept from jobs for them.
+func (g *Ground) removeAgent(ctx context.Context, objects []*unstructured.Unstructured) error {
+	if err := g.uninstall(ctx, objects); err != nil {
+		return err
+	}
+	if err := g.Client().DeleteAllOf(ctx, &v1alpha1.NodeHealth{}); err != nil {
+		return fmt.Errorf("deleting the reports: %w", err)
+	}
+	return await(ctx, "no node is tainted", func(ctx context.Context) (bool, error) {
+		nodes := &corev1.NodeList{}
+		if err := g.Client().List(ctx, nodes, client.MatchingLabels(g.Nodes.NodeSelector())); err != nil {
+			return false, err
+		}
+		return !slices.ContainsFunc(nodes.Items, func(n corev1.Node) bool { return len(n.Spec.Taints) > 0 }), nil
+	})
 }
 
 func (g *Ground) simulateGPUs() (map[string]*dcgmsim.State, error) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path/filepath"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -44,6 +46,23 @@ func (g *Ground) install(ctx context.Context, folder string, change func(*unstru
 	return created, nil
 }
 
+// uninstall deletes objects in the order in which they were created, and waits until they are gone.
+func (g *Ground) uninstall(ctx context.Context, objects []*unstructured.Unstructured) error {
+	for _, object := range objects {
+		if err := client.IgnoreNotFound(g.Client().Delete(ctx, object, client.PropagationPolicy(metav1.DeletePropagationForeground))); err != nil {
+			return fmt.Errorf("deleting %s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+	}
+	return await(ctx, "what was installed is gone", func(ctx context.Context) (bool, error) {
+		for _, object := range objects {
+			if err := g.Client().Get(ctx, client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
+				return false, err
+			}
+		}
+		return true, nil
+	})
+}
+
 // InstallManager installs the manager as it is shipped, from an image, and returns a function that
 // takes it away again. The manager on the host has to be stopped meanwhile.
 func (g *Ground) InstallManager(ctx context.Context) (remove func(context.Context) error, err error) {
@@ -65,14 +84,7 @@ func (g *Ground) InstallManager(ctx context.Context) (remove func(context.Contex
 		}
 		return object, nil
 	})
-	return func(ctx context.Context) error {
-		for _, object := range created {
-			if err := client.IgnoreNotFound(g.Client().Delete(ctx, object, client.PropagationPolicy("Foreground"))); err != nil {
-				return err
-			}
-		}
-		return nil
-	}, err
+	return func(ctx context.Context) error { return g.uninstall(ctx, created) }, err
 }
 
 const agentNamespace = "lockstep-health"

@@ -28,7 +28,7 @@ func TestTheManagerRunsFromItsImage(t *testing.T) {
 	})
 	s := train(t, "shipped", 4, 100)
 	deployment := &appsv1.Deployment{}
-	s.must(s.Await(ctx, "both replicas of the manager are ready", func(ctx context.Context) (bool, error) {
+	s.must(await(ctx, "both replicas of the manager are ready", func(ctx context.Context) (bool, error) {
 		err := ground.Client().Get(ctx, client.ObjectKey{Namespace: "lockstep-system", Name: "lockstep-manager"}, deployment)
 		return err == nil && deployment.Status.ReadyReplicas == 2, err
 	}))

@@ -51,7 +51,7 @@ func neverStarts(t *testing.T, name string, fail func(context.Context, string) e
 		}
 		s.must(s.Delete(s.ctx))
 	})
-	s.must(s.Await(s.ctx, fmt.Sprintf("the kubelet says %v", reasons), func(ctx context.Context) (bool, error) {
+	s.must(await(s.ctx, fmt.Sprintf("the kubelet says %v", reasons), func(ctx context.Context) (bool, error) {
 		return s.kubeletSays(ctx, reasons)
 	}))
 	began := time.Now()

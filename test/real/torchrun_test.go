@@ -35,7 +35,7 @@ func TestTorchrunResumesAfterAKilledContainer(t *testing.T) {
 // awaitPrinted waits until a rank has printed a line that matches.
 func (s *scenario) awaitPrinted(pattern string) error {
 	wanted := regexp.MustCompile(pattern)
-	return s.Await(s.ctx, "a rank prints "+pattern, func(ctx context.Context) (bool, error) {
+	return await(s.ctx, "a rank prints "+pattern, func(ctx context.Context) (bool, error) {
 		for _, pod := range s.pods() {
 			log, err := s.Log(ctx, pod, 1000)
 			if err == nil && wanted.MatchString(log) {

@@ -97,7 +97,7 @@ func (t *Training) Delete(ctx context.Context) error {
 	if err := t.ground.Client().Delete(ctx, t.Job); client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	return t.Await(ctx, "the job's pods are gone", func(ctx context.Context) (bool, error) {
+	return await(ctx, "the job's pods are gone", func(ctx context.Context) (bool, error) {
 		pods, err := t.Pods(ctx)
 		return len(pods) == 0, err
 	})
@@ -110,14 +110,14 @@ func (t *Training) Refresh(ctx context.Context) error {
 
 // AwaitJob waits until the job, as it is by then, satisfies a condition.
 func (t *Training) AwaitJob(ctx context.Context, what string, holds func(*v1alpha1.TrainingJob) bool) error {
-	return t.Await(ctx, what, func(ctx context.Context) (bool, error) {
+	return await(ctx, what, func(ctx context.Context) (bool, error) {
 		err := t.Refresh(ctx)
 		return err == nil && holds(t.Job), err
 	})
 }
 
-// Await polls a condition. Its last error says what was wrong when the patience ended.
-func (t *Training) Await(ctx context.Context, what string, holds wait.ConditionWithContextFunc) error {
+// await polls a condition. Its last error says what was wrong when the patience ended.
+func await(ctx context.Context, what string, holds wait.ConditionWithContextFunc) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, Patience, true, func(ctx context.Context) (bool, error) {
 		var done bool
@@ -170,7 +170,7 @@ func (t *Training) Losses() losses.Log {
 
 // AwaitSteps waits until a step of at least that number has been completed.
 func (t *Training) AwaitSteps(ctx context.Context, steps int) error {
-	return t.Await(ctx, fmt.Sprintf("step %d is done", steps), func(context.Context) (bool, error) {
+	return await(ctx, fmt.Sprintf("step %d is done", steps), func(context.Context) (bool, error) {
 		return slices.ContainsFunc(t.Losses(), func(l losses.Line) bool { return l.Step >= steps }), nil
 	})
 }
@@ -186,7 +186,7 @@ func (t *Training) Generation() uint64 {
 
 // AwaitNewGeneration waits until the ranks train in another collective than that of before.
 func (t *Training) AwaitNewGeneration(ctx context.Context, before uint64) error {
-	return t.Await(ctx, "the gang trains again", func(context.Context) (bool, error) { return t.Generation() != before, nil })
+	return await(ctx, "the gang trains again", func(context.Context) (bool, error) { return t.Generation() != before, nil })
 }
 
 // Finish waits until the job has completed, and compares its losses with those of a run that nothing
