@@ -46,10 +46,14 @@ func (c *Cluster) WatchFit(ctx context.Context) (*FitOracle, error) {
 	return o, nil
 }
 
-// Stop switches the oracle off.
-func (o *FitOracle) Stop() {
+// Stop switches the oracle off. Its error has every binding that did not fit.
+func (o *FitOracle) Stop() error {
 	o.stop()
 	o.done.Wait()
+	if bindings, broken := o.Seen(); broken != nil {
+		return fmt.Errorf("of %d bindings some do not fit their nodes: %w", bindings, broken)
+	}
+	return nil
 }
 
 // Seen returns how many bindings have been checked so far, and an error for each that did not fit.

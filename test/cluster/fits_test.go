@@ -14,7 +14,7 @@ func TestTheOracleSeesANodeThatGetsTooMuch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer oracle.Stop()
+	defer func() { _ = oracle.Stop() }()
 	if err := shared.Occupy(t.Context(), 8, topology.NodeNames()...); err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ def main():
     torch.manual_seed(1)
     teacher = torch.randn(8, 1, dtype=torch.float64)
     net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1)).double()
-    # By default DDP lays its buckets out anew after the first step of a process, which changes the
+    # By default DDP rebuilds its buckets after the first step of a process, which changes the
     # order of gloo's sums: a resumed run was seen to end in other last bits than an undisturbed
     # one. With find_unused_parameters the layout stays, and the bits are the same.
     model = torch.nn.parallel.DistributedDataParallel(net, find_unused_parameters=True)
