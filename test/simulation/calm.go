@@ -15,6 +15,8 @@ const (
 	calmRounds = 600
 	// helpRound is when users look after jobs that have no step left.
 	helpRound = 300
+	// busyFor is for how long pods of other systems stay in some calms.
+	busyFor = time.Hour
 )
 
 // calmDown ends the trouble and gives the jobs time to recover.
@@ -32,7 +34,11 @@ func (w *world) calmDown() {
 			t.toggleSuspend()
 		}
 	}
+	leaves := w.now.Add(busyFor)
 	for round := range calmRounds {
+		if w.now.After(leaves) {
+			w.leaveAll()
+		}
 		w.settle()
 		if w.recovered() {
 			return
@@ -81,6 +87,7 @@ func (w *world) settle() {
 			for _, t := range w.tenants {
 				t.checkSettled()
 			}
+			w.checkMutualHolds()
 			return
 		}
 	}
@@ -91,6 +98,9 @@ func (w *world) settle() {
 // passCalmly lets time pass until something is due.
 func (w *world) passCalmly() {
 	at := w.now.Add(time.Minute)
+	if timer := w.nextTimer(); !timer.IsZero() && timer.Before(at) {
+		at = timer
+	}
 	soonest := at
 	for _, t := range w.tenants {
 		next := policies.Decide(t.observe()).Next

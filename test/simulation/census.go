@@ -45,6 +45,7 @@ var events = []string{
 	"task shrinks", "task is resized", "partition moves", "home is found", "pod is removed by force", "node is held",
 	"former leader acts", "clock steps back", "gang keeps its place in the queue",
 	"pod is asked again by another process",
+	"kubelet backs off", "collective is complete", "collective aborts a rank",
 	"moves are held back", "moves for health within the limit", "moves that were acknowledged",
 }
 

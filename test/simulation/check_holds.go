@@ -63,10 +63,7 @@ func (t *tenant) takesBack(p *pod) bool {
 func (t *tenant) isSettled(o owed) bool {
 	s := &t.job.Status
 	n := t.nodes[o.node]
-	bound := slices.ContainsFunc(t.pods, func(p *pod) bool {
-		return p.rank() == o.rank && p.Node != "" && !p.Deleting && p.Attempt == s.Attempt && !replaced(s, &p.Pod)
-	})
-	return bound || yields(s) || !n.good() || n.heldByOthers(t.name) || isExcluded(s, o.node) || isFinished(s) || t.job.Spec.Suspend ||
+	return t.isBound(o.rank) || yields(s) || !n.good() || n.heldByOthers(t.name) || isExcluded(s, o.node) || isFinished(s) || t.job.Spec.Suspend ||
 		nodeOf(s, o.rank) != o.node || !o.until.After(t.now)
 }
 
@@ -104,4 +101,36 @@ func (t *tenant) checkHolds() {
 		t.require(Holds, n.gone || n.holds[t.name] == held[name], "node %s has the hold %q and not %q", name, n.holds[t.name], held[name])
 	}
 	t.require(Holds, len(held) == 0 || (!isFinished(&t.job.Status) && !t.job.Spec.Suspend), "a job that needs nothing holds %v", held)
+}
+
+// checkMutualHolds checks, in a settled world, that no two jobs wait for each other's holds.
+func (w *world) checkMutualHolds() {
+	for i, t := range w.tenants {
+		for _, other := range w.tenants[i+1:] {
+			mutual := t.isKeptOutBy(other) && other.isKeptOutBy(t)
+			w.requireOf(Holds, deadlock, !mutual, "%s and %s wait for each other's holds", t.name, other.name)
+		}
+	}
+}
+
+// isKeptOutBy reports whether a rank without a node finds its own one good and with room for it, and held by
+// another job.
+func (t *tenant) isKeptOutBy(other *tenant) bool {
+	s := &t.job.Status
+	return slices.ContainsFunc(ranksOf(t.job, s), func(r rank) bool {
+		n := t.nodes[nodeOf(s, r)]
+		if n == nil || t.isBound(r) || !n.good() || isExcluded(s, n.Name) || t.free(n) < t.request {
+			return false
+		}
+		_, held := n.holds[other.name]
+		return held
+	})
+}
+
+// isBound reports whether the pod of a rank has a node.
+func (t *tenant) isBound(r rank) bool {
+	s := &t.job.Status
+	return t.findPod(func(p *pod) bool {
+		return p.rank() == r && p.Attempt == s.Attempt && p.Node != "" && !p.Deleting && !replaced(s, &p.Pod)
+	}) != nil
 }

@@ -22,8 +22,25 @@ func (r *record) checkReplaced() {
 		default:
 			ok := slices.ContainsFunc(r.s.Incidents, func(inc v1alpha1.Incident) bool { return r.replaces(&inc, p) })
 			r.require(Scope, ok, "pod %s on node %s is replaced by no step", p.Name, p.Node)
+			r.checkVictim(p)
 		}
 	}
+}
+
+// checkVictim checks that a rank that fell only in another's wake is replaced by no step for pods.
+func (r *record) checkVictim(p *policies.Pod) {
+	is := r.podOfUID(p.UID)
+	if is == nil || !r.isVictim(is) || len(p.Signals) > 0 {
+		return
+	}
+	wide := slices.ContainsFunc(r.s.Incidents, func(inc v1alpha1.Incident) bool {
+		was := incidentOf(r.old, inc.ID)
+		return slices.ContainsFunc(inc.Steps[len(was.Steps):], func(f v1alpha1.FiredStep) bool {
+			forPods := f.Action == v1alpha1.RestartPod || f.Action == v1alpha1.MigratePod
+			return !f.DryRun && !forPods && r.reaches(&inc, f, rankOf(p))
+		})
+	})
+	r.requireOf(Scope, victim, wide, "pod %s on node %s is replaced, and only its peers are broken", p.Name, p.Node)
 }
 
 // replaces reports whether an incident restarts a pod in this record.
@@ -57,7 +74,7 @@ func (r *record) checkSpareReplaced(p *policies.Pod) {
 	adopted := slices.ContainsFunc(ranksOf(r.job, r.s), func(of rank) bool {
 		return p.Node != "" && nodeOf(r.s, of) == p.Node && nodeOf(r.old, of) != p.Node
 	})
-	r.require(Scope, adopted || relocates, "spare %s on node %s goes, and nobody needs the node", p.Name, p.Node)
+	r.requireOf(Scope, spareInVain, adopted || relocates, "spare %s on node %s goes, and nobody needs the node", p.Name, p.Node)
 	if adopted {
 		r.happened("spare is adopted")
 	}

@@ -105,10 +105,14 @@ func (t *tenant) checkSpares() {
 		if !p.Spare || p.Node != "" {
 			continue
 		}
+		own := map[string]bool{} // a spare beside a rank would be lost with it
+		for _, r := range ranksOf(t.job, s) {
+			own[nodeOf(s, r)] = true
+		}
 		for _, name := range t.members[s.Placement.HyperNode] {
 			n := t.nodes[name]
 			other := !p.Gated && !admits(p.target, n.Hostname) // it was no node then
-			taken := !t.takes(n) || isExcluded(s, name) || t.hasLeft(name)
+			taken := own[name] || !t.takes(n) || isExcluded(s, name) || t.hasLeft(name)
 			t.require(Liveness, other || taken, "spare %s has no node, and %s is free: %s", p.Name, name, t.summary())
 		}
 	}

@@ -84,9 +84,9 @@ func (t *tenant) checkExpiry() {
 	t.now = now
 }
 
-// well reports whether a job runs as if nothing had happened.
+// well reports whether a job runs, and its program trains, as if nothing had happened.
 func (t *tenant) well() bool {
 	s := &t.job.Status
 	n := len(ranksOf(t.job, s))
-	return s.State == v1alpha1.StateRunning && s.Ready == fmt.Sprintf("%d/%d", n, n)
+	return s.State == v1alpha1.StateRunning && s.Ready == fmt.Sprintf("%d/%d", n, n) && (!t.collective || len(t.group) > 0)
 }

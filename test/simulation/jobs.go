@@ -73,10 +73,14 @@ func (t *tenant) drawPartition(task *v1alpha1.Task) {
 }
 
 func (t *tenant) drawEnds(job *v1alpha1.TrainingJob) {
-	switch t.rng.IntN(4) {
+	standing := 4
+	if t.is(sharedNodes) {
+		standing = 2
+	}
+	switch t.rng.IntN(standing) {
 	case 0:
 		job.Spec.Hold = &v1alpha1.Hold{Policy: v1alpha1.HoldAlways, Seconds: 600}
-	case 1:
+	case 2:
 		job.Spec.Hold = &v1alpha1.Hold{Policy: v1alpha1.HoldOnRecovery, Seconds: int32(t.rng.IntN(3) * 20)}
 	}
 	if t.one(5) {

@@ -10,7 +10,28 @@ type known struct {
 	seed      uint64 // of a history that shows it
 }
 
-var knownFailures []known
+// The respects in which invariants are known to fail.
+const (
+	victim      = "victim"
+	deadlock    = "deadlock"
+	spareInVain = "spare in vain"
+)
+
+var knownFailures = []known{
+	{
+		invariant: Scope, respect: victim, kind: collective,
+		why: "A step for pods replaces every rank that is not ready. Ranks whose collective aborts because a peer is lost are not ready " +
+			"either, although their pods and nodes are well and their processes only wait for the peer.",
+	},
+	{
+		invariant: Holds, respect: deadlock, kind: sharedNodes,
+		why: "To a job, another job's hold is a taint that its pods do not tolerate, so that two jobs that lost pods on the same nodes keep each other out.",
+	},
+	{
+		invariant: Scope, respect: spareInVain, kind: sharedNodes,
+		why: "A rank that was given the room of one spare, and still waits because its gang is not complete, is given that of another spare of the same node.",
+	},
+}
 
 // knownFailure is the index of the entry that a failure falls under; negative for none.
 func (w *world) knownFailure(i Invariant, respect string) int {

@@ -16,6 +16,7 @@ func (w *world) runKubelets() {
 				t.runPod(p)
 			}
 		}
+		t.runProgram()
 	}
 }
 
@@ -30,12 +31,17 @@ func (t *tenant) runPod(p *pod) {
 	case n == nil || !n.answers() || p.finished():
 	case p.Phase == corev1.PodPending:
 		p.Phase, p.IP = corev1.PodRunning, "10.0.0."+p.UID
+		t.startProcess(p)
 		t.changed("pod %s runs", p.Name)
-	case !p.Ready:
+	case !p.running && !p.restartAt.After(t.now):
+		t.startProcess(p)
+		t.changed("the kubelet restarts the process of pod %s", p.Name)
+	case !p.Ready && t.isReady(p):
 		p.Ready, p.WasReady, p.Failure = true, true, policies.Failure{}
+		p.setReadyCondition()
 		t.changed("pod %s is ready", p.Name)
-	case t.done && !p.Spare:
-		p.Phase, p.Ready = corev1.PodSucceeded, false
+	case t.done && p.Ready && !p.Spare:
+		p.Phase, p.Ready, p.running = corev1.PodSucceeded, false, false
 		t.changed("pod %s has succeeded", p.Name)
 	}
 }

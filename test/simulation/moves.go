@@ -24,6 +24,7 @@ var moves = []move{
 	{2, toSomeone((*tenant).crashAroundDeadNode)},
 	{3, toSomeone((*tenant).disruptPod)},
 	{4, (*world).breakNode},
+	{2, (*world).reboot},
 	{5, (*world).mendNode},
 	{2, (*world).deleteNode},
 	{2, (*world).cordonNode},

@@ -147,9 +147,36 @@ func (w *world) silence(n *node) {
 	for _, p := range w.allPods() {
 		if p.Node == n.Name {
 			p.Ready = false
+			p.setReadyCondition()
 		}
 	}
 	w.changed("node %s is not ready", n.Name)
+}
+
+// reboot restarts a node within seconds: every process there ends, of whatever job.
+func (w *world) reboot() {
+	n, ok := w.pickNode(func(n *node) bool { return n.answers() && w.occupied(n) })
+	if !ok {
+		return
+	}
+	w.changed("node %s reboots", n.Name)
+	for _, t := range w.tenants {
+		for _, p := range t.pods {
+			if p.Node == n.Name && p.running && t.executes(p) {
+				t.crash(p, 137)
+			}
+		}
+	}
+}
+
+// leaveAll has the pods of other systems leave.
+func (w *world) leaveAll() {
+	for _, name := range w.names {
+		if n := w.nodes[name]; n.foreign > 0 {
+			n.foreign = 0
+			w.changed("pods of another system leave node %s", name)
+		}
+	}
 }
 
 func (n *node) troubled() bool {
@@ -165,9 +192,13 @@ func (w *world) mend(n *node) {
 // mendAll ends the trouble.
 func (w *world) mendAll() {
 	w.calm, w.queueOpen = true, true
+	busy := w.is(sharedNodes) && w.one(2)
 	for _, name := range w.names {
 		n := w.nodes[name]
-		n.foreign, n.signals = 0, nil
+		n.signals = nil
+		if !busy {
+			n.foreign = 0
+		}
 		if n.troubled() {
 			w.mend(n)
 		}

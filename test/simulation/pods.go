@@ -20,6 +20,7 @@ type rank struct {
 // pod is a pod of a job, with the process that runs in it.
 type pod struct {
 	policies.Pod
+	process
 	target policies.Target
 }
 
@@ -77,14 +78,4 @@ func (w *world) executes(p *pod) bool {
 func (w *world) lives(p *pod) bool {
 	n := w.nodes[p.Node]
 	return n != nil && n.speaks() && !p.finished()
-}
-
-// crash ends the process of a pod: with Never the pod fails.
-func (t *tenant) crash(p *pod, code int32) {
-	p.Ready = false
-	p.Failure = policies.Failure{Containers: []policies.ContainerFailure{{Name: "train", ExitCode: code, Reason: "Error"}}}
-	if t.never {
-		p.Phase = corev1.PodFailed
-	}
-	t.changed("pod %s crashes with %d", p.Name, code)
 }

@@ -168,14 +168,17 @@ func (t *tenant) subgroup(p *pod) int32 {
 	return -1
 }
 
-// choose gives a pod a random node of those that take it.
+// choose gives a pod a random node of those that take it, one that is in use already where there is one.
 func (t *tenant) choose(p *pod, room []string, chosen map[*pod]string) bool {
 	first := t.rng.IntN(len(room))
-	for i := range room {
-		n := t.nodes[room[(first+i)%len(room)]]
-		if t.takes(n) && admits(p.target, n.Hostname) && t.free(n) >= t.request*(1+promised(chosen, n.Name)) {
-			chosen[p] = n.Name
-			return true
+	for _, packed := range []bool{true, false} {
+		for i := range room {
+			n := t.nodes[room[(first+i)%len(room)]]
+			inUse := t.used(n) > 0
+			if inUse == packed && t.takes(n) && admits(p.target, n.Hostname) && t.free(n) >= t.request*(1+promised(chosen, n.Name)) {
+				chosen[p] = n.Name
+				return true
+			}
 		}
 	}
 	return false

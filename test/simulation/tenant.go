@@ -23,6 +23,10 @@ type tenant struct {
 	never    bool // the template's restartPolicy is Never; else OnFailure
 	done     bool // the program comes to its end
 
+	collective bool   // the processes of the ranks need each other
+	probed     bool   // a process is ready only while it is in the collective
+	group      []*pod // the collective
+
 	manager *manager // the leader
 	former  *manager // one that has yet to learn that it leads no more
 	acting  *manager // the one whose turn it is
@@ -41,7 +45,13 @@ const keptVersions = 4
 func (w *world) newTenant(name string) *tenant {
 	t := &tenant{world: w, name: name, version: 1, request: gpus, manager: &manager{}, ledger: newLedger()}
 	t.confined, t.never = w.rng.IntN(2) == 0, w.rng.IntN(2) == 0
+	if w.is(sharedNodes) {
+		t.request = gpus / 2
+	}
 	t.job = t.drawJob()
+	if w.is(collective) && t.job.Spec.MinAvailable == nil {
+		t.collective, t.probed = true, w.one(3)
+	}
 	return t
 }
 

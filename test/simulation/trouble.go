@@ -12,15 +12,18 @@ import (
 // What fails.
 
 func (t *tenant) crashRank() {
-	if p, ok := pick(t.world, t.pods, t.executes); ok {
+	if p, ok := pick(t.world, t.pods, func(p *pod) bool { return t.executes(p) && p.running }); ok {
 		t.crash(p, []int32{1, 2, 137}[t.rng.IntN(3)])
 	}
 }
 
 // crashAll is a program that crashes in every rank at the same time.
 func (t *tenant) crashAll() {
+	if t.collective {
+		return // one crash is enough there
+	}
 	for _, p := range t.pods {
-		if t.executes(p) && !p.Spare {
+		if t.executes(p) && p.running && !p.Spare {
 			t.crash(p, 1)
 		}
 	}
@@ -33,7 +36,7 @@ func (t *tenant) crashAroundDeadNode() {
 		return
 	}
 	for _, p := range t.pods {
-		if t.executes(p) && !p.Spare && p.Node != dead.Node {
+		if !t.collective && t.executes(p) && p.running && !p.Spare && p.Node != dead.Node {
 			t.crash(p, 1)
 		}
 	}

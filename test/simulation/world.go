@@ -40,6 +40,12 @@ type world struct {
 // kind is a property that some worlds have and others do not.
 type kind string
 
+// The kinds of worlds.
+const (
+	collective  kind = "collective"   // the processes of a gang need each other, and abort together
+	sharedNodes kind = "shared nodes" // two jobs whose pods take half a node each
+)
+
 var start = time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC)
 
 // newWorld makes three racks of two leaves, and a job that fits in one rack.
@@ -52,10 +58,25 @@ func newWorld(rng *rand.Rand, verbose bool) *world {
 	w.makeNodes()
 	w.health = w.drawHealthPolicy()
 	w.tenants = append(w.tenants, w.newTenant("llm"))
+	if w.is(sharedNodes) {
+		w.tenants = append(w.tenants, w.newTenant("moe"))
+	}
 	return w
 }
 
-func (w *world) drawKinds() []kind { return nil }
+// drawKinds draws a plain world, in which no known failure shows, or one of some kinds.
+func (w *world) drawKinds() []kind {
+	if w.one(3) {
+		return nil
+	}
+	var kinds []kind
+	for _, k := range []kind{collective, sharedNodes} {
+		if w.one(2) {
+			kinds = append(kinds, k)
+		}
+	}
+	return kinds
+}
 
 func (w *world) is(k kind) bool { return slices.Contains(w.kinds, k) }
 
