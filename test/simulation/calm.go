@@ -87,7 +87,6 @@ func (w *world) settle() {
 			for _, t := range w.tenants {
 				t.checkSettled()
 			}
-			w.checkMutualHolds()
 			return
 		}
 	}

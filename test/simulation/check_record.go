@@ -47,7 +47,10 @@ func (t *tenant) checkRecord(o *policies.Observation, s *v1alpha1.TrainingJobSta
 func (r *record) checkIncident(inc *v1alpha1.Incident, last int32) {
 	names := map[string]bool{}
 	for _, p := range inc.Pods {
-		r.require(Status, p.Name != "" && !names[p.Name], "the API server refuses incident %d: its pods are %+v", inc.ID, inc.Pods)
+		if p.Name == "" || names[p.Name] {
+			r.violate(Status, namedTwice, fmt.Sprintf("the API server refuses incident %d: its pods are %+v", inc.ID, inc.Pods))
+			panic(over{}) // no status can be written any more
+		}
 		names[p.Name] = true
 	}
 	was := incidentOf(r.old, inc.ID)

@@ -20,6 +20,7 @@ func (w *world) checkWorld() {
 		t.ledger.owed = slices.DeleteFunc(t.ledger.owed, t.isSettled)
 	}
 	w.checkFit()
+	w.checkMutualHolds()
 }
 
 // checkFit checks that the requests of bound, unfinished pods fit each node.

@@ -22,7 +22,7 @@ func play(seed uint64, verbose bool) (w *world) {
 			w.broken = fmt.Sprintf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	if w.one(3) {
+	if w.one(3) || (w.is(sharedNodes) && w.one(2)) {
 		w.startInPeace()
 	}
 	for range 20 + w.rng.IntN(180) {

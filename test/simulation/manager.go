@@ -124,6 +124,7 @@ func (m *manager) pass(t *tenant, at stored) {
 		m.wrote = t.version
 	}
 	m.act(t, policies.PlanFor(&o, &d.Status))
+	t.passes++
 }
 
 // lookLive looks at the API server where the cache does not show the Volcano Job of the attempt.

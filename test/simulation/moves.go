@@ -25,6 +25,7 @@ var moves = []move{
 	{3, toSomeone((*tenant).disruptPod)},
 	{4, (*world).breakNode},
 	{2, (*world).reboot},
+	{4, (*world).drainLeaf},
 	{5, (*world).mendNode},
 	{2, (*world).deleteNode},
 	{2, (*world).cordonNode},

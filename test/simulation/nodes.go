@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -153,20 +154,32 @@ func (w *world) silence(n *node) {
 	w.changed("node %s is not ready", n.Name)
 }
 
-// reboot restarts a node within seconds: every process there ends, of whatever job.
+// reboot restarts a node within seconds, or all nodes of its leaf: every process there ends, of whatever job.
 func (w *world) reboot() {
 	n, ok := w.pickNode(func(n *node) bool { return n.answers() && w.occupied(n) })
 	if !ok {
 		return
 	}
-	w.changed("node %s reboots", n.Name)
+	nodes := []string{n.Name}
+	if w.is(sharedNodes) && w.one(2) {
+		nodes = w.members[w.leafOf(n.Name)]
+	}
+	w.changed("nodes %v reboot", nodes)
 	for _, t := range w.tenants {
 		for _, p := range t.pods {
-			if p.Node == n.Name && p.running && t.executes(p) {
+			if slices.Contains(nodes, p.Node) && p.running && t.executes(p) {
 				t.crash(p, 137)
 			}
 		}
 	}
+}
+
+func (w *world) leafOf(node string) string {
+	i := 0
+	for !slices.Contains(w.members[leafName(i)], node) {
+		i++
+	}
+	return leafName(i)
 }
 
 // leaveAll has the pods of other systems leave.
@@ -198,6 +211,8 @@ func (w *world) mendAll() {
 		n.signals = nil
 		if !busy {
 			n.foreign = 0
+		} else if w.grabbable(n) && !w.one(4) {
+			w.grab(n)
 		}
 		if n.troubled() {
 			w.mend(n)

@@ -113,7 +113,16 @@ func (t *tenant) roomsFor(g gang) [][]string {
 			rooms = append(rooms, room)
 		}
 	}
+	// The busiest rack comes first, so that jobs which take less than a node share racks.
+	slices.SortStableFunc(rooms, func(a, b []string) int { return t.occupiedIn(b) - t.occupiedIn(a) })
 	return rooms
+}
+
+func (t *tenant) occupiedIn(room []string) int {
+	if len(t.tenants) == 1 {
+		return 0
+	}
+	return len(slices.DeleteFunc(slices.Clone(room), func(n string) bool { return !t.occupied(t.nodes[n]) }))
 }
 
 func holdsAll(room []string, bound []*pod) bool {
@@ -168,20 +177,31 @@ func (t *tenant) subgroup(p *pod) int32 {
 	return -1
 }
 
-// choose gives a pod a random node of those that take it, one that is in use already where there is one.
+// choose gives a pod a random node of those that take it: beside another job's pods where it can, and not beside
+// its own, so that jobs which take less than a node share many.
 func (t *tenant) choose(p *pod, room []string, chosen map[*pod]string) bool {
-	first := t.rng.IntN(len(room))
-	for _, packed := range []bool{true, false} {
-		for i := range room {
-			n := t.nodes[room[(first+i)%len(room)]]
-			inUse := t.used(n) > 0
-			if inUse == packed && t.takes(n) && admits(p.target, n.Hostname) && t.free(n) >= t.request*(1+promised(chosen, n.Name)) {
-				chosen[p] = n.Name
-				return true
-			}
+	first, best, found := t.rng.IntN(len(room)), 0, ""
+	for i := range room {
+		n := t.nodes[room[(first+i)%len(room)]]
+		given := promised(chosen, n.Name)
+		if !t.takes(n) || !admits(p.target, n.Hostname) || t.free(n) < t.request*(1+given) {
+			continue
+		}
+		own := t.findPod(func(q *pod) bool { return q.Node == n.Name }) != nil || given > 0
+		score := 2
+		if own {
+			score = 1
+		} else if t.occupied(n) {
+			score = 3
+		}
+		if score > best {
+			best, found = score, n.Name
 		}
 	}
-	return false
+	if found != "" {
+		chosen[p] = found
+	}
+	return found != ""
 }
 
 // promised is how many pods have been given a node in this round.

@@ -106,7 +106,7 @@ func playAll(first uint64, n int) []*world {
 
 func replay(t *testing.T, seed uint64) {
 	w := play(seed, true)
-	t.Log(strings.Join(w.log, "\n"))
+	t.Logf("kinds %q\n%s", w.kinds, strings.Join(w.log, "\n"))
 	for _, job := range w.tenants {
 		t.Logf("%s, spec %s", job.summary(), asJSON(job.job.Spec))
 	}

@@ -27,6 +27,7 @@ type tenant struct {
 	probed     bool   // a process is ready only while it is in the collective
 	group      []*pod // the collective
 
+	passes  int      // of its managers, to the end
 	manager *manager // the leader
 	former  *manager // one that has yet to learn that it leads no more
 	acting  *manager // the one whose turn it is

@@ -30,6 +30,7 @@ type world struct {
 
 	queueOpen bool // the queue admits gangs
 	tenants   []*tenant
+	mutual    mutual
 	calm      bool // the trouble is over
 
 	census census

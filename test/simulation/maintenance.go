@@ -1,0 +1,49 @@
+package simulation
+
+import (
+	corev1 "k8s.io/api/core/v1"
+)
+
+// drainLeaf is the maintenance of a leaf: its nodes are cordoned, their pods are evicted, and soon they are back.
+// All jobs that share the nodes recover at the same time.
+func (w *world) drainLeaf() {
+	n, ok := w.pickNode(func(n *node) bool { return n.good() && w.occupied(n) })
+	if !ok || !w.is(sharedNodes) {
+		return
+	}
+	w.happened("leaf is drained")
+	leaf := w.members[w.leafOf(n.Name)]
+	for _, name := range leaf {
+		w.nodes[name].Unschedulable = true
+		w.evictFrom(name)
+	}
+	w.changed("nodes %v are drained", leaf)
+	w.play(w.rng.IntN(3))
+	for _, name := range leaf {
+		w.nodes[name].Unschedulable = false
+	}
+	w.changed("nodes %v are uncordoned", leaf)
+	w.play(w.rng.IntN(8))
+}
+
+func (w *world) evictFrom(node string) {
+	for _, p := range w.allPods() {
+		if p.Node == node && !p.Deleting && !p.finished() {
+			p.Deleting, p.Disrupted = true, "EvictionByEvictionAPI"
+			p.Conditions = append(p.Conditions[:len(p.Conditions):len(p.Conditions)], corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: p.Disrupted})
+		}
+	}
+}
+
+// play lets all components take some turns.
+func (w *world) play(turns int) {
+	for range turns {
+		w.runKubelets()
+		for _, t := range w.tenants {
+			t.reconcile()
+		}
+		w.syncVolcano()
+		w.schedule()
+		w.checkWorld()
+	}
+}
