@@ -38,7 +38,9 @@ func (w *world) calmDown() {
 	for round := range calmRounds {
 		if w.now.After(leaves) {
 			w.leaveAll()
+			w.demand = false
 		}
+		w.joinDue()
 		w.settle()
 		if w.recovered() {
 			return
@@ -86,6 +88,7 @@ func (w *world) settle() {
 		if w.writes == before {
 			for _, t := range w.tenants {
 				t.checkSettled()
+				t.checkWaiting()
 			}
 			return
 		}

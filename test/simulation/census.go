@@ -45,6 +45,9 @@ var events = []string{
 	"task shrinks", "task is resized", "partition moves", "home is found", "pod is removed by force", "node is held",
 	"former leader acts", "clock steps back", "gang keeps its place in the queue",
 	"pod is asked again by another process",
+	"leaf is drained", "node joins late", "node is lost", "late node is used",
+	"queue's share refuses a pod", "other queues have demand",
+	"place is taken first", "kubelet refuses a pod",
 	"kubelet backs off", "collective is complete", "collective aborts a rank",
 	"moves are held back", "moves for health within the limit", "moves that were acknowledged",
 }
@@ -75,6 +78,9 @@ func allThings() []string {
 	add("end", v1alpha1.ReasonTasksSucceeded, v1alpha1.ReasonDeadlineExceeded, v1alpha1.ReasonFailedByRule,
 		v1alpha1.ReasonBudgetExhausted, v1alpha1.ReasonLadderExhausted)
 	add("event", events...)
+	for _, k := range kinds {
+		add("event", "world has "+string(k))
+	}
 	return all
 }
 

@@ -33,12 +33,14 @@ func (r *record) checkCharges() {
 	noted := r.chargesNow(r.s) - r.chargesNow(r.old)
 	for i := range r.s.Incidents {
 		inc := &r.s.Incidents[i]
-		was := incidentOf(r.old, inc.ID)
-		if was.Charged && !inc.Charged {
+		if was := incidentOf(r.old, inc.ID); was.Charged && !inc.Charged {
 			r.happened("refund")
 			r.refunded(inc)
 		}
-		if inc.Charged && !was.Charged {
+	}
+	for i := range r.s.Incidents {
+		inc := &r.s.Incidents[i]
+		if was := incidentOf(r.old, inc.ID); inc.Charged && !was.Charged {
 			noted--
 			r.checkCharge(inc)
 		}

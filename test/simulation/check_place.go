@@ -39,7 +39,11 @@ func (t *tenant) requireNone(p *pod, l policies.Lift, hyperNode string, inside b
 	for _, name := range t.names {
 		n, seen := t.acting.cache.Nodes[name]
 		if seen && slices.Contains(h.Nodes, name) == inside {
-			t.require(Home, !admits(l.Target, n.Hostname), format, p.Name, name, hyperNode)
+			respect := ""
+			if inside && !t.nodes[name].joinTime.IsZero() {
+				respect = lateLeft
+			}
+			t.requireOf(Home, respect, !admits(l.Target, n.Hostname), format, p.Name, name, hyperNode)
 		}
 	}
 }
@@ -79,5 +83,7 @@ func (r *record) atFault(e v1alpha1.ExcludedNode) bool {
 	inc := incidentOf(r.s, e.Incident)
 	moves := slices.ContainsFunc(ruleOf(r.o.Job, &inc).Steps, func(step v1alpha1.Step) bool { return step.Action == v1alpha1.MigratePod })
 	return !exists || !n.Ready || (inc.Class == v1alpha1.ClassInfrastructure && inc.Cause.Node == e.Name) || moves ||
-		slices.ContainsFunc(r.o.Pods, func(p policies.Pod) bool { return p.Node == e.Name && (len(p.Signals) > 0 || p.Disrupted != "") })
+		slices.ContainsFunc(r.o.Pods, func(p policies.Pod) bool {
+			return p.Node == e.Name && (len(p.Signals) > 0 || p.Disrupted != "" || slices.Contains(refusalReasons, p.Failure.Reason))
+		})
 }

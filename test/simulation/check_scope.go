@@ -2,6 +2,9 @@ package simulation
 
 import (
 	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
@@ -84,7 +87,7 @@ func (r *record) checkSpareReplaced(p *policies.Pod) {
 func (t *tenant) checkDeletion(p *pod, force bool) {
 	asked := p.Deleting || replaced(t.acting.status, &p.Pod)
 	if p.Spare {
-		t.require(Scope, asked || t.holdsNothing(p), "spare %s is deleted and holds node %s", p.Name, p.Node)
+		t.requireOf(Scope, heldSpare, asked || t.holdsNothing(p), "spare %s is deleted and holds node %s", p.Name, p.Node)
 	} else {
 		t.require(Scope, asked, "pod %s is in the scope of no step", p.Name)
 	}
@@ -95,7 +98,8 @@ func (t *tenant) checkDeletion(p *pod, force bool) {
 	t.checkHeld(p)
 }
 
-// holdsNothing reports whether a spare has no good node, as far as the manager sees.
+// holdsNothing reports whether a spare has no good node, as far as the manager sees. That another job holds the node
+// takes nothing from a pod that is bound there.
 func (t *tenant) holdsNothing(p *pod) bool {
 	o := t.acting.cache
 	i := slices.IndexFunc(o.Pods, func(q policies.Pod) bool { return q.UID == p.UID })
@@ -104,7 +108,8 @@ func (t *tenant) holdsNothing(p *pod) bool {
 	}
 	q := o.Pods[i]
 	n, exists := o.Nodes[q.Node]
-	return ended(&q) || !exists || !n.Ready || n.Unschedulable || n.OutOfService || len(n.Taints) > 0 ||
+	tainted := slices.ContainsFunc(n.Taints, func(taint corev1.Taint) bool { return !strings.HasPrefix(taint.Key, v1alpha1.HoldTaintPrefix) })
+	return ended(&q) || !exists || !n.Ready || n.Unschedulable || n.OutOfService || tainted ||
 		isExcluded(t.acting.status, q.Node) || len(q.Signals) > 0
 }
 

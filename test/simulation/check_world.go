@@ -113,7 +113,7 @@ func (t *tenant) checkSpares() {
 		for _, name := range t.members[s.Placement.HyperNode] {
 			n := t.nodes[name]
 			other := !p.Gated && !admits(p.target, n.Hostname) // it was no node then
-			taken := own[name] || !t.takes(n) || isExcluded(s, name) || t.hasLeft(name)
+			taken := own[name] || !t.takes(n) || t.overShare(1) || isExcluded(s, name) || t.hasLeft(name)
 			t.require(Liveness, other || taken, "spare %s has no node, and %s is free: %s", p.Name, name, t.summary())
 		}
 	}

@@ -39,7 +39,7 @@ func (t *tenant) drawJob() *v1alpha1.TrainingJob {
 		t.drawPartition(worker)
 	case 2, 3, 4:
 		worker.MinReplicas = new(1 + int32(t.rng.IntN(int(worker.Replicas))))
-		worker.MaxReplicas = new(max(worker.Replicas, int32(1+t.rng.IntN(t.rackSize()-1))))
+		worker.MaxReplicas = new(max(worker.Replicas, int32(1+t.rng.IntN(t.rackSize-1))))
 	}
 	if t.one(2) {
 		worker.Spares = new(int32(t.rng.IntN(3)))
@@ -59,7 +59,7 @@ func (t *tenant) drawJob() *v1alpha1.TrainingJob {
 // drawPartition gives a task partitions of two, most of them in one leaf each.
 func (t *tenant) drawPartition(task *v1alpha1.Task) {
 	task.Replicas = 2
-	if t.rackSize() > 5 && t.one(2) {
+	if t.rackSize > 5 && t.one(2) {
 		task.Replicas = 4
 	}
 	task.Partition = &v1alpha1.Partition{Size: 2}

@@ -16,6 +16,10 @@ const (
 	deadlock    = "deadlock"
 	spareInVain = "spare in vain"
 	namedTwice  = "pod named twice"
+	lateNode    = "late node"
+	lateLeft    = "late node of a left home"
+	heldSpare   = "held spare"
+	heldPlace   = "held place"
 )
 
 var knownFailures = []known{
@@ -35,6 +39,22 @@ var knownFailures = []known{
 	{
 		invariant: Status, respect: namedTwice,
 		why: "A rank without a node that an incident names which the breaker holds back joins the incident about its waiting again in each decision.",
+	},
+	{
+		invariant: Liveness, respect: lateNode, kind: lateNodes,
+		why: "Where a pod may go is fixed when its gate is lifted. A good node that joins its home later is never used, where no step is left.",
+	},
+	{
+		invariant: Home, respect: lateLeft, kind: lateNodes,
+		why: "A job without a home keeps away from a home that it left by the hostnames of that time. A node that joins the former home later takes its pods.",
+	},
+	{
+		invariant: Scope, respect: heldSpare, kind: sharedNodes,
+		why: "A spare on a node that another job holds is deleted, as if its node were no good.",
+	},
+	{
+		invariant: Liveness, respect: heldPlace, kind: queueShare,
+		why: "A rank that returns to a node which its job holds is placed by the scheduler, and that refuses it while the queue is over its share.",
 	},
 }
 

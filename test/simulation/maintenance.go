@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -46,4 +48,32 @@ func (w *world) play(turns int) {
 		w.schedule()
 		w.checkWorld()
 	}
+}
+
+// reboot restarts a node within seconds, or all nodes of its leaf: every process there ends, of whatever job.
+func (w *world) reboot() {
+	n, ok := w.pickNode(func(n *node) bool { return n.answers() && w.occupied(n) })
+	if !ok {
+		return
+	}
+	nodes := []string{n.Name}
+	if w.is(sharedNodes) && w.one(2) {
+		nodes = w.members[w.leafOf(n.Name)]
+	}
+	w.changed("nodes %v reboot", nodes)
+	for _, t := range w.tenants {
+		for _, p := range t.pods {
+			if slices.Contains(nodes, p.Node) && p.running && t.executes(p) {
+				t.crash(p, 137)
+			}
+		}
+	}
+}
+
+func (w *world) leafOf(node string) string {
+	i := 0
+	for !slices.Contains(w.members[leafName(i)], node) {
+		i++
+	}
+	return leafName(i)
 }

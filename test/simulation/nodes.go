@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +16,10 @@ type node struct {
 	foreign       int  // GPUs that pods of other systems use
 	signals       []policies.Signal
 	holds         map[string]string // the values of hold taints, by job
+	late          bool              // has not joined yet
+	lost          bool              // never returns
+	joinTime      time.Time         // when it joined late
+	refuses       string            // the reason with which its kubelet refuses pods; empty where it admits them
 }
 
 // gpus is how many GPUs each node has.
@@ -37,9 +40,11 @@ func rackName(i int) string { return fmt.Sprintf("rack-%d", i) }
 // makeNodes makes racks of leaves of two or three nodes.
 func (w *world) makeNodes() {
 	perLeaf := 2 + w.rng.IntN(2)
-	for i := range perLeaf * leavesOfRack * racks {
+	w.rackSize = perLeaf * leavesOfRack
+	for i := range w.rackSize * racks {
 		w.addNode(fmt.Sprintf("n%02d", i), i/perLeaf)
 	}
+	w.addLateNodes()
 	w.resolve()
 }
 
@@ -53,8 +58,6 @@ func (w *world) addNode(name string, leaf int) *node {
 	}
 	return n
 }
-
-func (w *world) rackSize() int { return len(w.members["rack-0"]) }
 
 // resolve computes the topology of the nodes that exist.
 func (w *world) resolve() {
@@ -154,50 +157,16 @@ func (w *world) silence(n *node) {
 	w.changed("node %s is not ready", n.Name)
 }
 
-// reboot restarts a node within seconds, or all nodes of its leaf: every process there ends, of whatever job.
-func (w *world) reboot() {
-	n, ok := w.pickNode(func(n *node) bool { return n.answers() && w.occupied(n) })
-	if !ok {
-		return
-	}
-	nodes := []string{n.Name}
-	if w.is(sharedNodes) && w.one(2) {
-		nodes = w.members[w.leafOf(n.Name)]
-	}
-	w.changed("nodes %v reboot", nodes)
-	for _, t := range w.tenants {
-		for _, p := range t.pods {
-			if slices.Contains(nodes, p.Node) && p.running && t.executes(p) {
-				t.crash(p, 137)
-			}
-		}
-	}
-}
-
-func (w *world) leafOf(node string) string {
-	i := 0
-	for !slices.Contains(w.members[leafName(i)], node) {
-		i++
-	}
-	return leafName(i)
-}
-
-// leaveAll has the pods of other systems leave.
-func (w *world) leaveAll() {
-	for _, name := range w.names {
-		if n := w.nodes[name]; n.foreign > 0 {
-			n.foreign = 0
-			w.changed("pods of another system leave node %s", name)
-		}
-	}
-}
-
 func (n *node) troubled() bool {
-	return n.gone || !n.Ready || n.Unschedulable || n.OutOfService || len(n.Taints) > 0
+	if n.late || n.lost {
+		return false
+	}
+	return n.gone || n.refuses != "" || !n.Ready || n.Unschedulable || n.OutOfService || len(n.Taints) > 0
 }
 
 func (w *world) mend(n *node) {
 	n.gone, n.Ready, n.SilentSince, n.Unschedulable, n.OutOfService, n.Taints = false, true, time.Time{}, false, false, nil
+	n.refuses = ""
 	w.resolve()
 	w.changed("node %s is well", n.Name)
 }
@@ -214,7 +183,7 @@ func (w *world) mendAll() {
 		} else if w.grabbable(n) && !w.one(4) {
 			w.grab(n)
 		}
-		if n.troubled() {
+		if n.troubled() && !w.loses(n) {
 			w.mend(n)
 		}
 	}

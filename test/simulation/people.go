@@ -98,6 +98,16 @@ func (w *world) leaveNode() {
 	}
 }
 
+// leaveAll has the pods of other systems leave.
+func (w *world) leaveAll() {
+	for _, name := range w.names {
+		if n := w.nodes[name]; n.foreign > 0 {
+			n.foreign = 0
+			w.changed("pods of another system leave node %s", name)
+		}
+	}
+}
+
 func (w *world) toggleQueue() {
 	w.queueOpen = !w.queueOpen
 	w.changed("the queue is open: %v", w.queueOpen)

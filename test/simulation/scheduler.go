@@ -58,9 +58,17 @@ func (t *tenant) scheduleGang() {
 }
 
 func (t *tenant) bind(p *pod, node string) {
+	n := t.nodes[node]
+	if t.losesPlace(p, n) || t.free(n) < t.request {
+		return
+	}
 	p.Node, p.Unschedulable = node, false
 	t.changed("pod %s is bound to %s", p.Name, node)
-	t.checkRoomOwed(t.nodes[node], t)
+	if !n.joinTime.IsZero() {
+		t.happened("late node is used")
+	}
+	t.refuse(p, n)
+	t.checkRoomOwed(n, t)
 }
 
 // markUnschedulable sets the condition of the pods that found no node.
@@ -180,6 +188,10 @@ func (t *tenant) subgroup(p *pod) int32 {
 // choose gives a pod a random node of those that take it: beside another job's pods where it can, and not beside
 // its own, so that jobs which take less than a node share many.
 func (t *tenant) choose(p *pod, room []string, chosen map[*pod]string) bool {
+	if t.overShare(len(chosen) + 1) {
+		t.happened("queue's share refuses a pod")
+		return false
+	}
 	first, best, found := t.rng.IntN(len(room)), 0, ""
 	for i := range room {
 		n := t.nodes[room[(first+i)%len(room)]]

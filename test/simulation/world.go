@@ -28,7 +28,10 @@ type world struct {
 	topology *policies.Topology  // of the nodes that exist
 	health   *v1alpha1.HealthPolicySpec
 
+	rackSize  int  // nodes of a rack at the start
 	queueOpen bool // the queue admits gangs
+	demand    bool // other queues have demand
+	share     int  // GPUs that the queue gets while they have; 0 for no limit
 	tenants   []*tenant
 	mutual    mutual
 	calm      bool // the trouble is over
@@ -45,7 +48,13 @@ type kind string
 const (
 	collective  kind = "collective"   // the processes of a gang need each other, and abort together
 	sharedNodes kind = "shared nodes" // two jobs whose pods take half a node each
+	lateNodes   kind = "late nodes"   // nodes join HyperNodes late, and some that broke never return
+	queueShare  kind = "queue share"  // the queue's share is too small while other queues have demand
+	refusals    kind = "refusals"     // binds are lost, or refused by the kubelet
 )
+
+// kinds are all of them.
+var kinds = []kind{collective, sharedNodes, lateNodes, queueShare, refusals}
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC)
 
@@ -62,6 +71,7 @@ func newWorld(rng *rand.Rand, verbose bool) *world {
 	if w.is(sharedNodes) {
 		w.tenants = append(w.tenants, w.newTenant("moe"))
 	}
+	w.drawShare()
 	return w
 }
 
@@ -70,13 +80,14 @@ func (w *world) drawKinds() []kind {
 	if w.one(3) {
 		return nil
 	}
-	var kinds []kind
-	for _, k := range []kind{collective, sharedNodes} {
+	var drawn []kind
+	for _, k := range kinds {
 		if w.one(2) {
-			kinds = append(kinds, k)
+			drawn = append(drawn, k)
+			w.happened("world has " + string(k))
 		}
 	}
-	return kinds
+	return drawn
 }
 
 func (w *world) is(k kind) bool { return slices.Contains(w.kinds, k) }
