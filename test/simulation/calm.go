@@ -55,10 +55,24 @@ func (w *world) calmDown() {
 	}
 	for _, t := range w.tenants {
 		if !t.well() && !isFinished(&t.job.Status) {
-			w.violate(Liveness, "", "the job did not recover: "+t.summary())
+			respect := ""
+			if t.isOutOfStep() {
+				respect = outOfStep
+			}
+			w.violate(Liveness, respect, "the job did not recover: "+t.summary())
 			panic(over{})
 		}
 	}
+}
+
+// isOutOfStep reports whether every rank of a collective runs on a good node, and only the processes never run at
+// the same time.
+func (t *tenant) isOutOfStep() bool {
+	s := &t.job.Status
+	apart := slices.ContainsFunc(ranksOf(t.job, s), func(r rank) bool {
+		return t.findPod(func(p *pod) bool { return p.rank() == r && p.Attempt == s.Attempt && !p.Deleting && t.executes(p) }) == nil
+	})
+	return t.collective && !apart
 }
 
 // recovered reports whether every job is well or finished.

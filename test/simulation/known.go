@@ -16,6 +16,7 @@ const (
 	deadlock    = "deadlock"
 	spareInVain = "spare in vain"
 	namedTwice  = "pod named twice"
+	outOfStep   = "out of step"
 	lateNode    = "late node"
 	lateLeft    = "late node of a left home"
 	heldSpare   = "held spare"
@@ -27,6 +28,11 @@ var knownFailures = []known{
 		invariant: Scope, respect: victim, kind: collective,
 		why: "A step for pods replaces every rank that is not ready. Ranks whose collective aborts because a peer is lost are not ready " +
 			"either, although their pods and nodes are well and their processes only wait for the peer.",
+	},
+	{
+		invariant: Liveness, respect: outOfStep, kind: collective,
+		why: "An incident is over as soon as its ranks are ready, as a process is that waits for its peers. Ranks whose back-offs are out of phase " +
+			"come back one after the other, and the ladder begins again each time.",
 	},
 	{
 		invariant: Holds, respect: deadlock, kind: sharedNodes,

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -15,6 +16,13 @@ func (w *world) drainLeaf() {
 	}
 	w.happened("leaf is drained")
 	leaf := w.members[w.leafOf(n.Name)]
+	if w.one(2) { // the cluster is full
+		for _, name := range w.names {
+			if n := w.nodes[name]; w.grabbable(n) {
+				w.grab(n)
+			}
+		}
+	}
 	for _, name := range leaf {
 		w.nodes[name].Unschedulable = true
 		w.evictFrom(name)
@@ -25,7 +33,7 @@ func (w *world) drainLeaf() {
 		w.nodes[name].Unschedulable = false
 	}
 	w.changed("nodes %v are uncordoned", leaf)
-	w.play(w.rng.IntN(8))
+	w.play(w.rng.IntN(20))
 }
 
 func (w *world) evictFrom(node string) {
@@ -46,6 +54,7 @@ func (w *world) play(turns int) {
 		}
 		w.syncVolcano()
 		w.schedule()
+		w.pass(time.Duration(w.rng.IntN(10)) * time.Second)
 		w.checkWorld()
 	}
 }
