@@ -133,27 +133,40 @@ func (w *world) checkMutualHolds() {
 	}
 }
 
-// isKeptOutBy reports whether some rank without a node finds room in its home, and none but on nodes that the
-// other job holds.
+// isKeptOutBy reports whether some home has less room than the ranks need that belong there and have no node, and
+// would have more but for the holds of another job.
 func (t *tenant) isKeptOutBy(other *tenant) bool {
 	s := &t.job.Status
-	return slices.ContainsFunc(ranksOf(t.job, s), func(r rank) bool {
-		if t.isBound(r) {
-			return false
+	needs := map[string]int{}
+	for _, r := range ranksOf(t.job, s) {
+		if !t.isBound(r) {
+			needs[homeOf(t.job, s, r)]++
 		}
-		kept := false
-		for _, name := range t.members[homeOf(t.job, s, r)] {
-			n := t.nodes[name]
-			if !n.good() || isExcluded(s, name) || t.hasLeft(name) || t.free(n) < t.request {
-				continue
-			}
-			if _, held := n.holds[other.name]; !held {
-				return false
-			}
-			kept = true
+	}
+	for home, n := range needs {
+		free, held := t.roomIn(home, other)
+		if free < n && held > 0 {
+			return true
 		}
-		return kept
-	})
+	}
+	return false
+}
+
+// roomIn is for how many pods a HyperNode has room on nodes that another job does not hold, and on those that it
+// does.
+func (t *tenant) roomIn(hyperNode string, other *tenant) (free, held int) {
+	for _, name := range t.members[hyperNode] {
+		n := t.nodes[name]
+		if !n.good() || isExcluded(&t.job.Status, name) || t.hasLeft(name) {
+			continue
+		}
+		if _, is := n.holds[other.name]; is {
+			held += t.free(n) / t.request
+		} else {
+			free += t.free(n) / t.request
+		}
+	}
+	return free, held
 }
 
 // isBound reports whether the pod of a rank has a node.
