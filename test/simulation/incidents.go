@@ -17,10 +17,6 @@ func incidentOf(s *v1alpha1.TrainingJobStatus, id int32) v1alpha1.Incident {
 	return v1alpha1.Incident{}
 }
 
-func anyOpen(s *v1alpha1.TrainingJobStatus) bool {
-	return slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool { return inc.Outcome == "" })
-}
-
 // namesRank reports whether a pod of the rank is among those that an incident names.
 func namesRank(inc *v1alpha1.Incident, r rank) bool {
 	return slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return p.Task == r.task && p.Index == r.index })

@@ -28,7 +28,14 @@ func (t *tenant) runPod(p *pod) {
 	case n != nil && n.gone:
 		p.Deleting = true
 		t.changed("the pod garbage collector deletes pod %s", p.Name)
-	case n == nil || !n.answers() || p.finished():
+	case n != nil && n.answers() && !p.finished():
+		t.runContainer(p)
+	}
+}
+
+// runContainer takes the next step of a pod on a node that answers.
+func (t *tenant) runContainer(p *pod) {
+	switch {
 	case p.Phase == corev1.PodPending:
 		p.Phase, p.IP = corev1.PodRunning, "10.0.0."+p.UID
 		t.startProcess(p)

@@ -40,7 +40,7 @@ func (w *world) evictFrom(node string) {
 	for _, p := range w.allPods() {
 		if p.Node == node && !p.Deleting && !p.finished() {
 			p.Deleting, p.Disrupted = true, "EvictionByEvictionAPI"
-			p.Conditions = append(p.Conditions[:len(p.Conditions):len(p.Conditions)], corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: p.Disrupted})
+			p.Conditions = append(slices.Clip(p.Conditions), corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: p.Disrupted})
 		}
 	}
 }

@@ -87,8 +87,8 @@ func (p *pod) setReadyCondition() {
 		c.Status, c.Reason = corev1.ConditionFalse, "ContainersNotReady"
 	}
 	// The list is replaced, not changed: observations share it.
-	others := slices.DeleteFunc(slices.Clone(p.Conditions), func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady })
-	p.Conditions = append(others, c)
+	p.Conditions = slices.DeleteFunc(slices.Clone(p.Conditions), func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady })
+	p.Conditions = append(p.Conditions, c)
 }
 
 // runProgram lets the processes of a collective meet, train and abort. Where one is lost all others abort; a

@@ -77,7 +77,10 @@ func reportKnown(t *testing.T, first uint64, worlds []*world) {
 				example = first + uint64(i)
 			}
 		}
-		t.Logf("known failure of invariant %s, %q, kind %q: %d histories, the first is seed %d", k.invariant, k.respect, k.kind, count, example)
+		t.Logf("known failure of invariant %s, %q, kind %q: %d histories, the first is seed %d: %s", k.invariant, k.respect, k.kind, count, example, k.why)
+		if at := k.seed - first; count > 0 && at < uint64(len(worlds)) && worlds[at] != nil && !worlds[at].shown[n] {
+			t.Logf("seed %d, which known.go lists for it, does not show it any more", k.seed)
+		}
 		if count == 0 && *histories >= knownShow {
 			t.Errorf("no history shows the known failure of invariant %s, %q, kind %q: it is mended, delete it from known.go", k.invariant, k.respect, k.kind)
 		}
