@@ -24,6 +24,25 @@ func (m *manager) act(t *tenant, p policies.Plan) {
 		m.write()
 		t.deleteByUID(d)
 	}
+	m.actOnVolcano(t, &p)
+	for _, l := range p.Lift {
+		m.write()
+		t.lift(l)
+	}
+	for _, a := range p.Ask {
+		for _, pod := range a.Pods {
+			m.write()
+			t.ask(a, pod)
+		}
+	}
+	for _, name := range p.Release {
+		m.write()
+		t.release(name)
+	}
+}
+
+// actOnVolcano carries out what a plan wants of Volcano Jobs and their PodGroups.
+func (m *manager) actOnVolcano(t *tenant, p *policies.Plan) {
 	for _, name := range p.DeleteVolcanoJobs {
 		m.write()
 		t.deleteVolcanoJobNamed(name)
@@ -43,20 +62,6 @@ func (m *manager) act(t *tenant, p policies.Plan) {
 	if p.Admit {
 		m.write()
 		t.admit()
-	}
-	for _, l := range p.Lift {
-		m.write()
-		t.lift(l)
-	}
-	for _, a := range p.Ask {
-		for _, pod := range a.Pods {
-			m.write()
-			t.ask(a, pod)
-		}
-	}
-	for _, name := range p.Release {
-		m.write()
-		t.release(name)
 	}
 }
 

@@ -11,16 +11,75 @@ import (
 )
 
 const (
-	// calmRounds is how often the jobs get a minute, or what time the manager asks for, to recover.
-	calmRounds = 600
-	// helpRound is when users look after jobs that have no step left.
-	helpRound = 300
+	// calmFor is how long the jobs have to recover.
+	calmFor = 10 * time.Hour
+	// calmRounds bounds it for jobs in which something happens every few seconds.
+	calmRounds = 5000
+	// helpAfter is when users look after jobs that have no step left.
+	helpAfter = 5 * time.Hour
 	// busyFor is for how long pods of other systems stay in some calms.
 	busyFor = time.Hour
 )
 
 // calmDown ends the trouble and gives the jobs time to recover.
 func (w *world) calmDown() {
+	w.endTrouble()
+	from, helped := w.now, false
+	for round := 0; round < calmRounds && w.now.Sub(from) < calmFor; round++ {
+		if w.now.Sub(from) > busyFor {
+			w.leaveAll()
+			w.demand = false
+		}
+		w.joinDue()
+		w.settle()
+		if w.recovered() {
+			return
+		}
+		w.passCalmly()
+		help := !helped && w.now.Sub(from) >= helpAfter
+		helped = helped || help
+		for _, t := range w.tenants {
+			t.deleteUnmatched()
+			if help {
+				t.relocateByHand()
+			}
+		}
+	}
+	for _, t := range w.tenants {
+		if !t.well() && !isFinished(&t.job.Status) {
+			w.violate(Liveness, t.stuckBy(), "the job did not recover: "+t.summary())
+			panic(over{})
+		}
+	}
+}
+
+// stuckBy tells why a job that does not recover does not, where that is known.
+func (t *tenant) stuckBy() string {
+	switch {
+	case t.isOutOfStep():
+		return outOfStep
+	case t.job.Status.Placement == nil:
+		return neverPlaced
+	case t.leavesTooLittle():
+		return leftTooMuch
+	}
+	return ""
+}
+
+// leavesTooLittle reports whether the homes that a job has left and keeps away from leave it fewer nodes than it
+// needs.
+func (t *tenant) leavesTooLittle() bool {
+	room := 0
+	for _, name := range t.names {
+		if t.nodes[name].good() && !t.hasLeft(name) {
+			room += gpus / t.request
+		}
+	}
+	return room < len(ranksOf(t.job, &t.job.Status))
+}
+
+// endTrouble mends what is broken, and ends dry runs and suspensions.
+func (w *world) endTrouble() {
 	w.say("calm")
 	w.mendAll()
 	for _, t := range w.tenants {
@@ -32,35 +91,6 @@ func (w *world) calmDown() {
 		if t.job.Spec.Suspend {
 			w.settle()
 			t.toggleSuspend()
-		}
-	}
-	leaves := w.now.Add(busyFor)
-	for round := range calmRounds {
-		if w.now.After(leaves) {
-			w.leaveAll()
-			w.demand = false
-		}
-		w.joinDue()
-		w.settle()
-		if w.recovered() {
-			return
-		}
-		w.passCalmly()
-		for _, t := range w.tenants {
-			t.deleteUnmatched()
-			if round == helpRound {
-				t.relocateByHand()
-			}
-		}
-	}
-	for _, t := range w.tenants {
-		if !t.well() && !isFinished(&t.job.Status) {
-			respect := ""
-			if t.isOutOfStep() {
-				respect = outOfStep
-			}
-			w.violate(Liveness, respect, "the job did not recover: "+t.summary())
-			panic(over{})
 		}
 	}
 }

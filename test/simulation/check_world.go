@@ -52,21 +52,21 @@ func (t *tenant) checkSettled() {
 	first, second := policies.Decide(o), policies.Decide(o)
 	same := equality.Semantic.DeepEqual(first.Status, second.Status) && first.Next.Equal(second.Next)
 	t.require(Quiet, same, "two decisions on one world differ")
-	t.requireSame(&first.Status, "the status of a settled world changes")
-	t.requireNoPlan(o, &first.Status, "there is a plan for a settled world")
+	t.requireSame(&first.Status, "", "the status of a settled world changes")
+	t.requireNoPlan(o, &first.Status, "", "there is a plan for a settled world")
 	t.checkHolds()
 	t.checkStopped()
 }
 
-func (t *tenant) requireSame(s *v1alpha1.TrainingJobStatus, what string) {
+func (t *tenant) requireSame(s *v1alpha1.TrainingJobStatus, respect, what string) {
 	if !equality.Semantic.DeepEqual(t.job.Status, *s) {
-		t.require(Quiet, false, "%s: %s", what, cmp.Diff(t.job.Status, *s, cmpopts.EquateEmpty()))
+		t.requireOf(Quiet, respect, false, "%s: %s", what, cmp.Diff(t.job.Status, *s, cmpopts.EquateEmpty()))
 	}
 }
 
-func (t *tenant) requireNoPlan(o *policies.Observation, s *v1alpha1.TrainingJobStatus, what string) {
+func (t *tenant) requireNoPlan(o *policies.Observation, s *v1alpha1.TrainingJobStatus, respect, what string) {
 	plan := policies.PlanFor(o, s)
-	t.require(Quiet, plan.Empty(), "%s: %+v", what, plan)
+	t.requireOf(Quiet, respect, plan.Empty(), "%s: %+v", what, plan)
 }
 
 // checkStopped checks that a settled world runs nothing of a job that is finished or suspended.
@@ -84,14 +84,29 @@ func (t *tenant) checkNext(next, at time.Time) {
 	if !next.IsZero() && !next.After(at) {
 		return
 	}
-	now := t.now
+	now, respect := t.now, t.missedBy(at)
 	t.now = at
 	o := t.observe()
 	d := policies.Decide(o)
 	what := fmt.Sprintf("the manager wants to look again at %q, and by %s there is something to do", next, at)
-	t.requireSame(&d.Status, what)
-	t.requireNoPlan(o, &d.Status, what)
+	t.requireSame(&d.Status, respect, what)
+	t.requireNoPlan(o, &d.Status, respect, what)
 	t.now = now
+}
+
+// missedBy tells what happens until a time that the manager is known not to think of.
+func (t *tenant) missedBy(at time.Time) string {
+	within := func(then time.Time) bool { return then.After(t.now) && !then.After(at) }
+	if t.health != nil && t.health.Breaker.AcknowledgedTime != nil && within(t.health.Breaker.AcknowledgedTime.Time) {
+		return acknowledgedAhead
+	}
+	for _, c := range t.ledger.charges {
+		policy := policyOf(t.job, c.budgetOf)
+		if policy.backoff > 0 && within(c.at.Truncate(time.Second).Add(policy.window)) {
+			return chargeExpires
+		}
+	}
+	return ""
 }
 
 // checkSpares checks the spares of a job that is well: each holds a node, unless home has none left.

@@ -17,10 +17,16 @@ const (
 	spareInVain = "spare in vain"
 	namedTwice  = "pod named twice"
 	outOfStep   = "out of step"
-	lateNode    = "late node"
-	lateLeft    = "late node of a left home"
-	heldSpare   = "held spare"
-	heldPlace   = "held place"
+	neverPlaced = "never placed"
+	leftTooMuch = "left too much"
+
+	acknowledgedAhead = "acknowledged ahead"
+	chargeExpires     = "a charge leaves the window"
+	refundOrder       = "refund of an earlier charge"
+	lateNode          = "late node"
+	lateLeft          = "late node of a left home"
+	heldSpare         = "held spare"
+	heldPlace         = "held place"
 )
 
 var knownFailures = []known{
@@ -49,6 +55,26 @@ var knownFailures = []known{
 	{
 		invariant: Liveness, respect: lateNode, kind: lateNodes,
 		why: "Where a pod may go is fixed when its gate is lifted. A good node that joins its home later is never used, where no step is left.",
+	},
+	{
+		invariant: Liveness, respect: neverPlaced, kind: refusals,
+		why: "Where a bind is lost while the gang is placed for the first time, the rank may find no room beside its partners. Nothing is done about it before the gang has been placed as a whole.",
+	},
+	{
+		invariant: Liveness, respect: leftTooMuch,
+		why: "A job whose gang is smaller than its replicas relocates for the replica that finds no room, over and over: the homes that it has left leave room for the gang, and not for all replicas.",
+	},
+	{
+		invariant: Quiet, respect: acknowledgedAhead,
+		why: "An acknowledgement by a clock that is ahead counts once its time has come, and the manager does not look again then where no step is due.",
+	},
+	{
+		invariant: Quiet, respect: chargeExpires,
+		why: "The backoff gets shorter as a charge leaves the budget's window, and the manager does not look again then.",
+	},
+	{
+		invariant: Timing, respect: refundOrder,
+		why: "A refund takes back the last charge, whichever incident it was for. The backoff then counts from an earlier one.",
 	},
 	{
 		invariant: Home, respect: lateLeft, kind: lateNodes,
