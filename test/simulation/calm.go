@@ -81,6 +81,9 @@ func (t *tenant) leavesTooLittle() bool {
 // endTrouble mends what is broken, and ends dry runs and suspensions.
 func (w *world) endTrouble() {
 	w.say("calm")
+	if w.one(4) {
+		w.acknowledge()
+	}
 	w.mendAll()
 	for _, t := range w.tenants {
 		t.formerLeaderActs()

@@ -25,9 +25,9 @@ func (t *tenant) drawPolicy(task *v1alpha1.Task) *v1alpha1.RestartPolicy {
 		p.Rules = t.drawRules(task)
 	}
 	if !t.one(3) {
-		p.Budget = &v1alpha1.Budget{MaxRestarts: new(int32(t.rng.IntN(5))), WindowSeconds: int32(60 + t.rng.IntN(1000))}
+		p.Budget = &v1alpha1.Budget{MaxRestarts: new(int32(t.rng.IntN(5))), WindowSeconds: int32(60 + t.rng.IntN([]int{100, 1000}[t.rng.IntN(2)]))}
 	}
-	if t.one(3) {
+	if t.one(2) {
 		initial := int32(t.rng.IntN(60))
 		p.Backoff = &v1alpha1.Backoff{InitialSeconds: initial, MaxSeconds: initial + int32(t.rng.IntN(200))}
 	}

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -23,9 +24,16 @@ func (w *world) addLateNodes() {
 	}
 }
 
-// joinLate lets a late node join.
+// joinLate lets a late node join: one of a home that a job has left, where there is one.
 func (w *world) joinLate() {
-	if n, ok := w.pickNode(func(n *node) bool { return n.late }); ok {
+	left := func(n *node) bool {
+		return n.late && slices.ContainsFunc(w.tenants, func(t *tenant) bool { return t.hasLeft(n.Name) })
+	}
+	n, ok := w.pickNode(left)
+	if !ok {
+		n, ok = w.pickNode(func(n *node) bool { return n.late })
+	}
+	if ok {
 		w.join(n)
 	}
 }

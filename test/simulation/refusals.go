@@ -60,7 +60,11 @@ func (w *world) breakDevicePlugin() {
 
 // losesPlace reports whether another pod takes the place of a pod between the decision and the bind.
 func (t *tenant) losesPlace(p *pod, n *node) bool {
-	if !t.is(refusals) || t.calm || !t.grabbable(n) || !t.one(15) {
+	often := 15
+	if t.job.Status.Placement == nil {
+		often = 5 // while the gang is placed for the first time
+	}
+	if !t.is(refusals) || t.calm || !t.grabbable(n) || !t.one(often) {
 		return false
 	}
 	t.happened("place is taken first")

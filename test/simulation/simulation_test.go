@@ -26,6 +26,8 @@ const (
 	mostHappens, allHappens = 5000, 50000
 	// knownShow is how many histories it takes for every known failure to show in some.
 	knownShow = 100000
+	// rareShow is the same for those that are marked as rare.
+	rareShow = 1000000
 	// maxFailed is after how many failures the rest is not run.
 	maxFailed = 10
 )
@@ -81,7 +83,7 @@ func reportKnown(t *testing.T, first uint64, worlds []*world) {
 		if at := k.seed - first; count > 0 && at < uint64(len(worlds)) && worlds[at] != nil && !worlds[at].shown[n] {
 			t.Logf("seed %d, which known.go lists for it, does not show it any more", k.seed)
 		}
-		if count == 0 && *histories >= knownShow && !t.Failed() {
+		if enough := *histories >= rareShow || (*histories >= knownShow && !k.rare); count == 0 && enough && !t.Failed() {
 			t.Errorf("no history shows the known failure of invariant %s, %q, kind %q: it is mended, delete it from known.go", k.invariant, k.respect, k.kind)
 		}
 	}

@@ -17,6 +17,14 @@ func (t *tenant) crashRank() {
 	}
 }
 
+// crashLoop is a rank that has crashed again and again: its kubelet backs off for as long as it does.
+func (t *tenant) crashLoop() {
+	if p, ok := pick(t.world, t.pods, func(p *pod) bool { return t.executes(p) && p.running && !p.Spare }); ok {
+		p.backoff, p.backoffAt = maxBackoff, t.now
+		t.crash(p, 1)
+	}
+}
+
 // crashAll is a program that crashes in every rank at the same time.
 func (t *tenant) crashAll() {
 	if t.collective {
