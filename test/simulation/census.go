@@ -45,7 +45,7 @@ var events = []string{
 	"task shrinks", "task is resized", "partition moves", "home is found", "pod is removed by force", "node is held",
 	"former leader acts", "clock steps back", "gang keeps its place in the queue",
 	"pod is asked again by another process",
-	"leaf is drained", "node joins late", "node is lost", "late node is used",
+	"leaf is drained", "node joins late", "node returns", "node is lost", "late node is used",
 	"queue's share refuses a pod", "other queues have demand",
 	"place is taken first", "kubelet refuses a pod",
 	"kubelet backs off", "collective is complete", "collective aborts a rank",

@@ -40,7 +40,7 @@ func (t *tenant) requireNone(p *pod, l policies.Lift, hyperNode string, inside b
 		n, seen := t.acting.cache.Nodes[name]
 		if seen && slices.Contains(h.Nodes, name) == inside {
 			respect := ""
-			if inside && !t.nodes[name].joinTime.IsZero() {
+			if n := t.nodes[name]; inside && (n.returned || !n.joinTime.IsZero()) {
 				respect = lateLeft
 			}
 			t.requireOf(Home, respect, !admits(l.Target, n.Hostname), format, p.Name, name, hyperNode)

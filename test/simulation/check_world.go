@@ -100,9 +100,11 @@ func (t *tenant) missedBy(at time.Time) string {
 	if t.health != nil && t.health.Breaker.AcknowledgedTime != nil && within(t.health.Breaker.AcknowledgedTime.Time) {
 		return acknowledgedAhead
 	}
-	for _, c := range t.ledger.charges {
-		policy := policyOf(t.job, c.budgetOf)
-		if policy.backoff > 0 && within(c.at.Truncate(time.Second).Add(policy.window)) {
+	for _, task := range append([]v1alpha1.Task{{}}, t.job.Spec.Tasks...) {
+		policy := policyOf(t.job, task.Name)
+		if policy.backoff > 0 && slices.ContainsFunc(t.ledger.charges, func(c charge) bool {
+			return c.budgetOf == policy.budgetOf && within(c.at.Truncate(time.Second).Add(policy.window))
+		}) {
 			return chargeExpires
 		}
 	}

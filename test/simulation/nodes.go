@@ -19,6 +19,7 @@ type node struct {
 	late          bool              // has not joined yet
 	lost          bool              // never returns
 	joinTime      time.Time         // when it joined late
+	returned      bool              // it was deleted once, and made again
 	refuses       string            // the reason with which its kubelet refuses pods; empty where it admits them
 }
 
@@ -165,6 +166,10 @@ func (n *node) troubled() bool {
 }
 
 func (w *world) mend(n *node) {
+	if n.gone {
+		n.returned = true
+		w.happened("node returns")
+	}
 	n.gone, n.Ready, n.SilentSince, n.Unschedulable, n.OutOfService, n.Taints = false, true, time.Time{}, false, false, nil
 	n.refuses = ""
 	w.resolve()
