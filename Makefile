@@ -98,7 +98,7 @@ test: prereqs cluster-binaries ## run every test that needs no root: all but e2e
 
 .PHONY: test-sim
 test-sim: prereqs ## run 100000 random histories of the recovery engine; SEED=n replays one
-	go test ./policies -count=1 -v -timeout=30m -run 'TestHistories$$' -histories=$(HISTORIES) $(if $(SEED),-seed=$(SEED))
+	go test ./test/simulation -count=1 -v -timeout=60m -run 'TestHistories$$' -histories=$(HISTORIES) $(if $(SEED),-seed=$(SEED))
 
 .PHONY: test-week
 test-week: prereqs ## play a week of 5000 healthy nodes, NODES=n of another number: nothing may be found ill

@@ -6,6 +6,7 @@
 package policies
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"maps"
@@ -25,7 +26,7 @@ import (
 func seeds(f *testing.F) {
 	f.Helper()
 	f.Add([]byte{})
-	rng := rand.New(rand.NewPCG(*from, 0))
+	rng := rand.New(rand.NewPCG(*fuzzFrom, 0))
 	for range *fuzzSeeds {
 		story := make([]byte, rng.IntN(1500))
 		for i := range story {
@@ -35,7 +36,10 @@ func seeds(f *testing.F) {
 	}
 }
 
-var fuzzSeeds = flag.Int("fuzz-seeds", 500, "random inputs of the fuzz targets that are run without -fuzz")
+var (
+	fuzzSeeds = flag.Int("fuzz-seeds", 500, "random inputs of the fuzz targets that are run without -fuzz")
+	fuzzFrom  = flag.Uint64("fuzz-from", 1, "seed of these inputs")
+)
 
 // The first rule that matches decides, and none that comes after it has a say.
 func FuzzRules(f *testing.F) {
@@ -110,7 +114,11 @@ func comesToRest(t *testing.T, o *Observation, d Decision) {
 		}
 		d = next
 	}
-	t.Logf("spec %s, pods %+v, Volcano Jobs %+v, nodes %+v", spec(o.Job), o.Pods, o.VolcanoJobs, o.Nodes)
+	spec, err := json.Marshal(o.Job.Spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("spec %s, pods %+v, Volcano Jobs %+v, nodes %+v", spec, o.Pods, o.VolcanoJobs, o.Nodes)
 	t.Error("decisions on one world do not come to rest: ", cmp.Diff(o.Job.Status, d.Status, cmpopts.EquateEmpty()))
 }
 

@@ -23,7 +23,7 @@ type scene struct {
 }
 
 // sceneStart is a time that the API server keeps as it is, to the microsecond.
-var sceneStart = simStart.Truncate(time.Microsecond)
+var sceneStart = time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
 
 // aScene is the moment after a job was made: two racks of six nodes, nothing placed.
 func aScene(job jobWrapper) *scene {

@@ -1,6 +1,7 @@
 // Command mutation breaks the recovery engine in every way that faults.yaml lists, one at
-// a time, and runs its tests on each: a fault that they do not notice is a test that is
-// missing. The files themselves are left alone, for the compiler is handed an overlay.
+// a time, and runs its unit tests and the simulation on each: a fault that they do not notice
+// is a test that is missing. The files themselves are left alone, for the compiler is handed
+// an overlay.
 package main
 
 import (
@@ -154,10 +155,17 @@ func (f fault) overlay(root, dir string) (string, error) {
 	)
 }
 
-// test runs the engine's tests until the first fails.
+// test runs the engine's unit tests, then the simulation, until the first fails.
 func test(ctx context.Context, root string, histories int, flags ...string) (string, error) {
-	args := append([]string{"test", "-count=1", "-failfast", "-vet=off", "-timeout=2m"}, flags...)
-	args = append(args, "./policies", fmt.Sprintf("-histories=%d", histories))
+	out, err := goTest(ctx, root, slices.Concat(flags, []string{"./policies"}))
+	if err != nil {
+		return out, err
+	}
+	return goTest(ctx, root, slices.Concat(flags, []string{"./test/simulation", fmt.Sprintf("-histories=%d", histories)}))
+}
+
+func goTest(ctx context.Context, root string, args []string) (string, error) {
+	args = append([]string{"test", "-count=1", "-failfast", "-vet=off", "-timeout=2m"}, args...)
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = root
 	cmd.WaitDelay = time.Second

@@ -1,0 +1,210 @@
+package simulation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+// act carries out a plan in the order, and with the preconditions, of the controller.
+func (m *manager) act(t *tenant, p policies.Plan) {
+	for _, h := range p.Hold {
+		m.write()
+		if !t.hold(h) {
+			return // nothing is deleted where a hold is missing
+		}
+	}
+	for _, d := range p.DeletePods {
+		m.write()
+		t.deleteByUID(d)
+	}
+	m.actOnVolcano(t, &p)
+	for _, l := range p.Lift {
+		m.write()
+		t.lift(l)
+	}
+	for _, a := range p.Ask {
+		for _, pod := range a.Pods {
+			m.write()
+			t.ask(a, pod)
+		}
+	}
+	for _, name := range p.Release {
+		m.write()
+		t.release(name)
+	}
+}
+
+// actOnVolcano carries out what a plan wants of Volcano Jobs and their PodGroups.
+func (m *manager) actOnVolcano(t *tenant, p *policies.Plan) {
+	for _, name := range p.DeleteVolcanoJobs {
+		m.write()
+		t.deleteVolcanoJobNamed(name)
+	}
+	if p.Stop != "" {
+		m.write()
+		t.stop(m.status.Attempt)
+	}
+	if p.Create {
+		m.write()
+		t.createVolcanoJob()
+	}
+	if p.Resize != nil {
+		m.write()
+		t.resizeVolcanoJob(*p.Resize)
+	}
+	if p.Admit {
+		m.write()
+		t.admit()
+	}
+}
+
+func (t *tenant) hold(h v1alpha1.NodeHold) bool {
+	if !t.calm && t.one(10) {
+		t.say("conflict: node %s", h.Node)
+		return false
+	}
+	if n := t.nodes[h.Node]; !n.gone {
+		n.holds[t.name] = holdValue(h)
+		t.happened("node is held")
+		t.changed("node %s is held for %s until %s", n.Name, t.name, holdValue(h))
+	}
+	return true
+}
+
+// holdValue is the documented value of the taint: the Unix time at which the hold ends, or "standing".
+func holdValue(h v1alpha1.NodeHold) string {
+	if h.Until == nil {
+		return v1alpha1.HoldStanding
+	}
+	return strconv.FormatInt(h.Until.Unix(), 10)
+}
+
+func (t *tenant) release(name string) {
+	n := t.nodes[name]
+	if _, held := n.holds[t.name]; held && !n.gone {
+		delete(n.holds, t.name)
+		t.changed("node %s is released by %s", name, t.name)
+	}
+}
+
+func (t *tenant) deleteByUID(d policies.PodDeletion) {
+	p := t.podNamed(d.Name)
+	if p == nil || p.UID != d.UID {
+		t.say("pod %s, uid %s, is not there", d.Name, d.UID)
+		return
+	}
+	t.checkDeletion(p, d.Force)
+	if d.Force {
+		t.happened("pod is removed by force")
+	}
+	if d.Force || p.Node == "" {
+		t.remove(p)
+		return
+	}
+	if !p.Deleting {
+		p.Deleting = true
+		t.changed("the manager deletes pod %s", p.Name)
+	}
+}
+
+func (t *tenant) deleteVolcanoJobNamed(name string) {
+	for _, v := range t.volcano {
+		if v.name == name && !v.deleting {
+			t.checkVolcanoDeletion(v)
+			v.deleting = true
+			t.changed("the manager deletes Volcano Job %s", name)
+		}
+	}
+}
+
+func (t *tenant) stop(attempt int32) {
+	for _, v := range t.volcano {
+		if v.attempt == attempt && !v.deleting && !v.ended && !v.stopping {
+			t.require(Scope, isFinished(&t.job.Status), "Volcano Job %s of an unfinished job is stopped", v.name)
+			v.stopping = true
+			t.changed("the manager stops Volcano Job %s", v.name)
+		}
+	}
+}
+
+// createVolcanoJob makes the Volcano Job of an attempt, of the size that the job had when it was read.
+func (t *tenant) createVolcanoJob() {
+	m := t.acting
+	name := fmt.Sprintf("%s-%d", m.job.Name, m.status.Attempt)
+	if slices.ContainsFunc(t.volcano, func(v *volcanoJob) bool { return v.name == name }) {
+		return // AlreadyExists
+	}
+	if t.leads() {
+		t.require(Terminal, !isFinished(&t.job.Status), "Volcano Job %s is created for a finished job", name)
+		t.require(Status, m.status.Attempt == t.job.Status.Attempt, "Volcano Job %s is created for attempt %d", name, t.job.Status.Attempt)
+	}
+	t.volcano = append(t.volcano, &volcanoJob{name: name, attempt: m.status.Attempt, pending: true, size: sizeOf(m.job, m.status)})
+	t.changed("the manager creates Volcano Job %s", name)
+}
+
+// sizeOf is the documented size of a job's Volcano Job: what the tasks ask for, less what they were shrunk by.
+func sizeOf(job *v1alpha1.TrainingJob, s *v1alpha1.TrainingJobStatus) policies.Size {
+	size := policies.Size{Replicas: map[string]int32{}}
+	for i := range job.Spec.Tasks {
+		task := &job.Spec.Tasks[i]
+		size.Replicas[task.Name] = replicasOf(task, s)
+		size.MinAvailable += size.Replicas[task.Name]
+		if task.Spares != nil {
+			size.Replicas[task.Name+v1alpha1.SpareSuffix] = *task.Spares
+		}
+	}
+	if job.Spec.MinAvailable != nil {
+		size.MinAvailable = *job.Spec.MinAvailable
+	}
+	return size
+}
+
+// resizeVolcanoJob changes a Volcano Job that is as the manager has seen it.
+func (t *tenant) resizeVolcanoJob(size policies.Size) {
+	for _, v := range t.volcano {
+		if v.attempt != t.acting.status.Attempt {
+			continue
+		}
+		seen := slices.ContainsFunc(t.acting.cache.VolcanoJobs, func(o policies.VolcanoJob) bool {
+			return o.Name == v.name && o.Size.MinAvailable == v.size.MinAvailable && maps.Equal(o.Size.Replicas, v.size.Replicas)
+		})
+		if !seen {
+			t.say("conflict: Volcano Job %s", v.name)
+			continue
+		}
+		v.size = size
+		t.happened("task is resized")
+		t.changed("the manager resizes Volcano Job %s: %v", v.name, size)
+	}
+}
+
+func (t *tenant) admit() {
+	for _, v := range t.volcano {
+		if pg := t.acting.cache.PodGroup; v.pending && pg != nil && pg.Name == v.podGroup() {
+			v.pending = false
+			t.happened("gang keeps its place in the queue")
+			t.changed("the manager admits Volcano Job %s", v.name)
+		}
+	}
+}
+
+func (t *tenant) lift(l policies.Lift) {
+	p := t.podNamed(l.Pod)
+	if p == nil || p.UID != l.UID || !p.Gated {
+		t.say("the gate of pod %s, uid %s, is not there", l.Pod, l.UID)
+		return
+	}
+	t.checkLift(p, l)
+	incarnation, err := strconv.ParseInt(l.Annotations[v1alpha1.AnnotationIncarnation], 10, 32)
+	t.require(Status, err == nil, "pod %s is given the incarnation %q", p.Name, l.Annotations[v1alpha1.AnnotationIncarnation])
+	p.Gated, p.target, p.PlacedTime, p.Incarnation = false, l.Target, t.now, int32(incarnation)
+	t.require(Status, p.Phase == corev1.PodPending, "a gated pod is %s", p.Phase)
+	t.changed("the gate of pod %s is lifted, incarnation %d, to %v but %v", p.Name, p.Incarnation, p.target.In, p.target.NotIn)
+}

@@ -1,0 +1,110 @@
+package simulation
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// checkCounts checks that the restarts add up, and that each incident is charged or not.
+func (r *record) checkCounts() {
+	n := r.s.Restarts
+	r.require(Status, n.Total == n.Pod+n.Task+n.Partition+n.Job+n.Relocations, "restarts do not add up: %+v", n)
+	for i := range r.s.Incidents {
+		inc := &r.s.Incidents[i]
+		if took(inc, v1alpha1.RestartPod, v1alpha1.RestartTask, v1alpha1.RestartPartition, v1alpha1.RestartJob, v1alpha1.MigratePod, v1alpha1.ShrinkTask, v1alpha1.RelocateJob) {
+			r.ledger.uncharged[inc.ID] = !inc.Charged
+		}
+	}
+	uncharged := 0
+	for _, is := range r.ledger.uncharged {
+		if is {
+			uncharged++
+		}
+	}
+	r.require(Budget, int(n.Uncharged) == uncharged, "%d incidents are not charged, and %d are counted", uncharged, n.Uncharged)
+}
+
+// checkCharges checks that no budget is exceeded, and that what is charged is the program's fault.
+func (r *record) checkCharges() {
+	noted := r.chargesNow(r.s) - r.chargesNow(r.old)
+	for i := range r.s.Incidents {
+		inc := &r.s.Incidents[i]
+		if was := incidentOf(r.old, inc.ID); was.Charged && !inc.Charged {
+			r.happened("refund")
+			r.refunded(inc)
+		}
+	}
+	for i := range r.s.Incidents {
+		inc := &r.s.Incidents[i]
+		if was := incidentOf(r.old, inc.ID); inc.Charged && !was.Charged {
+			noted--
+			r.checkCharge(inc)
+		}
+	}
+	for i := range r.s.Incidents {
+		inc := &r.s.Incidents[i]
+		if was := incidentOf(r.old, inc.ID); noted > 0 && was.Charged && recreatedAll(&was) && r.s.Attempt > r.old.Attempt {
+			noted--
+			r.checkCharge(inc) // every rank has fallen again
+		}
+	}
+	r.require(Budget, noted == 0, "%d charges more are noted than were made", noted)
+	r.require(Budget, int(r.s.Restarts.Charged) == len(r.ledger.charges), "%d charges are counted, of %d", r.s.Restarts.Charged, len(r.ledger.charges))
+}
+
+// chargesNow is how many charges of this very moment a status notes.
+func (r *record) chargesNow(s *v1alpha1.TrainingJobStatus) int {
+	all := slices.Clone(s.Restarts.ChargedTimes)
+	for i := range s.Tasks {
+		all = append(all, s.Tasks[i].ChargedTimes...)
+	}
+	return len(slices.DeleteFunc(all, func(t metav1.Time) bool { return !t.Time.Equal(r.o.Now) }))
+}
+
+// refunded takes back the last charge of an incident.
+func (r *record) refunded(inc *v1alpha1.Incident) {
+	for i, c := range slices.Backward(r.ledger.charges) {
+		if c.incident == inc.ID {
+			later := r.ledger.charges[i+1:]
+			mixed := slices.ContainsFunc(later, func(l charge) bool { return l.budgetOf == c.budgetOf })
+			r.ledger.refundedEarlier = r.ledger.refundedEarlier || mixed
+			r.ledger.charges = slices.Delete(r.ledger.charges, i, i+1)
+			return
+		}
+	}
+	r.require(Budget, false, "incident %d is refunded and was not charged", inc.ID)
+}
+
+func (r *record) checkCharge(inc *v1alpha1.Incident) {
+	policy := policyOf(r.o.Job, inc.PolicyTask)
+	rule := policy.rule(inc.Rule)
+	r.require(Budget, rule.Charge != v1alpha1.ChargeNever, "incident %d is charged by rule %s", inc.ID, rule.Name)
+	r.require(Budget, rule.Charge == v1alpha1.ChargeAlways || inc.Class == v1alpha1.ClassUser || concernsJob(inc),
+		"incident %d of class %s is charged by rule %s", inc.ID, inc.Class, rule.Name)
+	spent, last := 0, time.Time{}
+	for _, c := range r.ledger.charges {
+		if c.budgetOf == policy.budgetOf && c.at.Truncate(time.Second).After(r.o.Now.Add(-policy.window)) {
+			spent, last = spent+1, c.at
+		}
+	}
+	r.require(Budget, spent < policy.maxRestarts, "one charge more than the %d within %s to the budget of %q", policy.maxRestarts, policy.window, policy.budgetOf)
+	if spent > 0 && policy.backoff > 0 {
+		r.happened("charge that waited for the backoff")
+		waited := !r.o.Now.Before(last.Truncate(time.Second).Add(min(policy.backoff, policy.maxBackoff)))
+		respect := ""
+		if r.ledger.refundedEarlier {
+			respect = refundOrder
+		}
+		r.requireOf(Timing, respect, waited, "incident %d does not wait for the backoff", inc.ID)
+	}
+	if policy.budgetOf != "" {
+		r.happened("charge to a task's budget")
+	} else {
+		r.happened("charge to the job's budget")
+	}
+	r.ledger.charges = append(r.ledger.charges, charge{policy.budgetOf, inc.ID, r.o.Now})
+}

@@ -1,0 +1,178 @@
+package simulation
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// defaultHold is for how long a hold lasts where the job does not say.
+const defaultHold = 600 * time.Second
+
+// checkHeld checks the node of a pod that is deleted to come back there: it is held, until the rank is back or the
+// hold's time is over.
+func (t *tenant) checkHeld(p *pod) {
+	s := &t.job.Status
+	if !t.leads() || p.Spare || p.finished() || p.Deleting || yields(s) || !t.takesBack(p) {
+		return
+	}
+	until, recovering := t.holdEnd(s, p.rank())
+	always := t.job.Spec.Hold != nil && t.job.Spec.Hold.Policy == v1alpha1.HoldAlways
+	if !recovering || (!always && !until.After(t.now)) {
+		return
+	}
+	_, held := t.nodes[p.Node].holds[t.name]
+	t.require(Holds, held, "pod %s is deleted and its node %s is not held", p.Name, p.Node)
+	t.ledger.owed = append(slices.DeleteFunc(t.ledger.owed, func(o owed) bool { return o.rank == p.rank() }), owed{p.Node, p.rank(), until})
+}
+
+// holdEnd is until when a rank's node is held at least: for the documented time since the last restart of
+// each open incident that concerns the rank. It reports false where no incident does.
+func (t *tenant) holdEnd(s *v1alpha1.TrainingJobStatus, r rank) (time.Time, bool) {
+	limit := defaultHold
+	if h := t.job.Spec.Hold; h != nil {
+		limit = seconds(h.Seconds)
+	}
+	var end time.Time
+	found := false
+	for i := range s.Incidents {
+		inc := &s.Incidents[i]
+		if inc.Outcome != "" || !concerns(t.job, inc, r) {
+			continue
+		}
+		if at := lastRestart(inc).Add(limit).Truncate(time.Second); !found || at.Before(end) {
+			end, found = at, true
+		}
+	}
+	return end, found
+}
+
+// takesBack reports whether a pod's own node is good, and known to be so.
+func (t *tenant) takesBack(p *pod) bool {
+	s := &t.job.Status
+	n := t.nodes[p.Node]
+	if p.Node == "" || nodeOf(s, p.rank()) != p.Node || isExcluded(s, p.Node) || !n.good() || n.heldByOthers(t.name) {
+		return false
+	}
+	seen := t.acting.cache.Nodes[p.Node]
+	return seen.Ready && !seen.Unschedulable && !seen.OutOfService && len(seen.Taints) == 0
+}
+
+// isSettled reports whether a debt is over: the rank has a place again, or needs none here.
+func (t *tenant) isSettled(o owed) bool {
+	s := &t.job.Status
+	n := t.nodes[o.node]
+	return t.isBound(o.rank) || yields(s) || !n.good() || n.heldByOthers(t.name) || isExcluded(s, o.node) || isFinished(s) || t.job.Spec.Suspend ||
+		nodeOf(s, o.rank) != o.node || !o.until.After(t.now)
+}
+
+// checkRoomOwed is called when a pod takes room on a node: what the other jobs are owed there has to be left.
+func (w *world) checkRoomOwed(n *node, by *tenant) {
+	for _, t := range w.tenants {
+		if t == by {
+			continue
+		}
+		needed := 0
+		for _, o := range t.ledger.owed {
+			if o.node == n.Name && !t.isSettled(o) {
+				needed += t.request
+			}
+		}
+		// A pod of the job itself that is still on its way out leaves its room to the one that comes back.
+		for _, p := range t.pods {
+			if p.Node == n.Name && p.Deleting && !p.finished() {
+				needed -= t.request
+			}
+		}
+		w.require(Holds, needed <= 0 || w.free(n) >= needed, "node %s, held for %s, is lost to another job", n.Name, t.name)
+	}
+}
+
+// checkHolds checks, in a settled world, that the taints are those that the status lists, and in time.
+func (t *tenant) checkHolds() {
+	held := map[string]string{}
+	for _, h := range t.job.Status.Holds {
+		t.require(Holds, h.Until == nil || h.Until.After(t.now), "node %s is held until %s, and it is %s", h.Node, h.Until, t.now)
+		held[h.Node] = holdValue(h)
+	}
+	for _, name := range t.names {
+		n := t.nodes[name]
+		t.require(Holds, n.gone || n.holds[t.name] == held[name], "node %s has the hold %q and not %q", name, n.holds[t.name], held[name])
+	}
+	t.require(Holds, len(held) == 0 || (!isFinished(&t.job.Status) && !t.job.Spec.Suspend), "a job that needs nothing holds %v", held)
+}
+
+// Two jobs may wait for each other for as long as it takes their managers to notice: that many passes, that long.
+const (
+	mutualPasses = 3
+	mutualFor    = 30 * time.Second
+)
+
+// mutual is since when two jobs wait for each other's holds.
+type mutual struct {
+	since  time.Time
+	passes [2]int // of their managers before
+}
+
+// checkMutualHolds checks that no two jobs keep waiting for each other's holds.
+func (w *world) checkMutualHolds() {
+	if len(w.tenants) < 2 {
+		return
+	}
+	a, b := w.tenants[0], w.tenants[1]
+	switch {
+	case !a.isKeptOutBy(b) || !b.isKeptOutBy(a):
+		w.mutual = mutual{}
+	case w.mutual.since.IsZero():
+		w.mutual = mutual{w.now, [2]int{a.passes, b.passes}}
+	default:
+		noticed := a.passes >= w.mutual.passes[0]+mutualPasses && b.passes >= w.mutual.passes[1]+mutualPasses
+		lasts := noticed && w.now.Sub(w.mutual.since) >= mutualFor
+		w.requireOf(Holds, deadlock, !lasts, "%s and %s wait for each other's holds since %s", a.name, b.name, w.mutual.since)
+	}
+}
+
+// isKeptOutBy reports whether some home has less room than the ranks need that belong there and have no node, and
+// would have more but for the holds of another job.
+func (t *tenant) isKeptOutBy(other *tenant) bool {
+	s := &t.job.Status
+	needs := map[string]int{}
+	for _, r := range ranksOf(t.job, s) {
+		if !t.isBound(r) {
+			needs[homeOf(t.job, s, r)]++
+		}
+	}
+	for home, n := range needs {
+		free, held := t.roomIn(home, other)
+		if free < n && held > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// roomIn is for how many pods a HyperNode has room on nodes that another job does not hold, and on those that it
+// does.
+func (t *tenant) roomIn(hyperNode string, other *tenant) (free, held int) {
+	for _, name := range t.members[hyperNode] {
+		n := t.nodes[name]
+		if !n.good() || isExcluded(&t.job.Status, name) || t.hasLeft(name) {
+			continue
+		}
+		if _, is := n.holds[other.name]; is {
+			held += t.free(n) / t.request
+		} else {
+			free += t.free(n) / t.request
+		}
+	}
+	return free, held
+}
+
+// isBound reports whether the pod of a rank has a node.
+func (t *tenant) isBound(r rank) bool {
+	s := &t.job.Status
+	return t.findPod(func(p *pod) bool {
+		return p.rank() == r && p.Attempt == s.Attempt && p.Node != "" && !p.Deleting && !replaced(s, &p.Pod)
+	}) != nil
+}

@@ -1,0 +1,89 @@
+package simulation
+
+import (
+	"slices"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+// checkLift is called before a gate is lifted. What a former leader does is judged by what it knew.
+func (t *tenant) checkLift(p *pod, l policies.Lift) {
+	s := t.acting.status
+	t.require(Terminal, !isFinished(s), "pod %s of a finished job starts", p.Name)
+	if t.leads() {
+		t.require(Terminal, !isFinished(&t.job.Status), "pod %s of a finished job starts", p.Name)
+		for _, q := range t.pods {
+			t.require(OneLife, q == p || q.rank() != p.rank() || q.Gated || q.finished(), "pod %s starts while %s may run", p.Name, q.Name)
+		}
+	}
+	for _, e := range s.ExcludedNodes {
+		// The hostname of a node that was not there when the gate was lifted is not known.
+		n, seen := t.acting.cache.Nodes[e.Name]
+		t.require(Home, !seen || !admits(l.Target, n.Hostname), "pod %s may go to the excluded node %s", p.Name, e.Name)
+	}
+	for _, left := range s.LeftHyperNodes {
+		t.requireNone(p, l, left.Name, true, "pod %s may go to %s, which is in %s, a home that was left")
+	}
+	if home := homeOf(t.job, s, p.rank()); home != "" {
+		t.requireNone(p, l, home, false, "pod %s may go to %s, which is not in home %s")
+	}
+}
+
+// requireNone checks that a target admits no node of a HyperNode, or none outside of it.
+func (t *tenant) requireNone(p *pod, l policies.Lift, hyperNode string, inside bool, format string) {
+	h, known := t.acting.cache.Topology.Find(hyperNode)
+	if !known {
+		return
+	}
+	for _, name := range t.names {
+		n, seen := t.acting.cache.Nodes[name]
+		if seen && slices.Contains(h.Nodes, name) == inside {
+			respect := ""
+			if n := t.nodes[name]; inside && (n.returned || !n.joinTime.IsZero()) {
+				respect = lateLeft
+			}
+			t.requireOf(Home, respect, !admits(l.Target, n.Hostname), format, p.Name, name, hyperNode)
+		}
+	}
+}
+
+// checkExclusions checks that the job keeps away from nodes and homes for a reason, and for as long as was
+// said, unless a rank finds no place.
+func (r *record) checkExclusions() {
+	stuck := slices.ContainsFunc(r.o.Pods, func(p policies.Pod) bool { return p.Node == "" && !p.Deleting && (p.Gated || p.Unschedulable) })
+	lifted := 0
+	for _, e := range r.old.ExcludedNodes {
+		if !isExcluded(r.s, e.Name) && e.Until.After(r.o.Now) {
+			lifted++
+			r.happened("exclusion is lifted early")
+		}
+	}
+	for _, l := range r.old.LeftHyperNodes {
+		if !slices.ContainsFunc(r.s.LeftHyperNodes, func(n v1alpha1.LeftHyperNode) bool { return n.Name == l.Name }) && l.Until.After(r.o.Now) {
+			lifted++
+			r.happened("left home is allowed early")
+		}
+	}
+	r.require(Home, lifted == 0 || (lifted == 1 && stuck), "%d exclusions are lifted before their time", lifted)
+	for _, e := range r.s.ExcludedNodes {
+		if !isExcluded(r.old, e.Name) {
+			r.happened("node is excluded")
+			r.require(Evidence, r.atFault(e), "node %s is excluded and nothing shows that it is ill", e.Name)
+		}
+	}
+	if len(r.s.LeftHyperNodes) > len(r.old.LeftHyperNodes) {
+		r.happened("home is left")
+	}
+}
+
+// atFault reports whether something was seen to be wrong with a node, or an incident moves a pod away from it.
+func (r *record) atFault(e v1alpha1.ExcludedNode) bool {
+	n, exists := r.o.Nodes[e.Name]
+	inc := incidentOf(r.s, e.Incident)
+	moves := slices.ContainsFunc(ruleOf(r.o.Job, &inc).Steps, func(step v1alpha1.Step) bool { return step.Action == v1alpha1.MigratePod })
+	return !exists || !n.Ready || (inc.Class == v1alpha1.ClassInfrastructure && inc.Cause.Node == e.Name) || moves ||
+		slices.ContainsFunc(r.o.Pods, func(p policies.Pod) bool {
+			return p.Node == e.Name && (len(p.Signals) > 0 || p.Disrupted != "" || slices.Contains(refusalReasons, p.Failure.Reason))
+		})
+}

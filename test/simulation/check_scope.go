@@ -1,0 +1,134 @@
+package simulation
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+// checkReplaced checks that a step in this record says so of every pod that the record replaces.
+func (r *record) checkReplaced() {
+	for i := range r.o.Pods {
+		p := &r.o.Pods[i]
+		if p.Attempt != r.old.Attempt || p.Gated || replaced(r.old, p) || !replaced(r.s, p) {
+			continue
+		}
+		switch {
+		case p.Spare:
+			r.checkSpareReplaced(p)
+		case p.Node == "":
+			// It goes to look for another place, and nothing is lost.
+		default:
+			ok := slices.ContainsFunc(r.s.Incidents, func(inc v1alpha1.Incident) bool { return r.replaces(&inc, p) })
+			r.require(Scope, ok, "pod %s on node %s is replaced by no step", p.Name, p.Node)
+			r.checkVictim(p)
+		}
+	}
+}
+
+// checkVictim checks that a rank that fell only in another's wake is replaced by no step for pods.
+func (r *record) checkVictim(p *policies.Pod) {
+	is := r.podOfUID(p.UID)
+	if is == nil || !r.isVictim(is) || len(p.Signals) > 0 {
+		return
+	}
+	wide := slices.ContainsFunc(r.s.Incidents, func(inc v1alpha1.Incident) bool {
+		was := incidentOf(r.old, inc.ID)
+		return slices.ContainsFunc(inc.Steps[len(was.Steps):], func(f v1alpha1.FiredStep) bool {
+			forPods := f.Action == v1alpha1.RestartPod || f.Action == v1alpha1.MigratePod
+			return !f.DryRun && !forPods && r.reaches(&inc, f, rankOf(p))
+		})
+	})
+	r.requireOf(Scope, victim, wide, "pod %s on node %s is replaced, and only its peers are broken", p.Name, p.Node)
+}
+
+// replaces reports whether an incident restarts a pod in this record.
+func (r *record) replaces(inc *v1alpha1.Incident, p *policies.Pod) bool {
+	was, of := incidentOf(r.old, inc.ID), rankOf(p)
+	if hasRestarted(inc) && namesRank(inc, of) && !namesRank(&was, of) && !r.dryRun {
+		return !r.works(of) // it joins one that has restarted the others
+	}
+	return slices.ContainsFunc(inc.Steps[len(was.Steps):], func(step v1alpha1.FiredStep) bool { return !step.DryRun && r.reaches(inc, step, of) })
+}
+
+// reaches reports whether a rank is in the scope of a step.
+func (r *record) reaches(inc *v1alpha1.Incident, step v1alpha1.FiredStep, of rank) bool {
+	switch step.Action {
+	case v1alpha1.RestartJob, v1alpha1.RelocateJob:
+		return true
+	case v1alpha1.RestartTask:
+		return unnamed(inc) || slices.ContainsFunc(inc.Pods, func(q v1alpha1.IncidentPod) bool { return q.Task == of.task })
+	case v1alpha1.RestartPartition:
+		return concernsJob(inc) || took(inc, v1alpha1.RestartTask) ||
+			slices.ContainsFunc(inc.Pods, func(q v1alpha1.IncidentPod) bool { return q.Task == of.task && samePartition(r.job, of, q.Index) })
+	case v1alpha1.RestartPod, v1alpha1.MigratePod, v1alpha1.ShrinkTask:
+		return (namesRank(inc, of) || concernsMore(inc)) && !r.works(of)
+	}
+	return false
+}
+
+// checkSpareReplaced checks that a spare goes only where a rank takes its node, or the job leaves home.
+func (r *record) checkSpareReplaced(p *policies.Pod) {
+	relocates := r.s.Restarts.Relocations > r.old.Restarts.Relocations
+	adopted := slices.ContainsFunc(ranksOf(r.job, r.s), func(of rank) bool {
+		return p.Node != "" && nodeOf(r.s, of) == p.Node && nodeOf(r.old, of) != p.Node
+	})
+	r.requireOf(Scope, spareInVain, adopted || relocates, "spare %s on node %s goes, and nobody needs the node", p.Name, p.Node)
+	if adopted {
+		r.happened("spare is adopted")
+	}
+}
+
+// checkDeletion is called before the manager deletes a pod.
+func (t *tenant) checkDeletion(p *pod, force bool) {
+	asked := p.Deleting || replaced(t.acting.status, &p.Pod)
+	if p.Spare {
+		t.requireOf(Scope, heldSpare, asked || t.holdsNothing(p), "spare %s is deleted and holds node %s", p.Name, p.Node)
+	} else {
+		t.require(Scope, asked, "pod %s is in the scope of no step", p.Name)
+	}
+	if force {
+		t.checkForce(p)
+		return
+	}
+	t.checkHeld(p)
+}
+
+// holdsNothing reports whether a spare has no good node, as far as the manager sees. That another job holds the node
+// takes nothing from a pod that is bound there.
+func (t *tenant) holdsNothing(p *pod) bool {
+	o := t.acting.cache
+	i := slices.IndexFunc(o.Pods, func(q policies.Pod) bool { return q.UID == p.UID })
+	if i < 0 {
+		return false
+	}
+	q := o.Pods[i]
+	n, exists := o.Nodes[q.Node]
+	tainted := slices.ContainsFunc(n.Taints, func(taint corev1.Taint) bool { return !strings.HasPrefix(taint.Key, v1alpha1.HoldTaintPrefix) })
+	return ended(&q) || !exists || !n.Ready || n.Unschedulable || n.OutOfService || tainted ||
+		isExcluded(t.acting.status, q.Node) || len(q.Signals) > 0
+}
+
+// checkVolcanoDeletion is called before the manager deletes a Volcano Job.
+func (t *tenant) checkVolcanoDeletion(v *volcanoJob) {
+	s := &t.job.Status
+	suspended := t.job.Spec.Suspend || isTrue(s, v1alpha1.ConditionSuspended)
+	t.require(Scope, v.attempt < s.Attempt || suspended || !t.leads(), "Volcano Job %s of the current attempt is deleted", v.name)
+}
+
+// checkForce is called before a pod is removed without its node's confirmation.
+func (t *tenant) checkForce(p *pod) {
+	policy := policyOf(t.acting.job, p.Task)
+	seen, exists := t.acting.cache.Nodes[p.Node]
+	proof := !exists || seen.OutOfService
+	now := t.now
+	if t.acting.cache.Now.After(now) {
+		now = t.acting.cache.Now
+	}
+	silent := !seen.Ready && !seen.SilentSince.IsZero() && !now.Before(seen.SilentSince.Add(policy.unreachableAfter))
+	t.require(OneLife, proof || (silent && !policy.requireProof), "pod %s is removed by force, and node %s may be alive", p.Name, p.Node)
+}

@@ -1,0 +1,180 @@
+package simulation
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+// manager is one process of the manager after another, as far as one job is concerned. It observes, decides,
+// records and acts as the controller does, from caches that lag, and may crash before any write.
+type manager struct {
+	wrote int                   // the last version of the job that this process knows of; 0 after its start
+	cache *policies.Observation // what the caches of this process show
+	fuse  int                   // writes left before it crashes; negative for none
+	// answers are what this process has asked the programs, and heard; posts has the keys in order.
+	answers map[policies.AnswerKey]policies.Answer
+	posts   []policies.AnswerKey
+	// last is what a former leader looked at before it was stopped in the middle of a pass.
+	last *stored
+	// job that it has read, and the status that it acts by.
+	job    *v1alpha1.TrainingJob
+	status *v1alpha1.TrainingJobStatus
+}
+
+type crashed struct{}
+
+// reconcile is one reconciliation in times of trouble.
+func (t *tenant) reconcile() {
+	m := t.manager
+	m.fuse = -1
+	if t.one(5) {
+		m.fuse = t.rng.IntN(6)
+	}
+	if m.cache == nil || !t.one(3) || t.now.Sub(m.cache.Now) > 10*time.Second {
+		m.cache = t.observe()
+	}
+	m.pass(t, t.look())
+}
+
+// reconcileFresh is one reconciliation with nothing in its way.
+func (t *tenant) reconcileFresh() {
+	t.manager.fuse, t.manager.cache = -1, t.observe()
+	t.manager.pass(t, stored{t.version, t.job})
+}
+
+// look is the version of the job that the manager sees.
+func (t *tenant) look() stored {
+	if t.manager.wrote == 0 {
+		t.manager.wrote = t.version // a new process looks once at the API server itself
+	}
+	if n := len(t.earlier); n > 0 && t.one(3) {
+		return t.earlier[n-1-t.rng.IntN(n)]
+	}
+	return stored{t.version, t.job}
+}
+
+// changeLeader starts another manager. The one before is stopped just after it has looked at everything, and
+// does not know that it leads no more.
+func (t *tenant) changeLeader() {
+	m := t.manager
+	if m.cache == nil {
+		return
+	}
+	at := t.look()
+	o := *m.cache
+	o.Now, o.Job, o.Answers = t.now, at.job, m.answers
+	t.lookLive(&o)
+	m.cache, m.last, m.fuse = &o, &at, -1
+	t.former, t.manager = m, &manager{}
+	t.say("another manager leads")
+}
+
+// formerLeaderActs lets a former leader do what it was about to do.
+func (t *tenant) formerLeaderActs() {
+	m := t.former
+	if m == nil {
+		return
+	}
+	t.former = nil
+	t.say("the former leader acts")
+	t.happened("former leader acts")
+	m.pass(t, *m.last)
+	t.ledger.owed = nil // it may have released what the leader holds
+}
+
+// pass observes, decides, records and acts.
+func (m *manager) pass(t *tenant, at stored) {
+	t.acting = m
+	defer func() {
+		if p := recover(); p != nil {
+			if _, ok := p.(crashed); !ok {
+				panic(p)
+			}
+			t.say("the manager crashes")
+			m.wrote, m.answers, m.posts = 0, nil, nil
+		}
+	}()
+	if at.version < m.wrote {
+		return // its own last write is not in the cache yet
+	}
+	o := *m.cache
+	if m.last == nil {
+		o.Now, o.Job, o.Answers = t.now, at.job, m.answers
+		t.lookLive(&o)
+	}
+	d := policies.Decide(&o)
+	m.job, m.status = at.job, &d.Status
+	if !equality.Semantic.DeepEqual(at.job.Status, d.Status) {
+		m.write()
+		if at.version != t.version {
+			t.say("conflict: version %d is not %d", at.version, t.version)
+			return
+		}
+		t.sayStatus(&at.job.Status, &d.Status)
+		t.checkRecord(&o, &d.Status)
+		job := *t.job
+		job.Status = asStored(&d.Status)
+		t.store(&job)
+		t.changed("status of %s: %s", t.name, t.job.Status.State)
+		m.wrote = t.version
+	}
+	m.act(t, policies.PlanFor(&o, &d.Status))
+	t.passes++
+}
+
+// lookLive looks at the API server where the cache does not show the Volcano Job of the attempt.
+func (t *tenant) lookLive(o *policies.Observation) {
+	attempt := o.Job.Status.Attempt
+	if slices.ContainsFunc(o.VolcanoJobs, func(v policies.VolcanoJob) bool { return v.Attempt == attempt }) {
+		return
+	}
+	o.VolcanoJobs = slices.Clone(o.VolcanoJobs)
+	for _, v := range t.volcano {
+		if v.attempt == attempt {
+			o.VolcanoJobs = append(o.VolcanoJobs, v.observed())
+		}
+	}
+}
+
+// write is called before every write.
+func (m *manager) write() {
+	if m.fuse == 0 {
+		panic(crashed{})
+	}
+	m.fuse--
+}
+
+// observe is what the caches show when they do not lag.
+func (t *tenant) observe() *policies.Observation {
+	o := &policies.Observation{
+		Now: t.now, Job: t.job, Answers: t.manager.answers, Topology: t.topology, HealthPolicy: t.health,
+		Nodes: make(map[string]policies.Node, len(t.names)), Pods: make([]policies.Pod, 0, len(t.pods)),
+	}
+	for _, v := range t.volcano {
+		o.VolcanoJobs = append(o.VolcanoJobs, v.observed())
+		if v.attempt == t.job.Status.Attempt {
+			o.PodGroup = &policies.PodGroup{Name: v.podGroup(), Pending: v.pending}
+		}
+	}
+	for _, p := range t.pods {
+		pod := p.Pod
+		if n := t.nodes[p.Node]; n != nil && len(n.signals) > 0 {
+			pod.Signals = slices.Concat(pod.Signals, n.signals)
+		}
+		o.Pods = append(o.Pods, pod)
+	}
+	for _, name := range t.names {
+		if n := t.nodes[name]; !n.gone {
+			o.Nodes[name] = n.observed(t.name)
+		}
+	}
+	return o
+}
+
+// leads reports whether the manager that acts is the leader.
+func (t *tenant) leads() bool { return t.acting == t.manager }

@@ -1,0 +1,198 @@
+package simulation
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+// node is a machine and its Node object.
+type node struct {
+	policies.Node      // as the API server has it, the holds apart
+	gone          bool // the Node object does not exist
+	foreign       int  // GPUs that pods of other systems use
+	signals       []policies.Signal
+	holds         map[string]string // the values of hold taints, by job
+	late          bool              // has not joined yet
+	lost          bool              // never returns
+	joinTime      time.Time         // when it joined late
+	returned      bool              // it was deleted once, and made again
+	refuses       string            // the reason with which its kubelet refuses pods; empty where it admits them
+}
+
+// gpus is how many GPUs each node has.
+const gpus = 8
+
+// The tiers of the HyperNodes.
+const (
+	leafTier int32 = 1 + iota
+	rackTier
+	spineTier
+)
+
+const racks, leavesOfRack = 3, 2
+
+func leafName(i int) string { return fmt.Sprintf("leaf-%d", i) }
+func rackName(i int) string { return fmt.Sprintf("rack-%d", i) }
+
+// makeNodes makes racks of leaves of two or three nodes.
+func (w *world) makeNodes() {
+	perLeaf := 2 + w.rng.IntN(2)
+	w.rackSize = perLeaf * leavesOfRack
+	for i := range w.rackSize * racks {
+		w.addNode(fmt.Sprintf("n%02d", i), i/perLeaf)
+	}
+	w.addLateNodes()
+	w.resolve()
+}
+
+// addNode adds a node to a leaf. Its hostname label is not its name, as on some clouds.
+func (w *world) addNode(name string, leaf int) *node {
+	n := &node{Node: policies.Node{Name: name, Hostname: "host-" + name, Ready: true}, holds: map[string]string{}}
+	w.nodes[name] = n
+	w.names = append(w.names, name)
+	for _, h := range []string{leafName(leaf), rackName(leaf / leavesOfRack), "spine"} {
+		w.members[h] = append(w.members[h], name)
+	}
+	return n
+}
+
+// resolve computes the topology of the nodes that exist.
+func (w *world) resolve() {
+	var hyperNodes []policies.HyperNode
+	add := func(name string, tier int32) {
+		h := policies.HyperNode{Name: name, Tier: tier}
+		for _, n := range w.members[name] {
+			if !w.nodes[n].gone {
+				h.Nodes = append(h.Nodes, n)
+			}
+		}
+		hyperNodes = append(hyperNodes, h)
+	}
+	for i := range racks * leavesOfRack {
+		add(leafName(i), leafTier)
+	}
+	for i := range racks {
+		add(rackName(i), rackTier)
+	}
+	add("spine", spineTier)
+	w.topology = policies.NewTopology(hyperNodes)
+}
+
+// answers reports whether the node's kubelet runs pods.
+func (n *node) answers() bool { return !n.gone && n.Ready }
+
+// speaks reports whether the node's kubelet still confirms what ends there.
+func (n *node) speaks() bool { return !n.gone && (n.Ready || n.SilentSince.IsZero()) }
+
+// good reports whether the scheduler places pods on the node, as far as the Node object says. Holds are a
+// matter of the pod that asks.
+func (n *node) good() bool {
+	return !n.gone && n.Ready && !n.Unschedulable && !n.OutOfService && len(n.Taints) == 0
+}
+
+// heldByOthers reports whether another job holds the node.
+func (n *node) heldByOthers(job string) bool {
+	_, own := n.holds[job]
+	return len(n.holds) > 1 || (len(n.holds) == 1 && !own)
+}
+
+// used is how many GPUs of a node the unfinished pods bound to it request.
+func (w *world) used(n *node) int {
+	used := n.foreign
+	for _, t := range w.tenants {
+		for _, p := range t.pods {
+			if p.Node == n.Name && !p.finished() {
+				used += t.request
+			}
+		}
+	}
+	return used
+}
+
+func (w *world) free(n *node) int { return gpus - w.used(n) }
+
+// occupied reports whether a pod of a job uses the node.
+func (w *world) occupied(n *node) bool { return w.used(n) > n.foreign }
+
+// takes reports whether a node takes one more pod of a job now.
+func (t *tenant) takes(n *node) bool {
+	return n.good() && !n.heldByOthers(t.name) && t.free(n) >= t.request
+}
+
+// observed is the node as one job observes it: the holds of other jobs are taints like any other.
+func (n *node) observed(job string) policies.Node {
+	out := n.Node
+	out.Hold = n.holds[job]
+	if n.heldByOthers(job) {
+		out.Taints = append([]corev1.Taint(nil), n.Taints...)
+		for _, other := range sortedKeys(n.holds) {
+			if other != job {
+				out.Taints = append(out.Taints, corev1.Taint{Key: holdKey(other), Value: n.holds[other], Effect: corev1.TaintEffectNoSchedule})
+			}
+		}
+	}
+	return out
+}
+
+func (w *world) pickNode(ok func(*node) bool) (*node, bool) {
+	name, found := pick(w, w.names, func(n string) bool { return ok(w.nodes[n]) })
+	return w.nodes[name], found
+}
+
+// silence makes a node unreachable.
+func (w *world) silence(n *node) {
+	if n == nil || !n.answers() {
+		return
+	}
+	n.Ready, n.SilentSince = false, w.now
+	for _, p := range w.allPods() {
+		if p.Node == n.Name {
+			p.Ready = false
+			p.setReadyCondition()
+		}
+	}
+	w.changed("node %s is not ready", n.Name)
+}
+
+func (n *node) troubled() bool {
+	if n.late || n.lost {
+		return false
+	}
+	return n.gone || n.refuses != "" || !n.Ready || n.Unschedulable || n.OutOfService || len(n.Taints) > 0
+}
+
+func (w *world) mend(n *node) {
+	if n.gone {
+		n.returned = true
+		w.happened("node returns")
+	}
+	n.gone, n.Ready, n.SilentSince, n.Unschedulable, n.OutOfService, n.Taints = false, true, time.Time{}, false, false, nil
+	n.refuses = ""
+	w.resolve()
+	w.changed("node %s is well", n.Name)
+}
+
+// mendAll ends the trouble.
+func (w *world) mendAll() {
+	w.calm, w.queueOpen = true, true
+	busy := w.is(sharedNodes) && w.one(2)
+	for _, name := range w.names {
+		n := w.nodes[name]
+		n.signals = nil
+		if !busy {
+			n.foreign = 0
+		} else if w.grabbable(n) && !w.one(4) {
+			w.grab(n)
+		}
+		if n.troubled() && !w.loses(n) {
+			w.mend(n)
+		}
+	}
+	for _, p := range w.allPods() {
+		p.Signals = nil
+	}
+}

@@ -1,0 +1,107 @@
+package simulation
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+// Invariant names a rule that every history has to keep. README.md says what each means.
+type Invariant string
+
+// The invariants. The numbered ones are those of the design, the others are of the simulation.
+const (
+	Scope    Invariant = "1"
+	Home     Invariant = "2"
+	Once     Invariant = "3"
+	Cancel   Invariant = "4"
+	Budget   Invariant = "5"
+	Evidence Invariant = "6"
+	Breaker  Invariant = "7"
+	Terminal Invariant = "8"
+	OneLife  Invariant = "9"
+	Quiet    Invariant = "10"
+	Holds    Invariant = "11"
+	Fit      Invariant = "12"
+
+	Liveness   Invariant = "L"
+	Timing     Invariant = "T"
+	Checkpoint Invariant = "C"
+	DryRun     Invariant = "D"
+	Status     Invariant = "S"
+)
+
+// violation ends a history.
+type violation string
+
+// over ends a history that cannot go on after a known failure.
+type over struct{}
+
+// require checks an invariant.
+func (w *world) require(i Invariant, ok bool, format string, args ...any) {
+	if !ok {
+		w.violate(i, "", fmt.Sprintf(format, args...))
+	}
+}
+
+// requireOf checks an invariant in one respect, by which a known failure can be told from others.
+func (w *world) requireOf(i Invariant, respect string, ok bool, format string, args ...any) {
+	if !ok {
+		w.violate(i, respect, fmt.Sprintf(format, args...))
+	}
+}
+
+// violate ends the history, unless the failure is a known one: that is counted, and the history goes on.
+func (w *world) violate(i Invariant, respect, message string) {
+	if respect != "" {
+		message = respect + ": " + message
+	}
+	if n := w.knownFailure(i, respect); n >= 0 {
+		w.shown[n] = true
+		w.say("KNOWN invariant %s: %s", i, message)
+		return
+	}
+	panic(violation(fmt.Sprintf("invariant %s: %s", i, message)))
+}
+
+// ledger is what the checks remember of the history of a job.
+type ledger struct {
+	last    int32 // the highest incident
+	fired   map[string]time.Time
+	charges []charge
+	// refundedEarlier reports whether a charge was taken back that was not the last.
+	refundedEarlier bool
+	uncharged       map[int32]bool // incidents that restarted something and were not charged
+	owed            []owed
+	moves           []healthMove
+	posts           []policies.AnswerKey // that any process has sent
+	saved           map[policies.AnswerKey]bool
+	requests        map[int32]string // the ID of the last request for a checkpoint, by incident
+}
+
+func newLedger() ledger {
+	return ledger{
+		fired: map[string]time.Time{}, uncharged: map[int32]bool{}, saved: map[policies.AnswerKey]bool{}, requests: map[int32]string{},
+	}
+}
+
+// charge is a charge to a budget.
+type charge struct {
+	budgetOf string
+	incident int32
+	at       time.Time
+}
+
+// owed is a node that a deleted pod is to find free when its rank comes back.
+type owed struct {
+	node  string
+	rank  rank
+	until time.Time
+}
+
+// healthMove is a move for health.
+type healthMove struct {
+	at   time.Time
+	pods int
+}

@@ -1,0 +1,95 @@
+// The oracles of the kinds of worlds notice what they are for: each world below is broken by hand.
+
+package simulation
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+// unbind takes the node from a pod, as if it had just been created anew.
+func unbind(p *pod) {
+	p.Node, p.Phase, p.Ready, p.Unschedulable = "", corev1.PodPending, false, true
+}
+
+func TestOraclesOfTheKinds(t *testing.T) {
+	tests := map[string]struct {
+		kind    kind
+		respect string
+		deed    func(*world, *tenant)
+	}{
+		"a victim is replaced by RestartPod": {collective, victim, func(w *world, job *tenant) {
+			p := job.pods[1]
+			job.crash(job.pods[0], 137)
+			job.pods[0].restartAt = w.now.Add(time.Minute)
+			job.exit(p, 1, peerFault)
+			s := job.job.Status.DeepCopy()
+			at := metav1.NewMicroTime(w.now)
+			s.Tasks[1].Ranks = []v1alpha1.RankStatus{{Index: p.Index, Incarnation: 1}}
+			s.Restarts = v1alpha1.Restarts{Total: 1, Pod: 1, Uncharged: 1}
+			s.Incidents = []v1alpha1.Incident{{
+				ID: 1, StartTime: at, PodCount: 1, Pods: []v1alpha1.IncidentPod{{Name: p.Name, Task: p.Task, Index: p.Index}},
+				Steps: []v1alpha1.FiredStep{{Action: v1alpha1.RestartPod, Index: -1, Time: at}},
+			}}
+			job.checkRecord(job.observe(), s)
+		}},
+		"two jobs wait for each other's holds": {sharedNodes, deadlock, func(w *world, job *tenant) {
+			other := w.tenants[1]
+			for _, name := range w.names {
+				w.nodes[name].foreign += w.free(w.nodes[name])
+			}
+			mine, theirs := job.pods[0], other.pods[1]
+			w.nodes[mine.Node].holds = map[string]string{other.name: v1alpha1.HoldStanding}
+			w.nodes[theirs.Node].holds = map[string]string{job.name: v1alpha1.HoldStanding}
+			job.job.Status.Placement.HyperNode, other.job.Status.Placement.HyperNode = w.leafOf(mine.Node), w.leafOf(theirs.Node)
+			unbind(mine)
+			unbind(theirs)
+			w.checkMutualHolds()
+			job.passes, other.passes, w.now = job.passes+mutualPasses, other.passes+mutualPasses, w.now.Add(mutualFor)
+			w.checkMutualHolds()
+		}},
+		"a spare is deleted for another job's hold": {sharedNodes, heldSpare, func(w *world, job *tenant) {
+			p := &pod{Pod: policies.Pod{Name: "spare", UID: "spare", Task: "worker", Spare: true, Attempt: 1, Node: "n11", Phase: corev1.PodRunning}}
+			job.pods = append(job.pods, p)
+			w.nodes["n11"].holds["moe"] = v1alpha1.HoldStanding
+			job.acting.cache = job.observe()
+			job.acting.act(job, policies.Plan{DeletePods: []policies.PodDeletion{{Name: p.Name, UID: p.UID}}})
+		}},
+		"a held place is refused by the queue's share": {queueShare, heldPlace, func(w *world, job *tenant) {
+			p := job.pods[0]
+			n := w.nodes[p.Node]
+			p.target, n.holds[job.name], w.demand = policies.Target{In: []string{n.Hostname}}, v1alpha1.HoldStanding, true
+			unbind(p)
+			job.checkWaiting()
+		}},
+		"a late node is not used": {lateNodes, lateNode, func(w *world, job *tenant) {
+			p := job.pods[0]
+			home := job.job.Status.Placement.HyperNode
+			late := w.addNode("late", 0)
+			late.joinTime, p.PlacedTime = w.now.Add(-lateFor), w.now.Add(-2*lateFor)
+			w.members[home] = append(w.members[home], late.Name)
+			p.target = policies.Target{In: []string{"host-none"}}
+			unbind(p)
+			job.checkWaiting()
+		}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := running(t, tc.kind)
+			if got := broken(func() { tc.deed(w, w.tenants[0]) }); got != "" {
+				t.Errorf("invariant %q is broken", got)
+			}
+			for n, k := range knownFailures {
+				if w.shown[n] != (k.respect == tc.respect) {
+					t.Errorf("known failure %q is shown: %v", k.respect, w.shown[n])
+				}
+			}
+		})
+	}
+}

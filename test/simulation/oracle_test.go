@@ -1,0 +1,201 @@
+// Every oracle can fail: each world below is broken by hand in one respect, and the oracle of one invariant notices.
+
+package simulation
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+// running is a world of some kinds whose jobs, of a head and two workers, run.
+func running(t *testing.T, kinds ...kind) *world {
+	t.Helper()
+	w := &world{
+		rng: rand.New(rand.NewPCG(1, 0)), now: start, kinds: kinds, queueOpen: true,
+		nodes: map[string]*node{}, members: map[string][]string{}, census: census{}, shown: map[int]bool{},
+	}
+	w.makeNodes()
+	names := []string{"llm"}
+	if w.is(sharedNodes) {
+		names = append(names, "moe")
+	}
+	for _, name := range names {
+		job := w.newTenant(name)
+		job.confined, job.never = true, false
+		job.job.Spec = v1alpha1.TrainingJobSpec{Queue: "default", Tasks: []v1alpha1.Task{{Name: "head", Replicas: 1}, {Name: "worker", Replicas: 2}}}
+		w.tenants = append(w.tenants, job)
+	}
+	w.startInPeace()
+	w.calm = true
+	w.settle()
+	for _, job := range w.tenants {
+		if !job.well() {
+			t.Fatal(job.summary())
+		}
+	}
+	w.tenants[0].acting = w.tenants[0].manager
+	return w
+}
+
+// broken is the invariant that some deed breaks.
+func broken(deed func()) (found string) {
+	defer func() {
+		if p := recover(); p != nil {
+			v, ok := p.(violation)
+			if !ok {
+				panic(p)
+			}
+			found, _, _ = strings.Cut(strings.TrimPrefix(string(v), "invariant "), ":")
+		}
+	}()
+	deed()
+	return ""
+}
+
+func TestOraclesOfTheWorld(t *testing.T) {
+	tests := map[string]struct {
+		want Invariant
+		deed func(*world, *tenant)
+	}{
+		"a healthy pod is deleted": {want: Scope, deed: func(_ *world, job *tenant) {
+			job.acting.act(job, policies.Plan{DeletePods: []policies.PodDeletion{{Name: job.pods[0].Name, UID: job.pods[0].UID}}})
+		}},
+		"the Volcano Job is deleted": {want: Scope, deed: func(_ *world, job *tenant) {
+			job.acting.act(job, policies.Plan{DeleteVolcanoJobs: []string{job.volcano[0].name}})
+		}},
+		"a pod may go to an excluded node": {want: Home, deed: func(_ *world, job *tenant) {
+			p := job.pods[0]
+			p.Gated, p.Node = true, ""
+			job.acting.status.ExcludedNodes = []v1alpha1.ExcludedNode{{Name: "n00"}}
+			job.acting.act(job, policies.Plan{Lift: []policies.Lift{{Pod: p.Name, UID: p.UID}}})
+		}},
+		"a pod may leave home": {want: Home, deed: func(_ *world, job *tenant) {
+			p := job.pods[0]
+			p.Gated, p.Node = true, ""
+			job.acting.act(job, policies.Plan{Lift: []policies.Lift{{Pod: p.Name, UID: p.UID}}})
+		}},
+		"a rank has two pods": {want: OneLife, deed: func(w *world, job *tenant) {
+			twin := *job.pods[0]
+			twin.Name, twin.Node = "twin", "n11"
+			job.pods = append(job.pods, &twin)
+			w.checkWorld()
+		}},
+		"a pod is removed by force from a node that answers": {want: OneLife, deed: func(_ *world, job *tenant) {
+			p := job.pods[0]
+			p.Deleting = true
+			job.acting.act(job, policies.Plan{DeletePods: []policies.PodDeletion{{Name: p.Name, UID: p.UID, Force: true}}})
+		}},
+		"a suspended job runs": {want: Terminal, deed: func(_ *world, job *tenant) {
+			job.job.Spec.Suspend = true
+			job.checkStopped()
+		}},
+		"there is something to do": {want: Quiet, deed: func(_ *world, job *tenant) {
+			job.crash(job.pods[0], 1)
+			job.checkSettled()
+		}},
+		"the manager looks again too late": {want: Quiet, deed: func(w *world, job *tenant) {
+			job.crash(job.pods[0], 1)
+			w.calm = true
+			job.reconcileFresh()
+			job.checkNext(time.Time{}, w.now.Add(10*time.Minute))
+		}},
+		"a hold is not listed": {want: Holds, deed: func(_ *world, job *tenant) {
+			job.nodes["n00"].holds[job.name] = v1alpha1.HoldStanding
+			job.checkHolds()
+		}},
+		"a node that is owed is lost": {want: Holds, deed: func(w *world, job *tenant) {
+			p := job.pods[0]
+			job.ledger.owed = []owed{{p.Node, p.rank(), w.now.Add(time.Minute)}}
+			node := w.nodes[p.Node]
+			job.remove(p)
+			w.grab(node)
+		}},
+		"a node has more pods than GPUs": {want: Fit, deed: func(w *world, job *tenant) {
+			w.nodes[job.pods[0].Node].foreign = gpus
+			w.checkWorld()
+		}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := running(t)
+			if got := broken(func() { tc.deed(w, w.tenants[0]) }); got != string(tc.want) {
+				t.Errorf("invariant %q is broken, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestOraclesOfTheRecord(t *testing.T) {
+	at := metav1.NewMicroTime(start)
+	tests := map[string]struct {
+		want   Invariant
+		change func(*world, *v1alpha1.TrainingJobStatus)
+	}{
+		"a rank is replaced by no step": {Scope, func(_ *world, s *v1alpha1.TrainingJobStatus) { s.Tasks[0].Incarnation++ }},
+		"a finished job goes on":        {Status, func(_ *world, s *v1alpha1.TrainingJobStatus) { s.Attempt = 0 }},
+		"a healthy pod is named": {Evidence, func(w *world, s *v1alpha1.TrainingJobStatus) {
+			s.Incidents = []v1alpha1.Incident{{ID: 1, StartTime: at, PodCount: 1, Pods: []v1alpha1.IncidentPod{{Name: w.tenants[0].pods[0].Name, Task: "head"}}}}
+		}},
+		"a node is excluded": {Evidence, func(_ *world, s *v1alpha1.TrainingJobStatus) {
+			s.ExcludedNodes = []v1alpha1.ExcludedNode{{Name: "n00", Until: metav1.NewTime(start.Add(time.Hour))}}
+		}},
+		"a step fires though all is well": {Cancel, func(w *world, s *v1alpha1.TrainingJobStatus) {
+			s.Incidents = []v1alpha1.Incident{{
+				ID: 1, Rule: "everything-else", StartTime: at, PodCount: 1, Pods: []v1alpha1.IncidentPod{{Name: w.tenants[0].pods[0].Name, Task: "head"}},
+				Steps: []v1alpha1.FiredStep{{Action: v1alpha1.RestartPod, Time: at}},
+			}}
+		}},
+		"a step fires twice": {Once, func(_ *world, s *v1alpha1.TrainingJobStatus) {
+			s.Incidents = []v1alpha1.Incident{{ID: 1, StartTime: at, Steps: []v1alpha1.FiredStep{{Action: v1alpha1.Ignore, Time: at}, {Action: v1alpha1.Ignore, Time: at}}}}
+		}},
+		"a step fires too soon": {Timing, func(w *world, s *v1alpha1.TrainingJobStatus) {
+			s.Incidents = []v1alpha1.Incident{{
+				ID: 1, Rule: "everything-else", StartTime: metav1.NewMicroTime(w.now), Steps: []v1alpha1.FiredStep{{Action: v1alpha1.RestartTask, Index: 1, Time: metav1.NewMicroTime(w.now)}},
+			}}
+		}},
+		"restarts are counted that were none": {Status, func(_ *world, s *v1alpha1.TrainingJobStatus) { s.Restarts.Total++ }},
+		"a charge is counted that was none":   {Budget, func(_ *world, s *v1alpha1.TrainingJobStatus) { s.Restarts.Charged++ }},
+		"a task shrinks by itself":            {Status, func(_ *world, s *v1alpha1.TrainingJobStatus) { s.Tasks[1].Shrunk++ }},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := running(t)
+			job := w.tenants[0]
+			s := job.job.Status.DeepCopy()
+			tc.change(w, s)
+			if got := broken(func() { job.checkRecord(job.observe(), s) }); got != string(tc.want) {
+				t.Errorf("invariant %q is broken, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// A known failure is counted in the worlds of its kind, and fails a history in all others.
+func TestKnownFailuresAreOfTheirKindAlone(t *testing.T) {
+	for n, k := range knownFailures {
+		if k.why == "" || k.seed == 0 {
+			t.Errorf("known failure %q has no reason, or no seed", k.respect)
+		}
+		w := running(t)
+		if k.kind == "" {
+			continue
+		}
+		if got := broken(func() { w.requireOf(k.invariant, k.respect, false, "by hand") }); got != string(k.invariant) {
+			t.Errorf("%q breaks %q in a plain world", k.respect, got)
+		}
+		w.kinds = []kind{k.kind}
+		if got := broken(func() { w.requireOf(k.invariant, k.respect, false, "by hand") }); got != "" || !w.shown[n] {
+			t.Errorf("%q breaks %q in a world of its kind", k.respect, got)
+		}
+		if got := broken(func() { w.requireOf(k.invariant, "another respect", false, "by hand") }); got != string(k.invariant) {
+			t.Errorf("%q breaks %q in a world of its kind", "another respect", got)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package simulation
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+// policy is the restart policy of a task, or of the job, as policies/README.md documents it.
+type policy struct {
+	rules            []v1alpha1.Rule
+	budgetOf         string // the task that the budget is of; empty for the job's
+	maxRestarts      int
+	window           time.Duration
+	backoff          time.Duration
+	maxBackoff       time.Duration
+	requireProof     bool
+	unreachableAfter time.Duration
+}
+
+// policyOf lays the policy of a task over the job's, and that over the default. The empty name stands for the job.
+func policyOf(job *v1alpha1.TrainingJob, task string) policy {
+	p := policy{rules: defaultRules(), maxRestarts: 20, window: seconds(86400), unreachableAfter: seconds(60)}
+	p.overlay("", job.Spec.RestartPolicy)
+	for i := range job.Spec.Tasks {
+		if t := &job.Spec.Tasks[i]; t.Name == task {
+			p.overlay(task, t.RestartPolicy)
+		}
+	}
+	return p
+}
+
+func (p *policy) overlay(task string, over *v1alpha1.RestartPolicy) {
+	if over == nil {
+		return
+	}
+	if len(over.Rules) > 0 {
+		p.rules = over.Rules
+	}
+	if b := over.Budget; b != nil {
+		p.budgetOf, p.maxRestarts, p.window = task, int(ptr.Deref(b.MaxRestarts, 20)), seconds(b.WindowSeconds)
+	}
+	if b := over.Backoff; b != nil {
+		p.backoff, p.maxBackoff = seconds(b.InitialSeconds), seconds(b.MaxSeconds)
+	}
+	if u := over.UnreachableNode; u != nil {
+		p.requireProof, p.unreachableAfter = u.Policy == v1alpha1.RequireProof, seconds(ptr.Deref(u.AfterSeconds, 60))
+	}
+}
+
+// rule is the rule of a name; without steps where there is none.
+func (p *policy) rule(name string) v1alpha1.Rule {
+	if i := slices.IndexFunc(p.rules, func(r v1alpha1.Rule) bool { return r.Name == name }); i >= 0 {
+		return p.rules[i]
+	}
+	return v1alpha1.Rule{}
+}
+
+// ruleOf is the rule that an incident follows.
+func ruleOf(job *v1alpha1.TrainingJob, inc *v1alpha1.Incident) v1alpha1.Rule {
+	p := policyOf(job, inc.PolicyTask)
+	return p.rule(inc.Rule)
+}
+
+// defaultRules are those of policies/README.md.
+func defaultRules() []v1alpha1.Rule {
+	rule := func(name string, steps []v1alpha1.Step, events ...v1alpha1.EventType) v1alpha1.Rule {
+		return v1alpha1.Rule{Name: name, Match: v1alpha1.Match{Events: events}, Steps: steps}
+	}
+	return []v1alpha1.Rule{
+		rule("may-come-back", []v1alpha1.Step{
+			{Action: v1alpha1.RestartPod, AfterSeconds: 90},
+			{Action: v1alpha1.RestartJob, AfterSeconds: 600},
+			{Action: v1alpha1.RelocateJob, AfterSeconds: 900},
+		}, v1alpha1.PodNotReady, v1alpha1.NodeNotReady),
+		rule("health-degraded", []v1alpha1.Step{{Action: v1alpha1.MigratePod, AfterSeconds: 300}}, v1alpha1.HealthDegraded),
+		rule("no-room", []v1alpha1.Step{
+			{Action: v1alpha1.RestartPod},
+			{Action: v1alpha1.RelocateJob, AfterSeconds: 870},
+		}, v1alpha1.PodPending),
+		rule("everything-else", []v1alpha1.Step{
+			{Action: v1alpha1.RestartPod},
+			{Action: v1alpha1.RestartTask, AfterSeconds: 180},
+			{Action: v1alpha1.RestartJob, AfterSeconds: 600},
+			{Action: v1alpha1.RelocateJob, AfterSeconds: 900},
+		}, v1alpha1.AnyEvent),
+	}
+}
+
+// restartsFailed reports whether the first rule that matches a Failed pod restarts it.
+func restartsFailed(job *v1alpha1.TrainingJob, p *policies.Pod) bool {
+	for _, r := range policyOf(job, p.Task).rules {
+		if matchesFailed(&r.Match, p) {
+			return slices.ContainsFunc(r.Steps, func(s v1alpha1.Step) bool { return s.Action != v1alpha1.Ignore && s.Action != v1alpha1.ShrinkTask })
+		}
+	}
+	return false
+}
+
+// matchesFailed reports whether a rule is for a Failed pod: every part that is given has to match.
+func matchesFailed(m *v1alpha1.Match, p *policies.Pod) bool {
+	event := len(m.Events) == 0 || slices.Contains(m.Events, v1alpha1.AnyEvent) || slices.Contains(m.Events, v1alpha1.PodFailed)
+	task := len(m.Tasks) == 0 || slices.Contains(m.Tasks, p.Task)
+	code := m.ExitCodes == nil || slices.ContainsFunc(p.Failure.Containers, func(c policies.ContainerFailure) bool {
+		return slices.Contains(m.ExitCodes.Values, c.ExitCode) == (m.ExitCodes.Operator == v1alpha1.ExitCodesIn)
+	})
+	condition := len(m.PodConditions) == 0 || slices.ContainsFunc(m.PodConditions, func(want v1alpha1.PodConditionMatch) bool {
+		return slices.ContainsFunc(p.Conditions, func(c corev1.PodCondition) bool {
+			return want.Type == string(c.Type) && c.Status == corev1.ConditionTrue
+		})
+	})
+	return event && task && code && condition && len(m.Signals) == 0
+}

@@ -1,0 +1,228 @@
+package simulation
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// gang is what the scheduler sees of a Volcano Job. Failed and terminating pods do not count.
+type gang struct {
+	waiting []*pod // for a node
+	bound   []*pod
+	valid   int // ranks
+}
+
+// schedule lets Volcano's scheduler look at every job once, in random order.
+func (w *world) schedule() {
+	for _, i := range w.rng.Perm(len(w.tenants)) {
+		w.tenants[i].scheduleGang()
+	}
+}
+
+// scheduleGang binds the pods of the current gang: minAvailable ranks or none. Spares do not count, and get
+// what is left.
+func (t *tenant) scheduleGang() {
+	v := t.currentVolcanoJob()
+	if v == nil || v.ended || v.stopping || v.pending {
+		return
+	}
+	g := t.gang(v)
+	if len(g.waiting) == 0 {
+		return
+	}
+	if g.valid < int(v.size.MinAvailable) {
+		if t.one(2) {
+			t.markUnschedulable(g)
+		}
+		return
+	}
+	// The most confined pods come first, so that a free one does not take the node of a pinned one.
+	slices.SortStableFunc(g.waiting, func(a, b *pod) int { return confinement(a) - confinement(b) })
+	for _, room := range t.roomsFor(g) {
+		chosen := t.fit(g, room)
+		placed := countRanks(g.bound, func(*pod) bool { return true }) + countRanks(g.waiting, func(p *pod) bool { return chosen[p] != "" })
+		if placed < int(v.size.MinAvailable) {
+			continue
+		}
+		for _, p := range g.waiting {
+			if chosen[p] != "" {
+				t.bind(p, chosen[p])
+			}
+		}
+		break
+	}
+	t.markUnschedulable(g)
+}
+
+func (t *tenant) bind(p *pod, node string) {
+	n := t.nodes[node]
+	if t.losesPlace(p, n) || t.free(n) < t.request {
+		return
+	}
+	p.Node, p.Unschedulable = node, false
+	t.changed("pod %s is bound to %s", p.Name, node)
+	if !n.joinTime.IsZero() {
+		t.happened("late node is used")
+	}
+	t.refuse(p, n)
+	t.checkRoomOwed(n, t)
+}
+
+// markUnschedulable sets the condition of the pods that found no node.
+func (t *tenant) markUnschedulable(g gang) {
+	for _, p := range g.waiting {
+		if p.Node == "" && !p.Unschedulable {
+			p.Unschedulable = true
+			t.changed("pod %s is unschedulable", p.Name)
+		}
+	}
+}
+
+func (t *tenant) gang(v *volcanoJob) gang {
+	g := gang{}
+	for _, p := range t.podsOf(v) {
+		switch {
+		case p.Deleting || p.Phase == corev1.PodFailed:
+			continue
+		case p.Node != "":
+			g.bound = append(g.bound, p)
+		case !p.Gated:
+			g.waiting = append(g.waiting, p)
+		}
+		if !p.Spare {
+			g.valid++
+		}
+	}
+	return g
+}
+
+func confinement(p *pod) int {
+	n := len(p.target.In)
+	if p.target.In == nil {
+		n = 1000
+	}
+	if p.Spare {
+		n += 10000
+	}
+	return n
+}
+
+// roomsFor are the sets of nodes that may hold the gang, in random order.
+func (t *tenant) roomsFor(g gang) [][]string {
+	if !t.confined {
+		return [][]string{t.names}
+	}
+	var rooms [][]string
+	for _, i := range t.rng.Perm(racks) {
+		if room := t.members[rackName(i)]; holdsAll(room, g.bound) {
+			rooms = append(rooms, room)
+		}
+	}
+	// The busiest rack comes first, so that jobs which take less than a node share racks.
+	slices.SortStableFunc(rooms, func(a, b []string) int { return t.occupiedIn(b) - t.occupiedIn(a) })
+	return rooms
+}
+
+func (t *tenant) occupiedIn(room []string) int {
+	if len(t.tenants) == 1 {
+		return 0
+	}
+	return len(slices.DeleteFunc(slices.Clone(room), func(n string) bool { return !t.occupied(t.nodes[n]) }))
+}
+
+func holdsAll(room []string, bound []*pod) bool {
+	return !slices.ContainsFunc(bound, func(p *pod) bool { return !slices.Contains(room, p.Node) })
+}
+
+// fit chooses nodes for the waiting pods, the partitions first.
+func (t *tenant) fit(g gang, room []string) map[*pod]string {
+	chosen := map[*pod]string{}
+	var seen []int32
+	for _, p := range g.waiting {
+		if id := t.subgroup(p); id >= 0 && !slices.Contains(seen, id) {
+			seen = append(seen, id)
+			t.fitSubgroup(g, id, room, chosen)
+		}
+	}
+	for _, p := range g.waiting {
+		if t.subgroup(p) < 0 {
+			t.choose(p, room, chosen)
+		}
+	}
+	return chosen
+}
+
+// fitSubgroup places the waiting pods of a partition in one leaf, beside those that are bound.
+func (t *tenant) fitSubgroup(g gang, id int32, room []string, chosen map[*pod]string) {
+	others := func(p *pod) bool { return t.subgroup(p) != id }
+	bound := slices.DeleteFunc(slices.Clone(g.bound), others)
+	waiting := slices.DeleteFunc(slices.Clone(g.waiting), others)
+	for _, i := range t.rng.Perm(racks * leavesOfRack) {
+		leaf := t.members[leafName(i)]
+		if !slices.Contains(room, leaf[0]) || !holdsAll(leaf, bound) {
+			continue
+		}
+		if !slices.ContainsFunc(waiting, func(p *pod) bool { return !t.choose(p, leaf, chosen) }) {
+			return
+		}
+		for _, p := range waiting {
+			delete(chosen, p)
+		}
+	}
+}
+
+// subgroup is the partition of a pod, where that has to be in one leaf; else negative.
+func (t *tenant) subgroup(p *pod) int32 {
+	for i := range t.job.Spec.Tasks {
+		task := &t.job.Spec.Tasks[i]
+		if task.Name == p.Task && !p.Spare && task.Partition != nil && task.Partition.NetworkTopology != nil && task.Partition.NetworkTopology.Mode == v1alpha1.TopologyHard {
+			return p.Index / task.Partition.Size
+		}
+	}
+	return -1
+}
+
+// choose gives a pod a random node of those that take it: beside another job's pods where it can, and not beside
+// its own, so that jobs which take less than a node share many.
+func (t *tenant) choose(p *pod, room []string, chosen map[*pod]string) bool {
+	if t.overShare(len(chosen) + 1) {
+		t.happened("queue's share refuses a pod")
+		return false
+	}
+	first, best, found := t.rng.IntN(len(room)), 0, ""
+	for i := range room {
+		n := t.nodes[room[(first+i)%len(room)]]
+		given := promised(chosen, n.Name)
+		if !t.takes(n) || !admits(p.target, n.Hostname) || t.free(n) < t.request*(1+given) {
+			continue
+		}
+		own := t.findPod(func(q *pod) bool { return q.Node == n.Name }) != nil || given > 0
+		score := 2
+		if own {
+			score = 1
+		} else if t.occupied(n) {
+			score = 3
+		}
+		if score > best {
+			best, found = score, n.Name
+		}
+	}
+	if found != "" {
+		chosen[p] = found
+	}
+	return found != ""
+}
+
+// promised is how many pods have been given a node in this round.
+func promised(chosen map[*pod]string, node string) int {
+	n := 0
+	for _, name := range chosen {
+		if name == node {
+			n++
+		}
+	}
+	return n
+}

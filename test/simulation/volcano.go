@@ -1,0 +1,184 @@
+package simulation
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+// volcanoJob is a Volcano Job and its PodGroup.
+type volcanoJob struct {
+	name      string
+	attempt   int32
+	size      policies.Size
+	pending   bool // its PodGroup waits for the queue
+	deleting  bool
+	stopping  bool
+	ended     bool
+	succeeded bool
+}
+
+func (v *volcanoJob) podGroup() string { return v.name + "-pg" }
+
+func (v *volcanoJob) observed() policies.VolcanoJob {
+	return policies.VolcanoJob{
+		Name: v.name, Attempt: v.attempt, Deleting: v.deleting, Stopping: v.stopping, Ended: v.ended, Succeeded: v.succeeded, Size: v.size,
+	}
+}
+
+// replicas is the number of pods that a Volcano Job asks for.
+func (v *volcanoJob) replicas() int {
+	n := 0
+	for _, replicas := range v.size.Replicas {
+		n += int(replicas)
+	}
+	return n
+}
+
+// currentVolcanoJob is the newest Volcano Job that is not being deleted.
+func (t *tenant) currentVolcanoJob() *volcanoJob {
+	var newest *volcanoJob
+	for _, v := range t.volcano {
+		if !v.deleting && (newest == nil || v.attempt > newest.attempt) {
+			newest = v
+		}
+	}
+	return newest
+}
+
+// syncVolcano lets Volcano's controller and the garbage collector look at every job once.
+func (w *world) syncVolcano() {
+	for _, t := range w.tenants {
+		t.syncVolcanoJobs()
+	}
+}
+
+func (t *tenant) syncVolcanoJobs() {
+	for _, v := range slices.Clone(t.volcano) {
+		switch {
+		case v.deleting:
+			t.changed("Volcano Job %s is gone", v.name)
+			t.volcano = slices.DeleteFunc(t.volcano, func(o *volcanoJob) bool { return o == v })
+		case v.stopping:
+			t.stopPods(v)
+		case !v.ended:
+			t.syncVolcanoJob(v)
+		}
+	}
+	for _, p := range t.pods {
+		owned := slices.ContainsFunc(t.volcano, func(v *volcanoJob) bool { return v.attempt == p.Attempt })
+		if !owned && !p.Deleting && !t.lazy() {
+			p.Deleting = true
+			t.changed("the garbage collector deletes pod %s", p.Name)
+		}
+	}
+}
+
+func (t *tenant) stopPods(v *volcanoJob) {
+	running := false
+	for _, p := range t.podsOf(v) {
+		if p.finished() {
+			continue
+		}
+		running = true
+		if !p.Deleting {
+			p.Deleting = true
+			t.changed("Volcano stops pod %s", p.Name)
+		}
+	}
+	if !running {
+		v.stopping, v.ended = false, true
+		t.changed("Volcano Job %s has stopped", v.name)
+	}
+}
+
+func (t *tenant) podsOf(v *volcanoJob) []*pod {
+	var out []*pod
+	for _, p := range t.pods {
+		if p.Attempt == v.attempt {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func (t *tenant) syncVolcanoJob(v *volcanoJob) {
+	pods := t.podsOf(v)
+	if t.endVolcanoJob(v, pods) {
+		return
+	}
+	running := slices.ContainsFunc(pods, func(p *pod) bool { return p.Node != "" && !p.finished() })
+	if v.pending && t.queueOpen {
+		v.pending = false
+		t.changed("the queue admits Volcano Job %s", v.name)
+	} else if !v.pending && !running && !t.calm && t.one(4) {
+		v.pending = true
+		t.changed("Volcano Job %s is back in the queue", v.name)
+	}
+	if v.pending {
+		return // pods are created once the PodGroup is admitted
+	}
+	for i := range t.job.Spec.Tasks {
+		name := t.job.Spec.Tasks[i].Name
+		t.syncTask(v, name, false, pods)
+		t.syncTask(v, name, true, pods)
+	}
+}
+
+// endVolcanoJob ends a Volcano Job all of whose pods have ended, placeholders among them.
+func (t *tenant) endVolcanoJob(v *volcanoJob, pods []*pod) bool {
+	if len(pods) != v.replicas() || slices.ContainsFunc(pods, func(p *pod) bool { return !p.finished() }) {
+		return false
+	}
+	v.ended = true
+	v.succeeded = countRanks(pods, func(p *pod) bool { return p.Phase == corev1.PodSucceeded }) >= int(v.size.MinAvailable)
+	t.changed("Volcano Job %s has ended, success %v", v.name, v.succeeded)
+	return true
+}
+
+// syncTask creates the pods that a task lacks, and deletes those beyond its replicas.
+func (t *tenant) syncTask(v *volcanoJob, task string, spare bool, pods []*pod) {
+	key := task
+	if spare {
+		key += v1alpha1.SpareSuffix
+	}
+	replicas := v.size.Replicas[key]
+	have := make([]bool, replicas)
+	for _, p := range pods {
+		switch {
+		case p.Task != task || p.Spare != spare:
+		case p.Index < replicas:
+			have[p.Index] = true
+		case !p.Deleting && !t.lazy():
+			p.Deleting = true
+			t.changed("Volcano deletes pod %s, which is beyond the replicas", p.Name)
+		}
+	}
+	for index, exists := range have {
+		if exists || t.lazy() {
+			continue
+		}
+		t.uids++
+		p := &pod{Pod: policies.Pod{
+			Name: fmt.Sprintf("%s-%s-%d", v.name, key, index), UID: fmt.Sprint(t.uids), Task: task, Index: int32(index), Attempt: v.attempt,
+			Spare: spare, Phase: corev1.PodPending, Gated: true, CreatedTime: t.now,
+		}}
+		t.pods = append(t.pods, p)
+		t.changed("Volcano creates pod %s, uid %s", p.Name, p.UID)
+	}
+}
+
+// countRanks counts the pods that satisfy a condition, spares apart.
+func countRanks(pods []*pod, ok func(*pod) bool) int {
+	n := 0
+	for _, p := range pods {
+		if !p.Spare && ok(p) {
+			n++
+		}
+	}
+	return n
+}

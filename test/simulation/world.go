@@ -1,0 +1,142 @@
+package simulation
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+// world is the simulated cluster as its API server has it, with the processes that run on it.
+type world struct {
+	rng   *rand.Rand
+	now   time.Time
+	kinds []kind
+	// log tells the history line by line; it is kept only where verbose is set.
+	verbose bool
+	log     []string
+	// writes counts the changes to the world: it settles once the count stands still.
+	writes int
+	uids   int
+
+	nodes    map[string]*node
+	names    []string            // of the nodes, sorted
+	members  map[string][]string // of the HyperNodes, nodes that do not exist now among them
+	topology *policies.Topology  // of the nodes that exist
+	health   *v1alpha1.HealthPolicySpec
+
+	rackSize  int  // nodes of a rack at the start
+	queueOpen bool // the queue admits gangs
+	demand    bool // other queues have demand
+	share     int  // GPUs that the queue gets while they have; 0 for no limit
+	tenants   []*tenant
+	mutual    mutual
+	calm      bool // the trouble is over
+
+	census census
+	shown  map[int]bool // entries of knownFailures that this history shows
+	broken string       // the invariant that the history broke; empty for none
+}
+
+// kind is a property that some worlds have and others do not.
+type kind string
+
+// The kinds of worlds.
+const (
+	collective  kind = "collective"   // the processes of a gang need each other, and abort together
+	sharedNodes kind = "shared nodes" // two jobs whose pods take half a node each
+	lateNodes   kind = "late nodes"   // nodes join HyperNodes late, and some that broke never return
+	queueShare  kind = "queue share"  // the queue's share is too small while other queues have demand
+	refusals    kind = "refusals"     // binds are lost, or refused by the kubelet
+)
+
+// kinds are all of them.
+var kinds = []kind{collective, sharedNodes, lateNodes, queueShare, refusals}
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC)
+
+// newWorld makes three racks of two leaves, and a job that fits in one rack.
+func newWorld(rng *rand.Rand, verbose bool) *world {
+	w := &world{
+		rng: rng, now: start, verbose: verbose, queueOpen: true,
+		nodes: map[string]*node{}, members: map[string][]string{}, census: census{}, shown: map[int]bool{},
+	}
+	w.kinds = w.drawKinds()
+	w.makeNodes()
+	w.health = w.drawHealthPolicy()
+	w.tenants = append(w.tenants, w.newTenant("llm"))
+	if w.is(sharedNodes) {
+		w.tenants = append(w.tenants, w.newTenant("moe"))
+	}
+	w.drawShare()
+	return w
+}
+
+// drawKinds draws a plain world, in which no known failure shows, or one of some kinds.
+func (w *world) drawKinds() []kind {
+	if w.one(3) {
+		return nil
+	}
+	var drawn []kind
+	for _, k := range kinds {
+		if w.one(2) {
+			drawn = append(drawn, k)
+			w.happened("world has " + string(k))
+		}
+	}
+	return drawn
+}
+
+func (w *world) is(k kind) bool { return slices.Contains(w.kinds, k) }
+
+// one reports true once in n draws.
+func (w *world) one(n int) bool { return w.rng.IntN(n) == 0 }
+
+// lazy reports whether a component skips its turn, as any may while there is trouble.
+func (w *world) lazy() bool { return !w.calm && w.one(2) }
+
+// someone draws a job.
+func (w *world) someone() *tenant { return w.tenants[w.rng.IntN(len(w.tenants))] }
+
+func (w *world) say(format string, args ...any) {
+	if w.verbose {
+		w.log = append(w.log, fmt.Sprintf("%8.1fs ", w.now.Sub(start).Seconds())+fmt.Sprintf(format, args...))
+	}
+}
+
+// changed notes a change to the world.
+func (w *world) changed(format string, args ...any) {
+	w.writes++
+	w.say(format, args...)
+}
+
+// pass lets time pass.
+func (w *world) pass(d time.Duration) {
+	w.now = w.now.Add(d)
+	w.say("%s pass", d)
+}
+
+// pick draws one of those that satisfy a condition.
+func pick[T any](w *world, all []T, ok func(T) bool) (T, bool) {
+	found := slices.DeleteFunc(slices.Clone(all), func(x T) bool { return !ok(x) })
+	if len(found) == 0 {
+		var none T
+		return none, false
+	}
+	return found[w.rng.IntN(len(found))], true
+}
+
+// allPods are the pods of all jobs.
+func (w *world) allPods() []*pod {
+	if len(w.tenants) == 1 {
+		return w.tenants[0].pods
+	}
+	var out []*pod
+	for _, t := range w.tenants {
+		out = append(out, t.pods...)
+	}
+	return out
+}
