@@ -98,14 +98,9 @@ func (w *world) endTrouble() {
 	}
 }
 
-// isOutOfStep reports whether every rank of a collective runs on a good node, and only the processes never run at
-// the same time.
+// isOutOfStep reports whether nothing but the peers that come and go keeps a rank of a collective from training.
 func (t *tenant) isOutOfStep() bool {
-	s := &t.job.Status
-	apart := slices.ContainsFunc(ranksOf(t.job, s), func(r rank) bool {
-		return t.findPod(func(p *pod) bool { return p.rank() == r && p.Attempt == s.Attempt && !p.Deleting && t.executes(p) }) == nil
-	})
-	return t.collective && !apart
+	return t.collective && t.findPod(func(p *pod) bool { return !p.Deleting && t.executes(p) && p.fault == peerFault }) != nil
 }
 
 // recovered reports whether every job is well or finished.

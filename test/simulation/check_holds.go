@@ -22,7 +22,11 @@ func (t *tenant) checkHeld(p *pod) {
 	if !recovering || (!always && !until.After(t.now)) {
 		return
 	}
-	_, held := t.nodes[p.Node].holds[t.name]
+	n := t.nodes[p.Node]
+	_, held := n.holds[t.name]
+	if n.returned && t.acting.cache.Nodes[p.Node].Hold != "" {
+		return // the cache shows the hold of a Node object that was deleted and made again since
+	}
 	t.require(Holds, held, "pod %s is deleted and its node %s is not held", p.Name, p.Node)
 	t.ledger.owed = append(slices.DeleteFunc(t.ledger.owed, func(o owed) bool { return o.rank == p.rank() }), owed{p.Node, p.rank(), until})
 }

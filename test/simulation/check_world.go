@@ -100,6 +100,11 @@ func (t *tenant) missedBy(at time.Time) string {
 	if t.health != nil && t.health.Breaker.AcknowledgedTime != nil && within(t.health.Breaker.AcknowledgedTime.Time) {
 		return acknowledgedAhead
 	}
+	if t.health != nil && slices.ContainsFunc(t.job.Status.Restarts.HealthMoves, func(m v1alpha1.HealthMove) bool {
+		return within(m.Time.Add(seconds(t.health.Breaker.Job.WindowSeconds)))
+	}) {
+		return moveExpires
+	}
 	for _, task := range append([]v1alpha1.Task{{}}, t.job.Spec.Tasks...) {
 		policy := policyOf(t.job, task.Name)
 		if policy.backoff > 0 && slices.ContainsFunc(t.ledger.charges, func(c charge) bool {

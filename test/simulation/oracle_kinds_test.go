@@ -3,6 +3,7 @@
 package simulation
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -91,5 +92,38 @@ func TestOraclesOfTheKinds(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The known failure that no seed is listed for: the charge of 0 s is refunded, and that of 30 s forgotten, so that
+// the next comes at 45 s, and not at 57 s.
+func TestRefundOfAnEarlierCharge(t *testing.T) {
+	w := running(t)
+	job := w.tenants[0]
+	w.verbose, job.never = true, true
+	job.edit(func(spec *v1alpha1.TrainingJob) {
+		spec.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Backoff: &v1alpha1.Backoff{InitialSeconds: 27, MaxSeconds: 27}}
+	})
+	fall := func(r rank) {
+		p := job.findPod(func(p *pod) bool { return p.rank() == r })
+		job.crash(p, 1)
+		job.reconcileFresh()
+	}
+	fall(rank{"head", 0})
+	job.runPod(job.podNamed("llm-1-head-0"))
+	w.syncVolcano()
+	job.reconcileFresh()
+	w.schedule() // the head is bound again, and not ready yet
+	w.now = w.now.Add(30 * time.Second)
+	fall(rank{"worker", 0})
+	w.now = w.now.Add(10 * time.Second)
+	w.silence(w.nodes[job.podNamed("llm-1-head-0").Node])
+	job.reconcileFresh()
+	w.now = w.now.Add(5 * time.Second)
+	fall(rank{"worker", 1})
+	for n, k := range knownFailures {
+		if w.shown[n] != (k.respect == refundOrder) {
+			t.Errorf("known failure %q is shown: %v\n%s", k.respect, w.shown[n], strings.Join(w.log, "\n"))
+		}
 	}
 }
