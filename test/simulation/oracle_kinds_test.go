@@ -14,7 +14,7 @@ import (
 	"github.com/lockstep-dev/lockstep/policies"
 )
 
-// unbind takes the node from a pod, as if it had just been created anew.
+// unbind takes the node from a pod, as if it had just been created.
 func unbind(p *pod) {
 	p.Node, p.Phase, p.Ready, p.Unschedulable = "", corev1.PodPending, false, true
 }
