@@ -21,8 +21,8 @@ import (
 
 // PowerOff ends everything on real nodes at once, as a power failure does: kubelet, containerd, and
 // the processes of every pod.
-func (c *Cluster) PowerOff(_ context.Context, nodes ...string) error {
-	return c.eachRealNode(context.Background(), nodes, func(_ context.Context, n *realNode) error { return n.powerOff() })
+func (c *Cluster) PowerOff(ctx context.Context, nodes ...string) error {
+	return c.eachRealNode(ctx, nodes, func(_ context.Context, n *realNode) error { return n.powerOff() })
 }
 
 func (n *realNode) powerOff() error {

@@ -124,7 +124,7 @@ func (t *tenant) count(old, s *v1alpha1.TrainingJobStatus) {
 	t.countPartitions(old, s)
 }
 
-// countPartitions counts the partitions that are placed afresh.
+// countPartitions counts the partitions that are placed again.
 func (t *tenant) countPartitions(old, s *v1alpha1.TrainingJobStatus) {
 	if old.Placement == nil || s.Placement == nil {
 		return
