@@ -40,10 +40,12 @@ func (w *world) restart(s *v1alpha1.TrainingJobStatus, inc, before *v1alpha1.Inc
 	s.Restarts.Total++
 }
 
-// restartBroken asks for new lives of an incident's ranks that are not back.
+// restartBroken asks for new lives of an incident's ranks that are not back. It leaves those alone that wait for
+// their peers, and that the kubelet restarts in place.
 func (w *world) restartBroken(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
+	patient := w.victimsUntil(s, inc).After(w.Now)
 	w.everyRankOf(inc, func(r rank) bool {
-		if !w.backFor(s, inc, r) && !w.replaced(s, r) {
+		if !w.backFor(s, inc, r) && !w.replaced(s, r) && (!patient || !w.waitsForPeers(s, inc, r)) {
 			restartRank(s, r)
 		}
 		return true

@@ -19,13 +19,32 @@ const (
 func DefaultRules() []v1alpha1.Rule {
 	return []v1alpha1.Rule{
 		{
-			// The kubelet restarts it, or its node returns, within 90 s: nothing is done.
-			Name:  "may-come-back",
-			Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.PodNotReady, v1alpha1.NodeNotReady}},
+			// The kubelet restarts it in place within 90 s: nothing is done.
+			Name:  "restarts-in-place",
+			Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.PodNotReady}},
 			Steps: []v1alpha1.Step{
 				{Action: v1alpha1.RestartPod, AfterSeconds: 90},
 				{Action: v1alpha1.RestartJob, AfterSeconds: 600},
 				{Action: v1alpha1.RelocateJob, AfterSeconds: 900},
+			},
+		},
+		{
+			// The others train on, so its pod may do so too. With the gang down, everything-else applies.
+			Name:  "node-may-return",
+			Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.NodeNotReady}, GangRunning: new(true)},
+			Steps: []v1alpha1.Step{
+				{Action: v1alpha1.RestartPod, AfterSeconds: 90},
+				{Action: v1alpha1.RestartJob, AfterSeconds: 600},
+				{Action: v1alpha1.RelocateJob, AfterSeconds: 900},
+			},
+		},
+		{
+			// Others start, so it is for its node.
+			Name:  "does-not-start",
+			Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.PodNotStarted}},
+			Steps: []v1alpha1.Step{
+				{Action: v1alpha1.MigratePod},
+				{Action: v1alpha1.MigratePod, AfterSeconds: 300},
 			},
 		},
 		{
@@ -48,7 +67,7 @@ func DefaultRules() []v1alpha1.Rule {
 			Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.AnyEvent}},
 			Steps: []v1alpha1.Step{
 				{Action: v1alpha1.RestartPod},
-				{Action: v1alpha1.RestartTask, AfterSeconds: 180},
+				{Action: v1alpha1.RestartTask, AfterSeconds: 420},
 				{Action: v1alpha1.RestartJob, AfterSeconds: 600},
 				{Action: v1alpha1.RelocateJob, AfterSeconds: 900},
 			},

@@ -21,6 +21,27 @@ func (w *world) describe(s *v1alpha1.TrainingJobStatus) {
 		w.set(s, v1alpha1.ConditionSuspended, false, v1alpha1.ReasonResumed, "spec.suspend is false")
 	}
 	s.State = w.state(s)
+	s.Message = w.message(s)
+}
+
+// message says what the job waits for: what its state is of, in the words of the condition that says more.
+func (w *world) message(s *v1alpha1.TrainingJobStatus) string {
+	told := func(condition string) string { return meta.FindStatusCondition(s.Conditions, condition).Message }
+	running := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionRunning)
+	switch s.State {
+	case v1alpha1.StateRecovering:
+		return told(v1alpha1.ConditionRecovering)
+	case v1alpha1.StateFailed:
+		return told(v1alpha1.ConditionFailed)
+	case v1alpha1.StateQueued:
+		return told(v1alpha1.ConditionScheduled)
+	case v1alpha1.StateStarting:
+		if running.Reason == v1alpha1.ReasonPodsNotStarted || isTrue(s, v1alpha1.ConditionScheduled) {
+			return running.Message
+		}
+		return told(v1alpha1.ConditionScheduled)
+	}
+	return ""
 }
 
 func (w *world) describeScheduled(s *v1alpha1.TrainingJobStatus) {
@@ -55,6 +76,8 @@ func (w *world) describeRunning(s *v1alpha1.TrainingJobStatus) {
 	reason, message := v1alpha1.ReasonPodsNotReady, "some pods of the gang are not ready"
 	if w.stopped(s) {
 		reason, message = v1alpha1.ReasonVolcanoJobNotNeeded, "the job is not active"
+	} else if told := w.startStory(s); told != "" {
+		reason, message = v1alpha1.ReasonPodsNotStarted, told
 	}
 	w.set(s, v1alpha1.ConditionRunning, false, reason, message)
 }

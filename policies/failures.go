@@ -34,9 +34,12 @@ type failure struct {
 	uid        string // empty where the pod is gone
 	node       string
 	details    Failure
+	container  string // that cannot start
 	disrupted  string
 	conditions []corev1.PodCondition
 	signal     Signal
+	// gangDown is true where another rank than this one does not run.
+	gangDown bool
 }
 
 // strength orders the events that one rank can go through: a later one says more
@@ -45,7 +48,7 @@ func strength(e v1alpha1.EventType) int {
 	switch e {
 	case v1alpha1.PodPending, v1alpha1.HealthDegraded:
 		return 0
-	case v1alpha1.PodNotReady:
+	case v1alpha1.PodNotReady, v1alpha1.PodNotStarted:
 		return 1
 	case v1alpha1.NodeNotReady:
 		return 2
@@ -59,15 +62,22 @@ func ofNode(e v1alpha1.EventType) bool {
 	return e == v1alpha1.NodeNotReady || e == v1alpha1.NodeGone
 }
 
-// failures finds every rank that is broken in its current life.
+// ofWaiting is true for a rank that has not failed, and waits for a node or for its start there.
+func ofWaiting(e v1alpha1.EventType) bool {
+	return e == v1alpha1.PodPending || e == v1alpha1.PodNotStarted
+}
+
+// failures finds every rank that is broken in its current life, those first that say most about the cause.
 func (w *world) failures(s *v1alpha1.TrainingJobStatus) []failure {
 	var found []failure
 	m := w.rooms(s)
 	eachRank(w.job, func(r rank) {
 		if f, ok := w.failureOf(s, r, m); ok {
+			f.gangDown = w.gangDown(s, r, w.pod(r))
 			found = append(found, f)
 		}
 	})
+	slices.SortStableFunc(found, compareEvidence)
 	return found
 }
 
@@ -114,6 +124,8 @@ func (w *world) eventOf(p *Pod) (v1alpha1.EventType, v1alpha1.FailureClass) {
 		return v1alpha1.NodeNotReady, v1alpha1.ClassInfrastructure
 	case p.Phase == corev1.PodRunning && !p.Ready && p.WasReady:
 		return v1alpha1.PodNotReady, classOf(p)
+	case w.failsToStart(p):
+		return v1alpha1.PodNotStarted, v1alpha1.ClassInfrastructure
 	case p.ill(false):
 		return v1alpha1.HealthDegraded, v1alpha1.ClassInfrastructure
 	}
@@ -127,6 +139,10 @@ func describeFailure(p *Pod, event v1alpha1.EventType, class v1alpha1.FailureCla
 	}
 	if event == v1alpha1.HealthFailed || event == v1alpha1.HealthDegraded {
 		f.signal = p.signal(event == v1alpha1.HealthFailed)
+	}
+	if event == v1alpha1.PodNotStarted {
+		f.details = Failure{Reason: p.StartProblem.Reason, Message: p.StartProblem.Message}
+		f.container = p.StartProblem.Container
 	}
 	return f
 }
@@ -240,6 +256,9 @@ func classOf(p *Pod) v1alpha1.FailureClass {
 		return v1alpha1.ClassMaintenance
 	case corev1.PodReasonTerminationByKubelet, "DeletionByPodGC", "DeletionByTaintManager", "NodeLost", "Evicted", "NodeAffinity",
 		"UnexpectedAdmissionError", "OutOfcpu", "OutOfmemory", "OutOfnvidia.com/gpu":
+		return v1alpha1.ClassInfrastructure
+	}
+	if p.Refused {
 		return v1alpha1.ClassInfrastructure
 	}
 	if (p.Deleting || p.Disrupted != "") && p.Phase != corev1.PodFailed {

@@ -196,7 +196,7 @@ func TestAPodThatIsBackOnADegradedDevice(t *testing.T) {
 	s.after(20 * time.Second).Pods[1].Ready = true
 	s.decide()
 	equal(t, "the kubelet has restarted it", []summary{
-		{v1alpha1.PodNotReady, v1alpha1.ClassUser, "may-come-back", 1, v1alpha1.OutcomeRecovered},
+		{v1alpha1.PodNotReady, v1alpha1.ClassUser, "restarts-in-place", 1, v1alpha1.OutcomeRecovered},
 		{v1alpha1.HealthDegraded, v1alpha1.ClassInfrastructure, "health-degraded", 1, ""},
 	}, s.summaries())
 	s.after(299 * time.Second).decide()

@@ -29,6 +29,7 @@ const (
 func (w *world) noteFailures(s *v1alpha1.TrainingJobStatus) {
 	found := w.failures(s)
 	ended := w.endFallen(s, found)
+	victims := w.victims(s)
 	for _, f := range found {
 		policy := w.policy(f.rank.task)
 		rule, ok := ruleFor(policy.rules, f)
@@ -42,23 +43,56 @@ func (w *world) noteFailures(s *v1alpha1.TrainingJobStatus) {
 			takenAway(s, inc, f)
 			continue
 		}
-		inc := w.joinable(s, f, rule, policy)
-		if inc == nil {
-			inc = w.open(s, f.event, f.class)
-			inc.Rule, inc.PolicyTask, inc.Cause = rule.Name, policy.of, causeOf(f)
+		if inc := w.wakeOf(s, f, rule, policy); inc != nil {
+			victims.note(inc, f, rule, policy)
+			continue
 		}
-		join(inc, f)
-		w.explain(s, inc, f)
-		w.apply(s, inc, f)
+		if inc := w.joinable(s, f, rule, policy); inc != nil {
+			w.joinTo(s, inc, f, rule, policy)
+			continue
+		}
+		if !f.inPlace() || !w.othersStart(s, f.rank) {
+			w.openFor(s, f)
+		}
 	}
+	victims.count()
 	w.inherit(s, ended)
 }
 
+// openFor opens an incident for a failure, or for the one that it followed from.
+func (w *world) openFor(s *v1alpha1.TrainingJobStatus, f failure) {
+	first := w.firstExit(s, f)
+	policy := w.policy(first.rank.task)
+	rule, ok := ruleFor(policy.rules, first)
+	if !ok {
+		first, policy = f, w.policy(f.rank.task)
+		rule, _ = ruleFor(policy.rules, f)
+	}
+	inc := w.open(s, first.event, first.class)
+	inc.Rule, inc.PolicyTask, inc.Cause = rule.Name, policy.of, causeOf(first)
+	join(inc, first)
+	w.apply(s, inc, first)
+	if first.rank != f.rank {
+		addVictim(inc, f)
+	}
+}
+
+// joinTo makes a failure part of an incident, and its cause where it explains it.
+func (w *world) joinTo(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure, rule v1alpha1.Rule, policy *restartPolicy) {
+	if w.explains(inc, f) && !restarted(inc) {
+		w.blame(s, inc, f, rule, policy)
+	} else {
+		join(inc, f)
+		w.explain(s, inc, f)
+	}
+	w.apply(s, inc, f)
+}
+
 // coveringOf is the open incident that a failure is part of already. A rank that finds
-// no room is part of the incident that restarted it, unless a rule is for just that.
+// no room, or does not start, is part of the incident that restarted it, unless a rule is for just that.
 func (w *world) coveringOf(s *v1alpha1.TrainingJobStatus, f failure, rule v1alpha1.Rule) *v1alpha1.Incident {
-	if f.event == v1alpha1.PodPending && slices.Contains(rule.Match.Events, v1alpha1.PodPending) {
-		return w.waitingFor(s, f.rank)
+	if ofWaiting(f.event) && slices.Contains(rule.Match.Events, f.event) {
+		return w.waitingFor(s, f.rank, f.event)
 	}
 	inc := w.covering(s, f.rank)
 	if inc != nil && !ofHealth(f.event) && w.held(s, inc) {
@@ -91,18 +125,17 @@ func (w *world) explain(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f
 // moveOn takes a rank off what has failed, to which its incident had brought it back.
 func (w *world) moveOn(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure) {
 	w.exclude(s, inc)
-	w.record(inc, rung{v1alpha1.RestartPod, unruled, w.Now})
-	restartRank(s, f.rank)
-	s.Restarts.Pod++
-	s.Restarts.Total++
+	w.restartBeside(s, inc, f.rank)
 }
 
 // explains is true for what befell a node soon after an incident began, and for what failed
 // under a rank of it: a program crashes at once where its GPU does, and a poll later that is known.
 func (w *world) explains(inc *v1alpha1.Incident, f failure) bool {
-	under := f.event == v1alpha1.HealthFailed && slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool {
+	p := w.pod(f.rank)
+	exited := p != nil && p.LastExit != nil && inc.StartTime.Sub(p.LastExit.Time) <= wake
+	under := f.event == v1alpha1.HealthFailed && (exited || slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool {
 		return p.Task == f.rank.task && p.Index == f.rank.index && p.Node == f.node
-	})
+	}))
 	return (ofNode(f.event) || under) && inc.Class == v1alpha1.ClassUser && w.Now.Sub(inc.StartTime.Time) <= nodeWake
 }
 
@@ -154,10 +187,11 @@ func join(inc *v1alpha1.Incident, f failure) {
 
 // strengthen lets a failure that says more than the first signal did decide the
 // rule, as long as nothing has been restarted yet; and any that is not ignored, where
-// the first signal is.
+// the first signal is. So does what is known of a node once the rest of the gang is down.
 func (w *world) strengthen(inc *v1alpha1.Incident, f failure, rule v1alpha1.Rule, policy *restartPolicy) {
 	another := f.uid != "" && f.event != inc.Trigger && !ofJob(inc.Trigger) && ignores(w.ruleOf(inc)) && !ignores(rule)
-	if restarted(inc) || (strength(f.event) <= strength(inc.Trigger) && !another) {
+	down := f.gangDown && ofNode(f.event) && f.event == inc.Trigger && f.pod == inc.Cause.Pod && rule.Name != inc.Rule
+	if restarted(inc) || (strength(f.event) <= strength(inc.Trigger) && !another && !down) {
 		return
 	}
 	inc.Trigger, inc.Class, inc.Rule, inc.PolicyTask, inc.Cause = f.event, f.class, rule.Name, policy.of, causeOf(f)
@@ -168,7 +202,8 @@ func (w *world) strengthen(inc *v1alpha1.Incident, f failure, rule v1alpha1.Rule
 func (w *world) joinable(s *v1alpha1.TrainingJobStatus, f failure, rule v1alpha1.Rule, policy *restartPolicy) *v1alpha1.Incident {
 	for i := range s.Incidents {
 		inc := &s.Incidents[i]
-		if inc.Outcome != "" || (inc.Trigger == v1alpha1.PodPending) != (f.event == v1alpha1.PodPending) || w.apart(s, inc, f) {
+		waiting := (ofWaiting(inc.Trigger) || ofWaiting(f.event)) && inc.Trigger != f.event
+		if inc.Outcome != "" || waiting || w.apart(s, inc, f) {
 			continue
 		}
 		limit := wake
@@ -181,100 +216,4 @@ func (w *world) joinable(s *v1alpha1.TrainingJobStatus, f failure, rule v1alpha1
 		}
 	}
 	return nil
-}
-
-// closeRecovered ends the open incidents all of whose ranks are in place again, and those that are held
-// back until there is nothing left to move, and says whether there was one.
-func (w *world) closeRecovered(s *v1alpha1.TrainingJobStatus) bool {
-	ended := false
-	for i := range s.Incidents {
-		inc := &s.Incidents[i]
-		switch {
-		case inc.Outcome != "":
-			continue
-		case w.recovered(s, inc):
-			inc.PlacedTime = w.lastPlaced(inc)
-			w.end(inc, v1alpha1.OutcomeRecovered)
-		case w.held(s, inc) && w.departed(inc):
-			w.end(inc, v1alpha1.OutcomeCancelled)
-		default:
-			continue
-		}
-		ended = true
-	}
-	forget(s)
-	return ended
-}
-
-// recovered is true where all that an incident concerns is in place again. Where it
-// concerns more than the pods it names, that is every rank that had a place: replicas
-// beyond minAvailable may still be waiting for their first.
-func (w *world) recovered(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
-	if inc.Trigger == v1alpha1.PodPending && !wide(inc) {
-		return w.everyRankOf(inc, func(r rank) bool { return !w.waits(s, r) })
-	}
-	if ofJob(inc.Trigger) && !restarted(inc) && (byUser(inc) || w.volcano == nil || w.volcano.Ended) {
-		return false // what it is about is still so
-	}
-	if !wide(inc) {
-		return w.everyRankOf(inc, func(r rank) bool { return w.backFor(s, inc, r) })
-	}
-	return s.Placement != nil && w.everyRankOf(inc, func(r rank) bool {
-		return w.backFor(s, inc, r) || (rankNode(s.Placement, r) == "" && w.partitionOf(r) < 0 && !names(inc, r))
-	})
-}
-
-// waits is true for a rank whose pod has no node.
-func (w *world) waits(s *v1alpha1.TrainingJobStatus, r rank) bool {
-	p := w.pod(r)
-	return p == nil || p.Gated || p.Node == "" || stale(s, p)
-}
-
-// lastPlaced is when the last replacement of an incident was placed; nil where none was needed.
-func (w *world) lastPlaced(inc *v1alpha1.Incident) *metav1.MicroTime {
-	var last time.Time
-	w.everyRankOf(inc, func(r rank) bool {
-		if p := w.pod(r); p != nil && p.PlacedTime.After(last) {
-			last = p.PlacedTime
-		}
-		return true
-	})
-	if last.Before(inc.StartTime.Time) {
-		return nil
-	}
-	return new(metav1.NewMicroTime(last))
-}
-
-// endAll ends every open incident, because the job itself has come to an end or a pause.
-func (w *world) endAll(s *v1alpha1.TrainingJobStatus, outcome v1alpha1.Outcome) {
-	for i := range s.Incidents {
-		if s.Incidents[i].Outcome == "" {
-			w.end(&s.Incidents[i], outcome)
-		}
-	}
-	forget(s)
-}
-
-func (w *world) end(inc *v1alpha1.Incident, outcome v1alpha1.Outcome) {
-	if asking(inc) {
-		w.conclude(inc, v1alpha1.CheckpointCancelled, "")
-	}
-	inc.EndTime, inc.Outcome, inc.Message = new(metav1.NewMicroTime(w.Now)), outcome, story(inc)
-}
-
-// forget drops the oldest closed incidents.
-func forget(s *v1alpha1.TrainingJobStatus) {
-	closed := 0
-	for _, inc := range s.Incidents {
-		if inc.Outcome != "" {
-			closed++
-		}
-	}
-	s.Incidents = slices.DeleteFunc(s.Incidents, func(inc v1alpha1.Incident) bool {
-		if inc.Outcome == "" || closed <= maxClosedIncidents {
-			return false
-		}
-		closed--
-		return true
-	})
 }

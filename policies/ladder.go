@@ -53,8 +53,8 @@ func (w *world) climb(s *v1alpha1.TrainingJobStatus) time.Time {
 	return next
 }
 
-// rests is true for an incident that waits for room and for nothing else, where a rule for
-// just that has the word: to restart what is well would make no room.
+// rests is true for an incident that waits for room or for a pod that does not start, and for nothing else, where a
+// rule for just that has the word: to restart what is well would make no room.
 func (w *world) rests(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
 	if inc.Trigger == v1alpha1.PodPending || (ofJob(inc.Trigger) && !restarted(inc)) {
 		return false
@@ -65,7 +65,8 @@ func (w *world) rests(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) boo
 			return true
 		}
 		waiting = true
-		return w.waitingFor(s, r) != nil
+		another := w.waitingFor(s, r, v1alpha1.PodPending, v1alpha1.PodNotStarted)
+		return another != nil && another != inc
 	})
 	return waiting && only
 }
@@ -83,10 +84,23 @@ func (w *world) due(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (rung
 	if ok && up.index >= 0 {
 		up.at = later(up.at, w.rested(s, inc, up.index))
 	}
+	if ok && forPods(up.action) && w.onlyWaits(s, inc) {
+		up.at = later(up.at, w.victimsUntil(s, inc))
+	}
 	if ok && up.action != v1alpha1.Ignore && up.action != v1alpha1.FailJob {
 		up.at = later(up.at, w.delay(s, inc))
 	}
 	return up, ok
+}
+
+// forPods reports whether an action is for the broken pods alone.
+func forPods(action v1alpha1.Action) bool {
+	return action == v1alpha1.RestartPod || action == v1alpha1.MigratePod
+}
+
+// onlyWaits reports whether an incident has nothing left to restart, and waits for ranks that the kubelet does.
+func (w *world) onlyWaits(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+	return w.everyRankOf(inc, func(r rank) bool { return w.backFor(s, inc, r) || w.waitsForPeers(s, inc, r) })
 }
 
 // delay is before when an incident must not restart anything: its backoff, and the breaker.
@@ -104,7 +118,7 @@ func (w *world) rested(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, in
 	var until time.Time
 	for i := range s.Incidents {
 		other := &s.Incidents[i]
-		if other.Trigger == v1alpha1.PodPending && other != inc && other.EndTime != nil && !other.EndTime.Before(&inc.StartTime) &&
+		if ofWaiting(other.Trigger) && other != inc && other.EndTime != nil && !other.EndTime.Before(&inc.StartTime) &&
 			slices.ContainsFunc(other.Pods, func(p v1alpha1.IncidentPod) bool { return w.concerns(inc, rank{p.Task, p.Index}) }) {
 			until = later(until, other.EndTime.Time)
 		}
@@ -141,7 +155,7 @@ func (w *world) nextRung(inc *v1alpha1.Incident) (rung, bool) {
 	step := rule.Steps[index]
 	at := start.Add(seconds(step.AfterSeconds))
 	if fired && int(last.Index) < len(rule.Steps) {
-		at = later(at, last.Time.Add(seconds(step.AfterSeconds-rule.Steps[last.Index].AfterSeconds)))
+		at = later(at, steps[len(steps)-1].Time.Add(seconds(step.AfterSeconds-rule.Steps[last.Index].AfterSeconds)))
 	}
 	return rung{step.Action, index, at}, true
 }

@@ -90,12 +90,20 @@ type Pod struct {
 	WasReady bool
 	// Gated is true until the placement gate is lifted.
 	Gated bool
+	// StartedTime is when the containers that run now last started; zero while one does not run.
+	StartedTime time.Time
+	// LastExit is the container that last ended with another code than 0, be it that it runs again; nil for none.
+	LastExit *ContainerFailure
+	// StartProblem is why a pod that has its node does not start there.
+	StartProblem StartProblem
+	// Refused is true for a pod that its kubelet refused to run, such as with OutOfcpu.
+	Refused bool
 	// Unschedulable is true where the scheduler has looked and found no node, if only in its last round.
 	Unschedulable bool
 	// Incarnation that the pod was given when its gate was lifted.
 	Incarnation int32
-	// CreatedTime is when the pod was made, PlacedTime when its gate was lifted.
-	CreatedTime, PlacedTime time.Time
+	// CreatedTime is when the pod was made, PlacedTime when its gate was lifted, and BoundTime when it was bound.
+	CreatedTime, PlacedTime, BoundTime time.Time
 	// Deleting is true once somebody has asked for its deletion.
 	Deleting bool
 	// Disrupted is the reason of a true DisruptionTarget condition.
@@ -132,6 +140,18 @@ type ContainerFailure struct {
 	ExitCode int32
 	Reason   string
 	Message  string
+	// Time at which it ended, to the second; zero where that is not known.
+	Time time.Time
+}
+
+// StartProblem is what the kubelet says of a pod that it cannot start. Without a reason it has said nothing, or is
+// still at it.
+type StartProblem struct {
+	// Container that cannot start; empty where it is the pod as a whole, as its sandbox or a volume.
+	Container string
+	// Reason such as ImagePullBackOff, CreateContainerConfigError or FailedCreatePodSandBox.
+	Reason  string
+	Message string
 }
 
 // Node is a node as far as placement and failure detection care.

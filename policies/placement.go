@@ -173,7 +173,7 @@ func (w *world) returns(s *v1alpha1.TrainingJobStatus, r rank) bool {
 // pinGivenUp is true for a rank that a later step of its incident restarts, or one of
 // the incident about its waiting: its own node was tried, and did not take it in time.
 func (w *world) pinGivenUp(s *v1alpha1.TrainingJobStatus, r rank) bool {
-	if waiting := w.waitingFor(s, r); waiting != nil && restarted(waiting) {
+	if waiting := w.waitingFor(s, r, v1alpha1.PodPending); waiting != nil && restarted(waiting) {
 		return true
 	}
 	inc := w.covering(s, r)

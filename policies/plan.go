@@ -158,7 +158,7 @@ func (w *world) deletions(s *v1alpha1.TrainingJobStatus) []PodDeletion {
 		if !p.Deleting && !idle[p] && !w.over(s, p) {
 			continue
 		}
-		if dead := w.dead(p); dead || !p.Deleting {
+		if dead := w.dead(s, p); dead || !p.Deleting {
 			out = append(out, PodDeletion{Name: p.Name, UID: p.UID, Force: dead})
 		}
 	}
@@ -173,7 +173,7 @@ func (w *world) over(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
 
 // dead is true for a pod whose node is deleted, out of service, or, where the
 // restart policy takes that for proof, unreachable for long enough.
-func (w *world) dead(p *Pod) bool {
+func (w *world) dead(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
 	if p.Node == "" {
 		return false
 	}
@@ -181,15 +181,18 @@ func (w *world) dead(p *Pod) bool {
 	if !exists || n.OutOfService {
 		return true
 	}
-	at := w.deadAt(p, n)
+	at := w.deadAt(s, p, n)
 	return !at.IsZero() && !at.After(w.Now)
 }
 
 // deadAt is when an unreachable node counts as dead; zero for never.
-func (w *world) deadAt(p *Pod, n Node) time.Time {
+func (w *world) deadAt(s *v1alpha1.TrainingJobStatus, p *Pod, n Node) time.Time {
 	policy := w.policy(p.Task)
 	if n.Ready || n.SilentSince.IsZero() || policy.requireProof {
 		return time.Time{} // of a node that has never spoken nothing is known
+	}
+	if policy.gangDownAfter < policy.unreachableAfter && w.gangDown(s, p.rank(), p) {
+		return n.SilentSince.Add(policy.gangDownAfter)
 	}
 	return n.SilentSince.Add(policy.unreachableAfter)
 }
@@ -199,8 +202,8 @@ func (w *world) burial(s *v1alpha1.TrainingJobStatus) time.Time {
 	var next time.Time
 	for i := range w.Pods {
 		p := &w.Pods[i]
-		if n, exists := w.Nodes[p.Node]; exists && (p.Deleting || w.over(s, p)) && !w.dead(p) {
-			next = sooner(next, w.deadAt(p, n))
+		if n, exists := w.Nodes[p.Node]; exists && (p.Deleting || w.over(s, p)) && !w.dead(s, p) {
+			next = sooner(next, w.deadAt(s, p, n))
 		}
 	}
 	return next

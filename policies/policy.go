@@ -24,6 +24,7 @@ type restartPolicy struct {
 	excludeNode           time.Duration
 	requireProof          bool
 	unreachableAfter      time.Duration
+	gangDownAfter         time.Duration // the same where the rest of the gang is down
 }
 
 // policiesOf are the policies of a job and of its tasks.
@@ -47,6 +48,7 @@ func defaultPolicy() restartPolicy {
 		window:           seconds(defaultWindowSeconds),
 		excludeNode:      seconds(defaultExcludeNodeSeconds),
 		unreachableAfter: seconds(defaultUnreachableAfterSeconds),
+		gangDownAfter:    seconds(defaultUnreachableAfterSeconds),
 	}
 }
 
@@ -73,7 +75,9 @@ func (p restartPolicy) overlaid(task string, over *v1alpha1.RestartPolicy) resta
 	}
 	if u := over.UnreachableNode; u != nil {
 		p.requireProof = u.Policy == v1alpha1.RequireProof
-		p.unreachableAfter = seconds(ptr.Deref(u.AfterSeconds, defaultUnreachableAfterSeconds))
+		after := ptr.Deref(u.AfterSeconds, defaultUnreachableAfterSeconds)
+		p.unreachableAfter = seconds(after)
+		p.gangDownAfter = seconds(ptr.Deref(u.GangDownAfterSeconds, after))
 	}
 	return p
 }

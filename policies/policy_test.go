@@ -160,7 +160,7 @@ func TestAPolicyThatChangesWhileAnIncidentIsOpen(t *testing.T) {
 		}, []string{"RestartPod@0", "RestartTask@60"}, "renamed", ""},
 		"the rule is gone, another one is for it": {func(s *scene) {
 			s.Job.Spec.RestartPolicy = nil
-		}, []string{"RestartPod@0"}, "may-come-back", ""},
+		}, []string{"RestartPod@0"}, "restarts-in-place", ""},
 		"a rule before it matches now": {func(s *scene) {
 			s.Job.Spec.RestartPolicy.Rules = []v1alpha1.Rule{rule("first", step(v1alpha1.FailJob, 0)), before}
 		}, []string{"RestartPod@0", "RestartJob@60"}, "r", ""},

@@ -69,12 +69,12 @@ func (w *world) everyRankOf(inc *v1alpha1.Incident, f func(rank) bool) bool {
 }
 
 // covering returns the open incident that a rank is part of: one that is held back only where
-// there is no other, and one that is about its waiting for a node only where there is none at all.
+// there is no other, and one that is about its waiting only where there is none at all.
 func (w *world) covering(s *v1alpha1.TrainingJobStatus, r rank) *v1alpha1.Incident {
 	var held *v1alpha1.Incident
 	for i := range s.Incidents {
 		inc := &s.Incidents[i]
-		if inc.Outcome != "" || inc.Trigger == v1alpha1.PodPending || !w.concerns(inc, r) {
+		if inc.Outcome != "" || ofWaiting(inc.Trigger) || !w.concerns(inc, r) {
 			continue
 		}
 		if !w.held(s, inc) {
@@ -85,14 +85,14 @@ func (w *world) covering(s *v1alpha1.TrainingJobStatus, r rank) *v1alpha1.Incide
 	if held != nil {
 		return held
 	}
-	return w.waitingFor(s, r)
+	return w.waitingFor(s, r, v1alpha1.PodPending, v1alpha1.PodNotStarted)
 }
 
-// waitingFor returns the open incident that is about a rank's waiting for a node.
-func (w *world) waitingFor(s *v1alpha1.TrainingJobStatus, r rank) *v1alpha1.Incident {
+// waitingFor returns the open incident that is about a rank's waiting for a node, or for its start there.
+func (w *world) waitingFor(s *v1alpha1.TrainingJobStatus, r rank, triggers ...v1alpha1.EventType) *v1alpha1.Incident {
 	for i := range s.Incidents {
 		inc := &s.Incidents[i]
-		if inc.Outcome == "" && inc.Trigger == v1alpha1.PodPending && w.concerns(inc, r) {
+		if inc.Outcome == "" && slices.Contains(triggers, inc.Trigger) && w.concerns(inc, r) {
 			return inc
 		}
 	}

@@ -51,7 +51,7 @@ func (w *world) inherit(s *v1alpha1.TrainingJobStatus, ended []relapse) {
 // ShrinkTask leaves a broken pod as it was: that has not fallen again. In a dry run the
 // steps that are left have only been played, and what the incident did before goes on.
 func (w *world) fellAgain(inc *v1alpha1.Incident, f failure) bool {
-	if w.dryRun || !restarted(inc) || f.uid == "" || f.event == v1alpha1.PodNotReady || f.event == v1alpha1.PodPending {
+	if w.dryRun || !restarted(inc) || f.uid == "" || f.event == v1alpha1.PodNotReady || ofWaiting(f.event) {
 		return false
 	}
 	last := inc.Steps[len(inc.Steps)-1].Action

@@ -23,7 +23,7 @@ func ruleFor(rules []v1alpha1.Rule, f failure) (v1alpha1.Rule, bool) {
 // matches is true where every part of a match that is given matches.
 func matches(m v1alpha1.Match, f failure) bool {
 	return matchesEvent(m.Events, f) && matchesTask(m.Tasks, f) && matchesSignal(m.Signals, f) &&
-		matchesCondition(m.PodConditions, f) && matchesReason(m.Reasons, f) && matchesExitCode(m.ExitCodes, f)
+		matchesCondition(m.PodConditions, f) && (m.GangRunning == nil || *m.GangRunning == !f.gangDown) && matchesReason(m.Reasons, f) && matchesExitCode(m.ExitCodes, f)
 }
 
 func matchesEvent(events []v1alpha1.EventType, f failure) bool {

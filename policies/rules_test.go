@@ -67,7 +67,7 @@ func TestTheFirstRuleThatMatchesDecides(t *testing.T) {
 func TestDefaultRulesHaveAnAnswerToEveryEvent(t *testing.T) {
 	want := map[v1alpha1.EventType]string{
 		v1alpha1.PodFailed: "everything-else", v1alpha1.PodDeleted: "everything-else", v1alpha1.NodeGone: "everything-else",
-		v1alpha1.PodNotReady: "may-come-back", v1alpha1.NodeNotReady: "may-come-back", v1alpha1.HealthFailed: "everything-else",
+		v1alpha1.PodNotReady: "restarts-in-place", v1alpha1.NodeNotReady: "node-may-return", v1alpha1.HealthFailed: "everything-else",
 	}
 	for event, name := range want {
 		got, _ := ruleFor(DefaultRules(), failure{event: event})

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
@@ -24,14 +26,20 @@ func story(inc *v1alpha1.Incident) string {
 	if c.Node != "" {
 		fmt.Fprintf(&b, " on node %s", c.Node)
 	}
-	if c.ExitCode != nil {
+	switch {
+	case c.ExitCode != nil:
 		fmt.Fprintf(&b, ", container %s exited with %d", c.Container, *c.ExitCode)
+	case c.Container != "":
+		fmt.Fprintf(&b, ", container %s", c.Container)
 	}
 	if c.Reason != "" {
 		fmt.Fprintf(&b, " (%s)", c.Reason)
 	}
 	if inc.PodCount > 1 {
 		fmt.Fprintf(&b, ", %d pods in all", inc.PodCount)
+	}
+	if n := inc.VictimCount; n > 0 {
+		fmt.Fprintf(&b, ", %d in its wake", n)
 	}
 	if told := doing(inc); told != "" {
 		b.WriteString(": " + told)
@@ -124,11 +132,14 @@ const maxCauseMessage = 512
 
 // causeOf is what is kept of a failure.
 func causeOf(f failure) v1alpha1.Cause {
-	c := v1alpha1.Cause{Pod: f.pod, Node: f.node, Reason: f.details.Reason, Message: f.details.Message}
+	c := v1alpha1.Cause{Pod: f.pod, Node: f.node, Container: f.container, Reason: f.details.Reason, Message: f.details.Message}
 	if len(f.details.Containers) > 0 {
 		first := f.details.Containers[0]
 		c.Container, c.ExitCode = first.Name, &first.ExitCode
 		c.Reason, c.Message = first.Reason, first.Message
+		if !first.Time.IsZero() {
+			c.Time = new(metav1.NewTime(first.Time))
+		}
 	}
 	if f.disrupted != "" {
 		c.Reason = f.disrupted

@@ -59,13 +59,13 @@ func TestWhatARecoveryWaitsFor(t *testing.T) {
 			s.after(noRoomToldAfter)
 			restartRank(s.status(), rank{"worker", 1})
 		}, begun + ": RestartPod"},
-		"two incidents": {func(s *scene) { s.replace(1); s.search(1); s.after(time.Minute).unready(2) },
-			begun + ": RestartPod, waits for room in HyperNode rack-a; incident 2, PodNotReady of pod llm-1-worker-2 on node n02: RestartPod"},
+		"two incidents": {func(s *scene) { s.replace(1); s.search(1); s.after(2 * time.Minute).lose("n02") },
+			begun + ": RestartPod, waits for room in HyperNode rack-a; incident 2, NodeGone of pod llm-1-worker-2 on node n02: RestartPod"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := running(3, rule("r", step(v1alpha1.RestartPod, 0)))
-			s.Job.Spec.RestartPolicy.Rules = []v1alpha1.Rule{rule("r", on(v1alpha1.PodFailed, v1alpha1.PodNotReady), step(v1alpha1.RestartPod, 0))}
+			s.Job.Spec.RestartPolicy.Rules = []v1alpha1.Rule{rule("r", on(v1alpha1.PodFailed, v1alpha1.PodNotReady, v1alpha1.NodeGone), step(v1alpha1.RestartPod, 0))}
 			s.crash(1, 1)
 			s.decide()
 			tc.story(s)
@@ -128,8 +128,8 @@ func TestAJobThatIsResumedTellsIt(t *testing.T) {
 
 	// It goes on with the last rule's ladder where it cannot be placed.
 	s.started()
-	s.after(180 * time.Second).decide()
-	equal(t, "fired", []string{"RestartJob@0", "RestartTask@180"}, s.fired(t))
+	s.after(420 * time.Second).decide()
+	equal(t, "fired", []string{"RestartJob@0", "RestartTask@420"}, s.fired(t))
 }
 
 func TestTheCauseIsTheFirstContainerThatFailed(t *testing.T) {

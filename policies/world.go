@@ -30,6 +30,7 @@ type world struct {
 	policies map[string]*restartPolicy
 	dryRun   bool
 	holding  map[holding]bool // what held has found
+	outages  *outage          // what outage has found
 }
 
 // taskPods are the pods of one task, by index; nil where a rank has none.

@@ -29,7 +29,7 @@ const (
 type Incident struct {
 	// id of the incident in this job, from 1.
 	ID int32 `json:"id"`
-	// trigger is the first event.
+	// trigger is the event that decides the rule: the first one, or a stronger one that came soon after it.
 	Trigger EventType `json:"trigger"`
 	// class says whose fault it is.
 	Class FailureClass `json:"class"`
@@ -39,17 +39,29 @@ type Incident struct {
 	// policyTask is the task whose own restartPolicy the incident follows; empty where it is the job's.
 	// +optional
 	PolicyTask string `json:"policyTask,omitempty"`
-	// cause is the first failure, in detail.
+	// cause is the failure that all others followed from, in detail: the earliest one and, where several are
+	// known, the one with the strongest evidence. It is corrected while the incident is young.
 	// +optional
 	Cause Cause `json:"cause,omitempty"`
-	// podCount is the number of pods that fell.
+	// podCount is the number of pods that failed and that the incident brings back.
 	// +optional
 	PodCount int32 `json:"podCount,omitempty"`
-	// pods that fell; where more than 32 did, the incident concerns the whole job and the rest are not named.
+	// pods that failed and that the incident brings back. Where there are more than 32, the incident concerns
+	// the whole job, and the rest are not named.
 	// +listType=map
 	// +listMapKey=name
 	// +optional
 	Pods []IncidentPod `json:"pods,omitempty"`
+	// victimCount is the number of pods that failed only in the wake of the others, as the ranks of a
+	// collective do when one of them is lost.
+	// +optional
+	VictimCount int32 `json:"victimCount,omitempty"`
+	// victims are the names of the first 32 of them. The kubelet restarts their containers in place. Those whose
+	// pods have ended for good are listed in pods, too.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=32
+	// +optional
+	Victims []string `json:"victims,omitempty"`
 	// steps that have fired.
 	// +listType=atomic
 	// +optional
@@ -76,9 +88,9 @@ type Incident struct {
 	Message string `json:"message,omitempty"`
 }
 
-// Cause is the first failure of an incident.
+// Cause is the failure that the others of an incident followed from.
 type Cause struct {
-	// pod that failed first.
+	// pod that failed.
 	// +optional
 	Pod string `json:"pod,omitempty"`
 	// container that failed.
@@ -100,9 +112,12 @@ type Cause struct {
 	// signal that told of the node's or the GPU's health.
 	// +optional
 	Signal string `json:"signal,omitempty"`
+	// time at which the container ended, as the kubelet says.
+	// +optional
+	Time *metav1.Time `json:"time,omitempty"`
 }
 
-// IncidentPod is a pod that fell.
+// IncidentPod is a pod that failed.
 type IncidentPod struct {
 	// name of the pod.
 	Name string `json:"name"`

@@ -10,7 +10,7 @@ type RestartPolicy struct {
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
-	// +kubebuilder:validation:XValidation:rule="!self.exists(i, r, self.exists(j, e, j < i && !has(e.match.exitCodes) && !has(e.match.reasons) && !has(e.match.podConditions) && !has(e.match.signals) && !has(e.match.tasks) && (!has(e.match.events) || '*' in e.match.events || (has(r.match.events) && r.match.events.all(v, v in e.match.events)))))",messageExpression="'rule %s can never apply, because a rule before it matches all its events: move it further up, or narrow the earlier one'.format([self.transformList(i, r, self.exists(j, e, j < i && !has(e.match.exitCodes) && !has(e.match.reasons) && !has(e.match.podConditions) && !has(e.match.signals) && !has(e.match.tasks) && (!has(e.match.events) || '*' in e.match.events || (has(r.match.events) && r.match.events.all(v, v in e.match.events)))), r.name)[0]])"
+	// +kubebuilder:validation:XValidation:rule="!self.exists(i, r, self.exists(j, e, j < i && !has(e.match.exitCodes) && !has(e.match.reasons) && !has(e.match.podConditions) && !has(e.match.signals) && !has(e.match.tasks) && !has(e.match.gangRunning) && (!has(e.match.events) || '*' in e.match.events || (has(r.match.events) && r.match.events.all(v, v in e.match.events)))))",messageExpression="'rule %s can never apply, because a rule before it matches all its events: move it further up, or narrow the earlier one'.format([self.transformList(i, r, self.exists(j, e, j < i && !has(e.match.exitCodes) && !has(e.match.reasons) && !has(e.match.podConditions) && !has(e.match.signals) && !has(e.match.tasks) && !has(e.match.gangRunning) && (!has(e.match.events) || '*' in e.match.events || (has(r.match.events) && r.match.events.all(v, v in e.match.events)))), r.name)[0]])"
 	// +optional
 	Rules []Rule `json:"rules,omitempty"`
 
@@ -53,6 +53,9 @@ const (
 )
 
 // UnreachableNode says when a pod on a node that no longer answers counts as dead.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.gangDownAfterSeconds) || self.policy != 'RequireProof'",fieldPath=".gangDownAfterSeconds",message="RequireProof waits for proof, whatever the gang does: leave gangDownAfterSeconds out, or make policy ForceDelete"
+// +kubebuilder:validation:XValidation:rule="!has(self.gangDownAfterSeconds) || self.gangDownAfterSeconds <= self.afterSeconds",fieldPath=".gangDownAfterSeconds",messageExpression="'gangDownAfterSeconds can only shorten afterSeconds, which is %d'.format([self.afterSeconds])"
 type UnreachableNode struct {
 	// policy is ForceDelete (recover unattended; a stale copy can tell by its incarnation
 	// number) or RequireProof (wait until the node is deleted or has the taint
@@ -66,6 +69,13 @@ type UnreachableNode struct {
 	// +kubebuilder:default=60
 	// +optional
 	AfterSeconds *int32 `json:"afterSeconds,omitempty"`
+	// gangDownAfterSeconds is the same where the rest of the gang is down, so that the pod cannot be training.
+	// A shorter time than afterSeconds needs a program that fences its checkpoints by the incarnation number: a
+	// silent node is found after 40 to 50 s, and its process may still be exiting. Default: afterSeconds.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=86400
+	// +optional
+	GangDownAfterSeconds *int32 `json:"gangDownAfterSeconds,omitempty"`
 }
 
 // Rule joins what may break to what is done about it.
@@ -114,8 +124,8 @@ const (
 type Match struct {
 	// events that the rule is for; * is all of them. Default: *.
 	// +listType=set
-	// +kubebuilder:validation:MaxItems=9
-	// +kubebuilder:validation:items:Enum=PodFailed;PodDeleted;PodNotReady;PodPending;NodeNotReady;NodeGone;HealthDegraded;HealthFailed;"*"
+	// +kubebuilder:validation:MaxItems=10
+	// +kubebuilder:validation:items:Enum=PodFailed;PodDeleted;PodNotReady;PodNotStarted;PodPending;NodeNotReady;NodeGone;HealthDegraded;HealthFailed;"*"
 	// +optional
 	Events []EventType `json:"events,omitempty"`
 	// exitCodes narrows PodFailed, and PodNotReady after a crash, to containers that ended with
@@ -139,6 +149,11 @@ type Match struct {
 	// +kubebuilder:validation:items:MaxLength=63
 	// +optional
 	Signals []string `json:"signals,omitempty"`
+	// gangRunning narrows by what the other pods of the job do: true while their processes run on, as they
+	// do where a node is only cut off from the control plane; false once one of them has exited or is
+	// missing. Default: either.
+	// +optional
+	GangRunning *bool `json:"gangRunning,omitempty"`
 	// tasks narrows to the pods of these tasks. Not in a task's own restartPolicy.
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
@@ -202,7 +217,8 @@ type EventType string
 const (
 	PodFailed      EventType = "PodFailed"      // the pod's phase is Failed
 	PodDeleted     EventType = "PodDeleted"     // somebody else deleted or evicted the pod
-	PodNotReady    EventType = "PodNotReady"    // a pod that was ready is not any more
+	PodNotReady    EventType = "PodNotReady"    // a pod that was ready, or that crashed, is not ready
+	PodNotStarted  EventType = "PodNotStarted"  // a pod that has its node does not start or become ready there, and others do
 	PodPending     EventType = "PodPending"     // a pod has found no node for 30 s, although the gang was placed before
 	NodeNotReady   EventType = "NodeNotReady"   // the pod's node is not ready
 	NodeGone       EventType = "NodeGone"       // the pod's node object is deleted

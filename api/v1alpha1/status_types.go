@@ -27,6 +27,10 @@ type TrainingJobStatus struct {
 	// state sums the conditions up in one word, for people.
 	// +optional
 	State State `json:"state,omitempty"`
+	// message says what the job waits for, for people: what an open incident does, or which pods do not start
+	// and why. Empty where it waits for nothing.
+	// +optional
+	Message string `json:"message,omitempty"`
 	// conditions: Scheduled, Running, Recovering, Suspended, Completed, Failed.
 	// +listType=map
 	// +listMapKey=type

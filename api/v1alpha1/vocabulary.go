@@ -91,6 +91,7 @@ const (
 	ReasonPodsScheduled       = "PodsScheduled"       // every pod of the gang has a node
 	ReasonPodsReady           = "PodsReady"           // every pod of the gang is ready
 	ReasonPodsNotReady        = "PodsNotReady"        // some pod of the gang is not ready
+	ReasonPodsNotStarted      = "PodsNotStarted"      // some pod of the gang has its node, and the kubelet cannot start it there
 	ReasonIncidentOpen        = "IncidentOpen"        // something broke and is being mended
 	ReasonRecovered           = "Recovered"           // the last incident is over
 	ReasonNoIncident          = "NoIncident"          // nothing is broken

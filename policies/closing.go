@@ -1,0 +1,111 @@
+// Closing: when an incident is over, and which are remembered.
+
+package policies
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// closeRecovered ends the open incidents all of whose ranks are in place again, and those that are held
+// back until there is nothing left to move, and says whether there was one.
+func (w *world) closeRecovered(s *v1alpha1.TrainingJobStatus) bool {
+	ended := false
+	for i := range s.Incidents {
+		inc := &s.Incidents[i]
+		switch {
+		case inc.Outcome != "":
+			continue
+		case w.recovered(s, inc):
+			inc.PlacedTime = w.lastPlaced(inc)
+			w.end(inc, v1alpha1.OutcomeRecovered)
+		case w.held(s, inc) && w.departed(inc):
+			w.end(inc, v1alpha1.OutcomeCancelled)
+		default:
+			continue
+		}
+		ended = true
+	}
+	forget(s)
+	return ended
+}
+
+// recovered is true where all that an incident concerns is in place again. Where it
+// concerns more than the pods it names, that is every rank that had a place: replicas
+// beyond minAvailable may still be waiting for their first.
+func (w *world) recovered(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+	if inc.Trigger == v1alpha1.PodPending && !wide(inc) {
+		return w.everyRankOf(inc, func(r rank) bool { return !w.waits(s, r) })
+	}
+	if ofJob(inc.Trigger) && !restarted(inc) && (byUser(inc) || w.volcano == nil || w.volcano.Ended) {
+		return false // what it is about is still so
+	}
+	if w.hasVictims(s, inc) {
+		return false
+	}
+	if !wide(inc) {
+		return w.everyRankOf(inc, func(r rank) bool { return w.backFor(s, inc, r) })
+	}
+	return s.Placement != nil && w.everyRankOf(inc, func(r rank) bool {
+		return w.backFor(s, inc, r) || (rankNode(s.Placement, r) == "" && w.partitionOf(r) < 0 && !names(inc, r))
+	})
+}
+
+// waits is true for a rank whose pod has no node.
+func (w *world) waits(s *v1alpha1.TrainingJobStatus, r rank) bool {
+	p := w.pod(r)
+	return p == nil || p.Gated || p.Node == "" || stale(s, p)
+}
+
+// lastPlaced is when the last replacement of an incident was placed; nil where none was needed.
+func (w *world) lastPlaced(inc *v1alpha1.Incident) *metav1.MicroTime {
+	var last time.Time
+	w.everyRankOf(inc, func(r rank) bool {
+		if p := w.pod(r); p != nil && p.PlacedTime.After(last) {
+			last = p.PlacedTime
+		}
+		return true
+	})
+	if last.Before(inc.StartTime.Time) {
+		return nil
+	}
+	return new(metav1.NewMicroTime(last))
+}
+
+// endAll ends every open incident, because the job itself has come to an end or a pause.
+func (w *world) endAll(s *v1alpha1.TrainingJobStatus, outcome v1alpha1.Outcome) {
+	for i := range s.Incidents {
+		if s.Incidents[i].Outcome == "" {
+			w.end(&s.Incidents[i], outcome)
+		}
+	}
+	forget(s)
+}
+
+func (w *world) end(inc *v1alpha1.Incident, outcome v1alpha1.Outcome) {
+	if asking(inc) {
+		w.conclude(inc, v1alpha1.CheckpointCancelled, "")
+	}
+	inc.EndTime, inc.Outcome, inc.Message = new(metav1.NewMicroTime(w.Now)), outcome, story(inc)
+}
+
+// forget drops the oldest closed incidents.
+func forget(s *v1alpha1.TrainingJobStatus) {
+	closed := 0
+	for _, inc := range s.Incidents {
+		if inc.Outcome != "" {
+			closed++
+		}
+	}
+	s.Incidents = slices.DeleteFunc(s.Incidents, func(inc v1alpha1.Incident) bool {
+		if inc.Outcome == "" || closed <= maxClosedIncidents {
+			return false
+		}
+		closed--
+		return true
+	})
+}

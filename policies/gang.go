@@ -1,0 +1,307 @@
+// Gang: which ranks failed by themselves, and which only because another one had. When one process of a
+// collective is lost, all others abort; the kubelet restarts them in place, where they wait for the lost one.
+
+package policies
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// victimPatience is how long the victims of an incident have to come back by themselves once it has placed its own
+// ranks. The kubelet waits for at most 5 min before it restarts a container (MaxContainerBackOff in
+// kubernetes pkg/kubelet/kubelet.go); the rest is for the start.
+const victimPatience = 5*time.Minute + 30*time.Second
+
+// byProgram reports whether a failure shows no more than that a program has ended, or does not answer.
+func (f *failure) byProgram() bool {
+	return f.event == v1alpha1.PodNotReady || (f.event == v1alpha1.PodFailed && f.class == v1alpha1.ClassUser)
+}
+
+// inPlace reports whether the kubelet restarts what has failed, in the pod that there is.
+func (f *failure) inPlace() bool { return f.event == v1alpha1.PodNotReady }
+
+// exitTime is when the first container of a failure ended; zero where that is not known.
+func (f *failure) exitTime() time.Time {
+	if len(f.details.Containers) == 0 {
+		return time.Time{}
+	}
+	return f.details.Containers[0].Time
+}
+
+// compareEvidence orders failures by how much they say about the cause: the strongest event first, then the
+// earliest exit, then a process that was killed before one that gave up.
+func compareEvidence(a, b failure) int {
+	return cmp.Or(
+		cmp.Compare(order(a.byProgram()), order(b.byProgram())),
+		cmp.Compare(strength(b.event), strength(a.event)),
+		compareExits(a.exitTime(), b.exitTime()),
+		cmp.Compare(killed(b.details.Containers), killed(a.details.Containers)),
+	)
+}
+
+// order puts what is false before what is true.
+func order(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// compareExits orders times, of which zero is not known and comes last.
+func compareExits(a, b time.Time) int {
+	switch {
+	case a.IsZero() || b.IsZero():
+		return cmp.Compare(b.Unix(), a.Unix())
+	default:
+		return a.Compare(b)
+	}
+}
+
+// killed is 1 for a container that something else killed. The abort of a collective ends with an exit code of the
+// program, with SIGABRT (128+6), as NCCL's watchdog does, or with SIGTERM (128+15).
+func killed(containers []ContainerFailure) int {
+	if len(containers) == 0 {
+		return 0
+	}
+	first := containers[0]
+	if first.Reason == "OOMKilled" || (first.ExitCode > 128 && first.ExitCode != 134 && first.ExitCode != 143) {
+		return 1
+	}
+	return 0
+}
+
+// failsInPlace reports whether the program of a rank has failed, and its pod, its node and its devices have not.
+func (w *world) failsInPlace(s *v1alpha1.TrainingJobStatus, r rank) bool {
+	p := w.pod(r)
+	if p == nil || p.Gated || stale(s, p) {
+		return false
+	}
+	event, _ := w.eventOf(p)
+	return event == v1alpha1.PodNotReady
+}
+
+// stopsGang reports whether the ranks of an incident are ones without which the others cannot train.
+func (w *world) stopsGang(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+	return inc.Outcome == "" && inc.Trigger != v1alpha1.PodPending && inc.Trigger != v1alpha1.HealthDegraded &&
+		!ignores(w.ruleOf(inc)) && !w.held(s, inc)
+}
+
+// wakeOf returns the open incident in whose wake a rank failed, and nil for a rank that failed by itself. What a
+// rule fails the job for is nobody's wake, nor is a pod that has ended for good where a rule is for its task.
+func (w *world) wakeOf(s *v1alpha1.TrainingJobStatus, f failure, rule v1alpha1.Rule, policy *restartPolicy) *v1alpha1.Incident {
+	if !f.byProgram() || rule.Steps[0].Action == v1alpha1.FailJob {
+		return nil
+	}
+	for i := range s.Incidents {
+		inc := &s.Incidents[i]
+		apart := !f.inPlace() && (w.policyFor(inc).rulesOf != policy.rulesOf || (inc.Rule != rule.Name && len(rule.Match.Tasks) > 0))
+		if w.stopsGang(s, inc) && !w.concerns(inc, f.rank) && !apart {
+			return inc
+		}
+	}
+	return nil
+}
+
+// victims are the ranks that one pass finds to have failed in the wake of others.
+type victims struct {
+	*world
+	s *v1alpha1.TrainingJobStatus
+	// overdue are the incidents whose victims have had their time.
+	overdue map[int32]bool
+	// inPlace counts the victims of each incident that their kubelets restart.
+	inPlace map[int32]int32
+}
+
+func (w *world) victims(s *v1alpha1.TrainingJobStatus) *victims {
+	v := &victims{w, s, map[int32]bool{}, map[int32]int32{}}
+	for i := range s.Incidents {
+		if inc := &s.Incidents[i]; inc.Outcome == "" {
+			v.overdue[inc.ID] = !w.victimsUntil(s, inc).After(w.Now)
+		}
+	}
+	return v
+}
+
+// note records that a rank failed in the wake of an incident. A pod that has ended for good is replaced with the others.
+func (v *victims) note(inc *v1alpha1.Incident, f failure, rule v1alpha1.Rule, policy *restartPolicy) {
+	switch {
+	case v.precedes(inc, f):
+		v.blame(v.s, inc, f, rule, policy)
+		v.apply(v.s, inc, f)
+	case !f.inPlace():
+		addVictim(inc, f)
+		join(inc, f)
+		v.apply(v.s, inc, f)
+	case v.overdue[inc.ID]:
+		v.failVictim(v.s, inc, f)
+	default:
+		addVictim(inc, f)
+		v.inPlace[inc.ID]++
+	}
+}
+
+// count brings the number of victims in line with those that were found.
+func (v *victims) count() {
+	for i := range v.s.Incidents {
+		inc := &v.s.Incidents[i]
+		inc.VictimCount = max(inc.VictimCount, v.inPlace[inc.ID])
+	}
+}
+
+// addVictim records a victim, by name as long as there is room. Of those in place that it does not name nobody knows whether
+// they were counted before: the pass counts them.
+func addVictim(inc *v1alpha1.Incident, f failure) {
+	if slices.Contains(inc.Victims, f.pod) {
+		return
+	}
+	named := len(inc.Victims) < maxIncidentPods
+	if named {
+		inc.Victims = append(inc.Victims, f.pod)
+	}
+	if named || !f.inPlace() {
+		inc.VictimCount++
+	}
+}
+
+// failVictim makes a victim that did not come back by itself in time a rank that its incident brings back.
+func (w *world) failVictim(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure) {
+	join(inc, f)
+	if restarted(inc) && !w.dryRun {
+		w.restartBeside(s, inc, f.rank)
+	}
+}
+
+// restartBeside restarts a rank between the steps of its incident's ladder.
+func (w *world) restartBeside(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r rank) {
+	restartRank(s, r)
+	last := inc.Steps[len(inc.Steps)-1]
+	if last.Index == unruled && last.Time.Time.Equal(w.Now) {
+		return // together with another one
+	}
+	w.record(inc, rung{v1alpha1.RestartPod, unruled, w.Now})
+	s.Restarts.Pod++
+	s.Restarts.Total++
+}
+
+// waitsForPeers reports whether a rank fails in place although its incident is not about its pod: it is a victim,
+// or it has been replaced and its peers are not back yet.
+func (w *world) waitsForPeers(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r rank) bool {
+	return w.failsInPlace(s, r) && !slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return p.UID == w.pod(r).UID })
+}
+
+// victimsUntil is until when an incident waits for victims. While a rank of its own is missing, they have nothing to
+// come back to, and all their time is still to come.
+func (w *world) victimsUntil(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) time.Time {
+	from := lastRestart(inc)
+	there := w.everyRankOf(inc, func(r rank) bool {
+		if w.awaited(s, r) {
+			return false
+		}
+		p := w.pod(r)
+		from = later(from, p.PlacedTime)
+		return p.succeeded() || (p.Phase == corev1.PodRunning && w.Nodes[p.Node].Ready)
+	})
+	if !there {
+		from = w.Now
+	}
+	return from.Add(victimPatience)
+}
+
+// victimsDue is when the next victims will have had their time.
+func (w *world) victimsDue(s *v1alpha1.TrainingJobStatus) time.Time {
+	var next time.Time
+	for i := range s.Incidents {
+		if inc := &s.Incidents[i]; inc.Outcome == "" && w.hasVictims(s, inc) {
+			if until := w.victimsUntil(s, inc); until.After(w.Now) {
+				next = sooner(next, until)
+			}
+		}
+	}
+	return next
+}
+
+// hasVictims reports whether ranks that failed in the wake of an incident are not back.
+func (w *world) hasVictims(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+	if inc.VictimCount == 0 {
+		return false
+	}
+	unnamed := int(inc.VictimCount) > len(inc.Victims)
+	found := false
+	eachRank(w.job, func(r rank) {
+		found = found || (w.failsInPlace(s, r) && (unnamed || slices.Contains(inc.Victims, w.pod(r).Name)) && w.covering(s, r) == nil)
+	})
+	return found
+}
+
+// precedes reports whether a failure is the one that an incident really began with: programs ended in both, and this
+// one did so first. The news of several pods that fail together come in any order.
+func (w *world) precedes(inc *v1alpha1.Incident, f failure) bool {
+	of := failure{event: inc.Trigger, class: inc.Class}
+	if !of.byProgram() || f.exitTime().IsZero() || w.Now.Sub(inc.StartTime.Time) > wake {
+		return false
+	}
+	if inc.Cause.ExitCode != nil {
+		of.details.Containers = []ContainerFailure{{ExitCode: *inc.Cause.ExitCode, Reason: inc.Cause.Reason}}
+		if inc.Cause.Time != nil {
+			of.details.Containers[0].Time = inc.Cause.Time.Time
+		}
+	}
+	of.event = f.event
+	return compareEvidence(f, of) < 0
+}
+
+// blame makes a failure the cause of an incident. As long as nothing has been restarted it decides the rule too, and the
+// ranks whose programs had ended before that was known are victims.
+func (w *world) blame(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure, rule v1alpha1.Rule, policy *restartPolicy) {
+	inc.Cause = causeOf(f)
+	if restarted(inc) || unnamed(inc) {
+		join(inc, f)
+		return
+	}
+	inc.Trigger, inc.Class, inc.Rule, inc.PolicyTask = f.event, f.class, rule.Name, policy.of
+	if i := slices.Index(inc.Victims, f.pod); i >= 0 {
+		inc.Victims = slices.Delete(inc.Victims, i, i+1)
+		inc.VictimCount--
+	}
+	named := inc.Pods
+	inc.Pods, inc.PodCount = nil, 0
+	join(inc, f)
+	m := w.rooms(s)
+	for _, p := range named {
+		other, fails := w.failureOf(s, rank{p.Task, p.Index}, m)
+		if !fails || other.byProgram() {
+			addVictim(inc, failure{pod: p.Name, event: v1alpha1.PodNotReady})
+		}
+		if fails && !other.inPlace() {
+			inc.PodCount++
+			inc.Pods = append(inc.Pods, p)
+		}
+	}
+}
+
+// firstExit returns the failure that the exit of a program followed from: that of a rank whose process had exited
+// just before and which the kubelet has restarted already. It is the failure itself where there is none.
+func (w *world) firstExit(s *v1alpha1.TrainingJobStatus, f failure) failure {
+	if !f.inPlace() || f.exitTime().IsZero() {
+		return f
+	}
+	first := f
+	eachRank(w.job, func(r rank) {
+		p := w.pod(r)
+		if p == nil || p.LastExit == nil || stale(s, p) || !w.stands(s, p) || f.exitTime().Sub(p.LastExit.Time) > wake {
+			return
+		}
+		other := describeFailure(p, v1alpha1.PodNotReady, v1alpha1.ClassUser)
+		other.details.Containers = []ContainerFailure{*p.LastExit}
+		if compareEvidence(other, first) < 0 {
+			first = other
+		}
+	})
+	return first
+}

@@ -1,0 +1,336 @@
+// Gangs: what is done to the ranks of a collective that abort because another one is lost.
+
+package policies
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// exits ends the process of a pod in place, some seconds from the start of the scene, as its kubelet reports it.
+func (s *scene) exits(i int, code int32, at time.Duration) {
+	s.unready(i)
+	p := &s.Pods[i]
+	p.Failure = Failure{Containers: []ContainerFailure{{Name: "train", ExitCode: code, Reason: "Error", Time: sceneStart.Add(at).Truncate(time.Second)}}}
+	p.LastExit, p.StartedTime = &p.Failure.Containers[0], time.Time{}
+}
+
+// restarts has the kubelet start the process of a pod again.
+func (s *scene) restarts(i int) {
+	s.Pods[i].Ready, s.Pods[i].Failure, s.Pods[i].StartedTime = true, Failure{}, s.Now
+}
+
+// abort ends the processes of all pods but one.
+func (s *scene) abortBut(survivor int, at time.Duration) {
+	for i := range s.Pods {
+		if i != survivor {
+			s.exits(i, 1, at)
+		}
+	}
+}
+
+func (s *scene) victims(t *testing.T) []string { return s.incident(t).Victims }
+
+func TestOneExitAndTheAbortsInItsWake(t *testing.T) {
+	s := running(4)
+	s.exits(2, 137, 0)
+	s.decide()
+	s.abortBut(2, 2*time.Second)
+	s.after(2 * time.Second).decide()
+	equal(t, "incidents", []summary{{v1alpha1.PodNotReady, v1alpha1.ClassUser, "restarts-in-place", 1, ""}}, s.summaries())
+	equal(t, "culprit", "llm-1-worker-2", s.incident(t).Cause.Pod)
+	equal(t, "victims", []string{"llm-1-worker-0", "llm-1-worker-1", "llm-1-worker-3"}, s.victims(t))
+
+	s.after(88 * time.Second).decide()
+	equal(t, "restarted is only the culprit", []int32{0, 0, 1, 0}, s.lives())
+	s.after(time.Second).back(2, "n02")
+	equal(t, "outcome while the victims are down", v1alpha1.Outcome(""), s.incident(t).Outcome)
+	for _, i := range []int{0, 1, 3} {
+		s.restarts(i)
+	}
+	s.after(time.Minute).decide()
+	equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	equal(t, "lives", []int32{0, 0, 1, 0}, s.lives())
+}
+
+// The news of pods that fail together come in any order.
+func TestTheCulprit(t *testing.T) {
+	exits := func(i int, code int32, at time.Duration) func(*scene) {
+		return func(s *scene) { s.exits(i, code, at) }
+	}
+	oom := func(i int, at time.Duration) func(*scene) {
+		return func(s *scene) { s.exits(i, 1, at); s.Pods[i].LastExit.Reason = "OOMKilled" }
+	}
+	breaks := func(n string) func(*scene) { return func(s *scene) { s.breakNode(n) } }
+	tests := map[string]struct {
+		first, then func(*scene)
+		after       time.Duration
+		want        int
+	}{
+		"who exited first":                           {exits(1, 1, 2*time.Second), exits(2, 1, time.Second), time.Second, 2},
+		"who exited later":                           {exits(1, 1, time.Second), exits(2, 137, 2*time.Second), time.Second, 1},
+		"who was killed in the same second":          {exits(1, 1, time.Second), exits(2, 137, time.Second), time.Second, 2},
+		"not who aborted in the same second":         {exits(1, 1, time.Second), exits(2, 134, time.Second), time.Second, 1},
+		"not who was told to stop":                   {exits(1, 1, time.Second), exits(2, 143, time.Second), time.Second, 1},
+		"who had no memory in the same second":       {exits(1, 1, time.Second), oom(2, time.Second), time.Second, 2},
+		"not once the incident is old":               {exits(1, 1, 2*time.Second), exits(2, 1, time.Second), 11 * time.Second, 1},
+		"not whose time nobody knows":                {exits(1, 1, 2*time.Second), func(s *scene) { s.unready(2) }, time.Second, 1},
+		"the node that is found silent":              {exits(1, 1, 0), breaks("n02"), time.Minute, 2},
+		"not a node that is found silent much later": {exits(1, 1, 0), breaks("n02"), time.Minute + time.Microsecond, 1},
+		"the device that is found failed": {exits(1, 1, 0), func(s *scene) {
+			s.exits(2, 1, time.Second)
+			s.decide()
+			s.Pods[2].Signals = []Signal{{Name: "XID79", Failed: true}}
+		}, 10 * time.Second, 2},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := running(3)
+			tc.first(s)
+			s.decide()
+			s.after(tc.after)
+			tc.then(s)
+			s.decide()
+			equal(t, "culprit", fmt.Sprintf("llm-1-worker-%d", tc.want), s.status().Incidents[0].Cause.Pod)
+			if tc.want == 2 {
+				equal(t, "victims", []string{"llm-1-worker-1"}, s.status().Incidents[0].Victims)
+				equal(t, "pods", int32(1), s.status().Incidents[0].PodCount)
+			}
+		})
+	}
+}
+
+// The culprit is ready again before the first of the others is noticed.
+func TestACulpritThatIsBackAlready(t *testing.T) {
+	s := running(3)
+	s.exits(1, 137, 0)
+	s.restarts(1)
+	s.exits(0, 1, time.Second)
+	s.after(2 * time.Second).decide()
+	inc := s.incident(t)
+	equal(t, "culprit", "llm-1-worker-1", inc.Cause.Pod)
+	equal(t, "exit code", int32(137), *inc.Cause.ExitCode)
+	equal(t, "victims", []string{"llm-1-worker-0"}, inc.Victims)
+	equal(t, "next look", 328*time.Second, s.after(120*time.Second).decide().Next.Sub(sceneStart.Add(2*time.Second))-2*time.Second)
+	equal(t, "lives", []int32{0, 0, 0}, s.lives())
+}
+
+func TestANodeIsLostUnderAGang(t *testing.T) {
+	s := running(4)
+	s.abortBut(2, 0)
+	s.decide()
+	s.after(40 * time.Second).breakNode("n02")
+	s.decide()
+	equal(t, "incidents", []summary{{v1alpha1.NodeNotReady, v1alpha1.ClassInfrastructure, "everything-else", 1, ""}}, s.summaries())
+	equal(t, "victims", []string{"llm-1-worker-0", "llm-1-worker-1", "llm-1-worker-3"}, sorted(s.victims(t)))
+	equal(t, "at once", []int32{0, 0, 1, 0}, s.lives())
+	equal(t, "excluded", []string{"n02"}, s.excluded())
+	equal(t, "deleted while the node may answer", []string{"3"}, s.deleted())
+}
+
+func TestASilentNodeOfAGangThatTrainsOn(t *testing.T) {
+	s := running(4)
+	s.breakNode("n02")
+	s.decide()
+	equal(t, "rule", "node-may-return", s.incident(t).Rule)
+	s.after(30 * time.Second).decide()
+	equal(t, "lives", []int32{0, 0, 0, 0}, s.lives())
+	s.exits(0, 1, 30*time.Second)
+	s.decide()
+	equal(t, "rule once they abort", "everything-else", s.incident(t).Rule)
+	equal(t, "lives", []int32{0, 0, 1, 0}, s.lives())
+}
+
+func TestWhetherTheGangRuns(t *testing.T) {
+	tests := map[string]struct {
+		change func(*scene)
+		down   bool
+	}{
+		"it does":                           {func(*scene) {}, false},
+		"a rank exited before, and is back": {func(s *scene) { s.exits(0, 1, -59*time.Second); s.restarts(0) }, true},
+		"a rank exited long before":         {func(s *scene) { s.exits(0, 1, -61*time.Second); s.restarts(0) }, false},
+		"it started after that exit": {func(s *scene) {
+			s.exits(0, 1, -30*time.Second)
+			s.restarts(0)
+			s.Pods[2].StartedTime = sceneStart.Add(-35 * time.Second)
+		}, false},
+		"a rank exited long after it started": {func(s *scene) {
+			s.exits(0, 1, -30*time.Second)
+			s.restarts(0)
+			s.Pods[2].StartedTime = sceneStart.Add(-45 * time.Second)
+		}, true},
+		"it has exited itself":                    {func(s *scene) { s.exits(2, 1, 0); s.restarts(2) }, false},
+		"a rank waits to be restarted":            {func(s *scene) { s.exits(0, 1, -5*time.Minute) }, true},
+		"a rank is missing":                       {func(s *scene) { s.replace(0) }, true},
+		"a rank is not ready, and has not exited": {func(s *scene) { s.unready(0) }, false},
+		"a rank has succeeded":                    {func(s *scene) { s.succeed(0) }, false},
+		"another node is silent too":              {func(s *scene) { s.breakNode("n00"); s.exits(0, 1, -5*time.Second) }, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := running(3)
+			s.breakNode("n02")
+			tc.change(s)
+			w := view(&s.Observation, s.status())
+			equal(t, "down", tc.down, w.gangDown(s.status(), rank{"worker", 2}, &s.Pods[2]))
+		})
+	}
+}
+
+// A pod on a silent node counts as dead sooner where its gang is down and its policy says so.
+func TestWhenAPodOfAGangThatIsDownCountsAsDead(t *testing.T) {
+	sooner := func(p *v1alpha1.RestartPolicy) {
+		p.UnreachableNode = &v1alpha1.UnreachableNode{Policy: v1alpha1.ForceDelete, AfterSeconds: new(int32(60)), GangDownAfterSeconds: new(int32(5))}
+	}
+	proof := func(p *v1alpha1.RestartPolicy) {
+		p.UnreachableNode = &v1alpha1.UnreachableNode{Policy: v1alpha1.RequireProof, GangDownAfterSeconds: new(int32(5))}
+	}
+	tests := map[string]struct {
+		policy func(*v1alpha1.RestartPolicy)
+		aborts bool
+		after  time.Duration // zero: never
+	}{
+		"by default":          {func(*v1alpha1.RestartPolicy) {}, true, time.Minute},
+		"sooner":              {sooner, true, 5 * time.Second},
+		"while they train on": {sooner, false, time.Minute},
+		"with proof":          {proof, true, 0},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			job := aJob().tasks(task("worker", 3)).policy(tc.policy, rules(rule("lost", step(v1alpha1.RestartPod, 0))))
+			s := aScene(job).started().placed()
+			s.breakNode("n01")
+			if tc.aborts {
+				s.abortBut(1, 0)
+			}
+			s.decide()
+			w := view(&s.Observation, s.status())
+			at := w.deadAt(s.status(), &s.Pods[1], s.Nodes["n01"])
+			if tc.after == 0 {
+				equal(t, "never", true, at.IsZero())
+				return
+			}
+			equal(t, "after", tc.after, at.Sub(s.Now))
+		})
+	}
+}
+
+// A victim that does not come back is brought back like those that the incident is about, and the rest of the ladder
+// keeps its distance.
+func TestAVictimThatDoesNotComeBack(t *testing.T) {
+	s := running(3, rule("lost", on(v1alpha1.NodeGone), step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartJob, 400)), rule("rest", step(v1alpha1.RestartPod, 90)))
+	s.lose("n02")
+	s.decide()
+	s.abortBut(2, 0)
+	s.decide()
+	s.after(10*time.Second).back(2, "n03")
+	placed := s.Now
+	next := s.decide().Next
+	equal(t, "next look", 330*time.Second, next.Sub(placed))
+	s.Now = placed.Add(330*time.Second - 1)
+	s.restarts(1)
+	s.decide()
+	equal(t, "lives in time", []int32{0, 0, 1}, s.lives())
+	s.after(1).decide()
+	equal(t, "lives", []int32{1, 0, 1}, s.lives())
+	equal(t, "pods", int32(2), s.incident(t).PodCount)
+	equal(t, "steps", []string{"RestartPod@0", "RestartPod@340"}, s.fired(t))
+	equal(t, "restarts", int32(2), s.status().Restarts.Pod)
+	s.after(399 * time.Second).decide()
+	equal(t, "before the ladder's distance", 2, len(s.incident(t).Steps))
+	s.after(time.Second).decide()
+	equal(t, "at it", v1alpha1.RestartJob, s.incident(t).Steps[2].Action)
+}
+
+// A step for pods that would touch nobody is not taken.
+func TestAStepWithNothingToRestartWaits(t *testing.T) {
+	s := running(3)
+	s.exits(0, 137, 0)
+	s.decide()
+	s.exits(1, 1, time.Second)
+	s.restarts(0)
+	s.after(90 * time.Second).decide()
+	equal(t, "fired", nil, s.fired(t))
+	equal(t, "charged", int32(0), s.status().Restarts.Charged)
+	s.Now = sceneStart.Add(330 * time.Second)
+	s.decide()
+	equal(t, "lives", []int32{0, 1, 0}, s.lives())
+	equal(t, "fired", []string{"RestartPod@330"}, s.fired(t))
+}
+
+// A replacement that exits while its peers are not back has waited for them.
+func TestAReplacementThatWaitsForItsPeers(t *testing.T) {
+	s := running(3, rule("lost", on(v1alpha1.NodeGone), step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartPod, 60), step(v1alpha1.RestartJob, 600)), rule("rest", step(v1alpha1.RestartPod, 90)))
+	s.lose("n02")
+	s.abortBut(2, 0)
+	s.decide()
+	s.after(time.Second).back(2, "n03")
+	s.exits(2, 1, 40*time.Second)
+	s.after(60 * time.Second).decide()
+	equal(t, "lives", []int32{0, 0, 1}, s.lives())
+	equal(t, "fired", []string{"RestartPod@0"}, s.fired(t))
+}
+
+// Templates with Never: victims whose pods have ended are replaced with the culprit, on their own nodes.
+func TestVictimsThatHaveEndedAreReplaced(t *testing.T) {
+	s := running(4)
+	s.lose("n02")
+	s.decide()
+	s.crash(0, 1)
+	s.exits(1, 1, 0)
+	s.after(20 * time.Second).decide()
+	equal(t, "incidents", []summary{{v1alpha1.NodeGone, v1alpha1.ClassInfrastructure, "everything-else", 2, ""}}, s.summaries())
+	equal(t, "victims", []string{"llm-1-worker-0", "llm-1-worker-1"}, sorted(s.victims(t)))
+	equal(t, "lives", []int32{1, 0, 1, 0}, s.lives())
+	equal(t, "charged", int32(0), s.status().Restarts.Charged)
+	equal(t, "excluded", []string{"n02"}, sorted(s.excluded()))
+	s.replace(0)
+	s.decide()
+	equal(t, "goes back to", Target{In: []string{"host-n00"}}, s.plan().Lift[0].Target)
+}
+
+// A rule that fails the job is for whom it matches, in whoever's wake.
+func TestARuleThatFailsTheJobIsForVictimsToo(t *testing.T) {
+	s := running(3, rule("bad-config", exits(v1alpha1.ExitCodesIn, "", 2), step(v1alpha1.FailJob, 0)), rule("rest", step(v1alpha1.RestartPod, 90)))
+	s.exits(0, 1, 0)
+	s.decide()
+	s.exits(1, 2, time.Second)
+	s.after(time.Second).decide()
+	equal(t, "state", v1alpha1.StateFailed, s.status().State)
+}
+
+// Of a gang of a thousand all but the victims' number is known.
+func TestALargeGangFallsInTheWakeOfOne(t *testing.T) {
+	s := starting(1000)
+	for i := range s.Pods {
+		s.bind(i, "n00")
+	}
+	s.bind(7, "n01")
+	s.decide()
+	s.abortBut(7, 0)
+	s.breakNode("n01")
+	s.decide()
+	inc := s.incident(t)
+	equal(t, "pods", int32(1), inc.PodCount)
+	equal(t, "victims", int32(999), inc.VictimCount)
+	equal(t, "named", 32, len(inc.Victims))
+	equal(t, "lives raised", 1, len(s.status().Tasks[0].Ranks))
+	again := s.after(time.Second).decide()
+	equal(t, "the same again", *s.status(), again.Status)
+}
+
+// A program that exits while another rank has yet to start is nobody's failure.
+func TestAnExitWhileAnotherRankStarts(t *testing.T) {
+	s := running(3)
+	p := &s.Pods[2]
+	p.Phase, p.Ready, p.WasReady, p.BoundTime = corev1.PodPending, false, false, s.Now
+	s.exits(0, 1, 5*time.Second)
+	s.after(5 * time.Second).decide()
+	equal(t, "incidents", nil, s.summaries())
+	equal(t, "state", v1alpha1.StateStarting, s.status().State)
+}
