@@ -40,6 +40,9 @@ func (r *TrainingJobReconciler) observe(ctx context.Context, job *v1alpha1.Train
 	if err := r.observeNodes(ctx, o); err != nil {
 		return nil, err
 	}
+	if err := r.observeStartProblems(ctx, o); err != nil {
+		return nil, err
+	}
 	return o, r.observeHealth(ctx, o)
 }
 

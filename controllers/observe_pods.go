@@ -33,6 +33,11 @@ func podOf(pod *corev1.Pod) policies.Pod {
 		Incarnation:   numberOf(pod.Annotations[v1alpha1.AnnotationIncarnation]),
 		CreatedTime:   pod.CreationTimestamp.Time,
 		PlacedTime:    placed,
+		BoundTime:     boundTime(pod),
+		StartedTime:   startedTime(pod),
+		LastExit:      lastExit(pod),
+		StartProblem:  startProblem(pod),
+		Refused:       refused(pod),
 		Deleting:      !pod.DeletionTimestamp.IsZero(),
 		Disrupted:     disruption(pod),
 		Conditions:    pod.Status.Conditions,
@@ -92,34 +97,4 @@ func conditionOf(pod *corev1.Pod, condition corev1.PodConditionType) *corev1.Pod
 		}
 	}
 	return nil
-}
-
-// failedContainers are those that ended badly, the first to end first. A container
-// that the kubelet has restarted since tells by its last state.
-func failedContainers(pod *corev1.Pod) []policies.ContainerFailure {
-	type ended struct {
-		policies.ContainerFailure
-		at time.Time
-	}
-	var found []ended
-	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
-		for i := range statuses {
-			t := statuses[i].State.Terminated
-			if t == nil && !statuses[i].Ready {
-				t = statuses[i].LastTerminationState.Terminated
-			}
-			if t == nil || t.ExitCode == 0 {
-				continue
-			}
-			found = append(found, ended{policies.ContainerFailure{
-				Name: statuses[i].Name, ExitCode: t.ExitCode, Reason: t.Reason, Message: t.Message,
-			}, t.FinishedAt.Time})
-		}
-	}
-	slices.SortStableFunc(found, func(a, b ended) int { return a.at.Compare(b.at) })
-	var out []policies.ContainerFailure
-	for _, f := range found {
-		out = append(out, f.ContainerFailure)
-	}
-	return out
 }

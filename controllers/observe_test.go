@@ -47,8 +47,8 @@ func TestPodOf(t *testing.T) {
 			}},
 		}
 	}
-	failed := func(name string, code int32) policies.ContainerFailure {
-		return policies.ContainerFailure{Name: name, ExitCode: code, Reason: "Error", Message: "boom"}
+	failed := func(name string, code int32, after int) policies.ContainerFailure {
+		return policies.ContainerFailure{Name: name, ExitCode: code, Reason: "Error", Message: "boom", Time: t0.Add(time.Duration(after) * time.Second)}
 	}
 	tests := map[string]struct {
 		change func(*corev1.Pod)
@@ -63,11 +63,11 @@ func TestPodOf(t *testing.T) {
 		},
 		"not ready any more": {
 			func(p *corev1.Pod) { p.Status = started(t0, t0.Add(time.Minute)) },
-			func(p *policies.Pod) { p.WasReady = true },
+			func(p *policies.Pod) { p.WasReady, p.StartedTime = true, t0 },
 		},
 		"not ready yet": {
 			func(p *corev1.Pod) { p.Status = started(t0, t0) },
-			func(*policies.Pod) {},
+			func(p *policies.Pod) { p.StartedTime = t0 },
 		},
 		"not started yet": {
 			func(p *corev1.Pod) {
@@ -81,7 +81,7 @@ func TestPodOf(t *testing.T) {
 				p.Status = started(t0, t0)
 				p.Status.ContainerStatuses[0].RestartCount = 1
 			},
-			func(p *policies.Pod) { p.WasReady = true },
+			func(p *policies.Pod) { p.WasReady, p.StartedTime = true, t0 },
 		},
 		"a spare": {
 			func(p *corev1.Pod) { p.Labels["lockstep.dev/spare"] = "true" },
@@ -143,7 +143,7 @@ func TestPodOf(t *testing.T) {
 				p.Status.Phase, p.Status.Reason, p.Status.Message = corev1.PodFailed, "Evicted", "low on memory"
 			},
 			func(p *policies.Pod) {
-				p.Phase, p.Failure.Reason, p.Failure.Message = corev1.PodFailed, "Evicted", "low on memory"
+				p.Phase, p.Refused, p.Failure.Reason, p.Failure.Message = corev1.PodFailed, true, "Evicted", "low on memory"
 			},
 		},
 		"the first to fail comes first": {
@@ -151,20 +151,27 @@ func TestPodOf(t *testing.T) {
 				p.Status.ContainerStatuses = []corev1.ContainerStatus{bad("train", 1, 5), bad("sidecar", 2, 3), bad("fine", 0, 1)}
 			},
 			func(p *policies.Pod) {
-				p.Failure.Containers = []policies.ContainerFailure{failed("sidecar", 2), failed("train", 1)}
+				p.Failure.Containers = []policies.ContainerFailure{failed("sidecar", 2, 3), failed("train", 1, 5)}
+				p.LastExit = &p.Failure.Containers[1]
 			},
 		},
 		"an init container": {
 			func(p *corev1.Pod) { p.Status.InitContainerStatuses = []corev1.ContainerStatus{bad("fetch", 4, 0)} },
-			func(p *policies.Pod) { p.Failure.Containers = []policies.ContainerFailure{failed("fetch", 4)} },
+			func(p *policies.Pod) {
+				p.Failure.Containers = []policies.ContainerFailure{failed("fetch", 4, 0)}
+				p.LastExit = &p.Failure.Containers[0]
+			},
 		},
 		"restarted by its kubelet, and not ready": {
 			func(p *corev1.Pod) { p.Status.ContainerStatuses = []corev1.ContainerStatus{again(false)} },
-			func(p *policies.Pod) { p.Failure.Containers = []policies.ContainerFailure{failed("train", 137)} },
+			func(p *policies.Pod) {
+				p.Failure.Containers = []policies.ContainerFailure{failed("train", 137, 0)}
+				p.LastExit = &p.Failure.Containers[0]
+			},
 		},
 		"restarted by its kubelet, and ready again": {
 			func(p *corev1.Pod) { p.Status.ContainerStatuses = []corev1.ContainerStatus{again(true)} },
-			func(*policies.Pod) {},
+			func(p *policies.Pod) { p.LastExit = new(failed("train", 137, 0)) },
 		},
 	}
 	for name, tc := range tests {

@@ -47,7 +47,7 @@ func (r *TrainingJobReconciler) reportCondition(job *v1alpha1.TrainingJob, now *
 	switch is.Reason {
 	case v1alpha1.ReasonVolcanoJobNotNeeded, v1alpha1.ReasonPodsNotReady, v1alpha1.ReasonPodsPending:
 		return // said better by what caused it
-	case v1alpha1.ReasonVolcanoJobRefused:
+	case v1alpha1.ReasonVolcanoJobRefused, v1alpha1.ReasonPodsNotStarted:
 		kind = corev1.EventTypeWarning
 	}
 	if condition == v1alpha1.ConditionFailed {

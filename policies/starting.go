@@ -52,6 +52,13 @@ func (p *Pod) startsUntil() time.Time {
 	return p.bound().Add(slowStartAfter)
 }
 
+// StartsSilently reports whether a pod has not started on its node for so long that the kubelet should have said why,
+// and its status does not tell.
+func StartsSilently(p *Pod, now time.Time) bool {
+	return p.Phase == corev1.PodPending && p.progress() == notStarted && p.Node != "" && !p.Deleting && p.StartProblem.Reason == "" &&
+		!p.bound().Add(startErrorAfter).After(now)
+}
+
 // bound is when the pod was bound to its node; where that is not known, when its gate was lifted.
 func (p *Pod) bound() time.Time { return later(p.PlacedTime, p.BoundTime) }
 

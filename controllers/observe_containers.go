@@ -1,0 +1,106 @@
+// The containers of a pod as decisions see them: which have failed, when, and which cannot start.
+
+package controllers
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+// failedContainers are those that ended badly, the first to end first. A container that the kubelet has restarted
+// since tells by its last state, until it is ready.
+func failedContainers(pod *corev1.Pod) []policies.ContainerFailure {
+	return exits(pod, func(status *corev1.ContainerStatus) bool { return !status.Ready })
+}
+
+// lastExit is the container that ended badly last, be it that it is ready again; nil for none.
+func lastExit(pod *corev1.Pod) *policies.ContainerFailure {
+	found := exits(pod, func(*corev1.ContainerStatus) bool { return true })
+	if len(found) == 0 {
+		return nil
+	}
+	return &found[len(found)-1]
+}
+
+// exits are the containers that ended badly, by time. Of those that run again only those count whose last state does.
+func exits(pod *corev1.Pod, lastCounts func(*corev1.ContainerStatus) bool) []policies.ContainerFailure {
+	var found []policies.ContainerFailure
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for i := range statuses {
+			t := statuses[i].State.Terminated
+			if t == nil && lastCounts(&statuses[i]) {
+				t = statuses[i].LastTerminationState.Terminated
+			}
+			if t == nil || t.ExitCode == 0 {
+				continue
+			}
+			found = append(found, policies.ContainerFailure{
+				Name: statuses[i].Name, ExitCode: t.ExitCode, Reason: t.Reason, Message: t.Message, Time: t.FinishedAt.Time,
+			})
+		}
+	}
+	slices.SortStableFunc(found, func(a, b policies.ContainerFailure) int { return a.Time.Compare(b.Time) })
+	return found
+}
+
+// startedTime is when the last of the containers that run now started; zero where one does not run.
+func startedTime(pod *corev1.Pod) time.Time {
+	var started time.Time
+	for i := range pod.Status.ContainerStatuses {
+		running := pod.Status.ContainerStatuses[i].State.Running
+		if running == nil {
+			return time.Time{}
+		}
+		if running.StartedAt.After(started) {
+			started = running.StartedAt.Time
+		}
+	}
+	return started
+}
+
+// startProblem is what the status says of a container that the kubelet cannot start. Of a sandbox or a volume that it
+// cannot make only its events tell.
+func startProblem(pod *corev1.Pod) policies.StartProblem {
+	if pod.Spec.NodeName == "" || pod.Status.Phase != corev1.PodPending {
+		return policies.StartProblem{}
+	}
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for i := range statuses {
+			if problem, ok := problemOf(&statuses[i]); ok {
+				return problem
+			}
+		}
+	}
+	return policies.StartProblem{}
+}
+
+// problemOf is why a container waits, unless that is the ordinary course of things.
+func problemOf(status *corev1.ContainerStatus) (policies.StartProblem, bool) {
+	problem := policies.StartProblem{Container: status.Name}
+	if t := status.State.Terminated; t != nil && t.ExitCode != 0 {
+		problem.Reason, problem.Message = t.Reason, t.Message
+		return problem, true
+	}
+	waiting := status.State.Waiting
+	if waiting == nil || waiting.Reason == "" || waiting.Reason == "ContainerCreating" || waiting.Reason == "PodInitializing" {
+		return problem, false
+	}
+	problem.Reason, problem.Message = waiting.Reason, waiting.Message
+	return problem, true
+}
+
+// refused reports whether the kubelet refused to run a pod: it has failed, and no container of it was ever made.
+func refused(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodFailed && pod.Status.Reason != "" && len(pod.Status.ContainerStatuses) == 0
+}
+
+func boundTime(pod *corev1.Pod) time.Time {
+	if c := conditionOf(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionTrue {
+		return c.LastTransitionTime.Time
+	}
+	return time.Time{}
+}

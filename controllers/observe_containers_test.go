@@ -1,0 +1,110 @@
+package controllers
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+func waiting(name, reason, message string) corev1.ContainerStatus {
+	return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}
+}
+
+func TestStartProblem(t *testing.T) {
+	tests := map[string]struct {
+		init, containers []corev1.ContainerStatus
+		phase            corev1.PodPhase
+		want             policies.StartProblem
+	}{
+		"nothing yet":              {phase: corev1.PodPending},
+		"the ordinary course":      {containers: []corev1.ContainerStatus{waiting("train", "ContainerCreating", "")}, phase: corev1.PodPending},
+		"behind its init":          {containers: []corev1.ContainerStatus{waiting("train", "PodInitializing", "")}, phase: corev1.PodPending},
+		"a crash":                  {containers: []corev1.ContainerStatus{waiting("train", "CrashLoopBackOff", "")}, phase: corev1.PodRunning},
+		"an image":                 {containers: []corev1.ContainerStatus{waiting("train", "ImagePullBackOff", "no such image")}, phase: corev1.PodPending, want: policies.StartProblem{Container: "train", Reason: "ImagePullBackOff", Message: "no such image"}},
+		"an init container":        {init: []corev1.ContainerStatus{waiting("copy", "CrashLoopBackOff", "back-off")}, containers: []corev1.ContainerStatus{waiting("train", "PodInitializing", "")}, phase: corev1.PodPending, want: policies.StartProblem{Container: "copy", Reason: "CrashLoopBackOff", Message: "back-off"}},
+		"an init container, ended": {init: []corev1.ContainerStatus{{Name: "copy", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error"}}}}, phase: corev1.PodPending, want: policies.StartProblem{Container: "copy", Reason: "Error"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			pod := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "n1"}}
+			pod.Status = corev1.PodStatus{Phase: tc.phase, InitContainerStatuses: tc.init, ContainerStatuses: tc.containers}
+			equal(t, "problem", tc.want, startProblem(pod))
+			pod.Spec.NodeName = ""
+			equal(t, "problem without a node", policies.StartProblem{}, startProblem(pod))
+		})
+	}
+}
+
+func TestAPodThatItsKubeletRefuses(t *testing.T) {
+	pod := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfcpu"}}
+	equal(t, "refused", true, refused(pod))
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "train"}}
+	equal(t, "one that has run", false, refused(pod))
+}
+
+// The sandbox of a pod cannot be made on its node: only an event says so. The others of its task run.
+func TestAPodWhoseSandboxCannotBeMade(t *testing.T) {
+	e := running(t)
+	uid := e.setStatus("llm-1-worker-1", corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
+		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(t0)},
+	}})
+	e.must(e.api.Create(t.Context(), aWarning(uid, "FailedCreatePodSandBox", "no network", t0.Add(2*time.Second))))
+	e.must(e.api.Create(t.Context(), aWarning(uid, "FailedMount", "no volume", t0.Add(time.Second))))
+	e.must(e.api.Create(t.Context(), aWarning("another", "Failed", "no image", t0.Add(3*time.Second))))
+	result, err := e.reconcile()
+	e.must(err)
+	if after := result.RequeueAfter; after <= 0 || after > 30*time.Second {
+		t.Errorf("looks again after %s", after)
+	}
+	e.clock.SetTime(t0.Add(30 * time.Second))
+	e.settle()
+	job := e.job()
+	inc := job.Status.Incidents[0]
+	equal(t, "trigger", v1alpha1.PodNotStarted, inc.Trigger)
+	equal(t, "reason", "FailedCreatePodSandBox", inc.Cause.Reason)
+	equal(t, "message", "no network", inc.Cause.Message)
+	equal(t, "excluded", "n1", job.Status.ExcludedNodes[0].Name)
+}
+
+// No pod of the task starts: nothing is moved, and people are told why.
+func TestNoPodOfATaskStarts(t *testing.T) {
+	e := running(t)
+	for _, name := range []string{"llm-1-worker-0", "llm-1-worker-1"} {
+		e.setStatus(name, corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{waiting("train", "ErrImagePull", "no such image")}})
+	}
+	e.clock.SetTime(t0.Add(time.Minute))
+	e.settle()
+	job := e.job()
+	equal(t, "incidents", 0, len(job.Status.Incidents))
+	want := "2 pods, pod llm-1-worker-0 among them, cannot start on node n0, container train: ErrImagePull: no such image"
+	condition := meta.FindStatusCondition(job.Status.Conditions, v1alpha1.ConditionRunning)
+	equal(t, "reason", v1alpha1.ReasonPodsNotStarted, condition.Reason)
+	equal(t, "condition", want, condition.Message)
+	equal(t, "message", want, job.Status.Message)
+	has(t, e.told(), "Warning PodsNotStarted "+want)
+}
+
+func aWarning(uid types.UID, reason, message string, at time.Time) client.Object {
+	return &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: key.Namespace, Name: string(uid) + "." + reason},
+		InvolvedObject: corev1.ObjectReference{UID: uid}, Type: corev1.EventTypeWarning, Reason: reason, Message: message,
+		Source: corev1.EventSource{Component: "kubelet"}, LastTimestamp: metav1.NewTime(at),
+	}
+}
+
+// setStatus gives a pod a status, as its kubelet does, and returns its UID.
+func (e *env) setStatus(name string, status corev1.PodStatus) types.UID {
+	e.t.Helper()
+	pod := e.pod(name)
+	pod.Status = status
+	e.must(e.api.Status().Update(e.t.Context(), pod))
+	return pod.UID
+}
