@@ -78,8 +78,11 @@ spec:
       match: {reasons: [OOMKilled]}
       steps: [{action: Ignore}]
       charge: Never
+    - name: node-may-return
+      match: {events: [NodeNotReady], gangRunning: true}
+      steps: [{action: RestartPod, afterSeconds: 90}]
     - name: may-come-back
-      match: {events: [PodNotReady, NodeNotReady]}
+      match: {events: [PodNotReady, NodeNotReady, PodNotStarted]}
       steps: [{action: RestartPod, afterSeconds: 90}, {action: RestartJob, afterSeconds: 600}]
     - name: everything-else
       match: {events: ["*"]}

@@ -31,6 +31,11 @@ func TestRefusesRule(t *testing.T) {
 			set:   set{rules: `[{name: failed, match: {events: [PodFailed, PodDeleted]}, steps: [{action: Ignore}]}, {name: late, match: {events: [PodFailed], exitCodes: {operator: In, values: [2]}}, steps: [{action: FailJob}]}]`},
 			field: rules, want: "rule late can never apply",
 		},
+		"rule after one for a gang that runs, and one for either": {
+			set: set{rules: `[{name: runs, match: {events: [NodeNotReady], gangRunning: true}, steps: [{action: Ignore}]}, {name: either, match: {events: [NodeNotReady]}, steps: [{action: Ignore}]},
+				{name: late, match: {events: [NodeNotReady], gangRunning: false}, steps: [{action: Ignore}]}]`},
+			field: rules, want: "rule late can never apply",
+		},
 		"unknown event":          {set: on("{events: [PodLost]}"), field: match + ".events[0]", want: "supported values"},
 		"exit code 0":            {set: on("{exitCodes: {operator: In, values: [0]}}"), field: match + ".exitCodes.values[0]", want: "greater than or equal to 1"},
 		"exit code out of range": {set: on("{exitCodes: {operator: In, values: [256]}}"), field: match + ".exitCodes.values[0]", want: "less than or equal to 255"},
@@ -131,6 +136,14 @@ func TestRefusesPolicy(t *testing.T) {
 		"unknown policy for unreachable nodes": {
 			set:   set{policy: "{unreachableNode: {policy: Hope}}"},
 			field: policy + ".unreachableNode.policy", want: `"ForceDelete", "RequireProof"`,
+		},
+		"wait for a gang that is down, in spite of proof": {
+			set:   set{policy: "{unreachableNode: {policy: RequireProof, gangDownAfterSeconds: 5}}"},
+			field: policy + ".unreachableNode.gangDownAfterSeconds", want: "leave gangDownAfterSeconds out, or make policy ForceDelete",
+		},
+		"longer wait for a gang that is down": {
+			set:   set{policy: "{unreachableNode: {gangDownAfterSeconds: 61}}"},
+			field: policy + ".unreachableNode.gangDownAfterSeconds", want: "gangDownAfterSeconds can only shorten afterSeconds, which is 60",
 		},
 		"negative wait for an unreachable node": {
 			set:   set{policy: "{unreachableNode: {afterSeconds: -1}}"},
