@@ -144,7 +144,8 @@ cluster-down: prereqs ## stop the test cluster
 	go run ./test/cluster/cmd down
 
 .PHONY: demo
-demo: build ## show a job lose a node and come back in its rack; KEEP=1 keeps the cluster
+demo: build ## show a gang fall together, lose a node and come back in its rack; KEEP=1 keeps the cluster
+	CGO_ENABLED=0 go build -trimpath -o bin/trainer ./test/workloads/trainer
 	go run ./test/demo
 
 .PHONY: demo-real

@@ -1,6 +1,6 @@
-// Command demo shows Lockstep at work on a real control plane: a gang in one rack
-// loses a node and gets one rank back in the same rack, then loses every rank at
-// once and comes back on the same nodes. It exits non-zero if anything else moved.
+// Command demo shows Lockstep at work on a real control plane: a gang of real processes, in pods on simulated nodes,
+// loses a process and restarts in place, loses a node and gets one rank back in the same rack, then loses every pod
+// at once and comes back on the same nodes. It exits non-zero if anything else moved.
 package main
 
 import (
@@ -20,14 +20,15 @@ func main() {
 	manager := flag.String("manager", "bin/manager", "the manager's binary")
 	sample := flag.String("sample", "config/samples/quickstart.yaml", "the TrainingJob to run")
 	crd := flag.String("crd", "config/crd", "the folder of the CRD")
+	trainer := flag.String("trainer", "bin/trainer", "the training program's binary")
 	flag.Parse()
-	if err := run(*manager, *sample, *crd); err != nil {
+	if err := run(*manager, *sample, *crd, *trainer); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
 }
 
-func run(manager, sample, crd string) (err error) {
+func run(manager, sample, crd, trainer string) (err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	scheme := cluster.NewScheme()
@@ -41,7 +42,7 @@ func run(manager, sample, crd string) (err error) {
 	}
 	defer func() { err = errors.Join(err, c.Stop()) }()
 	d := &demo{ctx: ctx, Cluster: c}
-	if err := d.play(manager, sample); err != nil {
+	if err := d.play(manager, sample, trainer); err != nil {
 		return fmt.Errorf("%w\nThe end of the manager's log:\n%s", err, c.Log("manager"))
 	}
 	if os.Getenv("KEEP") == "" {

@@ -30,32 +30,44 @@ const (
 // demo is a cluster of three racks and the job in it.
 type demo struct {
 	*cluster.Cluster
-	ctx     context.Context
-	manager *cluster.Process
-	job     *v1alpha1.TrainingJob
+	ctx      context.Context
+	manager  *cluster.Process
+	job      *v1alpha1.TrainingJob
+	training *training
 }
 
-func (d *demo) play(manager, sample string) error {
+func (d *demo) play(manager, sample, trainer string) (err error) {
 	racks := cluster.Topology{Name: "demo", Racks: 3, NodesPerRack: 6, GPUsPerNode: 8, Tiers: []int{3}}
 	if err := d.AddTopology(d.ctx, racks); err != nil {
 		return err
 	}
 	args := []string{"--metrics-bind-address=0", "--health-probe-bind-address=0"}
-	var err error
 	if d.manager, err = d.Run(d.ctx, cluster.Command{Name: "manager", Path: manager, Args: args}); err != nil {
 		return err
 	}
 	if err := d.apply(sample); err != nil {
 		return err
 	}
-	say("\nThe gang runs in HyperNode %s, whole nodes, no other rack touched:", d.job.Status.Placement.HyperNode)
+	if d.training, err = d.train(trainer); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.training.end()) }()
+	if err := d.awaitSteps(25); err != nil {
+		return err
+	}
+	say("\nThe gang trains in HyperNode %s, whole nodes, no other rack touched:", d.job.Status.Placement.HyperNode)
 	if err := d.printMap(); err != nil {
 		return err
 	}
-	if err := d.loseNode(); err != nil {
-		return err
+	for _, act := range []func() error{d.loseProcess, d.loseNode, d.loseGang} {
+		if err := act(); err != nil {
+			return err
+		}
+		if err := d.awaitSteps(20); err != nil {
+			return err
+		}
 	}
-	return d.loseGang()
+	return nil
 }
 
 func (d *demo) apply(sample string) error {
@@ -75,19 +87,51 @@ func (d *demo) apply(sample string) error {
 	return d.await("the gang to run", func() (bool, error) { return d.job.Status.State == v1alpha1.StateRunning, nil })
 }
 
-// loseNode kills the node under one rank and checks that its rack gives it another.
+// loseProcess kills the process of one rank and checks that every pod stays.
+func (d *demo) loseProcess() error {
+	before, err := d.pods()
+	if err != nil {
+		return err
+	}
+	say("\nThe process of %s is killed. Its peers lose it, and abort.", before[1].Name)
+	t := d.timeline(before[1])
+	_, collective := d.training.steps()
+	if err := d.training.kill(&before[1]); err != nil {
+		return err
+	}
+	if err := errors.Join(d.follow(t), d.awaitCollective(collective, t.failed)); err != nil {
+		return err
+	}
+	if culprit := d.job.Status.Incidents[0].Cause.Pod; culprit != before[1].Name {
+		return fmt.Errorf("the incident names %s", culprit)
+	}
+	after, err := d.pods()
+	if err != nil {
+		return err
+	}
+	for i := range before {
+		if after[i].UID != before[i].UID {
+			return fmt.Errorf("pod %s was replaced", before[i].Name)
+		}
+	}
+	say("Kept: %d of %d pods. Their kubelets restarted every process in place.", len(after), len(before))
+	return nil
+}
+
+// loseNode freezes the node under one rank and checks that its rack gives it another.
 func (d *demo) loseNode() error {
 	before, err := d.pods()
 	if err != nil {
 		return err
 	}
 	home, victim := d.job.Status.Placement.HyperNode, before[2]
-	say("\nNode %s, under %s, stops answering.", victim.Spec.NodeName, victim.Name)
+	say("\nNode %s, under %s, hangs. Its peers lose the rank, and abort.", victim.Spec.NodeName, victim.Name)
 	t := d.timeline(victim)
-	if err := d.StopHeartbeat(d.ctx, victim.Spec.NodeName); err != nil {
+	_, collective := d.training.steps()
+	if err := errors.Join(d.training.freeze(victim.Spec.NodeName), d.StopHeartbeat(d.ctx, victim.Spec.NodeName)); err != nil {
 		return err
 	}
-	if err := d.follow(t); err != nil {
+	if err := errors.Join(d.follow(t), d.awaitCollective(collective, t.failed)); err != nil {
 		return err
 	}
 	if err := d.printMap(); err != nil {
@@ -119,15 +163,16 @@ func (d *demo) loseGang() error {
 	if err != nil {
 		return err
 	}
-	say("\nEvery rank fails at once, and Volcano gives its Job up for good (the manager is paused for that moment).")
+	say("\nEvery pod fails at once, and Volcano gives its Job up for good (the manager is paused for that moment).")
 	t := d.timeline(before[0])
 	if err := d.manager.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
+	_, collective := d.training.steps()
 	if err := errors.Join(d.failAll(before), d.manager.Signal(syscall.SIGCONT)); err != nil {
 		return err
 	}
-	if err := d.follow(t); err != nil {
+	if err := errors.Join(d.follow(t), d.awaitCollective(collective, t.failed)); err != nil {
 		return err
 	}
 	if err := d.printMap(); err != nil {
