@@ -74,7 +74,7 @@ func shareGang(spec *batch.JobSpec, job *v1alpha1.TrainingJob) {
 		if !ok {
 			continue // spares
 		}
-		share := t.Replicas
+		share := min(left, t.Replicas)
 		if job.Spec.MinAvailable != nil {
 			share = min(left, t.Replicas, ptr.Deref(task.MinReplicas, t.Replicas))
 		}

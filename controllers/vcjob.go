@@ -34,7 +34,7 @@ func Render(job *v1alpha1.TrainingJob, attempt int32) *batch.Job {
 			SchedulerName:     schedulerName,
 			Queue:             job.Spec.Queue,
 			PriorityClassName: job.Spec.PriorityClassName,
-			MinAvailable:      policies.MinAvailable(job),
+			MinAvailable:      policies.Gang(job),
 			NetworkTopology:   networkTopology(job.Spec.NetworkTopology),
 			Plugins:           plugins(job.Spec.Framework),
 		},

@@ -54,6 +54,7 @@ func (w *world) live(s *v1alpha1.TrainingJobStatus) time.Time {
 // run decides for a job that should be running.
 func (w *world) run(s *v1alpha1.TrainingJobStatus) time.Time {
 	w.begin(s)
+	w.noteCompleted(s)
 	w.place(s)
 	w.noteDeletedVolcanoJob(s)
 	w.noteFailures(s)

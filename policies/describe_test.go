@@ -114,7 +114,7 @@ func TestRecoveringTellsTheStory(t *testing.T) {
 }
 
 func TestCounts(t *testing.T) {
-	s := running(4)
+	s := aScene(aJob().tasks(task("worker", 4, independent))).started().placed()
 	s.unready(0)
 	s.succeed(1)
 	s.Pods[2].Deleting = true

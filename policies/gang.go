@@ -88,14 +88,15 @@ func (w *world) failsInPlace(s *v1alpha1.TrainingJobStatus, r rank) bool {
 
 // stopsGang reports whether the ranks of an incident are ones without which the others cannot train.
 func (w *world) stopsGang(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
-	return inc.Outcome == "" && inc.Trigger != v1alpha1.PodPending && inc.Trigger != v1alpha1.HealthDegraded &&
+	needed := unnamed(inc) || slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return !w.isIndependent(p.Task) })
+	return inc.Outcome == "" && inc.Trigger != v1alpha1.PodPending && inc.Trigger != v1alpha1.HealthDegraded && needed &&
 		!ignores(w.ruleOf(inc)) && !w.held(s, inc)
 }
 
 // wakeOf returns the open incident in whose wake a rank failed, and nil for a rank that failed by itself. What a
 // rule fails the job for is nobody's wake, nor is a pod that has ended for good where a rule is for its task.
 func (w *world) wakeOf(s *v1alpha1.TrainingJobStatus, f failure, rule v1alpha1.Rule, policy *restartPolicy) *v1alpha1.Incident {
-	if !f.byProgram() || rule.Steps[0].Action == v1alpha1.FailJob {
+	if !f.byProgram() || rule.Steps[0].Action == v1alpha1.FailJob || w.isIndependent(f.rank.task) {
 		return nil
 	}
 	for i := range s.Incidents {
@@ -288,13 +289,13 @@ func (w *world) blame(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f f
 // firstExit returns the failure that the exit of a program followed from: that of a rank whose process had exited
 // just before and which the kubelet has restarted already. It is the failure itself where there is none.
 func (w *world) firstExit(s *v1alpha1.TrainingJobStatus, f failure) failure {
-	if !f.inPlace() || f.exitTime().IsZero() {
+	if !f.inPlace() || f.exitTime().IsZero() || w.isIndependent(f.rank.task) {
 		return f
 	}
 	first := f
 	eachRank(w.job, func(r rank) {
 		p := w.pod(r)
-		if p == nil || p.LastExit == nil || stale(s, p) || !w.stands(s, p) || f.exitTime().Sub(p.LastExit.Time) > wake {
+		if p == nil || p.LastExit == nil || w.isIndependent(r.task) || stale(s, p) || !w.stands(s, p) || f.exitTime().Sub(p.LastExit.Time) > wake {
 			return
 		}
 		other := describeFailure(p, v1alpha1.PodNotReady, v1alpha1.ClassUser)

@@ -87,11 +87,11 @@ func (w *world) findHome(p *v1alpha1.Placement, grown bool) {
 	}
 }
 
-// bound counts the ranks whose pod of the right life has a node.
+// bound counts the ranks whose pod of the right life has a node, or needs none any more.
 func (w *world) bound(s *v1alpha1.TrainingJobStatus) int32 {
 	var n int32
 	eachRank(w.job, func(r rank) {
-		if p := w.pod(r); p != nil && p.Node != "" && !p.Deleting && !stale(s, p) {
+		if p := w.pod(r); p != nil && (p.Node != "" || p.succeeded()) && !p.Deleting && !stale(s, p) {
 			n++
 		}
 	})

@@ -230,6 +230,9 @@ func (w *world) fire(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up r
 			up.action = v1alpha1.RestartJob
 		}
 	}
+	if forPods(up.action) && w.missesPeers(s, inc) {
+		up.action = v1alpha1.RestartJob
+	}
 	w.noteMove(s, inc)
 	before := *inc
 	w.record(inc, up)

@@ -168,7 +168,7 @@ func (w *world) deletions(s *v1alpha1.TrainingJobStatus) []PodDeletion {
 // over is true for a pod of the current attempt whose life is over. Pods of
 // earlier attempts go with their Volcano Job.
 func (w *world) over(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
-	return p.Attempt == s.Attempt && stale(s, p) && !w.stopped(s)
+	return p.Attempt == s.Attempt && stale(s, p) && !w.stopped(s) && !isCompleted(s, p.rank())
 }
 
 // dead is true for a pod whose node is deleted, out of service, or, where the

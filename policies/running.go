@@ -25,7 +25,7 @@ type exit struct {
 	at   time.Time
 }
 
-// outage looks at every rank whose node answers. Of the others nothing is known.
+// outage looks at every rank that others need and whose node answers. Of the others nothing is known.
 func (w *world) outage(s *v1alpha1.TrainingJobStatus) *outage {
 	if w.outages != nil {
 		return w.outages
@@ -33,7 +33,7 @@ func (w *world) outage(s *v1alpha1.TrainingJobStatus) *outage {
 	w.outages = &outage{}
 	eachRank(w.job, func(r rank) {
 		p := w.pod(r)
-		if p != nil && (p.succeeded() || (p.Node != "" && !w.Nodes[p.Node].Ready)) {
+		if w.isIndependent(r.task) || (p != nil && (p.succeeded() || (p.Node != "" && !w.Nodes[p.Node].Ready))) {
 			return
 		}
 		w.outages.note(r, p, p == nil || stale(s, p))
@@ -62,13 +62,16 @@ func (o *outage) note(r rank, p *Pod, gone bool) {
 
 // othersStart reports whether another rank has yet to start. A program that exits meanwhile has waited for it in vain.
 func (w *world) othersStart(s *v1alpha1.TrainingJobStatus, r rank) bool {
-	return slices.ContainsFunc(w.outage(s).starting, func(other rank) bool { return other != r })
+	return !w.isIndependent(r.task) && slices.ContainsFunc(w.outage(s).starting, func(other rank) bool { return other != r })
 }
 
 // gangDown reports whether the process of a rank other than a pod's own has ended or is missing, so that the pod
 // cannot be training. An exit counts from a minute before the pod's node was found silent, which takes the node
 // controller about as long, and not where the pod's process began after it, together with the others.
 func (w *world) gangDown(s *v1alpha1.TrainingJobStatus, r rank, p *Pod) bool {
+	if w.isIndependent(r.task) {
+		return false
+	}
 	o, since := w.outage(s), w.Now
 	if p != nil {
 		if silent := w.Nodes[p.Node].SilentSince; !silent.IsZero() {

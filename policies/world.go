@@ -57,6 +57,7 @@ func view(o *Observation, s *v1alpha1.TrainingJobStatus) *world {
 			w.put(p)
 		}
 	}
+	w.putCompleted(s)
 	for i := range o.VolcanoJobs {
 		if o.VolcanoJobs[i].Attempt == s.Attempt && !o.VolcanoJobs[i].Deleting {
 			w.volcano = &o.VolcanoJobs[i]
@@ -100,13 +101,14 @@ func (w *world) exists(r rank) bool {
 }
 
 // Effective is the job at the size that it has now: what a ShrinkTask step has given up
-// is not asked for.
+// is not asked for, and its status says which ranks have completed.
 func Effective(job *v1alpha1.TrainingJob, s *v1alpha1.TrainingJobStatus) *v1alpha1.TrainingJob {
-	shrunk := slices.ContainsFunc(s.Tasks, func(t v1alpha1.TaskStatus) bool { return t.Shrunk > 0 })
-	if !shrunk {
+	same := !slices.ContainsFunc(s.Tasks, func(t v1alpha1.TaskStatus) bool { return t.Shrunk > 0 || t.CompletedIndexes != "" })
+	if same {
 		return job
 	}
 	out := *job
+	out.Status = *s
 	out.Spec.Tasks = slices.Clone(job.Spec.Tasks)
 	for i := range out.Spec.Tasks {
 		if t := taskStatus(s, out.Spec.Tasks[i].Name); t != nil {
@@ -155,6 +157,15 @@ func MinAvailable(job *v1alpha1.TrainingJob) int32 {
 	return Replicas(job)
 }
 
+// Gang is the number of pods that Volcano has to run together: those that have completed are not run again.
+func Gang(job *v1alpha1.TrainingJob) int32 {
+	gang := MinAvailable(job)
+	for i := range job.Status.Tasks {
+		gang -= int32(completed(&job.Status.Tasks[i]).Size())
+	}
+	return max(1, gang)
+}
+
 // Replicas is the number of pods that the job asks for, its spares apart.
 func Replicas(job *v1alpha1.TrainingJob) int32 {
 	var n int32
@@ -175,7 +186,7 @@ func Spares(job *v1alpha1.TrainingJob) int32 {
 
 // SizeOf is the size that the job's Volcano Job should have.
 func SizeOf(job *v1alpha1.TrainingJob) Size {
-	size := Size{MinAvailable: MinAvailable(job), Replicas: map[string]int32{}}
+	size := Size{MinAvailable: Gang(job), Replicas: map[string]int32{}}
 	for i := range job.Spec.Tasks {
 		t := &job.Spec.Tasks[i]
 		size.Replicas[t.Name] = t.Replicas

@@ -97,6 +97,9 @@ type TaskStatus struct {
 	// succeeded is the number of pods that have succeeded.
 	// +optional
 	Succeeded int32 `json:"succeeded,omitempty"`
+	// completedIndexes are the ranks of an independent task that have succeeded, such as "0-3,7". They are not run again.
+	// +optional
+	CompletedIndexes string `json:"completedIndexes,omitempty"`
 	// incarnation is the life that every rank of the task should be in, at least.
 	// A pod of an earlier life is deleted.
 	// +optional

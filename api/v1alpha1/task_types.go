@@ -21,6 +21,8 @@ import corev1 "k8s.io/api/core/v1"
 // +kubebuilder:validation:XValidation:rule="has(self.maxReplicas) == has(oldSelf.maxReplicas) && (!has(self.maxReplicas) || self.maxReplicas == oldSelf.maxReplicas)",fieldPath=".maxReplicas",message="maxReplicas cannot be changed once the job exists: create a new TrainingJob instead"
 // +kubebuilder:validation:XValidation:rule="self.replicas == oldSelf.replicas || (self.replicas < oldSelf.replicas ? has(self.minReplicas) : has(self.maxReplicas))",fieldPath=".replicas",message="replicas can only be lowered where minReplicas was given from the start, and raised where maxReplicas was: create a new TrainingJob instead"
 // +kubebuilder:validation:XValidation:rule="has(self.spares) == has(oldSelf.spares)",fieldPath=".spares",message="spares can only be changed where it was given, be it 0, from the start, and cannot be left out again: create a new TrainingJob instead"
+// +kubebuilder:validation:XValidation:rule="has(self.independent) == has(oldSelf.independent) && (!has(self.independent) || self.independent == oldSelf.independent)",fieldPath=".independent",message="independent cannot be changed once the job exists: create a new TrainingJob instead"
+// +kubebuilder:validation:XValidation:rule="!has(self.independent) || !self.independent || !has(self.partition)",fieldPath=".independent",message="independent does not go with partition: the pods of a partition need each other"
 type Task struct {
 	// name of the task; part of its pods' names.
 	// +kubebuilder:validation:MinLength=1
@@ -60,6 +62,12 @@ type Task struct {
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
 	Spares *int32 `json:"spares,omitempty"`
+
+	// independent is true where the pods of the task do not need each other, as in a sweep over parameters. None of
+	// them then fails in the wake of another, and one that has succeeded is not run again, whatever happens to the
+	// others. Default: false, a collective.
+	// +optional
+	Independent bool `json:"independent,omitempty"`
 
 	// partition divides the task's pods into groups that each stay together, by index: the
 	// first size ranks are the first partition.

@@ -1,0 +1,105 @@
+// Completed ranks: what is run again when a rank fails and others have succeeded.
+
+package policies
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+func independent(t *v1alpha1.Task) { t.Independent = true }
+
+// A rank of a collective cannot meet those that have succeeded: all run again.
+func TestACollectiveIsRunAgainAsAWhole(t *testing.T) {
+	s := running(3)
+	s.succeed(0)
+	s.crash(1, 1)
+	s.decide()
+	equal(t, "fired", []string{"RestartJob@0"}, s.fired(t))
+	equal(t, "lives", []int32{1, 1, 1}, s.lives())
+
+	// In place the kubelet comes first: the program may be able to end by itself.
+	s = running(3)
+	s.succeed(0)
+	s.exits(1, 1, 0)
+	s.decide()
+	equal(t, "lives", []int32{0, 0, 0}, s.lives())
+	s.succeed(1)
+	s.succeed(2)
+	s.after(2 * time.Second).decide()
+	equal(t, "state", v1alpha1.StateCompleted, s.status().State)
+}
+
+// The rank of another task that has succeeded is not missed.
+func TestATaskThatHasSucceededIsNotMissed(t *testing.T) {
+	s := aScene(aJob().tasks(task("load", 1), task("worker", 2))).started().placed()
+	s.succeed(0)
+	s.crash(1, 1)
+	s.decide()
+	equal(t, "lives", []int32{0, 1, 0}, s.lives())
+}
+
+func TestIndependentRanksThatHaveSucceededAreNotRunAgain(t *testing.T) {
+	s := aScene(aJob().tasks(task("worker", 3, independent))).started().placed()
+	s.succeed(0)
+	s.succeed(2)
+	s.decide()
+	equal(t, "completed", "0,2", s.status().Tasks[0].CompletedIndexes)
+	s.crash(1, 1)
+	s.VolcanoJobs[0].Ended = true
+	s.decide()
+	equal(t, "attempt", int32(2), s.status().Attempt)
+	plan := s.plan()
+	equal(t, "creates", true, plan.Create)
+	equal(t, "gang", int32(1), SizeOf(Effective(s.Job, s.status())).MinAvailable)
+
+	s.VolcanoJobs = []VolcanoJob{{Name: "llm-2", Attempt: 2, Size: SizeOf(Effective(s.Job, s.status()))}}
+	s.Pods = nil
+	eachRank(s.Job, func(r rank) { s.make(r, false) })
+	s.decide()
+	plan = s.plan()
+	equal(t, "lifted", 1, len(plan.Lift))
+	equal(t, "rank", "llm-2-worker-1", plan.Lift[0].Pod)
+	s.bind(1, "n01")
+	s.decide()
+	equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	equal(t, "state", v1alpha1.StateRunning, s.status().State)
+	s.succeed(1)
+	s.decide()
+	equal(t, "state at the end", v1alpha1.StateCompleted, s.status().State)
+	equal(t, "stop", StopCompleted, s.plan().Stop)
+}
+
+// Their pods go, by a step for all or by somebody's hand.
+func TestPodsOfIndependentRanksThatHaveSucceeded(t *testing.T) {
+	s := aScene(aJob().tasks(task("worker", 3, independent)).policy(rules(rule("all", step(v1alpha1.RestartTask, 0))))).started().placed()
+	s.succeed(0)
+	s.decide()
+	s.crash(1, 1)
+	s.decide()
+	equal(t, "deleted", []string{"2", "3"}, s.deleted())
+	s.replace(0)
+	s.decide()
+	for _, lift := range s.plan().Lift {
+		equal(t, "a rank that has completed is let go", false, lift.Pod == "llm-1-worker-0")
+	}
+}
+
+// One that fails after another is no victim.
+func TestIndependentRanksFailByThemselves(t *testing.T) {
+	s := aScene(aJob().tasks(task("worker", 3, independent))).started().placed()
+	s.lose("n00")
+	s.exits(1, 1, 0)
+	s.decide()
+	equal(t, "incidents", []summary{
+		{v1alpha1.NodeGone, v1alpha1.ClassInfrastructure, "everything-else", 1, ""},
+		{v1alpha1.PodNotReady, v1alpha1.ClassUser, "restarts-in-place", 1, ""},
+	}, s.summaries())
+	s = aScene(aJob().tasks(task("worker", 3, independent))).started().placed()
+	s.exits(1, 1, 0)
+	s.breakNode("n00")
+	s.decide()
+	equal(t, "rule", "node-may-return", s.status().Incidents[0].Rule)
+}
