@@ -50,6 +50,33 @@ func TestAPodThatItsKubeletRefuses(t *testing.T) {
 	equal(t, "one that has run", false, refused(pod))
 }
 
+func TestAPodThatCompletes(t *testing.T) {
+	ended := func(code int32) corev1.ContainerStatus {
+		return corev1.ContainerStatus{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code}}}
+	}
+	runs := corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
+	tests := map[string]struct {
+		containers []corev1.ContainerStatus
+		policy     corev1.RestartPolicy
+		phase      corev1.PodPhase
+		want       bool
+	}{
+		"all have ended":              {[]corev1.ContainerStatus{ended(0), ended(0)}, corev1.RestartPolicyOnFailure, corev1.PodRunning, true},
+		"one runs":                    {[]corev1.ContainerStatus{ended(0), runs}, corev1.RestartPolicyOnFailure, corev1.PodRunning, false},
+		"one has failed":              {[]corev1.ContainerStatus{ended(0), ended(1)}, corev1.RestartPolicyNever, corev1.PodRunning, false},
+		"of one nothing is known":     {[]corev1.ContainerStatus{ended(0)}, corev1.RestartPolicyNever, corev1.PodRunning, false},
+		"they are restarted":          {[]corev1.ContainerStatus{ended(0), ended(0)}, corev1.RestartPolicyAlways, corev1.PodRunning, false},
+		"the kubelet has said so too": {[]corev1.ContainerStatus{ended(0), ended(0)}, corev1.RestartPolicyNever, corev1.PodSucceeded, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			pod := &corev1.Pod{Spec: corev1.PodSpec{RestartPolicy: tc.policy, Containers: make([]corev1.Container, 2)}}
+			pod.Status = corev1.PodStatus{Phase: tc.phase, ContainerStatuses: tc.containers}
+			equal(t, "completing", tc.want, podOf(pod).Completing)
+		})
+	}
+}
+
 // The sandbox of a pod cannot be made on its node: only an event says so. The others of its task run.
 func TestAPodWhoseSandboxCannotBeMade(t *testing.T) {
 	e := running(t)

@@ -133,6 +133,21 @@ func TestANodeIsLostUnderAGang(t *testing.T) {
 	equal(t, "deleted while the node may answer", []string{"3"}, s.deleted())
 }
 
+// The programs end with 0. Their kubelets say that the pods are not ready before they say that these have succeeded.
+func TestAGangThatCompletes(t *testing.T) {
+	s := running(3)
+	for i := range s.Pods {
+		s.unready(i)
+		s.Pods[i].Completing = true
+	}
+	s.decide()
+	equal(t, "incidents", []summary(nil), s.summaries())
+	s.Pods[1].LastExit = &ContainerFailure{Name: "train", ExitCode: 1, Time: sceneStart}
+	s.breakNode("n02")
+	s.after(time.Minute).decide()
+	equal(t, "rule for a node that falls silent", "node-may-return", s.incident(t).Rule)
+}
+
 func TestASilentNodeOfAGangThatTrainsOn(t *testing.T) {
 	s := running(4)
 	s.breakNode("n02")

@@ -88,6 +88,9 @@ type Pod struct {
 	Ready bool
 	// WasReady is true for a pod that is known to have been ready once, or to have crashed.
 	WasReady bool
+	// Completing is true for a pod whose containers have all ended with 0 for good. Its kubelet says that it is not
+	// ready a second or two before it says that it has succeeded.
+	Completing bool
 	// Gated is true until the placement gate is lifted.
 	Gated bool
 	// StartedTime is when the containers that run now last started; zero while one does not run.
