@@ -77,6 +77,28 @@ func TestAPodThatCompletes(t *testing.T) {
 	}
 }
 
+func TestAPodThatNeverRan(t *testing.T) {
+	made := corev1.ContainerStatus{Name: "copy", ContainerID: "containerd://1"}
+	tests := map[string]struct {
+		init, containers []corev1.ContainerStatus
+		phase            corev1.PodPhase
+		want             bool
+	}{
+		"nothing is said of it":     {phase: corev1.PodPending, want: true},
+		"its containers wait":       {[]corev1.ContainerStatus{waiting("copy", "PodInitializing", "")}, []corev1.ContainerStatus{waiting("train", "PodInitializing", "")}, corev1.PodPending, true},
+		"its init container was":    {[]corev1.ContainerStatus{made}, []corev1.ContainerStatus{waiting("train", "PodInitializing", "")}, corev1.PodPending, false},
+		"its container was":         {nil, []corev1.ContainerStatus{made}, corev1.PodPending, false},
+		"its container was, before": {nil, []corev1.ContainerStatus{{RestartCount: 1}}, corev1.PodPending, false},
+		"it runs":                   {phase: corev1.PodRunning},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			pod := &corev1.Pod{Status: corev1.PodStatus{Phase: tc.phase, InitContainerStatuses: tc.init, ContainerStatuses: tc.containers}}
+			equal(t, "never ran", tc.want, podOf(pod).NeverRan)
+		})
+	}
+}
+
 // The sandbox of a pod cannot be made on its node: only an event says so. The others of its task run.
 func TestAPodWhoseSandboxCannotBeMade(t *testing.T) {
 	e := running(t)

@@ -40,6 +40,8 @@ func podOf(pod *corev1.Pod) policies.Pod {
 		StartProblem:  startProblem(pod),
 		Refused:       refused(pod),
 		Deleting:      !pod.DeletionTimestamp.IsZero(),
+		GraceEnds:     graceEnds(pod),
+		NeverRan:      neverRan(pod),
 		Disrupted:     disruption(pod),
 		Conditions:    pod.Status.Conditions,
 		Failure: policies.Failure{

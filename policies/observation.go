@@ -107,8 +107,11 @@ type Pod struct {
 	Incarnation int32
 	// CreatedTime is when the pod was made, PlacedTime when its gate was lifted, and BoundTime when it was bound.
 	CreatedTime, PlacedTime, BoundTime time.Time
-	// Deleting is true once somebody has asked for its deletion.
-	Deleting bool
+	// Deleting is true once somebody has asked for its deletion, and GraceEnds is when its grace is over.
+	Deleting  bool
+	GraceEnds time.Time
+	// NeverRan is true for a pod of which no container was ever made, as its kubelet says.
+	NeverRan bool
 	// Disrupted is the reason of a true DisruptionTarget condition.
 	Disrupted string
 	// Conditions as Kubernetes has them. They are not copied, and must not be changed.
