@@ -1,7 +1,6 @@
-// The README: each part of the page goes between two marks of its own, and the versions come from the
-// modules that pin them.
-
-package main
+// Package readme puts measured figures into pages: each part goes between two marks of its own, and the
+// versions that were measured come from the modules that pin them.
+package readme
 
 import (
 	"context"
@@ -13,57 +12,57 @@ import (
 	"strings"
 )
 
-// section is a part of the page, by the name that its marks have.
-type section string
+// Section is a part of a page, by the name that its marks have.
+type Section string
 
-// The sections.
-const (
-	gangSection   section = "bench"
-	healthSection section = "bench:health"
-)
+// Begin is the mark before a section.
+func (s Section) Begin() string { return "<!-- " + string(s) + ":begin -->" }
 
-func (s section) begin() string { return "<!-- " + string(s) + ":begin -->" }
-func (s section) end() string   { return "<!-- " + string(s) + ":end -->" }
+// End is the mark after a section.
+func (s Section) End() string { return "<!-- " + string(s) + ":end -->" }
 
-var errNoMarks = errors.New("its marks are missing")
+// ErrNoMarks says that a page has no place for a section.
+var ErrNoMarks = errors.New("its marks are missing")
 
-// writeSections puts each part between its marks in a file, in place of what is there. Parts that
+// Write puts each part between its marks in a file, in place of what is there. Parts that
 // were not measured stay as they are.
-func writeSections(path string, parts map[section]string) error {
+func Write(path string, parts map[Section]string) error {
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
 	content := string(raw)
 	for s, text := range parts {
-		if content, err = withSection(content, s, text); err != nil {
+		if content, err = With(content, s, text); err != nil {
 			return fmt.Errorf("write the figures into %s: %w", path, err)
 		}
 	}
 	return os.WriteFile(path, []byte(content), 0o644)
 }
 
-func withSection(content string, s section, text string) (string, error) {
-	before, rest, begun := strings.Cut(content, s.begin())
-	_, after, ended := strings.Cut(rest, s.end())
+// With returns a page with another text in a section.
+func With(content string, s Section, text string) (string, error) {
+	before, rest, begun := strings.Cut(content, s.Begin())
+	_, after, ended := strings.Cut(rest, s.End())
 	if !begun || !ended {
-		return "", fmt.Errorf("%w: %s, and %s after it", errNoMarks, s.begin(), s.end())
+		return "", fmt.Errorf("%w: %s, and %s after it", ErrNoMarks, s.Begin(), s.End())
 	}
-	return before + s.begin() + "\n" + strings.TrimSpace(text) + "\n" + s.end() + after, nil
+	return before + s.Begin() + "\n" + strings.TrimSpace(text) + "\n" + s.End() + after, nil
 }
 
-// versions are those that the test cluster pins.
-type versions struct{ kubernetes, volcano, kwok string }
+// Versions are those that the test cluster pins.
+type Versions struct{ Kubernetes, Volcano, KWOK string }
 
-func pinned(ctx context.Context, root string) (v versions, err error) {
+// Pinned reads the versions from a checkout.
+func Pinned(ctx context.Context, root string) (v Versions, err error) {
 	binaries := filepath.Join(root, "test", "cluster", "binaries")
-	if v.kubernetes, err = version(ctx, binaries, "k8s.io/kubernetes"); err != nil {
+	if v.Kubernetes, err = version(ctx, binaries, "k8s.io/kubernetes"); err != nil {
 		return v, err
 	}
-	if v.volcano, err = version(ctx, binaries, "volcano.sh/volcano"); err != nil {
+	if v.Volcano, err = version(ctx, binaries, "volcano.sh/volcano"); err != nil {
 		return v, err
 	}
-	v.kwok, err = version(ctx, filepath.Join(binaries, "kwok"), "sigs.k8s.io/kwok")
+	v.KWOK, err = version(ctx, filepath.Join(binaries, "kwok"), "sigs.k8s.io/kwok")
 	return v, err
 }
 
