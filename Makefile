@@ -135,6 +135,10 @@ test-mutations: prereqs ## break the engine in each way that test/mutation lists
 bench: prereqs cluster-binaries ## measure recoveries beside Volcano's own, and reports of ill nodes, for test/README.md: 35 minutes
 	go run ./test/bench -readme=test/README.md $(BENCH)
 
+.PHONY: bench-real
+bench-real: prereqs prereqs-real cluster-binaries node-binaries ## as root: measure what a killed node costs real training, for test/real/README.md: 40 minutes
+	go run ./test/real/bench -readme=test/real/README.md $(BENCH)
+
 .PHONY: cluster-up
 cluster-up: prereqs ## start a test cluster on this machine, without containers
 	go run ./test/cluster/cmd up --detach

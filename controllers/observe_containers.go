@@ -62,6 +62,34 @@ func startedTime(pod *corev1.Pod) time.Time {
 	return started
 }
 
+// completing reports whether all containers of a running pod have ended with 0, and none is restarted. Sidecars are
+// ended by their kubelet.
+func completing(pod *corev1.Pod) bool {
+	statuses := pod.Status.ContainerStatuses
+	if pod.Status.Phase != corev1.PodRunning || pod.Spec.RestartPolicy == corev1.RestartPolicyAlways || len(statuses) < len(pod.Spec.Containers) {
+		return false
+	}
+	return len(statuses) > 0 && !slices.ContainsFunc(statuses, func(s corev1.ContainerStatus) bool {
+		return s.State.Terminated == nil || s.State.Terminated.ExitCode != 0
+	})
+}
+
+// neverRan reports whether no container of a pod was ever made, init containers among them.
+func neverRan(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodPending && !slices.ContainsFunc(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses),
+		func(s corev1.ContainerStatus) bool {
+			return s.ContainerID != "" || s.RestartCount > 0 || s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil
+		})
+}
+
+// graceEnds is when the grace of a pod that is being deleted is over; zero for another one.
+func graceEnds(pod *corev1.Pod) time.Time {
+	if pod.DeletionTimestamp == nil {
+		return time.Time{}
+	}
+	return pod.DeletionTimestamp.Time // it has the grace in it
+}
+
 // startProblem is what the status says of a container that the kubelet cannot start. Of a sandbox or a volume that it
 // cannot make only its events tell.
 func startProblem(pod *corev1.Pod) policies.StartProblem {

@@ -50,6 +50,55 @@ func TestAPodThatItsKubeletRefuses(t *testing.T) {
 	equal(t, "one that has run", false, refused(pod))
 }
 
+func TestAPodThatCompletes(t *testing.T) {
+	ended := func(code int32) corev1.ContainerStatus {
+		return corev1.ContainerStatus{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code}}}
+	}
+	runs := corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
+	tests := map[string]struct {
+		containers []corev1.ContainerStatus
+		policy     corev1.RestartPolicy
+		phase      corev1.PodPhase
+		want       bool
+	}{
+		"all have ended":              {[]corev1.ContainerStatus{ended(0), ended(0)}, corev1.RestartPolicyOnFailure, corev1.PodRunning, true},
+		"one runs":                    {[]corev1.ContainerStatus{ended(0), runs}, corev1.RestartPolicyOnFailure, corev1.PodRunning, false},
+		"one has failed":              {[]corev1.ContainerStatus{ended(0), ended(1)}, corev1.RestartPolicyNever, corev1.PodRunning, false},
+		"of one nothing is known":     {[]corev1.ContainerStatus{ended(0)}, corev1.RestartPolicyNever, corev1.PodRunning, false},
+		"they are restarted":          {[]corev1.ContainerStatus{ended(0), ended(0)}, corev1.RestartPolicyAlways, corev1.PodRunning, false},
+		"the kubelet has said so too": {[]corev1.ContainerStatus{ended(0), ended(0)}, corev1.RestartPolicyNever, corev1.PodSucceeded, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			pod := &corev1.Pod{Spec: corev1.PodSpec{RestartPolicy: tc.policy, Containers: make([]corev1.Container, 2)}}
+			pod.Status = corev1.PodStatus{Phase: tc.phase, ContainerStatuses: tc.containers}
+			equal(t, "completing", tc.want, podOf(pod).Completing)
+		})
+	}
+}
+
+func TestAPodThatNeverRan(t *testing.T) {
+	made := corev1.ContainerStatus{Name: "copy", ContainerID: "containerd://1"}
+	tests := map[string]struct {
+		init, containers []corev1.ContainerStatus
+		phase            corev1.PodPhase
+		want             bool
+	}{
+		"nothing is said of it":     {phase: corev1.PodPending, want: true},
+		"its containers wait":       {[]corev1.ContainerStatus{waiting("copy", "PodInitializing", "")}, []corev1.ContainerStatus{waiting("train", "PodInitializing", "")}, corev1.PodPending, true},
+		"its init container was":    {[]corev1.ContainerStatus{made}, []corev1.ContainerStatus{waiting("train", "PodInitializing", "")}, corev1.PodPending, false},
+		"its container was":         {nil, []corev1.ContainerStatus{made}, corev1.PodPending, false},
+		"its container was, before": {nil, []corev1.ContainerStatus{{RestartCount: 1}}, corev1.PodPending, false},
+		"it runs":                   {phase: corev1.PodRunning},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			pod := &corev1.Pod{Status: corev1.PodStatus{Phase: tc.phase, InitContainerStatuses: tc.init, ContainerStatuses: tc.containers}}
+			equal(t, "never ran", tc.want, podOf(pod).NeverRan)
+		})
+	}
+}
+
 // The sandbox of a pod cannot be made on its node: only an event says so. The others of its task run.
 func TestAPodWhoseSandboxCannotBeMade(t *testing.T) {
 	e := running(t)

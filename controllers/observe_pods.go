@@ -28,6 +28,7 @@ func podOf(pod *corev1.Pod) policies.Pod {
 		Phase:         pod.Status.Phase,
 		Ready:         ready != nil && ready.Status == corev1.ConditionTrue,
 		WasReady:      wasReady(pod, ready),
+		Completing:    completing(pod),
 		Gated:         gated(pod),
 		Unschedulable: unschedulable(pod),
 		Incarnation:   numberOf(pod.Annotations[v1alpha1.AnnotationIncarnation]),
@@ -39,6 +40,8 @@ func podOf(pod *corev1.Pod) policies.Pod {
 		StartProblem:  startProblem(pod),
 		Refused:       refused(pod),
 		Deleting:      !pod.DeletionTimestamp.IsZero(),
+		GraceEnds:     graceEnds(pod),
+		NeverRan:      neverRan(pod),
 		Disrupted:     disruption(pod),
 		Conditions:    pod.Status.Conditions,
 		Failure: policies.Failure{

@@ -117,7 +117,7 @@ func TestPodOf(t *testing.T) {
 		},
 		"going": {
 			func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: t0} },
-			func(p *policies.Pod) { p.Deleting = true },
+			func(p *policies.Pod) { p.Deleting, p.GraceEnds = true, t0 },
 		},
 		"never lifted": {
 			func(p *corev1.Pod) {

@@ -122,7 +122,7 @@ func (w *world) eventOf(p *Pod) (v1alpha1.EventType, v1alpha1.FailureClass) {
 		return v1alpha1.HealthFailed, v1alpha1.ClassInfrastructure
 	case p.Node != "" && !node.Ready:
 		return v1alpha1.NodeNotReady, v1alpha1.ClassInfrastructure
-	case p.Phase == corev1.PodRunning && !p.Ready && p.WasReady:
+	case p.Phase == corev1.PodRunning && !p.Ready && p.WasReady && !p.Completing:
 		return v1alpha1.PodNotReady, classOf(p)
 	case w.failsToStart(p):
 		return v1alpha1.PodNotStarted, v1alpha1.ClassInfrastructure

@@ -266,10 +266,7 @@ func (w *world) blame(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f f
 		return
 	}
 	inc.Trigger, inc.Class, inc.Rule, inc.PolicyTask = f.event, f.class, rule.Name, policy.of
-	if i := slices.Index(inc.Victims, f.pod); i >= 0 {
-		inc.Victims = slices.Delete(inc.Victims, i, i+1)
-		inc.VictimCount--
-	}
+	removeVictim(inc, f.pod)
 	named := inc.Pods
 	inc.Pods, inc.PodCount = nil, 0
 	join(inc, f)

@@ -133,6 +133,38 @@ func TestANodeIsLostUnderAGang(t *testing.T) {
 	equal(t, "deleted while the node may answer", []string{"3"}, s.deleted())
 }
 
+// The pod on the second node is seen not ready just before the node is seen silent.
+func TestTwoNodesAreLostUnderAGang(t *testing.T) {
+	s := running(4)
+	s.exits(0, 1, 0)
+	s.exits(3, 1, 0)
+	s.decide()
+	s.after(time.Second).breakNode("n02")
+	s.unready(1)
+	s.decide()
+	s.breakNode("n01")
+	s.decide()
+	equal(t, "incidents", []summary{{v1alpha1.NodeNotReady, v1alpha1.ClassInfrastructure, "everything-else", 2, ""}}, s.summaries())
+	equal(t, "victims", []string{"llm-1-worker-0", "llm-1-worker-3"}, sorted(s.victims(t)))
+	equal(t, "number of victims", int32(2), s.incident(t).VictimCount)
+	equal(t, "lives", []int32{0, 1, 1, 0}, s.lives())
+}
+
+// The programs end with 0. Their kubelets say that the pods are not ready before they say that these have succeeded.
+func TestAGangThatCompletes(t *testing.T) {
+	s := running(3)
+	for i := range s.Pods {
+		s.unready(i)
+		s.Pods[i].Completing = true
+	}
+	s.decide()
+	equal(t, "incidents", []summary(nil), s.summaries())
+	s.Pods[1].LastExit = &ContainerFailure{Name: "train", ExitCode: 1, Time: sceneStart}
+	s.breakNode("n02")
+	s.after(time.Minute).decide()
+	equal(t, "rule for a node that falls silent", "node-may-return", s.incident(t).Rule)
+}
+
 func TestASilentNodeOfAGangThatTrainsOn(t *testing.T) {
 	s := running(4)
 	s.breakNode("n02")

@@ -176,12 +176,25 @@ func (w *world) open(s *v1alpha1.TrainingJobStatus, trigger v1alpha1.EventType, 
 	return &s.Incidents[len(s.Incidents)-1]
 }
 
+// join makes a failure part of an incident. One that is not for its program, such as the second of two nodes, is no
+// victim: a pod on a silent node is seen not ready just before the node is.
 func join(inc *v1alpha1.Incident, f failure) {
+	if !f.byProgram() {
+		removeVictim(inc, f.pod)
+	}
 	inc.PodCount++
 	if len(inc.Pods) < maxIncidentPods {
 		inc.Pods = append(inc.Pods, v1alpha1.IncidentPod{
 			Name: f.pod, UID: f.uid, Task: f.rank.task, Index: f.rank.index, Node: f.node,
 		})
+	}
+}
+
+// removeVictim takes back that a pod failed only in the wake of others.
+func removeVictim(inc *v1alpha1.Incident, pod string) {
+	if i := slices.Index(inc.Victims, pod); i >= 0 {
+		inc.Victims = slices.Delete(inc.Victims, i, i+1)
+		inc.VictimCount--
 	}
 }
 

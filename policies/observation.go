@@ -88,6 +88,9 @@ type Pod struct {
 	Ready bool
 	// WasReady is true for a pod that is known to have been ready once, or to have crashed.
 	WasReady bool
+	// Completing is true for a pod whose containers have all ended with 0 for good. Its kubelet says that it is not
+	// ready a second or two before it says that it has succeeded.
+	Completing bool
 	// Gated is true until the placement gate is lifted.
 	Gated bool
 	// StartedTime is when the containers that run now last started; zero while one does not run.
@@ -104,8 +107,11 @@ type Pod struct {
 	Incarnation int32
 	// CreatedTime is when the pod was made, PlacedTime when its gate was lifted, and BoundTime when it was bound.
 	CreatedTime, PlacedTime, BoundTime time.Time
-	// Deleting is true once somebody has asked for its deletion.
-	Deleting bool
+	// Deleting is true once somebody has asked for its deletion, and GraceEnds is when its grace is over.
+	Deleting  bool
+	GraceEnds time.Time
+	// NeverRan is true for a pod of which no container was ever made, as its kubelet says.
+	NeverRan bool
 	// Disrupted is the reason of a true DisruptionTarget condition.
 	Disrupted string
 	// Conditions as Kubernetes has them. They are not copied, and must not be changed.

@@ -172,7 +172,8 @@ func (w *world) over(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
 }
 
 // dead is true for a pod whose node is deleted, out of service, or, where the
-// restart policy takes that for proof, unreachable for long enough.
+// restart policy takes that for proof, unreachable for long enough; and for one that never ran and that
+// its node does not take away.
 func (w *world) dead(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
 	if p.Node == "" {
 		return false
@@ -185,10 +186,15 @@ func (w *world) dead(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
 	return !at.IsZero() && !at.After(w.Now)
 }
 
-// deadAt is when an unreachable node counts as dead; zero for never.
+// deadAt is when a pod counts as dead because its node is unreachable, or cannot take it away; zero for never.
 func (w *world) deadAt(s *v1alpha1.TrainingJobStatus, p *Pod, n Node) time.Time {
 	policy := w.policy(p.Task)
-	if n.Ready || n.SilentSince.IsZero() || policy.requireProof {
+	switch {
+	case policy.requireProof:
+		return time.Time{}
+	case n.Ready:
+		return p.stuckAt()
+	case n.SilentSince.IsZero():
 		return time.Time{} // of a node that has never spoken nothing is known
 	}
 	if policy.gangDownAfter < policy.unreachableAfter && w.gangDown(s, p.rank(), p) {

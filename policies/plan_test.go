@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
@@ -95,6 +97,15 @@ func TestAStandingGangIsStoppedOnce(t *testing.T) {
 	equal(t, "stopped", Plan{}, s.plan())
 }
 
+// stuck has a pod be deleted by a node that answers, some time after its grace is over.
+func stuck(neverRan bool, since time.Duration) func(*scene) {
+	return func(s *scene) {
+		p := &s.Pods[1]
+		p.Phase, p.Deleting, p.GraceEnds, p.NeverRan = corev1.PodPending, true, sceneStart, neverRan
+		s.after(since).decide()
+	}
+}
+
 func TestForce(t *testing.T) {
 	proof := &v1alpha1.RestartPolicy{UnreachableNode: &v1alpha1.UnreachableNode{Policy: v1alpha1.RequireProof}}
 	soon := &v1alpha1.RestartPolicy{UnreachableNode: &v1alpha1.UnreachableNode{Policy: v1alpha1.ForceDelete, AfterSeconds: new(int32)}}
@@ -104,10 +115,14 @@ func TestForce(t *testing.T) {
 		want   []string
 		next   time.Duration // from when the node fell silent; 0 for any
 	}{
-		"on a good node":     {nil, func(s *scene) { s.Pods[1].Deleting = true; s.decide() }, nil, 0},
-		"its node is silent": {nil, func(s *scene) { s.breakNode("n01"); s.Pods[1].Deleting = true; s.after(59 * time.Second).decide() }, nil, time.Minute},
-		"its node is dead":   {nil, func(s *scene) { s.breakNode("n01"); s.Pods[1].Deleting = true; s.after(60 * time.Second).decide() }, []string{"2 by force"}, 0},
-		"dead sooner":        {soon, func(s *scene) { s.breakNode("n01"); s.Pods[1].Deleting = true; s.decide() }, []string{"2 by force"}, 0},
+		"on a good node":                           {nil, func(s *scene) { s.Pods[1].Deleting = true; s.decide() }, nil, 0},
+		"its node is silent":                       {nil, func(s *scene) { s.breakNode("n01"); s.Pods[1].Deleting = true; s.after(59 * time.Second).decide() }, nil, time.Minute},
+		"its node is dead":                         {nil, func(s *scene) { s.breakNode("n01"); s.Pods[1].Deleting = true; s.after(60 * time.Second).decide() }, []string{"2 by force"}, 0},
+		"dead sooner":                              {soon, func(s *scene) { s.breakNode("n01"); s.Pods[1].Deleting = true; s.decide() }, []string{"2 by force"}, 0},
+		"it never ran and its node has time":       {nil, stuck(true, 29*time.Second), nil, 30 * time.Second},
+		"it never ran and its node has had time":   {nil, stuck(true, 30*time.Second), []string{"2 by force"}, 0},
+		"it may run":                               {nil, stuck(false, time.Hour), nil, 0},
+		"proof is asked for of one that never ran": {proof, stuck(true, time.Hour), nil, 0},
 		"its node never spoke": {nil, func(s *scene) {
 			s.node("n01", func(n *Node) { n.Ready, n.SilentSince = false, time.Time{} })
 			s.Pods[1].Deleting = true

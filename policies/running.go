@@ -33,7 +33,7 @@ func (w *world) outage(s *v1alpha1.TrainingJobStatus) *outage {
 	w.outages = &outage{}
 	eachRank(w.job, func(r rank) {
 		p := w.pod(r)
-		if w.isIndependent(r.task) || (p != nil && (p.succeeded() || (p.Node != "" && !w.Nodes[p.Node].Ready))) {
+		if w.isIndependent(r.task) || (p != nil && (p.succeeded() || p.Completing || (p.Node != "" && !w.Nodes[p.Node].Ready))) {
 			return
 		}
 		w.outages.note(r, p, p == nil || stale(s, p))

@@ -59,6 +59,15 @@ func StartsSilently(p *Pod, now time.Time) bool {
 		!p.bound().Add(startErrorAfter).After(now)
 }
 
+// stuckAt is when a pod that is being deleted, and of which no container was ever made, has had its time to go; zero for
+// another one. A node that cannot give a sandbox a network often cannot take the sandbox away either.
+func (p *Pod) stuckAt() time.Time {
+	if !p.Deleting || !p.NeverRan || p.GraceEnds.IsZero() {
+		return time.Time{}
+	}
+	return p.GraceEnds.Add(startErrorAfter)
+}
+
 // bound is when the pod was bound to its node; where that is not known, when its gate was lifted.
 func (p *Pod) bound() time.Time { return later(p.PlacedTime, p.BoundTime) }
 

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/test/readme"
 )
 
 // The goals. That every decision of a storm is to come within so long is the design's; the others
@@ -66,9 +68,9 @@ var points = []struct {
 	{"the pod is deleted", toMove},
 }
 
-func renderHealth(r *healthResults, v versions) string {
+func renderHealth(r *healthResults, v readme.Versions) string {
 	p := &page{}
-	p.line("Kubernetes %s: %d nodes in racks of 18, each with a NodeHealth; %d gangs of %d pods run on some of them.", v.kubernetes, r.nodes, r.gangs, healthPods)
+	p.line("Kubernetes %s: %d nodes in racks of 18, each with a NodeHealth; %d gangs of %d pods run on some of them.", v.Kubernetes, r.nodes, r.gangs, healthPods)
 	p.line("Each report says that a GPU is ill, and is written as the health agent does. In a flood all nodes")
 	p.line("report within %d s that a GPU is degraded which nobody uses. A bare writer gets the same: it answers", int(stormLength.Seconds()))
 	p.line("each report with a verdict, and neither decides nor acts. In a storm, of one node in ten a GPU has")

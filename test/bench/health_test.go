@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/readme"
 )
 
 func TestHealthWatchCompletesReports(t *testing.T) {
@@ -107,22 +108,22 @@ func TestWhatAProcessNeeds(t *testing.T) {
 
 func TestSectionsThatWereNotMeasuredStay(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "README.md")
-	readme := ""
-	for _, s := range []section{gangSection, healthSection} {
-		readme += s.begin() + "\nold\n" + s.end() + "\n"
+	page := ""
+	for _, s := range []readme.Section{gangSection, healthSection} {
+		page += s.Begin() + "\nold\n" + s.End() + "\n"
 	}
-	if err := os.WriteFile(file, []byte(readme), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	parts := sections(&results{health: &healthResults{}}, &options{}, versions{})
-	if err := writeSections(file, parts); err != nil {
+	parts := sections(&results{health: &healthResults{}}, &options{}, readme.Versions{})
+	if err := readme.Write(file, parts); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(string(got), "\nold\n"); n != 1 || !strings.Contains(string(got), gangSection.begin()+"\nold\n") {
+	if n := strings.Count(string(got), "\nold\n"); n != 1 || !strings.Contains(string(got), gangSection.Begin()+"\nold\n") {
 		t.Errorf("%d parts stay, in\n%s", n, got)
 	}
 }
@@ -138,7 +139,7 @@ func TestRenderHealth(t *testing.T) {
 		writes:  writes{kinds: map[string]int{"patch nodes": 6}, refused: map[string]int{"patch nodes: 409": 3}, last: after(1500)},
 		written: 10 * time.Second, processor: 3 * time.Second, memory: 90,
 	}
-	page := renderHealth(&healthResults{nodes: 1008, gangs: 100, idle: 70, single: wave, bare: wave, flood: wave, storm: wave, outbreak: wave}, versions{kubernetes: "v1"})
+	page := renderHealth(&healthResults{nodes: 1008, gangs: 100, idle: 70, single: wave, bare: wave, flood: wave, storm: wave, outbreak: wave}, readme.Versions{Kubernetes: "v1"})
 	for _, want := range []string{
 		"Kubernetes v1: 1008 nodes in racks of 18, each with a NodeHealth; 100 gangs of 4 pods run on some of them.",
 		"| one at a time | a report | its verdict is seen | 3 | 40 (24–968) ms | 1177 ms | 1200 ms |  |",
@@ -171,7 +172,7 @@ func TestParallel(t *testing.T) {
 	if err := parallel(items, func(item string) error { done <- item; return nil }); err != nil || len(done) != len(items) {
 		t.Errorf("%d of %d are done, %v", len(done), len(items), err)
 	}
-	if err := parallel(items, func(string) error { return errNoMarks }); err == nil {
+	if err := parallel(items, func(string) error { return readme.ErrNoMarks }); err == nil {
 		t.Error("errors are lost")
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/lockstep-dev/lockstep/test/operator"
+	"github.com/lockstep-dev/lockstep/test/readme"
 )
 
 // options are the program's flags; `bench -h` documents them.
@@ -59,7 +60,7 @@ func run(o *options) (err error) {
 	if err := b.measureAll(ctx); err != nil {
 		return fmt.Errorf("%w\nthe end of the manager's log:\n%s", err, b.cluster.Log(operator.Name))
 	}
-	versions, err := pinned(ctx, b.root)
+	versions, err := readme.Pinned(ctx, b.root)
 	if err != nil {
 		return err
 	}
@@ -70,12 +71,18 @@ func run(o *options) (err error) {
 	if o.readme == "" {
 		return nil
 	}
-	return writeSections(o.readme, parts)
+	return readme.Write(o.readme, parts)
 }
 
+// The parts of test/README.md.
+const (
+	gangSection   readme.Section = "bench"
+	healthSection readme.Section = "bench:health"
+)
+
 // sections are the parts of the page that were measured.
-func sections(r *results, o *options, v versions) map[section]string {
-	parts := map[section]string{}
+func sections(r *results, o *options, v readme.Versions) map[readme.Section]string {
+	parts := map[readme.Section]string{}
 	if len(r.samples)+len(r.kept) > 0 {
 		parts[gangSection] = render(r, o, v)
 	}

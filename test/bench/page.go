@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/test/readme"
 )
 
 // page is written from top to bottom.
@@ -16,7 +18,7 @@ type page struct {
 	checker checker
 }
 
-func render(r *results, o *options, v versions) string {
+func render(r *results, o *options, v readme.Versions) string {
 	p := &page{results: r, options: o}
 	p.preface(v)
 	p.times()
@@ -28,8 +30,8 @@ func render(r *results, o *options, v versions) string {
 
 func (p *page) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
 
-func (p *page) preface(v versions) {
-	p.line("Kubernetes %s, Volcano %s, KWOK %s, each with its own defaults. Gangs of pods that take a", v.kubernetes, v.volcano, v.kwok)
+func (p *page) preface(v readme.Versions) {
+	p.line("Kubernetes %s, Volcano %s, KWOK %s, each with its own defaults. Gangs of pods that take a", v.Kubernetes, v.Volcano, v.KWOK)
 	p.line("whole node each, in pools of just enough racks of 18 nodes (two at least) under HyperNodes of 8,")
 	p.line("hard topology up to the pool's root. Rounds by size (%s pods): %s, in each of which either side",
 		p.options.sizes.String(), p.roundsText())

@@ -1,37 +1,14 @@
 package main
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/test/readme"
 )
-
-func TestWithSection(t *testing.T) {
-	const readme = "# Title\n<!-- bench:begin -->\nold\n<!-- bench:end -->\nend\n"
-	got, err := withSection(readme, gangSection, "new\n\n")
-	if want := "# Title\n<!-- bench:begin -->\nnew\n<!-- bench:end -->\nend\n"; err != nil || got != want {
-		t.Errorf("got %q and %v, want %q", got, err, want)
-	}
-	again, err := withSection(got, gangSection, "new")
-	if err != nil || again != got {
-		t.Errorf("a second time it becomes %q, %v", again, err)
-	}
-}
-
-func TestWithSectionWithoutMarks(t *testing.T) {
-	for name, readme := range map[string]string{
-		"none":      "# Title\n",
-		"no end":    "<!-- bench:begin -->\n",
-		"end first": "<!-- bench:end --><!-- bench:begin -->",
-	} {
-		if _, err := withSection(readme, gangSection, "new"); !errors.Is(err, errNoMarks) {
-			t.Errorf("%s: got %v, want %v", name, err, errNoMarks)
-		}
-	}
-}
 
 // The page that is written is the one that its program knows how to write.
 func TestREADMEHasMarks(t *testing.T) {
@@ -39,8 +16,8 @@ func TestREADMEHasMarks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []section{gangSection, healthSection} {
-		if _, err := withSection(string(raw), s, ""); err != nil {
+	for _, s := range []readme.Section{gangSection, healthSection} {
+		if _, err := readme.With(string(raw), s, ""); err != nil {
 			t.Errorf("test/README.md: %v", err)
 		}
 	}
@@ -61,7 +38,7 @@ func TestRender(t *testing.T) {
 		kept: []*tries{{who: "Lockstep", of: 20, kept: 20, must: true}, {who: "Volcano", whole: true, of: 12, lost: 12}},
 	}
 	o := &options{sizes: counts{1000}, rounds: counts{3}, recoveries: 5}
-	page := render(r, o, versions{"v1", "v2", "v3"})
+	page := render(r, o, readme.Versions{Kubernetes: "v1", Volcano: "v2", KWOK: "v3"})
 	for _, want := range []string{
 		"Kubernetes v1, Volcano v2, KWOK v3",
 		"| 1000 | gang applied → all its pods run | 30.00 s (30.00–30.00) | 20.00 s (20.00–20.00) | 1.50 | ≤ 1 **misses: 1.5** |",

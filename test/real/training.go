@@ -22,8 +22,22 @@ import (
 	"github.com/lockstep-dev/lockstep/test/workloads/trainer/losses"
 )
 
-// Patience bounds every wait. No test measures it: a crash loop alone takes a minute.
-const Patience = 2 * time.Minute
+// Patience bounds every wait. No test measures it: torchrun alone takes two minutes to lose a node.
+const Patience = 4 * time.Minute
+
+// How long a silent node's pod has before it counts as dead, in seconds: in general, and where the rest
+// of the gang is down. The rules are the default's. Its 60 s may be shorter here because the program
+// fences: a process that comes back from a silent node writes nothing.
+const (
+	SilentSeconds   = 5
+	GangDownSeconds = 1
+)
+
+func fenced() *v1alpha1.UnreachableNode {
+	return &v1alpha1.UnreachableNode{
+		Policy: v1alpha1.ForceDelete, AfterSeconds: new(int32(SilentSeconds)), GangDownAfterSeconds: new(int32(GangDownSeconds)),
+	}
+}
 
 // Training is one TrainingJob of the training program.
 type Training struct {
@@ -41,6 +55,7 @@ func (g *Ground) NewTraining(name string, ranks, steps int) *Training {
 		Spec: v1alpha1.TrainingJobSpec{
 			NetworkTopology: &v1alpha1.NetworkTopology{Mode: v1alpha1.TopologyHard, HighestTierAllowed: new(int32(2))},
 			Framework:       &v1alpha1.Framework{PyTorch: &v1alpha1.PyTorch{}},
+			RestartPolicy:   &v1alpha1.RestartPolicy{UnreachableNode: fenced()},
 			Tasks: []v1alpha1.Task{
 				{Name: "master", Replicas: 1, Template: g.template(name, steps)},
 				{Name: "worker", Replicas: int32(ranks - 1), Template: g.template(name, steps)},

@@ -20,18 +20,29 @@ type scenario struct {
 // train runs a training and takes it away after the test.
 func train(t *testing.T, name string, ranks, steps int, change ...func(*Training)) *scenario {
 	t.Helper()
+	s := described(t, name, ranks, steps, change...)
+	s.must(s.Run(s.ctx))
+	return s
+}
+
+// described is a training that the test applies itself. It is taken away after it.
+func described(t *testing.T, name string, ranks, steps int, change ...func(*Training)) *scenario {
+	t.Helper()
 	s := &scenario{Training: ground.NewTraining(name, ranks, steps), t: t, ctx: context.WithoutCancel(t.Context())}
 	for _, f := range change {
 		f(s.Training)
 	}
-	t.Cleanup(func() {
-		if t.Failed() {
+	s.removedAtTheEnd()
+	return s
+}
+
+func (s *scenario) removedAtTheEnd() {
+	s.t.Cleanup(func() {
+		if s.t.Failed() {
 			s.dump()
 		}
 		s.must(s.Delete(s.ctx))
 	})
-	s.must(s.Run(s.ctx))
-	return s
 }
 
 func (s *scenario) must(err error) {

@@ -39,7 +39,6 @@ func run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, ground.Stop()) }()
 	d := &demo{ctx: ctx, ground: ground, training: ground.NewTraining("llama", ranks, steps)}
-	real.Impatient(d.training)
 	if err := d.training.Run(ctx); err != nil {
 		return err
 	}
