@@ -35,6 +35,7 @@ func (t *tenant) checkRecord(o *policies.Observation, s *v1alpha1.TrainingJobSta
 	r.checkCounts()
 	r.checkCharges()
 	r.checkReplaced()
+	r.checkCauses()
 	r.checkExclusions()
 	r.checkSizes()
 	r.checkMoves()
@@ -134,7 +135,7 @@ func (r *record) evidence(of rank) bool {
 	if p.Node == "" {
 		return p.Unschedulable
 	}
-	return !r.o.Nodes[p.Node].Ready || (p.Phase == corev1.PodRunning && !p.Ready && p.WasReady)
+	return !r.o.Nodes[p.Node].Ready || (p.Phase == corev1.PodRunning && !p.Ready && p.WasReady) || r.hasExited(p) || r.failsToStart(p)
 }
 
 // relapsed reports whether an incident ends because a rank fell again.
