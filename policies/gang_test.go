@@ -334,3 +334,18 @@ func TestAnExitWhileAnotherRankStarts(t *testing.T) {
 	equal(t, "incidents", nil, s.summaries())
 	equal(t, "state", v1alpha1.StateStarting, s.status().State)
 }
+
+// Templates with Never: a victim that has joined an incident does not take the blame.
+func TestAVictimIsNotBlamedForTheNode(t *testing.T) {
+	s := running(3, rule("lost", step(v1alpha1.RestartPod, 30)))
+	s.breakNode("n02")
+	s.decide()
+	s.crash(0, 1)
+	s.after(time.Second).decide()
+	s.after(time.Second).decide()
+	equal(t, "incidents", []summary{{v1alpha1.NodeNotReady, v1alpha1.ClassInfrastructure, "lost", 2, ""}}, s.summaries())
+	equal(t, "culprit", "llm-1-worker-2", s.incident(t).Cause.Pod)
+	s.after(28 * time.Second).decide()
+	equal(t, "lives", []int32{1, 0, 1}, s.lives())
+	equal(t, "charged", int32(0), s.status().Restarts.Charged)
+}
