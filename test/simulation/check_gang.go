@@ -30,10 +30,27 @@ func (r *record) checkVictim(p *policies.Pod) {
 		was := incidentOf(r.old, inc.ID)
 		return slices.ContainsFunc(inc.Steps[len(was.Steps):], func(f v1alpha1.FiredStep) bool {
 			forPods := f.Action == v1alpha1.RestartPod || f.Action == v1alpha1.MigratePod
-			return !f.DryRun && r.reaches(&inc, f, rankOf(p)) && (!forPods || r.isOverdue(&was, rankOf(p)))
+			return !f.DryRun && r.reaches(&inc, f, rankOf(p)) && (!forPods || isAbout(&was, p) || r.isOverdue(&was, rankOf(p)))
 		})
 	})
 	r.require(Scope, may, "pod %s on node %s is replaced, and only its peers are broken", p.Name, p.Node)
+}
+
+// isAbout reports whether an incident names this very pod.
+func isAbout(inc *v1alpha1.Incident, p *policies.Pod) bool {
+	return slices.ContainsFunc(inc.Pods, func(q v1alpha1.IncidentPod) bool { return q.UID == p.UID })
+}
+
+// checkNamed checks that an incident does not name a rank that fell only in another's wake, before the time of that
+// is over. The first to fall may be its cause: what it fell in the wake of may be unknown.
+func (r *record) checkNamed(was, inc *v1alpha1.Incident, of rank) {
+	p := r.seen(of)
+	if p == nil || p.Phase != corev1.PodRunning || len(p.Signals) > 0 || !r.o.Nodes[p.Node].Ready || inc.Cause.Pod == p.Name {
+		return
+	}
+	if is := r.podOfUID(p.UID); is != nil && r.isVictim(is) {
+		r.require(Scope, was.ID != 0 && r.isOverdue(was, of), "incident %d names pod %s, and only its peers are broken", inc.ID, p.Name)
+	}
 }
 
 // isOverdue reports whether a victim of an incident has had its time: it begins when the last of the incident's own
@@ -146,7 +163,7 @@ func (r *record) tellsCulprit() bool {
 		case p.Phase != corev1.PodRunning || p.Deleting || p.Disrupted != "" || len(p.Signals) > 0 || !r.o.Nodes[p.Node].Ready || replaced(r.old, p):
 			return false
 		case p.UID == c.uid:
-			shown = p.LastExit != nil && *p.LastExit == c.exit
+			shown = p.LastExit != nil && *p.LastExit == c.exit && isForExit(r.o.Job, p)
 		case p.LastExit == nil || c.exit.Time.Sub(p.LastExit.Time) > correctedFor:
 		case p.LastExit.Time.Equal(c.exit.Time) && c.exit.ExitCode == 137 && p.LastExit.ExitCode != 137:
 		case !p.LastExit.Time.After(c.exit.Time):

@@ -67,7 +67,10 @@ func (r *record) checkIncident(inc *v1alpha1.Incident, last int32) {
 	}
 	for _, p := range inc.Pods {
 		of := rank{p.Task, p.Index}
-		r.require(Evidence, namesRank(&was, of) || r.evidence(of), "nothing shows that pod %s is broken", p.Name)
+		if !namesRank(&was, of) {
+			r.require(Evidence, r.evidence(of), "nothing shows that pod %s is broken", p.Name)
+			r.checkNamed(&was, inc, of)
+		}
 	}
 }
 

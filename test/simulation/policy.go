@@ -106,7 +106,7 @@ func defaultRules() []v1alpha1.Rule {
 // restartsFailed reports whether the first rule that matches a Failed pod restarts it, whether the gang runs or not.
 func restartsFailed(job *v1alpha1.TrainingJob, p *policies.Pod) bool {
 	for _, r := range policyOf(job, p.Task).rules {
-		if !matchesFailed(&r.Match, p) {
+		if !matches(&r.Match, v1alpha1.PodFailed, p) {
 			continue
 		}
 		restarts := slices.ContainsFunc(r.Steps, func(s v1alpha1.Step) bool { return s.Action != v1alpha1.Ignore && s.Action != v1alpha1.ShrinkTask })
@@ -118,9 +118,20 @@ func restartsFailed(job *v1alpha1.TrainingJob, p *policies.Pod) bool {
 	return false
 }
 
-// matchesFailed reports whether a rule is for a Failed pod: every part that is given has to match, gangRunning apart.
-func matchesFailed(m *v1alpha1.Match, p *policies.Pod) bool {
-	event := len(m.Events) == 0 || slices.Contains(m.Events, v1alpha1.AnyEvent) || slices.Contains(m.Events, v1alpha1.PodFailed)
+// isForExit reports whether some rule does something about the exit of a pod's program in place, whether the gang runs
+// or not.
+func isForExit(job *v1alpha1.TrainingJob, p *policies.Pod) bool {
+	for _, r := range policyOf(job, p.Task).rules {
+		if matches(&r.Match, v1alpha1.PodNotReady, p) {
+			return r.Match.GangRunning == nil && (len(r.Steps) > 1 || r.Steps[0].Action != v1alpha1.Ignore)
+		}
+	}
+	return false
+}
+
+// matches reports whether a rule is for an event of a pod: every part that is given has to match, gangRunning apart.
+func matches(m *v1alpha1.Match, of v1alpha1.EventType, p *policies.Pod) bool {
+	event := len(m.Events) == 0 || slices.Contains(m.Events, v1alpha1.AnyEvent) || slices.Contains(m.Events, of)
 	task := len(m.Tasks) == 0 || slices.Contains(m.Tasks, p.Task)
 	code := m.ExitCodes == nil || slices.ContainsFunc(p.Failure.Containers, func(c policies.ContainerFailure) bool {
 		return slices.Contains(m.ExitCodes.Values, c.ExitCode) == (m.ExitCodes.Operator == v1alpha1.ExitCodesIn)

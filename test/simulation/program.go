@@ -106,7 +106,7 @@ func (t *tenant) runProgram() {
 			continue
 		}
 		aborts := !p.abortAt.IsZero() && !p.abortAt.After(t.now)
-		waited := !p.joined && p.abortAt.IsZero() && t.now.Sub(p.startTime) >= rendezvous
+		waited := !p.joined && !p.hangs && p.abortAt.IsZero() && t.now.Sub(p.startTime) >= rendezvous
 		if aborts || (waited && !t.complete()) {
 			t.happened("collective aborts a rank")
 			t.once("collective aborts in a history")
