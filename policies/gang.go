@@ -86,9 +86,10 @@ func (w *world) failsInPlace(s *v1alpha1.TrainingJobStatus, r rank) bool {
 	return event == v1alpha1.PodNotReady
 }
 
-// stopsGang reports whether the ranks of an incident are ones without which the others cannot train.
+// stopsGang reports whether the ranks of an incident are ones without which the others cannot train. One that is
+// degraded trains on until it is moved.
 func (w *world) stopsGang(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
-	return inc.Outcome == "" && inc.Trigger != v1alpha1.PodPending && inc.Trigger != v1alpha1.HealthDegraded &&
+	return inc.Outcome == "" && inc.Trigger != v1alpha1.PodPending && (inc.Trigger != v1alpha1.HealthDegraded || restarted(inc)) &&
 		!ignores(w.ruleOf(inc)) && !w.held(s, inc)
 }
 
