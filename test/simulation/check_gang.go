@@ -23,7 +23,7 @@ const (
 // come back is over.
 func (r *record) checkVictim(p *policies.Pod) {
 	is := r.podOfUID(p.UID)
-	if is == nil || !r.isVictim(is) || len(p.Signals) > 0 {
+	if is == nil || !r.isVictim(is) || len(p.Signals) > 0 || !r.isSpared(p) {
 		return
 	}
 	may := slices.ContainsFunc(r.s.Incidents, func(inc v1alpha1.Incident) bool {
@@ -34,6 +34,20 @@ func (r *record) checkVictim(p *policies.Pod) {
 		})
 	})
 	r.require(Scope, may, "pod %s on node %s is replaced, and only its peers are broken", p.Name, p.Node)
+}
+
+// isSpared reports whether an open incident is about other ranks, so that a rank may have fallen in the wake of those.
+func (r *record) isSpared(p *policies.Pod) bool {
+	return slices.ContainsFunc(r.s.Incidents, func(inc v1alpha1.Incident) bool {
+		rule := ruleOf(r.o.Job, &inc)
+		switch {
+		case inc.Outcome != "" || inc.Trigger == v1alpha1.PodPending || len(rule.Steps) == 0 || rule.Steps[0].Action == v1alpha1.Ignore:
+			return false
+		case isHealth(inc.Trigger) && !hasRestarted(&inc) && (inc.Trigger == v1alpha1.HealthDegraded || r.o.HealthPolicy != nil):
+			return false // it trains on, or is held back
+		}
+		return slices.ContainsFunc(inc.Pods, func(q v1alpha1.IncidentPod) bool { return q.Name != p.Name }) || len(inc.Pods) == 0
+	})
 }
 
 // isAbout reports whether an incident names this very pod.
@@ -48,7 +62,7 @@ func (r *record) checkNamed(was, inc *v1alpha1.Incident, of rank) {
 	if p == nil || p.Phase != corev1.PodRunning || len(p.Signals) > 0 || !r.o.Nodes[p.Node].Ready || inc.Cause.Pod == p.Name {
 		return
 	}
-	if is := r.podOfUID(p.UID); is != nil && r.isVictim(is) {
+	if is := r.podOfUID(p.UID); is != nil && r.isVictim(is) && r.isSpared(p) {
 		r.require(Scope, was.ID != 0 && r.isOverdue(was, of), "incident %d names pod %s, and only its peers are broken", inc.ID, p.Name)
 	}
 }
@@ -144,7 +158,7 @@ func (r *record) checkCauses() {
 	}
 	for i := range r.s.Incidents {
 		inc := &r.s.Incidents[i]
-		young := r.o.Now.Sub(inc.StartTime.Time) <= correctedFor && inc.StartTime.After(r.culprit.exit.Time)
+		young := r.o.Now.Sub(inc.StartTime.Time) <= correctedFor && !inc.StartTime.Time.Before(r.culprit.exit.Time.Add(time.Second))
 		if inc.Outcome != "" || inc.Trigger != v1alpha1.PodNotReady || hasRestarted(inc) || !young {
 			continue
 		}
@@ -166,7 +180,7 @@ func (r *record) tellsCulprit() bool {
 			shown = p.LastExit != nil && *p.LastExit == c.exit && isForExit(r.o.Job, p)
 		case p.LastExit == nil || c.exit.Time.Sub(p.LastExit.Time) > correctedFor:
 		case p.LastExit.Time.Equal(c.exit.Time) && c.exit.ExitCode == 137 && p.LastExit.ExitCode != 137:
-		case !p.LastExit.Time.After(c.exit.Time):
+		case !p.LastExit.Time.After(c.exit.Time) || p.LastExit.Time.Sub(c.exit.Time) > correctedFor:
 			return false
 		}
 	}

@@ -91,6 +91,8 @@ func (r *record) checkStep(inc *v1alpha1.Incident, step v1alpha1.FiredStep) {
 		broken = broken || !r.works(rank{p.Task, p.Index})
 	}
 	widened := concernsJob(inc) || took(inc, v1alpha1.RestartTask, v1alpha1.RestartPartition)
+	forPods := step.Action == v1alpha1.RestartPod || step.Action == v1alpha1.MigratePod || step.Action == v1alpha1.ShrinkTask
+	widened = widened || (inc.VictimCount > 0 && !forPods)
 	for i := range r.o.Job.Spec.Tasks {
 		for index := range r.o.Job.Spec.Tasks[i].Replicas {
 			broken = broken || (widened && !r.works(rank{r.o.Job.Spec.Tasks[i].Name, index}))

@@ -48,9 +48,19 @@ func TestOraclesOfGangs(t *testing.T) {
 		want Invariant
 		deed func(*world, *tenant)
 	}{
-		"a victim is replaced": {Scope, func(w *world, job *tenant) {
+		"a victim is named beside the culprit": {Scope, func(w *world, job *tenant) {
 			job.abort()
-			job.replaces(job.pods[1], job.incidentAbout(job.pods[1], w.now.Add(-time.Minute), beside(w.now)))
+			s := job.incidentAbout(job.pods[0], w.now)
+			p := job.pods[1]
+			s.Incidents[0].PodCount, s.Incidents[0].Pods = 2, append(s.Incidents[0].Pods, v1alpha1.IncidentPod{Name: p.Name, Task: p.Task, Index: p.Index})
+			job.checkRecord(job.observe(), s)
+		}},
+		"a victim is replaced with the culprit": {Scope, func(w *world, job *tenant) {
+			job.abort()
+			job.job.Status = *job.incidentAbout(job.pods[0], w.now)
+			s := job.job.Status.DeepCopy()
+			s.Incidents[0].Steps = []v1alpha1.FiredStep{beside(w.now)}
+			job.replaces(job.pods[1], s)
 		}},
 		"a victim is replaced before its time is over": {Scope, func(w *world, job *tenant) {
 			job.abort()
