@@ -86,10 +86,13 @@ func (r *record) checkStep(inc *v1alpha1.Incident, step v1alpha1.FiredStep) {
 	if step.Action == v1alpha1.Ignore || step.Action == v1alpha1.FailJob || len(inc.Pods) == 0 {
 		return
 	}
-	broken := false
+	broken, shown := false, false
 	for _, p := range inc.Pods {
-		broken = broken || !r.works(rank{p.Task, p.Index})
+		of := rank{p.Task, p.Index}
+		broken = broken || !r.works(of)
+		shown = shown || (!r.works(of) && (r.evidence(of) || r.isOvertaken(r.seen(of))))
 	}
+	r.require(Evidence, shown || inc.Trigger != v1alpha1.PodNotStarted, "%s of incident %d fires, and no pod of its task starts", step.Action, inc.ID)
 	widened := concernsJob(inc) || took(inc, v1alpha1.RestartTask, v1alpha1.RestartPartition)
 	forPods := step.Action == v1alpha1.RestartPod || step.Action == v1alpha1.MigratePod || step.Action == v1alpha1.ShrinkTask
 	widened = widened || (inc.VictimCount > 0 && !forPods)

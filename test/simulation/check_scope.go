@@ -121,8 +121,5 @@ func (t *tenant) checkForce(p *pod) {
 	t.require(OneLife, proof || (silent && !policy.requireProof), "pod %s is removed by force, and node %s may be alive", p.Name, p.Node)
 	if !proof && now.Before(seen.SilentSince.Add(policy.unreachableAfter)) {
 		t.happened("pod is removed early, with its gang down")
-		if t.collective && t.computes(p) && p.joined {
-			t.happened("pod that trains is removed early")
-		}
 	}
 }

@@ -113,8 +113,7 @@ const (
 	slowStartAfter  = 10 * time.Minute // the same where it does not, and until a process counts as not ready
 )
 
-// failsToStart reports whether a pod was seen to have had its time to start, while others of its task came further.
-// The only pod of a task is compared with those of the others.
+// failsToStart reports whether a pod was seen to have had its time to start, while others came further.
 func (r *record) failsToStart(p *policies.Pod) bool {
 	from, limit := p.BoundTime, slowStartAfter
 	if p.PlacedTime.After(from) {
@@ -123,8 +122,14 @@ func (r *record) failsToStart(p *policies.Pod) bool {
 	if p.Phase == corev1.PodPending && p.StartProblem.Reason != "" {
 		limit = startErrorAfter
 	}
+	return p.Node != "" && !r.o.Now.Before(from.Add(limit)) && r.isOvertaken(p)
+}
+
+// isOvertaken reports whether other pods of a pod's task came further. The only pod of a task is compared with those of
+// the others.
+func (r *record) isOvertaken(p *policies.Pod) bool {
 	alone := taskStatus(r.s, p.Task).Replicas <= 1
-	return p.Node != "" && !r.o.Now.Before(from.Add(limit)) && slices.ContainsFunc(r.o.Pods, func(q policies.Pod) bool {
+	return slices.ContainsFunc(r.o.Pods, func(q policies.Pod) bool {
 		return !q.Spare && q.Attempt == p.Attempt && (q.Task == p.Task || alone) && stage(&q) > stage(p)
 	})
 }
