@@ -86,11 +86,12 @@ func (w *world) failsInPlace(s *v1alpha1.TrainingJobStatus, r rank) bool {
 	return event == v1alpha1.PodNotReady
 }
 
-// stopsGang reports whether the ranks of an incident are ones without which the others cannot train.
+// stopsGang reports whether the ranks of an incident are ones without which the others cannot train. One that is
+// degraded trains on until it is moved.
 func (w *world) stopsGang(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
 	needed := unnamed(inc) || slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return !w.isIndependent(p.Task) })
-	return inc.Outcome == "" && inc.Trigger != v1alpha1.PodPending && inc.Trigger != v1alpha1.HealthDegraded && needed &&
-		!ignores(w.ruleOf(inc)) && !w.held(s, inc)
+	return inc.Outcome == "" && inc.Trigger != v1alpha1.PodPending && (inc.Trigger != v1alpha1.HealthDegraded || restarted(inc)) &&
+		needed && !ignores(w.ruleOf(inc)) && !w.held(s, inc)
 }
 
 // wakeOf returns the open incident in whose wake a rank failed, and nil for a rank that failed by itself. What a

@@ -366,3 +366,57 @@ func TestAnExitWhileAnotherRankStarts(t *testing.T) {
 	equal(t, "incidents", nil, s.summaries())
 	equal(t, "state", v1alpha1.StateStarting, s.status().State)
 }
+
+// Templates with Never: a victim that has joined an incident does not take the blame.
+func TestAVictimIsNotBlamedForTheNode(t *testing.T) {
+	s := running(3, rule("lost", step(v1alpha1.RestartPod, 30)))
+	s.breakNode("n02")
+	s.decide()
+	s.crash(0, 1)
+	s.after(time.Second).decide()
+	s.after(time.Second).decide()
+	equal(t, "incidents", []summary{{v1alpha1.NodeNotReady, v1alpha1.ClassInfrastructure, "lost", 2, ""}}, s.summaries())
+	equal(t, "culprit", "llm-1-worker-2", s.incident(t).Cause.Pod)
+	s.after(28 * time.Second).decide()
+	equal(t, "lives", []int32{1, 0, 1}, s.lives())
+	equal(t, "charged", int32(0), s.status().Restarts.Charged)
+}
+
+// A rank that is degraded trains on until it is moved: then the others abort.
+func TestAMoveForHealthStopsTheGang(t *testing.T) {
+	s := running(3, rule("ill", on(v1alpha1.HealthDegraded), step(v1alpha1.MigratePod, 0)), rule("rest", step(v1alpha1.RestartPod, 90)))
+	s.Pods[2].Signals = []Signal{{Name: "NVLinkReplay"}}
+	s.decide()
+	s.abortBut(2, time.Second)
+	s.after(time.Second).decide()
+	equal(t, "incidents", []summary{{v1alpha1.HealthDegraded, v1alpha1.ClassInfrastructure, "ill", 1, ""}}, s.summaries())
+	equal(t, "victims", []string{"llm-1-worker-0", "llm-1-worker-1"}, sorted(s.victims(t)))
+}
+
+// A ShrinkTask step has nobody to give up where the kubelet restarts all that are missing.
+func TestShrinkTaskWaitsForVictims(t *testing.T) {
+	s := running(3, rule("lost", step(v1alpha1.ShrinkTask, 10), step(v1alpha1.RestartJob, 600)))
+	s.exits(0, 137, 0)
+	s.decide()
+	s.exits(1, 1, time.Second)
+	s.restarts(0)
+	s.after(10 * time.Second).decide()
+	equal(t, "fired", nil, s.fired(t))
+	equal(t, "charged", int32(0), s.status().Restarts.Charged)
+}
+
+// Whether the gang runs depends on how long ago the last exit was: the manager looks again when it does not count any more.
+func TestWhenAnExitDoesNotCountAnyMore(t *testing.T) {
+	up := rule("up", on(v1alpha1.PodDeleted), step(v1alpha1.RestartPod, 100))
+	up.Match.GangRunning = new(true)
+	s := running(3, up)
+	s.exits(0, 1, 0)
+	s.restarts(0)
+	s.replace(2)
+	next := s.decide().Next
+	equal(t, "incidents", nil, s.summaries())
+	equal(t, "next look", sceneStart.Add(time.Minute).Truncate(time.Second), next)
+	s.Now = next
+	s.decide()
+	equal(t, "incidents", []summary{{v1alpha1.PodDeleted, v1alpha1.ClassMaintenance, "up", 1, ""}}, s.summaries())
+}

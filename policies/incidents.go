@@ -204,10 +204,15 @@ func removeVictim(inc *v1alpha1.Incident, pod string) {
 func (w *world) strengthen(inc *v1alpha1.Incident, f failure, rule v1alpha1.Rule, policy *restartPolicy) {
 	another := f.uid != "" && f.event != inc.Trigger && !ofJob(inc.Trigger) && ignores(w.ruleOf(inc)) && !ignores(rule)
 	down := f.gangDown && ofNode(f.event) && f.event == inc.Trigger && f.pod == inc.Cause.Pod && rule.Name != inc.Rule
-	if restarted(inc) || (strength(f.event) <= strength(inc.Trigger) && !another && !down) {
+	if restarted(inc) || (strength(f.event) <= strength(inc.Trigger) && !another && !down) || onlyFollows(inc, f) {
 		return
 	}
 	inc.Trigger, inc.Class, inc.Rule, inc.PolicyTask, inc.Cause = f.event, f.class, rule.Name, policy.of, causeOf(f)
+}
+
+// onlyFollows reports whether a program has ended because of what an incident is about: a node, or a pod that does not start.
+func onlyFollows(inc *v1alpha1.Incident, f failure) bool {
+	return f.byProgram() && f.pod != inc.Cause.Pod && (ofNode(inc.Trigger) || inc.Trigger == v1alpha1.PodNotStarted)
 }
 
 // joinable returns the open incident that a new failure belongs to: under the same rule,

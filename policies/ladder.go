@@ -95,7 +95,7 @@ func (w *world) due(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (rung
 
 // forPods reports whether an action is for the broken pods alone.
 func forPods(action v1alpha1.Action) bool {
-	return action == v1alpha1.RestartPod || action == v1alpha1.MigratePod
+	return action == v1alpha1.RestartPod || action == v1alpha1.MigratePod || action == v1alpha1.ShrinkTask
 }
 
 // onlyWaits reports whether an incident has nothing left to restart, and waits for ranks that the kubelet does.
@@ -230,7 +230,7 @@ func (w *world) fire(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up r
 			up.action = v1alpha1.RestartJob
 		}
 	}
-	if forPods(up.action) && w.missesPeers(s, inc) {
+	if up.action != v1alpha1.ShrinkTask && forPods(up.action) && w.missesPeers(s, inc) {
 		up.action = v1alpha1.RestartJob
 	}
 	w.noteMove(s, inc)

@@ -94,3 +94,23 @@ func (w *world) gangDown(s *v1alpha1.TrainingJobStatus, r rank, p *Pod) bool {
 	}
 	return false
 }
+
+// nextGangCheck is when the next exit will be too long ago to count, where some rule asks for that. For a failure of a
+// silent node that never changes.
+func (w *world) nextGangCheck(s *v1alpha1.TrainingJobStatus) time.Time {
+	var next time.Time
+	asks := func(r v1alpha1.Rule) bool {
+		return r.Match.GangRunning != nil && !slices.Equal(r.Match.Events, []v1alpha1.EventType{v1alpha1.NodeNotReady})
+	}
+	for _, policy := range w.policies {
+		if !slices.ContainsFunc(policy.rules, asks) {
+			continue
+		}
+		for _, e := range w.outage(s).exits {
+			if at := e.at.Add(nodeWake); at.After(w.Now) {
+				next = sooner(next, at)
+			}
+		}
+	}
+	return next
+}

@@ -53,7 +53,7 @@ func TestShrinkTask(t *testing.T) {
 			s.Nodes["n06"] = Node{Name: "n06", Hostname: "host-n06", Ready: true}
 			s.bind(1, "n06")
 			s.unready(1)
-		}, []string{"n00", "n06", "n02", "n03", "n04", "n05"}, []int32{0, 1, 0, 0, 0, 0}, 0},
+		}, []string{"n00", "n01", "n02", "n03", "n04", "n05"}, []int32{0, 1, 0, 0, 0, 0}, 0},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

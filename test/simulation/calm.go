@@ -29,6 +29,7 @@ func (w *world) calmDown() {
 		if w.now.Sub(from) > busyFor {
 			w.leaveAll()
 			w.demand = false
+			w.mendStarts()
 		}
 		w.joinDue()
 		w.settle()

@@ -48,7 +48,9 @@ var events = []string{
 	"leaf is drained", "node joins late", "node returns", "node is lost", "late node is used",
 	"queue's share refuses a pod", "other queues have demand",
 	"place is taken first", "kubelet refuses a pod",
-	"kubelet backs off", "collective is complete", "collective aborts a rank",
+	"kubelet backs off", "collective is complete", "collective aborts a rank", "collective aborts in a history", "victims in a history",
+	"culprit is named", "pod is removed early, with its gang down",
+	"kubelet cannot start a pod", "pod never becomes ready", "task starts nowhere",
 	"moves are held back", "moves for health within the limit", "moves that were acknowledged",
 }
 
@@ -67,7 +69,7 @@ func allThings() []string {
 		add("dry run of", string(a))
 	}
 	for _, e := range []v1alpha1.EventType{
-		v1alpha1.PodFailed, v1alpha1.PodDeleted, v1alpha1.PodNotReady, v1alpha1.PodPending, v1alpha1.NodeNotReady, v1alpha1.NodeGone,
+		v1alpha1.PodFailed, v1alpha1.PodDeleted, v1alpha1.PodNotReady, v1alpha1.PodNotStarted, v1alpha1.PodPending, v1alpha1.NodeNotReady, v1alpha1.NodeGone,
 		v1alpha1.HealthDegraded, v1alpha1.HealthFailed, v1alpha1.VolcanoJobDeleted, v1alpha1.VolcanoJobEnded, v1alpha1.JobResumed,
 	} {
 		add("trigger", string(e))
@@ -87,6 +89,9 @@ func allThings() []string {
 // happened counts one thing.
 func (w *world) happened(what string) { w.census["event "+what]++ }
 
+// once counts the histories in which something happens.
+func (w *world) once(what string) { w.census["event "+what] = 1 }
+
 // count counts what a record says.
 func (t *tenant) count(old, s *v1alpha1.TrainingJobStatus) {
 	for i := range s.Incidents {
@@ -97,6 +102,9 @@ func (t *tenant) count(old, s *v1alpha1.TrainingJobStatus) {
 				kind = "dry run of "
 			}
 			t.census[kind+string(f.Action)]++
+		}
+		if inc.VictimCount > was.VictimCount {
+			t.once("victims in a history")
 		}
 		if inc.Trigger != was.Trigger {
 			t.census["trigger "+string(inc.Trigger)]++

@@ -82,6 +82,7 @@ func (r *record) refunded(inc *v1alpha1.Incident) {
 func (r *record) checkCharge(inc *v1alpha1.Incident) {
 	policy := policyOf(r.o.Job, inc.PolicyTask)
 	rule := policy.rule(inc.Rule)
+	r.checkRefused(inc)
 	r.require(Budget, rule.Charge != v1alpha1.ChargeNever, "incident %d is charged by rule %s", inc.ID, rule.Name)
 	r.require(Budget, rule.Charge == v1alpha1.ChargeAlways || inc.Class == v1alpha1.ClassUser || concernsJob(inc),
 		"incident %d of class %s is charged by rule %s", inc.ID, inc.Class, rule.Name)

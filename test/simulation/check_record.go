@@ -35,6 +35,7 @@ func (t *tenant) checkRecord(o *policies.Observation, s *v1alpha1.TrainingJobSta
 	r.checkCounts()
 	r.checkCharges()
 	r.checkReplaced()
+	r.checkCauses()
 	r.checkExclusions()
 	r.checkSizes()
 	r.checkMoves()
@@ -66,7 +67,10 @@ func (r *record) checkIncident(inc *v1alpha1.Incident, last int32) {
 	}
 	for _, p := range inc.Pods {
 		of := rank{p.Task, p.Index}
-		r.require(Evidence, namesRank(&was, of) || r.evidence(of), "nothing shows that pod %s is broken", p.Name)
+		if !namesRank(&was, of) {
+			r.require(Evidence, r.evidence(of), "nothing shows that pod %s is broken", p.Name)
+			r.checkNamed(&was, inc, of)
+		}
 	}
 }
 
@@ -82,11 +86,16 @@ func (r *record) checkStep(inc *v1alpha1.Incident, step v1alpha1.FiredStep) {
 	if step.Action == v1alpha1.Ignore || step.Action == v1alpha1.FailJob || len(inc.Pods) == 0 {
 		return
 	}
-	broken := false
+	broken, shown := false, false
 	for _, p := range inc.Pods {
-		broken = broken || !r.works(rank{p.Task, p.Index})
+		of := rank{p.Task, p.Index}
+		broken = broken || !r.works(of)
+		shown = shown || (!r.works(of) && (r.evidence(of) || r.isOvertaken(r.seen(of))))
 	}
+	r.require(Evidence, shown || inc.Trigger != v1alpha1.PodNotStarted, "%s of incident %d fires, and no pod of its task starts", step.Action, inc.ID)
 	widened := concernsJob(inc) || took(inc, v1alpha1.RestartTask, v1alpha1.RestartPartition)
+	forPods := step.Action == v1alpha1.RestartPod || step.Action == v1alpha1.MigratePod || step.Action == v1alpha1.ShrinkTask
+	widened = widened || (inc.VictimCount > 0 && !forPods)
 	for i := range r.o.Job.Spec.Tasks {
 		for index := range r.o.Job.Spec.Tasks[i].Replicas {
 			broken = broken || (widened && !r.works(rank{r.o.Job.Spec.Tasks[i].Name, index}))
@@ -134,7 +143,7 @@ func (r *record) evidence(of rank) bool {
 	if p.Node == "" {
 		return p.Unschedulable
 	}
-	return !r.o.Nodes[p.Node].Ready || (p.Phase == corev1.PodRunning && !p.Ready && p.WasReady)
+	return !r.o.Nodes[p.Node].Ready || (p.Phase == corev1.PodRunning && !p.Ready && p.WasReady) || r.hasExited(p) || r.failsToStart(p)
 }
 
 // relapsed reports whether an incident ends because a rank fell again.

@@ -30,22 +30,6 @@ func (r *record) checkReplaced() {
 	}
 }
 
-// checkVictim checks that a rank that fell only in another's wake is replaced by no step for pods.
-func (r *record) checkVictim(p *policies.Pod) {
-	is := r.podOfUID(p.UID)
-	if is == nil || !r.isVictim(is) || len(p.Signals) > 0 {
-		return
-	}
-	wide := slices.ContainsFunc(r.s.Incidents, func(inc v1alpha1.Incident) bool {
-		was := incidentOf(r.old, inc.ID)
-		return slices.ContainsFunc(inc.Steps[len(was.Steps):], func(f v1alpha1.FiredStep) bool {
-			forPods := f.Action == v1alpha1.RestartPod || f.Action == v1alpha1.MigratePod
-			return !f.DryRun && !forPods && r.reaches(&inc, f, rankOf(p))
-		})
-	})
-	r.requireOf(Scope, victim, wide, "pod %s on node %s is replaced, and only its peers are broken", p.Name, p.Node)
-}
-
 // replaces reports whether an incident restarts a pod in this record.
 func (r *record) replaces(inc *v1alpha1.Incident, p *policies.Pod) bool {
 	was, of := incidentOf(r.old, inc.ID), rankOf(p)
@@ -129,6 +113,13 @@ func (t *tenant) checkForce(p *pod) {
 	if t.acting.cache.Now.After(now) {
 		now = t.acting.cache.Now
 	}
-	silent := !seen.Ready && !seen.SilentSince.IsZero() && !now.Before(seen.SilentSince.Add(policy.unreachableAfter))
+	after := policy.unreachableAfter
+	if policy.gangDownAfter < after && t.seemsDown(p, seen.SilentSince) {
+		after = policy.gangDownAfter
+	}
+	silent := !seen.Ready && !seen.SilentSince.IsZero() && !now.Before(seen.SilentSince.Add(after))
 	t.require(OneLife, proof || (silent && !policy.requireProof), "pod %s is removed by force, and node %s may be alive", p.Name, p.Node)
+	if !proof && now.Before(seen.SilentSince.Add(policy.unreachableAfter)) {
+		t.happened("pod is removed early, with its gang down")
+	}
 }

@@ -13,7 +13,6 @@ type known struct {
 
 // The respects in which invariants are known to fail.
 const (
-	victim      = "victim"
 	deadlock    = "deadlock"
 	spareInVain = "spare in vain"
 	namedTwice  = "pod named twice"
@@ -32,11 +31,6 @@ const (
 )
 
 var knownFailures = []known{
-	{
-		invariant: Scope, respect: victim, kind: collective, seed: 11,
-		why: "A step for pods replaces every rank that is not ready. Ranks whose collective aborts because a peer is lost are not ready " +
-			"either, although their pods and nodes are well and their processes only wait for the peer.",
-	},
 	{
 		invariant: Liveness, respect: outOfStep, kind: collective, rare: true, seed: 179057,
 		why: "An incident is over as soon as its ranks are ready, as a process is that waits for its peers. Ranks whose back-offs are out of phase " +

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -36,9 +37,12 @@ func (t *tenant) runPod(p *pod) {
 // runContainer takes the next step of a pod on a node that answers.
 func (t *tenant) runContainer(p *pod) {
 	switch {
+	case p.Phase == corev1.PodPending && t.stalls(p):
+		t.stall(p)
 	case p.Phase == corev1.PodPending:
 		p.Phase, p.IP = corev1.PodRunning, "10.0.0."+p.UID
 		t.startProcess(p)
+		t.drawHang(p)
 		t.changed("pod %s runs", p.Name)
 	case !p.running && !p.restartAt.After(t.now):
 		t.startProcess(p)
@@ -48,7 +52,7 @@ func (t *tenant) runContainer(p *pod) {
 		p.setReadyCondition()
 		t.changed("pod %s is ready", p.Name)
 	case t.done && p.Ready && !p.Spare:
-		p.Phase, p.Ready, p.running = corev1.PodSucceeded, false, false
+		p.Phase, p.Ready, p.running, p.StartedTime = corev1.PodSucceeded, false, false, time.Time{}
 		t.changed("pod %s has succeeded", p.Name)
 	}
 }

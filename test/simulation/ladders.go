@@ -36,10 +36,20 @@ func (t *tenant) drawPolicy(task *v1alpha1.Task) *v1alpha1.RestartPolicy {
 	}
 	if t.one(3) {
 		p.UnreachableNode = &v1alpha1.UnreachableNode{Policy: v1alpha1.RequireProof}
-	} else if t.one(4) {
-		p.UnreachableNode = &v1alpha1.UnreachableNode{Policy: v1alpha1.ForceDelete, AfterSeconds: new(int32(t.rng.IntN(3) * 60))}
+	} else if t.one(2) {
+		p.UnreachableNode = t.drawUnreachable()
 	}
 	return p
+}
+
+// drawUnreachable draws when a pod on a silent node counts as dead.
+func (t *tenant) drawUnreachable() *v1alpha1.UnreachableNode {
+	after := int32(t.rng.IntN(3) * 60)
+	u := &v1alpha1.UnreachableNode{Policy: v1alpha1.ForceDelete, AfterSeconds: &after}
+	if t.one(2) {
+		u.GangDownAfterSeconds = new(after * int32(t.rng.IntN(4)) / 4)
+	}
+	return u
 }
 
 // drawRules draws some narrow rules and, mostly, one for everything else.
@@ -73,10 +83,13 @@ func (t *tenant) drawRules(task *v1alpha1.Task) []v1alpha1.Rule {
 func (t *tenant) drawMatch() v1alpha1.Match {
 	events := []v1alpha1.EventType{
 		v1alpha1.PodFailed, v1alpha1.PodDeleted, v1alpha1.PodNotReady, v1alpha1.PodPending, v1alpha1.NodeNotReady, v1alpha1.NodeGone,
-		v1alpha1.HealthDegraded, v1alpha1.HealthFailed,
+		v1alpha1.HealthDegraded, v1alpha1.HealthFailed, v1alpha1.PodNotStarted,
 	}
 	t.rng.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
 	m := v1alpha1.Match{Events: events[:1+t.rng.IntN(3)]}
+	if t.one(6) {
+		m.GangRunning = new(t.one(2))
+	}
 	switch {
 	case t.one(2):
 	case slices.Contains(m.Events, v1alpha1.PodFailed):

@@ -29,6 +29,8 @@ var moves = []move{
 	{4, (*world).drainLeaf},
 	{4, (*world).joinLate},
 	{2, (*world).breakDevicePlugin},
+	{3, (*world).breakStarts},
+	{1, toSomeone((*tenant).breakImage)},
 	{3, (*world).toggleDemand},
 	{5, (*world).mendNode},
 	{2, (*world).deleteNode},

@@ -21,6 +21,8 @@ type node struct {
 	joinTime      time.Time         // when it joined late
 	returned      bool              // it was deleted once, and made again
 	refuses       string            // the reason with which its kubelet refuses pods; empty where it admits them
+	starts        *startFault       // why pods do not start on it; nil where they do
+	cut           bool              // while it is silent, it is only cut off from the control plane: its processes run on
 }
 
 // gpus is how many GPUs each node has.
@@ -148,21 +150,21 @@ func (w *world) silence(n *node) {
 	if n == nil || !n.answers() {
 		return
 	}
-	n.Ready, n.SilentSince = false, w.now
+	n.Ready, n.SilentSince, n.cut = false, w.now, w.is(collective) && w.one(2)
 	for _, p := range w.allPods() {
 		if p.Node == n.Name {
 			p.Ready = false
 			p.setReadyCondition()
 		}
 	}
-	w.changed("node %s is not ready", n.Name)
+	w.changed("node %s is not ready, cut off %v", n.Name, n.cut)
 }
 
 func (n *node) troubled() bool {
 	if n.late || n.lost {
 		return false
 	}
-	return n.gone || n.refuses != "" || !n.Ready || n.Unschedulable || n.OutOfService || len(n.Taints) > 0
+	return n.gone || n.refuses != "" || n.starts != nil || !n.Ready || n.Unschedulable || n.OutOfService || len(n.Taints) > 0
 }
 
 func (w *world) mend(n *node) {
@@ -171,7 +173,7 @@ func (w *world) mend(n *node) {
 		w.happened("node returns")
 	}
 	n.gone, n.Ready, n.SilentSince, n.Unschedulable, n.OutOfService, n.Taints = false, true, time.Time{}, false, false, nil
-	n.refuses = ""
+	n.refuses, n.cut = "", false
 	w.resolve()
 	w.changed("node %s is well", n.Name)
 }
@@ -194,5 +196,8 @@ func (w *world) mendAll() {
 	}
 	for _, p := range w.allPods() {
 		p.Signals = nil
+	}
+	if w.one(2) {
+		w.mendStarts() // else later
 	}
 }

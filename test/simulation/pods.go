@@ -74,6 +74,12 @@ func (w *world) executes(p *pod) bool {
 	return p.Phase == corev1.PodRunning && w.nodes[p.Node].answers()
 }
 
+// computes reports whether a pod's containers run, be it on a node that is cut off.
+func (w *world) computes(p *pod) bool {
+	n := w.nodes[p.Node]
+	return w.executes(p) || (p.Phase == corev1.PodRunning && n != nil && n.cut && !n.gone)
+}
+
 // lives reports whether a pod may be running on a node that would say if it were not.
 func (w *world) lives(p *pod) bool {
 	n := w.nodes[p.Node]

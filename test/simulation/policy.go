@@ -21,11 +21,12 @@ type policy struct {
 	maxBackoff       time.Duration
 	requireProof     bool
 	unreachableAfter time.Duration
+	gangDownAfter    time.Duration // the same where the rest of the gang is down
 }
 
 // policyOf lays the policy of a task over the job's, and that over the default. The empty name stands for the job.
 func policyOf(job *v1alpha1.TrainingJob, task string) policy {
-	p := policy{rules: defaultRules(), maxRestarts: 20, window: seconds(86400), unreachableAfter: seconds(60)}
+	p := policy{rules: defaultRules(), maxRestarts: 20, window: seconds(86400), unreachableAfter: seconds(60), gangDownAfter: seconds(60)}
 	p.overlay("", job.Spec.RestartPolicy)
 	for i := range job.Spec.Tasks {
 		if t := &job.Spec.Tasks[i]; t.Name == task {
@@ -49,7 +50,9 @@ func (p *policy) overlay(task string, over *v1alpha1.RestartPolicy) {
 		p.backoff, p.maxBackoff = seconds(b.InitialSeconds), seconds(b.MaxSeconds)
 	}
 	if u := over.UnreachableNode; u != nil {
-		p.requireProof, p.unreachableAfter = u.Policy == v1alpha1.RequireProof, seconds(ptr.Deref(u.AfterSeconds, 60))
+		after := ptr.Deref(u.AfterSeconds, 60)
+		p.requireProof, p.unreachableAfter = u.Policy == v1alpha1.RequireProof, seconds(after)
+		p.gangDownAfter = seconds(ptr.Deref(u.GangDownAfterSeconds, after))
 	}
 }
 
@@ -72,12 +75,20 @@ func defaultRules() []v1alpha1.Rule {
 	rule := func(name string, steps []v1alpha1.Step, events ...v1alpha1.EventType) v1alpha1.Rule {
 		return v1alpha1.Rule{Name: name, Match: v1alpha1.Match{Events: events}, Steps: steps}
 	}
+	patient := []v1alpha1.Step{
+		{Action: v1alpha1.RestartPod, AfterSeconds: 90},
+		{Action: v1alpha1.RestartJob, AfterSeconds: 600},
+		{Action: v1alpha1.RelocateJob, AfterSeconds: 900},
+	}
+	silent := rule("node-may-return", patient, v1alpha1.NodeNotReady)
+	silent.Match.GangRunning = new(true)
 	return []v1alpha1.Rule{
-		rule("may-come-back", []v1alpha1.Step{
-			{Action: v1alpha1.RestartPod, AfterSeconds: 90},
-			{Action: v1alpha1.RestartJob, AfterSeconds: 600},
-			{Action: v1alpha1.RelocateJob, AfterSeconds: 900},
-		}, v1alpha1.PodNotReady, v1alpha1.NodeNotReady),
+		rule("restarts-in-place", patient, v1alpha1.PodNotReady),
+		silent,
+		rule("does-not-start", []v1alpha1.Step{
+			{Action: v1alpha1.MigratePod},
+			{Action: v1alpha1.MigratePod, AfterSeconds: 300},
+		}, v1alpha1.PodNotStarted),
 		rule("health-degraded", []v1alpha1.Step{{Action: v1alpha1.MigratePod, AfterSeconds: 300}}, v1alpha1.HealthDegraded),
 		rule("no-room", []v1alpha1.Step{
 			{Action: v1alpha1.RestartPod},
@@ -85,26 +96,42 @@ func defaultRules() []v1alpha1.Rule {
 		}, v1alpha1.PodPending),
 		rule("everything-else", []v1alpha1.Step{
 			{Action: v1alpha1.RestartPod},
-			{Action: v1alpha1.RestartTask, AfterSeconds: 180},
+			{Action: v1alpha1.RestartTask, AfterSeconds: 420},
 			{Action: v1alpha1.RestartJob, AfterSeconds: 600},
 			{Action: v1alpha1.RelocateJob, AfterSeconds: 900},
 		}, v1alpha1.AnyEvent),
 	}
 }
 
-// restartsFailed reports whether the first rule that matches a Failed pod restarts it.
+// restartsFailed reports whether the first rule that matches a Failed pod restarts it, whether the gang runs or not.
 func restartsFailed(job *v1alpha1.TrainingJob, p *policies.Pod) bool {
 	for _, r := range policyOf(job, p.Task).rules {
-		if matchesFailed(&r.Match, p) {
-			return slices.ContainsFunc(r.Steps, func(s v1alpha1.Step) bool { return s.Action != v1alpha1.Ignore && s.Action != v1alpha1.ShrinkTask })
+		if !matches(&r.Match, v1alpha1.PodFailed, p) {
+			continue
+		}
+		restarts := slices.ContainsFunc(r.Steps, func(s v1alpha1.Step) bool { return s.Action != v1alpha1.Ignore && s.Action != v1alpha1.ShrinkTask })
+		if r.Match.GangRunning == nil || !restarts {
+			return restarts
+		}
+		// It may be a later rule that matches.
+	}
+	return false
+}
+
+// isForExit reports whether some rule does something about the exit of a pod's program in place, whether the gang runs
+// or not.
+func isForExit(job *v1alpha1.TrainingJob, p *policies.Pod) bool {
+	for _, r := range policyOf(job, p.Task).rules {
+		if matches(&r.Match, v1alpha1.PodNotReady, p) {
+			return r.Match.GangRunning == nil && (len(r.Steps) > 1 || r.Steps[0].Action != v1alpha1.Ignore)
 		}
 	}
 	return false
 }
 
-// matchesFailed reports whether a rule is for a Failed pod: every part that is given has to match.
-func matchesFailed(m *v1alpha1.Match, p *policies.Pod) bool {
-	event := len(m.Events) == 0 || slices.Contains(m.Events, v1alpha1.AnyEvent) || slices.Contains(m.Events, v1alpha1.PodFailed)
+// matches reports whether a rule is for an event of a pod: every part that is given has to match, gangRunning apart.
+func matches(m *v1alpha1.Match, of v1alpha1.EventType, p *policies.Pod) bool {
+	event := len(m.Events) == 0 || slices.Contains(m.Events, v1alpha1.AnyEvent) || slices.Contains(m.Events, of)
 	task := len(m.Tasks) == 0 || slices.Contains(m.Tasks, p.Task)
 	code := m.ExitCodes == nil || slices.ContainsFunc(p.Failure.Containers, func(c policies.ContainerFailure) bool {
 		return slices.Contains(m.ExitCodes.Values, c.ExitCode) == (m.ExitCodes.Operator == v1alpha1.ExitCodesIn)

@@ -19,6 +19,7 @@ type process struct {
 	fault     fault     // why it last exited
 	joined    bool      // it is in the collective
 	abortAt   time.Time // when it notices that the collective is broken; zero while it is not
+	hangs     bool      // it never becomes ready
 }
 
 // fault is why a process exited.
@@ -53,7 +54,8 @@ func (t *tenant) crash(p *pod, code int32) {
 // and the last state of the container has the exit code.
 func (t *tenant) exit(p *pod, code int32, why fault) {
 	p.Ready, p.WasReady, p.running, p.joined, p.abortAt, p.fault = false, true, false, false, time.Time{}, why
-	p.Failure = policies.Failure{Containers: []policies.ContainerFailure{{Name: "train", ExitCode: code, Reason: "Error"}}}
+	ended := policies.ContainerFailure{Name: "train", ExitCode: code, Reason: "Error", Time: t.now.Truncate(time.Second)}
+	p.Failure, p.LastExit, p.StartedTime = policies.Failure{Containers: []policies.ContainerFailure{ended}}, &ended, time.Time{}
 	p.setReadyCondition()
 	if t.never {
 		p.Phase = corev1.PodFailed
@@ -73,11 +75,12 @@ func (t *tenant) exit(p *pod, code int32, why fault) {
 // startProcess starts the process of a pod.
 func (t *tenant) startProcess(p *pod) {
 	p.running, p.startTime, p.restartAt = true, t.now, time.Time{}
+	p.StartedTime, p.StartProblem = t.now.Truncate(time.Second), policies.StartProblem{}
 }
 
 // isReady reports whether a process passes its readiness probe. Without one it does as soon as it runs.
 func (t *tenant) isReady(p *pod) bool {
-	return p.running && (!t.probed || p.joined || p.Spare || t.done)
+	return p.running && !p.hangs && (!t.probed || p.joined || p.Spare || t.done)
 }
 
 // setReadyCondition keeps the conditions in line with Ready, as the kubelet does.
@@ -103,9 +106,10 @@ func (t *tenant) runProgram() {
 			continue
 		}
 		aborts := !p.abortAt.IsZero() && !p.abortAt.After(t.now)
-		waited := !p.joined && p.abortAt.IsZero() && t.now.Sub(p.startTime) >= rendezvous
+		waited := !p.joined && !p.hangs && p.abortAt.IsZero() && t.now.Sub(p.startTime) >= rendezvous
 		if aborts || (waited && !t.complete()) {
 			t.happened("collective aborts a rank")
+			t.once("collective aborts in a history")
 			t.exit(p, 1, peerFault)
 		}
 	}
@@ -118,11 +122,12 @@ func (t *tenant) runProgram() {
 // breakCollective has the processes of a collective that has lost one notice it.
 func (t *tenant) breakCollective() {
 	lost := slices.ContainsFunc(t.group, func(p *pod) bool {
-		return p.Phase != corev1.PodSucceeded && (!p.joined || !t.executes(p) || t.podOfUID(p.UID) != p)
+		return p.Phase != corev1.PodSucceeded && (!p.joined || !t.computes(p) || t.podOfUID(p.UID) != p)
 	})
 	if !lost && (len(t.group) == 0 || t.complete()) {
 		return
 	}
+	t.findCulprit()
 	for _, p := range t.group {
 		if p.joined && p.abortAt.IsZero() {
 			p.joined = false
@@ -142,7 +147,7 @@ func (t *tenant) complete() bool {
 	for i := range t.job.Spec.Tasks {
 		want += int(v.size.Replicas[t.job.Spec.Tasks[i].Name])
 	}
-	return countRanks(t.podsOf(v), func(p *pod) bool { return p.running && p.abortAt.IsZero() && t.executes(p) }) == want
+	return countRanks(t.podsOf(v), func(p *pod) bool { return p.running && !p.hangs && p.abortAt.IsZero() && t.computes(p) }) == want
 }
 
 func (t *tenant) join() {
@@ -152,6 +157,7 @@ func (t *tenant) join() {
 			t.group = append(t.group, p)
 		}
 	}
+	t.culprit = nil
 	t.happened("collective is complete")
 	t.changed("the collective of %s is complete", t.name)
 }
@@ -166,6 +172,9 @@ func (w *world) nextTimer() time.Time {
 	}
 	for _, t := range w.tenants {
 		for _, p := range t.pods {
+			if p.Phase == corev1.PodPending && t.stalls(p) {
+				sooner(p.BoundTime.Add(reasonAfter))
+			}
 			if !w.executes(p) {
 				continue
 			}

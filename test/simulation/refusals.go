@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -45,7 +47,7 @@ func (t *tenant) overShare(more int) bool {
 }
 
 // refusalReasons are those of kubelets that refuse a pod which is bound to their node.
-var refusalReasons = []string{"OutOfnvidia.com/gpu", "UnexpectedAdmissionError", "NodeAffinity", "OutOfmemory"}
+var refusalReasons = []string{"OutOfnvidia.com/gpu", "UnexpectedAdmissionError", "NodeAffinity", "OutOfmemory", "OutOfephemeral-storage", "TopologyAffinityError"}
 
 // breakDevicePlugin has a node refuse all new pods.
 func (w *world) breakDevicePlugin() {
@@ -71,7 +73,7 @@ func (t *tenant) losesPlace(p *pod, n *node) bool {
 	t.grab(n)
 	if t.one(2) && t.free(n) < t.request {
 		// Both are bound, and the kubelet takes the one that came first.
-		p.Node = n.Name
+		p.Node, p.BoundTime = n.Name, t.now.Truncate(time.Second)
 		t.fail(p, "OutOfnvidia.com/gpu")
 	}
 	return true
@@ -90,7 +92,7 @@ func (t *tenant) refuse(p *pod, n *node) {
 
 // fail is what the kubelet writes about a pod that it refuses: whatever its restartPolicy, it has Failed.
 func (t *tenant) fail(p *pod, reason string) {
-	p.Phase, p.Unschedulable = corev1.PodFailed, false
+	p.Phase, p.Unschedulable, p.Refused = corev1.PodFailed, false, true
 	p.Failure.Reason, p.Failure.Message = reason, "Pod was rejected"
 	t.happened("kubelet refuses a pod")
 	t.changed("the kubelet of %s refuses pod %s: %s", p.Node, p.Name, reason)

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -62,7 +63,7 @@ func (t *tenant) bind(p *pod, node string) {
 	if t.losesPlace(p, n) || t.free(n) < t.request {
 		return
 	}
-	p.Node, p.Unschedulable = node, false
+	p.Node, p.Unschedulable, p.BoundTime = node, false, t.now.Truncate(time.Second)
 	t.changed("pod %s is bound to %s", p.Name, node)
 	if !n.joinTime.IsZero() {
 		t.happened("late node is used")

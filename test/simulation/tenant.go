@@ -26,6 +26,8 @@ type tenant struct {
 	collective bool   // the processes of the ranks need each other
 	probed     bool   // a process is ready only while it is in the collective
 	group      []*pod // the collective
+	culprit    *culprit
+	broken     map[string]*startFault // tasks none of whose pods starts anywhere
 
 	passes  int      // of its managers, to the end
 	manager *manager // the leader
@@ -44,7 +46,7 @@ type stored struct {
 const keptVersions = 4
 
 func (w *world) newTenant(name string) *tenant {
-	t := &tenant{world: w, name: name, version: 1, request: gpus, manager: &manager{}, ledger: newLedger()}
+	t := &tenant{world: w, name: name, version: 1, request: gpus, manager: &manager{}, ledger: newLedger(), broken: map[string]*startFault{}}
 	t.confined, t.never = w.rng.IntN(2) == 0, w.rng.IntN(2) == 0
 	if w.is(sharedNodes) {
 		t.request = gpus / 2

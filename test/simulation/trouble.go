@@ -64,7 +64,8 @@ func (t *tenant) disruptPod() {
 	}
 	switch t.rng.IntN(3) {
 	case 0:
-		p.Phase, p.Ready, p.Disrupted = corev1.PodFailed, false, corev1.PodReasonTerminationByKubelet
+		t.exit(p, 137, ownFault)
+		p.Phase, p.Disrupted = corev1.PodFailed, corev1.PodReasonTerminationByKubelet
 	case 1:
 		p.Deleting, p.Disrupted = true, corev1.PodReasonPreemptionByScheduler
 	case 2:
@@ -88,6 +89,7 @@ func (w *world) breakNode() {
 
 func (w *world) mendNode() {
 	if n, ok := w.pickNode((*node).troubled); ok {
+		n.starts = nil
 		w.mend(n)
 	}
 }

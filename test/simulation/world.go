@@ -51,10 +51,11 @@ const (
 	lateNodes   kind = "late nodes"   // nodes join HyperNodes late, and some that broke never return
 	queueShare  kind = "queue share"  // the queue's share is too small while other queues have demand
 	refusals    kind = "refusals"     // binds are lost, or refused by the kubelet
+	startFaults kind = "start faults" // pods do not start on a node or anywhere, or never become ready
 )
 
 // kinds are all of them.
-var kinds = []kind{collective, sharedNodes, lateNodes, queueShare, refusals}
+var kinds = []kind{collective, sharedNodes, lateNodes, queueShare, refusals, startFaults}
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC)
 

@@ -1,0 +1,188 @@
+package simulation
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+const (
+	// victimTime is how long victims have to come back once the ranks of their incident are placed.
+	victimTime = 330 * time.Second
+	// correctedFor is for how long the cause of an incident is corrected.
+	correctedFor = 10 * time.Second
+	// foundWithin is how long before a node is found silent its process may have been lost.
+	foundWithin = time.Minute
+)
+
+// checkVictim checks that a rank that fell only in another's wake is replaced by no step for pods, before its time to
+// come back is over.
+func (r *record) checkVictim(p *policies.Pod) {
+	is := r.podOfUID(p.UID)
+	if is == nil || !r.isVictim(is) || len(p.Signals) > 0 || !r.isSpared(p) {
+		return
+	}
+	may := slices.ContainsFunc(r.s.Incidents, func(inc v1alpha1.Incident) bool {
+		was := incidentOf(r.old, inc.ID)
+		return slices.ContainsFunc(inc.Steps[len(was.Steps):], func(f v1alpha1.FiredStep) bool {
+			forPods := f.Action == v1alpha1.RestartPod || f.Action == v1alpha1.MigratePod
+			return !f.DryRun && r.reaches(&inc, f, rankOf(p)) && (!forPods || isAbout(&was, p) || r.isOverdue(&was, rankOf(p)))
+		})
+	})
+	r.require(Scope, may, "pod %s on node %s is replaced, and only its peers are broken", p.Name, p.Node)
+}
+
+// isSpared reports whether an open incident is about other ranks, so that a rank may have fallen in the wake of those.
+func (r *record) isSpared(p *policies.Pod) bool {
+	return slices.ContainsFunc(r.s.Incidents, func(inc v1alpha1.Incident) bool {
+		rule := ruleOf(r.o.Job, &inc)
+		switch {
+		case inc.Outcome != "" || inc.Trigger == v1alpha1.PodPending || len(rule.Steps) == 0 || rule.Steps[0].Action == v1alpha1.Ignore:
+			return false
+		case isHealth(inc.Trigger) && !hasRestarted(&inc) && (inc.Trigger == v1alpha1.HealthDegraded || r.o.HealthPolicy != nil):
+			return false // it trains on, or is held back
+		}
+		return slices.ContainsFunc(inc.Pods, func(q v1alpha1.IncidentPod) bool { return q.Name != p.Name }) || len(inc.Pods) == 0
+	})
+}
+
+// isAbout reports whether an incident names this very pod.
+func isAbout(inc *v1alpha1.Incident, p *policies.Pod) bool {
+	return slices.ContainsFunc(inc.Pods, func(q v1alpha1.IncidentPod) bool { return q.UID == p.UID })
+}
+
+// checkNamed checks that an incident does not name a rank that fell only in another's wake, before the time of that
+// is over. The first to fall may be its cause: what it fell in the wake of may be unknown.
+func (r *record) checkNamed(was, inc *v1alpha1.Incident, of rank) {
+	p := r.seen(of)
+	if p == nil || p.Phase != corev1.PodRunning || len(p.Signals) > 0 || !r.o.Nodes[p.Node].Ready || inc.Cause.Pod == p.Name {
+		return
+	}
+	if is := r.podOfUID(p.UID); is != nil && r.isVictim(is) && r.isSpared(p) {
+		r.require(Scope, was.ID != 0 && r.isOverdue(was, of), "incident %d names pod %s, and only its peers are broken", inc.ID, p.Name)
+	}
+}
+
+// isOverdue reports whether a victim of an incident has had its time: it begins when the last of the incident's own
+// ranks is placed.
+func (r *record) isOverdue(was *v1alpha1.Incident, victim rank) bool {
+	from := lastRestart(was)
+	for _, of := range ranksOf(r.o.Job, r.old) {
+		if of == victim || !concerns(r.o.Job, was, of) {
+			continue
+		}
+		p := r.seen(of)
+		if p == nil || p.Gated || p.Deleting || replaced(r.old, p) {
+			return false
+		}
+		if p.Phase != corev1.PodSucceeded && (p.Phase != corev1.PodRunning || !r.o.Nodes[p.Node].Ready) {
+			return false
+		}
+		if p.PlacedTime.After(from) {
+			from = p.PlacedTime
+		}
+	}
+	return !r.o.Now.Before(from.Add(victimTime))
+}
+
+// seemsDown reports whether a rank other than a pod's own, on a node that answers, is seen not to run, or to have exited
+// since shortly before the pod's node was found silent.
+func (t *tenant) seemsDown(p *pod, silentSince time.Time) bool {
+	o, s := t.acting.cache, t.acting.status
+	since := silentSince.Add(-foundWithin)
+	if p.StartedTime.After(since) {
+		since = p.StartedTime
+	}
+	return slices.ContainsFunc(ranksOf(t.acting.job, s), func(of rank) bool {
+		if of == p.rank() {
+			return false
+		}
+		i := slices.IndexFunc(o.Pods, func(q policies.Pod) bool { return rankOf(&q) == of && q.Attempt == s.Attempt })
+		if i < 0 || replaced(s, &o.Pods[i]) {
+			return true
+		}
+		q := &o.Pods[i]
+		if q.Phase == corev1.PodSucceeded || (q.Node != "" && !o.Nodes[q.Node].Ready) {
+			return false
+		}
+		waits := !q.Ready && q.LastExit != nil
+		return q.Phase != corev1.PodRunning || waits || (q.LastExit != nil && q.LastExit.Time.After(since))
+	})
+}
+
+// checkRefused checks that nobody pays for what kubelets refused.
+func (r *record) checkRefused(inc *v1alpha1.Incident) {
+	if ruleOf(r.o.Job, inc).Charge == v1alpha1.ChargeAlways {
+		return
+	}
+	refused := len(inc.Pods) > 0
+	for _, of := range inc.Pods {
+		p := r.seen(rank{of.Task, of.Index})
+		refused = refused && p != nil && p.Refused
+	}
+	r.require(Budget, !refused, "incident %d is charged, and kubelets refused all its pods", inc.ID)
+}
+
+// culprit is the process whose exit broke the collective, as the API server tells of it.
+type culprit struct {
+	pod, uid string
+	exit     policies.ContainerFailure
+}
+
+// findCulprit finds out which exit has broken the collective; none where something else has.
+func (t *tenant) findCulprit() {
+	t.culprit = nil
+	var first *pod
+	for _, p := range t.group {
+		switch lost := !p.joined || !t.computes(p) || t.podOfUID(p.UID) != p; {
+		case !lost || p.Phase == corev1.PodSucceeded:
+		case !t.executes(p) || p.Deleting || p.fault != ownFault || p.LastExit == nil:
+			return
+		case first == nil || p.LastExit.Time.Before(first.LastExit.Time):
+			first = p
+		}
+	}
+	if first != nil {
+		t.culprit = &culprit{first.Name, first.UID, *first.LastExit}
+	}
+}
+
+// checkCauses checks that young incidents name the culprit where what is seen tells who it is.
+func (r *record) checkCauses() {
+	if r.culprit == nil || !r.tellsCulprit() {
+		return
+	}
+	for i := range r.s.Incidents {
+		inc := &r.s.Incidents[i]
+		young := r.o.Now.Sub(inc.StartTime.Time) <= correctedFor && !inc.StartTime.Time.Before(r.culprit.exit.Time.Add(time.Second))
+		if inc.Outcome != "" || inc.Trigger != v1alpha1.PodNotReady || hasRestarted(inc) || !young {
+			continue
+		}
+		r.require(Evidence, inc.Cause.Pod == r.culprit.pod, "incident %d is blamed on %s, and %s exited first", inc.ID, inc.Cause.Pod, r.culprit.pod)
+		r.happened("culprit is named")
+	}
+}
+
+// tellsCulprit reports whether the observation shows the exit that broke the collective, later ones and nothing else.
+func (r *record) tellsCulprit() bool {
+	c, shown := r.culprit, false
+	for i := range r.o.Pods {
+		p := &r.o.Pods[i]
+		switch {
+		case p.Spare:
+		case p.Phase != corev1.PodRunning || p.Deleting || p.Disrupted != "" || len(p.Signals) > 0 || !r.o.Nodes[p.Node].Ready || replaced(r.old, p):
+			return false
+		case p.UID == c.uid:
+			shown = p.LastExit != nil && *p.LastExit == c.exit && isForExit(r.o.Job, p)
+		case p.LastExit == nil || c.exit.Time.Sub(p.LastExit.Time) > correctedFor:
+		case p.LastExit.Time.Equal(c.exit.Time) && c.exit.ExitCode == 137 && p.LastExit.ExitCode != 137:
+		case !p.LastExit.Time.After(c.exit.Time) || p.LastExit.Time.Sub(c.exit.Time) > correctedFor:
+			return false
+		}
+	}
+	return shown
+}
