@@ -420,3 +420,37 @@ func TestWhenAnExitDoesNotCountAnyMore(t *testing.T) {
 	s.decide()
 	equal(t, "incidents", []summary{{v1alpha1.PodDeleted, v1alpha1.ClassMaintenance, "up", 1, ""}}, s.summaries())
 }
+
+// A culprit that is back, and whose exit a rule ignores, is no reason to leave alone who fell in its wake.
+func TestAnExitThatIsIgnored(t *testing.T) {
+	s := running(3, rule("known", exits(v1alpha1.ExitCodesIn, "", 3), step(v1alpha1.Ignore, 0)), rule("rest", step(v1alpha1.RestartPod, 90)))
+	s.exits(1, 3, 0)
+	s.restarts(1)
+	s.exits(0, 1, time.Second)
+	s.after(2 * time.Second).decide()
+	equal(t, "incidents", []summary{{v1alpha1.PodNotReady, v1alpha1.ClassUser, "rest", 1, ""}}, s.summaries())
+	s.decide()
+	equal(t, "changes, decided again", nil, s.changes())
+}
+
+// Once no pod of the task starts any more it is not for the node, and the ladder waits.
+func TestALadderWaitsWhereNoPodStarts(t *testing.T) {
+	s := running(2, rule("starts", on(v1alpha1.PodNotStarted), step(v1alpha1.MigratePod, 0), step(v1alpha1.MigratePod, 300)))
+	stalls := func(i int) {
+		p := &s.Pods[i]
+		p.Phase, p.Ready, p.WasReady, p.BoundTime, p.StartProblem = corev1.PodPending, false, false, s.Now, StartProblem{Reason: "ImagePullBackOff"}
+	}
+	stalls(1)
+	s.after(30 * time.Second).decide()
+	equal(t, "fired", []string{"MigratePod@0"}, s.fired(t))
+	s.replace(1)
+	s.decide()
+	s.bind(1, "n03")
+	stalls(0)
+	stalls(1)
+	s.after(time.Hour).decide()
+	equal(t, "while none starts", []string{"MigratePod@0"}, s.fired(t))
+	s.Pods[0].Phase, s.Pods[0].Ready, s.Pods[0].StartProblem = corev1.PodRunning, true, StartProblem{}
+	s.decide()
+	equal(t, "once another has started", []string{"MigratePod@0", "MigratePod@3600"}, s.fired(t))
+}

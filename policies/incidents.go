@@ -64,7 +64,7 @@ func (w *world) openFor(s *v1alpha1.TrainingJobStatus, f failure) {
 	first := w.firstExit(s, f)
 	policy := w.policy(first.rank.task)
 	rule, ok := ruleFor(policy.rules, first)
-	if !ok {
+	if !ok || ignores(rule) {
 		first, policy = f, w.policy(f.rank.task)
 		rule, _ = ruleFor(policy.rules, f)
 	}

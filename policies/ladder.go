@@ -59,6 +59,9 @@ func (w *world) rests(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) boo
 	if inc.Trigger == v1alpha1.PodPending || (ofJob(inc.Trigger) && !restarted(inc)) {
 		return false
 	}
+	if inc.Trigger == v1alpha1.PodNotStarted && w.noneStarts(s, inc) {
+		return true
+	}
 	waiting := false
 	only := w.everyRankOf(inc, func(r rank) bool {
 		if w.inPlace(s, r) {

@@ -95,6 +95,23 @@ func (w *world) furthest(task string) progress {
 	return best
 }
 
+// noneStarts reports whether the pods that an incident still waits for have their nodes, and no other of their tasks has
+// come further than they have.
+func (w *world) noneStarts(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+	waiting := false
+	return w.everyRankOf(inc, func(r rank) bool {
+		if w.inPlace(s, r) {
+			return true
+		}
+		p := w.pod(r)
+		if p == nil || p.Deleting || stale(s, p) || !w.Nodes[p.Node].Ready || p.startsUntil().IsZero() {
+			return false
+		}
+		waiting = true
+		return w.furthest(p.Task) <= p.progress()
+	}) && waiting
+}
+
 // isStarting reports whether the pod of a rank has its node and has yet to start there.
 func (w *world) isStarting(s *v1alpha1.TrainingJobStatus, r rank) bool {
 	p := w.pod(r)

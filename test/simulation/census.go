@@ -96,25 +96,7 @@ func (w *world) once(what string) { w.census["event "+what] = 1 }
 func (t *tenant) count(old, s *v1alpha1.TrainingJobStatus) {
 	for i := range s.Incidents {
 		inc, was := &s.Incidents[i], incidentOf(old, s.Incidents[i].ID)
-		for _, f := range inc.Steps[len(was.Steps):] {
-			kind := "action "
-			if f.DryRun {
-				kind = "dry run of "
-			}
-			t.census[kind+string(f.Action)]++
-		}
-		if inc.VictimCount > was.VictimCount {
-			t.once("victims in a history")
-		}
-		if inc.Trigger != was.Trigger {
-			t.census["trigger "+string(inc.Trigger)]++
-		}
-		if asksForCheckpoint(&was) && !asksForCheckpoint(inc) {
-			t.census["checkpoint "+string(inc.Checkpoint.Outcome)]++
-		}
-		if inc.Outcome != was.Outcome {
-			t.census["outcome "+string(inc.Outcome)]++
-		}
+		t.countIncident(inc, &was)
 	}
 	for _, end := range []string{v1alpha1.ConditionCompleted, v1alpha1.ConditionFailed} {
 		if isTrue(s, end) && !isTrue(old, end) {
@@ -130,6 +112,29 @@ func (t *tenant) count(old, s *v1alpha1.TrainingJobStatus) {
 		}
 	}
 	t.countPartitions(old, s)
+}
+
+// countIncident counts what is new of an incident.
+func (t *tenant) countIncident(inc, was *v1alpha1.Incident) {
+	for _, f := range inc.Steps[len(was.Steps):] {
+		kind := "action "
+		if f.DryRun {
+			kind = "dry run of "
+		}
+		t.census[kind+string(f.Action)]++
+	}
+	if inc.VictimCount > was.VictimCount {
+		t.once("victims in a history")
+	}
+	if inc.Trigger != was.Trigger {
+		t.census["trigger "+string(inc.Trigger)]++
+	}
+	if asksForCheckpoint(was) && !asksForCheckpoint(inc) {
+		t.census["checkpoint "+string(inc.Checkpoint.Outcome)]++
+	}
+	if inc.Outcome != was.Outcome {
+		t.census["outcome "+string(inc.Outcome)]++
+	}
 }
 
 // countPartitions counts the partitions that are placed again.

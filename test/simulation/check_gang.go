@@ -178,11 +178,17 @@ func (r *record) tellsCulprit() bool {
 			return false
 		case p.UID == c.uid:
 			shown = p.LastExit != nil && *p.LastExit == c.exit && isForExit(r.o.Job, p)
-		case p.LastExit == nil || c.exit.Time.Sub(p.LastExit.Time) > correctedFor:
-		case p.LastExit.Time.Equal(c.exit.Time) && c.exit.ExitCode == 137 && p.LastExit.ExitCode != 137:
-		case !p.LastExit.Time.After(c.exit.Time) || p.LastExit.Time.Sub(c.exit.Time) > correctedFor:
+		case p.LastExit != nil && !c.precedes(p.LastExit):
 			return false
 		}
 	}
 	return shown
+}
+
+// precedes reports whether the exit of the culprit is seen to come before that of another rank, or has nothing to do
+// with it.
+func (c *culprit) precedes(other *policies.ContainerFailure) bool {
+	after := other.Time.Sub(c.exit.Time)
+	killed := after == 0 && c.exit.ExitCode == 137 && other.ExitCode != 137
+	return after < -correctedFor || killed || (after > 0 && after <= correctedFor)
 }

@@ -86,22 +86,34 @@ func (r *record) checkStep(inc *v1alpha1.Incident, step v1alpha1.FiredStep) {
 	if step.Action == v1alpha1.Ignore || step.Action == v1alpha1.FailJob || len(inc.Pods) == 0 {
 		return
 	}
-	broken, shown := false, false
-	for _, p := range inc.Pods {
+	shown := slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool {
 		of := rank{p.Task, p.Index}
-		broken = broken || !r.works(of)
-		shown = shown || (!r.works(of) && (r.evidence(of) || r.isOvertaken(r.seen(of))))
-	}
-	r.require(Evidence, shown || inc.Trigger != v1alpha1.PodNotStarted, "%s of incident %d fires, and no pod of its task starts", step.Action, inc.ID)
-	widened := concernsJob(inc) || took(inc, v1alpha1.RestartTask, v1alpha1.RestartPartition)
+		return !r.works(of) && (r.evidence(of) || r.isOvertaken(r.seen(of)))
+	})
+	was := incidentOf(r.old, inc.ID)
+	r.require(Evidence, shown || inc.Trigger != v1alpha1.PodNotStarted || concernsMore(&was), "%s of incident %d fires, and no pod of its task starts", step.Action, inc.ID)
+	broken := r.isBroken(inc, step)
+	r.require(Cancel, broken, "%s of incident %d fires after it has recovered", step.Action, inc.ID)
+}
+
+// isBroken reports whether a rank that a step of an incident is for is not well. Steps for more than pods are for its
+// victims, too.
+func (r *record) isBroken(inc *v1alpha1.Incident, step v1alpha1.FiredStep) bool {
 	forPods := step.Action == v1alpha1.RestartPod || step.Action == v1alpha1.MigratePod || step.Action == v1alpha1.ShrinkTask
-	widened = widened || (inc.VictimCount > 0 && !forPods)
+	if slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return !r.works(rank{p.Task, p.Index}) }) {
+		return true
+	}
+	if !concernsMore(inc) && (inc.VictimCount == 0 || forPods) {
+		return false
+	}
 	for i := range r.o.Job.Spec.Tasks {
 		for index := range r.o.Job.Spec.Tasks[i].Replicas {
-			broken = broken || (widened && !r.works(rank{r.o.Job.Spec.Tasks[i].Name, index}))
+			if !r.works(rank{r.o.Job.Spec.Tasks[i].Name, index}) {
+				return true
+			}
 		}
 	}
-	r.require(Cancel, broken, "%s of incident %d fires after it has recovered", step.Action, inc.ID)
+	return false
 }
 
 // checkTime checks that a step fires no sooner than its rule says.

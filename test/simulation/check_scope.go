@@ -34,7 +34,10 @@ func (r *record) checkReplaced() {
 func (r *record) replaces(inc *v1alpha1.Incident, p *policies.Pod) bool {
 	was, of := incidentOf(r.old, inc.ID), rankOf(p)
 	if hasRestarted(inc) && namesRank(inc, of) && !namesRank(&was, of) && !r.dryRun {
-		return !r.works(of) // it joins one that has restarted the others
+		// It joins one that has restarted the others.
+		if !r.works(of) {
+			return true
+		}
 	}
 	return slices.ContainsFunc(inc.Steps[len(was.Steps):], func(step v1alpha1.FiredStep) bool { return !step.DryRun && r.reaches(inc, step, of) })
 }

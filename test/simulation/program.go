@@ -105,9 +105,7 @@ func (t *tenant) runProgram() {
 		if p.Spare || !p.running || !t.executes(p) {
 			continue
 		}
-		aborts := !p.abortAt.IsZero() && !p.abortAt.After(t.now)
-		waited := !p.joined && !p.hangs && p.abortAt.IsZero() && t.now.Sub(p.startTime) >= rendezvous
-		if aborts || (waited && !t.complete()) {
+		if t.givesUp(p) {
 			t.happened("collective aborts a rank")
 			t.once("collective aborts in a history")
 			t.exit(p, 1, peerFault)
@@ -117,6 +115,13 @@ func (t *tenant) runProgram() {
 	if len(t.group) == 0 && t.complete() {
 		t.join()
 	}
+}
+
+// givesUp reports whether a process aborts, or has waited for its peers in vain.
+func (t *tenant) givesUp(p *pod) bool {
+	aborts := !p.abortAt.IsZero() && !p.abortAt.After(t.now)
+	waited := !p.joined && !p.hangs && p.abortAt.IsZero() && t.now.Sub(p.startTime) >= rendezvous
+	return aborts || (waited && !t.complete())
 }
 
 // breakCollective has the processes of a collective that has lost one notice it.

@@ -103,11 +103,6 @@ func (w *world) mendStarts() {
 	}
 }
 
-// hasStartTrouble reports whether a pod of a job is kept from starting.
-func (t *tenant) hasStartTrouble() bool {
-	return t.findPod(func(p *pod) bool { return (p.Phase == corev1.PodPending && t.stalls(p)) || (p.running && p.hangs) }) != nil
-}
-
 const (
 	startErrorAfter = 30 * time.Second // until a pod counts as not started, where the kubelet says why
 	slowStartAfter  = 10 * time.Minute // the same where it does not, and until a process counts as not ready
