@@ -59,7 +59,7 @@ func (w *world) rests(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) boo
 	if inc.Trigger == v1alpha1.PodPending || (ofJob(inc.Trigger) && !restarted(inc)) {
 		return false
 	}
-	if inc.Trigger == v1alpha1.PodNotStarted && w.noneStarts(s, inc) {
+	if inc.Trigger == v1alpha1.PodNotStarted && w.mayStart(s, inc) {
 		return true
 	}
 	waiting := false
@@ -69,7 +69,8 @@ func (w *world) rests(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) boo
 		}
 		waiting = true
 		another := w.waitingFor(s, r, v1alpha1.PodPending, v1alpha1.PodNotStarted)
-		return another != nil && another != inc
+		p := w.pod(r)
+		return another != nil && another != inc && (p == nil || !p.finished())
 	})
 	return waiting && only
 }

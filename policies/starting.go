@@ -95,21 +95,20 @@ func (w *world) furthest(task string) progress {
 	return best
 }
 
-// noneStarts reports whether the pods that an incident still waits for have their nodes, and no other of their tasks has
-// come further than they have.
-func (w *world) noneStarts(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
-	waiting := false
+// mayStart reports whether each rank of an incident that is about a pod's start is back, on its way, or on a node where it
+// may still start, as far as is known: where no other pod of its task comes further, that is not for the node.
+func (w *world) mayStart(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+	m := w.rooms(s)
 	return w.everyRankOf(inc, func(r rank) bool {
-		if w.inPlace(s, r) {
-			return true
-		}
 		p := w.pod(r)
-		if p == nil || p.Deleting || stale(s, p) || !w.Nodes[p.Node].Ready || p.startsUntil().IsZero() {
-			return false
+		switch {
+		case w.inPlace(s, r):
+			return true
+		case w.awaited(s, r):
+			return p == nil || !w.pending(s, p, m)
 		}
-		waiting = true
-		return w.furthest(p.Task) <= p.progress()
-	}) && waiting
+		return !p.startsUntil().IsZero() && w.Nodes[p.Node].Ready && !w.failsToStart(p)
+	})
 }
 
 // isStarting reports whether the pod of a rank has its node and has yet to start there.
