@@ -121,7 +121,7 @@ node-binaries: prereqs
 	@go run ./test/cluster/cmd build --real >/dev/null # its progress goes to stderr
 
 .PHONY: test-real
-test-real: prereqs prereqs-real cluster-binaries node-binaries ## as root: run real gangs on real kubelets, and break them; 15 minutes
+test-real: prereqs prereqs-real cluster-binaries node-binaries ## as root: run real gangs on real kubelets, and break them; 20 minutes
 	go test -count=1 -v -timeout=$(REAL_TIMEOUT) ./test/real
 
 .PHONY: test-full
