@@ -4,7 +4,6 @@
 package policies
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -32,48 +31,6 @@ func (f *failure) exitTime() time.Time {
 		return time.Time{}
 	}
 	return f.details.Containers[0].Time
-}
-
-// compareEvidence orders failures by how much they say about the cause: the strongest event first, then the
-// earliest exit, then a process that was killed before one that gave up.
-func compareEvidence(a, b failure) int {
-	return cmp.Or(
-		cmp.Compare(order(a.byProgram()), order(b.byProgram())),
-		cmp.Compare(strength(b.event), strength(a.event)),
-		compareExits(a.exitTime(), b.exitTime()),
-		cmp.Compare(killed(b.details.Containers), killed(a.details.Containers)),
-	)
-}
-
-// order puts what is false before what is true.
-func order(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// compareExits orders times, of which zero is not known and comes last.
-func compareExits(a, b time.Time) int {
-	switch {
-	case a.IsZero() || b.IsZero():
-		return cmp.Compare(b.Unix(), a.Unix())
-	default:
-		return a.Compare(b)
-	}
-}
-
-// killed is 1 for a container that something else killed. The abort of a collective ends with an exit code of the
-// program, with SIGABRT (128+6), as NCCL's watchdog does, or with SIGTERM (128+15).
-func killed(containers []ContainerFailure) int {
-	if len(containers) == 0 {
-		return 0
-	}
-	first := containers[0]
-	if first.Reason == "OOMKilled" || (first.ExitCode > 128 && first.ExitCode != 134 && first.ExitCode != 143) {
-		return 1
-	}
-	return 0
 }
 
 // failsInPlace reports whether the program of a rank has failed, and its pod, its node and its devices have not.
@@ -239,68 +196,4 @@ func (w *world) hasVictims(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident
 		found = found || (w.failsInPlace(s, r) && (unnamed || slices.Contains(inc.Victims, w.pod(r).Name)) && w.covering(s, r) == nil)
 	})
 	return found
-}
-
-// precedes reports whether a failure is the one that an incident really began with: programs ended in both, and this
-// one did so first. The news of several pods that fail together come in any order.
-func (w *world) precedes(inc *v1alpha1.Incident, f failure) bool {
-	of := failure{event: inc.Trigger, class: inc.Class}
-	if !of.byProgram() || f.exitTime().IsZero() || w.Now.Sub(inc.StartTime.Time) > wake {
-		return false
-	}
-	if inc.Cause.ExitCode != nil {
-		of.details.Containers = []ContainerFailure{{ExitCode: *inc.Cause.ExitCode, Reason: inc.Cause.Reason}}
-		if inc.Cause.Time != nil {
-			of.details.Containers[0].Time = inc.Cause.Time.Time
-		}
-	}
-	of.event = f.event
-	return compareEvidence(f, of) < 0
-}
-
-// blame makes a failure the cause of an incident. As long as nothing has been restarted it decides the rule too, and the
-// ranks whose programs had ended before that was known are victims.
-func (w *world) blame(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure, rule v1alpha1.Rule, policy *restartPolicy) {
-	inc.Cause = causeOf(f)
-	if restarted(inc) || unnamed(inc) {
-		join(inc, f)
-		return
-	}
-	inc.Trigger, inc.Class, inc.Rule, inc.PolicyTask = f.event, f.class, rule.Name, policy.of
-	removeVictim(inc, f.pod)
-	named := inc.Pods
-	inc.Pods, inc.PodCount = nil, 0
-	join(inc, f)
-	m := w.rooms(s)
-	for _, p := range named {
-		other, fails := w.failureOf(s, rank{p.Task, p.Index}, m)
-		if !fails || other.byProgram() {
-			addVictim(inc, failure{pod: p.Name, event: v1alpha1.PodNotReady})
-		}
-		if fails && !other.inPlace() {
-			inc.PodCount++
-			inc.Pods = append(inc.Pods, p)
-		}
-	}
-}
-
-// firstExit returns the failure that the exit of a program followed from: that of a rank whose process had exited
-// just before and which the kubelet has restarted already. It is the failure itself where there is none.
-func (w *world) firstExit(s *v1alpha1.TrainingJobStatus, f failure) failure {
-	if !f.inPlace() || f.exitTime().IsZero() || w.isIndependent(f.rank.task) {
-		return f
-	}
-	first := f
-	eachRank(w.job, func(r rank) {
-		p := w.pod(r)
-		if p == nil || p.LastExit == nil || w.isIndependent(r.task) || stale(s, p) || !w.stands(s, p) || f.exitTime().Sub(p.LastExit.Time) > wake {
-			return
-		}
-		other := describeFailure(p, v1alpha1.PodNotReady, v1alpha1.ClassUser)
-		other.details.Containers = []ContainerFailure{*p.LastExit}
-		if compareEvidence(other, first) < 0 {
-			first = other
-		}
-	})
-	return first
 }

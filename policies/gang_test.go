@@ -454,3 +454,17 @@ func TestALadderWaitsWhereNoPodStarts(t *testing.T) {
 	s.decide()
 	equal(t, "once another has started", []string{"MigratePod@0", "MigratePod@3600"}, s.fired(t))
 }
+
+// The Volcano Job of a job whose pods did not start has ended: no pod is on its way any more.
+func TestAPodThatDoesNotStartWhereTheVolcanoJobHasEnded(t *testing.T) {
+	s := running(2)
+	p := &s.Pods[1]
+	p.Phase, p.Ready, p.WasReady, p.StartProblem = corev1.PodPending, false, false, StartProblem{Reason: "ErrImagePull"}
+	s.after(startErrorAfter).decide()
+	equal(t, "trigger", v1alpha1.PodNotStarted, s.incident(t).Trigger)
+	equal(t, "steps", []string{"MigratePod@0"}, s.fired(t))
+	s.Pods = nil
+	s.VolcanoJobs[0].Ended = true
+	s.after(time.Second).decide()
+	equal(t, "attempt", int32(2), s.status().Attempt)
+}

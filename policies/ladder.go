@@ -59,7 +59,7 @@ func (w *world) rests(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) boo
 	if inc.Trigger == v1alpha1.PodPending || (ofJob(inc.Trigger) && !restarted(inc)) {
 		return false
 	}
-	if inc.Trigger == v1alpha1.PodNotStarted && w.mayStart(s, inc) {
+	if inc.Trigger == v1alpha1.PodNotStarted && !w.allFell(s) && w.mayStart(s, inc) {
 		return true
 	}
 	waiting := false
