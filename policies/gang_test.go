@@ -200,6 +200,7 @@ func TestWhetherTheGangRuns(t *testing.T) {
 		"a rank waits to be restarted":            {func(s *scene) { s.exits(0, 1, -5*time.Minute) }, true},
 		"a rank is missing":                       {func(s *scene) { s.replace(0) }, true},
 		"a rank is not ready, and has not exited": {func(s *scene) { s.unready(0) }, false},
+		"a replica has yet to find a node":        {func(s *scene) { s.replace(0); s.status().Placement.Tasks[0].Nodes[0] = "" }, false},
 		"a rank has succeeded":                    {func(s *scene) { s.succeed(0) }, false},
 		"another node is silent too":              {func(s *scene) { s.breakNode("n00"); s.exits(0, 1, -5*time.Second) }, false},
 	}

@@ -36,6 +36,9 @@ func (w *world) outage(s *v1alpha1.TrainingJobStatus) *outage {
 		if w.isIndependent(r.task) || (p != nil && (p.succeeded() || p.Completing || (p.Node != "" && !w.Nodes[p.Node].Ready))) {
 			return
 		}
+		if rankNode(s.Placement, r) == "" && (p == nil || p.Node == "") {
+			return // a replica beyond the gang that has yet to find its first node
+		}
 		w.outages.note(r, p, p == nil || stale(s, p))
 		if len(w.outages.starting) < 2 && w.isStarting(s, r) {
 			w.outages.starting = append(w.outages.starting, r)
