@@ -34,7 +34,7 @@ func (w *world) closeRecovered(s *v1alpha1.TrainingJobStatus) bool {
 	return ended
 }
 
-// recovered is true where all that an incident concerns is in place again. Where it
+// recovered reports whether all that an incident concerns is in place again. Where it
 // concerns more than the pods it names, that is every rank that had a place: replicas
 // beyond minAvailable may still be waiting for their first.
 func (w *world) recovered(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
@@ -55,7 +55,7 @@ func (w *world) recovered(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident)
 	})
 }
 
-// waits is true for a rank whose pod has no node.
+// waits reports whether the pod of a rank has no node.
 func (w *world) waits(s *v1alpha1.TrainingJobStatus, r rank) bool {
 	p := w.pod(r)
 	return p == nil || p.Gated || p.Node == "" || stale(s, p)

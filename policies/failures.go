@@ -38,7 +38,7 @@ type failure struct {
 	disrupted  string
 	conditions []corev1.PodCondition
 	signal     Signal
-	// gangDown is true where another rank than this one does not run.
+	// gangDown reports whether another rank does not run.
 	gangDown bool
 }
 
@@ -62,7 +62,7 @@ func ofNode(e v1alpha1.EventType) bool {
 	return e == v1alpha1.NodeNotReady || e == v1alpha1.NodeGone
 }
 
-// ofWaiting is true for a rank that has not failed, and waits for a node or for its start there.
+// ofWaiting reports whether an event is about a rank that has not failed, and waits for a node or for its start there.
 func ofWaiting(e v1alpha1.EventType) bool {
 	return e == v1alpha1.PodPending || e == v1alpha1.PodNotStarted
 }

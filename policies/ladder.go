@@ -53,8 +53,8 @@ func (w *world) climb(s *v1alpha1.TrainingJobStatus) time.Time {
 	return next
 }
 
-// rests is true for an incident that waits for room or for a pod that does not start, and for nothing else, where a
-// rule for just that has the word: to restart what is well would make no room.
+// rests reports whether an incident waits for nothing but room, or a pod that does not start, for which a rule of its own
+// decides. Its ladder pauses meanwhile: restarting healthy ranks makes no room.
 func (w *world) rests(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
 	if inc.Trigger == v1alpha1.PodPending || (ofJob(inc.Trigger) && !restarted(inc)) {
 		return false

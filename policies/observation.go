@@ -88,7 +88,7 @@ type Pod struct {
 	Ready bool
 	// WasReady is true for a pod that is known to have been ready once, or to have crashed.
 	WasReady bool
-	// Completing is true for a pod whose containers have all ended with 0 for good. Its kubelet says that it is not
+	// Completing reports whether all containers of the pod have ended with 0 for good. Its kubelet says that it is not
 	// ready a second or two before it says that it has succeeded.
 	Completing bool
 	// Gated is true until the placement gate is lifted.
@@ -99,7 +99,7 @@ type Pod struct {
 	LastExit *ContainerFailure
 	// StartProblem is why a pod that has its node does not start there.
 	StartProblem StartProblem
-	// Refused is true for a pod that its kubelet refused to run, such as with OutOfcpu.
+	// Refused reports whether the kubelet refused to run the pod, such as with OutOfcpu.
 	Refused bool
 	// Unschedulable is true where the scheduler has looked and found no node, if only in its last round.
 	Unschedulable bool
@@ -110,7 +110,7 @@ type Pod struct {
 	// Deleting is true once somebody has asked for its deletion, and GraceEnds is when its grace is over.
 	Deleting  bool
 	GraceEnds time.Time
-	// NeverRan is true for a pod of which no container was ever made, as its kubelet says.
+	// NeverRan reports whether no container of the pod was ever made, as its kubelet says.
 	NeverRan bool
 	// Disrupted is the reason of a true DisruptionTarget condition.
 	Disrupted string

@@ -63,7 +63,7 @@ type Task struct {
 	// +optional
 	Spares *int32 `json:"spares,omitempty"`
 
-	// independent is true where the pods of the task do not need each other, as in a sweep over parameters. None of
+	// independent says that the pods of the task do not need each other, as in a sweep over parameters. None of
 	// them then fails in the wake of another, and one that has succeeded is not run again, whatever happens to the
 	// others. Default: false, a collective.
 	// +optional
