@@ -469,3 +469,19 @@ func TestAPodThatDoesNotStartWhereTheVolcanoJobHasEnded(t *testing.T) {
 	s.after(time.Second).decide()
 	equal(t, "attempt", int32(2), s.status().Attempt)
 }
+
+// What is degraded ends no program: the aborts of others have a cause of their own, be it under the same rule.
+func TestAnExitIsNoPartOfADegradedDevice(t *testing.T) {
+	s := running(3, rule("all", step(v1alpha1.RestartPod, 60)))
+	s.Pods[0].Signals = []Signal{{Name: "NVLinkReplay"}}
+	s.decide()
+	s.exits(1, 137, time.Second)
+	s.exits(2, 1, 2*time.Second)
+	s.after(2 * time.Second).decide()
+	equal(t, "incidents", []summary{
+		{v1alpha1.HealthDegraded, v1alpha1.ClassInfrastructure, "all", 1, ""},
+		{v1alpha1.PodNotReady, v1alpha1.ClassUser, "all", 1, ""},
+	}, s.summaries())
+	equal(t, "culprit", "llm-1-worker-1", s.incident(t).Cause.Pod)
+	equal(t, "victims", []string{"llm-1-worker-2"}, s.victims(t))
+}

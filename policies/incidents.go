@@ -221,7 +221,8 @@ func (w *world) joinable(s *v1alpha1.TrainingJobStatus, f failure, rule v1alpha1
 	for i := range s.Incidents {
 		inc := &s.Incidents[i]
 		waiting := (ofWaiting(inc.Trigger) || ofWaiting(f.event)) && inc.Trigger != f.event
-		if inc.Outcome != "" || waiting || w.apart(s, inc, f) {
+		unrelated := inc.Trigger == v1alpha1.HealthDegraded && f.byProgram() // what is degraded ends no program
+		if inc.Outcome != "" || waiting || unrelated || w.apart(s, inc, f) {
 			continue
 		}
 		limit := wake

@@ -114,9 +114,11 @@ func (t *tenant) seemsDown(p *pod, silentSince time.Time) bool {
 	})
 }
 
-// checkRefused checks that nobody pays for what kubelets refused.
+// checkRefused checks that nobody pays for what kubelets refused. An incident that was charged before is charged again for
+// the program where the whole gang has fallen since.
 func (r *record) checkRefused(inc *v1alpha1.Incident) {
-	if ruleOf(r.o.Job, inc).Charge == v1alpha1.ChargeAlways {
+	was := incidentOf(r.old, inc.ID)
+	if was.Charged || ruleOf(r.o.Job, inc).Charge == v1alpha1.ChargeAlways {
 		return
 	}
 	refused := len(inc.Pods) > 0
