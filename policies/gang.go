@@ -185,6 +185,12 @@ func (w *world) victimsDue(s *v1alpha1.TrainingJobStatus) time.Time {
 	return next
 }
 
+// isUncovered reports whether no incident is about a rank, but one that is held back.
+func (w *world) isUncovered(s *v1alpha1.TrainingJobStatus, r rank) bool {
+	inc := w.covering(s, r)
+	return inc == nil || w.held(s, inc)
+}
+
 // hasVictims reports whether ranks that failed in the wake of an incident are not back.
 func (w *world) hasVictims(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
 	if inc.VictimCount == 0 {
@@ -193,7 +199,7 @@ func (w *world) hasVictims(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident
 	unnamed := int(inc.VictimCount) > len(inc.Victims)
 	found := false
 	eachRank(w.job, func(r rank) {
-		found = found || (w.failsInPlace(s, r) && (unnamed || slices.Contains(inc.Victims, w.pod(r).Name)) && w.covering(s, r) == nil)
+		found = found || (w.failsInPlace(s, r) && (unnamed || slices.Contains(inc.Victims, w.pod(r).Name)) && w.isUncovered(s, r))
 	})
 	return found
 }

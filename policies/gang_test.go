@@ -485,3 +485,19 @@ func TestAnExitIsNoPartOfADegradedDevice(t *testing.T) {
 	equal(t, "culprit", "llm-1-worker-1", s.incident(t).Cause.Pod)
 	equal(t, "victims", []string{"llm-1-worker-2"}, s.victims(t))
 }
+
+// A victim that another incident is about, which is held back, is one all the same: each pass finds the same incidents.
+func TestAVictimOfWhichAnIncidentIsHeldBack(t *testing.T) {
+	s := running(3, rule("ill", on(v1alpha1.HealthDegraded), step(v1alpha1.MigratePod, 0)), rule("rest", step(v1alpha1.RestartPod, 90)))
+	s.HealthPolicy = &v1alpha1.HealthPolicySpec{Breaker: v1alpha1.Breaker{Job: &v1alpha1.BreakerLimit{Percent: 1, Count: new(int32(0))}}}
+	s.Pods[1].Signals = []Signal{{Name: "NVLinkReplay"}}
+	s.decide()
+	s.exits(0, 137, time.Second)
+	s.restarts(0)
+	s.exits(1, 1, 2*time.Second)
+	s.after(2 * time.Second).decide()
+	n := len(s.status().Incidents)
+	s.decide()
+	equal(t, "incidents after another pass", n, len(s.status().Incidents))
+	equal(t, "culprit", "llm-1-worker-0", s.incident(t).Cause.Pod)
+}
