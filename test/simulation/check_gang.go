@@ -124,7 +124,7 @@ func (r *record) checkRefused(inc *v1alpha1.Incident) {
 	refused := len(inc.Pods) > 0
 	for _, of := range inc.Pods {
 		p := r.seen(rank{of.Task, of.Index})
-		refused = refused && p != nil && p.Refused
+		refused = refused && p != nil && p.Refused && p.UID == of.UID
 	}
 	r.require(Budget, !refused, "incident %d is charged, and kubelets refused all its pods", inc.ID)
 }
