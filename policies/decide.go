@@ -69,6 +69,7 @@ func (w *world) run(s *v1alpha1.TrainingJobStatus) time.Time {
 	w.relent(s)
 	w.adoptSpares(s)
 	next = sooner(next, sooner(w.victimsDue(s), w.nextGangCheck(s)))
+	next = sooner(next, w.nextReadyCheck())
 	next = sooner(next, sooner(w.patience(s), w.nextStartCheck(s)))
 	return sooner(next, w.liftExclusions(s))
 }
