@@ -125,7 +125,7 @@ func (w *world) eventOf(p *Pod) (v1alpha1.EventType, v1alpha1.FailureClass) {
 		return v1alpha1.HealthFailed, v1alpha1.ClassInfrastructure
 	case p.Node != "" && !node.Ready:
 		return v1alpha1.NodeNotReady, v1alpha1.ClassInfrastructure
-	case p.Phase == corev1.PodRunning && !p.Ready && p.WasReady && !p.Completing && !p.mayEndUntil().After(w.Now):
+	case p.isUnready(w.Now):
 		return v1alpha1.PodNotReady, classOf(p)
 	case w.failsToStart(p):
 		return v1alpha1.PodNotStarted, v1alpha1.ClassInfrastructure
@@ -240,35 +240,6 @@ func (w *world) patience(s *v1alpha1.TrainingJobStatus) time.Time {
 					next = sooner(next, at)
 				}
 			}
-		}
-	})
-	return next
-}
-
-// mayEndUntil is until when a pod that is not ready, and whose containers run, may only be ending; zero for one of which a
-// container has exited since it was last ready, or of which nothing is known.
-func (p *Pod) mayEndUntil() time.Time {
-	i := slices.IndexFunc(p.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady })
-	if i < 0 || p.StartedTime.IsZero() || p.Conditions[i].LastTransitionTime.IsZero() {
-		return time.Time{}
-	}
-	unready := p.Conditions[i].LastTransitionTime.Time
-	if p.LastExit != nil && !p.LastExit.Time.Add(endReportedWithin).Before(unready) {
-		return time.Time{}
-	}
-	return unready.Add(endReportedWithin)
-}
-
-// nextReadyCheck is when the next pod that is not ready will have had the time to end.
-func (w *world) nextReadyCheck() time.Time {
-	var next time.Time
-	eachRank(w.job, func(r rank) {
-		p := w.pod(r)
-		if p == nil || p.Ready || !p.WasReady || p.Phase != corev1.PodRunning {
-			return
-		}
-		if until := p.mayEndUntil(); until.After(w.Now) {
-			next = sooner(next, until)
 		}
 	})
 	return next

@@ -1,0 +1,44 @@
+// Readiness: pods that are not ready any more, and have not failed.
+
+package policies
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// isUnready reports whether a pod that was ready, or that crashed, is not ready, and is not about to complete.
+func (p *Pod) isUnready(now time.Time) bool {
+	return p.Phase == corev1.PodRunning && !p.Ready && p.WasReady && !p.Completing && !p.mayEndUntil().After(now)
+}
+
+// mayEndUntil is until when a pod that is not ready, and whose containers run, may only be ending; zero for one of which a
+// container has exited since it was last ready, or of which nothing is known.
+func (p *Pod) mayEndUntil() time.Time {
+	i := slices.IndexFunc(p.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady })
+	if i < 0 || p.StartedTime.IsZero() || p.Conditions[i].LastTransitionTime.IsZero() {
+		return time.Time{}
+	}
+	unready := p.Conditions[i].LastTransitionTime.Time
+	if p.LastExit != nil && !p.LastExit.Time.Add(endReportedWithin).Before(unready) {
+		return time.Time{}
+	}
+	return unready.Add(endReportedWithin)
+}
+
+// nextReadyCheck is when the next pod that is not ready will have had the time to end.
+func (w *world) nextReadyCheck() time.Time {
+	var next time.Time
+	eachRank(w.job, func(r rank) {
+		p := w.pod(r)
+		if p == nil || p.Ready || !p.WasReady || p.Phase != corev1.PodRunning {
+			return
+		}
+		if until := p.mayEndUntil(); until.After(w.Now) {
+			next = sooner(next, until)
+		}
+	})
+	return next
+}
