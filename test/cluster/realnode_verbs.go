@@ -12,8 +12,10 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/test/machines"
@@ -137,31 +139,53 @@ func (c *Cluster) SignalContainer(ctx context.Context, key client.ObjectKey, con
 	return err
 }
 
-// containerProcesses are the processes of a container, by their ids on the host, the first one first.
+// containerProcesses are the processes of a container, by their ids on the host, the first one first. A
+// kubelet reports a container after it has started it, and a program may do its work by then: so the
+// result is awaited until the pod's status names a container that runs.
 func (c *Cluster) containerProcesses(ctx context.Context, key client.ObjectKey, container string) ([]int, error) {
-	pod := &corev1.Pod{}
-	if err := c.client.Get(ctx, key, pod); err != nil {
-		return nil, err
-	}
-	n, err := c.realNode(pod.Spec.NodeName)
+	var pids []int
+	var missing error
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, reportTimeout, true, func(ctx context.Context) (bool, error) {
+		pod := &corev1.Pod{}
+		if err := c.client.Get(ctx, key, pod); err != nil {
+			return false, err
+		}
+		n, err := c.realNode(pod.Spec.NodeName)
+		if err != nil {
+			return false, err
+		}
+		pids, missing = n.containerProcesses(pod, container)
+		return missing == nil, nil
+	})
 	if err != nil {
-		return nil, fmt.Errorf("pod %s: %w", key, err)
+		return nil, fmt.Errorf("finding the processes of pod %s: %w", key, errors.Join(err, missing))
+	}
+	return pids, nil
+}
+
+// reportTimeout is enough for a kubelet that has failed to write a status and tries again 10 s later.
+const reportTimeout = 30 * time.Second
+
+// containerProcesses are those of the container that the pod's status names. It fails where none runs.
+func (n *realNode) containerProcesses(pod *corev1.Pod, container string) ([]int, error) {
+	if len(pod.Status.ContainerStatuses) == 0 {
+		return nil, errNotStarted
 	}
 	index, err := containerIndex(pod, container)
 	if err != nil {
-		return nil, fmt.Errorf("pod %s: %w", key, err)
+		return nil, err
 	}
 	_, id, found := strings.Cut(pod.Status.ContainerStatuses[index].ContainerID, "://")
 	if !found {
-		return nil, fmt.Errorf("pod %s: %w", key, errNotStarted)
+		return nil, errNotStarted
 	}
 	cgroup, err := n.cgroup.Find(id)
 	if err != nil {
-		return nil, fmt.Errorf("pod %s: its container does not run: %w", key, err)
+		return nil, fmt.Errorf("its container does not run: %w", err)
 	}
 	pids, err := cgroup.Processes()
 	if err == nil && len(pids) == 0 {
-		err = fmt.Errorf("pod %s: its container has no process", key)
+		err = errors.New("its container has no process")
 	}
 	slices.Sort(pids)
 	return pids, err
