@@ -28,6 +28,7 @@ type actor struct {
 	job     *v1alpha1.TrainingJob // at the size that it has now
 	attempt int32
 	seen    *policies.Observation
+	lifted  liftedPods
 }
 
 // act carries out a plan. Nothing is deleted where a hold is missing.
@@ -55,6 +56,7 @@ func (r *TrainingJobReconciler) act(ctx context.Context, job *v1alpha1.TrainingJ
 	}
 	errs = append(errs,
 		each(ctx, r.Writers, plan.Lift, func(l policies.Lift) error { return a.lift(ctx, l) }),
+		a.bind(ctx, plan.Bind),
 		each(ctx, r.Writers, plan.Release, func(node string) error { return a.release(ctx, node) }),
 	)
 	r.checkpoints.keep(client.ObjectKeyFromObject(job), policies.Requests(job, status))

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -26,6 +27,10 @@ import (
 func (a *actor) hold(ctx context.Context, h v1alpha1.NodeHold) error {
 	taint := corev1.Taint{Key: policies.HoldKey(a.job), Value: policies.HoldValue(h), Effect: corev1.TaintEffectNoSchedule}
 	return patchTaints(ctx, a.Client, h.Node, func(taints []corev1.Taint) []corev1.Taint {
+		taint.TimeAdded = new(metav1.NewTime(a.Clock.Now()))
+		if i := slices.IndexFunc(taints, func(t corev1.Taint) bool { return t.Key == taint.Key }); i >= 0 {
+			taint.TimeAdded = taints[i].TimeAdded
+		}
 		return append(withoutTaint(taints, taint.Key), taint)
 	})
 }

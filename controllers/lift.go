@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,10 +36,36 @@ func (a *actor) lift(ctx context.Context, l policies.Lift) error {
 	})
 	// With the resourceVersion, so that a gate that a stale cache still shows is not lifted twice.
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := overtaken(a.Patch(ctx, pod, patch)); err != nil {
+	err := a.Patch(ctx, pod, patch)
+	if err == nil {
+		a.lifted.put(pod)
+	}
+	if err := overtaken(err); err != nil {
 		return fmt.Errorf("lift the gate of pod %s: %w", l.Pod, err)
 	}
 	return nil
+}
+
+// liftedPods are the pods whose gates this pass has lifted, as the API server returned them.
+type liftedPods struct {
+	mu   sync.Mutex
+	pods map[string]*corev1.Pod
+}
+
+func (l *liftedPods) put(pod *corev1.Pod) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pods == nil {
+		l.pods = map[string]*corev1.Pod{}
+	}
+	l.pods[pod.Name] = pod
+}
+
+// get returns a copy of a pod; nil for one whose gate has not been lifted.
+func (l *liftedPods) get(name string) *corev1.Pod {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pods[name].DeepCopy()
 }
 
 // confine adds a target to every alternative of a pod's required node affinity.

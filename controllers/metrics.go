@@ -35,6 +35,11 @@ var (
 		Buckets: prometheus.ExponentialBuckets(0.25, 2, 14),
 	}, []string{"namespace", "queue", "outcome"})
 
+	bindings = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "lockstep_bindings_total",
+		Help: "Pods that returned to a node which their job held, by result: Bound, without the scheduler, or LeftToScheduler.",
+	}, []string{"namespace", "queue", "result"})
+
 	nodeStates = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "lockstep_nodes",
 		Help: "Nodes that are not healthy, by state: Failed, Degraded, Unknown.",
@@ -66,6 +71,12 @@ var (
 	})
 )
 
+// The results that bindings counts.
+const (
+	bindingDone = "Bound"
+	bindingLeft = "LeftToScheduler"
+)
+
 func init() {
-	metrics.Registry.MustRegister(incidents, steps, recovery, checkpointsTotal, checkpointSeconds, nodeStates, quarantinedNodes, lemonNodes, heldBackNodes, breakersOpen, quarantines)
+	metrics.Registry.MustRegister(incidents, steps, recovery, checkpointsTotal, checkpointSeconds, bindings, nodeStates, quarantinedNodes, lemonNodes, heldBackNodes, breakersOpen, quarantines)
 }

@@ -22,7 +22,7 @@ import (
 // observe looks at a job and all that matters to it.
 func (r *TrainingJobReconciler) observe(ctx context.Context, job *v1alpha1.TrainingJob) (*policies.Observation, error) {
 	key := client.ObjectKeyFromObject(job)
-	o := &policies.Observation{Now: r.Clock.Now(), Job: job, Refused: r.refusals.get(key), Answers: r.checkpoints.answers(key)}
+	o := &policies.Observation{Now: r.Clock.Now(), Job: job, BindsDirectly: r.BindsDirectly, Refused: r.refusals.get(key), Answers: r.checkpoints.answers(key)}
 	var err error
 	if o.Topology, err = r.topology.get(ctx, r.Client); err != nil {
 		return nil, err
@@ -127,6 +127,7 @@ func (r *TrainingJobReconciler) observePods(ctx context.Context, o *policies.Obs
 	for i := range list.Items {
 		o.Pods = append(o.Pods, podOf(&list.Items[i]))
 	}
+	r.tried.mark(client.ObjectKeyFromObject(o.Job), o.Pods)
 	return nil
 }
 

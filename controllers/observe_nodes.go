@@ -107,6 +107,9 @@ func nodeOf(node *corev1.Node, holdKey string) policies.Node {
 		switch t.Key {
 		case holdKey:
 			n.Hold = t.Value
+			if t.TimeAdded != nil {
+				n.HeldSince = t.TimeAdded.Time
+			}
 		case corev1.TaintNodeOutOfService:
 			n.OutOfService = true
 		default:

@@ -28,12 +28,15 @@ type TrainingJobReconciler struct {
 	Clock clock.PassiveClock
 	// Writers is how many writes of one kind for one job go out side by side. Default: 1.
 	Writers int
+	// BindsDirectly has pods that return to nodes which their job has held bound without the scheduler.
+	BindsDirectly bool
 	// Verdicts are those of the fleet controller in this process; nil for what the cache shows of them.
 	Verdicts *Verdicts
 
 	topology    topologyCache
 	writes      lastWrites
 	refusals    refusals
+	tried       bindingMemory
 	checkpoints checkpoints
 }
 
@@ -48,6 +51,8 @@ type TrainingJobReconciler struct {
 // +kubebuilder:rbac:groups=scheduling.volcano.sh,resources=podgroups,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=topology.volcano.sh,resources=hypernodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch;delete
+// +kubebuilder:rbac:groups="",resources=pods/binding,verbs=create
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims;persistentvolumes,verbs=get
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups="",resources=events,verbs=list
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch

@@ -28,6 +28,7 @@ func Decide(o *Observation) Decision {
 	w = view(o, s) // it may have another attempt or another size by now
 	w.count(s)
 	next = sooner(next, w.hold(s))
+	next = sooner(next, w.nextBinding(s))
 	next = sooner(next, w.deadline(s))
 	next = sooner(next, w.burial(s))
 	expiry := w.expiry(s)

@@ -46,7 +46,7 @@ func HoldExpired(value string, now time.Time) bool {
 
 // hold says in status which nodes are held, and returns when the next hold ends.
 func (w *world) hold(s *v1alpha1.TrainingJobStatus) time.Time {
-	holds := w.holds(s)
+	holds, before := w.holds(s), s.Holds
 	slices.SortFunc(holds, func(a, b v1alpha1.NodeHold) int {
 		if a.Node == b.Node && a.Until != nil && b.Until != nil {
 			return b.Until.Compare(a.Until.Time) // of two incidents' holds on a node the longer one stays
@@ -54,6 +54,7 @@ func (w *world) hold(s *v1alpha1.TrainingJobStatus) time.Time {
 		return cmp.Compare(a.Node, b.Node)
 	})
 	s.Holds = slices.CompactFunc(holds, func(a, b v1alpha1.NodeHold) bool { return a.Node == b.Node })
+	w.markLate(s, before)
 	var next time.Time
 	for _, h := range s.Holds {
 		if h.Until != nil {

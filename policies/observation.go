@@ -35,6 +35,8 @@ type Observation struct {
 	// Quarantined are the hostnames of the nodes in quarantine, where the job may go anywhere and
 	// its pods tolerate that: else its home and the taint keep them away.
 	Quarantined []string
+	// BindsDirectly reports whether pods may be bound without the scheduler.
+	BindsDirectly bool
 	// Refused is why the API server last refused the Volcano Job; empty where it did not.
 	Refused string
 }
@@ -101,6 +103,8 @@ type Pod struct {
 	StartProblem StartProblem
 	// Refused reports whether the kubelet refused to run the pod, such as with OutOfcpu.
 	Refused bool
+	// BindingTried reports whether this process has tried to bind the pod, and could not.
+	BindingTried bool
 	// Unschedulable is true where the scheduler has looked and found no node, if only in its last round.
 	Unschedulable bool
 	// Incarnation that the pod was given when its gate was lifted.
@@ -180,6 +184,8 @@ type Node struct {
 	Taints []corev1.Taint
 	// Hold is the value of this job's hold taint; empty where it has none.
 	Hold string
+	// HeldSince is since when the node has had this job's hold taint, to the second; zero where that is not known.
+	HeldSince time.Time
 }
 
 // rank is the pod's place in the gang, or among the spares.

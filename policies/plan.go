@@ -29,6 +29,8 @@ type Plan struct {
 	Admit bool
 	// Lift the gates of these pods.
 	Lift []Lift
+	// Bind these pods to their nodes, when their gates have been lifted.
+	Bind Bindings
 	// Release the holds on these nodes.
 	Release []string
 	// Ask these pods for checkpoints.
@@ -61,7 +63,7 @@ type Lift struct {
 
 // Empty is true where nothing has to be done.
 func (p *Plan) Empty() bool {
-	return len(p.Hold)+len(p.DeletePods)+len(p.DeleteVolcanoJobs)+len(p.Lift)+len(p.Release)+len(p.Ask) == 0 &&
+	return len(p.Hold)+len(p.DeletePods)+len(p.DeleteVolcanoJobs)+len(p.Lift)+len(p.Bind.Pods)+len(p.Release)+len(p.Ask) == 0 &&
 		p.Stop == "" && !p.Create && p.Resize == nil && !p.Admit
 }
 
@@ -85,6 +87,7 @@ func PlanFor(o *Observation, s *v1alpha1.TrainingJobStatus) Plan {
 	p.Admit = w.PodGroup != nil && w.PodGroup.Pending && w.keepsPlace(s)
 	p.Resize = w.resize()
 	p.Lift = append(w.lifts(s), w.spareLifts(s)...)
+	p.Bind = w.bindings(s)
 	p.Ask = w.asks(s)
 	return p
 }

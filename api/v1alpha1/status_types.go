@@ -237,4 +237,8 @@ type NodeHold struct {
 	// until is when the hold ends at the latest; unset for a standing hold.
 	// +optional
 	Until *metav1.Time `json:"until,omitempty"`
+	// late reports whether the node was free before it was held, because its pod had ended or was being deleted.
+	// Another job's pod may be on its way there, so that for 10 s only the scheduler places pods on it.
+	// +optional
+	Late bool `json:"late,omitempty"`
 }

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -38,6 +40,8 @@ type options struct {
 	workers, writers             int
 	qps                          float64
 	burst                        int
+	bindDirectly                 bool
+	volcanoVersion               string
 	alerts                       alerts.Options
 	log                          zap.Options
 }
@@ -61,6 +65,8 @@ func parseFlags() *options {
 	flag.IntVar(&o.writers, "writers", 16, "number of pods, or nodes, of one job that are written side by side")
 	flag.Float64Var(&o.qps, "kube-api-qps", 500, "requests per second to the API server, sustained")
 	flag.IntVar(&o.burst, "kube-api-burst", 1000, "requests to the API server in a burst")
+	flag.BoolVar(&o.bindDirectly, "bind-directly", true, "bind a pod that returns to a node which its job has held without the scheduler; only with versions of Volcano that this was tested with")
+	flag.StringVar(&o.volcanoVersion, "volcano-version", "", "version of the cluster's Volcano, such as v1.14.1; default: the image tag of the Deployment labelled app=volcano-scheduler")
 	flag.StringVar(&o.alerts.Address, "alerts-bind-address", alerts.Off, "address of the receiver of Alertmanager's webhook, such as :9443; 0 turns it off")
 	flag.StringVar(&o.alerts.CertDir, "alerts-cert-dir", "", "folder of the receiver's tls.crt and tls.key; read again when they change")
 	o.log.BindFlags(flag.CommandLine)
@@ -77,6 +83,24 @@ func newScheme() *runtime.Scheme {
 		utilruntime.Must(add(s))
 	}
 	return s
+}
+
+// bindsDirectly says in the log why pods that return are not bound directly, where they are not.
+func (o *options) bindsDirectly(ctx context.Context, reader client.Reader) bool {
+	if !o.bindDirectly {
+		return false
+	}
+	var err error
+	if o.volcanoVersion == "" {
+		o.volcanoVersion, err = controllers.VolcanoVersion(ctx, reader)
+	}
+	if err == nil {
+		err = controllers.BindsDirectlyWith(o.volcanoVersion)
+	}
+	if err != nil {
+		ctrl.Log.Info("The scheduler places pods that return to held nodes: direct binding is off", "reason", err.Error())
+	}
+	return err == nil
 }
 
 func run(o *options) error {
@@ -111,7 +135,8 @@ func run(o *options) error {
 	jobs := &controllers.TrainingJobReconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		Events: mgr.GetEventRecorder("lockstep"), Clock: clock.RealClock{}, Writers: o.writers,
-		Verdicts: &fleet.Verdicts,
+		Verdicts:      &fleet.Verdicts,
+		BindsDirectly: o.bindsDirectly(ctx, mgr.GetAPIReader()),
 	}
 	if err := jobs.SetupWithManager(mgr, o.workers); err != nil {
 		return fmt.Errorf("set up the TrainingJob controller: %w", err)

@@ -125,6 +125,7 @@ func (c *Cluster) startControllers(ctx context.Context, p *plan) error {
 		func(ctx context.Context) error { return c.startCommand(ctx, p.scheduler) },
 		func(ctx context.Context) error { return c.startCommand(ctx, p.volcanoControllerManager) },
 		func(ctx context.Context) error { return c.installWebhooks(ctx, hooks) },
+		func(ctx context.Context) error { return c.announceVolcano(ctx, p.binaries) },
 		func(ctx context.Context) error {
 			return c.startCommand(ctx, func() (Command, error) { return p.webhookManager(hooks.admissions) })
 		})

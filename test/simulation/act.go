@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -29,6 +30,7 @@ func (m *manager) act(t *tenant, p policies.Plan) {
 		m.write()
 		t.lift(l)
 	}
+	m.bind(t, p.Bind)
 	for _, a := range p.Ask {
 		for _, pod := range a.Pods {
 			m.write()
@@ -71,6 +73,9 @@ func (t *tenant) hold(h v1alpha1.NodeHold) bool {
 		return false
 	}
 	if n := t.nodes[h.Node]; !n.gone {
+		if _, held := n.holds[t.name]; !held {
+			n.heldSince[t.name] = t.now.Truncate(time.Second)
+		}
 		n.holds[t.name] = holdValue(h)
 		t.happened("node is held")
 		t.changed("node %s is held for %s until %s", n.Name, t.name, holdValue(h))

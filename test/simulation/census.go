@@ -47,6 +47,7 @@ var events = []string{
 	"pod is asked again by another process",
 	"leaf is drained", "node joins late", "node returns", "node is lost", "late node is used",
 	"queue's share refuses a pod", "other queues have demand",
+	"pod is bound without the scheduler", "gang is bound without the scheduler", "pod that returns is left to the scheduler",
 	"place is taken first", "kubelet refuses a pod",
 	"kubelet backs off", "collective is complete", "collective aborts a rank", "collective aborts in a history", "victims in a history",
 	"culprit is named", "pod is removed early, with its gang down",

@@ -8,22 +8,37 @@ import (
 // lateFor is how long a node that joined may be good for a rank without being used.
 const lateFor = 10 * time.Minute
 
+// leftToScheduler is for how long at most a held node is left to the scheduler.
+const leftToScheduler = 10 * time.Second
+
 // checkWaiting checks, in a settled world, that no rank waits although there is a place for it.
 func (t *tenant) checkWaiting() {
 	s := &t.job.Status
+	var returning []*pod
 	for _, p := range t.pods {
 		if p.Spare || p.Gated || p.Node != "" || p.Deleting || p.finished() || p.Attempt != s.Attempt || replaced(s, &p.Pod) {
 			continue
 		}
 		own := t.nodes[nodeOf(s, p.rank())]
-		pinned := own != nil && len(p.target.In) == 1 && p.target.In[0] == own.Hostname
-		if pinned {
-			_, held := own.holds[t.name]
-			refused := held && t.takes(own) && t.overShare(1)
-			t.requireOf(Liveness, heldPlace, !refused, "pod %s may go to node %s, which the job holds for it, and the queue's share refuses it", p.Name, own.Name)
-			continue
+		if own == nil || len(p.target.In) != 1 || p.target.In[0] != own.Hostname {
+			t.checkLateNodes(p)
+		} else if t.takesReturning(own, p, 0) && !t.manager.tried[p.UID] && t.now.Sub(own.heldSince[t.name]) >= leftToScheduler {
+			returning = append(returning, p)
 		}
-		t.checkLateNodes(p)
+	}
+	t.checkReturning(returning)
+}
+
+// checkReturning checks pods whose own nodes, which the job holds, have room for them: they need no scheduler, and so
+// no share of a queue, where the gang can run with them.
+func (t *tenant) checkReturning(pods []*pod) {
+	v := t.currentVolcanoJob()
+	if v == nil || !t.direct || yields(&t.job.Status) {
+		return
+	}
+	enough := countRanks(t.gang(v).bound, func(*pod) bool { return true }) > 0 || len(pods) >= int(v.size.MinAvailable)
+	for _, p := range pods {
+		t.require(Liveness, !enough, "pod %s waits for node %s, which the job holds for it", p.Name, nodeOf(&t.job.Status, p.rank()))
 	}
 }
 

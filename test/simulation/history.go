@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"runtime/debug"
 	"time"
 
@@ -12,7 +11,7 @@ import (
 
 // play plays one history: trouble, then calm, then the end of the jobs.
 func play(seed uint64, verbose bool) (w *world) {
-	w = newWorld(rand.New(rand.NewPCG(seed, 0)), verbose)
+	w = newWorld(seed, verbose)
 	defer func() {
 		switch p := recover().(type) {
 		case nil, over:

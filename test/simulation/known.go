@@ -27,7 +27,6 @@ const (
 	lateNode          = "late node"
 	lateLeft          = "late node of a left home"
 	heldSpare         = "held spare"
-	heldPlace         = "held place"
 	releasedHold      = "released hold"
 )
 
@@ -88,10 +87,6 @@ var knownFailures = []known{
 	{
 		invariant: Scope, respect: heldSpare, kind: sharedNodes, seed: 28,
 		why: "A spare on a node that another job holds is deleted, as if its node were no good.",
-	},
-	{
-		invariant: Liveness, respect: heldPlace, kind: queueShare, seed: 32,
-		why: "A rank that returns to a node which its job holds is placed by the scheduler, and that refuses it while the queue is over its share.",
 	},
 }
 

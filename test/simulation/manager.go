@@ -19,6 +19,7 @@ type manager struct {
 	// answers are what this process has asked the programs, and heard; posts has the keys in order.
 	answers map[policies.AnswerKey]policies.Answer
 	posts   []policies.AnswerKey
+	tried   map[string]bool // pods that this process has left to the scheduler, by UID
 	// last is what a former leader looked at before it was stopped in the middle of a pass.
 	last *stored
 	// job that it has read, and the status that it acts by.
@@ -96,7 +97,7 @@ func (m *manager) pass(t *tenant, at stored) {
 				panic(p)
 			}
 			t.say("the manager crashes")
-			m.wrote, m.answers, m.posts = 0, nil, nil
+			m.wrote, m.answers, m.posts, m.tried = 0, nil, nil, nil
 		}
 	}()
 	if at.version < m.wrote {
@@ -107,6 +108,7 @@ func (m *manager) pass(t *tenant, at stored) {
 		o.Now, o.Job, o.Answers = t.now, at.job, m.answers
 		t.lookLive(&o)
 	}
+	o.Pods = m.withTries(o.Pods)
 	d := policies.Decide(&o)
 	m.job, m.status = at.job, &d.Status
 	if !equality.Semantic.DeepEqual(at.job.Status, d.Status) {
@@ -141,6 +143,21 @@ func (t *tenant) lookLive(o *policies.Observation) {
 	}
 }
 
+// withTries are pods with what this process has tried.
+func (m *manager) withTries(pods []policies.Pod) []policies.Pod {
+	if m.tried == nil {
+		m.tried = map[string]bool{}
+	}
+	if len(m.tried) == 0 {
+		return pods
+	}
+	pods = slices.Clone(pods)
+	for i := range pods {
+		pods[i].BindingTried = m.tried[pods[i].UID]
+	}
+	return pods
+}
+
 // write is called before every write.
 func (m *manager) write() {
 	if m.fuse == 0 {
@@ -152,7 +169,7 @@ func (m *manager) write() {
 // observe is what the caches show when they do not lag.
 func (t *tenant) observe() *policies.Observation {
 	o := &policies.Observation{
-		Now: t.now, Job: t.job, Answers: t.manager.answers, Topology: t.topology, HealthPolicy: t.health,
+		Now: t.now, Job: t.job, Answers: t.manager.answers, Topology: t.topology, HealthPolicy: t.health, BindsDirectly: t.direct,
 		Nodes: make(map[string]policies.Node, len(t.names)), Pods: make([]policies.Pod, 0, len(t.pods)),
 	}
 	for _, v := range t.volcano {
@@ -173,6 +190,7 @@ func (t *tenant) observe() *policies.Observation {
 			o.Nodes[name] = n.observed(t.name)
 		}
 	}
+	o.Pods = t.manager.withTries(o.Pods)
 	return o
 }
 

@@ -47,13 +47,6 @@ func TestOraclesOfTheKinds(t *testing.T) {
 			job.acting.cache = job.observe()
 			job.acting.act(job, policies.Plan{DeletePods: []policies.PodDeletion{{Name: p.Name, UID: p.UID}}})
 		}},
-		"a held place is refused by the queue's share": {queueShare, heldPlace, func(w *world, job *tenant) {
-			p := job.pods[0]
-			n := w.nodes[p.Node]
-			p.target, n.holds[job.name], w.demand = policies.Target{In: []string{n.Hostname}}, v1alpha1.HoldStanding, true
-			unbind(p)
-			job.checkWaiting()
-		}},
 		"a late node is not used": {lateNodes, lateNode, func(w *world, job *tenant) {
 			p := job.pods[0]
 			home := job.job.Status.Placement.HyperNode

@@ -67,6 +67,26 @@ func TestOraclesOfTheWorld(t *testing.T) {
 		"a healthy pod is deleted": {want: Scope, deed: func(_ *world, job *tenant) {
 			job.acting.act(job, policies.Plan{DeletePods: []policies.PodDeletion{{Name: job.pods[0].Name, UID: job.pods[0].UID}}})
 		}},
+		"a rank waits for a node that is held for it": {want: Liveness, deed: func(w *world, job *tenant) {
+			p := job.pods[0]
+			n := w.nodes[p.Node]
+			p.target, n.holds[job.name], w.direct = policies.Target{In: []string{n.Hostname}}, v1alpha1.HoldStanding, true
+			n.heldSince[job.name] = w.now.Add(-leftToScheduler)
+			unbind(p)
+			job.checkWaiting()
+		}},
+		"a pod of a gang that is down is bound alone": {want: Holds, deed: func(w *world, job *tenant) {
+			nodes := map[string]string{}
+			for _, p := range job.pods {
+				nodes[p.UID] = p.Node
+				w.nodes[p.Node].holds[job.name] = v1alpha1.HoldStanding
+				unbind(p)
+			}
+			first := job.pods[0]
+			m := job.acting
+			m.cache, m.job, m.status, m.tried = job.observe(), job.job, &job.job.Status, map[string]bool{}
+			m.bind(job, policies.Bindings{Pods: []policies.Binding{{Pod: first.Name, UID: first.UID, Node: nodes[first.UID]}}})
+		}},
 		"the Volcano Job is deleted": {want: Scope, deed: func(_ *world, job *tenant) {
 			job.acting.act(job, policies.Plan{DeleteVolcanoJobs: []string{job.volcano[0].name}})
 		}},

@@ -14,7 +14,7 @@ import (
 
 // surface is all that the simulation may know of the engine: what it observes, decides and plans.
 var surface = []string{
-	"Answer", "AnswerKey", "Ask", "AskedPod", "ContainerFailure", "Decide", "Decision", "Failure", "HyperNode", "Lift",
+	"Answer", "AnswerKey", "Ask", "AskedPod", "Binding", "Bindings", "ContainerFailure", "Decide", "Decision", "Failure", "HyperNode", "Lift",
 	"NewTopology", "Node", "Observation", "Plan", "PlanFor", "Pod", "PodDeletion", "PodGroup", "Signal", "Size", "StartProblem",
 	"Target", "Topology", "VolcanoJob",
 }

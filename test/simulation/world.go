@@ -31,6 +31,7 @@ type world struct {
 	rackSize  int  // nodes of a rack at the start
 	queueOpen bool // the queue admits gangs
 	demand    bool // other queues have demand
+	direct    bool // pods that return to held nodes are bound without the scheduler
 	share     int  // GPUs that the queue gets while they have; 0 for no limit
 	tenants   []*tenant
 	mutual    mutual
@@ -59,10 +60,10 @@ var kinds = []kind{collective, sharedNodes, lateNodes, queueShare, refusals, sta
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC)
 
-// newWorld makes three racks of two leaves, and a job that fits in one rack.
-func newWorld(rng *rand.Rand, verbose bool) *world {
+// newWorld makes, for each seed another, three racks of two leaves, and a job that fits in one rack.
+func newWorld(seed uint64, verbose bool) *world {
 	w := &world{
-		rng: rng, now: start, verbose: verbose, queueOpen: true,
+		rng: rand.New(rand.NewPCG(seed, 0)), direct: seed%4 != 0, now: start, verbose: verbose, queueOpen: true,
 		nodes: map[string]*node{}, members: map[string][]string{}, census: census{}, shown: map[int]bool{},
 	}
 	w.kinds = w.drawKinds()

@@ -1,0 +1,216 @@
+// Binding: a pod that returns to a node which its job has kept is bound there without the scheduler. Everything that
+// a scheduler would check is read from the API server just before.
+
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/fit"
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+// binder binds pods of one job in one pass.
+type binder struct {
+	*actor
+	claims claims
+}
+
+// bind binds pods: all that may be, or none where these are fewer than the least number.
+func (a *actor) bind(ctx context.Context, bindings policies.Bindings) error {
+	if len(bindings.Pods) == 0 {
+		return nil
+	}
+	b := &binder{actor: a, claims: claims{Reader: a.Live, namespace: a.job.Namespace}}
+	byNode := groupByNode(bindings.Pods)
+	fitting := make([][]*corev1.Pod, len(byNode))
+	indexes := make([]int, len(byNode))
+	for i := range indexes {
+		indexes[i] = i
+	}
+	err := each(ctx, a.Writers, indexes, func(i int) (err error) {
+		fitting[i], err = b.fitting(ctx, byNode[i])
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("check the nodes that pods return to: %w", err)
+	}
+	pods := slices.Concat(fitting...)
+	if len(pods) < bindings.Min {
+		return nil
+	}
+	return each(ctx, a.Writers, pods, func(pod *corev1.Pod) error { return b.bindPod(ctx, pod) })
+}
+
+func groupByNode(bindings []policies.Binding) [][]policies.Binding {
+	var out [][]policies.Binding
+	at := map[string]int{}
+	for _, b := range bindings {
+		i, known := at[b.Node]
+		if !known {
+			i = len(out)
+			at[b.Node], out = i, append(out, nil)
+		}
+		out[i] = append(out[i], b)
+	}
+	return out
+}
+
+// fitting are the pods that may be bound to their node, which is the same for all, beside each other.
+func (b *binder) fitting(ctx context.Context, bindings []policies.Binding) ([]*corev1.Pod, error) {
+	node, gone, err := b.readNode(ctx, bindings[0].Node)
+	if err != nil {
+		return nil, err
+	}
+	var out []*corev1.Pod
+	for _, binding := range bindings {
+		pod, err := b.readPod(ctx, binding)
+		if err != nil {
+			return nil, err
+		}
+		if pod == nil {
+			continue
+		}
+		refusal := gone
+		if refusal == nil {
+			if refusal, err = b.check(ctx, node, pod); err != nil {
+				return nil, err
+			}
+		}
+		if refusal != nil {
+			b.leaveToScheduler(ctx, pod, binding.Node, refusal)
+			continue
+		}
+		pod.Spec.NodeName = binding.Node
+		node.Pods = append(node.Pods, *pod)
+		out = append(out, pod)
+	}
+	return out, nil
+}
+
+// readNode reads a node and the pods on it. The second result is why nothing may be bound to it at all.
+func (b *binder) readNode(ctx context.Context, name string) (*fit.Node, error, error) {
+	node := &corev1.Node{}
+	if err := b.Live.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, errors.New("it is gone"), nil
+		}
+		return nil, nil, fmt.Errorf("get node %s: %w", name, err)
+	}
+	if !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == policies.HoldKey(b.job) }) {
+		return nil, errors.New("the job does not hold it"), nil
+	}
+	pods := &corev1.PodList{}
+	if err := b.Live.List(ctx, pods, client.MatchingFields{"spec.nodeName": name}); err != nil {
+		return nil, nil, fmt.Errorf("list the pods on node %s: %w", name, err)
+	}
+	return &fit.Node{Object: node, Pods: pods.Items}, nil, nil
+}
+
+// readPod reads a pod as it is now; nil where it is another one, or needs no node any more.
+func (b *binder) readPod(ctx context.Context, binding policies.Binding) (*corev1.Pod, error) {
+	pod := b.lifted.get(binding.Pod)
+	if pod == nil {
+		pod = &corev1.Pod{}
+		if err := b.Live.Get(ctx, client.ObjectKey{Namespace: b.job.Namespace, Name: binding.Pod}, pod); err != nil {
+			return nil, client.IgnoreNotFound(err)
+		}
+	}
+	if string(pod.UID) != binding.UID || pod.Spec.NodeName != "" || !pod.DeletionTimestamp.IsZero() || gated(pod) {
+		return nil, nil
+	}
+	return pod, nil
+}
+
+// check returns why a pod is left to the scheduler.
+func (b *binder) check(ctx context.Context, node *fit.Node, pod *corev1.Pod) (refusal, err error) {
+	if refusal := fit.NeedsScheduler(pod, schedulerName); refusal != nil {
+		return refusal, nil
+	}
+	if b.hasSpares(pod.Labels[v1alpha1.LabelTask]) {
+		if refusal := fit.ChoosesByPods(pod); refusal != nil {
+			return fmt.Errorf("the node may be that of a spare, and %w", refusal), nil
+		}
+	}
+	// What another job holds here is what it had beside this one.
+	isHold := func(t corev1.Taint) bool { return strings.HasPrefix(t.Key, v1alpha1.HoldTaintPrefix) }
+	if refusal := node.Check(pod, isHold); refusal != nil {
+		return refusal, nil
+	}
+	return b.claims.check(ctx, pod, node.Object)
+}
+
+func (b *binder) hasSpares(task string) bool {
+	return slices.ContainsFunc(b.job.Spec.Tasks, func(t v1alpha1.Task) bool { return t.Name == task && ptr.Deref(t.Spares, 0) > 0 })
+}
+
+func (b *binder) bindPod(ctx context.Context, pod *corev1.Pod) error {
+	binding := &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: pod.Spec.NodeName},
+	}
+	err := b.SubResource("binding").Create(ctx, pod, binding)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+		b.leaveToScheduler(ctx, pod, pod.Spec.NodeName, err)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("bind pod %s to node %s: %w", pod.Name, pod.Spec.NodeName, err)
+	}
+	bindings.WithLabelValues(b.job.Namespace, b.job.Spec.Queue, bindingDone).Inc()
+	b.Events.Eventf(pod, nil, corev1.EventTypeNormal, "Scheduled", "Binding", "Bound to node %s, which TrainingJob %s has held for it", pod.Spec.NodeName, b.job.Name)
+	return nil
+}
+
+// leaveToScheduler notes that a pod is not to be bound, so that it is tried once.
+func (b *binder) leaveToScheduler(ctx context.Context, pod *corev1.Pod, node string, why error) {
+	b.tried.note(client.ObjectKeyFromObject(b.job), string(pod.UID))
+	bindings.WithLabelValues(b.job.Namespace, b.job.Spec.Queue, bindingLeft).Inc()
+	log.FromContext(ctx).Info("The scheduler places a pod that returns to its node", "pod", pod.Name, "node", node, "reason", why.Error())
+}
+
+// bindingMemory remembers the pods that this process has left to the scheduler, by job and UID.
+type bindingMemory struct {
+	mu   sync.Mutex
+	uids map[types.NamespacedName]map[string]bool
+}
+
+func (m *bindingMemory) note(job types.NamespacedName, uid string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.uids == nil {
+		m.uids = map[types.NamespacedName]map[string]bool{}
+	}
+	if m.uids[job] == nil {
+		m.uids[job] = map[string]bool{}
+	}
+	m.uids[job][uid] = true
+}
+
+// mark sets BindingTried of a job's pods, and forgets pods that are gone.
+func (m *bindingMemory) mark(job types.NamespacedName, pods []policies.Pod) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.uids[job]
+	delete(m.uids, job)
+	for i := range pods {
+		if known[pods[i].UID] {
+			pods[i].BindingTried = true
+			m.uids[job] = known
+		}
+	}
+}

@@ -1,0 +1,144 @@
+// Bindings: ranks that return to a node which their job has kept for them need no scheduler.
+
+package policies
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// Binding is a pod to bind to a node.
+type Binding struct{ Pod, UID, Node string }
+
+// Bindings are the pods to bind without the scheduler.
+type Bindings struct {
+	Pods []Binding
+	// Min is how many of them have to be bound for any to be. A gang that is bound in part does not run, and keeps
+	// others from the nodes that it has.
+	Min int
+}
+
+// bindDelay is how long a node that was free before it was held is left to the scheduler: one that saw it free may
+// still be about to bind somebody else's pod there.
+const bindDelay = 10 * time.Second
+
+// bindings are the pods that return to nodes which the job has kept. What is new to the job is for the scheduler:
+// its queues have their shares of that.
+func (w *world) bindings(s *v1alpha1.TrainingJobStatus) Bindings {
+	var out Bindings
+	waiting, bound := w.toBind(s)
+	for _, p := range waiting {
+		if !p.at.After(w.Now) {
+			out.Pods = append(out.Pods, p.Binding)
+		}
+	}
+	if bound == 0 {
+		out.Min = int(Gang(w.job))
+	}
+	if len(out.Pods) < out.Min {
+		return Bindings{}
+	}
+	return out
+}
+
+// nextBinding is when the next pod may be bound; zero for never.
+func (w *world) nextBinding(s *v1alpha1.TrainingJobStatus) time.Time {
+	var next time.Time
+	waiting, _ := w.toBind(s)
+	for _, p := range waiting {
+		if p.at.After(w.Now) {
+			next = sooner(next, p.at)
+		}
+	}
+	return next
+}
+
+// returningPod is a pod that may be bound to its rank's node from a time on.
+type returningPod struct {
+	Binding
+	at time.Time
+}
+
+// toBind are the pods that wait for the node that their rank had, and the number of ranks whose pods have a node.
+func (w *world) toBind(s *v1alpha1.TrainingJobStatus) (waiting []returningPod, bound int) {
+	if !w.BindsDirectly || len(s.Holds) == 0 || s.Placement == nil || yielding(s) || w.volcano == nil || w.volcano.Ended || w.volcano.Stopping {
+		return nil, 0
+	}
+	leaving, alive := w.leaving(s), w.alive()
+	eachRank(w.job, func(r rank) {
+		p := w.pod(r)
+		if p == nil || p.Deleting || p.Phase == corev1.PodFailed || stale(s, p) {
+			return
+		}
+		if p.Node != "" {
+			bound++
+			return
+		}
+		node := rankNode(s.Placement, r)
+		if p.BindingTried || alive[r] || leaving[node] || !w.returns(s, r) {
+			return
+		}
+		if at, kept := w.keptSince(s, node, p); kept {
+			waiting = append(waiting, returningPod{Binding{Pod: p.Name, UID: p.UID, Node: node}, at})
+		}
+	})
+	return waiting, bound
+}
+
+// leaving are the nodes that a pod of the job has still to leave.
+func (w *world) leaving(s *v1alpha1.TrainingJobStatus) map[string]bool {
+	out := map[string]bool{}
+	for i := range w.Pods {
+		if p := &w.Pods[i]; p.Node != "" && !p.finished() && (p.Deleting || p.Attempt != s.Attempt || stale(s, p)) {
+			out[p.Node] = true
+		}
+	}
+	return out
+}
+
+// keptSince is from when on a pod may be bound to a node that the job holds, and whether the job does. A hold that is
+// younger than the pod was put back after it was lost: others may have seen the node free meanwhile.
+func (w *world) keptSince(s *v1alpha1.TrainingJobStatus, node string, p *Pod) (at time.Time, kept bool) {
+	i := slices.IndexFunc(s.Holds, func(h v1alpha1.NodeHold) bool { return h.Node == node })
+	if i < 0 || w.Nodes[node].Hold != HoldValue(s.Holds[i]) {
+		return time.Time{}, false
+	}
+	since := w.Nodes[node].HeldSince
+	if s.Holds[i].Late || since.After(p.CreatedTime) {
+		return since.Add(bindDelay), true
+	}
+	return time.Time{}, true
+}
+
+// markLate says which of the holds began when their nodes were free already.
+func (w *world) markLate(s *v1alpha1.TrainingJobStatus, before []v1alpha1.NodeHold) {
+	if len(s.Holds) == 0 {
+		return
+	}
+	vacant := map[string]bool{}
+	eachRank(w.job, func(r rank) {
+		if node := rankNode(s.Placement, r); node != "" && !w.occupies(r, node) {
+			vacant[node] = true
+		}
+	})
+	for i := range s.Holds {
+		h := &s.Holds[i]
+		if was := slices.IndexFunc(before, func(b v1alpha1.NodeHold) bool { return b.Node == h.Node }); was >= 0 {
+			h.Late = before[was].Late
+		} else {
+			h.Late = vacant[h.Node]
+		}
+	}
+}
+
+// occupies reports whether the room of a rank on its node is taken by its pod, or by the spare whose node it gets.
+func (w *world) occupies(r rank, node string) bool {
+	there := func(p *Pod) bool { return p != nil && p.Node == node && !p.Deleting && !p.finished() }
+	found := there(w.pod(r))
+	w.eachSpare(r.task, func(_ rank, p *Pod) { found = found || there(p) })
+	return found
+}

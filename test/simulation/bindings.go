@@ -1,0 +1,70 @@
+package simulation
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+// bind binds pods to the nodes that their job has held for them, as the controller does: it looks at the API server
+// first, and leaves the pods to the scheduler that their nodes do not take.
+func (m *manager) bind(t *tenant, b policies.Bindings) {
+	var fitting []policies.Binding
+	given := map[string]int{}
+	for _, x := range b.Pods {
+		p := t.podOfUID(x.UID)
+		if p == nil || p.Node != "" || p.Gated || p.Deleting {
+			continue
+		}
+		if !t.takesReturning(t.nodes[x.Node], p, given[x.Node]) {
+			m.tried[x.UID] = true
+			t.happened("pod that returns is left to the scheduler")
+			continue
+		}
+		given[x.Node]++
+		fitting = append(fitting, x)
+	}
+	if len(fitting) < b.Min {
+		return
+	}
+	if b.Min > 0 && len(fitting) > 0 {
+		t.happened("gang is bound without the scheduler")
+	}
+	if len(fitting) > 0 {
+		m.checkWholeGang(t, len(fitting))
+	}
+	for _, x := range fitting {
+		m.write()
+		t.bindReturning(x)
+	}
+}
+
+// takesReturning reports whether a node takes a pod that returns to it, beside others that do. What other jobs hold
+// there is what they had beside this one.
+func (t *tenant) takesReturning(n *node, p *pod, others int) bool {
+	_, held := n.holds[t.name]
+	return held && n.good() && admits(p.target, n.Hostname) && t.free(n) >= t.request*(1+others)
+}
+
+func (t *tenant) bindReturning(x policies.Binding) {
+	p, n := t.podOfUID(x.UID), t.nodes[x.Node]
+	if t.leads() {
+		t.require(Home, nodeOf(&t.job.Status, p.rank()) == x.Node, "pod %s is bound to %s, and is not to return there", p.Name, x.Node)
+	}
+	p.Node, p.Unschedulable, p.BoundTime = n.Name, false, t.now.Truncate(time.Second)
+	t.happened("pod is bound without the scheduler")
+	t.changed("the manager binds pod %s to %s", p.Name, n.Name)
+	t.refuse(p, n)
+	t.checkRoomOwed(n, t)
+}
+
+// checkWholeGang checks that pods are bound without the scheduler only where the gang can run: as far as the manager
+// has seen, others are bound, or it binds as many as the gang needs.
+func (m *manager) checkWholeGang(t *tenant, binds int) {
+	bound := slices.ContainsFunc(m.cache.Pods, func(p policies.Pod) bool {
+		return p.Attempt == m.status.Attempt && p.Node != "" && !p.Spare && !p.Deleting && !ended(&p) && !replaced(m.status, &p)
+	})
+	needs := int(sizeOf(m.job, m.status).MinAvailable)
+	t.require(Holds, bound || binds >= needs, "%d pods of a gang of %d are bound", binds, needs)
+}
