@@ -107,7 +107,7 @@ func TestARuleForPodsWithoutRoom(t *testing.T) {
 		"incidents[2].startTime: 30s",
 		"incidents[2].steps[0]: action RestartPod, index 0, time 30s",
 		"incidents[2].trigger: PodPending",
-		"holds[n01]: until 10m30s",
+		"holds[n01]: late true, until 10m30s",
 		"restarts.pod: 2",
 		"restarts.total: 2",
 		"restarts.uncharged: 1",

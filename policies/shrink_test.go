@@ -83,7 +83,7 @@ func TestAShrunkenJobRecovers(t *testing.T) {
 	s.lose("n01")
 	s.decide()
 	equal(t, "changes", sorted([]string{
-		"holds[n05]: until 10m10s",
+		"holds[n05]: late true, until 10m10s",
 		"incidents[1].steps[1]: action ShrinkTask, index 1, time 10s",
 		"placement.tasks[worker].nodes[1]: n05",
 		"placement.tasks[worker].nodes[5] is gone",
