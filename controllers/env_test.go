@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -100,6 +101,13 @@ func (e *env) recorded() client.WithWatch {
 			note("patch", obj)
 			return c.Patch(ctx, obj, patch, opts...)
 		},
+		SubResourceCreate: func(ctx context.Context, c client.Client, sub string, obj, created client.Object, opts ...client.SubResourceCreateOption) error {
+			note("create the "+sub+" of", obj)
+			if binding, ok := created.(*corev1.Binding); ok {
+				return e.bind(ctx, binding)
+			}
+			return c.SubResource(sub).Create(ctx, obj, created, opts...)
+		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 			note("patch the "+sub+" of", obj)
 			return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
@@ -109,6 +117,19 @@ func (e *env) recorded() client.WithWatch {
 			return c.SubResource(sub).Update(ctx, obj, opts...)
 		},
 	})
+}
+
+// bind is what the API server does with a Binding: the fake one knows none.
+func (e *env) bind(ctx context.Context, binding *corev1.Binding) error {
+	pod := &corev1.Pod{}
+	if err := e.api.Get(ctx, client.ObjectKeyFromObject(binding), pod); err != nil {
+		return err
+	}
+	if pod.UID != binding.UID || pod.Spec.NodeName != "" {
+		return apierrors.NewConflict(corev1.Resource("pods"), pod.Name, fmt.Errorf("it is another pod, or is bound to %q", pod.Spec.NodeName))
+	}
+	pod.Spec.NodeName = binding.Target.Name
+	return e.api.Update(ctx, pod)
 }
 
 // indexer gives the fake API server the indexes of the real cache.

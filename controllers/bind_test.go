@@ -1,0 +1,275 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+const gpu = corev1.ResourceName("nvidia.com/gpu")
+
+// returning is a job of two pods of 4 GPUs, made anew and without gates, that return to n0 and n1, which the job holds.
+func returning(t *testing.T) *env {
+	t.Helper()
+	job := aJob()
+	job.Spec.Tasks[0].Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{gpu: resource.MustParse("4")}
+	e := newEnv(t, job)
+	e.settle()
+	e.volcano(1)
+	e.settle()
+	for _, node := range []string{"n0", "n1"} {
+		e.changeNode(node, func(n *corev1.Node) {
+			n.Status.Allocatable = corev1.ResourceList{gpu: resource.MustParse("8"), corev1.ResourcePods: resource.MustParse("110")}
+		})
+		e.taint(node, corev1.Taint{Key: policies.HoldKey(job), Value: v1alpha1.HoldStanding, Effect: corev1.TaintEffectNoSchedule})
+	}
+	e.calls = nil
+	return e
+}
+
+func (e *env) changeNode(name string, change func(*corev1.Node)) {
+	e.t.Helper()
+	node := &corev1.Node{}
+	e.must(e.api.Get(e.t.Context(), types.NamespacedName{Name: name}, node))
+	change(node)
+	status := node.Status
+	e.must(e.api.Update(e.t.Context(), node))
+	node.Status = status
+	e.must(e.api.Status().Update(e.t.Context(), node))
+}
+
+// foreign puts a pod of another system on a node.
+func (e *env) foreign(node string, gpus string, change ...func(*corev1.Pod)) {
+	e.t.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "on-" + node}, Spec: corev1.PodSpec{
+		NodeName: node, Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{gpu: resource.MustParse(gpus)}}}},
+	}}
+	for _, f := range change {
+		f(pod)
+	}
+	e.must(e.api.Create(e.t.Context(), pod))
+}
+
+func (e *env) changePod(name string, change func(*corev1.Pod)) {
+	e.t.Helper()
+	pod := e.pod(name)
+	change(pod)
+	e.must(e.api.Update(e.t.Context(), pod))
+}
+
+// bindAll has the pods bound to their nodes, and returns where they are then.
+func (e *env) bindAll(least int) (map[string]string, error) {
+	e.t.Helper()
+	a := actor{TrainingJobReconciler: e.r, job: e.job()}
+	b := policies.Bindings{Min: least}
+	for i := range 2 {
+		pod := e.pod(fmt.Sprintf("llm-1-worker-%d", i))
+		b.Pods = append(b.Pods, policies.Binding{Pod: pod.Name, UID: string(pod.UID), Node: fmt.Sprintf("n%d", i)})
+	}
+	err := a.bind(e.t.Context(), b)
+	nodes := map[string]string{}
+	for _, binding := range b.Pods {
+		if pod := e.pod(binding.Pod); pod.Spec.NodeName != "" {
+			nodes[pod.Name] = pod.Spec.NodeName
+		}
+	}
+	return nodes, err
+}
+
+const first, second = "llm-1-worker-0", "llm-1-worker-1"
+
+// What happens between the decision and the binding, and what a pod may need that only the scheduler gives it.
+func TestBindingLooksFirst(t *testing.T) {
+	change := func(f func(*corev1.Pod)) func(*env) { return func(e *env) { e.changePod(second, f) } }
+	node := func(f func(*corev1.Node)) func(*env) { return func(e *env) { e.changeNode("n1", f) } }
+	tests := map[string]struct {
+		story func(*env)
+		bound bool // the second pod; the first one is always
+	}{
+		"nothing":                               {func(*env) {}, true},
+		"a foreign pod took a part of the room": {func(e *env) { e.foreign("n1", "4") }, true},
+		"a foreign pod took the room":           {func(e *env) { e.foreign("n1", "5") }, false},
+		"a foreign pod that has ended":          {func(e *env) { e.foreign("n1", "8", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }) }, true},
+		"the node has lost its GPUs":            {node(func(n *corev1.Node) { delete(n.Status.Allocatable, gpu) }), false},
+		"the node has no room for a pod":        {node(func(n *corev1.Node) { n.Status.Allocatable[corev1.ResourcePods] = resource.MustParse("0") }), false},
+		"the node was cordoned":                 {node(func(n *corev1.Node) { n.Spec.Unschedulable = true }), false},
+		"the node is not ready":                 {node(func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse }), false},
+		"the node was tainted":                  {func(e *env) { e.taint("n1", corev1.Taint{Key: "maintenance", Effect: corev1.TaintEffectNoSchedule}) }, false},
+		"another job holds what it had there": {func(e *env) {
+			e.taint("n1", corev1.Taint{Key: v1alpha1.HoldTaintPrefix + "other", Value: v1alpha1.HoldStanding, Effect: corev1.TaintEffectNoSchedule})
+		}, true},
+		"the hold has ended":                   {node(func(n *corev1.Node) { n.Spec.Taints = nil }), false},
+		"the node is gone":                     {func(e *env) { e.must(e.api.Delete(e.t.Context(), aNode("n1"))) }, false},
+		"the pod's affinity excludes the node": {change(func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"zone": "z"} }), false},
+		"the pod has another gate":             {change(func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "quota"}} }), false},
+		"the pod has our gate": {change(func(p *corev1.Pod) {
+			p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1alpha1.PlacementGate}}
+		}), false},
+		"another scheduler's pod":     {change(func(p *corev1.Pod) { p.Spec.SchedulerName = "other" }), false},
+		"a pod with a resource claim": {change(func(p *corev1.Pod) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpus"}} }), false},
+		"a pod with a share of a device": {change(func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources.Requests["volcano.sh/vgpu-number"] = resource.MustParse("1")
+		}), false},
+		"a pod with a NUMA policy":              {change(func(p *corev1.Pod) { p.Annotations["volcano.sh/numa-topology-policy"] = "single-numa-node" }), false},
+		"a pod with an ephemeral volume claim":  {change(withVolume(corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}})), false},
+		"a pod whose claim is gone":             {change(withClaim("none")), false},
+		"a pod whose claim is not bound":        {withStorage(corev1.ClaimPending, corev1.ReadWriteMany, ""), false},
+		"a pod whose claim is bound":            {withStorage(corev1.ClaimBound, corev1.ReadWriteMany, ""), true},
+		"a pod whose claim is for one pod":      {withStorage(corev1.ClaimBound, corev1.ReadWriteOncePod, ""), false},
+		"a pod whose volume is on its node":     {withStorage(corev1.ClaimBound, corev1.ReadWriteOnce, "host-n1"), true},
+		"a pod whose volume is on another node": {withStorage(corev1.ClaimBound, corev1.ReadWriteOnce, "host-n5"), false},
+		"a host port that is taken": {func(e *env) {
+			port := func(p *corev1.Pod) {
+				p.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 29500, Protocol: corev1.ProtocolTCP}}
+			}
+			e.changePod(second, port)
+			e.foreign("n1", "1", port)
+		}, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			e := returning(t)
+			tc.story(e)
+			want := map[string]string{first: "n0"}
+			if tc.bound {
+				want[second] = "n1"
+			}
+			nodes, err := e.bindAll(0)
+			e.must(err)
+			equal(t, "nodes", want, nodes)
+		})
+	}
+}
+
+// A gang of which no pod is bound is bound as a whole.
+func TestAGangIsBoundAsAWhole(t *testing.T) {
+	e := returning(t)
+	e.foreign("n1", "5")
+	nodes, err := e.bindAll(2)
+	e.must(err)
+	equal(t, "nodes, where one pod does not fit", nil, nodes)
+
+	e = returning(t)
+	nodes, err = e.bindAll(2)
+	e.must(err)
+	equal(t, "nodes, where both do", map[string]string{first: "n0", second: "n1"}, nodes)
+}
+
+// Two pods that return to one node need room for both.
+func TestPodsThatReturnToOneNodeFitTogether(t *testing.T) {
+	e := returning(t)
+	e.foreign("n0", "2")
+	a := actor{TrainingJobReconciler: e.r, job: e.job()}
+	var b policies.Bindings
+	for _, name := range []string{first, second} {
+		b.Pods = append(b.Pods, policies.Binding{Pod: name, UID: string(e.pod(name).UID), Node: "n0"})
+	}
+	e.must(a.bind(t.Context(), b))
+	equal(t, "nodes", []string{"n0", ""}, []string{e.pod(first).Spec.NodeName, e.pod(second).Spec.NodeName})
+}
+
+// A pod is tried once: what the API server refuses is left to the scheduler, and what it could not answer is not.
+func TestAPodIsTriedOnce(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	tests := map[string]struct {
+		answer error
+		tried  bool
+	}{
+		"Volcano has bound it first":          {apierrors.NewConflict(pods, second, errors.New("already assigned")), true},
+		"it is gone":                          {apierrors.NewNotFound(pods, second), true},
+		"the manager may not":                 {apierrors.NewForbidden(pods, second, errors.New("no right")), true},
+		"the API server does not answer now":  {apierrors.NewServiceUnavailable("later"), false},
+		"the answer is lost":                  {context.DeadlineExceeded, false},
+		"the API server has too much to do":   {apierrors.NewTooManyRequests("later", 1), false},
+		"an admission webhook is not reached": {apierrors.NewInternalError(errors.New("no webhook")), false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			e := returning(t)
+			e.restart(interceptor.Funcs{SubResourceCreate: func(ctx context.Context, c client.Client, sub string, obj, of client.Object, opts ...client.SubResourceCreateOption) error {
+				if obj.GetName() == second {
+					return tc.answer
+				}
+				return c.SubResource(sub).Create(ctx, obj, of, opts...)
+			}})
+			nodes, err := e.bindAll(0)
+			equal(t, "nodes", map[string]string{first: "n0"}, nodes)
+			equal(t, "is an error, so that it is tried again", !tc.tried, err != nil)
+			o, err := e.r.observe(t.Context(), e.job())
+			e.must(err)
+			for _, p := range o.Pods {
+				equal(t, p.Name+" was tried", tc.tried && p.Name == second, p.BindingTried)
+			}
+		})
+	}
+}
+
+// A manager that ended after it had lifted the gates, and before it bound the pods, binds them when it is back; the
+// hold is told from the taint.
+func TestAnotherProcessBindsWhatWasLifted(t *testing.T) {
+	e := running(t)
+	job := e.job()
+	job.Spec.Hold = &v1alpha1.Hold{Policy: v1alpha1.HoldAlways}
+	e.must(e.api.Update(t.Context(), job))
+	for _, node := range []string{"n0", "n1"} {
+		e.changeNode(node, func(n *corev1.Node) {
+			n.Status.Allocatable = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("110")}
+		})
+	}
+	e.settle()
+	e.must(e.api.Delete(t.Context(), e.pod(second)))
+	e.settle()
+	e.volcano(1)
+	e.r.BindsDirectly = false
+	e.settle()
+	equal(t, "the gate is closed", false, gated(e.pod(second)))
+	equal(t, "node before", "", e.pod(second).Spec.NodeName)
+
+	e.restart(interceptor.Funcs{})
+	e.r.BindsDirectly = true
+	e.clock.SetTime(t0.Add(10 * time.Second)) // the fake API server gives pods no time of creation
+	e.settle()
+	equal(t, "node", "n1", e.pod(second).Spec.NodeName)
+}
+
+func withVolume(source corev1.VolumeSource) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: source}} }
+}
+
+func withClaim(name string) func(*corev1.Pod) {
+	return withVolume(corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}})
+}
+
+// withStorage gives the second pod a claim, of a volume that is only on one host where that is given.
+func withStorage(phase corev1.PersistentVolumeClaimPhase, mode corev1.PersistentVolumeAccessMode, host string) func(*env) {
+	return func(e *env) {
+		claim := &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "data"},
+			Spec:       corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{mode}, VolumeName: "pv"},
+			Status:     corev1.PersistentVolumeClaimStatus{Phase: phase},
+		}
+		volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}
+		if host != "" {
+			volume.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{host}}},
+			}}}}
+		}
+		e.must(e.api.Create(e.t.Context(), claim))
+		e.must(e.api.Create(e.t.Context(), volume))
+		e.changePod(second, withClaim("data"))
+	}
+}
