@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
@@ -79,7 +81,7 @@ func TestBindings(t *testing.T) {
 		"none where it has another value":                             {onePod(always), func(s *scene) { s.changeNode("n01", func(n *Node) { n.Hold = "1" }) }, nil},
 		"none where the hold was put back after the pod was made":     {onePod(always), func(s *scene) { s.changeNode("n01", func(n *Node) { n.HeldSince = s.Now.Add(time.Second) }) }, nil},
 		"none on a node that is no good":                              {onePod(always), func(s *scene) { s.changeNode("n01", func(n *Node) { n.Unschedulable = true }) }, nil},
-		"none of a job that waits its turn":                           {onePod(always), func(s *scene) { s.Job.Status.Incidents[0].Class = v1alpha1.ClassPreemption }, nil},
+		"none of a job of which another rank was preempted":           {onePod(always), func(s *scene) { s.after(5 * time.Minute).preempt(2) }, nil},
 		"none whose rank has no node, because it is new":              {func() *scene { return grown(always) }, nil, nil},
 		"none while the Volcano Job is being stopped":                 {onePod(always), func(s *scene) { s.VolcanoJobs[0].Stopping = true }, nil},
 		"none where another pod of the rank may run":                  {onePod(always), func(s *scene) { s.anotherPodOf(1) }, nil},
@@ -126,6 +128,11 @@ func (s *scene) changeNode(name string, change func(*Node)) {
 	n := s.Nodes[name]
 	change(&n)
 	s.Nodes[name] = n
+}
+
+// preempt has a pod taken away for a job of a higher priority.
+func (s *scene) preempt(i int) {
+	s.Pods[i].Deleting, s.Pods[i].Disrupted = true, corev1.PodReasonPreemptionByScheduler
 }
 
 // leavesNode has a spare on a node that is on its way out.
