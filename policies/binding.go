@@ -65,12 +65,12 @@ type returningPod struct {
 
 // toBind are the pods that wait for the node that their rank had, and the number of ranks whose pods have a node.
 func (w *world) toBind(s *v1alpha1.TrainingJobStatus) (waiting []returningPod, bound int) {
-	if !w.BindsDirectly || len(s.Holds) == 0 || s.Placement == nil || yielding(s) || w.volcano == nil || w.volcano.Ended || w.volcano.Stopping {
+	if !w.mayBind(s) {
 		return nil, 0
 	}
 	leaving, alive := w.leaving(s), w.alive()
 	eachRank(w.job, func(r rank) {
-		p := w.pod(r)
+		p, node := w.pod(r), rankNode(s.Placement, r)
 		if p == nil || p.Deleting || p.Phase == corev1.PodFailed || stale(s, p) {
 			return
 		}
@@ -78,15 +78,18 @@ func (w *world) toBind(s *v1alpha1.TrainingJobStatus) (waiting []returningPod, b
 			bound++
 			return
 		}
-		node := rankNode(s.Placement, r)
-		if p.BindingTried || alive[r] || leaving[node] || !w.returns(s, r) {
-			return
-		}
-		if at, kept := w.keptSince(s, node, p); kept {
+		at, kept := w.keptSince(s, node, p)
+		if kept && !p.BindingTried && !alive[r] && !leaving[node] && w.returns(s, r) {
 			waiting = append(waiting, returningPod{Binding{Pod: p.Name, UID: p.UID, Node: node}, at})
 		}
 	})
 	return waiting, bound
+}
+
+// mayBind reports whether the job has nodes that its ranks may be bound to without the scheduler.
+func (w *world) mayBind(s *v1alpha1.TrainingJobStatus) bool {
+	return w.BindsDirectly && len(s.Holds) > 0 && s.Placement != nil && !yielding(s) &&
+		w.volcano != nil && !w.volcano.Ended && !w.volcano.Stopping
 }
 
 // leaving are the nodes that a pod of the job has still to leave.
