@@ -32,3 +32,36 @@ func TestADegradedDeviceIsNoRelapse(t *testing.T) {
 	equal(t, "incidents", []summary{lost, {v1alpha1.HealthDegraded, v1alpha1.ClassInfrastructure, "ill", 1, ""}}, s.summaries())
 	equal(t, "lives", []int32{1, 2, 0}, s.lives())
 }
+
+// An incident whose own ranks are back waits for victims. A step of another one that restarts these restarts its own ranks,
+// too, which are not its concern any more.
+func TestAStepOfAnotherIncidentRestartsTheVictims(t *testing.T) {
+	tests := map[string]struct{ first, second func(*scene) }{
+		"after the other one":  {func(s *scene) { s.ail(degraded, 0) }, func(s *scene) { s.ail(failed, 1) }},
+		"before the other one": {func(s *scene) { s.ail(failed, 1) }, func(s *scene) { s.ail(degraded, 0) }},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := running(3, rule("ill", on(v1alpha1.HealthDegraded), step(v1alpha1.RestartJob, 60)), rule("rest", step(v1alpha1.RestartPod, 30)))
+			tc.first(s)
+			s.decide()
+			tc.second(s)
+			s.decide()
+			s.exits(2, 1, time.Second)
+			s.after(time.Second).decide()
+			s.Pods[1].Signals = nil
+			s.after(58 * time.Second).decide()
+			equal(t, "fired while the victim has time", v1alpha1.Restarts{}, s.status().Restarts)
+			s.after(time.Second).decide()
+			s.decide()
+			equal(t, "lives", []int32{1, 1, 1}, s.lives())
+			equal(t, "fired", v1alpha1.Restarts{Total: 1, Job: 1, Uncharged: 1}, s.status().Restarts)
+			equal(t, "excluded", []string{"n00"}, s.excluded())
+			for _, inc := range s.status().Incidents {
+				if inc.Trigger == v1alpha1.HealthFailed {
+					equal(t, "outcome", v1alpha1.OutcomeRecovered, inc.Outcome)
+				}
+			}
+		})
+	}
+}
