@@ -65,3 +65,31 @@ func TestAStepOfAnotherIncidentRestartsTheVictims(t *testing.T) {
 		})
 	}
 }
+
+// A step that replaces a rank which has not become ready leaves the replacement alone that waits for it.
+func TestAStepSparesAReplacementThatWaitsForItsPeer(t *testing.T) {
+	s := running(3, rule("lost", on(v1alpha1.NodeGone), step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartPod, 60)), rule("rest", step(v1alpha1.RestartPod, 90)))
+	s.lose("n01")
+	s.lose("n02")
+	s.decide()
+	s.back(1, "n03")
+	s.Pods[1].Ready, s.Pods[1].WasReady = false, false
+	s.back(2, "n04")
+	s.exits(2, 1, 40*time.Second)
+	s.after(time.Minute).decide()
+	equal(t, "fired", []string{"RestartPod@0", "RestartPod@60"}, s.fired(t))
+	equal(t, "lives", []int32{0, 2, 1}, s.lives())
+}
+
+// A rank of an independent task needs no other one: it exits by itself.
+func TestAnIndependentRankIsNoVictim(t *testing.T) {
+	s := aScene(aJob().tasks(task("worker", 2), task("loader", 1, independent))).started().placed()
+	s.lose("n00")
+	s.decide()
+	s.exits(2, 1, 0)
+	s.decide()
+	equal(t, "incidents", []summary{
+		{v1alpha1.NodeGone, v1alpha1.ClassInfrastructure, "everything-else", 1, ""},
+		{v1alpha1.PodNotReady, v1alpha1.ClassUser, "restarts-in-place", 1, ""},
+	}, s.summaries())
+}
