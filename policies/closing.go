@@ -21,8 +21,7 @@ func (w *world) closeRecovered(s *v1alpha1.TrainingJobStatus) bool {
 		case inc.Outcome != "":
 			continue
 		case w.recovered(s, inc):
-			inc.PlacedTime = w.lastPlaced(inc)
-			w.end(inc, v1alpha1.OutcomeRecovered)
+			w.endRecovered(inc)
 		case w.held(s, inc) && w.departed(inc):
 			w.end(inc, v1alpha1.OutcomeCancelled)
 		default:
@@ -30,8 +29,23 @@ func (w *world) closeRecovered(s *v1alpha1.TrainingJobStatus) bool {
 		}
 		ended = true
 	}
-	forget(s)
 	return ended
+}
+
+// closeOvertaken ends the incidents that wait for nothing but victims which a step of another incident is about to restart.
+// Once the step has made the pods stale, such an incident would seem to miss ranks of its own, and take its next step for
+// nothing.
+func (w *world) closeOvertaken(s *v1alpha1.TrainingJobStatus, by *v1alpha1.Incident) {
+	for i := range s.Incidents {
+		if inc := &s.Incidents[i]; inc.ID != by.ID && inc.Outcome == "" && w.recovered(s, inc) {
+			w.endRecovered(inc)
+		}
+	}
+}
+
+func (w *world) endRecovered(inc *v1alpha1.Incident) {
+	inc.PlacedTime = w.lastPlaced(inc)
+	w.end(inc, v1alpha1.OutcomeRecovered)
 }
 
 // recovered reports whether all that an incident concerns is in place again. Where it

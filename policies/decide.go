@@ -67,6 +67,7 @@ func (w *world) run(s *v1alpha1.TrainingJobStatus) time.Time {
 	if Finished(s) {
 		return time.Time{}
 	}
+	forget(s)
 	w.relent(s)
 	w.adoptSpares(s)
 	next = sooner(next, sooner(w.victimsDue(s), w.nextGangCheck(s)))

@@ -221,6 +221,23 @@ func TestAPodThatFallsAfterTheLastStepBeginsAnew(t *testing.T) {
 	equal(t, "life", int32(2), s.lives()[1])
 }
 
+// A replacement that is moved to another degraded device has fallen again.
+func TestAPodThatIsMovedToAnotherDegradedDevice(t *testing.T) {
+	s := running(3, rule("ill", on(v1alpha1.HealthDegraded), step(v1alpha1.MigratePod, 0)))
+	s.ail(degraded, 1)
+	s.decide()
+	s.replace(1)
+	s.decide()
+	s.bind(1, "n04")
+	s.ail(degraded, 1)
+	s.after(time.Minute).decide()
+	ill := summary{v1alpha1.HealthDegraded, v1alpha1.ClassInfrastructure, "ill", 1, v1alpha1.OutcomeFailed}
+	again := ill
+	again.Outcome = ""
+	equal(t, "incidents", []summary{ill, again}, s.summaries())
+	equal(t, "lives", []int32{0, 2, 0}, s.lives())
+}
+
 // One incident of a rank has no step left, and another one has.
 func TestARankIsNamedOnceByAnIncident(t *testing.T) {
 	s := running(3, rule("job", on(v1alpha1.NodeGone), step(v1alpha1.RestartJob, 0)), rule("pod", step(v1alpha1.RestartPod, 60)))

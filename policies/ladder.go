@@ -240,6 +240,7 @@ func (w *world) fire(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up r
 	w.noteMove(s, inc)
 	before := *inc
 	w.record(inc, up)
+	w.closeOvertaken(s, inc)
 	w.restart(s, inc, &before, up.action)
 }
 

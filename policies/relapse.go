@@ -54,6 +54,9 @@ func (w *world) fellAgain(inc *v1alpha1.Incident, f failure) bool {
 	if w.dryRun || !restarted(inc) || f.uid == "" || f.event == v1alpha1.PodNotReady || ofWaiting(f.event) {
 		return false
 	}
+	if f.event == v1alpha1.HealthDegraded && inc.Trigger != v1alpha1.HealthDegraded {
+		return false // it is an incident of its own, which begins once this one is over
+	}
 	last := inc.Steps[len(inc.Steps)-1].Action
 	if last == v1alpha1.ShrinkTask && slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return p.UID == f.uid }) {
 		return false

@@ -22,8 +22,7 @@ const (
 // checkVictim checks that a rank that fell only in another's wake is replaced by no step for pods, before its time to
 // come back is over.
 func (r *record) checkVictim(p *policies.Pod) {
-	is := r.podOfUID(p.UID)
-	if is == nil || !r.isVictim(is) || len(p.Signals) > 0 || !r.isSpared(p) {
+	if !r.showsVictim(p) {
 		return
 	}
 	may := slices.ContainsFunc(r.s.Incidents, func(inc v1alpha1.Incident) bool {
@@ -34,6 +33,15 @@ func (r *record) checkVictim(p *policies.Pod) {
 		})
 	})
 	r.require(Scope, may, "pod %s on node %s is replaced, and only its peers are broken", p.Name, p.Node)
+}
+
+// showsVictim reports whether a pod fell only in another's wake, and the observation shows that its program has exited
+// while its node and its devices are fine. A cache that is behind may not show the exit yet, or may show a node that has
+// come back as silent: then nothing tells the pod from one that has to be replaced. One that is not behind shows all this.
+func (r *record) showsVictim(p *policies.Pod) bool {
+	is := r.podOfUID(p.UID)
+	shown := p.LastExit != nil && len(p.Signals) == 0 && r.o.Nodes[p.Node].Ready
+	return shown && is != nil && r.isVictim(is) && r.isSpared(p)
 }
 
 // isSpared reports whether an open incident is about other ranks, so that a rank may have fallen in the wake of those.
@@ -58,11 +66,7 @@ func isAbout(inc *v1alpha1.Incident, p *policies.Pod) bool {
 // checkNamed checks that an incident does not name a rank that fell only in another's wake, before the time of that
 // is over. The first to fall may be its cause: what it fell in the wake of may be unknown.
 func (r *record) checkNamed(was, inc *v1alpha1.Incident, of rank) {
-	p := r.seen(of)
-	if p == nil || p.Phase != corev1.PodRunning || len(p.Signals) > 0 || !r.o.Nodes[p.Node].Ready || inc.Cause.Pod == p.Name {
-		return
-	}
-	if is := r.podOfUID(p.UID); is != nil && r.isVictim(is) && r.isSpared(p) {
+	if p := r.seen(of); p != nil && inc.Cause.Pod != p.Name && r.showsVictim(p) {
 		r.require(Scope, was.ID != 0 && r.isOverdue(was, of), "incident %d names pod %s, and only its peers are broken", inc.ID, p.Name)
 	}
 }

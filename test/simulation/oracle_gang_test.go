@@ -3,6 +3,7 @@
 package simulation
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -33,10 +34,26 @@ func (t *tenant) incidentAbout(p *pod, at time.Time, steps ...v1alpha1.FiredStep
 	return s
 }
 
-func (t *tenant) replaces(p *pod, s *v1alpha1.TrainingJobStatus) {
+func (t *tenant) replaces(o *policies.Observation, p *pod, s *v1alpha1.TrainingJobStatus) {
 	s.Tasks[1].Ranks = []v1alpha1.RankStatus{{Index: p.Index, Incarnation: 1}}
 	s.Restarts = v1alpha1.Restarts{Total: 1, Pod: 1, Uncharged: 1}
-	t.checkRecord(t.observe(), s)
+	t.checkRecord(o, s)
+}
+
+// replacesVictim has a step restart the head, and a worker that the incident had replaced before and that fell in the
+// wake of the head since. What the cache shows may differ from the world.
+func (t *tenant) replacesVictim(cache func(*policies.Observation, *policies.Pod)) {
+	t.abort()
+	victim := t.pods[1]
+	t.job.Status = *t.incidentAbout(t.pods[0], t.now)
+	inc := &t.job.Status.Incidents[0]
+	inc.PodCount, inc.Pods = 2, append(inc.Pods, v1alpha1.IncidentPod{Name: victim.Name, Task: victim.Task, Index: victim.Index})
+	s := t.job.Status.DeepCopy()
+	s.Incidents[0].Steps = []v1alpha1.FiredStep{beside(t.now)}
+	o := t.observe()
+	i := slices.IndexFunc(o.Pods, func(p policies.Pod) bool { return p.UID == victim.UID })
+	cache(o, &o.Pods[i])
+	t.replaces(o, victim, s)
 }
 
 func beside(at time.Time) v1alpha1.FiredStep {
@@ -55,12 +72,14 @@ func TestOraclesOfGangs(t *testing.T) {
 			s.Incidents[0].PodCount, s.Incidents[0].Pods = 2, append(s.Incidents[0].Pods, v1alpha1.IncidentPod{Name: p.Name, Task: p.Task, Index: p.Index})
 			job.checkRecord(job.observe(), s)
 		}},
-		"a victim is replaced with the culprit": {Scope, func(w *world, job *tenant) {
-			job.abort()
-			job.job.Status = *job.incidentAbout(job.pods[0], w.now)
-			s := job.job.Status.DeepCopy()
-			s.Incidents[0].Steps = []v1alpha1.FiredStep{beside(w.now)}
-			job.replaces(job.pods[1], s)
+		"a victim is replaced with the culprit": {Scope, func(_ *world, job *tenant) {
+			job.replacesVictim(func(*policies.Observation, *policies.Pod) {})
+		}},
+		"a victim is replaced whose exit is not seen yet": {"", func(_ *world, job *tenant) {
+			job.replacesVictim(func(_ *policies.Observation, p *policies.Pod) { p.LastExit = nil })
+		}},
+		"a victim is replaced whose node is still seen silent": {"", func(_ *world, job *tenant) {
+			job.replacesVictim(func(o *policies.Observation, p *policies.Pod) { o.Nodes[p.Node] = policies.Node{Name: p.Node} })
 		}},
 		"a victim is replaced before its time is over": {Scope, func(w *world, job *tenant) {
 			job.abort()
@@ -124,7 +143,7 @@ func (t *tenant) joinAndRestart(p *pod) {
 	inc.PodCount++
 	inc.Pods = append(inc.Pods, v1alpha1.IncidentPod{Name: p.Name, UID: p.UID, Task: p.Task, Index: p.Index, Node: p.Node})
 	inc.Steps = append(inc.Steps, beside(t.now))
-	t.replaces(p, s)
+	t.replaces(t.observe(), p, s)
 }
 
 // removesEarly has the manager remove a pod by force whose node has just been found silent.

@@ -1,0 +1,95 @@
+// Victims: what becomes of them where other incidents of the job go on.
+
+package policies
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// Two ranks are replaced and no step is left. That one of them is on a degraded device does not end their incident: the
+// other one waits for its peers, and would be without it.
+func TestADegradedDeviceIsNoRelapse(t *testing.T) {
+	s := running(3, rule("ill", on(v1alpha1.HealthDegraded), step(v1alpha1.MigratePod, 0)), rule("rest", step(v1alpha1.RestartPod, 0)))
+	for i := range 2 {
+		s.replace(i)
+	}
+	s.decide()
+	s.bind(0, "n00")
+	s.bind(1, "n01")
+	s.exits(0, 1, 30*time.Second)
+	s.ail(degraded, 1)
+	s.after(30 * time.Second).decide()
+	lost := summary{v1alpha1.PodDeleted, v1alpha1.ClassMaintenance, "rest", 2, ""}
+	equal(t, "incidents", []summary{lost}, s.summaries())
+	equal(t, "lives", []int32{1, 1, 0}, s.lives())
+
+	s.restarts(0)
+	s.after(time.Second).decide()
+	lost.Outcome = v1alpha1.OutcomeRecovered
+	equal(t, "incidents", []summary{lost, {v1alpha1.HealthDegraded, v1alpha1.ClassInfrastructure, "ill", 1, ""}}, s.summaries())
+	equal(t, "lives", []int32{1, 2, 0}, s.lives())
+}
+
+// An incident whose own ranks are back waits for victims. A step of another one that restarts these restarts its own ranks,
+// too, which are not its concern any more.
+func TestAStepOfAnotherIncidentRestartsTheVictims(t *testing.T) {
+	tests := map[string]struct{ first, second func(*scene) }{
+		"after the other one":  {func(s *scene) { s.ail(degraded, 0) }, func(s *scene) { s.ail(failed, 1) }},
+		"before the other one": {func(s *scene) { s.ail(failed, 1) }, func(s *scene) { s.ail(degraded, 0) }},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := running(3, rule("ill", on(v1alpha1.HealthDegraded), step(v1alpha1.RestartJob, 60)), rule("rest", step(v1alpha1.RestartPod, 30)))
+			tc.first(s)
+			s.decide()
+			tc.second(s)
+			s.decide()
+			s.exits(2, 1, time.Second)
+			s.after(time.Second).decide()
+			s.Pods[1].Signals = nil
+			s.after(58 * time.Second).decide()
+			equal(t, "fired while the victim has time", v1alpha1.Restarts{}, s.status().Restarts)
+			s.after(time.Second).decide()
+			s.decide()
+			equal(t, "lives", []int32{1, 1, 1}, s.lives())
+			equal(t, "fired", v1alpha1.Restarts{Total: 1, Job: 1, Uncharged: 1}, s.status().Restarts)
+			equal(t, "excluded", []string{"n00"}, s.excluded())
+			for _, inc := range s.status().Incidents {
+				if inc.Trigger == v1alpha1.HealthFailed {
+					equal(t, "outcome", v1alpha1.OutcomeRecovered, inc.Outcome)
+				}
+			}
+		})
+	}
+}
+
+// A step that replaces a rank which has not become ready leaves the replacement alone that waits for it.
+func TestAStepSparesAReplacementThatWaitsForItsPeer(t *testing.T) {
+	s := running(3, rule("lost", on(v1alpha1.NodeGone), step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartPod, 60)), rule("rest", step(v1alpha1.RestartPod, 90)))
+	s.lose("n01")
+	s.lose("n02")
+	s.decide()
+	s.back(1, "n03")
+	s.Pods[1].Ready, s.Pods[1].WasReady = false, false
+	s.back(2, "n04")
+	s.exits(2, 1, 40*time.Second)
+	s.after(time.Minute).decide()
+	equal(t, "fired", []string{"RestartPod@0", "RestartPod@60"}, s.fired(t))
+	equal(t, "lives", []int32{0, 2, 1}, s.lives())
+}
+
+// A rank of an independent task needs no other one: it exits by itself.
+func TestAnIndependentRankIsNoVictim(t *testing.T) {
+	s := aScene(aJob().tasks(task("worker", 2), task("loader", 1, independent))).started().placed()
+	s.lose("n00")
+	s.decide()
+	s.exits(2, 1, 0)
+	s.decide()
+	equal(t, "incidents", []summary{
+		{v1alpha1.NodeGone, v1alpha1.ClassInfrastructure, "everything-else", 1, ""},
+		{v1alpha1.PodNotReady, v1alpha1.ClassUser, "restarts-in-place", 1, ""},
+	}, s.summaries())
+}
