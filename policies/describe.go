@@ -84,16 +84,20 @@ func (w *world) describeRunning(s *v1alpha1.TrainingJobStatus) {
 
 func (w *world) describeRecovering(s *v1alpha1.TrainingJobStatus) {
 	var stories []string
-	m := w.rooms(s)
+	reason, m := v1alpha1.ReasonIncidentOpen, w.rooms(s)
 	for i := range s.Incidents {
 		if inc := &s.Incidents[i]; inc.Outcome == "" {
 			inc.Message = story(inc)
-			stories = append(stories, inc.Message+w.obstacle(s, inc, m))
+			unknown := w.unknownStory(inc)
+			if unknown != "" {
+				reason = v1alpha1.ReasonUnknownAction
+			}
+			stories = append(stories, inc.Message+w.obstacle(s, inc, m)+unknown)
 		}
 	}
 	switch {
 	case len(stories) > 0:
-		w.set(s, v1alpha1.ConditionRecovering, true, v1alpha1.ReasonIncidentOpen, strings.Join(stories, "; "))
+		w.set(s, v1alpha1.ConditionRecovering, true, reason, strings.Join(stories, "; "))
 	case len(s.Incidents) > 0:
 		w.set(s, v1alpha1.ConditionRecovering, false, v1alpha1.ReasonRecovered, "no incident is open")
 	default:

@@ -33,6 +33,9 @@ func (w *world) climb(s *v1alpha1.TrainingJobStatus) time.Time {
 				w.giveUp(s, inc)
 				break
 			}
+			if !known(up.action) {
+				break // another version of the manager may take it
+			}
 			if up.at.After(w.Now) {
 				next = sooner(next, up.at)
 				break
@@ -139,7 +142,8 @@ func (w *world) rested(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, in
 
 // nextRung is the first step that has not been taken. It is due at its time since the
 // incident began, and never sooner after the step before it than the ladder says, even
-// where the manager was away when that one was due.
+// where the manager was away when that one was due. An action that this manager does not
+// know is passed over; where none that it knows follows, the incident waits at it.
 func (w *world) nextRung(inc *v1alpha1.Incident) (rung, bool) {
 	rule := w.ruleOf(inc)
 	start := inc.StartTime.Time
@@ -152,6 +156,9 @@ func (w *world) nextRung(inc *v1alpha1.Incident) (rung, bool) {
 	index := 0
 	if fired {
 		index = int(last.Index) + 1
+	}
+	for index < len(rule.Steps)-1 && !known(rule.Steps[index].Action) {
+		index++
 	}
 	if index >= len(rule.Steps) {
 		return rung{}, false

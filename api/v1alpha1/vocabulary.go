@@ -93,6 +93,7 @@ const (
 	ReasonPodsNotReady        = "PodsNotReady"        // some pod of the gang is not ready
 	ReasonPodsNotStarted      = "PodsNotStarted"      // some pod of the gang has its node, and the kubelet cannot start it there
 	ReasonIncidentOpen        = "IncidentOpen"        // something broke and is being mended
+	ReasonUnknownAction       = "UnknownAction"       // an incident is open, and this version of the manager does not know an action of its rule or of its steps
 	ReasonRecovered           = "Recovered"           // the last incident is over
 	ReasonNoIncident          = "NoIncident"          // nothing is broken
 	ReasonSuspended           = "SuspendedBySpec"     // spec.suspend is true

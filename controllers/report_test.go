@@ -1,0 +1,36 @@
+// What people are told of a job's conditions.
+
+package controllers
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// countTold counts the events that hold a text.
+func countTold(events []string, text string) int {
+	return len(slices.DeleteFunc(slices.Clone(events), func(e string) bool { return !strings.Contains(e, text) }))
+}
+
+// A manager that was rolled back says that it does nothing for an action of a later version: once, and touches nothing.
+func TestAnUnknownActionIsTold(t *testing.T) {
+	e := running(t)
+	job := e.job()
+	job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{{Name: "all", Steps: []v1alpha1.Step{{Action: "RestartProcesses"}}}}}
+	e.must(e.api.Update(t.Context(), job))
+	e.crash("llm-1-worker-1")
+	e.clock.SetTime(t0.Add(time.Second))
+	e.calls = nil
+	for range 3 {
+		_, err := e.reconcile()
+		e.must(err)
+	}
+	equal(t, "writes", []string{"update the status of *v1alpha1.TrainingJob llm"}, e.calls)
+	events := e.told()
+	equal(t, "warnings", 1, countTold(events, "Warning UnknownAction incident 1"))
+	has(t, events, "action RestartProcesses of rule all is unknown to this version of the manager")
+}
