@@ -113,5 +113,6 @@ func (f *refusals) get(key types.NamespacedName) string {
 func (r *TrainingJobReconciler) forget(key types.NamespacedName) {
 	r.writes.forget(key)
 	r.refusals.set(key, "")
+	r.lacks.forget(key)
 	r.checkpoints.keep(key, nil)
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
@@ -33,4 +35,27 @@ func TestAnUnknownActionIsTold(t *testing.T) {
 	events := e.told()
 	equal(t, "warnings", 1, countTold(events, "Warning UnknownAction incident 1"))
 	has(t, events, "action RestartProcesses of rule all is unknown to this version of the manager")
+}
+
+// A gang came to lie across two racks in spite of its hard topology: that is told once, and nothing is touched.
+func TestAViolatedTopologyIsTold(t *testing.T) {
+	job := aJob()
+	job.Spec.NetworkTopology = &v1alpha1.NetworkTopology{Mode: v1alpha1.TopologyHard, HighestTierAllowed: new(int32(1))}
+	e := newEnv(t, job)
+	e.settle()
+	e.volcano(1)
+	e.settle()
+	e.run("llm-1-worker-0", "n0")
+	e.run("llm-1-worker-1", "n3")
+	e.settle()
+	status := e.job().Status
+	equal(t, "state", v1alpha1.StateRunning, status.State)
+	equal(t, "violated", true, meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionTopologyViolated))
+	const want = "networkTopology wants the job in one HyperNode of tier 1 at most, and its ranks are in rack-a (n0), rack-b (n3)"
+	if !strings.HasPrefix(status.Message, want) {
+		t.Errorf("message %q does not say %q", status.Message, want)
+	}
+	events := e.told()
+	equal(t, "warnings", 1, countTold(events, "Warning TierExceeded "+want))
+	equal(t, "incidents", 0, len(status.Incidents))
 }
