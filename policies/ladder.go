@@ -22,6 +22,9 @@ type rung struct {
 	at    time.Time
 }
 
+// fails reports whether a step fails the job by now.
+func (r rung) fails(now time.Time) bool { return r.action == v1alpha1.FailJob && !r.at.After(now) }
+
 // climb takes what is due of every open incident, and returns when the next step is.
 func (w *world) climb(s *v1alpha1.TrainingJobStatus) time.Time {
 	var next time.Time
@@ -84,8 +87,7 @@ func (w *world) due(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (rung
 	if ok && up.index >= 0 {
 		up.at = later(up.at, w.rested(s, inc, up.index))
 	}
-	fails := ok && up.action == v1alpha1.FailJob && !up.at.After(w.Now)
-	if w.allFell(s) && restarted(inc) && !w.dryRun && !fails {
+	if w.allFell(s) && restarted(inc) && !w.dryRun && !up.fails(w.Now) {
 		if madeAnew(inc) && !ok {
 			return rung{}, false
 		}

@@ -99,7 +99,7 @@ func TestEveryActionOfTheAPIIsKnown(t *testing.T) {
 	if enum == nil {
 		t.Fatal("the API lists no actions")
 	}
-	for _, action := range strings.Split(string(enum[1]), ";") {
+	for action := range strings.SplitSeq(string(enum[1]), ";") {
 		if !known(v1alpha1.Action(action)) {
 			t.Errorf("%s is unknown", action)
 		}
