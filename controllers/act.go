@@ -51,6 +51,9 @@ func (r *TrainingJobReconciler) act(ctx context.Context, job *v1alpha1.TrainingJ
 	if plan.Resize != nil {
 		errs = append(errs, a.resize(ctx, plan.Resize))
 	}
+	if plan.Sync {
+		errs = append(errs, a.sync(ctx))
+	}
 	if plan.Admit {
 		errs = append(errs, a.admit(ctx))
 	}
@@ -159,24 +162,39 @@ func (a *actor) resize(ctx context.Context, size *policies.Size) error {
 
 // stop asks Volcano to stop the job and keep the pods that have ended, and their logs.
 func (a *actor) stop(ctx context.Context, how policies.Stop) error {
+	action := bus.CompleteJobAction
+	if how == policies.StopFailed {
+		action = bus.TerminateJobAction
+	}
+	return a.command(ctx, "stop", action, string(how))
+}
+
+// sync asks Volcano to look at its Job again, which it has forgotten.
+func (a *actor) sync(ctx context.Context) error {
+	if err := a.command(ctx, "sync", bus.SyncJobAction, v1alpha1.ReasonPodsNotCreated); err != nil {
+		return err
+	}
+	a.lacks.noteSync(client.ObjectKeyFromObject(a.job), a.seen.Now)
+	return nil
+}
+
+// command gives Volcano a command for the Volcano Job of the attempt. Volcano deletes a command before it obeys it, so
+// that one which is still there need not be given again.
+func (a *actor) command(ctx context.Context, suffix string, action bus.Action, reason string) error {
 	v := &batch.Job{}
 	name := policies.VolcanoJobName(a.job, a.attempt)
 	if err := a.Get(ctx, client.ObjectKey{Namespace: a.job.Namespace, Name: name}, v); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	action := bus.CompleteJobAction
-	if how == policies.StopFailed {
-		action = bus.TerminateJobAction
-	}
 	owner := metav1.NewControllerRef(v, batch.SchemeGroupVersion.WithKind("Job"))
 	command := &bus.Command{
-		ObjectMeta:   metav1.ObjectMeta{Namespace: v.Namespace, Name: v.Name + "-stop", OwnerReferences: []metav1.OwnerReference{*owner}},
+		ObjectMeta:   metav1.ObjectMeta{Namespace: v.Namespace, Name: v.Name + "-" + suffix, OwnerReferences: []metav1.OwnerReference{*owner}},
 		Action:       string(action),
 		TargetObject: owner,
-		Reason:       string(how),
+		Reason:       reason,
 	}
 	if err := client.IgnoreAlreadyExists(a.Create(ctx, command)); err != nil {
-		return fmt.Errorf("stop Volcano Job %s: %w", name, err)
+		return fmt.Errorf("%s Volcano Job %s: %w", suffix, name, err)
 	}
 	return nil
 }

@@ -114,5 +114,6 @@ func (r *TrainingJobReconciler) forget(key types.NamespacedName) {
 	r.writes.forget(key)
 	r.refusals.set(key, "")
 	r.tried.mark(key, nil)
+	r.lacks.forget(key)
 	r.checkpoints.keep(key, nil)
 }

@@ -37,6 +37,7 @@ type TrainingJobReconciler struct {
 	writes      lastWrites
 	refusals    refusals
 	tried       bindingMemory
+	lacks       lacks
 	checkpoints checkpoints
 }
 
@@ -75,6 +76,7 @@ func (r *TrainingJobReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 		return ctrl.Result{}, fmt.Errorf("observe: %w", err)
 	}
 	decision := policies.Decide(o)
+	r.lacks.note(req.NamespacedName, decision.Lacking, o.Now)
 	isRecorded := equality.Semantic.DeepEqual(job.Status, decision.Status)
 	if decision.Delete && isRecorded {
 		return ctrl.Result{}, client.IgnoreNotFound(r.Delete(ctx, job, client.Preconditions{UID: &job.UID}))

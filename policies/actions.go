@@ -3,10 +3,39 @@
 package policies
 
 import (
+	"fmt"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
+
+// known reports whether this manager knows an action. After a rollback of the manager a rule may hold one of a later
+// version, which the CRD of that version accepts.
+func known(action v1alpha1.Action) bool {
+	switch action {
+	case v1alpha1.Ignore, v1alpha1.RestartPod, v1alpha1.RestartTask, v1alpha1.RestartPartition, v1alpha1.RestartJob,
+		v1alpha1.MigratePod, v1alpha1.ShrinkTask, v1alpha1.RelocateJob, v1alpha1.FailJob:
+		return true
+	}
+	return false
+}
+
+// unknownStory tells of an action that this manager does not know, in the rule of an incident or among the steps that
+// another version has taken; empty where it knows all.
+func (w *world) unknownStory(inc *v1alpha1.Incident) string {
+	for _, step := range w.ruleOf(inc).Steps {
+		if !known(step.Action) {
+			return fmt.Sprintf(", action %s of rule %s is unknown to this version of the manager, which does nothing for it", step.Action, inc.Rule)
+		}
+	}
+	for _, f := range inc.Steps {
+		if !known(f.Action) {
+			return fmt.Sprintf(", action %s was taken by another version of the manager, and is unknown to this one", f.Action)
+		}
+	}
+	return ""
+}
 
 // restart asks for new lives of all that an action's scope covers. Before is the
 // incident without this step.
@@ -14,11 +43,11 @@ func (w *world) restart(s *v1alpha1.TrainingJobStatus, inc, before *v1alpha1.Inc
 	if s.Placement != nil {
 		w.noteNodes(s, true)
 	}
-	count := &s.Restarts.Job
+	var count *int32
 	switch action {
+	case v1alpha1.Ignore, v1alpha1.FailJob: // they restart nothing
 	case v1alpha1.ShrinkTask:
 		w.shrink(s, inc)
-		return
 	case v1alpha1.RestartPod, v1alpha1.MigratePod:
 		count = &s.Restarts.Pod
 		w.restartBroken(s, inc)
@@ -33,11 +62,14 @@ func (w *world) restart(s *v1alpha1.TrainingJobStatus, inc, before *v1alpha1.Inc
 	case v1alpha1.RelocateJob:
 		count = &s.Restarts.Relocations
 		w.relocate(s)
-	default:
+	case v1alpha1.RestartJob:
+		count = &s.Restarts.Job
 		restartAll(s, w.job)
 	}
-	*count++
-	s.Restarts.Total++
+	if count != nil {
+		*count++
+		s.Restarts.Total++
+	}
 }
 
 // restartBroken asks for new lives of an incident's ranks that are not back. It leaves those alone that wait for

@@ -16,6 +16,8 @@ type Decision struct {
 	Next time.Time
 	// Delete is true once the job has outlived its ttlSecondsAfterFinished.
 	Delete bool
+	// Lacking is true while the gang lacks pods that Volcano should make.
+	Lacking bool
 }
 
 // Decide computes the status that a job should have.
@@ -31,9 +33,12 @@ func Decide(o *Observation) Decision {
 	next = sooner(next, w.nextBinding(s))
 	next = sooner(next, w.deadline(s))
 	next = sooner(next, w.burial(s))
+	next = sooner(next, w.nextSync(s))
 	expiry := w.expiry(s)
 	w.describe(s)
-	return Decision{Status: *s, Next: sooner(next, expiry), Delete: !expiry.IsZero() && !expiry.After(o.Now)}
+	return Decision{
+		Status: *s, Next: sooner(next, expiry), Delete: !expiry.IsZero() && !expiry.After(o.Now), Lacking: w.lacksPods(s),
+	}
 }
 
 // live takes the job one step through its life, and returns when the next one is due.

@@ -17,6 +17,7 @@ func (w *world) describe(s *v1alpha1.TrainingJobStatus) {
 	w.describeScheduled(s)
 	w.describeRunning(s)
 	w.describeRecovering(s)
+	w.describeTopology(s)
 	if meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionSuspended) != nil && !w.Job.Spec.Suspend && !Finished(s) {
 		w.set(s, v1alpha1.ConditionSuspended, false, v1alpha1.ReasonResumed, "spec.suspend is false")
 	}
@@ -33,6 +34,10 @@ func (w *world) message(s *v1alpha1.TrainingJobStatus) string {
 		return told(v1alpha1.ConditionRecovering)
 	case v1alpha1.StateFailed:
 		return told(v1alpha1.ConditionFailed)
+	case v1alpha1.StateRunning:
+		if isTrue(s, v1alpha1.ConditionTopologyViolated) {
+			return told(v1alpha1.ConditionTopologyViolated)
+		}
 	case v1alpha1.StateQueued:
 		return told(v1alpha1.ConditionScheduled)
 	case v1alpha1.StateStarting:
@@ -51,6 +56,8 @@ func (w *world) describeScheduled(s *v1alpha1.TrainingJobStatus) {
 		w.set(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonVolcanoJobNotNeeded, "the job is not active")
 	case w.Refused != "":
 		w.set(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonVolcanoJobRefused, w.Refused)
+	case w.forgotten(s):
+		w.set(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonPodsNotCreated, w.forgottenStory())
 	case w.keepsPlace(s) && (!isTrue(s, v1alpha1.ConditionScheduled) || !whole):
 		// It comes back when the recovery is over, in the same write.
 		w.set(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonPodsPending, "some pods of the gang are being replaced")
@@ -84,16 +91,20 @@ func (w *world) describeRunning(s *v1alpha1.TrainingJobStatus) {
 
 func (w *world) describeRecovering(s *v1alpha1.TrainingJobStatus) {
 	var stories []string
-	m := w.rooms(s)
+	reason, m := v1alpha1.ReasonIncidentOpen, w.rooms(s)
 	for i := range s.Incidents {
 		if inc := &s.Incidents[i]; inc.Outcome == "" {
 			inc.Message = story(inc)
-			stories = append(stories, inc.Message+w.obstacle(s, inc, m))
+			unknown := w.unknownStory(inc)
+			if unknown != "" {
+				reason = v1alpha1.ReasonUnknownAction
+			}
+			stories = append(stories, inc.Message+w.obstacle(s, inc, m)+unknown)
 		}
 	}
 	switch {
 	case len(stories) > 0:
-		w.set(s, v1alpha1.ConditionRecovering, true, v1alpha1.ReasonIncidentOpen, strings.Join(stories, "; "))
+		w.set(s, v1alpha1.ConditionRecovering, true, reason, strings.Join(stories, "; "))
 	case len(s.Incidents) > 0:
 		w.set(s, v1alpha1.ConditionRecovering, false, v1alpha1.ReasonRecovered, "no incident is open")
 	default:

@@ -142,7 +142,7 @@ func (d *dice) job() *v1alpha1.TrainingJob {
 	}
 	if d.yes() {
 		job.Spec.NetworkTopology = &v1alpha1.NetworkTopology{Mode: one(d, v1alpha1.TopologyHard, v1alpha1.TopologySoft, ""), HighestTierAllowed: new(int32(d.roll(4)))}
-		job.Spec.Hold = &v1alpha1.Hold{Policy: one(d, v1alpha1.HoldAlways, v1alpha1.HoldOnRecovery, ""), Seconds: d.odd(200)}
+		job.Spec.Hold = &v1alpha1.Hold{Policy: one(d, v1alpha1.HoldAlways, v1alpha1.HoldOnRecovery, ""), Seconds: one(d, nil, new(d.odd(200)))}
 	}
 	job.Spec.Suspend = d.roll(8) == 7
 	if d.roll(6) == 5 {

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
@@ -70,7 +71,7 @@ func (w *world) holds(s *v1alpha1.TrainingJobStatus) []v1alpha1.NodeHold {
 	}
 	policy, limit := v1alpha1.HoldOnRecovery, seconds(defaultHoldSeconds)
 	if h := w.Job.Spec.Hold; h != nil {
-		policy, limit = h.Policy, seconds(h.Seconds)
+		policy, limit = h.Policy, seconds(ptr.Deref(h.Seconds, defaultHoldSeconds))
 	}
 	if policy == v1alpha1.HoldAlways {
 		return w.standing(s)

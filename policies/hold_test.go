@@ -13,7 +13,7 @@ import (
 )
 
 func TestHolds(t *testing.T) {
-	always := &v1alpha1.Hold{Policy: v1alpha1.HoldAlways, Seconds: 600}
+	always := &v1alpha1.Hold{Policy: v1alpha1.HoldAlways, Seconds: new(int32(600))}
 	tests := map[string]struct {
 		hold  *v1alpha1.Hold
 		story func(*scene)
@@ -69,8 +69,13 @@ func TestHolds(t *testing.T) {
 			s.decide()
 			s.after(5 * time.Second).decide()
 		}, nil},
-		"none where seconds are 0": {&v1alpha1.Hold{Policy: v1alpha1.HoldOnRecovery}, func(s *scene) { s.crash(1, 1); s.decide() }, nil},
-		"shorter": {&v1alpha1.Hold{Policy: v1alpha1.HoldOnRecovery, Seconds: 20}, func(s *scene) {
+		"none where seconds are 0": {&v1alpha1.Hold{Policy: v1alpha1.HoldOnRecovery, Seconds: new(int32)}, func(s *scene) { s.crash(1, 1); s.decide() }, nil},
+		"by default where seconds are left out": {&v1alpha1.Hold{Policy: v1alpha1.HoldOnRecovery}, func(s *scene) {
+			s.crash(1, 1)
+			s.decide()
+			s.after(time.Minute).decide()
+		}, []string{"n01"}},
+		"shorter": {&v1alpha1.Hold{Policy: v1alpha1.HoldOnRecovery, Seconds: new(int32(20))}, func(s *scene) {
 			s.crash(1, 1)
 			s.decide()
 			s.after(20 * time.Second).decide()
@@ -129,7 +134,7 @@ func TestAHeldNodeThatDoesNotAnswer(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := running(3, rule("r", step(v1alpha1.RestartPod, 0)))
-			s.Job.Spec.Hold = &v1alpha1.Hold{Policy: v1alpha1.HoldOnRecovery, Seconds: 20}
+			s.Job.Spec.Hold = &v1alpha1.Hold{Policy: v1alpha1.HoldOnRecovery, Seconds: new(int32(20))}
 			s.crash(1, 1)
 			s.decide()
 			s.replace(1)
@@ -141,7 +146,7 @@ func TestAHeldNodeThatDoesNotAnswer(t *testing.T) {
 	}
 	t.Run("a standing one too", func(t *testing.T) {
 		s := running(3)
-		s.Job.Spec.Hold = &v1alpha1.Hold{Policy: v1alpha1.HoldAlways, Seconds: 600}
+		s.Job.Spec.Hold = &v1alpha1.Hold{Policy: v1alpha1.HoldAlways, Seconds: new(int32(600))}
 		s.decide()
 		s.breakNode("n01")
 		s.decide()

@@ -22,6 +22,9 @@ type rung struct {
 	at    time.Time
 }
 
+// fails reports whether a step fails the job by now.
+func (r rung) fails(now time.Time) bool { return r.action == v1alpha1.FailJob && !r.at.After(now) }
+
 // climb takes what is due of every open incident, and returns when the next step is.
 func (w *world) climb(s *v1alpha1.TrainingJobStatus) time.Time {
 	var next time.Time
@@ -32,6 +35,9 @@ func (w *world) climb(s *v1alpha1.TrainingJobStatus) time.Time {
 			if !ok {
 				w.giveUp(s, inc)
 				break
+			}
+			if !known(up.action) {
+				break // another version of the manager may take it
 			}
 			if up.at.After(w.Now) {
 				next = sooner(next, up.at)
@@ -56,7 +62,7 @@ func (w *world) climb(s *v1alpha1.TrainingJobStatus) time.Time {
 // rests reports whether an incident waits for nothing but room, or a pod that does not start, for which a rule of its own
 // decides. Its ladder pauses meanwhile: restarting healthy ranks makes no room.
 func (w *world) rests(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
-	if inc.Trigger == v1alpha1.PodPending || (ofJob(inc.Trigger) && !restarted(inc)) {
+	if inc.Trigger == v1alpha1.PodPending || (ofJob(inc.Trigger) && !restarted(inc)) || onlyFails(w.ruleOf(inc)) {
 		return false
 	}
 	if inc.Trigger == v1alpha1.PodNotStarted && !w.allFell(s) && w.mayStart(s, inc) {
@@ -78,15 +84,15 @@ func (w *world) rests(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) boo
 // due is the next rung of an incident, with the delay that the backoff asks for.
 func (w *world) due(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (rung, bool) {
 	up, ok := w.nextRung(inc)
-	if w.allFell(s) && restarted(inc) && !w.dryRun {
+	if ok && up.index >= 0 {
+		up.at = later(up.at, w.rested(s, inc, up.index))
+	}
+	if w.allFell(s) && restarted(inc) && !w.dryRun && !up.fails(w.Now) {
 		if madeAnew(inc) && !ok {
 			return rung{}, false
 		}
 		// Whatever the ladder says next: without a new attempt no rank would ever come back.
 		up, ok = rung{v1alpha1.RestartJob, unruled, w.Now}, true
-	}
-	if ok && up.index >= 0 {
-		up.at = later(up.at, w.rested(s, inc, up.index))
 	}
 	if ok && forPods(up.action) && w.onlyWaits(s, inc) {
 		up.at = later(up.at, w.victimsUntil(s, inc))
@@ -139,7 +145,9 @@ func (w *world) rested(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, in
 
 // nextRung is the first step that has not been taken. It is due at its time since the
 // incident began, and never sooner after the step before it than the ladder says, even
-// where the manager was away when that one was due.
+// where the manager was away when that one was due. An action that this manager does not
+// know is passed over; where none that it knows follows, the incident waits at it. A FailJob
+// that comes into the rule later is still to be taken, whatever its position.
 func (w *world) nextRung(inc *v1alpha1.Incident) (rung, bool) {
 	rule := w.ruleOf(inc)
 	start := inc.StartTime.Time
@@ -153,15 +161,32 @@ func (w *world) nextRung(inc *v1alpha1.Incident) (rung, bool) {
 	if fired {
 		index = int(last.Index) + 1
 	}
+	for index < len(rule.Steps)-1 && !known(rule.Steps[index].Action) {
+		index++
+	}
 	if index >= len(rule.Steps) {
-		return rung{}, false
+		if !failsYet(inc, rule, steps) {
+			return rung{}, false
+		}
+		index = len(rule.Steps) - 1
 	}
 	step := rule.Steps[index]
 	at := start.Add(seconds(step.AfterSeconds))
-	if fired && int(last.Index) < len(rule.Steps) {
+	if fired && int(last.Index) < index {
 		at = later(at, steps[len(steps)-1].Time.Add(seconds(step.AfterSeconds-rule.Steps[last.Index].AfterSeconds)))
 	}
 	return rung{step.Action, index, at}, true
+}
+
+// failsYet reports whether a rule ends with a FailJob that its incident has not taken, although it has taken steps up to
+// that position: the policy was changed meanwhile. A new attempt for the job as a whole stands for all steps at once.
+func failsYet(inc *v1alpha1.Incident, rule v1alpha1.Rule, taken []v1alpha1.FiredStep) bool {
+	if len(rule.Steps) == 0 {
+		return false
+	}
+	last := rule.Steps[len(rule.Steps)-1]
+	return last.Action == v1alpha1.FailJob && (last.AfterSeconds > 0 || !ofJob(inc.Trigger)) &&
+		!slices.ContainsFunc(taken, func(f v1alpha1.FiredStep) bool { return f.Action == v1alpha1.FailJob })
 }
 
 // taken are the steps of an incident that need not be taken any more: what a dry run has
@@ -177,6 +202,11 @@ func (w *world) taken(inc *v1alpha1.Incident) []v1alpha1.FiredStep {
 // ignores is true for a rule that does nothing.
 func ignores(rule v1alpha1.Rule) bool {
 	return len(rule.Steps) == 1 && rule.Steps[0].Action == v1alpha1.Ignore
+}
+
+// onlyFails reports whether a rule does nothing but fail the job.
+func onlyFails(rule v1alpha1.Rule) bool {
+	return len(rule.Steps) == 1 && rule.Steps[0].Action == v1alpha1.FailJob
 }
 
 // lastFired is the highest step of the rule among some.

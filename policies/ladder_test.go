@@ -33,7 +33,7 @@ func TestStepsFireWhenTheyAreDue(t *testing.T) {
 			// Its node is silent and asks for proof, so that nothing but the ladder is due.
 			s.Job.Spec.RestartPolicy.UnreachableNode = &v1alpha1.UnreachableNode{Policy: v1alpha1.RequireProof}
 			s.Job.Spec.RestartPolicy.ExcludeNodeSeconds = ptr.To[int32](0)
-			s.Job.Spec.Hold = &v1alpha1.Hold{Policy: v1alpha1.HoldOnRecovery}
+			s.Job.Spec.Hold = &v1alpha1.Hold{Policy: v1alpha1.HoldOnRecovery, Seconds: new(int32)}
 			s.breakNode("n01")
 			s.decide()
 			var d Decision

@@ -37,6 +37,11 @@ type Observation struct {
 	Quarantined []string
 	// BindsDirectly reports whether pods may be bound without the scheduler.
 	BindsDirectly bool
+	// LackingSince is since when this process has seen the gang lack pods; zero where it has not. No object shows
+	// when a pod that is gone went.
+	LackingSince time.Time
+	// SyncedTime is when this process last asked Volcano to look at its Job again; zero for never.
+	SyncedTime time.Time
 	// Refused is why the API server last refused the Volcano Job; empty where it did not.
 	Refused string
 }

@@ -25,6 +25,8 @@ type Plan struct {
 	Create bool
 	// Resize the Volcano Job of the attempt; nil where it has the size that it should have.
 	Resize *Size
+	// Sync asks Volcano to look at its Job again: it has forgotten it.
+	Sync bool
 	// Admit the PodGroup at once: the gang keeps its place in the queue.
 	Admit bool
 	// Lift the gates of these pods.
@@ -64,7 +66,7 @@ type Lift struct {
 // Empty is true where nothing has to be done.
 func (p *Plan) Empty() bool {
 	return len(p.Hold)+len(p.DeletePods)+len(p.DeleteVolcanoJobs)+len(p.Lift)+len(p.Bind.Pods)+len(p.Release)+len(p.Ask) == 0 &&
-		p.Stop == "" && !p.Create && p.Resize == nil && !p.Admit
+		p.Stop == "" && !p.Create && p.Resize == nil && !p.Sync && !p.Admit
 }
 
 // PlanFor computes what the world lacks to match a status.
@@ -86,6 +88,7 @@ func PlanFor(o *Observation, s *v1alpha1.TrainingJobStatus) Plan {
 	p.Create = w.volcano == nil
 	p.Admit = w.PodGroup != nil && w.PodGroup.Pending && w.keepsPlace(s)
 	p.Resize = w.resize()
+	p.Sync = w.forgotten(s) && !w.syncAt(s).After(w.Now)
 	p.Lift = append(w.lifts(s), w.spareLifts(s)...)
 	p.Bind = w.bindings(s)
 	p.Ask = w.asks(s)

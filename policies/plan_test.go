@@ -63,7 +63,7 @@ func TestPlans(t *testing.T) {
 		"to admit the gang at once": {
 			func() *scene {
 				s := running(2, rule("all", step(v1alpha1.RestartJob, 0)))
-				s.Job.Spec.Hold = &v1alpha1.Hold{Policy: v1alpha1.HoldOnRecovery}
+				s.Job.Spec.Hold = &v1alpha1.Hold{Policy: v1alpha1.HoldOnRecovery, Seconds: new(int32)}
 				s.crash(1, 1)
 				s.decide()
 				s.Pods = nil
@@ -157,7 +157,7 @@ func TestForce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := running(2)
 			s.Job.Spec.RestartPolicy = tc.policy
-			s.Job.Spec.Hold = &v1alpha1.Hold{Policy: v1alpha1.HoldOnRecovery}
+			s.Job.Spec.Hold = &v1alpha1.Hold{Policy: v1alpha1.HoldOnRecovery, Seconds: new(int32)}
 			tc.story(s)
 			equal(t, "deleted", tc.want, s.deleted())
 			if tc.next > 0 {

@@ -96,6 +96,17 @@ func (t *Topology) anyApart(names []string, highest int32) bool {
 	})
 }
 
+// widest is the name of the highest HyperNode up to a tier that holds a node; empty where none does.
+func (t *Topology) widest(node string, highest int32) string {
+	name := ""
+	for _, h := range t.containing(node) {
+		if h.Tier <= highest {
+			name = h.Name
+		}
+	}
+	return name
+}
+
 // containing are the HyperNodes that hold a node, the closest first.
 func (t *Topology) containing(node string) []HyperNode {
 	if t == nil {

@@ -31,7 +31,7 @@ type TrainingJobStatus struct {
 	// and why. Empty where it waits for nothing.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// conditions: Scheduled, Running, Recovering, Suspended, Completed, Failed.
+	// conditions: Scheduled, Running, Recovering, TopologyViolated, Suspended, Completed, Failed.
 	// +listType=map
 	// +listMapKey=type
 	// +optional

@@ -217,10 +217,10 @@ type Hold struct {
 	// +optional
 	Policy HoldPolicy `json:"policy,omitempty"`
 	// seconds is how long a recovery may hold a node at most, counted from the step
-	// that asked for it. 0 holds none.
+	// that asked for it. 0 holds none. Default: 600.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
 	// +kubebuilder:default=600
 	// +optional
-	Seconds int32 `json:"seconds,omitempty"`
+	Seconds *int32 `json:"seconds,omitempty"`
 }

@@ -76,6 +76,9 @@ const (
 	ConditionRunning = "Running"
 	// ConditionRecovering is True while an incident is open.
 	ConditionRecovering = "Recovering"
+	// ConditionTopologyViolated is True while ranks run further apart than a hard networkTopology
+	// allows. A job of which none ever did has no such condition.
+	ConditionTopologyViolated = "TopologyViolated"
 	// ConditionSuspended is True while spec.suspend has taken effect.
 	ConditionSuspended = "Suspended"
 	// ConditionCompleted is True once the job has succeeded. It is terminal.
@@ -87,14 +90,18 @@ const (
 // Reasons of conditions, and of the events of the same name.
 const (
 	ReasonQueued              = "Queued"              // waits for room in its queue
+	ReasonPodsNotCreated      = "PodsNotCreated"      // admitted, and Volcano has forgotten to make some pods of the gang
 	ReasonPodsPending         = "PodsPending"         // admitted; its pods are being made or placed
 	ReasonPodsScheduled       = "PodsScheduled"       // every pod of the gang has a node
 	ReasonPodsReady           = "PodsReady"           // every pod of the gang is ready
 	ReasonPodsNotReady        = "PodsNotReady"        // some pod of the gang is not ready
 	ReasonPodsNotStarted      = "PodsNotStarted"      // some pod of the gang has its node, and the kubelet cannot start it there
 	ReasonIncidentOpen        = "IncidentOpen"        // something broke and is being mended
+	ReasonUnknownAction       = "UnknownAction"       // an incident is open, and this version of the manager does not know an action of its rule or of its steps
 	ReasonRecovered           = "Recovered"           // the last incident is over
 	ReasonNoIncident          = "NoIncident"          // nothing is broken
+	ReasonTierExceeded        = "TierExceeded"        // no HyperNode of an allowed tier holds all the ranks that it should
+	ReasonWithinTier          = "WithinTier"          // the ranks are together again
 	ReasonSuspended           = "SuspendedBySpec"     // spec.suspend is true
 	ReasonResumed             = "Resumed"             // spec.suspend went back to false
 	ReasonTasksSucceeded      = "TasksSucceeded"      // the tasks that count have succeeded

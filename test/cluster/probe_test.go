@@ -14,7 +14,7 @@ import (
 // The controller cannot hear that the probe's PodGroup was let in, until the gate opens.
 func TestAStartWaitsUntilTheClusterTakesWork(t *testing.T) {
 	g := behindGate(t)
-	g.shut("podgroups")
+	g.Shut("podgroups")
 	started := make(chan error, 1)
 	go func() { started <- shared.Component(VolcanoScheduler).Restart(t.Context()) }()
 
@@ -23,7 +23,7 @@ func TestAStartWaitsUntilTheClusterTakesWork(t *testing.T) {
 	if len(started) > 0 {
 		t.Fatalf("the start did not wait: %v", <-started)
 	}
-	g.open()
+	g.Open()
 	if err := <-started; err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestAStartWaitsUntilTheClusterTakesWork(t *testing.T) {
 func TestVolcanoForgetsAJobWhosePodGroupItFirstSeesInqueue(t *testing.T) {
 	topology := pool(t, Topology{Name: "forgotten", Racks: 1, NodesPerRack: 2, GPUsPerNode: 8})
 	g := behindGate(t)
-	g.shut("podgroups")
+	g.Shut("podgroups")
 	job := VolcanoJob("forgotten", topology.Name, 1, 1)
 	create(t, job)
 	untilInqueue(t, job)
@@ -43,7 +43,7 @@ func TestVolcanoForgetsAJobWhosePodGroupItFirstSeesInqueue(t *testing.T) {
 	second := VolcanoJob("forgotten-second", topology.Name, 1, 1)
 	create(t, second)
 	untilInqueue(t, second)
-	g.open()
+	g.Open()
 
 	if err := shared.AwaitUsable(t.Context()); err != nil {
 		t.Fatal(err)
@@ -55,6 +55,21 @@ func TestVolcanoForgetsAJobWhosePodGroupItFirstSeesInqueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventuallyPods(t, job.Name, running(1))
+}
+
+// behindGate puts a gate between Volcano's controller and the API server until the test is over.
+func behindGate(t *testing.T) *Gate {
+	t.Helper()
+	g, remove, err := shared.GateController(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := remove(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return g
 }
 
 func until(t *testing.T, what string, holds func() bool) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -90,5 +91,32 @@ func (s *scenario) othersStillWait() {
 		if waiting && p.Spec.NodeName != "" {
 			s.t.Errorf("pod %s of a waiting job got node %s", p.Name, p.Spec.NodeName)
 		}
+	}
+}
+
+// A Go client can do without holds: zero is not the same as left out.
+func TestHoldOfZeroSecondsHoldsNothing(t *testing.T) {
+	s := newScenario(t, "holdzero", 1, 4)
+	s.run(s.trainingJob(3, rules(anything(step(v1alpha1.RestartPod, 0))), func(j *v1alpha1.TrainingJob) {
+		j.Spec.Hold = &v1alpha1.Hold{Policy: v1alpha1.HoldOnRecovery, Seconds: ptr.To[int32](0)}
+	}))
+	if got := s.job.Spec.Hold.Seconds; got == nil || *got != 0 {
+		t.Errorf("the API server keeps %v for 0 seconds", ptr.Deref(got, -1))
+	}
+
+	s.must(testCluster.FailPod(s.ctx, keyOf(s.pod(1)), 1), "fail a pod")
+	s.await("the step fires", func() bool { return len(s.steps()) == 1 })
+	if len(s.job.Status.Holds) > 0 {
+		t.Errorf("%v is held", s.job.Status.Holds)
+	}
+	s.recovered(1)
+
+	left := s.trainingJob(3, func(j *v1alpha1.TrainingJob) {
+		j.Name, j.Spec.Suspend, j.Spec.Hold = "holdleft-out", true, &v1alpha1.Hold{Policy: v1alpha1.HoldAlways}
+	})
+	s.must(testCluster.Client().Create(s.ctx, left), "create a job that leaves the seconds out")
+	s.must(testCluster.Client().Delete(s.ctx, left), "delete it")
+	if got := ptr.Deref(left.Spec.Hold.Seconds, -1); got != 600 {
+		t.Errorf("%d seconds where they are left out, want 600", got)
 	}
 }

@@ -101,6 +101,24 @@ func TestLiveChangeOfPolicyAppliesToTheOpenIncident(t *testing.T) {
 	s.untouched(before, victim.Name)
 }
 
+// Who replaces the ladder of an open incident by FailJob wants the job to fail, whatever has been tried.
+func TestFailJobThatComesIntoThePolicyLaterFailsTheJob(t *testing.T) {
+	s := newScenario(t, "failslater", 1, 3)
+	s.run(s.trainingJob(3, rules(anything(step(v1alpha1.RestartPod, 0)))))
+
+	s.must(testCluster.DeleteNode(s.ctx, s.pod(1).Spec.NodeName), "delete a node of a full home")
+	s.await("the step fires", func() bool { return len(s.steps()) == 1 })
+	s.change("give the job up", func(j *v1alpha1.TrainingJob) {
+		j.Spec.RestartPolicy.Rules = []v1alpha1.Rule{anything(step(v1alpha1.FailJob, 0))}
+	})
+	s.await("the job fails", func() bool { return s.job.Status.State == v1alpha1.StateFailed })
+
+	if c := meta.FindStatusCondition(s.job.Status.Conditions, v1alpha1.ConditionFailed); c.Reason != v1alpha1.ReasonFailedByRule {
+		t.Errorf("failed for the reason %s", c.Reason)
+	}
+	s.podsStop()
+}
+
 func TestDryRunRecordsAndDoesNothing(t *testing.T) {
 	s := newScenario(t, "dryrun", 1, 4)
 	s.run(s.trainingJob(3, rules(anything(step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartTask, 600))), func(j *v1alpha1.TrainingJob) {

@@ -42,6 +42,12 @@ type scenario struct {
 func newScenario(t *testing.T, name string, racks, nodesPerRack int, tiers ...int) *scenario {
 	t.Helper()
 	t.Parallel()
+	return newScenarioAlone(t, name, racks, nodesPerRack, tiers...)
+}
+
+// newScenarioAlone is the same for a test that no other may run beside.
+func newScenarioAlone(t *testing.T, name string, racks, nodesPerRack int, tiers ...int) *scenario {
+	t.Helper()
 	// Not the test's own context, which is over before its cleanup runs.
 	s := &scenario{t: t, ctx: context.WithoutCancel(t.Context()), pool: cluster.Topology{
 		Name: name, Racks: racks, NodesPerRack: nodesPerRack, GPUsPerNode: gpus, Tiers: tiers,

@@ -61,6 +61,10 @@ func (m *manager) actOnVolcano(t *tenant, p *policies.Plan) {
 		m.write()
 		t.resizeVolcanoJob(*p.Resize)
 	}
+	if p.Sync {
+		m.write()
+		t.syncCommand()
+	}
 	if p.Admit {
 		m.write()
 		t.admit()
@@ -187,6 +191,20 @@ func (t *tenant) resizeVolcanoJob(size policies.Size) {
 		v.size = size
 		t.happened("task is resized")
 		t.changed("the manager resizes Volcano Job %s: %v", v.name, size)
+	}
+}
+
+// syncCommand asks Volcano to look at its Job again. Volcano does not hear of every command.
+func (t *tenant) syncCommand() {
+	m := t.acting
+	m.synced = t.now
+	t.say("the manager asks Volcano to look at the Job of attempt %d again", m.status.Attempt)
+	for _, v := range t.volcano {
+		if v.attempt == m.status.Attempt && v.forgotten && !t.lazy() {
+			v.forgotten = false
+			t.happened("Volcano is reminded of a job")
+			t.changed("Volcano remembers Volcano Job %s", v.name)
+		}
 	}
 }
 

@@ -49,6 +49,7 @@ var events = []string{
 	"queue's share refuses a pod", "other queues have demand",
 	"pod is bound without the scheduler", "gang is bound without the scheduler", "pod that returns is left to the scheduler",
 	"place is taken first", "kubelet refuses a pod",
+	"Volcano forgets a job", "Volcano is reminded of a job",
 	"kubelet backs off", "collective is complete", "collective aborts a rank", "collective aborts in a history", "victims in a history",
 	"culprit is named", "pod is removed early, with its gang down",
 	"kubelet cannot start a pod", "pod never becomes ready", "task starts nowhere",

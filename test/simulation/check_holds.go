@@ -39,8 +39,8 @@ func (t *tenant) checkHeld(p *pod) {
 // each open incident that concerns the rank. It reports false where no incident does.
 func (t *tenant) holdEnd(s *v1alpha1.TrainingJobStatus, r rank) (time.Time, bool) {
 	limit := defaultHold
-	if h := t.job.Spec.Hold; h != nil {
-		limit = seconds(h.Seconds)
+	if h := t.job.Spec.Hold; h != nil && h.Seconds != nil {
+		limit = seconds(*h.Seconds)
 	}
 	var end time.Time
 	found := false

@@ -77,7 +77,9 @@ func (r *record) checkIncident(inc *v1alpha1.Incident, last int32) {
 func (r *record) checkStep(inc *v1alpha1.Incident, step v1alpha1.FiredStep) {
 	r.require(DryRun, step.DryRun == (r.dryRun && !byUser(inc, step)), "step %s of incident %d has dryRun %v", step.Action, inc.ID, step.DryRun)
 	if step.Index >= 0 {
-		key := fmt.Sprintf("incident %d, step %d, dry run %v, ignored %v", inc.ID, step.Index, step.DryRun, step.Action == v1alpha1.Ignore)
+		// FailJob that comes into the policy later may take the place of a step that has fired.
+		key := fmt.Sprintf("incident %d, step %d, dry run %v, ignored %v, fails %v",
+			inc.ID, step.Index, step.DryRun, step.Action == v1alpha1.Ignore, step.Action == v1alpha1.FailJob)
 		at, twice := r.ledger.fired[key]
 		r.require(Once, !twice, "%s fired at %s and %s", key, at, step.Time)
 		r.ledger.fired[key] = step.Time.Time

@@ -12,6 +12,7 @@ import (
 // play plays one history: trouble, then calm, then the end of the jobs.
 func play(seed uint64, verbose bool) (w *world) {
 	w = newWorld(seed, verbose)
+	w.drawForgets(seed)
 	defer func() {
 		switch p := recover().(type) {
 		case nil, over:

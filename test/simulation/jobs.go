@@ -79,9 +79,9 @@ func (t *tenant) drawEnds(job *v1alpha1.TrainingJob) {
 	}
 	switch t.rng.IntN(standing) {
 	case 0:
-		job.Spec.Hold = &v1alpha1.Hold{Policy: v1alpha1.HoldAlways, Seconds: 600}
+		job.Spec.Hold = &v1alpha1.Hold{Policy: v1alpha1.HoldAlways, Seconds: new(int32(600))}
 	case 2:
-		job.Spec.Hold = &v1alpha1.Hold{Policy: v1alpha1.HoldOnRecovery, Seconds: int32(t.rng.IntN(3) * 20)}
+		job.Spec.Hold = &v1alpha1.Hold{Policy: v1alpha1.HoldOnRecovery, Seconds: new(int32(t.rng.IntN(3) * 20))}
 	}
 	if t.one(5) {
 		job.Spec.SuccessPolicy = &v1alpha1.SuccessPolicy{Tasks: []string{"head"}}

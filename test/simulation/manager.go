@@ -20,6 +20,8 @@ type manager struct {
 	answers map[policies.AnswerKey]policies.Answer
 	posts   []policies.AnswerKey
 	tried   map[string]bool // pods that this process has left to the scheduler, by UID
+	// lacking is since when this process has seen the gang lack pods, and synced when it last asked Volcano for them.
+	lacking, synced time.Time
 	// last is what a former leader looked at before it was stopped in the middle of a pass.
 	last *stored
 	// job that it has read, and the status that it acts by.
@@ -98,6 +100,7 @@ func (m *manager) pass(t *tenant, at stored) {
 			}
 			t.say("the manager crashes")
 			m.wrote, m.answers, m.posts, m.tried = 0, nil, nil, nil
+			m.lacking, m.synced = time.Time{}, time.Time{}
 		}
 	}()
 	if at.version < m.wrote {
@@ -105,11 +108,12 @@ func (m *manager) pass(t *tenant, at stored) {
 	}
 	o := *m.cache
 	if m.last == nil {
-		o.Now, o.Job, o.Answers = t.now, at.job, m.answers
+		o.Now, o.Job, o.Answers, o.LackingSince, o.SyncedTime = t.now, at.job, m.answers, m.lacking, m.synced
 		t.lookLive(&o)
 	}
 	o.Pods = m.withTries(o.Pods)
 	d := policies.Decide(&o)
+	m.noteLack(d.Lacking, o.Now)
 	m.job, m.status = at.job, &d.Status
 	if !equality.Semantic.DeepEqual(at.job.Status, d.Status) {
 		m.write()
@@ -127,6 +131,16 @@ func (m *manager) pass(t *tenant, at stored) {
 	}
 	m.act(t, policies.PlanFor(&o, &d.Status))
 	t.passes++
+}
+
+// noteLack remembers since when a gang lacks pods.
+func (m *manager) noteLack(lacking bool, now time.Time) {
+	switch {
+	case !lacking:
+		m.lacking, m.synced = time.Time{}, time.Time{}
+	case m.lacking.IsZero():
+		m.lacking = now
+	}
 }
 
 // lookLive looks at the API server where the cache does not show the Volcano Job of the attempt.
@@ -169,7 +183,8 @@ func (m *manager) write() {
 // observe is what the caches show when they do not lag.
 func (t *tenant) observe() *policies.Observation {
 	o := &policies.Observation{
-		Now: t.now, Job: t.job, Answers: t.manager.answers, Topology: t.topology, HealthPolicy: t.health, BindsDirectly: t.direct,
+		Now: t.now, Job: t.job, Answers: t.manager.answers, LackingSince: t.manager.lacking, SyncedTime: t.manager.synced,
+		Topology: t.topology, HealthPolicy: t.health, BindsDirectly: t.direct,
 		Nodes: make(map[string]policies.Node, len(t.names)), Pods: make([]policies.Pod, 0, len(t.pods)),
 	}
 	for _, v := range t.volcano {

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ type volcanoJob struct {
 	attempt   int32
 	size      policies.Size
 	pending   bool // its PodGroup waits for the queue
+	forgotten bool // Volcano makes no pods for it until a command comes
 	deleting  bool
 	stopping  bool
 	ended     bool
@@ -115,17 +117,35 @@ func (t *tenant) syncVolcanoJob(v *volcanoJob) {
 	if v.pending && t.queueOpen {
 		v.pending = false
 		t.changed("the queue admits Volcano Job %s", v.name)
+		t.maybeForget(v)
 	} else if !v.pending && !running && !t.calm && t.one(4) {
 		v.pending = true
 		t.changed("Volcano Job %s is back in the queue", v.name)
 	}
-	if v.pending {
-		return // pods are created once the PodGroup is admitted
+	if v.pending || v.forgotten {
+		return // pods are created once the PodGroup is admitted, unless that news was lost
 	}
 	for i := range t.job.Spec.Tasks {
 		name := t.job.Spec.Tasks[i].Name
 		t.syncTask(v, name, false, pods)
 		t.syncTask(v, name, true, pods)
+	}
+}
+
+// drawForgets lets Volcano forget Jobs in one world in four. What it forgets is drawn apart, so that other histories
+// are as they were.
+func (w *world) drawForgets(seed uint64) {
+	if rng := rand.New(rand.NewPCG(seed, 1)); rng.IntN(4) == 0 {
+		w.forgets = rng
+	}
+}
+
+// maybeForget has Volcano's controller miss now and then that a new Job was admitted.
+func (t *tenant) maybeForget(v *volcanoJob) {
+	if t.forgets != nil && !t.calm && len(t.podsOf(v)) == 0 && t.forgets.IntN(3) == 0 {
+		v.forgotten = true
+		t.happened("Volcano forgets a job")
+		t.changed("Volcano forgets Volcano Job %s", v.name)
 	}
 }
 

@@ -35,7 +35,8 @@ type world struct {
 	share     int  // GPUs that the queue gets while they have; 0 for no limit
 	tenants   []*tenant
 	mutual    mutual
-	calm      bool // the trouble is over
+	forgets   *rand.Rand // draws which Jobs Volcano forgets; nil where it forgets none
+	calm      bool       // the trouble is over
 
 	census census
 	shown  map[int]bool // entries of knownFailures that this history shows

@@ -1,0 +1,61 @@
+// What people are told of a job's conditions.
+
+package controllers
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// countTold counts the events that hold a text.
+func countTold(events []string, text string) int {
+	return len(slices.DeleteFunc(slices.Clone(events), func(e string) bool { return !strings.Contains(e, text) }))
+}
+
+// A manager that was rolled back says that it does nothing for an action of a later version: once, and touches nothing.
+func TestAnUnknownActionIsTold(t *testing.T) {
+	e := running(t)
+	job := e.job()
+	job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{{Name: "all", Steps: []v1alpha1.Step{{Action: "RestartProcesses"}}}}}
+	e.must(e.api.Update(t.Context(), job))
+	e.crash("llm-1-worker-1")
+	e.clock.SetTime(t0.Add(time.Second))
+	e.calls = nil
+	for range 3 {
+		_, err := e.reconcile()
+		e.must(err)
+	}
+	equal(t, "writes", []string{"update the status of *v1alpha1.TrainingJob llm"}, e.calls)
+	events := e.told()
+	equal(t, "warnings", 1, countTold(events, "Warning UnknownAction incident 1"))
+	has(t, events, "action RestartProcesses of rule all is unknown to this version of the manager")
+}
+
+// A gang came to lie across two racks in spite of its hard topology: that is told once, and nothing is touched.
+func TestAViolatedTopologyIsTold(t *testing.T) {
+	job := aJob()
+	job.Spec.NetworkTopology = &v1alpha1.NetworkTopology{Mode: v1alpha1.TopologyHard, HighestTierAllowed: new(int32(1))}
+	e := newEnv(t, job)
+	e.settle()
+	e.volcano(1)
+	e.settle()
+	e.run("llm-1-worker-0", "n0")
+	e.run("llm-1-worker-1", "n3")
+	e.settle()
+	status := e.job().Status
+	equal(t, "state", v1alpha1.StateRunning, status.State)
+	equal(t, "violated", true, meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionTopologyViolated))
+	const want = "networkTopology wants the job in one HyperNode of tier 1 at most, and its ranks are in rack-a (n0), rack-b (n3)"
+	if !strings.HasPrefix(status.Message, want) {
+		t.Errorf("message %q does not say %q", status.Message, want)
+	}
+	events := e.told()
+	equal(t, "warnings", 1, countTold(events, "Warning TierExceeded "+want))
+	equal(t, "incidents", 0, len(status.Incidents))
+}

@@ -1,0 +1,85 @@
+// Forgotten gangs: Volcano has admitted a gang, or owes it a PodGroup, and makes no pods for it.
+
+package policies
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+const (
+	// forgottenAfter is how long Volcano may take for the next pod of a gang. It makes some 50 a second.
+	forgottenAfter = 20 * time.Second
+	// syncEvery is how often Volcano is asked to look at a Job that it has forgotten. Its controller does not hear of
+	// it until its watches are back, between whose attempts it waits for up to a minute.
+	syncEvery = 30 * time.Second
+)
+
+// lacksPods reports whether the gang has fewer pods than it needs, although it does not wait for its queue. A pod that
+// is being deleted counts: Volcano cannot replace it yet.
+func (w *world) lacksPods(s *v1alpha1.TrainingJobStatus) bool {
+	v := w.volcano
+	if v == nil || v.Ended || v.Stopping || w.stopped(s) || (w.PodGroup != nil && w.PodGroup.Pending) {
+		return false
+	}
+	return w.made() < MinAvailable(w.job)
+}
+
+// made is the number of ranks that have a pod, or have completed.
+func (w *world) made() int32 {
+	var n int32
+	eachRank(w.job, func(r rank) {
+		if w.pod(r) != nil {
+			n++
+		}
+	})
+	return n
+}
+
+// forgottenAt is when Volcano has had its time for the next pod of the gang; zero where the gang lacks none.
+func (w *world) forgottenAt(s *v1alpha1.TrainingJobStatus) time.Time {
+	if !w.lacksPods(s) {
+		return time.Time{}
+	}
+	since := w.LackingSince
+	if since.IsZero() {
+		since = w.Now
+	}
+	for i := range w.Pods {
+		if p := &w.Pods[i]; p.Attempt == s.Attempt {
+			since = later(since, p.CreatedTime)
+		}
+	}
+	return since.Add(forgottenAfter)
+}
+
+// forgotten reports whether Volcano has forgotten the gang.
+func (w *world) forgotten(s *v1alpha1.TrainingJobStatus) bool {
+	at := w.forgottenAt(s)
+	return !at.IsZero() && !at.After(w.Now)
+}
+
+// syncAt is when Volcano is to be asked to look at its Job again; zero for never.
+func (w *world) syncAt(s *v1alpha1.TrainingJobStatus) time.Time {
+	at := w.forgottenAt(s)
+	if at.IsZero() || w.SyncedTime.IsZero() {
+		return at
+	}
+	return later(at, w.SyncedTime.Add(syncEvery))
+}
+
+// nextSync is when to look again at a gang that lacks pods. What is due now is done before that.
+func (w *world) nextSync(s *v1alpha1.TrainingJobStatus) time.Time {
+	at := w.syncAt(s)
+	if at.IsZero() || at.After(w.Now) {
+		return at
+	}
+	return w.Now.Add(syncEvery)
+}
+
+func (w *world) forgottenStory() string {
+	return fmt.Sprintf("Volcano has made %d of the %d pods of the gang, and makes no more: it is asked every %s to look at its Job again",
+		w.made(), MinAvailable(w.job), syncEvery)
+}

@@ -1,0 +1,114 @@
+// Gangs that Volcano has admitted and makes no pods for.
+
+package policies
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// lacking is a gang of three whose Volcano Job has this many pods, and that is known to lack some since the scene began.
+func lacking(pods int) *scene {
+	s := starting(3)
+	s.Pods = s.Pods[:pods]
+	s.LackingSince = sceneStart
+	return s
+}
+
+func TestAGangThatVolcanoForgets(t *testing.T) {
+	tests := map[string]struct {
+		story func() *scene
+		// sync is when Volcano is asked first, and again when it has been asked before; zero for never.
+		sync time.Duration
+	}{
+		"no pod":                      {func() *scene { return lacking(0) }, 20 * time.Second},
+		"some pods":                   {func() *scene { return lacking(2) }, 20 * time.Second},
+		"all pods":                    {func() *scene { return lacking(3) }, 0},
+		"no PodGroup":                 {func() *scene { s := lacking(0); s.PodGroup = nil; return s }, 20 * time.Second},
+		"in its queue":                {func() *scene { s := lacking(0); s.PodGroup.Pending = true; return s }, 0},
+		"no Volcano Job":              {func() *scene { s := lacking(0); s.VolcanoJobs = nil; return s }, 0},
+		"its Volcano Job has ended":   {func() *scene { s := lacking(0); s.VolcanoJobs[0].Ended = true; return s }, 0},
+		"its Volcano Job is stopping": {func() *scene { s := lacking(0); s.VolcanoJobs[0].Stopping = true; return s }, 0},
+		"suspended":                   {func() *scene { s := lacking(0); s.Job.Spec.Suspend = true; return s }, 0},
+		"a pod was made 15 s later":   {func() *scene { s := lacking(2); s.Pods[1].CreatedTime = sceneStart.Add(15 * time.Second); return s }, 35 * time.Second},
+		"a pod is on its way out":     {func() *scene { s := lacking(3); s.Pods[2].Deleting = true; return s }, 0},
+		"it was asked 10 s later":     {func() *scene { s := lacking(0); s.SyncedTime = sceneStart.Add(10 * time.Second); return s }, 40 * time.Second},
+		"the gang is smaller":         {func() *scene { s := lacking(2); s.Job.Spec.MinAvailable = new(int32(2)); return s }, 0},
+		"seen for the first time":     {func() *scene { s := lacking(0); s.LackingSince = time.Time{}; return s }, 20 * time.Second},
+		"in a dry run": {func() *scene {
+			s := lacking(0)
+			s.Job.Annotations = map[string]string{v1alpha1.DryRun: "true"}
+			return s
+		}, 20 * time.Second},
+		"the first pods are of another": {func() *scene { s := lacking(3); s.Pods[2].Attempt = 0; return s }, 20 * time.Second},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := tc.story()
+			d := Decide(&s.Observation)
+			if tc.sync == 0 {
+				s.Now = sceneStart.Add(time.Hour)
+				s.decide()
+				equal(t, "asks", false, s.plan().Sync)
+				equal(t, "is said", false, conditionReason(s, v1alpha1.ConditionScheduled) == v1alpha1.ReasonPodsNotCreated)
+				return
+			}
+			equal(t, "looks again", sceneStart.Add(tc.sync), d.Next)
+			if s.LackingSince.IsZero() {
+				s.LackingSince = sceneStart
+			}
+			s.Now = sceneStart.Add(tc.sync - time.Second)
+			s.decide()
+			equal(t, "asks before", false, s.plan().Sync)
+			s.Now = sceneStart.Add(tc.sync)
+			d = s.decide()
+			equal(t, "asks", true, s.plan().Sync)
+			equal(t, "looks again after", s.Now.Add(syncEvery), d.Next)
+			equal(t, "lacks", true, d.Lacking)
+			equal(t, "reason", v1alpha1.ReasonPodsNotCreated, conditionReason(s, v1alpha1.ConditionScheduled))
+		})
+	}
+}
+
+func TestWhatIsSaidOfAForgottenGang(t *testing.T) {
+	s := lacking(1)
+	s.after(20 * time.Second).decide()
+	want := "Volcano has made 1 of the 3 pods of the gang, and makes no more: it is asked every 30s to look at its Job again"
+	equal(t, "condition", want, meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionScheduled).Message)
+	equal(t, "message", want, s.status().Message)
+	equal(t, "state", v1alpha1.StateStarting, s.status().State)
+
+	before := s.status().DeepCopy()
+	s.SyncedTime = s.Now
+	s.after(29 * time.Second).decide()
+	equal(t, "asks too soon", false, s.plan().Sync)
+	s.after(time.Second).decide()
+	equal(t, "asks again", true, s.plan().Sync)
+	equal(t, "status", before, s.status())
+
+	s.make(rank{"worker", 1}, false)
+	s.make(rank{"worker", 2}, false)
+	equal(t, "lacks", false, s.decide().Lacking)
+	equal(t, "reason", v1alpha1.ReasonPodsPending, conditionReason(s, v1alpha1.ConditionScheduled))
+}
+
+// Volcano cannot replace a pod that is on its way out, and then it has its time.
+func TestARecoveryIsNotForgottenAtOnce(t *testing.T) {
+	s := running(3, rule("all", step(v1alpha1.RestartPod, 0)))
+	s.crash(1, 1)
+	s.decide()
+	s.Pods[1].Deleting = true
+	equal(t, "lacks", false, s.after(5*time.Minute).decide().Lacking)
+	s.Pods = append(s.Pods[:1], s.Pods[2:]...)
+	d := s.decide()
+	equal(t, "lacks", true, d.Lacking)
+	equal(t, "asks", false, s.plan().Sync)
+	s.LackingSince = s.Now
+	s.after(20 * time.Second).decide()
+	equal(t, "asks", true, s.plan().Sync)
+	equal(t, "reason", v1alpha1.ReasonPodsNotCreated, conditionReason(s, v1alpha1.ConditionScheduled))
+}

@@ -1,0 +1,104 @@
+// Violations: ranks that lie further apart than a hard topology allows, whatever brought them there. They are said,
+// and nothing is moved for them.
+
+package policies
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// maxNodesTold is how many nodes of one HyperNode a message names.
+const maxNodesTold = 4
+
+// describeTopology says where a hard topology is violated. A job of which none ever was has no such condition.
+func (w *world) describeTopology(s *v1alpha1.TrainingJobStatus) {
+	told := ""
+	if !w.stopped(s) {
+		told = w.violations(s)
+	}
+	switch {
+	case told != "":
+		w.set(s, v1alpha1.ConditionTopologyViolated, true, v1alpha1.ReasonTierExceeded,
+			told+". Lockstep moves nothing for that: a step RelocateJob, or a new TrainingJob, is placed afresh")
+	case meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionTopologyViolated) != nil:
+		w.set(s, v1alpha1.ConditionTopologyViolated, false, v1alpha1.ReasonWithinTier, "the ranks that run are as close as networkTopology asks")
+	}
+}
+
+// violations tells where the ranks of the job, or of its partitions, lie apart; empty where none do.
+func (w *world) violations(s *v1alpha1.TrainingJobStatus) string {
+	var all []string
+	var told []string
+	for i := range w.job.Spec.Tasks {
+		t := &w.job.Spec.Tasks[i]
+		partitions := map[int32][]string{}
+		for index := range t.Replicas {
+			r := rank{t.Name, index}
+			if node := w.liveNode(s, r); node != "" {
+				all = append(all, node)
+				partitions[w.partitionOf(r)] = append(partitions[w.partitionOf(r)], node)
+			}
+		}
+		if t.Partition == nil {
+			continue
+		}
+		for _, n := range slices.Sorted(maps.Keys(partitions)) {
+			what := fmt.Sprintf("partition %d of task %s", n, t.Name)
+			told = append(told, w.violation(what, t.Partition.NetworkTopology, partitions[n]))
+		}
+	}
+	told = slices.Insert(told, 0, w.violation("the job", w.job.Spec.NetworkTopology, all))
+	return strings.Join(slices.DeleteFunc(told, func(one string) bool { return one == "" }), "; ")
+}
+
+// liveNode is the node on which a rank's pod is to stay; empty for a pod that has none, has ended, or is being replaced.
+func (w *world) liveNode(s *v1alpha1.TrainingJobStatus, r rank) string {
+	p := w.pod(r)
+	if p == nil || p.finished() || p.Deleting || stale(s, p) {
+		return ""
+	}
+	if _, exists := w.Nodes[p.Node]; !exists {
+		return "" // a HyperNode does not hold a node that is gone
+	}
+	return p.Node
+}
+
+// violation tells where nodes lie apart that a topology wants together; empty where they do not, and where none of them
+// is in a HyperNode of an allowed tier, for then the topology is not known.
+func (w *world) violation(what string, topology *v1alpha1.NetworkTopology, nodes []string) string {
+	if topology == nil || topology.Mode != v1alpha1.TopologyHard || topology.HighestTierAllowed == nil {
+		return ""
+	}
+	highest := *topology.HighestTierAllowed
+	if h, ok := w.Topology.Lowest(nodes); ok && h.Tier <= highest {
+		return ""
+	}
+	domains := map[string][]string{}
+	for _, node := range slices.Compact(slices.Sorted(slices.Values(nodes))) {
+		domain := w.Topology.widest(node, highest)
+		domains[domain] = append(domains[domain], node)
+	}
+	if len(domains) < 2 {
+		return ""
+	}
+	var told []string
+	for _, name := range slices.Sorted(maps.Keys(domains)) {
+		in := domains[name]
+		listed := strings.Join(in[:min(len(in), maxNodesTold)], ", ")
+		if more := len(in) - maxNodesTold; more > 0 {
+			listed += fmt.Sprintf(" and %d more", more)
+		}
+		if name == "" {
+			name = "no HyperNode"
+		}
+		told = append(told, fmt.Sprintf("%s (%s)", name, listed))
+	}
+	return fmt.Sprintf("networkTopology wants %s in one HyperNode of tier %d at most, and its ranks are in %s", what, highest, strings.Join(told, ", "))
+}
