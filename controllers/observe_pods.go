@@ -4,6 +4,7 @@ package controllers
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,6 +32,7 @@ func podOf(pod *corev1.Pod) policies.Pod {
 		Completing:    completing(pod),
 		Gated:         gated(pod),
 		Unschedulable: unschedulable(pod),
+		Untried:       untried(pod),
 		Incarnation:   numberOf(pod.Annotations[v1alpha1.AnnotationIncarnation]),
 		CreatedTime:   pod.CreationTimestamp.Time,
 		PlacedTime:    placed,
@@ -78,6 +80,17 @@ func wasReady(pod *corev1.Pod, ready *corev1.PodCondition) bool {
 func unschedulable(pod *corev1.Pod) bool {
 	c := conditionOf(pod, corev1.PodScheduled)
 	return c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
+}
+
+// untried is what Volcano's gang plugin says of a pod for which the scheduler has tried no node, and of whose gang it
+// has tried none: it names no origin of the failure (JobInfo.FitError in 1.14.1).
+func untried(pod *corev1.Pod) bool {
+	if !unschedulable(pod) {
+		return false
+	}
+	message := conditionOf(pod, corev1.PodScheduled).Message
+	return strings.HasPrefix(message, "pod group is not ready") && !strings.Contains(message, "nodes are unavailable") &&
+		!strings.Contains(message, "Origin reason")
 }
 
 func gated(pod *corev1.Pod) bool {

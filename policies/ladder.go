@@ -36,8 +36,8 @@ func (w *world) climb(s *v1alpha1.TrainingJobStatus) time.Time {
 				w.giveUp(s, inc)
 				break
 			}
-			if !known(up.action) {
-				break // another version of the manager may take it
+			if !known(up.action) || w.inVain(inc, up.action) {
+				break // another version of the manager may take it, or the scheduler tries nodes again
 			}
 			if up.at.After(w.Now) {
 				next = sooner(next, up.at)
@@ -146,7 +146,7 @@ func (w *world) rested(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, in
 // nextRung is the first step that has not been taken. It is due at its time since the
 // incident began, and never sooner after the step before it than the ladder says, even
 // where the manager was away when that one was due. An action that this manager does not
-// know is passed over; where none that it knows follows, the incident waits at it. A FailJob
+// know, or that is in vain now, is passed over; where no other follows, the incident waits at it. A FailJob
 // that comes into the rule later is still to be taken, whatever its position.
 func (w *world) nextRung(inc *v1alpha1.Incident) (rung, bool) {
 	rule := w.ruleOf(inc)
@@ -161,7 +161,7 @@ func (w *world) nextRung(inc *v1alpha1.Incident) (rung, bool) {
 	if fired {
 		index = int(last.Index) + 1
 	}
-	for index < len(rule.Steps)-1 && !known(rule.Steps[index].Action) {
+	for index < len(rule.Steps)-1 && (!known(rule.Steps[index].Action) || w.inVain(inc, rule.Steps[index].Action)) {
 		index++
 	}
 	if index >= len(rule.Steps) {
@@ -176,6 +176,21 @@ func (w *world) nextRung(inc *v1alpha1.Incident) (rung, bool) {
 		at = later(at, steps[len(steps)-1].Time.Add(seconds(step.AfterSeconds-rule.Steps[last.Index].AfterSeconds)))
 	}
 	return rung{step.Action, index, at}, true
+}
+
+// inVain reports whether an action cannot help an incident: its ranks wait for a node, and the scheduler tries none for
+// them, whatever is restarted and wherever.
+func (w *world) inVain(inc *v1alpha1.Incident, action v1alpha1.Action) bool {
+	if inc.Trigger != v1alpha1.PodPending || action == v1alpha1.Ignore || action == v1alpha1.ShrinkTask || action == v1alpha1.FailJob {
+		return false
+	}
+	found := false
+	all := w.everyRankOf(inc, func(r rank) bool {
+		p := w.pod(r)
+		found = found || (p != nil && p.searches())
+		return p == nil || !p.searches() || p.Untried
+	})
+	return found && all
 }
 
 // failsYet reports whether a rule ends with a FailJob that its incident has not taken, although it has taken steps up to

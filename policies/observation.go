@@ -112,6 +112,9 @@ type Pod struct {
 	BindingTried bool
 	// Unschedulable is true where the scheduler has looked and found no node, if only in its last round.
 	Unschedulable bool
+	// Untried is true where the scheduler has looked at the gang, and has tried no node for it: its queue is over its
+	// share or closed, say.
+	Untried bool
 	// Incarnation that the pod was given when its gate was lifted.
 	Incarnation int32
 	// CreatedTime is when the pod was made, PlacedTime when its gate was lifted, and BoundTime when it was bound.

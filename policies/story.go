@@ -106,6 +106,8 @@ func (w *world) obstacle(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, 
 		case p == nil || p.Node != "":
 		case p.Gated && m.forRank(r).none():
 			out = ", waits for a healthy node in HyperNode " + w.homeOf(s, r)
+		case p.searches() && p.Untried && !stale(s, p):
+			out = fmt.Sprintf(", waits for the scheduler, which tries no node for it: queue %s may be over its share or closed", w.Job.Spec.Queue)
 		case p.searches() && !noRoomToldAt(p).After(w.Now) && !stale(s, p):
 			out = ", waits for room"
 			if home := w.homeOf(s, r); home != "" {

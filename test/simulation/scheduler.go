@@ -75,8 +75,8 @@ func (t *tenant) bind(p *pod, node string) {
 // markUnschedulable sets the condition of the pods that found no node.
 func (t *tenant) markUnschedulable(g gang) {
 	for _, p := range g.waiting {
-		if p.Node == "" && !p.Unschedulable {
-			p.Unschedulable = true
+		if untried := t.overShare(1); p.Node == "" && (!p.Unschedulable || p.Untried != untried) {
+			p.Unschedulable, p.Untried = true, untried
 			t.changed("pod %s is unschedulable", p.Name)
 		}
 	}
