@@ -46,7 +46,7 @@ func (r *TrainingJobReconciler) observeNodes(ctx context.Context, o *policies.Ob
 		}
 		o.Nodes[name] = nodeOf(node, key)
 	}
-	return nil
+	return r.observeYounger(ctx, o)
 }
 
 // carries is true for a node that some pod of the job is on.

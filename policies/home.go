@@ -140,7 +140,8 @@ func placedNodes(p *v1alpha1.Placement) []string {
 	return slices.Compact(nodes)
 }
 
-// usable is true for a node that may take a pod of the task now.
+// usable reports whether a node is good for a pod of the task. What others have on it or hold there is not looked at:
+// that is for the scheduler.
 func (w *world) usable(s *v1alpha1.TrainingJobStatus, node, task string) bool {
 	n, exists := w.Nodes[node]
 	if !exists || !n.Ready || n.Ill || n.Unschedulable || n.OutOfService || excluded(s, node) {
@@ -148,7 +149,7 @@ func (w *world) usable(s *v1alpha1.TrainingJobStatus, node, task string) bool {
 	}
 	tolerations := w.tolerations(task)
 	return !slices.ContainsFunc(n.Taints, func(t corev1.Taint) bool {
-		return t.Effect != corev1.TaintEffectPreferNoSchedule && !tolerates(tolerations, t)
+		return t.Effect != corev1.TaintEffectPreferNoSchedule && !isHold(t) && !tolerates(tolerations, t)
 	})
 }
 

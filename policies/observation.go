@@ -32,11 +32,21 @@ type Observation struct {
 	// Answers to requests for checkpoints that this process has sent: all of them, be it that
 	// they have not come yet.
 	Answers map[AnswerKey]Answer
+	// Younger are the holds on the job's nodes of jobs that this one precedes, and that look for room themselves.
+	Younger []YoungerHold
 	// Quarantined are the hostnames of the nodes in quarantine, where the job may go anywhere and
 	// its pods tolerate that: else its home and the taint keep them away.
 	Quarantined []string
 	// Refused is why the API server last refused the Volcano Job; empty where it did not.
 	Refused string
+}
+
+// YoungerHold is a hold of a younger job that looks for room.
+type YoungerHold struct {
+	// Key of the hold.
+	Key string
+	// Since when a rank of that job has looked for a node in vain.
+	Since time.Time
 }
 
 // VolcanoJob is a Volcano Job of the TrainingJob.
@@ -103,6 +113,10 @@ type Pod struct {
 	Refused bool
 	// Unschedulable is true where the scheduler has looked and found no node, if only in its last round.
 	Unschedulable bool
+	// Pins are the only hostnames that the pod may go to, as of when its gate was lifted; nil for any.
+	Pins []string
+	// Tolerates are the keys of the holds that the pod tolerates.
+	Tolerates []string
 	// Incarnation that the pod was given when its gate was lifted.
 	Incarnation int32
 	// CreatedTime is when the pod was made, PlacedTime when its gate was lifted, and BoundTime when it was bound.

@@ -13,7 +13,6 @@ type known struct {
 
 // The respects in which invariants are known to fail.
 const (
-	deadlock    = "deadlock"
 	spareInVain = "spare in vain"
 	namedTwice  = "pod named twice"
 	outOfStep   = "out of step"
@@ -26,7 +25,6 @@ const (
 	refundOrder       = "refund of an earlier charge"
 	lateNode          = "late node"
 	lateLeft          = "late node of a left home"
-	heldSpare         = "held spare"
 	heldPlace         = "held place"
 	releasedHold      = "released hold"
 )
@@ -36,10 +34,6 @@ var knownFailures = []known{
 		invariant: Liveness, respect: outOfStep, kind: collective, rare: true, seed: 19927,
 		why: "An incident is over as soon as its ranks are ready, as a process is that waits for its peers. Ranks whose back-offs are out of phase " +
 			"come back one after the other, and the ladder begins again each time.",
-	},
-	{
-		invariant: Holds, respect: deadlock, kind: sharedNodes, seed: 2439,
-		why: "To a job, another job's hold is a taint that its pods do not tolerate, so that two jobs that lost pods on the same nodes keep each other out.",
 	},
 	{
 		invariant: Scope, respect: spareInVain, kind: sharedNodes, rare: true, seed: 18090,
@@ -86,11 +80,7 @@ var knownFailures = []known{
 		why: "A node that the manager has just released, and holds again within the same second, has the same value of its taint in a cache that is behind.",
 	},
 	{
-		invariant: Scope, respect: heldSpare, kind: sharedNodes, seed: 28,
-		why: "A spare on a node that another job holds is deleted, as if its node were no good.",
-	},
-	{
-		invariant: Liveness, respect: heldPlace, kind: queueShare, seed: 32,
+		invariant: Liveness, respect: heldPlace, kind: queueShare, seed: 99,
 		why: "A rank that returns to a node which its job holds is placed by the scheduler, and that refuses it while the queue is over its share.",
 	},
 }

@@ -168,6 +168,7 @@ func (t *tenant) observe() *policies.Observation {
 		}
 		o.Pods = append(o.Pods, pod)
 	}
+	o.Younger = t.younger()
 	for _, name := range t.names {
 		if n := t.nodes[name]; !n.gone {
 			o.Nodes[name] = n.observed(t.name)
