@@ -68,6 +68,7 @@ func (w *world) run(s *v1alpha1.TrainingJobStatus) time.Time {
 	}
 	w.relent(s)
 	w.adoptSpares(s)
+	w.useNewNodes(s)
 	next = sooner(next, sooner(w.victimsDue(s), w.nextGangCheck(s)))
 	next = sooner(next, w.nextReadyCheck())
 	next = sooner(next, sooner(w.patience(s), w.nextStartCheck(s)))

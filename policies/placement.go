@@ -74,17 +74,42 @@ func (m *rooms) forRank(r rank) Target {
 	return m.freeIn(home, r.task).target()
 }
 
+// useNewNodes lets the ranks go again that wait for room while their home has a good node which was none when they were
+// let go, because it joined later, or was ill or excluded then: where a pod may go is fixed when its gate is lifted. The
+// next pod of a rank may go to that node, too, so that none is restarted twice for it.
+func (w *world) useNewNodes(s *v1alpha1.TrainingJobStatus) {
+	if s.Placement == nil {
+		return
+	}
+	m, own := w.rooms(s), w.rankHostnames(s)
+	eachRank(w.job, func(r rank) {
+		p, home := w.pod(r), w.homeOf(s, r)
+		if p == nil || p.Pins == nil || home == "" || w.returns(s, r) {
+			return
+		}
+		isNew := func(hostname string) bool { return !own[hostname] && !slices.Contains(p.Pins, hostname) }
+		if slices.ContainsFunc(m.freeIn(home, r.task).good, isNew) {
+			w.lookAgain(s, r)
+		}
+	})
+}
+
+// rankHostnames are the hostnames of the nodes that ranks live on.
+func (w *world) rankHostnames(s *v1alpha1.TrainingJobStatus) map[string]bool {
+	own := map[string]bool{}
+	for _, n := range placedNodes(s.Placement) {
+		own[w.Nodes[n].Hostname] = true
+	}
+	return own
+}
+
 // forSpare is where a spare of a task may go: where home has room beyond the ranks' nodes.
 func (m *rooms) forSpare(task string) Target {
 	home := m.s.Placement.HyperNode
 	if home == "" {
 		return Target{NotIn: m.away()}
 	}
-	own := map[string]bool{}
-	for _, n := range placedNodes(m.s.Placement) {
-		own[m.Nodes[n].Hostname] = true
-	}
-	return m.freeIn(home, task).without(own).target()
+	return m.freeIn(home, task).without(m.rankHostnames(m.s)).target()
 }
 
 // freeIn are the nodes of a HyperNode, less those that other ranks are on their way back to.

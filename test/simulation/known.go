@@ -44,10 +44,6 @@ var knownFailures = []known{
 		why: "A rank without a node that an incident names which the breaker holds back joins the incident about its waiting again in each decision.",
 	},
 	{
-		invariant: Liveness, respect: lateNode, kind: lateNodes, seed: 81,
-		why: "Where a pod may go is fixed when its gate is lifted. A good node that joins its home later is never used, where no step is left.",
-	},
-	{
 		invariant: Liveness, respect: neverPlaced, rare: true, seed: 7615,
 		why: "Before a gang has been placed as a whole, a rank without a node is no failure. A gang of which a part is placed, because a bind was lost or a pod fell meanwhile, waits for ever where there is no room beside that part.",
 	},
@@ -70,10 +66,6 @@ var knownFailures = []known{
 	{
 		invariant: Timing, respect: refundOrder, rare: true,
 		why: "A refund takes back the last charge, whichever incident it was for. The backoff then counts from an earlier one.",
-	},
-	{
-		invariant: Home, respect: lateLeft, rare: true, seed: 2437,
-		why: "A job without a home keeps away from a home that it left by the hostnames of that time. A node that joins the former home later, or returns to it, takes its pods.",
 	},
 	{
 		invariant: Holds, respect: releasedHold, rare: true, seed: 16931,
