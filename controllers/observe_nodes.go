@@ -4,6 +4,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -46,7 +47,7 @@ func (r *TrainingJobReconciler) observeNodes(ctx context.Context, o *policies.Ob
 		}
 		o.Nodes[name] = nodeOf(node, key)
 	}
-	return r.observeYounger(ctx, o)
+	return errors.Join(r.observeUse(ctx, o), r.observeYounger(ctx, o))
 }
 
 // carries is true for a node that some pod of the job is on.

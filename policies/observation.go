@@ -190,6 +190,9 @@ type Node struct {
 	Ill bool
 	// OutOfService is true on a node with the taint node.kubernetes.io/out-of-service.
 	OutOfService bool
+	// InUse reports whether a pod of some TrainingJob that has not finished is on the node. It is known while a pod of
+	// this one has no node.
+	InUse bool
 	// Taints that keep pods away, this job's own hold apart.
 	Taints []corev1.Taint
 	// Hold is the value of this job's hold taint; empty where it has none.

@@ -29,6 +29,9 @@ type rooms struct {
 	taken map[string]bool
 	// away are the hostnames that ranks without a home keep away from.
 	away func() []string
+	// lived are the hostnames of the nodes that ranks live on, and lost the nodes of those that cannot return to theirs.
+	lived func() map[string]bool
+	lost  func() []string
 	// free are the free nodes of a home, by home and task: many ranks share them.
 	free map[room]freeNodes
 	// ends is when the scheduler's search does, and incomplete that it has not begun.
@@ -38,8 +41,12 @@ type rooms struct {
 
 type room struct{ hyperNode, task string }
 
-// freeNodes are the hostnames of nodes that pods may be let go to, and those of them that are good now.
-type freeNodes struct{ all, good []string }
+// freeNodes are the hostnames of nodes that pods may be let go to, and those of them that are good now. Empty is the
+// number of good ones that no rank lives on and no TrainingJob uses or holds.
+type freeNodes struct {
+	all, good []string
+	empty     int
+}
 
 // target is all of them, once one is good: the scheduler passes the others over, and a pod
 // that finds the good ones full goes to one of them when it is well again.
@@ -52,12 +59,14 @@ func (f freeNodes) target() Target {
 
 func (f freeNodes) without(hostnames map[string]bool) freeNodes {
 	own := func(hostname string) bool { return hostnames[hostname] }
-	return freeNodes{slices.DeleteFunc(slices.Clone(f.all), own), slices.DeleteFunc(slices.Clone(f.good), own)}
+	return freeNodes{all: slices.DeleteFunc(slices.Clone(f.all), own), good: slices.DeleteFunc(slices.Clone(f.good), own)}
 }
 
 func (w *world) rooms(s *v1alpha1.TrainingJobStatus) *rooms {
 	m := &rooms{world: w, s: s, free: map[room]freeNodes{}}
 	m.away = sync.OnceValue(m.avoided)
+	m.lived = sync.OnceValue(m.livedOn)
+	m.lost = sync.OnceValue(m.lostNodes)
 	return m
 }
 
@@ -71,36 +80,7 @@ func (m *rooms) forRank(r rank) Target {
 	if home == "" {
 		return Target{NotIn: m.away()}
 	}
-	return m.freeIn(home, r.task).target()
-}
-
-// useNewNodes lets the ranks go again that wait for room while their home has a good node which was none when they were
-// let go, because it joined later, or was ill or excluded then: where a pod may go is fixed when its gate is lifted. The
-// next pod of a rank may go to that node, too, so that none is restarted twice for it.
-func (w *world) useNewNodes(s *v1alpha1.TrainingJobStatus) {
-	if s.Placement == nil {
-		return
-	}
-	m, own := w.rooms(s), w.rankHostnames(s)
-	eachRank(w.job, func(r rank) {
-		p, home := w.pod(r), w.homeOf(s, r)
-		if p == nil || p.Pins == nil || home == "" || w.returns(s, r) {
-			return
-		}
-		isNew := func(hostname string) bool { return !own[hostname] && !slices.Contains(p.Pins, hostname) }
-		if slices.ContainsFunc(m.freeIn(home, r.task).good, isNew) {
-			w.lookAgain(s, r)
-		}
-	})
-}
-
-// rankHostnames are the hostnames of the nodes that ranks live on.
-func (w *world) rankHostnames(s *v1alpha1.TrainingJobStatus) map[string]bool {
-	own := map[string]bool{}
-	for _, n := range placedNodes(s.Placement) {
-		own[w.Nodes[n].Hostname] = true
-	}
-	return own
+	return m.freeFor(r, home).target()
 }
 
 // forSpare is where a spare of a task may go: where home has room beyond the ranks' nodes.
@@ -109,7 +89,7 @@ func (m *rooms) forSpare(task string) Target {
 	if home == "" {
 		return Target{NotIn: m.away()}
 	}
-	return m.freeIn(home, task).without(m.rankHostnames(m.s)).target()
+	return m.freeIn(home, task).without(m.lived()).target()
 }
 
 // freeIn are the nodes of a HyperNode, less those that other ranks are on their way back to.
@@ -129,6 +109,9 @@ func (m *rooms) freeIn(hyperNode, task string) freeNodes {
 		free.all = append(free.all, node.Hostname)
 		if m.usable(m.s, n, task) {
 			free.good = append(free.good, node.Hostname)
+			if !node.InUse && len(node.holdsOfOthers()) == 0 && !m.lived()[node.Hostname] {
+				free.empty++
+			}
 		}
 	}
 	m.free[key] = free

@@ -11,12 +11,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
 // halves makes the workers take half a node each, and lie apart.
 func halves(j *v1alpha1.TrainingJob) {
 	spec := &j.Spec.Tasks[0].Template.Spec
 	spec.Containers[0].Resources.Limits = corev1.ResourceList{gpuResource: resource.MustParse("4")}
+	spec.RestartPolicy = corev1.RestartPolicyOnFailure
 	own := map[string]string{"halves": j.Name}
 	j.Spec.Tasks[0].Template.Labels = own
 	spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
@@ -45,12 +47,14 @@ func (s *scenario) beside(replicas int32, change ...func(*v1alpha1.TrainingJob))
 
 func TestTwoJobsThatShareEveryNodeRestartAtOnceEachInItsPlace(t *testing.T) {
 	s := newScenario(t, "shared", 1, 3)
-	whole := rules(anything(step(v1alpha1.RestartJob, 0)))
+	whole := rules(anything(step(v1alpha1.RestartJob, 1)))
 	s.run(s.trainingJob(3, halves, whole))
 	other := s.beside(3, halves, whole)
 	before, othersBefore := s.nodesOfRanks(), other.nodesOfRanks()
 
-	s.must(testCluster.FailPods(s.ctx, 1, append(s.keys(), other.keys()...)...), "fail all pods of both")
+	crash := cluster.Termination{ExitCode: 1}
+	s.must(testCluster.RestartContainers(s.ctx, keyOf(s.pod(0)), crash), "crash a container")
+	s.must(testCluster.RestartContainers(s.ctx, keyOf(other.pod(0)), crash), "crash one of the other job")
 	s.recovered(1)
 	other.recovered(1)
 

@@ -1,12 +1,6 @@
 package simulation
 
-import (
-	"slices"
-	"time"
-)
-
-// lateFor is how long a node that joined may be good for a rank without being used.
-const lateFor = 10 * time.Minute
+import "slices"
 
 // checkWaiting checks, in a settled world, that no rank waits although there is a place for it.
 func (t *tenant) checkWaiting() {
@@ -40,7 +34,7 @@ func (t *tenant) checkLateNodes(p *pod) {
 	}
 	for _, name := range home {
 		n := t.nodes[name]
-		late := !n.joinTime.IsZero() && n.joinTime.After(p.PlacedTime) && t.now.Sub(n.joinTime) >= lateFor
-		t.requireOf(Liveness, lateNode, !late || !room(name), "pod %s finds no room, and is kept from node %s, which joined %s", p.Name, name, homeOf(t.job, s, p.rank()))
+		late := !n.joinTime.IsZero() && n.joinTime.After(p.PlacedTime)
+		t.require(Liveness, !late || !room(name), "pod %s finds no room, and is kept from node %s, which joined %s", p.Name, name, homeOf(t.job, s, p.rank()))
 	}
 }

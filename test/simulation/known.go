@@ -23,8 +23,6 @@ const (
 	chargeExpires     = "a charge leaves the window"
 	moveExpires       = "a move leaves the window"
 	refundOrder       = "refund of an earlier charge"
-	lateNode          = "late node"
-	lateLeft          = "late node of a left home"
 	heldPlace         = "held place"
 	releasedHold      = "released hold"
 )

@@ -171,7 +171,9 @@ func (t *tenant) observe() *policies.Observation {
 	o.Younger = t.younger()
 	for _, name := range t.names {
 		if n := t.nodes[name]; !n.gone {
-			o.Nodes[name] = n.observed(t.name)
+			seen := n.observed(t.name)
+			seen.InUse = t.occupied(n)
+			o.Nodes[name] = seen
 		}
 	}
 	return o

@@ -59,11 +59,11 @@ func TestOraclesOfTheKinds(t *testing.T) {
 			unbind(p)
 			job.checkWaiting()
 		}},
-		"a late node is not used": {lateNodes, Liveness, lateNode, func(w *world, job *tenant) {
+		"a late node is not used": {lateNodes, Liveness, "", func(w *world, job *tenant) {
 			p := job.pods[0]
 			home := job.job.Status.Placement.HyperNode
 			late := w.addNode("late", 0)
-			late.joinTime, p.PlacedTime = w.now.Add(-lateFor), w.now.Add(-2*lateFor)
+			late.joinTime, p.PlacedTime = w.now, w.now.Add(-time.Minute)
 			w.members[home] = append(w.members[home], late.Name)
 			p.target = policies.Target{In: []string{"host-none"}}
 			unbind(p)

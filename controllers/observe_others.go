@@ -1,4 +1,4 @@
-// Other jobs as decisions see them: which of those that hold a job's nodes give way to it.
+// Other jobs as decisions see them: which nodes they use, and which of those that hold a job's nodes give way to it.
 
 package controllers
 
@@ -8,16 +8,40 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
 )
 
+// observeUse finds the nodes that TrainingJobs use, while a pod of this one has no node.
+func (r *TrainingJobReconciler) observeUse(ctx context.Context, o *policies.Observation) error {
+	if !searching(o) {
+		return nil
+	}
+	for name, node := range o.Nodes {
+		pods := &corev1.PodList{}
+		if err := r.List(ctx, pods, client.MatchingFields{indexNode: name}, client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("list the pods on node %s: %w", name, err)
+		}
+		node.InUse = slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool {
+			return p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
+		})
+		o.Nodes[name] = node
+	}
+	return nil
+}
+
+// searching reports whether a pod of the job has no node.
+func searching(o *policies.Observation) bool {
+	return slices.ContainsFunc(o.Pods, func(p policies.Pod) bool { return p.Node == "" })
+}
+
 // observeYounger finds the younger jobs that hold nodes of this one's and look for room themselves. It matters only while a
 // pod of this job has no node.
 func (r *TrainingJobReconciler) observeYounger(ctx context.Context, o *policies.Observation) error {
-	if !slices.ContainsFunc(o.Pods, func(p policies.Pod) bool { return p.Node == "" }) {
+	if !searching(o) {
 		return nil
 	}
 	keys := map[string]bool{}
