@@ -15,12 +15,16 @@ import (
 	"github.com/lockstep-dev/lockstep/policies"
 )
 
-// observeUse finds the nodes that TrainingJobs use, while a pod of this one has no node.
+// observeUse finds out which of the nodes that no rank lives on TrainingJobs use, while a pod of this one has no node.
 func (r *TrainingJobReconciler) observeUse(ctx context.Context, o *policies.Observation) error {
 	if !searching(o) {
 		return nil
 	}
+	lived := livedOn(o.Job)
 	for name, node := range o.Nodes {
+		if lived[name] {
+			continue
+		}
 		pods := &corev1.PodList{}
 		if err := r.List(ctx, pods, client.MatchingFields{indexNode: name}, client.UnsafeDisableDeepCopy); err != nil {
 			return fmt.Errorf("list the pods on node %s: %w", name, err)

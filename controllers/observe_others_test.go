@@ -61,3 +61,35 @@ func TestObservesTheYoungerJobsThatLookForRoom(t *testing.T) {
 		})
 	}
 }
+
+func TestObservesWhichNodesTrainingJobsUse(t *testing.T) {
+	e := running(t)
+	pod := func(name, node string, phase corev1.PodPhase) {
+		e.must(e.api.Create(t.Context(), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: name, Labels: map[string]string{v1alpha1.LabelJob: "moe"}},
+			Spec:       corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{Phase: phase},
+		}))
+	}
+	pod("moe-1-worker-0", "n2", corev1.PodRunning)
+	pod("moe-1-worker-1", "n3", corev1.PodSucceeded)
+	for _, n := range []string{"n2", "n3"} {
+		e.taint(n, corev1.Taint{Key: policies.HoldKey(e.job()), Value: v1alpha1.HoldStanding}) // so that they are looked at
+	}
+	inUse := func() map[string]bool {
+		o, err := e.r.observe(t.Context(), e.job())
+		e.must(err)
+		out := map[string]bool{}
+		for name, n := range o.Nodes {
+			out[name] = n.InUse
+		}
+		return out
+	}
+	equal(t, "with nothing to place", map[string]bool{"n0": false, "n1": false, "n2": false, "n3": false}, inUse())
+	e.crash("llm-1-worker-1")
+	e.must(e.api.Delete(t.Context(), e.pod("llm-1-worker-1")))
+	e.volcano(1)
+	used := inUse()
+	equal(t, "used", true, used["n2"])
+	equal(t, "not any more", false, used["n3"])
+	equal(t, "by a rank, which is known", false, used["n0"])
+}

@@ -19,7 +19,7 @@ func (m *rooms) freeFor(r rank, home string) freeNodes {
 			if h.Tier >= whole.Tier {
 				break
 			}
-			if near := m.freeIn(h.Name, r.task); near.empty >= m.lostIn(h) && near.empty > 0 {
+			if near := m.freeIn(h.Name, r.task); near.empty >= m.lost()[h.Name] && near.empty > 0 {
 				return near
 			}
 		}
@@ -41,27 +41,20 @@ func (m *rooms) goesFurther(r rank) bool {
 	return action != v1alpha1.RelocateJob && action != v1alpha1.FailJob && action != v1alpha1.ShrinkTask
 }
 
-// lostIn is how many ranks cannot return to their nodes in a HyperNode.
-func (m *rooms) lostIn(h HyperNode) int {
-	n := 0
-	for _, node := range m.lost() {
-		if slices.ContainsFunc(m.Topology.around(node), func(other HyperNode) bool { return other.Name == h.Name }) {
-			n++
-		}
-	}
-	return n
-}
-
-func (m *rooms) lostNodes() []string {
-	var lost []string
+// countLost counts the ranks that cannot return to their nodes, by the HyperNodes around these.
+func (m *rooms) countLost() map[string]int {
+	lost := map[string]int{}
 	eachRank(m.job, func(r rank) {
 		if m.awaited(m.s, r) && !m.returns(m.s, r) {
-			lost = append(lost, rankNode(m.s.Placement, r))
+			for _, h := range m.Topology.around(rankNode(m.s.Placement, r)) {
+				lost[h.Name]++
+			}
 		}
 	})
 	return lost
 }
 
+// livedOn are the hostnames of the nodes that ranks live on.
 func (m *rooms) livedOn() map[string]bool {
 	own := map[string]bool{}
 	for _, n := range placedNodes(m.s.Placement) {
@@ -70,22 +63,37 @@ func (m *rooms) livedOn() map[string]bool {
 	return own
 }
 
-// useNewNodes lets the ranks go again that wait for room while their home has a good node which was none when they were
-// let go, because it joined later, or was ill or excluded then: where a pod may go is fixed when its gate is lifted. The
-// next pod of a rank may go to that node, too, so that none is restarted twice for it.
+// useNewNodes restarts the ranks that wait for room while there is a good node for them to which their pods may not go,
+// because it joined home later, was ill or excluded when the gate was lifted, or is their own and is back. Where a pod may
+// go is fixed then. The next pod of a rank may go to that node, too, so that none is restarted twice for it.
 func (w *world) useNewNodes(s *v1alpha1.TrainingJobStatus) {
 	if s.Placement == nil {
 		return
 	}
 	m := w.rooms(s)
+	var pins []string // of the rank before: ranks that were let go together share them
+	pinned := map[string]bool{}
 	eachRank(w.job, func(r rank) {
 		p, home := w.pod(r), w.homeOf(s, r)
-		if p == nil || p.Pins == nil || home == "" || w.returns(s, r) {
+		if p == nil || !p.searches() || p.Pins == nil || home == "" {
 			return
 		}
-		isNew := func(hostname string) bool { return !m.lived()[hostname] && !slices.Contains(p.Pins, hostname) }
-		if slices.ContainsFunc(m.freeFor(r, home).good, isNew) {
+		if !slices.Equal(pins, p.Pins) {
+			pins, pinned = p.Pins, map[string]bool{}
+			for _, hostname := range pins {
+				pinned[hostname] = true
+			}
+		}
+		if m.hasNew(r, home, pinned) {
 			w.lookAgain(s, r)
 		}
 	})
+}
+
+// hasNew reports whether there is a good node for a rank that is not among those to which its pod is pinned.
+func (m *rooms) hasNew(r rank, home string, pinned map[string]bool) bool {
+	if m.returns(m.s, r) {
+		return !pinned[m.Nodes[rankNode(m.s.Placement, r)].Hostname]
+	}
+	return slices.ContainsFunc(m.freeFor(r, home).good, func(hostname string) bool { return !pinned[hostname] && !m.lived()[hostname] })
 }

@@ -84,7 +84,7 @@ func TestANewNodeRestartsARankOnce(t *testing.T) {
 
 // A rank that waits for its own node waits for that, and one that gave it up may have been let go while another rank was
 // on its way to a node, and lives there by now.
-func TestWhichNodesAreNotNew(t *testing.T) {
+func TestWhichNodesAreNew(t *testing.T) {
 	s := running(3, rule("all", step(v1alpha1.RestartPod, 0)))
 	s.crash(1, 1)
 	s.decide()
@@ -94,6 +94,17 @@ func TestWhichNodesAreNotNew(t *testing.T) {
 	s.join("n12")
 	s.decide()
 	equal(t, "its own", []int32{0, 1, 0}, s.lives())
+
+	s = roomless()
+	s.status().ExcludedNodes = nil
+	s.Nodes["n01"] = Node{Name: "n01", Hostname: "host-n01", Ready: true}
+	s.decide()
+	equal(t, "its own, which is back", []int32{0, 2, 0}, s.lives())
+	s.replace(1)
+	s.decide()
+	s.letGo(1)
+	s.decide()
+	equal(t, "once", []int32{0, 2, 0}, s.lives())
 
 	s = roomless()
 	s.Pods[1].Pins = []string{"host-n00", "host-n03", "host-n04"}

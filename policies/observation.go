@@ -191,7 +191,7 @@ type Node struct {
 	// OutOfService is true on a node with the taint node.kubernetes.io/out-of-service.
 	OutOfService bool
 	// InUse reports whether a pod of some TrainingJob that has not finished is on the node. It is known while a pod of
-	// this one has no node.
+	// this one has no node, of nodes that no rank lives on.
 	InUse bool
 	// Taints that keep pods away, this job's own hold apart.
 	Taints []corev1.Taint

@@ -29,9 +29,9 @@ type rooms struct {
 	taken map[string]bool
 	// away are the hostnames that ranks without a home keep away from.
 	away func() []string
-	// lived are the hostnames of the nodes that ranks live on, and lost the nodes of those that cannot return to theirs.
+	// lived are the hostnames of the nodes that ranks live on, and lost is how many ranks have lost theirs, by HyperNode.
 	lived func() map[string]bool
-	lost  func() []string
+	lost  func() map[string]int
 	// free are the free nodes of a home, by home and task: many ranks share them.
 	free map[room]freeNodes
 	// ends is when the scheduler's search does, and incomplete that it has not begun.
@@ -66,7 +66,7 @@ func (w *world) rooms(s *v1alpha1.TrainingJobStatus) *rooms {
 	m := &rooms{world: w, s: s, free: map[room]freeNodes{}}
 	m.away = sync.OnceValue(m.avoided)
 	m.lived = sync.OnceValue(m.livedOn)
-	m.lost = sync.OnceValue(m.lostNodes)
+	m.lost = sync.OnceValue(m.countLost)
 	return m
 }
 

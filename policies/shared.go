@@ -27,6 +27,16 @@ func (n Node) holdsOfOthers() []string {
 	return keys
 }
 
+// heldByOthers reports whether another job holds some node.
+func (w *world) heldByOthers() bool {
+	for _, n := range w.Nodes {
+		if len(n.holdsOfOthers()) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // passable returns the keys of the holds of other jobs that do not keep a rank's pod away. On the rank's own node, while
 // its job holds that too, these are all: the others hold what they had there, and not what the rank had. Once the rank
 // has looked for room in vain, they are those of the younger jobs that lack room, too: of jobs that wait for what
@@ -77,17 +87,12 @@ func (w *world) looking(s *v1alpha1.TrainingJobStatus, r rank) *Pod {
 // nextYoungerCheck is when to look again at whether the jobs lack room that hold nodes of this one's. Nothing tells when
 // they begin to look for it. Zero where no rank looks for a node that another job holds.
 func (w *world) nextYoungerCheck(s *v1alpha1.TrainingJobStatus) time.Time {
-	var next time.Time
-	eachRank(w.job, func(r rank) {
-		for _, n := range w.Nodes {
-			if next.IsZero() && w.looking(s, r) != nil && len(n.holdsOfOthers()) > 0 {
-				next = w.Now.Add(noRoomAfter)
-			}
-		}
-	})
-	if next.IsZero() {
-		return next
+	waits := false
+	eachRank(w.job, func(r rank) { waits = waits || w.looking(s, r) != nil })
+	if !waits || !w.heldByOthers() {
+		return time.Time{}
 	}
+	next := w.Now.Add(noRoomAfter)
 	for _, y := range w.Younger {
 		if at := y.Since.Add(noRoomAfter); at.After(w.Now) {
 			next = sooner(next, at)
