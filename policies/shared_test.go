@@ -138,6 +138,9 @@ func TestAPodThatLooksPassesALaterHold(t *testing.T) {
 func TestAYoungerJobGivesWay(t *testing.T) {
 	s := searching(rule("all", step(v1alpha1.RestartPod, 0)))
 	s.heldByAnother("n03")
+	s.Younger = []YoungerHold{{Key: otherHold, Since: s.Now.Add(-time.Hour)}}
+	equal(t, "passes none before it has waited", nil, s.plan().Tolerate)
+	s.Younger = nil
 	s.after(noRoomAfter).decide()
 	equal(t, "passes none", nil, s.plan().Tolerate)
 	equal(t, "looks again, for nothing tells", noRoomAfter, Decide(&s.Observation).Next.Sub(s.Now))
