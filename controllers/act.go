@@ -59,6 +59,7 @@ func (r *TrainingJobReconciler) act(ctx context.Context, job *v1alpha1.TrainingJ
 	}
 	errs = append(errs,
 		each(ctx, r.Writers, plan.Lift, func(l policies.Lift) error { return a.lift(ctx, l) }),
+		each(ctx, r.Writers, plan.Tolerate, func(t policies.Toleration) error { return a.tolerate(ctx, t) }),
 		a.bind(ctx, plan.Bind),
 		each(ctx, r.Writers, plan.Release, func(node string) error { return a.release(ctx, node) }),
 	)

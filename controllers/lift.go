@@ -1,5 +1,5 @@
-// Lifting a gate: one patch gives a pod its node affinity and its annotations, and
-// removes the gate. Kubernetes allows a gated pod's affinity to be tightened.
+// Lifting a gate: one patch gives a pod its node affinity, its tolerations and its annotations,
+// and removes the gate. Kubernetes allows a gated pod's affinity to be tightened.
 
 package controllers
 
@@ -27,6 +27,7 @@ func (a *actor) lift(ctx context.Context, l policies.Lift) error {
 	}
 	before := pod.DeepCopy()
 	confine(&pod.Spec, l.Target)
+	tolerate(&pod.Spec, l.Tolerate)
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
@@ -66,6 +67,33 @@ func (l *liftedPods) get(name string) *corev1.Pod {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.pods[name].DeepCopy()
+}
+
+// tolerate lets a pod that looks for a node pass holds of other jobs. Kubernetes allows tolerations to be added.
+func (a *actor) tolerate(ctx context.Context, t policies.Toleration) error {
+	pod := &corev1.Pod{}
+	if err := a.Get(ctx, client.ObjectKey{Namespace: a.job.Namespace, Name: t.Pod}, pod); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if string(pod.UID) != t.UID || pod.Spec.NodeName != "" {
+		return nil // another pod by now, or placed
+	}
+	before := pod.DeepCopy()
+	tolerate(&pod.Spec, t.Keys)
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := overtaken(a.Patch(ctx, pod, patch)); err != nil {
+		return fmt.Errorf("let pod %s pass holds: %w", t.Pod, err)
+	}
+	return nil
+}
+
+// tolerate adds tolerations for holds.
+func tolerate(spec *corev1.PodSpec, holds []string) {
+	for _, key := range holds {
+		spec.Tolerations = append(spec.Tolerations, corev1.Toleration{
+			Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule,
+		})
+	}
 }
 
 // confine adds a target to every alternative of a pod's required node affinity.

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
 )
 
@@ -54,6 +55,31 @@ func TestConfine(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Another job's hold may come after the gate was lifted.
+func TestToleratesHoldsOfOtherJobs(t *testing.T) {
+	e := newEnv(t, aJob())
+	e.settle()
+	e.volcano(1)
+	e.settle()
+	pod := e.pod("llm-1-worker-0")
+	before := len(pod.Spec.Tolerations)
+	a := actor{TrainingJobReconciler: e.r, job: e.job()}
+	add := func(uid string, keys ...string) policies.Pod {
+		t.Helper()
+		e.must(a.tolerate(t.Context(), policies.Toleration{Pod: pod.Name, UID: uid, Keys: keys}))
+		pod = e.pod(pod.Name)
+		return podOf(pod)
+	}
+	own := policies.HoldKey(e.job())
+	one, two := v1alpha1.HoldTaintPrefix+"one", v1alpha1.HoldTaintPrefix+"two"
+	equal(t, "tolerates", []string{own, one}, add(string(pod.UID), one).Tolerates)
+	equal(t, "tolerates", []string{own, one, two}, add(string(pod.UID), two).Tolerates)
+	equal(t, "another pod of the name", []string{own, one, two}, add("another", v1alpha1.HoldTaintPrefix+"three").Tolerates)
+	equal(t, "tolerations", before+2, len(pod.Spec.Tolerations))
+	e.run(pod.Name, "n0")
+	equal(t, "once it is bound", []string{own, one, two}, add(string(pod.UID), v1alpha1.HoldTaintPrefix+"three").Tolerates)
 }
 
 // The plan was made from a cache that had yet to show that the gate was lifted.

@@ -4,7 +4,9 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -46,7 +48,7 @@ func (r *TrainingJobReconciler) observeNodes(ctx context.Context, o *policies.Ob
 		}
 		o.Nodes[name] = nodeOf(node, key)
 	}
-	return nil
+	return errors.Join(r.observeUse(ctx, o), r.observeYounger(ctx, o))
 }
 
 // carries is true for a node that some pod of the job is on.
@@ -64,12 +66,8 @@ func nodeNames(o *policies.Observation) map[string]bool {
 	for _, e := range o.Job.Status.ExcludedNodes {
 		names[e.Name] = true
 	}
+	maps.Copy(names, livedOn(o.Job))
 	if p := o.Job.Status.Placement; p != nil {
-		for _, t := range p.Tasks {
-			for _, n := range t.Nodes {
-				names[n] = true
-			}
-		}
 		settled = settled && len(o.Pods) == int(policies.Replicas(o.Job)+policies.Spares(o.Job))
 		if !settled {
 			addNodes(names, o.Topology, p.HyperNode)
@@ -79,6 +77,19 @@ func nodeNames(o *policies.Observation) map[string]bool {
 		addNodes(names, o.Topology, left.Name)
 	}
 	delete(names, "")
+	return names
+}
+
+// livedOn are the nodes that ranks of a job live on.
+func livedOn(job *v1alpha1.TrainingJob) map[string]bool {
+	names := map[string]bool{}
+	if p := job.Status.Placement; p != nil {
+		for _, t := range p.Tasks {
+			for _, n := range t.Nodes {
+				names[n] = true
+			}
+		}
+	}
 	return names
 }
 

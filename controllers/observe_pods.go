@@ -33,6 +33,8 @@ func podOf(pod *corev1.Pod) policies.Pod {
 		Gated:         gated(pod),
 		Unschedulable: unschedulable(pod),
 		Untried:       untried(pod),
+		Pins:          pinsOf(pod),
+		Tolerates:     toleratedHolds(pod),
 		Incarnation:   numberOf(pod.Annotations[v1alpha1.AnnotationIncarnation]),
 		CreatedTime:   pod.CreationTimestamp.Time,
 		PlacedTime:    placed,
@@ -97,6 +99,33 @@ func gated(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool {
 		return g.Name == v1alpha1.PlacementGate
 	})
+}
+
+// pinsOf are the hostnames that lifting its gate has confined a pod to: what that adds comes last.
+func pinsOf(pod *corev1.Pod) []string {
+	a := pod.Spec.Affinity
+	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return nil
+	}
+	for _, term := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		for _, rule := range slices.Backward(term.MatchExpressions) {
+			if rule.Key == corev1.LabelHostname && rule.Operator == corev1.NodeSelectorOpIn {
+				return rule.Values
+			}
+		}
+	}
+	return nil
+}
+
+// toleratedHolds are the keys of the holds that a pod tolerates.
+func toleratedHolds(pod *corev1.Pod) []string {
+	var keys []string
+	for _, t := range pod.Spec.Tolerations {
+		if strings.HasPrefix(t.Key, v1alpha1.HoldTaintPrefix) {
+			keys = append(keys, t.Key)
+		}
+	}
+	return keys
 }
 
 func disruption(pod *corev1.Pod) string {

@@ -87,6 +87,27 @@ func TestPodOf(t *testing.T) {
 			func(p *corev1.Pod) { p.Labels["lockstep.dev/spare"] = "true" },
 			func(p *policies.Pod) { p.Spare = true },
 		},
+		"let go within two nodes": {
+			func(p *corev1.Pod) { confine(&p.Spec, policies.Target{In: []string{"h1", "h2"}}) },
+			func(p *policies.Pod) { p.Pins = []string{"h1", "h2"} },
+		},
+		"let go within one of those that it asks for": {
+			func(p *corev1.Pod) {
+				confine(&p.Spec, policies.Target{In: []string{"h1", "h2"}})
+				confine(&p.Spec, policies.Target{In: []string{"h1"}})
+			},
+			func(p *policies.Pod) { p.Pins = []string{"h1"} },
+		},
+		"let go anywhere but on one": {
+			func(p *corev1.Pod) { confine(&p.Spec, policies.Target{NotIn: []string{"h1"}}) },
+			func(*policies.Pod) {},
+		},
+		"with tolerations": {
+			func(p *corev1.Pod) {
+				p.Spec.Tolerations = []corev1.Toleration{{Key: "gpu"}, {Key: "hold.lockstep.dev/llm-0123abcd"}}
+			},
+			func(p *policies.Pod) { p.Tolerates = []string{"hold.lockstep.dev/llm-0123abcd"} },
+		},
 		"without room": {
 			func(p *corev1.Pod) {
 				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable"}}

@@ -22,6 +22,8 @@ import (
 type topologyCache struct {
 	mu       sync.Mutex
 	topology *policies.Topology
+	// last is the topology that was known last.
+	last *policies.Topology
 }
 
 // invalidate makes the next get read the cluster again.
@@ -45,6 +47,8 @@ func (c *topologyCache) get(ctx context.Context, reader client.Reader) (*policie
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
 	c.topology = policies.NewTopology(resolve(hyperNodes.Items, nodes.Items))
+	c.topology.Remember(c.last)
+	c.last = c.topology
 	return c.topology, nil
 }
 

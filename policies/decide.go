@@ -75,8 +75,10 @@ func (w *world) run(s *v1alpha1.TrainingJobStatus) time.Time {
 	forget(s)
 	w.relent(s)
 	w.adoptSpares(s)
+	w.useNewNodes(s)
 	next = sooner(next, sooner(w.victimsDue(s), w.nextGangCheck(s)))
 	next = sooner(next, w.nextReadyCheck())
 	next = sooner(next, sooner(w.patience(s), w.nextStartCheck(s)))
+	next = sooner(next, w.nextYoungerCheck(s))
 	return sooner(next, w.liftExclusions(s))
 }

@@ -21,7 +21,10 @@ func (w *world) place(s *v1alpha1.TrainingJobStatus) {
 		s.Placement = &v1alpha1.Placement{}
 	}
 	resize(s.Placement, w.job)
-	w.findHome(s.Placement, w.noteNodes(s, false))
+	p := s.Placement
+	grown := w.noteNodes(s, false)
+	home := w.findHome(v1alpha1.PartitionPlacement{HyperNode: p.HyperNode, Tier: p.Tier}, placedNodes(p), grown)
+	p.HyperNode, p.Tier = home.HyperNode, home.Tier
 	w.placePartitions(s)
 }
 
@@ -66,25 +69,26 @@ func resize(p *v1alpha1.Placement, job *v1alpha1.TrainingJob) {
 	p.Tasks = tasks
 }
 
-// findHome sets home where it is not known or has grown. One that is not to be found
-// just now is kept, unless the nodes that exist have another one no higher than it.
-func (w *world) findHome(p *v1alpha1.Placement, grown bool) {
-	home, known := w.Topology.Find(p.HyperNode)
+// findHome returns the home of ranks that live on some nodes: the one that they have, until that is not known any more,
+// or has grown. One that is not to be found just now is kept, unless the nodes that exist have another one no higher
+// than it.
+func (w *world) findHome(old v1alpha1.PartitionPlacement, nodes []string, grown bool) v1alpha1.PartitionPlacement {
+	home, known := w.Topology.Find(old.HyperNode)
 	if known && !grown {
-		return
+		return old
 	}
-	nodes := slices.DeleteFunc(placedNodes(p), func(n string) bool { _, exists := w.Nodes[n]; return !exists })
+	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { _, exists := w.Nodes[n]; return !exists })
 	if known && home.holds(nodes) {
-		return
+		return old
 	}
 	lowest, found := w.Topology.Lowest(nodes)
-	if !known && p.Tier != nil && (!found || lowest.Tier > *p.Tier) {
-		return
+	switch {
+	case !known && old.Tier != nil && (!found || lowest.Tier > *old.Tier):
+		return old
+	case !found:
+		return v1alpha1.PartitionPlacement{}
 	}
-	p.HyperNode, p.Tier = "", nil
-	if found {
-		p.HyperNode, p.Tier = lowest.Name, &lowest.Tier
-	}
+	return v1alpha1.PartitionPlacement{HyperNode: lowest.Name, Tier: &lowest.Tier}
 }
 
 // bound counts the ranks whose pod of the right life has a node, or needs none any more.
@@ -140,15 +144,16 @@ func placedNodes(p *v1alpha1.Placement) []string {
 	return slices.Compact(nodes)
 }
 
-// usable is true for a node that may take a pod of the task now.
+// usable reports whether a node is good for a pod of the task. What others have on it or hold there is not looked at:
+// that is for the scheduler.
 func (w *world) usable(s *v1alpha1.TrainingJobStatus, node, task string) bool {
 	n, exists := w.Nodes[node]
-	if !exists || !n.Ready || n.Ill || n.Unschedulable || n.OutOfService || excluded(s, node) {
+	if !exists || !n.Ready || n.Ill || n.Unschedulable || n.OutOfService || excluded(s, node) || w.inLeft(s, node) {
 		return false
 	}
 	tolerations := w.tolerations(task)
 	return !slices.ContainsFunc(n.Taints, func(t corev1.Taint) bool {
-		return t.Effect != corev1.TaintEffectPreferNoSchedule && !tolerates(tolerations, t)
+		return t.Effect != corev1.TaintEffectPreferNoSchedule && !isHold(t) && !tolerates(tolerations, t)
 	})
 }
 

@@ -140,6 +140,9 @@ func TestUsable(t *testing.T) {
 			s.node("n01", func(n *Node) {
 				n.Taints = []corev1.Taint{taint("hold.lockstep.dev/other", corev1.TaintEffectNoSchedule)}
 			})
+		}, true},
+		"one with another taint": {func(s *scene) {
+			s.node("n01", func(n *Node) { n.Taints = []corev1.Taint{taint("k", corev1.TaintEffectNoSchedule)} })
 		}, false},
 		"one that is better avoided": {func(s *scene) {
 			s.node("n01", func(n *Node) { n.Taints = []corev1.Taint{taint("k", corev1.TaintEffectPreferNoSchedule)} })

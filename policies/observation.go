@@ -32,6 +32,8 @@ type Observation struct {
 	// Answers to requests for checkpoints that this process has sent: all of them, be it that
 	// they have not come yet.
 	Answers map[AnswerKey]Answer
+	// Younger are the holds on the job's nodes of jobs that this one precedes, and that look for room themselves.
+	Younger []YoungerHold
 	// Quarantined are the hostnames of the nodes in quarantine, where the job may go anywhere and
 	// its pods tolerate that: else its home and the taint keep them away.
 	Quarantined []string
@@ -44,6 +46,14 @@ type Observation struct {
 	SyncedTime time.Time
 	// Refused is why the API server last refused the Volcano Job; empty where it did not.
 	Refused string
+}
+
+// YoungerHold is a hold of a younger job that looks for room.
+type YoungerHold struct {
+	// Key of the hold.
+	Key string
+	// Since when a rank of that job has looked for a node in vain.
+	Since time.Time
 }
 
 // VolcanoJob is a Volcano Job of the TrainingJob.
@@ -115,6 +125,10 @@ type Pod struct {
 	// Untried is true where the scheduler has looked at the gang, and has tried no node for it: its queue is over its
 	// share or closed, say.
 	Untried bool
+	// Pins are the only hostnames that the pod may go to, as of when its gate was lifted; nil for any.
+	Pins []string
+	// Tolerates are the keys of the holds that the pod tolerates.
+	Tolerates []string
 	// Incarnation that the pod was given when its gate was lifted.
 	Incarnation int32
 	// CreatedTime is when the pod was made, PlacedTime when its gate was lifted, and BoundTime when it was bound.
@@ -188,6 +202,9 @@ type Node struct {
 	Ill bool
 	// OutOfService is true on a node with the taint node.kubernetes.io/out-of-service.
 	OutOfService bool
+	// InUse reports whether a pod of some TrainingJob that has not finished is on the node. It is known while a pod of
+	// this one has no node, of nodes that no rank lives on.
+	InUse bool
 	// Taints that keep pods away, this job's own hold apart.
 	Taints []corev1.Taint
 	// Hold is the value of this job's hold taint; empty where it has none.

@@ -57,7 +57,7 @@ func (w *world) restartPartitions(s *v1alpha1.TrainingJobStatus, inc, before *v1
 	})
 }
 
-// placePartitions finds the homes of the partitions that have none yet and are placed.
+// placePartitions finds the homes of the partitions that are placed.
 func (w *world) placePartitions(s *v1alpha1.TrainingJobStatus) {
 	for i := range w.job.Spec.Tasks {
 		t := &w.job.Spec.Tasks[i]
@@ -70,11 +70,8 @@ func (w *world) placePartitions(s *v1alpha1.TrainingJobStatus) {
 		}
 		for n := range placed.Partitions {
 			home, nodes := &placed.Partitions[n], placed.Nodes[int32(n)*t.Partition.Size:int32(n+1)*t.Partition.Size]
-			if home.HyperNode != "" {
-				continue
-			}
-			if lowest, found := w.Topology.Lowest(nodes); found { // none holds a rank without a node
-				home.HyperNode, home.Tier = lowest.Name, &lowest.Tier
+			if home.HyperNode != "" || !slices.Contains(nodes, "") {
+				*home = w.findHome(*home, nodes, false)
 			}
 		}
 	}

@@ -57,6 +57,26 @@ func TestPartitionHomes(t *testing.T) {
 	equal(t, "without HyperNodes", []string{"", "", ""}, unknown.homes())
 }
 
+// HyperNodes may be renamed, and a rank would wait for one that is no more.
+func TestAPartitionsHomeIsRenamed(t *testing.T) {
+	s := partitioned(step(v1alpha1.RestartPod, 0))
+	delete(s.Nodes, "n02")
+	s.Topology = NewTopology([]HyperNode{
+		{Name: "rack-new", Tier: 2, Nodes: []string{"n00", "n01", "n03", "n04", "n05"}},
+		{Name: "pair-0", Tier: 1, Nodes: []string{"n00", "n01"}}, {Name: "pair-new", Tier: 1, Nodes: []string{"n03"}},
+	})
+	s.decide()
+	equal(t, "home", "rack-new", s.status().Placement.HyperNode)
+	equal(t, "homes", []string{"pair-0", "pair-new", "pair-2"}, s.homes())
+	w := view(&s.Observation, s.status())
+	equal(t, "a rank belongs in", "pair-new", w.homeOf(s.status(), rank{"worker", 2}))
+
+	// A HyperNode that is only away for a while is not given up for a higher one, as pair-2 is not.
+	s.Topology = NewTopology([]HyperNode{{Name: "rack-new", Tier: 2, Nodes: []string{"n00", "n01", "n03", "n04", "n05"}}})
+	s.decide()
+	equal(t, "homes", []string{"pair-0", "pair-new", "pair-2"}, s.homes())
+}
+
 // A replacement goes to its partition's home, and not to another place in the job's.
 func TestARankGoesBackToItsPartition(t *testing.T) {
 	s := partitioned(step(v1alpha1.RestartPod, 0))

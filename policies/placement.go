@@ -29,6 +29,9 @@ type rooms struct {
 	taken map[string]bool
 	// away are the hostnames that ranks without a home keep away from.
 	away func() []string
+	// lived are the hostnames of the nodes that ranks live on, and lost is how many ranks have lost theirs, by HyperNode.
+	lived func() map[string]bool
+	lost  func() map[string]int
 	// free are the free nodes of a home, by home and task: many ranks share them.
 	free map[room]freeNodes
 	// ends is when the scheduler's search does, and incomplete that it has not begun.
@@ -38,8 +41,12 @@ type rooms struct {
 
 type room struct{ hyperNode, task string }
 
-// freeNodes are the hostnames of nodes that pods may be let go to, and those of them that are good now.
-type freeNodes struct{ all, good []string }
+// freeNodes are the hostnames of nodes that pods may be let go to, and those of them that are good now. Empty is the
+// number of good ones that no rank lives on and no TrainingJob uses or holds.
+type freeNodes struct {
+	all, good []string
+	empty     int
+}
 
 // target is all of them, once one is good: the scheduler passes the others over, and a pod
 // that finds the good ones full goes to one of them when it is well again.
@@ -52,12 +59,14 @@ func (f freeNodes) target() Target {
 
 func (f freeNodes) without(hostnames map[string]bool) freeNodes {
 	own := func(hostname string) bool { return hostnames[hostname] }
-	return freeNodes{slices.DeleteFunc(slices.Clone(f.all), own), slices.DeleteFunc(slices.Clone(f.good), own)}
+	return freeNodes{all: slices.DeleteFunc(slices.Clone(f.all), own), good: slices.DeleteFunc(slices.Clone(f.good), own)}
 }
 
 func (w *world) rooms(s *v1alpha1.TrainingJobStatus) *rooms {
 	m := &rooms{world: w, s: s, free: map[room]freeNodes{}}
 	m.away = sync.OnceValue(m.avoided)
+	m.lived = sync.OnceValue(m.livedOn)
+	m.lost = sync.OnceValue(m.countLost)
 	return m
 }
 
@@ -71,7 +80,7 @@ func (m *rooms) forRank(r rank) Target {
 	if home == "" {
 		return Target{NotIn: m.away()}
 	}
-	return m.freeIn(home, r.task).target()
+	return m.freeFor(r, home).target()
 }
 
 // forSpare is where a spare of a task may go: where home has room beyond the ranks' nodes.
@@ -80,11 +89,7 @@ func (m *rooms) forSpare(task string) Target {
 	if home == "" {
 		return Target{NotIn: m.away()}
 	}
-	own := map[string]bool{}
-	for _, n := range placedNodes(m.s.Placement) {
-		own[m.Nodes[n].Hostname] = true
-	}
-	return m.freeIn(home, task).without(own).target()
+	return m.freeIn(home, task).without(m.lived()).target()
 }
 
 // freeIn are the nodes of a HyperNode, less those that other ranks are on their way back to.
@@ -104,6 +109,9 @@ func (m *rooms) freeIn(hyperNode, task string) freeNodes {
 		free.all = append(free.all, node.Hostname)
 		if m.usable(m.s, n, task) {
 			free.good = append(free.good, node.Hostname)
+			if !node.InUse && len(node.holdsOfOthers()) == 0 && !m.lived()[node.Hostname] {
+				free.empty++
+			}
 		}
 	}
 	m.free[key] = free

@@ -33,6 +33,8 @@ type Plan struct {
 	Lift []Lift
 	// Bind these pods to their nodes, when their gates have been lifted.
 	Bind Bindings
+	// Tolerate holds of other jobs, in pods that look for a node.
+	Tolerate []Toleration
 	// Release the holds on these nodes.
 	Release []string
 	// Ask these pods for checkpoints.
@@ -59,13 +61,21 @@ const (
 type Lift struct {
 	Pod, UID string
 	Target   Target
+	// Tolerate are the keys of other jobs' holds that do not keep the pod away.
+	Tolerate []string
 	// Annotations that the pod is given with it.
 	Annotations map[string]string
 }
 
+// Toleration is a pod that has to tolerate more holds.
+type Toleration struct {
+	Pod, UID string
+	Keys     []string
+}
+
 // Empty is true where nothing has to be done.
 func (p *Plan) Empty() bool {
-	return len(p.Hold)+len(p.DeletePods)+len(p.DeleteVolcanoJobs)+len(p.Lift)+len(p.Bind.Pods)+len(p.Release)+len(p.Ask) == 0 &&
+	return len(p.Hold)+len(p.DeletePods)+len(p.DeleteVolcanoJobs)+len(p.Lift)+len(p.Bind.Pods)+len(p.Tolerate)+len(p.Release)+len(p.Ask) == 0 &&
 		p.Stop == "" && !p.Create && p.Resize == nil && !p.Sync && !p.Admit
 }
 
@@ -91,6 +101,7 @@ func PlanFor(o *Observation, s *v1alpha1.TrainingJobStatus) Plan {
 	p.Sync = w.forgotten(s) && !w.syncAt(s).After(w.Now)
 	p.Lift = append(w.lifts(s), w.spareLifts(s)...)
 	p.Bind = w.bindings(s)
+	p.Tolerate = w.missingTolerations(s)
 	p.Ask = w.asks(s)
 	return p
 }
@@ -236,7 +247,9 @@ func (w *world) lifts(s *v1alpha1.TrainingJobStatus) []Lift {
 			return
 		}
 		if target := m.forRank(r); !target.none() {
-			out = append(out, Lift{Pod: p.Name, UID: p.UID, Target: target, Annotations: w.contract(s, r)})
+			out = append(out, Lift{
+				Pod: p.Name, UID: p.UID, Target: target, Tolerate: m.passable(r, target.In), Annotations: w.contract(s, r),
+			})
 		}
 	})
 	return out

@@ -4,6 +4,7 @@ package policies
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 )
@@ -23,6 +24,8 @@ type Topology struct {
 	byTier []HyperNode
 	// byNode are those of byTier that hold a node, made when first needed.
 	byNode func() map[string][]HyperNode
+	// former are the names of the HyperNodes that nodes were in which are gone, the closest first.
+	former map[string][]string
 }
 
 // NewTopology makes a topology of HyperNodes whose members are resolved.
@@ -105,6 +108,42 @@ func (t *Topology) widest(node string, highest int32) string {
 		}
 	}
 	return name
+}
+
+// Remember keeps where the nodes were that an earlier topology knew and that are gone since. It is called before anything
+// else reads the topology.
+func (t *Topology) Remember(before *Topology) {
+	if before == nil {
+		return
+	}
+	t.former = maps.Clone(before.former)
+	if t.former == nil {
+		t.former = map[string][]string{}
+	}
+	for node, around := range before.byNode() {
+		names := make([]string, 0, len(around))
+		for _, h := range around {
+			names = append(names, h.Name)
+		}
+		t.former[node] = names
+	}
+	for node := range t.byNode() {
+		delete(t.former, node)
+	}
+}
+
+// around are the HyperNodes that hold a node, or held it before it was deleted, the closest first.
+func (t *Topology) around(node string) []HyperNode {
+	if here := t.containing(node); len(here) > 0 || t == nil {
+		return here
+	}
+	var out []HyperNode
+	for _, name := range t.former[node] {
+		if h, ok := t.Find(name); ok {
+			out = append(out, h)
+		}
+	}
+	return out
 }
 
 // containing are the HyperNodes that hold a node, the closest first.

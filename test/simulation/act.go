@@ -30,6 +30,10 @@ func (m *manager) act(t *tenant, p policies.Plan) {
 		m.write()
 		t.lift(l)
 	}
+	for _, l := range p.Tolerate {
+		m.write()
+		t.tolerate(l)
+	}
 	m.bind(t, p.Bind)
 	for _, a := range p.Ask {
 		for _, pod := range a.Pods {
@@ -227,7 +231,20 @@ func (t *tenant) lift(l policies.Lift) {
 	t.checkLift(p, l)
 	incarnation, err := strconv.ParseInt(l.Annotations[v1alpha1.AnnotationIncarnation], 10, 32)
 	t.require(Status, err == nil, "pod %s is given the incarnation %q", p.Name, l.Annotations[v1alpha1.AnnotationIncarnation])
+	t.checkTolerations(p, l.Target, l.Tolerate)
+	p.Pins, p.Tolerates = l.Target.In, l.Tolerate
 	p.Gated, p.target, p.PlacedTime, p.Incarnation = false, l.Target, t.now, int32(incarnation)
 	t.require(Status, p.Phase == corev1.PodPending, "a gated pod is %s", p.Phase)
-	t.changed("the gate of pod %s is lifted, incarnation %d, to %v but %v", p.Name, p.Incarnation, p.target.In, p.target.NotIn)
+	t.changed("the gate of pod %s is lifted, incarnation %d, to %v but %v, past %v", p.Name, p.Incarnation, p.target.In, p.target.NotIn, p.Tolerates)
+}
+
+func (t *tenant) tolerate(l policies.Toleration) {
+	p := t.podNamed(l.Pod)
+	if p == nil || p.UID != l.UID || p.Node != "" {
+		t.say("pod %s, uid %s, looks for no node", l.Pod, l.UID)
+		return
+	}
+	t.checkTolerations(p, p.target, l.Keys)
+	p.Tolerates = slices.Concat(p.Tolerates, l.Keys)
+	t.changed("pod %s passes %v", p.Name, l.Keys)
 }

@@ -56,7 +56,7 @@ func (t *tenant) bindReturning(x policies.Binding) {
 	t.happened("pod is bound without the scheduler")
 	t.changed("the manager binds pod %s to %s", p.Name, n.Name)
 	t.refuse(p, n)
-	t.checkRoomOwed(n, t)
+	t.checkRoomOwed(n, t, p)
 }
 
 // checkWholeGang checks that pods are bound without the scheduler only where the gang can run: as far as the manager

@@ -60,25 +60,26 @@ func (t *tenant) holdEnd(s *v1alpha1.TrainingJobStatus, r rank) (time.Time, bool
 func (t *tenant) takesBack(p *pod) bool {
 	s := &t.job.Status
 	n := t.nodes[p.Node]
-	if p.Node == "" || nodeOf(s, p.rank()) != p.Node || isExcluded(s, p.Node) || !n.good() || n.heldByOthers(t.name) {
+	if p.Node == "" || nodeOf(s, p.rank()) != p.Node || isExcluded(s, p.Node) || !n.good() {
 		return false
 	}
 	seen := t.acting.cache.Nodes[p.Node]
-	return seen.Ready && !seen.Unschedulable && !seen.OutOfService && len(seen.Taints) == 0
+	return seen.Ready && !seen.Unschedulable && !seen.OutOfService && !tainted(&seen)
 }
 
 // isSettled reports whether a debt is over: the rank has a place again, or needs none here.
 func (t *tenant) isSettled(o owed) bool {
 	s := &t.job.Status
 	n := t.nodes[o.node]
-	return t.isBound(o.rank) || yields(s) || !n.good() || n.heldByOthers(t.name) || isExcluded(s, o.node) || isFinished(s) || t.job.Spec.Suspend ||
+	return t.isBound(o.rank) || yields(s) || !n.good() || isExcluded(s, o.node) || isFinished(s) || t.job.Spec.Suspend ||
 		nodeOf(s, o.rank) != o.node || !o.until.After(t.now)
 }
 
-// checkRoomOwed is called when a pod takes room on a node: what the other jobs are owed there has to be left.
-func (w *world) checkRoomOwed(n *node, by *tenant) {
+// checkRoomOwed is called when a pod takes room on a node: what the other jobs are owed there has to be left, unless
+// they have to give way.
+func (w *world) checkRoomOwed(n *node, by *tenant, p *pod) {
 	for _, t := range w.tenants {
-		if t == by {
+		if t == by || (p != nil && by.mayTakeFrom(t, p, n)) {
 			continue
 		}
 		needed := 0
@@ -109,72 +110,6 @@ func (t *tenant) checkHolds() {
 		t.require(Holds, n.gone || n.holds[t.name] == held[name], "node %s has the hold %q and not %q", name, n.holds[t.name], held[name])
 	}
 	t.require(Holds, len(held) == 0 || (!isFinished(&t.job.Status) && !t.job.Spec.Suspend), "a job that needs nothing holds %v", held)
-}
-
-// Two jobs may wait for each other for as long as it takes their managers to notice: that many passes, that long.
-const (
-	mutualPasses = 3
-	mutualFor    = 30 * time.Second
-)
-
-// mutual is since when two jobs wait for each other's holds.
-type mutual struct {
-	since  time.Time
-	passes [2]int // of their managers before
-}
-
-// checkMutualHolds checks that no two jobs keep waiting for each other's holds.
-func (w *world) checkMutualHolds() {
-	if len(w.tenants) < 2 {
-		return
-	}
-	a, b := w.tenants[0], w.tenants[1]
-	switch {
-	case !a.isKeptOutBy(b) || !b.isKeptOutBy(a):
-		w.mutual = mutual{}
-	case w.mutual.since.IsZero():
-		w.mutual = mutual{w.now, [2]int{a.passes, b.passes}}
-	default:
-		noticed := a.passes >= w.mutual.passes[0]+mutualPasses && b.passes >= w.mutual.passes[1]+mutualPasses
-		lasts := noticed && w.now.Sub(w.mutual.since) >= mutualFor
-		w.requireOf(Holds, deadlock, !lasts, "%s and %s wait for each other's holds since %s", a.name, b.name, w.mutual.since)
-	}
-}
-
-// isKeptOutBy reports whether some home has less room than the ranks need that belong there and have no node, and
-// would have more but for the holds of another job.
-func (t *tenant) isKeptOutBy(other *tenant) bool {
-	s := &t.job.Status
-	needs := map[string]int{}
-	for _, r := range ranksOf(t.job, s) {
-		if !t.isBound(r) {
-			needs[homeOf(t.job, s, r)]++
-		}
-	}
-	for home, n := range needs {
-		free, held := t.roomIn(home, other)
-		if free < n && held > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// roomIn is for how many pods a HyperNode has room on nodes that another job does not hold, and on those that it
-// does.
-func (t *tenant) roomIn(hyperNode string, other *tenant) (free, held int) {
-	for _, name := range t.members[hyperNode] {
-		n := t.nodes[name]
-		if !n.good() || isExcluded(&t.job.Status, name) || t.hasLeft(name) {
-			continue
-		}
-		if _, is := n.holds[other.name]; is {
-			held += t.free(n) / t.request
-		} else {
-			free += t.free(n) / t.request
-		}
-	}
-	return free, held
 }
 
 // isBound reports whether the pod of a rank has a node.

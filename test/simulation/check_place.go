@@ -39,11 +39,7 @@ func (t *tenant) requireNone(p *pod, l policies.Lift, hyperNode string, inside b
 	for _, name := range t.names {
 		n, seen := t.acting.cache.Nodes[name]
 		if seen && slices.Contains(h.Nodes, name) == inside {
-			respect := ""
-			if n := t.nodes[name]; inside && (n.returned || !n.joinTime.IsZero()) {
-				respect = lateLeft
-			}
-			t.requireOf(Home, respect, !admits(l.Target, n.Hostname), format, p.Name, name, hyperNode)
+			t.require(Home, !admits(l.Target, n.Hostname), format, p.Name, name, hyperNode)
 		}
 	}
 }

@@ -2,9 +2,6 @@ package simulation
 
 import (
 	"slices"
-	"strings"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
@@ -74,7 +71,7 @@ func (r *record) checkSpareReplaced(p *policies.Pod) {
 func (t *tenant) checkDeletion(p *pod, force bool) {
 	asked := p.Deleting || replaced(t.acting.status, &p.Pod)
 	if p.Spare {
-		t.requireOf(Scope, heldSpare, asked || t.holdsNothing(p), "spare %s is deleted and holds node %s", p.Name, p.Node)
+		t.require(Scope, asked || t.holdsNothing(p), "spare %s is deleted and holds node %s", p.Name, p.Node)
 	} else {
 		t.require(Scope, asked, "pod %s is in the scope of no step", p.Name)
 	}
@@ -95,8 +92,7 @@ func (t *tenant) holdsNothing(p *pod) bool {
 	}
 	q := o.Pods[i]
 	n, exists := o.Nodes[q.Node]
-	tainted := slices.ContainsFunc(n.Taints, func(taint corev1.Taint) bool { return !strings.HasPrefix(taint.Key, v1alpha1.HoldTaintPrefix) })
-	return ended(&q) || !exists || !n.Ready || n.Unschedulable || n.OutOfService || tainted ||
+	return ended(&q) || !exists || !n.Ready || n.Unschedulable || n.OutOfService || tainted(&n) ||
 		isExcluded(t.acting.status, q.Node) || len(q.Signals) > 0
 }
 

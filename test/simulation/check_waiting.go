@@ -5,9 +5,6 @@ import (
 	"time"
 )
 
-// lateFor is how long a node that joined may be good for a rank without being used.
-const lateFor = 10 * time.Minute
-
 // leftToScheduler is for how long at most a held node is left to the scheduler.
 const leftToScheduler = 10 * time.Second
 
@@ -55,7 +52,7 @@ func (t *tenant) checkLateNodes(p *pod) {
 	}
 	for _, name := range home {
 		n := t.nodes[name]
-		late := !n.joinTime.IsZero() && n.joinTime.After(p.PlacedTime) && t.now.Sub(n.joinTime) >= lateFor
-		t.requireOf(Liveness, lateNode, !late || !room(name), "pod %s finds no room, and is kept from node %s, which joined %s", p.Name, name, homeOf(t.job, s, p.rank()))
+		late := !n.joinTime.IsZero() && n.joinTime.After(p.PlacedTime)
+		t.require(Liveness, !late || !room(name), "pod %s finds no room, and is kept from node %s, which joined %s", p.Name, name, homeOf(t.job, s, p.rank()))
 	}
 }

@@ -13,7 +13,6 @@ type known struct {
 
 // The respects in which invariants are known to fail.
 const (
-	deadlock    = "deadlock"
 	spareInVain = "spare in vain"
 	namedTwice  = "pod named twice"
 	outOfStep   = "out of step"
@@ -24,9 +23,6 @@ const (
 	chargeExpires     = "a charge leaves the window"
 	moveExpires       = "a move leaves the window"
 	refundOrder       = "refund of an earlier charge"
-	lateNode          = "late node"
-	lateLeft          = "late node of a left home"
-	heldSpare         = "held spare"
 	releasedHold      = "released hold"
 )
 
@@ -37,20 +33,12 @@ var knownFailures = []known{
 			"come back one after the other, and the ladder begins again each time.",
 	},
 	{
-		invariant: Holds, respect: deadlock, kind: sharedNodes, seed: 2439,
-		why: "To a job, another job's hold is a taint that its pods do not tolerate, so that two jobs that lost pods on the same nodes keep each other out.",
-	},
-	{
 		invariant: Scope, respect: spareInVain, kind: sharedNodes, rare: true, seed: 18090,
 		why: "A rank that was given the room of one spare, and still waits because its gang is not complete, is given that of another spare of the same node.",
 	},
 	{
 		invariant: Status, respect: namedTwice, rare: true, seed: 36869,
 		why: "A rank without a node that an incident names which the breaker holds back joins the incident about its waiting again in each decision.",
-	},
-	{
-		invariant: Liveness, respect: lateNode, kind: lateNodes, seed: 81,
-		why: "Where a pod may go is fixed when its gate is lifted. A good node that joins its home later is never used, where no step is left.",
 	},
 	{
 		invariant: Liveness, respect: neverPlaced, rare: true, seed: 7615,
@@ -77,16 +65,8 @@ var knownFailures = []known{
 		why: "A refund takes back the last charge, whichever incident it was for. The backoff then counts from an earlier one.",
 	},
 	{
-		invariant: Home, respect: lateLeft, rare: true, seed: 2437,
-		why: "A job without a home keeps away from a home that it left by the hostnames of that time. A node that joins the former home later, or returns to it, takes its pods.",
-	},
-	{
 		invariant: Holds, respect: releasedHold, rare: true, seed: 16931,
 		why: "A node that the manager has just released, and holds again within the same second, has the same value of its taint in a cache that is behind.",
-	},
-	{
-		invariant: Scope, respect: heldSpare, kind: sharedNodes, seed: 28,
-		why: "A spare on a node that another job holds is deleted, as if its node were no good.",
 	},
 }
 

@@ -200,9 +200,12 @@ func (t *tenant) observe() *policies.Observation {
 		}
 		o.Pods = append(o.Pods, pod)
 	}
+	o.Younger = t.younger()
 	for _, name := range t.names {
 		if n := t.nodes[name]; !n.gone {
-			o.Nodes[name] = n.observed(t.name)
+			seen := n.observed(t.name)
+			seen.InUse = t.occupied(n)
+			o.Nodes[name] = seen
 		}
 	}
 	o.Pods = t.manager.withTries(o.Pods)

@@ -75,7 +75,7 @@ func (w *world) grabbable(n *node) bool {
 func (w *world) grab(n *node) {
 	n.foreign += min(w.free(n), []int{gpus, gpus / 2}[w.rng.IntN(2)])
 	w.changed("pods of another system take node %s", n.Name)
-	w.checkRoomOwed(n, nil)
+	w.checkRoomOwed(n, nil, nil)
 }
 
 // fillRack is a large job that takes what a rack has left, home's more often than not.

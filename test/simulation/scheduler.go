@@ -69,7 +69,7 @@ func (t *tenant) bind(p *pod, node string) {
 		t.happened("late node is used")
 	}
 	t.refuse(p, n)
-	t.checkRoomOwed(n, t)
+	t.checkRoomOwed(n, t, p)
 }
 
 // markUnschedulable sets the condition of the pods that found no node.
@@ -197,7 +197,7 @@ func (t *tenant) choose(p *pod, room []string, chosen map[*pod]string) bool {
 	for i := range room {
 		n := t.nodes[room[(first+i)%len(room)]]
 		given := promised(chosen, n.Name)
-		if !t.takes(n) || !admits(p.target, n.Hostname) || t.free(n) < t.request*(1+given) {
+		if !n.good() || !t.mayPass(p, n) || !admits(p.target, n.Hostname) || t.free(n) < t.request*(1+given) {
 			continue
 		}
 		own := t.findPod(func(q *pod) bool { return q.Node == n.Name }) != nil || given > 0

@@ -16,7 +16,7 @@ import (
 var surface = []string{
 	"Answer", "AnswerKey", "Ask", "AskedPod", "Binding", "Bindings", "ContainerFailure", "Decide", "Decision", "Failure", "HyperNode", "Lift",
 	"NewTopology", "Node", "Observation", "Plan", "PlanFor", "Pod", "PodDeletion", "PodGroup", "Signal", "Size", "StartProblem",
-	"Target", "Topology", "VolcanoJob",
+	"Target", "Toleration", "Topology", "VolcanoJob", "YoungerHold",
 }
 
 // The judge calls no helper of the engine that it judges.

@@ -1,0 +1,78 @@
+// Other jobs as decisions see them: which nodes they use, and which of those that hold a job's nodes give way to it.
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+// observeUse finds out which of the nodes that no rank lives on TrainingJobs use, while a pod of this one has no node.
+func (r *TrainingJobReconciler) observeUse(ctx context.Context, o *policies.Observation) error {
+	if !searching(o) {
+		return nil
+	}
+	lived := livedOn(o.Job)
+	for name, node := range o.Nodes {
+		if lived[name] {
+			continue
+		}
+		pods := &corev1.PodList{}
+		if err := r.List(ctx, pods, client.MatchingFields{indexNode: name}, client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("list the pods on node %s: %w", name, err)
+		}
+		node.InUse = slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool {
+			return p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
+		})
+		o.Nodes[name] = node
+	}
+	return nil
+}
+
+// searching reports whether a pod of the job has no node.
+func searching(o *policies.Observation) bool {
+	return slices.ContainsFunc(o.Pods, func(p policies.Pod) bool { return p.Node == "" })
+}
+
+// observeYounger finds the younger jobs that hold nodes of this one's and look for room themselves. It matters only while a
+// pod of this job has no node.
+func (r *TrainingJobReconciler) observeYounger(ctx context.Context, o *policies.Observation) error {
+	if !searching(o) {
+		return nil
+	}
+	keys := map[string]bool{}
+	for _, n := range o.Nodes {
+		for _, t := range n.Taints {
+			if strings.HasPrefix(t.Key, v1alpha1.HoldTaintPrefix) {
+				keys[t.Key] = true
+			}
+		}
+	}
+	for _, key := range sortedKeys(keys) {
+		jobs := &v1alpha1.TrainingJobList{}
+		if err := r.List(ctx, jobs, client.MatchingFields{indexHoldKey: key}, client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("list jobs that hold by %s: %w", key, err)
+		}
+		for i := range jobs.Items {
+			other := &policies.Observation{Job: &jobs.Items[i]}
+			if !policies.Precedes(o.Job, other.Job) {
+				continue
+			}
+			if err := r.observePods(ctx, other); err != nil {
+				return err
+			}
+			if since := policies.SearchesSince(other.Pods); !since.IsZero() {
+				o.Younger = append(o.Younger, policies.YoungerHold{Key: key, Since: since})
+			}
+		}
+	}
+	return nil
+}

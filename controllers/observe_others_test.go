@@ -1,0 +1,95 @@
+package controllers
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+func TestObservesTheYoungerJobsThatLookForRoom(t *testing.T) {
+	other := aJob()
+	other.Name, other.UID = "moe", "4567abcd-0000-4000-8000-000000000000"
+	hold := corev1.Taint{Key: policies.HoldKey(other), Value: v1alpha1.HoldStanding, Effect: corev1.TaintEffectNoSchedule}
+	tests := map[string]struct {
+		change func(e *env, other *v1alpha1.TrainingJob, pod *corev1.Pod)
+		want   []policies.YoungerHold
+	}{
+		"one": {func(*env, *v1alpha1.TrainingJob, *corev1.Pod) {}, []policies.YoungerHold{{Key: hold.Key, Since: t0.Add(-time.Minute)}}},
+		"not one that is older": {func(_ *env, other *v1alpha1.TrainingJob, _ *corev1.Pod) {
+			other.CreationTimestamp = metav1.NewTime(t0.Add(-2 * time.Hour))
+		}, nil},
+		"nor one whose pods all have nodes": {func(_ *env, _ *v1alpha1.TrainingJob, pod *corev1.Pod) { pod.Spec.NodeName = "n4" }, nil},
+		"nor while no pod of the job itself looks for one": {func(e *env, _ *v1alpha1.TrainingJob, _ *corev1.Pod) {
+			e.run("llm-1-worker-0", "n0")
+			e.run("llm-1-worker-1", "n1")
+		}, nil},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			job := aJob()
+			job.CreationTimestamp = metav1.NewTime(t0.Add(-time.Hour))
+			e := newEnv(t, job)
+			e.settle()
+			e.volcano(1)
+			e.settle()
+			e.run("llm-1-worker-0", "n0")
+			second := other.DeepCopy()
+			second.CreationTimestamp = metav1.NewTime(t0)
+			pod := &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{
+					Namespace: key.Namespace, Name: "moe-1-worker-0", UID: types.UID("moe-pod"),
+					Labels:      map[string]string{v1alpha1.LabelJob: other.Name, v1alpha1.LabelUID: string(other.UID)},
+					Annotations: map[string]string{v1alpha1.AnnotationPlacedTime: t0.Add(-time.Minute).Format(time.RFC3339Nano)},
+				},
+				Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{
+					Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+				}}},
+			}
+			tc.change(e, second, pod)
+			e.must(e.api.Create(t.Context(), second))
+			e.must(e.api.Create(t.Context(), pod))
+			e.taint("n0", hold)
+			o, err := e.r.observe(t.Context(), e.job())
+			e.must(err)
+			equal(t, "younger", tc.want, o.Younger)
+		})
+	}
+}
+
+func TestObservesWhichNodesTrainingJobsUse(t *testing.T) {
+	e := running(t)
+	pod := func(name, node string, phase corev1.PodPhase) {
+		e.must(e.api.Create(t.Context(), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: name, Labels: map[string]string{v1alpha1.LabelJob: "moe"}},
+			Spec:       corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{Phase: phase},
+		}))
+	}
+	pod("moe-1-worker-0", "n2", corev1.PodRunning)
+	pod("moe-1-worker-1", "n3", corev1.PodSucceeded)
+	for _, n := range []string{"n2", "n3"} {
+		e.taint(n, corev1.Taint{Key: policies.HoldKey(e.job()), Value: v1alpha1.HoldStanding}) // so that they are looked at
+	}
+	inUse := func() map[string]bool {
+		o, err := e.r.observe(t.Context(), e.job())
+		e.must(err)
+		out := map[string]bool{}
+		for name, n := range o.Nodes {
+			out[name] = n.InUse
+		}
+		return out
+	}
+	equal(t, "with nothing to place", map[string]bool{"n0": false, "n1": false, "n2": false, "n3": false}, inUse())
+	e.crash("llm-1-worker-1")
+	e.must(e.api.Delete(t.Context(), e.pod("llm-1-worker-1")))
+	e.volcano(1)
+	used := inUse()
+	equal(t, "used", true, used["n2"])
+	equal(t, "not any more", false, used["n3"])
+	equal(t, "by a rank, which is known", false, used["n0"])
+}

@@ -1,0 +1,160 @@
+package simulation
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+// Jobs that share nodes: who passes whose hold, and who waits for whom.
+
+// precedes reports whether a job was made before another.
+func (t *tenant) precedes(other *tenant) bool {
+	return slices.Index(t.tenants, t) < slices.Index(t.tenants, other)
+}
+
+// younger are the holds of the younger jobs that look for room in vain.
+func (t *tenant) younger() []policies.YoungerHold {
+	var holds []policies.YoungerHold
+	for _, other := range t.tenants {
+		if since := other.searchesSince(); t.precedes(other) && other.holdsAny() && !since.IsZero() {
+			holds = append(holds, policies.YoungerHold{Key: holdKey(other.name), Since: since})
+		}
+	}
+	return holds
+}
+
+func (t *tenant) holdsAny() bool {
+	return slices.ContainsFunc(t.names, func(name string) bool {
+		_, held := t.nodes[name].holds[t.name]
+		return held && !t.nodes[name].gone
+	})
+}
+
+// searchesSince is since when a rank has looked for a node in vain; zero where none does.
+func (t *tenant) searchesSince() time.Time {
+	var since time.Time
+	for _, p := range t.pods {
+		if !p.Spare && !p.Gated && p.Node == "" && !p.Deleting && p.Unschedulable && (since.IsZero() || p.PlacedTime.Before(since)) {
+			since = p.PlacedTime
+		}
+	}
+	return since
+}
+
+// mayPass reports whether the holds of other jobs on a node do not keep a pod away.
+func (t *tenant) mayPass(p *pod, n *node) bool {
+	for other := range n.holds {
+		if other != t.name && !slices.Contains(p.Tolerates, holdKey(other)) {
+			return false
+		}
+	}
+	return true
+}
+
+// anyPasses reports whether some pod that has no node passes the holds of other jobs on one that it may go to.
+func (t *tenant) anyPasses(n *node) bool {
+	return t.findPod(func(p *pod) bool {
+		return !p.Gated && p.Node == "" && !p.Deleting && admits(p.target, n.Hostname) && t.mayPass(p, n)
+	}) != nil
+}
+
+// tainted reports whether a node was seen to have a taint that is no hold.
+func tainted(n *policies.Node) bool {
+	return slices.ContainsFunc(n.Taints, func(taint corev1.Taint) bool { return !strings.HasPrefix(taint.Key, v1alpha1.HoldTaintPrefix) })
+}
+
+// mayTakeFrom reports whether a job may take what another one holds: where that is younger and looks for room itself, and
+// where each returns to its own place and a stranger has taken one of these.
+func (t *tenant) mayTakeFrom(other *tenant, p *pod, n *node) bool {
+	if !slices.Contains(p.Tolerates, holdKey(other.name)) {
+		return false
+	}
+	return t.precedes(other) || (nodeOf(&t.job.Status, p.rank()) == n.Name && n.foreign > 0)
+}
+
+// checkTolerations checks that a pod passes another job's hold only on its own node, which its job holds too, or where
+// the other is younger.
+func (t *tenant) checkTolerations(p *pod, target policies.Target, keys []string) {
+	for _, other := range t.tenants {
+		if other == t || !slices.Contains(keys, holdKey(other.name)) {
+			continue
+		}
+		own, held := t.nodes[nodeOf(t.acting.status, p.rank())], false
+		if own != nil && len(target.In) == 1 && target.In[0] == own.Hostname {
+			_, held = own.holds[t.name]
+		}
+		t.require(Holds, held || t.precedes(other), "pod %s passes the hold of %s", p.Name, other.name)
+	}
+}
+
+// Two jobs may wait for each other for as long as it takes their managers to notice: that many passes, that long.
+const (
+	mutualPasses = 3
+	mutualFor    = 2 * time.Minute
+)
+
+// mutual is since when two jobs wait for each other's holds.
+type mutual struct {
+	since  time.Time
+	passes [2]int // of their managers before
+}
+
+// checkMutualHolds checks that no two jobs keep waiting for each other's holds.
+func (w *world) checkMutualHolds() {
+	if len(w.tenants) < 2 {
+		return
+	}
+	a, b := w.tenants[0], w.tenants[1]
+	switch {
+	case !a.isKeptOutBy(b) || !b.isKeptOutBy(a):
+		w.mutual = mutual{}
+	case w.mutual.since.IsZero():
+		w.mutual = mutual{w.now, [2]int{a.passes, b.passes}}
+	default:
+		noticed := a.passes >= w.mutual.passes[0]+mutualPasses && b.passes >= w.mutual.passes[1]+mutualPasses
+		lasts := noticed && w.now.Sub(w.mutual.since) >= mutualFor
+		w.require(Holds, !lasts, "%s and %s wait for each other's holds since %s", a.name, b.name, w.mutual.since)
+	}
+}
+
+// isKeptOutBy reports whether some home has less room than the ranks need that belong there and have no node, and
+// would have more but for the holds of another job.
+func (t *tenant) isKeptOutBy(other *tenant) bool {
+	s := &t.job.Status
+	needs := map[string]int{}
+	for _, r := range ranksOf(t.job, s) {
+		if !t.isBound(r) {
+			needs[homeOf(t.job, s, r)]++
+		}
+	}
+	for home, n := range needs {
+		free, held := t.roomIn(home, other)
+		if free < n && held > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// roomIn is for how many pods a HyperNode has room on nodes that another job does not hold, and on those that it
+// does and that none of the job's pods passes.
+func (t *tenant) roomIn(hyperNode string, other *tenant) (free, held int) {
+	for _, name := range t.members[hyperNode] {
+		n := t.nodes[name]
+		if !n.good() || isExcluded(&t.job.Status, name) || t.hasLeft(name) {
+			continue
+		}
+		if _, is := n.holds[other.name]; is && !t.anyPasses(n) {
+			held += t.free(n) / t.request
+		} else {
+			free += t.free(n) / t.request
+		}
+	}
+	return free, held
+}
