@@ -114,6 +114,24 @@ func TestPodOf(t *testing.T) {
 			},
 			func(p *policies.Pod) { p.Unschedulable = true },
 		},
+		"for which no node was tried": {
+			func(p *corev1.Pod) {
+				p.Status.Conditions = []corev1.PodCondition{{
+					Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable",
+					Message: "pod group is not ready, 1 Pending, 2 Running, 3 minAvailable; Pending: 1 Unschedulable",
+				}}
+			},
+			func(p *policies.Pod) { p.Unschedulable, p.Untried = true, true },
+		},
+		"of a gang for which nodes were tried": {
+			func(p *corev1.Pod) {
+				p.Status.Conditions = []corev1.PodCondition{{
+					Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable",
+					Message: "pod group is not ready, 2 Pending, 1 Running, 3 minAvailable; Pending: 2 Unschedulable. Origin reason is llm-1-worker-0: 0/3 nodes are unavailable: 3 Insufficient nvidia.com/gpu.",
+				}}
+			},
+			func(p *policies.Pod) { p.Unschedulable = true },
+		},
 		"not looked at yet": {
 			func(p *corev1.Pod) {
 				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "SchedulingGated"}}

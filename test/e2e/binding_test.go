@@ -4,6 +4,7 @@
 package e2e
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -59,7 +60,7 @@ func restartsTheJob(job *v1alpha1.TrainingJob) {
 }
 
 // runInOverusedQueue runs a job in a queue of its own, and then takes all but one GPU of the queue's capability away.
-func (s *scenario) runInOverusedQueue(job *v1alpha1.TrainingJob) {
+func (s *scenario) runInOverusedQueue(job *v1alpha1.TrainingJob) *scheduling.Queue {
 	s.t.Helper()
 	queue := &scheduling.Queue{ObjectMeta: metav1.ObjectMeta{Name: s.pool.Name}, Spec: scheduling.QueueSpec{Weight: 1}}
 	s.must(testCluster.Client().Create(s.ctx, queue), "create the queue")
@@ -68,9 +69,8 @@ func (s *scenario) runInOverusedQueue(job *v1alpha1.TrainingJob) {
 	})
 	job.Spec.Queue = queue.Name
 	s.run(job)
-	before := queue.DeepCopy()
-	queue.Spec.Capability = corev1.ResourceList{gpuResource: resource.MustParse("1")}
-	s.must(testCluster.Client().Patch(s.ctx, queue, client.MergeFrom(before)), "take the queue's capability away")
+	s.capability(queue, "1")
+	return queue
 }
 
 // boundByLockstep checks that the pods of ranks were bound without the scheduler, by the manager's events of them.
@@ -85,4 +85,42 @@ func (s *scenario) boundByLockstep(ranks ...int) {
 			return len(events.Items) == 1 && events.Items[0].Source.Component+events.Items[0].ReportingController == "lockstep", err
 		})
 	}
+}
+
+// A rank whose node is gone needs another, and the queue has no share of that: the status says so, and no rank that is
+// healthy is touched for it.
+func TestTheQueueIsToldWhereItIsOverused(t *testing.T) {
+	s := newScenario(t, "overused-told", 1, 4)
+	job := s.trainingJob(3)
+	job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{
+		{
+			Name: "no-room", Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.PodPending}},
+			Steps: []v1alpha1.Step{{Action: v1alpha1.RestartPod}, {Action: v1alpha1.RelocateJob, AfterSeconds: 1}},
+		},
+		{Name: "rest", Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.AnyEvent}}, Steps: []v1alpha1.Step{{Action: v1alpha1.RestartPod}}},
+	}}
+	queue := s.runInOverusedQueue(job)
+	before, lost := s.pods(), s.pod(1)
+
+	s.must(testCluster.DeleteNode(s.ctx, lost.Spec.NodeName), "delete a node")
+	s.await("the status tells", func() bool {
+		return strings.Contains(s.job.Status.Message, "queue "+queue.Name+" may be over its share") && len(s.job.Status.Incidents) == 2
+	})
+	for _, inc := range s.job.Status.Incidents {
+		if inc.Trigger == v1alpha1.PodPending && len(inc.Steps) > 0 {
+			t.Errorf("steps were taken in vain: %v", inc.Steps)
+		}
+	}
+	s.untouched(before, lost.Name)
+
+	s.capability(queue, "1000")
+	s.recovered(2)
+	s.untouched(before, lost.Name)
+}
+
+func (s *scenario) capability(queue *scheduling.Queue, gpus string) {
+	s.t.Helper()
+	before := queue.DeepCopy()
+	queue.Spec.Capability = corev1.ResourceList{gpuResource: resource.MustParse(gpus)}
+	s.must(testCluster.Client().Patch(s.ctx, queue, client.MergeFrom(before)), "change the queue's capability")
 }
