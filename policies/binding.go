@@ -68,7 +68,7 @@ func (w *world) toBind(s *v1alpha1.TrainingJobStatus) (waiting []returningPod, b
 	if !w.mayBind(s) {
 		return nil, 0
 	}
-	leaving, alive := w.leaving(s), w.alive()
+	leaving, alive, m := w.leaving(s), w.alive(), w.rooms(s)
 	eachRank(w.job, func(r rank) {
 		p, node := w.pod(r), rankNode(s.Placement, r)
 		if p == nil || p.Deleting || p.Phase == corev1.PodFailed || stale(s, p) {
@@ -79,11 +79,20 @@ func (w *world) toBind(s *v1alpha1.TrainingJobStatus) (waiting []returningPod, b
 			return
 		}
 		at, kept := w.keptSince(s, node, p)
-		if kept && !p.BindingTried && !alive[r] && !leaving[node] && w.returns(s, r) {
+		if kept && !p.BindingTried && !alive[r] && !leaving[node] && m.returnsOnly(r, p) {
 			waiting = append(waiting, returningPod{Binding{Pod: p.Name, UID: p.UID, Node: node}, at})
 		}
 	})
 	return waiting, bound
+}
+
+// returnsOnly reports whether the one node to which a pod may go is that of its rank, and is good.
+func (m *rooms) returnsOnly(r rank, p *Pod) bool {
+	own, pins := rankNode(m.s.Placement, r), p.Pins
+	if p.Gated {
+		pins = m.forRank(r).In
+	}
+	return m.usable(m.s, own, r.task) && slices.Equal(pins, []string{m.Nodes[own].Hostname})
 }
 
 // mayBind reports whether the job has nodes that its ranks may be bound to without the scheduler.

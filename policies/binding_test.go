@@ -74,6 +74,7 @@ func TestBindings(t *testing.T) {
 		"none that was tried":                                         {onePod(always), func(s *scene) { s.Pods[1].BindingTried = true }, nil},
 		"none where pods are not bound directly":                      {onePod(always), func(s *scene) { s.BindsDirectly = false }, nil},
 		"a pod whose gate is lifted":                                  {onePod(always), func(s *scene) { s.lift(1) }, []string{"n01"}},
+		"none whose gate was lifted for other nodes, too":             {onePod(always), func(s *scene) { s.lift(1); s.Pods[1].Pins = []string{"host-n01", "host-n02"} }, nil},
 		"none whose gate was lifted in an earlier life":               {onePod(always), func(s *scene) { s.lift(1); s.Pods[1].Incarnation-- }, nil},
 		"none that is being deleted":                                  {onePod(always), func(s *scene) { s.Pods[1].Deleting = true }, nil},
 		"none while a pod of the job is leaving its node":             {onePod(always), func(s *scene) { s.leavesNode("n01") }, nil},
@@ -122,6 +123,7 @@ func (s *scene) lift(i int) {
 	p := &s.Pods[i]
 	r := p.rank()
 	p.Gated, p.PlacedTime, p.Incarnation = false, s.Now, Incarnation(s.status(), r.task, r.index)
+	p.Pins = []string{"host-" + rankNode(s.status().Placement, r)}
 }
 
 func (s *scene) changeNode(name string, change func(*Node)) {

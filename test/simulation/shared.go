@@ -123,13 +123,16 @@ func (w *world) checkMutualHolds() {
 	}
 }
 
-// isKeptOutBy reports whether some home has less room than the ranks need that belong there and have no node, and
-// would have more but for the holds of another job.
+// isKeptOutBy reports whether some home has less room than the ranks need whose pods look for a node there, and would have
+// more but for the holds of another job. What the share of the queue keeps out, no hold does.
 func (t *tenant) isKeptOutBy(other *tenant) bool {
+	if t.overShare(1) {
+		return false
+	}
 	s := &t.job.Status
 	needs := map[string]int{}
 	for _, r := range ranksOf(t.job, s) {
-		if !t.isBound(r) {
+		if t.looks(r) {
 			needs[homeOf(t.job, s, r)]++
 		}
 	}
@@ -140,6 +143,13 @@ func (t *tenant) isKeptOutBy(other *tenant) bool {
 		}
 	}
 	return false
+}
+
+// looks reports whether the pod of a rank looks for a node.
+func (t *tenant) looks(r rank) bool {
+	return t.findPod(func(p *pod) bool {
+		return p.rank() == r && p.Attempt == t.job.Status.Attempt && p.Node == "" && !p.Gated && !p.Deleting
+	}) != nil
 }
 
 // roomIn is for how many pods a HyperNode has room on nodes that another job does not hold, and on those that it
