@@ -3,7 +3,12 @@ package simulation
 import (
 	"slices"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
+
+// lateFor is how long a node that joined may be good for a rank without being used.
+const lateFor = 10 * time.Minute
 
 // leftToScheduler is for how long at most a held node is left to the scheduler.
 const leftToScheduler = 10 * time.Second
@@ -39,9 +44,13 @@ func (t *tenant) checkReturning(pods []*pod) {
 	}
 }
 
-// checkLateNodes checks that a rank that finds no room is not kept from a good node that joined its home since.
+// checkLateNodes checks that a rank that finds no room is not kept for long from a good node that joined its home since.
+// It may be sent to the nearest empty nodes first, and go further by a step for ranks without room.
 func (t *tenant) checkLateNodes(p *pod) {
 	s := &t.job.Status
+	if t.job.Annotations[v1alpha1.DryRun] == "true" {
+		return
+	}
 	home := t.members[homeOf(t.job, s, p.rank())]
 	room := func(name string) bool {
 		n := t.nodes[name]
@@ -52,7 +61,7 @@ func (t *tenant) checkLateNodes(p *pod) {
 	}
 	for _, name := range home {
 		n := t.nodes[name]
-		late := !n.joinTime.IsZero() && n.joinTime.After(p.PlacedTime)
+		late := !n.joinTime.IsZero() && n.joinTime.After(p.PlacedTime) && t.now.Sub(n.joinTime) >= lateFor
 		t.require(Liveness, !late || !room(name), "pod %s finds no room, and is kept from node %s, which joined %s", p.Name, name, homeOf(t.job, s, p.rank()))
 	}
 }

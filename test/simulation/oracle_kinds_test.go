@@ -56,7 +56,7 @@ func TestOraclesOfTheKinds(t *testing.T) {
 			p := job.pods[0]
 			home := job.job.Status.Placement.HyperNode
 			late := w.addNode("late", 0)
-			late.joinTime, p.PlacedTime = w.now, w.now.Add(-time.Minute)
+			late.joinTime, p.PlacedTime = w.now.Add(-lateFor), w.now.Add(-2*lateFor)
 			w.members[home] = append(w.members[home], late.Name)
 			p.target = policies.Target{In: []string{"host-none"}}
 			unbind(p)

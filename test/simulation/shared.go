@@ -70,12 +70,14 @@ func tainted(n *policies.Node) bool {
 }
 
 // mayTakeFrom reports whether a job may take what another one holds: where that is younger and looks for room itself, and
-// where each returns to its own place and a stranger has taken one of these.
+// where each returns to its own place and that of the other was taken meanwhile, by a stranger or by this job: one whose
+// node was free before it was held returns to a place that may be another's by now.
 func (t *tenant) mayTakeFrom(other *tenant, p *pod, n *node) bool {
 	if !slices.Contains(p.Tolerates, holdKey(other.name)) {
 		return false
 	}
-	return t.precedes(other) || (nodeOf(&t.job.Status, p.rank()) == n.Name && n.foreign > 0)
+	late := slices.ContainsFunc(t.job.Status.Holds, func(h v1alpha1.NodeHold) bool { return h.Node == n.Name && h.Late })
+	return t.precedes(other) || (nodeOf(&t.job.Status, p.rank()) == n.Name && (n.foreign > 0 || late))
 }
 
 // checkTolerations checks that a pod passes another job's hold only on its own node, which its job holds too, or where
