@@ -22,7 +22,7 @@ import (
 
 const gpu = corev1.ResourceName("nvidia.com/gpu")
 
-// returning is a job of two pods of 4 GPUs, made anew and without gates, that return to n0 and n1, which the job holds.
+// returning is a job of two new pods of 4 GPUs each, without gates, that return to n0 and n1, which the job holds.
 func returning(t *testing.T) *env {
 	t.Helper()
 	job := aJob()

@@ -51,7 +51,7 @@ func TestAViolatedTopologyIsTold(t *testing.T) {
 	status := e.job().Status
 	equal(t, "state", v1alpha1.StateRunning, status.State)
 	equal(t, "violated", true, meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionTopologyViolated))
-	const want = "networkTopology wants the job in one HyperNode of tier 1 at most, and its ranks are in rack-a (n0), rack-b (n3)"
+	const want = "networkTopology requires the job in one HyperNode of tier 1 at most, and its ranks are in rack-a (n0), rack-b (n3)"
 	if !strings.HasPrefix(status.Message, want) {
 		t.Errorf("message %q does not say %q", status.Message, want)
 	}

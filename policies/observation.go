@@ -122,7 +122,7 @@ type Pod struct {
 	BindingTried bool
 	// Unschedulable is true where the scheduler has looked and found no node, if only in its last round.
 	Unschedulable bool
-	// Untried is true where the scheduler has looked at the gang, and has tried no node for it: its queue is over its
+	// Untried reports whether the scheduler has looked at the gang, and has tried no node for it: its queue is over its
 	// share or closed, say.
 	Untried bool
 	// Pins are the only hostnames that the pod may go to, as of when its gate was lifted; nil for any.

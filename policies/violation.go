@@ -26,7 +26,7 @@ func (w *world) describeTopology(s *v1alpha1.TrainingJobStatus) {
 	switch {
 	case told != "":
 		w.set(s, v1alpha1.ConditionTopologyViolated, true, v1alpha1.ReasonTierExceeded,
-			told+". Lockstep moves nothing for that: a step RelocateJob, or a new TrainingJob, is placed afresh")
+			told+". Lockstep moves nothing for that: a step RelocateJob, or a new TrainingJob, is placed from scratch")
 	case meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionTopologyViolated) != nil:
 		w.set(s, v1alpha1.ConditionTopologyViolated, false, v1alpha1.ReasonWithinTier, "the ranks that run are as close as networkTopology asks")
 	}
@@ -100,5 +100,5 @@ func (w *world) violation(what string, topology *v1alpha1.NetworkTopology, nodes
 		}
 		told = append(told, fmt.Sprintf("%s (%s)", name, listed))
 	}
-	return fmt.Sprintf("networkTopology wants %s in one HyperNode of tier %d at most, and its ranks are in %s", what, highest, strings.Join(told, ", "))
+	return fmt.Sprintf("networkTopology requires %s in one HyperNode of tier %d at most, and its ranks are in %s", what, highest, strings.Join(told, ", "))
 }
