@@ -37,35 +37,39 @@ func (a *actor) bind(ctx context.Context, bindings policies.Bindings) error {
 	}
 	b := &binder{actor: a, claims: claims{Reader: a.Live, namespace: a.job.Namespace}}
 	byNode := groupByNode(bindings.Pods)
-	fitting := make([][]*corev1.Pod, len(byNode))
-	indexes := make([]int, len(byNode))
-	for i := range indexes {
-		indexes[i] = i
-	}
-	err := each(ctx, a.Writers, indexes, func(i int) (err error) {
-		fitting[i], err = b.fitting(ctx, byNode[i])
+	err := each(ctx, a.Writers, byNode, func(n *nodeBindings) (err error) {
+		n.fitting, err = b.fitting(ctx, n.bindings)
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("check the nodes that pods return to: %w", err)
 	}
-	pods := slices.Concat(fitting...)
+	var pods []*corev1.Pod
+	for _, n := range byNode {
+		pods = append(pods, n.fitting...)
+	}
 	if len(pods) < bindings.Min {
 		return nil
 	}
 	return each(ctx, a.Writers, pods, func(pod *corev1.Pod) error { return b.bindPod(ctx, pod) })
 }
 
-func groupByNode(bindings []policies.Binding) [][]policies.Binding {
-	var out [][]policies.Binding
-	at := map[string]int{}
+// nodeBindings are the pods to bind to one node, and those of them that it takes.
+type nodeBindings struct {
+	bindings []policies.Binding
+	fitting  []*corev1.Pod
+}
+
+func groupByNode(bindings []policies.Binding) []*nodeBindings {
+	var out []*nodeBindings
+	known := map[string]*nodeBindings{}
 	for _, b := range bindings {
-		i, known := at[b.Node]
-		if !known {
-			i = len(out)
-			at[b.Node], out = i, append(out, nil)
+		n := known[b.Node]
+		if n == nil {
+			n = &nodeBindings{}
+			known[b.Node], out = n, append(out, n)
 		}
-		out[i] = append(out[i], b)
+		n.bindings = append(n.bindings, b)
 	}
 	return out
 }

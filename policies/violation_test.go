@@ -10,7 +10,7 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
-const afresh = ". Lockstep moves nothing for that: a step RelocateJob, or a new TrainingJob, is placed from scratch"
+const remedy = ". Lockstep moves nothing for that: a step RelocateJob, or a new TrainingJob, is placed from scratch"
 
 // apart is a job that is confined to a tier, with its ranks on these nodes.
 func apart(job jobWrapper, nodes ...string) *scene {
@@ -36,14 +36,14 @@ func TestAViolatedTopologyIsSaid(t *testing.T) {
 		want  string
 	}{
 		"in one rack":                {apart(workers().confined(1), "n00", "n01", "n02"), ""},
-		"in two racks":               {apart(workers().confined(1), "n00", "n06", "n01"), "networkTopology requires the job in one HyperNode of tier 1 at most, and its ranks are in rack-a (n00, n01), rack-b (n06)" + afresh},
+		"in two racks":               {apart(workers().confined(1), "n00", "n06", "n01"), "networkTopology requires the job in one HyperNode of tier 1 at most, and its ranks are in rack-a (n00, n01), rack-b (n06)" + remedy},
 		"in two racks, as allowed":   {apart(workers().confined(2), "n00", "n06", "n01"), ""},
 		"in two racks, soft":         {apart(soft, "n00", "n06", "n01"), ""},
 		"in two racks, unconfined":   {apart(workers(), "n00", "n06", "n01"), ""},
 		"partitions in a rack each":  {apart(partitioned(v1alpha1.TopologyHard), "n00", "n01", "n06", "n07"), ""},
-		"a partition in two racks":   {apart(partitioned(v1alpha1.TopologyHard), "n00", "n01", "n02", "n07"), "networkTopology requires partition 1 of task worker in one HyperNode of tier 1 at most, and its ranks are in rack-a (n02), rack-b (n07)" + afresh},
+		"a partition in two racks":   {apart(partitioned(v1alpha1.TopologyHard), "n00", "n01", "n02", "n07"), "networkTopology requires partition 1 of task worker in one HyperNode of tier 1 at most, and its ranks are in rack-a (n02), rack-b (n07)" + remedy},
 		"the same, soft":             {apart(partitioned(v1alpha1.TopologySoft), "n00", "n01", "n02", "n07"), ""},
-		"while only some are placed": {apart(workers().confined(1), "n00", "n06"), "networkTopology requires the job in one HyperNode of tier 1 at most, and its ranks are in rack-a (n00), rack-b (n06)" + afresh},
+		"while only some are placed": {apart(workers().confined(1), "n00", "n06"), "networkTopology requires the job in one HyperNode of tier 1 at most, and its ranks are in rack-a (n00), rack-b (n06)" + remedy},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestAViolatedTopologyIsSaid(t *testing.T) {
 
 func TestAViolationOfManyNodesIsShort(t *testing.T) {
 	s := apart(aJob().tasks(task("worker", 7)).confined(1), "n00", "n01", "n02", "n03", "n04", "n05", "n06")
-	equal(t, "message", "networkTopology requires the job in one HyperNode of tier 1 at most, and its ranks are in rack-a (n00, n01, n02, n03 and 2 more), rack-b (n06)"+afresh,
+	equal(t, "message", "networkTopology requires the job in one HyperNode of tier 1 at most, and its ranks are in rack-a (n00, n01, n02, n03 and 2 more), rack-b (n06)"+remedy,
 		s.status().Message)
 }
 
