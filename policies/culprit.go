@@ -52,10 +52,13 @@ func killed(containers []ContainerFailure) int {
 }
 
 // precedes reports whether a failure is the one that an incident really began with: programs ended in both, and this
-// one did so first. The news of several pods that fail together come in any order.
+// one did so first. The news of several pods that fail together come in any order. What ends after a restart ends because of it.
 func (w *world) precedes(inc *v1alpha1.Incident, f failure) bool {
 	of := failure{event: inc.Trigger, class: inc.Class}
 	if !of.byProgram() || f.exitTime().IsZero() || w.Now.Sub(inc.StartTime.Time) > wake {
+		return false
+	}
+	if restarted(inc) && !f.exitTime().Before(lastRestart(inc).Truncate(time.Second)) {
 		return false
 	}
 	if inc.Cause.ExitCode != nil {

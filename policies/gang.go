@@ -47,7 +47,7 @@ func (w *world) failsInPlace(s *v1alpha1.TrainingJobStatus, r rank) bool {
 // degraded trains on until it is moved.
 func (w *world) stopsGang(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
 	needed := unnamed(inc) || slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return !w.isIndependent(p.Task) })
-	return inc.Outcome == "" && inc.Trigger != v1alpha1.PodPending && (inc.Trigger != v1alpha1.HealthDegraded || restarted(inc)) &&
+	return inc.Outcome == "" && inc.Trigger != v1alpha1.PodPending && !awaitsMove(inc) &&
 		needed && !ignores(w.ruleOf(inc)) && !w.held(s, inc)
 }
 

@@ -36,15 +36,16 @@ func (w *world) noteFailures(s *v1alpha1.TrainingJobStatus) {
 		if !ok {
 			continue
 		}
-		if inc := w.coveringOf(s, f, rule); inc != nil {
+		inc, cause := w.coveringOf(s, f, rule), w.wakeOf(s, f, rule, policy)
+		if inc != nil && (cause == nil || !awaitsMove(inc)) {
 			w.follow(inc, rule, policy)
 			w.strengthen(inc, f, rule, policy)
 			w.explain(s, inc, f)
 			takenAway(s, inc, f)
 			continue
 		}
-		if inc := w.wakeOf(s, f, rule, policy); inc != nil {
-			victims.note(inc, f, rule, policy)
+		if cause != nil {
+			victims.note(cause, f, rule, policy)
 			continue
 		}
 		if inc := w.joinable(s, f, rule, policy); inc != nil {
@@ -57,6 +58,12 @@ func (w *world) noteFailures(s *v1alpha1.TrainingJobStatus) {
 	}
 	victims.count()
 	w.inherit(s, ended)
+}
+
+// awaitsMove reports whether an incident is about a rank that trains on a degraded device until it is moved. Such a rank falls
+// in another's wake like any other.
+func awaitsMove(inc *v1alpha1.Incident) bool {
+	return inc.Trigger == v1alpha1.HealthDegraded && !restarted(inc)
 }
 
 // openFor opens an incident for a failure, or for the one that it followed from.

@@ -93,3 +93,41 @@ func TestAnIndependentRankIsNoVictim(t *testing.T) {
 		{v1alpha1.PodNotReady, v1alpha1.ClassUser, "restarts-in-place", 1, ""},
 	}, s.summaries())
 }
+
+// A pod of a silent kubelet is not ready and shows no exit. What exits after its task was restarted did so because of that.
+func TestWhatExitsAfterARestartIsNoCause(t *testing.T) {
+	for name, tc := range map[string]struct {
+		at    time.Duration
+		lives []int32
+		cause string
+	}{
+		"exited before": {-2 * time.Second, []int32{1, 1, 0}, "llm-1-worker-1"},
+		"exited after":  {2 * time.Second, []int32{1, 0, 0}, "llm-1-worker-0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := running(3, rule("rest", step(v1alpha1.RestartPod, 0)))
+			s.unready(0)
+			s.decide()
+			s.after(3 * time.Second)
+			s.exits(1, 1, tc.at)
+			s.decide()
+			equal(t, "lives", tc.lives, s.lives())
+			equal(t, "cause", tc.cause, s.incident(t).Cause.Pod)
+		})
+	}
+}
+
+// A rank that waits to be moved off a degraded device falls with the others, like any of them.
+func TestARankOnADegradedDeviceIsAVictim(t *testing.T) {
+	s := running(3, rule("ill", on(v1alpha1.HealthDegraded), step(v1alpha1.MigratePod, 60)), rule("rest", step(v1alpha1.RestartPod, 30)))
+	s.ail(degraded, 0)
+	s.exits(1, 137, 0)
+	s.decide()
+	s.after(time.Second).exits(0, 1, time.Second)
+	s.decide()
+	equal(t, "incidents", []summary{
+		{v1alpha1.HealthDegraded, v1alpha1.ClassInfrastructure, "ill", 1, ""},
+		{v1alpha1.PodNotReady, v1alpha1.ClassUser, "rest", 1, ""},
+	}, s.summaries())
+	equal(t, "victims", []string{s.Pods[0].Name}, s.status().Incidents[1].Victims)
+}

@@ -56,11 +56,12 @@ func (t *tenant) holdEnd(s *v1alpha1.TrainingJobStatus, r rank) (time.Time, bool
 	return end, found
 }
 
-// takesBack reports whether a pod's own node is good, and known to be so.
+// takesBack reports whether a pod's own node is good and known to be so. One that joined a home which the job has left takes
+// pods whose gates were lifted before, and none back.
 func (t *tenant) takesBack(p *pod) bool {
 	s := &t.job.Status
 	n := t.nodes[p.Node]
-	if p.Node == "" || nodeOf(s, p.rank()) != p.Node || isExcluded(s, p.Node) || !n.good() {
+	if p.Node == "" || nodeOf(s, p.rank()) != p.Node || isExcluded(s, p.Node) || t.hasLeft(p.Node) || !n.good() {
 		return false
 	}
 	seen := t.acting.cache.Nodes[p.Node]
