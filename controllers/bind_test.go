@@ -234,13 +234,13 @@ func TestAnotherProcessBindsWhatWasLifted(t *testing.T) {
 	e.must(e.api.Delete(t.Context(), e.pod(second)))
 	e.settle()
 	e.volcano(1)
-	e.r.BindsDirectly = false
+	e.r.DirectBinding = nil
 	e.settle()
 	equal(t, "the gate is closed", false, gated(e.pod(second)))
 	equal(t, "node before", "", e.pod(second).Spec.NodeName)
 
 	e.restart(interceptor.Funcs{})
-	e.r.BindsDirectly = true
+	e.r.DirectBinding = &DirectBinding{Version: "v1.14.1"}
 	e.clock.SetTime(t0.Add(10 * time.Second)) // the fake API server gives pods no time of creation
 	e.settle()
 	equal(t, "node", "n1", e.pod(second).Spec.NodeName)

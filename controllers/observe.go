@@ -22,7 +22,8 @@ import (
 // observe looks at a job and all that matters to it.
 func (r *TrainingJobReconciler) observe(ctx context.Context, job *v1alpha1.TrainingJob) (*policies.Observation, error) {
 	key := client.ObjectKeyFromObject(job)
-	o := &policies.Observation{Now: r.Clock.Now(), Job: job, BindsDirectly: r.BindsDirectly, Refused: r.refusals.get(key), Answers: r.checkpoints.answers(key)}
+	o := &policies.Observation{Now: r.Clock.Now(), Job: job, Refused: r.refusals.get(key), Answers: r.checkpoints.answers(key)}
+	o.BindsDirectly = r.DirectBinding.allows(ctx, o.Now)
 	o.LackingSince, o.SyncedTime = r.lacks.get(key)
 	var err error
 	if o.Topology, err = r.topology.get(ctx, r.Client); err != nil {

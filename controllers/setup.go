@@ -33,12 +33,13 @@ import (
 
 // Indexes of the cache.
 const (
-	indexHolds   = "holds"         // nodes, by the keys of their holds
-	indexHoldKey = "holdKey"       // jobs, by the key that they hold by
-	indexNode    = "spec.nodeName" // our pods, by node
-	indexJob     = "job"           // our pods, by the UID of their job
-	indexOpen    = "openIncident"  // jobs, by whether an incident is open
-	open         = "true"
+	indexHolds      = "holds"         // nodes, by the keys of their holds
+	indexHoldKey    = "holdKey"       // jobs, by the key that they hold by
+	indexNode       = "spec.nodeName" // our pods, by node
+	indexJob        = "job"           // our pods, by the UID of their job
+	indexOpen       = "openIncident"  // jobs, by whether an incident is open
+	indexUnfinished = "unfinished"    // jobs, by whether they go on
+	yes             = "true"
 )
 
 // CacheOptions keep in memory only what is needed: of pods, Volcano Jobs and
@@ -91,18 +92,24 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		{&v1alpha1.TrainingJob{}, indexHoldKey, func(obj client.Object) []string {
 			return []string{policies.HoldKey(obj.(*v1alpha1.TrainingJob))}
 		}},
-		{&v1alpha1.TrainingJob{}, indexOpen, func(obj client.Object) []string {
-			if policies.AnyOpen(&obj.(*v1alpha1.TrainingJob).Status) {
-				return []string{open}
-			}
-			return nil
-		}},
+		{&v1alpha1.TrainingJob{}, indexOpen, statusIndex(policies.AnyOpen)},
+		{&v1alpha1.TrainingJob{}, indexUnfinished, statusIndex(func(s *v1alpha1.TrainingJobStatus) bool { return !policies.Finished(s) })},
 	} {
 		if err := indexer.IndexField(ctx, index.obj, index.field, index.value); err != nil {
 			return fmt.Errorf("index %T by %s: %w", index.obj, index.field, err)
 		}
 	}
 	return nil
+}
+
+// statusIndex indexes the jobs whose status satisfies a condition.
+func statusIndex(holds func(*v1alpha1.TrainingJobStatus) bool) client.IndexerFunc {
+	return func(obj client.Object) []string {
+		if holds(&obj.(*v1alpha1.TrainingJob).Status) {
+			return []string{yes}
+		}
+		return nil
+	}
 }
 
 // SetupWithManager makes the reconciler look at a job whenever something that it
@@ -125,7 +132,7 @@ func (r *TrainingJobReconciler) SetupWithManager(mgr ctrl.Manager, workers int) 
 		Watches(&scheduling.PodGroup{}, byLabel).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.jobsOn), builder.WithPredicates(r.topology.following(nodeMatters))).
 		Watches(&v1alpha1.NodeHealth{}, handler.EnqueueRequestsFromMapFunc(r.jobsOn), builder.WithPredicates(onUpdate(beliefsMatter))).
-		Watches(&topologyv1alpha1.HyperNode{}, handler.EnqueueRequestsFromMapFunc(r.jobsThatMove), builder.WithPredicates(r.topology.followingHyperNodes(nothingElse))).
+		Watches(&topologyv1alpha1.HyperNode{}, handler.EnqueueRequestsFromMapFunc(r.jobsAt), builder.WithPredicates(r.topology.followingHyperNodes(nothingElse))).
 		Watches(&v1alpha1.HealthPolicy{}, handler.EnqueueRequestsFromMapFunc(r.jobsThatMove), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Channel(r.checkpoints.wakes, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{
@@ -166,8 +173,18 @@ func (r *TrainingJobReconciler) jobsOn(ctx context.Context, node client.Object) 
 
 // jobsThatMove are the jobs with an open incident.
 func (r *TrainingJobReconciler) jobsThatMove(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.jobsIn(ctx, indexOpen)
+}
+
+// jobsAt are the jobs that a HyperNode may matter to, which are all that go on: it may be home, or have become home by another
+// name.
+func (r *TrainingJobReconciler) jobsAt(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.jobsIn(ctx, indexUnfinished)
+}
+
+func (r *TrainingJobReconciler) jobsIn(ctx context.Context, index string) []reconcile.Request {
 	jobs := &v1alpha1.TrainingJobList{}
-	if err := r.List(ctx, jobs, client.MatchingFields{indexOpen: open}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.List(ctx, jobs, client.MatchingFields{index: yes}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil // the cache is stopping
 	}
 	out := make([]reconcile.Request, 0, len(jobs.Items))

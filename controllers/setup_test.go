@@ -75,10 +75,11 @@ func TestWhichJobsANodeConcerns(t *testing.T) {
 	request := []reconcile.Request{{NamespacedName: key}}
 	equal(t, "its own node", request, e.r.jobsOn(t.Context(), aNode("n1")))
 	equal(t, "another node", nil, e.r.jobsOn(t.Context(), aNode("n5")))
+	equal(t, "a HyperNode", request, e.r.jobsAt(t.Context(), aNode("x")))
 	e.crash("llm-1-worker-1")
 	e.settle()
 	equal(t, "another node, while it looks for room", request, e.r.jobsOn(t.Context(), aNode("n5")))
-	equal(t, "a HyperNode", request, e.r.jobsThatMove(t.Context(), aNode("x")))
+	equal(t, "a HealthPolicy", request, e.r.jobsThatMove(t.Context(), nil))
 	equal(t, "a pod", request, jobOf(t.Context(), e.pod("llm-1-worker-0")))
 	equal(t, "somebody's pod", nil, jobOf(t.Context(), &corev1.Pod{}))
 }

@@ -28,8 +28,8 @@ type TrainingJobReconciler struct {
 	Clock clock.PassiveClock
 	// Writers is how many writes of one kind for one job go out side by side. Default: 1.
 	Writers int
-	// BindsDirectly has pods that return to nodes which their job has held bound without the scheduler.
-	BindsDirectly bool
+	// DirectBinding allows pods that return to nodes which their job has held to be bound without the scheduler; nil allows none.
+	DirectBinding *DirectBinding
 	// Verdicts are those of the fleet controller in this process; nil for what the cache shows of them.
 	Verdicts *Verdicts
 

@@ -2,7 +2,6 @@
 package main
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -85,22 +84,12 @@ func newScheme() *runtime.Scheme {
 	return s
 }
 
-// bindsDirectly says in the log why pods that return are not bound directly, where they are not.
-func (o *options) bindsDirectly(ctx context.Context, reader client.Reader) bool {
+// directBinding is nil where it is off.
+func (o *options) directBinding(reader client.Reader) *controllers.DirectBinding {
 	if !o.bindDirectly {
-		return false
+		return nil
 	}
-	var err error
-	if o.volcanoVersion == "" {
-		o.volcanoVersion, err = controllers.VolcanoVersion(ctx, reader)
-	}
-	if err == nil {
-		err = controllers.BindsDirectlyWith(o.volcanoVersion)
-	}
-	if err != nil {
-		ctrl.Log.Info("The scheduler places pods that return to held nodes: direct binding is off", "reason", err.Error())
-	}
-	return err == nil
+	return &controllers.DirectBinding{Reader: reader, Version: o.volcanoVersion}
 }
 
 func run(o *options) error {
@@ -136,7 +125,7 @@ func run(o *options) error {
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		Events: mgr.GetEventRecorder("lockstep"), Clock: clock.RealClock{}, Writers: o.writers,
 		Verdicts:      &fleet.Verdicts,
-		BindsDirectly: o.bindsDirectly(ctx, mgr.GetAPIReader()),
+		DirectBinding: o.directBinding(mgr.GetAPIReader()),
 	}
 	if err := jobs.SetupWithManager(mgr, o.workers); err != nil {
 		return fmt.Errorf("set up the TrainingJob controller: %w", err)

@@ -19,12 +19,12 @@ func TestRankGoesHomeToItsPartitionsRenamedHyperNode(t *testing.T) {
 	before, nodes := s.pods(), s.nodesOfRanks()
 
 	s.renameHyperNodes()
-	s.must(testCluster.DeleteNode(s.ctx, nodes[1]), "delete a node")
-	s.recovered(1)
 	s.await("the homes are renamed", func() bool {
 		homes := s.job.Status.Placement.Tasks[0].Partitions
 		return !slices.ContainsFunc(homes, func(p v1alpha1.PartitionPlacement) bool { return !strings.HasSuffix(p.HyperNode, renamed) })
 	})
+	s.must(testCluster.DeleteNode(s.ctx, nodes[1]), "delete a node")
+	s.recovered(1)
 
 	s.untouched(before, ranks("renamed", 1)...)
 	s.inOneRack(s.nodesOfRanks()[:3])

@@ -59,7 +59,7 @@ func (s *scenario) sameNodes(before map[int]corev1.Pod) {
 	s.t.Helper()
 	for rank, pod := range s.pods() {
 		if was := before[rank].Spec.NodeName; pod.Spec.NodeName != was {
-			s.t.Errorf("rank %d is on %q, and was on %q", rank, pod.Spec.NodeName, was)
+			s.errorf("rank %d is on %q, and was on %q", rank, pod.Spec.NodeName, was)
 		}
 	}
 }

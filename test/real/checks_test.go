@@ -19,9 +19,9 @@ func (s *scenario) survivorsStay(before map[int]corev1.Pod, except ...int) {
 	for rank, pod := range before {
 		same := after[rank].UID == pod.UID
 		if lost := slices.Contains(except, rank); !lost && !same {
-			s.t.Errorf("the pod of rank %d was replaced", rank)
+			s.errorf("the pod of rank %d was replaced", rank)
 		} else if lost && (same || after[rank].Spec.NodeName == pod.Spec.NodeName) {
-			s.t.Errorf("rank %d is pod %s on node %s, where it was before", rank, after[rank].UID, after[rank].Spec.NodeName)
+			s.errorf("rank %d is pod %s on node %s, where it was before", rank, after[rank].UID, after[rank].Spec.NodeName)
 		}
 	}
 }
@@ -37,7 +37,7 @@ func (s *scenario) atHome(before map[int]corev1.Pod) {
 	for _, pods := range []map[int]corev1.Pod{before, s.pods()} {
 		for rank, pod := range pods {
 			if !slices.Contains(home, pod.Spec.NodeName) {
-				s.t.Errorf("rank %d is on node %s, and %s has the nodes %v", rank, pod.Spec.NodeName, s.Job.Status.Placement.HyperNode, home)
+				s.errorf("rank %d is on node %s, and %s has the nodes %v", rank, pod.Spec.NodeName, s.Job.Status.Placement.HyperNode, home)
 			}
 		}
 	}
@@ -63,19 +63,19 @@ func (s *scenario) blames(before map[int]corev1.Pod, ranks ...int) {
 		culprits = append(culprits, before[rank].Name)
 	}
 	if len(s.Job.Status.Incidents) == 0 {
-		s.t.Errorf("no incident tells of the failure of %v", culprits)
+		s.errorf("no incident tells of the failure of %v", culprits)
 	}
 	for _, incident := range s.Job.Status.Incidents {
 		s.t.Logf("incident %d: trigger %s, rule %s, cause %s, %d pods, %d victims", incident.ID, incident.Trigger,
 			incident.Rule, incident.Cause.Pod, len(incident.Pods), incident.VictimCount)
 		if !slices.Contains(culprits, incident.Cause.Pod) {
-			s.t.Errorf("incident %d names %s as its cause, and %v failed", incident.ID, incident.Cause.Pod, culprits)
+			s.errorf("incident %d names %s as its cause, and %v failed", incident.ID, incident.Cause.Pod, culprits)
 		}
 		if slices.ContainsFunc(incident.Pods, func(p v1alpha1.IncidentPod) bool { return !slices.Contains(culprits, p.Name) }) {
-			s.t.Errorf("incident %d brings back %v, and %v failed", incident.ID, incident.Pods, culprits)
+			s.errorf("incident %d brings back %v, and %v failed", incident.ID, incident.Pods, culprits)
 		}
 		if slices.ContainsFunc(incident.Victims, func(v string) bool { return slices.Contains(culprits, v) }) {
-			s.t.Errorf("incident %d has the victims %v, and %v failed", incident.ID, incident.Victims, culprits)
+			s.errorf("incident %d has the victims %v, and %v failed", incident.ID, incident.Victims, culprits)
 		}
 	}
 }
@@ -93,7 +93,7 @@ func keyOf(pod corev1.Pod) client.ObjectKey { return client.ObjectKeyFromObject(
 func (s *scenario) knownFailure(what string, holds bool, format string, args ...any) {
 	s.t.Helper()
 	if holds {
-		s.t.Errorf("%s: this was a known failure, and holds now: take the mark away", what)
+		s.errorf("%s: this was a known failure, and holds now: take the mark away", what)
 		return
 	}
 	s.t.Logf("KNOWN FAILURE: not so: %s: "+format, append([]any{what}, args...)...)

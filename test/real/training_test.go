@@ -2,6 +2,8 @@ package real
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,8 +15,9 @@ import (
 // scenario is a training in a test.
 type scenario struct {
 	*Training
-	t   *testing.T
-	ctx context.Context
+	t        *testing.T
+	ctx      context.Context
+	failures []string
 }
 
 // train runs a training and takes it away after the test.
@@ -40,6 +43,7 @@ func (s *scenario) removedAtTheEnd() {
 	s.t.Cleanup(func() {
 		if s.t.Failed() {
 			s.dump()
+			s.t.Logf("what failed:\n%s", strings.Join(s.failures, "\n")) // again: it is far up by now
 		}
 		s.must(s.Delete(s.ctx))
 	})
@@ -48,8 +52,15 @@ func (s *scenario) removedAtTheEnd() {
 func (s *scenario) must(err error) {
 	s.t.Helper()
 	if err != nil {
+		s.failures = append(s.failures, err.Error())
 		s.t.Fatal(err)
 	}
+}
+
+func (s *scenario) errorf(format string, args ...any) {
+	s.t.Helper()
+	s.failures = append(s.failures, fmt.Sprintf(format, args...))
+	s.t.Errorf(format, args...)
 }
 
 func (s *scenario) pods() map[int]corev1.Pod {

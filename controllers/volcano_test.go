@@ -1,0 +1,73 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+func volcanoScheduler(name string, images ...string) *appsv1.Deployment {
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "volcano-system", Name: name, Labels: schedulerLabel}}
+	for _, image := range images {
+		d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Image: image})
+	}
+	return d
+}
+
+func TestWhenPodsAreBoundDirectly(t *testing.T) {
+	tests := map[string]struct {
+		deployments []client.Object
+		version     string // the flag
+		want        string // the reason why not
+	}{
+		"tested":              {[]client.Object{volcanoScheduler("a", "docker.io/volcanosh/vc-scheduler:v1.14.1")}, "", ""},
+		"with a digest":       {[]client.Object{volcanoScheduler("a", "reg:5000/vc-scheduler:v1.14.1@sha256:00")}, "", ""},
+		"two of one version":  {[]client.Object{volcanoScheduler("a", "s:v1.14.1"), volcanoScheduler("b", "s:v1.14.1")}, "", ""},
+		"another version":     {[]client.Object{volcanoScheduler("a", "s:v1.15.0")}, "", "it was not tested with Volcano v1.15.0, but with 1.14.1"},
+		"a tag, no version":   {[]client.Object{volcanoScheduler("a", "s:latest")}, "", `the version of Volcano is not known: could not parse "latest" as version`},
+		"told":                {nil, "1.14.1", ""},
+		"told, not the image": {[]client.Object{volcanoScheduler("a", "s:v1.15.0")}, "v1.14.1", ""},
+		"none": {nil, "",
+			`the Deployments labelled app=volcano-scheduler have the image tags [], and one was expected: set --volcano-version`},
+		"two versions": {[]client.Object{volcanoScheduler("a", "s:v1.14.1"), volcanoScheduler("b", "s:v1.15.0")}, "",
+			`the Deployments labelled app=volcano-scheduler have the image tags ["v1.14.1" "v1.15.0"], and one was expected: set --volcano-version`},
+		"no tag": {[]client.Object{volcanoScheduler("a", "reg:5000/vc-scheduler")}, "",
+			`the Deployments labelled app=volcano-scheduler have the image tags [], and one was expected: set --volcano-version`},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := &DirectBinding{Reader: newEnv(t, tc.deployments...).api, Version: tc.version}
+			equal(t, "allows", tc.want == "", d.allows(t.Context(), t0))
+			equal(t, "reason", tc.want, d.reason)
+		})
+	}
+}
+
+// Volcano may be upgraded, and the API server may not answer: the version is looked up again a minute later.
+func TestVolcanosVersionIsLookedUpAgain(t *testing.T) {
+	e := newEnv(t, volcanoScheduler("a", "s:v1.14.1"))
+	lists, down := 0, true
+	reader := interceptor.NewClient(e.recorded(), interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			lists++
+			if down {
+				return errors.New("down")
+			}
+			return c.List(ctx, list, opts...)
+		},
+	})
+	d := &DirectBinding{Reader: reader}
+	equal(t, "while the API server is down", false, d.allows(t.Context(), t0))
+	down = false
+	equal(t, "before a minute is over", false, d.allows(t.Context(), t0.Add(versionFor-time.Second)))
+	equal(t, "lists", 1, lists)
+	equal(t, "then", true, d.allows(t.Context(), t0.Add(versionFor)))
+	equal(t, "nil", false, (*DirectBinding)(nil).allows(t.Context(), t0))
+}
