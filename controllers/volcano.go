@@ -55,9 +55,9 @@ func (d *DirectBinding) allows(ctx context.Context, now time.Time) bool {
 	if err := d.check(ctx); err != nil {
 		d.reason = err.Error()
 	}
-	switch {
-	case d.reason == before:
-	case d.reason == "":
+	switch d.reason {
+	case before:
+	case "":
 		log.FromContext(ctx).Info("Pods that return to held nodes are bound directly again")
 	default:
 		log.FromContext(ctx).Info("The scheduler places pods that return to held nodes: direct binding is off", "reason", d.reason)
