@@ -35,14 +35,12 @@ func (a *actor) lift(ctx context.Context, l policies.Lift) error {
 	pod.Spec.SchedulingGates = slices.DeleteFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool {
 		return g.Name == v1alpha1.PlacementGate
 	})
-	// With the resourceVersion, so that a gate that a stale cache still shows is not lifted twice.
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	err := a.Patch(ctx, pod, patch)
-	if err == nil {
-		a.lifted.put(pod)
-	}
-	if err := overtaken(err); err != nil {
+	patched, err := a.patchPod(ctx, before, pod)
+	if err != nil {
 		return fmt.Errorf("lift the gate of pod %s: %w", l.Pod, err)
+	}
+	if patched {
+		a.lifted.put(pod)
 	}
 	return nil
 }
@@ -80,8 +78,7 @@ func (a *actor) tolerate(ctx context.Context, t policies.Toleration) error {
 	}
 	before := pod.DeepCopy()
 	tolerate(&pod.Spec, t.Keys)
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := overtaken(a.Patch(ctx, pod, patch)); err != nil {
+	if _, err := a.patchPod(ctx, before, pod); err != nil {
 		return fmt.Errorf("let pod %s pass holds: %w", t.Pod, err)
 	}
 	return nil

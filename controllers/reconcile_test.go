@@ -264,8 +264,8 @@ func TestActionsNameAPodByUID(t *testing.T) {
 	equal(t, "writes", nil, e.calls)
 }
 
-// A lift is one patch, which says which version of the pod it is for.
-func TestALiftIsOnePatchOfOneVersion(t *testing.T) {
+// A lift is one patch, which says what the pod has to be for it.
+func TestALiftIsOnePatch(t *testing.T) {
 	e := newEnv(t, aJob())
 	e.settle()
 	e.volcano(1)
@@ -279,7 +279,8 @@ func TestALiftIsOnePatchOfOneVersion(t *testing.T) {
 	_, err := e.reconcile()
 	e.must(err)
 	equal(t, "patches", 2, len(patches))
-	has(t, patches, `"resourceVersion":`)
-	has(t, patches, `"schedulingGates":null`)
-	has(t, patches, `"lockstep.dev/incarnation":"0"`)
+	has(t, patches, `{"op":"test","path":"/metadata/uid","value":"llm-1-worker-1-0"}`)
+	has(t, patches, `{"op":"test","path":"/spec/schedulingGates","value":[{"name":"lockstep.dev/placement"}]}`)
+	has(t, patches, `{"op":"remove","path":"/spec/schedulingGates"}`)
+	has(t, patches, `{"op":"add","path":"/metadata/annotations/lockstep.dev~1incarnation","value":"0"}`)
 }

@@ -1,0 +1,79 @@
+package controllers
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+// The cache shows a gated pod as it was before somebody else wrote to it.
+func TestALiftFromAStaleCache(t *testing.T) {
+	foreign := corev1.PodSchedulingGate{Name: "example.com/other"}
+	ours := corev1.PodSchedulingGate{Name: v1alpha1.PlacementGate}
+	tests := map[string]struct {
+		meanwhile func(*corev1.Pod)
+		target    string // the host that the pod has to be confined to; empty for none
+		gates     []corev1.PodSchedulingGate
+	}{
+		"nothing": {func(*corev1.Pod) {}, "host-n5", nil},
+		"a condition of the scheduler": {func(p *corev1.Pod) {
+			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse})
+		}, "host-n5", nil},
+		"an annotation":     {func(p *corev1.Pod) { p.Annotations["example.com/note"] = "x" }, "host-n5", nil},
+		"the gate is open":  {func(p *corev1.Pod) { p.Spec.SchedulingGates = nil }, "", nil},
+		"another gate":      {func(p *corev1.Pod) { p.Spec.SchedulingGates = append(p.Spec.SchedulingGates, foreign) }, "", []corev1.PodSchedulingGate{ours, foreign}},
+		"more tolerations":  {func(p *corev1.Pod) { tolerate(&p.Spec, []string{"x"}) }, "", []corev1.PodSchedulingGate{ours}},
+		"a target":          {func(p *corev1.Pod) { confine(&p.Spec, policies.Target{In: []string{"host-n4"}}) }, "host-n4", []corev1.PodSchedulingGate{ours}},
+		"another pod by it": {func(p *corev1.Pod) { p.UID = "another" }, "", []corev1.PodSchedulingGate{ours}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t, aJob())
+			e.settle()
+			e.volcano(1)
+			stale := e.pod("llm-1-worker-0")
+			live := stale.DeepCopy()
+			tc.meanwhile(live)
+			e.must(e.api.Update(t.Context(), live))
+			e.restart(interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+					if pod, ok := obj.(*corev1.Pod); ok {
+						stale.DeepCopyInto(pod)
+						return nil
+					}
+					return c.Get(ctx, key, obj, opts...)
+				},
+				Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+					err := c.Patch(ctx, obj, patch, opts...)
+					if err == nil {
+						return nil
+					}
+					// The API server's answer to a patch whose test fails: kubernetes staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go.
+					return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+				},
+			})
+			a := actor{TrainingJobReconciler: e.r, job: e.job()}
+			e.must(a.lift(t.Context(), policies.Lift{Pod: stale.Name, UID: string(stale.UID), Target: policies.Target{In: []string{"host-n5"}}}))
+			pod := e.pod(stale.Name)
+			equal(t, "gates", tc.gates, pod.Spec.SchedulingGates)
+			equal(t, "hosts", tc.target, hostOf(pod))
+		})
+	}
+}
+
+// hostOf is the first host that a pod is confined to.
+func hostOf(pod *corev1.Pod) string {
+	if pod.Spec.Affinity == nil {
+		return ""
+	}
+	return pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0].Values[0]
+}
