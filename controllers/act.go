@@ -57,6 +57,9 @@ func (r *TrainingJobReconciler) act(ctx context.Context, job *v1alpha1.TrainingJ
 	if plan.Admit {
 		errs = append(errs, a.admit(ctx))
 	}
+	if plan.Refresh != "" {
+		errs = append(errs, a.refresh(ctx, plan.Refresh))
+	}
 	errs = append(errs,
 		each(ctx, r.Writers, plan.Lift, func(l policies.Lift) error { return a.lift(ctx, l) }),
 		each(ctx, r.Writers, plan.Tolerate, func(t policies.Toleration) error { return a.tolerate(ctx, t) }),

@@ -116,7 +116,10 @@ func (r *TrainingJobReconciler) observePodGroup(ctx context.Context, v *batch.Jo
 		return nil, fmt.Errorf("get PodGroup %s: %w", key.Name, err)
 	}
 	phase := pg.Status.Phase
-	return &policies.PodGroup{Name: pg.Name, Pending: phase == "" || phase == scheduling.PodGroupPending}, nil
+	return &policies.PodGroup{
+		Name: pg.Name, Pending: phase == "" || phase == scheduling.PodGroupPending,
+		Refreshing: refreshing(pg), RefreshedTime: refreshedTime(pg),
+	}, nil
 }
 
 func (r *TrainingJobReconciler) observePods(ctx context.Context, o *policies.Observation) error {

@@ -68,6 +68,7 @@ func resolve(hyperNodes []topologyv1alpha1.HyperNode, nodes []corev1.Node) []pol
 		r.collect(&hyperNodes[i], below, map[string]bool{})
 		out = append(out, policies.HyperNode{
 			Name: hyperNodes[i].Name, Tier: int32(hyperNodes[i].Spec.Tier), Nodes: sortedKeys(below),
+			CreatedTime: hyperNodes[i].CreationTimestamp.Time,
 		})
 	}
 	return out

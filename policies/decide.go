@@ -34,6 +34,7 @@ func Decide(o *Observation) Decision {
 	next = sooner(next, w.deadline(s))
 	next = sooner(next, w.burial(s))
 	next = sooner(next, w.nextSync(s))
+	next = sooner(next, w.nextRefresh(s))
 	expiry := w.expiry(s)
 	w.describe(s)
 	return Decision{

@@ -123,7 +123,7 @@ func (w *world) stuck(s *v1alpha1.TrainingJobStatus) bool {
 // stepsLeft is true for a rank that an open incident may still do something about.
 func (w *world) stepsLeft(s *v1alpha1.TrainingJobStatus, r rank) bool {
 	return slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool {
-		_, more := w.nextRung(&inc)
+		_, more := w.nextRung(s, &inc)
 		return inc.Outcome == "" && more && w.concerns(&inc, r) && !w.rests(s, &inc)
 	})
 }

@@ -36,7 +36,7 @@ func (w *world) climb(s *v1alpha1.TrainingJobStatus) time.Time {
 				w.giveUp(s, inc)
 				break
 			}
-			if !known(up.action) || w.inVain(inc, up.action) {
+			if !known(up.action) || w.inVain(s, inc, up.action) {
 				break // another version of the manager may take it, or the scheduler tries nodes again
 			}
 			if up.at.After(w.Now) {
@@ -83,7 +83,7 @@ func (w *world) rests(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) boo
 
 // due is the next rung of an incident, with the delay that the backoff asks for.
 func (w *world) due(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (rung, bool) {
-	up, ok := w.nextRung(inc)
+	up, ok := w.nextRung(s, inc)
 	if ok && up.index >= 0 {
 		up.at = later(up.at, w.rested(s, inc, up.index))
 	}
@@ -148,7 +148,7 @@ func (w *world) rested(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, in
 // where the manager was away when that one was due. An action that this manager does not
 // know, or that is in vain now, is passed over; where no other follows, the incident waits at it. A FailJob
 // that comes into the rule later is still to be taken, whatever its position.
-func (w *world) nextRung(inc *v1alpha1.Incident) (rung, bool) {
+func (w *world) nextRung(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (rung, bool) {
 	rule := w.ruleOf(inc)
 	start := inc.StartTime.Time
 	steps := w.taken(inc)
@@ -161,7 +161,7 @@ func (w *world) nextRung(inc *v1alpha1.Incident) (rung, bool) {
 	if fired {
 		index = int(last.Index) + 1
 	}
-	for index < len(rule.Steps)-1 && (!known(rule.Steps[index].Action) || w.inVain(inc, rule.Steps[index].Action)) {
+	for index < len(rule.Steps)-1 && (!known(rule.Steps[index].Action) || w.inVain(s, inc, rule.Steps[index].Action)) {
 		index++
 	}
 	if index >= len(rule.Steps) {
@@ -179,8 +179,8 @@ func (w *world) nextRung(inc *v1alpha1.Incident) (rung, bool) {
 }
 
 // inVain reports whether an action cannot help an incident: its ranks wait for a node, and the scheduler tries none for
-// them, whatever is restarted and wherever.
-func (w *world) inVain(inc *v1alpha1.Incident, action v1alpha1.Action) bool {
+// them, whatever is restarted and wherever. Where the gang's home is outdated, a restart of the whole gang helps.
+func (w *world) inVain(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, action v1alpha1.Action) bool {
 	if inc.Trigger != v1alpha1.PodPending || action == v1alpha1.Ignore || action == v1alpha1.ShrinkTask || action == v1alpha1.FailJob {
 		return false
 	}
@@ -188,7 +188,7 @@ func (w *world) inVain(inc *v1alpha1.Incident, action v1alpha1.Action) bool {
 	all := w.everyRankOf(inc, func(r rank) bool {
 		p := w.pod(r)
 		found = found || (p != nil && p.searches())
-		return p == nil || !p.searches() || p.Untried
+		return p == nil || !p.searches() || (p.Untried && w.outdatedHome(s, r) == "")
 	})
 	return found && all
 }

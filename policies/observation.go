@@ -83,6 +83,10 @@ type PodGroup struct {
 	Name string
 	// Pending is true while the gang has not been admitted by its queue.
 	Pending bool
+	// Refreshing is true between the two steps of a refresh.
+	Refreshing bool
+	// RefreshedTime is when the last refresh began; zero for never.
+	RefreshedTime time.Time
 }
 
 // Pod is a pod of the job.

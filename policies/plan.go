@@ -27,6 +27,8 @@ type Plan struct {
 	Resize *Size
 	// Sync asks Volcano to look at its Job again: it has forgotten it.
 	Sync bool
+	// Refresh has Volcano look again on which nodes the gang runs; empty where it need not.
+	Refresh Refresh
 	// Admit the PodGroup at once: the gang keeps its place in the queue.
 	Admit bool
 	// Lift the gates of these pods.
@@ -76,7 +78,7 @@ type Toleration struct {
 // Empty is true where nothing has to be done.
 func (p *Plan) Empty() bool {
 	return len(p.Hold)+len(p.DeletePods)+len(p.DeleteVolcanoJobs)+len(p.Lift)+len(p.Bind.Pods)+len(p.Tolerate)+len(p.Release)+len(p.Ask) == 0 &&
-		p.Stop == "" && !p.Create && p.Resize == nil && !p.Sync && !p.Admit
+		p.Stop == "" && !p.Create && p.Resize == nil && !p.Sync && !p.Admit && p.Refresh == ""
 }
 
 // PlanFor computes what the world lacks to match a status.
@@ -99,6 +101,7 @@ func PlanFor(o *Observation, s *v1alpha1.TrainingJobStatus) Plan {
 	p.Admit = w.PodGroup != nil && w.PodGroup.Pending && w.keepsPlace(s)
 	p.Resize = w.resize()
 	p.Sync = w.forgotten(s) && !w.syncAt(s).After(w.Now)
+	p.Refresh = w.refresh(s)
 	p.Lift = append(w.lifts(s), w.spareLifts(s)...)
 	p.Bind = w.bindings(s)
 	p.Tolerate = w.missingTolerations(s)

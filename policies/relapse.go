@@ -20,7 +20,7 @@ func (w *world) endFallen(s *v1alpha1.TrainingJobStatus, found []failure) []rela
 	var ended []relapse
 	for _, f := range found {
 		rule, ok := ruleFor(w.policy(f.rank.task).rules, f)
-		for inc := w.coveringOf(s, f, rule); ok && inc != nil && w.fellAgain(inc, f); inc = w.coveringOf(s, f, rule) {
+		for inc := w.coveringOf(s, f, rule); ok && inc != nil && w.fellAgain(s, inc, f); inc = w.coveringOf(s, f, rule) {
 			w.end(inc, v1alpha1.OutcomeFailed)
 			ended = append(ended, relapse{inc.ID, f.rank})
 		}
@@ -50,7 +50,7 @@ func (w *world) inherit(s *v1alpha1.TrainingJobStatus, ended []relapse) {
 // restarted the rank once: the ladder begins anew, as a new incident, and is charged anew.
 // ShrinkTask leaves a broken pod as it was: that has not fallen again. In a dry run the
 // steps that are left have only been played, and what the incident did before goes on.
-func (w *world) fellAgain(inc *v1alpha1.Incident, f failure) bool {
+func (w *world) fellAgain(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure) bool {
 	if w.dryRun || !restarted(inc) || f.uid == "" || f.event == v1alpha1.PodNotReady || ofWaiting(f.event) {
 		return false
 	}
@@ -61,6 +61,6 @@ func (w *world) fellAgain(inc *v1alpha1.Incident, f failure) bool {
 	if last == v1alpha1.ShrinkTask && slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return p.UID == f.uid }) {
 		return false
 	}
-	_, left := w.nextRung(inc)
+	_, left := w.nextRung(s, inc)
 	return !left
 }

@@ -107,7 +107,7 @@ func (w *world) obstacle(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, 
 		case p.Gated && m.forRank(r).none():
 			out = ", waits for a healthy node in HyperNode " + w.homeOf(s, r)
 		case p.searches() && p.Untried && !stale(s, p):
-			out = fmt.Sprintf(", waits for the scheduler, which tries no node for it: queue %s may be over its share or closed", w.Job.Spec.Queue)
+			out = ", waits for the scheduler, which tries no node for it: " + w.whyUntried(s, r)
 		case p.searches() && !noRoomToldAt(p).After(w.Now) && !stale(s, p):
 			out = ", waits for room"
 			if home := w.homeOf(s, r); home != "" {
@@ -117,6 +117,14 @@ func (w *world) obstacle(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, 
 		return out == ""
 	})
 	return out
+}
+
+// whyUntried says what keeps the scheduler from trying nodes for a rank.
+func (w *world) whyUntried(s *v1alpha1.TrainingJobStatus, r rank) string {
+	if name := w.outdatedHome(s, r); name != "" {
+		return fmt.Sprintf("HyperNode %s was created after the gang was placed, and Volcano is asked every %s to look again where the gang runs", name, refreshEvery)
+	}
+	return fmt.Sprintf("queue %s may be closed or over its share, as it is where the cluster has no room left", w.Job.Spec.Queue)
 }
 
 // backsOffUntil is until when the backoff alone keeps an incident from its first step.

@@ -7,12 +7,15 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 )
 
 // HyperNode is a HyperNode with its members resolved to nodes.
 type HyperNode struct {
 	Name string
 	Tier int32
+	// CreatedTime is when the object was created.
+	CreatedTime time.Time
 	// Nodes below it, at any depth, sorted.
 	Nodes []string
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -18,6 +19,11 @@ func (s *scenario) dump() string {
 	b.Write(status)
 	for name, p := range s.pods() {
 		fmt.Fprintf(&b, "%s node=%s phase=%s gates=%v deleting=%v\n", name, p.Spec.NodeName, p.Status.Phase, p.Spec.SchedulingGates, p.DeletionTimestamp)
+		for _, c := range p.Status.Conditions {
+			if c.Type == corev1.PodScheduled && c.Status != corev1.ConditionTrue {
+				fmt.Fprintf(&b, "    %s: %s\n", c.Reason, c.Message)
+			}
+		}
 	}
 	return b.String()
 }

@@ -13,12 +13,14 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
-// A rank that waits for room where no more steps help it takes a good node as soon as one joins.
+// A rank that waits for room where no more steps help it takes a good node as soon as one joins. The other rack is for the
+// queue's share: where the cluster has no free node at all, the scheduler tries none.
 func TestNodeThatJoinsHomeIsUsed(t *testing.T) {
-	s := newScenario(t, "joins", 1, 4)
-	late := s.takeAway(s.pool.Node(0, 3))
+	s := newScenario(t, "joins", 2, 4)
+	taken := []*corev1.Node{s.takeAway(s.pool.Node(0, 3)), s.takeAway(s.pool.Node(1, 3))}
 	s.run(s.trainingJob(3))
 	before, victim := s.pods(), s.pod(1)
+	late := taken[s.rackOf(victim.Spec.NodeName)]
 
 	s.must(testCluster.DeleteNode(s.ctx, victim.Spec.NodeName), "delete a node of a full rack")
 	s.await("the rank was let go again, for any node of home", func() bool {

@@ -1,0 +1,68 @@
+package policies
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// remade makes the HyperNode of a name again, at a time of the scene.
+func (s *scene) remade(name string, at time.Time) {
+	hyperNodes := s.Topology.byTier
+	for i := range hyperNodes {
+		if hyperNodes[i].Name == name {
+			hyperNodes[i].CreatedTime = at
+		}
+	}
+	s.Topology = NewTopology(hyperNodes)
+}
+
+// Volcano takes the gang for one of another HyperNode as long as pods of the gang run that are older than their home.
+func TestVolcanoLooksAgainAtAHomeThatWasMadeAnew(t *testing.T) {
+	tests := map[string]struct {
+		story func(*scene)
+		want  Refresh
+		again time.Duration // until Decide looks again because of it; 0 for not
+	}{
+		"made anew":                        {func(*scene) {}, RefreshBegin, 0},
+		"as old as the gang":               {func(s *scene) { s.remade("rack-a", s.Pods[0].BoundTime) }, "", 0},
+		"another HyperNode made anew":      {func(s *scene) { s.remade("rack-a", time.Time{}); s.remade("rack-b", s.Now) }, "", 0},
+		"nodes are tried":                  {func(s *scene) { s.Pods[1].Untried = false }, "", 0},
+		"no pod of the gang is left there": {func(s *scene) { s.Pods[0].Node, s.Pods[2].Node = "", "" }, "", 0},
+		"no PodGroup":                      {func(s *scene) { s.PodGroup = nil }, "", 0},
+		"back in the queue":                {func(s *scene) { s.PodGroup.Pending = true }, "", 0},
+		"begun":                            {func(s *scene) { s.PodGroup.Refreshing, s.PodGroup.RefreshedTime = true, s.Now }, RefreshEnd, 0},
+		"begun, and home is old":           {func(s *scene) { s.PodGroup.Refreshing = true; s.remade("rack-a", time.Time{}) }, RefreshEnd, 0},
+		"just now":                         {func(s *scene) { s.PodGroup.RefreshedTime = s.Now.Add(-28 * time.Second) }, "", 2 * time.Second},
+		"a while ago":                      {func(s *scene) { s.PodGroup.RefreshedTime = s.Now.Add(-30 * time.Second) }, RefreshBegin, 0},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := untried(v1alpha1.Step{Action: v1alpha1.RestartPod, AfterSeconds: 7200})
+			s.PodGroup = &PodGroup{Name: "llm-1"}
+			s.remade("rack-a", s.Pods[0].BoundTime.Add(time.Second))
+			tc.story(s)
+			d := s.decide()
+			equal(t, "refresh", tc.want, s.plan().Refresh)
+			if tc.again > 0 {
+				equal(t, "looks again", s.Now.Add(tc.again), d.Next)
+			}
+		})
+	}
+}
+
+// It is told, and steps that place the whole gang anew are not in vain.
+func TestAnOutdatedHomeIsTold(t *testing.T) {
+	s := untried(v1alpha1.Step{Action: v1alpha1.RestartJob, AfterSeconds: 60})
+	s.remade("rack-a", s.Pods[0].BoundTime.Add(time.Second))
+	s.decide()
+	want := "waits for the scheduler, which tries no node for it: HyperNode rack-a was created after the gang was placed, and Volcano is asked every 30s to look again where the gang runs"
+	if !strings.Contains(s.status().Message, want) {
+		t.Errorf("the message is %q, and does not say %q", s.status().Message, want)
+	}
+	s.after(time.Minute).decide()
+	s.after(time.Hour).decide()
+	equal(t, "steps", []v1alpha1.Action{v1alpha1.RestartJob}, s.pendingSteps())
+}
