@@ -135,15 +135,16 @@ func (w *world) moveOn(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f 
 	w.restartBeside(s, inc, f.rank)
 }
 
-// explains is true for what befell a node soon after an incident began, and for what failed
-// under a rank of it: a program crashes at once where its GPU does, and a poll later that is known.
+// explains is true for what befell a node soon after an incident began, or a pod without its program's doing, and for what
+// failed under a rank of it: a program crashes at once where its GPU does, and a poll later that is known.
 func (w *world) explains(inc *v1alpha1.Incident, f failure) bool {
 	p := w.pod(f.rank)
 	exited := p != nil && p.LastExit != nil && inc.StartTime.Sub(p.LastExit.Time) <= wake
 	under := f.event == v1alpha1.HealthFailed && (exited || slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool {
 		return p.Task == f.rank.task && p.Index == f.rank.index && p.Node == f.node
 	}))
-	return (ofNode(f.event) || under) && inc.Class == v1alpha1.ClassUser && w.Now.Sub(inc.StartTime.Time) <= nodeWake
+	lost := f.event == v1alpha1.PodFailed && f.class == v1alpha1.ClassInfrastructure
+	return (ofNode(f.event) || under || lost) && inc.Class == v1alpha1.ClassUser && w.Now.Sub(inc.StartTime.Time) <= nodeWake
 }
 
 // apply does to a rank that just joined an incident what was already done to the

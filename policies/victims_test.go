@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
@@ -130,4 +132,32 @@ func TestARankOnADegradedDeviceIsAVictim(t *testing.T) {
 		{v1alpha1.PodNotReady, v1alpha1.ClassUser, "rest", 1, ""},
 	}, s.summaries())
 	equal(t, "victims", []string{s.Pods[0].Name}, s.status().Incidents[1].Victims)
+}
+
+// A node reboots before it is missed: the others abort first, and its kubelet refuses the pod when it is back.
+func TestARefusedPodExplainsTheAborts(t *testing.T) {
+	for name, tc := range map[string]struct {
+		after time.Duration
+		want  []summary
+		cause string
+	}{
+		"soon": {50 * time.Second, []summary{{v1alpha1.PodFailed, v1alpha1.ClassInfrastructure, "others", 1, ""}}, "llm-1-worker-0"},
+		"later": {2 * time.Minute, []summary{
+			{v1alpha1.PodNotReady, v1alpha1.ClassUser, "back", 1, ""}, {v1alpha1.PodFailed, v1alpha1.ClassInfrastructure, "others", 1, ""},
+		}, "llm-1-worker-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := running(3, rule("back", on(v1alpha1.PodNotReady), step(v1alpha1.RestartPod, 300)), others)
+			s.exits(1, 1, 0)
+			s.exits(2, 1, 0)
+			s.decide()
+			s.after(tc.after)
+			s.Pods[0].Phase, s.Pods[0].Ready, s.Pods[0].Refused = corev1.PodFailed, false, true
+			s.Pods[0].Failure = Failure{Reason: "UnexpectedAdmissionError"}
+			s.decide()
+			equal(t, "incidents", tc.want, s.summaries())
+			equal(t, "cause", tc.cause, s.status().Incidents[0].Cause.Pod)
+			equal(t, "lives", []int32{1, 0, 0}, s.lives())
+		})
+	}
 }

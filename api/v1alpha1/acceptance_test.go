@@ -242,3 +242,31 @@ func TestReadme(t *testing.T) {
 		t.Error(errs.ToAggregate())
 	}
 }
+
+// A rule that has any part of match but events leaves something for the rules after it. A new part needs an example here, and has
+// to be known to the CEL rule of rules.
+func TestEveryPartOfMatchNarrows(t *testing.T) {
+	server := newAPIServer(t)
+	examples := map[string]string{
+		"exitCodes": "{operator: In, values: [1]}", "reasons": "[OOMKilled]", "podConditions": "[{type: DisruptionTarget}]",
+		"signals": "[NVLinkReplay]", "tasks": "[worker]", "gangRunning": "true",
+	}
+	spec := server.structural.Properties["spec"]
+	policy := spec.Properties["restartPolicy"]
+	rules := policy.Properties["rules"]
+	match := rules.Items.Properties["match"]
+	for name := range match.Properties {
+		if name == "events" {
+			continue
+		}
+		example, ok := examples[name]
+		if !ok {
+			t.Errorf("match.%s has no example", name)
+			continue
+		}
+		narrow := set{"spec.restartPolicy.rules": "[{name: narrow, match: {" + name + ": " + example + "}, steps: [{action: Ignore}]}, {name: rest, match: {}, steps: [{action: RestartPod}]}]"}
+		if errs := server.create(server.prepare(t, narrow.apply(t, minimal))); len(errs) > 0 {
+			t.Errorf("a rule after one with match.%s is refused: %v", name, errs.ToAggregate())
+		}
+	}
+}

@@ -120,6 +120,9 @@ func (c *Cluster) writeNodeFiles(n *realNode) error {
 // etc is the path, on the host, of one of the node's configuration files.
 func (n *realNode) etc(name string) string { return filepath.Join(n.dir, "etc", name) }
 
+// gpusLost is the file by which a node's GPUs are not there.
+const gpusLost = "gpus-lost"
+
 // cniConfig is where the configuration of pods' networks lies.
 const cniConfig = "cni/10-bridge.conflist"
 
@@ -172,7 +175,7 @@ func (c *Cluster) bootConfig(n *realNode, t Topology, rack string) (boot.Config,
 				"--config=" + configFolder + "/kube-proxy.yaml", "--hostname-override=" + n.name,
 			}},
 			{Name: gpuPlugin, Path: configFolder + "-bin/" + gpuPlugin, Args: []string{
-				"--node=" + n.name, "--gpus=" + strconv.Itoa(t.GPUsPerNode),
+				"--node=" + n.name, "--gpus=" + strconv.Itoa(t.GPUsPerNode), "--lost=" + configFolder + "/" + gpusLost,
 			}},
 		},
 	}, nil

@@ -98,6 +98,16 @@ func (c *Cluster) replaceCNI(ctx context.Context, nodes []string, before, after 
 	})
 }
 
+// LoseGPUs makes real nodes boot without their GPUs, as when a driver does not load. They have them until then.
+func (c *Cluster) LoseGPUs(ctx context.Context, nodes ...string) error {
+	return c.eachRealNode(ctx, nodes, func(_ context.Context, n *realNode) error { return os.WriteFile(n.etc(gpusLost), nil, 0o600) })
+}
+
+// FindGPUs takes back what LoseGPUs did.
+func (c *Cluster) FindGPUs(ctx context.Context, nodes ...string) error {
+	return c.eachRealNode(ctx, nodes, func(_ context.Context, n *realNode) error { return os.Remove(n.etc(gpusLost)) })
+}
+
 // LoadImage imports an image's archive on all real nodes, those that come later among them.
 func (c *Cluster) LoadImage(ctx context.Context, archive string) error {
 	c.fleet.mu.Lock()

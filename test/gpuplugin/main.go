@@ -34,9 +34,13 @@ const (
 func main() {
 	node := flag.String("node", "", "the node's name, which is part of its GPUs' UUIDs")
 	gpus := flag.Int("gpus", 8, "how many GPUs the node has")
+	lost := flag.String("lost", "", "a file: where it exists when the node boots, the GPUs are not there until it is gone")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)
-	err := run(ctx, *node, *gpus)
+	err := awaitGPUs(ctx, *lost)
+	if err == nil {
+		err = run(ctx, *node, *gpus)
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "gpuplugin:", err)
@@ -71,6 +75,16 @@ func run(ctx context.Context, node string, gpus int) error {
 	}
 	fmt.Printf("registered %d GPUs of %s\n", gpus, node)
 	awaitNewKubelet(ctx, kubelet)
+	return nil
+}
+
+// awaitGPUs waits until the file that says that the GPUs are lost is gone.
+func awaitGPUs(ctx context.Context, lost string) error {
+	for lost != "" && inodeOf(lost) != 0 {
+		if err := pause(ctx); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

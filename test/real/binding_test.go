@@ -3,6 +3,7 @@
 package real
 
 import (
+	"errors"
 	"maps"
 	"testing"
 
@@ -41,6 +42,25 @@ func TestRanksReturnWithoutTheScheduler(t *testing.T) {
 	stopped = false
 	s.must(s.Finish(s.ctx))
 	s.sameNodes(before)
+}
+
+// A node reboots before it is missed, and its GPUs are not there any more. Its kubelet would admit a pod that is bound there all
+// the same: the job's hold brings none back.
+func TestANodeThatLosesItsGPUsInAReboot(t *testing.T) {
+	s := train(t, "reboot", 3, 200, inOneRack, holdsItsNodes)
+	before := s.pods()
+	node := before[1].Spec.NodeName
+	s.must(s.AwaitJob(s.ctx, "the job holds its nodes", func(job *v1alpha1.TrainingJob) bool { return len(job.Status.Holds) == 3 }))
+	s.must(s.AwaitSteps(s.ctx, 25))
+	s.must(ground.LoseGPUs(s.ctx, node))
+	t.Cleanup(func() { s.must(ground.FindGPUs(s.ctx, node)) })
+	s.resumes("a node lost its GPUs in a reboot", func() error {
+		return errors.Join(ground.PowerOff(s.ctx, node), ground.PowerOn(s.ctx, node))
+	})
+	s.must(s.Finish(s.ctx))
+	s.survivorsStay(before, 1)
+	s.atHome(before)
+	s.blames(before, 1)
 }
 
 func (s *scenario) deletePods(ranks ...int) error {
