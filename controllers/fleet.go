@@ -26,8 +26,7 @@ import (
 	"github.com/lockstep-dev/lockstep/policies"
 )
 
-// conflictPause is how long to wait for the cache to show what a write has run into: a
-// heartbeat, mostly, which brings nobody back.
+// conflictPause is how long to wait for the cache to show what a write has run into.
 const conflictPause = 100 * time.Millisecond
 
 // FleetReconciler says of every node whether it is ill, keeps jobs from those that have

@@ -1,5 +1,5 @@
 // Holds: a taint on a node that only one job's pods tolerate. Taints are one list
-// without keys, so every change carries the node's resourceVersion.
+// without keys, so every change tests that the list is the one that was read.
 
 package controllers
 
@@ -35,8 +35,7 @@ func (a *actor) hold(ctx context.Context, h v1alpha1.NodeHold) error {
 	})
 }
 
-// release does not leave a conflict to the next event, as others do: of what changes
-// on a node, heartbeats among it, most brings no job back.
+// release does not leave a conflict to the next event, as others do: the node may matter to no job any more.
 func (a *actor) release(ctx context.Context, node string) error {
 	return patchTaints(ctx, a.Client, node, func(taints []corev1.Taint) []corev1.Taint {
 		return withoutTaint(taints, policies.HoldKey(a.job))
@@ -58,8 +57,7 @@ func patchTaints(ctx context.Context, c client.Client, name string, change func(
 	if equality.Semantic.DeepEqual(before.Spec.Taints, node.Spec.Taints) {
 		return nil // a look that was a moment old has asked for what is done
 	}
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := client.IgnoreNotFound(c.Patch(ctx, node, patch)); err != nil {
+	if err := client.IgnoreNotFound(patchNode(ctx, c, before, node)); err != nil {
 		return fmt.Errorf("patch the taints of node %s: %w", name, err)
 	}
 	return nil

@@ -35,12 +35,12 @@ func (a *actor) lift(ctx context.Context, l policies.Lift) error {
 	pod.Spec.SchedulingGates = slices.DeleteFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool {
 		return g.Name == v1alpha1.PlacementGate
 	})
-	patched, err := a.patchPod(ctx, before, pod)
-	if err != nil {
-		return fmt.Errorf("lift the gate of pod %s: %w", l.Pod, err)
-	}
-	if patched {
+	err := patchPod(ctx, a.Client, before, pod)
+	if err == nil {
 		a.lifted.put(pod)
+	}
+	if err := overtaken(err); err != nil {
+		return fmt.Errorf("lift the gate of pod %s: %w", l.Pod, err)
 	}
 	return nil
 }
@@ -78,7 +78,7 @@ func (a *actor) tolerate(ctx context.Context, t policies.Toleration) error {
 	}
 	before := pod.DeepCopy()
 	tolerate(&pod.Spec, t.Keys)
-	if _, err := a.patchPod(ctx, before, pod); err != nil {
+	if err := overtaken(patchPod(ctx, a.Client, before, pod)); err != nil {
 		return fmt.Errorf("let pod %s pass holds: %w", t.Pod, err)
 	}
 	return nil

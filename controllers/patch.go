@@ -1,63 +1,90 @@
-// Patches of pods: what others write to a pod meanwhile does not stand in their way.
+// Patches that test what they rest on: what others write to an object meanwhile does not stand in their way, as it would in that
+// of a resourceVersion.
 
 package controllers
 
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"errors"
 
 	"gomodules.xyz/jsonpatch/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// patchPod brings a pod from what was read to what it is now. The API server refuses the patch where what it rests on has
-// changed: the pod's UID, gates, affinity and tolerations. A resourceVersion would guard every field, and lose to the
-// conditions that Volcano's scheduler writes to pods that wait. It reports whether the pod was patched.
-func (a *actor) patchPod(ctx context.Context, read, pod *corev1.Pod) (bool, error) {
-	patch, err := guardedPatch(read, pod)
-	if err != nil {
-		return false, err
-	}
-	if err = a.Patch(ctx, pod, client.RawPatch(types.JSONPatchType, patch)); apierrors.IsInvalid(err) {
-		return false, a.refused(ctx, read, err)
-	}
-	return err == nil, overtaken(err)
+// field is a field of an object as it was read. Its path is a JSON pointer.
+type field struct {
+	path  string
+	value any
 }
 
-// refused returns why a patch was refused; nil where the cache had yet to show the pod as it is. That is an event, and brings
-// the job back.
-func (a *actor) refused(ctx context.Context, read *corev1.Pod, refusal error) error {
-	live := &corev1.Pod{}
-	if err := a.Live.Get(ctx, client.ObjectKeyFromObject(read), live); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	if live.ResourceVersion != read.ResourceVersion {
-		return nil
-	}
-	return refusal
+// patchPod brings a pod from what was read to what it is now, unless its gates, affinity or tolerations have changed since.
+// Volcano's scheduler writes conditions of pods that wait.
+func patchPod(ctx context.Context, c client.Client, read, pod *corev1.Pod) error {
+	return patchGuarded(ctx, c, read, pod, field{"/spec/schedulingGates", read.Spec.SchedulingGates},
+		field{"/spec/affinity", read.Spec.Affinity}, field{"/spec/tolerations", read.Spec.Tolerations})
 }
 
-func guardedPatch(read, pod *corev1.Pod) ([]byte, error) {
+// patchNode does the same for a node's taints. Kubelets write its status.
+func patchNode(ctx context.Context, c client.Client, read, node *corev1.Node) error {
+	return patchGuarded(ctx, c, read, node, field{"/spec/taints", read.Spec.Taints})
+}
+
+// patchGuarded brings an object from what was read to what it is now. It returns a conflict where another object has its name by
+// now, or one of the fields another value.
+func patchGuarded(ctx context.Context, c client.Client, read, changed client.Object, fields ...field) error {
 	before, err := json.Marshal(read)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	after, err := json.Marshal(pod)
+	after, err := json.Marshal(changed)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	changes, err := jsonpatch.CreatePatch(before, after)
 	if err != nil {
-		return nil, fmt.Errorf("compare pod %s with what was read: %w", pod.Name, err)
+		return err
 	}
-	return json.Marshal(append([]jsonpatch.Operation{
-		jsonpatch.NewOperation("test", "/metadata/uid", read.UID),
-		jsonpatch.NewOperation("test", "/spec/schedulingGates", read.Spec.SchedulingGates),
-		jsonpatch.NewOperation("test", "/spec/affinity", read.Spec.Affinity),
-		jsonpatch.NewOperation("test", "/spec/tolerations", read.Spec.Tolerations),
-	}, changes...))
+	operations := []jsonpatch.Operation{jsonpatch.NewOperation("test", "/metadata/uid", read.GetUID())}
+	for _, f := range fields {
+		operations = append(operations, jsonpatch.NewOperation("test", f.path, f.value))
+	}
+	patch, err := json.Marshal(append(operations, changes...))
+	if err != nil {
+		return err
+	}
+	err = c.Patch(ctx, changed, client.RawPatch(types.JSONPatchType, patch))
+	if doesNotApply(err) {
+		return apierrors.NewConflict(schema.GroupResource{}, read.GetName(), errors.New("it has changed since it was read"))
+	}
+	return err
+}
+
+// doesNotApply reports whether the API server could not apply a JSON patch, which it answers by an error of no kind. That of an
+// object which would not be valid names the kind (patchResource in kubernetes staging/src/k8s.io/apiserver/pkg/endpoints/handlers).
+func doesNotApply(err error) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) {
+		return false
+	}
+	details := status.Status().Details
+	return details == nil || details.Kind == ""
+}
+
+// isConflict reports whether all that went wrong is that others have written meanwhile.
+func isConflict(err error) bool {
+	var joined interface{ Unwrap() []error }
+	if !errors.As(err, &joined) {
+		return apierrors.IsConflict(err)
+	}
+	for _, one := range joined.Unwrap() {
+		if !isConflict(one) {
+			return false
+		}
+	}
+	return true
 }

@@ -2,6 +2,8 @@ package controllers
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"testing"
 
@@ -53,12 +55,10 @@ func TestALiftFromAStaleCache(t *testing.T) {
 					return c.Get(ctx, key, obj, opts...)
 				},
 				Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
-					err := c.Patch(ctx, obj, patch, opts...)
-					if err == nil {
-						return nil
+					if c.Patch(ctx, obj, patch, opts...) != nil {
+						return notApplied()
 					}
-					// The API server's answer to a patch whose test fails: kubernetes staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go.
-					return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+					return nil
 				},
 			})
 			a := actor{TrainingJobReconciler: e.r, job: e.job()}
@@ -76,4 +76,37 @@ func hostOf(pod *corev1.Pod) string {
 		return ""
 	}
 	return pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0].Values[0]
+}
+
+func TestWhatIsOnlyAConflict(t *testing.T) {
+	conflict := apierrors.NewConflict(corev1.Resource("nodes"), "n1", errors.New("changed"))
+	other := errors.New("down")
+	tests := map[string]struct {
+		err  error
+		want bool
+	}{
+		"a conflict":                {conflict, true},
+		"told with its place":       {fmt.Errorf("act: %w", conflict), true},
+		"several":                   {fmt.Errorf("act: %w", errors.Join(conflict, fmt.Errorf("hold: %w", errors.Join(conflict, conflict)))), true},
+		"another error":             {other, false},
+		"another one beside":        {fmt.Errorf("act: %w", errors.Join(conflict, other)), false},
+		"another one further below": {errors.Join(conflict, fmt.Errorf("hold: %w", errors.Join(other, conflict))), false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) { equal(t, "is only a conflict", tc.want, isConflict(tc.err)) })
+	}
+}
+
+// What does not apply is a conflict, and what would not be valid is an error.
+func TestWhyAPatchIsRefused(t *testing.T) {
+	invalid := apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Node").GroupKind(), "n1", nil)
+	equal(t, "does not apply", true, doesNotApply(notApplied()))
+	equal(t, "is not valid", false, doesNotApply(invalid))
+	equal(t, "none", false, doesNotApply(nil))
+}
+
+// notApplied is the API server's answer to a patch whose test fails: kubernetes
+// staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go.
+func notApplied() error {
+	return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", "", 0, false)
 }

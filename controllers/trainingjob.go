@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
@@ -58,8 +59,17 @@ type TrainingJobReconciler struct {
 // +kubebuilder:rbac:groups="",resources=events,verbs=list
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Reconcile takes one job one step further.
+// Reconcile takes one job one step further. Where others have written meanwhile it looks again soon.
 func (r *TrainingJobReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	result, err := r.step(ctx, req)
+	if err != nil && isConflict(err) {
+		log.FromContext(ctx).V(1).Info("Others have written meanwhile", "error", err.Error())
+		return ctrl.Result{RequeueAfter: conflictPause}, nil
+	}
+	return result, err
+}
+
+func (r *TrainingJobReconciler) step(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	job := &v1alpha1.TrainingJob{}
 	if err := r.Get(ctx, req.NamespacedName, job); err != nil {
 		r.forget(req.NamespacedName)
