@@ -27,7 +27,7 @@ func TestBackoff(t *testing.T) {
 		"the longest is the first": {[]func(*v1alpha1.RestartPolicy){backoff(10, 10)}, 3, false,
 			[]time.Duration{0, 9 * time.Second, 9 * time.Second}},
 		"what has left the window does not count": {[]func(*v1alpha1.RestartPolicy){backoff(10, 300), budget(20, 25)}, 4, false,
-			[]time.Duration{0, 9 * time.Second, 19 * time.Second, 19 * time.Second}},
+			[]time.Duration{0, 9 * time.Second, 14 * time.Second, 9 * time.Second}},
 		"not for what is not charged": {[]func(*v1alpha1.RestartPolicy){backoff(10, 300)}, 3, true, []time.Duration{0, 0, 0}},
 	}
 	for name, tc := range tests {

@@ -84,9 +84,41 @@ func (w *world) refund(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
 	inc.Charged = false
 	s.Restarts.Charged--
 	s.Restarts.Uncharged++
-	if times := chargedTimes(s, w.policyFor(inc)); len(*times) > 0 {
-		*times = (*times)[:len(*times)-1]
+	times := chargedTimes(s, w.policyFor(inc))
+	for i, t := range slices.Backward(*times) {
+		if tookStepAt(inc, t.Time) {
+			*times = slices.Delete(*times, i, i+1)
+			return
+		}
 	}
+}
+
+// tookStepAt reports whether an incident took a step at a time, to the second: a charge is noted when a step is taken.
+func tookStepAt(inc *v1alpha1.Incident, at time.Time) bool {
+	return slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool {
+		return f.Time.Truncate(time.Second).Equal(at.Truncate(time.Second))
+	})
+}
+
+// nextWindowEnd is when to look again at open incidents because something counts no more, or begins to: a charge and a move
+// leave their windows, and an acknowledgement by a clock that is ahead comes due.
+func (w *world) nextWindowEnd(s *v1alpha1.TrainingJobStatus) time.Time {
+	var next time.Time
+	for i := range s.Incidents {
+		inc := &s.Incidents[i]
+		policy := w.policyFor(inc)
+		if spent := w.spent(s, policy); inc.Outcome == "" && policy.initialBackoff > 0 && len(spent) > 0 {
+			next = sooner(next, spent[0].Add(policy.window))
+		}
+	}
+	if w.HealthPolicy == nil || !AnyOpen(s) {
+		return next
+	}
+	health := healthPolicyOf(w.HealthPolicy, w.Now)
+	if moves := w.recentMoves(s, &health); len(moves) > 0 {
+		next = sooner(next, moves[0].Time.Add(health.moves.window))
+	}
+	return sooner(next, health.acknowledges)
 }
 
 // backoff is before when a charged restart must not come: initialSeconds after the last

@@ -35,6 +35,7 @@ func Decide(o *Observation) Decision {
 	next = sooner(next, w.burial(s))
 	next = sooner(next, w.nextSync(s))
 	next = sooner(next, w.nextRefresh(s))
+	next = sooner(next, w.nextWindowEnd(s))
 	expiry := w.expiry(s)
 	w.describe(s)
 	return Decision{

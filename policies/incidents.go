@@ -190,11 +190,14 @@ func join(inc *v1alpha1.Incident, f failure) {
 	if !f.byProgram() {
 		removeVictim(inc, f.pod)
 	}
+	pod := v1alpha1.IncidentPod{Name: f.pod, UID: f.uid, Task: f.rank.task, Index: f.rank.index, Node: f.node}
+	if i := slices.IndexFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return p.Name == f.pod }); i >= 0 {
+		inc.Pods[i] = pod
+		return
+	}
 	inc.PodCount++
 	if len(inc.Pods) < maxIncidentPods {
-		inc.Pods = append(inc.Pods, v1alpha1.IncidentPod{
-			Name: f.pod, UID: f.uid, Task: f.rank.task, Index: f.rank.index, Node: f.node,
-		})
+		inc.Pods = append(inc.Pods, pod)
 	}
 }
 

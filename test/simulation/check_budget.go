@@ -69,9 +69,6 @@ func (r *record) chargesNow(s *v1alpha1.TrainingJobStatus) int {
 func (r *record) refunded(inc *v1alpha1.Incident) {
 	for i, c := range slices.Backward(r.ledger.charges) {
 		if c.incident == inc.ID {
-			later := r.ledger.charges[i+1:]
-			mixed := slices.ContainsFunc(later, func(l charge) bool { return l.budgetOf == c.budgetOf })
-			r.ledger.refundedEarlier = r.ledger.refundedEarlier || mixed
 			r.ledger.charges = slices.Delete(r.ledger.charges, i, i+1)
 			return
 		}
@@ -96,11 +93,7 @@ func (r *record) checkCharge(inc *v1alpha1.Incident) {
 	if spent > 0 && policy.backoff > 0 {
 		r.happened("charge that waited for the backoff")
 		waited := !r.o.Now.Before(last.Truncate(time.Second).Add(min(policy.backoff, policy.maxBackoff)))
-		respect := ""
-		if r.ledger.refundedEarlier {
-			respect = refundOrder
-		}
-		r.requireOf(Timing, respect, waited, "incident %d does not wait for the backoff", inc.ID)
+		r.require(Timing, waited, "incident %d does not wait for the backoff", inc.ID)
 	}
 	if policy.budgetOf != "" {
 		r.happened("charge to a task's budget")

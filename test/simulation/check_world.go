@@ -52,21 +52,21 @@ func (t *tenant) checkSettled() {
 	first, second := policies.Decide(o), policies.Decide(o)
 	same := equality.Semantic.DeepEqual(first.Status, second.Status) && first.Next.Equal(second.Next)
 	t.require(Quiet, same, "two decisions on one world differ")
-	t.requireSame(&first.Status, "", "the status of a settled world changes")
-	t.requireNoPlan(o, &first.Status, "", "there is a plan for a settled world")
+	t.requireSame(&first.Status, "the status of a settled world changes")
+	t.requireNoPlan(o, &first.Status, "there is a plan for a settled world")
 	t.checkHolds()
 	t.checkStopped()
 }
 
-func (t *tenant) requireSame(s *v1alpha1.TrainingJobStatus, respect, what string) {
+func (t *tenant) requireSame(s *v1alpha1.TrainingJobStatus, what string) {
 	if !equality.Semantic.DeepEqual(t.job.Status, *s) {
-		t.requireOf(Quiet, respect, false, "%s: %s", what, cmp.Diff(t.job.Status, *s, cmpopts.EquateEmpty()))
+		t.require(Quiet, false, "%s: %s", what, cmp.Diff(t.job.Status, *s, cmpopts.EquateEmpty()))
 	}
 }
 
-func (t *tenant) requireNoPlan(o *policies.Observation, s *v1alpha1.TrainingJobStatus, respect, what string) {
+func (t *tenant) requireNoPlan(o *policies.Observation, s *v1alpha1.TrainingJobStatus, what string) {
 	plan := policies.PlanFor(o, s)
-	t.requireOf(Quiet, respect, plan.Empty(), "%s: %+v", what, plan)
+	t.require(Quiet, plan.Empty(), "%s: %+v", what, plan)
 }
 
 // checkStopped checks that a settled world runs nothing of a job that is finished or suspended.
@@ -84,36 +84,14 @@ func (t *tenant) checkNext(next, at time.Time) {
 	if !next.IsZero() && !next.After(at) {
 		return
 	}
-	now, respect := t.now, t.missedBy(at)
+	now := t.now
 	t.now = at
 	o := t.observe()
 	d := policies.Decide(o)
 	what := fmt.Sprintf("the manager wants to look again at %q, and by %s there is something to do", next, at)
-	t.requireSame(&d.Status, respect, what)
-	t.requireNoPlan(o, &d.Status, respect, what)
+	t.requireSame(&d.Status, what)
+	t.requireNoPlan(o, &d.Status, what)
 	t.now = now
-}
-
-// missedBy tells what happens until a time that the manager is known not to think of.
-func (t *tenant) missedBy(at time.Time) string {
-	within := func(then time.Time) bool { return then.After(t.now) && !then.After(at) }
-	if t.health != nil && t.health.Breaker.AcknowledgedTime != nil && within(t.health.Breaker.AcknowledgedTime.Time) {
-		return acknowledgedAhead
-	}
-	if t.health != nil && slices.ContainsFunc(t.job.Status.Restarts.HealthMoves, func(m v1alpha1.HealthMove) bool {
-		return within(m.Time.Add(seconds(t.health.Breaker.Job.WindowSeconds)))
-	}) {
-		return moveExpires
-	}
-	for _, task := range append([]v1alpha1.Task{{}}, t.job.Spec.Tasks...) {
-		policy := policyOf(t.job, task.Name)
-		if policy.backoff > 0 && slices.ContainsFunc(t.ledger.charges, func(c charge) bool {
-			return c.budgetOf == policy.budgetOf && within(c.at.Truncate(time.Second).Add(policy.window))
-		}) {
-			return chargeExpires
-		}
-	}
-	return ""
 }
 
 // checkSpares checks the spares of a job that is well: each holds a node, unless home has none left.

@@ -67,17 +67,15 @@ func (w *world) violate(i Invariant, respect, message string) {
 
 // ledger is what the checks remember of the history of a job.
 type ledger struct {
-	last    int32 // the highest incident
-	fired   map[string]time.Time
-	charges []charge
-	// refundedEarlier reports whether a charge was taken back that was not the last.
-	refundedEarlier bool
-	uncharged       map[int32]bool // incidents that restarted something and were not charged
-	owed            []owed
-	moves           []healthMove
-	posts           []policies.AnswerKey // that any process has sent
-	saved           map[policies.AnswerKey]bool
-	requests        map[int32]string // the ID of the last request for a checkpoint, by incident
+	last      int32 // the highest incident
+	fired     map[string]time.Time
+	charges   []charge
+	uncharged map[int32]bool // incidents that restarted something and were not charged
+	owed      []owed
+	moves     []healthMove
+	posts     []policies.AnswerKey // that any process has sent
+	saved     map[policies.AnswerKey]bool
+	requests  map[int32]string // the ID of the last request for a checkpoint, by incident
 }
 
 func newLedger() ledger {

@@ -200,7 +200,7 @@ func TestOraclesOfTheRecord(t *testing.T) {
 // A known failure is counted in the worlds of its kind, and fails a history in all others.
 func TestKnownFailuresAreOfTheirKindAlone(t *testing.T) {
 	for n, k := range knownFailures {
-		if k.why == "" || (k.seed == 0 && k.respect != refundOrder) {
+		if k.why == "" || k.seed == 0 {
 			t.Errorf("known failure %q has no reason, or no seed", k.respect)
 		}
 		w := running(t)
