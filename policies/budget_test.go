@@ -208,15 +208,22 @@ func TestRefunds(t *testing.T) {
 	})
 }
 
-func TestARefundTakesTheLastCharge(t *testing.T) {
+// Other incidents were charged before and after.
+func TestARefundTakesTheChargeOfItsIncident(t *testing.T) {
 	s := running(2)
 	first := metav1.NewTime(s.Now.Add(-time.Minute))
 	s.status().Restarts.ChargedTimes, s.status().Restarts.Charged = []metav1.Time{first}, 1
 	s.crash(0, 1)
 	s.decide()
 	equal(t, "charged", int32(2), s.status().Restarts.Charged)
+	last := metav1.NewTime(s.Now.Add(time.Second))
+	s.status().Restarts.ChargedTimes, s.status().Restarts.Charged = append(s.status().Restarts.ChargedTimes, last), 3
 	s.lose("n01")
 	s.after(time.Second).decide()
-	equal(t, "charged", int32(1), s.status().Restarts.Charged)
-	equal(t, "left", first.Truncate(time.Second).String(), s.status().Restarts.ChargedTimes[0].String())
+	equal(t, "charged", int32(2), s.status().Restarts.Charged)
+	var left []string
+	for _, at := range s.status().Restarts.ChargedTimes {
+		left = append(left, at.Truncate(time.Second).String())
+	}
+	equal(t, "left", []string{first.Truncate(time.Second).String(), last.Truncate(time.Second).String()}, left)
 }

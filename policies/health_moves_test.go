@@ -68,6 +68,36 @@ func TestHealthMovesAreBounded(t *testing.T) {
 	}
 }
 
+// What is told of the breaker counts what was moved within its window: that is looked at again when a move leaves the window, also
+// where that lets nothing through.
+func TestLooksAgainWhenAMoveLeavesTheWindow(t *testing.T) {
+	s := bounded(4)
+	s.moved(time.Hour-5*time.Second, 1)
+	s.moved(time.Minute, 2)
+	s.ail(failed, 1)
+	d := s.decide()
+	equal(t, "looks again", 5*time.Second, d.Next.Sub(s.Now))
+}
+
+// An acknowledgement by a clock that is ahead is looked at when it comes due, whatever is going on.
+func TestLooksAgainWhenAnAcknowledgementComesDue(t *testing.T) {
+	s := bounded(4)
+	s.HealthPolicy.Breaker.AcknowledgedTime = new(metav1.NewTime(s.Now.Add(3 * time.Second)))
+	s.unready(0)
+	d := s.decide()
+	equal(t, "looks again", 3*time.Second, d.Next.Sub(s.Now))
+}
+
+// A rank whose incident the breaker holds back is noted again in each decision about its waiting.
+func TestAPodIsNamedOnce(t *testing.T) {
+	inc := &v1alpha1.Incident{}
+	for _, uid := range []string{"a", "b"} {
+		join(inc, failure{rank: rank{"worker", 1}, pod: "llm-1-worker-1", uid: uid})
+	}
+	equal(t, "count", int32(1), inc.PodCount)
+	equal(t, "pods", []v1alpha1.IncidentPod{{Name: "llm-1-worker-1", UID: "b", Task: "worker", Index: 1}}, inc.Pods)
+}
+
 // moved is a move that the job remembers.
 func (s *scene) moved(ago time.Duration, pods int32) {
 	s.Job.Status.Restarts.HealthMoves = append(s.Job.Status.Restarts.HealthMoves, v1alpha1.HealthMove{Time: metav1.NewTime(s.Now.Add(-ago)), Pods: pods})
