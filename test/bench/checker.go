@@ -7,21 +7,24 @@ import (
 	"time"
 )
 
-// large is the size from which on the goals for large gangs hold.
-const large = 1000
+// The sizes from which on the goals for larger gangs hold.
+const (
+	medium = 64
+	large  = 1000
+)
 
 // The goals. A limit of 0 is none.
 const (
-	maxWrites = 4 // of one pod's recovery
+	maxWrites = 5 // of one pod's recovery, its binding among them
 	maxHolds  = 3 // more, for the place
 )
 
 // podLimit is for one pod's recovery, against Volcano's RestartPod.
 func podLimit(pods int) float64 {
-	if pods >= large {
-		return 1
+	if pods < medium {
+		return 0.8
 	}
-	return 1.05
+	return 0.5
 }
 
 // ofLarge is a goal for large gangs only.

@@ -57,7 +57,7 @@ func TestChecker(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	for pods, want := range map[int]float64{4: 1.05, 64: 1.05, 1000: 1, 5000: 1} {
+	for pods, want := range map[int]float64{4: 0.8, 63: 0.8, 64: 0.5, 5000: 0.5} {
 		if got := podLimit(pods); got != want {
 			t.Errorf("one of %d pods: %g, want %g", pods, got, want)
 		}

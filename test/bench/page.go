@@ -57,7 +57,7 @@ type comparison struct {
 }
 
 var comparisons = []comparison{
-	{"gang applied → all its pods run", start, start, ofLarge(1)},
+	{"gang applied → all its pods run", start, start, ofLarge(1.05)},
 	{"one pod failed → its replacement runs, by RestartPod", restartPod, restartPod, podLimit},
 	{"the same, theirs by RestartTask", restartPod, restartTask, noLimit},
 	{"the same, theirs by RestartJob", restartPod, restartJob, ofLarge(0.02)},
