@@ -9,12 +9,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -185,36 +183,4 @@ func (b *binder) leaveToScheduler(ctx context.Context, pod *corev1.Pod, node str
 	b.tried.note(client.ObjectKeyFromObject(b.job), string(pod.UID))
 	bindings.WithLabelValues(b.job.Namespace, b.job.Spec.Queue, bindingLeft).Inc()
 	log.FromContext(ctx).Info("The scheduler places a pod that returns to its node", "pod", pod.Name, "node", node, "reason", why.Error())
-}
-
-// bindingMemory remembers the pods that this process has left to the scheduler, by job and UID.
-type bindingMemory struct {
-	mu   sync.Mutex
-	uids map[types.NamespacedName]map[string]bool
-}
-
-func (m *bindingMemory) note(job types.NamespacedName, uid string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.uids == nil {
-		m.uids = map[types.NamespacedName]map[string]bool{}
-	}
-	if m.uids[job] == nil {
-		m.uids[job] = map[string]bool{}
-	}
-	m.uids[job][uid] = true
-}
-
-// mark sets BindingTried of a job's pods, and forgets pods that are gone.
-func (m *bindingMemory) mark(job types.NamespacedName, pods []policies.Pod) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	known := m.uids[job]
-	delete(m.uids, job)
-	for i := range pods {
-		if known[pods[i].UID] {
-			pods[i].BindingTried = true
-			m.uids[job] = known
-		}
-	}
 }

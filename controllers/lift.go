@@ -22,7 +22,8 @@ func (a *actor) lift(ctx context.Context, l policies.Lift) error {
 	if err := a.Get(ctx, client.ObjectKey{Namespace: a.job.Namespace, Name: l.Pod}, pod); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if string(pod.UID) != l.UID || !gated(pod) {
+	job := client.ObjectKeyFromObject(a.job)
+	if string(pod.UID) != l.UID || !gated(pod) || a.opened.knows(job, l.UID) {
 		return nil // another pod by now, or lifted before: its own event brings us back
 	}
 	before := pod.DeepCopy()
@@ -38,6 +39,7 @@ func (a *actor) lift(ctx context.Context, l policies.Lift) error {
 	err := patchPod(ctx, a.Client, before, pod)
 	if err == nil {
 		a.lifted.put(pod)
+		a.opened.note(job, l.UID)
 	}
 	if err := overtaken(err); err != nil {
 		return fmt.Errorf("lift the gate of pod %s: %w", l.Pod, err)

@@ -132,7 +132,12 @@ func (r *TrainingJobReconciler) observePods(ctx context.Context, o *policies.Obs
 	for i := range list.Items {
 		o.Pods = append(o.Pods, podOf(&list.Items[i]))
 	}
-	r.tried.mark(client.ObjectKeyFromObject(o.Job), o.Pods)
+	job := client.ObjectKeyFromObject(o.Job)
+	r.tried.keep(job, o.Pods)
+	r.opened.keep(job, o.Pods)
+	for i := range o.Pods {
+		o.Pods[i].BindingTried = r.tried.knows(job, o.Pods[i].UID)
+	}
 	return nil
 }
 

@@ -70,6 +70,29 @@ func TestALiftFromAStaleCache(t *testing.T) {
 	}
 }
 
+// The cache shows for a while that a gate is closed which this process has opened.
+func TestAGateIsOpenedOnce(t *testing.T) {
+	e := newEnv(t, aJob())
+	e.settle()
+	e.volcano(1)
+	stale := e.pod("llm-1-worker-0")
+	e.restart(interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+		if pod, ok := obj.(*corev1.Pod); ok {
+			stale.DeepCopyInto(pod)
+			return nil
+		}
+		return c.Get(ctx, key, obj, opts...)
+	}})
+	e.calls = nil
+	a := actor{TrainingJobReconciler: e.r, job: e.job()}
+	for range 2 {
+		e.must(a.lift(t.Context(), policies.Lift{Pod: stale.Name, UID: string(stale.UID)}))
+	}
+	equal(t, "writes", 1, len(e.calls))
+	e.r.opened.keep(key, nil)
+	equal(t, "known, once it is gone", false, e.r.opened.knows(key, string(stale.UID)))
+}
+
 // hostOf is the first host that a pod is confined to.
 func hostOf(pod *corev1.Pod) string {
 	if pod.Spec.Affinity == nil {

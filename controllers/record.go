@@ -113,7 +113,8 @@ func (f *refusals) get(key types.NamespacedName) string {
 func (r *TrainingJobReconciler) forget(key types.NamespacedName) {
 	r.writes.forget(key)
 	r.refusals.set(key, "")
-	r.tried.mark(key, nil)
+	r.tried.keep(key, nil)
+	r.opened.keep(key, nil)
 	r.lacks.forget(key)
 	r.checkpoints.keep(key, nil)
 }

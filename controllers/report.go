@@ -1,4 +1,4 @@
-// Report: events and metrics are the difference between the status as it was and as
+// Report: events, log lines and metrics are the difference between the status as it was and as
 // it was recorded, so that nothing is told twice.
 
 package controllers
@@ -11,6 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
@@ -152,6 +154,8 @@ func incidentNamed(s *v1alpha1.TrainingJobStatus, id int32) *v1alpha1.Incident {
 	return nil
 }
 
+// tell tells the job's users by an event, and those who run the manager by a line of the log.
 func (r *TrainingJobReconciler) tell(job *v1alpha1.TrainingJob, kind, reason, action, note string) {
 	r.Events.Eventf(job, nil, kind, reason, action, "%s", note)
+	log.Log.Info(reason, "TrainingJob", klog.KObj(job), "attempt", job.Status.Attempt, "note", note)
 }

@@ -37,7 +37,8 @@ type TrainingJobReconciler struct {
 	topology    topologyCache
 	writes      lastWrites
 	refusals    refusals
-	tried       bindingMemory
+	tried       podMemory // left to the scheduler
+	opened      podMemory // their gates were lifted
 	lacks       lacks
 	checkpoints checkpoints
 }

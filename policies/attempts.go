@@ -89,7 +89,7 @@ func (w *world) fell(attempt int32) bool {
 func madeAnew(inc *v1alpha1.Incident) bool {
 	for _, f := range slices.Backward(inc.Steps) {
 		if !f.DryRun {
-			return f.Action == v1alpha1.RestartJob || f.Action == v1alpha1.RelocateJob
+			return actionOf(f.Action).scope == wholeJob
 		}
 	}
 	return false

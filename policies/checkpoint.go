@@ -55,7 +55,7 @@ type AskedPod struct {
 
 // handshake returns until when a step has to wait for a checkpoint; zero where it may be taken.
 func (w *world) handshake(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up rung) time.Time {
-	if up.action != v1alpha1.MigratePod || w.Job.Spec.Checkpoint == nil || w.dryRun || !w.proactive(s, inc) {
+	if !actionOf(up.action).leavesNode || w.Job.Spec.Checkpoint == nil || w.dryRun || !w.proactive(s, inc) {
 		return time.Time{}
 	}
 	asked := w.asked(s)

@@ -20,8 +20,8 @@ const (
 
 // excludeFor keeps the job away from the nodes where the infrastructure failed it, and
 // for a migration from those that it leaves.
-func (w *world) excludeFor(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, action v1alpha1.Action) {
-	if action != v1alpha1.MigratePod {
+func (w *world) excludeFor(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, a action) {
+	if !a.leavesNode {
 		w.exclude(s, inc)
 		return
 	}

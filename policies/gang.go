@@ -54,7 +54,7 @@ func (w *world) stopsGang(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident)
 // wakeOf returns the open incident in whose wake a rank failed, and nil for a rank that failed by itself. What a
 // rule fails the job for is nobody's wake, nor is a pod that has ended for good where a rule is for its task.
 func (w *world) wakeOf(s *v1alpha1.TrainingJobStatus, f failure, rule v1alpha1.Rule, policy *restartPolicy) *v1alpha1.Incident {
-	if !f.byProgram() || rule.Steps[0].Action == v1alpha1.FailJob || w.isIndependent(f.rank.task) {
+	if !f.byProgram() || actionOf(rule.Steps[0].Action).fails || w.isIndependent(f.rank.task) {
 		return nil
 	}
 	for i := range s.Incidents {

@@ -23,7 +23,7 @@ type rung struct {
 }
 
 // fails reports whether a step fails the job by now.
-func (r rung) fails(now time.Time) bool { return r.action == v1alpha1.FailJob && !r.at.After(now) }
+func (r rung) fails(now time.Time) bool { return actionOf(r.action).fails && !r.at.After(now) }
 
 // climb takes what is due of every open incident, and returns when the next step is.
 func (w *world) climb(s *v1alpha1.TrainingJobStatus) time.Time {
@@ -36,7 +36,7 @@ func (w *world) climb(s *v1alpha1.TrainingJobStatus) time.Time {
 				w.giveUp(s, inc)
 				break
 			}
-			if !known(up.action) || w.inVain(s, inc, up.action) {
+			if !actionOf(up.action).known || w.inVain(s, inc, up.action) {
 				break // another version of the manager may take it, or the scheduler tries nodes again
 			}
 			if up.at.After(w.Now) {
@@ -94,18 +94,13 @@ func (w *world) due(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (rung
 		// Whatever the ladder says next: without a new attempt no rank would ever come back.
 		up, ok = rung{v1alpha1.RestartJob, unruled, w.Now}, true
 	}
-	if ok && forPods(up.action) && w.onlyWaits(s, inc) {
+	if ok && actionOf(up.action).scope == brokenPods && w.onlyWaits(s, inc) {
 		up.at = later(up.at, w.victimsUntil(s, inc))
 	}
-	if ok && up.action != v1alpha1.Ignore && up.action != v1alpha1.FailJob {
+	if ok && actionOf(up.action).scope != nothing {
 		up.at = later(up.at, w.delay(s, inc))
 	}
 	return up, ok
-}
-
-// forPods reports whether an action is for the broken pods alone.
-func forPods(action v1alpha1.Action) bool {
-	return action == v1alpha1.RestartPod || action == v1alpha1.MigratePod || action == v1alpha1.ShrinkTask
 }
 
 // onlyWaits reports whether an incident has nothing left to restart, and waits for ranks that the kubelet does.
@@ -161,7 +156,7 @@ func (w *world) nextRung(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) 
 	if fired {
 		index = int(last.Index) + 1
 	}
-	for index < len(rule.Steps)-1 && (!known(rule.Steps[index].Action) || w.inVain(s, inc, rule.Steps[index].Action)) {
+	for index < len(rule.Steps)-1 && (!actionOf(rule.Steps[index].Action).known || w.inVain(s, inc, rule.Steps[index].Action)) {
 		index++
 	}
 	if index >= len(rule.Steps) {
@@ -178,21 +173,6 @@ func (w *world) nextRung(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) 
 	return rung{step.Action, index, at}, true
 }
 
-// inVain reports whether an action cannot help an incident: its ranks wait for a node, and the scheduler tries none for
-// them, whatever is restarted and wherever. Where the gang's home is outdated, a restart of the whole gang helps.
-func (w *world) inVain(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, action v1alpha1.Action) bool {
-	if inc.Trigger != v1alpha1.PodPending || action == v1alpha1.Ignore || action == v1alpha1.ShrinkTask || action == v1alpha1.FailJob {
-		return false
-	}
-	found := false
-	all := w.everyRankOf(inc, func(r rank) bool {
-		p := w.pod(r)
-		found = found || (p != nil && p.searches())
-		return p == nil || !p.searches() || (p.Untried && w.outdatedHome(s, r) == "")
-	})
-	return found && all
-}
-
 // failsYet reports whether a rule ends with a FailJob that its incident has not taken, although it has taken steps up to
 // that position: the policy was changed meanwhile. A new attempt for the job as a whole stands for all steps at once.
 func failsYet(inc *v1alpha1.Incident, rule v1alpha1.Rule, taken []v1alpha1.FiredStep) bool {
@@ -200,8 +180,8 @@ func failsYet(inc *v1alpha1.Incident, rule v1alpha1.Rule, taken []v1alpha1.Fired
 		return false
 	}
 	last := rule.Steps[len(rule.Steps)-1]
-	return last.Action == v1alpha1.FailJob && (last.AfterSeconds > 0 || !ofJob(inc.Trigger)) &&
-		!slices.ContainsFunc(taken, func(f v1alpha1.FiredStep) bool { return f.Action == v1alpha1.FailJob })
+	return actionOf(last.Action).fails && (last.AfterSeconds > 0 || !ofJob(inc.Trigger)) &&
+		!slices.ContainsFunc(taken, func(f v1alpha1.FiredStep) bool { return actionOf(f.Action).fails })
 }
 
 // taken are the steps of an incident that need not be taken any more: what a dry run has
@@ -221,7 +201,7 @@ func ignores(rule v1alpha1.Rule) bool {
 
 // onlyFails reports whether a rule does nothing but fail the job.
 func onlyFails(rule v1alpha1.Rule) bool {
-	return len(rule.Steps) == 1 && rule.Steps[0].Action == v1alpha1.FailJob
+	return len(rule.Steps) == 1 && actionOf(rule.Steps[0].Action).fails
 }
 
 // lastFired is the highest step of the rule among some.
@@ -261,7 +241,7 @@ func (w *world) fire(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up r
 		w.record(inc, up)
 		return
 	}
-	if up.action == v1alpha1.FailJob {
+	if actionOf(up.action).fails {
 		w.record(inc, up)
 		w.fail(s, v1alpha1.ReasonFailedByRule, "rule "+inc.Rule+" says so: "+story(inc))
 		return
@@ -270,23 +250,23 @@ func (w *world) fire(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up r
 		w.fail(s, v1alpha1.ReasonBudgetExhausted, w.exhausted(inc)+story(inc))
 		return
 	}
-	w.excludeFor(s, inc, up.action)
+	w.excludeFor(s, inc, actionOf(up.action))
 	if w.volcanoJobGone(s) || byUser(inc) {
 		// The Volcano Job makes no more pods: whatever the scope of the action, every rank is made anew.
 		s.Attempt++
 		unshrink(s)
-		if up.action != v1alpha1.RelocateJob {
+		if actionOf(up.action).scope != wholeJob {
 			up.action = v1alpha1.RestartJob
 		}
 	}
-	if up.action != v1alpha1.ShrinkTask && forPods(up.action) && w.missesPeers(s, inc) {
+	if a := actionOf(up.action); a.scope == brokenPods && a.replaces && w.missesPeers(s, inc) {
 		up.action = v1alpha1.RestartJob
 	}
 	w.noteMove(s, inc)
 	before := *inc
 	w.record(inc, up)
 	w.closeOvertaken(s, inc)
-	w.restart(s, inc, &before, up.action)
+	w.carryOut(s, inc, &before, actionOf(up.action))
 }
 
 // onlyPlays is true where the steps of an incident are recorded and not taken. The new

@@ -37,8 +37,8 @@ func (m *rooms) goesFurther(r rank) bool {
 	if first < 0 {
 		return false
 	}
-	action := rule.Steps[first].Action
-	return action != v1alpha1.RelocateJob && action != v1alpha1.FailJob && action != v1alpha1.ShrinkTask
+	a := actionOf(rule.Steps[first].Action)
+	return a.replaces && !a.leavesHome
 }
 
 // countLost counts the ranks that cannot return to their nodes, by the HyperNodes around these.

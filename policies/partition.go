@@ -29,7 +29,7 @@ func (w *world) partitionHome(s *v1alpha1.TrainingJobStatus, r rank) *v1alpha1.P
 
 // restartPartitions asks for new lives of the partitions that an incident hit. One of
 // whose ranks a step has already restarted and that has found no room is placed afresh.
-func (w *world) restartPartitions(s *v1alpha1.TrainingJobStatus, inc, before *v1alpha1.Incident) {
+func restartPartitions(w *world, s *v1alpha1.TrainingJobStatus, inc, before *v1alpha1.Incident) {
 	type group struct {
 		task string
 		n    int32

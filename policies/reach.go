@@ -11,17 +11,15 @@ import (
 
 // wide is true for an incident that concerns more than the pods that it names.
 func wide(inc *v1alpha1.Incident) bool {
-	return wholeJob(inc) || fired(inc, v1alpha1.RestartTask) || fired(inc, v1alpha1.RestartPartition)
+	return ofWholeJob(inc) || reached(inc, theirTasks) || reached(inc, theirPartitions)
 }
 
-// wholeJob is true for an incident that concerns every rank.
-func wholeJob(inc *v1alpha1.Incident) bool {
-	return unnamed(inc) || fired(inc, v1alpha1.RestartJob) || fired(inc, v1alpha1.RelocateJob)
-}
+// ofWholeJob is true for an incident that concerns every rank.
+func ofWholeJob(inc *v1alpha1.Incident) bool { return unnamed(inc) || reached(inc, wholeJob) }
 
-// fired is true where a step of this action has been taken.
-func fired(inc *v1alpha1.Incident, action v1alpha1.Action) bool {
-	return slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool { return f.Action == action && !f.DryRun })
+// reached is true where a step of this scope has been taken.
+func reached(inc *v1alpha1.Incident, what actionScope) bool {
+	return slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool { return actionOf(f.Action).scope == what && !f.DryRun })
 }
 
 // restarted is true once a step of an incident has restarted something.
@@ -41,10 +39,10 @@ func ofJob(trigger v1alpha1.EventType) bool {
 
 // concerns is true for a rank that an incident is about: one that fell, or that a step has restarted since.
 func (w *world) concerns(inc *v1alpha1.Incident, r rank) bool {
-	if wholeJob(inc) || names(inc, r) {
+	if ofWholeJob(inc) || names(inc, r) {
 		return true
 	}
-	task, partition := fired(inc, v1alpha1.RestartTask), fired(inc, v1alpha1.RestartPartition)
+	task, partition := reached(inc, theirTasks), reached(inc, theirPartitions)
 	return (task || partition) && slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool {
 		return p.Task == r.task && (task || w.partitionOf(rank{p.Task, p.Index}) == w.partitionOf(r))
 	})

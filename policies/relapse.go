@@ -57,8 +57,8 @@ func (w *world) fellAgain(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident,
 	if f.event == v1alpha1.HealthDegraded && inc.Trigger != v1alpha1.HealthDegraded {
 		return false // it is an incident of its own, which begins once this one is over
 	}
-	last := inc.Steps[len(inc.Steps)-1].Action
-	if last == v1alpha1.ShrinkTask && slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return p.UID == f.uid }) {
+	last := actionOf(inc.Steps[len(inc.Steps)-1].Action)
+	if last.scope == brokenPods && !last.replaces && slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return p.UID == f.uid }) {
 		return false
 	}
 	_, left := w.nextRung(s, inc)

@@ -13,7 +13,7 @@ import (
 
 // shrink gives up as many ranks of an incident's tasks as have no node, within minReplicas.
 // From there on the job is the smaller one.
-func (w *world) shrink(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
+func shrinkTasks(w *world, s *v1alpha1.TrainingJobStatus, inc, _ *v1alpha1.Incident) {
 	for _, name := range w.tasksOf(inc) {
 		t := w.task(name)
 		if t == nil || t.MinReplicas == nil || s.Placement == nil {

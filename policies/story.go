@@ -62,7 +62,7 @@ func doing(inc *v1alpha1.Incident) string {
 	switch {
 	case step.DryRun:
 		told += " would be taken, but this is a dry run"
-	case step.Action == v1alpha1.MigratePod && asked == "":
+	case actionOf(step.Action).leavesNode && asked == "":
 		asked = "without a checkpoint"
 	}
 	if asked != "" {
@@ -117,14 +117,6 @@ func (w *world) obstacle(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, 
 		return out == ""
 	})
 	return out
-}
-
-// whyUntried says what keeps the scheduler from trying nodes for a rank.
-func (w *world) whyUntried(s *v1alpha1.TrainingJobStatus, r rank) string {
-	if name := w.outdatedHome(s, r); name != "" {
-		return fmt.Sprintf("HyperNode %s was created after the gang was placed, and Volcano is asked every %s to look again where the gang runs", name, refreshEvery)
-	}
-	return fmt.Sprintf("queue %s may be closed or over its share, as it is where the cluster has no room left", w.Job.Spec.Queue)
 }
 
 // backsOffUntil is until when the backoff alone keeps an incident from its first step.
