@@ -9,13 +9,17 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
+// killLead is how much later a process that was killed may seem to have exited than those that gave up because of it. Exits are
+// known to the second, and a busy node notes them a moment late.
+const killLead = time.Second
+
 // compareEvidence orders failures by how much they say about the cause: the strongest event first, then the
 // earliest exit, then a process that was killed before one that gave up.
 func compareEvidence(a, b failure) int {
 	return cmp.Or(
 		cmp.Compare(order(a.byProgram()), order(b.byProgram())),
 		cmp.Compare(strength(b.event), strength(a.event)),
-		compareExits(a.exitTime(), b.exitTime()),
+		compareExits(a.fellAt(), b.fellAt()),
 		cmp.Compare(killed(b.details.Containers), killed(a.details.Containers)),
 	)
 }
@@ -26,6 +30,15 @@ func order(b bool) int {
 		return 1
 	}
 	return 0
+}
+
+// fellAt is when a process exited, or may have, if it was killed; zero where that is not known.
+func (f *failure) fellAt() time.Time {
+	at := f.exitTime()
+	if !at.IsZero() && killed(f.details.Containers) > 0 {
+		return at.Add(-killLead)
+	}
+	return at
 }
 
 // compareExits orders times, of which zero is not known and comes last.

@@ -73,7 +73,9 @@ func TestTheCulprit(t *testing.T) {
 		want        int
 	}{
 		"who exited first":                           {exits(1, 1, 2*time.Second), exits(2, 1, time.Second), time.Second, 2},
-		"who exited later":                           {exits(1, 1, time.Second), exits(2, 137, 2*time.Second), time.Second, 1},
+		"not who exited a second later":              {exits(1, 1, time.Second), exits(2, 1, 2*time.Second), time.Second, 1},
+		"who was killed a second later":              {exits(1, 1, time.Second), exits(2, 137, 2*time.Second), time.Second, 2},
+		"not who was killed two seconds later":       {exits(1, 1, time.Second), exits(2, 137, 3*time.Second), time.Second, 1},
 		"who was killed in the same second":          {exits(1, 1, time.Second), exits(2, 137, time.Second), time.Second, 2},
 		"not who aborted in the same second":         {exits(1, 1, time.Second), exits(2, 134, time.Second), time.Second, 1},
 		"not who was told to stop":                   {exits(1, 1, time.Second), exits(2, 143, time.Second), time.Second, 1},

@@ -195,6 +195,15 @@ func (r *record) tellsCulprit() bool {
 // with it.
 func (c *culprit) precedes(other *policies.ContainerFailure) bool {
 	after := other.Time.Sub(c.exit.Time)
-	killed := after == 0 && c.exit.ExitCode == 137 && other.ExitCode != 137
-	return after < -correctedFor || killed || (after > 0 && after <= correctedFor)
+	lead := after + killLead(&c.exit) - killLead(other)
+	killed := lead == 0 && killLead(&c.exit) > killLead(other)
+	return after < -correctedFor || killed || (lead > 0 && after <= correctedFor)
+}
+
+// killLead is how much later a process that was killed may seem to have exited than those that gave up because of it.
+func killLead(exit *policies.ContainerFailure) time.Duration {
+	if exit.ExitCode == 137 {
+		return time.Second
+	}
+	return 0
 }
