@@ -5,7 +5,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -33,11 +32,13 @@ var faultsYAML []byte
 type fault struct {
 	// What is wrong.
 	What string `json:"what"`
-	// File in policies/ that has it.
-	File string `json:"file"`
-	// Old is text that the file has exactly once, and New is what takes its place.
+	// In is what is declared wrong: a function such as ruleFor, a method such as world.climb, a type, a constant or a variable.
+	In string `json:"in"`
+	// Old is text that the declaration has exactly once, and New is what takes its place.
 	Old string `json:"old"`
 	New string `json:"new"`
+
+	of declaration
 }
 
 func main() {
@@ -86,7 +87,7 @@ func run(root string, histories int, only string) error {
 				errs = append(errs, err)
 				return
 			}
-			fmt.Printf("caught: %s: %s (%s)\n", f.File, f.What, verdict)
+			fmt.Printf("caught: %s: %s (%s)\n", f.In, f.What, verdict)
 		})
 	}
 	wg.Wait()
@@ -99,16 +100,16 @@ func run(root string, histories int, only string) error {
 
 // try runs the tests on one fault, and says which noticed it.
 func try(ctx context.Context, f fault, root, dir string, histories int) (string, error) {
-	overlay, err := f.overlay(root, dir)
+	overlay, err := f.overlay(dir)
 	if err != nil {
 		return "", err
 	}
 	out, err := test(ctx, root, histories, "-overlay="+overlay)
 	if err == nil {
-		return "", fmt.Errorf("survived, and wants a test: %s: %s", f.File, f.What)
+		return "", fmt.Errorf("survived, and wants a test: %s: %s", f.In, f.What)
 	}
 	if strings.Contains(out, "[build failed]") {
-		return "", fmt.Errorf("does not compile, and is no fault: %s: %s:\n%s", f.File, f.What, out)
+		return "", fmt.Errorf("does not compile, and is no fault: %s: %s:\n%s", f.In, f.What, out)
 	}
 	return noticed(out, err), nil
 }
@@ -119,23 +120,34 @@ func load(root string) ([]fault, error) {
 	if err := yaml.UnmarshalStrict(faultsYAML, &faults); err != nil {
 		return nil, fmt.Errorf("faults.yaml: %w", err)
 	}
+	declared, err := declarations(root)
+	if err != nil {
+		return nil, err
+	}
 	var errs []error
-	for _, f := range faults {
-		raw, err := os.ReadFile(f.path(root))
-		if err != nil {
-			errs = append(errs, err)
-		} else if n := strings.Count(string(raw), f.Old); n != 1 || f.Old == f.New {
-			errs = append(errs, fmt.Errorf("%s: %q no longer applies: its text is there %d times: %s", f.File, f.What, n, f.Old))
-		}
+	for i := range faults {
+		errs = append(errs, faults[i].find(declared[faults[i].In]))
 	}
 	return faults, errors.Join(errs...)
 }
 
-func (f fault) path(root string) string { return filepath.Join(root, "policies", f.File) }
+// find finds the declaration, of those that have its name, in which the fault is.
+func (f *fault) find(candidates []declaration) error {
+	n := 0
+	for _, d := range candidates {
+		if here := strings.Count(d.source, f.Old); here > 0 {
+			n, f.of = n+here, d
+		}
+	}
+	if n != 1 || f.Old == f.New {
+		return fmt.Errorf("%s: %q no longer applies: its text is there %d times: %s", f.In, f.What, n, f.Old)
+	}
+	return nil
+}
 
 // overlay writes the broken file, and what the compiler is told of it.
-func (f fault) overlay(root, dir string) (string, error) {
-	original, err := filepath.Abs(f.path(root))
+func (f fault) overlay(dir string) (string, error) {
+	original, err := filepath.Abs(f.of.file)
 	if err != nil {
 		return "", err
 	}
@@ -143,21 +155,23 @@ func (f fault) overlay(root, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	broken, list := filepath.Join(dir, f.File), filepath.Join(dir, "overlay.json")
+	source := strings.Replace(f.of.source, f.Old, f.New, 1)
+	content := slices.Concat(raw[:f.of.begin], []byte(source), raw[f.of.begin+len(f.of.source):])
+	broken, list := filepath.Join(dir, filepath.Base(original)), filepath.Join(dir, "overlay.json")
 	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {original: broken}})
 	if err != nil {
 		return "", err
 	}
 	return list, errors.Join(
 		os.Mkdir(dir, 0o700),
-		os.WriteFile(broken, bytes.Replace(raw, []byte(f.Old), []byte(f.New), 1), 0o600),
+		os.WriteFile(broken, content, 0o600),
 		os.WriteFile(list, overlay, 0o600),
 	)
 }
 
 // test runs the engine's unit tests, then the simulation, until the first fails.
 func test(ctx context.Context, root string, histories int, flags ...string) (string, error) {
-	out, err := goTest(ctx, root, slices.Concat(flags, []string{"./policies"}))
+	out, err := goTest(ctx, root, slices.Concat(flags, []string{"./policies/..."}))
 	if err != nil {
 		return out, err
 	}
