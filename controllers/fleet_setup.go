@@ -178,7 +178,7 @@ func (c *topologyCache) following(matters func(before, after *corev1.Node) bool)
 func (c *topologyCache) followingHyperNodes(matters func(before, after *topologyv1alpha1.HyperNode) bool) predicate.Funcs {
 	moved := func() bool { c.invalidate(); return true }
 	funcs := onUpdate(func(before, after *topologyv1alpha1.HyperNode) bool {
-		if before.Generation != after.Generation {
+		if before.UID != after.UID || before.Generation != after.Generation {
 			return moved()
 		}
 		return matters(before, after)

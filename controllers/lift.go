@@ -41,7 +41,7 @@ func (a *actor) lift(ctx context.Context, l policies.Lift) error {
 		a.lifted.put(pod)
 		a.opened.note(job, l.UID)
 	}
-	if err := overtaken(err); err != nil {
+	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("lift the gate of pod %s: %w", l.Pod, err)
 	}
 	return nil
@@ -80,7 +80,7 @@ func (a *actor) tolerate(ctx context.Context, t policies.Toleration) error {
 	}
 	before := pod.DeepCopy()
 	tolerate(&pod.Spec, t.Keys)
-	if err := overtaken(patchPod(ctx, a.Client, before, pod)); err != nil {
+	if err := client.IgnoreNotFound(patchPod(ctx, a.Client, before, pod)); err != nil {
 		return fmt.Errorf("let pod %s pass holds: %w", t.Pod, err)
 	}
 	return nil

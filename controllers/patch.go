@@ -7,6 +7,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
+	"sync"
 
 	"gomodules.xyz/jsonpatch/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -64,16 +66,15 @@ func patchGuarded(ctx context.Context, c client.Client, read, changed client.Obj
 	return err
 }
 
-// doesNotApply reports whether the API server could not apply a JSON patch, which it answers by an error of no kind. That of an
-// object which would not be valid names the kind (patchResource in kubernetes staging/src/k8s.io/apiserver/pkg/endpoints/handlers).
+// doesNotApply reports whether the API server could not apply a JSON patch. Its answer is the generic one for status 422
+// (jsonPatcher.applyPatchToCurrentObject in kubernetes staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go); other errors
+// of that status, such as those of webhooks, have words of their own.
 func doesNotApply(err error) bool {
 	var status apierrors.APIStatus
-	if !apierrors.IsInvalid(err) || !errors.As(err, &status) {
-		return false
-	}
-	details := status.Status().Details
-	return details == nil || details.Kind == ""
+	return errors.As(err, &status) && status.Status().Message == notApplied.ErrStatus.Message
 }
+
+var notApplied = apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", "", 0, false)
 
 // isConflict reports whether all that went wrong is that others have written meanwhile.
 func isConflict(err error) bool {
@@ -87,4 +88,25 @@ func isConflict(err error) bool {
 		}
 	}
 	return true
+}
+
+// conflicts counts the conflicts of each job in a row.
+type conflicts struct {
+	mu   sync.Mutex
+	jobs map[types.NamespacedName]int
+}
+
+// count counts one more conflict, or begins anew.
+func (c *conflicts) count(job types.NamespacedName, conflict bool) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !conflict {
+		delete(c.jobs, job)
+		return 0
+	}
+	if c.jobs == nil {
+		c.jobs = map[types.NamespacedName]int{}
+	}
+	c.jobs[job]++
+	return c.jobs[job]
 }

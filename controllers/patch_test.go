@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -56,13 +57,14 @@ func TestALiftFromAStaleCache(t *testing.T) {
 				},
 				Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 					if c.Patch(ctx, obj, patch, opts...) != nil {
-						return notApplied()
+						return notApplied
 					}
 					return nil
 				},
 			})
 			a := actor{TrainingJobReconciler: e.r, job: e.job()}
-			e.must(a.lift(t.Context(), policies.Lift{Pod: stale.Name, UID: string(stale.UID), Target: policies.Target{In: []string{"host-n5"}}}))
+			err := a.lift(t.Context(), policies.Lift{Pod: stale.Name, UID: string(stale.UID), Target: policies.Target{In: []string{"host-n5"}}})
+			equal(t, "conflicts", tc.target != "host-n5", apierrors.IsConflict(err))
 			pod := e.pod(stale.Name)
 			equal(t, "gates", tc.gates, pod.Spec.SchedulingGates)
 			equal(t, "hosts", tc.target, hostOf(pod))
@@ -122,14 +124,10 @@ func TestWhatIsOnlyAConflict(t *testing.T) {
 
 // What does not apply is a conflict, and what would not be valid is an error.
 func TestWhyAPatchIsRefused(t *testing.T) {
-	invalid := apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Node").GroupKind(), "n1", nil)
-	equal(t, "does not apply", true, doesNotApply(notApplied()))
-	equal(t, "is not valid", false, doesNotApply(invalid))
+	webhook := &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Message: "admission webhook denied the request"}}
+	equal(t, "does not apply", true, doesNotApply(notApplied))
+	equal(t, "is not valid", false, doesNotApply(apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Node").GroupKind(), "n1", nil)))
+	equal(t, "cannot be decoded", false, doesNotApply(apierrors.NewInvalid(schema.GroupKind{}, "", nil)))
+	equal(t, "a webhook denies it", false, doesNotApply(webhook))
 	equal(t, "none", false, doesNotApply(nil))
-}
-
-// notApplied is the API server's answer to a patch whose test fails: kubernetes
-// staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go.
-func notApplied() error {
-	return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", "", 0, false)
 }

@@ -157,5 +157,5 @@ func incidentNamed(s *v1alpha1.TrainingJobStatus, id int32) *v1alpha1.Incident {
 // tell tells the job's users by an event, and those who run the manager by a line of the log.
 func (r *TrainingJobReconciler) tell(job *v1alpha1.TrainingJob, kind, reason, action, note string) {
 	r.Events.Eventf(job, nil, kind, reason, action, "%s", note)
-	log.Log.Info(reason, "TrainingJob", klog.KObj(job), "attempt", job.Status.Attempt, "note", note)
+	log.Log.Info(reason, "TrainingJob", klog.KObj(job), "note", note)
 }

@@ -40,6 +40,7 @@ type TrainingJobReconciler struct {
 	tried       podMemory // left to the scheduler
 	opened      podMemory // their gates were lifted
 	lacks       lacks
+	conflicts   conflicts
 	checkpoints checkpoints
 }
 
@@ -60,10 +61,13 @@ type TrainingJobReconciler struct {
 // +kubebuilder:rbac:groups="",resources=events,verbs=list
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
+// lastingConflict is after how many conflicts in a row one is an error.
+const lastingConflict = 10
+
 // Reconcile takes one job one step further. Where others have written meanwhile it looks again soon.
 func (r *TrainingJobReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	result, err := r.step(ctx, req)
-	if err != nil && isConflict(err) {
+	if n := r.conflicts.count(req.NamespacedName, err != nil && isConflict(err)); n > 0 && n < lastingConflict {
 		log.FromContext(ctx).V(1).Info("Others have written meanwhile", "error", err.Error())
 		return ctrl.Result{RequeueAfter: conflictPause}, nil
 	}

@@ -24,8 +24,12 @@ var schedulerLabel = client.MatchingLabels{"app": "volcano-scheduler"}
 
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=list
 
-// versionFor is for how long Volcano's version is not looked up again. It changes with an upgrade, and the look may have failed.
-const versionFor = time.Minute
+const (
+	// versionFor is for how long Volcano's version is not looked up again. It changes with an upgrade.
+	versionFor = time.Minute
+	// versionRetry is for how long it is not after it could not be read, and how long reading may take.
+	versionRetry = 5 * time.Second
+)
 
 // DirectBinding allows pods that return to nodes which their job has held to be bound without the scheduler, as long as the
 // cluster's Volcano has a version that this was tested with. Nil allows none.
@@ -35,53 +39,73 @@ type DirectBinding struct {
 	// Version is Volcano's version, such as v1.14.1. Default: the image tag of the Deployment labelled app=volcano-scheduler.
 	Version string
 
-	mu     sync.Mutex
-	until  time.Time // the answer is good until then
-	reason string    // why none is allowed
+	mu      sync.Mutex
+	reading bool
+	until   time.Time // the answer is good until then
+	allowed bool
+	told    string // the last reason why none is allowed
 }
 
-// allows reports whether pods may be bound now. The log says when the answer changes.
+// allows reports whether pods may be bound now. The log says when the answer changes. Where the version cannot be read, the answer
+// is the last one.
 func (d *DirectBinding) allows(ctx context.Context, now time.Time) bool {
 	if d == nil {
 		return false
 	}
 	d.mu.Lock()
+	if d.reading || now.Before(d.until) {
+		defer d.mu.Unlock()
+		return d.allowed
+	}
+	d.reading = true
+	d.mu.Unlock()
+
+	found, err := d.version(ctx)
+	d.mu.Lock()
 	defer d.mu.Unlock()
-	if now.Before(d.until) {
-		return d.reason == ""
+	d.reading = false
+	if err != nil {
+		d.until = now.Add(versionRetry)
+		d.tell(ctx, err.Error())
+		return d.allowed
 	}
-	before := d.reason
-	d.until, d.reason = now.Add(versionFor), ""
-	if err := d.check(ctx); err != nil {
-		d.reason = err.Error()
-	}
-	switch d.reason {
-	case before:
-	case "":
-		log.FromContext(ctx).Info("Pods that return to held nodes are bound directly again")
-	default:
-		log.FromContext(ctx).Info("The scheduler places pods that return to held nodes: direct binding is off", "reason", d.reason)
-	}
-	return d.reason == ""
+	reason := whyUntested(found)
+	d.until, d.allowed = now.Add(versionFor), reason == ""
+	d.tell(ctx, reason)
+	return d.allowed
 }
 
-// check returns why pods are not bound directly under the cluster's Volcano, and nil where they are.
-func (d *DirectBinding) check(ctx context.Context) error {
-	found := d.Version
-	if found == "" {
-		var err error
-		if found, err = volcanoVersion(ctx, d.Reader); err != nil {
-			return err
-		}
+func (d *DirectBinding) tell(ctx context.Context, reason string) {
+	switch {
+	case reason == d.told:
+	case d.allowed:
+		log.FromContext(ctx).Info("Pods that return to held nodes are bound directly", "problem", reason)
+	default:
+		log.FromContext(ctx).Info("The scheduler places pods that return to held nodes: direct binding is off", "reason", reason)
 	}
-	v, err := version.ParseGeneric(found)
+	d.told = reason
+}
+
+// version is Volcano's.
+func (d *DirectBinding) version(ctx context.Context) (string, error) {
+	if d.Version != "" {
+		return d.Version, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, versionRetry)
+	defer cancel()
+	return volcanoVersion(ctx, d.Reader)
+}
+
+// whyUntested says why pods are not bound directly under a version of Volcano; empty where they are.
+func whyUntested(volcano string) string {
+	v, err := version.ParseGeneric(volcano)
 	if err != nil {
-		return fmt.Errorf("the version of Volcano is not known: %w", err)
+		return "the version of Volcano is not known: " + err.Error()
 	}
 	if !slices.ContainsFunc(testedVolcano, func(tested string) bool { return version.MustParseGeneric(tested).EqualTo(v) }) {
-		return fmt.Errorf("it was not tested with Volcano %s, but with %s", found, strings.Join(testedVolcano, ", "))
+		return fmt.Sprintf("it was not tested with Volcano %s, but with %s", volcano, strings.Join(testedVolcano, ", "))
 	}
-	return nil
+	return ""
 }
 
 // volcanoVersion returns the version of the cluster's Volcano, which is the tag of its scheduler's image.

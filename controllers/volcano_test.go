@@ -45,12 +45,12 @@ func TestWhenPodsAreBoundDirectly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := &DirectBinding{Reader: newEnv(t, tc.deployments...).api, Version: tc.version}
 			equal(t, "allows", tc.want == "", d.allows(t.Context(), t0))
-			equal(t, "reason", tc.want, d.reason)
+			equal(t, "reason", tc.want, d.told)
 		})
 	}
 }
 
-// Volcano may be upgraded, and the API server may not answer: the version is looked up again a minute later.
+// Volcano may be upgraded, and the API server may not answer: then the last answer counts.
 func TestVolcanosVersionIsLookedUpAgain(t *testing.T) {
 	e := newEnv(t, volcanoScheduler("a", "s:v1.14.1"))
 	lists, down := 0, true
@@ -63,11 +63,20 @@ func TestVolcanosVersionIsLookedUpAgain(t *testing.T) {
 			return c.List(ctx, list, opts...)
 		},
 	})
-	d := &DirectBinding{Reader: reader}
-	equal(t, "while the API server is down", false, d.allows(t.Context(), t0))
-	down = false
-	equal(t, "before a minute is over", false, d.allows(t.Context(), t0.Add(versionFor-time.Second)))
+	d, now := &DirectBinding{Reader: reader}, t0
+	allows := func(after time.Duration) bool { now = now.Add(after); return d.allows(t.Context(), now) }
+	equal(t, "while nothing is known", false, allows(0))
+	equal(t, "a moment later", false, allows(versionRetry-time.Second))
 	equal(t, "lists", 1, lists)
-	equal(t, "then", true, d.allows(t.Context(), t0.Add(versionFor)))
-	equal(t, "nil", false, (*DirectBinding)(nil).allows(t.Context(), t0))
+	down = false
+	equal(t, "once the API server answers", true, allows(time.Second))
+	down = true
+	equal(t, "a minute later, while it does not", true, allows(versionFor))
+	down = false
+	scheduler := volcanoScheduler("a", "s:v1.14.1")
+	e.must(e.api.Get(t.Context(), client.ObjectKeyFromObject(scheduler), scheduler))
+	scheduler.Spec.Template.Spec.Containers[0].Image = "s:v1.15.0"
+	e.must(e.api.Update(t.Context(), scheduler))
+	equal(t, "after an upgrade", false, allows(versionRetry))
+	equal(t, "nil", false, (*DirectBinding)(nil).allows(t.Context(), now))
 }

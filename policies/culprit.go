@@ -35,7 +35,7 @@ func order(b bool) int {
 // fellAt is when a process exited, or may have, if it was killed; zero where that is not known.
 func (f *failure) fellAt() time.Time {
 	at := f.exitTime()
-	if !at.IsZero() && killed(f.details.Containers) > 0 {
+	if !at.IsZero() && wasKilled(&f.details.Containers[0]) {
 		return at.Add(-killLead)
 	}
 	return at
@@ -50,6 +50,9 @@ func compareExits(a, b time.Time) int {
 		return a.Compare(b)
 	}
 }
+
+// wasKilled reports whether a process was ended by SIGKILL (128+9), as by a kernel that is out of memory.
+func wasKilled(c *ContainerFailure) bool { return c.Reason == "OOMKilled" || c.ExitCode == 137 }
 
 // killed is 1 for a container that something else killed. The abort of a collective ends with an exit code of the
 // program, with SIGABRT (128+6), as NCCL's watchdog does, or with SIGTERM (128+15).

@@ -143,7 +143,7 @@ func (w *world) explains(inc *v1alpha1.Incident, f failure) bool {
 	under := f.event == v1alpha1.HealthFailed && (exited || slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool {
 		return p.Task == f.rank.task && p.Index == f.rank.index && p.Node == f.node
 	}))
-	lost := f.event == v1alpha1.PodFailed && f.class == v1alpha1.ClassInfrastructure
+	lost := f.event == v1alpha1.PodFailed && f.class == v1alpha1.ClassInfrastructure && !restarted(inc) // else it may be a replacement
 	return (ofNode(f.event) || under || lost) && inc.Class == v1alpha1.ClassUser && w.Now.Sub(inc.StartTime.Time) <= nodeWake
 }
 

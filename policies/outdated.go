@@ -12,8 +12,8 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
-// refreshEvery is how often Volcano is made to look again. Its scheduler looks once a second.
-const refreshEvery = 30 * time.Second
+// refreshTime is how long a refresh has to take effect. Volcano's scheduler looks once a second.
+const refreshTime = 30 * time.Second
 
 // Refresh is a step of making Volcano look again on which nodes a gang runs.
 type Refresh string
@@ -24,58 +24,77 @@ const (
 	RefreshEnd   Refresh = "End"
 )
 
-// refresh is the step that is due; empty for none.
+// refresh is the step that is due; empty for none. A HyperNode that was made anew asks for one refresh.
 func (w *world) refresh(s *v1alpha1.TrainingJobStatus) Refresh {
-	switch at := w.refreshAt(s); {
-	case w.PodGroup != nil && w.PodGroup.Refreshing:
+	pg := w.PodGroup
+	switch {
+	case pg == nil || w.stopped(s):
+		return ""
+	case pg.Refreshing:
 		return RefreshEnd
-	case !at.IsZero() && !at.After(w.Now):
+	case pg.Pending:
+		return ""
+	}
+	if h, outdated := w.outdated(s); outdated && pg.RefreshedTime.Before(h.CreatedTime) {
 		return RefreshBegin
 	}
 	return ""
 }
 
-// refreshAt is when Volcano is to be made to look again; zero for never.
-func (w *world) refreshAt(s *v1alpha1.TrainingJobStatus) time.Time {
-	if w.PodGroup == nil || w.PodGroup.Pending || w.stopped(s) || w.outdated(s) == "" {
-		return time.Time{}
-	}
-	return later(w.Now, w.PodGroup.RefreshedTime.Add(refreshEvery))
-}
-
-// nextRefresh is when to look again at a gang whose home is outdated.
+// nextRefresh is when a refresh has had its time: a gang that still gets no node then waits for something else.
 func (w *world) nextRefresh(s *v1alpha1.TrainingJobStatus) time.Time {
-	if at := w.refreshAt(s); at.After(w.Now) {
-		return at
+	if _, outdated := w.outdated(s); outdated && w.PodGroup != nil && !w.PodGroup.RefreshedTime.IsZero() {
+		return w.PodGroup.RefreshedTime.Add(refreshTime)
 	}
 	return time.Time{}
 }
 
-// outdated is the HyperNode for which Volcano has to look again: that of a rank whose pod the scheduler tries no node for. It is empty for none.
-func (w *world) outdated(s *v1alpha1.TrainingJobStatus) string {
+// outdated is the HyperNode on which Volcano has to look again: that of a rank whose pod the scheduler tries no node for.
+func (w *world) outdated(s *v1alpha1.TrainingJobStatus) (HyperNode, bool) {
 	for i := range w.Pods {
 		p := &w.Pods[i]
 		if !p.Untried || !p.searches() || p.Spare || stale(s, p) {
 			continue
 		}
-		if name := w.outdatedHome(s, p.rank()); name != "" {
-			return name
+		if h, outdated := w.outdatedHome(s, p.rank()); outdated {
+			return h, true
 		}
 	}
-	return ""
+	return HyperNode{}, false
 }
 
-// outdatedHome is the HyperNode of a rank's home that is younger than the gang in it; empty for none.
-func (w *world) outdatedHome(s *v1alpha1.TrainingJobStatus, r rank) string {
+// outdatedHome is the home of a rank, or of its job, that has to be one HyperNode and is younger than the gang in it, as long as
+// Volcano has not had the time to look again.
+func (w *world) outdatedHome(s *v1alpha1.TrainingJobStatus, r rank) (HyperNode, bool) {
 	if s.Placement == nil {
-		return ""
+		return HyperNode{}, false
 	}
-	for _, name := range []string{w.homeOf(s, r), s.Placement.HyperNode} {
-		h, _ := w.Topology.Find(name)
-		older := func(p Pod) bool { return p.Node != "" && p.BoundTime.Before(h.CreatedTime) && !stale(s, &p) }
-		if slices.ContainsFunc(w.Pods, older) {
-			return name
+	var names []string
+	if t := w.task(r.task); t != nil && t.Partition != nil && isHard(t.Partition.NetworkTopology) {
+		names = append(names, w.homeOf(s, r))
+	}
+	if isHard(w.Job.Spec.NetworkTopology) {
+		names = append(names, s.Placement.HyperNode)
+	}
+	for _, name := range names {
+		if h, ok := w.Topology.Find(name); ok && w.youngerThanGang(s, h) && !w.refreshed(h) {
+			return h, true
 		}
 	}
-	return ""
+	return HyperNode{}, false
 }
+
+// youngerThanGang reports whether a pod of the gang had its node in a HyperNode before that was created.
+func (w *world) youngerThanGang(s *v1alpha1.TrainingJobStatus, h HyperNode) bool {
+	return slices.ContainsFunc(w.Pods, func(p Pod) bool {
+		return p.Node != "" && !p.finished() && !stale(s, &p) && p.BoundTime.Before(h.CreatedTime) && h.holds([]string{p.Node})
+	})
+}
+
+// refreshed reports whether Volcano has been made to look at a HyperNode since it was created, and has had the time.
+func (w *world) refreshed(h HyperNode) bool {
+	pg := w.PodGroup
+	return pg != nil && !pg.RefreshedTime.Before(h.CreatedTime) && !w.Now.Before(pg.RefreshedTime.Add(refreshTime))
+}
+
+func isHard(t *v1alpha1.NetworkTopology) bool { return t != nil && t.Mode == v1alpha1.TopologyHard }

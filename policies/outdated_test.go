@@ -31,17 +31,23 @@ func TestVolcanoLooksAgainAtAHomeThatWasMadeAnew(t *testing.T) {
 		"another HyperNode made anew":      {func(s *scene) { s.remade("rack-a", time.Time{}); s.remade("rack-b", s.Now) }, "", 0},
 		"nodes are tried":                  {func(s *scene) { s.Pods[1].Untried = false }, "", 0},
 		"no pod of the gang is left there": {func(s *scene) { s.Pods[0].Node, s.Pods[2].Node = "", "" }, "", 0},
+		"the gang is elsewhere":            {func(s *scene) { s.Pods[0].Node, s.Pods[2].Node = "n06", "n07" }, "", 0},
+		"a soft topology":                  {func(s *scene) { s.Job.Spec.NetworkTopology.Mode = v1alpha1.TopologySoft }, "", 0},
+		"no topology":                      {func(s *scene) { s.Job.Spec.NetworkTopology = nil }, "", 0},
 		"no PodGroup":                      {func(s *scene) { s.PodGroup = nil }, "", 0},
 		"back in the queue":                {func(s *scene) { s.PodGroup.Pending = true }, "", 0},
 		"begun":                            {func(s *scene) { s.PodGroup.Refreshing, s.PodGroup.RefreshedTime = true, s.Now }, RefreshEnd, 0},
+		"begun, and back in the queue":     {func(s *scene) { s.PodGroup.Refreshing, s.PodGroup.Pending = true, true }, RefreshEnd, 0},
 		"begun, and home is old":           {func(s *scene) { s.PodGroup.Refreshing = true; s.remade("rack-a", time.Time{}) }, RefreshEnd, 0},
-		"just now":                         {func(s *scene) { s.PodGroup.RefreshedTime = s.Now.Add(-28 * time.Second) }, "", 2 * time.Second},
-		"a while ago":                      {func(s *scene) { s.PodGroup.RefreshedTime = s.Now.Add(-30 * time.Second) }, RefreshBegin, 0},
+		"done":                             {func(s *scene) { s.PodGroup.RefreshedTime = s.Now.Add(-28 * time.Second) }, "", 2 * time.Second},
+		"done, in vain":                    {func(s *scene) { s.PodGroup.RefreshedTime = s.Now.Add(-30 * time.Second) }, "", 0},
+		"done for the one before":          {func(s *scene) { s.PodGroup.RefreshedTime = s.Pods[0].BoundTime }, RefreshBegin, 0},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := untried(v1alpha1.Step{Action: v1alpha1.RestartPod, AfterSeconds: 7200})
 			s.PodGroup = &PodGroup{Name: "llm-1"}
+			s.Job.Spec.NetworkTopology = &v1alpha1.NetworkTopology{Mode: v1alpha1.TopologyHard}
 			s.remade("rack-a", s.Pods[0].BoundTime.Add(time.Second))
 			tc.story(s)
 			d := s.decide()
@@ -53,16 +59,33 @@ func TestVolcanoLooksAgainAtAHomeThatWasMadeAnew(t *testing.T) {
 	}
 }
 
-// It is told, and steps that place the whole gang anew are not in vain.
+// It is told, and steps that place the whole gang anew are not in vain, until Volcano has looked again.
 func TestAnOutdatedHomeIsTold(t *testing.T) {
-	s := untried(v1alpha1.Step{Action: v1alpha1.RestartJob, AfterSeconds: 60})
-	s.remade("rack-a", s.Pods[0].BoundTime.Add(time.Second))
-	s.decide()
-	want := "waits for the scheduler, which tries no node for it: HyperNode rack-a was created after the gang was placed, and Volcano is asked every 30s to look again where the gang runs"
+	outdated := func(action v1alpha1.Action) *scene {
+		s := untried(v1alpha1.Step{Action: action, AfterSeconds: 60})
+		s.Job.Spec.NetworkTopology = &v1alpha1.NetworkTopology{Mode: v1alpha1.TopologyHard}
+		s.remade("rack-a", s.Pods[0].BoundTime.Add(time.Second))
+		s.decide()
+		return s
+	}
+	s := outdated(v1alpha1.RestartJob)
+	want := "waits for the scheduler, which tries no node for it: HyperNode rack-a was created after the gang was placed, and Volcano is made to look again where the gang runs"
 	if !strings.Contains(s.status().Message, want) {
 		t.Errorf("the message is %q, and does not say %q", s.status().Message, want)
 	}
 	s.after(time.Minute).decide()
 	s.after(time.Hour).decide()
 	equal(t, "steps", []v1alpha1.Action{v1alpha1.RestartJob}, s.pendingSteps())
+
+	for name, s := range map[string]*scene{"a step for a part of the gang": outdated(v1alpha1.RestartTask), "Volcano has looked again": outdated(v1alpha1.RestartJob)} {
+		if name == "Volcano has looked again" {
+			s.PodGroup = &PodGroup{Name: "llm-1", RefreshedTime: s.Now}
+			s.after(refreshTime).decide()
+			has := strings.Contains(s.status().Message, "queue default may be closed")
+			equal(t, "tells of the queue", true, has)
+		}
+		s.after(time.Minute).decide()
+		s.after(time.Hour).decide()
+		equal(t, name, nil, s.pendingSteps())
+	}
 }

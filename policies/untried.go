@@ -11,22 +11,24 @@ import (
 // inVain reports whether an action cannot help an incident: its ranks wait for a node, and the scheduler tries none for
 // them, whatever is restarted and wherever. Where the gang's home is outdated, a restart of the whole gang helps.
 func (w *world) inVain(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, action v1alpha1.Action) bool {
-	if inc.Trigger != v1alpha1.PodPending || !actionOf(action).replaces {
+	a := actionOf(action)
+	if inc.Trigger != v1alpha1.PodPending || !a.replaces {
 		return false
 	}
 	found := false
 	all := w.everyRankOf(inc, func(r rank) bool {
 		p := w.pod(r)
 		found = found || (p != nil && p.searches())
-		return p == nil || !p.searches() || (p.Untried && w.outdatedHome(s, r) == "")
+		_, outdated := w.outdatedHome(s, r)
+		return p == nil || !p.searches() || (p.Untried && (a.scope != wholeJob || !outdated))
 	})
 	return found && all
 }
 
 // whyUntried says what keeps the scheduler from trying nodes for a rank.
 func (w *world) whyUntried(s *v1alpha1.TrainingJobStatus, r rank) string {
-	if name := w.outdatedHome(s, r); name != "" {
-		return fmt.Sprintf("HyperNode %s was created after the gang was placed, and Volcano is asked every %s to look again where the gang runs", name, refreshEvery)
+	if h, outdated := w.outdatedHome(s, r); outdated {
+		return fmt.Sprintf("HyperNode %s was created after the gang was placed, and Volcano is made to look again where the gang runs", h.Name)
 	}
 	return fmt.Sprintf("queue %s may be closed or over its share, as it is where the cluster has no room left", w.Job.Spec.Queue)
 }

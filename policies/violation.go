@@ -73,7 +73,7 @@ func (w *world) liveNode(s *v1alpha1.TrainingJobStatus, r rank) string {
 // violation tells where nodes lie apart that a topology wants together; empty where they do not, and where none of them
 // is in a HyperNode of an allowed tier, for then the topology is not known.
 func (w *world) violation(what string, topology *v1alpha1.NetworkTopology, nodes []string) string {
-	if topology == nil || topology.Mode != v1alpha1.TopologyHard || topology.HighestTierAllowed == nil {
+	if !isHard(topology) || topology.HighestTierAllowed == nil {
 		return ""
 	}
 	highest := *topology.HighestTierAllowed

@@ -108,10 +108,14 @@ func try(ctx context.Context, f fault, root, dir string, histories int) (string,
 	if err == nil {
 		return "", fmt.Errorf("survived, and wants a test: %s: %s", f.In, f.What)
 	}
-	if strings.Contains(out, "[build failed]") {
+	if strings.Contains(out, "[build failed]") || strings.Contains(out, "[setup failed]") {
 		return "", fmt.Errorf("does not compile, and is no fault: %s: %s:\n%s", f.In, f.What, out)
 	}
-	return noticed(out, err), nil
+	by := noticed(out)
+	if by == "" {
+		return "", fmt.Errorf("no test failed: %s: %s: %w\n%s", f.In, f.What, err, out)
+	}
+	return by, nil
 }
 
 // load reads the faults, and makes sure that each still applies.
@@ -192,12 +196,12 @@ var (
 	crash   = regexp.MustCompile(`(?m)^panic: (.*)$`)
 )
 
-// noticed says what noticed a fault.
-func noticed(out string, err error) string {
+// noticed says what noticed a fault; empty for nothing.
+func noticed(out string) string {
 	for _, sign := range []*regexp.Regexp{failure, crash} {
 		if m := sign.FindStringSubmatch(out); m != nil {
 			return m[1]
 		}
 	}
-	return err.Error()
+	return ""
 }
