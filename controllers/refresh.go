@@ -20,6 +20,9 @@ import (
 // after tasks, and a task's name has no dot (updatePgSubGroupPolicy in volcano pkg/controllers/job/job_controller_actions.go).
 const refreshPolicy = "lockstep.dev/refresh"
 
+// annotationRefreshedTime is on a PodGroup: when the last refresh began, RFC 3339.
+const annotationRefreshedTime = "lockstep.dev/refreshed-time"
+
 func isRefreshPolicy(p scheduling.SubGroupPolicySpec) bool { return p.Name == refreshPolicy }
 
 func refreshing(pg *scheduling.PodGroup) bool {
@@ -28,7 +31,7 @@ func refreshing(pg *scheduling.PodGroup) bool {
 
 // refreshedTime is when the last refresh began; zero for never.
 func refreshedTime(pg *scheduling.PodGroup) time.Time {
-	at, err := time.Parse(time.RFC3339, pg.Annotations[v1alpha1.AnnotationRefreshedTime])
+	at, err := time.Parse(time.RFC3339, pg.Annotations[annotationRefreshedTime])
 	if err != nil {
 		return time.Time{}
 	}
@@ -48,7 +51,7 @@ func (a *actor) refresh(ctx context.Context, step policies.Refresh) error {
 			Name:          refreshPolicy,
 			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.LabelUID: "none"}},
 		})
-		metav1.SetMetaDataAnnotation(&pg.ObjectMeta, v1alpha1.AnnotationRefreshedTime, a.seen.Now.UTC().Format(time.RFC3339))
+		metav1.SetMetaDataAnnotation(&pg.ObjectMeta, annotationRefreshedTime, a.seen.Now.UTC().Format(time.RFC3339))
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := overtaken(a.Patch(ctx, pg, patch)); err != nil {

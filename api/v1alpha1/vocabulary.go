@@ -65,8 +65,6 @@ const (
 	AnnotationHyperNode = "lockstep.dev/hypernode"
 	// AnnotationPlacedTime is when the gate was lifted, RFC 3339 with fractions of a second.
 	AnnotationPlacedTime = "lockstep.dev/placed-time"
-	// AnnotationRefreshedTime is on a PodGroup: when Volcano was last made to look again on which nodes the gang runs, RFC 3339.
-	AnnotationRefreshedTime = "lockstep.dev/refreshed-time"
 )
 
 // Condition types of a TrainingJob.
