@@ -96,7 +96,7 @@ type conflicts struct {
 	jobs map[types.NamespacedName]int
 }
 
-// count counts one more conflict, or begins anew.
+// count counts one more conflict, or starts again at 0.
 func (c *conflicts) count(job types.NamespacedName, conflict bool) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

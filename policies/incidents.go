@@ -135,8 +135,9 @@ func (w *world) moveOn(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f 
 	w.restartBeside(s, inc, f.rank)
 }
 
-// explains is true for what befell a node soon after an incident began, or a pod without its program's doing, and for what
-// failed under a rank of it: a program crashes at once where its GPU does, and a poll later that is known.
+// explains reports whether a failure is the cause of an incident that looked like the program's fault: a node failed soon after
+// it began, or a pod for no fault of its program, or a GPU under one of its ranks. A program crashes at once where its GPU does,
+// and that is known one poll later.
 func (w *world) explains(inc *v1alpha1.Incident, f failure) bool {
 	p := w.pod(f.rank)
 	exited := p != nil && p.LastExit != nil && inc.StartTime.Sub(p.LastExit.Time) <= wake

@@ -1,4 +1,4 @@
-// Outdated homes: the HyperNode of a gang was deleted and made again while the gang ran. Volcano's scheduler takes the gang for
+// Outdated homes: the HyperNode of a gang was deleted and recreated while the gang ran. Volcano's scheduler takes the gang for
 // one of the HyperNode above, which existed meanwhile, for as long as a pod of the gang has a node, and finds no place in that
 // for a gang with a hard topology (recoverAllocatedHyperNode in volcano pkg/scheduler/framework/session.go). It looks at the
 // nodes of the gang again when the subGroupPolicy of the PodGroup changes (SetPodGroup in pkg/scheduler/api/job_info.go).
@@ -24,7 +24,7 @@ const (
 	RefreshEnd   Refresh = "End"
 )
 
-// refresh is the step that is due; empty for none. A HyperNode that was made anew asks for one refresh.
+// refresh is the step that is due; empty for none. A HyperNode that was recreated needs one refresh.
 func (w *world) refresh(s *v1alpha1.TrainingJobStatus) Refresh {
 	pg := w.PodGroup
 	switch {

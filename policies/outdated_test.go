@@ -20,15 +20,15 @@ func (s *scene) remade(name string, at time.Time) {
 }
 
 // Volcano takes the gang for one of another HyperNode as long as pods of the gang run that are older than their home.
-func TestVolcanoLooksAgainAtAHomeThatWasMadeAnew(t *testing.T) {
+func TestVolcanoLooksAgainAtARecreatedHome(t *testing.T) {
 	tests := map[string]struct {
 		story func(*scene)
 		want  Refresh
 		again time.Duration // until Decide looks again because of it; 0 for not
 	}{
-		"made anew":                        {func(*scene) {}, RefreshBegin, 0},
+		"recreated":                        {func(*scene) {}, RefreshBegin, 0},
 		"as old as the gang":               {func(s *scene) { s.remade("rack-a", s.Pods[0].BoundTime) }, "", 0},
-		"another HyperNode made anew":      {func(s *scene) { s.remade("rack-a", time.Time{}); s.remade("rack-b", s.Now) }, "", 0},
+		"another HyperNode recreated":      {func(s *scene) { s.remade("rack-a", time.Time{}); s.remade("rack-b", s.Now) }, "", 0},
 		"nodes are tried":                  {func(s *scene) { s.Pods[1].Untried = false }, "", 0},
 		"no pod of the gang is left there": {func(s *scene) { s.Pods[0].Node, s.Pods[2].Node = "", "" }, "", 0},
 		"the gang is elsewhere":            {func(s *scene) { s.Pods[0].Node, s.Pods[2].Node = "n06", "n07" }, "", 0},
@@ -59,7 +59,7 @@ func TestVolcanoLooksAgainAtAHomeThatWasMadeAnew(t *testing.T) {
 	}
 }
 
-// It is told, and steps that place the whole gang anew are not in vain, until Volcano has looked again.
+// It is told, and steps that place the whole gang again are not in vain, until Volcano has looked again.
 func TestAnOutdatedHomeIsTold(t *testing.T) {
 	outdated := func(action v1alpha1.Action) *scene {
 		s := untried(v1alpha1.Step{Action: action, AfterSeconds: 60})

@@ -14,10 +14,10 @@ func wide(inc *v1alpha1.Incident) bool {
 	return ofWholeJob(inc) || reached(inc, theirTasks) || reached(inc, theirPartitions)
 }
 
-// ofWholeJob is true for an incident that concerns every rank.
+// ofWholeJob reports whether an incident concerns every rank.
 func ofWholeJob(inc *v1alpha1.Incident) bool { return unnamed(inc) || reached(inc, wholeJob) }
 
-// reached is true where a step of this scope has been taken.
+// reached reports whether a step of this scope has been taken.
 func reached(inc *v1alpha1.Incident, what actionScope) bool {
 	return slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool { return actionOf(f.Action).scope == what && !f.DryRun })
 }

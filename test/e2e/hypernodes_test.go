@@ -1,4 +1,4 @@
-// HyperNodes change under jobs: they get other names, as those that are discovered by labels do, are made anew, and lose nodes.
+// HyperNodes change under jobs: they get other names, as those that are discovered by labels do, are recreated, and lose nodes.
 
 package e2e
 
@@ -56,8 +56,8 @@ func (s *scenario) renameHyperNodes() {
 }
 
 // Volcano's scheduler takes a gang whose HyperNode is gone for one of the HyperNode above, and does not look again once it is back.
-func TestRankReturnsToAHyperNodeThatWasMadeAnew(t *testing.T) {
-	s := newScenario(t, "anew", 2, 4)
+func TestRankReturnsToARecreatedHyperNode(t *testing.T) {
+	s := newScenario(t, "recreated", 2, 4)
 	s.run(s.trainingJob(3))
 	before, home, victim := s.pods(), s.rackOf(s.pod(0).Spec.NodeName), s.pod(1)
 
