@@ -14,7 +14,16 @@ import (
 // failedContainers are those that ended badly, the first to end first. A container that the kubelet has restarted
 // since tells by its last state, until it is ready.
 func failedContainers(pod *corev1.Pod) []policies.ContainerFailure {
-	return exits(pod, func(status *corev1.ContainerStatus) bool { return !status.Ready })
+	ready := conditionOf(pod, corev1.PodReady)
+	return exits(pod, func(status *corev1.ContainerStatus) bool { return !status.Ready && !wasReadyAgain(status, ready) })
+}
+
+// wasReadyAgain reports whether a container that is not ready was so since it last started. A pod that is found not
+// ready later than that was ready before, with all its containers: its readiness probe fails before the end of its
+// process is seen.
+func wasReadyAgain(status *corev1.ContainerStatus, ready *corev1.PodCondition) bool {
+	running := status.State.Running
+	return running != nil && ready != nil && ready.Status == corev1.ConditionFalse && ready.LastTransitionTime.After(running.StartedAt.Time)
 }
 
 // lastExit is the container that ended badly last, be it that it is ready again; nil for none.
@@ -39,7 +48,8 @@ func exits(pod *corev1.Pod, lastCounts func(*corev1.ContainerStatus) bool) []pol
 				continue
 			}
 			found = append(found, policies.ContainerFailure{
-				Name: statuses[i].Name, ExitCode: t.ExitCode, Reason: t.Reason, Message: t.Message, Time: t.FinishedAt.Time,
+				Name: statuses[i].Name, ExitCode: t.ExitCode, Reason: t.Reason, Message: t.Message,
+				StartedTime: t.StartedAt.Time, Time: t.FinishedAt.Time,
 			})
 		}
 	}

@@ -77,6 +77,39 @@ func TestAPodThatCompletes(t *testing.T) {
 	}
 }
 
+// The last end of a container tells why its pod is not ready as long as the pod has not been ready since.
+func TestTheEndThatAPodIsNotReadyFor(t *testing.T) {
+	at := func(seconds int) metav1.Time { return metav1.NewTime(t0.Add(time.Duration(seconds) * time.Second)) }
+	ended := &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error", StartedAt: at(-9), FinishedAt: at(0)}
+	want := []policies.ContainerFailure{{ExitCode: 1, Reason: "Error", StartedTime: at(-9).Time, Time: t0}}
+	restarted := func(seconds int) corev1.ContainerState {
+		return corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(seconds)}}
+	}
+	tests := map[string]struct {
+		now     corev1.ContainerState
+		unready int // s
+		want    []policies.ContainerFailure
+	}{
+		"it waits for its restart":           {corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}, 1, want},
+		"it has been restarted":              {restarted(2), 1, want},
+		"in the second in which it ended":    {restarted(1), 1, want},
+		"it was ready before it was unready": {restarted(2), 5, nil},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			pod := &corev1.Pod{Status: corev1.PodStatus{
+				Phase:      corev1.PodRunning,
+				Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: at(tc.unready)}},
+				ContainerStatuses: []corev1.ContainerStatus{{
+					State: tc.now, LastTerminationState: corev1.ContainerState{Terminated: ended}, RestartCount: 1,
+				}},
+			}}
+			equal(t, "failed", tc.want, podOf(pod).Failure.Containers)
+			equal(t, "last exit", &want[0], podOf(pod).LastExit)
+		})
+	}
+}
+
 func TestAPodThatNeverRan(t *testing.T) {
 	made := corev1.ContainerStatus{Name: "copy", ContainerID: "containerd://1"}
 	tests := map[string]struct {

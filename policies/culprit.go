@@ -113,6 +113,13 @@ func (w *world) blame(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f f
 	}
 }
 
+// mayFollow reports whether a process may have ended because of an exit of another: it ran at the time, and ended soon after.
+// One that was started later has met the other again since.
+func (f *failure) mayFollow(exit time.Time) bool {
+	started := f.details.Containers[0].StartedTime
+	return f.exitTime().Sub(exit) <= wake && (started.IsZero() || started.Before(exit))
+}
+
 // firstExit returns the failure that the exit of a program followed from: that of a rank whose process had exited
 // just before and which the kubelet has restarted already. It is the failure itself where there is none.
 func (w *world) firstExit(s *v1alpha1.TrainingJobStatus, f failure) failure {
@@ -122,7 +129,7 @@ func (w *world) firstExit(s *v1alpha1.TrainingJobStatus, f failure) failure {
 	first := f
 	eachRank(w.job, func(r rank) {
 		p := w.pod(r)
-		if p == nil || p.LastExit == nil || w.isIndependent(r.task) || stale(s, p) || !w.stands(s, p) || f.exitTime().Sub(p.LastExit.Time) > wake {
+		if p == nil || p.LastExit == nil || w.isIndependent(r.task) || stale(s, p) || !w.stands(s, p) || !f.mayFollow(p.LastExit.Time) {
 			return
 		}
 		other := describeFailure(p, v1alpha1.PodNotReady, v1alpha1.ClassUser)

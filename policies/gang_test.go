@@ -122,6 +122,20 @@ func TestACulpritThatIsBackAlready(t *testing.T) {
 	equal(t, "lives", []int32{0, 0, 0}, s.lives())
 }
 
+// The gang trains again after a crash, and another rank crashes soon after.
+func TestACrashSoonAfterAnotherIsNotItsWake(t *testing.T) {
+	s := running(3)
+	for i := range s.Pods {
+		s.exits(i, 1, 0)
+		s.restarts(i)
+	}
+	s.exits(2, 137, 3*time.Second)
+	s.Pods[2].LastExit.StartedTime = sceneStart.Add(time.Second)
+	s.after(3 * time.Second).decide()
+	equal(t, "culprit", "llm-1-worker-2", s.incident(t).Cause.Pod)
+	equal(t, "victims", nil, s.victims(t))
+}
+
 func TestANodeIsLostUnderAGang(t *testing.T) {
 	s := running(4)
 	s.abortBut(2, 0)

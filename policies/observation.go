@@ -176,8 +176,8 @@ type ContainerFailure struct {
 	ExitCode int32
 	Reason   string
 	Message  string
-	// Time at which it ended, to the second; zero where that is not known.
-	Time time.Time
+	// StartedTime is when it had started, and Time when it ended, both to the second; zero where that is not known.
+	StartedTime, Time time.Time
 }
 
 // StartProblem is what the kubelet says of a pod that it cannot start. Without a reason it has said nothing, or is

@@ -18,14 +18,10 @@ func (p *Pod) isUnready(now time.Time) bool {
 // container has exited since it was last ready, or of which nothing is known.
 func (p *Pod) mayEndUntil() time.Time {
 	i := slices.IndexFunc(p.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady })
-	if i < 0 || p.StartedTime.IsZero() || p.Conditions[i].LastTransitionTime.IsZero() {
+	if i < 0 || len(p.Failure.Containers) > 0 || p.StartedTime.IsZero() || p.Conditions[i].LastTransitionTime.IsZero() {
 		return time.Time{}
 	}
-	unready := p.Conditions[i].LastTransitionTime.Time
-	if p.LastExit != nil && !p.LastExit.Time.Add(endReportedWithin).Before(unready) {
-		return time.Time{}
-	}
-	return unready.Add(endReportedWithin)
+	return p.Conditions[i].LastTransitionTime.Add(endReportedWithin)
 }
 
 // nextReadyCheck is when the next pod that is not ready will have had the time to end.

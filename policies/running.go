@@ -48,7 +48,7 @@ func (w *world) outage(s *v1alpha1.TrainingJobStatus) *outage {
 }
 
 func (o *outage) note(r rank, p *Pod, gone bool) {
-	if len(o.down) < 2 && (gone || p.Phase != corev1.PodRunning || (!p.Ready && p.LastExit != nil)) {
+	if len(o.down) < 2 && (gone || p.Phase != corev1.PodRunning || (!p.Ready && len(p.Failure.Containers) > 0)) {
 		o.down = append(o.down, r)
 	}
 	if p == nil || p.LastExit == nil {

@@ -191,13 +191,14 @@ func (r *record) tellsCulprit() bool {
 	return shown
 }
 
-// precedes reports whether the exit of the culprit is seen to come before that of another rank, or has nothing to do
-// with it.
+// precedes reports whether the exit of the culprit is seen to come before that of another rank, whose process ran at the
+// time, or has nothing to do with it, as its process was started later.
 func (c *culprit) precedes(other *policies.ContainerFailure) bool {
 	after := other.Time.Sub(c.exit.Time)
 	lead := after + killLead(&c.exit) - killLead(other)
 	killed := lead == 0 && killLead(&c.exit) > killLead(other)
-	return after < -correctedFor || killed || (lead > 0 && after <= correctedFor)
+	unrelated := after < -correctedFor || other.Time.Before(c.exit.StartedTime)
+	return unrelated || killed || (lead > 0 && after <= correctedFor && other.StartedTime.Before(c.exit.Time))
 }
 
 // killLead is how much later a process that was killed may seem to have exited than those that gave up because of it.

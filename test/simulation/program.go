@@ -54,7 +54,9 @@ func (t *tenant) crash(p *pod, code int32) {
 // and the last state of the container has the exit code.
 func (t *tenant) exit(p *pod, code int32, why fault) {
 	p.Ready, p.WasReady, p.running, p.joined, p.abortAt, p.fault = false, true, false, false, time.Time{}, why
-	ended := policies.ContainerFailure{Name: "train", ExitCode: code, Reason: "Error", Time: t.now.Truncate(time.Second)}
+	ended := policies.ContainerFailure{
+		Name: "train", ExitCode: code, Reason: "Error", StartedTime: p.StartedTime, Time: t.now.Truncate(time.Second),
+	}
 	p.Failure, p.LastExit, p.StartedTime = policies.Failure{Containers: []policies.ContainerFailure{ended}}, &ended, time.Time{}
 	p.setReadyCondition()
 	if t.never {
