@@ -18,6 +18,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 const gpu = corev1.ResourceName("nvidia.com/gpu")
@@ -150,7 +151,7 @@ func TestBindingLooksFirst(t *testing.T) {
 			}
 			nodes, err := e.bindAll(0)
 			e.must(err)
-			equal(t, "nodes", want, nodes)
+			check.Equal(t, "nodes", want, nodes)
 		})
 	}
 }
@@ -161,12 +162,12 @@ func TestAGangIsBoundAsAWhole(t *testing.T) {
 	e.foreign("n1", "5")
 	nodes, err := e.bindAll(2)
 	e.must(err)
-	equal(t, "nodes, where one pod does not fit", nil, nodes)
+	check.Equal(t, "nodes, where one pod does not fit", nil, nodes)
 
 	e = returning(t)
 	nodes, err = e.bindAll(2)
 	e.must(err)
-	equal(t, "nodes, where both do", map[string]string{first: "n0", second: "n1"}, nodes)
+	check.Equal(t, "nodes, where both do", map[string]string{first: "n0", second: "n1"}, nodes)
 }
 
 // Two pods that return to one node need room for both.
@@ -179,7 +180,7 @@ func TestPodsThatReturnToOneNodeFitTogether(t *testing.T) {
 		b.Pods = append(b.Pods, policies.Binding{Pod: name, UID: string(e.pod(name).UID), Node: "n0"})
 	}
 	e.must(a.bind(t.Context(), b))
-	equal(t, "nodes", []string{"n0", ""}, []string{e.pod(first).Spec.NodeName, e.pod(second).Spec.NodeName})
+	check.Equal(t, "nodes", []string{"n0", ""}, []string{e.pod(first).Spec.NodeName, e.pod(second).Spec.NodeName})
 }
 
 // A pod is tried once: what the API server refuses is left to the scheduler, and what it could not answer is not.
@@ -207,12 +208,12 @@ func TestAPodIsTriedOnce(t *testing.T) {
 				return c.SubResource(sub).Create(ctx, obj, of, opts...)
 			}})
 			nodes, err := e.bindAll(0)
-			equal(t, "nodes", map[string]string{first: "n0"}, nodes)
-			equal(t, "is an error, so that it is tried again", !tc.tried, err != nil)
+			check.Equal(t, "nodes", map[string]string{first: "n0"}, nodes)
+			check.Equal(t, "is an error, so that it is tried again", !tc.tried, err != nil)
 			o, err := e.r.observe(t.Context(), e.job())
 			e.must(err)
 			for _, p := range o.Pods {
-				equal(t, p.Name+" was tried", tc.tried && p.Name == second, p.BindingTried)
+				check.Equal(t, p.Name+" was tried", tc.tried && p.Name == second, p.BindingTried)
 			}
 		})
 	}
@@ -236,14 +237,14 @@ func TestAnotherProcessBindsWhatWasLifted(t *testing.T) {
 	e.volcano(1)
 	e.r.DirectBinding = nil
 	e.settle()
-	equal(t, "the gate is closed", false, gated(e.pod(second)))
-	equal(t, "node before", "", e.pod(second).Spec.NodeName)
+	check.Equal(t, "the gate is closed", false, gated(e.pod(second)))
+	check.Equal(t, "node before", "", e.pod(second).Spec.NodeName)
 
 	e.restart(interceptor.Funcs{})
 	e.r.DirectBinding = &DirectBinding{Version: "v1.14.1"}
 	e.clock.SetTime(t0.Add(10 * time.Second)) // the fake API server gives pods no time of creation
 	e.settle()
-	equal(t, "node", "n1", e.pod(second).Spec.NodeName)
+	check.Equal(t, "node", "n1", e.pod(second).Spec.NodeName)
 }
 
 func withVolume(source corev1.VolumeSource) func(*corev1.Pod) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // block is the first block of a language in a page.
@@ -78,11 +79,11 @@ func TestDocumentedProgramSavesWhenItIsAsked(t *testing.T) {
 		id := strconv.Itoa(i)
 		c.send(key, policies.Ask{ID: id, Port: int32(port), Path: "/checkpoint", Pods: []policies.AskedPod{{UID: "u", IP: "127.0.0.1"}}}, time.Minute)
 		c.running.Wait()
-		equal(t, "answer", policies.Answer{Saved: true}, c.answers(key)[policies.AnswerKey{Request: id, Pod: "u"}])
+		check.Equal(t, "answer", policies.Answer{Saved: true}, c.answers(key)[policies.AnswerKey{Request: id, Pod: "u"}])
 		written, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		equal(t, "checkpoints that are written by then", i+1, strings.Count(string(written), "step"))
+		check.Equal(t, "checkpoints that are written by then", i+1, strings.Count(string(written), "step"))
 	}
 }

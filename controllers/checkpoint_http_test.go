@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 func TestAnswers(t *testing.T) {
@@ -57,7 +58,7 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("message %q, want %q", got.Message, tc.want.Message)
 			}
 			got.Message, tc.want.Message = "", ""
-			equal(t, "answer", tc.want, got)
+			check.Equal(t, "answer", tc.want, got)
 		})
 	}
 }
@@ -70,10 +71,10 @@ func TestNoRedirectIsFollowed(t *testing.T) {
 	for _, code := range []int{301, 302, 303, 307, 308} {
 		server := httptest.NewServer(http.RedirectHandler(other.URL, code))
 		got := post(t.Context(), server.URL, []byte("{}"))
-		equal(t, "refused", true, got.Refused)
+		check.Equal(t, "refused", true, got.Refused)
 		server.Close()
 	}
-	equal(t, "requests elsewhere", 0, elsewhere.Load())
+	check.Equal(t, "requests elsewhere", 0, elsewhere.Load())
 }
 
 func TestNoProxyIsAsked(t *testing.T) {
@@ -134,8 +135,8 @@ func TestAPodIsAskedAgain(t *testing.T) {
 	server.Start()
 	defer server.Close()
 	c.running.Wait()
-	equal(t, "answer", policies.Answer{Saved: true}, c.answers(key)[pod])
-	equal(t, "asked", 2, asked.Load())
+	check.Equal(t, "answer", policies.Answer{Saved: true}, c.answers(key)[pod])
+	check.Equal(t, "asked", 2, asked.Load())
 }
 
 // One that has the connection and does not answer was reached, whatever came before.
@@ -155,7 +156,7 @@ func TestAPodThatWasReachedIsOneThatIsWaitedFor(t *testing.T) {
 	ip, port := at(t, server)
 	c, pod := request(t, ip, port, "/", time.Hour)
 	take(t, "the second request", reached)
-	equal(t, "answer", policies.Answer{}, c.answers(key)[pod])
+	check.Equal(t, "answer", policies.Answer{}, c.answers(key)[pod])
 	c.keep(key, nil)
 	c.running.Wait()
 }
@@ -167,7 +168,7 @@ func TestAPathIsAPath(t *testing.T) {
 	ip, port := at(t, server)
 	c, _ := request(t, ip, port, "/a b?c=d#e", time.Minute)
 	c.running.Wait()
-	equal(t, "path", "/a b?c=d#e ", take(t, "the request", got))
+	check.Equal(t, "path", "/a b?c=d#e ", take(t, "the request", got))
 }
 
 // The end of the manager ends what is being asked, and nothing begins after it.
@@ -183,7 +184,7 @@ func TestTheManagerStopsAsking(t *testing.T) {
 	}
 	take(t, "its end", p.ended)
 	c.send(key, policies.Ask{ID: "late", Pods: []policies.AskedPod{{}}}, time.Hour)
-	equal(t, "requests", 1, len(c.sent[key]))
+	check.Equal(t, "requests", 1, len(c.sent[key]))
 }
 
 // More pods than may be asked side by side are asked as one job, and others wait for room.
@@ -192,15 +193,15 @@ func TestRoomForRequests(t *testing.T) {
 	ip, port := at(t, p.Server)
 	c, _ := request(t, ip, port, "/save", time.Hour)
 	take(t, "the request", p.asked)
-	equal(t, "room for all", false, c.slots.TryAcquire(maxAsked))
-	equal(t, "room for the others", true, c.slots.TryAcquire(maxAsked-1))
+	check.Equal(t, "room for all", false, c.slots.TryAcquire(maxAsked))
+	check.Equal(t, "room for the others", true, c.slots.TryAcquire(maxAsked-1))
 	c.send(key, policies.Ask{ID: "late", Port: port, Path: "/save", Pods: []policies.AskedPod{{IP: ip, UID: "v"}}}, time.Hour)
-	equal(t, "answers", 2, len(c.answers(key)))
-	equal(t, "asked", 0, len(p.asked))
+	check.Equal(t, "answers", 2, len(c.answers(key)))
+	check.Equal(t, "asked", 0, len(p.asked))
 	p.answer <- http.StatusOK
 	take(t, "the other request", p.asked)
 	p.answer <- http.StatusOK
 	c.running.Wait()
 	c.keep(key, nil)
-	equal(t, "answers", 0, len(c.answers(key)))
+	check.Equal(t, "answers", 0, len(c.answers(key)))
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // program is what runs in a job's pods: it tells of every request, and answers when it is let.
@@ -130,8 +131,8 @@ func TestAProgramSavesBeforeItsPodMoves(t *testing.T) {
 	e.calls = nil
 	result, err := e.reconcile()
 	e.must(err)
-	equal(t, "writes: the request", []string{"update the status of *v1alpha1.TrainingJob llm"}, e.calls)
-	equal(t, "looks again", time.Minute, result.RequeueAfter)
+	check.Equal(t, "writes: the request", []string{"update the status of *v1alpha1.TrainingJob llm"}, e.calls)
+	check.Equal(t, "looks again", time.Minute, result.RequeueAfter)
 	has(t, e.told(), "CheckpointRequested")
 
 	var pods []string
@@ -139,33 +140,33 @@ func TestAProgramSavesBeforeItsPodMoves(t *testing.T) {
 		body := take(t, "a request", p.asked)
 		pods = append(pods, body.Pod)
 		body.Pod = ""
-		equal(t, "body", checkpointRequest{
+		check.Equal(t, "body", checkpointRequest{
 			ID: policies.Requests(e.job(), &e.job().Status)[0], Namespace: "research", Job: "llm", Incident: 1, Reason: "HealthDegraded",
 			Signal: "NVLinkReplay", Moves: []string{"llm-1-worker-1"}, Deadline: t0.Add(time.Minute).UTC().Format(time.RFC3339),
 		}, body)
 	}
 	slices.Sort(pods)
-	equal(t, "asked", []string{"llm-1-worker-0", "llm-1-worker-1"}, pods)
+	check.Equal(t, "asked", []string{"llm-1-worker-0", "llm-1-worker-1"}, pods)
 
 	e.settle() // nothing is written, and nobody asked, while they think
-	equal(t, "asked again", 0, len(p.asked))
+	check.Equal(t, "asked again", 0, len(p.asked))
 	p.answer <- http.StatusNoContent
 	p.answer <- http.StatusOK
-	equal(t, "looks at the job", key.Name, take(t, "a wake", e.r.checkpoints.wakes).Object.GetName())
+	check.Equal(t, "looks at the job", key.Name, take(t, "a wake", e.r.checkpoints.wakes).Object.GetName())
 
 	e.clock.SetTime(t0.Add(12 * time.Second))
 	e.calls = nil
 	_, err = e.reconcile()
 	e.must(err)
-	equal(t, "writes", []string{"update the status of *v1alpha1.TrainingJob llm", "delete *v1.Pod llm-1-worker-1"},
+	check.Equal(t, "writes", []string{"update the status of *v1alpha1.TrainingJob llm", "delete *v1.Pod llm-1-worker-1"},
 		slices.DeleteFunc(e.calls, func(c string) bool { return strings.Contains(c, "*v1.Node") }))
-	equal(t, "outcome", v1alpha1.CheckpointSaved, e.job().Status.Incidents[0].Checkpoint.Outcome)
+	check.Equal(t, "outcome", v1alpha1.CheckpointSaved, e.job().Status.Incidents[0].Checkpoint.Outcome)
 	told := e.told()
 	has(t, told, "Normal CheckpointSaved checkpoint saved by 2 of 2 pods in 12s")
 	has(t, told, "Normal MigratePod")
-	equal(t, "counted", counts[0]+1, counted(t, "lockstep_checkpoints_total"))
-	equal(t, "measured", counts[1]+1, counted(t, "lockstep_checkpoint_duration_seconds"))
-	equal(t, "remembered", 0, len(e.r.checkpoints.sent))
+	check.Equal(t, "counted", counts[0]+1, counted(t, "lockstep_checkpoints_total"))
+	check.Equal(t, "measured", counts[1]+1, counted(t, "lockstep_checkpoint_duration_seconds"))
+	check.Equal(t, "remembered", 0, len(e.r.checkpoints.sent))
 }
 
 func TestAProgramThatRefuses(t *testing.T) {
@@ -181,7 +182,7 @@ func TestAProgramThatRefuses(t *testing.T) {
 	_, err = e.reconcile()
 	e.must(err)
 	c := e.job().Status.Incidents[0].Checkpoint
-	equal(t, "outcome", v1alpha1.CheckpointRefused, c.Outcome)
+	check.Equal(t, "outcome", v1alpha1.CheckpointRefused, c.Outcome)
 	has(t, []string{c.Message}, "answered 500 Internal Server Error")
 	has(t, e.told(), "Warning CheckpointRefused")
 	take(t, "the end of the other request", p.ended)
@@ -199,8 +200,8 @@ func TestARequestIsSentAgainByTheNextProcess(t *testing.T) {
 	e.calls = nil
 	_, err = e.reconcile()
 	e.must(err)
-	equal(t, "writes", nil, e.calls)
-	equal(t, "ID", first.ID, take(t, "a request", p.asked).ID)
+	check.Equal(t, "writes", nil, e.calls)
+	check.Equal(t, "ID", first.ID, take(t, "a request", p.asked).ID)
 	take(t, "the other", p.asked)
 }
 
@@ -215,8 +216,8 @@ func TestAProgramThatNeverAnswers(t *testing.T) {
 	_, err = e.reconcile()
 	e.must(err)
 	inc := e.job().Status.Incidents[0]
-	equal(t, "outcome", v1alpha1.CheckpointTimedOut, inc.Checkpoint.Outcome)
-	equal(t, "moved", v1alpha1.MigratePod, inc.Steps[0].Action)
+	check.Equal(t, "outcome", v1alpha1.CheckpointTimedOut, inc.Checkpoint.Outcome)
+	check.Equal(t, "moved", v1alpha1.MigratePod, inc.Steps[0].Action)
 	take(t, "the end of a request", p.ended)
 }
 
@@ -236,5 +237,5 @@ func TestAJobThatIsGoneAsksNobody(t *testing.T) {
 }
 
 func TestThePodsAddressIsSeen(t *testing.T) {
-	equal(t, "IP", "fd00::7", podOf(&corev1.Pod{Status: corev1.PodStatus{PodIP: "fd00::7"}}).IP)
+	check.Equal(t, "IP", "fd00::7", podOf(&corev1.Pod{Status: corev1.PodStatus{PodIP: "fd00::7"}}).IP)
 }

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 func readFile(t *testing.T, name string) string {
@@ -35,7 +36,7 @@ func TestDocumentedSampleIsTheSample(t *testing.T) {
 		t.Fatal(err)
 	}
 	want.NodeConditions = whole.Spec.NodeConditions
-	equal(t, "the example in README.md", want, got)
+	check.Equal(t, "the example in README.md", want, got)
 }
 
 func TestDocumentedMetricsAreThose(t *testing.T) {

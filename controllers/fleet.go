@@ -23,7 +23,7 @@ import (
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/nodes"
 )
 
 // conflictPause is how long to wait for the cache to show what a write has run into.
@@ -71,7 +71,7 @@ type FleetReconciler struct {
 
 // fleet is what one pass has seen.
 type fleet struct {
-	policies.Fleet
+	nodes.Fleet
 	nodes []corev1.Node
 	// read are the NodeHealths as they were read, by name.
 	read map[string]*v1alpha1.NodeHealth
@@ -114,7 +114,7 @@ func (r *FleetReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.R
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("observe: %w", err)
 	}
-	decision := policies.DecideFleet(&f.Fleet)
+	decision := nodes.Decide(&f.Fleet)
 	failed := r.record(ctx, f, &decision)
 	r.report(f, &decision)
 	if err := errors.Join(failed, r.keep(ctx, f)); err != nil {
@@ -146,12 +146,12 @@ func (r *FleetReconciler) observe(ctx context.Context) (*fleet, error) {
 // list reads the nodes and their NodeHealths; the latter live, where the cache may have yet to
 // show what another process wrote.
 func (r *FleetReconciler) list(ctx context.Context, live bool) (*fleet, []v1alpha1.NodeHealth, error) {
-	topology, err := r.topology.get(ctx, r.Client)
+	hyperNodes, err := r.topology.get(ctx, r.Client)
 	if err != nil {
 		return nil, nil, err
 	}
-	nodes, healths := &corev1.NodeList{}, &v1alpha1.NodeHealthList{}
-	if err := r.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
+	all, healths := &corev1.NodeList{}, &v1alpha1.NodeHealthList{}
+	if err := r.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, nil, fmt.Errorf("list nodes: %w", err)
 	}
 	var reader client.Reader = r.Client
@@ -161,7 +161,7 @@ func (r *FleetReconciler) list(ctx context.Context, live bool) (*fleet, []v1alph
 	if err := reader.List(ctx, healths, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, nil, fmt.Errorf("list NodeHealths: %w", err)
 	}
-	f := &fleet{Fleet: policies.Fleet{Now: r.Clock.Now(), Topology: topology, Nodes: len(nodes.Items)}, nodes: nodes.Items}
+	f := &fleet{Fleet: nodes.Fleet{Now: r.Clock.Now(), Topology: hyperNodes, Nodes: len(all.Items)}, nodes: all.Items}
 	return f, healths.Items, nil
 }
 
@@ -176,7 +176,7 @@ func (f *fleet) join(healths []v1alpha1.NodeHealth) {
 	for i := range f.nodes {
 		node := &f.nodes[i]
 		exists[node.Name] = true
-		h := policies.WithNodeConditions(f.read[node.Name], node, &f.Policy.Spec)
+		h := nodes.WithConditions(f.read[node.Name], node, &f.Policy.Spec)
 		switch {
 		case h == nil:
 		case f.read[node.Name] == nil:

@@ -20,7 +20,7 @@ import (
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/nodes"
 )
 
 // marks are what nodes should carry of their verdicts, and which do not yet.
@@ -44,7 +44,7 @@ func (r *FleetReconciler) Act(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 	}
 	err = r.mark(ctx, f, m)
 	if again := f.again(); again.IsZero() { // a HyperNode is told of all its nodes together
-		err = errors.Join(err, r.tellHyperNodes(ctx, policies.HyperNodeConditions(f.Topology, m.verdicts), f))
+		err = errors.Join(err, r.tellHyperNodes(ctx, nodes.HyperNodeConditions(f.Topology, m.verdicts), f))
 	}
 	if err != nil {
 		return ctrl.Result{}, err
@@ -77,7 +77,7 @@ func (f *fleet) marks() marks {
 		h := f.read[node.Name]
 		if h != nil && h.Status.Verdict != nil {
 			m.verdicts[node.Name] = h.Status.Verdict
-			m.conditions[i] = nodeCondition(policies.NodeCondition(h, h.Status.Verdict), h.Status.Verdict)
+			m.conditions[i] = nodeCondition(nodes.Condition(h, h.Status.Verdict), h.Status.Verdict)
 		}
 		if taintOf(node) != taintFor(m.verdicts[node.Name]) {
 			m.tainted = append(m.tainted, i)
@@ -152,7 +152,7 @@ func taintFor(v *v1alpha1.HealthVerdict) corev1.Taint {
 		return corev1.Taint{Key: v1alpha1.TaintQuarantine, Value: v1alpha1.QuarantineLemon, Effect: corev1.TaintEffectNoSchedule}
 	case v.QuarantinedTime != nil:
 		return corev1.Taint{Key: v1alpha1.TaintQuarantine, Value: v1alpha1.QuarantineFailed, Effect: corev1.TaintEffectNoSchedule}
-	case policies.Believed(v) && v.State == v1alpha1.HealthStateDegraded:
+	case nodes.Believed(v) && v.State == v1alpha1.HealthStateDegraded:
 		return corev1.Taint{Key: v1alpha1.TaintDegraded, Effect: corev1.TaintEffectPreferNoSchedule}
 	}
 	return corev1.Taint{}

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // A cache that does not show yet what was let through must not let as many through again.
@@ -43,7 +44,7 @@ func TestBreakerWithACacheThatLags(t *testing.T) {
 	e.must(e.api.List(t.Context(), before))
 	_, err := e.look()
 	e.must(err)
-	equal(t, "in quarantine", []string{"n4", "n5"}, e.tainted())
+	check.Equal(t, "in quarantine", []string{"n4", "n5"}, e.tainted())
 	old = map[string]v1alpha1.NodeHealth{}
 	for _, h := range before.Items {
 		if h.Name == "n4" || h.Name == "n5" {
@@ -53,10 +54,10 @@ func TestBreakerWithACacheThatLags(t *testing.T) {
 	e.report(v1alpha1.HealthStateFailed, "n0", "n1")
 	_, err = e.look()
 	e.must(err)
-	equal(t, "in quarantine, while the cache lags", []string{"n4", "n5"}, e.tainted())
+	check.Equal(t, "in quarantine, while the cache lags", []string{"n4", "n5"}, e.tainted())
 	old = nil
 	e.settle()
-	equal(t, "in quarantine", []string{"n4", "n5"}, e.tainted())
+	check.Equal(t, "in quarantine", []string{"n4", "n5"}, e.tainted())
 }
 
 // The breaker's events are told once, although its status runs into a conflict.
@@ -79,10 +80,10 @@ func TestBreakerIsToldOnce(t *testing.T) {
 	for _, event := range e.told() {
 		if strings.Contains(event, "BreakerOpened") {
 			opened++
-			equal(t, "event", "Warning BreakerOpened the breaker of cluster holds back 1 (n2)", event)
+			check.Equal(t, "event", "Warning BreakerOpened the breaker of cluster holds back 1 (n2)", event)
 		}
 	}
-	equal(t, "told", 1, opened)
+	check.Equal(t, "told", 1, opened)
 }
 
 // recorder keeps what events are about.
@@ -110,8 +111,8 @@ func TestEventsOfNodes(t *testing.T) {
 	}
 	e.must(e.api.Status().Update(t.Context(), h))
 	e.settle()
-	equal(t, "regarding", []string{"n1 n1"}, got.regarding)
-	equal(t, "bytes", true, len(got.notes[0]) <= maxNote && len(got.notes[0]) > maxNote-3)
+	check.Equal(t, "regarding", []string{"n1 n1"}, got.regarding)
+	check.Equal(t, "bytes", true, len(got.notes[0]) <= maxNote && len(got.notes[0]) > maxNote-3)
 }
 
 // A HealthPolicy that the cache does not show yet is not made twice, and one that is deleted
@@ -132,12 +133,12 @@ func TestHealthPolicyComesBack(t *testing.T) {
 	e.report(v1alpha1.HealthStateFailed, "n0")
 	_, err := e.look()
 	e.must(err)
-	equal(t, "in quarantine, where there is none", nil, e.tainted())
+	check.Equal(t, "in quarantine, where there is none", nil, e.tainted())
 	hidden = false
 	e.settle()
 	e.must(e.api.Delete(t.Context(), &v1alpha1.HealthPolicy{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HealthPolicyName}}))
 	e.settle()
-	equal(t, "in quarantine, by default", []string{"n0"}, e.tainted())
+	check.Equal(t, "in quarantine, by default", []string{"n0"}, e.tainted())
 }
 
 func TestWhichReportsMatter(t *testing.T) {
@@ -172,7 +173,7 @@ func TestWhichReportsMatter(t *testing.T) {
 				tc.change = func(h *v1alpha1.NodeHealth) { h.Status.Sources[0].HeartbeatTime = at(300) }
 			}
 			tc.change(after)
-			equal(t, "matters", tc.want, reportsMatter(before, after))
+			check.Equal(t, "matters", tc.want, reportsMatter(before, after))
 		})
 	}
 }
@@ -206,6 +207,6 @@ func TestHeartbeatsWriteNothing(t *testing.T) {
 		e.calls = nil
 		_, err := e.look()
 		e.must(err)
-		equal(t, "writes", nil, e.calls)
+		check.Equal(t, "writes", nil, e.calls)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/nodes"
 )
 
 // atOnce are those of many that this pass writes about, one for each writer: a node that fails while
@@ -26,7 +26,7 @@ func atOnce[T any](r *FleetReconciler, f *fleet, items []T) []T {
 }
 
 // record writes what is new in NodeHealths, and how the fleet stands.
-func (r *FleetReconciler) record(ctx context.Context, f *fleet, d *policies.FleetDecision) error {
+func (r *FleetReconciler) record(ctx context.Context, f *fleet, d *nodes.Decision) error {
 	failed := r.recordVerdicts(ctx, f, d)
 	f.calmIn = r.storm.left(r.Clock.Now(), r.Calm)
 	if (f.more || f.calmIn > 0) && !opens(f.Policy.Status.Breakers, d.Status.Breakers) {
@@ -46,7 +46,7 @@ func opens(was, is []v1alpha1.OpenBreaker) bool {
 }
 
 // recordVerdicts writes some of the verdicts that are new. Where that fails, they stay as they were.
-func (r *FleetReconciler) recordVerdicts(ctx context.Context, f *fleet, d *policies.FleetDecision) error {
+func (r *FleetReconciler) recordVerdicts(ctx context.Context, f *fleet, d *nodes.Decision) error {
 	changed := f.changed(d)
 	now := atOnce(r, f, changed)
 	results := make([]error, len(changed))
@@ -64,10 +64,10 @@ func (r *FleetReconciler) recordVerdicts(ctx context.Context, f *fleet, d *polic
 
 // changed are the NodeHealths that are not as they should be: first those that are let through,
 // for a breaker that holds a node back lets no other through, and of these first the worst.
-func (f *fleet) changed(d *policies.FleetDecision) []*v1alpha1.NodeHealth {
+func (f *fleet) changed(d *nodes.Decision) []*v1alpha1.NodeHealth {
 	var out []*v1alpha1.NodeHealth
 	for _, h := range f.Healths {
-		if h != f.read[h.Name] || !policies.SameVerdict(h.Status.Verdict, d.Verdicts[h.Name]) {
+		if h != f.read[h.Name] || !nodes.SameVerdict(h.Status.Verdict, d.Verdicts[h.Name]) {
 			out = append(out, h)
 		}
 	}

@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/nodes"
 )
 
-func (r *FleetReconciler) report(f *fleet, d *policies.FleetDecision) {
+func (r *FleetReconciler) report(f *fleet, d *nodes.Decision) {
 	for _, h := range f.Healths {
 		r.reportVerdict(h, d.Verdicts[h.Name])
 	}
@@ -40,7 +40,7 @@ func (r *FleetReconciler) reportVerdict(h *v1alpha1.NodeHealth, is *v1alpha1.Hea
 	}
 	// Its name for a UID, as in the events of kubelets: `kubectl describe node` looks for that.
 	node := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: h.Name, UID: types.UID(h.Name)}}
-	message := policies.NodeCondition(h, is).Message
+	message := nodes.Condition(h, is).Message
 	switch {
 	case was.QuarantinedTime == nil && is.QuarantinedTime != nil:
 		quarantines.Inc()
@@ -63,7 +63,7 @@ func (r *FleetReconciler) reportBreakers(p *v1alpha1.HealthPolicy, open []v1alph
 		kind, _, _ := strings.Cut(b.Scope, "/")
 		kinds[kind]++
 		if !was[b.Scope] {
-			r.tell(p, corev1.EventTypeWarning, "BreakerOpened", "Breaker", "the breaker of "+policies.DescribeBreaker(b))
+			r.tell(p, corev1.EventTypeWarning, "BreakerOpened", "Breaker", "the breaker of "+nodes.DescribeBreaker(b))
 		}
 	}
 	for scope := range was {

@@ -20,6 +20,7 @@ import (
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 type fleetEnv struct {
@@ -117,59 +118,59 @@ func TestFailedNodeIsQuarantinedAndComesBack(t *testing.T) {
 	e := newFleetEnv(t)
 	e.report(v1alpha1.HealthHealthy, "n0", "n1", "n2")
 	e.settle()
-	equal(t, "condition", corev1.ConditionTrue, findCondition(e.node("n1")).Status)
-	equal(t, "of what nobody reports on", nil, findCondition(e.node("n4")))
-	equal(t, "rack", "nothing is reported of 3 nodes", e.healthOf("rack-a").Message)
-	equal(t, "of a rack that nobody reports on", nil, e.healthOf("rack-b"))
+	check.Equal(t, "condition", corev1.ConditionTrue, findCondition(e.node("n1")).Status)
+	check.Equal(t, "of what nobody reports on", nil, findCondition(e.node("n4")))
+	check.Equal(t, "rack", "nothing is reported of 3 nodes", e.healthOf("rack-a").Message)
+	check.Equal(t, "of a rack that nobody reports on", nil, e.healthOf("rack-b"))
 
 	e.report(v1alpha1.HealthStateFailed, "n1")
 	e.calls = nil
 	_, err := e.look()
 	e.must(err)
-	equal(t, "writes", []string{
+	check.Equal(t, "writes", []string{
 		"patch *v1.Node n1", "patch the status of *v1.Node n1", "patch the status of *v1alpha1.HyperNode rack-a",
 		"patch the status of *v1alpha1.NodeHealth n1", "update the status of *v1alpha1.HealthPolicy cluster",
 	}, slices.Sorted(slices.Values(e.calls)))
-	equal(t, "taint", "lockstep.dev/quarantine=failed:NoSchedule", new(taintOf(e.node("n1"))).ToString())
+	check.Equal(t, "taint", "lockstep.dev/quarantine=failed:NoSchedule", new(taintOf(e.node("n1"))).ToString())
 	c := findCondition(e.node("n1"))
-	equal(t, "condition", "False Failed XID79 of gpu/GPU-1", strings.Join([]string{string(c.Status), c.Reason, c.Message}, " "))
-	equal(t, "the kubelet's condition is kept", 2, len(e.node("n1").Status.Conditions))
-	equal(t, "rack", "1 of 3 nodes Failed: n1", e.healthOf("rack-a").Message)
-	equal(t, "event", "Warning Quarantined XID79 of gpu/GPU-1", <-e.events.Events)
+	check.Equal(t, "condition", "False Failed XID79 of gpu/GPU-1", strings.Join([]string{string(c.Status), c.Reason, c.Message}, " "))
+	check.Equal(t, "the kubelet's condition is kept", 2, len(e.node("n1").Status.Conditions))
+	check.Equal(t, "rack", "1 of 3 nodes Failed: n1", e.healthOf("rack-a").Message)
+	check.Equal(t, "event", "Warning Quarantined XID79 of gpu/GPU-1", <-e.events.Events)
 	e.settle()
 
 	e.report(v1alpha1.HealthHealthy, "n1")
 	e.settle()
-	equal(t, "not for long enough", []string{"n1"}, e.tainted())
+	check.Equal(t, "not for long enough", []string{"n1"}, e.tainted())
 	result, err := e.look()
 	e.must(err)
-	equal(t, "looks again", 10*time.Minute, result.RequeueAfter)
+	check.Equal(t, "looks again", 10*time.Minute, result.RequeueAfter)
 	e.clock.SetTime(e.clock.Now().Add(10 * time.Minute))
 	e.settle()
-	equal(t, "in quarantine", nil, e.tainted())
-	equal(t, "rack", metav1.ConditionTrue, e.healthOf("rack-a").Status)
+	check.Equal(t, "in quarantine", nil, e.tainted())
+	check.Equal(t, "rack", metav1.ConditionTrue, e.healthOf("rack-a").Status)
 
 	e.must(e.api.Delete(t.Context(), &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}))
 	e.settle()
-	equal(t, "condition of what nobody reports on any more", nil, findCondition(e.node("n1")))
+	check.Equal(t, "condition of what nobody reports on any more", nil, findCondition(e.node("n1")))
 }
 
 func TestBreakerHoldsBackTheRestOfARack(t *testing.T) {
 	e := newFleetEnv(t)
 	e.report(v1alpha1.HealthStateFailed, "n0", "n1", "n2")
 	e.settle()
-	equal(t, "in quarantine", []string{"n0", "n1"}, e.tainted())
+	check.Equal(t, "in quarantine", []string{"n0", "n1"}, e.tainted())
 	p := e.policy()
-	equal(t, "held back", int32(1), p.Status.HeldBack)
-	equal(t, "told", "XID79 of gpu/GPU-1; held back by the breaker of cluster", findCondition(e.node("n2")).Message)
+	check.Equal(t, "held back", int32(1), p.Status.HeldBack)
+	check.Equal(t, "told", "XID79 of gpu/GPU-1; held back by the breaker of cluster", findCondition(e.node("n2")).Message)
 
 	e.restart(interceptor.Funcs{}) // another manager knows what was let through
 	e.settle()
-	equal(t, "in quarantine", []string{"n0", "n1"}, e.tainted())
+	check.Equal(t, "in quarantine", []string{"n0", "n1"}, e.tainted())
 	p.Spec.Breaker.AcknowledgedTime = new(metav1.NewTime(e.clock.Now()))
 	e.must(e.api.Update(t.Context(), p))
 	e.settle()
-	equal(t, "in quarantine", []string{"n0", "n1", "n2"}, e.tainted())
+	check.Equal(t, "in quarantine", []string{"n0", "n1", "n2"}, e.tainted())
 }
 
 // What is not recorded is not acted upon, be it a conflict or an API server that is away.
@@ -192,13 +193,13 @@ func TestNothingIsDoneThatIsNotRecorded(t *testing.T) {
 			})
 			e.report(v1alpha1.HealthStateFailed, "n1")
 			result, err := e.look()
-			equal(t, "fails", name == "away", err != nil)
-			equal(t, "looks again soon", name == "conflict", result.RequeueAfter == conflictPause)
-			equal(t, "in quarantine", nil, e.tainted())
-			equal(t, "events", 0, len(e.events.Events))
+			check.Equal(t, "fails", name == "away", err != nil)
+			check.Equal(t, "looks again soon", name == "conflict", result.RequeueAfter == conflictPause)
+			check.Equal(t, "in quarantine", nil, e.tainted())
+			check.Equal(t, "events", 0, len(e.events.Events))
 			e.restart(interceptor.Funcs{})
 			e.settle()
-			equal(t, "in quarantine", []string{"n1"}, e.tainted())
+			check.Equal(t, "in quarantine", []string{"n1"}, e.tainted())
 		})
 	}
 }
@@ -217,7 +218,7 @@ func TestNodeHealthOutlivesItsNodeForADay(t *testing.T) {
 	e.must(e.api.Get(t.Context(), client.ObjectKey{Name: "n1"}, health))
 	e.clock.SetTime(e.clock.Now().Add(time.Hour))
 	e.settle()
-	equal(t, "gone", true, apierrors.IsNotFound(e.api.Get(t.Context(), client.ObjectKey{Name: "n1"}, health)))
+	check.Equal(t, "gone", true, apierrors.IsNotFound(e.api.Get(t.Context(), client.ObjectKey{Name: "n1"}, health)))
 }
 
 // What another tool says in a condition of a node becomes a report, and goes with it.
@@ -236,32 +237,32 @@ func TestConditionsOfOtherTools(t *testing.T) {
 		e.settle()
 	}
 	say(corev1.ConditionTrue)
-	equal(t, "in quarantine", []string{"n1"}, e.tainted())
+	check.Equal(t, "in quarantine", []string{"n1"}, e.tainted())
 	h := &v1alpha1.NodeHealth{}
 	e.must(e.api.Get(t.Context(), client.ObjectKey{Name: "n1"}, h))
-	equal(t, "report", "GPUMissing node Lost: 7 of 8", h.Status.Reports[0].Signal+" "+h.Status.Reports[0].Entity+" "+h.Status.Reports[0].Message)
+	check.Equal(t, "report", "GPUMissing node Lost: 7 of 8", h.Status.Reports[0].Signal+" "+h.Status.Reports[0].Entity+" "+h.Status.Reports[0].Message)
 	say(corev1.ConditionUnknown)
 	e.must(e.api.Get(t.Context(), client.ObjectKey{Name: "n1"}, h))
-	equal(t, "reports, while it is unknown", 1, len(h.Status.Reports))
+	check.Equal(t, "reports, while it is unknown", 1, len(h.Status.Reports))
 	say(corev1.ConditionFalse)
 	e.must(e.api.Get(t.Context(), client.ObjectKey{Name: "n1"}, h))
-	equal(t, "reports", 0, len(h.Status.Reports))
+	check.Equal(t, "reports", 0, len(h.Status.Reports))
 	e.clock.SetTime(e.clock.Now().Add(10 * time.Minute))
 	e.settle()
-	equal(t, "in quarantine", nil, e.tainted())
+	check.Equal(t, "in quarantine", nil, e.tainted())
 }
 
 func TestDegradedNodeIsOfLastChoice(t *testing.T) {
 	e := newFleetEnv(t)
 	e.report(v1alpha1.HealthStateDegraded, "n1")
 	e.settle()
-	equal(t, "taint", "lockstep.dev/degraded:PreferNoSchedule", new(taintOf(e.node("n1"))).ToString())
+	check.Equal(t, "taint", "lockstep.dev/degraded:PreferNoSchedule", new(taintOf(e.node("n1"))).ToString())
 	e.report(v1alpha1.HealthStateFailed, "n1")
 	e.settle()
-	equal(t, "taint, once it has failed", "lockstep.dev/quarantine=failed:NoSchedule", new(taintOf(e.node("n1"))).ToString())
+	check.Equal(t, "taint, once it has failed", "lockstep.dev/quarantine=failed:NoSchedule", new(taintOf(e.node("n1"))).ToString())
 	e.report(v1alpha1.HealthHealthy, "n1")
 	e.settle()
 	e.clock.SetTime(e.clock.Now().Add(10 * time.Minute))
 	e.settle()
-	equal(t, "taints, once it is well", 0, len(e.node("n1").Spec.Taints))
+	check.Equal(t, "taints, once it is well", 0, len(e.node("n1").Spec.Taints))
 }

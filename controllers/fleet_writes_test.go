@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // A verdict is not acted upon before it is recorded, and needs no report to be.
@@ -25,12 +26,12 @@ func TestActFollowsTheRecord(t *testing.T) {
 		e.must(err)
 	}
 	act()
-	equal(t, "in quarantine, before there is a verdict", nil, e.tainted())
+	check.Equal(t, "in quarantine, before there is a verdict", nil, e.tainted())
 	_, err := e.fleet.Reconcile(t.Context(), ctrl.Request{})
 	e.must(err)
-	equal(t, "in quarantine, before it is acted upon", nil, e.tainted())
+	check.Equal(t, "in quarantine, before it is acted upon", nil, e.tainted())
 	act()
-	equal(t, "in quarantine", []string{"n1"}, e.tainted())
+	check.Equal(t, "in quarantine", []string{"n1"}, e.tainted())
 }
 
 // A pass records a few verdicts, so that none waits for many others.
@@ -46,10 +47,10 @@ func TestWhatHasFailedIsRecordedFirst(t *testing.T) {
 	e.calls = nil
 	result, err := e.fleet.Reconcile(t.Context(), ctrl.Request{})
 	e.must(err)
-	equal(t, "first", "patch the status of *v1alpha1.NodeHealth n4", e.calls[0])
-	equal(t, "writes", 1, len(e.calls))
-	equal(t, "looks again", minRequeue, result.RequeueAfter)
-	equal(t, "events", 1, len(e.events.Events))
+	check.Equal(t, "first", "patch the status of *v1alpha1.NodeHealth n4", e.calls[0])
+	check.Equal(t, "writes", 1, len(e.calls))
+	check.Equal(t, "looks again", minRequeue, result.RequeueAfter)
+	check.Equal(t, "events", 1, len(e.events.Events))
 
 	for e.policy().Status.Degraded < 4 {
 		_, err := e.fleet.Reconcile(t.Context(), ctrl.Request{})
@@ -58,13 +59,13 @@ func TestWhatHasFailedIsRecordedFirst(t *testing.T) {
 	e.calls = nil
 	result, err = e.fleet.Act(t.Context(), ctrl.Request{})
 	e.must(err)
-	equal(t, "first", "patch *v1.Node n4", e.calls[0])
-	equal(t, "writes", 2, len(e.calls))
-	equal(t, "looks again", minRequeue, result.RequeueAfter)
+	check.Equal(t, "first", "patch *v1.Node n4", e.calls[0])
+	check.Equal(t, "writes", 2, len(e.calls))
+	check.Equal(t, "looks again", minRequeue, result.RequeueAfter)
 	e.settle()
-	equal(t, "in quarantine", []string{"n4"}, e.tainted())
-	equal(t, "rack", "3 of 3 nodes Degraded: n0, n1, n2", e.healthOf("rack-a").Message)
-	equal(t, "degraded", int32(4), e.policy().Status.Degraded)
+	check.Equal(t, "in quarantine", []string{"n4"}, e.tainted())
+	check.Equal(t, "rack", "3 of 3 nodes Degraded: n0, n1, n2", e.healthOf("rack-a").Message)
+	check.Equal(t, "degraded", int32(4), e.policy().Status.Degraded)
 }
 
 // A breaker that holds a node back lets nothing more through: that must not be recorded before
@@ -75,8 +76,8 @@ func TestWhatIsLetThroughIsRecordedBeforeWhatIsHeldBack(t *testing.T) {
 	e.report(v1alpha1.HealthStateDegraded, "n0", "n1")
 	e.report(v1alpha1.HealthStateFailed, "n2", "n3", "n4", "n5")
 	e.settle()
-	equal(t, "held back", []string{"n2", "n3", "n4", "n5"}, e.policy().Status.Breakers[0].Nodes)
-	equal(t, "taint of what was let through", v1alpha1.TaintDegraded, taintOf(e.node("n1")).Key)
+	check.Equal(t, "held back", []string{"n2", "n3", "n4", "n5"}, e.policy().Status.Breakers[0].Nodes)
+	check.Equal(t, "taint of what was let through", v1alpha1.TaintDegraded, taintOf(e.node("n1")).Key)
 }
 
 // A node that was told is not told again before the cache shows it.
@@ -97,7 +98,7 @@ func TestNodesAreToldOnce(t *testing.T) {
 		e.calls = nil
 		_, err = e.fleet.Act(t.Context(), ctrl.Request{})
 		e.must(err)
-		equal(t, "writes", want, e.calls)
+		check.Equal(t, "writes", want, e.calls)
 	}
 }
 
@@ -111,19 +112,19 @@ func TestWhatCanWaitDoesWhileVerdictsAreWritten(t *testing.T) {
 	e.calls = nil
 	result, err := e.fleet.Reconcile(t.Context(), ctrl.Request{})
 	e.must(err)
-	equal(t, "writes", []string{"patch the status of *v1alpha1.NodeHealth n0", "patch the status of *v1alpha1.NodeHealth n4"}, slices.Sorted(slices.Values(e.calls)))
-	equal(t, "looks again", time.Second, result.RequeueAfter)
+	check.Equal(t, "writes", []string{"patch the status of *v1alpha1.NodeHealth n0", "patch the status of *v1alpha1.NodeHealth n4"}, slices.Sorted(slices.Values(e.calls)))
+	check.Equal(t, "looks again", time.Second, result.RequeueAfter)
 	e.clock.SetTime(e.clock.Now().Add(time.Second / 4))
 	e.calls = nil
 	result, err = e.fleet.Act(t.Context(), ctrl.Request{})
 	e.must(err)
-	equal(t, "writes about nodes", []string{"patch *v1.Node n0"}, e.calls)
-	equal(t, "acts again", 3*time.Second/4, result.RequeueAfter)
+	check.Equal(t, "writes about nodes", []string{"patch *v1.Node n0"}, e.calls)
+	check.Equal(t, "acts again", 3*time.Second/4, result.RequeueAfter)
 	e.clock.SetTime(e.clock.Now().Add(result.RequeueAfter))
 	e.settle()
-	equal(t, "then", "lockstep.dev/degraded:PreferNoSchedule", new(taintOf(e.node("n4"))).ToString())
-	equal(t, "rack", "1 of 3 nodes Failed: n0", e.healthOf("rack-a").Message)
-	equal(t, "failed", int32(1), e.policy().Status.Failed)
+	check.Equal(t, "then", "lockstep.dev/degraded:PreferNoSchedule", new(taintOf(e.node("n4"))).ToString())
+	check.Equal(t, "rack", "1 of 3 nodes Failed: n0", e.healthOf("rack-a").Message)
+	check.Equal(t, "failed", int32(1), e.policy().Status.Failed)
 }
 
 // That a breaker opens is told at once, though verdicts are still to be written.
@@ -134,7 +135,7 @@ func TestAnOpenBreakerIsToldAtOnce(t *testing.T) {
 	e.report(v1alpha1.HealthStateFailed, "n0", "n1", "n2", "n3", "n4", "n5")
 	_, err := e.fleet.Reconcile(t.Context(), ctrl.Request{})
 	e.must(err)
-	equal(t, "open", true, len(e.policy().Status.Breakers) > 0)
+	check.Equal(t, "open", true, len(e.policy().Status.Breakers) > 0)
 }
 
 // However many verdicts are written, people are told after a while.
@@ -145,8 +146,8 @@ func TestTheWaitForCalmEnds(t *testing.T) {
 		s.note(now, time.Second)
 		now = now.Add(time.Second / 2)
 	}
-	equal(t, "left after half a minute", 0*time.Second, s.left(now, time.Second))
+	check.Equal(t, "left after half a minute", 0*time.Second, s.left(now, time.Second))
 	now = now.Add(time.Second)
 	s.note(now, time.Second)
-	equal(t, "left in the next storm", time.Second, s.left(now, time.Second))
+	check.Equal(t, "left in the next storm", time.Second, s.left(now, time.Second))
 }

@@ -11,6 +11,7 @@ import (
 	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 func TestAForgottenJobIsWoken(t *testing.T) {
@@ -28,29 +29,29 @@ func TestAForgottenJobIsWoken(t *testing.T) {
 		return e.calls
 	}
 	asked := []string{"create *v1alpha1.Command llm-1-sync"}
-	equal(t, "after 10 s", nil, at(10))
-	equal(t, "after 19 s", nil, at(19))
-	equal(t, "after 20 s", append([]string{"update the status of *v1alpha1.TrainingJob llm"}, asked...), at(20))
+	check.Equal(t, "after 10 s", nil, at(10))
+	check.Equal(t, "after 19 s", nil, at(19))
+	check.Equal(t, "after 20 s", append([]string{"update the status of *v1alpha1.TrainingJob llm"}, asked...), at(20))
 	has(t, e.told(), "Warning PodsNotCreated Volcano has made 0 of the 2 pods")
 	command := &bus.Command{}
 	name := types.NamespacedName{Namespace: key.Namespace, Name: "llm-1-sync"}
 	e.must(e.api.Get(t.Context(), name, command))
-	equal(t, "action", string(bus.SyncJobAction), command.Action)
-	equal(t, "target", "llm-1", command.TargetObject.Name)
-	equal(t, "owner", "llm-1", command.OwnerReferences[0].Name)
+	check.Equal(t, "action", string(bus.SyncJobAction), command.Action)
+	check.Equal(t, "target", "llm-1", command.TargetObject.Name)
+	check.Equal(t, "owner", "llm-1", command.OwnerReferences[0].Name)
 
-	equal(t, "after 49 s", nil, at(49))
-	equal(t, "while it is not heard", asked, at(50))
+	check.Equal(t, "after 49 s", nil, at(49))
+	check.Equal(t, "while it is not heard", asked, at(50))
 	e.must(e.api.Delete(t.Context(), command))
-	equal(t, "after 79 s", nil, at(79))
-	equal(t, "once it was in vain", asked, at(80))
-	equal(t, "told again", nil, e.told())
+	check.Equal(t, "after 79 s", nil, at(79))
+	check.Equal(t, "once it was in vain", asked, at(80))
+	check.Equal(t, "told again", nil, e.told())
 
 	e.restart(interceptor.Funcs{})
-	equal(t, "by another process", []string{"update the status of *v1alpha1.TrainingJob llm"}, at(100))
-	equal(t, "which has to see it too", append([]string{"update the status of *v1alpha1.TrainingJob llm"}, asked...), at(120))
+	check.Equal(t, "by another process", []string{"update the status of *v1alpha1.TrainingJob llm"}, at(100))
+	check.Equal(t, "which has to see it too", append([]string{"update the status of *v1alpha1.TrainingJob llm"}, asked...), at(120))
 	e.volcano(1)
 	e.settle()
-	equal(t, "state", v1alpha1.StateStarting, e.job().Status.State)
-	equal(t, "message", "some pods of the gang have no node yet", e.job().Status.Message)
+	check.Equal(t, "state", v1alpha1.StateStarting, e.job().Status.State)
+	check.Equal(t, "message", "some pods of the gang have no node yet", e.job().Status.Message)
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 func TestHoldSweeper(t *testing.T) {
@@ -55,10 +56,10 @@ func TestHoldSweeper(t *testing.T) {
 			sweeper := &HoldSweeper{Client: e.recorded(), Clock: e.clock}
 			result, err := sweeper.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "n3"}})
 			e.must(err)
-			equal(t, "taints", tc.want, e.taints()["n3"])
-			equal(t, "looks again", tc.again, result.RequeueAfter)
+			check.Equal(t, "taints", tc.want, e.taints()["n3"])
+			check.Equal(t, "looks again", tc.again, result.RequeueAfter)
 			if len(tc.want) == len(tc.taints) {
-				equal(t, "writes", nil, e.calls)
+				check.Equal(t, "writes", nil, e.calls)
 			}
 		})
 	}
@@ -85,7 +86,7 @@ func TestHoldThatComesMeanwhileIsNotSwept(t *testing.T) {
 	})
 	_, err := (&HoldSweeper{Client: c, Clock: e.clock}).Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "n3"}})
 	e.must(err)
-	equal(t, "taints", []string{"hold.lockstep.dev/new-88888888=standing"}, e.taints()["n3"])
+	check.Equal(t, "taints", []string{"hold.lockstep.dev/new-88888888=standing"}, e.taints()["n3"])
 }
 
 func TestTheNodesThatAJobHeldAreSweptWithIt(t *testing.T) {
@@ -94,5 +95,5 @@ func TestTheNodesThatAJobHeldAreSweptWithIt(t *testing.T) {
 	e.taint("n3", corev1.Taint{Key: holdKeyOfJob, Value: "standing", Effect: corev1.TaintEffectNoSchedule})
 	e.taint("n4", corev1.Taint{Key: "hold.lockstep.dev/other-99999999", Value: "standing", Effect: corev1.TaintEffectNoSchedule})
 	requests := (&HoldSweeper{Client: e.api, Clock: e.clock}).nodesHeldBy(t.Context(), job)
-	equal(t, "nodes", []ctrl.Request{{NamespacedName: types.NamespacedName{Name: "n3"}}}, requests)
+	check.Equal(t, "nodes", []ctrl.Request{{NamespacedName: types.NamespacedName{Name: "n3"}}}, requests)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 func TestConfine(t *testing.T) {
@@ -74,12 +75,12 @@ func TestToleratesHoldsOfOtherJobs(t *testing.T) {
 	}
 	own := policies.HoldKey(e.job())
 	one, two := v1alpha1.HoldTaintPrefix+"one", v1alpha1.HoldTaintPrefix+"two"
-	equal(t, "tolerates", []string{own, one}, add(string(pod.UID), one).Tolerates)
-	equal(t, "tolerates", []string{own, one, two}, add(string(pod.UID), two).Tolerates)
-	equal(t, "another pod of the name", []string{own, one, two}, add("another", v1alpha1.HoldTaintPrefix+"three").Tolerates)
-	equal(t, "tolerations", before+2, len(pod.Spec.Tolerations))
+	check.Equal(t, "tolerates", []string{own, one}, add(string(pod.UID), one).Tolerates)
+	check.Equal(t, "tolerates", []string{own, one, two}, add(string(pod.UID), two).Tolerates)
+	check.Equal(t, "another pod of the name", []string{own, one, two}, add("another", v1alpha1.HoldTaintPrefix+"three").Tolerates)
+	check.Equal(t, "tolerations", before+2, len(pod.Spec.Tolerations))
 	e.run(pod.Name, "n0")
-	equal(t, "once it is bound", []string{own, one, two}, add(string(pod.UID), v1alpha1.HoldTaintPrefix+"three").Tolerates)
+	check.Equal(t, "once it is bound", []string{own, one, two}, add(string(pod.UID), v1alpha1.HoldTaintPrefix+"three").Tolerates)
 }
 
 // The plan was made from a cache that had yet to show that the gate was lifted.
@@ -92,5 +93,5 @@ func TestLiftsNoGateTwice(t *testing.T) {
 	a := actor{TrainingJobReconciler: e.r, job: e.job()}
 	e.calls = nil
 	e.must(a.lift(t.Context(), policies.Lift{Pod: pod.Name, UID: string(pod.UID), Target: policies.Target{In: []string{"host-n5"}}}))
-	equal(t, "writes", nil, e.calls)
+	check.Equal(t, "writes", nil, e.calls)
 }

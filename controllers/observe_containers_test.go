@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 func waiting(name, reason, message string) corev1.ContainerStatus {
@@ -36,18 +37,18 @@ func TestStartProblem(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "n1"}}
 			pod.Status = corev1.PodStatus{Phase: tc.phase, InitContainerStatuses: tc.init, ContainerStatuses: tc.containers}
-			equal(t, "problem", tc.want, startProblem(pod))
+			check.Equal(t, "problem", tc.want, startProblem(pod))
 			pod.Spec.NodeName = ""
-			equal(t, "problem without a node", policies.StartProblem{}, startProblem(pod))
+			check.Equal(t, "problem without a node", policies.StartProblem{}, startProblem(pod))
 		})
 	}
 }
 
 func TestAPodThatItsKubeletRefuses(t *testing.T) {
 	pod := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfcpu"}}
-	equal(t, "refused", true, refused(pod))
+	check.Equal(t, "refused", true, refused(pod))
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "train"}}
-	equal(t, "one that has run", false, refused(pod))
+	check.Equal(t, "one that has run", false, refused(pod))
 }
 
 func TestAPodThatCompletes(t *testing.T) {
@@ -72,7 +73,7 @@ func TestAPodThatCompletes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := &corev1.Pod{Spec: corev1.PodSpec{RestartPolicy: tc.policy, Containers: make([]corev1.Container, 2)}}
 			pod.Status = corev1.PodStatus{Phase: tc.phase, ContainerStatuses: tc.containers}
-			equal(t, "completing", tc.want, podOf(pod).Completing)
+			check.Equal(t, "completing", tc.want, podOf(pod).Completing)
 		})
 	}
 }
@@ -104,8 +105,8 @@ func TestTheEndThatAPodIsNotReadyFor(t *testing.T) {
 					State: tc.now, LastTerminationState: corev1.ContainerState{Terminated: ended}, RestartCount: 1,
 				}},
 			}}
-			equal(t, "failed", tc.want, podOf(pod).Failure.Containers)
-			equal(t, "last exit", &want[0], podOf(pod).LastExit)
+			check.Equal(t, "failed", tc.want, podOf(pod).Failure.Containers)
+			check.Equal(t, "last exit", &want[0], podOf(pod).LastExit)
 		})
 	}
 }
@@ -127,7 +128,7 @@ func TestAPodThatNeverRan(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			pod := &corev1.Pod{Status: corev1.PodStatus{Phase: tc.phase, InitContainerStatuses: tc.init, ContainerStatuses: tc.containers}}
-			equal(t, "never ran", tc.want, podOf(pod).NeverRan)
+			check.Equal(t, "never ran", tc.want, podOf(pod).NeverRan)
 		})
 	}
 }
@@ -150,10 +151,10 @@ func TestAPodWhoseSandboxCannotBeMade(t *testing.T) {
 	e.settle()
 	job := e.job()
 	inc := job.Status.Incidents[0]
-	equal(t, "trigger", v1alpha1.PodNotStarted, inc.Trigger)
-	equal(t, "reason", "FailedCreatePodSandBox", inc.Cause.Reason)
-	equal(t, "message", "no network", inc.Cause.Message)
-	equal(t, "excluded", "n1", job.Status.ExcludedNodes[0].Name)
+	check.Equal(t, "trigger", v1alpha1.PodNotStarted, inc.Trigger)
+	check.Equal(t, "reason", "FailedCreatePodSandBox", inc.Cause.Reason)
+	check.Equal(t, "message", "no network", inc.Cause.Message)
+	check.Equal(t, "excluded", "n1", job.Status.ExcludedNodes[0].Name)
 }
 
 // No pod of the task starts: nothing is moved, and people are told why.
@@ -165,12 +166,12 @@ func TestNoPodOfATaskStarts(t *testing.T) {
 	e.clock.SetTime(t0.Add(time.Minute))
 	e.settle()
 	job := e.job()
-	equal(t, "incidents", 0, len(job.Status.Incidents))
+	check.Equal(t, "incidents", 0, len(job.Status.Incidents))
 	want := "2 pods, pod llm-1-worker-0 among them, cannot start on node n0, container train: ErrImagePull: no such image"
 	condition := meta.FindStatusCondition(job.Status.Conditions, v1alpha1.ConditionRunning)
-	equal(t, "reason", v1alpha1.ReasonPodsNotStarted, condition.Reason)
-	equal(t, "condition", want, condition.Message)
-	equal(t, "message", want, job.Status.Message)
+	check.Equal(t, "reason", v1alpha1.ReasonPodsNotStarted, condition.Reason)
+	check.Equal(t, "condition", want, condition.Message)
+	check.Equal(t, "message", want, job.Status.Message)
 	has(t, e.told(), "Warning PodsNotStarted "+want)
 }
 

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // faultUnderAPod says that a GPU of n1 has failed, which worker 1 of the job holds.
@@ -30,16 +31,16 @@ func TestFailedGPUMovesItsPod(t *testing.T) {
 	e.calls = nil
 	_, err := e.reconcile()
 	e.must(err)
-	equal(t, "writes", []string{"update the status of *v1alpha1.TrainingJob llm", "delete *v1.Pod llm-1-worker-1"}, e.calls)
+	check.Equal(t, "writes", []string{"update the status of *v1alpha1.TrainingJob llm", "delete *v1.Pod llm-1-worker-1"}, e.calls)
 	inc := e.job().Status.Incidents[0]
-	equal(t, "trigger", v1alpha1.HealthFailed, inc.Trigger)
-	equal(t, "signal", "XID79", inc.Cause.Signal)
-	equal(t, "excluded", "n1", e.job().Status.ExcludedNodes[0].Name)
+	check.Equal(t, "trigger", v1alpha1.HealthFailed, inc.Trigger)
+	check.Equal(t, "signal", "XID79", inc.Cause.Signal)
+	check.Equal(t, "excluded", "n1", e.job().Status.ExcludedNodes[0].Name)
 
 	e.volcano(1)
 	e.settle()
 	in := e.pod("llm-1-worker-1").Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0].Values
-	equal(t, "may go to", []string{"host-n0", "host-n2"}, in)
+	check.Equal(t, "may go to", []string{"host-n0", "host-n2"}, in)
 }
 
 // A verdict that the fleet controller of this process has recorded counts before the cache shows it.
@@ -50,16 +51,16 @@ func TestVerdictCountsBeforeTheCacheShowsIt(t *testing.T) {
 	e.calls = nil
 	_, err := e.reconcile()
 	e.must(err)
-	equal(t, "writes before", nil, e.calls)
+	check.Equal(t, "writes before", nil, e.calls)
 
 	e.r.Verdicts = &Verdicts{wakes: make(chan event.GenericEvent, 1)}
 	health.ResourceVersion += "0"
 	health.Status.Verdict = &v1alpha1.HealthVerdict{State: v1alpha1.HealthStateFailed, AdmittedTime: new(metav1.NewTime(t0))}
 	e.r.Verdicts.note(t.Context(), health)
-	equal(t, "looks at the jobs on", "n1", take(t, "a wake", e.r.Verdicts.wakes).Object.GetName())
+	check.Equal(t, "looks at the jobs on", "n1", take(t, "a wake", e.r.Verdicts.wakes).Object.GetName())
 	_, err = e.reconcile()
 	e.must(err)
-	equal(t, "writes", []string{"update the status of *v1alpha1.TrainingJob llm", "delete *v1.Pod llm-1-worker-1"}, e.calls)
+	check.Equal(t, "writes", []string{"update the status of *v1alpha1.TrainingJob llm", "delete *v1.Pod llm-1-worker-1"}, e.calls)
 }
 
 // What the breaker holds back is not believed.
@@ -77,7 +78,7 @@ func TestWhatIsHeldBackMovesNothing(t *testing.T) {
 			e.calls = nil
 			_, err := e.reconcile()
 			e.must(err)
-			equal(t, "writes", nil, e.calls)
+			check.Equal(t, "writes", nil, e.calls)
 		})
 	}
 }
@@ -97,7 +98,7 @@ func TestQuarantineKeepsWhatToleratesEverythingAway(t *testing.T) {
 	e.volcano(1)
 	e.settle()
 	first := e.pod("llm-1-worker-1").Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0]
-	equal(t, "at the first start", corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"host-n2"}}, first)
+	check.Equal(t, "at the first start", corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"host-n2"}}, first)
 
 	e.run("llm-1-worker-0", "n0")
 	e.run("llm-1-worker-1", "n1")
@@ -109,5 +110,5 @@ func TestQuarantineKeepsWhatToleratesEverythingAway(t *testing.T) {
 	e.volcano(1)
 	e.settle()
 	home := e.pod("llm-1-worker-1").Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0]
-	equal(t, "at home", []string{"host-n0"}, home.Values)
+	check.Equal(t, "at home", []string{"host-n0"}, home.Values)
 }

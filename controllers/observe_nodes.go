@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
 // observeNodes looks at the nodes of the job's pods and ranks, those it holds or is
@@ -93,8 +94,8 @@ func livedOn(job *v1alpha1.TrainingJob) map[string]bool {
 	return names
 }
 
-func addNodes(names map[string]bool, topology *policies.Topology, hyperNode string) {
-	h, _ := topology.Find(hyperNode)
+func addNodes(names map[string]bool, known *topology.Topology, hyperNode string) {
+	h, _ := known.Find(hyperNode)
 	for _, n := range h.Nodes {
 		names[n] = true
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 func TestObservesTheYoungerJobsThatLookForRoom(t *testing.T) {
@@ -57,7 +58,7 @@ func TestObservesTheYoungerJobsThatLookForRoom(t *testing.T) {
 			e.taint("n0", hold)
 			o, err := e.r.observe(t.Context(), e.job())
 			e.must(err)
-			equal(t, "younger", tc.want, o.Younger)
+			check.Equal(t, "younger", tc.want, o.Younger)
 		})
 	}
 }
@@ -84,12 +85,12 @@ func TestObservesWhichNodesTrainingJobsUse(t *testing.T) {
 		}
 		return out
 	}
-	equal(t, "with nothing to place", map[string]bool{"n0": false, "n1": false, "n2": false, "n3": false}, inUse())
+	check.Equal(t, "with nothing to place", map[string]bool{"n0": false, "n1": false, "n2": false, "n3": false}, inUse())
 	e.crash("llm-1-worker-1")
 	e.must(e.api.Delete(t.Context(), e.pod("llm-1-worker-1")))
 	e.volcano(1)
 	used := inUse()
-	equal(t, "used", true, used["n2"])
-	equal(t, "not any more", false, used["n3"])
-	equal(t, "by a rank, which is known", false, used["n0"])
+	check.Equal(t, "used", true, used["n2"])
+	check.Equal(t, "not any more", false, used["n3"])
+	check.Equal(t, "by a rank, which is known", false, used["n0"])
 }

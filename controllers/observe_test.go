@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -268,6 +269,6 @@ func TestPodsOfAnEarlierJobOfTheSameNameAreNotSeen(t *testing.T) {
 	other.Labels["lockstep.dev/job-uid"] = "99999999-0000-4000-8000-000000000000"
 	e.must(e.api.Update(t.Context(), other))
 	e.settle()
-	equal(t, "gates of its own pod", 0, len(e.pod("llm-1-worker-0").Spec.SchedulingGates))
-	equal(t, "gates of the other", 1, len(e.pod("llm-1-worker-1").Spec.SchedulingGates))
+	check.Equal(t, "gates of its own pod", 0, len(e.pod("llm-1-worker-0").Spec.SchedulingGates))
+	check.Equal(t, "gates of the other", 1, len(e.pod("llm-1-worker-1").Spec.SchedulingGates))
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // The cache shows a gated pod as it was before somebody else wrote to it.
@@ -64,10 +65,10 @@ func TestALiftFromAStaleCache(t *testing.T) {
 			})
 			a := actor{TrainingJobReconciler: e.r, job: e.job()}
 			err := a.lift(t.Context(), policies.Lift{Pod: stale.Name, UID: string(stale.UID), Target: policies.Target{In: []string{"host-n5"}}})
-			equal(t, "conflicts", tc.target != "host-n5", apierrors.IsConflict(err))
+			check.Equal(t, "conflicts", tc.target != "host-n5", apierrors.IsConflict(err))
 			pod := e.pod(stale.Name)
-			equal(t, "gates", tc.gates, pod.Spec.SchedulingGates)
-			equal(t, "hosts", tc.target, hostOf(pod))
+			check.Equal(t, "gates", tc.gates, pod.Spec.SchedulingGates)
+			check.Equal(t, "hosts", tc.target, hostOf(pod))
 		})
 	}
 }
@@ -90,9 +91,9 @@ func TestAGateIsOpenedOnce(t *testing.T) {
 	for range 2 {
 		e.must(a.lift(t.Context(), policies.Lift{Pod: stale.Name, UID: string(stale.UID)}))
 	}
-	equal(t, "writes", 1, len(e.calls))
+	check.Equal(t, "writes", 1, len(e.calls))
 	e.r.opened.keep(key, nil)
-	equal(t, "known, once it is gone", false, e.r.opened.knows(key, string(stale.UID)))
+	check.Equal(t, "known, once it is gone", false, e.r.opened.knows(key, string(stale.UID)))
 }
 
 // hostOf is the first host that a pod is confined to.
@@ -118,16 +119,16 @@ func TestWhatIsOnlyAConflict(t *testing.T) {
 		"another one further below": {errors.Join(conflict, fmt.Errorf("hold: %w", errors.Join(other, conflict))), false},
 	}
 	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) { equal(t, "is only a conflict", tc.want, isConflict(tc.err)) })
+		t.Run(name, func(t *testing.T) { check.Equal(t, "is only a conflict", tc.want, isConflict(tc.err)) })
 	}
 }
 
 // What does not apply is a conflict, and what would not be valid is an error.
 func TestWhyAPatchIsRefused(t *testing.T) {
 	webhook := &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Message: "admission webhook denied the request"}}
-	equal(t, "does not apply", true, doesNotApply(notApplied))
-	equal(t, "is not valid", false, doesNotApply(apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Node").GroupKind(), "n1", nil)))
-	equal(t, "cannot be decoded", false, doesNotApply(apierrors.NewInvalid(schema.GroupKind{}, "", nil)))
-	equal(t, "a webhook denies it", false, doesNotApply(webhook))
-	equal(t, "none", false, doesNotApply(nil))
+	check.Equal(t, "does not apply", true, doesNotApply(notApplied))
+	check.Equal(t, "is not valid", false, doesNotApply(apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Node").GroupKind(), "n1", nil)))
+	check.Equal(t, "cannot be decoded", false, doesNotApply(apierrors.NewInvalid(schema.GroupKind{}, "", nil)))
+	check.Equal(t, "a webhook denies it", false, doesNotApply(webhook))
+	check.Equal(t, "none", false, doesNotApply(nil))
 }

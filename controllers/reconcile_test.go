@@ -21,6 +21,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 const holdKeyOfJob = "hold.lockstep.dev/llm-0123abcd"
@@ -29,21 +30,21 @@ func TestAJobStarts(t *testing.T) {
 	e := newEnv(t, aJob())
 	_, err := e.reconcile()
 	e.must(err)
-	equal(t, "writes", []string{"update the status of *v1alpha1.TrainingJob llm", "create *v1alpha1.Job llm-1"}, e.calls)
+	check.Equal(t, "writes", []string{"update the status of *v1alpha1.TrainingJob llm", "create *v1alpha1.Job llm-1"}, e.calls)
 	e.settle()
 	e.volcano(1)
 	e.settle()
 	for _, name := range []string{"llm-1-worker-0", "llm-1-worker-1"} {
 		pod := e.pod(name)
-		equal(t, "gates", 0, len(pod.Spec.SchedulingGates))
-		equal(t, "life", "0", pod.Annotations["lockstep.dev/incarnation"])
+		check.Equal(t, "gates", 0, len(pod.Spec.SchedulingGates))
+		check.Equal(t, "life", "0", pod.Annotations["lockstep.dev/incarnation"])
 	}
 	e.run("llm-1-worker-0", "n0")
 	e.run("llm-1-worker-1", "n1")
 	e.settle()
-	equal(t, "state", v1alpha1.StateRunning, e.job().Status.State)
-	equal(t, "home", "rack-a", e.job().Status.Placement.HyperNode)
-	equal(t, "holds", nil, e.taints())
+	check.Equal(t, "state", v1alpha1.StateRunning, e.job().Status.State)
+	check.Equal(t, "home", "rack-a", e.job().Status.Placement.HyperNode)
+	check.Equal(t, "holds", nil, e.taints())
 }
 
 func TestAPodIsReplacedOnItsOwnNode(t *testing.T) {
@@ -53,22 +54,22 @@ func TestAPodIsReplacedOnItsOwnNode(t *testing.T) {
 	e.calls = nil
 	_, err := e.reconcile()
 	e.must(err)
-	equal(t, "writes: record, hold, delete", []string{
+	check.Equal(t, "writes: record, hold, delete", []string{
 		"update the status of *v1alpha1.TrainingJob llm", "patch *v1.Node n1", "delete *v1.Pod llm-1-worker-1",
 	}, e.calls)
-	equal(t, "held", map[string][]string{"n1": {holdKeyOfJob + "=1767323646"}}, e.taints())
+	check.Equal(t, "held", map[string][]string{"n1": {holdKeyOfJob + "=1767323646"}}, e.taints())
 	e.volcano(1)
 	e.settle()
 	pod := e.pod("llm-1-worker-1")
-	equal(t, "gates", 0, len(pod.Spec.SchedulingGates))
-	equal(t, "life", "1", pod.Annotations["lockstep.dev/incarnation"])
+	check.Equal(t, "gates", 0, len(pod.Spec.SchedulingGates))
+	check.Equal(t, "life", "1", pod.Annotations["lockstep.dev/incarnation"])
 	terms := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-	equal(t, "to", []string{"host-n1"}, terms[0].MatchExpressions[0].Values)
+	check.Equal(t, "to", []string{"host-n1"}, terms[0].MatchExpressions[0].Values)
 	e.run("llm-1-worker-1", "n1")
 	e.settle()
-	equal(t, "held", nil, e.taints())
-	equal(t, "state", v1alpha1.StateRunning, e.job().Status.State)
-	equal(t, "the other life", "0", e.pod("llm-1-worker-0").Annotations["lockstep.dev/incarnation"])
+	check.Equal(t, "held", nil, e.taints())
+	check.Equal(t, "state", v1alpha1.StateRunning, e.job().Status.State)
+	check.Equal(t, "the other life", "0", e.pod("llm-1-worker-0").Annotations["lockstep.dev/incarnation"])
 }
 
 func TestNothingIsDeletedWhereAHoldIsMissing(t *testing.T) {
@@ -83,8 +84,8 @@ func TestNothingIsDeletedWhereAHoldIsMissing(t *testing.T) {
 	e.calls = nil
 	result, err := e.reconcile()
 	e.must(err)
-	equal(t, "looks again", conflictPause, result.RequeueAfter)
-	equal(t, "writes", []string{"update the status of *v1alpha1.TrainingJob llm"}, e.calls)
+	check.Equal(t, "looks again", conflictPause, result.RequeueAfter)
+	check.Equal(t, "writes", []string{"update the status of *v1alpha1.TrainingJob llm"}, e.calls)
 }
 
 // A cache that does not show this process's last write is not acted on.
@@ -112,8 +113,8 @@ func TestAStaleJobIsNotActedOn(t *testing.T) {
 			e.calls = nil
 			result, err := e.reconcile()
 			e.must(err)
-			equal(t, "writes", nil, e.calls)
-			equal(t, "looks again", 0, result.RequeueAfter)
+			check.Equal(t, "writes", nil, e.calls)
+			check.Equal(t, "looks again", 0, result.RequeueAfter)
 		})
 	}
 }
@@ -133,14 +134,14 @@ func TestAConflictOnRecordEndsThePass(t *testing.T) {
 		e.calls = nil
 		result, err := e.reconcile()
 		e.must(err)
-		equal(t, "looks again", conflictPause, result.RequeueAfter)
-		equal(t, "writes", nil, e.calls)
-		equal(t, "events", nil, e.told())
+		check.Equal(t, "looks again", conflictPause, result.RequeueAfter)
+		check.Equal(t, "writes", nil, e.calls)
+		check.Equal(t, "events", nil, e.told())
 	}
 	fail = false
 	e.settle()
-	equal(t, "incidents counted", before[0]+1, counted(t, "lockstep_incidents_total"))
-	equal(t, "steps counted", before[1]+1, counted(t, "lockstep_steps_total"))
+	check.Equal(t, "incidents counted", before[0]+1, counted(t, "lockstep_incidents_total"))
+	check.Equal(t, "steps counted", before[1]+1, counted(t, "lockstep_steps_total"))
 }
 
 func TestReport(t *testing.T) {
@@ -160,7 +161,7 @@ func TestReport(t *testing.T) {
 	e.settle()
 	e.clock.SetTime(t0.Add(5 * time.Second))
 	e.settle()
-	equal(t, "events while nothing happens", nil, e.told())
+	check.Equal(t, "events while nothing happens", nil, e.told())
 
 	before := counted(t, "lockstep_incident_duration_seconds")
 	e.crash("llm-1-worker-1")
@@ -174,9 +175,9 @@ func TestReport(t *testing.T) {
 	e.run("llm-1-worker-1", "n1")
 	e.settle()
 	told = e.told()
-	equal(t, "a step is told again", false, slices.ContainsFunc(told, func(s string) bool { return strings.HasPrefix(s, "Normal RestartPod") }))
+	check.Equal(t, "a step is told again", false, slices.ContainsFunc(told, func(s string) bool { return strings.HasPrefix(s, "Normal RestartPod") }))
 	has(t, told, "Normal IncidentRecovered incident 1, PodFailed of pod llm-1-worker-1 on node n1, container train exited with 1 (Error): RestartPod, after 3s")
-	equal(t, "durations counted", before+1, counted(t, "lockstep_incident_duration_seconds"))
+	check.Equal(t, "durations counted", before+1, counted(t, "lockstep_incident_duration_seconds"))
 }
 
 func TestARefusalBecomesACondition(t *testing.T) {
@@ -194,16 +195,16 @@ func TestARefusalBecomesACondition(t *testing.T) {
 		}
 	}
 	c := meta.FindStatusCondition(e.job().Status.Conditions, v1alpha1.ConditionScheduled)
-	equal(t, "reason", v1alpha1.ReasonVolcanoJobRefused, c.Reason)
+	check.Equal(t, "reason", v1alpha1.ReasonVolcanoJobRefused, c.Reason)
 	has(t, []string{c.Message}, "queue research is closed")
 	told := e.told()
 	has(t, told, "Warning VolcanoJobRefused")
-	equal(t, "said so often", 3, len(told)) // the attempt, that it waits, and why
+	check.Equal(t, "said so often", 3, len(told)) // the attempt, that it waits, and why
 
 	refuse = false
 	e.settle()
 	c = meta.FindStatusCondition(e.job().Status.Conditions, v1alpha1.ConditionScheduled)
-	equal(t, "reason", v1alpha1.ReasonQueued, c.Reason)
+	check.Equal(t, "reason", v1alpha1.ReasonQueued, c.Reason)
 }
 
 func TestAVolcanoJobOfSomebodyElseIsLeftAlone(t *testing.T) {
@@ -231,8 +232,8 @@ func TestAFinishedJobStopsItsVolcanoJobOnce(t *testing.T) {
 	}
 	commands := &bus.CommandList{}
 	e.must(e.api.List(t.Context(), commands))
-	equal(t, "commands", 1, len(commands.Items))
-	equal(t, "action", string(bus.TerminateJobAction), commands.Items[0].Action)
+	check.Equal(t, "commands", 1, len(commands.Items))
+	check.Equal(t, "action", string(bus.TerminateJobAction), commands.Items[0].Action)
 }
 
 func TestAJobThatIsGoneIsForgotten(t *testing.T) {
@@ -240,7 +241,7 @@ func TestAJobThatIsGoneIsForgotten(t *testing.T) {
 	e.must(e.api.Delete(t.Context(), e.job()))
 	_, err := e.reconcile()
 	e.must(err)
-	equal(t, "known", false, e.r.writes.knows(key))
+	check.Equal(t, "known", false, e.r.writes.knows(key))
 }
 
 // A pod of the name is there, and it is another one: neither deleted nor lifted.
@@ -253,16 +254,16 @@ func TestActionsNameAPodByUID(t *testing.T) {
 	}})
 	a := actor{TrainingJobReconciler: e.r, job: e.job(), attempt: 1}
 	e.must(a.deletePod(t.Context(), policies.PodDeletion{Name: "llm-1-worker-1", UID: "another"}))
-	equal(t, "of UID", types.UID("another"), *asked.Preconditions.UID)
-	equal(t, "grace", nil, asked.GracePeriodSeconds)
+	check.Equal(t, "of UID", types.UID("another"), *asked.Preconditions.UID)
+	check.Equal(t, "grace", nil, asked.GracePeriodSeconds)
 	e.must(a.deletePod(t.Context(), policies.PodDeletion{Name: "llm-1-worker-1", UID: "another", Force: true}))
-	equal(t, "grace", 0, *asked.GracePeriodSeconds)
-	equal(t, "of UID", types.UID("another"), *asked.Preconditions.UID)
+	check.Equal(t, "grace", 0, *asked.GracePeriodSeconds)
+	check.Equal(t, "of UID", types.UID("another"), *asked.Preconditions.UID)
 
 	e.calls = nil
 	e.must(a.lift(t.Context(), policies.Lift{Pod: "llm-1-worker-1", UID: "another", Target: policies.Target{In: []string{"x"}}}))
 	e.must(a.lift(t.Context(), policies.Lift{Pod: "ghost", UID: "another"}))
-	equal(t, "writes", nil, e.calls)
+	check.Equal(t, "writes", nil, e.calls)
 }
 
 // A lift is one patch, which says what the pod has to be for it.
@@ -279,7 +280,7 @@ func TestALiftIsOnePatch(t *testing.T) {
 	}})
 	_, err := e.reconcile()
 	e.must(err)
-	equal(t, "patches", 2, len(patches))
+	check.Equal(t, "patches", 2, len(patches))
 	has(t, patches, `{"op":"test","path":"/metadata/uid","value":"llm-1-worker-1-0"}`)
 	has(t, patches, `{"op":"test","path":"/spec/schedulingGates","value":[{"name":"lockstep.dev/placement"}]}`)
 	has(t, patches, `{"op":"remove","path":"/spec/schedulingGates"}`)

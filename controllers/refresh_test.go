@@ -8,6 +8,7 @@ import (
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 func TestARefreshLeavesThePodGroupAsItWas(t *testing.T) {
@@ -27,15 +28,15 @@ func TestARefreshLeavesThePodGroupAsItWas(t *testing.T) {
 			for range 2 { // a repeated step changes nothing
 				e.must(a.refresh(t.Context(), policies.RefreshBegin))
 				e.must(e.api.Get(t.Context(), name, pg))
-				equal(t, "policies", len(own)+1, len(pg.Spec.SubGroupPolicy))
-				equal(t, "begun", true, refreshing(pg))
-				equal(t, "at", e.clock.Now().Truncate(time.Second), refreshedTime(pg))
+				check.Equal(t, "policies", len(own)+1, len(pg.Spec.SubGroupPolicy))
+				check.Equal(t, "begun", true, refreshing(pg))
+				check.Equal(t, "at", e.clock.Now().Truncate(time.Second), refreshedTime(pg))
 			}
 			e.must(a.refresh(t.Context(), policies.RefreshEnd))
 			e.must(e.api.Get(t.Context(), name, pg))
-			equal(t, "policies in the end", len(own), len(pg.Spec.SubGroupPolicy))
-			equal(t, "over", false, refreshing(pg))
-			equal(t, "at", e.clock.Now().Truncate(time.Second), refreshedTime(pg))
+			check.Equal(t, "policies in the end", len(own), len(pg.Spec.SubGroupPolicy))
+			check.Equal(t, "over", false, refreshing(pg))
+			check.Equal(t, "at", e.clock.Now().Truncate(time.Second), refreshedTime(pg))
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // countTold counts the events that hold a text.
@@ -31,9 +32,9 @@ func TestAnUnknownActionIsTold(t *testing.T) {
 		_, err := e.reconcile()
 		e.must(err)
 	}
-	equal(t, "writes", []string{"update the status of *v1alpha1.TrainingJob llm"}, e.calls)
+	check.Equal(t, "writes", []string{"update the status of *v1alpha1.TrainingJob llm"}, e.calls)
 	events := e.told()
-	equal(t, "warnings", 1, countTold(events, "Warning UnknownAction incident 1"))
+	check.Equal(t, "warnings", 1, countTold(events, "Warning UnknownAction incident 1"))
 	has(t, events, "action RestartProcesses of rule all is unknown to this version of the manager")
 }
 
@@ -49,13 +50,13 @@ func TestAViolatedTopologyIsTold(t *testing.T) {
 	e.run("llm-1-worker-1", "n3")
 	e.settle()
 	status := e.job().Status
-	equal(t, "state", v1alpha1.StateRunning, status.State)
-	equal(t, "violated", true, meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionTopologyViolated))
+	check.Equal(t, "state", v1alpha1.StateRunning, status.State)
+	check.Equal(t, "violated", true, meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionTopologyViolated))
 	const want = "networkTopology requires the job in one HyperNode of tier 1 at most, and its ranks are in rack-a (n0), rack-b (n3)"
 	if !strings.HasPrefix(status.Message, want) {
 		t.Errorf("message %q does not say %q", status.Message, want)
 	}
 	events := e.told()
-	equal(t, "warnings", 1, countTold(events, "Warning TierExceeded "+want))
-	equal(t, "incidents", 0, len(status.Incidents))
+	check.Equal(t, "warnings", 1, countTold(events, "Warning TierExceeded "+want))
+	check.Equal(t, "incidents", 0, len(status.Incidents))
 }

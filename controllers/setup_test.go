@@ -12,6 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // What the cache drops is nothing that a decision reads.
@@ -64,8 +66,8 @@ func TestNodeChanges(t *testing.T) {
 			after := aNode("n1")
 			tc.change(after)
 			got := e.r.topology.following(nodeMatters).Update(event.UpdateEvent{ObjectOld: aNode("n1"), ObjectNew: after})
-			equal(t, "lets it through", tc.want, got)
-			equal(t, "topology forgotten", tc.moved, e.r.topology.topology == nil)
+			check.Equal(t, "lets it through", tc.want, got)
+			check.Equal(t, "topology forgotten", tc.moved, e.r.topology.topology == nil)
 		})
 	}
 }
@@ -73,15 +75,15 @@ func TestNodeChanges(t *testing.T) {
 func TestWhichJobsANodeConcerns(t *testing.T) {
 	e := running(t)
 	request := []reconcile.Request{{NamespacedName: key}}
-	equal(t, "its own node", request, e.r.jobsOn(t.Context(), aNode("n1")))
-	equal(t, "another node", nil, e.r.jobsOn(t.Context(), aNode("n5")))
-	equal(t, "a HyperNode", request, e.r.jobsAt(t.Context(), aNode("x")))
+	check.Equal(t, "its own node", request, e.r.jobsOn(t.Context(), aNode("n1")))
+	check.Equal(t, "another node", nil, e.r.jobsOn(t.Context(), aNode("n5")))
+	check.Equal(t, "a HyperNode", request, e.r.jobsAt(t.Context(), aNode("x")))
 	e.crash("llm-1-worker-1")
 	e.settle()
-	equal(t, "another node, while it looks for room", request, e.r.jobsOn(t.Context(), aNode("n5")))
-	equal(t, "a HealthPolicy", request, e.r.jobsThatMove(t.Context(), nil))
-	equal(t, "a pod", request, jobOf(t.Context(), e.pod("llm-1-worker-0")))
-	equal(t, "somebody's pod", nil, jobOf(t.Context(), &corev1.Pod{}))
+	check.Equal(t, "another node, while it looks for room", request, e.r.jobsOn(t.Context(), aNode("n5")))
+	check.Equal(t, "a HealthPolicy", request, e.r.jobsThatMove(t.Context(), nil))
+	check.Equal(t, "a pod", request, jobOf(t.Context(), e.pod("llm-1-worker-0")))
+	check.Equal(t, "somebody's pod", nil, jobOf(t.Context(), &corev1.Pod{}))
 }
 
 // Everybody fails: the Volcano Job ends, and the next attempt is let in at once.
@@ -94,8 +96,8 @@ func TestANewAttemptKeepsItsPlaceInTheQueue(t *testing.T) {
 	v.Status.State.Phase = batch.Failed
 	e.must(e.api.Update(t.Context(), v))
 	e.settle()
-	equal(t, "attempt", int32(2), e.job().Status.Attempt)
-	equal(t, "the old one is gone", true, client.IgnoreNotFound(e.api.Get(t.Context(), client.ObjectKeyFromObject(v), v)) == nil)
+	check.Equal(t, "attempt", int32(2), e.job().Status.Attempt)
+	check.Equal(t, "the old one is gone", true, client.IgnoreNotFound(e.api.Get(t.Context(), client.ObjectKeyFromObject(v), v)) == nil)
 
 	e.volcano(2)
 	pg := &scheduling.PodGroup{}
@@ -104,6 +106,6 @@ func TestANewAttemptKeepsItsPlaceInTheQueue(t *testing.T) {
 	e.must(e.api.Update(t.Context(), pg))
 	e.settle()
 	e.must(e.api.Get(t.Context(), client.ObjectKeyFromObject(pg), pg))
-	equal(t, "phase", scheduling.PodGroupInqueue, pg.Status.Phase)
-	equal(t, "resumes", "true", e.pod("llm-2-worker-0").Annotations["lockstep.dev/resume"])
+	check.Equal(t, "phase", scheduling.PodGroupInqueue, pg.Status.Phase)
+	check.Equal(t, "resumes", "true", e.pod("llm-2-worker-0").Annotations["lockstep.dev/resume"])
 }

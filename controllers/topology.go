@@ -16,14 +16,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
 type topologyCache struct {
 	mu       sync.Mutex
-	topology *policies.Topology
+	topology *topology.Topology
 	// last is the topology that was known last.
-	last *policies.Topology
+	last *topology.Topology
 }
 
 // invalidate makes the next get read the cluster again.
@@ -33,7 +33,7 @@ func (c *topologyCache) invalidate() {
 	c.topology = nil
 }
 
-func (c *topologyCache) get(ctx context.Context, reader client.Reader) (*policies.Topology, error) {
+func (c *topologyCache) get(ctx context.Context, reader client.Reader) (*topology.Topology, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.topology != nil {
@@ -46,7 +46,7 @@ func (c *topologyCache) get(ctx context.Context, reader client.Reader) (*policie
 	if err := reader.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
-	c.topology = policies.NewTopology(resolve(hyperNodes.Items, nodes.Items))
+	c.topology = topology.New(resolve(hyperNodes.Items, nodes.Items))
 	c.topology.Remember(c.last)
 	c.last = c.topology
 	return c.topology, nil
@@ -54,7 +54,7 @@ func (c *topologyCache) get(ctx context.Context, reader client.Reader) (*policie
 
 // resolve finds the nodes below each HyperNode. A selector that Volcano would not
 // accept selects nothing, and a cycle ends where it began.
-func resolve(hyperNodes []topologyv1alpha1.HyperNode, nodes []corev1.Node) []policies.HyperNode {
+func resolve(hyperNodes []topologyv1alpha1.HyperNode, nodes []corev1.Node) []topology.HyperNode {
 	r := resolver{byName: map[string]*topologyv1alpha1.HyperNode{}, nodes: nodes, exists: map[string]bool{}}
 	for i := range nodes {
 		r.exists[nodes[i].Name] = true
@@ -62,11 +62,11 @@ func resolve(hyperNodes []topologyv1alpha1.HyperNode, nodes []corev1.Node) []pol
 	for i := range hyperNodes {
 		r.byName[hyperNodes[i].Name] = &hyperNodes[i]
 	}
-	out := make([]policies.HyperNode, 0, len(hyperNodes))
+	out := make([]topology.HyperNode, 0, len(hyperNodes))
 	for i := range hyperNodes {
 		below := map[string]bool{}
 		r.collect(&hyperNodes[i], below, map[string]bool{})
-		out = append(out, policies.HyperNode{
+		out = append(out, topology.HyperNode{
 			Name: hyperNodes[i].Name, Tier: int32(hyperNodes[i].Spec.Tier), Nodes: sortedKeys(below),
 			CreatedTime: hyperNodes[i].CreationTimestamp.Time,
 		})

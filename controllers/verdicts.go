@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/nodes"
 )
 
 // Verdicts are what a fleet controller has recorded and the cache may not show yet. The zero value
@@ -48,7 +48,7 @@ func beliefsMatter(before, after *v1alpha1.NodeHealth) bool {
 
 // believed are the reports of a node that may be acted upon.
 func believed(h *v1alpha1.NodeHealth) []v1alpha1.HealthReport {
-	if !policies.Believed(h.Status.Verdict) {
+	if !nodes.Believed(h.Status.Verdict) {
 		return nil
 	}
 	return h.Status.Reports

@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // Jobs are looked at for what they believe of a node.
@@ -34,6 +35,6 @@ func TestWhatOfANodesHealthMattersToJobs(t *testing.T) {
 		"a quarantine that ends":            {health(quarantined), health(well), true},
 		"a heartbeat":                       {health(failed, "XID79"), health(failed, "XID79"), false},
 	} {
-		t.Run(name, func(t *testing.T) { equal(t, "matters", c.want, beliefsMatter(c.before, c.after)) })
+		t.Run(name, func(t *testing.T) { check.Equal(t, "matters", c.want, beliefsMatter(c.before, c.after)) })
 	}
 }

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 func volcanoScheduler(name string, images ...string) *appsv1.Deployment {
@@ -44,8 +46,8 @@ func TestWhenPodsAreBoundDirectly(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			d := &DirectBinding{Reader: newEnv(t, tc.deployments...).api, Version: tc.version}
-			equal(t, "allows", tc.want == "", d.allows(t.Context(), t0))
-			equal(t, "reason", tc.want, d.told)
+			check.Equal(t, "allows", tc.want == "", d.allows(t.Context(), t0))
+			check.Equal(t, "reason", tc.want, d.told)
 		})
 	}
 }
@@ -65,18 +67,18 @@ func TestVolcanosVersionIsLookedUpAgain(t *testing.T) {
 	})
 	d, now := &DirectBinding{Reader: reader}, t0
 	allows := func(after time.Duration) bool { now = now.Add(after); return d.allows(t.Context(), now) }
-	equal(t, "while nothing is known", false, allows(0))
-	equal(t, "a moment later", false, allows(versionRetry-time.Second))
-	equal(t, "lists", 1, lists)
+	check.Equal(t, "while nothing is known", false, allows(0))
+	check.Equal(t, "a moment later", false, allows(versionRetry-time.Second))
+	check.Equal(t, "lists", 1, lists)
 	down = false
-	equal(t, "once the API server answers", true, allows(time.Second))
+	check.Equal(t, "once the API server answers", true, allows(time.Second))
 	down = true
-	equal(t, "a minute later, while it does not", true, allows(versionFor))
+	check.Equal(t, "a minute later, while it does not", true, allows(versionFor))
 	down = false
 	scheduler := volcanoScheduler("a", "s:v1.14.1")
 	e.must(e.api.Get(t.Context(), client.ObjectKeyFromObject(scheduler), scheduler))
 	scheduler.Spec.Template.Spec.Containers[0].Image = "s:v1.15.0"
 	e.must(e.api.Update(t.Context(), scheduler))
-	equal(t, "after an upgrade", false, allows(versionRetry))
-	equal(t, "nil", false, (*DirectBinding)(nil).allows(t.Context(), now))
+	check.Equal(t, "after an upgrade", false, allows(versionRetry))
+	check.Equal(t, "nil", false, (*DirectBinding)(nil).allows(t.Context(), now))
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // oneStep is what every restart of the incident that the user's program began counts.
@@ -83,9 +84,9 @@ func TestWhatAStepChanges(t *testing.T) {
 			s := aScene(job).started().placed()
 			s.crash(2, 1)
 			s.decide()
-			equal(t, "changes", sorted(tc.changes), s.after(10*time.Second).changes())
-			equal(t, "deleted", tc.deleted, s.deleted())
-			equal(t, "changes, decided again", nil, s.changes())
+			check.Equal(t, "changes", sorted(tc.changes), s.after(10*time.Second).changes())
+			check.Equal(t, "deleted", tc.deleted, s.deleted())
+			check.Equal(t, "changes, decided again", nil, s.changes())
 		})
 	}
 }
@@ -146,8 +147,8 @@ func TestWhatAnIncidentRecords(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := running(3, rule("r", step(v1alpha1.RestartPod, 10)))
 			tc.failure(s)
-			equal(t, "changes", sorted(tc.changes), s.changes())
-			equal(t, "deleted", nil, s.deleted())
+			check.Equal(t, "changes", sorted(tc.changes), s.changes())
+			check.Equal(t, "deleted", nil, s.deleted())
 		})
 	}
 }
@@ -162,21 +163,21 @@ func TestAStepOfAJobThatHasEndedMakesItAnew(t *testing.T) {
 			s.decide()
 			s.after(10 * time.Second)
 			got := s.changes()
-			equal(t, "fired", []string{"RestartJob@10"}, s.fired(t))
-			equal(t, "attempt", int32(2), s.status().Attempt)
-			equal(t, "lives", []int32{1, 1}, s.lives())
-			equal(t, "restarts", v1alpha1.Restarts{Total: 1, Job: 1, Charged: 1, ChargedTimes: s.status().Restarts.ChargedTimes}, s.status().Restarts)
+			check.Equal(t, "fired", []string{"RestartJob@10"}, s.fired(t))
+			check.Equal(t, "attempt", int32(2), s.status().Attempt)
+			check.Equal(t, "lives", []int32{1, 1}, s.lives())
+			check.Equal(t, "restarts", v1alpha1.Restarts{Total: 1, Job: 1, Charged: 1, ChargedTimes: s.status().Restarts.ChargedTimes}, s.status().Restarts)
 			if action == v1alpha1.MigratePod {
-				equal(t, "excluded", 2, len(s.status().ExcludedNodes))
+				check.Equal(t, "excluded", 2, len(s.status().ExcludedNodes))
 			} else {
-				equal(t, "excluded", 0, len(s.status().ExcludedNodes))
+				check.Equal(t, "excluded", 0, len(s.status().ExcludedNodes))
 			}
 			if len(got) == 0 {
 				t.Error("nothing changed")
 			}
 			p := s.plan()
-			equal(t, "create", true, p.Create)
-			equal(t, "deletes", []string{"llm-1"}, p.DeleteVolcanoJobs)
+			check.Equal(t, "create", true, p.Create)
+			check.Equal(t, "deletes", []string{"llm-1"}, p.DeleteVolcanoJobs)
 		})
 	}
 	t.Run("RelocateJob relocates", func(t *testing.T) {
@@ -184,9 +185,9 @@ func TestAStepOfAJobThatHasEndedMakesItAnew(t *testing.T) {
 		s.crashAll()
 		s.VolcanoJobs[0].Ended = true
 		s.decide()
-		equal(t, "fired", []string{"RelocateJob@0"}, s.fired(t))
-		equal(t, "attempt", int32(2), s.status().Attempt)
-		equal(t, "home", true, s.status().Placement == nil)
+		check.Equal(t, "fired", []string{"RelocateJob@0"}, s.fired(t))
+		check.Equal(t, "attempt", int32(2), s.status().Attempt)
+		check.Equal(t, "home", true, s.status().Placement == nil)
 	})
 }
 
@@ -201,13 +202,13 @@ func TestRestartPodRestartsWhatIsBroken(t *testing.T) {
 	s.after(5 * time.Second).replace(1) // somebody was faster
 	s.Pods[2].Ready = true
 	s.decide()
-	equal(t, "lives", []int32{0, 1, 0, 0}, s.lives())
+	check.Equal(t, "lives", []int32{0, 1, 0, 0}, s.lives())
 	s.after(5 * time.Second).decide()
-	equal(t, "lives", []int32{1, 1, 0, 0}, s.lives())
+	check.Equal(t, "lives", []int32{1, 1, 0, 0}, s.lives())
 	s.after(10 * time.Second).decide()
-	equal(t, "fired", []string{"RestartPod@10", "RestartPod@20"}, s.fired(t))
-	equal(t, "lives", []int32{1, 1, 0, 0}, s.lives())
-	equal(t, "restarts", int32(2), s.status().Restarts.Pod)
+	check.Equal(t, "fired", []string{"RestartPod@10", "RestartPod@20"}, s.fired(t))
+	check.Equal(t, "lives", []int32{1, 1, 0, 0}, s.lives())
+	check.Equal(t, "restarts", int32(2), s.status().Restarts.Pod)
 }
 
 func TestMigratePod(t *testing.T) {
@@ -219,17 +220,17 @@ func TestMigratePod(t *testing.T) {
 	}
 	t.Run("it leaves its node, and stays away", func(t *testing.T) {
 		s := ill(running(3, migrate))
-		equal(t, "changes, before its time", nil, s.after(299*time.Second).changes())
+		check.Equal(t, "changes, before its time", nil, s.after(299*time.Second).changes())
 		s.after(time.Second).decide()
-		equal(t, "deleted", []string{"2"}, s.deleted())
-		equal(t, "held", nil, s.held())
+		check.Equal(t, "deleted", []string{"2"}, s.deleted())
+		check.Equal(t, "held", nil, s.held())
 		s.replace(1)
 		s.decide()
-		equal(t, "lift", Target{In: []string{"host-n00", "host-n02", "host-n03", "host-n04", "host-n05"}}, s.plan().Lift[0].Target)
-		equal(t, "charged", int32(0), s.status().Restarts.Charged)
+		check.Equal(t, "lift", Target{In: []string{"host-n00", "host-n02", "host-n03", "host-n04", "host-n05"}}, s.plan().Lift[0].Target)
+		check.Equal(t, "charged", int32(0), s.status().Restarts.Charged)
 		s.bind(1, "n04")
 		s.decide()
-		equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+		check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
 	})
 	for name, tc := range map[string]struct {
 		exclude int32
@@ -243,7 +244,7 @@ func TestMigratePod(t *testing.T) {
 			s := running(3)
 			s.Job.Spec.RestartPolicy = policy(rules(migrate), excluding(tc.exclude))
 			ill(s).after(300 * time.Second).decide()
-			equal(t, "until", s.Now.Add(tc.want).Truncate(time.Second).String(), s.status().ExcludedNodes[0].Until.String())
+			check.Equal(t, "until", s.Now.Add(tc.want).Truncate(time.Second).String(), s.status().ExcludedNodes[0].Until.String())
 		})
 	}
 	t.Run("a rank that is well again stays", func(t *testing.T) {
@@ -252,8 +253,8 @@ func TestMigratePod(t *testing.T) {
 		s.after(time.Second).decide()
 		s.Pods[1].Signals = nil
 		s.after(300 * time.Second).decide()
-		equal(t, "deleted", []string{"1"}, s.deleted())
-		equal(t, "excluded", "n00", s.status().ExcludedNodes[0].Name)
-		equal(t, "excluded", 1, len(s.status().ExcludedNodes))
+		check.Equal(t, "deleted", []string{"1"}, s.deleted())
+		check.Equal(t, "excluded", "n00", s.status().ExcludedNodes[0].Name)
+		check.Equal(t, "excluded", 1, len(s.status().ExcludedNodes))
 	})
 }

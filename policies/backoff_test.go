@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 func TestBackoff(t *testing.T) {
@@ -53,7 +54,7 @@ func TestBackoff(t *testing.T) {
 				fired = append(fired, s.Now.Sub(crashed))
 				s.back(0, "n00")
 			}
-			equal(t, "fired", tc.fired, fired)
+			check.Equal(t, "fired", tc.fired, fired)
 		})
 	}
 }
@@ -68,14 +69,14 @@ func TestBackoffDelaysTheFirstStepAlone(t *testing.T) {
 	s.decide()
 	message := meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRecovering).Message
 	want := "incident 2, PodFailed of pod llm-1-worker-0 on node n00, container train exited with 1 (Error), backs off until 03:04:45"
-	equal(t, "message", want, message)
-	equal(t, "fired", nil, s.fired(t))
-	equal(t, "charged", int32(1), s.status().Restarts.Charged)
+	check.Equal(t, "message", want, message)
+	check.Equal(t, "fired", nil, s.fired(t))
+	check.Equal(t, "charged", int32(1), s.status().Restarts.Charged)
 	s.after(30 * time.Second).decide()
-	equal(t, "fired", []string{"RestartPod@30"}, s.fired(t))
+	check.Equal(t, "fired", []string{"RestartPod@30"}, s.fired(t))
 	s.replace(0)
 	s.after(5 * time.Second).decide()
-	equal(t, "fired", []string{"RestartPod@30", "RestartJob@35"}, s.fired(t))
+	check.Equal(t, "fired", []string{"RestartPod@30", "RestartJob@35"}, s.fired(t))
 }
 
 func TestBackoffNeverDelaysWhatEndsTheJob(t *testing.T) {
@@ -88,10 +89,10 @@ func TestBackoffNeverDelaysWhatEndsTheJob(t *testing.T) {
 	s.mends(0, 0)
 	s.after(time.Second).crash(0, 3)
 	s.decide()
-	equal(t, "ignored", []string{"Ignore@0"}, s.fired(t))
+	check.Equal(t, "ignored", []string{"Ignore@0"}, s.fired(t))
 	s.crash(1, 2)
 	s.decide()
-	equal(t, "fired", []string{"FailJob@0"}, s.fired(t))
+	check.Equal(t, "fired", []string{"FailJob@0"}, s.fired(t))
 }
 
 // What is not charged waits for nobody's charges.
@@ -101,7 +102,7 @@ func TestBackoffIsNotForTheInfrastructure(t *testing.T) {
 	s.mends(0, 0)
 	s.after(time.Second).lose("n01")
 	s.decide()
-	equal(t, "fired", []string{"RestartPod@0"}, s.fired(t))
+	check.Equal(t, "fired", []string{"RestartPod@0"}, s.fired(t))
 }
 
 // A task's own budget has a backoff of its own too.
@@ -109,10 +110,10 @@ func TestBackoffFollowsTheBudget(t *testing.T) {
 	s := twoTasks(policy(rules(rule("r", step(v1alpha1.RestartPod, 0))), backoff(50, 300)), policy(budget(5, 1000)))
 	s.mends(0, 0)
 	s.mends(2, time.Second)
-	equal(t, "a worker's first is at once", 1, len(s.status().Tasks[1].ChargedTimes))
+	check.Equal(t, "a worker's first is at once", 1, len(s.status().Tasks[1].ChargedTimes))
 	s.after(time.Second).crash(3, 1)
 	s.decide()
-	equal(t, "a worker's second waits", nil, s.fired(t))
+	check.Equal(t, "a worker's second waits", nil, s.fired(t))
 }
 
 // A whole gang that falls again at once is delayed like any restart that is paid for.
@@ -123,7 +124,7 @@ func TestBackoffOfAGangThatFallsAgain(t *testing.T) {
 	s.crashAll()
 	s.VolcanoJobs[0].Ended = true
 	s.decide()
-	equal(t, "attempt", int32(2), s.status().Attempt)
+	check.Equal(t, "attempt", int32(2), s.status().Attempt)
 	s.VolcanoJobs, s.Pods = nil, nil
 	s.started()
 	for i, n := range []string{"n00", "n01"} {
@@ -133,9 +134,9 @@ func TestBackoffOfAGangThatFallsAgain(t *testing.T) {
 	s.VolcanoJobs[0].Ended = true
 	s.after(time.Second)
 	d := s.decide()
-	equal(t, "attempt, while it backs off", int32(2), s.status().Attempt)
-	equal(t, "next", sceneStart.Truncate(time.Second).Add(30*time.Second).String(), d.Next.String())
+	check.Equal(t, "attempt, while it backs off", int32(2), s.status().Attempt)
+	check.Equal(t, "next", sceneStart.Truncate(time.Second).Add(30*time.Second).String(), d.Next.String())
 	s.after(29 * time.Second).decide()
-	equal(t, "attempt", int32(3), s.status().Attempt)
-	equal(t, "charged", int32(2), s.status().Restarts.Charged)
+	check.Equal(t, "attempt", int32(3), s.status().Attempt)
+	check.Equal(t, "charged", int32(2), s.status().Restarts.Charged)
 }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
 // crowd is a running job of n pods and 2 % of spares, 18 on a node, in racks of 16 nodes.
@@ -21,18 +22,18 @@ func crowd(n int32) *scene {
 	nodes := int(n/perNode) * 9 / 8
 	s := aScene(aJob().tasks(task("head", 1), task("worker", n-1, withSpares(n/50))))
 	s.Nodes = map[string]Node{}
-	all := HyperNode{Name: "spine", Tier: 2}
-	var racks []HyperNode
+	all := topology.HyperNode{Name: "spine", Tier: 2}
+	var racks []topology.HyperNode
 	for i := range nodes + 2 {
 		name := fmt.Sprintf("node-%04d", i)
 		s.Nodes[name] = Node{Name: name, Hostname: "host-" + name, Ready: true}
 		all.Nodes = append(all.Nodes, name)
 		if i%16 == 0 {
-			racks = append(racks, HyperNode{Name: fmt.Sprintf("rack-%d", i/16), Tier: 1})
+			racks = append(racks, topology.HyperNode{Name: fmt.Sprintf("rack-%d", i/16), Tier: 1})
 		}
 		racks[i/16].Nodes = append(racks[i/16].Nodes, name)
 	}
-	s.Topology = NewTopology(append(racks, all))
+	s.Topology = topology.New(append(racks, all))
 	s.started()
 	for i := range s.Pods {
 		s.bind(i, fmt.Sprintf("node-%04d", i/int(perNode)))
@@ -134,5 +135,17 @@ func TestAllocationsPerPodDoNotGrowWithTheJob(t *testing.T) {
 				t.Errorf("allocations per pod: %.3f of 1000 pods, %.3f of 10000", few, many)
 			}
 		})
+	}
+}
+
+// BenchmarkHeldBack is a job of 1,000 pods that are all called ill, and wait.
+func BenchmarkHeldBack(b *testing.B) {
+	s := bounded(1000)
+	for i := range s.Pods {
+		s.ail(failed, i)
+	}
+	s.decide()
+	for b.Loop() {
+		Decide(&s.Observation)
 	}
 }

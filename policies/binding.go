@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
 // Binding is a pod to bind to a node.
@@ -51,7 +52,7 @@ func (w *world) nextBinding(s *v1alpha1.TrainingJobStatus) time.Time {
 	waiting, _ := w.toBind(s)
 	for _, p := range waiting {
 		if p.at.After(w.Now) {
-			next = sooner(next, p.at)
+			next = instant.Earliest(next, p.at)
 		}
 	}
 	return next

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // bound are the names of the nodes that the plan binds pods to.
@@ -95,7 +96,7 @@ func TestBindings(t *testing.T) {
 			if tc.story != nil {
 				tc.story(s)
 			}
-			equal(t, "bound to", tc.want, s.boundTo())
+			check.Equal(t, "bound to", tc.want, s.boundTo())
 		})
 	}
 }
@@ -103,7 +104,7 @@ func TestBindings(t *testing.T) {
 // The manager looks again when a node that was held late has been left to the scheduler for long enough.
 func TestALateHoldIsLookedAtAgain(t *testing.T) {
 	s := returning(nil, v1alpha1.RestartPod, 1)
-	equal(t, "next", s.Now.Truncate(time.Second).Add(10*time.Second), Decide(&s.Observation).Next)
+	check.Equal(t, "next", s.Now.Truncate(time.Second).Add(10*time.Second), Decide(&s.Observation).Next)
 }
 
 // A hold keeps what it began as: one that was late stays so, and one that was not stays so too.
@@ -113,10 +114,10 @@ func TestAHoldIsLateOnce(t *testing.T) {
 	s.bind(1, "n01")
 	s.unready(1)
 	s.decide()
-	equal(t, "late, once its pod is there", true, late(s))
+	check.Equal(t, "late, once its pod is there", true, late(s))
 
 	s = returning(&v1alpha1.Hold{Policy: v1alpha1.HoldAlways}, v1alpha1.RestartPod, 0)
-	equal(t, "late, though it stood before", false, late(s))
+	check.Equal(t, "late, though it stood before", false, late(s))
 }
 
 func (s *scene) lift(i int) {

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/healthpolicy"
+	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
 // charge counts an incident against its budget, once for each time that the job fell, or
@@ -108,17 +110,17 @@ func (w *world) nextWindowEnd(s *v1alpha1.TrainingJobStatus) time.Time {
 		inc := &s.Incidents[i]
 		policy := w.policyFor(inc)
 		if spent := w.spent(s, policy); inc.Outcome == "" && policy.initialBackoff > 0 && len(spent) > 0 {
-			next = sooner(next, spent[0].Add(policy.window))
+			next = instant.Earliest(next, spent[0].Add(policy.window))
 		}
 	}
 	if w.HealthPolicy == nil || !AnyOpen(s) {
 		return next
 	}
-	health := healthPolicyOf(w.HealthPolicy, w.Now)
+	health := healthpolicy.Of(w.HealthPolicy, w.Now)
 	if moves := w.recentMoves(s, &health); len(moves) > 0 {
-		next = sooner(next, moves[0].Time.Add(health.moves.window))
+		next = instant.Earliest(next, moves[0].Time.Add(health.Moves.Window))
 	}
-	return sooner(next, health.acknowledges)
+	return instant.Earliest(next, health.Acknowledges)
 }
 
 // backoff is before when a charged restart must not come: initialSeconds after the last

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // mends crashes a rank and brings it back, some time later.
@@ -49,13 +50,13 @@ func TestATasksOwnBudget(t *testing.T) {
 			message := ""
 			if c := meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionFailed); c != nil {
 				message = c.Message
-				equal(t, "reason", v1alpha1.ReasonBudgetExhausted, c.Reason)
+				check.Equal(t, "reason", v1alpha1.ReasonBudgetExhausted, c.Reason)
 			}
 			if tc.failed == "" || !strings.HasPrefix(message, tc.failed) {
-				equal(t, "failed", tc.failed, message)
+				check.Equal(t, "failed", tc.failed, message)
 			}
-			equal(t, "charged", tc.charged, []int{len(s.status().Restarts.ChargedTimes), len(s.status().Tasks[1].ChargedTimes)})
-			equal(t, "in all", int32(tc.charged[0]+tc.charged[1]), s.status().Restarts.Charged)
+			check.Equal(t, "charged", tc.charged, []int{len(s.status().Restarts.ChargedTimes), len(s.status().Tasks[1].ChargedTimes)})
+			check.Equal(t, "in all", int32(tc.charged[0]+tc.charged[1]), s.status().Restarts.Charged)
 		})
 	}
 }
@@ -75,7 +76,7 @@ func TestTheWindowOfABudget(t *testing.T) {
 			s.Job.Spec.RestartPolicy = policy(budget(1, 100))
 			s.mends(0, 0)
 			s.mends(0, tc.after)
-			equal(t, "state", tc.state, s.status().State)
+			check.Equal(t, "state", tc.state, s.status().State)
 		})
 	}
 	t.Run("what is older is forgotten", func(t *testing.T) {
@@ -84,8 +85,8 @@ func TestTheWindowOfABudget(t *testing.T) {
 		for range 4 {
 			s.mends(0, time.Minute)
 		}
-		equal(t, "times", 2, len(s.status().Restarts.ChargedTimes))
-		equal(t, "charged", int32(4), s.status().Restarts.Charged)
+		check.Equal(t, "times", 2, len(s.status().Restarts.ChargedTimes))
+		check.Equal(t, "charged", int32(4), s.status().Restarts.Charged)
 	})
 }
 
@@ -139,11 +140,11 @@ func TestWhatIsCounted(t *testing.T) {
 			s := running(3, tc.rule)
 			tc.story(s)
 			s.decide()
-			equal(t, "charged", tc.charged, s.status().Restarts.Charged)
-			equal(t, "uncharged", tc.uncharged, s.status().Restarts.Uncharged)
-			equal(t, "times", int(tc.charged), len(s.status().Restarts.ChargedTimes))
+			check.Equal(t, "charged", tc.charged, s.status().Restarts.Charged)
+			check.Equal(t, "uncharged", tc.uncharged, s.status().Restarts.Uncharged)
+			check.Equal(t, "times", int(tc.charged), len(s.status().Restarts.ChargedTimes))
 			s.decide()
-			equal(t, "charged, decided again", tc.charged, s.status().Restarts.Charged)
+			check.Equal(t, "charged, decided again", tc.charged, s.status().Restarts.Charged)
 		})
 	}
 }
@@ -170,7 +171,7 @@ func TestRefunds(t *testing.T) {
 			s.crash(0, 1)
 			s.crash(1, 1)
 			s.decide()
-			equal(t, "charged at first", int32(1), s.status().Restarts.Charged)
+			check.Equal(t, "charged at first", int32(1), s.status().Restarts.Charged)
 			s.replace(0)
 			s.replace(1)
 			s.decide()
@@ -178,23 +179,23 @@ func TestRefunds(t *testing.T) {
 			tc.change(s)
 			s.decide()
 			first := s.status().Incidents[0]
-			equal(t, "class", tc.class, first.Class)
-			equal(t, "charged", tc.charged, s.status().Restarts.Charged)
-			equal(t, "the incident is", tc.charged > 0, first.Charged)
-			equal(t, "times", int(tc.charged), len(s.status().Restarts.ChargedTimes))
+			check.Equal(t, "class", tc.class, first.Class)
+			check.Equal(t, "charged", tc.charged, s.status().Restarts.Charged)
+			check.Equal(t, "the incident is", tc.charged > 0, first.Charged)
+			check.Equal(t, "times", int(tc.charged), len(s.status().Restarts.ChargedTimes))
 		})
 	}
 	t.Run("to the task's own budget", func(t *testing.T) {
 		s := twoTasks(policy(rules(others)), policy(budget(1, 1000)))
 		s.crash(2, 1)
 		s.decide()
-		equal(t, "charged", 1, len(s.status().Tasks[1].ChargedTimes))
+		check.Equal(t, "charged", 1, len(s.status().Tasks[1].ChargedTimes))
 		s.lose("n03")
 		s.after(time.Second).decide()
-		equal(t, "refunded", 0, len(s.status().Tasks[1].ChargedTimes))
-		equal(t, "counts", v1alpha1.Restarts{Total: 1, Pod: 1, Uncharged: 1}, s.status().Restarts)
-		equal(t, "cause", "n03", s.incident(t).Cause.Node)
-		equal(t, "trigger", v1alpha1.NodeGone, s.incident(t).Trigger)
+		check.Equal(t, "refunded", 0, len(s.status().Tasks[1].ChargedTimes))
+		check.Equal(t, "counts", v1alpha1.Restarts{Total: 1, Pod: 1, Uncharged: 1}, s.status().Restarts)
+		check.Equal(t, "cause", "n03", s.incident(t).Cause.Node)
+		check.Equal(t, "trigger", v1alpha1.NodeGone, s.incident(t).Trigger)
 	})
 	t.Run("before any step: nothing was paid", func(t *testing.T) {
 		s := running(3, rule("r", step(v1alpha1.RestartPod, 30)))
@@ -203,8 +204,8 @@ func TestRefunds(t *testing.T) {
 		s.lose("n01")
 		s.after(time.Second).decide()
 		s.after(30 * time.Second).decide()
-		equal(t, "counts", v1alpha1.Restarts{Total: 1, Pod: 1, Uncharged: 1}, s.status().Restarts)
-		equal(t, "excluded", []string{"n01"}, s.excluded())
+		check.Equal(t, "counts", v1alpha1.Restarts{Total: 1, Pod: 1, Uncharged: 1}, s.status().Restarts)
+		check.Equal(t, "excluded", []string{"n01"}, s.excluded())
 	})
 }
 
@@ -215,15 +216,15 @@ func TestARefundTakesTheChargeOfItsIncident(t *testing.T) {
 	s.status().Restarts.ChargedTimes, s.status().Restarts.Charged = []metav1.Time{first}, 1
 	s.crash(0, 1)
 	s.decide()
-	equal(t, "charged", int32(2), s.status().Restarts.Charged)
+	check.Equal(t, "charged", int32(2), s.status().Restarts.Charged)
 	last := metav1.NewTime(s.Now.Add(time.Second))
 	s.status().Restarts.ChargedTimes, s.status().Restarts.Charged = append(s.status().Restarts.ChargedTimes, last), 3
 	s.lose("n01")
 	s.after(time.Second).decide()
-	equal(t, "charged", int32(2), s.status().Restarts.Charged)
+	check.Equal(t, "charged", int32(2), s.status().Restarts.Charged)
 	var left []string
 	for _, at := range s.status().Restarts.ChargedTimes {
 		left = append(left, at.Truncate(time.Second).String())
 	}
-	equal(t, "left", []string{first.Truncate(time.Second).String(), last.Truncate(time.Second).String()}, left)
+	check.Equal(t, "left", []string{first.Truncate(time.Second).String(), last.Truncate(time.Second).String()}, left)
 }

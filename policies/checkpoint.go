@@ -6,6 +6,7 @@ package policies
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -171,7 +172,7 @@ func (w *world) goOn(inc *v1alpha1.Incident) {
 func (w *world) conclude(inc *v1alpha1.Incident, outcome v1alpha1.CheckpointOutcome, message string) {
 	answered := w.saved(inc)
 	c := inc.Checkpoint
-	c.Outcome, c.Answered, c.Message, c.EndTime = outcome, answered, cut(message, maxCauseMessage), new(metav1.NewMicroTime(w.Now))
+	c.Outcome, c.Answered, c.Message, c.EndTime = outcome, answered, strings.ToValidUTF8(message[:min(len(message), maxCauseMessage)], ""), new(metav1.NewMicroTime(w.Now))
 }
 
 // requestID names the request that an incident waits for. Its time is kept to the microsecond.

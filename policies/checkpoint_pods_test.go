@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // patient leaves what falls meanwhile alone.
@@ -58,7 +59,7 @@ func TestWhoIsAsked(t *testing.T) {
 			for _, name := range tc.want {
 				want = append(want, "llm-1-"+name)
 			}
-			equal(t, "asked", want, s.asks())
+			check.Equal(t, "asked", want, s.asks())
 		})
 	}
 }

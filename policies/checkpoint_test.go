@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 var (
@@ -58,37 +59,37 @@ func (s *scene) asks() []string {
 
 func TestCheckpointIsAskedForBeforeTheMove(t *testing.T) {
 	s := degradedJob()
-	equal(t, "asked before it is due", nil, s.asks())
-	equal(t, "changes: the request and nothing else", []string{
+	check.Equal(t, "asked before it is due", nil, s.asks())
+	check.Equal(t, "changes: the request and nothing else", []string{
 		"incidents[1].checkpoint.deadline: 1m30s", "incidents[1].checkpoint.pods: 4", "incidents[1].checkpoint.requestTime: 30s",
 	}, s.changes())
-	equal(t, "plan", Plan{Ask: []Ask{{
+	check.Equal(t, "plan", Plan{Ask: []Ask{{
 		ID: fmt.Sprintf("%s-1-%d", s.Job.UID, s.Now.UnixMicro()), Incident: 1, Reason: v1alpha1.HealthDegraded, Signal: "NVLinkReplay", Moves: []string{"llm-1-worker-0"},
 		Deadline: s.Now.Add(time.Minute), Port: 8081, Path: "/checkpoint",
 		Pods: []AskedPod{{"llm-1-head-0", "1", "10.0.0.1"}, {"llm-1-worker-0", "2", "10.0.0.2"}, {"llm-1-worker-1", "3", "10.0.0.3"}, {"llm-1-worker-2", "4", "10.0.0.4"}},
 	}}}, s.plan())
-	equal(t, "story", "incident 1, HealthDegraded by NVLinkReplay of pod llm-1-worker-0 on node n01: waits for a checkpoint of 4 pods until 03:05:35", s.incident(t).Message)
+	check.Equal(t, "story", "incident 1, HealthDegraded by NVLinkReplay of pod llm-1-worker-0 on node n01: waits for a checkpoint of 4 pods until 03:05:35", s.incident(t).Message)
 
 	// The answers that come are not written one by one, and nobody is asked twice.
 	for i := range 3 {
 		s.answer(t, i, saved)
 	}
 	s.answer(t, 3, asleep)
-	equal(t, "changes while one is waited for", nil, s.after(10*time.Second).changes())
+	check.Equal(t, "changes while one is waited for", nil, s.after(10*time.Second).changes())
 	p := s.plan()
-	equal(t, "plan", true, p.Empty())
+	check.Equal(t, "plan", true, p.Empty())
 
 	s.answer(t, 3, saved)
 	s.after(2 * time.Second).decide()
 	c := s.incident(t).Checkpoint
-	equal(t, "outcome", v1alpha1.CheckpointSaved, c.Outcome)
-	equal(t, "answered", int32(4), c.Answered)
-	equal(t, "fired in the same write", []string{"MigratePod@42"}, s.fired(t))
-	equal(t, "deleted: the pod, and the spare that gives its node", []string{"2", "5"}, s.deleted())
-	equal(t, "story", "incident 1, HealthDegraded by NVLinkReplay of pod llm-1-worker-0 on node n01: MigratePod, checkpoint saved by 4 of 4 pods in 12s", s.incident(t).Message)
+	check.Equal(t, "outcome", v1alpha1.CheckpointSaved, c.Outcome)
+	check.Equal(t, "answered", int32(4), c.Answered)
+	check.Equal(t, "fired in the same write", []string{"MigratePod@42"}, s.fired(t))
+	check.Equal(t, "deleted: the pod, and the spare that gives its node", []string{"2", "5"}, s.deleted())
+	check.Equal(t, "story", "incident 1, HealthDegraded by NVLinkReplay of pod llm-1-worker-0 on node n01: MigratePod, checkpoint saved by 4 of 4 pods in 12s", s.incident(t).Message)
 	s.back(1, "n04")
-	equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
-	equal(t, "changes after", nil, s.changes())
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	check.Equal(t, "changes after", nil, s.changes())
 }
 
 func TestOutcomesOfACheckpoint(t *testing.T) {
@@ -169,15 +170,15 @@ func TestOutcomesOfACheckpoint(t *testing.T) {
 			}
 			s.after(tc.after).decide()
 			inc := s.incident(t)
-			equal(t, "outcome", tc.outcome, inc.Checkpoint.Outcome)
-			equal(t, "fired", tc.fired, s.fired(t))
-			equal(t, "is over", tc.outcome != "", inc.Checkpoint.EndTime != nil)
+			check.Equal(t, "outcome", tc.outcome, inc.Checkpoint.Outcome)
+			check.Equal(t, "fired", tc.fired, s.fired(t))
+			check.Equal(t, "is over", tc.outcome != "", inc.Checkpoint.EndTime != nil)
 			if !strings.Contains(inc.Message, tc.tells) {
 				t.Errorf("story %q does not tell %q", inc.Message, tc.tells)
 			}
 			if tc.outcome != "" {
-				equal(t, "asked after", nil, s.asks())
-				equal(t, "requests", nil, Requests(s.Job, s.status()))
+				check.Equal(t, "asked after", nil, s.asks())
+				check.Equal(t, "requests", nil, Requests(s.Job, s.status()))
 			}
 		})
 	}
@@ -190,9 +191,9 @@ func TestACheckpointIsLostWithAPodThatWasAsked(t *testing.T) {
 	s.crash(3, 1)
 	s.after(time.Second).decide()
 	inc := &s.status().Incidents[0]
-	equal(t, "outcome", v1alpha1.CheckpointOvertaken, inc.Checkpoint.Outcome)
-	equal(t, "message", "1 of the pods that were asked run no more", inc.Checkpoint.Message)
-	equal(t, "steps", v1alpha1.MigratePod, inc.Steps[0].Action)
+	check.Equal(t, "outcome", v1alpha1.CheckpointOvertaken, inc.Checkpoint.Outcome)
+	check.Equal(t, "message", "1 of the pods that were asked run no more", inc.Checkpoint.Message)
+	check.Equal(t, "steps", v1alpha1.MigratePod, inc.Steps[0].Action)
 }
 
 // A manager that is started anew finds the request, and sends it again under its old ID.
@@ -202,11 +203,11 @@ func TestARequestOutlivesTheManager(t *testing.T) {
 	first := s.plan().Ask
 	s.answer(t, 0, saved)
 	s.Answers = nil
-	equal(t, "changes", nil, s.after(30*time.Second).changes())
-	equal(t, "asked again", first, s.plan().Ask)
-	equal(t, "looks again", s.incident(t).Checkpoint.Deadline.Time, s.decide().Next)
+	check.Equal(t, "changes", nil, s.after(30*time.Second).changes())
+	check.Equal(t, "asked again", first, s.plan().Ask)
+	check.Equal(t, "looks again", s.incident(t).Checkpoint.Deadline.Time, s.decide().Next)
 	s.after(30 * time.Second)
-	equal(t, "asked when its time is over", nil, s.asks())
+	check.Equal(t, "asked when its time is over", nil, s.asks())
 }
 
 // Each MigratePod step asks anew, under another ID; the next one keeps its distance.
@@ -221,15 +222,15 @@ func TestEachStepAsksAnew(t *testing.T) {
 	s.bind(1, "n05")
 	s.Pods[1].Signals = []Signal{degraded}
 	s.after(time.Minute - 1).decide()
-	equal(t, "fired", []string{"MigratePod@90"}, s.fired(t))
+	check.Equal(t, "fired", []string{"MigratePod@90"}, s.fired(t))
 	s.after(1).decide()
-	equal(t, "asks", 1, len(s.plan().Ask))
+	check.Equal(t, "asks", 1, len(s.plan().Ask))
 	if second := s.plan().Ask[0].ID; second == first {
 		t.Errorf("both requests are %s", first)
 	}
-	equal(t, "outcome", v1alpha1.CheckpointOutcome(""), s.incident(t).Checkpoint.Outcome)
+	check.Equal(t, "outcome", v1alpha1.CheckpointOutcome(""), s.incident(t).Checkpoint.Outcome)
 	s.after(time.Minute).decide()
-	equal(t, "fired", []string{"MigratePod@90", "MigratePod@210"}, s.fired(t))
+	check.Equal(t, "fired", []string{"MigratePod@90", "MigratePod@210"}, s.fired(t))
 }
 
 // The budget is asked when the move comes.
@@ -239,9 +240,9 @@ func TestACheckpointBeforeTheBudgetEnds(t *testing.T) {
 	s.Job.Spec.RestartPolicy.Rules[0].Charge = v1alpha1.ChargeAlways
 	s.decide()
 	s.after(time.Minute).decide()
-	equal(t, "state", v1alpha1.StateFailed, s.status().State)
-	equal(t, "checkpoint", v1alpha1.CheckpointTimedOut, s.incident(t).Checkpoint.Outcome)
-	equal(t, "fired", nil, s.fired(t))
+	check.Equal(t, "state", v1alpha1.StateFailed, s.status().State)
+	check.Equal(t, "checkpoint", v1alpha1.CheckpointTimedOut, s.incident(t).Checkpoint.Outcome)
+	check.Equal(t, "fired", nil, s.fired(t))
 }
 
 // Two links at once: each move asks for itself.
@@ -252,7 +253,7 @@ func TestTwoIncidentsAskEachForItself(t *testing.T) {
 	s.after(30 * time.Second).decide()
 	plan := s.plan()
 	ids := Requests(s.Job, s.status())
-	equal(t, "requests", 2, len(ids))
-	equal(t, "asked", ids, []string{plan.Ask[0].ID, plan.Ask[1].ID})
-	equal(t, "moves", []string{"llm-1-worker-1"}, plan.Ask[1].Moves)
+	check.Equal(t, "requests", 2, len(ids))
+	check.Equal(t, "asked", ids, []string{plan.Ask[0].ID, plan.Ask[1].ID})
+	check.Equal(t, "moves", []string{"llm-1-worker-1"}, plan.Ask[1].Moves)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 func independent(t *v1alpha1.Task) { t.Independent = true }
@@ -17,19 +18,19 @@ func TestACollectiveIsRunAgainAsAWhole(t *testing.T) {
 	s.succeed(0)
 	s.crash(1, 1)
 	s.decide()
-	equal(t, "fired", []string{"RestartJob@0"}, s.fired(t))
-	equal(t, "lives", []int32{1, 1, 1}, s.lives())
+	check.Equal(t, "fired", []string{"RestartJob@0"}, s.fired(t))
+	check.Equal(t, "lives", []int32{1, 1, 1}, s.lives())
 
 	// In place the kubelet comes first: the program may be able to end by itself.
 	s = running(3)
 	s.succeed(0)
 	s.exits(1, 1, 0)
 	s.decide()
-	equal(t, "lives", []int32{0, 0, 0}, s.lives())
+	check.Equal(t, "lives", []int32{0, 0, 0}, s.lives())
 	s.succeed(1)
 	s.succeed(2)
 	s.after(2 * time.Second).decide()
-	equal(t, "state", v1alpha1.StateCompleted, s.status().State)
+	check.Equal(t, "state", v1alpha1.StateCompleted, s.status().State)
 }
 
 // The rank of another task that has succeeded is not missed.
@@ -38,7 +39,7 @@ func TestATaskThatHasSucceededIsNotMissed(t *testing.T) {
 	s.succeed(0)
 	s.crash(1, 1)
 	s.decide()
-	equal(t, "lives", []int32{0, 1, 0}, s.lives())
+	check.Equal(t, "lives", []int32{0, 1, 0}, s.lives())
 }
 
 func TestIndependentRanksThatHaveSucceededAreNotRunAgain(t *testing.T) {
@@ -46,30 +47,30 @@ func TestIndependentRanksThatHaveSucceededAreNotRunAgain(t *testing.T) {
 	s.succeed(0)
 	s.succeed(2)
 	s.decide()
-	equal(t, "completed", "0,2", s.status().Tasks[0].CompletedIndexes)
+	check.Equal(t, "completed", "0,2", s.status().Tasks[0].CompletedIndexes)
 	s.crash(1, 1)
 	s.VolcanoJobs[0].Ended = true
 	s.decide()
-	equal(t, "attempt", int32(2), s.status().Attempt)
+	check.Equal(t, "attempt", int32(2), s.status().Attempt)
 	plan := s.plan()
-	equal(t, "creates", true, plan.Create)
-	equal(t, "gang", int32(1), SizeOf(Effective(s.Job, s.status())).MinAvailable)
+	check.Equal(t, "creates", true, plan.Create)
+	check.Equal(t, "gang", int32(1), SizeOf(Effective(s.Job, s.status())).MinAvailable)
 
 	s.VolcanoJobs = []VolcanoJob{{Name: "llm-2", Attempt: 2, Size: SizeOf(Effective(s.Job, s.status()))}}
 	s.Pods = nil
 	eachRank(s.Job, func(r rank) { s.make(r, false) })
 	s.decide()
 	plan = s.plan()
-	equal(t, "lifted", 1, len(plan.Lift))
-	equal(t, "rank", "llm-2-worker-1", plan.Lift[0].Pod)
+	check.Equal(t, "lifted", 1, len(plan.Lift))
+	check.Equal(t, "rank", "llm-2-worker-1", plan.Lift[0].Pod)
 	s.bind(1, "n01")
 	s.decide()
-	equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
-	equal(t, "state", v1alpha1.StateRunning, s.status().State)
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	check.Equal(t, "state", v1alpha1.StateRunning, s.status().State)
 	s.succeed(1)
 	s.decide()
-	equal(t, "state at the end", v1alpha1.StateCompleted, s.status().State)
-	equal(t, "stop", StopCompleted, s.plan().Stop)
+	check.Equal(t, "state at the end", v1alpha1.StateCompleted, s.status().State)
+	check.Equal(t, "stop", StopCompleted, s.plan().Stop)
 }
 
 // Their pods go, by a step for all or by somebody's hand.
@@ -79,11 +80,11 @@ func TestPodsOfIndependentRanksThatHaveSucceeded(t *testing.T) {
 	s.decide()
 	s.crash(1, 1)
 	s.decide()
-	equal(t, "deleted", []string{"2", "3"}, s.deleted())
+	check.Equal(t, "deleted", []string{"2", "3"}, s.deleted())
 	s.replace(0)
 	s.decide()
 	for _, lift := range s.plan().Lift {
-		equal(t, "a rank that has completed is let go", false, lift.Pod == "llm-1-worker-0")
+		check.Equal(t, "a rank that has completed is let go", false, lift.Pod == "llm-1-worker-0")
 	}
 }
 
@@ -93,7 +94,7 @@ func TestIndependentRanksFailByThemselves(t *testing.T) {
 	s.lose("n00")
 	s.exits(1, 1, 0)
 	s.decide()
-	equal(t, "incidents", []summary{
+	check.Equal(t, "incidents", []summary{
 		{v1alpha1.NodeGone, v1alpha1.ClassInfrastructure, "everything-else", 1, ""},
 		{v1alpha1.PodNotReady, v1alpha1.ClassUser, "restarts-in-place", 1, ""},
 	}, s.summaries())
@@ -101,5 +102,5 @@ func TestIndependentRanksFailByThemselves(t *testing.T) {
 	s.exits(1, 1, 0)
 	s.breakNode("n00")
 	s.decide()
-	equal(t, "rule", "node-may-return", s.status().Incidents[0].Rule)
+	check.Equal(t, "rule", "node-may-return", s.status().Incidents[0].Rule)
 }

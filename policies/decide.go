@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
 // Decision is what Decide found.
@@ -29,17 +30,17 @@ func Decide(o *Observation) Decision {
 	next := w.live(s)
 	w = view(o, s) // it may have another attempt or another size by now
 	w.count(s)
-	next = sooner(next, w.hold(s))
-	next = sooner(next, w.nextBinding(s))
-	next = sooner(next, w.deadline(s))
-	next = sooner(next, w.burial(s))
-	next = sooner(next, w.nextSync(s))
-	next = sooner(next, w.nextRefresh(s))
-	next = sooner(next, w.nextWindowEnd(s))
+	next = instant.Earliest(next, w.hold(s))
+	next = instant.Earliest(next, w.nextBinding(s))
+	next = instant.Earliest(next, w.deadline(s))
+	next = instant.Earliest(next, w.burial(s))
+	next = instant.Earliest(next, w.nextSync(s))
+	next = instant.Earliest(next, w.nextRefresh(s))
+	next = instant.Earliest(next, w.nextWindowEnd(s))
 	expiry := w.expiry(s)
 	w.describe(s)
 	return Decision{
-		Status: *s, Next: sooner(next, expiry), Delete: !expiry.IsZero() && !expiry.After(o.Now), Lacking: w.lacksPods(s),
+		Status: *s, Next: instant.Earliest(next, expiry), Delete: !expiry.IsZero() && !expiry.After(o.Now), Lacking: w.lacksPods(s),
 	}
 }
 
@@ -78,9 +79,9 @@ func (w *world) run(s *v1alpha1.TrainingJobStatus) time.Time {
 	w.relent(s)
 	w.adoptSpares(s)
 	w.useNewNodes(s)
-	next = sooner(next, sooner(w.victimsDue(s), w.nextGangCheck(s)))
-	next = sooner(next, w.nextReadyCheck())
-	next = sooner(next, sooner(w.patience(s), w.nextStartCheck(s)))
-	next = sooner(next, w.nextYoungerCheck(s))
-	return sooner(next, w.liftExclusions(s))
+	next = instant.Earliest(next, instant.Earliest(w.victimsDue(s), w.nextGangCheck(s)))
+	next = instant.Earliest(next, w.nextReadyCheck())
+	next = instant.Earliest(next, instant.Earliest(w.patience(s), w.nextStartCheck(s)))
+	next = instant.Earliest(next, w.nextYoungerCheck(s))
+	return instant.Earliest(next, w.liftExclusions(s))
 }

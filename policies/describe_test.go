@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 func conditionReason(s *scene, condition string) string {
@@ -64,9 +65,9 @@ func TestStates(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := tc.story()
-			equal(t, "state", tc.state, s.status().State)
+			check.Equal(t, "state", tc.state, s.status().State)
 			for condition, want := range tc.reasons {
-				equal(t, condition, want, conditionReason(s, condition))
+				check.Equal(t, condition, want, conditionReason(s, condition))
 			}
 		})
 	}
@@ -88,7 +89,7 @@ func TestStatusIsStableOverTime(t *testing.T) {
 			before := s.status().DeepCopy()
 			for range 5 {
 				s.after(7 * time.Second).decide()
-				equal(t, "status", before, s.status())
+				check.Equal(t, "status", before, s.status())
 			}
 		})
 	}
@@ -100,8 +101,8 @@ func TestRecoveringTellsTheStory(t *testing.T) {
 	s.Pods[1].Failure.Containers[0].Reason = "OOMKilled"
 	s.decide()
 	want := "incident 1, PodFailed of pod llm-1-worker-1 on node n01, container train exited with 137 (OOMKilled): RestartPod"
-	equal(t, "incident", want, s.incident(t).Message)
-	equal(t, "condition", want, meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRecovering).Message)
+	check.Equal(t, "incident", want, s.incident(t).Message)
+	check.Equal(t, "condition", want, meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRecovering).Message)
 
 	s.replace(1)
 	for i := range 6 {
@@ -109,7 +110,7 @@ func TestRecoveringTellsTheStory(t *testing.T) {
 		s.node(name, func(n *Node) { n.Unschedulable = true })
 	}
 	s.decide()
-	equal(t, "condition", want+", waits for a healthy node in HyperNode rack-a",
+	check.Equal(t, "condition", want+", waits for a healthy node in HyperNode rack-a",
 		meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRecovering).Message)
 }
 
@@ -119,15 +120,15 @@ func TestCounts(t *testing.T) {
 	s.succeed(1)
 	s.Pods[2].Deleting = true
 	s.decide()
-	equal(t, "ready", "1/4", s.status().Ready)
-	equal(t, "succeeded", int32(1), s.status().Tasks[0].Succeeded)
+	check.Equal(t, "ready", "1/4", s.status().Ready)
+	check.Equal(t, "succeeded", int32(1), s.status().Tasks[0].Succeeded)
 }
 
 func TestAPodWhoseLifeIsOverIsNotReady(t *testing.T) {
 	s := running(3)
 	delete(s.Nodes, "n01") // nobody is there to say that the pod is not ready
 	s.decide()
-	equal(t, "ready", "2/3", s.status().Ready)
+	check.Equal(t, "ready", "2/3", s.status().Ready)
 }
 
 func TestTheTransitionTimeIsThatOfTheTransition(t *testing.T) {
@@ -136,7 +137,7 @@ func TestTheTransitionTimeIsThatOfTheTransition(t *testing.T) {
 	s.after(time.Minute).unready(0)
 	s.decide()
 	second := meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRunning).LastTransitionTime
-	equal(t, "moved by", time.Minute, second.Sub(first.Time))
+	check.Equal(t, "moved by", time.Minute, second.Sub(first.Time))
 	s.after(time.Minute).decide()
-	equal(t, "kept", second, meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRunning).LastTransitionTime)
+	check.Equal(t, "kept", second, meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRunning).LastTransitionTime)
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // What each step would change in earnest is in TestWhatAStepChanges.
@@ -27,13 +28,13 @@ func TestADryRunRecordsAndNothingElse(t *testing.T) {
 				s.dryRun(true)
 				breaks(s)
 				s.decide()
-				equal(t, "changes", []string{"incidents[1].steps[0]: action " + string(action) + ", dryRun true, index 0, time 10s"}, s.after(10*time.Second).changes())
-				equal(t, "changes, decided again", nil, s.after(time.Minute).changes())
+				check.Equal(t, "changes", []string{"incidents[1].steps[0]: action " + string(action) + ", dryRun true, index 0, time 10s"}, s.after(10*time.Second).changes())
+				check.Equal(t, "changes, decided again", nil, s.after(time.Minute).changes())
 				p := s.plan()
-				equal(t, "plan", true, p.Empty())
+				check.Equal(t, "plan", true, p.Empty())
 				message := meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRecovering).Message
-				equal(t, "story", message, story(s.incident(t)))
-				equal(t, "tells", string(action)+" would be taken, but this is a dry run", doing(s.incident(t)))
+				check.Equal(t, "story", message, story(s.incident(t)))
+				check.Equal(t, "tells", string(action)+" would be taken, but this is a dry run", doing(s.incident(t)))
 			})
 		}
 	}
@@ -48,18 +49,18 @@ func TestADryRunGoesUpTheWholeLadder(t *testing.T) {
 		s.decide()
 		s.after(time.Minute)
 	}
-	equal(t, "fired", []string{"RestartPod@0", "RestartJob@60", "FailJob@120"}, s.fired(t))
-	equal(t, "lives", []int32{0, 0, 0}, s.lives())
-	equal(t, "state", v1alpha1.StateRecovering, s.status().State)
-	equal(t, "restarts", v1alpha1.Restarts{}, s.status().Restarts)
-	equal(t, "incidents", 1, len(s.status().Incidents))
+	check.Equal(t, "fired", []string{"RestartPod@0", "RestartJob@60", "FailJob@120"}, s.fired(t))
+	check.Equal(t, "lives", []int32{0, 0, 0}, s.lives())
+	check.Equal(t, "state", v1alpha1.StateRecovering, s.status().State)
+	check.Equal(t, "restarts", v1alpha1.Restarts{}, s.status().Restarts)
+	check.Equal(t, "incidents", 1, len(s.status().Incidents))
 
 	// What mends itself recovers in a dry run too.
 	s.replace(1)
 	s.decide()
 	s.bind(1, "n01")
 	s.decide()
-	equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
 }
 
 // Turned off in the middle of an incident, what was only recorded is done, and the ladder
@@ -71,17 +72,17 @@ func TestADryRunThatEnds(t *testing.T) {
 	s.decide()
 	s.dryRun(false)
 	s.after(10 * time.Second).decide()
-	equal(t, "lives", []int32{0, 1, 0}, s.lives())
-	equal(t, "charged", int32(1), s.status().Restarts.Charged)
+	check.Equal(t, "lives", []int32{0, 1, 0}, s.lives())
+	check.Equal(t, "charged", int32(1), s.status().Restarts.Charged)
 	s.after(60*time.Second - 1).decide()
-	equal(t, "lives, before the next step", []int32{0, 1, 0}, s.lives())
+	check.Equal(t, "lives, before the next step", []int32{0, 1, 0}, s.lives())
 	// A pin is not given up for a step that was only recorded.
 	w := view(&s.Observation, s.status())
-	equal(t, "goes back to", Target{In: []string{"host-n01"}}, w.rooms(s.status()).forRank(rank{"worker", 1}))
+	check.Equal(t, "goes back to", Target{In: []string{"host-n01"}}, w.rooms(s.status()).forRank(rank{"worker", 1}))
 	s.after(1).decide()
-	equal(t, "lives", []int32{2, 2, 2}, s.lives())
-	equal(t, "fired", []string{"RestartPod@0", "RestartPod@10", "RestartJob@70"}, s.fired(t))
-	equal(t, "restarts", int32(2), s.status().Restarts.Total)
+	check.Equal(t, "lives", []int32{2, 2, 2}, s.lives())
+	check.Equal(t, "fired", []string{"RestartPod@0", "RestartPod@10", "RestartJob@70"}, s.fired(t))
+	check.Equal(t, "restarts", int32(2), s.status().Restarts.Total)
 }
 
 // Turned on in the middle, what was done stays done.
@@ -90,11 +91,11 @@ func TestADryRunThatBegins(t *testing.T) {
 	s.crash(1, 1)
 	s.decide()
 	s.dryRun(true)
-	equal(t, "still to be deleted", []string{"2"}, s.deleted())
+	check.Equal(t, "still to be deleted", []string{"2"}, s.deleted())
 	s.after(time.Minute).decide()
-	equal(t, "lives", []int32{0, 1, 0}, s.lives())
+	check.Equal(t, "lives", []int32{0, 1, 0}, s.lives())
 	s.back(1, "n01")
-	equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
 }
 
 // Where the Volcano Job has ended, a dry run neither makes it anew nor fails the job.
@@ -110,9 +111,9 @@ func TestADryRunOfAJobThatHasEnded(t *testing.T) {
 			s.VolcanoJobs[0].Ended = true
 			s.decide()
 			s.after(time.Minute).decide()
-			equal(t, "attempt", int32(1), s.status().Attempt)
-			equal(t, "state", v1alpha1.StateRecovering, s.status().State)
-			equal(t, "steps", 1, len(s.incident(t).Steps))
+			check.Equal(t, "attempt", int32(1), s.status().Attempt)
+			check.Equal(t, "state", v1alpha1.StateRecovering, s.status().State)
+			check.Equal(t, "steps", 1, len(s.incident(t).Steps))
 		})
 	}
 }
@@ -121,6 +122,6 @@ func TestOnlyTrueIsADryRun(t *testing.T) {
 	for value, want := range map[string]bool{"true": true, "false": false, "": false, "True": false, "yes": false} {
 		s := running(2)
 		s.Job.Annotations = map[string]string{v1alpha1.DryRun: value}
-		equal(t, value, want, view(&s.Observation, s.status()).dryRun)
+		check.Equal(t, value, want, view(&s.Observation, s.status()).dryRun)
 	}
 }

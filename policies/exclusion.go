@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
 const (
@@ -70,10 +71,10 @@ func (w *world) liftExclusions(s *v1alpha1.TrainingJobStatus) time.Time {
 	}
 	var next time.Time
 	for _, e := range s.ExcludedNodes {
-		next = sooner(next, e.Until.Time)
+		next = instant.Earliest(next, e.Until.Time)
 	}
 	for _, l := range s.LeftHyperNodes {
-		next = sooner(next, l.Until.Time)
+		next = instant.Earliest(next, l.Until.Time)
 	}
 	return next
 }
@@ -138,7 +139,7 @@ func (w *world) wouldTake(s *v1alpha1.TrainingJobStatus, node string) bool {
 		return true
 	}
 	home, known := w.Topology.Find(s.Placement.HyperNode)
-	return !known || home.holds([]string{node})
+	return !known || home.Holds([]string{node})
 }
 
 // keepsFrom is true for a former home that has nodes in common with where the job may be.
@@ -151,7 +152,7 @@ func (w *world) keepsFrom(s *v1alpha1.TrainingJobStatus, left string) bool {
 func (w *world) inLeft(s *v1alpha1.TrainingJobStatus, node string) bool {
 	return slices.ContainsFunc(s.LeftHyperNodes, func(l v1alpha1.LeftHyperNode) bool {
 		former, _ := w.Topology.Find(l.Name)
-		return former.holds([]string{node})
+		return former.Holds([]string{node})
 	})
 }
 
@@ -170,7 +171,7 @@ func (w *world) elsewhere(s *v1alpha1.TrainingJobStatus, leaving string) bool {
 	for _, l := range s.LeftHyperNodes {
 		left = append(left, l.Name)
 	}
-	return w.Topology.anyApart(left, w.highestTier())
+	return w.Topology.AnyApart(left, w.highestTier())
 }
 
 // highestTier is the highest tier that may hold the gang; negative for any.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/topology"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 func (s *scene) excluded() []string {
@@ -43,38 +45,38 @@ func TestTheHomeThatIsLeft(t *testing.T) {
 		"not where there is no other": {func() *scene {
 			s := running(3, relocates)
 			h, _ := s.Topology.Find("rack-a")
-			s.Topology = NewTopology([]HyperNode{h})
+			s.Topology = topology.New([]topology.HyperNode{h})
 			return s
 		}, nil, nil},
 		"not where the others overlap": {func() *scene {
 			s := running(3, relocates)
 			a, _ := s.Topology.Find("rack-a")
 			spine, _ := s.Topology.Find("spine")
-			s.Topology = NewTopology([]HyperNode{a, spine})
+			s.Topology = topology.New([]topology.HyperNode{a, spine})
 			return s
 		}, nil, nil},
 		"not where the other is empty": {func() *scene {
 			s := running(3, relocates)
 			a, _ := s.Topology.Find("rack-a")
-			s.Topology = NewTopology([]HyperNode{a, {Name: "rack-c", Tier: 1}})
+			s.Topology = topology.New([]topology.HyperNode{a, {Name: "rack-c", Tier: 1}})
 			return s
 		}, nil, nil},
 		"not where the other is too high": {func() *scene {
 			s := confined(1)
 			a, _ := s.Topology.Find("rack-a")
-			s.Topology = NewTopology([]HyperNode{a, {Name: "pod-b", Tier: 2, Nodes: []string{"n06", "n07", "n08"}}})
+			s.Topology = topology.New([]topology.HyperNode{a, {Name: "pod-b", Tier: 2, Nodes: []string{"n06", "n07", "n08"}}})
 			return s
 		}, nil, nil},
 		"also where the other is high, if softly": {func() *scene {
 			s := confined(1)
 			s.Job.Spec.NetworkTopology.Mode = v1alpha1.TopologySoft
 			a, _ := s.Topology.Find("rack-a")
-			s.Topology = NewTopology([]HyperNode{a, {Name: "pod-b", Tier: 2, Nodes: []string{"n06", "n07", "n08"}}})
+			s.Topology = topology.New([]topology.HyperNode{a, {Name: "pod-b", Tier: 2, Nodes: []string{"n06", "n07", "n08"}}})
 			return s
 		}, []string{"rack-a"}, []string{"host-n00", "host-n01", "host-n02", "host-n03", "host-n04", "host-n05"}},
 		"not where a job had none": {func() *scene {
 			s := running(3, relocates)
-			s.Topology = NewTopology(nil)
+			s.Topology = topology.New(nil)
 			s.status().Placement.HyperNode = ""
 			return s
 		}, nil, nil},
@@ -84,15 +86,15 @@ func TestTheHomeThatIsLeft(t *testing.T) {
 			s := tc.story()
 			s.crash(1, 1)
 			s.decide()
-			equal(t, "placed", true, s.status().Placement == nil)
-			equal(t, "left", tc.left, s.left())
+			check.Equal(t, "placed", true, s.status().Placement == nil)
+			check.Equal(t, "left", tc.left, s.left())
 			for i := range s.Pods {
 				s.replace(i)
 			}
 			s.decide()
 			p := s.plan()
-			equal(t, "lifted", 3, len(p.Lift))
-			equal(t, "avoided", tc.avoid, p.Lift[0].Target.NotIn)
+			check.Equal(t, "lifted", 3, len(p.Lift))
+			check.Equal(t, "avoided", tc.avoid, p.Lift[0].Target.NotIn)
 		})
 	}
 }
@@ -110,7 +112,7 @@ func TestAHomeIsLeftForATime(t *testing.T) {
 			s.Job.Spec.RestartPolicy = policy(rules(relocates), excluding(tc.exclude))
 			s.crash(1, 1)
 			s.decide()
-			equal(t, "until", s.Now.Add(tc.want).Truncate(time.Second).String(), s.status().LeftHyperNodes[0].Until.String())
+			check.Equal(t, "until", s.Now.Add(tc.want).Truncate(time.Second).String(), s.status().LeftHyperNodes[0].Until.String())
 			for i := range s.Pods {
 				s.replace(i)
 			}
@@ -119,11 +121,11 @@ func TestAHomeIsLeftForATime(t *testing.T) {
 				s.bind(i, n)
 			}
 			d := s.decide()
-			equal(t, "home", "rack-b", s.status().Placement.HyperNode)
-			equal(t, "next", s.status().LeftHyperNodes[0].Until.String(), d.Next.String())
+			check.Equal(t, "home", "rack-b", s.status().Placement.HyperNode)
+			check.Equal(t, "next", s.status().LeftHyperNodes[0].Until.String(), d.Next.String())
 			s.Now = s.status().LeftHyperNodes[0].Until.Time
 			s.decide()
-			equal(t, "left, when its time is over", nil, s.left())
+			check.Equal(t, "left, when its time is over", nil, s.left())
 		})
 	}
 }
@@ -144,11 +146,11 @@ func TestHomesAreLeftOneAfterTheOther(t *testing.T) {
 		s.decide()
 	}
 	move("n06", "n07", "n08")
-	equal(t, "left", []string{"rack-a"}, s.left())
+	check.Equal(t, "left", []string{"rack-a"}, s.left())
 	move("n00", "n01", "n02") // there is no third one, and so no home is added
-	equal(t, "left", []string{"rack-a"}, s.left())
+	check.Equal(t, "left", []string{"rack-a"}, s.left())
 	move("n06", "n07", "n08")
-	equal(t, "left, and no home twice", []string{"rack-a"}, s.left())
+	check.Equal(t, "left, and no home twice", []string{"rack-a"}, s.left())
 }
 
 // An exclusion never makes a job unplaceable for ever: the oldest that would help is
@@ -205,8 +207,8 @@ func TestRelent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := tc.story()
 			s.after(tc.after).decide()
-			equal(t, "excluded", tc.excluded, s.excluded())
-			equal(t, "lives", tc.lives, s.lives())
+			check.Equal(t, "excluded", tc.excluded, s.excluded())
+			check.Equal(t, "lives", tc.lives, s.lives())
 		})
 	}
 }
@@ -216,8 +218,8 @@ func TestRelentOfAHomeThatWasLeft(t *testing.T) {
 	s := running(3, rule("r", step(v1alpha1.RelocateJob, 0)))
 	s.breakNode("n01")
 	s.decide()
-	equal(t, "left", []string{"rack-a"}, s.left())
-	equal(t, "excluded", []string{"n01"}, s.excluded())
+	check.Equal(t, "left", []string{"rack-a"}, s.left())
+	check.Equal(t, "excluded", []string{"n01"}, s.excluded())
 	for i := range s.Pods {
 		s.replace(i)
 	}
@@ -227,21 +229,21 @@ func TestRelentOfAHomeThatWasLeft(t *testing.T) {
 	}
 	s.node("n01", func(n *Node) { n.Ready = true }) // it would do as well
 	s.after(30*time.Second - 1).decide()
-	equal(t, "left", []string{"rack-a"}, s.left())
+	check.Equal(t, "left", []string{"rack-a"}, s.left())
 	s.after(1).decide()
-	equal(t, "left", nil, s.left())
-	equal(t, "excluded", []string{"n01"}, s.excluded())
-	equal(t, "lives", []int32{2, 2, 2}, s.lives())
+	check.Equal(t, "left", nil, s.left())
+	check.Equal(t, "excluded", []string{"n01"}, s.excluded())
+	check.Equal(t, "lives", []int32{2, 2, 2}, s.lives())
 	for i := range s.Pods {
 		s.replace(i)
 	}
 	s.decide()
-	equal(t, "goes anywhere but to the node", Target{NotIn: []string{"host-n01"}}, s.plan().Lift[0].Target)
+	check.Equal(t, "goes anywhere but to the node", Target{NotIn: []string{"host-n01"}}, s.plan().Lift[0].Target)
 	for i := range s.Pods {
 		s.search(i)
 	}
 	s.after(30 * time.Second).decide()
-	equal(t, "excluded, in the end", nil, s.excluded())
+	check.Equal(t, "excluded, in the end", nil, s.excluded())
 }
 
 // A node is excluded once, and by the hostname that it has.
@@ -253,13 +255,13 @@ func TestWhatAnExclusionSays(t *testing.T) {
 	s.decide()
 	s.breakNode("n01")
 	s.decide()
-	equal(t, "excluded", []string{"n01"}, s.excluded())
+	check.Equal(t, "excluded", []string{"n01"}, s.excluded())
 	w := view(&s.Observation, s.status())
-	equal(t, "avoided", []string{"host-n01"}, w.rooms(s.status()).avoided())
+	check.Equal(t, "avoided", []string{"host-n01"}, w.rooms(s.status()).avoided())
 	s.node("n01", func(n *Node) { n.Hostname = "renamed" })
-	equal(t, "avoided, renamed", []string{"renamed"}, w.rooms(s.status()).avoided())
+	check.Equal(t, "avoided, renamed", []string{"renamed"}, w.rooms(s.status()).avoided())
 	s.lose("n01")
-	equal(t, "avoided, gone", []string{"host-n01"}, w.rooms(s.status()).avoided())
+	check.Equal(t, "avoided, gone", []string{"host-n01"}, w.rooms(s.status()).avoided())
 	s.status().ExcludedNodes[0].Hostname = ""
-	equal(t, "avoided, never seen", nil, w.rooms(s.status()).avoided())
+	check.Equal(t, "avoided, never seen", nil, w.rooms(s.status()).avoided())
 }

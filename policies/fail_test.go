@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 func TestFailJobThatComesIntoThePolicyLater(t *testing.T) {
@@ -42,12 +43,12 @@ func TestFailJobThatComesIntoThePolicyLater(t *testing.T) {
 					t.Fatalf("after %s failed is %t, fired %v", at, failed, s.fired(t))
 				}
 				if at == tc.edited && tc.until > at && tc.until < time.Hour {
-					equal(t, "looks again", sceneStart.Add(tc.until+time.Second), d.Next)
+					check.Equal(t, "looks again", sceneStart.Add(tc.until+time.Second), d.Next)
 				}
 			}
-			equal(t, "fired", tc.fired, s.fired(t))
+			check.Equal(t, "fired", tc.fired, s.fired(t))
 			if tc.until < time.Hour {
-				equal(t, "reason", v1alpha1.ReasonFailedByRule, conditionReason(s, v1alpha1.ConditionFailed))
+				check.Equal(t, "reason", v1alpha1.ReasonFailedByRule, conditionReason(s, v1alpha1.ConditionFailed))
 			}
 		})
 	}
@@ -62,9 +63,9 @@ func TestFailJobComesBeforeANewAttempt(t *testing.T) {
 	s.crashAll()
 	s.VolcanoJobs[0].Ended = true
 	s.decide()
-	equal(t, "fired", []string{"RestartPod@0", "FailJob@0"}, s.fired(t))
-	equal(t, "attempt", int32(1), s.status().Attempt)
-	equal(t, "state", v1alpha1.StateFailed, s.status().State)
+	check.Equal(t, "fired", []string{"RestartPod@0", "FailJob@0"}, s.fired(t))
+	check.Equal(t, "attempt", int32(1), s.status().Attempt)
+	check.Equal(t, "state", v1alpha1.StateFailed, s.status().State)
 }
 
 // An incident rests while another one about its rank waits for room. A rule that only fails the job restarts nothing
@@ -79,7 +80,7 @@ func TestFailJobIsTakenWhileAnIncidentRests(t *testing.T) {
 		s.replace(1)
 		s.decide()
 		s.after(time.Minute).decide()
-		equal(t, "incidents", 2, len(s.status().Incidents))
+		check.Equal(t, "incidents", 2, len(s.status().Incidents))
 		return s
 	}
 	for name, rules := range map[string][]v1alpha1.Rule{
@@ -92,14 +93,14 @@ func TestFailJobIsTakenWhileAnIncidentRests(t *testing.T) {
 			s := waiting()
 			s.Job.Spec.RestartPolicy.Rules = rules
 			s.after(time.Second).decide()
-			equal(t, "state", v1alpha1.StateFailed, s.status().State)
+			check.Equal(t, "state", v1alpha1.StateFailed, s.status().State)
 		})
 	}
 	t.Run("not a last step", func(t *testing.T) {
 		s := waiting()
 		s.Job.Spec.RestartPolicy.Rules = []v1alpha1.Rule{noRoom, rule("all", step(v1alpha1.RestartPod, 0), step(v1alpha1.FailJob, 30))}
 		s.after(time.Second).decide()
-		equal(t, "state", v1alpha1.StateRecovering, s.status().State)
+		check.Equal(t, "state", v1alpha1.StateRecovering, s.status().State)
 	})
 }
 
@@ -123,10 +124,10 @@ func TestAResumedJobIsNotFailedByARuleForFailures(t *testing.T) {
 			start := s.Now
 			s.Now = start.Add(tc.until)
 			s.decide()
-			equal(t, "state", v1alpha1.StateRecovering, s.status().State)
+			check.Equal(t, "state", v1alpha1.StateRecovering, s.status().State)
 			s.Now = start.Add(tc.then)
 			s.decide()
-			equal(t, "state", tc.state, s.status().State)
+			check.Equal(t, "state", tc.state, s.status().State)
 		})
 	}
 }
@@ -141,6 +142,6 @@ func TestADryRunPlaysFailJobOnce(t *testing.T) {
 	for range 3 {
 		s.after(time.Second).decide()
 	}
-	equal(t, "fired", []string{"RestartPod@0", "FailJob@1"}, s.fired(t))
-	equal(t, "state", v1alpha1.StateRecovering, s.status().State)
+	check.Equal(t, "fired", []string{"RestartPod@0", "FailJob@1"}, s.fired(t))
+	check.Equal(t, "state", v1alpha1.StateRecovering, s.status().State)
 }

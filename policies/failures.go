@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
 const (
@@ -206,7 +207,7 @@ func (m *rooms) searchEnds() time.Time {
 			m.incomplete = true
 			return
 		}
-		last = later(last, p.PlacedTime)
+		last = instant.Latest(last, p.PlacedTime)
 	})
 	if m.incomplete {
 		return m.ends
@@ -237,7 +238,7 @@ func (w *world) patience(s *v1alpha1.TrainingJobStatus) time.Time {
 		if p := w.pod(r); p != nil && p.Node == "" {
 			for _, at := range []time.Time{noRoomToldAt(p), w.pendingAt(s, p, m)} {
 				if at.After(w.Now) {
-					next = sooner(next, at)
+					next = instant.Earliest(next, at)
 				}
 			}
 		}

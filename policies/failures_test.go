@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 func TestFailures(t *testing.T) {
@@ -52,11 +53,11 @@ func TestFailures(t *testing.T) {
 			if len(got) != 1 {
 				t.Fatalf("found %d: %+v", len(got), got)
 			}
-			equal(t, "event", tc.event, got[0].event)
-			equal(t, "class", tc.class, got[0].class)
-			equal(t, "rank", int32(1), got[0].rank.index)
-			equal(t, "node", "n01", got[0].node)
-			equal(t, "pod", "llm-1-worker-1", got[0].pod)
+			check.Equal(t, "event", tc.event, got[0].event)
+			check.Equal(t, "class", tc.class, got[0].class)
+			check.Equal(t, "rank", int32(1), got[0].rank.index)
+			check.Equal(t, "node", "n01", got[0].node)
+			check.Equal(t, "pod", "llm-1-worker-1", got[0].pod)
 		})
 	}
 }
@@ -71,10 +72,10 @@ func TestClassOf(t *testing.T) {
 	}
 	for want, reasons := range tests {
 		for _, reason := range reasons {
-			equal(t, reason, want, classOf(&Pod{Phase: corev1.PodFailed, Disrupted: reason}))
-			equal(t, reason, want, classOf(&Pod{Phase: corev1.PodFailed, Failure: Failure{Reason: reason}}))
+			check.Equal(t, reason, want, classOf(&Pod{Phase: corev1.PodFailed, Disrupted: reason}))
+			check.Equal(t, reason, want, classOf(&Pod{Phase: corev1.PodFailed, Failure: Failure{Reason: reason}}))
 		}
 	}
-	equal(t, "deleted", v1alpha1.ClassMaintenance, classOf(&Pod{Phase: corev1.PodRunning, Deleting: true}))
-	equal(t, "crashed in place", v1alpha1.ClassUser, classOf(&Pod{Phase: corev1.PodRunning}))
+	check.Equal(t, "deleted", v1alpha1.ClassMaintenance, classOf(&Pod{Phase: corev1.PodRunning, Deleting: true}))
+	check.Equal(t, "crashed in place", v1alpha1.ClassUser, classOf(&Pod{Phase: corev1.PodRunning}))
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
 const (
@@ -49,7 +50,7 @@ func (w *world) forgottenAt(s *v1alpha1.TrainingJobStatus) time.Time {
 	}
 	for i := range w.Pods {
 		if p := &w.Pods[i]; p.Attempt == s.Attempt {
-			since = later(since, p.CreatedTime)
+			since = instant.Latest(since, p.CreatedTime)
 		}
 	}
 	return since.Add(forgottenAfter)
@@ -67,7 +68,7 @@ func (w *world) syncAt(s *v1alpha1.TrainingJobStatus) time.Time {
 	if at.IsZero() || w.SyncedTime.IsZero() {
 		return at
 	}
-	return later(at, w.SyncedTime.Add(syncEvery))
+	return instant.Latest(at, w.SyncedTime.Add(syncEvery))
 }
 
 // nextSync is when to look again at a gang that lacks pods. What is due now is done before that.

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // lacking is a gang of three whose Volcano Job has this many pods, and that is known to lack some since the scene began.
@@ -53,23 +54,23 @@ func TestAGangThatVolcanoForgets(t *testing.T) {
 			if tc.sync == 0 {
 				s.Now = sceneStart.Add(time.Hour)
 				s.decide()
-				equal(t, "asks", false, s.plan().Sync)
-				equal(t, "is said", false, conditionReason(s, v1alpha1.ConditionScheduled) == v1alpha1.ReasonPodsNotCreated)
+				check.Equal(t, "asks", false, s.plan().Sync)
+				check.Equal(t, "is said", false, conditionReason(s, v1alpha1.ConditionScheduled) == v1alpha1.ReasonPodsNotCreated)
 				return
 			}
-			equal(t, "looks again", sceneStart.Add(tc.sync), d.Next)
+			check.Equal(t, "looks again", sceneStart.Add(tc.sync), d.Next)
 			if s.LackingSince.IsZero() {
 				s.LackingSince = sceneStart
 			}
 			s.Now = sceneStart.Add(tc.sync - time.Second)
 			s.decide()
-			equal(t, "asks before", false, s.plan().Sync)
+			check.Equal(t, "asks before", false, s.plan().Sync)
 			s.Now = sceneStart.Add(tc.sync)
 			d = s.decide()
-			equal(t, "asks", true, s.plan().Sync)
-			equal(t, "looks again after", s.Now.Add(syncEvery), d.Next)
-			equal(t, "lacks", true, d.Lacking)
-			equal(t, "reason", v1alpha1.ReasonPodsNotCreated, conditionReason(s, v1alpha1.ConditionScheduled))
+			check.Equal(t, "asks", true, s.plan().Sync)
+			check.Equal(t, "looks again after", s.Now.Add(syncEvery), d.Next)
+			check.Equal(t, "lacks", true, d.Lacking)
+			check.Equal(t, "reason", v1alpha1.ReasonPodsNotCreated, conditionReason(s, v1alpha1.ConditionScheduled))
 		})
 	}
 }
@@ -78,22 +79,22 @@ func TestWhatIsSaidOfAForgottenGang(t *testing.T) {
 	s := lacking(1)
 	s.after(20 * time.Second).decide()
 	want := "Volcano has made 1 of the 3 pods of the gang, and makes no more: it is asked every 30s to look at its Job again"
-	equal(t, "condition", want, meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionScheduled).Message)
-	equal(t, "message", want, s.status().Message)
-	equal(t, "state", v1alpha1.StateStarting, s.status().State)
+	check.Equal(t, "condition", want, meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionScheduled).Message)
+	check.Equal(t, "message", want, s.status().Message)
+	check.Equal(t, "state", v1alpha1.StateStarting, s.status().State)
 
 	before := s.status().DeepCopy()
 	s.SyncedTime = s.Now
 	s.after(29 * time.Second).decide()
-	equal(t, "asks too soon", false, s.plan().Sync)
+	check.Equal(t, "asks too soon", false, s.plan().Sync)
 	s.after(time.Second).decide()
-	equal(t, "asks again", true, s.plan().Sync)
-	equal(t, "status", before, s.status())
+	check.Equal(t, "asks again", true, s.plan().Sync)
+	check.Equal(t, "status", before, s.status())
 
 	s.make(rank{"worker", 1}, false)
 	s.make(rank{"worker", 2}, false)
-	equal(t, "lacks", false, s.decide().Lacking)
-	equal(t, "reason", v1alpha1.ReasonPodsPending, conditionReason(s, v1alpha1.ConditionScheduled))
+	check.Equal(t, "lacks", false, s.decide().Lacking)
+	check.Equal(t, "reason", v1alpha1.ReasonPodsPending, conditionReason(s, v1alpha1.ConditionScheduled))
 }
 
 // Volcano cannot replace a pod that is on its way out, and then it has its time.
@@ -102,13 +103,13 @@ func TestARecoveryIsNotForgottenAtOnce(t *testing.T) {
 	s.crash(1, 1)
 	s.decide()
 	s.Pods[1].Deleting = true
-	equal(t, "lacks", false, s.after(5*time.Minute).decide().Lacking)
+	check.Equal(t, "lacks", false, s.after(5*time.Minute).decide().Lacking)
 	s.Pods = append(s.Pods[:1], s.Pods[2:]...)
 	d := s.decide()
-	equal(t, "lacks", true, d.Lacking)
-	equal(t, "asks", false, s.plan().Sync)
+	check.Equal(t, "lacks", true, d.Lacking)
+	check.Equal(t, "asks", false, s.plan().Sync)
 	s.LackingSince = s.Now
 	s.after(20 * time.Second).decide()
-	equal(t, "asks", true, s.plan().Sync)
-	equal(t, "reason", v1alpha1.ReasonPodsNotCreated, conditionReason(s, v1alpha1.ConditionScheduled))
+	check.Equal(t, "asks", true, s.plan().Sync)
+	check.Equal(t, "reason", v1alpha1.ReasonPodsNotCreated, conditionReason(s, v1alpha1.ConditionScheduled))
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
 // observation draws a job and its world.
@@ -42,7 +43,7 @@ func (d *dice) observation() *Observation {
 	case 5:
 		o.Topology = nil
 	case 4:
-		o.Topology = NewTopology(nil)
+		o.Topology = topology.New(nil)
 	}
 	o.Refused = one(d, "", "", "no")
 	for i := range o.Job.Status.Incidents {

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
 // victimPatience is how long the victims of an incident have to come back by themselves once it has placed its own
@@ -163,7 +164,7 @@ func (w *world) victimsUntil(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incide
 			return false
 		}
 		p := w.pod(r)
-		from = later(from, p.PlacedTime)
+		from = instant.Latest(from, p.PlacedTime)
 		return p.succeeded() || (p.Phase == corev1.PodRunning && w.Nodes[p.Node].Ready)
 	})
 	if !there {
@@ -178,7 +179,7 @@ func (w *world) victimsDue(s *v1alpha1.TrainingJobStatus) time.Time {
 	for i := range s.Incidents {
 		if inc := &s.Incidents[i]; inc.Outcome == "" && w.hasVictims(s, inc) {
 			if until := w.victimsUntil(s, inc); until.After(w.Now) {
-				next = sooner(next, until)
+				next = instant.Earliest(next, until)
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // exits ends the process of a pod in place, some seconds from the start of the scene, as its kubelet reports it.
@@ -42,20 +43,20 @@ func TestOneExitAndTheAbortsInItsWake(t *testing.T) {
 	s.decide()
 	s.abortBut(2, 2*time.Second)
 	s.after(2 * time.Second).decide()
-	equal(t, "incidents", []summary{{v1alpha1.PodNotReady, v1alpha1.ClassUser, "restarts-in-place", 1, ""}}, s.summaries())
-	equal(t, "culprit", "llm-1-worker-2", s.incident(t).Cause.Pod)
-	equal(t, "victims", []string{"llm-1-worker-0", "llm-1-worker-1", "llm-1-worker-3"}, s.victims(t))
+	check.Equal(t, "incidents", []summary{{v1alpha1.PodNotReady, v1alpha1.ClassUser, "restarts-in-place", 1, ""}}, s.summaries())
+	check.Equal(t, "culprit", "llm-1-worker-2", s.incident(t).Cause.Pod)
+	check.Equal(t, "victims", []string{"llm-1-worker-0", "llm-1-worker-1", "llm-1-worker-3"}, s.victims(t))
 
 	s.after(88 * time.Second).decide()
-	equal(t, "restarted is only the culprit", []int32{0, 0, 1, 0}, s.lives())
+	check.Equal(t, "restarted is only the culprit", []int32{0, 0, 1, 0}, s.lives())
 	s.after(time.Second).back(2, "n02")
-	equal(t, "outcome while the victims are down", v1alpha1.Outcome(""), s.incident(t).Outcome)
+	check.Equal(t, "outcome while the victims are down", v1alpha1.Outcome(""), s.incident(t).Outcome)
 	for _, i := range []int{0, 1, 3} {
 		s.restarts(i)
 	}
 	s.after(time.Minute).decide()
-	equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
-	equal(t, "lives", []int32{0, 0, 1, 0}, s.lives())
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	check.Equal(t, "lives", []int32{0, 0, 1, 0}, s.lives())
 }
 
 // The news of pods that fail together come in any order.
@@ -98,10 +99,10 @@ func TestTheCulprit(t *testing.T) {
 			s.after(tc.after)
 			tc.then(s)
 			s.decide()
-			equal(t, "culprit", fmt.Sprintf("llm-1-worker-%d", tc.want), s.status().Incidents[0].Cause.Pod)
+			check.Equal(t, "culprit", fmt.Sprintf("llm-1-worker-%d", tc.want), s.status().Incidents[0].Cause.Pod)
 			if tc.want == 2 {
-				equal(t, "victims", []string{"llm-1-worker-1"}, s.status().Incidents[0].Victims)
-				equal(t, "pods", int32(1), s.status().Incidents[0].PodCount)
+				check.Equal(t, "victims", []string{"llm-1-worker-1"}, s.status().Incidents[0].Victims)
+				check.Equal(t, "pods", int32(1), s.status().Incidents[0].PodCount)
 			}
 		})
 	}
@@ -115,11 +116,11 @@ func TestACulpritThatIsBackAlready(t *testing.T) {
 	s.exits(0, 1, time.Second)
 	s.after(2 * time.Second).decide()
 	inc := s.incident(t)
-	equal(t, "culprit", "llm-1-worker-1", inc.Cause.Pod)
-	equal(t, "exit code", int32(137), *inc.Cause.ExitCode)
-	equal(t, "victims", []string{"llm-1-worker-0"}, inc.Victims)
-	equal(t, "next look", 328*time.Second, s.after(120*time.Second).decide().Next.Sub(sceneStart.Add(2*time.Second))-2*time.Second)
-	equal(t, "lives", []int32{0, 0, 0}, s.lives())
+	check.Equal(t, "culprit", "llm-1-worker-1", inc.Cause.Pod)
+	check.Equal(t, "exit code", int32(137), *inc.Cause.ExitCode)
+	check.Equal(t, "victims", []string{"llm-1-worker-0"}, inc.Victims)
+	check.Equal(t, "next look", 328*time.Second, s.after(120*time.Second).decide().Next.Sub(sceneStart.Add(2*time.Second))-2*time.Second)
+	check.Equal(t, "lives", []int32{0, 0, 0}, s.lives())
 }
 
 // The gang trains again after a crash, and another rank crashes soon after.
@@ -132,8 +133,8 @@ func TestACrashSoonAfterAnotherIsNotItsWake(t *testing.T) {
 	s.exits(2, 137, 3*time.Second)
 	s.Pods[2].LastExit.StartedTime = sceneStart.Add(time.Second)
 	s.after(3 * time.Second).decide()
-	equal(t, "culprit", "llm-1-worker-2", s.incident(t).Cause.Pod)
-	equal(t, "victims", nil, s.victims(t))
+	check.Equal(t, "culprit", "llm-1-worker-2", s.incident(t).Cause.Pod)
+	check.Equal(t, "victims", nil, s.victims(t))
 }
 
 func TestANodeIsLostUnderAGang(t *testing.T) {
@@ -142,11 +143,11 @@ func TestANodeIsLostUnderAGang(t *testing.T) {
 	s.decide()
 	s.after(40 * time.Second).breakNode("n02")
 	s.decide()
-	equal(t, "incidents", []summary{{v1alpha1.NodeNotReady, v1alpha1.ClassInfrastructure, "everything-else", 1, ""}}, s.summaries())
-	equal(t, "victims", []string{"llm-1-worker-0", "llm-1-worker-1", "llm-1-worker-3"}, sorted(s.victims(t)))
-	equal(t, "at once", []int32{0, 0, 1, 0}, s.lives())
-	equal(t, "excluded", []string{"n02"}, s.excluded())
-	equal(t, "deleted while the node may answer", []string{"3"}, s.deleted())
+	check.Equal(t, "incidents", []summary{{v1alpha1.NodeNotReady, v1alpha1.ClassInfrastructure, "everything-else", 1, ""}}, s.summaries())
+	check.Equal(t, "victims", []string{"llm-1-worker-0", "llm-1-worker-1", "llm-1-worker-3"}, sorted(s.victims(t)))
+	check.Equal(t, "at once", []int32{0, 0, 1, 0}, s.lives())
+	check.Equal(t, "excluded", []string{"n02"}, s.excluded())
+	check.Equal(t, "deleted while the node may answer", []string{"3"}, s.deleted())
 }
 
 // The pod on the second node is seen not ready just before the node is seen silent.
@@ -160,10 +161,10 @@ func TestTwoNodesAreLostUnderAGang(t *testing.T) {
 	s.decide()
 	s.breakNode("n01")
 	s.decide()
-	equal(t, "incidents", []summary{{v1alpha1.NodeNotReady, v1alpha1.ClassInfrastructure, "everything-else", 2, ""}}, s.summaries())
-	equal(t, "victims", []string{"llm-1-worker-0", "llm-1-worker-3"}, sorted(s.victims(t)))
-	equal(t, "number of victims", int32(2), s.incident(t).VictimCount)
-	equal(t, "lives", []int32{0, 1, 1, 0}, s.lives())
+	check.Equal(t, "incidents", []summary{{v1alpha1.NodeNotReady, v1alpha1.ClassInfrastructure, "everything-else", 2, ""}}, s.summaries())
+	check.Equal(t, "victims", []string{"llm-1-worker-0", "llm-1-worker-3"}, sorted(s.victims(t)))
+	check.Equal(t, "number of victims", int32(2), s.incident(t).VictimCount)
+	check.Equal(t, "lives", []int32{0, 1, 1, 0}, s.lives())
 }
 
 // The programs end with 0. Their kubelets say that the pods are not ready before they say that these have succeeded.
@@ -174,24 +175,24 @@ func TestAGangThatCompletes(t *testing.T) {
 		s.Pods[i].Completing = true
 	}
 	s.decide()
-	equal(t, "incidents", []summary(nil), s.summaries())
+	check.Equal(t, "incidents", []summary(nil), s.summaries())
 	s.Pods[1].LastExit = &ContainerFailure{Name: "train", ExitCode: 1, Time: sceneStart}
 	s.breakNode("n02")
 	s.after(time.Minute).decide()
-	equal(t, "rule for a node that falls silent", "node-may-return", s.incident(t).Rule)
+	check.Equal(t, "rule for a node that falls silent", "node-may-return", s.incident(t).Rule)
 }
 
 func TestASilentNodeOfAGangThatTrainsOn(t *testing.T) {
 	s := running(4)
 	s.breakNode("n02")
 	s.decide()
-	equal(t, "rule", "node-may-return", s.incident(t).Rule)
+	check.Equal(t, "rule", "node-may-return", s.incident(t).Rule)
 	s.after(30 * time.Second).decide()
-	equal(t, "lives", []int32{0, 0, 0, 0}, s.lives())
+	check.Equal(t, "lives", []int32{0, 0, 0, 0}, s.lives())
 	s.exits(0, 1, 30*time.Second)
 	s.decide()
-	equal(t, "rule once they abort", "everything-else", s.incident(t).Rule)
-	equal(t, "lives", []int32{0, 0, 1, 0}, s.lives())
+	check.Equal(t, "rule once they abort", "everything-else", s.incident(t).Rule)
+	check.Equal(t, "lives", []int32{0, 0, 1, 0}, s.lives())
 }
 
 func TestWhetherTheGangRuns(t *testing.T) {
@@ -226,7 +227,7 @@ func TestWhetherTheGangRuns(t *testing.T) {
 			s.breakNode("n02")
 			tc.change(s)
 			w := view(&s.Observation, s.status())
-			equal(t, "down", tc.down, w.gangDown(s.status(), rank{"worker", 2}, &s.Pods[2]))
+			check.Equal(t, "down", tc.down, w.gangDown(s.status(), rank{"worker", 2}, &s.Pods[2]))
 		})
 	}
 }
@@ -261,10 +262,10 @@ func TestWhenAPodOfAGangThatIsDownCountsAsDead(t *testing.T) {
 			w := view(&s.Observation, s.status())
 			at := w.deadAt(s.status(), &s.Pods[1], s.Nodes["n01"])
 			if tc.after == 0 {
-				equal(t, "never", true, at.IsZero())
+				check.Equal(t, "never", true, at.IsZero())
 				return
 			}
-			equal(t, "after", tc.after, at.Sub(s.Now))
+			check.Equal(t, "after", tc.after, at.Sub(s.Now))
 		})
 	}
 }
@@ -280,20 +281,20 @@ func TestAVictimThatDoesNotComeBack(t *testing.T) {
 	s.after(10*time.Second).back(2, "n03")
 	placed := s.Now
 	next := s.decide().Next
-	equal(t, "next look", 330*time.Second, next.Sub(placed))
+	check.Equal(t, "next look", 330*time.Second, next.Sub(placed))
 	s.Now = placed.Add(330*time.Second - 1)
 	s.restarts(1)
 	s.decide()
-	equal(t, "lives in time", []int32{0, 0, 1}, s.lives())
+	check.Equal(t, "lives in time", []int32{0, 0, 1}, s.lives())
 	s.after(1).decide()
-	equal(t, "lives", []int32{1, 0, 1}, s.lives())
-	equal(t, "pods", int32(2), s.incident(t).PodCount)
-	equal(t, "steps", []string{"RestartPod@0", "RestartPod@340"}, s.fired(t))
-	equal(t, "restarts", int32(2), s.status().Restarts.Pod)
+	check.Equal(t, "lives", []int32{1, 0, 1}, s.lives())
+	check.Equal(t, "pods", int32(2), s.incident(t).PodCount)
+	check.Equal(t, "steps", []string{"RestartPod@0", "RestartPod@340"}, s.fired(t))
+	check.Equal(t, "restarts", int32(2), s.status().Restarts.Pod)
 	s.after(399 * time.Second).decide()
-	equal(t, "before the ladder's distance", 2, len(s.incident(t).Steps))
+	check.Equal(t, "before the ladder's distance", 2, len(s.incident(t).Steps))
 	s.after(time.Second).decide()
-	equal(t, "at it", v1alpha1.RestartJob, s.incident(t).Steps[2].Action)
+	check.Equal(t, "at it", v1alpha1.RestartJob, s.incident(t).Steps[2].Action)
 }
 
 // A step for pods that would touch nobody is not taken.
@@ -304,12 +305,12 @@ func TestAStepWithNothingToRestartWaits(t *testing.T) {
 	s.exits(1, 1, time.Second)
 	s.restarts(0)
 	s.after(90 * time.Second).decide()
-	equal(t, "fired", nil, s.fired(t))
-	equal(t, "charged", int32(0), s.status().Restarts.Charged)
+	check.Equal(t, "fired", nil, s.fired(t))
+	check.Equal(t, "charged", int32(0), s.status().Restarts.Charged)
 	s.Now = sceneStart.Add(330 * time.Second)
 	s.decide()
-	equal(t, "lives", []int32{0, 1, 0}, s.lives())
-	equal(t, "fired", []string{"RestartPod@330"}, s.fired(t))
+	check.Equal(t, "lives", []int32{0, 1, 0}, s.lives())
+	check.Equal(t, "fired", []string{"RestartPod@330"}, s.fired(t))
 }
 
 // A replacement that exits while its peers are not back has waited for them.
@@ -321,8 +322,8 @@ func TestAReplacementThatWaitsForItsPeers(t *testing.T) {
 	s.after(time.Second).back(2, "n03")
 	s.exits(2, 1, 40*time.Second)
 	s.after(60 * time.Second).decide()
-	equal(t, "lives", []int32{0, 0, 1}, s.lives())
-	equal(t, "fired", []string{"RestartPod@0"}, s.fired(t))
+	check.Equal(t, "lives", []int32{0, 0, 1}, s.lives())
+	check.Equal(t, "fired", []string{"RestartPod@0"}, s.fired(t))
 }
 
 // Templates with Never: victims whose pods have ended are replaced with the culprit, on their own nodes.
@@ -333,14 +334,14 @@ func TestVictimsThatHaveEndedAreReplaced(t *testing.T) {
 	s.crash(0, 1)
 	s.exits(1, 1, 0)
 	s.after(20 * time.Second).decide()
-	equal(t, "incidents", []summary{{v1alpha1.NodeGone, v1alpha1.ClassInfrastructure, "everything-else", 2, ""}}, s.summaries())
-	equal(t, "victims", []string{"llm-1-worker-0", "llm-1-worker-1"}, sorted(s.victims(t)))
-	equal(t, "lives", []int32{1, 0, 1, 0}, s.lives())
-	equal(t, "charged", int32(0), s.status().Restarts.Charged)
-	equal(t, "excluded", []string{"n02"}, sorted(s.excluded()))
+	check.Equal(t, "incidents", []summary{{v1alpha1.NodeGone, v1alpha1.ClassInfrastructure, "everything-else", 2, ""}}, s.summaries())
+	check.Equal(t, "victims", []string{"llm-1-worker-0", "llm-1-worker-1"}, sorted(s.victims(t)))
+	check.Equal(t, "lives", []int32{1, 0, 1, 0}, s.lives())
+	check.Equal(t, "charged", int32(0), s.status().Restarts.Charged)
+	check.Equal(t, "excluded", []string{"n02"}, sorted(s.excluded()))
 	s.replace(0)
 	s.decide()
-	equal(t, "goes back to", Target{In: []string{"host-n00"}}, s.plan().Lift[0].Target)
+	check.Equal(t, "goes back to", Target{In: []string{"host-n00"}}, s.plan().Lift[0].Target)
 }
 
 // A rule that fails the job is for whom it matches, in whoever's wake.
@@ -350,7 +351,7 @@ func TestARuleThatFailsTheJobIsForVictimsToo(t *testing.T) {
 	s.decide()
 	s.exits(1, 2, time.Second)
 	s.after(time.Second).decide()
-	equal(t, "state", v1alpha1.StateFailed, s.status().State)
+	check.Equal(t, "state", v1alpha1.StateFailed, s.status().State)
 }
 
 // Of a gang of a thousand all but the victims' number is known.
@@ -365,12 +366,12 @@ func TestALargeGangFallsInTheWakeOfOne(t *testing.T) {
 	s.breakNode("n01")
 	s.decide()
 	inc := s.incident(t)
-	equal(t, "pods", int32(1), inc.PodCount)
-	equal(t, "victims", int32(999), inc.VictimCount)
-	equal(t, "named", 32, len(inc.Victims))
-	equal(t, "lives raised", 1, len(s.status().Tasks[0].Ranks))
+	check.Equal(t, "pods", int32(1), inc.PodCount)
+	check.Equal(t, "victims", int32(999), inc.VictimCount)
+	check.Equal(t, "named", 32, len(inc.Victims))
+	check.Equal(t, "lives raised", 1, len(s.status().Tasks[0].Ranks))
 	again := s.after(time.Second).decide()
-	equal(t, "the same again", *s.status(), again.Status)
+	check.Equal(t, "the same again", *s.status(), again.Status)
 }
 
 // A program that exits while another rank has yet to start is nobody's failure.
@@ -380,8 +381,8 @@ func TestAnExitWhileAnotherRankStarts(t *testing.T) {
 	p.Phase, p.Ready, p.WasReady, p.BoundTime = corev1.PodPending, false, false, s.Now
 	s.exits(0, 1, 5*time.Second)
 	s.after(5 * time.Second).decide()
-	equal(t, "incidents", nil, s.summaries())
-	equal(t, "state", v1alpha1.StateStarting, s.status().State)
+	check.Equal(t, "incidents", nil, s.summaries())
+	check.Equal(t, "state", v1alpha1.StateStarting, s.status().State)
 }
 
 // Templates with Never: a victim that has joined an incident does not take the blame.
@@ -392,11 +393,11 @@ func TestAVictimIsNotBlamedForTheNode(t *testing.T) {
 	s.crash(0, 1)
 	s.after(time.Second).decide()
 	s.after(time.Second).decide()
-	equal(t, "incidents", []summary{{v1alpha1.NodeNotReady, v1alpha1.ClassInfrastructure, "lost", 2, ""}}, s.summaries())
-	equal(t, "culprit", "llm-1-worker-2", s.incident(t).Cause.Pod)
+	check.Equal(t, "incidents", []summary{{v1alpha1.NodeNotReady, v1alpha1.ClassInfrastructure, "lost", 2, ""}}, s.summaries())
+	check.Equal(t, "culprit", "llm-1-worker-2", s.incident(t).Cause.Pod)
 	s.after(28 * time.Second).decide()
-	equal(t, "lives", []int32{1, 0, 1}, s.lives())
-	equal(t, "charged", int32(0), s.status().Restarts.Charged)
+	check.Equal(t, "lives", []int32{1, 0, 1}, s.lives())
+	check.Equal(t, "charged", int32(0), s.status().Restarts.Charged)
 }
 
 // A rank that is degraded trains on until it is moved: then the others abort.
@@ -406,8 +407,8 @@ func TestAMoveForHealthStopsTheGang(t *testing.T) {
 	s.decide()
 	s.abortBut(2, time.Second)
 	s.after(time.Second).decide()
-	equal(t, "incidents", []summary{{v1alpha1.HealthDegraded, v1alpha1.ClassInfrastructure, "ill", 1, ""}}, s.summaries())
-	equal(t, "victims", []string{"llm-1-worker-0", "llm-1-worker-1"}, sorted(s.victims(t)))
+	check.Equal(t, "incidents", []summary{{v1alpha1.HealthDegraded, v1alpha1.ClassInfrastructure, "ill", 1, ""}}, s.summaries())
+	check.Equal(t, "victims", []string{"llm-1-worker-0", "llm-1-worker-1"}, sorted(s.victims(t)))
 }
 
 // A ShrinkTask step has nobody to give up where the kubelet restarts all that are missing.
@@ -418,8 +419,8 @@ func TestShrinkTaskWaitsForVictims(t *testing.T) {
 	s.exits(1, 1, time.Second)
 	s.restarts(0)
 	s.after(10 * time.Second).decide()
-	equal(t, "fired", nil, s.fired(t))
-	equal(t, "charged", int32(0), s.status().Restarts.Charged)
+	check.Equal(t, "fired", nil, s.fired(t))
+	check.Equal(t, "charged", int32(0), s.status().Restarts.Charged)
 }
 
 // Whether the gang runs depends on how long ago the last exit was: the manager looks again when it does not count any more.
@@ -431,11 +432,11 @@ func TestWhenAnExitDoesNotCountAnyMore(t *testing.T) {
 	s.restarts(0)
 	s.replace(2)
 	next := s.decide().Next
-	equal(t, "incidents", nil, s.summaries())
-	equal(t, "next look", sceneStart.Add(time.Minute).Truncate(time.Second), next)
+	check.Equal(t, "incidents", nil, s.summaries())
+	check.Equal(t, "next look", sceneStart.Add(time.Minute).Truncate(time.Second), next)
 	s.Now = next
 	s.decide()
-	equal(t, "incidents", []summary{{v1alpha1.PodDeleted, v1alpha1.ClassMaintenance, "up", 1, ""}}, s.summaries())
+	check.Equal(t, "incidents", []summary{{v1alpha1.PodDeleted, v1alpha1.ClassMaintenance, "up", 1, ""}}, s.summaries())
 }
 
 // A culprit that is back, and whose exit a rule ignores, is no reason to leave alone who fell in its wake.
@@ -445,9 +446,9 @@ func TestAnExitThatIsIgnored(t *testing.T) {
 	s.restarts(1)
 	s.exits(0, 1, time.Second)
 	s.after(2 * time.Second).decide()
-	equal(t, "incidents", []summary{{v1alpha1.PodNotReady, v1alpha1.ClassUser, "rest", 1, ""}}, s.summaries())
+	check.Equal(t, "incidents", []summary{{v1alpha1.PodNotReady, v1alpha1.ClassUser, "rest", 1, ""}}, s.summaries())
 	s.decide()
-	equal(t, "changes, decided again", nil, s.changes())
+	check.Equal(t, "changes, decided again", nil, s.changes())
 }
 
 // Once no pod of the task starts any more it is not for the node, and the ladder waits.
@@ -459,17 +460,17 @@ func TestALadderWaitsWhereNoPodStarts(t *testing.T) {
 	}
 	stalls(1)
 	s.after(30 * time.Second).decide()
-	equal(t, "fired", []string{"MigratePod@0"}, s.fired(t))
+	check.Equal(t, "fired", []string{"MigratePod@0"}, s.fired(t))
 	s.replace(1)
 	s.decide()
 	s.bind(1, "n03")
 	stalls(0)
 	stalls(1)
 	s.after(time.Hour).decide()
-	equal(t, "while none starts", []string{"MigratePod@0"}, s.fired(t))
+	check.Equal(t, "while none starts", []string{"MigratePod@0"}, s.fired(t))
 	s.Pods[0].Phase, s.Pods[0].Ready, s.Pods[0].StartProblem = corev1.PodRunning, true, StartProblem{}
 	s.decide()
-	equal(t, "once another has started", []string{"MigratePod@0", "MigratePod@3600"}, s.fired(t))
+	check.Equal(t, "once another has started", []string{"MigratePod@0", "MigratePod@3600"}, s.fired(t))
 }
 
 // The Volcano Job of a job whose pods did not start has ended: no pod is on its way any more.
@@ -478,12 +479,12 @@ func TestAPodThatDoesNotStartWhereTheVolcanoJobHasEnded(t *testing.T) {
 	p := &s.Pods[1]
 	p.Phase, p.Ready, p.WasReady, p.StartProblem = corev1.PodPending, false, false, StartProblem{Reason: "ErrImagePull"}
 	s.after(startErrorAfter).decide()
-	equal(t, "trigger", v1alpha1.PodNotStarted, s.incident(t).Trigger)
-	equal(t, "steps", []string{"MigratePod@0"}, s.fired(t))
+	check.Equal(t, "trigger", v1alpha1.PodNotStarted, s.incident(t).Trigger)
+	check.Equal(t, "steps", []string{"MigratePod@0"}, s.fired(t))
 	s.Pods = nil
 	s.VolcanoJobs[0].Ended = true
 	s.after(time.Second).decide()
-	equal(t, "attempt", int32(2), s.status().Attempt)
+	check.Equal(t, "attempt", int32(2), s.status().Attempt)
 }
 
 // What is degraded ends no program: the aborts of others have a cause of their own, be it under the same rule.
@@ -494,12 +495,12 @@ func TestAnExitIsNoPartOfADegradedDevice(t *testing.T) {
 	s.exits(1, 137, time.Second)
 	s.exits(2, 1, 2*time.Second)
 	s.after(2 * time.Second).decide()
-	equal(t, "incidents", []summary{
+	check.Equal(t, "incidents", []summary{
 		{v1alpha1.HealthDegraded, v1alpha1.ClassInfrastructure, "all", 1, ""},
 		{v1alpha1.PodNotReady, v1alpha1.ClassUser, "all", 1, ""},
 	}, s.summaries())
-	equal(t, "culprit", "llm-1-worker-1", s.incident(t).Cause.Pod)
-	equal(t, "victims", []string{"llm-1-worker-2"}, s.victims(t))
+	check.Equal(t, "culprit", "llm-1-worker-1", s.incident(t).Cause.Pod)
+	check.Equal(t, "victims", []string{"llm-1-worker-2"}, s.victims(t))
 }
 
 // A victim that another incident is about, which is held back, is one all the same: each pass finds the same incidents.
@@ -514,6 +515,6 @@ func TestAVictimOfWhichAnIncidentIsHeldBack(t *testing.T) {
 	s.after(2 * time.Second).decide()
 	n := len(s.status().Incidents)
 	s.decide()
-	equal(t, "incidents after another pass", n, len(s.status().Incidents))
-	equal(t, "culprit", "llm-1-worker-0", s.incident(t).Cause.Pod)
+	check.Equal(t, "incidents after another pass", n, len(s.status().Incidents))
+	check.Equal(t, "culprit", "llm-1-worker-0", s.incident(t).Cause.Pod)
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/healthpolicy"
+	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
 // maxHealthMoves is how many moves are remembered one by one: the API's limit.
@@ -72,28 +74,28 @@ func (w *world) heldUntil(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident)
 	if !w.bounded(inc) {
 		return time.Time{}
 	}
-	policy := healthPolicyOf(w.HealthPolicy, w.Now)
-	if !policy.acknowledged.Before(inc.StartTime.Time) {
+	policy := healthpolicy.Of(w.HealthPolicy, w.Now)
+	if !policy.Acknowledged.Before(inc.StartTime.Time) {
 		return time.Time{}
 	}
-	limit, size, n := policy.moves, int(Replicas(w.job)), w.toMove(s, inc)
-	if !limit.allows(n, size) {
-		return sooner(w.Now.Add(limit.window), policy.acknowledges)
+	limit, size, n := policy.Moves, int(Replicas(w.job)), w.toMove(s, inc)
+	if !limit.Allows(n, size) {
+		return instant.Earliest(w.Now.Add(limit.Window), policy.Acknowledges)
 	}
 	until := time.Time{}
-	for moves := w.recentMoves(s, &policy); len(moves) > 0 && !limit.allows(movedPods(moves)+n, size); moves = moves[1:] {
-		until = moves[0].Time.Add(limit.window)
+	for moves := w.recentMoves(s, &policy); len(moves) > 0 && !limit.Allows(movedPods(moves)+n, size); moves = moves[1:] {
+		until = moves[0].Time.Add(limit.Window)
 	}
 	if until.IsZero() {
 		return until
 	}
-	return sooner(until, policy.acknowledges)
+	return instant.Earliest(until, policy.Acknowledges)
 }
 
 // recentMoves are those within the window that nobody has acknowledged.
-func (w *world) recentMoves(s *v1alpha1.TrainingJobStatus, policy *healthPolicy) []v1alpha1.HealthMove {
+func (w *world) recentMoves(s *v1alpha1.TrainingJobStatus, policy *healthpolicy.Policy) []v1alpha1.HealthMove {
 	return slices.DeleteFunc(slices.Clone(s.Restarts.HealthMoves), func(m v1alpha1.HealthMove) bool {
-		return w.Now.Sub(m.Time.Time) >= policy.moves.window || !m.Time.After(policy.acknowledged)
+		return w.Now.Sub(m.Time.Time) >= policy.Moves.Window || !m.Time.After(policy.Acknowledged)
 	})
 }
 
@@ -122,8 +124,8 @@ func (w *world) noteMove(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) 
 	if !w.bounded(inc) {
 		return
 	}
-	policy := healthPolicyOf(w.HealthPolicy, w.Now)
-	moves := append(w.recentMoves(s, &policy), v1alpha1.HealthMove{Time: policy.stamp(w.Now), Pods: int32(w.toMove(s, inc))})
+	policy := healthpolicy.Of(w.HealthPolicy, w.Now)
+	moves := append(w.recentMoves(s, &policy), v1alpha1.HealthMove{Time: policy.Stamp(w.Now), Pods: int32(w.toMove(s, inc))})
 	if over := len(moves) - maxHealthMoves; over > 0 {
 		moves[over].Pods += int32(movedPods(moves[:over])) // they count for longer, and none is forgotten
 		moves = moves[over:]
@@ -138,7 +140,7 @@ func ofHealth(e v1alpha1.EventType) bool {
 
 // heldBackBy says why an incident has to wait for its turn.
 func (w *world) heldBackBy(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) string {
-	policy := healthPolicyOf(w.HealthPolicy, w.Now)
+	policy := healthpolicy.Of(w.HealthPolicy, w.Now)
 	return fmt.Sprintf(", held back by the breaker: to move %d of %d pods for their health, after %d within %s, is more than spec.breaker.job of the HealthPolicy allows",
-		w.toMove(s, inc), Replicas(w.job), movedPods(w.recentMoves(s, &policy)), policy.moves.window)
+		w.toMove(s, inc), Replicas(w.job), movedPods(w.recentMoves(s, &policy)), policy.Moves.Window)
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // bounded is a running job of which two pods may be moved for their health in an hour.
@@ -60,10 +61,10 @@ func TestHealthMovesAreBounded(t *testing.T) {
 			tc.change(s)
 			d := s.decide()
 			if tc.moved == 0 && name != "ignored" {
-				equal(t, "says why", true, strings.Contains(meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRecovering).Message, "held back by the breaker"))
-				equal(t, "looks again", true, d.Next.After(s.Now))
+				check.Equal(t, "says why", true, strings.Contains(meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRecovering).Message, "held back by the breaker"))
+				check.Equal(t, "looks again", true, d.Next.After(s.Now))
 			}
-			equal(t, "moved", tc.moved, len(s.plan().DeletePods))
+			check.Equal(t, "moved", tc.moved, len(s.plan().DeletePods))
 		})
 	}
 }
@@ -76,7 +77,7 @@ func TestLooksAgainWhenAMoveLeavesTheWindow(t *testing.T) {
 	s.moved(time.Minute, 2)
 	s.ail(failed, 1)
 	d := s.decide()
-	equal(t, "looks again", 5*time.Second, d.Next.Sub(s.Now))
+	check.Equal(t, "looks again", 5*time.Second, d.Next.Sub(s.Now))
 }
 
 // An acknowledgement by a clock that is ahead is looked at when it comes due, whatever is going on.
@@ -85,7 +86,7 @@ func TestLooksAgainWhenAnAcknowledgementComesDue(t *testing.T) {
 	s.HealthPolicy.Breaker.AcknowledgedTime = new(metav1.NewTime(s.Now.Add(3 * time.Second)))
 	s.unready(0)
 	d := s.decide()
-	equal(t, "looks again", 3*time.Second, d.Next.Sub(s.Now))
+	check.Equal(t, "looks again", 3*time.Second, d.Next.Sub(s.Now))
 }
 
 // A rank whose incident the breaker holds back is noted again in each decision about its waiting.
@@ -94,8 +95,8 @@ func TestAPodIsNamedOnce(t *testing.T) {
 	for _, uid := range []string{"a", "b"} {
 		join(inc, failure{rank: rank{"worker", 1}, pod: "llm-1-worker-1", uid: uid})
 	}
-	equal(t, "count", int32(1), inc.PodCount)
-	equal(t, "pods", []v1alpha1.IncidentPod{{Name: "llm-1-worker-1", UID: "b", Task: "worker", Index: 1}}, inc.Pods)
+	check.Equal(t, "count", int32(1), inc.PodCount)
+	check.Equal(t, "pods", []v1alpha1.IncidentPod{{Name: "llm-1-worker-1", UID: "b", Task: "worker", Index: 1}}, inc.Pods)
 }
 
 // moved is a move that the job remembers.
@@ -115,13 +116,13 @@ func TestAJobThatEndsWhileARankIsHeldBack(t *testing.T) {
 	s.moved(time.Minute, 2)
 	s.ail(failed, 1)
 	s.decide()
-	equal(t, "held back", 0, len(s.plan().DeletePods))
+	check.Equal(t, "held back", 0, len(s.plan().DeletePods))
 	for i := range s.Pods {
 		s.crash(i, 1)
 	}
 	s.VolcanoJobs[0].Ended = true
 	s.decide()
-	equal(t, "attempt", int32(2), s.status().Attempt)
+	check.Equal(t, "attempt", int32(2), s.status().Attempt)
 }
 
 // Where the pod that is held back goes by itself, there is nothing left to hold back.
@@ -134,12 +135,12 @@ func TestAPodThatIsHeldBackAndGoes(t *testing.T) {
 	s.decide()
 	s.replace(1)
 	s.decide()
-	equal(t, "one of two", []v1alpha1.Outcome{"", ""}, s.outcomes())
+	check.Equal(t, "one of two", []v1alpha1.Outcome{"", ""}, s.outcomes())
 	s.crash(2, 1)
 	s.decide()
 	s.replace(2)
 	s.decide()
-	equal(t, "both", v1alpha1.OutcomeCancelled, s.outcomes()[0])
+	check.Equal(t, "both", v1alpha1.OutcomeCancelled, s.outcomes()[0])
 }
 
 func (s *scene) outcomes() []v1alpha1.Outcome {
@@ -157,10 +158,10 @@ func TestAnAcknowledgementLetsAWholeJobMove(t *testing.T) {
 	s.decide()
 	s.Now = s.Now.Add(24 * time.Hour)
 	s.decide()
-	equal(t, "a day later", 0, len(s.plan().DeletePods))
+	check.Equal(t, "a day later", 0, len(s.plan().DeletePods))
 	s.HealthPolicy.Breaker.AcknowledgedTime = new(metav1.NewTime(s.Now))
 	s.decide()
-	equal(t, "acknowledged", 4, len(s.plan().DeletePods))
+	check.Equal(t, "acknowledged", 4, len(s.plan().DeletePods))
 }
 
 func TestHealthMovesAreRemembered(t *testing.T) {
@@ -173,8 +174,8 @@ func TestHealthMovesAreRemembered(t *testing.T) {
 	s.ail(failed, 1)
 	s.decide()
 	moves := s.status().Restarts.HealthMoves
-	equal(t, "entries", maxHealthMoves, len(moves))
-	equal(t, "pods", maxHealthMoves+5+1, movedPods(moves))
+	check.Equal(t, "entries", maxHealthMoves, len(moves))
+	check.Equal(t, "pods", maxHealthMoves+5+1, movedPods(moves))
 }
 
 // A program crashes at once when its GPU fails, and the report comes a poll later: by then the
@@ -194,7 +195,7 @@ func TestAReportExplainsACrash(t *testing.T) {
 			s := running(3)
 			s.crash(1, 134)
 			s.decide()
-			equal(t, "charged", int32(1), s.status().Restarts.Charged)
+			check.Equal(t, "charged", int32(1), s.status().Restarts.Charged)
 			s.replace(1)
 			s.decide()
 			s.bind(1, tc.on)
@@ -202,16 +203,16 @@ func TestAReportExplainsACrash(t *testing.T) {
 			s.Pods[1].Signals = []Signal{failed}
 			s.after(tc.after).decide()
 			inc := s.incident(t)
-			equal(t, "class", tc.class, inc.Class)
+			check.Equal(t, "class", tc.class, inc.Class)
 			if tc.class == v1alpha1.ClassUser {
 				return
 			}
-			equal(t, "charged, now that it is known", int32(0), s.status().Restarts.Charged)
-			equal(t, "excluded", []string{"n01"}, s.excluded())
-			equal(t, "moved", 1, len(s.plan().DeletePods))
+			check.Equal(t, "charged, now that it is known", int32(0), s.status().Restarts.Charged)
+			check.Equal(t, "excluded", []string{"n01"}, s.excluded())
+			check.Equal(t, "moved", 1, len(s.plan().DeletePods))
 			lives := s.lives()
 			s.after(time.Second).decide()
-			equal(t, "once", lives, s.lives())
+			check.Equal(t, "once", lives, s.lives())
 		})
 	}
 }
@@ -221,13 +222,13 @@ func TestLaterReportsAreBounded(t *testing.T) {
 	s := bounded(6)
 	s.ail(failed, 0)
 	s.decide()
-	equal(t, "moved", 1, len(s.plan().DeletePods))
+	check.Equal(t, "moved", 1, len(s.plan().DeletePods))
 	for i := 1; i < 6; i++ {
 		s.ail(failed, i)
 		s.after(time.Second).decide()
 	}
-	equal(t, "moved", 2, len(s.plan().DeletePods))
-	equal(t, "counted", 2, movedPods(s.status().Restarts.HealthMoves))
+	check.Equal(t, "moved", 2, len(s.plan().DeletePods))
+	check.Equal(t, "counted", 2, movedPods(s.status().Restarts.HealthMoves))
 }
 
 // A report of health must not be moved in the wake of a pod that failed by itself either.
@@ -237,7 +238,7 @@ func TestReportsInTheWakeOfACrashAreBounded(t *testing.T) {
 	s.decide()
 	s.ail(failed, 1, 2, 3, 4)
 	s.after(time.Second).decide()
-	equal(t, "moved", 1, len(s.plan().DeletePods))
+	check.Equal(t, "moved", 1, len(s.plan().DeletePods))
 }
 
 // What fails by itself while too much of its job is called ill is restarted at once, and alone.
@@ -263,18 +264,18 @@ func TestWhatFailsByItselfIsNotHeldBack(t *testing.T) {
 				s.decide()
 				s.after(time.Second).decide()
 				s.after(10 * time.Minute).decide() // a rule may give it time
-				equal(t, "moved", 0, len(s.plan().DeletePods))
+				check.Equal(t, "moved", 0, len(s.plan().DeletePods))
 				tc.fail(s)
 				s.after(time.Second).decide()
 				s.after(90 * time.Second).decide()
-				equal(t, "moved", []string{s.Pods[2].Name}, deletedPods(s))
+				check.Equal(t, "moved", []string{s.Pods[2].Name}, deletedPods(s))
 				incidents := s.status().Incidents
 				if len(incidents) != 2 {
 					t.Fatalf("incidents: %+v", incidents)
 				}
-				equal(t, "trigger", tc.trigger, incidents[1].Trigger)
+				check.Equal(t, "trigger", tc.trigger, incidents[1].Trigger)
 				s.after(time.Second).decide()
-				equal(t, "incidents, later", 2, len(s.status().Incidents))
+				check.Equal(t, "incidents, later", 2, len(s.status().Incidents))
 			})
 		}
 	}
@@ -298,10 +299,10 @@ func TestWhatIsHeldBackSaysWhy(t *testing.T) {
 	s.HealthPolicy.Breaker.AcknowledgedTime = new(metav1.NewTime(s.Now.Add(time.Minute)))
 	d := s.decide()
 	message := meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRecovering).Message
-	equal(t, "says", true, strings.Contains(message, "to move 2 of 4 pods for their health, after 1 within 1h0m0s"))
-	equal(t, "looks again", s.Now.Add(time.Minute), d.Next)
+	check.Equal(t, "says", true, strings.Contains(message, "to move 2 of 4 pods for their health, after 1 within 1h0m0s"))
+	check.Equal(t, "looks again", s.Now.Add(time.Minute), d.Next)
 	s.after(59 * time.Second).decide()
-	equal(t, "before", 0, len(s.plan().DeletePods))
+	check.Equal(t, "before", 0, len(s.plan().DeletePods))
 	s.after(time.Second).decide()
-	equal(t, "then", 2, len(s.plan().DeletePods))
+	check.Equal(t, "then", 2, len(s.plan().DeletePods))
 }

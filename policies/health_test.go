@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 var (
@@ -42,13 +43,13 @@ func TestHealthEvents(t *testing.T) {
 			w := view(&s.Observation, s.status())
 			got := w.failures(s.status())
 			if tc.event == "" {
-				equal(t, "failures", 0, len(got))
+				check.Equal(t, "failures", 0, len(got))
 				return
 			}
-			equal(t, "failures", 1, len(got))
-			equal(t, "event", tc.event, got[0].event)
-			equal(t, "class", tc.class, got[0].class)
-			equal(t, "signal", tc.signal, got[0].signal)
+			check.Equal(t, "failures", 1, len(got))
+			check.Equal(t, "event", tc.event, got[0].event)
+			check.Equal(t, "class", tc.class, got[0].class)
+			check.Equal(t, "signal", tc.signal, got[0].signal)
 		})
 	}
 }
@@ -57,29 +58,29 @@ func TestTheLadderOfASignal(t *testing.T) {
 	s := running(3, rule("ill", on(v1alpha1.HealthDegraded), bySignal("NVLinkReplay"), step(v1alpha1.MigratePod, 300)))
 	s.Pods[1].Signals = []Signal{{Name: "ThermalThrottle"}}
 	s.decide()
-	equal(t, "another signal", nil, s.summaries())
+	check.Equal(t, "another signal", nil, s.summaries())
 	s.Pods[1].Signals = []Signal{degraded}
 	s.decide()
-	equal(t, "story", "incident 1, HealthDegraded by NVLinkReplay of pod llm-1-worker-1 on node n01", s.incident(t).Message)
-	equal(t, "message", degraded.Message, s.incident(t).Cause.Message)
+	check.Equal(t, "story", "incident 1, HealthDegraded by NVLinkReplay of pod llm-1-worker-1 on node n01", s.incident(t).Message)
+	check.Equal(t, "message", degraded.Message, s.incident(t).Cause.Message)
 
 	// It is ready all the time, and yet it has not recovered while the signal is there.
 	s.after(time.Minute).decide()
-	equal(t, "outcome", v1alpha1.Outcome(""), s.incident(t).Outcome)
+	check.Equal(t, "outcome", v1alpha1.Outcome(""), s.incident(t).Outcome)
 	s.Pods[1].Signals = nil
 	s.after(time.Minute).decide()
-	equal(t, "outcome, the signal is gone", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
-	equal(t, "fired", nil, s.fired(t))
+	check.Equal(t, "outcome, the signal is gone", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	check.Equal(t, "fired", nil, s.fired(t))
 
 	// It comes back, and stays.
 	s.Pods[1].Signals = []Signal{degraded}
 	s.decide()
 	s.after(300 * time.Second).decide()
-	equal(t, "fired", []string{"MigratePod@300"}, s.fired(t))
-	equal(t, "story", "incident 2, HealthDegraded by NVLinkReplay of pod llm-1-worker-1 on node n01: MigratePod, without a checkpoint", s.incident(t).Message)
+	check.Equal(t, "fired", []string{"MigratePod@300"}, s.fired(t))
+	check.Equal(t, "story", "incident 2, HealthDegraded by NVLinkReplay of pod llm-1-worker-1 on node n01: MigratePod, without a checkpoint", s.incident(t).Message)
 	s.back(1, "n04")
-	equal(t, "outcome, elsewhere", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
-	equal(t, "ready", "3/3", s.status().Ready)
+	check.Equal(t, "outcome, elsewhere", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	check.Equal(t, "ready", "3/3", s.status().Ready)
 }
 
 // A signal that no rule is for does not hide one that has a rule, whichever comes first.
@@ -93,7 +94,7 @@ func TestTheSignalThatARuleIsFor(t *testing.T) {
 		if len(signals) > 2 {
 			want = failed.Name // the worse one
 		}
-		equal(t, "signal", want, s.incident(t).Cause.Signal)
+		check.Equal(t, "signal", want, s.incident(t).Cause.Signal)
 	}
 }
 
@@ -102,7 +103,7 @@ func TestASignalThatNoRuleIsFor(t *testing.T) {
 	s := running(3, rule("crash", on(v1alpha1.PodFailed), step(v1alpha1.RestartPod, 0)))
 	s.Pods[1].Signals = []Signal{failed}
 	s.decide()
-	equal(t, "incidents", nil, s.summaries())
+	check.Equal(t, "incidents", nil, s.summaries())
 	s.crash(1, 1)
 	s.decide()
 	s.replace(1)
@@ -110,7 +111,7 @@ func TestASignalThatNoRuleIsFor(t *testing.T) {
 	s.bind(1, "n01")
 	s.Pods[1].Signals = []Signal{degraded}
 	s.decide()
-	equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
 }
 
 // A signal that a rule ignores is none: the job runs, other signals are heard, and whoever has only
@@ -124,19 +125,19 @@ func TestASignalThatIsIgnored(t *testing.T) {
 		s.Pods[i].Signals = []Signal{degraded}
 	}
 	s.decide()
-	equal(t, "incidents", nil, s.summaries())
-	equal(t, "state", v1alpha1.StateRunning, s.status().State)
+	check.Equal(t, "incidents", nil, s.summaries())
+	check.Equal(t, "state", v1alpha1.StateRunning, s.status().State)
 
 	s.after(time.Minute).Pods[1].Signals = []Signal{degraded, other}
 	s.decide()
-	equal(t, "signal", other.Name, s.incident(t).Cause.Signal)
-	equal(t, "lives", []int32{0, 1, 0}, s.lives())
+	check.Equal(t, "signal", other.Name, s.incident(t).Cause.Signal)
+	check.Equal(t, "lives", []int32{0, 1, 0}, s.lives())
 	s.replace(1)
 	s.decide()
 	s.bind(1, "n04")
 	s.Pods[1].Signals = []Signal{degraded}
 	s.decide()
-	equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
 }
 
 // Whoever tells the operator to ignore what it waits to act upon has it stop waiting.
@@ -144,13 +145,13 @@ func TestASignalThatIsToBeIgnoredFromNowOn(t *testing.T) {
 	s := running(3, rule("ill", on(v1alpha1.HealthDegraded), step(v1alpha1.MigratePod, 300)))
 	s.Pods[1].Signals = []Signal{degraded}
 	s.decide()
-	equal(t, "outcome", v1alpha1.Outcome(""), s.incident(t).Outcome)
+	check.Equal(t, "outcome", v1alpha1.Outcome(""), s.incident(t).Outcome)
 	s.Job.Spec.RestartPolicy.Rules[0].Steps = []v1alpha1.Step{{Action: v1alpha1.Ignore}}
 	s.after(time.Minute).decide()
-	equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
 	s.Job.Spec.RestartPolicy.Rules[0].Steps = []v1alpha1.Step{{Action: v1alpha1.MigratePod}}
 	s.after(time.Minute).decide()
-	equal(t, "lives", []int32{0, 1, 0}, s.lives())
+	check.Equal(t, "lives", []int32{0, 1, 0}, s.lives())
 }
 
 // A device that has failed, and that no rule is for, hides neither that another is degraded nor
@@ -164,7 +165,7 @@ func TestASignalThatNoRuleIsForHidesNothing(t *testing.T) {
 		s := running(3, rule("r", on(event), step(v1alpha1.RestartPod, 60)))
 		change(s)
 		s.decide()
-		equal(t, "trigger", event, s.incident(t).Trigger)
+		check.Equal(t, "trigger", event, s.incident(t).Trigger)
 	}
 }
 
@@ -177,10 +178,10 @@ func TestASignalThatBecomesWorse(t *testing.T) {
 	s.decide()
 	s.Pods[1].Signals = []Signal{failed}
 	s.after(5 * time.Second).decide()
-	equal(t, "incidents", []summary{{v1alpha1.HealthFailed, v1alpha1.ClassInfrastructure, "dead", 1, ""}}, s.summaries())
-	equal(t, "fired", []string{"RestartPod@5"}, s.fired(t))
-	equal(t, "excluded", []string{"n01"}, s.excluded())
-	equal(t, "by default", "everything-else", func() string {
+	check.Equal(t, "incidents", []summary{{v1alpha1.HealthFailed, v1alpha1.ClassInfrastructure, "dead", 1, ""}}, s.summaries())
+	check.Equal(t, "fired", []string{"RestartPod@5"}, s.fired(t))
+	check.Equal(t, "excluded", []string{"n01"}, s.excluded())
+	check.Equal(t, "by default", "everything-else", func() string {
 		r, _ := ruleFor(DefaultRules(), failure{event: v1alpha1.HealthFailed})
 		return r.Name
 	}())
@@ -195,14 +196,14 @@ func TestAPodThatIsBackOnADegradedDevice(t *testing.T) {
 	s.decide()
 	s.after(20 * time.Second).Pods[1].Ready = true
 	s.decide()
-	equal(t, "the kubelet has restarted it", []summary{
+	check.Equal(t, "the kubelet has restarted it", []summary{
 		{v1alpha1.PodNotReady, v1alpha1.ClassUser, "restarts-in-place", 1, v1alpha1.OutcomeRecovered},
 		{v1alpha1.HealthDegraded, v1alpha1.ClassInfrastructure, "health-degraded", 1, ""},
 	}, s.summaries())
 	s.after(299 * time.Second).decide()
-	equal(t, "steps", nil, s.fired(t))
+	check.Equal(t, "steps", nil, s.fired(t))
 	s.after(time.Second).decide()
-	equal(t, "steps", []string{"MigratePod@300"}, s.fired(t))
+	check.Equal(t, "steps", []string{"MigratePod@300"}, s.fired(t))
 
 	// A replacement that finds itself on another degraded device is back all the same.
 	s = running(3)
@@ -217,7 +218,7 @@ func TestAPodThatIsBackOnADegradedDevice(t *testing.T) {
 	if w := view(&s.Observation, s.status()); w.backFor(s.status(), s.incident(t), rank{"worker", 1}) {
 		t.Error("a pod on a device that has failed is back")
 	}
-	equal(t, "a replacement", []summary{
+	check.Equal(t, "a replacement", []summary{
 		{v1alpha1.HealthFailed, v1alpha1.ClassInfrastructure, "everything-else", 1, v1alpha1.OutcomeRecovered},
 		{v1alpha1.HealthDegraded, v1alpha1.ClassInfrastructure, "health-degraded", 1, ""},
 	}, s.summaries())
@@ -254,7 +255,7 @@ func TestPodConditions(t *testing.T) {
 			s.Pods[1].Conditions = tc.conditions
 			s.crash(1, 1)
 			s.decide()
-			equal(t, "matches", tc.want, len(s.status().Incidents) == 1)
+			check.Equal(t, "matches", tc.want, len(s.status().Incidents) == 1)
 		})
 	}
 }
@@ -271,7 +272,7 @@ func TestSignalsNarrow(t *testing.T) {
 		"no signal asked": {rule("r"), failure{signal: Signal{Name: "B"}}, true},
 	}
 	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) { equal(t, "matches", tc.want, matches(tc.rule.Match, tc.f)) })
+		t.Run(name, func(t *testing.T) { check.Equal(t, "matches", tc.want, matches(tc.rule.Match, tc.f)) })
 	}
 }
 
@@ -282,10 +283,10 @@ func TestNoPodGoesToAnIllNode(t *testing.T) {
 	s.node("n01", func(n *Node) { n.Ill = true })
 	s.node("n04", func(n *Node) { n.Ill = true })
 	s.decide()
-	equal(t, "incidents", 0, len(s.status().Incidents))
+	check.Equal(t, "incidents", 0, len(s.status().Incidents))
 	s.crash(1, 1)
 	s.decide()
 	s.replace(1)
 	s.decide()
-	equal(t, "may go to", []string{"host-n00", "host-n02", "host-n03", "host-n05"}, s.plan().Lift[0].Target.In)
+	check.Equal(t, "may go to", []string{"host-n00", "host-n02", "host-n03", "host-n05"}, s.plan().Lift[0].Target.In)
 }

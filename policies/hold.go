@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
 // HoldKey is the key of the taint by which a job holds nodes. It starts with the
@@ -59,7 +60,7 @@ func (w *world) hold(s *v1alpha1.TrainingJobStatus) time.Time {
 	var next time.Time
 	for _, h := range s.Holds {
 		if h.Until != nil {
-			next = sooner(next, h.Until.Time)
+			next = instant.Earliest(next, h.Until.Time)
 		}
 	}
 	return next
@@ -156,7 +157,7 @@ func NextHoldEnd(taints []corev1.Taint) time.Time {
 			continue
 		}
 		if until, err := strconv.ParseInt(t.Value, 10, 64); err == nil {
-			next = sooner(next, time.Unix(until, 0))
+			next = instant.Earliest(next, time.Unix(until, 0))
 		}
 	}
 	return next

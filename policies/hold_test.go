@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 func TestHolds(t *testing.T) {
@@ -107,7 +108,7 @@ func TestHolds(t *testing.T) {
 			s := running(3)
 			s.Job.Spec.Hold = tc.hold
 			tc.story(s)
-			equal(t, "held", tc.want, s.held())
+			check.Equal(t, "held", tc.want, s.held())
 		})
 	}
 }
@@ -141,7 +142,7 @@ func TestAHeldNodeThatDoesNotAnswer(t *testing.T) {
 			s.decide()
 			tc.story(s)
 			s.decide()
-			equal(t, "held", tc.want, s.held())
+			check.Equal(t, "held", tc.want, s.held())
 		})
 	}
 	t.Run("a standing one too", func(t *testing.T) {
@@ -150,7 +151,7 @@ func TestAHeldNodeThatDoesNotAnswer(t *testing.T) {
 		s.decide()
 		s.breakNode("n01")
 		s.decide()
-		equal(t, "held", []string{"n00", "n01", "n02"}, s.held())
+		check.Equal(t, "held", []string{"n00", "n01", "n02"}, s.held())
 	})
 }
 
@@ -159,12 +160,12 @@ func TestHoldsThatYield(t *testing.T) {
 	s := running(3, rule("r", step(v1alpha1.RestartJob, 0)))
 	s.Pods[1].Deleting, s.Pods[1].Disrupted = true, corev1.PodReasonPreemptionByScheduler
 	s.decide()
-	equal(t, "held", []string{"n00", "n02"}, s.held())
+	check.Equal(t, "held", []string{"n00", "n02"}, s.held())
 	s.PodGroup.Pending = true
-	equal(t, "admit", false, s.plan().Admit)
+	check.Equal(t, "admit", false, s.plan().Admit)
 	s.Job.Spec.Hold = &v1alpha1.Hold{Policy: v1alpha1.HoldAlways}
 	s.decide()
-	equal(t, "held always", []string{"n00", "n02"}, s.held())
+	check.Equal(t, "held always", []string{"n00", "n02"}, s.held())
 }
 
 func TestAHoldSaysWhenItEnds(t *testing.T) {
@@ -172,7 +173,7 @@ func TestAHoldSaysWhenItEnds(t *testing.T) {
 	s.crash(1, 1)
 	d := s.decide()
 	until := s.Now.Add(10 * time.Minute).Truncate(time.Second)
-	equal(t, "until", until.String(), s.status().Holds[0].Until.String())
+	check.Equal(t, "until", until.String(), s.status().Holds[0].Until.String())
 	if d.Next.IsZero() || d.Next.After(until) {
 		t.Errorf("looks again at %s", d.Next)
 	}
@@ -185,9 +186,9 @@ func TestOfTwoIncidentsTheLongerHoldStays(t *testing.T) {
 	s.after(time.Minute).Pods[2].Deleting = true
 	s.decide()
 	for _, h := range s.status().Holds {
-		equal(t, h.Node, s.Now.Add(10*time.Minute).Truncate(time.Second).String(), h.Until.String())
+		check.Equal(t, h.Node, s.Now.Add(10*time.Minute).Truncate(time.Second).String(), h.Until.String())
 	}
-	equal(t, "held", []string{"n00", "n01", "n02"}, s.held())
+	check.Equal(t, "held", []string{"n00", "n01", "n02"}, s.held())
 }
 
 func TestHoldKey(t *testing.T) {
@@ -212,15 +213,15 @@ func TestHoldKey(t *testing.T) {
 			}
 		})
 	}
-	equal(t, "key", "hold.lockstep.dev/llm-0123abcd", HoldKey(aJob().TrainingJob))
+	check.Equal(t, "key", "hold.lockstep.dev/llm-0123abcd", HoldKey(aJob().TrainingJob))
 }
 
 func TestHoldValues(t *testing.T) {
 	until := metav1.NewTime(time.Unix(1000, 0))
-	equal(t, "value", "1000", HoldValue(v1alpha1.NodeHold{Until: &until}))
-	equal(t, "standing", "standing", HoldValue(v1alpha1.NodeHold{}))
+	check.Equal(t, "value", "1000", HoldValue(v1alpha1.NodeHold{Until: &until}))
+	check.Equal(t, "standing", "standing", HoldValue(v1alpha1.NodeHold{}))
 	for value, want := range map[string]bool{"1000": true, "999": true, "1001": false, "standing": false, "": true, "soon": true} {
-		equal(t, value, want, HoldExpired(value, time.Unix(1000, 5)))
+		check.Equal(t, value, want, HoldExpired(value, time.Unix(1000, 5)))
 	}
 	taints := []corev1.Taint{
 		{Key: "other", Value: "1"},
@@ -228,6 +229,6 @@ func TestHoldValues(t *testing.T) {
 		{Key: v1alpha1.HoldTaintPrefix + "b", Value: "3000"},
 		{Key: v1alpha1.HoldTaintPrefix + "c", Value: "2000"},
 	}
-	equal(t, "next", time.Unix(2000, 0).Unix(), NextHoldEnd(taints).Unix())
-	equal(t, "never", true, NextHoldEnd(taints[:2]).IsZero())
+	check.Equal(t, "next", time.Unix(2000, 0).Unix(), NextHoldEnd(taints).Unix())
+	check.Equal(t, "never", true, NextHoldEnd(taints[:2]).IsZero())
 }

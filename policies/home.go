@@ -78,7 +78,7 @@ func (w *world) findHome(old v1alpha1.PartitionPlacement, nodes []string, grown 
 		return old
 	}
 	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { _, exists := w.Nodes[n]; return !exists })
-	if known && home.holds(nodes) {
+	if known && home.Holds(nodes) {
 		return old
 	}
 	lowest, found := w.Topology.Lowest(nodes)

@@ -7,47 +7,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/topology"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
-
-func TestLowest(t *testing.T) {
-	hn := func(name string, tier int32, nodes ...string) HyperNode {
-		return HyperNode{Name: name, Tier: tier, Nodes: nodes}
-	}
-	deep := []HyperNode{
-		hn("all", 4, "d", "c", "b", "a"), hn("left", 3, "b", "a"), hn("right", 3, "d", "c"),
-		hn("a2", 2, "a"), hn("a1", 1, "a"), hn("b1", 1, "b"),
-	}
-	tests := map[string]struct {
-		tree  []HyperNode
-		nodes []string
-		want  string
-	}{
-		"one node":                         {deep, []string{"a"}, "a1"},
-		"two nodes":                        {deep, []string{"a", "b"}, "left"},
-		"two nodes of two sides":           {deep, []string{"a", "d"}, "all"},
-		"the same node twice":              {deep, []string{"b", "b"}, "b1"},
-		"a node of no HyperNode":           {deep, []string{"a", "x"}, ""},
-		"no nodes":                         {deep, nil, ""},
-		"no tree":                          {nil, []string{"a"}, ""},
-		"branches of different depths":     {deep, []string{"c"}, "right"},
-		"of one tier the smaller":          {[]HyperNode{hn("big", 1, "a", "b"), hn("small", 1, "a")}, []string{"a"}, "small"},
-		"of one tier and size, by name":    {[]HyperNode{hn("y", 1, "a"), hn("x", 1, "a")}, []string{"a"}, "x"},
-		"the tier counts and not the size": {[]HyperNode{hn("small", 2, "a"), hn("big", 1, "a", "b")}, []string{"a"}, "big"},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			got, ok := NewTopology(tc.tree).Lowest(tc.nodes)
-			equal(t, "home", tc.want, got.Name)
-			equal(t, "found", tc.want != "", ok)
-		})
-	}
-	if _, ok := (*Topology)(nil).Lowest([]string{"a"}); ok {
-		t.Error("no topology has a HyperNode")
-	}
-	if _, ok := (*Topology)(nil).Find("a"); ok {
-		t.Error("no topology has a HyperNode")
-	}
-}
 
 func TestHome(t *testing.T) {
 	elastic := func() *scene {
@@ -88,19 +50,19 @@ func TestHome(t *testing.T) {
 		}, "rack-a", []string{"n00", "n01", "n02"}},
 		"a HyperNode that is gone is looked for anew": {func() *scene {
 			s := running(3)
-			s.Topology = NewTopology([]HyperNode{{Name: "new", Tier: 1, Nodes: []string{"n00", "n01", "n02"}}, {Name: "spine", Tier: 2, Nodes: []string{"n00", "n01", "n02", "n03"}}})
+			s.Topology = topology.New([]topology.HyperNode{{Name: "new", Tier: 1, Nodes: []string{"n00", "n01", "n02"}}, {Name: "spine", Tier: 2, Nodes: []string{"n00", "n01", "n02", "n03"}}})
 			s.decide()
 			return s
 		}, "new", []string{"n00", "n01", "n02"}},
 		"without HyperNodes there is none": {func() *scene {
 			s := starting(2)
-			s.Topology = NewTopology(nil)
+			s.Topology = topology.New(nil)
 			return bind(s, "n00", "n01")
 		}, "", []string{"n00", "n01"}},
 		"it is found once there are HyperNodes": {func() *scene {
 			s := starting(2)
 			all := s.Topology
-			s.Topology = NewTopology(nil)
+			s.Topology = topology.New(nil)
 			bind(s, "n00", "n01")
 			s.Topology = all
 			s.decide()
@@ -111,12 +73,12 @@ func TestHome(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := tc.story().status().Placement
 			if tc.nodes == nil {
-				equal(t, "placement", nil, p)
+				check.Equal(t, "placement", nil, p)
 				return
 			}
-			equal(t, "home", tc.home, p.HyperNode)
-			equal(t, "tier is given", tc.home != "", p.Tier != nil)
-			equal(t, "nodes", tc.nodes, p.Tasks[0].Nodes)
+			check.Equal(t, "home", tc.home, p.HyperNode)
+			check.Equal(t, "tier is given", tc.home != "", p.Tier != nil)
+			check.Equal(t, "nodes", tc.nodes, p.Tasks[0].Nodes)
 		})
 	}
 }
@@ -153,7 +115,7 @@ func TestUsable(t *testing.T) {
 			s := running(3)
 			tc.change(s)
 			w := view(&s.Observation, s.status())
-			equal(t, "usable", tc.want, w.usable(s.status(), "n01", "worker"))
+			check.Equal(t, "usable", tc.want, w.usable(s.status(), "n01", "worker"))
 		})
 	}
 }
@@ -174,8 +136,8 @@ func TestTolerates(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			equal(t, "tolerates", tc.want, tolerates([]corev1.Toleration{tc.toleration}, taint))
+			check.Equal(t, "tolerates", tc.want, tolerates([]corev1.Toleration{tc.toleration}, taint))
 		})
 	}
-	equal(t, "without tolerations", false, tolerates(nil, taint))
+	check.Equal(t, "without tolerations", false, tolerates(nil, taint))
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // summary is what a test says of an incident.
@@ -103,7 +104,7 @@ func TestIncidentsOpenAndJoin(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := running(3)
 			tc.story(s)
-			equal(t, "incidents", tc.want, s.summaries())
+			check.Equal(t, "incidents", tc.want, s.summaries())
 		})
 	}
 }
@@ -112,7 +113,7 @@ func TestAFailureThatNoRuleMatchesOpensNothing(t *testing.T) {
 	s := running(3, rule("nodes", on(v1alpha1.NodeGone), step(v1alpha1.RestartPod, 0)))
 	s.crash(1, 1)
 	s.decide()
-	equal(t, "incidents", nil, s.summaries())
+	check.Equal(t, "incidents", nil, s.summaries())
 }
 
 func TestWholeGangAtOnceIsOneIncidentOneChargeOneAttempt(t *testing.T) {
@@ -121,13 +122,13 @@ func TestWholeGangAtOnceIsOneIncidentOneChargeOneAttempt(t *testing.T) {
 	s.VolcanoJobs[0].Ended = true
 	s.decide()
 	s.after(time.Second).decide()
-	equal(t, "incidents", []summary{{v1alpha1.PodFailed, v1alpha1.ClassUser, "everything-else", 4, ""}}, s.summaries())
-	equal(t, "attempt", int32(2), s.status().Attempt)
-	equal(t, "restarts", v1alpha1.Restarts{Total: 1, Job: 1, Charged: 1, ChargedTimes: s.status().Restarts.ChargedTimes}, s.status().Restarts)
-	equal(t, "home", "rack-a", s.status().Placement.HyperNode)
+	check.Equal(t, "incidents", []summary{{v1alpha1.PodFailed, v1alpha1.ClassUser, "everything-else", 4, ""}}, s.summaries())
+	check.Equal(t, "attempt", int32(2), s.status().Attempt)
+	check.Equal(t, "restarts", v1alpha1.Restarts{Total: 1, Job: 1, Charged: 1, ChargedTimes: s.status().Restarts.ChargedTimes}, s.status().Restarts)
+	check.Equal(t, "home", "rack-a", s.status().Placement.HyperNode)
 	p := s.plan()
-	equal(t, "deleted Volcano Jobs", []string{"llm-1"}, p.DeleteVolcanoJobs)
-	equal(t, "create", true, p.Create)
+	check.Equal(t, "deleted Volcano Jobs", []string{"llm-1"}, p.DeleteVolcanoJobs)
+	check.Equal(t, "create", true, p.Create)
 }
 
 func TestCrashesThatComeOneByOneAreOneIncident(t *testing.T) {
@@ -138,9 +139,9 @@ func TestCrashesThatComeOneByOneAreOneIncident(t *testing.T) {
 	}
 	s.VolcanoJobs[0].Ended = true
 	s.decide()
-	equal(t, "incidents", []summary{{v1alpha1.PodFailed, v1alpha1.ClassUser, "everything-else", 3, ""}}, s.summaries())
-	equal(t, "charged", int32(1), s.status().Restarts.Charged)
-	equal(t, "attempt", int32(2), s.status().Attempt)
+	check.Equal(t, "incidents", []summary{{v1alpha1.PodFailed, v1alpha1.ClassUser, "everything-else", 3, ""}}, s.summaries())
+	check.Equal(t, "charged", int32(1), s.status().Restarts.Charged)
+	check.Equal(t, "attempt", int32(2), s.status().Attempt)
 }
 
 func TestClosedIncidentsAreForgottenButTen(t *testing.T) {
@@ -152,9 +153,9 @@ func TestClosedIncidentsAreForgottenButTen(t *testing.T) {
 		s.after(time.Second).decide()
 	}
 	all := s.status().Incidents
-	equal(t, "remembered", 10, len(all))
-	equal(t, "first", int32(5), all[0].ID)
-	equal(t, "last", int32(14), all[9].ID)
+	check.Equal(t, "remembered", 10, len(all))
+	check.Equal(t, "first", int32(5), all[0].ID)
+	check.Equal(t, "last", int32(14), all[9].ID)
 }
 
 // An incident names 32 pods, and yet all that fell are restarted.
@@ -168,9 +169,9 @@ func TestPodsThatAnIncidentDoesNotNameAreRestarted(t *testing.T) {
 		s.crash(i, 1)
 	}
 	s.decide()
-	equal(t, "named", 32, len(s.incident(t).Pods))
-	equal(t, "deleted", 39, len(s.deleted()))
-	equal(t, "life of the one that is well", int32(0), s.lives()[39])
+	check.Equal(t, "named", 32, len(s.incident(t).Pods))
+	check.Equal(t, "deleted", 39, len(s.deleted()))
+	check.Equal(t, "life of the one that is well", int32(0), s.lives()[39])
 }
 
 func TestTwoPodsThatAreGoneHaveTheirNames(t *testing.T) {
@@ -182,7 +183,7 @@ func TestTwoPodsThatAreGoneHaveTheirNames(t *testing.T) {
 	for _, p := range s.incident(t).Pods {
 		names = append(names, p.Name)
 	}
-	equal(t, "names", []string{"llm-1-worker-0", "llm-1-worker-1"}, names)
+	check.Equal(t, "names", []string{"llm-1-worker-0", "llm-1-worker-1"}, names)
 }
 
 // The pod that comes after a silent one has another number than it, whoever removed it.
@@ -193,16 +194,16 @@ func TestAPodThatIsTakenAwayHasANewLife(t *testing.T) {
 	s.after(30 * time.Second).replace(1)
 	s.decide()
 	s.after(time.Second).decide()
-	equal(t, "lives", []int32{0, 1, 0}, s.lives())
+	check.Equal(t, "lives", []int32{0, 1, 0}, s.lives())
 
 	s = running(3, rule("late", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 60)))
 	s.Pods[1].Deleting = true
 	s.decide()
-	equal(t, "lives while it goes", []int32{0, 0, 0}, s.lives())
+	check.Equal(t, "lives while it goes", []int32{0, 0, 0}, s.lives())
 	s.after(time.Second).replace(1)
 	s.decide()
 	s.after(time.Second).decide()
-	equal(t, "lives", []int32{0, 1, 0}, s.lives())
+	check.Equal(t, "lives", []int32{0, 1, 0}, s.lives())
 }
 
 func TestAPodThatFallsAfterTheLastStepBeginsAnew(t *testing.T) {
@@ -213,12 +214,12 @@ func TestAPodThatFallsAfterTheLastStepBeginsAnew(t *testing.T) {
 	s.bind(1, "n01")
 	s.crash(1, 1)
 	s.after(time.Minute).decide()
-	equal(t, "incidents", []summary{
+	check.Equal(t, "incidents", []summary{
 		{v1alpha1.PodFailed, v1alpha1.ClassUser, "pod", 1, v1alpha1.OutcomeFailed},
 		{v1alpha1.PodFailed, v1alpha1.ClassUser, "pod", 1, ""},
 	}, s.summaries())
-	equal(t, "charged", int32(2), s.status().Restarts.Charged)
-	equal(t, "life", int32(2), s.lives()[1])
+	check.Equal(t, "charged", int32(2), s.status().Restarts.Charged)
+	check.Equal(t, "life", int32(2), s.lives()[1])
 }
 
 // A replacement that is moved to another degraded device has fallen again.
@@ -234,8 +235,8 @@ func TestAPodThatIsMovedToAnotherDegradedDevice(t *testing.T) {
 	ill := summary{v1alpha1.HealthDegraded, v1alpha1.ClassInfrastructure, "ill", 1, v1alpha1.OutcomeFailed}
 	again := ill
 	again.Outcome = ""
-	equal(t, "incidents", []summary{ill, again}, s.summaries())
-	equal(t, "lives", []int32{0, 2, 0}, s.lives())
+	check.Equal(t, "incidents", []summary{ill, again}, s.summaries())
+	check.Equal(t, "lives", []int32{0, 2, 0}, s.lives())
 }
 
 // One incident of a rank has no step left, and another one has.
@@ -255,7 +256,7 @@ func TestARankIsNamedOnceByAnIncident(t *testing.T) {
 	inc.Pods = []v1alpha1.IncidentPod{{Name: "llm-1-worker-1", UID: "5", Task: "worker", Index: 1, Node: "n01"}}
 	s.crash(1, 1)
 	s.decide()
-	equal(t, "incidents", []summary{
+	check.Equal(t, "incidents", []summary{
 		{v1alpha1.NodeGone, v1alpha1.ClassInfrastructure, "job", 1, v1alpha1.OutcomeFailed},
 		{v1alpha1.PodFailed, v1alpha1.ClassUser, "pod", 1, ""}, // the rank that is not ready is a victim
 	}, s.summaries())
@@ -281,14 +282,14 @@ func TestAllThatARankFallsOutOfEnds(t *testing.T) {
 	starts(1, "n01")
 	s.crash(1, 1)
 	s.after(time.Second).decide()
-	equal(t, "incidents", []summary{
+	check.Equal(t, "incidents", []summary{
 		{v1alpha1.PodFailed, v1alpha1.ClassUser, "pod", 1, v1alpha1.OutcomeFailed},
 		{v1alpha1.NodeGone, v1alpha1.ClassInfrastructure, "job", 1, v1alpha1.OutcomeFailed},
 		{v1alpha1.PodFailed, v1alpha1.ClassUser, "pod", 2, ""},
 	}, s.summaries())
-	equal(t, "taken over", "llm-1-worker-2", s.incident(t).Pods[1].Name)
-	equal(t, "lives", []int32{2, 3, 2}, s.lives())
-	equal(t, "held", []string{"n01", "n02"}, s.held())
+	check.Equal(t, "taken over", "llm-1-worker-2", s.incident(t).Pods[1].Name)
+	check.Equal(t, "lives", []int32{2, 3, 2}, s.lives())
+	check.Equal(t, "held", []string{"n01", "n02"}, s.held())
 }
 
 func TestADeletedVolcanoJobEndsWhatWasOpen(t *testing.T) {
@@ -297,10 +298,10 @@ func TestADeletedVolcanoJobEndsWhatWasOpen(t *testing.T) {
 	s.decide()
 	s.VolcanoJobs = nil
 	s.after(2 * time.Minute).decide()
-	equal(t, "incidents", []summary{
+	check.Equal(t, "incidents", []summary{
 		{v1alpha1.PodNotReady, v1alpha1.ClassUser, "restarts-in-place", 1, v1alpha1.OutcomeCancelled},
 		{v1alpha1.VolcanoJobDeleted, v1alpha1.ClassMaintenance, "everything-else", 0, ""},
 	}, s.summaries())
-	equal(t, "attempt", int32(2), s.status().Attempt)
-	equal(t, "charged", int32(0), s.status().Restarts.Charged)
+	check.Equal(t, "attempt", int32(2), s.status().Attempt)
+	check.Equal(t, "charged", int32(0), s.status().Restarts.Charged)
 }

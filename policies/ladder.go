@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
 // unruled is the index of a step that no rule asked for.
@@ -40,11 +41,11 @@ func (w *world) climb(s *v1alpha1.TrainingJobStatus) time.Time {
 				break // another version of the manager may take it, or the scheduler tries nodes again
 			}
 			if up.at.After(w.Now) {
-				next = sooner(next, up.at)
+				next = instant.Earliest(next, up.at)
 				break
 			}
 			if saves = w.handshake(s, inc, up); !saves.IsZero() {
-				next = sooner(next, saves)
+				next = instant.Earliest(next, saves)
 				break
 			}
 			w.fire(s, inc, up)
@@ -85,7 +86,7 @@ func (w *world) rests(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) boo
 func (w *world) due(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (rung, bool) {
 	up, ok := w.nextRung(s, inc)
 	if ok && up.index >= 0 {
-		up.at = later(up.at, w.rested(s, inc, up.index))
+		up.at = instant.Latest(up.at, w.rested(s, inc, up.index))
 	}
 	if w.allFell(s) && restarted(inc) && !w.dryRun && !up.fails(w.Now) {
 		if madeAnew(inc) && !ok {
@@ -95,10 +96,10 @@ func (w *world) due(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (rung
 		up, ok = rung{v1alpha1.RestartJob, unruled, w.Now}, true
 	}
 	if ok && actionOf(up.action).scope == brokenPods && w.onlyWaits(s, inc) {
-		up.at = later(up.at, w.victimsUntil(s, inc))
+		up.at = instant.Latest(up.at, w.victimsUntil(s, inc))
 	}
 	if ok && actionOf(up.action).scope != nothing {
-		up.at = later(up.at, w.delay(s, inc))
+		up.at = instant.Latest(up.at, w.delay(s, inc))
 	}
 	return up, ok
 }
@@ -112,7 +113,7 @@ func (w *world) onlyWaits(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident)
 func (w *world) delay(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) time.Time {
 	until := w.heldUntil(s, inc)
 	if !inc.Charged || w.fellWhole(s, inc) {
-		until = later(until, w.backoff(s, inc))
+		until = instant.Latest(until, w.backoff(s, inc))
 	}
 	return until
 }
@@ -125,7 +126,7 @@ func (w *world) rested(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, in
 		other := &s.Incidents[i]
 		if ofWaiting(other.Trigger) && other != inc && other.EndTime != nil && !other.EndTime.Before(&inc.StartTime) &&
 			slices.ContainsFunc(other.Pods, func(p v1alpha1.IncidentPod) bool { return w.concerns(inc, rank{p.Task, p.Index}) }) {
-			until = later(until, other.EndTime.Time)
+			until = instant.Latest(until, other.EndTime.Time)
 		}
 	}
 	if until.IsZero() {
@@ -168,7 +169,7 @@ func (w *world) nextRung(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) 
 	step := rule.Steps[index]
 	at := start.Add(seconds(step.AfterSeconds))
 	if fired && int(last.Index) < index {
-		at = later(at, steps[len(steps)-1].Time.Add(seconds(step.AfterSeconds-rule.Steps[last.Index].AfterSeconds)))
+		at = instant.Latest(at, steps[len(steps)-1].Time.Add(seconds(step.AfterSeconds-rule.Steps[last.Index].AfterSeconds)))
 	}
 	return rung{step.Action, index, at}, true
 }
@@ -220,7 +221,7 @@ func lastRestart(inc *v1alpha1.Incident) time.Time {
 	at := inc.StartTime.Time
 	for _, f := range inc.Steps {
 		if f.Action != v1alpha1.Ignore && !f.DryRun {
-			at = later(at, f.Time.Time)
+			at = instant.Latest(at, f.Time.Time)
 		}
 	}
 	return at

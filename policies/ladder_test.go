@@ -8,6 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 var threeSteps = rule("three", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 10), step(v1alpha1.RestartJob, 40), step(v1alpha1.RelocateJob, 100))
@@ -41,12 +42,12 @@ func TestStepsFireWhenTheyAreDue(t *testing.T) {
 				s.Now = sceneStart.Add(at)
 				d = s.decide()
 			}
-			equal(t, "fired", tc.fired, s.fired(t))
+			check.Equal(t, "fired", tc.fired, s.fired(t))
 			want := time.Time{}
 			if tc.next > 0 {
 				want = sceneStart.Add(tc.next)
 			}
-			equal(t, "next", want.String(), d.Next.String())
+			check.Equal(t, "next", want.String(), d.Next.String())
 		})
 	}
 }
@@ -57,9 +58,9 @@ func TestStepsAreCancelledByRecovery(t *testing.T) {
 	s.decide()
 	s.Pods[1].Ready = true
 	s.after(90 * time.Second).decide()
-	equal(t, "fired", nil, s.fired(t))
-	equal(t, "lives", []int32{0, 0, 0}, s.lives())
-	equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	check.Equal(t, "fired", nil, s.fired(t))
+	check.Equal(t, "lives", []int32{0, 0, 0}, s.lives())
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
 }
 
 func TestWhatAStepRestarts(t *testing.T) {
@@ -83,10 +84,10 @@ func TestWhatAStepRestarts(t *testing.T) {
 			s := aScene(job).started().placed()
 			s.crash(2, 1)
 			s.decide()
-			equal(t, "lives", tc.lives, s.lives())
-			equal(t, "deleted", tc.deleted, s.deleted())
-			equal(t, "at home", tc.home, s.status().Placement != nil)
-			equal(t, "restarts", tc.count, s.status().Restarts)
+			check.Equal(t, "lives", tc.lives, s.lives())
+			check.Equal(t, "deleted", tc.deleted, s.deleted())
+			check.Equal(t, "at home", tc.home, s.status().Placement != nil)
+			check.Equal(t, "restarts", tc.count, s.status().Restarts)
 		})
 	}
 }
@@ -95,10 +96,10 @@ func TestFailJobFails(t *testing.T) {
 	s := running(3, rule("bad-config", exits(v1alpha1.ExitCodesIn, "", 2), step(v1alpha1.FailJob, 0)))
 	s.crash(1, 2)
 	s.decide()
-	equal(t, "state", v1alpha1.StateFailed, s.status().State)
-	equal(t, "outcome", v1alpha1.OutcomeFailed, s.incident(t).Outcome)
-	equal(t, "stop", StopFailed, s.plan().Stop)
-	equal(t, "charged", int32(0), s.status().Restarts.Charged)
+	check.Equal(t, "state", v1alpha1.StateFailed, s.status().State)
+	check.Equal(t, "outcome", v1alpha1.OutcomeFailed, s.incident(t).Outcome)
+	check.Equal(t, "stop", StopFailed, s.plan().Stop)
+	check.Equal(t, "charged", int32(0), s.status().Restarts.Charged)
 }
 
 // Two incidents are open and ten are remembered when the first is given up.
@@ -117,7 +118,7 @@ func TestGivingUpForgetsIncidentsOnTheWay(t *testing.T) {
 	s.crash(2, 1)
 	s.VolcanoJobs[0].Ended = true
 	s.after(time.Minute).decide()
-	equal(t, "state", v1alpha1.StateFailed, s.status().State)
+	check.Equal(t, "state", v1alpha1.StateFailed, s.status().State)
 }
 
 func TestCharges(t *testing.T) {
@@ -142,8 +143,8 @@ func TestCharges(t *testing.T) {
 			tc.failure(s)
 			s.decide()
 			s.after(10 * time.Second).decide()
-			equal(t, "charged", tc.want, s.status().Restarts.Charged)
-			equal(t, "fired", []string{"RestartPod@0", "RestartJob@10"}, s.fired(t))
+			check.Equal(t, "charged", tc.want, s.status().Restarts.Charged)
+			check.Equal(t, "fired", []string{"RestartPod@0", "RestartJob@10"}, s.fired(t))
 		})
 	}
 }
@@ -166,32 +167,32 @@ func TestBudget(t *testing.T) {
 	t.Run("within it", func(t *testing.T) {
 		s := job(3, 1000)
 		crashes(s, time.Minute, 3)
-		equal(t, "state", v1alpha1.StateRunning, s.status().State)
-		equal(t, "charged", int32(3), s.status().Restarts.Charged)
+		check.Equal(t, "state", v1alpha1.StateRunning, s.status().State)
+		check.Equal(t, "charged", int32(3), s.status().Restarts.Charged)
 	})
 	t.Run("beyond it", func(t *testing.T) {
 		s := job(3, 1000)
 		crashes(s, time.Minute, 4)
-		equal(t, "state", v1alpha1.StateFailed, s.status().State)
-		equal(t, "charged", int32(3), s.status().Restarts.Charged)
-		equal(t, "reason", v1alpha1.ReasonBudgetExhausted, conditionReason(s, v1alpha1.ConditionFailed))
+		check.Equal(t, "state", v1alpha1.StateFailed, s.status().State)
+		check.Equal(t, "charged", int32(3), s.status().Restarts.Charged)
+		check.Equal(t, "reason", v1alpha1.ReasonBudgetExhausted, conditionReason(s, v1alpha1.ConditionFailed))
 	})
 	t.Run("the window slides", func(t *testing.T) {
 		s := job(3, 100)
 		crashes(s, 40*time.Second, 9)
-		equal(t, "state", v1alpha1.StateRunning, s.status().State)
-		equal(t, "charged", int32(9), s.status().Restarts.Charged)
+		check.Equal(t, "state", v1alpha1.StateRunning, s.status().State)
+		check.Equal(t, "charged", int32(9), s.status().Restarts.Charged)
 	})
 	t.Run("none at all", func(t *testing.T) {
 		s := job(0, 100)
 		crashes(s, time.Second, 1)
-		equal(t, "state", v1alpha1.StateFailed, s.status().State)
+		check.Equal(t, "state", v1alpha1.StateFailed, s.status().State)
 	})
 	t.Run("what is not charged does not count", func(t *testing.T) {
 		s := job(0, 100)
 		s.replace(0)
 		s.decide()
-		equal(t, "state", v1alpha1.StateRecovering, s.status().State)
+		check.Equal(t, "state", v1alpha1.StateRecovering, s.status().State)
 	})
 }
 
@@ -214,8 +215,8 @@ func TestAVolcanoJobThatEndsAgainAndAgainIsChargedForEach(t *testing.T) {
 				s.VolcanoJobs, s.Pods = nil, nil
 				s.started().placed()
 			}
-			equal(t, "reason", v1alpha1.ReasonBudgetExhausted, conditionReason(s, v1alpha1.ConditionFailed))
-			equal(t, "charged", int32(3), s.status().Restarts.Charged)
+			check.Equal(t, "reason", v1alpha1.ReasonBudgetExhausted, conditionReason(s, v1alpha1.ConditionFailed))
+			check.Equal(t, "charged", int32(3), s.status().Restarts.Charged)
 		})
 	}
 }
@@ -240,9 +241,9 @@ func TestExclusions(t *testing.T) {
 			var got []string
 			for _, e := range s.status().ExcludedNodes {
 				got = append(got, e.Name)
-				equal(t, "until", s.Now.Add(time.Hour).Truncate(time.Second).String(), e.Until.String())
+				check.Equal(t, "until", s.Now.Add(time.Hour).Truncate(time.Second).String(), e.Until.String())
 			}
-			equal(t, "excluded", tc.want, got)
+			check.Equal(t, "excluded", tc.want, got)
 		})
 	}
 	t.Run("it ends", func(t *testing.T) {
@@ -250,15 +251,15 @@ func TestExclusions(t *testing.T) {
 		delete(s.Nodes, "n01")
 		s.decide()
 		s.after(time.Hour - 2*time.Second).decide()
-		equal(t, "excluded", 1, len(s.status().ExcludedNodes))
+		check.Equal(t, "excluded", 1, len(s.status().ExcludedNodes))
 		s.after(2 * time.Second).decide()
-		equal(t, "excluded", 0, len(s.status().ExcludedNodes))
+		check.Equal(t, "excluded", 0, len(s.status().ExcludedNodes))
 	})
 	t.Run("it can be turned off", func(t *testing.T) {
 		s := running(3)
 		s.Job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{ExcludeNodeSeconds: ptr.To[int32](0)}
 		delete(s.Nodes, "n01")
 		s.decide()
-		equal(t, "excluded", 0, len(s.status().ExcludedNodes))
+		check.Equal(t, "excluded", 0, len(s.status().ExcludedNodes))
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 func TestSuccess(t *testing.T) {
@@ -50,10 +51,10 @@ func TestSuccess(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := tc.story()
 			s.decide()
-			equal(t, "state", tc.state, s.status().State)
+			check.Equal(t, "state", tc.state, s.status().State)
 			p := s.plan()
-			equal(t, "stop", tc.stop, p.Stop)
-			equal(t, "open", false, Finished(s.status()) && AnyOpen(s.status()))
+			check.Equal(t, "stop", tc.stop, p.Stop)
+			check.Equal(t, "open", false, Finished(s.status()) && AnyOpen(s.status()))
 		})
 	}
 }
@@ -81,10 +82,10 @@ func TestTerminalStaysTerminal(t *testing.T) {
 				before := s.status().DeepCopy()
 				change(s)
 				s.decide()
-				equal(t, "state", before.State, s.status().State)
-				equal(t, "attempt", before.Attempt, s.status().Attempt)
-				equal(t, "incidents", before.Incidents, s.status().Incidents)
-				equal(t, "completion time", before.CompletionTime, s.status().CompletionTime)
+				check.Equal(t, "state", before.State, s.status().State)
+				check.Equal(t, "attempt", before.Attempt, s.status().Attempt)
+				check.Equal(t, "incidents", before.Incidents, s.status().Incidents)
+				check.Equal(t, "completion time", before.CompletionTime, s.status().CompletionTime)
 				p := s.plan()
 				if p.Create || len(p.Lift)+len(p.Hold) > 0 {
 					t.Errorf("plans %+v", p)
@@ -100,12 +101,12 @@ func TestDeadline(t *testing.T) {
 	start := s.status().StartTime.Time
 	s.Now = start.Add(time.Hour - time.Second)
 	d := s.decide()
-	equal(t, "state", v1alpha1.StateRunning, s.status().State)
-	equal(t, "next", start.Add(time.Hour).String(), d.Next.String())
+	check.Equal(t, "state", v1alpha1.StateRunning, s.status().State)
+	check.Equal(t, "next", start.Add(time.Hour).String(), d.Next.String())
 	s.after(time.Second).decide()
-	equal(t, "state", v1alpha1.StateFailed, s.status().State)
-	equal(t, "reason", v1alpha1.ReasonDeadlineExceeded, conditionReason(s, v1alpha1.ConditionFailed))
-	equal(t, "stop", StopFailed, s.plan().Stop)
+	check.Equal(t, "state", v1alpha1.StateFailed, s.status().State)
+	check.Equal(t, "reason", v1alpha1.ReasonDeadlineExceeded, conditionReason(s, v1alpha1.ConditionFailed))
+	check.Equal(t, "stop", StopFailed, s.plan().Stop)
 }
 
 func TestSuspendAndResume(t *testing.T) {
@@ -116,37 +117,37 @@ func TestSuspendAndResume(t *testing.T) {
 
 	s.Job.Spec.Suspend = true
 	s.decide()
-	equal(t, "state", v1alpha1.StateSuspended, s.status().State)
-	equal(t, "outcome", v1alpha1.OutcomeCancelled, s.incident(t).Outcome)
-	equal(t, "home", "rack-a", s.status().Placement.HyperNode)
+	check.Equal(t, "state", v1alpha1.StateSuspended, s.status().State)
+	check.Equal(t, "outcome", v1alpha1.OutcomeCancelled, s.incident(t).Outcome)
+	check.Equal(t, "home", "rack-a", s.status().Placement.HyperNode)
 	p := s.plan()
-	equal(t, "plan", Plan{DeleteVolcanoJobs: []string{"llm-1"}}, p)
+	check.Equal(t, "plan", Plan{DeleteVolcanoJobs: []string{"llm-1"}}, p)
 
 	// The deadline does not run meanwhile.
 	s.VolcanoJobs, s.Pods = nil, nil
 	s.after(2 * time.Hour).decide()
 	p = s.plan()
-	equal(t, "suspended still", v1alpha1.StateSuspended, s.status().State)
-	equal(t, "plan", true, p.Empty())
+	check.Equal(t, "suspended still", v1alpha1.StateSuspended, s.status().State)
+	check.Equal(t, "plan", true, p.Empty())
 
 	s.Job.Spec.Suspend = false
 	s.decide()
-	equal(t, "attempt", int32(2), s.status().Attempt)
-	equal(t, "trigger", v1alpha1.JobResumed, s.incident(t).Trigger)
-	equal(t, "lives", []int32{2, 2}, s.lives())
-	equal(t, "reason", v1alpha1.ReasonResumed, conditionReason(s, v1alpha1.ConditionSuspended))
+	check.Equal(t, "attempt", int32(2), s.status().Attempt)
+	check.Equal(t, "trigger", v1alpha1.JobResumed, s.incident(t).Trigger)
+	check.Equal(t, "lives", []int32{2, 2}, s.lives())
+	check.Equal(t, "reason", v1alpha1.ReasonResumed, conditionReason(s, v1alpha1.ConditionSuspended))
 	s.started()
 	s.PodGroup.Pending = true
 	s.decide()
 	p = s.plan()
-	equal(t, "admit", false, p.Admit)
-	equal(t, "pinned to", []string{"host-n00"}, p.Lift[0].Target.In)
+	check.Equal(t, "admit", false, p.Admit)
+	check.Equal(t, "pinned to", []string{"host-n00"}, p.Lift[0].Target.In)
 	s.PodGroup.Pending = false
 	s.placed()
-	equal(t, "state", v1alpha1.StateRunning, s.status().State)
-	equal(t, "charged", int32(1), s.status().Restarts.Charged)
+	check.Equal(t, "state", v1alpha1.StateRunning, s.status().State)
+	check.Equal(t, "charged", int32(1), s.status().Restarts.Charged)
 	s.after(time.Hour).decide()
-	equal(t, "the deadline began anew", v1alpha1.StateFailed, s.status().State)
+	check.Equal(t, "the deadline began anew", v1alpha1.StateFailed, s.status().State)
 }
 
 func TestSuspendedFromTheStart(t *testing.T) {
@@ -155,28 +156,28 @@ func TestSuspendedFromTheStart(t *testing.T) {
 	s := aScene(job)
 	s.decide()
 	p := s.plan()
-	equal(t, "attempt", int32(0), s.status().Attempt)
-	equal(t, "plan", true, p.Empty())
+	check.Equal(t, "attempt", int32(0), s.status().Attempt)
+	check.Equal(t, "plan", true, p.Empty())
 	s.Job.Spec.Suspend = false
 	s.decide()
-	equal(t, "attempt", int32(1), s.status().Attempt)
-	equal(t, "incidents", 0, len(s.status().Incidents))
+	check.Equal(t, "attempt", int32(1), s.status().Attempt)
+	check.Equal(t, "incidents", 0, len(s.status().Incidents))
 }
 
 func TestExpiry(t *testing.T) {
 	s := running(2)
 	s.Job.Spec.TTLSecondsAfterFinished = ptr.To[int32](60)
-	equal(t, "while it runs", false, s.decide().Delete)
+	check.Equal(t, "while it runs", false, s.decide().Delete)
 	s.succeed(0)
 	s.succeed(1)
 	d := s.decide()
 	end := s.status().CompletionTime.Time
-	equal(t, "next", end.Add(time.Minute).String(), d.Next.Truncate(time.Second).String())
-	equal(t, "at once", false, d.Delete)
+	check.Equal(t, "next", end.Add(time.Minute).String(), d.Next.Truncate(time.Second).String())
+	check.Equal(t, "at once", false, d.Delete)
 	s.Now = end.Add(59 * time.Second)
-	equal(t, "before", false, s.decide().Delete)
+	check.Equal(t, "before", false, s.decide().Delete)
 	s.Now = end.Add(60 * time.Second)
-	equal(t, "then", true, s.decide().Delete)
+	check.Equal(t, "then", true, s.decide().Delete)
 }
 
 func TestVolcanoJobsThatGoAway(t *testing.T) {
@@ -202,15 +203,15 @@ func TestVolcanoJobsThatGoAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := tc.story()
 			s.decide()
-			equal(t, "attempt", tc.attempt, s.status().Attempt)
+			check.Equal(t, "attempt", tc.attempt, s.status().Attempt)
 			if tc.trigger != "" {
-				equal(t, "trigger", tc.trigger, s.incident(t).Trigger)
+				check.Equal(t, "trigger", tc.trigger, s.incident(t).Trigger)
 			}
-			equal(t, "create", tc.create, s.plan().Create)
-			equal(t, "charged", int32(0), s.status().Restarts.Charged)
+			check.Equal(t, "create", tc.create, s.plan().Create)
+			check.Equal(t, "charged", int32(0), s.status().Restarts.Charged)
 			before := s.status().DeepCopy()
 			s.decide()
-			equal(t, "decided twice", before.Attempt, s.status().Attempt)
+			check.Equal(t, "decided twice", before.Attempt, s.status().Attempt)
 		})
 	}
 }
@@ -220,14 +221,14 @@ func TestVolcanoJobDeletedAndItsPodsAreMissedFirst(t *testing.T) {
 	s := running(2)
 	s.Pods = nil
 	s.decide()
-	equal(t, "trigger", v1alpha1.PodDeleted, s.incident(t).Trigger)
+	check.Equal(t, "trigger", v1alpha1.PodDeleted, s.incident(t).Trigger)
 
 	s.VolcanoJobs = nil
 	s.decide()
-	equal(t, "attempt", int32(2), s.status().Attempt)
-	equal(t, "create", true, s.plan().Create)
-	equal(t, "charged", int32(0), s.status().Restarts.Charged)
+	check.Equal(t, "attempt", int32(2), s.status().Attempt)
+	check.Equal(t, "create", true, s.plan().Create)
+	check.Equal(t, "charged", int32(0), s.status().Restarts.Charged)
 
 	s.decide()
-	equal(t, "attempt, decided twice", int32(2), s.status().Attempt)
+	check.Equal(t, "attempt, decided twice", int32(2), s.status().Attempt)
 }

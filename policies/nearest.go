@@ -15,7 +15,7 @@ import (
 func (m *rooms) freeFor(r rank, home string) freeNodes {
 	whole, _ := m.Topology.Find(home)
 	if !m.pinGivenUp(m.s, r) && m.goesFurther(r) {
-		for _, h := range m.Topology.around(rankNode(m.s.Placement, r)) {
+		for _, h := range m.Topology.Around(rankNode(m.s.Placement, r)) {
 			if h.Tier >= whole.Tier {
 				break
 			}
@@ -46,7 +46,7 @@ func (m *rooms) countLost() map[string]int {
 	lost := map[string]int{}
 	eachRank(m.job, func(r rank) {
 		if m.awaited(m.s, r) && !m.returns(m.s, r) {
-			for _, h := range m.Topology.around(rankNode(m.s.Placement, r)) {
+			for _, h := range m.Topology.Around(rankNode(m.s.Placement, r)) {
 				lost[h.Name]++
 			}
 		}

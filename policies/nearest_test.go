@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // acrossRacks is a job of four on n00, n01, n06 and n07: its home is the spine.
@@ -90,7 +91,7 @@ func TestNearest(t *testing.T) {
 			s.replace(1)
 			tc.change(s)
 			w := view(&s.Observation, s.status())
-			equal(t, "goes to", tc.want, w.rooms(s.status()).forRank(rank{"worker", 1}).In)
+			check.Equal(t, "goes to", tc.want, w.rooms(s.status()).forRank(rank{"worker", 1}).In)
 		})
 	}
 }
@@ -105,40 +106,17 @@ func TestARankGoesFurtherWhenItsRackFillsUp(t *testing.T) {
 	s.fill("n05")
 	s.decide()
 	s.letGo(1)
-	equal(t, "goes to", hosts(0, 5, 1), s.Pods[1].Pins)
+	check.Equal(t, "goes to", hosts(0, 5, 1), s.Pods[1].Pins)
 	s.decide()
-	equal(t, "life", int32(1), s.lives()[1])
+	check.Equal(t, "life", int32(1), s.lives()[1])
 	s.node("n05", func(n *Node) { n.InUse = true })
 	s.decide()
-	equal(t, "life", int32(2), s.lives()[1])
+	check.Equal(t, "life", int32(2), s.lives()[1])
 	s.replace(1)
 	s.decide()
 	s.letGo(1)
-	equal(t, "goes to", hosts(0, 11, 1), s.Pods[1].Pins)
+	check.Equal(t, "goes to", hosts(0, 11, 1), s.Pods[1].Pins)
 	s.node("n05", func(n *Node) { n.InUse = false })
 	s.decide()
-	equal(t, "life, with the node empty again", int32(2), s.lives()[1])
-}
-
-func TestTheTopologyRemembersDeletedNodes(t *testing.T) {
-	names := func(t *Topology, node string) []string {
-		var out []string
-		for _, h := range t.around(node) {
-			out = append(out, h.Name)
-		}
-		return out
-	}
-	first := NewTopology([]HyperNode{{Name: "a", Tier: 1, Nodes: []string{"n", "m"}}, {Name: "b", Tier: 1}, {Name: "all", Tier: 2, Nodes: []string{"n", "m"}}})
-	second := NewTopology([]HyperNode{{Name: "a", Tier: 1, Nodes: []string{"m"}}, {Name: "b", Tier: 1}, {Name: "all", Tier: 2, Nodes: []string{"m"}}})
-	second.Remember(first)
-	equal(t, "gone", []string{"a", "all"}, names(second, "n"))
-	third := NewTopology([]HyperNode{{Name: "a", Tier: 1, Nodes: []string{"m"}}, {Name: "b", Tier: 1}})
-	third.Remember(second)
-	equal(t, "gone for longer, and all of it", []string{"a"}, names(third, "n"))
-	fourth := NewTopology([]HyperNode{{Name: "a", Tier: 1}, {Name: "b", Tier: 1, Nodes: []string{"n"}}})
-	fourth.Remember(third)
-	equal(t, "back elsewhere", []string{"b"}, names(fourth, "n"))
-	fourth.Remember(nil)
-	equal(t, "unknown", nil, names(fourth, "x"))
-	equal(t, "of no topology", nil, names(nil, "n"))
+	check.Equal(t, "life, with the node empty again", int32(2), s.lives()[1])
 }

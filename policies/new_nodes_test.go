@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/topology"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // roomless is a job of three that has lost a node, and the rank of that finds no room in home. The node n05 is ill.
@@ -28,8 +30,8 @@ func (s *scene) join(name string) {
 	a, _ := s.Topology.Find("rack-a")
 	b, _ := s.Topology.Find("rack-b")
 	a.Nodes = append(append([]string(nil), a.Nodes...), name)
-	spine := HyperNode{Name: "spine", Tier: 2, Nodes: append(append([]string(nil), a.Nodes...), b.Nodes...)}
-	s.Topology = NewTopology([]HyperNode{a, b, spine})
+	spine := topology.HyperNode{Name: "spine", Tier: 2, Nodes: append(append([]string(nil), a.Nodes...), b.Nodes...)}
+	s.Topology = topology.New([]topology.HyperNode{a, b, spine})
 }
 
 func TestARankThatWaitsUsesANewNode(t *testing.T) {
@@ -43,7 +45,7 @@ func TestARankThatWaitsUsesANewNode(t *testing.T) {
 		"not one that is no good":      {func(s *scene) { s.join("n12"); s.breakNode("n12") }, 1},
 		"not one of another rack": {func(s *scene) {
 			s.Nodes["n12"] = Node{Name: "n12", Hostname: "host-n12", Ready: true}
-			s.Topology = NewTopology([]HyperNode{
+			s.Topology = topology.New([]topology.HyperNode{
 				{Name: "rack-a", Tier: 1, Nodes: []string{"n00", "n02", "n03", "n04", "n05"}}, {Name: "rack-b", Tier: 1, Nodes: []string{"n12"}},
 			})
 		}, 1},
@@ -61,9 +63,9 @@ func TestARankThatWaitsUsesANewNode(t *testing.T) {
 			tc.change(s)
 			restarts := s.status().Restarts.Total
 			s.decide()
-			equal(t, "life", tc.lives, s.lives()[1])
-			equal(t, "restarts", restarts, s.status().Restarts.Total)
-			equal(t, "changes, decided again", nil, s.changes())
+			check.Equal(t, "life", tc.lives, s.lives()[1])
+			check.Equal(t, "restarts", restarts, s.status().Restarts.Total)
+			check.Equal(t, "changes, decided again", nil, s.changes())
 		})
 	}
 }
@@ -73,13 +75,13 @@ func TestANewNodeRestartsARankOnce(t *testing.T) {
 	s := roomless()
 	s.join("n12")
 	s.decide()
-	equal(t, "deleted", []string{"4"}, s.deleted())
+	check.Equal(t, "deleted", []string{"4"}, s.deleted())
 	s.replace(1)
 	s.decide()
 	s.letGo(1)
-	equal(t, "goes to", []string{"host-n00", "host-n02", "host-n03", "host-n04", "host-n12"}, s.Pods[1].Pins)
+	check.Equal(t, "goes to", []string{"host-n00", "host-n02", "host-n03", "host-n04", "host-n12"}, s.Pods[1].Pins)
 	s.after(30 * time.Minute).decide()
-	equal(t, "lives", []int32{0, 2, 0}, s.lives())
+	check.Equal(t, "lives", []int32{0, 2, 0}, s.lives())
 }
 
 // A rank that waits for its own node waits for that, and one that gave it up may have been let go while another rank was
@@ -93,23 +95,23 @@ func TestWhichNodesAreNew(t *testing.T) {
 	s.letGo(1)
 	s.join("n12")
 	s.decide()
-	equal(t, "its own", []int32{0, 1, 0}, s.lives())
+	check.Equal(t, "its own", []int32{0, 1, 0}, s.lives())
 
 	s = roomless()
 	s.status().ExcludedNodes = nil
 	s.Nodes["n01"] = Node{Name: "n01", Hostname: "host-n01", Ready: true}
 	s.decide()
-	equal(t, "its own, which is back", []int32{0, 2, 0}, s.lives())
+	check.Equal(t, "its own, which is back", []int32{0, 2, 0}, s.lives())
 	s.replace(1)
 	s.decide()
 	s.letGo(1)
 	s.decide()
-	equal(t, "once", []int32{0, 2, 0}, s.lives())
+	check.Equal(t, "once", []int32{0, 2, 0}, s.lives())
 
 	s = roomless()
 	s.Pods[1].Pins = []string{"host-n00", "host-n03", "host-n04"}
 	s.decide()
-	equal(t, "of a rank", []int32{0, 1, 0}, s.lives())
+	check.Equal(t, "of a rank", []int32{0, 1, 0}, s.lives())
 }
 
 // What a former home gets later is of that home, too.
@@ -118,9 +120,9 @@ func TestARankDoesNotReturnToAHomeThatWasLeft(t *testing.T) {
 	s.status().LeftHyperNodes = []v1alpha1.LeftHyperNode{{Name: "left"}}
 	s.status().LeftHyperNodes[0].Until.Time = s.Now.Add(time.Hour)
 	a, _ := s.Topology.Find("rack-a")
-	s.Topology = NewTopology([]HyperNode{a, {Name: "left", Tier: 1, Nodes: []string{"n01"}}})
+	s.Topology = topology.New([]topology.HyperNode{a, {Name: "left", Tier: 1, Nodes: []string{"n01"}}})
 	s.crash(1, 1)
 	s.decide()
 	s.replace(1)
-	equal(t, "goes to", []string{"host-n00", "host-n02", "host-n03", "host-n04", "host-n05"}, s.plan().Lift[0].Target.In)
+	check.Equal(t, "goes to", []string{"host-n00", "host-n02", "host-n03", "host-n04", "host-n05"}, s.plan().Lift[0].Target.In)
 }

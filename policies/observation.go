@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
 // Observation is one consistent look at a TrainingJob and its world.
@@ -26,7 +27,7 @@ type Observation struct {
 	// A node that is missing here does not exist.
 	Nodes map[string]Node
 	// Topology of the cluster.
-	Topology *Topology
+	Topology *topology.Topology
 	// HealthPolicy bounds how much of a job is moved for its health; nil for no bound.
 	HealthPolicy *v1alpha1.HealthPolicySpec
 	// Answers to requests for checkpoints that this process has sent: all of them, be it that

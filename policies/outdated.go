@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
 // refreshTime is how long a refresh has to take effect. Volcano's scheduler looks once a second.
@@ -50,7 +51,7 @@ func (w *world) nextRefresh(s *v1alpha1.TrainingJobStatus) time.Time {
 }
 
 // outdated is the HyperNode on which Volcano has to look again: that of a rank whose pod the scheduler tries no node for.
-func (w *world) outdated(s *v1alpha1.TrainingJobStatus) (HyperNode, bool) {
+func (w *world) outdated(s *v1alpha1.TrainingJobStatus) (topology.HyperNode, bool) {
 	for i := range w.Pods {
 		p := &w.Pods[i]
 		if !p.Untried || !p.searches() || p.Spare || stale(s, p) {
@@ -60,14 +61,14 @@ func (w *world) outdated(s *v1alpha1.TrainingJobStatus) (HyperNode, bool) {
 			return h, true
 		}
 	}
-	return HyperNode{}, false
+	return topology.HyperNode{}, false
 }
 
 // outdatedHome is the home of a rank, or of its job, that has to be one HyperNode and is younger than the gang in it, as long as
 // Volcano has not had the time to look again.
-func (w *world) outdatedHome(s *v1alpha1.TrainingJobStatus, r rank) (HyperNode, bool) {
+func (w *world) outdatedHome(s *v1alpha1.TrainingJobStatus, r rank) (topology.HyperNode, bool) {
 	if s.Placement == nil {
-		return HyperNode{}, false
+		return topology.HyperNode{}, false
 	}
 	var names []string
 	if t := w.task(r.task); t != nil && t.Partition != nil && isHard(t.Partition.NetworkTopology) {
@@ -81,18 +82,18 @@ func (w *world) outdatedHome(s *v1alpha1.TrainingJobStatus, r rank) (HyperNode, 
 			return h, true
 		}
 	}
-	return HyperNode{}, false
+	return topology.HyperNode{}, false
 }
 
 // youngerThanGang reports whether a pod of the gang had its node in a HyperNode before that was created.
-func (w *world) youngerThanGang(s *v1alpha1.TrainingJobStatus, h HyperNode) bool {
+func (w *world) youngerThanGang(s *v1alpha1.TrainingJobStatus, h topology.HyperNode) bool {
 	return slices.ContainsFunc(w.Pods, func(p Pod) bool {
-		return p.Node != "" && !p.finished() && !stale(s, &p) && p.BoundTime.Before(h.CreatedTime) && h.holds([]string{p.Node})
+		return p.Node != "" && !p.finished() && !stale(s, &p) && p.BoundTime.Before(h.CreatedTime) && h.Holds([]string{p.Node})
 	})
 }
 
 // refreshed reports whether Volcano has been made to look at a HyperNode since it was created, and has had the time.
-func (w *world) refreshed(h HyperNode) bool {
+func (w *world) refreshed(h topology.HyperNode) bool {
 	pg := w.PodGroup
 	return pg != nil && !pg.RefreshedTime.Before(h.CreatedTime) && !w.Now.Before(pg.RefreshedTime.Add(refreshTime))
 }

@@ -6,17 +6,19 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/topology"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // remade makes the HyperNode of a name again, at a time of the scene.
 func (s *scene) remade(name string, at time.Time) {
-	hyperNodes := s.Topology.byTier
+	hyperNodes := s.Topology.All()
 	for i := range hyperNodes {
 		if hyperNodes[i].Name == name {
 			hyperNodes[i].CreatedTime = at
 		}
 	}
-	s.Topology = NewTopology(hyperNodes)
+	s.Topology = topology.New(hyperNodes)
 }
 
 // Volcano takes the gang for one of another HyperNode as long as pods of the gang run that are older than their home.
@@ -51,9 +53,9 @@ func TestVolcanoLooksAgainAtARecreatedHome(t *testing.T) {
 			s.remade("rack-a", s.Pods[0].BoundTime.Add(time.Second))
 			tc.story(s)
 			d := s.decide()
-			equal(t, "refresh", tc.want, s.plan().Refresh)
+			check.Equal(t, "refresh", tc.want, s.plan().Refresh)
 			if tc.again > 0 {
-				equal(t, "looks again", s.Now.Add(tc.again), d.Next)
+				check.Equal(t, "looks again", s.Now.Add(tc.again), d.Next)
 			}
 		})
 	}
@@ -75,17 +77,17 @@ func TestAnOutdatedHomeIsTold(t *testing.T) {
 	}
 	s.after(time.Minute).decide()
 	s.after(time.Hour).decide()
-	equal(t, "steps", []v1alpha1.Action{v1alpha1.RestartJob}, s.pendingSteps())
+	check.Equal(t, "steps", []v1alpha1.Action{v1alpha1.RestartJob}, s.pendingSteps())
 
 	for name, s := range map[string]*scene{"a step for a part of the gang": outdated(v1alpha1.RestartTask), "Volcano has looked again": outdated(v1alpha1.RestartJob)} {
 		if name == "Volcano has looked again" {
 			s.PodGroup = &PodGroup{Name: "llm-1", RefreshedTime: s.Now}
 			s.after(refreshTime).decide()
 			has := strings.Contains(s.status().Message, "queue default may be closed")
-			equal(t, "tells of the queue", true, has)
+			check.Equal(t, "tells of the queue", true, has)
 		}
 		s.after(time.Minute).decide()
 		s.after(time.Hour).decide()
-		equal(t, name, nil, s.pendingSteps())
+		check.Equal(t, name, nil, s.pendingSteps())
 	}
 }

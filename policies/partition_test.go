@@ -7,13 +7,15 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/topology"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // partitioned is a running job of six workers in three partitions of two, in one rack of six
 // nodes and another, within which pairs of nodes are HyperNodes of their own.
 func partitioned(steps ...func(*v1alpha1.Rule)) *scene {
 	s := aScene(aJob().tasks(task("worker", 6, inPartitions(2))).policy(rules(rule("r", steps...))))
-	var all []HyperNode
+	var all []topology.HyperNode
 	for _, name := range []string{"rack-a", "rack-b", "spine"} {
 		h, _ := s.Topology.Find(name)
 		h.Tier++
@@ -21,9 +23,9 @@ func partitioned(steps ...func(*v1alpha1.Rule)) *scene {
 	}
 	for i, name := range []string{"pair-0", "pair-1", "pair-2", "pair-3"} {
 		nodes := []string{"n00", "n01", "n02", "n03", "n04", "n05", "n06", "n07"}[2*i : 2*i+2]
-		all = append(all, HyperNode{Name: name, Tier: 1, Nodes: nodes})
+		all = append(all, topology.HyperNode{Name: name, Tier: 1, Nodes: nodes})
 	}
-	s.Topology = NewTopology(all)
+	s.Topology = topology.New(all)
 	return s.started().placed()
 }
 
@@ -38,43 +40,43 @@ func (s *scene) homes() []string {
 
 func TestPartitionHomes(t *testing.T) {
 	s := partitioned(step(v1alpha1.RestartPod, 0))
-	equal(t, "home", "rack-a", s.status().Placement.HyperNode)
-	equal(t, "homes", []string{"pair-0", "pair-1", "pair-2"}, s.homes())
-	equal(t, "tier", int32(1), *s.status().Placement.Tasks[0].Partitions[0].Tier)
+	check.Equal(t, "home", "rack-a", s.status().Placement.HyperNode)
+	check.Equal(t, "homes", []string{"pair-0", "pair-1", "pair-2"}, s.homes())
+	check.Equal(t, "tier", int32(1), *s.status().Placement.Tasks[0].Partitions[0].Tier)
 	// A rank that moves does not move its partition.
 	s.replace(0)
 	s.decide()
 	s.bind(0, "n03")
 	s.decide()
-	equal(t, "homes", []string{"pair-0", "pair-1", "pair-2"}, s.homes())
+	check.Equal(t, "homes", []string{"pair-0", "pair-1", "pair-2"}, s.homes())
 	w := view(&s.Observation, s.status())
-	equal(t, "a rank of no partition", int32(-1), w.partitionOf(rank{"ghost", 0}))
+	check.Equal(t, "a rank of no partition", int32(-1), w.partitionOf(rank{"ghost", 0}))
 
 	unknown := partitioned(step(v1alpha1.RestartPod, 0))
-	unknown.Topology = NewTopology(nil)
+	unknown.Topology = topology.New(nil)
 	unknown.status().Placement.Tasks[0].Partitions = nil
 	unknown.decide()
-	equal(t, "without HyperNodes", []string{"", "", ""}, unknown.homes())
+	check.Equal(t, "without HyperNodes", []string{"", "", ""}, unknown.homes())
 }
 
 // HyperNodes may be renamed, and a rank would wait for one that is no more.
 func TestAPartitionsHomeIsRenamed(t *testing.T) {
 	s := partitioned(step(v1alpha1.RestartPod, 0))
 	delete(s.Nodes, "n02")
-	s.Topology = NewTopology([]HyperNode{
+	s.Topology = topology.New([]topology.HyperNode{
 		{Name: "rack-new", Tier: 2, Nodes: []string{"n00", "n01", "n03", "n04", "n05"}},
 		{Name: "pair-0", Tier: 1, Nodes: []string{"n00", "n01"}}, {Name: "pair-new", Tier: 1, Nodes: []string{"n03"}},
 	})
 	s.decide()
-	equal(t, "home", "rack-new", s.status().Placement.HyperNode)
-	equal(t, "homes", []string{"pair-0", "pair-new", "pair-2"}, s.homes())
+	check.Equal(t, "home", "rack-new", s.status().Placement.HyperNode)
+	check.Equal(t, "homes", []string{"pair-0", "pair-new", "pair-2"}, s.homes())
 	w := view(&s.Observation, s.status())
-	equal(t, "a rank belongs in", "pair-new", w.homeOf(s.status(), rank{"worker", 2}))
+	check.Equal(t, "a rank belongs in", "pair-new", w.homeOf(s.status(), rank{"worker", 2}))
 
 	// A HyperNode that is only away for a while is not given up for a higher one, as pair-2 is not.
-	s.Topology = NewTopology([]HyperNode{{Name: "rack-new", Tier: 2, Nodes: []string{"n00", "n01", "n03", "n04", "n05"}}})
+	s.Topology = topology.New([]topology.HyperNode{{Name: "rack-new", Tier: 2, Nodes: []string{"n00", "n01", "n03", "n04", "n05"}}})
 	s.decide()
-	equal(t, "homes", []string{"pair-0", "pair-new", "pair-2"}, s.homes())
+	check.Equal(t, "homes", []string{"pair-0", "pair-new", "pair-2"}, s.homes())
 }
 
 // A replacement goes to its partition's home, and not to another place in the job's.
@@ -86,8 +88,8 @@ func TestARankGoesBackToItsPartition(t *testing.T) {
 	s.Nodes["n02"] = Node{Name: "n02", Hostname: "host-n02", Ready: true}
 	s.decide()
 	p := s.plan()
-	equal(t, "goes to", Target{In: []string{"host-n03"}}, p.Lift[0].Target)
-	equal(t, "is told", "pair-1", p.Lift[0].Annotations[v1alpha1.AnnotationHyperNode])
+	check.Equal(t, "goes to", Target{In: []string{"host-n03"}}, p.Lift[0].Target)
+	check.Equal(t, "is told", "pair-1", p.Lift[0].Annotations[v1alpha1.AnnotationHyperNode])
 }
 
 func TestRestartPartition(t *testing.T) {
@@ -113,11 +115,11 @@ func TestRestartPartition(t *testing.T) {
 			s := partitioned(step(v1alpha1.RestartPartition, 0))
 			tc.broken(s)
 			s.decide()
-			equal(t, "lives", tc.lives, s.lives())
-			equal(t, "held", tc.held, s.held())
-			equal(t, "homes", tc.homes, s.homes())
-			equal(t, "restarts", int32(1), s.status().Restarts.Partition)
-			equal(t, "changes, decided again", nil, s.changes())
+			check.Equal(t, "lives", tc.lives, s.lives())
+			check.Equal(t, "held", tc.held, s.held())
+			check.Equal(t, "homes", tc.homes, s.homes())
+			check.Equal(t, "restarts", int32(1), s.status().Restarts.Partition)
+			check.Equal(t, "changes, decided again", nil, s.changes())
 		})
 	}
 }
@@ -131,7 +133,7 @@ func TestAPartitionWithoutRoomIsPlacedAfresh(t *testing.T) {
 	s.decide()
 	s.replace(2)
 	s.back(5, "n05")
-	equal(t, "changes", sorted([]string{
+	check.Equal(t, "changes", sorted([]string{
 		"incidents[1].steps[1]: action RestartPartition, index 1, time 1m0s",
 		"holds[n04]: until 11m0s", "holds[n05]: until 11m0s",
 		"placement.tasks[worker].nodes[2]: ",
@@ -145,31 +147,31 @@ func TestAPartitionWithoutRoomIsPlacedAfresh(t *testing.T) {
 		"tasks[worker].ranks[5]: incarnation 2",
 		"tasks[worker].ready: 2",
 	}), s.after(60*time.Second).changes())
-	equal(t, "homes", []string{"pair-0", "", "pair-2"}, s.homes())
+	check.Equal(t, "homes", []string{"pair-0", "", "pair-2"}, s.homes())
 
 	for _, i := range []int{3, 4, 5} {
 		s.replace(i)
 	}
 	s.decide()
 	p := s.plan()
-	equal(t, "lifted", 4, len(p.Lift))
-	equal(t, "afresh, within home, and not where others return to", Target{In: []string{"host-n00", "host-n01", "host-n03", "host-n05"}}, p.Lift[0].Target)
-	equal(t, "told of the job's home", "rack-a", p.Lift[0].Annotations[v1alpha1.AnnotationHyperNode])
+	check.Equal(t, "lifted", 4, len(p.Lift))
+	check.Equal(t, "afresh, within home, and not where others return to", Target{In: []string{"host-n00", "host-n01", "host-n03", "host-n05"}}, p.Lift[0].Target)
+	check.Equal(t, "told of the job's home", "rack-a", p.Lift[0].Annotations[v1alpha1.AnnotationHyperNode])
 	// Within the covering incident the ranks that fell give their pins up, the others do not.
-	equal(t, "in place", Target{In: []string{"host-n04"}}, p.Lift[2].Target)
+	check.Equal(t, "in place", Target{In: []string{"host-n04"}}, p.Lift[2].Target)
 
 	s.bind(2, "n00")
 	s.decide()
-	equal(t, "half a partition has no home", []string{"pair-0", "", "pair-2"}, s.homes())
-	equal(t, "outcome", v1alpha1.Outcome(""), s.incident(t).Outcome)
+	check.Equal(t, "half a partition has no home", []string{"pair-0", "", "pair-2"}, s.homes())
+	check.Equal(t, "outcome", v1alpha1.Outcome(""), s.incident(t).Outcome)
 	s.bind(3, "n01")
 	s.decide()
-	equal(t, "homes", []string{"pair-0", "pair-0", "pair-2"}, s.homes())
+	check.Equal(t, "homes", []string{"pair-0", "pair-0", "pair-2"}, s.homes())
 	s.bind(4, "n04")
 	s.bind(5, "n05")
 	s.decide()
-	equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
-	equal(t, "home", "rack-a", s.status().Placement.HyperNode)
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	check.Equal(t, "home", "rack-a", s.status().Placement.HyperNode)
 }
 
 // An incident is not over while a rank of a partition that is placed afresh has no node.
@@ -183,8 +185,8 @@ func TestAPartitionIsNotBackBeforeAllOfIt(t *testing.T) {
 	s.bind(2, "n00")
 	s.decide()
 	s.decide()
-	equal(t, "outcome", v1alpha1.Outcome(""), s.incident(t).Outcome)
-	equal(t, "state", v1alpha1.StateRecovering, s.status().State)
+	check.Equal(t, "outcome", v1alpha1.Outcome(""), s.incident(t).Outcome)
+	check.Equal(t, "state", v1alpha1.StateRecovering, s.status().State)
 }
 
 // With a relocation every partition has a new home.
@@ -200,8 +202,8 @@ func TestARelocationForgetsPartitions(t *testing.T) {
 		s.bind(i, n)
 	}
 	s.decide()
-	equal(t, "home", "rack-b", s.status().Placement.HyperNode)
-	equal(t, "homes", []string{"pair-3", "rack-b", "rack-b"}, s.homes())
+	check.Equal(t, "home", "rack-b", s.status().Placement.HyperNode)
+	check.Equal(t, "homes", []string{"pair-3", "rack-b", "rack-b"}, s.homes())
 }
 
 // A spare is taken by a rank of the partition in whose home it is, whoever else lost a node.
@@ -210,7 +212,7 @@ func TestASpareStaysInItsPartition(t *testing.T) {
 	s := aScene(j)
 	rack, _ := s.Topology.Find("rack-a")
 	rack.Tier = 2
-	s.Topology = NewTopology([]HyperNode{
+	s.Topology = topology.New([]topology.HyperNode{
 		rack, {Name: "left", Tier: 1, Nodes: []string{"n00", "n01", "n02"}}, {Name: "right", Tier: 1, Nodes: []string{"n03", "n04", "n05"}},
 	})
 	s.started()
@@ -218,15 +220,15 @@ func TestASpareStaysInItsPartition(t *testing.T) {
 		s.bind(i, n)
 	}
 	s.decide()
-	equal(t, "homes", []string{"left", "right"}, s.homes())
+	check.Equal(t, "homes", []string{"left", "right"}, s.homes())
 	s.lose("n00", "n03")
 	s.decide()
-	equal(t, "nodes", []string{"n00", "n01", "n05", "n04"}, s.nodes())
+	check.Equal(t, "nodes", []string{"n00", "n01", "n05", "n04"}, s.nodes())
 }
 
 func TestPartitionsOfATaskWithoutAny(t *testing.T) {
 	s := running(3, rule("r", step(v1alpha1.RestartPartition, 0)))
 	s.crash(1, 1)
 	s.decide()
-	equal(t, "the whole task is one", []int32{1, 1, 1}, s.lives())
+	check.Equal(t, "the whole task is one", []int32{1, 1, 1}, s.lives())
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 var (
@@ -59,15 +60,15 @@ func TestWhenAPodIsWithoutRoom(t *testing.T) {
 			for _, inc := range s.status().Incidents {
 				found = found || inc.Trigger == v1alpha1.PodPending
 			}
-			equal(t, "found", tc.want, found)
+			check.Equal(t, "found", tc.want, found)
 		})
 	}
 	t.Run("the next look is when it will be", func(t *testing.T) {
 		s := searching(noRoom, rule("once", step(v1alpha1.RestartPod, 0)))
 		next := func() time.Duration { return Decide(&s.Observation).Next.Sub(s.Now) }
-		equal(t, "to tell of it", noRoomToldAfter, next())
+		check.Equal(t, "to tell of it", noRoomToldAfter, next())
 		s.after(noRoomToldAfter)
-		equal(t, "to do something about it", noRoomAfter-noRoomToldAfter, next())
+		check.Equal(t, "to do something about it", noRoomAfter-noRoomToldAfter, next())
 	})
 }
 
@@ -88,8 +89,8 @@ func TestALargeGangIsLookedForLonger(t *testing.T) {
 		w := view(&s.Observation, s.status())
 		return w.pendingAt(s.status(), &s.Pods[0], w.rooms(s.status())).Sub(s.Now)
 	}
-	equal(t, "one", 30*time.Second, again(1))
-	equal(t, "all", 40*time.Second, again(100))
+	check.Equal(t, "one", 30*time.Second, again(1))
+	check.Equal(t, "all", 40*time.Second, again(100))
 }
 
 // A rule that lists PodPending by name has an incident of its own, in which the rank is
@@ -97,7 +98,7 @@ func TestALargeGangIsLookedForLonger(t *testing.T) {
 func TestARuleForPodsWithoutRoom(t *testing.T) {
 	s := searching(noRoom, others)
 	s.after(30 * time.Second)
-	equal(t, "changes", sorted([]string{
+	check.Equal(t, "changes", sorted([]string{
 		"incidents[2].cause.pod: llm-1-worker-1",
 		"incidents[2].class: Infrastructure",
 		"incidents[2].id: 2",
@@ -113,40 +114,40 @@ func TestARuleForPodsWithoutRoom(t *testing.T) {
 		"restarts.uncharged: 1",
 		"tasks[worker].ranks[1]: incarnation 2",
 	}), s.changes())
-	equal(t, "deleted", []string{"4"}, s.deleted())
+	check.Equal(t, "deleted", []string{"4"}, s.deleted())
 
 	s.replace(1)
 	s.decide()
-	equal(t, "goes to", Target{In: []string{"host-n00", "host-n01", "host-n02", "host-n03", "host-n04", "host-n05"}}, s.plan().Lift[0].Target)
+	check.Equal(t, "goes to", Target{In: []string{"host-n00", "host-n01", "host-n02", "host-n03", "host-n04", "host-n05"}}, s.plan().Lift[0].Target)
 	s.search(1)
 	s.after(100 * time.Second).decide()
 	first := &s.status().Incidents[0]
-	equal(t, "the other one rests", 1, len(first.Steps))
-	equal(t, "lives of the others", []int32{0, 2, 0}, s.lives())
+	check.Equal(t, "the other one rests", 1, len(first.Steps))
+	check.Equal(t, "lives of the others", []int32{0, 2, 0}, s.lives())
 
 	// It is closed once its pod is bound, be it not ready yet. The other one goes on then, and
 	// gives the pod as long as the ladder gives one after the step before.
 	s.bind(1, "n04")
 	s.Pods[1].Ready, s.Pods[1].WasReady = false, false
 	s.after(time.Second).decide()
-	equal(t, "outcome", v1alpha1.OutcomeRecovered, s.status().Incidents[1].Outcome)
-	equal(t, "the other", v1alpha1.Outcome(""), s.status().Incidents[0].Outcome)
-	equal(t, "the other's steps", 1, len(s.status().Incidents[0].Steps))
-	equal(t, "changes, before its time", nil, s.after(59*time.Second).changes())
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.status().Incidents[1].Outcome)
+	check.Equal(t, "the other", v1alpha1.Outcome(""), s.status().Incidents[0].Outcome)
+	check.Equal(t, "the other's steps", 1, len(s.status().Incidents[0].Steps))
+	check.Equal(t, "changes, before its time", nil, s.after(59*time.Second).changes())
 	s.after(time.Second).decide()
-	equal(t, "the other's steps", 2, len(s.status().Incidents[0].Steps))
-	equal(t, "lives", []int32{3, 3, 3}, s.lives())
+	check.Equal(t, "the other's steps", 2, len(s.status().Incidents[0].Steps))
+	check.Equal(t, "lives", []int32{3, 3, 3}, s.lives())
 }
 
 func TestBothIncidentsEnd(t *testing.T) {
 	s := searching(noRoom, others)
 	s.after(30 * time.Second).decide()
 	s.back(1, "n04")
-	equal(t, "outcomes", []summary{
+	check.Equal(t, "outcomes", []summary{
 		{v1alpha1.PodFailed, v1alpha1.ClassUser, "others", 1, v1alpha1.OutcomeRecovered},
 		{v1alpha1.PodPending, v1alpha1.ClassInfrastructure, "no-room", 1, v1alpha1.OutcomeRecovered},
 	}, s.summaries())
-	equal(t, "excluded", 0, len(s.status().ExcludedNodes))
+	check.Equal(t, "excluded", 0, len(s.status().ExcludedNodes))
 }
 
 func TestTheLadderOfAPodWithoutRoomEndsElsewhere(t *testing.T) {
@@ -156,9 +157,9 @@ func TestTheLadderOfAPodWithoutRoomEndsElsewhere(t *testing.T) {
 	s.decide()
 	s.search(1)
 	s.after(300 * time.Second).decide()
-	equal(t, "fired", []string{"RestartPod@0", "RelocateJob@300"}, s.fired(t))
-	equal(t, "left", "rack-a", s.status().LeftHyperNodes[0].Name)
-	equal(t, "home", true, s.status().Placement == nil)
+	check.Equal(t, "fired", []string{"RestartPod@0", "RelocateJob@300"}, s.fired(t))
+	check.Equal(t, "left", "rack-a", s.status().LeftHyperNodes[0].Name)
+	check.Equal(t, "home", true, s.status().Placement == nil)
 }
 
 // Without a rule of its own the waiting belongs to the incident that restarted the rank,
@@ -166,9 +167,9 @@ func TestTheLadderOfAPodWithoutRoomEndsElsewhere(t *testing.T) {
 func TestWithoutARuleForItTheLadderGoesOn(t *testing.T) {
 	s := searching(others)
 	s.after(30 * time.Second).decide()
-	equal(t, "incidents", []summary{{v1alpha1.PodFailed, v1alpha1.ClassUser, "others", 1, ""}}, s.summaries())
+	check.Equal(t, "incidents", []summary{{v1alpha1.PodFailed, v1alpha1.ClassUser, "others", 1, ""}}, s.summaries())
 	s.after(30 * time.Second).decide()
-	equal(t, "fired", []string{"RestartPod@0", "RestartJob@60"}, s.fired(t))
+	check.Equal(t, "fired", []string{"RestartPod@0", "RestartJob@60"}, s.fired(t))
 
 	// A rank that falls out of nothing has an incident by the rule for all.
 	s = running(3, others)
@@ -178,7 +179,7 @@ func TestWithoutARuleForItTheLadderGoesOn(t *testing.T) {
 	s.decide()
 	s.search(1)
 	s.after(30 * time.Second).decide()
-	equal(t, "incidents", []summary{{v1alpha1.PodPending, v1alpha1.ClassInfrastructure, "others", 1, ""}}, s.summaries())
+	check.Equal(t, "incidents", []summary{{v1alpha1.PodPending, v1alpha1.ClassInfrastructure, "others", 1, ""}}, s.summaries())
 }
 
 // While a rank is broken otherwise too, the covering incident does not rest.
@@ -194,9 +195,9 @@ func TestAnIncidentRestsOnlyWhereAllItsRanksWait(t *testing.T) {
 	s.Pods[0].Ready, s.Pods[0].WasReady = false, false
 	s.search(1)
 	s.after(30 * time.Second).decide()
-	equal(t, "trigger", v1alpha1.PodPending, s.incident(t).Trigger)
+	check.Equal(t, "trigger", v1alpha1.PodPending, s.incident(t).Trigger)
 	s.after(30 * time.Second).decide()
-	equal(t, "fired", 2, len(s.status().Incidents[0].Steps))
+	check.Equal(t, "fired", 2, len(s.status().Incidents[0].Steps))
 }
 
 // Two that wait, one after the other, are one incident; one that crashes meanwhile is part of that which they wait for.
@@ -212,11 +213,11 @@ func TestWhoJoinsAPodWithoutRoom(t *testing.T) {
 	s.after(5 * time.Second).search(2)
 	s.after(25 * time.Second).decide()
 	s.after(5 * time.Second).decide()
-	equal(t, "joined", int32(2), s.incident(t).PodCount)
-	equal(t, "lives", []int32{0, 2, 2}, s.lives())
+	check.Equal(t, "joined", int32(2), s.incident(t).PodCount)
+	check.Equal(t, "lives", []int32{0, 2, 2}, s.lives())
 	s.after(time.Second).crash(0, 1)
 	s.decide()
-	equal(t, "incidents", []summary{
+	check.Equal(t, "incidents", []summary{
 		{v1alpha1.PodFailed, v1alpha1.ClassUser, "others", 3, ""},
 		{v1alpha1.PodPending, v1alpha1.ClassInfrastructure, "no-room", 2, ""},
 	}, s.summaries())
@@ -228,15 +229,15 @@ func TestWhatAWaitingIncidentTells(t *testing.T) {
 		return meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRecovering).Message
 	}
 	first := "incident 1, PodFailed of pod llm-1-worker-1 on node n01, container train exited with 1 (Error): RestartPod"
-	equal(t, "is looked at", first, message())
+	check.Equal(t, "is looked at", first, message())
 	s.after(noRoomToldAfter).decide()
-	equal(t, "searches", first+", waits for room in HyperNode rack-a", message())
+	check.Equal(t, "searches", first+", waits for room in HyperNode rack-a", message())
 	s.after(noRoomAfter - noRoomToldAfter).decide()
 	second := "; incident 2, PodPending of pod llm-1-worker-1: RestartPod"
-	equal(t, "is made anew", first+second, message())
+	check.Equal(t, "is made anew", first+second, message())
 	s.replace(1)
 	s.fill()
 	s.decide()
 	waits := ", waits for a healthy node in HyperNode rack-a"
-	equal(t, "behind its gate", first+waits+second+waits, message())
+	check.Equal(t, "behind its gate", first+waits+second+waits, message())
 }

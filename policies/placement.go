@@ -168,7 +168,7 @@ func (w *world) homeOf(s *v1alpha1.TrainingJobStatus, r rank) string {
 // atHome is true for a node of the home that a rank belongs in.
 func (w *world) atHome(s *v1alpha1.TrainingJobStatus, r rank, node string) bool {
 	home, known := w.Topology.Find(w.homeOf(s, r))
-	return !known || home.holds([]string{node})
+	return !known || home.Holds([]string{node})
 }
 
 // returns is true where a rank goes back to its own node. One that was not there when home

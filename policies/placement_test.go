@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/topology"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 func TestTargets(t *testing.T) {
@@ -67,7 +69,7 @@ func TestTargets(t *testing.T) {
 		}, Target{NotIn: []string{"host-n00", "host-n01", "host-n02", "host-n03", "host-n04", "host-n05"}}},
 		"anywhere but the excluded, without a home": {func() *scene {
 			s := running(3)
-			s.Topology = NewTopology(nil)
+			s.Topology = topology.New(nil)
 			s.status().Placement.HyperNode, s.status().Placement.Tier = "", nil
 			s.decide()
 			s.breakNode("n01")
@@ -80,14 +82,14 @@ func TestTargets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := tc.story()
 			w := view(&s.Observation, s.status())
-			equal(t, "target", tc.want, w.rooms(s.status()).forRank(rank{"worker", 1}))
+			check.Equal(t, "target", tc.want, w.rooms(s.status()).forRank(rank{"worker", 1}))
 		})
 	}
 }
 
 func TestNowhereIsNotAnywhere(t *testing.T) {
-	equal(t, "any", false, Target{}.none())
-	equal(t, "any but one", false, Target{NotIn: []string{"a"}}.none())
-	equal(t, "one", false, Target{In: []string{"a"}}.none())
-	equal(t, "nowhere", true, Target{In: []string{}}.none())
+	check.Equal(t, "any", false, Target{}.none())
+	check.Equal(t, "any but one", false, Target{NotIn: []string{"a"}}.none())
+	check.Equal(t, "one", false, Target{In: []string{"a"}}.none())
+	check.Equal(t, "nowhere", true, Target{In: []string{}}.none())
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
 // Plan is what has to be done, in the order of its fields. Nothing is deleted
@@ -229,7 +230,7 @@ func (w *world) burial(s *v1alpha1.TrainingJobStatus) time.Time {
 	for i := range w.Pods {
 		p := &w.Pods[i]
 		if n, exists := w.Nodes[p.Node]; exists && (p.Deleting || w.over(s, p)) && !w.dead(s, p) {
-			next = sooner(next, w.deadAt(s, p, n))
+			next = instant.Earliest(next, w.deadAt(s, p, n))
 		}
 	}
 	return next

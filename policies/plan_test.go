@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 func TestPlans(t *testing.T) {
@@ -81,7 +82,7 @@ func TestPlans(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := tc.story()
-			equal(t, "plan", tc.want(s), s.plan())
+			check.Equal(t, "plan", tc.want(s), s.plan())
 		})
 	}
 }
@@ -90,11 +91,11 @@ func TestAStandingGangIsStoppedOnce(t *testing.T) {
 	s := running(2, rule("r", step(v1alpha1.FailJob, 0)))
 	s.crash(1, 1)
 	s.decide()
-	equal(t, "stop", Plan{Stop: StopFailed}, s.plan())
+	check.Equal(t, "stop", Plan{Stop: StopFailed}, s.plan())
 	s.VolcanoJobs[0].Stopping = true
-	equal(t, "stopping", Plan{}, s.plan())
+	check.Equal(t, "stopping", Plan{}, s.plan())
 	s.VolcanoJobs[0].Stopping, s.VolcanoJobs[0].Ended = false, true
-	equal(t, "stopped", Plan{}, s.plan())
+	check.Equal(t, "stopped", Plan{}, s.plan())
 }
 
 // stuck has a pod be deleted by a node that answers, some time after its grace is over.
@@ -159,9 +160,9 @@ func TestForce(t *testing.T) {
 			s.Job.Spec.RestartPolicy = tc.policy
 			s.Job.Spec.Hold = &v1alpha1.Hold{Policy: v1alpha1.HoldOnRecovery, Seconds: new(int32)}
 			tc.story(s)
-			equal(t, "deleted", tc.want, s.deleted())
+			check.Equal(t, "deleted", tc.want, s.deleted())
 			if tc.next > 0 {
-				equal(t, "next", sceneStart.Add(tc.next).String(), Decide(&s.Observation).Next.String())
+				check.Equal(t, "next", sceneStart.Add(tc.next).String(), Decide(&s.Observation).Next.String())
 			}
 		})
 	}
@@ -207,14 +208,14 @@ func TestLifts(t *testing.T) {
 		"not of a suspended job": {func() *scene { s := restarting(); s.Job.Spec.Suspend = true; return s }, nil},
 	}
 	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) { equal(t, "lifted", tc.want, lifted(tc.story())) })
+		t.Run(name, func(t *testing.T) { check.Equal(t, "lifted", tc.want, lifted(tc.story())) })
 	}
 }
 
 func TestContract(t *testing.T) {
 	s := starting(2)
 	first := s.plan().Lift[1]
-	equal(t, "first", map[string]string{
+	check.Equal(t, "first", map[string]string{
 		"lockstep.dev/incarnation": "0", "lockstep.dev/resume": "false", "lockstep.dev/restart-reason": "",
 		"lockstep.dev/hypernode": "", "lockstep.dev/placed-time": "2026-01-02T03:04:05.678901Z",
 	}, first.Annotations)
@@ -223,7 +224,7 @@ func TestContract(t *testing.T) {
 	s.decide()
 	s.replace(1)
 	s.after(time.Second).decide()
-	equal(t, "second", map[string]string{
+	check.Equal(t, "second", map[string]string{
 		"lockstep.dev/incarnation": "1", "lockstep.dev/resume": "true", "lockstep.dev/restart-reason": "PodFailed",
 		"lockstep.dev/hypernode": "rack-a", "lockstep.dev/placed-time": "2026-01-02T03:04:06.678901Z",
 	}, s.plan().Lift[0].Annotations)
@@ -237,12 +238,12 @@ func TestANewRankIsToldThatItResumes(t *testing.T) {
 	s.bind(0, "n00")
 	s.bind(1, "n01")
 	s.decide()
-	equal(t, "before", "false", s.plan().Lift[0].Annotations[v1alpha1.AnnotationResume])
+	check.Equal(t, "before", "false", s.plan().Lift[0].Annotations[v1alpha1.AnnotationResume])
 	s.crash(1, 1)
 	s.decide()
 	s.back(1, "n01")
-	equal(t, "after", "true", s.plan().Lift[0].Annotations[v1alpha1.AnnotationResume])
-	equal(t, "its life", "0", s.plan().Lift[0].Annotations[v1alpha1.AnnotationIncarnation])
+	check.Equal(t, "after", "true", s.plan().Lift[0].Annotations[v1alpha1.AnnotationResume])
+	check.Equal(t, "its life", "0", s.plan().Lift[0].Annotations[v1alpha1.AnnotationIncarnation])
 }
 
 // A rank that stays where it is learns nothing of a restart that is not its own;
@@ -252,11 +253,11 @@ func TestIncarnations(t *testing.T) {
 	restartRank(s.status(), rank{"worker", 2})
 	restartRank(s.status(), rank{"worker", 0})
 	restartRank(s.status(), rank{"worker", 2})
-	equal(t, "lives", []int32{1, 0, 2}, s.lives())
+	check.Equal(t, "lives", []int32{1, 0, 2}, s.lives())
 	restartTask(s.status(), "worker")
-	equal(t, "lives", []int32{3, 3, 3}, s.lives())
+	check.Equal(t, "lives", []int32{3, 3, 3}, s.lives())
 	restartRank(s.status(), rank{"worker", 1})
 	restartAll(s.status(), s.Job)
-	equal(t, "lives", []int32{5, 5, 5}, s.lives())
-	equal(t, "of a task that is not there", int32(0), Incarnation(s.status(), "ghost", 0))
+	check.Equal(t, "lives", []int32{5, 5, 5}, s.lives())
+	check.Equal(t, "of a task that is not there", int32(0), Incarnation(s.status(), "ghost", 0))
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 func TestEachPartOfATasksPolicyReplacesTheJobs(t *testing.T) {
@@ -85,25 +86,25 @@ func TestATasksOwnRules(t *testing.T) {
 	s := twoTasks(jobs, own)
 	s.crash(2, 1)
 	s.decide()
-	equal(t, "a worker", []int32{0, 0, 1, 0}, s.lives())
-	equal(t, "policy", "worker", s.incident(t).PolicyTask)
+	check.Equal(t, "a worker", []int32{0, 0, 1, 0}, s.lives())
+	check.Equal(t, "policy", "worker", s.incident(t).PolicyTask)
 
 	// In its wake, but under another rule, of the same name.
 	s.crash(0, 1)
 	s.after(time.Second).decide()
-	equal(t, "a head", []int32{1, 1, 2, 2}, s.lives())
-	equal(t, "incidents", 2, len(s.status().Incidents))
-	equal(t, "policy", "", s.incident(t).PolicyTask)
+	check.Equal(t, "a head", []int32{1, 1, 2, 2}, s.lives())
+	check.Equal(t, "incidents", 2, len(s.status().Incidents))
+	check.Equal(t, "policy", "", s.incident(t).PolicyTask)
 }
 
 func TestATasksRulesApplyWhereTheJobsDoNot(t *testing.T) {
 	s := twoTasks(policy(rules(rule("nodes", on(v1alpha1.NodeGone), step(v1alpha1.RestartPod, 0)))), policy(rules(rule("r", step(v1alpha1.RestartPod, 0)))))
 	s.crash(0, 1)
 	s.decide()
-	equal(t, "a head", nil, s.summaries())
+	check.Equal(t, "a head", nil, s.summaries())
 	s.crash(2, 1)
 	s.decide()
-	equal(t, "a worker", []int32{0, 0, 1, 0}, s.lives())
+	check.Equal(t, "a worker", []int32{0, 0, 1, 0}, s.lives())
 }
 
 func TestATasksOwnExclusionsAndProof(t *testing.T) {
@@ -112,16 +113,16 @@ func TestATasksOwnExclusionsAndProof(t *testing.T) {
 	s.breakNode("n00")
 	s.breakNode("n02")
 	s.decide()
-	equal(t, "a head's", s.Now.Add(100*time.Second).Truncate(time.Second).String(), s.status().ExcludedNodes[0].Until.String())
-	equal(t, "a worker's", s.Now.Add(200*time.Second).Truncate(time.Second).String(), s.status().ExcludedNodes[1].Until.String())
+	check.Equal(t, "a head's", s.Now.Add(100*time.Second).Truncate(time.Second).String(), s.status().ExcludedNodes[0].Until.String())
+	check.Equal(t, "a worker's", s.Now.Add(200*time.Second).Truncate(time.Second).String(), s.status().ExcludedNodes[1].Until.String())
 	s.after(time.Minute).decide()
-	equal(t, "by force, where no proof is asked for", []string{"1 by force", "3"}, s.deleted())
+	check.Equal(t, "by force, where no proof is asked for", []string{"1 by force", "3"}, s.deleted())
 
 	off := twoTasks(policy(all), policy(excluding(0)))
 	off.breakNode("n00")
 	off.breakNode("n02")
 	off.decide()
-	equal(t, "excluded", []string{"n00"}, off.excluded())
+	check.Equal(t, "excluded", []string{"n00"}, off.excluded())
 }
 
 // The job as a whole follows its own policy, whatever its tasks say.
@@ -129,9 +130,9 @@ func TestAnIncidentOfTheJobFollowsTheJobsPolicy(t *testing.T) {
 	s := twoTasks(policy(rules(rule("jobs", step(v1alpha1.RestartPod, 0)))), policy(rules(rule("tasks", step(v1alpha1.FailJob, 0)))))
 	s.VolcanoJobs = nil
 	s.decide()
-	equal(t, "rule", "jobs", s.incident(t).Rule)
-	equal(t, "policy", "", s.incident(t).PolicyTask)
-	equal(t, "state", v1alpha1.StateRecovering, s.status().State)
+	check.Equal(t, "rule", "jobs", s.incident(t).Rule)
+	check.Equal(t, "policy", "", s.incident(t).PolicyTask)
+	check.Equal(t, "state", v1alpha1.StateRecovering, s.status().State)
 }
 
 func TestAPolicyThatChangesWhileAnIncidentIsOpen(t *testing.T) {
@@ -187,10 +188,10 @@ func TestAPolicyThatChangesWhileAnIncidentIsOpen(t *testing.T) {
 			tc.change(s)
 			s.decide()
 			s.after(30 * time.Second).decide()
-			equal(t, "fired", tc.fired, s.fired(t))
-			equal(t, "rule", tc.rule, s.incident(t).Rule)
-			equal(t, "policy", tc.of, s.incident(t).PolicyTask)
-			equal(t, "incidents", 1, len(s.status().Incidents))
+			check.Equal(t, "fired", tc.fired, s.fired(t))
+			check.Equal(t, "rule", tc.rule, s.incident(t).Rule)
+			check.Equal(t, "policy", tc.of, s.incident(t).PolicyTask)
+			check.Equal(t, "incidents", 1, len(s.status().Incidents))
 		})
 	}
 }
@@ -202,12 +203,12 @@ func TestABudgetThatIsLoweredWhileAnIncidentIsOpen(t *testing.T) {
 	s.replace(1)
 	s.Job.Spec.RestartPolicy.Budget = &v1alpha1.Budget{MaxRestarts: ptr.To[int32](0), WindowSeconds: 3600}
 	s.after(time.Minute).decide()
-	equal(t, "an incident pays once", []string{"RestartPod@0", "RestartJob@60"}, s.fired(t))
+	check.Equal(t, "an incident pays once", []string{"RestartPod@0", "RestartJob@60"}, s.fired(t))
 	s.replace(0)
 	s.back(1, "n01")
 	s.back(0, "n00")
-	equal(t, "state", v1alpha1.StateRunning, s.status().State)
+	check.Equal(t, "state", v1alpha1.StateRunning, s.status().State)
 	s.crash(1, 1)
 	s.after(time.Minute).decide()
-	equal(t, "the next cannot", v1alpha1.ReasonBudgetExhausted, conditionReason(s, v1alpha1.ConditionFailed))
+	check.Equal(t, "the next cannot", v1alpha1.ReasonBudgetExhausted, conditionReason(s, v1alpha1.ConditionFailed))
 }

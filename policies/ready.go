@@ -7,6 +7,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
 // isUnready reports whether a pod that was ready, or that crashed, is not ready, and is not about to complete.
@@ -33,7 +35,7 @@ func (w *world) nextReadyCheck() time.Time {
 			return
 		}
 		if until := p.mayEndUntil(); until.After(w.Now) {
-			next = sooner(next, until)
+			next = instant.Earliest(next, until)
 		}
 	})
 	return next

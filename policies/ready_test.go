@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // A pod's readiness probe fails before its end is reported: it has 5 s, unless a container of it has exited since it was ready.
@@ -25,13 +26,13 @@ func TestAPodThatIsNotReadyWhileItsContainersRun(t *testing.T) {
 	s := unready()
 	s.Pods[1].LastExit = &ContainerFailure{Name: "train", ExitCode: 1, Time: sceneStart.Add(-time.Second)} // it was ready since
 	next := s.decide().Next
-	equal(t, "incidents at once", nil, s.summaries())
-	equal(t, "next look", endReportedWithin, next.Sub(s.Now))
+	check.Equal(t, "incidents at once", nil, s.summaries())
+	check.Equal(t, "next look", endReportedWithin, next.Sub(s.Now))
 	s.Now = next
 	s.decide()
-	equal(t, "trigger", v1alpha1.PodNotReady, s.incident(t).Trigger)
+	check.Equal(t, "trigger", v1alpha1.PodNotReady, s.incident(t).Trigger)
 
 	s = unready(ContainerFailure{Name: "train", ExitCode: 1, Time: sceneStart.Add(-time.Second)})
 	s.decide()
-	equal(t, "after an exit, at once", v1alpha1.PodNotReady, s.incident(t).Trigger)
+	check.Equal(t, "after an exit, at once", v1alpha1.PodNotReady, s.incident(t).Trigger)
 }

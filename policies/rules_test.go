@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 func TestRuleFor(t *testing.T) {
@@ -61,7 +62,7 @@ func TestTheFirstRuleThatMatchesDecides(t *testing.T) {
 		rule("second", on(v1alpha1.AnyEvent)),
 	}
 	got, _ := ruleFor(rules, failure{event: v1alpha1.PodFailed})
-	equal(t, "rule", "first", got.Name)
+	check.Equal(t, "rule", "first", got.Name)
 }
 
 func TestDefaultRulesHaveAnAnswerToEveryEvent(t *testing.T) {
@@ -71,6 +72,6 @@ func TestDefaultRulesHaveAnAnswerToEveryEvent(t *testing.T) {
 	}
 	for event, name := range want {
 		got, _ := ruleFor(DefaultRules(), failure{event: event})
-		equal(t, string(event), name, got.Name)
+		check.Equal(t, string(event), name, got.Name)
 	}
 }

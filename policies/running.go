@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
 // outage is what the ranks of a job show of its gang's being down. Two ranks of a kind are enough to answer for any
@@ -83,7 +84,7 @@ func (w *world) gangDown(s *v1alpha1.TrainingJobStatus, r rank, p *Pod) bool {
 	}
 	since = since.Add(-nodeWake)
 	if p != nil && !p.StartedTime.IsZero() {
-		since = later(since, p.StartedTime.Add(wake))
+		since = instant.Latest(since, p.StartedTime.Add(wake))
 	}
 	for _, other := range o.down {
 		if other != r {
@@ -111,7 +112,7 @@ func (w *world) nextGangCheck(s *v1alpha1.TrainingJobStatus) time.Time {
 		}
 		for _, e := range w.outage(s).exits {
 			if at := e.at.Add(nodeWake); at.After(w.Now) {
-				next = sooner(next, at)
+				next = instant.Earliest(next, at)
 			}
 		}
 	}

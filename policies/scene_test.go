@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/topology"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 type scene struct {
@@ -28,14 +28,14 @@ var sceneStart = time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
 // aScene is the moment after a job was made: two racks of six nodes, nothing placed.
 func aScene(job jobWrapper) *scene {
 	s := &scene{Observation: Observation{Now: sceneStart, Job: job.TrainingJob, Nodes: map[string]Node{}}}
-	racks := []HyperNode{{Name: "rack-a", Tier: 1}, {Name: "rack-b", Tier: 1}, {Name: "spine", Tier: 2}}
+	racks := []topology.HyperNode{{Name: "rack-a", Tier: 1}, {Name: "rack-b", Tier: 1}, {Name: "spine", Tier: 2}}
 	for i := range 12 {
 		name := fmt.Sprintf("n%02d", i)
 		s.Nodes[name] = Node{Name: name, Hostname: "host-" + name, Ready: true}
 		racks[i/6].Nodes = append(racks[i/6].Nodes, name)
 		racks[2].Nodes = append(racks[2].Nodes, name)
 	}
-	s.Topology = NewTopology(racks)
+	s.Topology = topology.New(racks)
 	return s
 }
 
@@ -232,13 +232,6 @@ func (s *scene) held() []string {
 	return out
 }
 
-func equal[T any](t *testing.T, what string, want, got T) {
-	t.Helper()
-	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
-}
-
 // The builders cut times as the API server's format does.
 func TestWrittenIsWhatTheAPIServerKeeps(t *testing.T) {
 	s := running(3, rule("all", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 0)))
@@ -255,5 +248,5 @@ func TestWrittenIsWhatTheAPIServerKeeps(t *testing.T) {
 	if err := json.Unmarshal(raw, &back); err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "status", back, written(d.Status))
+	check.Equal(t, "status", back, written(d.Status))
 }

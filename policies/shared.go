@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
 // isHold reports whether a taint is the hold of a job.
@@ -95,7 +96,7 @@ func (w *world) nextYoungerCheck(s *v1alpha1.TrainingJobStatus) time.Time {
 	next := w.Now.Add(noRoomAfter)
 	for _, y := range w.Younger {
 		if at := y.Since.Add(noRoomAfter); at.After(w.Now) {
-			next = sooner(next, at)
+			next = instant.Earliest(next, at)
 		}
 	}
 	return next
@@ -114,7 +115,7 @@ func SearchesSince(pods []Pod) time.Time {
 	var since time.Time
 	for i := range pods {
 		if p := &pods[i]; !p.Spare && !p.Deleting && p.searches() {
-			since = sooner(since, p.PlacedTime)
+			since = instant.Earliest(since, p.PlacedTime)
 		}
 	}
 	return since

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 const otherHold = v1alpha1.HoldTaintPrefix + "other-4567"
@@ -109,7 +110,7 @@ func TestWhoPassesTheHoldOfAnotherJob(t *testing.T) {
 			for _, l := range s.plan().Tolerate {
 				got = append(got, l.Keys...)
 			}
-			equal(t, "passes", tc.want, got)
+			check.Equal(t, "passes", tc.want, got)
 		})
 	}
 }
@@ -123,15 +124,15 @@ func TestAPodThatLooksPassesALaterHold(t *testing.T) {
 	s.decide()
 	s.letGo(1)
 	s.decide()
-	equal(t, "tolerates", nil, s.plan().Tolerate)
+	check.Equal(t, "tolerates", nil, s.plan().Tolerate)
 	s.heldByAnother("n01")
 	s.decide()
-	equal(t, "tolerates", []Toleration{{Pod: "llm-1-worker-1", UID: "4", Keys: []string{otherHold}}}, s.plan().Tolerate)
+	check.Equal(t, "tolerates", []Toleration{{Pod: "llm-1-worker-1", UID: "4", Keys: []string{otherHold}}}, s.plan().Tolerate)
 	s.Pods[1].Tolerates = []string{otherHold}
-	equal(t, "once", nil, s.plan().Tolerate)
+	check.Equal(t, "once", nil, s.plan().Tolerate)
 	s.Pods[1].Tolerates = nil
 	s.bind(1, "n01")
-	equal(t, "nor with a node", nil, s.plan().Tolerate)
+	check.Equal(t, "nor with a node", nil, s.plan().Tolerate)
 }
 
 // A rank that has looked for room in vain passes the holds of younger jobs that have, too.
@@ -139,23 +140,23 @@ func TestAYoungerJobGivesWay(t *testing.T) {
 	s := searching(rule("all", step(v1alpha1.RestartPod, 0)))
 	s.heldByAnother("n03")
 	s.Younger = []YoungerHold{{Key: otherHold, Since: s.Now.Add(-time.Hour)}}
-	equal(t, "passes none before it has waited", nil, s.plan().Tolerate)
+	check.Equal(t, "passes none before it has waited", nil, s.plan().Tolerate)
 	s.Younger = nil
 	s.after(noRoomAfter).decide()
-	equal(t, "passes none", nil, s.plan().Tolerate)
-	equal(t, "looks again, for nothing tells", noRoomAfter, Decide(&s.Observation).Next.Sub(s.Now))
+	check.Equal(t, "passes none", nil, s.plan().Tolerate)
+	check.Equal(t, "looks again, for nothing tells", noRoomAfter, Decide(&s.Observation).Next.Sub(s.Now))
 	s.Younger = []YoungerHold{{Key: otherHold, Since: s.Now.Add(-20 * time.Second)}}
-	equal(t, "passes none yet", nil, s.plan().Tolerate)
-	equal(t, "looks again when it does", 10*time.Second, Decide(&s.Observation).Next.Sub(s.Now))
+	check.Equal(t, "passes none yet", nil, s.plan().Tolerate)
+	check.Equal(t, "looks again when it does", 10*time.Second, Decide(&s.Observation).Next.Sub(s.Now))
 	s.after(10 * time.Second).decide()
-	equal(t, "passes", []Toleration{{Pod: "llm-1-worker-1", UID: "4", Keys: []string{otherHold}}}, s.plan().Tolerate)
+	check.Equal(t, "passes", []Toleration{{Pod: "llm-1-worker-1", UID: "4", Keys: []string{otherHold}}}, s.plan().Tolerate)
 }
 
 func TestASpareStaysOnANodeThatAnotherJobHolds(t *testing.T) {
 	s := aScene(aJob().tasks(task("worker", 2, withSpares(1)))).started().placed()
 	s.heldByAnother("n02")
 	s.decide()
-	equal(t, "deleted", nil, s.deleted())
+	check.Equal(t, "deleted", nil, s.deleted())
 }
 
 func TestPrecedes(t *testing.T) {
@@ -164,10 +165,10 @@ func TestPrecedes(t *testing.T) {
 		j.CreationTimestamp, j.UID = metav1.Unix(second, 0), uid
 		return j.TrainingJob
 	}
-	equal(t, "the older one", true, Precedes(made(1, "b"), made(2, "a")))
-	equal(t, "the younger one", false, Precedes(made(2, "a"), made(1, "b")))
-	equal(t, "of one age, by UID", true, Precedes(made(1, "a"), made(1, "b")))
-	equal(t, "of one age, by UID", false, Precedes(made(1, "b"), made(1, "a")))
+	check.Equal(t, "the older one", true, Precedes(made(1, "b"), made(2, "a")))
+	check.Equal(t, "the younger one", false, Precedes(made(2, "a"), made(1, "b")))
+	check.Equal(t, "of one age, by UID", true, Precedes(made(1, "a"), made(1, "b")))
+	check.Equal(t, "of one age, by UID", false, Precedes(made(1, "b"), made(1, "a")))
 }
 
 // Two jobs have restarted whole, each has lost a node, and each needs what the other one holds. A gang is placed as a
@@ -186,13 +187,13 @@ func TestTwoJobsThatNeedWhatTheOtherHolds(t *testing.T) {
 		delete(s.Nodes, "n02")
 		delete(s.Nodes, "n05")
 	}
-	equal(t, "old is back", true, c.runUntil(old, 2*time.Minute))
-	equal(t, "young is back", true, c.runUntil(young, 2*time.Minute))
+	check.Equal(t, "old is back", true, c.runUntil(old, 2*time.Minute))
+	check.Equal(t, "young is back", true, c.runUntil(young, 2*time.Minute))
 	for i, want := range []string{"n00", "n01"} {
-		equal(t, "node of the old job", want, old.Pods[i].Node)
+		check.Equal(t, "node of the old job", want, old.Pods[i].Node)
 	}
 	for i, want := range []string{"n03", "n04"} {
-		equal(t, "node of the young job", want, young.Pods[i].Node)
+		check.Equal(t, "node of the young job", want, young.Pods[i].Node)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // elastic is a running job of six workers that may go on with three.
@@ -61,18 +62,18 @@ func TestShrinkTask(t *testing.T) {
 			tc.broken(s)
 			s.decide()
 			s.after(10 * time.Second).decide()
-			equal(t, "nodes", tc.nodes, s.status().Placement.Tasks[0].Nodes)
-			equal(t, "shrunk", tc.shrunk, s.status().Tasks[0].Shrunk)
-			equal(t, "replicas", 6-tc.shrunk, s.status().Tasks[0].Replicas)
-			equal(t, "lives", tc.lives, s.lives()[:6-tc.shrunk])
+			check.Equal(t, "nodes", tc.nodes, s.status().Placement.Tasks[0].Nodes)
+			check.Equal(t, "shrunk", tc.shrunk, s.status().Tasks[0].Shrunk)
+			check.Equal(t, "replicas", 6-tc.shrunk, s.status().Tasks[0].Replicas)
+			check.Equal(t, "lives", tc.lives, s.lives()[:6-tc.shrunk])
 			p := s.plan()
 			if tc.shrunk == 0 {
-				equal(t, "resize", nil, p.Resize)
+				check.Equal(t, "resize", nil, p.Resize)
 			} else {
-				equal(t, "resize", &Size{MinAvailable: 6 - tc.shrunk, Replicas: map[string]int32{"worker": 6 - tc.shrunk}}, p.Resize)
+				check.Equal(t, "resize", &Size{MinAvailable: 6 - tc.shrunk, Replicas: map[string]int32{"worker": 6 - tc.shrunk}}, p.Resize)
 			}
 			s.decide() // the incident of ranks that are given up is over
-			equal(t, "changes, decided again", nil, s.changes())
+			check.Equal(t, "changes, decided again", nil, s.changes())
 		})
 	}
 }
@@ -82,7 +83,7 @@ func TestAShrunkenJobRecovers(t *testing.T) {
 	s := elastic(step(v1alpha1.RestartPod, 0), step(v1alpha1.ShrinkTask, 10))
 	s.lose("n01")
 	s.decide()
-	equal(t, "changes", sorted([]string{
+	check.Equal(t, "changes", sorted([]string{
 		"holds[n05]: late true, until 10m10s",
 		"incidents[1].steps[1]: action ShrinkTask, index 1, time 10s",
 		"placement.tasks[worker].nodes[1]: n05",
@@ -99,14 +100,14 @@ func TestAShrunkenJobRecovers(t *testing.T) {
 	s.replace(1)
 	s.decide()
 	p := s.plan()
-	equal(t, "resize", nil, p.Resize)
-	equal(t, "lifted", 1, len(p.Lift))
+	check.Equal(t, "resize", nil, p.Resize)
+	check.Equal(t, "lifted", 1, len(p.Lift))
 	s.bind(1, "n05")
 	s.decide()
-	equal(t, "state", v1alpha1.StateRunning, s.status().State)
-	equal(t, "ready", "5/5", s.status().Ready)
-	equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
-	equal(t, "restarts", v1alpha1.Restarts{Total: 1, Pod: 1, Uncharged: 1}, s.status().Restarts)
+	check.Equal(t, "state", v1alpha1.StateRunning, s.status().State)
+	check.Equal(t, "ready", "5/5", s.status().Ready)
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	check.Equal(t, "restarts", v1alpha1.Restarts{Total: 1, Pod: 1, Uncharged: 1}, s.status().Restarts)
 }
 
 func TestWhatWasGivenUpComesBack(t *testing.T) {
@@ -139,14 +140,14 @@ func TestWhatWasGivenUpComesBack(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := shrunken()
-			equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
-			equal(t, "shrunk before", int32(1), s.status().Tasks[0].Shrunk)
+			check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+			check.Equal(t, "shrunk before", int32(1), s.status().Tasks[0].Shrunk)
 			tc.change(s)
 			s.decide()
-			equal(t, "shrunk", tc.shrunk, s.status().Tasks[0].Shrunk)
+			check.Equal(t, "shrunk", tc.shrunk, s.status().Tasks[0].Shrunk)
 			s.decide()
-			equal(t, "replicas", s.Job.Spec.Tasks[0].Replicas-tc.shrunk, s.status().Tasks[0].Replicas)
-			equal(t, "size", fmt.Sprint(SizeOf(Effective(s.Job, s.status()))), fmt.Sprint(Size{
+			check.Equal(t, "replicas", s.Job.Spec.Tasks[0].Replicas-tc.shrunk, s.status().Tasks[0].Replicas)
+			check.Equal(t, "size", fmt.Sprint(SizeOf(Effective(s.Job, s.status()))), fmt.Sprint(Size{
 				MinAvailable: s.Job.Spec.Tasks[0].Replicas - tc.shrunk, Replicas: map[string]int32{"worker": s.Job.Spec.Tasks[0].Replicas - tc.shrunk},
 			}))
 		})
@@ -159,16 +160,16 @@ func TestWhatCannotShrink(t *testing.T) {
 	fixed := running(3, r)
 	fixed.lose("n01")
 	fixed.decide()
-	equal(t, "fixed", int32(0), fixed.status().Tasks[0].Shrunk)
-	equal(t, "next step", "RestartPod", string(func() v1alpha1.Action { fixed.after(time.Minute).decide(); return fixed.incident(t).Steps[1].Action }()))
+	check.Equal(t, "fixed", int32(0), fixed.status().Tasks[0].Shrunk)
+	check.Equal(t, "next step", "RestartPod", string(func() v1alpha1.Action { fixed.after(time.Minute).decide(); return fixed.incident(t).Steps[1].Action }()))
 
 	job := aJob().tasks(task("worker", 3, downTo(1))).policy(rules(r))
 	s := aScene(job).started()
 	s.bind(0, "n00")
 	s.lose("n00")
 	s.decide()
-	equal(t, "unplaced", int32(0), s.status().Tasks[0].Shrunk)
-	equal(t, "fired", []string{"ShrinkTask@0"}, s.fired(t))
+	check.Equal(t, "unplaced", int32(0), s.status().Tasks[0].Shrunk)
+	check.Equal(t, "fired", []string{"ShrinkTask@0"}, s.fired(t))
 }
 
 // Only the tasks of the ranks that fell shrink.
@@ -177,7 +178,7 @@ func TestAnotherTaskDoesNotShrink(t *testing.T) {
 	s := aScene(aJob().tasks(task("reader", 3, downTo(1)), task("worker", 3, downTo(1))).policy(rules(r))).started().placed()
 	s.lose("n04")
 	s.decide()
-	equal(t, "readers", int32(0), s.status().Tasks[0].Shrunk)
-	equal(t, "workers", int32(1), s.status().Tasks[1].Shrunk)
-	equal(t, "size", &Size{MinAvailable: 5, Replicas: map[string]int32{"reader": 3, "worker": 2}}, s.plan().Resize)
+	check.Equal(t, "readers", int32(0), s.status().Tasks[0].Shrunk)
+	check.Equal(t, "workers", int32(1), s.status().Tasks[1].Shrunk)
+	check.Equal(t, "size", &Size{MinAvailable: 5, Replicas: map[string]int32{"reader": 3, "worker": 2}}, s.plan().Resize)
 }

@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 func TestSignalsFor(t *testing.T) {
@@ -32,7 +33,7 @@ func TestSignalsFor(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			equal(t, "signals", tc.want, SignalsFor("research/mine", []v1alpha1.HealthReport{report(tc.change)}))
+			check.Equal(t, "signals", tc.want, SignalsFor("research/mine", []v1alpha1.HealthReport{report(tc.change)}))
 		})
 	}
 }

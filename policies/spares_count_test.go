@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 func TestTheNumberOfSparesMayChange(t *testing.T) {
@@ -24,42 +25,42 @@ func TestTheNumberOfSparesMayChange(t *testing.T) {
 			s := spared(tc.from, atOnce)
 			s.Job.Spec.Tasks[0].Spares = new(tc.to)
 			s.decide()
-			equal(t, "resize", tc.want, s.plan().Resize)
-			equal(t, "state", v1alpha1.StateRunning, s.status().State)
-			equal(t, "deleted", nil, s.deleted())
-			equal(t, "spares", tc.to, Spares(s.Job))
+			check.Equal(t, "resize", tc.want, s.plan().Resize)
+			check.Equal(t, "state", v1alpha1.StateRunning, s.status().State)
+			check.Equal(t, "deleted", nil, s.deleted())
+			check.Equal(t, "spares", tc.to, Spares(s.Job))
 			s.lose("n01") // a spare that is not asked for any more is not taken
 			s.decide()
 			taken := s.nodes()[1] != "n01"
-			equal(t, "taken", min(tc.from, tc.to) > 0, taken)
+			check.Equal(t, "taken", min(tc.from, tc.to) > 0, taken)
 		})
 	}
 }
 
 func TestSparesDoNotCount(t *testing.T) {
 	s := spared(2, rule("late", step(v1alpha1.RestartPod, 60)))
-	equal(t, "replicas", int32(3), Replicas(s.Job))
-	equal(t, "gang", int32(3), MinAvailable(s.Job))
+	check.Equal(t, "replicas", int32(3), Replicas(s.Job))
+	check.Equal(t, "gang", int32(3), MinAvailable(s.Job))
 	s.replace(3)
 	s.decide()
-	equal(t, "ready", "3/3", s.status().Ready)
-	equal(t, "state", v1alpha1.StateRunning, s.status().State)
-	equal(t, "counted apart", []v1alpha1.TaskStatus{
+	check.Equal(t, "ready", "3/3", s.status().Ready)
+	check.Equal(t, "state", v1alpha1.StateRunning, s.status().State)
+	check.Equal(t, "counted apart", []v1alpha1.TaskStatus{
 		{Name: "worker", Replicas: 3, Ready: 3}, {Name: "worker-spare", Replicas: 2, Ready: 1},
 	}, s.status().Tasks)
 
 	// A spare that is ready does not stand in for a rank that is not.
 	s.unready(0)
 	s.decide()
-	equal(t, "ready", "2/3", s.status().Ready)
-	equal(t, "running", v1alpha1.ReasonPodsNotReady, conditionReason(s, v1alpha1.ConditionRunning))
+	check.Equal(t, "ready", "2/3", s.status().Ready)
+	check.Equal(t, "running", v1alpha1.ReasonPodsNotReady, conditionReason(s, v1alpha1.ConditionRunning))
 
 	s.succeed(0)
 	s.succeed(1)
 	s.succeed(2)
 	s.decide()
-	equal(t, "state", v1alpha1.StateCompleted, s.status().State)
-	equal(t, "stop, for the sake of the spares", Plan{Stop: StopCompleted}, s.plan())
+	check.Equal(t, "state", v1alpha1.StateCompleted, s.status().State)
+	check.Equal(t, "stop, for the sake of the spares", Plan{Stop: StopCompleted}, s.plan())
 }
 
 // The gang alone says when a job is placed and when all of it fell.
@@ -68,13 +69,13 @@ func TestASpareIsNotOfTheGang(t *testing.T) {
 	s.bind(0, "n00")
 	s.bind(2, "n02")
 	s.decide()
-	equal(t, "placed", true, s.status().Placement == nil)
+	check.Equal(t, "placed", true, s.status().Placement == nil)
 	s.bind(1, "n01")
 	s.decide()
-	equal(t, "nodes", []string{"n00", "n01"}, s.nodes())
+	check.Equal(t, "nodes", []string{"n00", "n01"}, s.nodes())
 	s.crash(0, 1)
 	s.crash(1, 1)
 	s.VolcanoJobs[0].Ended = true
 	s.decide()
-	equal(t, "attempt", int32(2), s.status().Attempt)
+	check.Equal(t, "attempt", int32(2), s.status().Attempt)
 }

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/topology"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 var atOnce = rule("at-once", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartPod, 60), step(v1alpha1.RelocateJob, 900))
@@ -24,7 +26,7 @@ func (s *scene) nodes() []string { return s.status().Placement.Tasks[0].Nodes }
 func TestARankTakesASparesNode(t *testing.T) {
 	s := spared(2, atOnce)
 	s.lose("n01")
-	equal(t, "changes", sorted([]string{
+	check.Equal(t, "changes", sorted([]string{
 		"excludedNodes[n01]: incident 1, until 1h0m0s",
 		"holds[n03]: until 10m0s",
 		"incidents[1].cause.node: n01",
@@ -48,24 +50,24 @@ func TestARankTakesASparesNode(t *testing.T) {
 		"tasks[worker-spare].ranks[0]: incarnation 1",
 		"tasks[worker-spare].ready: 1",
 	}), s.changes())
-	equal(t, "deleted", []string{"2 by force", "4"}, s.deleted())
+	check.Equal(t, "deleted", []string{"2 by force", "4"}, s.deleted())
 
 	s.replace(1)
 	s.replace(s.spare(0))
 	s.decide()
 	p := s.plan()
-	equal(t, "lifted", 1, len(p.Lift))
-	equal(t, "lifted", Target{In: []string{"host-n03"}}, p.Lift[0].Target)
+	check.Equal(t, "lifted", 1, len(p.Lift))
+	check.Equal(t, "lifted", Target{In: []string{"host-n03"}}, p.Lift[0].Target)
 	s.bind(1, "n03")
 	s.decide()
-	equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
 
 	// All is well again: the spare looks for what is left of home.
 	p = s.plan()
-	equal(t, "lifted", 1, len(p.Lift))
-	equal(t, "spare", "llm-1-worker-spare-0", p.Lift[0].Pod)
-	equal(t, "spare goes to", Target{In: []string{"host-n04", "host-n05"}}, p.Lift[0].Target)
-	equal(t, "spare's life", map[string]string{
+	check.Equal(t, "lifted", 1, len(p.Lift))
+	check.Equal(t, "spare", "llm-1-worker-spare-0", p.Lift[0].Pod)
+	check.Equal(t, "spare goes to", Target{In: []string{"host-n04", "host-n05"}}, p.Lift[0].Target)
+	check.Equal(t, "spare's life", map[string]string{
 		v1alpha1.AnnotationIncarnation: "1", v1alpha1.AnnotationPlacedTime: "2026-01-02T03:04:05.678901Z",
 	}, p.Lift[0].Annotations)
 }
@@ -103,10 +105,10 @@ func TestWhichSpareIsTaken(t *testing.T) {
 			s := spared(2, atOnce)
 			tc.story(s)
 			s.decide()
-			equal(t, "nodes", tc.nodes, s.nodes())
+			check.Equal(t, "nodes", tc.nodes, s.nodes())
 			lives := []int32{Incarnation(s.status(), "worker-spare", 0), Incarnation(s.status(), "worker-spare", 1)}
-			equal(t, "spares' lives", tc.spare, lives)
-			equal(t, "changes, decided again", nil, s.changes())
+			check.Equal(t, "spares' lives", tc.spare, lives)
+			check.Equal(t, "changes, decided again", nil, s.changes())
 		})
 	}
 }
@@ -129,24 +131,24 @@ func TestARankTakesOneSpareAtATime(t *testing.T) {
 	s.decide()
 	s.search(1)
 	s.after(60 * time.Second).decide() // the second step gives its own node up
-	equal(t, "fired", []string{"RestartPod@0", "RestartPod@60"}, s.fired(t))
-	equal(t, "nodes", []string{"n00", "n01", "n02"}, s.nodes())
+	check.Equal(t, "fired", []string{"RestartPod@0", "RestartPod@60"}, s.fired(t))
+	check.Equal(t, "nodes", []string{"n00", "n01", "n02"}, s.nodes())
 	s.replace(1)
 	s.decide()
 	s.search(1)
 	s.after(29 * time.Second).decide()
-	equal(t, "nodes, before it has looked for long", []string{"n00", "n01", "n02"}, s.nodes())
+	check.Equal(t, "nodes, before it has looked for long", []string{"n00", "n01", "n02"}, s.nodes())
 	s.after(time.Second).decide()
-	equal(t, "nodes", []string{"n00", "n03", "n02"}, s.nodes())
-	equal(t, "deleted", []string{"7", "4"}, s.deleted())
+	check.Equal(t, "nodes", []string{"n00", "n03", "n02"}, s.nodes())
+	check.Equal(t, "deleted", []string{"7", "4"}, s.deleted())
 	for range 3 {
 		s.after(time.Second).decide()
 	}
 	s.replace(1)
 	s.replace(s.spare(0))
 	s.after(time.Second).decide()
-	equal(t, "nodes, later", []string{"n00", "n03", "n02"}, s.nodes())
-	equal(t, "held", []string{"n03"}, s.held())
+	check.Equal(t, "nodes, later", []string{"n00", "n03", "n02"}, s.nodes())
+	check.Equal(t, "held", []string{"n03"}, s.held())
 }
 
 func TestSparesThatAreOver(t *testing.T) {
@@ -172,7 +174,7 @@ func TestSparesThatAreOver(t *testing.T) {
 			s := spared(1, rule("late", step(v1alpha1.RestartPod, 60)))
 			tc.story(s)
 			s.decide()
-			equal(t, "deleted", tc.deleted, s.deleted())
+			check.Equal(t, "deleted", tc.deleted, s.deleted())
 		})
 	}
 }
@@ -192,9 +194,9 @@ func TestWhatHappensToASpareIsNoIncident(t *testing.T) {
 			s := spared(2, atOnce)
 			story(s)
 			s.decide()
-			equal(t, "incidents", nil, s.summaries())
-			equal(t, "state", v1alpha1.StateRunning, s.status().State)
-			equal(t, "ready", "3/3", s.status().Ready)
+			check.Equal(t, "incidents", nil, s.summaries())
+			check.Equal(t, "state", v1alpha1.StateRunning, s.status().State)
+			check.Equal(t, "ready", "3/3", s.status().Ready)
 		})
 	}
 }
@@ -212,7 +214,7 @@ func TestWhereASpareGoes(t *testing.T) {
 		"not where home is full":                   {func(s *scene) { s.fill("n00", "n01", "n02") }, nil},
 		"not where it stands":                      {func(s *scene) { s.bind(3, "n03") }, nil},
 		"anywhere for a job without a home": {func(s *scene) {
-			s.Topology = NewTopology(nil)
+			s.Topology = topology.New(nil)
 			s.status().Placement.HyperNode, s.status().Placement.Tier = "", nil
 			s.status().ExcludedNodes = []v1alpha1.ExcludedNode{{Name: "n08", Until: s.status().Conditions[0].LastTransitionTime}}
 			s.status().ExcludedNodes[0].Until.Time = s.Now.Add(time.Hour)
@@ -230,12 +232,12 @@ func TestWhereASpareGoes(t *testing.T) {
 			for _, l := range p.Lift {
 				got = append(got, l.Target)
 			}
-			equal(t, "targets", tc.want, got)
+			check.Equal(t, "targets", tc.want, got)
 		})
 	}
 	t.Run("not before the gang is placed", func(t *testing.T) {
 		s := aScene(aJob().tasks(task("worker", 2, withSpares(1)))).started()
-		equal(t, "lifted", 2, len(s.plan().Lift))
+		check.Equal(t, "lifted", 2, len(s.plan().Lift))
 	})
 }
 
@@ -247,7 +249,7 @@ func TestASpareWaitsForItsFormerLife(t *testing.T) {
 	s.replace(s.spare(0))
 	s.Pods = append(s.Pods, former)
 	s.decide()
-	equal(t, "lifted beside it", 0, len(s.plan().Lift))
+	check.Equal(t, "lifted beside it", 0, len(s.plan().Lift))
 	s.Pods = s.Pods[:len(s.Pods)-1]
-	equal(t, "lifted", 1, len(s.plan().Lift))
+	check.Equal(t, "lifted", 1, len(s.plan().Lift))
 }

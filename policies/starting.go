@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
 const (
@@ -69,7 +70,7 @@ func (p *Pod) stuckAt() time.Time {
 }
 
 // bound is when the pod was bound to its node; where that is not known, when its gate was lifted.
-func (p *Pod) bound() time.Time { return later(p.PlacedTime, p.BoundTime) }
+func (p *Pod) bound() time.Time { return instant.Latest(p.PlacedTime, p.BoundTime) }
 
 // failsToStart reports whether a pod has had its time to start, while others of its task came further in the same: then
 // it is for its node. Where none comes further it is for the job itself. The only pod of a task is compared with those
@@ -128,11 +129,11 @@ func (w *world) nextStartCheck(s *v1alpha1.TrainingJobStatus) time.Time {
 			return
 		}
 		if until := p.startsUntil(); until.After(w.Now) {
-			next = sooner(next, until)
+			next = instant.Earliest(next, until)
 		}
 		if p.progress() == notStarted && p.StartProblem.Reason == "" {
 			waited := max(0, w.Now.Sub(p.bound())).Truncate(startErrorAfter)
-			next = sooner(next, p.bound().Add(waited+startErrorAfter))
+			next = instant.Earliest(next, p.bound().Add(waited+startErrorAfter))
 		}
 	})
 	return next

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/topology"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 func TestStory(t *testing.T) {
@@ -31,7 +33,7 @@ func TestStory(t *testing.T) {
 		"a migration": {v1alpha1.Incident{ID: 5, Trigger: v1alpha1.HealthDegraded, Steps: []v1alpha1.FiredStep{{Action: v1alpha1.MigratePod}}}, "incident 5, HealthDegraded: MigratePod, without a checkpoint"},
 	}
 	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) { equal(t, "story", tc.want, story(&tc.inc)) })
+		t.Run(name, func(t *testing.T) { check.Equal(t, "story", tc.want, story(&tc.inc)) })
 	}
 }
 
@@ -51,7 +53,7 @@ func TestWhatARecoveryWaitsFor(t *testing.T) {
 			s.replace(1)
 			s.search(1)
 			s.after(noRoomToldAfter)
-			s.status().Placement.HyperNode, s.Topology = "", NewTopology(nil)
+			s.status().Placement.HyperNode, s.Topology = "", topology.New(nil)
 		}, begun + ": RestartPod, waits for room"},
 		"nothing of a life that is over": {func(s *scene) {
 			s.replace(1)
@@ -70,7 +72,7 @@ func TestWhatARecoveryWaitsFor(t *testing.T) {
 			s.decide()
 			tc.story(s)
 			s.decide()
-			equal(t, "message", tc.want, meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRecovering).Message)
+			check.Equal(t, "message", tc.want, meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRecovering).Message)
 		})
 	}
 }
@@ -98,9 +100,9 @@ func TestAnIncidentThatIsOverKeepsItsStory(t *testing.T) {
 	s.decide()
 	want := s.incident(t).Message
 	s.back(1, "n01")
-	equal(t, "message", want, s.incident(t).Message)
-	equal(t, "recovering", "no incident is open", meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRecovering).Message)
-	equal(t, "placed", s.Pods[1].PlacedTime.Truncate(time.Microsecond).String(), s.incident(t).PlacedTime.String())
+	check.Equal(t, "message", want, s.incident(t).Message)
+	check.Equal(t, "recovering", "no incident is open", meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRecovering).Message)
+	check.Equal(t, "placed", s.Pods[1].PlacedTime.Truncate(time.Microsecond).String(), s.incident(t).PlacedTime.String())
 }
 
 func TestAJobThatIsResumedTellsIt(t *testing.T) {
@@ -109,7 +111,7 @@ func TestAJobThatIsResumedTellsIt(t *testing.T) {
 	s.decide()
 	s.VolcanoJobs, s.Pods = nil, nil
 	s.Job.Spec.Suspend = false
-	equal(t, "changes", sorted([]string{
+	check.Equal(t, "changes", sorted([]string{
 		"attempt: 2",
 		"incidents[1].class: Maintenance",
 		"incidents[1].id: 1",
@@ -124,12 +126,12 @@ func TestAJobThatIsResumedTellsIt(t *testing.T) {
 		"tasks[worker].incarnation: 1",
 		"tasks[worker].ready is gone",
 	}), s.after(time.Minute).changes())
-	equal(t, "plan", Plan{Create: true}, s.plan())
+	check.Equal(t, "plan", Plan{Create: true}, s.plan())
 
 	// It goes on with the last rule's ladder where it cannot be placed.
 	s.started()
 	s.after(420 * time.Second).decide()
-	equal(t, "fired", []string{"RestartJob@0", "RestartTask@420"}, s.fired(t))
+	check.Equal(t, "fired", []string{"RestartJob@0", "RestartTask@420"}, s.fired(t))
 }
 
 func TestTheCauseIsTheFirstContainerThatFailed(t *testing.T) {
@@ -139,10 +141,10 @@ func TestTheCauseIsTheFirstContainerThatFailed(t *testing.T) {
 	s.Pods[1].Failure.Containers[0].Message = strings.Repeat("x", 600) + "the end"
 	s.decide()
 	c := s.incident(t).Cause
-	equal(t, "container", "train", c.Container)
-	equal(t, "exit code", int32(137), *c.ExitCode)
-	equal(t, "reason", "OOMKilled", c.Reason)
-	equal(t, "node", "n01", c.Node)
+	check.Equal(t, "container", "train", c.Container)
+	check.Equal(t, "exit code", int32(137), *c.ExitCode)
+	check.Equal(t, "reason", "OOMKilled", c.Reason)
+	check.Equal(t, "node", "n01", c.Node)
 	if len(c.Message) != 512 || !strings.HasSuffix(c.Message, "the end") {
 		t.Errorf("message of %d bytes: %s", len(c.Message), c.Message)
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // restartProcesses is an action that this manager does not know.
@@ -39,13 +40,13 @@ func TestAnUnknownActionDoesNothing(t *testing.T) {
 				s.decide()
 				s.after(time.Minute)
 			}
-			equal(t, "fired", tc.fired, s.fired(t))
-			equal(t, "lives", tc.lives, s.lives())
-			equal(t, "restarts", tc.count, s.status().Restarts)
-			equal(t, "outcome", "", s.incident(t).Outcome)
-			equal(t, "incidents", 1, len(s.status().Incidents))
+			check.Equal(t, "fired", tc.fired, s.fired(t))
+			check.Equal(t, "lives", tc.lives, s.lives())
+			check.Equal(t, "restarts", tc.count, s.status().Restarts)
+			check.Equal(t, "outcome", "", s.incident(t).Outcome)
+			check.Equal(t, "incidents", 1, len(s.status().Incidents))
 			c := meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRecovering)
-			equal(t, "reason", v1alpha1.ReasonUnknownAction, c.Reason)
+			check.Equal(t, "reason", v1alpha1.ReasonUnknownAction, c.Reason)
 			if want := "action RestartProcesses of rule r is unknown to this version of the manager"; !strings.Contains(c.Message, want) || !strings.Contains(s.status().Message, want) {
 				t.Errorf("condition %q and message %q do not say %q", c.Message, s.status().Message, want)
 			}
@@ -61,11 +62,11 @@ func TestAnUnknownStepThatWasTakenStaysTaken(t *testing.T) {
 	lives := s.lives()
 	s.incident(t).Steps[0].Action = restartProcesses
 	s.after(59 * time.Second).decide()
-	equal(t, "lives", lives, s.lives())
-	equal(t, "fired", []string{"RestartProcesses@0"}, s.fired(t))
-	equal(t, "reason", v1alpha1.ReasonUnknownAction, conditionReason(s, v1alpha1.ConditionRecovering))
+	check.Equal(t, "lives", lives, s.lives())
+	check.Equal(t, "fired", []string{"RestartProcesses@0"}, s.fired(t))
+	check.Equal(t, "reason", v1alpha1.ReasonUnknownAction, conditionReason(s, v1alpha1.ConditionRecovering))
 	s.after(time.Second).decide()
-	equal(t, "fired", []string{"RestartProcesses@0", "RestartPod@60"}, s.fired(t))
+	check.Equal(t, "fired", []string{"RestartProcesses@0", "RestartPod@60"}, s.fired(t))
 }
 
 // A job whose Volcano Job has ended is not given up for a step that only another version can take.
@@ -74,8 +75,8 @@ func TestAnUnknownActionGivesNoJobUp(t *testing.T) {
 	s.crashAll()
 	s.VolcanoJobs[0].Ended = true
 	s.decide()
-	equal(t, "state", v1alpha1.StateRecovering, s.status().State)
-	equal(t, "attempt", int32(1), s.status().Attempt)
+	check.Equal(t, "state", v1alpha1.StateRecovering, s.status().State)
+	check.Equal(t, "attempt", int32(1), s.status().Attempt)
 }
 
 // Once a manager knows the action again, the condition is as ever.
@@ -85,8 +86,8 @@ func TestAKnownActionIsNotCalledUnknown(t *testing.T) {
 	s.decide()
 	s.Job.Spec.RestartPolicy.Rules[0].Steps[0].Action = v1alpha1.RestartPod
 	s.decide()
-	equal(t, "fired", []string{"RestartPod@0"}, s.fired(t))
-	equal(t, "reason", v1alpha1.ReasonIncidentOpen, conditionReason(s, v1alpha1.ConditionRecovering))
+	check.Equal(t, "fired", []string{"RestartPod@0"}, s.fired(t))
+	check.Equal(t, "reason", v1alpha1.ReasonIncidentOpen, conditionReason(s, v1alpha1.ConditionRecovering))
 }
 
 // Every action that the CRD accepts is known.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // untried is a rank for which the scheduler tries no node, as where its queue is over its share, and a rule for that.
@@ -63,7 +64,7 @@ func TestNoStepIsTakenInVain(t *testing.T) {
 			}
 			s.after(time.Hour).decide()
 			got := s.pendingSteps()
-			equal(t, "steps", tc.want, got[:min(len(got), 1)])
+			check.Equal(t, "steps", tc.want, got[:min(len(got), 1)])
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // Two ranks are replaced and no step is left. That one of them is on a degraded device does not end their incident: the
@@ -25,14 +26,14 @@ func TestADegradedDeviceIsNoRelapse(t *testing.T) {
 	s.ail(degraded, 1)
 	s.after(30 * time.Second).decide()
 	lost := summary{v1alpha1.PodDeleted, v1alpha1.ClassMaintenance, "rest", 2, ""}
-	equal(t, "incidents", []summary{lost}, s.summaries())
-	equal(t, "lives", []int32{1, 1, 0}, s.lives())
+	check.Equal(t, "incidents", []summary{lost}, s.summaries())
+	check.Equal(t, "lives", []int32{1, 1, 0}, s.lives())
 
 	s.restarts(0)
 	s.after(time.Second).decide()
 	lost.Outcome = v1alpha1.OutcomeRecovered
-	equal(t, "incidents", []summary{lost, {v1alpha1.HealthDegraded, v1alpha1.ClassInfrastructure, "ill", 1, ""}}, s.summaries())
-	equal(t, "lives", []int32{1, 2, 0}, s.lives())
+	check.Equal(t, "incidents", []summary{lost, {v1alpha1.HealthDegraded, v1alpha1.ClassInfrastructure, "ill", 1, ""}}, s.summaries())
+	check.Equal(t, "lives", []int32{1, 2, 0}, s.lives())
 }
 
 // An incident whose own ranks are back waits for victims. A step of another one that restarts these restarts its own ranks,
@@ -53,15 +54,15 @@ func TestAStepOfAnotherIncidentRestartsTheVictims(t *testing.T) {
 			s.after(time.Second).decide()
 			s.Pods[1].Signals = nil
 			s.after(58 * time.Second).decide()
-			equal(t, "fired while the victim has time", v1alpha1.Restarts{}, s.status().Restarts)
+			check.Equal(t, "fired while the victim has time", v1alpha1.Restarts{}, s.status().Restarts)
 			s.after(time.Second).decide()
 			s.decide()
-			equal(t, "lives", []int32{1, 1, 1}, s.lives())
-			equal(t, "fired", v1alpha1.Restarts{Total: 1, Job: 1, Uncharged: 1}, s.status().Restarts)
-			equal(t, "excluded", []string{"n00"}, s.excluded())
+			check.Equal(t, "lives", []int32{1, 1, 1}, s.lives())
+			check.Equal(t, "fired", v1alpha1.Restarts{Total: 1, Job: 1, Uncharged: 1}, s.status().Restarts)
+			check.Equal(t, "excluded", []string{"n00"}, s.excluded())
 			for _, inc := range s.status().Incidents {
 				if inc.Trigger == v1alpha1.HealthFailed {
-					equal(t, "outcome", v1alpha1.OutcomeRecovered, inc.Outcome)
+					check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, inc.Outcome)
 				}
 			}
 		})
@@ -79,8 +80,8 @@ func TestAStepSparesAReplacementThatWaitsForItsPeer(t *testing.T) {
 	s.back(2, "n04")
 	s.exits(2, 1, 40*time.Second)
 	s.after(time.Minute).decide()
-	equal(t, "fired", []string{"RestartPod@0", "RestartPod@60"}, s.fired(t))
-	equal(t, "lives", []int32{0, 2, 1}, s.lives())
+	check.Equal(t, "fired", []string{"RestartPod@0", "RestartPod@60"}, s.fired(t))
+	check.Equal(t, "lives", []int32{0, 2, 1}, s.lives())
 }
 
 // A rank of an independent task needs no other one: it exits by itself.
@@ -90,7 +91,7 @@ func TestAnIndependentRankIsNoVictim(t *testing.T) {
 	s.decide()
 	s.exits(2, 1, 0)
 	s.decide()
-	equal(t, "incidents", []summary{
+	check.Equal(t, "incidents", []summary{
 		{v1alpha1.NodeGone, v1alpha1.ClassInfrastructure, "everything-else", 1, ""},
 		{v1alpha1.PodNotReady, v1alpha1.ClassUser, "restarts-in-place", 1, ""},
 	}, s.summaries())
@@ -113,8 +114,8 @@ func TestWhatExitsAfterARestartIsNoCause(t *testing.T) {
 			s.after(3 * time.Second)
 			s.exits(1, 1, tc.at)
 			s.decide()
-			equal(t, "lives", tc.lives, s.lives())
-			equal(t, "cause", tc.cause, s.incident(t).Cause.Pod)
+			check.Equal(t, "lives", tc.lives, s.lives())
+			check.Equal(t, "cause", tc.cause, s.incident(t).Cause.Pod)
 		})
 	}
 }
@@ -127,11 +128,11 @@ func TestARankOnADegradedDeviceIsAVictim(t *testing.T) {
 	s.decide()
 	s.after(time.Second).exits(0, 1, time.Second)
 	s.decide()
-	equal(t, "incidents", []summary{
+	check.Equal(t, "incidents", []summary{
 		{v1alpha1.HealthDegraded, v1alpha1.ClassInfrastructure, "ill", 1, ""},
 		{v1alpha1.PodNotReady, v1alpha1.ClassUser, "rest", 1, ""},
 	}, s.summaries())
-	equal(t, "victims", []string{s.Pods[0].Name}, s.status().Incidents[1].Victims)
+	check.Equal(t, "victims", []string{s.Pods[0].Name}, s.status().Incidents[1].Victims)
 }
 
 // A node reboots before it is missed: the others abort first, and its kubelet refuses the pod when it is back.
@@ -155,9 +156,9 @@ func TestARefusedPodExplainsTheAborts(t *testing.T) {
 			s.Pods[0].Phase, s.Pods[0].Ready, s.Pods[0].Refused = corev1.PodFailed, false, true
 			s.Pods[0].Failure = Failure{Reason: "UnexpectedAdmissionError"}
 			s.decide()
-			equal(t, "incidents", tc.want, s.summaries())
-			equal(t, "cause", tc.cause, s.status().Incidents[0].Cause.Pod)
-			equal(t, "lives", []int32{1, 0, 0}, s.lives())
+			check.Equal(t, "incidents", tc.want, s.summaries())
+			check.Equal(t, "cause", tc.cause, s.status().Incidents[0].Cause.Pod)
+			check.Equal(t, "lives", []int32{1, 0, 0}, s.lives())
 		})
 	}
 }

@@ -82,7 +82,7 @@ func (w *world) violation(what string, topology *v1alpha1.NetworkTopology, nodes
 	}
 	domains := map[string][]string{}
 	for _, node := range slices.Compact(slices.Sorted(slices.Values(nodes))) {
-		domain := w.Topology.widest(node, highest)
+		domain := w.Topology.Widest(node, highest)
 		domains[domain] = append(domains[domain], node)
 	}
 	if len(domains) < 2 {

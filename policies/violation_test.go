@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/topology"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 const remedy = ". Lockstep moves nothing for that: a step RelocateJob, or a new TrainingJob, is placed from scratch"
@@ -52,19 +54,19 @@ func TestAViolatedTopologyIsSaid(t *testing.T) {
 			if c := meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionTopologyViolated); c != nil {
 				got = c.Message
 			}
-			equal(t, "condition", tc.want, got)
+			check.Equal(t, "condition", tc.want, got)
 			if s.status().State == v1alpha1.StateRunning {
-				equal(t, "message", tc.want, s.status().Message)
+				check.Equal(t, "message", tc.want, s.status().Message)
 			}
-			equal(t, "incidents", 0, len(s.status().Incidents))
-			equal(t, "deleted", nil, s.deleted())
+			check.Equal(t, "incidents", 0, len(s.status().Incidents))
+			check.Equal(t, "deleted", nil, s.deleted())
 		})
 	}
 }
 
 func TestAViolationOfManyNodesIsShort(t *testing.T) {
 	s := apart(aJob().tasks(task("worker", 7)).confined(1), "n00", "n01", "n02", "n03", "n04", "n05", "n06")
-	equal(t, "message", "networkTopology requires the job in one HyperNode of tier 1 at most, and its ranks are in rack-a (n00, n01, n02, n03 and 2 more), rack-b (n06)"+remedy,
+	check.Equal(t, "message", "networkTopology requires the job in one HyperNode of tier 1 at most, and its ranks are in rack-a (n00, n01, n02, n03 and 2 more), rack-b (n06)"+remedy,
 		s.status().Message)
 }
 
@@ -74,23 +76,23 @@ func TestAViolationGoesAway(t *testing.T) {
 		"the pod is being deleted":     func(s *scene) { s.Pods[1].Deleting = true },
 		"the pod has failed":           func(s *scene) { s.crash(1, 1) },
 		"the node is gone":             func(s *scene) { delete(s.Nodes, "n06") },
-		"the HyperNodes are not known": func(s *scene) { s.Topology = NewTopology(nil) },
+		"the HyperNodes are not known": func(s *scene) { s.Topology = topology.New(nil) },
 		"the racks are known otherwise": func(s *scene) {
-			s.Topology = NewTopology([]HyperNode{{Name: "r", Tier: 1, Nodes: []string{"n00", "n01", "n06"}}})
+			s.Topology = topology.New([]topology.HyperNode{{Name: "r", Tier: 1, Nodes: []string{"n00", "n01", "n06"}}})
 		},
 		"the job is suspended": func(s *scene) { s.Job.Spec.Suspend = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := apart(aJob().tasks(task("worker", 3)).confined(1), "n00", "n06", "n01")
-			equal(t, "violated", true, violated(s))
+			check.Equal(t, "violated", true, violated(s))
 			story(s)
 			s.decide()
-			equal(t, "violated", false, violated(s))
-			equal(t, "reason", v1alpha1.ReasonWithinTier, conditionReason(s, v1alpha1.ConditionTopologyViolated))
+			check.Equal(t, "violated", false, violated(s))
+			check.Equal(t, "reason", v1alpha1.ReasonWithinTier, conditionReason(s, v1alpha1.ConditionTopologyViolated))
 		})
 	}
 	s := apart(aJob().tasks(task("worker", 3)).confined(1), "n00", "n06", "n01")
-	s.Topology = NewTopology([]HyperNode{{Name: "rack-a", Tier: 1, Nodes: []string{"n00", "n01"}}})
+	s.Topology = topology.New([]topology.HyperNode{{Name: "rack-a", Tier: 1, Nodes: []string{"n00", "n01"}}})
 	s.decide()
-	equal(t, "violated by a node in no HyperNode", true, violated(s))
+	check.Equal(t, "violated by a node in no HyperNode", true, violated(s))
 }

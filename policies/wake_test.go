@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 func TestTheWake(t *testing.T) {
@@ -49,7 +50,7 @@ func TestTheWake(t *testing.T) {
 			for _, inc := range s.status().Incidents {
 				got = append(got, inc.PodCount)
 			}
-			equal(t, "pods", tc.want, got)
+			check.Equal(t, "pods", tc.want, got)
 		})
 	}
 }
@@ -62,12 +63,12 @@ func TestWhoJoinsLateIsRestartedToo(t *testing.T) {
 	s.after(5*time.Second).crash(1, 1)
 	s.breakNode("n02")
 	s.decide()
-	equal(t, "lives", []int32{1, 1, 1, 0}, s.lives())
-	equal(t, "incidents", 1, len(s.status().Incidents))
-	equal(t, "excluded", []string{"n02"}, s.excluded())
-	equal(t, "fired", []string{"RestartPod@0"}, s.fired(t))
-	equal(t, "cause", v1alpha1.NodeNotReady, s.incident(t).Trigger)
-	equal(t, "restarts", v1alpha1.Restarts{Total: 1, Pod: 1, Uncharged: 1}, s.status().Restarts)
+	check.Equal(t, "lives", []int32{1, 1, 1, 0}, s.lives())
+	check.Equal(t, "incidents", 1, len(s.status().Incidents))
+	check.Equal(t, "excluded", []string{"n02"}, s.excluded())
+	check.Equal(t, "fired", []string{"RestartPod@0"}, s.fired(t))
+	check.Equal(t, "cause", v1alpha1.NodeNotReady, s.incident(t).Trigger)
+	check.Equal(t, "restarts", v1alpha1.Restarts{Total: 1, Pod: 1, Uncharged: 1}, s.status().Restarts)
 }
 
 // A whole rack that falls silent, node by node, is one incident.
@@ -78,13 +79,13 @@ func TestARackThatFallsSilent(t *testing.T) {
 		s.decide()
 		s.after(9 * time.Second)
 	}
-	equal(t, "incidents", []summary{{v1alpha1.NodeNotReady, v1alpha1.ClassInfrastructure, "node-may-return", 6, ""}}, s.summaries())
+	check.Equal(t, "incidents", []summary{{v1alpha1.NodeNotReady, v1alpha1.ClassInfrastructure, "node-may-return", 6, ""}}, s.summaries())
 	s.Now = sceneStart.Add(90 * time.Second)
 	s.decide()
-	equal(t, "fired", []string{"RestartPod@90"}, s.fired(t))
-	equal(t, "excluded", 6, len(s.excluded()))
+	check.Equal(t, "fired", []string{"RestartPod@90"}, s.fired(t))
+	check.Equal(t, "excluded", 6, len(s.excluded()))
 	s.decide()
-	equal(t, "counted", v1alpha1.Restarts{Total: 1, Pod: 1, Uncharged: 1}, s.status().Restarts)
+	check.Equal(t, "counted", v1alpha1.Restarts{Total: 1, Pod: 1, Uncharged: 1}, s.status().Restarts)
 }
 
 // A stronger event changes the rule until something was restarted, and not after.
@@ -97,7 +98,7 @@ func TestStrength(t *testing.T) {
 	}
 	for want, events := range order {
 		for _, e := range events {
-			equal(t, string(e), want, strength(e))
+			check.Equal(t, string(e), want, strength(e))
 		}
 	}
 	back := rule("back", on(v1alpha1.PodNotReady, v1alpha1.NodeNotReady), step(v1alpha1.RestartPod, 60))
@@ -122,7 +123,7 @@ func TestStrength(t *testing.T) {
 			s := running(3, back, others)
 			tc.story(s)
 			s.after(time.Second).decide()
-			equal(t, "incident", []summary{tc.want}, s.summaries())
+			check.Equal(t, "incident", []summary{tc.want}, s.summaries())
 		})
 	}
 }

@@ -201,18 +201,3 @@ func SizeOf(job *v1alpha1.TrainingJob) Size {
 func within[T any](index int32, list []T) bool { return index >= 0 && int(index) < len(list) }
 
 func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }
-
-// sooner returns the earlier of two times, of which zero means never.
-func sooner(a, b time.Time) time.Time {
-	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
-		return b
-	}
-	return a
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}

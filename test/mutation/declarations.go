@@ -17,7 +17,8 @@ type declaration struct {
 	source string
 }
 
-// declarations are those of the engine, by name: a method has that of its type before its own, as in world.climb.
+// declarations are those of the engine, by name: a method has that of its type before its own, as in world.climb, and what is
+// in another package than policies has that of the package before it, as in nodes.triage.admit.
 func declarations(root string) (map[string][]declaration, error) {
 	found := map[string][]declaration{}
 	err := filepath.WalkDir(filepath.Join(root, "policies"), func(path string, entry fs.DirEntry, err error) error {
@@ -34,6 +35,9 @@ func declarations(root string) (map[string][]declaration, error) {
 			return err
 		}
 		note := func(name string, node ast.Node) {
+			if file.Name.Name != "policies" {
+				name = file.Name.Name + "." + name
+			}
 			begin, end := files.Position(node.Pos()).Offset, files.Position(node.End()).Offset
 			found[name] = append(found[name], declaration{path, begin, string(content[begin:end])})
 		}

@@ -3,7 +3,6 @@ package signals
 import (
 	"fmt"
 	"slices"
-	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
 // concerned is the pod that holds the GPU with the fault, and another one that of a healthy GPU of
@@ -28,13 +28,13 @@ func aJob(now time.Time) *job {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "research", Name: "llm", Generation: 1, UID: "0123abcd-0000-4000-8000-000000000000"},
 		Spec:       v1alpha1.TrainingJobSpec{Queue: "default", Tasks: []v1alpha1.Task{{Name: "worker", Replicas: 3}}},
 	}}}
-	rack := policies.HyperNode{Name: "rack", Tier: 1}
+	rack := topology.HyperNode{Name: "rack", Tier: 1}
 	for i := range 4 {
 		name := fmt.Sprintf("n%d", i)
 		j.Nodes[name] = policies.Node{Name: name, Hostname: name, Ready: true}
 		rack.Nodes = append(rack.Nodes, name)
 	}
-	j.Topology = policies.NewTopology([]policies.HyperNode{rack})
+	j.Topology = topology.New([]topology.HyperNode{rack})
 	j.decide()
 	attempt := j.Job.Status.Attempt
 	j.VolcanoJobs = []policies.VolcanoJob{{Name: policies.VolcanoJobName(j.Job, attempt), Attempt: attempt, Size: policies.SizeOf(j.Job)}}
@@ -111,11 +111,4 @@ func (j *job) moved() []string {
 		names = append(names, "research/"+d.Name)
 	}
 	return names
-}
-
-func equal[T comparable](t *testing.T, what string, want, got T) {
-	t.Helper()
-	if want != got {
-		t.Errorf("%s: %v, want %v", what, got, want)
-	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/health"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/test/check"
 	"github.com/lockstep-dev/lockstep/test/dcgmsim"
 )
 
@@ -43,10 +44,10 @@ func TestAContainedErrorRestartsInPlace(t *testing.T) {
 		j.Pods[1].Ready = true
 		n.hears(j, 60)
 		inc, _ := j.incident()
-		equal(t, "trigger", "PodNotReady", string(inc.Trigger))
-		equal(t, "outcome", "Recovered", string(inc.Outcome))
-		equal(t, "steps", 0, len(inc.Steps))
-		equal(t, "incidents", 1, len(j.Job.Status.Incidents))
+		check.Equal(t, "trigger", "PodNotReady", string(inc.Trigger))
+		check.Equal(t, "outcome", "Recovered", string(inc.Outcome))
+		check.Equal(t, "steps", 0, len(inc.Steps))
+		check.Equal(t, "incidents", 1, len(j.Job.Status.Incidents))
 	})
 	t.Run("by a new pod, where the template says Never", func(t *testing.T) {
 		n := aNode(t, health.Default())
@@ -56,8 +57,8 @@ func TestAContainedErrorRestartsInPlace(t *testing.T) {
 		j.Pods[1].Phase, j.Pods[1].Ready = corev1.PodFailed, false
 		j.Pods[1].Failure = policies.Failure{Containers: []policies.ContainerFailure{{Name: "train", ExitCode: 1}}}
 		n.hears(j, 1)
-		equal(t, "action", "`RestartPod` at once", j.action())
-		equal(t, "moved", concerned, strings.Join(j.moved(), " "))
+		check.Equal(t, "action", "`RestartPod` at once", j.action())
+		check.Equal(t, "moved", concerned, strings.Join(j.moved(), " "))
 		j.Pods[1] = j.gated(1)
 		n.hears(j, 1)
 		lift := policies.PlanFor(&j.Observation, &j.Job.Status).Lift
@@ -67,8 +68,8 @@ func TestAContainedErrorRestartsInPlace(t *testing.T) {
 		j.bind(1, "n1")
 		n.hears(j, 60)
 		inc, _ := j.incident()
-		equal(t, "outcome", "Recovered", string(inc.Outcome))
-		equal(t, "steps", 1, len(inc.Steps))
-		equal(t, "incidents", 1, len(j.Job.Status.Incidents))
+		check.Equal(t, "outcome", "Recovered", string(inc.Outcome))
+		check.Equal(t, "steps", 1, len(inc.Steps))
+		check.Equal(t, "incidents", 1, len(j.Job.Status.Incidents))
 	})
 }

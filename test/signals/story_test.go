@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/health"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // suffer injects, and plays agent and job until the job's first step, or for as long as patience lasts:
@@ -40,7 +41,7 @@ func (n *node) suffer(r *health.Row, patience time.Duration, too ...func()) (out
 	}
 	out := outcome{id: r.ID, injected: in.says, state: string(r.State), signal: r.Signal, entity: nameOf(r), event: "none", action: "none", polls: reported}
 	if inc, open := j.incident(); open {
-		equal(n.T, "signal of the incident", r.Signal, inc.Cause.Signal)
+		check.Equal(n.T, "signal of the incident", r.Signal, inc.Cause.Signal)
 		out.event = fmt.Sprintf("`%s`", inc.Trigger)
 		if action := j.action(); action != "" {
 			out.action = fmt.Sprintf("%s (%s)", action, inc.Rule)
@@ -58,14 +59,14 @@ func (n *node) wantMoved(r *health.Row, j *job) {
 	if i < 0 {
 		n.Fatalf("reports %q, want %s", names(reports), r.Signal)
 	}
-	equal(n.T, "state", r.State, reports[i].State)
-	equal(n.T, "entity", nameOf(r), reports[i].Entity)
+	check.Equal(n.T, "state", r.State, reports[i].State)
+	check.Equal(n.T, "entity", nameOf(r), reports[i].Entity)
 	whom := ""
 	if r.Entity == health.KindGPU || r.Entity == health.KindNVLink {
 		whom = concerned
 	}
-	equal(n.T, "pods", whom, strings.Join(reports[i].Pods, " "))
-	equal(n.T, "moved", concerned, strings.Join(j.moved(), " "))
+	check.Equal(n.T, "pods", whom, strings.Join(reports[i].Pods, " "))
+	check.Equal(n.T, "moved", concerned, strings.Join(j.moved(), " "))
 	if out := j.Job.Status.ExcludedNodes; len(out) != 1 || out[0].Name != "n1" {
 		n.Errorf("nodes to keep away from: %+v, want n1", out)
 	}

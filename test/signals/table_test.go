@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/health"
+	"github.com/lockstep-dev/lockstep/test/check"
 	"github.com/lockstep-dev/lockstep/test/dcgmsim"
 )
 
@@ -74,7 +75,7 @@ func TestEverySignal(t *testing.T) {
 func play(t *testing.T, table *health.Table, r *health.Row) outcome {
 	n := aNode(t, table)
 	out, j := n.suffer(r, patience)
-	equal(t, "polls", max(1, r.Polls), out.polls)
+	check.Equal(t, "polls", max(1, r.Polls), out.polls)
 	n.wantMoved(r, j)
 	out.cleared = n.recover(r)
 	return out
@@ -96,8 +97,8 @@ func playQuiet(t *testing.T, r *health.Row) outcome {
 		return out
 	}
 	under, _ := aNode(t, table).suffer(on, glance)
-	equal(t, "event under an override", "`HealthDegraded`", under.event)
-	equal(t, "polls under an override", max(1, r.Polls), under.polls)
+	check.Equal(t, "event under an override", "`HealthDegraded`", under.event)
+	check.Equal(t, "polls under an override", max(1, r.Polls), under.polls)
 	return out
 }
 

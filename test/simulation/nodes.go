@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
 // node is a machine and its Node object.
@@ -65,9 +66,9 @@ func (w *world) addNode(name string, leaf int) *node {
 
 // resolve computes the topology of the nodes that exist.
 func (w *world) resolve() {
-	var hyperNodes []policies.HyperNode
+	var hyperNodes []topology.HyperNode
 	add := func(name string, tier int32) {
-		h := policies.HyperNode{Name: name, Tier: tier}
+		h := topology.HyperNode{Name: name, Tier: tier}
 		for _, n := range w.members[name] {
 			if !w.nodes[n].gone {
 				h.Nodes = append(h.Nodes, n)
@@ -82,7 +83,7 @@ func (w *world) resolve() {
 		add(rackName(i), rackTier)
 	}
 	add("spine", spineTier)
-	w.topology = policies.NewTopology(hyperNodes)
+	w.topology = topology.New(hyperNodes)
 }
 
 // answers reports whether the node's kubelet runs pods.

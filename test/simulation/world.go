@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
 // world is the simulated cluster as its API server has it, with the processes that run on it.
@@ -25,7 +25,7 @@ type world struct {
 	nodes    map[string]*node
 	names    []string            // of the nodes, sorted
 	members  map[string][]string // of the HyperNodes, nodes that do not exist now among them
-	topology *policies.Topology  // of the nodes that exist
+	topology *topology.Topology  // of the nodes that exist
 	health   *v1alpha1.HealthPolicySpec
 
 	rackSize  int  // nodes of a rack at the start

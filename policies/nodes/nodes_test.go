@@ -1,6 +1,6 @@
 // The fleet: what is made of reports, in which order, and how it ends.
 
-package policies
+package nodes
 
 import (
 	"encoding/json"
@@ -15,6 +15,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/topology"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // began is when a fleet is looked at first.
@@ -24,14 +26,14 @@ var began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 type fleetScene struct {
 	Fleet
 	t    *testing.T
-	last FleetDecision
+	last Decision
 }
 
 func newFleet(t *testing.T) *fleetScene {
 	s := &fleetScene{t: t, Fleet: Fleet{Now: began, Policy: &v1alpha1.HealthPolicy{}, Nodes: 40}}
-	var racks []HyperNode
+	var racks []topology.HyperNode
 	for r := range 5 {
-		h := HyperNode{Name: fmt.Sprintf("rack-%d", r), Tier: 1}
+		h := topology.HyperNode{Name: fmt.Sprintf("rack-%d", r), Tier: 1}
 		for i := range 8 {
 			name := fleetNode(r*8 + i)
 			h.Nodes = append(h.Nodes, name)
@@ -41,7 +43,7 @@ func newFleet(t *testing.T) *fleetScene {
 		}
 		racks = append(racks, h)
 	}
-	s.Topology = NewTopology(racks)
+	s.Topology = topology.New(racks)
 	return s
 }
 
@@ -60,12 +62,12 @@ func (s *fleetScene) report(state v1alpha1.HealthState, nodes ...int) {
 // pass lets time go by, decides, and records.
 func (s *fleetScene) pass(after time.Duration) {
 	s.Now = s.Now.Add(after)
-	s.last = DecideFleet(&s.Fleet)
+	s.last = Decide(&s.Fleet)
 	for _, h := range s.Healths {
 		h.Status.Verdict = recorded(s.t, s.last.Verdicts[h.Name])
 	}
 	s.Policy.Status = s.last.Status
-	if again := DecideFleet(&s.Fleet); !slices.EqualFunc(s.Healths, s.Healths, func(a, _ *v1alpha1.NodeHealth) bool {
+	if again := Decide(&s.Fleet); !slices.EqualFunc(s.Healths, s.Healths, func(a, _ *v1alpha1.NodeHealth) bool {
 		return equalVerdicts(a.Status.Verdict, again.Verdicts[a.Name])
 	}) {
 		s.t.Errorf("at %s: the same look has another decision", s.Now)
@@ -163,9 +165,9 @@ func TestQuarantineOfOneNode(t *testing.T) {
 					l.change(s)
 				}
 				s.pass(l.after)
-				equal(t, l.what+": state", l.state, s.verdict(3).State)
-				equal(t, l.what+": quarantined", l.quarantined, quarantinedNode(s.verdict(3)))
-				equal(t, l.what+": lemon", l.lemon, s.verdict(3).Lemon)
+				check.Equal(t, l.what+": state", l.state, s.verdict(3).State)
+				check.Equal(t, l.what+": quarantined", l.quarantined, quarantinedNode(s.verdict(3)))
+				check.Equal(t, l.what+": lemon", l.lemon, s.verdict(3).Lemon)
 			}
 		})
 	}
@@ -175,23 +177,23 @@ func TestSilentSource(t *testing.T) {
 	s := newFleet(t)
 	s.Healths[3].Status.Sources[0].HeartbeatTime = new(metav1.NewTime(began))
 	s.pass(0)
-	equal(t, "heard of", v1alpha1.HealthHealthy, s.verdict(3).State)
-	equal(t, "looks again when it would be silent", began.Add(15*time.Minute), s.last.Next)
+	check.Equal(t, "heard of", v1alpha1.HealthHealthy, s.verdict(3).State)
+	check.Equal(t, "looks again when it would be silent", began.Add(15*time.Minute), s.last.Next)
 	s.pass(15 * time.Minute)
-	equal(t, "silent", v1alpha1.HealthUnknown, s.verdict(3).State)
+	check.Equal(t, "silent", v1alpha1.HealthUnknown, s.verdict(3).State)
 	s.report(v1alpha1.HealthStateFailed, 3)
 	s.pass(time.Minute)
-	equal(t, "silent, with a fault", v1alpha1.HealthStateFailed, s.verdict(3).State)
+	check.Equal(t, "silent, with a fault", v1alpha1.HealthStateFailed, s.verdict(3).State)
 	s.Healths[5].Status.Sources = []v1alpha1.HealthSource{
 		{Name: "alertmanager", State: v1alpha1.HealthHealthy, HeartbeatTime: new(metav1.NewTime(s.Now))},
 		{Name: "dcgm", State: v1alpha1.HealthHealthy, HeartbeatTime: new(metav1.NewTime(began))},
 	}
 	s.pass(time.Minute)
-	equal(t, "says who is silent, and not who is not", "cannot be told: dcgm was last heard of at 2026-01-02T03:04:05Z",
-		NodeCondition(s.Healths[5], s.verdict(5)).Message)
+	check.Equal(t, "says who is silent, and not who is not", "cannot be told: dcgm was last heard of at 2026-01-02T03:04:05Z",
+		Condition(s.Healths[5], s.verdict(5)).Message)
 	s.Healths[4].Status.Sources = nil
 	s.pass(time.Minute)
-	equal(t, "no source", v1alpha1.HealthUnknown, s.verdict(4).State)
+	check.Equal(t, "no source", v1alpha1.HealthUnknown, s.verdict(4).State)
 }
 
 // recorded is a verdict as the API server keeps it: to the second.
@@ -220,18 +222,18 @@ func TestSameVerdict(t *testing.T) {
 			QuarantinedTime: &at, WellTime: &at, FailureTimes: []metav1.Time{at}, Lemon: true,
 		}
 	}
-	equal(t, "of none and none", true, SameVerdict(nil, nil))
-	equal(t, "of none and one", false, SameVerdict(nil, full()))
-	equal(t, "of one and its copy", true, SameVerdict(full(), full().DeepCopy()))
+	check.Equal(t, "of none and none", true, SameVerdict(nil, nil))
+	check.Equal(t, "of none and one", false, SameVerdict(nil, full()))
+	check.Equal(t, "of one and its copy", true, SameVerdict(full(), full().DeepCopy()))
 	for field := range reflect.TypeFor[v1alpha1.HealthVerdict]().Fields() {
 		if reflect.ValueOf(full()).Elem().FieldByIndex(field.Index).IsZero() {
 			t.Errorf("the test leaves out %s", field.Name)
 		}
 		changed := full()
 		reflect.ValueOf(changed).Elem().FieldByIndex(field.Index).SetZero()
-		equal(t, "without "+field.Name, false, SameVerdict(full(), changed))
+		check.Equal(t, "without "+field.Name, false, SameVerdict(full(), changed))
 	}
 	later := full()
 	later.FailureTimes = []metav1.Time{other}
-	equal(t, "with another failure", false, SameVerdict(full(), later))
+	check.Equal(t, "with another failure", false, SameVerdict(full(), later))
 }

@@ -1,6 +1,6 @@
-// The fleet: from what is reported of all nodes to what is believed and done about each.
-
-package policies
+// Package nodes decides about the cluster's nodes: from what is reported of the health of all of them to what is believed and
+// done about each. It is pure, as package policies is.
+package nodes
 
 import (
 	"slices"
@@ -9,6 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/healthpolicy"
+	"github.com/lockstep-dev/lockstep/policies/instant"
+	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
 // maxFailureTimes is how many failures of a node are remembered: the API's limit.
@@ -27,11 +30,11 @@ type Fleet struct {
 	// Nodes is how many nodes the cluster has.
 	Nodes int
 	// Topology of the cluster.
-	Topology *Topology
+	Topology *topology.Topology
 }
 
-// FleetDecision is what DecideFleet found.
-type FleetDecision struct {
+// Decision is what Decide found.
+type Decision struct {
 	// Verdicts that the nodes should have, by name.
 	Verdicts map[string]*v1alpha1.HealthVerdict
 	// Status that the HealthPolicy should have.
@@ -43,20 +46,20 @@ type FleetDecision struct {
 // triage is a fleet on its way to a decision.
 type triage struct {
 	*Fleet
-	policy   healthPolicy
+	policy   healthpolicy.Policy
 	verdicts map[string]*v1alpha1.HealthVerdict
 	// worsened are those that fell ill, or from Degraded to Failed, since the look before.
 	worsened map[string]bool
 	next     time.Time
 }
 
-// DecideFleet computes what is made of the reports on every node.
-func DecideFleet(f *Fleet) FleetDecision {
+// Decide computes what is made of the reports on every node.
+func Decide(f *Fleet) Decision {
 	t := &triage{
-		Fleet: f, policy: healthPolicyOf(&f.Policy.Spec, f.Now), worsened: map[string]bool{},
+		Fleet: f, policy: healthpolicy.Of(&f.Policy.Spec, f.Now), worsened: map[string]bool{},
 		verdicts: make(map[string]*v1alpha1.HealthVerdict, len(f.Healths)),
 	}
-	t.next = t.policy.acknowledges
+	t.next = t.policy.Acknowledges
 	for _, h := range f.Healths {
 		t.verdicts[h.Name] = t.assess(h)
 	}
@@ -64,7 +67,7 @@ func DecideFleet(f *Fleet) FleetDecision {
 	for _, h := range f.Healths {
 		t.quarantine(h, t.verdicts[h.Name], fresh[h.Name])
 	}
-	return FleetDecision{Verdicts: t.verdicts, Status: t.status(), Next: t.next}
+	return Decision{Verdicts: t.verdicts, Status: t.status(), Next: t.next}
 }
 
 // assess says in what state a node is. One that falls ill, or from Degraded to Failed, has to
@@ -107,13 +110,13 @@ func (t *triage) canTell(h *v1alpha1.NodeHealth) bool {
 		s := &h.Status.Sources[i]
 		silent := time.Time{}
 		if s.HeartbeatTime != nil {
-			silent = s.HeartbeatTime.Add(t.policy.silentAfter)
+			silent = s.HeartbeatTime.Add(t.policy.SilentAfter)
 		}
 		switch {
 		case s.State != v1alpha1.HealthHealthy, !silent.IsZero() && !silent.After(t.Now):
 			all = false
 		default:
-			t.next = sooner(t.next, silent)
+			t.next = instant.Earliest(t.next, silent)
 		}
 	}
 	return all
@@ -125,7 +128,7 @@ func (t *triage) quarantine(h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict, f
 	t.noteFailure(h, v, fresh)
 	failed := v.State == v1alpha1.HealthStateFailed
 	switch {
-	case !t.policy.quarantines:
+	case !t.policy.Quarantines:
 		v.QuarantinedTime, v.WellTime = nil, nil
 	case Believed(v) && failed && v.QuarantinedTime == nil:
 		v.QuarantinedTime, v.WellTime = new(metav1.NewTime(t.Now)), nil
@@ -145,9 +148,9 @@ func (t *triage) release(v *v1alpha1.HealthVerdict) {
 	if v.Lemon {
 		return
 	}
-	at := v.WellTime.Add(t.policy.well)
+	at := v.WellTime.Add(t.policy.Well)
 	if at.After(t.Now) {
-		t.next = sooner(t.next, at)
+		t.next = instant.Earliest(t.next, at)
 		return
 	}
 	v.QuarantinedTime, v.WellTime = nil, nil
@@ -164,12 +167,12 @@ func (t *triage) noteFailure(h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict, 
 		v.Lemon = v.Lemon && len(v.FailureTimes) > 0
 	}
 	if fresh && v.State == v1alpha1.HealthStateFailed && !noted(v) {
-		old := func(at metav1.Time) bool { return t.Now.Sub(at.Time) >= t.policy.lemonWindow }
+		old := func(at metav1.Time) bool { return t.Now.Sub(at.Time) >= t.policy.LemonWindow }
 		v.FailureTimes = append(slices.DeleteFunc(v.FailureTimes, old), metav1.NewTime(t.Now))
 		v.FailureTimes = v.FailureTimes[max(0, len(v.FailureTimes)-maxFailureTimes):]
-		v.Lemon = v.Lemon || (t.policy.lemonFailures > 0 && len(v.FailureTimes) >= t.policy.lemonFailures)
+		v.Lemon = v.Lemon || (t.policy.LemonFailures > 0 && len(v.FailureTimes) >= t.policy.LemonFailures)
 	}
-	v.Lemon = v.Lemon && t.policy.lemonFailures > 0
+	v.Lemon = v.Lemon && t.policy.LemonFailures > 0
 }
 
 // noted is true for a node whose present failure is remembered: it may have had to pass the

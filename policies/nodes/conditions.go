@@ -1,6 +1,6 @@
 // Node conditions: what other tools say of a node's health, as reports of a source each.
 
-package policies
+package nodes
 
 import (
 	"cmp"
@@ -22,10 +22,10 @@ const (
 	maxSignal, maxReportMessage = 63, 1024
 )
 
-// WithNodeConditions is a NodeHealth with the entries that the conditions of its node give.
+// WithConditions is a NodeHealth with the entries that the conditions of its node give.
 // It is the same object where it has them already, in whatever order, and nil where there is
 // none and needs none.
-func WithNodeConditions(h *v1alpha1.NodeHealth, node *corev1.Node, spec *v1alpha1.HealthPolicySpec) *v1alpha1.NodeHealth {
+func WithConditions(h *v1alpha1.NodeHealth, node *corev1.Node, spec *v1alpha1.HealthPolicySpec) *v1alpha1.NodeHealth {
 	var was, is v1alpha1.NodeHealthStatus
 	if h != nil {
 		was = nodeConditionEntries(&h.Status)

@@ -1,4 +1,4 @@
-package policies
+package nodes
 
 import (
 	"fmt"
@@ -7,10 +7,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
-// BenchmarkDecideFleet looks at 15,000 nodes in racks of 16, of which 150 are ill, or all.
-func BenchmarkDecideFleet(b *testing.B) {
+// BenchmarkDecide looks at 15,000 nodes in racks of 16, of which 150 are ill, or all.
+func BenchmarkDecide(b *testing.B) {
 	for name, every := range map[string]int{"some": 100, "all": 1} {
 		b.Run(name, func(b *testing.B) { benchmarkFleet(b, every) })
 	}
@@ -18,10 +19,10 @@ func BenchmarkDecideFleet(b *testing.B) {
 
 func benchmarkFleet(b *testing.B, every int) {
 	f := Fleet{Now: began, Policy: &v1alpha1.HealthPolicy{}, Nodes: 15000}
-	var racks []HyperNode
+	var racks []topology.HyperNode
 	for i := range f.Nodes {
 		if i%16 == 0 {
-			racks = append(racks, HyperNode{Name: fmt.Sprint("rack-", i/16), Tier: 1})
+			racks = append(racks, topology.HyperNode{Name: fmt.Sprint("rack-", i/16), Tier: 1})
 		}
 		name := fmt.Sprintf("n%05d", i)
 		racks[i/16].Nodes = append(racks[i/16].Nodes, name)
@@ -33,20 +34,8 @@ func benchmarkFleet(b *testing.B, every int) {
 		}
 		f.Healths = append(f.Healths, h)
 	}
-	f.Topology = NewTopology(racks)
+	f.Topology = topology.New(racks)
 	for range b.N {
-		DecideFleet(&f)
-	}
-}
-
-// BenchmarkHeldBack is a job of 1,000 pods that are all called ill, and wait.
-func BenchmarkHeldBack(b *testing.B) {
-	s := bounded(1000)
-	for i := range s.Pods {
-		s.ail(failed, i)
-	}
-	s.decide()
-	for b.Loop() {
-		Decide(&s.Observation)
+		Decide(&f)
 	}
 }

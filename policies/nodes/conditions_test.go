@@ -1,4 +1,4 @@
-package policies
+package nodes
 
 import (
 	"strings"
@@ -8,9 +8,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
-func TestWithNodeConditions(t *testing.T) {
+func TestWithConditions(t *testing.T) {
 	at := metav1.NewTime(began)
 	missing := v1alpha1.NodeConditionSource{Type: "example.com/GPUMissing", State: v1alpha1.HealthStateFailed}
 	ready := v1alpha1.NodeConditionSource{Type: "AcceleratedHardwareReady", BadStatus: "False", Signal: "HardwareNotReady"}
@@ -75,32 +76,19 @@ func TestWithNodeConditions(t *testing.T) {
 				h = &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: *tc.was}
 			}
 			spec := &v1alpha1.HealthPolicySpec{NodeConditions: tc.from}
-			got := WithNodeConditions(h, node, spec)
+			got := WithConditions(h, node, spec)
 			if tc.want == nil {
-				equal(t, "none", true, got == nil)
+				check.Equal(t, "none", true, got == nil)
 				return
 			}
-			equal(t, "name", "n1", got.Name)
-			equal(t, "status", *tc.want, got.Status)
-			equal(t, "the same again", true, WithNodeConditions(got, node, spec) == got)
+			check.Equal(t, "name", "n1", got.Name)
+			check.Equal(t, "status", *tc.want, got.Status)
+			check.Equal(t, "the same again", true, WithConditions(got, node, spec) == got)
 		})
 	}
 }
 
 func TestSignalOfALongCondition(t *testing.T) {
-	equal(t, "length", maxSignal, len(signalOf(&v1alpha1.NodeConditionSource{Type: "example.com/" + strings.Repeat("x", 100)})))
-	equal(t, "between letters", "é", cut("éé", 3))
-}
-
-// What is written out here is what the API server fills in.
-func TestHealthPolicyDefaults(t *testing.T) {
-	equal(t, "limits", true, healthPolicyOf(&v1alpha1.HealthPolicySpec{}, began) == healthPolicyOf(&v1alpha1.HealthPolicySpec{
-		SilentAfterSeconds: 900,
-		Quarantine:         v1alpha1.Quarantine{Enabled: new(true), WellSeconds: new(int32(600)), Lemon: v1alpha1.Lemon{Failures: new(int32(3)), WindowSeconds: 604800}},
-		Breaker: v1alpha1.Breaker{
-			Cluster:   &v1alpha1.BreakerLimit{Percent: 10, Count: new(int32(2)), WindowSeconds: 3600},
-			HyperNode: &v1alpha1.BreakerLimit{Percent: 25, Count: new(int32(2)), WindowSeconds: 3600},
-			Job:       &v1alpha1.BreakerLimit{Percent: 25, Count: new(int32(2)), WindowSeconds: 3600},
-		},
-	}, began))
+	check.Equal(t, "length", maxSignal, len(signalOf(&v1alpha1.NodeConditionSource{Type: "example.com/" + strings.Repeat("x", 100)})))
+	check.Equal(t, "between letters", "é", cut("éé", 3))
 }

@@ -1,6 +1,6 @@
 // The breaker: how many ill nodes are acted upon, which, and what opens and closes it.
 
-package policies
+package nodes
 
 import (
 	"fmt"
@@ -12,6 +12,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/topology"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 const failing = v1alpha1.HealthStateFailed
@@ -71,12 +73,12 @@ func TestBreakerLimits(t *testing.T) {
 			s.report(failing, tc.nodes...)
 			s.pass(time.Second)
 			acted := s.of(Believed)
-			equal(t, "acted upon", tc.acted, acted)
-			equal(t, "held back", len(tc.nodes)-len(acted), len(s.of(heldBackNode)))
+			check.Equal(t, "acted upon", tc.acted, acted)
+			check.Equal(t, "held back", len(tc.nodes)-len(acted), len(s.of(heldBackNode)))
 			open := meta.IsStatusConditionTrue(s.last.Status.Conditions, v1alpha1.ConditionBreakerOpen)
-			equal(t, "open", tc.by != "", open)
+			check.Equal(t, "open", tc.by != "", open)
 			if open {
-				equal(t, "by", tc.by, s.verdict(s.of(heldBackNode)[0]).HeldBackBy)
+				check.Equal(t, "by", tc.by, s.verdict(s.of(heldBackNode)[0]).HeldBackBy)
 			}
 		})
 	}
@@ -88,21 +90,21 @@ func TestBreakerStaysOpen(t *testing.T) {
 	s.report(failing, every(8)...)
 	s.pass(0)
 	s.pass(24 * time.Hour)
-	equal(t, "a day later", []int{0, 1}, s.of(quarantinedNode))
-	equal(t, "open since", began, s.last.Status.Breakers[0].OpenTime.Time)
-	equal(t, "holds back", []string{"n02", "n03", "n04", "n05", "n06", "n07"}, s.last.Status.Breakers[0].Nodes)
+	check.Equal(t, "a day later", []int{0, 1}, s.of(quarantinedNode))
+	check.Equal(t, "open since", began, s.last.Status.Breakers[0].OpenTime.Time)
+	check.Equal(t, "holds back", []string{"n02", "n03", "n04", "n05", "n06", "n07"}, s.last.Status.Breakers[0].Nodes)
 
 	s.Policy.Spec.Breaker.AcknowledgedTime = new(metav1.NewTime(s.Now))
 	s.pass(time.Minute)
-	equal(t, "acknowledged: as many more", []int{0, 1, 2, 3}, s.of(quarantinedNode))
-	equal(t, "and it is open again", []int{4, 5, 6, 7}, s.of(heldBackNode))
+	check.Equal(t, "acknowledged: as many more", []int{0, 1, 2, 3}, s.of(quarantinedNode))
+	check.Equal(t, "and it is open again", []int{4, 5, 6, 7}, s.of(heldBackNode))
 
 	s.report(v1alpha1.HealthHealthy, every(8)...)
 	s.pass(time.Minute)
-	equal(t, "nothing is reported any more", 0, len(s.last.Status.Breakers))
-	equal(t, "closed", false, meta.IsStatusConditionTrue(s.last.Status.Conditions, v1alpha1.ConditionBreakerOpen))
+	check.Equal(t, "nothing is reported any more", 0, len(s.last.Status.Breakers))
+	check.Equal(t, "closed", false, meta.IsStatusConditionTrue(s.last.Status.Conditions, v1alpha1.ConditionBreakerOpen))
 	s.pass(10 * time.Minute)
-	equal(t, "in quarantine", nil, s.of(quarantinedNode))
+	check.Equal(t, "in quarantine", nil, s.of(quarantinedNode))
 }
 
 // Many nodes that were let through as degraded must not all be tainted once they fail.
@@ -112,14 +114,14 @@ func TestNodesThatGetWorseHaveToPassAgain(t *testing.T) {
 		s.report(v1alpha1.HealthStateDegraded, i)
 		s.pass(time.Hour)
 	}
-	equal(t, "degraded", every(8), s.of(Believed))
+	check.Equal(t, "degraded", every(8), s.of(Believed))
 	s.report(failing, every(8)...)
 	s.pass(2 * time.Hour)
-	equal(t, "quarantined", []int{0, 1}, s.of(quarantinedNode))
-	equal(t, "believed", []int{0, 1}, s.of(Believed))
+	check.Equal(t, "quarantined", []int{0, 1}, s.of(quarantinedNode))
+	check.Equal(t, "believed", []int{0, 1}, s.of(Believed))
 	s.report(v1alpha1.HealthStateDegraded, every(2)...)
 	s.pass(time.Minute)
-	equal(t, "what gets better stays believed", []int{0, 1}, s.of(Believed))
+	check.Equal(t, "what gets better stays believed", []int{0, 1}, s.of(Believed))
 }
 
 // A node in quarantine that flaps while the breaker is open stays where it is.
@@ -131,10 +133,10 @@ func TestFlappingWhileTheBreakerIsOpen(t *testing.T) {
 	s.pass(time.Minute)
 	s.report(failing, 0)
 	s.pass(time.Minute)
-	equal(t, "held back", []int{0, 2}, s.of(heldBackNode))
-	equal(t, "quarantined", []int{0, 1}, s.of(quarantinedNode))
+	check.Equal(t, "held back", []int{0, 2}, s.of(heldBackNode))
+	check.Equal(t, "quarantined", []int{0, 1}, s.of(quarantinedNode))
 	s.pass(time.Hour)
-	equal(t, "and stays so", []int{0, 1}, s.of(quarantinedNode))
+	check.Equal(t, "and stays so", []int{0, 1}, s.of(quarantinedNode))
 }
 
 // What is let through in the second of an acknowledgement counts: the API server keeps no
@@ -148,9 +150,9 @@ func TestLooksInTheSecondOfAnAcknowledgement(t *testing.T) {
 	for range 8 {
 		s.pass(100 * time.Millisecond)
 	}
-	equal(t, "two more", []int{0, 1, 2, 3}, s.of(Believed))
+	check.Equal(t, "two more", []int{0, 1, 2, 3}, s.of(Believed))
 	s.pass(time.Minute)
-	equal(t, "and no more later", []int{0, 1, 2, 3}, s.of(Believed))
+	check.Equal(t, "and no more later", []int{0, 1, 2, 3}, s.of(Believed))
 }
 
 // A clock that is ahead acknowledges when its time has come, and nothing before.
@@ -160,12 +162,12 @@ func TestAcknowledgementByAClockThatIsAhead(t *testing.T) {
 	s.pass(0)
 	s.Policy.Spec.Breaker.AcknowledgedTime = new(metav1.NewTime(s.Now.Add(time.Minute)))
 	s.pass(59 * time.Second)
-	equal(t, "before", []int{0, 1}, s.of(Believed))
-	equal(t, "looks again", began.Add(time.Minute), s.last.Next)
+	check.Equal(t, "before", []int{0, 1}, s.of(Believed))
+	check.Equal(t, "looks again", began.Add(time.Minute), s.last.Next)
 	s.pass(time.Second)
-	equal(t, "then", []int{0, 1, 2, 3}, s.of(Believed))
+	check.Equal(t, "then", []int{0, 1, 2, 3}, s.of(Believed))
 	s.pass(time.Second)
-	equal(t, "and no more", []int{0, 1, 2, 3}, s.of(Believed))
+	check.Equal(t, "and no more", []int{0, 1, 2, 3}, s.of(Believed))
 }
 
 // Nodes that are replaced because they are ill still count: else the replacements of all of
@@ -185,12 +187,12 @@ func TestNodesThatAreGoneCount(t *testing.T) {
 	s.Healths = left
 	s.report(failing, 0)
 	s.pass(time.Minute)
-	equal(t, "held back", []int{0}, s.of(heldBackNode))
+	check.Equal(t, "held back", []int{0}, s.of(heldBackNode))
 	s.report(v1alpha1.HealthHealthy, 0)
 	s.pass(time.Hour)
 	s.report(failing, 0)
 	s.pass(0)
-	equal(t, "an hour later", []int{0}, s.of(quarantinedNode))
+	check.Equal(t, "an hour later", []int{0}, s.of(quarantinedNode))
 }
 
 // To turn the quarantine on must not take at once all nodes that have failed meanwhile.
@@ -201,12 +203,12 @@ func TestQuarantineThatIsTurnedOn(t *testing.T) {
 		s.report(failing, i)
 		s.pass(time.Hour)
 	}
-	equal(t, "believed", every(8), s.of(Believed))
+	check.Equal(t, "believed", every(8), s.of(Believed))
 	s.Policy.Spec.Quarantine.Enabled = new(true)
 	s.pass(2 * time.Hour)
-	equal(t, "quarantined", []int{0, 1}, s.of(quarantinedNode))
-	equal(t, "held back", 6, len(s.of(heldBackNode)))
-	equal(t, "failures", 1, len(s.verdict(0).FailureTimes))
+	check.Equal(t, "quarantined", []int{0, 1}, s.of(quarantinedNode))
+	check.Equal(t, "held back", 6, len(s.of(heldBackNode)))
+	check.Equal(t, "failures", 1, len(s.verdict(0).FailureTimes))
 }
 
 // Where there are few nodes the count decides.
@@ -214,13 +216,13 @@ func TestBreakerOfFewNodes(t *testing.T) {
 	for nodes, acted := range []int{0, 1, 2, 2, 2, 2, 2} {
 		s := newFleet(t)
 		s.Healths, s.Nodes = s.Healths[:nodes], nodes
-		var alone []HyperNode
+		var alone []topology.HyperNode
 		for i := range nodes {
-			alone = append(alone, HyperNode{Name: fmt.Sprint(i), Tier: 1, Nodes: []string{fleetNode(i)}})
+			alone = append(alone, topology.HyperNode{Name: fmt.Sprint(i), Tier: 1, Nodes: []string{fleetNode(i)}})
 		}
-		s.Topology = NewTopology(alone)
+		s.Topology = topology.New(alone)
 		s.report(failing, every(nodes)...)
 		s.pass(0)
-		equal(t, fmt.Sprintf("of %d", nodes), acted, len(s.of(quarantinedNode)))
+		check.Equal(t, fmt.Sprintf("of %d", nodes), acted, len(s.of(quarantinedNode)))
 	}
 }

@@ -1,6 +1,5 @@
-// The topology: the tree of HyperNodes, and which of them is home.
-
-package policies
+// Package topology is the tree of a cluster's HyperNodes: which of them hold a node, and how close.
+package topology
 
 import (
 	"cmp"
@@ -31,8 +30,8 @@ type Topology struct {
 	former map[string][]string
 }
 
-// NewTopology makes a topology of HyperNodes whose members are resolved.
-func NewTopology(hyperNodes []HyperNode) *Topology {
+// New makes a topology of HyperNodes whose members are resolved.
+func New(hyperNodes []HyperNode) *Topology {
 	t := &Topology{byName: make(map[string]HyperNode, len(hyperNodes)), byTier: slices.Clone(hyperNodes)}
 	for i := range t.byTier {
 		slices.Sort(t.byTier[i].Nodes)
@@ -53,6 +52,14 @@ func NewTopology(hyperNodes []HyperNode) *Topology {
 	return t
 }
 
+// All returns every HyperNode, the closest first: by tier, then by size, then by name.
+func (t *Topology) All() []HyperNode {
+	if t == nil {
+		return nil
+	}
+	return t.byTier
+}
+
 // Find returns the HyperNode of a name.
 func (t *Topology) Find(name string) (HyperNode, bool) {
 	if t == nil {
@@ -68,14 +75,15 @@ func (t *Topology) Lowest(nodes []string) (HyperNode, bool) {
 		return HyperNode{}, false
 	}
 	for _, h := range t.byTier {
-		if h.holds(nodes) {
+		if h.Holds(nodes) {
 			return h, true
 		}
 	}
 	return HyperNode{}, false
 }
 
-func (h HyperNode) holds(nodes []string) bool {
+// Holds reports whether all the nodes are below a HyperNode.
+func (h HyperNode) Holds(nodes []string) bool {
 	for _, n := range nodes {
 		if _, ok := slices.BinarySearch(h.Nodes, n); !ok {
 			return false
@@ -84,9 +92,9 @@ func (h HyperNode) holds(nodes []string) bool {
 	return true
 }
 
-// anyApart is true where some HyperNode up to a tier, of any where that is negative,
+// AnyApart reports whether some HyperNode up to a tier, of any where that is negative,
 // shares no node with the named ones.
-func (t *Topology) anyApart(names []string, highest int32) bool {
+func (t *Topology) AnyApart(names []string, highest int32) bool {
 	if t == nil {
 		return false
 	}
@@ -102,10 +110,10 @@ func (t *Topology) anyApart(names []string, highest int32) bool {
 	})
 }
 
-// widest is the name of the highest HyperNode up to a tier that holds a node; empty where none does.
-func (t *Topology) widest(node string, highest int32) string {
+// Widest is the name of the highest HyperNode up to a tier that holds a node; empty where none does.
+func (t *Topology) Widest(node string, highest int32) string {
 	name := ""
-	for _, h := range t.containing(node) {
+	for _, h := range t.Containing(node) {
 		if h.Tier <= highest {
 			name = h.Name
 		}
@@ -123,9 +131,9 @@ func (t *Topology) Remember(before *Topology) {
 	if t.former == nil {
 		t.former = map[string][]string{}
 	}
-	for node, around := range before.byNode() {
-		names := make([]string, 0, len(around))
-		for _, h := range around {
+	for node, hyperNodes := range before.byNode() {
+		names := make([]string, 0, len(hyperNodes))
+		for _, h := range hyperNodes {
 			names = append(names, h.Name)
 		}
 		t.former[node] = names
@@ -135,9 +143,9 @@ func (t *Topology) Remember(before *Topology) {
 	}
 }
 
-// around are the HyperNodes that hold a node, or held it before it was deleted, the closest first.
-func (t *Topology) around(node string) []HyperNode {
-	if here := t.containing(node); len(here) > 0 || t == nil {
+// Around are the HyperNodes that hold a node, or held it before it was deleted, the closest first.
+func (t *Topology) Around(node string) []HyperNode {
+	if here := t.Containing(node); len(here) > 0 || t == nil {
 		return here
 	}
 	var out []HyperNode
@@ -149,8 +157,8 @@ func (t *Topology) around(node string) []HyperNode {
 	return out
 }
 
-// containing are the HyperNodes that hold a node, the closest first.
-func (t *Topology) containing(node string) []HyperNode {
+// Containing are the HyperNodes that hold a node, the closest first.
+func (t *Topology) Containing(node string) []HyperNode {
 	if t == nil {
 		return nil
 	}

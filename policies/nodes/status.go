@@ -1,6 +1,6 @@
 // What is told of the fleet's health: on the HealthPolicy, on each node, on each HyperNode.
 
-package policies
+package nodes
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
 // maxNamed is how many of a kind a message names.
@@ -68,8 +69,8 @@ func listed(names []string, of int) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], ", "), of-maxNamed)
 }
 
-// NodeCondition is what a node is told of its health; its status is False while something is ill.
-func NodeCondition(h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict) metav1.Condition {
+// Condition is what a node is told of its health; its status is False while something is ill.
+func Condition(h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionHealthy, Status: statusOf(v.State), Reason: string(v.State)}
 	var parts []string
 	for i := range h.Status.Reports {
@@ -129,12 +130,9 @@ func statusOf(s v1alpha1.HealthState) metav1.ConditionStatus {
 
 // HyperNodeConditions are what the HyperNodes are told of their nodes' health, by name:
 // those of which some node has a verdict.
-func HyperNodeConditions(topology *Topology, verdicts map[string]*v1alpha1.HealthVerdict) map[string]metav1.Condition {
+func HyperNodeConditions(hyperNodes *topology.Topology, verdicts map[string]*v1alpha1.HealthVerdict) map[string]metav1.Condition {
 	out := map[string]metav1.Condition{}
-	if topology == nil {
-		return out
-	}
-	for _, h := range topology.byTier {
+	for _, h := range hyperNodes.All() {
 		if c, ok := hyperNodeCondition(h, verdicts); ok {
 			out[h.Name] = c
 		}
@@ -144,7 +142,7 @@ func HyperNodeConditions(topology *Topology, verdicts map[string]*v1alpha1.Healt
 
 // hyperNodeCondition has the worst state of the nodes. What nobody can tell of some counts
 // only where nothing is known to be ill.
-func hyperNodeCondition(h HyperNode, verdicts map[string]*v1alpha1.HealthVerdict) (metav1.Condition, bool) {
+func hyperNodeCondition(h topology.HyperNode, verdicts map[string]*v1alpha1.HealthVerdict) (metav1.Condition, bool) {
 	state, by, known := v1alpha1.HealthHealthy, map[v1alpha1.HealthState][]string{}, false
 	for _, node := range h.Nodes {
 		v := verdicts[node]

@@ -1,7 +1,7 @@
 // The breaker: of how many ill nodes at once the reports are believed. One sensor that errs,
 // or one bad release of a driver, must not empty a cluster.
 
-package policies
+package nodes
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/healthpolicy"
 )
 
 const (
@@ -32,7 +33,7 @@ type breaker struct {
 type scope struct {
 	name  string
 	size  int
-	limit breakerLimit
+	limit healthpolicy.Limit
 }
 
 // admit lets the nodes that have fallen ill pass, up to the limits, those first that
@@ -69,7 +70,7 @@ func (t *triage) admit() map[string]bool {
 // there was no quarantine has to pass it again before it is taken.
 func (t *triage) waits(name string) bool {
 	v := t.verdicts[name]
-	taken := t.policy.quarantines && v.State == v1alpha1.HealthStateFailed && v.QuarantinedTime == nil
+	taken := t.policy.Quarantines && v.State == v1alpha1.HealthStateFailed && v.QuarantinedTime == nil
 	return ill(v.State) && (v.AdmittedTime == nil || v.HeldBackTime != nil || t.worsened[name] || taken)
 }
 
@@ -78,7 +79,7 @@ func (b *breaker) pass(name string, v *v1alpha1.HealthVerdict) bool {
 	b.count(name, v, -1)
 	by := b.blocks(name)
 	if by == "" {
-		v.AdmittedTime, v.HeldBackTime, v.HeldBackBy = new(b.policy.stamp(b.Now)), nil, ""
+		v.AdmittedTime, v.HeldBackTime, v.HeldBackBy = new(b.policy.Stamp(b.Now)), nil, ""
 	} else {
 		b.open[by] = true
 		b.hold(v, by)
@@ -89,27 +90,27 @@ func (b *breaker) pass(name string, v *v1alpha1.HealthVerdict) bool {
 
 // heldBack is true for a node that is, and that nobody has acknowledged since.
 func (b *breaker) heldBack(v *v1alpha1.HealthVerdict) bool {
-	return v.HeldBackTime != nil && v.HeldBackTime.After(b.policy.acknowledged)
+	return v.HeldBackTime != nil && v.HeldBackTime.After(b.policy.Acknowledged)
 }
 
 func (b *breaker) hold(v *v1alpha1.HealthVerdict, by string) {
 	if !b.heldBack(v) {
-		v.HeldBackTime, v.HeldBackBy = new(b.policy.stamp(b.Now)), by
+		v.HeldBackTime, v.HeldBackBy = new(b.policy.Stamp(b.Now)), by
 	}
 }
 
 // count adds a node to all the scopes in which it was admitted of late, whatever has become
 // of it since, or takes it away.
 func (b *breaker) count(node string, v *v1alpha1.HealthVerdict, n int) {
-	if v.AdmittedTime == nil || !v.AdmittedTime.After(b.policy.acknowledged) {
+	if v.AdmittedTime == nil || !v.AdmittedTime.After(b.policy.Acknowledged) {
 		return
 	}
 	ago := b.Now.Sub(v.AdmittedTime.Time)
-	if ago >= max(b.policy.cluster.window, b.policy.hyperNode.window) {
+	if ago >= max(b.policy.Cluster.Window, b.policy.HyperNode.Window) {
 		return
 	}
 	for _, s := range b.scopes(node) {
-		if ago < s.limit.window {
+		if ago < s.limit.Window {
 			b.counts[s.name] += n
 		}
 	}
@@ -118,7 +119,7 @@ func (b *breaker) count(node string, v *v1alpha1.HealthVerdict, n int) {
 // blocks is the first scope that does not let one more node pass; empty where all do.
 func (b *breaker) blocks(node string) string {
 	for _, s := range b.scopes(node) {
-		if b.open[s.name] || !s.limit.allows(b.counts[s.name]+1, s.size) {
+		if b.open[s.name] || !s.limit.Allows(b.counts[s.name]+1, s.size) {
 			return s.name
 		}
 	}
@@ -130,9 +131,9 @@ func (b *breaker) scopes(node string) []scope {
 	if known, ok := b.known[node]; ok {
 		return known
 	}
-	out := []scope{{scopeCluster, b.Nodes, b.policy.cluster}}
-	for _, h := range b.Topology.containing(node) {
-		out = append(out, scope{scopeHyperNode + h.Name, len(h.Nodes), b.policy.hyperNode})
+	out := []scope{{scopeCluster, b.Nodes, b.policy.Cluster}}
+	for _, h := range b.Topology.Containing(node) {
+		out = append(out, scope{scopeHyperNode + h.Name, len(h.Nodes), b.policy.HyperNode})
 	}
 	b.known[node] = out
 	return out

@@ -2,7 +2,7 @@
 // time passes. After every look the limits must have held, and what was cleared must have had
 // a reason.
 
-package policies
+package nodes
 
 import (
 	"fmt"
@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/healthpolicy"
+	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
 // fleetSim is a fleet to which anything may happen.
@@ -137,7 +139,7 @@ func (s *fleetSim) checkQuarantine(i int, was, is *v1alpha1.HealthVerdict) {
 }
 
 func (s *fleetSim) quarantines() bool {
-	return healthPolicyOf(&s.Policy.Spec, s.Now).quarantines
+	return healthpolicy.Of(&s.Policy.Spec, s.Now).Quarantines
 }
 
 func (s *fleetSim) checkLemon(i int, was, is *v1alpha1.HealthVerdict) {
@@ -156,8 +158,8 @@ func (s *fleetSim) checkLemon(i int, was, is *v1alpha1.HealthVerdict) {
 // checkLimits counts the nodes that were let through in the last hour, since the last acknowledgement.
 func (s *fleetSim) checkLimits() {
 	since := s.Now.Add(-time.Hour)
-	s.acknowledged = later(s.acknowledged, healthPolicyOf(&s.Policy.Spec, s.Now).acknowledged)
-	since = later(since, s.acknowledged)
+	s.acknowledged = instant.Latest(s.acknowledged, healthpolicy.Of(&s.Policy.Spec, s.Now).Acknowledged)
+	since = instant.Latest(since, s.acknowledged)
 	racks, all := map[int]int{}, 0
 	for i := range 40 {
 		for _, at := range s.admitted[fleetNode(i)] {

@@ -1,0 +1,26 @@
+// Package instant compares times of which zero means never.
+package instant
+
+import "time"
+
+// Earliest returns the earliest of some times; zero where all mean never.
+func Earliest(times ...time.Time) time.Time {
+	var earliest time.Time
+	for _, at := range times {
+		if earliest.IsZero() || (!at.IsZero() && at.Before(earliest)) {
+			earliest = at
+		}
+	}
+	return earliest
+}
+
+// Latest returns the latest of some times; zero where all are.
+func Latest(times ...time.Time) time.Time {
+	var latest time.Time
+	for _, at := range times {
+		if at.After(latest) {
+			latest = at
+		}
+	}
+	return latest
+}
