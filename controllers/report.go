@@ -5,6 +5,7 @@ package controllers
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -35,7 +36,7 @@ func (r *TrainingJobReconciler) report(job *v1alpha1.TrainingJob, now *v1alpha1.
 	r.reportCondition(job, now, v1alpha1.ConditionCompleted)
 	r.reportCondition(job, now, v1alpha1.ConditionFailed)
 	r.reportExclusions(job, now)
-	r.reportSpares(job, now)
+	r.reportRestarts(job, now)
 	if p := now.Placement; p != nil && p.HyperNode != "" && (before.Placement == nil || before.Placement.HyperNode != p.HyperNode) {
 		r.tell(job, corev1.EventTypeNormal, "Placed", "Place", "home is HyperNode "+p.HyperNode)
 	}
@@ -127,22 +128,43 @@ func (r *TrainingJobReconciler) reportExclusions(job *v1alpha1.TrainingJob, now 
 	}
 }
 
-// reportSpares tells of placeholders that gave their nodes away.
-func (r *TrainingJobReconciler) reportSpares(job *v1alpha1.TrainingJob, now *v1alpha1.TrainingJobStatus) {
-	if now.Placement == nil {
-		return // a relocation moves them too
-	}
+// otherwiseRestarted says why ranks were restarted by no step of an incident, by the reason of their lives. What happened to a
+// pod that is gone is told by its incident.
+var otherwiseRestarted = map[v1alpha1.RestartReason]struct{ event, told string }{
+	v1alpha1.RestartJoinedIncident: {"RankRestarted", "a failure after the incident had restarted others"},
+	v1alpha1.RestartNodeAvailable:  {"RankRestarted", "a node is good now to which only a new pod may go"},
+	v1alpha1.RestartNodeInherited:  {"RankRestarted", "a rank that was given up leaves its node"},
+	v1alpha1.RestartSpareUsed:      {"SpareUsed", "a replacement gets the node of a spare"},
+}
+
+// maxRanksTold is how many ranks an event names.
+const maxRanksTold = 5
+
+// reportRestarts tells of ranks that were restarted by no step of an incident.
+func (r *TrainingJobReconciler) reportRestarts(job *v1alpha1.TrainingJob, now *v1alpha1.TrainingJobStatus) {
+	restarted := map[v1alpha1.RestartReason][]string{}
 	for i := range now.Tasks {
-		name, spares := strings.CutSuffix(now.Tasks[i].Name, v1alpha1.SpareSuffix)
-		if !spares {
-			continue
-		}
-		for _, rank := range now.Tasks[i].Ranks {
-			if rank.Incarnation > policies.Incarnation(&job.Status, now.Tasks[i].Name, rank.Index) {
-				r.tell(job, corev1.EventTypeNormal, "SpareUsed", "Place", fmt.Sprintf("spare %d of task %s gave its node to a replacement", rank.Index, name))
+		task := &now.Tasks[i]
+		for _, rank := range task.Ranks {
+			if rank.Incarnation > policies.Incarnation(&job.Status, task.Name, rank.Index) {
+				restarted[rank.Reason] = append(restarted[rank.Reason], fmt.Sprintf("%s-%d", task.Name, rank.Index))
 			}
 		}
 	}
+	for _, why := range slices.Sorted(maps.Keys(otherwiseRestarted)) {
+		if names := restarted[why]; len(names) > 0 {
+			is := otherwiseRestarted[why]
+			r.tell(job, corev1.EventTypeNormal, is.event, "Place", fmt.Sprintf("new pods for %s: %s", named(names), is.told))
+		}
+	}
+}
+
+// named are some ranks by their names, and how many there are where these are too many.
+func named(ranks []string) string {
+	if more := len(ranks) - maxRanksTold; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(ranks[:maxRanksTold], ", "), more)
+	}
+	return strings.Join(ranks, ", ")
 }
 
 func incidentNamed(s *v1alpha1.TrainingJobStatus, id int32) *v1alpha1.Incident {

@@ -60,3 +60,22 @@ func TestAViolatedTopologyIsTold(t *testing.T) {
 	check.Equal(t, "warnings", 1, countTold(events, "Warning TierExceeded "+want))
 	check.Equal(t, "incidents", 0, len(status.Incidents))
 }
+
+// Why ranks were restarted by no step is told, and what steps restart is told by these.
+func TestRestartsByNoStepAreTold(t *testing.T) {
+	e := running(t)
+	now := e.job().Status.DeepCopy()
+	for _, why := range []v1alpha1.RestartReason{
+		v1alpha1.RestartByStep, v1alpha1.RestartPodGone, v1alpha1.RestartNodeAvailable, v1alpha1.RestartNodeAvailable, v1alpha1.RestartNodeAvailable,
+		v1alpha1.RestartNodeAvailable, v1alpha1.RestartNodeAvailable, v1alpha1.RestartNodeAvailable, v1alpha1.RestartNodeInherited,
+	} {
+		ranks := &now.Tasks[0].Ranks
+		*ranks = append(*ranks, v1alpha1.RankStatus{Index: int32(len(*ranks)), Incarnation: 1, Reason: why})
+	}
+	e.told()
+	e.r.report(e.job(), now)
+	check.Equal(t, "events", []string{
+		"Normal RankRestarted new pods for worker-2, worker-3, worker-4, worker-5, worker-6 and 1 more: a node is good now to which only a new pod may go",
+		"Normal RankRestarted new pods for worker-8: a rank that was given up leaves its node",
+	}, e.told())
+}

@@ -115,7 +115,7 @@ func restartBroken(w *world, s *v1alpha1.TrainingJobStatus, inc, _ *v1alpha1.Inc
 	patient := w.victimsUntil(s, inc).After(w.Now)
 	w.everyRankOf(inc, func(r rank) bool {
 		if !w.backFor(s, inc, r) && !w.replaced(s, r) && (!patient || !w.waitsForPeers(s, inc, r)) {
-			restartRank(s, r)
+			restartRank(s, r, v1alpha1.RestartByStep)
 		}
 		return true
 	})

@@ -83,7 +83,7 @@ func (w *world) liftExclusions(s *v1alpha1.TrainingJobStatus) time.Time {
 // fixed when its gate was lifted.
 func (w *world) lookAgain(s *v1alpha1.TrainingJobStatus, r rank) {
 	if p := w.pod(r); p != nil && p.searches() && !stale(s, p) && !w.dryRun {
-		restartRank(s, r)
+		restartRank(s, r, v1alpha1.RestartNodeAvailable)
 	}
 }
 

@@ -34,7 +34,7 @@ func TestFailures(t *testing.T) {
 		"a crash on a node that is silent": {func(s *scene) { s.breakNode("n01"); s.crash(1, 1) }, v1alpha1.PodFailed, user},
 		"not ready on a silent node":       {func(s *scene) { s.breakNode("n01"); s.unready(1) }, v1alpha1.NodeNotReady, infrastructure},
 		"it has succeeded":                 {change: func(s *scene) { s.succeed(1) }},
-		"it is of a life that is over":     {change: func(s *scene) { s.crash(1, 1); restartRank(s.status(), rank{"worker", 1}) }},
+		"it is of a life that is over":     {change: func(s *scene) { s.crash(1, 1); restartRank(s.status(), rank{"worker", 1}, v1alpha1.RestartByStep) }},
 		"it is slow to start":              {change: func(s *scene) { s.unready(1); s.Pods[1].WasReady = false }},
 		"it was never placed":              {change: func(s *scene) { s.replace(1); s.status().Placement.Tasks[0].Nodes[1] = "" }},
 	}

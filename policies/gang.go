@@ -139,7 +139,7 @@ func (w *world) failVictim(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident
 
 // restartBeside restarts a rank between the steps of its incident's ladder.
 func (w *world) restartBeside(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r rank) {
-	restartRank(s, r)
+	restartRank(s, r, v1alpha1.RestartByStep)
 	last := inc.Steps[len(inc.Steps)-1]
 	if last.Index == unruled && last.Time.Time.Equal(w.Now) {
 		return // together with another one

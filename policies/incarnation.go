@@ -21,8 +21,8 @@ func Incarnation(s *v1alpha1.TrainingJobStatus, task string, index int32) int32 
 	return t.Incarnation
 }
 
-// restartRank asks for a new life of one rank.
-func restartRank(s *v1alpha1.TrainingJobStatus, r rank) {
+// restartRank asks for a new life of one rank. No other function restarts single ranks, so that the status says why each was.
+func restartRank(s *v1alpha1.TrainingJobStatus, r rank, why v1alpha1.RestartReason) {
 	t := taskStatus(s, r.task)
 	if t == nil {
 		return
@@ -32,10 +32,10 @@ func restartRank(s *v1alpha1.TrainingJobStatus, r rank) {
 	if !ok {
 		t.Ranks = slices.Insert(t.Ranks, i, v1alpha1.RankStatus{Index: r.index})
 	}
-	t.Ranks[i].Incarnation = next
+	t.Ranks[i].Incarnation, t.Ranks[i].Reason = next, why
 }
 
-// restartTask asks for a new life of every rank of a task.
+// restartTask asks for a new life of every rank of a task, for a step of an incident.
 func restartTask(s *v1alpha1.TrainingJobStatus, task string) {
 	t := taskStatus(s, task)
 	if t == nil {

@@ -152,12 +152,13 @@ func (w *world) explains(inc *v1alpha1.Incident, f failure) bool {
 // others, and gives a rank whose pod is gone its next life at once: there is nothing
 // left that could come back by itself.
 func (w *world) apply(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure) {
-	if restarted(inc) && !w.dryRun {
+	switch {
+	case restarted(inc) && !w.dryRun:
 		w.exclude(s, inc)
-	} else if f.uid != "" {
-		return
+		restartRank(s, f.rank, v1alpha1.RestartJoinedIncident)
+	case f.uid == "":
+		restartRank(s, f.rank, v1alpha1.RestartPodGone)
 	}
-	restartRank(s, f.rank)
 }
 
 // takenAway gives a rank its next life where its pod is gone before a step has
@@ -169,7 +170,7 @@ func takenAway(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure)
 	for i := range inc.Pods {
 		if p := &inc.Pods[i]; p.Task == f.rank.task && p.Index == f.rank.index && p.UID != "" {
 			p.UID = ""
-			restartRank(s, f.rank)
+			restartRank(s, f.rank, v1alpha1.RestartPodGone)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func restartPartitions(w *world, s *v1alpha1.TrainingJobStatus, inc, before *v1a
 			clearRankNode(s.Placement, r)
 		}
 		if !w.replaced(s, r) {
-			restartRank(s, r)
+			restartRank(s, r, v1alpha1.RestartByStep)
 		}
 	})
 }

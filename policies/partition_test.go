@@ -142,9 +142,9 @@ func TestAPartitionWithoutRoomIsPlacedAfresh(t *testing.T) {
 		"ready: 2/6",
 		"restarts.partition: 1",
 		"restarts.total: 2",
-		"tasks[worker].ranks[3]: incarnation 1",
-		"tasks[worker].ranks[4]: incarnation 1",
-		"tasks[worker].ranks[5]: incarnation 2",
+		"tasks[worker].ranks[3]: incarnation 1, reason Step",
+		"tasks[worker].ranks[4]: incarnation 1, reason Step",
+		"tasks[worker].ranks[5]: incarnation 2, reason Step",
 		"tasks[worker].ready: 2",
 	}), s.after(60*time.Second).changes())
 	check.Equal(t, "homes", []string{"pair-0", "", "pair-2"}, s.homes())

@@ -43,7 +43,7 @@ func TestWhenAPodIsWithoutRoom(t *testing.T) {
 		"not without the scheduler's word":      {func(s *scene) { s.Pods[1].Unschedulable = false }, time.Hour, false},
 		"not with a node":                       {func(s *scene) { s.Pods[1].Node = "n01" }, time.Hour, false},
 		"not while it goes":                     {func(s *scene) { s.Pods[1].Deleting = true }, time.Hour, false},
-		"not of a life that is over":            {func(s *scene) { restartRank(s.status(), rank{"worker", 1}) }, time.Hour, false},
+		"not of a life that is over":            {func(s *scene) { restartRank(s.status(), rank{"worker", 1}, v1alpha1.RestartByStep) }, time.Hour, false},
 		"behind its gate, with nowhere to go":   {func(s *scene) { s.replace(1); s.fill() }, 30 * time.Second, true},
 		"behind its gate, not before":           {func(s *scene) { s.replace(1); s.fill() }, 30*time.Second - 1, false},
 		"behind its gate, with somewhere to go": {func(s *scene) { s.replace(1) }, time.Hour, false},
@@ -112,7 +112,7 @@ func TestARuleForPodsWithoutRoom(t *testing.T) {
 		"restarts.pod: 2",
 		"restarts.total: 2",
 		"restarts.uncharged: 1",
-		"tasks[worker].ranks[1]: incarnation 2",
+		"tasks[worker].ranks[1]: incarnation 2, reason Step",
 	}), s.changes())
 	check.Equal(t, "deleted", []string{"4"}, s.deleted())
 

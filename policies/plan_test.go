@@ -250,13 +250,13 @@ func TestANewRankIsToldThatItResumes(t *testing.T) {
 // after a task's restart the numbers of its ranks are one again.
 func TestIncarnations(t *testing.T) {
 	s := running(3)
-	restartRank(s.status(), rank{"worker", 2})
-	restartRank(s.status(), rank{"worker", 0})
-	restartRank(s.status(), rank{"worker", 2})
+	restartRank(s.status(), rank{"worker", 2}, v1alpha1.RestartByStep)
+	restartRank(s.status(), rank{"worker", 0}, v1alpha1.RestartByStep)
+	restartRank(s.status(), rank{"worker", 2}, v1alpha1.RestartByStep)
 	check.Equal(t, "lives", []int32{1, 0, 2}, s.lives())
 	restartTask(s.status(), "worker")
 	check.Equal(t, "lives", []int32{3, 3, 3}, s.lives())
-	restartRank(s.status(), rank{"worker", 1})
+	restartRank(s.status(), rank{"worker", 1}, v1alpha1.RestartByStep)
 	restartAll(s.status(), s.Job)
 	check.Equal(t, "lives", []int32{5, 5, 5}, s.lives())
 	check.Equal(t, "of a task that is not there", int32(0), Incarnation(s.status(), "ghost", 0))

@@ -55,7 +55,7 @@ func (w *world) handOver(s *v1alpha1.TrainingJobStatus, task string, homeless []
 		heirs = heirs[1:]
 		setRankNode(s.Placement, r, rankNode(s.Placement, rank{task, donor}))
 		if p := w.pod(r); p != nil && !p.Gated && !stale(s, p) {
-			restartRank(s, r)
+			restartRank(s, r, v1alpha1.RestartNodeInherited)
 		}
 	}
 }

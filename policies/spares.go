@@ -50,9 +50,9 @@ func (w *world) adoptSpare(s *v1alpha1.TrainingJobStatus, r rank) {
 		}
 		adopted = true
 		setRankNode(s.Placement, r, p.Node)
-		restartRank(s, spare)
+		restartRank(s, spare, v1alpha1.RestartSpareUsed)
 		if own := w.pod(r); own != nil && !own.Gated && !stale(s, own) {
-			restartRank(s, r) // where it may go was fixed when its gate was lifted
+			restartRank(s, r, v1alpha1.RestartSpareUsed) // where it may go was fixed when its gate was lifted
 		}
 	})
 }

@@ -45,9 +45,9 @@ func TestARankTakesASparesNode(t *testing.T) {
 		"restarts.total: 1",
 		"restarts.uncharged: 1",
 		"state: Recovering",
-		"tasks[worker].ranks[1]: incarnation 1",
+		"tasks[worker].ranks[1]: incarnation 1, reason Step",
 		"tasks[worker].ready: 2",
-		"tasks[worker-spare].ranks[0]: incarnation 1",
+		"tasks[worker-spare].ranks[0]: incarnation 1, reason SpareUsed",
 		"tasks[worker-spare].ready: 1",
 	}), s.changes())
 	check.Equal(t, "deleted", []string{"2 by force", "4"}, s.deleted())

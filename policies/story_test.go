@@ -59,7 +59,7 @@ func TestWhatARecoveryWaitsFor(t *testing.T) {
 			s.replace(1)
 			s.search(1)
 			s.after(noRoomToldAfter)
-			restartRank(s.status(), rank{"worker", 1})
+			restartRank(s.status(), rank{"worker", 1}, v1alpha1.RestartByStep)
 		}, begun + ": RestartPod"},
 		"two incidents": {func(s *scene) { s.replace(1); s.search(1); s.after(2 * time.Minute).lose("n02") },
 			begun + ": RestartPod, waits for room in HyperNode rack-a; incident 2, NodeGone of pod llm-1-worker-2 on node n02: RestartPod"},

@@ -121,7 +121,29 @@ type RankStatus struct {
 	Index int32 `json:"index"`
 	// incarnation is the life that the rank should be in.
 	Incarnation int32 `json:"incarnation"`
+	// reason why the rank was given this life: Step, PodGone, JoinedIncident, NodeAvailable, SpareUsed or NodeInherited. A step
+	// is listed in its incident.
+	// +optional
+	Reason RestartReason `json:"reason,omitempty"`
 }
+
+// RestartReason is why one rank was given a new life.
+type RestartReason string
+
+const (
+	// RestartByStep is for a rank that a step of an incident restarted.
+	RestartByStep RestartReason = "Step"
+	// RestartPodGone is for a rank whose pod somebody deleted, or which is gone with its node.
+	RestartPodGone RestartReason = "PodGone"
+	// RestartJoinedIncident is for a rank that failed when its incident had restarted others already.
+	RestartJoinedIncident RestartReason = "JoinedIncident"
+	// RestartNodeAvailable is for a rank whose pod found no node, while there was one to which only the next pod may go.
+	RestartNodeAvailable RestartReason = "NodeAvailable"
+	// RestartSpareUsed is for a spare that gave its node to a rank, and for that rank, whose pod may not go there.
+	RestartSpareUsed RestartReason = "SpareUsed"
+	// RestartNodeInherited is for a rank that gets the node of another one, which a step ShrinkTask has given up.
+	RestartNodeInherited RestartReason = "NodeInherited"
+)
 
 // Placement is where a job lives.
 type Placement struct {

@@ -15,12 +15,28 @@ import (
 
 // abort ends the process of the head, and those of the others in its wake.
 func (t *tenant) abort() {
+	t.now = t.now.Add(time.Second)
 	t.crash(t.pods[0], 137)
 	t.breakCollective()
 	for _, p := range t.pods[1:] {
 		t.now = t.now.Add(time.Second)
 		t.exit(p, 1, peerFault)
 	}
+}
+
+// abortAgain ends it a second time, by another crash, soon after its kubelets have restarted it. Only that crash is known yet.
+func (t *tenant) abortAgain() {
+	t.abort()
+	t.now = t.now.Add(time.Second)
+	for _, p := range t.pods {
+		t.startProcess(p)
+		p.Ready, p.Failure = true, policies.Failure{}
+	}
+	t.join()
+	t.now = t.now.Add(time.Second)
+	t.crash(t.pods[1], 137)
+	t.breakCollective()
+	t.now = t.now.Add(time.Second)
 }
 
 // incidentAbout is a status with an incident about a pod, and a step that restarts it.
@@ -102,6 +118,14 @@ func TestOraclesOfGangs(t *testing.T) {
 		"the culprit is blamed": {"", func(w *world, job *tenant) {
 			job.abort()
 			job.checkRecord(job.observe(), job.incidentAbout(job.pods[0], w.now))
+		}},
+		"who crashed before is blamed": {Evidence, func(w *world, job *tenant) {
+			job.abortAgain()
+			job.checkRecord(job.observe(), job.incidentAbout(job.pods[0], w.now))
+		}},
+		"who crashed last is blamed": {"", func(w *world, job *tenant) {
+			job.abortAgain()
+			job.checkRecord(job.observe(), job.incidentAbout(job.pods[1], w.now))
 		}},
 		"a pod that trains is removed early": {OneLife, func(w *world, job *tenant) {
 			job.removesEarly(w)
