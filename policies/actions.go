@@ -114,17 +114,11 @@ func restartJob(w *world, s *v1alpha1.TrainingJobStatus, _, _ *v1alpha1.Incident
 func restartBroken(w *world, s *v1alpha1.TrainingJobStatus, inc, _ *v1alpha1.Incident) {
 	patient := w.victimsUntil(s, inc).After(w.Now)
 	w.everyRankOf(inc, func(r rank) bool {
-		if !w.backFor(s, inc, r) && !w.replaced(s, r) && (!patient || !w.waitsForPeers(s, inc, r)) {
+		if !w.backFor(s, inc, r) && w.state(s, r) > outdated && (!patient || !w.waitsForPeers(s, inc, r)) {
 			restartRank(s, r, v1alpha1.RestartByStep)
 		}
 		return true
 	})
-}
-
-// replaced is true where a rank already waits for the pod of its next life.
-func (w *world) replaced(s *v1alpha1.TrainingJobStatus, r rank) bool {
-	p := w.pod(r)
-	return p == nil || p.Gated || stale(s, p)
 }
 
 // relocateJob gives up home, for another HyperNode than the one that is left.

@@ -81,7 +81,7 @@ func asking(inc *v1alpha1.Incident) bool {
 // fell there is nothing to save.
 func (w *world) proactive(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
 	return w.everyRankOf(inc, func(r rank) bool {
-		return w.inPlace(s, r) || (w.answers(s, r) && w.pod(r).Ready)
+		return w.state(s, r) >= working || (w.answers(s, r) && w.pod(r).Ready)
 	})
 }
 

@@ -53,7 +53,7 @@ func (w *world) endRecovered(inc *v1alpha1.Incident) {
 // beyond minAvailable may still be waiting for their first.
 func (w *world) recovered(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
 	if inc.Trigger == v1alpha1.PodPending && !wide(inc) {
-		return w.everyRankOf(inc, func(r rank) bool { return !w.waits(s, r) })
+		return w.everyRankOf(inc, func(r rank) bool { return w.state(s, r) > unbound })
 	}
 	if ofJob(inc.Trigger) && !restarted(inc) && (byUser(inc) || w.volcano == nil || w.volcano.Ended) {
 		return false // what it is about is still so
@@ -67,12 +67,6 @@ func (w *world) recovered(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident)
 	return s.Placement != nil && w.everyRankOf(inc, func(r rank) bool {
 		return w.backFor(s, inc, r) || (rankNode(s.Placement, r) == "" && w.partitionOf(r) < 0 && !names(inc, r))
 	})
-}
-
-// waits reports whether the pod of a rank has no node.
-func (w *world) waits(s *v1alpha1.TrainingJobStatus, r rank) bool {
-	p := w.pod(r)
-	return p == nil || p.Gated || p.Node == "" || stale(s, p)
 }
 
 // lastPlaced is when the last replacement of an incident was placed; nil where none was needed.

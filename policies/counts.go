@@ -41,8 +41,8 @@ func (w *world) count(s *v1alpha1.TrainingJobStatus) {
 		t.Ready, t.Succeeded = 0, 0
 		if view := w.taskPods(t.Name); view != nil {
 			t.Replicas = int32(len(view.pods))
-			for _, p := range view.pods {
-				tally(s, t, p)
+			for index := range view.pods {
+				w.tally(s, t, rank{t.Name, int32(index)})
 			}
 		}
 	}
@@ -58,14 +58,13 @@ func (w *world) ready(s *v1alpha1.TrainingJobStatus) int32 {
 	return n
 }
 
-// tally counts a pod, unless its life is over: to count it until it is gone would
-// take one more write of the status.
-func tally(s *v1alpha1.TrainingJobStatus, t *v1alpha1.TaskStatus, p *Pod) {
-	switch {
-	case p == nil || p.Deleting || stale(s, p):
-	case p.healthy():
+// tally counts a rank. One whose pod is of a life that is over is not counted as ready until that is gone: it would take one more
+// write of the status.
+func (w *world) tally(s *v1alpha1.TrainingJobStatus, t *v1alpha1.TaskStatus, r rank) {
+	switch w.state(s, r) {
+	case impaired, working:
 		t.Ready++
-	case p.succeeded():
+	case succeeded:
 		t.Succeeded++
 	}
 }

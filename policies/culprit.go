@@ -129,7 +129,7 @@ func (w *world) firstExit(s *v1alpha1.TrainingJobStatus, f failure) failure {
 	first := f
 	eachRank(w.job, func(r rank) {
 		p := w.pod(r)
-		if p == nil || p.LastExit == nil || w.isIndependent(r.task) || stale(s, p) || !w.stands(s, p) || !f.mayFollow(p.LastExit.Time) {
+		if p == nil || p.LastExit == nil || w.isIndependent(r.task) || w.state(s, r) < impaired || !f.mayFollow(p.LastExit.Time) {
 			return
 		}
 		other := describeFailure(p, v1alpha1.PodNotReady, v1alpha1.ClassUser)

@@ -21,7 +21,7 @@ func (w *world) describe(s *v1alpha1.TrainingJobStatus) {
 	if meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionSuspended) != nil && !w.Job.Spec.Suspend && !Finished(s) {
 		w.set(s, v1alpha1.ConditionSuspended, false, v1alpha1.ReasonResumed, "spec.suspend is false")
 	}
-	s.State = w.state(s)
+	s.State = w.stateOfJob(s)
 	s.Message = w.message(s)
 }
 
@@ -50,7 +50,7 @@ func (w *world) message(s *v1alpha1.TrainingJobStatus) string {
 }
 
 func (w *world) describeScheduled(s *v1alpha1.TrainingJobStatus) {
-	whole := w.bound(s) >= MinAvailable(w.job)
+	whole := w.countBound(s) >= MinAvailable(w.job)
 	switch {
 	case w.stopped(s):
 		w.set(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonVolcanoJobNotNeeded, "the job is not active")
@@ -112,7 +112,7 @@ func (w *world) describeRecovering(s *v1alpha1.TrainingJobStatus) {
 	}
 }
 
-func (w *world) state(s *v1alpha1.TrainingJobStatus) v1alpha1.State {
+func (w *world) stateOfJob(s *v1alpha1.TrainingJobStatus) v1alpha1.State {
 	switch {
 	case isTrue(s, v1alpha1.ConditionCompleted):
 		return v1alpha1.StateCompleted

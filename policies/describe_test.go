@@ -141,3 +141,12 @@ func TestTheTransitionTimeIsThatOfTheTransition(t *testing.T) {
 	s.after(time.Minute).decide()
 	check.Equal(t, "kept", second, meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRunning).LastTransitionTime)
 }
+
+// Nobody has told yet that the pods there do not run.
+func TestWhatIsOnALostNodeIsNotReady(t *testing.T) {
+	s := running(3)
+	delete(s.Nodes, "n01")
+	s.breakNode("n02")
+	s.decide()
+	check.Equal(t, "ready", "1/3", s.status().Ready)
+}

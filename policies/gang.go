@@ -160,7 +160,7 @@ func (w *world) waitsForPeers(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incid
 func (w *world) victimsUntil(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) time.Time {
 	from := lastRestart(inc)
 	there := w.everyRankOf(inc, func(r rank) bool {
-		if w.awaited(s, r) {
+		if w.state(s, r) < bound {
 			return false
 		}
 		p := w.pod(r)

@@ -113,7 +113,7 @@ func (w *world) standing(s *v1alpha1.TrainingJobStatus) []v1alpha1.NodeHold {
 // to give it up as soon as the pod is bound would take one more write of the status.
 // A node that the rank came to without a hold needs none any more.
 func (w *world) returning(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r rank, node string) bool {
-	return w.awaited(s, r) || (restarted(inc) && !w.inPlace(s, r) && held(s, node))
+	return w.state(s, r) < bound || (restarted(inc) && w.state(s, r) < working && held(s, node))
 }
 
 // holdable is true for a node that may take a rank of the task, or that is held for one and
@@ -128,12 +128,6 @@ func (w *world) holdable(s *v1alpha1.TrainingJobStatus, node, task string) bool 
 
 func held(s *v1alpha1.TrainingJobStatus, node string) bool {
 	return slices.ContainsFunc(s.Holds, func(h v1alpha1.NodeHold) bool { return h.Node == node })
-}
-
-// awaited is true for a rank whose pod is on its way out, or whose new pod has no node yet.
-func (w *world) awaited(s *v1alpha1.TrainingJobStatus, r rank) bool {
-	p := w.pod(r)
-	return p == nil || p.Gated || p.Node == "" || p.Deleting || stale(s, p)
 }
 
 // yields is true for a rank whose node another job may have by right: the one that

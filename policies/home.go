@@ -15,7 +15,7 @@ import (
 // until a relocation gives it up: later moves do not change it.
 func (w *world) place(s *v1alpha1.TrainingJobStatus) {
 	if s.Placement == nil {
-		if w.bound(s) < MinAvailable(w.job) {
+		if w.countBound(s) < MinAvailable(w.job) {
 			return
 		}
 		s.Placement = &v1alpha1.Placement{}
@@ -40,7 +40,7 @@ func (w *world) noteNodes(s *v1alpha1.TrainingJobStatus, all bool) (grown bool) 
 				continue
 			}
 			first, r := nodes[index] == "", p.rank()
-			if !all && !first && !w.inPlace(s, r) && w.covering(s, r) != nil {
+			if !all && !first && w.state(s, r) < working && w.covering(s, r) != nil {
 				continue
 			}
 			grown = grown || first
@@ -89,17 +89,6 @@ func (w *world) findHome(old v1alpha1.PartitionPlacement, nodes []string, grown 
 		return v1alpha1.PartitionPlacement{}
 	}
 	return v1alpha1.PartitionPlacement{HyperNode: lowest.Name, Tier: &lowest.Tier}
-}
-
-// bound counts the ranks whose pod of the right life has a node, or needs none any more.
-func (w *world) bound(s *v1alpha1.TrainingJobStatus) int32 {
-	var n int32
-	eachRank(w.job, func(r rank) {
-		if p := w.pod(r); p != nil && (p.Node != "" || p.succeeded()) && !p.Deleting && !stale(s, p) {
-			n++
-		}
-	})
-	return n
 }
 
 // setRankNode says which node a rank lives on.

@@ -73,31 +73,3 @@ func stale(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
 	r := p.rank()
 	return !p.Gated && p.Incarnation < Incarnation(s, r.task, r.index)
 }
-
-// inPlace is true where a rank's pod of the right life runs on a good node and is ready, or has succeeded.
-func (w *world) inPlace(s *v1alpha1.TrainingJobStatus, r rank) bool {
-	p := w.pod(r)
-	return w.stands(s, p) && (p.succeeded() || len(p.Signals) == 0)
-}
-
-// backFor is true where a rank is in place as far as an incident goes. That something which its pod
-// uses is degraded is an incident of its own: the next step of this one would not mend it. So is
-// what has failed, where moves for health are bounded and this one's are not.
-func (w *world) backFor(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r rank) bool {
-	p := w.pod(r)
-	if w.inPlace(s, r) || !w.stands(s, p) {
-		return w.inPlace(s, r)
-	}
-	if p.ill(true) {
-		return w.HealthPolicy != nil && !ofHealth(inc.Trigger)
-	}
-	return inc.Trigger != v1alpha1.HealthDegraded
-}
-
-// stands is true for a pod of the right life that runs on a good node and is ready, or has succeeded.
-func (w *world) stands(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
-	if p == nil || p.Deleting || p.Gated || stale(s, p) || (p.Disrupted != "" && !p.finished()) {
-		return false
-	}
-	return p.succeeded() || (p.healthy() && w.Nodes[p.Node].Ready)
-}

@@ -71,7 +71,7 @@ func (w *world) rests(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) boo
 	}
 	waiting := false
 	only := w.everyRankOf(inc, func(r rank) bool {
-		if w.inPlace(s, r) {
+		if w.state(s, r) >= working {
 			return true
 		}
 		waiting = true

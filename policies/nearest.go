@@ -45,7 +45,7 @@ func (m *rooms) goesFurther(r rank) bool {
 func (m *rooms) countLost() map[string]int {
 	lost := map[string]int{}
 	eachRank(m.job, func(r rank) {
-		if m.awaited(m.s, r) && !m.returns(m.s, r) {
+		if m.state(m.s, r) < bound && !m.returns(m.s, r) {
 			for _, h := range m.Topology.Around(rankNode(m.s.Placement, r)) {
 				lost[h.Name]++
 			}

@@ -37,7 +37,7 @@ func restartPartitions(w *world, s *v1alpha1.TrainingJobStatus, inc, before *v1a
 	var roomless []group
 	if restarted(before) {
 		w.everyRankOf(before, func(r rank) bool {
-			if w.waits(s, r) {
+			if w.state(s, r) <= unbound {
 				roomless = append(roomless, group{r.task, w.partitionOf(r)})
 			}
 			return true
@@ -51,7 +51,7 @@ func restartPartitions(w *world, s *v1alpha1.TrainingJobStatus, inc, before *v1a
 			*home = v1alpha1.PartitionPlacement{}
 			clearRankNode(s.Placement, r)
 		}
-		if !w.replaced(s, r) {
+		if w.state(s, r) > outdated {
 			restartRank(s, r, v1alpha1.RestartByStep)
 		}
 	})

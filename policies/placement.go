@@ -122,7 +122,7 @@ func (m *rooms) isTaken(node string) bool {
 	if m.taken == nil {
 		m.taken = map[string]bool{}
 		eachRank(m.job, func(r rank) {
-			if m.awaited(m.s, r) && m.returns(m.s, r) {
+			if m.state(m.s, r) < bound && m.returns(m.s, r) {
 				m.taken[rankNode(m.s.Placement, r)] = true
 			}
 		})

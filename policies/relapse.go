@@ -38,7 +38,7 @@ func (w *world) inherit(s *v1alpha1.TrainingJobStatus, ended []relapse) {
 			continue
 		}
 		w.everyRankOf(&s.Incidents[i], func(r rank) bool {
-			if w.awaited(s, r) && w.covering(s, r) == nil {
+			if w.state(s, r) < bound && w.covering(s, r) == nil {
 				join(heir, failure{rank: r, pod: podName(w.Job, s.Attempt, r), node: rankNode(s.Placement, r)})
 			}
 			return true

@@ -38,10 +38,10 @@ func shrinkTasks(w *world, s *v1alpha1.TrainingJobStatus, inc, _ *v1alpha1.Incid
 
 // homeless is true for a rank that has no good node, and none of its own to go back to.
 func (w *world) homeless(s *v1alpha1.TrainingJobStatus, r rank) bool {
-	if !w.waits(s, r) && w.usable(s, w.pod(r).Node, r.task) {
+	if w.state(s, r) > unbound && w.usable(s, w.pod(r).Node, r.task) {
 		return false
 	}
-	return !w.inPlace(s, r) && !w.returns(s, r)
+	return w.state(s, r) < working && !w.returns(s, r)
 }
 
 // handOver gives the nodes of the ranks that go to the ranks that stay and have none.

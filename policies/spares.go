@@ -34,7 +34,7 @@ func (w *world) adoptSpares(s *v1alpha1.TrainingJobStatus) {
 // and for one that has no node to return to, or has given it up, and finds none in home.
 func (w *world) displaced(s *v1alpha1.TrainingJobStatus, r rank, m *rooms) bool {
 	own := rankNode(s.Placement, r)
-	if !w.waits(s, r) || w.returns(s, r) {
+	if w.state(s, r) > unbound || w.returns(s, r) {
 		return false
 	}
 	p := w.pod(r)
@@ -81,7 +81,7 @@ func (w *world) sparesOver(s *v1alpha1.TrainingJobStatus) []*Pod {
 // spareLifts are the placeholders that may look for a node: while all is well and no rank
 // looks for one, in what home has beyond the ranks' own nodes.
 func (w *world) spareLifts(s *v1alpha1.TrainingJobStatus) []Lift {
-	if s.Placement == nil || AnyOpen(s) || w.volcano == nil || w.bound(s) < Replicas(w.job) {
+	if s.Placement == nil || AnyOpen(s) || w.volcano == nil || w.countBound(s) < Replicas(w.job) {
 		return nil
 	}
 	var out []Lift

@@ -103,9 +103,9 @@ func (w *world) mayStart(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) 
 	return w.everyRankOf(inc, func(r rank) bool {
 		p := w.pod(r)
 		switch {
-		case w.inPlace(s, r):
+		case w.state(s, r) >= working:
 			return true
-		case w.awaited(s, r):
+		case w.state(s, r) < bound:
 			return p == nil || !w.pending(s, p, m)
 		}
 		return !p.startsUntil().IsZero() && w.Nodes[p.Node].Ready && !w.failsToStart(p)
