@@ -31,6 +31,8 @@ type Ground struct {
 	Manager *cluster.Process
 
 	dir string
+	// trainings is how many were described.
+	trainings int
 }
 
 // Start brings up a ground of two racks under one spine. Stop ends it.

@@ -77,7 +77,7 @@ func (s *scenario) stepsOf(incarnation int) int {
 // since then.
 func (s *scenario) checkpointsSince(then time.Time, mark string) (found []string) {
 	s.t.Helper()
-	s.must(filepath.WalkDir(filepath.Join(ground.SharedFolder(), s.Job.Name), func(path string, entry os.DirEntry, err error) error {
+	s.must(filepath.WalkDir(filepath.Join(ground.SharedFolder(), s.folder), func(path string, entry os.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.Contains(entry.Name(), mark) {
 			return err
 		}

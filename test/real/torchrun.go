@@ -60,7 +60,7 @@ func (g *Ground) NewTorchrun(name string, ranks, steps int) *Training {
 			container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: volume, MountPath: path, ReadOnly: true})
 			pod.Volumes = append(pod.Volumes, hostFolder(volume, path))
 		}
-		container.VolumeMounts[1].SubPathExpr = "$(LOCKSTEP_JOB)"
+		container.VolumeMounts[1].SubPath = t.folder
 	}
 	return t
 }

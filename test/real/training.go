@@ -45,11 +45,16 @@ type Training struct {
 	Job    *v1alpha1.TrainingJob
 	Ranks  int
 	Steps  int
+
+	// folder of its checkpoints, in each storage. No other training has it, be it of the same name.
+	folder string
 }
 
 // NewTraining describes a job of so many ranks, each with all GPUs of a node, that trains for so many
 // steps of a tenth of a second. It finds its rendezvous by DNS, as PyTorch's jobs do. Run applies it.
 func (g *Ground) NewTraining(name string, ranks, steps int) *Training {
+	g.trainings++
+	folder := fmt.Sprintf("%s-%d", name, g.trainings)
 	job := &v1alpha1.TrainingJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
 		Spec: v1alpha1.TrainingJobSpec{
@@ -57,17 +62,17 @@ func (g *Ground) NewTraining(name string, ranks, steps int) *Training {
 			Framework:       &v1alpha1.Framework{PyTorch: &v1alpha1.PyTorch{}},
 			RestartPolicy:   &v1alpha1.RestartPolicy{UnreachableNode: fenced()},
 			Tasks: []v1alpha1.Task{
-				{Name: "master", Replicas: 1, Template: g.template(name, steps)},
-				{Name: "worker", Replicas: int32(ranks - 1), Template: g.template(name, steps)},
+				{Name: "master", Replicas: 1, Template: g.template(folder, steps)},
+				{Name: "worker", Replicas: int32(ranks - 1), Template: g.template(folder, steps)},
 			},
 		},
 	}
-	return &Training{ground: g, Job: job, Ranks: ranks, Steps: steps}
+	return &Training{ground: g, Job: job, Ranks: ranks, Steps: steps, folder: folder}
 }
 
 // template is the pod of a rank, as a researcher writes it: it restarts in place, and is ready while
 // it trains.
-func (g *Ground) template(name string, steps int) corev1.PodTemplateSpec {
+func (g *Ground) template(folder string, steps int) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 		NodeSelector:                  g.Nodes.NodeSelector(),
 		RestartPolicy:                 corev1.RestartPolicyOnFailure,
@@ -78,7 +83,7 @@ func (g *Ground) template(name string, steps int) corev1.PodTemplateSpec {
 			ImagePullPolicy: corev1.PullIfNotPresent,
 			Args: []string{
 				"-steps=" + strconv.Itoa(steps), "-step-time=100ms", "-checkpoint-every=10",
-				"-local=" + cluster.LocalPath + "/" + name, "-shared=" + cluster.SharedPath + "/" + name,
+				"-local=" + cluster.LocalPath + "/" + folder, "-shared=" + cluster.SharedPath + "/" + folder,
 				"-peer-timeout=5s",
 			},
 			Resources: corev1.ResourceRequirements{
@@ -176,7 +181,7 @@ func (t *Training) Log(ctx context.Context, pod corev1.Pod, lines int64) (string
 
 // Losses are the steps that have been completed so far.
 func (t *Training) Losses() losses.Log {
-	log, err := losses.Read(filepath.Join(t.ground.SharedFolder(), t.Job.Name, "loss"))
+	log, err := losses.Read(filepath.Join(t.ground.SharedFolder(), t.folder, "loss"))
 	if err != nil {
 		return nil // Nothing has been written yet.
 	}
