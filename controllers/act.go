@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -119,7 +120,7 @@ func (a *actor) create(ctx context.Context) error {
 	}
 	key := client.ObjectKeyFromObject(a.job)
 	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) {
-		a.refusals.set(key, err.Error())
+		a.refusals.set(key, refusal(err))
 	} else if err == nil {
 		a.refusals.set(key, "")
 	}
@@ -127,6 +128,15 @@ func (a *actor) create(ctx context.Context) error {
 		return fmt.Errorf("create Volcano Job %s: %w", v.Name, err)
 	}
 	return nil
+}
+
+// refusal is why a Volcano Job was refused, as a webhook says it, without the name of the webhook before it and what Volcano's puts
+// after it.
+func refusal(err error) string {
+	if _, why, byWebhook := strings.Cut(err.Error(), " denied the request: "); byWebhook {
+		return "the Volcano Job is refused: " + strings.TrimRight(why, "; ")
+	}
+	return "the Volcano Job is refused: " + err.Error()
 }
 
 // adopted is nil where the Volcano Job of that name is ours, and the cache had just not seen it.

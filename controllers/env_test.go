@@ -65,6 +65,7 @@ func newEnv(t *testing.T, objects ...client.Object) *env {
 	if err := AddIndexes(t.Context(), indexer{builder}); err != nil {
 		t.Fatal(err)
 	}
+	builder.WithIndex(&corev1.Event{}, "reason", func(o client.Object) []string { return []string{o.(*corev1.Event).Reason} })
 	builder.WithIndex(&corev1.Event{}, "involvedObject.uid", func(o client.Object) []string { return []string{string(o.(*corev1.Event).InvolvedObject.UID)} })
 	builder.WithIndex(&corev1.Event{}, "type", func(o client.Object) []string { return []string{o.(*corev1.Event).Type} })
 	e := &env{t: t, api: builder.Build(), clock: clocktesting.NewFakePassiveClock(t0)}

@@ -39,6 +39,9 @@ func (r *TrainingJobReconciler) observe(ctx context.Context, job *v1alpha1.Train
 	if err := r.observePods(ctx, o); err != nil {
 		return nil, err
 	}
+	if err := r.observeCreateErrors(ctx, o); err != nil {
+		return nil, err
+	}
 	if err := r.observeNodes(ctx, o); err != nil {
 		return nil, err
 	}
@@ -84,6 +87,7 @@ func ownedBy(obj client.Object, job *v1alpha1.TrainingJob) bool {
 func volcanoJob(v *batch.Job) policies.VolcanoJob {
 	phase := v.Status.State.Phase
 	return policies.VolcanoJob{
+		UID:       string(v.UID),
 		Name:      v.Name,
 		Attempt:   numberOf(v.Labels[v1alpha1.LabelAttempt]),
 		Deleting:  !v.DeletionTimestamp.IsZero(),

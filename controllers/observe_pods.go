@@ -33,6 +33,7 @@ func podOf(pod *corev1.Pod) policies.Pod {
 		Gated:         gated(pod),
 		Unschedulable: unschedulable(pod),
 		Untried:       untried(pod),
+		FitErrors:     fitErrors(pod),
 		Pins:          pinsOf(pod),
 		Tolerates:     toleratedHolds(pod),
 		Incarnation:   numberOf(pod.Annotations[v1alpha1.AnnotationIncarnation]),
@@ -76,23 +77,6 @@ func wasReady(pod *corev1.Pod, ready *corev1.PodCondition) bool {
 		}
 	}
 	return !started.IsZero() && ready.LastTransitionTime.After(started)
-}
-
-// unschedulable is what the scheduler says of a pod for which it has found no node.
-func unschedulable(pod *corev1.Pod) bool {
-	c := conditionOf(pod, corev1.PodScheduled)
-	return c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
-}
-
-// untried is what Volcano's gang plugin says of a pod for which the scheduler has tried no node, and of whose gang it
-// has tried none: it names no origin of the failure (JobInfo.FitError in 1.14.1).
-func untried(pod *corev1.Pod) bool {
-	if !unschedulable(pod) {
-		return false
-	}
-	message := conditionOf(pod, corev1.PodScheduled).Message
-	return strings.HasPrefix(message, "pod group is not ready") && !strings.Contains(message, "nodes are unavailable") &&
-		!strings.Contains(message, "Origin reason")
 }
 
 func gated(pod *corev1.Pod) bool {

@@ -14,7 +14,8 @@ import (
 )
 
 // changes decides, and tells every leaf of the status that is another one afterwards. Times
-// are told since the scene began; messages and conditions have tests of their own.
+// are told since the scene began; messages, conditions and
+// the next step have tests of their own.
 func (s *scene) changes() []string {
 	before := leaves(s.status())
 	s.decide()
@@ -59,6 +60,7 @@ func leaves(s *v1alpha1.TrainingJobStatus) map[string]string {
 		panic(err)
 	}
 	delete(tree, "conditions")
+	delete(tree, "nextStep")
 	out := map[string]string{}
 	walk(out, "", tree)
 	return out

@@ -16,6 +16,7 @@ func (w *world) describe(s *v1alpha1.TrainingJobStatus) {
 	s.ObservedGeneration = w.Job.Generation
 	w.describeScheduled(s)
 	w.describeRunning(s)
+	w.describeNextStep(s)
 	w.describeRecovering(s)
 	w.describeTopology(s)
 	if meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionSuspended) != nil && !w.Job.Spec.Suspend && !Finished(s) {
@@ -38,7 +39,7 @@ func (w *world) message(s *v1alpha1.TrainingJobStatus) string {
 		if isTrue(s, v1alpha1.ConditionTopologyViolated) {
 			return told(v1alpha1.ConditionTopologyViolated)
 		}
-	case v1alpha1.StateQueued:
+	case v1alpha1.StateQueued, v1alpha1.StateRefused:
 		return told(v1alpha1.ConditionScheduled)
 	case v1alpha1.StateStarting:
 		if running.Reason == v1alpha1.ReasonPodsNotStarted || isTrue(s, v1alpha1.ConditionScheduled) {
@@ -66,7 +67,11 @@ func (w *world) describeScheduled(s *v1alpha1.TrainingJobStatus) {
 	case w.queued():
 		w.set(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonQueued, "waits for room in queue "+w.Job.Spec.Queue)
 	default:
-		w.set(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonPodsPending, "some pods of the gang have no node yet")
+		message := "some pods of the gang have no node yet"
+		if told := w.unplacedStory(s); told != "" {
+			message += ": " + told
+		}
+		w.set(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonPodsPending, message)
 	}
 }
 
@@ -99,7 +104,7 @@ func (w *world) describeRecovering(s *v1alpha1.TrainingJobStatus) {
 			if unknown != "" {
 				reason = v1alpha1.ReasonUnknownAction
 			}
-			stories = append(stories, inc.Message+w.obstacle(s, inc, m)+unknown)
+			stories = append(stories, inc.Message+w.obstacle(s, inc, m)+w.nextStory(s, inc)+unknown)
 		}
 	}
 	switch {
@@ -124,6 +129,8 @@ func (w *world) stateOfJob(s *v1alpha1.TrainingJobStatus) v1alpha1.State {
 		return v1alpha1.StateRecovering
 	case isTrue(s, v1alpha1.ConditionRunning):
 		return v1alpha1.StateRunning
+	case w.Refused != "":
+		return v1alpha1.StateRefused
 	case w.queued():
 		return v1alpha1.StateQueued
 	}

@@ -60,7 +60,7 @@ func TestStates(t *testing.T) {
 			s.Refused = "queue not found"
 			s.decide()
 			return s
-		}, v1alpha1.StateQueued, map[string]string{v1alpha1.ConditionScheduled: v1alpha1.ReasonVolcanoJobRefused}},
+		}, v1alpha1.StateRefused, map[string]string{v1alpha1.ConditionScheduled: v1alpha1.ReasonVolcanoJobRefused}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -102,7 +102,8 @@ func TestRecoveringTellsTheStory(t *testing.T) {
 	s.decide()
 	want := "incident 1, PodFailed of pod llm-1-worker-1 on node n01, container train exited with 137 (OOMKilled): RestartPod"
 	check.Equal(t, "incident", want, s.incident(t).Message)
-	check.Equal(t, "condition", want, meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRecovering).Message)
+	next := ", then RestartTask at 03:11:05"
+	check.Equal(t, "condition", want+next, meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRecovering).Message)
 
 	s.replace(1)
 	for i := range 6 {
@@ -110,7 +111,7 @@ func TestRecoveringTellsTheStory(t *testing.T) {
 		s.node(name, func(n *Node) { n.Unschedulable = true })
 	}
 	s.decide()
-	check.Equal(t, "condition", want+", waits for a healthy node in HyperNode rack-a",
+	check.Equal(t, "condition", want+", waits for a healthy node in HyperNode rack-a"+next,
 		meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRecovering).Message)
 }
 

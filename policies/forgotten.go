@@ -80,7 +80,13 @@ func (w *world) nextSync(s *v1alpha1.TrainingJobStatus) time.Time {
 	return w.Now.Add(syncEvery)
 }
 
+// LacksFor is how long a gang has lacked pods before it is worth asking why.
+const LacksFor = forgottenAfter / 2
+
 func (w *world) forgottenStory() string {
+	if why := w.volcano.CreateError; why != "" {
+		return fmt.Sprintf("Volcano has made %d of the %d pods of the gang, and fails to make the others: %s", w.made(), MinAvailable(w.job), why)
+	}
 	return fmt.Sprintf("Volcano has made %d of the %d pods of the gang, and makes no more: it is asked every %s to look at its Job again",
 		w.made(), MinAvailable(w.job), syncEvery)
 }

@@ -60,6 +60,7 @@ type YoungerHold struct {
 // VolcanoJob is a Volcano Job of the TrainingJob.
 type VolcanoJob struct {
 	Name     string
+	UID      string
 	Attempt  int32
 	Deleting bool
 	// Stopping is true while Volcano is stopping it.
@@ -70,6 +71,9 @@ type VolcanoJob struct {
 	Succeeded bool
 	// Size that it has.
 	Size Size
+	// CreateError is why Volcano could not make a pod of it the last time; empty where nothing is known. It is looked for
+	// while the gang has lacked pods for some time.
+	CreateError string
 }
 
 // Size is how many pods a Volcano Job asks for: what may be changed while it runs.
@@ -130,6 +134,8 @@ type Pod struct {
 	// Untried reports whether the scheduler has looked at the gang, and has tried no node for it: its queue is over its
 	// share or closed, say.
 	Untried bool
+	// FitErrors are the reasons that the scheduler's last round gave for the nodes that did not fit the pod, sorted.
+	FitErrors []string
 	// Pins are the only hostnames that the pod may go to, as of when its gate was lifted; nil for any.
 	Pins []string
 	// Tolerates are the keys of the holds that the pod tolerates.

@@ -229,15 +229,16 @@ func TestWhatAWaitingIncidentTells(t *testing.T) {
 		return meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRecovering).Message
 	}
 	first := "incident 1, PodFailed of pod llm-1-worker-1 on node n01, container train exited with 1 (Error): RestartPod"
-	check.Equal(t, "is looked at", first, message())
+	check.Equal(t, "is looked at", first+", then RestartJob at 03:05:05", message())
 	s.after(noRoomToldAfter).decide()
-	check.Equal(t, "searches", first+", waits for room in HyperNode rack-a", message())
+	check.Equal(t, "searches", first+", waits for room in HyperNode rack-a, then RestartJob at 03:05:05", message())
 	s.after(noRoomAfter - noRoomToldAfter).decide()
 	second := "; incident 2, PodPending of pod llm-1-worker-1: RestartPod"
-	check.Equal(t, "is made anew", first+second, message())
+	next := ", then RelocateJob at 03:09:35"
+	check.Equal(t, "is made anew", first+second+next, message())
 	s.replace(1)
 	s.fill()
 	s.decide()
 	waits := ", waits for a healthy node in HyperNode rack-a"
-	check.Equal(t, "behind its gate", first+waits+second+waits, message())
+	check.Equal(t, "behind its gate", first+waits+second+waits+next, message())
 }

@@ -106,12 +106,17 @@ func (w *world) obstacle(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, 
 		case p == nil || p.Node != "":
 		case p.Gated && m.forRank(r).none():
 			out = ", waits for a healthy node in HyperNode " + w.homeOf(s, r)
+		case w.forgotten(s):
+			out = ", waits for its pods: " + w.forgottenStory()
 		case p.searches() && p.Untried && !stale(s, p):
 			out = ", waits for the scheduler, which tries no node for it: " + w.whyUntried(s, r)
 		case p.searches() && !noRoomToldAt(p).After(w.Now) && !stale(s, p):
-			out = ", waits for room"
+			where := ""
 			if home := w.homeOf(s, r); home != "" {
-				out += " in HyperNode " + home
+				where = " in HyperNode " + home
+			}
+			if out = ", waits for room" + where; !p.lacksRoom() {
+				out = fmt.Sprintf(", finds no node%s: %s", where, strings.Join(p.FitErrors, ", "))
 			}
 		}
 		return out == ""

@@ -10,6 +10,7 @@ type State string
 
 // The states, in the order in which a job meets them.
 const (
+	StateRefused    State = "Refused"    // its Volcano Job is refused; status.message says why
 	StateQueued     State = "Queued"     // waits for its queue
 	StateStarting   State = "Starting"   // its pods are being made, placed or started
 	StateRunning    State = "Running"    // the gang is ready
@@ -27,8 +28,8 @@ type TrainingJobStatus struct {
 	// state sums the conditions up in one word, for people.
 	// +optional
 	State State `json:"state,omitempty"`
-	// message says what the job waits for, for people: what an open incident does, or which pods do not start
-	// and why. Empty where it waits for nothing.
+	// message says what the job waits for, for people: what an open incident does, which pods do not start and why, or
+	// why no node fits. Empty where it waits for nothing.
 	// +optional
 	Message string `json:"message,omitempty"`
 	// conditions: Scheduled, Running, Recovering, TopologyViolated, Suspended, Completed, Failed.
@@ -64,6 +65,9 @@ type TrainingJobStatus struct {
 	// +listMapKey=id
 	// +optional
 	Incidents []Incident `json:"incidents,omitempty"`
+	// nextStep is the step that is taken next unless its incident has recovered by then. Unset where none is due by itself.
+	// +optional
+	NextStep *NextStep `json:"nextStep,omitempty"`
 	// excludedNodes are the nodes that this job must not go back to yet.
 	// +listType=map
 	// +listMapKey=name
@@ -125,6 +129,16 @@ type RankStatus struct {
 	// is listed in its incident.
 	// +optional
 	Reason RestartReason `json:"reason,omitempty"`
+}
+
+// NextStep is the step of an open incident that is taken next.
+type NextStep struct {
+	// incident that the step is for, by its id.
+	Incident int32 `json:"incident"`
+	// action of the step.
+	Action Action `json:"action"`
+	// time at which it is taken.
+	Time metav1.Time `json:"time"`
 }
 
 // RestartReason is why one rank was given a new life.

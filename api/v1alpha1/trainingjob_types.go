@@ -17,6 +17,10 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="HyperNode",type=string,JSONPath=`.status.placement.hyperNode`
 // +kubebuilder:printcolumn:name="Restarts",type=integer,JSONPath=`.status.restarts.total`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Queue",type=string,priority=1,JSONPath=`.spec.queue`
+// +kubebuilder:printcolumn:name="Incident",type=integer,priority=1,JSONPath=`.status.nextStep.incident`
+// +kubebuilder:printcolumn:name="Next-Step",type=string,priority=1,JSONPath=`.status.nextStep.action`
+// +kubebuilder:printcolumn:name="At",type=string,priority=1,JSONPath=`.status.nextStep.time`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z][^.]*$')",message="metadata.name becomes part of a Service's name: it has to start with a letter and must not hold dots"
 // +kubebuilder:validation:XValidation:rule="self.spec.tasks.all(t, size(self.metadata.name) + size(t.name) + (has(t.spares) ? 9 : size(string((has(t.maxReplicas) ? t.maxReplicas : t.replicas) - 1))) <= 57)",messageExpression="'metadata.name is too long for its pods: <name>-<attempt>-<task>-<index>, and <name>-<attempt>-<task>-spare-<index> for spares, may have 63 characters, with 3 digits for the attempt and for the index of a spare, so that the name may have at most %d here'.format([57 - self.spec.tasks.map(t, size(t.name) + (has(t.spares) ? 9 : size(string((has(t.maxReplicas) ? t.maxReplicas : t.replicas) - 1)))).max()])"

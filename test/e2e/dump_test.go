@@ -7,7 +7,11 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
 func (s *scenario) dump() string {
@@ -25,5 +29,26 @@ func (s *scenario) dump() string {
 			}
 		}
 	}
+	b.WriteString(s.dumpScheduling())
+	return b.String()
+}
+
+// dumpScheduling tells what the scheduler has to share out, and the end of its log.
+func (s *scenario) dumpScheduling() string {
+	var b strings.Builder
+	queues, groups := &scheduling.QueueList{}, &scheduling.PodGroupList{}
+	for _, list := range []client.ObjectList{queues, groups} {
+		if err := testCluster.Client().List(s.ctx, list); err != nil {
+			return err.Error()
+		}
+	}
+	for _, q := range queues.Items {
+		fmt.Fprintf(&b, "queue %s %s, capability %v, allocated %v\n", q.Name, q.Status.State, q.Spec.Capability, q.Status.Allocated)
+	}
+	for _, g := range groups.Items {
+		fmt.Fprintf(&b, "PodGroup %s/%s in queue %s: %s, %d of at least %d run, asks for %v\n",
+			g.Namespace, g.Name, g.Spec.Queue, g.Status.Phase, g.Status.Running, g.Spec.MinMember, g.Spec.MinResources)
+	}
+	fmt.Fprintf(&b, "the end of the scheduler's log:\n%s", testCluster.Log(cluster.VolcanoScheduler))
 	return b.String()
 }

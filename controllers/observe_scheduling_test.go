@@ -1,0 +1,57 @@
+// What Volcano says of pods that have no node, and of pods that it cannot make.
+
+package controllers
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+func TestFitErrors(t *testing.T) {
+	tests := map[string]struct {
+		message string
+		want    []string
+	}{
+		"of one kind":                    {"0/18 nodes are unavailable: 18 Insufficient nvidia.com/gpu.", []string{"Insufficient nvidia.com/gpu"}},
+		"in a HyperNode":                 {"In hyperNode gpu-r1: 0/6 nodes are unavailable: 6 Insufficient nvidia.com/gpu.", []string{"Insufficient nvidia.com/gpu"}},
+		"of several, one with a comma":   {"0/3 nodes are unavailable: 1 Too many pods, 2 node(s) had untolerated taint {a: b, c}.", []string{"Too many pods", "node(s) had untolerated taint {a: b, c}"}},
+		"the same in another order":      {"0/3 nodes are unavailable: 2 node(s) had untolerated taint {a: b, c}, 1 Too many pods.", []string{"Too many pods", "node(s) had untolerated taint {a: b, c}"}},
+		"of another pod of the gang":     {"pod group is not ready, 2 Pending; Pending: 2 Unschedulable. Origin reason is a-1: 0/1 nodes are unavailable: 1 no volume.", []string{"no volume"}},
+		"nothing but an incomplete gang": {"pod group is not ready, 2 Pending, 2 minAvailable; Pending: 2 Unschedulable", nil},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			pod := &corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{
+				{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: tc.message},
+			}}}
+			check.Equal(t, "reasons", tc.want, fitErrors(pod))
+			pod.Status.Conditions[0].Reason = "Schedulable"
+			check.Equal(t, "of a pod that waits for its gang", nil, fitErrors(pod))
+		})
+	}
+}
+
+// Volcano prints the API server's error as a Go value into its event.
+func TestThePodsThatVolcanoCannotMake(t *testing.T) {
+	e := newEnv(t, aJob())
+	e.settle()
+	failed := func(after time.Duration, message string) *corev1.Event {
+		return &corev1.Event{
+			ObjectMeta:     metav1.ObjectMeta{Namespace: key.Namespace, Name: "failed." + after.String()},
+			InvolvedObject: corev1.ObjectReference{Name: "llm-1"}, Type: corev1.EventTypeWarning, Reason: "FailedCreate",
+			Message: message, LastTimestamp: metav1.NewTime(t0.Add(after)),
+		}
+	}
+	e.must(e.api.Create(t.Context(), failed(2*time.Second, `Error creating pods: [failed to create pod llm-1-worker-0, err: &errors.StatusError{ErrStatus:v1.Status{Status:"Failure", Message:"pods \"llm-1-worker-0\" is forbidden: no PriorityClass with name nope was found", Reason:"Forbidden", Code:403}}]`)))
+	e.must(e.api.Create(t.Context(), failed(time.Second, "something else, before")))
+	e.clock.SetTime(t0.Add(20 * time.Second))
+	e.settle()
+	want := `Volcano has made 0 of the 2 pods of the gang, and fails to make the others: pods "llm-1-worker-0" is forbidden: no PriorityClass with name nope was found`
+	check.Equal(t, "message", want, e.job().Status.Message)
+	has(t, e.told(), "Warning PodsNotCreated "+want)
+}

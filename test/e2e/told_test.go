@@ -1,0 +1,64 @@
+// What users are told of jobs that cannot run, by Volcano's own reasons.
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+func TestWhatKeepsAJobFromRunningIsTold(t *testing.T) {
+	s := newScenario(t, "told", 1, 8) // room for what is asked for, so that the queue has its share
+	s.smallNamespace("told-small")
+	pod := func(change func(*corev1.PodSpec)) func(*v1alpha1.TrainingJob) {
+		return func(job *v1alpha1.TrainingJob) { change(&job.Spec.Tasks[0].Template.Spec) }
+	}
+	tests := map[string]struct {
+		change func(*v1alpha1.TrainingJob)
+		state  v1alpha1.State
+		told   string
+	}{
+		"queue":    {func(j *v1alpha1.TrainingJob) { j.Spec.Queue = "nope" }, v1alpha1.StateRefused, `the Volcano Job is refused: unable to find job queue: queue.scheduling.volcano.sh "nope" not found`},
+		"priority": {pod(func(p *corev1.PodSpec) { p.PriorityClassName = "nope" }), v1alpha1.StateStarting, "is forbidden: no PriorityClass with name nope was found"},
+		"quota":    {func(j *v1alpha1.TrainingJob) { j.Namespace = "told-small" }, v1alpha1.StateStarting, "is forbidden: exceeded quota: one-pod"},
+		"selector": {pod(func(p *corev1.PodSpec) { p.NodeSelector["zone"] = "mars" }), v1alpha1.StateStarting,
+			"some pods of the gang have no node yet: no node fits the pods of task worker: node(s) didn't match Pod's node affinity/selector"},
+		"large": {pod(func(p *corev1.PodSpec) { p.Containers[0].Resources.Limits[gpuResource] = resource.MustParse("17") }), v1alpha1.StateStarting, "Insufficient nvidia.com/gpu"},
+		"volume": {pod(func(p *corev1.PodSpec) {
+			p.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "nope"}}}}
+		}), v1alpha1.StateStarting, `persistentvolumeclaim "nope" not found`},
+	}
+	for name, tc := range tests {
+		job := s.trainingJob(2, tc.change)
+		job.Name = "told-" + name
+		s.must(testCluster.Client().Create(s.ctx, job), "create job "+name)
+		t.Cleanup(func() { s.must(client.IgnoreNotFound(testCluster.Client().Delete(s.ctx, job)), "delete job "+name) })
+		s.awaitAny("what keeps job "+name+" from running is told", func(ctx ctxT) (bool, error) {
+			err := testCluster.Client().Get(ctx, client.ObjectKeyFromObject(job), job)
+			return job.Status.State == tc.state && strings.Contains(job.Status.Message, tc.told), err
+		})
+		t.Logf("job %s: %s: %s", name, job.Status.State, job.Status.Message)
+		if len(job.Status.Incidents) > 0 {
+			t.Errorf("job %s has incidents: %v", name, job.Status.Incidents)
+		}
+	}
+}
+
+// smallNamespace makes a namespace with room for one pod.
+func (s *scenario) smallNamespace(name string) {
+	s.t.Helper()
+	small := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	s.must(testCluster.Client().Create(s.ctx, small), "create a namespace")
+	s.t.Cleanup(func() { s.must(testCluster.Client().Delete(s.ctx, small), "delete the namespace") })
+	s.must(testCluster.Client().Create(s.ctx, &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "one-pod"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")}},
+	}), "create a quota")
+}
