@@ -37,6 +37,7 @@ func (r *TrainingJobReconciler) report(job *v1alpha1.TrainingJob, now *v1alpha1.
 	r.reportCondition(job, now, v1alpha1.ConditionFailed)
 	r.reportExclusions(job, now)
 	r.reportRestarts(job, now)
+	r.reportMoves(job, now)
 	if p := now.Placement; p != nil && p.HyperNode != "" && (before.Placement == nil || before.Placement.HyperNode != p.HyperNode) {
 		r.tell(job, corev1.EventTypeNormal, "Placed", "Place", "home is HyperNode "+p.HyperNode)
 	}
@@ -156,6 +157,29 @@ func (r *TrainingJobReconciler) reportRestarts(job *v1alpha1.TrainingJob, now *v
 			is := otherwiseRestarted[why]
 			r.tell(job, corev1.EventTypeNormal, is.event, "Place", fmt.Sprintf("new pods for %s: %s", named(names), is.told))
 		}
+	}
+}
+
+// reportMoves tells of ranks that live on other nodes than before.
+func (r *TrainingJobReconciler) reportMoves(job *v1alpha1.TrainingJob, now *v1alpha1.TrainingJobStatus) {
+	if job.Status.Placement == nil || now.Placement == nil {
+		return
+	}
+	var moves []string
+	for _, is := range now.Placement.Tasks {
+		i := slices.IndexFunc(job.Status.Placement.Tasks, func(t v1alpha1.TaskPlacement) bool { return t.Name == is.Name })
+		if i < 0 {
+			continue
+		}
+		was := job.Status.Placement.Tasks[i].Nodes
+		for index, node := range is.Nodes[:min(len(is.Nodes), len(was))] {
+			if node != "" && was[index] != "" && node != was[index] {
+				moves = append(moves, fmt.Sprintf("%s-%d from node %s to node %s", is.Name, index, was[index], node))
+			}
+		}
+	}
+	if len(moves) > 0 {
+		r.tell(job, corev1.EventTypeNormal, "Moved", "Place", named(moves))
 	}
 }
 

@@ -61,6 +61,16 @@ func TestAViolatedTopologyIsTold(t *testing.T) {
 	check.Equal(t, "incidents", 0, len(status.Incidents))
 }
 
+// Where ranks have moved is told, and not where they were placed first.
+func TestMovesAreTold(t *testing.T) {
+	e := running(t)
+	now := e.job().Status.DeepCopy()
+	now.Placement.Tasks[0].Nodes[1] = "n5"
+	e.told()
+	e.r.report(e.job(), now)
+	check.Equal(t, "events", []string{"Normal Moved worker-1 from node n1 to node n5"}, e.told())
+}
+
 // Why ranks were restarted by no step is told, and what steps restart is told by these.
 func TestRestartsByNoStepAreTold(t *testing.T) {
 	e := running(t)

@@ -94,34 +94,42 @@ func CheckpointStory(c *v1alpha1.IncidentCheckpoint) string {
 // placed, or the backoff.
 func (w *world) obstacle(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, m *rooms) string {
 	if until := w.backsOffUntil(s, inc); !until.IsZero() {
-		return ", backs off until " + until.UTC().Format("15:04:05")
+		return ", backs off until " + until.UTC().Format(time.TimeOnly)
 	}
 	if w.heldUntil(s, inc).After(w.Now) && !w.rests(s, inc) {
 		return w.heldBackBy(s, inc)
 	}
 	out := ""
 	w.everyRankOf(inc, func(r rank) bool {
-		p := w.pod(r)
-		switch {
-		case p == nil || p.Node != "":
-		case p.Gated && m.forRank(r).none():
-			out = ", waits for a healthy node in HyperNode " + w.homeOf(s, r)
-		case w.forgotten(s):
-			out = ", waits for its pods: " + w.forgottenStory()
-		case p.searches() && p.Untried && !stale(s, p):
-			out = ", waits for the scheduler, which tries no node for it: " + w.whyUntried(s, r)
-		case p.searches() && !noRoomToldAt(p).After(w.Now) && !stale(s, p):
-			where := ""
-			if home := w.homeOf(s, r); home != "" {
-				where = " in HyperNode " + home
-			}
-			if out = ", waits for room" + where; !p.lacksRoom() {
-				out = fmt.Sprintf(", finds no node%s: %s", where, strings.Join(p.FitErrors, ", "))
-			}
+		if p := w.pod(r); p != nil && p.Node == "" {
+			out = w.waitingStory(s, p, m)
 		}
 		return out == ""
 	})
 	return out
+}
+
+// waitingStory says what a pod without a node waits for; empty where it has not waited for long.
+func (w *world) waitingStory(s *v1alpha1.TrainingJobStatus, p *Pod, m *rooms) string {
+	r, where := p.rank(), ""
+	if home := w.homeOf(s, p.rank()); home != "" {
+		where = " in HyperNode " + home
+	}
+	switch {
+	case p.Gated && m.forRank(r).none():
+		return ", waits for a healthy node" + where
+	case !p.searches() || stale(s, p):
+		return ""
+	case w.forgotten(s):
+		return ", waits for its pods: " + w.forgottenStory()
+	case p.Untried:
+		return ", waits for the scheduler, which tries no node for it: " + w.whyUntried(s, r)
+	case noRoomToldAt(p).After(w.Now):
+		return ""
+	case p.lacksRoom():
+		return ", waits for room" + where
+	}
+	return fmt.Sprintf(", finds no node%s: %s", where, strings.Join(p.FitErrors, ", "))
 }
 
 // backsOffUntil is until when the backoff alone keeps an incident from its first step.

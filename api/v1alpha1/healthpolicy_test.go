@@ -60,7 +60,7 @@ func TestRefusesHealthPolicy(t *testing.T) {
 		set         set
 		field, want string
 	}{
-		"another name":           {set{"metadata.name": "mine"}, "<nil>", "its name is cluster"},
+		"another name":           {set{"metadata.name": "mine"}, "metadata", "its name is cluster"},
 		"more than all":          {set{"spec.breaker": "{cluster: {percent: 101}}"}, "spec.breaker.cluster.percent", "less than or equal to 100"},
 		"no percent":             {set{"spec.breaker": "{job: {count: 3}}"}, "spec.breaker.job.percent", "Required"},
 		"no window":              {set{"spec.breaker": "{hyperNode: {percent: 1, windowSeconds: 0}}"}, "spec.breaker.hyperNode.windowSeconds", "greater than or equal to 1"},

@@ -20,7 +20,7 @@ const HealthPolicyName = "cluster"
 // +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.failed`
 // +kubebuilder:printcolumn:name="Degraded",type=integer,JSONPath=`.status.degraded`
 // +kubebuilder:printcolumn:name="Unknown",type=integer,JSONPath=`.status.unknown`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name == 'cluster'",message="there is one HealthPolicy, and its name is cluster"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name == 'cluster'",message="there is one HealthPolicy, and its name is cluster",fieldPath=".metadata"
 type HealthPolicy struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional

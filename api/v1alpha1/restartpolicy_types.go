@@ -6,7 +6,9 @@ package v1alpha1
 // job's: each part that it gives replaces the job's for that task's pods.
 type RestartPolicy struct {
 	// rules are tried in order; the first that matches decides. Default, where neither the
-	// task nor the job gives any: the rules written out in policies/README.md.
+	// task nor the job gives any: what the kubelet restarts in place has 90 s, and a pod on a silent node while the
+	// others run on; what is only degraded has 300 s; else the broken pods are made anew at once, their tasks after
+	// 420 s, and the job after 600 s. After 900 s it moves to another HyperNode.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32

@@ -22,8 +22,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Next-Step",type=string,priority=1,JSONPath=`.status.nextStep.action`
 // +kubebuilder:printcolumn:name="At",type=string,priority=1,JSONPath=`.status.nextStep.time`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z][^.]*$')",message="metadata.name becomes part of a Service's name: it has to start with a letter and must not hold dots"
-// +kubebuilder:validation:XValidation:rule="self.spec.tasks.all(t, size(self.metadata.name) + size(t.name) + (has(t.spares) ? 9 : size(string((has(t.maxReplicas) ? t.maxReplicas : t.replicas) - 1))) <= 57)",messageExpression="'metadata.name is too long for its pods: <name>-<attempt>-<task>-<index>, and <name>-<attempt>-<task>-spare-<index> for spares, may have 63 characters, with 3 digits for the attempt and for the index of a spare, so that the name may have at most %d here'.format([57 - self.spec.tasks.map(t, size(t.name) + (has(t.spares) ? 9 : size(string((has(t.maxReplicas) ? t.maxReplicas : t.replicas) - 1)))).max()])"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z][^.]*$')",message="metadata.name becomes part of a Service's name: it has to start with a letter and must not hold dots",fieldPath=".metadata"
+// +kubebuilder:validation:XValidation:rule="self.spec.tasks.all(t, size(self.metadata.name) + size(t.name) + (has(t.spares) ? 9 : size(string((has(t.maxReplicas) ? t.maxReplicas : t.replicas) - 1))) <= 57)",messageExpression="'metadata.name is too long for its pods: <name>-<attempt>-<task>-<index>, and <name>-<attempt>-<task>-spare-<index> for spares, may have 63 characters, with 3 digits for the attempt and for the index of a spare, so that the name may have at most %d here'.format([57 - self.spec.tasks.map(t, size(t.name) + (has(t.spares) ? 9 : size(string((has(t.maxReplicas) ? t.maxReplicas : t.replicas) - 1)))).max()])",fieldPath=".metadata"
 type TrainingJob struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
@@ -146,7 +146,7 @@ type TrainingJobSpec struct {
 	Tasks []Task `json:"tasks"`
 
 	// restartPolicy says what is done when something breaks. It may be changed while the job
-	// runs. Default: the ladder written out in policies/README.md.
+	// runs. What it does by default is said with its rules.
 	// +optional
 	RestartPolicy *RestartPolicy `json:"restartPolicy,omitempty"`
 

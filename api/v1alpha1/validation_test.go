@@ -31,29 +31,29 @@ func checkRefusals(t *testing.T, tests map[string]refusal) {
 func TestRefusesJob(t *testing.T) {
 	checkRefusals(t, map[string]refusal{
 		"name that starts with a digit": {
-			set: set{"metadata.name": "7b"}, field: "<nil>", want: "start with a letter",
+			set: set{"metadata.name": "7b"}, field: "metadata", want: "start with a letter",
 		},
 		"name with a dot": {
-			set: set{"metadata.name": "llama.70b"}, field: "<nil>", want: "must not hold dots",
+			set: set{"metadata.name": "llama.70b"}, field: "metadata", want: "must not hold dots",
 		},
 		"name too long for its pods": {
 			// 63 - len("-999-worker-15") = 49
 			set:   set{"metadata.name": "a2345678901234567890123456789012345678901234567890"},
-			field: "<nil>", want: "at most 49 here",
+			field: "metadata", want: "at most 49 here",
 		},
 		"name too long for the digits of the replicas": {
 			set: set{
 				"metadata.name":          "a234567890123456789012345678901234567890123456789",
 				"spec.tasks[0].replicas": "101",
 			},
-			field: "<nil>", want: "at most 48 here",
+			field: "metadata", want: "at most 48 here",
 		},
 		"name too long for the digits of maxReplicas": {
 			set: set{
 				"metadata.name":             "a234567890123456789012345678901234567890123456789",
 				"spec.tasks[0].maxReplicas": "101",
 			},
-			field: "<nil>", want: "at most 48 here",
+			field: "metadata", want: "at most 48 here",
 		},
 		"name too long for the spares": {
 			// 63 - len("-999-worker-spare-999") = 42; spares may be raised later
@@ -61,7 +61,7 @@ func TestRefusesJob(t *testing.T) {
 				"metadata.name":        "a234567890123456789012345678901234567890123",
 				"spec.tasks[0].spares": "0",
 			},
-			field: "<nil>", want: "at most 42 here",
+			field: "metadata", want: "at most 42 here",
 		},
 		"no tasks":       {set: set{"spec.tasks": "[]"}, field: "spec.tasks", want: "at least 1 items"},
 		"tasks left out": {set: set{"spec.tasks": ""}, field: "spec.tasks", want: "Required value"},
