@@ -130,13 +130,17 @@ func (a *actor) create(ctx context.Context) error {
 	return nil
 }
 
+// maxRefusal is how much is told of a refusal, in bytes.
+const maxRefusal = 1024
+
 // refusal is why a Volcano Job was refused, as a webhook says it, without the name of the webhook before it and what Volcano's puts
 // after it.
 func refusal(err error) string {
-	if _, why, byWebhook := strings.Cut(err.Error(), " denied the request: "); byWebhook {
-		return "the Volcano Job is refused: " + strings.TrimRight(why, "; ")
+	why := err.Error()
+	if _, after, byWebhook := strings.Cut(why, " denied the request: "); byWebhook {
+		why = strings.TrimRight(after, "; ")
 	}
-	return "the Volcano Job is refused: " + err.Error()
+	return "the Volcano Job is refused: " + strings.ToValidUTF8(why[:min(len(why), maxRefusal)], "")
 }
 
 // adopted is nil where the Volcano Job of that name is ours, and the cache had just not seen it.

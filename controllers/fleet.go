@@ -78,13 +78,13 @@ type fleet struct {
 	// missing are nodes that need a NodeHealth, outlived the NodeHealths that no node needs.
 	missing  []string
 	outlived []*v1alpha1.NodeHealth
-	// behind is true where a write has run into another one: the next pass tries it again.
+	// behind reports whether a write has run into another one: the next pass tries it again.
 	behind atomic.Bool
-	// more is true where this pass leaves something to the next one.
+	// more reports whether this pass leaves something to the next one.
 	more bool
 	// calmIn is how long what can wait has to.
 	calmIn time.Duration
-	// told is true once the status of the HealthPolicy is as was decided.
+	// told reports whether the status of the HealthPolicy is as was decided.
 	told bool
 }
 

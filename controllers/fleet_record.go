@@ -38,7 +38,7 @@ func (r *FleetReconciler) record(ctx context.Context, f *fleet, d *nodes.Decisio
 	return errors.Join(failed, f.later(err))
 }
 
-// opens is true where a breaker is open that was not: people act on that, while there is time.
+// opens reports whether a breaker is open that was not: people act on that, while there is time.
 func opens(was, is []v1alpha1.OpenBreaker) bool {
 	return slices.ContainsFunc(is, func(b v1alpha1.OpenBreaker) bool {
 		return !slices.ContainsFunc(was, func(a v1alpha1.OpenBreaker) bool { return a.Scope == b.Scope })

@@ -81,7 +81,7 @@ func reportsMatter(before, after *v1alpha1.NodeHealth) bool {
 		!equality.Semantic.DeepEqual(before.Spec, after.Spec) || !maps.Equal(sourceStates(before), sourceStates(after))
 }
 
-// waitsForHeartbeat is true for a node that a silent source may keep as it is: Unknown, or in
+// waitsForHeartbeat reports whether a silent source may keep a node as it is: Unknown, or in
 // quarantine and not known to be well.
 func waitsForHeartbeat(v *v1alpha1.HealthVerdict) bool {
 	return v.State == v1alpha1.HealthUnknown ||

@@ -110,7 +110,7 @@ func (h *HoldSweeper) ownedKeys(ctx context.Context, keys []string) (map[string]
 	return owned, nil
 }
 
-// over is true for a job that needs its nodes no more.
+// over reports whether a job needs its nodes no more.
 func over(job *v1alpha1.TrainingJob) bool {
 	return !job.DeletionTimestamp.IsZero() || policies.Finished(&job.Status)
 }

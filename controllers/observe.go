@@ -137,6 +137,7 @@ func (r *TrainingJobReconciler) observePods(ctx context.Context, o *policies.Obs
 		o.Pods = append(o.Pods, podOf(&list.Items[i]))
 	}
 	job := client.ObjectKeyFromObject(o.Job)
+	o.FitErrors = r.fitErrors.note(job, list.Items, o.Now)
 	r.tried.keep(job, o.Pods)
 	r.opened.keep(job, o.Pods)
 	for i := range o.Pods {

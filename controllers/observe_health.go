@@ -66,7 +66,7 @@ func (r *TrainingJobReconciler) observeQuarantine(ctx context.Context, o *polici
 	return nil
 }
 
-// quarantined is true for a node that no job is placed on, be it well again for the moment.
+// quarantined reports whether no job is placed on a node, even if it is well again for the moment.
 func quarantined(h *v1alpha1.NodeHealth) bool {
 	return h.Status.Verdict != nil && h.Status.Verdict.QuarantinedTime != nil
 }

@@ -52,7 +52,7 @@ func (r *TrainingJobReconciler) observeNodes(ctx context.Context, o *policies.Ob
 	return errors.Join(r.observeUse(ctx, o), r.observeYounger(ctx, o))
 }
 
-// carries is true for a node that some pod of the job is on.
+// carries reports whether some pod of the job is on a node.
 func carries(o *policies.Observation, node string) bool {
 	return slices.ContainsFunc(o.Pods, func(p policies.Pod) bool { return p.Node == node })
 }

@@ -33,7 +33,6 @@ func podOf(pod *corev1.Pod) policies.Pod {
 		Gated:         gated(pod),
 		Unschedulable: unschedulable(pod),
 		Untried:       untried(pod),
-		FitErrors:     fitErrors(pod),
 		Pins:          pinsOf(pod),
 		Tolerates:     toleratedHolds(pod),
 		Incarnation:   numberOf(pod.Annotations[v1alpha1.AnnotationIncarnation]),
@@ -57,7 +56,7 @@ func podOf(pod *corev1.Pod) policies.Pod {
 	}
 }
 
-// wasReady is true for a pod that is ready, or of which something shows that it was: a
+// wasReady reports whether a pod is ready, or something shows that it was: a
 // container was restarted or has ended, or the condition changed after all of them had started.
 func wasReady(pod *corev1.Pod, ready *corev1.PodCondition) bool {
 	if ready == nil || ready.Status == corev1.ConditionTrue {

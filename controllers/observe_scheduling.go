@@ -5,15 +5,20 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
 )
 
@@ -34,12 +39,66 @@ func untried(pod *corev1.Pod) bool {
 		!strings.Contains(message, "Origin reason")
 }
 
-// nodeCount is the number of nodes before a reason.
-var nodeCount = regexp.MustCompile(`^[0-9]+ `)
+const (
+	// fitErrorsFor is how long the reason of a scheduler's round is told after it. Volcano runs a round each second.
+	fitErrorsFor = time.Minute
+	// maxFitErrors is how many reasons are told.
+	maxFitErrors = 5
+)
 
-// fitErrors are the reasons in what the scheduler says of a pod, as in "0/8 nodes are unavailable: 6 Insufficient cpu, 2 node(s) had
-// untolerated taint {x: y}.": sorted and without the numbers of nodes, which change from round to round.
-func fitErrors(pod *corev1.Pod) []string {
+// fitErrors remembers why nodes did not fit the pods of jobs. A round of Volcano tells of several resources that a node lacks only
+// one, of several HyperNodes the last one, and of several pods the first one, in the order of Go's maps (in 1.14.1).
+type fitErrors struct {
+	mu   sync.Mutex
+	jobs map[types.NamespacedName]map[string]time.Time
+}
+
+// note adds the reasons that a job's pods have now, and returns those of late. A job of which no pod looks for a node has none.
+func (f *fitErrors) note(job types.NamespacedName, pods []corev1.Pod, now time.Time) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	seen := map[string]time.Time{}
+	looks := false
+	for i := range pods {
+		looks = looks || unschedulable(&pods[i])
+		for _, reason := range reasonsOf(&pods[i]) {
+			seen[reason] = now
+		}
+	}
+	if !looks {
+		delete(f.jobs, job)
+		return nil
+	}
+	for reason, at := range f.jobs[job] {
+		if _, again := seen[reason]; !again && now.Sub(at) < fitErrorsFor {
+			seen[reason] = at
+		}
+	}
+	if f.jobs == nil {
+		f.jobs = map[types.NamespacedName]map[string]time.Time{}
+	}
+	f.jobs[job] = seen
+	reasons := slices.Sorted(maps.Keys(seen))
+	if more := len(reasons) - maxFitErrors; more > 0 {
+		return append(reasons[:maxFitErrors], fmt.Sprintf("%d more", more))
+	}
+	return reasons
+}
+
+func (f *fitErrors) forget(job types.NamespacedName) { f.note(job, nil, time.Time{}) }
+
+var (
+	// nodeCount is the number of nodes before a reason, and taintValue the value of a taint in it.
+	nodeCount  = regexp.MustCompile(`^[0-9]+ `)
+	taintValue = regexp.MustCompile(`\{([^:{}]+): [^{}]*\}`)
+)
+
+// maxReason is how much is told of one reason, in bytes.
+const maxReason = 200
+
+// reasonsOf are the reasons in what the scheduler says of a pod, as in "0/8 nodes are unavailable: 6 Insufficient cpu, 2 node(s) had
+// untolerated taint {x: y}.", without the numbers of nodes and the values of taints, which change from round to round.
+func reasonsOf(pod *corev1.Pod) []string {
 	if !unschedulable(pod) {
 		return nil
 	}
@@ -55,6 +114,13 @@ func fitErrors(pod *corev1.Pod) []string {
 			reasons[len(reasons)-1] += ", " + part // a reason with a comma in it
 		}
 	}
+	for i, reason := range reasons {
+		reason = taintValue.ReplaceAllString(reason, "{$1}")
+		if strings.Contains(reason, v1alpha1.HoldTaintPrefix) {
+			reason = policies.HeldByOthers // its taint has a time in it
+		}
+		reasons[i] = strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
+	}
 	slices.Sort(reasons)
 	return slices.Compact(reasons)
 }
@@ -62,12 +128,17 @@ func fitErrors(pod *corev1.Pod) []string {
 // reasonFailedCreate is the reason of Volcano's events about pods that it could not make (job_controller_actions.go in 1.14.1).
 const reasonFailedCreate = "FailedCreate"
 
-// apiMessage is the message of an API server's error in Volcano's events, which print it as a Go value.
-var apiMessage = regexp.MustCompile(`Message:("(?:[^"\\]|\\.)*")`)
+var (
+	// apiMessage is the message of an API server's error in Volcano's events, which print it as a Go value.
+	apiMessage = regexp.MustCompile(`Message:("(?:[^"\\]|\\.)*")`)
+	// whichPod is the name of a pod in such a message.
+	whichPod = regexp.MustCompile(`^pods "[^"]*" is `)
+)
 
 // observeCreateErrors reads why Volcano makes no more pods for a gang that has lacked some for a while.
 func (r *TrainingJobReconciler) observeCreateErrors(ctx context.Context, o *policies.Observation) error {
-	if o.LackingSince.IsZero() || o.Now.Sub(o.LackingSince) < policies.LacksFor {
+	since := policies.LackingSince(o)
+	if since.IsZero() || o.Now.Sub(since) < policies.LacksFor {
 		return nil
 	}
 	for i := range o.VolcanoJobs {
@@ -82,7 +153,7 @@ func (r *TrainingJobReconciler) observeCreateErrors(ctx context.Context, o *poli
 		if err != nil {
 			return fmt.Errorf("list events of Volcano Job %s: %w", v.Name, err)
 		}
-		v.CreateError = createError(list.Items)
+		v.CreateError = createError(list.Items, o.LackingSince)
 	}
 	return nil
 }
@@ -90,17 +161,27 @@ func (r *TrainingJobReconciler) observeCreateErrors(ctx context.Context, o *poli
 // maxCreateError is how much is told of an error, in bytes.
 const maxCreateError = 512
 
-// createError is the last of Volcano's errors, in the API server's own words.
-func createError(events []corev1.Event) string {
-	if len(events) == 0 {
-		return ""
-	}
-	last := slices.MaxFunc(events, func(a, b corev1.Event) int { return a.LastTimestamp.Compare(b.LastTimestamp.Time) })
-	message := last.Message
-	if found := apiMessage.FindStringSubmatch(message); found != nil {
-		if unquoted, err := strconv.Unquote(found[1]); err == nil {
-			message = unquoted
+// createError is why pods could not be made since a time, in the API server's own words. Of several errors it is always the same
+// one: Volcano collects them in any order.
+func createError(events []corev1.Event, since time.Time) string {
+	var told []string
+	for i := range events {
+		if events[i].LastTimestamp.Time.Before(since.Truncate(time.Second)) {
+			continue // of what was mended since
+		}
+		found := apiMessage.FindAllStringSubmatch(events[i].Message, -1)
+		for _, f := range found {
+			if message, err := strconv.Unquote(f[1]); err == nil {
+				told = append(told, whichPod.ReplaceAllString(message, "pods are "))
+			}
+		}
+		if len(found) == 0 {
+			told = append(told, events[i].Message)
 		}
 	}
-	return strings.ToValidUTF8(message[:min(len(message), maxCreateError)], "")
+	if len(told) == 0 {
+		return ""
+	}
+	first := slices.Min(told)
+	return strings.ToValidUTF8(first[:min(len(first), maxCreateError)], "")
 }

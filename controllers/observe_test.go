@@ -131,7 +131,7 @@ func TestPodOf(t *testing.T) {
 					Message: "pod group is not ready, 2 Pending, 1 Running, 3 minAvailable; Pending: 2 Unschedulable. Origin reason is llm-1-worker-0: 0/3 nodes are unavailable: 3 Insufficient nvidia.com/gpu.",
 				}}
 			},
-			func(p *policies.Pod) { p.Unschedulable, p.FitErrors = true, []string{"Insufficient nvidia.com/gpu"} },
+			func(p *policies.Pod) { p.Unschedulable = true },
 		},
 		"not looked at yet": {
 			func(p *corev1.Pod) {

@@ -59,7 +59,7 @@ func (l *lastWrites) note(job *v1alpha1.TrainingJob) {
 	l.versions[client.ObjectKeyFromObject(job)] = job.ResourceVersion
 }
 
-// knows is true where this process has written or read a version of the job.
+// knows reports whether this process has written or read a version of the job.
 func (l *lastWrites) knows(key types.NamespacedName) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,7 +67,7 @@ func (l *lastWrites) knows(key types.NamespacedName) bool {
 	return ok
 }
 
-// newerThan is true where this process has written a later version of the job.
+// newerThan reports whether this process has written a later version of the job.
 func (l *lastWrites) newerThan(job *v1alpha1.TrainingJob) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,5 +116,6 @@ func (r *TrainingJobReconciler) forget(key types.NamespacedName) {
 	r.tried.keep(key, nil)
 	r.opened.keep(key, nil)
 	r.lacks.forget(key)
+	r.fitErrors.forget(key)
 	r.checkpoints.keep(key, nil)
 }

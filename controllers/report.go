@@ -155,7 +155,7 @@ func (r *TrainingJobReconciler) reportRestarts(job *v1alpha1.TrainingJob, now *v
 	for _, why := range slices.Sorted(maps.Keys(otherwiseRestarted)) {
 		if names := restarted[why]; len(names) > 0 {
 			is := otherwiseRestarted[why]
-			r.tell(job, corev1.EventTypeNormal, is.event, "Place", fmt.Sprintf("new pods for %s: %s", named(names), is.told))
+			r.tell(job, corev1.EventTypeNormal, is.event, string(why), fmt.Sprintf("new pods for %s: %s", named(names), is.told))
 		}
 	}
 }

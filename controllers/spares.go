@@ -48,7 +48,7 @@ func sleeper(c *corev1.Container) corev1.Container {
 	}
 }
 
-// resizable is true for a job whose Volcano Job may be asked for another number of pods.
+// resizable reports whether the Volcano Job of a job may be asked for another number of pods.
 func resizable(job *v1alpha1.TrainingJob) bool {
 	for i := range job.Spec.Tasks {
 		if t := &job.Spec.Tasks[i]; t.Spares != nil || t.MinReplicas != nil || t.MaxReplicas != nil {

@@ -37,6 +37,7 @@ type TrainingJobReconciler struct {
 	topology    topologyCache
 	writes      lastWrites
 	refusals    refusals
+	fitErrors   fitErrors
 	tried       podMemory // left to the scheduler
 	opened      podMemory // their gates were lifted
 	lacks       lacks

@@ -90,7 +90,7 @@ func (p *poll) lookAtFields() {
 	}
 }
 
-// absentWithReason is true for what the rows for missing things are about: GPUs, their links, and ports.
+// absentWithReason reports whether the rows for missing things are about an entity: GPUs, their links, and ports.
 func (p *poll) absentWithReason(e Entity) bool {
 	gpu, ofGPU := gpuOf(e)
 	return e.Kind == KindNIC || ofGPU && !p.present(Entity{KindGPU, gpu})
@@ -121,7 +121,7 @@ func (p *poll) lookAt(e Entity, values map[Field]Value) bool {
 	return known
 }
 
-// still is true for what reads as it did, of a row that is at rest: nothing would come of looking at
+// still reports whether an entity reads as it did, of a row that is at rest: nothing would come of looking at
 // it. Nearly all that is read of a healthy node is like that.
 func (p *poll) still(r *Row, t *track, values map[Field]Value) bool {
 	v, ok := values[r.what.field]

@@ -56,7 +56,7 @@ func (p *poll) expects(k Kind) bool {
 	return false
 }
 
-// answers is true where this sample tells anything of a field of such entities. What is
+// answers reports whether this sample tells anything of a field of such entities. What is
 // below zero of a port is read from sysfs, without DCGM.
 func (p *poll) answers(k Kind, f Field) bool {
 	if k == KindNIC && f < 0 {
@@ -87,7 +87,7 @@ func (p *poll) expect() {
 	}
 }
 
-// isUp is true for a port that is up, or was.
+// isUp reports whether a port is up, or was.
 func (p *poll) isUp(e Entity, values map[Field]Value) bool {
 	state, isPort := values[FieldPortState]
 	return isPort && (state.Int == portActive || p.next.up[e])
@@ -122,10 +122,10 @@ func (p *poll) present(e Entity) bool {
 
 func (p *poll) inMIG(e Entity) bool { return isOf(e, p.mig) }
 
-// isLost is true for a GPU of which DCGM tells no more than that it is gone, and for its links.
+// isLost reports whether DCGM tells of a GPU, or of its links, no more than that it is gone.
 func (p *poll) isLost(e Entity) bool { return isOf(e, p.lost) }
 
-// isOf is true for one of these GPUs, and for a link of it.
+// isOf reports whether an entity is one of these GPUs, or a link of one.
 func isOf(e Entity, gpus []string) bool {
 	if len(gpus) == 0 {
 		return false

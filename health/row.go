@@ -52,7 +52,7 @@ type Row struct {
 
 	what what
 	test test // the member of When that is given
-	// alone is true where that depends on no other field.
+	// alone reports whether that depends on no other field.
 	alone bool
 }
 
@@ -145,7 +145,7 @@ func parseID(id string) (what, error) {
 func (w what) isXID() bool     { return w.xid != 0 }
 func (w what) isMissing() bool { return w.field == fieldMissing }
 
-// counts is true for a row of a counter.
+// counts reports whether a row is of a counter.
 func (r *Row) counts() bool { return r.When.Increase != nil || r.When.Rate != nil }
 
 func (r *Row) polls() int { return max(1, r.Polls) }
@@ -158,7 +158,7 @@ func (r *Row) clears(state v1alpha1.HealthState) Clearing {
 	return cmp.Or(r.Clears, ClearsItself)
 }
 
-// active is true for a row that can make a fault.
+// active reports whether a row can make a fault.
 func (r *Row) active() bool { return !r.Disabled && r.State != Observed }
 
 // quiet is how long a fault that clears by itself is kept: an increase is remembered for its window.

@@ -81,7 +81,7 @@ type Sample struct {
 	BootTime time.Time
 	// DriverID changes when the GPUs' driver is loaded anew; empty where that is not known.
 	DriverID string
-	// Reachable is true where DCGM answered; where it did not, Message says why, and
+	// Reachable reports whether DCGM answered; where it did not, Message says why, and
 	// nothing else of DCGM's is in the sample.
 	Reachable bool
 	Message   string

@@ -74,7 +74,7 @@ func (p *poll) cleared(key faultKey, r *Row, f Fault) bool {
 // fieldRecoveryAction is what the driver wants done to a GPU: 0 is nothing (nvmlDeviceGpuRecoveryAction_t).
 const fieldRecoveryAction Field = 1523
 
-// needsNoRecovery is true where the driver says of the GPU concerned, or of each of the node's,
+// needsNoRecovery reports whether the driver says of the GPU concerned, or of each of the node's,
 // that nothing has to be done. Ports are not its business.
 func (p *poll) needsNoRecovery(e Entity) bool {
 	if e.Kind == KindNIC {

@@ -185,10 +185,10 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// anew is true for a sample of another boot, or of a driver that was loaded again.
+// anew reports whether a sample is of another boot, or of a driver that was loaded again.
 func (s State) anew(sample Sample) bool {
 	return differ(s.BootID, sample.BootID) || differ(s.DriverID, sample.DriverID)
 }
 
-// differ is true for two ids that are both known, and not the same.
+// differ reports whether two ids are both known, and not the same.
 func differ(a, b string) bool { return a != "" && b != "" && a != b }

@@ -19,11 +19,11 @@ type track struct {
 	// streak is the polls in a row in which the condition held, calm those in which it did not, up to
 	// as many as the row asks for. Polls that read nothing count for neither, and end neither.
 	streak, calm int
-	// readable is true once the field was read since the boot, and blank is for how many polls in a
+	// readable reports whether the field was read since the boot, and blank is for how many polls in a
 	// row it has not been, up to as many as make it unknown.
 	readable bool
 	blank    int
-	// up is true once the condition was seen not to hold, or a value that is up was read.
+	// up reports whether the condition was seen not to hold, or a value that is up was read.
 	up bool
 }
 
@@ -78,7 +78,7 @@ func (rs rises) since(then time.Time) rises {
 	return rs
 }
 
-// until is true where the counter rose in the poll of that time.
+// until reports whether the counter rose in the poll of that time.
 func (rs rises) until(now time.Time) bool { return len(rs) > 0 && rs[len(rs)-1].to.Equal(now) }
 
 // count is by how much the counter rose in a window. A rise over a longer time than the
@@ -114,15 +114,15 @@ func (t *track) hush(last time.Time) {
 	}
 }
 
-// atRest is true where the condition has not held for as many polls as the row asks for, and
+// atRest reports whether the condition has not held for as many polls as the row asks for, and
 // nothing that it depends on is remembered.
 func (t *track) atRest(polls int) bool {
 	return t.calm == polls && t.rises == nil && t.blank == 0 && t.silent.IsZero()
 }
 
-// lost is true for a field that was read, and is not any more.
+// lost reports whether a field was read, and is not any more.
 func (t *track) lost() bool { return t.readable && t.blank >= unknownAfter }
 
-// never is true for a field that has not been read since the boot. Some say nothing until
+// never reports whether a field has not been read since the boot. Some say nothing until
 // there is something to say, such as the SXIDs of an NVSwitch (fields 856 and 857).
 func (t *track) never() bool { return !t.readable && t.blank >= unknownAfter }

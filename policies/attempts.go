@@ -41,7 +41,7 @@ func (w *world) noteDeletedVolcanoJob(s *v1alpha1.TrainingJobStatus) {
 	}
 }
 
-// beingRenewed is true for a job whose renewal waits for its first step.
+// beingRenewed reports whether an incident of the job as a whole waits for its first step.
 func (w *world) beingRenewed(s *v1alpha1.TrainingJobStatus) bool {
 	return slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool {
 		return inc.Outcome == "" && ofJob(inc.Trigger) && !restarted(&inc)
@@ -52,18 +52,18 @@ func (w *world) beingRenewed(s *v1alpha1.TrainingJobStatus) bool {
 // no incident says why: one that is open makes the new attempt itself, unless it is held back.
 func (w *world) noteEndedVolcanoJob(s *v1alpha1.TrainingJobStatus) {
 	acts := func(inc v1alpha1.Incident) bool { return inc.Outcome == "" && !w.held(s, &inc) }
-	if w.allFell(s) && !slices.ContainsFunc(s.Incidents, acts) {
+	if w.allFailed(s) && !slices.ContainsFunc(s.Incidents, acts) {
 		w.renew(s, v1alpha1.VolcanoJobEnded, w.classOfEnd())
 	}
 }
 
-// allFell is true where the Volcano Job has ended and no pod of it lives: until then
+// allFailed reports whether the Volcano Job has ended and no pod of it lives: until then
 // the pods' own news, which say more, may still be on their way.
-func (w *world) allFell(s *v1alpha1.TrainingJobStatus) bool {
+func (w *world) allFailed(s *v1alpha1.TrainingJobStatus) bool {
 	return w.volcano != nil && w.volcanoJobGone(s) && !w.anyAlive()
 }
 
-// volcanoJobGone is true where the Volcano Job of this attempt will make no more
+// volcanoJobGone reports whether the Volcano Job of this attempt will make no more
 // pods: it has ended, or it was made and is not there any more.
 func (w *world) volcanoJobGone(s *v1alpha1.TrainingJobStatus) bool {
 	if s.Attempt != w.Job.Status.Attempt {
@@ -75,7 +75,7 @@ func (w *world) volcanoJobGone(s *v1alpha1.TrainingJobStatus) bool {
 	return w.anyPod() || isTrue(&w.Job.Status, v1alpha1.ConditionScheduled) || w.fell(s.Attempt)
 }
 
-// fell is true where an incident names a pod of an attempt: there were some, even
+// fell reports whether an incident names a pod of an attempt: there were some, even
 // where the news that all are gone came before that of their Volcano Job.
 func (w *world) fell(attempt int32) bool {
 	return slices.ContainsFunc(w.Job.Status.Incidents, func(inc v1alpha1.Incident) bool {
@@ -85,7 +85,7 @@ func (w *world) fell(attempt int32) bool {
 	})
 }
 
-// madeAnew is true for an incident whose last step made every rank anew.
+// madeAnew reports whether the last step of an incident restarted the whole job.
 func madeAnew(inc *v1alpha1.Incident) bool {
 	for _, f := range slices.Backward(inc.Steps) {
 		if !f.DryRun {
@@ -101,7 +101,7 @@ func (w *world) anyPod() bool {
 	})
 }
 
-// anyAlive is true while some pod of the gang has not ended.
+// anyAlive reports whether some pod of the gang has not ended.
 func (w *world) anyAlive() bool {
 	alive := false
 	eachRank(w.job, func(r rank) {

@@ -18,7 +18,7 @@ import (
 // charge counts an incident against its budget, once for each time that the job fell, or
 // as uncharged. It returns false, and counts nothing, where the budget is used up.
 func (w *world) charge(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
-	again := w.fellWhole(s, inc)
+	again := w.failedAsWhole(s, inc)
 	if inc.Charged && !again {
 		return true
 	}
@@ -43,7 +43,7 @@ func (w *world) charge(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bo
 	return true
 }
 
-// charges is true where a restart for an incident counts.
+// charges reports whether a restart for an incident counts.
 func (w *world) charges(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
 	if inc.Trigger == v1alpha1.JobResumed || inc.Trigger == v1alpha1.VolcanoJobDeleted {
 		return false // what a user asked for
@@ -55,16 +55,16 @@ func (w *world) charges(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) b
 		return false
 	}
 	class := inc.Class
-	if w.fellWhole(s, inc) {
+	if w.failedAsWhole(s, inc) {
 		class = w.classOfEnd()
 	}
 	return class == v1alpha1.ClassUser
 }
 
-// fellWhole is true where every rank has fallen again since an incident made all of them
+// failedAsWhole reports whether every rank has fallen again since an incident made all of them
 // anew: that is one more restart to pay for, whatever the first was.
-func (w *world) fellWhole(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
-	return restarted(inc) && madeAnew(inc) && w.allFell(s)
+func (w *world) failedAsWhole(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+	return restarted(inc) && madeAnew(inc) && w.allFailed(s)
 }
 
 // classOfEnd says whose fault it is that every rank has fallen.

@@ -24,7 +24,7 @@ type AnswerKey struct {
 // Answer is what a pod has answered to a request for a checkpoint, as far as this process
 // knows; without anything while it is waited for.
 type Answer struct {
-	// Saved is true once it has answered in the 200s, Refused once it has answered otherwise.
+	// Saved reports whether it has answered in the 200s, Refused once it has answered otherwise.
 	Saved, Refused bool
 	// Message says why it refused, or why it could not be reached the last time.
 	Message string
@@ -72,12 +72,12 @@ func (w *world) handshake(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident,
 	return inc.Checkpoint.Deadline.Time
 }
 
-// asking is true while an incident waits for a checkpoint.
+// asking reports whether an incident waits for a checkpoint.
 func asking(inc *v1alpha1.Incident) bool {
 	return inc.Checkpoint != nil && inc.Checkpoint.Outcome == ""
 }
 
-// proactive is true where every rank that an incident would move still works: of one that
+// proactive reports whether every rank that an incident would move still works: of one that
 // fell there is nothing to save.
 func (w *world) proactive(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
 	return w.everyRankOf(inc, func(r rank) bool {
@@ -85,7 +85,7 @@ func (w *world) proactive(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident)
 	})
 }
 
-// answers is true for a rank whose program can be asked.
+// answers reports whether the program of a rank can be asked.
 func (w *world) answers(s *v1alpha1.TrainingJobStatus, r rank) bool {
 	p := w.pod(r)
 	return p != nil && p.Phase == corev1.PodRunning && p.IP != "" && !p.Deleting && p.Disrupted == "" &&

@@ -15,9 +15,9 @@ type Decision struct {
 	Status v1alpha1.TrainingJobStatus
 	// Next is when to look again even if nothing changes; zero for never.
 	Next time.Time
-	// Delete is true once the job has outlived its ttlSecondsAfterFinished.
+	// Delete reports whether the job has outlived its ttlSecondsAfterFinished.
 	Delete bool
-	// Lacking is true while the gang lacks pods that Volcano should make.
+	// Lacking reports whether the gang lacks pods that Volcano should make.
 	Lacking bool
 }
 
@@ -33,7 +33,7 @@ func Decide(o *Observation) Decision {
 	next = instant.Earliest(next, w.hold(s))
 	next = instant.Earliest(next, w.nextBinding(s))
 	next = instant.Earliest(next, w.deadline(s))
-	next = instant.Earliest(next, w.burial(s))
+	next = instant.Earliest(next, w.nextForceDelete(s))
 	next = instant.Earliest(next, w.nextSync(s))
 	next = instant.Earliest(next, w.nextRefresh(s))
 	next = instant.Earliest(next, w.nextWindowEnd(s))
@@ -71,17 +71,17 @@ func (w *world) run(s *v1alpha1.TrainingJobStatus) time.Time {
 	if w.closeRecovered(s) {
 		w.noteFailures(s) // what is left of a pod that is back, such as a device that is degraded
 	}
-	next := w.climb(s)
+	next := w.takeDueSteps(s)
 	if Finished(s) {
 		return time.Time{}
 	}
 	forget(s)
-	w.relent(s)
+	w.liftOldestExclusion(s)
 	w.adoptSpares(s)
 	w.useNewNodes(s)
 	next = instant.Earliest(next, instant.Earliest(w.victimsDue(s), w.nextGangCheck(s)))
 	next = instant.Earliest(next, w.nextReadyCheck())
-	next = instant.Earliest(next, instant.Earliest(w.patience(s), w.nextStartCheck(s)))
+	next = instant.Earliest(next, instant.Earliest(w.nextSchedulingDeadline(s), w.nextStartCheck(s)))
 	next = instant.Earliest(next, w.nextYoungerCheck(s))
 	return instant.Earliest(next, w.liftExclusions(s))
 }

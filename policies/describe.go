@@ -137,7 +137,7 @@ func (w *world) stateOfJob(s *v1alpha1.TrainingJobStatus) v1alpha1.State {
 	return v1alpha1.StateStarting
 }
 
-// stopped is true for a job that should have no pods.
+// stopped reports whether a job should have no pods.
 func (w *world) stopped(s *v1alpha1.TrainingJobStatus) bool { return Finished(s) || w.Job.Spec.Suspend }
 
 func (w *world) queued() bool { return w.PodGroup == nil || w.PodGroup.Pending }

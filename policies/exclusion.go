@@ -51,7 +51,7 @@ func (w *world) excludeNode(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Inciden
 	})
 }
 
-// faulty is true where the infrastructure failed a pod of an incident. A pod that fell
+// faulty reports whether the infrastructure failed a pod of an incident. A pod that fell
 // in the wake of another on a good node may go back there.
 func (w *world) faulty(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, p v1alpha1.IncidentPod) bool {
 	if inc.Class == v1alpha1.ClassInfrastructure && (p.Node == inc.Cause.Node || !w.Nodes[p.Node].Ready) {
@@ -67,7 +67,7 @@ func (w *world) liftExclusions(s *v1alpha1.TrainingJobStatus) time.Time {
 	s.ExcludedNodes = slices.DeleteFunc(s.ExcludedNodes, func(e v1alpha1.ExcludedNode) bool { return !e.Until.After(w.Now) })
 	s.LeftHyperNodes = slices.DeleteFunc(s.LeftHyperNodes, func(l v1alpha1.LeftHyperNode) bool { return !l.Until.After(w.Now) })
 	if len(s.ExcludedNodes)+len(s.LeftHyperNodes) < before {
-		eachRank(w.job, func(r rank) { w.lookAgain(s, r) })
+		eachRank(w.job, func(r rank) { w.restartUnscheduled(s, r) })
 	}
 	var next time.Time
 	for _, e := range s.ExcludedNodes {
@@ -79,18 +79,18 @@ func (w *world) liftExclusions(s *v1alpha1.TrainingJobStatus) time.Time {
 	return next
 }
 
-// lookAgain asks for a new pod of a rank that looks for a node in vain: where it may go was
+// restartUnscheduled asks for a new pod of a rank that looks for a node in vain: where it may go was
 // fixed when its gate was lifted.
-func (w *world) lookAgain(s *v1alpha1.TrainingJobStatus, r rank) {
+func (w *world) restartUnscheduled(s *v1alpha1.TrainingJobStatus, r rank) {
 	if p := w.pod(r); p != nil && p.searches() && !stale(s, p) && !w.dryRun {
 		restartRank(s, r, v1alpha1.RestartNodeAvailable)
 	}
 }
 
-// relent lifts one exclusion, the oldest, where a rank has found no node, no step is left
+// liftOldestExclusion lifts one exclusion, the oldest, where a rank has found no node, no step is left
 // that could change that, and nothing else would: an exclusion never makes a job
 // unplaceable for ever. A home that was left is given a second chance first.
-func (w *world) relent(s *v1alpha1.TrainingJobStatus) {
+func (w *world) liftOldestExclusion(s *v1alpha1.TrainingJobStatus) {
 	if !w.stuck(s) {
 		return
 	}
@@ -104,10 +104,10 @@ func (w *world) relent(s *v1alpha1.TrainingJobStatus) {
 	default:
 		return
 	}
-	eachRank(w.job, func(r rank) { w.lookAgain(s, r) })
+	eachRank(w.job, func(r rank) { w.restartUnscheduled(s, r) })
 }
 
-// stuck is true where a rank has found no node and has no step left to wait for.
+// stuck reports whether a rank has found no node and has no step left to wait for.
 func (w *world) stuck(s *v1alpha1.TrainingJobStatus) bool {
 	if len(s.ExcludedNodes)+len(s.LeftHyperNodes) == 0 || w.dryRun {
 		return false
@@ -121,15 +121,15 @@ func (w *world) stuck(s *v1alpha1.TrainingJobStatus) bool {
 	return stuck
 }
 
-// stepsLeft is true for a rank that an open incident may still do something about.
+// stepsLeft reports whether an open incident may still do something about a rank.
 func (w *world) stepsLeft(s *v1alpha1.TrainingJobStatus, r rank) bool {
 	return slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool {
 		_, more := w.nextRung(s, &inc)
-		return inc.Outcome == "" && more && w.concerns(&inc, r) && !w.rests(s, &inc)
+		return inc.Outcome == "" && more && w.concerns(&inc, r) && !w.waitsForCapacity(s, &inc)
 	})
 }
 
-// wouldTake is true for a node of home that only its exclusion keeps ranks from.
+// wouldTake reports whether nothing but its exclusion keeps ranks from a node of home.
 func (w *world) wouldTake(s *v1alpha1.TrainingJobStatus, node string) bool {
 	n, exists := w.Nodes[node]
 	if !exists || !n.Ready || n.Unschedulable || n.OutOfService {
@@ -142,13 +142,13 @@ func (w *world) wouldTake(s *v1alpha1.TrainingJobStatus, node string) bool {
 	return !known || home.Holds([]string{node})
 }
 
-// keepsFrom is true for a former home that has nodes in common with where the job may be.
+// keepsFrom reports whether a former home has nodes in common with where the job may be.
 func (w *world) keepsFrom(s *v1alpha1.TrainingJobStatus, left string) bool {
 	former, _ := w.Topology.Find(left)
 	return slices.ContainsFunc(former.Nodes, func(n string) bool { return w.wouldTake(s, n) })
 }
 
-// inLeft is true for a node of a former home that the job must not go back to yet.
+// inLeft reports whether a node is of a former home that the job must not go back to yet.
 func (w *world) inLeft(s *v1alpha1.TrainingJobStatus, node string) bool {
 	return slices.ContainsFunc(s.LeftHyperNodes, func(l v1alpha1.LeftHyperNode) bool {
 		former, _ := w.Topology.Find(l.Name)
@@ -164,7 +164,7 @@ func (w *world) hasLeft(s *v1alpha1.TrainingJobStatus, hyperNode string) bool {
 	return slices.ContainsFunc(s.LeftHyperNodes, func(l v1alpha1.LeftHyperNode) bool { return l.Name == hyperNode })
 }
 
-// elsewhere is true where the topology allows the job a HyperNode that shares no node
+// elsewhere reports whether the topology allows the job a HyperNode that shares no node
 // with one that it leaves or has left.
 func (w *world) elsewhere(s *v1alpha1.TrainingJobStatus, leaving string) bool {
 	left := []string{leaving}

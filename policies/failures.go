@@ -61,7 +61,7 @@ func strength(e v1alpha1.EventType) int {
 	}
 }
 
-// ofNode is true for what happens to a node, and so to all that is on it.
+// ofNode reports whether an event happens to a node, and so to all that is on it.
 func ofNode(e v1alpha1.EventType) bool {
 	return e == v1alpha1.NodeNotReady || e == v1alpha1.NodeGone
 }
@@ -151,7 +151,7 @@ func describeFailure(p *Pod, event v1alpha1.EventType, class v1alpha1.FailureCla
 	return f
 }
 
-// ill is true for a pod with a signal of this weight.
+// ill reports whether a pod has a signal of this weight.
 func (p *Pod) ill(failed bool) bool { return p.signal(failed).Name != "" }
 
 func (p *Pod) signal(failed bool) Signal {
@@ -174,7 +174,7 @@ func (w *world) lost(s *v1alpha1.TrainingJobStatus, r rank) (failure, bool) {
 	return f, true
 }
 
-// pending is true for a pod that has looked for a node for long enough.
+// pending reports whether a pod has looked for a node for long enough.
 func (w *world) pending(s *v1alpha1.TrainingJobStatus, p *Pod, m *rooms) bool {
 	at := w.pendingAt(s, p, m)
 	return !at.IsZero() && !at.After(w.Now)
@@ -230,8 +230,9 @@ func noRoomToldAt(p *Pod) time.Time {
 	return p.PlacedTime.Add(noRoomToldAfter)
 }
 
-// patience is when the next pod will have looked for a node for long enough, for people to be told or for an incident.
-func (w *world) patience(s *v1alpha1.TrainingJobStatus) time.Time {
+// nextSchedulingDeadline returns when the next pod will have waited for a node for long enough: for people to be told, or for
+// an incident.
+func (w *world) nextSchedulingDeadline(s *v1alpha1.TrainingJobStatus) time.Time {
 	var next time.Time
 	m := w.rooms(s)
 	eachRank(w.job, func(r rank) {

@@ -39,6 +39,17 @@ func (w *world) made() int32 {
 	return n
 }
 
+// LackingSince is since when a gang has lacked pods without getting one, as far as this process knows; zero where it does not.
+func LackingSince(o *Observation) time.Time {
+	since := o.LackingSince
+	for i := range o.Pods {
+		if p := &o.Pods[i]; !since.IsZero() && p.Attempt == o.Job.Status.Attempt {
+			since = instant.Latest(since, p.CreatedTime)
+		}
+	}
+	return since
+}
+
 // forgottenAt is when Volcano has had its time for the next pod of the gang; zero where the gang lacks none.
 func (w *world) forgottenAt(s *v1alpha1.TrainingJobStatus) time.Time {
 	if !w.lacksPods(s) {

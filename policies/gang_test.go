@@ -260,7 +260,7 @@ func TestWhenAPodOfAGangThatIsDownCountsAsDead(t *testing.T) {
 			}
 			s.decide()
 			w := view(&s.Observation, s.status())
-			at := w.deadAt(s.status(), &s.Pods[1], s.Nodes["n01"])
+			at := w.forceDeleteDeadline(s.status(), &s.Pods[1], s.Nodes["n01"])
 			if tc.after == 0 {
 				check.Equal(t, "never", true, at.IsZero())
 				return

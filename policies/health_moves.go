@@ -16,7 +16,7 @@ import (
 // maxHealthMoves is how many moves are remembered one by one: the API's limit.
 const maxHealthMoves = 32
 
-// bounded is true for an incident that has moved nothing yet, and is of health alone.
+// bounded reports whether an incident has moved nothing yet, and is of health alone.
 func (w *world) bounded(inc *v1alpha1.Incident) bool {
 	return w.HealthPolicy != nil && ofHealth(inc.Trigger) && !restarted(inc)
 }
@@ -28,7 +28,7 @@ type holding struct {
 	trigger        v1alpha1.EventType
 }
 
-// held is true for an incident that must not move its pods now.
+// held reports whether an incident must not move its pods now.
 func (w *world) held(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
 	if !w.bounded(inc) {
 		return false
@@ -42,14 +42,14 @@ func (w *world) held(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool
 	return held
 }
 
-// heldBack is true for a rank that some incident is about that must not move it now.
+// heldBack reports whether some incident is about a rank and must not move it now.
 func (w *world) heldBack(s *v1alpha1.TrainingJobStatus, r rank) bool {
 	return slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool {
 		return inc.Outcome == "" && w.concerns(&inc, r) && w.held(s, &inc)
 	})
 }
 
-// departed is true where each pod that an incident names is gone, and with it what was ill: the next
+// departed reports whether each pod that an incident names is gone, and with it what was ill: the next
 // one of its rank is placed elsewhere, and waits for nobody's acknowledgement.
 func (w *world) departed(inc *v1alpha1.Incident) bool {
 	return !unnamed(inc) && !slices.ContainsFunc(inc.Pods, func(named v1alpha1.IncidentPod) bool {
@@ -58,7 +58,7 @@ func (w *world) departed(inc *v1alpha1.Incident) bool {
 	})
 }
 
-// apart is true for a failure that must not join an incident: what is reported would be moved
+// apart reports whether a failure must not join an incident: what is reported would be moved
 // uncounted with what moves already, and what fails by itself would be held back with the rest.
 func (w *world) apart(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure) bool {
 	if ofHealth(f.event) {
@@ -133,7 +133,7 @@ func (w *world) noteMove(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) 
 	s.Restarts.HealthMoves = moves
 }
 
-// ofHealth is true for what is reported of a pod that has not failed by itself.
+// ofHealth reports whether an event is reported of a pod that has not failed by itself.
 func ofHealth(e v1alpha1.EventType) bool {
 	return e == v1alpha1.HealthDegraded || e == v1alpha1.HealthFailed
 }

@@ -37,7 +37,7 @@ func HoldValue(h v1alpha1.NodeHold) string {
 	return strconv.FormatInt(h.Until.Unix(), 10)
 }
 
-// HoldExpired is true for the value of a hold that has ended, or that nobody could have written.
+// HoldExpired reports whether a hold of this value has ended. A value that no manager could have written has.
 func HoldExpired(value string, now time.Time) bool {
 	if value == v1alpha1.HoldStanding {
 		return false
@@ -109,14 +109,14 @@ func (w *world) standing(s *v1alpha1.TrainingJobStatus) []v1alpha1.NodeHold {
 	return holds
 }
 
-// returning is true for a rank that is being restarted. A hold stays until it is ready:
+// returning reports whether a rank is being restarted. A hold stays until it is ready:
 // to give it up as soon as the pod is bound would take one more write of the status.
 // A node that the rank came to without a hold needs none any more.
 func (w *world) returning(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r rank, node string) bool {
 	return w.state(s, r) < bound || (restarted(inc) && w.state(s, r) < working && held(s, node))
 }
 
-// holdable is true for a node that may take a rank of the task, or that is held for one and
+// holdable reports whether a node may take a rank of the task, or is held for one and
 // only does not answer just now.
 func (w *world) holdable(s *v1alpha1.TrainingJobStatus, node, task string) bool {
 	if w.usable(s, node, task) {
@@ -130,13 +130,13 @@ func held(s *v1alpha1.TrainingJobStatus, node string) bool {
 	return slices.ContainsFunc(s.Holds, func(h v1alpha1.NodeHold) bool { return h.Node == node })
 }
 
-// yields is true for a rank whose node another job may have by right: the one that
+// yields reports whether another job may have a rank's node by right: the one that
 // preempted it, or whoever came while the job was suspended.
 func yields(inc *v1alpha1.Incident, r rank) bool {
 	return inc.Outcome == "" && (inc.Trigger == v1alpha1.JobResumed || (inc.Class == v1alpha1.ClassPreemption && names(inc, r)))
 }
 
-// yielding is true while a job waits its turn like any other.
+// yielding reports whether a job waits its turn like any other.
 func yielding(s *v1alpha1.TrainingJobStatus) bool {
 	return slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool {
 		return inc.Outcome == "" && (inc.Trigger == v1alpha1.JobResumed || inc.Class == v1alpha1.ClassPreemption)

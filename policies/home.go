@@ -153,8 +153,8 @@ func (w *world) tolerations(task string) []corev1.Toleration {
 	return nil
 }
 
-// EntersQuarantine is true for a job whose pods the taint of a quarantine does not keep away,
-// and that has no home to keep to.
+// EntersQuarantine reports whether the taint of a quarantine does not keep the pods of a job away,
+// and the job has no home to keep to.
 func EntersQuarantine(job *v1alpha1.TrainingJob) bool {
 	if p := job.Status.Placement; p != nil && p.HyperNode != "" {
 		return false

@@ -68,7 +68,7 @@ func findRank(t *v1alpha1.TaskStatus, index int32) (int, bool) {
 	return slices.BinarySearchFunc(t.Ranks, index, func(r v1alpha1.RankStatus, i int32) int { return int(r.Index - i) })
 }
 
-// stale is true for a pod of a life that is over. A pod behind its gate has no life yet.
+// stale reports whether the life of a pod is over. A pod behind its gate has no life yet.
 func stale(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
 	r := p.rank()
 	return !p.Gated && p.Incarnation < Incarnation(s, r.task, r.index)

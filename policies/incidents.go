@@ -28,7 +28,7 @@ const (
 // rank, one in whose wake it came, or a new one.
 func (w *world) noteFailures(s *v1alpha1.TrainingJobStatus) {
 	found := w.failures(s)
-	ended := w.endFallen(s, found)
+	ended := w.endRelapsed(s, found)
 	victims := w.victims(s)
 	for _, f := range found {
 		policy := w.policy(f.rank.task)
@@ -39,7 +39,7 @@ func (w *world) noteFailures(s *v1alpha1.TrainingJobStatus) {
 		inc, cause := w.coveringOf(s, f, rule), w.wakeOf(s, f, rule, policy)
 		if inc != nil && (cause == nil || !awaitsMove(inc)) {
 			w.follow(inc, rule, policy)
-			w.strengthen(inc, f, rule, policy)
+			w.upgradeTrigger(inc, f, rule, policy)
 			w.explain(s, inc, f)
 			takenAway(s, inc, f)
 			continue
@@ -211,10 +211,10 @@ func removeVictim(inc *v1alpha1.Incident, pod string) {
 	}
 }
 
-// strengthen lets a failure that says more than the first signal did decide the
-// rule, as long as nothing has been restarted yet; and any that is not ignored, where
-// the first signal is. So does what is known of a node once the rest of the gang is down.
-func (w *world) strengthen(inc *v1alpha1.Incident, f failure, rule v1alpha1.Rule, policy *restartPolicy) {
+// upgradeTrigger selects the rule of an incident again when a stronger event arrives for it, as long as no step has restarted
+// anything; when any event arrives that is not ignored, where the first one is; and when the rest of the gang is found down
+// while a node is silent.
+func (w *world) upgradeTrigger(inc *v1alpha1.Incident, f failure, rule v1alpha1.Rule, policy *restartPolicy) {
 	another := f.uid != "" && f.event != inc.Trigger && !ofJob(inc.Trigger) && ignores(w.ruleOf(inc)) && !ignores(rule)
 	down := f.gangDown && ofNode(f.event) && f.event == inc.Trigger && f.pod == inc.Cause.Pod && rule.Name != inc.Rule
 	if restarted(inc) || (strength(f.event) <= strength(inc.Trigger) && !another && !down) || onlyFollows(inc, f) {

@@ -26,12 +26,12 @@ type rung struct {
 // fails reports whether a step fails the job by now.
 func (r rung) fails(now time.Time) bool { return actionOf(r.action).fails && !r.at.After(now) }
 
-// climb takes what is due of every open incident, and returns when the next step is.
-func (w *world) climb(s *v1alpha1.TrainingJobStatus) time.Time {
+// takeDueSteps takes the steps that are due of every open incident, and returns when the next one is.
+func (w *world) takeDueSteps(s *v1alpha1.TrainingJobStatus) time.Time {
 	var next time.Time
 	for i := range s.Incidents {
 		inc, saves := &s.Incidents[i], time.Time{}
-		for inc.Outcome == "" && !w.rests(s, inc) {
+		for inc.Outcome == "" && !w.waitsForCapacity(s, inc) {
 			up, ok := w.due(s, inc)
 			if !ok {
 				w.giveUp(s, inc)
@@ -60,13 +60,13 @@ func (w *world) climb(s *v1alpha1.TrainingJobStatus) time.Time {
 	return next
 }
 
-// rests reports whether an incident waits for nothing but room, or a pod that does not start, for which a rule of its own
+// waitsForCapacity reports whether an incident waits for nothing but room, or a pod that does not start, for which a rule of its own
 // decides. Its ladder pauses meanwhile: restarting healthy ranks makes no room.
-func (w *world) rests(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+func (w *world) waitsForCapacity(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
 	if inc.Trigger == v1alpha1.PodPending || (ofJob(inc.Trigger) && !restarted(inc)) || onlyFails(w.ruleOf(inc)) {
 		return false
 	}
-	if inc.Trigger == v1alpha1.PodNotStarted && !w.allFell(s) && w.mayStart(s, inc) {
+	if inc.Trigger == v1alpha1.PodNotStarted && !w.allFailed(s) && w.mayStart(s, inc) {
 		return true
 	}
 	waiting := false
@@ -88,7 +88,7 @@ func (w *world) due(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (rung
 	if ok && up.index >= 0 {
 		up.at = instant.Latest(up.at, w.rested(s, inc, up.index))
 	}
-	if w.allFell(s) && restarted(inc) && !w.dryRun && !up.fails(w.Now) {
+	if w.allFailed(s) && restarted(inc) && !w.dryRun && !up.fails(w.Now) {
 		if madeAnew(inc) && !ok {
 			return rung{}, false
 		}
@@ -112,7 +112,7 @@ func (w *world) onlyWaits(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident)
 // delay is before when an incident must not restart anything: its backoff, and the breaker.
 func (w *world) delay(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) time.Time {
 	until := w.heldUntil(s, inc)
-	if !inc.Charged || w.fellWhole(s, inc) {
+	if !inc.Charged || w.failedAsWhole(s, inc) {
 		until = instant.Latest(until, w.backoff(s, inc))
 	}
 	return until
@@ -195,7 +195,7 @@ func (w *world) taken(inc *v1alpha1.Incident) []v1alpha1.FiredStep {
 	})
 }
 
-// ignores is true for a rule that does nothing.
+// ignores reports whether a rule does nothing.
 func ignores(rule v1alpha1.Rule) bool {
 	return len(rule.Steps) == 1 && rule.Steps[0].Action == v1alpha1.Ignore
 }
@@ -270,11 +270,11 @@ func (w *world) fire(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up r
 	w.carryOut(s, inc, &before, actionOf(up.action))
 }
 
-// onlyPlays is true where the steps of an incident are recorded and not taken. The new
+// onlyPlays reports whether the steps of an incident are recorded and not taken. The new
 // Volcano Job that a user has asked for is made in a dry run, too.
 func (w *world) onlyPlays(inc *v1alpha1.Incident) bool { return w.dryRun && !byUser(inc) }
 
-// byUser is true for an incident that has yet to give a user what they asked for: a new
+// byUser reports whether an incident has yet to give a user what they asked for: a new
 // Volcano Job, after a suspension or in place of one that they have deleted. It has a
 // new name, for Volcano may still be busy with the old one.
 func byUser(inc *v1alpha1.Incident) bool {

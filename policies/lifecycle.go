@@ -12,12 +12,12 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
-// Finished is true for a job that has completed or failed. It stays so.
+// Finished reports whether a job has completed or failed. It stays so.
 func Finished(s *v1alpha1.TrainingJobStatus) bool {
 	return isTrue(s, v1alpha1.ConditionCompleted) || isTrue(s, v1alpha1.ConditionFailed)
 }
 
-// success is true once every pod of the tasks that count has succeeded.
+// success reports whether every pod of the tasks that count has succeeded.
 func (w *world) success(s *v1alpha1.TrainingJobStatus) bool {
 	if w.volcano != nil && w.volcano.Succeeded && w.Job.Spec.SuccessPolicy == nil {
 		return true

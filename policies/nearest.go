@@ -85,7 +85,7 @@ func (w *world) useNewNodes(s *v1alpha1.TrainingJobStatus) {
 			}
 		}
 		if m.hasNew(r, home, pinned) {
-			w.lookAgain(s, r)
+			w.restartUnscheduled(s, r)
 		}
 	})
 }

@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
 // describeNextStep records the step that is taken next of all open incidents.
@@ -19,7 +18,7 @@ func (w *world) describeNextStep(s *v1alpha1.TrainingJobStatus) {
 		inc := &s.Incidents[i]
 		up, ok := w.announced(s, inc)
 		if ok && (s.NextStep == nil || up.at.Before(s.NextStep.Time.Time)) {
-			s.NextStep = &v1alpha1.NextStep{Incident: inc.ID, Action: up.action, Time: metav1.NewTime(up.at.Truncate(time.Second))}
+			s.NextStep = &v1alpha1.NextStep{Incident: inc.ID, Action: up.action, Time: metav1.NewTime(up.at.Truncate(time.Second)), DryRun: w.onlyPlays(inc)}
 		}
 	}
 }
@@ -30,25 +29,23 @@ func (w *world) nextStory(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident)
 	if !ok || !w.backsOffUntil(s, inc).IsZero() {
 		return ""
 	}
-	return fmt.Sprintf(", then %s at %s", up.action, up.at.UTC().Format(time.TimeOnly))
+	told := ", then "
+	if w.onlyPlays(inc) {
+		told = ", in a dry run then "
+	}
+	return fmt.Sprintf("%s%s at %s", told, up.action, up.at.UTC().Format(time.TimeOnly))
 }
 
 // announced is the next rung of an open incident that is still to come and whose time is known. One that waits for something else
 // than its time, such as for victims, a breaker or a checkpoint, is not announced.
 func (w *world) announced(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (rung, bool) {
-	if w.stopped(s) || inc.Outcome != "" || asking(inc) || w.rests(s, inc) || w.heldUntil(s, inc).After(w.Now) {
+	if w.stopped(s) || inc.Outcome != "" || asking(inc) || w.waitsForCapacity(s, inc) || w.heldUntil(s, inc).After(w.Now) {
 		return rung{}, false
 	}
-	up, ok := w.nextRung(s, inc)
+	up, ok := w.due(s, inc)
 	a := actionOf(up.action)
 	if !ok || !a.known || up.action == v1alpha1.Ignore || w.inVain(s, inc, up.action) || (a.scope == brokenPods && w.onlyWaits(s, inc)) {
 		return rung{}, false
-	}
-	if up.index >= 0 {
-		up.at = instant.Latest(up.at, w.rested(s, inc, up.index))
-	}
-	if a.scope != nothing {
-		up.at = instant.Latest(up.at, w.delay(s, inc))
 	}
 	return up, up.at.After(w.Now)
 }

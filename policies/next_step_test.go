@@ -3,6 +3,7 @@
 package policies
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -44,29 +45,62 @@ func TestWhatKeepsAGangFromItsPlace(t *testing.T) {
 	s := aScene(aJob().tasks(task("worker", 2))).started()
 	for i := range s.Pods {
 		s.Pods[i].Gated, s.Pods[i].PlacedTime, s.Pods[i].Unschedulable = false, s.Now, true
-		s.Pods[i].FitErrors = []string{"Insufficient nvidia.com/gpu", "Too many pods"}
 	}
+	s.FitErrors = []string{"Insufficient nvidia.com/gpu", "node(s) pod number exceeded"}
 	without := "some pods of the gang have no node yet"
 	s.decide()
 	check.Equal(t, "at first", without, s.status().Message)
 	s.after(noRoomToldAfter).decide()
-	check.Equal(t, "with reasons", without+": no node fits the pods of task worker: Insufficient nvidia.com/gpu, Too many pods", s.status().Message)
-	s.Pods[0].Untried, s.Pods[0].FitErrors = true, nil
+	check.Equal(t, "with reasons", without+": no node fits: Insufficient nvidia.com/gpu, node(s) pod number exceeded", s.status().Message)
+	s.Pods[0].Untried, s.FitErrors = true, nil
 	s.decide()
 	check.Equal(t, "untried", without+": the scheduler tries no node for them: queue default may be closed or over its share, as it is where the cluster has no room left", s.status().Message)
 }
 
 // Room is missing only where the scheduler says so.
 func TestWhatAReplacementLacks(t *testing.T) {
-	for reason, want := range map[string]string{
-		"Insufficient nvidia.com/gpu": ", waits for room in HyperNode rack-a",
-		"node(s) had untolerated taint {" + v1alpha1.HoldTaintPrefix + "other: 1}": ", waits for room in HyperNode rack-a",
-		`persistentvolumeclaim "nope" not found`:                                   `, finds no node in HyperNode rack-a: persistentvolumeclaim "nope" not found`,
-	} {
-		s := searching(rule("all", step(v1alpha1.RestartPod, 0)))
-		s.Pods[1].FitErrors = []string{reason}
-		s.after(noRoomToldAfter).decide()
-		story := "incident 1, PodFailed of pod llm-1-worker-1 on node n01, container train exited with 1 (Error): RestartPod"
-		check.Equal(t, reason, story+want, s.status().Message)
+	const room, affinity = ", waits for room in HyperNode rack-a", "node(s) didn't match Pod's node affinity/selector"
+	tests := map[string]struct {
+		reasons []string
+		want    string
+	}{
+		"nothing is said":         {nil, room},
+		"resources":               {[]string{"Insufficient nvidia.com/gpu", affinity}, room},
+		"nodes that nobody holds": {[]string{HeldByOthers}, room},
+		"a volume": {[]string{"Insufficient nvidia.com/gpu", `persistentvolumeclaim "nope" not found`},
+			`, finds no node in HyperNode rack-a: Insufficient nvidia.com/gpu, persistentvolumeclaim "nope" not found`},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := searching(rule("all", step(v1alpha1.RestartPod, 0)))
+			s.FitErrors = tc.reasons
+			s.after(noRoomToldAfter).decide()
+			story := "incident 1, PodFailed of pod llm-1-worker-1 on node n01, container train exited with 1 (Error): RestartPod"
+			check.Equal(t, "message", story+tc.want, s.status().Message)
+		})
+	}
+}
+
+// In a dry run a step is announced as one.
+func TestNextStepOfADryRun(t *testing.T) {
+	s := running(3, rule("all", step(v1alpha1.RestartPod, 10)))
+	s.dryRun(true)
+	s.crash(1, 1)
+	s.decide()
+	check.Equal(t, "dry run", true, s.status().NextStep.DryRun)
+	if !strings.HasSuffix(s.status().Message, ", in a dry run then RestartPod at 03:04:15") {
+		t.Errorf("the message is %q", s.status().Message)
+	}
+}
+
+// What is told where the replacement is not even there.
+func TestARecoveryThatIsRefused(t *testing.T) {
+	s := running(3, rule("all", step(v1alpha1.RestartPod, 0)))
+	s.crash(1, 1)
+	s.decide()
+	s.Refused = "the Volcano Job is refused: no"
+	s.decide()
+	if !strings.HasSuffix(s.status().Message, ": RestartPod, the Volcano Job is refused: no") {
+		t.Errorf("the message is %q", s.status().Message)
 	}
 }

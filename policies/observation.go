@@ -45,6 +45,9 @@ type Observation struct {
 	LackingSince time.Time
 	// SyncedTime is when this process last asked Volcano to look at its Job again; zero for never.
 	SyncedTime time.Time
+	// FitErrors are the reasons why nodes did not fit pods of the job in the scheduler's rounds of late, sorted. Each round names
+	// some of them, at random.
+	FitErrors []string
 	// Refused is why the API server last refused the Volcano Job; empty where it did not.
 	Refused string
 }
@@ -63,7 +66,7 @@ type VolcanoJob struct {
 	UID      string
 	Attempt  int32
 	Deleting bool
-	// Stopping is true while Volcano is stopping it.
+	// Stopping reports whether Volcano is stopping it.
 	Stopping bool
 	// Ended is true in Volcano's terminal phases, where it makes no pods any more.
 	Ended bool
@@ -86,7 +89,7 @@ type Size struct {
 // PodGroup is Volcano's record of a gang.
 type PodGroup struct {
 	Name string
-	// Pending is true while the gang has not been admitted by its queue.
+	// Pending reports whether the gang has not been admitted by its queue.
 	Pending bool
 	// Refreshing is true between the two steps of a refresh.
 	Refreshing bool
@@ -102,7 +105,7 @@ type Pod struct {
 	Task    string
 	Index   int32
 	Attempt int32
-	// Spare is true for a placeholder.
+	// Spare reports whether the pod is a placeholder.
 	Spare bool
 	// Node that the pod is bound to; empty before.
 	Node string
@@ -110,9 +113,9 @@ type Pod struct {
 	IP string
 	// Phase as Kubernetes has it.
 	Phase corev1.PodPhase
-	// Ready is true where the pod's Ready condition is.
+	// Ready reports whether the pod's Ready condition is True.
 	Ready bool
-	// WasReady is true for a pod that is known to have been ready once, or to have crashed.
+	// WasReady reports whether a pod is known to have been ready once, or to have crashed.
 	WasReady bool
 	// Completing reports whether all containers of the pod have ended with 0 for good. Its kubelet says that it is not
 	// ready a second or two before it says that it has succeeded.
@@ -129,13 +132,11 @@ type Pod struct {
 	Refused bool
 	// BindingTried reports whether this process has tried to bind the pod, and could not.
 	BindingTried bool
-	// Unschedulable is true where the scheduler has looked and found no node, if only in its last round.
+	// Unschedulable reports whether the scheduler has looked and found no node, if only in its last round.
 	Unschedulable bool
 	// Untried reports whether the scheduler has looked at the gang, and has tried no node for it: its queue is over its
 	// share or closed, say.
 	Untried bool
-	// FitErrors are the reasons that the scheduler's last round gave for the nodes that did not fit the pod, sorted.
-	FitErrors []string
 	// Pins are the only hostnames that the pod may go to, as of when its gate was lifted; nil for any.
 	Pins []string
 	// Tolerates are the keys of the holds that the pod tolerates.
@@ -144,7 +145,7 @@ type Pod struct {
 	Incarnation int32
 	// CreatedTime is when the pod was made, PlacedTime when its gate was lifted, and BoundTime when it was bound.
 	CreatedTime, PlacedTime, BoundTime time.Time
-	// Deleting is true once somebody has asked for its deletion, and GraceEnds is when its grace is over.
+	// Deleting reports whether somebody has asked for its deletion, and GraceEnds is when its grace is over.
 	Deleting  bool
 	GraceEnds time.Time
 	// NeverRan reports whether no container of the pod was ever made, as its kubelet says.
@@ -163,7 +164,7 @@ type Pod struct {
 type Signal struct {
 	// Name of the signal, such as NVLinkReplay.
 	Name string
-	// Failed is true where it has failed, and false where it is degraded.
+	// Failed reports whether it has failed; else it is degraded.
 	Failed  bool
 	Message string
 }
@@ -202,7 +203,7 @@ type Node struct {
 	Name string
 	// Hostname is the node's kubernetes.io/hostname label, by which pods are pinned.
 	Hostname string
-	// Ready is true where the node's Ready condition is.
+	// Ready reports whether the node's Ready condition is True.
 	Ready bool
 	// SilentSince is since when the node has not been heard of; zero where it has, be it to
 	// say that it is not ready: then its kubelet still confirms what ends there.
@@ -232,7 +233,7 @@ func (p *Pod) rank() rank {
 	return rank{p.Task, p.Index}
 }
 
-// finished is true once the pod's containers have ended for good.
+// finished reports whether the pod's containers have ended for good.
 func (p *Pod) finished() bool {
 	return p.Phase == corev1.PodSucceeded || p.Phase == corev1.PodFailed
 }
@@ -240,5 +241,5 @@ func (p *Pod) finished() bool {
 func (p *Pod) healthy() bool   { return p.Phase == corev1.PodRunning && p.Ready }
 func (p *Pod) succeeded() bool { return p.Phase == corev1.PodSucceeded }
 
-// searches is true for a pod that the scheduler has looked for a node for, and found none.
+// searches reports whether the scheduler has looked for a node for a pod, and found none.
 func (p *Pod) searches() bool { return p.Node == "" && !p.Gated && p.Unschedulable }

@@ -165,20 +165,20 @@ func (w *world) homeOf(s *v1alpha1.TrainingJobStatus, r rank) string {
 	return s.Placement.HyperNode
 }
 
-// atHome is true for a node of the home that a rank belongs in.
+// atHome reports whether a node is of the home that a rank belongs in.
 func (w *world) atHome(s *v1alpha1.TrainingJobStatus, r rank, node string) bool {
 	home, known := w.Topology.Find(w.homeOf(s, r))
 	return !known || home.Holds([]string{node})
 }
 
-// returns is true where a rank goes back to its own node. One that was not there when home
+// returns reports whether a rank goes back to its own node. One that was not there when home
 // was found may be outside of it.
 func (w *world) returns(s *v1alpha1.TrainingJobStatus, r rank) bool {
 	own := rankNode(s.Placement, r)
 	return own != "" && w.usable(s, own, r.task) && w.atHome(s, r, own) && !w.pinGivenUp(s, r)
 }
 
-// pinGivenUp is true for a rank that a later step of its incident restarts, or one of
+// pinGivenUp reports whether a later step of its incident restarts a rank, or a step of
 // the incident about its waiting: its own node was tried, and did not take it in time.
 func (w *world) pinGivenUp(s *v1alpha1.TrainingJobStatus, r rank) bool {
 	if waiting := w.waitingFor(s, r, v1alpha1.PodPending); waiting != nil && restarted(waiting) {

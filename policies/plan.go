@@ -76,7 +76,7 @@ type Toleration struct {
 	Keys     []string
 }
 
-// Empty is true where nothing has to be done.
+// Empty reports whether nothing has to be done.
 func (p *Plan) Empty() bool {
 	return len(p.Hold)+len(p.DeletePods)+len(p.DeleteVolcanoJobs)+len(p.Lift)+len(p.Bind.Pods)+len(p.Tolerate)+len(p.Release)+len(p.Ask) == 0 &&
 		p.Stop == "" && !p.Create && p.Resize == nil && !p.Sync && !p.Admit && p.Refresh == ""
@@ -122,7 +122,7 @@ func (w *world) resize() *Size {
 	return &size
 }
 
-// keepsPlace is true while the job recovers the place in the queue that it had.
+// keepsPlace reports whether the job recovers the place in the queue that it had.
 func (w *world) keepsPlace(s *v1alpha1.TrainingJobStatus) bool {
 	return s.Placement != nil && AnyOpen(s) && !yielding(s)
 }
@@ -186,14 +186,14 @@ func (w *world) deletions(s *v1alpha1.TrainingJobStatus) []PodDeletion {
 	return out
 }
 
-// over is true for a pod of the current attempt whose life is over. Pods of
+// over reports whether a pod is of the current attempt, and of a life that is over. Pods of
 // earlier attempts go with their Volcano Job.
 func (w *world) over(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
 	return p.Attempt == s.Attempt && stale(s, p) && !w.stopped(s) && !isCompleted(s, p.rank())
 }
 
-// dead is true for a pod whose node is deleted, out of service, or, where the
-// restart policy takes that for proof, unreachable for long enough; and for one that never ran and that
+// dead reports whether the node of a pod is deleted, out of service, or, where the
+// restart policy takes that for proof, unreachable for long enough; or the pod never ran and
 // its node does not take away.
 func (w *world) dead(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
 	if p.Node == "" {
@@ -203,12 +203,12 @@ func (w *world) dead(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
 	if !exists || n.OutOfService {
 		return true
 	}
-	at := w.deadAt(s, p, n)
+	at := w.forceDeleteDeadline(s, p, n)
 	return !at.IsZero() && !at.After(w.Now)
 }
 
-// deadAt is when a pod counts as dead because its node is unreachable, or cannot take it away; zero for never.
-func (w *world) deadAt(s *v1alpha1.TrainingJobStatus, p *Pod, n Node) time.Time {
+// forceDeleteDeadline returns when a pod counts as dead because its node is unreachable, or cannot take it away; zero for never.
+func (w *world) forceDeleteDeadline(s *v1alpha1.TrainingJobStatus, p *Pod, n Node) time.Time {
 	policy := w.policy(p.Task)
 	switch {
 	case policy.requireProof:
@@ -224,13 +224,13 @@ func (w *world) deadAt(s *v1alpha1.TrainingJobStatus, p *Pod, n Node) time.Time 
 	return n.SilentSince.Add(policy.unreachableAfter)
 }
 
-// burial is when the next pod that is to be deleted will count as dead.
-func (w *world) burial(s *v1alpha1.TrainingJobStatus) time.Time {
+// nextForceDelete returns when the next pod that is being deleted will count as dead.
+func (w *world) nextForceDelete(s *v1alpha1.TrainingJobStatus) time.Time {
 	var next time.Time
 	for i := range w.Pods {
 		p := &w.Pods[i]
 		if n, exists := w.Nodes[p.Node]; exists && (p.Deleting || w.over(s, p)) && !w.dead(s, p) {
-			next = instant.Earliest(next, w.deadAt(s, p, n))
+			next = instant.Earliest(next, w.forceDeleteDeadline(s, p, n))
 		}
 	}
 	return next

@@ -9,7 +9,7 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
-// wide is true for an incident that concerns more than the pods that it names.
+// wide reports whether an incident concerns more than the pods that it names.
 func wide(inc *v1alpha1.Incident) bool {
 	return ofWholeJob(inc) || reached(inc, theirTasks) || reached(inc, theirPartitions)
 }
@@ -22,22 +22,22 @@ func reached(inc *v1alpha1.Incident, what actionScope) bool {
 	return slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool { return actionOf(f.Action).scope == what && !f.DryRun })
 }
 
-// restarted is true once a step of an incident has restarted something.
+// restarted reports whether a step of an incident has restarted something.
 func restarted(inc *v1alpha1.Incident) bool {
 	return slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool { return f.Action != v1alpha1.Ignore && !f.DryRun })
 }
 
-// unnamed is true for an incident that does not name its pods, or not all of them.
+// unnamed reports whether an incident does not name its pods, or not all of them.
 func unnamed(inc *v1alpha1.Incident) bool {
 	return len(inc.Pods) == 0 || int(inc.PodCount) > len(inc.Pods)
 }
 
-// ofJob is true for the triggers that concern the job as a whole, and that no rule matches.
+// ofJob reports whether a trigger concerns the job as a whole, so that no rule matches it.
 func ofJob(trigger v1alpha1.EventType) bool {
 	return trigger == v1alpha1.VolcanoJobDeleted || trigger == v1alpha1.VolcanoJobEnded || trigger == v1alpha1.JobResumed
 }
 
-// concerns is true for a rank that an incident is about: one that fell, or that a step has restarted since.
+// concerns reports whether an incident is about a rank: one that failed, or that a step has restarted since.
 func (w *world) concerns(inc *v1alpha1.Incident, r rank) bool {
 	if ofWholeJob(inc) || names(inc, r) {
 		return true
@@ -52,7 +52,7 @@ func names(inc *v1alpha1.Incident, r rank) bool {
 	return slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return p.Task == r.task && p.Index == r.index })
 }
 
-// everyRankOf is true where f is for each rank that an incident concerns and the job still has.
+// everyRankOf reports whether f holds for each rank that an incident concerns and the job still has.
 func (w *world) everyRankOf(inc *v1alpha1.Incident, f func(rank) bool) bool {
 	all := true
 	if wide(inc) {
@@ -113,7 +113,7 @@ func (w *world) tasksOf(inc *v1alpha1.Incident) []string {
 	return tasks
 }
 
-// AnyOpen is true while an incident is open.
+// AnyOpen reports whether an incident is open.
 func AnyOpen(s *v1alpha1.TrainingJobStatus) bool {
 	return slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool { return inc.Outcome == "" })
 }

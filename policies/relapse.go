@@ -14,13 +14,13 @@ type relapse struct {
 	rank     rank
 }
 
-// endFallen ends the incidents that are at an end of their ladders and one of whose ranks
+// endRelapsed ends the incidents that are at an end of their ladders and one of whose ranks
 // has fallen again.
-func (w *world) endFallen(s *v1alpha1.TrainingJobStatus, found []failure) []relapse {
+func (w *world) endRelapsed(s *v1alpha1.TrainingJobStatus, found []failure) []relapse {
 	var ended []relapse
 	for _, f := range found {
 		rule, ok := ruleFor(w.policy(f.rank.task).rules, f)
-		for inc := w.coveringOf(s, f, rule); ok && inc != nil && w.fellAgain(s, inc, f); inc = w.coveringOf(s, f, rule) {
+		for inc := w.coveringOf(s, f, rule); ok && inc != nil && w.failedAgain(s, inc, f); inc = w.coveringOf(s, f, rule) {
 			w.end(inc, v1alpha1.OutcomeFailed)
 			ended = append(ended, relapse{inc.ID, f.rank})
 		}
@@ -46,11 +46,11 @@ func (w *world) inherit(s *v1alpha1.TrainingJobStatus, ended []relapse) {
 	}
 }
 
-// fellAgain is true for a failure that an incident has no step left for, although it
+// failedAgain reports whether an incident has no step left for a failure, although it
 // restarted the rank once: the ladder begins anew, as a new incident, and is charged anew.
 // ShrinkTask leaves a broken pod as it was: that has not fallen again. In a dry run the
 // steps that are left have only been played, and what the incident did before goes on.
-func (w *world) fellAgain(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure) bool {
+func (w *world) failedAgain(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure) bool {
 	if w.dryRun || !restarted(inc) || f.uid == "" || f.event == v1alpha1.PodNotReady || ofWaiting(f.event) {
 		return false
 	}

@@ -20,7 +20,7 @@ func ruleFor(rules []v1alpha1.Rule, f failure) (v1alpha1.Rule, bool) {
 	return v1alpha1.Rule{}, false
 }
 
-// matches is true where every part of a match that is given matches.
+// matches reports whether every part of a match that is given matches.
 func matches(m v1alpha1.Match, f failure) bool {
 	return matchesEvent(m.Events, f) && matchesTask(m.Tasks, f) && matchesSignal(m.Signals, f) &&
 		matchesCondition(m.PodConditions, f) && (m.GangRunning == nil || *m.GangRunning == !f.gangDown) && matchesReason(m.Reasons, f) && matchesExitCode(m.ExitCodes, f)
@@ -38,7 +38,7 @@ func matchesSignal(signals []string, f failure) bool {
 	return len(signals) == 0 || slices.Contains(signals, f.signal.Name)
 }
 
-// matchesCondition is true where the pod has one of the conditions.
+// matchesCondition reports whether the pod has one of the conditions.
 func matchesCondition(conditions []v1alpha1.PodConditionMatch, f failure) bool {
 	return len(conditions) == 0 || slices.ContainsFunc(conditions, func(m v1alpha1.PodConditionMatch) bool {
 		return slices.ContainsFunc(f.conditions, func(c corev1.PodCondition) bool { return isCondition(m, c) })
@@ -61,7 +61,7 @@ func matchesReason(reasons []string, f failure) bool {
 	return slices.ContainsFunc(f.details.Containers, func(c ContainerFailure) bool { return slices.Contains(reasons, c.Reason) })
 }
 
-// matchesExitCode is true where one container that failed matches, init containers and sidecars among them.
+// matchesExitCode reports whether one container that failed matches, init containers and sidecars among them.
 func matchesExitCode(codes *v1alpha1.ExitCodes, f failure) bool {
 	if codes == nil {
 		return true

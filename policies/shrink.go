@@ -36,7 +36,7 @@ func shrinkTasks(w *world, s *v1alpha1.TrainingJobStatus, inc, _ *v1alpha1.Incid
 	}
 }
 
-// homeless is true for a rank that has no good node, and none of its own to go back to.
+// homeless reports whether a rank has no good node, and none of its own to go back to.
 func (w *world) homeless(s *v1alpha1.TrainingJobStatus, r rank) bool {
 	if w.state(s, r) > unbound && w.usable(s, w.pod(r).Node, r.task) {
 		return false

@@ -22,9 +22,9 @@ func SignalsFor(pod string, reports []v1alpha1.HealthReport) []Signal {
 	return out
 }
 
-// heeded are the signals of a pod that some rule does something about. What no rule is for, or one
-// that ignores it, is as if it were not there: it opens no incident, keeps none open, and hides nothing.
-func (w *world) heeded(p *Pod) []Signal {
+// actionableSignals returns the health signals of a pod that a rule with a step other than Ignore matches. The others are
+// dropped: they open no incident, keep none open, and hide no other signal.
+func (w *world) actionableSignals(p *Pod) []Signal {
 	return slices.DeleteFunc(slices.Clone(p.Signals), func(signal Signal) bool {
 		event := v1alpha1.HealthDegraded
 		if signal.Failed {

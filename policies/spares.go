@@ -30,7 +30,7 @@ func (w *world) adoptSpares(s *v1alpha1.TrainingJobStatus) {
 	}
 }
 
-// displaced is true for a rank that cannot return to its own node, because that is no good,
+// displaced reports whether a rank cannot return to its own node, because that is no good,
 // and for one that has no node to return to, or has given it up, and finds none in home.
 func (w *world) displaced(s *v1alpha1.TrainingJobStatus, r rank, m *rooms) bool {
 	own := rankNode(s.Placement, r)
@@ -57,7 +57,7 @@ func (w *world) adoptSpare(s *v1alpha1.TrainingJobStatus, r rank) {
 	})
 }
 
-// standsBy is true for a spare that holds a good node.
+// standsBy reports whether a spare holds a good node.
 func (w *world) standsBy(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
 	return p != nil && p.Node != "" && !p.Deleting && !p.finished() && !stale(s, p) && w.usable(s, p.Node, p.Task)
 }

@@ -96,8 +96,14 @@ func (w *world) obstacle(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, 
 	if until := w.backsOffUntil(s, inc); !until.IsZero() {
 		return ", backs off until " + until.UTC().Format(time.TimeOnly)
 	}
-	if w.heldUntil(s, inc).After(w.Now) && !w.rests(s, inc) {
+	if w.heldUntil(s, inc).After(w.Now) && !w.waitsForCapacity(s, inc) {
 		return w.heldBackBy(s, inc)
+	}
+	switch {
+	case w.Refused != "":
+		return ", " + w.Refused
+	case w.forgotten(s):
+		return ", waits for its pods: " + w.forgottenStory()
 	}
 	out := ""
 	w.everyRankOf(inc, func(r rank) bool {
@@ -120,21 +126,19 @@ func (w *world) waitingStory(s *v1alpha1.TrainingJobStatus, p *Pod, m *rooms) st
 		return ", waits for a healthy node" + where
 	case !p.searches() || stale(s, p):
 		return ""
-	case w.forgotten(s):
-		return ", waits for its pods: " + w.forgottenStory()
 	case p.Untried:
 		return ", waits for the scheduler, which tries no node for it: " + w.whyUntried(s, r)
 	case noRoomToldAt(p).After(w.Now):
 		return ""
-	case p.lacksRoom():
+	case w.lacksRoom():
 		return ", waits for room" + where
 	}
-	return fmt.Sprintf(", finds no node%s: %s", where, strings.Join(p.FitErrors, ", "))
+	return fmt.Sprintf(", finds no node%s: %s", where, strings.Join(w.FitErrors, ", "))
 }
 
 // backsOffUntil is until when the backoff alone keeps an incident from its first step.
 func (w *world) backsOffUntil(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) time.Time {
-	if len(inc.Steps) == 0 && !w.rests(s, inc) {
+	if len(inc.Steps) == 0 && !w.waitsForCapacity(s, inc) {
 		if up, ok := w.due(s, inc); ok && up.at.Equal(w.backoff(s, inc)) && up.at.After(w.Now) {
 			return up.at
 		}

@@ -3,7 +3,6 @@
 package policies
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -11,27 +10,32 @@ import (
 )
 
 // unplacedStory says why the scheduler finds no nodes for the gang; empty where it has not looked for long enough, or says nothing.
-// It names no pod: which ones of several lack room differs from round to round.
 func (w *world) unplacedStory(s *v1alpha1.TrainingJobStatus) string {
-	told := ""
+	told, looks := "", false
 	eachRank(w.job, func(r rank) {
 		p := w.pod(r)
-		if told != "" || p == nil || !p.searches() || stale(s, p) || noRoomToldAt(p).After(w.Now) {
+		if p == nil || !p.searches() || stale(s, p) || noRoomToldAt(p).After(w.Now) {
 			return
 		}
-		switch {
-		case p.Untried:
+		looks = true
+		if p.Untried && told == "" {
 			told = "the scheduler tries no node for them: " + w.whyUntried(s, r)
-		case len(p.FitErrors) > 0:
-			told = fmt.Sprintf("no node fits the pods of task %s: %s", r.task, strings.Join(p.FitErrors, ", "))
 		}
 	})
+	if looks && len(w.FitErrors) > 0 {
+		return "no node fits: " + strings.Join(w.FitErrors, ", ")
+	}
 	return told
 }
 
-// lacksRoom reports whether what a pod lacks is room, as far as the scheduler says: resources, or a node that nobody holds.
-func (p *Pod) lacksRoom() bool {
-	return len(p.FitErrors) == 0 || slices.ContainsFunc(p.FitErrors, func(reason string) bool {
-		return strings.HasPrefix(reason, "Insufficient ") || reason == "Too many pods" || strings.Contains(reason, v1alpha1.HoldTaintPrefix)
+// HeldByOthers is the one reason among FitErrors for all holds of other jobs.
+const HeldByOthers = "node(s) are held by other TrainingJobs"
+
+// lacksRoom reports whether what pods lack is room, as far as the scheduler says: resources, or nodes that no other job holds. That
+// nodes are not those to which a pod is confined tells nothing.
+func (w *world) lacksRoom() bool {
+	return !slices.ContainsFunc(w.FitErrors, func(reason string) bool {
+		room := strings.HasPrefix(reason, "Insufficient ") || strings.Contains(reason, "pod number exceeded") || reason == HeldByOthers
+		return !room && !strings.Contains(reason, "didn't match Pod's node affinity")
 	})
 }

@@ -69,7 +69,7 @@ func view(o *Observation, s *v1alpha1.TrainingJobStatus) *world {
 func (w *world) put(p *Pod) {
 	if len(p.Signals) > 0 {
 		p = new(*p)
-		p.Signals = w.heeded(p)
+		p.Signals = w.actionableSignals(p)
 	}
 	r := p.rank()
 	if t := w.taskPods(r.task); t != nil && within(r.index, t.pods) {
@@ -94,7 +94,7 @@ func (w *world) pod(r rank) *Pod {
 	return nil
 }
 
-// exists is true for a rank that the job has at its present size.
+// exists reports whether the job has a rank at its present size.
 func (w *world) exists(r rank) bool {
 	t := w.taskPods(r.task)
 	return t != nil && within(r.index, t.pods)
@@ -197,7 +197,7 @@ func SizeOf(job *v1alpha1.TrainingJob) Size {
 	return size
 }
 
-// within is true for an index that a list has: what pods and statuses say may be anything.
+// within reports whether a list has an index: what pods and statuses say may be anything.
 func within[T any](index int32, list []T) bool { return index >= 0 && int(index) < len(list) }
 
 func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }

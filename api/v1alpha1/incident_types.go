@@ -69,7 +69,7 @@ type Incident struct {
 	// checkpoint is the last request for a checkpoint before a step; none where nobody was asked.
 	// +optional
 	Checkpoint *IncidentCheckpoint `json:"checkpoint,omitempty"`
-	// charged is true where the incident counts against the budget.
+	// charged reports whether the incident counts against the budget.
 	// +optional
 	Charged bool `json:"charged,omitempty"`
 	// startTime is when the failure was seen; every step's clock runs from it.
@@ -141,7 +141,7 @@ type FiredStep struct {
 	Index int32 `json:"index"`
 	// time at which it fired.
 	Time metav1.MicroTime `json:"time"`
-	// dryRun is true for a step that was only recorded: see the annotation lockstep.dev/dry-run.
+	// dryRun reports whether a step was only recorded: see the annotation lockstep.dev/dry-run.
 	// +optional
 	DryRun bool `json:"dryRun,omitempty"`
 }

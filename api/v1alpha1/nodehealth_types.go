@@ -84,7 +84,7 @@ type HealthVerdict struct {
 	// +listType=atomic
 	// +optional
 	FailureTimes []metav1.Time `json:"failureTimes,omitempty"`
-	// lemon is true for a node that fails too often to come back by itself: it stays in
+	// lemon reports whether a node fails too often to come back by itself: it stays in
 	// quarantine until spec.acknowledgedTime is later than its last failure.
 	// +optional
 	Lemon bool `json:"lemon,omitempty"`
@@ -182,7 +182,7 @@ type HealthReport struct {
 	// +kubebuilder:validation:items:MaxLength=317
 	// +optional
 	Pods []string `json:"pods,omitempty"`
-	// unused is true for an entity that no pod holds: the fault concerns nobody yet.
+	// unused reports whether no pod holds the entity: the fault concerns nobody yet.
 	// +optional
 	Unused bool `json:"unused,omitempty"`
 }

@@ -7,8 +7,10 @@ package v1alpha1
 type RestartPolicy struct {
 	// rules are tried in order; the first that matches decides. Default, where neither the
 	// task nor the job gives any: what the kubelet restarts in place has 90 s, and a pod on a silent node while the
-	// others run on; what is only degraded has 300 s; else the broken pods are made anew at once, their tasks after
-	// 420 s, and the job after 600 s. After 900 s it moves to another HyperNode.
+	// others run on; what is only degraded has 300 s; a pod that does not start while others do moves at once, and again
+	// after 300 s; a replacement without room moves within its HyperNode, and the job to another one after 870 s. Else the
+	// broken pods are restarted at once, their tasks after 420 s and the job after 600 s, and after 900 s the job moves to
+	// another HyperNode.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32

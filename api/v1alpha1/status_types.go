@@ -139,6 +139,9 @@ type NextStep struct {
 	Action Action `json:"action"`
 	// time at which it is taken.
 	Time metav1.Time `json:"time"`
+	// dryRun reports whether the step will only be recorded: see the annotation lockstep.dev/dry-run.
+	// +optional
+	DryRun bool `json:"dryRun,omitempty"`
 }
 
 // RestartReason is why one rank was given a new life.

@@ -90,7 +90,7 @@ const (
 // Reasons of conditions, and of the events of the same name.
 const (
 	ReasonQueued              = "Queued"              // waits for room in its queue
-	ReasonPodsNotCreated      = "PodsNotCreated"      // admitted, and Volcano has forgotten to make some pods of the gang
+	ReasonPodsNotCreated      = "PodsNotCreated"      // admitted, and Volcano does not make some pods of the gang: it has forgotten, or they are refused
 	ReasonPodsPending         = "PodsPending"         // admitted; its pods are being made or placed
 	ReasonPodsScheduled       = "PodsScheduled"       // every pod of the gang has a node
 	ReasonPodsReady           = "PodsReady"           // every pod of the gang is ready

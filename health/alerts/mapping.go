@@ -45,7 +45,7 @@ type Change struct {
 	Ends *metav1.Time
 	// Pod is the one that the alert names, as namespace/name; empty without one.
 	Pod string
-	// Holder is true where the label can mean nothing but the pod that holds the entity. A label
+	// Holder reports whether the label can mean nothing but the pod that holds the entity. A label
 	// pod may also be the exporter's own.
 	Holder bool
 }

@@ -104,7 +104,7 @@ func (r *Receiver) place(ctx context.Context, c *Change) (node string, err error
 	return "", nil
 }
 
-// holds is true where the pod of a change is the one that the report concerns. A label pod
+// holds reports whether the pod of a change is the one that the report concerns. A label pod
 // that may be the exporter's own counts only where that pod is a TrainingJob's, on this node;
 // otherwise nobody knows who holds the entity, and the report concerns all pods of the node.
 func (r *Receiver) holds(ctx context.Context, c *Change, node string) (bool, error) {

@@ -16,7 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/health"
 )
 
-// Built is true for a binary that can reach DCGM.
+// Built reports whether a binary can reach DCGM.
 const Built = true
 
 // goDCGM is the connection that go-dcgm keeps for the process: there is only one.

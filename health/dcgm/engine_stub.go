@@ -11,7 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/health"
 )
 
-// Built is true for a binary that can reach DCGM.
+// Built reports whether a binary can reach DCGM.
 const Built = false
 
 var errNotBuilt = errors.New("this binary was built without DCGM: that needs linux, cgo, and no tag nodcgm")

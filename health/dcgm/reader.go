@@ -19,7 +19,7 @@ import (
 type Reader struct {
 	options Options
 	gate    *gate
-	// delivered is true once the caller has the XIDs that are in memory.
+	// delivered reports whether the caller has the XIDs that are in memory.
 	delivered atomic.Bool
 	notes     atomic.Pointer[[]string]
 	fields    atomic.Pointer[[]health.Field]

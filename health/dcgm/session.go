@@ -129,7 +129,7 @@ func (s *session) findLinks(version string) error {
 	return nil
 }
 
-// since46 is true for an engine that has the calls that came with DCGM 4.6
+// since46 reports whether an engine has the calls that came with DCGM 4.6
 // (dcgmNvLinkStatus_v5). One that does not tell its version is taken for older.
 func since46(version string) bool {
 	major, rest, _ := strings.Cut(version, ".")

@@ -66,7 +66,7 @@ func (t *triage) admit() map[string]bool {
 	return fresh
 }
 
-// waits is true for a node that is ill and has to pass the breaker. One that failed while
+// waits reports whether a node is ill and has to pass the breaker. One that failed while
 // there was no quarantine has to pass it again before it is taken.
 func (t *triage) waits(name string) bool {
 	v := t.verdicts[name]
@@ -88,7 +88,7 @@ func (b *breaker) pass(name string, v *v1alpha1.HealthVerdict) bool {
 	return by == ""
 }
 
-// heldBack is true for a node that is, and that nobody has acknowledged since.
+// heldBack reports whether a node is held back, and nobody has acknowledged that since.
 func (b *breaker) heldBack(v *v1alpha1.HealthVerdict) bool {
 	return v.HeldBackTime != nil && v.HeldBackTime.After(b.policy.Acknowledged)
 }

@@ -92,7 +92,7 @@ func addCondition(to, was *v1alpha1.NodeHealthStatus, from *v1alpha1.NodeConditi
 	to.Sources = append(to.Sources, source)
 }
 
-// isNodeCondition is true for a source that this file writes the entries of.
+// isNodeCondition reports whether this file writes the entries of a source.
 func isNodeCondition(source string) bool {
 	return strings.HasPrefix(source, v1alpha1.SourceNodeCondition)
 }

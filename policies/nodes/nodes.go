@@ -103,7 +103,7 @@ func (t *triage) stateOf(h *v1alpha1.NodeHealth) v1alpha1.HealthState {
 	return state
 }
 
-// canTell is true where some source reports on a node, and none is Unknown or silent.
+// canTell reports whether some source reports on a node, and none is Unknown or silent.
 func (t *triage) canTell(h *v1alpha1.NodeHealth) bool {
 	all := len(h.Status.Sources) > 0
 	for i := range h.Status.Sources {
@@ -175,7 +175,7 @@ func (t *triage) noteFailure(h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict, 
 	v.Lemon = v.Lemon && t.policy.LemonFailures > 0
 }
 
-// noted is true for a node whose present failure is remembered: it may have had to pass the
+// noted reports whether the present failure of a node is remembered: it may have had to pass the
 // breaker again because the quarantine was turned on.
 func noted(v *v1alpha1.HealthVerdict) bool {
 	return slices.ContainsFunc(v.FailureTimes, func(at metav1.Time) bool { return !at.Before(&v.Since) })
@@ -185,7 +185,7 @@ func ill(s v1alpha1.HealthState) bool {
 	return s == v1alpha1.HealthStateDegraded || s == v1alpha1.HealthStateFailed
 }
 
-// worse is true where a state says more against a node than another.
+// worse reports whether a state says more against a node than another.
 func worse(a, b v1alpha1.HealthState) bool { return gravity(a) > gravity(b) }
 
 func gravity(s v1alpha1.HealthState) int {
@@ -194,12 +194,12 @@ func gravity(s v1alpha1.HealthState) int {
 	}, s)
 }
 
-// Believed is true for a node whose reports may be acted upon.
+// Believed reports whether the reports on a node may be acted upon.
 func Believed(v *v1alpha1.HealthVerdict) bool {
 	return v != nil && ill(v.State) && v.AdmittedTime != nil && v.HeldBackTime == nil
 }
 
-// SameVerdict is true for verdicts that say the same.
+// SameVerdict reports whether two verdicts say the same.
 func SameVerdict(a, b *v1alpha1.HealthVerdict) bool {
 	if a == nil || b == nil {
 		return a == b

@@ -48,7 +48,7 @@ type contender struct {
 	gang func(*gang) client.Object
 	// whole are its ways to restart a whole gang.
 	whole []strike
-	// calm is true once the side itself has nothing left to do.
+	// calm reports whether the side itself has nothing left to do.
 	calm func(ctx context.Context, c client.Client, gang string) (bool, error)
 	// story is what the side itself says of a gang, in a line.
 	story func(ctx context.Context, c client.Client, gang string) string

@@ -168,7 +168,7 @@ func (l *lane) others() map[string]int32 {
 	}
 }
 
-// taken is true once a waiting job has got a node.
+// taken reports whether a waiting job has got a node.
 func (l *lane) taken() bool {
 	for name := range l.others() {
 		if !l.recorder.present(name).last(bound).IsZero() {

@@ -101,7 +101,7 @@ func (h *healthBench) clear(ctx context.Context, nodes []string) error {
 	})
 }
 
-// quiet is true once no gang moves a pod, and the manager has written nothing for a while.
+// quiet reports whether no gang moves a pod, and the manager has written nothing for a while.
 func (h *healthBench) quiet(ctx context.Context) (bool, error) {
 	mark := h.audit.mark()
 	jobs := &v1alpha1.TrainingJobList{}
@@ -115,7 +115,7 @@ func (h *healthBench) quiet(ctx context.Context) (bool, error) {
 	return h.audit.mark() == mark, err
 }
 
-// moves is true for a gang that is not whole, or about to lose a pod. An incident without a step is
+// moves reports whether a gang is not whole, or about to lose a pod. An incident without a step is
 // one that the job's breaker holds back: it waits for people.
 func moves(job *v1alpha1.TrainingJob) bool {
 	acts := func(i v1alpha1.Incident) bool { return i.Outcome == "" && len(i.Steps) > 0 }

@@ -35,7 +35,7 @@ type report struct {
 	heldBack                 bool
 }
 
-// isIn is true where a NodeHealth has the report.
+// isIn reports whether a NodeHealth has the report.
 func (r *report) isIn(h *v1alpha1.NodeHealth) bool {
 	return slices.ContainsFunc(h.Status.Reports, func(in v1alpha1.HealthReport) bool { return in.State == r.state })
 }
@@ -210,14 +210,14 @@ func (w *healthWatch) sends(r *report, now time.Time) {
 	r.sent = now
 }
 
-// areIn is true once all reports have their verdict.
+// areIn reports whether all reports have their verdict.
 func (w *healthWatch) areIn(rs reports) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return !slices.ContainsFunc(rs, func(r *report) bool { return r.verdict.IsZero() })
 }
 
-// areWell is true once nothing is made of any of the nodes.
+// areWell reports whether nothing is made of any of the nodes.
 func (w *healthWatch) areWell(nodes []string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -181,7 +181,7 @@ func (r *recorder) await(ctx context.Context, gang string, patience time.Duratio
 	return now, err
 }
 
-// run is true where so many ranks run.
+// run reports whether so many ranks run.
 func (l lives) run(pods int) bool {
 	n := 0
 	for _, p := range l {

@@ -101,7 +101,7 @@ func (s samples) places() places {
 	return sum
 }
 
-// sameNodes is true where two lots of pods have the same nodes, whichever rank on which.
+// sameNodes reports whether two lots of pods have the same nodes, whichever rank on which.
 func sameNodes(a, b lives) bool {
 	nodes := map[string]int{}
 	for _, p := range a {

@@ -182,7 +182,7 @@ func (l *lane) idle() {
 	})
 }
 
-// caughtUp is true where the operator's cache is what the API server has, and a new life has looked
+// caughtUp reports whether the operator's cache is what the API server has, and a new life has looked
 // at what was there when it began.
 func (l *lane) caughtUp() bool {
 	l.t.Helper()

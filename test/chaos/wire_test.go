@@ -20,7 +20,7 @@ type call struct {
 	obj  client.Object // nil for a list
 	kind string
 	name string
-	// failed is true where it did not do what was asked for.
+	// failed reports whether it did not do what was asked for.
 	failed bool
 }
 

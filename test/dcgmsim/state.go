@@ -49,7 +49,7 @@ type State struct {
 	lines map[string]string
 	epoch int
 	xids  int
-	// held is true while nothing is written.
+	// held reports whether nothing is written.
 	held bool
 }
 

@@ -26,10 +26,10 @@ func TestWhatKeepsAJobFromRunningIsTold(t *testing.T) {
 		told   string
 	}{
 		"queue":    {func(j *v1alpha1.TrainingJob) { j.Spec.Queue = "nope" }, v1alpha1.StateRefused, `the Volcano Job is refused: unable to find job queue: queue.scheduling.volcano.sh "nope" not found`},
-		"priority": {pod(func(p *corev1.PodSpec) { p.PriorityClassName = "nope" }), v1alpha1.StateStarting, "is forbidden: no PriorityClass with name nope was found"},
-		"quota":    {func(j *v1alpha1.TrainingJob) { j.Namespace = "told-small" }, v1alpha1.StateStarting, "is forbidden: exceeded quota: one-pod"},
+		"priority": {pod(func(p *corev1.PodSpec) { p.PriorityClassName = "nope" }), v1alpha1.StateStarting, "pods are forbidden: no PriorityClass with name nope was found"},
+		"quota":    {func(j *v1alpha1.TrainingJob) { j.Namespace = "told-small" }, v1alpha1.StateStarting, "pods are forbidden: exceeded quota: one-pod"},
 		"selector": {pod(func(p *corev1.PodSpec) { p.NodeSelector["zone"] = "mars" }), v1alpha1.StateStarting,
-			"some pods of the gang have no node yet: no node fits the pods of task worker: node(s) didn't match Pod's node affinity/selector"},
+			"some pods of the gang have no node yet: no node fits: node(s) didn't match Pod's node affinity/selector"},
 		"large": {pod(func(p *corev1.PodSpec) { p.Containers[0].Resources.Limits[gpuResource] = resource.MustParse("17") }), v1alpha1.StateStarting, "Insufficient nvidia.com/gpu"},
 		"volume": {pod(func(p *corev1.PodSpec) {
 			p.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "nope"}}}}
