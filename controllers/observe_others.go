@@ -62,7 +62,7 @@ func (r *TrainingJobReconciler) observeYounger(ctx context.Context, o *policies.
 			return fmt.Errorf("list jobs that hold by %s: %w", key, err)
 		}
 		for i := range jobs.Items {
-			other := &policies.Observation{Job: &jobs.Items[i]}
+			other := &policies.Observation{Now: o.Now, Job: &jobs.Items[i]}
 			if !policies.Precedes(o.Job, other.Job) {
 				continue
 			}

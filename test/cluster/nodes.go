@@ -111,9 +111,16 @@ func (c *Cluster) Cordon(ctx context.Context, nodes ...string) error {
 	return c.patchNodes(ctx, nodes, func(node *corev1.Node) { node.Spec.Unschedulable = true })
 }
 
-// Uncordon lets pods on nodes again.
+// Uncordon lets pods on nodes again. It returns once the node controller has taken its taint for the cordon away, too.
 func (c *Cluster) Uncordon(ctx context.Context, nodes ...string) error {
-	return c.patchNodes(ctx, nodes, func(node *corev1.Node) { node.Spec.Unschedulable = false })
+	if err := c.patchNodes(ctx, nodes, func(node *corev1.Node) { node.Spec.Unschedulable = false }); err != nil {
+		return err
+	}
+	cordoned := func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable }
+	return each(ctx, nodes, func(ctx context.Context, name string) error {
+		return c.awaitNodes(ctx, "without the taint of a cordon", client.MatchingFields{"metadata.name": name}, 1,
+			func(node *corev1.Node) bool { return !slices.ContainsFunc(node.Spec.Taints, cordoned) })
+	})
 }
 
 // Taint puts a taint on nodes, in place of one with the same key and effect.

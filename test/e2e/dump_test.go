@@ -36,10 +36,15 @@ func (s *scenario) dump() string {
 // dumpScheduling tells what the scheduler has to share out, and the end of its log.
 func (s *scenario) dumpScheduling() string {
 	var b strings.Builder
-	queues, groups := &scheduling.QueueList{}, &scheduling.PodGroupList{}
-	for _, list := range []client.ObjectList{queues, groups} {
+	nodes, queues, groups := &corev1.NodeList{}, &scheduling.QueueList{}, &scheduling.PodGroupList{}
+	for _, list := range []client.ObjectList{nodes, queues, groups} {
 		if err := testCluster.Client().List(s.ctx, list); err != nil {
 			return err.Error()
+		}
+	}
+	for _, n := range nodes.Items {
+		if n.Labels[cluster.PoolLabel] == s.pool.Name {
+			fmt.Fprintf(&b, "node %s, cordoned %t, taints %v, conditions %v\n", n.Name, n.Spec.Unschedulable, n.Spec.Taints, n.Status.Conditions)
 		}
 	}
 	for _, q := range queues.Items {
