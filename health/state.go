@@ -128,7 +128,7 @@ func (s State) begun(sample Sample, table *Table) State {
 	next.Time = sample.Time
 	next.xids, next.Faults = map[Entity]map[string][]time.Time{}, map[Entity]map[string]Fault{}
 	next.tracks, next.table = s.tracksOf(table), table
-	if s.anew(sample) {
+	if s.isOfAnotherBoot(sample) {
 		next.tracks = mapped(next.tracks, func(t track) track { return track{up: t.up} })
 	} else {
 		for e, rows := range s.xids {
@@ -185,8 +185,8 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// anew reports whether a sample is of another boot, or of a driver that was loaded again.
-func (s State) anew(sample Sample) bool {
+// isOfAnotherBoot reports whether a sample is of another boot, or of a driver that was loaded again.
+func (s State) isOfAnotherBoot(sample Sample) bool {
 	return differ(s.BootID, sample.BootID) || differ(s.DriverID, sample.DriverID)
 }
 

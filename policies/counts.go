@@ -58,7 +58,7 @@ func (w *world) ready(s *v1alpha1.TrainingJobStatus) int32 {
 	return n
 }
 
-// tally counts a rank. One whose pod is of a life that is over is not ready, be the pod still there.
+// tally counts a rank. One whose pod is of a life that is over is not ready, even while the pod is still there.
 func (w *world) tally(s *v1alpha1.TrainingJobStatus, t *v1alpha1.TaskStatus, r rank) {
 	switch w.state(s, r) {
 	case impaired, working:

@@ -55,14 +55,9 @@ func (w *world) forgottenAt(s *v1alpha1.TrainingJobStatus) time.Time {
 	if !w.lacksPods(s) {
 		return time.Time{}
 	}
-	since := w.LackingSince
+	since := LackingSince(w.Observation)
 	if since.IsZero() {
 		since = w.Now
-	}
-	for i := range w.Pods {
-		if p := &w.Pods[i]; p.Attempt == s.Attempt {
-			since = instant.Latest(since, p.CreatedTime)
-		}
 	}
 	return since.Add(forgottenAfter)
 }

@@ -21,7 +21,7 @@ func Incarnation(s *v1alpha1.TrainingJobStatus, task string, index int32) int32 
 	return t.Incarnation
 }
 
-// restartRank asks for a new life of one rank. No other function restarts single ranks, so that the status says why each was.
+// restartRank asks for a restart of one rank. No other function restarts single ranks, so that the status says why each was.
 func restartRank(s *v1alpha1.TrainingJobStatus, r rank, why v1alpha1.RestartReason) {
 	t := taskStatus(s, r.task)
 	if t == nil {

@@ -147,7 +147,7 @@ func TestSuspendAndResume(t *testing.T) {
 	check.Equal(t, "state", v1alpha1.StateRunning, s.status().State)
 	check.Equal(t, "charged", int32(1), s.status().Restarts.Charged)
 	s.after(time.Hour).decide()
-	check.Equal(t, "the deadline began anew", v1alpha1.StateFailed, s.status().State)
+	check.Equal(t, "the deadline starts again", v1alpha1.StateFailed, s.status().State)
 }
 
 func TestSuspendedFromTheStart(t *testing.T) {

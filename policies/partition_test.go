@@ -155,7 +155,7 @@ func TestAPartitionWithoutRoomIsPlacedAfresh(t *testing.T) {
 	s.decide()
 	p := s.plan()
 	check.Equal(t, "lifted", 4, len(p.Lift))
-	check.Equal(t, "afresh, within home, and not where others return to", Target{In: []string{"host-n00", "host-n01", "host-n03", "host-n05"}}, p.Lift[0].Target)
+	check.Equal(t, "placed from scratch, within home, and not where others return to", Target{In: []string{"host-n00", "host-n01", "host-n03", "host-n05"}}, p.Lift[0].Target)
 	check.Equal(t, "told of the job's home", "rack-a", p.Lift[0].Annotations[v1alpha1.AnnotationHyperNode])
 	// Within the covering incident the ranks that fell give their pins up, the others do not.
 	check.Equal(t, "in place", Target{In: []string{"host-n04"}}, p.Lift[2].Target)

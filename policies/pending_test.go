@@ -235,7 +235,7 @@ func TestWhatAWaitingIncidentTells(t *testing.T) {
 	s.after(noRoomAfter - noRoomToldAfter).decide()
 	second := "; incident 2, PodPending of pod llm-1-worker-1: RestartPod"
 	next := ", then RelocateJob at 03:09:35"
-	check.Equal(t, "is made anew", first+second+next, message())
+	check.Equal(t, "is restarted", first+second+next, message())
 	s.replace(1)
 	s.fill()
 	s.decide()

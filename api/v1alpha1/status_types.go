@@ -125,7 +125,7 @@ type RankStatus struct {
 	Index int32 `json:"index"`
 	// incarnation is the life that the rank should be in.
 	Incarnation int32 `json:"incarnation"`
-	// reason why the rank was given this life: Step, PodGone, JoinedIncident, NodeAvailable, SpareUsed or NodeInherited. A step
+	// reason why the rank was last restarted: Step, PodGone, JoinedIncident, NodeAvailable, SpareUsed or NodeInherited. A step
 	// is listed in its incident.
 	// +optional
 	Reason RestartReason `json:"reason,omitempty"`
@@ -144,7 +144,7 @@ type NextStep struct {
 	DryRun bool `json:"dryRun,omitempty"`
 }
 
-// RestartReason is why one rank was given a new life.
+// RestartReason is why one rank was restarted.
 type RestartReason string
 
 const (
