@@ -5,6 +5,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -56,7 +57,7 @@ func (r *TrainingJobReconciler) observeYounger(ctx context.Context, o *policies.
 			}
 		}
 	}
-	for _, key := range sortedKeys(keys) {
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		jobs := &v1alpha1.TrainingJobList{}
 		if err := r.List(ctx, jobs, client.MatchingFields{indexHoldKey: key}, client.UnsafeDisableDeepCopy); err != nil {
 			return fmt.Errorf("list jobs that hold by %s: %w", key, err)

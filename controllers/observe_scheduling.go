@@ -14,12 +14,15 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
 // unschedulable is what the scheduler says of a pod for which it has found no node.
@@ -153,9 +156,24 @@ func (r *TrainingJobReconciler) observeCreateErrors(ctx context.Context, o *poli
 		if err != nil {
 			return fmt.Errorf("list events of Volcano Job %s: %w", v.Name, err)
 		}
-		v.CreateError = createError(list.Items, o.LackingSince)
+		v.CreateError = createError(list.Items, incompleteSince(o))
 	}
 	return nil
+}
+
+// incompleteSince is since when the gang has not been complete and has got no further pod, to the second, as objects show it: a
+// process that was started since knows it, too.
+func incompleteSince(o *policies.Observation) time.Time {
+	var since time.Time
+	if c := meta.FindStatusCondition(o.Job.Status.Conditions, v1alpha1.ConditionScheduled); c != nil && c.Status == metav1.ConditionFalse {
+		since = c.LastTransitionTime.Time
+	}
+	for i := range o.Pods {
+		if p := &o.Pods[i]; p.Attempt == o.Job.Status.Attempt {
+			since = instant.Latest(since, p.CreatedTime)
+		}
+	}
+	return since
 }
 
 // maxCreateError is how much is told of an error, in bytes.

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/test/check"
@@ -56,6 +57,23 @@ func TestThePodsThatVolcanoCannotMake(t *testing.T) {
 	want := `Volcano has made 0 of the 2 pods of the gang, and fails to make the others: pods are forbidden: no PriorityClass with name nope was found`
 	check.Equal(t, "message", want, e.job().Status.Message)
 	has(t, e.told(), "Warning PodsNotCreated "+want)
+}
+
+// Volcano tries less and less often: a manager that was started since may see no other error for minutes.
+func TestErrorsOfBeforeTheManagerWasStarted(t *testing.T) {
+	e := newEnv(t, aJob())
+	e.settle()
+	e.must(e.api.Create(t.Context(), &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: key.Namespace, Name: "failed"},
+		InvolvedObject: corev1.ObjectReference{Name: "llm-1"}, Type: corev1.EventTypeWarning, Reason: "FailedCreate",
+		Message: "exceeded quota", LastTimestamp: metav1.NewTime(t0.Add(2 * time.Second)),
+	}))
+	e.clock.SetTime(t0.Add(15 * time.Second))
+	e.restart(interceptor.Funcs{})
+	e.settle()
+	e.clock.SetTime(t0.Add(35 * time.Second))
+	e.settle()
+	check.Equal(t, "message", "Volcano has made 0 of the 2 pods of the gang, and fails to make the others: exceeded quota", e.job().Status.Message)
 }
 
 // A round of the scheduler names one of several reasons at random.

@@ -55,85 +55,84 @@ func (c *topologyCache) get(ctx context.Context, reader client.Reader) (*topolog
 // resolve finds the nodes below each HyperNode. A selector that Volcano would not
 // accept selects nothing, and a cycle ends where it began.
 func resolve(hyperNodes []topologyv1alpha1.HyperNode, nodes []corev1.Node) []topology.HyperNode {
-	r := resolver{byName: map[string]*topologyv1alpha1.HyperNode{}, nodes: nodes, exists: map[string]bool{}}
-	for i := range nodes {
-		r.exists[nodes[i].Name] = true
-	}
+	byName, exists := map[string]*topologyv1alpha1.HyperNode{}, map[string]bool{}
 	for i := range hyperNodes {
-		r.byName[hyperNodes[i].Name] = &hyperNodes[i]
+		byName[hyperNodes[i].Name] = &hyperNodes[i]
+	}
+	for i := range nodes {
+		exists[nodes[i].Name] = true
 	}
 	out := make([]topology.HyperNode, 0, len(hyperNodes))
 	for i := range hyperNodes {
-		below := map[string]bool{}
-		r.collect(&hyperNodes[i], below, map[string]bool{})
+		m := members{names: map[string]bool{}}
+		m.collect(&hyperNodes[i], byName, map[string]bool{})
 		out = append(out, topology.HyperNode{
-			Name: hyperNodes[i].Name, Tier: int32(hyperNodes[i].Spec.Tier), Nodes: sortedKeys(below),
+			Name: hyperNodes[i].Name, Tier: int32(hyperNodes[i].Spec.Tier), Nodes: m.among(nodes, exists), Names: m.name,
 			CreatedTime: hyperNodes[i].CreationTimestamp.Time,
 		})
 	}
 	return out
 }
 
-type resolver struct {
-	byName map[string]*topologyv1alpha1.HyperNode
-	nodes  []corev1.Node
-	exists map[string]bool
+// members are the members of a HyperNode that are nodes, at any depth below it.
+type members struct {
+	names    map[string]bool
+	patterns []*regexp.Regexp
+	labels   []labels.Selector
 }
 
-func (r *resolver) collect(h *topologyv1alpha1.HyperNode, below, seen map[string]bool) {
+func (m *members) collect(h *topologyv1alpha1.HyperNode, byName map[string]*topologyv1alpha1.HyperNode, seen map[string]bool) {
 	if seen[h.Name] {
 		return
 	}
 	seen[h.Name] = true
-	for _, m := range h.Spec.Members {
-		if m.Type == topologyv1alpha1.MemberTypeHyperNode {
-			if m.Selector.ExactMatch == nil {
-				continue // Volcano takes HyperNode members by exact name only
-			}
-			if child, ok := r.byName[m.Selector.ExactMatch.Name]; ok {
-				r.collect(child, below, seen)
-			}
-			continue
-		}
-		if m.Selector.ExactMatch != nil {
-			if r.exists[m.Selector.ExactMatch.Name] {
-				below[m.Selector.ExactMatch.Name] = true
-			}
-			continue
-		}
-		matches := nodeMatcher(m.Selector)
-		for i := range r.nodes {
-			if matches(&r.nodes[i]) {
-				below[r.nodes[i].Name] = true
+	for _, member := range h.Spec.Members {
+		if member.Type != topologyv1alpha1.MemberTypeHyperNode {
+			m.add(member.Selector)
+		} else if exact := member.Selector.ExactMatch; exact != nil { // Volcano takes HyperNode members by exact name only
+			if child, ok := byName[exact.Name]; ok {
+				m.collect(child, byName, seen)
 			}
 		}
 	}
 }
 
-func nodeMatcher(s topologyv1alpha1.MemberSelector) func(*corev1.Node) bool {
-	none := func(*corev1.Node) bool { return false }
+func (m *members) add(s topologyv1alpha1.MemberSelector) {
 	switch {
+	case s.ExactMatch != nil:
+		m.names[s.ExactMatch.Name] = true
 	case s.RegexMatch != nil:
-		pattern, err := regexp.Compile(s.RegexMatch.Pattern)
-		if err != nil {
-			return none
+		if pattern, err := regexp.Compile(s.RegexMatch.Pattern); err == nil {
+			m.patterns = append(m.patterns, pattern)
 		}
-		return func(n *corev1.Node) bool { return pattern.MatchString(n.Name) }
 	case s.LabelMatch != nil:
-		selector, err := metav1.LabelSelectorAsSelector(s.LabelMatch)
-		if err != nil {
-			return none
+		if selector, err := metav1.LabelSelectorAsSelector(s.LabelMatch); err == nil {
+			m.labels = append(m.labels, selector)
 		}
-		return func(n *corev1.Node) bool { return selector.Matches(labels.Set(n.Labels)) }
 	}
-	return none
 }
 
-func sortedKeys(set map[string]bool) []string {
-	keys := make([]string, 0, len(set))
-	for k := range set {
-		keys = append(keys, k)
+// name reports whether a member selects a node by its name.
+func (m *members) name(node string) bool {
+	return m.names[node] || slices.ContainsFunc(m.patterns, func(p *regexp.Regexp) bool { return p.MatchString(node) })
+}
+
+// among are the names of the nodes that the members select, sorted.
+func (m *members) among(nodes []corev1.Node, exists map[string]bool) []string {
+	below := make([]string, 0, len(m.names))
+	for name := range m.names {
+		if exists[name] {
+			below = append(below, name)
+		}
 	}
-	slices.Sort(keys)
-	return keys
+	if len(m.patterns)+len(m.labels) > 0 {
+		for i := range nodes {
+			n := &nodes[i]
+			if m.name(n.Name) || slices.ContainsFunc(m.labels, func(s labels.Selector) bool { return s.Matches(labels.Set(n.Labels)) }) {
+				below = append(below, n.Name)
+			}
+		}
+	}
+	slices.Sort(below)
+	return slices.Compact(below)
 }

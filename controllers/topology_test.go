@@ -7,18 +7,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
+
+	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
-type members = []topologyv1alpha1.MemberSpec
+type memberSpecs = []topologyv1alpha1.MemberSpec
 
-func hyperNode(name string, tier int, m members) topologyv1alpha1.HyperNode {
+func hyperNode(name string, tier int, m memberSpecs) topologyv1alpha1.HyperNode {
 	return topologyv1alpha1.HyperNode{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: topologyv1alpha1.HyperNodeSpec{Tier: tier, Members: m},
 	}
 }
 
-func exactly(kind topologyv1alpha1.MemberType, names ...string) members {
-	var out members
+func exactly(kind topologyv1alpha1.MemberType, names ...string) memberSpecs {
+	var out memberSpecs
 	for _, name := range names {
 		out = append(out, topologyv1alpha1.MemberSpec{Type: kind, Selector: topologyv1alpha1.MemberSelector{
 			ExactMatch: &topologyv1alpha1.ExactMatch{Name: name},
@@ -27,14 +29,14 @@ func exactly(kind topologyv1alpha1.MemberType, names ...string) members {
 	return out
 }
 
-func like(pattern string) members {
-	return members{{Type: topologyv1alpha1.MemberTypeNode, Selector: topologyv1alpha1.MemberSelector{
+func like(pattern string) memberSpecs {
+	return memberSpecs{{Type: topologyv1alpha1.MemberTypeNode, Selector: topologyv1alpha1.MemberSelector{
 		RegexMatch: &topologyv1alpha1.RegexMatch{Pattern: pattern},
 	}}}
 }
 
-func labelled(selector metav1.LabelSelector) members {
-	return members{{Type: topologyv1alpha1.MemberTypeNode, Selector: topologyv1alpha1.MemberSelector{LabelMatch: &selector}}}
+func labelled(selector metav1.LabelSelector) memberSpecs {
+	return memberSpecs{{Type: topologyv1alpha1.MemberTypeNode, Selector: topologyv1alpha1.MemberSelector{LabelMatch: &selector}}}
 }
 
 func TestResolve(t *testing.T) {
@@ -78,7 +80,7 @@ func TestResolve(t *testing.T) {
 			map[string][]string{"a": {"a1", "a2"}},
 		},
 		"without a selector": {
-			[]topologyv1alpha1.HyperNode{hyperNode("a", 1, members{{Type: node}})},
+			[]topologyv1alpha1.HyperNode{hyperNode("a", 1, memberSpecs{{Type: node}})},
 			map[string][]string{"a": {}},
 		},
 		"tiers": {
@@ -98,7 +100,7 @@ func TestResolve(t *testing.T) {
 		},
 		"a HyperNode by pattern, which Volcano does not take": {
 			[]topologyv1alpha1.HyperNode{
-				hyperNode("spine", 2, members{{Type: hyper, Selector: topologyv1alpha1.MemberSelector{RegexMatch: &topologyv1alpha1.RegexMatch{Pattern: "a"}}}}),
+				hyperNode("spine", 2, memberSpecs{{Type: hyper, Selector: topologyv1alpha1.MemberSelector{RegexMatch: &topologyv1alpha1.RegexMatch{Pattern: "a"}}}}),
 				hyperNode("a", 1, like("^a")),
 			},
 			map[string][]string{"spine": {}, "a": {"a1", "a2"}},
@@ -128,5 +130,24 @@ func TestResolve(t *testing.T) {
 				t.Errorf("nodes (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A node that was deleted is still in the HyperNodes whose members name it.
+func TestNamesOfDeletedNodes(t *testing.T) {
+	const node, hyper = topologyv1alpha1.MemberTypeNode, topologyv1alpha1.MemberTypeHyperNode
+	tree := []topologyv1alpha1.HyperNode{
+		hyperNode("exact", 1, exactly(node, "a1")), hyperNode("pattern", 1, like("^b")), hyperNode("broken", 1, like("(")),
+		hyperNode("labels", 1, labelled(metav1.LabelSelector{})), hyperNode("top", 2, exactly(hyper, "exact")),
+	}
+	want := map[string][]string{"a1": {"exact", "top"}, "b9": {"pattern"}, "c1": nil}
+	for name, hyperNodes := range want {
+		var got []string
+		for _, h := range topology.New(resolve(tree, nil)).Around(name) {
+			got = append(got, h.Name)
+		}
+		if diff := cmp.Diff(hyperNodes, got); diff != "" {
+			t.Errorf("around %s (-want +got):\n%s", name, diff)
+		}
 	}
 }

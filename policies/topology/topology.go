@@ -17,6 +17,9 @@ type HyperNode struct {
 	CreatedTime time.Time
 	// Nodes below it, at any depth, sorted.
 	Nodes []string
+	// Names reports whether the members of the HyperNode, at any depth, name a node, which need not exist. Members that
+	// select nodes by labels name none. Nil for a HyperNode that names no node.
+	Names func(node string) bool
 }
 
 // Topology is the cluster's HyperNodes. It does not change once made.
@@ -143,18 +146,16 @@ func (t *Topology) Remember(before *Topology) {
 	}
 }
 
-// Around are the HyperNodes that hold a node, or held it before it was deleted, the closest first.
+// Around are the HyperNodes that hold a node, the closest first; for a node that was deleted, those that name it, and those that
+// held it before, as far as this process has seen them.
 func (t *Topology) Around(node string) []HyperNode {
-	if here := t.Containing(node); len(here) > 0 || t == nil {
+	if here := t.Containing(node); len(here) > 0 || t == nil || node == "" {
 		return here
 	}
-	var out []HyperNode
-	for _, name := range t.former[node] {
-		if h, ok := t.Find(name); ok {
-			out = append(out, h)
-		}
-	}
-	return out
+	former := t.former[node]
+	return slices.DeleteFunc(slices.Clone(t.byTier), func(h HyperNode) bool {
+		return !slices.Contains(former, h.Name) && (h.Names == nil || !h.Names(node))
+	})
 }
 
 // Containing are the HyperNodes that hold a node, the closest first.

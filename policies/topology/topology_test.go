@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/lockstep-dev/lockstep/test/check"
@@ -46,25 +47,40 @@ func TestLowest(t *testing.T) {
 	}
 }
 
-func TestDeletedNodesAreRemembered(t *testing.T) {
-	names := func(in *Topology, node string) []string {
-		var out []string
-		for _, h := range in.Around(node) {
-			out = append(out, h.Name)
-		}
-		return out
+// A process that has just started has seen no deleted node, and finds it in the HyperNodes that name it.
+func TestDeletedNodesAreFoundByName(t *testing.T) {
+	names := func(names ...string) func(string) bool {
+		return func(node string) bool { return slices.Contains(names, node) }
 	}
+	tree := New([]HyperNode{
+		{Name: "all", Tier: 2, Nodes: []string{"m"}, Names: names("n", "m")}, {Name: "b", Tier: 1, Names: names("x")},
+		{Name: "a", Tier: 1, Nodes: []string{"m"}, Names: names("n", "m")}, {Name: "labels", Tier: 1},
+	})
+	check.Equal(t, "deleted", []string{"a", "all"}, around(tree, "n"))
+	check.Equal(t, "named nowhere", nil, around(tree, "y"))
+	check.Equal(t, "of a rank that never had one", nil, around(tree, ""))
+}
+
+func around(in *Topology, node string) []string {
+	var out []string
+	for _, h := range in.Around(node) {
+		out = append(out, h.Name)
+	}
+	return out
+}
+
+func TestDeletedNodesAreRemembered(t *testing.T) {
 	first := New([]HyperNode{{Name: "a", Tier: 1, Nodes: []string{"n", "m"}}, {Name: "b", Tier: 1}, {Name: "all", Tier: 2, Nodes: []string{"n", "m"}}})
 	second := New([]HyperNode{{Name: "a", Tier: 1, Nodes: []string{"m"}}, {Name: "b", Tier: 1}, {Name: "all", Tier: 2, Nodes: []string{"m"}}})
 	second.Remember(first)
-	check.Equal(t, "gone", []string{"a", "all"}, names(second, "n"))
+	check.Equal(t, "gone", []string{"a", "all"}, around(second, "n"))
 	third := New([]HyperNode{{Name: "a", Tier: 1, Nodes: []string{"m"}}, {Name: "b", Tier: 1}})
 	third.Remember(second)
-	check.Equal(t, "gone for longer, and all of it", []string{"a"}, names(third, "n"))
+	check.Equal(t, "gone for longer, and all of it", []string{"a"}, around(third, "n"))
 	fourth := New([]HyperNode{{Name: "a", Tier: 1}, {Name: "b", Tier: 1, Nodes: []string{"n"}}})
 	fourth.Remember(third)
-	check.Equal(t, "back elsewhere", []string{"b"}, names(fourth, "n"))
+	check.Equal(t, "back elsewhere", []string{"b"}, around(fourth, "n"))
 	fourth.Remember(nil)
-	check.Equal(t, "unknown", nil, names(fourth, "x"))
-	check.Equal(t, "of no topology", nil, names(nil, "n"))
+	check.Equal(t, "unknown", nil, around(fourth, "x"))
+	check.Equal(t, "of no topology", nil, around(nil, "n"))
 }

@@ -18,6 +18,7 @@ import (
 
 func TestAPodReturnsThoughItsQueueIsOverused(t *testing.T) {
 	s := newScenario(t, "overused-pod", 1, 3)
+	s.keepManager()
 	s.runInOverusedQueue(s.trainingJob(3))
 	before, nodes := s.pods(), s.nodesOfRanks()
 
@@ -30,6 +31,7 @@ func TestAPodReturnsThoughItsQueueIsOverused(t *testing.T) {
 
 func TestAStandingHoldBringsAPodBackAtOnce(t *testing.T) {
 	s := newScenario(t, "overused-standing", 1, 3)
+	s.keepManager()
 	s.runInOverusedQueue(s.trainingJob(3, standing))
 	s.await("the nodes are held", func() bool { return len(s.held()) == 3 })
 	before, nodes := s.pods(), s.nodesOfRanks()
@@ -43,6 +45,7 @@ func TestAStandingHoldBringsAPodBackAtOnce(t *testing.T) {
 
 func TestAGangReturnsThoughItsQueueIsOverused(t *testing.T) {
 	s := newScenario(t, "overused-gang", 1, 3)
+	s.keepManager()
 	s.runInOverusedQueue(s.trainingJob(3, restartsTheJob))
 	nodes := s.nodesOfRanks()
 

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"os"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/operator"
 )
 
 func (s *scenario) dump() string {
@@ -30,6 +32,23 @@ func (s *scenario) dump() string {
 		}
 	}
 	b.WriteString(s.dumpScheduling())
+	b.WriteString(s.dumpManager())
+	return b.String()
+}
+
+// dumpManager returns what the manager has logged of the job.
+func (s *scenario) dumpManager() string {
+	log, err := os.ReadFile(testCluster.Component(operator.Name).LogPath())
+	if err != nil {
+		return err.Error()
+	}
+	var b strings.Builder
+	b.WriteString("\nthe manager's log of the job:\n")
+	for line := range strings.Lines(string(log)) {
+		if strings.Contains(line, `"`+s.job.Name+`"`) {
+			b.WriteString(line)
+		}
+	}
 	return b.String()
 }
 

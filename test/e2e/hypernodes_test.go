@@ -77,6 +77,7 @@ func TestRankReturnsToARecreatedHyperNode(t *testing.T) {
 // A node is moved to another rack: the gang that runs there is not where its topology wants it.
 func TestAViolatedTopologyIsTold(t *testing.T) {
 	s := newScenario(t, "violated", 2, 3, 2)
+	s.keepManager()
 	s.run(s.trainingJob(3))
 	before := s.pods()
 	home := s.rackOf(s.pod(0).Spec.NodeName)

@@ -18,6 +18,7 @@ import (
 
 func TestAnActionOfANewerVersionDoesNothing(t *testing.T) {
 	s := newScenario(t, "neweraction", 1, 4)
+	s.keepManager()
 	const action = "RestartProcesses"
 	s.acceptAction(action)
 	s.job = s.trainingJob(3, rules(anything(step(action, 0))))

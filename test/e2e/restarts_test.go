@@ -68,14 +68,21 @@ func TestNoHoldLeftBehindByAKilledManager(t *testing.T) {
 	s.awaitAny("the holds are swept", func(ctxT) (bool, error) { return len(s.held()) == 0, nil })
 }
 
-// oneAtATime keeps two tests from killing the manager under each other.
-var oneAtATime sync.Mutex
+// managerKills is held by the test that kills the manager, and shared by those that need the manager to live on.
+var managerKills sync.RWMutex
+
+// keepManager keeps other tests from killing the manager until this one ends. The manager publishes an event once what it tells of
+// is in the status: where it is killed between the two, the event is lost.
+func (s *scenario) keepManager() {
+	managerKills.RLock()
+	s.t.Cleanup(managerKills.RUnlock)
+}
 
 // withoutManager kills the manager, does something, and starts it again.
 func (s *scenario) withoutManager(do func()) {
 	s.t.Helper()
-	oneAtATime.Lock()
-	defer oneAtATime.Unlock()
+	managerKills.Lock()
+	defer managerKills.Unlock()
 	s.must(manager.Kill(), "kill the manager")
 	do()
 	s.must(manager.Start(s.ctx), "start the manager")

@@ -36,16 +36,20 @@ func TestWhatKeepsAJobFromRunningIsTold(t *testing.T) {
 		s.job = job
 		s.must(testCluster.Client().Create(s.ctx, job), "create job "+name)
 		t.Cleanup(func() { s.must(client.IgnoreNotFound(testCluster.Client().Delete(s.ctx, job)), "delete job "+name) })
+		said := ""
 		s.awaitAny("what keeps job "+name+" from running is told", func(ctx ctxT) (bool, error) {
 			if err := testCluster.Client().Get(ctx, client.ObjectKeyFromObject(job), job); err != nil {
 				return false, err
+			}
+			if now := fmt.Sprintf("attempt %d, %s: %s", job.Status.Attempt, job.Status.State, job.Status.Message); now != said {
+				said = now
+				t.Logf("job %s, %s", name, said)
 			}
 			if job.Status.State != tc.state || !strings.Contains(job.Status.Message, tc.told) {
 				return false, fmt.Errorf("it is %s: %s", job.Status.State, job.Status.Message)
 			}
 			return true, nil
 		})
-		t.Logf("job %s: %s: %s", name, job.Status.State, job.Status.Message)
 		if len(job.Status.Incidents) > 0 {
 			t.Errorf("job %s has incidents: %v", name, job.Status.Incidents)
 		}
