@@ -21,6 +21,8 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 )
 
 // actor carries out the plan for one job.
@@ -28,14 +30,14 @@ type actor struct {
 	*TrainingJobReconciler
 	job     *v1alpha1.TrainingJob // at the size that it has now
 	attempt int32
-	seen    *policies.Observation
+	seen    *gang.Observation
 	lifted  liftedPods
 }
 
 // act carries out a plan. Nothing is deleted where a hold is missing.
-func (r *TrainingJobReconciler) act(ctx context.Context, job *v1alpha1.TrainingJob, o *policies.Observation, status *v1alpha1.TrainingJobStatus) error {
+func (r *TrainingJobReconciler) act(ctx context.Context, job *v1alpha1.TrainingJob, o *gang.Observation, status *v1alpha1.TrainingJobStatus) error {
 	plan := policies.PlanFor(o, status)
-	a := actor{TrainingJobReconciler: r, job: policies.Effective(job, status), attempt: status.Attempt, seen: o}
+	a := actor{TrainingJobReconciler: r, job: gang.Effective(job, status), attempt: status.Attempt, seen: o}
 	if err := each(ctx, r.Writers, plan.Hold, func(h v1alpha1.NodeHold) error { return a.hold(ctx, h) }); err != nil {
 		return fmt.Errorf("hold nodes before anything is deleted: %w", err)
 	}
@@ -63,7 +65,7 @@ func (r *TrainingJobReconciler) act(ctx context.Context, job *v1alpha1.TrainingJ
 	}
 	errs = append(errs,
 		each(ctx, r.Writers, plan.Lift, func(l policies.Lift) error { return a.lift(ctx, l) }),
-		each(ctx, r.Writers, plan.Tolerate, func(t policies.Toleration) error { return a.tolerate(ctx, t) }),
+		each(ctx, r.Writers, plan.Tolerate, func(t placement.Toleration) error { return a.tolerate(ctx, t) }),
 		a.bind(ctx, plan.Bind),
 		each(ctx, r.Writers, plan.Release, func(node string) error { return a.release(ctx, node) }),
 	)
@@ -159,9 +161,9 @@ func (a *actor) adopted(ctx context.Context, name string) error {
 }
 
 // resize changes how many pods the Volcano Job asks for: all that its admission lets change.
-func (a *actor) resize(ctx context.Context, size *policies.Size) error {
+func (a *actor) resize(ctx context.Context, size *gang.Size) error {
 	v := &batch.Job{}
-	name := policies.VolcanoJobName(a.job, a.attempt)
+	name := gang.VolcanoJobName(a.job, a.attempt)
 	if err := a.Get(ctx, client.ObjectKey{Namespace: a.job.Namespace, Name: name}, v); err != nil {
 		return client.IgnoreNotFound(err)
 	}
@@ -200,7 +202,7 @@ func (a *actor) sync(ctx context.Context) error {
 // that one which is still there need not be given again.
 func (a *actor) command(ctx context.Context, suffix string, action bus.Action, reason string) error {
 	v := &batch.Job{}
-	name := policies.VolcanoJobName(a.job, a.attempt)
+	name := gang.VolcanoJobName(a.job, a.attempt)
 	if err := a.Get(ctx, client.ObjectKey{Namespace: a.job.Namespace, Name: name}, v); err != nil {
 		return client.IgnoreNotFound(err)
 	}

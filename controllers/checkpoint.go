@@ -27,6 +27,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 const (
@@ -76,19 +77,19 @@ type checkpoints struct {
 
 // sentRequest is a request that some pods were sent.
 type sentRequest struct {
-	answers map[policies.AnswerKey]policies.Answer
+	answers map[gang.AnswerKey]gang.Answer
 	open    int // pods that have not answered for good
 	cancel  []context.CancelFunc
 }
 
 // answers are what is known of a job's requests; nil where none was sent.
-func (c *checkpoints) answers(job types.NamespacedName) map[policies.AnswerKey]policies.Answer {
+func (c *checkpoints) answers(job types.NamespacedName) map[gang.AnswerKey]gang.Answer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.sent[job]) == 0 {
 		return nil
 	}
-	out := map[policies.AnswerKey]policies.Answer{}
+	out := map[gang.AnswerKey]gang.Answer{}
 	for _, request := range c.sent[job] {
 		maps.Copy(out, request.answers)
 	}
@@ -110,14 +111,14 @@ func (c *checkpoints) send(job types.NamespacedName, ask policies.Ask, patience 
 	}
 	request := c.sent[job][ask.ID]
 	if request == nil {
-		request = &sentRequest{answers: map[policies.AnswerKey]policies.Answer{}}
+		request = &sentRequest{answers: map[gang.AnswerKey]gang.Answer{}}
 		c.sent[job][ask.ID] = request
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	request.cancel = append(request.cancel, cancel)
 	request.open += len(ask.Pods)
 	for _, p := range ask.Pods {
-		request.answers[policies.AnswerKey{Request: ask.ID, Pod: p.UID}] = policies.Answer{}
+		request.answers[gang.AnswerKey{Request: ask.ID, Pod: p.UID}] = gang.Answer{}
 	}
 	c.running.Go(func() {
 		defer cancel()
@@ -149,8 +150,8 @@ func (c *checkpoints) ask(ctx context.Context, job types.NamespacedName, ask pol
 		panic(err) // it holds nothing that has no JSON
 	}
 	to := url.URL{Scheme: "http", Host: net.JoinHostPort(pod.IP, strconv.Itoa(int(ask.Port))), Path: ask.Path}
-	key := policies.AnswerKey{Request: ask.ID, Pod: pod.UID}
-	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { c.note(request, key, policies.Answer{}) }}
+	key := gang.AnswerKey{Request: ask.ID, Pod: pod.UID}
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { c.note(request, key, gang.Answer{}) }}
 	err = wait.PollUntilContextCancel(httptrace.WithClientTrace(ctx, trace), askAgain, true, func(ctx context.Context) (bool, error) {
 		answer := post(ctx, to.String(), body)
 		if ctx.Err() != nil {
@@ -164,10 +165,10 @@ func (c *checkpoints) ask(ctx context.Context, job types.NamespacedName, ask pol
 }
 
 // post sends a request once.
-func post(ctx context.Context, to string, body []byte) policies.Answer {
+func post(ctx context.Context, to string, body []byte) gang.Answer {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {
-		return policies.Answer{Refused: true, Message: "cannot be asked: " + err.Error()}
+		return gang.Answer{Refused: true, Message: "cannot be asked: " + err.Error()}
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("User-Agent", "lockstep")
@@ -176,21 +177,21 @@ func post(ctx context.Context, to string, body []byte) policies.Answer {
 		if inner, ok := errors.AsType[*url.Error](err); ok {
 			err = inner.Err
 		}
-		return policies.Answer{Message: err.Error()}
+		return gang.Answer{Message: err.Error()}
 	}
 	response.Body.Close()
 	said := fmt.Sprintf("answered %d %s", response.StatusCode, http.StatusText(response.StatusCode))
 	switch code := response.StatusCode; {
 	case code >= 200 && code < 300:
-		return policies.Answer{Saved: true}
+		return gang.Answer{Saved: true}
 	case code == http.StatusServiceUnavailable || code == http.StatusTooManyRequests:
-		return policies.Answer{Message: said}
+		return gang.Answer{Message: said}
 	}
-	return policies.Answer{Refused: true, Message: said}
+	return gang.Answer{Refused: true, Message: said}
 }
 
 // note keeps an answer, and returns whether it is one for good.
-func (c *checkpoints) note(request *sentRequest, key policies.AnswerKey, answer policies.Answer) bool {
+func (c *checkpoints) note(request *sentRequest, key gang.AnswerKey, answer gang.Answer) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	request.answers[key] = answer
@@ -202,7 +203,7 @@ func (c *checkpoints) note(request *sentRequest, key policies.AnswerKey, answer 
 }
 
 // wake has the job looked at again, where the answer of a pod may be the last that it waits for.
-func (c *checkpoints) wake(ctx context.Context, job types.NamespacedName, request *sentRequest, key policies.AnswerKey) {
+func (c *checkpoints) wake(ctx context.Context, job types.NamespacedName, request *sentRequest, key gang.AnswerKey) {
 	c.mu.Lock()
 	last := request.open == 0 || request.answers[key].Refused
 	c.mu.Unlock()

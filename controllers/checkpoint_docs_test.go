@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -79,7 +80,7 @@ func TestDocumentedProgramSavesWhenItIsAsked(t *testing.T) {
 		id := strconv.Itoa(i)
 		c.send(key, policies.Ask{ID: id, Port: int32(port), Path: "/checkpoint", Pods: []policies.AskedPod{{UID: "u", IP: "127.0.0.1"}}}, time.Minute)
 		c.running.Wait()
-		check.Equal(t, "answer", policies.Answer{Saved: true}, c.answers(key)[policies.AnswerKey{Request: id, Pod: "u"}])
+		check.Equal(t, "answer", gang.Answer{Saved: true}, c.answers(key)[gang.AnswerKey{Request: id, Pod: "u"}])
 		written, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -22,11 +23,11 @@ func TestAnswers(t *testing.T) {
 	says := func(code int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
 	}
-	saved := policies.Answer{Saved: true}
-	refuses := func(message string) policies.Answer { return policies.Answer{Refused: true, Message: message} }
+	saved := gang.Answer{Saved: true}
+	refuses := func(message string) gang.Answer { return gang.Answer{Refused: true, Message: message} }
 	tests := map[string]struct {
 		program http.HandlerFunc
-		want    policies.Answer // its message is a part of it
+		want    gang.Answer // its message is a part of it
 	}{
 		"200":                        {says(200), saved},
 		"204":                        {says(204), saved},
@@ -35,8 +36,8 @@ func TestAnswers(t *testing.T) {
 		"404":                        {says(404), refuses("answered 404 Not Found")},
 		"500":                        {says(500), refuses("answered 500 Internal Server Error")},
 		"a status that nobody knows": {says(599), refuses("answered 599 ")},
-		"503, later":                 {says(503), policies.Answer{Message: "answered 503 Service Unavailable"}},
-		"429, later":                 {says(429), policies.Answer{Message: "answered 429 Too Many Requests"}},
+		"503, later":                 {says(503), gang.Answer{Message: "answered 503 Service Unavailable"}},
+		"429, later":                 {says(429), gang.Answer{Message: "answered 429 Too Many Requests"}},
 		"a body without an end, which nobody reads": {func(w http.ResponseWriter, r *http.Request) {
 			for r.Context().Err() == nil {
 				if _, err := w.Write(make([]byte, 1<<16)); err != nil {
@@ -46,8 +47,8 @@ func TestAnswers(t *testing.T) {
 		}, saved},
 		"a header that is too large": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X", strings.Repeat("x", 1<<20))
-		}, policies.Answer{Message: "server response headers exceeded 16384 bytes"}},
-		"it hangs up": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, policies.Answer{Message: "EOF"}},
+		}, gang.Answer{Message: "server response headers exceeded 16384 bytes"}},
+		"it hangs up": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, gang.Answer{Message: "EOF"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -84,11 +85,11 @@ func TestNoProxyIsAsked(t *testing.T) {
 }
 
 // request sends one to a pod, and returns what asks.
-func request(t *testing.T, ip string, port int32, path string, patience time.Duration) (*checkpoints, policies.AnswerKey) {
+func request(t *testing.T, ip string, port int32, path string, patience time.Duration) (*checkpoints, gang.AnswerKey) {
 	t.Helper()
 	c := &checkpoints{}
 	c.send(key, policies.Ask{ID: "r", Port: port, Path: path, Pods: []policies.AskedPod{{Name: "p", UID: "u", IP: ip}}}, patience)
-	return c, policies.AnswerKey{Request: "r", Pod: "u"}
+	return c, gang.AnswerKey{Request: "r", Pod: "u"}
 }
 
 // reservePort is a port on which nobody listens before the caller lets somebody: a socket that is
@@ -135,7 +136,7 @@ func TestAPodIsAskedAgain(t *testing.T) {
 	server.Start()
 	defer server.Close()
 	c.running.Wait()
-	check.Equal(t, "answer", policies.Answer{Saved: true}, c.answers(key)[pod])
+	check.Equal(t, "answer", gang.Answer{Saved: true}, c.answers(key)[pod])
 	check.Equal(t, "asked", 2, asked.Load())
 }
 
@@ -156,7 +157,7 @@ func TestAPodThatWasReachedIsOneThatIsWaitedFor(t *testing.T) {
 	ip, port := at(t, server)
 	c, pod := request(t, ip, port, "/", time.Hour)
 	take(t, "the second request", reached)
-	check.Equal(t, "answer", policies.Answer{}, c.answers(key)[pod])
+	check.Equal(t, "answer", gang.Answer{}, c.answers(key)[pod])
 	c.keep(key, nil)
 	c.running.Wait()
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 )
 
 func (a *actor) lift(ctx context.Context, l policies.Lift) error {
@@ -70,7 +71,7 @@ func (l *liftedPods) get(name string) *corev1.Pod {
 }
 
 // tolerate lets a pod that looks for a node pass holds of other jobs. Kubernetes allows tolerations to be added.
-func (a *actor) tolerate(ctx context.Context, t policies.Toleration) error {
+func (a *actor) tolerate(ctx context.Context, t placement.Toleration) error {
 	pod := &corev1.Pod{}
 	if err := a.Get(ctx, client.ObjectKey{Namespace: a.job.Namespace, Name: t.Pod}, pod); err != nil {
 		return client.IgnoreNotFound(err)
@@ -96,7 +97,7 @@ func tolerate(spec *corev1.PodSpec, holds []string) {
 }
 
 // confine adds a target to every alternative of a pod's required node affinity.
-func confine(spec *corev1.PodSpec, target policies.Target) {
+func confine(spec *corev1.PodSpec, target placement.Target) {
 	var rules []corev1.NodeSelectorRequirement
 	if target.In != nil {
 		rules = append(rules, corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: target.In})

@@ -8,6 +8,8 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -23,17 +25,17 @@ func TestConfine(t *testing.T) {
 		return corev1.NodeSelectorTerm{MatchExpressions: r}
 	}
 	preferred := &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 1, Preference: term(in("zone", "z"))}}}
-	home := policies.Target{In: []string{"h1", "h2"}}
+	home := placement.Target{In: []string{"h1", "h2"}}
 	tests := map[string]struct {
 		affinity *corev1.Affinity
-		target   policies.Target
+		target   placement.Target
 		want     *corev1.Affinity
 	}{
-		"anywhere":               {nil, policies.Target{}, nil},
-		"anywhere, with its own": {required(term(in("zone", "z"))), policies.Target{}, required(term(in("zone", "z")))},
+		"anywhere":               {nil, placement.Target{}, nil},
+		"anywhere, with its own": {required(term(in("zone", "z"))), placement.Target{}, required(term(in("zone", "z")))},
 		"home":                   {nil, home, required(term(in(corev1.LabelHostname, "h1", "h2")))},
-		"not there":              {nil, policies.Target{NotIn: []string{"h9"}}, required(term(notIn))},
-		"home, and not there":    {nil, policies.Target{In: []string{"h1"}, NotIn: []string{"h9"}}, required(term(in(corev1.LabelHostname, "h1"), notIn))},
+		"not there":              {nil, placement.Target{NotIn: []string{"h9"}}, required(term(notIn))},
+		"home, and not there":    {nil, placement.Target{In: []string{"h1"}, NotIn: []string{"h9"}}, required(term(in(corev1.LabelHostname, "h1"), notIn))},
 		// Terms are alternatives: one that is not tightened would be a way out.
 		"each of its own terms is tightened": {
 			required(term(in("zone", "y")), term(in("zone", "z"))), home,
@@ -67,9 +69,9 @@ func TestToleratesHoldsOfOtherJobs(t *testing.T) {
 	pod := e.pod("llm-1-worker-0")
 	before := len(pod.Spec.Tolerations)
 	a := actor{TrainingJobReconciler: e.r, job: e.job()}
-	add := func(uid string, keys ...string) policies.Pod {
+	add := func(uid string, keys ...string) gang.Pod {
 		t.Helper()
-		e.must(a.tolerate(t.Context(), policies.Toleration{Pod: pod.Name, UID: uid, Keys: keys}))
+		e.must(a.tolerate(t.Context(), placement.Toleration{Pod: pod.Name, UID: uid, Keys: keys}))
 		pod = e.pod(pod.Name)
 		return podOf(pod)
 	}
@@ -92,6 +94,6 @@ func TestLiftsNoGateTwice(t *testing.T) {
 	pod := e.pod("llm-1-worker-0")
 	a := actor{TrainingJobReconciler: e.r, job: e.job()}
 	e.calls = nil
-	e.must(a.lift(t.Context(), policies.Lift{Pod: pod.Name, UID: string(pod.UID), Target: policies.Target{In: []string{"host-n5"}}}))
+	e.must(a.lift(t.Context(), policies.Lift{Pod: pod.Name, UID: string(pod.UID), Target: placement.Target{In: []string{"host-n5"}}}))
 	check.Equal(t, "writes", nil, e.calls)
 }

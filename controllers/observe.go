@@ -16,13 +16,13 @@ import (
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // observe looks at a job and all that matters to it.
-func (r *TrainingJobReconciler) observe(ctx context.Context, job *v1alpha1.TrainingJob) (*policies.Observation, error) {
+func (r *TrainingJobReconciler) observe(ctx context.Context, job *v1alpha1.TrainingJob) (*gang.Observation, error) {
 	key := client.ObjectKeyFromObject(job)
-	o := &policies.Observation{Now: r.Clock.Now(), Job: job, Refused: r.refusals.get(key), Answers: r.checkpoints.answers(key)}
+	o := &gang.Observation{Now: r.Clock.Now(), Job: job, Refused: r.refusals.get(key), Answers: r.checkpoints.answers(key)}
 	o.BindsDirectly = r.DirectBinding.allows(ctx, o.Now)
 	o.LackingSince, o.SyncedTime = r.lacks.get(key)
 	var err error
@@ -52,13 +52,13 @@ func (r *TrainingJobReconciler) observe(ctx context.Context, job *v1alpha1.Train
 }
 
 // observeVolcanoJobs lists the job's Volcano Jobs and returns that of the current attempt.
-func (r *TrainingJobReconciler) observeVolcanoJobs(ctx context.Context, o *policies.Observation) (*batch.Job, error) {
+func (r *TrainingJobReconciler) observeVolcanoJobs(ctx context.Context, o *gang.Observation) (*batch.Job, error) {
 	list := &batch.JobList{}
 	if err := r.List(ctx, list, client.InNamespace(o.Job.Namespace), client.MatchingLabels{v1alpha1.LabelJob: o.Job.Name}); err != nil {
 		return nil, fmt.Errorf("list Volcano Jobs: %w", err)
 	}
 	found := slices.DeleteFunc(list.Items, func(v batch.Job) bool { return !ownedBy(&v, o.Job) })
-	name := policies.VolcanoJobName(o.Job, o.Job.Status.Attempt)
+	name := gang.VolcanoJobName(o.Job, o.Job.Status.Attempt)
 	at := slices.IndexFunc(found, func(v batch.Job) bool { return v.Name == name })
 	if at < 0 && o.Job.Status.Attempt > 0 {
 		// The cache may lag behind our own create: only the API server knows that a Volcano Job is gone.
@@ -84,9 +84,9 @@ func ownedBy(obj client.Object, job *v1alpha1.TrainingJob) bool {
 	return slices.ContainsFunc(obj.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == job.UID })
 }
 
-func volcanoJob(v *batch.Job) policies.VolcanoJob {
+func volcanoJob(v *batch.Job) gang.VolcanoJob {
 	phase := v.Status.State.Phase
-	return policies.VolcanoJob{
+	return gang.VolcanoJob{
 		UID:       string(v.UID),
 		Name:      v.Name,
 		Attempt:   numberOf(v.Labels[v1alpha1.LabelAttempt]),
@@ -98,8 +98,8 @@ func volcanoJob(v *batch.Job) policies.VolcanoJob {
 	}
 }
 
-func sizeOf(v *batch.Job) policies.Size {
-	size := policies.Size{MinAvailable: v.Spec.MinAvailable, Replicas: make(map[string]int32, len(v.Spec.Tasks))}
+func sizeOf(v *batch.Job) gang.Size {
+	size := gang.Size{MinAvailable: v.Spec.MinAvailable, Replicas: make(map[string]int32, len(v.Spec.Tasks))}
 	for i := range v.Spec.Tasks {
 		size.Replicas[v.Spec.Tasks[i].Name] = v.Spec.Tasks[i].Replicas
 	}
@@ -107,7 +107,7 @@ func sizeOf(v *batch.Job) policies.Size {
 }
 
 // observePodGroup gets the PodGroup that Volcano makes for a Volcano Job, named <job>-<uid of the job>.
-func (r *TrainingJobReconciler) observePodGroup(ctx context.Context, v *batch.Job) (*policies.PodGroup, error) {
+func (r *TrainingJobReconciler) observePodGroup(ctx context.Context, v *batch.Job) (*gang.PodGroup, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -120,19 +120,19 @@ func (r *TrainingJobReconciler) observePodGroup(ctx context.Context, v *batch.Jo
 		return nil, fmt.Errorf("get PodGroup %s: %w", key.Name, err)
 	}
 	phase := pg.Status.Phase
-	return &policies.PodGroup{
+	return &gang.PodGroup{
 		Name: pg.Name, Pending: phase == "" || phase == scheduling.PodGroupPending,
 		Refreshing: refreshing(pg), RefreshedTime: refreshedTime(pg),
 	}, nil
 }
 
-func (r *TrainingJobReconciler) observePods(ctx context.Context, o *policies.Observation) error {
+func (r *TrainingJobReconciler) observePods(ctx context.Context, o *gang.Observation) error {
 	list := &corev1.PodList{}
 	err := r.List(ctx, list, client.InNamespace(o.Job.Namespace), client.MatchingFields{indexJob: string(o.Job.UID)}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return fmt.Errorf("list pods: %w", err)
 	}
-	o.Pods = make([]policies.Pod, 0, len(list.Items))
+	o.Pods = make([]gang.Pod, 0, len(list.Items))
 	for i := range list.Items {
 		o.Pods = append(o.Pods, podOf(&list.Items[i]))
 	}

@@ -8,12 +8,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // failedContainers are those that ended badly, the first to end first. A container that the kubelet has restarted
 // since tells by its last state, until it is ready.
-func failedContainers(pod *corev1.Pod) []policies.ContainerFailure {
+func failedContainers(pod *corev1.Pod) []gang.ContainerFailure {
 	ready := conditionOf(pod, corev1.PodReady)
 	return exits(pod, func(status *corev1.ContainerStatus) bool { return !status.Ready && !wasReadyAgain(status, ready) })
 }
@@ -27,7 +27,7 @@ func wasReadyAgain(status *corev1.ContainerStatus, ready *corev1.PodCondition) b
 }
 
 // lastExit is the container that ended badly last, be it that it is ready again; nil for none.
-func lastExit(pod *corev1.Pod) *policies.ContainerFailure {
+func lastExit(pod *corev1.Pod) *gang.ContainerFailure {
 	found := exits(pod, func(*corev1.ContainerStatus) bool { return true })
 	if len(found) == 0 {
 		return nil
@@ -36,8 +36,8 @@ func lastExit(pod *corev1.Pod) *policies.ContainerFailure {
 }
 
 // exits are the containers that ended badly, by time. Of those that run again only those count whose last state does.
-func exits(pod *corev1.Pod, lastCounts func(*corev1.ContainerStatus) bool) []policies.ContainerFailure {
-	var found []policies.ContainerFailure
+func exits(pod *corev1.Pod, lastCounts func(*corev1.ContainerStatus) bool) []gang.ContainerFailure {
+	var found []gang.ContainerFailure
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for i := range statuses {
 			t := statuses[i].State.Terminated
@@ -47,13 +47,13 @@ func exits(pod *corev1.Pod, lastCounts func(*corev1.ContainerStatus) bool) []pol
 			if t == nil || t.ExitCode == 0 {
 				continue
 			}
-			found = append(found, policies.ContainerFailure{
+			found = append(found, gang.ContainerFailure{
 				Name: statuses[i].Name, ExitCode: t.ExitCode, Reason: t.Reason, Message: t.Message,
 				StartedTime: t.StartedAt.Time, Time: t.FinishedAt.Time,
 			})
 		}
 	}
-	slices.SortStableFunc(found, func(a, b policies.ContainerFailure) int { return a.Time.Compare(b.Time) })
+	slices.SortStableFunc(found, func(a, b gang.ContainerFailure) int { return a.Time.Compare(b.Time) })
 	return found
 }
 
@@ -102,9 +102,9 @@ func graceEnds(pod *corev1.Pod) time.Time {
 
 // startProblem is what the status says of a container that the kubelet cannot start. Of a sandbox or a volume that it
 // cannot make only its events tell.
-func startProblem(pod *corev1.Pod) policies.StartProblem {
+func startProblem(pod *corev1.Pod) gang.StartProblem {
 	if pod.Spec.NodeName == "" || pod.Status.Phase != corev1.PodPending {
-		return policies.StartProblem{}
+		return gang.StartProblem{}
 	}
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for i := range statuses {
@@ -113,12 +113,12 @@ func startProblem(pod *corev1.Pod) policies.StartProblem {
 			}
 		}
 	}
-	return policies.StartProblem{}
+	return gang.StartProblem{}
 }
 
 // problemOf is why a container waits, unless that is the ordinary course of things.
-func problemOf(status *corev1.ContainerStatus) (policies.StartProblem, bool) {
-	problem := policies.StartProblem{Container: status.Name}
+func problemOf(status *corev1.ContainerStatus) (gang.StartProblem, bool) {
+	problem := gang.StartProblem{Container: status.Name}
 	if t := status.State.Terminated; t != nil && t.ExitCode != 0 {
 		problem.Reason, problem.Message = t.Reason, t.Message
 		return problem, true

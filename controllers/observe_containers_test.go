@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -23,15 +23,15 @@ func TestStartProblem(t *testing.T) {
 	tests := map[string]struct {
 		init, containers []corev1.ContainerStatus
 		phase            corev1.PodPhase
-		want             policies.StartProblem
+		want             gang.StartProblem
 	}{
 		"nothing yet":              {phase: corev1.PodPending},
 		"the ordinary course":      {containers: []corev1.ContainerStatus{waiting("train", "ContainerCreating", "")}, phase: corev1.PodPending},
 		"behind its init":          {containers: []corev1.ContainerStatus{waiting("train", "PodInitializing", "")}, phase: corev1.PodPending},
 		"a crash":                  {containers: []corev1.ContainerStatus{waiting("train", "CrashLoopBackOff", "")}, phase: corev1.PodRunning},
-		"an image":                 {containers: []corev1.ContainerStatus{waiting("train", "ImagePullBackOff", "no such image")}, phase: corev1.PodPending, want: policies.StartProblem{Container: "train", Reason: "ImagePullBackOff", Message: "no such image"}},
-		"an init container":        {init: []corev1.ContainerStatus{waiting("copy", "CrashLoopBackOff", "back-off")}, containers: []corev1.ContainerStatus{waiting("train", "PodInitializing", "")}, phase: corev1.PodPending, want: policies.StartProblem{Container: "copy", Reason: "CrashLoopBackOff", Message: "back-off"}},
-		"an init container, ended": {init: []corev1.ContainerStatus{{Name: "copy", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error"}}}}, phase: corev1.PodPending, want: policies.StartProblem{Container: "copy", Reason: "Error"}},
+		"an image":                 {containers: []corev1.ContainerStatus{waiting("train", "ImagePullBackOff", "no such image")}, phase: corev1.PodPending, want: gang.StartProblem{Container: "train", Reason: "ImagePullBackOff", Message: "no such image"}},
+		"an init container":        {init: []corev1.ContainerStatus{waiting("copy", "CrashLoopBackOff", "back-off")}, containers: []corev1.ContainerStatus{waiting("train", "PodInitializing", "")}, phase: corev1.PodPending, want: gang.StartProblem{Container: "copy", Reason: "CrashLoopBackOff", Message: "back-off"}},
+		"an init container, ended": {init: []corev1.ContainerStatus{{Name: "copy", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error"}}}}, phase: corev1.PodPending, want: gang.StartProblem{Container: "copy", Reason: "Error"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestStartProblem(t *testing.T) {
 			pod.Status = corev1.PodStatus{Phase: tc.phase, InitContainerStatuses: tc.init, ContainerStatuses: tc.containers}
 			check.Equal(t, "problem", tc.want, startProblem(pod))
 			pod.Spec.NodeName = ""
-			check.Equal(t, "problem without a node", policies.StartProblem{}, startProblem(pod))
+			check.Equal(t, "problem without a node", gang.StartProblem{}, startProblem(pod))
 		})
 	}
 }
@@ -82,14 +82,14 @@ func TestAPodThatCompletes(t *testing.T) {
 func TestTheEndThatAPodIsNotReadyFor(t *testing.T) {
 	at := func(seconds int) metav1.Time { return metav1.NewTime(t0.Add(time.Duration(seconds) * time.Second)) }
 	ended := &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error", StartedAt: at(-9), FinishedAt: at(0)}
-	want := []policies.ContainerFailure{{ExitCode: 1, Reason: "Error", StartedTime: at(-9).Time, Time: t0}}
+	want := []gang.ContainerFailure{{ExitCode: 1, Reason: "Error", StartedTime: at(-9).Time, Time: t0}}
 	restarted := func(seconds int) corev1.ContainerState {
 		return corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(seconds)}}
 	}
 	tests := map[string]struct {
 		now     corev1.ContainerState
 		unready int // s
-		want    []policies.ContainerFailure
+		want    []gang.ContainerFailure
 	}{
 		"it waits for its restart":           {corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}, 1, want},
 		"it has been restarted":              {restarted(2), 1, want},

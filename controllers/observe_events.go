@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // maxEventLookups is of how many pods in one pass the events are read. The others fail for the same reason, more often
@@ -19,11 +19,11 @@ const maxEventLookups = 4
 
 // observeStartProblems reads why pods do not start from the kubelet's events, for pods that have not started for as long
 // as starting may take and whose status gives no reason: their sandbox, or a volume, cannot be made.
-func (r *TrainingJobReconciler) observeStartProblems(ctx context.Context, o *policies.Observation) error {
+func (r *TrainingJobReconciler) observeStartProblems(ctx context.Context, o *gang.Observation) error {
 	lookups := 0
 	for i := range o.Pods {
 		p := &o.Pods[i]
-		if lookups == maxEventLookups || !policies.StartsSilently(p, o.Now) {
+		if lookups == maxEventLookups || !gang.StartsSilently(p, o.Now) {
 			continue
 		}
 		lookups++
@@ -37,13 +37,13 @@ func (r *TrainingJobReconciler) observeStartProblems(ctx context.Context, o *pol
 }
 
 // lastWarning is the last warning about a pod.
-func (r *TrainingJobReconciler) lastWarning(ctx context.Context, namespace, uid string) (policies.StartProblem, error) {
+func (r *TrainingJobReconciler) lastWarning(ctx context.Context, namespace, uid string) (gang.StartProblem, error) {
 	list := &corev1.EventList{}
 	err := r.Live.List(ctx, list, client.InNamespace(namespace), client.MatchingFieldsSelector{
 		Selector: fields.SelectorFromSet(fields.Set{"involvedObject.uid": uid, "type": corev1.EventTypeWarning}),
 	})
 	if err != nil {
-		return policies.StartProblem{}, err
+		return gang.StartProblem{}, err
 	}
 	var last *corev1.Event
 	for i := range list.Items {
@@ -53,7 +53,7 @@ func (r *TrainingJobReconciler) lastWarning(ctx context.Context, namespace, uid 
 		}
 	}
 	if last == nil {
-		return policies.StartProblem{}, nil
+		return gang.StartProblem{}, nil
 	}
-	return policies.StartProblem{Reason: last.Reason, Message: last.Message}, nil
+	return gang.StartProblem{Reason: last.Reason, Message: last.Message}, nil
 }

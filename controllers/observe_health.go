@@ -13,11 +13,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 )
 
 // observeHealth adds what is believed of the health of the nodes, and of what the pods use.
-func (r *TrainingJobReconciler) observeHealth(ctx context.Context, o *policies.Observation) error {
+func (r *TrainingJobReconciler) observeHealth(ctx context.Context, o *gang.Observation) error {
 	reports := map[string][]v1alpha1.HealthReport{}
 	for name, node := range o.Nodes {
 		health := &v1alpha1.NodeHealth{}
@@ -34,7 +35,7 @@ func (r *TrainingJobReconciler) observeHealth(ctx context.Context, o *policies.O
 	}
 	for i := range o.Pods {
 		if p := &o.Pods[i]; p.Node != "" {
-			p.Signals = policies.SignalsFor(o.Job.Namespace+"/"+p.Name, reports[p.Node])
+			p.Signals = gang.SignalsFor(o.Job.Namespace+"/"+p.Name, reports[p.Node])
 		}
 	}
 	return errors.Join(r.observeQuarantine(ctx, o), r.observeHealthPolicy(ctx, o))
@@ -42,8 +43,8 @@ func (r *TrainingJobReconciler) observeHealth(ctx context.Context, o *policies.O
 
 // observeQuarantine adds the nodes in quarantine, where nothing else keeps pods that are about
 // to be placed from them.
-func (r *TrainingJobReconciler) observeQuarantine(ctx context.Context, o *policies.Observation) error {
-	if !policies.EntersQuarantine(o.Job) || !slices.ContainsFunc(o.Pods, func(p policies.Pod) bool { return p.Gated }) {
+func (r *TrainingJobReconciler) observeQuarantine(ctx context.Context, o *gang.Observation) error {
+	if !placement.EntersQuarantine(o.Job) || !slices.ContainsFunc(o.Pods, func(p gang.Pod) bool { return p.Gated }) {
 		return nil
 	}
 	healths := &v1alpha1.NodeHealthList{}
@@ -72,7 +73,7 @@ func quarantined(h *v1alpha1.NodeHealth) bool {
 }
 
 // observeHealthPolicy adds what bounds the moves. Before there is a HealthPolicy its defaults do.
-func (r *TrainingJobReconciler) observeHealthPolicy(ctx context.Context, o *policies.Observation) error {
+func (r *TrainingJobReconciler) observeHealthPolicy(ctx context.Context, o *gang.Observation) error {
 	p := &v1alpha1.HealthPolicy{}
 	if err := r.Get(ctx, client.ObjectKey{Name: v1alpha1.HealthPolicyName}, p); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("get the HealthPolicy: %w", err)

@@ -16,13 +16,14 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
 // observeNodes looks at the nodes of the job's pods and ranks, those it holds or is
 // excluded from, and, while some pod has no good place, those of its home.
-func (r *TrainingJobReconciler) observeNodes(ctx context.Context, o *policies.Observation) error {
-	o.Nodes = map[string]policies.Node{}
+func (r *TrainingJobReconciler) observeNodes(ctx context.Context, o *gang.Observation) error {
+	o.Nodes = map[string]gang.Node{}
 	key := policies.HoldKey(o.Job)
 	held := &corev1.NodeList{}
 	if err := r.List(ctx, held, client.MatchingFields{indexHolds: key}); err != nil {
@@ -53,11 +54,11 @@ func (r *TrainingJobReconciler) observeNodes(ctx context.Context, o *policies.Ob
 }
 
 // carries reports whether some pod of the job is on a node.
-func carries(o *policies.Observation, node string) bool {
-	return slices.ContainsFunc(o.Pods, func(p policies.Pod) bool { return p.Node == node })
+func carries(o *gang.Observation, node string) bool {
+	return slices.ContainsFunc(o.Pods, func(p gang.Pod) bool { return p.Node == node })
 }
 
-func nodeNames(o *policies.Observation) map[string]bool {
+func nodeNames(o *gang.Observation) map[string]bool {
 	names := map[string]bool{}
 	settled := true
 	for i := range o.Pods {
@@ -69,7 +70,7 @@ func nodeNames(o *policies.Observation) map[string]bool {
 	}
 	maps.Copy(names, livedOn(o.Job))
 	if p := o.Job.Status.Placement; p != nil {
-		settled = settled && len(o.Pods) == int(policies.Replicas(o.Job)+policies.Spares(o.Job))
+		settled = settled && len(o.Pods) == int(gang.Replicas(o.Job)+gang.Spares(o.Job))
 		if !settled {
 			addNodes(names, o.Topology, p.HyperNode)
 		}
@@ -101,8 +102,8 @@ func addNodes(names map[string]bool, known *topology.Topology, hyperNode string)
 	}
 }
 
-func nodeOf(node *corev1.Node, holdKey string) policies.Node {
-	n := policies.Node{
+func nodeOf(node *corev1.Node, holdKey string) gang.Node {
+	n := gang.Node{
 		Name:          node.Name,
 		Hostname:      node.Labels[corev1.LabelHostname],
 		Unschedulable: node.Spec.Unschedulable,

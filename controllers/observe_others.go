@@ -13,11 +13,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 )
 
 // observeUse finds out which of the nodes that no rank lives on TrainingJobs use, while a pod of this one has no node.
-func (r *TrainingJobReconciler) observeUse(ctx context.Context, o *policies.Observation) error {
+func (r *TrainingJobReconciler) observeUse(ctx context.Context, o *gang.Observation) error {
 	if !searching(o) {
 		return nil
 	}
@@ -39,13 +40,13 @@ func (r *TrainingJobReconciler) observeUse(ctx context.Context, o *policies.Obse
 }
 
 // searching reports whether a pod of the job has no node.
-func searching(o *policies.Observation) bool {
-	return slices.ContainsFunc(o.Pods, func(p policies.Pod) bool { return p.Node == "" })
+func searching(o *gang.Observation) bool {
+	return slices.ContainsFunc(o.Pods, func(p gang.Pod) bool { return p.Node == "" })
 }
 
 // observeYounger finds the younger jobs that hold nodes of this one's and look for room themselves. It matters only while a
 // pod of this job has no node.
-func (r *TrainingJobReconciler) observeYounger(ctx context.Context, o *policies.Observation) error {
+func (r *TrainingJobReconciler) observeYounger(ctx context.Context, o *gang.Observation) error {
 	if !searching(o) {
 		return nil
 	}
@@ -63,15 +64,15 @@ func (r *TrainingJobReconciler) observeYounger(ctx context.Context, o *policies.
 			return fmt.Errorf("list jobs that hold by %s: %w", key, err)
 		}
 		for i := range jobs.Items {
-			other := &policies.Observation{Now: o.Now, Job: &jobs.Items[i]}
-			if !policies.Precedes(o.Job, other.Job) {
+			other := &gang.Observation{Now: o.Now, Job: &jobs.Items[i]}
+			if !placement.Precedes(o.Job, other.Job) {
 				continue
 			}
 			if err := r.observePods(ctx, other); err != nil {
 				return err
 			}
-			if since := policies.SearchesSince(other.Pods); !since.IsZero() {
-				o.Younger = append(o.Younger, policies.YoungerHold{Key: key, Since: since})
+			if since := placement.SearchesSince(other.Pods); !since.IsZero() {
+				o.Younger = append(o.Younger, gang.YoungerHold{Key: key, Since: since})
 			}
 		}
 	}

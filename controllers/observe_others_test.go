@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -19,9 +20,9 @@ func TestObservesTheYoungerJobsThatLookForRoom(t *testing.T) {
 	hold := corev1.Taint{Key: policies.HoldKey(other), Value: v1alpha1.HoldStanding, Effect: corev1.TaintEffectNoSchedule}
 	tests := map[string]struct {
 		change func(e *env, other *v1alpha1.TrainingJob, pod *corev1.Pod)
-		want   []policies.YoungerHold
+		want   []gang.YoungerHold
 	}{
-		"one": {func(*env, *v1alpha1.TrainingJob, *corev1.Pod) {}, []policies.YoungerHold{{Key: hold.Key, Since: t0.Add(-time.Minute)}}},
+		"one": {func(*env, *v1alpha1.TrainingJob, *corev1.Pod) {}, []gang.YoungerHold{{Key: hold.Key, Since: t0.Add(-time.Minute)}}},
 		"not one that is older": {func(_ *env, other *v1alpha1.TrainingJob, _ *corev1.Pod) {
 			other.CreationTimestamp = metav1.NewTime(t0.Add(-2 * time.Hour))
 		}, nil},

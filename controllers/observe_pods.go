@@ -11,13 +11,13 @@ import (
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
-func podOf(pod *corev1.Pod) policies.Pod {
+func podOf(pod *corev1.Pod) gang.Pod {
 	placed, _ := time.Parse(time.RFC3339Nano, pod.Annotations[v1alpha1.AnnotationPlacedTime])
 	ready := conditionOf(pod, corev1.PodReady)
-	return policies.Pod{
+	return gang.Pod{
 		Name:          pod.Name,
 		UID:           string(pod.UID),
 		Task:          pod.Labels[v1alpha1.LabelTask],
@@ -48,7 +48,7 @@ func podOf(pod *corev1.Pod) policies.Pod {
 		NeverRan:      neverRan(pod),
 		Disrupted:     disruption(pod),
 		Conditions:    pod.Status.Conditions,
-		Failure: policies.Failure{
+		Failure: gang.Failure{
 			Containers: failedContainers(pod),
 			Reason:     pod.Status.Reason,
 			Message:    pod.Status.Message,

@@ -22,6 +22,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
@@ -139,7 +140,7 @@ var (
 )
 
 // observeCreateErrors reads why Volcano makes no more pods for a gang that has lacked some for a while.
-func (r *TrainingJobReconciler) observeCreateErrors(ctx context.Context, o *policies.Observation) error {
+func (r *TrainingJobReconciler) observeCreateErrors(ctx context.Context, o *gang.Observation) error {
 	since := policies.LackingSince(o)
 	if since.IsZero() || o.Now.Sub(since) < policies.LacksFor {
 		return nil
@@ -163,7 +164,7 @@ func (r *TrainingJobReconciler) observeCreateErrors(ctx context.Context, o *poli
 
 // incompleteSince is since when the gang has not been complete and has got no further pod, to the second, as objects show it: a
 // process that was started since knows it, too.
-func incompleteSince(o *policies.Observation) time.Time {
+func incompleteSince(o *gang.Observation) time.Time {
 	var since time.Time
 	if c := meta.FindStatusCondition(o.Job.Status.Conditions, v1alpha1.ConditionScheduled); c != nil && c.Status == metav1.ConditionFalse {
 		since = c.LastTransitionTime.Time

@@ -8,7 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -48,72 +49,72 @@ func TestPodOf(t *testing.T) {
 			}},
 		}
 	}
-	failed := func(name string, code int32, after int) policies.ContainerFailure {
-		return policies.ContainerFailure{Name: name, ExitCode: code, Reason: "Error", Message: "boom", Time: t0.Add(time.Duration(after) * time.Second)}
+	failed := func(name string, code int32, after int) gang.ContainerFailure {
+		return gang.ContainerFailure{Name: name, ExitCode: code, Reason: "Error", Message: "boom", Time: t0.Add(time.Duration(after) * time.Second)}
 	}
 	tests := map[string]struct {
 		change func(*corev1.Pod)
-		want   func(*policies.Pod)
+		want   func(*gang.Pod)
 	}{
-		"as it is": {func(*corev1.Pod) {}, func(*policies.Pod) {}},
+		"as it is": {func(*corev1.Pod) {}, func(*gang.Pod) {}},
 		"ready": {
 			func(p *corev1.Pod) {
 				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 			},
-			func(p *policies.Pod) { p.Ready, p.WasReady = true, true },
+			func(p *gang.Pod) { p.Ready, p.WasReady = true, true },
 		},
 		"not ready any more": {
 			func(p *corev1.Pod) { p.Status = started(t0, t0.Add(time.Minute)) },
-			func(p *policies.Pod) { p.WasReady, p.StartedTime = true, t0 },
+			func(p *gang.Pod) { p.WasReady, p.StartedTime = true, t0 },
 		},
 		"not ready yet": {
 			func(p *corev1.Pod) { p.Status = started(t0, t0) },
-			func(p *policies.Pod) { p.StartedTime = t0 },
+			func(p *gang.Pod) { p.StartedTime = t0 },
 		},
 		"not started yet": {
 			func(p *corev1.Pod) {
 				p.Status = started(t0, t0.Add(time.Minute))
 				p.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}
 			},
-			func(*policies.Pod) {},
+			func(*gang.Pod) {},
 		},
 		"crashed before it was ever ready": {
 			func(p *corev1.Pod) {
 				p.Status = started(t0, t0)
 				p.Status.ContainerStatuses[0].RestartCount = 1
 			},
-			func(p *policies.Pod) { p.WasReady, p.StartedTime = true, t0 },
+			func(p *gang.Pod) { p.WasReady, p.StartedTime = true, t0 },
 		},
 		"a spare": {
 			func(p *corev1.Pod) { p.Labels["lockstep.dev/spare"] = "true" },
-			func(p *policies.Pod) { p.Spare = true },
+			func(p *gang.Pod) { p.Spare = true },
 		},
 		"let go within two nodes": {
-			func(p *corev1.Pod) { confine(&p.Spec, policies.Target{In: []string{"h1", "h2"}}) },
-			func(p *policies.Pod) { p.Pins = []string{"h1", "h2"} },
+			func(p *corev1.Pod) { confine(&p.Spec, placement.Target{In: []string{"h1", "h2"}}) },
+			func(p *gang.Pod) { p.Pins = []string{"h1", "h2"} },
 		},
 		"let go within one of those that it asks for": {
 			func(p *corev1.Pod) {
-				confine(&p.Spec, policies.Target{In: []string{"h1", "h2"}})
-				confine(&p.Spec, policies.Target{In: []string{"h1"}})
+				confine(&p.Spec, placement.Target{In: []string{"h1", "h2"}})
+				confine(&p.Spec, placement.Target{In: []string{"h1"}})
 			},
-			func(p *policies.Pod) { p.Pins = []string{"h1"} },
+			func(p *gang.Pod) { p.Pins = []string{"h1"} },
 		},
 		"let go anywhere but on one": {
-			func(p *corev1.Pod) { confine(&p.Spec, policies.Target{NotIn: []string{"h1"}}) },
-			func(*policies.Pod) {},
+			func(p *corev1.Pod) { confine(&p.Spec, placement.Target{NotIn: []string{"h1"}}) },
+			func(*gang.Pod) {},
 		},
 		"with tolerations": {
 			func(p *corev1.Pod) {
 				p.Spec.Tolerations = []corev1.Toleration{{Key: "gpu"}, {Key: "hold.lockstep.dev/llm-0123abcd"}}
 			},
-			func(p *policies.Pod) { p.Tolerates = []string{"hold.lockstep.dev/llm-0123abcd"} },
+			func(p *gang.Pod) { p.Tolerates = []string{"hold.lockstep.dev/llm-0123abcd"} },
 		},
 		"without room": {
 			func(p *corev1.Pod) {
 				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable"}}
 			},
-			func(p *policies.Pod) { p.Unschedulable = true },
+			func(p *gang.Pod) { p.Unschedulable = true },
 		},
 		"for which no node was tried": {
 			func(p *corev1.Pod) {
@@ -122,7 +123,7 @@ func TestPodOf(t *testing.T) {
 					Message: "pod group is not ready, 1 Pending, 2 Running, 3 minAvailable; Pending: 1 Unschedulable",
 				}}
 			},
-			func(p *policies.Pod) { p.Unschedulable, p.Untried = true, true },
+			func(p *gang.Pod) { p.Unschedulable, p.Untried = true, true },
 		},
 		"of a gang for which nodes were tried": {
 			func(p *corev1.Pod) {
@@ -131,58 +132,58 @@ func TestPodOf(t *testing.T) {
 					Message: "pod group is not ready, 2 Pending, 1 Running, 3 minAvailable; Pending: 2 Unschedulable. Origin reason is llm-1-worker-0: 0/3 nodes are unavailable: 3 Insufficient nvidia.com/gpu.",
 				}}
 			},
-			func(p *policies.Pod) { p.Unschedulable = true },
+			func(p *gang.Pod) { p.Unschedulable = true },
 		},
 		"not looked at yet": {
 			func(p *corev1.Pod) {
 				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "SchedulingGated"}}
 			},
-			func(*policies.Pod) {},
+			func(*gang.Pod) {},
 		},
 		"not ready": {
 			func(p *corev1.Pod) {
 				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
 			},
-			func(*policies.Pod) {},
+			func(*gang.Pod) {},
 		},
 		"gated": {
 			func(p *corev1.Pod) {
 				p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "lockstep.dev/placement"}}
 			},
-			func(p *policies.Pod) { p.Gated = true },
+			func(p *gang.Pod) { p.Gated = true },
 		},
 		"behind another gate": {
 			func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/other"}} },
-			func(*policies.Pod) {},
+			func(*gang.Pod) {},
 		},
 		"going": {
 			func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: t0} },
-			func(p *policies.Pod) { p.Deleting, p.GraceEnds = true, t0 },
+			func(p *gang.Pod) { p.Deleting, p.GraceEnds = true, t0 },
 		},
 		"never lifted": {
 			func(p *corev1.Pod) {
 				delete(p.Annotations, "lockstep.dev/incarnation")
 				delete(p.Annotations, "lockstep.dev/placed-time")
 			},
-			func(p *policies.Pod) { p.Incarnation, p.PlacedTime = 0, time.Time{} },
+			func(p *gang.Pod) { p.Incarnation, p.PlacedTime = 0, time.Time{} },
 		},
 		"disrupted": {
 			func(p *corev1.Pod) {
 				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI"}}
 			},
-			func(p *policies.Pod) { p.Disrupted = "EvictionByEvictionAPI" },
+			func(p *gang.Pod) { p.Disrupted = "EvictionByEvictionAPI" },
 		},
 		"not disrupted after all": {
 			func(p *corev1.Pod) {
 				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionFalse, Reason: "EvictionByEvictionAPI"}}
 			},
-			func(*policies.Pod) {},
+			func(*gang.Pod) {},
 		},
 		"evicted": {
 			func(p *corev1.Pod) {
 				p.Status.Phase, p.Status.Reason, p.Status.Message = corev1.PodFailed, "Evicted", "low on memory"
 			},
-			func(p *policies.Pod) {
+			func(p *gang.Pod) {
 				p.Phase, p.Refused, p.Failure.Reason, p.Failure.Message = corev1.PodFailed, true, "Evicted", "low on memory"
 			},
 		},
@@ -190,35 +191,35 @@ func TestPodOf(t *testing.T) {
 			func(p *corev1.Pod) {
 				p.Status.ContainerStatuses = []corev1.ContainerStatus{bad("train", 1, 5), bad("sidecar", 2, 3), bad("fine", 0, 1)}
 			},
-			func(p *policies.Pod) {
-				p.Failure.Containers = []policies.ContainerFailure{failed("sidecar", 2, 3), failed("train", 1, 5)}
+			func(p *gang.Pod) {
+				p.Failure.Containers = []gang.ContainerFailure{failed("sidecar", 2, 3), failed("train", 1, 5)}
 				p.LastExit = &p.Failure.Containers[1]
 			},
 		},
 		"an init container": {
 			func(p *corev1.Pod) { p.Status.InitContainerStatuses = []corev1.ContainerStatus{bad("fetch", 4, 0)} },
-			func(p *policies.Pod) {
-				p.Failure.Containers = []policies.ContainerFailure{failed("fetch", 4, 0)}
+			func(p *gang.Pod) {
+				p.Failure.Containers = []gang.ContainerFailure{failed("fetch", 4, 0)}
 				p.LastExit = &p.Failure.Containers[0]
 			},
 		},
 		"restarted by its kubelet, and not ready": {
 			func(p *corev1.Pod) { p.Status.ContainerStatuses = []corev1.ContainerStatus{again(false)} },
-			func(p *policies.Pod) {
-				p.Failure.Containers = []policies.ContainerFailure{failed("train", 137, 0)}
+			func(p *gang.Pod) {
+				p.Failure.Containers = []gang.ContainerFailure{failed("train", 137, 0)}
 				p.LastExit = &p.Failure.Containers[0]
 			},
 		},
 		"restarted by its kubelet, and ready again": {
 			func(p *corev1.Pod) { p.Status.ContainerStatuses = []corev1.ContainerStatus{again(true)} },
-			func(p *policies.Pod) { p.LastExit = new(failed("train", 137, 0)) },
+			func(p *gang.Pod) { p.LastExit = new(failed("train", 137, 0)) },
 		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			pod := base()
 			tc.change(pod)
-			want := policies.Pod{
+			want := gang.Pod{
 				Name: "llm-2-worker-7", UID: "u", Task: "worker", Index: 7, Attempt: 2, Node: "n1", Phase: corev1.PodRunning,
 				Incarnation: 3, PlacedTime: t0.Add(500 * time.Millisecond),
 			}
@@ -244,7 +245,7 @@ func TestNodeOf(t *testing.T) {
 			{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(t0)},
 		}},
 	}
-	want := policies.Node{
+	want := gang.Node{
 		Name: "n1", Hostname: "host-1", Unschedulable: true, Hold: "100", OutOfService: true, SilentSince: t0,
 		Taints: []corev1.Taint{{Key: "hold.lockstep.dev/other", Value: "200", Effect: corev1.TaintEffectNoSchedule}},
 	}

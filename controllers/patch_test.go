@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -36,7 +37,7 @@ func TestALiftFromAStaleCache(t *testing.T) {
 		"the gate is open":  {func(p *corev1.Pod) { p.Spec.SchedulingGates = nil }, "", nil},
 		"another gate":      {func(p *corev1.Pod) { p.Spec.SchedulingGates = append(p.Spec.SchedulingGates, foreign) }, "", []corev1.PodSchedulingGate{ours, foreign}},
 		"more tolerations":  {func(p *corev1.Pod) { tolerate(&p.Spec, []string{"x"}) }, "", []corev1.PodSchedulingGate{ours}},
-		"a target":          {func(p *corev1.Pod) { confine(&p.Spec, policies.Target{In: []string{"host-n4"}}) }, "host-n4", []corev1.PodSchedulingGate{ours}},
+		"a target":          {func(p *corev1.Pod) { confine(&p.Spec, placement.Target{In: []string{"host-n4"}}) }, "host-n4", []corev1.PodSchedulingGate{ours}},
 		"another pod by it": {func(p *corev1.Pod) { p.UID = "another" }, "", []corev1.PodSchedulingGate{ours}},
 	}
 	for name, tc := range tests {
@@ -64,7 +65,7 @@ func TestALiftFromAStaleCache(t *testing.T) {
 				},
 			})
 			a := actor{TrainingJobReconciler: e.r, job: e.job()}
-			err := a.lift(t.Context(), policies.Lift{Pod: stale.Name, UID: string(stale.UID), Target: policies.Target{In: []string{"host-n5"}}})
+			err := a.lift(t.Context(), policies.Lift{Pod: stale.Name, UID: string(stale.UID), Target: placement.Target{In: []string{"host-n5"}}})
 			check.Equal(t, "conflicts", tc.target != "host-n5", apierrors.IsConflict(err))
 			pod := e.pod(stale.Name)
 			check.Equal(t, "gates", tc.gates, pod.Spec.SchedulingGates)

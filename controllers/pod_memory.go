@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // podMemory remembers pods, by job and UID.
@@ -35,7 +35,7 @@ func (m *podMemory) knows(job types.NamespacedName, uid string) bool {
 }
 
 // keep forgets the pods of a job that are gone.
-func (m *podMemory) keep(job types.NamespacedName, pods []policies.Pod) {
+func (m *podMemory) keep(job types.NamespacedName, pods []gang.Pod) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known := m.uids[job]

@@ -21,6 +21,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -261,7 +262,7 @@ func TestActionsNameAPodByUID(t *testing.T) {
 	check.Equal(t, "of UID", types.UID("another"), *asked.Preconditions.UID)
 
 	e.calls = nil
-	e.must(a.lift(t.Context(), policies.Lift{Pod: "llm-1-worker-1", UID: "another", Target: policies.Target{In: []string{"x"}}}))
+	e.must(a.lift(t.Context(), policies.Lift{Pod: "llm-1-worker-1", UID: "another", Target: placement.Target{In: []string{"x"}}}))
 	e.must(a.lift(t.Context(), policies.Lift{Pod: "ghost", UID: "another"}))
 	check.Equal(t, "writes", nil, e.calls)
 }

@@ -8,6 +8,7 @@ import (
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -24,7 +25,7 @@ func TestARefreshLeavesThePodGroupAsItWas(t *testing.T) {
 			e.must(e.api.Get(t.Context(), name, pg))
 			pg.Spec.SubGroupPolicy = own
 			e.must(e.api.Update(t.Context(), pg))
-			a := actor{TrainingJobReconciler: e.r, job: e.job(), seen: &policies.Observation{PodGroup: &policies.PodGroup{Name: pg.Name}, Now: e.clock.Now()}}
+			a := actor{TrainingJobReconciler: e.r, job: e.job(), seen: &gang.Observation{PodGroup: &gang.PodGroup{Name: pg.Name}, Now: e.clock.Now()}}
 			for range 2 { // a repeated step changes nothing
 				e.must(a.refresh(t.Context(), policies.RefreshBegin))
 				e.must(e.api.Get(t.Context(), name, pg))

@@ -17,6 +17,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // report tells the user what changed.
@@ -147,7 +148,7 @@ func (r *TrainingJobReconciler) reportRestarts(job *v1alpha1.TrainingJob, now *v
 	for i := range now.Tasks {
 		task := &now.Tasks[i]
 		for _, rank := range task.Ranks {
-			if rank.Incarnation > policies.Incarnation(&job.Status, task.Name, rank.Index) {
+			if rank.Incarnation > gang.Incarnation(&job.Status, task.Name, rank.Index) {
 				restarted[rank.Reason] = append(restarted[rank.Reason], fmt.Sprintf("%s-%d", task.Name, rank.Index))
 			}
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // schedulerName is that of Volcano's scheduler.
@@ -26,7 +27,7 @@ func Render(job *v1alpha1.TrainingJob, attempt int32) *batch.Job {
 		TypeMeta: metav1.TypeMeta{APIVersion: batch.SchemeGroupVersion.String(), Kind: "Job"},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       job.Namespace,
-			Name:            policies.VolcanoJobName(job, attempt),
+			Name:            gang.VolcanoJobName(job, attempt),
 			Labels:          labelsOf(job, attempt),
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, v1alpha1.GroupVersion.WithKind("TrainingJob"))},
 		},
@@ -34,7 +35,7 @@ func Render(job *v1alpha1.TrainingJob, attempt int32) *batch.Job {
 			SchedulerName:     schedulerName,
 			Queue:             job.Spec.Queue,
 			PriorityClassName: job.Spec.PriorityClassName,
-			MinAvailable:      policies.Gang(job),
+			MinAvailable:      gang.MinMember(job),
 			NetworkTopology:   networkTopology(job.Spec.NetworkTopology),
 			Plugins:           plugins(job.Spec.Framework),
 		},

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -80,7 +82,7 @@ func TestWhatAStepChanges(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			job := aJob().tasks(task("head", 1), task("worker", 4, inPartitions(2))).policy(rules(rule("r", step(tc.action, 10))))
+			job := aJob().tasks(task("head", 1), task("worker", 4, inPartitions(2))).policy(withRules(rule("r", step(tc.action, 10))))
 			s := aScene(job).started().placed()
 			s.crash(2, 1)
 			s.decide()
@@ -113,7 +115,7 @@ func TestWhatAnIncidentRecords(t *testing.T) {
 			"ready: 2/3", "state: Recovering", "tasks[worker].ready: 2",
 		}},
 		"of the infrastructure, seen by a signal": {func(s *scene) {
-			s.Pods[1].Signals = []Signal{{Name: "XID79", Failed: true, Message: "fell off the bus"}}
+			s.Pods[1].Signals = []gang.Signal{{Name: "XID79", Failed: true, Message: "fell off the bus"}}
 		}, []string{
 			"incidents[1].cause.node: n01",
 			"incidents[1].cause.pod: llm-1-worker-1",
@@ -214,7 +216,7 @@ func TestRestartPodRestartsWhatIsBroken(t *testing.T) {
 func TestMigratePod(t *testing.T) {
 	migrate := rule("ill", on(v1alpha1.HealthDegraded), step(v1alpha1.MigratePod, 300))
 	ill := func(s *scene) *scene {
-		s.Pods[1].Signals = []Signal{{Name: "NVLinkReplay"}}
+		s.Pods[1].Signals = []gang.Signal{{Name: "NVLinkReplay"}}
 		s.decide()
 		return s
 	}
@@ -226,7 +228,7 @@ func TestMigratePod(t *testing.T) {
 		check.Equal(t, "held", nil, s.held())
 		s.replace(1)
 		s.decide()
-		check.Equal(t, "lift", Target{In: []string{"host-n00", "host-n02", "host-n03", "host-n04", "host-n05"}}, s.plan().Lift[0].Target)
+		check.Equal(t, "lift", placement.Target{In: []string{"host-n00", "host-n02", "host-n03", "host-n04", "host-n05"}}, s.plan().Lift[0].Target)
 		check.Equal(t, "charged", int32(0), s.status().Restarts.Charged)
 		s.bind(1, "n04")
 		s.decide()
@@ -242,14 +244,14 @@ func TestMigratePod(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := running(3)
-			s.Job.Spec.RestartPolicy = policy(rules(migrate), excluding(tc.exclude))
+			s.Job.Spec.RestartPolicy = policy(withRules(migrate), excluding(tc.exclude))
 			ill(s).after(300 * time.Second).decide()
 			check.Equal(t, "until", s.Now.Add(tc.want).Truncate(time.Second).String(), s.status().ExcludedNodes[0].Until.String())
 		})
 	}
 	t.Run("a rank that is well again stays", func(t *testing.T) {
 		s := ill(running(3, migrate))
-		s.Pods[0].Signals = []Signal{{Name: "NVLinkReplay"}}
+		s.Pods[0].Signals = []gang.Signal{{Name: "NVLinkReplay"}}
 		s.after(time.Second).decide()
 		s.Pods[1].Signals = nil
 		s.after(300 * time.Second).decide()

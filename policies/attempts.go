@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
 // begin makes the first attempt, or the first one after a suspension.
@@ -28,14 +29,14 @@ func (w *world) begin(s *v1alpha1.TrainingJobStatus) {
 // renew opens an incident that concerns the job as a whole. Its first rung is a new
 // attempt; from there the ladder of the job's last rule goes on.
 func (w *world) renew(s *v1alpha1.TrainingJobStatus, trigger v1alpha1.EventType, class v1alpha1.FailureClass) {
-	rules := w.policy("").rules
+	rules := w.policy("").Rules
 	inc := w.open(s, trigger, class)
 	inc.Rule = rules[len(rules)-1].Name
 }
 
 // noteDeletedVolcanoJob renews a job whose Volcano Job somebody has deleted.
 func (w *world) noteDeletedVolcanoJob(s *v1alpha1.TrainingJobStatus) {
-	if w.volcano == nil && w.volcanoJobGone(s) && !w.beingRenewed(s) {
+	if w.VolcanoJob == nil && w.volcanoJobGone(s) && !w.beingRenewed(s) {
 		w.endAll(s, v1alpha1.OutcomeCancelled) // everything is made anew, whatever was open
 		w.renew(s, v1alpha1.VolcanoJobDeleted, v1alpha1.ClassMaintenance)
 	}
@@ -44,7 +45,7 @@ func (w *world) noteDeletedVolcanoJob(s *v1alpha1.TrainingJobStatus) {
 // beingRenewed reports whether an incident of the job as a whole waits for its first step.
 func (w *world) beingRenewed(s *v1alpha1.TrainingJobStatus) bool {
 	return slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool {
-		return inc.Outcome == "" && ofJob(inc.Trigger) && !restarted(&inc)
+		return inc.Outcome == "" && rules.OfJob(inc.Trigger) && !restarted(&inc)
 	})
 }
 
@@ -60,7 +61,7 @@ func (w *world) noteEndedVolcanoJob(s *v1alpha1.TrainingJobStatus) {
 // allFailed reports whether the Volcano Job has ended and no pod of it lives: until then
 // the pods' own news, which say more, may still be on their way.
 func (w *world) allFailed(s *v1alpha1.TrainingJobStatus) bool {
-	return w.volcano != nil && w.volcanoJobGone(s) && !w.anyAlive()
+	return w.VolcanoJob != nil && w.volcanoJobGone(s) && !w.AnyAlive()
 }
 
 // volcanoJobGone reports whether the Volcano Job of this attempt will make no more
@@ -69,44 +70,18 @@ func (w *world) volcanoJobGone(s *v1alpha1.TrainingJobStatus) bool {
 	if s.Attempt != w.Job.Status.Attempt {
 		return false // a new one has been asked for in this very decision
 	}
-	if w.volcano != nil {
-		return w.volcano.Ended
+	if w.VolcanoJob != nil {
+		return w.VolcanoJob.Ended
 	}
-	return w.anyPod() || isTrue(&w.Job.Status, v1alpha1.ConditionScheduled) || w.fell(s.Attempt)
-}
-
-// fell reports whether an incident names a pod of an attempt: there were some, even
-// where the news that all are gone came before that of their Volcano Job.
-func (w *world) fell(attempt int32) bool {
-	return slices.ContainsFunc(w.Job.Status.Incidents, func(inc v1alpha1.Incident) bool {
-		return slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool {
-			return p.Name == podName(w.Job, attempt, rank{p.Task, p.Index})
-		})
-	})
+	return w.AnyPod() || isTrue(&w.Job.Status, v1alpha1.ConditionScheduled) || w.Fell(s.Attempt)
 }
 
 // madeAnew reports whether the last step of an incident restarted the whole job.
 func madeAnew(inc *v1alpha1.Incident) bool {
 	for _, f := range slices.Backward(inc.Steps) {
 		if !f.DryRun {
-			return actionOf(f.Action).scope == wholeJob
+			return rules.ActionOf(f.Action).Scope == rules.WholeJob
 		}
 	}
 	return false
-}
-
-func (w *world) anyPod() bool {
-	return slices.ContainsFunc(w.tasks, func(t taskPods) bool {
-		return slices.ContainsFunc(t.pods, func(p *Pod) bool { return p != nil })
-	})
-}
-
-// anyAlive reports whether some pod of the gang has not ended.
-func (w *world) anyAlive() bool {
-	alive := false
-	eachRank(w.job, func(r rank) {
-		p := w.pod(r)
-		alive = alive || (p != nil && !p.finished() && !p.Deleting)
-	})
-	return alive
 }

@@ -39,7 +39,7 @@ func TestBackoff(t *testing.T) {
 			}
 			s := running(2)
 			s.Now = sceneStart.Truncate(time.Second)
-			s.Job.Spec.RestartPolicy = policy(append(tc.policy, rules(rule("r", step(v1alpha1.RestartPod, 0), charge)))...)
+			s.Job.Spec.RestartPolicy = policy(append(tc.policy, withRules(rule("r", step(v1alpha1.RestartPod, 0), charge)))...)
 			var fired []time.Duration
 			for range tc.crashes {
 				s.after(time.Second).crash(0, 1)
@@ -63,7 +63,7 @@ func TestBackoff(t *testing.T) {
 func TestBackoffDelaysTheFirstStepAlone(t *testing.T) {
 	s := running(2)
 	s.Now = sceneStart.Truncate(time.Second)
-	s.Job.Spec.RestartPolicy = policy(backoff(40, 300), rules(rule("r", step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartJob, 5))))
+	s.Job.Spec.RestartPolicy = policy(backoff(40, 300), withRules(rule("r", step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartJob, 5))))
 	s.mends(0, 0)
 	s.after(10*time.Second).crash(0, 1)
 	s.decide()
@@ -81,7 +81,7 @@ func TestBackoffDelaysTheFirstStepAlone(t *testing.T) {
 
 func TestBackoffNeverDelaysWhatEndsTheJob(t *testing.T) {
 	s := running(2)
-	s.Job.Spec.RestartPolicy = policy(backoff(40, 300), rules(
+	s.Job.Spec.RestartPolicy = policy(backoff(40, 300), withRules(
 		rule("bad-config", exits(v1alpha1.ExitCodesIn, "", 2), step(v1alpha1.FailJob, 0)),
 		rule("shrug", exits(v1alpha1.ExitCodesIn, "", 3), step(v1alpha1.Ignore, 0)),
 		rule("r", step(v1alpha1.RestartPod, 0)),
@@ -98,7 +98,7 @@ func TestBackoffNeverDelaysWhatEndsTheJob(t *testing.T) {
 // What is not charged waits for nobody's charges.
 func TestBackoffIsNotForTheInfrastructure(t *testing.T) {
 	s := running(2)
-	s.Job.Spec.RestartPolicy = policy(backoff(40, 300), rules(rule("r", step(v1alpha1.RestartPod, 0))))
+	s.Job.Spec.RestartPolicy = policy(backoff(40, 300), withRules(rule("r", step(v1alpha1.RestartPod, 0))))
 	s.mends(0, 0)
 	s.after(time.Second).lose("n01")
 	s.decide()
@@ -107,7 +107,7 @@ func TestBackoffIsNotForTheInfrastructure(t *testing.T) {
 
 // A task's own budget has a backoff of its own too.
 func TestBackoffFollowsTheBudget(t *testing.T) {
-	s := twoTasks(policy(rules(rule("r", step(v1alpha1.RestartPod, 0))), backoff(50, 300)), policy(budget(5, 1000)))
+	s := twoTasks(policy(withRules(rule("r", step(v1alpha1.RestartPod, 0))), backoff(50, 300)), policy(budget(5, 1000)))
 	s.mends(0, 0)
 	s.mends(2, time.Second)
 	check.Equal(t, "a worker's first is at once", 1, len(s.status().Tasks[1].ChargedTimes))
@@ -120,7 +120,7 @@ func TestBackoffFollowsTheBudget(t *testing.T) {
 func TestBackoffOfAGangThatFallsAgain(t *testing.T) {
 	s := running(2)
 	s.Now = sceneStart.Truncate(time.Second)
-	s.Job.Spec.RestartPolicy = policy(backoff(30, 300), rules(rule("r", step(v1alpha1.RestartJob, 0), step(v1alpha1.RelocateJob, 3600))))
+	s.Job.Spec.RestartPolicy = policy(backoff(30, 300), withRules(rule("r", step(v1alpha1.RestartJob, 0), step(v1alpha1.RelocateJob, 3600))))
 	s.crashAll()
 	s.VolcanoJobs[0].Ended = true
 	s.decide()

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
@@ -21,12 +22,12 @@ func crowd(n int32) *scene {
 	perNode := min(18, n/2)
 	nodes := int(n/perNode) * 9 / 8
 	s := aScene(aJob().tasks(task("head", 1), task("worker", n-1, withSpares(n/50))))
-	s.Nodes = map[string]Node{}
+	s.Nodes = map[string]gang.Node{}
 	all := topology.HyperNode{Name: "spine", Tier: 2}
 	var racks []topology.HyperNode
 	for i := range nodes + 2 {
 		name := fmt.Sprintf("node-%04d", i)
-		s.Nodes[name] = Node{Name: name, Hostname: "host-" + name, Ready: true}
+		s.Nodes[name] = gang.Node{Name: name, Hostname: "host-" + name, Ready: true}
 		all.Nodes = append(all.Nodes, name)
 		if i%16 == 0 {
 			racks = append(racks, topology.HyperNode{Name: fmt.Sprintf("rack-%d", i/16), Tier: 1})

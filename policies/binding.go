@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
@@ -38,7 +39,7 @@ func (w *world) bindings(s *v1alpha1.TrainingJobStatus) Bindings {
 		}
 	}
 	if bound == 0 {
-		out.Min = int(Gang(w.job))
+		out.Min = int(gang.MinMember(w.Effective))
 	}
 	if len(out.Pods) < out.Min {
 		return Bindings{}
@@ -70,9 +71,9 @@ func (w *world) toBind(s *v1alpha1.TrainingJobStatus) (waiting []returningPod, b
 		return nil, 0
 	}
 	leaving, alive, m := w.leaving(s), w.alive(), w.rooms(s)
-	eachRank(w.job, func(r rank) {
-		p, node := w.pod(r), rankNode(s.Placement, r)
-		if p == nil || p.Deleting || p.Phase == corev1.PodFailed || stale(s, p) {
+	gang.EachRank(w.Effective, func(r gang.Rank) {
+		p, node := w.Pod(r), gang.NodeOf(s.Placement, r)
+		if p == nil || p.Deleting || p.Phase == corev1.PodFailed || gang.IsStale(s, p) {
 			return
 		}
 		if p.Node != "" {
@@ -80,33 +81,24 @@ func (w *world) toBind(s *v1alpha1.TrainingJobStatus) (waiting []returningPod, b
 			return
 		}
 		at, kept := w.keptSince(s, node, p)
-		if kept && !p.BindingTried && !alive[r] && !leaving[node] && m.returnsOnly(r, p) {
+		if kept && !p.BindingTried && !alive[r] && !leaving[node] && m.ReturnsOnly(r, p) {
 			waiting = append(waiting, returningPod{Binding{Pod: p.Name, UID: p.UID, Node: node}, at})
 		}
 	})
 	return waiting, bound
 }
 
-// returnsOnly reports whether the one node to which a pod may go is that of its rank, and is good.
-func (m *rooms) returnsOnly(r rank, p *Pod) bool {
-	own, pins := rankNode(m.s.Placement, r), p.Pins
-	if p.Gated {
-		pins = m.forRank(r).In
-	}
-	return m.usable(m.s, own, r.task) && slices.Equal(pins, []string{m.Nodes[own].Hostname})
-}
-
 // mayBind reports whether the job has nodes that its ranks may be bound to without the scheduler.
 func (w *world) mayBind(s *v1alpha1.TrainingJobStatus) bool {
 	return w.BindsDirectly && len(s.Holds) > 0 && s.Placement != nil && !yielding(s) &&
-		w.volcano != nil && !w.volcano.Ended && !w.volcano.Stopping
+		w.VolcanoJob != nil && !w.VolcanoJob.Ended && !w.VolcanoJob.Stopping
 }
 
 // leaving are the nodes that a pod of the job has still to leave.
 func (w *world) leaving(s *v1alpha1.TrainingJobStatus) map[string]bool {
 	out := map[string]bool{}
 	for i := range w.Pods {
-		if p := &w.Pods[i]; p.Node != "" && !p.finished() && (p.Deleting || p.Attempt != s.Attempt || stale(s, p)) {
+		if p := &w.Pods[i]; p.Node != "" && !p.Finished() && (p.Deleting || p.Attempt != s.Attempt || gang.IsStale(s, p)) {
 			out[p.Node] = true
 		}
 	}
@@ -115,7 +107,7 @@ func (w *world) leaving(s *v1alpha1.TrainingJobStatus) map[string]bool {
 
 // keptSince is from when on a pod may be bound to a node that the job holds, and whether the job does. A hold that is
 // younger than the pod was put back after it was lost: others may have seen the node free meanwhile.
-func (w *world) keptSince(s *v1alpha1.TrainingJobStatus, node string, p *Pod) (at time.Time, kept bool) {
+func (w *world) keptSince(s *v1alpha1.TrainingJobStatus, node string, p *gang.Pod) (at time.Time, kept bool) {
 	i := slices.IndexFunc(s.Holds, func(h v1alpha1.NodeHold) bool { return h.Node == node })
 	if i < 0 || w.Nodes[node].Hold != HoldValue(s.Holds[i]) {
 		return time.Time{}, false
@@ -133,8 +125,8 @@ func (w *world) markLate(s *v1alpha1.TrainingJobStatus, before []v1alpha1.NodeHo
 		return
 	}
 	vacant := map[string]bool{}
-	eachRank(w.job, func(r rank) {
-		if node := rankNode(s.Placement, r); node != "" && !w.occupies(r, node) {
+	gang.EachRank(w.Effective, func(r gang.Rank) {
+		if node := gang.NodeOf(s.Placement, r); node != "" && !w.occupies(r, node) {
 			vacant[node] = true
 		}
 	})
@@ -149,9 +141,9 @@ func (w *world) markLate(s *v1alpha1.TrainingJobStatus, before []v1alpha1.NodeHo
 }
 
 // occupies reports whether the room of a rank on its node is taken by its pod, or by the spare whose node it gets.
-func (w *world) occupies(r rank, node string) bool {
-	there := func(p *Pod) bool { return p != nil && p.Node == node && !p.Deleting && !p.finished() }
-	found := there(w.pod(r))
-	w.eachSpare(r.task, func(_ rank, p *Pod) { found = found || there(p) })
+func (w *world) occupies(r gang.Rank, node string) bool {
+	there := func(p *gang.Pod) bool { return p != nil && p.Node == node && !p.Deleting && !p.Finished() }
+	found := there(w.Pod(r))
+	w.EachSpare(r.Task, func(_ gang.Rank, p *gang.Pod) { found = found || there(p) })
 	return found
 }

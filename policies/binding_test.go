@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -45,7 +46,7 @@ func returning(hold *v1alpha1.Hold, action v1alpha1.Action, failed ...int) *scen
 	s.decide()
 	s.heldAsRecorded()
 	for i := range s.Pods {
-		if stale(s.status(), &s.Pods[i]) {
+		if gang.IsStale(s.status(), &s.Pods[i]) {
 			s.replace(i)
 		}
 	}
@@ -79,10 +80,10 @@ func TestBindings(t *testing.T) {
 		"none whose gate was lifted in an earlier life":               {onePod(always), func(s *scene) { s.lift(1); s.Pods[1].Incarnation-- }, nil},
 		"none that is being deleted":                                  {onePod(always), func(s *scene) { s.Pods[1].Deleting = true }, nil},
 		"none while a pod of the job is leaving its node":             {onePod(always), func(s *scene) { s.leavesNode("n01") }, nil},
-		"none where the hold is not there yet":                        {onePod(always), func(s *scene) { s.changeNode("n01", func(n *Node) { n.Hold = "" }) }, nil},
-		"none where it has another value":                             {onePod(always), func(s *scene) { s.changeNode("n01", func(n *Node) { n.Hold = "1" }) }, nil},
-		"none where the hold was put back after the pod was made":     {onePod(always), func(s *scene) { s.changeNode("n01", func(n *Node) { n.HeldSince = s.Now.Add(time.Second) }) }, nil},
-		"none on a node that is no good":                              {onePod(always), func(s *scene) { s.changeNode("n01", func(n *Node) { n.Unschedulable = true }) }, nil},
+		"none where the hold is not there yet":                        {onePod(always), func(s *scene) { s.changeNode("n01", func(n *gang.Node) { n.Hold = "" }) }, nil},
+		"none where it has another value":                             {onePod(always), func(s *scene) { s.changeNode("n01", func(n *gang.Node) { n.Hold = "1" }) }, nil},
+		"none where the hold was put back after the pod was made":     {onePod(always), func(s *scene) { s.changeNode("n01", func(n *gang.Node) { n.HeldSince = s.Now.Add(time.Second) }) }, nil},
+		"none on a node that is no good":                              {onePod(always), func(s *scene) { s.changeNode("n01", func(n *gang.Node) { n.Unschedulable = true }) }, nil},
 		"none of a job of which another rank was preempted":           {onePod(always), func(s *scene) { s.after(5 * time.Minute).preempt(2) }, nil},
 		"none whose rank has no node, because it is new":              {func() *scene { return grown(always) }, nil, nil},
 		"none while the Volcano Job is being stopped":                 {onePod(always), func(s *scene) { s.VolcanoJobs[0].Stopping = true }, nil},
@@ -122,12 +123,12 @@ func TestAHoldIsLateOnce(t *testing.T) {
 
 func (s *scene) lift(i int) {
 	p := &s.Pods[i]
-	r := p.rank()
-	p.Gated, p.PlacedTime, p.Incarnation = false, s.Now, Incarnation(s.status(), r.task, r.index)
-	p.Pins = []string{"host-" + rankNode(s.status().Placement, r)}
+	r := p.Rank()
+	p.Gated, p.PlacedTime, p.Incarnation = false, s.Now, gang.Incarnation(s.status(), r.Task, r.Index)
+	p.Pins = []string{"host-" + gang.NodeOf(s.status().Placement, r)}
 }
 
-func (s *scene) changeNode(name string, change func(*Node)) {
+func (s *scene) changeNode(name string, change func(*gang.Node)) {
 	n := s.Nodes[name]
 	change(&n)
 	s.Nodes[name] = n
@@ -140,7 +141,7 @@ func (s *scene) preempt(i int) {
 
 // leavesNode has a spare on a node that is on its way out.
 func (s *scene) leavesNode(node string) {
-	s.Pods = append(s.Pods, Pod{Name: "leaving", UID: "leaving", Task: "worker", Spare: true, Attempt: s.status().Attempt, Node: node, Deleting: true})
+	s.Pods = append(s.Pods, gang.Pod{Name: "leaving", UID: "leaving", Task: "worker", Spare: true, Attempt: s.status().Attempt, Node: node, Deleting: true})
 }
 
 // anotherPodOf has a pod of an earlier attempt.
@@ -158,6 +159,6 @@ func grown(hold *v1alpha1.Hold) *scene {
 	s.Job.Spec.Tasks[0].Replicas = 4
 	s.decide()
 	s.heldAsRecorded()
-	s.make(rank{"worker", 3}, false)
+	s.make(gang.Rank{Task: "worker", Index: 3}, false)
 	return s
 }

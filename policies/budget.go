@@ -11,8 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/healthpolicy"
 	"github.com/lockstep-dev/lockstep/policies/instant"
+	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
 // charge counts an incident against its budget, once for each time that the job fell, or
@@ -30,7 +32,7 @@ func (w *world) charge(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bo
 	}
 	policy := w.policyFor(inc)
 	spent := w.spent(s, policy)
-	if len(spent) >= policy.maxRestarts {
+	if len(spent) >= policy.MaxRestarts {
 		return false
 	}
 	if restarted(inc) && !inc.Charged {
@@ -70,8 +72,8 @@ func (w *world) failedAsWhole(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incid
 // classOfEnd says whose fault it is that every rank has fallen.
 func (w *world) classOfEnd() v1alpha1.FailureClass {
 	class := v1alpha1.ClassMaintenance
-	eachRank(w.job, func(r rank) {
-		if p := w.pod(r); p != nil && p.Phase == corev1.PodFailed && classOf(p) == v1alpha1.ClassUser {
+	gang.EachRank(w.Effective, func(r gang.Rank) {
+		if p := w.Pod(r); p != nil && p.Phase == corev1.PodFailed && rules.ClassOf(p) == v1alpha1.ClassUser {
 			class = v1alpha1.ClassUser
 		}
 	})
@@ -109,8 +111,8 @@ func (w *world) nextWindowEnd(s *v1alpha1.TrainingJobStatus) time.Time {
 	for i := range s.Incidents {
 		inc := &s.Incidents[i]
 		policy := w.policyFor(inc)
-		if spent := w.spent(s, policy); inc.Outcome == "" && policy.initialBackoff > 0 && len(spent) > 0 {
-			next = instant.Earliest(next, spent[0].Add(policy.window))
+		if spent := w.spent(s, policy); inc.Outcome == "" && policy.InitialBackoff > 0 && len(spent) > 0 {
+			next = instant.Earliest(next, spent[0].Add(policy.Window))
 		}
 	}
 	if w.HealthPolicy == nil || !AnyOpen(s) {
@@ -127,32 +129,32 @@ func (w *world) nextWindowEnd(s *v1alpha1.TrainingJobStatus) time.Time {
 // one, and twice as long after each further one within the window.
 func (w *world) backoff(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) time.Time {
 	policy := w.policyFor(inc)
-	if policy.initialBackoff == 0 || !w.charges(s, inc) {
+	if policy.InitialBackoff == 0 || !w.charges(s, inc) {
 		return time.Time{}
 	}
 	spent := w.spent(s, policy)
 	if len(spent) == 0 {
 		return time.Time{}
 	}
-	delay := policy.initialBackoff
+	delay := policy.InitialBackoff
 	for range len(spent) - 1 {
-		if delay >= policy.maxBackoff {
+		if delay >= policy.MaxBackoff {
 			break
 		}
 		delay *= 2
 	}
-	return spent[len(spent)-1].Add(min(delay, policy.maxBackoff))
+	return spent[len(spent)-1].Add(min(delay, policy.MaxBackoff))
 }
 
 // spent are the charges of a budget within its window.
-func (w *world) spent(s *v1alpha1.TrainingJobStatus, policy *restartPolicy) []metav1.Time {
-	since := w.Now.Add(-policy.window)
+func (w *world) spent(s *v1alpha1.TrainingJobStatus, policy *rules.Policy) []metav1.Time {
+	since := w.Now.Add(-policy.Window)
 	return slices.DeleteFunc(slices.Clone(*chargedTimes(s, policy)), func(t metav1.Time) bool { return !t.After(since) })
 }
 
 // chargedTimes are the charges of a task's own budget, or of the job's.
-func chargedTimes(s *v1alpha1.TrainingJobStatus, policy *restartPolicy) *[]metav1.Time {
-	if t := taskStatus(s, policy.budgetOf); t != nil {
+func chargedTimes(s *v1alpha1.TrainingJobStatus, policy *rules.Policy) *[]metav1.Time {
+	if t := gang.TaskStatus(s, policy.BudgetOf); t != nil {
 		return &t.ChargedTimes
 	}
 	return &s.Restarts.ChargedTimes
@@ -160,8 +162,8 @@ func chargedTimes(s *v1alpha1.TrainingJobStatus, policy *restartPolicy) *[]metav
 
 func (w *world) exhausted(inc *v1alpha1.Incident) string {
 	policy, whose := w.policyFor(inc), ""
-	if policy.budgetOf != "" {
-		whose = " of task " + policy.budgetOf
+	if policy.BudgetOf != "" {
+		whose = " of task " + policy.BudgetOf
 	}
-	return fmt.Sprintf("the budget%s of %d charged restarts in %s is used up: ", whose, policy.maxRestarts, policy.window)
+	return fmt.Sprintf("the budget%s of %d charged restarts in %s is used up: ", whose, policy.MaxRestarts, policy.Window)
 }

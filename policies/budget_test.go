@@ -25,7 +25,7 @@ func (s *scene) mends(i int, after time.Duration) {
 }
 
 func TestATasksOwnBudget(t *testing.T) {
-	all := rules(rule("r", step(v1alpha1.RestartPod, 0)))
+	all := withRules(rule("r", step(v1alpha1.RestartPod, 0)))
 	tests := map[string]struct {
 		jobs, tasks    *v1alpha1.RestartPolicy
 		heads, workers int // restarts, in turn
@@ -186,7 +186,7 @@ func TestRefunds(t *testing.T) {
 		})
 	}
 	t.Run("to the task's own budget", func(t *testing.T) {
-		s := twoTasks(policy(rules(others)), policy(budget(1, 1000)))
+		s := twoTasks(policy(withRules(others)), policy(budget(1, 1000)))
 		s.crash(2, 1)
 		s.decide()
 		check.Equal(t, "charged", 1, len(s.status().Tasks[1].ChargedTimes))

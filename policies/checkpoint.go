@@ -13,22 +13,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/instant"
+	"github.com/lockstep-dev/lockstep/policies/rules"
 )
-
-// AnswerKey names what one pod was asked.
-type AnswerKey struct {
-	// Request is the ID of the request, Pod the UID of the pod.
-	Request, Pod string
-}
-
-// Answer is what a pod has answered to a request for a checkpoint, as far as this process
-// knows; without anything while it is waited for.
-type Answer struct {
-	// Saved reports whether it has answered in the 200s, Refused once it has answered otherwise.
-	Saved, Refused bool
-	// Message says why it refused, or why it could not be reached the last time.
-	Message string
-}
 
 // Ask is a request for a checkpoint: what is sent, and to whom.
 type Ask struct {
@@ -56,12 +44,12 @@ type AskedPod struct {
 
 // handshake returns until when a step has to wait for a checkpoint; zero where it may be taken.
 func (w *world) handshake(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up rung) time.Time {
-	if !actionOf(up.action).leavesNode || w.Job.Spec.Checkpoint == nil || w.dryRun || !w.proactive(s, inc) {
+	if !rules.ActionOf(up.action).LeavesNode || w.Job.Spec.Checkpoint == nil || w.dryRun || !w.proactive(s, inc) {
 		return time.Time{}
 	}
 	asked := w.asked(s)
 	if !asking(inc) && len(asked) > 0 {
-		timeout := seconds(w.Job.Spec.Checkpoint.Request.TimeoutSeconds)
+		timeout := instant.Seconds(w.Job.Spec.Checkpoint.Request.TimeoutSeconds)
 		inc.Checkpoint = &v1alpha1.IncidentCheckpoint{
 			RequestTime: metav1.NewMicroTime(w.Now), Deadline: metav1.NewMicroTime(w.Now.Add(timeout)), Pods: int32(len(asked)),
 		}
@@ -80,26 +68,26 @@ func asking(inc *v1alpha1.Incident) bool {
 // proactive reports whether every rank that an incident would move still works: of one that
 // fell there is nothing to save.
 func (w *world) proactive(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
-	return w.everyRankOf(inc, func(r rank) bool {
-		return w.state(s, r) >= working || (w.answers(s, r) && w.pod(r).Ready)
+	return w.everyRankOf(inc, func(r gang.Rank) bool {
+		return w.State(s, r) >= gang.Working || (w.answers(s, r) && w.Pod(r).Ready)
 	})
 }
 
 // answers reports whether the program of a rank can be asked.
-func (w *world) answers(s *v1alpha1.TrainingJobStatus, r rank) bool {
-	p := w.pod(r)
+func (w *world) answers(s *v1alpha1.TrainingJobStatus, r gang.Rank) bool {
+	p := w.Pod(r)
 	return p != nil && p.Phase == corev1.PodRunning && p.IP != "" && !p.Deleting && p.Disrupted == "" &&
-		!stale(s, p) && w.Nodes[p.Node].Ready
+		!gang.IsStale(s, p) && w.Nodes[p.Node].Ready
 }
 
 // asked are the pods that spec.checkpoint names and that can be asked.
-func (w *world) asked(s *v1alpha1.TrainingJobStatus) []*Pod {
-	var out []*Pod
+func (w *world) asked(s *v1alpha1.TrainingJobStatus) []*gang.Pod {
+	var out []*gang.Pod
 	of := w.Job.Spec.Checkpoint.Pods
-	eachRank(w.job, func(r rank) {
-		named := of == nil || ((len(of.Tasks) == 0 || slices.Contains(of.Tasks, r.task)) && (of.Ranks != v1alpha1.CheckpointFirst || r.index == 0))
+	gang.EachRank(w.Effective, func(r gang.Rank) {
+		named := of == nil || ((len(of.Tasks) == 0 || slices.Contains(of.Tasks, r.Task)) && (of.Ranks != v1alpha1.CheckpointFirst || r.Index == 0))
 		if named && w.answers(s, r) {
-			out = append(out, w.pod(r))
+			out = append(out, w.Pod(r))
 		}
 	})
 	return out
@@ -107,11 +95,11 @@ func (w *world) asked(s *v1alpha1.TrainingJobStatus) []*Pod {
 
 // concludes ends the wait of an incident if its outcome is known. Who has answered is told
 // then: to count the answers as they come would write the status for each.
-func (w *world) concludes(inc *v1alpha1.Incident, asked []*Pod) bool {
+func (w *world) concludes(inc *v1alpha1.Incident, asked []*gang.Pod) bool {
 	id, open := requestID(w.Job, inc), 0
 	outcome, message := v1alpha1.CheckpointTimedOut, ""
 	for _, p := range asked {
-		a := w.Answers[AnswerKey{id, p.UID}]
+		a := w.Answers[gang.AnswerKey{Request: id, Pod: p.UID}]
 		if a.Refused {
 			w.conclude(inc, v1alpha1.CheckpointRefused, p.Name+" "+a.Message)
 			return true
@@ -145,7 +133,7 @@ func (w *world) saved(inc *v1alpha1.Incident) int32 {
 	var n int32
 	id := requestID(w.Job, inc)
 	for i := range w.Pods {
-		if w.Answers[AnswerKey{id, w.Pods[i].UID}].Saved {
+		if w.Answers[gang.AnswerKey{Request: id, Pod: w.Pods[i].UID}].Saved {
 			n++
 		}
 	}
@@ -212,7 +200,7 @@ func (w *world) asks(s *v1alpha1.TrainingJobStatus) []Ask {
 			a.Moves = append(a.Moves, p.Name)
 		}
 		for _, p := range w.asked(s) {
-			if _, known := w.Answers[AnswerKey{a.ID, p.UID}]; !known {
+			if _, known := w.Answers[gang.AnswerKey{Request: a.ID, Pod: p.UID}]; !known {
 				a.Pods = append(a.Pods, AskedPod{Name: p.Name, UID: p.UID, IP: p.IP})
 			}
 		}

@@ -9,14 +9,15 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 var (
-	saved   = Answer{Saved: true}
-	refused = Answer{Refused: true, Message: "answered 500 Internal Server Error"}
-	nobody  = Answer{Message: "connection refused"}
-	asleep  = Answer{}
+	saved   = gang.Answer{Saved: true}
+	refused = gang.Answer{Refused: true, Message: "answered 500 Internal Server Error"}
+	nobody  = gang.Answer{Message: "connection refused"}
+	asleep  = gang.Answer{}
 )
 
 // migrates moves what is degraded, and then restarts it; what has failed is restarted at once.
@@ -30,20 +31,20 @@ func migrates() []v1alpha1.Rule {
 // degradedJob is a job of four ranks, asked for checkpoints, one of which has a degraded link
 // and is due to be moved.
 func degradedJob(pods ...v1alpha1.CheckpointPods) *scene {
-	s := aScene(aJob().tasks(task("head", 1), task("worker", 3, withSpares(1))).policy(rules(migrates()...)).saving(pods...)).started().placed()
-	s.Pods[1].Signals = []Signal{degraded}
+	s := aScene(aJob().tasks(task("head", 1), task("worker", 3, withSpares(1))).policy(withRules(migrates()...)).saving(pods...)).started().placed()
+	s.Pods[1].Signals = []gang.Signal{degraded}
 	s.decide()
 	s.after(30 * time.Second)
 	return s
 }
 
 // answer is what a pod has answered to the request of the newest incident.
-func (s *scene) answer(t *testing.T, i int, a Answer) {
+func (s *scene) answer(t *testing.T, i int, a gang.Answer) {
 	t.Helper()
 	if s.Answers == nil {
-		s.Answers = map[AnswerKey]Answer{}
+		s.Answers = map[gang.AnswerKey]gang.Answer{}
 	}
-	s.Answers[AnswerKey{requestID(s.Job, s.incident(t)), s.Pods[i].UID}] = a
+	s.Answers[gang.AnswerKey{Request: requestID(s.Job, s.incident(t)), Pod: s.Pods[i].UID}] = a
 }
 
 // asks are the pods that are to be asked.
@@ -93,7 +94,7 @@ func TestCheckpointIsAskedForBeforeTheMove(t *testing.T) {
 }
 
 func TestOutcomesOfACheckpoint(t *testing.T) {
-	all := func(s *scene, t *testing.T, a Answer) {
+	all := func(s *scene, t *testing.T, a gang.Answer) {
 		for i := range 4 {
 			s.answer(t, i, a)
 		}
@@ -126,7 +127,7 @@ func TestOutcomesOfACheckpoint(t *testing.T) {
 			outcome: v1alpha1.CheckpointSaved, fired: []string{"MigratePod@90"}, tells: "saved by 4 of 4 pods in 1m0s",
 		},
 		"it becomes worse, and the answers are not waited for": {
-			happens: func(s *scene, t *testing.T) { s.answer(t, 0, saved); s.Pods[1].Signals = []Signal{failed} }, after: time.Second,
+			happens: func(s *scene, t *testing.T) { s.answer(t, 0, saved); s.Pods[1].Signals = []gang.Signal{failed} }, after: time.Second,
 			outcome: v1alpha1.CheckpointOvertaken, fired: []string{"RestartPod@31"}, tells: "RestartPod, without a checkpoint: Overtaken, 1 of 4 pods answered (something else came before the answers)",
 		},
 		"its pod fails": {
@@ -220,7 +221,7 @@ func TestEachStepAsksAnew(t *testing.T) {
 	s.replace(1)
 	s.decide()
 	s.bind(1, "n05")
-	s.Pods[1].Signals = []Signal{degraded}
+	s.Pods[1].Signals = []gang.Signal{degraded}
 	s.after(time.Minute - 1).decide()
 	check.Equal(t, "fired", []string{"MigratePod@90"}, s.fired(t))
 	s.after(1).decide()
@@ -248,7 +249,7 @@ func TestACheckpointBeforeTheBudgetEnds(t *testing.T) {
 // Two links at once: each move asks for itself.
 func TestTwoIncidentsAskEachForItself(t *testing.T) {
 	s := degradedJob()
-	s.Pods[2].Signals = []Signal{degraded}
+	s.Pods[2].Signals = []gang.Signal{degraded}
 	s.decide()
 	s.after(30 * time.Second).decide()
 	plan := s.plan()

@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
 // closeRecovered ends the open incidents all of whose ranks are in place again, and those that are held
@@ -53,27 +55,27 @@ func (w *world) endRecovered(inc *v1alpha1.Incident) {
 // beyond minAvailable may still be waiting for their first.
 func (w *world) recovered(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
 	if inc.Trigger == v1alpha1.PodPending && !wide(inc) {
-		return w.everyRankOf(inc, func(r rank) bool { return w.state(s, r) > unbound })
+		return w.everyRankOf(inc, func(r gang.Rank) bool { return w.State(s, r) > gang.Unbound })
 	}
-	if ofJob(inc.Trigger) && !restarted(inc) && (byUser(inc) || w.volcano == nil || w.volcano.Ended) {
+	if rules.OfJob(inc.Trigger) && !restarted(inc) && (byUser(inc) || w.VolcanoJob == nil || w.VolcanoJob.Ended) {
 		return false // what it is about is still so
 	}
 	if w.hasVictims(s, inc) {
 		return false
 	}
 	if !wide(inc) {
-		return w.everyRankOf(inc, func(r rank) bool { return w.backFor(s, inc, r) })
+		return w.everyRankOf(inc, func(r gang.Rank) bool { return w.backFor(s, inc, r) })
 	}
-	return s.Placement != nil && w.everyRankOf(inc, func(r rank) bool {
-		return w.backFor(s, inc, r) || (rankNode(s.Placement, r) == "" && w.partitionOf(r) < 0 && !names(inc, r))
+	return s.Placement != nil && w.everyRankOf(inc, func(r gang.Rank) bool {
+		return w.backFor(s, inc, r) || (gang.NodeOf(s.Placement, r) == "" && w.PartitionOf(r) < 0 && !names(inc, r))
 	})
 }
 
 // lastPlaced is when the last replacement of an incident was placed; nil where none was needed.
 func (w *world) lastPlaced(inc *v1alpha1.Incident) *metav1.MicroTime {
 	var last time.Time
-	w.everyRankOf(inc, func(r rank) bool {
-		if p := w.pod(r); p != nil && p.PlacedTime.After(last) {
+	w.everyRankOf(inc, func(r gang.Rank) bool {
+		if p := w.Pod(r); p != nil && p.PlacedTime.After(last) {
 			last = p.PlacedTime
 		}
 		return true
@@ -116,4 +118,17 @@ func forget(s *v1alpha1.TrainingJobStatus) {
 		closed--
 		return true
 	})
+}
+
+// backFor reports whether a rank is back as far as an incident goes. That something which its pod
+// uses is degraded is an incident of its own: the next step of this one would not mend it. So is
+// what has failed, where moves for health are bounded and this one's are not.
+func (w *world) backFor(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r gang.Rank) bool {
+	switch state := w.State(s, r); {
+	case state != gang.Impaired:
+		return state >= gang.Working
+	case w.Pod(r).IsIll(true):
+		return w.HealthPolicy != nil && !rules.OfHealth(inc.Trigger)
+	}
+	return inc.Trigger != v1alpha1.HealthDegraded
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -54,11 +55,11 @@ func TestIndependentRanksThatHaveSucceededAreNotRunAgain(t *testing.T) {
 	check.Equal(t, "attempt", int32(2), s.status().Attempt)
 	plan := s.plan()
 	check.Equal(t, "creates", true, plan.Create)
-	check.Equal(t, "gang", int32(1), SizeOf(Effective(s.Job, s.status())).MinAvailable)
+	check.Equal(t, "gang", int32(1), gang.SizeOf(gang.Effective(s.Job, s.status())).MinAvailable)
 
-	s.VolcanoJobs = []VolcanoJob{{Name: "llm-2", Attempt: 2, Size: SizeOf(Effective(s.Job, s.status()))}}
+	s.VolcanoJobs = []gang.VolcanoJob{{Name: "llm-2", Attempt: 2, Size: gang.SizeOf(gang.Effective(s.Job, s.status()))}}
 	s.Pods = nil
-	eachRank(s.Job, func(r rank) { s.make(r, false) })
+	gang.EachRank(s.Job, func(r gang.Rank) { s.make(r, false) })
 	s.decide()
 	plan = s.plan()
 	check.Equal(t, "lifted", 1, len(plan.Lift))
@@ -75,7 +76,7 @@ func TestIndependentRanksThatHaveSucceededAreNotRunAgain(t *testing.T) {
 
 // Their pods go, by a step for all or by somebody's hand.
 func TestPodsOfIndependentRanksThatHaveSucceeded(t *testing.T) {
-	s := aScene(aJob().tasks(task("worker", 3, independent)).policy(rules(rule("all", step(v1alpha1.RestartTask, 0))))).started().placed()
+	s := aScene(aJob().tasks(task("worker", 3, independent)).policy(withRules(rule("all", step(v1alpha1.RestartTask, 0))))).started().placed()
 	s.succeed(0)
 	s.decide()
 	s.crash(1, 1)

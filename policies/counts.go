@@ -8,6 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // countTasks brings the tasks of the status in line with the spec. A task's spares are
@@ -16,7 +17,7 @@ func countTasks(s *v1alpha1.TrainingJobStatus, job *v1alpha1.TrainingJob) {
 	tasks := make([]v1alpha1.TaskStatus, 0, len(job.Spec.Tasks))
 	add := func(name string) *v1alpha1.TaskStatus {
 		t := v1alpha1.TaskStatus{Name: name}
-		if old := taskStatus(s, name); old != nil {
+		if old := gang.TaskStatus(s, name); old != nil {
 			t = *old
 		}
 		tasks = append(tasks, t)
@@ -39,31 +40,31 @@ func (w *world) count(s *v1alpha1.TrainingJobStatus) {
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
 		t.Ready, t.Succeeded = 0, 0
-		if view := w.taskPods(t.Name); view != nil {
-			t.Replicas = int32(len(view.pods))
-			for index := range view.pods {
-				w.tally(s, t, rank{t.Name, int32(index)})
+		if view := w.TaskPods(t.Name); view != nil {
+			t.Replicas = int32(len(view.Pods))
+			for index := range view.Pods {
+				w.tally(s, t, gang.Rank{Task: t.Name, Index: int32(index)})
 			}
 		}
 	}
-	s.Ready = fmt.Sprintf("%d/%d", w.ready(s), Replicas(w.job))
+	s.Ready = fmt.Sprintf("%d/%d", w.ready(s), gang.Replicas(w.Effective))
 }
 
 // ready is the number of ranks that are ready.
 func (w *world) ready(s *v1alpha1.TrainingJobStatus) int32 {
 	var n int32
-	for i := range w.job.Spec.Tasks {
-		n += taskStatus(s, w.job.Spec.Tasks[i].Name).Ready
+	for i := range w.Effective.Spec.Tasks {
+		n += gang.TaskStatus(s, w.Effective.Spec.Tasks[i].Name).Ready
 	}
 	return n
 }
 
 // tally counts a rank. One whose pod is of a life that is over is not ready, even while the pod is still there.
-func (w *world) tally(s *v1alpha1.TrainingJobStatus, t *v1alpha1.TaskStatus, r rank) {
-	switch w.state(s, r) {
-	case impaired, working:
+func (w *world) tally(s *v1alpha1.TrainingJobStatus, t *v1alpha1.TaskStatus, r gang.Rank) {
+	switch w.State(s, r) {
+	case gang.Impaired, gang.Working:
 		t.Ready++
-	case succeeded:
+	case gang.Succeeded:
 		t.Succeeded++
 	}
 }

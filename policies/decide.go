@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
@@ -22,7 +23,7 @@ type Decision struct {
 }
 
 // Decide computes the status that a job should have.
-func Decide(o *Observation) Decision {
+func Decide(o *gang.Observation) Decision {
 	s := o.Job.Status.DeepCopy()
 	countTasks(s, o.Job)
 	w := view(o, s)
@@ -63,7 +64,7 @@ func (w *world) live(s *v1alpha1.TrainingJobStatus) time.Time {
 // run decides for a job that should be running.
 func (w *world) run(s *v1alpha1.TrainingJobStatus) time.Time {
 	w.begin(s)
-	w.noteCompleted(s)
+	w.NoteCompleted(s)
 	w.place(s)
 	w.noteDeletedVolcanoJob(s)
 	w.noteFailures(s)
@@ -80,8 +81,8 @@ func (w *world) run(s *v1alpha1.TrainingJobStatus) time.Time {
 	w.adoptSpares(s)
 	w.useNewNodes(s)
 	next = instant.Earliest(next, instant.Earliest(w.victimsDue(s), w.nextGangCheck(s)))
-	next = instant.Earliest(next, w.nextReadyCheck())
-	next = instant.Earliest(next, instant.Earliest(w.nextSchedulingDeadline(s), w.nextStartCheck(s)))
-	next = instant.Earliest(next, w.nextYoungerCheck(s))
+	next = instant.Earliest(next, w.NextReadyCheck())
+	next = instant.Earliest(next, instant.Earliest(w.nextSchedulingDeadline(s), w.NextStartCheck(s)))
+	next = instant.Earliest(next, w.places(s).NextYoungerCheck())
 	return instant.Earliest(next, w.liftExclusions(s))
 }

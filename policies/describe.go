@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // describe sets the conditions and the state.
@@ -51,7 +52,7 @@ func (w *world) message(s *v1alpha1.TrainingJobStatus) string {
 }
 
 func (w *world) describeScheduled(s *v1alpha1.TrainingJobStatus) {
-	whole := w.countBound(s) >= MinAvailable(w.job)
+	whole := w.CountBound(s) >= gang.MinAvailable(w.Effective)
 	switch {
 	case w.stopped(s):
 		w.set(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonVolcanoJobNotNeeded, "the job is not active")
@@ -77,11 +78,11 @@ func (w *world) describeScheduled(s *v1alpha1.TrainingJobStatus) {
 
 func (w *world) describeRunning(s *v1alpha1.TrainingJobStatus) {
 	var running int32
-	for i := range w.job.Spec.Tasks {
-		t := taskStatus(s, w.job.Spec.Tasks[i].Name)
+	for i := range w.Effective.Spec.Tasks {
+		t := gang.TaskStatus(s, w.Effective.Spec.Tasks[i].Name)
 		running += t.Ready + t.Succeeded
 	}
-	if !w.stopped(s) && running >= MinAvailable(w.job) {
+	if !w.stopped(s) && running >= gang.MinAvailable(w.Effective) {
 		w.set(s, v1alpha1.ConditionRunning, true, v1alpha1.ReasonPodsReady, "every pod of the gang is ready")
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -108,7 +109,7 @@ func TestRecoveringTellsTheStory(t *testing.T) {
 	s.replace(1)
 	for i := range 6 {
 		name := []string{"n00", "n01", "n02", "n03", "n04", "n05"}[i]
-		s.node(name, func(n *Node) { n.Unschedulable = true })
+		s.node(name, func(n *gang.Node) { n.Unschedulable = true })
 	}
 	s.decide()
 	check.Equal(t, "condition", want+", waits for a healthy node in HyperNode rack-a"+next,

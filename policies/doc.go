@@ -1,4 +1,4 @@
-// Package policies decides. It is pure: from one Observation, which carries the
+// Package policies decides. It is pure: from one gang.Observation, which carries the
 // time, Decide computes the status that the job should have, and PlanFor computes
 // what the world lacks to match that status. Nothing here reads a clock, talks to
 // a cluster, logs, or draws a random number.

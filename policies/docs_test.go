@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
 func TestDocumentedDefault(t *testing.T) {
@@ -28,13 +29,13 @@ func TestDocumentedDefault(t *testing.T) {
 	if err := yaml.UnmarshalStrict([]byte(block), &documented); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(DefaultRules(), documented.Rules); diff != "" {
+	if diff := cmp.Diff(rules.DefaultRules(), documented.Rules); diff != "" {
 		t.Errorf("rules (-code +README):\n%s", diff)
 	}
 	job := &v1alpha1.TrainingJob{}
-	byDefault := *policiesOf(job)[""]
+	byDefault := *rules.Policies(job)[""]
 	job.Spec.RestartPolicy = &documented
-	if diff := cmp.Diff(byDefault, *policiesOf(job)[""], cmp.AllowUnexported(restartPolicy{}), cmp.Comparer(func(a, b time.Duration) bool { return a == b })); diff != "" {
+	if diff := cmp.Diff(byDefault, *rules.Policies(job)[""], cmp.AllowUnexported(rules.Policy{}), cmp.Comparer(func(a, b time.Duration) bool { return a == b })); diff != "" {
 		t.Errorf("figures (-code +README):\n%s", diff)
 	}
 }

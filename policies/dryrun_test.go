@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -23,7 +25,7 @@ func TestADryRunRecordsAndNothingElse(t *testing.T) {
 			"a node":  func(s *scene) { s.lose("n02") },
 		} {
 			t.Run(string(action)+", "+name, func(t *testing.T) {
-				job := aJob().tasks(task("head", 1), task("worker", 4, downTo(1), withSpares(1))).policy(rules(rule("r", step(action, 10))))
+				job := aJob().tasks(task("head", 1), task("worker", 4, downTo(1), withSpares(1))).policy(withRules(rule("r", step(action, 10))))
 				s := aScene(job).started().placed()
 				s.dryRun(true)
 				breaks(s)
@@ -78,7 +80,7 @@ func TestADryRunThatEnds(t *testing.T) {
 	check.Equal(t, "lives, before the next step", []int32{0, 1, 0}, s.lives())
 	// A pin is not given up for a step that was only recorded.
 	w := view(&s.Observation, s.status())
-	check.Equal(t, "goes back to", Target{In: []string{"host-n01"}}, w.rooms(s.status()).forRank(rank{"worker", 1}))
+	check.Equal(t, "goes back to", placement.Target{In: []string{"host-n01"}}, w.rooms(s.status()).ForRank(gang.Rank{Task: "worker", Index: 1}))
 	s.after(1).decide()
 	check.Equal(t, "lives", []int32{2, 2, 2}, s.lives())
 	check.Equal(t, "fired", []string{"RestartPod@0", "RestartPod@10", "RestartJob@70"}, s.fired(t))

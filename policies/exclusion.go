@@ -9,7 +9,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/instant"
+	"github.com/lockstep-dev/lockstep/policies/placement"
+	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
 const (
@@ -21,29 +24,29 @@ const (
 
 // excludeFor keeps the job away from the nodes where the infrastructure failed it, and
 // for a migration from those that it leaves.
-func (w *world) excludeFor(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, a action) {
-	if !a.leavesNode {
+func (w *world) excludeFor(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, a rules.Action) {
+	if !a.LeavesNode {
 		w.exclude(s, inc)
 		return
 	}
 	for _, p := range inc.Pods {
-		if !w.backFor(s, inc, rank{p.Task, p.Index}) {
-			w.excludeNode(s, inc, p.Node, max(w.policy(p.Task).excludeNode, migrateFor))
+		if !w.backFor(s, inc, gang.Rank{Task: p.Task, Index: p.Index}) {
+			w.excludeNode(s, inc, p.Node, max(w.policy(p.Task).ExcludeNode, migrateFor))
 		}
 	}
 }
 
 func (w *world) exclude(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
 	for _, p := range inc.Pods {
-		limit := w.policy(p.Task).excludeNode
-		if limit > 0 && !w.backFor(s, inc, rank{p.Task, p.Index}) && w.faulty(s, inc, p) {
+		limit := w.policy(p.Task).ExcludeNode
+		if limit > 0 && !w.backFor(s, inc, gang.Rank{Task: p.Task, Index: p.Index}) && w.faulty(s, inc, p) {
 			w.excludeNode(s, inc, p.Node, limit)
 		}
 	}
 }
 
 func (w *world) excludeNode(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, node string, limit time.Duration) {
-	if node == "" || excluded(s, node) {
+	if node == "" || placement.Excluded(s, node) {
 		return
 	}
 	s.ExcludedNodes = append(s.ExcludedNodes, v1alpha1.ExcludedNode{
@@ -57,8 +60,8 @@ func (w *world) faulty(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, p 
 	if inc.Class == v1alpha1.ClassInfrastructure && (p.Node == inc.Cause.Node || !w.Nodes[p.Node].Ready) {
 		return true
 	}
-	f, ok := w.failureOf(s, rank{p.Task, p.Index}, w.rooms(s))
-	return ok && f.class == v1alpha1.ClassInfrastructure && f.node == p.Node
+	f, ok := w.failureOf(s, gang.Rank{Task: p.Task, Index: p.Index}, w.rooms(s))
+	return ok && f.Class == v1alpha1.ClassInfrastructure && f.Node == p.Node
 }
 
 // liftExclusions drops the exclusions whose time is over, and returns when the next one is.
@@ -67,7 +70,7 @@ func (w *world) liftExclusions(s *v1alpha1.TrainingJobStatus) time.Time {
 	s.ExcludedNodes = slices.DeleteFunc(s.ExcludedNodes, func(e v1alpha1.ExcludedNode) bool { return !e.Until.After(w.Now) })
 	s.LeftHyperNodes = slices.DeleteFunc(s.LeftHyperNodes, func(l v1alpha1.LeftHyperNode) bool { return !l.Until.After(w.Now) })
 	if len(s.ExcludedNodes)+len(s.LeftHyperNodes) < before {
-		eachRank(w.job, func(r rank) { w.restartUnscheduled(s, r) })
+		gang.EachRank(w.Effective, func(r gang.Rank) { w.restartUnscheduled(s, r) })
 	}
 	var next time.Time
 	for _, e := range s.ExcludedNodes {
@@ -81,9 +84,9 @@ func (w *world) liftExclusions(s *v1alpha1.TrainingJobStatus) time.Time {
 
 // restartUnscheduled asks for a new pod of a rank that looks for a node in vain: where it may go was
 // fixed when its gate was lifted.
-func (w *world) restartUnscheduled(s *v1alpha1.TrainingJobStatus, r rank) {
-	if p := w.pod(r); p != nil && p.searches() && !stale(s, p) && !w.dryRun {
-		restartRank(s, r, v1alpha1.RestartNodeAvailable)
+func (w *world) restartUnscheduled(s *v1alpha1.TrainingJobStatus, r gang.Rank) {
+	if p := w.Pod(r); p != nil && p.Searches() && !gang.IsStale(s, p) && !w.dryRun {
+		gang.RestartRank(s, r, v1alpha1.RestartNodeAvailable)
 	}
 }
 
@@ -94,8 +97,8 @@ func (w *world) liftOldestExclusion(s *v1alpha1.TrainingJobStatus) {
 	if !w.stuck(s) {
 		return
 	}
-	left := slices.IndexFunc(s.LeftHyperNodes, func(l v1alpha1.LeftHyperNode) bool { return w.keepsFrom(s, l.Name) })
-	node := slices.IndexFunc(s.ExcludedNodes, func(e v1alpha1.ExcludedNode) bool { return w.wouldTake(s, e.Name) })
+	left := slices.IndexFunc(s.LeftHyperNodes, func(l v1alpha1.LeftHyperNode) bool { return w.places(s).KeepsFrom(l.Name) })
+	node := slices.IndexFunc(s.ExcludedNodes, func(e v1alpha1.ExcludedNode) bool { return w.places(s).WouldTake(e.Name) })
 	switch {
 	case left >= 0:
 		s.LeftHyperNodes = slices.Delete(s.LeftHyperNodes, left, left+1)
@@ -104,7 +107,7 @@ func (w *world) liftOldestExclusion(s *v1alpha1.TrainingJobStatus) {
 	default:
 		return
 	}
-	eachRank(w.job, func(r rank) { w.restartUnscheduled(s, r) })
+	gang.EachRank(w.Effective, func(r gang.Rank) { w.restartUnscheduled(s, r) })
 }
 
 // stuck reports whether a rank has found no node and has no step left to wait for.
@@ -114,71 +117,17 @@ func (w *world) stuck(s *v1alpha1.TrainingJobStatus) bool {
 	}
 	stuck := false
 	m := w.rooms(s)
-	eachRank(w.job, func(r rank) {
-		p := w.pod(r)
-		stuck = stuck || (p != nil && w.pending(s, p, m) && !w.stepsLeft(s, r))
+	gang.EachRank(w.Effective, func(r gang.Rank) {
+		p := w.Pod(r)
+		stuck = stuck || (p != nil && m.Pending(p) && !w.stepsLeft(s, r))
 	})
 	return stuck
 }
 
 // stepsLeft reports whether an open incident may still do something about a rank.
-func (w *world) stepsLeft(s *v1alpha1.TrainingJobStatus, r rank) bool {
+func (w *world) stepsLeft(s *v1alpha1.TrainingJobStatus, r gang.Rank) bool {
 	return slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool {
 		_, more := w.nextRung(s, &inc)
 		return inc.Outcome == "" && more && w.concerns(&inc, r) && !w.waitsForCapacity(s, &inc)
 	})
-}
-
-// wouldTake reports whether nothing but its exclusion keeps ranks from a node of home.
-func (w *world) wouldTake(s *v1alpha1.TrainingJobStatus, node string) bool {
-	n, exists := w.Nodes[node]
-	if !exists || !n.Ready || n.Unschedulable || n.OutOfService {
-		return false
-	}
-	if s.Placement == nil {
-		return true
-	}
-	home, known := w.Topology.Find(s.Placement.HyperNode)
-	return !known || home.Holds([]string{node})
-}
-
-// keepsFrom reports whether a former home has nodes in common with where the job may be.
-func (w *world) keepsFrom(s *v1alpha1.TrainingJobStatus, left string) bool {
-	former, _ := w.Topology.Find(left)
-	return slices.ContainsFunc(former.Nodes, func(n string) bool { return w.wouldTake(s, n) })
-}
-
-// inLeft reports whether a node is of a former home that the job must not go back to yet.
-func (w *world) inLeft(s *v1alpha1.TrainingJobStatus, node string) bool {
-	return slices.ContainsFunc(s.LeftHyperNodes, func(l v1alpha1.LeftHyperNode) bool {
-		former, _ := w.Topology.Find(l.Name)
-		return former.Holds([]string{node})
-	})
-}
-
-func excluded(s *v1alpha1.TrainingJobStatus, node string) bool {
-	return slices.ContainsFunc(s.ExcludedNodes, func(e v1alpha1.ExcludedNode) bool { return e.Name == node })
-}
-
-func (w *world) hasLeft(s *v1alpha1.TrainingJobStatus, hyperNode string) bool {
-	return slices.ContainsFunc(s.LeftHyperNodes, func(l v1alpha1.LeftHyperNode) bool { return l.Name == hyperNode })
-}
-
-// elsewhere reports whether the topology allows the job a HyperNode that shares no node
-// with one that it leaves or has left.
-func (w *world) elsewhere(s *v1alpha1.TrainingJobStatus, leaving string) bool {
-	left := []string{leaving}
-	for _, l := range s.LeftHyperNodes {
-		left = append(left, l.Name)
-	}
-	return w.Topology.AnyApart(left, w.highestTier())
-}
-
-// highestTier is the highest tier that may hold the gang; negative for any.
-func (w *world) highestTier() int32 {
-	t := w.job.Spec.NetworkTopology
-	if t == nil || t.Mode == v1alpha1.TopologySoft || t.HighestTierAllowed == nil {
-		return -1
-	}
-	return *t.HighestTierAllowed
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
@@ -31,7 +33,7 @@ var relocates = rule("relocates", step(v1alpha1.RelocateJob, 0))
 
 func TestTheHomeThatIsLeft(t *testing.T) {
 	confined := func(tier int32) *scene {
-		return aScene(aJob().tasks(task("worker", 3)).confined(tier).policy(rules(relocates))).started().placed()
+		return aScene(aJob().tasks(task("worker", 3)).confined(tier).policy(withRules(relocates))).started().placed()
 	}
 	tests := map[string]struct {
 		story func() *scene
@@ -109,7 +111,7 @@ func TestAHomeIsLeftForATime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := running(3)
-			s.Job.Spec.RestartPolicy = policy(rules(relocates), excluding(tc.exclude))
+			s.Job.Spec.RestartPolicy = policy(withRules(relocates), excluding(tc.exclude))
 			s.crash(1, 1)
 			s.decide()
 			check.Equal(t, "until", s.Now.Add(tc.want).Truncate(time.Second).String(), s.status().LeftHyperNodes[0].Until.String())
@@ -163,12 +165,12 @@ func TestRelent(t *testing.T) {
 	stuck := func(r v1alpha1.Rule) *scene {
 		s := running(3, r)
 		s.fill("n00", "n01", "n02", "n03")
-		s.node("n00", func(n *Node) { n.Unschedulable = true })
-		s.node("n02", func(n *Node) { n.Unschedulable = true })
+		s.node("n00", func(n *gang.Node) { n.Unschedulable = true })
+		s.node("n02", func(n *gang.Node) { n.Unschedulable = true })
 		s.breakNode("n01")
 		s.decide()
 		s.replace(1)
-		s.node("n01", func(n *Node) { n.Ready, n.SilentSince = true, time.Time{} })
+		s.node("n01", func(n *gang.Node) { n.Ready, n.SilentSince = true, time.Time{} })
 		s.status().ExcludedNodes = append([]v1alpha1.ExcludedNode{{Name: "n03", Until: s.status().ExcludedNodes[0].Until}}, s.status().ExcludedNodes...)
 		s.decide()
 		return s
@@ -179,27 +181,31 @@ func TestRelent(t *testing.T) {
 		excluded []string
 		lives    []int32
 	}{
-		"not at once":                    {func() *scene { return stuck(once) }, 30*time.Second - 1, []string{"n03", "n01"}, []int32{0, 1, 0}},
-		"the oldest":                     {func() *scene { return stuck(once) }, 30 * time.Second, []string{"n01"}, []int32{0, 1, 0}},
-		"not while a step is left":       {func() *scene { return stuck(later) }, 299 * time.Second, []string{"n03", "n01"}, []int32{0, 1, 0}},
-		"once it was taken":              {func() *scene { return stuck(later) }, 300 * time.Second, []string{"n01"}, []int32{0, 1, 0}},
-		"not one that is not ready":      {func() *scene { s := stuck(once); s.breakNode("n03"); return s }, 30 * time.Second, []string{"n03"}, []int32{0, 1, 0}},
-		"not one that is cordoned":       {func() *scene { s := stuck(once); s.node("n03", func(n *Node) { n.Unschedulable = true }); return s }, 30 * time.Second, []string{"n03"}, []int32{0, 1, 0}},
-		"not one that is out of service": {func() *scene { s := stuck(once); s.node("n03", func(n *Node) { n.OutOfService = true }); return s }, 30 * time.Second, []string{"n03"}, []int32{0, 1, 0}},
+		"not at once":               {func() *scene { return stuck(once) }, 30*time.Second - 1, []string{"n03", "n01"}, []int32{0, 1, 0}},
+		"the oldest":                {func() *scene { return stuck(once) }, 30 * time.Second, []string{"n01"}, []int32{0, 1, 0}},
+		"not while a step is left":  {func() *scene { return stuck(later) }, 299 * time.Second, []string{"n03", "n01"}, []int32{0, 1, 0}},
+		"once it was taken":         {func() *scene { return stuck(later) }, 300 * time.Second, []string{"n01"}, []int32{0, 1, 0}},
+		"not one that is not ready": {func() *scene { s := stuck(once); s.breakNode("n03"); return s }, 30 * time.Second, []string{"n03"}, []int32{0, 1, 0}},
+		"not one that is cordoned": {func() *scene {
+			s := stuck(once)
+			s.node("n03", func(n *gang.Node) { n.Unschedulable = true })
+			return s
+		}, 30 * time.Second, []string{"n03"}, []int32{0, 1, 0}},
+		"not one that is out of service": {func() *scene { s := stuck(once); s.node("n03", func(n *gang.Node) { n.OutOfService = true }); return s }, 30 * time.Second, []string{"n03"}, []int32{0, 1, 0}},
 		"not one that is gone":           {func() *scene { s := stuck(once); s.lose("n03"); return s }, 30 * time.Second, []string{"n03"}, []int32{0, 1, 0}},
 		"not one of another home":        {func() *scene { s := stuck(once); s.status().ExcludedNodes[0].Name = "n07"; s.lose("n03"); return s }, 30 * time.Second, []string{"n07"}, []int32{0, 1, 0}},
 		"none where none would help":     {func() *scene { s := stuck(once); s.lose("n01", "n03"); return s }, 30 * time.Second, []string{"n03", "n01"}, []int32{0, 1, 0}},
 		"none in a dry run":              {func() *scene { s := stuck(once); s.dryRun(true); return s }, time.Hour - time.Minute, []string{"n03", "n01"}, []int32{0, 1, 0}},
 		"of a pod that looks: with a new life": {func() *scene {
 			s := stuck(once)
-			s.node("n04", func(n *Node) { n.Unschedulable = false })
+			s.node("n04", func(n *gang.Node) { n.Unschedulable = false })
 			s.search(1)
 			return s
 		}, 30 * time.Second, []string{"n01"}, []int32{0, 2, 0}},
 		"one with each look": {func() *scene {
 			s := stuck(once)
 			s.after(30 * time.Second).decide()
-			s.node("n03", func(n *Node) { n.Unschedulable = true })
+			s.node("n03", func(n *gang.Node) { n.Unschedulable = true })
 			return s
 		}, time.Second, nil, []int32{0, 1, 0}},
 	}
@@ -227,7 +233,7 @@ func TestRelentOfAHomeThatWasLeft(t *testing.T) {
 	for i := range s.Pods {
 		s.search(i)
 	}
-	s.node("n01", func(n *Node) { n.Ready = true }) // it would do as well
+	s.node("n01", func(n *gang.Node) { n.Ready = true }) // it would do as well
 	s.after(30*time.Second - 1).decide()
 	check.Equal(t, "left", []string{"rack-a"}, s.left())
 	s.after(1).decide()
@@ -238,7 +244,7 @@ func TestRelentOfAHomeThatWasLeft(t *testing.T) {
 		s.replace(i)
 	}
 	s.decide()
-	check.Equal(t, "goes anywhere but to the node", Target{NotIn: []string{"host-n01"}}, s.plan().Lift[0].Target)
+	check.Equal(t, "goes anywhere but to the node", placement.Target{NotIn: []string{"host-n01"}}, s.plan().Lift[0].Target)
 	for i := range s.Pods {
 		s.search(i)
 	}
@@ -256,12 +262,13 @@ func TestWhatAnExclusionSays(t *testing.T) {
 	s.breakNode("n01")
 	s.decide()
 	check.Equal(t, "excluded", []string{"n01"}, s.excluded())
+	s.status().Placement.HyperNode = ""
 	w := view(&s.Observation, s.status())
-	check.Equal(t, "avoided", []string{"host-n01"}, w.rooms(s.status()).avoided())
-	s.node("n01", func(n *Node) { n.Hostname = "renamed" })
-	check.Equal(t, "avoided, renamed", []string{"renamed"}, w.rooms(s.status()).avoided())
+	check.Equal(t, "avoided", []string{"host-n01"}, w.rooms(s.status()).ForSpare("worker").NotIn)
+	s.node("n01", func(n *gang.Node) { n.Hostname = "renamed" })
+	check.Equal(t, "avoided, renamed", []string{"renamed"}, w.rooms(s.status()).ForSpare("worker").NotIn)
 	s.lose("n01")
-	check.Equal(t, "avoided, gone", []string{"host-n01"}, w.rooms(s.status()).avoided())
+	check.Equal(t, "avoided, gone", []string{"host-n01"}, w.rooms(s.status()).ForSpare("worker").NotIn)
 	s.status().ExcludedNodes[0].Hostname = ""
-	check.Equal(t, "avoided, never seen", nil, w.rooms(s.status()).avoided())
+	check.Equal(t, "avoided, never seen", nil, w.rooms(s.status()).ForSpare("worker").NotIn)
 }

@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/rules"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -34,9 +36,12 @@ func TestFailures(t *testing.T) {
 		"a crash on a node that is silent": {func(s *scene) { s.breakNode("n01"); s.crash(1, 1) }, v1alpha1.PodFailed, user},
 		"not ready on a silent node":       {func(s *scene) { s.breakNode("n01"); s.unready(1) }, v1alpha1.NodeNotReady, infrastructure},
 		"it has succeeded":                 {change: func(s *scene) { s.succeed(1) }},
-		"it is of a life that is over":     {change: func(s *scene) { s.crash(1, 1); restartRank(s.status(), rank{"worker", 1}, v1alpha1.RestartByStep) }},
-		"it is slow to start":              {change: func(s *scene) { s.unready(1); s.Pods[1].WasReady = false }},
-		"it was never placed":              {change: func(s *scene) { s.replace(1); s.status().Placement.Tasks[0].Nodes[1] = "" }},
+		"it is of a life that is over": {change: func(s *scene) {
+			s.crash(1, 1)
+			gang.RestartRank(s.status(), gang.Rank{Task: "worker", Index: 1}, v1alpha1.RestartByStep)
+		}},
+		"it is slow to start": {change: func(s *scene) { s.unready(1); s.Pods[1].WasReady = false }},
+		"it was never placed": {change: func(s *scene) { s.replace(1); s.status().Placement.Tasks[0].Nodes[1] = "" }},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -53,11 +58,11 @@ func TestFailures(t *testing.T) {
 			if len(got) != 1 {
 				t.Fatalf("found %d: %+v", len(got), got)
 			}
-			check.Equal(t, "event", tc.event, got[0].event)
-			check.Equal(t, "class", tc.class, got[0].class)
-			check.Equal(t, "rank", int32(1), got[0].rank.index)
-			check.Equal(t, "node", "n01", got[0].node)
-			check.Equal(t, "pod", "llm-1-worker-1", got[0].pod)
+			check.Equal(t, "event", tc.event, got[0].Event)
+			check.Equal(t, "class", tc.class, got[0].Class)
+			check.Equal(t, "rank", int32(1), got[0].Rank.Index)
+			check.Equal(t, "node", "n01", got[0].Node)
+			check.Equal(t, "pod", "llm-1-worker-1", got[0].Pod)
 		})
 	}
 }
@@ -72,10 +77,10 @@ func TestClassOf(t *testing.T) {
 	}
 	for want, reasons := range tests {
 		for _, reason := range reasons {
-			check.Equal(t, reason, want, classOf(&Pod{Phase: corev1.PodFailed, Disrupted: reason}))
-			check.Equal(t, reason, want, classOf(&Pod{Phase: corev1.PodFailed, Failure: Failure{Reason: reason}}))
+			check.Equal(t, reason, want, rules.ClassOf(&gang.Pod{Phase: corev1.PodFailed, Disrupted: reason}))
+			check.Equal(t, reason, want, rules.ClassOf(&gang.Pod{Phase: corev1.PodFailed, Failure: gang.Failure{Reason: reason}}))
 		}
 	}
-	check.Equal(t, "deleted", v1alpha1.ClassMaintenance, classOf(&Pod{Phase: corev1.PodRunning, Deleting: true}))
-	check.Equal(t, "crashed in place", v1alpha1.ClassUser, classOf(&Pod{Phase: corev1.PodRunning}))
+	check.Equal(t, "deleted", v1alpha1.ClassMaintenance, rules.ClassOf(&gang.Pod{Phase: corev1.PodRunning, Deleting: true}))
+	check.Equal(t, "crashed in place", v1alpha1.ClassUser, rules.ClassOf(&gang.Pod{Phase: corev1.PodRunning}))
 }

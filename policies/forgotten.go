@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
@@ -21,18 +22,18 @@ const (
 // lacksPods reports whether the gang has fewer pods than it needs, although it does not wait for its queue. A pod that
 // is being deleted counts: Volcano cannot replace it yet.
 func (w *world) lacksPods(s *v1alpha1.TrainingJobStatus) bool {
-	v := w.volcano
+	v := w.VolcanoJob
 	if v == nil || v.Ended || v.Stopping || w.stopped(s) || (w.PodGroup != nil && w.PodGroup.Pending) {
 		return false
 	}
-	return w.made() < MinAvailable(w.job)
+	return w.made() < gang.MinAvailable(w.Effective)
 }
 
 // made is the number of ranks that have a pod, or have completed.
 func (w *world) made() int32 {
 	var n int32
-	eachRank(w.job, func(r rank) {
-		if w.pod(r) != nil {
+	gang.EachRank(w.Effective, func(r gang.Rank) {
+		if w.Pod(r) != nil {
 			n++
 		}
 	})
@@ -40,7 +41,7 @@ func (w *world) made() int32 {
 }
 
 // LackingSince is since when a gang has lacked pods without getting one, as far as this process knows; zero where it does not.
-func LackingSince(o *Observation) time.Time {
+func LackingSince(o *gang.Observation) time.Time {
 	since := o.LackingSince
 	for i := range o.Pods {
 		if p := &o.Pods[i]; !since.IsZero() && p.Attempt == o.Job.Status.Attempt {
@@ -90,9 +91,9 @@ func (w *world) nextSync(s *v1alpha1.TrainingJobStatus) time.Time {
 const LacksFor = forgottenAfter / 2
 
 func (w *world) forgottenStory() string {
-	if why := w.volcano.CreateError; why != "" {
-		return fmt.Sprintf("Volcano has made %d of the %d pods of the gang, and fails to make the others: %s", w.made(), MinAvailable(w.job), why)
+	if why := w.VolcanoJob.CreateError; why != "" {
+		return fmt.Sprintf("Volcano has made %d of the %d pods of the gang, and fails to make the others: %s", w.made(), gang.MinAvailable(w.Effective), why)
 	}
 	return fmt.Sprintf("Volcano has made %d of the %d pods of the gang, and makes no more: it is asked every %s to look at its Job again",
-		w.made(), MinAvailable(w.job), syncEvery)
+		w.made(), gang.MinAvailable(w.Effective), syncEvery)
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -91,8 +92,8 @@ func TestWhatIsSaidOfAForgottenGang(t *testing.T) {
 	check.Equal(t, "asks again", true, s.plan().Sync)
 	check.Equal(t, "status", before, s.status())
 
-	s.make(rank{"worker", 1}, false)
-	s.make(rank{"worker", 2}, false)
+	s.make(gang.Rank{Task: "worker", Index: 1}, false)
+	s.make(gang.Rank{Task: "worker", Index: 2}, false)
 	check.Equal(t, "lacks", false, s.decide().Lacking)
 	check.Equal(t, "reason", v1alpha1.ReasonPodsPending, conditionReason(s, v1alpha1.ConditionScheduled))
 }

@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
 // dice draws from bytes, and zeros once they are used up.
@@ -84,23 +86,23 @@ func (d *dice) rule(name string) v1alpha1.Rule {
 	return r
 }
 
-func (d *dice) failure() failure {
-	f := failure{event: d.event(), class: d.class(), rank: rank{d.task(), d.odd(4)}, node: d.node(), disrupted: one(d, "", "Evicted")}
-	f.details = d.failed()
-	f.conditions = some(d, 2, func(int) corev1.PodCondition {
+func (d *dice) failure() rules.Failure {
+	f := rules.Failure{Event: d.event(), Class: d.class(), Rank: gang.Rank{Task: d.task(), Index: d.odd(4)}, Node: d.node(), Disrupted: one(d, "", "Evicted")}
+	f.Details = d.failed()
+	f.Conditions = some(d, 2, func(int) corev1.PodCondition {
 		return corev1.PodCondition{Type: one[corev1.PodConditionType](d, "Ready", "DisruptionTarget"), Status: one(d, corev1.ConditionTrue, corev1.ConditionFalse)}
 	})
 	if d.yes() {
-		f.signal = Signal{Name: one(d, "XID79", "NVLinkReplay"), Failed: d.yes()}
+		f.Signal = gang.Signal{Name: one(d, "XID79", "NVLinkReplay"), Failed: d.yes()}
 	}
 	return f
 }
 
-func (d *dice) failed() Failure {
-	return Failure{
+func (d *dice) failed() gang.Failure {
+	return gang.Failure{
 		Reason: one(d, "", "Evicted", "NodeLost"),
-		Containers: some(d, 2, func(int) ContainerFailure {
-			return ContainerFailure{Name: "train", ExitCode: d.odd(4), Reason: "Error"}
+		Containers: some(d, 2, func(int) gang.ContainerFailure {
+			return gang.ContainerFailure{Name: "train", ExitCode: d.odd(4), Reason: "Error"}
 		}),
 	}
 }

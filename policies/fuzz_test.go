@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
 // seeds are some inputs that plain `go test` runs.
@@ -46,28 +48,28 @@ func FuzzRules(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		d := &dice{data: data}
-		var rules []v1alpha1.Rule
+		var all []v1alpha1.Rule
 		for i := range d.roll(6) {
-			rules = append(rules, d.rule(fmt.Sprintf("r%d", i)))
+			all = append(all, d.rule(fmt.Sprintf("r%d", i)))
 		}
 		fail := d.failure()
-		found, ok := ruleFor(rules, fail)
-		first := slices.IndexFunc(rules, func(r v1alpha1.Rule) bool { return matches(r.Match, fail) })
-		if ok != (first >= 0) || (ok && found.Name != rules[first].Name) {
+		found, ok := rules.Match(all, fail)
+		first := slices.IndexFunc(all, func(r v1alpha1.Rule) bool { return rules.Matches(r.Match, fail) })
+		if ok != (first >= 0) || (ok && found.Name != all[first].Name) {
 			t.Fatalf("rule %q, %v, and the first that matches is %d", found.Name, ok, first)
 		}
-		more, _ := ruleFor(append(rules, v1alpha1.Rule{Name: "last"}), fail)
+		more, _ := rules.Match(append(all, v1alpha1.Rule{Name: "last"}), fail)
 		if ok && more.Name != found.Name {
 			t.Errorf("with another rule at the end %q decides, and not %q", more.Name, found.Name)
 		}
 		if !ok && more.Name != "last" {
 			t.Errorf("a rule without a match is passed over for %q", more.Name)
 		}
-		for _, r := range rules {
+		for _, r := range all {
 			narrower := r.Match
 			narrower.Tasks = []string{"no such task"}
-			if matches(narrower, fail) {
-				t.Errorf("%+v matches task %s", narrower, fail.rank.task)
+			if rules.Matches(narrower, fail) {
+				t.Errorf("%+v matches task %s", narrower, fail.Rank.Task)
 			}
 		}
 	})
@@ -93,7 +95,7 @@ func FuzzDecide(f *testing.F) {
 			t.Fatal("two plans for one status differ")
 		}
 		for _, gone := range plan.DeletePods {
-			if !slices.ContainsFunc(o.Pods, func(p Pod) bool { return p.UID == gone.UID && p.Name == gone.Name }) {
+			if !slices.ContainsFunc(o.Pods, func(p gang.Pod) bool { return p.UID == gone.UID && p.Name == gone.Name }) {
 				t.Errorf("pod %+v is deleted and was not seen", gone)
 			}
 		}
@@ -102,7 +104,7 @@ func FuzzDecide(f *testing.F) {
 }
 
 // comesToRest decides on what was decided, at the same time, until nothing changes.
-func comesToRest(t *testing.T, o *Observation, d Decision) {
+func comesToRest(t *testing.T, o *gang.Observation, d Decision) {
 	t.Helper()
 	for range restsWithin {
 		job := o.Job.DeepCopy()
@@ -122,14 +124,14 @@ func comesToRest(t *testing.T, o *Observation, d Decision) {
 	t.Error("decisions on one world do not come to rest: ", cmp.Diff(o.Job.Status, d.Status, cmpopts.EquateEmpty()))
 }
 
-func copied(o *Observation) *Observation {
+func copied(o *gang.Observation) *gang.Observation {
 	c := *o
 	c.Job = o.Job.DeepCopy()
 	c.Pods, c.VolcanoJobs, c.Nodes = slices.Clone(o.Pods), slices.Clone(o.VolcanoJobs), maps.Clone(o.Nodes)
 	return &c
 }
 
-func unchanged(t *testing.T, what string, before, o *Observation) {
+func unchanged(t *testing.T, what string, before, o *gang.Observation) {
 	t.Helper()
 	if !reflect.DeepEqual(before, o) {
 		t.Fatalf("%s changes what it is given", what)

@@ -9,23 +9,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
 // observation draws a job and its world.
-func (d *dice) observation() *Observation {
+func (d *dice) observation() *gang.Observation {
 	o := &aScene(jobWrapper{d.job()}).Observation
 	if d.roll(4) > 0 {
 		o.Job.Status = d.status()
 	}
 	o.Pods = some(d, 8, d.pod)
-	o.VolcanoJobs = some(d, 3, func(i int) VolcanoJob {
-		v := VolcanoJob{Name: VolcanoJobName(o.Job, int32(i)), Attempt: int32(i), Deleting: d.yes(), Stopping: d.yes(), Ended: d.yes(), Succeeded: d.roll(4) == 3, Size: SizeOf(o.Job)}
+	o.VolcanoJobs = some(d, 3, func(i int) gang.VolcanoJob {
+		v := gang.VolcanoJob{Name: gang.VolcanoJobName(o.Job, int32(i)), Attempt: int32(i), Deleting: d.yes(), Stopping: d.yes(), Ended: d.yes(), Succeeded: d.roll(4) == 3, Size: gang.SizeOf(o.Job)}
 		v.Size.MinAvailable += d.odd(3)
 		return v
 	})
 	if d.yes() {
-		o.PodGroup = &PodGroup{Name: "pg", Pending: d.yes()}
+		o.PodGroup = &gang.PodGroup{Name: "pg", Pending: d.yes()}
 	}
 	for range d.roll(6) {
 		name := d.node()
@@ -33,7 +34,7 @@ func (d *dice) observation() *Observation {
 			delete(o.Nodes, name)
 			continue
 		}
-		n := Node{Name: name, Hostname: one(d, "host-"+name, ""), Ready: d.yes(), Unschedulable: d.yes(), OutOfService: d.yes(), Hold: one(d, "", "standing", "x", "12")}
+		n := gang.Node{Name: name, Hostname: one(d, "host-"+name, ""), Ready: d.yes(), Unschedulable: d.yes(), OutOfService: d.yes(), Hold: one(d, "", "standing", "x", "12")}
 		if d.yes() {
 			n.SilentSince = d.when()
 		}
@@ -53,16 +54,16 @@ func (d *dice) observation() *Observation {
 		}
 		for range d.roll(4) {
 			if o.Answers == nil {
-				o.Answers = map[AnswerKey]Answer{}
+				o.Answers = map[gang.AnswerKey]gang.Answer{}
 			}
-			o.Answers[AnswerKey{requestID(o.Job, inc), fmt.Sprint(d.roll(8))}] = Answer{Saved: d.yes(), Refused: d.yes(), Message: one(d, "", "refused")}
+			o.Answers[gang.AnswerKey{Request: requestID(o.Job, inc), Pod: fmt.Sprint(d.roll(8))}] = gang.Answer{Saved: d.yes(), Refused: d.yes(), Message: one(d, "", "refused")}
 		}
 	}
 	return o
 }
 
-func (d *dice) pod(i int) Pod {
-	p := Pod{
+func (d *dice) pod(i int) gang.Pod {
+	p := gang.Pod{
 		Name: fmt.Sprintf("llm-1-%s-%d", d.task(), i), UID: fmt.Sprint(i), Task: one(d, "head", "worker", "worker", "nobody"), Index: d.odd(6), Attempt: d.odd(3),
 		Spare: d.roll(4) == 3, Node: d.node(), Phase: one(d, corev1.PodRunning, corev1.PodPending, corev1.PodFailed, corev1.PodSucceeded, corev1.PodUnknown),
 		Ready: d.yes(), WasReady: d.yes(), Incarnation: d.odd(4), CreatedTime: d.when(), PlacedTime: d.when(), Deleting: d.roll(4) == 3,
@@ -72,7 +73,7 @@ func (d *dice) pod(i int) Pod {
 	if p.Node == "" {
 		p.Gated, p.Unschedulable = d.yes(), d.yes()
 	}
-	p.Signals = some(d, 2, func(int) Signal { return Signal{Name: one(d, "XID79", ""), Failed: d.yes()} })
+	p.Signals = some(d, 2, func(int) gang.Signal { return gang.Signal{Name: one(d, "XID79", ""), Failed: d.yes()} })
 	return p
 }
 

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/healthpolicy"
 	"github.com/lockstep-dev/lockstep/policies/instant"
+	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
 // maxHealthMoves is how many moves are remembered one by one: the API's limit.
@@ -18,7 +20,7 @@ const maxHealthMoves = 32
 
 // bounded reports whether an incident has moved nothing yet, and is of health alone.
 func (w *world) bounded(inc *v1alpha1.Incident) bool {
-	return w.HealthPolicy != nil && ofHealth(inc.Trigger) && !restarted(inc)
+	return w.HealthPolicy != nil && rules.OfHealth(inc.Trigger) && !restarted(inc)
 }
 
 // holding is an incident that may be held back, as it was when that was asked: each of its
@@ -37,13 +39,16 @@ func (w *world) held(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool
 	held, known := w.holding[key]
 	if !known {
 		held = w.heldUntil(s, inc).After(w.Now)
+		if w.holding == nil {
+			w.holding = map[holding]bool{}
+		}
 		w.holding[key] = held
 	}
 	return held
 }
 
 // heldBack reports whether some incident is about a rank and must not move it now.
-func (w *world) heldBack(s *v1alpha1.TrainingJobStatus, r rank) bool {
+func (w *world) heldBack(s *v1alpha1.TrainingJobStatus, r gang.Rank) bool {
 	return slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool {
 		return inc.Outcome == "" && w.concerns(&inc, r) && w.held(s, &inc)
 	})
@@ -53,15 +58,15 @@ func (w *world) heldBack(s *v1alpha1.TrainingJobStatus, r rank) bool {
 // one of its rank is placed elsewhere, and waits for nobody's acknowledgement.
 func (w *world) departed(inc *v1alpha1.Incident) bool {
 	return !unnamed(inc) && !slices.ContainsFunc(inc.Pods, func(named v1alpha1.IncidentPod) bool {
-		p := w.pod(rank{named.Task, named.Index})
+		p := w.Pod(gang.Rank{Task: named.Task, Index: named.Index})
 		return p != nil && p.UID == named.UID
 	})
 }
 
 // apart reports whether a failure must not join an incident: what is reported would be moved
 // uncounted with what moves already, and what fails by itself would be held back with the rest.
-func (w *world) apart(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure) bool {
-	if ofHealth(f.event) {
+func (w *world) apart(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) bool {
+	if rules.OfHealth(f.Event) {
 		return w.HealthPolicy != nil && !w.bounded(inc)
 	}
 	return w.held(s, inc)
@@ -78,7 +83,7 @@ func (w *world) heldUntil(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident)
 	if !policy.Acknowledged.Before(inc.StartTime.Time) {
 		return time.Time{}
 	}
-	limit, size, n := policy.Moves, int(Replicas(w.job)), w.toMove(s, inc)
+	limit, size, n := policy.Moves, int(gang.Replicas(w.Effective)), w.toMove(s, inc)
 	if !limit.Allows(n, size) {
 		return instant.Earliest(w.Now.Add(limit.Window), policy.Acknowledges)
 	}
@@ -102,7 +107,7 @@ func (w *world) recentMoves(s *v1alpha1.TrainingJobStatus, policy *healthpolicy.
 // toMove is how many ranks an incident would move.
 func (w *world) toMove(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) int {
 	n := 0
-	w.everyRankOf(inc, func(r rank) bool {
+	w.everyRankOf(inc, func(r gang.Rank) bool {
 		if !w.backFor(s, inc, r) {
 			n++
 		}
@@ -133,14 +138,9 @@ func (w *world) noteMove(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) 
 	s.Restarts.HealthMoves = moves
 }
 
-// ofHealth reports whether an event is reported of a pod that has not failed by itself.
-func ofHealth(e v1alpha1.EventType) bool {
-	return e == v1alpha1.HealthDegraded || e == v1alpha1.HealthFailed
-}
-
 // heldBackBy says why an incident has to wait for its turn.
 func (w *world) heldBackBy(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) string {
 	policy := healthpolicy.Of(w.HealthPolicy, w.Now)
 	return fmt.Sprintf(", held back by the breaker: to move %d of %d pods for their health, after %d within %s, is more than spec.breaker.job of the HealthPolicy allows",
-		w.toMove(s, inc), Replicas(w.job), movedPods(w.recentMoves(s, &policy)), policy.Moves.Window)
+		w.toMove(s, inc), gang.Replicas(w.Effective), movedPods(w.recentMoves(s, &policy)), policy.Moves.Window)
 }

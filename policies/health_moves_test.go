@@ -13,6 +13,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/rules"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -21,16 +23,16 @@ func bounded(replicas int32) *scene {
 	s := starting(replicas)
 	for i := len(s.Nodes); i < int(replicas); i++ {
 		name := fmt.Sprintf("n%02d", i)
-		s.Nodes[name] = Node{Name: name, Hostname: "host-" + name, Ready: true}
+		s.Nodes[name] = gang.Node{Name: name, Hostname: "host-" + name, Ready: true}
 	}
 	s.placed()
 	s.HealthPolicy = &v1alpha1.HealthPolicySpec{Breaker: v1alpha1.Breaker{Job: &v1alpha1.BreakerLimit{Percent: 25, Count: ptr.To[int32](2)}}}
 	return s
 }
 
-func (s *scene) ail(signal Signal, pods ...int) {
+func (s *scene) ail(signal gang.Signal, pods ...int) {
 	for _, i := range pods {
-		s.Pods[i].Signals = []Signal{signal}
+		s.Pods[i].Signals = []gang.Signal{signal}
 	}
 }
 
@@ -93,7 +95,7 @@ func TestLooksAgainWhenAnAcknowledgementComesDue(t *testing.T) {
 func TestAPodIsNamedOnce(t *testing.T) {
 	inc := &v1alpha1.Incident{}
 	for _, uid := range []string{"a", "b"} {
-		join(inc, failure{rank: rank{"worker", 1}, pod: "llm-1-worker-1", uid: uid})
+		join(inc, rules.Failure{Rank: gang.Rank{Task: "worker", Index: 1}, Pod: "llm-1-worker-1", UID: uid})
 	}
 	check.Equal(t, "count", int32(1), inc.PodCount)
 	check.Equal(t, "pods", []v1alpha1.IncidentPod{{Name: "llm-1-worker-1", UID: "b", Task: "worker", Index: 1}}, inc.Pods)
@@ -200,7 +202,7 @@ func TestAReportExplainsACrash(t *testing.T) {
 			s.decide()
 			s.bind(1, tc.on)
 			s.Pods[1].Ready = false
-			s.Pods[1].Signals = []Signal{failed}
+			s.Pods[1].Signals = []gang.Signal{failed}
 			s.after(tc.after).decide()
 			inc := s.incident(t)
 			check.Equal(t, "class", tc.class, inc.Class)
@@ -244,14 +246,14 @@ func TestReportsInTheWakeOfACrashAreBounded(t *testing.T) {
 // What fails by itself while too much of its job is called ill is restarted at once, and alone.
 func TestWhatFailsByItselfIsNotHeldBack(t *testing.T) {
 	tests := map[string]struct {
-		signal  Signal
+		signal  gang.Signal
 		fail    func(*scene)
 		trigger v1alpha1.EventType
 	}{
 		"crashes, called failed":          {failed, func(s *scene) { s.crash(2, 1) }, v1alpha1.PodFailed},
 		"crashes, called degraded":        {degraded, func(s *scene) { s.crash(2, 1) }, v1alpha1.PodFailed},
 		"its node goes, called failed":    {failed, func(s *scene) { delete(s.Nodes, "n02") }, v1alpha1.NodeGone},
-		"its node is silent":              {failed, func(s *scene) { s.node("n02", func(n *Node) { n.Ready = false }) }, v1alpha1.NodeNotReady},
+		"its node is silent":              {failed, func(s *scene) { s.node("n02", func(n *gang.Node) { n.Ready = false }) }, v1alpha1.NodeNotReady},
 		"hangs in place, called degraded": {degraded, func(s *scene) { s.Pods[2].Ready = false }, v1alpha1.PodNotReady},
 	}
 	for name, tc := range tests {

@@ -9,12 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/rules"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 var (
-	degraded = Signal{Name: "NVLinkReplay", Message: "300 replays in a minute"}
-	failed   = Signal{Name: "XID79", Failed: true, Message: "fell off the bus"}
+	degraded = gang.Signal{Name: "NVLinkReplay", Message: "300 replays in a minute"}
+	failed   = gang.Signal{Name: "XID79", Failed: true, Message: "fell off the bus"}
 )
 
 func TestHealthEvents(t *testing.T) {
@@ -22,19 +24,19 @@ func TestHealthEvents(t *testing.T) {
 		change func(*scene)
 		event  v1alpha1.EventType
 		class  v1alpha1.FailureClass
-		signal Signal
+		signal gang.Signal
 	}{
-		"degraded":                         {func(s *scene) { s.Pods[1].Signals = []Signal{degraded} }, v1alpha1.HealthDegraded, v1alpha1.ClassInfrastructure, degraded},
-		"failed":                           {func(s *scene) { s.Pods[1].Signals = []Signal{failed} }, v1alpha1.HealthFailed, v1alpha1.ClassInfrastructure, failed},
-		"the worse of two":                 {func(s *scene) { s.Pods[1].Signals = []Signal{degraded, failed} }, v1alpha1.HealthFailed, v1alpha1.ClassInfrastructure, failed},
-		"failed, and its node is silent":   {func(s *scene) { s.Pods[1].Signals = []Signal{failed}; s.breakNode("n01") }, v1alpha1.HealthFailed, v1alpha1.ClassInfrastructure, failed},
-		"degraded, and its node is silent": {func(s *scene) { s.Pods[1].Signals = []Signal{degraded}; s.breakNode("n01") }, v1alpha1.NodeNotReady, v1alpha1.ClassInfrastructure, Signal{}},
-		"degraded and not ready":           {func(s *scene) { s.Pods[1].Signals = []Signal{degraded}; s.unready(1) }, v1alpha1.PodNotReady, v1alpha1.ClassUser, Signal{}},
-		"failed and not ready":             {func(s *scene) { s.Pods[1].Signals = []Signal{failed}; s.unready(1) }, v1alpha1.HealthFailed, v1alpha1.ClassInfrastructure, failed},
-		"failed and crashed":               {func(s *scene) { s.Pods[1].Signals = []Signal{failed}; s.crash(1, 1) }, v1alpha1.PodFailed, v1alpha1.ClassUser, Signal{}},
-		"degraded and deleted":             {func(s *scene) { s.Pods[1].Signals = []Signal{degraded}; s.Pods[1].Deleting = true }, v1alpha1.PodDeleted, v1alpha1.ClassMaintenance, Signal{}},
-		"failed, and its node is gone":     {func(s *scene) { s.Pods[1].Signals = []Signal{failed}; s.lose("n01") }, v1alpha1.NodeGone, v1alpha1.ClassInfrastructure, Signal{}},
-		"failed, and it has succeeded":     {change: func(s *scene) { s.Pods[1].Signals = []Signal{failed}; s.succeed(1) }},
+		"degraded":                         {func(s *scene) { s.Pods[1].Signals = []gang.Signal{degraded} }, v1alpha1.HealthDegraded, v1alpha1.ClassInfrastructure, degraded},
+		"failed":                           {func(s *scene) { s.Pods[1].Signals = []gang.Signal{failed} }, v1alpha1.HealthFailed, v1alpha1.ClassInfrastructure, failed},
+		"the worse of two":                 {func(s *scene) { s.Pods[1].Signals = []gang.Signal{degraded, failed} }, v1alpha1.HealthFailed, v1alpha1.ClassInfrastructure, failed},
+		"failed, and its node is silent":   {func(s *scene) { s.Pods[1].Signals = []gang.Signal{failed}; s.breakNode("n01") }, v1alpha1.HealthFailed, v1alpha1.ClassInfrastructure, failed},
+		"degraded, and its node is silent": {func(s *scene) { s.Pods[1].Signals = []gang.Signal{degraded}; s.breakNode("n01") }, v1alpha1.NodeNotReady, v1alpha1.ClassInfrastructure, gang.Signal{}},
+		"degraded and not ready":           {func(s *scene) { s.Pods[1].Signals = []gang.Signal{degraded}; s.unready(1) }, v1alpha1.PodNotReady, v1alpha1.ClassUser, gang.Signal{}},
+		"failed and not ready":             {func(s *scene) { s.Pods[1].Signals = []gang.Signal{failed}; s.unready(1) }, v1alpha1.HealthFailed, v1alpha1.ClassInfrastructure, failed},
+		"failed and crashed":               {func(s *scene) { s.Pods[1].Signals = []gang.Signal{failed}; s.crash(1, 1) }, v1alpha1.PodFailed, v1alpha1.ClassUser, gang.Signal{}},
+		"degraded and deleted":             {func(s *scene) { s.Pods[1].Signals = []gang.Signal{degraded}; s.Pods[1].Deleting = true }, v1alpha1.PodDeleted, v1alpha1.ClassMaintenance, gang.Signal{}},
+		"failed, and its node is gone":     {func(s *scene) { s.Pods[1].Signals = []gang.Signal{failed}; s.lose("n01") }, v1alpha1.NodeGone, v1alpha1.ClassInfrastructure, gang.Signal{}},
+		"failed, and it has succeeded":     {change: func(s *scene) { s.Pods[1].Signals = []gang.Signal{failed}; s.succeed(1) }},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -47,19 +49,19 @@ func TestHealthEvents(t *testing.T) {
 				return
 			}
 			check.Equal(t, "failures", 1, len(got))
-			check.Equal(t, "event", tc.event, got[0].event)
-			check.Equal(t, "class", tc.class, got[0].class)
-			check.Equal(t, "signal", tc.signal, got[0].signal)
+			check.Equal(t, "event", tc.event, got[0].Event)
+			check.Equal(t, "class", tc.class, got[0].Class)
+			check.Equal(t, "signal", tc.signal, got[0].Signal)
 		})
 	}
 }
 
 func TestTheLadderOfASignal(t *testing.T) {
 	s := running(3, rule("ill", on(v1alpha1.HealthDegraded), bySignal("NVLinkReplay"), step(v1alpha1.MigratePod, 300)))
-	s.Pods[1].Signals = []Signal{{Name: "ThermalThrottle"}}
+	s.Pods[1].Signals = []gang.Signal{{Name: "ThermalThrottle"}}
 	s.decide()
 	check.Equal(t, "another signal", nil, s.summaries())
-	s.Pods[1].Signals = []Signal{degraded}
+	s.Pods[1].Signals = []gang.Signal{degraded}
 	s.decide()
 	check.Equal(t, "story", "incident 1, HealthDegraded by NVLinkReplay of pod llm-1-worker-1 on node n01", s.incident(t).Message)
 	check.Equal(t, "message", degraded.Message, s.incident(t).Cause.Message)
@@ -73,7 +75,7 @@ func TestTheLadderOfASignal(t *testing.T) {
 	check.Equal(t, "fired", nil, s.fired(t))
 
 	// It comes back, and stays.
-	s.Pods[1].Signals = []Signal{degraded}
+	s.Pods[1].Signals = []gang.Signal{degraded}
 	s.decide()
 	s.after(300 * time.Second).decide()
 	check.Equal(t, "fired", []string{"MigratePod@300"}, s.fired(t))
@@ -85,8 +87,8 @@ func TestTheLadderOfASignal(t *testing.T) {
 
 // A signal that no rule is for does not hide one that has a rule, whichever comes first.
 func TestTheSignalThatARuleIsFor(t *testing.T) {
-	hot := Signal{Name: "ThermalThrottle"}
-	for _, signals := range [][]Signal{{hot, degraded}, {degraded, hot}, {hot, failed, degraded}} {
+	hot := gang.Signal{Name: "ThermalThrottle"}
+	for _, signals := range [][]gang.Signal{{hot, degraded}, {degraded, hot}, {hot, failed, degraded}} {
 		s := running(3, rule("ill", on(v1alpha1.HealthDegraded, v1alpha1.HealthFailed), bySignal("NVLinkReplay", "XID79"), step(v1alpha1.MigratePod, 300)))
 		s.Pods[1].Signals = signals
 		s.decide()
@@ -101,7 +103,7 @@ func TestTheSignalThatARuleIsFor(t *testing.T) {
 // A signal that no rule is for keeps no rank from being well again.
 func TestASignalThatNoRuleIsFor(t *testing.T) {
 	s := running(3, rule("crash", on(v1alpha1.PodFailed), step(v1alpha1.RestartPod, 0)))
-	s.Pods[1].Signals = []Signal{failed}
+	s.Pods[1].Signals = []gang.Signal{failed}
 	s.decide()
 	check.Equal(t, "incidents", nil, s.summaries())
 	s.crash(1, 1)
@@ -109,7 +111,7 @@ func TestASignalThatNoRuleIsFor(t *testing.T) {
 	s.replace(1)
 	s.decide()
 	s.bind(1, "n01")
-	s.Pods[1].Signals = []Signal{degraded}
+	s.Pods[1].Signals = []gang.Signal{degraded}
 	s.decide()
 	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
 }
@@ -117,25 +119,25 @@ func TestASignalThatNoRuleIsFor(t *testing.T) {
 // A signal that a rule ignores is none: the job runs, other signals are heard, and whoever has only
 // that one is left alone.
 func TestASignalThatIsIgnored(t *testing.T) {
-	other := Signal{Name: "PCIeWidth", Message: "4 lanes"}
+	other := gang.Signal{Name: "PCIeWidth", Message: "4 lanes"}
 	s := running(3,
 		rule("shrug", bySignal(degraded.Name), step(v1alpha1.Ignore, 0)),
 		rule("ill", on(v1alpha1.HealthDegraded), step(v1alpha1.MigratePod, 0)))
 	for i := range s.Pods {
-		s.Pods[i].Signals = []Signal{degraded}
+		s.Pods[i].Signals = []gang.Signal{degraded}
 	}
 	s.decide()
 	check.Equal(t, "incidents", nil, s.summaries())
 	check.Equal(t, "state", v1alpha1.StateRunning, s.status().State)
 
-	s.after(time.Minute).Pods[1].Signals = []Signal{degraded, other}
+	s.after(time.Minute).Pods[1].Signals = []gang.Signal{degraded, other}
 	s.decide()
 	check.Equal(t, "signal", other.Name, s.incident(t).Cause.Signal)
 	check.Equal(t, "lives", []int32{0, 1, 0}, s.lives())
 	s.replace(1)
 	s.decide()
 	s.bind(1, "n04")
-	s.Pods[1].Signals = []Signal{degraded}
+	s.Pods[1].Signals = []gang.Signal{degraded}
 	s.decide()
 	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
 }
@@ -143,7 +145,7 @@ func TestASignalThatIsIgnored(t *testing.T) {
 // Whoever tells the operator to ignore what it waits to act upon has it stop waiting.
 func TestASignalThatIsToBeIgnoredFromNowOn(t *testing.T) {
 	s := running(3, rule("ill", on(v1alpha1.HealthDegraded), step(v1alpha1.MigratePod, 300)))
-	s.Pods[1].Signals = []Signal{degraded}
+	s.Pods[1].Signals = []gang.Signal{degraded}
 	s.decide()
 	check.Equal(t, "outcome", v1alpha1.Outcome(""), s.incident(t).Outcome)
 	s.Job.Spec.RestartPolicy.Rules[0].Steps = []v1alpha1.Step{{Action: v1alpha1.Ignore}}
@@ -158,9 +160,9 @@ func TestASignalThatIsToBeIgnoredFromNowOn(t *testing.T) {
 // that the node is silent.
 func TestASignalThatNoRuleIsForHidesNothing(t *testing.T) {
 	for event, change := range map[v1alpha1.EventType]func(*scene){
-		v1alpha1.HealthDegraded: func(s *scene) { s.Pods[1].Signals = []Signal{failed, degraded} },
-		v1alpha1.NodeNotReady:   func(s *scene) { s.Pods[1].Signals = []Signal{failed}; s.breakNode("n01") },
-		v1alpha1.PodNotReady:    func(s *scene) { s.Pods[1].Signals = []Signal{failed}; s.unready(1) },
+		v1alpha1.HealthDegraded: func(s *scene) { s.Pods[1].Signals = []gang.Signal{failed, degraded} },
+		v1alpha1.NodeNotReady:   func(s *scene) { s.Pods[1].Signals = []gang.Signal{failed}; s.breakNode("n01") },
+		v1alpha1.PodNotReady:    func(s *scene) { s.Pods[1].Signals = []gang.Signal{failed}; s.unready(1) },
 	} {
 		s := running(3, rule("r", on(event), step(v1alpha1.RestartPod, 60)))
 		change(s)
@@ -174,15 +176,15 @@ func TestASignalThatBecomesWorse(t *testing.T) {
 	s := running(3,
 		rule("ill", on(v1alpha1.HealthDegraded), step(v1alpha1.MigratePod, 300)),
 		rule("dead", on(v1alpha1.HealthFailed), step(v1alpha1.RestartPod, 5)))
-	s.Pods[1].Signals = []Signal{degraded}
+	s.Pods[1].Signals = []gang.Signal{degraded}
 	s.decide()
-	s.Pods[1].Signals = []Signal{failed}
+	s.Pods[1].Signals = []gang.Signal{failed}
 	s.after(5 * time.Second).decide()
 	check.Equal(t, "incidents", []summary{{v1alpha1.HealthFailed, v1alpha1.ClassInfrastructure, "dead", 1, ""}}, s.summaries())
 	check.Equal(t, "fired", []string{"RestartPod@5"}, s.fired(t))
 	check.Equal(t, "excluded", []string{"n01"}, s.excluded())
 	check.Equal(t, "by default", "everything-else", func() string {
-		r, _ := ruleFor(DefaultRules(), failure{event: v1alpha1.HealthFailed})
+		r, _ := rules.Match(rules.DefaultRules(), rules.Failure{Event: v1alpha1.HealthFailed})
 		return r.Name
 	}())
 }
@@ -190,7 +192,7 @@ func TestASignalThatBecomesWorse(t *testing.T) {
 // A pod that is back is not restarted for its device: that has a rule, and five minutes, of its own.
 func TestAPodThatIsBackOnADegradedDevice(t *testing.T) {
 	s := running(3)
-	s.Pods[1].Signals = []Signal{degraded}
+	s.Pods[1].Signals = []gang.Signal{degraded}
 	s.decide()
 	s.after(5 * time.Second).unready(1)
 	s.decide()
@@ -207,15 +209,15 @@ func TestAPodThatIsBackOnADegradedDevice(t *testing.T) {
 
 	// A replacement that finds itself on another degraded device is back all the same.
 	s = running(3)
-	s.Pods[1].Signals = []Signal{failed}
+	s.Pods[1].Signals = []gang.Signal{failed}
 	s.decide()
 	s.replace(1)
 	s.decide()
 	s.bind(1, "n04")
-	s.Pods[1].Signals = []Signal{degraded}
+	s.Pods[1].Signals = []gang.Signal{degraded}
 	s.decide()
-	s.Pods[1].Signals = []Signal{failed}
-	if w := view(&s.Observation, s.status()); w.backFor(s.status(), s.incident(t), rank{"worker", 1}) {
+	s.Pods[1].Signals = []gang.Signal{failed}
+	if w := view(&s.Observation, s.status()); w.backFor(s.status(), s.incident(t), gang.Rank{Task: "worker", Index: 1}) {
 		t.Error("a pod on a device that has failed is back")
 	}
 	check.Equal(t, "a replacement", []summary{
@@ -263,16 +265,16 @@ func TestPodConditions(t *testing.T) {
 func TestSignalsNarrow(t *testing.T) {
 	tests := map[string]struct {
 		rule v1alpha1.Rule
-		f    failure
+		f    rules.Failure
 		want bool
 	}{
-		"its signal":      {rule("r", bySignal("A", "B")), failure{signal: Signal{Name: "B"}}, true},
-		"another signal":  {rule("r", bySignal("A")), failure{signal: Signal{Name: "B"}}, false},
-		"no signal":       {rule("r", bySignal("A")), failure{event: v1alpha1.PodFailed}, false},
-		"no signal asked": {rule("r"), failure{signal: Signal{Name: "B"}}, true},
+		"its signal":      {rule("r", bySignal("A", "B")), rules.Failure{Signal: gang.Signal{Name: "B"}}, true},
+		"another signal":  {rule("r", bySignal("A")), rules.Failure{Signal: gang.Signal{Name: "B"}}, false},
+		"no signal":       {rule("r", bySignal("A")), rules.Failure{Event: v1alpha1.PodFailed}, false},
+		"no signal asked": {rule("r"), rules.Failure{Signal: gang.Signal{Name: "B"}}, true},
 	}
 	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) { check.Equal(t, "matches", tc.want, matches(tc.rule.Match, tc.f)) })
+		t.Run(name, func(t *testing.T) { check.Equal(t, "matches", tc.want, rules.Matches(tc.rule.Match, tc.f)) })
 	}
 }
 
@@ -280,8 +282,8 @@ func TestSignalsNarrow(t *testing.T) {
 // lives there on a good GPU is left alone until it has to be restarted.
 func TestNoPodGoesToAnIllNode(t *testing.T) {
 	s := running(3)
-	s.node("n01", func(n *Node) { n.Ill = true })
-	s.node("n04", func(n *Node) { n.Ill = true })
+	s.node("n01", func(n *gang.Node) { n.Ill = true })
+	s.node("n04", func(n *gang.Node) { n.Ill = true })
 	s.decide()
 	check.Equal(t, "incidents", 0, len(s.status().Incidents))
 	s.crash(1, 1)

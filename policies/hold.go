@@ -14,8 +14,13 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/instant"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 )
+
+// defaultHoldSeconds is how long a node is held where a job does not say.
+const defaultHoldSeconds = 600
 
 // HoldKey is the key of the taint by which a job holds nodes. It starts with the
 // job's name, for people, and ends with a part of its UID, so that a job of the
@@ -70,9 +75,9 @@ func (w *world) holds(s *v1alpha1.TrainingJobStatus) []v1alpha1.NodeHold {
 	if Finished(s) || w.Job.Spec.Suspend || s.Placement == nil {
 		return nil
 	}
-	policy, limit := v1alpha1.HoldOnRecovery, seconds(defaultHoldSeconds)
+	policy, limit := v1alpha1.HoldOnRecovery, instant.Seconds(defaultHoldSeconds)
 	if h := w.Job.Spec.Hold; h != nil {
-		policy, limit = h.Policy, seconds(ptr.Deref(h.Seconds, defaultHoldSeconds))
+		policy, limit = h.Policy, instant.Seconds(ptr.Deref(h.Seconds, defaultHoldSeconds))
 	}
 	if policy == v1alpha1.HoldAlways {
 		return w.standing(s)
@@ -87,8 +92,8 @@ func (w *world) holds(s *v1alpha1.TrainingJobStatus) []v1alpha1.NodeHold {
 		if !until.After(w.Now) {
 			continue
 		}
-		w.everyRankOf(inc, func(r rank) bool {
-			if node := rankNode(s.Placement, r); !yields(inc, r) && w.returning(s, inc, r, node) && w.holdable(s, node, r.task) {
+		w.everyRankOf(inc, func(r gang.Rank) bool {
+			if node := gang.NodeOf(s.Placement, r); !yields(inc, r) && w.returning(s, inc, r, node) && w.holdable(s, node, r.Task) {
 				holds = append(holds, v1alpha1.NodeHold{Node: node, Until: &until})
 			}
 			return true
@@ -100,9 +105,9 @@ func (w *world) holds(s *v1alpha1.TrainingJobStatus) []v1alpha1.NodeHold {
 // standing holds every good node of the job, but those that it may have lost by right.
 func (w *world) standing(s *v1alpha1.TrainingJobStatus) []v1alpha1.NodeHold {
 	var holds []v1alpha1.NodeHold
-	eachRank(w.job, func(r rank) {
+	gang.EachRank(w.Effective, func(r gang.Rank) {
 		lost := slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool { return yields(&inc, r) })
-		if node := rankNode(s.Placement, r); !lost && w.holdable(s, node, r.task) {
+		if node := gang.NodeOf(s.Placement, r); !lost && w.holdable(s, node, r.Task) {
 			holds = append(holds, v1alpha1.NodeHold{Node: node})
 		}
 	})
@@ -112,27 +117,23 @@ func (w *world) standing(s *v1alpha1.TrainingJobStatus) []v1alpha1.NodeHold {
 // returning reports whether a rank is being restarted. A hold stays until it is ready:
 // to give it up as soon as the pod is bound would take one more write of the status.
 // A node that the rank came to without a hold needs none any more.
-func (w *world) returning(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r rank, node string) bool {
-	return w.state(s, r) < bound || (restarted(inc) && w.state(s, r) < working && held(s, node))
+func (w *world) returning(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r gang.Rank, node string) bool {
+	return w.State(s, r) < gang.Bound || (restarted(inc) && w.State(s, r) < gang.Working && placement.Held(s, node))
 }
 
 // holdable reports whether a node may take a rank of the task, or is held for one and
 // only does not answer just now.
 func (w *world) holdable(s *v1alpha1.TrainingJobStatus, node, task string) bool {
-	if w.usable(s, node, task) {
+	if w.places(s).Usable(node, task) {
 		return true
 	}
 	n, exists := w.Nodes[node]
-	return exists && held(s, node) && !n.Ready && !n.Unschedulable && !n.OutOfService && !excluded(s, node)
-}
-
-func held(s *v1alpha1.TrainingJobStatus, node string) bool {
-	return slices.ContainsFunc(s.Holds, func(h v1alpha1.NodeHold) bool { return h.Node == node })
+	return exists && placement.Held(s, node) && !n.Ready && !n.Unschedulable && !n.OutOfService && !placement.Excluded(s, node)
 }
 
 // yields reports whether another job may have a rank's node by right: the one that
 // preempted it, or whoever came while the job was suspended.
-func yields(inc *v1alpha1.Incident, r rank) bool {
+func yields(inc *v1alpha1.Incident, r gang.Rank) bool {
 	return inc.Outcome == "" && (inc.Trigger == v1alpha1.JobResumed || (inc.Class == v1alpha1.ClassPreemption && names(inc, r)))
 }
 

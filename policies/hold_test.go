@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -120,17 +121,17 @@ func TestAHeldNodeThatDoesNotAnswer(t *testing.T) {
 		want  []string
 	}{
 		"for a moment":          {func(s *scene) { s.breakNode("n01") }, []string{"n01"}},
-		"and is cordoned":       {func(s *scene) { s.breakNode("n01"); s.node("n01", func(n *Node) { n.Unschedulable = true }) }, nil},
-		"and is out of service": {func(s *scene) { s.breakNode("n01"); s.node("n01", func(n *Node) { n.OutOfService = true }) }, nil},
+		"and is cordoned":       {func(s *scene) { s.breakNode("n01"); s.node("n01", func(n *gang.Node) { n.Unschedulable = true }) }, nil},
+		"and is out of service": {func(s *scene) { s.breakNode("n01"); s.node("n01", func(n *gang.Node) { n.OutOfService = true }) }, nil},
 		"and is excluded": {func(s *scene) {
 			s.breakNode("n01")
 			s.status().ExcludedNodes = []v1alpha1.ExcludedNode{{Name: "n01", Until: metav1.NewTime(s.Now.Add(time.Hour))}}
 		}, nil},
-		"cordoned":               {func(s *scene) { s.node("n01", func(n *Node) { n.Unschedulable = true }) }, nil},
+		"cordoned":               {func(s *scene) { s.node("n01", func(n *gang.Node) { n.Unschedulable = true }) }, nil},
 		"gone":                   {func(s *scene) { s.lose("n01") }, nil},
 		"held by nobody before":  {func(s *scene) { s.status().Holds = nil; s.breakNode("n01") }, nil},
 		"until the hold is over": {func(s *scene) { s.breakNode("n01"); s.after(20 * time.Second) }, nil},
-		"and answers again":      {func(s *scene) { s.breakNode("n01"); s.decide(); s.node("n01", func(n *Node) { n.Ready = true }) }, []string{"n01"}},
+		"and answers again":      {func(s *scene) { s.breakNode("n01"); s.decide(); s.node("n01", func(n *gang.Node) { n.Ready = true }) }, []string{"n01"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
@@ -94,20 +95,20 @@ func TestUsable(t *testing.T) {
 		"a good node":              {func(*scene) {}, true},
 		"one that is gone":         {func(s *scene) { delete(s.Nodes, "n01") }, false},
 		"one that does not answer": {func(s *scene) { s.breakNode("n01") }, false},
-		"a cordoned one":           {func(s *scene) { s.node("n01", func(n *Node) { n.Unschedulable = true }) }, false},
-		"one out of service":       {func(s *scene) { s.node("n01", func(n *Node) { n.OutOfService = true }) }, false},
+		"a cordoned one":           {func(s *scene) { s.node("n01", func(n *gang.Node) { n.Unschedulable = true }) }, false},
+		"one out of service":       {func(s *scene) { s.node("n01", func(n *gang.Node) { n.OutOfService = true }) }, false},
 		"an excluded one":          {func(s *scene) { s.status().ExcludedNodes = []v1alpha1.ExcludedNode{{Name: "n01"}} }, false},
-		"one that this job holds":  {func(s *scene) { s.node("n01", func(n *Node) { n.Hold = "standing" }) }, true},
+		"one that this job holds":  {func(s *scene) { s.node("n01", func(n *gang.Node) { n.Hold = "standing" }) }, true},
 		"one that another job holds": {func(s *scene) {
-			s.node("n01", func(n *Node) {
+			s.node("n01", func(n *gang.Node) {
 				n.Taints = []corev1.Taint{taint("hold.lockstep.dev/other", corev1.TaintEffectNoSchedule)}
 			})
 		}, true},
 		"one with another taint": {func(s *scene) {
-			s.node("n01", func(n *Node) { n.Taints = []corev1.Taint{taint("k", corev1.TaintEffectNoSchedule)} })
+			s.node("n01", func(n *gang.Node) { n.Taints = []corev1.Taint{taint("k", corev1.TaintEffectNoSchedule)} })
 		}, false},
 		"one that is better avoided": {func(s *scene) {
-			s.node("n01", func(n *Node) { n.Taints = []corev1.Taint{taint("k", corev1.TaintEffectPreferNoSchedule)} })
+			s.node("n01", func(n *gang.Node) { n.Taints = []corev1.Taint{taint("k", corev1.TaintEffectPreferNoSchedule)} })
 		}, true},
 	}
 	for name, tc := range tests {
@@ -115,29 +116,7 @@ func TestUsable(t *testing.T) {
 			s := running(3)
 			tc.change(s)
 			w := view(&s.Observation, s.status())
-			check.Equal(t, "usable", tc.want, w.usable(s.status(), "n01", "worker"))
+			check.Equal(t, "usable", tc.want, w.places(s.status()).Usable("n01", "worker"))
 		})
 	}
-}
-
-func TestTolerates(t *testing.T) {
-	taint := corev1.Taint{Key: "k", Value: "v", Effect: corev1.TaintEffectNoSchedule}
-	tests := map[string]struct {
-		toleration corev1.Toleration
-		want       bool
-	}{
-		"equal":            {corev1.Toleration{Key: "k", Operator: corev1.TolerationOpEqual, Value: "v", Effect: corev1.TaintEffectNoSchedule}, true},
-		"equal by default": {corev1.Toleration{Key: "k", Value: "v"}, true},
-		"another value":    {corev1.Toleration{Key: "k", Value: "w"}, false},
-		"exists":           {corev1.Toleration{Key: "k", Operator: corev1.TolerationOpExists}, true},
-		"another key":      {corev1.Toleration{Key: "l", Operator: corev1.TolerationOpExists}, false},
-		"every key":        {corev1.Toleration{Operator: corev1.TolerationOpExists}, true},
-		"another effect":   {corev1.Toleration{Key: "k", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}, false},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			check.Equal(t, "tolerates", tc.want, tolerates([]corev1.Toleration{tc.toleration}, taint))
-		})
-	}
-	check.Equal(t, "without tolerations", false, tolerates(nil, taint))
 }

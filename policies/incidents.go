@@ -4,20 +4,15 @@ package policies
 
 import (
 	"slices"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
 const (
-	// wake is how long after an incident began a further failure still belongs to it:
-	// when one rank falls, the collective aborts and the others follow within seconds.
-	wake = 10 * time.Second
-	// nodeWake is the same for failures of nodes: those of one rack are noticed one after
-	// the other, up to a lease (40 s) and a look of the node controller (5 s) apart.
-	nodeWake = time.Minute
 	// maxIncidentPods is how many pods an incident names. One that hit more concerns the whole job.
 	maxIncidentPods = 32
 	// maxClosedIncidents is how many incidents are remembered after they are over.
@@ -31,8 +26,8 @@ func (w *world) noteFailures(s *v1alpha1.TrainingJobStatus) {
 	ended := w.endRelapsed(s, found)
 	victims := w.victims(s)
 	for _, f := range found {
-		policy := w.policy(f.rank.task)
-		rule, ok := ruleFor(policy.rules, f)
+		policy := w.policy(f.Rank.Task)
+		rule, ok := rules.Match(policy.Rules, f)
 		if !ok {
 			continue
 		}
@@ -52,7 +47,7 @@ func (w *world) noteFailures(s *v1alpha1.TrainingJobStatus) {
 			w.joinTo(s, inc, f, rule, policy)
 			continue
 		}
-		if !f.inPlace() || !w.othersStart(s, f.rank) {
+		if !f.InPlace() || !w.OthersStart(s, f.Rank) {
 			w.openFor(s, f)
 		}
 	}
@@ -67,25 +62,25 @@ func awaitsMove(inc *v1alpha1.Incident) bool {
 }
 
 // openFor opens an incident for a failure, or for the one that it followed from.
-func (w *world) openFor(s *v1alpha1.TrainingJobStatus, f failure) {
+func (w *world) openFor(s *v1alpha1.TrainingJobStatus, f rules.Failure) {
 	first := w.firstExit(s, f)
-	policy := w.policy(first.rank.task)
-	rule, ok := ruleFor(policy.rules, first)
-	if !ok || ignores(rule) {
-		first, policy = f, w.policy(f.rank.task)
-		rule, _ = ruleFor(policy.rules, f)
+	policy := w.policy(first.Rank.Task)
+	rule, ok := rules.Match(policy.Rules, first)
+	if !ok || rules.Ignores(rule) {
+		first, policy = f, w.policy(f.Rank.Task)
+		rule, _ = rules.Match(policy.Rules, f)
 	}
-	inc := w.open(s, first.event, first.class)
-	inc.Rule, inc.PolicyTask, inc.Cause = rule.Name, policy.of, causeOf(first)
+	inc := w.open(s, first.Event, first.Class)
+	inc.Rule, inc.PolicyTask, inc.Cause = rule.Name, policy.Of, causeOf(first)
 	join(inc, first)
 	w.apply(s, inc, first)
-	if first.rank != f.rank {
+	if first.Rank != f.Rank {
 		addVictim(inc, f)
 	}
 }
 
 // joinTo makes a failure part of an incident, and its cause where it explains it.
-func (w *world) joinTo(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure, rule v1alpha1.Rule, policy *restartPolicy) {
+func (w *world) joinTo(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure, rule v1alpha1.Rule, policy *rules.Policy) {
 	if w.explains(inc, f) && !restarted(inc) {
 		w.blame(s, inc, f, rule, policy)
 	} else {
@@ -97,12 +92,12 @@ func (w *world) joinTo(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f 
 
 // coveringOf is the open incident that a failure is part of already. A rank that finds
 // no room, or does not start, is part of the incident that restarted it, unless a rule is for just that.
-func (w *world) coveringOf(s *v1alpha1.TrainingJobStatus, f failure, rule v1alpha1.Rule) *v1alpha1.Incident {
-	if ofWaiting(f.event) && slices.Contains(rule.Match.Events, f.event) {
-		return w.waitingFor(s, f.rank, f.event)
+func (w *world) coveringOf(s *v1alpha1.TrainingJobStatus, f rules.Failure, rule v1alpha1.Rule) *v1alpha1.Incident {
+	if rules.OfWaiting(f.Event) && slices.Contains(rule.Match.Events, f.Event) {
+		return w.waitingFor(s, f.Rank, f.Event)
 	}
-	inc := w.covering(s, f.rank)
-	if inc != nil && !ofHealth(f.event) && w.held(s, inc) {
+	inc := w.covering(s, f.Rank)
+	if inc != nil && !rules.OfHealth(f.Event) && w.held(s, inc) {
 		return nil // what fails by itself is not held back
 	}
 	return inc
@@ -110,67 +105,67 @@ func (w *world) coveringOf(s *v1alpha1.TrainingJobStatus, f failure, rule v1alph
 
 // follow gives an incident whose rule is not there any more, because the policy was
 // changed meanwhile, the rule that its failure falls under now.
-func (w *world) follow(inc *v1alpha1.Incident, rule v1alpha1.Rule, policy *restartPolicy) {
+func (w *world) follow(inc *v1alpha1.Incident, rule v1alpha1.Rule, policy *rules.Policy) {
 	if len(w.ruleOf(inc).Steps) == 0 {
-		inc.Rule, inc.PolicyTask = rule.Name, policy.of
+		inc.Rule, inc.PolicyTask = rule.Name, policy.Of
 	}
 }
 
 // explain gives an incident that looked like the program's fault its true cause: when a
 // node dies, the ranks elsewhere abort first, and the node is missed only later.
-func (w *world) explain(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure) {
+func (w *world) explain(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) {
 	if !w.explains(inc, f) {
 		return
 	}
-	inc.Trigger, inc.Class, inc.Cause = f.event, f.class, causeOf(f)
+	inc.Trigger, inc.Class, inc.Cause = f.Event, f.Class, causeOf(f)
 	w.refund(s, inc)
-	if f.event == v1alpha1.HealthFailed && restarted(inc) && !w.dryRun {
+	if f.Event == v1alpha1.HealthFailed && restarted(inc) && !w.dryRun {
 		w.moveOn(s, inc, f)
 	}
 }
 
 // moveOn takes a rank off what has failed, to which its incident had brought it back.
-func (w *world) moveOn(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure) {
+func (w *world) moveOn(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) {
 	w.exclude(s, inc)
-	w.restartBeside(s, inc, f.rank)
+	w.restartBeside(s, inc, f.Rank)
 }
 
 // explains reports whether a failure is the cause of an incident that looked like the program's fault: a node failed soon after
 // it began, or a pod for no fault of its program, or a GPU under one of its ranks. A program crashes at once where its GPU does,
 // and that is known one poll later.
-func (w *world) explains(inc *v1alpha1.Incident, f failure) bool {
-	p := w.pod(f.rank)
-	exited := p != nil && p.LastExit != nil && inc.StartTime.Sub(p.LastExit.Time) <= wake
-	under := f.event == v1alpha1.HealthFailed && (exited || slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool {
-		return p.Task == f.rank.task && p.Index == f.rank.index && p.Node == f.node
+func (w *world) explains(inc *v1alpha1.Incident, f rules.Failure) bool {
+	p := w.Pod(f.Rank)
+	exited := p != nil && p.LastExit != nil && inc.StartTime.Sub(p.LastExit.Time) <= gang.Wake
+	under := f.Event == v1alpha1.HealthFailed && (exited || slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool {
+		return p.Task == f.Rank.Task && p.Index == f.Rank.Index && p.Node == f.Node
 	}))
-	lost := f.event == v1alpha1.PodFailed && f.class == v1alpha1.ClassInfrastructure && !restarted(inc) // else it may be a replacement
-	return (ofNode(f.event) || under || lost) && inc.Class == v1alpha1.ClassUser && w.Now.Sub(inc.StartTime.Time) <= nodeWake
+	lost := f.Event == v1alpha1.PodFailed && f.Class == v1alpha1.ClassInfrastructure && !restarted(inc) // else it may be a replacement
+	return (rules.OfNode(f.Event) || under || lost) && inc.Class == v1alpha1.ClassUser && w.Now.Sub(inc.StartTime.Time) <= gang.NodeWake
 }
 
 // apply does to a rank that just joined an incident what was already done to the
 // others, and gives a rank whose pod is gone its next life at once: there is nothing
 // left that could come back by itself.
-func (w *world) apply(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure) {
+func (w *world) apply(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) {
 	switch {
 	case restarted(inc) && !w.dryRun:
 		w.exclude(s, inc)
-		restartRank(s, f.rank, v1alpha1.RestartJoinedIncident)
-	case f.uid == "":
-		restartRank(s, f.rank, v1alpha1.RestartPodGone)
+		gang.RestartRank(s, f.Rank, v1alpha1.RestartJoinedIncident)
+	case f.UID == "":
+		gang.RestartRank(s, f.Rank, v1alpha1.RestartPodGone)
 	}
 }
 
 // takenAway gives a rank its next life where its pod is gone before a step has
 // asked for that: the pod that waits behind its gate is another one.
-func takenAway(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure) {
-	if restarted(inc) || f.uid != "" {
+func takenAway(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) {
+	if restarted(inc) || f.UID != "" {
 		return
 	}
 	for i := range inc.Pods {
-		if p := &inc.Pods[i]; p.Task == f.rank.task && p.Index == f.rank.index && p.UID != "" {
+		if p := &inc.Pods[i]; p.Task == f.Rank.Task && p.Index == f.Rank.Index && p.UID != "" {
 			p.UID = ""
-			restartRank(s, f.rank, v1alpha1.RestartPodGone)
+			gang.RestartRank(s, f.Rank, v1alpha1.RestartPodGone)
 		}
 	}
 }
@@ -188,12 +183,12 @@ func (w *world) open(s *v1alpha1.TrainingJobStatus, trigger v1alpha1.EventType, 
 
 // join makes a failure part of an incident. One that is not for its program, such as the second of two nodes, is no
 // victim: a pod on a silent node is seen not ready just before the node is.
-func join(inc *v1alpha1.Incident, f failure) {
-	if !f.byProgram() {
-		removeVictim(inc, f.pod)
+func join(inc *v1alpha1.Incident, f rules.Failure) {
+	if !f.ByProgram() {
+		removeVictim(inc, f.Pod)
 	}
-	pod := v1alpha1.IncidentPod{Name: f.pod, UID: f.uid, Task: f.rank.task, Index: f.rank.index, Node: f.node}
-	if i := slices.IndexFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return p.Name == f.pod }); i >= 0 {
+	pod := v1alpha1.IncidentPod{Name: f.Pod, UID: f.UID, Task: f.Rank.Task, Index: f.Rank.Index, Node: f.Node}
+	if i := slices.IndexFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return p.Name == f.Pod }); i >= 0 {
 		inc.Pods[i] = pod
 		return
 	}
@@ -214,35 +209,35 @@ func removeVictim(inc *v1alpha1.Incident, pod string) {
 // upgradeTrigger selects the rule of an incident again when a stronger event arrives for it, as long as no step has restarted
 // anything; when any event arrives that is not ignored, where the first one is; and when the rest of the gang is found down
 // while a node is silent.
-func (w *world) upgradeTrigger(inc *v1alpha1.Incident, f failure, rule v1alpha1.Rule, policy *restartPolicy) {
-	another := f.uid != "" && f.event != inc.Trigger && !ofJob(inc.Trigger) && ignores(w.ruleOf(inc)) && !ignores(rule)
-	down := f.gangDown && ofNode(f.event) && f.event == inc.Trigger && f.pod == inc.Cause.Pod && rule.Name != inc.Rule
-	if restarted(inc) || (strength(f.event) <= strength(inc.Trigger) && !another && !down) || onlyFollows(inc, f) {
+func (w *world) upgradeTrigger(inc *v1alpha1.Incident, f rules.Failure, rule v1alpha1.Rule, policy *rules.Policy) {
+	another := f.UID != "" && f.Event != inc.Trigger && !rules.OfJob(inc.Trigger) && rules.Ignores(w.ruleOf(inc)) && !rules.Ignores(rule)
+	down := f.GangDown && rules.OfNode(f.Event) && f.Event == inc.Trigger && f.Pod == inc.Cause.Pod && rule.Name != inc.Rule
+	if restarted(inc) || (rules.Strength(f.Event) <= rules.Strength(inc.Trigger) && !another && !down) || onlyFollows(inc, f) {
 		return
 	}
-	inc.Trigger, inc.Class, inc.Rule, inc.PolicyTask, inc.Cause = f.event, f.class, rule.Name, policy.of, causeOf(f)
+	inc.Trigger, inc.Class, inc.Rule, inc.PolicyTask, inc.Cause = f.Event, f.Class, rule.Name, policy.Of, causeOf(f)
 }
 
 // onlyFollows reports whether a program has ended because of what an incident is about: a node, or a pod that does not start.
-func onlyFollows(inc *v1alpha1.Incident, f failure) bool {
-	return f.byProgram() && f.pod != inc.Cause.Pod && (ofNode(inc.Trigger) || inc.Trigger == v1alpha1.PodNotStarted)
+func onlyFollows(inc *v1alpha1.Incident, f rules.Failure) bool {
+	return f.ByProgram() && f.Pod != inc.Cause.Pod && (rules.OfNode(inc.Trigger) || inc.Trigger == v1alpha1.PodNotStarted)
 }
 
 // joinable returns the open incident that a new failure belongs to: under the same rule,
 // and begun recently enough for it to be its wake; or one that it explains.
-func (w *world) joinable(s *v1alpha1.TrainingJobStatus, f failure, rule v1alpha1.Rule, policy *restartPolicy) *v1alpha1.Incident {
+func (w *world) joinable(s *v1alpha1.TrainingJobStatus, f rules.Failure, rule v1alpha1.Rule, policy *rules.Policy) *v1alpha1.Incident {
 	for i := range s.Incidents {
 		inc := &s.Incidents[i]
-		waiting := (ofWaiting(inc.Trigger) || ofWaiting(f.event)) && inc.Trigger != f.event
-		unrelated := inc.Trigger == v1alpha1.HealthDegraded && f.byProgram() // what is degraded ends no program
+		waiting := (rules.OfWaiting(inc.Trigger) || rules.OfWaiting(f.Event)) && inc.Trigger != f.Event
+		unrelated := inc.Trigger == v1alpha1.HealthDegraded && f.ByProgram() // what is degraded ends no program
 		if inc.Outcome != "" || waiting || unrelated || w.apart(s, inc, f) {
 			continue
 		}
-		limit := wake
-		if ofNode(f.event) && ofNode(inc.Trigger) {
-			limit = nodeWake
+		limit := gang.Wake
+		if rules.OfNode(f.Event) && rules.OfNode(inc.Trigger) {
+			limit = gang.NodeWake
 		}
-		same := inc.Rule == rule.Name && w.policyFor(inc).rulesOf == policy.rulesOf
+		same := inc.Rule == rule.Name && w.policyFor(inc).RulesOf == policy.RulesOf
 		if (same && w.Now.Sub(inc.StartTime.Time) <= limit) || w.explains(inc, f) {
 			return inc
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -63,7 +64,7 @@ func TestIncidentsOpenAndJoin(t *testing.T) {
 			func(s *scene) {
 				s.breakNode("n01")
 				s.decide()
-				s.node("n01", func(n *Node) { n.Ready = true })
+				s.node("n01", func(n *gang.Node) { n.Ready = true })
 				s.unready(1)
 				s.after(time.Second).decide()
 			},

@@ -9,7 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/instant"
+	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
 // unruled is the index of a step that no rule asked for.
@@ -24,7 +26,7 @@ type rung struct {
 }
 
 // fails reports whether a step fails the job by now.
-func (r rung) fails(now time.Time) bool { return actionOf(r.action).fails && !r.at.After(now) }
+func (r rung) fails(now time.Time) bool { return rules.ActionOf(r.action).Fails && !r.at.After(now) }
 
 // takeDueSteps takes the steps that are due of every open incident, and returns when the next one is.
 func (w *world) takeDueSteps(s *v1alpha1.TrainingJobStatus) time.Time {
@@ -37,7 +39,7 @@ func (w *world) takeDueSteps(s *v1alpha1.TrainingJobStatus) time.Time {
 				w.giveUp(s, inc)
 				break
 			}
-			if !actionOf(up.action).known || w.inVain(s, inc, up.action) {
+			if !rules.ActionOf(up.action).Known || w.inVain(s, inc, up.action) {
 				break // another version of the manager may take it, or the scheduler tries nodes again
 			}
 			if up.at.After(w.Now) {
@@ -63,21 +65,21 @@ func (w *world) takeDueSteps(s *v1alpha1.TrainingJobStatus) time.Time {
 // waitsForCapacity reports whether an incident waits for nothing but room, or a pod that does not start, for which a rule of its own
 // decides. Its ladder pauses meanwhile: restarting healthy ranks makes no room.
 func (w *world) waitsForCapacity(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
-	if inc.Trigger == v1alpha1.PodPending || (ofJob(inc.Trigger) && !restarted(inc)) || onlyFails(w.ruleOf(inc)) {
+	if inc.Trigger == v1alpha1.PodPending || (rules.OfJob(inc.Trigger) && !restarted(inc)) || rules.OnlyFails(w.ruleOf(inc)) {
 		return false
 	}
 	if inc.Trigger == v1alpha1.PodNotStarted && !w.allFailed(s) && w.mayStart(s, inc) {
 		return true
 	}
 	waiting := false
-	only := w.everyRankOf(inc, func(r rank) bool {
-		if w.state(s, r) >= working {
+	only := w.everyRankOf(inc, func(r gang.Rank) bool {
+		if w.State(s, r) >= gang.Working {
 			return true
 		}
 		waiting = true
 		another := w.waitingFor(s, r, v1alpha1.PodPending, v1alpha1.PodNotStarted)
-		p := w.pod(r)
-		return another != nil && another != inc && (p == nil || !p.finished())
+		p := w.Pod(r)
+		return another != nil && another != inc && (p == nil || !p.Finished())
 	})
 	return waiting && only
 }
@@ -95,10 +97,10 @@ func (w *world) due(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (rung
 		// Whatever the ladder says next: without a new attempt no rank would ever come back.
 		up, ok = rung{v1alpha1.RestartJob, unruled, w.Now}, true
 	}
-	if ok && actionOf(up.action).scope == brokenPods && w.onlyWaits(s, inc) {
+	if ok && rules.ActionOf(up.action).Scope == rules.BrokenPods && w.onlyWaits(s, inc) {
 		up.at = instant.Latest(up.at, w.victimsUntil(s, inc))
 	}
-	if ok && actionOf(up.action).scope != nothing {
+	if ok && rules.ActionOf(up.action).Scope != rules.Nothing {
 		up.at = instant.Latest(up.at, w.delay(s, inc))
 	}
 	return up, ok
@@ -106,7 +108,7 @@ func (w *world) due(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (rung
 
 // onlyWaits reports whether an incident has nothing left to restart, and waits for ranks that the kubelet does.
 func (w *world) onlyWaits(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
-	return w.everyRankOf(inc, func(r rank) bool { return w.backFor(s, inc, r) || w.waitsForPeers(s, inc, r) })
+	return w.everyRankOf(inc, func(r gang.Rank) bool { return w.backFor(s, inc, r) || w.waitsForPeers(s, inc, r) })
 }
 
 // delay is before when an incident must not restart anything: its backoff, and the breaker.
@@ -124,8 +126,8 @@ func (w *world) rested(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, in
 	var until time.Time
 	for i := range s.Incidents {
 		other := &s.Incidents[i]
-		if ofWaiting(other.Trigger) && other != inc && other.EndTime != nil && !other.EndTime.Before(&inc.StartTime) &&
-			slices.ContainsFunc(other.Pods, func(p v1alpha1.IncidentPod) bool { return w.concerns(inc, rank{p.Task, p.Index}) }) {
+		if rules.OfWaiting(other.Trigger) && other != inc && other.EndTime != nil && !other.EndTime.Before(&inc.StartTime) &&
+			slices.ContainsFunc(other.Pods, func(p v1alpha1.IncidentPod) bool { return w.concerns(inc, gang.Rank{Task: p.Task, Index: p.Index}) }) {
 			until = instant.Latest(until, other.EndTime.Time)
 		}
 	}
@@ -136,7 +138,7 @@ func (w *world) rested(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, in
 	if index > 0 {
 		before = steps[index-1].AfterSeconds
 	}
-	return until.Add(seconds(steps[index].AfterSeconds - before))
+	return until.Add(instant.Seconds(steps[index].AfterSeconds - before))
 }
 
 // nextRung is the first step that has not been taken. It is due at its time since the
@@ -149,15 +151,15 @@ func (w *world) nextRung(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) 
 	start := inc.StartTime.Time
 	steps := w.taken(inc)
 	last, fired := lastFired(steps)
-	if ofJob(inc.Trigger) && len(steps) == 0 {
+	if rules.OfJob(inc.Trigger) && len(steps) == 0 {
 		// A new attempt at once; from there the ladder of the last rule goes on.
-		return rung{v1alpha1.RestartJob, stepsAtOnce(rule) - 1, start}, true
+		return rung{v1alpha1.RestartJob, rules.StepsAtOnce(rule) - 1, start}, true
 	}
 	index := 0
 	if fired {
 		index = int(last.Index) + 1
 	}
-	for index < len(rule.Steps)-1 && (!actionOf(rule.Steps[index].Action).known || w.inVain(s, inc, rule.Steps[index].Action)) {
+	for index < len(rule.Steps)-1 && (!rules.ActionOf(rule.Steps[index].Action).Known || w.inVain(s, inc, rule.Steps[index].Action)) {
 		index++
 	}
 	if index >= len(rule.Steps) {
@@ -167,9 +169,9 @@ func (w *world) nextRung(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) 
 		index = len(rule.Steps) - 1
 	}
 	step := rule.Steps[index]
-	at := start.Add(seconds(step.AfterSeconds))
+	at := start.Add(instant.Seconds(step.AfterSeconds))
 	if fired && int(last.Index) < index {
-		at = instant.Latest(at, steps[len(steps)-1].Time.Add(seconds(step.AfterSeconds-rule.Steps[last.Index].AfterSeconds)))
+		at = instant.Latest(at, steps[len(steps)-1].Time.Add(instant.Seconds(step.AfterSeconds-rule.Steps[last.Index].AfterSeconds)))
 	}
 	return rung{step.Action, index, at}, true
 }
@@ -181,8 +183,8 @@ func failsYet(inc *v1alpha1.Incident, rule v1alpha1.Rule, taken []v1alpha1.Fired
 		return false
 	}
 	last := rule.Steps[len(rule.Steps)-1]
-	return actionOf(last.Action).fails && (last.AfterSeconds > 0 || !ofJob(inc.Trigger)) &&
-		!slices.ContainsFunc(taken, func(f v1alpha1.FiredStep) bool { return actionOf(f.Action).fails })
+	return rules.ActionOf(last.Action).Fails && (last.AfterSeconds > 0 || !rules.OfJob(inc.Trigger)) &&
+		!slices.ContainsFunc(taken, func(f v1alpha1.FiredStep) bool { return rules.ActionOf(f.Action).Fails })
 }
 
 // taken are the steps of an incident that need not be taken any more: what a dry run has
@@ -190,19 +192,9 @@ func failsYet(inc *v1alpha1.Incident, rule v1alpha1.Rule, taken []v1alpha1.Fired
 func (w *world) taken(inc *v1alpha1.Incident) []v1alpha1.FiredStep {
 	steps := w.ruleOf(inc).Steps
 	return slices.DeleteFunc(slices.Clone(inc.Steps), func(f v1alpha1.FiredStep) bool {
-		acts := within(f.Index, steps) && steps[f.Index].Action != v1alpha1.Ignore
+		acts := gang.Within(f.Index, steps) && steps[f.Index].Action != v1alpha1.Ignore
 		return (f.DryRun && !w.dryRun) || (f.Action == v1alpha1.Ignore && acts)
 	})
-}
-
-// ignores reports whether a rule does nothing.
-func ignores(rule v1alpha1.Rule) bool {
-	return len(rule.Steps) == 1 && rule.Steps[0].Action == v1alpha1.Ignore
-}
-
-// onlyFails reports whether a rule does nothing but fail the job.
-func onlyFails(rule v1alpha1.Rule) bool {
-	return len(rule.Steps) == 1 && actionOf(rule.Steps[0].Action).fails
 }
 
 // lastFired is the highest step of the rule among some.
@@ -227,22 +219,13 @@ func lastRestart(inc *v1alpha1.Incident) time.Time {
 	return at
 }
 
-// stepsAtOnce is the number of steps that a ladder takes without waiting.
-func stepsAtOnce(rule v1alpha1.Rule) int {
-	n := slices.IndexFunc(rule.Steps, func(step v1alpha1.Step) bool { return step.AfterSeconds > 0 })
-	if n < 0 {
-		return len(rule.Steps)
-	}
-	return n
-}
-
 // fire takes one step.
 func (w *world) fire(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up rung) {
 	if w.onlyPlays(inc) || up.action == v1alpha1.Ignore {
 		w.record(inc, up)
 		return
 	}
-	if actionOf(up.action).fails {
+	if rules.ActionOf(up.action).Fails {
 		w.record(inc, up)
 		w.fail(s, v1alpha1.ReasonFailedByRule, "rule "+inc.Rule+" says so: "+story(inc))
 		return
@@ -251,23 +234,23 @@ func (w *world) fire(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up r
 		w.fail(s, v1alpha1.ReasonBudgetExhausted, w.exhausted(inc)+story(inc))
 		return
 	}
-	w.excludeFor(s, inc, actionOf(up.action))
+	w.excludeFor(s, inc, rules.ActionOf(up.action))
 	if w.volcanoJobGone(s) || byUser(inc) {
 		// The Volcano Job makes no more pods: whatever the scope of the action, every rank is made anew.
 		s.Attempt++
 		unshrink(s)
-		if actionOf(up.action).scope != wholeJob {
+		if rules.ActionOf(up.action).Scope != rules.WholeJob {
 			up.action = v1alpha1.RestartJob
 		}
 	}
-	if a := actionOf(up.action); a.scope == brokenPods && a.replaces && w.missesPeers(s, inc) {
+	if a := rules.ActionOf(up.action); a.Scope == rules.BrokenPods && a.Replaces && w.missesPeers(s, inc) {
 		up.action = v1alpha1.RestartJob
 	}
 	w.noteMove(s, inc)
 	before := *inc
 	w.record(inc, up)
 	w.closeOvertaken(s, inc)
-	w.carryOut(s, inc, &before, actionOf(up.action))
+	w.carryOut(s, inc, &before, up.action)
 }
 
 // onlyPlays reports whether the steps of an incident are recorded and not taken. The new
@@ -290,7 +273,7 @@ func (w *world) record(inc *v1alpha1.Incident, up rung) {
 // giveUp fails a job that no step is left for and that cannot recover by itself,
 // because Volcano makes no more pods for it.
 func (w *world) giveUp(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
-	if w.volcano != nil && w.volcanoJobGone(s) && !w.dryRun {
+	if w.VolcanoJob != nil && w.volcanoJobGone(s) && !w.dryRun {
 		w.fail(s, v1alpha1.ReasonLadderExhausted, "no step is left: "+story(inc))
 	}
 }

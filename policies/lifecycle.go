@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
 // Finished reports whether a job has completed or failed. It stays so.
@@ -19,11 +21,11 @@ func Finished(s *v1alpha1.TrainingJobStatus) bool {
 
 // success reports whether every pod of the tasks that count has succeeded.
 func (w *world) success(s *v1alpha1.TrainingJobStatus) bool {
-	if w.volcano != nil && w.volcano.Succeeded && w.Job.Spec.SuccessPolicy == nil {
+	if w.VolcanoJob != nil && w.VolcanoJob.Succeeded && w.Job.Spec.SuccessPolicy == nil {
 		return true
 	}
-	for i := range w.job.Spec.Tasks {
-		if t := taskStatus(s, w.job.Spec.Tasks[i].Name); w.counts(t.Name) && t.Succeeded < t.Replicas {
+	for i := range w.Effective.Spec.Tasks {
+		if t := gang.TaskStatus(s, w.Effective.Spec.Tasks[i].Name); w.counts(t.Name) && t.Succeeded < t.Replicas {
 			return false
 		}
 	}
@@ -75,7 +77,7 @@ func (w *world) expiry(s *v1alpha1.TrainingJobStatus) time.Time {
 	if ttl == nil || !Finished(s) || s.CompletionTime == nil {
 		return time.Time{}
 	}
-	return s.CompletionTime.Add(seconds(*ttl))
+	return s.CompletionTime.Add(instant.Seconds(*ttl))
 }
 
 func isTrue(s *v1alpha1.TrainingJobStatus, condition string) bool {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -37,7 +39,7 @@ func hosts(from, to int, without ...int) []string {
 func TestNearest(t *testing.T) {
 	inUse := func(s *scene, nodes ...string) {
 		for _, name := range nodes {
-			s.node(name, func(n *Node) { n.InUse = true })
+			s.node(name, func(n *gang.Node) { n.InUse = true })
 		}
 	}
 	once := rule("once", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 0))
@@ -78,7 +80,7 @@ func TestNearest(t *testing.T) {
 		}, hosts(0, 5, 1)},
 		"home, once it has waited": {nil, func(s *scene) {
 			s.letGo(1)
-			s.after(noRoomAfter).decide()
+			s.after(placement.NoRoomAfter).decide()
 			s.replace(1)
 			s.decide()
 		}, hosts(0, 11, 1)},
@@ -91,7 +93,7 @@ func TestNearest(t *testing.T) {
 			s.replace(1)
 			tc.change(s)
 			w := view(&s.Observation, s.status())
-			check.Equal(t, "goes to", tc.want, w.rooms(s.status()).forRank(rank{"worker", 1}).In)
+			check.Equal(t, "goes to", tc.want, w.rooms(s.status()).ForRank(gang.Rank{Task: "worker", Index: 1}).In)
 		})
 	}
 }
@@ -109,14 +111,14 @@ func TestARankGoesFurtherWhenItsRackFillsUp(t *testing.T) {
 	check.Equal(t, "goes to", hosts(0, 5, 1), s.Pods[1].Pins)
 	s.decide()
 	check.Equal(t, "life", int32(1), s.lives()[1])
-	s.node("n05", func(n *Node) { n.InUse = true })
+	s.node("n05", func(n *gang.Node) { n.InUse = true })
 	s.decide()
 	check.Equal(t, "life", int32(2), s.lives()[1])
 	s.replace(1)
 	s.decide()
 	s.letGo(1)
 	check.Equal(t, "goes to", hosts(0, 11, 1), s.Pods[1].Pins)
-	s.node("n05", func(n *Node) { n.InUse = false })
+	s.node("n05", func(n *gang.Node) { n.InUse = false })
 	s.decide()
 	check.Equal(t, "life, with the node empty again", int32(2), s.lives()[1])
 }

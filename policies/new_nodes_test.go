@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
@@ -14,7 +15,7 @@ import (
 // roomless is a job of three that has lost a node, and the rank of that finds no room in home. The node n05 is ill.
 func roomless() *scene {
 	s := running(3, rule("all", step(v1alpha1.RestartPod, 0)))
-	s.node("n05", func(n *Node) { n.Ill = true })
+	s.node("n05", func(n *gang.Node) { n.Ill = true })
 	s.lose("n01")
 	s.decide()
 	s.replace(1)
@@ -26,7 +27,7 @@ func roomless() *scene {
 
 // join adds a node to the first rack.
 func (s *scene) join(name string) {
-	s.Nodes[name] = Node{Name: name, Hostname: "host-" + name, Ready: true}
+	s.Nodes[name] = gang.Node{Name: name, Hostname: "host-" + name, Ready: true}
 	a, _ := s.Topology.Find("rack-a")
 	b, _ := s.Topology.Find("rack-b")
 	a.Nodes = append(append([]string(nil), a.Nodes...), name)
@@ -41,15 +42,15 @@ func TestARankThatWaitsUsesANewNode(t *testing.T) {
 	}{
 		"none":                         {func(*scene) {}, 1},
 		"one that joins":               {func(s *scene) { s.join("n12") }, 2},
-		"one that is ill not any more": {func(s *scene) { s.node("n05", func(n *Node) { n.Ill = false }) }, 2},
+		"one that is ill not any more": {func(s *scene) { s.node("n05", func(n *gang.Node) { n.Ill = false }) }, 2},
 		"not one that is no good":      {func(s *scene) { s.join("n12"); s.breakNode("n12") }, 1},
 		"not one of another rack": {func(s *scene) {
-			s.Nodes["n12"] = Node{Name: "n12", Hostname: "host-n12", Ready: true}
+			s.Nodes["n12"] = gang.Node{Name: "n12", Hostname: "host-n12", Ready: true}
 			s.Topology = topology.New([]topology.HyperNode{
 				{Name: "rack-a", Tier: 1, Nodes: []string{"n00", "n02", "n03", "n04", "n05"}}, {Name: "rack-b", Tier: 1, Nodes: []string{"n12"}},
 			})
 		}, 1},
-		"not one that was there, and is well again": {func(s *scene) { s.breakNode("n04"); s.decide(); s.node("n04", func(n *Node) { n.Ready = true }) }, 1},
+		"not one that was there, and is well again": {func(s *scene) { s.breakNode("n04"); s.decide(); s.node("n04", func(n *gang.Node) { n.Ready = true }) }, 1},
 		"not once it is placed":                     {func(s *scene) { s.bind(1, "n03"); s.join("n12") }, 1},
 		"not before the scheduler has looked":       {func(s *scene) { s.Pods[1].Unschedulable = false; s.join("n12") }, 1},
 		"not in a dry run": {func(s *scene) {
@@ -99,7 +100,7 @@ func TestWhichNodesAreNew(t *testing.T) {
 
 	s = roomless()
 	s.status().ExcludedNodes = nil
-	s.Nodes["n01"] = Node{Name: "n01", Hostname: "host-n01", Ready: true}
+	s.Nodes["n01"] = gang.Node{Name: "n01", Hostname: "host-n01", Ready: true}
 	s.decide()
 	check.Equal(t, "its own, which is back", []int32{0, 2, 0}, s.lives())
 	s.replace(1)

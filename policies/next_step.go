@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
 // describeNextStep records the step that is taken next of all open incidents.
@@ -43,8 +44,8 @@ func (w *world) announced(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident)
 		return rung{}, false
 	}
 	up, ok := w.due(s, inc)
-	a := actionOf(up.action)
-	if !ok || !a.known || up.action == v1alpha1.Ignore || w.inVain(s, inc, up.action) || (a.scope == brokenPods && w.onlyWaits(s, inc)) {
+	a := rules.ActionOf(up.action)
+	if !ok || !a.Known || up.action == v1alpha1.Ignore || w.inVain(s, inc, up.action) || (a.Scope == rules.BrokenPods && w.onlyWaits(s, inc)) {
 		return rung{}, false
 	}
 	return up, up.at.After(w.Now)

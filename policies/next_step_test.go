@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -50,7 +51,7 @@ func TestWhatKeepsAGangFromItsPlace(t *testing.T) {
 	without := "some pods of the gang have no node yet"
 	s.decide()
 	check.Equal(t, "at first", without, s.status().Message)
-	s.after(noRoomToldAfter).decide()
+	s.after(placement.NoRoomToldAfter).decide()
 	check.Equal(t, "with reasons", without+": no node fits: Insufficient nvidia.com/gpu, node(s) pod number exceeded", s.status().Message)
 	s.Pods[0].Untried, s.FitErrors = true, nil
 	s.decide()
@@ -74,7 +75,7 @@ func TestWhatAReplacementLacks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := searching(rule("all", step(v1alpha1.RestartPod, 0)))
 			s.FitErrors = tc.reasons
-			s.after(noRoomToldAfter).decide()
+			s.after(placement.NoRoomToldAfter).decide()
 			story := "incident 1, PodFailed of pod llm-1-worker-1 on node n01, container train exited with 1 (Error): RestartPod"
 			check.Equal(t, "message", story+tc.want, s.status().Message)
 		})

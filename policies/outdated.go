@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
@@ -54,10 +55,10 @@ func (w *world) nextRefresh(s *v1alpha1.TrainingJobStatus) time.Time {
 func (w *world) outdated(s *v1alpha1.TrainingJobStatus) (topology.HyperNode, bool) {
 	for i := range w.Pods {
 		p := &w.Pods[i]
-		if !p.Untried || !p.searches() || p.Spare || stale(s, p) {
+		if !p.Untried || !p.Searches() || p.Spare || gang.IsStale(s, p) {
 			continue
 		}
-		if h, outdated := w.outdatedHome(s, p.rank()); outdated {
+		if h, outdated := w.outdatedHome(s, p.Rank()); outdated {
 			return h, true
 		}
 	}
@@ -66,13 +67,13 @@ func (w *world) outdated(s *v1alpha1.TrainingJobStatus) (topology.HyperNode, boo
 
 // outdatedHome is the home of a rank, or of its job, that has to be one HyperNode and is younger than the gang in it, as long as
 // Volcano has not had the time to look again.
-func (w *world) outdatedHome(s *v1alpha1.TrainingJobStatus, r rank) (topology.HyperNode, bool) {
+func (w *world) outdatedHome(s *v1alpha1.TrainingJobStatus, r gang.Rank) (topology.HyperNode, bool) {
 	if s.Placement == nil {
 		return topology.HyperNode{}, false
 	}
 	var names []string
-	if t := w.task(r.task); t != nil && t.Partition != nil && isHard(t.Partition.NetworkTopology) {
-		names = append(names, w.homeOf(s, r))
+	if t := w.Task(r.Task); t != nil && t.Partition != nil && isHard(t.Partition.NetworkTopology) {
+		names = append(names, w.places(s).HomeOf(r))
 	}
 	if isHard(w.Job.Spec.NetworkTopology) {
 		names = append(names, s.Placement.HyperNode)
@@ -87,8 +88,8 @@ func (w *world) outdatedHome(s *v1alpha1.TrainingJobStatus, r rank) (topology.Hy
 
 // youngerThanGang reports whether a pod of the gang had its node in a HyperNode before that was created.
 func (w *world) youngerThanGang(s *v1alpha1.TrainingJobStatus, h topology.HyperNode) bool {
-	return slices.ContainsFunc(w.Pods, func(p Pod) bool {
-		return p.Node != "" && !p.finished() && !stale(s, &p) && p.BoundTime.Before(h.CreatedTime) && h.Holds([]string{p.Node})
+	return slices.ContainsFunc(w.Pods, func(p gang.Pod) bool {
+		return p.Node != "" && !p.Finished() && !gang.IsStale(s, &p) && p.BoundTime.Before(h.CreatedTime) && h.Holds([]string{p.Node})
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
@@ -48,7 +49,7 @@ func TestVolcanoLooksAgainAtARecreatedHome(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := untried(v1alpha1.Step{Action: v1alpha1.RestartPod, AfterSeconds: 7200})
-			s.PodGroup = &PodGroup{Name: "llm-1"}
+			s.PodGroup = &gang.PodGroup{Name: "llm-1"}
 			s.Job.Spec.NetworkTopology = &v1alpha1.NetworkTopology{Mode: v1alpha1.TopologyHard}
 			s.remade("rack-a", s.Pods[0].BoundTime.Add(time.Second))
 			tc.story(s)
@@ -81,7 +82,7 @@ func TestAnOutdatedHomeIsTold(t *testing.T) {
 
 	for name, s := range map[string]*scene{"a step for a part of the gang": outdated(v1alpha1.RestartTask), "Volcano has looked again": outdated(v1alpha1.RestartJob)} {
 		if name == "Volcano has looked again" {
-			s.PodGroup = &PodGroup{Name: "llm-1", RefreshedTime: s.Now}
+			s.PodGroup = &gang.PodGroup{Name: "llm-1", RefreshedTime: s.Now}
 			s.after(refreshTime).decide()
 			has := strings.Contains(s.status().Message, "queue default may be closed")
 			check.Equal(t, "tells of the queue", true, has)

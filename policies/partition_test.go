@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
@@ -14,7 +16,7 @@ import (
 // partitioned is a running job of six workers in three partitions of two, in one rack of six
 // nodes and another, within which pairs of nodes are HyperNodes of their own.
 func partitioned(steps ...func(*v1alpha1.Rule)) *scene {
-	s := aScene(aJob().tasks(task("worker", 6, inPartitions(2))).policy(rules(rule("r", steps...))))
+	s := aScene(aJob().tasks(task("worker", 6, inPartitions(2))).policy(withRules(rule("r", steps...))))
 	var all []topology.HyperNode
 	for _, name := range []string{"rack-a", "rack-b", "spine"} {
 		h, _ := s.Topology.Find(name)
@@ -50,7 +52,7 @@ func TestPartitionHomes(t *testing.T) {
 	s.decide()
 	check.Equal(t, "homes", []string{"pair-0", "pair-1", "pair-2"}, s.homes())
 	w := view(&s.Observation, s.status())
-	check.Equal(t, "a rank of no partition", int32(-1), w.partitionOf(rank{"ghost", 0}))
+	check.Equal(t, "a rank of no partition", int32(-1), w.PartitionOf(gang.Rank{Task: "ghost", Index: 0}))
 
 	unknown := partitioned(step(v1alpha1.RestartPod, 0))
 	unknown.Topology = topology.New(nil)
@@ -71,7 +73,7 @@ func TestAPartitionsHomeIsRenamed(t *testing.T) {
 	check.Equal(t, "home", "rack-new", s.status().Placement.HyperNode)
 	check.Equal(t, "homes", []string{"pair-0", "pair-new", "pair-2"}, s.homes())
 	w := view(&s.Observation, s.status())
-	check.Equal(t, "a rank belongs in", "pair-new", w.homeOf(s.status(), rank{"worker", 2}))
+	check.Equal(t, "a rank belongs in", "pair-new", w.places(s.status()).HomeOf(gang.Rank{Task: "worker", Index: 2}))
 
 	// A HyperNode that is only away for a while is not given up for a higher one, as pair-2 is not.
 	s.Topology = topology.New([]topology.HyperNode{{Name: "rack-new", Tier: 2, Nodes: []string{"n00", "n01", "n03", "n04", "n05"}}})
@@ -85,10 +87,10 @@ func TestARankGoesBackToItsPartition(t *testing.T) {
 	s.lose("n02")
 	s.decide()
 	s.replace(2)
-	s.Nodes["n02"] = Node{Name: "n02", Hostname: "host-n02", Ready: true}
+	s.Nodes["n02"] = gang.Node{Name: "n02", Hostname: "host-n02", Ready: true}
 	s.decide()
 	p := s.plan()
-	check.Equal(t, "goes to", Target{In: []string{"host-n03"}}, p.Lift[0].Target)
+	check.Equal(t, "goes to", placement.Target{In: []string{"host-n03"}}, p.Lift[0].Target)
 	check.Equal(t, "is told", "pair-1", p.Lift[0].Annotations[v1alpha1.AnnotationHyperNode])
 }
 
@@ -155,10 +157,10 @@ func TestAPartitionWithoutRoomIsPlacedAfresh(t *testing.T) {
 	s.decide()
 	p := s.plan()
 	check.Equal(t, "lifted", 4, len(p.Lift))
-	check.Equal(t, "placed from scratch, within home, and not where others return to", Target{In: []string{"host-n00", "host-n01", "host-n03", "host-n05"}}, p.Lift[0].Target)
+	check.Equal(t, "placed from scratch, within home, and not where others return to", placement.Target{In: []string{"host-n00", "host-n01", "host-n03", "host-n05"}}, p.Lift[0].Target)
 	check.Equal(t, "told of the job's home", "rack-a", p.Lift[0].Annotations[v1alpha1.AnnotationHyperNode])
 	// Within the covering incident the ranks that fell give their pins up, the others do not.
-	check.Equal(t, "in place", Target{In: []string{"host-n04"}}, p.Lift[2].Target)
+	check.Equal(t, "in place", placement.Target{In: []string{"host-n04"}}, p.Lift[2].Target)
 
 	s.bind(2, "n00")
 	s.decide()
@@ -208,7 +210,7 @@ func TestARelocationForgetsPartitions(t *testing.T) {
 
 // A spare is taken by a rank of the partition in whose home it is, whoever else lost a node.
 func TestASpareStaysInItsPartition(t *testing.T) {
-	j := aJob().tasks(task("worker", 4, inPartitions(2), withSpares(1))).policy(rules(rule("r", step(v1alpha1.RestartPod, 0))))
+	j := aJob().tasks(task("worker", 4, inPartitions(2), withSpares(1))).policy(withRules(rule("r", step(v1alpha1.RestartPod, 0))))
 	s := aScene(j)
 	rack, _ := s.Topology.Find("rack-a")
 	rack.Tier = 2

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -38,12 +40,14 @@ func TestWhenAPodIsWithoutRoom(t *testing.T) {
 		after time.Duration
 		want  bool
 	}{
-		"after 30 s":                            {func(*scene) {}, 30 * time.Second, true},
-		"not before":                            {func(*scene) {}, 30*time.Second - 1, false},
-		"not without the scheduler's word":      {func(s *scene) { s.Pods[1].Unschedulable = false }, time.Hour, false},
-		"not with a node":                       {func(s *scene) { s.Pods[1].Node = "n01" }, time.Hour, false},
-		"not while it goes":                     {func(s *scene) { s.Pods[1].Deleting = true }, time.Hour, false},
-		"not of a life that is over":            {func(s *scene) { restartRank(s.status(), rank{"worker", 1}, v1alpha1.RestartByStep) }, time.Hour, false},
+		"after 30 s":                       {func(*scene) {}, 30 * time.Second, true},
+		"not before":                       {func(*scene) {}, 30*time.Second - 1, false},
+		"not without the scheduler's word": {func(s *scene) { s.Pods[1].Unschedulable = false }, time.Hour, false},
+		"not with a node":                  {func(s *scene) { s.Pods[1].Node = "n01" }, time.Hour, false},
+		"not while it goes":                {func(s *scene) { s.Pods[1].Deleting = true }, time.Hour, false},
+		"not of a life that is over": {func(s *scene) {
+			gang.RestartRank(s.status(), gang.Rank{Task: "worker", Index: 1}, v1alpha1.RestartByStep)
+		}, time.Hour, false},
 		"behind its gate, with nowhere to go":   {func(s *scene) { s.replace(1); s.fill() }, 30 * time.Second, true},
 		"behind its gate, not before":           {func(s *scene) { s.replace(1); s.fill() }, 30*time.Second - 1, false},
 		"behind its gate, with somewhere to go": {func(s *scene) { s.replace(1) }, time.Hour, false},
@@ -66,9 +70,9 @@ func TestWhenAPodIsWithoutRoom(t *testing.T) {
 	t.Run("the next look is when it will be", func(t *testing.T) {
 		s := searching(noRoom, rule("once", step(v1alpha1.RestartPod, 0)))
 		next := func() time.Duration { return Decide(&s.Observation).Next.Sub(s.Now) }
-		check.Equal(t, "to tell of it", noRoomToldAfter, next())
-		s.after(noRoomToldAfter)
-		check.Equal(t, "to do something about it", noRoomAfter-noRoomToldAfter, next())
+		check.Equal(t, "to tell of it", placement.NoRoomToldAfter, next())
+		s.after(placement.NoRoomToldAfter)
+		check.Equal(t, "to do something about it", placement.NoRoomAfter-placement.NoRoomToldAfter, next())
 	})
 }
 
@@ -87,7 +91,7 @@ func TestALargeGangIsLookedForLonger(t *testing.T) {
 			p.Node, p.Phase, p.Ready, p.PlacedTime, p.Unschedulable = "", "Pending", false, s.Now, true
 		}
 		w := view(&s.Observation, s.status())
-		return w.pendingAt(s.status(), &s.Pods[0], w.rooms(s.status())).Sub(s.Now)
+		return w.rooms(s.status()).PendingAt(&s.Pods[0]).Sub(s.Now)
 	}
 	check.Equal(t, "one", 30*time.Second, again(1))
 	check.Equal(t, "all", 40*time.Second, again(100))
@@ -118,7 +122,7 @@ func TestARuleForPodsWithoutRoom(t *testing.T) {
 
 	s.replace(1)
 	s.decide()
-	check.Equal(t, "goes to", Target{In: []string{"host-n00", "host-n01", "host-n02", "host-n03", "host-n04", "host-n05"}}, s.plan().Lift[0].Target)
+	check.Equal(t, "goes to", placement.Target{In: []string{"host-n00", "host-n01", "host-n02", "host-n03", "host-n04", "host-n05"}}, s.plan().Lift[0].Target)
 	s.search(1)
 	s.after(100 * time.Second).decide()
 	first := &s.status().Incidents[0]
@@ -230,9 +234,9 @@ func TestWhatAWaitingIncidentTells(t *testing.T) {
 	}
 	first := "incident 1, PodFailed of pod llm-1-worker-1 on node n01, container train exited with 1 (Error): RestartPod"
 	check.Equal(t, "is looked at", first+", then RestartJob at 03:05:05", message())
-	s.after(noRoomToldAfter).decide()
+	s.after(placement.NoRoomToldAfter).decide()
 	check.Equal(t, "searches", first+", waits for room in HyperNode rack-a, then RestartJob at 03:05:05", message())
-	s.after(noRoomAfter - noRoomToldAfter).decide()
+	s.after(placement.NoRoomAfter - placement.NoRoomToldAfter).decide()
 	second := "; incident 2, PodPending of pod llm-1-worker-1: RestartPod"
 	next := ", then RelocateJob at 03:09:35"
 	check.Equal(t, "is restarted", first+second+next, message())

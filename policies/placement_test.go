@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
@@ -12,39 +14,39 @@ import (
 func TestTargets(t *testing.T) {
 	tests := map[string]struct {
 		story func() *scene
-		want  Target
+		want  placement.Target
 	}{
-		"at the first start, anywhere": {func() *scene { return starting(3) }, Target{}},
+		"at the first start, anywhere": {func() *scene { return starting(3) }, placement.Target{}},
 		"but not in quarantine": {func() *scene { s := starting(3); s.Quarantined = []string{"host-n01"}; return s },
-			Target{NotIn: []string{"host-n01"}}},
+			placement.Target{NotIn: []string{"host-n01"}}},
 		"its own node": {func() *scene { s := running(3); s.crash(1, 1); s.decide(); return s },
-			Target{In: []string{"host-n01"}}},
+			placement.Target{In: []string{"host-n01"}}},
 		"home, where its own is gone": {func() *scene { s := running(3); delete(s.Nodes, "n01"); s.decide(); return s },
-			Target{In: []string{"host-n00", "host-n02", "host-n03", "host-n04", "host-n05"}}},
+			placement.Target{In: []string{"host-n00", "host-n02", "host-n03", "host-n04", "host-n05"}}},
 		"home, less the nodes that others return to": {func() *scene {
 			s := running(3, rule("all", step(v1alpha1.RestartJob, 0)))
 			delete(s.Nodes, "n01")
 			s.decide()
 			return s
-		}, Target{In: []string{"host-n03", "host-n04", "host-n05"}}},
+		}, placement.Target{In: []string{"host-n03", "host-n04", "host-n05"}}},
 		"home, with what is no good just now, less what is excluded": {func() *scene {
 			s := running(3)
 			delete(s.Nodes, "n01")
 			s.breakNode("n03")
-			s.node("n04", func(n *Node) { n.Unschedulable = true })
+			s.node("n04", func(n *gang.Node) { n.Unschedulable = true })
 			s.decide()
 			s.status().ExcludedNodes = append(s.status().ExcludedNodes, v1alpha1.ExcludedNode{Name: "n05"})
 			return s
-		}, Target{In: []string{"host-n00", "host-n02", "host-n03", "host-n04"}}},
+		}, placement.Target{In: []string{"host-n00", "host-n02", "host-n03", "host-n04"}}},
 		"nowhere, where home has no good node": {func() *scene {
 			s := running(3)
 			for _, n := range []string{"n00", "n01", "n02", "n03", "n04", "n05"} {
-				s.node(n, func(n *Node) { n.Unschedulable = true })
+				s.node(n, func(n *gang.Node) { n.Unschedulable = true })
 			}
 			s.Pods[1].Deleting = true
 			s.decide()
 			return s
-		}, Target{In: []string{}}},
+		}, placement.Target{In: []string{}}},
 		"home, once its own node was tried": {func() *scene {
 			s := running(3, rule("all", step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartPod, 60)))
 			s.crash(1, 1)
@@ -52,21 +54,21 @@ func TestTargets(t *testing.T) {
 			s.replace(1)
 			s.after(time.Minute).decide()
 			return s
-		}, Target{In: []string{"host-n00", "host-n01", "host-n02", "host-n03", "host-n04", "host-n05"}}},
+		}, placement.Target{In: []string{"host-n00", "host-n01", "host-n02", "host-n03", "host-n04", "host-n05"}}},
 		"its own still, for a rank that only goes with the job": {func() *scene {
 			s := running(3, rule("all", step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartJob, 60)))
 			s.crash(0, 1)
 			s.decide()
 			s.after(time.Minute).decide()
 			return s
-		}, Target{In: []string{"host-n01"}}},
+		}, placement.Target{In: []string{"host-n01"}}},
 		"anywhere but the home that it left, once relocated": {func() *scene {
 			s := running(3, rule("all", step(v1alpha1.RelocateJob, 0)))
 			delete(s.Nodes, "n02")
 			s.decide()
-			s.Nodes["n02"] = Node{Name: "n02", Hostname: "host-n02", Ready: true}
+			s.Nodes["n02"] = gang.Node{Name: "n02", Hostname: "host-n02", Ready: true}
 			return s
-		}, Target{NotIn: []string{"host-n00", "host-n01", "host-n02", "host-n03", "host-n04", "host-n05"}}},
+		}, placement.Target{NotIn: []string{"host-n00", "host-n01", "host-n02", "host-n03", "host-n04", "host-n05"}}},
 		"anywhere but the excluded, without a home": {func() *scene {
 			s := running(3)
 			s.Topology = topology.New(nil)
@@ -76,20 +78,20 @@ func TestTargets(t *testing.T) {
 			s.decide()
 			s.after(90 * time.Second).decide()
 			return s
-		}, Target{NotIn: []string{"host-n01"}}},
+		}, placement.Target{NotIn: []string{"host-n01"}}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := tc.story()
 			w := view(&s.Observation, s.status())
-			check.Equal(t, "target", tc.want, w.rooms(s.status()).forRank(rank{"worker", 1}))
+			check.Equal(t, "target", tc.want, w.rooms(s.status()).ForRank(gang.Rank{Task: "worker", Index: 1}))
 		})
 	}
 }
 
 func TestNowhereIsNotAnywhere(t *testing.T) {
-	check.Equal(t, "any", false, Target{}.none())
-	check.Equal(t, "any but one", false, Target{NotIn: []string{"a"}}.none())
-	check.Equal(t, "one", false, Target{In: []string{"a"}}.none())
-	check.Equal(t, "nowhere", true, Target{In: []string{}}.none())
+	check.Equal(t, "any", false, placement.Target{}.None())
+	check.Equal(t, "any but one", false, placement.Target{NotIn: []string{"a"}}.None())
+	check.Equal(t, "one", false, placement.Target{In: []string{"a"}}.None())
+	check.Equal(t, "nowhere", true, placement.Target{In: []string{}}.None())
 }

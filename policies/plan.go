@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/instant"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 )
 
 // Plan is what has to be done, in the order of its fields. Nothing is deleted
@@ -25,7 +27,7 @@ type Plan struct {
 	// Create the Volcano Job of the attempt.
 	Create bool
 	// Resize the Volcano Job of the attempt; nil where it has the size that it should have.
-	Resize *Size
+	Resize *gang.Size
 	// Sync asks Volcano to look at its Job again: it has forgotten it.
 	Sync bool
 	// Refresh has Volcano look again on which nodes the gang runs; empty where it need not.
@@ -37,7 +39,7 @@ type Plan struct {
 	// Bind these pods to their nodes, when their gates have been lifted.
 	Bind Bindings
 	// Tolerate holds of other jobs, in pods that look for a node.
-	Tolerate []Toleration
+	Tolerate []placement.Toleration
 	// Release the holds on these nodes.
 	Release []string
 	// Ask these pods for checkpoints.
@@ -63,17 +65,11 @@ const (
 // Lift is a gate to lift.
 type Lift struct {
 	Pod, UID string
-	Target   Target
+	Target   placement.Target
 	// Tolerate are the keys of other jobs' holds that do not keep the pod away.
 	Tolerate []string
 	// Annotations that the pod is given with it.
 	Annotations map[string]string
-}
-
-// Toleration is a pod that has to tolerate more holds.
-type Toleration struct {
-	Pod, UID string
-	Keys     []string
 }
 
 // Empty reports whether nothing has to be done.
@@ -83,7 +79,7 @@ func (p *Plan) Empty() bool {
 }
 
 // PlanFor computes what the world lacks to match a status.
-func PlanFor(o *Observation, s *v1alpha1.TrainingJobStatus) Plan {
+func PlanFor(o *gang.Observation, s *v1alpha1.TrainingJobStatus) Plan {
 	w := view(o, s)
 	p := Plan{Hold: w.missingHolds(s), Release: w.endedHolds(s), DeletePods: w.deletions(s)}
 	for _, v := range o.VolcanoJobs {
@@ -98,25 +94,25 @@ func PlanFor(o *Observation, s *v1alpha1.TrainingJobStatus) Plan {
 	if o.Job.Spec.Suspend || s.Attempt == 0 {
 		return p
 	}
-	p.Create = w.volcano == nil
+	p.Create = w.VolcanoJob == nil
 	p.Admit = w.PodGroup != nil && w.PodGroup.Pending && w.keepsPlace(s)
 	p.Resize = w.resize()
 	p.Sync = w.forgotten(s) && !w.syncAt(s).After(w.Now)
 	p.Refresh = w.refresh(s)
 	p.Lift = append(w.lifts(s), w.spareLifts(s)...)
 	p.Bind = w.bindings(s)
-	p.Tolerate = w.missingTolerations(s)
+	p.Tolerate = w.rooms(s).MissingTolerations()
 	p.Ask = w.asks(s)
 	return p
 }
 
 // resize is the size that the Volcano Job should have and has not.
-func (w *world) resize() *Size {
-	if w.volcano == nil || w.volcano.Ended || w.volcano.Stopping {
+func (w *world) resize() *gang.Size {
+	if w.VolcanoJob == nil || w.VolcanoJob.Ended || w.VolcanoJob.Stopping {
 		return nil
 	}
-	size := SizeOf(w.job)
-	if size.MinAvailable == w.volcano.Size.MinAvailable && maps.Equal(size.Replicas, w.volcano.Size.Replicas) {
+	size := gang.SizeOf(w.Effective)
+	if size.MinAvailable == w.VolcanoJob.Size.MinAvailable && maps.Equal(size.Replicas, w.VolcanoJob.Size.Replicas) {
 		return nil
 	}
 	return &size
@@ -129,14 +125,14 @@ func (w *world) keepsPlace(s *v1alpha1.TrainingJobStatus) bool {
 
 // stop says how to stop the Volcano Job of a finished job, if it does not stop by itself.
 func (w *world) stop(s *v1alpha1.TrainingJobStatus) Stop {
-	if w.volcano == nil || w.volcano.Ended || w.volcano.Stopping {
+	if w.VolcanoJob == nil || w.VolcanoJob.Ended || w.VolcanoJob.Stopping {
 		return ""
 	}
 	if isTrue(s, v1alpha1.ConditionFailed) {
 		return StopFailed
 	}
 	for i := range w.Pods {
-		if p := &w.Pods[i]; p.Attempt == s.Attempt && !p.finished() {
+		if p := &w.Pods[i]; p.Attempt == s.Attempt && !p.Finished() {
 			return StopCompleted
 		}
 	}
@@ -168,7 +164,7 @@ func (w *world) endedHolds(s *v1alpha1.TrainingJobStatus) []string {
 // those on dead nodes that somebody has asked to be deleted and nobody there can confirm.
 func (w *world) deletions(s *v1alpha1.TrainingJobStatus) []PodDeletion {
 	var out []PodDeletion
-	idle := map[*Pod]bool{}
+	idle := map[*gang.Pod]bool{}
 	if !w.stopped(s) {
 		for _, p := range w.sparesOver(s) {
 			idle[p] = true
@@ -188,14 +184,14 @@ func (w *world) deletions(s *v1alpha1.TrainingJobStatus) []PodDeletion {
 
 // over reports whether a pod is of the current attempt, and of a life that is over. Pods of
 // earlier attempts go with their Volcano Job.
-func (w *world) over(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
-	return p.Attempt == s.Attempt && stale(s, p) && !w.stopped(s) && !isCompleted(s, p.rank())
+func (w *world) over(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
+	return p.Attempt == s.Attempt && gang.IsStale(s, p) && !w.stopped(s) && !gang.IsCompleted(s, p.Rank())
 }
 
 // dead reports whether the node of a pod is deleted, out of service, or, where the
 // restart policy takes that for proof, unreachable for long enough; or the pod never ran and
 // its node does not take away.
-func (w *world) dead(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
+func (w *world) dead(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
 	if p.Node == "" {
 		return false
 	}
@@ -208,20 +204,20 @@ func (w *world) dead(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
 }
 
 // forceDeleteDeadline returns when a pod counts as dead because its node is unreachable, or cannot take it away; zero for never.
-func (w *world) forceDeleteDeadline(s *v1alpha1.TrainingJobStatus, p *Pod, n Node) time.Time {
+func (w *world) forceDeleteDeadline(s *v1alpha1.TrainingJobStatus, p *gang.Pod, n gang.Node) time.Time {
 	policy := w.policy(p.Task)
 	switch {
-	case policy.requireProof:
+	case policy.RequireProof:
 		return time.Time{}
 	case n.Ready:
-		return p.stuckAt()
+		return p.StuckAt()
 	case n.SilentSince.IsZero():
 		return time.Time{} // of a node that has never spoken nothing is known
 	}
-	if policy.gangDownAfter < policy.unreachableAfter && w.gangDown(s, p.rank(), p) {
-		return n.SilentSince.Add(policy.gangDownAfter)
+	if policy.GangDownAfter < policy.UnreachableAfter && w.OthersDown(s, p.Rank(), p) {
+		return n.SilentSince.Add(policy.GangDownAfter)
 	}
-	return n.SilentSince.Add(policy.unreachableAfter)
+	return n.SilentSince.Add(policy.UnreachableAfter)
 }
 
 // nextForceDelete returns when the next pod that is being deleted will count as dead.
@@ -240,19 +236,19 @@ func (w *world) nextForceDelete(s *v1alpha1.TrainingJobStatus) time.Time {
 // gang once all its pods exist, gated or not, so that to lift them one by one as they come
 // costs it no useless round, and to lift them all at the end would.
 func (w *world) lifts(s *v1alpha1.TrainingJobStatus) []Lift {
-	if w.volcano == nil {
+	if w.VolcanoJob == nil {
 		return nil
 	}
 	var out []Lift
 	m, alive := w.rooms(s), w.alive()
-	eachRank(w.job, func(r rank) {
-		p := w.pod(r)
+	gang.EachRank(w.Effective, func(r gang.Rank) {
+		p := w.Pod(r)
 		if p == nil || !p.Gated || p.Deleting || alive[r] {
 			return
 		}
-		if target := m.forRank(r); !target.none() {
+		if target := m.ForRank(r); !target.None() {
 			out = append(out, Lift{
-				Pod: p.Name, UID: p.UID, Target: target, Tolerate: m.passable(r, target.In), Annotations: w.contract(s, r),
+				Pod: p.Name, UID: p.UID, Target: target, Tolerate: m.Passable(r, target.In), Annotations: w.contract(s, r),
 			})
 		}
 	})
@@ -260,11 +256,11 @@ func (w *world) lifts(s *v1alpha1.TrainingJobStatus) []Lift {
 }
 
 // alive are the ranks of which another pod than their own, of whatever attempt, may be running.
-func (w *world) alive() map[rank]bool {
-	out := map[rank]bool{}
+func (w *world) alive() map[gang.Rank]bool {
+	out := map[gang.Rank]bool{}
 	for i := range w.Pods {
-		if p := &w.Pods[i]; !p.Gated && !p.finished() && w.pod(p.rank()) != p {
-			out[p.rank()] = true
+		if p := &w.Pods[i]; !p.Gated && !p.Finished() && w.Pod(p.Rank()) != p {
+			out[p.Rank()] = true
 		}
 	}
 	return out

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -38,7 +39,7 @@ func TestPlans(t *testing.T) {
 				s := running(2)
 				s.crash(1, 1)
 				s.decide()
-				s.node("n01", func(n *Node) { n.Hold = HoldValue(s.status().Holds[0]) })
+				s.node("n01", func(n *gang.Node) { n.Hold = HoldValue(s.status().Holds[0]) })
 				s.Pods[1].Deleting = true
 				s.decide()
 				return s
@@ -50,7 +51,7 @@ func TestPlans(t *testing.T) {
 				s := running(2)
 				s.crash(1, 1)
 				s.decide()
-				s.node("n01", func(n *Node) { n.Hold = "1" })
+				s.node("n01", func(n *gang.Node) { n.Hold = "1" })
 				s.Pods[1].Deleting = true
 				s.decide()
 				return s
@@ -58,7 +59,7 @@ func TestPlans(t *testing.T) {
 			func(s *scene) Plan { return Plan{Hold: s.status().Holds} },
 		},
 		"to release": {
-			func() *scene { s := running(2); s.node("n01", func(n *Node) { n.Hold = "1" }); return s },
+			func() *scene { s := running(2); s.node("n01", func(n *gang.Node) { n.Hold = "1" }); return s },
 			func(*scene) Plan { return Plan{Release: []string{"n01"}} },
 		},
 		"to admit the gang at once": {
@@ -125,7 +126,7 @@ func TestForce(t *testing.T) {
 		"it may run":                               {nil, stuck(false, time.Hour), nil, 0},
 		"proof is asked for of one that never ran": {proof, stuck(true, time.Hour), nil, 0},
 		"its node never spoke": {nil, func(s *scene) {
-			s.node("n01", func(n *Node) { n.Ready, n.SilentSince = false, time.Time{} })
+			s.node("n01", func(n *gang.Node) { n.Ready, n.SilentSince = false, time.Time{} })
 			s.Pods[1].Deleting = true
 			s.decide()
 		}, nil, 0},
@@ -135,7 +136,7 @@ func TestForce(t *testing.T) {
 		"proof: the node is gone": {proof, func(s *scene) { delete(s.Nodes, "n01"); s.Pods[1].Deleting = true; s.decide() }, []string{"2 by force"}, 0},
 		"proof: out of service": {proof, func(s *scene) {
 			s.breakNode("n01")
-			s.node("n01", func(n *Node) { n.OutOfService = true })
+			s.node("n01", func(n *gang.Node) { n.OutOfService = true })
 			s.Pods[1].Deleting = true
 			s.decide()
 		}, []string{"2 by force"}, 0},
@@ -194,15 +195,15 @@ func TestLifts(t *testing.T) {
 		"one that is back":           {restarting, []string{"4"}},
 		"not one that goes":          {func() *scene { s := starting(3); s.Pods[1].Deleting = true; return s }, []string{"1", "3"}},
 		"not without a Volcano Job":  {func() *scene { s := restarting(); s.VolcanoJobs = nil; return s }, nil},
-		"not where there is no node": {func() *scene { s := restarting(); s.Nodes = map[string]Node{}; return s }, nil},
+		"not where there is no node": {func() *scene { s := restarting(); s.Nodes = map[string]gang.Node{}; return s }, nil},
 		"not while an earlier one of its rank may run": {func() *scene {
 			s := starting(3)
-			s.Pods = append(s.Pods, Pod{Name: "old-1", UID: "9", Task: "worker", Index: 1, Node: "n05", Phase: "Running", Deleting: true})
+			s.Pods = append(s.Pods, gang.Pod{Name: "old-1", UID: "9", Task: "worker", Index: 1, Node: "n05", Phase: "Running", Deleting: true})
 			return s
 		}, []string{"1", "3"}},
 		"once the earlier one of its rank has ended": {func() *scene {
 			s := starting(3)
-			s.Pods = append(s.Pods, Pod{Name: "old-1", UID: "9", Task: "worker", Index: 1, Node: "n05", Phase: "Failed"})
+			s.Pods = append(s.Pods, gang.Pod{Name: "old-1", UID: "9", Task: "worker", Index: 1, Node: "n05", Phase: "Failed"})
 			return s
 		}, []string{"1", "2", "3"}},
 		"not of a suspended job": {func() *scene { s := restarting(); s.Job.Spec.Suspend = true; return s }, nil},
@@ -250,14 +251,14 @@ func TestANewRankIsToldThatItResumes(t *testing.T) {
 // after a task's restart the numbers of its ranks are one again.
 func TestIncarnations(t *testing.T) {
 	s := running(3)
-	restartRank(s.status(), rank{"worker", 2}, v1alpha1.RestartByStep)
-	restartRank(s.status(), rank{"worker", 0}, v1alpha1.RestartByStep)
-	restartRank(s.status(), rank{"worker", 2}, v1alpha1.RestartByStep)
+	gang.RestartRank(s.status(), gang.Rank{Task: "worker", Index: 2}, v1alpha1.RestartByStep)
+	gang.RestartRank(s.status(), gang.Rank{Task: "worker", Index: 0}, v1alpha1.RestartByStep)
+	gang.RestartRank(s.status(), gang.Rank{Task: "worker", Index: 2}, v1alpha1.RestartByStep)
 	check.Equal(t, "lives", []int32{1, 0, 2}, s.lives())
-	restartTask(s.status(), "worker")
+	gang.RestartTask(s.status(), "worker")
 	check.Equal(t, "lives", []int32{3, 3, 3}, s.lives())
-	restartRank(s.status(), rank{"worker", 1}, v1alpha1.RestartByStep)
-	restartAll(s.status(), s.Job)
+	gang.RestartRank(s.status(), gang.Rank{Task: "worker", Index: 1}, v1alpha1.RestartByStep)
+	gang.RestartAll(s.status(), s.Job)
 	check.Equal(t, "lives", []int32{5, 5, 5}, s.lives())
-	check.Equal(t, "of a task that is not there", int32(0), Incarnation(s.status(), "ghost", 0))
+	check.Equal(t, "of a task that is not there", int32(0), gang.Incarnation(s.status(), "ghost", 0))
 }

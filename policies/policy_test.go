@@ -9,43 +9,44 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/rules"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 func TestEachPartOfATasksPolicyReplacesTheJobs(t *testing.T) {
 	jobs := []func(*v1alpha1.RestartPolicy){
-		rules(rule("jobs", step(v1alpha1.RestartJob, 0))), budget(5, 500), backoff(5, 50), excluding(55),
+		withRules(rule("jobs", step(v1alpha1.RestartJob, 0))), budget(5, 500), backoff(5, 50), excluding(55),
 		unreachable(v1alpha1.ForceDelete, 15),
 	}
-	job := restartPolicy{
-		rules: []v1alpha1.Rule{rule("jobs", step(v1alpha1.RestartJob, 0))}, maxRestarts: 5, window: 500 * time.Second,
-		initialBackoff: 5 * time.Second, maxBackoff: 50 * time.Second, excludeNode: 55 * time.Second, unreachableAfter: 15 * time.Second,
+	job := rules.Policy{
+		Rules: []v1alpha1.Rule{rule("jobs", step(v1alpha1.RestartJob, 0))}, MaxRestarts: 5, Window: 500 * time.Second,
+		InitialBackoff: 5 * time.Second, MaxBackoff: 50 * time.Second, ExcludeNode: 55 * time.Second, UnreachableAfter: 15 * time.Second,
 	}
 	tasks := rule("tasks", step(v1alpha1.RestartPod, 0))
 	tests := map[string]struct {
 		own    *v1alpha1.RestartPolicy
-		change func(*restartPolicy)
+		change func(*rules.Policy)
 	}{
-		"none of its own":   {nil, func(p *restartPolicy) { p.of = "" }},
-		"an empty one":      {policy(), func(*restartPolicy) {}},
-		"rules":             {policy(rules(tasks)), func(p *restartPolicy) { p.rules, p.rulesOf = []v1alpha1.Rule{tasks}, "worker" }},
-		"a budget":          {policy(budget(2, 20)), func(p *restartPolicy) { p.budgetOf, p.maxRestarts, p.window = "worker", 2, 20*time.Second }},
-		"a budget of 0":     {policy(budget(0, 20)), func(p *restartPolicy) { p.budgetOf, p.maxRestarts, p.window = "worker", 0, 20*time.Second }},
-		"half a budget":     {&v1alpha1.RestartPolicy{Budget: &v1alpha1.Budget{}}, func(p *restartPolicy) { p.budgetOf, p.maxRestarts, p.window = "worker", 20, 24*time.Hour }},
-		"a backoff":         {policy(backoff(2, 20)), func(p *restartPolicy) { p.initialBackoff, p.maxBackoff = 2*time.Second, 20*time.Second }},
-		"no backoff":        {policy(backoff(0, 300)), func(p *restartPolicy) { p.initialBackoff, p.maxBackoff = 0, 300*time.Second }},
-		"no exclusion":      {policy(excluding(0)), func(p *restartPolicy) { p.excludeNode = 0 }},
-		"proof":             {policy(unreachable(v1alpha1.RequireProof, 60)), func(p *restartPolicy) { p.requireProof, p.unreachableAfter = true, time.Minute }},
-		"force, at once":    {policy(unreachable(v1alpha1.ForceDelete, 0)), func(p *restartPolicy) { p.unreachableAfter = 0 }},
-		"force, by default": {&v1alpha1.RestartPolicy{UnreachableNode: &v1alpha1.UnreachableNode{}}, func(p *restartPolicy) { p.unreachableAfter = time.Minute }},
+		"none of its own":   {nil, func(p *rules.Policy) { p.Of = "" }},
+		"an empty one":      {policy(), func(*rules.Policy) {}},
+		"rules":             {policy(withRules(tasks)), func(p *rules.Policy) { p.Rules, p.RulesOf = []v1alpha1.Rule{tasks}, "worker" }},
+		"a budget":          {policy(budget(2, 20)), func(p *rules.Policy) { p.BudgetOf, p.MaxRestarts, p.Window = "worker", 2, 20*time.Second }},
+		"a budget of 0":     {policy(budget(0, 20)), func(p *rules.Policy) { p.BudgetOf, p.MaxRestarts, p.Window = "worker", 0, 20*time.Second }},
+		"half a budget":     {&v1alpha1.RestartPolicy{Budget: &v1alpha1.Budget{}}, func(p *rules.Policy) { p.BudgetOf, p.MaxRestarts, p.Window = "worker", 20, 24*time.Hour }},
+		"a backoff":         {policy(backoff(2, 20)), func(p *rules.Policy) { p.InitialBackoff, p.MaxBackoff = 2*time.Second, 20*time.Second }},
+		"no backoff":        {policy(backoff(0, 300)), func(p *rules.Policy) { p.InitialBackoff, p.MaxBackoff = 0, 300*time.Second }},
+		"no exclusion":      {policy(excluding(0)), func(p *rules.Policy) { p.ExcludeNode = 0 }},
+		"proof":             {policy(unreachable(v1alpha1.RequireProof, 60)), func(p *rules.Policy) { p.RequireProof, p.UnreachableAfter = true, time.Minute }},
+		"force, at once":    {policy(unreachable(v1alpha1.ForceDelete, 0)), func(p *rules.Policy) { p.UnreachableAfter = 0 }},
+		"force, by default": {&v1alpha1.RestartPolicy{UnreachableNode: &v1alpha1.UnreachableNode{}}, func(p *rules.Policy) { p.UnreachableAfter = time.Minute }},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			j := aJob().tasks(task("head", 1), task("worker", 2)).policy(jobs...)
 			j.Spec.Tasks[1].RestartPolicy = tc.own
-			all := policiesOf(j.TrainingJob)
+			all := rules.Policies(j.TrainingJob)
 			want := job
-			want.of = "worker"
+			want.Of = "worker"
 			tc.change(&want)
 			w := &world{policies: all}
 			if got := *w.policy("worker"); !samePolicy(got, want) {
@@ -58,18 +59,18 @@ func TestEachPartOfATasksPolicyReplacesTheJobs(t *testing.T) {
 	}
 }
 
-func samePolicy(a, b restartPolicy) bool {
-	same := len(a.rules) == len(b.rules)
-	for i := range a.rules {
-		same = same && a.rules[i].Name == b.rules[i].Name
+func samePolicy(a, b rules.Policy) bool {
+	same := len(a.Rules) == len(b.Rules)
+	for i := range a.Rules {
+		same = same && a.Rules[i].Name == b.Rules[i].Name
 	}
-	a.rules, b.rules = nil, nil
+	a.Rules, b.Rules = nil, nil
 	return same && cmpPolicy(a) == cmpPolicy(b)
 }
 
 // cmpPolicy is a policy without its rules, comparable.
-func cmpPolicy(p restartPolicy) [9]any {
-	return [9]any{p.of, p.rulesOf, p.budgetOf, p.maxRestarts, p.window, p.initialBackoff, p.maxBackoff, p.excludeNode, [2]any{p.requireProof, p.unreachableAfter}}
+func cmpPolicy(p rules.Policy) [9]any {
+	return [9]any{p.Of, p.RulesOf, p.BudgetOf, p.MaxRestarts, p.Window, p.InitialBackoff, p.MaxBackoff, p.ExcludeNode, [2]any{p.RequireProof, p.UnreachableAfter}}
 }
 
 // twoTasks is a running job of two heads on n00 and n01, and two workers on n02 and n03,
@@ -81,8 +82,8 @@ func twoTasks(jobs, workers *v1alpha1.RestartPolicy) *scene {
 }
 
 func TestATasksOwnRules(t *testing.T) {
-	jobs := policy(rules(rule("same-name", step(v1alpha1.RestartJob, 0))))
-	own := policy(rules(rule("same-name", step(v1alpha1.RestartPod, 0))))
+	jobs := policy(withRules(rule("same-name", step(v1alpha1.RestartJob, 0))))
+	own := policy(withRules(rule("same-name", step(v1alpha1.RestartPod, 0))))
 	s := twoTasks(jobs, own)
 	s.crash(2, 1)
 	s.decide()
@@ -98,7 +99,7 @@ func TestATasksOwnRules(t *testing.T) {
 }
 
 func TestATasksRulesApplyWhereTheJobsDoNot(t *testing.T) {
-	s := twoTasks(policy(rules(rule("nodes", on(v1alpha1.NodeGone), step(v1alpha1.RestartPod, 0)))), policy(rules(rule("r", step(v1alpha1.RestartPod, 0)))))
+	s := twoTasks(policy(withRules(rule("nodes", on(v1alpha1.NodeGone), step(v1alpha1.RestartPod, 0)))), policy(withRules(rule("r", step(v1alpha1.RestartPod, 0)))))
 	s.crash(0, 1)
 	s.decide()
 	check.Equal(t, "a head", nil, s.summaries())
@@ -108,7 +109,7 @@ func TestATasksRulesApplyWhereTheJobsDoNot(t *testing.T) {
 }
 
 func TestATasksOwnExclusionsAndProof(t *testing.T) {
-	all := rules(rule("r", step(v1alpha1.RestartPod, 0)))
+	all := withRules(rule("r", step(v1alpha1.RestartPod, 0)))
 	s := twoTasks(policy(all, excluding(100)), policy(excluding(200), unreachable(v1alpha1.RequireProof, 0)))
 	s.breakNode("n00")
 	s.breakNode("n02")
@@ -127,7 +128,7 @@ func TestATasksOwnExclusionsAndProof(t *testing.T) {
 
 // The job as a whole follows its own policy, whatever its tasks say.
 func TestAnIncidentOfTheJobFollowsTheJobsPolicy(t *testing.T) {
-	s := twoTasks(policy(rules(rule("jobs", step(v1alpha1.RestartPod, 0)))), policy(rules(rule("tasks", step(v1alpha1.FailJob, 0)))))
+	s := twoTasks(policy(withRules(rule("jobs", step(v1alpha1.RestartPod, 0)))), policy(withRules(rule("tasks", step(v1alpha1.FailJob, 0)))))
 	s.VolcanoJobs = nil
 	s.decide()
 	check.Equal(t, "rule", "jobs", s.incident(t).Rule)
@@ -166,11 +167,11 @@ func TestAPolicyThatChangesWhileAnIncidentIsOpen(t *testing.T) {
 			s.Job.Spec.RestartPolicy.Rules = []v1alpha1.Rule{rule("first", step(v1alpha1.FailJob, 0)), before}
 		}, []string{"RestartPod@0", "RestartJob@60"}, "r", ""},
 		"the task has rules of its own now": {func(s *scene) {
-			s.Job.Spec.Tasks[0].RestartPolicy = policy(rules(rule("own", step(v1alpha1.RestartTask, 0))))
+			s.Job.Spec.Tasks[0].RestartPolicy = policy(withRules(rule("own", step(v1alpha1.RestartTask, 0))))
 		}, []string{"RestartPod@0", "RestartJob@60"}, "r", ""},
 		"the task's rules instead of the job's": {func(s *scene) {
 			s.Job.Spec.RestartPolicy.Rules = []v1alpha1.Rule{rule("other", on(v1alpha1.NodeGone), step(v1alpha1.FailJob, 0))}
-			s.Job.Spec.Tasks[0].RestartPolicy = policy(rules(rule("own", step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartTask, 60))))
+			s.Job.Spec.Tasks[0].RestartPolicy = policy(withRules(rule("own", step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartTask, 60))))
 		}, []string{"RestartPod@0", "RestartTask@60"}, "own", "worker"},
 		"no rule is for it any more": {func(s *scene) {
 			s.Job.Spec.RestartPolicy.Rules = []v1alpha1.Rule{rule("other", on(v1alpha1.NodeGone), step(v1alpha1.FailJob, 0))}

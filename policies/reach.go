@@ -7,19 +7,21 @@ import (
 	"slices"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
 // wide reports whether an incident concerns more than the pods that it names.
 func wide(inc *v1alpha1.Incident) bool {
-	return ofWholeJob(inc) || reached(inc, theirTasks) || reached(inc, theirPartitions)
+	return ofWholeJob(inc) || reached(inc, rules.TheirTasks) || reached(inc, rules.TheirPartitions)
 }
 
 // ofWholeJob reports whether an incident concerns every rank.
-func ofWholeJob(inc *v1alpha1.Incident) bool { return unnamed(inc) || reached(inc, wholeJob) }
+func ofWholeJob(inc *v1alpha1.Incident) bool { return unnamed(inc) || reached(inc, rules.WholeJob) }
 
 // reached reports whether a step of this scope has been taken.
-func reached(inc *v1alpha1.Incident, what actionScope) bool {
-	return slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool { return actionOf(f.Action).scope == what && !f.DryRun })
+func reached(inc *v1alpha1.Incident, what rules.Scope) bool {
+	return slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool { return rules.ActionOf(f.Action).Scope == what && !f.DryRun })
 }
 
 // restarted reports whether a step of an incident has restarted something.
@@ -32,47 +34,42 @@ func unnamed(inc *v1alpha1.Incident) bool {
 	return len(inc.Pods) == 0 || int(inc.PodCount) > len(inc.Pods)
 }
 
-// ofJob reports whether a trigger concerns the job as a whole, so that no rule matches it.
-func ofJob(trigger v1alpha1.EventType) bool {
-	return trigger == v1alpha1.VolcanoJobDeleted || trigger == v1alpha1.VolcanoJobEnded || trigger == v1alpha1.JobResumed
-}
-
 // concerns reports whether an incident is about a rank: one that failed, or that a step has restarted since.
-func (w *world) concerns(inc *v1alpha1.Incident, r rank) bool {
+func (w *world) concerns(inc *v1alpha1.Incident, r gang.Rank) bool {
 	if ofWholeJob(inc) || names(inc, r) {
 		return true
 	}
-	task, partition := reached(inc, theirTasks), reached(inc, theirPartitions)
+	task, partition := reached(inc, rules.TheirTasks), reached(inc, rules.TheirPartitions)
 	return (task || partition) && slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool {
-		return p.Task == r.task && (task || w.partitionOf(rank{p.Task, p.Index}) == w.partitionOf(r))
+		return p.Task == r.Task && (task || w.PartitionOf(gang.Rank{Task: p.Task, Index: p.Index}) == w.PartitionOf(r))
 	})
 }
 
-func names(inc *v1alpha1.Incident, r rank) bool {
-	return slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return p.Task == r.task && p.Index == r.index })
+func names(inc *v1alpha1.Incident, r gang.Rank) bool {
+	return slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return p.Task == r.Task && p.Index == r.Index })
 }
 
 // everyRankOf reports whether f holds for each rank that an incident concerns and the job still has.
-func (w *world) everyRankOf(inc *v1alpha1.Incident, f func(rank) bool) bool {
+func (w *world) everyRankOf(inc *v1alpha1.Incident, f func(gang.Rank) bool) bool {
 	all := true
 	if wide(inc) {
-		eachRank(w.job, func(r rank) { all = all && (!w.concerns(inc, r) || f(r)) })
+		gang.EachRank(w.Effective, func(r gang.Rank) { all = all && (!w.concerns(inc, r) || f(r)) })
 		return all
 	}
 	for _, p := range inc.Pods {
-		r := rank{p.Task, p.Index}
-		all = all && (!w.exists(r) || f(r))
+		r := gang.Rank{Task: p.Task, Index: p.Index}
+		all = all && (!w.Exists(r) || f(r))
 	}
 	return all
 }
 
 // covering returns the open incident that a rank is part of: one that is held back only where
 // there is no other, and one that is about its waiting only where there is none at all.
-func (w *world) covering(s *v1alpha1.TrainingJobStatus, r rank) *v1alpha1.Incident {
+func (w *world) covering(s *v1alpha1.TrainingJobStatus, r gang.Rank) *v1alpha1.Incident {
 	var held *v1alpha1.Incident
 	for i := range s.Incidents {
 		inc := &s.Incidents[i]
-		if inc.Outcome != "" || ofWaiting(inc.Trigger) || !w.concerns(inc, r) {
+		if inc.Outcome != "" || rules.OfWaiting(inc.Trigger) || !w.concerns(inc, r) {
 			continue
 		}
 		if !w.held(s, inc) {
@@ -87,7 +84,7 @@ func (w *world) covering(s *v1alpha1.TrainingJobStatus, r rank) *v1alpha1.Incide
 }
 
 // waitingFor returns the open incident that is about a rank's waiting for a node, or for its start there.
-func (w *world) waitingFor(s *v1alpha1.TrainingJobStatus, r rank, triggers ...v1alpha1.EventType) *v1alpha1.Incident {
+func (w *world) waitingFor(s *v1alpha1.TrainingJobStatus, r gang.Rank, triggers ...v1alpha1.EventType) *v1alpha1.Incident {
 	for i := range s.Incidents {
 		inc := &s.Incidents[i]
 		if inc.Outcome == "" && slices.Contains(triggers, inc.Trigger) && w.concerns(inc, r) {
@@ -101,8 +98,8 @@ func (w *world) waitingFor(s *v1alpha1.TrainingJobStatus, r rank, triggers ...v1
 func (w *world) tasksOf(inc *v1alpha1.Incident) []string {
 	var tasks []string
 	if unnamed(inc) {
-		for i := range w.job.Spec.Tasks {
-			tasks = append(tasks, w.job.Spec.Tasks[i].Name)
+		for i := range w.Effective.Spec.Tasks {
+			tasks = append(tasks, w.Effective.Spec.Tasks[i].Name)
 		}
 	}
 	for _, p := range inc.Pods {

@@ -4,23 +4,25 @@ import (
 	"testing"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/rules"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 func TestRuleFor(t *testing.T) {
-	crash := func(codes ...int32) failure {
-		f := failure{event: v1alpha1.PodFailed, rank: rank{"worker", 0}}
+	crash := func(codes ...int32) rules.Failure {
+		f := rules.Failure{Event: v1alpha1.PodFailed, Rank: gang.Rank{Task: "worker", Index: 0}}
 		for i, code := range codes {
-			f.details.Containers = append(f.details.Containers, ContainerFailure{Name: []string{"train", "sidecar"}[i], ExitCode: code, Reason: "Error"})
+			f.Details.Containers = append(f.Details.Containers, gang.ContainerFailure{Name: []string{"train", "sidecar"}[i], ExitCode: code, Reason: "Error"})
 		}
 		return f
 	}
-	reason := func(f failure, reason string) failure { f.details.Reason = reason; return f }
-	disrupted := func(f failure, reason string) failure { f.disrupted = reason; return f }
+	reason := func(f rules.Failure, reason string) rules.Failure { f.Details.Reason = reason; return f }
+	disrupted := func(f rules.Failure, reason string) rules.Failure { f.Disrupted = reason; return f }
 	in, notIn := v1alpha1.ExitCodesIn, v1alpha1.ExitCodesNotIn
 	tests := map[string]struct {
 		rule    v1alpha1.Rule
-		failure failure
+		failure rules.Failure
 		want    bool
 	}{
 		"no part given matches all":             {rule("r"), crash(1), true},
@@ -37,8 +39,8 @@ func TestRuleFor(t *testing.T) {
 		"the exit code of another container":    {rule("r", exits(in, "train", 2)), crash(1, 2), false},
 		"the code of any container":             {rule("r", exits(in, "", 2)), crash(1, 2), true},
 		"one container not with this code":      {rule("r", exits(notIn, "", 2)), crash(1, 2), true},
-		"an exit code where nothing exited":     {rule("r", exits(in, "", 1)), failure{event: v1alpha1.NodeGone}, false},
-		"no exit code where nothing exited":     {rule("r", exits(notIn, "", 1)), failure{event: v1alpha1.NodeGone}, false},
+		"an exit code where nothing exited":     {rule("r", exits(in, "", 1)), rules.Failure{Event: v1alpha1.NodeGone}, false},
+		"no exit code where nothing exited":     {rule("r", exits(notIn, "", 1)), rules.Failure{Event: v1alpha1.NodeGone}, false},
 		"the reason of a container":             {rule("r", because("OOMKilled", "Error")), crash(1), true},
 		"the reason of the pod":                 {rule("r", because("Evicted")), reason(crash(), "Evicted"), true},
 		"the reason of its disruption":          {rule("r", because("DeletionByTaintManager")), disrupted(crash(), "DeletionByTaintManager"), true},
@@ -48,7 +50,7 @@ func TestRuleFor(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if _, got := ruleFor([]v1alpha1.Rule{tc.rule}, tc.failure); got != tc.want {
+			if _, got := rules.Match([]v1alpha1.Rule{tc.rule}, tc.failure); got != tc.want {
 				t.Errorf("matches: %v", got)
 			}
 		})
@@ -56,12 +58,12 @@ func TestRuleFor(t *testing.T) {
 }
 
 func TestTheFirstRuleThatMatchesDecides(t *testing.T) {
-	rules := []v1alpha1.Rule{
+	all := []v1alpha1.Rule{
 		rule("other", on(v1alpha1.NodeGone)),
 		rule("first", on(v1alpha1.PodFailed)),
 		rule("second", on(v1alpha1.AnyEvent)),
 	}
-	got, _ := ruleFor(rules, failure{event: v1alpha1.PodFailed})
+	got, _ := rules.Match(all, rules.Failure{Event: v1alpha1.PodFailed})
 	check.Equal(t, "rule", "first", got.Name)
 }
 
@@ -71,7 +73,7 @@ func TestDefaultRulesHaveAnAnswerToEveryEvent(t *testing.T) {
 		v1alpha1.PodNotReady: "restarts-in-place", v1alpha1.NodeNotReady: "node-may-return", v1alpha1.HealthFailed: "everything-else",
 	}
 	for event, name := range want {
-		got, _ := ruleFor(DefaultRules(), failure{event: event})
+		got, _ := rules.Match(rules.DefaultRules(), rules.Failure{Event: event})
 		check.Equal(t, string(event), name, got.Name)
 	}
 }

@@ -13,12 +13,13 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 type scene struct {
-	Observation
+	gang.Observation
 	uids int
 }
 
@@ -27,11 +28,11 @@ var sceneStart = time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
 
 // aScene is the moment after a job was made: two racks of six nodes, nothing placed.
 func aScene(job jobWrapper) *scene {
-	s := &scene{Observation: Observation{Now: sceneStart, Job: job.TrainingJob, Nodes: map[string]Node{}}}
+	s := &scene{Observation: gang.Observation{Now: sceneStart, Job: job.TrainingJob, Nodes: map[string]gang.Node{}}}
 	racks := []topology.HyperNode{{Name: "rack-a", Tier: 1}, {Name: "rack-b", Tier: 1}, {Name: "spine", Tier: 2}}
 	for i := range 12 {
 		name := fmt.Sprintf("n%02d", i)
-		s.Nodes[name] = Node{Name: name, Hostname: "host-" + name, Ready: true}
+		s.Nodes[name] = gang.Node{Name: name, Hostname: "host-" + name, Ready: true}
 		racks[i/6].Nodes = append(racks[i/6].Nodes, name)
 		racks[2].Nodes = append(racks[2].Nodes, name)
 	}
@@ -57,12 +58,12 @@ func running(replicas int32, rules ...v1alpha1.Rule) *scene {
 func (s *scene) started() *scene {
 	s.decide()
 	attempt := s.status().Attempt
-	s.VolcanoJobs = append(s.VolcanoJobs, VolcanoJob{Name: VolcanoJobName(s.Job, attempt), Attempt: attempt, Size: SizeOf(s.Job)})
-	s.PodGroup = &PodGroup{Name: "pg"}
-	eachRank(s.Job, func(r rank) { s.make(r, false) })
+	s.VolcanoJobs = append(s.VolcanoJobs, gang.VolcanoJob{Name: gang.VolcanoJobName(s.Job, attempt), Attempt: attempt, Size: gang.SizeOf(s.Job)})
+	s.PodGroup = &gang.PodGroup{Name: "pg"}
+	gang.EachRank(s.Job, func(r gang.Rank) { s.make(r, false) })
 	for _, t := range s.Job.Spec.Tasks {
 		for index := range ptr.Deref(t.Spares, 0) {
-			s.make(rank{t.Name, index}, true)
+			s.make(gang.Rank{Task: t.Name, Index: index}, true)
 		}
 	}
 	s.decide()
@@ -70,13 +71,13 @@ func (s *scene) started() *scene {
 }
 
 // make makes a pod, gated.
-func (s *scene) make(r rank, spare bool) {
+func (s *scene) make(r gang.Rank, spare bool) {
 	s.uids++
-	p := Pod{
-		UID: fmt.Sprint(s.uids), Task: r.task, Index: r.index, Spare: spare, Attempt: s.status().Attempt,
+	p := gang.Pod{
+		UID: fmt.Sprint(s.uids), Task: r.Task, Index: r.Index, Spare: spare, Attempt: s.status().Attempt,
 		Phase: corev1.PodPending, Gated: true, CreatedTime: s.Now,
 	}
-	p.Name = podName(s.Job, p.Attempt, p.rank())
+	p.Name = gang.PodName(s.Job, p.Attempt, p.Rank())
 	s.Pods = append(s.Pods, p)
 }
 
@@ -96,15 +97,15 @@ func (s *scene) bind(i int, node string) {
 	p := &s.Pods[i]
 	p.Gated, p.Node, p.Phase, p.Ready, p.WasReady, p.PlacedTime = false, node, corev1.PodRunning, true, true, s.Now
 	p.IP = "10.0.0." + p.UID
-	r := p.rank()
-	p.Incarnation = Incarnation(s.status(), r.task, r.index)
+	r := p.Rank()
+	p.Incarnation = gang.Incarnation(s.status(), r.Task, r.Index)
 }
 
 // replace is what Volcano does once a pod is gone.
 func (s *scene) replace(i int) {
 	s.uids++
 	p := s.Pods[i]
-	s.Pods[i] = Pod{
+	s.Pods[i] = gang.Pod{
 		Name: p.Name, UID: fmt.Sprint(s.uids), Task: p.Task, Index: p.Index, Spare: p.Spare, Attempt: p.Attempt,
 		Phase: corev1.PodPending, Gated: true, CreatedTime: s.Now,
 	}
@@ -121,28 +122,28 @@ func (s *scene) back(i int, node string) {
 // search lifts the gate of a pod, and lets the scheduler look for a node without finding one.
 func (s *scene) search(i int) {
 	p := &s.Pods[i]
-	r := p.rank()
-	p.Gated, p.Unschedulable, p.PlacedTime, p.Incarnation = false, true, s.Now, Incarnation(s.status(), r.task, r.index)
+	r := p.Rank()
+	p.Gated, p.Unschedulable, p.PlacedTime, p.Incarnation = false, true, s.Now, gang.Incarnation(s.status(), r.Task, r.Index)
 }
 
 // fill leaves only these nodes of the first rack to the job.
 func (s *scene) fill(free ...string) {
 	for i := range 6 {
 		if name := fmt.Sprintf("n%02d", i); !slices.Contains(free, name) {
-			s.node(name, func(n *Node) { n.Unschedulable = true })
+			s.node(name, func(n *gang.Node) { n.Unschedulable = true })
 		}
 	}
 }
 
 // spare is where in Pods a spare is.
 func (s *scene) spare(index int32) int {
-	return slices.IndexFunc(s.Pods, func(p Pod) bool { return p.Spare && p.Index == index })
+	return slices.IndexFunc(s.Pods, func(p gang.Pod) bool { return p.Spare && p.Index == index })
 }
 
 func (s *scene) crash(i int, code int32) {
 	p := &s.Pods[i]
 	p.Phase, p.Ready = corev1.PodFailed, false
-	p.Failure = Failure{Containers: []ContainerFailure{{Name: "train", ExitCode: code, Reason: "Error"}}}
+	p.Failure = gang.Failure{Containers: []gang.ContainerFailure{{Name: "train", ExitCode: code, Reason: "Error"}}}
 }
 
 func (s *scene) crashAll() {
@@ -156,14 +157,14 @@ func (s *scene) succeed(i int) { s.Pods[i].Phase, s.Pods[i].Ready = corev1.PodSu
 func (s *scene) unready(i int) { s.Pods[i].Ready = false }
 
 // node changes a node.
-func (s *scene) node(name string, change func(*Node)) {
+func (s *scene) node(name string, change func(*gang.Node)) {
 	n := s.Nodes[name]
 	change(&n)
 	s.Nodes[name] = n
 }
 
 func (s *scene) breakNode(name string) {
-	s.node(name, func(n *Node) { n.Ready, n.SilentSince = false, s.Now })
+	s.node(name, func(n *gang.Node) { n.Ready, n.SilentSince = false, s.Now })
 }
 
 func (s *scene) after(d time.Duration) *scene {
@@ -207,7 +208,7 @@ func (s *scene) fired(t *testing.T) []string {
 // lives are the incarnations of the workers.
 func (s *scene) lives() []int32 {
 	var out []int32
-	eachRank(s.Job, func(r rank) { out = append(out, Incarnation(s.status(), r.task, r.index)) })
+	gang.EachRank(s.Job, func(r gang.Rank) { out = append(out, gang.Incarnation(s.status(), r.Task, r.Index)) })
 	return out
 }
 

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -21,7 +23,7 @@ const otherHold = v1alpha1.HoldTaintPrefix + "other-4567"
 // heldByAnother has another job hold nodes.
 func (s *scene) heldByAnother(nodes ...string) {
 	for _, name := range nodes {
-		s.node(name, func(n *Node) {
+		s.node(name, func(n *gang.Node) {
 			n.Taints = append(n.Taints, corev1.Taint{Key: otherHold, Value: "standing", Effect: corev1.TaintEffectNoSchedule})
 		})
 	}
@@ -96,7 +98,7 @@ func TestWhoPassesTheHoldOfAnotherJob(t *testing.T) {
 			s.fill("n03")
 			s.decide()
 			s.letGo(1)
-			s.after(noRoomAfter).decide()
+			s.after(placement.NoRoomAfter).decide()
 			return s
 		}, nil},
 	}
@@ -127,7 +129,7 @@ func TestAPodThatLooksPassesALaterHold(t *testing.T) {
 	check.Equal(t, "tolerates", nil, s.plan().Tolerate)
 	s.heldByAnother("n01")
 	s.decide()
-	check.Equal(t, "tolerates", []Toleration{{Pod: "llm-1-worker-1", UID: "4", Keys: []string{otherHold}}}, s.plan().Tolerate)
+	check.Equal(t, "tolerates", []placement.Toleration{{Pod: "llm-1-worker-1", UID: "4", Keys: []string{otherHold}}}, s.plan().Tolerate)
 	s.Pods[1].Tolerates = []string{otherHold}
 	check.Equal(t, "once", nil, s.plan().Tolerate)
 	s.Pods[1].Tolerates = nil
@@ -139,17 +141,17 @@ func TestAPodThatLooksPassesALaterHold(t *testing.T) {
 func TestAYoungerJobGivesWay(t *testing.T) {
 	s := searching(rule("all", step(v1alpha1.RestartPod, 0)))
 	s.heldByAnother("n03")
-	s.Younger = []YoungerHold{{Key: otherHold, Since: s.Now.Add(-time.Hour)}}
+	s.Younger = []gang.YoungerHold{{Key: otherHold, Since: s.Now.Add(-time.Hour)}}
 	check.Equal(t, "passes none before it has waited", nil, s.plan().Tolerate)
 	s.Younger = nil
-	s.after(noRoomAfter).decide()
+	s.after(placement.NoRoomAfter).decide()
 	check.Equal(t, "passes none", nil, s.plan().Tolerate)
-	check.Equal(t, "looks again, for nothing tells", noRoomAfter, Decide(&s.Observation).Next.Sub(s.Now))
-	s.Younger = []YoungerHold{{Key: otherHold, Since: s.Now.Add(-20 * time.Second)}}
+	check.Equal(t, "looks again, for nothing tells", placement.NoRoomAfter, Decide(&s.Observation).Next.Sub(s.Now))
+	s.Younger = []gang.YoungerHold{{Key: otherHold, Since: s.Now.Add(-20 * time.Second)}}
 	check.Equal(t, "passes none yet", nil, s.plan().Tolerate)
 	check.Equal(t, "looks again when it does", 10*time.Second, Decide(&s.Observation).Next.Sub(s.Now))
 	s.after(10 * time.Second).decide()
-	check.Equal(t, "passes", []Toleration{{Pod: "llm-1-worker-1", UID: "4", Keys: []string{otherHold}}}, s.plan().Tolerate)
+	check.Equal(t, "passes", []placement.Toleration{{Pod: "llm-1-worker-1", UID: "4", Keys: []string{otherHold}}}, s.plan().Tolerate)
 }
 
 func TestASpareStaysOnANodeThatAnotherJobHolds(t *testing.T) {
@@ -165,10 +167,10 @@ func TestPrecedes(t *testing.T) {
 		j.CreationTimestamp, j.UID = metav1.Unix(second, 0), uid
 		return j.TrainingJob
 	}
-	check.Equal(t, "the older one", true, Precedes(made(1, "b"), made(2, "a")))
-	check.Equal(t, "the younger one", false, Precedes(made(2, "a"), made(1, "b")))
-	check.Equal(t, "of one age, by UID", true, Precedes(made(1, "a"), made(1, "b")))
-	check.Equal(t, "of one age, by UID", false, Precedes(made(1, "b"), made(1, "a")))
+	check.Equal(t, "the older one", true, placement.Precedes(made(1, "b"), made(2, "a")))
+	check.Equal(t, "the younger one", false, placement.Precedes(made(2, "a"), made(1, "b")))
+	check.Equal(t, "of one age, by UID", true, placement.Precedes(made(1, "a"), made(1, "b")))
+	check.Equal(t, "of one age, by UID", false, placement.Precedes(made(1, "b"), made(1, "a")))
 }
 
 // Two jobs have restarted whole, each has lost a node, and each needs what the other one holds. A gang is placed as a
@@ -221,14 +223,14 @@ func (c *sharedRack) runUntil(s *scene, limit time.Duration) bool {
 func (c *sharedRack) observe(s, other *scene) {
 	key := HoldKey(other.Job)
 	for name := range s.Nodes {
-		s.node(name, func(n *Node) { n.Taints = nil })
+		s.node(name, func(n *gang.Node) { n.Taints = nil })
 	}
 	for _, h := range other.status().Holds {
-		s.node(h.Node, func(n *Node) { n.Taints = []corev1.Taint{{Key: key, Effect: corev1.TaintEffectNoSchedule}} })
+		s.node(h.Node, func(n *gang.Node) { n.Taints = []corev1.Taint{{Key: key, Effect: corev1.TaintEffectNoSchedule}} })
 	}
 	s.Younger = nil
-	if since := SearchesSince(other.Pods); Precedes(s.Job, other.Job) && !since.IsZero() {
-		s.Younger = []YoungerHold{{Key: key, Since: since}}
+	if since := placement.SearchesSince(other.Pods); placement.Precedes(s.Job, other.Job) && !since.IsZero() {
+		s.Younger = []gang.YoungerHold{{Key: key, Since: since}}
 	}
 }
 
@@ -271,7 +273,7 @@ func (c *sharedRack) schedule(s *scene) {
 		}
 		for _, n := range s.Nodes {
 			if !p.Gated && chosen[i] == "" && used[n.Name] < 2 && slices.Contains(p.Pins, n.Hostname) &&
-				!slices.ContainsFunc(n.holdsOfOthers(), func(key string) bool { return !slices.Contains(p.Tolerates, key) }) {
+				!slices.ContainsFunc(n.HoldsOfOthers(), func(key string) bool { return !slices.Contains(p.Tolerates, key) }) {
 				chosen[i] = n.Name
 				used[n.Name]++
 			}

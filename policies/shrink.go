@@ -9,39 +9,42 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 )
 
-// shrink gives up as many ranks of an incident's tasks as have no node, within minReplicas.
+// shrinkTasks gives up as many ranks of an incident's tasks as have no node, within minReplicas.
 // From there on the job is the smaller one.
-func shrinkTasks(w *world, s *v1alpha1.TrainingJobStatus, inc, _ *v1alpha1.Incident) {
+func (w *world) shrinkTasks(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
+	m := w.rooms(s)
 	for _, name := range w.tasksOf(inc) {
-		t := w.task(name)
+		t := w.Task(name)
 		if t == nil || t.MinReplicas == nil || s.Placement == nil {
 			continue
 		}
-		var homeless []int32
+		var lost []int32
 		for index := range t.Replicas {
-			if r := (rank{name, index}); w.concerns(inc, r) && w.homeless(s, r) {
-				homeless = append(homeless, index)
+			if r := (gang.Rank{Task: name, Index: index}); w.concerns(inc, r) && homeless(m, w.State(s, r), w.Pod(r), r) {
+				lost = append(lost, index)
 			}
 		}
-		if n := min(int32(len(homeless)), t.Replicas-*t.MinReplicas); n > 0 {
-			w.handOver(s, name, homeless, t.Replicas, t.Replicas-n)
-			taskStatus(s, name).Shrunk += n
+		if n := min(int32(len(lost)), t.Replicas-*t.MinReplicas); n > 0 {
+			w.handOver(s, name, lost, t.Replicas, t.Replicas-n)
+			gang.TaskStatus(s, name).Shrunk += n
 		}
 	}
 	*w = *view(w.Observation, s)
 	if s.Placement != nil {
-		resize(s.Placement, w.job)
+		placement.Resize(s.Placement, w.Effective)
 	}
 }
 
 // homeless reports whether a rank has no good node, and none of its own to go back to.
-func (w *world) homeless(s *v1alpha1.TrainingJobStatus, r rank) bool {
-	if w.state(s, r) > unbound && w.usable(s, w.pod(r).Node, r.task) {
+func homeless(m *placement.Rooms, state gang.RankState, p *gang.Pod, r gang.Rank) bool {
+	if state > gang.Unbound && m.Usable(p.Node, r.Task) {
 		return false
 	}
-	return w.state(s, r) < working && !w.returns(s, r)
+	return state < gang.Working && !m.Returns(r)
 }
 
 // handOver gives the nodes of the ranks that go to the ranks that stay and have none.
@@ -51,11 +54,11 @@ func (w *world) handOver(s *v1alpha1.TrainingJobStatus, task string, homeless []
 		if slices.Contains(homeless, donor) {
 			continue
 		}
-		r := rank{task, heirs[0]}
+		r := gang.Rank{Task: task, Index: heirs[0]}
 		heirs = heirs[1:]
-		setRankNode(s.Placement, r, rankNode(s.Placement, rank{task, donor}))
-		if p := w.pod(r); p != nil && !p.Gated && !stale(s, p) {
-			restartRank(s, r, v1alpha1.RestartNodeInherited)
+		gang.SetNode(s.Placement, r, gang.NodeOf(s.Placement, gang.Rank{Task: task, Index: donor}))
+		if p := w.Pod(r); p != nil && !p.Gated && !gang.IsStale(s, p) {
+			gang.RestartRank(s, r, v1alpha1.RestartNodeInherited)
 		}
 	}
 }

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // elastic is a running job of six workers that may go on with three.
 func elastic(steps ...func(*v1alpha1.Rule)) *scene {
-	return aScene(aJob().tasks(task("worker", 6, downTo(3))).policy(rules(rule("r", steps...)))).started().placed()
+	return aScene(aJob().tasks(task("worker", 6, downTo(3))).policy(withRules(rule("r", steps...)))).started().placed()
 }
 
 // lose takes nodes away.
@@ -42,16 +43,19 @@ func TestShrinkTask(t *testing.T) {
 			[]string{"n05", "n04", "n02"}, []int32{1, 1, 0}, 3},
 		"after a restart that found no room": {second, func(s *scene) { s.lose("n01") }, []string{"n00", "n05", "n02", "n03", "n04"}, []int32{0, 1, 0, 0, 0}, 1},
 		"a node that does not answer":        {first, func(s *scene) { s.breakNode("n01") }, []string{"n00", "n05", "n02", "n03", "n04"}, []int32{0, 1, 0, 0, 0}, 1},
-		"drained": {first, func(s *scene) { s.Pods[1].Deleting = true; s.node("n01", func(n *Node) { n.Unschedulable = true }) },
+		"drained": {first, func(s *scene) {
+			s.Pods[1].Deleting = true
+			s.node("n01", func(n *gang.Node) { n.Unschedulable = true })
+		},
 			[]string{"n00", "n05", "n02", "n03", "n04"}, []int32{0, 1, 0, 0, 0}, 1},
-		"its devices have failed": {first, func(s *scene) { s.Pods[1].Signals = []Signal{{Name: "XID79", Failed: true}} },
+		"its devices have failed": {first, func(s *scene) { s.Pods[1].Signals = []gang.Signal{{Name: "XID79", Failed: true}} },
 			[]string{"n00", "n05", "n02", "n03", "n04"}, []int32{0, 1, 0, 0, 0}, 1},
 		"not where a pod only crashed": {first, func(s *scene) { s.crash(1, 1) }, []string{"n00", "n01", "n02", "n03", "n04", "n05"}, []int32{0, 0, 0, 0, 0, 0}, 0},
 		"not where a new pod starts slowly": {second, func(s *scene) {
 			s.lose("n01")
 			s.decide()
 			s.replace(1)
-			s.Nodes["n06"] = Node{Name: "n06", Hostname: "host-n06", Ready: true}
+			s.Nodes["n06"] = gang.Node{Name: "n06", Hostname: "host-n06", Ready: true}
 			s.bind(1, "n06")
 			s.unready(1)
 		}, []string{"n00", "n01", "n02", "n03", "n04", "n05"}, []int32{0, 1, 0, 0, 0, 0}, 0},
@@ -70,7 +74,7 @@ func TestShrinkTask(t *testing.T) {
 			if tc.shrunk == 0 {
 				check.Equal(t, "resize", nil, p.Resize)
 			} else {
-				check.Equal(t, "resize", &Size{MinAvailable: 6 - tc.shrunk, Replicas: map[string]int32{"worker": 6 - tc.shrunk}}, p.Resize)
+				check.Equal(t, "resize", &gang.Size{MinAvailable: 6 - tc.shrunk, Replicas: map[string]int32{"worker": 6 - tc.shrunk}}, p.Resize)
 			}
 			s.decide() // the incident of ranks that are given up is over
 			check.Equal(t, "changes, decided again", nil, s.changes())
@@ -95,7 +99,7 @@ func TestAShrunkenJobRecovers(t *testing.T) {
 	}), s.after(10*time.Second).changes())
 
 	// Volcano takes the last pod away, and makes the lost one again.
-	s.VolcanoJobs[0].Size = SizeOf(Effective(s.Job, s.status()))
+	s.VolcanoJobs[0].Size = gang.SizeOf(gang.Effective(s.Job, s.status()))
 	s.Pods = s.Pods[:5]
 	s.replace(1)
 	s.decide()
@@ -117,7 +121,7 @@ func TestWhatWasGivenUpComesBack(t *testing.T) {
 		s.lose("n05")
 		s.decide()
 		s.Pods = s.Pods[:5]
-		s.VolcanoJobs[0].Size = SizeOf(Effective(s.Job, s.status()))
+		s.VolcanoJobs[0].Size = gang.SizeOf(gang.Effective(s.Job, s.status()))
 		s.decide()
 		return s
 	}
@@ -147,7 +151,7 @@ func TestWhatWasGivenUpComesBack(t *testing.T) {
 			check.Equal(t, "shrunk", tc.shrunk, s.status().Tasks[0].Shrunk)
 			s.decide()
 			check.Equal(t, "replicas", s.Job.Spec.Tasks[0].Replicas-tc.shrunk, s.status().Tasks[0].Replicas)
-			check.Equal(t, "size", fmt.Sprint(SizeOf(Effective(s.Job, s.status()))), fmt.Sprint(Size{
+			check.Equal(t, "size", fmt.Sprint(gang.SizeOf(gang.Effective(s.Job, s.status()))), fmt.Sprint(gang.Size{
 				MinAvailable: s.Job.Spec.Tasks[0].Replicas - tc.shrunk, Replicas: map[string]int32{"worker": s.Job.Spec.Tasks[0].Replicas - tc.shrunk},
 			}))
 		})
@@ -163,7 +167,7 @@ func TestWhatCannotShrink(t *testing.T) {
 	check.Equal(t, "fixed", int32(0), fixed.status().Tasks[0].Shrunk)
 	check.Equal(t, "next step", "RestartPod", string(func() v1alpha1.Action { fixed.after(time.Minute).decide(); return fixed.incident(t).Steps[1].Action }()))
 
-	job := aJob().tasks(task("worker", 3, downTo(1))).policy(rules(r))
+	job := aJob().tasks(task("worker", 3, downTo(1))).policy(withRules(r))
 	s := aScene(job).started()
 	s.bind(0, "n00")
 	s.lose("n00")
@@ -175,10 +179,10 @@ func TestWhatCannotShrink(t *testing.T) {
 // Only the tasks of the ranks that fell shrink.
 func TestAnotherTaskDoesNotShrink(t *testing.T) {
 	r := rule("r", step(v1alpha1.ShrinkTask, 0))
-	s := aScene(aJob().tasks(task("reader", 3, downTo(1)), task("worker", 3, downTo(1))).policy(rules(r))).started().placed()
+	s := aScene(aJob().tasks(task("reader", 3, downTo(1)), task("worker", 3, downTo(1))).policy(withRules(r))).started().placed()
 	s.lose("n04")
 	s.decide()
 	check.Equal(t, "readers", int32(0), s.status().Tasks[0].Shrunk)
 	check.Equal(t, "workers", int32(1), s.status().Tasks[1].Shrunk)
-	check.Equal(t, "size", &Size{MinAvailable: 5, Replicas: map[string]int32{"reader": 3, "worker": 2}}, s.plan().Resize)
+	check.Equal(t, "size", &gang.Size{MinAvailable: 5, Replicas: map[string]int32{"reader": 3, "worker": 2}}, s.plan().Resize)
 }

@@ -6,19 +6,20 @@ import (
 	"testing"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 func TestTheNumberOfSparesMayChange(t *testing.T) {
 	tests := map[string]struct {
 		from, to int32
-		want     *Size
+		want     *gang.Size
 	}{
 		"the same":  {2, 2, nil},
-		"fewer":     {2, 1, &Size{MinAvailable: 3, Replicas: map[string]int32{"worker": 3, "worker-spare": 1}}},
-		"none":      {2, 0, &Size{MinAvailable: 3, Replicas: map[string]int32{"worker": 3, "worker-spare": 0}}},
-		"more":      {1, 2, &Size{MinAvailable: 3, Replicas: map[string]int32{"worker": 3, "worker-spare": 2}}},
-		"from none": {0, 2, &Size{MinAvailable: 3, Replicas: map[string]int32{"worker": 3, "worker-spare": 2}}},
+		"fewer":     {2, 1, &gang.Size{MinAvailable: 3, Replicas: map[string]int32{"worker": 3, "worker-spare": 1}}},
+		"none":      {2, 0, &gang.Size{MinAvailable: 3, Replicas: map[string]int32{"worker": 3, "worker-spare": 0}}},
+		"more":      {1, 2, &gang.Size{MinAvailable: 3, Replicas: map[string]int32{"worker": 3, "worker-spare": 2}}},
+		"from none": {0, 2, &gang.Size{MinAvailable: 3, Replicas: map[string]int32{"worker": 3, "worker-spare": 2}}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -28,7 +29,7 @@ func TestTheNumberOfSparesMayChange(t *testing.T) {
 			check.Equal(t, "resize", tc.want, s.plan().Resize)
 			check.Equal(t, "state", v1alpha1.StateRunning, s.status().State)
 			check.Equal(t, "deleted", nil, s.deleted())
-			check.Equal(t, "spares", tc.to, Spares(s.Job))
+			check.Equal(t, "spares", tc.to, gang.Spares(s.Job))
 			s.lose("n01") // a spare that is not asked for any more is not taken
 			s.decide()
 			taken := s.nodes()[1] != "n01"
@@ -39,8 +40,8 @@ func TestTheNumberOfSparesMayChange(t *testing.T) {
 
 func TestSparesDoNotCount(t *testing.T) {
 	s := spared(2, rule("late", step(v1alpha1.RestartPod, 60)))
-	check.Equal(t, "replicas", int32(3), Replicas(s.Job))
-	check.Equal(t, "gang", int32(3), MinAvailable(s.Job))
+	check.Equal(t, "replicas", int32(3), gang.Replicas(s.Job))
+	check.Equal(t, "gang", int32(3), gang.MinAvailable(s.Job))
 	s.replace(3)
 	s.decide()
 	check.Equal(t, "ready", "3/3", s.status().Ready)

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
@@ -17,7 +19,7 @@ var atOnce = rule("at-once", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 0)
 
 // spared is a running job of three workers, with so many spares on n03 and so on.
 func spared(spares int32, rule v1alpha1.Rule) *scene {
-	return aScene(aJob().tasks(task("worker", 3, withSpares(spares))).policy(rules(rule))).started().placed()
+	return aScene(aJob().tasks(task("worker", 3, withSpares(spares))).policy(withRules(rule))).started().placed()
 }
 
 // nodes are the ranks' own nodes.
@@ -57,7 +59,7 @@ func TestARankTakesASparesNode(t *testing.T) {
 	s.decide()
 	p := s.plan()
 	check.Equal(t, "lifted", 1, len(p.Lift))
-	check.Equal(t, "lifted", Target{In: []string{"host-n03"}}, p.Lift[0].Target)
+	check.Equal(t, "lifted", placement.Target{In: []string{"host-n03"}}, p.Lift[0].Target)
 	s.bind(1, "n03")
 	s.decide()
 	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
@@ -66,7 +68,7 @@ func TestARankTakesASparesNode(t *testing.T) {
 	p = s.plan()
 	check.Equal(t, "lifted", 1, len(p.Lift))
 	check.Equal(t, "spare", "llm-1-worker-spare-0", p.Lift[0].Pod)
-	check.Equal(t, "spare goes to", Target{In: []string{"host-n04", "host-n05"}}, p.Lift[0].Target)
+	check.Equal(t, "spare goes to", placement.Target{In: []string{"host-n04", "host-n05"}}, p.Lift[0].Target)
 	check.Equal(t, "spare's life", map[string]string{
 		v1alpha1.AnnotationIncarnation: "1", v1alpha1.AnnotationPlacedTime: "2026-01-02T03:04:05.678901Z",
 	}, p.Lift[0].Annotations)
@@ -87,7 +89,7 @@ func TestWhichSpareIsTaken(t *testing.T) {
 		"one for a drain": {func(s *scene) {
 			s.Pods[1].Deleting = true
 			s.replace(1)
-			s.node("n01", func(n *Node) { n.Unschedulable = true })
+			s.node("n01", func(n *gang.Node) { n.Unschedulable = true })
 		}, []string{"n00", "n03", "n02"}, []int32{1, 0}},
 		"another where its node is no good":         {func(s *scene) { s.lose("n01", "n03") }, []string{"n00", "n04", "n02"}, []int32{0, 1}},
 		"another where it is going":                 {func(s *scene) { s.lose("n01"); s.Pods[3].Deleting = true }, []string{"n00", "n04", "n02"}, []int32{0, 1}},
@@ -106,7 +108,7 @@ func TestWhichSpareIsTaken(t *testing.T) {
 			tc.story(s)
 			s.decide()
 			check.Equal(t, "nodes", tc.nodes, s.nodes())
-			lives := []int32{Incarnation(s.status(), "worker-spare", 0), Incarnation(s.status(), "worker-spare", 1)}
+			lives := []int32{gang.Incarnation(s.status(), "worker-spare", 0), gang.Incarnation(s.status(), "worker-spare", 1)}
 			check.Equal(t, "spares' lives", tc.spare, lives)
 			check.Equal(t, "changes, decided again", nil, s.changes())
 		})
@@ -114,8 +116,8 @@ func TestWhichSpareIsTaken(t *testing.T) {
 }
 
 func (s *scene) migrates() {
-	s.Job.Spec.RestartPolicy = policy(rules(rule("ill", step(v1alpha1.MigratePod, 0))))
-	s.Pods[1].Signals = []Signal{{Name: "NVLinkReplay"}}
+	s.Job.Spec.RestartPolicy = policy(withRules(rule("ill", step(v1alpha1.MigratePod, 0))))
+	s.Pods[1].Signals = []gang.Signal{{Name: "NVLinkReplay"}}
 }
 
 func (s *scene) dryRun(on bool) {
@@ -161,7 +163,7 @@ func TestSparesThatAreOver(t *testing.T) {
 		"one that has succeeded":          {func(s *scene) { s.succeed(3) }, []string{"4"}},
 		"its node is gone":                {func(s *scene) { s.lose("n03") }, []string{"4 by force"}},
 		"its node does not answer":        {func(s *scene) { s.breakNode("n03") }, []string{"4"}},
-		"its node is cordoned":            {func(s *scene) { s.node("n03", func(n *Node) { n.Unschedulable = true }) }, []string{"4"}},
+		"its node is cordoned":            {func(s *scene) { s.node("n03", func(n *gang.Node) { n.Unschedulable = true }) }, []string{"4"}},
 		"one that is going":               {func(s *scene) { s.crash(3, 1); s.Pods[3].Deleting = true }, nil},
 		"one that looks for a node":       {func(s *scene) { s.replace(3); s.search(3) }, nil},
 		"one that looks while a rank may": {func(s *scene) { s.replace(3); s.search(3); s.unready(1) }, []string{"5"}},
@@ -187,7 +189,7 @@ func TestWhatHappensToASpareIsNoIncident(t *testing.T) {
 		"gone":       func(s *scene) { s.Pods = s.Pods[:3] },
 		"node gone":  func(s *scene) { s.lose("n03") },
 		"no room":    func(s *scene) { s.replace(3); s.search(3); s.after(time.Hour) },
-		"ill":        func(s *scene) { s.Pods[3].Signals = []Signal{{Name: "XID79", Failed: true}} },
+		"ill":        func(s *scene) { s.Pods[3].Signals = []gang.Signal{{Name: "XID79", Failed: true}} },
 		"all spares": func(s *scene) { s.crash(3, 1); s.crash(4, 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -205,9 +207,9 @@ func TestWhereASpareGoes(t *testing.T) {
 	spread := []string{"host-n03", "host-n04", "host-n05"}
 	tests := map[string]struct {
 		story func(*scene)
-		want  []Target
+		want  []placement.Target
 	}{
-		"to what home has beside the ranks' nodes": {func(*scene) {}, []Target{{In: spread}}},
+		"to what home has beside the ranks' nodes": {func(*scene) {}, []placement.Target{{In: spread}}},
 		"not while an incident is open":            {func(s *scene) { s.unready(1) }, nil},
 		"not while it goes":                        {func(s *scene) { s.Pods[3].Deleting = true }, nil},
 		"not without a Volcano Job":                {func(s *scene) { s.VolcanoJobs[0].Deleting = true }, nil},
@@ -218,7 +220,7 @@ func TestWhereASpareGoes(t *testing.T) {
 			s.status().Placement.HyperNode, s.status().Placement.Tier = "", nil
 			s.status().ExcludedNodes = []v1alpha1.ExcludedNode{{Name: "n08", Until: s.status().Conditions[0].LastTransitionTime}}
 			s.status().ExcludedNodes[0].Until.Time = s.Now.Add(time.Hour)
-		}, []Target{{NotIn: []string{"host-n08"}}}},
+		}, []placement.Target{{NotIn: []string{"host-n08"}}}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -227,7 +229,7 @@ func TestWhereASpareGoes(t *testing.T) {
 			s.decide()
 			tc.story(s)
 			s.decide()
-			var got []Target
+			var got []placement.Target
 			p := s.plan()
 			for _, l := range p.Lift {
 				got = append(got, l.Target)

@@ -10,6 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/placement"
+	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
 // story tells an incident in a sentence.
@@ -62,7 +65,7 @@ func doing(inc *v1alpha1.Incident) string {
 	switch {
 	case step.DryRun:
 		told += " would be taken, but this is a dry run"
-	case actionOf(step.Action).leavesNode && asked == "":
+	case rules.ActionOf(step.Action).LeavesNode && asked == "":
 		asked = "without a checkpoint"
 	}
 	if asked != "" {
@@ -92,7 +95,7 @@ func CheckpointStory(c *v1alpha1.IncidentCheckpoint) string {
 
 // obstacle says what keeps an incident from going on: what its ranks wait for to be
 // placed, or the backoff.
-func (w *world) obstacle(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, m *rooms) string {
+func (w *world) obstacle(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, m *placement.Rooms) string {
 	if until := w.backsOffUntil(s, inc); !until.IsZero() {
 		return ", backs off until " + until.UTC().Format(time.TimeOnly)
 	}
@@ -106,8 +109,8 @@ func (w *world) obstacle(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, 
 		return ", waits for its pods: " + w.forgottenStory()
 	}
 	out := ""
-	w.everyRankOf(inc, func(r rank) bool {
-		if p := w.pod(r); p != nil && p.Node == "" {
+	w.everyRankOf(inc, func(r gang.Rank) bool {
+		if p := w.Pod(r); p != nil && p.Node == "" {
 			out = w.waitingStory(s, p, m)
 		}
 		return out == ""
@@ -116,19 +119,19 @@ func (w *world) obstacle(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, 
 }
 
 // waitingStory says what a pod without a node waits for; empty where it has not waited for long.
-func (w *world) waitingStory(s *v1alpha1.TrainingJobStatus, p *Pod, m *rooms) string {
-	r, where := p.rank(), ""
-	if home := w.homeOf(s, p.rank()); home != "" {
+func (w *world) waitingStory(s *v1alpha1.TrainingJobStatus, p *gang.Pod, m *placement.Rooms) string {
+	r, where := p.Rank(), ""
+	if home := w.places(s).HomeOf(p.Rank()); home != "" {
 		where = " in HyperNode " + home
 	}
 	switch {
-	case p.Gated && m.forRank(r).none():
+	case p.Gated && m.ForRank(r).None():
 		return ", waits for a healthy node" + where
-	case !p.searches() || stale(s, p):
+	case !p.Searches() || gang.IsStale(s, p):
 		return ""
 	case p.Untried:
 		return ", waits for the scheduler, which tries no node for it: " + w.whyUntried(s, r)
-	case noRoomToldAt(p).After(w.Now):
+	case placement.NoRoomToldAt(p).After(w.Now):
 		return ""
 	case w.lacksRoom():
 		return ", waits for room" + where
@@ -150,21 +153,21 @@ func (w *world) backsOffUntil(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incid
 const maxCauseMessage = 512
 
 // causeOf is what is kept of a failure.
-func causeOf(f failure) v1alpha1.Cause {
-	c := v1alpha1.Cause{Pod: f.pod, Node: f.node, Container: f.container, Reason: f.details.Reason, Message: f.details.Message}
-	if len(f.details.Containers) > 0 {
-		first := f.details.Containers[0]
+func causeOf(f rules.Failure) v1alpha1.Cause {
+	c := v1alpha1.Cause{Pod: f.Pod, Node: f.Node, Container: f.Container, Reason: f.Details.Reason, Message: f.Details.Message}
+	if len(f.Details.Containers) > 0 {
+		first := f.Details.Containers[0]
 		c.Container, c.ExitCode = first.Name, &first.ExitCode
 		c.Reason, c.Message = first.Reason, first.Message
 		if !first.Time.IsZero() {
 			c.Time = new(metav1.NewTime(first.Time))
 		}
 	}
-	if f.disrupted != "" {
-		c.Reason = f.disrupted
+	if f.Disrupted != "" {
+		c.Reason = f.Disrupted
 	}
-	if f.signal.Name != "" {
-		c.Signal, c.Message = f.signal.Name, f.signal.Message
+	if f.Signal.Name != "" {
+		c.Signal, c.Message = f.Signal.Name, f.Signal.Message
 	}
 	if len(c.Message) > maxCauseMessage {
 		c.Message = strings.ToValidUTF8(c.Message[len(c.Message)-maxCauseMessage:], "")

@@ -12,6 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/placement"
+	"github.com/lockstep-dev/lockstep/policies/rules"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
@@ -43,23 +46,28 @@ func TestWhatARecoveryWaitsFor(t *testing.T) {
 		story func(*scene)
 		want  string
 	}{
-		"nothing, while its pod goes":              {func(*scene) {}, begun + ": RestartPod"},
-		"nothing, while its pod starts":            {func(s *scene) { s.replace(1); s.bind(1, "n01"); s.unready(1) }, begun + ": RestartPod"},
-		"nothing, while its pod is looked at":      {func(s *scene) { s.replace(1); s.search(1); s.after(noRoomToldAfter); s.Pods[1].Unschedulable = false }, begun + ": RestartPod"},
-		"a healthy node":                           {func(s *scene) { s.replace(1); s.fill() }, begun + ": RestartPod, waits for a healthy node in HyperNode rack-a"},
-		"nothing, in the scheduler's first rounds": {func(s *scene) { s.replace(1); s.search(1); s.after(noRoomToldAfter - 1) }, begun + ": RestartPod"},
-		"room": {func(s *scene) { s.replace(1); s.search(1); s.after(noRoomToldAfter) }, begun + ": RestartPod, waits for room in HyperNode rack-a"},
+		"nothing, while its pod goes":   {func(*scene) {}, begun + ": RestartPod"},
+		"nothing, while its pod starts": {func(s *scene) { s.replace(1); s.bind(1, "n01"); s.unready(1) }, begun + ": RestartPod"},
+		"nothing, while its pod is looked at": {func(s *scene) {
+			s.replace(1)
+			s.search(1)
+			s.after(placement.NoRoomToldAfter)
+			s.Pods[1].Unschedulable = false
+		}, begun + ": RestartPod"},
+		"a healthy node": {func(s *scene) { s.replace(1); s.fill() }, begun + ": RestartPod, waits for a healthy node in HyperNode rack-a"},
+		"nothing, in the scheduler's first rounds": {func(s *scene) { s.replace(1); s.search(1); s.after(placement.NoRoomToldAfter - 1) }, begun + ": RestartPod"},
+		"room": {func(s *scene) { s.replace(1); s.search(1); s.after(placement.NoRoomToldAfter) }, begun + ": RestartPod, waits for room in HyperNode rack-a"},
 		"room, without a home": {func(s *scene) {
 			s.replace(1)
 			s.search(1)
-			s.after(noRoomToldAfter)
+			s.after(placement.NoRoomToldAfter)
 			s.status().Placement.HyperNode, s.Topology = "", topology.New(nil)
 		}, begun + ": RestartPod, waits for room"},
 		"nothing of a life that is over": {func(s *scene) {
 			s.replace(1)
 			s.search(1)
-			s.after(noRoomToldAfter)
-			restartRank(s.status(), rank{"worker", 1}, v1alpha1.RestartByStep)
+			s.after(placement.NoRoomToldAfter)
+			gang.RestartRank(s.status(), gang.Rank{Task: "worker", Index: 1}, v1alpha1.RestartByStep)
 		}, begun + ": RestartPod"},
 		"two incidents": {func(s *scene) { s.replace(1); s.search(1); s.after(2 * time.Minute).lose("n02") },
 			begun + ": RestartPod, waits for room in HyperNode rack-a; incident 2, NodeGone of pod llm-1-worker-2 on node n02: RestartPod"},
@@ -151,7 +159,7 @@ func TestTheCauseIsTheFirstContainerThatFailed(t *testing.T) {
 }
 
 func TestAMessageIsCutBetweenLetters(t *testing.T) {
-	c := causeOf(failure{details: Failure{Message: strings.Repeat("é", 300) + "x"}})
+	c := causeOf(rules.Failure{Details: gang.Failure{Message: strings.Repeat("é", 300) + "x"}})
 	if !utf8.ValidString(c.Message) {
 		t.Errorf("%q", c.Message[:8])
 	}

@@ -5,6 +5,7 @@ package policies
 import (
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/rules"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -101,11 +103,18 @@ func TestEveryActionOfTheAPIIsKnown(t *testing.T) {
 		t.Fatal("the API lists no actions")
 	}
 	for action := range strings.SplitSeq(string(enum[1]), ";") {
-		if !actionOf(v1alpha1.Action(action)).known {
+		if !rules.ActionOf(v1alpha1.Action(action)).Known {
 			t.Errorf("%s is unknown", action)
 		}
+		s := running(4, rule("r", step(v1alpha1.Action(action), 0)))
+		s.crash(1, 1)
+		before := s.lives()
+		s.decide()
+		if rules.ActionOf(v1alpha1.Action(action)).Replaces == slices.Equal(before, s.lives()) {
+			t.Errorf("%s brings the lives of ranks from %v to %v", action, before, s.lives())
+		}
 	}
-	if actionOf(restartProcesses).known || actionOf("").known {
+	if rules.ActionOf(restartProcesses).Known || rules.ActionOf("").Known {
 		t.Error("whatever is known")
 	}
 }

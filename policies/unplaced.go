@@ -7,14 +7,16 @@ import (
 	"strings"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 )
 
 // unplacedStory says why the scheduler finds no nodes for the gang; empty where it has not looked for long enough, or says nothing.
 func (w *world) unplacedStory(s *v1alpha1.TrainingJobStatus) string {
 	told, looks := "", false
-	eachRank(w.job, func(r rank) {
-		p := w.pod(r)
-		if p == nil || !p.searches() || stale(s, p) || noRoomToldAt(p).After(w.Now) {
+	gang.EachRank(w.Effective, func(r gang.Rank) {
+		p := w.Pod(r)
+		if p == nil || !p.Searches() || gang.IsStale(s, p) || placement.NoRoomToldAt(p).After(w.Now) {
 			return
 		}
 		looks = true

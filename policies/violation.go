@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // maxNodesTold is how many nodes of one HyperNode a message names.
@@ -36,14 +37,14 @@ func (w *world) describeTopology(s *v1alpha1.TrainingJobStatus) {
 func (w *world) violations(s *v1alpha1.TrainingJobStatus) string {
 	var all []string
 	var told []string
-	for i := range w.job.Spec.Tasks {
-		t := &w.job.Spec.Tasks[i]
+	for i := range w.Effective.Spec.Tasks {
+		t := &w.Effective.Spec.Tasks[i]
 		partitions := map[int32][]string{}
 		for index := range t.Replicas {
-			r := rank{t.Name, index}
+			r := gang.Rank{Task: t.Name, Index: index}
 			if node := w.liveNode(s, r); node != "" {
 				all = append(all, node)
-				partitions[w.partitionOf(r)] = append(partitions[w.partitionOf(r)], node)
+				partitions[w.PartitionOf(r)] = append(partitions[w.PartitionOf(r)], node)
 			}
 		}
 		if t.Partition == nil {
@@ -54,14 +55,14 @@ func (w *world) violations(s *v1alpha1.TrainingJobStatus) string {
 			told = append(told, w.violation(what, t.Partition.NetworkTopology, partitions[n]))
 		}
 	}
-	told = slices.Insert(told, 0, w.violation("the job", w.job.Spec.NetworkTopology, all))
+	told = slices.Insert(told, 0, w.violation("the job", w.Effective.Spec.NetworkTopology, all))
 	return strings.Join(slices.DeleteFunc(told, func(one string) bool { return one == "" }), "; ")
 }
 
 // liveNode is the node on which a rank's pod is to stay; empty for a pod that has none, has ended, or is being replaced.
-func (w *world) liveNode(s *v1alpha1.TrainingJobStatus, r rank) string {
-	p := w.pod(r)
-	if p == nil || p.finished() || p.Deleting || stale(s, p) {
+func (w *world) liveNode(s *v1alpha1.TrainingJobStatus, r gang.Rank) string {
+	p := w.Pod(r)
+	if p == nil || p.Finished() || p.Deleting || gang.IsStale(s, p) {
 		return ""
 	}
 	if _, exists := w.Nodes[p.Node]; !exists {

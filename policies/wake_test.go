@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/rules"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -98,7 +100,7 @@ func TestStrength(t *testing.T) {
 	}
 	for want, events := range order {
 		for _, e := range events {
-			check.Equal(t, string(e), want, strength(e))
+			check.Equal(t, string(e), want, rules.Strength(e))
 		}
 	}
 	back := rule("back", on(v1alpha1.PodNotReady, v1alpha1.NodeNotReady), step(v1alpha1.RestartPod, 60))
@@ -113,7 +115,7 @@ func TestStrength(t *testing.T) {
 		"silent, then out of memory elsewhere": {func(s *scene) {
 			s.breakNode("n01")
 			s.decide()
-			s.node("n01", func(n *Node) { n.Ready = true })
+			s.node("n01", func(n *gang.Node) { n.Ready = true })
 			s.unready(1)
 		},
 			summary{v1alpha1.NodeNotReady, v1alpha1.ClassInfrastructure, "back", 1, ""}},

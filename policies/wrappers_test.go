@@ -81,7 +81,7 @@ func policy(parts ...func(*v1alpha1.RestartPolicy)) *v1alpha1.RestartPolicy {
 	return p
 }
 
-func rules(all ...v1alpha1.Rule) func(*v1alpha1.RestartPolicy) {
+func withRules(all ...v1alpha1.Rule) func(*v1alpha1.RestartPolicy) {
 	return func(p *v1alpha1.RestartPolicy) { p.Rules = all }
 }
 

@@ -24,3 +24,6 @@ func Latest(times ...time.Time) time.Time {
 	}
 	return latest
 }
+
+// Seconds returns a number of seconds as a duration.
+func Seconds(n int32) time.Duration { return time.Duration(n) * time.Second }

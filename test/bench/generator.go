@@ -13,7 +13,7 @@ import (
 	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/rules"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
@@ -83,7 +83,7 @@ func (g *gang) trainingJob() client.Object {
 			NetworkTopology: &v1alpha1.NetworkTopology{Mode: v1alpha1.TopologyHard, HighestTierAllowed: new(int32(g.topTier()))},
 			Tasks:           []v1alpha1.Task{{Name: task, Replicas: int32(g.pods), Template: g.template()}},
 			RestartPolicy: &v1alpha1.RestartPolicy{
-				Rules:  append([]v1alpha1.Rule{whole}, policies.DefaultRules()...),
+				Rules:  append([]v1alpha1.Rule{whole}, rules.DefaultRules()...),
 				Budget: &v1alpha1.Budget{MaxRestarts: new(int32(manyRestarts))},
 			},
 			Hold: &v1alpha1.Hold{Policy: g.hold},

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
@@ -64,7 +64,7 @@ func (l *lane) outcome(b before) outcome {
 	held := l.held()
 	for i, pod := range l.ranks() {
 		o.Ranks = append(o.Ranks, l.whereabouts(b.ranks[i], pod))
-		o.Lives = append(o.Lives, policies.Incarnation(is, "worker", int32(i))-policies.Incarnation(was, "worker", int32(i)))
+		o.Lives = append(o.Lives, gang.Incarnation(is, "worker", int32(i))-gang.Incarnation(was, "worker", int32(i)))
 		if slices.Contains(held, pod.Spec.NodeName) {
 			o.Taints = append(o.Taints, i)
 		}
@@ -118,7 +118,7 @@ func (l *lane) tidy(o outcome, held []string) {
 			l.t.Errorf("pods %s and %s are both on node %s", other, p.Name, p.Spec.NodeName)
 		}
 		on[p.Spec.NodeName] = p.Name
-		if want := fmt.Sprint(policies.Incarnation(&l.job.Status, "worker", int32(i))); p.Annotations[v1alpha1.AnnotationIncarnation] != want {
+		if want := fmt.Sprint(gang.Incarnation(&l.job.Status, "worker", int32(i))); p.Annotations[v1alpha1.AnnotationIncarnation] != want {
 			l.t.Errorf("pod %s was told life %q, status says %s", p.Name, p.Annotations[v1alpha1.AnnotationIncarnation], want)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
@@ -128,6 +128,6 @@ func (l *lane) deleteVolcanoJob(int) {
 
 func (l *lane) volcanoJob() *batch.Job {
 	return &batch.Job{ObjectMeta: metav1.ObjectMeta{
-		Namespace: l.pool.Name, Name: policies.VolcanoJobName(l.job, l.job.Status.Attempt),
+		Namespace: l.pool.Name, Name: gang.VolcanoJobName(l.job, l.job.Status.Attempt),
 	}}
 }

@@ -18,7 +18,7 @@ import (
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
@@ -201,7 +201,7 @@ func (d *demo) failAll(pods []corev1.Pod) error {
 		return err
 	}
 	ended := &batch.Job{}
-	key := client.ObjectKey{Namespace: d.job.Namespace, Name: policies.VolcanoJobName(d.job, d.job.Status.Attempt)}
+	key := client.ObjectKey{Namespace: d.job.Namespace, Name: gang.VolcanoJobName(d.job, d.job.Status.Attempt)}
 	return d.await("the Volcano Job to end", func() (bool, error) {
 		err := d.Client().Get(d.ctx, key, ended)
 		return ended.Status.State.Phase == batch.Failed, err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
@@ -20,25 +21,25 @@ const concerned, another = "research/llm-1-worker-1", "other/job"
 // job is a running job of three workers by the default rules, on the nodes n0, n1 and n2 of a rack
 // of four. The node with the fault is n1.
 type job struct {
-	policies.Observation
+	gang.Observation
 }
 
 func aJob(now time.Time) *job {
-	j := &job{policies.Observation{Now: now, Nodes: map[string]policies.Node{}, Job: &v1alpha1.TrainingJob{
+	j := &job{gang.Observation{Now: now, Nodes: map[string]gang.Node{}, Job: &v1alpha1.TrainingJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "research", Name: "llm", Generation: 1, UID: "0123abcd-0000-4000-8000-000000000000"},
 		Spec:       v1alpha1.TrainingJobSpec{Queue: "default", Tasks: []v1alpha1.Task{{Name: "worker", Replicas: 3}}},
 	}}}
 	rack := topology.HyperNode{Name: "rack", Tier: 1}
 	for i := range 4 {
 		name := fmt.Sprintf("n%d", i)
-		j.Nodes[name] = policies.Node{Name: name, Hostname: name, Ready: true}
+		j.Nodes[name] = gang.Node{Name: name, Hostname: name, Ready: true}
 		rack.Nodes = append(rack.Nodes, name)
 	}
 	j.Topology = topology.New([]topology.HyperNode{rack})
 	j.decide()
 	attempt := j.Job.Status.Attempt
-	j.VolcanoJobs = []policies.VolcanoJob{{Name: policies.VolcanoJobName(j.Job, attempt), Attempt: attempt, Size: policies.SizeOf(j.Job)}}
-	j.PodGroup = &policies.PodGroup{Name: "pg"}
+	j.VolcanoJobs = []gang.VolcanoJob{{Name: gang.VolcanoJobName(j.Job, attempt), Attempt: attempt, Size: gang.SizeOf(j.Job)}}
+	j.PodGroup = &gang.PodGroup{Name: "pg"}
 	for i := range 3 {
 		j.Pods = append(j.Pods, j.gated(int32(i)))
 	}
@@ -51,8 +52,8 @@ func aJob(now time.Time) *job {
 }
 
 // gated is a pod of a rank that has not been placed.
-func (j *job) gated(index int32) policies.Pod {
-	return policies.Pod{
+func (j *job) gated(index int32) gang.Pod {
+	return gang.Pod{
 		Name: fmt.Sprintf("llm-%d-worker-%d", j.Job.Status.Attempt, index), UID: fmt.Sprint(index, j.Now.UnixNano()), Task: "worker", Index: index,
 		Attempt: j.Job.Status.Attempt, Phase: corev1.PodPending, Gated: true, CreatedTime: j.Now,
 	}
@@ -62,7 +63,7 @@ func (j *job) gated(index int32) policies.Pod {
 func (j *job) bind(i int, node string) {
 	p := &j.Pods[i]
 	p.Gated, p.Node, p.Phase, p.Ready, p.WasReady, p.PlacedTime = false, node, corev1.PodRunning, true, true, j.Now
-	p.Incarnation = policies.Incarnation(&j.Job.Status, p.Task, p.Index)
+	p.Incarnation = gang.Incarnation(&j.Job.Status, p.Task, p.Index)
 }
 
 // decide decides, and records.
@@ -76,7 +77,7 @@ func (j *job) hear(now time.Time, reports []v1alpha1.HealthReport) {
 	j.Nodes["n1"] = n1
 	for i := range j.Pods {
 		if p := &j.Pods[i]; p.Node == "n1" {
-			p.Signals = policies.SignalsFor("research/"+p.Name, reports)
+			p.Signals = gang.SignalsFor("research/"+p.Name, reports)
 		}
 	}
 	j.decide()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/health"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/test/check"
 	"github.com/lockstep-dev/lockstep/test/dcgmsim"
 )
@@ -55,7 +56,7 @@ func TestAContainedErrorRestartsInPlace(t *testing.T) {
 		j := aJob(n.now)
 		n.contained()
 		j.Pods[1].Phase, j.Pods[1].Ready = corev1.PodFailed, false
-		j.Pods[1].Failure = policies.Failure{Containers: []policies.ContainerFailure{{Name: "train", ExitCode: 1}}}
+		j.Pods[1].Failure = gang.Failure{Containers: []gang.ContainerFailure{{Name: "train", ExitCode: 1}}}
 		n.hears(j, 1)
 		check.Equal(t, "action", "`RestartPod` at once", j.action())
 		check.Equal(t, "moved", concerned, strings.Join(j.moved(), " "))

@@ -11,6 +11,8 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 )
 
 // act carries out a plan in the order, and with the preconditions, of the controller.
@@ -163,8 +165,8 @@ func (t *tenant) createVolcanoJob() {
 }
 
 // sizeOf is the documented size of a job's Volcano Job: what the tasks ask for, less what they were shrunk by.
-func sizeOf(job *v1alpha1.TrainingJob, s *v1alpha1.TrainingJobStatus) policies.Size {
-	size := policies.Size{Replicas: map[string]int32{}}
+func sizeOf(job *v1alpha1.TrainingJob, s *v1alpha1.TrainingJobStatus) gang.Size {
+	size := gang.Size{Replicas: map[string]int32{}}
 	for i := range job.Spec.Tasks {
 		task := &job.Spec.Tasks[i]
 		size.Replicas[task.Name] = replicasOf(task, s)
@@ -180,12 +182,12 @@ func sizeOf(job *v1alpha1.TrainingJob, s *v1alpha1.TrainingJobStatus) policies.S
 }
 
 // resizeVolcanoJob changes a Volcano Job that is as the manager has seen it.
-func (t *tenant) resizeVolcanoJob(size policies.Size) {
+func (t *tenant) resizeVolcanoJob(size gang.Size) {
 	for _, v := range t.volcano {
 		if v.attempt != t.acting.status.Attempt {
 			continue
 		}
-		seen := slices.ContainsFunc(t.acting.cache.VolcanoJobs, func(o policies.VolcanoJob) bool {
+		seen := slices.ContainsFunc(t.acting.cache.VolcanoJobs, func(o gang.VolcanoJob) bool {
 			return o.Name == v.name && o.Size.MinAvailable == v.size.MinAvailable && maps.Equal(o.Size.Replicas, v.size.Replicas)
 		})
 		if !seen {
@@ -238,7 +240,7 @@ func (t *tenant) lift(l policies.Lift) {
 	t.changed("the gate of pod %s is lifted, incarnation %d, to %v but %v, past %v", p.Name, p.Incarnation, p.target.In, p.target.NotIn, p.Tolerates)
 }
 
-func (t *tenant) tolerate(l policies.Toleration) {
+func (t *tenant) tolerate(l placement.Toleration) {
 	p := t.podNamed(l.Pod)
 	if p == nil || p.UID != l.UID || p.Node != "" {
 		t.say("pod %s, uid %s, looks for no node", l.Pod, l.UID)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // bind binds pods to the nodes that their job has held for them, as the controller does: it looks at the API server
@@ -62,7 +63,7 @@ func (t *tenant) bindReturning(x policies.Binding) {
 // checkWholeGang checks that pods are bound without the scheduler only where the gang can run: as far as the manager
 // has seen, others are bound, or it binds as many as the gang needs.
 func (m *manager) checkWholeGang(t *tenant, binds int) {
-	bound := slices.ContainsFunc(m.cache.Pods, func(p policies.Pod) bool {
+	bound := slices.ContainsFunc(m.cache.Pods, func(p gang.Pod) bool {
 		return p.Attempt == m.status.Attempt && p.Node != "" && !p.Spare && !p.Deleting && !ended(&p) && !replaced(m.status, &p)
 	})
 	needs := int(sizeOf(m.job, m.status).MinAvailable)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // checkAsk is called before a pod is asked for a checkpoint.
@@ -19,7 +20,7 @@ func (t *tenant) checkAsk(a policies.Ask, p policies.AskedPod) {
 		t.require(DryRun, t.acting.job.Annotations[v1alpha1.DryRun] != "true", "pod %s is asked for a checkpoint in a dry run", p.Name)
 		t.ledger.requests[a.Incident] = a.ID
 	}
-	_, twice := t.acting.answers[policies.AnswerKey{Request: a.ID, Pod: p.UID}]
+	_, twice := t.acting.answers[gang.AnswerKey{Request: a.ID, Pod: p.UID}]
 	t.require(Checkpoint, !twice, "pod %s is asked twice by one process", p.Name)
 }
 
@@ -54,13 +55,13 @@ func (r *record) checkAsked(was, inc *v1alpha1.Incident, step v1alpha1.FiredStep
 	case v1alpha1.CheckpointSaved:
 		n := 0
 		for _, p := range r.o.Pods {
-			if r.ledger.saved[policies.AnswerKey{Request: id, Pod: p.UID}] {
+			if r.ledger.saved[gang.AnswerKey{Request: id, Pod: p.UID}] {
 				n++
 			}
 		}
 		r.require(Checkpoint, n >= int(c.Pods), "incident %d moves its pods, and %d of %d that were asked have saved", inc.ID, n, c.Pods)
 	case v1alpha1.CheckpointRefused:
-		refused := slices.ContainsFunc(asked, func(p *policies.Pod) bool { return r.o.Answers[policies.AnswerKey{Request: id, Pod: p.UID}].Refused })
+		refused := slices.ContainsFunc(asked, func(p *gang.Pod) bool { return r.o.Answers[gang.AnswerKey{Request: id, Pod: p.UID}].Refused })
 		r.require(Checkpoint, refused, "incident %d: nobody has refused", inc.ID)
 	case v1alpha1.CheckpointTimedOut, v1alpha1.CheckpointUnreachable:
 		r.require(Checkpoint, !r.o.Now.Before(was.Checkpoint.Deadline.Time), "incident %d moves its pods before the deadline at %s", inc.ID, was.Checkpoint.Deadline)
@@ -72,8 +73,8 @@ func (r *record) checkAsked(was, inc *v1alpha1.Incident, step v1alpha1.FiredStep
 }
 
 // asked are the pods that were seen to run and that the job has asked.
-func (r *record) asked() []*policies.Pod {
-	var out []*policies.Pod
+func (r *record) asked() []*gang.Pod {
+	var out []*gang.Pod
 	pods := r.o.Job.Spec.Checkpoint.Pods
 	for _, of := range ranksOf(r.o.Job, r.old) {
 		other := pods != nil && ((pods.Ranks == v1alpha1.CheckpointFirst && of.index > 0) || (len(pods.Tasks) > 0 && !slices.Contains(pods.Tasks, of.task)))
@@ -84,7 +85,7 @@ func (r *record) asked() []*policies.Pod {
 	return out
 }
 
-func (r *record) runs(p *policies.Pod) bool {
+func (r *record) runs(p *gang.Pod) bool {
 	return p != nil && p.Phase == corev1.PodRunning && p.IP != "" && !p.Deleting && p.Disrupted == "" && !p.Gated &&
 		!replaced(r.old, p) && r.o.Nodes[p.Node].Ready
 }

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 const (
@@ -21,7 +21,7 @@ const (
 
 // checkVictim checks that a rank that fell only in another's wake is replaced by no step for pods, before its time to
 // come back is over.
-func (r *record) checkVictim(p *policies.Pod) {
+func (r *record) checkVictim(p *gang.Pod) {
 	if !r.showsVictim(p) {
 		return
 	}
@@ -38,14 +38,14 @@ func (r *record) checkVictim(p *policies.Pod) {
 // showsVictim reports whether a pod fell only in another's wake, and the observation shows that its program has exited
 // while its node and its devices are fine. A cache that is behind may not show the exit yet, or may show a node that has
 // come back as silent: then nothing tells the pod from one that has to be replaced. One that is not behind shows all this.
-func (r *record) showsVictim(p *policies.Pod) bool {
+func (r *record) showsVictim(p *gang.Pod) bool {
 	is := r.podOfUID(p.UID)
 	shown := p.LastExit != nil && len(p.Signals) == 0 && r.o.Nodes[p.Node].Ready
 	return shown && is != nil && r.isVictim(is) && r.isSpared(p)
 }
 
 // isSpared reports whether an open incident is about other ranks, so that a rank may have fallen in the wake of those.
-func (r *record) isSpared(p *policies.Pod) bool {
+func (r *record) isSpared(p *gang.Pod) bool {
 	return slices.ContainsFunc(r.s.Incidents, func(inc v1alpha1.Incident) bool {
 		rule := ruleOf(r.o.Job, &inc)
 		switch {
@@ -59,7 +59,7 @@ func (r *record) isSpared(p *policies.Pod) bool {
 }
 
 // isAbout reports whether an incident names this very pod.
-func isAbout(inc *v1alpha1.Incident, p *policies.Pod) bool {
+func isAbout(inc *v1alpha1.Incident, p *gang.Pod) bool {
 	return slices.ContainsFunc(inc.Pods, func(q v1alpha1.IncidentPod) bool { return q.UID == p.UID })
 }
 
@@ -105,7 +105,7 @@ func (t *tenant) seemsDown(p *pod, silentSince time.Time) bool {
 		if of == p.rank() {
 			return false
 		}
-		i := slices.IndexFunc(o.Pods, func(q policies.Pod) bool { return rankOf(&q) == of && q.Attempt == s.Attempt })
+		i := slices.IndexFunc(o.Pods, func(q gang.Pod) bool { return rankOf(&q) == of && q.Attempt == s.Attempt })
 		if i < 0 || replaced(s, &o.Pods[i]) {
 			return true
 		}
@@ -136,7 +136,7 @@ func (r *record) checkRefused(inc *v1alpha1.Incident) {
 // culprit is the process whose exit broke the collective, as the API server tells of it.
 type culprit struct {
 	pod, uid string
-	exit     policies.ContainerFailure
+	exit     gang.ContainerFailure
 }
 
 // findCulprit finds out which exit has broken the collective; none where something else has.
@@ -193,7 +193,7 @@ func (r *record) tellsCulprit() bool {
 
 // precedes reports whether the exit of the culprit is seen to come before that of another rank, whose process ran at the
 // time, or has nothing to do with it, as its process was started later.
-func (c *culprit) precedes(other *policies.ContainerFailure) bool {
+func (c *culprit) precedes(other *gang.ContainerFailure) bool {
 	after := other.Time.Sub(c.exit.Time)
 	lead := after + killLead(&c.exit) - killLead(other)
 	killed := lead == 0 && killLead(&c.exit) > killLead(other)
@@ -202,7 +202,7 @@ func (c *culprit) precedes(other *policies.ContainerFailure) bool {
 }
 
 // killLead is how much later a process that was killed may seem to have exited than those that gave up because of it.
-func killLead(exit *policies.ContainerFailure) time.Duration {
+func killLead(exit *gang.ContainerFailure) time.Duration {
 	if exit.ExitCode == 137 {
 		return time.Second
 	}

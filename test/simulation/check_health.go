@@ -7,7 +7,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // breaker is how many ranks of a job may be moved for their health within a window.
@@ -129,6 +129,6 @@ func (r *record) ladderMoves(of rank) bool {
 }
 
 // onlyIll reports whether a pod is ready, on a node that is, and nothing but its signals is wrong.
-func (r *record) onlyIll(p *policies.Pod) bool {
+func (r *record) onlyIll(p *gang.Pod) bool {
 	return p.Phase == corev1.PodRunning && p.Ready && !p.Deleting && p.Disrupted == "" && r.o.Nodes[p.Node].Ready && len(p.Signals) > 0
 }

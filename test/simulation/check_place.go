@@ -5,6 +5,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // checkLift is called before a gate is lifted. What a former leader does is judged by what it knew.
@@ -47,7 +48,7 @@ func (t *tenant) requireNone(p *pod, l policies.Lift, hyperNode string, inside b
 // checkExclusions checks that the job keeps away from nodes and homes for a reason, and for as long as was
 // said, unless a rank finds no place.
 func (r *record) checkExclusions() {
-	stuck := slices.ContainsFunc(r.o.Pods, func(p policies.Pod) bool { return p.Node == "" && !p.Deleting && (p.Gated || p.Unschedulable) })
+	stuck := slices.ContainsFunc(r.o.Pods, func(p gang.Pod) bool { return p.Node == "" && !p.Deleting && (p.Gated || p.Unschedulable) })
 	lifted := 0
 	for _, e := range r.old.ExcludedNodes {
 		if !isExcluded(r.s, e.Name) && e.Until.After(r.o.Now) {
@@ -79,7 +80,7 @@ func (r *record) atFault(e v1alpha1.ExcludedNode) bool {
 	inc := incidentOf(r.s, e.Incident)
 	moves := slices.ContainsFunc(ruleOf(r.o.Job, &inc).Steps, func(step v1alpha1.Step) bool { return step.Action == v1alpha1.MigratePod })
 	return !exists || !n.Ready || (inc.Class == v1alpha1.ClassInfrastructure && inc.Cause.Node == e.Name) || moves ||
-		slices.ContainsFunc(r.o.Pods, func(p policies.Pod) bool {
+		slices.ContainsFunc(r.o.Pods, func(p gang.Pod) bool {
 			return p.Node == e.Name && (len(p.Signals) > 0 || p.Disrupted != "" || slices.Contains(refusalReasons, p.Failure.Reason) || r.failsToStart(&p))
 		})
 }

@@ -9,19 +9,19 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // record is a status that is about to be written, and what it was decided from.
 type record struct {
 	*tenant
-	o      *policies.Observation
+	o      *gang.Observation
 	old, s *v1alpha1.TrainingJobStatus
 	dryRun bool
 }
 
 // checkRecord checks every status before it is written.
-func (t *tenant) checkRecord(o *policies.Observation, s *v1alpha1.TrainingJobStatus) {
+func (t *tenant) checkRecord(o *gang.Observation, s *v1alpha1.TrainingJobStatus) {
 	r := &record{t, o, &t.job.Status, s, t.job.Annotations[v1alpha1.DryRun] == "true"}
 	if isFinished(r.old) {
 		same := isTrue(r.old, v1alpha1.ConditionFailed) == isTrue(s, v1alpha1.ConditionFailed) && s.Attempt == r.old.Attempt && len(s.Incidents) == len(r.old.Incidents)
@@ -128,7 +128,7 @@ func (r *record) checkTime(inc *v1alpha1.Incident, step v1alpha1.FiredStep) {
 }
 
 // seen is the pod of a rank in the observation; nil where it has none.
-func (r *record) seen(of rank) *policies.Pod {
+func (r *record) seen(of rank) *gang.Pod {
 	for i := range r.o.Pods {
 		if p := &r.o.Pods[i]; rankOf(p) == of && p.Attempt == r.old.Attempt {
 			return p

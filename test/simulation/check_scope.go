@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // checkReplaced checks that a step in this record says so of every pod that the record replaces.
@@ -28,7 +28,7 @@ func (r *record) checkReplaced() {
 }
 
 // replaces reports whether an incident restarts a pod in this record.
-func (r *record) replaces(inc *v1alpha1.Incident, p *policies.Pod) bool {
+func (r *record) replaces(inc *v1alpha1.Incident, p *gang.Pod) bool {
 	was, of := incidentOf(r.old, inc.ID), rankOf(p)
 	if hasRestarted(inc) && namesRank(inc, of) && !namesRank(&was, of) && !r.dryRun {
 		// It joins one that has restarted the others.
@@ -56,7 +56,7 @@ func (r *record) reaches(inc *v1alpha1.Incident, step v1alpha1.FiredStep, of ran
 }
 
 // checkSpareReplaced checks that a spare goes only where a rank takes its node, or the job leaves home.
-func (r *record) checkSpareReplaced(p *policies.Pod) {
+func (r *record) checkSpareReplaced(p *gang.Pod) {
 	relocates := r.s.Restarts.Relocations > r.old.Restarts.Relocations
 	adopted := slices.ContainsFunc(ranksOf(r.job, r.s), func(of rank) bool {
 		return p.Node != "" && nodeOf(r.s, of) == p.Node && nodeOf(r.old, of) != p.Node
@@ -86,7 +86,7 @@ func (t *tenant) checkDeletion(p *pod, force bool) {
 // takes nothing from a pod that is bound there.
 func (t *tenant) holdsNothing(p *pod) bool {
 	o := t.acting.cache
-	i := slices.IndexFunc(o.Pods, func(q policies.Pod) bool { return q.UID == p.UID })
+	i := slices.IndexFunc(o.Pods, func(q gang.Pod) bool { return q.UID == p.UID })
 	if i < 0 {
 		return false
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // checkWorld is called after every move.
@@ -64,7 +65,7 @@ func (t *tenant) requireSame(s *v1alpha1.TrainingJobStatus, what string) {
 	}
 }
 
-func (t *tenant) requireNoPlan(o *policies.Observation, s *v1alpha1.TrainingJobStatus, what string) {
+func (t *tenant) requireNoPlan(o *gang.Observation, s *v1alpha1.TrainingJobStatus, what string) {
 	plan := policies.PlanFor(o, s)
 	t.require(Quiet, plan.Empty(), "%s: %+v", what, plan)
 }

@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // runKubelets lets every kubelet take its next step.
@@ -48,7 +48,7 @@ func (t *tenant) runContainer(p *pod) {
 		t.startProcess(p)
 		t.changed("the kubelet restarts the process of pod %s", p.Name)
 	case !p.Ready && t.isReady(p):
-		p.Ready, p.WasReady, p.Failure = true, true, policies.Failure{}
+		p.Ready, p.WasReady, p.Failure = true, true, gang.Failure{}
 		p.setReadyCondition()
 		t.changed("pod %s is ready", p.Name)
 	case t.done && p.Ready && !p.Spare:

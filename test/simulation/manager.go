@@ -8,17 +8,18 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // manager is one process of the manager after another, as far as one job is concerned. It observes, decides,
 // records and acts as the controller does, from caches that lag, and may crash before any write.
 type manager struct {
-	wrote int                   // the last version of the job that this process knows of; 0 after its start
-	cache *policies.Observation // what the caches of this process show
-	fuse  int                   // writes left before it crashes; negative for none
+	wrote int               // the last version of the job that this process knows of; 0 after its start
+	cache *gang.Observation // what the caches of this process show
+	fuse  int               // writes left before it crashes; negative for none
 	// answers are what this process has asked the programs, and heard; posts has the keys in order.
-	answers map[policies.AnswerKey]policies.Answer
-	posts   []policies.AnswerKey
+	answers map[gang.AnswerKey]gang.Answer
+	posts   []gang.AnswerKey
 	tried   map[string]bool // pods that this process has left to the scheduler, by UID
 	// lacking is since when this process has seen the gang lack pods, and synced when it last asked Volcano for them.
 	lacking, synced time.Time
@@ -144,9 +145,9 @@ func (m *manager) noteLack(lacking bool, now time.Time) {
 }
 
 // lookLive looks at the API server where the cache does not show the Volcano Job of the attempt.
-func (t *tenant) lookLive(o *policies.Observation) {
+func (t *tenant) lookLive(o *gang.Observation) {
 	attempt := o.Job.Status.Attempt
-	if slices.ContainsFunc(o.VolcanoJobs, func(v policies.VolcanoJob) bool { return v.Attempt == attempt }) {
+	if slices.ContainsFunc(o.VolcanoJobs, func(v gang.VolcanoJob) bool { return v.Attempt == attempt }) {
 		return
 	}
 	o.VolcanoJobs = slices.Clone(o.VolcanoJobs)
@@ -158,7 +159,7 @@ func (t *tenant) lookLive(o *policies.Observation) {
 }
 
 // withTries are pods with what this process has tried.
-func (m *manager) withTries(pods []policies.Pod) []policies.Pod {
+func (m *manager) withTries(pods []gang.Pod) []gang.Pod {
 	if m.tried == nil {
 		m.tried = map[string]bool{}
 	}
@@ -181,16 +182,16 @@ func (m *manager) write() {
 }
 
 // observe is what the caches show when they do not lag.
-func (t *tenant) observe() *policies.Observation {
-	o := &policies.Observation{
+func (t *tenant) observe() *gang.Observation {
+	o := &gang.Observation{
 		Now: t.now, Job: t.job, Answers: t.manager.answers, LackingSince: t.manager.lacking, SyncedTime: t.manager.synced,
 		Topology: t.topology, HealthPolicy: t.health, BindsDirectly: t.direct,
-		Nodes: make(map[string]policies.Node, len(t.names)), Pods: make([]policies.Pod, 0, len(t.pods)),
+		Nodes: make(map[string]gang.Node, len(t.names)), Pods: make([]gang.Pod, 0, len(t.pods)),
 	}
 	for _, v := range t.volcano {
 		o.VolcanoJobs = append(o.VolcanoJobs, v.observed())
 		if v.attempt == t.job.Status.Attempt {
-			o.PodGroup = &policies.PodGroup{Name: v.podGroup(), Pending: v.pending}
+			o.PodGroup = &gang.PodGroup{Name: v.podGroup(), Pending: v.pending}
 		}
 	}
 	for _, p := range t.pods {

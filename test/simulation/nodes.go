@@ -6,25 +6,25 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
 // node is a machine and its Node object.
 type node struct {
-	policies.Node      // as the API server has it, the holds apart
-	gone          bool // the Node object does not exist
-	foreign       int  // GPUs that pods of other systems use
-	signals       []policies.Signal
-	holds         map[string]string    // the values of hold taints, by job
-	heldSince     map[string]time.Time // since when each job holds it, to the second
-	late          bool                 // has not joined yet
-	lost          bool                 // never returns
-	joinTime      time.Time            // when it joined late
-	returned      bool                 // it was deleted once, and made again
-	refuses       string               // the reason with which its kubelet refuses pods; empty where it admits them
-	starts        *startFault          // why pods do not start on it; nil where they do
-	cut           bool                 // while it is silent, it is only cut off from the control plane: its processes run on
+	gang.Node      // as the API server has it, the holds apart
+	gone      bool // the Node object does not exist
+	foreign   int  // GPUs that pods of other systems use
+	signals   []gang.Signal
+	holds     map[string]string    // the values of hold taints, by job
+	heldSince map[string]time.Time // since when each job holds it, to the second
+	late      bool                 // has not joined yet
+	lost      bool                 // never returns
+	joinTime  time.Time            // when it joined late
+	returned  bool                 // it was deleted once, and made again
+	refuses   string               // the reason with which its kubelet refuses pods; empty where it admits them
+	starts    *startFault          // why pods do not start on it; nil where they do
+	cut       bool                 // while it is silent, it is only cut off from the control plane: its processes run on
 }
 
 // gpus is how many GPUs each node has.
@@ -55,7 +55,7 @@ func (w *world) makeNodes() {
 
 // addNode adds a node to a leaf. Its hostname label is not its name, as on some clouds.
 func (w *world) addNode(name string, leaf int) *node {
-	n := &node{Node: policies.Node{Name: name, Hostname: "host-" + name, Ready: true}, holds: map[string]string{}, heldSince: map[string]time.Time{}}
+	n := &node{Node: gang.Node{Name: name, Hostname: "host-" + name, Ready: true}, holds: map[string]string{}, heldSince: map[string]time.Time{}}
 	w.nodes[name] = n
 	w.names = append(w.names, name)
 	for _, h := range []string{leafName(leaf), rackName(leaf / leavesOfRack), "spine"} {
@@ -128,7 +128,7 @@ func (t *tenant) takes(n *node) bool {
 }
 
 // observed is the node as one job observes it: the holds of other jobs are taints like any other.
-func (n *node) observed(job string) policies.Node {
+func (n *node) observed(job string) gang.Node {
 	out := n.Node
 	out.Hold, out.HeldSince = n.holds[job], n.heldSince[job]
 	if n.heldByOthers(job) {

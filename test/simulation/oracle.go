@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // Invariant names a rule that every history has to keep. README.md says what each means.
@@ -73,14 +73,14 @@ type ledger struct {
 	uncharged map[int32]bool // incidents that restarted something and were not charged
 	owed      []owed
 	moves     []healthMove
-	posts     []policies.AnswerKey // that any process has sent
-	saved     map[policies.AnswerKey]bool
+	posts     []gang.AnswerKey // that any process has sent
+	saved     map[gang.AnswerKey]bool
 	requests  map[int32]string // the ID of the last request for a checkpoint, by incident
 }
 
 func newLedger() ledger {
 	return ledger{
-		fired: map[string]time.Time{}, uncharged: map[int32]bool{}, saved: map[policies.AnswerKey]bool{}, requests: map[int32]string{},
+		fired: map[string]time.Time{}, uncharged: map[int32]bool{}, saved: map[gang.AnswerKey]bool{}, requests: map[int32]string{},
 	}
 }
 

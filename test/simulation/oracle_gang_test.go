@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // abort ends the process of the head, and those of the others in its wake.
@@ -30,7 +31,7 @@ func (t *tenant) abortAgain() {
 	t.now = t.now.Add(time.Second)
 	for _, p := range t.pods {
 		t.startProcess(p)
-		p.Ready, p.Failure = true, policies.Failure{}
+		p.Ready, p.Failure = true, gang.Failure{}
 	}
 	t.join()
 	t.now = t.now.Add(time.Second)
@@ -50,7 +51,7 @@ func (t *tenant) incidentAbout(p *pod, at time.Time, steps ...v1alpha1.FiredStep
 	return s
 }
 
-func (t *tenant) replaces(o *policies.Observation, p *pod, s *v1alpha1.TrainingJobStatus) {
+func (t *tenant) replaces(o *gang.Observation, p *pod, s *v1alpha1.TrainingJobStatus) {
 	s.Tasks[1].Ranks = []v1alpha1.RankStatus{{Index: p.Index, Incarnation: 1}}
 	s.Restarts = v1alpha1.Restarts{Total: 1, Pod: 1, Uncharged: 1}
 	t.checkRecord(o, s)
@@ -58,7 +59,7 @@ func (t *tenant) replaces(o *policies.Observation, p *pod, s *v1alpha1.TrainingJ
 
 // replacesVictim has a step restart the head, and a worker that the incident had replaced before and that fell in the
 // wake of the head since. What the cache shows may differ from the world.
-func (t *tenant) replacesVictim(cache func(*policies.Observation, *policies.Pod)) {
+func (t *tenant) replacesVictim(cache func(*gang.Observation, *gang.Pod)) {
 	t.abort()
 	victim := t.pods[1]
 	t.job.Status = *t.incidentAbout(t.pods[0], t.now)
@@ -67,7 +68,7 @@ func (t *tenant) replacesVictim(cache func(*policies.Observation, *policies.Pod)
 	s := t.job.Status.DeepCopy()
 	s.Incidents[0].Steps = []v1alpha1.FiredStep{beside(t.now)}
 	o := t.observe()
-	i := slices.IndexFunc(o.Pods, func(p policies.Pod) bool { return p.UID == victim.UID })
+	i := slices.IndexFunc(o.Pods, func(p gang.Pod) bool { return p.UID == victim.UID })
 	cache(o, &o.Pods[i])
 	t.replaces(o, victim, s)
 }
@@ -89,13 +90,13 @@ func TestOraclesOfGangs(t *testing.T) {
 			job.checkRecord(job.observe(), s)
 		}},
 		"a victim is replaced with the culprit": {Scope, func(_ *world, job *tenant) {
-			job.replacesVictim(func(*policies.Observation, *policies.Pod) {})
+			job.replacesVictim(func(*gang.Observation, *gang.Pod) {})
 		}},
 		"a victim is replaced whose exit is not seen yet": {"", func(_ *world, job *tenant) {
-			job.replacesVictim(func(_ *policies.Observation, p *policies.Pod) { p.LastExit = nil })
+			job.replacesVictim(func(_ *gang.Observation, p *gang.Pod) { p.LastExit = nil })
 		}},
 		"a victim is replaced whose node is still seen silent": {"", func(_ *world, job *tenant) {
-			job.replacesVictim(func(o *policies.Observation, p *policies.Pod) { o.Nodes[p.Node] = policies.Node{Name: p.Node} })
+			job.replacesVictim(func(o *gang.Observation, p *gang.Pod) { o.Nodes[p.Node] = gang.Node{Name: p.Node} })
 		}},
 		"a victim is replaced before its time is over": {Scope, func(w *world, job *tenant) {
 			job.abort()

@@ -11,6 +11,8 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 )
 
 // unbind takes the node from a pod, as if it had just been created.
@@ -42,7 +44,7 @@ func TestOraclesOfTheKinds(t *testing.T) {
 			w.checkMutualHolds()
 		}},
 		"a spare is deleted for another job's hold": {sharedNodes, Scope, "", func(w *world, job *tenant) {
-			p := &pod{Pod: policies.Pod{Name: "spare", UID: "spare", Task: "worker", Spare: true, Attempt: 1, Node: "n11", Phase: corev1.PodRunning}}
+			p := &pod{Pod: gang.Pod{Name: "spare", UID: "spare", Task: "worker", Spare: true, Attempt: 1, Node: "n11", Phase: corev1.PodRunning}}
 			job.pods = append(job.pods, p)
 			w.nodes["n11"].holds["moe"] = v1alpha1.HoldStanding
 			job.acting.cache = job.observe()
@@ -50,7 +52,7 @@ func TestOraclesOfTheKinds(t *testing.T) {
 		}},
 		"a rank passes an older job's hold where it has no place": {sharedNodes, Holds, "", func(w *world, _ *tenant) {
 			younger := w.tenants[1]
-			younger.checkTolerations(younger.pods[0], policies.Target{In: []string{"host-none"}}, []string{holdKey(w.tenants[0].name)})
+			younger.checkTolerations(younger.pods[0], placement.Target{In: []string{"host-none"}}, []string{holdKey(w.tenants[0].name)})
 		}},
 		"a late node is not used": {lateNodes, Liveness, "", func(w *world, job *tenant) {
 			p := job.pods[0]
@@ -58,7 +60,7 @@ func TestOraclesOfTheKinds(t *testing.T) {
 			late := w.addNode("late", 0)
 			late.joinTime, p.PlacedTime = w.now.Add(-lateFor), w.now.Add(-2*lateFor)
 			w.members[home] = append(w.members[home], late.Name)
-			p.target = policies.Target{In: []string{"host-none"}}
+			p.target = placement.Target{In: []string{"host-none"}}
 			unbind(p)
 			job.checkWaiting()
 		}},

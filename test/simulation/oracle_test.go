@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 )
 
 // running is a world of some kinds whose jobs, of a head and two workers, run.
@@ -70,7 +71,7 @@ func TestOraclesOfTheWorld(t *testing.T) {
 		"a rank waits for a node that is held for it": {want: Liveness, deed: func(w *world, job *tenant) {
 			p := job.pods[0]
 			n := w.nodes[p.Node]
-			p.target, n.holds[job.name], w.direct = policies.Target{In: []string{n.Hostname}}, v1alpha1.HoldStanding, true
+			p.target, n.holds[job.name], w.direct = placement.Target{In: []string{n.Hostname}}, v1alpha1.HoldStanding, true
 			n.heldSince[job.name] = w.now.Add(-leftToScheduler)
 			unbind(p)
 			job.checkWaiting()

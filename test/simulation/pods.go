@@ -7,7 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 )
 
 // rank names one pod's place in the gang, whatever pod fills it. The spares of a task are ranks of a task
@@ -19,12 +20,12 @@ type rank struct {
 
 // pod is a pod of a job, with the process that runs in it.
 type pod struct {
-	policies.Pod
+	gang.Pod
 	process
-	target policies.Target
+	target placement.Target
 }
 
-func rankOf(p *policies.Pod) rank {
+func rankOf(p *gang.Pod) rank {
 	if p.Spare {
 		return rank{p.Task + v1alpha1.SpareSuffix, p.Index}
 	}
@@ -38,14 +39,14 @@ func (p *pod) String() string {
 func (p *pod) rank() rank { return rankOf(&p.Pod) }
 
 // ended reports whether a pod's containers have ended for good.
-func ended(p *policies.Pod) bool {
+func ended(p *gang.Pod) bool {
 	return p.Phase == corev1.PodSucceeded || p.Phase == corev1.PodFailed
 }
 
 func (p *pod) finished() bool { return ended(&p.Pod) }
 
 // admits reports whether a target lets a pod go to a node.
-func admits(t policies.Target, hostname string) bool {
+func admits(t placement.Target, hostname string) bool {
 	return (t.In == nil || slices.Contains(t.In, hostname)) && !slices.Contains(t.NotIn, hostname)
 }
 

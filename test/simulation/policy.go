@@ -8,7 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // policy is the restart policy of a task, or of the job, as policies/README.md documents it.
@@ -104,7 +104,7 @@ func defaultRules() []v1alpha1.Rule {
 }
 
 // restartsFailed reports whether the first rule that matches a Failed pod restarts it, whether the gang runs or not.
-func restartsFailed(job *v1alpha1.TrainingJob, p *policies.Pod) bool {
+func restartsFailed(job *v1alpha1.TrainingJob, p *gang.Pod) bool {
 	for _, r := range policyOf(job, p.Task).rules {
 		if !matches(&r.Match, v1alpha1.PodFailed, p) {
 			continue
@@ -120,7 +120,7 @@ func restartsFailed(job *v1alpha1.TrainingJob, p *policies.Pod) bool {
 
 // isForExit reports whether some rule does something about the exit of a pod's program in place, whether the gang runs
 // or not.
-func isForExit(job *v1alpha1.TrainingJob, p *policies.Pod) bool {
+func isForExit(job *v1alpha1.TrainingJob, p *gang.Pod) bool {
 	for _, r := range policyOf(job, p.Task).rules {
 		if matches(&r.Match, v1alpha1.PodNotReady, p) {
 			return r.Match.GangRunning == nil && (len(r.Steps) > 1 || r.Steps[0].Action != v1alpha1.Ignore)
@@ -130,10 +130,10 @@ func isForExit(job *v1alpha1.TrainingJob, p *policies.Pod) bool {
 }
 
 // matches reports whether a rule is for an event of a pod: every part that is given has to match, gangRunning apart.
-func matches(m *v1alpha1.Match, of v1alpha1.EventType, p *policies.Pod) bool {
+func matches(m *v1alpha1.Match, of v1alpha1.EventType, p *gang.Pod) bool {
 	event := len(m.Events) == 0 || slices.Contains(m.Events, v1alpha1.AnyEvent) || slices.Contains(m.Events, of)
 	task := len(m.Tasks) == 0 || slices.Contains(m.Tasks, p.Task)
-	code := m.ExitCodes == nil || slices.ContainsFunc(p.Failure.Containers, func(c policies.ContainerFailure) bool {
+	code := m.ExitCodes == nil || slices.ContainsFunc(p.Failure.Containers, func(c gang.ContainerFailure) bool {
 		return slices.Contains(m.ExitCodes.Values, c.ExitCode) == (m.ExitCodes.Operator == v1alpha1.ExitCodesIn)
 	})
 	condition := len(m.PodConditions) == 0 || slices.ContainsFunc(m.PodConditions, func(want v1alpha1.PodConditionMatch) bool {

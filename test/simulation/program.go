@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // process is the training process in a pod, and what its kubelet remembers of it.
@@ -54,10 +54,10 @@ func (t *tenant) crash(p *pod, code int32) {
 // and the last state of the container has the exit code.
 func (t *tenant) exit(p *pod, code int32, why fault) {
 	p.Ready, p.WasReady, p.running, p.joined, p.abortAt, p.fault = false, true, false, false, time.Time{}, why
-	ended := policies.ContainerFailure{
+	ended := gang.ContainerFailure{
 		Name: "train", ExitCode: code, Reason: "Error", StartedTime: p.StartedTime, Time: t.now.Truncate(time.Second),
 	}
-	p.Failure, p.LastExit, p.StartedTime = policies.Failure{Containers: []policies.ContainerFailure{ended}}, &ended, time.Time{}
+	p.Failure, p.LastExit, p.StartedTime = gang.Failure{Containers: []gang.ContainerFailure{ended}}, &ended, time.Time{}
 	p.setReadyCondition()
 	if t.never {
 		p.Phase = corev1.PodFailed
@@ -77,7 +77,7 @@ func (t *tenant) exit(p *pod, code int32, why fault) {
 // startProcess starts the process of a pod.
 func (t *tenant) startProcess(p *pod) {
 	p.running, p.startTime, p.restartAt = true, t.now, time.Time{}
-	p.StartedTime, p.StartProblem = t.now.Truncate(time.Second), policies.StartProblem{}
+	p.StartedTime, p.StartProblem = t.now.Truncate(time.Second), gang.StartProblem{}
 }
 
 // isReady reports whether a process passes its readiness probe. Without one it does as soon as it runs.

@@ -9,8 +9,8 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
-// gang is what the scheduler sees of a Volcano Job. Failed and terminating pods do not count.
-type gang struct {
+// gangPods is what the scheduler sees of a Volcano Job. Failed and terminating pods do not count.
+type gangPods struct {
 	waiting []*pod // for a node
 	bound   []*pod
 	valid   int // ranks
@@ -73,7 +73,7 @@ func (t *tenant) bind(p *pod, node string) {
 }
 
 // markUnschedulable sets the condition of the pods that found no node.
-func (t *tenant) markUnschedulable(g gang) {
+func (t *tenant) markUnschedulable(g gangPods) {
 	for _, p := range g.waiting {
 		if untried := t.overShare(1); p.Node == "" && (!p.Unschedulable || p.Untried != untried) {
 			p.Unschedulable, p.Untried = true, untried
@@ -82,8 +82,8 @@ func (t *tenant) markUnschedulable(g gang) {
 	}
 }
 
-func (t *tenant) gang(v *volcanoJob) gang {
-	g := gang{}
+func (t *tenant) gang(v *volcanoJob) gangPods {
+	g := gangPods{}
 	for _, p := range t.podsOf(v) {
 		switch {
 		case p.Deleting || p.Phase == corev1.PodFailed:
@@ -112,7 +112,7 @@ func confinement(p *pod) int {
 }
 
 // roomsFor are the sets of nodes that may hold the gang, in random order.
-func (t *tenant) roomsFor(g gang) [][]string {
+func (t *tenant) roomsFor(g gangPods) [][]string {
 	if !t.confined {
 		return [][]string{t.names}
 	}
@@ -139,7 +139,7 @@ func holdsAll(room []string, bound []*pod) bool {
 }
 
 // fit chooses nodes for the waiting pods, the partitions first.
-func (t *tenant) fit(g gang, room []string) map[*pod]string {
+func (t *tenant) fit(g gangPods, room []string) map[*pod]string {
 	chosen := map[*pod]string{}
 	var seen []int32
 	for _, p := range g.waiting {
@@ -157,7 +157,7 @@ func (t *tenant) fit(g gang, room []string) map[*pod]string {
 }
 
 // fitSubgroup places the waiting pods of a partition in one leaf, beside those that are bound.
-func (t *tenant) fitSubgroup(g gang, id int32, room []string, chosen map[*pod]string) {
+func (t *tenant) fitSubgroup(g gangPods, id int32, room []string, chosen map[*pod]string) {
 	others := func(p *pod) bool { return t.subgroup(p) != id }
 	bound := slices.DeleteFunc(slices.Clone(g.bound), others)
 	waiting := slices.DeleteFunc(slices.Clone(g.waiting), others)

@@ -8,7 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 )
 
 // Jobs that share nodes: who passes whose hold, and who waits for whom.
@@ -19,11 +20,11 @@ func (t *tenant) precedes(other *tenant) bool {
 }
 
 // younger are the holds of the younger jobs that look for room in vain.
-func (t *tenant) younger() []policies.YoungerHold {
-	var holds []policies.YoungerHold
+func (t *tenant) younger() []gang.YoungerHold {
+	var holds []gang.YoungerHold
 	for _, other := range t.tenants {
 		if since := other.searchesSince(); t.precedes(other) && other.holdsAny() && !since.IsZero() {
-			holds = append(holds, policies.YoungerHold{Key: holdKey(other.name), Since: since})
+			holds = append(holds, gang.YoungerHold{Key: holdKey(other.name), Since: since})
 		}
 	}
 	return holds
@@ -65,7 +66,7 @@ func (t *tenant) anyPasses(n *node) bool {
 }
 
 // tainted reports whether a node was seen to have a taint that is no hold.
-func tainted(n *policies.Node) bool {
+func tainted(n *gang.Node) bool {
 	return slices.ContainsFunc(n.Taints, func(taint corev1.Taint) bool { return !strings.HasPrefix(taint.Key, v1alpha1.HoldTaintPrefix) })
 }
 
@@ -82,7 +83,7 @@ func (t *tenant) mayTakeFrom(other *tenant, p *pod, n *node) bool {
 
 // checkTolerations checks that a pod passes another job's hold only on its own node, which its job holds too, or where
 // the other is younger.
-func (t *tenant) checkTolerations(p *pod, target policies.Target, keys []string) {
+func (t *tenant) checkTolerations(p *pod, target placement.Target, keys []string) {
 	for _, other := range t.tenants {
 		if other == t || !slices.Contains(keys, holdKey(other.name)) {
 			continue

@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // Pods that have their nodes and do not start there, and processes that never become ready.
@@ -16,11 +16,11 @@ const reasonAfter = 5 * time.Second
 
 // startFault is why pods do not start: what the kubelet says of it, without a reason where it says nothing.
 type startFault struct {
-	says policies.StartProblem
+	says gang.StartProblem
 }
 
 func (w *world) drawStartFault() *startFault {
-	return &startFault{[]policies.StartProblem{
+	return &startFault{[]gang.StartProblem{
 		{},
 		{Reason: "FailedCreatePodSandBox", Message: "plugin type=cni failed"},
 		{Container: "train", Reason: "ImagePullBackOff", Message: "manifest unknown"},
@@ -109,7 +109,7 @@ const (
 )
 
 // failsToStart reports whether a pod was seen to have had its time to start, while others came further.
-func (r *record) failsToStart(p *policies.Pod) bool {
+func (r *record) failsToStart(p *gang.Pod) bool {
 	from, limit := p.BoundTime, slowStartAfter
 	if p.PlacedTime.After(from) {
 		from = p.PlacedTime
@@ -122,15 +122,15 @@ func (r *record) failsToStart(p *policies.Pod) bool {
 
 // isOvertaken reports whether other pods of a pod's task came further. The only pod of a task is compared with those of
 // the others.
-func (r *record) isOvertaken(p *policies.Pod) bool {
+func (r *record) isOvertaken(p *gang.Pod) bool {
 	alone := taskStatus(r.s, p.Task).Replicas <= 1
-	return slices.ContainsFunc(r.o.Pods, func(q policies.Pod) bool {
+	return slices.ContainsFunc(r.o.Pods, func(q gang.Pod) bool {
 		return !q.Spare && q.Attempt == p.Attempt && (q.Task == p.Task || alone) && stage(&q) > stage(p)
 	})
 }
 
 // stage is how far a pod has come: 1 once it runs, 2 once it was ready.
-func stage(p *policies.Pod) int {
+func stage(p *gang.Pod) int {
 	switch {
 	case p.Gated || p.Node == "":
 		return 0
@@ -144,8 +144,8 @@ func stage(p *policies.Pod) int {
 
 // hasExited reports whether the process of a pod that runs again was seen to have exited just before that of another
 // rank, which is not back.
-func (r *record) hasExited(p *policies.Pod) bool {
-	return p.LastExit != nil && slices.ContainsFunc(r.o.Pods, func(q policies.Pod) bool {
+func (r *record) hasExited(p *gang.Pod) bool {
+	return p.LastExit != nil && slices.ContainsFunc(r.o.Pods, func(q gang.Pod) bool {
 		if q.LastExit == nil || q.UID == p.UID || q.Spare || q.Ready {
 			return false
 		}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // What a status says, read as its API comments and policies/README.md document it.
@@ -45,7 +45,7 @@ func incarnationOf(s *v1alpha1.TrainingJobStatus, r rank) int32 {
 }
 
 // replaced reports whether a status asks for the pod of a rank to be replaced. A gated pod has no incarnation yet.
-func replaced(s *v1alpha1.TrainingJobStatus, p *policies.Pod) bool {
+func replaced(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
 	return !p.Gated && p.Incarnation < incarnationOf(s, rankOf(p))
 }
 

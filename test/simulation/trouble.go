@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // What fails.
@@ -132,7 +132,7 @@ func (w *world) evictByTaint() {
 // signalNode reports that a node is degraded, or has failed.
 func (w *world) signalNode() {
 	if n, ok := w.pickNode(func(n *node) bool { return !n.gone && (w.occupied(n) || w.one(4)) }); ok {
-		n.signals = []policies.Signal{w.drawSignal()}
+		n.signals = []gang.Signal{w.drawSignal()}
 		w.changed("node %s has the signals %+v", n.Name, n.signals)
 	}
 }
@@ -145,11 +145,11 @@ func (t *tenant) signalPod() {
 	}
 }
 
-func (w *world) drawSignal() policies.Signal {
+func (w *world) drawSignal() gang.Signal {
 	if w.one(2) {
-		return policies.Signal{Name: "XID79", Failed: true, Message: "fallen off the bus"}
+		return gang.Signal{Name: "XID79", Failed: true, Message: "fallen off the bus"}
 	}
-	return policies.Signal{Name: []string{"NVLinkReplay", "PCIeReplay"}[w.rng.IntN(2)]}
+	return gang.Signal{Name: []string{"NVLinkReplay", "PCIeReplay"}[w.rng.IntN(2)]}
 }
 
 func (t *tenant) clearSignals() {
@@ -169,7 +169,7 @@ func (t *tenant) degradeLink() {
 	if !ok {
 		return
 	}
-	p.Signals = []policies.Signal{{Name: "NVLinkReplay"}}
+	p.Signals = []gang.Signal{{Name: "NVLinkReplay"}}
 	t.changed("a link of pod %s is degraded", p.Name)
 	for range t.rng.IntN(8) {
 		t.pass(time.Duration(t.rng.IntN(20000)) * time.Millisecond)

@@ -8,14 +8,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // volcanoJob is a Volcano Job and its PodGroup.
 type volcanoJob struct {
 	name      string
 	attempt   int32
-	size      policies.Size
+	size      gang.Size
 	pending   bool // its PodGroup waits for the queue
 	forgotten bool // Volcano makes no pods for it until a command comes
 	deleting  bool
@@ -26,8 +26,8 @@ type volcanoJob struct {
 
 func (v *volcanoJob) podGroup() string { return v.name + "-pg" }
 
-func (v *volcanoJob) observed() policies.VolcanoJob {
-	return policies.VolcanoJob{
+func (v *volcanoJob) observed() gang.VolcanoJob {
+	return gang.VolcanoJob{
 		Name: v.name, Attempt: v.attempt, Deleting: v.deleting, Stopping: v.stopping, Ended: v.ended, Succeeded: v.succeeded, Size: v.size,
 	}
 }
@@ -183,7 +183,7 @@ func (t *tenant) syncTask(v *volcanoJob, task string, spare bool, pods []*pod) {
 			continue
 		}
 		t.uids++
-		p := &pod{Pod: policies.Pod{
+		p := &pod{Pod: gang.Pod{
 			Name: fmt.Sprintf("%s-%s-%d", v.name, key, index), UID: fmt.Sprint(t.uids), Task: task, Index: int32(index), Attempt: v.attempt,
 			Spare: spare, Phase: corev1.PodPending, Gated: true, CreatedTime: t.now,
 		}}

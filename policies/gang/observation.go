@@ -1,8 +1,10 @@
 // The observation: all that a decision may know.
 
-package policies
+package gang
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,6 +52,21 @@ type Observation struct {
 	FitErrors []string
 	// Refused is why the API server last refused the Volcano Job; empty where it did not.
 	Refused string
+}
+
+// AnswerKey names what one pod was asked.
+type AnswerKey struct {
+	// Request is the ID of the request, Pod the UID of the pod.
+	Request, Pod string
+}
+
+// Answer is what a pod has answered to a request for a checkpoint, as far as this process
+// knows; without anything while it is waited for.
+type Answer struct {
+	// Saved reports whether it has answered in the 200s, Refused once it has answered otherwise.
+	Saved, Refused bool
+	// Message says why it refused, or why it could not be reached the last time.
+	Message string
 }
 
 // YoungerHold is a hold of a younger job that looks for room.
@@ -225,21 +242,49 @@ type Node struct {
 	HeldSince time.Time
 }
 
-// rank is the pod's place in the gang, or among the spares.
-func (p *Pod) rank() rank {
+// Rank is the pod's place in the gang, or among the spares.
+func (p *Pod) Rank() Rank {
 	if p.Spare {
-		return spareRank(p.Task, p.Index)
+		return SpareRank(p.Task, p.Index)
 	}
-	return rank{p.Task, p.Index}
+	return Rank{p.Task, p.Index}
 }
 
-// finished reports whether the pod's containers have ended for good.
-func (p *Pod) finished() bool {
+// Finished reports whether the pod's containers have ended for good.
+func (p *Pod) Finished() bool {
 	return p.Phase == corev1.PodSucceeded || p.Phase == corev1.PodFailed
 }
 
-func (p *Pod) healthy() bool   { return p.Phase == corev1.PodRunning && p.Ready }
-func (p *Pod) succeeded() bool { return p.Phase == corev1.PodSucceeded }
+// IsHealthy reports whether the pod runs and is ready.
+func (p *Pod) IsHealthy() bool { return p.Phase == corev1.PodRunning && p.Ready }
 
-// searches reports whether the scheduler has looked for a node for a pod, and found none.
-func (p *Pod) searches() bool { return p.Node == "" && !p.Gated && p.Unschedulable }
+// Succeeded reports whether the pod has completed.
+func (p *Pod) Succeeded() bool { return p.Phase == corev1.PodSucceeded }
+
+// Searches reports whether the scheduler has looked for a node for a pod, and found none.
+func (p *Pod) Searches() bool { return p.Node == "" && !p.Gated && p.Unschedulable }
+
+// IsIll reports whether a pod has a signal of this weight.
+func (p *Pod) IsIll(failed bool) bool { return p.SignalOf(failed).Name != "" }
+
+// SignalOf returns the first signal of a pod that has failed, or that is only degraded; one without a name where it has none.
+func (p *Pod) SignalOf(failed bool) Signal {
+	if i := slices.IndexFunc(p.Signals, func(s Signal) bool { return s.Failed == failed }); i >= 0 {
+		return p.Signals[i]
+	}
+	return Signal{}
+}
+
+// IsHold reports whether a taint is the hold of a job.
+func IsHold(t corev1.Taint) bool { return strings.HasPrefix(t.Key, v1alpha1.HoldTaintPrefix) }
+
+// HoldsOfOthers returns the keys by which other jobs hold a node.
+func (n Node) HoldsOfOthers() []string {
+	var keys []string
+	for _, t := range n.Taints {
+		if IsHold(t) {
+			keys = append(keys, t.Key)
+		}
+	}
+	return keys
+}

@@ -1,6 +1,6 @@
 // The default restart policy, which is also written out in README.md.
 
-package policies
+package rules
 
 import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -12,7 +12,6 @@ const (
 	defaultMaxRestarts             = 20
 	defaultWindowSeconds           = 86400
 	defaultUnreachableAfterSeconds = 60
-	defaultHoldSeconds             = 600
 )
 
 // DefaultRules are the rules of a job that has none.

@@ -10,7 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/instant"
+	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
 // victimPatience is how long the victims of an incident have to come back by themselves once it has placed its own
@@ -18,26 +20,10 @@ import (
 // kubernetes pkg/kubelet/kubelet.go); the rest is for the start.
 const victimPatience = 5*time.Minute + 30*time.Second
 
-// byProgram reports whether a failure shows no more than that a program has ended, or does not answer.
-func (f *failure) byProgram() bool {
-	return f.event == v1alpha1.PodNotReady || (f.event == v1alpha1.PodFailed && f.class == v1alpha1.ClassUser)
-}
-
-// inPlace reports whether the kubelet restarts what has failed, in the pod that there is.
-func (f *failure) inPlace() bool { return f.event == v1alpha1.PodNotReady }
-
-// exitTime is when the first container of a failure ended; zero where that is not known.
-func (f *failure) exitTime() time.Time {
-	if len(f.details.Containers) == 0 {
-		return time.Time{}
-	}
-	return f.details.Containers[0].Time
-}
-
 // failsInPlace reports whether the program of a rank has failed, and its pod, its node and its devices have not.
-func (w *world) failsInPlace(s *v1alpha1.TrainingJobStatus, r rank) bool {
-	p := w.pod(r)
-	if p == nil || p.Gated || stale(s, p) {
+func (w *world) failsInPlace(s *v1alpha1.TrainingJobStatus, r gang.Rank) bool {
+	p := w.Pod(r)
+	if p == nil || p.Gated || gang.IsStale(s, p) {
 		return false
 	}
 	event, _ := w.eventOf(p)
@@ -47,21 +33,21 @@ func (w *world) failsInPlace(s *v1alpha1.TrainingJobStatus, r rank) bool {
 // stopsGang reports whether the ranks of an incident are ones without which the others cannot train. One that is
 // degraded trains on until it is moved.
 func (w *world) stopsGang(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
-	needed := unnamed(inc) || slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return !w.isIndependent(p.Task) })
+	needed := unnamed(inc) || slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return !w.IsIndependent(p.Task) })
 	return inc.Outcome == "" && inc.Trigger != v1alpha1.PodPending && !awaitsMove(inc) &&
-		needed && !ignores(w.ruleOf(inc)) && !w.held(s, inc)
+		needed && !rules.Ignores(w.ruleOf(inc)) && !w.held(s, inc)
 }
 
 // wakeOf returns the open incident in whose wake a rank failed, and nil for a rank that failed by itself. What a
 // rule fails the job for is nobody's wake, nor is a pod that has ended for good where a rule is for its task.
-func (w *world) wakeOf(s *v1alpha1.TrainingJobStatus, f failure, rule v1alpha1.Rule, policy *restartPolicy) *v1alpha1.Incident {
-	if !f.byProgram() || actionOf(rule.Steps[0].Action).fails || w.isIndependent(f.rank.task) {
+func (w *world) wakeOf(s *v1alpha1.TrainingJobStatus, f rules.Failure, rule v1alpha1.Rule, policy *rules.Policy) *v1alpha1.Incident {
+	if !f.ByProgram() || rules.ActionOf(rule.Steps[0].Action).Fails || w.IsIndependent(f.Rank.Task) {
 		return nil
 	}
 	for i := range s.Incidents {
 		inc := &s.Incidents[i]
-		apart := !f.inPlace() && (w.policyFor(inc).rulesOf != policy.rulesOf || (inc.Rule != rule.Name && len(rule.Match.Tasks) > 0))
-		if w.stopsGang(s, inc) && !w.concerns(inc, f.rank) && !apart {
+		apart := !f.InPlace() && (w.policyFor(inc).RulesOf != policy.RulesOf || (inc.Rule != rule.Name && len(rule.Match.Tasks) > 0))
+		if w.stopsGang(s, inc) && !w.concerns(inc, f.Rank) && !apart {
 			return inc
 		}
 	}
@@ -89,12 +75,12 @@ func (w *world) victims(s *v1alpha1.TrainingJobStatus) *victims {
 }
 
 // note records that a rank failed in the wake of an incident. A pod that has ended for good is replaced with the others.
-func (v *victims) note(inc *v1alpha1.Incident, f failure, rule v1alpha1.Rule, policy *restartPolicy) {
+func (v *victims) note(inc *v1alpha1.Incident, f rules.Failure, rule v1alpha1.Rule, policy *rules.Policy) {
 	switch {
 	case v.precedes(inc, f):
 		v.blame(v.s, inc, f, rule, policy)
 		v.apply(v.s, inc, f)
-	case !f.inPlace():
+	case !f.InPlace():
 		addVictim(inc, f)
 		join(inc, f)
 		v.apply(v.s, inc, f)
@@ -116,30 +102,30 @@ func (v *victims) count() {
 
 // addVictim records a victim, by name as long as there is room. Of those in place that it does not name nobody knows whether
 // they were counted before: the pass counts them.
-func addVictim(inc *v1alpha1.Incident, f failure) {
-	if slices.Contains(inc.Victims, f.pod) {
+func addVictim(inc *v1alpha1.Incident, f rules.Failure) {
+	if slices.Contains(inc.Victims, f.Pod) {
 		return
 	}
 	named := len(inc.Victims) < maxIncidentPods
 	if named {
-		inc.Victims = append(inc.Victims, f.pod)
+		inc.Victims = append(inc.Victims, f.Pod)
 	}
-	if named || !f.inPlace() {
+	if named || !f.InPlace() {
 		inc.VictimCount++
 	}
 }
 
 // failVictim makes a victim that did not come back by itself in time a rank that its incident brings back.
-func (w *world) failVictim(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f failure) {
+func (w *world) failVictim(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) {
 	join(inc, f)
 	if restarted(inc) && !w.dryRun {
-		w.restartBeside(s, inc, f.rank)
+		w.restartBeside(s, inc, f.Rank)
 	}
 }
 
 // restartBeside restarts a rank between the steps of its incident's ladder.
-func (w *world) restartBeside(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r rank) {
-	restartRank(s, r, v1alpha1.RestartByStep)
+func (w *world) restartBeside(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r gang.Rank) {
+	gang.RestartRank(s, r, v1alpha1.RestartByStep)
 	last := inc.Steps[len(inc.Steps)-1]
 	if last.Index == unruled && last.Time.Time.Equal(w.Now) {
 		return // together with another one
@@ -151,21 +137,21 @@ func (w *world) restartBeside(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incid
 
 // waitsForPeers reports whether a rank fails in place although its incident is not about its pod: it is a victim,
 // or it has been replaced and its peers are not back yet.
-func (w *world) waitsForPeers(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r rank) bool {
-	return w.failsInPlace(s, r) && !slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return p.UID == w.pod(r).UID })
+func (w *world) waitsForPeers(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r gang.Rank) bool {
+	return w.failsInPlace(s, r) && !slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return p.UID == w.Pod(r).UID })
 }
 
 // victimsUntil is until when an incident waits for victims. While a rank of its own is missing, they have nothing to
 // come back to, and all their time is still to come.
 func (w *world) victimsUntil(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) time.Time {
 	from := lastRestart(inc)
-	there := w.everyRankOf(inc, func(r rank) bool {
-		if w.state(s, r) < bound {
+	there := w.everyRankOf(inc, func(r gang.Rank) bool {
+		if w.State(s, r) < gang.Bound {
 			return false
 		}
-		p := w.pod(r)
+		p := w.Pod(r)
 		from = instant.Latest(from, p.PlacedTime)
-		return p.succeeded() || (p.Phase == corev1.PodRunning && w.Nodes[p.Node].Ready)
+		return p.Succeeded() || (p.Phase == corev1.PodRunning && w.Nodes[p.Node].Ready)
 	})
 	if !there {
 		from = w.Now
@@ -187,7 +173,7 @@ func (w *world) victimsDue(s *v1alpha1.TrainingJobStatus) time.Time {
 }
 
 // isUncovered reports whether no incident is about a rank, but one that is held back.
-func (w *world) isUncovered(s *v1alpha1.TrainingJobStatus, r rank) bool {
+func (w *world) isUncovered(s *v1alpha1.TrainingJobStatus, r gang.Rank) bool {
 	inc := w.covering(s, r)
 	return inc == nil || w.held(s, inc)
 }
@@ -199,8 +185,28 @@ func (w *world) hasVictims(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident
 	}
 	unnamed := int(inc.VictimCount) > len(inc.Victims)
 	found := false
-	eachRank(w.job, func(r rank) {
-		found = found || (w.failsInPlace(s, r) && (unnamed || slices.Contains(inc.Victims, w.pod(r).Name)) && w.isUncovered(s, r))
+	gang.EachRank(w.Effective, func(r gang.Rank) {
+		found = found || (w.failsInPlace(s, r) && (unnamed || slices.Contains(inc.Victims, w.Pod(r).Name)) && w.isUncovered(s, r))
 	})
 	return found
+}
+
+// nextGangCheck is when the next exit will be too long ago to count, where some rule asks for that. For a failure of a
+// silent node that never changes.
+func (w *world) nextGangCheck(s *v1alpha1.TrainingJobStatus) time.Time {
+	var next time.Time
+	asks := func(r v1alpha1.Rule) bool {
+		return r.Match.GangRunning != nil && !slices.Equal(r.Match.Events, []v1alpha1.EventType{v1alpha1.NodeNotReady})
+	}
+	for _, policy := range w.policies {
+		if !slices.ContainsFunc(policy.Rules, asks) {
+			continue
+		}
+		for _, exit := range w.LastExits(s) {
+			if at := exit.Add(gang.NodeWake); at.After(w.Now) {
+				next = instant.Earliest(next, at)
+			}
+		}
+	}
+	return next
 }

@@ -1,6 +1,6 @@
-// Placement: which nodes a pod may go to when its gate is lifted.
-
-package policies
+// Package placement says where the ranks of a job may go: which nodes of its home are good for them, and which of those they are let
+// go to. It knows nothing of incidents: what these ask of a place is an Intent.
+package placement
 
 import (
 	"slices"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // Target is where a pod may go, by the hostname labels of nodes.
@@ -19,12 +20,32 @@ type Target struct {
 	NotIn []string
 }
 
-func (t Target) none() bool { return t.In != nil && len(t.In) == 0 }
+// None reports whether no node may take the pod at present.
+func (t Target) None() bool { return t.In != nil && len(t.In) == 0 }
 
-// rooms answers where ranks may go, for one status.
-type rooms struct {
-	*world
+// View is a gang with the places that a status records for it.
+type View struct {
+	*gang.Gang
 	s *v1alpha1.TrainingJobStatus
+}
+
+// ViewOf returns the view of a gang by a status.
+func ViewOf(g *gang.Gang, s *v1alpha1.TrainingJobStatus) View { return View{g, s} }
+
+// Intent is what the recovery of ranks asks of their next places.
+type Intent interface {
+	// GivesUpNode reports whether a rank is not to return to its own node, which was tried and did not take it in time.
+	GivesUpNode(gang.Rank) bool
+	// LacksRoom reports whether it is known that a rank finds no room.
+	LacksRoom(gang.Rank) bool
+	// GoesFurther reports whether a rank that finds no room will be let go further within its home.
+	GoesFurther(gang.Rank) bool
+}
+
+// Rooms answers where ranks may go, for one status. What it has found out it keeps: new ones are made where the status has changed.
+type Rooms struct {
+	View
+	intent Intent
 	// taken are the nodes that ranks are on their way back to; made when first needed.
 	taken map[string]bool
 	// away are the hostnames that ranks without a home keep away from.
@@ -32,7 +53,7 @@ type rooms struct {
 	// lived are the hostnames of the nodes that ranks live on, and lost is how many ranks have lost theirs, by HyperNode.
 	lived func() map[string]bool
 	lost  func() map[string]int
-	// free are the free nodes of a home, by home and task: many ranks share them.
+	// free are the free nodes of a home, by home and task: many ranks share them. Made when first needed.
 	free map[room]freeNodes
 	// ends is when the scheduler's search does, and incomplete that it has not begun.
 	ends       time.Time
@@ -62,29 +83,30 @@ func (f freeNodes) without(hostnames map[string]bool) freeNodes {
 	return freeNodes{all: slices.DeleteFunc(slices.Clone(f.all), own), good: slices.DeleteFunc(slices.Clone(f.good), own)}
 }
 
-func (w *world) rooms(s *v1alpha1.TrainingJobStatus) *rooms {
-	m := &rooms{world: w, s: s, free: map[room]freeNodes{}}
+// NewRooms returns the rooms of a gang.
+func NewRooms(v View, intent Intent) *Rooms {
+	m := &Rooms{View: v, intent: intent}
 	m.away = sync.OnceValue(m.avoided)
 	m.lived = sync.OnceValue(m.livedOn)
 	m.lost = sync.OnceValue(m.countLost)
 	return m
 }
 
-// forRank is where a rank may go: its own node where that is good, else home's other
+// ForRank is where a rank may go: its own node where that is good, else home's other
 // nodes, else, for a job without a home, anywhere but the excluded nodes.
-func (m *rooms) forRank(r rank) Target {
-	if m.returns(m.s, r) {
-		return Target{In: []string{m.Nodes[rankNode(m.s.Placement, r)].Hostname}}
+func (m *Rooms) ForRank(r gang.Rank) Target {
+	if m.Returns(r) {
+		return Target{In: []string{m.Nodes[gang.NodeOf(m.s.Placement, r)].Hostname}}
 	}
-	home := m.homeOf(m.s, r)
+	home := m.HomeOf(r)
 	if home == "" {
 		return Target{NotIn: m.away()}
 	}
 	return m.freeFor(r, home).target()
 }
 
-// forSpare is where a spare of a task may go: where home has room beyond the ranks' nodes.
-func (m *rooms) forSpare(task string) Target {
+// ForSpare is where a spare of a task may go: where home has room beyond the ranks' nodes.
+func (m *Rooms) ForSpare(task string) Target {
 	home := m.s.Placement.HyperNode
 	if home == "" {
 		return Target{NotIn: m.away()}
@@ -94,7 +116,7 @@ func (m *rooms) forSpare(task string) Target {
 
 // freeIn are the nodes of a HyperNode, less those that other ranks are on their way back to.
 // A home that is not to be found just now is not given up: its ranks wait for it.
-func (m *rooms) freeIn(hyperNode, task string) freeNodes {
+func (m *Rooms) freeIn(hyperNode, task string) freeNodes {
 	key := room{hyperNode, task}
 	if free, ok := m.free[key]; ok {
 		return free
@@ -103,27 +125,30 @@ func (m *rooms) freeIn(hyperNode, task string) freeNodes {
 	home, _ := m.Topology.Find(hyperNode)
 	for _, n := range home.Nodes {
 		node, exists := m.Nodes[n]
-		if !exists || node.Ill || excluded(m.s, n) || m.inLeft(m.s, n) || m.isTaken(n) {
+		if !exists || node.Ill || Excluded(m.s, n) || m.inLeft(n) || m.isTaken(n) {
 			continue
 		}
 		free.all = append(free.all, node.Hostname)
-		if m.usable(m.s, n, task) {
+		if m.Usable(n, task) {
 			free.good = append(free.good, node.Hostname)
-			if !node.InUse && len(node.holdsOfOthers()) == 0 && !m.lived()[node.Hostname] {
+			if !node.InUse && len(node.HoldsOfOthers()) == 0 && !m.lived()[node.Hostname] {
 				free.empty++
 			}
 		}
+	}
+	if m.free == nil {
+		m.free = map[room]freeNodes{}
 	}
 	m.free[key] = free
 	return free
 }
 
-func (m *rooms) isTaken(node string) bool {
+func (m *Rooms) isTaken(node string) bool {
 	if m.taken == nil {
 		m.taken = map[string]bool{}
-		eachRank(m.job, func(r rank) {
-			if m.state(m.s, r) < bound && m.returns(m.s, r) {
-				m.taken[rankNode(m.s.Placement, r)] = true
+		gang.EachRank(m.Effective, func(r gang.Rank) {
+			if m.State(m.s, r) < gang.Bound && m.Returns(r) {
+				m.taken[gang.NodeOf(m.s.Placement, r)] = true
 			}
 		})
 	}
@@ -131,7 +156,7 @@ func (m *rooms) isTaken(node string) bool {
 }
 
 // avoided are the hostnames that a job without a home must keep away from.
-func (m *rooms) avoided() []string {
+func (m *Rooms) avoided() []string {
 	out := slices.Clone(m.Quarantined)
 	for _, e := range m.s.ExcludedNodes {
 		hostname := e.Hostname
@@ -154,45 +179,18 @@ func (m *rooms) avoided() []string {
 	return slices.Compact(out)
 }
 
-// homeOf is the HyperNode that a rank belongs in: its partition's, else the job's; empty for none.
-func (w *world) homeOf(s *v1alpha1.TrainingJobStatus, r rank) string {
-	if s.Placement == nil {
-		return ""
-	}
-	if p := w.partitionHome(s, r); p != nil && p.HyperNode != "" {
-		return p.HyperNode
-	}
-	return s.Placement.HyperNode
-}
-
-// atHome reports whether a node is of the home that a rank belongs in.
-func (w *world) atHome(s *v1alpha1.TrainingJobStatus, r rank, node string) bool {
-	home, known := w.Topology.Find(w.homeOf(s, r))
-	return !known || home.Holds([]string{node})
-}
-
-// returns reports whether a rank goes back to its own node. One that was not there when home
+// Returns reports whether a rank goes back to its own node. One that was not there when home
 // was found may be outside of it.
-func (w *world) returns(s *v1alpha1.TrainingJobStatus, r rank) bool {
-	own := rankNode(s.Placement, r)
-	return own != "" && w.usable(s, own, r.task) && w.atHome(s, r, own) && !w.pinGivenUp(s, r)
+func (m *Rooms) Returns(r gang.Rank) bool {
+	own := gang.NodeOf(m.s.Placement, r)
+	return own != "" && m.Usable(own, r.Task) && m.AtHome(r, own) && !m.intent.GivesUpNode(r)
 }
 
-// pinGivenUp reports whether a later step of its incident restarts a rank, or a step of
-// the incident about its waiting: its own node was tried, and did not take it in time.
-func (w *world) pinGivenUp(s *v1alpha1.TrainingJobStatus, r rank) bool {
-	if waiting := w.waitingFor(s, r, v1alpha1.PodPending); waiting != nil && restarted(waiting) {
-		return true
+// ReturnsOnly reports whether the one node to which a pod may go is that of its rank, and is good.
+func (m *Rooms) ReturnsOnly(r gang.Rank, p *gang.Pod) bool {
+	own, pins := gang.NodeOf(m.s.Placement, r), p.Pins
+	if p.Gated {
+		pins = m.ForRank(r).In
 	}
-	inc := w.covering(s, r)
-	if inc == nil || (len(inc.Pods) > 0 && !names(inc, r)) {
-		return false
-	}
-	rungs := 0
-	for _, f := range inc.Steps {
-		if f.Index != unruled && f.Action != v1alpha1.Ignore && !f.DryRun {
-			rungs++
-		}
-	}
-	return rungs > 1
+	return m.Usable(own, r.Task) && slices.Equal(pins, []string{m.Nodes[own].Hostname})
 }

@@ -1,7 +1,8 @@
-package policies
+package gang
 
 import (
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -12,7 +13,7 @@ import (
 func TestSignalsFor(t *testing.T) {
 	report := func(change func(*v1alpha1.HealthReport)) v1alpha1.HealthReport {
 		r := v1alpha1.HealthReport{
-			Source: "dcgm", Entity: "gpu/GPU-1", Signal: "XID79", State: v1alpha1.HealthStateFailed, Since: metav1.NewTime(sceneStart), Message: "off the bus",
+			Source: "dcgm", Entity: "gpu/GPU-1", Signal: "XID79", State: v1alpha1.HealthStateFailed, Since: metav1.NewTime(time.Unix(1, 0)), Message: "off the bus",
 		}
 		change(&r)
 		return r

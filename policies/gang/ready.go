@@ -1,6 +1,6 @@
 // Readiness: pods that are not ready any more, and have not failed.
 
-package policies
+package gang
 
 import (
 	"slices"
@@ -11,8 +11,8 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
-// isUnready reports whether a pod that was ready, or that crashed, is not ready, and is not about to complete.
-func (p *Pod) isUnready(now time.Time) bool {
+// IsUnready reports whether a pod that was ready, or that crashed, is not ready, and is not about to complete.
+func (p *Pod) IsUnready(now time.Time) bool {
 	return p.Phase == corev1.PodRunning && !p.Ready && p.WasReady && !p.Completing && !p.mayEndUntil().After(now)
 }
 
@@ -23,18 +23,18 @@ func (p *Pod) mayEndUntil() time.Time {
 	if i < 0 || len(p.Failure.Containers) > 0 || p.StartedTime.IsZero() || p.Conditions[i].LastTransitionTime.IsZero() {
 		return time.Time{}
 	}
-	return p.Conditions[i].LastTransitionTime.Add(endReportedWithin)
+	return p.Conditions[i].LastTransitionTime.Add(EndReportedWithin)
 }
 
-// nextReadyCheck is when the next pod that is not ready will have had the time to end.
-func (w *world) nextReadyCheck() time.Time {
+// NextReadyCheck is when the next pod that is not ready will have had the time to end.
+func (g *Gang) NextReadyCheck() time.Time {
 	var next time.Time
-	eachRank(w.job, func(r rank) {
-		p := w.pod(r)
+	EachRank(g.Effective, func(r Rank) {
+		p := g.Pod(r)
 		if p == nil || p.Ready || !p.WasReady || p.Phase != corev1.PodRunning {
 			return
 		}
-		if until := p.mayEndUntil(); until.After(w.Now) {
+		if until := p.mayEndUntil(); until.After(g.Now) {
 			next = instant.Earliest(next, until)
 		}
 	})

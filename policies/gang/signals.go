@@ -1,6 +1,6 @@
 // Signals: which reports of a node's health concern a pod.
 
-package policies
+package gang
 
 import (
 	"slices"
@@ -20,19 +20,4 @@ func SignalsFor(pod string, reports []v1alpha1.HealthReport) []Signal {
 		out = append(out, Signal{Name: r.Signal, Failed: r.State == v1alpha1.HealthStateFailed, Message: r.Entity + ": " + r.Message})
 	}
 	return out
-}
-
-// actionableSignals returns the health signals of a pod that a rule with a step other than Ignore matches. The others are
-// dropped: they open no incident, keep none open, and hide no other signal.
-func (w *world) actionableSignals(p *Pod) []Signal {
-	return slices.DeleteFunc(slices.Clone(p.Signals), func(signal Signal) bool {
-		event := v1alpha1.HealthDegraded
-		if signal.Failed {
-			event = v1alpha1.HealthFailed
-		}
-		f := describeFailure(p, event, v1alpha1.ClassInfrastructure)
-		f.signal = signal
-		rule, ok := ruleFor(w.policy(p.Task).rules, f)
-		return !ok || ignores(rule)
-	})
 }

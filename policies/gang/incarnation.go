@@ -1,0 +1,76 @@
+// Incarnations: which life each rank should be in. Raising a number is how a
+// restart is asked for; see the package comment of policies.
+
+package gang
+
+import (
+	"slices"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// Incarnation is the life that a rank should be in.
+func Incarnation(s *v1alpha1.TrainingJobStatus, task string, index int32) int32 {
+	t := TaskStatus(s, task)
+	if t == nil {
+		return 0
+	}
+	if i, ok := findRank(t, index); ok {
+		return max(t.Incarnation, t.Ranks[i].Incarnation)
+	}
+	return t.Incarnation
+}
+
+// RestartRank asks for a restart of one rank. No other function restarts single ranks, so that the status says why each was.
+func RestartRank(s *v1alpha1.TrainingJobStatus, r Rank, why v1alpha1.RestartReason) {
+	t := TaskStatus(s, r.Task)
+	if t == nil {
+		return
+	}
+	next := Incarnation(s, r.Task, r.Index) + 1
+	i, ok := findRank(t, r.Index)
+	if !ok {
+		t.Ranks = slices.Insert(t.Ranks, i, v1alpha1.RankStatus{Index: r.Index})
+	}
+	t.Ranks[i].Incarnation, t.Ranks[i].Reason = next, why
+}
+
+// RestartTask asks for a new life of every rank of a task, for a step of an incident.
+func RestartTask(s *v1alpha1.TrainingJobStatus, task string) {
+	t := TaskStatus(s, task)
+	if t == nil {
+		return
+	}
+	next := t.Incarnation
+	for _, r := range t.Ranks {
+		next = max(next, r.Incarnation)
+	}
+	t.Incarnation, t.Ranks = next+1, nil
+}
+
+// RestartAll asks for a new life of every rank of the job; its spares stay.
+func RestartAll(s *v1alpha1.TrainingJobStatus, job *v1alpha1.TrainingJob) {
+	for i := range job.Spec.Tasks {
+		RestartTask(s, job.Spec.Tasks[i].Name)
+	}
+}
+
+// TaskStatus returns the status of a task; nil where there is none.
+func TaskStatus(s *v1alpha1.TrainingJobStatus, task string) *v1alpha1.TaskStatus {
+	for i := range s.Tasks {
+		if s.Tasks[i].Name == task {
+			return &s.Tasks[i]
+		}
+	}
+	return nil
+}
+
+func findRank(t *v1alpha1.TaskStatus, index int32) (int, bool) {
+	return slices.BinarySearchFunc(t.Ranks, index, func(r v1alpha1.RankStatus, i int32) int { return int(r.Index - i) })
+}
+
+// IsStale reports whether the life of a pod is over. A pod behind its gate has no life yet.
+func IsStale(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
+	r := p.Rank()
+	return !p.Gated && p.Incarnation < Incarnation(s, r.Task, r.Index)
+}

@@ -1,0 +1,65 @@
+// Left: the nodes and the HyperNodes that a job must not go back to.
+
+package placement
+
+import (
+	"slices"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// WouldTake reports whether nothing but its exclusion keeps ranks from a node of home.
+func (v View) WouldTake(node string) bool {
+	n, exists := v.Nodes[node]
+	if !exists || !n.Ready || n.Unschedulable || n.OutOfService {
+		return false
+	}
+	if v.s.Placement == nil {
+		return true
+	}
+	home, known := v.Topology.Find(v.s.Placement.HyperNode)
+	return !known || home.Holds([]string{node})
+}
+
+// KeepsFrom reports whether a former home has nodes in common with where the job may be.
+func (v View) KeepsFrom(left string) bool {
+	former, _ := v.Topology.Find(left)
+	return slices.ContainsFunc(former.Nodes, v.WouldTake)
+}
+
+// inLeft reports whether a node is of a former home that the job must not go back to yet.
+func (v View) inLeft(node string) bool {
+	return slices.ContainsFunc(v.s.LeftHyperNodes, func(l v1alpha1.LeftHyperNode) bool {
+		former, _ := v.Topology.Find(l.Name)
+		return former.Holds([]string{node})
+	})
+}
+
+// Excluded reports whether a job must not use a node.
+func Excluded(s *v1alpha1.TrainingJobStatus, node string) bool {
+	return slices.ContainsFunc(s.ExcludedNodes, func(e v1alpha1.ExcludedNode) bool { return e.Name == node })
+}
+
+// HasLeft reports whether a job has relocated from a HyperNode, and must not go back to it yet.
+func (v View) HasLeft(hyperNode string) bool {
+	return slices.ContainsFunc(v.s.LeftHyperNodes, func(l v1alpha1.LeftHyperNode) bool { return l.Name == hyperNode })
+}
+
+// Elsewhere reports whether the topology allows the job a HyperNode that shares no node
+// with one that it leaves or has left.
+func (v View) Elsewhere(leaving string) bool {
+	left := []string{leaving}
+	for _, l := range v.s.LeftHyperNodes {
+		left = append(left, l.Name)
+	}
+	return v.Topology.AnyApart(left, v.highestTier())
+}
+
+// highestTier is the highest tier that may hold the gang; negative for any.
+func (v View) highestTier() int32 {
+	t := v.Effective.Spec.NetworkTopology
+	if t == nil || t.Mode == v1alpha1.TopologySoft || t.HighestTierAllowed == nil {
+		return -1
+	}
+	return *t.HighestTierAllowed
+}

@@ -1,0 +1,93 @@
+// Rules: which one a failure falls under. The first match wins.
+
+package rules
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+)
+
+// Match returns the first rule that matches a failure.
+func Match(rules []v1alpha1.Rule, f Failure) (v1alpha1.Rule, bool) {
+	for _, r := range rules {
+		if Matches(r.Match, f) {
+			return r, true
+		}
+	}
+	return v1alpha1.Rule{}, false
+}
+
+// Matches reports whether every part of a match that is given matches.
+func Matches(m v1alpha1.Match, f Failure) bool {
+	return matchesEvent(m.Events, f) && matchesTask(m.Tasks, f) && matchesSignal(m.Signals, f) &&
+		matchesCondition(m.PodConditions, f) && (m.GangRunning == nil || *m.GangRunning == !f.GangDown) && matchesReason(m.Reasons, f) && matchesExitCode(m.ExitCodes, f)
+}
+
+func matchesEvent(events []v1alpha1.EventType, f Failure) bool {
+	return len(events) == 0 || slices.Contains(events, v1alpha1.AnyEvent) || slices.Contains(events, f.Event)
+}
+
+func matchesTask(tasks []string, f Failure) bool {
+	return len(tasks) == 0 || slices.Contains(tasks, f.Rank.Task)
+}
+
+func matchesSignal(signals []string, f Failure) bool {
+	return len(signals) == 0 || slices.Contains(signals, f.Signal.Name)
+}
+
+// matchesCondition reports whether the pod has one of the conditions.
+func matchesCondition(conditions []v1alpha1.PodConditionMatch, f Failure) bool {
+	return len(conditions) == 0 || slices.ContainsFunc(conditions, func(m v1alpha1.PodConditionMatch) bool {
+		return slices.ContainsFunc(f.Conditions, func(c corev1.PodCondition) bool { return isCondition(m, c) })
+	})
+}
+
+func isCondition(m v1alpha1.PodConditionMatch, c corev1.PodCondition) bool {
+	status := m.Status
+	if status == "" {
+		status = string(corev1.ConditionTrue)
+	}
+	return m.Type == string(c.Type) && status == string(c.Status) && (m.Reason == "" || m.Reason == c.Reason)
+}
+
+// matchesReason looks at the containers, the pod and its disruption.
+func matchesReason(reasons []string, f Failure) bool {
+	if len(reasons) == 0 || slices.Contains(reasons, f.Details.Reason) || slices.Contains(reasons, f.Disrupted) {
+		return true
+	}
+	return slices.ContainsFunc(f.Details.Containers, func(c gang.ContainerFailure) bool { return slices.Contains(reasons, c.Reason) })
+}
+
+// matchesExitCode reports whether one container that failed matches, init containers and sidecars among them.
+func matchesExitCode(codes *v1alpha1.ExitCodes, f Failure) bool {
+	if codes == nil {
+		return true
+	}
+	return slices.ContainsFunc(f.Details.Containers, func(c gang.ContainerFailure) bool {
+		in := slices.Contains(codes.Values, c.ExitCode)
+		return (codes.ContainerName == "" || codes.ContainerName == c.Name) && in == (codes.Operator == v1alpha1.ExitCodesIn)
+	})
+}
+
+// Ignores reports whether a rule does nothing.
+func Ignores(rule v1alpha1.Rule) bool {
+	return len(rule.Steps) == 1 && rule.Steps[0].Action == v1alpha1.Ignore
+}
+
+// OnlyFails reports whether a rule does nothing but fail the job.
+func OnlyFails(rule v1alpha1.Rule) bool {
+	return len(rule.Steps) == 1 && ActionOf(rule.Steps[0].Action).Fails
+}
+
+// StepsAtOnce is the number of steps that a ladder takes without waiting.
+func StepsAtOnce(rule v1alpha1.Rule) int {
+	n := slices.IndexFunc(rule.Steps, func(step v1alpha1.Step) bool { return step.AfterSeconds > 0 })
+	if n < 0 {
+		return len(rule.Steps)
+	}
+	return n
+}

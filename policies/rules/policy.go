@@ -1,0 +1,83 @@
+// The restart policy of a rank: the task's own, laid over the job's, over the default.
+
+package rules
+
+import (
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/instant"
+)
+
+// Policy is a restart policy with every default filled in.
+type Policy struct {
+	Rules []v1alpha1.Rule
+	// Of, rulesOf and budgetOf are the task that the policy, its rules and its budget are of;
+	// empty for the job.
+	Of, RulesOf, BudgetOf string
+	MaxRestarts           int
+	Window                time.Duration
+	InitialBackoff        time.Duration
+	MaxBackoff            time.Duration
+	ExcludeNode           time.Duration
+	RequireProof          bool
+	UnreachableAfter      time.Duration
+	GangDownAfter         time.Duration // the same where the rest of the gang is down
+}
+
+// Policies are the policies of a job and of its tasks.
+func Policies(job *v1alpha1.TrainingJob) map[string]*Policy {
+	own := defaultPolicy().overlaid("", job.Spec.RestartPolicy)
+	out := map[string]*Policy{"": &own}
+	for i := range job.Spec.Tasks {
+		t := &job.Spec.Tasks[i]
+		if t.RestartPolicy != nil {
+			p := own.overlaid(t.Name, t.RestartPolicy)
+			out[t.Name] = &p
+		}
+	}
+	return out
+}
+
+func defaultPolicy() Policy {
+	return Policy{
+		Rules:            DefaultRules(),
+		MaxRestarts:      defaultMaxRestarts,
+		Window:           instant.Seconds(defaultWindowSeconds),
+		ExcludeNode:      instant.Seconds(defaultExcludeNodeSeconds),
+		UnreachableAfter: instant.Seconds(defaultUnreachableAfterSeconds),
+		GangDownAfter:    instant.Seconds(defaultUnreachableAfterSeconds),
+	}
+}
+
+// overlaid is a policy with each part that another one gives in its place.
+func (p Policy) overlaid(task string, over *v1alpha1.RestartPolicy) Policy {
+	if over == nil {
+		return p
+	}
+	p.Of = task
+	if len(over.Rules) > 0 {
+		p.Rules, p.RulesOf = over.Rules, task
+	}
+	if b := over.Budget; b != nil {
+		p.BudgetOf, p.MaxRestarts = task, int(ptr.Deref(b.MaxRestarts, defaultMaxRestarts))
+		if p.Window = instant.Seconds(b.WindowSeconds); p.Window == 0 {
+			p.Window = instant.Seconds(defaultWindowSeconds)
+		}
+	}
+	if b := over.Backoff; b != nil {
+		p.InitialBackoff, p.MaxBackoff = instant.Seconds(b.InitialSeconds), instant.Seconds(b.MaxSeconds)
+	}
+	if over.ExcludeNodeSeconds != nil {
+		p.ExcludeNode = instant.Seconds(*over.ExcludeNodeSeconds)
+	}
+	if u := over.UnreachableNode; u != nil {
+		p.RequireProof = u.Policy == v1alpha1.RequireProof
+		after := ptr.Deref(u.AfterSeconds, defaultUnreachableAfterSeconds)
+		p.UnreachableAfter = instant.Seconds(after)
+		p.GangDownAfter = instant.Seconds(ptr.Deref(u.GangDownAfterSeconds, after))
+	}
+	return p
+}
