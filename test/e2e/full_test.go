@@ -77,6 +77,9 @@ func (s *scenario) othersWait() {
 	for name, replicas := range map[string]int32{"small": 1, "large": 3} {
 		other := cluster.VolcanoJob(s.pool.Name+"-"+name, s.pool.Name, replicas, gpus)
 		s.must(testCluster.Client().Create(s.ctx, other), "create the waiting job")
+		s.t.Cleanup(func() { // what it asks for counts against the shares of the queues of other tests
+			s.must(client.IgnoreNotFound(testCluster.Client().Delete(s.ctx, other)), "delete the waiting job")
+		})
 	}
 	s.settled()
 	s.othersStillWait()
