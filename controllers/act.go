@@ -20,6 +20,7 @@ import (
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/controllers/volcano"
 	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/placement"
@@ -115,7 +116,7 @@ func (a *actor) deleteVolcanoJob(ctx context.Context, name string) error {
 // create makes the Volcano Job of the attempt. Why it was refused, if it was, is
 // kept for the condition that tells the user.
 func (a *actor) create(ctx context.Context) error {
-	v := Render(a.job, a.attempt)
+	v := volcano.Render(a.job, a.attempt)
 	err := a.Create(ctx, v)
 	if apierrors.IsAlreadyExists(err) {
 		return a.adopted(ctx, v.Name)
@@ -172,7 +173,7 @@ func (a *actor) resize(ctx context.Context, size *gang.Size) error {
 	for i := range v.Spec.Tasks {
 		v.Spec.Tasks[i].Replicas = size.Replicas[v.Spec.Tasks[i].Name]
 	}
-	shareGang(&v.Spec, a.job)
+	volcano.ShareGang(&v.Spec, a.job)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := overtaken(a.Patch(ctx, v, patch)); err != nil {
 		return fmt.Errorf("resize Volcano Job %s: %w", name, err)

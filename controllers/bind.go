@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/controllers/volcano"
 	"github.com/lockstep-dev/lockstep/fit"
 	"github.com/lockstep-dev/lockstep/policies"
 )
@@ -140,7 +141,7 @@ func (b *binder) readPod(ctx context.Context, binding policies.Binding) (*corev1
 
 // check returns why a pod is left to the scheduler.
 func (b *binder) check(ctx context.Context, node *fit.Node, pod *corev1.Pod) (refusal, err error) {
-	if refusal := fit.NeedsScheduler(pod, schedulerName); refusal != nil {
+	if refusal := fit.NeedsScheduler(pod, volcano.SchedulerName); refusal != nil {
 		return refusal, nil
 	}
 	if b.hasSpares(pod.Labels[v1alpha1.LabelTask]) {

@@ -2,7 +2,7 @@
 // task of their own that the gang does without. While one runs, the Volcano Job does not end
 // by itself, whatever becomes of the others: it waits until every pod has succeeded or failed.
 
-package controllers
+package volcano
 
 import (
 	corev1 "k8s.io/api/core/v1"
@@ -58,11 +58,11 @@ func resizable(job *v1alpha1.TrainingJob) bool {
 	return false
 }
 
-// shareGang tells Volcano how many pods of each task the gang needs: minAvailable pods in
+// ShareGang tells Volcano how many pods of each task the gang needs: minAvailable pods in
 // all, of the first tasks first, and of an elastic task no more than it is sure to have.
 // Volcano's own default, all replicas of every task, may come to more than minAvailable;
 // its scheduler then asks for minAvailable pods of any task, and spares would count.
-func shareGang(spec *batch.JobSpec, job *v1alpha1.TrainingJob) {
+func ShareGang(spec *batch.JobSpec, job *v1alpha1.TrainingJob) {
 	tasks := map[string]*v1alpha1.Task{}
 	for i := range job.Spec.Tasks {
 		tasks[job.Spec.Tasks[i].Name] = &job.Spec.Tasks[i]

@@ -1,6 +1,5 @@
-// Rendering: the Volcano Job of one attempt, a pure function of the TrainingJob.
-
-package controllers
+// Package volcano renders the Volcano Job of one attempt of a TrainingJob: a pure function, checked against golden files.
+package volcano
 
 import (
 	"maps"
@@ -17,8 +16,8 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
-// schedulerName is that of Volcano's scheduler.
-const schedulerName = "volcano"
+// SchedulerName is that of Volcano's scheduler.
+const SchedulerName = "volcano"
 
 // Render makes the Volcano Job of one attempt. It carries no Volcano policies:
 // what is restarted, and when, is decided here.
@@ -32,7 +31,7 @@ func Render(job *v1alpha1.TrainingJob, attempt int32) *batch.Job {
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, v1alpha1.GroupVersion.WithKind("TrainingJob"))},
 		},
 		Spec: batch.JobSpec{
-			SchedulerName:     schedulerName,
+			SchedulerName:     SchedulerName,
 			Queue:             job.Spec.Queue,
 			PriorityClassName: job.Spec.PriorityClassName,
 			MinAvailable:      gang.MinMember(job),
@@ -48,7 +47,7 @@ func Render(job *v1alpha1.TrainingJob, attempt int32) *batch.Job {
 		}
 	}
 	if resizable(job) {
-		shareGang(&v.Spec, job)
+		ShareGang(&v.Spec, job)
 	}
 	return v
 }
@@ -69,7 +68,7 @@ func renderTask(job *v1alpha1.TrainingJob, task *v1alpha1.Task, attempt int32) b
 	maps.Copy(template.Labels, labelsOf(job, attempt))
 	template.Labels[v1alpha1.LabelTask] = task.Name
 	spec := &template.Spec
-	spec.SchedulerName = schedulerName
+	spec.SchedulerName = SchedulerName
 	if spec.RestartPolicy == "" {
 		spec.RestartPolicy = corev1.RestartPolicyOnFailure
 	}

@@ -1,6 +1,6 @@
 // How many pods of each task the gang needs, also after a change of the replicas.
 
-package controllers
+package volcano
 
 import (
 	"testing"
@@ -48,7 +48,7 @@ func TestShareGang(t *testing.T) {
 					task.Replicas = n
 				}
 			}
-			shareGang(&v.Spec, job)
+			ShareGang(&v.Spec, job)
 			got, sum := map[string]int32{}, int32(0)
 			for _, task := range v.Spec.Tasks {
 				got[task.Name] = *task.MinAvailable

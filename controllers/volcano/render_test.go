@@ -1,6 +1,6 @@
 // The Volcano Job that is rendered, against golden files: go test -update writes them.
 
-package controllers
+package volcano
 
 import (
 	"flag"

@@ -1,6 +1,6 @@
 // Frameworks: one field of the TrainingJob, Volcano's job plugins underneath.
 
-package controllers
+package volcano
 
 import (
 	"strconv"
