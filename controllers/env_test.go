@@ -60,7 +60,7 @@ func newEnv(t *testing.T, objects ...client.Object) *env {
 	for i := range 6 {
 		objects = append(objects, aNode(fmt.Sprintf("n%d", i)))
 	}
-	a, b := hyperNode("rack-a", 1, like("^n[012]$")), hyperNode("rack-b", 1, like("^n[345]$"))
+	a, b := aRack("rack-a", "^n[012]$"), aRack("rack-b", "^n[345]$")
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, &a, &b)...).WithStatusSubresource(&v1alpha1.TrainingJob{}, &v1alpha1.NodeHealth{}, &v1alpha1.HealthPolicy{}, &topologyv1alpha1.HyperNode{})
 	if err := AddIndexes(t.Context(), indexer{builder}); err != nil {
 		t.Fatal(err)
@@ -137,6 +137,16 @@ type indexer struct{ builder *fake.ClientBuilder }
 func (i indexer) IndexField(_ context.Context, obj client.Object, field string, value client.IndexerFunc) error {
 	i.builder.WithIndex(obj, field, value)
 	return nil
+}
+
+// aRack is a HyperNode of the nodes whose names match a pattern.
+func aRack(name, pattern string) topologyv1alpha1.HyperNode {
+	return topologyv1alpha1.HyperNode{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: topologyv1alpha1.HyperNodeSpec{Tier: 1, Members: []topologyv1alpha1.MemberSpec{{
+			Type: topologyv1alpha1.MemberTypeNode, Selector: topologyv1alpha1.MemberSelector{RegexMatch: &topologyv1alpha1.RegexMatch{Pattern: pattern}},
+		}}},
+	}
 }
 
 func aNode(name string) *corev1.Node {

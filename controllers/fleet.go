@@ -23,6 +23,7 @@ import (
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/controllers/hypernodes"
 	"github.com/lockstep-dev/lockstep/policies/nodes"
 )
 
@@ -48,7 +49,7 @@ type FleetReconciler struct {
 	// Verdicts are those that were recorded.
 	Verdicts Verdicts
 
-	topology topologyCache
+	topology hypernodes.Cache
 	caughtUp bool // the first look at verdicts was at the API server
 	actedOn  bool // and so was the first that acts on them
 	storm    storm
@@ -146,7 +147,7 @@ func (r *FleetReconciler) observe(ctx context.Context) (*fleet, error) {
 // list reads the nodes and their NodeHealths; the latter live, where the cache may have yet to
 // show what another process wrote.
 func (r *FleetReconciler) list(ctx context.Context, live bool) (*fleet, []v1alpha1.NodeHealth, error) {
-	hyperNodes, err := r.topology.get(ctx, r.Client)
+	hyperNodes, err := r.topology.Get(ctx, r.Client)
 	if err != nil {
 		return nil, nil, err
 	}

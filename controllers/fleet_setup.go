@@ -25,6 +25,7 @@ import (
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/controllers/hypernodes"
 )
 
 // SetupWithManager makes the reconciler look whenever something that it observes changes.
@@ -36,17 +37,17 @@ func (r *FleetReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	judge := ctrl.NewControllerManagedBy(mgr).
 		Named("fleet").
 		Watches(&v1alpha1.HealthPolicy{}, now, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1alpha1.NodeHealth{}, now, builder.WithPredicates(onUpdate(reportsMatter))).
-		Watches(&corev1.Node{}, now, builder.WithPredicates(r.topology.following(conditionsMatter))).
-		Watches(&topologyv1alpha1.HyperNode{}, now, builder.WithPredicates(r.topology.followingHyperNodes(nothingElse))).
+		Watches(&v1alpha1.NodeHealth{}, now, builder.WithPredicates(hypernodes.OnUpdate(reportsMatter))).
+		Watches(&corev1.Node{}, now, builder.WithPredicates(r.topology.Following(conditionsMatter))).
+		Watches(&topologyv1alpha1.HyperNode{}, now, builder.WithPredicates(r.topology.FollowingHyperNodes(hypernodes.NothingElse))).
 		WithOptions(one).
 		Complete(r)
 	act := ctrl.NewControllerManagedBy(mgr).
 		Named("fleet-act").
-		Watches(&v1alpha1.NodeHealth{}, now, builder.WithPredicates(onUpdate(quarantineMatters))).
-		Watches(&v1alpha1.NodeHealth{}, later, builder.WithPredicates(onUpdate(verdictMatters))).
-		Watches(&corev1.Node{}, later, builder.WithPredicates(r.topology.following(markMatters))).
-		Watches(&topologyv1alpha1.HyperNode{}, later, builder.WithPredicates(r.topology.followingHyperNodes(markOfHyperNodeMatters))).
+		Watches(&v1alpha1.NodeHealth{}, now, builder.WithPredicates(hypernodes.OnUpdate(quarantineMatters))).
+		Watches(&v1alpha1.NodeHealth{}, later, builder.WithPredicates(hypernodes.OnUpdate(verdictMatters))).
+		Watches(&corev1.Node{}, later, builder.WithPredicates(r.topology.Following(markMatters))).
+		Watches(&topologyv1alpha1.HyperNode{}, later, builder.WithPredicates(r.topology.FollowingHyperNodes(markOfHyperNodeMatters))).
 		WithOptions(one).
 		Complete(reconcile.Func(r.Act))
 	return errors.Join(judge, act)
@@ -59,14 +60,6 @@ func afterwards(key reconcile.Request, calm time.Duration) handler.EventHandler 
 		CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(key, calm) },
 		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q queue) { q.AddAfter(key, calm) },
 		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q queue) { q.AddAfter(key, calm) },
-	}
-}
-
-// onUpdate lets everything through but updates that do not matter.
-func onUpdate[T client.Object](matters func(before, after T) bool) predicate.Funcs {
-	return predicate.Funcs{
-		GenericFunc: func(event.GenericEvent) bool { return false },
-		UpdateFunc:  func(e event.UpdateEvent) bool { return matters(e.ObjectOld.(T), e.ObjectNew.(T)) },
 	}
 }
 
@@ -154,36 +147,4 @@ func markOfHyperNodeMatters(before, after *topologyv1alpha1.HyperNode) bool {
 		return ""
 	}
 	return ours(before) != ours(after)
-}
-
-func nothingElse(_, _ *topologyv1alpha1.HyperNode) bool { return false }
-
-// following forgets the topology where a node comes, goes or changes its labels, and lets
-// through that and what else matters.
-func (c *topologyCache) following(matters func(before, after *corev1.Node) bool) predicate.Funcs {
-	moved := func() bool { c.invalidate(); return true }
-	funcs := onUpdate(func(before, after *corev1.Node) bool {
-		if !maps.Equal(before.Labels, after.Labels) {
-			return moved()
-		}
-		return matters(before, after)
-	})
-	funcs.CreateFunc = func(event.CreateEvent) bool { return moved() }
-	funcs.DeleteFunc = func(event.DeleteEvent) bool { return moved() }
-	return funcs
-}
-
-// followingHyperNodes forgets the topology where a HyperNode changes, and lets through that and
-// what else matters.
-func (c *topologyCache) followingHyperNodes(matters func(before, after *topologyv1alpha1.HyperNode) bool) predicate.Funcs {
-	moved := func() bool { c.invalidate(); return true }
-	funcs := onUpdate(func(before, after *topologyv1alpha1.HyperNode) bool {
-		if before.UID != after.UID || before.Generation != after.Generation {
-			return moved()
-		}
-		return matters(before, after)
-	})
-	funcs.CreateFunc = func(event.CreateEvent) bool { return moved() }
-	funcs.DeleteFunc = func(event.DeleteEvent) bool { return moved() }
-	return funcs
 }

@@ -209,7 +209,7 @@ func TestNodeHealthOutlivesItsNodeForADay(t *testing.T) {
 	e.report(v1alpha1.HealthStateFailed, "n1")
 	e.settle()
 	e.must(e.api.Delete(t.Context(), e.node("n1")))
-	e.fleet.topology.invalidate()
+	e.fleet.topology.Invalidate()
 	health := &v1alpha1.NodeHealth{}
 	e.clock.SetTime(e.clock.Now().Add(30 * 24 * time.Hour)) // nobody has written anything for long
 	e.settle()

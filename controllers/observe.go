@@ -26,7 +26,7 @@ func (r *TrainingJobReconciler) observe(ctx context.Context, job *v1alpha1.Train
 	o.BindsDirectly = r.DirectBinding.allows(ctx, o.Now)
 	o.LackingSince, o.SyncedTime = r.lacks.get(key)
 	var err error
-	if o.Topology, err = r.topology.get(ctx, r.Client); err != nil {
+	if o.Topology, err = r.topology.Get(ctx, r.Client); err != nil {
 		return nil, err
 	}
 	current, err := r.observeVolcanoJobs(ctx, o)

@@ -104,7 +104,7 @@ func TestQuarantineKeepsWhatToleratesEverythingAway(t *testing.T) {
 	e.run("llm-1-worker-1", "n1")
 	e.settle()
 	e.must(e.api.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}))
-	e.r.topology.invalidate()
+	e.r.topology.Invalidate()
 	e.settle()
 	e.must(client.IgnoreNotFound(e.api.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "llm-1-worker-1"}})))
 	e.volcano(1)

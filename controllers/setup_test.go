@@ -60,14 +60,15 @@ func TestNodeChanges(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t)
-			if _, err := e.r.topology.get(t.Context(), e.api); err != nil {
-				t.Fatal(err)
-			}
+			before, err := e.r.topology.Get(t.Context(), e.api)
+			e.must(err)
 			after := aNode("n1")
 			tc.change(after)
-			got := e.r.topology.following(nodeMatters).Update(event.UpdateEvent{ObjectOld: aNode("n1"), ObjectNew: after})
+			got := e.r.topology.Following(nodeMatters).Update(event.UpdateEvent{ObjectOld: aNode("n1"), ObjectNew: after})
 			check.Equal(t, "lets it through", tc.want, got)
-			check.Equal(t, "topology forgotten", tc.moved, e.r.topology.topology == nil)
+			again, err := e.r.topology.Get(t.Context(), e.api)
+			e.must(err)
+			check.Equal(t, "topology is read again", tc.moved, again != before)
 		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/controllers/hypernodes"
 	"github.com/lockstep-dev/lockstep/policies"
 )
 
@@ -34,7 +35,7 @@ type TrainingJobReconciler struct {
 	// Verdicts are those of the fleet controller in this process; nil for what the cache shows of them.
 	Verdicts *Verdicts
 
-	topology    topologyCache
+	topology    hypernodes.Cache
 	writes      lastWrites
 	refusals    refusals
 	fitErrors   fitErrors

@@ -1,7 +1,6 @@
-// The topology: HyperNodes with their members resolved to nodes, kept until a
-// HyperNode or the set of nodes changes.
-
-package controllers
+// Package hypernodes reads the tree of HyperNodes: with their members resolved to nodes, and kept until a HyperNode or the set of
+// nodes changes.
+package hypernodes
 
 import (
 	"context"
@@ -19,21 +18,23 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
-type topologyCache struct {
+// Cache is the tree of HyperNodes, as it was read last. Its zero value has read nothing.
+type Cache struct {
 	mu       sync.Mutex
 	topology *topology.Topology
 	// last is the topology that was known last.
 	last *topology.Topology
 }
 
-// invalidate makes the next get read the cluster again.
-func (c *topologyCache) invalidate() {
+// Invalidate makes the next Get read the cluster again.
+func (c *Cache) Invalidate() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.topology = nil
 }
 
-func (c *topologyCache) get(ctx context.Context, reader client.Reader) (*topology.Topology, error) {
+// Get returns the tree of HyperNodes.
+func (c *Cache) Get(ctx context.Context, reader client.Reader) (*topology.Topology, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.topology != nil {
