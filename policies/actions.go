@@ -65,7 +65,7 @@ func (w *world) restartBroken(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incid
 	patient := w.victimsUntil(s, inc).After(w.Now)
 	w.everyRankOf(inc, func(r gang.Rank) bool {
 		if !w.backFor(s, inc, r) && w.State(s, r) > gang.Outdated && (!patient || !w.waitsForPeers(s, inc, r)) {
-			gang.RestartRank(s, r, v1alpha1.RestartByStep)
+			w.restart(s, r, v1alpha1.RestartByStep)
 		}
 		return true
 	})

@@ -121,8 +121,8 @@ func forget(s *v1alpha1.TrainingJobStatus) {
 }
 
 // backFor reports whether a rank is back as far as an incident goes. That something which its pod
-// uses is degraded is an incident of its own: the next step of this one would not mend it. So is
-// what has failed, where moves for health are bounded and this one's are not.
+// uses is degraded is an incident of its own: the next step of this one would not mend it. That something has failed is one, too, where
+// a HealthPolicy bounds such moves, save for an incident that is of health itself.
 func (w *world) backFor(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r gang.Rank) bool {
 	switch state := w.State(s, r); {
 	case state != gang.Impaired:

@@ -1,4 +1,4 @@
-// The contract with the training program: what its pods are told, and how they are named.
+// The contract with the training program: what its pods are told.
 
 package policies
 

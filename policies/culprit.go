@@ -69,7 +69,7 @@ func (w *world) firstExit(s *v1alpha1.TrainingJobStatus, f rules.Failure) rules.
 			return
 		}
 		other := rules.FailureOf(p, v1alpha1.PodNotReady, v1alpha1.ClassUser)
-		other.Details.Containers = []gang.ContainerFailure{*p.LastExit}
+		other.Details.Containers, other.GangDown = []gang.ContainerFailure{*p.LastExit}, w.OthersDown(s, r, p)
 		if rules.CompareEvidence(other, first) < 0 {
 			first = other
 		}

@@ -127,3 +127,13 @@ func TestOnlyTrueIsADryRun(t *testing.T) {
 		check.Equal(t, value, want, view(&s.Observation, s.status()).dryRun)
 	}
 }
+
+// Volcano makes a pod again that somebody has deleted, in a dry run like in any other: its program resumes.
+func TestAPodThatIsGoneIsMadeAgainInADryRun(t *testing.T) {
+	s := running(3)
+	s.dryRun(true)
+	s.replace(1)
+	s.decide()
+	check.Equal(t, "lives", []int32{0, 1, 0}, s.lives())
+	check.Equal(t, "resumes", "true", s.plan().Lift[0].Annotations[v1alpha1.AnnotationResume])
+}

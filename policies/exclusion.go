@@ -85,8 +85,8 @@ func (w *world) liftExclusions(s *v1alpha1.TrainingJobStatus) time.Time {
 // restartUnscheduled asks for a new pod of a rank that looks for a node in vain: where it may go was
 // fixed when its gate was lifted.
 func (w *world) restartUnscheduled(s *v1alpha1.TrainingJobStatus, r gang.Rank) {
-	if p := w.Pod(r); p != nil && p.Searches() && !gang.IsStale(s, p) && !w.dryRun {
-		gang.RestartRank(s, r, v1alpha1.RestartNodeAvailable)
+	if p := w.Pod(r); p != nil && p.Searches() && !gang.IsStale(s, p) {
+		w.restart(s, r, v1alpha1.RestartNodeAvailable)
 	}
 }
 

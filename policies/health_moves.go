@@ -63,13 +63,12 @@ func (w *world) departed(inc *v1alpha1.Incident) bool {
 	})
 }
 
-// apart reports whether a failure must not join an incident: what is reported would be moved
-// uncounted with what moves already, and what fails by itself would be held back with the rest.
+// apart reports whether a failure must not join an incident.
 func (w *world) apart(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) bool {
-	if rules.OfHealth(f.Event) {
+	if rules.OfHealth(f.Event) { // with what moves already it would be moved uncounted
 		return w.HealthPolicy != nil && !w.bounded(inc)
 	}
-	return w.held(s, inc)
+	return w.held(s, inc) // what fails by itself would be held back with the rest
 }
 
 // heldUntil is before when an incident must not move its pods, because too many of the job

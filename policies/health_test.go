@@ -292,3 +292,17 @@ func TestNoPodGoesToAnIllNode(t *testing.T) {
 	s.decide()
 	check.Equal(t, "may go to", []string{"host-n00", "host-n02", "host-n03", "host-n05"}, s.plan().Lift[0].Target.In)
 }
+
+// A rule for signals while the gang is down applies then, and only then.
+func TestASignalWhileTheGangIsDown(t *testing.T) {
+	down := rule("down", on(v1alpha1.HealthFailed), step(v1alpha1.RestartPod, 0))
+	down.Match.GangRunning = new(false)
+	s := running(4, down)
+	s.ail(gang.Signal{Name: "NVLinkDown", Failed: true}, 1)
+	s.decide()
+	check.Equal(t, "incidents, while the others run", 0, len(s.status().Incidents))
+	s.crash(2, 1)
+	s.decide()
+	check.Equal(t, "rule", "down", s.incident(t).Rule)
+	check.Equal(t, "lives", []int32{0, 1, 0, 0}, s.lives())
+}

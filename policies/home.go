@@ -1,4 +1,4 @@
-// Home: where the job lives, and whether a node there may take a rank.
+// Home: recording where the ranks live.
 
 package policies
 

@@ -36,7 +36,7 @@ func (w *world) noteFailures(s *v1alpha1.TrainingJobStatus) {
 			w.follow(inc, rule, policy)
 			w.upgradeTrigger(inc, f, rule, policy)
 			w.explain(s, inc, f)
-			takenAway(s, inc, f)
+			w.takenAway(s, inc, f)
 			continue
 		}
 		if cause != nil {
@@ -150,22 +150,22 @@ func (w *world) apply(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f r
 	switch {
 	case restarted(inc) && !w.dryRun:
 		w.exclude(s, inc)
-		gang.RestartRank(s, f.Rank, v1alpha1.RestartJoinedIncident)
+		w.restart(s, f.Rank, v1alpha1.RestartJoinedIncident)
 	case f.UID == "":
-		gang.RestartRank(s, f.Rank, v1alpha1.RestartPodGone)
+		w.restart(s, f.Rank, v1alpha1.RestartPodGone)
 	}
 }
 
 // takenAway gives a rank its next life where its pod is gone before a step has
 // asked for that: the pod that waits behind its gate is another one.
-func takenAway(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) {
+func (w *world) takenAway(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) {
 	if restarted(inc) || f.UID != "" {
 		return
 	}
 	for i := range inc.Pods {
 		if p := &inc.Pods[i]; p.Task == f.Rank.Task && p.Index == f.Rank.Index && p.UID != "" {
 			p.UID = ""
-			gang.RestartRank(s, f.Rank, v1alpha1.RestartPodGone)
+			w.restart(s, f.Rank, v1alpha1.RestartPodGone)
 		}
 	}
 }
@@ -181,7 +181,7 @@ func (w *world) open(s *v1alpha1.TrainingJobStatus, trigger v1alpha1.EventType, 
 	return &s.Incidents[len(s.Incidents)-1]
 }
 
-// join makes a failure part of an incident. One that is not for its program, such as the second of two nodes, is no
+// join makes a failure part of an incident. One for which its program is not at fault, such as the second of two nodes, is no
 // victim: a pod on a silent node is seen not ready just before the node is.
 func join(inc *v1alpha1.Incident, f rules.Failure) {
 	if !f.ByProgram() {

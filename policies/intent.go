@@ -52,7 +52,9 @@ func (i intent) LacksRoom(r gang.Rank) bool {
 
 // GoesFurther reports whether a rule for ranks that find no room restarts this one.
 func (i intent) GoesFurther(r gang.Rank) bool {
-	rule, ok := rules.Match(i.w.policy(r.Task).Rules, rules.Failure{Event: v1alpha1.PodPending, Class: v1alpha1.ClassInfrastructure, Rank: r})
+	rule, ok := rules.Match(i.w.policy(r.Task).Rules, rules.Failure{
+		Event: v1alpha1.PodPending, Class: v1alpha1.ClassInfrastructure, Rank: r, GangDown: i.w.OthersDown(i.s, r, i.w.Pod(r)),
+	})
 	if !ok || i.w.dryRun || !slices.Contains(rule.Match.Events, v1alpha1.PodPending) {
 		return false
 	}

@@ -1,4 +1,4 @@
-// Nearest: where in its home a rank goes that cannot return to its own node, and when it may go further.
+// New nodes: ranks that wait for room are restarted when a node comes to which only a new pod may go.
 
 package policies
 

@@ -36,7 +36,7 @@ func (w *world) restartPartitions(s *v1alpha1.TrainingJobStatus, inc, before *v1
 			placement.ClearNode(s.Placement, r)
 		}
 		if w.State(s, r) > gang.Outdated {
-			gang.RestartRank(s, r, v1alpha1.RestartByStep)
+			w.restart(s, r, v1alpha1.RestartByStep)
 		}
 	})
 }

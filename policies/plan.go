@@ -189,8 +189,8 @@ func (w *world) over(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
 }
 
 // dead reports whether the node of a pod is deleted, out of service, or, where the
-// restart policy takes that for proof, unreachable for long enough; or the pod never ran and
-// its node does not take away.
+// restart policy takes that for proof, unreachable for long enough; or no container of the pod
+// ever ran, and its node, which answers, does not remove it.
 func (w *world) dead(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
 	if p.Node == "" {
 		return false

@@ -9,7 +9,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
-func TestRuleFor(t *testing.T) {
+func TestMatch(t *testing.T) {
 	crash := func(codes ...int32) rules.Failure {
 		f := rules.Failure{Event: v1alpha1.PodFailed, Rank: gang.Rank{Task: "worker", Index: 0}}
 		for i, code := range codes {
@@ -71,6 +71,7 @@ func TestDefaultRulesHaveAnAnswerToEveryEvent(t *testing.T) {
 	want := map[v1alpha1.EventType]string{
 		v1alpha1.PodFailed: "everything-else", v1alpha1.PodDeleted: "everything-else", v1alpha1.NodeGone: "everything-else",
 		v1alpha1.PodNotReady: "restarts-in-place", v1alpha1.NodeNotReady: "node-may-return", v1alpha1.HealthFailed: "everything-else",
+		v1alpha1.PodPending: "no-room", v1alpha1.PodNotStarted: "does-not-start", v1alpha1.HealthDegraded: "health-degraded",
 	}
 	for event, name := range want {
 		got, _ := rules.Match(rules.DefaultRules(), rules.Failure{Event: event})

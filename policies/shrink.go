@@ -58,7 +58,7 @@ func (w *world) handOver(s *v1alpha1.TrainingJobStatus, task string, homeless []
 		heirs = heirs[1:]
 		gang.SetNode(s.Placement, r, gang.NodeOf(s.Placement, gang.Rank{Task: task, Index: donor}))
 		if p := w.Pod(r); p != nil && !p.Gated && !gang.IsStale(s, p) {
-			gang.RestartRank(s, r, v1alpha1.RestartNodeInherited)
+			w.restart(s, r, v1alpha1.RestartNodeInherited)
 		}
 	}
 }

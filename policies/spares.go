@@ -52,9 +52,9 @@ func (w *world) adoptSpare(s *v1alpha1.TrainingJobStatus, r gang.Rank) {
 		}
 		adopted = true
 		gang.SetNode(s.Placement, r, p.Node)
-		gang.RestartRank(s, spare, v1alpha1.RestartSpareUsed)
+		w.restart(s, spare, v1alpha1.RestartSpareUsed)
 		if own := w.Pod(r); own != nil && !own.Gated && !gang.IsStale(s, own) {
-			gang.RestartRank(s, r, v1alpha1.RestartSpareUsed) // where it may go was fixed when its gate was lifted
+			w.restart(s, r, v1alpha1.RestartSpareUsed) // where it may go was fixed when its gate was lifted
 		}
 	})
 }

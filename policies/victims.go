@@ -1,4 +1,4 @@
-// Gang: which ranks failed by themselves, and which only because another one had. When one process of a
+// Victims: which ranks failed by themselves, and which only because another one had. When one process of a
 // collective is lost, all others abort; the kubelet restarts them in place, where they wait for the lost one.
 
 package policies
@@ -125,7 +125,7 @@ func (w *world) failVictim(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident
 
 // restartBeside restarts a rank between the steps of its incident's ladder.
 func (w *world) restartBeside(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r gang.Rank) {
-	gang.RestartRank(s, r, v1alpha1.RestartByStep)
+	w.restart(s, r, v1alpha1.RestartByStep)
 	last := inc.Steps[len(inc.Steps)-1]
 	if last.Index == unruled && last.Time.Time.Equal(w.Now) {
 		return // together with another one

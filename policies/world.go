@@ -24,20 +24,20 @@ func view(o *gang.Observation, s *v1alpha1.TrainingJobStatus) *world {
 	w := &world{
 		Gang: gang.View(o, s), policies: rules.Policies(o.Job), dryRun: o.Job.Annotations[v1alpha1.DryRun] == "true",
 	}
-	w.KeepSignals(w.actionableSignals)
+	w.KeepSignals(func(p *gang.Pod) []gang.Signal { return w.actionableSignals(s, p) })
 	return w
 }
 
 // actionableSignals returns the health signals of a pod that a rule with a step other than Ignore matches. The others are
 // dropped: they open no incident, keep none open, and hide no other signal.
-func (w *world) actionableSignals(p *gang.Pod) []gang.Signal {
+func (w *world) actionableSignals(s *v1alpha1.TrainingJobStatus, p *gang.Pod) []gang.Signal {
 	return slices.DeleteFunc(slices.Clone(p.Signals), func(signal gang.Signal) bool {
 		event := v1alpha1.HealthDegraded
 		if signal.Failed {
 			event = v1alpha1.HealthFailed
 		}
 		f := rules.FailureOf(p, event, v1alpha1.ClassInfrastructure)
-		f.Signal = signal
+		f.Signal, f.GangDown = signal, w.OthersDown(s, p.Rank(), p)
 		rule, ok := rules.Match(w.policy(p.Task).Rules, f)
 		return !ok || rules.Ignores(rule)
 	})
@@ -56,9 +56,9 @@ func (w *world) policyFor(inc *v1alpha1.Incident) *rules.Policy { return w.polic
 
 // ruleOf is the rule that an incident follows, as it reads now; without steps where it is gone.
 func (w *world) ruleOf(inc *v1alpha1.Incident) v1alpha1.Rule {
-	rules := w.policyFor(inc).Rules
-	if i := slices.IndexFunc(rules, func(r v1alpha1.Rule) bool { return r.Name == inc.Rule }); i >= 0 {
-		return rules[i]
+	all := w.policyFor(inc).Rules
+	if i := slices.IndexFunc(all, func(r v1alpha1.Rule) bool { return r.Name == inc.Rule }); i >= 0 {
+		return all[i]
 	}
 	return v1alpha1.Rule{}
 }

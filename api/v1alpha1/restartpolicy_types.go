@@ -47,7 +47,7 @@ type UnreachableNodePolicy string
 
 // The policies for pods on unreachable nodes.
 const (
-	// ForceDelete removes the pod's object once a step has asked for its deletion
+	// ForceDelete removes the pod's object once somebody has asked for its deletion
 	// and its node has been unreachable for the stated time. The process may still
 	// run there: see the incarnation number.
 	ForceDelete UnreachableNodePolicy = "ForceDelete"
@@ -226,8 +226,8 @@ const (
 	PodPending     EventType = "PodPending"     // a pod has found no node for 30 s, although the gang was placed before
 	NodeNotReady   EventType = "NodeNotReady"   // the pod's node is not ready
 	NodeGone       EventType = "NodeGone"       // the pod's node object is deleted
-	HealthDegraded EventType = "HealthDegraded" // a health signal of the pod's node is Degraded
-	HealthFailed   EventType = "HealthFailed"   // a health signal of the pod's node is Failed
+	HealthDegraded EventType = "HealthDegraded" // something that the pod uses is Degraded, by a signal of its node's health
+	HealthFailed   EventType = "HealthFailed"   // something that the pod uses is Failed, by a signal of its node's health
 	AnyEvent       EventType = "*"
 )
 

@@ -57,7 +57,7 @@ type TrainingJobStatus struct {
 	// placement is where the job lives; unset until the whole gang has been placed once.
 	// +optional
 	Placement *Placement `json:"placement,omitempty"`
-	// restarts counts what was restarted, for people; see incarnations for what has to be.
+	// restarts counts what was restarted, for people. The incarnations in tasks say which pods are to be replaced.
 	// +optional
 	Restarts Restarts `json:"restarts,omitempty"`
 	// incidents are the open ones and the last 10 closed ones, oldest first.
@@ -108,7 +108,7 @@ type TaskStatus struct {
 	// A pod of an earlier life is deleted.
 	// +optional
 	Incarnation int32 `json:"incarnation,omitempty"`
-	// ranks are the ranks that were restarted by themselves since.
+	// ranks are the ranks that were restarted one by one since incarnation was last raised.
 	// +listType=map
 	// +listMapKey=index
 	// +optional
@@ -152,7 +152,7 @@ const (
 	RestartByStep RestartReason = "Step"
 	// RestartPodGone is for a rank whose pod somebody deleted, or which is gone with its node.
 	RestartPodGone RestartReason = "PodGone"
-	// RestartJoinedIncident is for a rank that failed when its incident had restarted others already.
+	// RestartJoinedIncident is for a rank that failed, or whose pod somebody deleted, when its incident had restarted others already.
 	RestartJoinedIncident RestartReason = "JoinedIncident"
 	// RestartNodeAvailable is for a rank whose pod found no node, while there was one to which only the next pod may go.
 	RestartNodeAvailable RestartReason = "NodeAvailable"

@@ -21,7 +21,7 @@ func Incarnation(s *v1alpha1.TrainingJobStatus, task string, index int32) int32 
 	return t.Incarnation
 }
 
-// RestartRank asks for a restart of one rank. No other function restarts single ranks, so that the status says why each was.
+// RestartRank asks for a new life of one rank, for a reason that the status keeps.
 func RestartRank(s *v1alpha1.TrainingJobStatus, r Rank, why v1alpha1.RestartReason) {
 	t := TaskStatus(s, r.Task)
 	if t == nil {

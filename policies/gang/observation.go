@@ -30,7 +30,8 @@ type Observation struct {
 	Nodes map[string]Node
 	// Topology of the cluster.
 	Topology *topology.Topology
-	// HealthPolicy bounds how much of a job is moved for its health; nil for no bound.
+	// HealthPolicy bounds how much of a job is moved for its health. The manager always gives one; without it nothing is bounded, and
+	// what is reported of health may join other incidents.
 	HealthPolicy *v1alpha1.HealthPolicySpec
 	// Answers to requests for checkpoints that this process has sent: all of them, be it that
 	// they have not come yet.

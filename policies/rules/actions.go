@@ -16,7 +16,8 @@ const (
 	WholeJob
 )
 
-// Action is what a step does. What else depends on the kind of a step asks for these properties, and not for its name.
+// Action is what a step does. What else depends on the kind of a step asks for these properties, and
+// not for its name, save that Ignore stands for no step.
 type Action struct {
 	// Known is false for an action of another version of the manager.
 	Known bool

@@ -1,4 +1,4 @@
-// The default restart policy, which is also written out in README.md.
+// The default restart policy, which is also written out in policies/README.md.
 
 package rules
 
@@ -38,7 +38,7 @@ func DefaultRules() []v1alpha1.Rule {
 			},
 		},
 		{
-			// Others start, so it is for its node.
+			// Others start, so its node is at fault.
 			Name:  "does-not-start",
 			Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.PodNotStarted}},
 			Steps: []v1alpha1.Step{

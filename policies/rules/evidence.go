@@ -1,4 +1,4 @@
-// Culprits: which of several failures the others followed from.
+// Evidence: which of two failures says more about the cause.
 
 package rules
 

@@ -14,7 +14,7 @@ import (
 // Policy is a restart policy with every default filled in.
 type Policy struct {
 	Rules []v1alpha1.Rule
-	// Of, rulesOf and budgetOf are the task that the policy, its rules and its budget are of;
+	// Of, RulesOf and BudgetOf are the task that the policy, its rules and its budget are of;
 	// empty for the job.
 	Of, RulesOf, BudgetOf string
 	MaxRestarts           int

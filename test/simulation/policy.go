@@ -129,7 +129,7 @@ func isForExit(job *v1alpha1.TrainingJob, p *gang.Pod) bool {
 	return false
 }
 
-// matches reports whether a rule is for an event of a pod: every part that is given has to match, gangRunning apart.
+// matches reports whether a rule is for an event of a pod: every part that the drawn rules use has to match, gangRunning apart.
 func matches(m *v1alpha1.Match, of v1alpha1.EventType, p *gang.Pod) bool {
 	event := len(m.Events) == 0 || slices.Contains(m.Events, v1alpha1.AnyEvent) || slices.Contains(m.Events, of)
 	task := len(m.Tasks) == 0 || slices.Contains(m.Tasks, p.Task)
