@@ -52,7 +52,7 @@ func TestLinksThatAreNotJudged(t *testing.T) {
 func TestCounters(t *testing.T) {
 	const recovery = Field(439)
 	n := newNode()
-	n.set(gpu0, recovery, 7).poll().want(t, "it went down: the engine was started anew")
+	n.set(gpu0, recovery, 7).poll().want(t, "it went down: the engine was started again")
 	n.poll().want(t, "nothing new")
 	n.add(gpu0, recovery, 1).poll().want(t, "one more", "gpu/GPU-0 NVLinkRecovery Degraded")
 	n.add(gpu0, recovery, 1).poll().want(t, "two", "gpu/GPU-0 NVLinkRecovery Degraded")
@@ -211,7 +211,7 @@ func TestStickyXID(t *testing.T) {
 
 	n = newNode().xid(gpu0, 79).poll()
 	n.DriverID = "driver-2"
-	n.poll().want(t, "the driver was loaded anew")
+	n.poll().want(t, "the driver was loaded again")
 }
 
 func TestAFieldThatSaysNothingAfterABoot(t *testing.T) {
@@ -329,7 +329,7 @@ func TestRestore(t *testing.T) {
 	m = newNode()
 	m.DriverID += "+"
 	m.poll().state = Restore(Reports(m.state), Source(m.state, ""), nil)
-	m.poll().add(gpu1, 1212, 1).set(link0, FieldLinkState, 2).polls(3).want(t, "an agent that is started anew while they train")
+	m.poll().add(gpu1, 1212, 1).set(link0, FieldLinkState, 2).polls(3).want(t, "an agent that is started again while they train")
 	m.polls(20).want(t, "which is over at some time", "nvlink/GPU-0/0 NVLinkDown Failed")
 
 	m = again(nil)

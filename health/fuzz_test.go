@@ -104,8 +104,8 @@ func mayClear(r *Row, e Entity, f Fault, before State, s Sample) bool {
 	if e.Kind != KindNIC && !s.Reachable {
 		return false
 	}
-	anew := before.isOfAnotherBoot(s) || differ(f.BootID, s.BootID) || differ(f.DriverID, s.DriverID)
-	return r.clears(f.State) != ClearsOnRecovery || anew
+	reloaded := before.isOfAnotherBoot(s) || differ(f.BootID, s.BootID) || differ(f.DriverID, s.DriverID)
+	return r.clears(f.State) != ClearsOnRecovery || reloaded
 }
 
 // history makes samples of bytes.

@@ -71,7 +71,7 @@ func Source(s State, remark string) v1alpha1.HealthSource {
 }
 
 // faultsID is the boot, or the load of the driver, in which all faults were last found, or the
-// present one where that is not one and the same. An agent that is started anew right after a
+// present one where that is not one and the same. An agent that is started again right after a
 // boot, before it could look at a GPU, then still knows that the boot is new to the faults that
 // it restores.
 func (s State) faultsID(present string, of func(Fault) string) string {

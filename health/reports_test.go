@@ -81,7 +81,7 @@ func TestTwoRestartsAroundABoot(t *testing.T) {
 	n.want(t, "faults of two boots: the later one counts for both", "gpu/GPU-0 XID79 Failed", "gpu/GPU-1 XID74 Failed")
 }
 
-// The driver was loaded anew while no agent ran: the source remembers which one it was.
+// The driver was loaded again while no agent ran: the source remembers which one it was.
 func TestRestartAroundADriver(t *testing.T) {
 	n := newNode().xid(gpu0, 79).poll()
 	n.state = Restore(Reports(n.state), Source(n.state, ""), nil)

@@ -67,7 +67,7 @@ const (
 	// ClearsItself: it ends when its condition no longer holds.
 	ClearsItself Clearing = "Itself"
 	// ClearsOnRecovery: it ends when its condition no longer holds, the node has a new boot id
-	// or its driver was loaded anew, and the driver asks for no recovery of the GPU (field 1523 = 0).
+	// or its driver was loaded again, and the driver asks for no recovery of the GPU (field 1523 = 0).
 	ClearsOnRecovery Clearing = "Recovery"
 	// ClearsOnAcknowledgement: it ends when a person says so.
 	ClearsOnAcknowledgement Clearing = "Acknowledgement"

@@ -79,7 +79,7 @@ type Sample struct {
 	// BootID of the running kernel (/proc/sys/kernel/random/boot_id), and BootTime, when it started.
 	BootID   string
 	BootTime time.Time
-	// DriverID changes when the GPUs' driver is loaded anew; empty where that is not known.
+	// DriverID changes when the GPUs' driver is loaded again; empty where that is not known.
 	DriverID string
 	// Reachable reports whether DCGM answered; where it did not, Message says why, and
 	// nothing else of DCGM's is in the sample.

@@ -65,8 +65,8 @@ func (p *poll) cleared(key faultKey, r *Row, f Fault) bool {
 	case ClearsItself:
 		return p.sample.Time.Sub(f.Seen) >= r.quiet()
 	case ClearsOnRecovery:
-		anew := differ(f.BootID, p.next.BootID) || differ(f.DriverID, p.next.DriverID)
-		return anew && p.needsNoRecovery(key.Entity)
+		reloaded := differ(f.BootID, p.next.BootID) || differ(f.DriverID, p.next.DriverID)
+		return reloaded && p.needsNoRecovery(key.Entity)
 	}
 	return false
 }
@@ -207,7 +207,7 @@ func Restore(reports []v1alpha1.HealthReport, source v1alpha1.HealthSource, seen
 		s.driverTime = source.DriverTime.Time
 	}
 	if source.HeartbeatTime != nil {
-		s.Time = source.HeartbeatTime.Time // since when the driver may have been loaded anew
+		s.Time = source.HeartbeatTime.Time // since when the driver may have been loaded again
 	}
 	return s
 }

@@ -23,7 +23,7 @@ type State struct {
 	Time             time.Time
 	BootID, DriverID string
 
-	// driverTime is that of the poll before the driver was loaded anew; zero where it was not.
+	// driverTime is that of the poll before the driver was loaded again; zero where it was not.
 	driverTime time.Time
 	// settling since: the boot, or that.
 	settling time.Time
@@ -61,7 +61,7 @@ type faultKey struct {
 }
 
 // Expected are the entities that have to be there, and up: what Restore needs to know after
-// the agent was started anew, to miss a GPU that vanished in between.
+// the agent was started again, to miss a GPU that vanished in between.
 func (s State) Expected() []Entity {
 	all := map[Entity]bool{}
 	maps.Copy(all, s.up)

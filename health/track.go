@@ -55,7 +55,7 @@ func (t *track) keep(rs rises) {
 }
 
 // count takes a counter's value, where the one before was read at a time. One that went down
-// has started anew: what it shows now came at an unknown time, and is the new beginning.
+// has started again: what it shows now came at an unknown time, and is the new beginning.
 func (t *track) count(value int64, before, now time.Time, remembered time.Duration) {
 	rose := t.readable && value > t.last
 	if !rose && t.rises == nil {

@@ -46,7 +46,7 @@ type happening struct {
 
 var happenings = []happening{
 	{"reboot", 1, (*healthyNode).restart},
-	{"driver loaded anew", 0.5, (*healthyNode).reloadDriver},
+	{"driver loaded again", 0.5, (*healthyNode).reloadDriver},
 	{"engine restarted", 4, (*healthyNode).restartEngine},
 	{"agent restarted", 4, (*healthyNode).restartAgent},
 	{"DCGM silent", 10, func(n *healthyNode) { n.silentUntil = n.Time.Add(time.Duration(n.chance.Intn(20)) * time.Minute) }},
@@ -143,14 +143,14 @@ func (n *healthyNode) reloadDriver() {
 	n.train()
 }
 
-// reset starts all counters anew.
+// reset starts all counters again.
 func (n *healthyNode) reset() {
 	for e := range n.Values {
 		n.plug(e)
 	}
 }
 
-// restartEngine silences DCGM for a while, in which it may see no GPU; counters begin anew.
+// restartEngine silences DCGM for a while, in which it may see no GPU; counters begin again.
 func (n *healthyNode) restartEngine() {
 	for e := range n.Values {
 		for _, r := range n.table.fields[e.Kind] {

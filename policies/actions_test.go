@@ -155,7 +155,7 @@ func TestWhatAnIncidentRecords(t *testing.T) {
 	}
 }
 
-// Where the Volcano Job has ended, whatever the step says a new attempt makes every rank anew.
+// Where the Volcano Job has ended, whatever the step says a new attempt makes every rank again.
 func TestAStepOfAJobThatHasEndedMakesItAnew(t *testing.T) {
 	for _, action := range []v1alpha1.Action{v1alpha1.RestartPod, v1alpha1.RestartTask, v1alpha1.MigratePod, v1alpha1.ShrinkTask, v1alpha1.RestartJob} {
 		t.Run(string(action), func(t *testing.T) {

@@ -1,4 +1,4 @@
-// Attempts: when the Volcano Job itself has to be made anew.
+// Attempts: when the Volcano Job itself has to be made again.
 
 package policies
 
@@ -37,7 +37,7 @@ func (w *world) renew(s *v1alpha1.TrainingJobStatus, trigger v1alpha1.EventType,
 // noteDeletedVolcanoJob renews a job whose Volcano Job somebody has deleted.
 func (w *world) noteDeletedVolcanoJob(s *v1alpha1.TrainingJobStatus) {
 	if w.VolcanoJob == nil && w.volcanoJobGone(s) && !w.beingRenewed(s) {
-		w.endAll(s, v1alpha1.OutcomeCancelled) // everything is made anew, whatever was open
+		w.endAll(s, v1alpha1.OutcomeCancelled) // everything is made again, whatever was open
 		w.renew(s, v1alpha1.VolcanoJobDeleted, v1alpha1.ClassMaintenance)
 	}
 }

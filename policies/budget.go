@@ -64,7 +64,7 @@ func (w *world) charges(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) b
 }
 
 // failedAsWhole reports whether every rank has fallen again since an incident made all of them
-// anew: that is one more restart to pay for, whatever the first was.
+// again: that is one more restart to pay for, whatever the first was.
 func (w *world) failedAsWhole(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
 	return restarted(inc) && madeAnew(inc) && w.allFailed(s)
 }

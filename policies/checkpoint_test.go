@@ -197,7 +197,7 @@ func TestACheckpointIsLostWithAPodThatWasAsked(t *testing.T) {
 	check.Equal(t, "steps", v1alpha1.MigratePod, inc.Steps[0].Action)
 }
 
-// A manager that is started anew finds the request, and sends it again under its old ID.
+// A manager that is started again finds the request, and sends it again under its old ID.
 func TestARequestOutlivesTheManager(t *testing.T) {
 	s := degradedJob()
 	s.decide()
@@ -211,7 +211,7 @@ func TestARequestOutlivesTheManager(t *testing.T) {
 	check.Equal(t, "asked when its time is over", nil, s.asks())
 }
 
-// Each MigratePod step asks anew, under another ID; the next one keeps its distance.
+// Each MigratePod step asks again, under another ID; the next one keeps its distance.
 func TestEachStepAsksAnew(t *testing.T) {
 	s := degradedJob()
 	s.Job.Spec.RestartPolicy.Rules[0].Steps[1].Action = v1alpha1.MigratePod

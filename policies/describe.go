@@ -1,4 +1,4 @@
-// Describe: the conditions and the state, computed afresh from what is there.
+// Describe: the conditions and the state, computed each time from what is there.
 
 package policies
 

@@ -100,7 +100,7 @@ func TestADryRunThatBegins(t *testing.T) {
 	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
 }
 
-// Where the Volcano Job has ended, a dry run neither makes it anew nor fails the job.
+// Where the Volcano Job has ended, a dry run neither makes it again nor fails the job.
 func TestADryRunOfAJobThatHasEnded(t *testing.T) {
 	for name, ladder := range map[string][]func(*v1alpha1.Rule){
 		"a step that is left": {step(v1alpha1.RestartPod, 0)},

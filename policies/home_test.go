@@ -49,7 +49,7 @@ func TestHome(t *testing.T) {
 			s.decide()
 			return s
 		}, "rack-a", []string{"n00", "n01", "n02"}},
-		"a HyperNode that is gone is looked for anew": {func() *scene {
+		"a HyperNode that is gone is looked for again": {func() *scene {
 			s := running(3)
 			s.Topology = topology.New([]topology.HyperNode{{Name: "new", Tier: 1, Nodes: []string{"n00", "n01", "n02"}}, {Name: "spine", Tier: 2, Nodes: []string{"n00", "n01", "n02", "n03"}}})
 			s.decide()

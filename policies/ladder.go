@@ -236,7 +236,7 @@ func (w *world) fire(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up r
 	}
 	w.excludeFor(s, inc, rules.ActionOf(up.action))
 	if w.volcanoJobGone(s) || byUser(inc) {
-		// The Volcano Job makes no more pods: whatever the scope of the action, every rank is made anew.
+		// The Volcano Job makes no more pods: whatever the scope of the action, every rank is made again.
 		s.Attempt++
 		unshrink(s)
 		if rules.ActionOf(up.action).Scope != rules.WholeJob {

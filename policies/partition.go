@@ -12,7 +12,7 @@ import (
 )
 
 // restartPartitions asks for new lives of the partitions that an incident hit. One of
-// whose ranks a step has already restarted and that has found no room is placed afresh.
+// whose ranks a step has already restarted and that has found no room is placed from scratch.
 func (w *world) restartPartitions(s *v1alpha1.TrainingJobStatus, inc, before *v1alpha1.Incident) {
 	type group struct {
 		task string

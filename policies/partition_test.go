@@ -126,7 +126,7 @@ func TestRestartPartition(t *testing.T) {
 	}
 }
 
-// One whose rank a step has restarted and that has found no room is placed afresh, as a
+// One whose rank a step has restarted and that has found no room is placed from scratch, as a
 // whole, within the job's home.
 func TestAPartitionWithoutRoomIsPlacedAfresh(t *testing.T) {
 	s := partitioned(step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartPartition, 60), step(v1alpha1.RestartPartition, 120))
@@ -176,7 +176,7 @@ func TestAPartitionWithoutRoomIsPlacedAfresh(t *testing.T) {
 	check.Equal(t, "home", "rack-a", s.status().Placement.HyperNode)
 }
 
-// An incident is not over while a rank of a partition that is placed afresh has no node.
+// An incident is not over while a rank of a partition that is placed from scratch has no node.
 func TestAPartitionIsNotBackBeforeAllOfIt(t *testing.T) {
 	s := partitioned(step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartPartition, 60))
 	s.lose("n02")

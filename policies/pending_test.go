@@ -98,7 +98,7 @@ func TestALargeGangIsLookedForLonger(t *testing.T) {
 }
 
 // A rule that lists PodPending by name has an incident of its own, in which the rank is
-// made anew without its pin; the incident that restarted it rests meanwhile.
+// made again without its pin; the incident that restarted it rests meanwhile.
 func TestARuleForPodsWithoutRoom(t *testing.T) {
 	s := searching(noRoom, others)
 	s.after(30 * time.Second)

@@ -46,7 +46,7 @@ func TestPlans(t *testing.T) {
 			},
 			func(*scene) Plan { return Plan{} },
 		},
-		"to hold anew, where the value is old": {
+		"to hold again, where the value is old": {
 			func() *scene {
 				s := running(2)
 				s.crash(1, 1)

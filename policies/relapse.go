@@ -49,7 +49,7 @@ func (w *world) inherit(s *v1alpha1.TrainingJobStatus, ended []relapse) {
 }
 
 // failedAgain reports whether an incident has no step left for a failure, although it
-// restarted the rank once: the ladder begins anew, as a new incident, and is charged anew.
+// restarted the rank once: the ladder begins again, as a new incident, and is charged again.
 // ShrinkTask leaves a broken pod as it was: that has not fallen again. In a dry run the
 // steps that are left have only been played, and what the incident did before goes on.
 func (w *world) failedAgain(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) bool {

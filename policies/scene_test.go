@@ -111,7 +111,7 @@ func (s *scene) replace(i int) {
 	}
 }
 
-// back makes a pod anew, on a node, and ready.
+// back makes a pod again, on a node, and ready.
 func (s *scene) back(i int, node string) {
 	s.replace(i)
 	s.decide()

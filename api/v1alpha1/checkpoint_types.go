@@ -86,7 +86,7 @@ const (
 
 // IncidentCheckpoint is the last request for a checkpoint of an incident.
 type IncidentCheckpoint struct {
-	// requestTime is when the pods began to be asked. A manager that is started anew asks again.
+	// requestTime is when the pods began to be asked. A manager that is started again asks again.
 	RequestTime metav1.MicroTime `json:"requestTime"`
 	// deadline is until when their answers are waited for.
 	Deadline metav1.MicroTime `json:"deadline"`

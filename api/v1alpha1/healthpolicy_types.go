@@ -119,7 +119,7 @@ type Breaker struct {
 	// +optional
 	Job *BreakerLimit `json:"job,omitempty"`
 	// acknowledgedTime: what was held back up to then has been looked at, and may go on;
-	// the windows begin anew. A time to come counts once it has come. Default: none.
+	// the windows begin again. A time to come counts once it has come. Default: none.
 	// +optional
 	AcknowledgedTime *metav1.Time `json:"acknowledgedTime,omitempty"`
 }

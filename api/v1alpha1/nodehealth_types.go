@@ -134,7 +134,7 @@ type HealthSource struct {
 	// +optional
 	BootID string `json:"bootID,omitempty"`
 	// driverID is that of the GPUs' driver when the source last looked; it is another one once the
-	// driver was loaded anew.
+	// driver was loaded again.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	DriverID string `json:"driverID,omitempty"`
@@ -144,7 +144,7 @@ type HealthSource struct {
 	DriverTime *metav1.Time `json:"driverTime,omitempty"`
 	// expected are the GPUs and ports that were there, and the NVLinks that were up, by their names
 	// in reports; those of a GPU stand together, as in nvlink/<UUID>/0-17. What of it is gone when
-	// the source starts anew is missed.
+	// the source starts again is missed.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MaxLength=253

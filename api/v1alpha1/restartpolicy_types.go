@@ -260,22 +260,22 @@ type Action string
 const (
 	// Ignore does nothing.
 	Ignore Action = "Ignore"
-	// RestartPod makes the broken pods anew, on their own nodes where these are healthy.
+	// RestartPod replaces the broken pods, on their own nodes where these are healthy.
 	RestartPod Action = "RestartPod"
-	// RestartTask makes all pods of the broken pods' tasks anew.
+	// RestartTask replaces all pods of the broken pods' tasks.
 	RestartTask Action = "RestartTask"
-	// RestartPartition makes all pods of the broken pods' partitions anew. A partition one of
-	// whose pods found no room is placed afresh as a whole, within the job's home.
+	// RestartPartition replaces all pods of the broken pods' partitions. A partition one of
+	// whose pods found no room is placed from scratch as a whole, within the job's home.
 	RestartPartition Action = "RestartPartition"
-	// RestartJob makes all pods of the job anew.
+	// RestartJob replaces all pods of the job.
 	RestartJob Action = "RestartJob"
-	// MigratePod makes the pods anew on other nodes of home. Where they still run, and the job
+	// MigratePod replaces the pods on other nodes of home. Where they still run, and the job
 	// has a checkpoint request, the program is asked to save its state first.
 	MigratePod Action = "MigratePod"
 	// ShrinkTask gives up the pods that have no node, within the task's minReplicas: the
 	// ranks of highest index hand their nodes to them.
 	ShrinkTask Action = "ShrinkTask"
-	// RelocateJob gives up home: the job is placed afresh, in another HyperNode.
+	// RelocateJob gives up home: the job is placed from scratch, in another HyperNode.
 	RelocateJob Action = "RelocateJob"
 	// FailJob fails the job for good.
 	FailJob Action = "FailJob"

@@ -194,7 +194,7 @@ type TaskPlacement struct {
 // PartitionPlacement is where a partition lives.
 type PartitionPlacement struct {
 	// hyperNode is the lowest HyperNode that holds the partition's nodes; empty where none
-	// does, or where it is to be placed afresh.
+	// does, or where it is to be placed from scratch.
 	// +optional
 	HyperNode string `json:"hyperNode,omitempty"`
 	// tier of the HyperNode.

@@ -115,7 +115,7 @@ type TrainingJobSpec struct {
 	SuccessPolicy *SuccessPolicy `json:"successPolicy,omitempty"`
 
 	// activeDeadlineSeconds is how long the job may be active, in seconds, counted
-	// from status.startTime and started anew when it is resumed. Then it fails with reason
+	// from status.startTime and started again when it is resumed. Then it fails with reason
 	// DeadlineExceeded and its pods are stopped. Default: no deadline.
 	// +kubebuilder:validation:Minimum=1
 	// +optional

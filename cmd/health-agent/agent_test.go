@@ -43,7 +43,7 @@ func TestReadHost(t *testing.T) {
 	}
 }
 
-// A driver is another one once it was loaded anew, and the same one however often one looks.
+// A driver is another one once it was loaded again, and the same one however often one looks.
 func TestDriverID(t *testing.T) {
 	dir := t.TempDir()
 	if id := driverID(os.DirFS(dir)); id != "" {

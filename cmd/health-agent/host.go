@@ -43,7 +43,7 @@ func readHost(procfs string) (host, error) {
 
 // driverID is the number of the inode of /sys/module/nvidia, which is there while the driver is
 // loaded: kernfs numbers what it makes in one row, and gives no number twice
-// (__kernfs_new_node of the kernel's fs/kernfs/dir.c), so a driver that is loaded anew has another
+// (__kernfs_new_node of the kernel's fs/kernfs/dir.c), so a driver that is loaded again has another
 // one. It is empty where there is no such folder.
 func driverID(sysfs fs.FS) string {
 	info, err := fs.Stat(sysfs, "module/nvidia")

@@ -143,7 +143,7 @@ func TestAttemptsToConnectAreSpaced(t *testing.T) {
 	r.equal("attempts", []int{1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 3, 4, 4, 4, 4, 4, 5, 5, 5, 5}, counts)
 	r.engine.EngineUp()
 	r.equal("reachable, once it is due", true, r.after(5*time.Second).Reachable)
-	r.engine.EngineUp() // it restarts, and the count of failures begins anew
+	r.engine.EngineUp() // it restarts, and the count of failures begins again
 	r.equal("reachable, lost again", false, r.after(time.Second).Reachable)
 	r.equal("reachable, after the shortest wait", true, r.after(2*time.Second).Reachable)
 }

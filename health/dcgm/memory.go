@@ -9,7 +9,7 @@ import (
 	"github.com/lockstep-dev/lockstep/health"
 )
 
-// keepXIDs is how long the engine keeps XIDs. They are read anew after every connection, so
+// keepXIDs is how long the engine keeps XIDs. They are read again after every connection, so
 // an agent that was away no longer than this misses none that the engine saw.
 const keepXIDs = time.Hour
 

@@ -99,7 +99,7 @@ func (r *Reader) read(ctx context.Context, now time.Time) (map[health.Entity]map
 	}
 	if r.session == nil {
 		if now.Before(r.retryAt) {
-			return nil, r.lastErr // and no word of when: a message that changes is written anew
+			return nil, r.lastErr // and no word of when: a message that changes is written again
 		}
 		if err := r.connect(ctx, now); err != nil {
 			return nil, r.fail(now, err)

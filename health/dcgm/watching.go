@@ -10,7 +10,7 @@ import (
 )
 
 // maxTries bounds the watches that are tried for one connection: DCGM waits for all fields to
-// be read anew after each (dcgmUpdateAllFields, in go-dcgm's fields.go).
+// be read again after each (dcgmUpdateAllFields, in go-dcgm's fields.go).
 const maxTries = 200
 
 // members is a group of entities in the engine.

@@ -57,7 +57,7 @@ func TestBreakerLimits(t *testing.T) {
 			s.report(v1alpha1.HealthHealthy, 5, 6)
 			s.pass(59 * time.Minute)
 		}, nodes: []int{1}, by: "hypernode/rack-0"},
-		"an acknowledgement begins anew": {change: func(s *fleetScene) {
+		"an acknowledgement begins again": {change: func(s *fleetScene) {
 			s.report(failing, 5, 6)
 			s.pass(0)
 			s.Policy.Spec.Breaker.AcknowledgedTime = new(metav1.NewTime(s.Now))

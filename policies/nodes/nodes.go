@@ -71,7 +71,7 @@ func Decide(f *Fleet) Decision {
 }
 
 // assess says in what state a node is. One that falls ill, or from Degraded to Failed, has to
-// pass the breaker anew.
+// pass the breaker again.
 func (t *triage) assess(h *v1alpha1.NodeHealth) *v1alpha1.HealthVerdict {
 	v := h.Status.Verdict.DeepCopy()
 	if v == nil {

@@ -122,7 +122,7 @@ func TestQuarantineOfOneNode(t *testing.T) {
 			{"better", minute, says(degraded), degraded, true, false},
 			{"for long enough", 10 * minute, nil, degraded, false, false},
 		},
-		"its clock starts anew when it fails again": {
+		"its clock starts again when it fails again": {
 			{"fails", 0, says(failed), failed, true, false},
 			{"is well", minute, says(healthy), healthy, true, false},
 			{"fails again", 9 * minute, says(failed), failed, true, false},

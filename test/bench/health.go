@@ -201,7 +201,7 @@ func (h *healthBench) reports(hit map[string]string) reports {
 // outbreak has a GPU of every node fail within seconds, under the default limits.
 func (h *healthBench) outbreak(ctx context.Context) error {
 	policy := unlimited
-	policy.Breaker = v1alpha1.Breaker{AcknowledgedTime: new(metav1.Now())} // the windows begin anew
+	policy.Breaker = v1alpha1.Breaker{AcknowledgedTime: new(metav1.Now())} // the windows begin again
 	if err := h.setPolicy(ctx, policy); err != nil {
 		return err
 	}

@@ -201,7 +201,7 @@ func (l *lane) caughtUp() bool {
 		(len(jobs.Items) == 0 || l.life.clock.looks.Load() > 0)
 }
 
-// replay makes the operator look again at everything, as it does when a watch begins anew.
+// replay makes the operator look again at everything, as it does when a watch begins again.
 func (l *lane) replay() {
 	l.t.Helper()
 	_, err := l.life.jobs.Reconcile(l.ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(l.job)})

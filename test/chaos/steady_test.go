@@ -43,7 +43,7 @@ func (l *lane) suspend(value bool) {
 }
 
 // writesNothing starts a new operator over a job that is as it should be: every
-// object is seen anew, and none is written.
+// object is seen again, and none is written.
 func (l *lane) writesNothing() {
 	l.t.Helper()
 	l.restart()

@@ -50,7 +50,7 @@ type fault struct {
 	strike func(l *life, k int, c call, do func() error) error
 }
 
-// arm starts counting afresh, and breaks the k-th call from now on.
+// arm starts counting from scratch, and breaks the k-th call from now on.
 func (w *wire) arm(k int, f fault) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

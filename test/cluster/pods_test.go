@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The end of a pod must not reach the next one of its name: controllers make pods anew at once, and
+// The end of a pod must not reach the next one of its name: controllers make pods again at once, and
 // KWOK deletes by name.
 func TestADeletedPodLeavesTheNextOfItsNameAlone(t *testing.T) {
 	t.Parallel()

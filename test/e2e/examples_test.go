@@ -178,7 +178,7 @@ func TestExampleElastic(t *testing.T) {
 	s.run(s.example("elastic"))
 	before, victim := s.pods(), s.pod(2)
 	s.must(testCluster.DeleteNode(s.ctx, victim.Spec.NodeName), "delete a node of a full rack")
-	s.await("its pod is made anew", func() bool { return len(s.steps()) == 1 })
+	s.await("its pod is made again", func() bool { return len(s.steps()) == 1 })
 	s.due(v1alpha1.ShrinkTask)
 	s.recovered(1)
 	delete(before, "ex-elastic-1-worker-7")
