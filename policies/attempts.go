@@ -52,7 +52,7 @@ func (w *world) beingRenewed(s *v1alpha1.TrainingJobStatus) bool {
 // noteEndedVolcanoJob renews a job whose Volcano Job has ended and that has not, where
 // no incident says why: one that is open makes the new attempt itself, unless it is held back.
 func (w *world) noteEndedVolcanoJob(s *v1alpha1.TrainingJobStatus) {
-	acts := func(inc v1alpha1.Incident) bool { return inc.Outcome == "" && !w.held(s, &inc) }
+	acts := func(inc v1alpha1.Incident) bool { return inc.Outcome == "" && !w.waitsForBreaker(s, &inc) }
 	if w.allFailed(s) && !slices.ContainsFunc(s.Incidents, acts) {
 		w.renew(s, v1alpha1.VolcanoJobEnded, w.classOfEnd())
 	}

@@ -24,7 +24,7 @@ func (w *world) closeRecovered(s *v1alpha1.TrainingJobStatus) bool {
 			continue
 		case w.recovered(s, inc):
 			w.endRecovered(inc)
-		case w.held(s, inc) && w.departed(inc):
+		case w.waitsForBreaker(s, inc) && w.departed(inc):
 			w.end(inc, v1alpha1.OutcomeCancelled)
 		default:
 			continue

@@ -43,7 +43,7 @@ func (w *world) failureOf(s *v1alpha1.TrainingJobStatus, r gang.Rank, m *placeme
 		return rules.Failure{}, false
 	}
 	event, class := w.eventOf(p)
-	if rules.OfHealth(event) && w.heldBack(s, r) {
+	if rules.OfHealth(event) && w.someWaitsForBreaker(s, r) {
 		bare := *p // what is wrong with it but for its health is not held back
 		bare.Signals = nil
 		if other, whose := w.eventOf(&bare); other != "" {

@@ -53,7 +53,7 @@ func (d *dice) micro() metav1.MicroTime { return metav1.NewMicroTime(d.when()) }
 func (d *dice) task() string { return one(d, "head", "worker", "worker-spare", "nobody", "") }
 func (d *dice) node() string { return one(d, "n00", "n01", "n02", "n06", "n07", "gone", "") }
 func (d *dice) event() v1alpha1.EventType {
-	return one(d, v1alpha1.PodFailed, v1alpha1.PodDeleted, v1alpha1.PodNotReady, v1alpha1.PodPending, v1alpha1.NodeNotReady, v1alpha1.NodeGone,
+	return one(d, v1alpha1.PodFailed, v1alpha1.PodDeleted, v1alpha1.PodNotReady, v1alpha1.PodNotStarted, v1alpha1.PodPending, v1alpha1.NodeNotReady, v1alpha1.NodeGone,
 		v1alpha1.HealthDegraded, v1alpha1.HealthFailed, v1alpha1.AnyEvent, v1alpha1.VolcanoJobDeleted, v1alpha1.VolcanoJobEnded, v1alpha1.JobResumed)
 }
 
@@ -77,6 +77,7 @@ func (d *dice) rule(name string) v1alpha1.Rule {
 		})
 		r.Match.Signals = some(d, 1, func(int) string { return one(d, "XID79", "NVLinkReplay") })
 		r.Match.Tasks = some(d, 1, func(int) string { return d.task() })
+		r.Match.GangRunning = one(d, nil, new(true), new(false))
 	}
 	after := int32(0)
 	r.Steps = some(d, 4, func(int) v1alpha1.Step {
@@ -87,7 +88,7 @@ func (d *dice) rule(name string) v1alpha1.Rule {
 }
 
 func (d *dice) failure() rules.Failure {
-	f := rules.Failure{Event: d.event(), Class: d.class(), Rank: gang.Rank{Task: d.task(), Index: d.odd(4)}, Node: d.node(), Disrupted: one(d, "", "Evicted")}
+	f := rules.Failure{Event: d.event(), Class: d.class(), Rank: gang.Rank{Task: d.task(), Index: d.odd(4)}, Node: d.node(), Disrupted: one(d, "", "Evicted"), GangDown: d.yes()}
 	f.Details = d.failed()
 	f.Conditions = some(d, 2, func(int) corev1.PodCondition {
 		return corev1.PodCondition{Type: one[corev1.PodConditionType](d, "Ready", "DisruptionTarget"), Status: one(d, corev1.ConditionTrue, corev1.ConditionFalse)}

@@ -18,39 +18,39 @@ import (
 // maxHealthMoves is how many moves are remembered one by one: the API's limit.
 const maxHealthMoves = 32
 
-// bounded reports whether an incident has moved nothing yet, and is of health alone.
-func (w *world) bounded(inc *v1alpha1.Incident) bool {
+// subjectToBreaker reports whether the breaker of the job bounds an incident: it is of health alone, and has moved nothing yet.
+func (w *world) subjectToBreaker(inc *v1alpha1.Incident) bool {
 	return w.HealthPolicy != nil && rules.OfHealth(inc.Trigger) && !restarted(inc)
 }
 
-// holding is an incident that may be held back, as it was when that was asked: each of its
+// breakerQuestion is an incident that may be held back, as it was when that was asked: each of its
 // ranks asks, and to answer means to look at all of them.
-type holding struct {
+type breakerQuestion struct {
 	incident, pods int32
 	trigger        v1alpha1.EventType
 }
 
-// held reports whether an incident must not move its pods now.
-func (w *world) held(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
-	if !w.bounded(inc) {
+// waitsForBreaker reports whether the breaker of the job keeps an incident from moving its pods now.
+func (w *world) waitsForBreaker(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+	if !w.subjectToBreaker(inc) {
 		return false
 	}
-	key := holding{inc.ID, inc.PodCount, inc.Trigger}
-	held, known := w.holding[key]
+	key := breakerQuestion{inc.ID, inc.PodCount, inc.Trigger}
+	held, known := w.breakerAnswers[key]
 	if !known {
-		held = w.heldUntil(s, inc).After(w.Now)
-		if w.holding == nil {
-			w.holding = map[holding]bool{}
+		held = w.breakerUntil(s, inc).After(w.Now)
+		if w.breakerAnswers == nil {
+			w.breakerAnswers = map[breakerQuestion]bool{}
 		}
-		w.holding[key] = held
+		w.breakerAnswers[key] = held
 	}
 	return held
 }
 
-// heldBack reports whether some incident is about a rank and must not move it now.
-func (w *world) heldBack(s *v1alpha1.TrainingJobStatus, r gang.Rank) bool {
+// someWaitsForBreaker reports whether an incident about a rank waits for the breaker of the job.
+func (w *world) someWaitsForBreaker(s *v1alpha1.TrainingJobStatus, r gang.Rank) bool {
 	return slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool {
-		return inc.Outcome == "" && w.concerns(&inc, r) && w.held(s, &inc)
+		return inc.Outcome == "" && w.concerns(&inc, r) && w.waitsForBreaker(s, &inc)
 	})
 }
 
@@ -66,16 +66,16 @@ func (w *world) departed(inc *v1alpha1.Incident) bool {
 // apart reports whether a failure must not join an incident.
 func (w *world) apart(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) bool {
 	if rules.OfHealth(f.Event) { // with what moves already it would be moved uncounted
-		return w.HealthPolicy != nil && !w.bounded(inc)
+		return w.HealthPolicy != nil && !w.subjectToBreaker(inc)
 	}
-	return w.held(s, inc) // what fails by itself would be held back with the rest
+	return w.waitsForBreaker(s, inc) // what fails by itself would be held back with the rest
 }
 
-// heldUntil is before when an incident must not move its pods, because too many of the job
+// breakerUntil is before when an incident must not move its pods, because too many of the job
 // were moved of late; zero where it may. Where it is too large for the limit at any time, only
 // an acknowledgement helps.
-func (w *world) heldUntil(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) time.Time {
-	if !w.bounded(inc) {
+func (w *world) breakerUntil(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) time.Time {
+	if !w.subjectToBreaker(inc) {
 		return time.Time{}
 	}
 	policy := healthpolicy.Of(w.HealthPolicy, w.Now)
@@ -125,7 +125,7 @@ func movedPods(moves []v1alpha1.HealthMove) int {
 
 // noteMove remembers what an incident is about to move.
 func (w *world) noteMove(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
-	if !w.bounded(inc) {
+	if !w.subjectToBreaker(inc) {
 		return
 	}
 	policy := healthpolicy.Of(w.HealthPolicy, w.Now)
@@ -137,8 +137,8 @@ func (w *world) noteMove(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) 
 	s.Restarts.HealthMoves = moves
 }
 
-// heldBackBy says why an incident has to wait for its turn.
-func (w *world) heldBackBy(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) string {
+// breakerStory says why an incident has to wait for its turn.
+func (w *world) breakerStory(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) string {
 	policy := healthpolicy.Of(w.HealthPolicy, w.Now)
 	return fmt.Sprintf(", held back by the breaker: to move %d of %d pods for their health, after %d within %s, is more than spec.breaker.job of the HealthPolicy allows",
 		w.toMove(s, inc), gang.Replicas(w.Effective), movedPods(w.recentMoves(s, &policy)), policy.Moves.Window)

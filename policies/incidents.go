@@ -97,7 +97,7 @@ func (w *world) coveringOf(s *v1alpha1.TrainingJobStatus, f rules.Failure, rule 
 		return w.waitingFor(s, f.Rank, f.Event)
 	}
 	inc := w.covering(s, f.Rank)
-	if inc != nil && !rules.OfHealth(f.Event) && w.held(s, inc) {
+	if inc != nil && !rules.OfHealth(f.Event) && w.waitsForBreaker(s, inc) {
 		return nil // what fails by itself is not held back
 	}
 	return inc

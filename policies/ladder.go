@@ -113,7 +113,7 @@ func (w *world) onlyWaits(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident)
 
 // delay is before when an incident must not restart anything: its backoff, and the breaker.
 func (w *world) delay(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) time.Time {
-	until := w.heldUntil(s, inc)
+	until := w.breakerUntil(s, inc)
 	if !inc.Charged || w.failedAsWhole(s, inc) {
 		until = instant.Latest(until, w.backoff(s, inc))
 	}

@@ -40,7 +40,7 @@ func (w *world) nextStory(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident)
 // announced is the next rung of an open incident that is still to come and whose time is known. One that waits for something else
 // than its time, such as for victims, a breaker or a checkpoint, is not announced.
 func (w *world) announced(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (rung, bool) {
-	if w.stopped(s) || inc.Outcome != "" || asking(inc) || w.waitsForCapacity(s, inc) || w.heldUntil(s, inc).After(w.Now) {
+	if w.stopped(s) || inc.Outcome != "" || asking(inc) || w.waitsForCapacity(s, inc) || w.breakerUntil(s, inc).After(w.Now) {
 		return rung{}, false
 	}
 	up, ok := w.due(s, inc)

@@ -72,7 +72,7 @@ func (w *world) covering(s *v1alpha1.TrainingJobStatus, r gang.Rank) *v1alpha1.I
 		if inc.Outcome != "" || rules.OfWaiting(inc.Trigger) || !w.concerns(inc, r) {
 			continue
 		}
-		if !w.held(s, inc) {
+		if !w.waitsForBreaker(s, inc) {
 			return inc
 		}
 		held = inc

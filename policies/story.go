@@ -99,8 +99,8 @@ func (w *world) obstacle(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, 
 	if until := w.backsOffUntil(s, inc); !until.IsZero() {
 		return ", backs off until " + until.UTC().Format(time.TimeOnly)
 	}
-	if w.heldUntil(s, inc).After(w.Now) && !w.waitsForCapacity(s, inc) {
-		return w.heldBackBy(s, inc)
+	if w.breakerUntil(s, inc).After(w.Now) && !w.waitsForCapacity(s, inc) {
+		return w.breakerStory(s, inc)
 	}
 	switch {
 	case w.Refused != "":

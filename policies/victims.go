@@ -35,13 +35,13 @@ func (w *world) failsInPlace(s *v1alpha1.TrainingJobStatus, r gang.Rank) bool {
 func (w *world) stopsGang(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
 	needed := unnamed(inc) || slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return !w.IsIndependent(p.Task) })
 	return inc.Outcome == "" && inc.Trigger != v1alpha1.PodPending && !awaitsMove(inc) &&
-		needed && !rules.Ignores(w.ruleOf(inc)) && !w.held(s, inc)
+		needed && !rules.Ignores(w.ruleOf(inc)) && !w.waitsForBreaker(s, inc)
 }
 
 // wakeOf returns the open incident in whose wake a rank failed, and nil for a rank that failed by itself. What a
 // rule fails the job for is nobody's wake, nor is a pod that has ended for good where a rule is for its task.
 func (w *world) wakeOf(s *v1alpha1.TrainingJobStatus, f rules.Failure, rule v1alpha1.Rule, policy *rules.Policy) *v1alpha1.Incident {
-	if !f.ByProgram() || rules.ActionOf(rule.Steps[0].Action).Fails || w.IsIndependent(f.Rank.Task) {
+	if !f.ByProgram() || rules.FailsFirst(rule) || w.IsIndependent(f.Rank.Task) {
 		return nil
 	}
 	for i := range s.Incidents {
@@ -175,7 +175,7 @@ func (w *world) victimsDue(s *v1alpha1.TrainingJobStatus) time.Time {
 // isUncovered reports whether no incident is about a rank, but one that is held back.
 func (w *world) isUncovered(s *v1alpha1.TrainingJobStatus, r gang.Rank) bool {
 	inc := w.covering(s, r)
-	return inc == nil || w.held(s, inc)
+	return inc == nil || w.waitsForBreaker(s, inc)
 }
 
 // hasVictims reports whether ranks that failed in the wake of an incident are not back.

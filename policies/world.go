@@ -14,9 +14,9 @@ import (
 type world struct {
 	*gang.Gang
 	// policies by task; the job's own has the empty name.
-	policies map[string]*rules.Policy
-	dryRun   bool
-	holding  map[holding]bool // what held has found
+	policies       map[string]*rules.Policy
+	dryRun         bool
+	breakerAnswers map[breakerQuestion]bool // what waitsForBreaker has found
 }
 
 // view indexes an observation for a status.

@@ -78,6 +78,9 @@ func Ignores(rule v1alpha1.Rule) bool {
 	return len(rule.Steps) == 1 && rule.Steps[0].Action == v1alpha1.Ignore
 }
 
+// FailsFirst reports whether the first step of a rule fails the job.
+func FailsFirst(rule v1alpha1.Rule) bool { return len(rule.Steps) > 0 && ActionOf(rule.Steps[0].Action).Fails }
+
 // OnlyFails reports whether a rule does nothing but fail the job.
 func OnlyFails(rule v1alpha1.Rule) bool {
 	return len(rule.Steps) == 1 && ActionOf(rule.Steps[0].Action).Fails
