@@ -79,7 +79,9 @@ func Ignores(rule v1alpha1.Rule) bool {
 }
 
 // FailsFirst reports whether the first step of a rule fails the job.
-func FailsFirst(rule v1alpha1.Rule) bool { return len(rule.Steps) > 0 && ActionOf(rule.Steps[0].Action).Fails }
+func FailsFirst(rule v1alpha1.Rule) bool {
+	return len(rule.Steps) > 0 && ActionOf(rule.Steps[0].Action).Fails
+}
 
 // OnlyFails reports whether a rule does nothing but fail the job.
 func OnlyFails(rule v1alpha1.Rule) bool {
