@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
@@ -73,7 +74,7 @@ func (w *world) volcanoJobGone(s *v1alpha1.TrainingJobStatus) bool {
 	if w.VolcanoJob != nil {
 		return w.VolcanoJob.Ended
 	}
-	return w.AnyPod() || isTrue(&w.Job.Status, v1alpha1.ConditionScheduled) || w.Fell(s.Attempt)
+	return w.AnyPod() || isTrue(&w.Job.Status, v1alpha1.ConditionScheduled) || w.fell(s.Attempt)
 }
 
 // madeAnew reports whether the last step of an incident restarted the whole job.
@@ -84,4 +85,14 @@ func madeAnew(inc *v1alpha1.Incident) bool {
 		}
 	}
 	return false
+}
+
+// fell reports whether an incident names a pod of an attempt: there were some, even
+// where the news that all are gone came before that of their Volcano Job.
+func (w *world) fell(attempt int32) bool {
+	return slices.ContainsFunc(w.Job.Status.Incidents, func(inc v1alpha1.Incident) bool {
+		return slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool {
+			return p.Name == gang.PodName(w.Job, attempt, gang.Rank{Task: p.Task, Index: p.Index})
+		})
+	})
 }

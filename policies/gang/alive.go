@@ -4,8 +4,6 @@ package gang
 
 import (
 	"slices"
-
-	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
 // AnyPod reports whether a rank or a spare has a pod.
@@ -23,14 +21,4 @@ func (g *Gang) AnyAlive() bool {
 		alive = alive || (p != nil && !p.Finished() && !p.Deleting)
 	})
 	return alive
-}
-
-// Fell reports whether an incident names a pod of an attempt: there were some, even
-// where the news that all are gone came before that of their Volcano Job.
-func (g *Gang) Fell(attempt int32) bool {
-	return slices.ContainsFunc(g.Job.Status.Incidents, func(inc v1alpha1.Incident) bool {
-		return slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool {
-			return p.Name == PodName(g.Job, attempt, Rank{p.Task, p.Index})
-		})
-	})
 }
