@@ -22,6 +22,7 @@ func (w *world) places(s *v1alpha1.TrainingJobStatus) placement.View {
 	return placement.ViewOf(w.Gang, s)
 }
 
+// rooms are those of the ranks as a status and its incidents have them.
 func (w *world) rooms(s *v1alpha1.TrainingJobStatus) *placement.Rooms {
 	return placement.NewRooms(w.places(s), intent{w, s})
 }

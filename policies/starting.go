@@ -11,7 +11,7 @@ import (
 )
 
 // mayStart reports whether each rank of an incident that is about a pod's start is back, on its way, or on a node where it
-// may still start, as far as is known: where no other pod of its task comes further, that is not for the node.
+// may still start, as far as is known: where no other pod of its task comes further, the node is not at fault.
 func (w *world) mayStart(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
 	m := w.rooms(s)
 	return w.everyRankOf(inc, func(r gang.Rank) bool {

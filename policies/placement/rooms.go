@@ -42,7 +42,7 @@ type Intent interface {
 	GoesFurther(gang.Rank) bool
 }
 
-// Rooms answers where ranks may go, for one status. What it has found out it keeps: new ones are made where the status has changed.
+// Rooms answers where ranks may go, for one status. It caches which nodes are free: make new Rooms once the status has changed these.
 type Rooms struct {
 	View
 	intent Intent
