@@ -247,6 +247,40 @@ func TestAnotherProcessBindsWhatWasLifted(t *testing.T) {
 	check.Equal(t, "node", "n1", e.pod(second).Spec.NodeName)
 }
 
+// A leader that was deposed between its last look and the binding does no harm: what its successor has bound stays where
+// it is, and a pod that its successor has replaced is not bound to the place of the one before.
+func TestADeposedLeaderBindsNothingTwice(t *testing.T) {
+	tests := map[string]struct {
+		successor func(e *env, successor *actor, b policies.Bindings)
+		node      string
+	}{
+		"its successor has bound the pod": {func(e *env, successor *actor, b policies.Bindings) {
+			e.must(successor.bind(e.t.Context(), b))
+		}, "n1"},
+		"its successor has replaced the pod": {func(e *env, _ *actor, _ policies.Bindings) {
+			pod := e.pod(second)
+			e.must(e.api.Delete(e.t.Context(), pod))
+			pod.UID, pod.ResourceVersion = "another", ""
+			e.must(e.api.Create(e.t.Context(), pod))
+		}, ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			e := returning(t)
+			b := policies.Bindings{Pods: []policies.Binding{{Pod: second, UID: string(e.pod(second).UID), Node: "n1"}}}
+			successor := &actor{TrainingJobReconciler: e.r, job: e.job()}
+			e.restart(interceptor.Funcs{SubResourceCreate: func(ctx context.Context, c client.Client, sub string, obj, of client.Object, opts ...client.SubResourceCreateOption) error {
+				tc.successor(e, successor, b)
+				return c.SubResource(sub).Create(ctx, obj, of, opts...)
+			}})
+			deposed := &actor{TrainingJobReconciler: e.r, job: e.job()}
+			e.must(deposed.bind(t.Context(), b))
+			check.Equal(t, "node", tc.node, e.pod(second).Spec.NodeName)
+			has(t, e.calls, "create the binding of *v1.Pod "+second)
+		})
+	}
+}
+
 func withVolume(source corev1.VolumeSource) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: source}} }
 }
