@@ -23,6 +23,7 @@ import (
 	"github.com/lockstep-dev/lockstep/controllers/volcano"
 	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/policies/placement"
 )
 
@@ -70,7 +71,7 @@ func (r *TrainingJobReconciler) act(ctx context.Context, job *v1alpha1.TrainingJ
 		a.bind(ctx, plan.Bind),
 		each(ctx, r.Writers, plan.Release, func(node string) error { return a.release(ctx, node) }),
 	)
-	r.checkpoints.keep(client.ObjectKeyFromObject(job), policies.Requests(job, status))
+	r.checkpoints.keep(client.ObjectKeyFromObject(job), incident.Requests(job, status))
 	for _, ask := range plan.Ask {
 		r.checkpoints.send(client.ObjectKeyFromObject(job), ask, ask.Deadline.Sub(o.Now))
 	}

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -141,7 +141,7 @@ func TestAProgramSavesBeforeItsPodMoves(t *testing.T) {
 		pods = append(pods, body.Pod)
 		body.Pod = ""
 		check.Equal(t, "body", checkpointRequest{
-			ID: policies.Requests(e.job(), &e.job().Status)[0], Namespace: "research", Job: "llm", Incident: 1, Reason: "HealthDegraded",
+			ID: incident.Requests(e.job(), &e.job().Status)[0], Namespace: "research", Job: "llm", Incident: 1, Reason: "HealthDegraded",
 			Signal: "NVLinkReplay", Moves: []string{"llm-1-worker-1"}, Deadline: t0.Add(time.Minute).UTC().Format(time.RFC3339),
 		}, body)
 	}

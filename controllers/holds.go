@@ -22,6 +22,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 func (a *actor) hold(ctx context.Context, h v1alpha1.NodeHold) error {
@@ -112,7 +113,7 @@ func (h *HoldSweeper) ownedKeys(ctx context.Context, keys []string) (map[string]
 
 // over reports whether a job needs its nodes no more.
 func over(job *v1alpha1.TrainingJob) bool {
-	return !job.DeletionTimestamp.IsZero() || policies.Finished(&job.Status)
+	return !job.DeletionTimestamp.IsZero() || gang.Finished(&job.Status)
 }
 
 // SetupWithManager makes the sweeper look at every node that carries a hold, and at

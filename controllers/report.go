@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 )
 
 // report tells the user what changed.
@@ -105,7 +105,7 @@ func (r *TrainingJobReconciler) reportCheckpoint(job *v1alpha1.TrainingJob, befo
 	if is.Outcome == v1alpha1.CheckpointSaved || is.Outcome == v1alpha1.CheckpointCancelled {
 		kind = corev1.EventTypeNormal
 	}
-	r.tell(job, kind, "Checkpoint"+string(is.Outcome), "Save", policies.CheckpointStory(is))
+	r.tell(job, kind, "Checkpoint"+string(is.Outcome), "Save", incident.CheckpointStory(is))
 	checkpointsTotal.WithLabelValues(job.Namespace, job.Spec.Queue, string(is.Outcome)).Inc()
 	checkpointSeconds.WithLabelValues(job.Namespace, job.Spec.Queue, string(is.Outcome)).Observe(is.EndTime.Sub(is.RequestTime.Time).Seconds())
 }

@@ -30,6 +30,8 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/controllers/hypernodes"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 )
 
 // Indexes of the cache.
@@ -93,8 +95,8 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		{&v1alpha1.TrainingJob{}, indexHoldKey, func(obj client.Object) []string {
 			return []string{policies.HoldKey(obj.(*v1alpha1.TrainingJob))}
 		}},
-		{&v1alpha1.TrainingJob{}, indexOpen, statusIndex(policies.AnyOpen)},
-		{&v1alpha1.TrainingJob{}, indexUnfinished, statusIndex(func(s *v1alpha1.TrainingJobStatus) bool { return !policies.Finished(s) })},
+		{&v1alpha1.TrainingJob{}, indexOpen, statusIndex(incident.AnyOpen)},
+		{&v1alpha1.TrainingJob{}, indexUnfinished, statusIndex(func(s *v1alpha1.TrainingJobStatus) bool { return !gang.Finished(s) })},
 	} {
 		if err := indexer.IndexField(ctx, index.obj, index.field, index.value); err != nil {
 			return fmt.Errorf("index %T by %s: %w", index.obj, index.field, err)

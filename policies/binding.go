@@ -30,16 +30,16 @@ const bindDelay = 10 * time.Second
 
 // bindings are the pods that return to nodes which the job has kept. What is new to the job is for the scheduler:
 // its queues have their shares of that.
-func (w *world) bindings(s *v1alpha1.TrainingJobStatus) Bindings {
+func (j job) bindings(s *v1alpha1.TrainingJobStatus) Bindings {
 	var out Bindings
-	waiting, bound := w.toBind(s)
+	waiting, bound := j.toBind(s)
 	for _, p := range waiting {
-		if !p.at.After(w.Now) {
+		if !p.at.After(j.Now) {
 			out.Pods = append(out.Pods, p.Binding)
 		}
 	}
 	if bound == 0 {
-		out.Min = int(gang.MinMember(w.Effective))
+		out.Min = int(gang.MinMember(j.Effective))
 	}
 	if len(out.Pods) < out.Min {
 		return Bindings{}
@@ -48,11 +48,11 @@ func (w *world) bindings(s *v1alpha1.TrainingJobStatus) Bindings {
 }
 
 // nextBinding is when the next pod may be bound; zero for never.
-func (w *world) nextBinding(s *v1alpha1.TrainingJobStatus) time.Time {
+func (j job) nextBinding(s *v1alpha1.TrainingJobStatus) time.Time {
 	var next time.Time
-	waiting, _ := w.toBind(s)
+	waiting, _ := j.toBind(s)
 	for _, p := range waiting {
-		if p.at.After(w.Now) {
+		if p.at.After(j.Now) {
 			next = instant.Earliest(next, p.at)
 		}
 	}
@@ -66,13 +66,13 @@ type returningPod struct {
 }
 
 // toBind are the pods that wait for the node that their rank had, and the number of ranks whose pods have a node.
-func (w *world) toBind(s *v1alpha1.TrainingJobStatus) (waiting []returningPod, bound int) {
-	if !w.mayBind(s) {
+func (j job) toBind(s *v1alpha1.TrainingJobStatus) (waiting []returningPod, bound int) {
+	if !j.mayBind(s) {
 		return nil, 0
 	}
-	leaving, alive, m := w.leaving(s), w.alive(), w.rooms(s)
-	gang.EachRank(w.Effective, func(r gang.Rank) {
-		p, node := w.Pod(r), gang.NodeOf(s.Placement, r)
+	leaving, alive, m := j.leaving(s), j.alive(), j.Rooms(s)
+	gang.EachRank(j.Effective, func(r gang.Rank) {
+		p, node := j.Pod(r), gang.NodeOf(s.Placement, r)
 		if p == nil || p.Deleting || p.Phase == corev1.PodFailed || gang.IsStale(s, p) {
 			return
 		}
@@ -80,7 +80,7 @@ func (w *world) toBind(s *v1alpha1.TrainingJobStatus) (waiting []returningPod, b
 			bound++
 			return
 		}
-		at, kept := w.keptSince(s, node, p)
+		at, kept := j.keptSince(s, node, p)
 		if kept && !p.BindingTried && !alive[r] && !leaving[node] && m.ReturnsOnly(r, p) {
 			waiting = append(waiting, returningPod{Binding{Pod: p.Name, UID: p.UID, Node: node}, at})
 		}
@@ -89,16 +89,16 @@ func (w *world) toBind(s *v1alpha1.TrainingJobStatus) (waiting []returningPod, b
 }
 
 // mayBind reports whether the job has nodes that its ranks may be bound to without the scheduler.
-func (w *world) mayBind(s *v1alpha1.TrainingJobStatus) bool {
-	return w.BindsDirectly && len(s.Holds) > 0 && s.Placement != nil && !yielding(s) &&
-		w.VolcanoJob != nil && !w.VolcanoJob.Ended && !w.VolcanoJob.Stopping
+func (j job) mayBind(s *v1alpha1.TrainingJobStatus) bool {
+	return j.BindsDirectly && len(s.Holds) > 0 && s.Placement != nil && !yielding(s) &&
+		j.VolcanoJob != nil && !j.VolcanoJob.Ended && !j.VolcanoJob.Stopping
 }
 
 // leaving are the nodes that a pod of the job has still to leave.
-func (w *world) leaving(s *v1alpha1.TrainingJobStatus) map[string]bool {
+func (j job) leaving(s *v1alpha1.TrainingJobStatus) map[string]bool {
 	out := map[string]bool{}
-	for i := range w.Pods {
-		if p := &w.Pods[i]; p.Node != "" && !p.Finished() && (p.Deleting || p.Attempt != s.Attempt || gang.IsStale(s, p)) {
+	for i := range j.Pods {
+		if p := &j.Pods[i]; p.Node != "" && !p.Finished() && (p.Deleting || p.Attempt != s.Attempt || gang.IsStale(s, p)) {
 			out[p.Node] = true
 		}
 	}
@@ -107,43 +107,14 @@ func (w *world) leaving(s *v1alpha1.TrainingJobStatus) map[string]bool {
 
 // keptSince is from when on a pod may be bound to a node that the job holds, and whether the job does. A hold that is
 // younger than the pod was put back after it was lost: others may have seen the node free meanwhile.
-func (w *world) keptSince(s *v1alpha1.TrainingJobStatus, node string, p *gang.Pod) (at time.Time, kept bool) {
+func (j job) keptSince(s *v1alpha1.TrainingJobStatus, node string, p *gang.Pod) (at time.Time, kept bool) {
 	i := slices.IndexFunc(s.Holds, func(h v1alpha1.NodeHold) bool { return h.Node == node })
-	if i < 0 || w.Nodes[node].Hold != HoldValue(s.Holds[i]) {
+	if i < 0 || j.Nodes[node].Hold != HoldValue(s.Holds[i]) {
 		return time.Time{}, false
 	}
-	since := w.Nodes[node].HeldSince
+	since := j.Nodes[node].HeldSince
 	if s.Holds[i].Late || since.After(p.CreatedTime) {
 		return since.Add(bindDelay), true
 	}
 	return time.Time{}, true
-}
-
-// markLate says which of the holds began when their nodes were free already.
-func (w *world) markLate(s *v1alpha1.TrainingJobStatus, before []v1alpha1.NodeHold) {
-	if len(s.Holds) == 0 {
-		return
-	}
-	vacant := map[string]bool{}
-	gang.EachRank(w.Effective, func(r gang.Rank) {
-		if node := gang.NodeOf(s.Placement, r); node != "" && !w.occupies(r, node) {
-			vacant[node] = true
-		}
-	})
-	for i := range s.Holds {
-		h := &s.Holds[i]
-		if was := slices.IndexFunc(before, func(b v1alpha1.NodeHold) bool { return b.Node == h.Node }); was >= 0 {
-			h.Late = before[was].Late
-		} else {
-			h.Late = vacant[h.Node]
-		}
-	}
-}
-
-// occupies reports whether the room of a rank on its node is taken by its pod, or by the spare whose node it gets.
-func (w *world) occupies(r gang.Rank, node string) bool {
-	there := func(p *gang.Pod) bool { return p != nil && p.Node == node && !p.Deleting && !p.Finished() }
-	found := there(w.Pod(r))
-	w.EachSpare(r.Task, func(_ gang.Rank, p *gang.Pod) { found = found || there(p) })
-	return found
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -18,7 +19,7 @@ import (
 func (s *scene) mends(i int, after time.Duration) {
 	s.after(after).crash(i, 1)
 	s.decide()
-	if Finished(s.status()) {
+	if gang.Finished(s.status()) {
 		return
 	}
 	s.back(i, s.Pods[i].Node)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -44,7 +45,7 @@ func (s *scene) answer(t *testing.T, i int, a gang.Answer) {
 	if s.Answers == nil {
 		s.Answers = map[gang.AnswerKey]gang.Answer{}
 	}
-	s.Answers[gang.AnswerKey{Request: requestID(s.Job, s.incident(t)), Pod: s.Pods[i].UID}] = a
+	s.Answers[gang.AnswerKey{Request: incident.RequestID(s.Job, s.incident(t)), Pod: s.Pods[i].UID}] = a
 }
 
 // asks are the pods that are to be asked.
@@ -179,7 +180,7 @@ func TestOutcomesOfACheckpoint(t *testing.T) {
 			}
 			if tc.outcome != "" {
 				check.Equal(t, "asked after", nil, s.asks())
-				check.Equal(t, "requests", nil, Requests(s.Job, s.status()))
+				check.Equal(t, "requests", nil, incident.Requests(s.Job, s.status()))
 			}
 		})
 	}
@@ -253,7 +254,7 @@ func TestTwoIncidentsAskEachForItself(t *testing.T) {
 	s.decide()
 	s.after(30 * time.Second).decide()
 	plan := s.plan()
-	ids := Requests(s.Job, s.status())
+	ids := incident.Requests(s.Job, s.status())
 	check.Equal(t, "requests", 2, len(ids))
 	check.Equal(t, "asked", ids, []string{plan.Ask[0].ID, plan.Ask[1].ID})
 	check.Equal(t, "moves", []string{"llm-1-worker-1"}, plan.Ask[1].Moves)

@@ -11,22 +11,22 @@ import (
 )
 
 // contract is what the program is told through its pod's annotations.
-func (w *world) contract(s *v1alpha1.TrainingJobStatus, r gang.Rank) map[string]string {
-	out := w.lifeOf(s, r)
+func (j job) contract(s *v1alpha1.TrainingJobStatus, r gang.Rank) map[string]string {
+	out := j.lifeOf(s, r)
 	resume := s.Restarts.Total > 0 || s.Attempt > 1 || gang.Incarnation(s, r.Task, r.Index) > 0
 	out[v1alpha1.AnnotationResume] = strconv.FormatBool(resume)
 	out[v1alpha1.AnnotationRestartReason] = ""
-	out[v1alpha1.AnnotationHyperNode] = w.places(s).HomeOf(r)
-	if inc := w.covering(s, r); inc != nil {
+	out[v1alpha1.AnnotationHyperNode] = j.Places(s).HomeOf(r)
+	if inc := j.Covering(s, r); inc != nil {
 		out[v1alpha1.AnnotationRestartReason] = string(inc.Trigger)
 	}
 	return out
 }
 
 // lifeOf is what every pod is given when its gate is lifted.
-func (w *world) lifeOf(s *v1alpha1.TrainingJobStatus, r gang.Rank) map[string]string {
+func (j job) lifeOf(s *v1alpha1.TrainingJobStatus, r gang.Rank) map[string]string {
 	return map[string]string{
 		v1alpha1.AnnotationIncarnation: strconv.Itoa(int(gang.Incarnation(s, r.Task, r.Index))),
-		v1alpha1.AnnotationPlacedTime:  w.Now.UTC().Format(time.RFC3339Nano),
+		v1alpha1.AnnotationPlacedTime:  j.Now.UTC().Format(time.RFC3339Nano),
 	}
 }

@@ -36,35 +36,42 @@ func countTasks(s *v1alpha1.TrainingJobStatus, job *v1alpha1.TrainingJob) {
 }
 
 // count counts the pods of every task.
-func (w *world) count(s *v1alpha1.TrainingJobStatus) {
+func (j job) count(s *v1alpha1.TrainingJobStatus) {
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
 		t.Ready, t.Succeeded = 0, 0
-		if view := w.TaskPods(t.Name); view != nil {
+		if view := j.TaskPods(t.Name); view != nil {
 			t.Replicas = int32(len(view.Pods))
 			for index := range view.Pods {
-				w.tally(s, t, gang.Rank{Task: t.Name, Index: int32(index)})
+				j.tally(s, t, gang.Rank{Task: t.Name, Index: int32(index)})
 			}
 		}
 	}
-	s.Ready = fmt.Sprintf("%d/%d", w.ready(s), gang.Replicas(w.Effective))
+	s.Ready = fmt.Sprintf("%d/%d", j.ready(s), gang.Replicas(j.Effective))
 }
 
 // ready is the number of ranks that are ready.
-func (w *world) ready(s *v1alpha1.TrainingJobStatus) int32 {
+func (j job) ready(s *v1alpha1.TrainingJobStatus) int32 {
 	var n int32
-	for i := range w.Effective.Spec.Tasks {
-		n += gang.TaskStatus(s, w.Effective.Spec.Tasks[i].Name).Ready
+	for i := range j.Effective.Spec.Tasks {
+		n += gang.TaskStatus(s, j.Effective.Spec.Tasks[i].Name).Ready
 	}
 	return n
 }
 
 // tally counts a rank. One whose pod is of a life that is over is not ready, even while the pod is still there.
-func (w *world) tally(s *v1alpha1.TrainingJobStatus, t *v1alpha1.TaskStatus, r gang.Rank) {
-	switch w.State(s, r) {
+func (j job) tally(s *v1alpha1.TrainingJobStatus, t *v1alpha1.TaskStatus, r gang.Rank) {
+	switch j.State(s, r) {
 	case gang.Impaired, gang.Working:
 		t.Ready++
 	case gang.Succeeded:
 		t.Succeeded++
+	}
+}
+
+// regrow forgets what was given up once the user has changed the replicas.
+func regrow(t *v1alpha1.TaskStatus, spec *v1alpha1.Task) {
+	if t.Shrunk > 0 && (t.Replicas+t.Shrunk != spec.Replicas || spec.Replicas-t.Shrunk < ptr.Deref(spec.MinReplicas, spec.Replicas)) {
+		t.Shrunk = 0
 	}
 }

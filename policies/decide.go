@@ -8,6 +8,7 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/instant"
+	"github.com/lockstep-dev/lockstep/policies/recovery"
 )
 
 // Decision is what Decide found.
@@ -26,63 +27,43 @@ type Decision struct {
 func Decide(o *gang.Observation) Decision {
 	s := o.Job.Status.DeepCopy()
 	countTasks(s, o.Job)
-	w := view(o, s)
-	w.count(s)
-	next := w.live(s)
-	w = view(o, s) // it may have another attempt or another size by now
-	w.count(s)
-	next = instant.Earliest(next, w.hold(s))
-	next = instant.Earliest(next, w.nextBinding(s))
-	next = instant.Earliest(next, w.deadline(s))
-	next = instant.Earliest(next, w.nextForceDelete(s))
-	next = instant.Earliest(next, w.nextSync(s))
-	next = instant.Earliest(next, w.nextRefresh(s))
-	next = instant.Earliest(next, w.nextWindowEnd(s))
-	expiry := w.expiry(s)
-	w.describe(s)
+	j := jobOf(o, s)
+	j.count(s)
+	next := j.live(s)
+	j = jobOf(o, s) // it may have another attempt or another size by now
+	j.count(s)
+	next = instant.Earliest(next, j.hold(s), j.nextBinding(s), j.deadline(s), j.nextForceDelete(s), j.nextSync(s), j.nextRefresh(s), j.NextWindowEnd(s))
+	expiry := j.expiry(s)
+	j.describe(s)
 	return Decision{
-		Status: *s, Next: instant.Earliest(next, expiry), Delete: !expiry.IsZero() && !expiry.After(o.Now), Lacking: w.lacksPods(s),
+		Status: *s, Next: instant.Earliest(next, expiry), Delete: !expiry.IsZero() && !expiry.After(o.Now), Lacking: j.lacksPods(s),
 	}
 }
 
 // live takes the job one step through its life, and returns when the next one is due.
-func (w *world) live(s *v1alpha1.TrainingJobStatus) time.Time {
+func (j job) live(s *v1alpha1.TrainingJobStatus) time.Time {
+	engine := recovery.Engine{View: j.View}
 	switch {
-	case Finished(s):
-	case w.success(s):
-		w.complete(s)
-	case w.overdue(s):
-		w.fail(s, v1alpha1.ReasonDeadlineExceeded, "the job was active for longer than activeDeadlineSeconds")
-	case w.Job.Spec.Suspend:
-		w.suspend(s)
+	case gang.Finished(s):
+	case j.success(s):
+		engine.Complete(s)
+	case j.overdue(s):
+		engine.Fail(s, v1alpha1.ReasonDeadlineExceeded, "the job was active for longer than activeDeadlineSeconds")
+	case j.Job.Spec.Suspend:
+		engine.Suspend(s)
 	default:
-		return w.run(s)
+		next := engine.Run(s)
+		if !gang.Finished(s) {
+			next = instant.Earliest(next, j.nextChange(s))
+		}
+		return next
 	}
 	return time.Time{}
 }
 
-// run decides for a job that should be running.
-func (w *world) run(s *v1alpha1.TrainingJobStatus) time.Time {
-	w.begin(s)
-	w.NoteCompleted(s)
-	w.place(s)
-	w.noteDeletedVolcanoJob(s)
-	w.noteFailures(s)
-	w.noteEndedVolcanoJob(s)
-	if w.closeRecovered(s) {
-		w.noteFailures(s) // what is left of a pod that is back, such as a device that is degraded
-	}
-	next := w.takeDueSteps(s)
-	if Finished(s) {
-		return time.Time{}
-	}
-	forget(s)
-	w.liftOldestExclusion(s)
-	w.adoptSpares(s)
-	w.useNewNodes(s)
-	next = instant.Earliest(next, instant.Earliest(w.victimsDue(s), w.nextGangCheck(s)))
-	next = instant.Earliest(next, w.NextReadyCheck())
-	next = instant.Earliest(next, instant.Earliest(w.nextSchedulingDeadline(s), w.NextStartCheck(s)))
-	next = instant.Earliest(next, w.places(s).NextYoungerCheck())
-	return instant.Earliest(next, w.liftExclusions(s))
+// nextChange is when something that is seen now will count for something else, only because time has passed.
+func (j job) nextChange(s *v1alpha1.TrainingJobStatus) time.Time {
+	return instant.Earliest(
+		j.VictimsDue(s), j.NextGangCheck(s), j.NextReadyCheck(), j.nextSchedulingDeadline(s), j.NextStartCheck(s), j.Places(s).NextYoungerCheck(),
+	)
 }

@@ -3,6 +3,7 @@
 package policies
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
@@ -35,8 +37,8 @@ func TestADryRunRecordsAndNothingElse(t *testing.T) {
 				p := s.plan()
 				check.Equal(t, "plan", true, p.Empty())
 				message := meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRecovering).Message
-				check.Equal(t, "story", message, story(s.incident(t)))
-				check.Equal(t, "tells", string(action)+" would be taken, but this is a dry run", doing(s.incident(t)))
+				check.Equal(t, "story", message, incident.Story(s.incident(t)))
+				check.Equal(t, "tells", true, strings.HasSuffix(message, ": "+string(action)+" would be taken, but this is a dry run"))
 			})
 		}
 	}
@@ -79,8 +81,8 @@ func TestADryRunThatEnds(t *testing.T) {
 	s.after(60*time.Second - 1).decide()
 	check.Equal(t, "lives, before the next step", []int32{0, 1, 0}, s.lives())
 	// A pin is not given up for a step that was only recorded.
-	w := view(&s.Observation, s.status())
-	check.Equal(t, "goes back to", placement.Target{In: []string{"host-n01"}}, w.rooms(s.status()).ForRank(gang.Rank{Task: "worker", Index: 1}))
+	w := incident.ViewOf(&s.Observation, s.status())
+	check.Equal(t, "goes back to", placement.Target{In: []string{"host-n01"}}, w.Rooms(s.status()).ForRank(gang.Rank{Task: "worker", Index: 1}))
 	s.after(1).decide()
 	check.Equal(t, "lives", []int32{2, 2, 2}, s.lives())
 	check.Equal(t, "fired", []string{"RestartPod@0", "RestartPod@10", "RestartJob@70"}, s.fired(t))
@@ -124,7 +126,7 @@ func TestOnlyTrueIsADryRun(t *testing.T) {
 	for value, want := range map[string]bool{"true": true, "false": false, "": false, "True": false, "yes": false} {
 		s := running(2)
 		s.Job.Annotations = map[string]string{v1alpha1.DryRun: value}
-		check.Equal(t, value, want, view(&s.Observation, s.status()).dryRun)
+		check.Equal(t, value, want, incident.ViewOf(&s.Observation, s.status()).DryRun)
 	}
 }
 

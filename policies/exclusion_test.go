@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 	"github.com/lockstep-dev/lockstep/test/check"
@@ -263,12 +264,12 @@ func TestWhatAnExclusionSays(t *testing.T) {
 	s.decide()
 	check.Equal(t, "excluded", []string{"n01"}, s.excluded())
 	s.status().Placement.HyperNode = ""
-	w := view(&s.Observation, s.status())
-	check.Equal(t, "avoided", []string{"host-n01"}, w.rooms(s.status()).ForSpare("worker").NotIn)
+	w := incident.ViewOf(&s.Observation, s.status())
+	check.Equal(t, "avoided", []string{"host-n01"}, w.Rooms(s.status()).ForSpare("worker").NotIn)
 	s.node("n01", func(n *gang.Node) { n.Hostname = "renamed" })
-	check.Equal(t, "avoided, renamed", []string{"renamed"}, w.rooms(s.status()).ForSpare("worker").NotIn)
+	check.Equal(t, "avoided, renamed", []string{"renamed"}, w.Rooms(s.status()).ForSpare("worker").NotIn)
 	s.lose("n01")
-	check.Equal(t, "avoided, gone", []string{"host-n01"}, w.rooms(s.status()).ForSpare("worker").NotIn)
+	check.Equal(t, "avoided, gone", []string{"host-n01"}, w.Rooms(s.status()).ForSpare("worker").NotIn)
 	s.status().ExcludedNodes[0].Hostname = ""
-	check.Equal(t, "avoided, never seen", nil, w.rooms(s.status()).ForSpare("worker").NotIn)
+	check.Equal(t, "avoided, never seen", nil, w.Rooms(s.status()).ForSpare("worker").NotIn)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/policies/rules"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
@@ -47,8 +48,8 @@ func TestFailures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := running(3)
 			tc.change(s)
-			w := view(&s.Observation, s.status())
-			got := w.failures(s.status())
+			w := incident.ViewOf(&s.Observation, s.status())
+			got := w.Failures(s.status())
 			if tc.event == "" {
 				if len(got) != 0 {
 					t.Errorf("found %+v", got)

@@ -21,19 +21,19 @@ const (
 
 // lacksPods reports whether the gang has fewer pods than it needs, although it does not wait for its queue. A pod that
 // is being deleted counts: Volcano cannot replace it yet.
-func (w *world) lacksPods(s *v1alpha1.TrainingJobStatus) bool {
-	v := w.VolcanoJob
-	if v == nil || v.Ended || v.Stopping || w.stopped(s) || (w.PodGroup != nil && w.PodGroup.Pending) {
+func (j job) lacksPods(s *v1alpha1.TrainingJobStatus) bool {
+	v := j.VolcanoJob
+	if v == nil || v.Ended || v.Stopping || j.stopped(s) || (j.PodGroup != nil && j.PodGroup.Pending) {
 		return false
 	}
-	return w.made() < gang.MinAvailable(w.Effective)
+	return j.made() < gang.MinAvailable(j.Effective)
 }
 
 // made is the number of ranks that have a pod, or have completed.
-func (w *world) made() int32 {
+func (j job) made() int32 {
 	var n int32
-	gang.EachRank(w.Effective, func(r gang.Rank) {
-		if w.Pod(r) != nil {
+	gang.EachRank(j.Effective, func(r gang.Rank) {
+		if j.Pod(r) != nil {
 			n++
 		}
 	})
@@ -52,48 +52,48 @@ func LackingSince(o *gang.Observation) time.Time {
 }
 
 // forgottenAt is when Volcano has had its time for the next pod of the gang; zero where the gang lacks none.
-func (w *world) forgottenAt(s *v1alpha1.TrainingJobStatus) time.Time {
-	if !w.lacksPods(s) {
+func (j job) forgottenAt(s *v1alpha1.TrainingJobStatus) time.Time {
+	if !j.lacksPods(s) {
 		return time.Time{}
 	}
-	since := LackingSince(w.Observation)
+	since := LackingSince(j.Observation)
 	if since.IsZero() {
-		since = w.Now
+		since = j.Now
 	}
 	return since.Add(forgottenAfter)
 }
 
 // forgotten reports whether Volcano has forgotten the gang.
-func (w *world) forgotten(s *v1alpha1.TrainingJobStatus) bool {
-	at := w.forgottenAt(s)
-	return !at.IsZero() && !at.After(w.Now)
+func (j job) forgotten(s *v1alpha1.TrainingJobStatus) bool {
+	at := j.forgottenAt(s)
+	return !at.IsZero() && !at.After(j.Now)
 }
 
 // syncAt is when Volcano is to be asked to look at its Job again; zero for never.
-func (w *world) syncAt(s *v1alpha1.TrainingJobStatus) time.Time {
-	at := w.forgottenAt(s)
-	if at.IsZero() || w.SyncedTime.IsZero() {
+func (j job) syncAt(s *v1alpha1.TrainingJobStatus) time.Time {
+	at := j.forgottenAt(s)
+	if at.IsZero() || j.SyncedTime.IsZero() {
 		return at
 	}
-	return instant.Latest(at, w.SyncedTime.Add(syncEvery))
+	return instant.Latest(at, j.SyncedTime.Add(syncEvery))
 }
 
 // nextSync is when to look again at a gang that lacks pods. What is due now is done before that.
-func (w *world) nextSync(s *v1alpha1.TrainingJobStatus) time.Time {
-	at := w.syncAt(s)
-	if at.IsZero() || at.After(w.Now) {
+func (j job) nextSync(s *v1alpha1.TrainingJobStatus) time.Time {
+	at := j.syncAt(s)
+	if at.IsZero() || at.After(j.Now) {
 		return at
 	}
-	return w.Now.Add(syncEvery)
+	return j.Now.Add(syncEvery)
 }
 
 // LacksFor is how long a gang has lacked pods before it is worth asking why.
 const LacksFor = forgottenAfter / 2
 
-func (w *world) forgottenStory() string {
-	if why := w.VolcanoJob.CreateError; why != "" {
-		return fmt.Sprintf("Volcano has made %d of the %d pods of the gang, and fails to make the others: %s", w.made(), gang.MinAvailable(w.Effective), why)
+func (j job) forgottenStory() string {
+	if why := j.VolcanoJob.CreateError; why != "" {
+		return fmt.Sprintf("Volcano has made %d of the %d pods of the gang, and fails to make the others: %s", j.made(), gang.MinAvailable(j.Effective), why)
 	}
 	return fmt.Sprintf("Volcano has made %d of the %d pods of the gang, and makes no more: it is asked every %s to look at its Job again",
-		w.made(), gang.MinAvailable(w.Effective), syncEvery)
+		j.made(), gang.MinAvailable(j.Effective), syncEvery)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
@@ -56,7 +57,7 @@ func (d *dice) observation() *gang.Observation {
 			if o.Answers == nil {
 				o.Answers = map[gang.AnswerKey]gang.Answer{}
 			}
-			o.Answers[gang.AnswerKey{Request: requestID(o.Job, inc), Pod: fmt.Sprint(d.roll(8))}] = gang.Answer{Saved: d.yes(), Refused: d.yes(), Message: one(d, "", "refused")}
+			o.Answers[gang.AnswerKey{Request: incident.RequestID(o.Job, inc), Pod: fmt.Sprint(d.roll(8))}] = gang.Answer{Saved: d.yes(), Refused: d.yes(), Message: one(d, "", "refused")}
 		}
 	}
 	return o

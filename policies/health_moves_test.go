@@ -14,7 +14,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
-	"github.com/lockstep-dev/lockstep/policies/rules"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -91,15 +91,11 @@ func TestLooksAgainWhenAnAcknowledgementComesDue(t *testing.T) {
 	check.Equal(t, "looks again", 3*time.Second, d.Next.Sub(s.Now))
 }
 
-// A rank whose incident the breaker holds back is noted again in each decision about its waiting.
-func TestAPodIsNamedOnce(t *testing.T) {
-	inc := &v1alpha1.Incident{}
-	for _, uid := range []string{"a", "b"} {
-		join(inc, rules.Failure{Rank: gang.Rank{Task: "worker", Index: 1}, Pod: "llm-1-worker-1", UID: uid})
-	}
-	check.Equal(t, "count", int32(1), inc.PodCount)
-	check.Equal(t, "pods", []v1alpha1.IncidentPod{{Name: "llm-1-worker-1", UID: "b", Task: "worker", Index: 1}}, inc.Pods)
-}
+// What the API bounds: how many moves a status remembers, and how many pods an incident names.
+const (
+	maxHealthMoves  = 32
+	maxIncidentPods = 32
+)
 
 // moved is a move that the job remembers.
 func (s *scene) moved(ago time.Duration, pods int32) {
@@ -177,7 +173,7 @@ func TestHealthMovesAreRemembered(t *testing.T) {
 	s.decide()
 	moves := s.status().Restarts.HealthMoves
 	check.Equal(t, "entries", maxHealthMoves, len(moves))
-	check.Equal(t, "pods", maxHealthMoves+5+1, movedPods(moves))
+	check.Equal(t, "pods", maxHealthMoves+5+1, incident.MovedPods(moves))
 }
 
 // A program crashes at once when its GPU fails, and the report comes a poll later: by then the
@@ -230,7 +226,7 @@ func TestLaterReportsAreBounded(t *testing.T) {
 		s.after(time.Second).decide()
 	}
 	check.Equal(t, "moved", 2, len(s.plan().DeletePods))
-	check.Equal(t, "counted", 2, movedPods(s.status().Restarts.HealthMoves))
+	check.Equal(t, "counted", 2, incident.MovedPods(s.status().Restarts.HealthMoves))
 }
 
 // A report of health must not be moved in the wake of a pod that failed by itself either.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/policies/rules"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
@@ -42,8 +43,8 @@ func TestHealthEvents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := running(3)
 			tc.change(s)
-			w := view(&s.Observation, s.status())
-			got := w.failures(s.status())
+			w := incident.ViewOf(&s.Observation, s.status())
+			got := w.Failures(s.status())
 			if tc.event == "" {
 				check.Equal(t, "failures", 0, len(got))
 				return
@@ -217,7 +218,7 @@ func TestAPodThatIsBackOnADegradedDevice(t *testing.T) {
 	s.Pods[1].Signals = []gang.Signal{degraded}
 	s.decide()
 	s.Pods[1].Signals = []gang.Signal{failed}
-	if w := view(&s.Observation, s.status()); w.backFor(s.status(), s.incident(t), gang.Rank{Task: "worker", Index: 1}) {
+	if w := incident.ViewOf(&s.Observation, s.status()); w.BackFor(s.status(), s.incident(t), gang.Rank{Task: "worker", Index: 1}) {
 		t.Error("a pod on a device that has failed is back")
 	}
 	check.Equal(t, "a replacement", []summary{

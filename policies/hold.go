@@ -15,6 +15,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/policies/instant"
 	"github.com/lockstep-dev/lockstep/policies/placement"
 )
@@ -52,8 +53,8 @@ func HoldExpired(value string, now time.Time) bool {
 }
 
 // hold says in status which nodes are held, and returns when the next hold ends.
-func (w *world) hold(s *v1alpha1.TrainingJobStatus) time.Time {
-	holds, before := w.holds(s), s.Holds
+func (j job) hold(s *v1alpha1.TrainingJobStatus) time.Time {
+	holds, before := j.holds(s), s.Holds
 	slices.SortFunc(holds, func(a, b v1alpha1.NodeHold) int {
 		if a.Node == b.Node && a.Until != nil && b.Until != nil {
 			return b.Until.Compare(a.Until.Time) // of two incidents' holds on a node the longer one stays
@@ -61,7 +62,7 @@ func (w *world) hold(s *v1alpha1.TrainingJobStatus) time.Time {
 		return cmp.Compare(a.Node, b.Node)
 	})
 	s.Holds = slices.CompactFunc(holds, func(a, b v1alpha1.NodeHold) bool { return a.Node == b.Node })
-	w.markLate(s, before)
+	j.markLate(s, before)
 	var next time.Time
 	for _, h := range s.Holds {
 		if h.Until != nil {
@@ -71,16 +72,16 @@ func (w *world) hold(s *v1alpha1.TrainingJobStatus) time.Time {
 	return next
 }
 
-func (w *world) holds(s *v1alpha1.TrainingJobStatus) []v1alpha1.NodeHold {
-	if Finished(s) || w.Job.Spec.Suspend || s.Placement == nil {
+func (j job) holds(s *v1alpha1.TrainingJobStatus) []v1alpha1.NodeHold {
+	if gang.Finished(s) || j.Job.Spec.Suspend || s.Placement == nil {
 		return nil
 	}
 	policy, limit := v1alpha1.HoldOnRecovery, instant.Seconds(defaultHoldSeconds)
-	if h := w.Job.Spec.Hold; h != nil {
+	if h := j.Job.Spec.Hold; h != nil {
 		policy, limit = h.Policy, instant.Seconds(ptr.Deref(h.Seconds, defaultHoldSeconds))
 	}
 	if policy == v1alpha1.HoldAlways {
-		return w.standing(s)
+		return j.standing(s)
 	}
 	var holds []v1alpha1.NodeHold
 	for i := range s.Incidents {
@@ -88,12 +89,12 @@ func (w *world) holds(s *v1alpha1.TrainingJobStatus) []v1alpha1.NodeHold {
 		if inc.Outcome != "" {
 			continue
 		}
-		until := metav1.NewTime(lastRestart(inc).Add(limit).Truncate(time.Second))
-		if !until.After(w.Now) {
+		until := metav1.NewTime(incident.LastRestart(inc).Add(limit).Truncate(time.Second))
+		if !until.After(j.Now) {
 			continue
 		}
-		w.everyRankOf(inc, func(r gang.Rank) bool {
-			if node := gang.NodeOf(s.Placement, r); !yields(inc, r) && w.returning(s, inc, r, node) && w.holdable(s, node, r.Task) {
+		j.EveryRankOf(inc, func(r gang.Rank) bool {
+			if node := gang.NodeOf(s.Placement, r); !yields(inc, r) && j.returning(s, inc, r, node) && j.holdable(s, node, r.Task) {
 				holds = append(holds, v1alpha1.NodeHold{Node: node, Until: &until})
 			}
 			return true
@@ -103,11 +104,11 @@ func (w *world) holds(s *v1alpha1.TrainingJobStatus) []v1alpha1.NodeHold {
 }
 
 // standing holds every good node of the job, but those that it may have lost by right.
-func (w *world) standing(s *v1alpha1.TrainingJobStatus) []v1alpha1.NodeHold {
+func (j job) standing(s *v1alpha1.TrainingJobStatus) []v1alpha1.NodeHold {
 	var holds []v1alpha1.NodeHold
-	gang.EachRank(w.Effective, func(r gang.Rank) {
+	gang.EachRank(j.Effective, func(r gang.Rank) {
 		lost := slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool { return yields(&inc, r) })
-		if node := gang.NodeOf(s.Placement, r); !lost && w.holdable(s, node, r.Task) {
+		if node := gang.NodeOf(s.Placement, r); !lost && j.holdable(s, node, r.Task) {
 			holds = append(holds, v1alpha1.NodeHold{Node: node})
 		}
 	})
@@ -117,31 +118,24 @@ func (w *world) standing(s *v1alpha1.TrainingJobStatus) []v1alpha1.NodeHold {
 // returning reports whether a rank is being restarted. A hold stays until it is ready:
 // to give it up as soon as the pod is bound would take one more write of the status.
 // A node that the rank came to without a hold needs none any more.
-func (w *world) returning(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r gang.Rank, node string) bool {
-	return w.State(s, r) < gang.Bound || (restarted(inc) && w.State(s, r) < gang.Working && placement.Held(s, node))
+func (j job) returning(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r gang.Rank, node string) bool {
+	return j.State(s, r) < gang.Bound || (incident.Restarted(inc) && j.State(s, r) < gang.Working && placement.Held(s, node))
 }
 
 // holdable reports whether a node may take a rank of the task, or is held for one and
 // only does not answer just now.
-func (w *world) holdable(s *v1alpha1.TrainingJobStatus, node, task string) bool {
-	if w.places(s).Usable(node, task) {
+func (j job) holdable(s *v1alpha1.TrainingJobStatus, node, task string) bool {
+	if j.Places(s).Usable(node, task) {
 		return true
 	}
-	n, exists := w.Nodes[node]
+	n, exists := j.Nodes[node]
 	return exists && placement.Held(s, node) && !n.Ready && !n.Unschedulable && !n.OutOfService && !placement.Excluded(s, node)
 }
 
 // yields reports whether another job may have a rank's node by right: the one that
 // preempted it, or whoever came while the job was suspended.
 func yields(inc *v1alpha1.Incident, r gang.Rank) bool {
-	return inc.Outcome == "" && (inc.Trigger == v1alpha1.JobResumed || (inc.Class == v1alpha1.ClassPreemption && names(inc, r)))
-}
-
-// yielding reports whether a job waits its turn like any other.
-func yielding(s *v1alpha1.TrainingJobStatus) bool {
-	return slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool {
-		return inc.Outcome == "" && (inc.Trigger == v1alpha1.JobResumed || inc.Class == v1alpha1.ClassPreemption)
-	})
+	return inc.Outcome == "" && (inc.Trigger == v1alpha1.JobResumed || (inc.Class == v1alpha1.ClassPreemption && incident.Names(inc, r)))
 }
 
 // NextHoldEnd is when the first of a node's holds ends; zero where none does.
@@ -156,4 +150,33 @@ func NextHoldEnd(taints []corev1.Taint) time.Time {
 		}
 	}
 	return next
+}
+
+// markLate says which of the holds began when their nodes were free already.
+func (j job) markLate(s *v1alpha1.TrainingJobStatus, before []v1alpha1.NodeHold) {
+	if len(s.Holds) == 0 {
+		return
+	}
+	vacant := map[string]bool{}
+	gang.EachRank(j.Effective, func(r gang.Rank) {
+		if node := gang.NodeOf(s.Placement, r); node != "" && !j.occupies(r, node) {
+			vacant[node] = true
+		}
+	})
+	for i := range s.Holds {
+		h := &s.Holds[i]
+		if was := slices.IndexFunc(before, func(b v1alpha1.NodeHold) bool { return b.Node == h.Node }); was >= 0 {
+			h.Late = before[was].Late
+		} else {
+			h.Late = vacant[h.Node]
+		}
+	}
+}
+
+// occupies reports whether the room of a rank on its node is taken by its pod, or by the spare whose node it gets.
+func (j job) occupies(r gang.Rank, node string) bool {
+	there := func(p *gang.Pod) bool { return p != nil && p.Node == node && !p.Deleting && !p.Finished() }
+	found := there(j.Pod(r))
+	j.EachSpare(r.Task, func(_ gang.Rank, p *gang.Pod) { found = found || there(p) })
+	return found
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
@@ -115,8 +116,8 @@ func TestUsable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := running(3)
 			tc.change(s)
-			w := view(&s.Observation, s.status())
-			check.Equal(t, "usable", tc.want, w.places(s.status()).Usable("n01", "worker"))
+			w := incident.ViewOf(&s.Observation, s.status())
+			check.Equal(t, "usable", tc.want, w.Places(s.status()).Usable("n01", "worker"))
 		})
 	}
 }

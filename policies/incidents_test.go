@@ -7,6 +7,7 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/test/check"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // summary is what a test says of an incident.
@@ -251,7 +252,9 @@ func TestARankIsNamedOnceByAnIncident(t *testing.T) {
 	}
 	s.unready(0)
 	s.decide()
-	view(&s.Observation, s.status()).open(s.status(), v1alpha1.PodNotReady, v1alpha1.ClassUser)
+	s.status().Incidents = append(s.status().Incidents, v1alpha1.Incident{
+		ID: 2, Trigger: v1alpha1.PodNotReady, Class: v1alpha1.ClassUser, StartTime: metav1.NewMicroTime(s.Now),
+	})
 	inc := s.incident(t)
 	inc.Rule, inc.PodCount = "pod", 1
 	inc.Pods = []v1alpha1.IncidentPod{{Name: "llm-1-worker-1", UID: "5", Task: "worker", Index: 1, Node: "n01"}}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -206,7 +207,7 @@ func TestAVolcanoJobThatEndsAgainAndAgainIsChargedForEach(t *testing.T) {
 			s := running(2, r)
 			s.Job.Spec.RestartPolicy.Budget = &v1alpha1.Budget{MaxRestarts: ptr.To[int32](3), WindowSeconds: 3600}
 			for range 10 {
-				if Finished(s.status()) {
+				if gang.Finished(s.status()) {
 					break
 				}
 				s.crashAll()

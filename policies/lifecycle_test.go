@@ -7,6 +7,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -54,7 +56,7 @@ func TestSuccess(t *testing.T) {
 			check.Equal(t, "state", tc.state, s.status().State)
 			p := s.plan()
 			check.Equal(t, "stop", tc.stop, p.Stop)
-			check.Equal(t, "open", false, Finished(s.status()) && AnyOpen(s.status()))
+			check.Equal(t, "open", false, gang.Finished(s.status()) && incident.AnyOpen(s.status()))
 		})
 	}
 }

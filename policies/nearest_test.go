@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
@@ -92,8 +93,8 @@ func TestNearest(t *testing.T) {
 			s.decide()
 			s.replace(1)
 			tc.change(s)
-			w := view(&s.Observation, s.status())
-			check.Equal(t, "goes to", tc.want, w.rooms(s.status()).ForRank(gang.Rank{Task: "worker", Index: 1}).In)
+			w := incident.ViewOf(&s.Observation, s.status())
+			check.Equal(t, "goes to", tc.want, w.Rooms(s.status()).ForRank(gang.Rank{Task: "worker", Index: 1}).In)
 		})
 	}
 }

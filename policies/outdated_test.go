@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
@@ -83,7 +84,7 @@ func TestAnOutdatedHomeIsTold(t *testing.T) {
 	for name, s := range map[string]*scene{"a step for a part of the gang": outdated(v1alpha1.RestartTask), "Volcano has looked again": outdated(v1alpha1.RestartJob)} {
 		if name == "Volcano has looked again" {
 			s.PodGroup = &gang.PodGroup{Name: "llm-1", RefreshedTime: s.Now}
-			s.after(refreshTime).decide()
+			s.after(incident.RefreshTime).decide()
 			has := strings.Contains(s.status().Message, "queue default may be closed")
 			check.Equal(t, "tells of the queue", true, has)
 		}

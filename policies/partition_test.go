@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 	"github.com/lockstep-dev/lockstep/test/check"
@@ -51,7 +52,7 @@ func TestPartitionHomes(t *testing.T) {
 	s.bind(0, "n03")
 	s.decide()
 	check.Equal(t, "homes", []string{"pair-0", "pair-1", "pair-2"}, s.homes())
-	w := view(&s.Observation, s.status())
+	w := incident.ViewOf(&s.Observation, s.status())
 	check.Equal(t, "a rank of no partition", int32(-1), w.PartitionOf(gang.Rank{Task: "ghost", Index: 0}))
 
 	unknown := partitioned(step(v1alpha1.RestartPod, 0))
@@ -72,8 +73,8 @@ func TestAPartitionsHomeIsRenamed(t *testing.T) {
 	s.decide()
 	check.Equal(t, "home", "rack-new", s.status().Placement.HyperNode)
 	check.Equal(t, "homes", []string{"pair-0", "pair-new", "pair-2"}, s.homes())
-	w := view(&s.Observation, s.status())
-	check.Equal(t, "a rank belongs in", "pair-new", w.places(s.status()).HomeOf(gang.Rank{Task: "worker", Index: 2}))
+	w := incident.ViewOf(&s.Observation, s.status())
+	check.Equal(t, "a rank belongs in", "pair-new", w.Places(s.status()).HomeOf(gang.Rank{Task: "worker", Index: 2}))
 
 	// A HyperNode that is only away for a while is not given up for a higher one, as pair-2 is not.
 	s.Topology = topology.New([]topology.HyperNode{{Name: "rack-new", Tier: 2, Nodes: []string{"n00", "n01", "n03", "n04", "n05"}}})

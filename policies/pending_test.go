@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
@@ -90,8 +91,8 @@ func TestALargeGangIsLookedForLonger(t *testing.T) {
 			p := &s.Pods[i]
 			p.Node, p.Phase, p.Ready, p.PlacedTime, p.Unschedulable = "", "Pending", false, s.Now, true
 		}
-		w := view(&s.Observation, s.status())
-		return w.rooms(s.status()).PendingAt(&s.Pods[0]).Sub(s.Now)
+		w := incident.ViewOf(&s.Observation, s.status())
+		return w.Rooms(s.status()).PendingAt(&s.Pods[0]).Sub(s.Now)
 	}
 	check.Equal(t, "one", 30*time.Second, again(1))
 	check.Equal(t, "all", 40*time.Second, again(100))

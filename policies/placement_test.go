@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 	"github.com/lockstep-dev/lockstep/test/check"
@@ -83,8 +84,8 @@ func TestTargets(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := tc.story()
-			w := view(&s.Observation, s.status())
-			check.Equal(t, "target", tc.want, w.rooms(s.status()).ForRank(gang.Rank{Task: "worker", Index: 1}))
+			w := incident.ViewOf(&s.Observation, s.status())
+			check.Equal(t, "target", tc.want, w.Rooms(s.status()).ForRank(gang.Rank{Task: "worker", Index: 1}))
 		})
 	}
 }

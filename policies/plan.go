@@ -62,16 +62,6 @@ const (
 	StopFailed    Stop = "Failed"
 )
 
-// Lift is a gate to lift.
-type Lift struct {
-	Pod, UID string
-	Target   placement.Target
-	// Tolerate are the keys of other jobs' holds that do not keep the pod away.
-	Tolerate []string
-	// Annotations that the pod is given with it.
-	Annotations map[string]string
-}
-
 // Empty reports whether nothing has to be done.
 func (p *Plan) Empty() bool {
 	return len(p.Hold)+len(p.DeletePods)+len(p.DeleteVolcanoJobs)+len(p.Lift)+len(p.Bind.Pods)+len(p.Tolerate)+len(p.Release)+len(p.Ask) == 0 &&
@@ -80,78 +70,73 @@ func (p *Plan) Empty() bool {
 
 // PlanFor computes what the world lacks to match a status.
 func PlanFor(o *gang.Observation, s *v1alpha1.TrainingJobStatus) Plan {
-	w := view(o, s)
-	p := Plan{Hold: w.missingHolds(s), Release: w.endedHolds(s), DeletePods: w.deletions(s)}
+	j := jobOf(o, s)
+	p := Plan{Hold: j.missingHolds(s), Release: j.endedHolds(s), DeletePods: j.deletions(s)}
 	for _, v := range o.VolcanoJobs {
-		if !v.Deleting && (v.Attempt < s.Attempt || (o.Job.Spec.Suspend && !Finished(s))) {
+		if !v.Deleting && (v.Attempt < s.Attempt || (o.Job.Spec.Suspend && !gang.Finished(s))) {
 			p.DeleteVolcanoJobs = append(p.DeleteVolcanoJobs, v.Name)
 		}
 	}
-	if Finished(s) {
-		p.Stop = w.stop(s)
+	if gang.Finished(s) {
+		p.Stop = j.stop(s)
 		return p
 	}
 	if o.Job.Spec.Suspend || s.Attempt == 0 {
 		return p
 	}
-	p.Create = w.VolcanoJob == nil
-	p.Admit = w.PodGroup != nil && w.PodGroup.Pending && w.keepsPlace(s)
-	p.Resize = w.resize()
-	p.Sync = w.forgotten(s) && !w.syncAt(s).After(w.Now)
-	p.Refresh = w.refresh(s)
-	p.Lift = append(w.lifts(s), w.spareLifts(s)...)
-	p.Bind = w.bindings(s)
-	p.Tolerate = w.rooms(s).MissingTolerations()
-	p.Ask = w.asks(s)
+	p.Create = j.VolcanoJob == nil
+	p.Admit = j.PodGroup != nil && j.PodGroup.Pending && j.keepsPlace(s)
+	p.Resize = j.resize()
+	p.Sync = j.forgotten(s) && !j.syncAt(s).After(j.Now)
+	p.Refresh = j.refresh(s)
+	p.Lift = append(j.lifts(s), j.spareLifts(s)...)
+	p.Bind = j.bindings(s)
+	p.Tolerate = j.Rooms(s).MissingTolerations()
+	p.Ask = j.asks(s)
 	return p
 }
 
 // resize is the size that the Volcano Job should have and has not.
-func (w *world) resize() *gang.Size {
-	if w.VolcanoJob == nil || w.VolcanoJob.Ended || w.VolcanoJob.Stopping {
+func (j job) resize() *gang.Size {
+	if j.VolcanoJob == nil || j.VolcanoJob.Ended || j.VolcanoJob.Stopping {
 		return nil
 	}
-	size := gang.SizeOf(w.Effective)
-	if size.MinAvailable == w.VolcanoJob.Size.MinAvailable && maps.Equal(size.Replicas, w.VolcanoJob.Size.Replicas) {
+	size := gang.SizeOf(j.Effective)
+	if size.MinAvailable == j.VolcanoJob.Size.MinAvailable && maps.Equal(size.Replicas, j.VolcanoJob.Size.Replicas) {
 		return nil
 	}
 	return &size
 }
 
-// keepsPlace reports whether the job recovers the place in the queue that it had.
-func (w *world) keepsPlace(s *v1alpha1.TrainingJobStatus) bool {
-	return s.Placement != nil && AnyOpen(s) && !yielding(s)
-}
-
 // stop says how to stop the Volcano Job of a finished job, if it does not stop by itself.
-func (w *world) stop(s *v1alpha1.TrainingJobStatus) Stop {
-	if w.VolcanoJob == nil || w.VolcanoJob.Ended || w.VolcanoJob.Stopping {
+func (j job) stop(s *v1alpha1.TrainingJobStatus) Stop {
+	if j.VolcanoJob == nil || j.VolcanoJob.Ended || j.VolcanoJob.Stopping {
 		return ""
 	}
-	if isTrue(s, v1alpha1.ConditionFailed) {
+	if gang.IsTrue(s, v1alpha1.ConditionFailed) {
 		return StopFailed
 	}
-	for i := range w.Pods {
-		if p := &w.Pods[i]; p.Attempt == s.Attempt && !p.Finished() {
+	for i := range j.Pods {
+		if p := &j.Pods[i]; p.Attempt == s.Attempt && !p.Finished() {
 			return StopCompleted
 		}
 	}
 	return ""
 }
 
-func (w *world) missingHolds(s *v1alpha1.TrainingJobStatus) []v1alpha1.NodeHold {
+func (j job) missingHolds(s *v1alpha1.TrainingJobStatus) []v1alpha1.NodeHold {
 	var missing []v1alpha1.NodeHold
 	for _, h := range s.Holds {
-		if n, exists := w.Nodes[h.Node]; exists && n.Hold != HoldValue(h) {
+		if n, exists := j.Nodes[h.Node]; exists && n.Hold != HoldValue(h) {
 			missing = append(missing, h)
 		}
 	}
 	return missing
 }
 
-func (w *world) endedHolds(s *v1alpha1.TrainingJobStatus) []string {
+func (j job) endedHolds(s *v1alpha1.TrainingJobStatus) []string {
 	var ended []string
-	for name, n := range w.Nodes {
+	for name, n := range j.Nodes {
 		if n.Hold != "" && !slices.ContainsFunc(s.Holds, func(h v1alpha1.NodeHold) bool { return h.Node == name }) {
 			ended = append(ended, name)
 		}
@@ -162,20 +147,20 @@ func (w *world) endedHolds(s *v1alpha1.TrainingJobStatus) []string {
 
 // deletions are the pods of lives that are over, the placeholders that hold nothing, and
 // those on dead nodes that somebody has asked to be deleted and nobody there can confirm.
-func (w *world) deletions(s *v1alpha1.TrainingJobStatus) []PodDeletion {
+func (j job) deletions(s *v1alpha1.TrainingJobStatus) []PodDeletion {
 	var out []PodDeletion
 	idle := map[*gang.Pod]bool{}
-	if !w.stopped(s) {
-		for _, p := range w.sparesOver(s) {
+	if !j.stopped(s) {
+		for _, p := range j.sparesOver(s) {
 			idle[p] = true
 		}
 	}
-	for i := range w.Pods {
-		p := &w.Pods[i]
-		if !p.Deleting && !idle[p] && !w.over(s, p) {
+	for i := range j.Pods {
+		p := &j.Pods[i]
+		if !p.Deleting && !idle[p] && !j.over(s, p) {
 			continue
 		}
-		if dead := w.dead(s, p); dead || !p.Deleting {
+		if dead := j.dead(s, p); dead || !p.Deleting {
 			out = append(out, PodDeletion{Name: p.Name, UID: p.UID, Force: dead})
 		}
 	}
@@ -184,28 +169,28 @@ func (w *world) deletions(s *v1alpha1.TrainingJobStatus) []PodDeletion {
 
 // over reports whether a pod is of the current attempt, and of a life that is over. Pods of
 // earlier attempts go with their Volcano Job.
-func (w *world) over(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
-	return p.Attempt == s.Attempt && gang.IsStale(s, p) && !w.stopped(s) && !gang.IsCompleted(s, p.Rank())
+func (j job) over(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
+	return p.Attempt == s.Attempt && gang.IsStale(s, p) && !j.stopped(s) && !gang.IsCompleted(s, p.Rank())
 }
 
 // dead reports whether the node of a pod is deleted, out of service, or, where the
 // restart policy takes that for proof, unreachable for long enough; or no container of the pod
 // ever ran, and its node, which answers, does not remove it.
-func (w *world) dead(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
+func (j job) dead(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
 	if p.Node == "" {
 		return false
 	}
-	n, exists := w.Nodes[p.Node]
+	n, exists := j.Nodes[p.Node]
 	if !exists || n.OutOfService {
 		return true
 	}
-	at := w.forceDeleteDeadline(s, p, n)
-	return !at.IsZero() && !at.After(w.Now)
+	at := j.forceDeleteDeadline(s, p, n)
+	return !at.IsZero() && !at.After(j.Now)
 }
 
 // forceDeleteDeadline returns when a pod counts as dead because its node is unreachable, or cannot take it away; zero for never.
-func (w *world) forceDeleteDeadline(s *v1alpha1.TrainingJobStatus, p *gang.Pod, n gang.Node) time.Time {
-	policy := w.policy(p.Task)
+func (j job) forceDeleteDeadline(s *v1alpha1.TrainingJobStatus, p *gang.Pod, n gang.Node) time.Time {
+	policy := j.Policy(p.Task)
 	switch {
 	case policy.RequireProof:
 		return time.Time{}
@@ -214,54 +199,20 @@ func (w *world) forceDeleteDeadline(s *v1alpha1.TrainingJobStatus, p *gang.Pod, 
 	case n.SilentSince.IsZero():
 		return time.Time{} // of a node that has never spoken nothing is known
 	}
-	if policy.GangDownAfter < policy.UnreachableAfter && w.OthersDown(s, p.Rank(), p) {
+	if policy.GangDownAfter < policy.UnreachableAfter && j.OthersDown(s, p.Rank(), p) {
 		return n.SilentSince.Add(policy.GangDownAfter)
 	}
 	return n.SilentSince.Add(policy.UnreachableAfter)
 }
 
 // nextForceDelete returns when the next pod that is being deleted will count as dead.
-func (w *world) nextForceDelete(s *v1alpha1.TrainingJobStatus) time.Time {
+func (j job) nextForceDelete(s *v1alpha1.TrainingJobStatus) time.Time {
 	var next time.Time
-	for i := range w.Pods {
-		p := &w.Pods[i]
-		if n, exists := w.Nodes[p.Node]; exists && (p.Deleting || w.over(s, p)) && !w.dead(s, p) {
-			next = instant.Earliest(next, w.forceDeleteDeadline(s, p, n))
+	for i := range j.Pods {
+		p := &j.Pods[i]
+		if n, exists := j.Nodes[p.Node]; exists && (p.Deleting || j.over(s, p)) && !j.dead(s, p) {
+			next = instant.Earliest(next, j.forceDeleteDeadline(s, p, n))
 		}
 	}
 	return next
-}
-
-// lifts are the gates to lift: all that are closed and may open. The scheduler looks at a
-// gang once all its pods exist, gated or not, so that to lift them one by one as they come
-// costs it no useless round, and to lift them all at the end would.
-func (w *world) lifts(s *v1alpha1.TrainingJobStatus) []Lift {
-	if w.VolcanoJob == nil {
-		return nil
-	}
-	var out []Lift
-	m, alive := w.rooms(s), w.alive()
-	gang.EachRank(w.Effective, func(r gang.Rank) {
-		p := w.Pod(r)
-		if p == nil || !p.Gated || p.Deleting || alive[r] {
-			return
-		}
-		if target := m.ForRank(r); !target.None() {
-			out = append(out, Lift{
-				Pod: p.Name, UID: p.UID, Target: target, Tolerate: m.Passable(r, target.In), Annotations: w.contract(s, r),
-			})
-		}
-	})
-	return out
-}
-
-// alive are the ranks of which another pod than their own, of whatever attempt, may be running.
-func (w *world) alive() map[gang.Rank]bool {
-	out := map[gang.Rank]bool{}
-	for i := range w.Pods {
-		if p := &w.Pods[i]; !p.Gated && !p.Finished() && w.Pod(p.Rank()) != p {
-			out[p.Rank()] = true
-		}
-	}
-	return out
 }

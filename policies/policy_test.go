@@ -48,11 +48,10 @@ func TestEachPartOfATasksPolicyReplacesTheJobs(t *testing.T) {
 			want := job
 			want.Of = "worker"
 			tc.change(&want)
-			w := &world{policies: all}
-			if got := *w.policy("worker"); !samePolicy(got, want) {
+			if got := *all.Of("worker"); !samePolicy(got, want) {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
-			if got := *w.policy("head"); !samePolicy(got, job) {
+			if got := *all.Of("head"); !samePolicy(got, job) {
 				t.Errorf("head: got %+v, want %+v", got, job)
 			}
 		})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
@@ -212,7 +213,7 @@ func (c *sharedRack) runUntil(s *scene, limit time.Duration) bool {
 			c.schedule(job)
 			job.after(time.Second)
 		}
-		if len(s.status().Incidents) > 0 && !AnyOpen(s.status()) {
+		if len(s.status().Incidents) > 0 && !incident.AnyOpen(s.status()) {
 			return true
 		}
 	}

@@ -1,4 +1,4 @@
-// Starting: what is told of pods that have their nodes and do not start there, and when an incident waits for them.
+// Starting: what is told of pods that have their nodes and do not start there.
 
 package policies
 
@@ -10,32 +10,16 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
-// mayStart reports whether each rank of an incident that is about a pod's start is back, on its way, or on a node where it
-// may still start, as far as is known: where no other pod of its task comes further, the node is not at fault.
-func (w *world) mayStart(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
-	m := w.rooms(s)
-	return w.everyRankOf(inc, func(r gang.Rank) bool {
-		p := w.Pod(r)
-		switch {
-		case w.State(s, r) >= gang.Working:
-			return true
-		case w.State(s, r) < gang.Bound:
-			return p == nil || !m.Pending(p)
-		}
-		return !p.StartsUntil().IsZero() && w.Nodes[p.Node].Ready && !w.FailsToStart(p)
-	})
-}
-
 // startStory tells which pods have not started in time, and why; empty where all have.
-func (w *world) startStory(s *v1alpha1.TrainingJobStatus) string {
+func (j job) startStory(s *v1alpha1.TrainingJobStatus) string {
 	var first *gang.Pod
 	n := 0
-	gang.EachRank(w.Effective, func(r gang.Rank) {
-		p := w.Pod(r)
+	gang.EachRank(j.Effective, func(r gang.Rank) {
+		p := j.Pod(r)
 		if p == nil || gang.IsStale(s, p) || p.Deleting {
 			return
 		}
-		if until := p.StartsUntil(); until.IsZero() || until.After(w.Now) {
+		if until := p.StartsUntil(); until.IsZero() || until.After(j.Now) {
 			return
 		}
 		if n++; first == nil || (first.StartProblem.Reason == "" && p.StartProblem.Reason != "") {

@@ -1,4 +1,4 @@
-// The story: what people are told of an incident.
+// The story: what people are told of an open incident, beside what it is about.
 
 package policies
 
@@ -7,111 +7,56 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/healthpolicy"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
-// story tells an incident in a sentence.
-func story(inc *v1alpha1.Incident) string {
-	var b strings.Builder
-	c := &inc.Cause
-	fmt.Fprintf(&b, "incident %d, %s", inc.ID, inc.Trigger)
-	if c.Signal != "" {
-		fmt.Fprintf(&b, " by %s", c.Signal)
+// unknownStory tells of an action that this manager does not know, in the rule of an incident or among the steps that
+// another version has taken; empty where it knows all.
+func (j job) unknownStory(inc *v1alpha1.Incident) string {
+	for _, step := range j.RuleOf(inc).Steps {
+		if !rules.ActionOf(step.Action).Known {
+			return fmt.Sprintf(", action %s of rule %s is unknown to this version of the manager, which does nothing for it", step.Action, inc.Rule)
+		}
 	}
-	if c.Pod != "" {
-		fmt.Fprintf(&b, " of pod %s", c.Pod)
+	for _, f := range inc.Steps {
+		if !rules.ActionOf(f.Action).Known {
+			return fmt.Sprintf(", action %s was taken by another version of the manager, and is unknown to this one", f.Action)
+		}
 	}
-	if c.Node != "" {
-		fmt.Fprintf(&b, " on node %s", c.Node)
-	}
-	switch {
-	case c.ExitCode != nil:
-		fmt.Fprintf(&b, ", container %s exited with %d", c.Container, *c.ExitCode)
-	case c.Container != "":
-		fmt.Fprintf(&b, ", container %s", c.Container)
-	}
-	if c.Reason != "" {
-		fmt.Fprintf(&b, " (%s)", c.Reason)
-	}
-	if inc.PodCount > 1 {
-		fmt.Fprintf(&b, ", %d pods in all", inc.PodCount)
-	}
-	if n := inc.VictimCount; n > 0 {
-		fmt.Fprintf(&b, ", %d in its wake", n)
-	}
-	if told := doing(inc); told != "" {
-		b.WriteString(": " + told)
-	}
-	return b.String()
+	return ""
 }
 
-// doing tells the last step that was taken, and the request for a checkpoint that came
-// with it or after it.
-func doing(inc *v1alpha1.Incident) string {
-	n, asked := len(inc.Steps), ""
-	if c := inc.Checkpoint; c != nil && (asking(inc) || (c.EndTime != nil && (n == 0 || !c.EndTime.Before(&inc.Steps[n-1].Time)))) {
-		asked = CheckpointStory(c)
-	}
-	if n == 0 {
-		return asked
-	}
-	step := inc.Steps[n-1]
-	told := string(step.Action)
-	switch {
-	case step.DryRun:
-		told += " would be taken, but this is a dry run"
-	case rules.ActionOf(step.Action).LeavesNode && asked == "":
-		asked = "without a checkpoint"
-	}
-	if asked != "" {
-		told += ", " + asked
-	}
-	return told
-}
-
-// CheckpointStory tells of a request for a checkpoint.
-func CheckpointStory(c *v1alpha1.IncidentCheckpoint) string {
-	told := ""
-	switch c.Outcome {
-	case "":
-		return fmt.Sprintf("waits for a checkpoint of %d pods until %s", c.Pods, c.Deadline.UTC().Format("15:04:05"))
-	case v1alpha1.CheckpointSaved:
-		return fmt.Sprintf("checkpoint saved by %d of %d pods in %s", c.Answered, c.Pods, c.EndTime.Sub(c.RequestTime.Time).Round(100*time.Millisecond))
-	case v1alpha1.CheckpointCancelled:
-		told = "checkpoint cancelled"
-	default:
-		told = fmt.Sprintf("without a checkpoint: %s, %d of %d pods answered", c.Outcome, c.Answered, c.Pods)
-	}
-	if c.Message != "" {
-		told += " (" + c.Message + ")"
-	}
-	return told
+// breakerStory says why an incident has to wait for its turn.
+func (j job) breakerStory(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) string {
+	policy := healthpolicy.Of(j.HealthPolicy, j.Now)
+	return fmt.Sprintf(", held back by the breaker: to move %d of %d pods for their health, after %d within %s, is more than spec.breaker.job of the HealthPolicy allows",
+		j.ToMove(s, inc), gang.Replicas(j.Effective), incident.MovedPods(j.RecentMoves(s, &policy)), policy.Moves.Window)
 }
 
 // obstacle says what keeps an incident from going on: what its ranks wait for to be
 // placed, or the backoff.
-func (w *world) obstacle(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, m *placement.Rooms) string {
-	if until := w.backsOffUntil(s, inc); !until.IsZero() {
+func (j job) obstacle(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, m *placement.Rooms) string {
+	if until := j.backsOffUntil(s, inc); !until.IsZero() {
 		return ", backs off until " + until.UTC().Format(time.TimeOnly)
 	}
-	if w.breakerUntil(s, inc).After(w.Now) && !w.waitsForCapacity(s, inc) {
-		return w.breakerStory(s, inc)
+	if j.BreakerUntil(s, inc).After(j.Now) && !j.WaitsForCapacity(s, inc) {
+		return j.breakerStory(s, inc)
 	}
 	switch {
-	case w.Refused != "":
-		return ", " + w.Refused
-	case w.forgotten(s):
-		return ", waits for its pods: " + w.forgottenStory()
+	case j.Refused != "":
+		return ", " + j.Refused
+	case j.forgotten(s):
+		return ", waits for its pods: " + j.forgottenStory()
 	}
 	out := ""
-	w.everyRankOf(inc, func(r gang.Rank) bool {
-		if p := w.Pod(r); p != nil && p.Node == "" {
-			out = w.waitingStory(s, p, m)
+	j.EveryRankOf(inc, func(r gang.Rank) bool {
+		if p := j.Pod(r); p != nil && p.Node == "" {
+			out = j.waitingStory(s, p, m)
 		}
 		return out == ""
 	})
@@ -119,9 +64,9 @@ func (w *world) obstacle(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, 
 }
 
 // waitingStory says what a pod without a node waits for; empty where it has not waited for long.
-func (w *world) waitingStory(s *v1alpha1.TrainingJobStatus, p *gang.Pod, m *placement.Rooms) string {
+func (j job) waitingStory(s *v1alpha1.TrainingJobStatus, p *gang.Pod, m *placement.Rooms) string {
 	r, where := p.Rank(), ""
-	if home := w.places(s).HomeOf(p.Rank()); home != "" {
+	if home := j.Places(s).HomeOf(p.Rank()); home != "" {
 		where = " in HyperNode " + home
 	}
 	switch {
@@ -130,47 +75,21 @@ func (w *world) waitingStory(s *v1alpha1.TrainingJobStatus, p *gang.Pod, m *plac
 	case !p.Searches() || gang.IsStale(s, p):
 		return ""
 	case p.Untried:
-		return ", waits for the scheduler, which tries no node for it: " + w.whyUntried(s, r)
-	case placement.NoRoomToldAt(p).After(w.Now):
+		return ", waits for the scheduler, which tries no node for it: " + j.whyUntried(s, r)
+	case placement.NoRoomToldAt(p).After(j.Now):
 		return ""
-	case w.lacksRoom():
+	case j.lacksRoom():
 		return ", waits for room" + where
 	}
-	return fmt.Sprintf(", finds no node%s: %s", where, strings.Join(w.FitErrors, ", "))
+	return fmt.Sprintf(", finds no node%s: %s", where, strings.Join(j.FitErrors, ", "))
 }
 
 // backsOffUntil is until when the backoff alone keeps an incident from its first step.
-func (w *world) backsOffUntil(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) time.Time {
-	if len(inc.Steps) == 0 && !w.waitsForCapacity(s, inc) {
-		if up, ok := w.due(s, inc); ok && up.at.Equal(w.backoff(s, inc)) && up.at.After(w.Now) {
-			return up.at
+func (j job) backsOffUntil(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) time.Time {
+	if len(inc.Steps) == 0 && !j.WaitsForCapacity(s, inc) {
+		if up, ok := j.Due(s, inc); ok && up.At.Equal(j.Backoff(s, inc)) && up.At.After(j.Now) {
+			return up.At
 		}
 	}
 	return time.Time{}
-}
-
-// maxCauseMessage is how much is kept of the end of a failure's message, in bytes.
-const maxCauseMessage = 512
-
-// causeOf is what is kept of a failure.
-func causeOf(f rules.Failure) v1alpha1.Cause {
-	c := v1alpha1.Cause{Pod: f.Pod, Node: f.Node, Container: f.Container, Reason: f.Details.Reason, Message: f.Details.Message}
-	if len(f.Details.Containers) > 0 {
-		first := f.Details.Containers[0]
-		c.Container, c.ExitCode = first.Name, &first.ExitCode
-		c.Reason, c.Message = first.Reason, first.Message
-		if !first.Time.IsZero() {
-			c.Time = new(metav1.NewTime(first.Time))
-		}
-	}
-	if f.Disrupted != "" {
-		c.Reason = f.Disrupted
-	}
-	if f.Signal.Name != "" {
-		c.Signal, c.Message = f.Signal.Name, f.Signal.Message
-	}
-	if len(c.Message) > maxCauseMessage {
-		c.Message = strings.ToValidUTF8(c.Message[len(c.Message)-maxCauseMessage:], "")
-	}
-	return c
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/policies/rules"
 	"github.com/lockstep-dev/lockstep/policies/topology"
@@ -36,7 +37,7 @@ func TestStory(t *testing.T) {
 		"a migration": {v1alpha1.Incident{ID: 5, Trigger: v1alpha1.HealthDegraded, Steps: []v1alpha1.FiredStep{{Action: v1alpha1.MigratePod}}}, "incident 5, HealthDegraded: MigratePod, without a checkpoint"},
 	}
 	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) { check.Equal(t, "story", tc.want, story(&tc.inc)) })
+		t.Run(name, func(t *testing.T) { check.Equal(t, "story", tc.want, incident.Story(&tc.inc)) })
 	}
 }
 
@@ -159,7 +160,7 @@ func TestTheCauseIsTheFirstContainerThatFailed(t *testing.T) {
 }
 
 func TestAMessageIsCutBetweenLetters(t *testing.T) {
-	c := causeOf(rules.Failure{Details: gang.Failure{Message: strings.Repeat("é", 300) + "x"}})
+	c := incident.CauseOf(rules.Failure{Details: gang.Failure{Message: strings.Repeat("é", 300) + "x"}})
 	if !utf8.ValidString(c.Message) {
 		t.Errorf("%q", c.Message[:8])
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
@@ -228,7 +229,7 @@ func TestWhetherTheGangRuns(t *testing.T) {
 			s := running(3)
 			s.breakNode("n02")
 			tc.change(s)
-			w := view(&s.Observation, s.status())
+			w := incident.ViewOf(&s.Observation, s.status())
 			check.Equal(t, "down", tc.down, w.OthersDown(s.status(), gang.Rank{Task: "worker", Index: 2}, &s.Pods[2]))
 		})
 	}
@@ -261,7 +262,7 @@ func TestWhenAPodOfAGangThatIsDownCountsAsDead(t *testing.T) {
 				s.abortBut(1, 0)
 			}
 			s.decide()
-			w := view(&s.Observation, s.status())
+			w := jobOf(&s.Observation, s.status())
 			at := w.forceDeleteDeadline(s.status(), &s.Pods[1], s.Nodes["n01"])
 			if tc.after == 0 {
 				check.Equal(t, "never", true, at.IsZero())

@@ -19,32 +19,32 @@ import (
 const maxNodesTold = 4
 
 // describeTopology says where a hard topology is violated. A job of which none ever was has no such condition.
-func (w *world) describeTopology(s *v1alpha1.TrainingJobStatus) {
+func (j job) describeTopology(s *v1alpha1.TrainingJobStatus) {
 	told := ""
-	if !w.stopped(s) {
-		told = w.violations(s)
+	if !j.stopped(s) {
+		told = j.violations(s)
 	}
 	switch {
 	case told != "":
-		w.set(s, v1alpha1.ConditionTopologyViolated, true, v1alpha1.ReasonTierExceeded,
+		j.SetCondition(s, v1alpha1.ConditionTopologyViolated, true, v1alpha1.ReasonTierExceeded,
 			told+". Lockstep moves nothing for that: a step RelocateJob, or a new TrainingJob, is placed from scratch")
 	case meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionTopologyViolated) != nil:
-		w.set(s, v1alpha1.ConditionTopologyViolated, false, v1alpha1.ReasonWithinTier, "the ranks that run are as close as networkTopology asks")
+		j.SetCondition(s, v1alpha1.ConditionTopologyViolated, false, v1alpha1.ReasonWithinTier, "the ranks that run are as close as networkTopology asks")
 	}
 }
 
 // violations tells where the ranks of the job, or of its partitions, lie apart; empty where none do.
-func (w *world) violations(s *v1alpha1.TrainingJobStatus) string {
+func (j job) violations(s *v1alpha1.TrainingJobStatus) string {
 	var all []string
 	var told []string
-	for i := range w.Effective.Spec.Tasks {
-		t := &w.Effective.Spec.Tasks[i]
+	for i := range j.Effective.Spec.Tasks {
+		t := &j.Effective.Spec.Tasks[i]
 		partitions := map[int32][]string{}
 		for index := range t.Replicas {
 			r := gang.Rank{Task: t.Name, Index: index}
-			if node := w.liveNode(s, r); node != "" {
+			if node := j.liveNode(s, r); node != "" {
 				all = append(all, node)
-				partitions[w.PartitionOf(r)] = append(partitions[w.PartitionOf(r)], node)
+				partitions[j.PartitionOf(r)] = append(partitions[j.PartitionOf(r)], node)
 			}
 		}
 		if t.Partition == nil {
@@ -52,20 +52,20 @@ func (w *world) violations(s *v1alpha1.TrainingJobStatus) string {
 		}
 		for _, n := range slices.Sorted(maps.Keys(partitions)) {
 			what := fmt.Sprintf("partition %d of task %s", n, t.Name)
-			told = append(told, w.violation(what, t.Partition.NetworkTopology, partitions[n]))
+			told = append(told, j.violation(what, t.Partition.NetworkTopology, partitions[n]))
 		}
 	}
-	told = slices.Insert(told, 0, w.violation("the job", w.Effective.Spec.NetworkTopology, all))
+	told = slices.Insert(told, 0, j.violation("the job", j.Effective.Spec.NetworkTopology, all))
 	return strings.Join(slices.DeleteFunc(told, func(one string) bool { return one == "" }), "; ")
 }
 
 // liveNode is the node on which a rank's pod is to stay; empty for a pod that has none, has ended, or is being replaced.
-func (w *world) liveNode(s *v1alpha1.TrainingJobStatus, r gang.Rank) string {
-	p := w.Pod(r)
+func (j job) liveNode(s *v1alpha1.TrainingJobStatus, r gang.Rank) string {
+	p := j.Pod(r)
 	if p == nil || p.Finished() || p.Deleting || gang.IsStale(s, p) {
 		return ""
 	}
-	if _, exists := w.Nodes[p.Node]; !exists {
+	if _, exists := j.Nodes[p.Node]; !exists {
 		return "" // a HyperNode does not hold a node that is gone
 	}
 	return p.Node
@@ -73,17 +73,17 @@ func (w *world) liveNode(s *v1alpha1.TrainingJobStatus, r gang.Rank) string {
 
 // violation tells where nodes lie apart that a topology wants together; empty where they do not, and where none of them
 // is in a HyperNode of an allowed tier, for then the topology is not known.
-func (w *world) violation(what string, topology *v1alpha1.NetworkTopology, nodes []string) string {
-	if !isHard(topology) || topology.HighestTierAllowed == nil {
+func (j job) violation(what string, topology *v1alpha1.NetworkTopology, nodes []string) string {
+	if !gang.IsHard(topology) || topology.HighestTierAllowed == nil {
 		return ""
 	}
 	highest := *topology.HighestTierAllowed
-	if h, ok := w.Topology.Lowest(nodes); ok && h.Tier <= highest {
+	if h, ok := j.Topology.Lowest(nodes); ok && h.Tier <= highest {
 		return ""
 	}
 	domains := map[string][]string{}
 	for _, node := range slices.Compact(slices.Sorted(slices.Values(nodes))) {
-		domain := w.Topology.Widest(node, highest)
+		domain := j.Topology.Widest(node, highest)
 		domains[domain] = append(domains[domain], node)
 	}
 	if len(domains) < 2 {

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
@@ -71,7 +72,7 @@ func TestAViolationOfManyNodesIsShort(t *testing.T) {
 }
 
 func TestAViolationGoesAway(t *testing.T) {
-	violated := func(s *scene) bool { return isTrue(s.status(), v1alpha1.ConditionTopologyViolated) }
+	violated := func(s *scene) bool { return gang.IsTrue(s.status(), v1alpha1.ConditionTopologyViolated) }
 	for name, story := range map[string]func(*scene){
 		"the pod is being deleted":     func(s *scene) { s.Pods[1].Deleting = true },
 		"the pod has failed":           func(s *scene) { s.crash(1, 1) },

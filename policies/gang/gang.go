@@ -207,3 +207,6 @@ func (g *Gang) PartitionOf(r Rank) int32 {
 	}
 	return -1
 }
+
+// IsHard reports whether a topology must be kept, and not only preferred.
+func IsHard(t *v1alpha1.NetworkTopology) bool { return t != nil && t.Mode == v1alpha1.TopologyHard }

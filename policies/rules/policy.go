@@ -27,10 +27,21 @@ type Policy struct {
 	GangDownAfter         time.Duration // the same where the rest of the gang is down
 }
 
+// ByTask are the policies of a job by task. The job's own has the empty name, and is that of the tasks without one.
+type ByTask map[string]*Policy
+
+// Of is the policy of a task's ranks; with the empty name, of the job as a whole.
+func (b ByTask) Of(task string) *Policy {
+	if p, ok := b[task]; ok {
+		return p
+	}
+	return b[""]
+}
+
 // Policies are the policies of a job and of its tasks.
-func Policies(job *v1alpha1.TrainingJob) map[string]*Policy {
+func Policies(job *v1alpha1.TrainingJob) ByTask {
 	own := defaultPolicy().overlaid("", job.Spec.RestartPolicy)
-	out := map[string]*Policy{"": &own}
+	out := ByTask{"": &own}
 	for i := range job.Spec.Tasks {
 		t := &job.Spec.Tasks[i]
 		if t.RestartPolicy != nil {

@@ -17,7 +17,7 @@ type declaration struct {
 	source string
 }
 
-// declarations are those of the engine, by name: a method has that of its type before its own, as in world.takeDueSteps, and what is
+// declarations are those of the engine, by name: a method has that of its type before its own, as in job.describe, and what is
 // in another package than policies has that of the package before it, as in nodes.triage.admit.
 func declarations(root string) (map[string][]declaration, error) {
 	found := map[string][]declaration{}

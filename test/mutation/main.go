@@ -32,7 +32,7 @@ var faultsYAML []byte
 type fault struct {
 	// What is wrong.
 	What string `json:"what"`
-	// In is what is declared wrong: a function such as join, a method such as world.takeDueSteps, a type, a constant or a variable.
+	// In is what is declared wrong: a function such as recovery.join, a method such as recovery.Engine.takeDueSteps, a type, a constant or a variable.
 	In string `json:"in"`
 	// Old is text that the declaration has exactly once, and New is what takes its place.
 	Old string `json:"old"`

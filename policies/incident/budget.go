@@ -1,0 +1,118 @@
+// The budget: which restarts are charged to it, what has been charged, and how long a charged restart backs off.
+
+package incident
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/healthpolicy"
+	"github.com/lockstep-dev/lockstep/policies/instant"
+	"github.com/lockstep-dev/lockstep/policies/rules"
+)
+
+// Charges reports whether a restart for an incident counts.
+func (v *View) Charges(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+	if inc.Trigger == v1alpha1.JobResumed || inc.Trigger == v1alpha1.VolcanoJobDeleted {
+		return false // what a user asked for
+	}
+	switch v.RuleOf(inc).Charge {
+	case v1alpha1.ChargeAlways:
+		return true
+	case v1alpha1.ChargeNever:
+		return false
+	}
+	class := inc.Class
+	if v.FailedAsWhole(s, inc) {
+		class = v.ClassOfEnd()
+	}
+	return class == v1alpha1.ClassUser
+}
+
+// FailedAsWhole reports whether every rank has fallen again since an incident made all of them
+// again: that is one more restart to pay for, whatever the first was.
+func (v *View) FailedAsWhole(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+	return Restarted(inc) && madeAnew(inc) && v.AllFailed(s)
+}
+
+// ClassOfEnd says whose fault it is that every rank has fallen.
+func (v *View) ClassOfEnd() v1alpha1.FailureClass {
+	class := v1alpha1.ClassMaintenance
+	gang.EachRank(v.Effective, func(r gang.Rank) {
+		if p := v.Pod(r); p != nil && p.Phase == corev1.PodFailed && rules.ClassOf(p) == v1alpha1.ClassUser {
+			class = v1alpha1.ClassUser
+		}
+	})
+	return class
+}
+
+// NextWindowEnd is when to look again at open incidents because something counts no more, or begins to: a charge and a move
+// leave their windows, and an acknowledgement by a clock that is ahead comes due.
+func (v *View) NextWindowEnd(s *v1alpha1.TrainingJobStatus) time.Time {
+	var next time.Time
+	for i := range s.Incidents {
+		inc := &s.Incidents[i]
+		policy := v.PolicyFor(inc)
+		if spent := v.Spent(s, policy); inc.Outcome == "" && policy.InitialBackoff > 0 && len(spent) > 0 {
+			next = instant.Earliest(next, spent[0].Add(policy.Window))
+		}
+	}
+	if v.HealthPolicy == nil || !AnyOpen(s) {
+		return next
+	}
+	health := healthpolicy.Of(v.HealthPolicy, v.Now)
+	if moves := v.RecentMoves(s, &health); len(moves) > 0 {
+		next = instant.Earliest(next, moves[0].Time.Add(health.Moves.Window))
+	}
+	return instant.Earliest(next, health.Acknowledges)
+}
+
+// Backoff is before when a charged restart must not come: initialSeconds after the last
+// one, and twice as long after each further one within the window.
+func (v *View) Backoff(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) time.Time {
+	policy := v.PolicyFor(inc)
+	if policy.InitialBackoff == 0 || !v.Charges(s, inc) {
+		return time.Time{}
+	}
+	spent := v.Spent(s, policy)
+	if len(spent) == 0 {
+		return time.Time{}
+	}
+	delay := policy.InitialBackoff
+	for range len(spent) - 1 {
+		if delay >= policy.MaxBackoff {
+			break
+		}
+		delay *= 2
+	}
+	return spent[len(spent)-1].Add(min(delay, policy.MaxBackoff))
+}
+
+// Spent are the charges of a budget within its window.
+func (v *View) Spent(s *v1alpha1.TrainingJobStatus, policy *rules.Policy) []metav1.Time {
+	since := v.Now.Add(-policy.Window)
+	return slices.DeleteFunc(slices.Clone(*ChargedTimes(s, policy)), func(t metav1.Time) bool { return !t.After(since) })
+}
+
+// ChargedTimes are the charges of a task's own budget, or of the job's.
+func ChargedTimes(s *v1alpha1.TrainingJobStatus, policy *rules.Policy) *[]metav1.Time {
+	if t := gang.TaskStatus(s, policy.BudgetOf); t != nil {
+		return &t.ChargedTimes
+	}
+	return &s.Restarts.ChargedTimes
+}
+
+// Exhausted says which budget is used up.
+func (v *View) Exhausted(inc *v1alpha1.Incident) string {
+	policy, whose := v.PolicyFor(inc), ""
+	if policy.BudgetOf != "" {
+		whose = " of task " + policy.BudgetOf
+	}
+	return fmt.Sprintf("the budget%s of %d charged restarts in %s is used up: ", whose, policy.MaxRestarts, policy.Window)
+}

@@ -1,0 +1,92 @@
+// Failures: what is broken now, rank by rank.
+
+package incident
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/placement"
+	"github.com/lockstep-dev/lockstep/policies/rules"
+)
+
+// Failures finds every rank that is broken in its current life, those first that say most about the cause.
+func (v *View) Failures(s *v1alpha1.TrainingJobStatus) []rules.Failure {
+	var found []rules.Failure
+	m := v.Rooms(s)
+	gang.EachRank(v.Effective, func(r gang.Rank) {
+		if f, ok := v.FailureOf(s, r, m); ok {
+			f.GangDown = v.OthersDown(s, r, v.Pod(r))
+			found = append(found, f)
+		}
+	})
+	slices.SortStableFunc(found, rules.CompareEvidence)
+	return found
+}
+
+// FailureOf says what is wrong with a rank. One that has never been placed is not
+// broken before the gang has been: the scheduler may still be looking for room.
+func (v *View) FailureOf(s *v1alpha1.TrainingJobStatus, r gang.Rank, m *placement.Rooms) (rules.Failure, bool) {
+	p := v.Pod(r)
+	if p != nil && s.Placement != nil && m.Pending(p) {
+		return rules.FailureOf(p, v1alpha1.PodPending, v1alpha1.ClassInfrastructure), true
+	}
+	if p == nil || p.Gated {
+		return v.lost(s, r)
+	}
+	if p.Succeeded() || gang.IsStale(s, p) {
+		return rules.Failure{}, false
+	}
+	event, class := v.eventOf(p)
+	if rules.OfHealth(event) && v.someWaitsForBreaker(s, r) {
+		bare := *p // what is wrong with it but for its health is not held back
+		bare.Signals = nil
+		if other, whose := v.eventOf(&bare); other != "" {
+			event, class = other, whose
+		}
+	}
+	if event == "" {
+		return rules.Failure{}, false
+	}
+	return rules.FailureOf(p, event, class), true
+}
+
+// eventOf is the strongest thing that is wrong with a pod that has its place, and whose fault it is.
+func (v *View) eventOf(p *gang.Pod) (v1alpha1.EventType, v1alpha1.FailureClass) {
+	node, exists := v.Nodes[p.Node]
+	switch {
+	case p.Node != "" && !exists:
+		return v1alpha1.NodeGone, v1alpha1.ClassInfrastructure
+	case p.Phase == corev1.PodFailed:
+		return v1alpha1.PodFailed, rules.ClassOf(p)
+	case p.Deleting || p.Disrupted != "":
+		return v1alpha1.PodDeleted, rules.ClassOf(p) // what a disruption targets is as good as gone
+	case p.IsIll(true):
+		return v1alpha1.HealthFailed, v1alpha1.ClassInfrastructure
+	case p.Node != "" && !node.Ready:
+		return v1alpha1.NodeNotReady, v1alpha1.ClassInfrastructure
+	case p.IsUnready(v.Now):
+		return v1alpha1.PodNotReady, rules.ClassOf(p)
+	case v.FailsToStart(p):
+		return v1alpha1.PodNotStarted, v1alpha1.ClassInfrastructure
+	case p.IsIll(false):
+		return v1alpha1.HealthDegraded, v1alpha1.ClassInfrastructure
+	}
+	return "", ""
+}
+
+// lost says that a rank's pod was taken away: it was placed once, and what is there now was not.
+func (v *View) lost(s *v1alpha1.TrainingJobStatus, r gang.Rank) (rules.Failure, bool) {
+	node := gang.NodeOf(s.Placement, r)
+	if node == "" {
+		return rules.Failure{}, false
+	}
+	f := rules.Failure{Event: v1alpha1.PodDeleted, Class: v1alpha1.ClassMaintenance, Rank: r, Pod: gang.PodName(v.Job, s.Attempt, r), Node: node}
+	if _, exists := v.Nodes[node]; !exists {
+		f.Event, f.Class = v1alpha1.NodeGone, v1alpha1.ClassInfrastructure
+	}
+	return f, true
+}

@@ -1,0 +1,127 @@
+// The ladder: which step of its rule an incident takes next, and when that is due.
+
+package incident
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/instant"
+	"github.com/lockstep-dev/lockstep/policies/rules"
+)
+
+// Rung is a step that an incident has still to take.
+type Rung struct {
+	Action v1alpha1.Action
+	// Index of the step in its rule, or Unruled.
+	Index int
+	At    time.Time
+}
+
+// fails reports whether a step fails the job by now.
+func (r Rung) fails(now time.Time) bool { return rules.ActionOf(r.Action).Fails && !r.At.After(now) }
+
+// Due is the next rung of an incident, with the delay that the backoff asks for.
+func (v *View) Due(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (Rung, bool) {
+	up, ok := v.nextRung(s, inc)
+	if ok && up.Index >= 0 {
+		up.At = instant.Latest(up.At, v.rested(s, inc, up.Index))
+	}
+	if v.AllFailed(s) && Restarted(inc) && !v.DryRun && !up.fails(v.Now) {
+		if madeAnew(inc) && !ok {
+			return Rung{}, false
+		}
+		// Whatever the ladder says next: without a new attempt no rank would ever come back.
+		up, ok = Rung{v1alpha1.RestartJob, Unruled, v.Now}, true
+	}
+	if ok && rules.ActionOf(up.Action).Scope == rules.BrokenPods && v.OnlyWaits(s, inc) {
+		up.At = instant.Latest(up.At, v.VictimsUntil(s, inc))
+	}
+	if ok && rules.ActionOf(up.Action).Scope != rules.Nothing {
+		up.At = instant.Latest(up.At, v.delay(s, inc))
+	}
+	return up, ok
+}
+
+// OnlyWaits reports whether an incident has nothing left to restart, and waits for ranks that the kubelet does.
+func (v *View) OnlyWaits(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+	return v.EveryRankOf(inc, func(r gang.Rank) bool { return v.BackFor(s, inc, r) || v.WaitsForPeers(s, inc, r) })
+}
+
+// delay is before when an incident must not restart anything: its backoff, and the breaker.
+func (v *View) delay(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) time.Time {
+	until := v.BreakerUntil(s, inc)
+	if !inc.Charged || v.FailedAsWhole(s, inc) {
+		until = instant.Latest(until, v.Backoff(s, inc))
+	}
+	return until
+}
+
+// rested is before when a step must not come because its incident has rested: what has found
+// its node at last is given as long as the ladder gives it after the step before.
+func (v *View) rested(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, index int) time.Time {
+	var until time.Time
+	for i := range s.Incidents {
+		other := &s.Incidents[i]
+		if rules.OfWaiting(other.Trigger) && other != inc && other.EndTime != nil && !other.EndTime.Before(&inc.StartTime) &&
+			slices.ContainsFunc(other.Pods, func(p v1alpha1.IncidentPod) bool { return v.Concerns(inc, gang.Rank{Task: p.Task, Index: p.Index}) }) {
+			until = instant.Latest(until, other.EndTime.Time)
+		}
+	}
+	if until.IsZero() {
+		return until
+	}
+	steps, before := v.RuleOf(inc).Steps, int32(0)
+	if index > 0 {
+		before = steps[index-1].AfterSeconds
+	}
+	return until.Add(instant.Seconds(steps[index].AfterSeconds - before))
+}
+
+// nextRung is the first step that has not been taken. It is due at its time since the
+// incident began, and never sooner after the step before it than the ladder says, even
+// where the manager was away when that one was due. An action that this manager does not
+// know, or that is in vain now, is passed over; where no other follows, the incident waits at it. A FailJob
+// that comes into the rule later is still to be taken, whatever its position.
+func (v *View) nextRung(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (Rung, bool) {
+	rule := v.RuleOf(inc)
+	start := inc.StartTime.Time
+	steps := v.taken(inc)
+	last, fired := lastFired(steps)
+	if rules.OfJob(inc.Trigger) && len(steps) == 0 {
+		// A new attempt at once; from there the ladder of the last rule goes on.
+		return Rung{v1alpha1.RestartJob, rules.StepsAtOnce(rule) - 1, start}, true
+	}
+	index := 0
+	if fired {
+		index = int(last.Index) + 1
+	}
+	for index < len(rule.Steps)-1 && (!rules.ActionOf(rule.Steps[index].Action).Known || v.InVain(s, inc, rule.Steps[index].Action)) {
+		index++
+	}
+	if index >= len(rule.Steps) {
+		if !failsYet(inc, rule, steps) {
+			return Rung{}, false
+		}
+		index = len(rule.Steps) - 1
+	}
+	step := rule.Steps[index]
+	at := start.Add(instant.Seconds(step.AfterSeconds))
+	if fired && int(last.Index) < index {
+		at = instant.Latest(at, steps[len(steps)-1].Time.Add(instant.Seconds(step.AfterSeconds-rule.Steps[last.Index].AfterSeconds)))
+	}
+	return Rung{step.Action, index, at}, true
+}
+
+// failsYet reports whether a rule ends with a FailJob that its incident has not taken, although it has taken steps up to
+// that position: the policy was changed meanwhile. A new attempt for the job as a whole stands for all steps at once.
+func failsYet(inc *v1alpha1.Incident, rule v1alpha1.Rule, taken []v1alpha1.FiredStep) bool {
+	if len(rule.Steps) == 0 {
+		return false
+	}
+	last := rule.Steps[len(rule.Steps)-1]
+	return rules.ActionOf(last.Action).Fails && (last.AfterSeconds > 0 || !rules.OfJob(inc.Trigger)) &&
+		!slices.ContainsFunc(taken, func(f v1alpha1.FiredStep) bool { return rules.ActionOf(f.Action).Fails })
+}

@@ -1,0 +1,87 @@
+// Recovered: when an incident is over, well or not.
+
+package incident
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/rules"
+)
+
+// MissesPeers reports whether some rank that a step for pods would bring back needs another one that has succeeded: it
+// would wait for it in vain.
+func (v *View) MissesPeers(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+	return !v.EveryRankOf(inc, func(r gang.Rank) bool {
+		t := gang.TaskStatus(s, r.Task)
+		return t == nil || t.Succeeded == 0 || v.IsIndependent(r.Task) || v.BackFor(s, inc, r)
+	})
+}
+
+// Recovered reports whether all that an incident concerns is in place again. Where it
+// concerns more than the pods it names, that is every rank that had a place: replicas
+// beyond minAvailable may still be waiting for their first.
+func (v *View) Recovered(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+	if inc.Trigger == v1alpha1.PodPending && !wide(inc) {
+		return v.EveryRankOf(inc, func(r gang.Rank) bool { return v.State(s, r) > gang.Unbound })
+	}
+	if rules.OfJob(inc.Trigger) && !Restarted(inc) && (ByUser(inc) || v.VolcanoJob == nil || v.VolcanoJob.Ended) {
+		return false // what it is about is still so
+	}
+	if v.hasVictims(s, inc) {
+		return false
+	}
+	if !wide(inc) {
+		return v.EveryRankOf(inc, func(r gang.Rank) bool { return v.BackFor(s, inc, r) })
+	}
+	return s.Placement != nil && v.EveryRankOf(inc, func(r gang.Rank) bool {
+		return v.BackFor(s, inc, r) || (gang.NodeOf(s.Placement, r) == "" && v.PartitionOf(r) < 0 && !Names(inc, r))
+	})
+}
+
+// LastPlaced is when the last replacement of an incident was placed; nil where none was needed.
+func (v *View) LastPlaced(inc *v1alpha1.Incident) *metav1.MicroTime {
+	var last time.Time
+	v.EveryRankOf(inc, func(r gang.Rank) bool {
+		if p := v.Pod(r); p != nil && p.PlacedTime.After(last) {
+			last = p.PlacedTime
+		}
+		return true
+	})
+	if last.Before(inc.StartTime.Time) {
+		return nil
+	}
+	return new(metav1.NewMicroTime(last))
+}
+
+// Departed reports whether each pod that an incident names is gone, and with it what was ill: the next
+// one of its rank is placed elsewhere, and waits for nobody's acknowledgement.
+func (v *View) Departed(inc *v1alpha1.Incident) bool {
+	return !Unnamed(inc) && !slices.ContainsFunc(inc.Pods, func(named v1alpha1.IncidentPod) bool {
+		p := v.Pod(gang.Rank{Task: named.Task, Index: named.Index})
+		return p != nil && p.UID == named.UID
+	})
+}
+
+// FailedAgain reports whether an incident has no step left for a failure, although it
+// restarted the rank once: the ladder begins again, as a new incident, and is charged again.
+// ShrinkTask leaves a broken pod as it was: that has not fallen again. In a dry run the
+// steps that are left have only been played, and what the incident did before goes on.
+func (v *View) FailedAgain(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) bool {
+	if v.DryRun || !Restarted(inc) || f.UID == "" || f.Event == v1alpha1.PodNotReady || rules.OfWaiting(f.Event) {
+		return false
+	}
+	if f.Event == v1alpha1.HealthDegraded && inc.Trigger != v1alpha1.HealthDegraded {
+		return false // it is an incident of its own, which begins once this one is over
+	}
+	last := rules.ActionOf(inc.Steps[len(inc.Steps)-1].Action)
+	if last.Scope == rules.BrokenPods && !last.Replaces && slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return p.UID == f.UID }) {
+		return false
+	}
+	_, left := v.nextRung(s, inc)
+	return !left
+}

@@ -1,0 +1,80 @@
+// Steps: what the steps that an incident has taken tell of it.
+
+package incident
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/instant"
+	"github.com/lockstep-dev/lockstep/policies/rules"
+)
+
+// Unruled is the index of a step that no rule asked for.
+const Unruled = -1
+
+// taken are the steps of an incident that need not be taken any more: what a dry run has
+// only recorded is still to be done once that is over, and what was ignored once it is not.
+func (v *View) taken(inc *v1alpha1.Incident) []v1alpha1.FiredStep {
+	steps := v.RuleOf(inc).Steps
+	return slices.DeleteFunc(slices.Clone(inc.Steps), func(f v1alpha1.FiredStep) bool {
+		acts := gang.Within(f.Index, steps) && steps[f.Index].Action != v1alpha1.Ignore
+		return (f.DryRun && !v.DryRun) || (f.Action == v1alpha1.Ignore && acts)
+	})
+}
+
+// lastFired is the highest step of the rule among some.
+func lastFired(steps []v1alpha1.FiredStep) (v1alpha1.FiredStep, bool) {
+	last := v1alpha1.FiredStep{Index: Unruled}
+	for _, f := range steps {
+		if f.Index > last.Index {
+			last = f
+		}
+	}
+	return last, last.Index != Unruled
+}
+
+// LastRestart is when an incident last restarted something, or began.
+func LastRestart(inc *v1alpha1.Incident) time.Time {
+	at := inc.StartTime.Time
+	for _, f := range inc.Steps {
+		if f.Action != v1alpha1.Ignore && !f.DryRun {
+			at = instant.Latest(at, f.Time.Time)
+		}
+	}
+	return at
+}
+
+// madeAnew reports whether the last step of an incident restarted the whole job.
+func madeAnew(inc *v1alpha1.Incident) bool {
+	for _, f := range slices.Backward(inc.Steps) {
+		if !f.DryRun {
+			return rules.ActionOf(f.Action).Scope == rules.WholeJob
+		}
+	}
+	return false
+}
+
+// OnlyPlays reports whether the steps of an incident are recorded and not taken. The new
+// Volcano Job that a user has asked for is made in a dry run, too.
+func (v *View) OnlyPlays(inc *v1alpha1.Incident) bool { return v.DryRun && !ByUser(inc) }
+
+// ByUser reports whether an incident has yet to give a user what they asked for: a new
+// Volcano Job, after a suspension or in place of one that they have deleted. It has a
+// new name, for Volcano may still be busy with the old one.
+func ByUser(inc *v1alpha1.Incident) bool {
+	return (inc.Trigger == v1alpha1.JobResumed || inc.Trigger == v1alpha1.VolcanoJobDeleted) && len(inc.Steps) == 0
+}
+
+// AwaitsMove reports whether an incident is about a rank that trains on a degraded device until it is moved. Such a rank falls
+// in another's wake like any other.
+func AwaitsMove(inc *v1alpha1.Incident) bool {
+	return inc.Trigger == v1alpha1.HealthDegraded && !Restarted(inc)
+}
+
+// Restarted reports whether a step of an incident has restarted something.
+func Restarted(inc *v1alpha1.Incident) bool {
+	return slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool { return f.Action != v1alpha1.Ignore && !f.DryRun })
+}

@@ -1,0 +1,131 @@
+// Victims: which ranks fail only because another one does, and for how long they are left to the kubelet. When one process of
+// a collective is lost, all others abort; the kubelet restarts them in place, where they wait for the lost one.
+
+package incident
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/instant"
+	"github.com/lockstep-dev/lockstep/policies/rules"
+)
+
+// victimPatience is how long the victims of an incident have to come back by themselves once it has placed its own
+// ranks. The kubelet waits for at most 5 min before it restarts a container (MaxContainerBackOff in
+// kubernetes pkg/kubelet/kubelet.go); the rest is for the start.
+const victimPatience = 5*time.Minute + 30*time.Second
+
+// failsInPlace reports whether the program of a rank has failed, and its pod, its node and its devices have not.
+func (v *View) failsInPlace(s *v1alpha1.TrainingJobStatus, r gang.Rank) bool {
+	p := v.Pod(r)
+	if p == nil || p.Gated || gang.IsStale(s, p) {
+		return false
+	}
+	event, _ := v.eventOf(p)
+	return event == v1alpha1.PodNotReady
+}
+
+// stopsGang reports whether the ranks of an incident are ones without which the others cannot train. One that is
+// degraded trains on until it is moved.
+func (v *View) stopsGang(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+	needed := Unnamed(inc) || slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return !v.IsIndependent(p.Task) })
+	return inc.Outcome == "" && inc.Trigger != v1alpha1.PodPending && !AwaitsMove(inc) &&
+		needed && !rules.Ignores(v.RuleOf(inc)) && !v.WaitsForBreaker(s, inc)
+}
+
+// WakeOf returns the open incident in whose wake a rank failed, and nil for a rank that failed by itself. What a
+// rule fails the job for is nobody's wake, nor is a pod that has ended for good where a rule is for its task.
+func (v *View) WakeOf(s *v1alpha1.TrainingJobStatus, f rules.Failure, rule v1alpha1.Rule, policy *rules.Policy) *v1alpha1.Incident {
+	if !f.ByProgram() || rules.FailsFirst(rule) || v.IsIndependent(f.Rank.Task) {
+		return nil
+	}
+	for i := range s.Incidents {
+		inc := &s.Incidents[i]
+		apart := !f.InPlace() && (v.PolicyFor(inc).RulesOf != policy.RulesOf || (inc.Rule != rule.Name && len(rule.Match.Tasks) > 0))
+		if v.stopsGang(s, inc) && !v.Concerns(inc, f.Rank) && !apart {
+			return inc
+		}
+	}
+	return nil
+}
+
+// WaitsForPeers reports whether a rank fails in place although its incident is not about its pod: it is a victim,
+// or it has been replaced and its peers are not back yet.
+func (v *View) WaitsForPeers(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r gang.Rank) bool {
+	return v.failsInPlace(s, r) && !slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return p.UID == v.Pod(r).UID })
+}
+
+// VictimsUntil is until when an incident waits for victims. While a rank of its own is missing, they have nothing to
+// come back to, and all their time is still to come.
+func (v *View) VictimsUntil(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) time.Time {
+	from := LastRestart(inc)
+	there := v.EveryRankOf(inc, func(r gang.Rank) bool {
+		if v.State(s, r) < gang.Bound {
+			return false
+		}
+		p := v.Pod(r)
+		from = instant.Latest(from, p.PlacedTime)
+		return p.Succeeded() || (p.Phase == corev1.PodRunning && v.Nodes[p.Node].Ready)
+	})
+	if !there {
+		from = v.Now
+	}
+	return from.Add(victimPatience)
+}
+
+// VictimsDue is when the next victims will have had their time.
+func (v *View) VictimsDue(s *v1alpha1.TrainingJobStatus) time.Time {
+	var next time.Time
+	for i := range s.Incidents {
+		if inc := &s.Incidents[i]; inc.Outcome == "" && v.hasVictims(s, inc) {
+			if until := v.VictimsUntil(s, inc); until.After(v.Now) {
+				next = instant.Earliest(next, until)
+			}
+		}
+	}
+	return next
+}
+
+// isUncovered reports whether no incident is about a rank, but one that is held back.
+func (v *View) isUncovered(s *v1alpha1.TrainingJobStatus, r gang.Rank) bool {
+	inc := v.Covering(s, r)
+	return inc == nil || v.WaitsForBreaker(s, inc)
+}
+
+// hasVictims reports whether ranks that failed in the wake of an incident are not back.
+func (v *View) hasVictims(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+	if inc.VictimCount == 0 {
+		return false
+	}
+	unnamed := int(inc.VictimCount) > len(inc.Victims)
+	found := false
+	gang.EachRank(v.Effective, func(r gang.Rank) {
+		found = found || (v.failsInPlace(s, r) && (unnamed || slices.Contains(inc.Victims, v.Pod(r).Name)) && v.isUncovered(s, r))
+	})
+	return found
+}
+
+// NextGangCheck is when the next exit will be too long ago to count, where some rule asks for that. For a failure of a
+// silent node that never changes.
+func (v *View) NextGangCheck(s *v1alpha1.TrainingJobStatus) time.Time {
+	var next time.Time
+	asks := func(r v1alpha1.Rule) bool {
+		return r.Match.GangRunning != nil && !slices.Equal(r.Match.Events, []v1alpha1.EventType{v1alpha1.NodeNotReady})
+	}
+	for _, policy := range v.policies {
+		if !slices.ContainsFunc(policy.Rules, asks) {
+			continue
+		}
+		for _, exit := range v.LastExits(s) {
+			if at := exit.Add(gang.NodeWake); at.After(v.Now) {
+				next = instant.Earliest(next, at)
+			}
+		}
+	}
+	return next
+}

@@ -1,0 +1,67 @@
+// Package incident reads: what has failed in a gang, which of its incidents each failure belongs to, what these concern, what
+// they wait for, and which step is due. Nothing here changes a status: that is for package recovery.
+
+package incident
+
+import (
+	"slices"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/rules"
+)
+
+// View is a gang with the restart policies of its job.
+type View struct {
+	*gang.Gang
+	policies rules.ByTask
+	// DryRun reports whether the job's steps are only recorded.
+	DryRun         bool
+	breakerAnswers map[breakerQuestion]bool // what waitsForBreaker has found
+}
+
+// ViewOf indexes an observation for a status.
+func ViewOf(o *gang.Observation, s *v1alpha1.TrainingJobStatus) *View {
+	v := &View{
+		Gang: gang.View(o, s), policies: rules.Policies(o.Job), DryRun: o.Job.Annotations[v1alpha1.DryRun] == "true",
+	}
+	v.KeepSignals(func(p *gang.Pod) []gang.Signal { return v.actionableSignals(s, p) })
+	return v
+}
+
+// actionableSignals returns the health signals of a pod that a rule with a step other than Ignore matches. The others are
+// dropped: they open no incident, keep none open, and hide no other signal.
+func (v *View) actionableSignals(s *v1alpha1.TrainingJobStatus, p *gang.Pod) []gang.Signal {
+	return slices.DeleteFunc(slices.Clone(p.Signals), func(signal gang.Signal) bool {
+		event := v1alpha1.HealthDegraded
+		if signal.Failed {
+			event = v1alpha1.HealthFailed
+		}
+		f := rules.FailureOf(p, event, v1alpha1.ClassInfrastructure)
+		f.Signal, f.GangDown = signal, v.OthersDown(s, p.Rank(), p)
+		rule, ok := rules.Match(v.Policy(p.Task).Rules, f)
+		return !ok || rules.Ignores(rule)
+	})
+}
+
+// Policy is that of a task's ranks; with the empty name, of the job as a whole.
+func (v *View) Policy(task string) *rules.Policy { return v.policies.Of(task) }
+
+// PolicyFor is the policy that an incident follows.
+func (v *View) PolicyFor(inc *v1alpha1.Incident) *rules.Policy { return v.Policy(inc.PolicyTask) }
+
+// RuleOf is the rule that an incident follows, as it reads now; without steps where it is gone.
+func (v *View) RuleOf(inc *v1alpha1.Incident) v1alpha1.Rule {
+	all := v.PolicyFor(inc).Rules
+	if i := slices.IndexFunc(all, func(r v1alpha1.Rule) bool { return r.Name == inc.Rule }); i >= 0 {
+		return all[i]
+	}
+	return v1alpha1.Rule{}
+}
+
+// breakerQuestion is an incident that may be held back, as it was when that was asked: each of its
+// ranks asks, and to answer means to look at all of them.
+type breakerQuestion struct {
+	incident, pods int32
+	trigger        v1alpha1.EventType
+}

@@ -1,0 +1,64 @@
+// Waiting: incidents whose steps cannot help, because their ranks wait for a node or for their start there.
+
+package incident
+
+import (
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/rules"
+)
+
+// WaitsForCapacity reports whether an incident waits for nothing but room, or a pod that does not start, for which a rule of its own
+// decides. Its ladder pauses meanwhile: restarting healthy ranks makes no room.
+func (v *View) WaitsForCapacity(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+	if inc.Trigger == v1alpha1.PodPending || (rules.OfJob(inc.Trigger) && !Restarted(inc)) || rules.OnlyFails(v.RuleOf(inc)) {
+		return false
+	}
+	if inc.Trigger == v1alpha1.PodNotStarted && !v.AllFailed(s) && v.mayStart(s, inc) {
+		return true
+	}
+	waiting := false
+	only := v.EveryRankOf(inc, func(r gang.Rank) bool {
+		if v.State(s, r) >= gang.Working {
+			return true
+		}
+		waiting = true
+		another := v.waitingFor(s, r, v1alpha1.PodPending, v1alpha1.PodNotStarted)
+		p := v.Pod(r)
+		return another != nil && another != inc && (p == nil || !p.Finished())
+	})
+	return waiting && only
+}
+
+// mayStart reports whether each rank of an incident that is about a pod's start is back, on its way, or on a node where it
+// may still start, as far as is known: where no other pod of its task comes further, the node is not at fault.
+func (v *View) mayStart(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+	m := v.Rooms(s)
+	return v.EveryRankOf(inc, func(r gang.Rank) bool {
+		p := v.Pod(r)
+		switch {
+		case v.State(s, r) >= gang.Working:
+			return true
+		case v.State(s, r) < gang.Bound:
+			return p == nil || !m.Pending(p)
+		}
+		return !p.StartsUntil().IsZero() && v.Nodes[p.Node].Ready && !v.FailsToStart(p)
+	})
+}
+
+// InVain reports whether an action cannot help an incident: its ranks wait for a node, and the scheduler tries none for
+// them, whatever is restarted and wherever. Where the gang's home is outdated, a restart of the whole gang helps.
+func (v *View) InVain(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, action v1alpha1.Action) bool {
+	a := rules.ActionOf(action)
+	if inc.Trigger != v1alpha1.PodPending || !a.Replaces {
+		return false
+	}
+	found := false
+	all := v.EveryRankOf(inc, func(r gang.Rank) bool {
+		p := v.Pod(r)
+		found = found || (p != nil && p.Searches())
+		_, outdated := v.OutdatedHome(s, r)
+		return p == nil || !p.Searches() || (p.Untried && (a.Scope != rules.WholeJob || !outdated))
+	})
+	return found && all
+}

@@ -1,0 +1,46 @@
+// The job: one look at it, with all that is known of its incidents.
+
+package policies
+
+import (
+	"slices"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
+)
+
+// job is one look at a job: at what is observed, and at what its status says of that.
+type job struct{ *incident.View }
+
+func jobOf(o *gang.Observation, s *v1alpha1.TrainingJobStatus) job { return job{incident.ViewOf(o, s)} }
+
+// stopped reports whether a job should have no pods.
+func (j job) stopped(s *v1alpha1.TrainingJobStatus) bool {
+	return gang.Finished(s) || j.Job.Spec.Suspend
+}
+
+func (j job) queued() bool { return j.PodGroup == nil || j.PodGroup.Pending }
+
+// keepsPlace reports whether the job recovers the place in the queue that it had.
+func (j job) keepsPlace(s *v1alpha1.TrainingJobStatus) bool {
+	return s.Placement != nil && incident.AnyOpen(s) && !yielding(s)
+}
+
+// alive are the ranks of which another pod than their own, of whatever attempt, may be running.
+func (j job) alive() map[gang.Rank]bool {
+	out := map[gang.Rank]bool{}
+	for i := range j.Pods {
+		if p := &j.Pods[i]; !p.Gated && !p.Finished() && j.Pod(p.Rank()) != p {
+			out[p.Rank()] = true
+		}
+	}
+	return out
+}
+
+// yielding reports whether a job waits its turn like any other.
+func yielding(s *v1alpha1.TrainingJobStatus) bool {
+	return slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool {
+		return inc.Outcome == "" && (inc.Trigger == v1alpha1.JobResumed || inc.Class == v1alpha1.ClassPreemption)
+	})
+}

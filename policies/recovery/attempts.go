@@ -1,0 +1,52 @@
+// Attempts: a new Volcano Job, where the old one makes no more pods.
+
+package recovery
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+)
+
+// begin makes the first attempt, or the first one after a suspension.
+func (e Engine) begin(s *v1alpha1.TrainingJobStatus) {
+	resumed := gang.IsTrue(s, v1alpha1.ConditionSuspended)
+	if s.Attempt > 0 && !resumed {
+		return
+	}
+	s.StartTime = new(metav1.NewTime(e.Now))
+	unshrink(s)
+	if s.Placement == nil || s.Attempt == 0 {
+		s.Attempt++
+		return
+	}
+	e.renew(s, v1alpha1.JobResumed, v1alpha1.ClassMaintenance)
+}
+
+// renew opens an incident that concerns the job as a whole. Its first rung is a new
+// attempt; from there the ladder of the job's last rule goes on.
+func (e Engine) renew(s *v1alpha1.TrainingJobStatus, trigger v1alpha1.EventType, class v1alpha1.FailureClass) {
+	rules := e.Policy("").Rules
+	inc := e.open(s, trigger, class)
+	inc.Rule = rules[len(rules)-1].Name
+}
+
+// noteDeletedVolcanoJob renews a job whose Volcano Job somebody has deleted.
+func (e Engine) noteDeletedVolcanoJob(s *v1alpha1.TrainingJobStatus) {
+	if e.VolcanoJob == nil && e.VolcanoJobGone(s) && !e.BeingRenewed(s) {
+		e.endAll(s, v1alpha1.OutcomeCancelled) // everything is made again, whatever was open
+		e.renew(s, v1alpha1.VolcanoJobDeleted, v1alpha1.ClassMaintenance)
+	}
+}
+
+// noteEndedVolcanoJob renews a job whose Volcano Job has ended and that has not, where
+// no incident says why: one that is open makes the new attempt itself, unless it is held back.
+func (e Engine) noteEndedVolcanoJob(s *v1alpha1.TrainingJobStatus) {
+	acts := func(inc v1alpha1.Incident) bool { return inc.Outcome == "" && !e.WaitsForBreaker(s, &inc) }
+	if e.AllFailed(s) && !slices.ContainsFunc(s.Incidents, acts) {
+		e.renew(s, v1alpha1.VolcanoJobEnded, e.ClassOfEnd())
+	}
+}

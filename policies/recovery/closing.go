@@ -1,0 +1,106 @@
+// Closing: incidents end, and the job with them where it cannot go on.
+
+package recovery
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/incident"
+)
+
+// closeRecovered ends the open incidents all of whose ranks are in place again, and those that are held
+// back until there is nothing left to move, and says whether there was one.
+func (e Engine) closeRecovered(s *v1alpha1.TrainingJobStatus) bool {
+	ended := false
+	for i := range s.Incidents {
+		inc := &s.Incidents[i]
+		switch {
+		case inc.Outcome != "":
+			continue
+		case e.Recovered(s, inc):
+			e.endRecovered(inc)
+		case e.WaitsForBreaker(s, inc) && e.Departed(inc):
+			e.end(inc, v1alpha1.OutcomeCancelled)
+		default:
+			continue
+		}
+		ended = true
+	}
+	return ended
+}
+
+// closeOvertaken ends the incidents that wait for nothing but victims which a step of another incident is about to restart.
+// Once the step has made the pods stale, such an incident would seem to miss ranks of its own, and take its next step for
+// nothing.
+func (e Engine) closeOvertaken(s *v1alpha1.TrainingJobStatus, by *v1alpha1.Incident) {
+	for i := range s.Incidents {
+		if inc := &s.Incidents[i]; inc.ID != by.ID && inc.Outcome == "" && e.Recovered(s, inc) {
+			e.endRecovered(inc)
+		}
+	}
+}
+
+func (e Engine) endRecovered(inc *v1alpha1.Incident) {
+	inc.PlacedTime = e.LastPlaced(inc)
+	e.end(inc, v1alpha1.OutcomeRecovered)
+}
+
+// endAll ends every open incident, because the job itself has come to an end or a pause.
+func (e Engine) endAll(s *v1alpha1.TrainingJobStatus, outcome v1alpha1.Outcome) {
+	for i := range s.Incidents {
+		if s.Incidents[i].Outcome == "" {
+			e.end(&s.Incidents[i], outcome)
+		}
+	}
+	forget(s)
+}
+
+func (e Engine) end(inc *v1alpha1.Incident, outcome v1alpha1.Outcome) {
+	if incident.Asking(inc) {
+		e.conclude(inc, v1alpha1.CheckpointCancelled, "")
+	}
+	inc.EndTime, inc.Outcome, inc.Message = new(metav1.NewMicroTime(e.Now)), outcome, incident.Story(inc)
+}
+
+func (e Engine) Complete(s *v1alpha1.TrainingJobStatus) {
+	e.finish(s, v1alpha1.ConditionCompleted, v1alpha1.ReasonTasksSucceeded, "every pod that counts has succeeded")
+	e.endAll(s, v1alpha1.OutcomeCancelled)
+}
+
+func (e Engine) Fail(s *v1alpha1.TrainingJobStatus, reason, message string) {
+	e.finish(s, v1alpha1.ConditionFailed, reason, message)
+	e.endAll(s, v1alpha1.OutcomeFailed)
+}
+
+func (e Engine) finish(s *v1alpha1.TrainingJobStatus, condition, reason, message string) {
+	e.SetCondition(s, condition, true, reason, message)
+	s.CompletionTime = new(metav1.NewTime(e.Now))
+}
+
+func (e Engine) Suspend(s *v1alpha1.TrainingJobStatus) {
+	e.SetCondition(s, v1alpha1.ConditionSuspended, true, v1alpha1.ReasonSuspended, "spec.suspend is true; home is remembered")
+	e.endAll(s, v1alpha1.OutcomeCancelled)
+}
+
+// maxClosedIncidents is how many incidents are remembered after they are over.
+const maxClosedIncidents = 10
+
+// forget drops the oldest closed incidents.
+func forget(s *v1alpha1.TrainingJobStatus) {
+	closed := 0
+	for _, inc := range s.Incidents {
+		if inc.Outcome != "" {
+			closed++
+		}
+	}
+	s.Incidents = slices.DeleteFunc(s.Incidents, func(inc v1alpha1.Incident) bool {
+		if inc.Outcome == "" || closed <= maxClosedIncidents {
+			return false
+		}
+		closed--
+		return true
+	})
+}

@@ -1,0 +1,101 @@
+// Exclusions: the nodes and the HyperNodes that a job must not go back to, and until when.
+
+package recovery
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/instant"
+	"github.com/lockstep-dev/lockstep/policies/placement"
+	"github.com/lockstep-dev/lockstep/policies/rules"
+)
+
+const (
+	// migrateFor is how long a pod keeps away from the node that it was migrated from, at least.
+	migrateFor = 10 * time.Minute
+	// leftFor is how long a job keeps away from a home that it relocated from, at least.
+	leftFor = 10 * time.Minute
+)
+
+// excludeFor keeps the job away from the nodes where the infrastructure failed it, and
+// for a migration from those that it leaves.
+func (e Engine) excludeFor(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, a rules.Action) {
+	if !a.LeavesNode {
+		e.exclude(s, inc)
+		return
+	}
+	for _, p := range inc.Pods {
+		if !e.BackFor(s, inc, gang.Rank{Task: p.Task, Index: p.Index}) {
+			e.excludeNode(s, inc, p.Node, max(e.Policy(p.Task).ExcludeNode, migrateFor))
+		}
+	}
+}
+
+func (e Engine) exclude(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
+	for _, p := range inc.Pods {
+		limit := e.Policy(p.Task).ExcludeNode
+		if limit > 0 && !e.BackFor(s, inc, gang.Rank{Task: p.Task, Index: p.Index}) && e.Faulty(s, inc, p) {
+			e.excludeNode(s, inc, p.Node, limit)
+		}
+	}
+}
+
+func (e Engine) excludeNode(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, node string, limit time.Duration) {
+	if node == "" || placement.Excluded(s, node) {
+		return
+	}
+	s.ExcludedNodes = append(s.ExcludedNodes, v1alpha1.ExcludedNode{
+		Name: node, Hostname: e.Nodes[node].Hostname, Until: metav1.NewTime(e.Now.Add(limit)), Incident: inc.ID,
+	})
+}
+
+// liftExclusions drops the exclusions whose time is over, and returns when the next one is.
+func (e Engine) liftExclusions(s *v1alpha1.TrainingJobStatus) time.Time {
+	before := len(s.ExcludedNodes) + len(s.LeftHyperNodes)
+	s.ExcludedNodes = slices.DeleteFunc(s.ExcludedNodes, func(x v1alpha1.ExcludedNode) bool { return !x.Until.After(e.Now) })
+	s.LeftHyperNodes = slices.DeleteFunc(s.LeftHyperNodes, func(l v1alpha1.LeftHyperNode) bool { return !l.Until.After(e.Now) })
+	if len(s.ExcludedNodes)+len(s.LeftHyperNodes) < before {
+		gang.EachRank(e.Effective, func(r gang.Rank) { e.restartUnscheduled(s, r) })
+	}
+	var next time.Time
+	for _, x := range s.ExcludedNodes {
+		next = instant.Earliest(next, x.Until.Time)
+	}
+	for _, l := range s.LeftHyperNodes {
+		next = instant.Earliest(next, l.Until.Time)
+	}
+	return next
+}
+
+// restartUnscheduled asks for a new pod of a rank that looks for a node in vain: where it may go was
+// fixed when its gate was lifted.
+func (e Engine) restartUnscheduled(s *v1alpha1.TrainingJobStatus, r gang.Rank) {
+	if p := e.Pod(r); p != nil && p.Searches() && !gang.IsStale(s, p) {
+		e.restart(s, r, v1alpha1.RestartNodeAvailable)
+	}
+}
+
+// liftOldestExclusion lifts one exclusion, the oldest, where a rank has found no node, no step is left
+// that could change that, and nothing else would: an exclusion never makes a job
+// unplaceable for ever. A home that was left is given a second chance first.
+func (e Engine) liftOldestExclusion(s *v1alpha1.TrainingJobStatus) {
+	if !e.Stuck(s) {
+		return
+	}
+	left := slices.IndexFunc(s.LeftHyperNodes, func(l v1alpha1.LeftHyperNode) bool { return e.Places(s).KeepsFrom(l.Name) })
+	node := slices.IndexFunc(s.ExcludedNodes, func(x v1alpha1.ExcludedNode) bool { return e.Places(s).WouldTake(x.Name) })
+	switch {
+	case left >= 0:
+		s.LeftHyperNodes = slices.Delete(s.LeftHyperNodes, left, left+1)
+	case node >= 0:
+		s.ExcludedNodes = slices.Delete(s.ExcludedNodes, node, node+1)
+	default:
+		return
+	}
+	gang.EachRank(e.Effective, func(r gang.Rank) { e.restartUnscheduled(s, r) })
+}

@@ -1,0 +1,126 @@
+// Incidents: failures that belong together, from the first signal until everything runs again.
+
+package recovery
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/incident"
+	"github.com/lockstep-dev/lockstep/policies/rules"
+)
+
+// noteFailures brings every failure into an incident: one that already covers the
+// rank, one in whose wake it came, or a new one.
+func (e Engine) noteFailures(s *v1alpha1.TrainingJobStatus) {
+	found := e.Failures(s)
+	ended := e.endRelapsed(s, found)
+	victims := e.victims(s)
+	for _, f := range found {
+		policy := e.Policy(f.Rank.Task)
+		rule, ok := rules.Match(policy.Rules, f)
+		if !ok {
+			continue
+		}
+		inc, cause := e.CoveringOf(s, f, rule), e.WakeOf(s, f, rule, policy)
+		if inc != nil && (cause == nil || !incident.AwaitsMove(inc)) {
+			e.follow(inc, rule, policy)
+			e.upgradeTrigger(inc, f, rule, policy)
+			e.explain(s, inc, f)
+			e.takenAway(s, inc, f)
+			continue
+		}
+		if cause != nil {
+			victims.note(cause, f, rule, policy)
+			continue
+		}
+		if inc := e.Joinable(s, f, rule, policy); inc != nil {
+			e.joinTo(s, inc, f, rule, policy)
+			continue
+		}
+		if !f.InPlace() || !e.OthersStart(s, f.Rank) {
+			e.openFor(s, f)
+		}
+	}
+	victims.count()
+	e.inherit(s, ended)
+}
+
+// openFor opens an incident for a failure, or for the one that it followed from.
+func (e Engine) openFor(s *v1alpha1.TrainingJobStatus, f rules.Failure) {
+	first := e.FirstExit(s, f)
+	policy := e.Policy(first.Rank.Task)
+	rule, ok := rules.Match(policy.Rules, first)
+	if !ok || rules.Ignores(rule) {
+		first, policy = f, e.Policy(f.Rank.Task)
+		rule, _ = rules.Match(policy.Rules, f)
+	}
+	inc := e.open(s, first.Event, first.Class)
+	inc.Rule, inc.PolicyTask, inc.Cause = rule.Name, policy.Of, incident.CauseOf(first)
+	join(inc, first)
+	e.apply(s, inc, first)
+	if first.Rank != f.Rank {
+		addVictim(inc, f)
+	}
+}
+
+// joinTo makes a failure part of an incident, and its cause where it explains it.
+func (e Engine) joinTo(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure, rule v1alpha1.Rule, policy *rules.Policy) {
+	if e.Explains(inc, f) && !incident.Restarted(inc) {
+		e.blame(s, inc, f, rule, policy)
+	} else {
+		join(inc, f)
+		e.explain(s, inc, f)
+	}
+	e.apply(s, inc, f)
+}
+
+// follow gives an incident whose rule is not there any more, because the policy was
+// changed meanwhile, the rule that its failure falls under now.
+func (e Engine) follow(inc *v1alpha1.Incident, rule v1alpha1.Rule, policy *rules.Policy) {
+	if len(e.RuleOf(inc).Steps) == 0 {
+		inc.Rule, inc.PolicyTask = rule.Name, policy.Of
+	}
+}
+
+// explain gives an incident that looked like the program's fault its true cause: when a
+// node dies, the ranks elsewhere abort first, and the node is missed only later.
+func (e Engine) explain(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) {
+	if !e.Explains(inc, f) {
+		return
+	}
+	inc.Trigger, inc.Class, inc.Cause = f.Event, f.Class, incident.CauseOf(f)
+	e.refund(s, inc)
+	if f.Event == v1alpha1.HealthFailed && incident.Restarted(inc) && !e.DryRun {
+		e.moveOn(s, inc, f)
+	}
+}
+
+// moveOn takes a rank off what has failed, to which its incident had brought it back.
+func (e Engine) moveOn(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) {
+	e.exclude(s, inc)
+	e.restartBeside(s, inc, f.Rank)
+}
+
+func (e Engine) open(s *v1alpha1.TrainingJobStatus, trigger v1alpha1.EventType, class v1alpha1.FailureClass) *v1alpha1.Incident {
+	var last int32
+	for _, inc := range s.Incidents {
+		last = max(last, inc.ID)
+	}
+	s.Incidents = append(s.Incidents, v1alpha1.Incident{
+		ID: last + 1, Trigger: trigger, Class: class, StartTime: metav1.NewMicroTime(e.Now),
+	})
+	return &s.Incidents[len(s.Incidents)-1]
+}
+
+// upgradeTrigger selects the rule of an incident again when a stronger event arrives for it, as long as no step has restarted
+// anything; when any event arrives that is not ignored, where the first one is; and when the rest of the gang is found down
+// while a node is silent.
+func (e Engine) upgradeTrigger(inc *v1alpha1.Incident, f rules.Failure, rule v1alpha1.Rule, policy *rules.Policy) {
+	another := f.UID != "" && f.Event != inc.Trigger && !rules.OfJob(inc.Trigger) && rules.Ignores(e.RuleOf(inc)) && !rules.Ignores(rule)
+	down := f.GangDown && rules.OfNode(f.Event) && f.Event == inc.Trigger && f.Pod == inc.Cause.Pod && rule.Name != inc.Rule
+	if incident.Restarted(inc) || (rules.Strength(f.Event) <= rules.Strength(inc.Trigger) && !another && !down) || incident.OnlyFollows(inc, f) {
+		return
+	}
+	inc.Trigger, inc.Class, inc.Rule, inc.PolicyTask, inc.Cause = f.Event, f.Class, rule.Name, policy.Of, incident.CauseOf(f)
+}

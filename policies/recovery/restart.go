@@ -1,0 +1,36 @@
+// Restarts: the one way to a new life for a rank.
+
+package recovery
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
+)
+
+// restart gives a rank a new life, for a reason that the status keeps. In a dry run only a rank whose pod is gone already gets one.
+func (e Engine) restart(s *v1alpha1.TrainingJobStatus, r gang.Rank, why v1alpha1.RestartReason) {
+	if !e.DryRun || why == v1alpha1.RestartPodGone {
+		gang.RestartRank(s, r, why)
+	}
+}
+
+// restartBeside restarts a rank between the steps of its incident's ladder.
+func (e Engine) restartBeside(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r gang.Rank) {
+	e.restart(s, r, v1alpha1.RestartByStep)
+	last := inc.Steps[len(inc.Steps)-1]
+	if last.Index == incident.Unruled && last.Time.Time.Equal(e.Now) {
+		return // together with another one
+	}
+	e.record(inc, incident.Rung{Action: v1alpha1.RestartPod, Index: incident.Unruled, At: e.Now})
+	s.Restarts.Pod++
+	s.Restarts.Total++
+}
+
+func (e Engine) record(inc *v1alpha1.Incident, up incident.Rung) {
+	inc.Steps = append(inc.Steps, v1alpha1.FiredStep{
+		Action: up.Action, Index: int32(up.Index), Time: metav1.NewMicroTime(e.Now), DryRun: e.OnlyPlays(inc),
+	})
+}

@@ -1,0 +1,63 @@
+// Victims: ranks that fail in the wake of an incident are noted in it, and replaced where they do not come back by themselves.
+
+package recovery
+
+import (
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/incident"
+	"github.com/lockstep-dev/lockstep/policies/rules"
+)
+
+// victims are the ranks that one pass finds to have failed in the wake of others.
+type victims struct {
+	Engine
+	s *v1alpha1.TrainingJobStatus
+	// overdue are the incidents whose victims have had their time.
+	overdue map[int32]bool
+	// inPlace counts the victims of each incident that their kubelets restart.
+	inPlace map[int32]int32
+}
+
+func (e Engine) victims(s *v1alpha1.TrainingJobStatus) *victims {
+	v := &victims{e, s, map[int32]bool{}, map[int32]int32{}}
+	for i := range s.Incidents {
+		if inc := &s.Incidents[i]; inc.Outcome == "" {
+			v.overdue[inc.ID] = !e.VictimsUntil(s, inc).After(e.Now)
+		}
+	}
+	return v
+}
+
+// note records that a rank failed in the wake of an incident. A pod that has ended for good is replaced with the others.
+func (v *victims) note(inc *v1alpha1.Incident, f rules.Failure, rule v1alpha1.Rule, policy *rules.Policy) {
+	switch {
+	case v.Precedes(inc, f):
+		v.blame(v.s, inc, f, rule, policy)
+		v.apply(v.s, inc, f)
+	case !f.InPlace():
+		addVictim(inc, f)
+		join(inc, f)
+		v.apply(v.s, inc, f)
+	case v.overdue[inc.ID]:
+		v.failVictim(v.s, inc, f)
+	default:
+		addVictim(inc, f)
+		v.inPlace[inc.ID]++
+	}
+}
+
+// count brings the number of victims in line with those that were found.
+func (v *victims) count() {
+	for i := range v.s.Incidents {
+		inc := &v.s.Incidents[i]
+		inc.VictimCount = max(inc.VictimCount, v.inPlace[inc.ID])
+	}
+}
+
+// failVictim makes a victim that did not come back by itself in time a rank that its incident brings back.
+func (e Engine) failVictim(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) {
+	join(inc, f)
+	if incident.Restarted(inc) && !e.DryRun {
+		e.restartBeside(s, inc, f.Rank)
+	}
+}
