@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/controllers/volcano"
+	"github.com/lockstep-dev/lockstep/controllers/writes"
 	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/incident"
@@ -40,12 +40,12 @@ type actor struct {
 func (r *TrainingJobReconciler) act(ctx context.Context, job *v1alpha1.TrainingJob, o *gang.Observation, status *v1alpha1.TrainingJobStatus) error {
 	plan := policies.PlanFor(o, status)
 	a := actor{TrainingJobReconciler: r, job: gang.Effective(job, status), attempt: status.Attempt, seen: o}
-	if err := each(ctx, r.Writers, plan.Hold, func(h v1alpha1.NodeHold) error { return a.hold(ctx, h) }); err != nil {
+	if err := writes.Each(ctx, r.Writers, plan.Hold, func(h v1alpha1.NodeHold) error { return a.hold(ctx, h) }); err != nil {
 		return fmt.Errorf("hold nodes before anything is deleted: %w", err)
 	}
 	errs := []error{
-		each(ctx, r.Writers, plan.DeletePods, func(d policies.PodDeletion) error { return a.deletePod(ctx, d) }),
-		each(ctx, r.Writers, plan.DeleteVolcanoJobs, func(name string) error { return a.deleteVolcanoJob(ctx, name) }),
+		writes.Each(ctx, r.Writers, plan.DeletePods, func(d policies.PodDeletion) error { return a.deletePod(ctx, d) }),
+		writes.Each(ctx, r.Writers, plan.DeleteVolcanoJobs, func(name string) error { return a.deleteVolcanoJob(ctx, name) }),
 	}
 	if plan.Stop != "" {
 		errs = append(errs, a.stop(ctx, plan.Stop))
@@ -66,10 +66,10 @@ func (r *TrainingJobReconciler) act(ctx context.Context, job *v1alpha1.TrainingJ
 		errs = append(errs, a.refresh(ctx, plan.Refresh))
 	}
 	errs = append(errs,
-		each(ctx, r.Writers, plan.Lift, func(l policies.Lift) error { return a.lift(ctx, l) }),
-		each(ctx, r.Writers, plan.Tolerate, func(t placement.Toleration) error { return a.tolerate(ctx, t) }),
+		writes.Each(ctx, r.Writers, plan.Lift, func(l policies.Lift) error { return a.lift(ctx, l) }),
+		writes.Each(ctx, r.Writers, plan.Tolerate, func(t placement.Toleration) error { return a.tolerate(ctx, t) }),
 		a.bind(ctx, plan.Bind),
-		each(ctx, r.Writers, plan.Release, func(node string) error { return a.release(ctx, node) }),
+		writes.Each(ctx, r.Writers, plan.Release, func(node string) error { return a.release(ctx, node) }),
 	)
 	r.checkpoints.keep(client.ObjectKeyFromObject(job), incident.Requests(job, status))
 	for _, ask := range plan.Ask {
@@ -78,29 +78,13 @@ func (r *TrainingJobReconciler) act(ctx context.Context, job *v1alpha1.TrainingJ
 	return errors.Join(errs...)
 }
 
-// each does something to every item, to some of them side by side.
-func each[T any](ctx context.Context, writers int, items []T, do func(T) error) error {
-	errs := make([]error, len(items))
-	workqueue.ParallelizeUntil(ctx, max(writers, 1), len(items), func(i int) { errs[i] = do(items[i]) })
-	return errors.Join(errs...)
-}
-
-// overtaken drops the errors that say that somebody else was faster: what they did
-// is an event, and brings the job back.
-func overtaken(err error) error {
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil
-	}
-	return err
-}
-
 func (a *actor) deletePod(ctx context.Context, d policies.PodDeletion) error {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: a.job.Namespace, Name: d.Name}}
 	options := []client.DeleteOption{client.Preconditions{UID: new(types.UID(d.UID))}}
 	if d.Force {
 		options = append(options, client.GracePeriodSeconds(0))
 	}
-	if err := overtaken(a.Delete(ctx, pod, options...)); err != nil {
+	if err := writes.Overtaken(a.Delete(ctx, pod, options...)); err != nil {
 		return fmt.Errorf("delete pod %s: %w", d.Name, err)
 	}
 	return nil
@@ -108,7 +92,7 @@ func (a *actor) deletePod(ctx context.Context, d policies.PodDeletion) error {
 
 func (a *actor) deleteVolcanoJob(ctx context.Context, name string) error {
 	v := &batch.Job{ObjectMeta: metav1.ObjectMeta{Namespace: a.job.Namespace, Name: name}}
-	if err := overtaken(a.Delete(ctx, v, client.PropagationPolicy(metav1.DeletePropagationBackground))); err != nil {
+	if err := writes.Overtaken(a.Delete(ctx, v, client.PropagationPolicy(metav1.DeletePropagationBackground))); err != nil {
 		return fmt.Errorf("delete Volcano Job %s: %w", name, err)
 	}
 	return nil
@@ -176,7 +160,7 @@ func (a *actor) resize(ctx context.Context, size *gang.Size) error {
 	}
 	volcano.ShareGang(&v.Spec, a.job)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := overtaken(a.Patch(ctx, v, patch)); err != nil {
+	if err := writes.Overtaken(a.Patch(ctx, v, patch)); err != nil {
 		return fmt.Errorf("resize Volcano Job %s: %w", name, err)
 	}
 	return nil
@@ -226,7 +210,7 @@ func (a *actor) command(ctx context.Context, suffix string, action bus.Action, r
 func (a *actor) admit(ctx context.Context) error {
 	pg := &scheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: a.job.Namespace, Name: a.seen.PodGroup.Name}}
 	patch := fmt.Appendf(nil, `{"status":{"phase":%q}}`, scheduling.PodGroupInqueue)
-	if err := overtaken(a.Patch(ctx, pg, client.RawPatch(types.MergePatchType, patch))); err != nil {
+	if err := writes.Overtaken(a.Patch(ctx, pg, client.RawPatch(types.MergePatchType, patch))); err != nil {
 		return fmt.Errorf("admit PodGroup %s: %w", pg.Name, err)
 	}
 	return nil

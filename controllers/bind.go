@@ -19,6 +19,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/controllers/volcano"
+	"github.com/lockstep-dev/lockstep/controllers/writes"
 	"github.com/lockstep-dev/lockstep/fit"
 	"github.com/lockstep-dev/lockstep/policies"
 )
@@ -36,7 +37,7 @@ func (a *actor) bind(ctx context.Context, bindings policies.Bindings) error {
 	}
 	b := &binder{actor: a, claims: claims{Reader: a.Live, namespace: a.job.Namespace}}
 	byNode := groupByNode(bindings.Pods)
-	err := each(ctx, a.Writers, byNode, func(n *nodeBindings) (err error) {
+	err := writes.Each(ctx, a.Writers, byNode, func(n *nodeBindings) (err error) {
 		n.fitting, err = b.fitting(ctx, n.bindings)
 		return err
 	})
@@ -50,7 +51,7 @@ func (a *actor) bind(ctx context.Context, bindings policies.Bindings) error {
 	if len(pods) < bindings.Min {
 		return nil
 	}
-	return each(ctx, a.Writers, pods, func(pod *corev1.Pod) error { return b.bindPod(ctx, pod) })
+	return writes.Each(ctx, a.Writers, pods, func(pod *corev1.Pod) error { return b.bindPod(ctx, pod) })
 }
 
 // nodeBindings are the pods to bind to one node, and those of them that it takes.

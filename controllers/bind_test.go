@@ -19,6 +19,7 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/test/check"
+	"github.com/lockstep-dev/lockstep/test/fakeapi"
 )
 
 const gpu = corev1.ResourceName("nvidia.com/gpu")
@@ -38,50 +39,50 @@ func returning(t *testing.T) *env {
 		})
 		e.taint(node, corev1.Taint{Key: policies.HoldKey(job), Value: v1alpha1.HoldStanding, Effect: corev1.TaintEffectNoSchedule})
 	}
-	e.calls = nil
+	e.Calls = nil
 	return e
 }
 
 func (e *env) changeNode(name string, change func(*corev1.Node)) {
-	e.t.Helper()
+	e.T.Helper()
 	node := &corev1.Node{}
-	e.must(e.api.Get(e.t.Context(), types.NamespacedName{Name: name}, node))
+	e.Must(e.API.Get(e.T.Context(), types.NamespacedName{Name: name}, node))
 	change(node)
 	status := node.Status
-	e.must(e.api.Update(e.t.Context(), node))
+	e.Must(e.API.Update(e.T.Context(), node))
 	node.Status = status
-	e.must(e.api.Status().Update(e.t.Context(), node))
+	e.Must(e.API.Status().Update(e.T.Context(), node))
 }
 
 // foreign puts a pod of another system on a node.
 func (e *env) foreign(node string, gpus string, change ...func(*corev1.Pod)) {
-	e.t.Helper()
+	e.T.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "on-" + node}, Spec: corev1.PodSpec{
 		NodeName: node, Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{gpu: resource.MustParse(gpus)}}}},
 	}}
 	for _, f := range change {
 		f(pod)
 	}
-	e.must(e.api.Create(e.t.Context(), pod))
+	e.Must(e.API.Create(e.T.Context(), pod))
 }
 
 func (e *env) changePod(name string, change func(*corev1.Pod)) {
-	e.t.Helper()
+	e.T.Helper()
 	pod := e.pod(name)
 	change(pod)
-	e.must(e.api.Update(e.t.Context(), pod))
+	e.Must(e.API.Update(e.T.Context(), pod))
 }
 
 // bindAll has the pods bound to their nodes, and returns where they are then.
 func (e *env) bindAll(least int) (map[string]string, error) {
-	e.t.Helper()
+	e.T.Helper()
 	a := actor{TrainingJobReconciler: e.r, job: e.job()}
 	b := policies.Bindings{Min: least}
 	for i := range 2 {
 		pod := e.pod(fmt.Sprintf("llm-1-worker-%d", i))
 		b.Pods = append(b.Pods, policies.Binding{Pod: pod.Name, UID: string(pod.UID), Node: fmt.Sprintf("n%d", i)})
 	}
-	err := a.bind(e.t.Context(), b)
+	err := a.bind(e.T.Context(), b)
 	nodes := map[string]string{}
 	for _, binding := range b.Pods {
 		if pod := e.pod(binding.Pod); pod.Spec.NodeName != "" {
@@ -114,7 +115,7 @@ func TestBindingLooksFirst(t *testing.T) {
 			e.taint("n1", corev1.Taint{Key: v1alpha1.HoldTaintPrefix + "other", Value: v1alpha1.HoldStanding, Effect: corev1.TaintEffectNoSchedule})
 		}, true},
 		"the hold has ended":                   {node(func(n *corev1.Node) { n.Spec.Taints = nil }), false},
-		"the node is gone":                     {func(e *env) { e.must(e.api.Delete(e.t.Context(), aNode("n1"))) }, false},
+		"the node is gone":                     {func(e *env) { e.Must(e.API.Delete(e.T.Context(), fakeapi.Node("n1"))) }, false},
 		"the pod's affinity excludes the node": {change(func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"zone": "z"} }), false},
 		"the pod has another gate":             {change(func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "quota"}} }), false},
 		"the pod has our gate": {change(func(p *corev1.Pod) {
@@ -150,7 +151,7 @@ func TestBindingLooksFirst(t *testing.T) {
 				want[second] = "n1"
 			}
 			nodes, err := e.bindAll(0)
-			e.must(err)
+			e.Must(err)
 			check.Equal(t, "nodes", want, nodes)
 		})
 	}
@@ -161,12 +162,12 @@ func TestAGangIsBoundAsAWhole(t *testing.T) {
 	e := returning(t)
 	e.foreign("n1", "5")
 	nodes, err := e.bindAll(2)
-	e.must(err)
+	e.Must(err)
 	check.Equal(t, "nodes, where one pod does not fit", nil, nodes)
 
 	e = returning(t)
 	nodes, err = e.bindAll(2)
-	e.must(err)
+	e.Must(err)
 	check.Equal(t, "nodes, where both do", map[string]string{first: "n0", second: "n1"}, nodes)
 }
 
@@ -179,7 +180,7 @@ func TestPodsThatReturnToOneNodeFitTogether(t *testing.T) {
 	for _, name := range []string{first, second} {
 		b.Pods = append(b.Pods, policies.Binding{Pod: name, UID: string(e.pod(name).UID), Node: "n0"})
 	}
-	e.must(a.bind(t.Context(), b))
+	e.Must(a.bind(t.Context(), b))
 	check.Equal(t, "nodes", []string{"n0", ""}, []string{e.pod(first).Spec.NodeName, e.pod(second).Spec.NodeName})
 }
 
@@ -211,7 +212,7 @@ func TestAPodIsTriedOnce(t *testing.T) {
 			check.Equal(t, "nodes", map[string]string{first: "n0"}, nodes)
 			check.Equal(t, "is an error, so that it is tried again", !tc.tried, err != nil)
 			o, err := e.r.observe(t.Context(), e.job())
-			e.must(err)
+			e.Must(err)
 			for _, p := range o.Pods {
 				check.Equal(t, p.Name+" was tried", tc.tried && p.Name == second, p.BindingTried)
 			}
@@ -225,14 +226,14 @@ func TestAnotherProcessBindsWhatWasLifted(t *testing.T) {
 	e := running(t)
 	job := e.job()
 	job.Spec.Hold = &v1alpha1.Hold{Policy: v1alpha1.HoldAlways}
-	e.must(e.api.Update(t.Context(), job))
+	e.Must(e.API.Update(t.Context(), job))
 	for _, node := range []string{"n0", "n1"} {
 		e.changeNode(node, func(n *corev1.Node) {
 			n.Status.Allocatable = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("110")}
 		})
 	}
 	e.settle()
-	e.must(e.api.Delete(t.Context(), e.pod(second)))
+	e.Must(e.API.Delete(t.Context(), e.pod(second)))
 	e.settle()
 	e.volcano(1)
 	e.r.DirectBinding = nil
@@ -242,7 +243,7 @@ func TestAnotherProcessBindsWhatWasLifted(t *testing.T) {
 
 	e.restart(interceptor.Funcs{})
 	e.r.DirectBinding = &DirectBinding{Version: "v1.14.1"}
-	e.clock.SetTime(t0.Add(10 * time.Second)) // the fake API server gives pods no time of creation
+	e.Clock.SetTime(t0.Add(10 * time.Second)) // the fake API server gives pods no time of creation
 	e.settle()
 	check.Equal(t, "node", "n1", e.pod(second).Spec.NodeName)
 }
@@ -255,13 +256,13 @@ func TestADeposedLeaderBindsNothingTwice(t *testing.T) {
 		node      string
 	}{
 		"its successor has bound the pod": {func(e *env, successor *actor, b policies.Bindings) {
-			e.must(successor.bind(e.t.Context(), b))
+			e.Must(successor.bind(e.T.Context(), b))
 		}, "n1"},
 		"its successor has replaced the pod": {func(e *env, _ *actor, _ policies.Bindings) {
 			pod := e.pod(second)
-			e.must(e.api.Delete(e.t.Context(), pod))
+			e.Must(e.API.Delete(e.T.Context(), pod))
 			pod.UID, pod.ResourceVersion = "another", ""
-			e.must(e.api.Create(e.t.Context(), pod))
+			e.Must(e.API.Create(e.T.Context(), pod))
 		}, ""},
 	}
 	for name, tc := range tests {
@@ -274,9 +275,9 @@ func TestADeposedLeaderBindsNothingTwice(t *testing.T) {
 				return c.SubResource(sub).Create(ctx, obj, of, opts...)
 			}})
 			deposed := &actor{TrainingJobReconciler: e.r, job: e.job()}
-			e.must(deposed.bind(t.Context(), b))
+			e.Must(deposed.bind(t.Context(), b))
 			check.Equal(t, "node", tc.node, e.pod(second).Spec.NodeName)
-			has(t, e.calls, "create the binding of *v1.Pod "+second)
+			has(t, e.Calls, "create the binding of *v1.Pod "+second)
 		})
 	}
 }
@@ -303,8 +304,8 @@ func withStorage(phase corev1.PersistentVolumeClaimPhase, mode corev1.Persistent
 				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{host}}},
 			}}}}
 		}
-		e.must(e.api.Create(e.t.Context(), claim))
-		e.must(e.api.Create(e.t.Context(), volume))
+		e.Must(e.API.Create(e.T.Context(), claim))
+		e.Must(e.API.Create(e.T.Context(), volume))
 		e.changePod(second, withClaim("data"))
 	}
 }

@@ -78,13 +78,13 @@ func saving(t *testing.T, server *httptest.Server) *env {
 	job.Spec.Checkpoint = &v1alpha1.Checkpoint{Request: v1alpha1.CheckpointRequest{
 		HTTPPost: v1alpha1.HTTPPost{Port: port, Path: "/save"}, TimeoutSeconds: 60,
 	}}
-	e.must(e.api.Update(t.Context(), job))
+	e.Must(e.API.Update(t.Context(), job))
 	for _, name := range []string{"llm-1-worker-0", "llm-1-worker-1"} {
 		pod := e.pod(name)
 		pod.Status.PodIP = ip
-		e.must(e.api.Status().Update(t.Context(), pod))
+		e.Must(e.API.Status().Update(t.Context(), pod))
 	}
-	e.must(e.api.Create(t.Context(), &v1alpha1.NodeHealth{
+	e.Must(e.API.Create(t.Context(), &v1alpha1.NodeHealth{
 		ObjectMeta: metav1.ObjectMeta{Name: "n1"},
 		Status: v1alpha1.NodeHealthStatus{
 			Verdict: &v1alpha1.HealthVerdict{State: v1alpha1.HealthStateDegraded, AdmittedTime: new(metav1.NewTime(t0))},
@@ -106,9 +106,9 @@ func (e *env) process() {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- r.checkpoints.Start(ctx) }()
-	e.t.Cleanup(func() {
+	e.T.Cleanup(func() {
 		stop()
-		e.must(<-ended)
+		e.Must(<-ended)
 	})
 }
 
@@ -128,12 +128,12 @@ func TestAProgramSavesBeforeItsPodMoves(t *testing.T) {
 	p := aProgram(t)
 	e := saving(t, p.Server)
 	counts := []float64{counted(t, "lockstep_checkpoints_total"), counted(t, "lockstep_checkpoint_duration_seconds")}
-	e.calls = nil
+	e.Calls = nil
 	result, err := e.reconcile()
-	e.must(err)
-	check.Equal(t, "writes: the request", []string{"update the status of *v1alpha1.TrainingJob llm"}, e.calls)
+	e.Must(err)
+	check.Equal(t, "writes: the request", []string{"update the status of *v1alpha1.TrainingJob llm"}, e.Calls)
 	check.Equal(t, "looks again", time.Minute, result.RequeueAfter)
-	has(t, e.told(), "CheckpointRequested")
+	has(t, e.Told(), "CheckpointRequested")
 
 	var pods []string
 	for range 2 {
@@ -154,14 +154,14 @@ func TestAProgramSavesBeforeItsPodMoves(t *testing.T) {
 	p.answer <- http.StatusOK
 	check.Equal(t, "looks at the job", key.Name, take(t, "a wake", e.r.checkpoints.wakes).Object.GetName())
 
-	e.clock.SetTime(t0.Add(12 * time.Second))
-	e.calls = nil
+	e.Clock.SetTime(t0.Add(12 * time.Second))
+	e.Calls = nil
 	_, err = e.reconcile()
-	e.must(err)
+	e.Must(err)
 	check.Equal(t, "writes", []string{"update the status of *v1alpha1.TrainingJob llm", "delete *v1.Pod llm-1-worker-1"},
-		slices.DeleteFunc(e.calls, func(c string) bool { return strings.Contains(c, "*v1.Node") }))
+		slices.DeleteFunc(e.Calls, func(c string) bool { return strings.Contains(c, "*v1.Node") }))
 	check.Equal(t, "outcome", v1alpha1.CheckpointSaved, e.job().Status.Incidents[0].Checkpoint.Outcome)
-	told := e.told()
+	told := e.Told()
 	has(t, told, "Normal CheckpointSaved checkpoint saved by 2 of 2 pods in 12s")
 	has(t, told, "Normal MigratePod")
 	check.Equal(t, "counted", counts[0]+1, counted(t, "lockstep_checkpoints_total"))
@@ -173,18 +173,18 @@ func TestAProgramThatRefuses(t *testing.T) {
 	p := aProgram(t)
 	e := saving(t, p.Server)
 	_, err := e.reconcile()
-	e.must(err)
+	e.Must(err)
 	for range 2 {
 		take(t, "a request", p.asked)
 	}
 	p.answer <- http.StatusInternalServerError
 	take(t, "a wake", e.r.checkpoints.wakes)
 	_, err = e.reconcile()
-	e.must(err)
+	e.Must(err)
 	c := e.job().Status.Incidents[0].Checkpoint
 	check.Equal(t, "outcome", v1alpha1.CheckpointRefused, c.Outcome)
 	has(t, []string{c.Message}, "answered 500 Internal Server Error")
-	has(t, e.told(), "Warning CheckpointRefused")
+	has(t, e.Told(), "Warning CheckpointRefused")
 	take(t, "the end of the other request", p.ended)
 }
 
@@ -193,14 +193,14 @@ func TestARequestIsSentAgainByTheNextProcess(t *testing.T) {
 	p := aProgram(t)
 	e := saving(t, p.Server)
 	_, err := e.reconcile()
-	e.must(err)
+	e.Must(err)
 	first := take(t, "a request", p.asked)
 	take(t, "the other", p.asked)
 	e.process()
-	e.calls = nil
+	e.Calls = nil
 	_, err = e.reconcile()
-	e.must(err)
-	check.Equal(t, "writes", nil, e.calls)
+	e.Must(err)
+	check.Equal(t, "writes", nil, e.Calls)
 	check.Equal(t, "ID", first.ID, take(t, "a request", p.asked).ID)
 	take(t, "the other", p.asked)
 }
@@ -209,12 +209,12 @@ func TestAProgramThatNeverAnswers(t *testing.T) {
 	p := aProgram(t)
 	e := saving(t, p.Server)
 	_, err := e.reconcile()
-	e.must(err)
+	e.Must(err)
 	take(t, "a request", p.asked)
 	take(t, "the other", p.asked)
-	e.clock.SetTime(t0.Add(time.Minute))
+	e.Clock.SetTime(t0.Add(time.Minute))
 	_, err = e.reconcile()
-	e.must(err)
+	e.Must(err)
 	inc := e.job().Status.Incidents[0]
 	check.Equal(t, "outcome", v1alpha1.CheckpointTimedOut, inc.Checkpoint.Outcome)
 	check.Equal(t, "moved", v1alpha1.MigratePod, inc.Steps[0].Action)
@@ -226,12 +226,12 @@ func TestAJobThatIsGoneAsksNobody(t *testing.T) {
 	p := aProgram(t)
 	e := saving(t, p.Server)
 	_, err := e.reconcile()
-	e.must(err)
+	e.Must(err)
 	take(t, "a request", p.asked)
 	take(t, "the other", p.asked)
-	e.must(e.api.Delete(t.Context(), e.job()))
+	e.Must(e.API.Delete(t.Context(), e.job()))
 	_, err = e.reconcile()
-	e.must(err)
+	e.Must(err)
 	take(t, "the end of a request", p.ended)
 	take(t, "the end of the other", p.ended)
 }

@@ -45,7 +45,7 @@ func TestWhenPodsAreBoundDirectly(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			d := &DirectBinding{Reader: newEnv(t, tc.deployments...).api, Version: tc.version}
+			d := &DirectBinding{Reader: newEnv(t, tc.deployments...).API, Version: tc.version}
 			check.Equal(t, "allows", tc.want == "", d.allows(t.Context(), t0))
 			check.Equal(t, "reason", tc.want, d.told)
 		})
@@ -56,7 +56,7 @@ func TestWhenPodsAreBoundDirectly(t *testing.T) {
 func TestVolcanosVersionIsLookedUpAgain(t *testing.T) {
 	e := newEnv(t, volcanoScheduler("a", "s:v1.14.1"))
 	lists, down := 0, true
-	reader := interceptor.NewClient(e.recorded(), interceptor.Funcs{
+	reader := interceptor.NewClient(e.Restart(interceptor.Funcs{}), interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			lists++
 			if down {
@@ -76,9 +76,9 @@ func TestVolcanosVersionIsLookedUpAgain(t *testing.T) {
 	check.Equal(t, "a minute later, while it does not", true, allows(versionFor))
 	down = false
 	scheduler := volcanoScheduler("a", "s:v1.14.1")
-	e.must(e.api.Get(t.Context(), client.ObjectKeyFromObject(scheduler), scheduler))
+	e.Must(e.API.Get(t.Context(), client.ObjectKeyFromObject(scheduler), scheduler))
 	scheduler.Spec.Template.Spec.Containers[0].Image = "s:v1.15.0"
-	e.must(e.api.Update(t.Context(), scheduler))
+	e.Must(e.API.Update(t.Context(), scheduler))
 	check.Equal(t, "after an upgrade", false, allows(versionRetry))
 	check.Equal(t, "nil", false, (*DirectBinding)(nil).allows(t.Context(), now))
 }

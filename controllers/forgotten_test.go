@@ -19,33 +19,33 @@ func TestAForgottenJobIsWoken(t *testing.T) {
 	e.settle()
 	at := func(seconds int) []string {
 		t.Helper()
-		e.calls = nil
-		e.clock.SetTime(t0.Add(time.Duration(seconds) * time.Second))
+		e.Calls = nil
+		e.Clock.SetTime(t0.Add(time.Duration(seconds) * time.Second))
 		result, err := e.reconcile()
-		e.must(err)
+		e.Must(err)
 		if result.RequeueAfter == 0 {
 			t.Errorf("after %d s nobody looks again", seconds)
 		}
-		return e.calls
+		return e.Calls
 	}
 	asked := []string{"create *v1alpha1.Command llm-1-sync"}
 	check.Equal(t, "after 10 s", nil, at(10))
 	check.Equal(t, "after 19 s", nil, at(19))
 	check.Equal(t, "after 20 s", append([]string{"update the status of *v1alpha1.TrainingJob llm"}, asked...), at(20))
-	has(t, e.told(), "Warning PodsNotCreated Volcano has made 0 of the 2 pods")
+	has(t, e.Told(), "Warning PodsNotCreated Volcano has made 0 of the 2 pods")
 	command := &bus.Command{}
 	name := types.NamespacedName{Namespace: key.Namespace, Name: "llm-1-sync"}
-	e.must(e.api.Get(t.Context(), name, command))
+	e.Must(e.API.Get(t.Context(), name, command))
 	check.Equal(t, "action", string(bus.SyncJobAction), command.Action)
 	check.Equal(t, "target", "llm-1", command.TargetObject.Name)
 	check.Equal(t, "owner", "llm-1", command.OwnerReferences[0].Name)
 
 	check.Equal(t, "after 49 s", nil, at(49))
 	check.Equal(t, "while it is not heard", asked, at(50))
-	e.must(e.api.Delete(t.Context(), command))
+	e.Must(e.API.Delete(t.Context(), command))
 	check.Equal(t, "after 79 s", nil, at(79))
 	check.Equal(t, "once it was in vain", asked, at(80))
-	check.Equal(t, "told again", nil, e.told())
+	check.Equal(t, "told again", nil, e.Told())
 
 	e.restart(interceptor.Funcs{})
 	check.Equal(t, "by another process", []string{"update the status of *v1alpha1.TrainingJob llm"}, at(100))

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -21,13 +20,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/controllers/writes"
 	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 func (a *actor) hold(ctx context.Context, h v1alpha1.NodeHold) error {
 	taint := corev1.Taint{Key: policies.HoldKey(a.job), Value: policies.HoldValue(h), Effect: corev1.TaintEffectNoSchedule}
-	return patchTaints(ctx, a.Client, h.Node, func(taints []corev1.Taint) []corev1.Taint {
+	return writes.Taints(ctx, a.Client, h.Node, func(taints []corev1.Taint) []corev1.Taint {
 		taint.TimeAdded = new(metav1.NewTime(a.Clock.Now()))
 		if i := slices.IndexFunc(taints, func(t corev1.Taint) bool { return t.Key == taint.Key }); i >= 0 {
 			taint.TimeAdded = taints[i].TimeAdded
@@ -38,30 +38,13 @@ func (a *actor) hold(ctx context.Context, h v1alpha1.NodeHold) error {
 
 // release does not leave a conflict to the next event, as others do: the node may matter to no job any more.
 func (a *actor) release(ctx context.Context, node string) error {
-	return patchTaints(ctx, a.Client, node, func(taints []corev1.Taint) []corev1.Taint {
+	return writes.Taints(ctx, a.Client, node, func(taints []corev1.Taint) []corev1.Taint {
 		return withoutTaint(taints, policies.HoldKey(a.job))
 	})
 }
 
 func withoutTaint(taints []corev1.Taint, key string) []corev1.Taint {
 	return slices.DeleteFunc(slices.Clone(taints), func(t corev1.Taint) bool { return t.Key == key })
-}
-
-// patchTaints changes the taints of a node. A node that is gone has none to change.
-func patchTaints(ctx context.Context, c client.Client, name string, change func([]corev1.Taint) []corev1.Taint) error {
-	node := &corev1.Node{}
-	if err := c.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	before := node.DeepCopy()
-	node.Spec.Taints = change(node.Spec.Taints)
-	if equality.Semantic.DeepEqual(before.Spec.Taints, node.Spec.Taints) {
-		return nil // a look that was a moment old has asked for what is done
-	}
-	if err := client.IgnoreNotFound(patchNode(ctx, c, before, node)); err != nil {
-		return fmt.Errorf("patch the taints of node %s: %w", name, err)
-	}
-	return nil
 }
 
 // HoldSweeper removes holds that have expired, and those of jobs that are gone or
@@ -87,13 +70,13 @@ func (h *HoldSweeper) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 		return known && (!live || policies.HoldExpired(t.Value, now))
 	}
 	if slices.ContainsFunc(node.Spec.Taints, ended) {
-		err := patchTaints(ctx, h.Client, node.Name, func(taints []corev1.Taint) []corev1.Taint {
+		err := writes.Taints(ctx, h.Client, node.Name, func(taints []corev1.Taint) []corev1.Taint {
 			return slices.DeleteFunc(slices.Clone(taints), ended)
 		})
-		return ctrl.Result{}, overtaken(err)
+		return ctrl.Result{}, writes.Overtaken(err)
 	}
 	if next := policies.NextHoldEnd(node.Spec.Taints); !next.IsZero() {
-		return ctrl.Result{RequeueAfter: max(next.Sub(now), minRequeue)}, nil
+		return ctrl.Result{RequeueAfter: max(next.Sub(now), writes.MinRequeue)}, nil
 	}
 	return ctrl.Result{}, nil
 }

@@ -53,20 +53,20 @@ func TestHoldSweeper(t *testing.T) {
 			}
 			e := newEnv(t, job)
 			e.taint("n3", tc.taints...)
-			sweeper := &HoldSweeper{Client: e.recorded(), Clock: e.clock}
+			sweeper := &HoldSweeper{Client: e.Restart(interceptor.Funcs{}), Clock: e.Clock}
 			result, err := sweeper.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "n3"}})
-			e.must(err)
+			e.Must(err)
 			check.Equal(t, "taints", tc.want, e.taints()["n3"])
 			check.Equal(t, "looks again", tc.again, result.RequeueAfter)
 			if len(tc.want) == len(tc.taints) {
-				check.Equal(t, "writes", nil, e.calls)
+				check.Equal(t, "writes", nil, e.Calls)
 			}
 		})
 	}
 	t.Run("a node that is gone", func(t *testing.T) {
 		e := newEnv(t)
-		_, err := (&HoldSweeper{Client: e.api, Clock: e.clock}).Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "ghost"}})
-		e.must(err)
+		_, err := (&HoldSweeper{Client: e.API, Clock: e.Clock}).Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "ghost"}})
+		e.Must(err)
 	})
 }
 
@@ -76,7 +76,7 @@ func TestHoldThatComesMeanwhileIsNotSwept(t *testing.T) {
 	ghost := corev1.Taint{Key: "hold.lockstep.dev/ghost-99999999", Value: "standing", Effect: corev1.TaintEffectNoSchedule}
 	e.taint("n3", ghost)
 	looks := 0
-	c := interceptor.NewClient(e.api, interceptor.Funcs{
+	c := interceptor.NewClient(e.API, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 			if looks++; looks == 2 {
 				e.taint("n3", corev1.Taint{Key: "hold.lockstep.dev/new-88888888", Value: "standing", Effect: corev1.TaintEffectNoSchedule})
@@ -84,8 +84,8 @@ func TestHoldThatComesMeanwhileIsNotSwept(t *testing.T) {
 			return c.Get(ctx, key, obj, opts...)
 		},
 	})
-	_, err := (&HoldSweeper{Client: c, Clock: e.clock}).Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "n3"}})
-	e.must(err)
+	_, err := (&HoldSweeper{Client: c, Clock: e.Clock}).Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "n3"}})
+	e.Must(err)
 	check.Equal(t, "taints", []string{"hold.lockstep.dev/new-88888888=standing"}, e.taints()["n3"])
 }
 
@@ -94,6 +94,6 @@ func TestTheNodesThatAJobHeldAreSweptWithIt(t *testing.T) {
 	e := newEnv(t, job)
 	e.taint("n3", corev1.Taint{Key: holdKeyOfJob, Value: "standing", Effect: corev1.TaintEffectNoSchedule})
 	e.taint("n4", corev1.Taint{Key: "hold.lockstep.dev/other-99999999", Value: "standing", Effect: corev1.TaintEffectNoSchedule})
-	requests := (&HoldSweeper{Client: e.api, Clock: e.clock}).nodesHeldBy(t.Context(), job)
+	requests := (&HoldSweeper{Client: e.API, Clock: e.Clock}).nodesHeldBy(t.Context(), job)
 	check.Equal(t, "nodes", []ctrl.Request{{NamespacedName: types.NamespacedName{Name: "n3"}}}, requests)
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/controllers/writes"
 	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/policies/placement"
 )
@@ -37,7 +38,7 @@ func (a *actor) lift(ctx context.Context, l policies.Lift) error {
 	pod.Spec.SchedulingGates = slices.DeleteFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool {
 		return g.Name == v1alpha1.PlacementGate
 	})
-	err := patchPod(ctx, a.Client, before, pod)
+	err := writes.Pod(ctx, a.Client, before, pod)
 	if err == nil {
 		a.lifted.put(pod)
 		a.opened.note(job, l.UID)
@@ -81,7 +82,7 @@ func (a *actor) tolerate(ctx context.Context, t placement.Toleration) error {
 	}
 	before := pod.DeepCopy()
 	tolerate(&pod.Spec, t.Keys)
-	if err := client.IgnoreNotFound(patchPod(ctx, a.Client, before, pod)); err != nil {
+	if err := client.IgnoreNotFound(writes.Pod(ctx, a.Client, before, pod)); err != nil {
 		return fmt.Errorf("let pod %s pass holds: %w", t.Pod, err)
 	}
 	return nil

@@ -71,7 +71,7 @@ func TestToleratesHoldsOfOtherJobs(t *testing.T) {
 	a := actor{TrainingJobReconciler: e.r, job: e.job()}
 	add := func(uid string, keys ...string) gang.Pod {
 		t.Helper()
-		e.must(a.tolerate(t.Context(), placement.Toleration{Pod: pod.Name, UID: uid, Keys: keys}))
+		e.Must(a.tolerate(t.Context(), placement.Toleration{Pod: pod.Name, UID: uid, Keys: keys}))
 		pod = e.pod(pod.Name)
 		return podOf(pod)
 	}
@@ -93,7 +93,7 @@ func TestLiftsNoGateTwice(t *testing.T) {
 	e.settle()
 	pod := e.pod("llm-1-worker-0")
 	a := actor{TrainingJobReconciler: e.r, job: e.job()}
-	e.calls = nil
-	e.must(a.lift(t.Context(), policies.Lift{Pod: pod.Name, UID: string(pod.UID), Target: placement.Target{In: []string{"host-n5"}}}))
-	check.Equal(t, "writes", nil, e.calls)
+	e.Calls = nil
+	e.Must(a.lift(t.Context(), policies.Lift{Pod: pod.Name, UID: string(pod.UID), Target: placement.Target{In: []string{"host-n5"}}}))
+	check.Equal(t, "writes", nil, e.Calls)
 }

@@ -39,36 +39,6 @@ var (
 		Name: "lockstep_bindings_total",
 		Help: "Pods that returned to a node which their job held, by result: Bound, without the scheduler, or LeftToScheduler.",
 	}, []string{"namespace", "queue", "result"})
-
-	nodeStates = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "lockstep_nodes",
-		Help: "Nodes that are not healthy, by state: Failed, Degraded, Unknown.",
-	}, []string{"state"})
-
-	quarantinedNodes = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "lockstep_quarantined_nodes",
-		Help: "Nodes in quarantine.",
-	})
-
-	lemonNodes = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "lockstep_lemon_nodes",
-		Help: "Nodes in quarantine that failed too often, and stay until somebody acknowledges.",
-	})
-
-	heldBackNodes = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "lockstep_held_back_nodes",
-		Help: "Ill nodes about which nothing is done, because a breaker is open.",
-	})
-
-	breakersOpen = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "lockstep_breaker_open",
-		Help: "Breakers that are open, by the kind of their scope: cluster or hypernode.",
-	}, []string{"scope"})
-
-	quarantines = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "lockstep_quarantines_total",
-		Help: "Quarantines of nodes that began.",
-	})
 )
 
 // The results that bindings counts.
@@ -78,5 +48,5 @@ const (
 )
 
 func init() {
-	metrics.Registry.MustRegister(incidents, steps, recovery, checkpointsTotal, checkpointSeconds, bindings, nodeStates, quarantinedNodes, lemonNodes, heldBackNodes, breakersOpen, quarantines)
+	metrics.Registry.MustRegister(incidents, steps, recovery, checkpointsTotal, checkpointSeconds, bindings)
 }

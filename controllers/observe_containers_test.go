@@ -139,15 +139,15 @@ func TestAPodWhoseSandboxCannotBeMade(t *testing.T) {
 	uid := e.setStatus("llm-1-worker-1", corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
 		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(t0)},
 	}})
-	e.must(e.api.Create(t.Context(), aWarning(uid, "FailedCreatePodSandBox", "no network", t0.Add(2*time.Second))))
-	e.must(e.api.Create(t.Context(), aWarning(uid, "FailedMount", "no volume", t0.Add(time.Second))))
-	e.must(e.api.Create(t.Context(), aWarning("another", "Failed", "no image", t0.Add(3*time.Second))))
+	e.Must(e.API.Create(t.Context(), aWarning(uid, "FailedCreatePodSandBox", "no network", t0.Add(2*time.Second))))
+	e.Must(e.API.Create(t.Context(), aWarning(uid, "FailedMount", "no volume", t0.Add(time.Second))))
+	e.Must(e.API.Create(t.Context(), aWarning("another", "Failed", "no image", t0.Add(3*time.Second))))
 	result, err := e.reconcile()
-	e.must(err)
+	e.Must(err)
 	if after := result.RequeueAfter; after <= 0 || after > 30*time.Second {
 		t.Errorf("looks again after %s", after)
 	}
-	e.clock.SetTime(t0.Add(30 * time.Second))
+	e.Clock.SetTime(t0.Add(30 * time.Second))
 	e.settle()
 	job := e.job()
 	inc := job.Status.Incidents[0]
@@ -163,7 +163,7 @@ func TestNoPodOfATaskStarts(t *testing.T) {
 	for _, name := range []string{"llm-1-worker-0", "llm-1-worker-1"} {
 		e.setStatus(name, corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{waiting("train", "ErrImagePull", "no such image")}})
 	}
-	e.clock.SetTime(t0.Add(time.Minute))
+	e.Clock.SetTime(t0.Add(time.Minute))
 	e.settle()
 	job := e.job()
 	check.Equal(t, "incidents", 0, len(job.Status.Incidents))
@@ -172,7 +172,7 @@ func TestNoPodOfATaskStarts(t *testing.T) {
 	check.Equal(t, "reason", v1alpha1.ReasonPodsNotStarted, condition.Reason)
 	check.Equal(t, "condition", want, condition.Message)
 	check.Equal(t, "message", want, job.Status.Message)
-	has(t, e.told(), "Warning PodsNotStarted "+want)
+	has(t, e.Told(), "Warning PodsNotStarted "+want)
 }
 
 func aWarning(uid types.UID, reason, message string, at time.Time) client.Object {
@@ -185,9 +185,9 @@ func aWarning(uid types.UID, reason, message string, at time.Time) client.Object
 
 // setStatus gives a pod a status, as its kubelet does, and returns its UID.
 func (e *env) setStatus(name string, status corev1.PodStatus) types.UID {
-	e.t.Helper()
+	e.T.Helper()
 	pod := e.pod(name)
 	pod.Status = status
-	e.must(e.api.Status().Update(e.t.Context(), pod))
+	e.Must(e.API.Status().Update(e.T.Context(), pod))
 	return pod.UID
 }

@@ -9,11 +9,13 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/nodes"
 	"github.com/lockstep-dev/lockstep/policies/placement"
 )
 
@@ -28,9 +30,9 @@ func (r *TrainingJobReconciler) observeHealth(ctx context.Context, o *gang.Obser
 			}
 			return fmt.Errorf("get NodeHealth %s: %w", name, err)
 		}
-		health = r.Verdicts.newer(health)
+		health = r.Verdicts.Newer(health)
 		reports[name] = believed(health)
-		node.Ill = quarantined(health) || slices.ContainsFunc(reports[name], isFailed)
+		node.Ill = nodes.Quarantined(health) || slices.ContainsFunc(reports[name], isFailed)
 		o.Nodes[name] = node
 	}
 	for i := range o.Pods {
@@ -52,7 +54,7 @@ func (r *TrainingJobReconciler) observeQuarantine(ctx context.Context, o *gang.O
 		return fmt.Errorf("list NodeHealths: %w", err)
 	}
 	for i := range healths.Items {
-		if !quarantined(r.Verdicts.newer(&healths.Items[i])) {
+		if !nodes.Quarantined(r.Verdicts.Newer(&healths.Items[i])) {
 			continue
 		}
 		node := &corev1.Node{}
@@ -67,11 +69,6 @@ func (r *TrainingJobReconciler) observeQuarantine(ctx context.Context, o *gang.O
 	return nil
 }
 
-// quarantined reports whether no job is placed on a node, even if it is well again for the moment.
-func quarantined(h *v1alpha1.NodeHealth) bool {
-	return h.Status.Verdict != nil && h.Status.Verdict.QuarantinedTime != nil
-}
-
 // observeHealthPolicy adds what bounds the moves. Before there is a HealthPolicy its defaults do.
 func (r *TrainingJobReconciler) observeHealthPolicy(ctx context.Context, o *gang.Observation) error {
 	p := &v1alpha1.HealthPolicy{}
@@ -83,3 +80,16 @@ func (r *TrainingJobReconciler) observeHealthPolicy(ctx context.Context, o *gang
 }
 
 func isFailed(r v1alpha1.HealthReport) bool { return r.State == v1alpha1.HealthStateFailed }
+
+// beliefsMatter passes what jobs believe of a node.
+func beliefsMatter(before, after *v1alpha1.NodeHealth) bool {
+	return nodes.Quarantined(before) != nodes.Quarantined(after) || !equality.Semantic.DeepEqual(believed(before), believed(after))
+}
+
+// believed are the reports of a node that may be acted upon.
+func believed(h *v1alpha1.NodeHealth) []v1alpha1.HealthReport {
+	if !nodes.Believed(h.Status.Verdict) {
+		return nil
+	}
+	return h.Status.Reports
+}

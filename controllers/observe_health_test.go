@@ -6,9 +6,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/controllers/fleet"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -27,11 +27,11 @@ func TestFailedGPUMovesItsPod(t *testing.T) {
 	e := running(t)
 	health := faultUnderAPod()
 	health.Status.Verdict = &v1alpha1.HealthVerdict{State: v1alpha1.HealthStateFailed, AdmittedTime: new(metav1.NewTime(t0))}
-	e.must(e.api.Create(t.Context(), health))
-	e.calls = nil
+	e.Must(e.API.Create(t.Context(), health))
+	e.Calls = nil
 	_, err := e.reconcile()
-	e.must(err)
-	check.Equal(t, "writes", []string{"update the status of *v1alpha1.TrainingJob llm", "delete *v1.Pod llm-1-worker-1"}, e.calls)
+	e.Must(err)
+	check.Equal(t, "writes", []string{"update the status of *v1alpha1.TrainingJob llm", "delete *v1.Pod llm-1-worker-1"}, e.Calls)
 	inc := e.job().Status.Incidents[0]
 	check.Equal(t, "trigger", v1alpha1.HealthFailed, inc.Trigger)
 	check.Equal(t, "signal", "XID79", inc.Cause.Signal)
@@ -47,20 +47,21 @@ func TestFailedGPUMovesItsPod(t *testing.T) {
 func TestVerdictCountsBeforeTheCacheShowsIt(t *testing.T) {
 	e := running(t)
 	health := faultUnderAPod()
-	e.must(e.api.Create(t.Context(), health))
-	e.calls = nil
+	e.Must(e.API.Create(t.Context(), health))
+	e.Calls = nil
 	_, err := e.reconcile()
-	e.must(err)
-	check.Equal(t, "writes before", nil, e.calls)
+	e.Must(err)
+	check.Equal(t, "writes before", nil, e.Calls)
 
-	e.r.Verdicts = &Verdicts{wakes: make(chan event.GenericEvent, 1)}
+	e.r.Verdicts = &fleet.Verdicts{}
+	wakes := e.r.Verdicts.Woken()
 	health.ResourceVersion += "0"
 	health.Status.Verdict = &v1alpha1.HealthVerdict{State: v1alpha1.HealthStateFailed, AdmittedTime: new(metav1.NewTime(t0))}
-	e.r.Verdicts.note(t.Context(), health)
-	check.Equal(t, "looks at the jobs on", "n1", take(t, "a wake", e.r.Verdicts.wakes).Object.GetName())
+	go e.r.Verdicts.Note(t.Context(), health)
+	check.Equal(t, "looks at the jobs on", "n1", take(t, "a wake", wakes).Object.GetName())
 	_, err = e.reconcile()
-	e.must(err)
-	check.Equal(t, "writes", []string{"update the status of *v1alpha1.TrainingJob llm", "delete *v1.Pod llm-1-worker-1"}, e.calls)
+	e.Must(err)
+	check.Equal(t, "writes", []string{"update the status of *v1alpha1.TrainingJob llm", "delete *v1.Pod llm-1-worker-1"}, e.Calls)
 }
 
 // What the breaker holds back is not believed.
@@ -71,14 +72,14 @@ func TestWhatIsHeldBackMovesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := running(t)
-			e.must(e.api.Create(t.Context(), &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: v1alpha1.NodeHealthStatus{
+			e.Must(e.API.Create(t.Context(), &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: v1alpha1.NodeHealthStatus{
 				Verdict: verdict,
 				Reports: []v1alpha1.HealthReport{{Source: "dcgm", Entity: "node", Signal: "XID79", State: v1alpha1.HealthStateFailed, Since: metav1.NewTime(t0)}},
 			}}))
-			e.calls = nil
+			e.Calls = nil
 			_, err := e.reconcile()
-			e.must(err)
-			check.Equal(t, "writes", nil, e.calls)
+			e.Must(err)
+			check.Equal(t, "writes", nil, e.Calls)
 		})
 	}
 }
@@ -103,10 +104,10 @@ func TestQuarantineKeepsWhatToleratesEverythingAway(t *testing.T) {
 	e.run("llm-1-worker-0", "n0")
 	e.run("llm-1-worker-1", "n1")
 	e.settle()
-	e.must(e.api.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}))
+	e.Must(e.API.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}))
 	e.r.topology.Invalidate()
 	e.settle()
-	e.must(client.IgnoreNotFound(e.api.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "llm-1-worker-1"}})))
+	e.Must(client.IgnoreNotFound(e.API.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "llm-1-worker-1"}})))
 	e.volcano(1)
 	e.settle()
 	home := e.pod("llm-1-worker-1").Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0]

@@ -54,11 +54,11 @@ func TestObservesTheYoungerJobsThatLookForRoom(t *testing.T) {
 				}}},
 			}
 			tc.change(e, second, pod)
-			e.must(e.api.Create(t.Context(), second))
-			e.must(e.api.Create(t.Context(), pod))
+			e.Must(e.API.Create(t.Context(), second))
+			e.Must(e.API.Create(t.Context(), pod))
 			e.taint("n0", hold)
 			o, err := e.r.observe(t.Context(), e.job())
-			e.must(err)
+			e.Must(err)
 			check.Equal(t, "younger", tc.want, o.Younger)
 		})
 	}
@@ -67,7 +67,7 @@ func TestObservesTheYoungerJobsThatLookForRoom(t *testing.T) {
 func TestObservesWhichNodesTrainingJobsUse(t *testing.T) {
 	e := running(t)
 	pod := func(name, node string, phase corev1.PodPhase) {
-		e.must(e.api.Create(t.Context(), &corev1.Pod{
+		e.Must(e.API.Create(t.Context(), &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: name, Labels: map[string]string{v1alpha1.LabelJob: "moe"}},
 			Spec:       corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{Phase: phase},
 		}))
@@ -79,7 +79,7 @@ func TestObservesWhichNodesTrainingJobsUse(t *testing.T) {
 	}
 	inUse := func() map[string]bool {
 		o, err := e.r.observe(t.Context(), e.job())
-		e.must(err)
+		e.Must(err)
 		out := map[string]bool{}
 		for name, n := range o.Nodes {
 			out[name] = n.InUse
@@ -88,7 +88,7 @@ func TestObservesWhichNodesTrainingJobsUse(t *testing.T) {
 	}
 	check.Equal(t, "with nothing to place", map[string]bool{"n0": false, "n1": false, "n2": false, "n3": false}, inUse())
 	e.crash("llm-1-worker-1")
-	e.must(e.api.Delete(t.Context(), e.pod("llm-1-worker-1")))
+	e.Must(e.API.Delete(t.Context(), e.pod("llm-1-worker-1")))
 	e.volcano(1)
 	used := inUse()
 	check.Equal(t, "used", true, used["n2"])

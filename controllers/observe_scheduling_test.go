@@ -50,28 +50,28 @@ func TestThePodsThatVolcanoCannotMake(t *testing.T) {
 			Message: message, LastTimestamp: metav1.NewTime(t0.Add(after)),
 		}
 	}
-	e.must(e.api.Create(t.Context(), failed(2*time.Second, `Error creating pods: [failed to create pod llm-1-worker-0, err: &errors.StatusError{ErrStatus:v1.Status{Status:"Failure", Message:"pods \"llm-1-worker-0\" is forbidden: no PriorityClass with name nope was found", Reason:"Forbidden", Code:403}}]`)))
-	e.must(e.api.Create(t.Context(), failed(-time.Second, "something else, before")))
-	e.clock.SetTime(t0.Add(20 * time.Second))
+	e.Must(e.API.Create(t.Context(), failed(2*time.Second, `Error creating pods: [failed to create pod llm-1-worker-0, err: &errors.StatusError{ErrStatus:v1.Status{Status:"Failure", Message:"pods \"llm-1-worker-0\" is forbidden: no PriorityClass with name nope was found", Reason:"Forbidden", Code:403}}]`)))
+	e.Must(e.API.Create(t.Context(), failed(-time.Second, "something else, before")))
+	e.Clock.SetTime(t0.Add(20 * time.Second))
 	e.settle()
 	want := `Volcano has made 0 of the 2 pods of the gang, and fails to make the others: pods are forbidden: no PriorityClass with name nope was found`
 	check.Equal(t, "message", want, e.job().Status.Message)
-	has(t, e.told(), "Warning PodsNotCreated "+want)
+	has(t, e.Told(), "Warning PodsNotCreated "+want)
 }
 
 // Volcano tries less and less often: a manager that was started since may see no other error for minutes.
 func TestErrorsOfBeforeTheManagerWasStarted(t *testing.T) {
 	e := newEnv(t, aJob())
 	e.settle()
-	e.must(e.api.Create(t.Context(), &corev1.Event{
+	e.Must(e.API.Create(t.Context(), &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: key.Namespace, Name: "failed"},
 		InvolvedObject: corev1.ObjectReference{Name: "llm-1"}, Type: corev1.EventTypeWarning, Reason: "FailedCreate",
 		Message: "exceeded quota", LastTimestamp: metav1.NewTime(t0.Add(2 * time.Second)),
 	}))
-	e.clock.SetTime(t0.Add(15 * time.Second))
+	e.Clock.SetTime(t0.Add(15 * time.Second))
 	e.restart(interceptor.Funcs{})
 	e.settle()
-	e.clock.SetTime(t0.Add(35 * time.Second))
+	e.Clock.SetTime(t0.Add(35 * time.Second))
 	e.settle()
 	check.Equal(t, "message", "Volcano has made 0 of the 2 pods of the gang, and fails to make the others: exceeded quota", e.job().Status.Message)
 }

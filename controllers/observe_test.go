@@ -268,7 +268,7 @@ func TestPodsOfAnEarlierJobOfTheSameNameAreNotSeen(t *testing.T) {
 	e.volcano(1)
 	other := e.pod("llm-1-worker-1")
 	other.Labels["lockstep.dev/job-uid"] = "99999999-0000-4000-8000-000000000000"
-	e.must(e.api.Update(t.Context(), other))
+	e.Must(e.API.Update(t.Context(), other))
 	e.settle()
 	check.Equal(t, "gates of its own pod", 0, len(e.pod("llm-1-worker-0").Spec.SchedulingGates))
 	check.Equal(t, "gates of the other", 1, len(e.pod("llm-1-worker-1").Spec.SchedulingGates))

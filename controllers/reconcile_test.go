@@ -20,6 +20,7 @@ import (
 	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/controllers/writes"
 	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/test/check"
@@ -30,8 +31,8 @@ const holdKeyOfJob = "hold.lockstep.dev/llm-0123abcd"
 func TestAJobStarts(t *testing.T) {
 	e := newEnv(t, aJob())
 	_, err := e.reconcile()
-	e.must(err)
-	check.Equal(t, "writes", []string{"update the status of *v1alpha1.TrainingJob llm", "create *v1alpha1.Job llm-1"}, e.calls)
+	e.Must(err)
+	check.Equal(t, "writes", []string{"update the status of *v1alpha1.TrainingJob llm", "create *v1alpha1.Job llm-1"}, e.Calls)
 	e.settle()
 	e.volcano(1)
 	e.settle()
@@ -51,13 +52,13 @@ func TestAJobStarts(t *testing.T) {
 func TestAPodIsReplacedOnItsOwnNode(t *testing.T) {
 	e := running(t)
 	e.crash("llm-1-worker-1")
-	e.clock.SetTime(t0.Add(time.Second))
-	e.calls = nil
+	e.Clock.SetTime(t0.Add(time.Second))
+	e.Calls = nil
 	_, err := e.reconcile()
-	e.must(err)
+	e.Must(err)
 	check.Equal(t, "writes: record, hold, delete", []string{
 		"update the status of *v1alpha1.TrainingJob llm", "patch *v1.Node n1", "delete *v1.Pod llm-1-worker-1",
-	}, e.calls)
+	}, e.Calls)
 	check.Equal(t, "held", map[string][]string{"n1": {holdKeyOfJob + "=1767323646"}}, e.taints())
 	e.volcano(1)
 	e.settle()
@@ -82,11 +83,11 @@ func TestNothingIsDeletedWhereAHoldIsMissing(t *testing.T) {
 		}
 		return c.Patch(ctx, obj, patch, opts...)
 	}})
-	e.calls = nil
+	e.Calls = nil
 	result, err := e.reconcile()
-	e.must(err)
-	check.Equal(t, "looks again", conflictPause, result.RequeueAfter)
-	check.Equal(t, "writes", []string{"update the status of *v1alpha1.TrainingJob llm"}, e.calls)
+	e.Must(err)
+	check.Equal(t, "looks again", writes.ConflictPause, result.RequeueAfter)
+	check.Equal(t, "writes", []string{"update the status of *v1alpha1.TrainingJob llm"}, e.Calls)
 }
 
 // A cache that does not show this process's last write is not acted on.
@@ -101,20 +102,20 @@ func TestAStaleJobIsNotActedOn(t *testing.T) {
 		return c.Get(ctx, k, obj, opts...)
 	}}
 	e.crash("llm-1-worker-1")
-	e.clock.SetTime(t0.Add(time.Second))
+	e.Clock.SetTime(t0.Add(time.Second))
 	_, err := e.reconcile()
-	e.must(err)
+	e.Must(err)
 
 	for name, process := range map[string]func(){
-		"the same process": func() { e.r.Client = interceptor.NewClient(e.recorded(), stale) },
+		"the same process": func() { e.r.Client = interceptor.NewClient(e.Restart(interceptor.Funcs{}), stale) },
 		"a new process":    func() { e.restart(stale) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			process()
-			e.calls = nil
+			e.Calls = nil
 			result, err := e.reconcile()
-			e.must(err)
-			check.Equal(t, "writes", nil, e.calls)
+			e.Must(err)
+			check.Equal(t, "writes", nil, e.Calls)
 			check.Equal(t, "looks again", 0, result.RequeueAfter)
 		})
 	}
@@ -132,12 +133,12 @@ func TestAConflictOnRecordEndsThePass(t *testing.T) {
 		return c.SubResource(sub).Update(ctx, obj, opts...)
 	}})
 	for range 3 {
-		e.calls = nil
+		e.Calls = nil
 		result, err := e.reconcile()
-		e.must(err)
-		check.Equal(t, "looks again", conflictPause, result.RequeueAfter)
-		check.Equal(t, "writes", nil, e.calls)
-		check.Equal(t, "events", nil, e.told())
+		e.Must(err)
+		check.Equal(t, "looks again", writes.ConflictPause, result.RequeueAfter)
+		check.Equal(t, "writes", nil, e.Calls)
+		check.Equal(t, "events", nil, e.Told())
 	}
 	fail = false
 	e.settle()
@@ -148,34 +149,34 @@ func TestAConflictOnRecordEndsThePass(t *testing.T) {
 func TestReport(t *testing.T) {
 	e := newEnv(t, aJob())
 	e.settle()
-	has(t, e.told(), "attempt 1")
+	has(t, e.Told(), "attempt 1")
 	e.volcano(1)
 	e.settle()
 	e.run("llm-1-worker-0", "n0")
 	e.run("llm-1-worker-1", "n1")
 	e.settle()
-	told := e.told()
+	told := e.Told()
 	has(t, told, "Normal PodsScheduled")
 	has(t, told, "Normal PodsReady")
 	has(t, told, "home is HyperNode rack-a")
 
 	e.settle()
-	e.clock.SetTime(t0.Add(5 * time.Second))
+	e.Clock.SetTime(t0.Add(5 * time.Second))
 	e.settle()
-	check.Equal(t, "events while nothing happens", nil, e.told())
+	check.Equal(t, "events while nothing happens", nil, e.Told())
 
 	before := counted(t, "lockstep_incident_duration_seconds")
 	e.crash("llm-1-worker-1")
 	e.settle()
-	told = e.told()
+	told = e.Told()
 	has(t, told, "Warning PodFailed incident 1, PodFailed of pod llm-1-worker-1 on node n1")
 	has(t, told, "Normal RestartPod")
 	e.volcano(1)
 	e.settle()
-	e.clock.SetTime(t0.Add(8 * time.Second))
+	e.Clock.SetTime(t0.Add(8 * time.Second))
 	e.run("llm-1-worker-1", "n1")
 	e.settle()
-	told = e.told()
+	told = e.Told()
 	check.Equal(t, "a step is told again", false, slices.ContainsFunc(told, func(s string) bool { return strings.HasPrefix(s, "Normal RestartPod") }))
 	has(t, told, "Normal IncidentRecovered incident 1, PodFailed of pod llm-1-worker-1 on node n1, container train exited with 1 (Error): RestartPod, after 3s")
 	check.Equal(t, "durations counted", before+1, counted(t, "lockstep_incident_duration_seconds"))
@@ -198,7 +199,7 @@ func TestARefusalBecomesACondition(t *testing.T) {
 	c := meta.FindStatusCondition(e.job().Status.Conditions, v1alpha1.ConditionScheduled)
 	check.Equal(t, "reason", v1alpha1.ReasonVolcanoJobRefused, c.Reason)
 	has(t, []string{c.Message}, "queue research is closed")
-	told := e.told()
+	told := e.Told()
 	has(t, told, "Warning VolcanoJobRefused")
 	check.Equal(t, "said so often", 3, len(told)) // the attempt, that it waits, and why
 
@@ -219,29 +220,29 @@ func TestAVolcanoJobOfSomebodyElseIsLeftAlone(t *testing.T) {
 	}
 	c := meta.FindStatusCondition(e.job().Status.Conditions, v1alpha1.ConditionScheduled)
 	has(t, []string{c.Message}, "is not this TrainingJob's")
-	e.must(e.api.Get(t.Context(), client.ObjectKeyFromObject(other), other))
+	e.Must(e.API.Get(t.Context(), client.ObjectKeyFromObject(other), other))
 }
 
 func TestAFinishedJobStopsItsVolcanoJobOnce(t *testing.T) {
 	e := running(t)
 	job := e.job()
 	job.Spec.ActiveDeadlineSeconds = new(int64)
-	e.must(e.api.Update(t.Context(), job))
+	e.Must(e.API.Update(t.Context(), job))
 	for range 3 {
 		_, err := e.reconcile()
-		e.must(err)
+		e.Must(err)
 	}
 	commands := &bus.CommandList{}
-	e.must(e.api.List(t.Context(), commands))
+	e.Must(e.API.List(t.Context(), commands))
 	check.Equal(t, "commands", 1, len(commands.Items))
 	check.Equal(t, "action", string(bus.TerminateJobAction), commands.Items[0].Action)
 }
 
 func TestAJobThatIsGoneIsForgotten(t *testing.T) {
 	e := running(t)
-	e.must(e.api.Delete(t.Context(), e.job()))
+	e.Must(e.API.Delete(t.Context(), e.job()))
 	_, err := e.reconcile()
-	e.must(err)
+	e.Must(err)
 	check.Equal(t, "known", false, e.r.writes.knows(key))
 }
 
@@ -254,17 +255,17 @@ func TestActionsNameAPodByUID(t *testing.T) {
 		return apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, obj.GetName(), errors.New("the UID is another"))
 	}})
 	a := actor{TrainingJobReconciler: e.r, job: e.job(), attempt: 1}
-	e.must(a.deletePod(t.Context(), policies.PodDeletion{Name: "llm-1-worker-1", UID: "another"}))
+	e.Must(a.deletePod(t.Context(), policies.PodDeletion{Name: "llm-1-worker-1", UID: "another"}))
 	check.Equal(t, "of UID", types.UID("another"), *asked.Preconditions.UID)
 	check.Equal(t, "grace", nil, asked.GracePeriodSeconds)
-	e.must(a.deletePod(t.Context(), policies.PodDeletion{Name: "llm-1-worker-1", UID: "another", Force: true}))
+	e.Must(a.deletePod(t.Context(), policies.PodDeletion{Name: "llm-1-worker-1", UID: "another", Force: true}))
 	check.Equal(t, "grace", 0, *asked.GracePeriodSeconds)
 	check.Equal(t, "of UID", types.UID("another"), *asked.Preconditions.UID)
 
-	e.calls = nil
-	e.must(a.lift(t.Context(), policies.Lift{Pod: "llm-1-worker-1", UID: "another", Target: placement.Target{In: []string{"x"}}}))
-	e.must(a.lift(t.Context(), policies.Lift{Pod: "ghost", UID: "another"}))
-	check.Equal(t, "writes", nil, e.calls)
+	e.Calls = nil
+	e.Must(a.lift(t.Context(), policies.Lift{Pod: "llm-1-worker-1", UID: "another", Target: placement.Target{In: []string{"x"}}}))
+	e.Must(a.lift(t.Context(), policies.Lift{Pod: "ghost", UID: "another"}))
+	check.Equal(t, "writes", nil, e.Calls)
 }
 
 // A lift is one patch, which says what the pod has to be for it.
@@ -275,12 +276,12 @@ func TestALiftIsOnePatch(t *testing.T) {
 	var patches []string
 	e.restart(interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 		raw, err := patch.Data(obj)
-		e.must(err)
+		e.Must(err)
 		patches = append(patches, string(raw))
 		return c.Patch(ctx, obj, patch, opts...)
 	}})
 	_, err := e.reconcile()
-	e.must(err)
+	e.Must(err)
 	check.Equal(t, "patches", 2, len(patches))
 	has(t, patches, `{"op":"test","path":"/metadata/uid","value":"llm-1-worker-1-0"}`)
 	has(t, patches, `{"op":"test","path":"/spec/schedulingGates","value":[{"name":"lockstep.dev/placement"}]}`)

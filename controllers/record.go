@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -14,9 +13,6 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
-
-// minRequeue keeps a time that has just come from being asked for again at once.
-const minRequeue = 10 * time.Millisecond
 
 // record writes the status, if nobody else has changed the job since it was read.
 func (r *TrainingJobReconciler) record(ctx context.Context, job *v1alpha1.TrainingJob, status v1alpha1.TrainingJobStatus) error {

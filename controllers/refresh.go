@@ -13,6 +13,7 @@ import (
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/controllers/writes"
 	"github.com/lockstep-dev/lockstep/policies"
 )
 
@@ -54,7 +55,7 @@ func (a *actor) refresh(ctx context.Context, step policies.Refresh) error {
 		metav1.SetMetaDataAnnotation(&pg.ObjectMeta, annotationRefreshedTime, a.seen.Now.UTC().Format(time.RFC3339))
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := overtaken(a.Patch(ctx, pg, patch)); err != nil {
+	if err := writes.Overtaken(a.Patch(ctx, pg, patch)); err != nil {
 		return fmt.Errorf("have Volcano look at PodGroup %s again: %w", pg.Name, err)
 	}
 	return nil

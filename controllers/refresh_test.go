@@ -22,22 +22,22 @@ func TestARefreshLeavesThePodGroupAsItWas(t *testing.T) {
 			e := running(t)
 			pg := &scheduling.PodGroup{}
 			name := types.NamespacedName{Namespace: key.Namespace, Name: "llm-1-"}
-			e.must(e.api.Get(t.Context(), name, pg))
+			e.Must(e.API.Get(t.Context(), name, pg))
 			pg.Spec.SubGroupPolicy = own
-			e.must(e.api.Update(t.Context(), pg))
-			a := actor{TrainingJobReconciler: e.r, job: e.job(), seen: &gang.Observation{PodGroup: &gang.PodGroup{Name: pg.Name}, Now: e.clock.Now()}}
+			e.Must(e.API.Update(t.Context(), pg))
+			a := actor{TrainingJobReconciler: e.r, job: e.job(), seen: &gang.Observation{PodGroup: &gang.PodGroup{Name: pg.Name}, Now: e.Clock.Now()}}
 			for range 2 { // a repeated step changes nothing
-				e.must(a.refresh(t.Context(), policies.RefreshBegin))
-				e.must(e.api.Get(t.Context(), name, pg))
+				e.Must(a.refresh(t.Context(), policies.RefreshBegin))
+				e.Must(e.API.Get(t.Context(), name, pg))
 				check.Equal(t, "policies", len(own)+1, len(pg.Spec.SubGroupPolicy))
 				check.Equal(t, "begun", true, refreshing(pg))
-				check.Equal(t, "at", e.clock.Now().Truncate(time.Second), refreshedTime(pg))
+				check.Equal(t, "at", e.Clock.Now().Truncate(time.Second), refreshedTime(pg))
 			}
-			e.must(a.refresh(t.Context(), policies.RefreshEnd))
-			e.must(e.api.Get(t.Context(), name, pg))
+			e.Must(a.refresh(t.Context(), policies.RefreshEnd))
+			e.Must(e.API.Get(t.Context(), name, pg))
 			check.Equal(t, "policies in the end", len(own), len(pg.Spec.SubGroupPolicy))
 			check.Equal(t, "over", false, refreshing(pg))
-			check.Equal(t, "at", e.clock.Now().Truncate(time.Second), refreshedTime(pg))
+			check.Equal(t, "at", e.Clock.Now().Truncate(time.Second), refreshedTime(pg))
 		})
 	}
 }

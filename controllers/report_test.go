@@ -24,16 +24,16 @@ func TestAnUnknownActionIsTold(t *testing.T) {
 	e := running(t)
 	job := e.job()
 	job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{{Name: "all", Steps: []v1alpha1.Step{{Action: "RestartProcesses"}}}}}
-	e.must(e.api.Update(t.Context(), job))
+	e.Must(e.API.Update(t.Context(), job))
 	e.crash("llm-1-worker-1")
-	e.clock.SetTime(t0.Add(time.Second))
-	e.calls = nil
+	e.Clock.SetTime(t0.Add(time.Second))
+	e.Calls = nil
 	for range 3 {
 		_, err := e.reconcile()
-		e.must(err)
+		e.Must(err)
 	}
-	check.Equal(t, "writes", []string{"update the status of *v1alpha1.TrainingJob llm"}, e.calls)
-	events := e.told()
+	check.Equal(t, "writes", []string{"update the status of *v1alpha1.TrainingJob llm"}, e.Calls)
+	events := e.Told()
 	check.Equal(t, "warnings", 1, countTold(events, "Warning UnknownAction incident 1"))
 	has(t, events, "action RestartProcesses of rule all is unknown to this version of the manager")
 }
@@ -56,7 +56,7 @@ func TestAViolatedTopologyIsTold(t *testing.T) {
 	if !strings.HasPrefix(status.Message, want) {
 		t.Errorf("message %q does not say %q", status.Message, want)
 	}
-	events := e.told()
+	events := e.Told()
 	check.Equal(t, "warnings", 1, countTold(events, "Warning TierExceeded "+want))
 	check.Equal(t, "incidents", 0, len(status.Incidents))
 }
@@ -66,9 +66,9 @@ func TestMovesAreTold(t *testing.T) {
 	e := running(t)
 	now := e.job().Status.DeepCopy()
 	now.Placement.Tasks[0].Nodes[1] = "n5"
-	e.told()
+	e.Told()
 	e.r.report(e.job(), now)
-	check.Equal(t, "events", []string{"Normal Moved worker-1 from node n1 to node n5"}, e.told())
+	check.Equal(t, "events", []string{"Normal Moved worker-1 from node n1 to node n5"}, e.Told())
 }
 
 // Why ranks were restarted by no step is told, and what steps restart is told by these.
@@ -82,10 +82,10 @@ func TestRestartsByNoStepAreTold(t *testing.T) {
 		ranks := &now.Tasks[0].Ranks
 		*ranks = append(*ranks, v1alpha1.RankStatus{Index: int32(len(*ranks)), Incarnation: 1, Reason: why})
 	}
-	e.told()
+	e.Told()
 	e.r.report(e.job(), now)
 	check.Equal(t, "events", []string{
 		"Normal RankRestarted new pods for worker-2, worker-3, worker-4, worker-5, worker-6 and 1 more: a node is good now to which only a new pod may go",
 		"Normal RankRestarted new pods for worker-8: a rank that was given up leaves its node",
-	}, e.told())
+	}, e.Told())
 }

@@ -14,6 +14,7 @@ import (
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/lockstep-dev/lockstep/test/check"
+	"github.com/lockstep-dev/lockstep/test/fakeapi"
 )
 
 // What the cache drops is nothing that a decision reads.
@@ -23,19 +24,19 @@ func TestTrimming(t *testing.T) {
 	pod := e.pod("llm-1-worker-1")
 	before := podOf(pod)
 	trimmed, err := trimPod(pod.DeepCopy())
-	e.must(err)
+	e.Must(err)
 	if diff := cmp.Diff(before, podOf(trimmed.(*corev1.Pod))); diff != "" {
 		t.Errorf("pod (-whole +trimmed):\n%s", diff)
 	}
 	if len(trimmed.(*corev1.Pod).Spec.Containers) > 0 {
 		t.Error("the containers are kept")
 	}
-	node := aNode("n1")
+	node := fakeapi.Node("n1")
 	node.Spec.Taints = []corev1.Taint{{Key: holdKeyOfJob, Value: "1"}}
 	node.Annotations = map[string]string{"a": "b"}
 	node.Status.Images = []corev1.ContainerImage{{SizeBytes: 1}}
 	small, err := trimNode(node.DeepCopy())
-	e.must(err)
+	e.Must(err)
 	if diff := cmp.Diff(nodeOf(node, holdKeyOfJob), nodeOf(small.(*corev1.Node), holdKeyOfJob)); diff != "" {
 		t.Errorf("node (-whole +trimmed):\n%s", diff)
 	}
@@ -60,14 +61,14 @@ func TestNodeChanges(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t)
-			before, err := e.r.topology.Get(t.Context(), e.api)
-			e.must(err)
-			after := aNode("n1")
+			before, err := e.r.topology.Get(t.Context(), e.API)
+			e.Must(err)
+			after := fakeapi.Node("n1")
 			tc.change(after)
-			got := e.r.topology.Following(nodeMatters).Update(event.UpdateEvent{ObjectOld: aNode("n1"), ObjectNew: after})
+			got := e.r.topology.Following(nodeMatters).Update(event.UpdateEvent{ObjectOld: fakeapi.Node("n1"), ObjectNew: after})
 			check.Equal(t, "lets it through", tc.want, got)
-			again, err := e.r.topology.Get(t.Context(), e.api)
-			e.must(err)
+			again, err := e.r.topology.Get(t.Context(), e.API)
+			e.Must(err)
 			check.Equal(t, "topology is read again", tc.moved, again != before)
 		})
 	}
@@ -76,12 +77,12 @@ func TestNodeChanges(t *testing.T) {
 func TestWhichJobsANodeConcerns(t *testing.T) {
 	e := running(t)
 	request := []reconcile.Request{{NamespacedName: key}}
-	check.Equal(t, "its own node", request, e.r.jobsOn(t.Context(), aNode("n1")))
-	check.Equal(t, "another node", nil, e.r.jobsOn(t.Context(), aNode("n5")))
-	check.Equal(t, "a HyperNode", request, e.r.jobsAt(t.Context(), aNode("x")))
+	check.Equal(t, "its own node", request, e.r.jobsOn(t.Context(), fakeapi.Node("n1")))
+	check.Equal(t, "another node", nil, e.r.jobsOn(t.Context(), fakeapi.Node("n5")))
+	check.Equal(t, "a HyperNode", request, e.r.jobsAt(t.Context(), fakeapi.Node("x")))
 	e.crash("llm-1-worker-1")
 	e.settle()
-	check.Equal(t, "another node, while it looks for room", request, e.r.jobsOn(t.Context(), aNode("n5")))
+	check.Equal(t, "another node, while it looks for room", request, e.r.jobsOn(t.Context(), fakeapi.Node("n5")))
 	check.Equal(t, "a HealthPolicy", request, e.r.jobsThatMove(t.Context(), nil))
 	check.Equal(t, "a pod", request, jobOf(t.Context(), e.pod("llm-1-worker-0")))
 	check.Equal(t, "somebody's pod", nil, jobOf(t.Context(), &corev1.Pod{}))
@@ -93,20 +94,20 @@ func TestANewAttemptKeepsItsPlaceInTheQueue(t *testing.T) {
 	e.crash("llm-1-worker-0")
 	e.crash("llm-1-worker-1")
 	v := &batch.Job{}
-	e.must(e.api.Get(t.Context(), types.NamespacedName{Namespace: key.Namespace, Name: "llm-1"}, v))
+	e.Must(e.API.Get(t.Context(), types.NamespacedName{Namespace: key.Namespace, Name: "llm-1"}, v))
 	v.Status.State.Phase = batch.Failed
-	e.must(e.api.Update(t.Context(), v))
+	e.Must(e.API.Update(t.Context(), v))
 	e.settle()
 	check.Equal(t, "attempt", int32(2), e.job().Status.Attempt)
-	check.Equal(t, "the old one is gone", true, client.IgnoreNotFound(e.api.Get(t.Context(), client.ObjectKeyFromObject(v), v)) == nil)
+	check.Equal(t, "the old one is gone", true, client.IgnoreNotFound(e.API.Get(t.Context(), client.ObjectKeyFromObject(v), v)) == nil)
 
 	e.volcano(2)
 	pg := &scheduling.PodGroup{}
-	e.must(e.api.Get(t.Context(), types.NamespacedName{Namespace: key.Namespace, Name: "llm-2-"}, pg))
+	e.Must(e.API.Get(t.Context(), types.NamespacedName{Namespace: key.Namespace, Name: "llm-2-"}, pg))
 	pg.Status.Phase = scheduling.PodGroupPending
-	e.must(e.api.Update(t.Context(), pg))
+	e.Must(e.API.Update(t.Context(), pg))
 	e.settle()
-	e.must(e.api.Get(t.Context(), client.ObjectKeyFromObject(pg), pg))
+	e.Must(e.API.Get(t.Context(), client.ObjectKeyFromObject(pg), pg))
 	check.Equal(t, "phase", scheduling.PodGroupInqueue, pg.Status.Phase)
 	check.Equal(t, "resumes", "true", e.pod("llm-2-worker-0").Annotations["lockstep.dev/resume"])
 }

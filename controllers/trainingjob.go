@@ -14,7 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/controllers/fleet"
 	"github.com/lockstep-dev/lockstep/controllers/hypernodes"
+	"github.com/lockstep-dev/lockstep/controllers/writes"
 	"github.com/lockstep-dev/lockstep/policies"
 )
 
@@ -33,7 +35,7 @@ type TrainingJobReconciler struct {
 	// DirectBinding allows pods that return to nodes which their job has held to be bound without the scheduler; nil allows none.
 	DirectBinding *DirectBinding
 	// Verdicts are those of the fleet controller in this process; nil for what the cache shows of them.
-	Verdicts *Verdicts
+	Verdicts *fleet.Verdicts
 
 	topology    hypernodes.Cache
 	writes      lastWrites
@@ -69,9 +71,9 @@ const lastingConflict = 10
 // Reconcile takes one job one step further. Where others have written meanwhile it looks again soon.
 func (r *TrainingJobReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	result, err := r.step(ctx, req)
-	if n := r.conflicts.count(req.NamespacedName, err != nil && isConflict(err)); n > 0 && n < lastingConflict {
+	if n := r.conflicts.count(req.NamespacedName, err != nil && writes.IsConflict(err)); n > 0 && n < lastingConflict {
 		log.FromContext(ctx).V(1).Info("Others have written meanwhile", "error", err.Error())
-		return ctrl.Result{RequeueAfter: conflictPause}, nil
+		return ctrl.Result{RequeueAfter: writes.ConflictPause}, nil
 	}
 	return result, err
 }
@@ -110,5 +112,5 @@ func (r *TrainingJobReconciler) step(ctx context.Context, req ctrl.Request) (ctr
 	if decision.Next.IsZero() {
 		return ctrl.Result{}, nil
 	}
-	return ctrl.Result{RequeueAfter: max(decision.Next.Sub(o.Now), minRequeue)}, nil
+	return ctrl.Result{RequeueAfter: max(decision.Next.Sub(o.Now), writes.MinRequeue)}, nil
 }

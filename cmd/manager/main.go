@@ -25,6 +25,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/controllers"
+	"github.com/lockstep-dev/lockstep/controllers/fleet"
 	"github.com/lockstep-dev/lockstep/health/alerts"
 )
 
@@ -116,7 +117,7 @@ func run(o *options) error {
 	if err := controllers.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	fleet := &controllers.FleetReconciler{
+	nodes := &fleet.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		Events: mgr.GetEventRecorder("lockstep"), Clock: clock.RealClock{}, Writers: o.writers,
 		Calm: calm,
@@ -124,7 +125,7 @@ func run(o *options) error {
 	jobs := &controllers.TrainingJobReconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		Events: mgr.GetEventRecorder("lockstep"), Clock: clock.RealClock{}, Writers: o.writers,
-		Verdicts:      &fleet.Verdicts,
+		Verdicts:      &nodes.Verdicts,
 		DirectBinding: o.directBinding(mgr.GetAPIReader()),
 	}
 	if err := jobs.SetupWithManager(mgr, o.workers); err != nil {
@@ -133,7 +134,7 @@ func run(o *options) error {
 	if err := (&controllers.HoldSweeper{Client: mgr.GetClient(), Clock: clock.RealClock{}}).SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the hold sweeper: %w", err)
 	}
-	if err := fleet.SetupWithManager(mgr); err != nil {
+	if err := nodes.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the fleet controller: %w", err)
 	}
 	if err := alerts.SetupWithManager(mgr, o.alerts); err != nil {

@@ -5,20 +5,12 @@ package hypernodes
 import (
 	"maps"
 
+	"github.com/lockstep-dev/lockstep/controllers/predicates"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 )
-
-// OnUpdate lets everything through but updates that do not matter.
-func OnUpdate[T client.Object](matters func(before, after T) bool) predicate.Funcs {
-	return predicate.Funcs{
-		GenericFunc: func(event.GenericEvent) bool { return false },
-		UpdateFunc:  func(e event.UpdateEvent) bool { return matters(e.ObjectOld.(T), e.ObjectNew.(T)) },
-	}
-}
 
 // NothingElse passes no update of a HyperNode.
 func NothingElse(_, _ *topologyv1alpha1.HyperNode) bool { return false }
@@ -27,7 +19,7 @@ func NothingElse(_, _ *topologyv1alpha1.HyperNode) bool { return false }
 // through that and what else matters.
 func (c *Cache) Following(matters func(before, after *corev1.Node) bool) predicate.Funcs {
 	moved := func() bool { c.Invalidate(); return true }
-	funcs := OnUpdate(func(before, after *corev1.Node) bool {
+	funcs := predicates.OnUpdate(func(before, after *corev1.Node) bool {
 		if !maps.Equal(before.Labels, after.Labels) {
 			return moved()
 		}
@@ -42,7 +34,7 @@ func (c *Cache) Following(matters func(before, after *corev1.Node) bool) predica
 // what else matters.
 func (c *Cache) FollowingHyperNodes(matters func(before, after *topologyv1alpha1.HyperNode) bool) predicate.Funcs {
 	moved := func() bool { c.Invalidate(); return true }
-	funcs := OnUpdate(func(before, after *topologyv1alpha1.HyperNode) bool {
+	funcs := predicates.OnUpdate(func(before, after *topologyv1alpha1.HyperNode) bool {
 		if before.UID != after.UID || before.Generation != after.Generation {
 			return moved()
 		}

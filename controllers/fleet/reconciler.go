@@ -1,8 +1,6 @@
-// The fleet controller: one pass from what is reported of all nodes to a verdict on each. It
-// looks at all of them at once, for a breaker has to count. What is done about the verdicts is
-// done beside it, so that no report waits for that.
-
-package controllers
+// Package fleet has the controllers of all nodes: one takes what is reported of them to a verdict on each, and looks at all at
+// once, for a breaker has to count. The other does what the verdicts ask for, beside it, so that no report waits for that.
+package fleet
 
 import (
 	"context"
@@ -24,15 +22,13 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/controllers/hypernodes"
+	"github.com/lockstep-dev/lockstep/controllers/writes"
 	"github.com/lockstep-dev/lockstep/policies/nodes"
 )
 
-// conflictPause is how long to wait for the cache to show what a write has run into.
-const conflictPause = 100 * time.Millisecond
-
-// FleetReconciler says of every node whether it is ill, keeps jobs from those that have
+// Reconciler says of every node whether it is ill, keeps jobs from those that have
 // failed, and stops where too many are.
-type FleetReconciler struct {
+type Reconciler struct {
 	// Client reads from the cache and writes to the API server.
 	client.Client
 	// Live reads from the API server, where the cache may not have caught up.
@@ -54,9 +50,9 @@ type FleetReconciler struct {
 	actedOn  bool // and so was the first that acts on them
 	storm    storm
 	// What this process wrote and the cache may not show yet, beside verdicts.
-	policies   ownWrites[*v1alpha1.HealthPolicy]
-	hyperNodes ownWrites[*topologyv1alpha1.HyperNode]
-	nodes      ownWrites[*corev1.Node]
+	policies   writes.Own[*v1alpha1.HealthPolicy]
+	hyperNodes writes.Own[*topologyv1alpha1.HyperNode]
+	nodes      writes.Own[*corev1.Node]
 	// missed is since when nodes that have a NodeHealth are gone, by name.
 	missed map[string]time.Time
 }
@@ -93,16 +89,16 @@ type fleet struct {
 func (f *fleet) again() ctrl.Result {
 	switch {
 	case f.more:
-		return ctrl.Result{RequeueAfter: minRequeue}
+		return ctrl.Result{RequeueAfter: writes.MinRequeue}
 	case f.behind.Load():
-		return ctrl.Result{RequeueAfter: conflictPause}
+		return ctrl.Result{RequeueAfter: writes.ConflictPause}
 	}
 	return ctrl.Result{RequeueAfter: f.calmIn}
 }
 
 // later drops the error of a write that has run into another one.
 func (f *fleet) later(err error) error {
-	if err != nil && overtaken(err) == nil {
+	if err != nil && writes.Overtaken(err) == nil {
 		f.behind.Store(true)
 		return nil
 	}
@@ -110,7 +106,7 @@ func (f *fleet) later(err error) error {
 }
 
 // Reconcile takes all nodes one step further.
-func (r *FleetReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	f, err := r.observe(ctx)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("observe: %w", err)
@@ -124,12 +120,12 @@ func (r *FleetReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.R
 	if again := f.again(); !again.IsZero() || decision.Next.IsZero() {
 		return again, nil
 	}
-	return ctrl.Result{RequeueAfter: max(decision.Next.Sub(f.Now), minRequeue)}, nil
+	return ctrl.Result{RequeueAfter: max(decision.Next.Sub(f.Now), writes.MinRequeue)}, nil
 }
 
 // observe looks at all nodes. The first look of a process is at the API server itself, so
 // that what the process before it admitted counts.
-func (r *FleetReconciler) observe(ctx context.Context) (*fleet, error) {
+func (r *Reconciler) observe(ctx context.Context) (*fleet, error) {
 	f, healths, err := r.list(ctx, !r.caughtUp)
 	if err != nil {
 		return nil, err
@@ -138,7 +134,7 @@ func (r *FleetReconciler) observe(ctx context.Context) (*fleet, error) {
 		return nil, err
 	}
 	r.caughtUp = true
-	newest(&r.Verdicts.own, healths)
+	writes.Newest(&r.Verdicts.own, healths)
 	f.join(healths)
 	r.miss(f)
 	return f, nil
@@ -146,7 +142,7 @@ func (r *FleetReconciler) observe(ctx context.Context) (*fleet, error) {
 
 // list reads the nodes and their NodeHealths; the latter live, where the cache may have yet to
 // show what another process wrote.
-func (r *FleetReconciler) list(ctx context.Context, live bool) (*fleet, []v1alpha1.NodeHealth, error) {
+func (r *Reconciler) list(ctx context.Context, live bool) (*fleet, []v1alpha1.NodeHealth, error) {
 	hyperNodes, err := r.topology.Get(ctx, r.Client)
 	if err != nil {
 		return nil, nil, err
@@ -199,7 +195,7 @@ func (f *fleet) join(healths []v1alpha1.NodeHealth) {
 const outliveFor = 24 * time.Hour
 
 // miss finds the NodeHealths whose nodes have been gone for long enough.
-func (r *FleetReconciler) miss(f *fleet) {
+func (r *Reconciler) miss(f *fleet) {
 	missed := map[string]time.Time{}
 	for _, h := range f.Gone {
 		since, ok := r.missed[h.Name]
@@ -215,11 +211,11 @@ func (r *FleetReconciler) miss(f *fleet) {
 }
 
 // policy is the HealthPolicy, which is made where it is missing.
-func (r *FleetReconciler) policy(ctx context.Context) (*v1alpha1.HealthPolicy, error) {
+func (r *Reconciler) policy(ctx context.Context) (*v1alpha1.HealthPolicy, error) {
 	p := &v1alpha1.HealthPolicy{}
 	err := r.Get(ctx, client.ObjectKey{Name: v1alpha1.HealthPolicyName}, p)
 	if err == nil {
-		return r.policies.newer(p), nil
+		return r.policies.Newer(p), nil
 	}
 	if !apierrors.IsNotFound(err) {
 		return nil, err

@@ -1,7 +1,7 @@
 // What this process wrote and the cache has yet to show. A pass comes right after another, and a
 // breaker that missed what the last one let through would let through too much.
 
-package controllers
+package writes
 
 import (
 	"sync"
@@ -10,13 +10,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ownWrites are objects of a cluster as this process last wrote them, until the cache has them too.
-type ownWrites[P client.Object] struct {
+// Own are objects of a cluster as this process last wrote them, until the cache has them too.
+type Own[P client.Object] struct {
 	mu     sync.Mutex
 	byName map[string]P
 }
 
-func (o *ownWrites[P]) note(obj P) {
+// Note keeps an object as it was written.
+func (o *Own[P]) Note(obj P) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.byName == nil {
@@ -25,8 +26,8 @@ func (o *ownWrites[P]) note(obj P) {
 	o.byName[obj.GetName()] = obj
 }
 
-// newer is what was written of an object, or what was read where that is as new.
-func (o *ownWrites[P]) newer(read P) P {
+// Newer is what was written of an object, or what was read where that is as new.
+func (o *Own[P]) Newer(read P) P {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	own, ok := o.byName[read.GetName()]
@@ -39,14 +40,14 @@ func (o *ownWrites[P]) newer(read P) P {
 	return own
 }
 
-// newest puts what was written in the place of what was read of all there is, and forgets the rest.
-func newest[T any, P interface {
+// Newest puts what was written in the place of what was read of all there is, and forgets the rest.
+func Newest[T any, P interface {
 	*T
 	client.Object
-}](o *ownWrites[P], read []T) {
+}](o *Own[P], read []T) {
 	still := map[string]P{}
 	for i := range read {
-		if own := o.newer(&read[i]); own != P(&read[i]) {
+		if own := o.Newer(&read[i]); own != P(&read[i]) {
 			still[own.GetName()], read[i] = own, *own
 		}
 	}

@@ -1,7 +1,7 @@
 // What is done about a node's health: the quarantine's taint, and conditions that tell
 // people and other tools.
 
-package controllers
+package fleet
 
 import (
 	"cmp"
@@ -20,6 +20,7 @@ import (
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/controllers/writes"
 	"github.com/lockstep-dev/lockstep/policies/nodes"
 )
 
@@ -33,7 +34,7 @@ type marks struct {
 
 // Act makes nodes and HyperNodes match the verdicts that are recorded. While more are being
 // recorded, only what cannot wait is done.
-func (r *FleetReconciler) Act(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+func (r *Reconciler) Act(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	f, err := r.recorded(ctx)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("observe: %w", err)
@@ -53,12 +54,12 @@ func (r *FleetReconciler) Act(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 }
 
 // mark writes some of what is missing.
-func (r *FleetReconciler) mark(ctx context.Context, f *fleet, m marks) error {
+func (r *Reconciler) mark(ctx context.Context, f *fleet, m marks) error {
 	return errors.Join(
-		each(ctx, r.Writers, atOnce(r, f, m.tainted), func(i int) error {
+		writes.Each(ctx, r.Writers, atOnce(r, f, m.tainted), func(i int) error {
 			return f.later(r.taint(ctx, f.nodes[i].Name, taintFor(m.verdicts[f.nodes[i].Name])))
 		}),
-		each(ctx, r.Writers, atOnce(r, f, m.told), func(i int) error { return r.tellNode(ctx, f.nodes[i].Name, m.conditions[i]) }),
+		writes.Each(ctx, r.Writers, atOnce(r, f, m.told), func(i int) error { return r.tellNode(ctx, f.nodes[i].Name, m.conditions[i]) }),
 	)
 }
 
@@ -104,30 +105,30 @@ func haste(v *v1alpha1.HealthVerdict) int {
 
 // recorded are the nodes and their NodeHealths. As with verdicts, the first look is at the API
 // server: a cache that lags would have a quarantine taken for one that has ended.
-func (r *FleetReconciler) recorded(ctx context.Context) (*fleet, error) {
+func (r *Reconciler) recorded(ctx context.Context) (*fleet, error) {
 	f, healths, err := r.list(ctx, !r.actedOn)
 	if err != nil {
 		return nil, err
 	}
 	r.actedOn = true
-	newest(&r.nodes, f.nodes)
+	writes.Newest(&r.nodes, f.nodes)
 	f.read = make(map[string]*v1alpha1.NodeHealth, len(healths))
 	for i := range healths {
-		f.read[healths[i].Name] = r.Verdicts.newer(&healths[i])
+		f.read[healths[i].Name] = r.Verdicts.Newer(&healths[i])
 	}
 	return f, nil
 }
 
 // keep makes the NodeHealths that are missing, and deletes those that no node needs.
-func (r *FleetReconciler) keep(ctx context.Context, f *fleet) error {
+func (r *Reconciler) keep(ctx context.Context, f *fleet) error {
 	return errors.Join(
-		each(ctx, r.Writers, f.missing, func(node string) error { return r.begin(ctx, node) }),
-		each(ctx, r.Writers, f.outlived, func(h *v1alpha1.NodeHealth) error { return r.forget(ctx, h) }),
+		writes.Each(ctx, r.Writers, f.missing, func(node string) error { return r.begin(ctx, node) }),
+		writes.Each(ctx, r.Writers, f.outlived, func(h *v1alpha1.NodeHealth) error { return r.forget(ctx, h) }),
 	)
 }
 
 // begin makes the NodeHealth of a node of which only other tools say something.
-func (r *FleetReconciler) begin(ctx context.Context, node string) error {
+func (r *Reconciler) begin(ctx context.Context, node string) error {
 	h := &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: node}}
 	if err := client.IgnoreAlreadyExists(r.Create(ctx, h)); err != nil {
 		return fmt.Errorf("make NodeHealth %s: %w", node, err)
@@ -135,7 +136,7 @@ func (r *FleetReconciler) begin(ctx context.Context, node string) error {
 	return nil
 }
 
-func (r *FleetReconciler) forget(ctx context.Context, h *v1alpha1.NodeHealth) error {
+func (r *Reconciler) forget(ctx context.Context, h *v1alpha1.NodeHealth) error {
 	if err := client.IgnoreNotFound(r.Delete(ctx, h.DeepCopy(), client.Preconditions{UID: &h.UID})); err != nil {
 		return fmt.Errorf("delete NodeHealth %s, whose node is gone: %w", h.Name, err)
 	}
@@ -170,8 +171,8 @@ func taintOf(node *corev1.Node) corev1.Taint {
 	return corev1.Taint{}
 }
 
-func (r *FleetReconciler) taint(ctx context.Context, node string, taint corev1.Taint) error {
-	return patchTaints(ctx, r.Client, node, func(taints []corev1.Taint) []corev1.Taint {
+func (r *Reconciler) taint(ctx context.Context, node string, taint corev1.Taint) error {
+	return writes.Taints(ctx, r.Client, node, func(taints []corev1.Taint) []corev1.Taint {
 		taints = slices.DeleteFunc(slices.Clone(taints), isOurs)
 		if taint.Key != "" {
 			taints = append(taints, taint)
@@ -205,7 +206,7 @@ func sameCondition(a, b *corev1.NodeCondition) bool {
 
 // tellNode sets the node's condition, or takes it away. Conditions are a map, of which only
 // our own is touched.
-func (r *FleetReconciler) tellNode(ctx context.Context, name string, c *corev1.NodeCondition) error {
+func (r *Reconciler) tellNode(ctx context.Context, name string, c *corev1.NodeCondition) error {
 	var entry any = c
 	if c == nil {
 		entry = map[string]string{"$patch": "delete", "type": v1alpha1.ConditionHealthy}
@@ -217,7 +218,7 @@ func (r *FleetReconciler) tellNode(ctx context.Context, name string, c *corev1.N
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	err = r.Status().Patch(ctx, node, client.RawPatch(types.StrategicMergePatchType, patch))
 	if err == nil {
-		r.nodes.note(node)
+		r.nodes.Note(node)
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("tell node %s of its health: %w", name, err)
@@ -225,13 +226,13 @@ func (r *FleetReconciler) tellNode(ctx context.Context, name string, c *corev1.N
 	return nil
 }
 
-func (r *FleetReconciler) tellHyperNodes(ctx context.Context, conditions map[string]metav1.Condition, f *fleet) error {
+func (r *Reconciler) tellHyperNodes(ctx context.Context, conditions map[string]metav1.Condition, f *fleet) error {
 	list := &topologyv1alpha1.HyperNodeList{}
 	if err := r.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list HyperNodes: %w", err)
 	}
-	newest(&r.hyperNodes, list.Items)
-	return each(ctx, r.Writers, indexes(list.Items), func(i int) error {
+	writes.Newest(&r.hyperNodes, list.Items)
+	return writes.Each(ctx, r.Writers, indexes(list.Items), func(i int) error {
 		updated := list.Items[i].DeepCopy()
 		c, known := conditions[updated.Name]
 		c.LastTransitionTime = metav1.NewTime(f.Now)
@@ -248,7 +249,7 @@ func (r *FleetReconciler) tellHyperNodes(ctx context.Context, conditions map[str
 		if err := r.Status().Patch(ctx, updated, patch); err != nil {
 			return f.later(fmt.Errorf("tell HyperNode %s of its nodes' health: %w", updated.Name, err))
 		}
-		r.hyperNodes.note(updated)
+		r.hyperNodes.Note(updated)
 		return nil
 	})
 }

@@ -1,7 +1,7 @@
 // What people are told of the fleet: the difference between the verdicts as they were and as
 // they were recorded.
 
-package controllers
+package fleet
 
 import (
 	"strings"
@@ -15,7 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/nodes"
 )
 
-func (r *FleetReconciler) report(f *fleet, d *nodes.Decision) {
+func (r *Reconciler) report(f *fleet, d *nodes.Decision) {
 	for _, h := range f.Healths {
 		r.reportVerdict(h, d.Verdicts[h.Name])
 	}
@@ -30,7 +30,7 @@ func (r *FleetReconciler) report(f *fleet, d *nodes.Decision) {
 	heldBackNodes.Set(float64(d.Status.HeldBack))
 }
 
-func (r *FleetReconciler) reportVerdict(h *v1alpha1.NodeHealth, is *v1alpha1.HealthVerdict) {
+func (r *Reconciler) reportVerdict(h *v1alpha1.NodeHealth, is *v1alpha1.HealthVerdict) {
 	was := h.Status.Verdict
 	if is == nil || is == was {
 		return
@@ -52,7 +52,7 @@ func (r *FleetReconciler) reportVerdict(h *v1alpha1.NodeHealth, is *v1alpha1.Hea
 	}
 }
 
-func (r *FleetReconciler) reportBreakers(p *v1alpha1.HealthPolicy, open []v1alpha1.OpenBreaker) {
+func (r *Reconciler) reportBreakers(p *v1alpha1.HealthPolicy, open []v1alpha1.OpenBreaker) {
 	was, is := map[string]bool{}, map[string]bool{}
 	for _, b := range p.Status.Breakers {
 		was[b.Scope] = true
@@ -79,6 +79,6 @@ func (r *FleetReconciler) reportBreakers(p *v1alpha1.HealthPolicy, open []v1alph
 // maxNote is the API's limit, in bytes: a longer event is refused.
 const maxNote = 1024
 
-func (r *FleetReconciler) tell(obj runtime.Object, kind, reason, action, note string) {
+func (r *Reconciler) tell(obj runtime.Object, kind, reason, action, note string) {
 	r.Events.Eventf(obj, nil, kind, reason, action, "%s", strings.ToValidUTF8(note[:min(len(note), maxNote)], ""))
 }

@@ -1,6 +1,6 @@
 // What the fleet controller records: verdicts, a few at a time, and how the fleet stands.
 
-package controllers
+package fleet
 
 import (
 	"cmp"
@@ -19,14 +19,14 @@ import (
 
 // atOnce are those of many that this pass writes about, one for each writer: a node that fails while
 // a thousand others are written about waits for no more than these.
-func atOnce[T any](r *FleetReconciler, f *fleet, items []T) []T {
+func atOnce[T any](r *Reconciler, f *fleet, items []T) []T {
 	n := min(len(items), max(r.Writers, 1))
 	f.more = f.more || n < len(items)
 	return items[:n]
 }
 
 // record writes what is new in NodeHealths, and how the fleet stands.
-func (r *FleetReconciler) record(ctx context.Context, f *fleet, d *nodes.Decision) error {
+func (r *Reconciler) record(ctx context.Context, f *fleet, d *nodes.Decision) error {
 	failed := r.recordVerdicts(ctx, f, d)
 	f.calmIn = r.storm.left(r.Clock.Now(), r.Calm)
 	if (f.more || f.calmIn > 0) && !opens(f.Policy.Status.Breakers, d.Status.Breakers) {
@@ -46,7 +46,7 @@ func opens(was, is []v1alpha1.OpenBreaker) bool {
 }
 
 // recordVerdicts writes some of the verdicts that are new. Where that fails, they stay as they were.
-func (r *FleetReconciler) recordVerdicts(ctx context.Context, f *fleet, d *nodes.Decision) error {
+func (r *Reconciler) recordVerdicts(ctx context.Context, f *fleet, d *nodes.Decision) error {
 	changed := f.changed(d)
 	now := atOnce(r, f, changed)
 	results := make([]error, len(changed))
@@ -84,20 +84,20 @@ func (f *fleet) changed(d *nodes.Decision) []*v1alpha1.NodeHealth {
 	return out
 }
 
-func (r *FleetReconciler) recordVerdict(ctx context.Context, read, h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict) error {
+func (r *Reconciler) recordVerdict(ctx context.Context, read, h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict) error {
 	updated := h.DeepCopy()
 	updated.Status.Verdict = v.DeepCopy()
 	patch := client.MergeFromWithOptions(read, client.MergeFromWithOptimisticLock{})
 	if err := r.Status().Patch(ctx, updated, patch); err != nil {
 		return fmt.Errorf("record the verdict on node %s: %w", h.Name, err)
 	}
-	r.Verdicts.note(ctx, updated)
+	r.Verdicts.Note(ctx, updated)
 	r.storm.note(r.Clock.Now(), r.Calm)
 	return nil
 }
 
 // recordStatus tells people how the fleet stands; nothing is decided from it.
-func (r *FleetReconciler) recordStatus(ctx context.Context, p *v1alpha1.HealthPolicy, status *v1alpha1.HealthPolicyStatus) error {
+func (r *Reconciler) recordStatus(ctx context.Context, p *v1alpha1.HealthPolicy, status *v1alpha1.HealthPolicyStatus) error {
 	if equality.Semantic.DeepEqual(&p.Status, status) {
 		return nil
 	}
@@ -106,6 +106,6 @@ func (r *FleetReconciler) recordStatus(ctx context.Context, p *v1alpha1.HealthPo
 	if err := r.Status().Update(ctx, updated); err != nil {
 		return fmt.Errorf("record the status of the HealthPolicy: %w", err)
 	}
-	r.policies.note(updated)
+	r.policies.Note(updated)
 	return nil
 }

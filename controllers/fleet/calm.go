@@ -1,7 +1,7 @@
 // When people are told of verdicts: not while more of them are being written, for the API server
 // has only so much to give, and jobs wait for verdicts.
 
-package controllers
+package fleet
 
 import (
 	"sync"

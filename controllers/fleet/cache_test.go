@@ -1,6 +1,6 @@
 // What the fleet controller sees may be old, and what it writes may come too late.
 
-package controllers
+package fleet
 
 import (
 	"context"
@@ -23,7 +23,7 @@ import (
 
 // A cache that does not show yet what was let through must not let as many through again.
 func TestBreakerWithACacheThatLags(t *testing.T) {
-	e := newFleetEnv(t)
+	e := newEnv(t)
 	e.report(v1alpha1.HealthHealthy, "n0", "n1", "n4", "n5")
 	e.settle()
 	var old map[string]v1alpha1.NodeHealth
@@ -41,9 +41,9 @@ func TestBreakerWithACacheThatLags(t *testing.T) {
 	e.settle()
 	e.report(v1alpha1.HealthStateFailed, "n4", "n5")
 	before := &v1alpha1.NodeHealthList{}
-	e.must(e.api.List(t.Context(), before))
+	e.Must(e.API.List(t.Context(), before))
 	_, err := e.look()
-	e.must(err)
+	e.Must(err)
 	check.Equal(t, "in quarantine", []string{"n4", "n5"}, e.tainted())
 	old = map[string]v1alpha1.NodeHealth{}
 	for _, h := range before.Items {
@@ -53,7 +53,7 @@ func TestBreakerWithACacheThatLags(t *testing.T) {
 	}
 	e.report(v1alpha1.HealthStateFailed, "n0", "n1")
 	_, err = e.look()
-	e.must(err)
+	e.Must(err)
 	check.Equal(t, "in quarantine, while the cache lags", []string{"n4", "n5"}, e.tainted())
 	old = nil
 	e.settle()
@@ -62,7 +62,7 @@ func TestBreakerWithACacheThatLags(t *testing.T) {
 
 // The breaker's events are told once, although its status runs into a conflict.
 func TestBreakerIsToldOnce(t *testing.T) {
-	e := newFleetEnv(t)
+	e := newEnv(t)
 	e.settle()
 	conflicts := 2
 	e.restart(interceptor.Funcs{SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
@@ -74,10 +74,10 @@ func TestBreakerIsToldOnce(t *testing.T) {
 	e.report(v1alpha1.HealthStateFailed, "n0", "n1", "n2")
 	for range 4 {
 		_, err := e.look()
-		e.must(err)
+		e.Must(err)
 	}
 	opened := 0
-	for _, event := range e.told() {
+	for _, event := range e.Told() {
 		if strings.Contains(event, "BreakerOpened") {
 			opened++
 			check.Equal(t, "event", "Warning BreakerOpened the breaker of cluster holds back 1 (n2)", event)
@@ -98,18 +98,18 @@ func (r *recorder) Eventf(regarding, _ runtime.Object, _, _, _, note string, arg
 
 // kubectl describe finds the events of a node by its name, and the API server refuses long ones.
 func TestEventsOfNodes(t *testing.T) {
-	e := newFleetEnv(t)
+	e := newEnv(t)
 	got := &recorder{}
 	e.fleet.Events = got
 	e.report(v1alpha1.HealthStateFailed, "n1")
 	h := &v1alpha1.NodeHealth{}
-	e.must(e.api.Get(t.Context(), client.ObjectKey{Name: "n1"}, h))
+	e.Must(e.API.Get(t.Context(), client.ObjectKey{Name: "n1"}, h))
 	for i := range 5 {
 		r := h.Status.Reports[0]
 		r.Entity = fmt.Sprint(strings.Repeat("é", 120), i)
 		h.Status.Reports = append(h.Status.Reports, r)
 	}
-	e.must(e.api.Status().Update(t.Context(), h))
+	e.Must(e.API.Status().Update(t.Context(), h))
 	e.settle()
 	check.Equal(t, "regarding", []string{"n1 n1"}, got.regarding)
 	check.Equal(t, "bytes", true, len(got.notes[0]) <= maxNote && len(got.notes[0]) > maxNote-3)
@@ -118,9 +118,9 @@ func TestEventsOfNodes(t *testing.T) {
 // A HealthPolicy that the cache does not show yet is not made twice, and one that is deleted
 // comes back with its defaults.
 func TestHealthPolicyComesBack(t *testing.T) {
-	e := newFleetEnv(t)
+	e := newEnv(t)
 	hidden := true
-	e.must(e.api.Create(t.Context(), &v1alpha1.HealthPolicy{
+	e.Must(e.API.Create(t.Context(), &v1alpha1.HealthPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HealthPolicyName},
 		Spec:       v1alpha1.HealthPolicySpec{Quarantine: v1alpha1.Quarantine{Enabled: new(bool)}},
 	}))
@@ -132,11 +132,11 @@ func TestHealthPolicyComesBack(t *testing.T) {
 	}})
 	e.report(v1alpha1.HealthStateFailed, "n0")
 	_, err := e.look()
-	e.must(err)
+	e.Must(err)
 	check.Equal(t, "in quarantine, where there is none", nil, e.tainted())
 	hidden = false
 	e.settle()
-	e.must(e.api.Delete(t.Context(), &v1alpha1.HealthPolicy{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HealthPolicyName}}))
+	e.Must(e.API.Delete(t.Context(), &v1alpha1.HealthPolicy{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HealthPolicyName}}))
 	e.settle()
 	check.Equal(t, "in quarantine, by default", []string{"n0"}, e.tainted())
 }
@@ -181,32 +181,32 @@ func TestWhichReportsMatter(t *testing.T) {
 // With heartbeats of all nodes, and some that are ill, silent, in quarantine or held back,
 // nothing is written while nothing changes.
 func TestHeartbeatsWriteNothing(t *testing.T) {
-	e := newFleetEnv(t)
+	e := newEnv(t)
 	beat := func() {
 		list := &v1alpha1.NodeHealthList{}
-		e.must(e.api.List(t.Context(), list))
+		e.Must(e.API.List(t.Context(), list))
 		for i := range list.Items {
 			h := &list.Items[i]
 			last := len(h.Status.Sources) - 1 // the agent of n4, its first source, is silent
-			h.Status.Sources[last].HeartbeatTime = new(metav1.NewTime(e.clock.Now()))
-			e.must(e.api.Status().Update(t.Context(), h))
+			h.Status.Sources[last].HeartbeatTime = new(metav1.NewTime(e.Clock.Now()))
+			e.Must(e.API.Status().Update(t.Context(), h))
 		}
 	}
 	e.report(v1alpha1.HealthStateFailed, "n0", "n1", "n2")
 	e.report(v1alpha1.HealthHealthy, "n3", "n4", "n5")
 	h := &v1alpha1.NodeHealth{}
-	e.must(e.api.Get(t.Context(), client.ObjectKey{Name: "n4"}, h))
-	h.Status.Sources[0].HeartbeatTime = new(metav1.NewTime(e.clock.Now().Add(-time.Hour)))
+	e.Must(e.API.Get(t.Context(), client.ObjectKey{Name: "n4"}, h))
+	h.Status.Sources[0].HeartbeatTime = new(metav1.NewTime(e.Clock.Now().Add(-time.Hour)))
 	h.Status.Sources = append(h.Status.Sources, v1alpha1.HealthSource{Name: "alertmanager", State: v1alpha1.HealthHealthy})
-	e.must(e.api.Status().Update(t.Context(), h))
+	e.Must(e.API.Status().Update(t.Context(), h))
 	beat()
 	e.settle()
 	for range 5 {
-		e.clock.SetTime(e.clock.Now().Add(5*time.Minute + 123*time.Millisecond))
+		e.Clock.SetTime(e.Clock.Now().Add(5*time.Minute + 123*time.Millisecond))
 		beat()
-		e.calls = nil
+		e.Calls = nil
 		_, err := e.look()
-		e.must(err)
-		check.Equal(t, "writes", nil, e.calls)
+		e.Must(err)
+		check.Equal(t, "writes", nil, e.Calls)
 	}
 }

@@ -2,14 +2,11 @@ package controllers
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -48,7 +45,7 @@ func TestALiftFromAStaleCache(t *testing.T) {
 			stale := e.pod("llm-1-worker-0")
 			live := stale.DeepCopy()
 			tc.meanwhile(live)
-			e.must(e.api.Update(t.Context(), live))
+			e.Must(e.API.Update(t.Context(), live))
 			e.restart(interceptor.Funcs{
 				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 					if pod, ok := obj.(*corev1.Pod); ok {
@@ -59,7 +56,7 @@ func TestALiftFromAStaleCache(t *testing.T) {
 				},
 				Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 					if c.Patch(ctx, obj, patch, opts...) != nil {
-						return notApplied
+						return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", "", 0, false)
 					}
 					return nil
 				},
@@ -87,12 +84,12 @@ func TestAGateIsOpenedOnce(t *testing.T) {
 		}
 		return c.Get(ctx, key, obj, opts...)
 	}})
-	e.calls = nil
+	e.Calls = nil
 	a := actor{TrainingJobReconciler: e.r, job: e.job()}
 	for range 2 {
-		e.must(a.lift(t.Context(), policies.Lift{Pod: stale.Name, UID: string(stale.UID)}))
+		e.Must(a.lift(t.Context(), policies.Lift{Pod: stale.Name, UID: string(stale.UID)}))
 	}
-	check.Equal(t, "writes", 1, len(e.calls))
+	check.Equal(t, "writes", 1, len(e.Calls))
 	e.r.opened.keep(key, nil)
 	check.Equal(t, "known, once it is gone", false, e.r.opened.knows(key, string(stale.UID)))
 }
@@ -103,33 +100,4 @@ func hostOf(pod *corev1.Pod) string {
 		return ""
 	}
 	return pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0].Values[0]
-}
-
-func TestWhatIsOnlyAConflict(t *testing.T) {
-	conflict := apierrors.NewConflict(corev1.Resource("nodes"), "n1", errors.New("changed"))
-	other := errors.New("down")
-	tests := map[string]struct {
-		err  error
-		want bool
-	}{
-		"a conflict":                {conflict, true},
-		"told with its place":       {fmt.Errorf("act: %w", conflict), true},
-		"several":                   {fmt.Errorf("act: %w", errors.Join(conflict, fmt.Errorf("hold: %w", errors.Join(conflict, conflict)))), true},
-		"another error":             {other, false},
-		"another one beside":        {fmt.Errorf("act: %w", errors.Join(conflict, other)), false},
-		"another one further below": {errors.Join(conflict, fmt.Errorf("hold: %w", errors.Join(other, conflict))), false},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) { check.Equal(t, "is only a conflict", tc.want, isConflict(tc.err)) })
-	}
-}
-
-// What does not apply is a conflict, and what would not be valid is an error.
-func TestWhyAPatchIsRefused(t *testing.T) {
-	webhook := &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Message: "admission webhook denied the request"}}
-	check.Equal(t, "does not apply", true, doesNotApply(notApplied))
-	check.Equal(t, "is not valid", false, doesNotApply(apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Node").GroupKind(), "n1", nil)))
-	check.Equal(t, "cannot be decoded", false, doesNotApply(apierrors.NewInvalid(schema.GroupKind{}, "", nil)))
-	check.Equal(t, "a webhook denies it", false, doesNotApply(webhook))
-	check.Equal(t, "none", false, doesNotApply(nil))
 }

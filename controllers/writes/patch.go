@@ -1,17 +1,18 @@
 // Patches that test what they rest on: what others write to an object meanwhile does not stand in their way, as it would in that
 // of a resourceVersion.
 
-package controllers
+package writes
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
-	"sync"
 
 	"gomodules.xyz/jsonpatch/v2"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,15 +25,15 @@ type field struct {
 	value any
 }
 
-// patchPod brings a pod from what was read to what it is now, unless its gates, affinity or tolerations have changed since.
+// Pod brings a pod from what was read to what it is now, unless its gates, affinity or tolerations have changed since.
 // Volcano's scheduler writes conditions of pods that wait.
-func patchPod(ctx context.Context, c client.Client, read, pod *corev1.Pod) error {
+func Pod(ctx context.Context, c client.Client, read, pod *corev1.Pod) error {
 	return patchGuarded(ctx, c, read, pod, field{"/spec/schedulingGates", read.Spec.SchedulingGates},
 		field{"/spec/affinity", read.Spec.Affinity}, field{"/spec/tolerations", read.Spec.Tolerations})
 }
 
-// patchNode does the same for a node's taints. Kubelets write its status.
-func patchNode(ctx context.Context, c client.Client, read, node *corev1.Node) error {
+// Node does the same for a node's taints. Kubelets write its status.
+func Node(ctx context.Context, c client.Client, read, node *corev1.Node) error {
 	return patchGuarded(ctx, c, read, node, field{"/spec/taints", read.Spec.Taints})
 }
 
@@ -76,37 +77,33 @@ func doesNotApply(err error) bool {
 
 var notApplied = apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", "", 0, false)
 
-// isConflict reports whether all that went wrong is that others have written meanwhile.
-func isConflict(err error) bool {
+// IsConflict reports whether all that went wrong is that others have written meanwhile.
+func IsConflict(err error) bool {
 	var joined interface{ Unwrap() []error }
 	if !errors.As(err, &joined) {
 		return apierrors.IsConflict(err)
 	}
 	for _, one := range joined.Unwrap() {
-		if !isConflict(one) {
+		if !IsConflict(one) {
 			return false
 		}
 	}
 	return true
 }
 
-// conflicts counts the conflicts of each job in a row.
-type conflicts struct {
-	mu   sync.Mutex
-	jobs map[types.NamespacedName]int
-}
-
-// count counts one more conflict, or starts again at 0.
-func (c *conflicts) count(job types.NamespacedName, conflict bool) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !conflict {
-		delete(c.jobs, job)
-		return 0
+// Taints changes the taints of a node. A node that is gone has none to change.
+func Taints(ctx context.Context, c client.Client, name string, change func([]corev1.Taint) []corev1.Taint) error {
+	node := &corev1.Node{}
+	if err := c.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+		return client.IgnoreNotFound(err)
 	}
-	if c.jobs == nil {
-		c.jobs = map[types.NamespacedName]int{}
+	before := node.DeepCopy()
+	node.Spec.Taints = change(node.Spec.Taints)
+	if equality.Semantic.DeepEqual(before.Spec.Taints, node.Spec.Taints) {
+		return nil // a look that was a moment old has asked for what is done
 	}
-	c.jobs[job]++
-	return c.jobs[job]
+	if err := client.IgnoreNotFound(Node(ctx, c, before, node)); err != nil {
+		return fmt.Errorf("patch the taints of node %s: %w", name, err)
+	}
+	return nil
 }

@@ -1,4 +1,4 @@
-package controllers
+package fleet
 
 import (
 	"context"
@@ -13,36 +13,41 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/controllers/writes"
 	"github.com/lockstep-dev/lockstep/test/check"
+	"github.com/lockstep-dev/lockstep/test/fakeapi"
 )
 
-type fleetEnv struct {
-	*env
-	fleet *FleetReconciler
+type env struct {
+	*fakeapi.Server
+	fleet *Reconciler
 }
 
-func newFleetEnv(t *testing.T) *fleetEnv {
-	e := &fleetEnv{env: newEnv(t)}
+var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func newEnv(t *testing.T) *env {
+	t.Helper()
+	none := func(context.Context, client.FieldIndexer) error { return nil }
+	e := &env{Server: fakeapi.New(t, t0, none)}
 	e.restart(interceptor.Funcs{})
 	return e
 }
 
-func (e *fleetEnv) restart(funcs interceptor.Funcs) {
-	e.events = events.NewFakeRecorder(1000)
-	e.fleet = &FleetReconciler{Client: interceptor.NewClient(e.recorded(), funcs), Live: e.api, Events: e.events, Clock: e.clock, Writers: 4}
+func (e *env) restart(funcs interceptor.Funcs) {
+	c := e.Restart(funcs)
+	e.fleet = &Reconciler{Client: c, Live: e.API, Events: e.Events, Clock: e.Clock, Writers: 4}
 }
 
 // look is a pass of both controllers.
-func (e *fleetEnv) look() (ctrl.Result, error) {
-	result, err := e.fleet.Reconcile(e.t.Context(), ctrl.Request{})
-	acted, failed := e.fleet.Act(e.t.Context(), ctrl.Request{})
+func (e *env) look() (ctrl.Result, error) {
+	result, err := e.fleet.Reconcile(e.T.Context(), ctrl.Request{})
+	acted, failed := e.fleet.Act(e.T.Context(), ctrl.Request{})
 	if result.RequeueAfter == 0 {
 		result = acted
 	}
@@ -50,47 +55,47 @@ func (e *fleetEnv) look() (ctrl.Result, error) {
 }
 
 // settle looks until nothing is written any more.
-func (e *fleetEnv) settle() {
-	e.t.Helper()
+func (e *env) settle() {
+	e.T.Helper()
 	for range 10 {
-		e.calls = nil
+		e.Calls = nil
 		_, err := e.look()
-		e.must(err)
-		if len(e.calls) == 0 {
+		e.Must(err)
+		if len(e.Calls) == 0 {
 			return
 		}
 	}
-	e.t.Fatalf("nothing settles: %v", e.calls)
+	e.T.Fatalf("nothing settles: %v", e.Calls)
 }
 
 // report says of a node that a GPU of it is ill; Healthy takes it back.
-func (e *fleetEnv) report(state v1alpha1.HealthState, nodes ...string) {
-	e.t.Helper()
+func (e *env) report(state v1alpha1.HealthState, nodes ...string) {
+	e.T.Helper()
 	for _, name := range nodes {
 		h := &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		e.must(client.IgnoreAlreadyExists(e.api.Create(e.t.Context(), h)))
-		e.must(e.api.Get(e.t.Context(), client.ObjectKey{Name: name}, h))
+		e.Must(client.IgnoreAlreadyExists(e.API.Create(e.T.Context(), h)))
+		e.Must(e.API.Get(e.T.Context(), client.ObjectKey{Name: name}, h))
 		h.Status.Sources = []v1alpha1.HealthSource{{Name: "dcgm", State: v1alpha1.HealthHealthy}}
 		h.Status.Reports = nil
 		if state != v1alpha1.HealthHealthy {
 			h.Status.Reports = []v1alpha1.HealthReport{{Source: "dcgm", Entity: "gpu/GPU-1", Signal: "XID79", State: state, Since: metav1.NewTime(t0)}}
 		}
-		e.must(e.api.Status().Update(e.t.Context(), h))
+		e.Must(e.API.Status().Update(e.T.Context(), h))
 	}
 }
 
-func (e *fleetEnv) node(name string) *corev1.Node {
-	e.t.Helper()
+func (e *env) node(name string) *corev1.Node {
+	e.T.Helper()
 	node := &corev1.Node{}
-	e.must(e.api.Get(e.t.Context(), client.ObjectKey{Name: name}, node))
+	e.Must(e.API.Get(e.T.Context(), client.ObjectKey{Name: name}, node))
 	return node
 }
 
 // tainted are the nodes in quarantine.
-func (e *fleetEnv) tainted() []string {
-	e.t.Helper()
+func (e *env) tainted() []string {
+	e.T.Helper()
 	nodes := &corev1.NodeList{}
-	e.must(e.api.List(e.t.Context(), nodes))
+	e.Must(e.API.List(e.T.Context(), nodes))
 	var out []string
 	for i := range nodes.Items {
 		if taintOf(&nodes.Items[i]).Key == v1alpha1.TaintQuarantine {
@@ -100,22 +105,22 @@ func (e *fleetEnv) tainted() []string {
 	return out
 }
 
-func (e *fleetEnv) policy() *v1alpha1.HealthPolicy {
-	e.t.Helper()
+func (e *env) policy() *v1alpha1.HealthPolicy {
+	e.T.Helper()
 	p := &v1alpha1.HealthPolicy{}
-	e.must(e.api.Get(e.t.Context(), client.ObjectKey{Name: v1alpha1.HealthPolicyName}, p))
+	e.Must(e.API.Get(e.T.Context(), client.ObjectKey{Name: v1alpha1.HealthPolicyName}, p))
 	return p
 }
 
-func (e *fleetEnv) healthOf(hyperNode string) *metav1.Condition {
-	e.t.Helper()
+func (e *env) healthOf(hyperNode string) *metav1.Condition {
+	e.T.Helper()
 	h := &topologyv1alpha1.HyperNode{}
-	e.must(e.api.Get(e.t.Context(), client.ObjectKey{Name: hyperNode}, h))
+	e.Must(e.API.Get(e.T.Context(), client.ObjectKey{Name: hyperNode}, h))
 	return meta.FindStatusCondition(h.Status.Conditions, v1alpha1.ConditionHealthy)
 }
 
 func TestFailedNodeIsQuarantinedAndComesBack(t *testing.T) {
-	e := newFleetEnv(t)
+	e := newEnv(t)
 	e.report(v1alpha1.HealthHealthy, "n0", "n1", "n2")
 	e.settle()
 	check.Equal(t, "condition", corev1.ConditionTrue, findCondition(e.node("n1")).Status)
@@ -124,39 +129,39 @@ func TestFailedNodeIsQuarantinedAndComesBack(t *testing.T) {
 	check.Equal(t, "of a rack that nobody reports on", nil, e.healthOf("rack-b"))
 
 	e.report(v1alpha1.HealthStateFailed, "n1")
-	e.calls = nil
+	e.Calls = nil
 	_, err := e.look()
-	e.must(err)
+	e.Must(err)
 	check.Equal(t, "writes", []string{
 		"patch *v1.Node n1", "patch the status of *v1.Node n1", "patch the status of *v1alpha1.HyperNode rack-a",
 		"patch the status of *v1alpha1.NodeHealth n1", "update the status of *v1alpha1.HealthPolicy cluster",
-	}, slices.Sorted(slices.Values(e.calls)))
+	}, slices.Sorted(slices.Values(e.Calls)))
 	check.Equal(t, "taint", "lockstep.dev/quarantine=failed:NoSchedule", new(taintOf(e.node("n1"))).ToString())
 	c := findCondition(e.node("n1"))
 	check.Equal(t, "condition", "False Failed XID79 of gpu/GPU-1", strings.Join([]string{string(c.Status), c.Reason, c.Message}, " "))
 	check.Equal(t, "the kubelet's condition is kept", 2, len(e.node("n1").Status.Conditions))
 	check.Equal(t, "rack", "1 of 3 nodes Failed: n1", e.healthOf("rack-a").Message)
-	check.Equal(t, "event", "Warning Quarantined XID79 of gpu/GPU-1", <-e.events.Events)
+	check.Equal(t, "event", "Warning Quarantined XID79 of gpu/GPU-1", <-e.Events.Events)
 	e.settle()
 
 	e.report(v1alpha1.HealthHealthy, "n1")
 	e.settle()
 	check.Equal(t, "not for long enough", []string{"n1"}, e.tainted())
 	result, err := e.look()
-	e.must(err)
+	e.Must(err)
 	check.Equal(t, "looks again", 10*time.Minute, result.RequeueAfter)
-	e.clock.SetTime(e.clock.Now().Add(10 * time.Minute))
+	e.Clock.SetTime(e.Clock.Now().Add(10 * time.Minute))
 	e.settle()
 	check.Equal(t, "in quarantine", nil, e.tainted())
 	check.Equal(t, "rack", metav1.ConditionTrue, e.healthOf("rack-a").Status)
 
-	e.must(e.api.Delete(t.Context(), &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}))
+	e.Must(e.API.Delete(t.Context(), &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}))
 	e.settle()
 	check.Equal(t, "condition of what nobody reports on any more", nil, findCondition(e.node("n1")))
 }
 
 func TestBreakerHoldsBackTheRestOfARack(t *testing.T) {
-	e := newFleetEnv(t)
+	e := newEnv(t)
 	e.report(v1alpha1.HealthStateFailed, "n0", "n1", "n2")
 	e.settle()
 	check.Equal(t, "in quarantine", []string{"n0", "n1"}, e.tainted())
@@ -167,8 +172,8 @@ func TestBreakerHoldsBackTheRestOfARack(t *testing.T) {
 	e.restart(interceptor.Funcs{}) // another manager knows what was let through
 	e.settle()
 	check.Equal(t, "in quarantine", []string{"n0", "n1"}, e.tainted())
-	p.Spec.Breaker.AcknowledgedTime = new(metav1.NewTime(e.clock.Now()))
-	e.must(e.api.Update(t.Context(), p))
+	p.Spec.Breaker.AcknowledgedTime = new(metav1.NewTime(e.Clock.Now()))
+	e.Must(e.API.Update(t.Context(), p))
 	e.settle()
 	check.Equal(t, "in quarantine", []string{"n0", "n1", "n2"}, e.tainted())
 }
@@ -180,7 +185,7 @@ func TestNothingIsDoneThatIsNotRecorded(t *testing.T) {
 		"away":     errors.New("connection refused"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := newFleetEnv(t)
+			e := newEnv(t)
 			e.report(v1alpha1.HealthHealthy, "n1")
 			e.settle()
 			e.restart(interceptor.Funcs{
@@ -194,9 +199,9 @@ func TestNothingIsDoneThatIsNotRecorded(t *testing.T) {
 			e.report(v1alpha1.HealthStateFailed, "n1")
 			result, err := e.look()
 			check.Equal(t, "fails", name == "away", err != nil)
-			check.Equal(t, "looks again soon", name == "conflict", result.RequeueAfter == conflictPause)
+			check.Equal(t, "looks again soon", name == "conflict", result.RequeueAfter == writes.ConflictPause)
 			check.Equal(t, "in quarantine", nil, e.tainted())
-			check.Equal(t, "events", 0, len(e.events.Events))
+			check.Equal(t, "events", 0, len(e.Events.Events))
 			e.restart(interceptor.Funcs{})
 			e.settle()
 			check.Equal(t, "in quarantine", []string{"n1"}, e.tainted())
@@ -205,26 +210,26 @@ func TestNothingIsDoneThatIsNotRecorded(t *testing.T) {
 }
 
 func TestNodeHealthOutlivesItsNodeForADay(t *testing.T) {
-	e := newFleetEnv(t)
+	e := newEnv(t)
 	e.report(v1alpha1.HealthStateFailed, "n1")
 	e.settle()
-	e.must(e.api.Delete(t.Context(), e.node("n1")))
+	e.Must(e.API.Delete(t.Context(), e.node("n1")))
 	e.fleet.topology.Invalidate()
 	health := &v1alpha1.NodeHealth{}
-	e.clock.SetTime(e.clock.Now().Add(30 * 24 * time.Hour)) // nobody has written anything for long
+	e.Clock.SetTime(e.Clock.Now().Add(30 * 24 * time.Hour)) // nobody has written anything for long
 	e.settle()
-	e.clock.SetTime(e.clock.Now().Add(23 * time.Hour))
+	e.Clock.SetTime(e.Clock.Now().Add(23 * time.Hour))
 	e.settle()
-	e.must(e.api.Get(t.Context(), client.ObjectKey{Name: "n1"}, health))
-	e.clock.SetTime(e.clock.Now().Add(time.Hour))
+	e.Must(e.API.Get(t.Context(), client.ObjectKey{Name: "n1"}, health))
+	e.Clock.SetTime(e.Clock.Now().Add(time.Hour))
 	e.settle()
-	check.Equal(t, "gone", true, apierrors.IsNotFound(e.api.Get(t.Context(), client.ObjectKey{Name: "n1"}, health)))
+	check.Equal(t, "gone", true, apierrors.IsNotFound(e.API.Get(t.Context(), client.ObjectKey{Name: "n1"}, health)))
 }
 
 // What another tool says in a condition of a node becomes a report, and goes with it.
 func TestConditionsOfOtherTools(t *testing.T) {
-	e := newFleetEnv(t)
-	e.must(e.api.Create(t.Context(), &v1alpha1.HealthPolicy{
+	e := newEnv(t)
+	e.Must(e.API.Create(t.Context(), &v1alpha1.HealthPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HealthPolicyName},
 		Spec: v1alpha1.HealthPolicySpec{NodeConditions: []v1alpha1.NodeConditionSource{
 			{Type: "GPUMissing", State: v1alpha1.HealthStateFailed},
@@ -233,27 +238,27 @@ func TestConditionsOfOtherTools(t *testing.T) {
 	say := func(status corev1.ConditionStatus) {
 		node := e.node("n1")
 		node.Status.Conditions = append(node.Status.Conditions[:1:1], corev1.NodeCondition{Type: "GPUMissing", Status: status, Reason: "Lost", Message: "7 of 8"})
-		e.must(e.api.Status().Update(t.Context(), node))
+		e.Must(e.API.Status().Update(t.Context(), node))
 		e.settle()
 	}
 	say(corev1.ConditionTrue)
 	check.Equal(t, "in quarantine", []string{"n1"}, e.tainted())
 	h := &v1alpha1.NodeHealth{}
-	e.must(e.api.Get(t.Context(), client.ObjectKey{Name: "n1"}, h))
+	e.Must(e.API.Get(t.Context(), client.ObjectKey{Name: "n1"}, h))
 	check.Equal(t, "report", "GPUMissing node Lost: 7 of 8", h.Status.Reports[0].Signal+" "+h.Status.Reports[0].Entity+" "+h.Status.Reports[0].Message)
 	say(corev1.ConditionUnknown)
-	e.must(e.api.Get(t.Context(), client.ObjectKey{Name: "n1"}, h))
+	e.Must(e.API.Get(t.Context(), client.ObjectKey{Name: "n1"}, h))
 	check.Equal(t, "reports, while it is unknown", 1, len(h.Status.Reports))
 	say(corev1.ConditionFalse)
-	e.must(e.api.Get(t.Context(), client.ObjectKey{Name: "n1"}, h))
+	e.Must(e.API.Get(t.Context(), client.ObjectKey{Name: "n1"}, h))
 	check.Equal(t, "reports", 0, len(h.Status.Reports))
-	e.clock.SetTime(e.clock.Now().Add(10 * time.Minute))
+	e.Clock.SetTime(e.Clock.Now().Add(10 * time.Minute))
 	e.settle()
 	check.Equal(t, "in quarantine", nil, e.tainted())
 }
 
 func TestDegradedNodeIsOfLastChoice(t *testing.T) {
-	e := newFleetEnv(t)
+	e := newEnv(t)
 	e.report(v1alpha1.HealthStateDegraded, "n1")
 	e.settle()
 	check.Equal(t, "taint", "lockstep.dev/degraded:PreferNoSchedule", new(taintOf(e.node("n1"))).ToString())
@@ -262,7 +267,7 @@ func TestDegradedNodeIsOfLastChoice(t *testing.T) {
 	check.Equal(t, "taint, once it has failed", "lockstep.dev/quarantine=failed:NoSchedule", new(taintOf(e.node("n1"))).ToString())
 	e.report(v1alpha1.HealthHealthy, "n1")
 	e.settle()
-	e.clock.SetTime(e.clock.Now().Add(10 * time.Minute))
+	e.Clock.SetTime(e.Clock.Now().Add(10 * time.Minute))
 	e.settle()
 	check.Equal(t, "taints, once it is well", 0, len(e.node("n1").Spec.Taints))
 }

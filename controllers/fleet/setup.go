@@ -1,7 +1,7 @@
 // What brings the fleet controller back, and the one that acts for it. All that is watched
 // leads to the same one key, so that a storm of changes makes few passes.
 
-package controllers
+package fleet
 
 import (
 	"context"
@@ -26,10 +26,12 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/controllers/hypernodes"
+	"github.com/lockstep-dev/lockstep/controllers/predicates"
+	"github.com/lockstep-dev/lockstep/policies/nodes"
 )
 
 // SetupWithManager makes the reconciler look whenever something that it observes changes.
-func (r *FleetReconciler) SetupWithManager(mgr ctrl.Manager) error {
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	key := reconcile.Request{NamespacedName: client.ObjectKey{Name: v1alpha1.HealthPolicyName}}
 	now := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{key} })
 	later := afterwards(key, r.Calm)
@@ -37,15 +39,15 @@ func (r *FleetReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	judge := ctrl.NewControllerManagedBy(mgr).
 		Named("fleet").
 		Watches(&v1alpha1.HealthPolicy{}, now, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1alpha1.NodeHealth{}, now, builder.WithPredicates(hypernodes.OnUpdate(reportsMatter))).
+		Watches(&v1alpha1.NodeHealth{}, now, builder.WithPredicates(predicates.OnUpdate(reportsMatter))).
 		Watches(&corev1.Node{}, now, builder.WithPredicates(r.topology.Following(conditionsMatter))).
 		Watches(&topologyv1alpha1.HyperNode{}, now, builder.WithPredicates(r.topology.FollowingHyperNodes(hypernodes.NothingElse))).
 		WithOptions(one).
 		Complete(r)
 	act := ctrl.NewControllerManagedBy(mgr).
 		Named("fleet-act").
-		Watches(&v1alpha1.NodeHealth{}, now, builder.WithPredicates(hypernodes.OnUpdate(quarantineMatters))).
-		Watches(&v1alpha1.NodeHealth{}, later, builder.WithPredicates(hypernodes.OnUpdate(verdictMatters))).
+		Watches(&v1alpha1.NodeHealth{}, now, builder.WithPredicates(predicates.OnUpdate(quarantineMatters))).
+		Watches(&v1alpha1.NodeHealth{}, later, builder.WithPredicates(predicates.OnUpdate(verdictMatters))).
 		Watches(&corev1.Node{}, later, builder.WithPredicates(r.topology.Following(markMatters))).
 		Watches(&topologyv1alpha1.HyperNode{}, later, builder.WithPredicates(r.topology.FollowingHyperNodes(markOfHyperNodeMatters))).
 		WithOptions(one).
@@ -94,7 +96,7 @@ func heartbeats(h *v1alpha1.NodeHealth) map[string]int64 {
 
 // quarantineMatters passes a node that jobs are to be kept from, or no longer.
 func quarantineMatters(before, after *v1alpha1.NodeHealth) bool {
-	return quarantined(before) != quarantined(after)
+	return nodes.Quarantined(before) != nodes.Quarantined(after)
 }
 
 // verdictMatters passes what is told of a node, and what it is told for. Of one of which nobody

@@ -1,6 +1,6 @@
 // What README.md says of settings, samples and metrics is so.
 
-package controllers
+package fleet
 
 import (
 	"os"
@@ -26,7 +26,7 @@ func readFile(t *testing.T, name string) string {
 func TestDocumentedSampleIsTheSample(t *testing.T) {
 	_, after, _ := strings.Cut(readFile(t, "README.md"), "```yaml\n")
 	block, _, closed := strings.Cut(after, "```")
-	sample := readFile(t, "../config/samples/healthpolicy.yaml")
+	sample := readFile(t, "../../config/samples/healthpolicy.yaml")
 	var got, want v1alpha1.HealthPolicySpec
 	var whole v1alpha1.HealthPolicy
 	if err := yaml.UnmarshalStrict([]byte(block), &got); err != nil || !closed {
