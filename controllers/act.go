@@ -109,12 +109,12 @@ func (a *actor) create(ctx context.Context) error {
 	key := client.ObjectKeyFromObject(a.job)
 	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) {
 		a.refusals.set(key, refusal(err))
-	} else if err == nil {
-		a.refusals.set(key, "")
+		return fmt.Errorf("create Volcano Job %s: %w: %w", v.Name, errRefused, err)
 	}
 	if err != nil {
 		return fmt.Errorf("create Volcano Job %s: %w", v.Name, err)
 	}
+	a.refusals.set(key, "")
 	return nil
 }
 
@@ -143,7 +143,7 @@ func (a *actor) adopted(ctx context.Context, name string) error {
 	}
 	message := fmt.Sprintf("a Volcano Job named %s exists and is not this TrainingJob's: delete it, or choose another name", name)
 	a.refusals.set(client.ObjectKeyFromObject(a.job), message)
-	return errors.New(message)
+	return fmt.Errorf("%w: %s", errRefused, message)
 }
 
 // resize changes how many pods the Volcano Job asks for: all that its admission lets change.

@@ -36,6 +36,9 @@ func (r *TrainingJobReconciler) observe(ctx context.Context, job *v1alpha1.Train
 	if o.PodGroup, err = r.observePodGroup(ctx, current); err != nil {
 		return nil, err
 	}
+	if err := r.observeQueue(ctx, o); err != nil {
+		return nil, err
+	}
 	if err := r.observePods(ctx, o); err != nil {
 		return nil, err
 	}
@@ -124,6 +127,23 @@ func (r *TrainingJobReconciler) observePodGroup(ctx context.Context, v *batch.Jo
 		Name: pg.Name, Pending: phase == "" || phase == scheduling.PodGroupPending,
 		Refreshing: refreshing(pg), RefreshedTime: refreshedTime(pg),
 	}, nil
+}
+
+// observeQueue looks whether the queue is closed.
+func (r *TrainingJobReconciler) observeQueue(ctx context.Context, o *gang.Observation) error {
+	queue := &scheduling.Queue{}
+	if err := r.Get(ctx, client.ObjectKey{Name: o.Job.Spec.Queue}, queue); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil // the Volcano Job is refused for that
+		}
+		return fmt.Errorf("get queue %s: %w", o.Job.Spec.Queue, err)
+	}
+	o.QueueClosed = closed(queue)
+	return nil
+}
+
+func closed(queue *scheduling.Queue) bool {
+	return queue.Status.State == scheduling.QueueStateClosed || queue.Status.State == scheduling.QueueStateClosing
 }
 
 func (r *TrainingJobReconciler) observePods(ctx context.Context, o *gang.Observation) error {

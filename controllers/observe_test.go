@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/placement"
@@ -259,6 +260,17 @@ func TestNodeOf(t *testing.T) {
 	node.Status.Conditions[1].Status = corev1.ConditionTrue
 	if !nodeOf(node, "").Ready {
 		t.Error("not ready")
+	}
+}
+
+func TestAQueueIsClosed(t *testing.T) {
+	for state, want := range map[scheduling.QueueState]bool{
+		"": false, scheduling.QueueStateOpen: false, scheduling.QueueStateClosing: true, scheduling.QueueStateClosed: true,
+	} {
+		e := newEnv(t, aJob(), &scheduling.Queue{ObjectMeta: metav1.ObjectMeta{Name: "research"}, Status: scheduling.QueueStatus{State: state}})
+		o, err := e.r.observe(t.Context(), e.job())
+		e.Must(err)
+		check.Equal(t, "closed in state "+string(state), want, o.QueueClosed)
 	}
 }
 

@@ -191,11 +191,14 @@ func TestARefusalBecomesACondition(t *testing.T) {
 		}
 		return c.Create(ctx, obj, opts...)
 	}})
+	var waits []time.Duration
 	for range 3 {
-		if _, err := e.reconcile(); err == nil {
-			t.Error("a refusal is not tried again")
-		}
+		result, err := e.reconcile() // what the job asks for is no error of the manager
+		e.Must(err)
+		waits = append(waits, result.RequeueAfter)
 	}
+	check.Equal(t, "is tried again after", []time.Duration{minRetry, 2 * minRetry, 4 * minRetry}, waits)
+	check.Equal(t, "is tried again after at most", maxRetry, retryAfter(100))
 	c := meta.FindStatusCondition(e.job().Status.Conditions, v1alpha1.ConditionScheduled)
 	check.Equal(t, "reason", v1alpha1.ReasonVolcanoJobRefused, c.Reason)
 	has(t, []string{c.Message}, "queue research is closed")
@@ -213,10 +216,9 @@ func TestAVolcanoJobOfSomebodyElseIsLeftAlone(t *testing.T) {
 	other := &batch.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "research", Name: "llm-1", Labels: map[string]string{v1alpha1.LabelJob: "llm", v1alpha1.LabelAttempt: "1"}}}
 	e := newEnv(t, aJob(), other)
 	for range 3 {
-		_, err := e.reconcile()
-		if err == nil {
-			t.Error("nothing is said")
-		}
+		result, err := e.reconcile()
+		e.Must(err)
+		check.Equal(t, "is tried again", true, result.RequeueAfter > 0)
 	}
 	c := meta.FindStatusCondition(e.job().Status.Conditions, v1alpha1.ConditionScheduled)
 	has(t, []string{c.Message}, "is not this TrainingJob's")

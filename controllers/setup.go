@@ -43,6 +43,7 @@ const (
 	indexJob        = "job"           // our pods, by the UID of their job
 	indexOpen       = "openIncident"  // jobs, by whether an incident is open
 	indexUnfinished = "unfinished"    // jobs, by whether they go on
+	indexQueue      = "queue"         // jobs that go on, by queue
 	yes             = "true"
 )
 
@@ -98,6 +99,13 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		}},
 		{&v1alpha1.TrainingJob{}, indexOpen, statusIndex(incident.AnyOpen)},
 		{&v1alpha1.TrainingJob{}, indexUnfinished, statusIndex(func(s *v1alpha1.TrainingJobStatus) bool { return !gang.Finished(s) })},
+		{&v1alpha1.TrainingJob{}, indexQueue, func(obj client.Object) []string {
+			job := obj.(*v1alpha1.TrainingJob)
+			if gang.Finished(&job.Status) {
+				return nil
+			}
+			return []string{job.Spec.Queue}
+		}},
 	} {
 		if err := indexer.IndexField(ctx, index.obj, index.field, index.value); err != nil {
 			return fmt.Errorf("index %T by %s: %w", index.obj, index.field, err)
@@ -136,6 +144,7 @@ func (r *TrainingJobReconciler) SetupWithManager(mgr ctrl.Manager, workers int) 
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.jobsOn), builder.WithPredicates(r.topology.Following(nodeMatters))).
 		Watches(&v1alpha1.NodeHealth{}, handler.EnqueueRequestsFromMapFunc(r.jobsOn), builder.WithPredicates(predicates.OnUpdate(beliefsMatter))).
 		Watches(&topologyv1alpha1.HyperNode{}, handler.EnqueueRequestsFromMapFunc(r.jobsAt), builder.WithPredicates(r.topology.FollowingHyperNodes(hypernodes.NothingElse))).
+		Watches(&scheduling.Queue{}, handler.EnqueueRequestsFromMapFunc(r.jobsOfQueue), builder.WithPredicates(predicates.OnUpdate(stateMatters))).
 		Watches(&v1alpha1.HealthPolicy{}, handler.EnqueueRequestsFromMapFunc(r.jobsThatMove), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Channel(r.checkpoints.wakes, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{
@@ -176,18 +185,26 @@ func (r *TrainingJobReconciler) jobsOn(ctx context.Context, node client.Object) 
 
 // jobsThatMove are the jobs with an open incident.
 func (r *TrainingJobReconciler) jobsThatMove(ctx context.Context, _ client.Object) []reconcile.Request {
-	return r.jobsIn(ctx, indexOpen)
+	return r.jobsIn(ctx, indexOpen, yes)
 }
 
 // jobsAt are the jobs that a HyperNode may matter to, which are all that go on: it may be home, or have become home by another
 // name.
 func (r *TrainingJobReconciler) jobsAt(ctx context.Context, _ client.Object) []reconcile.Request {
-	return r.jobsIn(ctx, indexUnfinished)
+	return r.jobsIn(ctx, indexUnfinished, yes)
 }
 
-func (r *TrainingJobReconciler) jobsIn(ctx context.Context, index string) []reconcile.Request {
+// jobsOfQueue are the jobs of a queue that go on.
+func (r *TrainingJobReconciler) jobsOfQueue(ctx context.Context, queue client.Object) []reconcile.Request {
+	return r.jobsIn(ctx, indexQueue, queue.GetName())
+}
+
+// stateMatters passes a queue that was opened or closed.
+func stateMatters(before, after *scheduling.Queue) bool { return closed(before) != closed(after) }
+
+func (r *TrainingJobReconciler) jobsIn(ctx context.Context, index, value string) []reconcile.Request {
 	jobs := &v1alpha1.TrainingJobList{}
-	if err := r.List(ctx, jobs, client.MatchingFields{index: yes}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.List(ctx, jobs, client.MatchingFields{index: value}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil // the cache is stopping
 	}
 	out := make([]reconcile.Request, 0, len(jobs.Items))

@@ -4,6 +4,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -44,7 +45,8 @@ type TrainingJobReconciler struct {
 	tried       podMemory // left to the scheduler
 	opened      podMemory // their gates were lifted
 	lacks       lacks
-	conflicts   conflicts
+	conflicts   inARow
+	refused     inARow
 	checkpoints checkpoints
 }
 
@@ -57,6 +59,7 @@ type TrainingJobReconciler struct {
 // +kubebuilder:rbac:groups=batch.volcano.sh,resources=jobs/finalizers,verbs=update
 // +kubebuilder:rbac:groups=bus.volcano.sh,resources=commands,verbs=create
 // +kubebuilder:rbac:groups=scheduling.volcano.sh,resources=podgroups,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=scheduling.volcano.sh,resources=queues,verbs=get;list;watch
 // +kubebuilder:rbac:groups=topology.volcano.sh,resources=hypernodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods/binding,verbs=create
@@ -74,6 +77,10 @@ func (r *TrainingJobReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 	if n := r.conflicts.count(req.NamespacedName, err != nil && writes.IsConflict(err)); n > 0 && n < lastingConflict {
 		log.FromContext(ctx).V(1).Info("Others have written meanwhile", "error", err.Error())
 		return ctrl.Result{RequeueAfter: writes.ConflictPause}, nil
+	}
+	if n := r.refused.count(req.NamespacedName, errors.Is(err, errRefused)); n > 0 {
+		log.FromContext(ctx).V(1).Info("What the job asks for is refused", "error", err.Error())
+		return ctrl.Result{RequeueAfter: retryAfter(n)}, nil
 	}
 	return result, err
 }

@@ -65,6 +65,8 @@ func (j job) describeScheduled(s *v1alpha1.TrainingJobStatus) {
 		j.SetCondition(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonPodsPending, "some pods of the gang are being replaced")
 	case whole:
 		j.SetCondition(s, v1alpha1.ConditionScheduled, true, v1alpha1.ReasonPodsScheduled, "every pod of the gang has a node")
+	case j.queued() && j.QueueClosed:
+		j.SetCondition(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonQueued, "queue "+j.Job.Spec.Queue+" is closed")
 	case j.queued():
 		j.SetCondition(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonQueued, "waits for room in queue "+j.Job.Spec.Queue)
 	default:

@@ -74,6 +74,16 @@ func TestStates(t *testing.T) {
 	}
 }
 
+func TestAClosedQueueIsTold(t *testing.T) {
+	s := starting(2)
+	s.PodGroup.Pending, s.QueueClosed = true, true
+	s.decide()
+	check.Equal(t, "message", "queue default is closed", s.status().Message)
+	s.QueueClosed = false
+	s.decide()
+	check.Equal(t, "message", "waits for room in queue default", s.status().Message)
+}
+
 // Where nothing changes, time alone changes no word of the status.
 func TestStatusIsStableOverTime(t *testing.T) {
 	stories := map[string]func(*scene){

@@ -85,7 +85,7 @@ func TestAnOutdatedHomeIsTold(t *testing.T) {
 		if name == "Volcano has looked again" {
 			s.PodGroup = &gang.PodGroup{Name: "llm-1", RefreshedTime: s.Now}
 			s.after(incident.RefreshTime).decide()
-			has := strings.Contains(s.status().Message, "queue default may be closed")
+			has := strings.Contains(s.status().Message, "queue default may be over")
 			check.Equal(t, "tells of the queue", true, has)
 		}
 		s.after(time.Minute).decide()

@@ -50,7 +50,10 @@ func (j job) whyUntried(s *v1alpha1.TrainingJobStatus, r gang.Rank) string {
 	if h, outdated := j.OutdatedHome(s, r); outdated {
 		return fmt.Sprintf("HyperNode %s was created after the gang was placed, and Volcano is made to look again where the gang runs", h.Name)
 	}
-	return fmt.Sprintf("queue %s may be closed or over its share, as it is where the cluster has no room left", j.Job.Spec.Queue)
+	if j.QueueClosed {
+		return fmt.Sprintf("queue %s is closed", j.Job.Spec.Queue)
+	}
+	return fmt.Sprintf("queue %s may be over its share, as it is where the cluster has no room left", j.Job.Spec.Queue)
 }
 
 // nextSchedulingDeadline returns when the next pod will have waited for a node for long enough: for people to be told, or for

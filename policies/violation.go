@@ -25,12 +25,33 @@ func (j job) describeTopology(s *v1alpha1.TrainingJobStatus) {
 		told = j.violations(s)
 	}
 	switch {
+	case j.lacksHyperNodes(s):
+		j.SetCondition(s, v1alpha1.ConditionTopologyViolated, true, v1alpha1.ReasonNoHyperNodes,
+			"the cluster has no HyperNodes, so that Volcano places the job as if it had no networkTopology: create HyperNodes for the nodes")
 	case told != "":
 		j.SetCondition(s, v1alpha1.ConditionTopologyViolated, true, v1alpha1.ReasonTierExceeded,
 			told+". Lockstep moves nothing for that: a step RelocateJob, or a new TrainingJob, is placed from scratch")
 	case meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionTopologyViolated) != nil:
 		j.SetCondition(s, v1alpha1.ConditionTopologyViolated, false, v1alpha1.ReasonWithinTier, "the ranks that run are as close as networkTopology asks")
 	}
+}
+
+// lacksHyperNodes reports whether the job runs on several nodes with a hard topology that nothing tells of.
+func (j job) lacksHyperNodes(s *v1alpha1.TrainingJobStatus) bool {
+	if j.stopped(s) || len(j.Topology.All()) > 0 || !j.demandsTopology() {
+		return false
+	}
+	nodes := map[string]bool{}
+	gang.EachRank(j.Effective, func(r gang.Rank) { nodes[j.liveNode(s, r)] = true })
+	delete(nodes, "")
+	return len(nodes) > 1
+}
+
+// demandsTopology reports whether the ranks of the job, or of a partition, have to be together.
+func (j job) demandsTopology() bool {
+	return gang.IsHard(j.Effective.Spec.NetworkTopology) || slices.ContainsFunc(j.Effective.Spec.Tasks, func(t v1alpha1.Task) bool {
+		return t.Partition != nil && gang.IsHard(t.Partition.NetworkTopology)
+	})
 }
 
 // violations tells where the ranks of the job, or of its partitions, lie apart; empty where none do.
@@ -91,15 +112,20 @@ func (j job) violation(what string, topology *v1alpha1.NetworkTopology, nodes []
 	}
 	var told []string
 	for _, name := range slices.Sorted(maps.Keys(domains)) {
-		in := domains[name]
-		listed := strings.Join(in[:min(len(in), maxNodesTold)], ", ")
-		if more := len(in) - maxNodesTold; more > 0 {
-			listed += fmt.Sprintf(" and %d more", more)
+		in := name
+		if in == "" {
+			in = "no HyperNode"
 		}
-		if name == "" {
-			name = "no HyperNode"
-		}
-		told = append(told, fmt.Sprintf("%s (%s)", name, listed))
+		told = append(told, fmt.Sprintf("%s (%s)", in, listed(domains[name])))
 	}
 	return fmt.Sprintf("networkTopology requires %s in one HyperNode of tier %d at most, and its ranks are in %s", what, highest, strings.Join(told, ", "))
+}
+
+// listed are the names of nodes, some of them where they are many.
+func listed(nodes []string) string {
+	out := strings.Join(nodes[:min(len(nodes), maxNodesTold)], ", ")
+	if more := len(nodes) - maxNodesTold; more > 0 {
+		out += fmt.Sprintf(" and %d more", more)
+	}
+	return out
 }

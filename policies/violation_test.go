@@ -77,7 +77,6 @@ func TestAViolationGoesAway(t *testing.T) {
 		"the pod is being deleted":     func(s *scene) { s.Pods[1].Deleting = true },
 		"the pod has failed":           func(s *scene) { s.crash(1, 1) },
 		"the node is gone":             func(s *scene) { delete(s.Nodes, "n06") },
-		"the HyperNodes are not known": func(s *scene) { s.Topology = topology.New(nil) },
 		"the racks are known otherwise": func(s *scene) {
 			s.Topology = topology.New([]topology.HyperNode{{Name: "r", Tier: 1, Nodes: []string{"n00", "n01", "n06"}}})
 		},
@@ -96,4 +95,32 @@ func TestAViolationGoesAway(t *testing.T) {
 	s.Topology = topology.New([]topology.HyperNode{{Name: "rack-a", Tier: 1, Nodes: []string{"n00", "n01"}}})
 	s.decide()
 	check.Equal(t, "violated by a node in no HyperNode", true, violated(s))
+}
+
+// Without HyperNodes Volcano places a gang with a hard topology anywhere.
+func TestAHardTopologyNeedsHyperNodes(t *testing.T) {
+	tests := map[string]struct {
+		job   jobWrapper
+		nodes []string
+		told  bool
+	}{
+		"hard":               {aJob().tasks(task("worker", 2)).confined(1), []string{"n00", "n01"}, true},
+		"hard, on one node":  {aJob().tasks(task("worker", 2)).confined(1), []string{"n00", "n00"}, false},
+		"without a topology": {aJob().tasks(task("worker", 2)), []string{"n00", "n01"}, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := aScene(tc.job).started()
+			s.Topology = topology.New(nil)
+			for i, node := range tc.nodes {
+				s.bind(i, node)
+			}
+			s.decide()
+			check.Equal(t, "violated", tc.told, gang.IsTrue(s.status(), v1alpha1.ConditionTopologyViolated))
+			if tc.told {
+				check.Equal(t, "reason", v1alpha1.ReasonNoHyperNodes, conditionReason(s, v1alpha1.ConditionTopologyViolated))
+				check.Equal(t, "message", "the cluster has no HyperNodes, so that Volcano places the job as if it had no networkTopology: create HyperNodes for the nodes", s.status().Message)
+			}
+		})
+	}
 }

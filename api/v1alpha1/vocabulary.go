@@ -101,6 +101,7 @@ const (
 	ReasonRecovered           = "Recovered"           // the last incident is over
 	ReasonNoIncident          = "NoIncident"          // nothing is broken
 	ReasonTierExceeded        = "TierExceeded"        // no HyperNode of an allowed tier holds all the ranks that it should
+	ReasonNoHyperNodes        = "NoHyperNodes"        // the cluster has no HyperNodes
 	ReasonWithinTier          = "WithinTier"          // the ranks are together again
 	ReasonSuspended           = "SuspendedBySpec"     // spec.suspend is true
 	ReasonResumed             = "Resumed"             // spec.suspend went back to false

@@ -51,6 +51,8 @@ type Observation struct {
 	// FitErrors are the reasons why nodes did not fit pods of the job in the scheduler's rounds of late, sorted. Each round names
 	// some of them, at random.
 	FitErrors []string
+	// QueueClosed reports whether the job's queue is closed: Volcano starts nothing from it that waits.
+	QueueClosed bool
 	// Refused is why the API server last refused the Volcano Job; empty where it did not.
 	Refused string
 }

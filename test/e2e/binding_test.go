@@ -107,7 +107,7 @@ func TestTheQueueIsToldWhereItIsOverused(t *testing.T) {
 
 	s.must(testCluster.DeleteNode(s.ctx, lost.Spec.NodeName), "delete a node")
 	s.await("the status tells", func() bool {
-		return strings.Contains(s.job.Status.Message, "queue "+queue.Name+" may be closed or over its share") && len(s.job.Status.Incidents) == 2
+		return strings.Contains(s.job.Status.Message, "queue "+queue.Name+" may be over its share") && len(s.job.Status.Incidents) == 2
 	})
 	for _, inc := range s.job.Status.Incidents {
 		if inc.Trigger == v1alpha1.PodPending && len(inc.Steps) > 0 {

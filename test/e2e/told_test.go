@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
+	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
@@ -55,6 +57,45 @@ func TestWhatKeepsAJobFromRunningIsTold(t *testing.T) {
 		}
 		s.must(testCluster.Client().Delete(s.ctx, job), "delete job "+name) // what it asks for counts against the share of its queue
 	}
+}
+
+// A queue is closed while a gang waits in it, and opened again.
+func TestAClosedQueueIsTold(t *testing.T) {
+	s := newScenario(t, "told-closed", 1, 2)
+	queue := &scheduling.Queue{ObjectMeta: metav1.ObjectMeta{Name: s.pool.Name}, Spec: scheduling.QueueSpec{
+		Weight: 1, Capability: corev1.ResourceList{gpuResource: resource.MustParse("1")}, // too little for the gang
+	}}
+	s.must(testCluster.Client().Create(s.ctx, queue), "create the queue")
+	t.Cleanup(func() { s.must(client.IgnoreNotFound(testCluster.Client().Delete(s.ctx, queue)), "delete the queue") })
+	job := s.trainingJob(2)
+	job.Spec.Queue = queue.Name
+	s.job = job
+	s.must(testCluster.Client().Create(s.ctx, job), "create the job")
+	for _, step := range []struct {
+		action bus.Action
+		told   string
+	}{
+		{"", "waits for room in queue " + queue.Name},
+		{bus.CloseQueueAction, "queue " + queue.Name + " is closed"},
+		{bus.OpenQueueAction, "waits for room in queue " + queue.Name},
+	} {
+		if step.action != "" {
+			s.operate(queue, step.action)
+		}
+		s.await("the status says that it "+step.told, func() bool {
+			return s.job.Status.State == v1alpha1.StateQueued && s.job.Status.Message == step.told
+		})
+	}
+}
+
+// operate gives Volcano a command for a queue, as vcctl does.
+func (s *scenario) operate(queue *scheduling.Queue, action bus.Action) {
+	s.t.Helper()
+	owner := metav1.NewControllerRef(queue, scheduling.SchemeGroupVersion.WithKind("Queue"))
+	s.must(testCluster.Client().Create(s.ctx, &bus.Command{
+		ObjectMeta:   metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, GenerateName: queue.Name + "-", OwnerReferences: []metav1.OwnerReference{*owner}},
+		TargetObject: owner, Action: string(action),
+	}), "give the queue a command")
 }
 
 // smallNamespace makes a namespace with room for one pod.

@@ -1,0 +1,54 @@
+// Retries: what is tried again soon and is no error of the manager.
+
+package controllers
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// errRefused marks an error that is the job's: the API server refuses its Volcano Job. The job's status tells why.
+var errRefused = errors.New("refused")
+
+const (
+	// minRetry and maxRetry bound the time after which what was refused is tried again: a queue that is missing, say, may be created
+	// a moment later, or never.
+	minRetry = 5 * time.Millisecond
+	maxRetry = 15 * time.Second
+)
+
+// retryAfter is how long to wait after so many refusals in a row.
+func retryAfter(refusals int) time.Duration {
+	delay := minRetry
+	for range refusals - 1 {
+		if delay >= maxRetry {
+			break
+		}
+		delay *= 2
+	}
+	return min(delay, maxRetry)
+}
+
+// inARow counts how often something has happened to each job in a row.
+type inARow struct {
+	mu   sync.Mutex
+	jobs map[types.NamespacedName]int
+}
+
+// count counts one more, or starts again at 0.
+func (c *inARow) count(job types.NamespacedName, again bool) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !again {
+		delete(c.jobs, job)
+		return 0
+	}
+	if c.jobs == nil {
+		c.jobs = map[types.NamespacedName]int{}
+	}
+	c.jobs[job]++
+	return c.jobs[job]
+}
