@@ -4,10 +4,11 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/test/check"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // summary is what a test says of an incident.

@@ -74,9 +74,9 @@ func TestAViolationOfManyNodesIsShort(t *testing.T) {
 func TestAViolationGoesAway(t *testing.T) {
 	violated := func(s *scene) bool { return gang.IsTrue(s.status(), v1alpha1.ConditionTopologyViolated) }
 	for name, story := range map[string]func(*scene){
-		"the pod is being deleted":     func(s *scene) { s.Pods[1].Deleting = true },
-		"the pod has failed":           func(s *scene) { s.crash(1, 1) },
-		"the node is gone":             func(s *scene) { delete(s.Nodes, "n06") },
+		"the pod is being deleted": func(s *scene) { s.Pods[1].Deleting = true },
+		"the pod has failed":       func(s *scene) { s.crash(1, 1) },
+		"the node is gone":         func(s *scene) { delete(s.Nodes, "n06") },
 		"the racks are known otherwise": func(s *scene) {
 			s.Topology = topology.New([]topology.HyperNode{{Name: "r", Tier: 1, Nodes: []string{"n00", "n01", "n06"}}})
 		},

@@ -5,11 +5,12 @@ package hypernodes
 import (
 	"maps"
 
-	"github.com/lockstep-dev/lockstep/controllers/predicates"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
+
+	"github.com/lockstep-dev/lockstep/controllers/predicates"
 )
 
 // NothingElse passes no update of a HyperNode.

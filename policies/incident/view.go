@@ -1,6 +1,5 @@
 // Package incident reads: what has failed in a gang, which of its incidents each failure belongs to, what these concern, what
 // they wait for, and which step is due. Nothing here changes a status: that is for package recovery.
-
 package incident
 
 import (

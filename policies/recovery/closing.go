@@ -65,11 +65,13 @@ func (e Engine) end(inc *v1alpha1.Incident, outcome v1alpha1.Outcome) {
 	inc.EndTime, inc.Outcome, inc.Message = new(metav1.NewMicroTime(e.Now)), outcome, incident.Story(inc)
 }
 
+// Complete ends a job all of whose pods that count have succeeded.
 func (e Engine) Complete(s *v1alpha1.TrainingJobStatus) {
 	e.finish(s, v1alpha1.ConditionCompleted, v1alpha1.ReasonTasksSucceeded, "every pod that counts has succeeded")
 	e.endAll(s, v1alpha1.OutcomeCancelled)
 }
 
+// Fail ends a job that cannot go on, with a reason and a message for people.
 func (e Engine) Fail(s *v1alpha1.TrainingJobStatus, reason, message string) {
 	e.finish(s, v1alpha1.ConditionFailed, reason, message)
 	e.endAll(s, v1alpha1.OutcomeFailed)
@@ -80,6 +82,7 @@ func (e Engine) finish(s *v1alpha1.TrainingJobStatus, condition, reason, message
 	s.CompletionTime = new(metav1.NewTime(e.Now))
 }
 
+// Suspend ends the incidents of a job that is not to run for now.
 func (e Engine) Suspend(s *v1alpha1.TrainingJobStatus) {
 	e.SetCondition(s, v1alpha1.ConditionSuspended, true, v1alpha1.ReasonSuspended, "spec.suspend is true; home is remembered")
 	e.endAll(s, v1alpha1.OutcomeCancelled)
