@@ -12,20 +12,6 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
-// outage is what the ranks of a job show of its gang's being down. Two ranks of a kind are enough to answer for any
-// rank what the others show.
-type outage struct {
-	down  []Rank // ranks whose process does not run, two at most
-	exits []exit // the last exits, the latest first, two at most
-	// starting are ranks whose pods have their nodes and have yet to start there, two at most.
-	starting []Rank
-}
-
-type exit struct {
-	rank Rank
-	at   time.Time
-}
-
 // outage looks at every rank that others need and whose node answers. Of the others nothing is known.
 func (g *Gang) outage(s *v1alpha1.TrainingJobStatus) *outage {
 	if g.outages != nil {

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/policies/healthpolicy"
 )
 
 const (
@@ -18,23 +17,6 @@ const (
 	// maxHeldBackNames is how many of the nodes that it holds back a breaker names.
 	maxHeldBackNames = 32
 )
-
-// breaker counts, by scope, the nodes that were admitted of late.
-type breaker struct {
-	*triage
-	counts map[string]int
-	// open are the scopes in which nothing more is admitted: a scope stays so for as long as
-	// it holds some ill node back that nobody has acknowledged.
-	open  map[string]bool
-	known map[string][]scope
-}
-
-// scope is what a limit is for.
-type scope struct {
-	name  string
-	size  int
-	limit healthpolicy.Limit
-}
 
 // admit lets the nodes that have fallen ill pass, up to the limits, those first that
 // fell ill first, and returns which. The others are held back.

@@ -11,27 +11,10 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/healthpolicy"
 	"github.com/lockstep-dev/lockstep/policies/instant"
-	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
 // maxFailureTimes is how many failures of a node are remembered: the API's limit.
 const maxFailureTimes = 16
-
-// Fleet is one consistent look at the health of all nodes.
-type Fleet struct {
-	// Now is the time of the look.
-	Now time.Time
-	// Policy as it was read.
-	Policy *v1alpha1.HealthPolicy
-	// Healths of the nodes that exist. Decisions never change them.
-	Healths []*v1alpha1.NodeHealth
-	// Gone are the NodeHealths of nodes that are gone: what was let through of late still counts.
-	Gone []*v1alpha1.NodeHealth
-	// Nodes is how many nodes the cluster has.
-	Nodes int
-	// Topology of the cluster.
-	Topology *topology.Topology
-}
 
 // Decision is what Decide found.
 type Decision struct {
@@ -41,16 +24,6 @@ type Decision struct {
 	Status v1alpha1.HealthPolicyStatus
 	// Next is when to look again even if nothing changes; zero for never.
 	Next time.Time
-}
-
-// triage is a fleet on its way to a decision.
-type triage struct {
-	*Fleet
-	policy   healthpolicy.Policy
-	verdicts map[string]*v1alpha1.HealthVerdict
-	// worsened are those that fell ill, or from Degraded to Failed, since the look before.
-	worsened map[string]bool
-	next     time.Time
 }
 
 // Decide computes what is made of the reports on every node.
@@ -179,33 +152,4 @@ func (t *triage) noteFailure(h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict, 
 // breaker again because the quarantine was turned on.
 func noted(v *v1alpha1.HealthVerdict) bool {
 	return slices.ContainsFunc(v.FailureTimes, func(at metav1.Time) bool { return !at.Before(&v.Since) })
-}
-
-func ill(s v1alpha1.HealthState) bool {
-	return s == v1alpha1.HealthStateDegraded || s == v1alpha1.HealthStateFailed
-}
-
-// worse reports whether a state says more against a node than another.
-func worse(a, b v1alpha1.HealthState) bool { return gravity(a) > gravity(b) }
-
-func gravity(s v1alpha1.HealthState) int {
-	return slices.Index([]v1alpha1.HealthState{
-		v1alpha1.HealthHealthy, v1alpha1.HealthUnknown, v1alpha1.HealthStateDegraded, v1alpha1.HealthStateFailed,
-	}, s)
-}
-
-// Believed reports whether the reports on a node may be acted upon.
-func Believed(v *v1alpha1.HealthVerdict) bool {
-	return v != nil && ill(v.State) && v.AdmittedTime != nil && v.HeldBackTime == nil
-}
-
-// SameVerdict reports whether two verdicts say the same.
-func SameVerdict(a, b *v1alpha1.HealthVerdict) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return a.State == b.State && a.Since.Equal(&b.Since) && a.AdmittedTime.Equal(b.AdmittedTime) &&
-		a.HeldBackTime.Equal(b.HeldBackTime) && a.HeldBackBy == b.HeldBackBy &&
-		a.QuarantinedTime.Equal(b.QuarantinedTime) && a.WellTime.Equal(b.WellTime) && a.Lemon == b.Lemon &&
-		slices.EqualFunc(a.FailureTimes, b.FailureTimes, func(a, b metav1.Time) bool { return a.Equal(&b) })
 }

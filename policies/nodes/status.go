@@ -167,8 +167,3 @@ func hyperNodeCondition(h topology.HyperNode, verdicts map[string]*v1alpha1.Heal
 	}
 	return c, known
 }
-
-// Quarantined reports whether no job is placed on a node, even if it is well again for the moment.
-func Quarantined(h *v1alpha1.NodeHealth) bool {
-	return h.Status.Verdict != nil && h.Status.Verdict.QuarantinedTime != nil
-}

@@ -1,13 +1,11 @@
-// Package placement says where the ranks of a job may go: which nodes of its home are good for them, and which of those they are let
-// go to. It knows nothing of incidents: what these ask of a place is an Intent.
+// Rooms: the nodes that may take ranks.
+
 package placement
 
 import (
 	"slices"
-	"sync"
 	"time"
 
-	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
@@ -22,15 +20,6 @@ type Target struct {
 
 // None reports whether no node may take the pod at present.
 func (t Target) None() bool { return t.In != nil && len(t.In) == 0 }
-
-// View is a gang with the places that a status records for it.
-type View struct {
-	*gang.Gang
-	s *v1alpha1.TrainingJobStatus
-}
-
-// ViewOf returns the view of a gang by a status.
-func ViewOf(g *gang.Gang, s *v1alpha1.TrainingJobStatus) View { return View{g, s} }
 
 // Intent is what the recovery of ranks asks of their next places.
 type Intent interface {
@@ -81,37 +70,6 @@ func (f freeNodes) target() Target {
 func (f freeNodes) without(hostnames map[string]bool) freeNodes {
 	own := func(hostname string) bool { return hostnames[hostname] }
 	return freeNodes{all: slices.DeleteFunc(slices.Clone(f.all), own), good: slices.DeleteFunc(slices.Clone(f.good), own)}
-}
-
-// NewRooms returns the rooms of a gang.
-func NewRooms(v View, intent Intent) *Rooms {
-	m := &Rooms{View: v, intent: intent}
-	m.away = sync.OnceValue(m.avoided)
-	m.lived = sync.OnceValue(m.livedOn)
-	m.lost = sync.OnceValue(m.countLost)
-	return m
-}
-
-// ForRank is where a rank may go: its own node where that is good, else home's other
-// nodes, else, for a job without a home, anywhere but the excluded nodes.
-func (m *Rooms) ForRank(r gang.Rank) Target {
-	if m.Returns(r) {
-		return Target{In: []string{m.Nodes[gang.NodeOf(m.s.Placement, r)].Hostname}}
-	}
-	home := m.HomeOf(r)
-	if home == "" {
-		return Target{NotIn: m.away()}
-	}
-	return m.freeFor(r, home).target()
-}
-
-// ForSpare is where a spare of a task may go: where home has room beyond the ranks' nodes.
-func (m *Rooms) ForSpare(task string) Target {
-	home := m.s.Placement.HyperNode
-	if home == "" {
-		return Target{NotIn: m.away()}
-	}
-	return m.freeIn(home, task).without(m.lived()).target()
 }
 
 // freeIn are the nodes of a HyperNode, less those that other ranks are on their way back to.
@@ -184,13 +142,4 @@ func (m *Rooms) avoided() []string {
 func (m *Rooms) Returns(r gang.Rank) bool {
 	own := gang.NodeOf(m.s.Placement, r)
 	return own != "" && m.Usable(own, r.Task) && m.AtHome(r, own) && !m.intent.GivesUpNode(r)
-}
-
-// ReturnsOnly reports whether the one node to which a pod may go is that of its rank, and is good.
-func (m *Rooms) ReturnsOnly(r gang.Rank, p *gang.Pod) bool {
-	own, pins := gang.NodeOf(m.s.Placement, r), p.Pins
-	if p.Gated {
-		pins = m.ForRank(r).In
-	}
-	return m.Usable(own, r.Task) && slices.Equal(pins, []string{m.Nodes[own].Hostname})
 }

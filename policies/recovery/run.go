@@ -1,0 +1,35 @@
+// Run: one step of a job that should be running.
+
+package recovery
+
+import (
+	"time"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/instant"
+)
+
+// Run takes a job that should be running one step further, and returns when the next step is due. It first records what has
+// changed, so that each failure is judged by where the ranks are now, then takes the steps that are due, and last uses what has
+// become free for ranks that no step has brought back.
+func (e Engine) Run(s *v1alpha1.TrainingJobStatus) time.Time {
+	e.begin(s)
+	e.NoteCompleted(s)
+	e.place(s)
+	e.noteDeletedVolcanoJob(s) // before the failures: it ends the incidents that they would join
+	e.noteFailures(s)
+	e.noteEndedVolcanoJob(s) // after the failures, which say more than that it has ended
+	if e.closeRecovered(s) {
+		e.noteFailures(s) // what is left of a pod that is back, such as a device that is degraded
+	}
+	next := e.takeDueSteps(s)
+	if gang.Finished(s) {
+		return time.Time{}
+	}
+	forget(s)
+	e.liftOldestExclusion(s) // after the steps: it is for ranks that have none left
+	e.adoptSpares(s)
+	e.useNewNodes(s)
+	return instant.Earliest(next, e.liftExclusions(s))
+}
