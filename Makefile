@@ -21,6 +21,8 @@ CONFIG ?= config/default
 TEST_TIMEOUT ?= 20m
 E2E_TIMEOUT ?= 40m
 REAL_TIMEOUT ?= 40m
+# How often a gang recovers in each case of test-real in which other jobs wait for its nodes.
+RECOVERIES ?= 3
 # Random histories of test-sim.
 HISTORIES ?= 100000
 # Nodes of test-week.
@@ -123,9 +125,10 @@ node-binaries: prereqs
 
 .PHONY: test-real
 test-real: prereqs prereqs-real cluster-binaries node-binaries ## as root: run real gangs on real kubelets, and break them; 20 minutes
-	go test -count=1 -v -timeout=$(REAL_TIMEOUT) ./test/real
+	go test -count=1 -v -timeout=$(REAL_TIMEOUT) ./test/real -recoveries=$(RECOVERIES)
 
 .PHONY: test-full
+test-full: RECOVERIES = 10
 test-full: test test-real test-sim test-mutations test-week ## everything that checks the product, an hour and a half
 
 .PHONY: test-mutations
