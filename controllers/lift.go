@@ -38,7 +38,7 @@ func (a *actor) lift(ctx context.Context, l policies.Lift) error {
 	pod.Spec.SchedulingGates = slices.DeleteFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool {
 		return g.Name == v1alpha1.PlacementGate
 	})
-	err := writes.Pod(ctx, a.Client, before, pod)
+	err := writes.PatchPod(ctx, a.Client, before, pod)
 	if err == nil {
 		a.lifted.put(pod)
 		a.opened.note(job, l.UID)
@@ -82,7 +82,7 @@ func (a *actor) tolerate(ctx context.Context, t placement.Toleration) error {
 	}
 	before := pod.DeepCopy()
 	tolerate(&pod.Spec, t.Keys)
-	if err := client.IgnoreNotFound(writes.Pod(ctx, a.Client, before, pod)); err != nil {
+	if err := client.IgnoreNotFound(writes.PatchPod(ctx, a.Client, before, pod)); err != nil {
 		return fmt.Errorf("let pod %s pass holds: %w", t.Pod, err)
 	}
 	return nil

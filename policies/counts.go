@@ -59,7 +59,7 @@ func (j job) ready(s *v1alpha1.TrainingJobStatus) int32 {
 	return n
 }
 
-// tally counts a rank. One whose pod is of a life that is over is not ready, even while the pod is still there.
+// tally counts a rank. One whose pod is of an earlier incarnation is not ready, even while the pod is still there.
 func (j job) tally(s *v1alpha1.TrainingJobStatus, t *v1alpha1.TaskStatus, r gang.Rank) {
 	switch j.State(s, r) {
 	case gang.Impaired, gang.Working:

@@ -40,7 +40,7 @@ func Decide(o *gang.Observation) Decision {
 	}
 }
 
-// live takes the job one step through its life, and returns when the next one is due.
+// live takes the job one step through its lifecycle, and returns when the next one is due.
 func (j job) live(s *v1alpha1.TrainingJobStatus) time.Time {
 	engine := recovery.Engine{View: j.View}
 	switch {

@@ -24,11 +24,11 @@ func (j job) describe(s *v1alpha1.TrainingJobStatus) {
 		j.SetCondition(s, v1alpha1.ConditionSuspended, false, v1alpha1.ReasonResumed, "spec.suspend is false")
 	}
 	s.State = j.stateOfJob(s)
-	s.Message = j.message(s)
+	s.Message = message(s)
 }
 
-// message says what the job waits for: what its state is of, in the words of the condition that says more.
-func (j job) message(s *v1alpha1.TrainingJobStatus) string {
+// message returns the message of the condition that explains the state best.
+func message(s *v1alpha1.TrainingJobStatus) string {
 	told := func(condition string) string { return meta.FindStatusCondition(s.Conditions, condition).Message }
 	running := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionRunning)
 	switch s.State {
@@ -60,7 +60,7 @@ func (j job) describeScheduled(s *v1alpha1.TrainingJobStatus) {
 		j.SetCondition(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonVolcanoJobRefused, j.Refused)
 	case j.forgotten(s):
 		j.SetCondition(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonPodsNotCreated, j.forgottenStory())
-	case j.keepsPlace(s) && (!gang.IsTrue(s, v1alpha1.ConditionScheduled) || !whole):
+	case keepsPlace(s) && (!gang.IsTrue(s, v1alpha1.ConditionScheduled) || !whole):
 		// It comes back when the recovery is over, in the same write.
 		j.SetCondition(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonPodsPending, "some pods of the gang are being replaced")
 	case whole:

@@ -3,8 +3,8 @@
 // what the world lacks to match that status. Nothing here reads a clock, talks to
 // a cluster, logs, or draws a random number.
 //
-// Restart is data. Every rank has an incarnation, the number of the life it should
-// be in; a step that restarts a rank raises the number in status, and the plan
-// deletes the pods of earlier lives. Planning twice, or after a crash at any
+// Restart is data. Every rank has an incarnation, the number that its pod should
+// carry; a step that restarts a rank raises the number in status, and the plan
+// deletes the pods with a lower one. Planning twice, or after a crash at any
 // point, therefore leads to the same end.
 package policies

@@ -103,7 +103,8 @@ func (j job) holds(s *v1alpha1.TrainingJobStatus) []v1alpha1.NodeHold {
 	return holds
 }
 
-// standing holds every good node of the job, but those that it may have lost by right.
+// standing holds every usable node of the job, except those that a preemptor, or a job that came while this one was suspended,
+// may use.
 func (j job) standing(s *v1alpha1.TrainingJobStatus) []v1alpha1.NodeHold {
 	var holds []v1alpha1.NodeHold
 	gang.EachRank(j.Effective, func(r gang.Rank) {
@@ -132,8 +133,7 @@ func (j job) holdable(s *v1alpha1.TrainingJobStatus, node, task string) bool {
 	return exists && placement.Held(s, node) && !n.Ready && !n.Unschedulable && !n.OutOfService && !placement.Excluded(s, node)
 }
 
-// yields reports whether another job may have a rank's node by right: the one that
-// preempted it, or whoever came while the job was suspended.
+// yields reports whether another job may take a rank's node: its preemptor, or one that came while the job was suspended.
 func yields(inc *v1alpha1.Incident, r gang.Rank) bool {
 	return inc.Outcome == "" && (inc.Trigger == v1alpha1.JobResumed || (inc.Class == v1alpha1.ClassPreemption && incident.Names(inc, r)))
 }

@@ -23,11 +23,11 @@ func (j job) stopped(s *v1alpha1.TrainingJobStatus) bool {
 func (j job) queued() bool { return j.PodGroup == nil || j.PodGroup.Pending }
 
 // keepsPlace reports whether the job recovers the place in the queue that it had.
-func (j job) keepsPlace(s *v1alpha1.TrainingJobStatus) bool {
+func keepsPlace(s *v1alpha1.TrainingJobStatus) bool {
 	return s.Placement != nil && incident.AnyOpen(s) && !yielding(s)
 }
 
-// alive are the ranks of which another pod than their own, of whatever attempt, may be running.
+// alive are the ranks of which another pod than the present one, of any attempt, may be running.
 func (j job) alive() map[gang.Rank]bool {
 	out := map[gang.Rank]bool{}
 	for i := range j.Pods {
@@ -38,7 +38,7 @@ func (j job) alive() map[gang.Rank]bool {
 	return out
 }
 
-// yielding reports whether a job waits its turn like any other.
+// yielding reports whether the job has given up its place in the queue: it was preempted, or is being resumed.
 func yielding(s *v1alpha1.TrainingJobStatus) bool {
 	return slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool {
 		return inc.Outcome == "" && (inc.Trigger == v1alpha1.JobResumed || inc.Class == v1alpha1.ClassPreemption)

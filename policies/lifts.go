@@ -18,9 +18,8 @@ type Lift struct {
 	Annotations map[string]string
 }
 
-// lifts are the gates to lift: all that are closed and may open. The scheduler looks at a
-// gang once all its pods exist, gated or not, so that to lift them one by one as they come
-// costs it no useless round, and to lift them all at the end would.
+// lifts are the closed gates that may open. They open as pods appear: the scheduler looks at a gang once all its pods exist,
+// gated or not, so that gates lifted early cost no scheduling round, and lifting all at the end would.
 func (j job) lifts(s *v1alpha1.TrainingJobStatus) []Lift {
 	if j.VolcanoJob == nil {
 		return nil

@@ -13,12 +13,11 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/placement"
 )
 
-// Plan is what has to be done, in the order of its fields. Nothing is deleted
-// before every hold is in place.
+// Plan is what has to be done. No pod is deleted before every hold is in place.
 type Plan struct {
 	// Hold these nodes.
 	Hold []v1alpha1.NodeHold
-	// DeletePods of lives that are over.
+	// DeletePods of earlier incarnations.
 	DeletePods []PodDeletion
 	// DeleteVolcanoJobs, by name: those of earlier attempts, or all of a suspended job.
 	DeleteVolcanoJobs []string
@@ -85,7 +84,7 @@ func PlanFor(o *gang.Observation, s *v1alpha1.TrainingJobStatus) Plan {
 		return p
 	}
 	p.Create = j.VolcanoJob == nil
-	p.Admit = j.PodGroup != nil && j.PodGroup.Pending && j.keepsPlace(s)
+	p.Admit = j.PodGroup != nil && j.PodGroup.Pending && keepsPlace(s)
 	p.Resize = j.resize()
 	p.Sync = j.forgotten(s) && !j.syncAt(s).After(j.Now)
 	p.Refresh = j.refresh(s)
@@ -145,8 +144,8 @@ func (j job) endedHolds(s *v1alpha1.TrainingJobStatus) []string {
 	return ended
 }
 
-// deletions are the pods of lives that are over, the placeholders that hold nothing, and
-// those on dead nodes that somebody has asked to be deleted and nobody there can confirm.
+// deletions are the pods to delete: those of earlier incarnations, spares that hold no node, and terminating pods on dead
+// nodes, which are removed without a grace period since no kubelet confirms their end.
 func (j job) deletions(s *v1alpha1.TrainingJobStatus) []PodDeletion {
 	var out []PodDeletion
 	idle := map[*gang.Pod]bool{}
@@ -167,8 +166,8 @@ func (j job) deletions(s *v1alpha1.TrainingJobStatus) []PodDeletion {
 	return out
 }
 
-// over reports whether a pod is of the current attempt, and of a life that is over. Pods of
-// earlier attempts go with their Volcano Job.
+// over reports whether a pod is of the present attempt, and of an earlier incarnation. Pods of earlier attempts go with their
+// Volcano Job.
 func (j job) over(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
 	return p.Attempt == s.Attempt && gang.IsStale(s, p) && !j.stopped(s) && !gang.IsCompleted(s, p.Rank())
 }

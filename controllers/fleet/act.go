@@ -44,13 +44,13 @@ func (r *Reconciler) Act(ctx context.Context, _ ctrl.Request) (ctrl.Result, erro
 		m = f.urgent(m)
 	}
 	err = r.mark(ctx, f, m)
-	if again := f.again(); again.IsZero() { // a HyperNode is told of all its nodes together
+	if again := f.requeueAfter(); again.IsZero() { // a HyperNode is told of all its nodes together
 		err = errors.Join(err, r.tellHyperNodes(ctx, nodes.HyperNodeConditions(f.Topology, m.verdicts), f))
 	}
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	return f.again(), nil
+	return f.requeueAfter(), nil
 }
 
 // mark writes some of what is missing.
@@ -117,30 +117,6 @@ func (r *Reconciler) recorded(ctx context.Context) (*fleet, error) {
 		f.read[healths[i].Name] = r.Verdicts.Newer(&healths[i])
 	}
 	return f, nil
-}
-
-// keep makes the NodeHealths that are missing, and deletes those that no node needs.
-func (r *Reconciler) keep(ctx context.Context, f *fleet) error {
-	return errors.Join(
-		writes.Each(ctx, r.Writers, f.missing, func(node string) error { return r.begin(ctx, node) }),
-		writes.Each(ctx, r.Writers, f.outlived, func(h *v1alpha1.NodeHealth) error { return r.forget(ctx, h) }),
-	)
-}
-
-// begin makes the NodeHealth of a node of which only other tools say something.
-func (r *Reconciler) begin(ctx context.Context, node string) error {
-	h := &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: node}}
-	if err := client.IgnoreAlreadyExists(r.Create(ctx, h)); err != nil {
-		return fmt.Errorf("make NodeHealth %s: %w", node, err)
-	}
-	return nil
-}
-
-func (r *Reconciler) forget(ctx context.Context, h *v1alpha1.NodeHealth) error {
-	if err := client.IgnoreNotFound(r.Delete(ctx, h.DeepCopy(), client.Preconditions{UID: &h.UID})); err != nil {
-		return fmt.Errorf("delete NodeHealth %s, whose node is gone: %w", h.Name, err)
-	}
-	return nil
 }
 
 // taintFor is the taint that a node should have: one that keeps all jobs away, or one that

@@ -1,5 +1,5 @@
-// When people are told of verdicts: not while more of them are being written, for the API server
-// has only so much to give, and jobs wait for verdicts.
+// When work that can wait is done: conditions, counts and the taint of degraded nodes wait until no verdicts are being written,
+// since the API server has only so much to give, and jobs wait for verdicts.
 
 package fleet
 
@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// patience is how long people are told nothing at most, however many verdicts are written.
-const patience = 30 * time.Second
+// maxQuiet is how long people are told nothing at most, however many verdicts are written.
+const maxQuiet = 30 * time.Second
 
 // storm is a row of verdicts, none of them written long after the one before.
 type storm struct {
@@ -31,5 +31,5 @@ func (s *storm) note(now time.Time, calm time.Duration) {
 func (s *storm) left(now time.Time, calm time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return max(0, min(calm-now.Sub(s.last), patience-now.Sub(s.began)))
+	return max(0, min(calm-now.Sub(s.last), maxQuiet-now.Sub(s.began)))
 }

@@ -1,5 +1,5 @@
-// Package fleet has the controllers of all nodes: one takes what is reported of them to a verdict on each, and looks at all at
-// once, for a breaker has to count. The other does what the verdicts ask for, beside it, so that no report waits for that.
+// Package fleet has two controllers over all nodes. One turns reports into verdicts, for all nodes in one pass, because the
+// breaker counts. The other applies taints and conditions, separately, so that reports do not wait for it.
 package fleet
 
 import (
@@ -85,8 +85,8 @@ type fleet struct {
 	told bool
 }
 
-// again is when the next pass is due, for what this one has left to it.
-func (f *fleet) again() ctrl.Result {
+// requeueAfter is when the work that this pass has deferred is due.
+func (f *fleet) requeueAfter() ctrl.Result {
 	switch {
 	case f.more:
 		return ctrl.Result{RequeueAfter: writes.MinRequeue}
@@ -117,7 +117,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	if err := errors.Join(failed, r.keep(ctx, f)); err != nil {
 		return ctrl.Result{}, err
 	}
-	if again := f.again(); !again.IsZero() || decision.Next.IsZero() {
+	if again := f.requeueAfter(); !again.IsZero() || decision.Next.IsZero() {
 		return again, nil
 	}
 	return ctrl.Result{RequeueAfter: max(decision.Next.Sub(f.Now), writes.MinRequeue)}, nil

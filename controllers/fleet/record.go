@@ -10,10 +10,12 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/controllers/writes"
 	"github.com/lockstep-dev/lockstep/policies/nodes"
 )
 
@@ -107,5 +109,29 @@ func (r *Reconciler) recordStatus(ctx context.Context, p *v1alpha1.HealthPolicy,
 		return fmt.Errorf("record the status of the HealthPolicy: %w", err)
 	}
 	r.policies.Note(updated)
+	return nil
+}
+
+// keep makes the NodeHealths that are missing, and deletes those that no node needs.
+func (r *Reconciler) keep(ctx context.Context, f *fleet) error {
+	return errors.Join(
+		writes.Each(ctx, r.Writers, f.missing, func(node string) error { return r.begin(ctx, node) }),
+		writes.Each(ctx, r.Writers, f.outlived, func(h *v1alpha1.NodeHealth) error { return r.forget(ctx, h) }),
+	)
+}
+
+// begin makes the NodeHealth of a node of which only other tools say something.
+func (r *Reconciler) begin(ctx context.Context, node string) error {
+	h := &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: node}}
+	if err := client.IgnoreAlreadyExists(r.Create(ctx, h)); err != nil {
+		return fmt.Errorf("make NodeHealth %s: %w", node, err)
+	}
+	return nil
+}
+
+func (r *Reconciler) forget(ctx context.Context, h *v1alpha1.NodeHealth) error {
+	if err := client.IgnoreNotFound(r.Delete(ctx, h.DeepCopy(), client.Preconditions{UID: &h.UID})); err != nil {
+		return fmt.Errorf("delete NodeHealth %s, whose node is gone: %w", h.Name, err)
+	}
 	return nil
 }

@@ -1,5 +1,5 @@
-// What this process wrote and the cache has yet to show. A pass comes right after another, and a
-// breaker that missed what the last one let through would let through too much.
+// Objects as this process last wrote them. The cache may lag behind, and a decision on the older version would repeat or
+// contradict the last write.
 
 package writes
 

@@ -1,5 +1,5 @@
-// Patches that test what they rest on: what others write to an object meanwhile does not stand in their way, as it would in that
-// of a resourceVersion.
+// Patches guarded by JSON patch tests of the fields that they rest on, so that other writes do not conflict, as they would with
+// a resourceVersion.
 
 package writes
 
@@ -25,15 +25,16 @@ type field struct {
 	value any
 }
 
-// Pod brings a pod from what was read to what it is now, unless its gates, affinity or tolerations have changed since.
-// Volcano's scheduler writes conditions of pods that wait.
-func Pod(ctx context.Context, c client.Client, read, pod *corev1.Pod) error {
+// PatchPod patches a pod, unless its gates, affinity or tolerations have changed since it was read. The scheduler's writes of
+// conditions do not conflict.
+func PatchPod(ctx context.Context, c client.Client, read, pod *corev1.Pod) error {
 	return patchGuarded(ctx, c, read, pod, field{"/spec/schedulingGates", read.Spec.SchedulingGates},
 		field{"/spec/affinity", read.Spec.Affinity}, field{"/spec/tolerations", read.Spec.Tolerations})
 }
 
-// Node does the same for a node's taints. Kubelets write its status.
-func Node(ctx context.Context, c client.Client, read, node *corev1.Node) error {
+// patchNode patches a node, unless its taints have changed since it was read. The kubelet's writes of the status do not
+// conflict.
+func patchNode(ctx context.Context, c client.Client, read, node *corev1.Node) error {
 	return patchGuarded(ctx, c, read, node, field{"/spec/taints", read.Spec.Taints})
 }
 
@@ -77,20 +78,6 @@ func doesNotApply(err error) bool {
 
 var notApplied = apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", "", 0, false)
 
-// IsConflict reports whether all that went wrong is that others have written meanwhile.
-func IsConflict(err error) bool {
-	var joined interface{ Unwrap() []error }
-	if !errors.As(err, &joined) {
-		return apierrors.IsConflict(err)
-	}
-	for _, one := range joined.Unwrap() {
-		if !IsConflict(one) {
-			return false
-		}
-	}
-	return true
-}
-
 // Taints changes the taints of a node. A node that is gone has none to change.
 func Taints(ctx context.Context, c client.Client, name string, change func([]corev1.Taint) []corev1.Taint) error {
 	node := &corev1.Node{}
@@ -102,7 +89,7 @@ func Taints(ctx context.Context, c client.Client, name string, change func([]cor
 	if equality.Semantic.DeepEqual(before.Spec.Taints, node.Spec.Taints) {
 		return nil // a look that was a moment old has asked for what is done
 	}
-	if err := client.IgnoreNotFound(Node(ctx, c, before, node)); err != nil {
+	if err := client.IgnoreNotFound(patchNode(ctx, c, before, node)); err != nil {
 		return fmt.Errorf("patch the taints of node %s: %w", name, err)
 	}
 	return nil

@@ -1,5 +1,5 @@
-// Package gang is the ranks of a job as they are: an Observation of the job and its world, the state of each rank, and the life
-// that each should be in. It knows nothing of incidents, rules or steps.
+// Package gang is the ranks of a job as they are: an Observation of the job and its world, the state of each rank, and its
+// incarnation. It knows nothing of incidents, rules or steps.
 package gang
 
 import (

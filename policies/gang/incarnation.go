@@ -1,5 +1,5 @@
-// Incarnations: which life each rank should be in. Raising a number is how a
-// restart is asked for; see the package comment of policies.
+// Incarnations: how often each rank has been restarted. To restart a rank is to raise its number; see the package comment of
+// policies.
 
 package gang
 
@@ -9,7 +9,7 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
-// Incarnation is the life that a rank should be in.
+// Incarnation is the number that the pod of a rank should carry. A pod with a lower one is deleted.
 func Incarnation(s *v1alpha1.TrainingJobStatus, task string, index int32) int32 {
 	t := TaskStatus(s, task)
 	if t == nil {
@@ -21,7 +21,7 @@ func Incarnation(s *v1alpha1.TrainingJobStatus, task string, index int32) int32 
 	return t.Incarnation
 }
 
-// RestartRank asks for a new life of one rank, for a reason that the status keeps.
+// RestartRank raises the incarnation of one rank, for a reason that the status keeps.
 func RestartRank(s *v1alpha1.TrainingJobStatus, r Rank, why v1alpha1.RestartReason) {
 	t := TaskStatus(s, r.Task)
 	if t == nil {
@@ -35,7 +35,7 @@ func RestartRank(s *v1alpha1.TrainingJobStatus, r Rank, why v1alpha1.RestartReas
 	t.Ranks[i].Incarnation, t.Ranks[i].Reason = next, why
 }
 
-// RestartTask asks for a new life of every rank of a task, for a step of an incident.
+// RestartTask raises the incarnation of every rank of a task, for a step of an incident.
 func RestartTask(s *v1alpha1.TrainingJobStatus, task string) {
 	t := TaskStatus(s, task)
 	if t == nil {
@@ -48,7 +48,7 @@ func RestartTask(s *v1alpha1.TrainingJobStatus, task string) {
 	t.Incarnation, t.Ranks = next+1, nil
 }
 
-// RestartAll asks for a new life of every rank of the job; its spares stay.
+// RestartAll raises the incarnation of every rank of the job. Its spares stay.
 func RestartAll(s *v1alpha1.TrainingJobStatus, job *v1alpha1.TrainingJob) {
 	for i := range job.Spec.Tasks {
 		RestartTask(s, job.Spec.Tasks[i].Name)
@@ -69,7 +69,7 @@ func findRank(t *v1alpha1.TaskStatus, index int32) (int, bool) {
 	return slices.BinarySearchFunc(t.Ranks, index, func(r v1alpha1.RankStatus, i int32) int { return int(r.Index - i) })
 }
 
-// IsStale reports whether the life of a pod is over. A pod behind its gate has no life yet.
+// IsStale reports whether a pod is of an earlier incarnation of its rank. A pod behind its gate has none yet.
 func IsStale(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
 	r := p.Rank()
 	return !p.Gated && p.Incarnation < Incarnation(s, r.Task, r.Index)

@@ -11,7 +11,7 @@ type RankState int
 const (
 	Absent    RankState = iota // has no pod
 	Gated                      // its pod waits behind its gate
-	Outdated                   // its pod is of a life that is over
+	Outdated                   // its pod is of an earlier incarnation
 	Unbound                    // its pod has no node
 	Leaving                    // its pod is being deleted
 	Bound                      // its pod has a node, and does not work there: it starts, has failed, is not ready, or the node is silent

@@ -11,14 +11,14 @@ import (
 )
 
 // BeingRenewed reports whether an incident of the job as a whole waits for its first step.
-func (v *View) BeingRenewed(s *v1alpha1.TrainingJobStatus) bool {
+func BeingRenewed(s *v1alpha1.TrainingJobStatus) bool {
 	return slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool {
 		return inc.Outcome == "" && rules.OfJob(inc.Trigger) && !Restarted(&inc)
 	})
 }
 
-// AllFailed reports whether the Volcano Job has ended and no pod of it lives: until then
-// the pods' own news, which say more, may still be on their way.
+// AllFailed reports whether the Volcano Job has ended and no pod of it is alive. While one is alive, its own failure may still
+// arrive, and says more.
 func (v *View) AllFailed(s *v1alpha1.TrainingJobStatus) bool {
 	return v.VolcanoJob != nil && v.VolcanoJobGone(s) && !v.AnyAlive()
 }

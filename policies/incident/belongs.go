@@ -49,8 +49,8 @@ func OnlyFollows(inc *v1alpha1.Incident, f rules.Failure) bool {
 	return f.ByProgram() && f.Pod != inc.Cause.Pod && (rules.OfNode(inc.Trigger) || inc.Trigger == v1alpha1.PodNotStarted)
 }
 
-// Joinable returns the open incident that a new failure belongs to: under the same rule,
-// and begun recently enough for it to be its wake; or one that it explains.
+// Joinable returns the open incident that a new failure joins: one under the same rule that began within the wake, or one whose
+// cause this failure is.
 func (v *View) Joinable(s *v1alpha1.TrainingJobStatus, f rules.Failure, rule v1alpha1.Rule, policy *rules.Policy) *v1alpha1.Incident {
 	for i := range s.Incidents {
 		inc := &s.Incidents[i]

@@ -43,9 +43,8 @@ func (v *View) someWaitsForBreaker(s *v1alpha1.TrainingJobStatus, r gang.Rank) b
 	})
 }
 
-// BreakerUntil is before when an incident must not move its pods, because too many of the job
-// were moved of late; zero where it may. Where it is too large for the limit at any time, only
-// an acknowledgement helps.
+// BreakerUntil returns until when the breaker keeps an incident from moving its pods, because too many of the job were moved of
+// late; zero if it may. Where the incident is too large for the limit at any time, only an acknowledgement helps.
 func (v *View) BreakerUntil(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) time.Time {
 	if !v.SubjectToBreaker(inc) {
 		return time.Time{}

@@ -35,10 +35,9 @@ func (v *View) Charges(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bo
 	return class == v1alpha1.ClassUser
 }
 
-// FailedAsWhole reports whether every rank has fallen again since an incident made all of them
-// again: that is one more restart to pay for, whatever the first was.
+// FailedAsWhole reports whether every rank has failed again after this incident restarted the whole job. That is charged again.
 func (v *View) FailedAsWhole(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
-	return Restarted(inc) && madeAnew(inc) && v.AllFailed(s)
+	return Restarted(inc) && restartedWholeJob(inc) && v.AllFailed(s)
 }
 
 // ClassOfEnd says whose fault it is that every rank has fallen.
@@ -73,8 +72,8 @@ func (v *View) NextWindowEnd(s *v1alpha1.TrainingJobStatus) time.Time {
 	return instant.Earliest(next, health.Acknowledges)
 }
 
-// Backoff is before when a charged restart must not come: initialSeconds after the last
-// one, and twice as long after each further one within the window.
+// Backoff returns the earliest time of the next charged restart: initialSeconds after the last one, and twice as long after
+// each further one within the window.
 func (v *View) Backoff(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) time.Time {
 	policy := v.PolicyFor(inc)
 	if policy.InitialBackoff == 0 || !v.Charges(s, inc) {

@@ -40,3 +40,8 @@ func (v *View) waitingFor(s *v1alpha1.TrainingJobStatus, r gang.Rank, triggers .
 	}
 	return nil
 }
+
+// AnyOpen reports whether an incident is open.
+func AnyOpen(s *v1alpha1.TrainingJobStatus) bool {
+	return slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool { return inc.Outcome == "" })
+}

@@ -19,7 +19,8 @@ func (v *View) Faulty(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, p v
 	return ok && f.Class == v1alpha1.ClassInfrastructure && f.Node == p.Node
 }
 
-// Stuck reports whether a rank has found no node and has no step left to wait for.
+// Stuck reports whether, while nodes or HyperNodes are excluded, a rank finds no node and no step is left that could change
+// that. It is false in a dry run.
 func (v *View) Stuck(s *v1alpha1.TrainingJobStatus) bool {
 	if len(s.ExcludedNodes)+len(s.LeftHyperNodes) == 0 || v.DryRun {
 		return false

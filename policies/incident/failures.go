@@ -4,16 +4,18 @@ package incident
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/instant"
 	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
-// Failures finds every rank that is broken in its current life, those first that say most about the cause.
+// Failures finds every rank that is broken in its present incarnation, those first that say most about the cause.
 func (v *View) Failures(s *v1alpha1.TrainingJobStatus) []rules.Failure {
 	var found []rules.Failure
 	m := v.Rooms(s)
@@ -89,4 +91,24 @@ func (v *View) lost(s *v1alpha1.TrainingJobStatus, r gang.Rank) (rules.Failure, 
 		f.Event, f.Class = v1alpha1.NodeGone, v1alpha1.ClassInfrastructure
 	}
 	return f, true
+}
+
+// NextGangCheck is when the next exit will be too long ago to count, where some rule asks for that. For a failure of a
+// silent node that never changes.
+func (v *View) NextGangCheck(s *v1alpha1.TrainingJobStatus) time.Time {
+	var next time.Time
+	asks := func(r v1alpha1.Rule) bool {
+		return r.Match.GangRunning != nil && !slices.Equal(r.Match.Events, []v1alpha1.EventType{v1alpha1.NodeNotReady})
+	}
+	for _, policy := range v.policies {
+		if !slices.ContainsFunc(policy.Rules, asks) {
+			continue
+		}
+		for _, exit := range v.LastExits(s) {
+			if at := exit.Add(gang.NodeWake); at.After(v.Now) {
+				next = instant.Earliest(next, at)
+			}
+		}
+	}
+	return next
 }

@@ -27,8 +27,8 @@ func (v *View) Rooms(s *v1alpha1.TrainingJobStatus) *placement.Rooms {
 	return placement.NewRooms(v.Places(s), intent{v, s})
 }
 
-// GivesUpNode reports whether a later step of its incident restarts a rank, or a step of
-// the incident about its waiting: its own node was tried, and did not take it in time.
+// GivesUpNode reports whether a rank is not to return to its own node: a second step of its incident restarts it, or a step for
+// PodPending did.
 func (i intent) GivesUpNode(r gang.Rank) bool {
 	if waiting := i.v.waitingFor(i.s, r, v1alpha1.PodPending); waiting != nil && Restarted(waiting) {
 		return true

@@ -30,7 +30,7 @@ func (v *View) Due(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (Rung,
 		up.At = instant.Latest(up.At, v.rested(s, inc, up.Index))
 	}
 	if v.AllFailed(s) && Restarted(inc) && !v.DryRun && !up.fails(v.Now) {
-		if madeAnew(inc) && !ok {
+		if restartedWholeJob(inc) && !ok {
 			return Rung{}, false
 		}
 		// Whatever the ladder says next: without a new attempt no rank would ever come back.
@@ -50,7 +50,7 @@ func (v *View) OnlyWaits(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) 
 	return v.EveryRankOf(inc, func(r gang.Rank) bool { return v.BackFor(s, inc, r) || v.WaitsForPeers(s, inc, r) })
 }
 
-// delay is before when an incident must not restart anything: its backoff, and the breaker.
+// delay returns the earliest time at which an incident may restart anything, by its backoff and by the breaker.
 func (v *View) delay(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) time.Time {
 	until := v.BreakerUntil(s, inc)
 	if !inc.Charged || v.FailedAsWhole(s, inc) {
@@ -59,8 +59,8 @@ func (v *View) delay(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) time
 	return until
 }
 
-// rested is before when a step must not come because its incident has rested: what has found
-// its node at last is given as long as the ladder gives it after the step before.
+// rested returns before when a step must not come because its incident was paused: once a rank has found its node, the step
+// waits for as long as the rule puts between it and the step before. Zero where it was not paused.
 func (v *View) rested(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, index int) time.Time {
 	var until time.Time
 	for i := range s.Incidents {
@@ -124,4 +124,13 @@ func failsYet(inc *v1alpha1.Incident, rule v1alpha1.Rule, taken []v1alpha1.Fired
 	last := rule.Steps[len(rule.Steps)-1]
 	return rules.ActionOf(last.Action).Fails && (last.AfterSeconds > 0 || !rules.OfJob(inc.Trigger)) &&
 		!slices.ContainsFunc(taken, func(f v1alpha1.FiredStep) bool { return rules.ActionOf(f.Action).Fails })
+}
+
+// MissesPeers reports whether some rank that a step for pods would bring back needs another one that has succeeded: it
+// would wait for it in vain.
+func (v *View) MissesPeers(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+	return !v.EveryRankOf(inc, func(r gang.Rank) bool {
+		t := gang.TaskStatus(s, r.Task)
+		return t == nil || t.Succeeded == 0 || v.IsIndependent(r.Task) || v.BackFor(s, inc, r)
+	})
 }

@@ -74,8 +74,3 @@ func (v *View) TasksOf(inc *v1alpha1.Incident) []string {
 	}
 	return tasks
 }
-
-// AnyOpen reports whether an incident is open.
-func AnyOpen(s *v1alpha1.TrainingJobStatus) bool {
-	return slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool { return inc.Outcome == "" })
-}

@@ -13,15 +13,6 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
-// MissesPeers reports whether some rank that a step for pods would bring back needs another one that has succeeded: it
-// would wait for it in vain.
-func (v *View) MissesPeers(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
-	return !v.EveryRankOf(inc, func(r gang.Rank) bool {
-		t := gang.TaskStatus(s, r.Task)
-		return t == nil || t.Succeeded == 0 || v.IsIndependent(r.Task) || v.BackFor(s, inc, r)
-	})
-}
-
 // Recovered reports whether all that an incident concerns is in place again. Where it
 // concerns more than the pods it names, that is every rank that had a place: replicas
 // beyond minAvailable may still be waiting for their first.

@@ -25,7 +25,7 @@ func (v *View) taken(inc *v1alpha1.Incident) []v1alpha1.FiredStep {
 	})
 }
 
-// lastFired is the highest step of the rule among some.
+// lastFired returns the taken step with the highest index in the rule, and false if none of the rule was taken.
 func lastFired(steps []v1alpha1.FiredStep) (v1alpha1.FiredStep, bool) {
 	last := v1alpha1.FiredStep{Index: Unruled}
 	for _, f := range steps {
@@ -47,8 +47,8 @@ func LastRestart(inc *v1alpha1.Incident) time.Time {
 	return at
 }
 
-// madeAnew reports whether the last step of an incident restarted the whole job.
-func madeAnew(inc *v1alpha1.Incident) bool {
+// restartedWholeJob reports whether the last step of an incident restarted the whole job.
+func restartedWholeJob(inc *v1alpha1.Incident) bool {
 	for _, f := range slices.Backward(inc.Steps) {
 		if !f.DryRun {
 			return rules.ActionOf(f.Action).Scope == rules.WholeJob

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
@@ -89,30 +87,4 @@ func CheckpointStory(c *v1alpha1.IncidentCheckpoint) string {
 		told += " (" + c.Message + ")"
 	}
 	return told
-}
-
-// MaxCauseMessage is how much is kept of the end of a failure's message, in bytes.
-const MaxCauseMessage = 512
-
-// CauseOf is what is kept of a failure.
-func CauseOf(f rules.Failure) v1alpha1.Cause {
-	c := v1alpha1.Cause{Pod: f.Pod, Node: f.Node, Container: f.Container, Reason: f.Details.Reason, Message: f.Details.Message}
-	if len(f.Details.Containers) > 0 {
-		first := f.Details.Containers[0]
-		c.Container, c.ExitCode = first.Name, &first.ExitCode
-		c.Reason, c.Message = first.Reason, first.Message
-		if !first.Time.IsZero() {
-			c.Time = new(metav1.NewTime(first.Time))
-		}
-	}
-	if f.Disrupted != "" {
-		c.Reason = f.Disrupted
-	}
-	if f.Signal.Name != "" {
-		c.Signal, c.Message = f.Signal.Name, f.Signal.Message
-	}
-	if len(c.Message) > MaxCauseMessage {
-		c.Message = strings.ToValidUTF8(c.Message[len(c.Message)-MaxCauseMessage:], "")
-	}
-	return c
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
-// victimPatience is how long the victims of an incident have to come back by themselves once it has placed its own
+// victimTimeout is how long the victims of an incident have to come back by themselves once it has placed its own
 // ranks. The kubelet waits for at most 5 min before it restarts a container (MaxContainerBackOff in
 // kubernetes pkg/kubelet/kubelet.go); the rest is for the start.
-const victimPatience = 5*time.Minute + 30*time.Second
+const victimTimeout = 5*time.Minute + 30*time.Second
 
 // failsInPlace reports whether the program of a rank has failed, and its pod, its node and its devices have not.
 func (v *View) failsInPlace(s *v1alpha1.TrainingJobStatus, r gang.Rank) bool {
@@ -38,8 +38,9 @@ func (v *View) stopsGang(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) 
 		needed && !rules.Ignores(v.RuleOf(inc)) && !v.WaitsForBreaker(s, inc)
 }
 
-// WakeOf returns the open incident in whose wake a rank failed, and nil for a rank that failed by itself. What a
-// rule fails the job for is nobody's wake, nor is a pod that has ended for good where a rule is for its task.
+// WakeOf returns the open incident in whose wake a rank failed, and nil for a rank that failed by itself. A failure whose rule
+// fails the job first is never a victim's. Neither is that of a pod that has ended for good, if its own task's policy, or a
+// rule for its task, decides on it.
 func (v *View) WakeOf(s *v1alpha1.TrainingJobStatus, f rules.Failure, rule v1alpha1.Rule, policy *rules.Policy) *v1alpha1.Incident {
 	if !f.ByProgram() || rules.FailsFirst(rule) || v.IsIndependent(f.Rank.Task) {
 		return nil
@@ -75,7 +76,7 @@ func (v *View) VictimsUntil(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Inciden
 	if !there {
 		from = v.Now
 	}
-	return from.Add(victimPatience)
+	return from.Add(victimTimeout)
 }
 
 // VictimsDue is when the next victims will have had their time.
@@ -91,7 +92,7 @@ func (v *View) VictimsDue(s *v1alpha1.TrainingJobStatus) time.Time {
 	return next
 }
 
-// isUncovered reports whether no incident is about a rank, but one that is held back.
+// isUncovered reports whether a rank has no open incident other than one that the breaker holds back.
 func (v *View) isUncovered(s *v1alpha1.TrainingJobStatus, r gang.Rank) bool {
 	inc := v.Covering(s, r)
 	return inc == nil || v.WaitsForBreaker(s, inc)
@@ -108,24 +109,4 @@ func (v *View) hasVictims(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident)
 		found = found || (v.failsInPlace(s, r) && (unnamed || slices.Contains(inc.Victims, v.Pod(r).Name)) && v.isUncovered(s, r))
 	})
 	return found
-}
-
-// NextGangCheck is when the next exit will be too long ago to count, where some rule asks for that. For a failure of a
-// silent node that never changes.
-func (v *View) NextGangCheck(s *v1alpha1.TrainingJobStatus) time.Time {
-	var next time.Time
-	asks := func(r v1alpha1.Rule) bool {
-		return r.Match.GangRunning != nil && !slices.Equal(r.Match.Events, []v1alpha1.EventType{v1alpha1.NodeNotReady})
-	}
-	for _, policy := range v.policies {
-		if !slices.ContainsFunc(policy.Rules, asks) {
-			continue
-		}
-		for _, exit := range v.LastExits(s) {
-			if at := exit.Add(gang.NodeWake); at.After(v.Now) {
-				next = instant.Earliest(next, at)
-			}
-		}
-	}
-	return next
 }

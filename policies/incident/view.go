@@ -16,7 +16,7 @@ type View struct {
 	policies rules.ByTask
 	// DryRun reports whether the job's steps are only recorded.
 	DryRun         bool
-	breakerAnswers map[breakerQuestion]bool // what waitsForBreaker has found
+	breakerAnswers map[breakerQuestion]bool // what WaitsForBreaker has found
 }
 
 // ViewOf indexes an observation for a status.
@@ -58,8 +58,8 @@ func (v *View) RuleOf(inc *v1alpha1.Incident) v1alpha1.Rule {
 	return v1alpha1.Rule{}
 }
 
-// breakerQuestion is an incident that may be held back, as it was when that was asked: each of its
-// ranks asks, and to answer means to look at all of them.
+// breakerQuestion is a key of the cache of WaitsForBreaker: the answer depends on all ranks of an incident, and each of them
+// asks.
 type breakerQuestion struct {
 	incident, pods int32
 	trigger        v1alpha1.EventType

@@ -13,25 +13,6 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
-// Resize brings a placement in line with the job's tasks and replicas.
-func Resize(p *v1alpha1.Placement, job *v1alpha1.TrainingJob) {
-	tasks := make([]v1alpha1.TaskPlacement, 0, len(job.Spec.Tasks))
-	for i := range job.Spec.Tasks {
-		t := &job.Spec.Tasks[i]
-		placed := v1alpha1.TaskPlacement{Name: t.Name}
-		if old := gang.TaskPlacement(p, t.Name); old != nil {
-			placed = *old
-		}
-		if n := int(t.Replicas); len(placed.Nodes) != n {
-			nodes := make([]string, n)
-			copy(nodes, placed.Nodes)
-			placed.Nodes = nodes
-		}
-		tasks = append(tasks, placed)
-	}
-	p.Tasks = tasks
-}
-
 // FindHome returns the home of ranks that live on some nodes: the one that they have, until that is not known any more,
 // or has grown. One that is not to be found just now is kept, unless the nodes that exist have another one no higher
 // than it.
@@ -53,9 +34,6 @@ func (v View) FindHome(old v1alpha1.PartitionPlacement, nodes []string, grown bo
 	}
 	return v1alpha1.PartitionPlacement{HyperNode: lowest.Name, Tier: &lowest.Tier}
 }
-
-// ClearNode forgets the node of a rank.
-func ClearNode(p *v1alpha1.Placement, r gang.Rank) { gang.SetNode(p, r, "") }
 
 // Usable reports whether a node is good for a pod of the task. What others have on it or hold there is not looked at:
 // that is for the scheduler.

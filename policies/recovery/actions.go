@@ -41,8 +41,8 @@ func (e Engine) restartTasks(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incide
 	}
 }
 
-// restartBroken asks for new lives of an incident's ranks that are not back. It leaves those alone that wait for
-// their peers, and that the kubelet restarts in place.
+// restartBroken restarts the ranks of an incident that are not back, except those that wait for their peers, which the kubelet
+// restarts in place.
 func (e Engine) restartBroken(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
 	patient := e.VictimsUntil(s, inc).After(e.Now)
 	e.EveryRankOf(inc, func(r gang.Rank) bool {

@@ -71,7 +71,7 @@ func (e Engine) Complete(s *v1alpha1.TrainingJobStatus) {
 	e.endAll(s, v1alpha1.OutcomeCancelled)
 }
 
-// Fail ends a job that cannot go on, with a reason and a message for people.
+// Fail ends a job that cannot go on, with a reason and a message for people. Its open incidents fail with it.
 func (e Engine) Fail(s *v1alpha1.TrainingJobStatus, reason, message string) {
 	e.finish(s, v1alpha1.ConditionFailed, reason, message)
 	e.endAll(s, v1alpha1.OutcomeFailed)
@@ -82,7 +82,7 @@ func (e Engine) finish(s *v1alpha1.TrainingJobStatus, condition, reason, message
 	s.CompletionTime = new(metav1.NewTime(e.Now))
 }
 
-// Suspend ends the incidents of a job that is not to run for now.
+// Suspend marks a job as suspended, and cancels its open incidents.
 func (e Engine) Suspend(s *v1alpha1.TrainingJobStatus) {
 	e.SetCondition(s, v1alpha1.ConditionSuspended, true, v1alpha1.ReasonSuspended, "spec.suspend is true; home is remembered")
 	e.endAll(s, v1alpha1.OutcomeCancelled)

@@ -1,5 +1,6 @@
-// Package recovery changes the status of a job for its incidents: it opens and closes them, takes the steps of their rules, and
-// gives ranks new lives. What it decides on is read by package incident.
+// Package recovery changes the status of a job: it begins attempts, records placements, opens and closes incidents, takes their
+// steps, restarts ranks, lifts exclusions, and completes, fails or suspends the job. What it decides on is read by package
+// incident.
 package recovery
 
 import "github.com/lockstep-dev/lockstep/policies/incident"

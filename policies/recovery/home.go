@@ -5,7 +5,6 @@ package recovery
 import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
-	"github.com/lockstep-dev/lockstep/policies/placement"
 )
 
 // place records where the ranks are, once the gang has been placed as a whole.
@@ -18,7 +17,7 @@ func (e Engine) place(s *v1alpha1.TrainingJobStatus) {
 		}
 		s.Placement = &v1alpha1.Placement{}
 	}
-	placement.Resize(s.Placement, e.Effective)
+	resize(s.Placement, e.Effective)
 	p := s.Placement
 	grown := e.noteNodes(s, false)
 	home := e.Places(s).FindHome(v1alpha1.PartitionPlacement{HyperNode: p.HyperNode, Tier: p.Tier}, gang.PlacedNodes(p), grown)
@@ -26,9 +25,8 @@ func (e Engine) place(s *v1alpha1.TrainingJobStatus) {
 	e.Places(s).PlacePartitions()
 }
 
-// noteNodes records the nodes of the ranks, and says whether one has its first. That a
-// rank which is being restarted has another one can wait for the end of its incident, in
-// one write with it; before more is restarted, all is noted.
+// noteNodes records the nodes of the ranks, and reports whether one got its first. The new node of a rank that is being
+// restarted is recorded when its incident ends, which saves a write; with all set, at once.
 func (e Engine) noteNodes(s *v1alpha1.TrainingJobStatus, all bool) (grown bool) {
 	for i := range e.Effective.Spec.Tasks {
 		t := &e.Effective.Spec.Tasks[i]
@@ -46,4 +44,23 @@ func (e Engine) noteNodes(s *v1alpha1.TrainingJobStatus, all bool) (grown bool) 
 		}
 	}
 	return grown
+}
+
+// resize brings a placement in line with the job's tasks and replicas.
+func resize(p *v1alpha1.Placement, job *v1alpha1.TrainingJob) {
+	tasks := make([]v1alpha1.TaskPlacement, 0, len(job.Spec.Tasks))
+	for i := range job.Spec.Tasks {
+		t := &job.Spec.Tasks[i]
+		placed := v1alpha1.TaskPlacement{Name: t.Name}
+		if old := gang.TaskPlacement(p, t.Name); old != nil {
+			placed = *old
+		}
+		if n := int(t.Replicas); len(placed.Nodes) != n {
+			nodes := make([]string, n)
+			copy(nodes, placed.Nodes)
+			placed.Nodes = nodes
+		}
+		tasks = append(tasks, placed)
+	}
+	p.Tasks = tasks
 }

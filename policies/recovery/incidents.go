@@ -10,8 +10,8 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
-// noteFailures brings every failure into an incident: one that already covers the
-// rank, one in whose wake it came, or a new one.
+// noteFailures assigns every failure that a rule matches to an incident: one that covers the rank, one in whose wake it came,
+// one that it may join, or a new one.
 func (e Engine) noteFailures(s *v1alpha1.TrainingJobStatus) {
 	found := e.Failures(s)
 	ended := e.endRelapsed(s, found)
@@ -96,7 +96,7 @@ func (e Engine) explain(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f
 	}
 }
 
-// moveOn takes a rank off what has failed, to which its incident had brought it back.
+// moveOn restarts a rank away from a failed device or node, to which its incident had returned it.
 func (e Engine) moveOn(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) {
 	e.exclude(s, inc)
 	e.restartBeside(s, inc, f.Rank)

@@ -30,8 +30,8 @@ func join(inc *v1alpha1.Incident, f rules.Failure) {
 	}
 }
 
-// addVictim records a victim, by name as long as there is room. Of those in place that it does not name nobody knows whether
-// they were counted before: the pass counts them.
+// addVictim records a victim, by name while there is room. Victims without a name that restart in place are counted once in
+// each pass (victims.count), because nothing tells whether they were counted before.
 func addVictim(inc *v1alpha1.Incident, f rules.Failure) {
 	if slices.Contains(inc.Victims, f.Pod) {
 		return
@@ -53,9 +53,8 @@ func removeVictim(inc *v1alpha1.Incident, pod string) {
 	}
 }
 
-// apply does to a rank that just joined an incident what was already done to the
-// others, and gives a rank whose pod is gone its next life at once: there is nothing
-// left that could come back by itself.
+// apply does to a rank that just joined an incident what was already done to the others, and restarts a rank whose pod is gone
+// at once: nothing is left of it that could come back by itself.
 func (e Engine) apply(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) {
 	switch {
 	case incident.Restarted(inc) && !e.DryRun:
@@ -66,8 +65,8 @@ func (e Engine) apply(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f r
 	}
 }
 
-// takenAway gives a rank its next life where its pod is gone before a step has
-// asked for that: the pod that waits behind its gate is another one.
+// takenAway restarts a rank whose pod is gone before a step has asked for that: the pod that waits behind its gate is another
+// one.
 func (e Engine) takenAway(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) {
 	if incident.Restarted(inc) || f.UID != "" {
 		return

@@ -8,11 +8,10 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/incident"
-	"github.com/lockstep-dev/lockstep/policies/placement"
 )
 
-// restartPartitions asks for new lives of the partitions that an incident hit. One of
-// whose ranks a step has already restarted and that has found no room is placed from scratch.
+// restartPartitions restarts the partitions that an incident hit. A partition is placed from scratch if an earlier step
+// restarted it and one of its ranks found no room.
 func (e Engine) restartPartitions(s *v1alpha1.TrainingJobStatus, inc, before *v1alpha1.Incident) {
 	type group struct {
 		task string
@@ -33,7 +32,7 @@ func (e Engine) restartPartitions(s *v1alpha1.TrainingJobStatus, inc, before *v1
 		}
 		if home := e.Places(s).PartitionHome(r); home != nil && slices.Contains(roomless, group{r.Task, e.PartitionOf(r)}) {
 			*home = v1alpha1.PartitionPlacement{}
-			placement.ClearNode(s.Placement, r)
+			gang.SetNode(s.Placement, r, "")
 		}
 		if e.State(s, r) > gang.Outdated {
 			e.restart(s, r, v1alpha1.RestartByStep)

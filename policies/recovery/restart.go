@@ -1,4 +1,4 @@
-// Restarts: the one way to a new life for a rank.
+// Restarts: how single ranks are restarted, and how steps are recorded.
 
 package recovery
 
@@ -10,7 +10,8 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/incident"
 )
 
-// restart gives a rank a new life, for a reason that the status keeps. In a dry run only a rank whose pod is gone already gets one.
+// restart raises the incarnation of a rank, for a reason that the status keeps. In a dry run only that of a rank whose pod is
+// gone already.
 func (e Engine) restart(s *v1alpha1.TrainingJobStatus, r gang.Rank, why v1alpha1.RestartReason) {
 	if !e.DryRun || why == v1alpha1.RestartPodGone {
 		gang.RestartRank(s, r, why)

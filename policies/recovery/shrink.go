@@ -34,7 +34,7 @@ func (e Engine) shrinkTasks(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Inciden
 	}
 	*e.View = *incident.ViewOf(e.Observation, s)
 	if s.Placement != nil {
-		placement.Resize(s.Placement, e.Effective)
+		resize(s.Placement, e.Effective)
 	}
 }
 

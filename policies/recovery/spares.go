@@ -29,8 +29,7 @@ func (e Engine) adoptSpares(s *v1alpha1.TrainingJobStatus) {
 	}
 }
 
-// displaced reports whether a rank cannot return to its own node, because that is no good,
-// and for one that has no node to return to, or has given it up, and finds none in home.
+// displaced reports whether a rank needs another node: its own is no longer usable, or its pod finds no node in home.
 func (e Engine) displaced(s *v1alpha1.TrainingJobStatus, r gang.Rank, m *placement.Rooms) bool {
 	own := gang.NodeOf(s.Placement, r)
 	if e.State(s, r) > gang.Unbound || m.Returns(r) {
