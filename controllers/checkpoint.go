@@ -97,7 +97,7 @@ func (c *checkpoints) answers(job types.NamespacedName) map[gang.AnswerKey]gang.
 }
 
 // send sends a request to pods, which have so much time, and returns at once.
-func (c *checkpoints) send(job types.NamespacedName, ask policies.Ask, patience time.Duration) {
+func (c *checkpoints) send(job types.NamespacedName, ask policies.Ask, timeout time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.stopped {
@@ -114,7 +114,7 @@ func (c *checkpoints) send(job types.NamespacedName, ask policies.Ask, patience 
 		request = &sentRequest{answers: map[gang.AnswerKey]gang.Answer{}}
 		c.sent[job][ask.ID] = request
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	request.cancel = append(request.cancel, cancel)
 	request.open += len(ask.Pods)
 	for _, p := range ask.Pods {

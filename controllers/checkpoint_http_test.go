@@ -85,10 +85,10 @@ func TestNoProxyIsAsked(t *testing.T) {
 }
 
 // request sends one to a pod, and returns what asks.
-func request(t *testing.T, ip string, port int32, path string, patience time.Duration) (*checkpoints, gang.AnswerKey) {
+func request(t *testing.T, ip string, port int32, path string, timeout time.Duration) (*checkpoints, gang.AnswerKey) {
 	t.Helper()
 	c := &checkpoints{}
-	c.send(key, policies.Ask{ID: "r", Port: port, Path: path, Pods: []policies.AskedPod{{Name: "p", UID: "u", IP: ip}}}, patience)
+	c.send(key, policies.Ask{ID: "r", Port: port, Path: path, Pods: []policies.AskedPod{{Name: "p", UID: "u", IP: ip}}}, timeout)
 	return c, gang.AnswerKey{Request: "r", Pod: "u"}
 }
 

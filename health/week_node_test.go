@@ -1,4 +1,4 @@
-// A healthy node, and what befalls it.
+// A healthy node, and what happens to it.
 
 package health
 
@@ -37,7 +37,7 @@ func newHealthyNode(seed int64, table *Table) *healthyNode {
 	return n
 }
 
-// happening is something that befalls a node, and how often in a week.
+// happening is something that happens to a node, and how often in a week.
 type happening struct {
 	name  string
 	often float64

@@ -81,10 +81,10 @@ func (f *fleet) String() string {
 // The week would show what the rules are for: without them, it has faults.
 func TestAWeekWithoutTheRules(t *testing.T) {
 	for name, rows := range map[string]string{
-		"no patience with links that train": "{id: link-state/down, ignoredAfterBoot: 0s}",
-		"no patience with their errors":     "{id: '1528', ignoredAfterBoot: 0s}",
-		"no patience with ports":            "{id: port-state, ignoredAfterBoot: 0s}",
-		"no patience with the fabric":       "{id: '170', ignoredAfterBoot: 0s}",
+		"no grace for links that train":     "{id: link-state/down, ignoredAfterBoot: 0s}",
+		"no grace for their errors":         "{id: '1528', ignoredAfterBoot: 0s}",
+		"no grace for ports":                "{id: port-state, ignoredAfterBoot: 0s}",
+		"no grace for the fabric":           "{id: '170', ignoredAfterBoot: 0s}",
 		"idle links have to be fast":        "{id: '237', when: {lessThan: {field: 235}}}",
 		"a single replay is one too many":   "{id: '202', when: {increase: {atLeast: 1}}, polls: 1}",
 		"programs that crash are the GPU's": "{id: 'xid:13', state: Degraded}",

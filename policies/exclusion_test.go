@@ -1,4 +1,4 @@
-// Exclusions and relocations: what a job keeps away from, for how long, and when it relents.
+// Exclusions and relocations: what a job keeps away from, for how long, and when it lifts that.
 
 package policies
 

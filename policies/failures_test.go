@@ -29,15 +29,15 @@ func TestFailures(t *testing.T) {
 		"drained":                          {func(s *scene) { s.Pods[1].Deleting, s.Pods[1].Disrupted = true, "EvictionByEvictionAPI" }, v1alpha1.PodDeleted, maintenance},
 		"its node is shut down":            {func(s *scene) { s.crash(1, 143); s.Pods[1].Failure.Reason = "Terminated" }, v1alpha1.PodFailed, maintenance},
 		"deleted by a user":                {func(s *scene) { s.Pods[1].Deleting = true }, v1alpha1.PodDeleted, maintenance},
-		"deleted and made again":           {func(s *scene) { s.replace(1) }, v1alpha1.PodDeleted, maintenance},
-		"deleted and not made again":       {func(s *scene) { s.Pods = append(s.Pods[:1], s.Pods[2:]...) }, v1alpha1.PodDeleted, maintenance},
+		"deleted and recreated":            {func(s *scene) { s.replace(1) }, v1alpha1.PodDeleted, maintenance},
+		"deleted and not recreated":        {func(s *scene) { s.Pods = append(s.Pods[:1], s.Pods[2:]...) }, v1alpha1.PodDeleted, maintenance},
 		"its node does not answer":         {func(s *scene) { s.breakNode("n01") }, v1alpha1.NodeNotReady, infrastructure},
 		"its node is deleted":              {func(s *scene) { delete(s.Nodes, "n01") }, v1alpha1.NodeGone, infrastructure},
-		"made again, its node is deleted":  {func(s *scene) { s.replace(1); delete(s.Nodes, "n01") }, v1alpha1.NodeGone, infrastructure},
+		"recreated, its node is deleted":   {func(s *scene) { s.replace(1); delete(s.Nodes, "n01") }, v1alpha1.NodeGone, infrastructure},
 		"a crash on a node that is silent": {func(s *scene) { s.breakNode("n01"); s.crash(1, 1) }, v1alpha1.PodFailed, user},
 		"not ready on a silent node":       {func(s *scene) { s.breakNode("n01"); s.unready(1) }, v1alpha1.NodeNotReady, infrastructure},
 		"it has succeeded":                 {change: func(s *scene) { s.succeed(1) }},
-		"it is of a life that is over": {change: func(s *scene) {
+		"it is of an earlier incarnation": {change: func(s *scene) {
 			s.crash(1, 1)
 			gang.RestartRank(s.status(), gang.Rank{Task: "worker", Index: 1}, v1alpha1.RestartByStep)
 		}},

@@ -46,7 +46,7 @@ func TestWhenAPodIsWithoutRoom(t *testing.T) {
 		"not without the scheduler's word": {func(s *scene) { s.Pods[1].Unschedulable = false }, time.Hour, false},
 		"not with a node":                  {func(s *scene) { s.Pods[1].Node = "n01" }, time.Hour, false},
 		"not while it goes":                {func(s *scene) { s.Pods[1].Deleting = true }, time.Hour, false},
-		"not of a life that is over": {func(s *scene) {
+		"not of an earlier incarnation": {func(s *scene) {
 			gang.RestartRank(s.status(), gang.Rank{Task: "worker", Index: 1}, v1alpha1.RestartByStep)
 		}, time.Hour, false},
 		"behind its gate, with nowhere to go":   {func(s *scene) { s.replace(1); s.fill() }, 30 * time.Second, true},
@@ -99,7 +99,7 @@ func TestALargeGangIsLookedForLonger(t *testing.T) {
 }
 
 // A rule that lists PodPending by name has an incident of its own, in which the rank is
-// made again without its pin; the incident that restarted it rests meanwhile.
+// recreated without its pin; the incident that restarted it rests meanwhile.
 func TestARuleForPodsWithoutRoom(t *testing.T) {
 	s := searching(noRoom, others)
 	s.after(30 * time.Second)

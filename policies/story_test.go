@@ -64,7 +64,7 @@ func TestWhatARecoveryWaitsFor(t *testing.T) {
 			s.after(placement.NoRoomToldAfter)
 			s.status().Placement.HyperNode, s.Topology = "", topology.New(nil)
 		}, begun + ": RestartPod, waits for room"},
-		"nothing of a life that is over": {func(s *scene) {
+		"nothing of an earlier incarnation": {func(s *scene) {
 			s.replace(1)
 			s.search(1)
 			s.after(placement.NoRoomToldAfter)

@@ -45,7 +45,7 @@ func NewReader(o Options) *Reader {
 func (r *Reader) Watch(fields []health.Field) { r.fields.Store(&fields) }
 
 // Sample reads what the engine knows now. It always returns within the timeout; where the
-// engine could not be read the sample says so. A connection that was lost is made again,
+// engine could not be read the sample says so. A connection that was lost is recreated,
 // not more often than the backoff allows by the times that it is given.
 func (r *Reader) Sample(ctx context.Context, now time.Time) health.Sample {
 	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)

@@ -35,7 +35,7 @@ func TestFleetHistories(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			s := &fleetSim{fleetScene: newFleet(t), rand: rand.New(rand.NewPCG(seed, 0)), admitted: map[string][]time.Time{}, tally: tally}
 			for range 100 {
-				s.befall()
+				s.disturb()
 				s.look()
 				if t.Failed() {
 					return
@@ -51,8 +51,8 @@ func TestFleetHistories(t *testing.T) {
 	}
 }
 
-// befall changes a few nodes, and sometimes all.
-func (s *fleetSim) befall() {
+// disturb changes a few nodes, and sometimes all.
+func (s *fleetSim) disturb() {
 	nodes := []int{s.rand.IntN(40), s.rand.IntN(40)}
 	if s.rand.IntN(25) == 0 {
 		nodes = every(40)

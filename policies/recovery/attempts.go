@@ -38,7 +38,7 @@ func (e Engine) renew(s *v1alpha1.TrainingJobStatus, trigger v1alpha1.EventType,
 // noteDeletedVolcanoJob renews a job whose Volcano Job somebody has deleted.
 func (e Engine) noteDeletedVolcanoJob(s *v1alpha1.TrainingJobStatus) {
 	if e.VolcanoJob == nil && e.VolcanoJobGone(s) && !incident.BeingRenewed(s) {
-		e.endAll(s, v1alpha1.OutcomeCancelled) // everything is made again, whatever was open
+		e.endAll(s, v1alpha1.OutcomeCancelled) // everything is recreated, whatever was open
 		e.renew(s, v1alpha1.VolcanoJobDeleted, v1alpha1.ClassMaintenance)
 	}
 }

@@ -99,7 +99,7 @@ const settle = time.Second
 
 // calm waits until a side has nothing left to do, and a little more.
 func (b *bench) calm(ctx context.Context, who *contender, gang string) error {
-	err := wait.PollUntilContextTimeout(ctx, 4*glance, patience(0), true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 4*glance, timeoutOf(0), true, func(ctx context.Context) (bool, error) {
 		return who.calm(ctx, b.cluster.Client(), gang)
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
@@ -111,8 +111,8 @@ func (b *bench) calm(ctx context.Context, who *contender, gang string) error {
 	return sleep(ctx, settle)
 }
 
-// patience bounds the wait for a gang; nothing is measured by it.
-func patience(pods int) time.Duration { return time.Minute + time.Duration(pods)*200*time.Millisecond }
+// timeoutOf bounds the wait for a gang; nothing is measured by it.
+func timeoutOf(pods int) time.Duration { return time.Minute + time.Duration(pods)*200*time.Millisecond }
 
 // sleep waits, unless the run is over.
 func sleep(ctx context.Context, d time.Duration) error {
@@ -130,7 +130,7 @@ func (b *bench) remove(ctx context.Context, job client.Object) error {
 	if err := c.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete %s: %w", name, err)
 	}
-	err := wait.PollUntilContextTimeout(ctx, 4*glance, patience(len(b.recorder.present(name))), true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 4*glance, timeoutOf(len(b.recorder.present(name))), true, func(ctx context.Context) (bool, error) {
 		if len(b.recorder.present(name)) > 0 {
 			return false, nil
 		}

@@ -21,8 +21,8 @@ const (
 	laneGPUs  = 8
 	// The waiting jobs' pods, a whole node each.
 	smallPods, largePods = 1, 3
-	// fullPatience is how long a gang may take to come back.
-	fullPatience = 45 * time.Second
+	// fullTimeout is how long a gang may take to come back.
+	fullTimeout = 45 * time.Second
 )
 
 // tries are recoveries of one kind on a full cluster.
@@ -132,7 +132,7 @@ func (l *lane) settle(ctx context.Context) error {
 	if err := l.make(ctx, l.side.gang(l.gang)); err != nil {
 		return err
 	}
-	if _, err := l.recorder.await(ctx, l.gang.name, fullPatience, func(now lives) bool { return now.run(laneNodes) }); err != nil {
+	if _, err := l.recorder.await(ctx, l.gang.name, fullTimeout, func(now lives) bool { return now.run(laneNodes) }); err != nil {
 		return fmt.Errorf("waiting until %s runs: %w", l.gang.name, err)
 	}
 	if err := l.calm(ctx, l.side, l.gang.name); err != nil {
@@ -145,7 +145,7 @@ func (l *lane) settle(ctx context.Context) error {
 	}
 	for name, pods := range l.others() {
 		waiting := func(now lives) bool { return len(now) == int(pods) && now.last(bound).IsZero() }
-		if _, err := l.recorder.await(ctx, name, fullPatience, waiting); err != nil {
+		if _, err := l.recorder.await(ctx, name, fullTimeout, waiting); err != nil {
 			return fmt.Errorf("waiting until the pods of %s wait: %w", name, err)
 		}
 	}
@@ -193,7 +193,7 @@ func (l *lane) try(ctx context.Context, i int) (bool, error) {
 	if err := l.cluster.FailPods(ctx, l.exitCode, keys...); client.IgnoreNotFound(err) != nil {
 		return false, err
 	}
-	now, err := l.recorder.await(ctx, l.gang.name, fullPatience, func(now lives) bool {
+	now, err := l.recorder.await(ctx, l.gang.name, fullTimeout, func(now lives) bool {
 		return l.taken() || now.run(laneNodes) && len(victims.replaced(now)) == len(victims)
 	})
 	if err == nil && !l.taken() {

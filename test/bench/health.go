@@ -32,8 +32,8 @@ const (
 	singlePause = 1500 * time.Millisecond
 	// stormLength is the time within which all nodes are reported on.
 	stormLength = 10 * time.Second
-	// healthPatience bounds every wait; nothing is measured by it.
-	healthPatience = 3 * time.Minute
+	// healthTimeout bounds every wait; nothing is measured by it.
+	healthTimeout = 3 * time.Minute
 	// publishers is how many reports are written side by side where no time is taken.
 	publishers = 32
 )
@@ -123,7 +123,7 @@ func moves(job *v1alpha1.TrainingJob) bool {
 }
 
 func (h *healthBench) await(ctx context.Context, what string, holds func(context.Context) (bool, error)) error {
-	if err := wait.PollUntilContextTimeout(ctx, glance, healthPatience, true, holds); err != nil {
+	if err := wait.PollUntilContextTimeout(ctx, glance, healthTimeout, true, holds); err != nil {
 		return fmt.Errorf("waiting until %s: %w", what, err)
 	}
 	return nil

@@ -57,7 +57,7 @@ var unlimited = v1alpha1.HealthPolicySpec{
 
 func (h *healthBench) setPolicy(ctx context.Context, spec v1alpha1.HealthPolicySpec) error {
 	policy := &v1alpha1.HealthPolicy{}
-	err := wait.PollUntilContextTimeout(ctx, glance, healthPatience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, glance, healthTimeout, true, func(ctx context.Context) (bool, error) {
 		err := h.cluster.Client().Get(ctx, client.ObjectKey{Name: v1alpha1.HealthPolicyName}, policy)
 		return err == nil, client.IgnoreNotFound(err) // the manager makes it
 	})
@@ -80,7 +80,7 @@ func (h *healthBench) clean(ctx context.Context) error {
 	}
 	for _, gang := range h.gangs {
 		name := gang.GetName()
-		_, err := h.recorder.await(ctx, name, healthPatience, func(l lives) bool { return len(l) == 0 })
+		_, err := h.recorder.await(ctx, name, healthTimeout, func(l lives) bool { return len(l) == 0 })
 		errs = append(errs, err)
 		h.recorder.forget(name)
 	}

@@ -36,7 +36,7 @@ func (b *bench) pulse(ctx context.Context) (time.Time, error) {
 	if err := b.cluster.Client().Create(ctx, pod); err != nil {
 		return time.Time{}, fmt.Errorf("create a pod to feel the scheduler's pulse: %w", err)
 	}
-	now, err := b.recorder.await(ctx, name, patience(0), func(l lives) bool { return !l.last(bound).IsZero() })
+	now, err := b.recorder.await(ctx, name, timeoutOf(0), func(l lives) bool { return !l.last(bound).IsZero() })
 	if err != nil {
 		return time.Time{}, fmt.Errorf("feel the scheduler's pulse: %w", err)
 	}

@@ -169,9 +169,9 @@ func (r *recorder) forget(gang string) {
 var errLate = errors.New("not in time")
 
 // await returns a gang's pods once they satisfy a condition, or errLate.
-func (r *recorder) await(ctx context.Context, gang string, patience time.Duration, holds func(lives) bool) (lives, error) {
+func (r *recorder) await(ctx context.Context, gang string, timeout time.Duration, holds func(lives) bool) (lives, error) {
 	var now lives
-	err := wait.PollUntilContextTimeout(ctx, glance, patience, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, glance, timeout, true, func(context.Context) (bool, error) {
 		now = r.present(gang)
 		return holds(now), nil
 	})

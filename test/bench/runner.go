@@ -78,7 +78,7 @@ func (t *turn) start(ctx context.Context, job client.Object) (bool, error) {
 	if err := t.cluster.Client().Create(ctx, job); err != nil {
 		return false, fmt.Errorf("create %s: %w", t.gang.name, err)
 	}
-	now, err := t.recorder.await(ctx, t.gang.name, patience(t.gang.pods), func(l lives) bool { return l.run(t.gang.pods) })
+	now, err := t.recorder.await(ctx, t.gang.name, timeoutOf(t.gang.pods), func(l lives) bool { return l.run(t.gang.pods) })
 	return t.took(ctx, s, began, now, err)
 }
 
@@ -93,7 +93,7 @@ func (t *turn) strike(ctx context.Context, how strike, i, n int) (bool, error) {
 	if err := t.cluster.FailPod(ctx, client.ObjectKey{Namespace: namespace, Name: victim.name}, how.exitCode); err != nil {
 		return false, err
 	}
-	now, err := t.recorder.await(ctx, t.gang.name, patience(t.gang.pods), func(l lives) bool {
+	now, err := t.recorder.await(ctx, t.gang.name, timeoutOf(t.gang.pods), func(l lives) bool {
 		changed := before.replaced(l)
 		_, replaced := changed[victim.rank]
 		return replaced && l.run(t.gang.pods) && (how == strikePod || len(changed) == t.gang.pods)
@@ -115,7 +115,7 @@ func (t *turn) strike(ctx context.Context, how strike, i, n int) (bool, error) {
 // took completes a sample, unless the pods that it is of did not come to run.
 func (t *turn) took(ctx context.Context, s *sample, from time.Time, pods lives, err error) (bool, error) {
 	if errors.Is(err, errLate) {
-		say("%s: not all pods ran within %s: %s", s, patience(t.gang.pods), t.standing(ctx))
+		say("%s: not all pods ran within %s: %s", s, timeoutOf(t.gang.pods), t.standing(ctx))
 		return false, nil
 	}
 	if err != nil {

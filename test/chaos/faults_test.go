@@ -1,4 +1,4 @@
-// What can befall one API call.
+// What can happen to one API call.
 
 package chaos
 

@@ -29,8 +29,8 @@ import (
 const (
 	gpus        = 8
 	gpuResource = "nvidia.com/gpu"
-	// patience bounds a wait for something that takes seconds; no test measures it.
-	patience = 2 * time.Minute
+	// awaitTimeout bounds a wait for something that takes seconds; no test measures it.
+	awaitTimeout = 2 * time.Minute
 	// silence is how long no call is made before the operator counts as idle. What it
 	// still had to do would be done within milliseconds of the event that asks for it.
 	silence = 300 * time.Millisecond
@@ -155,7 +155,7 @@ func (l *lane) await(what string, holds func() bool) {
 func (l *lane) awaitAny(what string, condition wait.ConditionWithContextFunc) {
 	l.t.Helper()
 	var last error // an API server that is too busy for one answer has another later
-	err := wait.PollUntilContextTimeout(l.ctx, 100*time.Millisecond, patience, true, func(ctx context.Context) (holds bool, _ error) {
+	err := wait.PollUntilContextTimeout(l.ctx, 100*time.Millisecond, awaitTimeout, true, func(ctx context.Context) (holds bool, _ error) {
 		holds, last = condition(ctx)
 		return holds && last == nil, nil
 	})

@@ -1,4 +1,4 @@
-// The outcome of a recovery: all that must not depend on what befell the operator.
+// The outcome of a recovery: all that must not depend on what happened to the operator.
 
 package chaos
 

@@ -57,7 +57,7 @@ var recoveries = map[string]recovery{
 			Holds:     []int{0, 1}, Taints: []int{0, 1},
 		},
 	},
-	// One rank does not come back in place, and all are made again: their nodes are
+	// One rank does not come back in place, and all are recreated: their nodes are
 	// held before anything is deleted.
 	"step": {
 		replicas: 2,

@@ -42,8 +42,8 @@ type wire struct {
 	times  int
 }
 
-// fault is something that befalls a call, and the same call again until it has
-// befallen it so many times.
+// fault is something that happens to a call, and the same call again until it has
+// happened to it so many times.
 type fault struct {
 	times int
 	// strike does with a call what is done to it: do carries it out.

@@ -1,4 +1,4 @@
-// What can befall a node: silence, deletion, cordons and taints.
+// What can happen to a node: silence, deletion, cordons and taints.
 
 package cluster
 

@@ -1,4 +1,4 @@
-// What can befall a pod: its containers fail, restart in place, become ready again, succeed. Each
+// What can happen to a pod: its containers fail, restart in place, become ready again, succeed. Each
 // verb writes the status that a kubelet writes, all at once.
 
 package cluster

@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	patience = 2 * time.Minute
-	glance   = 20 * time.Millisecond
+	awaitTimeout = 2 * time.Minute
+	glance       = 20 * time.Millisecond
 )
 
 // demo is a cluster of three racks and the job in it.
@@ -223,7 +223,7 @@ func (d *demo) pods() ([]corev1.Pod, error) {
 
 // await refreshes the job until a condition holds.
 func (d *demo) await(what string, holds func() (bool, error)) error {
-	err := wait.PollUntilContextTimeout(d.ctx, glance, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(d.ctx, glance, awaitTimeout, true, func(ctx context.Context) (bool, error) {
 		if err := d.Client().Get(ctx, client.ObjectKeyFromObject(d.job), d.job); err != nil {
 			return false, err
 		}

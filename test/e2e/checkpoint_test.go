@@ -99,7 +99,7 @@ func (s *scenario) requests(p *program, n int) []request {
 		select {
 		case r := <-p.asked:
 			byPod[r.Pod] = r
-		case <-time.After(patience):
+		case <-time.After(awaitTimeout):
 			s.t.Fatalf("%d of %d pods were asked: %s", len(byPod), n, s.dump())
 		}
 	}

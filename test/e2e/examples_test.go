@@ -129,7 +129,7 @@ func TestExamplePatientWithNodes(t *testing.T) {
 	s.must(testCluster.StopHeartbeat(s.ctx, victim.Spec.NodeName), "silence a node")
 	s.noticed(1)
 	s.due(v1alpha1.RestartPod)
-	s.await("its patience is over", func() bool { return len(s.steps()) == 1 })
+	s.await("its time is over", func() bool { return len(s.steps()) == 1 })
 	s.settled()
 	s.untouched(before) // no proof yet that it is dead
 	s.must(testCluster.DeleteNode(s.ctx, victim.Spec.NodeName), "delete the node")
@@ -178,7 +178,7 @@ func TestExampleElastic(t *testing.T) {
 	s.run(s.example("elastic"))
 	before, victim := s.pods(), s.pod(2)
 	s.must(testCluster.DeleteNode(s.ctx, victim.Spec.NodeName), "delete a node of a full rack")
-	s.await("its pod is made again", func() bool { return len(s.steps()) == 1 })
+	s.await("its pod is recreated", func() bool { return len(s.steps()) == 1 })
 	s.due(v1alpha1.ShrinkTask)
 	s.recovered(1)
 	delete(before, "ex-elastic-1-worker-7")

@@ -62,7 +62,7 @@ func policyInForce(ctx context.Context) error {
 		return err
 	}
 	var last error
-	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, awaitTimeout, true, func(ctx context.Context) (bool, error) {
 		last = nobody.Create(ctx, &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: "nobody"}}, client.DryRunAll)
 		return last != nil && strings.Contains(last.Error(), "needs a token that is bound to its pod"), nil
 	})

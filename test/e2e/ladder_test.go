@@ -93,7 +93,7 @@ func TestLiveChangeOfPolicyAppliesToTheOpenIncident(t *testing.T) {
 	s.must(testCluster.FailPod(s.ctx, keyOf(victim), 1), "fail a pod")
 	s.await("the incident opens", func() bool { return len(s.job.Status.Incidents) == 1 })
 	s.untouched(before)
-	s.change("shorten the patience", func(j *v1alpha1.TrainingJob) {
+	s.change("shorten the time", func(j *v1alpha1.TrainingJob) {
 		j.Spec.RestartPolicy.Rules = []v1alpha1.Rule{anything(step(v1alpha1.RestartPod, 1))}
 	})
 	s.recovered(1)

@@ -26,8 +26,8 @@ const (
 	namespace   = "default"
 	gpus        = 8
 	gpuResource = "nvidia.com/gpu"
-	// patience bounds a wait for something that takes seconds; no test measures it.
-	patience = 2 * time.Minute
+	// awaitTimeout bounds a wait for something that takes seconds; no test measures it.
+	awaitTimeout = 2 * time.Minute
 )
 
 // scenario is a pool of nodes and one job in it.
@@ -127,7 +127,7 @@ func (s *scenario) await(what string, holds func() bool) {
 func (s *scenario) awaitAny(what string, condition wait.ConditionWithContextFunc) {
 	s.t.Helper()
 	var last error // an API server that is too busy for one answer has another later
-	err := wait.PollUntilContextTimeout(s.ctx, 50*time.Millisecond, patience, true, func(ctx context.Context) (holds bool, _ error) {
+	err := wait.PollUntilContextTimeout(s.ctx, 50*time.Millisecond, awaitTimeout, true, func(ctx context.Context) (holds bool, _ error) {
 		holds, last = condition(ctx)
 		return holds && last == nil, nil
 	})

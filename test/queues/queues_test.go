@@ -29,9 +29,9 @@ const (
 	nodes = 6
 	gpus  = 8
 	// recoveries is how often the gang recovers in each test.
-	recoveries = 10
-	patience   = 2 * time.Minute
-	gpu        = corev1.ResourceName("nvidia.com/gpu")
+	recoveries   = 10
+	awaitTimeout = 2 * time.Minute
+	gpu          = corev1.ResourceName("nvidia.com/gpu")
 )
 
 var testCluster *cluster.Cluster
@@ -239,7 +239,7 @@ func keyOf(pod corev1.Pod) client.ObjectKey { return client.ObjectKeyFromObject(
 
 func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(context.Context) (bool, error) { return holds(), nil })
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, awaitTimeout, true, func(context.Context) (bool, error) { return holds(), nil })
 	if err != nil {
 		t.Fatalf("waiting until %s: %v\n%s", what, err, testCluster.Log(operator.Name))
 	}

@@ -101,7 +101,7 @@ func awaitNothing(t *testing.T, remains func() []string) {
 		if len(left) == 0 {
 			return
 		}
-		if time.Since(began) > Patience {
+		if time.Since(began) > AwaitTimeout {
 			t.Fatalf("left behind: %v", left)
 		}
 	}

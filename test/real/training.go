@@ -22,8 +22,8 @@ import (
 	"github.com/lockstep-dev/lockstep/test/workloads/trainer/losses"
 )
 
-// Patience bounds every wait. No test measures it: torchrun alone takes two minutes to lose a node.
-const Patience = 4 * time.Minute
+// AwaitTimeout bounds every wait. No test measures it: torchrun alone takes two minutes to lose a node.
+const AwaitTimeout = 4 * time.Minute
 
 // How long a silent node's pod has before it counts as dead, in seconds: in general, and where the rest
 // of the gang is down. The rules are the default's. Its 60 s may be shorter here because the program
@@ -136,10 +136,10 @@ func (t *Training) AwaitJob(ctx context.Context, what string, holds func(*v1alph
 	})
 }
 
-// await polls a condition. Its last error says what was wrong when the patience ended.
+// await polls a condition. Its last error says what was wrong when its time was over.
 func await(ctx context.Context, what string, holds wait.ConditionWithContextFunc) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, Patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, AwaitTimeout, true, func(ctx context.Context) (bool, error) {
 		var done bool
 		done, last = holds(ctx)
 		return done && last == nil, nil

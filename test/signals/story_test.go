@@ -12,9 +12,9 @@ import (
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
-// suffer injects, and plays agent and job until the job's first step, or for as long as patience lasts:
+// suffer injects, and plays agent and job until the job's first step, or for as long as the timeout:
 // every ten seconds until an incident opens, and then every thirty.
-func (n *node) suffer(r *health.Row, patience time.Duration, too ...func()) (outcome, *job) {
+func (n *node) suffer(r *health.Row, timeout time.Duration, too ...func()) (outcome, *job) {
 	n.Helper()
 	n.polls(3)
 	if got := names(n.reports()); len(got) > 0 {
@@ -26,7 +26,7 @@ func (n *node) suffer(r *health.Row, patience time.Duration, too ...func()) (out
 		do()
 	}
 	reported := 0
-	for polls, until := 0, n.now.Add(patience); n.now.Before(until) && j.action() == ""; polls++ {
+	for polls, until := 0, n.now.Add(timeout); n.now.Before(until) && j.action() == ""; polls++ {
 		if polls < in.polls {
 			in.now()
 		}

@@ -40,9 +40,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// patience is for how long the job is watched at most: until past the step for what is degraded.
+// watchTimeout is for how long the job is watched at most: until past the step for what is degraded.
 // glance is enough to see whether anything is reported.
-const patience, glance = 6 * time.Minute, time.Minute
+const watchTimeout, glance = 6 * time.Minute, time.Minute
 
 // outcome is a line of the page.
 type outcome struct {
@@ -74,7 +74,7 @@ func TestEverySignal(t *testing.T) {
 // play injects what a row is for, and sees the pod moved and the fault ended.
 func play(t *testing.T, table *health.Table, r *health.Row) outcome {
 	n := aNode(t, table)
-	out, j := n.suffer(r, patience)
+	out, j := n.suffer(r, watchTimeout)
 	check.Equal(t, "polls", max(1, r.Polls), out.polls)
 	n.wantMoved(r, j)
 	out.cleared = n.recover(r)
@@ -112,13 +112,13 @@ func playWorse(t *testing.T, r *health.Row) outcome {
 	}
 	if len(r.Escalate.With) == 0 {
 		worse.When.Increase = &health.Increase{AtLeast: r.Escalate.AtLeast, Within: r.Escalate.Within}
-		out, j := n.suffer(&worse, patience)
+		out, j := n.suffer(&worse, watchTimeout)
 		n.wantMoved(&worse, j)
 		out.cleared = n.recover(&worse)
 		return out
 	}
 	drain := func() { n.engine.SetField(dcgmsim.GPU, 0, 1523, 3) } // GPUDrainP2P, which is in With
-	out, j := n.suffer(&worse, patience, drain)
+	out, j := n.suffer(&worse, watchTimeout, drain)
 	n.wantMoved(&worse, j)
 	n.engine.SetField(dcgmsim.GPU, 0, 1523, 0)
 	out.injected += ", with field 1523 of it: 3"

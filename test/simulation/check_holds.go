@@ -25,7 +25,7 @@ func (t *tenant) checkHeld(p *pod) {
 	n := t.nodes[p.Node]
 	_, held := n.holds[t.name]
 	if n.returned && t.acting.cache.Nodes[p.Node].Hold != "" {
-		return // the cache shows the hold of a Node object that was deleted and made again since
+		return // the cache shows the hold of a Node object that was deleted and recreated since
 	}
 	respect := ""
 	if t.acting.cache.Nodes[p.Node].Hold != "" {

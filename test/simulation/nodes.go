@@ -21,7 +21,7 @@ type node struct {
 	late      bool                 // has not joined yet
 	lost      bool                 // never returns
 	joinTime  time.Time            // when it joined late
-	returned  bool                 // it was deleted once, and made again
+	returned  bool                 // it was deleted once, and recreated
 	refuses   string               // the reason with which its kubelet refuses pods; empty where it admits them
 	starts    *startFault          // why pods do not start on it; nil where they do
 	cut       bool                 // while it is silent, it is only cut off from the control plane: its processes run on

@@ -132,7 +132,7 @@ func (b *bench) kill(ctx context.Context, t *real.Training, node string, before 
 
 // awaitSilence waits until the API server shows that a node does not answer.
 func (b *bench) awaitSilence(ctx context.Context, name string) error {
-	return wait.PollUntilContextTimeout(ctx, glance, real.Patience, true, func(ctx context.Context) (bool, error) {
+	return wait.PollUntilContextTimeout(ctx, glance, real.AwaitTimeout, true, func(ctx context.Context) (bool, error) {
 		node := &corev1.Node{}
 		err := b.ground.Client().Get(ctx, client.ObjectKey{Name: name}, node)
 		return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
@@ -186,7 +186,7 @@ func (b *bench) remove(ctx context.Context, job client.Object) error {
 	if client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	return wait.PollUntilContextTimeout(ctx, 10*glance, real.Patience, true, func(ctx context.Context) (bool, error) {
+	return wait.PollUntilContextTimeout(ctx, 10*glance, real.AwaitTimeout, true, func(ctx context.Context) (bool, error) {
 		pods, err := b.pods(ctx, job.GetName())
 		return len(pods) == 0, err
 	})

@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// patience is for a test that hangs; nothing is expected to take as long.
-const patience = time.Minute
+// awaitTimeout is for a test that hangs; nothing is expected to take as long.
+const awaitTimeout = time.Minute
 
 // line is one event of a process.
 type line struct {
@@ -97,7 +97,7 @@ type cluster struct {
 
 func newCluster(t *testing.T, world int, flags ...string) *cluster {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), awaitTimeout)
 	t.Cleanup(cancel)
 	c := &cluster{t: t, ctx: ctx, dir: t.TempDir(), world: world, changed: make(chan struct{}), procs: make([]*process, world)}
 	c.flags = append([]string{"-world=" + strconv.Itoa(world), "-listen=127.0.0.1:0", "-http=127.0.0.1:0",
