@@ -1,0 +1,156 @@
+package lab
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lockstep-dev/lockstep/policies/gang"
+)
+
+// The kubelet restarts a container at once the first time, then after 10 s, and after twice as long each time, up to 5 min; a
+// container that has run for 10 min begins again (backOffPeriod and MaxContainerBackOff in kubernetes pkg/kubelet/kubelet.go).
+const (
+	firstBackoff = 10 * time.Second
+	maxBackoff   = 5 * time.Minute
+	resetBackoff = 10 * time.Minute
+)
+
+// process is the program in a pod.
+type process struct {
+	running bool
+	// joined is whether it trains with the others, or is about to.
+	joined  bool
+	backoff time.Duration
+	// restarted is when the kubelet last restarted it.
+	restarted time.Time
+}
+
+// bind gives a pod its node, on which it starts.
+func (w *world) bind(p *pod, name string) {
+	if p.Node != "" || p.Deleting {
+		return
+	}
+	p.Node, p.BoundTime, p.Unschedulable = name, w.now, false
+	w.changed()
+	w.after(w.Costs.Start, func() { w.start(p) })
+}
+
+// start starts the process of a pod, unless its node does not let it.
+func (w *world) start(p *pod) {
+	n := w.nodes[p.Node]
+	if p.Deleting || p.Finished() || p.process.running || n.lost || n.broken || !slices.Contains(w.pods, p) {
+		return
+	}
+	p.Phase, p.Ready, p.WasReady, p.StartedTime, p.IP = corev1.PodRunning, true, true, w.now, p.UID
+	p.Failure = gang.Failure{}
+	w.setRunning(p, true)
+	w.changed()
+	w.program.gather(w)
+}
+
+// setRunning counts the processes of ranks.
+func (w *world) setRunning(p *pod, running bool) {
+	if p.process.running == running {
+		return
+	}
+	p.process.running = running
+	step := int32(1)
+	if !running {
+		p.process.joined, step = false, -1
+	}
+	if !p.Spare {
+		w.running += step
+	}
+}
+
+// exit ends the process of a pod with a code other than 0.
+func (w *world) exit(p *pod) {
+	if !p.process.running {
+		return
+	}
+	joined := p.process.joined
+	ended := gang.ContainerFailure{Name: "train", ExitCode: 1, Reason: "Error", StartedTime: p.StartedTime, Time: w.now}
+	p.Ready = false
+	w.setRunning(p, false)
+	p.Failure, p.LastExit, p.StartedTime = gang.Failure{Containers: []gang.ContainerFailure{ended}}, &ended, time.Time{}
+	if w.restartsInPlace(p) {
+		w.restartInPlace(p)
+	} else {
+		p.Phase = corev1.PodFailed
+	}
+	w.changed()
+	if joined {
+		w.program.breakUp(w)
+	}
+}
+
+func (w *world) restartsInPlace(p *pod) bool {
+	for i := range w.job.Spec.Tasks {
+		if t := &w.job.Spec.Tasks[i]; t.Name == p.Task {
+			return t.Template.Spec.RestartPolicy != corev1.RestartPolicyNever
+		}
+	}
+	return true
+}
+
+func (w *world) restartInPlace(p *pod) {
+	s, wait := &p.process, time.Second
+	if s.backoff == 0 || w.now.Sub(s.restarted) > resetBackoff {
+		s.backoff = firstBackoff
+	} else {
+		wait = s.backoff
+		s.backoff = min(2*s.backoff, maxBackoff)
+	}
+	s.restarted = w.now.Add(wait)
+	w.after(wait, func() { w.startAgain(p) })
+}
+
+// startAgain restarts a container in place. While a device of its node has failed, it fails again.
+func (w *world) startAgain(p *pod) {
+	n := w.nodes[p.Node]
+	if n != nil && n.broken && !n.lost && !p.Deleting && slices.Contains(w.pods, p) {
+		w.restartInPlace(p)
+		return
+	}
+	w.start(p)
+}
+
+// delete deletes a pod. Its end waits for its node, unless it is forced.
+func (w *world) delete(p *pod, force bool) {
+	if force || p.Node == "" {
+		w.remove(p)
+		return
+	}
+	if p.Deleting {
+		return
+	}
+	p.Deleting, p.GraceEnds = true, w.now.Add(w.Costs.Stop)
+	if !w.nodes[p.Node].lost {
+		w.after(w.Costs.Stop, func() { w.confirm(p) })
+	}
+}
+
+// confirm takes away a pod whose kubelet says that it has ended.
+func (w *world) confirm(p *pod) {
+	if n := w.nodes[p.Node]; p.Deleting && !n.lost {
+		w.remove(p)
+	}
+}
+
+func (w *world) remove(p *pod) {
+	i := slices.Index(w.pods, p)
+	if i < 0 {
+		return
+	}
+	w.pods = slices.Delete(w.pods, i, i+1)
+	joined := p.process.joined
+	w.setRunning(p, false)
+	if joined {
+		w.program.breakUp(w)
+	}
+	w.changed()
+	w.placeSoon()
+	w.makeSoon(w.Costs.Recreate)
+}

@@ -1,0 +1,134 @@
+package lab
+
+import (
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+)
+
+// changed has the manager look once it has had the time to hear of what has changed.
+func (w *world) changed() { w.lookBy(w.now.Add(w.Costs.React)) }
+
+// lookBy has the manager look at a time, unless it does so before.
+func (w *world) lookBy(at time.Time) {
+	if !w.lookAt.IsZero() && !w.lookAt.After(at) {
+		return
+	}
+	w.lookAt = at
+	w.lookSeq++
+	seq := w.lookSeq
+	w.queue.add(at, func() {
+		if seq == w.lookSeq {
+			w.lookAt = time.Time{}
+			w.look()
+		}
+	})
+}
+
+// look is one pass of the manager.
+func (w *world) look() {
+	w.looks++
+	o := w.observe()
+	d := policies.Decide(o)
+	job := *w.job
+	job.Status = d.Status
+	w.noteStatus(&w.job.Status, &d.Status)
+	w.job = &job
+	plan := policies.PlanFor(o, &d.Status)
+	w.act(&plan)
+	if !plan.Empty() {
+		w.changed()
+	}
+	if d.Next.After(w.now) {
+		w.lookBy(d.Next)
+	}
+}
+
+// observe is what the manager sees.
+func (w *world) observe() *gang.Observation {
+	o := &gang.Observation{
+		Now: w.now, Job: w.job, VolcanoJobs: w.volcano, PodGroup: w.podGroup, Topology: w.topology, BindsDirectly: true,
+		HealthPolicy: &v1alpha1.HealthPolicySpec{}, Answers: w.answers,
+		Nodes: make(map[string]gang.Node, len(w.nodes)), Pods: make([]gang.Pod, 0, len(w.pods)),
+	}
+	for name, n := range w.nodes {
+		o.Nodes[name] = gang.Node{
+			Name: name, Hostname: name, Ready: !n.silent, SilentSince: n.silentSince, Ill: n.reported, Hold: n.hold, HeldSince: n.heldSince,
+		}
+	}
+	for _, p := range w.pods {
+		seen := p.Pod
+		if n := w.nodes[p.Node]; n != nil && n.reported && !p.Finished() {
+			seen.Signals = []gang.Signal{{Name: "DeviceFailure", Failed: true}}
+		}
+		o.Pods = append(o.Pods, seen)
+	}
+	return o
+}
+
+// act does what a plan says.
+func (w *world) act(plan *policies.Plan) {
+	for _, h := range plan.Hold {
+		n := w.nodes[h.Node]
+		if n.hold == "" {
+			n.heldSince = w.now
+		}
+		n.hold = policies.HoldValue(h)
+	}
+	for _, d := range plan.DeletePods {
+		if p := w.podOf(d.Name, d.UID); p != nil {
+			w.delete(p, d.Force)
+		}
+	}
+	w.actOnVolcano(plan)
+	for _, l := range plan.Lift {
+		if p := w.podOf(l.Pod, l.UID); p != nil {
+			w.lift(p, l)
+		}
+	}
+	for _, t := range plan.Tolerate {
+		if p := w.podOf(t.Pod, t.UID); p != nil {
+			p.Tolerates = append(p.Tolerates, t.Keys...)
+		}
+	}
+	for _, b := range plan.Bind.Pods {
+		if p := w.podOf(b.Pod, b.UID); p != nil {
+			w.bind(p, b.Node)
+		}
+	}
+	for _, name := range plan.Release {
+		w.nodes[name].hold, w.nodes[name].heldSince = "", time.Time{}
+	}
+	for _, ask := range plan.Ask {
+		w.ask(ask)
+	}
+}
+
+func (w *world) lift(p *pod, l policies.Lift) {
+	p.Gated, p.PlacedTime, p.target, p.Pins, p.Tolerates = false, w.now, l.Target, l.Target.In, l.Tolerate
+	if n, err := strconv.ParseInt(l.Annotations[v1alpha1.AnnotationIncarnation], 10, 32); err == nil {
+		p.Incarnation = int32(n)
+	}
+	w.placeSoon()
+}
+
+// ask has the program save its state, which every pod that runs does.
+func (w *world) ask(a policies.Ask) {
+	for _, p := range a.Pods {
+		w.answers[gang.AnswerKey{Request: a.ID, Pod: p.UID}] = gang.Answer{}
+	}
+	w.after(w.Costs.CheckpointWrite, func() {
+		for _, p := range a.Pods {
+			if running := w.podOf(p.Name, p.UID); running != nil && running.Phase == corev1.PodRunning && running.process.running {
+				w.answers[gang.AnswerKey{Request: a.ID, Pod: p.UID}] = gang.Answer{Saved: true}
+			}
+		}
+		w.program.saved(w.now)
+		w.changed()
+	})
+}

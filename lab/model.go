@@ -1,0 +1,106 @@
+package lab
+
+import (
+	"embed"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Model is how often what fails, as somebody has counted it.
+type Model struct {
+	// Source of the figures.
+	Source string `json:"source"`
+	// GPUs and Nodes that were watched, for Days.
+	GPUs  int     `json:"gpus"`
+	Nodes int     `json:"nodes"`
+	Days  float64 `json:"days"`
+	// Causes of the failures.
+	Causes []Counted `json:"causes"`
+}
+
+// Counted is a cause of failures that were counted.
+type Counted struct {
+	Name     string `json:"name"`
+	Failures int    `json:"failures"`
+	Effect   Effect `json:"effect"`
+	// Repair is how long the node is away, such as 24h. Not for ProcessExit.
+	Repair string `json:"repair,omitempty"`
+}
+
+//go:embed models
+var models embed.FS
+
+// Models are the names of the models that are built in.
+func Models() []string {
+	entries, err := models.ReadDir("models")
+	if err != nil {
+		panic(err) // the folder is part of the program
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, strings.TrimSuffix(e.Name(), ".yaml"))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// ModelNamed reads a model that is built in.
+func ModelNamed(name string) (*Model, error) {
+	raw, err := models.ReadFile(path.Join("models", name+".yaml"))
+	if err != nil {
+		return nil, fmt.Errorf("there is no failure model %q: the models are %s", name, strings.Join(Models(), ", "))
+	}
+	return ParseModel(raw)
+}
+
+// ParseModel reads a model.
+func ParseModel(raw []byte) (*Model, error) {
+	m := &Model{}
+	if err := yaml.UnmarshalStrict(raw, m); err != nil {
+		return nil, fmt.Errorf("failure model: %w", err)
+	}
+	if m.Nodes <= 0 || m.Days <= 0 {
+		return nil, fmt.Errorf("failure model: nodes is %d and days is %g, and both have to be positive", m.Nodes, m.Days)
+	}
+	if _, err := m.Rates(); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// Rates are the causes, as they come to one node.
+func (m *Model) Rates() ([]Cause, error) {
+	var out []Cause
+	for _, c := range m.Causes {
+		cause := Cause{Name: c.Name, Effect: c.Effect, PerThousandNodeDays: float64(c.Failures) * 1000 / (float64(m.Nodes) * m.Days)}
+		if c.Repair != "" {
+			d, err := time.ParseDuration(c.Repair)
+			if err != nil || d < 0 {
+				return nil, fmt.Errorf("failure model: repair of cause %q is %q, and has to be a time such as 24h", c.Name, c.Repair)
+			}
+			cause.Repair = d
+		}
+		if cause.Repair == 0 && c.Effect != ProcessExit {
+			return nil, fmt.Errorf("failure model: cause %q has effect %s and needs repair, the time that its node is away, such as 24h", c.Name, c.Effect)
+		}
+		if err := cause.check(); err != nil {
+			return nil, err
+		}
+		out = append(out, cause)
+	}
+	return out, nil
+}
+
+// PerThousandNodeDays is how often anything fails.
+func (m *Model) PerThousandNodeDays() float64 {
+	n := 0
+	for _, c := range m.Causes {
+		n += c.Failures
+	}
+	return float64(n) * 1000 / (float64(m.Nodes) * m.Days)
+}

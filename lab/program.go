@@ -1,0 +1,80 @@
+package lab
+
+import "time"
+
+// program is the training: a collective of one process for each rank, which is lost with any of them.
+type program struct {
+	// training is whether all ranks train, since when, and joined how many processes do or are about to.
+	training bool
+	since    time.Time
+	// gathering counts the times that the ranks have come together, so that a restore that was interrupted is none.
+	gathering int
+	joined    bool
+	// savedAt is when a checkpoint was last written on request; zero for none since training began.
+	savedAt time.Time
+}
+
+// gather begins to restore once every rank has a process that runs.
+func (g *program) gather(w *world) {
+	if g.joined || w.running < w.ranks() {
+		return
+	}
+	g.joined = true
+	g.gathering++
+	for _, p := range w.pods {
+		p.process.joined = p.process.running && !p.Spare
+	}
+	gathering := g.gathering
+	w.after(w.Costs.Restore, func() {
+		if g.joined && g.gathering == gathering {
+			g.training, g.since, g.savedAt = true, w.now, time.Time{}
+			w.tally.resume(w.now)
+		}
+	})
+}
+
+// breakUp ends the collective: the other processes notice, and abort.
+func (g *program) breakUp(w *world) {
+	if !g.joined {
+		return
+	}
+	g.joined = false
+	if g.training {
+		w.tally.stop(w, g.since, g.savedAt)
+	}
+	g.training = false
+	var peers []*pod
+	for _, p := range w.pods {
+		if p.process.joined {
+			p.process.joined = false
+			peers = append(peers, p)
+		}
+	}
+	w.after(w.Costs.PeerAbort, func() {
+		for _, p := range peers {
+			w.exit(p)
+		}
+	})
+}
+
+// saved notes a checkpoint that was asked for.
+func (g *program) saved(now time.Time) {
+	if g.training {
+		g.savedAt = now
+	}
+}
+
+// ranks is the number of processes that train together.
+func (w *world) ranks() int32 {
+	var n int32
+	for i := range w.job.Spec.Tasks {
+		t := &w.job.Spec.Tasks[i]
+		n += t.Replicas
+		for _, s := range w.job.Status.Tasks {
+			if s.Name == t.Name {
+				n -= s.Shrunk
+			}
+		}
+	}
+	return n
+}

@@ -1,0 +1,112 @@
+package lab
+
+import (
+	"time"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// Result is what a play came to.
+type Result struct {
+	// Wall is how long was played, Trained how much training came of it that no failure took back, and Lost what was trained and
+	// taken back. The rest of Wall was Down, or went into checkpoints.
+	Wall, Trained, Lost, Down time.Duration
+	// ETTR is the effective training time ratio: Trained by Wall.
+	ETTR float64
+	// Failures by cause, and the time lost by them: Down and Lost. Of failures that overlap the first one is charged.
+	Failures map[string]int
+	LostBy   map[string]time.Duration
+	// Restarts as the job's status counts them at the end.
+	Restarts v1alpha1.Restarts
+	// Failed is why the job failed before the end; empty where it did not.
+	Failed string
+	// Decisions is how often the manager looked.
+	Decisions int
+}
+
+// tally counts while a play goes on.
+type tally struct {
+	trained, lost time.Duration
+	failures      map[string]int
+	lostBy        map[string]time.Duration
+	// downSince is since when the job does not train, and cause why.
+	downSince time.Time
+	cause     string
+	down      time.Duration
+	failed    string
+}
+
+func newTally() tally {
+	return tally{failures: map[string]int{}, lostBy: map[string]time.Duration{}, downSince: begin}
+}
+
+// first is the cause of the time until the job first trains.
+const first = "start"
+
+func (t *tally) strike(w *world, cause string) {
+	t.failures[cause]++
+	if w.program.training {
+		t.cause = cause
+	}
+}
+
+// stop notes that training has stopped. What was trained since the last checkpoint is lost.
+func (t *tally) stop(w *world, since, savedAt time.Time) {
+	kept, lost := w.Costs.split(w.now.Sub(since))
+	if !savedAt.IsZero() {
+		asked, _ := w.Costs.whole(savedAt.Sub(since))
+		if asked > kept {
+			lost -= asked - kept
+			kept = asked
+		}
+	}
+	t.trained += kept
+	t.lost += lost
+	t.lostBy[t.cause] += lost
+	t.downSince = w.now
+}
+
+// resume notes that training goes on.
+func (t *tally) resume(now time.Time) {
+	if t.cause == "" {
+		t.cause = first
+	}
+	t.down += now.Sub(t.downSince)
+	t.lostBy[t.cause] += now.Sub(t.downSince)
+	t.downSince = time.Time{}
+}
+
+// split says how much of the training of some time a checkpoint has, and how much is lost.
+func (c *Costs) split(d time.Duration) (kept, lost time.Duration) {
+	cycle := c.CheckpointInterval + c.CheckpointWrite
+	rest := d % cycle
+	written := int64((d - rest) / cycle)
+	return time.Duration(written * int64(c.CheckpointInterval)), min(rest, c.CheckpointInterval)
+}
+
+// whole is all training of some time.
+func (c *Costs) whole(d time.Duration) (trained, writing time.Duration) {
+	kept, lost := c.split(d)
+	return kept + lost, d - kept - lost
+}
+
+// noteStatus notes how the job ended.
+func (w *world) noteStatus(before, after *v1alpha1.TrainingJobStatus) {
+	if before.State != after.State && after.State == v1alpha1.StateFailed {
+		w.tally.failed = after.Message
+	}
+}
+
+func (w *world) result() *Result {
+	t := &w.tally
+	if w.program.training {
+		trained, _ := w.Costs.whole(w.now.Sub(w.program.since))
+		t.trained += trained
+	} else if !t.downSince.IsZero() {
+		t.resume(w.now)
+	}
+	return &Result{
+		Wall: w.For, Trained: t.trained, Lost: t.lost, Down: t.down, ETTR: float64(t.trained) / float64(w.For),
+		Failures: t.failures, LostBy: t.lostBy, Restarts: w.job.Status.Restarts, Failed: t.failed, Decisions: w.looks,
+	}
+}

@@ -1,0 +1,134 @@
+package lab
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/placement"
+	"github.com/lockstep-dev/lockstep/policies/topology"
+)
+
+// begin is when every play begins.
+var begin = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// world is a cluster with one job.
+type world struct {
+	*Setup
+	rng      *rand.Rand
+	now, end time.Time
+	queue    events
+	job      *v1alpha1.TrainingJob // with the status that is recorded
+	topology *topology.Topology
+	order    []string // the nodes, those of a HyperNode beside each other
+	nodes    map[string]*node
+	pods     []*pod
+	volcano  []gang.VolcanoJob
+	podGroup *gang.PodGroup
+	answers  map[gang.AnswerKey]gang.Answer
+	uids     int
+	// looks counts those of the manager; the next one is due at lookAt.
+	looks   int
+	lookAt  time.Time
+	lookSeq int
+	// placing is whether the scheduler is about to look, and making whether Volcano is about to make pods.
+	placing, making bool
+	// running is the number of ranks whose processes run.
+	running int32
+	program program
+	tally   tally
+}
+
+// node is a node with what is wrong with it.
+type node struct {
+	name string
+	// lost is whether it does not answer, silent whether the control plane knows that.
+	lost, silent bool
+	silentSince  time.Time
+	// broken is whether a device of it has failed, reported whether that is known.
+	broken, reported bool
+	hold             string
+	heldSince        time.Time
+}
+
+// pod is a pod with its process.
+type pod struct {
+	gang.Pod
+	target  placement.Target
+	process process
+}
+
+func newWorld(s *Setup) *world {
+	w := &world{
+		Setup: s, rng: rand.New(rand.NewChaCha8(seedOf(s.Seed))), now: begin, end: begin.Add(s.For), job: s.Job.DeepCopy(),
+		topology: topology.New(s.HyperNodes), nodes: map[string]*node{}, answers: map[gang.AnswerKey]gang.Answer{},
+		tally: newTally(),
+	}
+	w.job.Status = v1alpha1.TrainingJobStatus{}
+	if w.job.UID == "" {
+		w.job.UID = "lab"
+	}
+	for _, h := range w.topology.All() {
+		for _, name := range h.Nodes {
+			if w.nodes[name] == nil {
+				w.nodes[name] = &node{name: name}
+				w.order = append(w.order, name)
+			}
+		}
+	}
+	return w
+}
+
+func seedOf(n uint64) (seed [32]byte) {
+	binary.LittleEndian.PutUint64(seed[:], n)
+	return seed
+}
+
+// after has something happen later.
+func (w *world) after(d time.Duration, do func()) { w.queue.add(w.now.Add(d), do) }
+
+// usable reports whether pods are placed on a node.
+func (n *node) usable() bool { return !n.silent && !n.reported }
+
+// newPod is a pod behind its gate.
+func (w *world) newPod(attempt int32, task string, index int32, spare bool) *pod {
+	w.uids++
+	p := &pod{Pod: gang.Pod{
+		UID: strconv.Itoa(w.uids), Task: task, Index: index, Attempt: attempt, Spare: spare, Phase: corev1.PodPending, Gated: true, CreatedTime: w.now,
+	}}
+	p.Name = gang.PodName(w.job, attempt, p.Rank())
+	return p
+}
+
+// podOf is the pod of a name; nil where there is none.
+func (w *world) podOf(name, uid string) *pod {
+	i := slices.IndexFunc(w.pods, func(p *pod) bool { return p.Name == name && p.UID == uid })
+	if i < 0 {
+		return nil
+	}
+	return w.pods[i]
+}
+
+// free are how many more pods a node takes.
+func (w *world) free(used map[string]int, name string) int { return w.PodsPerNode - used[name] }
+
+// used counts the pods on each node.
+func (w *world) used() map[string]int {
+	used := map[string]int{}
+	for _, p := range w.pods {
+		if p.Node != "" && !p.Finished() {
+			used[p.Node]++
+		}
+	}
+	return used
+}
+
+// spares are how many spares a task asks for.
+func spares(t *v1alpha1.Task) int32 { return ptr.Deref(t.Spares, 0) }
