@@ -89,8 +89,9 @@ verify: generate manifests lint ## check that what is generated is committed, mo
 	go vet ./...
 
 .PHONY: build
-build: prereqs ## build bin/manager and bin/health-agent (which reaches DCGM where there is a C compiler)
+build: prereqs ## build bin/manager, bin/kubectl-lockstep and bin/health-agent (which reaches DCGM where there is a C compiler)
 	CGO_ENABLED=0 go build -trimpath -o bin/manager ./cmd/manager
+	CGO_ENABLED=0 go build -trimpath -o bin/kubectl-lockstep ./cmd/kubectl-lockstep
 	go build -trimpath -o bin/health-agent ./cmd/health-agent
 
 .PHONY: test

@@ -29,18 +29,14 @@ func racks(n, nodes int) []topology.HyperNode {
 	return append(all, spine)
 }
 
-func job(replicas int32, rules ...v1alpha1.Rule) *v1alpha1.TrainingJob {
-	j := &v1alpha1.TrainingJob{
+func job(replicas int32) *v1alpha1.TrainingJob {
+	return &v1alpha1.TrainingJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "llama"},
 		Spec: v1alpha1.TrainingJobSpec{
 			Queue: "default", NetworkTopology: &v1alpha1.NetworkTopology{Mode: v1alpha1.TopologyHard, HighestTierAllowed: new(int32(2))},
 			Tasks: []v1alpha1.Task{{Name: "worker", Replicas: replicas, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyOnFailure}}}},
 		},
 	}
-	if len(rules) > 0 {
-		j.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: rules}
-	}
-	return j
 }
 
 func play(t *testing.T, s Setup) *Result {
@@ -97,16 +93,8 @@ func TestTheSameSeedGivesTheSameResult(t *testing.T) {
 	}
 }
 
-// formula is the expected ETTR of a job of n nodes that all restart with every failure (Kokolis et al., Revisiting Reliability in
-// Large-Scale Machine Learning Research Clusters, arXiv 2410.21680): failures per node and second, restart time, checkpoint
-// interval and write time.
-func formula(n int, failures float64, restart, interval, write time.Duration) float64 {
-	return (1 - float64(n)*failures*(restart+interval/2).Seconds()) / (1 + write.Seconds()/interval.Seconds())
-}
-
 func TestAgreesWithTheFormulaWhereThatHolds(t *testing.T) {
 	const nodes, perThousandNodeDays = 64, 6.5
-	all := v1alpha1.Rule{Name: "all", Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.AnyEvent}}, Steps: []v1alpha1.Step{{Action: v1alpha1.RestartJob}}}
 	for _, interval := range []time.Duration{10 * time.Minute, time.Hour, 3 * time.Hour} {
 		t.Run(interval.String(), func(t *testing.T) {
 			costs := DefaultCosts()
@@ -115,13 +103,13 @@ func TestAgreesWithTheFormulaWhereThatHolds(t *testing.T) {
 			const plays = 4
 			for seed := range uint64(plays) {
 				r := play(t, Setup{
-					Job: job(nodes, all), HyperNodes: racks(5, 16), For: 365 * 24 * time.Hour, Seed: seed, Costs: &costs,
+					Job: WholeJobRestarts(job(nodes)), HyperNodes: racks(5, 16), For: 365 * 24 * time.Hour, Seed: seed, Costs: &costs,
 					Causes: []Cause{{Name: "exit", Effect: ProcessExit, PerThousandNodeDays: perThousandNodeDays}},
 				})
 				failures, ettr, down = failures+r.Failures["exit"], ettr+r.ETTR/plays, down+r.Down
 			}
-			rate := float64(failures) / (plays * 365 * 86400 * nodes) // as they were drawn
-			want := formula(nodes, rate, down/time.Duration(failures), interval, costs.CheckpointWrite)
+			rate := float64(failures) / (plays * 365 * 86400) // as they were drawn
+			want := ExpectedETTR(rate, down/time.Duration(failures), interval, costs.CheckpointWrite)
 			t.Logf("%d failures, ETTR %.4f, by the formula %.4f", failures, ettr, want)
 			if math.Abs(ettr-want) > 0.01*want {
 				t.Errorf("ETTR %.4f, by the formula %.4f", ettr, want)

@@ -114,3 +114,12 @@ func TestARecoveryIsNotForgottenAtOnce(t *testing.T) {
 	check.Equal(t, "asks", true, s.plan().Sync)
 	check.Equal(t, "reason", v1alpha1.ReasonPodsNotCreated, conditionReason(s, v1alpha1.ConditionScheduled))
 }
+
+// Nothing is lacking of a job that is not to run.
+func TestAStoppedJobLacksNoPods(t *testing.T) {
+	s := starting(2)
+	s.Pods = nil
+	check.Equal(t, "lacks pods", true, s.decide().Lacking)
+	s.Job.Spec.Suspend = true
+	check.Equal(t, "lacks pods, suspended", false, s.decide().Lacking)
+}

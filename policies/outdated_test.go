@@ -23,6 +23,13 @@ func (s *scene) remade(name string, at time.Time) {
 	s.Topology = topology.New(hyperNodes)
 }
 
+// boundAt says when the pods got their nodes.
+func (s *scene) boundAt(at time.Time) {
+	for i := range s.Pods {
+		s.Pods[i].BoundTime = at
+	}
+}
+
 // Volcano takes the gang for one of another HyperNode as long as pods of the gang run that are older than their home.
 func TestVolcanoLooksAgainAtARecreatedHome(t *testing.T) {
 	tests := map[string]struct {
@@ -31,7 +38,8 @@ func TestVolcanoLooksAgainAtARecreatedHome(t *testing.T) {
 		again time.Duration // until Decide looks again because of it; 0 for not
 	}{
 		"recreated":                        {func(*scene) {}, RefreshBegin, 0},
-		"as old as the gang":               {func(s *scene) { s.remade("rack-a", s.Pods[0].BoundTime) }, "", 0},
+		"as old as the gang":               {func(s *scene) { s.boundAt(s.Now); s.remade("rack-a", s.Now) }, "", 0},
+		"younger than the gang":            {func(s *scene) { s.boundAt(s.Now.Add(-time.Second)); s.remade("rack-a", s.Now) }, RefreshBegin, 0},
 		"another HyperNode recreated":      {func(s *scene) { s.remade("rack-a", time.Time{}); s.remade("rack-b", s.Now) }, "", 0},
 		"nodes are tried":                  {func(s *scene) { s.Pods[1].Untried = false }, "", 0},
 		"no pod of the gang is left there": {func(s *scene) { s.Pods[0].Node, s.Pods[2].Node = "", "" }, "", 0},

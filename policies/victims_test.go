@@ -442,6 +442,18 @@ func TestWhenAnExitDoesNotCountAnyMore(t *testing.T) {
 	check.Equal(t, "incidents", []summary{{v1alpha1.PodDeleted, v1alpha1.ClassMaintenance, "up", 1, ""}}, s.summaries())
 }
 
+// A rank that exits alone is no reason to take the gang for down.
+func TestTheGangIsNotDownForTheExitOfOneRank(t *testing.T) {
+	for gangRunning, want := range map[bool]string{true: "alone", false: "rest"} {
+		alone := rule("alone", on(v1alpha1.PodNotReady), step(v1alpha1.RestartPod, 90))
+		alone.Match.GangRunning = &gangRunning
+		s := running(3, alone, rule("rest", step(v1alpha1.RestartPod, 90)))
+		s.exits(1, 1, 0)
+		s.decide()
+		check.Equal(t, "incidents", []summary{{v1alpha1.PodNotReady, v1alpha1.ClassUser, want, 1, ""}}, s.summaries())
+	}
+}
+
 // A culprit that is back, and whose exit a rule ignores, is no reason to leave alone who fell in its wake.
 func TestAnExitThatIsIgnored(t *testing.T) {
 	s := running(3, rule("known", exits(v1alpha1.ExitCodesIn, "", 3), step(v1alpha1.Ignore, 0)), rule("rest", step(v1alpha1.RestartPod, 90)))

@@ -77,6 +77,10 @@ func TestAViolationGoesAway(t *testing.T) {
 		"the pod is being deleted": func(s *scene) { s.Pods[1].Deleting = true },
 		"the pod has failed":       func(s *scene) { s.crash(1, 1) },
 		"the node is gone":         func(s *scene) { delete(s.Nodes, "n06") },
+		"the node is gone, and nothing is done for that": func(s *scene) {
+			s.Job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{rule("r", step(v1alpha1.Ignore, 0))}}
+			delete(s.Nodes, "n06")
+		},
 		"the racks are known otherwise": func(s *scene) {
 			s.Topology = topology.New([]topology.HyperNode{{Name: "r", Tier: 1, Nodes: []string{"n00", "n01", "n06"}}})
 		},

@@ -8,13 +8,15 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/lab"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // study is one job, played several times.
 type study struct {
-	file    string
+	name    string
+	job     *v1alpha1.TrainingJob
 	setup   lab.Setup
 	results []*lab.Result
 }
@@ -28,23 +30,32 @@ func (s *simulate) print(model *lab.Model, studies []study) error {
 	for _, st := range studies {
 		lost, down := share(st.results, func(r *lab.Result) time.Duration { return r.Lost }), share(st.results, func(r *lab.Result) time.Duration { return r.Down })
 		low, high := st.spread()
-		fmt.Fprintf(t, "%s\t%.4f\t%.4f-%.4f\t%.2f %%\t%.2f %%\t%.1f\t%.1f\t%.1f\t%.1f\n", st.file, st.ettr(), low, high, lost, down,
-			mean(st.results, func(r *lab.Result) float64 { return float64(total(r.Failures)) }),
+		fmt.Fprintf(t, "%s\t%.4f\t%.4f-%.4f\t%.2f %%\t%.2f %%\t%.1f\t%.1f\t%.1f\t%.1f\n", st.name, st.ettr(), low, high, lost, down,
+			mean(st.results, func(r *lab.Result) float64 { return float64(count(r.Failures)) }),
 			mean(st.results, func(r *lab.Result) float64 { return float64(r.Restarts.Pod) }),
 			mean(st.results, func(r *lab.Result) float64 { return float64(r.Restarts.Task + r.Restarts.Partition) }),
 			mean(st.results, func(r *lab.Result) float64 { return float64(r.Restarts.Job + r.Restarts.Relocations) }))
 	}
+	fmt.Fprintf(t, "no downtime at all\t%.4f\tby the formula\n", limit(model, &first))
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	for _, st := range studies {
 		for i, r := range st.results {
 			if r.Failed != "" {
-				fmt.Fprintf(s.Out, "\n%s: play %d ended: %s\n", st.file, i+1, r.Failed)
+				fmt.Fprintf(s.Out, "\n%s: play %d ended: %s\n", st.name, i+1, r.Failed)
 			}
 		}
 	}
 	return s.printCauses(studies[0])
+}
+
+// limit is the ETTR of a job that trains on at once after each failure, and loses only what it has trained since its last
+// checkpoint: half an interval on average.
+func limit(model *lab.Model, s *lab.Setup) float64 {
+	nodes := float64(gang.Replicas(s.Job)) / float64(s.PodsPerNode)
+	perSecond := nodes * model.PerThousandNodeDays() / 1000 / (24 * time.Hour).Seconds()
+	return lab.ExpectedETTR(perSecond, 0, s.Costs.CheckpointInterval, s.Costs.CheckpointWrite)
 }
 
 // printCauses prints what each cause has cost, the dearest first.
@@ -61,7 +72,7 @@ func (s *simulate) printCauses(st study) error {
 		}
 		return strings.Compare(a, b)
 	})
-	fmt.Fprintf(s.Out, "\nTime lost in a play of %s, by cause:\n", st.file)
+	fmt.Fprintf(s.Out, "\nTime lost in a play of %s, by cause:\n", st.name)
 	t := tabwriter.NewWriter(s.Out, 0, 8, 3, ' ', 0)
 	for _, name := range names {
 		fmt.Fprintf(t, "  %s\t%s\n", name, lost[name].Round(time.Second))
@@ -94,7 +105,7 @@ func share(results []*lab.Result, of func(*lab.Result) time.Duration) float64 {
 	return 100 * mean(results, func(r *lab.Result) float64 { return of(r).Hours() / r.Wall.Hours() })
 }
 
-func total(counts map[string]int) int {
+func count(counts map[string]int) int {
 	n := 0
 	for _, c := range counts {
 		n += c

@@ -25,7 +25,7 @@ type simulate struct {
 	genericiooptions.IOStreams
 	file                string
 	compare             []string
-	failures            string
+	failures, sweep     string
 	nodes, nodesPerRack int
 	gpusPerNode         int64
 	length              string
@@ -40,13 +40,17 @@ func newSimulate(streams genericiooptions.IOStreams) *cobra.Command {
 		Use:   "simulate -f JOB.yaml",
 		Short: "Play failures against the restart policy of a TrainingJob",
 		Long: `Play failures against the restart policy of a TrainingJob, with the decisions of the manager itself and a
-virtual clock, and print what share of the time it trains (ETTR) and what the rest is lost to. Nothing is sent
-to a cluster. The same seed gives the same answer.`,
+virtual clock, and print what share of the time it trains (ETTR) and what the rest is lost to: beside the same
+job under a policy that restarts all of it with every failure, and beside the most that any policy could reach.
+Nothing is sent to a cluster. The same seed gives the same answer.`,
 		Example: `  # A month of a job, with the failures that were counted in the training of Llama 3
   kubectl lockstep simulate -f job.yaml
 
   # The same failures against another policy
   kubectl lockstep simulate -f job.yaml --compare other.yaml
+
+  # How long a silent node may take to come back
+  kubectl lockstep simulate -f job.yaml --sweep rules[node-may-return].afterSeconds=10s..5m
 
   # Failures that you have counted yourself, and a program that checkpoints every 10 minutes
   kubectl lockstep simulate -f job.yaml --failures counted.yaml --checkpoint-interval 10m`,
@@ -56,6 +60,7 @@ to a cluster. The same seed gives the same answer.`,
 	f := c.Flags()
 	f.StringVarP(&s.file, "filename", "f", "", "file with the TrainingJob; - for standard input")
 	f.StringSliceVar(&s.compare, "compare", nil, "files with TrainingJobs to play beside it")
+	f.StringVar(&s.sweep, "sweep", "", "time of the policy to play from one value to another, such as rules[node-may-return].afterSeconds=10s..5m")
 	f.StringVar(&s.failures, "failures", "llama3", "failure model: "+strings.Join(lab.Models(), ", ")+", or a file")
 	f.IntVar(&s.nodes, "nodes", 0, "nodes of the cluster; default: those that the job needs and a tenth more")
 	f.IntVar(&s.nodesPerRack, "nodes-per-rack", 32, "nodes of a HyperNode of tier 1; all are in one of tier 2")
@@ -107,19 +112,27 @@ func (s *simulate) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		setup, err := s.setup(job)
-		if err != nil {
-			return fmt.Errorf("%s: %w", file, err)
-		}
-		setup.Causes, setup.For, setup.Costs = causes, length, &s.costs
-		results, err := lab.PlayMany(ctx, setup, s.plays, s.seed)
-		if err != nil {
-			return fmt.Errorf("%s: %w", file, err)
-		}
-		studies = append(studies, study{file: filepath.Base(file), setup: setup, results: results})
+		studies = append(studies, study{name: filepath.Base(file), job: job})
 	}
-	return s.print(model, studies)
+	studies = append(studies, study{name: wholeJob, job: lab.WholeJobRestarts(studies[0].job)})
+	for i := range studies {
+		st := &studies[i]
+		if st.setup, err = s.setup(st.job); err != nil {
+			return fmt.Errorf("%s: %w", st.name, err)
+		}
+		st.setup.Causes, st.setup.For, st.setup.Costs = causes, length, &s.costs
+		if st.results, err = lab.PlayMany(ctx, st.setup, s.plays, s.seed); err != nil {
+			return fmt.Errorf("%s: %w", st.name, err)
+		}
+	}
+	if err := s.print(model, studies); err != nil || s.sweep == "" {
+		return err
+	}
+	return s.runSweep(ctx, studies[0].setup)
 }
+
+// wholeJob names the job under a policy that restarts all of it with every failure.
+const wholeJob = "whole-job restarts"
 
 func (s *simulate) model() (*lab.Model, error) {
 	if !strings.ContainsAny(s.failures, "./") {

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
@@ -27,7 +28,7 @@ func TestSimulatePlaysAJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"4 pods, 365d, 2 plays from seed 1.", "llama", "quickstart.yaml   0.98", "spares.yaml", "Faulty GPU"} {
+	for _, want := range []string{"4 pods, 365d, 2 plays from seed 1.", "llama", "quickstart.yaml      0.98", "spares.yaml", "whole-job restarts   0.98", "no downtime at all   0.98", "Faulty GPU"} {
 		if !strings.Contains(strings.ToLower(out), strings.ToLower(want)) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
@@ -71,6 +72,8 @@ func TestSimulateNamesWhatIsWrong(t *testing.T) {
 		"nobody counted":       {[]string{"-f", sample, "--failures", file("source: x\n")}, "nodes is 0 and days is 0, and both have to be positive"},
 		"a negative time":      {[]string{"-f", sample, "--restore", "-1s"}, "Restore is -1s, and must not be negative"},
 		"no checkpoints":       {[]string{"-f", sample, "--checkpoint-interval", "0"}, "CheckpointInterval is 0s, and has to be positive"},
+		"no sweep":             {[]string{"-f", sample, "--sweep", "hold.seconds"}, "has to be FIELD=FROM..TO"},
+		"a sweep of nothing":   {[]string{"-f", sample, "--sweep", "budget.maxRestarts=1s..2s"}, `there is no field "budget.maxRestarts"`},
 		"an argument too many": {[]string{"-f", sample, "more"}, "unknown command \"more\""},
 	}
 	for name, tc := range tests {
@@ -83,7 +86,7 @@ func TestSimulateNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
-// The examples of the help run as they are written, with files of those names.
+// The examples of the help that read files run as they are written, with files of those names.
 func TestExamplesOfTheHelpRun(t *testing.T) {
 	raw, err := os.ReadFile(sample)
 	if err != nil {
@@ -91,7 +94,7 @@ func TestExamplesOfTheHelpRun(t *testing.T) {
 	}
 	t.Chdir(t.TempDir())
 	counted := "source: ours\nnodes: 10\ndays: 100\ncauses:\n- {name: exit, failures: 10, effect: ProcessExit}\n"
-	for name, content := range map[string]string{"job.yaml": string(raw), "other.yaml": string(raw), "counted.yaml": counted} {
+	for name, content := range map[string]string{"llama.yaml": twoIncidents, "job.yaml": string(raw), "other.yaml": string(raw), "counted.yaml": counted} {
 		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -101,8 +104,8 @@ func TestExamplesOfTheHelpRun(t *testing.T) {
 	for _, c := range newCommand(streams).Commands() {
 		for line := range strings.SplitSeq(c.Example, "\n") {
 			args, ok := strings.CutPrefix(strings.TrimSpace(line), "kubectl lockstep ")
-			if !ok {
-				continue
+			if !ok || !strings.Contains(args, " -f ") {
+				continue // without a file it needs a cluster
 			}
 			n++
 			if _, err := lockstep(strings.Fields(args)...); err != nil {
@@ -110,5 +113,17 @@ func TestExamplesOfTheHelpRun(t *testing.T) {
 			}
 		}
 	}
-	check.Equal(t, "examples", 3, n)
+	check.Equal(t, "examples", 5, n)
+}
+
+func TestASweepGoesFromOneTimeToTheOther(t *testing.T) {
+	s, err := parseSweep("rules[r].afterSeconds=10s..10m")
+	check.Equal(t, "error", nil, err)
+	check.Equal(t, "field", "rules[r].afterSeconds", s.field)
+	check.Equal(t, "times", []time.Duration{
+		10 * time.Second, 20 * time.Second, 39 * time.Second, 77 * time.Second, 153 * time.Second, 303 * time.Second, 10 * time.Minute,
+	}, s.times())
+	s, err = parseSweep("hold.seconds=0s..3s")
+	check.Equal(t, "error", nil, err)
+	check.Equal(t, "times", []time.Duration{0, time.Second, 2 * time.Second, 3 * time.Second}, s.times())
 }
