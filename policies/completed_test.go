@@ -43,6 +43,28 @@ func TestATaskThatHasSucceededIsNotMissed(t *testing.T) {
 	check.Equal(t, "lives", []int32{0, 1, 0}, s.lives())
 }
 
+// A manager that ends between the record of a new attempt and the creation of its Volcano Job does not take it for deleted.
+func TestAVolcanoJobThatWasNeverCreatedIsNotMissed(t *testing.T) {
+	for name, least := range map[string]int32{"all": 3, "two of three": 2} {
+		t.Run(name, func(t *testing.T) {
+			job := aJob().tasks(task("worker", 3, independent))
+			job.Spec.MinAvailable = &least
+			s := aScene(job).started().placed()
+			s.succeed(0)
+			s.succeed(2)
+			s.decide()
+			s.VolcanoJobs, s.Pods = nil, nil
+			s.decide()
+			check.Equal(t, "attempt, once the Volcano Job is deleted", int32(2), s.status().Attempt)
+			for range 3 {
+				s.after(time.Second).decide()
+				check.Equal(t, "attempt, before there is another", int32(2), s.status().Attempt)
+				check.Equal(t, "creates", true, s.plan().Create)
+			}
+		})
+	}
+}
+
 func TestIndependentRanksThatHaveSucceededAreNotRunAgain(t *testing.T) {
 	s := aScene(aJob().tasks(task("worker", 3, independent))).started().placed()
 	s.succeed(0)

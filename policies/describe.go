@@ -52,7 +52,7 @@ func message(s *v1alpha1.TrainingJobStatus) string {
 }
 
 func (j job) describeScheduled(s *v1alpha1.TrainingJobStatus) {
-	whole := j.CountBound(s) >= gang.MinAvailable(j.Effective)
+	whole := j.VolcanoJob != nil && j.CountBound(s) >= gang.MinAvailable(j.Effective) // ranks that have completed count as bound
 	switch {
 	case j.stopped(s):
 		j.SetCondition(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonVolcanoJobNotNeeded, "the job is not active")

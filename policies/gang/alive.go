@@ -2,15 +2,16 @@
 
 package gang
 
-import (
-	"slices"
-)
+import "github.com/lockstep-dev/lockstep/api/v1alpha1"
 
-// AnyPod reports whether a rank or a spare has a pod.
-func (g *Gang) AnyPod() bool {
-	return slices.ContainsFunc(g.tasks, func(t TaskPods) bool {
-		return slices.ContainsFunc(t.Pods, func(p *Pod) bool { return p != nil })
-	})
+// AnyPod reports whether there is a pod of the attempt. Those that stand for ranks which have completed are none.
+func (g *Gang) AnyPod(s *v1alpha1.TrainingJobStatus) bool {
+	for i := range g.Pods {
+		if g.Pods[i].Attempt == s.Attempt {
+			return true
+		}
+	}
+	return false
 }
 
 // AnyAlive reports whether some pod of the gang has not ended.

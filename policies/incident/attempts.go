@@ -32,7 +32,7 @@ func (v *View) VolcanoJobGone(s *v1alpha1.TrainingJobStatus) bool {
 	if v.VolcanoJob != nil {
 		return v.VolcanoJob.Ended
 	}
-	return v.AnyPod() || gang.IsTrue(&v.Job.Status, v1alpha1.ConditionScheduled) || v.fell(s.Attempt)
+	return v.AnyPod(s) || gang.IsTrue(&v.Job.Status, v1alpha1.ConditionScheduled) || v.fell(s.Attempt)
 }
 
 // fell reports whether an incident names a pod of an attempt: there were some, even
