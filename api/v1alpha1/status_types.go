@@ -104,8 +104,8 @@ type TaskStatus struct {
 	// completedIndexes are the ranks of an independent task that have succeeded, such as "0-3,7". They are not run again.
 	// +optional
 	CompletedIndexes string `json:"completedIndexes,omitempty"`
-	// incarnation is the life that every rank of the task should be in, at least.
-	// A pod of an earlier life is deleted.
+	// incarnation is the number that the pod of every rank of the task should carry, at least.
+	// A pod with a lower one is deleted.
 	// +optional
 	Incarnation int32 `json:"incarnation,omitempty"`
 	// ranks are the ranks that were restarted one by one since incarnation was last raised.
@@ -119,11 +119,11 @@ type TaskStatus struct {
 	ChargedTimes []metav1.Time `json:"chargedTimes,omitempty"`
 }
 
-// RankStatus is the life that one rank should be in.
+// RankStatus is how often one rank was restarted.
 type RankStatus struct {
 	// index of the rank in its task, from 0.
 	Index int32 `json:"index"`
-	// incarnation is the life that the rank should be in.
+	// incarnation is the number that the rank's pod should carry.
 	Incarnation int32 `json:"incarnation"`
 	// reason why the rank was last restarted: Step, PodGone, JoinedIncident, NodeAvailable, SpareUsed or NodeInherited. A step
 	// is listed in its incident.

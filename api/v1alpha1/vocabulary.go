@@ -52,7 +52,7 @@ const (
 // Annotations that a pod is given when its gate is lifted. The pod template hands
 // them to the containers as environment variables of the names given here.
 const (
-	// AnnotationIncarnation (LOCKSTEP_INCARNATION) counts the lives of this rank, from 0.
+	// AnnotationIncarnation (LOCKSTEP_INCARNATION) counts the restarts of this rank, from 0.
 	// A process that sees a higher number written by another copy of its rank must stop.
 	AnnotationIncarnation = "lockstep.dev/incarnation"
 	// AnnotationResume (LOCKSTEP_RESUME) is "true" where the job has run before, so
