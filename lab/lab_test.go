@@ -95,12 +95,12 @@ func TestTheSameSeedGivesTheSameResult(t *testing.T) {
 
 func TestAgreesWithTheFormulaWhereThatHolds(t *testing.T) {
 	const nodes, perThousandNodeDays = 64, 6.5
-	for _, interval := range []time.Duration{10 * time.Minute, time.Hour, 3 * time.Hour} {
+	for _, interval := range []time.Duration{10 * time.Minute, 3 * time.Hour} {
 		t.Run(interval.String(), func(t *testing.T) {
 			costs := DefaultCosts()
 			costs.CheckpointInterval = interval
 			failures, ettr, down := 0, 0.0, time.Duration(0)
-			const plays = 4
+			const plays = 2
 			for seed := range uint64(plays) {
 				r := play(t, Setup{
 					Job: WholeJobRestarts(job(nodes)), HyperNodes: racks(5, 16), For: 365 * 24 * time.Hour, Seed: seed, Costs: &costs,
