@@ -68,7 +68,7 @@ type pod struct {
 func newWorld(s *Setup) *world {
 	w := &world{
 		Setup: s, rng: rand.New(rand.NewChaCha8(seedOf(s.Seed))), now: begin, end: begin.Add(s.For), job: s.Job.DeepCopy(),
-		topology: topology.New(s.HyperNodes), nodes: map[string]*node{}, answers: map[gang.AnswerKey]gang.Answer{},
+		topology: topology.New(clone(s.HyperNodes)), nodes: map[string]*node{}, answers: map[gang.AnswerKey]gang.Answer{},
 		tally: newTally(),
 	}
 	w.job.Status = v1alpha1.TrainingJobStatus{}
@@ -84,6 +84,15 @@ func newWorld(s *Setup) *world {
 		}
 	}
 	return w
+}
+
+// clone copies HyperNodes, whose nodes a topology sorts: plays of one setup go side by side.
+func clone(hyperNodes []topology.HyperNode) []topology.HyperNode {
+	out := slices.Clone(hyperNodes)
+	for i := range out {
+		out[i].Nodes = slices.Clone(out[i].Nodes)
+	}
+	return out
 }
 
 func seedOf(n uint64) (seed [32]byte) {
