@@ -109,7 +109,7 @@ func (a *actor) create(ctx context.Context) error {
 	key := client.ObjectKeyFromObject(a.job)
 	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) {
 		a.refusals.set(key, refusal(err))
-		return fmt.Errorf("create Volcano Job %s: %w: %w", v.Name, errRefused, err)
+		return refusedError{fmt.Errorf("create Volcano Job %s: %w", v.Name, err)}
 	}
 	if err != nil {
 		return fmt.Errorf("create Volcano Job %s: %w", v.Name, err)
@@ -143,7 +143,7 @@ func (a *actor) adopted(ctx context.Context, name string) error {
 	}
 	message := fmt.Sprintf("a Volcano Job named %s exists and is not this TrainingJob's: delete it, or choose another name", name)
 	a.refusals.set(client.ObjectKeyFromObject(a.job), message)
-	return fmt.Errorf("%w: %s", errRefused, message)
+	return refusedError{errors.New(message)}
 }
 
 // resize changes how many pods the Volcano Job asks for: all that its admission lets change.

@@ -21,7 +21,7 @@ import (
 // after tasks, and a task's name has no dot (updatePgSubGroupPolicy in volcano pkg/controllers/job/job_controller_actions.go).
 const refreshPolicy = "lockstep.dev/refresh"
 
-// annotationRefreshedTime is on a PodGroup: when the last refresh began, RFC 3339.
+// annotationRefreshedTime is on a PodGroup: when the last refresh began, RFC 3339 with nanoseconds.
 const annotationRefreshedTime = "lockstep.dev/refreshed-time"
 
 func isRefreshPolicy(p scheduling.SubGroupPolicySpec) bool { return p.Name == refreshPolicy }
@@ -52,7 +52,7 @@ func (a *actor) refresh(ctx context.Context, step policies.Refresh) error {
 			Name:          refreshPolicy,
 			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.LabelUID: "none"}},
 		})
-		metav1.SetMetaDataAnnotation(&pg.ObjectMeta, annotationRefreshedTime, a.seen.Now.UTC().Format(time.RFC3339))
+		metav1.SetMetaDataAnnotation(&pg.ObjectMeta, annotationRefreshedTime, a.seen.Now.UTC().Format(time.RFC3339Nano))
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := writes.Overtaken(a.Patch(ctx, pg, patch)); err != nil {

@@ -8,10 +8,19 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/lockstep-dev/lockstep/controllers/writes"
 )
 
-// errRefused marks an error that is the job's: the API server refuses its Volcano Job. The job's status tells why.
-var errRefused = errors.New("refused")
+// refusedError is an error that is the job's: the API server refuses its Volcano Job. The job's status tells why.
+type refusedError struct{ error }
+
+func (e refusedError) Unwrap() error { return e.error }
+
+// isRefused reports whether all that went wrong is that a Volcano Job is refused.
+func isRefused(err error) bool {
+	return err != nil && writes.Every(err, func(one error) bool { return errors.As(one, &refusedError{}) })
+}
 
 const (
 	// minRetry and maxRetry bound the time after which what was refused is tried again: a queue that is missing, say, may be created

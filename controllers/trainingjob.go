@@ -4,7 +4,6 @@ package controllers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -78,7 +77,7 @@ func (r *TrainingJobReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 		log.FromContext(ctx).V(1).Info("Others have written meanwhile", "error", err.Error())
 		return ctrl.Result{RequeueAfter: writes.ConflictPause}, nil
 	}
-	if n := r.refused.count(req.NamespacedName, errors.Is(err, errRefused)); n > 0 {
+	if n := r.refused.count(req.NamespacedName, isRefused(err)); n > 0 {
 		log.FromContext(ctx).V(1).Info("What the job asks for is refused", "error", err.Error())
 		return ctrl.Result{RequeueAfter: retryAfter(n)}, nil
 	}

@@ -1,5 +1,7 @@
-// Outdated homes: Volcano is made to look again at a HyperNode that was created after the gang had been placed. It looks at the
-// nodes of a gang again when the subGroupPolicy of the PodGroup changes (SetPodGroup in volcano pkg/scheduler/api/job_info.go).
+// Outdated homes: Volcano is made to look again at the nodes of a gang, of which it remembers the lowest HyperNode around them. What
+// it remembers is outdated where that HyperNode was created after the gang had been placed, or where a node of the gang was deleted
+// under it: the HyperNode around a node that does not exist is the one above all. Volcano looks again when the subGroupPolicy of the
+// PodGroup changes (SetPodGroup in volcano pkg/scheduler/api/job_info.go).
 
 package policies
 
@@ -9,6 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/incident"
+	"github.com/lockstep-dev/lockstep/policies/instant"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
@@ -21,7 +24,8 @@ const (
 	RefreshEnd   Refresh = "End"
 )
 
-// refresh is the step that is due; empty for none. A HyperNode that was recreated needs one refresh.
+// refresh is the step that is due; empty for none. A HyperNode that was recreated needs one refresh, and so does a pod that
+// searches while the scheduler tries no node for it: whether what Volcano remembers is outdated cannot be seen from outside.
 func (j job) refresh(s *v1alpha1.TrainingJobStatus) Refresh {
 	pg := j.PodGroup
 	switch {
@@ -35,7 +39,33 @@ func (j job) refresh(s *v1alpha1.TrainingJobStatus) Refresh {
 	if h, outdated := j.outdated(s); outdated && pg.RefreshedTime.Before(h.CreatedTime) {
 		return RefreshBegin
 	}
+	if since := j.untriedSince(s); pg.RefreshedTime.Before(since) {
+		return RefreshBegin
+	}
 	return ""
+}
+
+// untriedSince is the last time at which something happened to a hard gang that runs and has a pod for which the scheduler tries no
+// node: the pod began to search, or an incident began. It is zero for any other gang.
+func (j job) untriedSince(s *v1alpha1.TrainingJobStatus) time.Time {
+	var since time.Time
+	runs := false
+	for i := range j.Pods {
+		p := &j.Pods[i]
+		switch {
+		case p.Node != "":
+			runs = runs || !p.Finished()
+		case p.Untried && p.Searches() && !gang.IsStale(s, p) && gang.HasHardTopology(j.Job, j.Task(p.Task)):
+			since = instant.Latest(since, p.PlacedTime)
+		}
+	}
+	if !runs || since.IsZero() {
+		return time.Time{}
+	}
+	for i := range s.Incidents {
+		since = instant.Latest(since, s.Incidents[i].StartTime.Time)
+	}
+	return since
 }
 
 // nextRefresh is when a refresh has had its time: a gang that still gets no node then waits for something else.

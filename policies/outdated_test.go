@@ -30,6 +30,11 @@ func (s *scene) boundAt(at time.Time) {
 	}
 }
 
+// partition puts the workers into partitions of three.
+func (s *scene) partition(mode v1alpha1.TopologyMode) {
+	s.Job.Spec.Tasks[0].Partition = &v1alpha1.Partition{Size: 3, NetworkTopology: &v1alpha1.NetworkTopology{Mode: mode}}
+}
+
 // Volcano takes the gang for one of another HyperNode as long as pods of the gang run that are older than their home.
 func TestVolcanoLooksAgainAtARecreatedHome(t *testing.T) {
 	tests := map[string]struct {
@@ -58,15 +63,51 @@ func TestVolcanoLooksAgainAtARecreatedHome(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := untried(v1alpha1.Step{Action: v1alpha1.RestartPod, AfterSeconds: 7200})
-			s.PodGroup = &gang.PodGroup{Name: "llm-1"}
 			s.Job.Spec.NetworkTopology = &v1alpha1.NetworkTopology{Mode: v1alpha1.TopologyHard}
-			s.remade("rack-a", s.Pods[0].BoundTime.Add(time.Second))
+			s.after(time.Minute).decide() // the incident about the waiting has begun
+			s.PodGroup = &gang.PodGroup{Name: "llm-1", RefreshedTime: s.Now}
+			s.boundAt(s.Now)
+			s.after(time.Minute)
+			s.remade("rack-a", s.Now.Add(-58*time.Second))
 			tc.story(s)
 			d := s.decide()
 			check.Equal(t, "refresh", tc.want, s.plan().Refresh)
 			if tc.again > 0 {
 				check.Equal(t, "looks again", s.Now.Add(tc.again), d.Next)
 			}
+		})
+	}
+}
+
+// Nothing tells from outside whether Volcano remembers another HyperNode than the home of a gang, as it does where a node of the gang
+// was deleted. It is made to look again once for each search, and once more with each incident.
+func TestVolcanoLooksAgainWhereNoNodeIsTried(t *testing.T) {
+	tests := map[string]struct {
+		story func(*scene)
+		want  Refresh
+	}{
+		"never before":                        {func(*scene) {}, RefreshBegin},
+		"for a spare":                         {func(s *scene) { s.Pods[1].Spare = true }, RefreshBegin},
+		"no other pod of the gang has a node": {func(s *scene) { s.Pods[0].Node, s.Pods[2].Node = "", "" }, ""},
+		"only a spare has a node":             {func(s *scene) { s.Pods[0].Spare, s.Pods[2].Node = true, "" }, RefreshBegin},
+		"the others have completed":           {func(s *scene) { s.succeed(0); s.succeed(2) }, ""},
+		"a soft topology":                     {func(s *scene) { s.Job.Spec.NetworkTopology.Mode = v1alpha1.TopologySoft }, ""},
+		"a hard topology of the partition":    {func(s *scene) { s.Job.Spec.NetworkTopology = nil; s.partition(v1alpha1.TopologyHard) }, RefreshBegin},
+		"a soft topology of the partition":    {func(s *scene) { s.Job.Spec.NetworkTopology = nil; s.partition(v1alpha1.TopologySoft) }, ""},
+		"done since the search began":         {func(s *scene) { s.PodGroup.RefreshedTime = s.Pods[1].PlacedTime }, ""},
+		"done before the search began":        {func(s *scene) { s.PodGroup.RefreshedTime = s.Pods[1].PlacedTime.Add(-1) }, RefreshBegin},
+		"done, and another incident has begun": {func(s *scene) {
+			s.PodGroup.RefreshedTime = s.Now.Add(-1)
+			s.status().Incidents[0].StartTime.Time = s.Now
+		}, RefreshBegin},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := untried(v1alpha1.Step{Action: v1alpha1.RestartPod, AfterSeconds: 7200})
+			s.PodGroup = &gang.PodGroup{Name: "llm-1"}
+			s.Job.Spec.NetworkTopology = &v1alpha1.NetworkTopology{Mode: v1alpha1.TopologyHard}
+			tc.story(s)
+			check.Equal(t, "refresh", tc.want, s.plan().Refresh)
 		})
 	}
 }

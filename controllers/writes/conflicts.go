@@ -2,6 +2,7 @@ package writes
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,15 +25,13 @@ const (
 )
 
 // IsConflict reports whether all that went wrong is that others have written meanwhile.
-func IsConflict(err error) bool {
+func IsConflict(err error) bool { return Every(err, apierrors.IsConflict) }
+
+// Every reports whether each of the errors that are joined in one is of a kind; an error that joins none is the only one.
+func Every(err error, of func(error) bool) bool {
 	var joined interface{ Unwrap() []error }
 	if !errors.As(err, &joined) {
-		return apierrors.IsConflict(err)
+		return of(err)
 	}
-	for _, one := range joined.Unwrap() {
-		if !IsConflict(one) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(joined.Unwrap(), func(one error) bool { return !Every(one, of) })
 }

@@ -82,6 +82,11 @@ func (g *Gang) PartitionOf(r Rank) int32 {
 // IsHard reports whether a topology must be kept, and not only preferred.
 func IsHard(t *v1alpha1.NetworkTopology) bool { return t != nil && t.Mode == v1alpha1.TopologyHard }
 
+// HasHardTopology reports whether a task's pods have to be in one HyperNode with others: of the job, or of their partition.
+func HasHardTopology(job *v1alpha1.TrainingJob, t *v1alpha1.Task) bool {
+	return IsHard(job.Spec.NetworkTopology) || (t != nil && t.Partition != nil && IsHard(t.Partition.NetworkTopology))
+}
+
 // outage is what the ranks of a job show of its gang's being down. Two ranks of a kind are enough to answer for any
 // rank what the others show.
 type outage struct {

@@ -75,6 +75,10 @@ func (m *manager) actOnVolcano(t *tenant, p *policies.Plan) {
 		m.write()
 		t.admit()
 	}
+	if p.Refresh != "" {
+		m.write()
+		t.refresh(p.Refresh)
+	}
 }
 
 func (t *tenant) hold(h v1alpha1.NodeHold) bool {
@@ -220,6 +224,24 @@ func (t *tenant) admit() {
 			v.pending = false
 			t.happened("gang keeps its place in the queue")
 			t.changed("the manager admits Volcano Job %s", v.name)
+		}
+	}
+}
+
+// refresh changes the PodGroup, at which the scheduler looks again where the gang runs.
+func (t *tenant) refresh(step policies.Refresh) {
+	for _, v := range t.volcano {
+		if pg := t.acting.cache.PodGroup; pg == nil || pg.Name != v.podGroup() {
+			continue
+		}
+		t.changed("the manager refreshes Volcano Job %s: %s", v.name, step)
+		v.refreshing = step == policies.RefreshBegin
+		if v.refreshing {
+			v.refreshedTime = t.now
+		}
+		if v.misled {
+			v.misled = false
+			t.happened("Volcano looks again where a gang runs")
 		}
 	}
 }

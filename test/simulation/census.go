@@ -50,6 +50,7 @@ var events = []string{
 	"pod is bound without the scheduler", "gang is bound without the scheduler", "pod that returns is left to the scheduler",
 	"place is taken first", "kubelet refuses a pod",
 	"Volcano forgets a job", "Volcano is reminded of a job",
+	"Volcano is misled by a deleted node", "Volcano looks again where a gang runs",
 	"kubelet backs off", "collective is complete", "collective aborts a rank", "collective aborts in a history", "victims in a history",
 	"culprit is named", "pod is removed early, with its gang down",
 	"kubelet cannot start a pod", "pod never becomes ready", "task starts nowhere",

@@ -55,6 +55,7 @@ func (w *world) loses(n *node) bool {
 		n.lost = true
 	} else {
 		n.lost, n.gone, n.foreign, n.signals = true, true, 0, nil
+		w.misleadBy(n.Name)
 		clear(n.holds)
 		w.resolve()
 	}

@@ -191,7 +191,7 @@ func (t *tenant) observe() *gang.Observation {
 	for _, v := range t.volcano {
 		o.VolcanoJobs = append(o.VolcanoJobs, v.observed())
 		if v.attempt == t.job.Status.Attempt {
-			o.PodGroup = &gang.PodGroup{Name: v.podGroup(), Pending: v.pending}
+			o.PodGroup = &gang.PodGroup{Name: v.podGroup(), Pending: v.pending, Refreshing: v.refreshing, RefreshedTime: v.refreshedTime}
 		}
 	}
 	for _, p := range t.pods {

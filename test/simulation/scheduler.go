@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // gangPods is what the scheduler sees of a Volcano Job. Failed and terminating pods do not count.
@@ -31,7 +32,12 @@ func (t *tenant) scheduleGang() {
 		return
 	}
 	g := t.gang(v)
+	v.misled = v.misled && len(g.bound) > 0
 	if len(g.waiting) == 0 {
+		return
+	}
+	if v.misled {
+		t.markUntried(g)
 		return
 	}
 	if g.valid < int(v.size.MinAvailable) {
@@ -79,6 +85,28 @@ func (t *tenant) markUnschedulable(g gangPods) {
 			p.Unschedulable, p.Untried = true, untried
 			t.changed("pod %s is unschedulable", p.Name)
 		}
+	}
+}
+
+// markUntried sets the condition of the pods for which no node was tried.
+func (t *tenant) markUntried(g gangPods) {
+	for _, p := range g.waiting {
+		if !p.Unschedulable || !p.Untried {
+			p.Unschedulable, p.Untried = true, true
+			t.changed("no node is tried for pod %s", p.Name)
+		}
+	}
+}
+
+// misleadBy has the scheduler lose sight of where hard gangs run that have a pod on a node, now and then, when that is deleted.
+func (w *world) misleadBy(node string) {
+	for _, t := range w.tenants {
+		v := t.currentVolcanoJob()
+		if v == nil || !gang.IsHard(t.job.Spec.NetworkTopology) || !slices.ContainsFunc(t.podsOf(v), func(p *pod) bool { return p.Node == node }) {
+			continue
+		}
+		v.misled = true
+		w.happened("Volcano is misled by a deleted node")
 	}
 }
 

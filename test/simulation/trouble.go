@@ -100,6 +100,7 @@ func (w *world) deleteNode() {
 		return
 	}
 	n.gone, n.foreign, n.signals = true, 0, nil
+	w.misleadBy(n.Name)
 	clear(n.holds)
 	w.resolve()
 	w.changed("node %s is deleted", n.Name)

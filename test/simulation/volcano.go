@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -18,10 +19,14 @@ type volcanoJob struct {
 	size      gang.Size
 	pending   bool // its PodGroup waits for the queue
 	forgotten bool // Volcano makes no pods for it until a command comes
-	deleting  bool
-	stopping  bool
-	ended     bool
-	succeeded bool
+	// misled is whether the scheduler takes the gang for one of a HyperNode above all that it may have.
+	misled        bool
+	refreshing    bool      // the PodGroup has a subGroupPolicy that selects no pod
+	refreshedTime time.Time // when it last got that
+	deleting      bool
+	stopping      bool
+	ended         bool
+	succeeded     bool
 }
 
 func (v *volcanoJob) podGroup() string { return v.name + "-pg" }

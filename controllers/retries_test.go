@@ -1,0 +1,27 @@
+package controllers
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+// What else went wrong beside a refusal is told as an error.
+func TestWhatIsOnlyARefusal(t *testing.T) {
+	refused, other := refusedError{errors.New("no queue")}, errors.New("down")
+	tests := map[string]struct {
+		err  error
+		want bool
+	}{
+		"nothing":                 {nil, false},
+		"a refusal":               {refused, true},
+		"told with its place":     {fmt.Errorf("act: %w", errors.Join(fmt.Errorf("create: %w", refused))), true},
+		"another error":           {other, false},
+		"another error beside it": {fmt.Errorf("act: %w", errors.Join(refused, other)), false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) { check.Equal(t, "is only a refusal", tc.want, isRefused(tc.err)) })
+	}
+}
