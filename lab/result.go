@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"slices"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -11,11 +12,18 @@ type Result struct {
 	// Wall is how long was played, Trained how much training came of it that no failure took back, and Lost what was trained and
 	// taken back. The rest of Wall was Down, or went into checkpoints.
 	Wall, Trained, Lost, Down time.Duration
+	// Slowed is the training that did not happen because the job was slower than it could be; Trained is without it.
+	Slowed time.Duration
 	// ETTR is the effective training time ratio: Trained by Wall.
 	ETTR float64
-	// Failures by cause, and the time lost by them: Down and Lost. Of failures that overlap the first one is charged.
+	// DownIn is Down by phase.
+	DownIn [Phases]time.Duration
+	// Failures that hit a node of a rank, by cause, and the time lost by them: Down and Lost. Of failures that overlap the first one
+	// is charged.
 	Failures map[string]int
 	LostBy   map[string]time.Duration
+	// Places counts where replaced ranks came back.
+	Places [Localities]int
 	// Restarts as the job's status counts them at the end.
 	Restarts v1alpha1.Restarts
 	// Failed is why the job failed before the end; empty where it did not.
@@ -33,6 +41,9 @@ type tally struct {
 	downSince time.Time
 	cause     string
 	down      time.Duration
+	slowed    time.Duration
+	phases    [Phases]time.Duration
+	places    [Localities]int
 	failed    string
 }
 
@@ -43,7 +54,11 @@ func newTally() tally {
 // first is the cause of the time until the job first trains.
 const first = "start"
 
-func (t *tally) strike(w *world, cause string) {
+// strike counts a failure that hits a rank.
+func (t *tally) strike(w *world, cause string, hit []*node) {
+	if !slices.ContainsFunc(w.pods, func(p *pod) bool { return !p.Spare && slices.Contains(hit, w.nodes[p.Node]) }) {
+		return
+	}
 	t.failures[cause]++
 	if w.program.training {
 		t.cause = cause
@@ -106,7 +121,8 @@ func (w *world) result() *Result {
 		t.resume(w.now)
 	}
 	return &Result{
-		Wall: w.For, Trained: t.trained, Lost: t.lost, Down: t.down, ETTR: float64(t.trained) / float64(w.For),
+		Wall: w.For, Trained: t.trained - t.slowed, Lost: t.lost, Down: t.down, Slowed: t.slowed,
+		ETTR: float64(t.trained-t.slowed) / float64(w.For), DownIn: t.phases, Places: t.places,
 		Failures: t.failures, LostBy: t.lostBy, Restarts: w.job.Status.Restarts, Failed: t.failed, Decisions: w.looks,
 	}
 }
