@@ -101,11 +101,11 @@ func (m *Model) Rates() ([]Cause, error) {
 			}
 			cause.Repair = d
 		}
-		if cause.Repair == 0 && c.Effect != ProcessExit {
-			return nil, fmt.Errorf("failure model: cause %q has effect %s and needs repair, the time that its node is away, such as 24h", c.Name, c.Effect)
-		}
 		if err := cause.check(); err != nil {
 			return nil, fmt.Errorf("failure model: %w", err)
+		}
+		if cause.Repair == 0 && c.Effect != ProcessExit {
+			return nil, fmt.Errorf("failure model: cause %q has effect %s and needs repair, the time that its node is away, such as 24h", c.Name, c.Effect)
 		}
 		out = append(out, cause)
 	}

@@ -24,6 +24,8 @@ type Result struct {
 	LostBy   map[string]time.Duration
 	// Places counts where replaced ranks came back.
 	Places [Localities]int
+	// Rules are those that an incident was given to.
+	Rules map[string]bool
 	// Restarts as the job's status counts them at the end.
 	Restarts v1alpha1.Restarts
 	// Failed is why the job failed before the end; empty where it did not.
@@ -44,11 +46,12 @@ type tally struct {
 	slowed    time.Duration
 	phases    [Phases]time.Duration
 	places    [Localities]int
+	rules     map[string]bool
 	failed    string
 }
 
 func newTally() tally {
-	return tally{failures: map[string]int{}, lostBy: map[string]time.Duration{}, downSince: begin}
+	return tally{failures: map[string]int{}, lostBy: map[string]time.Duration{}, rules: map[string]bool{}, downSince: begin}
 }
 
 // first is the cause of the time until the job first trains.
@@ -105,8 +108,11 @@ func (c *Costs) whole(d time.Duration) (trained, writing time.Duration) {
 	return kept + lost, d - kept - lost
 }
 
-// noteStatus notes how the job ended.
+// noteStatus notes which rules applied, and how the job ended.
 func (w *world) noteStatus(before, after *v1alpha1.TrainingJobStatus) {
+	for i := range after.Incidents {
+		w.tally.rules[after.Incidents[i].Rule] = true
+	}
 	if before.State != after.State && after.State == v1alpha1.StateFailed {
 		w.tally.failed = after.Message
 	}
@@ -122,7 +128,7 @@ func (w *world) result() *Result {
 	}
 	return &Result{
 		Wall: w.For, Trained: t.trained - t.slowed, Lost: t.lost, Down: t.down, Slowed: t.slowed,
-		ETTR: float64(t.trained-t.slowed) / float64(w.For), DownIn: t.phases, Places: t.places,
+		ETTR: float64(t.trained-t.slowed) / float64(w.For), DownIn: t.phases, Places: t.places, Rules: t.rules,
 		Failures: t.failures, LostBy: t.lostBy, Restarts: w.job.Status.Restarts, Failed: t.failed, Decisions: w.looks,
 	}
 }

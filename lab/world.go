@@ -110,7 +110,7 @@ func seedOf(n uint64) (seed [32]byte) {
 func (w *world) after(d time.Duration, do func()) { w.queue.add(w.now.Add(d), do) }
 
 // usable reports whether pods are placed on a node.
-func (n *node) usable() bool { return !n.silent && !(n.broken && n.reported) }
+func (n *node) usable() bool { return !n.silent && (!n.broken || !n.reported) }
 
 // newPod is a pod behind its gate.
 func (w *world) newPod(attempt int32, task string, index int32, spare bool) *pod {

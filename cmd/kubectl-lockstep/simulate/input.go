@@ -1,6 +1,7 @@
-package main
+package simulate
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,7 +15,22 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
-// readFile reads a file, or the standard input for -.
+// readJob reads a TrainingJob from a file, or from the standard input for -.
+func readJob(in io.Reader, file string) (*v1alpha1.TrainingJob, error) {
+	raw, err := readFile(in, file)
+	if err != nil {
+		return nil, fmt.Errorf("-f: %w", err)
+	}
+	job, err := parseJob(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if len(job.Spec.Tasks) == 0 {
+		return nil, fmt.Errorf("%s: %w", file, errors.New("spec.tasks is empty: give the job a task"))
+	}
+	return job, nil
+}
+
 func readFile(in io.Reader, name string) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(in)
