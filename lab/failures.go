@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
@@ -13,8 +14,9 @@ import (
 type Failure struct {
 	At    time.Duration // since the play began
 	Cause Cause
-	// Nodes that it hits.
+	// Nodes that it hits. Default: the node on which Rank is then.
 	Nodes []string
+	Rank  gang.Rank
 }
 
 // draw draws the failures of a play. Every node of the cluster fails, whether the job is on it or not, so that the failures are the

@@ -5,6 +5,9 @@ import "time"
 // strike has a failure hit its nodes. One that is away already is spared.
 func (w *world) strike(f Failure) {
 	var hit []*node
+	if f.Nodes == nil {
+		f.Nodes = []string{w.lived[f.Rank]}
+	}
 	for _, name := range f.Nodes {
 		if n := w.nodes[name]; n != nil && !n.lost && !n.broken {
 			hit = append(hit, n)
@@ -20,6 +23,11 @@ func (w *world) apply(c Cause, n *node) {
 	switch c.Effect {
 	case ProcessExit:
 		w.exitOneOn(n.name)
+	case PodLoss:
+		if p := w.rankOn(n.name); p != nil {
+			w.delete(p, false)
+			w.changed()
+		}
 	case DeviceFailure:
 		n.broken = true
 		w.exitOneOn(n.name)
@@ -64,12 +72,19 @@ func (w *world) report(n *node, wrong func() bool) {
 }
 
 func (w *world) exitOneOn(name string) {
+	if p := w.rankOn(name); p != nil {
+		w.exit(p)
+	}
+}
+
+// rankOn is a pod of a rank whose process runs on a node; nil for none.
+func (w *world) rankOn(name string) *pod {
 	for _, p := range w.pods {
 		if p.Node == name && !p.Spare && p.process.running {
-			w.exit(p)
-			return
+			return p
 		}
 	}
+	return nil
 }
 
 // silence has the control plane notice that a node does not answer.

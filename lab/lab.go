@@ -41,6 +41,8 @@ type Effect string
 const (
 	// ProcessExit ends one process, which can be started again where it was.
 	ProcessExit Effect = "ProcessExit"
+	// PodLoss deletes one pod of the node, as an eviction and a preemption do.
+	PodLoss Effect = "PodLoss"
 	// DeviceFailure ends one process and keeps all others of its node from running until the node is repaired. The health agent
 	// reports it as failed.
 	DeviceFailure Effect = "DeviceFailure"
@@ -161,8 +163,8 @@ func (c *Cause) check() error {
 		return fmt.Errorf("cause %q has scope %q, which is neither %s nor %s", c.Name, c.Scope, NodeScope, HyperNodeScope)
 	}
 	switch c.Effect {
-	case ProcessExit, DeviceFailure, Degradation, NodeLoss:
+	case ProcessExit, PodLoss, DeviceFailure, Degradation, NodeLoss:
 		return nil
 	}
-	return fmt.Errorf("cause %q has effect %q, which is none of %s, %s, %s, %s", c.Name, c.Effect, ProcessExit, DeviceFailure, Degradation, NodeLoss)
+	return fmt.Errorf("cause %q has effect %q, which is none of %s, %s, %s, %s, %s", c.Name, c.Effect, ProcessExit, PodLoss, DeviceFailure, Degradation, NodeLoss)
 }

@@ -104,7 +104,7 @@ func (m *Model) Rates() ([]Cause, error) {
 		if err := cause.check(); err != nil {
 			return nil, fmt.Errorf("failure model: %w", err)
 		}
-		if cause.Repair == 0 && c.Effect != ProcessExit {
+		if cause.Repair == 0 && c.Effect != ProcessExit && c.Effect != PodLoss {
 			return nil, fmt.Errorf("failure model: cause %q has effect %s and needs repair, the time that its node is away, such as 24h", c.Name, c.Effect)
 		}
 		out = append(out, cause)

@@ -36,7 +36,7 @@ func (w *world) pass(until time.Time) {
 	case w.program.training:
 		w.tally.slowed += time.Duration(float64(took) * w.slowdown())
 	default:
-		w.tally.phases[w.phase()] += took
+		w.tally.outages[len(w.tally.outages)-1].In[w.phase()] += took
 	}
 	w.now = until
 }

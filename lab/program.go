@@ -27,7 +27,6 @@ func (g *program) gather(w *world) {
 	w.after(w.Costs.Restore, func() {
 		if g.joined && g.gathering == gathering {
 			g.training, g.since, g.savedAt = true, w.now, time.Time{}
-			w.tally.resume(w.now)
 		}
 	})
 }

@@ -29,7 +29,7 @@ func TestExamplesOfTheHelpRun(t *testing.T) {
 	}
 	t.Chdir(t.TempDir())
 	for name, content := range map[string]string{
-		"llama.yaml": twoIncidents, "job.yaml": string(raw), "other.yaml": string(raw), "cluster.yaml": aRack,
+		"llama.yaml": string(raw) + incidents, "job.yaml": string(raw), "other.yaml": string(raw), "cluster.yaml": aRack,
 		"counted.yaml":  "source: ours\nnodes: 10\ndays: 100\ncauses:\n- {name: exit, failures: 10, effect: ProcessExit}\n",
 		"incidents.csv": "time,cause,effect\n2026-01-01T00:00:00Z,exit,ProcessExit\n2026-01-31T00:00:00Z,exit,ProcessExit\n",
 	} {
@@ -51,8 +51,21 @@ func TestExamplesOfTheHelpRun(t *testing.T) {
 			}
 		}
 	}
-	check.Equal(t, "examples", 8, n)
+	check.Equal(t, "examples", 9, n)
 }
+
+// incidents are those of the job of the sample.
+const incidents = `
+status:
+  incidents:
+  - id: 1
+    trigger: PodFailed
+    class: User
+    pods: [{name: llama-1-worker-1, task: worker, index: 1}]
+    startTime: "2026-01-02T03:04:07.000000Z"
+    endTime: "2026-01-02T03:04:27.000000Z"
+    outcome: Recovered
+`
 
 // aRack is what kubectl get hypernodes,nodes -o yaml prints of five nodes in a rack.
 const aRack = `apiVersion: v1

@@ -22,7 +22,7 @@ signal until all ranks were back: what happened when, and a bar whose length is
 the time. The bars of one job have one scale.
 
   . detect    the program has ended, and the manager has not seen it yet
-  - wait      until the first step of the rule: ranks may come back by themselves
+  - wait      until the first step of the rule: ranks may come back alone
   # replace   from the last step until the last replacement may be placed
   = start     until all ranks are ready`,
 		Example: `  # The incidents of a job

@@ -25,6 +25,7 @@ type options struct {
 	failures       failures
 	cluster        cluster
 	sweep, picture string
+	replay         string
 	suggest        bool
 	length         string
 	duration       time.Duration // length, parsed
@@ -49,13 +50,19 @@ const example = `  # A month of a job, with the failures of the training of Llam
   # Better times for the policy, as YAML
   kubectl lockstep simulate -f job.yaml --suggest
 
+  # What would have been different with the incidents that a job has had
+  kubectl get trainingjob llama -o yaml > llama.yaml
+  kubectl lockstep simulate -f job.yaml --replay llama.yaml
+
   # Failures that you have counted, or a list of incidents
   kubectl lockstep simulate -f job.yaml --failures counted.yaml
-  kubectl lockstep simulate -f job.yaml --failures incidents.csv --counted-nodes 128
+  kubectl lockstep simulate -f job.yaml \
+    --failures incidents.csv --counted-nodes 128
 
   # The HyperNodes of a cluster, and a program that checkpoints every 10 minutes
   kubectl get hypernodes,nodes -o yaml > cluster.yaml
-  kubectl lockstep simulate -f job.yaml --topology cluster.yaml --checkpoint-interval 10m`
+  kubectl lockstep simulate -f job.yaml \
+    --topology cluster.yaml --checkpoint-interval 10m`
 
 // New is the command.
 func New(streams genericiooptions.IOStreams) *cobra.Command {
@@ -78,6 +85,7 @@ Nothing is sent to a cluster. The same seed gives the same answer.`,
 	f.StringVar(&o.sweep, "sweep", "", "time of the policy to play from one value to another, such as rules[node-may-return].afterSeconds=10s..5m")
 	f.StringVar(&o.picture, "svg", "", "file for a picture of the sweep")
 	f.BoolVar(&o.suggest, "suggest", false, "search the times of the policy for better ones")
+	f.StringVar(&o.replay, "replay", "", "file with a TrainingJob whose incidents are played in place of drawn failures; what kubectl get -o yaml prints")
 	f.StringVar(&o.length, "for", "30d", "how long to play, such as 12h or 365d")
 	f.IntVar(&o.plays, "plays", 5, "how often to play, each time with other failures")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the random numbers")
@@ -111,6 +119,13 @@ func (o *options) run(ctx context.Context) error {
 	sweep, err := o.plannedSweep(studies[0])
 	if err != nil {
 		return err
+	}
+	replay, err := o.plannedReplay()
+	if err != nil {
+		return err
+	}
+	if replay != nil {
+		return replay.run(ctx, o, studies)
 	}
 	for _, s := range studies {
 		if err := o.play(ctx, s); err != nil {
