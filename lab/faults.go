@@ -4,6 +4,9 @@ import "time"
 
 // strike has a failure hit its nodes. One that is away already is spared.
 func (w *world) strike(f Failure) {
+	if f.Cause.WhileTraining && !w.program.training {
+		return
+	}
 	var hit []*node
 	if f.Nodes == nil {
 		f.Nodes = []string{w.lived[f.Rank]}

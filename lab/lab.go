@@ -72,6 +72,9 @@ type Cause struct {
 	PerThousandNodeDays float64
 	// Repair is how long the node is away or degraded after it. Not for ProcessExit.
 	Repair time.Duration
+	// WhileTraining is whether it comes only while the job trains, as what its load causes does. PerThousandNodeDays is then in days
+	// of training.
+	WhileTraining bool
 	// Slowdown is how much slower the job trains under a Degradation, from 0 to 1: with 0.2 at 80 % of its speed.
 	Slowdown float64
 }

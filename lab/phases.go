@@ -70,11 +70,11 @@ func (w *world) phaseOf(p *pod, full func() bool) Phase {
 		return Place
 	case (n.lost && !n.silent) || (n.broken && !n.reported):
 		return Detect
-	case n.lost || p.Finished():
+	case n.lost:
 		return Decide
 	case p.Deleting:
 		return Place
-	case n.broken:
+	case n.broken || p.Finished():
 		return Decide
 	}
 	return Start
