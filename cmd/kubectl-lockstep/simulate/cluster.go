@@ -3,15 +3,11 @@ package simulate
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
-	clientresource "k8s.io/cli-runtime/pkg/resource"
-	"k8s.io/client-go/kubernetes/scheme"
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -104,23 +100,14 @@ func racks(nodes, perRack int) []topology.HyperNode {
 
 // readTopology reads HyperNodes and Nodes. Nodes without GPUs take no pods of a job that has some.
 func readTopology(file string) ([]topology.HyperNode, error) {
-	known := scheme.Scheme
-	if err := topologyv1alpha1.AddToScheme(known); err != nil {
-		return nil, err
-	}
-	if _, err := os.Stat(file); err != nil {
-		return nil, fmt.Errorf("--topology: %w", err)
-	}
-	infos, err := clientresource.NewBuilder(genericclioptions.NewConfigFlags(false)).Local().ContinueOnError().Flatten().
-		WithScheme(known, corev1.SchemeGroupVersion, topologyv1alpha1.SchemeGroupVersion).
-		FilenameParam(false, &clientresource.FilenameOptions{Filenames: []string{file}}).Do().Infos()
+	objects, err := readObjects(file)
 	if err != nil {
 		return nil, fmt.Errorf("--topology: %w", err)
 	}
 	var hyperNodes []topologyv1alpha1.HyperNode
 	var nodes []corev1.Node
-	for _, info := range infos {
-		switch object := info.Object.(type) {
+	for _, object := range objects {
+		switch object := object.(type) {
 		case *topologyv1alpha1.HyperNode:
 			hyperNodes = append(hyperNodes, *object)
 		case *corev1.Node:

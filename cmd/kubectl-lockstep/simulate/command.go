@@ -59,6 +59,10 @@ const example = `  # A month of a job, with the failures of the training of Llam
   kubectl lockstep simulate -f job.yaml \
     --failures incidents.csv --counted-nodes 128
 
+  # The failures that the jobs of a cluster have had
+  kubectl get trainingjobs -A -o yaml > jobs.yaml
+  kubectl lockstep simulate -f job.yaml --failures jobs.yaml
+
   # The HyperNodes of a cluster, and a program that checkpoints every 10 minutes
   kubectl get hypernodes,nodes -o yaml > cluster.yaml
   kubectl lockstep simulate -f job.yaml \
@@ -66,7 +70,7 @@ const example = `  # A month of a job, with the failures of the training of Llam
 
 // New is the command.
 func New(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &options{IOStreams: streams, costs: lab.DefaultCosts()}
+	o := &options{IOStreams: streams, costs: lab.DefaultCosts(), failures: failures{now: time.Now}}
 	c := &cobra.Command{
 		Use:   "simulate -f JOB.yaml",
 		Short: "Play failures against the restart policy of a TrainingJob",

@@ -8,12 +8,14 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/lab"
 )
 
@@ -21,10 +23,14 @@ import (
 type failures struct {
 	from  string
 	nodes int
+	now   func() time.Time
 }
 
+// isObject tells objects of Kubernetes from failure models.
+var isObject = regexp.MustCompile(`(?m)^(apiVersion:|---)`)
+
 func (f *failures) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&f.from, "failures", "llama3", "failure model: "+strings.Join(lab.Models(), ", ")+"; a file with one; or a .csv file of incidents")
+	flags.StringVar(&f.from, "failures", "llama3", "failure model: "+strings.Join(lab.Models(), ", ")+"; a file with one; a .csv file of incidents; or a file with TrainingJobs, whose incidents count")
 	flags.IntVar(&f.nodes, "counted-nodes", 0, "nodes on which the incidents of a .csv file were counted")
 }
 
@@ -37,9 +43,15 @@ func (f *failures) read() (*lab.Model, error) {
 		return nil, fmt.Errorf("--failures: %w", err)
 	}
 	var m *lab.Model
-	if filepath.Ext(f.from) == ".csv" {
+	switch {
+	case filepath.Ext(f.from) == ".csv":
 		m, err = f.count(string(raw))
-	} else {
+	case isObject.Match(raw):
+		var jobs []*v1alpha1.TrainingJob
+		if jobs, err = readJobs(f.from); err == nil {
+			m, err = lab.CountIncidents(jobs, f.now())
+		}
+	default:
 		m, err = lab.ParseModel(raw)
 	}
 	if err != nil {
