@@ -152,6 +152,10 @@ cluster-up: prereqs ## start a test cluster on this machine, without containers
 cluster-down: prereqs ## stop the test cluster
 	go run ./test/cluster/cmd down
 
+.PHONY: gains
+gains: prereqs ## play jobs of three sizes in the policy lab, and write the gains of policies into lab/README.md; half an hour
+	go run ./test/gains
+
 .PHONY: demo
 demo: build ## show a gang fall together, lose a node and come back in its rack; KEEP=1 keeps the cluster
 	CGO_ENABLED=0 go build -trimpath -o bin/trainer ./test/workloads/trainer
