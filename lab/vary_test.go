@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -41,4 +42,15 @@ func TestVary(t *testing.T) {
 			t.Errorf("%s: %v, want %q", field, err, want)
 		}
 	}
+}
+
+// The failure model of the page is one that can be read.
+func TestTheModelOfThePageIsRead(t *testing.T) {
+	raw, err := os.ReadFile("README.md")
+	check.Equal(t, "error", nil, err)
+	_, after, _ := strings.Cut(string(raw), "```yaml\n")
+	model, _, _ := strings.Cut(after, "```")
+	m, err := ParseModel([]byte(model))
+	check.Equal(t, "error", nil, err)
+	check.Equal(t, "causes", 5, len(m.Causes))
 }
