@@ -33,6 +33,6 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	c.SetOut(streams.Out)
 	c.SetErr(streams.ErrOut)
 	c.SetErrPrefix("error:")
-	c.AddCommand(newSimulate(streams), newTimeline(streams), newWhy(streams))
+	c.AddCommand(newMap(streams), newSimulate(streams), newTimeline(streams), newWhy(streams))
 	return c
 }
