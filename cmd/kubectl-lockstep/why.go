@@ -35,7 +35,12 @@ is named at the end. The exit code is 0 where there is an answer, and 1 where th
 
   # The same for a pod, which need not exist any more
   kubectl lockstep why pod/llama-1-worker-3`,
-		Args: cobra.RangeArgs(1, 2),
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errNoName
+			}
+			return cobra.MaximumNArgs(2)(c, args)
+		},
 		RunE: func(c *cobra.Command, args []string) error { return runWhy(c.Context(), streams.Out, flags, args) },
 	}
 	flags.AddFlags(c.Flags())

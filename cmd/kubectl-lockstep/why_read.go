@@ -45,6 +45,9 @@ func (r *whyReader) find(ctx context.Context, args []string) (*v1alpha1.Training
 
 func (r *whyReader) job(ctx context.Context, name string) (*v1alpha1.TrainingJob, error) {
 	job := &v1alpha1.TrainingJob{}
+	for _, kind := range []string{"tj/", "trainingjob/", "trainingjobs/"} { // as kubectl get -o name has it
+		name = strings.TrimPrefix(name, kind)
+	}
 	return job, r.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: name}, job)
 }
 

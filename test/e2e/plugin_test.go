@@ -30,9 +30,15 @@ var buildPlugin = sync.OnceValues(func() (string, error) {
 // lockstep runs kubectl-lockstep against the cluster, and returns what it prints.
 func (s *scenario) lockstep(args ...string) (string, error) {
 	s.t.Helper()
+	return s.lockstepWith(testCluster.Kubeconfig(), args...)
+}
+
+// lockstepWith does the same with another kubeconfig.
+func (s *scenario) lockstepWith(kubeconfig string, args ...string) (string, error) {
+	s.t.Helper()
 	binary, err := buildPlugin()
 	s.must(err, "build the plugin")
-	cmd := exec.CommandContext(s.ctx, binary, append(args, "--kubeconfig", testCluster.Kubeconfig())...)
+	cmd := exec.CommandContext(s.ctx, binary, append(args, "--kubeconfig", kubeconfig)...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -100,7 +101,9 @@ func TestWhyAJobFindsNoNode(t *testing.T) {
 	other := s.trainingJob(2)
 	other.Name = "why-full-other"
 	s.must(testCluster.Client().Create(s.ctx, other), "create another job")
-	t.Cleanup(func() { s.must(client.IgnoreNotFound(testCluster.Client().Delete(s.ctx, other)), "delete the other job") })
+	t.Cleanup(func() {
+		s.must(client.IgnoreNotFound(testCluster.Client().Delete(s.ctx, other)), "delete the other job")
+	})
 	s.awaitAny("it is told that no node fits", func(ctx ctxT) (bool, error) {
 		err := testCluster.Client().Get(ctx, client.ObjectKeyFromObject(other), other)
 		return strings.Contains(other.Status.Message, "no node fits"), err
@@ -114,5 +117,37 @@ func TestWhyAJobFindsNoNode(t *testing.T) {
 	out, err = s.lockstep("why", "pod/nobody", "-n", namespace)
 	if err == nil || !strings.Contains(out, `"nobody" is no name of a pod of a TrainingJob in namespace default`) {
 		t.Errorf("of a pod of nobody: %v, %s", err, out)
+	}
+}
+
+// Who may read the TrainingJobs of a namespace alone gets the answer of their status, and is told what it lacks.
+func TestWhyWithFewRights(t *testing.T) {
+	s := newScenario(t, "why-rights", 1, 2)
+	s.run(s.trainingJob(2))
+	s.must(testCluster.Client().Create(s.ctx, &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "why-rights"},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"trainingjobs"}, Verbs: []string{"get", "list"}}},
+	}), "create a role")
+	s.must(testCluster.Client().Create(s.ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "why-rights"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "why-rights"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "why-reader"}},
+	}), "bind the role")
+	kubeconfig, err := testCluster.KubeconfigFor("why-reader")
+	s.must(err, "make a kubeconfig")
+	out, err := s.lockstepWith(kubeconfig, "why", s.job.Name, "-n", namespace)
+	s.must(err, "ask why: "+out)
+	text := strings.Join(strings.Fields(out), " ")
+	for _, want := range []string{
+		"It has been running since", "Home is HyperNode " + s.pool.Rack(0), "The pods could not be read: pods is forbidden",
+		"The PodGroups could not be read", "The Queue default could not be read", "The Events could not be read",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	out, err = s.lockstepWith(kubeconfig, "map", "-n", namespace)
+	if err == nil || !strings.Contains(out, "list nodes: nodes is forbidden") {
+		t.Errorf("a map without a right to nodes: %v, %s", err, out)
 	}
 }

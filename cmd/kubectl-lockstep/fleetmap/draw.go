@@ -87,6 +87,9 @@ func (m *fleetMap) drawGroup(out []string, group []*branch, depth int) []string 
 		marks.WriteRune(m.kinds[b.worst].mark)
 	}
 	name := fmt.Sprintf("%s…%s (%d)", group[0].name, group[len(group)-1].name, len(group))
+	if slices.ContainsFunc(group, func(b *branch) bool { return m.isHome(b.name) }) {
+		name += " (home)"
+	}
 	out = append(out, line(depth, name, sum))
 	if !slices.ContainsFunc(group, func(b *branch) bool { return b.tells }) {
 		return out

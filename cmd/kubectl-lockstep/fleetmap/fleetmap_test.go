@@ -120,6 +120,9 @@ func TestMapsAreDrawn(t *testing.T) {
 		"long-names":       {&Fleet{Nodes: []Node{{Name: "a"}}, Topology: topology.New([]topology.HyperNode{{Name: strings.Repeat("long-", 12) + "rack-1", Nodes: []string{"a"}}})}, Options{}},
 		"wide-rack":        {fleet(1, 100, 0), Options{Limit: 60}},
 		"hundred-racks":    {fleet(100, 18, 0), Options{Limit: 60}},
+		"lone-rack":        {lone(), Options{Limit: 12}},
+		"flat-and-outside": {outsiders(), Options{Limit: 20}},
+		"queued-job":       {fleet(4, 8, 2), Options{Limit: 14, Job: queuedJob()}},
 		"large":            {large(12), Options{Limit: 60}},
 		"large-ill":        {large(120), Options{Limit: 60}},
 		"large-flat-ill":   {flat(large(400)), Options{Limit: 60}},
@@ -140,6 +143,39 @@ func TestMapsAreDrawn(t *testing.T) {
 			golden(t, name, strings.Join(lines, "\n")+"\n")
 		})
 	}
+}
+
+// However few lines there may be, a map that is summed up to one line of HyperNodes, with its hint, is the shortest.
+func TestMapsFit(t *testing.T) {
+	const shortest = 20
+	for limit := shortest; limit < 120; limit += 5 {
+		if n := len(Draw(large(60), Options{Limit: limit})); n > limit {
+			t.Errorf("%d lines, and there may be %d", n, limit)
+		}
+	}
+}
+
+// lone is a quiet rack beside spines, of which nothing tells either.
+func lone() *Fleet {
+	f := fleet(6, 2, 2)
+	f.Nodes = append(f.Nodes, Node{Name: "a"})
+	f.Topology = topology.New(append(f.Topology.All(), topology.HyperNode{Name: "spine-9", Tier: 1, Nodes: []string{"a"}}))
+	return f
+}
+
+// outsiders is 20 racks, each with a node that is ill, and a node that is in none.
+func outsiders() *Fleet {
+	f := fleet(20, 2, 0)
+	for i := range 20 {
+		f.node(i, 0).NotReady = true
+	}
+	f.Nodes = append(f.Nodes, Node{Name: "login"})
+	return f
+}
+
+// queuedJob has a home, and no pods.
+func queuedJob() *Job {
+	return &Job{Title: "TrainingJob default/llama: Suspended", Homes: []string{"rack-1"}, Tasks: []Task{{"worker", []string{"", ""}}}}
 }
 
 // flat takes the spines away.

@@ -134,7 +134,7 @@ func (s *Snapshot) tellBudget(whose string, p *rules.Policy, charged []metav1.Ti
 	if used == 0 {
 		return nil
 	}
-	return told("status.restarts", "The budget of %s is %s within %s, of which %d are used.", whose, counted(p.MaxRestarts, "charged restart"), duration.HumanDuration(p.Window), used)
+	return told("status.restarts", "Used of the budget of %s: %d of %s within %s.", whose, used, counted(p.MaxRestarts, "charged restart"), duration.HumanDuration(p.Window))
 }
 
 // lastIncident tells of the last incident that is over, where none is open.
