@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -18,18 +19,23 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
-// answers checks that kubectl lockstep why says all of these, broken into lines as it likes.
+// answers waits until kubectl lockstep why says all of these, broken into lines as it likes: events come later than what they
+// tell of.
 func (s *scenario) answers(args []string, wants ...string) {
 	s.t.Helper()
-	out, err := s.lockstep(append(append([]string{"why"}, args...), "-n", s.job.Namespace)...)
-	s.must(err, "ask why: "+out)
-	s.t.Logf("why %v:\n%s", args, out)
-	text := strings.Join(strings.Fields(out), " ")
-	for _, want := range wants {
-		if !strings.Contains(text, want) {
-			s.t.Errorf("why %v does not say %q:\n%s", args, want, out)
+	s.awaitAny(fmt.Sprintf("why %v answers", args), func(ctxT) (bool, error) {
+		out, err := s.lockstep(append(append([]string{"why"}, args...), "-n", s.job.Namespace)...)
+		if err != nil {
+			return false, fmt.Errorf("%w: %s", err, out)
 		}
-	}
+		text := strings.Join(strings.Fields(out), " ")
+		for _, want := range wants {
+			if !strings.Contains(text, want) {
+				return false, fmt.Errorf("no %q in\n%s", want, out)
+			}
+		}
+		return true, nil
+	})
 }
 
 func TestWhyARankIsWhereItIs(t *testing.T) {
@@ -124,15 +130,19 @@ func TestWhyAJobFindsNoNode(t *testing.T) {
 func TestWhyWithFewRights(t *testing.T) {
 	s := newScenario(t, "why-rights", 1, 2)
 	s.run(s.trainingJob(2))
-	s.must(testCluster.Client().Create(s.ctx, &rbacv1.Role{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "why-rights"},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"trainingjobs"}, Verbs: []string{"get", "list"}}},
-	}), "create a role")
-	s.must(testCluster.Client().Create(s.ctx, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "why-rights"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "why-rights"},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "why-reader"}},
-	}), "bind the role")
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: s.pool.Name}
+	for _, object := range []client.Object{
+		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"trainingjobs"}, Verbs: []string{"get", "list"}},
+		}},
+		&rbacv1.RoleBinding{
+			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "why-reader"}},
+		},
+	} {
+		s.must(testCluster.Client().Create(s.ctx, object), "give a user rights")
+		t.Cleanup(func() { s.must(testCluster.Client().Delete(s.ctx, object), "take the rights away") })
+	}
 	kubeconfig, err := testCluster.KubeconfigFor("why-reader")
 	s.must(err, "make a kubeconfig")
 	out, err := s.lockstepWith(kubeconfig, "why", s.job.Name, "-n", namespace)

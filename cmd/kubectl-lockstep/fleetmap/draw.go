@@ -129,15 +129,16 @@ var tableHead = fmt.Sprintf("%-*s%6s%6s%6s%6s%6s%6s%6s%6s", nameWidth, "HYPERNOD
 
 // line is the line of a branch.
 func line(depth int, name string, c counts) string {
-	out := fmt.Sprintf("%-*s", nameWidth, shortened(indentOf(depth)+name, nameWidth-1))
+	var out strings.Builder
+	fmt.Fprintf(&out, "%-*s", nameWidth, shortened(indentOf(depth)+name, nameWidth-1))
 	for _, n := range []int{c.nodes, c.free, c.used, c.held, c.quarantined, c.cordoned, c.degraded, c.notReady} {
 		if n == 0 {
-			out += "     -"
+			out.WriteString("     -")
 		} else {
-			out += fmt.Sprintf("%6d", n)
+			fmt.Fprintf(&out, "%6d", n)
 		}
 	}
-	return out
+	return out.String()
 }
 
 // shortened is a name without its middle where it is too long: what tells names apart is at their ends.

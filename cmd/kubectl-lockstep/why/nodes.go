@@ -101,12 +101,7 @@ func confined(s *Snapshot) []Fact {
 		return out
 	}
 	all := s.Topology.All()
-	allowed := slices.Clone(all)
-	for i := len(allowed) - 1; i >= 0; i-- {
-		if allowed[i].Tier > highest {
-			allowed = slices.Delete(allowed, i, i+1)
-		}
-	}
+	allowed := slices.DeleteFunc(slices.Clone(all), func(h hyperNode) bool { return h.Tier > highest })
 	switch {
 	case len(all) == 0:
 		return append(out, told("HyperNodes", "The cluster has no HyperNodes.")...)

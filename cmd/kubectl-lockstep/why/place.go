@@ -70,7 +70,11 @@ func came(s *Snapshot, sub Subject) []Fact {
 		return nil
 	}
 	if p.Annotations[v1alpha1.AnnotationResume] == "false" {
-		return told("Pod "+p.Name, "It is the first pod of the rank: nothing of the job had run before, and the scheduler chose the node%s.", within(s.Job.Spec.NetworkTopology))
+		chose := ""
+		if len(pinsOf(p)) == 0 {
+			chose = ", and the scheduler chose the node" + within(s.Job.Spec.NetworkTopology)
+		}
+		return told("Pod "+p.Name, "It is the first pod of the rank: nothing of the job had been restarted before%s.", chose)
 	}
 	inc, before := s.lastLoss(sub.Rank)
 	switch {

@@ -29,7 +29,7 @@ func TestARankThatWasNeverRestarted(t *testing.T) {
 		"Rank worker-1 is pod llm-1-worker-1, which was created at 11:00:00 UTC (60m ago) and is Running on node n1 of HyperNode rack-a of tier 1. [Pod llm-1-worker-1]",
 		"volcano bound it at 11:00:00 UTC (60m ago): Successfully assigned research/llm-1-worker-1 to n1. [Event]",
 		"The manager opened its gate at 11:00:00 UTC (60m ago), and left its node to the scheduler. [Pod llm-1-worker-1]",
-		"It is the first pod of the rank: nothing of the job had run before, and the scheduler chose the node, in one HyperNode of tier 1 at most. [Pod llm-1-worker-1]",
+		"It is the first pod of the rank: nothing of the job had been restarted before, and the scheduler chose the node, in one HyperNode of tier 1 at most. [Pod llm-1-worker-1]",
 		"Lockstep has never restarted the rank: it is at incarnation 0, in attempt 1. [status.tasks]",
 	}, sentences(Rank(s, worker1)))
 }
@@ -107,6 +107,21 @@ func TestWhatIsToldOfARank(t *testing.T) {
 		}, []string{"The job holds node n1 for it, until 12:05:00 UTC (in 5m) at most. [status.holds]"}},
 		"held for good": {restartedOnce, func(s *Snapshot) { s.Job.Status.Holds = []v1alpha1.NodeHold{{Node: "n1"}} }, []string{"The job holds node n1 until it ends. [status.holds]"}},
 
+		"a later step, which came when the pod was back": {restartedOnce, func(s *Snapshot) {
+			s.Pods[1].CreationTimestamp, s.Pods[1].Annotations[v1alpha1.AnnotationIncarnation] = before(9), "1"
+			s.Job.Status.Incidents[0].Steps = append(s.Job.Status.Incidents[0].Steps, v1alpha1.FiredStep{Action: v1alpha1.MigratePod, Index: 1, Time: micro(8)})
+		}, []string{
+			"Rank worker-1 is pod llm-1-worker-1, which was created at 11:51:00 UTC (9m ago) and is Running on node n1 of HyperNode rack-a of tier 1. [Pod llm-1-worker-1]",
+		}},
+		"a later step, for which the pod is to go": {restartedOnce, func(s *Snapshot) {
+			s.Pods[1].CreationTimestamp, s.Pods[1].Annotations[v1alpha1.AnnotationIncarnation] = before(9), "1"
+			s.Job.Status.Tasks[0].Ranks[0].Incarnation = 2
+			s.Job.Status.Incidents[0].Steps = append(s.Job.Status.Incidents[0].Steps, v1alpha1.FiredStep{Action: v1alpha1.MigratePod, Index: 1, Time: micro(8)})
+		}, []string{
+			"Rank worker-1 is pod llm-1-worker-1, which was created at 11:51:00 UTC (9m ago) and is Running on node n1 of HyperNode rack-a of tier 1. [Pod llm-1-worker-1]",
+			"The rank is at incarnation 2, and the job in attempt 1. [status.tasks]",
+			"The last step that restarted it was MigratePod of incident 7 at 11:52:00 UTC (8m ago), step 2 of rule everything-else of the default restart policy: the pod before was deleted for that, unless it was gone already. [status.incidents]",
+		}},
 		"an incident that is forgotten": {restartedOnce, func(s *Snapshot) { s.Job.Status.Incidents = nil }, []string{
 			"No incident that the status remembers names the rank, so it does not tell on which node the pod before was. [status.incidents]",
 			"The incident that restarted it is not remembered any more: the status keeps the last 10 that are over. The manager's log has it, and events for about an hour. [status.incidents]",
@@ -201,10 +216,10 @@ func TestWhyThereIsNoPod(t *testing.T) {
 			"It has not been scheduled since 11:00:00 UTC (60m ago), reason PodsPending: some pods are being replaced. [condition Scheduled]", noEvents,
 		}},
 		"with events": {worker1, func(s *Snapshot) {
-			about := func(uid, reason string, minutes int) corev1.Event {
+			about := func(reason string, minutes int) corev1.Event {
 				return corev1.Event{InvolvedObject: corev1.ObjectReference{Kind: "Pod", Name: "llm-1-worker-1"}, Reason: reason, EventTime: micro(minutes), ReportingController: "kubelet"}
 			}
-			s.Events = []corev1.Event{about("a", "Killing", 1), about("a", "Pulled", 4), about("a", "Started", 3), about("a", "Created", 5)}
+			s.Events = []corev1.Event{about("Killing", 1), about("Pulled", 4), about("Started", 3), about("Created", 5)}
 		}, []string{
 			none, "At 11:56:00 UTC (4m ago), kubelet said of pod llm-1-worker-1, reason Pulled. [Event]",
 			"At 11:57:00 UTC (3m ago), kubelet said of pod llm-1-worker-1, reason Started. [Event]",
@@ -285,7 +300,7 @@ func TestTheReachOfSteps(t *testing.T) {
 		s.Job.Status.Incidents = []v1alpha1.Incident{inc}
 		var got []string
 		gang.EachRank(s.Job, func(r gang.Rank) {
-			if found, _ := s.restartedBy(r); found != nil {
+			if found, _ := s.restartedBy(Subject{Rank: r}); found != nil {
 				got = append(got, Subject{Rank: r}.name())
 			}
 		})
@@ -294,7 +309,7 @@ func TestTheReachOfSteps(t *testing.T) {
 	many := anIncident()
 	many.PodCount = 40
 	s.Job.Status.Incidents = []v1alpha1.Incident{many}
-	if found, _ := s.restartedBy(gang.Rank{Task: "worker", Index: 3}); found == nil {
+	if found, _ := s.restartedBy(Subject{Rank: gang.Rank{Task: "worker", Index: 3}}); found == nil {
 		t.Error("an incident of more pods than it names concerns every rank")
 	}
 }

@@ -4,6 +4,8 @@ package why
 
 import (
 	"fmt"
+	"strconv"
+	"time"
 
 	"k8s.io/utils/ptr"
 
@@ -19,8 +21,6 @@ func noPod(s *Snapshot, sub Subject) []Fact {
 	}
 	status := &s.Job.Status
 	out := told("Pods", "There is no pod %s.", sub.Pod)
-	task, spare := s.task(sub.Rank)
-	t := gang.TaskStatus(status, sub.Rank.Task)
 	switch {
 	case gang.Finished(status):
 		return append(out, ended(s)...)
@@ -30,23 +30,38 @@ func noPod(s *Snapshot, sub Subject) []Fact {
 		return append(out, s.tellAttempt(sub)...)
 	case sub.Attempt > status.Attempt:
 		return append(out, told("status.attempt", "The job is at attempt %d, and the pod would be of attempt %d.", status.Attempt, sub.Attempt)...)
-	case spare && sub.Rank.Index >= ptr.Deref(task.Spares, 0):
-		return append(out, told("spec.tasks", "Task %s has %s now.", task.Name, counted(int(ptr.Deref(task.Spares, 0)), "spare"))...)
-	case t != nil && t.Shrunk > 0 && sub.Rank.Index >= task.Replicas-t.Shrunk:
-		return append(out, told("status.tasks", "A step ShrinkTask gave up the last %s of task %s, as long as nothing brings them back.", counted(int(t.Shrunk), "rank"), task.Name)...)
-	case !spare && sub.Rank.Index >= task.Replicas:
-		return append(out, told("spec.tasks", "Task %s has %s now: Volcano deletes the pods of the highest indexes where they were more.", task.Name, counted(int(task.Replicas), "replica"))...)
-	case t != nil && t.CompletedIndexes != "" && task.Independent:
-		return append(out, told("status.tasks", "Of its task these ranks have succeeded, and are not run again: %s.", t.CompletedIndexes)...)
+	}
+	if gone := s.tellNotWanted(sub.Rank); len(gone) > 0 {
+		return append(out, gone...)
 	}
 	return append(append(out, recovering(s)...), unscheduled(s)...)
 }
 
+// tellNotWanted tells why the task has no such rank to run; nothing where it has.
+func (s *Snapshot) tellNotWanted(r gang.Rank) []Fact {
+	task, spare := s.task(r)
+	if spare {
+		if n := ptr.Deref(task.Spares, 0); r.Index >= n {
+			return told("spec.tasks", "Task %s has %s now.", task.Name, counted(int(n), "spare"))
+		}
+		return nil
+	}
+	t := gang.TaskStatus(&s.Job.Status, r.Task)
+	switch {
+	case t != nil && t.Shrunk > 0 && r.Index >= task.Replicas-t.Shrunk:
+		return told("status.tasks", "A step ShrinkTask gave up the last %s of task %s, as long as nothing brings them back.", counted(int(t.Shrunk), "rank"), task.Name)
+	case r.Index >= task.Replicas:
+		return told("spec.tasks", "Task %s has %s now: Volcano deletes the pods of the highest indexes where they were more.", task.Name, counted(int(task.Replicas), "replica"))
+	case t != nil && t.CompletedIndexes != "" && task.Independent:
+		return told("status.tasks", "Of its task these ranks have succeeded, and are not run again: %s.", t.CompletedIndexes)
+	}
+	return nil
+}
+
 // tellAttempt tells why the pods of an earlier attempt are gone.
 func (s *Snapshot) tellAttempt(sub Subject) []Fact {
-	out := told("status.attempt", "It was a pod of attempt %d, and the job is at attempt %d: all pods of an attempt go when its Volcano Job has ended or is deleted. The rank is pod %s now.",
+	return told("status.attempt", "It was a pod of attempt %d, and the job is at attempt %d: all pods of an attempt go when its Volcano Job has ended or is deleted. The rank is pod %s now.",
 		sub.Attempt, s.Job.Status.Attempt, gang.PodName(s.Job, s.Job.Status.Attempt, sub.Rank))
-	return out
 }
 
 // becauseOf are the reasons of restarts by no step, in the words of policies/README.md.
@@ -73,7 +88,7 @@ func restarted(s *Snapshot, sub Subject) []Fact {
 	if _, spare := s.task(sub.Rank); spare {
 		return out
 	}
-	inc, step := s.restartedBy(sub.Rank)
+	inc, step := s.restartedBy(sub)
 	if inc == nil {
 		if reason == "" || reason == v1alpha1.RestartByStep {
 			out = append(out, told("status.incidents", "The incident that restarted it is not remembered any more: the status keeps the last 10 that are over. The manager's log has it, and events for about an hour.")...)
@@ -96,18 +111,28 @@ func (s *Snapshot) reasonOf(r gang.Rank) v1alpha1.RestartReason {
 }
 
 // restartedBy is the last step that restarted a rank, and its incident; nil where none is remembered.
-func (s *Snapshot) restartedBy(r gang.Rank) (*v1alpha1.Incident, v1alpha1.FiredStep) {
+func (s *Snapshot) restartedBy(sub Subject) (*v1alpha1.Incident, v1alpha1.FiredStep) {
 	var found *v1alpha1.Incident
 	var last v1alpha1.FiredStep
 	for i := range s.Job.Status.Incidents {
 		inc := &s.Job.Status.Incidents[i]
 		for _, step := range inc.Steps {
-			if !step.DryRun && s.covers(inc, step, r) && (found == nil || last.Time.Before(&step.Time)) {
+			if !step.DryRun && s.covers(inc, step, sub.Rank) && !s.outlived(sub, step) && (found == nil || last.Time.Before(&step.Time)) {
 				found, last = inc, step
 			}
 		}
 	}
 	return found, last
+}
+
+// outlived reports whether the pod was there before a step and is not to go: a step for pods leaves those alone that are back.
+func (s *Snapshot) outlived(sub Subject, step v1alpha1.FiredStep) bool {
+	p := s.pod(sub)
+	if p == nil || !p.CreationTimestamp.Time.Before(step.Time.Truncate(time.Second)) {
+		return false
+	}
+	incarnation, err := strconv.ParseInt(p.Annotations[v1alpha1.AnnotationIncarnation], 10, 32)
+	return err == nil && int32(incarnation) >= gang.Incarnation(&s.Job.Status, sub.Rank.Task, sub.Rank.Index)
 }
 
 // covers reports whether a step of an incident restarts a rank.
