@@ -12,6 +12,8 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
+var errNoName = errors.New("the name of a TrainingJob is missing: `kubectl get trainingjobs` lists them")
+
 // jobs reads TrainingJobs: by name from a cluster, or from files.
 type jobs struct {
 	config *genericclioptions.ConfigFlags
@@ -38,7 +40,7 @@ func (j *jobs) get(names []string) ([]*v1alpha1.TrainingJob, error) {
 	case len(j.files) > 0:
 		builder = builder.Local().FilenameParam(false, &resource.FilenameOptions{Filenames: j.files})
 	case len(names) == 0:
-		return nil, errors.New("the name of a TrainingJob is missing: `kubectl get trainingjobs` lists them")
+		return nil, errNoName
 	default:
 		namespace, _, err := j.config.ToRawKubeConfigLoader().Namespace()
 		if err != nil {

@@ -37,6 +37,9 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	c.SetOut(streams.Out)
 	c.SetErr(streams.ErrOut)
 	c.SetErrPrefix("error:")
-	c.AddCommand(simulate.New(streams), newTimeline(streams))
+	c.AddCommand(newMap(streams), simulate.New(streams), newTimeline(streams), newWhy(streams))
+	for _, verb := range c.Commands() {
+		verb.Long = wrapHelp(verb.Long)
+	}
 	return c
 }

@@ -1,27 +1,45 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
+// buildPlugin builds kubectl-lockstep, once for all tests.
+var buildPlugin = sync.OnceValues(func() (string, error) {
+	root, err := cluster.RepositoryRoot()
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(workDir, "kubectl-lockstep")
+	build := exec.Command("go", "build", "-trimpath", "-o", binary, "./cmd/kubectl-lockstep")
+	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return binary, nil
+})
+
 // lockstep runs kubectl-lockstep against the cluster, and returns what it prints.
 func (s *scenario) lockstep(args ...string) (string, error) {
 	s.t.Helper()
-	root, err := cluster.RepositoryRoot()
-	s.must(err, "find the repository")
-	binary := filepath.Join(s.t.TempDir(), "kubectl-lockstep")
-	build := exec.CommandContext(s.ctx, "go", "build", "-trimpath", "-o", binary, "./cmd/kubectl-lockstep")
-	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
-	out, err := build.CombinedOutput()
-	s.must(err, "build the plugin: "+string(out))
-	cmd := exec.CommandContext(s.ctx, binary, append(args, "--kubeconfig", testCluster.Kubeconfig())...)
-	out, err = cmd.CombinedOutput()
+	return s.lockstepWith(testCluster.Kubeconfig(), args...)
+}
+
+// lockstepWith does the same with another kubeconfig.
+func (s *scenario) lockstepWith(kubeconfig string, args ...string) (string, error) {
+	s.t.Helper()
+	binary, err := buildPlugin()
+	s.must(err, "build the plugin")
+	cmd := exec.CommandContext(s.ctx, binary, append(args, "--kubeconfig", kubeconfig)...)
+	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
 

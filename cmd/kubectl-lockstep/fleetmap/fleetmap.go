@@ -1,0 +1,194 @@
+// Package fleetmap draws the HyperNodes of a cluster and their nodes as text: one line for each HyperNode, one character for
+// each node. What has nothing to tell is summed up until the map fits, so that 5,000 nodes stay readable. The package reads
+// nothing: the same fleet gives the same map.
+package fleetmap
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/lockstep-dev/lockstep/policies/topology"
+)
+
+// Fleet is the nodes of a cluster and their HyperNodes.
+type Fleet struct {
+	Topology *topology.Topology
+	Nodes    []Node
+	// Unread are the sources that could not be read, in words.
+	Unread []string
+}
+
+// Node is a node as the map shows it.
+type Node struct {
+	Name string
+	// NotReady is true on a node that is not ready, or out of service.
+	NotReady    bool
+	Quarantined bool
+	Cordoned    bool
+	Degraded    bool
+	// Used reports whether a pod of a Volcano Job is on the node, and Spare whether that is the placeholder of a spare.
+	Used, Spare bool
+	// Holds are the keys of the taints by which TrainingJobs hold the node.
+	Holds []string
+}
+
+// Job is the job that a map shows.
+type Job struct {
+	// Title names the job and its state.
+	Title string
+	// Homes are the HyperNodes that are home to it, or to a partition of it.
+	Homes []string
+	// HoldKey is the key of the taint by which it holds nodes.
+	HoldKey string
+	// Tasks are its tasks, in order.
+	Tasks []Task
+	// Spares are the nodes of its placeholders.
+	Spares []string
+	// Excluded are the nodes that it keeps away from, and why.
+	Excluded map[string]string
+}
+
+// Task is a task of the job.
+type Task struct {
+	Name string
+	// Nodes are those of the pods of its ranks, by index; empty where a rank has none.
+	Nodes []string
+}
+
+// Options say what is drawn.
+type Options struct {
+	// Job to show; nil for the fleet.
+	Job *Job
+	// Limit is how many lines the map may have; 0 for any number.
+	Limit int
+}
+
+// width is how wide the map is, in columns.
+const width = 80
+
+// Draw returns the lines of the map.
+func Draw(f *Fleet, o Options) []string {
+	m := newMap(f, o.Job)
+	above, below := m.heading(), m.footing()
+	var body []string
+	summed := false
+	for i, d := range m.details() {
+		body, summed = m.draw(d), i > 0
+		if o.Limit == 0 || len(above)+len(body)+len(below)+len(hint) <= o.Limit {
+			break
+		}
+	}
+	out := append(append(above, body...), below...)
+	if summed {
+		out = append(out, hint...)
+	}
+	return out
+}
+
+// hint tells that something is summed up.
+var hint = []string{
+	"A line with a number in brackets sums up so many HyperNodes, and has one",
+	"character for each: the first of these marks that a node of it has. Use --all",
+	"for all of them.",
+}
+
+// heading tells what the map is of.
+func (m *fleetMap) heading() []string {
+	var out []string
+	if m.job != nil {
+		out = wrap(out, "", m.job.Title)
+	}
+	c := m.all
+	var parts []string
+	for _, one := range []struct {
+		n    int
+		what string
+	}{
+		{c.free, "free"}, {c.used, "in use"}, {c.held, "held"}, {c.quarantined, "in quarantine"},
+		{c.cordoned, "cordoned"}, {c.degraded, "degraded"}, {c.notReady, "not ready"},
+	} {
+		if one.n > 0 {
+			parts = append(parts, thousands(one.n)+" "+one.what)
+		}
+	}
+	out = wrap(out, "", fmt.Sprintf("%s, %s: %s.", counted(len(m.f.Topology.All()), "HyperNode"), counted(c.nodes, "node"), strings.Join(parts, ", ")))
+	for _, u := range m.f.Unread {
+		out = wrap(out, "", u)
+	}
+	return append(out, "", tableHead)
+}
+
+// footing is the legend, and the names of the nodes to look at.
+func (m *fleetMap) footing() []string {
+	out := append([]string{""}, m.legend()...)
+	for _, k := range m.kinds {
+		if names := m.nodesOf(k); len(names) > 0 {
+			out = wrap(out, "  ", fmt.Sprintf("%c: %s", k.mark, listed(names)))
+		}
+	}
+	return append(out, m.aboutRanks()...)
+}
+
+// legend tells what the marks mean that the map has, each on one line.
+func (m *fleetMap) legend() []string {
+	out, line := []string{}, ""
+	for i, k := range m.kinds {
+		switch {
+		case k.legend == "" || (!m.has[i] && !k.always):
+			continue
+		case line == "":
+			line = k.legend
+		case len(line)+3+len(k.legend) > width:
+			out, line = append(out, line), k.legend
+		default:
+			line += "   " + k.legend
+		}
+	}
+	return append(out, line)
+}
+
+// maxNames is how many nodes of one kind are named.
+const maxNames = 6
+
+func listed(names []string) string {
+	out := strings.Join(names[:min(len(names), maxNames)], ", ")
+	if more := len(names) - maxNames; more > 0 {
+		out += fmt.Sprintf(" and %s more", thousands(more))
+	}
+	return out
+}
+
+// wrap appends a text, broken between words; further lines are indented.
+func wrap(out []string, indent, text string) []string {
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case line == "":
+			line = word
+		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width:
+			out, line = append(out, line), indent+word
+		default:
+			line += " " + word
+		}
+	}
+	return append(out, line)
+}
+
+// counted is a number with its noun.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return thousands(n) + " " + noun + "s"
+}
+
+// thousands is a number with commas.
+func thousands(n int) string {
+	digits := strconv.Itoa(n)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}

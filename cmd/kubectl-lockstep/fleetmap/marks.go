@@ -1,0 +1,188 @@
+// Marks: the character of each node.
+
+package fleetmap
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// kind is a kind of node, with its mark.
+type kind struct {
+	mark   rune
+	legend string
+	is     func(*Node) bool
+	weight weight
+	// always reports whether the legend has the mark although no node has it.
+	always bool
+}
+
+// weight is how much a kind of node matters.
+type weight int
+
+const (
+	quiet   weight = iota // a HyperNode with only such nodes has nothing to tell
+	telling               // a HyperNode with such a node has a line of its own while there is room
+	named                 // the same, and the nodes are named below the map
+)
+
+// fleetKinds are the kinds of nodes of a map of the fleet. The first that matches decides.
+func fleetKinds() []kind {
+	return []kind{
+		{'!', "! not ready", func(n *Node) bool { return n.NotReady }, named, false},
+		{'q', "q in quarantine", func(n *Node) bool { return n.Quarantined }, named, false},
+		{'c', "c cordoned", func(n *Node) bool { return n.Cordoned }, named, false},
+		{'d', "d degraded", func(n *Node) bool { return n.Degraded }, named, false},
+		{'h', "h held, and empty", func(n *Node) bool { return len(n.Holds) > 0 && !n.Used }, named, false},
+		{'s', "s spare", func(n *Node) bool { return n.Spare }, quiet, false},
+		{'#', "# in use", func(n *Node) bool { return n.Used }, quiet, false},
+		free,
+	}
+}
+
+var free = kind{'.', ". free", func(*Node) bool { return true }, quiet, false}
+
+// jobKinds are those of a map of one job.
+func jobKinds(j *Job) []kind {
+	out := rankKinds(j)
+	spare := func(n *Node) bool { return slices.Contains(j.Spares, n.Name) }
+	own := func(n *Node) bool { return slices.Contains(n.Holds, j.HoldKey) }
+	excluded := func(n *Node) bool { _, is := j.Excluded[n.Name]; return is }
+	out = append(out,
+		kind{'s', "s spare of the job", spare, named, false},
+		kind{'x', "x excluded for the job", excluded, named, false},
+		kind{'h', "h held for the job", own, named, false},
+		kind{'o', "o held for others", func(n *Node) bool { return len(n.Holds) > 0 && !n.Used }, quiet, false})
+	for _, k := range fleetKinds() {
+		if k.mark != 's' && k.mark != 'h' {
+			k.weight = quiet
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// rankMarks are the marks of ranks: small letters are those of other kinds.
+const rankMarks = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+// rankKinds are the kinds of nodes with ranks: one for each rank while there are marks enough, else one for each task.
+func rankKinds(j *Job) []kind {
+	ranks := 0
+	for _, t := range j.Tasks {
+		ranks += len(t.Nodes)
+	}
+	var out []kind
+	next := 0
+	for i, t := range j.Tasks {
+		if ranks > len(rankMarks) {
+			on := nodeSet(t.Nodes)
+			mark := rune('A' + i)
+			out = append(out, kind{mark, fmt.Sprintf("%c %s", mark, t.Name), func(n *Node) bool { return on[n.Name] }, telling, false})
+			continue
+		}
+		for index, node := range t.Nodes {
+			k := kind{mark: rune(rankMarks[next]), is: func(n *Node) bool { return n.Name == node }, weight: telling}
+			if index == 0 {
+				k.legend, k.always = rankLegend(t, next), true
+			}
+			out = append(out, k)
+			next++
+		}
+	}
+	return out
+}
+
+// rankLegend tells which marks the ranks of a task have.
+func rankLegend(t Task, first int) string {
+	if len(t.Nodes) == 1 {
+		return fmt.Sprintf("%c %s-0", rankMarks[first], t.Name)
+	}
+	last := len(t.Nodes) - 1
+	return fmt.Sprintf("%c-%c %s-0 to %s-%d", rankMarks[first], rankMarks[first+last], t.Name, t.Name, last)
+}
+
+func nodeSet(names []string) map[string]bool {
+	out := make(map[string]bool, len(names))
+	for _, n := range names {
+		out[n] = true
+	}
+	return out
+}
+
+// kindOf is the index of a node's kind.
+func (m *fleetMap) kindOf(n *Node) int {
+	return slices.IndexFunc(m.kinds, func(k kind) bool { return k.is(n) })
+}
+
+// nodesOf are the nodes of a kind whose nodes are named, with their HyperNodes.
+func (m *fleetMap) nodesOf(k kind) []string {
+	if k.weight < named {
+		return nil
+	}
+	var out []string
+	for i := range m.f.Nodes {
+		n := &m.f.Nodes[i]
+		if m.kinds[m.kindOf(n)].mark != k.mark {
+			continue
+		}
+		name := n.Name
+		if around := m.f.Topology.Containing(n.Name); len(around) > 0 {
+			name += " (" + around[0].Name + ")"
+		}
+		if m.job != nil && k.mark == 'x' {
+			name += " " + m.job.Excluded[n.Name]
+		}
+		out = append(out, name)
+	}
+	slices.SortFunc(out, naturally)
+	return out
+}
+
+// aboutRanks tells of ranks that have no node, and of those whose node is not well.
+func (m *fleetMap) aboutRanks() []string {
+	if m.job == nil {
+		return nil
+	}
+	var without, ill []string
+	ranks := map[string]int{}
+	for _, t := range m.job.Tasks {
+		for i, node := range t.Nodes {
+			rank := fmt.Sprintf("%s-%d", t.Name, i)
+			ranks[node]++
+			if node == "" {
+				without = append(without, rank)
+			} else if why := m.trouble(node); why != "" {
+				ill = append(ill, fmt.Sprintf("%s on %s (%s)", rank, node, why))
+			}
+		}
+	}
+	delete(ranks, "")
+	var out []string
+	if slices.Max(append(slices.Collect(maps.Values(ranks)), 0)) > 1 {
+		out = append(out, "A node of several ranks has the mark of the first of them.")
+	}
+	if len(without) > 0 {
+		out = wrap(out, "  ", "Ranks without a node: "+listed(without))
+	}
+	if len(ill) > 0 {
+		out = wrap(out, "  ", "Ranks on nodes that are not well: "+listed(ill))
+	}
+	return out
+}
+
+// trouble is what is wrong with a node.
+func (m *fleetMap) trouble(name string) string {
+	i, found := slices.BinarySearchFunc(m.f.Nodes, name, func(n Node, name string) int { return strings.Compare(n.Name, name) })
+	if !found {
+		return "gone"
+	}
+	var out []string
+	for _, k := range fleetKinds() {
+		if k.weight == named && k.mark != 'h' && k.is(&m.f.Nodes[i]) {
+			out = append(out, k.legend[2:])
+		}
+	}
+	return strings.Join(out, ", ")
+}

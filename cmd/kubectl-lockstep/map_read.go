@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
+	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/fleetmap"
+	"github.com/lockstep-dev/lockstep/controllers/hypernodes"
+	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/topology"
+)
+
+// mapReader reads what maps are made of.
+type mapReader struct {
+	client.Reader
+	namespace string
+}
+
+// fleet reads the nodes, and what is on them. Without nodes there is no map; without the rest it is told what is missing.
+func (r *mapReader) fleet(ctx context.Context) (*fleetmap.Fleet, error) {
+	nodes := &corev1.NodeList{}
+	if err := r.List(ctx, nodes); err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	f := &fleetmap.Fleet{}
+	hyperNodes := &topologyv1alpha1.HyperNodeList{}
+	if err := r.List(ctx, hyperNodes); err != nil {
+		f.Unread = append(f.Unread, fmt.Sprintf("The HyperNodes could not be read: %v.", err))
+	}
+	f.Topology = topology.New(hypernodes.Resolve(hyperNodes.Items, nodes.Items))
+	pods := &corev1.PodList{}
+	if err := r.List(ctx, pods, client.HasLabels{batch.JobNameKey}); err != nil {
+		f.Unread = append(f.Unread, fmt.Sprintf("The pods could not be read, so no node is shown as in use: %v.", err))
+	}
+	used, spare := map[string]bool{}, map[string]bool{}
+	for i := range pods.Items {
+		if p := &pods.Items[i]; takesRoom(p) {
+			isSpare := p.Labels[v1alpha1.LabelSpare] == "true"
+			used[p.Spec.NodeName] = true
+			spare[p.Spec.NodeName] = spare[p.Spec.NodeName] || isSpare
+		}
+	}
+	for i := range nodes.Items {
+		n := nodeOf(&nodes.Items[i])
+		n.Used, n.Spare = used[n.Name], spare[n.Name]
+		f.Nodes = append(f.Nodes, n)
+	}
+	return f, nil
+}
+
+// takesRoom reports whether a pod is on a node and has not ended.
+func takesRoom(p *corev1.Pod) bool {
+	return p.Spec.NodeName != "" && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
+}
+
+func nodeOf(n *corev1.Node) fleetmap.Node {
+	out := fleetmap.Node{Name: n.Name, Cordoned: n.Spec.Unschedulable, NotReady: !ready(n)}
+	for _, t := range n.Spec.Taints {
+		switch {
+		case t.Key == v1alpha1.TaintQuarantine:
+			out.Quarantined = true
+		case t.Key == v1alpha1.TaintDegraded:
+			out.Degraded = true
+		case t.Key == corev1.TaintNodeOutOfService:
+			out.NotReady = true
+		case strings.HasPrefix(t.Key, v1alpha1.HoldTaintPrefix):
+			out.Holds = append(out.Holds, t.Key)
+		}
+	}
+	return out
+}
+
+func ready(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// job reads a job, and where its pods are.
+func (r *mapReader) job(ctx context.Context, name string) (*fleetmap.Job, error) {
+	job := &v1alpha1.TrainingJob{}
+	if err := r.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: name}, job); err != nil {
+		return nil, err
+	}
+	pods := &corev1.PodList{}
+	if err := r.List(ctx, pods, client.InNamespace(job.Namespace), client.MatchingLabels{v1alpha1.LabelUID: string(job.UID)}); err != nil {
+		return nil, fmt.Errorf("list the pods of TrainingJob %s: %w", job.Name, err)
+	}
+	return jobOf(job, pods.Items), nil
+}
+
+// jobOf is a job as the map shows it.
+func jobOf(job *v1alpha1.TrainingJob, pods []corev1.Pod) *fleetmap.Job {
+	out := &fleetmap.Job{Title: jobTitle(job), HoldKey: policies.HoldKey(job), Excluded: map[string]string{}}
+	for _, x := range job.Status.ExcludedNodes {
+		out.Excluded[x.Name] = fmt.Sprintf("until %s by incident %d", x.Until.UTC().Format("15:04:05 UTC"), x.Incident)
+	}
+	if p := job.Status.Placement; p != nil {
+		out.Homes = append(out.Homes, p.HyperNode)
+		for _, t := range p.Tasks {
+			for _, part := range t.Partitions {
+				out.Homes = append(out.Homes, part.HyperNode)
+			}
+		}
+	}
+	byTask := map[string]int{}
+	for i := range job.Spec.Tasks {
+		t := &job.Spec.Tasks[i]
+		byTask[t.Name] = i
+		out.Tasks = append(out.Tasks, fleetmap.Task{Name: t.Name, Nodes: make([]string, t.Replicas)})
+	}
+	for i := range pods {
+		p := &pods[i]
+		if !takesRoom(p) {
+			continue
+		}
+		if p.Labels[v1alpha1.LabelSpare] == "true" {
+			out.Spares = append(out.Spares, p.Spec.NodeName)
+			continue
+		}
+		task, known := byTask[p.Labels[v1alpha1.LabelTask]]
+		if index := indexOf(p); known && index >= 0 && index < len(out.Tasks[task].Nodes) {
+			out.Tasks[task].Nodes[index] = p.Spec.NodeName
+		}
+	}
+	return out
+}
+
+// indexOf is the index of a pod in its task, as Volcano annotates it; -1 where it does not.
+func indexOf(p *corev1.Pod) int {
+	index := -1
+	if _, err := fmt.Sscan(p.Annotations[batch.TaskIndex], &index); err != nil {
+		return -1
+	}
+	return index
+}

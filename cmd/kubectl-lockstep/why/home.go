@@ -1,0 +1,119 @@
+// Home: where the job lives and why, and which nodes it keeps or keeps away from.
+
+package why
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/rules"
+	"github.com/lockstep-dev/lockstep/policies/topology"
+)
+
+type hyperNode = topology.HyperNode
+
+// home tells where the job lives, and who chose that.
+func home(s *Snapshot) []Fact {
+	p := s.Job.Status.Placement
+	if p == nil || gang.Finished(&s.Job.Status) {
+		return nil
+	}
+	var out []Fact
+	if p.HyperNode == "" {
+		out = told("status.placement", "It has no home: no HyperNode holds all its nodes.")
+	} else {
+		out = told("status.placement", "Home is HyperNode %s%s, the lowest that holds all its nodes. Replacements go there.", p.HyperNode, tierStory(p.Tier))
+	}
+	for _, t := range p.Tasks {
+		var homes []string
+		for i, part := range t.Partitions {
+			if part.HyperNode != "" {
+				homes = append(homes, fmt.Sprintf("%d in %s", i, part.HyperNode))
+			}
+		}
+		if len(homes) > 0 {
+			out = append(out, told("status.placement", "The partitions of task %s have homes of their own: %s.", t.Name, listed(homes))...)
+		}
+	}
+	if s.Job.Status.Restarts.Relocations > 0 {
+		return append(out, s.tellRelocation()...)
+	}
+	return append(out, told("status.restarts", "It has never relocated: the scheduler chose the nodes when the gang was first placed%s.", within(s.Job.Spec.NetworkTopology))...)
+}
+
+func tierStory(tier *int32) string {
+	if tier == nil {
+		return ""
+	}
+	return fmt.Sprintf(" of tier %d", *tier)
+}
+
+// within tells what a topology allowed the scheduler.
+func within(t *v1alpha1.NetworkTopology) string {
+	switch {
+	case t == nil:
+		return ", without a networkTopology"
+	case gang.IsHard(t):
+		return fmt.Sprintf(", in one HyperNode of tier %d at most", ptr.Deref(t.HighestTierAllowed, 0))
+	}
+	return ", close together where there was room (networkTopology soft)"
+}
+
+// tellRelocation tells which incident left the former home, where that is remembered.
+func (s *Snapshot) tellRelocation() []Fact {
+	n := int(s.Job.Status.Restarts.Relocations)
+	for _, inc := range slices.Backward(s.Job.Status.Incidents) {
+		for _, step := range slices.Backward(inc.Steps) {
+			if rules.ActionOf(step.Action).LeavesHome && !step.DryRun {
+				return told("status.incidents", "It relocated %s, the last time at %s, for incident %d: %s.", counted(n, "time"), s.at(step.Time.Time), inc.ID, storyOf(&inc))
+			}
+		}
+	}
+	return told("status.restarts", "It relocated %s. The incidents of that are not remembered any more.", counted(n, "time"))
+}
+
+// left tells which homes the job keeps away from.
+func left(s *Snapshot) []Fact {
+	var out []Fact
+	for _, l := range s.Job.Status.LeftHyperNodes {
+		out = append(out, told("status.leftHyperNodes", "It relocated from HyperNode %s, and keeps away from there until %s.", l.Name, s.at(l.Until.Time))...)
+	}
+	return out
+}
+
+// holds tells which nodes are kept free for the job.
+func holds(s *Snapshot) []Fact {
+	var standing, ending []string
+	until := ""
+	for _, h := range s.Job.Status.Holds {
+		if h.Until == nil {
+			standing = append(standing, h.Node)
+		} else {
+			ending, until = append(ending, h.Node), s.at(h.Until.Time)
+		}
+	}
+	var out []Fact
+	if n := len(standing); n > 0 {
+		out = told("status.holds", "It holds %s until it ends: %s.", counted(n, "node"), listed(standing))
+	}
+	if n := len(ending); n > 0 {
+		out = append(out, told("status.holds", "It holds %s until its ranks are back, and the last no longer than until %s: %s.", counted(n, "node"), until, listed(ending))...)
+	}
+	return out
+}
+
+// exclusions tells which nodes the job keeps away from.
+func exclusions(s *Snapshot) []Fact {
+	var out []Fact
+	for i, x := range s.Job.Status.ExcludedNodes {
+		if more := len(s.Job.Status.ExcludedNodes) - maxNames; i == maxNames {
+			return append(out, told("status.excludedNodes", "It keeps away from %s more.", counted(more, "node"))...)
+		}
+		out = append(out, told("status.excludedNodes", "It keeps away from node %s until %s, because of incident %d.", x.Name, s.at(x.Until.Time), x.Incident)...)
+	}
+	return out
+}

@@ -1,0 +1,212 @@
+package why
+
+import (
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/topology"
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+func TestARunningJob(t *testing.T) {
+	check.Equal(t, "answer", []string{
+		"It has been running since 11:00:00 UTC (60m ago), reason PodsReady: every pod of the gang is ready. [condition Running]",
+		"Home is HyperNode rack-a of tier 1, the lowest that holds all its nodes. Replacements go there. [status.placement]",
+		"It has never relocated: the scheduler chose the nodes when the gang was first placed, in one HyperNode of tier 1 at most. [status.restarts]",
+	}, sentences(Job(running())))
+}
+
+func TestAQueuedJob(t *testing.T) {
+	check.Equal(t, "answer", []string{
+		"It has not been scheduled since 11:00:00 UTC (60m ago), reason Queued: waits for room in queue default. [condition Scheduled]",
+		"Queue default is open, and its limits leave room for the gang. What the scheduler counts as its share, no object says: the scheduler's metrics volcano_queue_* do. [Queue default]",
+		"The gang of 4 pods is Pending: the queue has not admitted it, and Volcano makes no pods before. [PodGroup llm-1-uid]",
+		"The topology is hard: all pods have to fit into one HyperNode of tier 1 at most. [spec.networkTopology]",
+		"The largest HyperNode of tier 1 at most is rack-a, with 4 nodes that the job may use by its nodeSelector. The gang is 4 pods. [HyperNodes]",
+	}, sentences(Job(queued())))
+}
+
+func TestARecoveringJob(t *testing.T) {
+	check.Equal(t, "answer", []string{
+		"It has been recovering since 11:00:00 UTC (60m ago), reason IncidentOpen: incident 7, PodFailed of pod llm-1-worker-1. [condition Recovering]",
+		"Incident 7 began at 11:50:00 UTC (10m ago), is of class User and follows rule everything-else (RestartPod after 0s, RestartTask after 7m0s, RestartJob after 10m0s, RelocateJob after 15m0s) of the default restart policy. Steps taken: RestartPod at 11:51:00 UTC (9m ago). [status.incidents]",
+	}, sentences(Job(recoveringFrom(anIncident())))[:2])
+}
+
+// What a change of a running, queued or recovering job adds to the answer.
+func TestWhatIsToldOfAJob(t *testing.T) {
+	open := func() *Snapshot { return recoveringFrom(anIncident()) }
+	queueOf := func(change func(*scheduling.Queue)) func(*Snapshot) { return func(s *Snapshot) { change(s.Queue) } }
+	incident := func(change func(*v1alpha1.Incident)) func(*Snapshot) {
+		return func(s *Snapshot) { change(&s.Job.Status.Incidents[0]) }
+	}
+	gpus := func(n string) corev1.ResourceList { return corev1.ResourceList{gpu: resource.MustParse(n)} }
+	for name, tc := range map[string]struct {
+		of     func() *Snapshot
+		change func(*Snapshot)
+		want   []string
+	}{
+		"no status": {running, func(s *Snapshot) { s.Job.Status = v1alpha1.TrainingJobStatus{} }, []string{
+			"The manager has not looked at the job yet: its status is empty. See whether the manager runs, and what its log says. [status]",
+		}},
+		"a change that nobody has looked at": {running, func(s *Snapshot) { s.Job.Generation = 2 }, []string{
+			"The manager has not looked at the last change of the job yet: what follows is about the job before it. [status.observedGeneration]",
+		}},
+		"what cannot be read": {running, func(s *Snapshot) { s.Unread = []Unread{{"nodes", errors.New("nodes is forbidden")}} }, []string{
+			"The nodes could not be read: nodes is forbidden. []",
+		}},
+		"a violated topology": {running, func(s *Snapshot) { s.set(v1alpha1.ConditionTopologyViolated, true, "TierExceeded", "ranks are apart") }, []string{
+			"Its topology has been violated since 11:00:00 UTC (60m ago), reason TierExceeded: ranks are apart. [condition TopologyViolated]",
+		}},
+		"pods that do not start": {running, func(s *Snapshot) { s.set(v1alpha1.ConditionRunning, false, "PodsNotStarted", "pod a cannot start") }, []string{
+			"It has not been running since 11:00:00 UTC (60m ago), reason PodsNotStarted: pod a cannot start. [condition Running]",
+		}},
+		"no home": {running, func(s *Snapshot) { s.Job.Status.Placement.HyperNode = "" }, []string{
+			"It has no home: no HyperNode holds all its nodes. [status.placement]",
+		}},
+		"homes of partitions": {running, func(s *Snapshot) {
+			s.Job.Status.Placement.Tasks[0].Partitions = []v1alpha1.PartitionPlacement{{HyperNode: "rack-a"}, {HyperNode: "rack-b"}}
+		}, []string{"The partitions of task worker have homes of their own: 0 in rack-a, 1 in rack-b. [status.placement]"}},
+		"relocated": {running, func(s *Snapshot) {
+			inc := over(anIncident())
+			inc.Steps = append(inc.Steps, v1alpha1.FiredStep{Action: v1alpha1.RelocateJob, Index: 3, Time: micro(9)})
+			s.Job.Status.Incidents, s.Job.Status.Restarts.Relocations = []v1alpha1.Incident{inc}, 2
+			s.Job.Status.LeftHyperNodes = []v1alpha1.LeftHyperNode{{Name: "rack-b", Until: before(-20)}}
+		}, []string{
+			"It relocated 2 times, the last time at 11:51:00 UTC (9m ago), for incident 7: PodFailed of pod llm-1-worker-1. [status.incidents]",
+			"It relocated from HyperNode rack-b, and keeps away from there until 12:20:00 UTC (in 20m). [status.leftHyperNodes]",
+			"The last incident, 7, has been Recovered since 11:52:00 UTC (8m ago): PodFailed of pod llm-1-worker-1. [status.incidents]",
+		}},
+		"relocated long ago": {running, func(s *Snapshot) { s.Job.Status.Restarts.Relocations = 1 }, []string{
+			"It relocated 1 time. The incidents of that are not remembered any more. [status.restarts]",
+		}},
+		"holds": {running, func(s *Snapshot) {
+			s.Job.Status.Holds = []v1alpha1.NodeHold{{Node: "n0"}, {Node: "n1"}, {Node: "n2", Until: new(before(-5))}}
+		}, []string{
+			"It holds 2 nodes until it ends: n0, n1. [status.holds]",
+			"It holds 1 node until its ranks are back, and the last no longer than until 12:05:00 UTC (in 5m): n2. [status.holds]",
+		}},
+		"exclusions": {running, func(s *Snapshot) {
+			for _, n := range []string{"a", "b", "c", "d", "e", "f"} {
+				s.Job.Status.ExcludedNodes = append(s.Job.Status.ExcludedNodes, v1alpha1.ExcludedNode{Name: n, Until: before(-24 * 60), Incident: 7})
+			}
+		}, []string{
+			"It keeps away from node a until 2026-01-03 12:00:00 UTC (in 24h), because of incident 7. [status.excludedNodes]",
+			"It keeps away from node b until 2026-01-03 12:00:00 UTC (in 24h), because of incident 7. [status.excludedNodes]",
+			"It keeps away from node c until 2026-01-03 12:00:00 UTC (in 24h), because of incident 7. [status.excludedNodes]",
+			"It keeps away from node d until 2026-01-03 12:00:00 UTC (in 24h), because of incident 7. [status.excludedNodes]",
+			"It keeps away from 2 nodes more. [status.excludedNodes]",
+		}},
+		"suspended": {running, func(s *Snapshot) {
+			s.Job.Spec.Suspend = true
+			s.set(v1alpha1.ConditionSuspended, true, "SuspendedBySpec", "spec.suspend is true")
+		}, []string{
+			"It has been suspended since 11:00:00 UTC (60m ago), reason SuspendedBySpec: spec.suspend is true. [condition Suspended]",
+			"It still has 4 pods, which are being stopped. [Pods]",
+		}},
+		"being suspended": {running, func(s *Snapshot) { s.Job.Spec.Suspend = true }, []string{
+			"spec.suspend is true, and its pods are being stopped: 4 pods left. [spec.suspend]",
+		}},
+		"completed": {running, func(s *Snapshot) { s.set(v1alpha1.ConditionCompleted, true, "TasksSucceeded", "all have succeeded") }, []string{
+			"It completed at 11:00:00 UTC (60m ago), reason TasksSucceeded: all have succeeded. [condition Completed]",
+		}},
+		"failed": {running, func(s *Snapshot) {
+			inc := over(anIncident())
+			inc.Outcome = v1alpha1.OutcomeFailed
+			s.Job.Status.Incidents = []v1alpha1.Incident{inc}
+			s.set(v1alpha1.ConditionFailed, true, "BudgetExhausted", "20 restarts are used")
+			s.Job.Status.Restarts.ChargedTimes = []metav1.Time{before(3000), before(9)}
+		}, []string{
+			"It failed at 11:00:00 UTC (60m ago), reason BudgetExhausted: 20 restarts are used. [condition Failed]",
+			"The last incident, 7, has been Failed since 11:52:00 UTC (8m ago): PodFailed of pod llm-1-worker-1. [status.incidents]",
+			"Incident 7 began at 11:50:00 UTC (10m ago), is of class User and follows rule everything-else (RestartPod after 0s, RestartTask after 7m0s, RestartJob after 10m0s, RelocateJob after 15m0s) of the default restart policy. Steps taken: RestartPod at 11:51:00 UTC (9m ago). [status.incidents]",
+			"Used of the budget of the job: 1 of 20 charged restarts within 24h. [status.restarts]",
+		}},
+		"a budget of a task": {running, func(s *Snapshot) {
+			s.Job.Spec.Tasks[0].RestartPolicy = &v1alpha1.RestartPolicy{Budget: &v1alpha1.Budget{MaxRestarts: new(int32(1)), WindowSeconds: 7200}}
+			s.Job.Status.Tasks[0].ChargedTimes = []metav1.Time{before(9)}
+		}, []string{"Used of the budget of task worker: 1 of 1 charged restart within 120m. [status.restarts]"}},
+
+		"no step yet, and a rule that is gone": {open, incident(func(inc *v1alpha1.Incident) { inc.Steps, inc.Rule = nil, "mine" }), []string{
+			"Incident 7 began at 11:50:00 UTC (10m ago), is of class User and follows rule mine (which is not there any more) of the default restart policy. Steps taken: none. [status.incidents]",
+		}},
+		"a rule of the job, in a dry run": {open, func(s *Snapshot) {
+			s.Job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{{Name: "everything-else", Steps: []v1alpha1.Step{{Action: v1alpha1.FailJob, AfterSeconds: 5}}}}}
+			s.Job.Status.Incidents[0].Steps[0].DryRun = true
+			s.Job.Status.NextStep = &v1alpha1.NextStep{Incident: 7, Action: v1alpha1.FailJob, Time: before(-1), DryRun: true}
+		}, []string{
+			"Incident 7 began at 11:50:00 UTC (10m ago), is of class User and follows rule everything-else (FailJob after 5s) of the job's restartPolicy. Steps taken: RestartPod at 11:51:00 UTC (9m ago), only recorded: a dry run. [status.incidents]",
+			"The next step of incident 7 is FailJob at 12:01:00 UTC (in 60s). It will only be recorded: the job has the annotation lockstep.dev/dry-run. [status.nextStep]",
+		}},
+		"a rule of the task": {open, func(s *Snapshot) {
+			s.Job.Spec.Tasks[0].RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{{Name: "everything-else", Steps: []v1alpha1.Step{{Action: v1alpha1.RestartJob}}}}}
+			s.Job.Status.Incidents[0].PolicyTask = "worker"
+		}, []string{
+			"Incident 7 began at 11:50:00 UTC (10m ago), is of class User and follows rule everything-else (RestartJob after 0s) of the restartPolicy of task worker. Steps taken: RestartPod at 11:51:00 UTC (9m ago). [status.incidents]",
+		}},
+		"victims and the words of Kubernetes": {open, incident(func(inc *v1alpha1.Incident) {
+			inc.VictimCount, inc.Victims, inc.Cause.Message = 1, []string{"llm-1-worker-2"}, "CUDA error\n"
+		}), []string{
+			`Of the cause of incident 7 Kubernetes says: "CUDA error". [status.incidents]`,
+			"Incident 7 has 1 victim that only fell in its wake (llm-1-worker-2): the kubelet restarts them in place. [status.incidents]",
+		}},
+		"a next step": {open, func(s *Snapshot) {
+			s.Job.Status.NextStep = &v1alpha1.NextStep{Incident: 7, Action: v1alpha1.RestartTask, Time: before(-1)}
+		}, []string{"The next step of incident 7 is RestartTask at 12:01:00 UTC (in 60s), unless all its ranks are back by then. [status.nextStep]"}},
+
+		"a closed queue": {queued, queueOf(func(q *scheduling.Queue) { q.Status.State = scheduling.QueueStateClosed }), []string{
+			"Queue default is Closed: Volcano starts nothing from it until it is open again. [Queue default]",
+		}},
+		"too little capability": {queued, queueOf(func(q *scheduling.Queue) { q.Spec.Capability, q.Status.Allocated = gpus("40"), gpus("9") }), []string{
+			"All pods of the job ask for 32 of nvidia.com/gpu. Queue default may not use more than 40 (spec.capability), and 9 are allocated. [spec.tasks, Queue default]",
+		}},
+		"enough capability": {queued, queueOf(func(q *scheduling.Queue) { q.Spec.Capability, q.Status.Allocated = gpus("41"), gpus("9") }), nil},
+		"too little deserved": {queued, queueOf(func(q *scheduling.Queue) { q.Spec.Deserved = gpus("31") }), []string{
+			"All pods of the job ask for 32 of nvidia.com/gpu. Queue default deserves 31 (spec.deserved), and 0 are allocated. [spec.tasks, Queue default]",
+		}},
+		"no PodGroup": {queued, func(s *Snapshot) { s.PodGroup = nil }, []string{"Volcano has made no PodGroup for attempt 1 yet. [PodGroups]"}},
+		"PodGroups that cannot be read": {queued, func(s *Snapshot) {
+			s.PodGroup, s.Unread = nil, []Unread{{"PodGroups", errors.New("no")}}
+		}, []string{"The PodGroups could not be read: no. []"}},
+		"an unschedulable gang": {queued, func(s *Snapshot) {
+			s.PodGroup.Status = scheduling.PodGroupStatus{Phase: scheduling.PodGroupInqueue, Conditions: []scheduling.PodGroupCondition{{
+				Type: scheduling.PodGroupUnschedulableType, Status: corev1.ConditionTrue, Reason: "NotEnoughResources", Message: "4/4 tasks in gang unschedulable", LastTransitionTime: before(1),
+			}}}
+			s.Pods = []corev1.Pod{podOn(0, ""), podOn(1, ""), podOn(2, "")}
+			s.Pods[0].Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1alpha1.PlacementGate}}
+			unschedulable(&s.Pods[1], "0/4 nodes are unavailable")
+			unschedulable(&s.Pods[2], "0/4 nodes are unavailable")
+		}, []string{
+			"The gang of 4 pods is Inqueue, so the queue has admitted it. [PodGroup llm-1-uid]",
+			"Volcano calls the gang unschedulable since 11:59:00 UTC (60s ago), reason NotEnoughResources: 4/4 tasks in gang unschedulable. [PodGroup llm-1-uid]",
+			"Volcano has made 3 of the 4 pods of the gang. [Pods]",
+			"llm-1-worker-0 has no node: the manager has yet to open the gate lockstep.dev/placement. [Pods]",
+			`llm-1-worker-1, llm-1-worker-2 have no node: the scheduler says "0/4 nodes are unavailable". [Pods]`,
+		}},
+		"nodes that are kept from it": {queued, func(s *Snapshot) {
+			s.Nodes[0].Spec.Taints = []corev1.Taint{{Key: v1alpha1.TaintQuarantine}, {Key: corev1.TaintNodeOutOfService}}
+			s.Nodes[1].Spec.Taints = []corev1.Taint{{Key: v1alpha1.HoldTaintPrefix + "other-1234"}, {Key: v1alpha1.HoldTaintPrefix + "another-1234"}}
+			s.Nodes[2].Spec.Taints = []corev1.Taint{{Key: v1alpha1.HoldTaintPrefix + "llm-11111111"}} // its own
+			s.Nodes[3].Spec.Unschedulable, s.Nodes[3].Status.Conditions[0].Status = true, corev1.ConditionUnknown
+		}, []string{
+			"Of 4 nodes that the job may use by its nodeSelector, 1 is cordoned (n3), 1 is held by other TrainingJobs (n1), 1 is in quarantine (n0), 1 is not ready (n3), 1 is out of service (n0). [Nodes]",
+		}},
+		"no HyperNodes": {queued, func(s *Snapshot) { s.Topology = topology.New(nil) }, []string{"The cluster has no HyperNodes. [HyperNodes]"}},
+		"no HyperNode of its tier": {queued, func(s *Snapshot) {
+			s.Topology = topology.New([]topology.HyperNode{{Name: "spine", Tier: 2, Nodes: []string{"n0"}}})
+		}, []string{"No HyperNode is of tier 1 at most: the lowest tier is 2. [HyperNodes]"}},
+		"refused": {queued, func(s *Snapshot) { s.set(v1alpha1.ConditionScheduled, false, "VolcanoJobRefused", "no queue") }, []string{
+			"It has not been scheduled since 11:00:00 UTC (60m ago), reason VolcanoJobRefused: no queue. [condition Scheduled]",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			check.Equal(t, "added", tc.want, added(tc.of(), tc.change, Job))
+		})
+	}
+}

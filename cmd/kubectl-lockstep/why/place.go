@@ -1,0 +1,164 @@
+// The place: who put the pod of a rank on its node, and what the rank had before.
+
+package why
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+)
+
+// bound tells who bound the pod to its node: the manager says so in its event, and the scheduler in its own.
+func bound(s *Snapshot, sub Subject) []Fact {
+	p := s.pod(sub)
+	if p == nil || p.Spec.NodeName == "" || !s.couldRead("Events") {
+		return nil
+	}
+	for _, e := range slices.Backward(s.Events) {
+		if e.Reason == "Scheduled" && e.InvolvedObject.UID == p.UID {
+			return told("Event", "%s bound it at %s: %s.", reporter(&e), s.at(timeOf(&e)), strings.TrimSuffix(e.Message, "."))
+		}
+	}
+	return told("Events", "Who bound it to its node is not known: no event of that is left.")
+}
+
+// allowed tells which nodes the pod might go to when its gate was opened.
+func allowed(s *Snapshot, sub Subject) []Fact {
+	p := s.pod(sub)
+	if p == nil || gated(p) {
+		return nil
+	}
+	placed, err := time.Parse(time.RFC3339Nano, p.Annotations[v1alpha1.AnnotationPlacedTime])
+	if err != nil {
+		return nil
+	}
+	source := "Pod " + p.Name
+	switch pins := pinsOf(p); {
+	case len(pins) == 1:
+		return told(source, "The manager opened its gate at %s, and allowed it node %s only.", s.at(placed), pins[0])
+	case len(pins) > 1:
+		return told(source, "The manager opened its gate at %s, and allowed it %s: %s.", s.at(placed), counted(len(pins), "node"), listed(pins))
+	}
+	return told(source, "The manager opened its gate at %s, and left its node to the scheduler.", s.at(placed))
+}
+
+// pinsOf are the hostnames that a pod is confined to: what the manager adds comes last.
+func pinsOf(p *corev1.Pod) []string {
+	a := p.Spec.Affinity
+	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return nil
+	}
+	for _, term := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		for _, rule := range slices.Backward(term.MatchExpressions) {
+			if rule.Key == corev1.LabelHostname && rule.Operator == corev1.NodeSelectorOpIn {
+				return rule.Values
+			}
+		}
+	}
+	return nil
+}
+
+// came tells how the rank came to its node: at the first start, back to it, or in place of another.
+func came(s *Snapshot, sub Subject) []Fact {
+	p := s.pod(sub)
+	if p == nil || p.Spec.NodeName == "" {
+		return nil
+	}
+	if p.Annotations[v1alpha1.AnnotationResume] == "false" {
+		chose := ""
+		if len(pinsOf(p)) == 0 {
+			chose = ", and the scheduler chose the node" + within(s.Job.Spec.NetworkTopology)
+		}
+		return told("Pod "+p.Name, "It is the first pod of the rank: nothing of the job had been restarted before%s.", chose)
+	}
+	inc, before := s.lastLoss(sub.Rank)
+	switch {
+	case before == p.Spec.NodeName:
+		return told("status.incidents", "It went back to its own node: when incident %d began, the rank was on node %s, too.", inc.ID, before)
+	case before != "":
+		out := told("status.incidents", "It took node %s in place of node %s, on which the rank was when incident %d began.", p.Spec.NodeName, before, inc.ID)
+		return slices.Concat(out, s.tellLostNode(inc, before), s.tellSpare(sub.Rank))
+	}
+	if moved := s.moved(sub); moved != "" {
+		return told("Event", "It moved: %s.", moved)
+	}
+	if _, spare := s.task(sub.Rank); spare {
+		return nil
+	}
+	return told("status.incidents", "No incident that the status remembers names the rank, so it does not tell on which node the pod before was.")
+}
+
+// lastLoss returns the last incident that names a rank, and the node that the rank was on then.
+func (s *Snapshot) lastLoss(r gang.Rank) (*v1alpha1.Incident, string) {
+	for i := len(s.Job.Status.Incidents) - 1; i >= 0; i-- {
+		inc := &s.Job.Status.Incidents[i]
+		for _, p := range inc.Pods {
+			if p.Task == r.Task && p.Index == r.Index && p.Node != "" {
+				return inc, p.Node
+			}
+		}
+	}
+	return nil, ""
+}
+
+// tellLostNode tells what keeps the rank from the node that it had.
+func (s *Snapshot) tellLostNode(inc *v1alpha1.Incident, node string) []Fact {
+	var out []Fact
+	for _, x := range s.Job.Status.ExcludedNodes {
+		if x.Name == node {
+			out = told("status.excludedNodes", "The job keeps away from node %s until %s, because of incident %d.", node, s.at(x.Until.Time), x.Incident)
+		}
+	}
+	if !s.couldRead("nodes") {
+		return out
+	}
+	n := s.node(node)
+	if n == nil {
+		return append(out, told("Nodes", "Node %s does not exist any more.", node)...)
+	}
+	if now := s.obstacles(n); len(now) > 0 {
+		out = append(out, told("Node "+node, "Node %s is now %s.", node, strings.Join(now, ", "))...)
+	}
+	if len(out) == 0 {
+		out = told("Node "+node, "Nothing keeps the job from node %s now. What did when incident %d replaced the pod is not recorded beyond its cause.", node, inc.ID)
+	}
+	return out
+}
+
+// tellSpare tells that spares of the rank's task have given up their nodes. The status does not say for whom.
+func (s *Snapshot) tellSpare(r gang.Rank) []Fact {
+	t := gang.TaskStatus(&s.Job.Status, r.Task+v1alpha1.SpareSuffix)
+	if t == nil {
+		return nil
+	}
+	var used []string
+	for _, spare := range t.Ranks {
+		if spare.Reason == v1alpha1.RestartSpareUsed {
+			used = append(used, Subject{Rank: gang.Rank{Task: t.Name, Index: spare.Index}}.name())
+		}
+	}
+	if len(used) == 0 {
+		return nil
+	}
+	return told("status.tasks", "Of the spares of its task these have given their node to a rank: %s. The status does not say to which.", listed(used))
+}
+
+// moved returns what an event says of a move of the rank, as in "worker-1 from node a to node b".
+func (s *Snapshot) moved(sub Subject) string {
+	for _, e := range slices.Backward(s.Events) {
+		if e.Reason != "Moved" || e.InvolvedObject.UID != s.Job.UID {
+			continue
+		}
+		for part := range strings.SplitSeq(e.Message, ", ") {
+			if strings.HasPrefix(part, sub.name()+" from node ") {
+				return part
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,193 @@
+// The rank: where it is, why there, and what its pod waits for.
+
+package why
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/rules"
+)
+
+// Rank answers why a rank is where it is, why its last pod was deleted, and what it waits for.
+func Rank(s *Snapshot, sub Subject) []Fact {
+	of := func(ask func(*Snapshot, Subject) []Fact) question {
+		return func(s *Snapshot) []Fact { return ask(s, sub) }
+	}
+	return answer(s, unseen, of(thePod), of(noPod), of(bound), of(allowed), of(came), of(held),
+		of(restarted), of(waiting), of(lastEvents))
+}
+
+// pod is the pod that is asked about; nil where it is not there.
+func (s *Snapshot) pod(sub Subject) *corev1.Pod {
+	for i := range s.Pods {
+		if s.Pods[i].Name == sub.Pod {
+			return &s.Pods[i]
+		}
+	}
+	return nil
+}
+
+// thePod tells what the pod of the rank is.
+func thePod(s *Snapshot, sub Subject) []Fact {
+	p := s.pod(sub)
+	if p == nil {
+		return nil
+	}
+	source := "Pod " + p.Name
+	where := "without a node"
+	if p.Spec.NodeName != "" {
+		where = "on node " + p.Spec.NodeName + s.hyperNodeStory(p.Spec.NodeName)
+	}
+	out := told(source, "Rank %s is pod %s, which was created at %s and is %s %s.", sub.name(), p.Name, s.at(p.CreationTimestamp.Time), p.Status.Phase, where)
+	if !p.DeletionTimestamp.IsZero() {
+		out = append(out, told(source, "Somebody has asked for its deletion: its grace ends at %s.", s.at(p.DeletionTimestamp.Time))...)
+		out = append(out, s.tellSilentNode(sub, p)...)
+	}
+	return out
+}
+
+// hyperNodeStory tells in which HyperNode a node is.
+func (s *Snapshot) hyperNodeStory(node string) string {
+	around := s.Topology.Containing(node)
+	if len(around) == 0 {
+		return ""
+	}
+	return " of HyperNode " + around[0].Name + tierStory(&around[0].Tier)
+}
+
+// tellSilentNode tells how long a pod stays that is to go from a node that is not ready.
+func (s *Snapshot) tellSilentNode(sub Subject, p *corev1.Pod) []Fact {
+	n := s.node(p.Spec.NodeName)
+	if n == nil {
+		return nil
+	}
+	for _, c := range n.Status.Conditions {
+		if c.Type != corev1.NodeReady || c.Status != corev1.ConditionUnknown {
+			continue
+		}
+		out := told("Node "+n.Name, "Node %s does not answer since %s, so no kubelet says that the pod has ended.", n.Name, s.at(c.LastTransitionTime.Time))
+		policy := rules.Policies(s.Job).Of(sub.Rank.Task)
+		if policy.RequireProof {
+			return append(out, told("spec.restartPolicy", "unreachableNode.policy is RequireProof: the pod stays until the node is deleted, or has the taint %s.", corev1.TaintNodeOutOfService)...)
+		}
+		return append(out, told("spec.restartPolicy", "Lockstep removes the pod once its node has been silent for %s (%s where the rest of the gang is down).", policy.UnreachableAfter, policy.GangDownAfter)...)
+	}
+	return nil
+}
+
+// held tells whether the node of the rank is kept for the job.
+func held(s *Snapshot, sub Subject) []Fact {
+	node := gang.NodeOf(s.Job.Status.Placement, sub.Rank)
+	i := slices.IndexFunc(s.Job.Status.Holds, func(h v1alpha1.NodeHold) bool { return h.Node == node })
+	if i < 0 || node == "" {
+		return nil
+	}
+	if until := s.Job.Status.Holds[i].Until; until != nil {
+		return told("status.holds", "The job holds node %s for it, until %s at most.", node, s.at(until.Time))
+	}
+	return told("status.holds", "The job holds node %s until it ends.", node)
+}
+
+// waiting tells what the pod of a rank waits for, and what that does for the job.
+func waiting(s *Snapshot, sub Subject) []Fact {
+	p := s.pod(sub)
+	if p == nil || !p.DeletionTimestamp.IsZero() || p.Status.Phase == corev1.PodSucceeded {
+		return nil
+	}
+	var out []Fact
+	if p.Spec.NodeName == "" {
+		out = told("Pod "+p.Name, "It has no node: %s.", unplacedStory(p))
+		out = append(out, recovering(s)...)
+		if len(out) == 1 {
+			out = append(out, unscheduled(s)...)
+		}
+		return slices.Concat(out, queue(s), kept(s))
+	}
+	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		out = append(out, s.tellContainer(p, &c)...)
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status != corev1.ConditionTrue {
+			out = append(out, told("Pod "+p.Name, "It is not ready since %s%s.", s.at(c.LastTransitionTime.Time), reasonStory(c.Reason, c.Message))...)
+		}
+	}
+	return out
+}
+
+// tellContainer tells of a container that does not run, or has run before.
+func (s *Snapshot) tellContainer(p *corev1.Pod, c *corev1.ContainerStatus) []Fact {
+	source := "Pod " + p.Name
+	if w := c.State.Waiting; w != nil {
+		return told(source, "Its container %s waits%s.", c.Name, reasonStory(w.Reason, w.Message))
+	}
+	if e := c.State.Terminated; e != nil && e.ExitCode != 0 {
+		return told(source, "Its container %s exited with %d at %s%s.", c.Name, e.ExitCode, s.at(e.FinishedAt.Time), reasonStory(e.Reason, e.Message))
+	}
+	if e := c.LastTerminationState.Terminated; e != nil && c.RestartCount > 0 {
+		return told(source, "The kubelet has restarted its container %s %s. It exited with %d at %s%s.",
+			c.Name, counted(int(c.RestartCount), "time"), e.ExitCode, s.at(e.FinishedAt.Time), reasonStory(e.Reason, e.Message))
+	}
+	return nil
+}
+
+func reasonStory(reason, message string) string {
+	out := ""
+	if reason != "" {
+		out = ", reason " + reason
+	}
+	if message = strings.TrimSuffix(strings.TrimSpace(message), "."); message != "" {
+		out += ": " + message
+	}
+	return out
+}
+
+// maxEvents is how many events of a pod are told.
+const maxEvents = 3
+
+// lastEvents tells the last events of a pod that does not run.
+func lastEvents(s *Snapshot, sub Subject) []Fact {
+	p := s.pod(sub)
+	if p != nil && p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	events := slices.DeleteFunc(slices.Clone(s.Events), func(e corev1.Event) bool {
+		return e.InvolvedObject.Kind != "Pod" || e.InvolvedObject.Name != sub.Pod || (p != nil && e.InvolvedObject.UID != p.UID)
+	})
+	slices.SortStableFunc(events, func(a, b corev1.Event) int { return timeOf(&a).Compare(timeOf(&b)) })
+	if len(events) == 0 && p == nil && s.couldRead("Events") {
+		return told("Events", "There is no event of pod %s: Kubernetes keeps events for an hour, unless it is configured otherwise.", sub.Pod)
+	}
+	var out []Fact
+	for _, e := range events[max(0, len(events)-maxEvents):] {
+		out = append(out, told("Event", "At %s, %s said of pod %s%s.", s.at(timeOf(&e)), reporter(&e), sub.Pod, reasonStory(e.Reason, e.Message))...)
+	}
+	return out
+}
+
+// timeOf is when an event was seen last.
+func timeOf(e *corev1.Event) time.Time {
+	last := e.FirstTimestamp.Time
+	for _, t := range []time.Time{e.EventTime.Time, e.LastTimestamp.Time} {
+		if t.After(last) {
+			last = t
+		}
+	}
+	if e.Series != nil && e.Series.LastObservedTime.After(last) {
+		last = e.Series.LastObservedTime.Time
+	}
+	return last
+}
+
+// reporter is who an event is of.
+func reporter(e *corev1.Event) string {
+	if e.ReportingController != "" {
+		return e.ReportingController
+	}
+	return e.Source.Component
+}

@@ -1,0 +1,120 @@
+// Package why answers questions about a TrainingJob in sentences: why it is in its state, why a rank is on its node, why a pod
+// was deleted. Each sentence is one fact, and names what it was read from. The package decides nothing and reads nothing: what
+// the manager has recorded, and what Kubernetes and Volcano say, is all that it knows.
+package why
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/topology"
+)
+
+// Snapshot is one look at a TrainingJob and at what it depends on.
+type Snapshot struct {
+	// Now is the time of the look.
+	Now time.Time
+	Job *v1alpha1.TrainingJob
+	// PodGroup of the present attempt; nil where there is none.
+	PodGroup *scheduling.PodGroup
+	// Queue of the job; nil where there is none.
+	Queue *scheduling.Queue
+	// Pods of the job, of every attempt.
+	Pods []corev1.Pod
+	// Nodes are those of the answer: of the job's ranks, and where a pod has none, all that the job's nodeSelector selects.
+	Nodes []corev1.Node
+	// Topology is the HyperNodes, with those of Nodes that are in them; nil where it was not read.
+	Topology *topology.Topology
+	// Events of the job, its pods and its PodGroup.
+	Events []corev1.Event
+	// Unread are the sources that could not be read.
+	Unread []Unread
+}
+
+// Unread is a source that could not be read.
+type Unread struct {
+	// What it is, in the plural, such as nodes.
+	What string
+	Err  error
+}
+
+// Fact is one sentence of an answer.
+type Fact struct {
+	Text string
+	// Source is what it was read from, such as status.incidents or Queue research.
+	Source string
+}
+
+// question is a function that looks for one kind of fact.
+type question func(*Snapshot) []Fact
+
+// answer asks questions one after the other. What could not be read comes last.
+func answer(s *Snapshot, questions ...question) []Fact {
+	var out []Fact
+	for _, ask := range append(questions, unread) {
+		out = append(out, ask(s)...)
+	}
+	return out
+}
+
+// told makes a fact of a source.
+func told(source, format string, args ...any) []Fact {
+	return []Fact{{Text: fmt.Sprintf(format, args...), Source: source}}
+}
+
+func unread(s *Snapshot) []Fact {
+	var out []Fact
+	for _, u := range s.Unread {
+		out = append(out, told("", "The %s could not be read: %s.", u.What, strings.TrimSuffix(u.Err.Error(), "."))...)
+	}
+	return out
+}
+
+// couldRead reports whether a source was read.
+func (s *Snapshot) couldRead(what string) bool {
+	for _, u := range s.Unread {
+		if u.What == what {
+			return false
+		}
+	}
+	return true
+}
+
+// at tells a time, and how long ago it was or how soon it comes.
+func (s *Snapshot) at(t time.Time) string {
+	format := time.TimeOnly
+	if t.UTC().Format(time.DateOnly) != s.Now.UTC().Format(time.DateOnly) {
+		format = time.DateTime
+	}
+	stamp := t.UTC().Format(format) + " UTC"
+	if d := t.Sub(s.Now); d > 0 {
+		return stamp + " (in " + duration.HumanDuration(d) + ")"
+	}
+	return stamp + " (" + duration.HumanDuration(s.Now.Sub(t)) + " ago)"
+}
+
+// maxNames is how many names a sentence has.
+const maxNames = 4
+
+// listed are some names, and how many more there are.
+func listed(names []string) string {
+	out := strings.Join(names[:min(len(names), maxNames)], ", ")
+	if more := len(names) - maxNames; more > 0 {
+		out += fmt.Sprintf(" and %d more", more)
+	}
+	return out
+}
+
+// counted is a number with its noun, as in 1 pod and 2 pods.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

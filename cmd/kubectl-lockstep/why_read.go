@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/why"
+	"github.com/lockstep-dev/lockstep/controllers/hypernodes"
+	"github.com/lockstep-dev/lockstep/policies/topology"
+)
+
+// whyReader reads what answers are made of.
+type whyReader struct {
+	client.Reader
+	namespace string
+}
+
+// find returns the job that the arguments name, and the rank if they name one.
+func (r *whyReader) find(ctx context.Context, args []string) (*v1alpha1.TrainingJob, *why.Subject, error) {
+	if pod, ok := strings.CutPrefix(args[0], "pod/"); ok && len(args) == 1 {
+		return r.findByPod(ctx, pod)
+	}
+	job, err := r.job(ctx, args[0])
+	if err != nil || len(args) == 1 {
+		return job, nil, err
+	}
+	sub, ok := why.Find(job, args[1])
+	if !ok {
+		return nil, nil, fmt.Errorf("%q names no rank of TrainingJob %s: give one of %s, or the name of its pod", args[1], job.Name, why.Ranks(job))
+	}
+	return job, &sub, nil
+}
+
+func (r *whyReader) job(ctx context.Context, name string) (*v1alpha1.TrainingJob, error) {
+	job := &v1alpha1.TrainingJob{}
+	for _, kind := range []string{"tj/", "trainingjob/", "trainingjobs/"} { // as kubectl get -o name has it
+		name = strings.TrimPrefix(name, kind)
+	}
+	return job, r.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: name}, job)
+}
+
+// findByPod finds the job of a pod by the pod's label, or where there is no such pod by its name.
+func (r *whyReader) findByPod(ctx context.Context, name string) (*v1alpha1.TrainingJob, *why.Subject, error) {
+	pod := &corev1.Pod{}
+	if err := r.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: name}, pod); err == nil && pod.Labels[v1alpha1.LabelJob] == "" {
+		return nil, nil, fmt.Errorf("pod %s belongs to no TrainingJob: it has no label %s", name, v1alpha1.LabelJob)
+	}
+	jobs := &v1alpha1.TrainingJobList{}
+	if err := r.List(ctx, jobs, client.InNamespace(r.namespace)); err != nil {
+		return nil, nil, fmt.Errorf("find the TrainingJob of pod %s: %w", name, err)
+	}
+	for i := range jobs.Items {
+		job := &jobs.Items[i]
+		if owner := pod.Labels[v1alpha1.LabelJob]; owner != "" && owner != job.Name {
+			continue
+		}
+		if sub, ok := why.Find(job, "pod/"+name); ok && sub.Pod == name {
+			return job, &sub, nil
+		}
+	}
+	return nil, nil, fmt.Errorf("%q is no name of a pod of a TrainingJob in namespace %s: these are JOB-ATTEMPT-TASK-INDEX, and the TrainingJob has to exist", name, r.namespace)
+}
+
+// snapshot reads what an answer needs. What cannot be read is noted in it.
+func (r *whyReader) snapshot(ctx context.Context, job *v1alpha1.TrainingJob, sub *why.Subject, now time.Time) *why.Snapshot {
+	s := &why.Snapshot{Now: now, Job: job}
+	note := func(what string, err error) {
+		if err != nil {
+			s.Unread = append(s.Unread, why.Unread{What: what, Err: err})
+		}
+	}
+	note("pods", r.readPods(ctx, s))
+	note("PodGroups", r.readPodGroup(ctx, s))
+	note("Queue "+job.Spec.Queue, r.readQueue(ctx, s))
+	note("Events", r.readEvents(ctx, s, sub))
+	note("nodes", r.readNodes(ctx, s, sub))
+	note("HyperNodes", r.readHyperNodes(ctx, s))
+	return s
+}
+
+func ofJob(job *v1alpha1.TrainingJob) client.MatchingLabels {
+	return client.MatchingLabels{v1alpha1.LabelUID: string(job.UID)}
+}
+
+func (r *whyReader) readPods(ctx context.Context, s *why.Snapshot) error {
+	list := &corev1.PodList{}
+	err := r.List(ctx, list, client.InNamespace(s.Job.Namespace), ofJob(s.Job))
+	s.Pods = list.Items
+	return err
+}
+
+// readPodGroup reads the PodGroup of the present attempt. Volcano gives it the labels of its Job.
+func (r *whyReader) readPodGroup(ctx context.Context, s *why.Snapshot) error {
+	labels := ofJob(s.Job)
+	labels[v1alpha1.LabelAttempt] = strconv.Itoa(int(s.Job.Status.Attempt))
+	list := &scheduling.PodGroupList{}
+	err := r.List(ctx, list, client.InNamespace(s.Job.Namespace), labels)
+	if len(list.Items) > 0 {
+		s.PodGroup = &list.Items[0]
+	}
+	return err
+}
+
+func (r *whyReader) readQueue(ctx context.Context, s *why.Snapshot) error {
+	queue := &scheduling.Queue{}
+	err := r.Get(ctx, client.ObjectKey{Name: s.Job.Spec.Queue}, queue)
+	if err == nil {
+		s.Queue = queue
+	}
+	if apierrors.IsNotFound(err) {
+		return nil // the Volcano Job is refused for that, which the status says
+	}
+	return err
+}
+
+// readEvents reads the events of the job, and of the pod that is asked about.
+func (r *whyReader) readEvents(ctx context.Context, s *why.Snapshot, sub *why.Subject) error {
+	names := []string{s.Job.Name}
+	if sub != nil {
+		names = append(names, sub.Pod)
+	}
+	for _, name := range names {
+		list := &corev1.EventList{}
+		if err := r.List(ctx, list, client.InNamespace(s.Job.Namespace), client.MatchingFields{"involvedObject.name": name}); err != nil {
+			return err
+		}
+		s.Events = append(s.Events, list.Items...)
+	}
+	return nil
+}
+
+// readNodes reads the nodes of a rank; and while a pod waits for a node, all that the job's nodeSelectors select.
+func (r *whyReader) readNodes(ctx context.Context, s *why.Snapshot, sub *why.Subject) error {
+	found := map[string]corev1.Node{}
+	if s.Waits() {
+		for i := range s.Job.Spec.Tasks {
+			list := &corev1.NodeList{}
+			selector := client.MatchingLabels(s.Job.Spec.Tasks[i].Template.Spec.NodeSelector)
+			if i > 0 && maps.Equal(selector, s.Job.Spec.Tasks[i-1].Template.Spec.NodeSelector) {
+				continue
+			}
+			if err := r.List(ctx, list, selector); err != nil {
+				return err
+			}
+			for _, n := range list.Items {
+				found[n.Name] = n
+			}
+		}
+	}
+	if sub != nil {
+		for _, name := range s.NodesOf(*sub) {
+			node := corev1.Node{}
+			switch err := r.Get(ctx, client.ObjectKey{Name: name}, &node); {
+			case err == nil:
+				found[name] = node
+			case !apierrors.IsNotFound(err):
+				return err
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		s.Nodes = append(s.Nodes, found[name])
+	}
+	return nil
+}
+
+// readHyperNodes reads the tree of HyperNodes above the nodes that were read.
+func (r *whyReader) readHyperNodes(ctx context.Context, s *why.Snapshot) error {
+	if len(s.Nodes) == 0 {
+		return nil
+	}
+	list := &topologyv1alpha1.HyperNodeList{}
+	if err := r.List(ctx, list); err != nil {
+		return err
+	}
+	s.Topology = topology.New(hypernodes.Resolve(list.Items, s.Nodes))
+	return nil
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/why"
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+func TestWhyAndMapNameWhatIsWrong(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no name":        {[]string{"why"}, "the name of a TrainingJob is missing"},
+		"too many":       {[]string{"why", "llama", "worker-0", "worker-1"}, "accepts at most 2 arg(s), received 3"},
+		"two jobs":       {[]string{"map", "llama", "other"}, "accepts at most 1 arg(s), received 2"},
+		"no such config": {[]string{"why", "llama", "--kubeconfig", "nowhere"}, "nowhere: no such file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := lockstep(tc.args...)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestAnswersAreWrapped(t *testing.T) {
+	out := &bytes.Buffer{}
+	printAnswer(out, "TrainingJob research/llama: Running", []why.Fact{
+		{Text: "It is short.", Source: "status"},
+		{Text: strings.Repeat("word ", 17) + strings.Repeat("long-", 20) + " end."},
+	})
+	check.Equal(t, "output", `TrainingJob research/llama: Running
+- It is short. [status]
+- word word word word word word word word word word word word word word word
+  word word
+  long-long-long-long-long-long-long-long-long-long-long-long-long-long-long-long-long-long-long-long-
+  end.
+`, out.String())
+}
