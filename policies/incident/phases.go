@@ -17,7 +17,7 @@ const (
 	Detect      Phase = "Detect"      // from the end of the program until that was seen
 	Decide      Phase = "Decide"      // until the first step: what may come back by itself has time to, or the restart backs off
 	Place       Phase = "Place"       // until the last replacement had its node, as long as none had to wait for room
-	WaitForRoom Phase = "WaitForRoom" // from the first replacement that had to wait for room until the last had its node
+	WaitForRoom Phase = "WaitForRoom" // the same from the moment at which the first replacement had to wait for room
 	Start       Phase = "Start"       // until all ranks were ready; of a recovery without a step all of it
 )
 
@@ -56,10 +56,15 @@ func Phases(inc *v1alpha1.Incident) []Span {
 		first, last = instant.Earliest(first, end), end
 	}
 	add(Detect, inc.StartTime.Time)
-	add(Decide, first)
-	if inc.NoRoomTime != nil {
+	switch {
+	case inc.Trigger == v1alpha1.PodPending: // it is about nothing else
+		add(WaitForRoom, instant.Latest(last, bound))
+	case inc.NoRoomTime != nil:
+		add(Decide, first)
 		add(Place, inc.NoRoomTime.Time)
 		add(WaitForRoom, instant.Latest(last, bound))
+	default:
+		add(Decide, first)
 	}
 	add(Place, instant.Latest(last, bound))
 	add(Start, end)
