@@ -72,7 +72,11 @@ func TestAvailability(t *testing.T) {
 			"from 0s, interrupted at 1m0s by PodFailed of 1"},
 		"a recovery in place": {patient, func(s *scene) { s.after(time.Minute).unready(1); s.decide(); s.after(20 * time.Second).ready(1) },
 			"from 0s, lost 20s to 1 PodNotReady"},
-		"a recovery by a new pod": {nil, func(s *scene) { s.after(time.Minute).crash(1, 1); s.decide(); s.after(1500 * time.Millisecond).back(1, "n01") },
+		"a recovery by a new pod": {nil, func(s *scene) {
+			s.after(time.Minute).crash(1, 1)
+			s.decide()
+			s.after(1500*time.Millisecond).back(1, "n01")
+		},
 			"from 0s, lost 1.5s to 1 PodFailed"},
 		"two of a cause, and one of another": {patient, func(s *scene) {
 			for range 2 {
