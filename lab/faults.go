@@ -1,100 +1,93 @@
 package lab
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
-// nextFailure draws when the next failure comes, and of which cause. Each node of the job fails by itself, so that the times between
-// failures of the whole job are exponential.
-func (w *world) nextFailure() {
-	rate := 0.0 // per day
-	for _, c := range w.Causes {
-		rate += c.PerThousandNodeDays / 1000 * float64(len(w.jobNodes()))
-	}
-	if rate == 0 {
-		w.after(time.Hour, w.nextFailure) // the job has no node yet
+// strike has a failure hit its nodes. One that is away already is spared.
+func (w *world) strike(f Failure) {
+	if f.Cause.WhileTraining && !w.program.training {
 		return
 	}
-	days := -math.Log(1-w.rng.Float64()) / rate
-	w.after(time.Duration(days*24*float64(time.Hour)), func() {
-		w.fail()
-		w.nextFailure()
-	})
-}
-
-// jobNodes are the nodes of the job's ranks, in the order of its pods.
-func (w *world) jobNodes() []string {
-	var nodes []string
-	seen := map[string]bool{}
-	for _, p := range w.pods {
-		if p.Node != "" && !p.Spare && !seen[p.Node] {
-			seen[p.Node] = true
-			nodes = append(nodes, p.Node)
+	var hit []*node
+	if f.Nodes == nil {
+		f.Nodes = []string{w.lived[f.Rank]}
+	}
+	for _, name := range f.Nodes {
+		if n := w.nodes[name]; n != nil && !n.lost && !n.broken {
+			hit = append(hit, n)
 		}
 	}
-	return nodes
+	w.tally.strike(w, f.Cause.Name, hit)
+	for _, n := range hit {
+		w.apply(f.Cause, n)
+	}
 }
 
-// fail lets one node of the job fail.
-func (w *world) fail() {
-	nodes := w.jobNodes()
-	if len(nodes) == 0 {
-		return
-	}
-	total := 0.0
-	for _, c := range w.Causes {
-		total += c.PerThousandNodeDays
-	}
-	draw := w.rng.Float64() * total
-	cause := w.Causes[len(w.Causes)-1]
-	for _, c := range w.Causes {
-		if draw -= c.PerThousandNodeDays; draw < 0 {
-			cause = c
-			break
-		}
-	}
-	w.strike(cause, nodes[w.rng.IntN(len(nodes))])
-}
-
-// strike has a cause hit a node.
-func (w *world) strike(c Cause, name string) {
-	n := w.nodes[name]
-	if n.lost || n.broken {
-		return
-	}
-	w.tally.strike(w, c.Name)
+func (w *world) apply(c Cause, n *node) {
 	switch c.Effect {
 	case ProcessExit:
-		w.exitOneOn(name)
+		w.exitOneOn(n.name)
+	case PodLoss:
+		if p := w.rankOn(n.name); p != nil {
+			w.delete(p, false)
+			w.changed()
+		}
 	case DeviceFailure:
 		n.broken = true
-		w.exitOneOn(name)
-		w.after(w.Costs.HealthReport, func() {
-			if n.broken {
-				n.reported = true
-				w.changed()
-			}
-		})
+		w.exitOneOn(n.name)
+		w.report(n, func() bool { return n.broken })
 		w.after(c.Repair, func() { w.repair(n) })
+	case Degradation:
+		if n.degraded {
+			return
+		}
+		n.degraded, n.slowdown = true, c.Slowdown
+		w.degraded++
+		w.report(n, func() bool { return n.degraded })
+		w.after(c.Repair, func() { w.heal(n) })
 	case NodeLoss:
 		n.lost = true
-		for _, p := range w.podsOn(name) {
-			w.setRunning(p, false)
-		}
-		w.program.breakUp(w)
+		w.cut(n)
 		w.after(w.Costs.NodeNotReady, func() { w.silence(n) })
 		w.after(max(c.Repair, w.Costs.NodeNotReady), func() { w.repair(n) })
 	}
 }
 
+// cut ends what the others hear of the processes of a node.
+func (w *world) cut(n *node) {
+	joined := false
+	for _, p := range w.podsOn(n.name) {
+		joined = joined || p.process.joined
+		w.setRunning(p, false)
+	}
+	if joined {
+		w.program.breakUp(w)
+	}
+}
+
+// report has the health agent report a node, if something is still wrong with it then.
+func (w *world) report(n *node, wrong func() bool) {
+	w.after(w.Costs.HealthReport, func() {
+		if wrong() {
+			n.reported = true
+			w.touched(n)
+		}
+	})
+}
+
 func (w *world) exitOneOn(name string) {
+	if p := w.rankOn(name); p != nil {
+		w.exit(p)
+	}
+}
+
+// rankOn is a pod of a rank whose process runs on a node; nil for none.
+func (w *world) rankOn(name string) *pod {
 	for _, p := range w.pods {
 		if p.Node == name && !p.Spare && p.process.running {
-			w.exit(p)
-			return
+			return p
 		}
 	}
+	return nil
 }
 
 // silence has the control plane notice that a node does not answer.
@@ -103,17 +96,24 @@ func (w *world) silence(n *node) {
 		return
 	}
 	n.silent, n.silentSince = true, w.now
-	for _, p := range w.pods {
-		if p.Node == n.name {
-			p.Ready = false
-		}
+	for _, p := range w.podsOn(n.name) {
+		p.Ready = false
 	}
-	w.changed()
+	w.touched(n)
+}
+
+// heal ends a degradation.
+func (w *world) heal(n *node) {
+	n.degraded, n.slowdown = false, 0
+	w.degraded--
+	n.reported = n.reported && n.broken
+	w.touched(n)
+	w.placeSoon()
 }
 
 // repair brings a node back. What was on it has ended.
 func (w *world) repair(n *node) {
-	n.lost, n.silent, n.silentSince, n.broken, n.reported = false, false, time.Time{}, false, false
+	n.lost, n.silent, n.silentSince, n.broken, n.reported = false, false, time.Time{}, false, n.degraded
 	for _, p := range w.podsOn(n.name) {
 		switch {
 		case p.Deleting:
@@ -122,7 +122,7 @@ func (w *world) repair(n *node) {
 			w.after(w.Costs.Start, func() { w.start(p) })
 		}
 	}
-	w.changed()
+	w.touched(n)
 	w.placeSoon()
 }
 

@@ -21,8 +21,10 @@ const (
 type process struct {
 	running bool
 	// joined is whether it trains with the others, or is about to.
-	joined  bool
-	backoff time.Duration
+	joined bool
+	// aborting is whether it belongs to a collective that has broken up, and has not ended yet.
+	aborting bool
+	backoff  time.Duration
 	// restarted is when the kubelet last restarted it.
 	restarted time.Time
 }
@@ -33,6 +35,7 @@ func (w *world) bind(p *pod, name string) {
 		return
 	}
 	p.Node, p.BoundTime, p.Unschedulable = name, w.now, false
+	w.noteLocality(p)
 	w.changed()
 	w.after(w.Costs.Start, func() { w.start(p) })
 }
@@ -52,17 +55,18 @@ func (w *world) start(p *pod) {
 
 // setRunning counts the processes of ranks.
 func (w *world) setRunning(p *pod, running bool) {
-	if p.process.running == running {
+	s := &p.process
+	if s.running == running {
 		return
 	}
-	p.process.running = running
-	step := int32(1)
-	if !running {
-		p.process.joined, step = false, -1
+	switch {
+	case p.Spare || s.aborting: // one that aborts does not count any more
+	case running:
+		w.running++
+	default:
+		w.running--
 	}
-	if !p.Spare {
-		w.running += step
-	}
+	s.running, s.aborting, s.joined = running, false, false
 }
 
 // exit ends the process of a pod with a code other than 0.

@@ -23,8 +23,11 @@ type Setup struct {
 	PodsPerNode int
 	// Costs are the times that things take. Default: DefaultCosts.
 	Costs *Costs
-	// Causes of failures.
+	// Causes of failures, and the nodes that fail more often than others; nil for none.
 	Causes []Cause
+	Lemons *Lemons
+	// Failures to play in place of those that are drawn from Causes, in the order of their times.
+	Failures []Failure
 	// For is how long the play lasts. Required.
 	For time.Duration
 	// Seed of the random numbers.
@@ -38,21 +41,49 @@ type Effect string
 const (
 	// ProcessExit ends one process, which can be started again where it was.
 	ProcessExit Effect = "ProcessExit"
+	// PodLoss deletes one pod of the node, as an eviction and a preemption do.
+	PodLoss Effect = "PodLoss"
 	// DeviceFailure ends one process and keeps all others of its node from running until the node is repaired. The health agent
-	// reports it.
+	// reports it as failed.
 	DeviceFailure Effect = "DeviceFailure"
+	// Degradation slows the job down as long as a rank is on the node, until that is repaired. The health agent reports it as
+	// degraded.
+	Degradation Effect = "Degradation"
 	// NodeLoss ends all processes of a node, and the node does not answer until it is repaired.
 	NodeLoss Effect = "NodeLoss"
 )
 
-// Cause is a kind of failure, as it comes to each node of the job.
+// Scope is what one failure hits.
+type Scope string
+
+// The scopes of failures.
+const (
+	NodeScope      Scope = "Node"
+	HyperNodeScope Scope = "HyperNode" // all nodes of the lowest HyperNode around one
+)
+
+// Cause is a kind of failure.
 type Cause struct {
 	Name   string
 	Effect Effect
+	// Scope is what it hits. Default: a node.
+	Scope Scope
 	// PerThousandNodeDays is how often it comes: failures in 1,000 days of one node. Failures are independent of each other.
 	PerThousandNodeDays float64
-	// Repair is how long the node is away after it. Not for ProcessExit.
+	// Repair is how long the node is away or degraded after it. Not for ProcessExit.
 	Repair time.Duration
+	// WhileTraining is whether it comes only while the job trains, as what its load causes does. PerThousandNodeDays is then in days
+	// of training.
+	WhileTraining bool
+	// Slowdown is how much slower the job trains under a Degradation, from 0 to 1: with 0.2 at 80 % of its speed.
+	Slowdown float64
+}
+
+// Lemons are nodes that fail more often than the others.
+type Lemons struct {
+	// Nodes is the share of the nodes that are lemons, and Failures the share of all failures that comes to them, both from 0 to 1.
+	Nodes    float64 `json:"nodes"`
+	Failures float64 `json:"failures"`
 }
 
 // Play plays a setup. An error says what of it is missing or makes no sense.
@@ -62,17 +93,22 @@ func Play(s Setup) (*Result, error) {
 	}
 	w := newWorld(&s)
 	w.changed()
-	w.nextFailure()
-	for w.now.Before(w.end) {
+	failures := s.Failures
+	if failures == nil {
+		failures = s.draw()
+	}
+	for _, f := range failures {
+		w.after(f.At, func() { w.strike(f) })
+	}
+	for {
 		e, ok := w.queue.next()
 		if !ok || !e.at.Before(w.end) {
-			w.now = w.end
-			break
+			w.pass(w.end)
+			return w.result(), nil
 		}
-		w.now = e.at
+		w.pass(e.at)
 		e.do()
 	}
-	return w.result(), nil
 }
 
 func (s *Setup) check() error {
@@ -101,6 +137,9 @@ func (s *Setup) check() error {
 	if pods := gang.Replicas(s.Job) + gang.Spares(s.Job); int(pods) > slots {
 		return fmt.Errorf("the job has %d pods, spares among them, and the %d nodes take %d", pods, len(nodes), slots)
 	}
+	if err := s.Lemons.check(); err != nil {
+		return err
+	}
 	for _, c := range s.Causes {
 		if err := c.check(); err != nil {
 			return err
@@ -109,13 +148,26 @@ func (s *Setup) check() error {
 	return nil
 }
 
+func (l *Lemons) check() error {
+	if l != nil && (l.Nodes < 0 || l.Nodes > 1 || l.Failures < 0 || l.Failures > 1) {
+		return fmt.Errorf("lemons: %g of the nodes have %g of the failures, and both have to be between 0 and 1", l.Nodes, l.Failures)
+	}
+	return nil
+}
+
 func (c *Cause) check() error {
 	if c.PerThousandNodeDays < 0 {
-		return fmt.Errorf("cause %q comes %g times in 1,000 node-days, and must not come less than never", c.Name, c.PerThousandNodeDays)
+		return fmt.Errorf("cause %q has %g failures in 1,000 node-days, and has to have 0 at least", c.Name, c.PerThousandNodeDays)
+	}
+	if c.Slowdown < 0 || c.Slowdown > 1 || (c.Slowdown > 0) != (c.Effect == Degradation) {
+		return fmt.Errorf("cause %q has slowdown %g: a Degradation needs one between 0 and 1, and no other effect has one", c.Name, c.Slowdown)
+	}
+	if c.Scope != "" && c.Scope != NodeScope && c.Scope != HyperNodeScope {
+		return fmt.Errorf("cause %q has scope %q, which is neither %s nor %s", c.Name, c.Scope, NodeScope, HyperNodeScope)
 	}
 	switch c.Effect {
-	case ProcessExit, DeviceFailure, NodeLoss:
+	case ProcessExit, PodLoss, DeviceFailure, Degradation, NodeLoss:
 		return nil
 	}
-	return fmt.Errorf("cause %q has effect %q, which is none of %s, %s, %s", c.Name, c.Effect, ProcessExit, DeviceFailure, NodeLoss)
+	return fmt.Errorf("cause %q has effect %q, which is none of %s, %s, %s, %s, %s", c.Name, c.Effect, ProcessExit, PodLoss, DeviceFailure, Degradation, NodeLoss)
 }

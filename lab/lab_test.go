@@ -2,7 +2,9 @@ package lab
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -63,7 +65,7 @@ func TestWithoutFailuresOnlyTheStartAndCheckpointsCost(t *testing.T) {
 }
 
 func TestEachKindOfFailureIsRecoveredFrom(t *testing.T) {
-	for _, effect := range []Effect{ProcessExit, DeviceFailure, NodeLoss} {
+	for _, effect := range []Effect{ProcessExit, PodLoss, DeviceFailure, NodeLoss} {
 		t.Run(string(effect), func(t *testing.T) {
 			r := play(t, Setup{
 				Job: job(4), HyperNodes: racks(2, 6), For: 1000 * time.Hour, Seed: 1,
@@ -79,6 +81,97 @@ func TestEachKindOfFailureIsRecoveredFrom(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What a job loses is told by phase and by cause, and both have all of it.
+func TestAllOfTheDowntimeIsInAPhase(t *testing.T) {
+	r := play(t, Setup{Job: job(8), HyperNodes: racks(2, 6), For: 2000 * time.Hour, Seed: 3, Causes: []Cause{
+		{Name: "exit", Effect: ProcessExit, PerThousandNodeDays: 50}, {Name: "node", Effect: NodeLoss, PerThousandNodeDays: 50, Repair: 24 * time.Hour},
+	}})
+	phases, causes := time.Duration(0), time.Duration(0)
+	for _, d := range r.DownIn {
+		phases += d
+	}
+	for _, d := range r.LostBy {
+		causes += d
+	}
+	check.Equal(t, "by phase", r.Down, phases)
+	check.Equal(t, "by cause", r.Down+r.Lost, causes)
+}
+
+// A process that ends is restarted before its peers have aborted, and waits for them.
+func TestTheGangComesTogetherOnceAfterAFailure(t *testing.T) {
+	r := play(t, Setup{Job: job(4), HyperNodes: racks(1, 6), For: 1000 * time.Hour, Seed: 1, Causes: []Cause{{Name: "c", Effect: ProcessExit, PerThousandNodeDays: 100}}})
+	check.Equal(t, "restores", time.Duration(r.Failures["c"]+1)*DefaultCosts().Restore, r.DownIn[Restore])
+	check.Equal(t, "places", [Localities]int{}, r.Places)
+}
+
+// The failures are those of the cluster: no policy has fewer of them.
+func TestEveryPolicyMeetsTheSameFailures(t *testing.T) {
+	setup := Setup{Job: job(8), HyperNodes: racks(2, 6), For: 2000 * time.Hour, Seed: 5, Causes: []Cause{
+		{Name: "exit", Effect: ProcessExit, PerThousandNodeDays: 50}, {Name: "rack", Scope: HyperNodeScope, Effect: NodeLoss, PerThousandNodeDays: 5, Repair: time.Hour},
+	}}
+	check.Equal(t, "failures", setup.draw(), setup.draw())
+	sizes := map[string]map[int]bool{"exit": {}, "rack": {}}
+	for _, f := range setup.draw() {
+		sizes[f.Cause.Name][len(f.Nodes)] = true
+	}
+	check.Equal(t, "nodes of a failure", map[string]map[int]bool{"exit": {1: true}, "rack": {6: true}}, sizes)
+	given := setup
+	given.Causes, given.Failures = nil, setup.draw()
+	check.Equal(t, "given failures are played as drawn ones", play(t, setup).ETTR, play(t, given).ETTR)
+}
+
+func TestLemonsHaveTheirShareOfTheFailures(t *testing.T) {
+	setup := Setup{HyperNodes: racks(4, 16), For: 365 * 24 * time.Hour, Seed: 1, Lemons: &Lemons{Nodes: 3.0 / 64, Failures: 0.5}, Causes: []Cause{{Name: "c", Effect: ProcessExit, PerThousandNodeDays: 50}}}
+	counts := map[string]int{}
+	all := setup.draw()
+	for _, f := range all {
+		counts[f.Nodes[0]]++
+	}
+	most := slices.Sorted(maps.Values(counts))
+	slices.Reverse(most)
+	if share := float64(most[0]+most[1]+most[2]) / float64(len(all)); share < 0.45 || share > 0.6 {
+		t.Errorf("the three worst nodes have %.2f of the failures", share)
+	}
+}
+
+// A rank on a node that is only degraded slows the job down until the policy moves it.
+func TestADegradedNodeSlowsTheJobDownUntilItsRankMoves(t *testing.T) {
+	setup := Setup{Job: job(4), HyperNodes: racks(1, 6), For: 100 * time.Hour, Failures: []Failure{{
+		At: 10 * time.Hour, Nodes: []string{"n-0-0"}, Cause: Cause{Name: "link", Effect: Degradation, Slowdown: 0.5, Repair: 50 * time.Hour},
+	}}}
+	moved := play(t, setup)
+	check.Equal(t, "moves", int32(1), moved.Restarts.Pod)
+	check.Equal(t, "places", [Localities]int{SameLeaf: 1}, moved.Places)
+	if low, high := 165*time.Second, 300*time.Second; moved.Slowed < low || moved.Slowed > high {
+		t.Errorf("slowed by %s, and the policy waits 5 min", moved.Slowed)
+	}
+	setup.Job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{{
+		Name: "ride-out", Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.HealthDegraded}}, Steps: []v1alpha1.Step{{Action: v1alpha1.Ignore}},
+	}}}
+	check.Equal(t, "ridden out", 25*time.Hour, play(t, setup).Slowed)
+}
+
+func TestIncidentsOfJobsAreCounted(t *testing.T) {
+	at := func(day int) metav1.MicroTime { return metav1.NewMicroTime(begin.AddDate(0, 0, day)) }
+	young, old, unplaced := job(2), job(2), job(2)
+	for _, j := range []*v1alpha1.TrainingJob{young, old} {
+		j.CreationTimestamp = metav1.NewTime(begin)
+		j.Status.Placement = &v1alpha1.Placement{Tasks: []v1alpha1.TaskPlacement{{Name: "worker", Nodes: []string{"n1", "n2"}}}}
+	}
+	young.Status.Incidents = []v1alpha1.Incident{{Trigger: v1alpha1.PodFailed, StartTime: at(1)}, {Trigger: v1alpha1.PodPending, StartTime: at(2)}}
+	for range remembered { // there may have been others before
+		old.Status.Incidents = append(old.Status.Incidents, v1alpha1.Incident{Trigger: v1alpha1.NodeNotReady, StartTime: at(90)})
+	}
+	m, err := CountIncidents([]*v1alpha1.TrainingJob{young, old, unplaced}, begin.AddDate(0, 0, 100))
+	check.Equal(t, "error", nil, err)
+	check.Equal(t, "model", &Model{Source: "11 incidents in 220.0 node-days of 3 jobs", Causes: []Counted{
+		{Name: "NodeNotReady", PerThousandNodeDays: 10 * 1000.0 / 220, Effect: NodeLoss, Repair: "24h0m0s"},
+		{Name: "PodFailed", PerThousandNodeDays: 1000.0 / 220, Effect: ProcessExit},
+	}}, m)
+	_, err = CountIncidents([]*v1alpha1.TrainingJob{unplaced}, begin)
+	check.Equal(t, "without any", true, err != nil)
 }
 
 func TestTheSameSeedGivesTheSameResult(t *testing.T) {

@@ -49,26 +49,45 @@ func (w *world) look() {
 	}
 }
 
+// touched is changed, for a change of a node.
+func (w *world) touched(n *node) {
+	w.seen.note(n)
+	w.changed()
+}
+
+// seen are the nodes and pods of an observation. They are kept from one to the next: most of them are as they were.
+type seen struct {
+	nodes map[string]gang.Node
+	pods  []gang.Pod
+}
+
+func (s *seen) note(n *node) {
+	s.nodes[n.name] = gang.Node{
+		Name: n.name, Hostname: n.name, Ready: !n.silent, SilentSince: n.silentSince, Ill: n.broken && n.reported, Hold: n.hold, HeldSince: n.heldSince,
+	}
+}
+
 // observe is what the manager sees.
 func (w *world) observe() *gang.Observation {
-	o := &gang.Observation{
-		Now: w.now, Job: w.job, VolcanoJobs: w.volcano, PodGroup: w.podGroup, Topology: w.topology, BindsDirectly: true,
-		HealthPolicy: &v1alpha1.HealthPolicySpec{}, Answers: w.answers,
-		Nodes: make(map[string]gang.Node, len(w.nodes)), Pods: make([]gang.Pod, 0, len(w.pods)),
-	}
-	for name, n := range w.nodes {
-		o.Nodes[name] = gang.Node{
-			Name: name, Hostname: name, Ready: !n.silent, SilentSince: n.silentSince, Ill: n.reported, Hold: n.hold, HeldSince: n.heldSince,
-		}
-	}
+	w.seen.pods = w.seen.pods[:0]
 	for _, p := range w.pods {
-		seen := p.Pod
+		w.seen.pods = append(w.seen.pods, p.Pod)
 		if n := w.nodes[p.Node]; n != nil && n.reported && !p.Finished() {
-			seen.Signals = []gang.Signal{{Name: "DeviceFailure", Failed: true}}
+			w.seen.pods[len(w.seen.pods)-1].Signals = n.signals()
 		}
-		o.Pods = append(o.Pods, seen)
 	}
-	return o
+	return &gang.Observation{
+		Now: w.now, Job: w.job, VolcanoJobs: w.volcano, PodGroup: w.podGroup, Topology: w.topology, BindsDirectly: true,
+		HealthPolicy: &v1alpha1.HealthPolicySpec{}, Answers: w.answers, Nodes: w.seen.nodes, Pods: w.seen.pods,
+	}
+}
+
+// signals are what the health agent reports of a node.
+func (n *node) signals() []gang.Signal {
+	if n.broken {
+		return []gang.Signal{{Name: "DeviceFailure", Failed: true}}
+	}
+	return []gang.Signal{{Name: "Degradation"}}
 }
 
 // act does what a plan says.
@@ -79,6 +98,7 @@ func (w *world) act(plan *policies.Plan) {
 			n.heldSince = w.now
 		}
 		n.hold = policies.HoldValue(h)
+		w.seen.note(n)
 	}
 	for _, d := range plan.DeletePods {
 		if p := w.podOf(d.Name, d.UID); p != nil {
@@ -102,7 +122,9 @@ func (w *world) act(plan *policies.Plan) {
 		}
 	}
 	for _, name := range plan.Release {
-		w.nodes[name].hold, w.nodes[name].heldSince = "", time.Time{}
+		n := w.nodes[name]
+		n.hold, n.heldSince = "", time.Time{}
+		w.seen.note(n)
 	}
 	for _, ask := range plan.Ask {
 		w.ask(ask)

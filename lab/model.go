@@ -2,6 +2,7 @@ package lab
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -21,15 +22,23 @@ type Model struct {
 	Days  float64 `json:"days"`
 	// Causes of the failures.
 	Causes []Counted `json:"causes"`
+	// Lemons are the nodes that fail more often than the others, if that was counted.
+	Lemons *Lemons `json:"lemons,omitempty"`
 }
 
 // Counted is a cause of failures that were counted.
 type Counted struct {
-	Name     string `json:"name"`
-	Failures int    `json:"failures"`
-	Effect   Effect `json:"effect"`
-	// Repair is how long the node is away, such as 24h. Not for ProcessExit.
+	Name string `json:"name"`
+	// Failures is how many there were, and PerThousandNodeDays how many in 1,000 days of one node, where that is what is known.
+	Failures            int     `json:"failures,omitempty"`
+	PerThousandNodeDays float64 `json:"perThousandNodeDays,omitempty"`
+	Effect              Effect  `json:"effect"`
+	// Scope is what one of them hits. Default: a node.
+	Scope Scope `json:"scope,omitempty"`
+	// Repair is how long the node is away or degraded, such as 24h. Not for ProcessExit.
 	Repair string `json:"repair,omitempty"`
+	// Slowdown is how much slower the job trains under a Degradation, from 0 to 1.
+	Slowdown float64 `json:"slowdown,omitempty"`
 }
 
 //go:embed models
@@ -64,20 +73,27 @@ func ParseModel(raw []byte) (*Model, error) {
 	if err := yaml.UnmarshalStrict(raw, m); err != nil {
 		return nil, fmt.Errorf("failure model: %w", err)
 	}
-	if m.Nodes <= 0 || m.Days <= 0 {
-		return nil, fmt.Errorf("failure model: nodes is %d and days is %g, and both have to be positive", m.Nodes, m.Days)
-	}
 	if _, err := m.Rates(); err != nil {
 		return nil, err
 	}
 	return m, nil
 }
 
-// Rates are the causes, as they come to one node.
+// Rates are the causes, as they come to one node. An error names what of the model makes no sense.
 func (m *Model) Rates() ([]Cause, error) {
+	if len(m.Causes) == 0 {
+		return nil, errors.New("failure model: causes is empty")
+	}
+	if err := m.Lemons.check(); err != nil {
+		return nil, fmt.Errorf("failure model: %w", err)
+	}
 	var out []Cause
 	for _, c := range m.Causes {
-		cause := Cause{Name: c.Name, Effect: c.Effect, PerThousandNodeDays: float64(c.Failures) * 1000 / (float64(m.Nodes) * m.Days)}
+		rate, err := m.rate(&c)
+		if err != nil {
+			return nil, err
+		}
+		cause := Cause{Name: c.Name, Effect: c.Effect, Scope: c.Scope, Slowdown: c.Slowdown, PerThousandNodeDays: rate}
 		if c.Repair != "" {
 			d, err := time.ParseDuration(c.Repair)
 			if err != nil || d < 0 {
@@ -85,22 +101,26 @@ func (m *Model) Rates() ([]Cause, error) {
 			}
 			cause.Repair = d
 		}
-		if cause.Repair == 0 && c.Effect != ProcessExit {
-			return nil, fmt.Errorf("failure model: cause %q has effect %s and needs repair, the time that its node is away, such as 24h", c.Name, c.Effect)
-		}
 		if err := cause.check(); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("failure model: %w", err)
+		}
+		if cause.Repair == 0 && c.Effect != ProcessExit && c.Effect != PodLoss {
+			return nil, fmt.Errorf("failure model: cause %q has effect %s and needs repair, the time that its node is away, such as 24h", c.Name, c.Effect)
 		}
 		out = append(out, cause)
 	}
 	return out, nil
 }
 
-// PerThousandNodeDays is how often anything fails.
-func (m *Model) PerThousandNodeDays() float64 {
-	n := 0
-	for _, c := range m.Causes {
-		n += c.Failures
+// rate is how often a cause comes, in 1,000 days of one node.
+func (m *Model) rate(c *Counted) (float64, error) {
+	switch {
+	case c.Failures != 0 && c.PerThousandNodeDays != 0:
+		return 0, fmt.Errorf("failure model: cause %q has failures and perThousandNodeDays: give one", c.Name)
+	case c.Failures == 0:
+		return c.PerThousandNodeDays, nil
+	case m.Nodes <= 0 || m.Days <= 0:
+		return 0, fmt.Errorf("failure model: nodes is %d and days is %g, and both have to be positive", m.Nodes, m.Days)
 	}
-	return float64(n) * 1000 / (float64(m.Nodes) * m.Days)
+	return float64(c.Failures) * 1000 / (float64(m.Nodes) * m.Days), nil
 }

@@ -4,17 +4,16 @@ import "time"
 
 // program is the training: a collective of one process for each rank, which is lost with any of them.
 type program struct {
-	// training is whether all ranks train, since when, and joined how many processes do or are about to.
-	training bool
-	since    time.Time
+	// training is whether all ranks train, since when, and joined whether they do or are about to.
+	training, joined bool
+	since            time.Time
 	// gathering counts the times that the ranks have come together, so that a restore that was interrupted is none.
 	gathering int
-	joined    bool
 	// savedAt is when a checkpoint was last written on request; zero for none since training began.
 	savedAt time.Time
 }
 
-// gather begins to restore once every rank has a process that runs.
+// gather begins to restore once every rank has a process that no earlier collective holds.
 func (g *program) gather(w *world) {
 	if g.joined || w.running < w.ranks() {
 		return
@@ -28,12 +27,11 @@ func (g *program) gather(w *world) {
 	w.after(w.Costs.Restore, func() {
 		if g.joined && g.gathering == gathering {
 			g.training, g.since, g.savedAt = true, w.now, time.Time{}
-			w.tally.resume(w.now)
 		}
 	})
 }
 
-// breakUp ends the collective: the other processes notice, and abort.
+// breakUp ends the collective: the other processes notice, and abort. Until then none of them joins another one.
 func (g *program) breakUp(w *world) {
 	if !g.joined {
 		return
@@ -46,13 +44,16 @@ func (g *program) breakUp(w *world) {
 	var peers []*pod
 	for _, p := range w.pods {
 		if p.process.joined {
-			p.process.joined = false
+			p.process.joined, p.process.aborting = false, true
+			w.running--
 			peers = append(peers, p)
 		}
 	}
 	w.after(w.Costs.PeerAbort, func() {
 		for _, p := range peers {
-			w.exit(p)
+			if p.process.aborting {
+				w.exit(p)
+			}
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"slices"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -11,11 +12,21 @@ type Result struct {
 	// Wall is how long was played, Trained how much training came of it that no failure took back, and Lost what was trained and
 	// taken back. The rest of Wall was Down, or went into checkpoints.
 	Wall, Trained, Lost, Down time.Duration
+	// Slowed is the training that did not happen because the job was slower than it could be; Trained is without it.
+	Slowed time.Duration
 	// ETTR is the effective training time ratio: Trained by Wall.
 	ETTR float64
-	// Failures by cause, and the time lost by them: Down and Lost. Of failures that overlap the first one is charged.
+	// DownIn is Down by phase.
+	DownIn [Phases]time.Duration
+	// Outages are the times in which the job did not train, the first one until it had started.
+	Outages []Outage
+	// Failures that hit a node of a rank, by cause, and the time lost by them: Down and Lost.
 	Failures map[string]int
 	LostBy   map[string]time.Duration
+	// Places counts where replaced ranks came back.
+	Places [Localities]int
+	// Rules are those that an incident was given to.
+	Rules map[string]bool
 	// Restarts as the job's status counts them at the end.
 	Restarts v1alpha1.Restarts
 	// Failed is why the job failed before the end; empty where it did not.
@@ -24,26 +35,51 @@ type Result struct {
 	Decisions int
 }
 
+// Outage is a time in which a job did not train.
+type Outage struct {
+	// At is when it began, since the play began.
+	At time.Duration
+	// Cause is that of the failure that began it. Of failures that overlap it is the first one.
+	Cause string
+	// Lost is what was trained since the last checkpoint.
+	Lost time.Duration
+	// In is how long it lasted, by phase.
+	In [Phases]time.Duration
+}
+
+// Down is how long an outage lasted.
+func (o *Outage) Down() time.Duration {
+	sum := time.Duration(0)
+	for _, d := range o.In {
+		sum += d
+	}
+	return sum
+}
+
 // tally counts while a play goes on.
 type tally struct {
-	trained, lost time.Duration
-	failures      map[string]int
-	lostBy        map[string]time.Duration
-	// downSince is since when the job does not train, and cause why.
-	downSince time.Time
-	cause     string
-	down      time.Duration
-	failed    string
+	trained, slowed time.Duration
+	outages         []Outage
+	failures        map[string]int
+	// cause is that of the last failure that hit a job that trained.
+	cause  string
+	places [Localities]int
+	rules  map[string]bool
+	failed string
 }
+
+// start is the cause of the time until the job first trains.
+const start = "start"
 
 func newTally() tally {
-	return tally{failures: map[string]int{}, lostBy: map[string]time.Duration{}, downSince: begin}
+	return tally{failures: map[string]int{}, rules: map[string]bool{}, outages: []Outage{{Cause: start}}}
 }
 
-// first is the cause of the time until the job first trains.
-const first = "start"
-
-func (t *tally) strike(w *world, cause string) {
+// strike counts a failure that hits a rank.
+func (t *tally) strike(w *world, cause string, hit []*node) {
+	if !slices.ContainsFunc(w.pods, func(p *pod) bool { return !p.Spare && slices.Contains(hit, w.nodes[p.Node]) }) {
+		return
+	}
 	t.failures[cause]++
 	if w.program.training {
 		t.cause = cause
@@ -61,19 +97,7 @@ func (t *tally) stop(w *world, since, savedAt time.Time) {
 		}
 	}
 	t.trained += kept
-	t.lost += lost
-	t.lostBy[t.cause] += lost
-	t.downSince = w.now
-}
-
-// resume notes that training goes on.
-func (t *tally) resume(now time.Time) {
-	if t.cause == "" {
-		t.cause = first
-	}
-	t.down += now.Sub(t.downSince)
-	t.lostBy[t.cause] += now.Sub(t.downSince)
-	t.downSince = time.Time{}
+	t.outages = append(t.outages, Outage{At: w.now.Sub(begin), Cause: t.cause, Lost: lost})
 }
 
 // split says how much of the training of some time a checkpoint has, and how much is lost.
@@ -90,8 +114,11 @@ func (c *Costs) whole(d time.Duration) (trained, writing time.Duration) {
 	return kept + lost, d - kept - lost
 }
 
-// noteStatus notes how the job ended.
+// noteStatus notes which rules applied, and how the job ended.
 func (w *world) noteStatus(before, after *v1alpha1.TrainingJobStatus) {
+	for i := range after.Incidents {
+		w.tally.rules[after.Incidents[i].Rule] = true
+	}
 	if before.State != after.State && after.State == v1alpha1.StateFailed {
 		w.tally.failed = after.Message
 	}
@@ -102,11 +129,19 @@ func (w *world) result() *Result {
 	if w.program.training {
 		trained, _ := w.Costs.whole(w.now.Sub(w.program.since))
 		t.trained += trained
-	} else if !t.downSince.IsZero() {
-		t.resume(w.now)
 	}
-	return &Result{
-		Wall: w.For, Trained: t.trained, Lost: t.lost, Down: t.down, ETTR: float64(t.trained) / float64(w.For),
-		Failures: t.failures, LostBy: t.lostBy, Restarts: w.job.Status.Restarts, Failed: t.failed, Decisions: w.looks,
+	r := &Result{
+		Wall: w.For, Trained: t.trained - t.slowed, Slowed: t.slowed, ETTR: float64(t.trained-t.slowed) / float64(w.For),
+		Outages: t.outages, Failures: t.failures, LostBy: map[string]time.Duration{}, Places: t.places, Rules: t.rules,
+		Restarts: w.job.Status.Restarts, Failed: t.failed, Decisions: w.looks,
 	}
+	for _, o := range t.outages {
+		for p, d := range o.In {
+			r.DownIn[p] += d
+		}
+		r.Down += o.Down()
+		r.Lost += o.Lost
+		r.LostBy[o.Cause] += o.Down() + o.Lost
+	}
+	return r
 }

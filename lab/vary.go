@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/rules"
@@ -58,6 +59,30 @@ func Vary(job *v1alpha1.TrainingJob, field string, seconds int32) (*v1alpha1.Tra
 		return nil, fmt.Errorf("there is no field %q: known are %q", field, Fields)
 	}
 	return job, nil
+}
+
+// TimeOf is the time of a job's policy that a field has; false where it has none, and for a rule or step that is not there.
+func TimeOf(job *v1alpha1.TrainingJob, field string) (time.Duration, bool) {
+	p := rules.Policies(job).Of("")
+	if m := ruleField.FindStringSubmatch(field); m != nil {
+		at := slices.IndexFunc(p.Rules, func(r v1alpha1.Rule) bool { return r.Name == m[1] })
+		i, _ := strconv.Atoi(m[2]) // no index is the first step
+		if at < 0 || i >= len(p.Rules[at].Steps) {
+			return 0, false
+		}
+		return time.Duration(p.Rules[at].Steps[i].AfterSeconds) * time.Second, true
+	}
+	switch field {
+	case "unreachableNode.afterSeconds":
+		return p.UnreachableAfter, true
+	case "unreachableNode.gangDownAfterSeconds":
+		return p.GangDownAfter, true
+	case "backoff.initialSeconds":
+		return p.InitialBackoff, true
+	case "excludeNodeSeconds":
+		return p.ExcludeNode, true
+	}
+	return 0, false
 }
 
 func varyRule(all []v1alpha1.Rule, name, index string, seconds int32) error {

@@ -2,7 +2,6 @@ package lab
 
 import (
 	"encoding/binary"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"time"
@@ -22,7 +21,6 @@ var begin = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 // world is a cluster with one job.
 type world struct {
 	*Setup
-	rng      *rand.Rand
 	now, end time.Time
 	queue    events
 	job      *v1alpha1.TrainingJob // with the status that is recorded
@@ -40,8 +38,15 @@ type world struct {
 	lookSeq int
 	// placing is whether the scheduler is about to look, and making whether Volcano is about to make pods.
 	placing, making bool
-	// running is the number of ranks whose processes run.
-	running int32
+	// running is the number of ranks whose processes run, and are not about to abort; degraded is the number of degraded nodes.
+	running  int32
+	degraded int
+	// seen are the nodes and pods as the manager last saw them.
+	seen seen
+	// lived is the node on which each rank ran last.
+	lived map[gang.Rank]string
+	// leaves are the nodes of the lowest HyperNode of each node.
+	leaves  map[string][]string
 	program program
 	tally   tally
 }
@@ -54,8 +59,11 @@ type node struct {
 	silentSince  time.Time
 	// broken is whether a device of it has failed, reported whether that is known.
 	broken, reported bool
-	hold             string
-	heldSince        time.Time
+	// degraded is whether it slows the job down, and slowdown by how much.
+	degraded  bool
+	slowdown  float64
+	hold      string
+	heldSince time.Time
 }
 
 // pod is a pod with its process.
@@ -67,21 +75,19 @@ type pod struct {
 
 func newWorld(s *Setup) *world {
 	w := &world{
-		Setup: s, rng: rand.New(rand.NewChaCha8(seedOf(s.Seed))), now: begin, end: begin.Add(s.For), job: s.Job.DeepCopy(),
+		Setup: s, now: begin, end: begin.Add(s.For), job: s.Job.DeepCopy(),
 		topology: topology.New(clone(s.HyperNodes)), nodes: map[string]*node{}, answers: map[gang.AnswerKey]gang.Answer{},
-		tally: newTally(),
+		tally: newTally(), lived: map[gang.Rank]string{},
 	}
 	w.job.Status = v1alpha1.TrainingJobStatus{}
 	if w.job.UID == "" {
 		w.job.UID = "lab"
 	}
-	for _, h := range w.topology.All() {
-		for _, name := range h.Nodes {
-			if w.nodes[name] == nil {
-				w.nodes[name] = &node{name: name}
-				w.order = append(w.order, name)
-			}
-		}
+	w.order, w.leaves = nodesOf(w.topology), leavesOf(w.topology)
+	w.seen.nodes = make(map[string]gang.Node, len(w.order))
+	for _, name := range w.order {
+		w.nodes[name] = &node{name: name}
+		w.seen.note(w.nodes[name])
 	}
 	return w
 }
@@ -104,7 +110,7 @@ func seedOf(n uint64) (seed [32]byte) {
 func (w *world) after(d time.Duration, do func()) { w.queue.add(w.now.Add(d), do) }
 
 // usable reports whether pods are placed on a node.
-func (n *node) usable() bool { return !n.silent && !n.reported }
+func (n *node) usable() bool { return !n.silent && (!n.broken || !n.reported) }
 
 // newPod is a pod behind its gate.
 func (w *world) newPod(attempt int32, task string, index int32, spare bool) *pod {

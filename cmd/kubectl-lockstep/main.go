@@ -5,10 +5,13 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/simulate"
 )
 
 func main() {
@@ -29,10 +32,11 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		SilenceErrors: false,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl lockstep"},
 	}
+	c.SetUsageTemplate(strings.ReplaceAll(c.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 80"))
 	c.SetIn(streams.In)
 	c.SetOut(streams.Out)
 	c.SetErr(streams.ErrOut)
 	c.SetErrPrefix("error:")
-	c.AddCommand(newSimulate(streams), newTimeline(streams))
+	c.AddCommand(simulate.New(streams), newTimeline(streams))
 	return c
 }

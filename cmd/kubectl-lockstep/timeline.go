@@ -17,11 +17,12 @@ func newTimeline(streams genericiooptions.IOStreams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "timeline NAME...",
 		Short: "Show the incidents of a TrainingJob, with their phases to scale",
-		Long: `Show each incident of a TrainingJob that its status remembers, from the first signal until all ranks were back:
-what happened when, and a bar whose length is the time. The bars of one job have one scale.
+		Long: `Show each incident of a TrainingJob that its status remembers, from the first
+signal until all ranks were back: what happened when, and a bar whose length is
+the time. The bars of one job have one scale.
 
   . detect    the program has ended, and the manager has not seen it yet
-  - wait      until the first step of the rule: the time in which ranks may come back by themselves
+  - wait      until the first step of the rule: ranks may come back alone
   # replace   from the last step until the last replacement may be placed
   = start     until all ranks are ready`,
 		Example: `  # The incidents of a job

@@ -26,7 +26,8 @@ func Build(dir string, without ...string) (string, error) {
 	if _, err := exec.LookPath(compiler); err != nil {
 		return "", ErrNoCompiler
 	}
-	headers, err := run("go", "list", "-m", "-f", "{{.Dir}}", "github.com/NVIDIA/go-dcgm")
+	// The package is asked for, and not its module: go list downloads a module for its packages alone.
+	headers, err := run("go", "list", "-f", "{{.Dir}}", "github.com/NVIDIA/go-dcgm/pkg/dcgm")
 	if err != nil {
 		return "", err
 	}
@@ -43,7 +44,7 @@ func Build(dir string, without ...string) (string, error) {
 	// The soname is what a later dlopen("libdcgm.so.4") finds, wherever the file lies.
 	args := append([]string{
 		"-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-fPIC", "-shared",
-		"-I", filepath.Join(strings.TrimSpace(headers), "pkg", "dcgm"),
+		"-I", strings.TrimSpace(headers),
 		"-Wl,-soname,libdcgm.so.4", "-Wl,--version-script," + exports,
 		"-o", library,
 	}, sources...)

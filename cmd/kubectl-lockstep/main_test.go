@@ -1,0 +1,96 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+const sample = "../../config/samples/quickstart.yaml"
+
+// lockstep runs the command, and returns what it prints.
+func lockstep(args ...string) (string, error) {
+	streams, _, out, _ := genericiooptions.NewTestIOStreams()
+	c := newCommand(streams)
+	c.SetArgs(args)
+	err := c.Execute()
+	return out.String(), err
+}
+
+// The examples of the help that read files run as they are written, with files of those names.
+func TestExamplesOfTheHelpRun(t *testing.T) {
+	raw, err := os.ReadFile(sample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	for name, content := range map[string]string{
+		"llama.yaml": string(raw) + incidents, "job.yaml": string(raw), "other.yaml": string(raw), "cluster.yaml": aRack,
+		"jobs.yaml":     string(raw) + incidents + "  placement: {hyperNode: rack, tier: 1, tasks: [{name: worker, nodes: [n1, n2, n3, n4]}]}\n",
+		"counted.yaml":  "source: ours\nnodes: 10\ndays: 100\ncauses:\n- {name: exit, failures: 10, effect: ProcessExit}\n",
+		"incidents.csv": "time,cause,effect\n2026-01-01T00:00:00Z,exit,ProcessExit\n2026-01-31T00:00:00Z,exit,ProcessExit\n",
+	} {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	streams, _, _, _ := genericiooptions.NewTestIOStreams()
+	n := 0
+	for _, c := range newCommand(streams).Commands() {
+		for line := range strings.SplitSeq(strings.ReplaceAll(c.Example, "\\\n", ""), "\n") {
+			args, ok := strings.CutPrefix(strings.TrimSpace(line), "kubectl lockstep ")
+			if !ok || !strings.Contains(args, " -f ") {
+				continue // without a file it needs a cluster
+			}
+			n++
+			if _, err := lockstep(strings.Fields(args)...); err != nil {
+				t.Errorf("%s: %v", line, err)
+			}
+		}
+	}
+	check.Equal(t, "examples", 10, n)
+}
+
+// incidents are those of the job of the sample.
+const incidents = `
+status:
+  incidents:
+  - id: 1
+    trigger: PodFailed
+    class: User
+    pods: [{name: llama-1-worker-1, task: worker, index: 1}]
+    startTime: "2026-01-02T03:04:07.000000Z"
+    endTime: "2026-01-02T03:04:27.000000Z"
+    outcome: Recovered
+`
+
+// aRack is what kubectl get hypernodes,nodes -o yaml prints of five nodes in a rack.
+const aRack = `apiVersion: v1
+kind: List
+items:
+- apiVersion: topology.volcano.sh/v1alpha1
+  kind: HyperNode
+  metadata: {name: rack}
+  spec: {tier: 1, members: [{type: Node, selector: {regexMatch: {pattern: "^n[0-9]$"}}}]}
+- {apiVersion: v1, kind: Node, metadata: {name: n1}}
+- {apiVersion: v1, kind: Node, metadata: {name: n2}}
+- {apiVersion: v1, kind: Node, metadata: {name: n3}}
+- {apiVersion: v1, kind: Node, metadata: {name: n4}}
+- {apiVersion: v1, kind: Node, metadata: {name: n5}}
+`
+
+// Help and tables are read in a terminal of 80 columns.
+func TestTheHelpFitsIntoATerminal(t *testing.T) {
+	streams, _, _, _ := genericiooptions.NewTestIOStreams()
+	for _, c := range newCommand(streams).Commands() {
+		for line := range strings.SplitSeq(c.Long+"\n"+c.Example, "\n") {
+			if n := len([]rune(line)); n > 80 {
+				t.Errorf("%s: a line of %d columns: %s", c.Name(), n, line)
+			}
+		}
+	}
+}

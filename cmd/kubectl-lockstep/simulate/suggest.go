@@ -1,0 +1,113 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/lab"
+	"github.com/lockstep-dev/lockstep/policies/rules"
+)
+
+const (
+	// suggestPoints is how many values of each time are tried, up to suggestFactor times the present one.
+	suggestPoints = 4
+	suggestFactor = 4
+	// checkSeed is added to the seed for the plays that check what was found: the best of many is partly luck.
+	checkSeed = 1 << 32
+)
+
+// runSuggest searches each time of the policy in turn for a value that is better with certainty, and checks what was found with
+// failures that the search has not seen.
+func (o *options) runSuggest(ctx context.Context, base *study) error {
+	best := base
+	fmt.Fprintf(o.Out, "\nSearching the times of the policy of %s:\n", base.name)
+	for _, field := range timesOf(base) {
+		better, err := o.improve(ctx, best, field)
+		if err != nil {
+			return err
+		}
+		if better != nil {
+			fmt.Fprintf(o.Out, "  %s: %s is better, by %s\n", field, better.name, difference(better.against(best)))
+			best = better
+		}
+	}
+	if best == base {
+		fmt.Fprintln(o.Out, "  no time makes a difference that can be told: more --plays, or a longer --for,\n  tell smaller ones.")
+		return nil
+	}
+	return o.confirm(ctx, base, best)
+}
+
+// improve returns the study with the best value of a time; nil where none is better than the present one with certainty.
+func (o *options) improve(ctx context.Context, base *study, field string) (*study, error) {
+	now, ok := lab.TimeOf(base.job, field)
+	if !ok {
+		return nil, nil
+	}
+	var best *study
+	for _, d := range between(0, max(time.Minute, suggestFactor*now), suggestPoints) {
+		s, err := base.vary(field, d)
+		if err != nil || d == now {
+			continue // the steps of a rule keep their order
+		}
+		if err := o.play(ctx, s); err != nil {
+			return nil, err
+		}
+		if gain := s.against(base); gain.Certain() && gain.Mean > 0 && (best == nil || gain.Mean > best.against(base).Mean) {
+			best = s
+		}
+	}
+	return best, nil
+}
+
+func (o *options) confirm(ctx context.Context, base, best *study) error {
+	seed := o.seed + checkSeed
+	checked := make([][]float64, 2)
+	for i, s := range []*study{base, best} {
+		results, err := lab.PlayMany(ctx, s.setup, o.plays, seed)
+		if err != nil {
+			return err
+		}
+		checked[i] = (&study{results: results}).ettrs()
+	}
+	gain := lab.Difference(checked[1], checked[0])
+	fmt.Fprintf(o.Out, "Together, with failures that the search has not seen: %s.\n", difference(gain))
+	if !gain.Certain() || gain.Mean < 0 {
+		fmt.Fprintln(o.Out, "That is no gain to rely on: the policy is as good as it is.")
+		return nil
+	}
+	out, err := yaml.Marshal(map[string]any{"spec": spec(best.job)})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(o.Out, "The policy to try:\n\n%s", out)
+	return nil
+}
+
+// spec is what a suggestion changes of a job.
+func spec(job *v1alpha1.TrainingJob) map[string]any {
+	out := map[string]any{"restartPolicy": job.Spec.RestartPolicy}
+	if job.Spec.Hold != nil {
+		out["hold"] = job.Spec.Hold
+	}
+	return out
+}
+
+// timesOf are the times of a job's policy that can make a difference: those of the rules that applied, and those of nodes.
+func timesOf(s *study) []string {
+	var out []string
+	for _, r := range rules.Policies(s.job).Of("").Rules {
+		if !slices.ContainsFunc(s.results, func(played *lab.Result) bool { return played.Rules[r.Name] }) {
+			continue
+		}
+		for i := range r.Steps {
+			out = append(out, fmt.Sprintf("rules[%s].steps[%d].afterSeconds", r.Name, i))
+		}
+	}
+	return append(out, "unreachableNode.afterSeconds", "unreachableNode.gangDownAfterSeconds", "excludeNodeSeconds")
+}

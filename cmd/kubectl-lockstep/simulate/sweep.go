@@ -1,0 +1,118 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"time"
+)
+
+// sweep is a time of the policy that is varied, with a study for each value.
+type sweep struct {
+	field   string
+	times   []time.Duration
+	studies []*study
+}
+
+// plannedSweep reads --sweep, so that what is wrong with it is told before anything is played; nil without one.
+func (o *options) plannedSweep(base *study) (*sweep, error) {
+	if o.sweep == "" {
+		if o.picture != "" {
+			return nil, fmt.Errorf("--svg is a picture of a sweep, and there is no --sweep")
+		}
+		return nil, nil
+	}
+	field, times, err := parseSweep(o.sweep)
+	if err != nil {
+		return nil, err
+	}
+	sw := &sweep{field: field, times: times}
+	for _, d := range times {
+		s, err := base.vary(field, d)
+		if err != nil {
+			return nil, fmt.Errorf("--sweep: %w", err)
+		}
+		sw.studies = append(sw.studies, s)
+	}
+	return sw, nil
+}
+
+// parseSweep reads FIELD=FROM..TO, such as rules[node-may-return].afterSeconds=10s..10m.
+func parseSweep(text string) (string, []time.Duration, error) {
+	at := strings.LastIndex(text, "=")
+	if at < 0 {
+		at = len(text)
+	}
+	low, high, _ := strings.Cut(strings.TrimPrefix(text[at:], "="), "..")
+	from, errFrom := time.ParseDuration(low)
+	to, errTo := time.ParseDuration(high)
+	whole := from%time.Second == 0 && to%time.Second == 0
+	if errFrom != nil || errTo != nil || from < 0 || to <= from || !whole {
+		return "", nil, fmt.Errorf("--sweep is %q, and has to be FIELD=FROM..TO in whole seconds, such as rules[everything-else].steps[1].afterSeconds=90s..10m", text)
+	}
+	return text[:at], between(from, to, sweepPoints), nil
+}
+
+// sweepPoints is how many times are played.
+const sweepPoints = 7
+
+// between are times from one to another, further from each other the longer they are.
+func between(from, to time.Duration, points int) []time.Duration {
+	var out []time.Duration
+	low, high := math.Log(max(1, from.Seconds())), math.Log(max(1, to.Seconds()))
+	for i := range points {
+		d := time.Duration(math.Round(math.Exp(low+(high-low)*float64(i)/float64(points-1)))) * time.Second
+		switch i {
+		case 0:
+			d = from
+		case points - 1:
+			d = to
+		}
+		if len(out) == 0 || d > out[len(out)-1] {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// runSweep plays the job with each time, and prints what comes of it.
+func (o *options) runSweep(ctx context.Context, sw *sweep) error {
+	for _, s := range sw.studies {
+		if err := o.play(ctx, s); err != nil {
+			return err
+		}
+	}
+	o.printSweep(sw)
+	if o.picture == "" {
+		return nil
+	}
+	picture, err := sw.svg()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(o.picture, picture, 0o644); err != nil {
+		return fmt.Errorf("--svg: %w", err)
+	}
+	return nil
+}
+
+// plotWidth is the length of the bar of the best ETTR, in columns.
+const plotWidth = 40
+
+func (o *options) printSweep(sw *sweep) {
+	low, high := 1.0, 0.0
+	for _, s := range sw.studies {
+		low, high = min(low, s.ettr().Mean), max(high, s.ettr().Mean)
+	}
+	fmt.Fprintf(o.Out, "\n%s, %d plays of each:\n", sw.field, o.plays)
+	for _, s := range sw.studies {
+		ettr, bar := s.ettr(), 1
+		if high > low {
+			bar += int((ettr.Mean - low) / (high - low) * (plotWidth - 1))
+		}
+		fmt.Fprintf(o.Out, "  %8s  %-15s  %s\n", s.name, ettr, strings.Repeat("#", bar))
+	}
+	fmt.Fprintln(o.Out, "The bars begin at the lowest ETTR.")
+}
