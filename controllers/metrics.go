@@ -24,6 +24,22 @@ var (
 		Buckets: prometheus.ExponentialBuckets(0.5, 2, 14),
 	}, []string{"namespace", "queue", "outcome"})
 
+	phases = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "lockstep_incident_phase_duration_seconds",
+		Help:    "Time of each phase of the incidents that have recovered: Detect, Decide, Place, WaitForRoom, Start.",
+		Buckets: prometheus.ExponentialBuckets(0.25, 2, 15),
+	}, []string{"namespace", "queue", "phase"})
+
+	lostSeconds = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "lockstep_lost_seconds_total",
+		Help: "Time in which gangs that had been ready were not, by cause; counted when an interruption is over.",
+	}, []string{"namespace", "queue", "cause"})
+
+	replacedRanks = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "lockstep_replaced_ranks_total",
+		Help: "Ranks that are ready again in another pod, by where that is: OwnNode, LowestHyperNode, Home, Elsewhere.",
+	}, []string{"namespace", "queue", "place"})
+
 	checkpointsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lockstep_checkpoints_total",
 		Help: "Requests for checkpoints that are over, by outcome.",
@@ -47,6 +63,7 @@ const (
 	bindingLeft = "LeftToScheduler"
 )
 
-func init() {
-	metrics.Registry.MustRegister(incidents, steps, recovery, checkpointsTotal, checkpointSeconds, bindings)
-}
+// kept are the metrics that are counted as things happen.
+var kept = []prometheus.Collector{incidents, steps, recovery, phases, lostSeconds, replacedRanks, checkpointsTotal, checkpointSeconds, bindings}
+
+func init() { metrics.Registry.MustRegister(kept...) }

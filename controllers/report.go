@@ -39,6 +39,7 @@ func (r *TrainingJobReconciler) report(job *v1alpha1.TrainingJob, now *v1alpha1.
 	r.reportExclusions(job, now)
 	r.reportRestarts(job, now)
 	r.reportMoves(job, now)
+	reportLostTime(job, now)
 	if p := now.Placement; p != nil && p.HyperNode != "" && (before.Placement == nil || before.Placement.HyperNode != p.HyperNode) {
 		r.tell(job, corev1.EventTypeNormal, "Placed", "Place", "home is HyperNode "+p.HyperNode)
 	}
@@ -85,6 +86,7 @@ func (r *TrainingJobReconciler) reportIncident(job *v1alpha1.TrainingJob, was, i
 		r.tell(job, corev1.EventTypeNormal, "Incident"+string(is.Outcome), "Close",
 			fmt.Sprintf("%s, after %s", is.Message, took.Round(time.Millisecond)))
 		recovery.WithLabelValues(job.Namespace, job.Spec.Queue, string(is.Outcome)).Observe(took.Seconds())
+		reportPhases(job, is)
 	}
 }
 

@@ -44,6 +44,7 @@ type TrainingJobReconciler struct {
 	tried       podMemory // left to the scheduler
 	opened      podMemory // their gates were lifted
 	lacks       lacks
+	lastNodes   lastNodes
 	conflicts   inARow
 	refused     inARow
 	checkpoints checkpoints
@@ -102,6 +103,7 @@ func (r *TrainingJobReconciler) step(ctx context.Context, req ctrl.Request) (ctr
 	}
 	decision := policies.Decide(o)
 	r.lacks.note(req.NamespacedName, decision.Lacking, o.Now)
+	r.reportReturns(o, &decision.Status)
 	isRecorded := equality.Semantic.DeepEqual(job.Status, decision.Status)
 	if decision.Delete && isRecorded {
 		return ctrl.Result{}, client.IgnoreNotFound(r.Delete(ctx, job, client.Preconditions{UID: &job.UID}))

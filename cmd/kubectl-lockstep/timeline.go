@@ -1,15 +1,20 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 )
 
 func newTimeline(streams genericiooptions.IOStreams) *cobra.Command {
@@ -21,10 +26,18 @@ func newTimeline(streams genericiooptions.IOStreams) *cobra.Command {
 signal until all ranks were back: what happened when, and a bar whose length is
 the time. The bars of one job have one scale.
 
-  . detect    the program has ended, and the manager has not seen it yet
-  - wait      until the first step of the rule: ranks may come back alone
-  # replace   from the last step until the last replacement may be placed
-  = start     until all ranks are ready`,
+  . detect         the program has ended, and the manager has not seen it yet
+  - decide         until the first step: ranks may come back alone till then
+  # place          until the last replacement has its node
+  ~ wait for room  the same, from when the first of them has to wait for one
+  = start          until all ranks are ready; all of it where none was replaced
+
+Kubernetes notes to the second when a program ended and when a pod got its node.
+
+The ETTR is the share of the time since all ranks were first ready in which they
+were, suspensions apart. Steps that were lost since the last checkpoint are not
+known, and count as trained. Of a job in a file it is that at the last change
+which the status records.`,
 		Example: `  # The incidents of a job
   kubectl lockstep timeline llama
 
@@ -36,7 +49,11 @@ the time. The bars of one job have one scale.
 				return err
 			}
 			for _, job := range found {
-				printTimeline(streams.Out, job)
+				at := time.Now()
+				if len(j.files) > 0 {
+					at = lastChange(&job.Status)
+				}
+				printTimeline(streams.Out, job, at)
 			}
 			return nil
 		},
@@ -45,75 +62,73 @@ the time. The bars of one job have one scale.
 	return c
 }
 
-// phase is a part of an incident.
-type phase struct {
-	name string
-	mark string
-	took time.Duration
-}
-
-// phases are the parts of an incident, in their order. Of an open one the last ends where something was last recorded.
-func phases(inc *v1alpha1.Incident) []phase {
-	var out []phase
-	at := inc.StartTime.Time
-	add := func(name, mark string, until time.Time) {
-		if until.After(at) {
-			out = append(out, phase{name, mark, until.Sub(at)})
-			at = until
-		}
-	}
-	if inc.Cause.Time != nil && inc.Cause.Time.Time.Before(at) {
-		at = inc.Cause.Time.Time
-		add("detect", ".", inc.StartTime.Time)
-	}
-	taken := steps(inc)
-	if len(taken) > 0 {
-		add("wait", "-", taken[0].Time.Time)
-		at = later(at, taken[len(taken)-1].Time.Time)
-	}
-	if inc.PlacedTime != nil && len(taken) > 0 {
-		add("replace", "#", inc.PlacedTime.Time)
-	}
-	if inc.EndTime != nil {
-		if len(taken) == 0 {
-			add("in place", "=", inc.EndTime.Time)
-		} else {
-			add("start", "=", inc.EndTime.Time)
-		}
-	}
-	return out
-}
-
-// steps are those of an incident that have restarted something.
-func steps(inc *v1alpha1.Incident) []v1alpha1.FiredStep {
-	var out []v1alpha1.FiredStep
-	for _, s := range inc.Steps {
-		if s.Action != v1alpha1.Ignore && !s.DryRun {
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
+// marks are the phases as the bars show them.
+var marks = map[incident.Phase]struct{ name, mark string }{
+	incident.Detect:      {"detect", "."},
+	incident.Decide:      {"decide", "-"},
+	incident.Place:       {"place", "#"},
+	incident.WaitForRoom: {"wait for room", "~"},
+	incident.Start:       {"start", "="},
 }
 
 // barWidth is the length of the longest bar, in columns.
 const barWidth = 60
 
-func printTimeline(out io.Writer, job *v1alpha1.TrainingJob) {
-	fmt.Fprintf(out, "TrainingJob %s/%s: %s, attempt %d, %d incidents remembered\n", job.Namespace, job.Name, job.Status.State, job.Status.Attempt, len(job.Status.Incidents))
+func printTimeline(out io.Writer, job *v1alpha1.TrainingJob, at time.Time) {
+	s := &job.Status
+	fmt.Fprintf(out, "TrainingJob %s/%s: %s, attempt %d, incidents remembered: %d\n", job.Namespace, job.Name, s.State, s.Attempt, len(s.Incidents))
+	if s.Availability != nil {
+		printAvailability(out, s.Availability, at)
+	}
 	longest := time.Duration(0)
-	for i := range job.Status.Incidents {
-		longest = max(longest, total(phases(&job.Status.Incidents[i])))
+	for i := range s.Incidents {
+		longest = max(longest, total(incident.Phases(&s.Incidents[i])))
 	}
-	for i := range job.Status.Incidents {
-		printIncident(out, &job.Status.Incidents[i], longest)
+	for i := range s.Incidents {
+		printIncident(out, &s.Incidents[i], longest)
 	}
+}
+
+// printAvailability tells the ETTR at a time, and what the rest was lost to, the most first.
+func printAvailability(out io.Writer, a *v1alpha1.Availability, at time.Time) {
+	times := policies.TimesAt(a, at)
+	fmt.Fprintf(out, "ETTR %.4f since %s\n", times.ETTR(), moment(a.StartTime.Time))
+	line := func(d time.Duration, what string) { fmt.Fprintf(out, "  %9s  %s\n", round(d), what) }
+	line(times.Running, "ready")
+	slices.SortStableFunc(times.Lost, func(a, b v1alpha1.LostTime) int { return cmp.Compare(b.Milliseconds, a.Milliseconds) })
+	for _, lost := range times.Lost {
+		line(time.Duration(lost.Milliseconds)*time.Millisecond, fmt.Sprintf("lost to %s, interruptions: %d", lost.Cause, lost.Interruptions))
+	}
+	if times.Suspended > 0 {
+		line(times.Suspended, "suspended")
+	}
+}
+
+// lastChange is the last time that a status records.
+func lastChange(s *v1alpha1.TrainingJobStatus) time.Time {
+	var last time.Time
+	note := func(times ...*metav1.MicroTime) {
+		for _, t := range times {
+			if t != nil && t.After(last) {
+				last = t.Time
+			}
+		}
+	}
+	if a := s.Availability; a != nil {
+		note(&a.StartTime, a.EndTime)
+		if a.Interruption != nil {
+			note(&a.Interruption.StartTime)
+		}
+	}
+	for i := range s.Incidents {
+		note(&s.Incidents[i].StartTime, s.Incidents[i].EndTime)
+	}
+	for i := range s.Conditions {
+		if at := s.Conditions[i].LastTransitionTime.Time; at.After(last) {
+			last = at
+		}
+	}
+	return last
 }
 
 func printIncident(out io.Writer, inc *v1alpha1.Incident, longest time.Duration) {
@@ -122,36 +137,48 @@ func printIncident(out io.Writer, inc *v1alpha1.Incident, longest time.Duration)
 		outcome = "open"
 	}
 	fmt.Fprintf(out, "\n%s: %s\n", inc.Message, outcome)
-	start := inc.StartTime.Time
-	line := func(at time.Time, what string) {
-		fmt.Fprintf(out, "  %s  %8s  %s\n", at.UTC().Format("2006-01-02 15:04:05"), round(at.Sub(start)), what)
+	printEvents(out, inc)
+	parts := incident.Phases(inc)
+	var bar strings.Builder
+	var told []string
+	for _, p := range parts {
+		bar.WriteString(strings.Repeat(marks[p.Phase].mark, columns(p.Duration(), longest)))
+		told = append(told, marks[p.Phase].name+" "+round(p.Duration()).String())
 	}
+	if len(parts) > 0 {
+		fmt.Fprintf(out, "  %s\n  %s\n", bar.String(), strings.Join(told, ", "))
+	}
+}
+
+// printEvents tells what happened in an incident, in the order of time.
+func printEvents(out io.Writer, inc *v1alpha1.Incident) {
+	type event struct {
+		at   time.Time
+		what string
+	}
+	events := []event{{inc.StartTime.Time, "seen"}}
 	if inc.Cause.Time != nil {
-		line(inc.Cause.Time.Time, "the program ended")
+		events = append(events, event{inc.Cause.Time.Time, "the program ended"})
 	}
-	line(start, "seen")
 	for _, s := range inc.Steps {
 		what := string(s.Action)
 		if s.DryRun {
 			what += ", only recorded: a dry run"
 		}
-		line(s.Time.Time, what)
+		events = append(events, event{s.Time.Time, what})
 	}
-	if inc.PlacedTime != nil {
-		line(inc.PlacedTime.Time, "the last replacement may be placed")
+	note := func(at *metav1.MicroTime, what string) {
+		if at != nil {
+			events = append(events, event{at.Time, what})
+		}
 	}
-	if inc.EndTime != nil {
-		line(inc.EndTime.Time, "over")
-	}
-	parts := phases(inc)
-	var bar strings.Builder
-	var told []string
-	for _, p := range parts {
-		bar.WriteString(strings.Repeat(p.mark, columns(p.took, longest)))
-		told = append(told, p.name+" "+round(p.took).String())
-	}
-	if len(parts) > 0 {
-		fmt.Fprintf(out, "  %s\n  %s\n", bar.String(), strings.Join(told, ", "))
+	note(inc.NoRoomTime, "a replacement has to wait for room")
+	note(inc.PlacedTime, "the last replacement may be placed")
+	note(inc.BoundTime, "the last replacement has its node")
+	note(inc.EndTime, "over")
+	slices.SortStableFunc(events, func(a, b event) int { return a.at.Compare(b.at) })
+	for _, e := range events {
+		fmt.Fprintf(out, "  %s  %8s  %s\n", moment(e.at), round(e.at.Sub(inc.StartTime.Time)), e.what)
 	}
 }
 
@@ -160,13 +187,15 @@ func columns(took, longest time.Duration) int {
 	return max(1, int(took*barWidth/longest))
 }
 
-func total(parts []phase) time.Duration {
+func total(parts []incident.Span) time.Duration {
 	sum := time.Duration(0)
 	for _, p := range parts {
-		sum += p.took
+		sum += p.Duration()
 	}
 	return sum
 }
+
+func moment(at time.Time) string { return at.UTC().Format(time.DateTime) }
 
 // round keeps what people read of a time.
 func round(d time.Duration) time.Duration {

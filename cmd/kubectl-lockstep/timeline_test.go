@@ -16,6 +16,14 @@ spec: {queue: default, tasks: []}
 status:
   state: Running
   attempt: 1
+  conditions:
+  - {type: Running, status: "True", reason: PodsReady, message: "", lastTransitionTime: "2026-01-02T04:10:00Z"}
+  availability:
+    startTime: "2026-01-02T03:00:00.000000Z"
+    lostTime:
+    - {cause: PodNotReady, interruptions: 1, milliseconds: 20000}
+    - {cause: NodeNotReady, interruptions: 2, milliseconds: 820000}
+    suspendedMilliseconds: 600000
   incidents:
   - id: 1
     trigger: PodNotReady
@@ -30,9 +38,13 @@ status:
     class: Infrastructure
     cause: {pod: llama-1-worker-2, node: gpu-2}
     startTime: "2026-01-02T04:00:00.000000Z"
-    placedTime: "2026-01-02T04:01:31.000000Z"
-    endTime: "2026-01-02T04:02:00.000000Z"
-    steps: [{action: RestartPod, index: 0, time: "2026-01-02T04:01:30.000000Z"}]
+    noRoomTime: "2026-01-02T04:01:40.000000Z"
+    placedTime: "2026-01-02T04:03:30.000000Z"
+    boundTime: "2026-01-02T04:04:00.000000Z"
+    endTime: "2026-01-02T04:05:00.000000Z"
+    steps:
+    - {action: RestartPod, index: 0, time: "2026-01-02T04:01:00.000000Z"}
+    - {action: RestartJob, index: 1, time: "2026-01-02T04:03:00.000000Z"}
     outcome: Recovered
     message: 'incident 2, NodeNotReady of pod llama-1-worker-2 on node gpu-2: RestartPod'
 `
@@ -46,22 +58,30 @@ func TestTimelineIsDrawnToScale(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	check.Equal(t, "output", `TrainingJob research/llama: Running, attempt 1, 2 incidents remembered
+	check.Equal(t, "output", `TrainingJob research/llama: Running, attempt 1, incidents remembered: 2
+ETTR 0.7667 since 2026-01-02 03:00:00
+      46m0s  ready
+     13m40s  lost to NodeNotReady, interruptions: 2
+        20s  lost to PodNotReady, interruptions: 1
+      10m0s  suspended
 
 incident 1, PodNotReady of pod llama-1-worker-1, container trainer exited with 1: Recovered
   2026-01-02 03:04:05       -2s  the program ended
   2026-01-02 03:04:07        0s  seen
   2026-01-02 03:04:27       20s  over
-  .==========
-  detect 2s, in place 20s
+  .====
+  detect 2s, start 20s
 
 incident 2, NodeNotReady of pod llama-1-worker-2 on node gpu-2: RestartPod: Recovered
   2026-01-02 04:00:00        0s  seen
-  2026-01-02 04:01:30     1m30s  RestartPod
-  2026-01-02 04:01:31     1m31s  the last replacement may be placed
-  2026-01-02 04:02:00      2m0s  over
-`+"  "+strings.Repeat("-", 45)+"#"+strings.Repeat("=", 14)+`
-  wait 1m30s, replace 1s, start 29s
+  2026-01-02 04:01:00      1m0s  RestartPod
+  2026-01-02 04:01:40     1m40s  a replacement has to wait for room
+  2026-01-02 04:03:00      3m0s  RestartJob
+  2026-01-02 04:03:30     3m30s  the last replacement may be placed
+  2026-01-02 04:04:00      4m0s  the last replacement has its node
+  2026-01-02 04:05:00      5m0s  over
+`+"  "+strings.Repeat("-", 12)+strings.Repeat("#", 8)+strings.Repeat("~", 28)+strings.Repeat("=", 12)+`
+  decide 1m0s, place 40s, wait for room 2m20s, start 1m0s
 `, out)
 }
 

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
@@ -130,6 +131,9 @@ func run(o *options) error {
 	}
 	if err := jobs.SetupWithManager(mgr, o.workers); err != nil {
 		return fmt.Errorf("set up the TrainingJob controller: %w", err)
+	}
+	if err := metrics.Registry.Register(&controllers.ETTR{Jobs: mgr.GetClient(), Clock: clock.RealClock{}}); err != nil {
+		return fmt.Errorf("register the metric of the ETTR: %w", err)
 	}
 	if err := (&controllers.HoldSweeper{Client: mgr.GetClient(), Clock: clock.RealClock{}}).SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the hold sweeper: %w", err)

@@ -52,8 +52,9 @@ func TestTheTimelineOfAJob(t *testing.T) {
 	out, err := s.lockstep("timeline", s.job.Name, "-n", s.job.Namespace)
 	s.must(err, "show the timeline: "+out)
 	for _, want := range []string{
-		"TrainingJob " + s.job.Namespace + "/" + s.job.Name + ": Running, attempt 1, 1 incidents remembered",
-		"PodFailed of pod " + failed, "Recovered", "RestartPod", "the last replacement may be placed",
+		"TrainingJob " + s.job.Namespace + "/" + s.job.Name + ": Running, attempt 1, incidents remembered: 1",
+		"PodFailed of pod " + failed, "Recovered", "RestartPod", "the last replacement may be placed", "the last replacement has its node",
+		"ETTR 0.", "lost to PodFailed, interruptions: 1",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
