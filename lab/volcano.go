@@ -76,8 +76,9 @@ func (w *world) makeSoon(d time.Duration) {
 	})
 }
 
-// makingPeriod is how often Volcano makes some of the pods that it still has to make.
-const makingPeriod = 100 * time.Millisecond
+// makingPeriod is how often Volcano makes some of the pods that it still has to make. It is that long because the manager looks each
+// time.
+const makingPeriod = time.Second
 
 // makePods makes some of the pods that the newest Volcano Job lacks.
 func (w *world) makePods() {

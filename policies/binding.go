@@ -3,7 +3,6 @@
 package policies
 
 import (
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +10,7 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/instant"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 )
 
 // Binding is a pod to bind to a node.
@@ -108,12 +108,12 @@ func (j job) leaving(s *v1alpha1.TrainingJobStatus) map[string]bool {
 // keptSince is from when on a pod may be bound to a node that the job holds, and whether the job does. A hold that is
 // younger than the pod was put back after it was lost: others may have seen the node free meanwhile.
 func (j job) keptSince(s *v1alpha1.TrainingJobStatus, node string, p *gang.Pod) (at time.Time, kept bool) {
-	i := slices.IndexFunc(s.Holds, func(h v1alpha1.NodeHold) bool { return h.Node == node })
-	if i < 0 || j.Nodes[node].Hold != HoldValue(s.Holds[i]) {
+	hold := placement.HoldOn(s.Holds, node)
+	if hold == nil || j.Nodes[node].Hold != HoldValue(*hold) {
 		return time.Time{}, false
 	}
 	since := j.Nodes[node].HeldSince
-	if s.Holds[i].Late || since.After(p.CreatedTime) {
+	if hold.Late || since.After(p.CreatedTime) {
 		return since.Add(bindDelay), true
 	}
 	return time.Time{}, true

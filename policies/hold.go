@@ -165,8 +165,8 @@ func (j job) markLate(s *v1alpha1.TrainingJobStatus, before []v1alpha1.NodeHold)
 	})
 	for i := range s.Holds {
 		h := &s.Holds[i]
-		if was := slices.IndexFunc(before, func(b v1alpha1.NodeHold) bool { return b.Node == h.Node }); was >= 0 {
-			h.Late = before[was].Late
+		if was := placement.HoldOn(before, h.Node); was != nil {
+			h.Late = was.Late
 		} else {
 			h.Late = vacant[h.Node]
 		}

@@ -136,7 +136,7 @@ func (j job) missingHolds(s *v1alpha1.TrainingJobStatus) []v1alpha1.NodeHold {
 func (j job) endedHolds(s *v1alpha1.TrainingJobStatus) []string {
 	var ended []string
 	for name, n := range j.Nodes {
-		if n.Hold != "" && !slices.ContainsFunc(s.Holds, func(h v1alpha1.NodeHold) bool { return h.Node == name }) {
+		if n.Hold != "" && !placement.Held(s, name) {
 			ended = append(ended, name)
 		}
 	}

@@ -5,6 +5,7 @@ package placement
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -110,7 +111,14 @@ type Toleration struct {
 	Keys     []string
 }
 
-// Held reports whether a job holds a node.
-func Held(s *v1alpha1.TrainingJobStatus, node string) bool {
-	return slices.ContainsFunc(s.Holds, func(h v1alpha1.NodeHold) bool { return h.Node == node })
+// HoldOn is a job's hold on a node; nil for none. The holds of a status are in the order of their nodes' names.
+func HoldOn(holds []v1alpha1.NodeHold, node string) *v1alpha1.NodeHold {
+	i, found := slices.BinarySearchFunc(holds, node, func(h v1alpha1.NodeHold, node string) int { return strings.Compare(h.Node, node) })
+	if !found {
+		return nil
+	}
+	return &holds[i]
 }
+
+// Held reports whether a job holds a node.
+func Held(s *v1alpha1.TrainingJobStatus, node string) bool { return HoldOn(s.Holds, node) != nil }
