@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"syscall"
@@ -16,7 +17,10 @@ func main() {
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
 	err := newCommand(streams).ExecuteContext(ctx)
 	stop()
-	if err != nil {
+	switch {
+	case errors.Is(err, errProblems):
+		os.Exit(exitProblems)
+	case err != nil:
 		os.Exit(1)
 	}
 }
@@ -33,6 +37,6 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	c.SetOut(streams.Out)
 	c.SetErr(streams.ErrOut)
 	c.SetErrPrefix("error:")
-	c.AddCommand(newSimulate(streams), newTimeline(streams))
+	c.AddCommand(newSimulate(streams), newTimeline(streams), newCheck(streams))
 	return c
 }

@@ -47,15 +47,15 @@ func (c *Cache) Get(ctx context.Context, reader client.Reader) (*topology.Topolo
 	if err := reader.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
-	c.topology = topology.New(resolve(hyperNodes.Items, nodes.Items))
+	c.topology = topology.New(Resolve(hyperNodes.Items, nodes.Items))
 	c.topology.Remember(c.last)
 	c.last = c.topology
 	return c.topology, nil
 }
 
-// resolve finds the nodes below each HyperNode. A selector that Volcano would not
+// Resolve finds the nodes below each HyperNode. A selector that Volcano would not
 // accept selects nothing, and a cycle ends where it began.
-func resolve(hyperNodes []topologyv1alpha1.HyperNode, nodes []corev1.Node) []topology.HyperNode {
+func Resolve(hyperNodes []topologyv1alpha1.HyperNode, nodes []corev1.Node) []topology.HyperNode {
 	byName, exists := map[string]*topologyv1alpha1.HyperNode{}, map[string]bool{}
 	for i := range hyperNodes {
 		byName[hyperNodes[i].Name] = &hyperNodes[i]

@@ -123,7 +123,7 @@ func TestResolve(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := map[string][]string{}
-			for _, h := range resolve(tc.tree, nodes) {
+			for _, h := range Resolve(tc.tree, nodes) {
 				got[h.Name] = h.Nodes
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -143,7 +143,7 @@ func TestNamesOfDeletedNodes(t *testing.T) {
 	want := map[string][]string{"a1": {"exact", "top"}, "b9": {"pattern"}, "c1": nil}
 	for name, hyperNodes := range want {
 		var got []string
-		for _, h := range topology.New(resolve(tree, nil)).Around(name) {
+		for _, h := range topology.New(Resolve(tree, nil)).Around(name) {
 			got = append(got, h.Name)
 		}
 		if diff := cmp.Diff(hyperNodes, got); diff != "" {

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/check"
+)
+
+// errProblems is what check ends with where it has found problems. They have been printed.
+var errProblems = errors.New("problems were found")
+
+// exitProblems is the exit code of errProblems.
+const exitProblems = 2
+
+func newCheck(streams genericiooptions.IOStreams) *cobra.Command {
+	config := genericclioptions.NewConfigFlags(true)
+	output := ""
+	c := &cobra.Command{
+		Use:   "check",
+		Short: "Find what is wrong with an installation of Lockstep, and say what to do",
+		Long: `Find what is wrong with an installation of Lockstep, and say what to do about it: versions, CRDs, the
+configuration of Volcano's scheduler, webhooks, HyperNodes, queues, the manager and its rights, health agents,
+and taints that were left behind. Nothing is written to the cluster.
+
+A problem is something that does not work, or will not when it is needed. A warning is something that works less
+well than it could, or waits for a person. A check that cannot be made, as for lack of rights, is a problem.
+
+Exit codes:
+  0  no problem was found; there may be warnings
+  1  the check itself failed, as when the API server does not answer
+  2  problems were found`,
+		Example: `  # Everything, with what to do about each finding
+  kubectl lockstep check
+
+  # In a script: the exit code says whether there are problems
+  kubectl lockstep check --context production >report.txt || cat report.txt
+
+  # The subjects of all problems
+  kubectl lockstep check -o json | jq -r '.checks[].findings[]? | select(.severity=="Problem") | .subject'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if output != "" && output != "json" {
+				return fmt.Errorf("--output is %q, and has to be json or empty", output)
+			}
+			rest, err := config.ToRESTConfig()
+			if err != nil {
+				return err
+			}
+			cluster, err := check.Read(cmd.Context(), rest)
+			if err != nil {
+				return err
+			}
+			report := check.Run(cluster)
+			if err := printReport(streams.Out, output, report); err != nil {
+				return err
+			}
+			if report.Problems > 0 {
+				cmd.SilenceErrors = true
+				return errProblems
+			}
+			return nil
+		},
+	}
+	config.AddFlags(c.Flags())
+	c.Flags().StringVarP(&output, "output", "o", "", "json for other programs; default: text")
+	return c
+}
+
+func printReport(out io.Writer, format string, r check.Report) error {
+	if format == "json" {
+		e := json.NewEncoder(out)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		return e.Encode(r)
+	}
+	t := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
+	fmt.Fprintln(t, "CHECK\tRESULT\tOF")
+	for i := range r.Checks {
+		c := &r.Checks[i]
+		switch {
+		case c.Skipped != "":
+			fmt.Fprintf(t, "%s\tskipped\t%s\n", c.Check, c.Skipped)
+		default:
+			fmt.Fprintf(t, "%s\t%s\t%s\n", c.Check, verdict(c.Findings), c.Saw)
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for i := range r.Checks {
+		for _, f := range r.Checks[i].Findings {
+			printFinding(out, &f)
+		}
+	}
+	fmt.Fprintf(out, "\n%d checks, %d skipped: %d problems, %d warnings.\n", len(r.Checks), r.Skipped, r.Problems, r.Warnings)
+	return nil
+}
+
+// verdict sums the findings of a check up.
+func verdict(findings []check.Finding) string {
+	problems := 0
+	for _, f := range findings {
+		if f.Severity == check.Problem {
+			problems++
+		}
+	}
+	switch warnings := len(findings) - problems; {
+	case problems > 0:
+		return fmt.Sprintf("%d bad", problems)
+	case warnings > 0:
+		return "warning"
+	}
+	return "ok"
+}
+
+// width is how many columns text may take.
+const width = 80
+
+func printFinding(out io.Writer, f *check.Finding) {
+	fmt.Fprintf(out, "\n%s: %s\n", f.Severity, f.Subject)
+	fmt.Fprint(out, wrap(f.What, "  "), wrap("To do: "+f.Fix, "  "))
+	if f.Command != "" {
+		fmt.Fprintf(out, "    %s\n", f.Command) // in one line, to be copied
+	}
+}
+
+// wrap breaks text into lines that begin with an indent.
+func wrap(text, indent string) string {
+	var out strings.Builder
+	line := indent
+	for word := range strings.FieldsSeq(text) {
+		if len(line)+1+len(word) > width && line != indent {
+			out.WriteString(line + "\n")
+			line = indent
+		}
+		if line != indent {
+			line += " "
+		}
+		line += word
+	}
+	return out.String() + line + "\n"
+}
