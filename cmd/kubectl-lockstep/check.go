@@ -87,8 +87,8 @@ func printReport(out io.Writer, format string, r check.Report) error {
 	for i := range r.Checks {
 		c := &r.Checks[i]
 		switch {
-		case c.Skipped != "":
-			fmt.Fprintf(t, "%s\tskipped\t%s\n", c.Check, c.Skipped)
+		case len(c.Lacks) > 0:
+			fmt.Fprintf(t, "%s\tskipped\t%s\n", c.Check, lacking(c.Lacks))
 		default:
 			fmt.Fprintf(t, "%s\t%s\t%s\n", c.Check, verdict(c.Findings), c.Saw)
 		}
@@ -101,8 +101,25 @@ func printReport(out io.Writer, format string, r check.Report) error {
 			printFinding(out, &f)
 		}
 	}
-	fmt.Fprintf(out, "\n%d checks, %d skipped: %d problems, %d warnings.\n", len(r.Checks), r.Skipped, r.Problems, r.Warnings)
+	fmt.Fprintf(out, "\n%d checks, %d skipped: %s, %s.\n", len(r.Checks), r.Skipped, amount(r.Problems, "problem"), amount(r.Warnings, "warning"))
 	return nil
+}
+
+// lacking says what a check lacks, in a few words: what could not be read is told in full below the table.
+func lacking(resources []check.Resource) string {
+	first, _, _ := strings.Cut(string(resources[0]), ".")
+	if more := len(resources) - 1; more > 0 {
+		return fmt.Sprintf("needs %s and %d more", first, more)
+	}
+	return "needs " + first
+}
+
+// amount is a number of things: 1 problem, 2 problems.
+func amount(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // verdict sums the findings of a check up.
@@ -115,9 +132,9 @@ func verdict(findings []check.Finding) string {
 	}
 	switch warnings := len(findings) - problems; {
 	case problems > 0:
-		return fmt.Sprintf("%d bad", problems)
+		return amount(problems, "problem")
 	case warnings > 0:
-		return "warning"
+		return amount(warnings, "warning")
 	}
 	return "ok"
 }

@@ -18,6 +18,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -71,10 +72,10 @@ func runAll(m *testing.M) int {
 
 func start(ctx context.Context, dir string) error {
 	scheme := cluster.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
+	err := errors.Join(v1alpha1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme))
+	if err != nil {
 		return err
 	}
-	var err error
 	testCluster, err = cluster.Start(ctx, cluster.Options{Name: "installation", Scheme: scheme, CRDs: []string{"../../config/crd"}, Progress: os.Stderr})
 	if err != nil {
 		return err

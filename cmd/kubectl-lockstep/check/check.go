@@ -36,9 +36,9 @@ type Result struct {
 	Check string `json:"check"`
 	// Saw says what was looked at.
 	Saw string `json:"saw,omitempty"`
-	// Skipped says why the check was not made; empty where it was.
-	Skipped  string    `json:"skipped,omitempty"`
-	Findings []Finding `json:"findings,omitempty"`
+	// Lacks are the resources that the check needs and that could not be read, so that it was skipped.
+	Lacks    []Resource `json:"lacks,omitempty"`
+	Findings []Finding  `json:"findings,omitempty"`
 }
 
 // Report is what all checks have found.
@@ -49,16 +49,16 @@ type Report struct {
 	Checks   []Result `json:"checks"`
 }
 
-// check looks at one part of an installation.
-type check struct {
+// probe is one check: it looks at one part of an installation.
+type probe struct {
 	name string
-	// needs are the resources without which the check says nothing.
+	// needs are the resources without which it says nothing.
 	needs []Resource
 	find  func(*Cluster) (saw string, findings []Finding)
 }
 
 // checks are all of them, in the order in which one thing depends on another.
-var checks = []check{
+var checks = []probe{
 	{"reads", nil, reads},
 	{"kubernetes", []Resource{Version}, kubernetes},
 	{"lockstep-crds", []Resource{CRDs}, lockstepCRDs},
@@ -79,13 +79,12 @@ var checks = []check{
 // Run makes every check for which enough of the cluster could be read.
 func Run(c *Cluster) Report {
 	var r Report
-	for _, check := range checks {
-		result := Result{Check: check.name}
-		if missing := c.lacks(check.needs); len(missing) > 0 {
-			result.Skipped = "needs " + strings.Join(missing, " and ")
+	for _, p := range checks {
+		result := Result{Check: p.name}
+		if result.Lacks = c.lacks(p.needs); len(result.Lacks) > 0 {
 			r.Skipped++
 		} else {
-			result.Saw, result.Findings = check.find(c)
+			result.Saw, result.Findings = p.find(c)
 		}
 		for _, f := range result.Findings {
 			if f.Severity == Problem {

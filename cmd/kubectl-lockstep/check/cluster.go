@@ -1,9 +1,9 @@
 package check
 
 import (
-	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -49,7 +49,6 @@ type Unread struct {
 	Verb string
 	// NotServed means that the API server does not know the resource.
 	NotServed bool
-	Why       string
 }
 
 // Cluster is what was read of a cluster.
@@ -96,32 +95,35 @@ type Backend struct {
 }
 
 // lacks says which of the resources could not be read.
-func (c *Cluster) lacks(needs []Resource) []string {
-	var out []string
-	for _, resource := range needs {
-		if u, ok := c.Unread[resource]; ok {
-			out = append(out, u.Verb+" "+string(resource))
-		}
-	}
-	return out
+func (c *Cluster) lacks(needs []Resource) []Resource {
+	return slices.DeleteFunc(slices.Clone(needs), func(r Resource) bool { _, unread := c.Unread[r]; return !unread })
 }
 
-// reads finds what could not be read.
+// reads finds what could not be read. What the API server does not know is told by the check of CRDs, where these could be read.
 func reads(c *Cluster) (string, []Finding) {
-	var out []Finding
+	_, blind := c.Unread[CRDs]
+	var forbidden, unknown []string
 	for _, resource := range slices.Sorted(maps.Keys(c.Unread)) {
-		u := c.Unread[resource]
-		f := Finding{Severity: Problem, Subject: "Right/" + string(resource), What: fmt.Sprintf("You may not %s %s: %s", u.Verb, resource, u.Why)}
-		f.Fix = "Get the ClusterRole lockstep-check, which has the right to read all that is checked."
-		f.Command = "kubectl create clusterrolebinding lockstep-check --clusterrole=lockstep-check --user=<you>"
-		if u.NotServed {
-			if _, blind := c.Unread[CRDs]; !blind {
-				continue // a check of CRDs says it
-			}
-			f.Subject, f.What = "CRD/"+string(resource), fmt.Sprintf("The API server does not know %s.", resource)
-			f.Fix, f.Command = "Install the CRDs of Lockstep and of Volcano.", "kubectl apply --server-side -k config/crd"
+		switch u := c.Unread[resource]; {
+		case !u.NotServed:
+			forbidden = append(forbidden, u.Verb+" "+string(resource))
+		case blind:
+			unknown = append(unknown, string(resource))
 		}
-		out = append(out, f)
+	}
+	var out []Finding
+	if len(forbidden) > 0 {
+		out = append(out, Finding{
+			Severity: Problem, Subject: "Rights", What: "You lack the rights to " + strings.Join(forbidden, ", ") + ". The checks that need them are skipped.",
+			Fix:     "Get the ClusterRole lockstep-check, which has all of them.",
+			Command: "kubectl create clusterrolebinding lockstep-check --clusterrole=lockstep-check --user=<you>",
+		})
+	}
+	if len(unknown) > 0 {
+		out = append(out, Finding{
+			Severity: Problem, Subject: "CRDs", What: "The API server does not know " + strings.Join(unknown, ", ") + ".",
+			Fix: "Install the CRDs of Lockstep and of Volcano.", Command: applyCRDs,
+		})
 	}
 	return "what the checks need", out
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
@@ -13,12 +14,18 @@ import (
 // applyCRDs is the command that installs Lockstep's CRDs.
 const applyCRDs = "kubectl apply --server-side -k config/crd"
 
+// shippedCRDs are the CRDs that this plugin was built with.
+var shippedCRDs = sync.OnceValue(func() []apiextensionsv1.CustomResourceDefinition {
+	crds, err := config.CRDs()
+	if err != nil {
+		panic(err) // they are embedded, and a test parses them
+	}
+	return crds
+})
+
 // lockstepCRDs compares the cluster's CRDs of Lockstep with those that this plugin was built with.
 func lockstepCRDs(c *Cluster) (string, []Finding) {
-	known, err := config.CRDs()
-	if err != nil {
-		panic(err) // what is embedded has been parsed by a test
-	}
+	known := shippedCRDs()
 	var out []Finding
 	for i := range known {
 		ours := &known[i]

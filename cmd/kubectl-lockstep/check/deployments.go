@@ -50,16 +50,10 @@ func volcanoComponents(c *Cluster) (string, []Finding) {
 	}
 	found, tags := c.volcanoVersion()
 	switch v, err := version.ParseGeneric(found); {
-	case found == "" && len(tags) == 0:
-		return "not in this cluster, as far as its Deployments show", append(out, Finding{
-			Severity: Warning, Subject: "Volcano",
-			What: "Its version cannot be told, since no Deployment has the label app=" + schedulerApp + ". So pods that return to held nodes wait for the scheduler.",
-			Fix:  "Give the manager the flag --volcano-version, or label the Deployment of Volcano's scheduler.",
-		})
 	case err != nil:
 		return "version unknown", append(out, Finding{
 			Severity: Warning, Subject: "Volcano",
-			What: fmt.Sprintf("Its version cannot be told: the image tags of its scheduler are %q. So pods that return to held nodes wait for the scheduler.", tags),
+			What: fmt.Sprintf("Its version cannot be told: the Deployments labelled app=%s have the image tags %q. So pods that return to held nodes wait for the scheduler.", schedulerApp, tags),
 			Fix:  "Give the manager the flag --volcano-version.",
 		})
 	case v.LessThan(version.MustParseGeneric(oldestVolcano)):

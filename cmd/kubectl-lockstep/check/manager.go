@@ -101,7 +101,7 @@ func (c *Cluster) elects(d *appsv1.Deployment, leading []string) []Finding {
 func managerRights(c *Cluster) (string, []Finding) {
 	role, err := config.ManagerRole()
 	if err != nil {
-		panic(err) // what is embedded has been parsed by a test
+		panic(err) // it is embedded, and a test parses it
 	}
 	if len(c.Managers.Items) == 0 {
 		return "no Deployment of the manager, whose account it could be", nil

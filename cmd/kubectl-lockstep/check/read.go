@@ -100,9 +100,9 @@ func (r *reader) note(verb string, resource Resource, err error) {
 	switch {
 	case err == nil:
 	case meta.IsNoMatchError(err) || apierrors.IsNotFound(err):
-		r.Unread[resource] = Unread{Verb: verb, NotServed: true, Why: err.Error()}
+		r.Unread[resource] = Unread{Verb: verb, NotServed: true}
 	case apierrors.IsForbidden(err):
-		r.Unread[resource] = Unread{Verb: verb, Why: err.Error()}
+		r.Unread[resource] = Unread{Verb: verb}
 	case r.err == nil:
 		r.err = fmt.Errorf("%s %s: %w", verb, resource, err)
 	}
