@@ -75,7 +75,7 @@ func TestWhatMayNotBeReadIsTold(t *testing.T) {
 	if err != nil || code != 2 || stderr != "" {
 		t.Errorf("exit code %d, error %v, %s", code, err, stderr)
 	}
-	for _, want := range []string{"Problem: Rights\n", "list nodes,", "list leases.coordination.k8s.io,", "hypernodes       skipped      needs hypernodes and 1 more", "lockstep-check"} {
+	for _, want := range []string{"Problem: Rights\n", "list nodes,", "list leases.coordination.k8s.io,", "hypernodes       skipped     needs hypernodes and 1 more", "lockstep-check"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("no %q in\n%s", want, stdout)
 		}

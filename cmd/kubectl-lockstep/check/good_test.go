@@ -98,7 +98,7 @@ func (c *Cluster) goodWorkloads(t *testing.T) {
 		Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 4, NumberReady: 4},
 	}}
 	c.Leases.Items = []coordinationv1.Lease{{ObjectMeta: named("lockstep-system", LeaseName), Spec: coordinationv1.LeaseSpec{
-		HolderIdentity: ptr.To("one"), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: new(metav1.NewMicroTime(now.Add(-10 * time.Second))),
+		HolderIdentity: new("one"), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: new(metav1.NewMicroTime(now.Add(-10 * time.Second))),
 	}}}
 	c.Validating.Items = []admissionv1.ValidatingWebhookConfiguration{{ObjectMeta: named("", "jobs"), Webhooks: []admissionv1.ValidatingWebhook{{
 		Name: "validatejob.volcano.sh", ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "volcano-system", Name: "admission"}},

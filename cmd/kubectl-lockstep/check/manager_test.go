@@ -21,7 +21,7 @@ func TestTheManager(t *testing.T) {
 	const nobody = "Problem Lease/lockstep-system/manager.lockstep.dev: Nobody has renewed it in time, although the Deployment lockstep-system/lockstep-manager has replicas: no manager leads, and nothing is recovered."
 	expect(t, map[string]change{
 		"a lease that was not renewed": {lease(func(l *coordinationv1.Lease) { l.Spec.RenewTime = new(metav1.NewMicroTime(now.Add(-16 * time.Second))) }), []string{nobody}},
-		"a lease that was given up":    {lease(func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = ptr.To("") }), []string{nobody}},
+		"a lease that was given up":    {lease(func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("") }), []string{nobody}},
 		"no lease":                     {func(c *Cluster) { c.Leases.Items = nil }, []string{nobody}},
 		"a lease elsewhere, as a flag says": {func(c *Cluster) {
 			lease(func(l *coordinationv1.Lease) { l.Namespace = "leases" })(c)

@@ -47,13 +47,13 @@ func Read(ctx context.Context, config *rest.Config) (*Cluster, error) {
 		return nil, fmt.Errorf("ask the API server for its version: %w", err)
 	}
 	c.Version = served.GitVersion
-	r := &reader{Cluster: c, ctx: ctx}
+	r := &reader{Cluster: c}
 	if r.client, err = client.New(config, client.Options{Scheme: scheme()}); err != nil {
 		return nil, err
 	}
-	r.lists()
-	r.configMaps()
-	r.backends()
+	r.lists(ctx)
+	r.configMaps(ctx)
+	r.backends(ctx)
 	return c, r.err
 }
 
@@ -90,7 +90,6 @@ func scheme() *runtime.Scheme {
 // reader fills a Cluster.
 type reader struct {
 	*Cluster
-	ctx    context.Context //nolint:containedctx // it lives as long as one call of Read
 	client client.Client
 	err    error
 }
@@ -108,8 +107,8 @@ func (r *reader) note(verb string, resource Resource, err error) {
 	}
 }
 
-func (r *reader) list(resource Resource, into client.ObjectList, options ...client.ListOption) {
-	r.note("list", resource, r.client.List(r.ctx, into, options...))
+func (r *reader) list(ctx context.Context, resource Resource, into client.ObjectList, options ...client.ListOption) {
+	r.note("list", resource, r.client.List(ctx, into, options...))
 }
 
 // The labels of what config/manager and config/agent install.
@@ -118,30 +117,30 @@ var (
 	agentLabels   = client.MatchingLabels{"app.kubernetes.io/name": "lockstep", "app.kubernetes.io/component": "health-agent"}
 )
 
-func (r *reader) lists() {
+func (r *reader) lists(ctx context.Context) {
 	volcano, err := labels.NewRequirement("app", selection.In, []string{schedulerApp, controllerApp, admissionApp})
 	if err != nil {
 		panic(err) // its values are constants
 	}
-	r.list(CRDs, &r.CRDs)
-	r.list(Nodes, &r.Nodes)
-	r.list(HyperNodes, &r.HyperNodes)
-	r.list(Queues, &r.Queues)
-	r.list(TrainingJobs, &r.TrainingJobs)
-	r.list(NodeHealths, &r.NodeHealths)
-	r.list(HealthPolicies, &r.HealthPolicies)
-	r.list(Deployments, &r.Volcano, client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*volcano)})
-	r.list(Deployments, &r.Managers, managerLabels)
-	r.list(DaemonSets, &r.Agents, agentLabels)
-	r.list(Leases, &r.Leases, client.MatchingFields{"metadata.name": LeaseName})
-	r.list(MutatingWebhooks, &r.Mutating)
-	r.list(ValidatingWebhooks, &r.Validating)
-	r.list(ClusterRoles, &r.ClusterRoles)
-	r.list(ClusterRoleBindings, &r.ClusterRoleBindings)
+	r.list(ctx, CRDs, &r.CRDs)
+	r.list(ctx, Nodes, &r.Nodes)
+	r.list(ctx, HyperNodes, &r.HyperNodes)
+	r.list(ctx, Queues, &r.Queues)
+	r.list(ctx, TrainingJobs, &r.TrainingJobs)
+	r.list(ctx, NodeHealths, &r.NodeHealths)
+	r.list(ctx, HealthPolicies, &r.HealthPolicies)
+	r.list(ctx, Deployments, &r.Volcano, client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*volcano)})
+	r.list(ctx, Deployments, &r.Managers, managerLabels)
+	r.list(ctx, DaemonSets, &r.Agents, agentLabels)
+	r.list(ctx, Leases, &r.Leases, client.MatchingFields{"metadata.name": LeaseName})
+	r.list(ctx, MutatingWebhooks, &r.Mutating)
+	r.list(ctx, ValidatingWebhooks, &r.Validating)
+	r.list(ctx, ClusterRoles, &r.ClusterRoles)
+	r.list(ctx, ClusterRoleBindings, &r.ClusterRoleBindings)
 }
 
 // configMaps reads the configuration of Volcano's scheduler.
-func (r *reader) configMaps() {
+func (r *reader) configMaps(ctx context.Context) {
 	for i := range r.Volcano.Items {
 		d := &r.Volcano.Items[i]
 		if d.Labels["app"] != schedulerApp {
@@ -149,7 +148,7 @@ func (r *reader) configMaps() {
 		}
 		for _, name := range mountedConfigMaps(d) {
 			m := corev1.ConfigMap{}
-			err := r.client.Get(r.ctx, name, &m)
+			err := r.client.Get(ctx, name, &m)
 			if err == nil {
 				r.ConfigMaps[name] = m
 			}
@@ -159,7 +158,7 @@ func (r *reader) configMaps() {
 }
 
 // backends reads the Services of the webhooks that a recovery needs.
-func (r *reader) backends() {
+func (r *reader) backends(ctx context.Context) {
 	hooks := r.hooks()
 	for i := range hooks {
 		name, ok := hooks[i].backend()
@@ -167,9 +166,9 @@ func (r *reader) backends() {
 			continue
 		}
 		service, slices := &corev1.Service{}, &discoveryv1.EndpointSliceList{}
-		err := r.client.Get(r.ctx, name, service)
+		err := r.client.Get(ctx, name, service)
 		r.note("get", Services, client.IgnoreNotFound(err))
-		r.list(EndpointSlices, slices, client.InNamespace(name.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: name.Name})
+		r.list(ctx, EndpointSlices, slices, client.InNamespace(name.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: name.Name})
 		r.Backends[name] = Backend{Exists: err == nil, Ready: readyEndpoints(slices.Items)}
 	}
 }

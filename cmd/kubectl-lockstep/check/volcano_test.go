@@ -158,7 +158,7 @@ func TestWebhooks(t *testing.T) {
 			c.Validating.Items = append(c.Validating.Items, *other)
 		}, nil},
 		"one that is elsewhere": {func(c *Cluster) {
-			c.Validating.Items[0].Webhooks[0].ClientConfig = admissionv1.WebhookClientConfig{URL: ptr.To("https://127.0.0.1")}
+			c.Validating.Items[0].Webhooks[0].ClientConfig = admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1")}
 		}, nil},
 		"none": {func(c *Cluster) { c.Validating.Items = nil }, []string{
 			"Warning Volcano: No webhook looks at Volcano Jobs: one that Volcano cannot run is taken, and its TrainingJob waits without saying why.",
