@@ -6,6 +6,7 @@ package installation
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -173,7 +174,7 @@ func say(ctx context.Context, node string, source v1alpha1.HealthSource) error {
 		return err
 	}
 	patch := client.MergeFrom(health.DeepCopy()) // the manager writes its verdict beside it
-	source.Name = v1alpha1.SourceDCGM
+	source.Name, source.Version = v1alpha1.SourceDCGM, cmp.Or(source.Version, "4.6.0")
 	health.Status.Sources = []v1alpha1.HealthSource{source}
 	return testCluster.Client().Status().Patch(ctx, health, patch)
 }

@@ -139,6 +139,12 @@ var mistakes = []mistake{
 	{"an agent that DCGM does not answer", func(w world) func() {
 		return w.says("gpu-r0-n0", v1alpha1.HealthSource{State: v1alpha1.HealthUnknown, HeartbeatTime: new(metav1.Now()), Message: "DCGM did not answer in time"})
 	}, []finding{{"NodeHealth/gpu-r0-n0", "say: DCGM did not answer in time (gpu-r0-n0)"}}},
+	{"an old DCGM", func(w world) func() {
+		return w.says("gpu-r0-n0", v1alpha1.HealthSource{State: v1alpha1.HealthHealthy, HeartbeatTime: new(metav1.Now()), Version: "4.5.3"})
+	}, []finding{
+		{"NodeHealth/gpu-r0-n0", "DCGM's host engine is of version 4.5.3 on 1 node"},
+		{"NodeHealth/gpu-r0-n0", "are of different versions: 4.5.3 on 1 node (gpu-r0-n0), 4.6.0 on 3 nodes"},
+	}},
 	{"a GPU node without its label", func(w world) func() {
 		return update(w, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "gpu-r1-n0"}}, func(n *corev1.Node) { delete(n.Labels, "nvidia.com/gpu.present") })
 	}, []finding{{"Node/gpu-r1-n0", "1 GPU node is without the label nvidia.com/gpu.present=true"}}},

@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/healthpolicy"
@@ -34,7 +35,7 @@ func agents(c *Cluster) (string, []Finding) {
 	for i := range c.Agents.Items {
 		out = append(out, c.daemonSet(&c.Agents.Items[i])...)
 	}
-	return saw + ", " + count(len(sources), "agent"), slices.Concat(out, c.silent(gpus, sources), c.said(sources))
+	return saw + ", " + count(len(sources), "agent"), slices.Concat(out, c.silent(gpus, sources), c.said(sources), engines(sources))
 }
 
 // agentSources are what the agents say of themselves, by node.
@@ -142,6 +143,40 @@ func (c *Cluster) said(sources map[string]v1alpha1.HealthSource) []Finding {
 			f.Severity = Problem
 		}
 		out = append(out, f)
+	}
+	return out
+}
+
+// oldestEngine is the oldest host engine of DCGM that the agent sees everything of (config/agent/README.md).
+const oldestEngine = "4.6.0"
+
+// engines finds host engines of DCGM that are too old to see everything of, and nodes whose engines differ.
+func engines(sources map[string]v1alpha1.HealthSource) []Finding {
+	by := map[string][]string{}
+	for node, s := range sources {
+		if s.Version != "" {
+			by[s.Version] = append(by[s.Version], node)
+		}
+	}
+	versions := slices.Sorted(maps.Keys(by))
+	var out []Finding
+	var all []string
+	for _, v := range versions {
+		all = append(all, fmt.Sprintf("%s on %s (%s)", v, count(len(by[v]), "node"), some(by[v])))
+		if parsed, err := version.ParseGeneric(v); err == nil && parsed.LessThan(version.MustParseGeneric(oldestEngine)) {
+			out = append(out, Finding{
+				Severity: Warning, Subject: "NodeHealth/" + slices.Min(by[v]),
+				What: fmt.Sprintf("DCGM's host engine is of version %s on %s: %s. Before 4.6 the counters of each link cannot be read.", v, count(len(by[v]), "node"), some(by[v])),
+				Fix:  "Upgrade the host engines to DCGM 4.6 or newer.",
+			})
+		}
+	}
+	if len(versions) > 1 {
+		out = append(out, Finding{
+			Severity: Warning, Subject: "NodeHealth/" + slices.Min(by[versions[0]]),
+			What: "DCGM's host engines are of different versions: " + strings.Join(all, ", ") + ". The same fault may be seen on some nodes and not on others.",
+			Fix:  "Bring all host engines to one version.",
+		})
 	}
 	return out
 }

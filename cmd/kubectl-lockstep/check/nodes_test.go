@@ -39,6 +39,20 @@ func TestAgents(t *testing.T) {
 			"Problem NodeHealth/a-0: The health agents of 2 nodes say: DCGM did not answer in time (a-0, a-1).",
 			"Warning NodeHealth/b-0: The health agents of 1 node say: overrides are refused (b-0).",
 		}},
+		"an old DCGM everywhere": {func(c *Cluster) {
+			for i := range 4 {
+				source(i, func(s *v1alpha1.HealthSource) { s.Version = "4.5.3" })(c)
+			}
+		}, []string{
+			"Warning NodeHealth/a-0: DCGM's host engine is of version 4.5.3 on 4 nodes: a-0, a-1, b-0, b-1. Before 4.6 the counters of each link cannot be read.",
+		}},
+		"one DCGM that differs": {func(c *Cluster) {
+			for i, v := range []string{"4.6.0", "4.6.0", "4.7.1", ""} {
+				source(i, func(s *v1alpha1.HealthSource) { s.Version = v })(c)
+			}
+		}, []string{
+			"Warning NodeHealth/a-0: DCGM's host engines are of different versions: 4.6.0 on 2 nodes (a-0, a-1), 4.7.1 on 1 node (b-0). The same fault may be seen on some nodes and not on others.",
+		}},
 		"a node without the label": {func(c *Cluster) {
 			delete(c.Nodes.Items[3].Labels, "nvidia.com/gpu.present")
 			c.NodeHealths.Items = c.NodeHealths.Items[:3] // no agent has ever run there
