@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -50,6 +51,8 @@ func volcanoComponents(c *Cluster) (string, []Finding) {
 	}
 	found, tags := c.volcanoVersion()
 	switch v, err := version.ParseGeneric(found); {
+	case err != nil && !c.bindsDirectly():
+		return "version unknown", out
 	case err != nil:
 		return "version unknown", append(out, Finding{
 			Severity: Warning, Subject: "Volcano",
@@ -62,7 +65,7 @@ func volcanoComponents(c *Cluster) (string, []Finding) {
 			What: "It is older than 1.14, and lacks what Lockstep uses of HyperNodes and partitions.",
 			Fix:  "Upgrade Volcano to 1.14.1.",
 		})
-	case volcano.WhyUntested(found) != "":
+	case volcano.WhyUntested(found) != "" && c.bindsDirectly():
 		out = append(out, Finding{
 			Severity: Warning, Subject: "Volcano/" + found,
 			What: "Pods that return to held nodes wait for the scheduler, since Lockstep binds none itself here: " + volcano.WhyUntested(found) + ".",
@@ -70,6 +73,14 @@ func volcanoComponents(c *Cluster) (string, []Finding) {
 		})
 	}
 	return found, out
+}
+
+// bindsDirectly reports whether the manager may bind pods without the scheduler, where Volcano's version allows it.
+func (c *Cluster) bindsDirectly() bool {
+	return !slices.ContainsFunc(c.Managers.Items, func(d appsv1.Deployment) bool {
+		binds, ok := argument(&d, "bind-directly")
+		return ok && binds == "false"
+	})
 }
 
 // volcanoVersion returns Volcano's version as the manager finds it, and the image tags that it was found by.

@@ -42,7 +42,7 @@ func manager(c *Cluster) (string, []Finding) {
 	case len(leading) > 0 && len(c.Managers.Items) > 0:
 		return "leads in namespace " + some(leading), out
 	case len(leading) > 0:
-		return "runs outside this cluster's Deployments, and leads in namespace " + some(leading), out
+		return "elsewhere, and leads in namespace " + some(leading), out
 	case len(c.Managers.Items) > 0:
 		return count(len(c.Managers.Items), "Deployment"), out
 	}
@@ -104,7 +104,7 @@ func managerRights(c *Cluster) (string, []Finding) {
 		panic(err) // it is embedded, and a test parses it
 	}
 	if len(c.Managers.Items) == 0 {
-		return "no Deployment of the manager, whose account it could be", nil
+		return "elsewhere: no Deployment names its account", nil
 	}
 	var out []Finding
 	for i := range c.Managers.Items {
@@ -116,7 +116,7 @@ func managerRights(c *Cluster) (string, []Finding) {
 		var lacks []string
 		_, missing := validation.Covers(c.rulesOf(d.Namespace, account), role.Rules)
 		for _, rule := range missing {
-			if binds, ok := argument(d, "bind-directly"); ok && binds == "false" && contains(rule.Resources, "pods/binding") {
+			if contains(rule.Resources, "pods/binding") && !c.bindsDirectly() {
 				continue
 			}
 			lacks = append(lacks, ruleText(rule))

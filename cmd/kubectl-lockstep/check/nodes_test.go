@@ -99,6 +99,13 @@ func TestTaints(t *testing.T) {
 		"a hold of a job that has ended": {held(v1alpha1.HoldStanding, func(j *v1alpha1.TrainingJob) {
 			j.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionCompleted, Status: metav1.ConditionTrue}}
 		}), []string{"Problem Node/a-0: The taint hold.lockstep.dev/llama-=standing keeps jobs away, and TrainingJob research/llama, which held the node, has ended."}},
+		"a hold of a job that has just ended": {held(v1alpha1.HoldStanding, func(j *v1alpha1.TrainingJob) {
+			j.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionCompleted, Status: metav1.ConditionTrue}}
+			j.Status.CompletionTime = ago(time.Second)
+		}), nil},
+		"a hold of a job that is being deleted": {held(v1alpha1.HoldStanding, func(j *v1alpha1.TrainingJob) { j.DeletionTimestamp = ago(time.Hour) }), []string{
+			"Problem Node/a-0: The taint hold.lockstep.dev/llama-=standing keeps jobs away, and TrainingJob research/llama, which held the node, has ended.",
+		}},
 		"a hold of a job that is gone": {taint("hold.lockstep.dev/gone-1234", v1alpha1.HoldStanding), []string{
 			"Problem Node/a-0: The taint hold.lockstep.dev/gone-1234=standing keeps jobs away, and the TrainingJob that held the node does not exist.",
 		}},

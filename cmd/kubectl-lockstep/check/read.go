@@ -123,10 +123,11 @@ func (r *reader) lists(ctx context.Context) {
 		panic(err) // its values are constants
 	}
 	r.list(ctx, CRDs, &r.CRDs)
-	r.list(ctx, Nodes, &r.Nodes)
 	r.list(ctx, HyperNodes, &r.HyperNodes)
 	r.list(ctx, Queues, &r.Queues)
+	// A job is there before its holds, and a verdict before its taint: what happens in between makes no taint a leftover.
 	r.list(ctx, TrainingJobs, &r.TrainingJobs)
+	r.list(ctx, Nodes, &r.Nodes)
 	r.list(ctx, NodeHealths, &r.NodeHealths)
 	r.list(ctx, HealthPolicies, &r.HealthPolicies)
 	r.list(ctx, Deployments, &r.Volcano, client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*volcano)})

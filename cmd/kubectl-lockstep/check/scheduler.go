@@ -40,14 +40,14 @@ func (s *schedulerConf) plugin(name string) (map[string]any, bool) {
 
 // scheduler looks at the configuration that Volcano's scheduler is given by its Deployment.
 func scheduler(c *Cluster) (string, []Finding) {
-	saw, out := "not in this cluster: no Deployment mounts a configuration", []Finding(nil)
+	saw, out := "elsewhere: no Deployment mounts its configuration", []Finding(nil)
 	for i := range c.Volcano.Items {
 		d := &c.Volcano.Items[i]
 		if d.Labels["app"] != schedulerApp {
 			continue
 		}
 		for _, name := range mountedConfigMaps(d) {
-			saw = "ConfigMap " + name.String()
+			saw = name.String()
 			out = append(out, c.configMap(d, name)...)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -59,12 +60,23 @@ func (c *Cluster) leftHold(taint corev1.Taint, owner *v1alpha1.TrainingJob) stri
 	switch {
 	case owner == nil:
 		return "the TrainingJob that held the node does not exist"
-	case over(owner):
+	case over(owner) && c.Now.Sub(ended(owner)) > patience:
 		return fmt.Sprintf("TrainingJob %s/%s, which held the node, has ended", owner.Namespace, owner.Name)
-	case policies.HoldExpired(taint.Value, c.Now.Add(-patience)):
+	case !over(owner) && policies.HoldExpired(taint.Value, c.Now.Add(-patience)):
 		return fmt.Sprintf("the time for which TrainingJob %s/%s held the node has passed", owner.Namespace, owner.Name)
 	}
 	return ""
+}
+
+// ended is when a job ended, or began to be deleted; zero where that is not known.
+func ended(job *v1alpha1.TrainingJob) time.Time {
+	switch {
+	case job.DeletionTimestamp != nil:
+		return job.DeletionTimestamp.Time
+	case job.Status.CompletionTime != nil:
+		return job.Status.CompletionTime.Time
+	}
+	return time.Time{}
 }
 
 // leftQuarantine says why a quarantine should be gone.

@@ -26,6 +26,11 @@ func TestVersions(t *testing.T) {
 		"an image without a tag": {image("@sha256:0123"), []string{
 			"Warning Volcano: Its version cannot be told: the Deployments labelled app=volcano-scheduler have the image tags []. So pods that return to held nodes wait for the scheduler.",
 		}},
+		"a manager that leaves every pod to the scheduler": {func(c *Cluster) {
+			image(":v1.14.2")(c)
+			args := &c.Managers.Items[0].Spec.Template.Spec.Containers[0].Args
+			*args = append(*args, "--bind-directly=false")
+		}, nil},
 		"its version given to the manager": {func(c *Cluster) {
 			image(":latest")(c)
 			args := &c.Managers.Items[0].Spec.Template.Spec.Containers[0].Args
