@@ -154,9 +154,12 @@ func TestWebhooks(t *testing.T) {
 		"no Service":   {backend(Backend{}), []string{subject + "does not exist: the API server refuses what it would ask about."}},
 		"no endpoints": {backend(Backend{Exists: true}), []string{subject + "has no ready endpoint: the API server refuses what it would ask about."}},
 		"one that is ignored where it does not answer": {backend(Backend{}, func(w *admissionv1.ValidatingWebhook) { w.FailurePolicy = ptr.To(admissionv1.Ignore) }), nil},
-		"one of all kinds": {backend(Backend{Exists: true}, func(w *admissionv1.ValidatingWebhook) {
-			w.Rules = append(w.Rules, admissionv1.RuleWithOperations{Rule: admissionv1.Rule{APIGroups: []string{"*"}, Resources: []string{"*"}}})
-		}), []string{subject + "has no ready endpoint: the API server refuses what it would ask about."}},
+		"one of all kinds": {func(c *Cluster) {
+			other := c.Validating.Items[0].DeepCopy()
+			other.Name, other.Webhooks[0].Name, other.Webhooks[0].ClientConfig.Service.Name = "all", "all.example.com", "gone"
+			other.Webhooks[0].Rules[0].Rule = admissionv1.Rule{APIGroups: []string{"*"}, Resources: []string{"*/*"}}
+			c.Validating.Items = append(c.Validating.Items, *other)
+		}, []string{"Problem ValidatingWebhookConfiguration/all: Webhook all.example.com needs Service volcano-system/gone, which does not exist: the API server refuses what it would ask about."}},
 		"one of a stranger's kind": {func(c *Cluster) {
 			other := c.Validating.Items[0].DeepCopy()
 			other.Webhooks[0].Rules[0].APIGroups, other.Webhooks[0].ClientConfig.Service.Name = []string{"cert-manager.io"}, "gone"
