@@ -6,18 +6,15 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-)
 
-// testedVolcano are the versions that direct binding was tested with.
-var testedVolcano = []string{"1.14.1"}
+	"github.com/lockstep-dev/lockstep/controllers/volcano"
+)
 
 // schedulerLabel is the label that Volcano's chart gives the Deployment of its scheduler.
 var schedulerLabel = client.MatchingLabels{"app": "volcano-scheduler"}
@@ -69,7 +66,7 @@ func (d *DirectBinding) allows(ctx context.Context, now time.Time) bool {
 		d.tell(ctx, err.Error())
 		return d.allowed
 	}
-	reason := whyUntested(found)
+	reason := volcano.WhyUntested(found)
 	d.until, d.allowed = now.Add(versionFor), reason == ""
 	d.tell(ctx, reason)
 	return d.allowed
@@ -96,18 +93,6 @@ func (d *DirectBinding) version(ctx context.Context) (string, error) {
 	return volcanoVersion(ctx, d.Reader)
 }
 
-// whyUntested says why pods are not bound directly under a version of Volcano; empty where they are.
-func whyUntested(volcano string) string {
-	v, err := version.ParseGeneric(volcano)
-	if err != nil {
-		return "the version of Volcano is not known: " + err.Error()
-	}
-	if !slices.ContainsFunc(testedVolcano, func(tested string) bool { return version.MustParseGeneric(tested).EqualTo(v) }) {
-		return fmt.Sprintf("it was not tested with Volcano %s, but with %s", volcano, strings.Join(testedVolcano, ", "))
-	}
-	return ""
-}
-
 // volcanoVersion returns the version of the cluster's Volcano, which is the tag of its scheduler's image.
 func volcanoVersion(ctx context.Context, reader client.Reader) (string, error) {
 	list := &appsv1.DeploymentList{}
@@ -117,7 +102,7 @@ func volcanoVersion(ctx context.Context, reader client.Reader) (string, error) {
 	var tags []string
 	for i := range list.Items {
 		for _, container := range list.Items[i].Spec.Template.Spec.Containers {
-			if tag := imageTag(container.Image); tag != "" && !slices.Contains(tags, tag) {
+			if tag := volcano.ImageTag(container.Image); tag != "" && !slices.Contains(tags, tag) {
 				tags = append(tags, tag)
 			}
 		}
@@ -126,14 +111,4 @@ func volcanoVersion(ctx context.Context, reader client.Reader) (string, error) {
 		return "", fmt.Errorf("the Deployments labelled app=volcano-scheduler have the image tags %q, and one was expected: set --volcano-version", tags)
 	}
 	return tags[0], nil
-}
-
-// imageTag is the tag of an image; empty for none.
-func imageTag(image string) string {
-	name, _, _ := strings.Cut(image, "@")
-	_, last, found := strings.Cut(name[strings.LastIndex(name, "/")+1:], ":")
-	if !found {
-		return ""
-	}
-	return last
 }

@@ -20,8 +20,11 @@ const SourceName = "dcgm"
 // MaxReports is how many reports a NodeHealth holds (nodehealth_types.go).
 const MaxReports = 1024
 
-// maxMessage is how long a message may be (nodehealth_types.go).
-const maxMessage = 1024
+// maxMessage and maxVersion are how long a message and a version may be (nodehealth_types.go).
+const (
+	maxMessage = 1024
+	maxVersion = 63
+)
 
 // Reports are the faults of a state, in order: by entity, then by signal. Where there are more
 // than a NodeHealth holds, those that failed come before those that are degraded.
@@ -52,7 +55,7 @@ func compareReports(a, b v1alpha1.HealthReport) int {
 // Source is how the agent itself fares, with a remark for people where nothing worse is to be said.
 func Source(s State, remark string) v1alpha1.HealthSource {
 	source := v1alpha1.HealthSource{
-		Name: SourceName, State: v1alpha1.HealthHealthy, Message: limited(remark),
+		Name: SourceName, State: v1alpha1.HealthHealthy, Message: limited(remark), Version: cut(s.EngineVersion, maxVersion),
 		BootID:   s.faultsID(s.BootID, func(f Fault) string { return f.BootID }),
 		DriverID: s.faultsID(s.DriverID, func(f Fault) string { return f.DriverID }),
 		Expected: folded(s.Expected()),
@@ -125,12 +128,15 @@ func describe(r *Row, read *reading) string {
 }
 
 // limited cuts a message to what the API takes, between two letters.
-func limited(text string) string {
-	if len(text) <= maxMessage {
+func limited(text string) string { return cut(text, maxMessage) }
+
+// cut is the beginning of a text, of whole characters.
+func cut(text string, most int) string {
+	if len(text) <= most {
 		return text
 	}
-	text = text[:maxMessage]
-	for !utf8.ValidString(text) && len(text) > maxMessage-utf8.UTFMax {
+	text = text[:most]
+	for !utf8.ValidString(text) && len(text) > most-utf8.UTFMax {
 		text = text[:len(text)-1]
 	}
 	return text

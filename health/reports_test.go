@@ -35,12 +35,27 @@ func TestReports(t *testing.T) {
 		t.Errorf("what stays is not written again (-want +got):\n%s", diff)
 	}
 	source := v1alpha1.HealthSource{
-		Name: "dcgm", State: v1alpha1.HealthHealthy, Message: "a remark", HeartbeatTime: &metav1.Time{Time: n.Time},
+		Name: "dcgm", State: v1alpha1.HealthHealthy, Message: "a remark", Version: "4.6.0", HeartbeatTime: &metav1.Time{Time: n.Time},
 		BootID: "boot-1", DriverID: "driver-1",
 		Expected: []string{"gpu/GPU-0", "gpu/GPU-1", "nic/mlx5_0/1", "nic/mlx5_1/1", "nvlink/GPU-0/0"},
 	}
 	if diff := cmp.Diff(source, Source(n.state, "a remark")); diff != "" {
 		t.Errorf("source (-want +got):\n%s", diff)
+	}
+}
+
+// The last version that was told is kept while DCGM does not answer, and across a restart of the agent.
+func TestTheEnginesVersionIsKept(t *testing.T) {
+	n := newNode().poll()
+	n.silent(4)
+	n.state = Restore(nil, Source(n.state, ""), nil)
+	n.silent(1)
+	if v := Source(n.state, "").Version; v != "4.6.0" {
+		t.Errorf("version %q, want 4.6.0", v)
+	}
+	n.state.EngineVersion = strings.Repeat("4", 100)
+	if v := Source(n.state, "").Version; len(v) != maxVersion {
+		t.Errorf("a version of %d letters, and the API takes %d", len(v), maxVersion)
 	}
 }
 

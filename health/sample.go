@@ -85,6 +85,8 @@ type Sample struct {
 	// nothing else of DCGM's is in the sample.
 	Reachable bool
 	Message   string
+	// EngineVersion is that of DCGM's host engine; empty where it does not tell, or DCGM did not answer.
+	EngineVersion string
 	// Values by entity and field.
 	Values map[Entity]map[Field]Value
 	// XIDs that were reported since the sample before.

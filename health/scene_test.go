@@ -35,7 +35,7 @@ type node struct {
 // newNode has been up for an hour, and was polled once.
 func newNode() *node {
 	n := &node{table: Default(), Sample: Sample{
-		Time: start, BootID: "boot-1", BootTime: start.Add(-time.Hour), DriverID: "driver-1", Reachable: true,
+		Time: start, BootID: "boot-1", BootTime: start.Add(-time.Hour), DriverID: "driver-1", EngineVersion: "4.6.0", Reachable: true,
 		Values: map[Entity]map[Field]Value{},
 	}}
 	n.Values = map[Entity]map[Field]Value{gpu0: {}, gpu1: {}, link0: {}, aPort: {}, aPort1: {}, sw0: {}, theOne: {}}

@@ -175,7 +175,7 @@ func (p *poll) blanks() string {
 // boot, or a load of the driver, since then.
 func Restore(reports []v1alpha1.HealthReport, source v1alpha1.HealthSource, seen []Entity) State {
 	s := State{
-		BootID: source.BootID, DriverID: source.DriverID,
+		BootID: source.BootID, DriverID: source.DriverID, EngineVersion: source.Version,
 		Faults: map[Entity]map[string]Fault{}, expected: map[Entity]int{}, up: map[Entity]bool{},
 	}
 	for _, r := range reports {

@@ -22,6 +22,8 @@ type State struct {
 	// Time, BootID and DriverID of the last sample.
 	Time             time.Time
 	BootID, DriverID string
+	// EngineVersion is the last that DCGM's host engine told.
+	EngineVersion string
 
 	// driverTime is that of the poll before the driver was loaded again; zero where it was not.
 	driverTime time.Time
@@ -140,6 +142,7 @@ func (s State) begun(sample Sample, table *Table) State {
 	}
 	next.settling = later(next.settling, later(sample.BootTime, next.driverTime))
 	next.BootID, next.DriverID = cmp.Or(sample.BootID, s.BootID), cmp.Or(sample.DriverID, s.DriverID)
+	next.EngineVersion = cmp.Or(sample.EngineVersion, s.EngineVersion)
 	return next
 }
 

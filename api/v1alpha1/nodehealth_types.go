@@ -130,6 +130,10 @@ type HealthSource struct {
 	// heartbeatTime is when the source last said that it lives.
 	// +optional
 	HeartbeatTime *metav1.Time `json:"heartbeatTime,omitempty"`
+	// version of what the source asks, such as 4.6.0 of DCGM's host engine. Empty where it is not known.
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Version string `json:"version,omitempty"`
 	// bootID is that of the node's kernel when the source last looked.
 	// +optional
 	BootID string `json:"bootID,omitempty"`

@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"strings"
@@ -19,7 +20,10 @@ func main() {
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
 	err := newCommand(streams).ExecuteContext(ctx)
 	stop()
-	if err != nil {
+	switch {
+	case errors.Is(err, errProblems):
+		os.Exit(exitProblems)
+	case err != nil:
 		os.Exit(1)
 	}
 }
@@ -37,7 +41,7 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	c.SetOut(streams.Out)
 	c.SetErr(streams.ErrOut)
 	c.SetErrPrefix("error:")
-	c.AddCommand(newMap(streams), simulate.New(streams), newTimeline(streams), newWhy(streams))
+	c.AddCommand(newCheck(streams), newMap(streams), simulate.New(streams), newTimeline(streams), newWhy(streams))
 	for _, verb := range c.Commands() {
 		verb.Long = wrapHelp(verb.Long)
 	}

@@ -89,7 +89,7 @@ func (r *Reader) sample(ctx context.Context, now time.Time) health.Sample {
 	if err != nil {
 		return health.Sample{Time: now, Message: fmt.Sprintf("DCGM at %s: %v", r.options.Address, err)}
 	}
-	return health.Sample{Time: now, Reachable: true, Values: values, XIDs: r.memory.pending()}
+	return health.Sample{Time: now, Reachable: true, Values: values, XIDs: r.memory.pending(), EngineVersion: r.session.version}
 }
 
 // read connects where that is needed and due, and reads.

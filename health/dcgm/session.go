@@ -25,6 +25,8 @@ type session struct {
 	options Options
 	memory  *memory
 	notes   []string
+	// version is the engine's.
+	version string
 	began   time.Time
 	byLevel map[level][]health.Field
 	// global fields are the host's, and repeated for every GPU.
@@ -52,14 +54,14 @@ func newSession(ctx context.Context, e engine, o Options, m *memory, now time.Ti
 	}
 	// Connecting may succeed where logging in did not (dcgmConnect_v2 in DCGM's
 	// dcgmlib/src/DcgmApi.cpp), so this is where it shows.
-	version, err := e.version()
-	if err != nil {
+	var err error
+	if s.version, err = e.version(); err != nil {
 		return nil, fmt.Errorf("asking for its version: %w", err)
 	}
 	for _, step := range []func() error{
 		s.sortFields,
 		s.findGPUs,
-		func() error { return s.findLinks(version) },
+		s.findLinks,
 		s.watchGPUs,
 		s.watchOthers,
 		s.watchLinks,
@@ -116,9 +118,9 @@ func (s *session) alive() error {
 }
 
 // findLinks finds out by which way the states of links can be had.
-func (s *session) findLinks(version string) error {
-	if !since46(version) {
-		s.note("a host engine of version %q has no link status that this agent can read: links that are down are found by health checks", version)
+func (s *session) findLinks() error {
+	if !since46(s.version) {
+		s.note("a host engine of version %q has no link status that this agent can read: links that are down are found by health checks", s.version)
 		return nil
 	}
 	if _, err := s.engine.links(); err != nil {

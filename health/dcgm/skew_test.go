@@ -25,19 +25,23 @@ func linkDownCheck(s *dcgmsim.State, message string) {
 
 func TestAnEngineBefore46(t *testing.T) {
 	linkState := func(s health.Sample, id string) string { return reads(s, health.KindNVLink, id, health.FieldLinkState) }
-	for name, skew := range map[string]func(*dcgmsim.State){
-		"an older engine":           func(s *dcgmsim.State) { s.Version("4.5.3") },
-		"an engine without version": func(s *dcgmsim.State) { s.Version("?") },
-		"an older library":          func(s *dcgmsim.State) { s.Fail("dcgmGetNvLinkLinkStatus", -12) },
+	for name, tc := range map[string]struct {
+		skew    func(*dcgmsim.State)
+		version string
+	}{
+		"an older engine":           {func(s *dcgmsim.State) { s.Version("4.5.3") }, "4.5.3"},
+		"an engine without version": {func(s *dcgmsim.State) { s.Version("?") }, "?"},
+		"an older library":          {func(s *dcgmsim.State) { s.Fail("dcgmGetNvLinkLinkStatus", -12) }, "4.6.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := aRig(t, at(202, 1527))
-			skew(r.engine)
+			tc.skew(r.engine)
 			r.engine.SetField(dcgmsim.GPU, 0, 202, 1)
 			r.engine.XID(0, 74, time.Now().Add(-time.Second))
 			s := r.sample()
 			r.equal("fields", "1 1", state(s, "GPU-a"))
 			r.equal("XIDs", 1, len(s.XIDs))
+			r.equal("version", tc.version, s.EngineVersion)
 			r.equal("links, of which nothing is known", "absent", linkState(s, "GPU-b/1"))
 			r.equal("says so", 1, len(r.reader.Notes()))
 

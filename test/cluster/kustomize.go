@@ -27,6 +27,11 @@ func Kustomize(ctx context.Context, dir string) ([]*unstructured.Unstructured, e
 	if err != nil {
 		return nil, fmt.Errorf("kubectl kustomize %s: %w: %s", dir, err, stderr.String())
 	}
+	return parseObjects("kubectl kustomize "+dir, rendered)
+}
+
+// parseObjects reads the documents that a program has rendered.
+func parseObjects(by string, rendered []byte) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(rendered), 4096)
 	for {
@@ -34,8 +39,10 @@ func Kustomize(ctx context.Context, dir string) ([]*unstructured.Unstructured, e
 		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
 			return objects, nil
 		} else if err != nil {
-			return nil, fmt.Errorf("reading what kubectl kustomize %s rendered: %w", dir, err)
+			return nil, fmt.Errorf("reading what %s rendered: %w", by, err)
 		}
-		objects = append(objects, object)
+		if len(object.Object) > 0 {
+			objects = append(objects, object)
+		}
 	}
 }

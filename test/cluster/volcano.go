@@ -5,11 +5,16 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"regexp"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 )
 
@@ -46,4 +51,42 @@ func (c *Cluster) announceVolcano(ctx context.Context, binaries Binaries) error 
 		return fmt.Errorf("creating the Deployment of Volcano's scheduler: %w", err)
 	}
 	return nil
+}
+
+// VolcanoChart returns the objects that some templates of Volcano's chart render, in the version of the test cluster and with
+// values, a YAML document.
+func VolcanoChart(ctx context.Context, values string, templates ...string) ([]*unstructured.Unstructured, error) {
+	built, err := Build(ctx, io.Discard)
+	if err != nil {
+		return nil, err
+	}
+	root, err := RepositoryRoot()
+	if err != nil {
+		return nil, err
+	}
+	module, err := goCommand(ctx, filepath.Join(root, "test", "cluster", "binaries"), "list", "-m", "-f", "{{.Dir}} {{.Version}}", volcano)
+	if err != nil {
+		return nil, err
+	}
+	source, version, _ := strings.Cut(module, " ")
+	file, err := os.CreateTemp("", "values-*.yaml")
+	if err != nil {
+		return nil, fmt.Errorf("writing the chart's values: %w", err)
+	}
+	defer os.Remove(file.Name())
+	defer file.Close()
+	if _, err := file.WriteString(values); err != nil {
+		return nil, fmt.Errorf("writing the chart's values: %w", err)
+	}
+	// The chart of a version may name the images of the one before.
+	args := []string{"template", "volcano", filepath.Join(source, "installer", "helm", "chart", "volcano"),
+		"--namespace", VolcanoNamespace, "--values", file.Name(), "--set", "basic.image_tag_version=" + version}
+	for _, template := range templates {
+		args = append(args, "--show-only", "templates/"+template)
+	}
+	rendered, err := output(ctx, built.Path("helm"), args...)
+	if err != nil {
+		return nil, err
+	}
+	return parseObjects("Volcano's chart", rendered)
 }

@@ -134,7 +134,7 @@ func (s *scenario) startAgent(nodeName string) gpuNode {
 		s.forgetHealth(nodeName)
 	})
 	s.published(nodeName, "the agent says that it works", func(h v1alpha1.NodeHealthStatus) bool {
-		return len(h.Sources) == 1 && h.Sources[0].State == v1alpha1.HealthHealthy && len(h.Reports) == 0
+		return len(h.Sources) == 1 && h.Sources[0].State == v1alpha1.HealthHealthy && h.Sources[0].Version != "" && len(h.Reports) == 0
 	})
 	return gpuNode{nodeName, state, agent}
 }

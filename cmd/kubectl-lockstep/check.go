@@ -1,0 +1,154 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/check"
+)
+
+// errProblems is what check ends with where it has found problems. They have been printed.
+var errProblems = errors.New("problems were found")
+
+// exitProblems is the exit code of errProblems.
+const exitProblems = 2
+
+func newCheck(streams genericiooptions.IOStreams) *cobra.Command {
+	config := genericclioptions.NewConfigFlags(true)
+	output := ""
+	c := &cobra.Command{
+		Use:   "check",
+		Short: "Find what is wrong with an installation of Lockstep, and say what to do",
+		Long: `Find what is wrong with an installation of Lockstep, and say what to do about it: versions, CRDs, the
+configuration of Volcano's scheduler, webhooks, HyperNodes, queues, the manager and its rights, health agents,
+and taints that were left behind. Nothing is written to the cluster.
+
+A problem is something that does not work, or will not when it is needed. A warning is something that works less
+well than it could, or waits for a person. A check that cannot be made, as for lack of rights, is a problem.
+
+Exit codes:
+  0  no problem was found; there may be warnings
+  1  the check itself failed, as when the API server does not answer
+  2  problems were found`,
+		Example: `  # Everything, with what to do about each finding
+  kubectl lockstep check
+
+  # In a script: the exit code says whether there are problems
+  kubectl lockstep check --context production >report.txt || cat report.txt
+
+  # The subjects of all problems
+  kubectl lockstep check -o json |
+    jq -r '.checks[].findings[]? | select(.severity=="Problem") | .subject'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if output != "" && output != "json" {
+				return fmt.Errorf("--output is %q, and has to be json or empty", output)
+			}
+			rest, err := config.ToRESTConfig()
+			if err != nil {
+				return err
+			}
+			cluster, err := check.Read(cmd.Context(), rest)
+			if err != nil {
+				return err
+			}
+			report := check.Run(cluster)
+			if err := printReport(streams.Out, output, report); err != nil {
+				return err
+			}
+			if report.Problems > 0 {
+				cmd.SilenceErrors = true
+				return errProblems
+			}
+			return nil
+		},
+	}
+	config.AddFlags(c.Flags())
+	c.Flags().StringVarP(&output, "output", "o", "", "json for other programs; default: text")
+	return c
+}
+
+func printReport(out io.Writer, format string, r check.Report) error {
+	if format == "json" {
+		e := json.NewEncoder(out)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		return e.Encode(r)
+	}
+	t := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
+	fmt.Fprintln(t, "CHECK\tRESULT\tOF")
+	for i := range r.Checks {
+		c := &r.Checks[i]
+		switch {
+		case len(c.Lacks) > 0:
+			fmt.Fprintf(t, "%s\tskipped\t%s\n", c.Check, lacking(c.Lacks))
+		default:
+			fmt.Fprintf(t, "%s\t%s\t%s\n", c.Check, verdict(c.Findings), c.Saw)
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for i := range r.Checks {
+		for _, f := range r.Checks[i].Findings {
+			printFinding(out, &f)
+		}
+	}
+	fmt.Fprintf(out, "\n%d checks, %d skipped: %s, %s.\n", len(r.Checks), r.Skipped, amount(r.Problems, "problem"), amount(r.Warnings, "warning"))
+	return nil
+}
+
+// lacking says what a check lacks, in a few words: what could not be read is told in full below the table.
+func lacking(resources []check.Resource) string {
+	first, _, _ := strings.Cut(string(resources[0]), ".")
+	if more := len(resources) - 1; more > 0 {
+		return fmt.Sprintf("needs %s and %d more", first, more)
+	}
+	return "needs " + first
+}
+
+// amount is a number of things: 1 problem, 2 problems.
+func amount(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// verdict sums the findings of a check up.
+func verdict(findings []check.Finding) string {
+	problems := 0
+	for _, f := range findings {
+		if f.Severity == check.Problem {
+			problems++
+		}
+	}
+	switch warnings := len(findings) - problems; {
+	case problems > 0:
+		return amount(problems, "problem")
+	case warnings > 0:
+		return amount(warnings, "warning")
+	}
+	return "ok"
+}
+
+func printFinding(out io.Writer, f *check.Finding) {
+	const indent = "  "
+	fmt.Fprintf(out, "\n%s: %s\n", f.Severity, f.Subject)
+	for _, text := range []string{f.What, "To do: " + f.Fix} {
+		for _, line := range wrap(text, lineWidth-len(indent)) {
+			fmt.Fprintln(out, indent+line)
+		}
+	}
+	if f.Command != "" {
+		fmt.Fprintf(out, "    %s\n", f.Command) // in one line, to be copied
+	}
+}

@@ -1,0 +1,132 @@
+// Package check finds what is wrong with an installation of Lockstep. Read reads a cluster into a Cluster, and Run looks at that
+// alone: each check is a function that returns what it saw, and its findings.
+package check
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Severity says how much a finding matters.
+type Severity string
+
+const (
+	// Problem means that something does not work, or will not when it is needed.
+	Problem Severity = "Problem"
+	// Warning means that something works less well than it could, or waits for a person.
+	Warning Severity = "Warning"
+)
+
+// Finding is something that is wrong, and what to do about it.
+type Finding struct {
+	Severity Severity `json:"severity"`
+	// Subject is the kind and the name of what it is about, such as HyperNode/rack-7.
+	Subject string `json:"subject"`
+	// What is wrong, and what that leads to.
+	What string `json:"what"`
+	// Fix says what to do.
+	Fix string `json:"fix"`
+	// Command does it, or begins to, where one command can.
+	Command string `json:"command,omitempty"`
+}
+
+// Result is what one check has found.
+type Result struct {
+	Check string `json:"check"`
+	// Saw says what was looked at.
+	Saw string `json:"saw,omitempty"`
+	// Lacks are the resources that the check needs and that could not be read, so that it was skipped.
+	Lacks    []Resource `json:"lacks,omitempty"`
+	Findings []Finding  `json:"findings,omitempty"`
+}
+
+// Report is what all checks have found.
+type Report struct {
+	Problems int      `json:"problems"`
+	Warnings int      `json:"warnings"`
+	Skipped  int      `json:"skipped"`
+	Checks   []Result `json:"checks"`
+}
+
+// probe is one check: it looks at one part of an installation.
+type probe struct {
+	name string
+	// needs are the resources without which it says nothing.
+	needs []Resource
+	find  func(*Cluster) (saw string, findings []Finding)
+}
+
+// checks are all of them, in the order in which one thing depends on another.
+var checks = []probe{
+	{"reads", nil, reads},
+	{"kubernetes", []Resource{Version}, kubernetes},
+	{"lockstep-crds", []Resource{CRDs}, lockstepCRDs},
+	{"volcano-crds", []Resource{CRDs}, volcanoCRDs},
+	{"volcano", []Resource{Deployments}, volcanoComponents},
+	{"scheduler", []Resource{Deployments, ConfigMaps}, scheduler},
+	{"webhooks", []Resource{MutatingWebhooks, ValidatingWebhooks, Services, EndpointSlices}, webhooks},
+	{"hypernodes", []Resource{HyperNodes, Nodes}, hyperNodes},
+	{"queues", []Resource{Queues, TrainingJobs}, queues},
+	{"manager", []Resource{Deployments, Leases, HealthPolicies}, manager},
+	{"manager-rights", []Resource{Deployments, ClusterRoles, ClusterRoleBindings}, managerRights},
+	{"agents", []Resource{DaemonSets, Nodes, NodeHealths, HealthPolicies}, agents},
+	{"taints", []Resource{Nodes, TrainingJobs, NodeHealths}, taints},
+	{"health", []Resource{NodeHealths, HealthPolicies}, health},
+	{"jobs", []Resource{TrainingJobs}, jobs},
+}
+
+// Run makes every check for which enough of the cluster could be read.
+func Run(c *Cluster) Report {
+	var r Report
+	for _, p := range checks {
+		result := Result{Check: p.name}
+		if result.Lacks = c.lacks(p.needs); len(result.Lacks) > 0 {
+			r.Skipped++
+		} else {
+			result.Saw, result.Findings = p.find(c)
+		}
+		for _, f := range result.Findings {
+			if f.Severity == Problem {
+				r.Problems++
+			} else {
+				r.Warnings++
+			}
+		}
+		r.Checks = append(r.Checks, result)
+	}
+	return r
+}
+
+// maxNames is how many names one finding gives.
+const maxNames = 5
+
+// some lists names, the first few of many.
+func some(names []string) string {
+	names = slices.Sorted(slices.Values(names))
+	if more := len(names) - maxNames; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNames], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
+
+// count is a number of things, such as "1 node" and "2 nodes".
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// countAre is a number of things with the verb: "1 node is", "2 nodes are".
+func countAre(n int, what string) string {
+	if n == 1 {
+		return count(n, what) + " is"
+	}
+	return count(n, what) + " are"
+}
+
+func contains(names []string, name string) bool { return slices.Contains(names, name) }
+
+// joined is a list in a flag: a=1,b=2.
+func joined(parts []string) string { return strings.Join(slices.Sorted(slices.Values(parts)), ",") }

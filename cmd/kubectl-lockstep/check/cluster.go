@@ -1,0 +1,129 @@
+package check
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/types"
+	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	topology "volcano.sh/apis/pkg/apis/topology/v1alpha1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// Resource is something that is read, by the name that RBAC has for it.
+type Resource string
+
+// What is read.
+const (
+	Version             Resource = "/version"
+	CRDs                Resource = "customresourcedefinitions.apiextensions.k8s.io"
+	Nodes               Resource = "nodes"
+	HyperNodes          Resource = "hypernodes.topology.volcano.sh"
+	Queues              Resource = "queues.scheduling.volcano.sh"
+	TrainingJobs        Resource = "trainingjobs.lockstep.dev"
+	NodeHealths         Resource = "nodehealths.lockstep.dev"
+	HealthPolicies      Resource = "healthpolicies.lockstep.dev"
+	Deployments         Resource = "deployments.apps"
+	DaemonSets          Resource = "daemonsets.apps"
+	ConfigMaps          Resource = "configmaps"
+	Leases              Resource = "leases.coordination.k8s.io"
+	MutatingWebhooks    Resource = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
+	ValidatingWebhooks  Resource = "validatingwebhookconfigurations.admissionregistration.k8s.io"
+	Services            Resource = "services"
+	EndpointSlices      Resource = "endpointslices.discovery.k8s.io"
+	ClusterRoles        Resource = "clusterroles.rbac.authorization.k8s.io"
+	ClusterRoleBindings Resource = "clusterrolebindings.rbac.authorization.k8s.io"
+)
+
+// Unread says why a resource could not be read.
+type Unread struct {
+	Verb string
+	// NotServed means that the API server does not know the resource.
+	NotServed bool
+}
+
+// Cluster is what was read of a cluster.
+type Cluster struct {
+	// Now is the API server's time.
+	Now time.Time
+	// Version is that of Kubernetes.
+	Version string
+
+	CRDs           apiextensionsv1.CustomResourceDefinitionList
+	Nodes          corev1.NodeList
+	HyperNodes     topology.HyperNodeList
+	Queues         scheduling.QueueList
+	TrainingJobs   v1alpha1.TrainingJobList
+	NodeHealths    v1alpha1.NodeHealthList
+	HealthPolicies v1alpha1.HealthPolicyList
+
+	// Volcano are the Deployments of Volcano, Managers those of Lockstep's manager, and Agents the DaemonSets of its agent.
+	Volcano  appsv1.DeploymentList
+	Managers appsv1.DeploymentList
+	Agents   appsv1.DaemonSetList
+	// Leases are the managers'.
+	Leases coordinationv1.LeaseList
+	// ConfigMaps are those that Volcano's scheduler mounts. One that does not exist is missing.
+	ConfigMaps map[types.NamespacedName]corev1.ConfigMap
+
+	Mutating   admissionv1.MutatingWebhookConfigurationList
+	Validating admissionv1.ValidatingWebhookConfigurationList
+	// Backends are the Services of webhooks that may refuse what Lockstep writes.
+	Backends map[types.NamespacedName]Backend
+
+	ClusterRoles        rbacv1.ClusterRoleList
+	ClusterRoleBindings rbacv1.ClusterRoleBindingList
+
+	// Unread are the resources that could not be read.
+	Unread map[Resource]Unread
+}
+
+// Backend is the Service of a webhook.
+type Backend struct {
+	Exists bool
+	// Ready is how many of its endpoints are ready.
+	Ready int
+}
+
+// lacks says which of the resources could not be read.
+func (c *Cluster) lacks(needs []Resource) []Resource {
+	return slices.DeleteFunc(slices.Clone(needs), func(r Resource) bool { _, unread := c.Unread[r]; return !unread })
+}
+
+// reads finds what could not be read. What the API server does not know is told by the check of CRDs, where these could be read.
+func reads(c *Cluster) (string, []Finding) {
+	_, blind := c.Unread[CRDs]
+	var forbidden, unknown []string
+	for _, resource := range slices.Sorted(maps.Keys(c.Unread)) {
+		switch u := c.Unread[resource]; {
+		case !u.NotServed:
+			forbidden = append(forbidden, u.Verb+" "+string(resource))
+		case blind:
+			unknown = append(unknown, string(resource))
+		}
+	}
+	var out []Finding
+	if len(forbidden) > 0 {
+		out = append(out, Finding{
+			Severity: Problem, Subject: "Rights", What: "You lack the rights to " + strings.Join(forbidden, ", ") + ". The checks that need them are skipped.",
+			Fix:     "Get the ClusterRole lockstep-check, which has all of them.",
+			Command: "kubectl create clusterrolebinding lockstep-check --clusterrole=lockstep-check --user=<you>",
+		})
+	}
+	if len(unknown) > 0 {
+		out = append(out, Finding{
+			Severity: Problem, Subject: "CRDs", What: "The API server does not know " + strings.Join(unknown, ", ") + ".",
+			Fix: "Install the CRDs of Lockstep and of Volcano.", Command: applyCRDs,
+		})
+	}
+	return "what the checks need", out
+}

@@ -1,0 +1,88 @@
+package installation
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/check"
+	equal "github.com/lockstep-dev/lockstep/test/check"
+)
+
+func none(found []check.Finding) bool { return len(found) == 0 }
+
+func TestNothingIsFoundOnAGoodCluster(t *testing.T) {
+	await(t, "nothing is found", none)
+	stdout, stderr, code, err := run(t.Context())
+	if err != nil || code != 0 || stderr != "" || !strings.Contains(stdout, " 0 skipped: 0 problems, 0 warnings.") {
+		t.Errorf("exit code %d, error %v, %s\n%s", code, err, stderr, stdout)
+	}
+}
+
+// Each mistake is made, found, and undone; then nothing is found again. What is found beside it is named, too.
+func TestEachMistakeIsFound(t *testing.T) {
+	await(t, "nothing is found before", none)
+	for _, m := range mistakes {
+		t.Run(m.name, func(t *testing.T) {
+			w := world{t}
+			undo := m.make(w)
+			wanted := func(found []check.Finding) bool {
+				return len(found) == len(m.found) && !slices.ContainsFunc(m.found, func(want finding) bool {
+					return !slices.ContainsFunc(found, want.is)
+				})
+			}
+			await(t, m.name+" is found", wanted)
+			undo()
+			await(t, "nothing is found after", none)
+		})
+	}
+}
+
+// A mistake shows in the exit code and in the text, with what to do.
+func TestTheReportOfAProblem(t *testing.T) {
+	w := world{t}
+	undo := w.setMembers(pool.HyperNode(1, 0), nil, "gone-r0-n0")
+	defer undo()
+	var stdout, stderr string
+	err := wait.PollUntilContextTimeout(t.Context(), pollEvery, awaitTimeout, true, func(ctx ctxT) (bool, error) {
+		var code int
+		var err error
+		stdout, stderr, code, err = run(ctx)
+		return code == 2, err
+	})
+	if err != nil {
+		t.Fatalf("%v\n%s%s", err, stdout, stderr)
+	}
+	equal.Equal(t, "standard error", "", stderr)
+	for _, want := range []string{
+		"hypernodes       2 problems", "Problem: HyperNode/gpu-r0\n  No node is in it.\n", "Problem: Node/gpu-r0-n0\n", "  To do: ", "2 problems, 0 warnings.",
+	} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("no %q in\n%s", want, stdout)
+		}
+	}
+}
+
+// Somebody with the ClusterRole for it may make every check, and somebody without is told which rights are missing.
+func TestWhatMayNotBeReadIsTold(t *testing.T) {
+	w := world{t}
+	kubeconfig := w.userWith("checker", "lockstep-check")
+	await(t, "nothing is found with the role", none, "--kubeconfig", kubeconfig)
+
+	stdout, stderr, code, err := run(t.Context(), "--kubeconfig", w.userWith("nobody", ""))
+	if err != nil || code != 2 || stderr != "" {
+		t.Errorf("exit code %d, error %v, %s", code, err, stderr)
+	}
+	for _, want := range []string{"Problem: Rights\n", "list nodes,", "list leases.coordination.k8s.io,", "hypernodes       skipped     needs hypernodes and 1 more", "lockstep-check"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("no %q in\n%s", want, stdout)
+		}
+	}
+	for line := range strings.Lines(stdout) {
+		if n := len(strings.TrimRight(line, "\n")); n > 80 && !strings.Contains(line, "kubectl ") {
+			t.Errorf("a line of %d columns: %s", n, line)
+		}
+	}
+}
