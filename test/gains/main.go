@@ -140,23 +140,34 @@ func (s *size) ettrs(policy int) []float64 {
 	return out
 }
 
+// down are the GPU-hours that the plays of a policy did not train because some process did not.
+func (s *size) down(policy int) []float64 {
+	var out []float64
+	for _, r := range s.results[policy] {
+		out = append(out, r.Down.Hours()*float64(s.gpus))
+	}
+	return out
+}
+
 // lines are those of the table.
 func (s *size) lines() string {
 	var out strings.Builder
 	last := len(policies) - 1
+	whole := lab.EstimateOf(s.down(last)).Mean
 	for i, p := range policies {
-		down, failures := 0.0, 0
+		failures := 0
 		for _, r := range s.results[i] {
-			down += r.Down.Hours() * float64(s.gpus) / float64(len(s.results[i]))
 			for _, n := range r.Failures {
 				failures += n
 			}
 		}
 		gain := "-"
 		if i != last {
-			gain = fmt.Sprintf("%+.4f ±%.4f", lab.Difference(s.ettrs(i), s.ettrs(last)).Mean, lab.Difference(s.ettrs(i), s.ettrs(last)).Margin)
+			less := lab.Difference(s.down(i), s.down(last))
+			gain = fmt.Sprintf("%+.1f %% ±%.1f", 100*less.Mean/whole, 100*less.Margin/whole)
 		}
-		fmt.Fprintf(&out, "| %d | %s | %.0f | %s | %s | %.0f |\n", s.gpus, p.name, float64(failures)/float64(len(s.results[i])), lab.EstimateOf(s.ettrs(i)), gain, down)
+		fmt.Fprintf(&out, "| %d | %s | %.0f | %s | %.0f | %s |\n", s.gpus, p.name,
+			float64(failures)/float64(len(s.results[i])), lab.EstimateOf(s.ettrs(i)), lab.EstimateOf(s.down(i)).Mean, gain)
 	}
 	return out.String()
 }
@@ -165,7 +176,7 @@ func page(all []size, days, plays int) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%d days, %d plays of each from seed 1, with the failures of the training of Llama 3 and the default times; ± is half of the 95 %%\n", days, plays)
 	fmt.Fprintf(&out, "confidence interval. Nodes have %d GPUs, racks %d nodes; the cluster has %.0f %% more nodes than the job, and the job with spares has\none for each 100 nodes.\n\n", gpusPerNode, nodesPerRack, 100*roomShare)
-	out.WriteString("| GPUs | policy | failures | ETTR | against whole-job restarts | GPU-hours down |\n| ---: | --- | ---: | ---: | ---: | ---: |\n")
+	out.WriteString("| GPUs | policy | failures | ETTR | GPU-hours down | against whole-job restarts |\n| ---: | --- | ---: | ---: | ---: | ---: |\n")
 	for _, s := range all {
 		out.WriteString(s.lines())
 	}

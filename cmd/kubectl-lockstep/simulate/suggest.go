@@ -32,7 +32,7 @@ func (o *options) runSuggest(ctx context.Context, base *study) error {
 			return err
 		}
 		if better != nil {
-			fmt.Fprintf(o.Out, "  %s: %s is better, by %s\n", field, better.name, difference(better.against(best)))
+			fmt.Fprintf(o.Out, "  %s: %s is better, by %s\n", field, better.name, smallDifference(better.against(best)))
 			best = better
 		}
 	}
@@ -76,7 +76,7 @@ func (o *options) confirm(ctx context.Context, base, best *study) error {
 		checked[i] = (&study{results: results}).ettrs()
 	}
 	gain := lab.Difference(checked[1], checked[0])
-	fmt.Fprintf(o.Out, "Together, with failures that the search has not seen: %s.\n", difference(gain))
+	fmt.Fprintf(o.Out, "Together, with failures that the search has not seen: %s.\n", smallDifference(gain))
 	if !gain.Certain() || gain.Mean < 0 {
 		fmt.Fprintln(o.Out, "That is no gain to rely on: the policy is as good as it is.")
 		return nil

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/lab"
 )
 
 // sweep is a time of the policy that is varied, with a study for each value.
@@ -98,8 +100,20 @@ func (o *options) runSweep(ctx context.Context, sw *sweep) error {
 	return nil
 }
 
+// smallDifference tells the difference that one time of a policy makes, with more digits than an ETTR has: the plays meet the same
+// failures.
+func smallDifference(e lab.Estimate) string {
+	switch {
+	case e.Mean == 0 && e.Margin == 0:
+		return ""
+	case !e.Certain():
+		return "none seen"
+	}
+	return fmt.Sprintf("%+.6f ±%.6f", e.Mean, e.Margin)
+}
+
 // plotWidth is the length of the bar of the best ETTR, in columns.
-const plotWidth = 40
+const plotWidth = 36
 
 func (o *options) printSweep(sw *sweep) {
 	low, high := 1.0, 0.0
@@ -108,11 +122,11 @@ func (o *options) printSweep(sw *sweep) {
 	}
 	fmt.Fprintf(o.Out, "\n%s, %d plays of each:\n", sw.field, o.plays)
 	for _, s := range sw.studies {
-		ettr, bar := s.ettr(), 1
+		ettr, bar := s.ettr().Mean, 1
 		if high > low {
-			bar += int((ettr.Mean - low) / (high - low) * (plotWidth - 1))
+			bar += int((ettr - low) / (high - low) * (plotWidth - 1))
 		}
-		fmt.Fprintf(o.Out, "  %8s  %-15s  %s\n", s.name, ettr, strings.Repeat("#", bar))
+		fmt.Fprintf(o.Out, "%8s  %.5f  %-21s  %s\n", s.name, ettr, smallDifference(s.against(sw.studies[0])), strings.Repeat("#", bar))
 	}
-	fmt.Fprintln(o.Out, "The bars begin at the lowest ETTR.")
+	fmt.Fprintf(o.Out, "The differences are from %s, and the bars begin at the lowest ETTR.\n", sw.studies[0].name)
 }
