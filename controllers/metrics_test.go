@@ -37,7 +37,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		if !row.Match(raw) {
 			t.Errorf("config/README.md has no row of %s with the labels %s", name, labels)
 		}
-		for _, label := range strings.Split(parts[2], ",") {
+		for label := range strings.SplitSeq(parts[2], ",") {
 			if label == "job" || label == "pod" || label == "node" {
 				t.Errorf("%s has the label %s", name, label)
 			}

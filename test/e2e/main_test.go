@@ -91,9 +91,13 @@ func start(ctx context.Context) (stop func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
+	metrics, err := metricsFlag()
+	if err != nil {
+		return nil, err
+	}
 	manager, err = testCluster.Run(ctx, cluster.Command{
 		Name: operator.Name, Path: binary,
-		Args: append([]string{"--metrics-bind-address=0", "--health-probe-bind-address=0", "--kubeconfig=" + kubeconfig}, receiver...),
+		Args: append([]string{metrics, "--health-probe-bind-address=0", "--kubeconfig=" + kubeconfig}, receiver...),
 	})
 	return func() error {
 		defer os.RemoveAll(dir)
