@@ -67,6 +67,9 @@ func TestWhatAStepChanges(t *testing.T) {
 			"tasks[head].ready is gone", "tasks[worker].ready is gone",
 		), []string{"1", "2", "3", "4", "5"}},
 		"FailJob": {v1alpha1.FailJob, []string{
+			"availability.endTime: 10s",
+			"availability.interruption is gone",
+			"availability.lostTime[PodFailed]: interruptions 1, milliseconds 10000",
 			"completionTime: 10s",
 			"incidents[1].endTime: 10s",
 			"incidents[1].outcome: Failed",
@@ -100,6 +103,7 @@ func TestWhatAnIncidentRecords(t *testing.T) {
 		changes []string
 	}{
 		"of the program": {func(s *scene) { s.crash(1, 3) }, []string{
+			"availability.interruption.cause: PodFailed", "availability.interruption.incident: 1", "availability.interruption.startTime: 0s",
 			"incidents[1].cause.container: train",
 			"incidents[1].cause.exitCode: 3",
 			"incidents[1].cause.node: n01",
@@ -130,6 +134,7 @@ func TestWhatAnIncidentRecords(t *testing.T) {
 			"state: Recovering",
 		}},
 		"of a pod that is gone: its rank has a new life at once": {func(s *scene) { s.replace(1) }, []string{
+			"availability.interruption.cause: PodDeleted", "availability.interruption.incident: 1", "availability.interruption.startTime: 0s",
 			"holds[n01]: late true, until 10m0s",
 			"incidents[1].cause.node: n01",
 			"incidents[1].cause.pod: llm-1-worker-1",

@@ -67,7 +67,7 @@ func leaves(s *v1alpha1.TrainingJobStatus) map[string]string {
 }
 
 // small are the lists whose elements are told in one line.
-var small = []string{"excludedNodes", "holds", "leftHyperNodes", "nodes", "partitions", "pods", "ranks", "steps", "chargedTimes"}
+var small = []string{"excludedNodes", "holds", "leftHyperNodes", "lostTime", "nodes", "partitions", "pods", "ranks", "steps", "chargedTimes"}
 
 func walk(out map[string]string, path string, value any) {
 	switch v := value.(type) {
@@ -98,7 +98,7 @@ func line(value any) string {
 	case map[string]any:
 		var words []string
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			if key != "name" && key != "node" && key != "index" || key == "index" && v["action"] != nil {
+			if key != "name" && key != "node" && key != "cause" && key != "index" || key == "index" && v["action"] != nil {
 				words = append(words, key+" "+line(v[key]))
 			}
 		}
@@ -114,7 +114,7 @@ func line(value any) string {
 // keyOf is how a list knows an element.
 func keyOf(i int, element any) string {
 	if object, ok := element.(map[string]any); ok {
-		for _, key := range []string{"id", "name", "node", "index"} {
+		for _, key := range []string{"id", "name", "node", "cause", "index"} {
 			if v, ok := object[key]; ok && object["action"] == nil {
 				return fmt.Sprint(v)
 			}

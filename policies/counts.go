@@ -69,6 +69,17 @@ func (j job) tally(s *v1alpha1.TrainingJobStatus, t *v1alpha1.TaskStatus, r gang
 	}
 }
 
+// completing is the number of ranks that are neither ready nor have succeeded, and are about to: their programs have ended well.
+func (j job) completing(s *v1alpha1.TrainingJobStatus) int32 {
+	var n int32
+	gang.EachRank(j.Effective, func(r gang.Rank) {
+		if p := j.Pod(r); p != nil && p.Completing && !p.Deleting && j.State(s, r) == gang.Bound {
+			n++
+		}
+	})
+	return n
+}
+
 // regrow forgets what was given up once the user has changed the replicas.
 func regrow(t *v1alpha1.TaskStatus, spec *v1alpha1.Task) {
 	if t.Shrunk > 0 && (t.Replicas+t.Shrunk != spec.Replicas || spec.Replicas-t.Shrunk < ptr.Deref(spec.MinReplicas, spec.Replicas)) {

@@ -35,6 +35,7 @@ func Decide(o *gang.Observation) Decision {
 	next = instant.Earliest(next, j.hold(s), j.nextBinding(s), j.deadline(s), j.nextForceDelete(s), j.nextSync(s), j.nextRefresh(s), j.NextWindowEnd(s))
 	expiry := j.expiry(s)
 	j.describe(s)
+	j.account(s)
 	return Decision{
 		Status: *s, Next: instant.Earliest(next, expiry), Delete: !expiry.IsZero() && !expiry.After(o.Now), Lacking: j.lacksPods(s),
 	}

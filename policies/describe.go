@@ -84,7 +84,7 @@ func (j job) describeRunning(s *v1alpha1.TrainingJobStatus) {
 		t := gang.TaskStatus(s, j.Effective.Spec.Tasks[i].Name)
 		running += t.Ready + t.Succeeded
 	}
-	if !j.stopped(s) && running >= gang.MinAvailable(j.Effective) {
+	if missing := gang.MinAvailable(j.Effective) - running; !j.stopped(s) && (missing <= 0 || missing <= j.completing(s)) {
 		j.SetCondition(s, v1alpha1.ConditionRunning, true, v1alpha1.ReasonPodsReady, "every pod of the gang is ready")
 		return
 	}
@@ -103,11 +103,13 @@ func (j job) describeRecovering(s *v1alpha1.TrainingJobStatus) {
 	for i := range s.Incidents {
 		if inc := &s.Incidents[i]; inc.Outcome == "" {
 			inc.Message = incident.Story(inc)
+			waiting := j.waitingPod(s, inc, m)
+			j.noteNoRoom(inc, waiting)
 			unknown := j.unknownStory(inc)
 			if unknown != "" {
 				reason = v1alpha1.ReasonUnknownAction
 			}
-			stories = append(stories, inc.Message+j.obstacle(s, inc, m)+j.nextStory(s, inc)+unknown)
+			stories = append(stories, inc.Message+j.obstacle(s, inc, waiting)+j.nextStory(s, inc)+unknown)
 		}
 	}
 	switch {

@@ -14,6 +14,10 @@ import (
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
+func notReadySince(at time.Time) []corev1.PodCondition {
+	return []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(at)}}
+}
+
 // A pod's readiness probe fails before its end is reported: it has 5 s, unless a container of it has exited since it was ready.
 func TestAPodThatIsNotReadyWhileItsContainersRun(t *testing.T) {
 	unready := func(exits ...gang.ContainerFailure) *scene {
@@ -21,7 +25,7 @@ func TestAPodThatIsNotReadyWhileItsContainersRun(t *testing.T) {
 		s.unready(1)
 		p := &s.Pods[1]
 		p.StartedTime, p.Failure.Containers = s.Now.Add(-time.Hour), exits
-		p.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(s.Now)}}
+		p.Conditions = notReadySince(s.Now)
 		return s
 	}
 	s := unready()

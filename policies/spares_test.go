@@ -29,6 +29,7 @@ func TestARankTakesASparesNode(t *testing.T) {
 	s := spared(2, atOnce)
 	s.lose("n01")
 	check.Equal(t, "changes", sorted([]string{
+		"availability.interruption.cause: NodeGone", "availability.interruption.incident: 1", "availability.interruption.startTime: 0s",
 		"excludedNodes[n01]: incident 1, until 1h0m0s",
 		"holds[n03]: until 10m0s",
 		"incidents[1].cause.node: n01",

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/healthpolicy"
@@ -38,9 +40,9 @@ func (j job) breakerStory(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident)
 		j.ToMove(s, inc), gang.Replicas(j.Effective), incident.MovedPods(j.RecentMoves(s, &policy)), policy.Moves.Window)
 }
 
-// obstacle says what keeps an incident from going on: what its ranks wait for to be
-// placed, or the backoff.
-func (j job) obstacle(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, m *placement.Rooms) string {
+// obstacle says what keeps an incident from going on: the backoff, a breaker, or what a rank of it waits for to be placed. Waiting is
+// the pod of that rank; nil for none.
+func (j job) obstacle(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, waiting *gang.Pod) string {
 	if until := j.backsOffUntil(s, inc); !until.IsZero() {
 		return ", backs off until " + until.UTC().Format(time.TimeOnly)
 	}
@@ -52,32 +54,55 @@ func (j job) obstacle(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, m *
 		return ", " + j.Refused
 	case j.forgotten(s):
 		return ", waits for its pods: " + j.forgottenStory()
+	case waiting != nil:
+		return j.waitingStory(s, waiting)
 	}
-	out := ""
-	j.EveryRankOf(inc, func(r gang.Rank) bool {
-		if p := j.Pod(r); p != nil && p.Node == "" {
-			out = j.waitingStory(s, p, m)
-		}
-		return out == ""
-	})
-	return out
+	return ""
 }
 
-// waitingStory says what a pod without a node waits for; empty where it has not waited for long.
-func (j job) waitingStory(s *v1alpha1.TrainingJobStatus, p *gang.Pod, m *placement.Rooms) string {
+// waitingPod returns the first pod of an incident that has waited for a node for so long that people are told; nil for none.
+func (j job) waitingPod(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, m *placement.Rooms) *gang.Pod {
+	var found *gang.Pod
+	j.EveryRankOf(inc, func(r gang.Rank) bool {
+		if p := j.Pod(r); p != nil && p.Node == "" && j.waitsForRoom(s, p, m) {
+			found = p
+		}
+		return found == nil
+	})
+	return found
+}
+
+// waitsForRoom reports whether no node is good for a pod, or the scheduler has found none for some time, or tries none.
+func (j job) waitsForRoom(s *v1alpha1.TrainingJobStatus, p *gang.Pod, m *placement.Rooms) bool {
+	if p.Gated && m.ForRank(p.Rank()).None() {
+		return true
+	}
+	return p.Searches() && !gang.IsStale(s, p) && (p.Untried || !placement.NoRoomToldAt(p).After(j.Now))
+}
+
+// noteNoRoom records when the first replacement of an incident began to wait for room. Its pod may be another one by the end.
+func (j job) noteNoRoom(inc *v1alpha1.Incident, waiting *gang.Pod) {
+	if waiting == nil || inc.NoRoomTime != nil {
+		return
+	}
+	since := j.Now
+	if !waiting.Gated {
+		since = waiting.PlacedTime
+	}
+	inc.NoRoomTime = new(metav1.NewMicroTime(since))
+}
+
+// waitingStory says what a pod waits for that has waited for a node for some time.
+func (j job) waitingStory(s *v1alpha1.TrainingJobStatus, p *gang.Pod) string {
 	r, where := p.Rank(), ""
-	if home := j.Places(s).HomeOf(p.Rank()); home != "" {
+	if home := j.Places(s).HomeOf(r); home != "" {
 		where = " in HyperNode " + home
 	}
 	switch {
-	case p.Gated && m.ForRank(r).None():
+	case p.Gated:
 		return ", waits for a healthy node" + where
-	case !p.Searches() || gang.IsStale(s, p):
-		return ""
 	case p.Untried:
 		return ", waits for the scheduler, which tries no node for it: " + j.whyUntried(s, r)
-	case placement.NoRoomToldAt(p).After(j.Now):
-		return ""
 	case j.lacksRoom():
 		return ", waits for room" + where
 	}

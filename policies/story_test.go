@@ -122,6 +122,8 @@ func TestAJobThatIsResumedTellsIt(t *testing.T) {
 	s.Job.Spec.Suspend = false
 	check.Equal(t, "changes", sorted([]string{
 		"attempt: 2",
+		"availability.interruption.cause: JobResumed", "availability.interruption.startTime: 1m0s",
+		"availability.suspendedMilliseconds: 60000",
 		"incidents[1].class: Maintenance",
 		"incidents[1].id: 1",
 		"incidents[1].rule: everything-else",

@@ -190,10 +190,19 @@ func written(s v1alpha1.TrainingJobStatus) v1alpha1.TrainingJobStatus {
 	for i := range s.Holds {
 		cut(s.Holds[i].Until)
 	}
+	if a := s.Availability; a != nil {
+		cutMicro(&a.StartTime)
+		cutMicro(a.EndTime)
+		if a.Interruption != nil {
+			cutMicro(&a.Interruption.StartTime)
+		}
+	}
 	for i := range s.Incidents {
 		inc := &s.Incidents[i]
 		cutMicro(&inc.StartTime)
+		cutMicro(inc.NoRoomTime)
 		cutMicro(inc.PlacedTime)
+		cutMicro(inc.BoundTime)
 		cutMicro(inc.EndTime)
 		if c := inc.Checkpoint; c != nil {
 			cutMicro(&c.RequestTime)

@@ -74,9 +74,16 @@ type Incident struct {
 	Charged bool `json:"charged,omitempty"`
 	// startTime is when the failure was seen; every step's clock runs from it.
 	StartTime metav1.MicroTime `json:"startTime"`
+	// noRoomTime is when the first replacement that had to wait for room began to: no node was good for it, or the
+	// scheduler had found none for 5 s.
+	// +optional
+	NoRoomTime *metav1.MicroTime `json:"noRoomTime,omitempty"`
 	// placedTime is when the last gate of a replacement was lifted.
 	// +optional
 	PlacedTime *metav1.MicroTime `json:"placedTime,omitempty"`
+	// boundTime is when the last replacement was bound to its node, which Kubernetes notes to the second.
+	// +optional
+	BoundTime *metav1.MicroTime `json:"boundTime,omitempty"`
 	// endTime is when the incident was over.
 	// +optional
 	EndTime *metav1.MicroTime `json:"endTime,omitempty"`

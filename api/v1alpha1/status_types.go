@@ -60,6 +60,10 @@ type TrainingJobStatus struct {
 	// restarts counts what was restarted, for people. The incarnations in tasks say which pods are to be replaced.
 	// +optional
 	Restarts Restarts `json:"restarts,omitempty"`
+	// availability says for how long the gang was ready, and what it lost the rest of its time to; unset until it was
+	// ready once.
+	// +optional
+	Availability *Availability `json:"availability,omitempty"`
 	// incidents are the open ones and the last 10 closed ones, oldest first.
 	// +listType=map
 	// +listMapKey=id

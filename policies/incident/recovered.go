@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/instant"
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
@@ -34,19 +35,20 @@ func (v *View) Recovered(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) 
 	})
 }
 
-// LastPlaced is when the last replacement of an incident was placed; nil where none was needed.
-func (v *View) LastPlaced(inc *v1alpha1.Incident) *metav1.MicroTime {
-	var last time.Time
+// LastPlaced returns when the gate of the last replacement of an incident was lifted, and when the last one was bound; nil where
+// none was needed.
+func (v *View) LastPlaced(inc *v1alpha1.Incident) (placed, bound *metav1.MicroTime) {
+	var lifted, got time.Time
 	v.EveryRankOf(inc, func(r gang.Rank) bool {
-		if p := v.Pod(r); p != nil && p.PlacedTime.After(last) {
-			last = p.PlacedTime
+		if p := v.Pod(r); p != nil && !p.PlacedTime.Before(inc.StartTime.Time) {
+			lifted, got = instant.Latest(lifted, p.PlacedTime), instant.Latest(got, p.BoundSince())
 		}
 		return true
 	})
-	if last.Before(inc.StartTime.Time) {
-		return nil
+	if lifted.IsZero() {
+		return nil, nil
 	}
-	return new(metav1.NewMicroTime(last))
+	return new(metav1.NewMicroTime(lifted)), new(metav1.NewMicroTime(got))
 }
 
 // Departed reports whether each pod that an incident names is gone, and with it what was ill: the next

@@ -44,7 +44,7 @@ func (e Engine) closeOvertaken(s *v1alpha1.TrainingJobStatus, by *v1alpha1.Incid
 }
 
 func (e Engine) endRecovered(inc *v1alpha1.Incident) {
-	inc.PlacedTime = e.LastPlaced(inc)
+	inc.PlacedTime, inc.BoundTime = e.LastPlaced(inc)
 	e.end(inc, v1alpha1.OutcomeRecovered)
 }
 

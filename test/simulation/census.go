@@ -82,6 +82,13 @@ func allThings() []string {
 		string(v1alpha1.CheckpointUnreachable), string(v1alpha1.CheckpointOvertaken), string(v1alpha1.CheckpointCancelled))
 	add("end", v1alpha1.ReasonTasksSucceeded, v1alpha1.ReasonDeadlineExceeded, v1alpha1.ReasonFailedByRule,
 		v1alpha1.ReasonBudgetExhausted, v1alpha1.ReasonLadderExhausted)
+	for _, e := range []v1alpha1.EventType{
+		v1alpha1.PodFailed, v1alpha1.PodDeleted, v1alpha1.PodNotReady, v1alpha1.NodeNotReady, v1alpha1.NodeGone,
+		v1alpha1.HealthDegraded, v1alpha1.HealthFailed, v1alpha1.VolcanoJobDeleted, v1alpha1.JobResumed,
+	} {
+		add("time lost to", string(e))
+	}
+	add("time lost to", string(v1alpha1.CauseResized), string(v1alpha1.CauseNoIncident))
 	add("event", events...)
 	for _, k := range kinds {
 		add("event", "world has "+string(k))

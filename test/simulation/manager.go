@@ -124,6 +124,7 @@ func (m *manager) pass(t *tenant, at stored) {
 		}
 		t.sayStatus(&at.job.Status, &d.Status)
 		t.checkRecord(&o, &d.Status)
+		t.checkAvailability(&o, &d.Status)
 		job := *t.job
 		job.Status = asStored(&d.Status)
 		t.store(&job)

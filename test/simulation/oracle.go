@@ -30,6 +30,7 @@ const (
 	Checkpoint Invariant = "C"
 	DryRun     Invariant = "D"
 	Status     Invariant = "S"
+	Lost       Invariant = "A"
 )
 
 // violation ends a history.
@@ -76,6 +77,7 @@ type ledger struct {
 	posts     []gang.AnswerKey // that any process has sent
 	saved     map[gang.AnswerKey]bool
 	requests  map[int32]string // the ID of the last request for a checkpoint, by incident
+	watch     stopwatch
 }
 
 func newLedger() ledger {

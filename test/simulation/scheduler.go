@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // gangPods is what the scheduler sees of a Volcano Job. Failed and terminating pods do not count.
@@ -101,8 +100,8 @@ func (t *tenant) markUntried(g gangPods) {
 // misleadBy has the scheduler lose sight of where hard gangs run that have a pod on a node, now and then, when that is deleted.
 func (w *world) misleadBy(node string) {
 	for _, t := range w.tenants {
-		v := t.currentVolcanoJob()
-		if v == nil || !gang.IsHard(t.job.Spec.NetworkTopology) || !slices.ContainsFunc(t.podsOf(v), func(p *pod) bool { return p.Node == node }) {
+		v, asked := t.currentVolcanoJob(), t.job.Spec.NetworkTopology
+		if v == nil || asked == nil || asked.Mode != v1alpha1.TopologyHard || !slices.ContainsFunc(t.podsOf(v), func(p *pod) bool { return p.Node == node }) {
 			continue
 		}
 		v.misled = true

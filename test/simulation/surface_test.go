@@ -18,7 +18,7 @@ var surface = []string{
 	"gang.Signal", "gang.Size", "gang.StartProblem", "gang.VolcanoJob", "gang.YoungerHold",
 	"placement.Target", "placement.Toleration",
 	"policies.Ask", "policies.AskedPod", "policies.Binding", "policies.Bindings", "policies.Decide", "policies.Decision", "policies.Lift",
-	"policies.Plan", "policies.PlanFor", "policies.PodDeletion",
+	"policies.Plan", "policies.PlanFor", "policies.PodDeletion", "policies.Refresh", "policies.RefreshBegin",
 	"topology.HyperNode", "topology.New", "topology.Topology",
 }
 

@@ -1,0 +1,65 @@
+// Availability: for what part of its time a job has run, and what it lost the rest to.
+
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Availability says for how long every pod of the gang was ready, of the time since that was first so. It changes
+// only when the gang stops, goes on or ends, and when the cause of an interruption becomes known.
+//
+// The share of the time without suspensions in which the gang was ready is the effective training time ratio (ETTR)
+// as far as readiness tells it: the steps that were trained since the last checkpoint, and are trained again after an
+// interruption, count as time in which the job ran.
+type Availability struct {
+	// startTime is when every pod of the gang was ready for the first time.
+	StartTime metav1.MicroTime `json:"startTime"`
+	// endTime is when the job completed or failed.
+	// +optional
+	EndTime *metav1.MicroTime `json:"endTime,omitempty"`
+	// interruption is since when and why some pod of the gang is not ready; unset while all are.
+	// +optional
+	Interruption *Interruption `json:"interruption,omitempty"`
+	// lostTime is how long the interruptions that are over took, by cause. Where causes overlap, the first has all.
+	// +listType=map
+	// +listMapKey=cause
+	// +kubebuilder:validation:MaxItems=32
+	// +optional
+	LostTime []LostTime `json:"lostTime,omitempty"`
+	// suspendedMilliseconds is how long the job was suspended, up to the last time that it was resumed. This is no
+	// time that was lost.
+	// +optional
+	SuspendedMilliseconds int64 `json:"suspendedMilliseconds,omitempty"`
+}
+
+// InterruptionCause is what keeps a gang from running: the trigger of the incident that stopped it, or one of the words
+// here.
+type InterruptionCause string
+
+// The causes that are not the trigger of an incident. What passes from the end of a suspension until the gang is ready has
+// the cause JobResumed, with an incident or without one.
+const (
+	CauseSuspended  InterruptionCause = "Suspended"  // spec.suspend is true; nothing is lost
+	CauseResized    InterruptionCause = "Resized"    // ranks that were added to the job have yet to become ready
+	CauseNoIncident InterruptionCause = "NoIncident" // a failure that no rule matches, or a pod that was not ready for a moment
+)
+
+// Interruption is a time in which some pod of the gang is not ready.
+type Interruption struct {
+	// startTime is when the gang was seen not to be ready any more.
+	StartTime metav1.MicroTime `json:"startTime"`
+	// cause is the trigger of the incident that stopped the gang; or Suspended, JobResumed, Resized or NoIncident.
+	Cause InterruptionCause `json:"cause"`
+	// incident that stopped the gang, by its id.
+	// +optional
+	Incident int32 `json:"incident,omitempty"`
+}
+
+// LostTime is the time that was lost to one cause.
+type LostTime struct {
+	// cause of the interruptions.
+	Cause InterruptionCause `json:"cause"`
+	// interruptions is how many there were.
+	Interruptions int32 `json:"interruptions"`
+	// milliseconds that they took together.
+	Milliseconds int64 `json:"milliseconds"`
+}

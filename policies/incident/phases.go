@@ -1,0 +1,82 @@
+// Phases: the parts of an incident, from the failure until all ranks were ready again.
+
+package incident
+
+import (
+	"time"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/instant"
+)
+
+// Phase is a part of an incident.
+type Phase string
+
+// The phases, in order. An incident has those that took time.
+const (
+	Detect      Phase = "Detect"      // from the end of the program until that was seen
+	Decide      Phase = "Decide"      // until the first step: what may come back by itself has time to, or the restart backs off
+	Place       Phase = "Place"       // until the last replacement had its node, as long as none had to wait for room
+	WaitForRoom Phase = "WaitForRoom" // the same from the moment at which the first replacement had to wait for room
+	Start       Phase = "Start"       // until all ranks were ready; of a recovery without a step all of it
+)
+
+// Span is when a phase was.
+type Span struct {
+	Phase       Phase
+	From, Until time.Time
+}
+
+// Duration of the phase.
+func (s Span) Duration() time.Duration { return s.Until.Sub(s.From) }
+
+// Phases are the phases of an incident, each from the end of the one before. Those of an open incident end with what was recorded
+// last. One that ended without a recovery has no Start: the phase that it was in goes on until its end.
+func Phases(inc *v1alpha1.Incident) []Span {
+	var out []Span
+	at := inc.StartTime.Time
+	if seen := inc.Cause.Time; seen != nil && seen.Time.Before(at) {
+		at = seen.Time
+	}
+	add := func(p Phase, until time.Time) {
+		if until.After(at) {
+			out = append(out, Span{p, at, until})
+			at = until
+		}
+	}
+	var end, bound time.Time
+	if inc.EndTime != nil {
+		end = inc.EndTime.Time
+	}
+	if inc.BoundTime != nil {
+		bound = inc.BoundTime.Time
+	}
+	first, last := restartTimes(inc)
+	if inc.Outcome == v1alpha1.OutcomeFailed || inc.Outcome == v1alpha1.OutcomeCancelled {
+		first, last = instant.Earliest(first, end), end
+	}
+	add(Detect, inc.StartTime.Time)
+	switch {
+	case inc.Trigger == v1alpha1.PodPending: // it is about nothing else
+		add(WaitForRoom, instant.Latest(last, bound))
+	case inc.NoRoomTime != nil:
+		add(Decide, first)
+		add(Place, inc.NoRoomTime.Time)
+		add(WaitForRoom, instant.Latest(last, bound))
+	default:
+		add(Decide, first)
+	}
+	add(Place, instant.Latest(last, bound))
+	add(Start, end)
+	return out
+}
+
+// restartTimes returns when an incident first and last restarted something; zero where it did not.
+func restartTimes(inc *v1alpha1.Incident) (first, last time.Time) {
+	for _, f := range inc.Steps {
+		if f.Action != v1alpha1.Ignore && !f.DryRun {
+			first, last = instant.Earliest(first, f.Time.Time), instant.Latest(last, f.Time.Time)
+		}
+	}
+	return first, last
+}
