@@ -93,9 +93,13 @@ func measure(ctx context.Context, g ground, t *trial) (m *measurement, err error
 			return nil, err
 		}
 	}
-	for _, inc := range m.incidents {
+	for i := range m.incidents {
+		inc := &m.incidents[i]
 		if inc.EndTime.After(m.up) {
 			m.up = inc.EndTime.Time
+		}
+		if inc.BoundTime != nil {
+			inc.BoundTime = new(metav1.NewMicroTime(m.seen.exactly(inc.BoundTime.Time)))
 		}
 	}
 	return m, nil

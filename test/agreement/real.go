@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -86,7 +87,14 @@ func (g *kubelets) strike(ctx context.Context, s *stage, t *trial) (away time.Du
 	if t.effect == lab.ProcessExit {
 		return 0, g.KillContainers(ctx, keys...)
 	}
-	if err = errors.Join(err, g.PowerOff(ctx, s.broken...)); err != nil || t.away == 0 {
+	if err != nil || len(s.broken) == 0 {
+		return 0, err
+	}
+	if err := g.PowerOff(ctx, s.broken...); err != nil {
+		return 0, err
+	}
+	// What it is about begins only then.
+	if err := g.AwaitNodes(ctx, corev1.ConditionUnknown, s.broken...); err != nil || t.away == 0 {
 		return 0, err
 	}
 	err = errors.Join(sleep(ctx, time.Until(began.Add(t.away))), g.PowerOn(ctx, s.broken...))

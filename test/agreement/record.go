@@ -143,3 +143,16 @@ func (r *record) replaced() (before, after podTimes) {
 	}
 	return before, after
 }
+
+// exactly returns when a pod was seen to be bound that was bound in a second, for Kubernetes notes no more than that: the last one.
+func (r *record) exactly(second time.Time) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last := second
+	for _, t := range r.pods {
+		if t.bound.After(last) && t.bound.Before(second.Add(1200*time.Millisecond)) { // it may be seen a little later
+			last = t.bound
+		}
+	}
+	return last
+}

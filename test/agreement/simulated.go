@@ -151,6 +151,9 @@ func (g *simulated) strike(ctx context.Context, s *stage, t *trial) (away time.D
 	}
 	err = errors.Join(until(restartInPlace), g.runAgain(ctx, restarted), until(peerAbort), g.exit(ctx, peers),
 		until(peerAbort+restartInPlace), g.runAgain(ctx, peers))
+	if err == nil && len(s.broken) > 0 { // what it is about begins only then
+		err = g.AwaitNodes(ctx, corev1.ConditionUnknown, s.broken...)
+	}
 	if err != nil || t.away == 0 {
 		return 0, err
 	}

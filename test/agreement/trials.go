@@ -47,7 +47,7 @@ func shared() []trial {
 		{name: "pod-task", what: "a pod is deleted", policy: "RestartTask", effect: lab.PodLoss, ranks: []int{2}, gang: 3, change: changes(ladder(v1alpha1.RestartTask, 0))},
 		{name: "node-wait", what: "a node is lost", policy: "RestartPod after 10 s, fenced", effect: lab.NodeLoss, ranks: []int{1}, gang: 3, change: changes(fenced, ladder(v1alpha1.RestartPod, 10))},
 		{name: "node-back", what: "a node is away for 20 s", policy: "RestartPod after 120 s", effect: lab.NodeLoss, ranks: []int{2}, away: 20 * time.Second, gang: 3, change: changes(ladder(v1alpha1.RestartPod, 120))},
-		{name: "node-full", what: "a node is away for 40 s, and no other is free", policy: "default, fenced", effect: lab.NodeLoss, ranks: []int{1}, away: 40 * time.Second, gang: 4, change: changes(fenced)},
+		{name: "node-full", what: "a node is away for 40 s, and no other is free", policy: "default, fenced, no node excluded", effect: lab.NodeLoss, ranks: []int{1}, away: 40 * time.Second, gang: 4, change: changes(fenced, mayReturn)},
 	}
 }
 
@@ -83,6 +83,9 @@ func fenced(j *v1alpha1.TrainingJob) {
 		Policy: v1alpha1.ForceDelete, AfterSeconds: new(int32(5)), GangDownAfterSeconds: new(int32(1)),
 	}
 }
+
+// mayReturn lets ranks return to a node that was lost.
+func mayReturn(j *v1alpha1.TrainingJob) { policyOf(j).ExcludeNodeSeconds = new(int32(0)) }
 
 // never has the kubelet restart nothing in place.
 func never(j *v1alpha1.TrainingJob) {
