@@ -108,7 +108,8 @@ func (w *world) restartInPlace(p *pod) {
 	if s.backoff == 0 || w.now.Sub(s.restarted) > resetBackoff {
 		s.backoff = firstBackoff
 	} else {
-		wait = (s.backoff + backoffLook - 1) / backoffLook * backoffLook
+		for wait = backoffLook; wait < s.backoff; wait += backoffLook {
+		}
 		s.backoff = min(2*s.backoff, maxBackoff)
 	}
 	s.restarted = w.now.Add(wait)

@@ -112,6 +112,9 @@ func (w *world) after(d time.Duration, do func()) { w.queue.add(w.now.Add(d), do
 // usable reports whether pods are placed on a node.
 func (n *node) usable() bool { return !n.silent && !n.gone && (!n.broken || !n.reported) }
 
+// unnoticed reports whether something is wrong with a node that nobody knows of yet.
+func (n *node) unnoticed() bool { return (n.lost && !n.silent && !n.gone) || (n.broken && !n.reported) }
+
 // newPod is a pod behind its gate.
 func (w *world) newPod(attempt int32, task string, index int32, spare bool) *pod {
 	w.uids++

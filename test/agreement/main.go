@@ -29,11 +29,11 @@ const (
 func main() {
 	ctrl.SetLogger(zap.New())
 	simulated := flag.Int("simulated", 10, "how many of the incidents are played on simulated kubelets; 0 leaves these out")
-	real := flag.Int("real", 10, "the same on real kubelets, which need root")
+	onReal := flag.Int("real", 10, "the same on real kubelets, which need root")
 	page := flag.String("readme", "lab/README.md", "the file to write the tables into, between their marks; empty only prints them")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *simulated, *real, *page)
+	err := run(ctx, *simulated, *onReal, *page)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "agreement:", err)
@@ -41,7 +41,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, simulated, real int, page string) error {
+func run(ctx context.Context, simulated, onReal int, page string) error {
 	root, err := cluster.RepositoryRoot()
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func run(ctx context.Context, simulated, real int, page string) error {
 		preface string
 	}{
 		{simulatedSection, startSimulated, simulatedTrials(), simulated, simulatedPreface},
-		{realSection, startReal, realTrials(), real, realPreface},
+		{realSection, startReal, realTrials(), onReal, realPreface},
 	} {
 		if side.count <= 0 {
 			continue
@@ -112,6 +112,9 @@ func compare(ctx context.Context, start func(context.Context) (ground, error), t
 		}
 		r.lines = append(r.lines, line{trial: t, measured: m.outcome(), predicted: l})
 		fmt.Fprintf(os.Stderr, "agreement: %s", r.lines[len(r.lines)-1].row())
+		for _, inc := range m.incidents {
+			fmt.Fprintf(os.Stderr, "  %s, rule %s: %s\n", inc.Trigger, inc.Rule, inc.Message)
+		}
 	}
 	return r, nil
 }

@@ -25,6 +25,9 @@ const (
 	patience = 4 * time.Minute
 	// settle is how long a job is left alone once all of its incidents are over, in which another one could begin.
 	settle = 2 * time.Second
+	// youth is how long the processes of a job are young: the exits of those that began together say less then about whether the
+	// gang runs. In the lab a job has run for an hour before it fails.
+	youth = gang.Wake
 )
 
 // ground is where trials are made.
@@ -81,7 +84,7 @@ func measure(ctx context.Context, g ground, t *trial) (m *measurement, err error
 		return nil, err
 	}
 	for range t.before + 1 {
-		if err := sleep(ctx, settle); err != nil {
+		if err := sleep(ctx, youth+settle); err != nil {
 			return nil, err
 		}
 		failed := time.Now()

@@ -14,25 +14,25 @@ import (
 
 // outcome is what came of a failure.
 type outcome struct {
-	steps []v1alpha1.Action
-	down  time.Duration
-	in    map[incident.Phase]time.Duration
+	Steps []v1alpha1.Action
+	Down  time.Duration
+	In    map[incident.Phase]time.Duration
 }
 
 // outcomeOf takes the incidents of a job that began with or after a failure as one. Of these only what was done counts: the failure
 // and the end of the downtime are given.
 func outcomeOf(incidents []v1alpha1.Incident, failed, up time.Time) outcome {
-	out := outcome{down: up.Sub(failed), in: map[incident.Phase]time.Duration{}}
+	out := outcome{Down: up.Sub(failed), In: map[incident.Phase]time.Duration{}}
 	one, found := merge(since(incidents, failed))
 	if !found {
 		return out
 	}
 	for _, s := range one.Steps {
-		out.steps = append(out.steps, s.Action)
+		out.Steps = append(out.Steps, s.Action)
 	}
 	one.Cause.Time, one.EndTime, one.Outcome = new(metav1.NewTime(failed)), new(metav1.NewMicroTime(up)), v1alpha1.OutcomeRecovered
 	for _, s := range incident.Phases(one) {
-		out.in[s.Phase] += s.Duration()
+		out.In[s.Phase] += s.Duration()
 	}
 	return out
 }

@@ -57,9 +57,9 @@ func render(r *report, preface string, v readme.Versions) string {
 
 // row is a line of the table: measured / predicted, in seconds.
 func (l *line) row() string {
-	cells := []string{l.trial.what, l.trial.policy, l.steps(), pair(l.measured.down, l.predicted.down)}
+	cells := []string{l.trial.what, l.trial.policy, l.steps(), pair(l.measured.Down, l.predicted.Down)}
 	for _, p := range phases {
-		cells = append(cells, pair(l.measured.in[p], l.predicted.in[p]))
+		cells = append(cells, pair(l.measured.In[p], l.predicted.In[p]))
 	}
 	return "| " + strings.Join(cells, " | ") + " |\n"
 }
@@ -73,12 +73,12 @@ func seconds(d time.Duration) string { return fmt.Sprintf("%.1f", d.Seconds()) }
 // steps are those that were taken, and beside them those of the lab where they differ.
 func (l *line) steps() string {
 	if l.sameSteps() {
-		return names(l.measured.steps)
+		return names(l.measured.Steps)
 	}
-	return names(l.measured.steps) + "; **predicted: " + names(l.predicted.steps) + "**"
+	return names(l.measured.Steps) + "; **predicted: " + names(l.predicted.Steps) + "**"
 }
 
-func (l *line) sameSteps() bool { return slices.Equal(l.measured.steps, l.predicted.steps) }
+func (l *line) sameSteps() bool { return slices.Equal(l.measured.Steps, l.predicted.Steps) }
 
 func names(steps []v1alpha1.Action) string {
 	if len(steps) == 0 {
@@ -97,8 +97,8 @@ func (r *report) sum() string {
 	var measured, predicted time.Duration
 	same := 0
 	for _, l := range r.lines {
-		errs = append(errs, (l.predicted.down - l.measured.down).Abs())
-		measured, predicted = measured+l.measured.down, predicted+l.predicted.down
+		errs = append(errs, (l.predicted.Down - l.measured.Down).Abs())
+		measured, predicted = measured+l.measured.Down, predicted+l.predicted.Down
 		if l.sameSteps() {
 			same++
 		}

@@ -75,7 +75,7 @@ func (g *simulated) nodes() *cluster.Cluster { return g.Cluster }
 func (g *simulated) stop() error {
 	var err error
 	if g.Cluster != nil {
-		err = g.Cluster.Stop()
+		err = g.Stop()
 	}
 	return errors.Join(err, os.RemoveAll(g.dir))
 }
