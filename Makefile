@@ -144,6 +144,10 @@ bench: prereqs cluster-binaries ## measure recoveries beside Volcano's own, and 
 bench-real: prereqs prereqs-real cluster-binaries node-binaries ## as root: measure what a killed node costs real training, for test/real/README.md: 40 minutes
 	go run ./test/real/bench -readme=test/real/README.md $(BENCH)
 
+.PHONY: agreement
+agreement: prereqs prereqs-real cluster-binaries node-binaries ## as root: compare the policy lab with twenty incidents, for lab/README.md: a quarter of an hour
+	go run ./test/agreement -readme=lab/README.md
+
 .PHONY: cluster-up
 cluster-up: prereqs ## start a test cluster on this machine, without containers
 	go run ./test/cluster/cmd up --detach

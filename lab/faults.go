@@ -49,6 +49,11 @@ func (w *world) apply(c Cause, n *node) {
 		w.cut(n)
 		w.after(w.Costs.NodeNotReady, func() { w.silence(n) })
 		w.after(max(c.Repair, w.Costs.NodeNotReady), func() { w.repair(n) })
+	case NodeDeletion:
+		n.lost, n.gone = true, true
+		w.cut(n)
+		w.touched(n)
+		w.after(c.Repair, func() { w.repair(n) })
 	}
 }
 
@@ -113,7 +118,7 @@ func (w *world) heal(n *node) {
 
 // repair brings a node back. What was on it has ended.
 func (w *world) repair(n *node) {
-	n.lost, n.silent, n.silentSince, n.broken, n.reported = false, false, time.Time{}, false, n.degraded
+	n.lost, n.gone, n.silent, n.silentSince, n.broken, n.reported = false, false, false, time.Time{}, false, n.degraded
 	for _, p := range w.podsOn(n.name) {
 		switch {
 		case p.Deleting:

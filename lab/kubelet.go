@@ -15,6 +15,9 @@ const (
 	firstBackoff = 10 * time.Second
 	maxBackoff   = 5 * time.Minute
 	resetBackoff = 10 * time.Minute
+	// While a container may not restart yet, the kubelet looks again only after 10 to 15 s (completeWork in kubernetes
+	// pkg/kubelet/pod_workers.go): this is the mean.
+	backoffLook = 12500 * time.Millisecond
 )
 
 // process is the program in a pod.
@@ -83,6 +86,7 @@ func (w *world) exit(p *pod) {
 		w.restartInPlace(p)
 	} else {
 		p.Phase = corev1.PodFailed
+		w.endVolcanoJob(p.Attempt)
 	}
 	w.changed()
 	if joined {
@@ -104,7 +108,8 @@ func (w *world) restartInPlace(p *pod) {
 	if s.backoff == 0 || w.now.Sub(s.restarted) > resetBackoff {
 		s.backoff = firstBackoff
 	} else {
-		wait = s.backoff
+		for wait = backoffLook; wait < s.backoff; wait += backoffLook {
+		}
 		s.backoff = min(2*s.backoff, maxBackoff)
 	}
 	s.restarted = w.now.Add(wait)

@@ -51,6 +51,8 @@ const (
 	Degradation Effect = "Degradation"
 	// NodeLoss ends all processes of a node, and the node does not answer until it is repaired.
 	NodeLoss Effect = "NodeLoss"
+	// NodeDeletion is NodeLoss of a node whose object is deleted with it, as a cloud does with a machine that is gone.
+	NodeDeletion Effect = "NodeDeletion"
 )
 
 // Scope is what one failure hits.
@@ -166,8 +168,8 @@ func (c *Cause) check() error {
 		return fmt.Errorf("cause %q has scope %q, which is neither %s nor %s", c.Name, c.Scope, NodeScope, HyperNodeScope)
 	}
 	switch c.Effect {
-	case ProcessExit, PodLoss, DeviceFailure, Degradation, NodeLoss:
+	case ProcessExit, PodLoss, DeviceFailure, Degradation, NodeLoss, NodeDeletion:
 		return nil
 	}
-	return fmt.Errorf("cause %q has effect %q, which is none of %s, %s, %s, %s, %s", c.Name, c.Effect, ProcessExit, PodLoss, DeviceFailure, Degradation, NodeLoss)
+	return fmt.Errorf("cause %q has effect %q, which is none of %s, %s, %s, %s, %s, %s", c.Name, c.Effect, ProcessExit, PodLoss, DeviceFailure, Degradation, NodeLoss, NodeDeletion)
 }

@@ -65,7 +65,7 @@ func TestWithoutFailuresOnlyTheStartAndCheckpointsCost(t *testing.T) {
 }
 
 func TestEachKindOfFailureIsRecoveredFrom(t *testing.T) {
-	for _, effect := range []Effect{ProcessExit, PodLoss, DeviceFailure, NodeLoss} {
+	for _, effect := range []Effect{ProcessExit, PodLoss, DeviceFailure, NodeLoss, NodeDeletion} {
 		t.Run(string(effect), func(t *testing.T) {
 			r := play(t, Setup{
 				Job: job(4), HyperNodes: racks(2, 6), For: 1000 * time.Hour, Seed: 1,

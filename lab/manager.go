@@ -62,6 +62,10 @@ type seen struct {
 }
 
 func (s *seen) note(n *node) {
+	if n.gone {
+		delete(s.nodes, n.name)
+		return
+	}
 	s.nodes[n.name] = gang.Node{
 		Name: n.name, Hostname: n.name, Ready: !n.silent, SilentSince: n.silentSince, Ill: n.broken && n.reported, Hold: n.hold, HeldSince: n.heldSince,
 	}

@@ -68,7 +68,7 @@ func (w *world) phaseOf(p *pod, full func() bool) Phase {
 		return Room
 	case n == nil:
 		return Place
-	case (n.lost && !n.silent) || (n.broken && !n.reported):
+	case n.unnoticed():
 		return Detect
 	case n.lost:
 		return Decide

@@ -84,7 +84,7 @@ const remembered = 10
 // effects are what the failures behind incidents did.
 var effects = map[v1alpha1.EventType]Effect{
 	v1alpha1.PodFailed: ProcessExit, v1alpha1.PodNotReady: ProcessExit, v1alpha1.PodDeleted: PodLoss, v1alpha1.PodNotStarted: PodLoss,
-	v1alpha1.NodeNotReady: NodeLoss, v1alpha1.NodeGone: NodeLoss, v1alpha1.HealthFailed: DeviceFailure, v1alpha1.HealthDegraded: Degradation,
+	v1alpha1.NodeNotReady: NodeLoss, v1alpha1.NodeGone: NodeDeletion, v1alpha1.HealthFailed: DeviceFailure, v1alpha1.HealthDegraded: Degradation,
 }
 
 // FailedAt is when the failure behind an incident happened: when the container ended, where the status tells, and otherwise before

@@ -27,6 +27,8 @@ type Result struct {
 	Places [Localities]int
 	// Rules are those that an incident was given to.
 	Rules map[string]bool
+	// Incidents that the job's status remembers at the end; their times count from Begin.
+	Incidents []v1alpha1.Incident
 	// Restarts as the job's status counts them at the end.
 	Restarts v1alpha1.Restarts
 	// Failed is why the job failed before the end; empty where it did not.
@@ -97,7 +99,7 @@ func (t *tally) stop(w *world, since, savedAt time.Time) {
 		}
 	}
 	t.trained += kept
-	t.outages = append(t.outages, Outage{At: w.now.Sub(begin), Cause: t.cause, Lost: lost})
+	t.outages = append(t.outages, Outage{At: w.now.Sub(Begin), Cause: t.cause, Lost: lost})
 }
 
 // split says how much of the training of some time a checkpoint has, and how much is lost.
@@ -132,7 +134,7 @@ func (w *world) result() *Result {
 	}
 	r := &Result{
 		Wall: w.For, Trained: t.trained - t.slowed, Slowed: t.slowed, ETTR: float64(t.trained-t.slowed) / float64(w.For),
-		Outages: t.outages, Failures: t.failures, LostBy: map[string]time.Duration{}, Places: t.places, Rules: t.rules,
+		Outages: t.outages, Failures: t.failures, LostBy: map[string]time.Duration{}, Places: t.places, Rules: t.rules, Incidents: w.job.Status.Incidents,
 		Restarts: w.job.Status.Restarts, Failed: t.failed, Decisions: w.looks,
 	}
 	for _, o := range t.outages {

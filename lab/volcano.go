@@ -64,6 +64,26 @@ func (w *world) resize(size gang.Size) {
 	w.makeSoon(w.Costs.Recreate)
 }
 
+// endVolcanoJob has Volcano end the Job of an attempt once all of its pods have failed (runningState in volcano
+// pkg/controllers/job/state/running.go). It makes no pods any more then.
+func (w *world) endVolcanoJob(attempt int32) {
+	finished := int32(0)
+	for _, p := range w.pods {
+		if p.Attempt == attempt && p.Finished() {
+			finished++
+		}
+	}
+	for i := range w.volcano {
+		if v := &w.volcano[i]; v.Attempt == attempt {
+			pods := int32(0)
+			for _, n := range v.Size.Replicas {
+				pods += n
+			}
+			v.Ended = v.Ended || finished == pods
+		}
+	}
+}
+
 // makeSoon has Volcano make pods.
 func (w *world) makeSoon(d time.Duration) {
 	if w.making {

@@ -15,8 +15,8 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
-// begin is when every play begins.
-var begin = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+// Begin is when every play begins.
+var Begin = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // world is a cluster with one job.
 type world struct {
@@ -54,9 +54,9 @@ type world struct {
 // node is a node with what is wrong with it.
 type node struct {
 	name string
-	// lost is whether it does not answer, silent whether the control plane knows that.
-	lost, silent bool
-	silentSince  time.Time
+	// lost is whether it does not answer, silent whether the control plane knows that, gone whether its object is deleted.
+	lost, silent, gone bool
+	silentSince        time.Time
 	// broken is whether a device of it has failed, reported whether that is known.
 	broken, reported bool
 	// degraded is whether it slows the job down, and slowdown by how much.
@@ -75,7 +75,7 @@ type pod struct {
 
 func newWorld(s *Setup) *world {
 	w := &world{
-		Setup: s, now: begin, end: begin.Add(s.For), job: s.Job.DeepCopy(),
+		Setup: s, now: Begin, end: Begin.Add(s.For), job: s.Job.DeepCopy(),
 		topology: topology.New(clone(s.HyperNodes)), nodes: map[string]*node{}, answers: map[gang.AnswerKey]gang.Answer{},
 		tally: newTally(), lived: map[gang.Rank]string{},
 	}
@@ -110,7 +110,10 @@ func seedOf(n uint64) (seed [32]byte) {
 func (w *world) after(d time.Duration, do func()) { w.queue.add(w.now.Add(d), do) }
 
 // usable reports whether pods are placed on a node.
-func (n *node) usable() bool { return !n.silent && (!n.broken || !n.reported) }
+func (n *node) usable() bool { return !n.silent && !n.gone && (!n.broken || !n.reported) }
+
+// unnoticed reports whether something is wrong with a node that nobody knows of yet.
+func (n *node) unnoticed() bool { return (n.lost && !n.silent && !n.gone) || (n.broken && !n.reported) }
 
 // newPod is a pod behind its gate.
 func (w *world) newPod(attempt int32, task string, index int32, spare bool) *pod {

@@ -1,0 +1,69 @@
+package lab
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+// fails is a play in which rank 1 of four fails at some times.
+func fails(job *v1alpha1.TrainingJob, effect Effect, at ...time.Duration) Setup {
+	s := Setup{Job: job, HyperNodes: racks(1, 6), For: 10 * time.Hour}
+	for _, t := range at {
+		s.Failures = append(s.Failures, Failure{At: t, Rank: gang.Rank{Task: "worker", Index: 1}, Cause: Cause{Name: "c", Effect: effect, Repair: 24 * time.Hour}})
+	}
+	return s
+}
+
+func stepsOf(incidents []v1alpha1.Incident) []v1alpha1.Action {
+	var all []v1alpha1.Action
+	for _, inc := range incidents {
+		for _, s := range inc.Steps {
+			all = append(all, s.Action)
+		}
+	}
+	return all
+}
+
+// Of pods that are not restarted in place all have failed once the peers have aborted: the step finds no Volcano Job that would make
+// new ones, and there is a new attempt.
+func TestVolcanoEndsAJobWhosePodsHaveAllFailed(t *testing.T) {
+	j := job(4)
+	j.Spec.Tasks[0].Template.Spec.RestartPolicy = corev1.RestartPolicyNever
+	j.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{{
+		Name: "later", Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.AnyEvent}}, Steps: []v1alpha1.Step{{Action: v1alpha1.RestartPod, AfterSeconds: 10}},
+	}}}
+	r := play(t, fails(j, ProcessExit, time.Hour))
+	check.Equal(t, "steps", []v1alpha1.Action{v1alpha1.RestartJob}, stepsOf(r.Incidents))
+	check.Equal(t, "outages", 2, len(r.Outages))
+}
+
+// The manager learns of a node that is deleted at once, and of one that is silent after NodeNotReady.
+func TestADeletedNodeIsReplacedAtOnce(t *testing.T) {
+	deleted, silent := play(t, fails(job(4), NodeDeletion, time.Hour)), play(t, fails(job(4), NodeLoss, time.Hour))
+	check.Equal(t, "trigger", v1alpha1.NodeGone, deleted.Incidents[0].Trigger)
+	check.Equal(t, "steps", []v1alpha1.Action{v1alpha1.RestartPod}, stepsOf(deleted.Incidents))
+	check.Equal(t, "until it is known", time.Duration(0), deleted.Outages[1].In[Decide])
+	if sooner := silent.Outages[1].Down() - deleted.Outages[1].Down(); sooner < DefaultCosts().NodeNotReady {
+		t.Errorf("a deleted node is replaced %s sooner than a silent one", sooner)
+	}
+}
+
+// The second crash within ten minutes waits for the kubelet's back-off of 10 s, and for its next look.
+func TestTheKubeletBacksOff(t *testing.T) {
+	costs := DefaultCosts()
+	costs.PeerAbort = 0
+	setup := fails(job(4), ProcessExit, time.Hour, time.Hour+5*time.Minute, time.Hour+9*time.Minute)
+	setup.Costs = &costs
+	r := play(t, setup)
+	var waits []time.Duration
+	for _, o := range r.Outages[1:] {
+		waits = append(waits, o.Down()-o.In[Restore])
+	}
+	check.Equal(t, "waits", []time.Duration{time.Second, 12500 * time.Millisecond, 25 * time.Second}, waits)
+}

@@ -1,0 +1,35 @@
+// Calibration: the costs of the lab, from failures that are not among those which it predicts.
+
+package main
+
+import (
+	"time"
+
+	"github.com/lockstep-dev/lockstep/lab"
+)
+
+// restartInPlace is after how long the kubelet of the lab restarts a container for the first time.
+const restartInPlace = time.Second
+
+// calibrate takes the costs from a process that exited and came back in place, a pod that was deleted, and a node that was lost. A
+// cost that cannot be told from nothing is zero. What is not measured has the lab's default.
+func calibrate(exit, deleted, lost *measurement) lab.Costs {
+	c := lab.DefaultCosts()
+	span := func(from, until time.Time) time.Duration { return max(0, until.Sub(from)) }
+
+	// All processes run again once the peers have aborted and the kubelet has restarted them; until they are ready is the program's.
+	together := exit.seen.lastRunning()
+	c.PeerAbort = max(0, together.Sub(exit.failed[0])-restartInPlace)
+	c.Restore = span(together, exit.up)
+
+	// A pod that is deleted is noticed, ends, is made again, gets its node, and starts there.
+	before, after := deleted.seen.replaced()
+	c.React = span(deleted.failed[0], deleted.incidents[0].StartTime.Time)
+	c.Stop = span(deleted.failed[0], before.gone)
+	c.Recreate = span(before.gone, after.made)
+	c.Schedule = span(after.lifted, after.bound)
+	c.Start = span(after.bound, after.running)
+
+	c.NodeNotReady = span(lost.failed[0], lost.seen.silent)
+	return c
+}

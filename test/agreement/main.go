@@ -1,0 +1,120 @@
+// Command agreement compares the policy lab with what happens: it makes failures on the test cluster, with simulated kubelets and
+// with real ones, and plays the same failures in the lab. It prints what was measured beside what was predicted, and writes that
+// into a README. It fails on an error, never on a difference.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/operator"
+	"github.com/lockstep-dev/lockstep/test/readme"
+)
+
+// The parts of lab/README.md.
+const (
+	simulatedSection readme.Section = "agreement"
+	realSection      readme.Section = "agreement:real"
+)
+
+func main() {
+	ctrl.SetLogger(zap.New())
+	simulated := flag.Int("simulated", 10, "how many of the incidents are played on simulated kubelets; 0 leaves these out")
+	onReal := flag.Int("real", 10, "the same on real kubelets, which need root")
+	page := flag.String("readme", "lab/README.md", "the file to write the tables into, between their marks; empty only prints them")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, *simulated, *onReal, *page)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "agreement:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, simulated, onReal int, page string) error {
+	root, err := cluster.RepositoryRoot()
+	if err != nil {
+		return err
+	}
+	versions, err := readme.Pinned(ctx, root)
+	if err != nil {
+		return err
+	}
+	parts := map[readme.Section]string{}
+	for _, side := range []struct {
+		section readme.Section
+		start   func(context.Context) (ground, error)
+		trials  []trial
+		count   int
+		preface string
+	}{
+		{simulatedSection, startSimulated, simulatedTrials(), simulated, simulatedPreface},
+		{realSection, startReal, realTrials(), onReal, realPreface},
+	} {
+		if side.count <= 0 {
+			continue
+		}
+		r, err := compare(ctx, side.start, side.trials[:min(side.count, len(side.trials))])
+		if err != nil {
+			return fmt.Errorf("%s: %w", side.section, err)
+		}
+		parts[side.section] = render(r, side.preface, versions)
+		fmt.Println(parts[side.section])
+	}
+	if page == "" {
+		return nil
+	}
+	return readme.Write(page, parts)
+}
+
+// compare plays the trials that the costs come from, then the others, and has the lab predict these.
+func compare(ctx context.Context, start func(context.Context) (ground, error), trials []trial) (r *report, err error) {
+	g, err := start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, g.stop()) }()
+	play := func(t trial) (*measurement, error) {
+		m, err := measure(ctx, g, &t)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w\nthe end of the manager's log:\n%s", t.name, err, g.nodes().Log(operator.Name))
+		}
+		return m, nil
+	}
+	var first []*measurement
+	for _, t := range calibrations() {
+		m, err := play(t)
+		if err != nil {
+			return nil, err
+		}
+		first = append(first, m)
+	}
+	r = &report{costs: calibrate(first[0], first[1], first[2])}
+	fmt.Fprintf(os.Stderr, "agreement: costs %+v\n", r.costs)
+	for _, t := range trials {
+		m, err := play(t)
+		if err != nil {
+			return nil, err
+		}
+		l, err := predict(m, r.costs)
+		if err != nil {
+			return nil, fmt.Errorf("%s in the lab: %w", t.name, err)
+		}
+		r.lines = append(r.lines, line{trial: t, measured: m.outcome(), predicted: l})
+		fmt.Fprintf(os.Stderr, "agreement: %s", r.lines[len(r.lines)-1].row())
+		for _, inc := range m.incidents {
+			fmt.Fprintf(os.Stderr, "  %s, rule %s: %s\n", inc.Trigger, inc.Rule, inc.Message)
+		}
+	}
+	return r, nil
+}

@@ -1,0 +1,120 @@
+// The tables.
+
+package main
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/lab"
+	"github.com/lockstep-dev/lockstep/policies/incident"
+	"github.com/lockstep-dev/lockstep/test/readme"
+)
+
+const simulatedPreface = `Kubernetes %s, Volcano %s, on %d cores: simulated kubelets. Each job has a pool of two racks of four nodes for
+itself. The program and its kubelet are played, with times that the lab is given too: the other ranks exit 2 s after one is lost,
+and the kubelet restarts a container after 1 s. What is compared are the manager's decisions, Volcano, and the control plane.
+`
+
+const realPreface = `Kubernetes %s, Volcano %s, on %d cores: real kubelets and the training program of test/workloads. The ranks of a
+job have a rack of four nodes. A rank is ready as long as it trains.
+`
+
+// report is what was compared.
+type report struct {
+	costs lab.Costs
+	lines []line
+}
+
+// line is a trial with its two outcomes.
+type line struct {
+	trial               trial
+	measured, predicted outcome
+}
+
+// phases are the columns.
+var phases = []incident.Phase{incident.Detect, incident.Decide, incident.Place, incident.WaitForRoom, incident.Start}
+
+func render(r *report, preface string, v readme.Versions) string {
+	var page strings.Builder
+	fmt.Fprintf(&page, preface, v.Kubernetes, v.Volcano, runtime.NumCPU())
+	c := &r.costs
+	fmt.Fprintf(&page, "Costs from three other failures: PeerAbort %s, Restore %s, React %s, Stop %s, Recreate %s, Schedule %s, Start %s,\nNodeNotReady %s (in seconds).\n\n",
+		seconds(c.PeerAbort), seconds(c.Restore), seconds(c.React), seconds(c.Stop), seconds(c.Recreate), seconds(c.Schedule), seconds(c.Start), seconds(c.NodeNotReady))
+	page.WriteString("| what failed | policy | steps taken | down | detect | decide | place | wait for room | start |\n")
+	page.WriteString("| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n")
+	for _, l := range r.lines {
+		page.WriteString(l.row())
+	}
+	page.WriteString("\n" + r.sum())
+	return page.String()
+}
+
+// row is a line of the table: measured / predicted, in seconds.
+func (l *line) row() string {
+	cells := []string{l.trial.what, l.trial.policy, l.steps(), pair(l.measured.Down, l.predicted.Down)}
+	for _, p := range phases {
+		cells = append(cells, pair(l.measured.In[p], l.predicted.In[p]))
+	}
+	return "| " + strings.Join(cells, " | ") + " |\n"
+}
+
+func pair(measured, predicted time.Duration) string {
+	return seconds(measured) + " / " + seconds(predicted)
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.1f", d.Seconds()) }
+
+// steps are those that were taken, and beside them those of the lab where they differ.
+func (l *line) steps() string {
+	if l.sameSteps() {
+		return names(l.measured.Steps)
+	}
+	return names(l.measured.Steps) + "; **predicted: " + names(l.predicted.Steps) + "**"
+}
+
+func (l *line) sameSteps() bool { return slices.Equal(l.measured.Steps, l.predicted.Steps) }
+
+func names(steps []v1alpha1.Action) string {
+	if len(steps) == 0 {
+		return "none"
+	}
+	var out []string
+	for _, s := range steps {
+		out = append(out, string(s))
+	}
+	return strings.Join(out, ", ")
+}
+
+// sum tells how far measured and predicted are apart, over all lines.
+func (r *report) sum() string {
+	var errs []time.Duration
+	var measured, predicted time.Duration
+	same := 0
+	for _, l := range r.lines {
+		errs = append(errs, (l.predicted.Down - l.measured.Down).Abs())
+		measured, predicted = measured+l.measured.Down, predicted+l.predicted.Down
+		if l.sameSteps() {
+			same++
+		}
+	}
+	ratio := math.NaN()
+	if measured > 0 {
+		ratio = predicted.Seconds() / measured.Seconds()
+	}
+	return fmt.Sprintf("The steps are the same in %d of %d incidents. The median absolute error of the downtime is %s s. All of it together: %s s\nmeasured, %s s predicted, a ratio of %.2f.\n",
+		same, len(r.lines), seconds(median(errs)), seconds(measured), seconds(predicted), ratio)
+}
+
+func median(all []time.Duration) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
+}
