@@ -154,23 +154,23 @@ func TestADegradedNodeSlowsTheJobDownUntilItsRankMoves(t *testing.T) {
 }
 
 func TestIncidentsOfJobsAreCounted(t *testing.T) {
-	at := func(day int) metav1.MicroTime { return metav1.NewMicroTime(begin.AddDate(0, 0, day)) }
+	at := func(day int) metav1.MicroTime { return metav1.NewMicroTime(Begin.AddDate(0, 0, day)) }
 	young, old, unplaced := job(2), job(2), job(2)
 	for _, j := range []*v1alpha1.TrainingJob{young, old} {
-		j.CreationTimestamp = metav1.NewTime(begin)
+		j.CreationTimestamp = metav1.NewTime(Begin)
 		j.Status.Placement = &v1alpha1.Placement{Tasks: []v1alpha1.TaskPlacement{{Name: "worker", Nodes: []string{"n1", "n2"}}}}
 	}
 	young.Status.Incidents = []v1alpha1.Incident{{Trigger: v1alpha1.PodFailed, StartTime: at(1)}, {Trigger: v1alpha1.PodPending, StartTime: at(2)}}
 	for range remembered { // there may have been others before
 		old.Status.Incidents = append(old.Status.Incidents, v1alpha1.Incident{Trigger: v1alpha1.NodeNotReady, StartTime: at(90)})
 	}
-	m, err := CountIncidents([]*v1alpha1.TrainingJob{young, old, unplaced}, begin.AddDate(0, 0, 100))
+	m, err := CountIncidents([]*v1alpha1.TrainingJob{young, old, unplaced}, Begin.AddDate(0, 0, 100))
 	check.Equal(t, "error", nil, err)
 	check.Equal(t, "model", &Model{Source: "11 incidents in 220.0 node-days of 3 jobs", Causes: []Counted{
 		{Name: "NodeNotReady", PerThousandNodeDays: 10 * 1000.0 / 220, Effect: NodeLoss, Repair: "24h0m0s"},
 		{Name: "PodFailed", PerThousandNodeDays: 1000.0 / 220, Effect: ProcessExit},
 	}}, m)
-	_, err = CountIncidents([]*v1alpha1.TrainingJob{unplaced}, begin)
+	_, err = CountIncidents([]*v1alpha1.TrainingJob{unplaced}, Begin)
 	check.Equal(t, "without any", true, err != nil)
 }
 
