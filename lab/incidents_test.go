@@ -67,3 +67,35 @@ func TestTheKubeletBacksOff(t *testing.T) {
 	}
 	check.Equal(t, "waits", []time.Duration{time.Second, 12500 * time.Millisecond, 25 * time.Second}, waits)
 }
+
+// Its process is told to end, and the outage has all of the time in which it does.
+func TestAPodThatIsDeletedTrainsNoMore(t *testing.T) {
+	o := play(t, fails(job(4), PodLoss, time.Hour)).Outages[1]
+	check.Equal(t, "since", time.Hour, o.At)
+	if c := DefaultCosts(); o.Down() < c.Stop+c.Start+c.Restore {
+		t.Errorf("down for %s", o.Down())
+	}
+}
+
+// The peers of a lost node exit before that is noticed. Where they are ready once they run again, their incident is over by then, and
+// the node's is one of its own. Where they are ready only while they train, it is still open: its clock is that of the step.
+func TestReadinessDecidesWhenTheClockOfASilentNodeBegins(t *testing.T) {
+	j := job(4)
+	j.Spec.RestartPolicy = &v1alpha1.RestartPolicy{
+		UnreachableNode: &v1alpha1.UnreachableNode{Policy: v1alpha1.ForceDelete, AfterSeconds: new(int32(1))},
+		Rules: []v1alpha1.Rule{{
+			Name: "later", Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.AnyEvent}}, Steps: []v1alpha1.Step{{Action: v1alpha1.RestartPod, AfterSeconds: 60}},
+		}},
+	}
+	costs := DefaultCosts()
+	step := func(whenTraining bool) time.Duration {
+		setup := fails(j, NodeLoss, time.Hour)
+		setup.Costs, setup.ReadyWhenTraining = &costs, whenTraining
+		r := play(t, setup)
+		last := r.Incidents[len(r.Incidents)-1]
+		check.Equal(t, "steps", []v1alpha1.Action{v1alpha1.RestartPod}, stepsOf(r.Incidents))
+		return last.Steps[0].Time.Sub(Begin.Add(time.Hour))
+	}
+	check.Equal(t, "while it runs", costs.NodeNotReady+costs.React+time.Minute, step(false))
+	check.Equal(t, "while it trains", costs.PeerAbort+costs.React+time.Minute, step(true))
+}

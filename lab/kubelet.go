@@ -49,12 +49,17 @@ func (w *world) start(p *pod) {
 	if p.Deleting || p.Finished() || p.process.running || n.lost || n.broken || !slices.Contains(w.pods, p) {
 		return
 	}
-	p.Phase, p.Ready, p.WasReady, p.StartedTime, p.IP = corev1.PodRunning, true, true, w.now, p.UID
-	p.Failure = gang.Failure{}
+	p.Phase, p.StartedTime, p.IP = corev1.PodRunning, w.now, p.UID
+	if !w.ReadyWhenTraining || p.Spare {
+		p.beReady()
+	}
 	w.setRunning(p, true)
 	w.changed()
 	w.program.gather(w)
 }
+
+// beReady has a pod pass its readiness probe: what ended before is over.
+func (p *pod) beReady() { p.Ready, p.WasReady, p.Failure = true, true, gang.Failure{} }
 
 // setRunning counts the processes of ranks.
 func (w *world) setRunning(p *pod, running bool) {
@@ -79,7 +84,7 @@ func (w *world) exit(p *pod) {
 	}
 	joined := p.process.joined
 	ended := gang.ContainerFailure{Name: "train", ExitCode: 1, Reason: "Error", StartedTime: p.StartedTime, Time: w.now}
-	p.Ready = false
+	p.Ready, p.WasReady = false, true
 	w.setRunning(p, false)
 	p.Failure, p.LastExit, p.StartedTime = gang.Failure{Containers: []gang.ContainerFailure{ended}}, &ended, time.Time{}
 	if w.restartsInPlace(p) {
@@ -108,8 +113,7 @@ func (w *world) restartInPlace(p *pod) {
 	if s.backoff == 0 || w.now.Sub(s.restarted) > resetBackoff {
 		s.backoff = firstBackoff
 	} else {
-		for wait = backoffLook; wait < s.backoff; wait += backoffLook {
-		}
+		wait = (s.backoff + backoffLook - 1).Truncate(backoffLook)
 		s.backoff = min(2*s.backoff, maxBackoff)
 	}
 	s.restarted = w.now.Add(wait)
@@ -136,9 +140,11 @@ func (w *world) delete(p *pod, force bool) {
 		return
 	}
 	p.Deleting, p.GraceEnds = true, w.now.Add(w.Costs.Stop)
-	if !w.nodes[p.Node].lost {
-		w.after(w.Costs.Stop, func() { w.confirm(p) })
+	if w.nodes[p.Node].lost {
+		return
 	}
+	w.leave(p) // its process gets a signal to end, and trains no more
+	w.after(w.Costs.Stop, func() { w.confirm(p) })
 }
 
 // confirm takes away a pod whose kubelet says that it has ended.
@@ -148,17 +154,22 @@ func (w *world) confirm(p *pod) {
 	}
 }
 
+// leave ends the process of a pod, and with it the collective.
+func (w *world) leave(p *pod) {
+	joined := p.process.joined
+	w.setRunning(p, false)
+	if joined {
+		w.program.breakUp(w)
+	}
+}
+
 func (w *world) remove(p *pod) {
 	i := slices.Index(w.pods, p)
 	if i < 0 {
 		return
 	}
 	w.pods = slices.Delete(w.pods, i, i+1)
-	joined := p.process.joined
-	w.setRunning(p, false)
-	if joined {
-		w.program.breakUp(w)
-	}
+	w.leave(p)
 	w.changed()
 	w.placeSoon()
 	w.makeSoon(w.Costs.Recreate)

@@ -21,6 +21,9 @@ type Setup struct {
 	HyperNodes []topology.HyperNode
 	// PodsPerNode is how many pods of the job fit on a node. Default: 1.
 	PodsPerNode int
+	// ReadyWhenTraining is whether pods are ready only once their program trains, as with a readiness probe that asks it. Otherwise
+	// they are as long as their processes run.
+	ReadyWhenTraining bool
 	// Costs are the times that things take. Default: DefaultCosts.
 	Costs *Costs
 	// Causes of failures, and the nodes that fail more often than others; nil for none.

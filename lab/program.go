@@ -27,8 +27,22 @@ func (g *program) gather(w *world) {
 	w.after(w.Costs.Restore, func() {
 		if g.joined && g.gathering == gathering {
 			g.training, g.since, g.savedAt = true, w.now, time.Time{}
+			w.trains()
 		}
 	})
+}
+
+// trains has pods that are ready only then become so.
+func (w *world) trains() {
+	if !w.ReadyWhenTraining {
+		return
+	}
+	for _, p := range w.pods {
+		if p.process.joined {
+			p.beReady()
+		}
+	}
+	w.changed()
 }
 
 // breakUp ends the collective: the other processes notice, and abort. Until then none of them joins another one.

@@ -37,7 +37,7 @@ func recordOf(pods ...podTimes) *record {
 func TestCalibrate(t *testing.T) {
 	exit := &measurement{failed: []time.Time{failed}, up: at(6), seen: recordOf(podTimes{running: at(1)}, podTimes{running: at(3.5)})}
 	deleted := &measurement{
-		failed: []time.Time{failed}, incidents: []v1alpha1.Incident{{StartTime: micro(0.1)}},
+		failed: []time.Time{failed}, up: at(7.8), incidents: []v1alpha1.Incident{{StartTime: micro(0.1)}},
 		seen: recordOf(
 			podTimes{name: "rank-1", made: at(-60), gone: at(1.5)}, podTimes{name: "rank-0", made: at(-60), running: at(4)},
 			podTimes{name: "rank-1", made: at(1.7), lifted: at(2), bound: at(2.8), running: at(4.8)},
@@ -46,7 +46,7 @@ func TestCalibrate(t *testing.T) {
 	lost := &measurement{failed: []time.Time{failed}, seen: &record{silent: at(9)}}
 	want := lab.DefaultCosts()
 	want.PeerAbort, want.Restore, want.React, want.Stop = in(2.5), in(2.5), in(0.1), in(1.5)
-	want.Recreate, want.Schedule, want.Start, want.NodeNotReady = in(0.2), in(0.8), in(2), in(9)
+	want.Recreate, want.Schedule, want.Start, want.NodeNotReady = in(0.2), in(0.8), in(2.5), in(9)
 	check.Equal(t, "costs", want, calibrate(exit, deleted, lost))
 
 	exit.seen = recordOf(podTimes{running: at(0.5)})
@@ -86,7 +86,7 @@ func TestPredictASecondExit(t *testing.T) {
 	costs.PeerAbort, costs.Restore, costs.React = 0, 0, 0
 	tr := trial{effect: lab.ProcessExit, ranks: []int{1}, gang: 3}
 	pool := cluster.Topology{Name: "p", Racks: 2, NodesPerRack: 4}
-	m := &measurement{trial: &tr, job: simulatedJob(&tr, pool), pool: pool, failed: []time.Time{failed, at(30)}}
+	m := &measurement{trial: &tr, stage: &stage{job: simulatedJob(&tr, pool), pool: pool}, failed: []time.Time{failed, at(30)}}
 	got, err := predict(m, costs)
 	check.Equal(t, "error", nil, err)
 	check.Equal(t, "down", in(12.5), got.Down)

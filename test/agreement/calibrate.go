@@ -28,7 +28,7 @@ func calibrate(exit, deleted, lost *measurement) lab.Costs {
 	c.Stop = span(deleted.failed[0], before.gone)
 	c.Recreate = span(before.gone, after.made)
 	c.Schedule = span(after.lifted, after.bound)
-	c.Start = span(after.bound, after.running)
+	c.Start = max(0, span(after.bound, deleted.up)-c.Restore)
 
 	c.NodeNotReady = span(lost.failed[0], lost.seen.silent)
 	return c

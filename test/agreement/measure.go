@@ -47,15 +47,16 @@ type ground interface {
 type stage struct {
 	job  *v1alpha1.TrainingJob
 	pool cluster.Topology
+	// readyWhenTraining is whether a pod is ready only while it trains.
+	readyWhenTraining bool
 	// broken are the nodes that were lost.
 	broken []string
 }
 
 // measurement is what a trial came to.
 type measurement struct {
+	*stage
 	trial     *trial
-	job       *v1alpha1.TrainingJob
-	pool      cluster.Topology
 	failed    []time.Time // when each of its failures was made
 	away      time.Duration
 	up        time.Time // when all ranks were ready again after the last failure
@@ -78,7 +79,7 @@ func measure(ctx context.Context, g ground, t *trial) (m *measurement, err error
 	}
 	watching, cancel := context.WithCancel(ctx)
 	defer cancel()
-	m = &measurement{trial: t, job: s.job, pool: s.pool}
+	m = &measurement{trial: t, stage: s}
 	c := g.nodes().Client()
 	if m.seen, err = watchJob(watching, c, s.job.Name, s.pool); err != nil {
 		return nil, err

@@ -29,7 +29,9 @@ func predict(m *measurement, costs lab.Costs) (outcome, error) {
 			})
 		}
 	}
-	r, err := lab.Play(lab.Setup{Job: m.job, HyperNodes: hyperNodes(m.pool), Costs: &costs, Failures: failures, For: last + lab.Lead})
+	r, err := lab.Play(lab.Setup{
+		Job: m.job, HyperNodes: hyperNodes(m.pool), ReadyWhenTraining: m.readyWhenTraining, Costs: &costs, Failures: failures, For: last + lab.Lead,
+	})
 	if err != nil {
 		return outcome{}, err
 	}
