@@ -107,7 +107,9 @@ func (m *members) add(s topologyv1alpha1.MemberSelector) {
 			m.patterns = append(m.patterns, pattern)
 		}
 	case s.LabelMatch != nil:
-		if selector, err := metav1.LabelSelectorAsSelector(s.LabelMatch); err == nil {
+		// To Kubernetes an empty selector means everything, and to Volcano nothing (GetMembers in volcano
+		// pkg/scheduler/api/hyper_node_info.go).
+		if selector, err := metav1.LabelSelectorAsSelector(s.LabelMatch); err == nil && !selector.Empty() {
 			m.labels = append(m.labels, selector)
 		}
 	}

@@ -75,6 +75,10 @@ func TestResolve(t *testing.T) {
 			}))},
 			map[string][]string{"a": {}},
 		},
+		"by an empty selector, which selects nothing for Volcano": {
+			[]topologyv1alpha1.HyperNode{hyperNode("a", 1, labelled(metav1.LabelSelector{}))},
+			map[string][]string{"a": {}},
+		},
 		"a member of two kinds of selector, once": {
 			[]topologyv1alpha1.HyperNode{hyperNode("a", 1, append(like("^a"), exactly(node, "a1")...))},
 			map[string][]string{"a": {"a1", "a2"}},
