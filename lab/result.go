@@ -102,18 +102,21 @@ func (t *tally) stop(w *world, since, savedAt time.Time) {
 	t.outages = append(t.outages, Outage{At: w.now.Sub(Begin), Cause: t.cause, Lost: lost})
 }
 
-// split says how much of the training of some time a checkpoint has, and how much is lost.
+// split says how much of the training of some time a checkpoint has, and how much is lost: what is expected of a failure that may
+// as well have come a little earlier or later, half of an interval. What really is lost jumps by a whole interval, where a restart that is
+// a second faster or slower makes the next failure come before or after a checkpoint: no number of plays would tell what the second is
+// worth.
 func (c *Costs) split(d time.Duration) (kept, lost time.Duration) {
-	cycle := c.CheckpointInterval + c.CheckpointWrite
-	rest := d % cycle
-	written := int64((d - rest) / cycle)
-	return time.Duration(written * int64(c.CheckpointInterval)), min(rest, c.CheckpointInterval)
+	trained, _ := c.whole(d)
+	lost = min(trained, c.CheckpointInterval/2)
+	return trained - lost, lost
 }
 
-// whole is all training of some time.
+// whole is all training of some time, and what went into checkpoints.
 func (c *Costs) whole(d time.Duration) (trained, writing time.Duration) {
-	kept, lost := c.split(d)
-	return kept + lost, d - kept - lost
+	share := float64(c.CheckpointInterval) / float64(c.CheckpointInterval+c.CheckpointWrite)
+	trained = time.Duration(float64(d) * share)
+	return trained, d - trained
 }
 
 // noteStatus notes which rules applied, and how the job ended.
