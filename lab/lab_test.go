@@ -143,7 +143,7 @@ func TestADegradedNodeSlowsTheJobDownUntilItsRankMoves(t *testing.T) {
 	}}}
 	moved := play(t, setup)
 	check.Equal(t, "moves", int32(1), moved.Restarts.Pod)
-	check.Equal(t, "places", [Localities]int{SameLeaf: 1}, moved.Places)
+	check.Equal(t, "places", [Localities]int{LowestHyperNode: 1}, moved.Places)
 	if low, high := 165*time.Second, 300*time.Second; moved.Slowed < low || moved.Slowed > high {
 		t.Errorf("slowed by %s, and the policy waits 5 min", moved.Slowed)
 	}

@@ -7,11 +7,11 @@ type Locality int
 
 // The localities, the nearest first.
 const (
-	SameNode Locality = iota
-	// SameLeaf is another node of the lowest HyperNode around its former node.
-	SameLeaf
-	// SameHome is another node of the job's home.
-	SameHome
+	OwnNode Locality = iota
+	// LowestHyperNode is another node of the lowest HyperNode around its former node.
+	LowestHyperNode
+	// Home is another node of the job's home.
+	Home
 	Elsewhere
 )
 
@@ -32,14 +32,14 @@ func (w *world) noteLocality(p *pod) {
 
 func (w *world) locality(former, now string) Locality {
 	if former == now {
-		return SameNode
+		return OwnNode
 	}
 	if slices.Contains(w.leaves[former], now) {
-		return SameLeaf
+		return LowestHyperNode
 	}
 	if p := w.job.Status.Placement; p != nil {
 		if home, ok := w.topology.Find(p.HyperNode); ok && home.Holds([]string{former, now}) {
-			return SameHome
+			return Home
 		}
 	}
 	return Elsewhere

@@ -17,7 +17,6 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/lab"
-	"github.com/lockstep-dev/lockstep/policies/topology"
 	"github.com/lockstep-dev/lockstep/test/readme"
 )
 
@@ -95,7 +94,7 @@ func playSize(ctx context.Context, gpus, days, plays int) (size, error) {
 	out := size{gpus: gpus}
 	for _, p := range policies {
 		results, err := lab.PlayMany(ctx, lab.Setup{
-			Job: p.of(job(nodes), nodes), HyperNodes: racks(nodes + int(roomShare*float64(nodes))), Causes: causes, For: time.Duration(days) * 24 * time.Hour,
+			Job: p.of(job(nodes), nodes), HyperNodes: lab.Racks(nodes+int(roomShare*float64(nodes)), nodesPerRack), Causes: causes, For: time.Duration(days) * 24 * time.Hour,
 		}, plays, 1)
 		if err != nil {
 			return out, fmt.Errorf("%d GPUs, %s: %w", gpus, p.name, err)
@@ -115,21 +114,6 @@ func job(nodes int) *v1alpha1.TrainingJob {
 			}},
 		},
 	}
-}
-
-func racks(nodes int) []topology.HyperNode {
-	spine := topology.HyperNode{Name: "spine", Tier: 2}
-	var all []topology.HyperNode
-	for i := range nodes {
-		if i%nodesPerRack == 0 {
-			all = append(all, topology.HyperNode{Name: fmt.Sprintf("rack-%d", i/nodesPerRack), Tier: 1})
-		}
-		name := fmt.Sprintf("node-%d", i)
-		rack := &all[len(all)-1]
-		rack.Nodes = append(rack.Nodes, name)
-		spine.Nodes = append(spine.Nodes, name)
-	}
-	return append(all, spine)
 }
 
 func (s *size) ettrs(policy int) []float64 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/controllers/hypernodes"
+	"github.com/lockstep-dev/lockstep/lab"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
@@ -51,7 +52,7 @@ func (c *cluster) hyperNodes(studies []*study) ([]topology.HyperNode, error) {
 			nodes = max(nodes, needed+(needed+9)/10)
 		}
 	}
-	return racks(nodes, c.nodesPerRack), nil
+	return lab.Racks(nodes, c.nodesPerRack), nil
 }
 
 // podsPerNode is how many pods of the job's largest task fit on a node by their GPUs.
@@ -80,22 +81,6 @@ func gpusOf(t *v1alpha1.Task) int64 {
 		gpus += c.Resources.Limits.Name("nvidia.com/gpu", resource.DecimalSI).Value()
 	}
 	return gpus
-}
-
-// racks are HyperNodes of tier 1 under one of tier 2.
-func racks(nodes, perRack int) []topology.HyperNode {
-	spine := topology.HyperNode{Name: "spine", Tier: 2}
-	var all []topology.HyperNode
-	for i := range nodes {
-		if i%perRack == 0 {
-			all = append(all, topology.HyperNode{Name: fmt.Sprintf("rack-%d", i/perRack), Tier: 1})
-		}
-		name := fmt.Sprintf("node-%d", i)
-		rack := &all[len(all)-1]
-		rack.Nodes = append(rack.Nodes, name)
-		spine.Nodes = append(spine.Nodes, name)
-	}
-	return append(all, spine)
 }
 
 // readTopology reads HyperNodes and Nodes. Nodes without GPUs take no pods of a job that has some.

@@ -93,9 +93,9 @@ func rows(whole *study) []row {
 	out = append(out,
 		row{"  slower training", hours(func(r *lab.Result) time.Duration { return r.Slowed })},
 		row{"  checkpoint writes", hours(func(r *lab.Result) time.Duration { return r.Wall - r.Trained - r.Lost - r.Down - r.Slowed })},
-		row{"replaced: same node", share(lab.SameNode)},
-		row{"  same rack", share(lab.SameLeaf)},
-		row{"  elsewhere in home", share(lab.SameHome)},
+		row{"replaced: own node", share(lab.OwnNode)},
+		row{"  lowest HyperNode", share(lab.LowestHyperNode)},
+		row{"  elsewhere in home", share(lab.Home)},
 		row{"  outside of home", share(lab.Elsewhere)},
 	)
 	return out
