@@ -97,8 +97,8 @@ func TestVolcanoLooksAgainWhereNoNodeIsTried(t *testing.T) {
 		"done since the search began":         {func(s *scene) { s.PodGroup.RefreshedTime = s.Pods[1].PlacedTime }, ""},
 		"done before the search began":        {func(s *scene) { s.PodGroup.RefreshedTime = s.Pods[1].PlacedTime.Add(-1) }, RefreshBegin},
 		"done, and another incident has begun": {func(s *scene) {
-			s.PodGroup.RefreshedTime = s.Now.Add(-1)
-			s.status().Incidents[0].StartTime.Time = s.Now
+			s.PodGroup.RefreshedTime = s.Now
+			s.status().Incidents[0].StartTime.Time = s.Now.Add(1)
 		}, RefreshBegin},
 	}
 	for name, tc := range tests {
