@@ -3,8 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/resource"
@@ -30,13 +32,15 @@ func (j *jobs) addFlags(c *cobra.Command) {
 // get reads the jobs of these names, or all of the files.
 func (j *jobs) get(names []string) ([]*v1alpha1.TrainingJob, error) {
 	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		return nil, err
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, v1alpha1.AddToScheme} { // a List is of the core
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
 	}
-	builder := resource.NewBuilder(j.config).WithScheme(scheme, v1alpha1.GroupVersion).ContinueOnError().Flatten()
+	builder := resource.NewBuilder(j.config).WithScheme(scheme, corev1.SchemeGroupVersion, v1alpha1.GroupVersion).ContinueOnError().Flatten()
 	switch {
 	case len(j.files) > 0 && len(names) > 0:
-		return nil, errors.New("give either names or -f")
+		return nil, errors.New("give either names or -f, which may be repeated")
 	case len(j.files) > 0:
 		builder = builder.Local().FilenameParam(false, &resource.FilenameOptions{Filenames: j.files})
 	case len(names) == 0:
@@ -59,6 +63,9 @@ func (j *jobs) get(names []string) ([]*v1alpha1.TrainingJob, error) {
 			return nil, fmt.Errorf("%s is no TrainingJob", info.ObjectName())
 		}
 		out = append(out, job)
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("there is no TrainingJob in %s", strings.Join(j.files, ", "))
 	}
 	return out, nil
 }

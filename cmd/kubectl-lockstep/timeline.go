@@ -82,17 +82,20 @@ func printTimeline(out io.Writer, job *v1alpha1.TrainingJob, at time.Time) {
 	}
 	longest := time.Duration(0)
 	for i := range s.Incidents {
-		longest = max(longest, total(incident.Phases(&s.Incidents[i])))
+		longest = max(longest, total(incident.PhasesAt(&s.Incidents[i], at)))
 	}
 	for i := range s.Incidents {
-		printIncident(out, &s.Incidents[i], longest)
+		printIncident(out, &s.Incidents[i], at, longest)
+	}
+	if longest > 0 {
+		fmt.Fprintf(out, "\nTimes are UTC. The longest bar is %s: . detect  - decide  # place\n~ wait for room  = start\n", round(longest))
 	}
 }
 
 // printAvailability tells the ETTR at a time, and what the rest was lost to, the most first.
 func printAvailability(out io.Writer, a *v1alpha1.Availability, at time.Time) {
 	times := policies.TimesAt(a, at)
-	fmt.Fprintf(out, "ETTR %.4f since %s\n", times.ETTR(), moment(a.StartTime.Time))
+	fmt.Fprintf(out, "ETTR %.4f from %s to %s\n", times.ETTR(), moment(a.StartTime.Time), moment(at))
 	line := func(d time.Duration, what string) { fmt.Fprintf(out, "  %9s  %s\n", round(d), what) }
 	line(times.Running, "ready")
 	slices.SortStableFunc(times.Lost, func(a, b v1alpha1.LostTime) int { return cmp.Compare(b.Milliseconds, a.Milliseconds) })
@@ -121,7 +124,11 @@ func lastChange(s *v1alpha1.TrainingJobStatus) time.Time {
 		}
 	}
 	for i := range s.Incidents {
-		note(&s.Incidents[i].StartTime, s.Incidents[i].EndTime)
+		inc := &s.Incidents[i]
+		note(&inc.StartTime, inc.NoRoomTime, inc.PlacedTime, inc.BoundTime, inc.EndTime)
+		for j := range inc.Steps {
+			note(&inc.Steps[j].Time)
+		}
 	}
 	for i := range s.Conditions {
 		if at := s.Conditions[i].LastTransitionTime.Time; at.After(last) {
@@ -131,14 +138,14 @@ func lastChange(s *v1alpha1.TrainingJobStatus) time.Time {
 	return last
 }
 
-func printIncident(out io.Writer, inc *v1alpha1.Incident, longest time.Duration) {
+func printIncident(out io.Writer, inc *v1alpha1.Incident, at time.Time, longest time.Duration) {
 	outcome := string(inc.Outcome)
 	if outcome == "" {
-		outcome = "open"
+		outcome = "open for " + round(at.Sub(inc.StartTime.Time)).String()
 	}
-	fmt.Fprintf(out, "\n%s: %s\n", inc.Message, outcome)
+	fmt.Fprintf(out, "\n%s: %s\n", cmp.Or(inc.Message, fmt.Sprintf("incident %d, %s", inc.ID, inc.Trigger)), outcome)
 	printEvents(out, inc)
-	parts := incident.Phases(inc)
+	parts := incident.PhasesAt(inc, at)
 	var bar strings.Builder
 	var told []string
 	for _, p := range parts {

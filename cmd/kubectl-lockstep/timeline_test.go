@@ -59,7 +59,7 @@ func TestTimelineIsDrawnToScale(t *testing.T) {
 		t.Fatal(err)
 	}
 	check.Equal(t, "output", `TrainingJob research/llama: Running, attempt 1, incidents remembered: 2
-ETTR 0.7667 since 2026-01-02 03:00:00
+ETTR 0.7667 from 2026-01-02 03:00:00 to 2026-01-02 04:10:00
       46m0s  ready
      13m40s  lost to NodeNotReady, interruptions: 2
         20s  lost to PodNotReady, interruptions: 1
@@ -82,7 +82,52 @@ incident 2, NodeNotReady of pod llama-1-worker-2 on node gpu-2: RestartPod: Reco
   2026-01-02 04:05:00      5m0s  over
 `+"  "+strings.Repeat("-", 12)+strings.Repeat("#", 8)+strings.Repeat("~", 28)+strings.Repeat("=", 12)+`
   decide 1m0s, place 40s, wait for room 2m20s, start 1m0s
+
+Times are UTC. The longest bar is 5m0s: . detect  - decide  # place
+~ wait for room  = start
 `, out)
+}
+
+// The phase that an open incident is in lasts until now, or until the last change that a file records.
+func TestTimelineOfAnOpenIncident(t *testing.T) {
+	const head = `apiVersion: v1
+kind: List
+items:
+- apiVersion: lockstep.dev/v1alpha1
+  kind: TrainingJob
+  metadata: {name: llama, namespace: research}
+  status:
+    state: Recovering
+    attempt: 1
+    conditions: [{type: Running, status: "False", reason: x, message: x, lastTransitionTime: "2026-01-02T03:10:00Z"}]
+    incidents:
+    - id: 4
+      trigger: NodeGone
+      class: Infrastructure
+      startTime: "2026-01-02T03:00:00.000000Z"
+`
+	tests := map[string]struct{ rest, want string }{
+		"no step":         {"", "decide 10m0s"},
+		"a step":          {"      steps: [{action: RestartPod, index: 0, time: \"2026-01-02T03:01:00.000000Z\"}]\n", "decide 1m0s, place 9m0s"},
+		"no room":         {"      steps: [{action: RestartPod, index: 0, time: \"2026-01-02T03:01:00.000000Z\"}]\n      noRoomTime: \"2026-01-02T03:02:00.000000Z\"\n", "decide 1m0s, place 1m0s, wait for room 8m0s"},
+		"bound":           {"      steps: [{action: RestartPod, index: 0, time: \"2026-01-02T03:01:00.000000Z\"}]\n      boundTime: \"2026-01-02T03:02:00.000000Z\"\n", "decide 1m0s, place 1m0s, start 8m0s"},
+		"a step after it": {"      steps: [{action: RestartPod, index: 0, time: \"2026-01-02T03:01:00.000000Z\"}, {action: RestartJob, index: 1, time: \"2026-01-02T03:05:00.000000Z\"}]\n      boundTime: \"2026-01-02T03:02:00.000000Z\"\n", "decide 1m0s, place 9m0s"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "jobs.yaml")
+			if err := os.WriteFile(file, []byte(head+tc.rest), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			out, err := lockstep("timeline", "-f", file)
+			check.Equal(t, "error", nil, err)
+			for _, want := range []string{"\n  " + tc.want + "\n", "incident 4, NodeGone: open for 10m0s"} {
+				if !strings.Contains(out, want) {
+					t.Errorf("no %q in\n%s", want, out)
+				}
+			}
+		})
+	}
 }
 
 func TestTimelineNamesWhatIsWrong(t *testing.T) {

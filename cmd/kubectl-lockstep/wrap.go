@@ -37,11 +37,11 @@ func printItem(out io.Writer, text string) {
 	}
 }
 
-// wrapHelp breaks the paragraphs of a help text. Those that are indented stay as they are.
+// wrapHelp breaks the paragraphs of a help text. Those with lines that are indented stay as they are.
 func wrapHelp(text string) string {
 	paragraphs := strings.Split(text, "\n\n")
 	for i, p := range paragraphs {
-		if !strings.HasPrefix(p, " ") {
+		if !strings.Contains("\n"+p, "\n ") {
 			paragraphs[i] = strings.Join(wrap(p, lineWidth), "\n")
 		}
 	}

@@ -5,6 +5,8 @@ package incident
 import (
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/instant"
 )
@@ -69,6 +71,19 @@ func Phases(inc *v1alpha1.Incident) []Span {
 	add(Place, instant.Latest(last, bound))
 	add(Start, end)
 	return out
+}
+
+// PhasesAt are the phases of an incident at a time: the phase that an open one is in lasts until then.
+func PhasesAt(inc *v1alpha1.Incident, at time.Time) []Span {
+	if inc.EndTime != nil {
+		return Phases(inc)
+	}
+	open := *inc
+	open.EndTime = new(metav1.NewMicroTime(at))
+	if _, last := restartTimes(inc); inc.BoundTime == nil || inc.BoundTime.Time.Before(last.Truncate(time.Second)) {
+		open.Outcome = v1alpha1.OutcomeCancelled // it is not in its last phase
+	}
+	return Phases(&open)
 }
 
 // restartTimes returns when an incident first and last restarted something; zero where it did not.

@@ -49,8 +49,8 @@ var session = []string{
 	"kubectl lockstep why llama worker-1",
 	"kubectl get tj llama -o yaml > llama.yaml",
 	"cat counted.yaml",
-	"kubectl lockstep simulate -f llama.yaml --failures counted.yaml --for 365d --sweep unreachableNode.gangDownAfterSeconds=5s..5m",
-	`kubectl patch tj llama --type merge -p '{"spec": {"restartPolicy": {"unreachableNode": {"gangDownAfterSeconds": 10}}}}'`,
+	"kubectl lockstep simulate -f llama.yaml --failures counted.yaml --for 365d --sweep unreachableNode.gangDownAfterSeconds=5s..60s",
+	`kubectl patch tj llama --type merge -p '{"spec": {"restartPolicy": {"unreachableNode": {"gangDownAfterSeconds": 5}}}}'`,
 }
 
 func main() {

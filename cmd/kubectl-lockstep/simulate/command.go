@@ -80,8 +80,13 @@ the manager itself and a virtual clock. Print which share of the time it trains
 restarts all of it with every failure, and beside a job that is never down.
 Nothing is sent to a cluster. The same seed gives the same answer.`,
 		Example: example,
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("%q: simulate takes no names; give the job by -f, - for standard input", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
 	f := c.Flags()
 	f.StringVarP(&o.file, "filename", "f", "", "file with the TrainingJob; - for standard input")

@@ -110,7 +110,7 @@ func TestSimulateNamesWhatIsWrong(t *testing.T) {
 		"no checkpoints":       {[]string{"-f", sample, "--checkpoint-interval", "0"}, "CheckpointInterval is 0s, and has to be positive"},
 		"no sweep":             {[]string{"-f", sample, "--sweep", "hold.seconds"}, "has to be FIELD=FROM..TO"},
 		"a sweep of nothing":   {[]string{"-f", sample, "--sweep", "budget.maxRestarts=1s..2s"}, `there is no field "budget.maxRestarts"`},
-		"an argument too many": {[]string{"-f", sample, "more"}, "unknown command \"more\""},
+		"an argument too many": {[]string{"-f", sample, "more"}, `"more": simulate takes no names; give the job by -f`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

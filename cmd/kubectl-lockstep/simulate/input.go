@@ -17,6 +17,7 @@ import (
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // readJob reads a TrainingJob from a file, or from the standard input for -.
@@ -31,6 +32,9 @@ func readJob(in io.Reader, file string) (*v1alpha1.TrainingJob, error) {
 	}
 	if len(job.Spec.Tasks) == 0 {
 		return nil, fmt.Errorf("%s: %w", file, errors.New("spec.tasks is empty: give the job a task"))
+	}
+	if gang.Replicas(job) == 0 {
+		return nil, fmt.Errorf("%s: all tasks have 0 replicas", file)
 	}
 	return job, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -35,6 +36,7 @@ func (o *options) print(model *lab.Model, studies []*study) error {
 	}
 	fmt.Fprintf(o.Out, "%d pods on %d nodes for %s, %d plays from seed %d.\n", gang.Replicas(first.job), len(nodes), o.length, o.plays, o.seed)
 	fmt.Fprintf(o.Out, "Failures: %.2f in 1,000 node-days\n  (%s).\n", rate(first.setup.Causes), model.Source)
+	fmt.Fprintf(o.Out, "Assumed: a checkpoint every %s, which takes %s; %s to restore one.\n", o.costs.CheckpointInterval, o.costs.CheckpointWrite, o.costs.Restore)
 	for some := range slices.Chunk(studies, inOneTable) {
 		fmt.Fprintln(o.Out)
 		printTable(o.Out, rows(whole), some)
@@ -45,8 +47,11 @@ func (o *options) print(model *lab.Model, studies []*study) error {
 	}
 	for _, s := range studies {
 		for i, r := range s.results {
-			if r.Failed != "" {
+			switch {
+			case r.Failed != "":
 				fmt.Fprintf(o.Out, "%s: play %d ended: %s\n", s.name, i+1, r.Failed)
+			case r.Trained == 0:
+				fmt.Fprintf(o.Out, "%s: play %d never trained: no HyperNode of a tier that it may use has room for all of it.\n", s.name, i+1)
 			}
 		}
 	}
@@ -137,10 +142,13 @@ func share(at lab.Locality) func(*study) string {
 
 // difference tells a difference only where it is one.
 func difference(e lab.Estimate) string {
-	if !e.Certain() {
-		return fmt.Sprintf("±%.4f: none seen", e.Margin)
+	if math.IsInf(e.Margin, 1) {
+		return "-"
 	}
-	return fmt.Sprintf("%+.4f ±%.4f", e.Mean, e.Margin)
+	if !e.Certain() {
+		return "none seen"
+	}
+	return fmt.Sprintf("%+.5f ±%.5f", e.Mean, e.Margin)
 }
 
 // rate is how often anything fails, in 1,000 days of one node.

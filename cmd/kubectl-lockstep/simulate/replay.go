@@ -24,15 +24,29 @@ func (o *options) plannedReplay() (*replay, error) {
 	if o.replay == "" {
 		return nil, nil
 	}
+	if o.sweep != "" || o.suggest {
+		return nil, errors.New("--replay plays the incidents of a job once, and goes with neither --sweep nor --suggest")
+	}
 	job, err := readJob(o.In, o.replay)
 	if err != nil {
 		return nil, fmt.Errorf("--replay: %w", err)
+	}
+	for i := range job.Status.Incidents {
+		for _, p := range job.Status.Incidents[i].Pods {
+			if !hasRank(job, p) {
+				return nil, fmt.Errorf("--replay: incident %d is about pod %q, rank %d of task %q, which the job does not have", job.Status.Incidents[i].ID, p.Name, p.Index, p.Task)
+			}
+		}
 	}
 	r := &replay{recorded: job}
 	if r.failures, r.incidents = lab.Recorded(job, &o.costs); len(r.failures) == 0 {
 		return nil, errors.New("--replay: the status of " + job.Name + " remembers no incident that can be played: save a job that had some with kubectl get -o yaml")
 	}
 	return r, nil
+}
+
+func hasRank(job *v1alpha1.TrainingJob, p v1alpha1.IncidentPod) bool {
+	return slices.ContainsFunc(job.Spec.Tasks, func(t v1alpha1.Task) bool { return t.Name == p.Task && p.Index >= 0 && p.Index < t.Replicas })
 }
 
 // run plays the incidents under the policy of the job that had them, and under those of the studies.
@@ -56,7 +70,7 @@ func (r *replay) run(ctx context.Context, o *options, studies []*study) error {
 		fmt.Fprintln(o.Out)
 		r.printTable(o.Out, some, &o.costs)
 	}
-	fmt.Fprintln(o.Out, "\nIn a play it is until all processes run; to restore a checkpoint is not in it.")
+	fmt.Fprintln(o.Out, "\nWhat is recorded is until all ranks were ready, with the time that such a failure\nis assumed to take until it is seen. What is played is until all processes run.")
 	return nil
 }
 

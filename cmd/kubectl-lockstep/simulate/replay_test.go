@@ -64,6 +64,20 @@ func TestRecordedIncidentsAreReplayed(t *testing.T) {
 }
 
 func TestAReplayNeedsIncidents(t *testing.T) {
+	raw, err := os.ReadFile(sample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "llama.yaml")
+	if err := os.WriteFile(file, []byte(string(raw)+strings.Replace(recorded, "index: 2", "index: 99", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := simulate("-f", sample, "--replay", file); err == nil || !strings.Contains(err.Error(), `incident 4 is about pod "llama-1-worker-2", rank 99 of task "worker", which the job does not have`) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := simulate("-f", sample, "--replay", file, "--suggest"); err == nil || !strings.Contains(err.Error(), "goes with neither --sweep nor --suggest") {
+		t.Errorf("got %v", err)
+	}
 	if _, err := simulate("-f", sample, "--replay", sample); err == nil || !strings.Contains(err.Error(), "remembers no incident that can be played") {
 		t.Errorf("got %v", err)
 	}

@@ -14,7 +14,7 @@ import (
 
 // Job answers why a job is in its state.
 func Job(s *Snapshot) []Fact {
-	return answer(s, unseen, ended, suspended, recovering, openIncidents, nextStep, unscheduled, queue, podGroup,
+	return answer(s, unseen, message, ended, suspended, recovering, openIncidents, nextStep, unscheduled, queue, podGroup,
 		podsWithoutNode, kept, confined, unready, home, left, violated, lastIncident, budget, holds, exclusions)
 }
 
@@ -25,6 +25,14 @@ func unseen(s *Snapshot) []Fact {
 		return told("status", "The manager has not looked at the job yet: its status is empty. See whether the manager runs, and what its log says.")
 	case status.ObservedGeneration < s.Job.Generation:
 		return told("status.observedGeneration", "The manager has not looked at the last change of the job yet: what follows is about the job before it.")
+	}
+	return nil
+}
+
+// message tells what the manager says of the job.
+func message(s *Snapshot) []Fact {
+	if m := s.Job.Status.Message; m != "" {
+		return told("status.message", "The manager says: %s.", strings.TrimSuffix(m, "."))
 	}
 	return nil
 }
