@@ -91,7 +91,7 @@ func printReport(out io.Writer, format string, r check.Report) error {
 		case len(c.Lacks) > 0:
 			fmt.Fprintf(t, "%s\tskipped\t%s\n", c.Check, lacking(c.Lacks))
 		default:
-			fmt.Fprintf(t, "%s\t%s\t%s\n", c.Check, verdict(c.Findings), c.Saw)
+			fmt.Fprintf(t, "%s\t%s\t%s\n", c.Check, verdict(c), c.Saw)
 		}
 	}
 	if err := t.Flush(); err != nil {
@@ -123,19 +123,21 @@ func amount(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// verdict sums the findings of a check up.
-func verdict(findings []check.Finding) string {
+// verdict sums the findings of a check up. What runs elsewhere, and leaves no trace in the cluster, was not looked at.
+func verdict(c *check.Result) string {
 	problems := 0
-	for _, f := range findings {
+	for _, f := range c.Findings {
 		if f.Severity == check.Problem {
 			problems++
 		}
 	}
-	switch warnings := len(findings) - problems; {
+	switch warnings := len(c.Findings) - problems; {
 	case problems > 0:
 		return amount(problems, "problem")
 	case warnings > 0:
 		return amount(warnings, "warning")
+	case strings.HasPrefix(c.Saw, "elsewhere:"):
+		return "not seen"
 	}
 	return "ok"
 }
