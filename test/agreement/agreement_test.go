@@ -46,7 +46,7 @@ func TestCalibrate(t *testing.T) {
 	lost := &measurement{failed: []time.Time{failed}, seen: &record{silent: at(9)}}
 	want := lab.DefaultCosts()
 	want.PeerAbort, want.Restore, want.React, want.Stop = in(2.5), in(2.5), in(0.1), in(1.5)
-	want.Recreate, want.Schedule, want.Start, want.NodeNotReady = in(0.2), in(0.8), in(2.5), in(9)
+	want.Recreate, want.Schedule, want.Start, want.NodeNotReady = in(0.2), in(0.8), in(2), in(9)
 	check.Equal(t, "costs", want, calibrate(exit, deleted, lost))
 
 	exit.seen = recordOf(podTimes{running: at(0.5)})

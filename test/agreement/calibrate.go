@@ -28,7 +28,7 @@ func calibrate(exit, deleted, lost *measurement) lab.Costs {
 	c.Stop = span(deleted.failed[0], before.gone)
 	c.Recreate = span(before.gone, after.made)
 	c.Schedule = span(after.lifted, after.bound)
-	c.Start = max(0, span(after.bound, deleted.up)-c.Restore)
+	c.Start = span(after.bound, after.running) // as lab.Costs says: until all are ready the peers count too, which the lab plays itself
 
 	c.NodeNotReady = span(lost.failed[0], lost.seen.silent)
 	return c
