@@ -125,6 +125,9 @@ func lastChange(s *v1alpha1.TrainingJobStatus) time.Time {
 	}
 	for i := range s.Incidents {
 		inc := &s.Incidents[i]
+		if c := inc.Checkpoint; c != nil {
+			note(&c.RequestTime, c.EndTime)
+		}
 		note(&inc.StartTime, inc.NoRoomTime, inc.PlacedTime, inc.BoundTime, inc.EndTime)
 		for j := range inc.Steps {
 			note(&inc.Steps[j].Time)
@@ -178,6 +181,10 @@ func printEvents(out io.Writer, inc *v1alpha1.Incident) {
 		if at != nil {
 			events = append(events, event{at.Time, what})
 		}
+	}
+	if c := inc.Checkpoint; c != nil {
+		note(&c.RequestTime, fmt.Sprintf("%d pods are asked for a checkpoint", c.Pods))
+		note(c.EndTime, strings.TrimSuffix(fmt.Sprintf("checkpoint: %s, %d of %d pods answered: %s", c.Outcome, c.Answered, c.Pods, c.Message), ": "))
 	}
 	note(inc.NoRoomTime, "a replacement has to wait for room")
 	note(inc.PlacedTime, "the last replacement may be placed")

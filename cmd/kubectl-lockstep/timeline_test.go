@@ -108,6 +108,8 @@ items:
 `
 	tests := map[string]struct{ rest, want string }{
 		"no step":         {"", "decide 10m0s"},
+		"a checkpoint":    {"      checkpoint: {requestTime: \"2026-01-02T03:00:01.000000Z\", deadline: \"2026-01-02T03:01:01.000000Z\", pods: 4}\n", "2026-01-02 03:00:01        1s  4 pods are asked for a checkpoint"},
+		"an old one":      {"      checkpoint: {requestTime: \"2026-01-02T03:00:01.000000Z\", deadline: \"2026-01-02T03:01:01.000000Z\", endTime: \"2026-01-02T03:01:01.000000Z\", outcome: TimedOut, pods: 4, answered: 3}\n", "2026-01-02 03:01:01      1m1s  checkpoint: TimedOut, 3 of 4 pods answered"},
 		"a step":          {"      steps: [{action: RestartPod, index: 0, time: \"2026-01-02T03:01:00.000000Z\"}]\n", "decide 1m0s, place 9m0s"},
 		"no room":         {"      steps: [{action: RestartPod, index: 0, time: \"2026-01-02T03:01:00.000000Z\"}]\n      noRoomTime: \"2026-01-02T03:02:00.000000Z\"\n", "decide 1m0s, place 1m0s, wait for room 8m0s"},
 		"bound":           {"      steps: [{action: RestartPod, index: 0, time: \"2026-01-02T03:01:00.000000Z\"}]\n      boundTime: \"2026-01-02T03:02:00.000000Z\"\n", "decide 1m0s, place 1m0s, start 8m0s"},
