@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 )
 
 func podOf(pod *corev1.Pod) gang.Pod {
@@ -33,7 +34,7 @@ func podOf(pod *corev1.Pod) gang.Pod {
 		Gated:         gated(pod),
 		Unschedulable: unschedulable(pod),
 		Untried:       untried(pod),
-		Pins:          pinsOf(pod),
+		Pins:          placement.PinsOf(pod),
 		Tolerates:     toleratedHolds(pod),
 		Incarnation:   numberOf(pod.Annotations[v1alpha1.AnnotationIncarnation]),
 		CreatedTime:   pod.CreationTimestamp.Time,
@@ -82,22 +83,6 @@ func gated(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool {
 		return g.Name == v1alpha1.PlacementGate
 	})
-}
-
-// pinsOf are the hostnames that lifting its gate has confined a pod to: what that adds comes last.
-func pinsOf(pod *corev1.Pod) []string {
-	a := pod.Spec.Affinity
-	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
-		return nil
-	}
-	for _, term := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
-		for _, rule := range slices.Backward(term.MatchExpressions) {
-			if rule.Key == corev1.LabelHostname && rule.Operator == corev1.NodeSelectorOpIn {
-				return rule.Values
-			}
-		}
-	}
-	return nil
 }
 
 // toleratedHolds are the keys of the holds that a pod tolerates.

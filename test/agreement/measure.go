@@ -21,8 +21,8 @@ import (
 
 const (
 	glance = 50 * time.Millisecond
-	// patience bounds every wait; nothing is measured by it.
-	patience = 4 * time.Minute
+	// waitLimit bounds every wait; nothing is measured by it.
+	waitLimit = 4 * time.Minute
 	// settle is how long a job is left alone once all of its incidents are over, in which another one could begin.
 	settle = 2 * time.Second
 	// youth is how long the processes of a job are young: the exits of those that began together say less then about whether the
@@ -113,7 +113,7 @@ func measure(ctx context.Context, g ground, t *trial) (m *measurement, err error
 func awaitRecovery(ctx context.Context, c client.Client, job *v1alpha1.TrainingJob, failed time.Time) ([]v1alpha1.Incident, error) {
 	for {
 		var over []v1alpha1.Incident
-		err := wait.PollUntilContextTimeout(ctx, glance, patience, true, func(ctx context.Context) (bool, error) {
+		err := wait.PollUntilContextTimeout(ctx, glance, waitLimit, true, func(ctx context.Context) (bool, error) {
 			over = nil
 			incidents, err := calm(ctx, c, job)
 			over = since(incidents, failed)

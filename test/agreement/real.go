@@ -106,7 +106,7 @@ func (g *kubelets) strike(ctx context.Context, s *stage, t *trial) (away time.Du
 
 // awaitGPUs waits until nodes have their GPUs back: a kubelet learns of them after it is ready.
 func (g *kubelets) awaitGPUs(ctx context.Context, names []string) error {
-	return wait.PollUntilContextTimeout(ctx, glance, patience, true, func(ctx context.Context) (bool, error) {
+	return wait.PollUntilContextTimeout(ctx, glance, waitLimit, true, func(ctx context.Context) (bool, error) {
 		for _, name := range names {
 			node := &corev1.Node{}
 			if err := g.Client().Get(ctx, client.ObjectKey{Name: name}, node); err != nil {

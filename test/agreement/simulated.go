@@ -90,7 +90,7 @@ func (g *simulated) begin(ctx context.Context, t *trial) (*stage, error) {
 	if err := g.Client().Create(ctx, s.job); err != nil {
 		return s, err
 	}
-	return s, wait.PollUntilContextTimeout(ctx, glance, patience, true, func(ctx context.Context) (bool, error) {
+	return s, wait.PollUntilContextTimeout(ctx, glance, waitLimit, true, func(ctx context.Context) (bool, error) {
 		err := g.Client().Get(ctx, client.ObjectKeyFromObject(s.job), s.job)
 		return s.job.Status.State == v1alpha1.StateRunning, err
 	})

@@ -47,15 +47,15 @@ func queues(c *Cluster) (string, []Finding) {
 	return fmt.Sprintf("%s of %s", count(len(jobsIn), "queue"), count(len(c.TrainingJobs.Items), "TrainingJob")), out
 }
 
-// patience is how long a manager may take to look at a job.
-const patience = time.Minute
+// reactionTime is how long a manager may take to look at a job.
+const reactionTime = time.Minute
 
 // jobs finds jobs that no manager looks at: their pods would stay behind their gates.
 func jobs(c *Cluster) (string, []Finding) {
 	var unseen []string
 	for i := range c.TrainingJobs.Items {
 		job := &c.TrainingJobs.Items[i]
-		if job.Status.ObservedGeneration != job.Generation && c.Now.Sub(changed(job)) > patience {
+		if job.Status.ObservedGeneration != job.Generation && c.Now.Sub(changed(job)) > reactionTime {
 			unseen = append(unseen, job.Namespace+"/"+job.Name)
 		}
 	}

@@ -60,9 +60,9 @@ func (c *Cluster) leftHold(taint corev1.Taint, owner *v1alpha1.TrainingJob) stri
 	switch {
 	case owner == nil:
 		return "the TrainingJob that held the node does not exist"
-	case over(owner) && c.Now.Sub(ended(owner)) > patience:
+	case over(owner) && c.Now.Sub(ended(owner)) > reactionTime:
 		return fmt.Sprintf("TrainingJob %s/%s, which held the node, has ended", owner.Namespace, owner.Name)
-	case !over(owner) && policies.HoldExpired(taint.Value, c.Now.Add(-patience)):
+	case !over(owner) && policies.HoldExpired(taint.Value, c.Now.Add(-reactionTime)):
 		return fmt.Sprintf("the time for which TrainingJob %s/%s held the node has passed", owner.Namespace, owner.Name)
 	}
 	return ""

@@ -164,7 +164,8 @@ func rate(causes []lab.Cause) float64 {
 // checkpoint: half an interval on average.
 func limit(s *lab.Setup) float64 {
 	nodes := float64(gang.Replicas(s.Job)) / float64(max(1, s.PodsPerNode))
-	perSecond := nodes * rate(s.Causes) / 1000 / (24 * time.Hour).Seconds()
+	stops := slices.DeleteFunc(slices.Clone(s.Causes), func(c lab.Cause) bool { return c.Effect == lab.Degradation })
+	perSecond := nodes * rate(stops) / 1000 / (24 * time.Hour).Seconds()
 	return lab.ExpectedETTR(perSecond, 0, s.Costs.CheckpointInterval, s.Costs.CheckpointWrite)
 }
 

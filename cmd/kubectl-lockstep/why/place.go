@@ -7,10 +7,9 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 )
 
 // bound tells who bound the pod to its node: the manager says so in its event, and the scheduler in its own.
@@ -38,29 +37,13 @@ func allowed(s *Snapshot, sub Subject) []Fact {
 		return nil
 	}
 	source := "Pod " + p.Name
-	switch pins := pinsOf(p); {
+	switch pins := placement.PinsOf(p); {
 	case len(pins) == 1:
 		return told(source, "The manager opened its gate at %s, and allowed it node %s only.", s.at(placed), pins[0])
 	case len(pins) > 1:
 		return told(source, "The manager opened its gate at %s, and allowed it %s: %s.", s.at(placed), counted(len(pins), "node"), listed(pins))
 	}
 	return told(source, "The manager opened its gate at %s, and left its node to the scheduler.", s.at(placed))
-}
-
-// pinsOf are the hostnames that a pod is confined to: what the manager adds comes last.
-func pinsOf(p *corev1.Pod) []string {
-	a := p.Spec.Affinity
-	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
-		return nil
-	}
-	for _, term := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
-		for _, rule := range slices.Backward(term.MatchExpressions) {
-			if rule.Key == corev1.LabelHostname && rule.Operator == corev1.NodeSelectorOpIn {
-				return rule.Values
-			}
-		}
-	}
-	return nil
 }
 
 // came tells how the rank came to its node: at the first start, back to it, or in place of another.
@@ -71,7 +54,7 @@ func came(s *Snapshot, sub Subject) []Fact {
 	}
 	if p.Annotations[v1alpha1.AnnotationResume] == "false" {
 		chose := ""
-		if len(pinsOf(p)) == 0 {
+		if len(placement.PinsOf(p)) == 0 {
 			chose = ", and the scheduler chose the node" + within(s.Job.Spec.NetworkTopology)
 		}
 		return told("Pod "+p.Name, "It is the first pod of the rank: nothing of the job had been restarted before%s.", chose)
