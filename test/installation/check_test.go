@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/util/wait"
-
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/check"
 	equal "github.com/lockstep-dev/lockstep/test/check"
 )
@@ -42,18 +40,14 @@ func TestEachMistakeIsFound(t *testing.T) {
 
 // A mistake shows in the exit code and in the text, with what to do.
 func TestTheReportOfAProblem(t *testing.T) {
+	await(t, "nothing is found before", none)
 	w := world{t}
 	undo := w.setMembers(pool.HyperNode(1, 0), nil, "gone-r0-n0")
 	defer undo()
-	var stdout, stderr string
-	err := wait.PollUntilContextTimeout(t.Context(), pollEvery, awaitTimeout, true, func(ctx ctxT) (bool, error) {
-		var code int
-		var err error
-		stdout, stderr, code, err = run(ctx)
-		return code == 2, err
-	})
-	if err != nil {
-		t.Fatalf("%v\n%s%s", err, stdout, stderr)
+	await(t, "the HyperNode and its nodes are found", func(found []check.Finding) bool { return len(found) == 2 })
+	stdout, stderr, code, err := run(t.Context())
+	if err != nil || code != 2 {
+		t.Fatalf("exit code %d, error %v\n%s%s", code, err, stdout, stderr)
 	}
 	equal.Equal(t, "standard error", "", stderr)
 	for _, want := range []string{
