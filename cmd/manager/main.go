@@ -2,6 +2,7 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -114,7 +115,21 @@ func run(o *options) error {
 	if err != nil {
 		return fmt.Errorf("create manager: %w", err)
 	}
-	ctx := ctrl.SetupSignalHandler()
+	begin := &startup{mgr: mgr, setUp: func(ctx context.Context) error { return setUp(ctx, mgr, o) }}
+	if err := mgr.Add(begin); err != nil {
+		return err
+	}
+	if err := mgr.AddHealthzCheck("healthz", healthz.Ping); err != nil {
+		return err
+	}
+	if err := mgr.AddReadyzCheck("readyz", begin.Ready); err != nil {
+		return err
+	}
+	return mgr.Start(ctrl.SetupSignalHandler())
+}
+
+// setUp adds all that the manager runs.
+func setUp(ctx context.Context, mgr ctrl.Manager, o *options) error {
 	if err := controllers.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -144,11 +159,5 @@ func run(o *options) error {
 	if err := alerts.SetupWithManager(mgr, o.alerts); err != nil {
 		return fmt.Errorf("set up the alert receiver: %w", err)
 	}
-	if err := mgr.AddHealthzCheck("healthz", healthz.Ping); err != nil {
-		return err
-	}
-	if err := mgr.AddReadyzCheck("readyz", healthz.Ping); err != nil {
-		return err
-	}
-	return mgr.Start(ctx)
+	return nil
 }

@@ -1,12 +1,14 @@
 package installation
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/check"
 	equal "github.com/lockstep-dev/lockstep/test/check"
+	"github.com/lockstep-dev/lockstep/test/operator"
 )
 
 func none(found []check.Finding) bool { return len(found) == 0 }
@@ -16,6 +18,17 @@ func TestNothingIsFoundOnAGoodCluster(t *testing.T) {
 	stdout, stderr, code, err := run(t.Context())
 	if err != nil || code != 0 || stderr != "" || !strings.Contains(stdout, " 0 skipped: 0 problems, 0 warnings.") {
 		t.Errorf("exit code %d, error %v, %s\n%s", code, err, stderr, stdout)
+	}
+}
+
+// The manager was started before the CRDs, and waited for them (see startManager).
+func TestTheManagerIsReadyOnceItsCRDsAreThere(t *testing.T) {
+	world{t}.await("the manager is ready", func(ctx ctxT) (bool, error) {
+		status, err := probe(ctx, "readyz")
+		return status == http.StatusOK, err
+	})
+	if says := "The API server serves all kinds now"; !strings.Contains(testCluster.Log(operator.Name), says) {
+		t.Errorf("the manager does not say %q:\n%s", says, testCluster.Log(operator.Name))
 	}
 }
 

@@ -11,9 +11,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,6 +46,7 @@ var (
 	testCluster *cluster.Cluster
 	manager     *cluster.Process
 	plugin      string
+	probes      string // address of the manager's probes
 	pool        = cluster.Topology{
 		Name: "gpu", Racks: 2, NodesPerRack: 2, GPUsPerNode: 8, Tiers: []int{2}, Labels: map[string]string{"nvidia.com/gpu.present": "true"},
 	}
@@ -77,7 +81,7 @@ func start(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	testCluster, err = cluster.Start(ctx, cluster.Options{Name: "installation", Scheme: scheme, CRDs: []string{"../../config/crd"}, Progress: os.Stderr})
+	testCluster, err = cluster.Start(ctx, cluster.Options{Name: "installation", Scheme: scheme, Progress: os.Stderr})
 	if err != nil {
 		return err
 	}
@@ -90,10 +94,17 @@ func start(ctx context.Context, dir string) error {
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the plugin: %w\n%s", err, out)
 	}
-	return errors.Join(startManager(ctx, dir), install(ctx), report(ctx))
+	if err := startManager(ctx, dir); err != nil {
+		return err
+	}
+	if err := testCluster.InstallCRDs("../../config/crd"); err != nil {
+		return err
+	}
+	return errors.Join(install(ctx), report(ctx))
 }
 
-// startManager runs the manager as its Deployment would: it leads by a lease in its namespace.
+// startManager runs the manager as its Deployment would: it leads by a lease in its namespace. It returns once the manager
+// waits for Lockstep's CRDs, which are installed after it.
 func startManager(ctx context.Context, dir string) error {
 	binary, err := operator.Build(ctx, dir)
 	if err != nil {
@@ -112,11 +123,52 @@ func startManager(ctx context.Context, dir string) error {
 	if err := errors.Join(testCluster.Client().Create(ctx, namespace), testCluster.Client().Create(ctx, leads)); err != nil {
 		return err
 	}
+	if probes, err = freeAddress(); err != nil {
+		return err
+	}
 	manager, err = testCluster.Run(ctx, cluster.Command{Name: operator.Name, Path: binary, Args: []string{
-		"--metrics-bind-address=0", "--health-probe-bind-address=0", "--kubeconfig=" + kubeconfig,
+		"--metrics-bind-address=0", "--health-probe-bind-address=" + probes, "--kubeconfig=" + kubeconfig,
 		"--leader-elect", "--leader-election-namespace=" + lockstepSystem,
 	}})
-	return err
+	if err != nil {
+		return err
+	}
+	return awaitWaiting(ctx)
+}
+
+func freeAddress() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return listener.Addr().String(), listener.Close()
+}
+
+// awaitWaiting returns once the manager is alive, not ready, and says which CRDs are missing.
+func awaitWaiting(ctx context.Context) error {
+	const says = `"missing":"TrainingJob.lockstep.dev, NodeHealth.lockstep.dev, HealthPolicy.lockstep.dev"`
+	err := wait.PollUntilContextTimeout(ctx, pollEvery, awaitTimeout, true, func(ctx context.Context) (bool, error) {
+		alive, _ := probe(ctx, "healthz") // refused until it listens
+		ready, _ := probe(ctx, "readyz")
+		return alive == http.StatusOK && ready == http.StatusInternalServerError && strings.Contains(testCluster.Log(operator.Name), says), nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting until the manager waits for its CRDs: %w\n%s", err, testCluster.Log(operator.Name))
+	}
+	return nil
+}
+
+// probe asks the manager for its health, and returns the status of the answer.
+func probe(ctx context.Context, path string) (int, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+probes+"/"+path, nil)
+	if err != nil {
+		return 0, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	return response.StatusCode, response.Body.Close()
 }
 
 // install applies what make install does, and Volcano's chart but for the CRDs and webhooks, which the test cluster has.

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/wait"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
+	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
+	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	topology "volcano.sh/apis/pkg/apis/topology/v1alpha1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// kinds are those that the controllers read, but for Kubernetes' own.
+var kinds = []client.Object{
+	&v1alpha1.TrainingJob{}, &v1alpha1.NodeHealth{}, &v1alpha1.HealthPolicy{},
+	&batch.Job{}, &bus.Command{}, &scheduling.PodGroup{}, &scheduling.Queue{}, &topology.HyperNode{},
+}
+
+// askEvery is how often the API server is asked for kinds that it does not serve.
+const askEvery = 2 * time.Second
+
+// startup sets the controllers up once the API server serves their kinds: the CRDs may be installed after the manager.
+// It runs on every replica, also on one that does not lead. Until it is done the manager is alive, and not ready.
+type startup struct {
+	mgr   ctrl.Manager
+	setUp func(context.Context) error
+	done  atomic.Bool
+}
+
+// NeedLeaderElection is part of manager.LeaderElectionRunnable.
+func (*startup) NeedLeaderElection() bool { return false }
+
+// Start is part of manager.Runnable.
+func (s *startup) Start(ctx context.Context) error {
+	if err := s.awaitKinds(ctx); err != nil {
+		return nil // the manager was stopped
+	}
+	if err := s.setUp(ctx); err != nil {
+		return err
+	}
+	s.done.Store(true)
+	return nil
+}
+
+// Ready is a healthz.Checker.
+func (s *startup) Ready(*http.Request) error {
+	if !s.done.Load() {
+		return errors.New("the controllers are not set up: the manager's log says what it waits for")
+	}
+	return nil
+}
+
+// awaitKinds says what it waits for when that changes.
+func (s *startup) awaitKinds(ctx context.Context) error {
+	log, told := s.mgr.GetLogger().WithName("startup"), ""
+	return wait.PollUntilContextCancel(ctx, askEvery, true, func(context.Context) (bool, error) {
+		lacks, err := s.lacks()
+		now := fmt.Sprint(lacks, err)
+		switch {
+		case now == told:
+		case err != nil:
+			log.Error(err, "The API server does not say which kinds it serves; the manager asks again")
+		case len(lacks) > 0:
+			log.Info("The API server does not serve all kinds yet: install the CRDs of Lockstep and Volcano", "missing", strings.Join(lacks, ", "))
+		case told != "":
+			log.Info("The API server serves all kinds now")
+		}
+		told = now
+		return err == nil && len(lacks) == 0, nil
+	})
+}
+
+// lacks names the kinds that the API server does not serve.
+func (s *startup) lacks() ([]string, error) {
+	var missing []string
+	for _, kind := range kinds {
+		gvk, err := s.mgr.GetClient().GroupVersionKindFor(kind)
+		if err != nil {
+			return nil, err
+		}
+		_, err = s.mgr.GetRESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+		switch {
+		case meta.IsNoMatchError(err):
+			missing = append(missing, gvk.Kind+"."+gvk.Group)
+		case err != nil:
+			return nil, err
+		}
+	}
+	return missing, nil
+}
