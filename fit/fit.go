@@ -82,6 +82,22 @@ func requests(pod *corev1.Pod) corev1.ResourceList {
 	return out
 }
 
+// DefaultRequests sets the request of each resource that a container only has a limit of to that limit, as the API
+// server does for pods. It does not do so for a template in another object, which Volcano sums up before there are pods.
+func DefaultRequests(spec *corev1.PodSpec) {
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			r := &containers[i].Resources
+			requests := corev1.ResourceList{}
+			maps.Copy(requests, r.Limits)
+			maps.Copy(requests, r.Requests)
+			if len(requests) > 0 {
+				r.Requests = requests
+			}
+		}
+	}
+}
+
 func add(to map[corev1.ResourceName]resource.Quantity, more corev1.ResourceList) {
 	for name, quantity := range more {
 		sum := to[name]

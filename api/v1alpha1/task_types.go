@@ -75,7 +75,9 @@ type Task struct {
 	Partition *Partition `json:"partition,omitempty"`
 
 	// template of the pods. Its restartPolicy is OnFailure (the default: the kubelet restarts
-	// a crashed rank in place, on its node, which is the fastest recovery) or Never.
+	// a crashed rank in place, on its node, which is the fastest recovery) or Never. A resource
+	// that a container only has a limit of is requested up to that limit, as in a pod, and
+	// counts where a queue admits the gang.
 	// +kubebuilder:validation:XValidation:rule="has(self.spec) && size(self.spec.containers) > 0",fieldPath=".spec.containers",message="template.spec.containers is empty: a pod needs at least one container"
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.restartPolicy) || self.spec.restartPolicy in ['', 'OnFailure', 'Never']",fieldPath=".spec.restartPolicy",message="template.spec.restartPolicy has to be OnFailure (a crashed rank is restarted in place) or Never: with Always the pod could never succeed"
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.schedulerName) || self.spec.schedulerName in ['', 'volcano']",fieldPath=".spec.schedulerName",message="template.spec.schedulerName has to be volcano, which places the gang as one: leave it out"

@@ -12,6 +12,7 @@ import (
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/fit"
 	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
@@ -69,6 +70,7 @@ func renderTask(job *v1alpha1.TrainingJob, task *v1alpha1.Task, attempt int32) b
 	template.Labels[v1alpha1.LabelTask] = task.Name
 	spec := &template.Spec
 	spec.SchedulerName = SchedulerName
+	fit.DefaultRequests(spec) // a queue admits a gang by its requests
 	if spec.RestartPolicy == "" {
 		spec.RestartPolicy = corev1.RestartPolicyOnFailure
 	}

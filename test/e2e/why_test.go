@@ -80,11 +80,7 @@ func TestWhyAJobWaits(t *testing.T) {
 	}}
 	s.must(testCluster.Client().Create(s.ctx, queue), "create the queue")
 	t.Cleanup(func() { s.must(client.IgnoreNotFound(testCluster.Client().Delete(s.ctx, queue)), "delete the queue") })
-	s.job = s.trainingJob(2, func(j *v1alpha1.TrainingJob) {
-		j.Spec.Queue = queue.Name
-		resources := &j.Spec.Tasks[0].Template.Spec.Containers[0].Resources
-		resources.Requests = resources.Limits // Volcano counts no limits when it admits a gang (calcPGMinResources in 1.14.1)
-	})
+	s.job = s.trainingJob(2, func(j *v1alpha1.TrainingJob) { j.Spec.Queue = queue.Name })
 	s.must(testCluster.Client().Create(s.ctx, s.job), "create the job")
 	s.await("it is queued", func() bool { return s.job.Status.State == v1alpha1.StateQueued })
 	s.answers([]string{s.job.Name}, "It has not been scheduled since", "reason Queued: waits for room in queue why-waits",

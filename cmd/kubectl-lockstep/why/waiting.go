@@ -13,6 +13,7 @@ import (
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/fit"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
@@ -61,11 +62,7 @@ func requests(job *v1alpha1.TrainingJob) corev1.ResourceList {
 	for i := range job.Spec.Tasks {
 		t := &job.Spec.Tasks[i]
 		pod := &corev1.Pod{Spec: *t.Template.Spec.DeepCopy()}
-		for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-			for j := range containers {
-				containers[j].Resources.Requests = defaulted(&containers[j].Resources)
-			}
-		}
+		fit.DefaultRequests(&pod.Spec)
 		for name, q := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
 			q.Mul(int64(t.Replicas))
 			total := sum[name]
@@ -74,14 +71,6 @@ func requests(job *v1alpha1.TrainingJob) corev1.ResourceList {
 		}
 	}
 	return sum
-}
-
-// defaulted are the requests of a container. The API server sets those that only have a limit to that.
-func defaulted(r *corev1.ResourceRequirements) corev1.ResourceList {
-	out := corev1.ResourceList{}
-	maps.Copy(out, r.Limits)
-	maps.Copy(out, r.Requests)
-	return out
 }
 
 func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
