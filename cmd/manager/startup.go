@@ -43,7 +43,7 @@ func (*startup) NeedLeaderElection() bool { return false }
 
 // Start is part of manager.Runnable.
 func (s *startup) Start(ctx context.Context) error {
-	if err := s.awaitKinds(ctx); err != nil {
+	if !s.awaitKinds(ctx) {
 		return nil // the manager was stopped
 	}
 	if err := s.setUp(ctx); err != nil {
@@ -61,10 +61,10 @@ func (s *startup) Ready(*http.Request) error {
 	return nil
 }
 
-// awaitKinds says what it waits for when that changes.
-func (s *startup) awaitKinds(ctx context.Context) error {
+// awaitKinds says what it waits for when that changes. It reports false where the context ended before.
+func (s *startup) awaitKinds(ctx context.Context) bool {
 	log, told := s.mgr.GetLogger().WithName("startup"), ""
-	return wait.PollUntilContextCancel(ctx, askEvery, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextCancel(ctx, askEvery, true, func(context.Context) (bool, error) {
 		lacks, err := s.lacks()
 		now := fmt.Sprint(lacks, err)
 		switch {
@@ -79,6 +79,7 @@ func (s *startup) awaitKinds(ctx context.Context) error {
 		told = now
 		return err == nil && len(lacks) == 0, nil
 	})
+	return err == nil
 }
 
 // lacks names the kinds that the API server does not serve.
