@@ -62,7 +62,7 @@ func (r *TrainingJobReconciler) act(ctx context.Context, job *v1alpha1.TrainingJ
 	if plan.Admit {
 		errs = append(errs, a.admit(ctx))
 	}
-	if plan.Refresh != "" {
+	if plan.Refresh.Step != "" {
 		errs = append(errs, a.refresh(ctx, plan.Refresh))
 	}
 	errs = append(errs,

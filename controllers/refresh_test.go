@@ -25,15 +25,15 @@ func TestARefreshLeavesThePodGroupAsItWas(t *testing.T) {
 			e.Must(e.API.Get(t.Context(), name, pg))
 			pg.Spec.SubGroupPolicy = own
 			e.Must(e.API.Update(t.Context(), pg))
-			a := actor{TrainingJobReconciler: e.r, job: e.job(), seen: &gang.Observation{PodGroup: &gang.PodGroup{Name: pg.Name}, Now: e.Clock.Now()}}
+			a := actor{TrainingJobReconciler: e.r, job: e.job(), seen: &gang.Observation{PodGroup: &gang.PodGroup{Name: pg.Name}}}
 			for range 2 { // a repeated step changes nothing
-				e.Must(a.refresh(t.Context(), policies.RefreshBegin))
+				e.Must(a.refresh(t.Context(), policies.Refresh{Step: policies.RefreshBegin, Time: e.Clock.Now()}))
 				e.Must(e.API.Get(t.Context(), name, pg))
 				check.Equal(t, "policies", len(own)+1, len(pg.Spec.SubGroupPolicy))
 				check.Equal(t, "begun", true, refreshing(pg))
 				check.Equal(t, "at", e.Clock.Now().Truncate(time.Second), refreshedTime(pg))
 			}
-			e.Must(a.refresh(t.Context(), policies.RefreshEnd))
+			e.Must(a.refresh(t.Context(), policies.Refresh{Step: policies.RefreshEnd}))
 			e.Must(e.API.Get(t.Context(), name, pg))
 			check.Equal(t, "policies in the end", len(own), len(pg.Spec.SubGroupPolicy))
 			check.Equal(t, "over", false, refreshing(pg))

@@ -15,34 +15,48 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
-// Refresh is a step of making Volcano look again on which nodes a gang runs.
-type Refresh string
+// Refresh makes Volcano look again on which nodes a gang runs. The zero value does nothing.
+type Refresh struct {
+	Step RefreshStep
+	// Time is what a refresh that begins is remembered by: now, or the time of what it is for where the clock that told that time
+	// was ahead of ours. One that is remembered by an earlier time would begin again, and again.
+	Time time.Time
+}
+
+// RefreshStep is a step of a refresh.
+type RefreshStep string
 
 // The two steps: the PodGroup is given a subGroupPolicy that selects no pod, and loses it again.
 const (
-	RefreshBegin Refresh = "Begin"
-	RefreshEnd   Refresh = "End"
+	RefreshBegin RefreshStep = "Begin"
+	RefreshEnd   RefreshStep = "End"
 )
 
-// refresh is the step that is due; empty for none. A HyperNode that was recreated needs one refresh, and so does a pod that
-// searches while the scheduler tries no node for it: whether what Volcano remembers is outdated cannot be seen from outside.
+// refresh is the step that is due.
 func (j job) refresh(s *v1alpha1.TrainingJobStatus) Refresh {
 	pg := j.PodGroup
 	switch {
 	case pg == nil || j.stopped(s):
-		return ""
+		return Refresh{}
 	case pg.Refreshing:
-		return RefreshEnd
+		return Refresh{Step: RefreshEnd}
 	case pg.Pending:
-		return ""
+		return Refresh{}
 	}
-	if h, outdated := j.outdated(s); outdated && pg.RefreshedTime.Before(h.CreatedTime) {
-		return RefreshBegin
+	if since := j.refreshSince(s); pg.RefreshedTime.Before(since) {
+		return Refresh{Step: RefreshBegin, Time: instant.Latest(j.Now, since)}
 	}
-	if since := j.untriedSince(s); pg.RefreshedTime.Before(since) {
-		return RefreshBegin
+	return Refresh{}
+}
+
+// refreshSince is since when a refresh is needed; zero where none is. A HyperNode that was recreated needs one, and so does a pod that
+// searches while the scheduler tries no node for it: whether what Volcano remembers is outdated cannot be seen from outside.
+func (j job) refreshSince(s *v1alpha1.TrainingJobStatus) time.Time {
+	since := j.untriedSince(s)
+	if h, outdated := j.outdated(s); outdated {
+		since = instant.Latest(since, h.CreatedTime)
 	}
-	return ""
+	return since
 }
 
 // untriedSince is the last time at which something happened to a hard gang that runs and has a pod for which the scheduler tries no

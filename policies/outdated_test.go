@@ -39,7 +39,7 @@ func (s *scene) partition(mode v1alpha1.TopologyMode) {
 func TestVolcanoLooksAgainAtARecreatedHome(t *testing.T) {
 	tests := map[string]struct {
 		story func(*scene)
-		want  Refresh
+		want  RefreshStep
 		again time.Duration // until Decide looks again because of it; 0 for not
 	}{
 		"recreated":                        {func(*scene) {}, RefreshBegin, 0},
@@ -71,7 +71,7 @@ func TestVolcanoLooksAgainAtARecreatedHome(t *testing.T) {
 			s.remade("rack-a", s.Now.Add(-58*time.Second))
 			tc.story(s)
 			d := s.decide()
-			check.Equal(t, "refresh", tc.want, s.plan().Refresh)
+			check.Equal(t, "refresh", tc.want, s.plan().Refresh.Step)
 			if tc.again > 0 {
 				check.Equal(t, "looks again", s.Now.Add(tc.again), d.Next)
 			}
@@ -84,7 +84,7 @@ func TestVolcanoLooksAgainAtARecreatedHome(t *testing.T) {
 func TestVolcanoLooksAgainWhereNoNodeIsTried(t *testing.T) {
 	tests := map[string]struct {
 		story func(*scene)
-		want  Refresh
+		want  RefreshStep
 	}{
 		"never before":                        {func(*scene) {}, RefreshBegin},
 		"for a spare":                         {func(s *scene) { s.Pods[1].Spare = true }, RefreshBegin},
@@ -107,7 +107,27 @@ func TestVolcanoLooksAgainWhereNoNodeIsTried(t *testing.T) {
 			s.PodGroup = &gang.PodGroup{Name: "llm-1"}
 			s.Job.Spec.NetworkTopology = &v1alpha1.NetworkTopology{Mode: v1alpha1.TopologyHard}
 			tc.story(s)
-			check.Equal(t, "refresh", tc.want, s.plan().Refresh)
+			check.Equal(t, "refresh", tc.want, s.plan().Refresh.Step)
+		})
+	}
+}
+
+// Clocks differ: that of the leader before, or that of the API server, may be ahead of ours. What they have timed brings one refresh.
+func TestAClockThatIsAheadBringsOneRefresh(t *testing.T) {
+	ahead := 5 * time.Second
+	for name, story := range map[string]func(*scene){
+		"of the leader that recorded an incident": func(s *scene) { s.status().Incidents[0].StartTime.Time = s.Now.Add(ahead) },
+		"of the leader that placed the pod":       func(s *scene) { s.Pods[1].PlacedTime = s.Now.Add(ahead) },
+		"of the API server, which made the home":  func(s *scene) { s.boundAt(s.Now); s.remade("rack-a", s.Now.Add(ahead)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := untried(v1alpha1.Step{Action: v1alpha1.RestartPod, AfterSeconds: 7200})
+			s.PodGroup = &gang.PodGroup{Name: "llm-1", RefreshedTime: s.Now}
+			s.Job.Spec.NetworkTopology = &v1alpha1.NetworkTopology{Mode: v1alpha1.TopologyHard}
+			story(s)
+			check.Equal(t, "refresh", Refresh{RefreshBegin, s.Now.Add(ahead)}, s.plan().Refresh)
+			s.PodGroup.RefreshedTime = s.Now.Add(ahead)
+			check.Equal(t, "refresh again", Refresh{}, s.plan().Refresh)
 		})
 	}
 }

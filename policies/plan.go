@@ -29,7 +29,7 @@ type Plan struct {
 	Resize *gang.Size
 	// Sync asks Volcano to look at its Job again: it has forgotten it.
 	Sync bool
-	// Refresh has Volcano look again on which nodes the gang runs; empty where it need not.
+	// Refresh has Volcano look again on which nodes the gang runs.
 	Refresh Refresh
 	// Admit the PodGroup at once: the gang keeps its place in the queue.
 	Admit bool
@@ -64,7 +64,7 @@ const (
 // Empty reports whether nothing has to be done.
 func (p *Plan) Empty() bool {
 	return len(p.Hold)+len(p.DeletePods)+len(p.DeleteVolcanoJobs)+len(p.Lift)+len(p.Bind.Pods)+len(p.Tolerate)+len(p.Release)+len(p.Ask) == 0 &&
-		p.Stop == "" && !p.Create && p.Resize == nil && !p.Sync && !p.Admit && p.Refresh == ""
+		p.Stop == "" && !p.Create && p.Resize == nil && !p.Sync && !p.Admit && p.Refresh.Step == ""
 }
 
 // PlanFor computes what the world lacks to match a status.

@@ -113,7 +113,7 @@ type PodGroup struct {
 	Pending bool
 	// Refreshing is true between the two steps of a refresh.
 	Refreshing bool
-	// RefreshedTime is when the last refresh began; zero for never.
+	// RefreshedTime is what the last refresh is remembered by, about when it began; zero where there was none.
 	RefreshedTime time.Time
 }
 

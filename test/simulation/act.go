@@ -75,7 +75,7 @@ func (m *manager) actOnVolcano(t *tenant, p *policies.Plan) {
 		m.write()
 		t.admit()
 	}
-	if p.Refresh != "" {
+	if p.Refresh.Step != "" {
 		m.write()
 		t.refresh(p.Refresh)
 	}
@@ -229,15 +229,15 @@ func (t *tenant) admit() {
 }
 
 // refresh changes the PodGroup, at which the scheduler looks again where the gang runs.
-func (t *tenant) refresh(step policies.Refresh) {
+func (t *tenant) refresh(r policies.Refresh) {
 	for _, v := range t.volcano {
 		if pg := t.acting.cache.PodGroup; pg == nil || pg.Name != v.podGroup() {
 			continue
 		}
-		t.changed("the manager refreshes Volcano Job %s: %s", v.name, step)
-		v.refreshing = step == policies.RefreshBegin
+		t.changed("the manager refreshes Volcano Job %s: %s", v.name, r.Step)
+		v.refreshing = r.Step == policies.RefreshBegin
 		if v.refreshing {
-			v.refreshedTime = t.now
+			v.refreshedTime = r.Time
 		}
 		if v.misled {
 			v.misled = false
