@@ -35,8 +35,13 @@ BENCH ?=
 TOOLS := $(CURDIR)/.cache/tools
 CONTROLLER_GEN := $(TOOLS)/controller-gen
 GOLANGCI_LINT := $(TOOLS)/golangci-lint
+HELM := $(TOOLS)/helm
+HELM_DOCS := $(TOOLS)/helm-docs
+# Folders of the chart's templates that `make manifests` renders into config, and those of them that need a value.
+RENDERED := manager rbac agent policy
+OPTIONAL := alerts networkpolicy prometheus
 # What `make generate manifests` writes.
-GENERATED := config/crd config/rbac/role.yaml ':(glob)api/**/zz_generated.*.go'
+GENERATED := charts $(RENDERED:%=config/%) $(OPTIONAL:%=config/%) config/crd ':(glob)api/**/zz_generated.*.go'
 MODULES = $(patsubst %/go.mod,%,$(shell git ls-files -- go.mod '*/go.mod' | sed 's|^go.mod$$|./go.mod|'))
 # The race detector links C; without a C compiler, of which go knows, the tests run all the same.
 RACE = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
@@ -66,10 +71,23 @@ $(GOLANGCI_LINT): .ci/lint/go.mod .ci/lint/go.sum | prereqs
 generate: $(CONTROLLER_GEN) ## write the types' deep copies
 	$(CONTROLLER_GEN) object paths=./api/...
 
+$(HELM): test/cluster/binaries/helm/go.mod test/cluster/binaries/helm/go.sum | prereqs
+	go build -C test/cluster/binaries/helm -o $@ helm.sh/helm/v3/cmd/helm
+
+$(HELM_DOCS): .ci/helm-docs/go.mod .ci/helm-docs/go.sum | prereqs
+	go build -C .ci/helm-docs -o $@ github.com/norwoodj/helm-docs/cmd/helm-docs
+
 .PHONY: manifests
-manifests: $(CONTROLLER_GEN) ## write the CRD and the manager's role from the markers in the code
+manifests: $(CONTROLLER_GEN) $(HELM) $(HELM_DOCS) ## write the CRD and the manager's role from the markers in the code, and config from the chart
 	$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:artifacts:config=config/crd
 	$(CONTROLLER_GEN) rbac:roleName=lockstep-manager paths=./controllers/... paths=./health/alerts/... output:rbac:artifacts:config=config/rbac
+	@rendered="$$(mktemp -d)" && trap 'rm -rf "$$rendered"' EXIT && \
+	render() { $(HELM) template lockstep charts/lockstep --namespace lockstep-system --kube-version 1.33 --values config/values.yaml \
+	  --output-dir "$$rendered/$$1" "$${@:2}" >/dev/null 2> >(grep -v 'found symbolic link' >&2); } && \
+	render default && render optional --set alerts.enabled=true,networkPolicy.enabled=true,monitoring.podMonitors=true && \
+	for dir in $(RENDERED); do cp "$$rendered/default/lockstep/templates/$$dir"/* config/$$dir; done && \
+	for dir in $(OPTIONAL); do cp "$$rendered/optional/lockstep/templates/$$dir"/* config/$$dir; done
+	$(HELM_DOCS) --chart-search-root charts --sort-values-order file --log-level warning
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## run the linters, import rules among them
@@ -178,6 +196,10 @@ images: ## build the images IMG and AGENT_IMG, this one on DCGM_IMAGE, with $(DO
 	@test -n "$(DCGM_IMAGE)" || { echo "DCGM_IMAGE is not set: config/agent/README.md says which image it may be" >&2; exit 1; }
 	$(DOCKER) build -t $(IMG) -f cmd/manager/Dockerfile --build-arg GO_IMAGE=$(GO_IMAGE) .
 	$(DOCKER) build -t $(AGENT_IMG) -f cmd/health-agent/Dockerfile --build-arg GO_IMAGE=$(GO_IMAGE) --build-arg DCGM_IMAGE=$(DCGM_IMAGE) .
+
+.PHONY: chart
+chart: $(HELM) ## pack the Helm chart into bin
+	$(HELM) package charts/lockstep --destination bin 2> >(grep -v 'found symbolic link' >&2)
 
 .PHONY: install
 install: prereqs-kubectl ## install CRDs, roles, manager (image IMG) and health agent (AGENT_IMG) in the cluster of $KUBECONFIG

@@ -28,6 +28,7 @@ require (
 	k8s.io/cli-runtime v0.37.0
 	k8s.io/component-helpers v0.37.0
 	k8s.io/kubelet v0.37.0
+	k8s.io/pod-security-admission v0.37.0
 )
 
 require (

@@ -1,4 +1,4 @@
-// What a folder of manifests comes to.
+// What a folder of manifests and a chart come to.
 
 package cluster
 
@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -16,18 +17,28 @@ import (
 
 // Kustomize returns the objects that `kubectl kustomize` renders of a folder.
 func Kustomize(ctx context.Context, dir string) ([]*unstructured.Unstructured, error) {
+	return rendered(ctx, "kubectl", "kustomize", dir)
+}
+
+// Chart returns the objects that `helm template` renders with these arguments, for the release lockstep and the version
+// of the test cluster's Kubernetes.
+func Chart(ctx context.Context, args ...string) ([]*unstructured.Unstructured, error) {
+	return rendered(ctx, "helm", append([]string{"template", "lockstep", "--kube-version", "1.34"}, args...)...)
+}
+
+func rendered(ctx context.Context, program string, args ...string) ([]*unstructured.Unstructured, error) {
 	built, err := Build(ctx, io.Discard)
 	if err != nil {
 		return nil, err
 	}
-	command := exec.CommandContext(ctx, built.Path("kubectl"), "kustomize", dir)
+	command := exec.CommandContext(ctx, built.Path(program), args...)
 	var stderr bytes.Buffer
 	command.Stderr = &stderr
-	rendered, err := command.Output()
+	out, err := command.Output()
 	if err != nil {
-		return nil, fmt.Errorf("kubectl kustomize %s: %w: %s", dir, err, stderr.String())
+		return nil, fmt.Errorf("%s %s: %w: %s", program, strings.Join(args, " "), err, stderr.String())
 	}
-	return parseObjects("kubectl kustomize "+dir, rendered)
+	return parseObjects(program, out)
 }
 
 // parseObjects reads the documents that a program has rendered.

@@ -1,0 +1,289 @@
+// Package charts tests Lockstep's chart: it renders what the folders of config do, its schema refuses what is wrong, and what
+// it installs is as confined as it says.
+package charts
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	podsecurity "k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lockstep-dev/lockstep/test/cluster"
+)
+
+const (
+	manager = "Deployment lockstep-system/lockstep-manager"
+	agent   = "DaemonSet lockstep-health/lockstep-health-agent"
+)
+
+// chart renders the chart into lockstep-system.
+func chart(t *testing.T, args ...string) map[string]*unstructured.Unstructured {
+	t.Helper()
+	objects, err := cluster.Chart(t.Context(), append([]string{"lockstep", "--namespace", "lockstep-system"}, args...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return byName(t, objects)
+}
+
+func kustomize(t *testing.T, dirs ...string) map[string]*unstructured.Unstructured {
+	t.Helper()
+	all := map[string]*unstructured.Unstructured{}
+	for _, dir := range dirs {
+		objects, err := cluster.Kustomize(t.Context(), "../config/"+dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		maps.Copy(all, byName(t, objects))
+	}
+	return all
+}
+
+// nameOf is the name of an element of a list, such as a port: kustomize puts those of a patch first. Others have none.
+func nameOf(element any) string {
+	fields, _ := element.(map[string]any)
+	name, _ := fields["name"].(string)
+	return name
+}
+
+// byName has objects by kind, namespace and name.
+func byName(t *testing.T, objects []*unstructured.Unstructured) map[string]*unstructured.Unstructured {
+	t.Helper()
+	out := map[string]*unstructured.Unstructured{}
+	for _, o := range objects {
+		key := strings.TrimPrefix(o.GetKind()+" "+o.GetNamespace()+"/"+o.GetName(), " ")
+		if out[key] != nil {
+			t.Errorf("%s is rendered twice", key)
+		}
+		out[key] = o
+	}
+	return out
+}
+
+func TestKustomizeAndTheChartRenderTheSame(t *testing.T) {
+	for name, test := range map[string]struct {
+		dirs []string
+		set  string
+	}{
+		"default":      {dirs: []string{"default"}},
+		"alerts":       {dirs: []string{"alerts"}, set: "alerts.enabled=true"},
+		"GPU Operator": {dirs: []string{"samples/dcgm-gpu-operator"}, set: "agent.dcgmAddress=nvidia-dcgm.gpu-operator.svc:5555"},
+		"DCGM's socket": {
+			dirs: []string{"samples/dcgm-unix-socket"},
+			set:  "agent.dcgmAddress=unix:///run/nvidia-dcgm/hostengine.sock,agent.dcgmSocketDir=/run/nvidia-dcgm",
+		},
+		"all": {
+			dirs: []string{"alerts", "networkpolicy", "prometheus"},
+			set:  "alerts.enabled=true,networkPolicy.enabled=true,monitoring.podMonitors=true,monitoring.rules=true",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, want := chart(t, "--values", "../config/values.yaml", "--set", test.set), kustomize(t, test.dirs...)
+			if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got))); diff != "" {
+				t.Fatalf("objects (-kustomize +chart):\n%s", diff)
+			}
+			byItsName := cmpopts.SortSlices(func(a, b any) bool { return nameOf(a) < nameOf(b) })
+			for name := range want {
+				if diff := cmp.Diff(want[name].Object, got[name].Object, byItsName); diff != "" {
+					t.Errorf("%s (-kustomize +chart):\n%s", name, diff)
+				}
+			}
+		})
+	}
+}
+
+// A release may be in any namespace, and the agent in any other.
+func TestNamespaces(t *testing.T) {
+	objects, err := cluster.Chart(t.Context(), "lockstep", "--namespace", "training-system", "--set",
+		"namespace.create=true,agent.namespace=gpu-health,alerts.enabled=true,networkPolicy.enabled=true,monitoring.podMonitors=true,monitoring.rules=true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		raw, err := o.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := regexp.MustCompile(`"(lockstep-system|lockstep-health)"`).Find(raw); found != nil {
+			t.Errorf("%s %s names the namespace %s", o.GetKind(), o.GetName(), found)
+		}
+	}
+}
+
+func TestValuesAreUsed(t *testing.T) {
+	got := chart(t, "--values", "testdata/values.yaml")
+	var deployment appsv1.Deployment
+	var daemonSet appsv1.DaemonSet
+	convert(t, got[manager], &deployment)
+	convert(t, got["DaemonSet gpu-health/lockstep-health-agent"], &daemonSet)
+	for name, object := range map[string]any{"manager": deployment.Spec, "agent": daemonSet.Spec} {
+		raw, err := yaml.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden := "testdata/" + name + ".golden"
+		if os.Getenv("UPDATE") != "" {
+			if err := os.WriteFile(golden, raw, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), string(raw)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestBadValuesAreRefused(t *testing.T) {
+	for set, want := range map[string]string{
+		"manager.replica=3":                   "at '/manager': additional properties 'replica' not allowed",
+		"manager.replicas=0":                  "at '/manager/replicas': minimum: got 0, want 1",
+		"manager.image.digest=sha256:12":      "at '/manager/image/digest': ",
+		"manager.extraArgs={zap-log-level=1}": "at '/manager/extraArgs/0': ",
+		"agent.dcgmAddress=unix:/run/x":       "at '/agent/dcgmAddress': ",
+		"agent.dcgmAddress=unix:///run/x":     "set agent.dcgmSocketDir to the folder that it is in",
+		"agent.namespace=Health":              "at '/agent/namespace': ",
+		"agent.maxUnavailable=ten":            "at '/agent/maxUnavailable': ",
+		"agents.enabled=false":                "additional properties 'agents' not allowed",
+		"alerts.tlsSecretName=":               "at '/alerts/tlsSecretName': ",
+		"monitoring.rules=yes":                "at '/monitoring/rules': got string, want boolean",
+	} {
+		_, err := cluster.Chart(t.Context(), "lockstep", "--set", set)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("--set %s: no %q in: %v", set, want, err)
+		}
+	}
+}
+
+// README.md, which is made of values.yaml, describes each value. A comment with two dashes in its text is one that helm-docs drops.
+func TestEachValueIsDescribed(t *testing.T) {
+	read(t, "lockstep/README.md", func(raw []byte) error {
+		for line := range strings.Lines(string(raw)) {
+			if strings.HasSuffix(strings.TrimSpace(line), "|  |") {
+				t.Errorf("no description: %s", line)
+			}
+		}
+		return nil
+	})
+}
+
+// Each value of the schema has a default in values.yaml.
+func TestTheSchemaHasTheValues(t *testing.T) {
+	var values map[string]any
+	var schema node
+	read(t, "lockstep/values.yaml", func(raw []byte) error { return yaml.Unmarshal(raw, &values) })
+	read(t, "lockstep/values.schema.json", func(raw []byte) error { return json.Unmarshal(raw, &schema) })
+	var walk func(path string, n node, value any)
+	walk = func(path string, n node, value any) {
+		if name, isRef := strings.CutPrefix(n.Ref, "#/definitions/"); isRef {
+			n = schema.Definitions[name]
+		}
+		fields, isObject := value.(map[string]any)
+		if n.Properties == nil || !isObject {
+			return
+		}
+		for name, property := range n.Properties {
+			if field, has := fields[name]; has {
+				walk(path+"."+name, property, field)
+			} else if path+"."+name != ".global" && !strings.HasSuffix(path, ".resources") {
+				t.Errorf("%s is in the schema, and not in values.yaml", path+"."+name)
+			}
+		}
+	}
+	walk("", schema, values) // that the schema has all of values.yaml is what rendering checks
+}
+
+// node is a part of a JSON schema.
+type node struct {
+	Ref         string          `json:"$ref"`
+	Properties  map[string]node `json:"properties"`
+	Definitions map[string]node `json:"definitions"`
+}
+
+func read(t *testing.T, path string, parse func([]byte) error) {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err == nil {
+		err = parse(raw)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// CRDs outlive the release by default, and with them every TrainingJob.
+func TestCRDsAreKept(t *testing.T) {
+	const name, annotation = "CustomResourceDefinition /trainingjobs.lockstep.dev", "helm.sh/resource-policy"
+	if got := chart(t)[name].GetAnnotations()[annotation]; got != "keep" {
+		t.Errorf("by default %s is %q, and has to be keep", annotation, got)
+	}
+	if got, has := chart(t, "--set", "crds.keep=false")[name].GetAnnotations()[annotation]; has {
+		t.Errorf("with crds.keep=false %s is %q", annotation, got)
+	}
+	if chart(t, "--set", "crds.install=false")[name] != nil {
+		t.Error("with crds.install=false there are CRDs")
+	}
+}
+
+// The manager meets the Pod Security Standard "restricted". What the agent needs beyond it is listed in config/agent/README.md.
+func TestPodSecurity(t *testing.T) {
+	var deployment appsv1.Deployment
+	var daemonSet appsv1.DaemonSet
+	objects := chart(t, "--set", "alerts.enabled=true")
+	convert(t, objects[manager], &deployment)
+	convert(t, objects[agent], &daemonSet)
+	if got := violations(t, &deployment.Spec.Template); len(got) > 0 {
+		t.Errorf("the manager violates %v", got)
+	}
+	want := []string{
+		`restricted volume types (volumes "pod-resources", "sys" use restricted volume type "hostPath")`,
+		`runAsNonRoot != true (pod or container "agent" must set securityContext.runAsNonRoot=true)`,
+		`runAsUser=0 (pod must not set runAsUser=0)`,
+	}
+	if diff := cmp.Diff(want, violations(t, &daemonSet.Spec.Template)); diff != "" {
+		t.Errorf("what the agent needs beyond restricted (-want +got):\n%s", diff)
+	}
+}
+
+func violations(t *testing.T, template *corev1.PodTemplateSpec) []string {
+	t.Helper()
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	level := podsecurity.LevelVersion{Level: podsecurity.LevelRestricted, Version: podsecurity.LatestVersion()}
+	var out []string
+	for _, result := range evaluator.EvaluatePod(level, &template.ObjectMeta, &template.Spec) {
+		if !result.Allowed {
+			out = append(out, result.ForbiddenReason+" ("+result.ForbiddenDetail+")")
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func convert(t *testing.T, from *unstructured.Unstructured, to any) {
+	t.Helper()
+	if from == nil {
+		t.Fatalf("no %T is rendered", to)
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(from.Object, to); err != nil {
+		t.Fatal(err)
+	}
+}
