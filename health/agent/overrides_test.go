@@ -114,7 +114,7 @@ func TestSample(t *testing.T) {
 		t.Error("the sample's new row is not in the table")
 	}
 	if !strings.Contains(read("../../config/agent/daemonset.yaml"), "configMap: {name: "+sample.Name+", optional: true}") ||
-		!strings.Contains(read("../../config/agent/kustomization.yaml"), "namespace: "+sample.Namespace+"\n") {
+		!strings.Contains(read("../../config/agent/daemonset.yaml"), "\n  namespace: "+sample.Namespace+"\n") {
 		t.Errorf("the DaemonSet does not mount %s/%s", sample.Namespace, sample.Name)
 	}
 }
