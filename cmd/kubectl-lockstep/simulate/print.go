@@ -34,7 +34,7 @@ func (o *options) print(model *lab.Model, studies []*study) error {
 			nodes[n] = true
 		}
 	}
-	fmt.Fprintf(o.Out, "%d pods on %d nodes for %s, %d plays from seed %d.\n", gang.Replicas(first.job), len(nodes), o.length, o.plays, o.seed)
+	fmt.Fprintf(o.Out, "%d pods on %d nodes for %s, %d plays from seed %d.\n", gang.Replicas(first.job), len(nodes), formatSpan(o.length), o.plays, o.seed)
 	fmt.Fprintf(o.Out, "Failures: %.2f in 1,000 node-days\n  (%s).\n", rate(first.setup.Causes), model.Source)
 	fmt.Fprintf(o.Out, "Assumed: a checkpoint every %s, which takes %s; %s to restore one.\n", o.costs.CheckpointInterval, o.costs.CheckpointWrite, o.costs.Restore)
 	for some := range slices.Chunk(studies, inOneTable) {
@@ -163,7 +163,8 @@ func rate(causes []lab.Cause) float64 {
 // limit is the ETTR of a job that trains on at once after each failure, and loses only what it has trained since its last
 // checkpoint: half an interval on average.
 func limit(s *lab.Setup) float64 {
-	nodes := float64(gang.Replicas(s.Job)) / float64(max(1, s.PodsPerNode))
+	perNode := slices.Max(append(slices.Collect(maps.Values(s.PodsOn)), 1))
+	nodes := float64(gang.Replicas(s.Job)) / float64(perNode)
 	stops := slices.DeleteFunc(slices.Clone(s.Causes), func(c lab.Cause) bool { return c.Effect == lab.Degradation })
 	perSecond := nodes * rate(stops) / 1000 / (24 * time.Hour).Seconds()
 	return lab.ExpectedETTR(perSecond, 0, s.Costs.CheckpointInterval, s.Costs.CheckpointWrite)

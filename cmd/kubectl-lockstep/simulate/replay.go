@@ -24,12 +24,9 @@ func (o *options) plannedReplay() (*replay, error) {
 	if o.replay == "" {
 		return nil, nil
 	}
-	if o.sweep != "" || o.suggest {
-		return nil, errors.New("--replay plays the incidents of a job once, and goes with neither --sweep nor --suggest")
-	}
-	job, err := readJob(o.In, o.replay)
+	job, err := o.readJob("--replay", o.replay)
 	if err != nil {
-		return nil, fmt.Errorf("--replay: %w", err)
+		return nil, err
 	}
 	for i := range job.Status.Incidents {
 		for _, p := range job.Status.Incidents[i].Pods {

@@ -21,9 +21,6 @@ type sweep struct {
 // plannedSweep reads --sweep, so that what is wrong with it is told before anything is played; nil without one.
 func (o *options) plannedSweep(base *study) (*sweep, error) {
 	if o.sweep == "" {
-		if o.picture != "" {
-			return nil, fmt.Errorf("--svg is a picture of a sweep, and there is no --sweep")
-		}
 		return nil, nil
 	}
 	field, times, err := parseSweep(o.sweep)
@@ -48,8 +45,8 @@ func parseSweep(text string) (string, []time.Duration, error) {
 		at = len(text)
 	}
 	low, high, _ := strings.Cut(strings.TrimPrefix(text[at:], "="), "..")
-	from, errFrom := time.ParseDuration(low)
-	to, errTo := time.ParseDuration(high)
+	from, errFrom := lab.ParseTime(low)
+	to, errTo := lab.ParseTime(high)
 	whole := from%time.Second == 0 && to%time.Second == 0
 	if errFrom != nil || errTo != nil || from < 0 || to <= from || !whole {
 		return "", nil, fmt.Errorf("--sweep is %q, and has to be FIELD=FROM..TO in whole seconds, such as rules[everything-else].steps[1].afterSeconds=90s..10m", text)
