@@ -52,7 +52,7 @@ func TestExamplesOfTheHelpRun(t *testing.T) {
 			}
 		}
 	}
-	check.Equal(t, "examples", 10, n)
+	check.Equal(t, "examples", 11, n)
 }
 
 // incidents are those of the job of the sample.

@@ -30,6 +30,7 @@ type options struct {
 	replay         string
 	suggest        bool
 	length         time.Duration
+	output         string
 	plays          int
 	seed           uint64
 	costs          lab.Costs
@@ -63,6 +64,9 @@ const example = `  # A month of a job, with the failures of the training of Llam
   # The failures that the jobs of a cluster have had
   kubectl get trainingjobs -A -o yaml > jobs.yaml
   kubectl lockstep simulate -f job.yaml --failures jobs.yaml
+
+  # All figures, for other programs
+  kubectl lockstep simulate -f job.yaml --compare other.yaml -o json
 
   # The HyperNodes of a cluster, and a program that checkpoints every 10 minutes
   kubectl get hypernodes,nodes -o yaml > cluster.yaml
@@ -107,6 +111,7 @@ Nothing is sent to a cluster. The same seed gives the same answer.`,
 	spanVar(f, &o.length, "for", 30*24*time.Hour, "how long to play, such as 12h or 365d")
 	f.IntVar(&o.plays, "plays", 5, "how often to play, each time with other failures")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the random numbers")
+	f.StringVarP(&o.output, "output", "o", "", "json for other programs; default: text")
 	o.failures.addFlags(f)
 	o.cluster.addFlags(f)
 	addCosts(f, &o.costs)
@@ -125,6 +130,8 @@ func (o *options) check(f *pflag.FlagSet) error {
 		return err
 	}
 	switch {
+	case o.output != "" && o.output != "json":
+		return fmt.Errorf("--output is %q, and has to be json, or left out for text", o.output)
 	case o.length <= 0:
 		return fmt.Errorf("--for is %s, and has to be positive", o.length)
 	case o.plays < 1:
@@ -157,24 +164,43 @@ func (o *options) run(ctx context.Context) error {
 		return err
 	}
 	if replay != nil {
-		return replay.run(ctx, o, studies)
+		return o.runReplay(ctx, replay, studies)
 	}
 	for _, s := range studies {
 		if err := o.play(ctx, s); err != nil {
 			return err
 		}
 	}
-	if err := o.print(model, studies); err != nil {
-		return err
+	report := o.report(model, studies)
+	if o.output == "" {
+		o.print(report) // before the sweep, which takes a while
 	}
 	if sweep != nil {
-		if err := o.runSweep(ctx, sweep); err != nil {
+		if report.Sweep, err = o.playSweep(ctx, sweep); err != nil {
 			return err
 		}
+	}
+	switch {
+	case o.output != "":
+		return printJSON(o.Out, report)
+	case sweep != nil:
+		o.printSweep(report.Sweep)
 	}
 	if o.suggest {
 		return o.runSuggest(ctx, studies[0])
 	}
+	return nil
+}
+
+func (o *options) runReplay(ctx context.Context, r *replay, studies []*study) error {
+	played, err := r.play(ctx, o, studies)
+	if err != nil {
+		return err
+	}
+	if o.output != "" {
+		return printJSON(o.Out, &Report{Replay: played})
+	}
+	o.printReplay(played)
 	return nil
 }
 

@@ -22,6 +22,7 @@ var apart = []struct{ idle, beside, why string }{
 	{"sweep", "replay", "its incidents are too few to compare values by"},
 	{"suggest", "replay", "its incidents are too few to compare values by"},
 	{"checkpoint-interval", "replay", "it counts no lost steps"},
+	{"suggest", "output", "json has no suggestions"},
 }
 
 // needed are flags that do nothing without another one, and why.

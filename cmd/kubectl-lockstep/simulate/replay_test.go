@@ -52,10 +52,10 @@ func TestRecordedIncidentsAreReplayed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"                        recorded       as it was            slow whole-job resta\n",
-		"3 PodNotReady                22s              6s              6s",
-		"4 NodeNotReady             2m50s",
-		"5 PodFailed                 open              6s              6s",
+		"\n                recorded  as it was     slow  whole-job restarts\n",
+		"\n3 PodNotReady        22s         6s       6s               15.6s\n",
+		"\n4 NodeNotReady     2m50s  ",
+		"\n5 PodFailed         open         6s       6s               15.6s\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
