@@ -47,7 +47,7 @@ const example = `  # A month of a job, with the failures of the training of Llam
 
   # How long a silent node may take to come back
   kubectl lockstep simulate -f job.yaml \
-    --sweep rules[node-may-return].afterSeconds=10s..5m --svg sweep.svg
+    --sweep 'rules[node-may-return].afterSeconds=10s..5m' --svg sweep.svg
 
   # Better times for the policy, as YAML
   kubectl lockstep simulate -f job.yaml --suggest

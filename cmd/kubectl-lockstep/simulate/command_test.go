@@ -76,3 +76,21 @@ func TestASweepGoesFromOneTimeToTheOther(t *testing.T) {
 	check.Equal(t, "error", nil, err)
 	check.Equal(t, "times", []time.Duration{0, time.Second, 2 * time.Second, 3 * time.Second}, times)
 }
+
+// A pod whose restart waits for ten minutes is better restarted at once. What is suggested is what changes: no defaults beside it.
+func TestASuggestionIsAPolicy(t *testing.T) {
+	file := fileOf(t, job+`spec:
+  tasks:
+  - {name: worker, replicas: 2, template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}
+  restartPolicy:
+    rules: [{name: late, match: {}, steps: [{action: RestartPod, afterSeconds: 600}]}]
+`)
+	model := fileOf(t, "causes: [{name: evictions, perThousandNodeDays: 200, effect: PodLoss}]\n")
+	out, err := simulate("-f", file, "--failures", model, "--for", "60d", "--suggest")
+	check.Equal(t, "error", nil, err)
+	for _, want := range []string{"  (" + model + ").\n", "  rules[late].steps[0].afterSeconds: 0s is better", "The policy to try:\n\nspec:\n  restartPolicy:\n    rules:\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}

@@ -55,6 +55,7 @@ func (f *failures) read() (*lab.Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--failures %s: %w", nameOf(f.from), err)
 	}
+	m.Source = cmp.Or(m.Source, nameOf(f.from))
 	return m, nil
 }
 
