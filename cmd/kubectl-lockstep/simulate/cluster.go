@@ -49,8 +49,8 @@ func (c *cluster) check() error {
 type site struct {
 	hyperNodes []topology.HyperNode
 	gpus       map[string]int64 // of each node
-	// name is how errors call its nodes.
-	name string
+	// name is how errors call one of its nodes, and flags are those that say how large it is.
+	name, flags string
 }
 
 // site returns the nodes on which all of the studies are played. What of a file is left out is told as a warning.
@@ -66,7 +66,7 @@ func (c *cluster) site(studies []*study, warn func(string)) (*site, error) {
 			nodes = max(nodes, needed+(needed+9)/10)
 		}
 	}
-	out := &site{hyperNodes: lab.Racks(nodes, c.nodesPerRack), gpus: map[string]int64{}, name: "a node, see --gpus-per-node,"}
+	out := &site{hyperNodes: lab.Racks(nodes, c.nodesPerRack), gpus: map[string]int64{}, name: "a node, see --gpus-per-node,", flags: ": see --nodes and --nodes-per-rack"}
 	for _, h := range out.hyperNodes {
 		for _, n := range h.Nodes {
 			out.gpus[n] = c.gpusPerNode
@@ -105,8 +105,8 @@ func (s *site) checkRoom(job *v1alpha1.TrainingJob, podsOn map[string]int) error
 			most = max(most, slots)
 		}
 	}
-	if n := int(gang.Replicas(job)); n > most {
-		return fmt.Errorf("the job has %d pods, and a HyperNode of tier %d or lower, as its networkTopology asks for, takes %d at most", n, *t.HighestTierAllowed, most)
+	if n := int(gang.MinAvailable(job)); n > most {
+		return fmt.Errorf("the job needs %d pods at once, and a HyperNode of tier %d or lower, as its networkTopology asks for, takes %d at most%s", n, *t.HighestTierAllowed, most, s.flags)
 	}
 	return nil
 }

@@ -96,14 +96,19 @@ func admit(o object) (*v1alpha1.TrainingJob, error) {
 		return nil, errOfType // of which the schema of a CRD says nothing
 	}
 	errs := append(unknownFields(append(unknown, inMetadata...)), checkMetadata(job.ObjectMeta)...)
-	delete(o, "status")
+	if errOfType == nil {
+		delete(o, "status") // otherwise the schema names the field
+	}
 	for _, err := range schema.Create(o) {
 		errs = append(errs, err)
 	}
-	if len(errs) == 0 {
-		return job, errOfType
+	switch {
+	case len(errs) > 0:
+		return nil, listed(errs)
+	case errOfType != nil: // a time, which the schema is less strict about
+		return nil, fmt.Errorf("a time of metadata or status: %w", errOfType)
 	}
-	return nil, listed(errs)
+	return job, nil
 }
 
 // admitAgain is admit for a job that was changed.

@@ -76,6 +76,10 @@ func TestJobsAreValidatedAsTheAPIServerDoes(t *testing.T) {
 	const policy = "unreachableNode: {afterSeconds: 60, gangDownAfterSeconds: 5}"
 	rule := func(text string) string { return changed(t, policy, "rules: [{name: r, "+text+"}]") }
 	spec := func(text string) string { return changed(t, "queue: default", text) }
+	raw, err := os.ReadFile(sample)
+	if err != nil {
+		t.Fatal(err)
+	}
 	checkMistakes(t, map[string]mistake{
 		"an unknown field":          {[]string{"-f", spec("queu: default")}, `-f `},
 		"its path":                  {[]string{"-f", spec("queu: default")}, `unknown field "spec.queu": mend its name, or leave it out`},
@@ -96,13 +100,14 @@ func TestJobsAreValidatedAsTheAPIServerDoes(t *testing.T) {
 		"several":                   {[]string{"-f", changed(t, "queue: default", "queu: default\n  minAvailable: 0")}, "mistakes:\n- "},
 		"the policy to compare":     {[]string{"-f", sample, "--compare", rule("match: {}, steps: [{action: Reboot}]")}, `Unsupported value: "Reboot"`},
 		"the job to replay":         {[]string{"-f", sample, "--replay", rule("match: {}, steps: [{action: Reboot}]")}, `Unsupported value: "Reboot"`},
+		"a time of the status":      {[]string{"-f", fileOf(t, strings.Replace(string(raw)+recorded, `"2026-01-02T04:00:00.000000Z"`, "yesterday", 1))}, `status.incidents[1].startTime: Invalid value: "yesterday"`},
 		"a point of a sweep":        {[]string{"-f", sample, "--sweep", "excludeNodeSeconds=1s..20000d"}, "--sweep: with "},
 	})
 }
 
 func TestFlagsNameWhatIsWrong(t *testing.T) {
 	checkMistakes(t, map[string]mistake{
-		"too few nodes":        {[]string{"-f", sample, "--nodes", "3"}, "the job has 4 pods, and a HyperNode of tier 2 or lower, as its networkTopology asks for, takes 3 at most"},
+		"too few nodes":        {[]string{"-f", sample, "--nodes", "3"}, "the job needs 4 pods at once, and a HyperNode of tier 2 or lower, as its networkTopology asks for, takes 3 at most: see --nodes and --nodes-per-rack"},
 		"no time":              {[]string{"-f", sample, "--for", "soon"}, `--for is "soon", and has to be a time such as 90s, 12h or 30d`},
 		"no length":            {[]string{"-f", sample, "--for", "0d"}, "--for is 0s, and has to be positive"},
 		"no plays":             {[]string{"-f", sample, "--plays", "0"}, "--plays is 0"},

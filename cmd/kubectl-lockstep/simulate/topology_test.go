@@ -33,7 +33,7 @@ func TestTheGPUsOfNodesCount(t *testing.T) {
 	checkMistakes(t, map[string]mistake{
 		"too few on each":   {topology(everyNode, 4, 4, 4, 4, 0), "quickstart: a pod of task worker has 8 GPUs, and a node of "},
 		"the most":          {topology(everyNode, 4, 4, 4, 4, 0), "file.yaml has 4 at most"},
-		"too few nodes":     {topology(everyNode, 8, 8, 8, 7), "the job has 4 pods, and a HyperNode of tier 2 or lower, as its networkTopology asks for, takes 3 at most"},
+		"too few nodes":     {topology(everyNode, 8, 8, 8, 7), "the job needs 4 pods at once, and a HyperNode of tier 2 or lower, as its networkTopology asks for, takes 3 at most"},
 		"GPUs that are not": {append(topology(everyNode, -1, -1, -1, -1), "--gpus-per-node", "4"), "see --gpus-per-node, has 4 at most"},
 		"told twice":        {append(topology(everyNode, 8, 8, 8, 8), "--gpus-per-node", "8"), "say how many GPUs they have: leave --gpus-per-node out"},
 		"no file":           {[]string{"-f", sample, "--topology", "nowhere.yaml"}, "--topology nowhere.yaml: open nowhere.yaml: no such file"},
