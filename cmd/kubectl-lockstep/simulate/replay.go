@@ -117,7 +117,7 @@ func (o *options) printReplay(r *Replay) {
 	}
 	fmt.Fprintf(o.Out, "The incidents of %s, and how long its ranks were not ready:\n", r.Job)
 	(&table{names: names, columns: append([][]string{recorded}, played...), repeated: 1}).print(o.Out)
-	fmt.Fprintln(o.Out, "\nWhat is recorded is until all ranks were ready, with the time that such a failure\nis assumed to take until it is seen. What is played is until all processes run.")
+	fmt.Fprintln(o.Out, "\nWhat is recorded is until all ranks were ready, with the time that such a failure\nis assumed to take until it is seen. What is played is until all processes run;\nof incidents that overlap, the first has the time of all.")
 }
 
 // down is for how long the processes of a play did not run because of an incident: in the outages from its failure to the next one.

@@ -51,6 +51,10 @@ func TestRecordedIncidentsAreReplayed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	late, err := simulate("-f", filepath.Join(dir, "slow.yaml"), "--replay", filepath.Join(dir, "llama.yaml"), "--restore", "2h")
+	if err != nil || !strings.Contains(late, "\n3 PodNotReady        22s      1m18s") {
+		t.Errorf("the first incident comes before the job trains: %v\n%s", err, late)
+	}
 	for _, want := range []string{
 		"\n                recorded  as it was     slow  whole-job restarts\n",
 		"\n3 PodNotReady        22s         6s       6s               15.6s\n",

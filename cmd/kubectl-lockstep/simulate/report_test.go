@@ -65,6 +65,33 @@ func tableLine(name string, r *Report, of func(*Job) string) string {
 	return name + strings.Repeat(" ", width(tableOf(r.Jobs).names)-len(name)+gap) + of(&r.Jobs[0])
 }
 
+func TestTimesAreGivenInDays(t *testing.T) {
+	r := jsonOf(t, "-f", sample, "--plays", "1", "--for", "2d12h", "--checkpoint-interval", "1d", "--restore", "0.5d", "--sweep", "excludeNodeSeconds=12h..1d")
+	check.Equal(t, "seconds", []float64{60 * 3600, 86400, 43200}, []float64{r.Setup.Seconds, r.Setup.CheckpointIntervalSeconds, r.Setup.RestoreSeconds})
+	check.Equal(t, "the last point", 86400.0, r.Sweep.Points[len(r.Sweep.Points)-1].Seconds)
+}
+
+// A file may have other objects, too, and the job a name that is still to be generated.
+func TestTheJobOfAFileIsFound(t *testing.T) {
+	raw, err := os.ReadFile(sample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	generated := strings.Replace(string(raw), "name: llama", "generateName: llama-", 1)
+	file := fileOf(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n---\n"+generated)
+	check.Equal(t, "jobs", 2, len(jsonOf(t, "-f", file, "--plays", "1", "--for", "1d").Jobs))
+	job, err := parseJob([]byte(generated))
+	check.Equal(t, "error", nil, err)
+	check.Equal(t, "name", "llama-00000", job.Name)
+}
+
+// What the API server fills in is there: one replica, where none is given.
+func TestJobsHaveTheirDefaults(t *testing.T) {
+	job, err := parseJob([]byte(job + "spec: {tasks: [{name: worker, template: {spec: {containers: [{name: c, image: i}]}}}]}\n"))
+	check.Equal(t, "error", nil, err)
+	check.Equal(t, "replicas", int32(1), job.Spec.Tasks[0].Replicas)
+}
+
 // A margin cannot be told of one play, and JSON has no infinity.
 func TestJSONOfOnePlayHasNoMargin(t *testing.T) {
 	out, err := simulate("-f", sample, "--for", "1d", "--plays", "1", "-o", "json")
