@@ -99,3 +99,26 @@ func TestReadinessDecidesWhenTheClockOfASilentNodeBegins(t *testing.T) {
 	check.Equal(t, "while it runs", costs.NodeNotReady+costs.React+time.Minute, step(false))
 	check.Equal(t, "while it trains", costs.PeerAbort+costs.React+time.Minute, step(true))
 }
+
+// Nothing tells that the node of a failed device is ill until the agent reports it. Where the new gang is on that node by then, it is
+// restarted again; where the report is there before it has a place, it keeps away, and the restart that has begun is the only one.
+func TestAWholeJobRestartIsRepeatedOnlyOnTheIllNode(t *testing.T) {
+	costs := DefaultCosts()
+	setup := fails(WholeJobRestarts(job(4)), DeviceFailure, time.Hour)
+	setup.Costs = &costs
+	for report, want := range map[time.Duration][]v1alpha1.EventType{
+		costs.Stop:      {v1alpha1.PodNotReady},
+		2 * costs.Stop:  {v1alpha1.PodNotReady, v1alpha1.HealthFailed},
+		10 * costs.Stop: {v1alpha1.PodNotReady, v1alpha1.HealthFailed},
+	} {
+		costs.HealthReport = report
+		r := play(t, setup)
+		var got []v1alpha1.EventType
+		for _, inc := range r.Incidents {
+			got = append(got, inc.Trigger)
+			check.Equal(t, "node", "n-0-1", inc.Cause.Node)
+		}
+		check.Equal(t, "restarts with a report after "+report.String(), want, got)
+		check.Equal(t, "outages", 2, len(r.Outages))
+	}
+}

@@ -19,8 +19,8 @@ type Setup struct {
 	Job *v1alpha1.TrainingJob
 	// HyperNodes of the cluster, with all nodes under each. At least one is needed.
 	HyperNodes []topology.HyperNode
-	// PodsPerNode is how many pods of the job fit on a node. Default: 1.
-	PodsPerNode int
+	// PodsOn is how many pods of the job fit on each node. Default: 1.
+	PodsOn map[string]int
 	// ReadyWhenTraining is whether pods are ready only once their program trains, as with a readiness probe that asks it. Otherwise
 	// they are as long as their processes run.
 	ReadyWhenTraining bool
@@ -123,22 +123,16 @@ func (s *Setup) check() error {
 	case s.For <= 0:
 		return fmt.Errorf("the play has to last for some time, and is to last %s", s.For)
 	}
-	if s.PodsPerNode == 0 {
-		s.PodsPerNode = 1
-	}
 	if s.Costs == nil {
 		s.Costs = new(DefaultCosts())
 	}
 	if err := s.Costs.check(); err != nil {
 		return err
 	}
-	nodes := map[string]bool{}
-	for _, h := range s.HyperNodes {
-		for _, n := range h.Nodes {
-			nodes[n] = true
-		}
+	nodes, slots := nodesOf(topology.New(clone(s.HyperNodes))), 0
+	for _, n := range nodes {
+		slots += s.slots(n)
 	}
-	slots := len(nodes) * s.PodsPerNode
 	if pods := gang.Replicas(s.Job) + gang.Spares(s.Job); int(pods) > slots {
 		return fmt.Errorf("the job has %d pods, spares among them, and the %d nodes take %d", pods, len(nodes), slots)
 	}
@@ -151,6 +145,14 @@ func (s *Setup) check() error {
 		}
 	}
 	return nil
+}
+
+// slots is how many pods of the job fit on a node.
+func (s *Setup) slots(node string) int {
+	if s.PodsOn == nil {
+		return 1
+	}
+	return s.PodsOn[node]
 }
 
 func (l *Lemons) check() error {

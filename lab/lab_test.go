@@ -224,3 +224,13 @@ func BenchmarkMonth(b *testing.B) {
 		b.ReportMetric(float64(r.Decisions), "decisions/op")
 	}
 }
+
+func TestNodesTakeAsManyPodsAsTheyHaveRoomFor(t *testing.T) {
+	setup := Setup{Job: job(4), HyperNodes: racks(1, 3), PodsOn: map[string]int{"n-0-0": 3, "n-0-2": 1}, For: time.Hour}
+	if r := play(t, setup); r.Trained == 0 {
+		t.Error("it never trained")
+	}
+	setup.PodsOn["n-0-0"] = 2
+	_, err := Play(setup)
+	check.Equal(t, "error", "the job has 4 pods, spares among them, and the 3 nodes take 3", fmt.Sprint(err))
+}

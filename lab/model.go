@@ -7,7 +7,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"sigs.k8s.io/yaml"
 )
@@ -82,30 +81,33 @@ func ParseModel(raw []byte) (*Model, error) {
 // Rates are the causes, as they come to one node. An error names what of the model makes no sense.
 func (m *Model) Rates() ([]Cause, error) {
 	if len(m.Causes) == 0 {
-		return nil, errors.New("failure model: causes is empty")
+		return nil, errors.New("causes is empty: give the model a cause")
 	}
 	if err := m.Lemons.check(); err != nil {
-		return nil, fmt.Errorf("failure model: %w", err)
+		return nil, err
 	}
 	var out []Cause
-	for _, c := range m.Causes {
+	for i, c := range m.Causes {
+		if c.Name == "" {
+			return nil, fmt.Errorf("causes[%d].name is empty: name the cause", i)
+		}
 		rate, err := m.rate(&c)
 		if err != nil {
 			return nil, err
 		}
 		cause := Cause{Name: c.Name, Effect: c.Effect, Scope: c.Scope, Slowdown: c.Slowdown, PerThousandNodeDays: rate}
 		if c.Repair != "" {
-			d, err := time.ParseDuration(c.Repair)
+			d, err := ParseTime(c.Repair)
 			if err != nil || d < 0 {
-				return nil, fmt.Errorf("failure model: repair of cause %q is %q, and has to be a time such as 24h", c.Name, c.Repair)
+				return nil, fmt.Errorf("cause %q has repair %q, and it has to be a time such as 24h or 2d", c.Name, c.Repair)
 			}
 			cause.Repair = d
 		}
 		if err := cause.check(); err != nil {
-			return nil, fmt.Errorf("failure model: %w", err)
+			return nil, err
 		}
 		if cause.Repair == 0 && c.Effect != ProcessExit && c.Effect != PodLoss {
-			return nil, fmt.Errorf("failure model: cause %q has effect %s and needs repair, the time that its node is away, such as 24h", c.Name, c.Effect)
+			return nil, fmt.Errorf("cause %q has effect %s and needs repair, the time that its node is away, such as 24h", c.Name, c.Effect)
 		}
 		out = append(out, cause)
 	}
@@ -116,11 +118,11 @@ func (m *Model) Rates() ([]Cause, error) {
 func (m *Model) rate(c *Counted) (float64, error) {
 	switch {
 	case c.Failures != 0 && c.PerThousandNodeDays != 0:
-		return 0, fmt.Errorf("failure model: cause %q has failures and perThousandNodeDays: give one", c.Name)
+		return 0, fmt.Errorf("cause %q has failures and perThousandNodeDays: give one", c.Name)
 	case c.Failures == 0:
 		return c.PerThousandNodeDays, nil
 	case m.Nodes <= 0 || m.Days <= 0:
-		return 0, fmt.Errorf("failure model: nodes is %d and days is %g, and both have to be positive", m.Nodes, m.Days)
+		return 0, fmt.Errorf("nodes is %d and days is %g, and both have to be positive", m.Nodes, m.Days)
 	}
 	return float64(c.Failures) * 1000 / (float64(m.Nodes) * m.Days), nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
-// Lead is how long a play of recorded incidents goes on before the first one, and after the last.
+// Lead is how long the job of a play of recorded incidents trains before the first one, and how long the play goes on after the last.
 const Lead = time.Hour
 
 // recordedRepair is for how long a node is away after a recorded incident, which does not tell it.
@@ -29,7 +29,7 @@ func Recorded(job *v1alpha1.TrainingJob, costs *Costs) ([]Failure, []v1alpha1.In
 		if !known || len(inc.Pods) == 0 {
 			continue
 		}
-		at := Lead + FailedAt(inc, costs).Sub(FailedAt(&byStart[0], costs))
+		at := Lead + costs.Start + costs.Restore + FailedAt(inc, costs).Sub(FailedAt(&byStart[0], costs))
 		for _, p := range inc.Pods {
 			failures = append(failures, Failure{
 				At: at, Rank: gang.Rank{Task: p.Task, Index: p.Index},

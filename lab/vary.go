@@ -2,6 +2,7 @@ package lab
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -94,16 +95,16 @@ func varyRule(all []v1alpha1.Rule, name, index string, seconds int32) error {
 		}
 		return fmt.Errorf("there is no rule %q: the rules are %q", name, names)
 	}
+	steps := slices.Clone(all[at].Steps)
 	i := 0
 	if index != "" {
 		var err error
 		if i, err = strconv.Atoi(index); err != nil {
-			return fmt.Errorf("step %q: %w", index, err)
+			i = math.MaxInt
 		}
 	}
-	steps := slices.Clone(all[at].Steps)
 	if i >= len(steps) {
-		return fmt.Errorf("rule %s has %d steps, and none of index %d", name, len(steps), i)
+		return fmt.Errorf("rule %s has %d steps, and none of index %s", name, len(steps), index)
 	}
 	steps[i].AfterSeconds = seconds
 	all[at].Steps = steps

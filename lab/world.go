@@ -135,7 +135,7 @@ func (w *world) podOf(name, uid string) *pod {
 }
 
 // free are how many more pods a node takes.
-func (w *world) free(used map[string]int, name string) int { return w.PodsPerNode - used[name] }
+func (w *world) free(used map[string]int, name string) int { return w.slots(name) - used[name] }
 
 // used counts the pods on each node.
 func (w *world) used() map[string]int {

@@ -44,7 +44,7 @@ func TestAccepts(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if errs := server.create(server.prepare(t, tc.set.apply(t, tc.doc))); len(errs) > 0 {
+			if errs := server.Create(server.prepare(t, tc.set.apply(t, tc.doc))); len(errs) > 0 {
 				t.Error(errs.ToAggregate())
 			}
 		})
@@ -107,7 +107,7 @@ func TestAcceptsTask(t *testing.T) {
 	}
 	for name, change := range tests {
 		t.Run(name, func(t *testing.T) {
-			if errs := server.create(server.prepare(t, change.apply(t, minimal))); len(errs) > 0 {
+			if errs := server.Create(server.prepare(t, change.apply(t, minimal))); len(errs) > 0 {
 				t.Error(errs.ToAggregate())
 			}
 		})
@@ -189,7 +189,7 @@ func TestStatusAcceptsEveryTrigger(t *testing.T) {
 	server := newAPIServer(t)
 	for _, trigger := range []EventType{PodFailed, HealthFailed, VolcanoJobDeleted, VolcanoJobEnded, JobResumed} {
 		doc := set{"status.incidents": "[{id: 1, class: User, startTime: 2026-01-02T03:04:05.000006Z, trigger: " + string(trigger) + "}]"}
-		if errs := server.create(server.prepare(t, doc.apply(t, minimal))); len(errs) > 0 {
+		if errs := server.Create(server.prepare(t, doc.apply(t, minimal))); len(errs) > 0 {
 			t.Errorf("%s: %v", trigger, errs.ToAggregate())
 		}
 	}
@@ -216,7 +216,7 @@ func TestSamples(t *testing.T) {
 			if err := yaml.UnmarshalStrict([]byte(doc), &TrainingJob{}); err != nil {
 				t.Errorf("%s: %v", file, err)
 			}
-			if errs := server.create(server.prepare(t, doc)); len(errs) > 0 {
+			if errs := server.Create(server.prepare(t, doc)); len(errs) > 0 {
 				t.Errorf("%s: %v", file, errs.ToAggregate())
 			}
 		}
@@ -238,7 +238,7 @@ func TestReadme(t *testing.T) {
 		t.Error(err)
 	}
 	server := newAPIServer(t)
-	if errs := server.create(server.prepare(t, doc)); len(errs) > 0 {
+	if errs := server.Create(server.prepare(t, doc)); len(errs) > 0 {
 		t.Error(errs.ToAggregate())
 	}
 }
@@ -251,7 +251,7 @@ func TestEveryPartOfMatchNarrows(t *testing.T) {
 		"exitCodes": "{operator: In, values: [1]}", "reasons": "[OOMKilled]", "podConditions": "[{type: DisruptionTarget}]",
 		"signals": "[NVLinkReplay]", "tasks": "[worker]", "gangRunning": "true",
 	}
-	spec := server.structural.Properties["spec"]
+	spec := server.Structural.Properties["spec"]
 	policy := spec.Properties["restartPolicy"]
 	rules := policy.Properties["rules"]
 	match := rules.Items.Properties["match"]
@@ -265,7 +265,7 @@ func TestEveryPartOfMatchNarrows(t *testing.T) {
 			continue
 		}
 		narrow := set{"spec.restartPolicy.rules": "[{name: narrow, match: {" + name + ": " + example + "}, steps: [{action: Ignore}]}, {name: rest, match: {}, steps: [{action: RestartPod}]}]"}
-		if errs := server.create(server.prepare(t, narrow.apply(t, minimal))); len(errs) > 0 {
+		if errs := server.Create(server.prepare(t, narrow.apply(t, minimal))); len(errs) > 0 {
 			t.Errorf("a rule after one with match.%s is refused: %v", name, errs.ToAggregate())
 		}
 	}

@@ -38,7 +38,7 @@ func TestCheckpointDefaults(t *testing.T) {
 	server := newAPIServer(t)
 	doc := set{"spec.checkpoint": "{request: {httpPost: {port: 80}}, pods: {}}"}.apply(t, minimal)
 	obj := server.prepare(t, doc)
-	if errs := server.create(obj); len(errs) > 0 {
+	if errs := server.Create(obj); len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}
 	want := map[string]any{

@@ -5,7 +5,6 @@ package v1alpha1
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,17 +14,11 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	crdvalidation "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
-	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
-	schemacel "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"sigs.k8s.io/yaml"
+
+	"github.com/lockstep-dev/lockstep/config/admission"
 )
 
 // The generated CRDs.
@@ -36,14 +29,10 @@ const (
 )
 
 // apiServer admits objects as an API server with the CRD installed would.
-type apiServer struct {
-	structural *structuralschema.Structural
-	schema     validation.SchemaValidator
-	cel        *schemacel.Validator
-}
+type apiServer struct{ *admission.Schema }
 
 // loadCRD reads the generated CRD as the API server does.
-func loadCRD(file string) (*apiextensions.CustomResourceDefinition, error) {
+func loadCRD(file string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	raw, err := os.ReadFile(filepath.FromSlash(file))
 	if err != nil {
 		return nil, err
@@ -54,16 +43,9 @@ func loadCRD(file string) (*apiextensions.CustomResourceDefinition, error) {
 	}
 	apiextensionsv1.SetDefaults_CustomResourceDefinition(&crd)
 	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&crd.Spec)
-	var internal apiextensions.CustomResourceDefinition
-	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(&crd, &internal, nil); err != nil {
-		return nil, err
-	}
-	if internal.Spec.Validation == nil {
-		return nil, fmt.Errorf("%s has no schema", file)
-	}
 	// A server that stores the object would have filled this in.
-	internal.Status.StoredVersions = []string{GroupVersion.Version}
-	return &internal, nil
+	crd.Status.StoredVersions = []string{GroupVersion.Version}
+	return &crd, nil
 }
 
 // theServer is made once: compiling the rules takes most of the tests' time.
@@ -74,20 +56,8 @@ func serverOf(file string) (*apiServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	props := crd.Spec.Validation.OpenAPIV3Schema
-	structural, err := structuralschema.NewStructural(props)
-	if err != nil {
-		return nil, err
-	}
-	schema, _, err := validation.NewSchemaValidator(props)
-	if err != nil {
-		return nil, err
-	}
-	return &apiServer{
-		structural: structural,
-		schema:     schema,
-		cel:        schemacel.NewValidator(structural, true, celconfig.PerCallLimit),
-	}, nil
+	schema, err := admission.New(crd)
+	return &apiServer{schema}, err
 }
 
 func newAPIServer(t *testing.T) *apiServer {
@@ -110,37 +80,8 @@ func (s *apiServer) prepare(t *testing.T, doc string) map[string]any {
 	if err := json.Unmarshal(raw, &obj); err != nil { // Kubernetes' own: whole numbers are int64
 		t.Fatal(err)
 	}
-	pruning.Prune(obj, s.structural, true)
-	defaulting.PruneNonNullableNullsWithoutDefaults(obj, s.structural)
-	defaulting.Default(obj, s.structural)
+	s.Prepare(obj)
 	return obj
-}
-
-// create admits a new object.
-func (s *apiServer) create(obj map[string]any) field.ErrorList {
-	errs := validation.ValidateCustomResource(nil, obj, s.schema)
-	return append(errs, s.common(obj, nil, len(errs) > 0)...)
-}
-
-// update admits a changed object.
-func (s *apiServer) update(obj, old map[string]any) field.ErrorList {
-	errs := validation.ValidateCustomResourceUpdate(nil, obj, old, s.schema)
-	return append(errs, s.common(obj, old, len(errs) > 0)...)
-}
-
-func (s *apiServer) common(obj, old map[string]any, schemaFailed bool) field.ErrorList {
-	ctx := context.Background()
-	errs := objectmeta.Validate(ctx, nil, obj, s.structural, true)
-	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, s.structural, obj)...)
-	if schemaFailed {
-		return errs // the API server runs no CEL rules on what the schema refuses
-	}
-	var oldObj any // a nil map in an interface would count as an old object
-	if old != nil {
-		oldObj = old
-	}
-	celErrs, _ := s.cel.Validate(ctx, nil, s.structural, obj, oldObj, celconfig.RuntimeCELCostBudget)
-	return append(errs, celErrs...)
 }
 
 // wantError fails unless one of the errors has the field and the fragment.
@@ -161,7 +102,11 @@ func TestCRDIsAcceptedByTheAPIServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, err := range crdvalidation.ValidateCustomResourceDefinition(context.Background(), crd) {
+		var internal apiextensions.CustomResourceDefinition
+		if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd, &internal, nil); err != nil {
+			t.Fatal(err)
+		}
+		for _, err := range crdvalidation.ValidateCustomResourceDefinition(context.Background(), &internal) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}

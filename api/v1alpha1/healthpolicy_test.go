@@ -28,7 +28,7 @@ func policyServer(t *testing.T) *apiServer {
 func TestHealthPolicyDefaults(t *testing.T) {
 	server := policyServer(t)
 	obj := server.prepare(t, emptyPolicy)
-	if errs := server.create(obj); len(errs) > 0 {
+	if errs := server.Create(obj); len(errs) > 0 {
 		t.Error(errs.ToAggregate())
 	}
 	var want map[string]any
@@ -72,7 +72,7 @@ func TestRefusesHealthPolicy(t *testing.T) {
 			"NodeNotReady"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wantError(t, server.create(server.prepare(t, tc.set.apply(t, emptyPolicy))), tc.field, tc.want)
+			wantError(t, server.Create(server.prepare(t, tc.set.apply(t, emptyPolicy))), tc.field, tc.want)
 		})
 	}
 }
@@ -89,7 +89,7 @@ func TestHealthPolicySample(t *testing.T) {
 	}
 	server := policyServer(t)
 	got, want := server.prepare(t, string(raw)), server.prepare(t, emptyPolicy)
-	if errs := server.create(got); len(errs) > 0 {
+	if errs := server.Create(got); len(errs) > 0 {
 		t.Error(errs.ToAggregate())
 	}
 	delete(got["spec"].(map[string]any), "nodeConditions")

@@ -130,10 +130,10 @@ func checkUpdates(t *testing.T, tests map[string]updated) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			old := server.prepare(t, tc.doc)
-			if errs := server.create(old); len(errs) > 0 {
+			if errs := server.Create(old); len(errs) > 0 {
 				t.Fatalf("the job before the update: %v", errs.ToAggregate())
 			}
-			errs := server.update(server.prepare(t, tc.set.apply(t, tc.doc)), old)
+			errs := server.Update(server.prepare(t, tc.set.apply(t, tc.doc)), old)
 			if tc.field == "" && len(errs) > 0 {
 				t.Error(errs.ToAggregate())
 			}
@@ -147,7 +147,7 @@ func checkUpdates(t *testing.T, tests map[string]updated) {
 // Every field of the spec and of a task is either one that may be changed or one that a rule
 // protects: a new field has to be decided on.
 func TestEveryFieldIsMutableOrProtected(t *testing.T) {
-	spec := newAPIServer(t).structural.Properties["spec"]
+	spec := newAPIServer(t).Structural.Properties["spec"]
 	for path, level := range map[string]struct {
 		schema  structuralschema.Structural
 		mutable []string

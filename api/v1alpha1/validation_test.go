@@ -23,7 +23,7 @@ func checkRefusals(t *testing.T, tests map[string]refusal) {
 				doc = minimal
 			}
 			obj := server.prepare(t, tc.set.apply(t, doc))
-			wantError(t, server.create(obj), tc.field, tc.want)
+			wantError(t, server.Create(obj), tc.field, tc.want)
 		})
 	}
 }

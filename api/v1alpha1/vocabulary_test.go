@@ -86,6 +86,6 @@ func TestReservedKeysAreRefused(t *testing.T) {
 			continue
 		}
 		doc := set{"spec.tasks[0].template.metadata": "{" + kind + ": {" + word + ": x}}"}.apply(t, minimal)
-		wantError(t, server.create(server.prepare(t, doc)), "spec.tasks[0].template.metadata."+kind, word+" is reserved")
+		wantError(t, server.Create(server.prepare(t, doc)), "spec.tasks[0].template.metadata."+kind, word+" is reserved")
 	}
 }

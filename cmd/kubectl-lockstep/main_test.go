@@ -41,7 +41,7 @@ func TestExamplesOfTheHelpRun(t *testing.T) {
 	streams, _, _, _ := genericiooptions.NewTestIOStreams()
 	n := 0
 	for _, c := range newCommand(streams).Commands() {
-		for line := range strings.SplitSeq(strings.ReplaceAll(c.Example, "\\\n", ""), "\n") {
+		for line := range strings.SplitSeq(strings.NewReplacer("\\\n", "", "'", "").Replace(c.Example), "\n") {
 			args, ok := strings.CutPrefix(strings.TrimSpace(line), "kubectl lockstep ")
 			if !ok || !strings.Contains(args, " -f ") {
 				continue // without a file it needs a cluster
@@ -52,7 +52,7 @@ func TestExamplesOfTheHelpRun(t *testing.T) {
 			}
 		}
 	}
-	check.Equal(t, "examples", 10, n)
+	check.Equal(t, "examples", 11, n)
 }
 
 // incidents are those of the job of the sample.

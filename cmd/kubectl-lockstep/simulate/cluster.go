@@ -1,107 +1,140 @@
 package simulate
 
 import (
-	"errors"
 	"fmt"
-	"slices"
+	"io"
 
 	"github.com/spf13/pflag"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/controllers/hypernodes"
 	"github.com/lockstep-dev/lockstep/lab"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 )
+
+// gpuResource is what a pod asks for that uses GPUs.
+const gpuResource = "nvidia.com/gpu"
 
 // cluster is where the jobs run: racks of nodes, or the HyperNodes of a file.
 type cluster struct {
 	nodes, nodesPerRack int
 	gpusPerNode         int64
 	file                string
+	// gpusGiven is whether gpusPerNode is from the user.
+	gpusGiven bool
+	in        io.Reader
 }
 
 func (c *cluster) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&c.nodes, "nodes", 0, "nodes of the cluster; default: those that the jobs need and a tenth more")
 	f.IntVar(&c.nodesPerRack, "nodes-per-rack", 32, "nodes of a HyperNode of tier 1; all are in one of tier 2")
-	f.Int64Var(&c.gpusPerNode, "gpus-per-node", 8, "GPUs of a node")
+	f.Int64Var(&c.gpusPerNode, "gpus-per-node", 8, "GPUs of a node; with --topology, where no Node says how many it has")
 	f.StringVar(&c.file, "topology", "", "file with HyperNodes and Nodes in place of --nodes: what kubectl get hypernodes,nodes -o yaml prints")
 }
 
-// hyperNodes are those in which all of the studies are played.
-func (c *cluster) hyperNodes(studies []*study) ([]topology.HyperNode, error) {
+func (c *cluster) check() error {
+	switch {
+	case c.nodesPerRack < 1:
+		return fmt.Errorf("--nodes-per-rack is %d, and has to be 1 at least", c.nodesPerRack)
+	case c.nodes < 0:
+		return fmt.Errorf("--nodes is %d, and has to be positive", c.nodes)
+	case c.gpusPerNode < 1:
+		return fmt.Errorf("--gpus-per-node is %d, and has to be 1 at least", c.gpusPerNode)
+	}
+	return nil
+}
+
+// site is a cluster as the lab plays it.
+type site struct {
+	hyperNodes []topology.HyperNode
+	gpus       map[string]int64 // of each node
+	// name is how errors call one of its nodes, and flags are those that say how large it is.
+	name, flags string
+}
+
+// site returns the nodes on which all of the studies are played. What of a file is left out is told as a warning.
+func (c *cluster) site(studies []*study, warn func(string)) (*site, error) {
 	if c.file != "" {
-		return readTopology(c.file)
-	}
-	if c.nodesPerRack < 1 {
-		return nil, fmt.Errorf("--nodes-per-rack is %d, and has to be 1 at least", c.nodesPerRack)
-	}
-	if c.nodes < 0 {
-		return nil, fmt.Errorf("--nodes is %d, and has to be positive", c.nodes)
+		return c.readTopology(studies, warn)
 	}
 	nodes := c.nodes
 	if nodes == 0 {
 		for _, s := range studies {
-			perNode, err := c.podsPerNode(s.job)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", s.name, err)
-			}
+			perNode := max(1, podsFor(c.gpusPerNode, s.job))
 			needed := (pods(s.job) + perNode - 1) / perNode
 			nodes = max(nodes, needed+(needed+9)/10)
 		}
 	}
-	return lab.Racks(nodes, c.nodesPerRack), nil
+	out := &site{hyperNodes: lab.Racks(nodes, c.nodesPerRack), gpus: map[string]int64{}, name: "a node, see --gpus-per-node,", flags: ": see --nodes and --nodes-per-rack"}
+	for _, h := range out.hyperNodes {
+		for _, n := range h.Nodes {
+			out.gpus[n] = c.gpusPerNode
+		}
+	}
+	return out, nil
 }
 
-// podsPerNode is how many pods of the job's largest task fit on a node by their GPUs.
-func (c *cluster) podsPerNode(job *v1alpha1.TrainingJob) (int, error) {
-	if c.gpusPerNode < 1 {
-		return 0, fmt.Errorf("--gpus-per-node is %d, and has to be 1 at least", c.gpusPerNode)
+// podsOn is how many pods of a job fit on each node.
+func (s *site) podsOn(job *v1alpha1.TrainingJob) (map[string]int, error) {
+	out := map[string]int{}
+	most, room := int64(0), 0
+	for node, gpus := range s.gpus {
+		out[node] = podsFor(gpus, job)
+		most, room = max(most, gpus), max(room, out[node])
 	}
-	most := int64(0)
-	for i := range job.Spec.Tasks {
-		t := &job.Spec.Tasks[i]
-		if gpus := gpusOf(t); gpus > c.gpusPerNode {
-			return 0, fmt.Errorf("a pod of task %s has %d GPUs, and a node has %d: see --gpus-per-node", t.Name, gpus, c.gpusPerNode)
+	if t := largestTask(job); room == 0 {
+		return nil, fmt.Errorf("a pod of task %s has %d GPUs, and %s has %d at most", t.Name, gpusOf(t), s.name, most)
+	}
+	return out, s.checkRoom(job, out)
+}
+
+// checkRoom refuses a job that no HyperNode which it may use has room for.
+func (s *site) checkRoom(job *v1alpha1.TrainingJob, podsOn map[string]int) error {
+	t := job.Spec.NetworkTopology
+	if t == nil || t.Mode != v1alpha1.TopologyHard || t.HighestTierAllowed == nil {
+		return nil
+	}
+	most := 0
+	for _, h := range s.hyperNodes {
+		slots := 0
+		for _, n := range h.Nodes {
+			slots += podsOn[n]
 		}
-		most = max(most, gpusOf(t))
+		if h.Tier <= *t.HighestTierAllowed {
+			most = max(most, slots)
+		}
 	}
-	if most == 0 {
-		return 1, nil
+	if n := int(gang.MinAvailable(job)); n > most {
+		return fmt.Errorf("the job needs %d pods at once, and a HyperNode of tier %d or lower, as its networkTopology asks for, takes %d at most%s", n, *t.HighestTierAllowed, most, s.flags)
 	}
-	return int(c.gpusPerNode / most), nil
+	return nil
+}
+
+// podsFor is how many pods of the job's largest task have room on a node with some GPUs.
+func podsFor(gpus int64, job *v1alpha1.TrainingJob) int {
+	if needed := gpusOf(largestTask(job)); needed > 0 {
+		return int(gpus / needed)
+	}
+	return 1
+}
+
+// largestTask is that whose pods have the most GPUs.
+func largestTask(job *v1alpha1.TrainingJob) *v1alpha1.Task {
+	largest := &job.Spec.Tasks[0]
+	for i := range job.Spec.Tasks {
+		if t := &job.Spec.Tasks[i]; gpusOf(t) > gpusOf(largest) {
+			largest = t
+		}
+	}
+	return largest
 }
 
 // gpusOf are the GPUs of a pod of a task.
 func gpusOf(t *v1alpha1.Task) int64 {
 	gpus := int64(0)
 	for _, c := range t.Template.Spec.Containers {
-		gpus += c.Resources.Limits.Name("nvidia.com/gpu", resource.DecimalSI).Value()
+		gpus += c.Resources.Limits.Name(gpuResource, resource.DecimalSI).Value()
 	}
 	return gpus
-}
-
-// readTopology reads HyperNodes and Nodes. Nodes without GPUs take no pods of a job that has some.
-func readTopology(file string) ([]topology.HyperNode, error) {
-	objects, err := readObjects(file)
-	if err != nil {
-		return nil, fmt.Errorf("--topology: %w", err)
-	}
-	var hyperNodes []topologyv1alpha1.HyperNode
-	var nodes []corev1.Node
-	for _, object := range objects {
-		switch object := object.(type) {
-		case *topologyv1alpha1.HyperNode:
-			hyperNodes = append(hyperNodes, *object)
-		case *corev1.Node:
-			nodes = append(nodes, *object)
-		}
-	}
-	if len(hyperNodes) == 0 || len(nodes) == 0 {
-		return nil, errors.New("--topology: " + file + " has to have HyperNodes and Nodes: what kubectl get hypernodes,nodes -o yaml prints")
-	}
-	found := hypernodes.Resolve(hyperNodes, nodes)
-	return slices.DeleteFunc(found, func(h topology.HyperNode) bool { return len(h.Nodes) == 0 }), nil
 }

@@ -4,12 +4,14 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"math"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -27,8 +29,8 @@ type options struct {
 	sweep, picture string
 	replay         string
 	suggest        bool
-	length         string
-	duration       time.Duration // length, parsed
+	length         time.Duration
+	output         string
 	plays          int
 	seed           uint64
 	costs          lab.Costs
@@ -45,7 +47,7 @@ const example = `  # A month of a job, with the failures of the training of Llam
 
   # How long a silent node may take to come back
   kubectl lockstep simulate -f job.yaml \
-    --sweep rules[node-may-return].afterSeconds=10s..5m --svg sweep.svg
+    --sweep 'rules[node-may-return].afterSeconds=10s..5m' --svg sweep.svg
 
   # Better times for the policy, as YAML
   kubectl lockstep simulate -f job.yaml --suggest
@@ -63,6 +65,9 @@ const example = `  # A month of a job, with the failures of the training of Llam
   kubectl get trainingjobs -A -o yaml > jobs.yaml
   kubectl lockstep simulate -f job.yaml --failures jobs.yaml
 
+  # All figures, for other programs
+  kubectl lockstep simulate -f job.yaml --compare other.yaml -o json
+
   # The HyperNodes of a cluster, and a program that checkpoints every 10 minutes
   kubectl get hypernodes,nodes -o yaml > cluster.yaml
   kubectl lockstep simulate -f job.yaml \
@@ -70,7 +75,9 @@ const example = `  # A month of a job, with the failures of the training of Llam
 
 // New is the command.
 func New(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &options{IOStreams: streams, costs: lab.DefaultCosts(), failures: failures{now: time.Now}}
+	o := &options{
+		IOStreams: streams, costs: lab.DefaultCosts(), failures: failures{now: time.Now, in: streams.In}, cluster: cluster{in: streams.In},
+	}
 	c := &cobra.Command{
 		Use:   "simulate -f JOB.yaml",
 		Short: "Play failures against the restart policy of a TrainingJob",
@@ -86,8 +93,14 @@ Nothing is sent to a cluster. The same seed gives the same answer.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(cmd.Flags()); err != nil {
+				return err
+			}
+			return o.run(cmd.Context())
+		},
 	}
+	c.SetFlagErrorFunc(flagError)
 	f := c.Flags()
 	f.StringVarP(&o.file, "filename", "f", "", "file with the TrainingJob; - for standard input")
 	f.StringSliceVar(&o.compare, "compare", nil, "files with TrainingJobs to play beside it")
@@ -95,9 +108,10 @@ Nothing is sent to a cluster. The same seed gives the same answer.`,
 	f.StringVar(&o.picture, "svg", "", "file for a picture of the sweep")
 	f.BoolVar(&o.suggest, "suggest", false, "search the times of the policy for better ones")
 	f.StringVar(&o.replay, "replay", "", "file with a TrainingJob whose incidents are played in place of drawn failures; what kubectl get -o yaml prints")
-	f.StringVar(&o.length, "for", "30d", "how long to play, such as 12h or 365d")
+	spanVar(f, &o.length, "for", 30*24*time.Hour, "how long to play, such as 12h or 365d")
 	f.IntVar(&o.plays, "plays", 5, "how often to play, each time with other failures")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the random numbers")
+	f.StringVarP(&o.output, "output", "o", "", "json for other programs; default: text")
 	o.failures.addFlags(f)
 	o.cluster.addFlags(f)
 	addCosts(f, &o.costs)
@@ -107,16 +121,32 @@ Nothing is sent to a cluster. The same seed gives the same answer.`,
 	return c
 }
 
+// check says what is wrong with the flags, before any file is read.
+func (o *options) check(f *pflag.FlagSet) error {
+	if err := checkFlags(f); err != nil {
+		return err
+	}
+	if err := o.checkStandardInput(); err != nil {
+		return err
+	}
+	switch {
+	case o.output != "" && o.output != "json":
+		return fmt.Errorf("--output is %q, and has to be json, or left out for text", o.output)
+	case o.length <= 0:
+		return fmt.Errorf("--for is %s, and has to be positive", o.length)
+	case o.plays < 1:
+		return fmt.Errorf("--plays is %d, and has to be 1 at least", o.plays)
+	}
+	o.cluster.gpusGiven = f.Changed("gpus-per-node")
+	if err := o.cluster.check(); err != nil {
+		return err
+	}
+	return checkCosts(&o.costs)
+}
+
 func (o *options) run(ctx context.Context) error {
 	// A play makes much garbage and keeps little: less frequent collection costs some MiB and saves a fifth of the time.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	var err error
-	if o.duration, err = parseLength(o.length); err != nil {
-		return err
-	}
-	if o.plays < 1 {
-		return fmt.Errorf("--plays is %d, and has to be 1 at least", o.plays)
-	}
 	model, err := o.failures.read()
 	if err != nil {
 		return err
@@ -134,24 +164,43 @@ func (o *options) run(ctx context.Context) error {
 		return err
 	}
 	if replay != nil {
-		return replay.run(ctx, o, studies)
+		return o.runReplay(ctx, replay, studies)
 	}
 	for _, s := range studies {
 		if err := o.play(ctx, s); err != nil {
 			return err
 		}
 	}
-	if err := o.print(model, studies); err != nil {
-		return err
+	report := o.report(model, studies)
+	if o.output == "" {
+		o.print(report) // before the sweep, which takes a while
 	}
 	if sweep != nil {
-		if err := o.runSweep(ctx, sweep); err != nil {
+		if report.Sweep, err = o.playSweep(ctx, sweep); err != nil {
 			return err
 		}
+	}
+	switch {
+	case o.output != "":
+		return printJSON(o.Out, report)
+	case sweep != nil:
+		o.printSweep(report.Sweep)
 	}
 	if o.suggest {
 		return o.runSuggest(ctx, studies[0])
 	}
+	return nil
+}
+
+func (o *options) runReplay(ctx context.Context, r *replay, studies []*study) error {
+	played, err := r.play(ctx, o, studies)
+	if err != nil {
+		return err
+	}
+	if o.output != "" {
+		return printJSON(o.Out, &Report{Replay: played})
+	}
+	o.printReplay(played)
 	return nil
 }
 
@@ -161,33 +210,52 @@ const wholeJob = "whole-job restarts"
 // studies are the jobs to play, all on the same nodes: the one that is asked for, those beside it, and the first one under whole-job
 // restarts.
 func (o *options) studies(model *lab.Model) ([]*study, error) {
-	var studies []*study
-	for _, file := range append([]string{o.file}, o.compare...) {
-		job, err := readJob(o.In, file)
-		if err != nil {
-			return nil, err
-		}
-		studies = append(studies, &study{name: strings.TrimSuffix(filepath.Base(file), ".yaml"), job: job})
+	studies, err := o.readStudies()
+	if err != nil {
+		return nil, err
 	}
-	studies = append(studies, &study{name: wholeJob, job: lab.WholeJobRestarts(studies[0].job)})
 	causes, err := model.Rates()
 	if err != nil {
 		return nil, err
 	}
-	hyperNodes, err := o.cluster.hyperNodes(studies)
+	site, err := o.cluster.site(studies, func(w string) { fmt.Fprintln(o.ErrOut, "Warning:", w) })
 	if err != nil {
 		return nil, err
 	}
 	for _, s := range studies {
-		perNode, err := o.cluster.podsPerNode(s.job)
+		podsOn, err := site.podsOn(s.job)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", s.name, err)
 		}
 		s.setup = lab.Setup{
-			Job: s.job, HyperNodes: hyperNodes, PodsPerNode: perNode, Causes: causes, Lemons: model.Lemons, For: o.duration, Costs: &o.costs,
+			Job: s.job, HyperNodes: site.hyperNodes, PodsOn: podsOn, Causes: causes, Lemons: model.Lemons, For: o.length, Costs: &o.costs,
 		}
 	}
 	return studies, nil
+}
+
+func (o *options) readStudies() ([]*study, error) {
+	job, err := o.readJob("-f", o.file)
+	if err != nil {
+		return nil, err
+	}
+	studies := []*study{{name: title(o.file, job), job: job}}
+	for _, file := range o.compare {
+		other, err := o.readJob("--compare", file)
+		if err != nil {
+			return nil, err
+		}
+		studies = append(studies, &study{name: title(file, other), job: other})
+	}
+	return append(studies, &study{name: wholeJob, job: lab.WholeJobRestarts(job)}), nil
+}
+
+// title is how a table calls the job of a file.
+func title(file string, job *v1alpha1.TrainingJob) string {
+	if file == "-" {
+		return job.Name
+	}
+	return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
 }
 
 // play plays a study, if that has not been done.
@@ -201,11 +269,14 @@ func (o *options) play(ctx context.Context, s *study) error {
 	return nil
 }
 
-// vary is a study with a time of its policy changed.
+// vary is a study with a time of its policy changed, as the API server would take it.
 func (s *study) vary(field string, d time.Duration) (*study, error) {
-	job, err := lab.Vary(s.job, field, int32(d.Seconds()))
+	job, err := lab.Vary(s.job, field, int32(min(d.Seconds(), math.MaxInt32)))
 	if err != nil {
 		return nil, err
+	}
+	if job, err = admitAgain(job); err != nil {
+		return nil, fmt.Errorf("with %s: %w", d, err)
 	}
 	out := &study{name: d.String(), job: job, setup: s.setup}
 	out.setup.Job = job

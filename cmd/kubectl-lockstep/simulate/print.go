@@ -1,187 +1,111 @@
 package simulate
 
 import (
-	"cmp"
 	"fmt"
-	"io"
-	"maps"
 	"math"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/lockstep-dev/lockstep/lab"
-	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
-// row is a line of the table: a figure of each study.
-type row struct {
-	name string
-	of   func(*study) string
-}
-
-const (
-	nameWidth, columnWidth = 23, 19
-	// inOneTable is how many studies stand beside each other in 80 columns.
-	inOneTable = 3
-)
-
-func (o *options) print(model *lab.Model, studies []*study) error {
-	first, whole := studies[0], studies[len(studies)-1]
-	nodes := map[string]bool{}
-	for _, h := range first.setup.HyperNodes {
-		for _, n := range h.Nodes {
-			nodes[n] = true
-		}
-	}
-	fmt.Fprintf(o.Out, "%d pods on %d nodes for %s, %d plays from seed %d.\n", gang.Replicas(first.job), len(nodes), o.length, o.plays, o.seed)
-	fmt.Fprintf(o.Out, "Failures: %.2f in 1,000 node-days\n  (%s).\n", rate(first.setup.Causes), model.Source)
+func (o *options) print(r *Report) {
+	s := r.Setup
+	fmt.Fprintf(o.Out, "%d pods on %d nodes for %s, %d plays from seed %d.\n", s.Pods, s.Nodes, formatSpan(o.length), s.Plays, s.Seed)
+	fmt.Fprintf(o.Out, "Failures: %.2f in 1,000 node-days\n  (%s).\n", s.FailuresPerThousandNodeDays, s.FailureSource)
 	fmt.Fprintf(o.Out, "Assumed: a checkpoint every %s, which takes %s; %s to restore one.\n", o.costs.CheckpointInterval, o.costs.CheckpointWrite, o.costs.Restore)
-	for some := range slices.Chunk(studies, inOneTable) {
-		fmt.Fprintln(o.Out)
-		printTable(o.Out, rows(whole), some)
+	tableOf(r.Jobs).print(o.Out)
+	fmt.Fprintf(o.Out, "\nA job that is never down, by the published formula: ETTR %.4f.\n", r.NeverDown)
+	first := r.Jobs[0]
+	for _, j := range r.Jobs[1 : len(r.Jobs)-1] {
+		fmt.Fprintf(o.Out, "%s against %s: ETTR %s.\n", j.Name, first.Name, difference(j.AgainstFirst))
 	}
-	fmt.Fprintf(o.Out, "\nA job that is never down, by the published formula: ETTR %.4f.\n", limit(&first.setup))
-	for _, s := range studies[1 : len(studies)-1] {
-		fmt.Fprintf(o.Out, "%s against %s: ETTR %s.\n", s.name, first.name, difference(s.against(first)))
-	}
-	for _, s := range studies {
-		for i, r := range s.results {
-			switch {
-			case r.Failed != "":
-				fmt.Fprintf(o.Out, "%s: play %d ended: %s\n", s.name, i+1, r.Failed)
-			case r.Trained == 0:
-				fmt.Fprintf(o.Out, "%s: play %d never trained: no HyperNode of a tier that it may use has room for all of it.\n", s.name, i+1)
-			}
+	for _, j := range r.Jobs {
+		for _, u := range j.Unfinished {
+			fmt.Fprintf(o.Out, "%s, play %d: %s.\n", j.Name, u.Play, u.Why)
 		}
 	}
-	o.printCauses(first)
-	return nil
+	fmt.Fprintf(o.Out, "\nGPU-hours lost by %s, by cause:\n", first.Name)
+	for _, c := range first.Causes {
+		fmt.Fprintf(o.Out, "  %-40s%12.1f\n", c.Name, c.Lost)
+	}
 }
 
-func printTable(out io.Writer, rows []row, studies []*study) {
-	line := func(name string, of func(*study) string) {
-		cells := []string{fmt.Sprintf("%-*s", nameWidth, name)}
-		for _, s := range studies {
-			value := []rune(of(s))
-			cells = append(cells, fmt.Sprintf("%*s", columnWidth, string(value[:min(len(value), columnWidth-1)])))
-		}
-		fmt.Fprintln(out, strings.TrimRight(strings.Join(cells, ""), " "))
-	}
-	line("", func(s *study) string { return s.name })
+// tableOf has a column for each job.
+func tableOf(jobs []Job) *table {
+	t := &table{names: []string{""}}
 	for _, r := range rows {
-		line(r.name, r.of)
+		t.names = append(t.names, r.name)
 	}
+	for i := range jobs {
+		column := []string{jobs[i].Name}
+		for _, r := range rows {
+			column = append(column, r.of(&jobs[i]))
+		}
+		t.columns = append(t.columns, column)
+	}
+	return t
 }
 
-// rows are those of the table. The first differences are against whole-job restarts.
-func rows(whole *study) []row {
-	out := []row{
-		{"ETTR", func(s *study) string { return s.ettr().String() }},
-		{"  against whole-job", func(s *study) string {
-			if s == whole {
-				return "-"
-			}
-			return difference(s.against(whole))
-		}},
-		{"failures", func(s *study) string { return fmt.Sprintf("%.1f", s.failures()) }},
-		{"restarts: pods", counted(func(r *lab.Result) int { return int(r.Restarts.Pod) })},
-		{"  tasks, partitions", counted(func(r *lab.Result) int { return int(r.Restarts.Task + r.Restarts.Partition) })},
-		{"  whole job", counted(func(r *lab.Result) int { return int(r.Restarts.Job) })},
-		{"  relocations", counted(func(r *lab.Result) int { return int(r.Restarts.Relocations) })},
-		{"GPU-hours lost", hours(func(r *lab.Result) time.Duration { return r.Wall - r.Trained })},
-		{"  steps since a save", hours(func(r *lab.Result) time.Duration { return r.Lost })},
-	}
-	for p, name := range phaseNames {
-		out = append(out, row{name, hours(func(r *lab.Result) time.Duration { return r.DownIn[p] })})
-	}
-	out = append(out,
-		row{"  slower training", hours(func(r *lab.Result) time.Duration { return r.Slowed })},
-		row{"  checkpoint writes", hours(func(r *lab.Result) time.Duration { return r.Wall - r.Trained - r.Lost - r.Down - r.Slowed })},
-		row{"replaced: own node", share(lab.OwnNode)},
-		row{"  lowest HyperNode", share(lab.LowestHyperNode)},
-		row{"  elsewhere in home", share(lab.Home)},
-		row{"  outside of home", share(lab.Elsewhere)},
-	)
-	return out
+// rows are the lines of the table: a figure of each job.
+var rows = []struct {
+	name string
+	of   func(*Job) string
+}{
+	{"ETTR", func(j *Job) string { return j.ETTR.String() }},
+	{"  against whole-job", func(j *Job) string { return difference(j.AgainstWholeJob) }},
+	{"failures", figure(func(j *Job) float64 { return j.Failures })},
+	{"restarts: pods", figure(func(j *Job) float64 { return j.Restarts.Pods })},
+	{"  tasks, partitions", figure(func(j *Job) float64 { return j.Restarts.TasksAndPartitions })},
+	{"  whole job", figure(func(j *Job) float64 { return j.Restarts.Jobs })},
+	{"  relocations", figure(func(j *Job) float64 { return j.Restarts.Relocations })},
+	{"GPU-hours lost", figure(func(j *Job) float64 { return j.Lost.Total })},
+	{"  steps since a save", figure(func(j *Job) float64 { return j.Lost.StepsSinceSave })},
+	{"  detect", figure(func(j *Job) float64 { return j.Lost.Detect })},
+	{"  decide", figure(func(j *Job) float64 { return j.Lost.Decide })},
+	{"  wait for room", figure(func(j *Job) float64 { return j.Lost.WaitForRoom })},
+	{"  place", figure(func(j *Job) float64 { return j.Lost.Place })},
+	{"  start", figure(func(j *Job) float64 { return j.Lost.Start })},
+	{"  restore", figure(func(j *Job) float64 { return j.Lost.Restore })},
+	{"  slower training", figure(func(j *Job) float64 { return j.Lost.SlowerTraining })},
+	{"  checkpoint writes", figure(func(j *Job) float64 { return j.Lost.CheckpointWrites })},
+	{"replaced: own node", share(func(p *Places) float64 { return p.OwnNode })},
+	{"  lowest HyperNode", share(func(p *Places) float64 { return p.LowestHyperNode })},
+	{"  elsewhere in home", share(func(p *Places) float64 { return p.Home })},
+	{"  outside of home", share(func(p *Places) float64 { return p.Elsewhere })},
 }
 
-// phaseNames are the names of the phases in the table.
-var phaseNames = [lab.Phases]string{
-	lab.Detect: "  detect", lab.Decide: "  decide", lab.Room: "  wait for room", lab.Place: "  place", lab.Start: "  start", lab.Restore: "  restore",
-}
-
-func counted(of func(*lab.Result) int) func(*study) string {
-	return func(s *study) string {
-		return fmt.Sprintf("%.1f", s.mean(func(r *lab.Result) float64 { return float64(of(r)) }))
-	}
-}
-
-func hours(of func(*lab.Result) time.Duration) func(*study) string {
-	return func(s *study) string {
-		return fmt.Sprintf("%.1f", s.mean(func(r *lab.Result) float64 { return s.gpuHours(of(r)) }))
-	}
+func figure(of func(*Job) float64) func(*Job) string {
+	return func(j *Job) string { return fmt.Sprintf("%.1f", of(j)) }
 }
 
 // share is how many of the replaced ranks came back at a place.
-func share(at lab.Locality) func(*study) string {
-	return func(s *study) string {
-		all, there := 0, 0
-		for _, r := range s.results {
-			for _, n := range r.Places {
-				all += n
-			}
-			there += r.Places[at]
-		}
-		if all == 0 {
+func share(of func(*Places) float64) func(*Job) string {
+	return func(j *Job) string {
+		if j.Replaced == nil {
 			return "-"
 		}
-		return fmt.Sprintf("%.1f %%", 100*float64(there)/float64(all))
+		return fmt.Sprintf("%.1f %%", 100*of(j.Replaced))
 	}
 }
 
 // difference tells a difference only where it is one.
-func difference(e lab.Estimate) string {
-	if math.IsInf(e.Margin, 1) {
+func difference(e *estimate) string {
+	switch {
+	case e == nil || math.IsInf(e.Margin, 1):
 		return "-"
-	}
-	if !e.Certain() {
+	case !e.Certain():
 		return "none seen"
 	}
 	return fmt.Sprintf("%+.5f ±%.5f", e.Mean, e.Margin)
 }
 
-// rate is how often anything fails, in 1,000 days of one node.
-func rate(causes []lab.Cause) float64 {
-	sum := 0.0
-	for _, c := range causes {
-		sum += c.PerThousandNodeDays
+// smallDifference tells the difference that one time of a policy makes, with more digits than an ETTR has: the plays meet the same
+// failures.
+func smallDifference(e lab.Estimate) string {
+	switch {
+	case e.Mean == 0 && e.Margin == 0:
+		return ""
+	case !e.Certain():
+		return "none seen"
 	}
-	return sum
-}
-
-// limit is the ETTR of a job that trains on at once after each failure, and loses only what it has trained since its last
-// checkpoint: half an interval on average.
-func limit(s *lab.Setup) float64 {
-	nodes := float64(gang.Replicas(s.Job)) / float64(max(1, s.PodsPerNode))
-	stops := slices.DeleteFunc(slices.Clone(s.Causes), func(c lab.Cause) bool { return c.Effect == lab.Degradation })
-	perSecond := nodes * rate(stops) / 1000 / (24 * time.Hour).Seconds()
-	return lab.ExpectedETTR(perSecond, 0, s.Costs.CheckpointInterval, s.Costs.CheckpointWrite)
-}
-
-// printCauses prints what each cause has cost, the most expensive first.
-func (o *options) printCauses(s *study) {
-	lost := map[string]float64{}
-	for _, r := range s.results {
-		for cause, d := range r.LostBy {
-			lost[cause] += s.gpuHours(d) / float64(len(s.results))
-		}
-	}
-	names := slices.SortedFunc(maps.Keys(lost), func(a, b string) int {
-		return cmp.Or(cmp.Compare(lost[b], lost[a]), strings.Compare(a, b))
-	})
-	fmt.Fprintf(o.Out, "\nGPU-hours lost by %s, by cause:\n", s.name)
-	for _, name := range names {
-		fmt.Fprintf(o.Out, "  %-40s%12.1f\n", name, lost[name])
-	}
+	return fmt.Sprintf("%+.6f ±%.6f", e.Mean, e.Margin)
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"math"
 	"slices"
 	"time"
 
@@ -24,12 +24,9 @@ func (o *options) plannedReplay() (*replay, error) {
 	if o.replay == "" {
 		return nil, nil
 	}
-	if o.sweep != "" || o.suggest {
-		return nil, errors.New("--replay plays the incidents of a job once, and goes with neither --sweep nor --suggest")
-	}
-	job, err := readJob(o.In, o.replay)
+	job, err := o.readJob("--replay", o.replay)
 	if err != nil {
-		return nil, fmt.Errorf("--replay: %w", err)
+		return nil, err
 	}
 	for i := range job.Status.Incidents {
 		for _, p := range job.Status.Incidents[i].Pods {
@@ -49,49 +46,78 @@ func hasRank(job *v1alpha1.TrainingJob, p v1alpha1.IncidentPod) bool {
 	return slices.ContainsFunc(job.Spec.Tasks, func(t v1alpha1.Task) bool { return t.Name == p.Task && p.Index >= 0 && p.Index < t.Replicas })
 }
 
-// run plays the incidents under the policy of the job that had them, and under those of the studies.
-func (r *replay) run(ctx context.Context, o *options, studies []*study) error {
-	as := *studies[0]
-	as.name, as.job, as.setup.Job = "as it was", r.recorded, r.recorded
-	columns := []*study{&as}
-	for _, s := range studies {
-		columns = append(columns, &study{name: s.name, job: s.job, setup: s.setup})
-	}
-	last := r.failures[len(r.failures)-1].At
-	for _, s := range columns {
-		s.setup.Failures, s.setup.For = r.failures, last+lab.Lead
-		var err error
-		if s.results, err = lab.PlayMany(ctx, s.setup, 1, o.seed); err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
-	}
-	fmt.Fprintf(o.Out, "The incidents of %s, and how long its ranks were not ready:\n", r.recorded.Name)
-	for some := range slices.Chunk(columns, inOneTable) {
-		fmt.Fprintln(o.Out)
-		r.printTable(o.Out, some, &o.costs)
-	}
-	fmt.Fprintln(o.Out, "\nWhat is recorded is until all ranks were ready, with the time that such a failure\nis assumed to take until it is seen. What is played is until all processes run.")
-	return nil
+// Replay is how long each incident took, and takes under other policies.
+type Replay struct {
+	Job       string     `json:"job"`
+	Incidents []Incident `json:"incidents"`
 }
 
-func (r *replay) printTable(out io.Writer, columns []*study, costs *lab.Costs) {
-	cells := func(name, recorded string, of func(*study) string) {
-		fmt.Fprintf(out, "%-22s%10s", name, recorded)
-		for _, s := range columns {
-			value := []rune(of(s))
-			fmt.Fprintf(out, "%16s", string(value[:min(len(value), 15)]))
-		}
-		fmt.Fprintln(out)
-	}
-	cells("", "recorded", func(s *study) string { return s.name })
+// Incident is one that was played.
+type Incident struct {
+	ID      int64  `json:"id"`
+	Trigger string `json:"trigger"`
+	// Recorded is nil for an incident that is open.
+	Recorded *float64 `json:"recordedSeconds,omitempty"`
+	Played   []Played `json:"played"`
+}
+
+// Played is how long the ranks were down under a policy.
+type Played struct {
+	Policy  string  `json:"policy"`
+	Seconds float64 `json:"seconds"`
+}
+
+// play plays the incidents under the policy of the job that had them, and under those of the studies.
+func (r *replay) play(ctx context.Context, o *options, studies []*study) (*Replay, error) {
+	as := *studies[0]
+	as.name, as.job, as.setup.Job = "as it was", r.recorded, r.recorded
+	out := &Replay{Job: r.recorded.Name}
 	for i := range r.incidents {
 		inc := &r.incidents[i]
-		recorded := "open"
+		one := Incident{ID: int64(inc.ID), Trigger: string(inc.Trigger)}
 		if inc.EndTime != nil {
-			recorded = inc.EndTime.Sub(lab.FailedAt(inc, costs)).Round(100 * time.Millisecond).String()
+			one.Recorded = new(tenths(inc.EndTime.Sub(lab.FailedAt(inc, &o.costs))))
 		}
-		cells(fmt.Sprintf("%d %s", inc.ID, inc.Trigger), recorded, func(s *study) string { return r.down(s, i).Round(100 * time.Millisecond).String() })
+		out.Incidents = append(out.Incidents, one)
 	}
+	last := r.failures[len(r.failures)-1].At
+	for _, s := range append([]*study{&as}, studies...) {
+		played := &study{name: s.name, job: s.job, setup: s.setup}
+		played.setup.Failures, played.setup.For = r.failures, last+lab.Lead
+		var err error
+		if played.results, err = lab.PlayMany(ctx, played.setup, 1, o.seed); err != nil {
+			return nil, fmt.Errorf("%s: %w", s.name, err)
+		}
+		for i := range out.Incidents {
+			out.Incidents[i].Played = append(out.Incidents[i].Played, Played{s.name, tenths(r.down(played, i))})
+		}
+	}
+	return out, nil
+}
+
+// tenths is a time in seconds, to a tenth.
+func tenths(d time.Duration) float64 { return d.Round(100 * time.Millisecond).Seconds() }
+
+func (o *options) printReplay(r *Replay) {
+	seconds := func(s float64) string {
+		return time.Duration(math.Round(s*10) * float64(100*time.Millisecond)).String()
+	}
+	names, recorded, played := []string{""}, []string{"recorded"}, [][]string{}
+	for _, p := range r.Incidents[0].Played {
+		played = append(played, []string{p.Policy})
+	}
+	for i, inc := range r.Incidents {
+		names, recorded = append(names, fmt.Sprintf("%d %s", inc.ID, inc.Trigger)), append(recorded, "open")
+		if inc.Recorded != nil {
+			recorded[i+1] = seconds(*inc.Recorded)
+		}
+		for j, p := range inc.Played {
+			played[j] = append(played[j], seconds(p.Seconds))
+		}
+	}
+	fmt.Fprintf(o.Out, "The incidents of %s, and how long its ranks were not ready:\n", r.Job)
+	(&table{names: names, columns: append([][]string{recorded}, played...), repeated: 1}).print(o.Out)
+	fmt.Fprintln(o.Out, "\nWhat is recorded is until all ranks were ready, with the time that such a failure\nis assumed to take until it is seen. What is played is until all processes run;\nof incidents that overlap, the first has the time of all.")
 }
 
 // down is for how long the processes of a play did not run because of an incident: in the outages from its failure to the next one.

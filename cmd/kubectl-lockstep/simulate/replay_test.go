@@ -40,7 +40,7 @@ func TestRecordedIncidentsAreReplayed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slow := strings.Replace(string(raw), "gangDownAfterSeconds: 5}", "gangDownAfterSeconds: 600}", 1)
+	slow := strings.Replace(string(raw), "afterSeconds: 60, gangDownAfterSeconds: 5}", "afterSeconds: 600, gangDownAfterSeconds: 600}", 1)
 	dir := t.TempDir()
 	for name, content := range map[string]string{"llama.yaml": string(raw) + recorded, "slow.yaml": slow} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
@@ -51,11 +51,15 @@ func TestRecordedIncidentsAreReplayed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	late, err := simulate("-f", filepath.Join(dir, "slow.yaml"), "--replay", filepath.Join(dir, "llama.yaml"), "--restore", "2h")
+	if err != nil || !strings.Contains(late, "\n3 PodNotReady        22s      1m18s") {
+		t.Errorf("the first incident comes before the job trains: %v\n%s", err, late)
+	}
 	for _, want := range []string{
-		"                        recorded       as it was            slow whole-job resta\n",
-		"3 PodNotReady                22s              6s              6s",
-		"4 NodeNotReady             2m50s",
-		"5 PodFailed                 open              6s              6s",
+		"\n                recorded  as it was     slow  whole-job restarts\n",
+		"\n3 PodNotReady        22s         6s       6s               15.6s\n",
+		"\n4 NodeNotReady     2m50s  ",
+		"\n5 PodFailed         open         6s       6s               15.6s\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
@@ -73,9 +77,6 @@ func TestAReplayNeedsIncidents(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := simulate("-f", sample, "--replay", file); err == nil || !strings.Contains(err.Error(), `incident 4 is about pod "llama-1-worker-2", rank 99 of task "worker", which the job does not have`) {
-		t.Errorf("got %v", err)
-	}
-	if _, err := simulate("-f", sample, "--replay", file, "--suggest"); err == nil || !strings.Contains(err.Error(), "goes with neither --sweep nor --suggest") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := simulate("-f", sample, "--replay", sample); err == nil || !strings.Contains(err.Error(), "remembers no incident that can be played") {

@@ -8,7 +8,6 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/lab"
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
@@ -81,21 +80,12 @@ func (o *options) confirm(ctx context.Context, base, best *study) error {
 		fmt.Fprintln(o.Out, "That is no gain to rely on: the policy is as good as it is.")
 		return nil
 	}
-	out, err := yaml.Marshal(map[string]any{"spec": spec(best.job)})
+	out, err := yaml.Marshal(map[string]any{"spec": map[string]any{"restartPolicy": best.job.Spec.RestartPolicy}})
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(o.Out, "The policy to try:\n\n%s", out)
 	return nil
-}
-
-// spec is what a suggestion changes of a job.
-func spec(job *v1alpha1.TrainingJob) map[string]any {
-	out := map[string]any{"restartPolicy": job.Spec.RestartPolicy}
-	if job.Spec.Hold != nil {
-		out["hold"] = job.Spec.Hold
-	}
-	return out
 }
 
 // timesOf are the times of a job's policy that can make a difference: those of the rules that applied. How long a pod on a silent node

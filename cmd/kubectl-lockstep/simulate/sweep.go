@@ -21,9 +21,6 @@ type sweep struct {
 // plannedSweep reads --sweep, so that what is wrong with it is told before anything is played; nil without one.
 func (o *options) plannedSweep(base *study) (*sweep, error) {
 	if o.sweep == "" {
-		if o.picture != "" {
-			return nil, fmt.Errorf("--svg is a picture of a sweep, and there is no --sweep")
-		}
 		return nil, nil
 	}
 	field, times, err := parseSweep(o.sweep)
@@ -48,8 +45,8 @@ func parseSweep(text string) (string, []time.Duration, error) {
 		at = len(text)
 	}
 	low, high, _ := strings.Cut(strings.TrimPrefix(text[at:], "="), "..")
-	from, errFrom := time.ParseDuration(low)
-	to, errTo := time.ParseDuration(high)
+	from, errFrom := lab.ParseTime(low)
+	to, errTo := lab.ParseTime(high)
 	whole := from%time.Second == 0 && to%time.Second == 0
 	if errFrom != nil || errTo != nil || from < 0 || to <= from || !whole {
 		return "", nil, fmt.Errorf("--sweep is %q, and has to be FIELD=FROM..TO in whole seconds, such as rules[everything-else].steps[1].afterSeconds=90s..10m", text)
@@ -79,54 +76,45 @@ func between(from, to time.Duration, points int) []time.Duration {
 	return out
 }
 
-// runSweep plays the job with each time, and prints what comes of it.
-func (o *options) runSweep(ctx context.Context, sw *sweep) error {
-	for _, s := range sw.studies {
+// playSweep plays the job with each time, and draws what comes of it.
+func (o *options) playSweep(ctx context.Context, sw *sweep) (*Sweep, error) {
+	out := &Sweep{Field: sw.field}
+	for i, s := range sw.studies {
 		if err := o.play(ctx, s); err != nil {
-			return err
+			return nil, err
 		}
+		out.Points = append(out.Points, Point{Seconds: sw.times[i].Seconds(), ETTR: estimate{s.ettr()}, AgainstFirst: estimate{s.against(sw.studies[0])}})
 	}
-	o.printSweep(sw)
 	if o.picture == "" {
-		return nil
+		return out, nil
 	}
 	picture, err := sw.svg()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := os.WriteFile(o.picture, picture, 0o644); err != nil {
-		return fmt.Errorf("--svg: %w", err)
+		return nil, fmt.Errorf("--svg: %w", err)
 	}
-	return nil
-}
-
-// smallDifference tells the difference that one time of a policy makes, with more digits than an ETTR has: the plays meet the same
-// failures.
-func smallDifference(e lab.Estimate) string {
-	switch {
-	case e.Mean == 0 && e.Margin == 0:
-		return ""
-	case !e.Certain():
-		return "none seen"
-	}
-	return fmt.Sprintf("%+.6f ±%.6f", e.Mean, e.Margin)
+	return out, nil
 }
 
 // plotWidth is the length of the bar of the best ETTR, in columns.
 const plotWidth = 36
 
-func (o *options) printSweep(sw *sweep) {
+func (o *options) printSweep(sw *Sweep) {
 	low, high := 1.0, 0.0
-	for _, s := range sw.studies {
-		low, high = min(low, s.ettr().Mean), max(high, s.ettr().Mean)
+	for _, p := range sw.Points {
+		low, high = min(low, p.ETTR.Mean), max(high, p.ETTR.Mean)
 	}
-	fmt.Fprintf(o.Out, "\n%s, %d plays of each:\n", sw.field, o.plays)
-	for _, s := range sw.studies {
-		ettr, bar := s.ettr().Mean, 1
+	fmt.Fprintf(o.Out, "\n%s, %d plays of each:\n", sw.Field, o.plays)
+	for _, p := range sw.Points {
+		bar := 1
 		if high > low {
-			bar += int((ettr - low) / (high - low) * (plotWidth - 1))
+			bar += int((p.ETTR.Mean - low) / (high - low) * (plotWidth - 1))
 		}
-		fmt.Fprintf(o.Out, "%8s  %.5f  %-21s  %s\n", s.name, ettr, smallDifference(s.against(sw.studies[0])), strings.Repeat("#", bar))
+		fmt.Fprintf(o.Out, "%8s  %.5f  %-21s  %s\n", p.time(), p.ETTR.Mean, smallDifference(p.AgainstFirst.Estimate), strings.Repeat("#", bar))
 	}
-	fmt.Fprintf(o.Out, "The differences are from %s, and the bars begin at the lowest ETTR.\n", sw.studies[0].name)
+	fmt.Fprintf(o.Out, "The differences are from %s, and the bars begin at the lowest ETTR.\n", sw.Points[0].time())
 }
+
+func (p *Point) time() time.Duration { return time.Duration(p.Seconds) * time.Second }

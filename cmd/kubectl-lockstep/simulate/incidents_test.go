@@ -1,0 +1,47 @@
+package simulate
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/lab"
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+func TestIncidentsOfAListAreCounted(t *testing.T) {
+	m, err := (&failures{nodes: 100}).count([]byte("\ufeff" + `time,node,cause,effect,repair
+2026-01-11T00:00:00Z,n1,GPU,DeviceFailure,24h
+2026-01-01T00:00:00Z,n2,GPU,DeviceFailure,1d6h
+2026-01-05T12:00:00+02:00,n2,NCCL,ProcessExit,
+`))
+	check.Equal(t, "error", nil, err)
+	check.Equal(t, "model", &lab.Model{
+		Source: "incidents from 2026-01-01 to 2026-01-11", Nodes: 100, Days: 10,
+		Causes: []lab.Counted{{Name: "GPU", Failures: 2, Effect: lab.DeviceFailure, Repair: "27h0m0s"}, {Name: "NCCL", Failures: 1, Effect: lab.ProcessExit}},
+	}, m)
+}
+
+func TestAListOfIncidentsNamesWhatIsWrong(t *testing.T) {
+	const header = "time,cause,effect\n"
+	for name, tc := range map[string]struct{ text, want string }{
+		"empty":        {"", "the file is empty: its first line has to name the columns time,cause,effect,repair"},
+		"column":       {"time,cause\n", `line 1: column effect is missing: it is "time,cause"`},
+		"no incident":  {header, "there are no incidents in it"},
+		"time":         {header + "today,x,ProcessExit\n", `line 2: time is "today", and has to be like`},
+		"fields":       {header + "2026-01-01T00:00:00Z,x\n", "line 2: it has 2 fields, and the first line has 3 columns"},
+		"quotes":       {header + "2026-01-01T00:00:00Z,a \"b\" c,ProcessExit\n", "line 2, character 24: bare \" in non-quoted-field: put the field into quotes"},
+		"one day":      {header + "2026-01-01T00:00:00Z,x,ProcessExit\n", "within one day"},
+		"no cause":     {header + "2026-01-01T00:00:00Z,,ProcessExit\n", "line 2: cause is empty"},
+		"effect":       {header + "2026-01-01T00:00:00Z,\"a\nb\",ProcessExit\n2026-01-01T00:00:00Z,x,Boom\n", `line 4: cause "x" has effect "Boom"`},
+		"effects":      {header + "2026-01-01T00:00:00Z,x,ProcessExit\n2026-02-01T00:00:00Z,x,PodLoss\n", `line 3: cause "x" has effect PodLoss, and had ProcessExit before: give each effect its own cause`},
+		"no repair":    {header + "2026-01-01T00:00:00Z,x,NodeLoss\n", `line 2: cause "x" has effect NodeLoss and needs repair`},
+		"wrong repair": {"time,cause,effect,repair\n2026-01-01T00:00:00Z,x,NodeLoss,long\n", `line 2: cause "x" has repair "long", and it has to be a time such as 24h or 2d`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := (&failures{nodes: 1}).count([]byte(tc.text))
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+}

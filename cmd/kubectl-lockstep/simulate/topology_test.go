@@ -1,0 +1,76 @@
+package simulate
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+// aRack is a rack of nodes n0, n1 and so on with some GPUs each; none for -1, where the Node does not say.
+func aRack(members string, gpus ...int) string {
+	out := "apiVersion: v1\nkind: List\nitems:\n- apiVersion: topology.volcano.sh/v1alpha1\n  kind: HyperNode\n  metadata: {name: rack}\n" +
+		"  spec: {tier: 1, members: [" + members + "]}\n"
+	for i, n := range gpus {
+		status := ""
+		if n >= 0 {
+			status = fmt.Sprintf(`, status: {allocatable: {nvidia.com/gpu: "%d"}, capacity: {nvidia.com/gpu: "16"}}`, n)
+		}
+		out += fmt.Sprintf("- {apiVersion: v1, kind: Node, metadata: {name: n%d}%s}\n", i, status)
+	}
+	return out
+}
+
+const everyNode = `{type: Node, selector: {regexMatch: {pattern: "^n"}}}`
+
+func TestTheGPUsOfNodesCount(t *testing.T) {
+	topology := func(members string, gpus ...int) []string {
+		return []string{"-f", sample, "--topology", fileOf(t, aRack(members, gpus...))}
+	}
+	checkMistakes(t, map[string]mistake{
+		"too few on each":   {topology(everyNode, 4, 4, 4, 4, 0), "quickstart: a pod of task worker has 8 GPUs, and a node of "},
+		"the most":          {topology(everyNode, 4, 4, 4, 4, 0), "file.yaml has 4 at most"},
+		"too few nodes":     {topology(everyNode, 8, 8, 8, 7), "the job needs 4 pods at once, and a HyperNode of tier 2 or lower, as its networkTopology asks for, takes 3 at most"},
+		"GPUs that are not": {append(topology(everyNode, -1, -1, -1, -1), "--gpus-per-node", "4"), "see --gpus-per-node, has 4 at most"},
+		"told twice":        {append(topology(everyNode, 8, 8, 8, 8), "--gpus-per-node", "8"), "say how many GPUs they have: leave --gpus-per-node out"},
+		"no file":           {[]string{"-f", sample, "--topology", "nowhere.yaml"}, "--topology nowhere.yaml: open nowhere.yaml: no such file"},
+		"other objects":     {[]string{"-f", sample, "--topology", sample}, "it has to have HyperNodes and Nodes"},
+		"a type":            {[]string{"-f", sample, "--topology", fileOf(t, strings.Replace(aRack(everyNode, 8), "tier: 1", "tier: one", 1))}, "HyperNode rack: spec.tier is a string, and has to be a whole number"},
+	})
+}
+
+func TestNodesTakeAsManyPodsAsTheyHaveGPUsFor(t *testing.T) {
+	out, warnings := play(t, aRack(everyNode, 16, 0, 8, 8, -1))
+	if !strings.HasPrefix(out, "4 pods on 3 nodes for 1d") {
+		t.Error(out)
+	}
+	if want := "nodes with too few GPUs for a pod of any job are left out: n1, n4\n"; !strings.HasSuffix(warnings, want) {
+		t.Errorf("got %q, want %q", warnings, want)
+	}
+}
+
+func TestMembersThatMatchNothingAreTold(t *testing.T) {
+	_, warnings := play(t, aRack(everyNode+`, {type: Node, selector: {exactMatch: {name: m1}}}, {type: HyperNode, selector: {exactMatch: {name: rck}}},
+    {type: HyperNode, selector: {exactMatch: {name: rack}}}, {type: Node, selector: {labelMatch: {matchLabels: {a: b}}}}, {type: Node, selector: {regexMatch: {pattern: "^m"}}},
+    {type: Node, selector: {exactMatch: {name: n2}}}`, -1, -1, -1, -1, -1))
+	check.Equal(t, "warnings", `Warning: HyperNode rack: spec.members[1], exactMatch "m1", matches no Node of the file
+Warning: HyperNode rack: spec.members[2], exactMatch "rck", is no HyperNode of the file
+Warning: HyperNode rack: spec.members[4], labelMatch "a=b", matches no Node of the file
+Warning: HyperNode rack: spec.members[5], regexMatch "^m", matches no Node of the file
+`, warnings)
+}
+
+// play plays a day of the sample in a topology, and returns what is printed, and the warnings.
+func play(t *testing.T, topology string) (out, warnings string) {
+	t.Helper()
+	streams, _, stdout, stderr := genericiooptions.NewTestIOStreams()
+	c := New(streams)
+	c.SetArgs([]string{"-f", sample, "--for", "1d", "--plays", "1", "--topology", fileOf(t, topology)})
+	if err := c.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	return stdout.String(), stderr.String()
+}
