@@ -3,6 +3,7 @@ package why
 import (
 	"errors"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -142,7 +143,7 @@ func TestWhatIsToldOfAJob(t *testing.T) {
 			s.Job.Status.NextStep = &v1alpha1.NextStep{Incident: 7, Action: v1alpha1.FailJob, Time: before(-1), DryRun: true}
 		}, []string{
 			"Incident 7 began at 11:50:00 UTC (10m ago), is of class User and follows rule everything-else (FailJob after 5s) of the job's restartPolicy. Steps taken: RestartPod at 11:51:00 UTC (9m ago), only recorded: a dry run. [status.incidents]",
-			"The next step of incident 7 is FailJob at 12:01:00 UTC (in 60s). It will only be recorded: the job has the annotation lockstep.dev/dry-run. [status.nextStep]",
+			"The next step of incident 7 is FailJob at 12:01:00 UTC (in 60s), and will only be recorded: the job has the annotation lockstep.dev/dry-run. [status.nextStep]",
 		}},
 		"a rule of the task": {open, func(s *Snapshot) {
 			s.Job.Spec.Tasks[0].RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{{Name: "everything-else", Steps: []v1alpha1.Step{{Action: v1alpha1.RestartJob}}}}}
@@ -159,6 +160,15 @@ func TestWhatIsToldOfAJob(t *testing.T) {
 		"a next step": {open, func(s *Snapshot) {
 			s.Job.Status.NextStep = &v1alpha1.NextStep{Incident: 7, Action: v1alpha1.RestartTask, Time: before(-1)}
 		}, []string{"The next step of incident 7 is RestartTask at 12:01:00 UTC (in 60s), unless all its ranks are back by then. [status.nextStep]"}},
+		"a next step that is due": {open, func(s *Snapshot) {
+			s.Job.Status.NextStep = &v1alpha1.NextStep{Incident: 7, Action: v1alpha1.RestartTask, Time: metav1.NewTime(t0.Add(-12 * time.Second))}
+		}, []string{"The next step of incident 7 is RestartTask, due since 11:59:48 UTC (12s ago), unless all its ranks are back. [status.nextStep]"}},
+		"a next step that nobody takes": {open, func(s *Snapshot) {
+			s.Job.Status.NextStep = &v1alpha1.NextStep{Incident: 7, Action: v1alpha1.RestartTask, Time: before(5)}
+		}, []string{
+			"The next step of incident 7 is RestartTask, due since 11:55:00 UTC (5m ago), unless all its ranks are back. [status.nextStep]",
+			"The manager takes a step within seconds, so it may not be running: `kubectl lockstep check` finds out. []",
+		}},
 
 		"a closed queue": {queued, queueOf(func(q *scheduling.Queue) { q.Status.State = scheduling.QueueStateClosed }), []string{
 			"Queue default is Closed: Volcano starts nothing from it until it is open again. [Queue default]",
