@@ -22,10 +22,7 @@ import (
 )
 
 // whyReader reads what answers are made of.
-type whyReader struct {
-	client.Reader
-	namespace string
-}
+type whyReader struct{ *cluster }
 
 // find returns the job that the arguments name, and the rank if they name one.
 func (r *whyReader) find(ctx context.Context, args []string) (*v1alpha1.TrainingJob, *why.Subject, error) {
@@ -41,14 +38,6 @@ func (r *whyReader) find(ctx context.Context, args []string) (*v1alpha1.Training
 		return nil, nil, fmt.Errorf("%q names no rank of TrainingJob %s: give one of %s, or the name of its pod", args[1], job.Name, why.Ranks(job))
 	}
 	return job, &sub, nil
-}
-
-func (r *whyReader) job(ctx context.Context, name string) (*v1alpha1.TrainingJob, error) {
-	job := &v1alpha1.TrainingJob{}
-	for _, kind := range []string{"tj/", "trainingjob/", "trainingjobs/"} { // as kubectl get -o name has it
-		name = strings.TrimPrefix(name, kind)
-	}
-	return job, r.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: name}, job)
 }
 
 // findByPod finds the job of a pod by the pod's label, or where there is no such pod by its name.
@@ -78,7 +67,7 @@ func (r *whyReader) snapshot(ctx context.Context, job *v1alpha1.TrainingJob, sub
 	s := &why.Snapshot{Now: now, Job: job}
 	note := func(what string, err error) {
 		if err != nil {
-			s.Unread = append(s.Unread, why.Unread{What: what, Err: err})
+			s.Unread = append(s.Unread, why.Unread{What: what, Err: translate(err)})
 		}
 	}
 	note("pods", r.readPods(ctx, s))
