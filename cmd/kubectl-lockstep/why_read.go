@@ -75,6 +75,7 @@ func (r *whyReader) snapshot(ctx context.Context, job *v1alpha1.TrainingJob, sub
 	note("Queue "+job.Spec.Queue, r.readQueue(ctx, s))
 	note("Events", r.readEvents(ctx, s, sub))
 	note("nodes", r.readNodes(ctx, s, sub))
+	note("NodeHealths", r.readHealth(ctx, s, sub))
 	note("HyperNodes", r.readHyperNodes(ctx, s))
 	return s
 }
@@ -161,6 +162,20 @@ func (r *whyReader) readNodes(ctx context.Context, s *why.Snapshot, sub *why.Sub
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		s.Nodes = append(s.Nodes, found[name])
+	}
+	return nil
+}
+
+// readHealth reads the NodeHealths of the nodes that the answer is about. A node that nobody reports on has none.
+func (r *whyReader) readHealth(ctx context.Context, s *why.Snapshot, sub *why.Subject) error {
+	for _, name := range s.HealthNodes(sub) {
+		health := v1alpha1.NodeHealth{}
+		switch err := r.Get(ctx, client.ObjectKey{Name: name}, &health); {
+		case err == nil:
+			s.NodeHealths = append(s.NodeHealths, health)
+		case !apierrors.IsNotFound(err):
+			return err
+		}
 	}
 	return nil
 }

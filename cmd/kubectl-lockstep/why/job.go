@@ -15,14 +15,14 @@ import (
 // Job answers why a job is in its state.
 func Job(s *Snapshot) []Fact {
 	return answer(s, unseen, message, ended, suspended, recovering, openIncidents, nextStep, unscheduled, queue, podGroup,
-		podsWithoutNode, kept, confined, unready, home, left, violated, lastIncident, budget, holds, exclusions)
+		podsWithoutNode, kept, confined, unready, home, left, violated, lastIncident, budget, holds, exclusions, illNodes)
 }
 
 // unseen tells that the status does not answer the job as it is now.
 func unseen(s *Snapshot) []Fact {
 	switch status := &s.Job.Status; {
 	case status.State == "":
-		return told("status", "The manager has not looked at the job yet: its status is empty. See whether the manager runs, and what its log says.")
+		return told("status", "The manager has not looked at the job yet: its status is empty. `kubectl lockstep check` finds out whether the manager runs.")
 	case status.ObservedGeneration < s.Job.Generation:
 		return told("status.observedGeneration", "The manager has not looked at the last change of the job yet: what follows is about the job before it.")
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
@@ -54,13 +55,19 @@ func TestWhatIsToldOfAJob(t *testing.T) {
 		want   []string
 	}{
 		"no status": {running, func(s *Snapshot) { s.Job.Status = v1alpha1.TrainingJobStatus{} }, []string{
-			"The manager has not looked at the job yet: its status is empty. See whether the manager runs, and what its log says. [status]",
+			"The manager has not looked at the job yet: its status is empty. `kubectl lockstep check` finds out whether the manager runs. [status]",
 		}},
 		"a change that nobody has looked at": {running, func(s *Snapshot) { s.Job.Generation = 2 }, []string{
 			"The manager has not looked at the last change of the job yet: what follows is about the job before it. [status.observedGeneration]",
 		}},
 		"what cannot be read": {running, func(s *Snapshot) { s.Unread = []Unread{{"nodes", errors.New("nodes is forbidden")}} }, []string{
 			"The nodes could not be read: nodes is forbidden. []",
+		}},
+		"what may not be read": {running, func(s *Snapshot) {
+			s.Unread = []Unread{{"nodes", apierrors.NewForbidden(corev1.Resource("nodes"), "", errors.New("not you"))}}
+		}, []string{
+			"The nodes could not be read: nodes is forbidden: not you. []",
+			"The ClusterRole lockstep-explain has the rights to all of that. []",
 		}},
 		"a violated topology": {running, func(s *Snapshot) { s.set(v1alpha1.ConditionTopologyViolated, true, "TierExceeded", "ranks are apart") }, []string{
 			"Its topology has been violated since 11:00:00 UTC (60m ago), reason TierExceeded: ranks are apart. [condition TopologyViolated]",

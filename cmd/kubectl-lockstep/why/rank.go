@@ -19,7 +19,7 @@ func Rank(s *Snapshot, sub Subject) []Fact {
 	of := func(ask func(*Snapshot, Subject) []Fact) question {
 		return func(s *Snapshot) []Fact { return ask(s, sub) }
 	}
-	return answer(s, unseen, of(thePod), of(noPod), of(bound), of(allowed), of(came), of(held),
+	return answer(s, unseen, of(thePod), of(noPod), of(bound), of(allowed), of(came), illNodes, of(held),
 		of(restarted), of(waiting), of(lastEvents))
 }
 

@@ -30,6 +30,8 @@ type Snapshot struct {
 	Pods []corev1.Pod
 	// Nodes are those of the answer: of the job's ranks, and where a pod has none, all that the job's nodeSelector selects.
 	Nodes []corev1.Node
+	// NodeHealths are those of HealthNodes, as far as there are some.
+	NodeHealths []v1alpha1.NodeHealth
 	// Topology is the HyperNodes, with those of Nodes that are in them; nil where it was not read.
 	Topology *topology.Topology
 	// Events of the job, its pods and its PodGroup.
