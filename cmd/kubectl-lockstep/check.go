@@ -12,6 +12,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/check"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 )
 
 // errProblems is what check ends with where it has found problems. They have been printed.
@@ -135,7 +136,7 @@ func printFinding(out io.Writer, f *check.Finding) {
 	const indent = "  "
 	fmt.Fprintf(out, "\n%s: %s\n", f.Severity, f.Subject)
 	for _, text := range []string{f.What, "To do: " + f.Fix} {
-		for _, line := range wrap(text, lineWidth-len(indent)) {
+		for _, line := range lines.Wrap(text, lines.Width-len(indent)) {
 			fmt.Fprintln(out, indent+line)
 		}
 	}

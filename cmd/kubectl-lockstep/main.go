@@ -18,6 +18,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/klog/v2"
 
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/simulate"
 )
 
@@ -91,7 +92,7 @@ func newOptions(streams genericiooptions.IOStreams) *cobra.Command {
 		Short: "List the flags of all verbs: which cluster, namespace and user",
 		Args:  cobra.NoArgs,
 		Run: func(c *cobra.Command, _ []string) {
-			fmt.Fprintf(streams.Out, "These flags are of all verbs; simulate reads no cluster, and needs none:\n\n%s", c.InheritedFlags().FlagUsagesWrapped(lineWidth))
+			fmt.Fprintf(streams.Out, "These flags are of all verbs; simulate reads no cluster, and needs none:\n\n%s", c.InheritedFlags().FlagUsagesWrapped(lines.Width))
 		},
 	}
 }

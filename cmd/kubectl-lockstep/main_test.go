@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -94,7 +95,7 @@ func TestTheHelpFitsIntoATerminal(t *testing.T) {
 		out, err := lockstep(args...)
 		check.Equal(t, "error", nil, err)
 		for line := range strings.SplitSeq(out, "\n") {
-			if n := len([]rune(line)); n > lineWidth && len(strings.Fields(line)) > 1 {
+			if n := len([]rune(line)); n > lines.Width && len(strings.Fields(line)) > 1 {
 				t.Errorf("%v: a line of %d columns: %s", args, n, line)
 			}
 		}

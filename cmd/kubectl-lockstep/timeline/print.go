@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
+
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/incident"
 )
@@ -36,6 +38,9 @@ func Print(out io.Writer, j *Job) {
 	if j.Availability != nil {
 		printAvailability(out, j.Availability)
 	}
+	if j.GrowingSince != nil {
+		printWrapped(out, "Growing since "+moment(j.GrowingSince.Time)+". "+GrowingHint)
+	}
 	longest := time.Duration(0)
 	for i := range j.Incidents {
 		longest = max(longest, total(j.Incidents[i].Phases))
@@ -47,7 +52,14 @@ func Print(out io.Writer, j *Job) {
 		fmt.Fprintf(out, "\nTimes are UTC. The longest bar is %s: . detect  - decide  # place\n~ wait for room  = start\n", told(longest))
 	}
 	if next := j.NextStep; next != nil && Overdue(next, j.Time.Time) {
-		fmt.Fprintf(out, "\n%s\n", OverdueHint)
+		fmt.Fprintln(out)
+		printWrapped(out, OverdueHint)
+	}
+}
+
+func printWrapped(out io.Writer, text string) {
+	for _, line := range lines.Wrap(text, lines.Width) {
+		fmt.Fprintln(out, line)
 	}
 }
 

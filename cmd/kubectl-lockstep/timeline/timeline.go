@@ -35,6 +35,8 @@ type Job struct {
 	Availability *Availability `json:"availability,omitempty"`
 	// Incidents that the status remembers, in order.
 	Incidents []Incident `json:"incidents,omitempty"`
+	// GrowingSince is since when ranks that were added to the job have yet to become ready; missing where there are none.
+	GrowingSince *metav1.MicroTime `json:"growingSince,omitempty"`
 	// NextStep is the step that is announced.
 	NextStep *v1alpha1.NextStep `json:"nextStep,omitempty"`
 }
@@ -86,12 +88,24 @@ func Of(job *v1alpha1.TrainingJob, at time.Time) Job {
 	out := Job{
 		Namespace: job.Namespace, Name: job.Name, State: s.State, Message: s.Message, Attempt: s.Attempt,
 		Time: metav1.NewMicroTime(at), Availability: availability(s.Availability, at), NextStep: s.NextStep,
+		GrowingSince: GrowingSince(s),
 	}
 	for i := range s.Incidents {
 		out.Incidents = append(out.Incidents, incidentOf(&s.Incidents[i], at))
 	}
 	return out
 }
+
+// GrowingSince is since when a job lacks only ranks that were added to it; nil where it lacks none, or others.
+func GrowingSince(s *v1alpha1.TrainingJobStatus) *metav1.MicroTime {
+	if s.Availability == nil || s.Availability.Interruption == nil || s.Availability.Interruption.Cause != v1alpha1.CauseResized {
+		return nil
+	}
+	return &s.Availability.Interruption.StartTime
+}
+
+// GrowingHint says what the state of a job that grows does not.
+const GrowingHint = "Only ranks that were added to it are not ready yet. Until they are, its state is Starting and the time counts as lost to Resized, although the ranks that it had before may train on."
 
 func availability(a *v1alpha1.Availability, at time.Time) *Availability {
 	if a == nil {

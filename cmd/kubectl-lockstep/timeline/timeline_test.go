@@ -38,7 +38,7 @@ func TestTimelineShowsTheNextStep(t *testing.T) {
 			if want := "  " + due.Format(time.DateTime) + "      1m0s  " + tc.want + "\n"; !strings.Contains(out.String(), want) {
 				t.Errorf("no %q in\n%s", want, &out)
 			}
-			check.Equal(t, "hint", tc.overdue, strings.Contains(out.String(), "kubectl lockstep check"))
+			check.Equal(t, "hint", tc.overdue, strings.Contains(out.String(), "it may not be running"))
 		})
 	}
 }
@@ -49,4 +49,27 @@ func TestTheAvailabilityEndsWithTheJob(t *testing.T) {
 	end := metav1.NewMicroTime(begin.Add(time.Hour))
 	job := &v1alpha1.TrainingJob{Status: v1alpha1.TrainingJobStatus{Availability: &v1alpha1.Availability{StartTime: metav1.NewMicroTime(begin), EndTime: &end}}}
 	check.Equal(t, "end", end, Of(job, begin.Add(24*time.Hour)).Availability.EndTime)
+}
+
+// A job that grows is Starting, although it may train.
+func TestAJobThatGrows(t *testing.T) {
+	begin := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+	job := &v1alpha1.TrainingJob{Status: v1alpha1.TrainingJobStatus{State: v1alpha1.StateStarting, Availability: &v1alpha1.Availability{
+		StartTime:    metav1.NewMicroTime(begin),
+		Interruption: &v1alpha1.Interruption{StartTime: metav1.NewMicroTime(begin.Add(time.Minute)), Cause: v1alpha1.CauseResized},
+	}}}
+	shown := func() string {
+		var out bytes.Buffer
+		j := Of(job, begin.Add(time.Hour))
+		Print(&out, &j)
+		return out.String()
+	}
+	const want = "\nGrowing since 2026-01-02 03:01:00. Only ranks that were added"
+	if out := shown(); !strings.Contains(out, want) {
+		t.Errorf("no %q in\n%s", want, out)
+	}
+	job.Status.Availability.Interruption.Cause = v1alpha1.CauseNoIncident
+	if out := shown(); strings.Contains(out, "Growing") {
+		t.Errorf("it does not grow:\n%s", out)
+	}
 }

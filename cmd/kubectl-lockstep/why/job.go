@@ -9,13 +9,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/timeline"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // Job answers why a job is in its state.
 func Job(s *Snapshot) []Fact {
 	return answer(s, unseen, message, ended, suspended, recovering, openIncidents, nextStep, unscheduled, queue, podGroup,
-		podsWithoutNode, kept, confined, unready, home, left, violated, lastIncident, budget, holds, exclusions, illNodes)
+		podsWithoutNode, kept, confined, growing, unready, home, left, violated, lastIncident, budget, holds, exclusions, illNodes)
 }
 
 // unseen tells that the status does not answer the job as it is now.
@@ -104,6 +105,15 @@ func unready(s *Snapshot) []Fact {
 		return nil // what it waits for says more
 	}
 	return s.tellCondition(c, "It has not been running since")
+}
+
+// growing tells that a job which starts may train all the same.
+func growing(s *Snapshot) []Fact {
+	since := timeline.GrowingSince(&s.Job.Status)
+	if !s.active() || since == nil {
+		return nil
+	}
+	return told("status.availability", "It has been growing since %s, and %s ranks are ready. %s", s.at(since.Time), s.Job.Status.Ready, timeline.GrowingHint)
 }
 
 // violated tells that ranks run further apart than the topology allows.

@@ -75,6 +75,12 @@ func TestWhatIsToldOfAJob(t *testing.T) {
 		"pods that do not start": {running, func(s *Snapshot) { s.set(v1alpha1.ConditionRunning, false, "PodsNotStarted", "pod a cannot start") }, []string{
 			"It has not been running since 11:00:00 UTC (60m ago), reason PodsNotStarted: pod a cannot start. [condition Running]",
 		}},
+		"more ranks": {running, func(s *Snapshot) {
+			s.Job.Status.Ready = "3/5"
+			s.Job.Status.Availability = &v1alpha1.Availability{Interruption: &v1alpha1.Interruption{StartTime: micro(2), Cause: v1alpha1.CauseResized}}
+		}, []string{
+			"It has been growing since 11:58:00 UTC (2m ago), and 3/5 ranks are ready. Only ranks that were added to it are not ready yet. Until they are, its state is Starting and the time counts as lost to Resized, although the ranks that it had before may train on. [status.availability]",
+		}},
 		"no home": {running, func(s *Snapshot) { s.Job.Status.Placement.HyperNode = "" }, []string{
 			"It has no home: no HyperNode holds all its nodes. [status.placement]",
 		}},
