@@ -32,8 +32,9 @@ were, suspensions apart. Steps that were lost since the last checkpoint are not
 known, and count as trained. Of a job in a file it is that at the last change
 which the status records.
 
-An open incident shows its next step. One that is long past its time means that
-no manager runs: see kubectl lockstep check.`,
+An open incident shows its next step. Where that is long past its time, there
+may be no manager that takes it: see kubectl lockstep check. The exit code is 0
+where there is a timeline, and 1 where there is none.`,
 		Example: `  # The incidents of a job
   kubectl lockstep timeline llama
 

@@ -25,8 +25,9 @@ before was deleted, and what the pod waits for. A rank is named like worker-3, o
 any more.
 
 Each sentence is one fact and ends with what it was read from: the status of the TrainingJob, its PodGroup and Queue,
-pods, nodes, HyperNodes and events. What is not recorded is not told. A source that may not be read, or is not there,
-is named at the end. The exit code is 0 where there is an answer, and 1 where there is none.`,
+pods, nodes and their NodeHealths, HyperNodes and events. What is not recorded is not told. A source that may not be read, or is not there,
+is named at the end. The exit code is 0 where there is an answer, and 1 where there is none, as for a rank that the job
+does not have.`,
 		Example: `  # Why a job waits, recovers, runs where it does, or has failed
   kubectl lockstep why llama
 

@@ -97,6 +97,11 @@ func TestWhatIsToldOfAJob(t *testing.T) {
 			"It relocated from HyperNode rack-b, and keeps away from there until 12:20:00 UTC (in 20m). [status.leftHyperNodes]",
 			"The last incident, 7, has been Recovered since 11:52:00 UTC (8m ago): PodFailed of pod llm-1-worker-1. [status.incidents]",
 		}},
+		"a home that it left long ago": {running, func(s *Snapshot) {
+			s.Job.Status.LeftHyperNodes = []v1alpha1.LeftHyperNode{{Name: "rack-b", Until: before(2)}}
+		}, []string{
+			"It relocated from HyperNode rack-b, and keeps away from there until 11:58:00 UTC (2m ago, and the manager has yet to notice). [status.leftHyperNodes]",
+		}},
 		"relocated long ago": {running, func(s *Snapshot) { s.Job.Status.Restarts.Relocations = 1 }, []string{
 			"It relocated 1 time. The incidents of that are not remembered any more. [status.restarts]",
 		}},

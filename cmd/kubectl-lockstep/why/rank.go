@@ -89,7 +89,7 @@ func held(s *Snapshot, sub Subject) []Fact {
 		return nil
 	}
 	if until := s.Job.Status.Holds[i].Until; until != nil {
-		return told("status.holds", "The job holds node %s for it, until %s at most.", node, s.at(until.Time))
+		return told("status.holds", "The job holds node %s for it, until %s at most.", node, s.until(until.Time))
 	}
 	return told("status.holds", "The job holds node %s until it ends.", node)
 }

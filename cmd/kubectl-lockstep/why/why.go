@@ -132,6 +132,14 @@ func (s *Snapshot) at(t time.Time) string {
 	return stamp + " (" + duration.HumanDuration(s.Now.Sub(t)) + " ago)"
 }
 
+// until tells the time at which something ends that the manager has to end.
+func (s *Snapshot) until(t time.Time) string {
+	if t.After(s.Now) {
+		return s.at(t)
+	}
+	return strings.TrimSuffix(s.at(t), ")") + ", and the manager has yet to notice)"
+}
+
 // maxNames is how many names a sentence has.
 const maxNames = 4
 
