@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	extensions "k8s.io/api/extensions/v1beta1"
@@ -138,9 +137,11 @@ func (r *mapReader) jobOn(ctx context.Context, name string) (*fleetmap.Job, erro
 
 // jobOf is a job as the map shows it.
 func jobOf(job *v1alpha1.TrainingJob, pods []corev1.Pod) *fleetmap.Job {
-	out := &fleetmap.Job{Title: jobTitle(job), HoldKey: policies.HoldKey(job), Excluded: map[string]string{}}
+	out := &fleetmap.Job{
+		Namespace: job.Namespace, Name: job.Name, State: job.Status.State, HoldKey: policies.HoldKey(job), Excluded: map[string]fleetmap.Exclusion{},
+	}
 	for _, x := range job.Status.ExcludedNodes {
-		out.Excluded[x.Name] = fmt.Sprintf("until %s UTC by incident %d", x.Until.UTC().Format(time.DateTime), x.Incident)
+		out.Excluded[x.Name] = fleetmap.Exclusion{Until: x.Until, Incident: x.Incident}
 	}
 	if p := job.Status.Placement; p != nil {
 		out.Homes = append(out.Homes, p.HyperNode)

@@ -4,11 +4,16 @@
 package fleetmap
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
@@ -44,8 +49,9 @@ func (n *Node) busy() bool { return n.Used || n.OthersGPUs }
 
 // Job is the job that a map shows.
 type Job struct {
-	// Title names the job and its state.
-	Title string `json:"title"`
+	Namespace string         `json:"namespace"`
+	Name      string         `json:"name"`
+	State     v1alpha1.State `json:"state,omitempty"`
 	// Homes are the HyperNodes that are home to it, or to a partition of it.
 	Homes []string `json:"homes,omitempty"`
 	// HoldKey is the key of the taint by which it holds nodes.
@@ -54,8 +60,22 @@ type Job struct {
 	Tasks []Task `json:"tasks"`
 	// Spares are the nodes of its placeholders.
 	Spares []string `json:"spares,omitempty"`
-	// Excluded are the nodes that it keeps away from, and why.
-	Excluded map[string]string `json:"excluded,omitempty"`
+	// Excluded are the nodes that it keeps away from.
+	Excluded map[string]Exclusion `json:"excluded,omitempty"`
+}
+
+// Exclusion says until when a job keeps away from a node, and because of which incident.
+type Exclusion struct {
+	Until    metav1.Time `json:"until"`
+	Incident int32       `json:"incident"`
+}
+
+func (x Exclusion) story() string {
+	return fmt.Sprintf("until %s UTC by incident %d", x.Until.UTC().Format(time.DateTime), x.Incident)
+}
+
+func (j *Job) title() string {
+	return fmt.Sprintf("TrainingJob %s/%s: %s", j.Namespace, j.Name, cmp.Or(string(j.State), "no state yet"))
 }
 
 // Task is a task of the job.
@@ -106,7 +126,7 @@ var hint = []string{
 func (m *fleetMap) heading() []string {
 	var out []string
 	if m.job != nil {
-		out = wrap(out, "", m.job.Title)
+		out = wrap(out, "", m.job.title())
 	}
 	c := m.all
 	var parts []string

@@ -8,7 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/policies/topology"
 	"github.com/lockstep-dev/lockstep/test/check"
@@ -75,10 +78,10 @@ func withOthers() *Fleet {
 
 func llama() *Job {
 	return &Job{
-		Title: "TrainingJob default/llama: Recovering", Homes: []string{"rack-0"}, HoldKey: "hold.lockstep.dev/llama-1",
+		Namespace: "default", Name: "llama", State: "Recovering", Homes: []string{"rack-0"}, HoldKey: "hold.lockstep.dev/llama-1",
 		Tasks:    []Task{{"launcher", []string{"gpu-0-0"}}, {"worker", []string{"gpu-0-1", "", "gpu-0-7"}}},
 		Spares:   []string{"gpu-0-3"},
-		Excluded: map[string]string{"gpu-0-6": "until 10:00:00 UTC by incident 2"},
+		Excluded: map[string]Exclusion{"gpu-0-6": {Until: metav1.Date(2026, 1, 2, 10, 0, 0, 0, time.UTC), Incident: 2}},
 	}
 }
 
@@ -108,7 +111,7 @@ func large(ill int) *Fleet {
 
 // job of the large fleet: of a rack, or of 4 of them.
 func jobOf(ranks, firstRack int) *Job {
-	j := &Job{Title: "TrainingJob default/big: Running", Homes: []string{"spine-0"}, Tasks: []Task{{Name: "worker"}}}
+	j := &Job{Namespace: "default", Name: "big", State: "Running", Homes: []string{"spine-0"}, Tasks: []Task{{Name: "worker"}}}
 	for i := range ranks {
 		j.Tasks[0].Nodes = append(j.Tasks[0].Nodes, fmt.Sprintf("gpu-%d-%d", firstRack+i/32, i%32))
 	}
@@ -202,7 +205,7 @@ func outsiders() *Fleet {
 
 // queuedJob has a home, and no pods.
 func queuedJob() *Job {
-	return &Job{Title: "TrainingJob default/llama: Suspended", Homes: []string{"rack-1"}, Tasks: []Task{{"worker", []string{"", ""}}}}
+	return &Job{Namespace: "default", Name: "llama", State: "Suspended", Homes: []string{"rack-1"}, Tasks: []Task{{"worker", []string{"", ""}}}}
 }
 
 // flat takes the spines away.

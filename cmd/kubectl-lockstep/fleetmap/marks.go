@@ -133,7 +133,7 @@ func (m *fleetMap) nodesOf(k kind) []string {
 			name += " (" + around[0].Name + ")"
 		}
 		if m.job != nil && k.mark == 'x' {
-			name += " " + m.job.Excluded[n.Name]
+			name += " " + m.job.Excluded[n.Name].story()
 		}
 		out = append(out, name)
 	}
