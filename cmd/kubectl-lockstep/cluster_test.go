@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
+	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -119,6 +121,14 @@ func TestAServerThatDoesNotAnswer(t *testing.T) {
 				t.Errorf("%s: got %v, want %s", verb, err, want)
 			}
 		}
+	}
+}
+
+// Without a kubeconfig the server is that of kubectl's default, which the user has not chosen.
+func TestWithoutAKubeconfig(t *testing.T) {
+	for host, hint := range map[string]bool{"localhost:8080": true, "10.0.0.1:6443": false} {
+		err := explain(&url.Error{Op: "Get", URL: "http://" + host + "/api", Err: syscall.ECONNREFUSED})
+		check.Equal(t, host, hint, strings.Contains(err.Error(), "No kubeconfig names a server: set KUBECONFIG, or give --kubeconfig or --server."))
 	}
 }
 
