@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +12,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/check"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 )
 
 // errProblems is what check ends with where it has found problems. They have been printed.
@@ -21,12 +21,11 @@ var errProblems = errors.New("problems were found")
 // exitProblems is the exit code of errProblems.
 const exitProblems = 2
 
-func newCheck(streams genericiooptions.IOStreams) *cobra.Command {
-	config := genericclioptions.NewConfigFlags(true)
-	output := ""
+func newCheck(streams genericiooptions.IOStreams, config *genericclioptions.ConfigFlags) *cobra.Command {
+	var output format
 	c := &cobra.Command{
 		Use:   "check",
-		Short: "Find what is wrong with an installation of Lockstep, and say what to do",
+		Short: "Find what is wrong with an installation, and say what to do",
 		Long: `Find what is wrong with an installation of Lockstep, and say what to do about it: versions, CRDs, the
 configuration of Volcano's scheduler, webhooks, HyperNodes, queues, the manager and its rights, health agents,
 and taints that were left behind. Nothing is written to the cluster.
@@ -47,11 +46,9 @@ Exit codes:
   # The subjects of all problems
   kubectl lockstep check -o json |
     jq -r '.checks[].findings[]? | select(.severity=="Problem") | .subject'`,
-		Args: cobra.NoArgs,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if output != "" && output != "json" {
-				return fmt.Errorf("--output is %q, and has to be json or empty", output)
-			}
 			rest, err := config.ToRESTConfig()
 			if err != nil {
 				return err
@@ -61,7 +58,7 @@ Exit codes:
 				return err
 			}
 			report := check.Run(cluster)
-			if err := printReport(streams.Out, output, report); err != nil {
+			if err := output.print(streams.Out, report, func() error { return printReport(streams.Out, report) }); err != nil {
 				return err
 			}
 			if report.Problems > 0 {
@@ -71,18 +68,11 @@ Exit codes:
 			return nil
 		},
 	}
-	config.AddFlags(c.Flags())
-	c.Flags().StringVarP(&output, "output", "o", "", "json for other programs; default: text")
+	output.addFlag(c)
 	return c
 }
 
-func printReport(out io.Writer, format string, r check.Report) error {
-	if format == "json" {
-		e := json.NewEncoder(out)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
-	}
+func printReport(out io.Writer, r check.Report) error {
 	t := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
 	fmt.Fprintln(t, "CHECK\tRESULT\tOF")
 	for i := range r.Checks {
@@ -146,7 +136,7 @@ func printFinding(out io.Writer, f *check.Finding) {
 	const indent = "  "
 	fmt.Fprintf(out, "\n%s: %s\n", f.Severity, f.Subject)
 	for _, text := range []string{f.What, "To do: " + f.Fix} {
-		for _, line := range wrap(text, lineWidth-len(indent)) {
+		for _, line := range lines.Wrap(text, lines.Width-len(indent)) {
 			fmt.Fprintln(out, indent+line)
 		}
 	}

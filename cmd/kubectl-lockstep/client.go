@@ -1,6 +1,11 @@
 package main
 
 import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -9,28 +14,47 @@ import (
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/paging"
 )
 
-// newReader makes a client for the kinds of Kubernetes, Volcano and Lockstep that verbs read, and returns the namespace that
-// the flags ask for.
-func newReader(flags *genericclioptions.ConfigFlags) (client.Reader, string, error) {
+// cluster reads from the cluster, and in the namespace, that the flags ask for.
+type cluster struct {
+	paging.Reader
+	namespace string
+}
+
+// newCluster makes a client for the kinds of Kubernetes, Volcano and Lockstep that verbs read.
+func newCluster(flags *genericclioptions.ConfigFlags) (*cluster, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, scheduling.AddToScheme, topologyv1alpha1.AddToScheme, v1alpha1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
-			return nil, "", err
+			return nil, err
 		}
 	}
 	namespace, _, err := flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	config, err := flags.ToRESTConfig()
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	config.QPS = -1 // a verb asks a few questions, and ends
 	reader, err := client.New(config, client.Options{Scheme: scheme})
-	return reader, namespace, err
+	return &cluster{Reader: paging.Reader{Reader: reader}, namespace: namespace}, err
+}
+
+// job reads a TrainingJob by its name, which may be written as kubectl get -o name prints it.
+func (c *cluster) job(ctx context.Context, name string) (*v1alpha1.TrainingJob, error) {
+	for _, kind := range []string{"tj/", "trainingjob/", "trainingjobs/", "trainingjob.lockstep.dev/"} {
+		name = strings.TrimPrefix(name, kind)
+	}
+	job := &v1alpha1.TrainingJob{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: name}, job)
+	if apierrors.IsNotFound(err) {
+		err = fmt.Errorf("%w in namespace %s: `kubectl get trainingjobs -A` lists those of all namespaces", err, c.namespace)
+	}
+	return job, err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -22,37 +23,44 @@ type jobs struct {
 	files  []string
 }
 
-// addFlags adds the flags of kubectl that say which cluster and namespace, and -f.
 func (j *jobs) addFlags(c *cobra.Command) {
-	j.config = genericclioptions.NewConfigFlags(true)
-	j.config.AddFlags(c.Flags())
 	c.Flags().StringSliceVarP(&j.files, "filename", "f", nil, "files with TrainingJobs, in place of those of a cluster; - for standard input")
 }
 
 // get reads the jobs of these names, or all of the files.
-func (j *jobs) get(names []string) ([]*v1alpha1.TrainingJob, error) {
+func (j *jobs) get(ctx context.Context, names []string) ([]*v1alpha1.TrainingJob, error) {
+	switch {
+	case len(j.files) > 0 && len(names) > 0:
+		return nil, errors.New("give either names or -f, which may be repeated")
+	case len(j.files) > 0:
+		return j.fromFiles()
+	case len(names) == 0:
+		return nil, errNoName
+	}
+	cluster, err := newCluster(j.config)
+	if err != nil {
+		return nil, err
+	}
+	var out []*v1alpha1.TrainingJob
+	for _, name := range names {
+		job, err := cluster.job(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, job)
+	}
+	return out, nil
+}
+
+func (j *jobs) fromFiles() ([]*v1alpha1.TrainingJob, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, v1alpha1.AddToScheme} { // a List is of the core
 		if err := add(scheme); err != nil {
 			return nil, err
 		}
 	}
-	builder := resource.NewBuilder(j.config).WithScheme(scheme, corev1.SchemeGroupVersion, v1alpha1.GroupVersion).ContinueOnError().Flatten()
-	switch {
-	case len(j.files) > 0 && len(names) > 0:
-		return nil, errors.New("give either names or -f, which may be repeated")
-	case len(j.files) > 0:
-		builder = builder.Local().FilenameParam(false, &resource.FilenameOptions{Filenames: j.files})
-	case len(names) == 0:
-		return nil, errNoName
-	default:
-		namespace, _, err := j.config.ToRawKubeConfigLoader().Namespace()
-		if err != nil {
-			return nil, err
-		}
-		builder = builder.NamespaceParam(namespace).DefaultNamespace().ResourceNames("trainingjobs.lockstep.dev", names...)
-	}
-	infos, err := builder.Do().Infos()
+	infos, err := resource.NewBuilder(j.config).WithScheme(scheme, corev1.SchemeGroupVersion, v1alpha1.GroupVersion).ContinueOnError().Flatten().
+		Local().FilenameParam(false, &resource.FilenameOptions{Filenames: j.files}).Do().Infos()
 	if err != nil {
 		return nil, err
 	}

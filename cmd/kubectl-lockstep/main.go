@@ -4,6 +4,8 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
+	"fmt"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -11,8 +13,12 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/klog/v2"
 
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/simulate"
 )
 
@@ -39,21 +45,63 @@ func version() string {
 
 func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	c := &cobra.Command{
-		Use:           "kubectl-lockstep",
-		Short:         "Understand and tune the recovery of TrainingJobs",
-		SilenceUsage:  true,
-		SilenceErrors: false,
-		Version:       version(),
-		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl lockstep"},
+		Use:               "kubectl-lockstep",
+		Short:             "Understand and tune the recovery of TrainingJobs",
+		SilenceUsage:      true,
+		SilenceErrors:     false,
+		Version:           version(),
+		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl lockstep"},
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true}, // kubectl completes its plugins: see the README
 	}
-	c.SetUsageTemplate(strings.ReplaceAll(c.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 80"))
+	c.SetUsageTemplate(usage(c.UsageTemplate()))
 	c.SetIn(streams.In)
 	c.SetOut(streams.Out)
 	c.SetErr(streams.ErrOut)
 	c.SetErrPrefix("error:")
-	c.AddCommand(newCheck(streams), newMap(streams), simulate.New(streams), newTimeline(streams), newWhy(streams))
+	flags := genericclioptions.NewConfigFlags(true)
+	flags.AddFlags(c.PersistentFlags())
+	addVerbosity(c.PersistentFlags())
+	complete := completer{flags}
+	complete.globalFlags(c)
+	c.AddCommand(newCheck(streams, flags), newMap(streams, flags), simulate.New(streams), newTimeline(streams, flags), newWhy(streams, flags))
 	for _, verb := range c.Commands() {
 		verb.Long = wrapHelp(verb.Long)
+		run := verb.RunE
+		verb.RunE = func(c *cobra.Command, args []string) error { return explain(run(c, args)) }
 	}
+	c.AddCommand(newOptions(streams))
 	return c
+}
+
+// usage is the template of cobra, but it leaves the flags of the whole program to the verb options, as kubectl does.
+func usage(template string) string {
+	const global = `
+
+Use "kubectl lockstep options" for the flags of all verbs, such as --namespace.{{if .HasHelpSubCommands}}`
+	before, rest, _ := strings.Cut(template, "{{if .HasAvailableInheritedFlags}}")
+	_, after, _ := strings.Cut(rest, "{{if .HasHelpSubCommands}}")
+	return strings.NewReplacer(
+		".HasAvailableLocalFlags", ".LocalNonPersistentFlags.HasAvailableFlags",
+		".LocalFlags.FlagUsages", ".LocalNonPersistentFlags.FlagUsagesWrapped 80",
+	).Replace(before) + global + after
+}
+
+func newOptions(streams genericiooptions.IOStreams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "options",
+		Short: "List the flags of all verbs: which cluster, namespace and user",
+		Args:  cobra.NoArgs,
+		Run: func(c *cobra.Command, _ []string) {
+			fmt.Fprintf(streams.Out, "These flags are of all verbs; simulate reads no cluster, and needs none:\n\n%s", c.InheritedFlags().FlagUsagesWrapped(lines.Width))
+		},
+	}
+}
+
+// addVerbosity adds -v as kubectl has it: from 6 on, each request is logged.
+func addVerbosity(flags *pflag.FlagSet) {
+	logging := flag.NewFlagSet("", flag.PanicOnError)
+	klog.InitFlags(logging)
+	v := pflag.PFlagFromGoFlag(logging.Lookup("v"))
+	v.Shorthand = "v"
+	flags.AddFlag(v)
 }

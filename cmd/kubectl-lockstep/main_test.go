@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -83,14 +84,36 @@ items:
 - {apiVersion: v1, kind: Node, metadata: {name: n5}}
 `
 
-// Help and tables are read in a terminal of 80 columns.
+// Help is read in a terminal of 80 columns. The flags of a verb are its own: those of the connection are listed once.
 func TestTheHelpFitsIntoATerminal(t *testing.T) {
+	shown := [][]string{{"--help"}, {"options"}}
 	streams, _, _, _ := genericiooptions.NewTestIOStreams()
 	for _, c := range newCommand(streams).Commands() {
-		for line := range strings.SplitSeq(c.Long+"\n"+c.Example, "\n") {
-			if n := len([]rune(line)); n > 80 {
-				t.Errorf("%s: a line of %d columns: %s", c.Name(), n, line)
+		shown = append(shown, []string{c.Name(), "--help"})
+	}
+	for _, args := range shown {
+		out, err := lockstep(args...)
+		check.Equal(t, "error", nil, err)
+		for line := range strings.SplitSeq(out, "\n") {
+			if n := len([]rune(line)); n > lines.Width && len(strings.Fields(line)) > 1 {
+				t.Errorf("%v: a line of %d columns: %s", args, n, line)
 			}
 		}
+		if lists := strings.Contains(out, "--kubeconfig string"); lists != (args[0] == "options" && len(args) == 1) {
+			t.Errorf("%v: the flags of the connection are listed: %v\n%s", args, lists, out)
+		}
 	}
+}
+
+func TestTheHelpOfAVerb(t *testing.T) {
+	out, err := lockstep("map", "--help")
+	check.Equal(t, "error", nil, err)
+	_, flags, _ := strings.Cut(out, "\nFlags:\n")
+	check.Equal(t, "flags", `      --all             show every HyperNode with every node, however many
+                        there are
+  -h, --help            help for map
+  -o, --output format   json or yaml, for other programs; default: text
+
+Use "kubectl lockstep options" for the flags of all verbs, such as --namespace.
+`, flags)
 }

@@ -7,6 +7,12 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	extensions "k8s.io/api/extensions/v1beta1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
+	resourcehelper "k8s.io/component-helpers/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
@@ -19,10 +25,7 @@ import (
 )
 
 // mapReader reads what maps are made of.
-type mapReader struct {
-	client.Reader
-	namespace string
-}
+type mapReader struct{ *cluster }
 
 // fleet reads the nodes, and what is on them. Without nodes there is no map; without the rest it is told what is missing.
 func (r *mapReader) fleet(ctx context.Context) (*fleetmap.Fleet, error) {
@@ -33,27 +36,62 @@ func (r *mapReader) fleet(ctx context.Context) (*fleetmap.Fleet, error) {
 	f := &fleetmap.Fleet{}
 	hyperNodes := &topologyv1alpha1.HyperNodeList{}
 	if err := r.List(ctx, hyperNodes); err != nil {
-		f.Unread = append(f.Unread, fmt.Sprintf("The HyperNodes could not be read: %v.", err))
+		f.Unread = append(f.Unread, fmt.Sprintf("The HyperNodes could not be read: %v.", explain(err)))
 	}
 	f.Topology = topology.New(hypernodes.Resolve(hyperNodes.Items, nodes.Items))
-	pods := &corev1.PodList{}
-	if err := r.List(ctx, pods, client.HasLabels{batch.JobNameKey}); err != nil {
-		f.Unread = append(f.Unread, fmt.Sprintf("The pods could not be read, so no node is shown as in use: %v.", err))
-	}
-	used, spare := map[string]bool{}, map[string]bool{}
-	for i := range pods.Items {
-		if p := &pods.Items[i]; takesRoom(p) {
-			isSpare := p.Labels[v1alpha1.LabelSpare] == "true"
-			used[p.Spec.NodeName] = true
-			spare[p.Spec.NodeName] = spare[p.Spec.NodeName] || isSpare
-		}
+	used, err := r.usedNodes(ctx)
+	if err != nil {
+		f.Unread = append(f.Unread, fmt.Sprintf("The pods could not be read, so no node is shown as in use: %v.", explain(err)))
 	}
 	for i := range nodes.Items {
 		n := nodeOf(&nodes.Items[i])
-		n.Used, n.Spare = used[n.Name], spare[n.Name]
+		u := used[n.Name]
+		n.Used, n.Spare, n.OthersGPUs = u.job, u.spare, u.others
 		f.Nodes = append(f.Nodes, n)
 	}
 	return f, nil
+}
+
+// tenants say whose pods are on a node: of Volcano Jobs, of which a spare's is one, and others with GPUs.
+type tenants struct{ job, spare, others bool }
+
+// running selects the pods that have a node and have not ended. Those of DaemonSets, which are most of the pods of many clusters
+// and use no GPUs, stay on the server.
+var running = []client.ListOption{
+	client.MatchingFieldsSelector{Selector: fields.ParseSelectorOrDie("spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed")},
+	client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*notOfDaemonSet)},
+}
+
+// notOfDaemonSet selects pods without the label that the DaemonSet controller gives to each of its own.
+var notOfDaemonSet, _ = labels.NewRequirement(extensions.DaemonSetTemplateGenerationKey, selection.DoesNotExist, nil)
+
+// usedNodes reads the pods of all namespaces, a page at a time.
+func (r *mapReader) usedNodes(ctx context.Context) (map[string]tenants, error) {
+	out := map[string]tenants{}
+	err := r.Each(ctx, &corev1.PodList{}, func(o runtime.Object) error {
+		p := o.(*corev1.Pod)
+		u := out[p.Spec.NodeName]
+		switch _, job := p.Labels[batch.JobNameKey]; {
+		case job:
+			u.job, u.spare = true, u.spare || p.Labels[v1alpha1.LabelSpare] == "true"
+		case hasGPUs(p):
+			u.others = true
+		}
+		out[p.Spec.NodeName] = u
+		return nil
+	}, running...)
+	return out, err
+}
+
+// hasGPUs reports whether a pod has asked for GPUs, or parts of them: nvidia.com/gpu, nvidia.com/mig-1g.10gb, amd.com/gpu.
+func hasGPUs(p *corev1.Pod) bool {
+	for name, n := range resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{}) {
+		_, device, _ := strings.Cut(string(name), "/")
+		if !n.IsZero() && (strings.HasPrefix(device, "gpu") || strings.HasPrefix(device, "mig-")) {
+			return true
+		}
+	}
+	return false
 }
 
 // takesRoom reports whether a pod is on a node and has not ended.
@@ -84,10 +122,10 @@ func ready(n *corev1.Node) bool {
 	})
 }
 
-// job reads a job, and where its pods are.
-func (r *mapReader) job(ctx context.Context, name string) (*fleetmap.Job, error) {
-	job := &v1alpha1.TrainingJob{}
-	if err := r.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: name}, job); err != nil {
+// jobOn reads a job, and where its pods are.
+func (r *mapReader) jobOn(ctx context.Context, name string) (*fleetmap.Job, error) {
+	job, err := r.job(ctx, name)
+	if err != nil {
 		return nil, err
 	}
 	pods := &corev1.PodList{}
@@ -99,9 +137,11 @@ func (r *mapReader) job(ctx context.Context, name string) (*fleetmap.Job, error)
 
 // jobOf is a job as the map shows it.
 func jobOf(job *v1alpha1.TrainingJob, pods []corev1.Pod) *fleetmap.Job {
-	out := &fleetmap.Job{Title: jobTitle(job), HoldKey: policies.HoldKey(job), Excluded: map[string]string{}}
+	out := &fleetmap.Job{
+		Namespace: job.Namespace, Name: job.Name, State: job.Status.State, HoldKey: policies.HoldKey(job), Excluded: map[string]fleetmap.Exclusion{},
+	}
 	for _, x := range job.Status.ExcludedNodes {
-		out.Excluded[x.Name] = fmt.Sprintf("until %s by incident %d", x.Until.UTC().Format("15:04:05 UTC"), x.Incident)
+		out.Excluded[x.Name] = fleetmap.Exclusion{Until: x.Until, Incident: x.Incident}
 	}
 	if p := job.Status.Placement; p != nil {
 		out.Homes = append(out.Homes, p.HyperNode)

@@ -6,6 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"sigs.k8s.io/yaml"
+
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/timeline"
+
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -130,6 +134,24 @@ items:
 			}
 		})
 	}
+}
+
+func TestTimelineAsAnObject(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "llama.yaml")
+	if err := os.WriteFile(file, []byte(twoIncidents), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := lockstep("timeline", "-f", file, "-o", "yaml")
+	check.Equal(t, "error", nil, err)
+	var all timeline.Jobs
+	if err := yaml.UnmarshalStrict([]byte(out), &all); err != nil {
+		t.Fatal(err)
+	}
+	job := all.Jobs[0]
+	check.Equal(t, "name", "llama", job.Name)
+	check.Equal(t, "ready", int64(2760000), job.Availability.ReadyMilliseconds)
+	check.Equal(t, "phases", []timeline.Phase{{Phase: "Decide", Milliseconds: 60000}, {Phase: "Place", Milliseconds: 40000}, {Phase: "WaitForRoom", Milliseconds: 140000}, {Phase: "Start", Milliseconds: 60000}}, job.Incidents[1].Phases)
+	check.Equal(t, "first event", "seen", job.Incidents[1].Events[0].What)
 }
 
 func TestTimelineNamesWhatIsWrong(t *testing.T) {

@@ -15,18 +15,19 @@ import (
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/why"
 )
 
-func newWhy(streams genericiooptions.IOStreams) *cobra.Command {
-	flags := genericclioptions.NewConfigFlags(true)
+func newWhy(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {
+	var output format
 	c := &cobra.Command{
 		Use:   "why JOB [RANK] | pod/NAME",
-		Short: "Answer why a job waits, why a rank is where it is, why a pod was deleted",
+		Short: "Answer why a job waits, or why a rank is where it is",
 		Long: `Answer in sentences why a TrainingJob is in its state; or, for a rank of it, why the rank is on its node, why the pod
 before was deleted, and what the pod waits for. A rank is named like worker-3, or by its pod. The pod need not exist
 any more.
 
 Each sentence is one fact and ends with what it was read from: the status of the TrainingJob, its PodGroup and Queue,
-pods, nodes, HyperNodes and events. What is not recorded is not told. A source that may not be read, or is not there,
-is named at the end. The exit code is 0 where there is an answer, and 1 where there is none.`,
+pods, nodes and their NodeHealths, HyperNodes and events. What is not recorded is not told. A source that may not be read, or is not there,
+is named at the end. The exit code is 0 where there is an answer, and 1 where there is none, as for a rank that the job
+does not have.`,
 		Example: `  # Why a job waits, recovers, runs where it does, or has failed
   kubectl lockstep why llama
 
@@ -41,29 +42,30 @@ is named at the end. The exit code is 0 where there is an answer, and 1 where th
 			}
 			return cobra.MaximumNArgs(2)(c, args)
 		},
-		RunE: func(c *cobra.Command, args []string) error { return runWhy(c.Context(), streams.Out, flags, args) },
+		ValidArgsFunction: completer{flags}.jobAndRank,
+		RunE: func(c *cobra.Command, args []string) error {
+			return runWhy(c.Context(), streams.Out, flags, output, args)
+		},
 	}
-	flags.AddFlags(c.Flags())
+	output.addFlag(c)
 	return c
 }
 
-func runWhy(ctx context.Context, out io.Writer, flags *genericclioptions.ConfigFlags, args []string) error {
-	reader, namespace, err := newReader(flags)
+func runWhy(ctx context.Context, out io.Writer, flags *genericclioptions.ConfigFlags, output format, args []string) error {
+	c, err := newCluster(flags)
 	if err != nil {
 		return err
 	}
-	r := &whyReader{Reader: reader, namespace: namespace}
+	r := &whyReader{c}
 	job, sub, err := r.find(ctx, args)
 	if err != nil {
 		return err
 	}
-	s := r.snapshot(ctx, job, sub, time.Now())
-	if sub == nil {
-		printAnswer(out, jobTitle(job), why.Job(s))
-	} else {
-		printAnswer(out, fmt.Sprintf("Rank %s-%d of %s", sub.Rank.Task, sub.Rank.Index, jobTitle(job)), why.Rank(s, *sub))
-	}
-	return nil
+	answer := why.Ask(r.snapshot(ctx, job, sub, time.Now()), sub)
+	return output.print(out, answer, func() error {
+		printAnswer(out, job, &answer)
+		return nil
+	})
 }
 
 // jobTitle names a job, with its state.
@@ -76,9 +78,13 @@ func jobTitle(job *v1alpha1.TrainingJob) string {
 }
 
 // printAnswer prints facts, one after the other, each with what it was read from.
-func printAnswer(out io.Writer, title string, facts []why.Fact) {
+func printAnswer(out io.Writer, job *v1alpha1.TrainingJob, answer *why.Answer) {
+	title := jobTitle(job)
+	if answer.Rank != "" {
+		title = "Rank " + answer.Rank + " of " + title
+	}
 	fmt.Fprintln(out, title)
-	for _, f := range facts {
+	for _, f := range answer.Facts {
 		text := f.Text
 		if f.Source != "" {
 			text += " [" + f.Source + "]"

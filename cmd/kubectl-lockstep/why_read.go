@@ -22,10 +22,7 @@ import (
 )
 
 // whyReader reads what answers are made of.
-type whyReader struct {
-	client.Reader
-	namespace string
-}
+type whyReader struct{ *cluster }
 
 // find returns the job that the arguments name, and the rank if they name one.
 func (r *whyReader) find(ctx context.Context, args []string) (*v1alpha1.TrainingJob, *why.Subject, error) {
@@ -41,14 +38,6 @@ func (r *whyReader) find(ctx context.Context, args []string) (*v1alpha1.Training
 		return nil, nil, fmt.Errorf("%q names no rank of TrainingJob %s: give one of %s, or the name of its pod", args[1], job.Name, why.Ranks(job))
 	}
 	return job, &sub, nil
-}
-
-func (r *whyReader) job(ctx context.Context, name string) (*v1alpha1.TrainingJob, error) {
-	job := &v1alpha1.TrainingJob{}
-	for _, kind := range []string{"tj/", "trainingjob/", "trainingjobs/"} { // as kubectl get -o name has it
-		name = strings.TrimPrefix(name, kind)
-	}
-	return job, r.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: name}, job)
 }
 
 // findByPod finds the job of a pod by the pod's label, or where there is no such pod by its name.
@@ -78,7 +67,7 @@ func (r *whyReader) snapshot(ctx context.Context, job *v1alpha1.TrainingJob, sub
 	s := &why.Snapshot{Now: now, Job: job}
 	note := func(what string, err error) {
 		if err != nil {
-			s.Unread = append(s.Unread, why.Unread{What: what, Err: err})
+			s.Unread = append(s.Unread, why.Unread{What: what, Err: translate(err)})
 		}
 	}
 	note("pods", r.readPods(ctx, s))
@@ -86,6 +75,7 @@ func (r *whyReader) snapshot(ctx context.Context, job *v1alpha1.TrainingJob, sub
 	note("Queue "+job.Spec.Queue, r.readQueue(ctx, s))
 	note("Events", r.readEvents(ctx, s, sub))
 	note("nodes", r.readNodes(ctx, s, sub))
+	note("NodeHealths", r.readHealth(ctx, s, sub))
 	note("HyperNodes", r.readHyperNodes(ctx, s))
 	return s
 }
@@ -172,6 +162,20 @@ func (r *whyReader) readNodes(ctx context.Context, s *why.Snapshot, sub *why.Sub
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		s.Nodes = append(s.Nodes, found[name])
+	}
+	return nil
+}
+
+// readHealth reads the NodeHealths of the nodes that the answer is about. A node that nobody reports on has none.
+func (r *whyReader) readHealth(ctx context.Context, s *why.Snapshot, sub *why.Subject) error {
+	for _, name := range s.HealthNodes(sub) {
+		health := v1alpha1.NodeHealth{}
+		switch err := r.Get(ctx, client.ObjectKey{Name: name}, &health); {
+		case err == nil:
+			s.NodeHealths = append(s.NodeHealths, health)
+		case !apierrors.IsNotFound(err):
+			return err
+		}
 	}
 	return nil
 }

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/why"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
@@ -30,10 +33,11 @@ func TestWhyAndMapNameWhatIsWrong(t *testing.T) {
 
 func TestAnswersAreWrapped(t *testing.T) {
 	out := &bytes.Buffer{}
-	printAnswer(out, "TrainingJob research/llama: Running", []why.Fact{
+	job := &v1alpha1.TrainingJob{ObjectMeta: metav1.ObjectMeta{Namespace: "research", Name: "llama"}, Status: v1alpha1.TrainingJobStatus{State: v1alpha1.StateRunning}}
+	printAnswer(out, job, &why.Answer{Facts: []why.Fact{
 		{Text: "It is short.", Source: "status"},
 		{Text: strings.Repeat("word ", 17) + strings.Repeat("long-", 20) + " end."},
-	})
+	}})
 	check.Equal(t, "output", `TrainingJob research/llama: Running
 - It is short. [status]
 - word word word word word word word word word word word word word word word

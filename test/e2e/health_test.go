@@ -52,6 +52,9 @@ func TestFailedLinkMovesThePodThatUsesIt(t *testing.T) {
 	if inc.Trigger != v1alpha1.HealthFailed || inc.Cause.Signal != "NVLinkDown" || inc.Class != v1alpha1.ClassInfrastructure || inc.Charged {
 		t.Errorf("incident %+v", inc)
 	}
+	for _, args := range [][]string{{s.job.Name}, {s.job.Name, "worker-1"}} {
+		s.answers(args, "Node "+victim.Spec.NodeName+": dcgm reports NVLinkDown of nvlink/GPU-0/3, Failed since", "link 3 is down. [NodeHealth "+victim.Spec.NodeName+"]")
+	}
 }
 
 func TestDegradedLinkMovesThePodWhenItsTimeIsOver(t *testing.T) {

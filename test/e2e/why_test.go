@@ -116,11 +116,13 @@ func TestWhyAJobFindsNoNode(t *testing.T) {
 	})
 	s.answers([]string{other.Name}, "reason PodsPending", "Of 4 nodes that the job may use by its nodeSelector, 1 is cordoned ("+idle[0]+"), 2 are held by other TrainingJobs",
 		"The largest HyperNode of tier 1 at most is "+s.pool.Rack(0)+", with 4 nodes")
-	out, err := s.lockstep("why", other.Name, "launcher-0", "-n", namespace)
-	if err == nil || !strings.Contains(out, `"launcher-0" names no rank of TrainingJob why-full-other: give one of worker-0 to worker-1`) {
-		t.Errorf("of a rank that is not there: %v, %s", err, out)
+	for _, rank := range []string{"launcher-0", "worker-2"} {
+		out, err := s.lockstep("why", other.Name, rank, "-n", namespace)
+		if err == nil || !strings.Contains(out, `"`+rank+`" names no rank of TrainingJob why-full-other: give one of worker-0 to worker-1`) {
+			t.Errorf("of a rank that is not there: %v, %s", err, out)
+		}
 	}
-	out, err = s.lockstep("why", "pod/nobody", "-n", namespace)
+	out, err := s.lockstep("why", "pod/nobody", "-n", namespace)
 	if err == nil || !strings.Contains(out, `"nobody" is no name of a pod of a TrainingJob in namespace default`) {
 		t.Errorf("of a pod of nobody: %v, %s", err, out)
 	}

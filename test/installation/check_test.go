@@ -89,3 +89,26 @@ func TestWhatMayNotBeReadIsTold(t *testing.T) {
 		}
 	}
 }
+
+// Somebody with the ClusterRole for them may ask all that the other verbs answer, and somebody without is told which role that is.
+func TestTheRoleOfTheOtherVerbs(t *testing.T) {
+	w := world{t}
+	asked := job("default")
+	asked.Name = "asked"
+	defer w.create(asked)()
+	with, without := w.userWith("explainer", "lockstep-explain"), w.userWith("stranger", "")
+	for _, args := range [][]string{{"map"}, {"map", "asked"}, {"why", "asked"}, {"why", "asked", "worker-0"}, {"timeline", "asked"}} {
+		stdout, stderr, code, err := runPlugin(t.Context(), append(args, "-n", "default", "--kubeconfig", with)...)
+		if err != nil || code != 0 || strings.Contains(stdout, "could not be read") {
+			t.Errorf("%v with the role: exit code %d, error %v\n%s%s", args, code, err, stdout, stderr)
+		}
+		_, stderr, code, err = runPlugin(t.Context(), append(args, "-n", "default", "--kubeconfig", without)...)
+		if err != nil || code != 1 || !strings.Contains(stderr, "is forbidden") || !strings.Contains(stderr, "The ClusterRole lockstep-explain has all rights") {
+			t.Errorf("%v without it: exit code %d, error %v\n%s", args, code, err, stderr)
+		}
+	}
+	stdout, _, _, err := runPlugin(t.Context(), "__complete", "why", "--kubeconfig", with, "-n", "default", "ask")
+	if err != nil || !strings.HasPrefix(stdout, "asked\n") {
+		t.Errorf("completion: %v, %s", err, stdout)
+	}
+}

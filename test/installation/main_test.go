@@ -233,7 +233,12 @@ func say(ctx context.Context, node string, source v1alpha1.HealthSource) error {
 
 // run runs kubectl lockstep check, and returns what it prints and its exit code.
 func run(ctx context.Context, args ...string) (stdout, stderr string, code int, err error) {
-	cmd := exec.CommandContext(ctx, plugin, append([]string{"check"}, args...)...)
+	return runPlugin(ctx, append([]string{"check"}, args...)...)
+}
+
+// runPlugin runs any verb.
+func runPlugin(ctx context.Context, args ...string) (stdout, stderr string, code int, err error) {
+	cmd := exec.CommandContext(ctx, plugin, args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+testCluster.Kubeconfig())
 	var out, complaint bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &complaint

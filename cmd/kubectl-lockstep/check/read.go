@@ -27,6 +27,7 @@ import (
 	topology "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/paging"
 )
 
 // Read reads what the checks need. What may not be read, or is not known to the API server, is noted in the Cluster. The error is
@@ -47,10 +48,11 @@ func Read(ctx context.Context, config *rest.Config) (*Cluster, error) {
 		return nil, fmt.Errorf("ask the API server for its version: %w", err)
 	}
 	c.Version = served.GitVersion
-	r := &reader{Cluster: c}
-	if r.client, err = client.New(config, client.Options{Scheme: scheme()}); err != nil {
+	api, err := client.New(config, client.Options{Scheme: scheme()})
+	if err != nil {
 		return nil, err
 	}
+	r := &reader{Cluster: c, client: paging.Reader{Reader: api}}
 	r.lists(ctx)
 	r.configMaps(ctx)
 	r.backends(ctx)
@@ -90,7 +92,7 @@ func scheme() *runtime.Scheme {
 // reader fills a Cluster.
 type reader struct {
 	*Cluster
-	client client.Client
+	client client.Reader
 	err    error
 }
 

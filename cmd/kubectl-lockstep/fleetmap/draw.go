@@ -70,7 +70,7 @@ func (m *fleetMap) drawOne(out []string, b *branch, depth int, d detail) []strin
 	if m.isHome(name) {
 		name += " (home)"
 	}
-	out = append(out, line(depth, name, b.counts))
+	out = append(out, line(depth, name, b.Counts))
 	if d.quiet && !b.tells {
 		return out
 	}
@@ -80,10 +80,10 @@ func (m *fleetMap) drawOne(out []string, b *branch, depth int, d detail) []strin
 
 // drawGroup draws neighbours as one, with the mark of each where one of them tells something.
 func (m *fleetMap) drawGroup(out []string, group []*branch, depth int) []string {
-	var sum counts
+	var sum Counts
 	var marks strings.Builder
 	for _, b := range group {
-		sum.add(b.counts)
+		sum.add(b.Counts)
 		marks.WriteRune(m.kinds[b.worst].mark)
 	}
 	name := fmt.Sprintf("%s…%s (%d)", group[0].name, group[len(group)-1].name, len(group))
@@ -128,10 +128,10 @@ const nameWidth = width - 8*6
 var tableHead = fmt.Sprintf("%-*s%6s%6s%6s%6s%6s%6s%6s%6s", nameWidth, "HYPERNODE", "NODES", "FREE", "USED", "HELD", "QUAR", "CORD", "DEGR", "DOWN")
 
 // line is the line of a branch.
-func line(depth int, name string, c counts) string {
+func line(depth int, name string, c Counts) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%-*s", nameWidth, shortened(indentOf(depth)+name, nameWidth-1))
-	for _, n := range []int{c.nodes, c.free, c.used, c.held, c.quarantined, c.cordoned, c.degraded, c.notReady} {
+	for _, n := range []int{c.Nodes, c.Free, c.Used, c.Held, c.Quarantined, c.Cordoned, c.Degraded, c.NotReady} {
 		if n == 0 {
 			out.WriteString("     -")
 		} else {

@@ -4,11 +4,16 @@
 package fleetmap
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
@@ -22,39 +27,62 @@ type Fleet struct {
 
 // Node is a node as the map shows it.
 type Node struct {
-	Name string
+	Name string `json:"name"`
+	// HyperNode is the closest one around the node; empty where there is none. Only a Report has it.
+	HyperNode string `json:"hyperNode,omitempty"`
 	// NotReady is true on a node that is not ready, or out of service.
-	NotReady    bool
-	Quarantined bool
-	Cordoned    bool
-	Degraded    bool
+	NotReady    bool `json:"notReady,omitempty"`
+	Quarantined bool `json:"quarantined,omitempty"`
+	Cordoned    bool `json:"cordoned,omitempty"`
+	Degraded    bool `json:"degraded,omitempty"`
 	// Used reports whether a pod of a Volcano Job is on the node, and Spare whether that is the placeholder of a spare.
-	Used, Spare bool
+	Used  bool `json:"used,omitempty"`
+	Spare bool `json:"spare,omitempty"`
+	// OthersGPUs reports whether a pod that is of no Volcano Job has GPUs of the node.
+	OthersGPUs bool `json:"othersGPUs,omitempty"`
 	// Holds are the keys of the taints by which TrainingJobs hold the node.
-	Holds []string
+	Holds []string `json:"holds,omitempty"`
 }
+
+// busy reports whether somebody has the node, or GPUs of it.
+func (n *Node) busy() bool { return n.Used || n.OthersGPUs }
 
 // Job is the job that a map shows.
 type Job struct {
-	// Title names the job and its state.
-	Title string
+	Namespace string         `json:"namespace"`
+	Name      string         `json:"name"`
+	State     v1alpha1.State `json:"state,omitempty"`
 	// Homes are the HyperNodes that are home to it, or to a partition of it.
-	Homes []string
+	Homes []string `json:"homes,omitempty"`
 	// HoldKey is the key of the taint by which it holds nodes.
-	HoldKey string
+	HoldKey string `json:"holdKey"`
 	// Tasks are its tasks, in order.
-	Tasks []Task
+	Tasks []Task `json:"tasks"`
 	// Spares are the nodes of its placeholders.
-	Spares []string
-	// Excluded are the nodes that it keeps away from, and why.
-	Excluded map[string]string
+	Spares []string `json:"spares,omitempty"`
+	// Excluded are the nodes that it keeps away from.
+	Excluded map[string]Exclusion `json:"excluded,omitempty"`
+}
+
+// Exclusion says until when a job keeps away from a node, and because of which incident.
+type Exclusion struct {
+	Until    metav1.Time `json:"until"`
+	Incident int32       `json:"incident"`
+}
+
+func (x Exclusion) story() string {
+	return fmt.Sprintf("until %s UTC by incident %d", x.Until.UTC().Format(time.DateTime), x.Incident)
+}
+
+func (j *Job) title() string {
+	return fmt.Sprintf("TrainingJob %s/%s: %s", j.Namespace, j.Name, cmp.Or(string(j.State), "no state yet"))
 }
 
 // Task is a task of the job.
 type Task struct {
-	Name string
+	Name string `json:"name"`
 	// Nodes are those of the pods of its ranks, by index; empty where a rank has none.
-	Nodes []string
+	Nodes []string `json:"nodes"`
 }
 
 // Options say what is drawn.
@@ -98,7 +126,7 @@ var hint = []string{
 func (m *fleetMap) heading() []string {
 	var out []string
 	if m.job != nil {
-		out = wrap(out, "", m.job.Title)
+		out = wrap(out, "", m.job.title())
 	}
 	c := m.all
 	var parts []string
@@ -106,14 +134,14 @@ func (m *fleetMap) heading() []string {
 		n    int
 		what string
 	}{
-		{c.free, "free"}, {c.used, "in use"}, {c.held, "held"}, {c.quarantined, "in quarantine"},
-		{c.cordoned, "cordoned"}, {c.degraded, "degraded"}, {c.notReady, "not ready"},
+		{c.Free, "free"}, {c.Used, "in use"}, {c.Held, "held"}, {c.Quarantined, "in quarantine"},
+		{c.Cordoned, "cordoned"}, {c.Degraded, "degraded"}, {c.NotReady, "not ready"},
 	} {
 		if one.n > 0 {
 			parts = append(parts, thousands(one.n)+" "+one.what)
 		}
 	}
-	out = wrap(out, "", fmt.Sprintf("%s, %s: %s.", counted(len(m.f.Topology.All()), "HyperNode"), counted(c.nodes, "node"), strings.Join(parts, ", ")))
+	out = wrap(out, "", fmt.Sprintf("%s, %s: %s.", counted(len(m.f.Topology.All()), "HyperNode"), counted(c.Nodes, "node"), strings.Join(parts, ", ")))
 	for _, u := range m.f.Unread {
 		out = wrap(out, "", u)
 	}

@@ -8,7 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/policies/topology"
 	"github.com/lockstep-dev/lockstep/test/check"
@@ -66,12 +69,19 @@ func small() *Fleet {
 	return f
 }
 
+// withOthers is small, where another pod has GPUs of a free node, and of one that is held.
+func withOthers() *Fleet {
+	f := small()
+	f.node(1, 0).OthersGPUs, f.node(1, 7).OthersGPUs = true, true
+	return f
+}
+
 func llama() *Job {
 	return &Job{
-		Title: "TrainingJob default/llama: Recovering", Homes: []string{"rack-0"}, HoldKey: "hold.lockstep.dev/llama-1",
+		Namespace: "default", Name: "llama", State: "Recovering", Homes: []string{"rack-0"}, HoldKey: "hold.lockstep.dev/llama-1",
 		Tasks:    []Task{{"launcher", []string{"gpu-0-0"}}, {"worker", []string{"gpu-0-1", "", "gpu-0-7"}}},
 		Spares:   []string{"gpu-0-3"},
-		Excluded: map[string]string{"gpu-0-6": "until 10:00:00 UTC by incident 2"},
+		Excluded: map[string]Exclusion{"gpu-0-6": {Until: metav1.Date(2026, 1, 2, 10, 0, 0, 0, time.UTC), Incident: 2}},
 	}
 }
 
@@ -101,7 +111,7 @@ func large(ill int) *Fleet {
 
 // job of the large fleet: of a rack, or of 4 of them.
 func jobOf(ranks, firstRack int) *Job {
-	j := &Job{Title: "TrainingJob default/big: Running", Homes: []string{"spine-0"}, Tasks: []Task{{Name: "worker"}}}
+	j := &Job{Namespace: "default", Name: "big", State: "Running", Homes: []string{"spine-0"}, Tasks: []Task{{Name: "worker"}}}
 	for i := range ranks {
 		j.Tasks[0].Nodes = append(j.Tasks[0].Nodes, fmt.Sprintf("gpu-%d-%d", firstRack+i/32, i%32))
 	}
@@ -114,6 +124,7 @@ func TestMapsAreDrawn(t *testing.T) {
 		o     Options
 	}{
 		"small":            {small(), Options{Limit: 60}},
+		"others-gpus":      {withOthers(), Options{Limit: 60}},
 		"small-job":        {small(), Options{Limit: 60, Job: llama()}},
 		"no-hypernodes":    {&Fleet{Nodes: []Node{{Name: "a"}, {Name: "b", NotReady: true}}}, Options{Limit: 60}},
 		"unread":           {&Fleet{Nodes: []Node{{Name: "a"}}, Unread: []string{"The pods could not be read, so no node is shown as in use: pods is forbidden: User \"jane\" cannot list resource \"pods\"."}}, Options{Limit: 60}},
@@ -143,6 +154,25 @@ func TestMapsAreDrawn(t *testing.T) {
 			golden(t, name, strings.Join(lines, "\n")+"\n")
 		})
 	}
+}
+
+func TestTheReport(t *testing.T) {
+	f := fleet(2, 2, 2)
+	f.Nodes = append(f.Nodes, Node{Name: "login", Cordoned: true})
+	f.node(1, 1).Used = true
+	job := &Job{Homes: []string{"rack-1"}}
+	check.Equal(t, "report", Report{
+		Job: job, Total: Counts{Nodes: 5, Free: 3, Used: 1, Cordoned: 1},
+		HyperNodes: []HyperNode{
+			{Name: "spine-0", Tier: 2, Counts: Counts{Nodes: 4, Free: 3, Used: 1}},
+			{Name: "rack-0", Tier: 1, Parent: "spine-0", Counts: Counts{Nodes: 2, Free: 2}},
+			{Name: "rack-1", Tier: 1, Parent: "spine-0", Home: true, Counts: Counts{Nodes: 2, Free: 1, Used: 1}},
+		},
+		Nodes: []Node{
+			{Name: "gpu-0-0", HyperNode: "rack-0"}, {Name: "gpu-0-1", HyperNode: "rack-0"},
+			{Name: "gpu-1-0", HyperNode: "rack-1"}, {Name: "gpu-1-1", HyperNode: "rack-1", Used: true}, {Name: "login", Cordoned: true},
+		},
+	}, ReportOf(f, job))
 }
 
 // However few lines there may be, a map that is summed up to one line of HyperNodes, with its hint, is the shortest.
@@ -175,7 +205,7 @@ func outsiders() *Fleet {
 
 // queuedJob has a home, and no pods.
 func queuedJob() *Job {
-	return &Job{Title: "TrainingJob default/llama: Suspended", Homes: []string{"rack-1"}, Tasks: []Task{{"worker", []string{"", ""}}}}
+	return &Job{Namespace: "default", Name: "llama", State: "Suspended", Homes: []string{"rack-1"}, Tasks: []Task{{"worker", []string{"", ""}}}}
 }
 
 // flat takes the spines away.

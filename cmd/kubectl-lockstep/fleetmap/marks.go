@@ -35,9 +35,10 @@ func fleetKinds() []kind {
 		{'q', "q in quarantine", func(n *Node) bool { return n.Quarantined }, named, false},
 		{'c', "c cordoned", func(n *Node) bool { return n.Cordoned }, named, false},
 		{'d', "d degraded", func(n *Node) bool { return n.Degraded }, named, false},
-		{'h', "h held, and empty", func(n *Node) bool { return len(n.Holds) > 0 && !n.Used }, named, false},
+		{'h', "h held, and empty", func(n *Node) bool { return len(n.Holds) > 0 && !n.busy() }, named, false},
 		{'s', "s spare", func(n *Node) bool { return n.Spare }, quiet, false},
 		{'#', "# in use", func(n *Node) bool { return n.Used }, quiet, false},
+		{'g', "g GPUs in use by other pods", func(n *Node) bool { return n.OthersGPUs }, quiet, false},
 		free,
 	}
 }
@@ -54,7 +55,7 @@ func jobKinds(j *Job) []kind {
 		kind{'s', "s spare of the job", spare, named, false},
 		kind{'x', "x excluded for the job", excluded, named, false},
 		kind{'h', "h held for the job", own, named, false},
-		kind{'o', "o held for others", func(n *Node) bool { return len(n.Holds) > 0 && !n.Used }, quiet, false})
+		kind{'o', "o held for others", func(n *Node) bool { return len(n.Holds) > 0 && !n.busy() }, quiet, false})
 	for _, k := range fleetKinds() {
 		if k.mark != 's' && k.mark != 'h' {
 			k.weight = quiet
@@ -132,7 +133,7 @@ func (m *fleetMap) nodesOf(k kind) []string {
 			name += " (" + around[0].Name + ")"
 		}
 		if m.job != nil && k.mark == 'x' {
-			name += " " + m.job.Excluded[n.Name]
+			name += " " + m.job.Excluded[n.Name].story()
 		}
 		out = append(out, name)
 	}

@@ -17,7 +17,7 @@ type fleetMap struct {
 	kinds []kind
 	// has reports of each kind whether there is such a node.
 	has []bool
-	all counts
+	all Counts
 	// roots are the HyperNodes that are in no other, and last the nodes that are in none.
 	roots []*branch
 }
@@ -30,28 +30,39 @@ type branch struct {
 	children []*branch
 	// nodes that are in none of the children.
 	nodes []*Node
-	counts
+	Counts
 	// tells reports whether something of it is worth a line of its own, and worst is the first kind that a node of it is of.
 	tells bool
 	worst int
 }
 
-// counts are the nodes of a branch.
-type counts struct{ nodes, free, used, held, quarantined, cordoned, degraded, notReady int }
-
-func (c *counts) add(o counts) {
-	c.nodes += o.nodes
-	c.free += o.free
-	c.used += o.used
-	c.held += o.held
-	c.quarantined += o.quarantined
-	c.cordoned += o.cordoned
-	c.degraded += o.degraded
-	c.notReady += o.notReady
+// Counts are numbers of nodes. A node counts under everything that it is.
+type Counts struct {
+	Nodes int `json:"nodes"`
+	// Free are well, and neither used nor held.
+	Free int `json:"free"`
+	// Used have a pod of a Volcano Job, or GPUs that another pod has.
+	Used        int `json:"used"`
+	Held        int `json:"held"`
+	Quarantined int `json:"quarantined"`
+	Cordoned    int `json:"cordoned"`
+	Degraded    int `json:"degraded"`
+	NotReady    int `json:"notReady"`
 }
 
-// countsOf counts one node, under everything that it is.
-func countsOf(n *Node) counts {
+func (c *Counts) add(o Counts) {
+	c.Nodes += o.Nodes
+	c.Free += o.Free
+	c.Used += o.Used
+	c.Held += o.Held
+	c.Quarantined += o.Quarantined
+	c.Cordoned += o.Cordoned
+	c.Degraded += o.Degraded
+	c.NotReady += o.NotReady
+}
+
+// countsOf counts one node.
+func countsOf(n *Node) Counts {
 	one := func(is bool) int {
 		if is {
 			return 1
@@ -59,9 +70,9 @@ func countsOf(n *Node) counts {
 		return 0
 	}
 	good := !n.NotReady && !n.Quarantined && !n.Cordoned
-	return counts{
-		nodes: 1, free: one(good && !n.Used && len(n.Holds) == 0), used: one(n.Used), held: one(len(n.Holds) > 0),
-		quarantined: one(n.Quarantined), cordoned: one(n.Cordoned), degraded: one(n.Degraded), notReady: one(n.NotReady),
+	return Counts{
+		Nodes: 1, Free: one(good && !n.busy() && len(n.Holds) == 0), Used: one(n.busy()), Held: one(len(n.Holds) > 0),
+		Quarantined: one(n.Quarantined), Cordoned: one(n.Cordoned), Degraded: one(n.Degraded), NotReady: one(n.NotReady),
 	}
 }
 

@@ -80,7 +80,7 @@ func (s *Snapshot) tellRelocation() []Fact {
 func left(s *Snapshot) []Fact {
 	var out []Fact
 	for _, l := range s.Job.Status.LeftHyperNodes {
-		out = append(out, told("status.leftHyperNodes", "It relocated from HyperNode %s, and keeps away from there until %s.", l.Name, s.at(l.Until.Time))...)
+		out = append(out, told("status.leftHyperNodes", "It relocated from HyperNode %s, and keeps away from there until %s.", l.Name, s.until(l.Until.Time))...)
 	}
 	return out
 }
@@ -93,7 +93,7 @@ func holds(s *Snapshot) []Fact {
 		if h.Until == nil {
 			standing = append(standing, h.Node)
 		} else {
-			ending, until = append(ending, h.Node), s.at(h.Until.Time)
+			ending, until = append(ending, h.Node), s.until(h.Until.Time)
 		}
 	}
 	var out []Fact
@@ -113,7 +113,7 @@ func exclusions(s *Snapshot) []Fact {
 		if more := len(s.Job.Status.ExcludedNodes) - maxNames; i == maxNames {
 			return append(out, told("status.excludedNodes", "It keeps away from %s more.", counted(more, "node"))...)
 		}
-		out = append(out, told("status.excludedNodes", "It keeps away from node %s until %s, because of incident %d.", x.Name, s.at(x.Until.Time), x.Incident)...)
+		out = append(out, told("status.excludedNodes", "It keeps away from node %s until %s, because of incident %d.", x.Name, s.until(x.Until.Time), x.Incident)...)
 	}
 	return out
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/timeline"
 	"github.com/lockstep-dev/lockstep/policies/instant"
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
@@ -100,15 +101,21 @@ func tellCause(inc *v1alpha1.Incident) []Fact {
 // nextStep tells the step that is announced.
 func nextStep(s *Snapshot) []Fact {
 	next := s.Job.Status.NextStep
-	switch {
-	case next == nil:
+	if next == nil {
 		return nil
-	case next.DryRun:
-		return told("status.nextStep", "The next step of incident %d is %s at %s. It will only be recorded: the job has the annotation %s.",
-			next.Incident, next.Action, s.at(next.Time.Time), v1alpha1.DryRun)
 	}
-	return told("status.nextStep", "The next step of incident %d is %s at %s, unless all its ranks are back by then.",
-		next.Incident, next.Action, s.at(next.Time.Time))
+	due, but := " at", "unless all its ranks are back by then"
+	if !next.Time.After(s.Now) {
+		due, but = ", due since", "unless all its ranks are back"
+	}
+	if next.DryRun {
+		but = "and will only be recorded: the job has the annotation " + v1alpha1.DryRun
+	}
+	out := told("status.nextStep", "The next step of incident %d is %s%s %s, %s.", next.Incident, next.Action, due, s.at(next.Time.Time), but)
+	if timeline.Overdue(next, s.Now) {
+		out = append(out, Fact{Text: timeline.OverdueHint})
+	}
+	return out
 }
 
 // budget tells how much of each budget is used, where something is.

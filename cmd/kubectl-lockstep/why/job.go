@@ -9,20 +9,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/timeline"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // Job answers why a job is in its state.
 func Job(s *Snapshot) []Fact {
 	return answer(s, unseen, message, ended, suspended, recovering, openIncidents, nextStep, unscheduled, queue, podGroup,
-		podsWithoutNode, kept, confined, unready, home, left, violated, lastIncident, budget, holds, exclusions)
+		podsWithoutNode, kept, confined, growing, unready, home, left, violated, lastIncident, budget, holds, exclusions, illNodes)
 }
 
 // unseen tells that the status does not answer the job as it is now.
 func unseen(s *Snapshot) []Fact {
 	switch status := &s.Job.Status; {
 	case status.State == "":
-		return told("status", "The manager has not looked at the job yet: its status is empty. See whether the manager runs, and what its log says.")
+		return told("status", "The manager has not looked at the job yet: its status is empty. `kubectl lockstep check` finds out whether the manager runs.")
 	case status.ObservedGeneration < s.Job.Generation:
 		return told("status.observedGeneration", "The manager has not looked at the last change of the job yet: what follows is about the job before it.")
 	}
@@ -104,6 +105,15 @@ func unready(s *Snapshot) []Fact {
 		return nil // what it waits for says more
 	}
 	return s.tellCondition(c, "It has not been running since")
+}
+
+// growing tells that a job which starts may train all the same.
+func growing(s *Snapshot) []Fact {
+	since := timeline.GrowingSince(&s.Job.Status)
+	if !s.active() || since == nil {
+		return nil
+	}
+	return told("status.availability", "It has been growing since %s, and %s ranks are ready. %s", s.at(since.Time), s.Job.Status.Ready, timeline.GrowingHint)
 }
 
 // violated tells that ranks run further apart than the topology allows.

@@ -3,8 +3,10 @@ package why
 import (
 	"errors"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
@@ -53,7 +55,7 @@ func TestWhatIsToldOfAJob(t *testing.T) {
 		want   []string
 	}{
 		"no status": {running, func(s *Snapshot) { s.Job.Status = v1alpha1.TrainingJobStatus{} }, []string{
-			"The manager has not looked at the job yet: its status is empty. See whether the manager runs, and what its log says. [status]",
+			"The manager has not looked at the job yet: its status is empty. `kubectl lockstep check` finds out whether the manager runs. [status]",
 		}},
 		"a change that nobody has looked at": {running, func(s *Snapshot) { s.Job.Generation = 2 }, []string{
 			"The manager has not looked at the last change of the job yet: what follows is about the job before it. [status.observedGeneration]",
@@ -61,11 +63,23 @@ func TestWhatIsToldOfAJob(t *testing.T) {
 		"what cannot be read": {running, func(s *Snapshot) { s.Unread = []Unread{{"nodes", errors.New("nodes is forbidden")}} }, []string{
 			"The nodes could not be read: nodes is forbidden. []",
 		}},
+		"what may not be read": {running, func(s *Snapshot) {
+			s.Unread = []Unread{{"nodes", apierrors.NewForbidden(corev1.Resource("nodes"), "", errors.New("not you"))}}
+		}, []string{
+			"The nodes could not be read: nodes is forbidden: not you. []",
+			"The ClusterRole lockstep-explain has the rights to all of that. []",
+		}},
 		"a violated topology": {running, func(s *Snapshot) { s.set(v1alpha1.ConditionTopologyViolated, true, "TierExceeded", "ranks are apart") }, []string{
 			"Its topology has been violated since 11:00:00 UTC (60m ago), reason TierExceeded: ranks are apart. [condition TopologyViolated]",
 		}},
 		"pods that do not start": {running, func(s *Snapshot) { s.set(v1alpha1.ConditionRunning, false, "PodsNotStarted", "pod a cannot start") }, []string{
 			"It has not been running since 11:00:00 UTC (60m ago), reason PodsNotStarted: pod a cannot start. [condition Running]",
+		}},
+		"more ranks": {running, func(s *Snapshot) {
+			s.Job.Status.Ready = "3/5"
+			s.Job.Status.Availability = &v1alpha1.Availability{Interruption: &v1alpha1.Interruption{StartTime: micro(2), Cause: v1alpha1.CauseResized}}
+		}, []string{
+			"It has been growing since 11:58:00 UTC (2m ago), and 3/5 ranks are ready. Only ranks that were added to it are not ready yet. Until they are, its state is Starting and the time counts as lost to Resized, although the ranks that it had before may train on. [status.availability]",
 		}},
 		"no home": {running, func(s *Snapshot) { s.Job.Status.Placement.HyperNode = "" }, []string{
 			"It has no home: no HyperNode holds all its nodes. [status.placement]",
@@ -82,6 +96,11 @@ func TestWhatIsToldOfAJob(t *testing.T) {
 			"It relocated 2 times, the last time at 11:51:00 UTC (9m ago), for incident 7: PodFailed of pod llm-1-worker-1. [status.incidents]",
 			"It relocated from HyperNode rack-b, and keeps away from there until 12:20:00 UTC (in 20m). [status.leftHyperNodes]",
 			"The last incident, 7, has been Recovered since 11:52:00 UTC (8m ago): PodFailed of pod llm-1-worker-1. [status.incidents]",
+		}},
+		"a home that it left long ago": {running, func(s *Snapshot) {
+			s.Job.Status.LeftHyperNodes = []v1alpha1.LeftHyperNode{{Name: "rack-b", Until: before(2)}}
+		}, []string{
+			"It relocated from HyperNode rack-b, and keeps away from there until 11:58:00 UTC (2m ago, and the manager has yet to notice). [status.leftHyperNodes]",
 		}},
 		"relocated long ago": {running, func(s *Snapshot) { s.Job.Status.Restarts.Relocations = 1 }, []string{
 			"It relocated 1 time. The incidents of that are not remembered any more. [status.restarts]",
@@ -142,7 +161,7 @@ func TestWhatIsToldOfAJob(t *testing.T) {
 			s.Job.Status.NextStep = &v1alpha1.NextStep{Incident: 7, Action: v1alpha1.FailJob, Time: before(-1), DryRun: true}
 		}, []string{
 			"Incident 7 began at 11:50:00 UTC (10m ago), is of class User and follows rule everything-else (FailJob after 5s) of the job's restartPolicy. Steps taken: RestartPod at 11:51:00 UTC (9m ago), only recorded: a dry run. [status.incidents]",
-			"The next step of incident 7 is FailJob at 12:01:00 UTC (in 60s). It will only be recorded: the job has the annotation lockstep.dev/dry-run. [status.nextStep]",
+			"The next step of incident 7 is FailJob at 12:01:00 UTC (in 60s), and will only be recorded: the job has the annotation lockstep.dev/dry-run. [status.nextStep]",
 		}},
 		"a rule of the task": {open, func(s *Snapshot) {
 			s.Job.Spec.Tasks[0].RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{{Name: "everything-else", Steps: []v1alpha1.Step{{Action: v1alpha1.RestartJob}}}}}
@@ -159,6 +178,15 @@ func TestWhatIsToldOfAJob(t *testing.T) {
 		"a next step": {open, func(s *Snapshot) {
 			s.Job.Status.NextStep = &v1alpha1.NextStep{Incident: 7, Action: v1alpha1.RestartTask, Time: before(-1)}
 		}, []string{"The next step of incident 7 is RestartTask at 12:01:00 UTC (in 60s), unless all its ranks are back by then. [status.nextStep]"}},
+		"a next step that is due": {open, func(s *Snapshot) {
+			s.Job.Status.NextStep = &v1alpha1.NextStep{Incident: 7, Action: v1alpha1.RestartTask, Time: metav1.NewTime(t0.Add(-12 * time.Second))}
+		}, []string{"The next step of incident 7 is RestartTask, due since 11:59:48 UTC (12s ago), unless all its ranks are back. [status.nextStep]"}},
+		"a next step that nobody takes": {open, func(s *Snapshot) {
+			s.Job.Status.NextStep = &v1alpha1.NextStep{Incident: 7, Action: v1alpha1.RestartTask, Time: before(5)}
+		}, []string{
+			"The next step of incident 7 is RestartTask, due since 11:55:00 UTC (5m ago), unless all its ranks are back. [status.nextStep]",
+			"The manager takes a step within seconds, so it may not be running: `kubectl lockstep check` finds out. []",
+		}},
 
 		"a closed queue": {queued, queueOf(func(q *scheduling.Queue) { q.Status.State = scheduling.QueueStateClosed }), []string{
 			"Queue default is Closed: Volcano starts nothing from it until it is open again. [Queue default]",

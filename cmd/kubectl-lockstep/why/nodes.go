@@ -38,6 +38,9 @@ func (s *Snapshot) node(name string) *corev1.Node {
 	return nil
 }
 
+// quarantined is the obstacle of a node in quarantine.
+const quarantined = "in quarantine"
+
 // obstacles are what keeps pods of the job from a node now; none where nothing does that the node itself tells.
 func (s *Snapshot) obstacles(n *corev1.Node) []string {
 	var out []string
@@ -52,7 +55,7 @@ func (s *Snapshot) obstacles(n *corev1.Node) []string {
 	for _, t := range n.Spec.Taints {
 		switch {
 		case t.Key == v1alpha1.TaintQuarantine:
-			out = append(out, "in quarantine")
+			out = append(out, quarantined)
 		case t.Key == corev1.TaintNodeOutOfService:
 			out = append(out, "out of service")
 		case gang.IsHold(t) && t.Key != policies.HoldKey(s.Job):

@@ -94,7 +94,7 @@ func (s *Snapshot) tellLostNode(inc *v1alpha1.Incident, node string) []Fact {
 	var out []Fact
 	for _, x := range s.Job.Status.ExcludedNodes {
 		if x.Name == node {
-			out = told("status.excludedNodes", "The job keeps away from node %s until %s, because of incident %d.", node, s.at(x.Until.Time), x.Incident)
+			out = told("status.excludedNodes", "The job keeps away from node %s until %s, because of incident %d.", node, s.until(x.Until.Time), x.Incident)
 		}
 	}
 	if !s.couldRead("nodes") {

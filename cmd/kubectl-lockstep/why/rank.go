@@ -19,7 +19,7 @@ func Rank(s *Snapshot, sub Subject) []Fact {
 	of := func(ask func(*Snapshot, Subject) []Fact) question {
 		return func(s *Snapshot) []Fact { return ask(s, sub) }
 	}
-	return answer(s, unseen, of(thePod), of(noPod), of(bound), of(allowed), of(came), of(held),
+	return answer(s, unseen, of(thePod), of(noPod), of(bound), of(allowed), of(came), illNodes, of(held),
 		of(restarted), of(waiting), of(lastEvents))
 }
 
@@ -89,7 +89,7 @@ func held(s *Snapshot, sub Subject) []Fact {
 		return nil
 	}
 	if until := s.Job.Status.Holds[i].Until; until != nil {
-		return told("status.holds", "The job holds node %s for it, until %s at most.", node, s.at(until.Time))
+		return told("status.holds", "The job holds node %s for it, until %s at most.", node, s.until(until.Time))
 	}
 	return told("status.holds", "The job holds node %s until it ends.", node)
 }

@@ -331,6 +331,9 @@ func TestFind(t *testing.T) {
 		"pod/a-1-0-worker-0":    nil,
 		"pod/a-1-1-launcher-0":  nil,
 		"worker-99999999999999": nil,
+		"worker-4":              nil,
+		"worker-spare-1":        nil,
+		"pod/a-1-1-worker-4":    {gang.Rank{Task: "worker", Index: 4}, 1, "a-1-1-worker-4"}, // before the task shrank
 	} {
 		got, ok := Find(job, text)
 		if want == nil {
@@ -344,7 +347,8 @@ func TestFind(t *testing.T) {
 			check.Equal(t, text, *want, Subject{})
 		}
 	}
-	check.Equal(t, "ranks", "worker-0 to worker-3", Ranks(job))
+	check.Equal(t, "ranks", "worker-0 to worker-3, worker-spare-0", Ranks(job))
+	check.Equal(t, "names", []string{"worker-0", "worker-1", "worker-2", "worker-3", "worker-spare-0"}, RankNames(job))
 }
 
 // The time of an event is the last one that it has.

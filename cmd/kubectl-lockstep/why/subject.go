@@ -22,10 +22,10 @@ type Subject struct {
 }
 
 // Find finds the rank that a text names: as worker-3, as the name of a pod, or as pod/NAME. The second result is false where
-// the job has no such task.
+// the job has no such rank. Of a pod that need not exist any more, the rank may be one that the job had before it shrank.
 func Find(job *v1alpha1.TrainingJob, text string) (Subject, bool) {
 	text = strings.TrimPrefix(text, "pod/")
-	if rank, ok := findRank(job, text); ok {
+	if rank, ok := findRank(job, text); ok && rank.Index < size(job, rank.Task) {
 		attempt := max(1, job.Status.Attempt)
 		return Subject{Rank: rank, Attempt: attempt, Pod: gang.PodName(job, attempt, rank)}, true
 	}
@@ -39,37 +39,67 @@ func Find(job *v1alpha1.TrainingJob, text string) (Subject, bool) {
 	return Subject{Rank: rank, Attempt: int32(attempt), Pod: text}, err == nil && attempt > 0 && found
 }
 
-// findRank finds the rank of a name such as worker-3, or worker-spare-0 for a spare.
+// findRank finds the rank of a name such as worker-3, or worker-spare-0 for a spare, whatever its index.
 func findRank(job *v1alpha1.TrainingJob, text string) (gang.Rank, bool) {
 	at := strings.LastIndex(text, "-")
 	if at < 0 {
 		return gang.Rank{}, false
 	}
 	index, err := strconv.ParseUint(text[at+1:], 10, 31)
-	if err != nil {
+	if err != nil || size(job, text[:at]) == 0 {
 		return gang.Rank{}, false
 	}
+	return gang.Rank{Task: text[:at], Index: int32(index)}, true
+}
+
+// size is how many ranks a task has, or how many spares where the name is that of the spares of a task; 0 where there is none.
+func size(job *v1alpha1.TrainingJob, name string) int32 {
 	for i := range job.Spec.Tasks {
-		t := &job.Spec.Tasks[i]
-		if name := text[:at]; name == t.Name || (ptr.Deref(t.Spares, 0) > 0 && name == t.Name+v1alpha1.SpareSuffix) {
-			return gang.Rank{Task: name, Index: int32(index)}, true
+		switch t := &job.Spec.Tasks[i]; name {
+		case t.Name:
+			return t.Replicas
+		case t.Name + v1alpha1.SpareSuffix:
+			return ptr.Deref(t.Spares, 0)
 		}
 	}
-	return gang.Rank{}, false
+	return 0
+}
+
+// groups are the names of the tasks, each followed by that of its spares where it has some.
+func groups(job *v1alpha1.TrainingJob) []string {
+	var out []string
+	for i := range job.Spec.Tasks {
+		t := &job.Spec.Tasks[i]
+		out = append(out, t.Name)
+		if ptr.Deref(t.Spares, 0) > 0 {
+			out = append(out, t.Name+v1alpha1.SpareSuffix)
+		}
+	}
+	return out
 }
 
 // Ranks tells which names Find knows, for people.
 func Ranks(job *v1alpha1.TrainingJob) string {
 	var out []string
-	for i := range job.Spec.Tasks {
-		t := &job.Spec.Tasks[i]
-		if t.Replicas == 1 {
-			out = append(out, t.Name+"-0")
+	for _, name := range groups(job) {
+		if last := size(job, name) - 1; last == 0 {
+			out = append(out, name+"-0")
 		} else {
-			out = append(out, fmt.Sprintf("%s-0 to %s-%d", t.Name, t.Name, t.Replicas-1))
+			out = append(out, fmt.Sprintf("%s-0 to %s-%d", name, name, last))
 		}
 	}
 	return strings.Join(out, ", ")
+}
+
+// RankNames are the names of all ranks and spares of a job.
+func RankNames(job *v1alpha1.TrainingJob) []string {
+	var out []string
+	for _, name := range groups(job) {
+		for index := range size(job, name) {
+			out = append(out, fmt.Sprintf("%s-%d", name, index))
+		}
+	}
+	return out
 }
 
 // name of the rank, such as worker-3.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/duration"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
@@ -29,6 +30,8 @@ type Snapshot struct {
 	Pods []corev1.Pod
 	// Nodes are those of the answer: of the job's ranks, and where a pod has none, all that the job's nodeSelector selects.
 	Nodes []corev1.Node
+	// NodeHealths are those of HealthNodes, as far as there are some.
+	NodeHealths []v1alpha1.NodeHealth
 	// Topology is the HyperNodes, with those of Nodes that are in them; nil where it was not read.
 	Topology *topology.Topology
 	// Events of the job, its pods and its PodGroup.
@@ -46,9 +49,31 @@ type Unread struct {
 
 // Fact is one sentence of an answer.
 type Fact struct {
-	Text string
+	Text string `json:"text"`
 	// Source is what it was read from, such as status.incidents or Queue research.
-	Source string
+	Source string `json:"source,omitempty"`
+}
+
+// Answer is what is known of a job, or of a rank of it.
+type Answer struct {
+	Namespace string         `json:"namespace"`
+	Name      string         `json:"name"`
+	State     v1alpha1.State `json:"state,omitempty"`
+	// Rank that was asked about, such as worker-3, and the name of its pod; empty where the job was.
+	Rank  string `json:"rank,omitempty"`
+	Pod   string `json:"pod,omitempty"`
+	Facts []Fact `json:"facts"`
+}
+
+// Ask answers why a job is in its state; or of a rank of it, why it is where it is.
+func Ask(s *Snapshot, sub *Subject) Answer {
+	out := Answer{Namespace: s.Job.Namespace, Name: s.Job.Name, State: s.Job.Status.State}
+	if sub == nil {
+		out.Facts = Job(s)
+	} else {
+		out.Rank, out.Pod, out.Facts = sub.name(), sub.Pod, Rank(s, *sub)
+	}
+	return out
 }
 
 // question is a function that looks for one kind of fact.
@@ -68,10 +93,18 @@ func told(source, format string, args ...any) []Fact {
 	return []Fact{{Text: fmt.Sprintf(format, args...), Source: source}}
 }
 
+// Role is the ClusterRole with the rights to all that answers are made of.
+const Role = "lockstep-explain"
+
 func unread(s *Snapshot) []Fact {
 	var out []Fact
+	forbidden := false
 	for _, u := range s.Unread {
 		out = append(out, told("", "The %s could not be read: %s.", u.What, strings.TrimSuffix(u.Err.Error(), "."))...)
+		forbidden = forbidden || apierrors.IsForbidden(u.Err)
+	}
+	if forbidden {
+		out = append(out, told("", "The ClusterRole %s has the rights to all of that.", Role)...)
 	}
 	return out
 }
@@ -97,6 +130,14 @@ func (s *Snapshot) at(t time.Time) string {
 		return stamp + " (in " + duration.HumanDuration(d) + ")"
 	}
 	return stamp + " (" + duration.HumanDuration(s.Now.Sub(t)) + " ago)"
+}
+
+// until tells the time at which something ends that the manager has to end.
+func (s *Snapshot) until(t time.Time) string {
+	if t.After(s.Now) {
+		return s.at(t)
+	}
+	return strings.TrimSuffix(s.at(t), ")") + ", and the manager has yet to notice)"
 }
 
 // maxNames is how many names a sentence has.

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"syscall"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+// server answers as an API server does, with these objects by their paths, and notes what it was asked.
+type server struct {
+	objects map[string]any
+	asked   []string
+}
+
+// serve starts a server that knows these API groups, and returns the flag with its address.
+func (s *server) serve(t *testing.T, groups ...metav1.APIResourceList) string {
+	t.Helper()
+	list := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}}
+	for _, g := range groups {
+		name, version, isGroup := strings.Cut(g.GroupVersion, "/")
+		if isGroup {
+			v := metav1.GroupVersionForDiscovery{GroupVersion: g.GroupVersion, Version: version}
+			list.Groups = append(list.Groups, metav1.APIGroup{Name: name, Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v})
+			s.objects["/apis/"+g.GroupVersion] = g
+		} else {
+			s.objects["/api/"+g.GroupVersion] = g
+		}
+	}
+	s.objects["/apis"] = list
+	s.objects["/api"] = metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions", APIVersion: "v1"}, Versions: []string{"v1"}}
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.asked = append(s.asked, r.URL.String())
+		object, ok := s.objects[r.URL.Path]
+		status, failed := object.(metav1.Status)
+		switch {
+		case !ok:
+			object, status.Code = metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound}, http.StatusNotFound
+		case !failed:
+			status.Code = http.StatusOK
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(int(status.Code))
+		if err := json.NewEncoder(w).Encode(object); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(api.Close)
+	return "--server=" + api.URL
+}
+
+func resources(groupVersion string, kinds ...string) metav1.APIResourceList {
+	out := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: groupVersion}
+	for _, kind := range kinds {
+		out.APIResources = append(out.APIResources, metav1.APIResource{
+			Name: strings.ToLower(kind) + "s", SingularName: strings.ToLower(kind), Kind: kind, Namespaced: kind == "TrainingJob" || kind == "Pod", Verbs: metav1.Verbs{"get", "list"},
+		})
+	}
+	return out
+}
+
+var (
+	core    = resources("v1", "Namespace", "Node", "Pod")
+	product = resources("lockstep.dev/v1alpha1", "TrainingJob", "NodeHealth")
+)
+
+const theJobs = "/apis/lockstep.dev/v1alpha1/namespaces/default/trainingjobs"
+
+func refusal(code int32, reason metav1.StatusReason, message string) metav1.Status {
+	return metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}
+}
+
+// Every verb that reads a cluster says what to do where that cannot be read.
+func TestErrorsOfAClusterSayWhatToDo(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/dev/null")
+	for name, tc := range map[string]struct {
+		groups []metav1.APIResourceList
+		answer any
+		want   string
+	}{
+		"not installed": {[]metav1.APIResourceList{core}, nil,
+			"Lockstep is not installed in this cluster: the API server does not serve lockstep.dev/TrainingJob. `kubectl lockstep check` shows what is missing, and what to do"},
+		"no such job": {[]metav1.APIResourceList{core, product}, refusal(404, metav1.StatusReasonNotFound, `trainingjobs.lockstep.dev "llama" not found`),
+			`trainingjobs.lockstep.dev "llama" not found in namespace default: ` + "`kubectl get trainingjobs -A` lists those of all namespaces"},
+		"no right": {[]metav1.APIResourceList{core, product}, refusal(403, metav1.StatusReasonForbidden, `trainingjobs.lockstep.dev "llama" is forbidden: User "jane" may not`),
+			`trainingjobs.lockstep.dev "llama" is forbidden: User "jane" may not. The ClusterRole lockstep-explain has all rights that this verb needs: ask an administrator to bind it to you`},
+		"nobody": {[]metav1.APIResourceList{core, product}, refusal(401, metav1.StatusReasonUnauthorized, "Unauthorized"),
+			"you must be logged in to the server: it does not accept the credentials. Log in again, or give another --context, --user or --token"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &server{objects: map[string]any{theJobs + "/llama": tc.answer}}
+			address := s.serve(t, tc.groups...)
+			for _, verb := range []string{"timeline", "why", "map"} {
+				_, err := lockstep(verb, "llama", address)
+				if err == nil || err.Error() != tc.want {
+					t.Errorf("%s: got  %v\nwant %s", verb, err, tc.want)
+				}
+			}
+		})
+	}
+}
+
+func TestAServerThatDoesNotAnswer(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/dev/null")
+	for _, verb := range [][]string{{"timeline", "llama"}, {"why", "llama"}, {"map"}, {"check"}} {
+		for server, want := range map[string]string{
+			"http://127.0.0.1:1":  "the connection to the server 127.0.0.1:1 was refused - did you specify the right host or port?",
+			"http://nowhere.test": "unable to connect to the server: dial tcp: lookup nowhere.test",
+		} {
+			_, err := lockstep(append(verb, "--server", server)...)
+			if err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%s: got %v, want %s", verb, err, want)
+			}
+		}
+	}
+}
+
+// Without a kubeconfig the server is that of kubectl's default, which the user has not chosen.
+func TestWithoutAKubeconfig(t *testing.T) {
+	for host, hint := range map[string]bool{"localhost:8080": true, "10.0.0.1:6443": false} {
+		err := explain(&url.Error{Op: "Get", URL: "http://" + host + "/api", Err: syscall.ECONNREFUSED})
+		check.Equal(t, host, hint, strings.Contains(err.Error(), "No kubeconfig names a server: set KUBECONFIG, or give --kubeconfig or --server."))
+	}
+}
+
+func TestShellsCompleteNames(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/dev/null")
+	meta := metav1.TypeMeta{Kind: "PartialObjectMetadataList", APIVersion: "meta.k8s.io/v1"}
+	named := func(names ...string) metav1.PartialObjectMetadataList {
+		out := metav1.PartialObjectMetadataList{TypeMeta: meta}
+		for _, name := range names {
+			out.Items = append(out.Items, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		}
+		return out
+	}
+	s := &server{objects: map[string]any{
+		theJobs:              named("llama", "llava", "mamba"),
+		"/api/v1/namespaces": named("default", "research"),
+		theJobs + "/llama": v1alpha1.TrainingJob{
+			TypeMeta: metav1.TypeMeta{Kind: "TrainingJob", APIVersion: "lockstep.dev/v1alpha1"},
+			Spec:     v1alpha1.TrainingJobSpec{Tasks: []v1alpha1.Task{{Name: "worker", Replicas: 12, Template: corev1.PodTemplateSpec{}}}},
+		},
+	}}
+	address := s.serve(t, core, product)
+	for name, tc := range map[string]struct {
+		args []string
+		want []string
+	}{
+		"jobs":             {[]string{"why", "ll"}, []string{"llama", "llava"}},
+		"more jobs":        {[]string{"timeline", "llama", ""}, []string{"llava", "mamba"}},
+		"one job only":     {[]string{"map", "llama", ""}, nil},
+		"ranks":            {[]string{"why", "llama", "worker-1"}, []string{"worker-1", "worker-10", "worker-11"}},
+		"ranks of no job":  {[]string{"why", "nobody", ""}, nil},
+		"no file of check": {[]string{"check", ""}, nil},
+		"namespaces":       {[]string{"map", "-n", "re"}, []string{"research"}},
+		"formats":          {[]string{"check", "-o", ""}, []string{"json", "yaml"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := lockstep(append([]string{"__complete", tc.args[0], address}, tc.args[1:]...)...)
+			check.Equal(t, "error", nil, err)
+			words, _, _ := strings.Cut(out, ":4\n") // :4 is "no files"
+			check.Equal(t, "words", strings.Join(tc.want, "\n"), strings.TrimSpace(words))
+		})
+	}
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"syscall"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/why"
+)
+
+// explain says what to do about an error of a cluster.
+func explain(err error) error {
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("%w. The ClusterRole %s has all rights that this verb needs: ask an administrator to bind it to you", err, why.Role)
+	}
+	return translate(err)
+}
+
+// translate says in kubectl's words, where it has some, why a cluster does not answer. What somebody may not read stays as it is.
+func translate(err error) error {
+	var call *url.Error
+	switch group, kind := missingKind(err); {
+	case group == v1alpha1.GroupVersion.Group:
+		return notServed("Lockstep is not installed in this cluster", group, kind)
+	case strings.HasSuffix(group, ".volcano.sh"):
+		return notServed("Volcano is not installed in this cluster, or is too old", group, kind)
+	case apierrors.IsUnauthorized(err):
+		return errors.New("you must be logged in to the server: it does not accept the credentials. Log in again, or give another --context, --user or --token")
+	case errors.Is(err, syscall.ECONNREFUSED) && errors.As(err, &call):
+		return refused(call)
+	case errors.As(err, &call):
+		return fmt.Errorf("unable to connect to the server: %w", call.Err)
+	}
+	return err
+}
+
+func notServed(what, group, kind string) error {
+	return fmt.Errorf("%s: the API server does not serve %s. `kubectl lockstep check` shows what is missing, and what to do", what, strings.TrimSuffix(group+"/"+kind, "/"))
+}
+
+// missingKind is the group and the kind, or resource, that a cluster does not serve; empty where that is not what is wrong.
+func missingKind(err error) (group, kind string) {
+	var noKind *meta.NoKindMatchError
+	var noResource *meta.NoResourceMatchError
+	switch {
+	case errors.As(err, &noKind):
+		return noKind.GroupKind.Group, noKind.GroupKind.Kind
+	case errors.As(err, &noResource):
+		return noResource.PartialResource.Group, noResource.PartialResource.Resource
+	}
+	return "", ""
+}
+
+// noConfig is the server that kubectl, too, asks where no kubeconfig names one.
+const noConfig = "localhost:8080"
+
+func refused(call *url.Error) error {
+	host := call.URL
+	if at, err := url.Parse(call.URL); err == nil {
+		host = at.Host
+	}
+	hint := ""
+	if host == noConfig {
+		hint = " No kubeconfig names a server: set KUBECONFIG, or give --kubeconfig or --server."
+	}
+	return fmt.Errorf("the connection to the server %s was refused - did you specify the right host or port?%s", host, hint)
+}

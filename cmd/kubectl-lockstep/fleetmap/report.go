@@ -1,0 +1,52 @@
+// The report: a fleet as an object, for other programs.
+
+package fleetmap
+
+import "slices"
+
+// Report is a fleet with its HyperNodes as a map shows them, each above those that are in it.
+type Report struct {
+	// Job that was asked about; missing for the fleet.
+	Job        *Job        `json:"job,omitempty"`
+	Total      Counts      `json:"total"`
+	HyperNodes []HyperNode `json:"hyperNodes,omitempty"`
+	Nodes      []Node      `json:"nodes"`
+	// Unread are the sources that could not be read, in words.
+	Unread []string `json:"unread,omitempty"`
+}
+
+// HyperNode is a line of a map.
+type HyperNode struct {
+	Name string `json:"name"`
+	Tier int32  `json:"tier"`
+	// Parent is the closest HyperNode above it.
+	Parent string `json:"parent,omitempty"`
+	// Home reports whether the job, or a partition of it, has its home here.
+	Home   bool `json:"home,omitempty"`
+	Counts `json:",inline"`
+}
+
+// ReportOf is the report of a fleet, and of a job in it, if there is one.
+func ReportOf(f *Fleet, job *Job) Report {
+	m := newMap(f, job)
+	out := Report{Job: job, Total: m.all, Nodes: slices.Clone(f.Nodes), Unread: f.Unread}
+	for i := range out.Nodes {
+		if around := f.Topology.Containing(out.Nodes[i].Name); len(around) > 0 {
+			out.Nodes[i].HyperNode = around[0].Name
+		}
+	}
+	out.HyperNodes = m.flattened(nil, "", m.roots)
+	return out
+}
+
+func (m *fleetMap) flattened(out []HyperNode, parent string, branches []*branch) []HyperNode {
+	for _, b := range branches {
+		h, is := m.f.Topology.Find(b.name)
+		if !is {
+			continue // the nodes that are in none
+		}
+		out = append(out, HyperNode{Name: b.name, Tier: h.Tier, Parent: parent, Home: m.isHome(b.name), Counts: b.Counts})
+		out = m.flattened(out, b.name, b.children)
+	}
+	return out
+}

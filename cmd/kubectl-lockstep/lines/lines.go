@@ -1,0 +1,28 @@
+// Package lines breaks text into the lines of a terminal.
+package lines
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Width is how wide the output is, in columns, unless a single word is wider.
+const Width = 80
+
+// Wrap breaks a text between words into lines of at most so many columns.
+func Wrap(text string, width int) []string {
+	var out []string
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case line == "":
+			line = word
+		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width:
+			out = append(out, line)
+			line = word
+		default:
+			line += " " + word
+		}
+	}
+	return append(out, line)
+}

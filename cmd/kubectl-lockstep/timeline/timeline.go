@@ -1,0 +1,199 @@
+// Package timeline tells what happened to a TrainingJob and when, from its status alone: Of makes a plain value, for people and
+// for other programs, and Print draws it.
+package timeline
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/incident"
+)
+
+// Jobs are the timelines of some jobs.
+type Jobs struct {
+	Jobs []Job `json:"jobs"`
+}
+
+// Job is the timeline of one job.
+type Job struct {
+	Namespace string         `json:"namespace,omitempty"`
+	Name      string         `json:"name"`
+	State     v1alpha1.State `json:"state,omitempty"`
+	// Message says why the job is in its state.
+	Message string `json:"message,omitempty"`
+	Attempt int32  `json:"attempt"`
+	// Time up to which the timeline goes.
+	Time metav1.MicroTime `json:"time"`
+	// Availability is missing until the gang has been ready once.
+	Availability *Availability `json:"availability,omitempty"`
+	// Incidents that the status remembers, in order.
+	Incidents []Incident `json:"incidents,omitempty"`
+	// GrowingSince is since when ranks that were added to the job have yet to become ready; missing where there are none.
+	GrowingSince *metav1.MicroTime `json:"growingSince,omitempty"`
+	// NextStep is the step that is announced.
+	NextStep *v1alpha1.NextStep `json:"nextStep,omitempty"`
+}
+
+// Availability says what the time of a job was spent on.
+type Availability struct {
+	StartTime metav1.MicroTime `json:"startTime"`
+	EndTime   metav1.MicroTime `json:"endTime"`
+	// ETTR is the share of the time, suspensions apart, in which the gang was ready.
+	ETTR              float64 `json:"ettr"`
+	ReadyMilliseconds int64   `json:"readyMilliseconds"`
+	// LostTime is by cause, the most first.
+	LostTime              []v1alpha1.LostTime `json:"lostTime,omitempty"`
+	SuspendedMilliseconds int64               `json:"suspendedMilliseconds"`
+}
+
+// Incident is one failure, and what was done about it.
+type Incident struct {
+	ID      int32                  `json:"id"`
+	Trigger v1alpha1.EventType     `json:"trigger"`
+	Class   v1alpha1.FailureClass  `json:"class,omitempty"`
+	Message string                 `json:"message"`
+	Outcome v1alpha1.Outcome       `json:"outcome,omitempty"` // empty while the incident is open
+	Start   metav1.MicroTime       `json:"startTime"`
+	End     *metav1.MicroTime      `json:"endTime,omitempty"`
+	Pods    []v1alpha1.IncidentPod `json:"pods,omitempty"`
+	Events  []Event                `json:"events"`
+	Phases  []Phase                `json:"phases,omitempty"`
+}
+
+// Event is something that happened.
+type Event struct {
+	Time metav1.MicroTime `json:"time"`
+	What string           `json:"what"`
+}
+
+// Phase is a part of an incident; the phases follow each other.
+type Phase struct {
+	Phase        incident.Phase `json:"phase"`
+	Milliseconds int64          `json:"milliseconds"`
+}
+
+// Duration of the phase.
+func (p Phase) Duration() time.Duration { return time.Duration(p.Milliseconds) * time.Millisecond }
+
+// Of is the timeline of a job up to a time.
+func Of(job *v1alpha1.TrainingJob, at time.Time) Job {
+	s := &job.Status
+	out := Job{
+		Namespace: job.Namespace, Name: job.Name, State: s.State, Message: s.Message, Attempt: s.Attempt,
+		Time: metav1.NewMicroTime(at), Availability: availability(s.Availability, at), NextStep: s.NextStep,
+		GrowingSince: GrowingSince(s),
+	}
+	for i := range s.Incidents {
+		out.Incidents = append(out.Incidents, incidentOf(&s.Incidents[i], at))
+	}
+	return out
+}
+
+// GrowingSince is since when a job lacks only ranks that were added to it; nil where it lacks none, or others.
+func GrowingSince(s *v1alpha1.TrainingJobStatus) *metav1.MicroTime {
+	if s.Availability == nil || s.Availability.Interruption == nil || s.Availability.Interruption.Cause != v1alpha1.CauseResized {
+		return nil
+	}
+	return &s.Availability.Interruption.StartTime
+}
+
+// GrowingHint says what the state of a job that grows does not.
+const GrowingHint = "Only ranks that were added to it are not ready yet. Until they are, its state is Starting and the time counts as lost to Resized, although the ranks that it had before may train on."
+
+func availability(a *v1alpha1.Availability, at time.Time) *Availability {
+	if a == nil {
+		return nil
+	}
+	times := policies.TimesAt(a, at)
+	out := &Availability{
+		StartTime: a.StartTime, EndTime: metav1.NewMicroTime(at), ETTR: times.ETTR(), ReadyMilliseconds: times.Running.Milliseconds(),
+		LostTime: times.Lost, SuspendedMilliseconds: times.Suspended.Milliseconds(),
+	}
+	if a.EndTime != nil && a.EndTime.Time.Before(at) {
+		out.EndTime = *a.EndTime
+	}
+	slices.SortStableFunc(out.LostTime, func(a, b v1alpha1.LostTime) int { return cmp.Compare(b.Milliseconds, a.Milliseconds) })
+	return out
+}
+
+func incidentOf(inc *v1alpha1.Incident, at time.Time) Incident {
+	out := Incident{
+		ID: inc.ID, Trigger: inc.Trigger, Class: inc.Class, Outcome: inc.Outcome, Start: inc.StartTime, End: inc.EndTime, Pods: inc.Pods,
+		Message: cmp.Or(inc.Message, fmt.Sprintf("incident %d, %s", inc.ID, inc.Trigger)), Events: events(inc),
+	}
+	for _, p := range incident.PhasesAt(inc, at) {
+		out.Phases = append(out.Phases, Phase{p.Phase, p.Duration().Milliseconds()})
+	}
+	return out
+}
+
+// events are what happened in an incident, in the order of time.
+func events(inc *v1alpha1.Incident) []Event {
+	events := []Event{{inc.StartTime, "seen"}}
+	if inc.Cause.Time != nil {
+		events = append(events, Event{metav1.NewMicroTime(inc.Cause.Time.Time), "the program ended"})
+	}
+	for _, s := range inc.Steps {
+		what := string(s.Action)
+		if s.DryRun {
+			what += ", only recorded: a dry run"
+		}
+		events = append(events, Event{s.Time, what})
+	}
+	note := func(at *metav1.MicroTime, what string) {
+		if at != nil {
+			events = append(events, Event{*at, what})
+		}
+	}
+	if c := inc.Checkpoint; c != nil {
+		note(&c.RequestTime, fmt.Sprintf("%d pods are asked for a checkpoint", c.Pods))
+		note(c.EndTime, strings.TrimSuffix(fmt.Sprintf("checkpoint: %s, %d of %d pods answered: %s", c.Outcome, c.Answered, c.Pods, c.Message), ": "))
+	}
+	note(inc.NoRoomTime, "a replacement has to wait for room")
+	note(inc.PlacedTime, "the last replacement may be placed")
+	note(inc.BoundTime, "the last replacement has its node")
+	note(inc.EndTime, "over")
+	slices.SortStableFunc(events, func(a, b Event) int { return a.Time.Compare(b.Time.Time) })
+	return events
+}
+
+// LastChange is the last time that a status records.
+func LastChange(s *v1alpha1.TrainingJobStatus) time.Time {
+	var last time.Time
+	note := func(times ...*metav1.MicroTime) {
+		for _, t := range times {
+			if t != nil && t.After(last) {
+				last = t.Time
+			}
+		}
+	}
+	if a := s.Availability; a != nil {
+		note(&a.StartTime, a.EndTime)
+		if a.Interruption != nil {
+			note(&a.Interruption.StartTime)
+		}
+	}
+	for i := range s.Incidents {
+		inc := &s.Incidents[i]
+		if c := inc.Checkpoint; c != nil {
+			note(&c.RequestTime, c.EndTime)
+		}
+		note(&inc.StartTime, inc.NoRoomTime, inc.PlacedTime, inc.BoundTime, inc.EndTime)
+		for j := range inc.Steps {
+			note(&inc.Steps[j].Time)
+		}
+	}
+	for i := range s.Conditions {
+		if at := s.Conditions[i].LastTransitionTime.Time; at.After(last) {
+			last = at
+		}
+	}
+	return last
+}
