@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/distribution/reference"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
@@ -33,16 +33,20 @@ func WriteArchive(path, ref string, image Image) error {
 
 // writeArchive writes an image or an index as the one entry of an OCI archive.
 func writeArchive(path, ref string, content mutate.Appendable) error {
-	tag, err := name.NewTag(ref)
+	named, err := reference.ParseDockerRef(ref) // lockstep-manager:dev is docker.io/library/lockstep-manager:dev, as kubelets ask for it
 	if err != nil {
 		return fmt.Errorf("image %q: %w", ref, err)
+	}
+	tagged, isTagged := named.(reference.NamedTagged)
+	if !isTagged {
+		return fmt.Errorf("image %q has to be named by a tag", ref)
 	}
 	dir, err := os.MkdirTemp(filepath.Dir(path), ".oci-")
 	if err != nil {
 		return fmt.Errorf("writing image %s: %w", ref, err)
 	}
 	defer os.RemoveAll(dir)
-	descriptor := v1.Descriptor{Annotations: map[string]string{annotationContainerdName: tag.Name(), annotationRefName: tag.TagStr()}}
+	descriptor := v1.Descriptor{Annotations: map[string]string{annotationContainerdName: named.String(), annotationRefName: tagged.Tag()}}
 	index := mutate.AppendManifests(mutate.IndexMediaType(empty.Index, types.OCIImageIndex), mutate.IndexAddendum{Add: content, Descriptor: descriptor})
 	if _, err := layout.Write(dir, index); err != nil {
 		return fmt.Errorf("writing image %s: %w", ref, err)
