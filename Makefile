@@ -197,6 +197,10 @@ images: ## build the images IMG and AGENT_IMG, this one on DCGM_IMAGE, with $(DO
 	$(DOCKER) build -t $(IMG) -f cmd/manager/Dockerfile --build-arg GO_IMAGE=$(GO_IMAGE) .
 	$(DOCKER) build -t $(AGENT_IMG) -f cmd/health-agent/Dockerfile --build-arg GO_IMAGE=$(GO_IMAGE) --build-arg DCGM_IMAGE=$(DCGM_IMAGE) .
 
+.PHONY: archives
+archives: prereqs ## write the manager's image IMG for amd64 and arm64 as an OCI archive into bin/images, without a container engine
+	go run ./images/build -dir bin/images -manager $(IMG)
+
 .PHONY: chart
 chart: $(HELM) ## pack the Helm chart into bin
 	$(HELM) package charts/lockstep --destination bin 2> >(grep -v 'found symbolic link' >&2)

@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/lockstep-dev/lockstep/test/images"
+	"github.com/lockstep-dev/lockstep/images"
 	"github.com/lockstep-dev/lockstep/test/machines"
 )
 
@@ -83,7 +83,7 @@ func (c *Cluster) startFleet(ctx context.Context, f *fleet) error {
 
 // buildPrograms builds what every machine needs besides its init.
 func (f *fleet) buildPrograms(ctx context.Context, root string) error {
-	pause, err := images.BuildProgram(ctx, root, f.dir, "./test/images/pause", images.Image{Name: PauseImage})
+	pause, err := images.BuildProgram(ctx, root, f.dir, "./test/pause", PauseImage, images.Image{})
 	if err != nil {
 		return err
 	}

@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/images"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 	"github.com/lockstep-dev/lockstep/test/dcgmsim"
-	"github.com/lockstep-dev/lockstep/test/images"
 )
 
 // AgentImage is the health agent's, with a simulated DCGM in place of NVIDIA's.
@@ -111,8 +111,8 @@ func (g *Ground) buildAgentImage(ctx context.Context) error {
 		maps.Copy(files, libraries)
 	}
 	archive := binary + ".tar"
-	image := images.Image{Name: AgentImage, Files: files, Entrypoint: []string{"/health-agent"}, Env: []string{"LD_LIBRARY_PATH=/lib"}}
-	if err := image.Write(archive); err != nil {
+	image := images.Image{Files: files, Entrypoint: []string{"/health-agent"}, Env: []string{"LD_LIBRARY_PATH=/lib"}}
+	if err := images.WriteArchive(archive, AgentImage, image); err != nil {
 		return err
 	}
 	return g.LoadImage(ctx, archive)

@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/images"
 	"github.com/lockstep-dev/lockstep/test/cluster"
-	"github.com/lockstep-dev/lockstep/test/images"
 	"github.com/lockstep-dev/lockstep/test/operator"
 )
 
@@ -66,7 +66,7 @@ func (g *Ground) start(ctx context.Context, progress io.Writer) error {
 	if err := g.AddTopology(ctx, g.Nodes); err != nil {
 		return err
 	}
-	archive, err := images.BuildProgram(ctx, root, g.dir, "./test/workloads/trainer", images.Image{Name: TrainerImage})
+	archive, err := images.BuildProgram(ctx, root, g.dir, "./test/workloads/trainer", TrainerImage, images.Image{})
 	if err != nil {
 		return err
 	}

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/lockstep-dev/lockstep/images"
 	"github.com/lockstep-dev/lockstep/test/cluster"
-	"github.com/lockstep-dev/lockstep/test/images"
 )
 
 // ManagerImage is the manager's.
@@ -71,7 +71,7 @@ func (g *Ground) InstallManager(ctx context.Context) (remove func(context.Contex
 		return nil, err
 	}
 	// The binary goes beside the one that the host runs.
-	archive, err := images.BuildProgram(ctx, root, filepath.Join(g.dir, "images"), "./cmd/manager", images.Image{Name: ManagerImage, User: "65532:65532"})
+	archive, err := images.BuildProgram(ctx, root, filepath.Join(g.dir, "images"), "./cmd/manager", ManagerImage, images.Image{User: "65532:65532"})
 	if err != nil {
 		return nil, err
 	}

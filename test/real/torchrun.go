@@ -8,8 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lockstep-dev/lockstep/images"
 	"github.com/lockstep-dev/lockstep/test/cluster"
-	"github.com/lockstep-dev/lockstep/test/images"
 )
 
 // TorchImage has a PyTorch script, and finds python and torch in the host's folders, which its pods
@@ -26,13 +26,12 @@ func (g *Ground) LoadTorch(ctx context.Context) error {
 		return err
 	}
 	image := images.Image{
-		Name:    TorchImage,
 		Files:   map[string]string{"/train.py": filepath.Join(root, "test", "workloads", "torchrun", "train.py")},
 		Links:   map[string]string{"/bin": "usr/bin", "/lib": "usr/lib", "/lib64": "usr/lib64"},
 		Folders: []string{"/usr", "/etc/alternatives"},
 	}
 	archive := filepath.Join(g.dir, "torch.tar")
-	if err := image.Write(archive); err != nil {
+	if err := images.WriteArchive(archive, TorchImage, image); err != nil {
 		return err
 	}
 	return g.LoadImage(ctx, archive)
