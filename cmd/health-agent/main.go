@@ -22,6 +22,7 @@ import (
 	"github.com/lockstep-dev/lockstep/health"
 	healthagent "github.com/lockstep-dev/lockstep/health/agent"
 	"github.com/lockstep-dev/lockstep/health/dcgm"
+	"github.com/lockstep-dev/lockstep/version"
 )
 
 // options are the agent's flags; `health-agent -h` documents them.
@@ -58,6 +59,7 @@ func bindFlags(flags *flag.FlagSet) *options {
 	flags.StringVar(&o.node, "node-name", os.Getenv("NODE_NAME"), "name of the node, in whose NodeHealth to publish; default: $NODE_NAME; without it findings are only logged")
 	flags.StringVar(&o.kubelet, "kubelet", "unix:///var/lib/kubelet/pod-resources/kubelet.sock", "the kubelet's PodResources API, which knows who holds which GPU")
 	flags.DurationVar(&o.heartbeat, "heartbeat", 5*time.Minute, "how often to publish even if nothing has changed")
+	version.AddFlag(flags)
 	return o
 }
 

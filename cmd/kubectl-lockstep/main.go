@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -20,6 +19,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/simulate"
+	"github.com/lockstep-dev/lockstep/version"
 )
 
 func main() {
@@ -35,21 +35,13 @@ func main() {
 	}
 }
 
-// version is that of the module the plugin was built from.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		return info.Main.Version
-	}
-	return "unknown"
-}
-
 func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	c := &cobra.Command{
 		Use:               "kubectl-lockstep",
 		Short:             "Understand and tune the recovery of TrainingJobs",
 		SilenceUsage:      true,
 		SilenceErrors:     false,
-		Version:           version(),
+		Version:           version.String(),
 		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl lockstep"},
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true}, // kubectl completes its plugins: see the README
 	}

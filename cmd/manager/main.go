@@ -29,6 +29,7 @@ import (
 	"github.com/lockstep-dev/lockstep/controllers"
 	"github.com/lockstep-dev/lockstep/controllers/fleet"
 	"github.com/lockstep-dev/lockstep/health/alerts"
+	"github.com/lockstep-dev/lockstep/version"
 )
 
 // calm is longer than a decision takes, and too short for people to notice.
@@ -72,6 +73,7 @@ func parseFlags() *options {
 	flag.StringVar(&o.alerts.Address, "alerts-bind-address", alerts.Off, "address of the receiver of Alertmanager's webhook, such as :9443; 0 turns it off")
 	flag.StringVar(&o.alerts.CertDir, "alerts-cert-dir", "", "folder of the receiver's tls.crt and tls.key; read again when they change")
 	o.log.BindFlags(flag.CommandLine)
+	version.AddFlag(flag.CommandLine)
 	flag.Parse()
 	return o
 }
@@ -96,6 +98,7 @@ func (o *options) directBinding(reader client.Reader) *controllers.DirectBinding
 }
 
 func run(o *options) error {
+	ctrl.Log.Info("Starting", "version", version.String())
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		return fmt.Errorf("no cluster to talk to (set --kubeconfig or KUBECONFIG, or run in a pod): %w", err)
