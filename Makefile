@@ -108,9 +108,9 @@ verify: generate manifests lint ## check that what is generated is committed, mo
 
 .PHONY: build
 build: prereqs ## build bin/manager, bin/kubectl-lockstep and bin/health-agent (which reaches DCGM where there is a C compiler)
-	CGO_ENABLED=0 go build -trimpath -o bin/manager ./cmd/manager
-	CGO_ENABLED=0 go build -trimpath -o bin/kubectl-lockstep ./cmd/kubectl-lockstep
-	go build -trimpath -o bin/health-agent ./cmd/health-agent
+	CGO_ENABLED=0 go build -trimpath -buildvcs=auto -o bin/manager ./cmd/manager
+	CGO_ENABLED=0 go build -trimpath -buildvcs=auto -o bin/kubectl-lockstep ./cmd/kubectl-lockstep
+	go build -trimpath -buildvcs=auto -o bin/health-agent ./cmd/health-agent
 
 .PHONY: test
 test: prereqs cluster-binaries ## run every test that needs no root: with the race detector all that has goroutines, then e2e on a real control plane
