@@ -21,8 +21,10 @@ func Provenance(binary, builder string) (*provenance.Provenance, error) {
 		return nil, fmt.Errorf("what %s was built from: %w", binary, err)
 	}
 	parameters := map[string]any{"package": info.Path}
-	for _, key := range []string{"GOOS", "GOARCH", "CGO_ENABLED", "-ldflags", "-trimpath", "vcs.modified"} {
-		parameters[strings.TrimPrefix(key, "-")] = setting(info, key)
+	for _, key := range []string{"GOOS", "GOARCH", "CGO_ENABLED", "-trimpath", "vcs.modified"} {
+		if value := setting(info, key); value != "" {
+			parameters[strings.TrimPrefix(key, "-")] = value
+		}
 	}
 	external, err := structpb.NewStruct(parameters)
 	if err != nil {

@@ -32,7 +32,7 @@ rules:
   - {group: events.k8s.io, resources: [events]}
   - {group: coordination.k8s.io, resources: [leases]}
 - level: Metadata
-  users: [` + operator.Name + `]
+  users: [` + operator.User + `]
 `
 
 func writePolicy(dir string) (string, error) {

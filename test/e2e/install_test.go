@@ -115,19 +115,21 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// The policy compiles against the type that it is about, and does not only pass as text.
-func TestPolicyHasNoWarnings(t *testing.T) {
+// The policies compile against the types that they are about, and do not only pass as text.
+func TestPoliciesHaveNoWarnings(t *testing.T) {
 	t.Parallel()
 	s := &scenario{t: t, ctx: t.Context()}
-	policy := &unstructured.Unstructured{}
-	policy.SetAPIVersion("admissionregistration.k8s.io/v1")
-	policy.SetKind("ValidatingAdmissionPolicy")
-	s.awaitAny("the policy has been looked at", func(ctx context.Context) (bool, error) {
-		err := testCluster.Client().Get(ctx, types.NamespacedName{Name: agentName}, policy)
-		observed, found, _ := unstructured.NestedInt64(policy.Object, "status", "observedGeneration")
-		return found && observed == policy.GetGeneration(), err
-	})
-	if warnings, found, _ := unstructured.NestedSlice(policy.Object, "status", "typeChecking", "expressionWarnings"); found {
-		t.Errorf("warnings: %v", warnings)
+	for _, name := range []string{agentName, "lockstep-manager"} {
+		policy := &unstructured.Unstructured{}
+		policy.SetAPIVersion("admissionregistration.k8s.io/v1")
+		policy.SetKind("ValidatingAdmissionPolicy")
+		s.awaitAny("the policy has been looked at", func(ctx context.Context) (bool, error) {
+			err := testCluster.Client().Get(ctx, types.NamespacedName{Name: name}, policy)
+			observed, found, _ := unstructured.NestedInt64(policy.Object, "status", "observedGeneration")
+			return found && observed == policy.GetGeneration(), err
+		})
+		if warnings, found, _ := unstructured.NestedSlice(policy.Object, "status", "typeChecking", "expressionWarnings"); found {
+			t.Errorf("%s: warnings: %v", name, warnings)
+		}
 	}
 }

@@ -22,6 +22,8 @@ var (
 	manager     *cluster.Process
 	// workDir is for what lives as long as the tests.
 	workDir string
+	// auditLog has the requests of the manager and of the agents.
+	auditLog string
 )
 
 func TestMain(m *testing.M) {
@@ -46,6 +48,10 @@ func runAll(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		code = 1
 	}
+	if err := checkRights(auditLog); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		code = 1
+	}
 	if code != 0 {
 		fmt.Fprintf(os.Stderr, "e2e: the end of the manager's log:\n%s\n", testCluster.Log(operator.Name))
 	}
@@ -62,18 +68,23 @@ func start(ctx context.Context) (stop func() error, err error) {
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
+	dir, err := os.MkdirTemp("", "lockstep-e2e-")
+	workDir = dir
+	if err != nil {
+		return nil, err
+	}
+	var audited []string
+	if audited, auditLog, err = auditFlags(dir); err != nil {
+		return nil, err
+	}
 	testCluster, err = cluster.Start(ctx, cluster.Options{
 		Name: "e2e", Scheme: scheme, CRDs: []string{"../../config/crd"}, Progress: os.Stderr,
+		Args: map[string][]string{cluster.APIServer: audited},
 	})
 	if err != nil {
 		return nil, err
 	}
 	if err := testCluster.Client().Create(ctx, healthPolicy()); err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp("", "lockstep-e2e-")
-	workDir = dir
-	if err != nil {
 		return nil, err
 	}
 	binary, err := operator.Build(ctx, dir)

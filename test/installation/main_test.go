@@ -20,8 +20,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -38,9 +36,6 @@ import (
 
 // awaitTimeout bounds a wait for something that takes seconds.
 const awaitTimeout = 2 * time.Minute
-
-// lockstepSystem is the namespace of the manager.
-const lockstepSystem = "lockstep-system"
 
 var (
 	testCluster *cluster.Cluster
@@ -114,21 +109,12 @@ func startManager(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	leads := &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: lockstepSystem, Name: "lockstep-leader-election-user"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "lockstep-leader-election"},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: operator.Name}},
-	}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: lockstepSystem}}
-	if err := errors.Join(testCluster.Client().Create(ctx, namespace), testCluster.Client().Create(ctx, leads)); err != nil {
-		return err
-	}
 	if probes, err = freeAddress(); err != nil {
 		return err
 	}
 	manager, err = testCluster.Run(ctx, cluster.Command{Name: operator.Name, Path: binary, Args: []string{
 		"--metrics-bind-address=0", "--health-probe-bind-address=" + probes, "--kubeconfig=" + kubeconfig,
-		"--leader-elect", "--leader-election-namespace=" + lockstepSystem,
+		"--leader-elect", "--leader-election-namespace=" + operator.Namespace,
 	}})
 	if err != nil {
 		return err

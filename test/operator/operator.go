@@ -1,5 +1,5 @@
-// Package operator builds the manager and runs it beside a test cluster, under the role that is
-// shipped with it.
+// Package operator builds the manager, which tests run beside their cluster, and gives it the account, roles and policy that are shipped
+// with it.
 package operator
 
 import (
@@ -8,17 +8,22 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 
-	rbac "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// Name is the manager's process and its user, whom the audit log tells from everybody else.
-const Name = "manager"
+const (
+	// Name is that of the manager's process.
+	Name = "manager"
+	// Namespace is the manager's.
+	Namespace = "lockstep-system"
+	// User is the manager's service account, which audit logs name.
+	User = "system:serviceaccount:" + Namespace + ":lockstep-manager"
+)
 
 // Build builds the manager into a folder and returns its path.
 func Build(ctx context.Context, dir string) (string, error) {
@@ -37,29 +42,32 @@ func Build(ctx context.Context, dir string) (string, error) {
 	return binary, nil
 }
 
-// Kubeconfig gives the manager's user its role in the cluster and returns that user's kubeconfig.
+// Kubeconfig gives a cluster what the shipped manager has there besides its pods: its namespace, account, roles and policy. It returns
+// the kubeconfig of the account.
 func Kubeconfig(ctx context.Context, c *cluster.Cluster) (string, error) {
 	root, err := cluster.RepositoryRoot()
 	if err != nil {
 		return "", err
 	}
-	raw, err := os.ReadFile(filepath.Join(root, "config", "rbac", "role.yaml"))
+	objects, err := cluster.Kustomize(ctx, filepath.Join(root, "config", "default"))
 	if err != nil {
 		return "", err
 	}
-	role := &rbac.ClusterRole{}
-	if err := yaml.UnmarshalStrict(raw, role); err != nil {
-		return "", fmt.Errorf("role.yaml: %w", err)
-	}
-	binding := &rbac.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: role.Name + "-user"}, // the shipped one is for a service account
-		RoleRef:    rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects:   []rbac.Subject{{Kind: rbac.UserKind, APIGroup: rbac.GroupName, Name: Name}},
-	}
-	for _, obj := range []client.Object{role, binding} {
-		if err := c.Client().Create(ctx, obj); err != nil {
-			return "", fmt.Errorf("giving the manager its role: %w", err)
+	for _, o := range objects {
+		if !isManagers(o) {
+			continue
+		}
+		if err := client.IgnoreAlreadyExists(c.Client().Create(ctx, o)); err != nil {
+			return "", fmt.Errorf("giving the manager its %s %s: %w", o.GetKind(), o.GetName(), err)
 		}
 	}
-	return c.KubeconfigFor(Name)
+	return c.KubeconfigFor(User, "system:serviceaccounts", "system:serviceaccounts:"+Namespace)
+}
+
+// isManagers reports whether an object is the manager's own.
+func isManagers(o *unstructured.Unstructured) bool {
+	if o.GetKind() == "Namespace" {
+		return o.GetName() == Namespace
+	}
+	return o.GetKind() != "Deployment" && slices.Contains([]string{"lockstep-manager", "lockstep-leader-election"}, o.GetName())
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"runtime"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,11 +72,11 @@ func (g *Ground) InstallManager(ctx context.Context) (remove func(context.Contex
 		return nil, err
 	}
 	// The binary goes beside the one that the host runs.
-	archive, err := images.BuildProgram(ctx, root, filepath.Join(g.dir, "images"), "./cmd/manager", ManagerImage, images.Image{User: "65532:65532"})
+	built, err := images.Manager(root).Write(ctx, filepath.Join(g.dir, "images"), ManagerImage, runtime.GOARCH)
 	if err != nil {
 		return nil, err
 	}
-	if err := g.LoadImage(ctx, archive); err != nil {
+	if err := g.LoadImage(ctx, built.Archive); err != nil {
 		return nil, err
 	}
 	created, err := g.install(ctx, "default", func(object *unstructured.Unstructured) (*unstructured.Unstructured, error) {

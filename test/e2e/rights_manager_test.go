@@ -1,0 +1,90 @@
+// What the manager may write beyond what RBAC says: the policy that is shipped with it is in force in all of these tests.
+
+package e2e
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/operator"
+)
+
+// asManager is a client with the rights of the manager.
+func (s *scenario) asManager() client.Client {
+	s.t.Helper()
+	kubeconfig, err := operator.Kubeconfig(s.ctx, testCluster)
+	s.must(err, "make the manager's kubeconfig")
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	s.must(err, "read the manager's kubeconfig")
+	c, err := client.New(config, client.Options{Scheme: testCluster.Client().Scheme()})
+	s.must(err, "make the manager's client")
+	return c
+}
+
+func TestTheManagerWritesWhatIsLockstepsOnly(t *testing.T) {
+	s := newScenario(t, "manager-rights", 1, 2)
+	c := s.asManager()
+	foreign := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: s.pool.Name + "-foreign"},
+		Spec:       corev1.PodSpec{NodeName: s.pool.Node(0, 0), Containers: []corev1.Container{{Name: "main", Image: "other"}}},
+	}
+	s.must(testCluster.Client().Create(s.ctx, foreign), "create a pod that is not Lockstep's")
+	t.Cleanup(func() {
+		s.must(testCluster.Client().Delete(context.WithoutCancel(s.ctx), foreign, client.GracePeriodSeconds(0)), "delete it")
+	})
+	node := &corev1.Node{}
+	s.must(c.Get(s.ctx, client.ObjectKey{Name: s.pool.Node(0, 1)}, node), "get a node")
+	changed := func(change func(*corev1.Node)) *corev1.Node {
+		n := node.DeepCopy()
+		change(n)
+		return n
+	}
+	patch := func(change func(*corev1.Node)) error {
+		return c.Patch(s.ctx, changed(change), client.MergeFrom(node), client.DryRunAll)
+	}
+	patchStatus := func(change func(*corev1.Node)) error {
+		return c.Status().Patch(s.ctx, changed(change), client.StrategicMergeFrom(node), client.DryRunAll)
+	}
+	taint := func(key string) func(*corev1.Node) {
+		return func(n *corev1.Node) {
+			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule})
+		}
+	}
+	condition := func(kind corev1.NodeConditionType) func(*corev1.Node) {
+		return func(n *corev1.Node) {
+			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: kind, Status: corev1.ConditionFalse})
+		}
+	}
+	s.must(patch(taint(v1alpha1.TaintQuarantine)), "taint a node with Lockstep's quarantine")
+	s.must(patchStatus(condition(v1alpha1.ConditionHealthy)), "set Lockstep's condition")
+
+	of := "may change and delete what belongs to TrainingJobs"
+	for what, tc := range map[string]struct {
+		err error
+		why string
+	}{
+		"delete another's pod": {c.Delete(s.ctx, foreign, client.DryRunAll), of},
+		"change another's pod": {c.Patch(s.ctx, foreign.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"a":"b"}}}`)), client.DryRunAll), of},
+		"create another's Volcano Job": {c.Create(s.ctx, &batch.Job{
+			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: s.pool.Name + "-foreign"},
+		}, client.DryRunAll), of},
+		"another's taint":     {patch(taint("example.com/mine")), "may change taints of lockstep.dev and hold.lockstep.dev, and no others"},
+		"a label":             {patch(func(n *corev1.Node) { n.Labels["a"] = "b" }), "may not change labels"},
+		"a cordon":            {patch(func(n *corev1.Node) { n.Spec.Unschedulable = true }), "may change taints, and nothing else"},
+		"another's condition": {patchStatus(condition("Ready-ish")), "may change conditions of lockstep.dev, and no others"},
+		"the node's capacity": {patchStatus(func(n *corev1.Node) { delete(n.Status.Capacity, gpuResource) }), "may change conditions, and nothing else"},
+	} {
+		if !apierrors.IsForbidden(tc.err) || !strings.Contains(tc.err.Error(), tc.why) {
+			t.Errorf("%s: no %q in: %v", what, tc.why, tc.err)
+		}
+	}
+}

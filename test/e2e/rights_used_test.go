@@ -1,0 +1,127 @@
+// Which of the rights that are granted were used: the API server's audit log has each request of the manager and of the agents.
+
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	audit "k8s.io/apiserver/pkg/apis/audit/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lockstep-dev/lockstep/test/operator"
+)
+
+const agentUser = "system:serviceaccount:" + agentNamespace + ":" + agentName
+
+// auditPolicy logs the answers to the requests of the two accounts, without bodies. A watch has two: when it begins and when it ends.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+  users: ["` + operator.User + `", "` + agentUser + `"]
+- level: None
+`
+
+// unusedRights are those that no request of these tests uses, and why they are granted.
+var unusedRights = map[string]string{
+	"update batch.volcano.sh jobs/finalizers":     "OwnerReferencesPermissionEnforcement, an admission plugin that clusters may run, asks for it: Commands are owned by the Job",
+	"update lockstep.dev trainingjobs/finalizers": "the same: Volcano Jobs are owned by their TrainingJob",
+	"get lockstep.dev trainingjobs/status":        "an update of the status is a read and a write for clients that check both",
+}
+
+// auditFlags are those of the API server.
+func auditFlags(dir string) (flags []string, log string, err error) {
+	policy := filepath.Join(dir, "audit-policy.yaml")
+	log = filepath.Join(dir, "audit.log")
+	return []string{"--audit-policy-file=" + policy, "--audit-log-path=" + log}, log, os.WriteFile(policy, []byte(auditPolicy), 0o600)
+}
+
+// checkRights compares the rights that were granted with those that were used, where all tests have run.
+func checkRights(log string) error {
+	if f := flag.Lookup("test.run"); f != nil && f.Value.String() != "" {
+		return nil
+	}
+	used, err := usedRights(log)
+	if err != nil {
+		return err
+	}
+	var unused []string
+	for user, file := range map[string]string{operator.User: "../../config/rbac/role.yaml", agentUser: "../../config/agent/role.yaml"} {
+		granted, err := grantedRights(file)
+		if err != nil {
+			return err
+		}
+		for _, right := range granted {
+			if !used[user][right] && unusedRights[right] == "" {
+				unused = append(unused, file+": "+right)
+			}
+		}
+	}
+	if len(unused) > 0 {
+		slices.Sort(unused)
+		return fmt.Errorf("rights that nobody used:\n%s", strings.Join(unused, "\n"))
+	}
+	return nil
+}
+
+// right names a verb and what it is for, as in "patch nodes/status" or "get lockstep.dev trainingjobs".
+func right(verb, group, resource string) string {
+	return strings.Join(strings.Fields(verb+" "+group+" "+resource), " ")
+}
+
+func grantedRights(file string) ([]string, error) {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	role := &rbacv1.ClusterRole{}
+	if err := yaml.UnmarshalStrict(raw, role); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	var out []string
+	for _, rule := range role.Rules {
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					out = append(out, right(verb, group, resource))
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// usedRights are those of each user.
+func usedRights(log string) (map[string]map[string]bool, error) {
+	file, err := os.Open(log)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	out := map[string]map[string]bool{operator.User: {}, agentUser: {}}
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		event := &audit.Event{}
+		if err := json.Unmarshal(lines.Bytes(), event); err != nil {
+			return nil, errors.Join(errors.New("the audit log is broken"), err)
+		}
+		granted := event.ResponseStatus != nil && event.ResponseStatus.Code != http.StatusForbidden
+		if ref := event.ObjectRef; ref != nil && granted && out[event.User.Username] != nil {
+			resource := strings.TrimSuffix(ref.Resource+"/"+ref.Subresource, "/")
+			out[event.User.Username][right(event.Verb, ref.APIGroup, resource)] = true
+		}
+	}
+	return out, lines.Err()
+}
