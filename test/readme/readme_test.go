@@ -2,6 +2,9 @@ package readme
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
 	"testing"
 )
 
@@ -27,6 +30,39 @@ func TestWithoutMarks(t *testing.T) {
 	} {
 		if _, err := With(page, section, "new"); !errors.Is(err, ErrNoMarks) {
 			t.Errorf("%s: got %v, want %v", name, err, ErrNoMarks)
+		}
+	}
+}
+
+// Each test that SECURITY.md names for a defence exists.
+func TestTheThreatModelNamesTestsThatExist(t *testing.T) {
+	text, err := os.ReadFile("../../SECURITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]bool{}
+	for _, dir := range []string{"test/e2e", "health/alerts", "api/v1alpha1", "charts", "images"} {
+		files, err := filepath.Glob(filepath.Join("../..", dir, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			code, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, found := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllSubmatch(code, -1) {
+				tests[string(found[1])] = true
+			}
+		}
+	}
+	named := regexp.MustCompile("`(Test\\w+)`").FindAllSubmatch(text, -1)
+	if len(named) == 0 {
+		t.Error("SECURITY.md names no test")
+	}
+	for _, name := range named {
+		if !tests[string(name[1])] {
+			t.Errorf("SECURITY.md names %s, which does not exist", name[1])
 		}
 	}
 }
