@@ -51,16 +51,16 @@ type TrainingJobReconciler struct {
 }
 
 // +kubebuilder:rbac:groups=lockstep.dev,resources=trainingjobs,verbs=get;list;watch;delete
-// +kubebuilder:rbac:groups=lockstep.dev,resources=trainingjobs/status,verbs=get;update
+// +kubebuilder:rbac:groups=lockstep.dev,resources=trainingjobs/status,verbs=update
 // +kubebuilder:rbac:groups=lockstep.dev,resources=trainingjobs/finalizers,verbs=update
 // +kubebuilder:rbac:groups=lockstep.dev,resources=nodehealths,verbs=get;list;watch
 // +kubebuilder:rbac:groups=lockstep.dev,resources=healthpolicies,verbs=get;list;watch
 // +kubebuilder:rbac:groups=batch.volcano.sh,resources=jobs,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=batch.volcano.sh,resources=jobs/finalizers,verbs=update
 // +kubebuilder:rbac:groups=bus.volcano.sh,resources=commands,verbs=create
-// +kubebuilder:rbac:groups=scheduling.volcano.sh,resources=podgroups,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups=scheduling.volcano.sh,resources=queues,verbs=get;list;watch
-// +kubebuilder:rbac:groups=topology.volcano.sh,resources=hypernodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups=scheduling.volcano.sh,resources=podgroups,verbs=list;watch;patch
+// +kubebuilder:rbac:groups=scheduling.volcano.sh,resources=queues,verbs=list;watch
+// +kubebuilder:rbac:groups=topology.volcano.sh,resources=hypernodes,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods/binding,verbs=create
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims;persistentvolumes,verbs=get

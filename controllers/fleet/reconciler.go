@@ -63,7 +63,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=lockstep.dev,resources=healthpolicies/status,verbs=update
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups="",resources=nodes/status,verbs=patch
-// +kubebuilder:rbac:groups=topology.volcano.sh,resources=hypernodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups=topology.volcano.sh,resources=hypernodes,verbs=list;watch
 // +kubebuilder:rbac:groups=topology.volcano.sh,resources=hypernodes/status,verbs=patch
 
 // fleet is what one pass has seen.
