@@ -46,7 +46,7 @@ func version() string {
 func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	c := &cobra.Command{
 		Use:               "kubectl-lockstep",
-		Short:             "Understand and tune the recovery of TrainingJobs",
+		Short:             "Run TrainingJobs, and understand and tune their recovery",
 		SilenceUsage:      true,
 		SilenceErrors:     false,
 		Version:           version(),
@@ -63,7 +63,9 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	addVerbosity(c.PersistentFlags())
 	complete := completer{flags}
 	complete.globalFlags(c)
-	c.AddCommand(newCheck(streams, flags), newMap(streams, flags), simulate.New(streams), newTimeline(streams, flags), newWhy(streams, flags))
+	c.AddCommand(
+		newCheck(streams, flags), newList(streams, flags), newMap(streams, flags), simulate.New(streams), newTimeline(streams, flags), newWhy(streams, flags),
+	)
 	for _, verb := range c.Commands() {
 		verb.Long = wrapHelp(verb.Long)
 		run := verb.RunE
