@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -20,6 +21,8 @@ import (
 type server struct {
 	objects map[string]any
 	asked   []string
+	// written are the changes that were sent: method, address and body. They are answered with the object, and not kept.
+	written []string
 }
 
 // serve starts a server that knows these API groups, and returns the flag with its address.
@@ -40,6 +43,10 @@ func (s *server) serve(t *testing.T, groups ...metav1.APIResourceList) string {
 	s.objects["/api"] = metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions", APIVersion: "v1"}, Versions: []string{"v1"}}
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.asked = append(s.asked, r.URL.String())
+		if r.Method != http.MethodGet {
+			body, _ := io.ReadAll(r.Body)
+			s.written = append(s.written, r.Method+" "+r.URL.String()+" "+string(body))
+		}
 		object, ok := s.objects[r.URL.Path]
 		status, failed := object.(metav1.Status)
 		switch {
@@ -127,7 +134,7 @@ func TestAServerThatDoesNotAnswer(t *testing.T) {
 // Without a kubeconfig the server is that of kubectl's default, which the user has not chosen.
 func TestWithoutAKubeconfig(t *testing.T) {
 	for host, hint := range map[string]bool{"localhost:8080": true, "10.0.0.1:6443": false} {
-		err := explain(&url.Error{Op: "Get", URL: "http://" + host + "/api", Err: syscall.ECONNREFUSED})
+		err := explain(&url.Error{Op: "Get", URL: "http://" + host + "/api", Err: syscall.ECONNREFUSED}, roleExplain)
 		check.Equal(t, host, hint, strings.Contains(err.Error(), "No kubeconfig names a server: set KUBECONFIG, or give --kubeconfig or --server."))
 	}
 }

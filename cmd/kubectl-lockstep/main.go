@@ -64,12 +64,12 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	complete := completer{flags}
 	complete.globalFlags(c)
 	c.AddCommand(
-		newCheck(streams, flags), newList(streams, flags), newMap(streams, flags), simulate.New(streams), newTimeline(streams, flags), newWhy(streams, flags),
+		newCheck(streams, flags), newList(streams, flags), newMap(streams, flags), newResume(streams, flags), simulate.New(streams),
+		newSuspend(streams, flags), newTimeline(streams, flags), newWhy(streams, flags),
 	)
 	for _, verb := range c.Commands() {
-		verb.Long = wrapHelp(verb.Long)
-		run := verb.RunE
-		verb.RunE = func(c *cobra.Command, args []string) error { return explain(run(c, args)) }
+		wrapAllHelp(verb)
+		explainErrors(verb, roleExplain)
 	}
 	c.AddCommand(newOptions(streams))
 	return c

@@ -36,12 +36,12 @@ func (r *mapReader) fleet(ctx context.Context) (*fleetmap.Fleet, error) {
 	f := &fleetmap.Fleet{}
 	hyperNodes := &topologyv1alpha1.HyperNodeList{}
 	if err := r.List(ctx, hyperNodes); err != nil {
-		f.Unread = append(f.Unread, fmt.Sprintf("The HyperNodes could not be read: %v.", explain(err)))
+		f.Unread = append(f.Unread, fmt.Sprintf("The HyperNodes could not be read: %v.", explain(err, roleExplain)))
 	}
 	f.Topology = topology.New(hypernodes.Resolve(hyperNodes.Items, nodes.Items))
 	used, err := r.usedNodes(ctx)
 	if err != nil {
-		f.Unread = append(f.Unread, fmt.Sprintf("The pods could not be read, so no node is shown as in use: %v.", explain(err)))
+		f.Unread = append(f.Unread, fmt.Sprintf("The pods could not be read, so no node is shown as in use: %v.", explain(err, roleExplain)))
 	}
 	for i := range nodes.Items {
 		n := nodeOf(&nodes.Items[i])

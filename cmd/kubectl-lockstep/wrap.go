@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 )
 
@@ -14,6 +16,14 @@ func printItem(out io.Writer, text string) {
 	for _, line := range lines.Wrap(text, lines.Width-len(mark)) {
 		fmt.Fprintln(out, mark+line)
 		mark = "  "
+	}
+}
+
+// wrapAllHelp wraps the help of a verb and of those below it.
+func wrapAllHelp(c *cobra.Command) {
+	c.Long = wrapHelp(c.Long)
+	for _, below := range c.Commands() {
+		wrapAllHelp(below)
 	}
 }
 
