@@ -15,12 +15,14 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/paging"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/serverclock"
 )
 
 // cluster reads from the cluster, and in the namespace, that the flags ask for, and writes there.
 type cluster struct {
 	paging.Reader
 	writer    client.Writer
+	clock     *serverclock.Clock
 	namespace string
 }
 
@@ -43,8 +45,10 @@ func newCluster(flags *genericclioptions.ConfigFlags) (*cluster, error) {
 		return nil, err
 	}
 	config.QPS = -1 // a verb asks a few questions, and ends
+	clock := &serverclock.Clock{}
+	clock.Watch(config)
 	all, err := client.New(config, client.Options{Scheme: scheme})
-	return &cluster{Reader: paging.Reader{Reader: all}, writer: all, namespace: namespace}, err
+	return &cluster{Reader: paging.Reader{Reader: all}, writer: all, clock: clock, namespace: namespace}, err
 }
 
 // job reads a TrainingJob by its name, which may be written as kubectl get -o name prints it.

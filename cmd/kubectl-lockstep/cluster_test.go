@@ -9,9 +9,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/check"
@@ -23,6 +26,8 @@ type server struct {
 	asked   []string
 	// written are the changes that were sent: method, address and body. They are answered with the object, and not kept.
 	written []string
+	// now is the clock of the server.
+	now time.Time
 }
 
 // serve starts a server that knows these API groups, and returns the flag with its address.
@@ -55,6 +60,7 @@ func (s *server) serve(t *testing.T, groups ...metav1.APIResourceList) string {
 		case !failed:
 			status.Code = http.StatusOK
 		}
+		w.Header().Set("Date", s.now.UTC().Format(http.TimeFormat))
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(int(status.Code))
 		if err := json.NewEncoder(w).Encode(object); err != nil {
@@ -68,8 +74,9 @@ func (s *server) serve(t *testing.T, groups ...metav1.APIResourceList) string {
 func resources(groupVersion string, kinds ...string) metav1.APIResourceList {
 	out := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: groupVersion}
 	for _, kind := range kinds {
+		plural, singular := meta.UnsafeGuessKindToResource(schema.FromAPIVersionAndKind(groupVersion, kind))
 		out.APIResources = append(out.APIResources, metav1.APIResource{
-			Name: strings.ToLower(kind) + "s", SingularName: strings.ToLower(kind), Kind: kind, Namespaced: kind == "TrainingJob" || kind == "Pod", Verbs: metav1.Verbs{"get", "list"},
+			Name: plural.Resource, SingularName: singular.Resource, Kind: kind, Namespaced: kind == "TrainingJob" || kind == "Pod", Verbs: metav1.Verbs{"get", "list"},
 		})
 	}
 	return out
@@ -77,7 +84,7 @@ func resources(groupVersion string, kinds ...string) metav1.APIResourceList {
 
 var (
 	core    = resources("v1", "Namespace", "Node", "Pod")
-	product = resources("lockstep.dev/v1alpha1", "TrainingJob", "NodeHealth")
+	product = resources("lockstep.dev/v1alpha1", "TrainingJob", "NodeHealth", "HealthPolicy")
 )
 
 const theJobs = "/apis/lockstep.dev/v1alpha1/namespaces/default/trainingjobs"
@@ -141,15 +148,16 @@ func TestWithoutAKubeconfig(t *testing.T) {
 
 func TestShellsCompleteNames(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/dev/null")
-	meta := metav1.TypeMeta{Kind: "PartialObjectMetadataList", APIVersion: "meta.k8s.io/v1"}
+	list := metav1.TypeMeta{Kind: "PartialObjectMetadataList", APIVersion: "meta.k8s.io/v1"}
 	named := func(names ...string) metav1.PartialObjectMetadataList {
-		out := metav1.PartialObjectMetadataList{TypeMeta: meta}
+		out := metav1.PartialObjectMetadataList{TypeMeta: list}
 		for _, name := range names {
 			out.Items = append(out.Items, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}})
 		}
 		return out
 	}
 	s := &server{objects: map[string]any{
+		"/apis/lockstep.dev/v1alpha1/nodehealths": named("gpu-1", "gpu-2", "cpu-1"),
 		theJobs:              named("llama", "llava", "mamba"),
 		"/api/v1/namespaces": named("default", "research"),
 		theJobs + "/llama": v1alpha1.TrainingJob{
@@ -169,6 +177,7 @@ func TestShellsCompleteNames(t *testing.T) {
 		"ranks of no job":  {[]string{"why", "nobody", ""}, nil},
 		"no file of check": {[]string{"check", ""}, nil},
 		"namespaces":       {[]string{"map", "-n", "re"}, []string{"research"}},
+		"nodes to ack":     {[]string{"ack", "node", "gpu-1", "gpu"}, []string{"gpu-2"}},
 		"formats":          {[]string{"check", "-o", ""}, []string{"json", "yaml"}},
 	} {
 		t.Run(name, func(t *testing.T) {

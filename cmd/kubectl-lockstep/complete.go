@@ -50,7 +50,7 @@ func (m completer) oneJob(c *cobra.Command, args []string, word string) ([]strin
 func (m completer) manyJobs(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	return m.ask(c, word, func(ctx context.Context, cluster *cluster) ([]string, error) {
 		names, err := cluster.names(ctx, v1alpha1.GroupVersion.WithKind("TrainingJobList"), client.InNamespace(cluster.namespace))
-		return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(args, name) }), err
+		return without(args, names), err
 	})
 }
 
@@ -66,6 +66,18 @@ func (m completer) jobAndRank(c *cobra.Command, args []string, word string) ([]s
 		}
 		return why.RankNames(job), nil
 	})
+}
+
+// nodeHealths completes the names of nodes of which something was reported.
+func (m completer) nodeHealths(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	return m.ask(c, word, func(ctx context.Context, cluster *cluster) ([]string, error) {
+		names, err := cluster.names(ctx, v1alpha1.GroupVersion.WithKind("NodeHealthList"))
+		return without(args, names), err
+	})
+}
+
+func without(some, names []string) []string {
+	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(some, name) })
 }
 
 func (m completer) namespaces(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {

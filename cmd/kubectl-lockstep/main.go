@@ -64,7 +64,7 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	complete := completer{flags}
 	complete.globalFlags(c)
 	c.AddCommand(
-		newCheck(streams, flags), newList(streams, flags), newMap(streams, flags), newResume(streams, flags), simulate.New(streams),
+		newAck(streams, flags), newCheck(streams, flags), newList(streams, flags), newMap(streams, flags), newResume(streams, flags), simulate.New(streams),
 		newSuspend(streams, flags), newTimeline(streams, flags), newWhy(streams, flags),
 	)
 	for _, verb := range c.Commands() {
@@ -82,6 +82,7 @@ func usage(template string) string {
 Use "kubectl lockstep options" for the flags of all verbs, such as --namespace.{{if .HasHelpSubCommands}}`
 	before, rest, _ := strings.Cut(template, "{{if .HasAvailableInheritedFlags}}")
 	_, after, _ := strings.Cut(rest, "{{if .HasHelpSubCommands}}")
+	after = strings.Replace(after, "for more information about a command", "for more about a command", 1) // in 80 columns
 	return strings.NewReplacer(
 		".HasAvailableLocalFlags", ".LocalNonPersistentFlags.HasAvailableFlags",
 		".LocalFlags.FlagUsages", ".LocalNonPersistentFlags.FlagUsagesWrapped 80",

@@ -12,10 +12,8 @@ import (
 
 // printItem prints a text as an item of a list.
 func printItem(out io.Writer, text string) {
-	mark := "- "
-	for _, line := range lines.Wrap(text, lines.Width-len(mark)) {
-		fmt.Fprintln(out, mark+line)
-		mark = "  "
+	for _, line := range lines.Item(text) {
+		fmt.Fprintln(out, line)
 	}
 }
 
