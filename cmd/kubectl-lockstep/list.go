@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/labels"
@@ -80,7 +79,7 @@ func (l *listing) run(ctx context.Context, streams genericiooptions.IOStreams, f
 	if err := c.List(ctx, found, where, client.MatchingLabelsSelector{Selector: selector}); err != nil {
 		return err
 	}
-	at := time.Now()
+	at := c.clock.Now()
 	jobs := joblist.Of(found.Items, states, at)
 	return output.print(streams.Out, jobs, func() error {
 		if len(jobs.Jobs) == 0 {

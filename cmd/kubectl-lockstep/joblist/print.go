@@ -3,61 +3,37 @@
 package joblist
 
 import (
-	"bytes"
-	"cmp"
 	"fmt"
 	"io"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 )
 
 // Print prints a line for each job, and below it the job's message, cut to a width. The namespaces are a column of their own.
 func Print(out io.Writer, jobs Jobs, namespaces bool, width int, at time.Time) {
-	var table bytes.Buffer
-	t := tabwriter.NewWriter(&table, 0, 8, 2, ' ', 0)
-	row := func(namespace string, cells ...string) {
-		if namespaces {
-			cells = append([]string{namespace}, cells...)
-		}
-		fmt.Fprintln(t, strings.Join(cells, "\t"))
+	head := []string{"NAMESPACE", "NAME", "STATE", "READY", "ATTEMPT", "HYPERNODE", "RESTARTS", "ETTR", "AGE"}
+	first := 1
+	if namespaces {
+		first = 0
 	}
-	row("NAMESPACE", "NAME", "STATE", "READY", "ATTEMPT", "HYPERNODE", "RESTARTS", "ETTR", "AGE")
+	var rows []lines.Row
 	for i := range jobs.Jobs {
 		j := &jobs.Jobs[i]
-		row(j.Namespace, j.Name, orDash(string(j.State)), orDash(j.Ready), fmt.Sprint(j.Attempt), orDash(j.HyperNode),
-			fmt.Sprint(j.Restarts), ettr(j.ETTR), duration.HumanDuration(at.Sub(j.CreationTime.Time)))
-	}
-	t.Flush() // into memory
-	head, body, _ := strings.Cut(table.String(), "\n")
-	fmt.Fprintln(out, head)
-	i := 0
-	for line := range strings.Lines(body) {
-		fmt.Fprint(out, line)
-		if message := jobs.Jobs[i].Message; message != "" {
-			fmt.Fprintln(out, cut("  "+message, width))
+		cells := []string{
+			j.Namespace, j.Name, string(j.State), j.Ready, fmt.Sprint(j.Attempt), j.HyperNode, fmt.Sprint(j.Restarts), ettr(j.ETTR),
+			duration.HumanDuration(at.Sub(j.CreationTime.Time)),
 		}
-		i++
+		rows = append(rows, lines.Row{Cells: cells[first:], Note: j.Message})
 	}
+	lines.Table(out, head[first:], rows, width)
 }
-
-func orDash(text string) string { return cmp.Or(text, "-") }
 
 func ettr(share *float64) string {
 	if share == nil {
-		return "-"
+		return ""
 	}
 	return fmt.Sprintf("%.4f", *share)
-}
-
-// cut shortens a text to one line of so many columns.
-func cut(text string, width int) string {
-	const mark = "..."
-	text = strings.ReplaceAll(text, "\n", " ")
-	if all := []rune(text); len(all) > width {
-		return string(all[:max(0, width-len(mark))]) + mark
-	}
-	return text
 }
