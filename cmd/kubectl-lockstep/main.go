@@ -65,7 +65,7 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	complete.globalFlags(c)
 	c.AddCommand(
 		newAck(streams, flags), newCheck(streams, flags), newList(streams, flags), newMap(streams, flags), newNodes(streams, flags),
-		newResume(streams, flags), simulate.New(streams), newSuspend(streams, flags), newTimeline(streams, flags), newWhy(streams, flags),
+		newResume(streams, flags), simulate.New(streams), newSubmit(streams, flags), newSuspend(streams, flags), newTimeline(streams, flags), newWhy(streams, flags),
 	)
 	for _, verb := range c.Commands() {
 		wrapAllHelp(verb)
