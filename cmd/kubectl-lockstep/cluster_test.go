@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -17,12 +18,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/joblist"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // server answers as an API server does, with these objects by their paths, and notes what it was asked.
 type server struct {
-	objects map[string]any
+	objects map[string]any // texts, too, such as logs
+	mu      sync.Mutex
 	asked   []string
 	// written are the changes that were sent: method, address and body. They are answered with the object, and not kept.
 	written []string
@@ -47,6 +50,8 @@ func (s *server) serve(t *testing.T, groups ...metav1.APIResourceList) string {
 	s.objects["/apis"] = list
 	s.objects["/api"] = metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions", APIVersion: "v1"}, Versions: []string{"v1"}}
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		s.asked = append(s.asked, r.URL.String())
 		if r.Method != http.MethodGet {
 			body, _ := io.ReadAll(r.Body)
@@ -61,6 +66,10 @@ func (s *server) serve(t *testing.T, groups ...metav1.APIResourceList) string {
 			status.Code = http.StatusOK
 		}
 		w.Header().Set("Date", s.now.UTC().Format(http.TimeFormat))
+		if text, ok := object.(string); ok {
+			_, _ = io.WriteString(w, text)
+			return
+		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(int(status.Code))
 		if err := json.NewEncoder(w).Encode(object); err != nil {
@@ -162,7 +171,9 @@ func TestShellsCompleteNames(t *testing.T) {
 		"/api/v1/namespaces": named("default", "research"),
 		theJobs + "/llama": v1alpha1.TrainingJob{
 			TypeMeta: metav1.TypeMeta{Kind: "TrainingJob", APIVersion: "lockstep.dev/v1alpha1"},
-			Spec:     v1alpha1.TrainingJobSpec{Tasks: []v1alpha1.Task{{Name: "worker", Replicas: 12, Template: corev1.PodTemplateSpec{}}}},
+			Spec: v1alpha1.TrainingJobSpec{Tasks: []v1alpha1.Task{{Name: "worker", Replicas: 12, Template: corev1.PodTemplateSpec{
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "train"}, {Name: "sidecar"}}},
+			}}}},
 		},
 	}}
 	address := s.serve(t, core, product)
@@ -178,6 +189,12 @@ func TestShellsCompleteNames(t *testing.T) {
 		"no file of check": {[]string{"check", ""}, nil},
 		"namespaces":       {[]string{"map", "-n", "re"}, []string{"research"}},
 		"nodes to ack":     {[]string{"ack", "node", "gpu-1", "gpu"}, []string{"gpu-2"}},
+		"containers":       {[]string{"logs", "llama", "-c", "t"}, []string{"train"}},
+		"ranks to log":     {[]string{"logs", "llama", "worker-11"}, []string{"worker-11"}},
+		"states":           {[]string{"list", "--state", ""}, joblist.StateNames()},
+		"frameworks":       {[]string{"submit", "--framework", ""}, []string{"none", "pytorch", "mpi"}},
+		"jobs to suspend":  {[]string{"suspend", "llama", ""}, []string{"llava", "mamba"}},
+		"dry runs":         {[]string{"resume", "--dry-run", ""}, []string{"none", "client", "server"}},
 		"formats":          {[]string{"check", "-o", ""}, []string{"json", "yaml"}},
 	} {
 		t.Run(name, func(t *testing.T) {

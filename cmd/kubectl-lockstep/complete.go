@@ -80,6 +80,27 @@ func without(some, names []string) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(some, name) })
 }
 
+// containers completes the names of the containers of the job that is named before.
+func (m completer) containers(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return m.ask(c, word, func(ctx context.Context, cluster *cluster) ([]string, error) {
+		job, err := cluster.job(ctx, args[0])
+		if err != nil {
+			return nil, err
+		}
+		names := map[string]bool{}
+		for i := range job.Spec.Tasks {
+			pod := &job.Spec.Tasks[i].Template.Spec
+			for _, container := range slices.Concat(pod.Containers, pod.InitContainers) {
+				names[container.Name] = true
+			}
+		}
+		return slices.Sorted(maps.Keys(names)), nil
+	})
+}
+
 func (m completer) namespaces(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 	return m.ask(c, word, func(ctx context.Context, cluster *cluster) ([]string, error) {
 		return cluster.names(ctx, corev1.SchemeGroupVersion.WithKind("NamespaceList"))
