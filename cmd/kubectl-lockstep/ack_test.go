@@ -40,7 +40,8 @@ func TestAcknowledgements(t *testing.T) {
 	}{
 		"what is shown": {[]string{"node", "ill"}, "nodehealth.lockstep.dev/ill acknowledged until 2026-01-02 03:30:01 UTC", node + "ill" + manager + `{"spec":{"acknowledgedTime":"2026-01-02T03:30:01Z"}}`, ""},
 		"until now":     {[]string{"node", "ill", "--until-now"}, "nodehealth.lockstep.dev/ill acknowledged until 2026-01-02 04:00:01 UTC", node + "ill" + manager + `{"spec":{"acknowledgedTime":"2026-01-02T04:00:01Z"}}`, ""},
-		"nothing":       {[]string{"node", "well"}, "nodehealth.lockstep.dev/well not changed: nothing is left to acknowledge", "", ""},
+		"until now, of a node whose clock is ahead": {[]string{"node", "ahead", "--until-now"}, "nodehealth.lockstep.dev/ahead acknowledged until 2026-01-02 05:00:01 UTC", node + "ahead" + manager + `{"spec":{"acknowledgedTime":"2026-01-02T05:00:01Z"}}`, ""},
+		"nothing": {[]string{"node", "well"}, "nodehealth.lockstep.dev/well not changed: nothing is left to acknowledge", "", ""},
 		"nothing, until now": {[]string{"node", "well", "--until-now", "--dry-run=server"}, "nodehealth.lockstep.dev/well acknowledged until 2026-01-02 04:00:01 UTC (server dry run)",
 			node + "well?dryRun=All&fieldManager=kubectl-lockstep " + `{"spec":{"acknowledgedTime":"2026-01-02T04:00:01Z"}}`, ""},
 		"already":       {[]string{"node", "acked"}, "nodehealth.lockstep.dev/acked not changed: nothing is left to acknowledge", "", ""},
@@ -55,6 +56,7 @@ func TestAcknowledgements(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &server{now: day.Add(4 * time.Hour), objects: map[string]any{
 				theHealths + "/ill": healthOf("ill", second, first), theHealths + "/well": healthOf("well"), theHealths + "/acked": acked,
+				theHealths + "/ahead":  healthOf("ahead", metav1.NewTime(day.Add(5*time.Hour))),
 				theHealths + "/secret": refusal(403, metav1.StatusReasonForbidden, `nodehealths "secret" is forbidden`),
 				theHealths + "/gone":   refusal(404, metav1.StatusReasonNotFound, `nodehealths "gone" not found`),
 				thePolicy:              v1alpha1.HealthPolicy{TypeMeta: metav1.TypeMeta{Kind: "HealthPolicy", APIVersion: "lockstep.dev/v1alpha1"}, ObjectMeta: metav1.ObjectMeta{Name: "cluster"}},

@@ -134,7 +134,10 @@ func TestErrorsOfAClusterSayWhatToDo(t *testing.T) {
 
 func TestAServerThatDoesNotAnswer(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/dev/null")
-	for _, verb := range [][]string{{"timeline", "llama"}, {"why", "llama"}, {"map"}, {"check"}} {
+	for _, verb := range [][]string{
+		{"timeline", "llama"}, {"why", "llama"}, {"map"}, {"check"}, {"list"}, {"nodes"}, {"logs", "llama"},
+		{"suspend", "llama"}, {"resume", "llama"}, {"ack", "node", "gpu-1"}, {"ack", "breaker"}, {"submit", "llama", "--image=trainer"},
+	} {
 		for server, want := range map[string]string{
 			"http://127.0.0.1:1":  "the connection to the server 127.0.0.1:1 was refused - did you specify the right host or port?",
 			"http://nowhere.test": "unable to connect to the server: dial tcp: lookup nowhere.test",

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -69,6 +70,27 @@ func TestLogs(t *testing.T) {
 			check.Equal(t, "query", tc.query, asked.Query())
 		})
 	}
+}
+
+// Logs that are not followed come in the order of the ranks.
+func TestLogsOfManyRanks(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/dev/null")
+	job := jobIn("default", "llama", v1alpha1.StateRunning)
+	job.Spec.Tasks = []v1alpha1.Task{{Name: "worker", Replicas: 40}}
+	pods := corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}}
+	s := &server{objects: map[string]any{theJobs + "/llama": job}}
+	var want strings.Builder
+	for i := range 40 {
+		p := podNamed(fmt.Sprintf("llama-1-worker-%d", i), "n1", map[string]string{v1alpha1.LabelAttempt: "1"}, nil)
+		p.Spec.Containers[0].Name = "train"
+		pods.Items = append(pods.Items, p)
+		s.objects[thePods+"/"+p.Name+"/log"] = "done\n"
+		fmt.Fprintf(&want, "[worker-%d] done\n", i)
+	}
+	s.objects[thePods] = pods
+	out, err := lockstep("logs", "llama", "--all", s.serve(t, core, product))
+	check.Equal(t, "error", nil, err)
+	check.Equal(t, "output", want.String(), out)
 }
 
 func TestLogsOfAllRanksAtOnce(t *testing.T) {
