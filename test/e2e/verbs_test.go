@@ -60,7 +60,7 @@ func (s *scenario) userWith(role string) string {
 		ObjectMeta: metav1.ObjectMeta{Name: user}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
 	}}
-	for _, doc := range bytes.Split(raw, []byte("\n---\n")) {
+	for doc := range bytes.SplitSeq(raw, []byte("\n---\n")) {
 		r := &rbacv1.ClusterRole{}
 		s.must(yaml.Unmarshal(doc, r), "parse a role")
 		objects = append(objects, r)
