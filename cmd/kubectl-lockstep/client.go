@@ -15,15 +15,18 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/paging"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/serverclock"
 )
 
-// cluster reads from the cluster, and in the namespace, that the flags ask for.
+// cluster reads from the cluster, and in the namespace, that the flags ask for, and writes there.
 type cluster struct {
 	paging.Reader
+	writer    client.Writer
+	clock     *serverclock.Clock
 	namespace string
 }
 
-// newCluster makes a client for the kinds of Kubernetes, Volcano and Lockstep that verbs read.
+// newCluster makes a client for the kinds of Kubernetes, Volcano and Lockstep that verbs read and write.
 func newCluster(flags *genericclioptions.ConfigFlags) (*cluster, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -42,8 +45,10 @@ func newCluster(flags *genericclioptions.ConfigFlags) (*cluster, error) {
 		return nil, err
 	}
 	config.QPS = -1 // a verb asks a few questions, and ends
-	reader, err := client.New(config, client.Options{Scheme: scheme})
-	return &cluster{Reader: paging.Reader{Reader: reader}, namespace: namespace}, err
+	clock := &serverclock.Clock{}
+	clock.Watch(config)
+	all, err := client.New(config, client.Options{Scheme: scheme})
+	return &cluster{Reader: paging.Reader{Reader: all}, writer: all, clock: clock, namespace: namespace}, err
 }
 
 // job reads a TrainingJob by its name, which may be written as kubectl get -o name prints it.

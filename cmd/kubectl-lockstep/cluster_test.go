@@ -2,24 +2,35 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/joblist"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // server answers as an API server does, with these objects by their paths, and notes what it was asked.
 type server struct {
-	objects map[string]any
+	objects map[string]any // texts, too, such as logs
+	mu      sync.Mutex
 	asked   []string
+	// written are the changes that were sent: method, address and body. They are answered with the object, and not kept.
+	written []string
+	// now is the clock of the server.
+	now time.Time
 }
 
 // serve starts a server that knows these API groups, and returns the flag with its address.
@@ -39,7 +50,13 @@ func (s *server) serve(t *testing.T, groups ...metav1.APIResourceList) string {
 	s.objects["/apis"] = list
 	s.objects["/api"] = metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions", APIVersion: "v1"}, Versions: []string{"v1"}}
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		s.asked = append(s.asked, r.URL.String())
+		if r.Method != http.MethodGet {
+			body, _ := io.ReadAll(r.Body)
+			s.written = append(s.written, r.Method+" "+r.URL.String()+" "+string(body))
+		}
 		object, ok := s.objects[r.URL.Path]
 		status, failed := object.(metav1.Status)
 		switch {
@@ -47,6 +64,11 @@ func (s *server) serve(t *testing.T, groups ...metav1.APIResourceList) string {
 			object, status.Code = metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound}, http.StatusNotFound
 		case !failed:
 			status.Code = http.StatusOK
+		}
+		w.Header().Set("Date", s.now.UTC().Format(http.TimeFormat))
+		if text, ok := object.(string); ok {
+			_, _ = io.WriteString(w, text)
+			return
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(int(status.Code))
@@ -61,8 +83,9 @@ func (s *server) serve(t *testing.T, groups ...metav1.APIResourceList) string {
 func resources(groupVersion string, kinds ...string) metav1.APIResourceList {
 	out := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: groupVersion}
 	for _, kind := range kinds {
+		plural, singular := meta.UnsafeGuessKindToResource(schema.FromAPIVersionAndKind(groupVersion, kind))
 		out.APIResources = append(out.APIResources, metav1.APIResource{
-			Name: strings.ToLower(kind) + "s", SingularName: strings.ToLower(kind), Kind: kind, Namespaced: kind == "TrainingJob" || kind == "Pod", Verbs: metav1.Verbs{"get", "list"},
+			Name: plural.Resource, SingularName: singular.Resource, Kind: kind, Namespaced: kind == "TrainingJob" || kind == "Pod", Verbs: metav1.Verbs{"get", "list"},
 		})
 	}
 	return out
@@ -70,7 +93,7 @@ func resources(groupVersion string, kinds ...string) metav1.APIResourceList {
 
 var (
 	core    = resources("v1", "Namespace", "Node", "Pod")
-	product = resources("lockstep.dev/v1alpha1", "TrainingJob", "NodeHealth")
+	product = resources("lockstep.dev/v1alpha1", "TrainingJob", "NodeHealth", "HealthPolicy")
 )
 
 const theJobs = "/apis/lockstep.dev/v1alpha1/namespaces/default/trainingjobs"
@@ -111,7 +134,10 @@ func TestErrorsOfAClusterSayWhatToDo(t *testing.T) {
 
 func TestAServerThatDoesNotAnswer(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/dev/null")
-	for _, verb := range [][]string{{"timeline", "llama"}, {"why", "llama"}, {"map"}, {"check"}} {
+	for _, verb := range [][]string{
+		{"timeline", "llama"}, {"why", "llama"}, {"map"}, {"check"}, {"list"}, {"nodes"}, {"logs", "llama"},
+		{"suspend", "llama"}, {"resume", "llama"}, {"ack", "node", "gpu-1"}, {"ack", "breaker"}, {"submit", "llama", "--image=trainer"},
+	} {
 		for server, want := range map[string]string{
 			"http://127.0.0.1:1":  "the connection to the server 127.0.0.1:1 was refused - did you specify the right host or port?",
 			"http://nowhere.test": "unable to connect to the server: dial tcp: lookup nowhere.test",
@@ -127,27 +153,30 @@ func TestAServerThatDoesNotAnswer(t *testing.T) {
 // Without a kubeconfig the server is that of kubectl's default, which the user has not chosen.
 func TestWithoutAKubeconfig(t *testing.T) {
 	for host, hint := range map[string]bool{"localhost:8080": true, "10.0.0.1:6443": false} {
-		err := explain(&url.Error{Op: "Get", URL: "http://" + host + "/api", Err: syscall.ECONNREFUSED})
+		err := explain(&url.Error{Op: "Get", URL: "http://" + host + "/api", Err: syscall.ECONNREFUSED}, roleExplain)
 		check.Equal(t, host, hint, strings.Contains(err.Error(), "No kubeconfig names a server: set KUBECONFIG, or give --kubeconfig or --server."))
 	}
 }
 
 func TestShellsCompleteNames(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/dev/null")
-	meta := metav1.TypeMeta{Kind: "PartialObjectMetadataList", APIVersion: "meta.k8s.io/v1"}
+	list := metav1.TypeMeta{Kind: "PartialObjectMetadataList", APIVersion: "meta.k8s.io/v1"}
 	named := func(names ...string) metav1.PartialObjectMetadataList {
-		out := metav1.PartialObjectMetadataList{TypeMeta: meta}
+		out := metav1.PartialObjectMetadataList{TypeMeta: list}
 		for _, name := range names {
 			out.Items = append(out.Items, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}})
 		}
 		return out
 	}
 	s := &server{objects: map[string]any{
+		"/apis/lockstep.dev/v1alpha1/nodehealths": named("gpu-1", "gpu-2", "cpu-1"),
 		theJobs:              named("llama", "llava", "mamba"),
 		"/api/v1/namespaces": named("default", "research"),
 		theJobs + "/llama": v1alpha1.TrainingJob{
 			TypeMeta: metav1.TypeMeta{Kind: "TrainingJob", APIVersion: "lockstep.dev/v1alpha1"},
-			Spec:     v1alpha1.TrainingJobSpec{Tasks: []v1alpha1.Task{{Name: "worker", Replicas: 12, Template: corev1.PodTemplateSpec{}}}},
+			Spec: v1alpha1.TrainingJobSpec{Tasks: []v1alpha1.Task{{Name: "worker", Replicas: 12, Template: corev1.PodTemplateSpec{
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "train"}, {Name: "sidecar"}}},
+			}}}},
 		},
 	}}
 	address := s.serve(t, core, product)
@@ -162,6 +191,13 @@ func TestShellsCompleteNames(t *testing.T) {
 		"ranks of no job":  {[]string{"why", "nobody", ""}, nil},
 		"no file of check": {[]string{"check", ""}, nil},
 		"namespaces":       {[]string{"map", "-n", "re"}, []string{"research"}},
+		"nodes to ack":     {[]string{"ack", "node", "gpu-1", "gpu"}, []string{"gpu-2"}},
+		"containers":       {[]string{"logs", "llama", "-c", "t"}, []string{"train"}},
+		"ranks to log":     {[]string{"logs", "llama", "worker-11"}, []string{"worker-11"}},
+		"states":           {[]string{"list", "--state", ""}, joblist.StateNames()},
+		"frameworks":       {[]string{"submit", "--framework", ""}, []string{"none", "pytorch", "mpi"}},
+		"jobs to suspend":  {[]string{"suspend", "llama", ""}, []string{"llava", "mamba"}},
+		"dry runs":         {[]string{"resume", "--dry-run", ""}, []string{"none", "client", "server"}},
 		"formats":          {[]string{"check", "-o", ""}, []string{"json", "yaml"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -50,7 +50,7 @@ func (m completer) oneJob(c *cobra.Command, args []string, word string) ([]strin
 func (m completer) manyJobs(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	return m.ask(c, word, func(ctx context.Context, cluster *cluster) ([]string, error) {
 		names, err := cluster.names(ctx, v1alpha1.GroupVersion.WithKind("TrainingJobList"), client.InNamespace(cluster.namespace))
-		return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(args, name) }), err
+		return without(args, names), err
 	})
 }
 
@@ -65,6 +65,39 @@ func (m completer) jobAndRank(c *cobra.Command, args []string, word string) ([]s
 			return nil, err
 		}
 		return why.RankNames(job), nil
+	})
+}
+
+// nodeHealths completes the names of nodes of which something was reported.
+func (m completer) nodeHealths(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	return m.ask(c, word, func(ctx context.Context, cluster *cluster) ([]string, error) {
+		names, err := cluster.names(ctx, v1alpha1.GroupVersion.WithKind("NodeHealthList"))
+		return without(args, names), err
+	})
+}
+
+func without(some, names []string) []string {
+	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(some, name) })
+}
+
+// containers completes the names of the containers of the job that is named before.
+func (m completer) containers(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return m.ask(c, word, func(ctx context.Context, cluster *cluster) ([]string, error) {
+		job, err := cluster.job(ctx, args[0])
+		if err != nil {
+			return nil, err
+		}
+		names := map[string]bool{}
+		for i := range job.Spec.Tasks {
+			pod := &job.Spec.Tasks[i].Template.Spec
+			for _, container := range slices.Concat(pod.Containers, pod.InitContainers) {
+				names[container.Name] = true
+			}
+		}
+		return slices.Sorted(maps.Keys(names)), nil
 	})
 }
 

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
 	"strings"
 	"syscall"
 
+	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -14,10 +16,36 @@ import (
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/why"
 )
 
-// explain says what to do about an error of a cluster.
-func explain(err error) error {
+// The ClusterRoles with the rights to what a verb does. Those of Lockstep add the rights to TrainingJobs to Kubernetes' own roles
+// edit and view.
+const (
+	roleExplain     = why.Role
+	roleView        = "view"
+	roleEdit        = "edit"
+	roleHealthAdmin = "lockstep-health-admin"
+)
+
+// roleAnnotation of a verb names the ClusterRole that it needs. Default: roleExplain.
+const roleAnnotation = "role"
+
+// needs annotates a verb with the ClusterRole that it needs.
+func needs(role string) map[string]string { return map[string]string{roleAnnotation: role} }
+
+// explainErrors has a verb, and those below it, say what to do about an error of a cluster.
+func explainErrors(c *cobra.Command, role string) {
+	role = cmp.Or(c.Annotations[roleAnnotation], role)
+	if run := c.RunE; run != nil {
+		c.RunE = func(c *cobra.Command, args []string) error { return explain(run(c, args), role) }
+	}
+	for _, below := range c.Commands() {
+		explainErrors(below, role)
+	}
+}
+
+// explain says what to do about an error of a cluster. A role has the rights.
+func explain(err error, role string) error {
 	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("%w. The ClusterRole %s has all rights that this verb needs: ask an administrator to bind it to you", err, why.Role)
+		return fmt.Errorf("%w. The ClusterRole %s has all rights that this verb needs: ask an administrator to bind it to you", err, role)
 	}
 	return translate(err)
 }

@@ -38,7 +38,7 @@ func main() {
 func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	c := &cobra.Command{
 		Use:               "kubectl-lockstep",
-		Short:             "Understand and tune the recovery of TrainingJobs",
+		Short:             "Run TrainingJobs, and understand and tune their recovery",
 		SilenceUsage:      true,
 		SilenceErrors:     false,
 		Version:           version.String(),
@@ -55,11 +55,13 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	addVerbosity(c.PersistentFlags())
 	complete := completer{flags}
 	complete.globalFlags(c)
-	c.AddCommand(newCheck(streams, flags), newMap(streams, flags), simulate.New(streams), newTimeline(streams, flags), newWhy(streams, flags))
+	c.AddCommand(
+		newAck(streams, flags), newCheck(streams, flags), newList(streams, flags), newLogs(streams, flags), newMap(streams, flags), newNodes(streams, flags),
+		newResume(streams, flags), simulate.New(streams), newSubmit(streams, flags), newSuspend(streams, flags), newTimeline(streams, flags), newWhy(streams, flags),
+	)
 	for _, verb := range c.Commands() {
-		verb.Long = wrapHelp(verb.Long)
-		run := verb.RunE
-		verb.RunE = func(c *cobra.Command, args []string) error { return explain(run(c, args)) }
+		wrapAllHelp(verb)
+		explainErrors(verb, roleExplain)
 	}
 	c.AddCommand(newOptions(streams))
 	return c
@@ -72,6 +74,7 @@ func usage(template string) string {
 Use "kubectl lockstep options" for the flags of all verbs, such as --namespace.{{if .HasHelpSubCommands}}`
 	before, rest, _ := strings.Cut(template, "{{if .HasAvailableInheritedFlags}}")
 	_, after, _ := strings.Cut(rest, "{{if .HasHelpSubCommands}}")
+	after = strings.Replace(after, "for more information about a command", "for more about a command", 1) // in 80 columns
 	return strings.NewReplacer(
 		".HasAvailableLocalFlags", ".LocalNonPersistentFlags.HasAvailableFlags",
 		".LocalFlags.FlagUsages", ".LocalNonPersistentFlags.FlagUsagesWrapped 80",

@@ -36,24 +36,27 @@ func (r *mapReader) fleet(ctx context.Context) (*fleetmap.Fleet, error) {
 	f := &fleetmap.Fleet{}
 	hyperNodes := &topologyv1alpha1.HyperNodeList{}
 	if err := r.List(ctx, hyperNodes); err != nil {
-		f.Unread = append(f.Unread, fmt.Sprintf("The HyperNodes could not be read: %v.", explain(err)))
+		f.Unread = append(f.Unread, fmt.Sprintf("The HyperNodes could not be read: %v.", explain(err, roleExplain)))
 	}
 	f.Topology = topology.New(hypernodes.Resolve(hyperNodes.Items, nodes.Items))
 	used, err := r.usedNodes(ctx)
 	if err != nil {
-		f.Unread = append(f.Unread, fmt.Sprintf("The pods could not be read, so no node is shown as in use: %v.", explain(err)))
+		f.Unread = append(f.Unread, fmt.Sprintf("The pods could not be read, so no node is shown as in use: %v.", explain(err, roleExplain)))
 	}
 	for i := range nodes.Items {
 		n := nodeOf(&nodes.Items[i])
 		u := used[n.Name]
-		n.Used, n.Spare, n.OthersGPUs = u.job, u.spare, u.others
+		n.Used, n.Spare, n.OthersGPUs, n.GPUsUsed = u.job, u.spare, u.others, u.gpus
 		f.Nodes = append(f.Nodes, n)
 	}
 	return f, nil
 }
 
 // tenants say whose pods are on a node: of Volcano Jobs, of which a spare's is one, and others with GPUs.
-type tenants struct{ job, spare, others bool }
+type tenants struct {
+	job, spare, others bool
+	gpus               int64
+}
 
 // running selects the pods that have a node and have not ended. Those of DaemonSets, which are most of the pods of many clusters
 // and use no GPUs, stay on the server.
@@ -71,10 +74,12 @@ func (r *mapReader) usedNodes(ctx context.Context) (map[string]tenants, error) {
 	err := r.Each(ctx, &corev1.PodList{}, func(o runtime.Object) error {
 		p := o.(*corev1.Pod)
 		u := out[p.Spec.NodeName]
+		gpus := gpusIn(resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{}))
+		u.gpus += gpus
 		switch _, job := p.Labels[batch.JobNameKey]; {
 		case job:
 			u.job, u.spare = true, u.spare || p.Labels[v1alpha1.LabelSpare] == "true"
-		case hasGPUs(p):
+		case gpus > 0:
 			u.others = true
 		}
 		out[p.Spec.NodeName] = u
@@ -83,15 +88,16 @@ func (r *mapReader) usedNodes(ctx context.Context) (map[string]tenants, error) {
 	return out, err
 }
 
-// hasGPUs reports whether a pod has asked for GPUs, or parts of them: nvidia.com/gpu, nvidia.com/mig-1g.10gb, amd.com/gpu.
-func hasGPUs(p *corev1.Pod) bool {
-	for name, n := range resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{}) {
+// gpusIn counts GPUs, and parts of them: nvidia.com/gpu, nvidia.com/mig-1g.10gb, amd.com/gpu.
+func gpusIn(resources corev1.ResourceList) int64 {
+	sum := int64(0)
+	for name, n := range resources {
 		_, device, _ := strings.Cut(string(name), "/")
-		if !n.IsZero() && (strings.HasPrefix(device, "gpu") || strings.HasPrefix(device, "mig-")) {
-			return true
+		if strings.HasPrefix(device, "gpu") || strings.HasPrefix(device, "mig-") {
+			sum += n.Value()
 		}
 	}
-	return false
+	return sum
 }
 
 // takesRoom reports whether a pod is on a node and has not ended.
@@ -100,7 +106,7 @@ func takesRoom(p *corev1.Pod) bool {
 }
 
 func nodeOf(n *corev1.Node) fleetmap.Node {
-	out := fleetmap.Node{Name: n.Name, Cordoned: n.Spec.Unschedulable, NotReady: !ready(n)}
+	out := fleetmap.Node{Name: n.Name, Cordoned: n.Spec.Unschedulable, NotReady: !ready(n), GPUs: gpusIn(n.Status.Allocatable)}
 	for _, t := range n.Spec.Taints {
 		switch {
 		case t.Key == v1alpha1.TaintQuarantine:

@@ -47,7 +47,7 @@ func TestTheMapShowsWhoUsesANode(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &report); err != nil {
 		t.Fatal(err)
 	}
-	check.Equal(t, "nodes", []fleetmap.Node{{Name: "a-training", Used: true}, {Name: "b-notebook", OthersGPUs: true}, {Name: "c-web"}, {Name: "d-empty"}}, report.Nodes)
+	check.Equal(t, "nodes", []fleetmap.Node{{Name: "a-training", Used: true, GPUsUsed: 1}, {Name: "b-notebook", OthersGPUs: true, GPUsUsed: 1}, {Name: "c-web"}, {Name: "d-empty"}}, report.Nodes)
 	check.Equal(t, "total", fleetmap.Counts{Nodes: 4, Free: 2, Used: 2}, report.Total)
 
 	out, err = lockstep("map", address)

@@ -33,11 +33,17 @@ func (r *whyReader) find(ctx context.Context, args []string) (*v1alpha1.Training
 	if err != nil || len(args) == 1 {
 		return job, nil, err
 	}
-	sub, ok := why.Find(job, args[1])
+	sub, err := findRank(job, args[1])
+	return job, &sub, err
+}
+
+// findRank finds the rank of a job that an argument names.
+func findRank(job *v1alpha1.TrainingJob, text string) (why.Subject, error) {
+	sub, ok := why.Find(job, text)
 	if !ok {
-		return nil, nil, fmt.Errorf("%q names no rank of TrainingJob %s: give one of %s, or the name of its pod", args[1], job.Name, why.Ranks(job))
+		return sub, fmt.Errorf("%q names no rank of TrainingJob %s: give one of %s, or the name of its pod", text, job.Name, why.Ranks(job))
 	}
-	return job, &sub, nil
+	return sub, nil
 }
 
 // findByPod finds the job of a pod by the pod's label, or where there is no such pod by its name.

@@ -5,15 +5,23 @@ import (
 	"io"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 )
 
 // printItem prints a text as an item of a list.
 func printItem(out io.Writer, text string) {
-	mark := "- "
-	for _, line := range lines.Wrap(text, lines.Width-len(mark)) {
-		fmt.Fprintln(out, mark+line)
-		mark = "  "
+	for _, line := range lines.Item(text) {
+		fmt.Fprintln(out, line)
+	}
+}
+
+// wrapAllHelp wraps the help of a verb and of those below it.
+func wrapAllHelp(c *cobra.Command) {
+	c.Long = wrapHelp(c.Long)
+	for _, below := range c.Commands() {
+		wrapAllHelp(below)
 	}
 }
 

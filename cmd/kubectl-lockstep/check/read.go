@@ -3,8 +3,6 @@ package check
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -28,6 +26,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/paging"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/serverclock"
 )
 
 // Read reads what the checks need. What may not be read, or is not known to the API server, is noted in the Cluster. The error is
@@ -38,7 +37,8 @@ func Read(ctx context.Context, config *rest.Config) (*Cluster, error) {
 	c := &Cluster{
 		ConfigMaps: map[types.NamespacedName]corev1.ConfigMap{}, Backends: map[types.NamespacedName]Backend{}, Unread: map[Resource]Unread{},
 	}
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return clock{next, &c.Now} })
+	var clock serverclock.Clock // leases and reports are compared with it
+	clock.Watch(config)
 	found, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, err
@@ -56,24 +56,8 @@ func Read(ctx context.Context, config *rest.Config) (*Cluster, error) {
 	r.lists(ctx)
 	r.configMaps(ctx)
 	r.backends(ctx)
+	c.Now = clock.Now()
 	return c, r.err
-}
-
-// clock takes the time from the answers of the API server, which its leases and reports are compared with.
-type clock struct {
-	next http.RoundTripper
-	now  *time.Time
-}
-
-// RoundTrip implements http.RoundTripper.
-func (c clock) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := c.next.RoundTrip(request)
-	if err == nil {
-		if at, wrong := http.ParseTime(response.Header.Get("Date")); wrong == nil {
-			*c.now = at
-		}
-	}
-	return response, err
 }
 
 func scheme() *runtime.Scheme {

@@ -99,7 +99,7 @@ func health(c *Cluster) (string, []Finding) {
 			Severity: Warning, Subject: "HealthPolicy/" + policy.Name,
 			What:    fmt.Sprintf("The breaker holds ill nodes back, and nothing is done about them: %s.", strings.TrimSuffix(open.Message, ".")),
 			Fix:     "Find out whether the reports are true. If they are, acknowledge them.",
-			Command: `kubectl patch healthpolicy cluster --type=merge -p "{\"spec\":{\"breaker\":{\"acknowledgedTime\":\"$(date -u +%FT%TZ)\"}}}"`,
+			Command: "kubectl lockstep ack breaker",
 		})
 	}
 	var lemons []string
@@ -113,7 +113,7 @@ func health(c *Cluster) (string, []Finding) {
 			Severity: Warning, Subject: "NodeHealth/" + slices.Min(lemons),
 			What:    fmt.Sprintf("%s in quarantine until somebody has looked at it, after repeated failures: %s.", countAre(len(lemons), "node"), some(lemons)),
 			Fix:     "Repair the node, and acknowledge it.",
-			Command: fmt.Sprintf(`kubectl patch nodehealth %s --type=merge -p "{\"spec\":{\"acknowledgedTime\":\"$(date -u +%%FT%%TZ)\"}}"`, slices.Min(lemons)),
+			Command: "kubectl lockstep ack node " + slices.Min(lemons),
 		})
 	}
 	return count(len(c.NodeHealths.Items), "NodeHealth"), out

@@ -40,6 +40,9 @@ type Node struct {
 	Spare bool `json:"spare,omitempty"`
 	// OthersGPUs reports whether a pod that is of no Volcano Job has GPUs of the node.
 	OthersGPUs bool `json:"othersGPUs,omitempty"`
+	// GPUs are how many GPUs the node has, or parts of them, and GPUsUsed how many of these pods have.
+	GPUs     int64 `json:"gpus,omitempty"`
+	GPUsUsed int64 `json:"gpusUsed,omitempty"`
 	// Holds are the keys of the taints by which TrainingJobs hold the node.
 	Holds []string `json:"holds,omitempty"`
 }

@@ -137,7 +137,7 @@ func (m *fleetMap) nodesOf(k kind) []string {
 		}
 		out = append(out, name)
 	}
-	slices.SortFunc(out, naturally)
+	slices.SortFunc(out, Naturally)
 	return out
 }
 

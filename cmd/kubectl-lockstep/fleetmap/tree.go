@@ -153,7 +153,7 @@ func (m *fleetMap) parent(h topology.HyperNode) string {
 // finish works out what a branch with these nodes, at any depth, tells.
 func (m *fleetMap) finish(b *branch, all []*Node) {
 	sortBranches(b.children)
-	slices.SortFunc(b.nodes, func(x, y *Node) int { return naturally(x.Name, y.Name) })
+	slices.SortFunc(b.nodes, func(x, y *Node) int { return Naturally(x.Name, y.Name) })
 	b.worst = len(m.kinds) - 1
 	for _, n := range all {
 		b.add(countsOf(n))
@@ -169,11 +169,11 @@ func (m *fleetMap) isHome(name string) bool {
 }
 
 func sortBranches(branches []*branch) {
-	slices.SortFunc(branches, func(a, b *branch) int { return naturally(a.name, b.name) })
+	slices.SortFunc(branches, func(a, b *branch) int { return Naturally(a.name, b.name) })
 }
 
-// naturally compares names as people count: rack-2 comes before rack-10.
-func naturally(a, b string) int {
+// Naturally compares names as people count: rack-2 comes before rack-10.
+func Naturally(a, b string) int {
 	for a != "" && b != "" {
 		x, y := number(a), number(b)
 		if x == "" || y == "" {

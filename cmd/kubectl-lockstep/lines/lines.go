@@ -9,6 +9,16 @@ import (
 // Width is how wide the output is, in columns, unless a single word is wider.
 const Width = 80
 
+// Item wraps a text as an item of a list.
+func Item(text string) []string {
+	mark := "- "
+	out := Wrap(text, Width-len(mark))
+	for i := range out {
+		out[i], mark = mark+out[i], "  "
+	}
+	return out
+}
+
 // Wrap breaks a text between words into lines of at most so many columns.
 func Wrap(text string, width int) []string {
 	var out []string

@@ -275,7 +275,7 @@ func (s *study) vary(field string, d time.Duration) (*study, error) {
 	if err != nil {
 		return nil, err
 	}
-	if job, err = admitAgain(job); err != nil {
+	if job, err = Admit(job); err != nil {
 		return nil, fmt.Errorf("with %s: %w", d, err)
 	}
 	out := &study{name: d.String(), job: job, setup: s.setup}

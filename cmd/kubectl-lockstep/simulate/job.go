@@ -111,8 +111,8 @@ func admit(o object) (*v1alpha1.TrainingJob, error) {
 	return job, nil
 }
 
-// admitAgain is admit for a job that was changed.
-func admitAgain(job *v1alpha1.TrainingJob) (*v1alpha1.TrainingJob, error) {
+// Admit returns a job that was made or changed as the API server would store it. An error names all that it would refuse.
+func Admit(job *v1alpha1.TrainingJob) (*v1alpha1.TrainingJob, error) {
 	o, err := runtime.DefaultUnstructuredConverter.ToUnstructured(job)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+const theHealths, thePolicy = "/apis/lockstep.dev/v1alpha1/nodehealths", "/apis/lockstep.dev/v1alpha1/healthpolicies/cluster"
+
+func healthOf(name string, since ...metav1.Time) v1alpha1.NodeHealth {
+	h := v1alpha1.NodeHealth{TypeMeta: metav1.TypeMeta{Kind: "NodeHealth", APIVersion: "lockstep.dev/v1alpha1"}, ObjectMeta: metav1.ObjectMeta{Name: name}}
+	for _, at := range since {
+		h.Status.Reports = append(h.Status.Reports, v1alpha1.HealthReport{Source: "dcgm", Entity: "node", Signal: "XID79", State: v1alpha1.HealthStateFailed, Since: at})
+	}
+	return h
+}
+
+// The clock of the API server is at 04:00, and faults began at 03:00 and 03:30.
+func TestAcknowledgements(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/dev/null")
+	day := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+	first, second := metav1.NewTime(day.Add(3*time.Hour)), metav1.NewTime(day.Add(3*time.Hour+30*time.Minute))
+	acked := healthOf("acked", first)
+	acked.Spec.AcknowledgedTime = &second
+	const (
+		node    = "PATCH " + theHealths + "/"
+		manager = "?fieldManager=kubectl-lockstep "
+	)
+	for name, tc := range map[string]struct {
+		args    []string
+		says    string // the last line
+		written string
+		err     string
+	}{
+		"what is shown": {[]string{"node", "ill"}, "nodehealth.lockstep.dev/ill acknowledged until 2026-01-02 03:30:01 UTC", node + "ill" + manager + `{"spec":{"acknowledgedTime":"2026-01-02T03:30:01Z"}}`, ""},
+		"until now":     {[]string{"node", "ill", "--until-now"}, "nodehealth.lockstep.dev/ill acknowledged until 2026-01-02 04:00:01 UTC", node + "ill" + manager + `{"spec":{"acknowledgedTime":"2026-01-02T04:00:01Z"}}`, ""},
+		"until now, of a node whose clock is ahead": {[]string{"node", "ahead", "--until-now"}, "nodehealth.lockstep.dev/ahead acknowledged until 2026-01-02 05:00:01 UTC", node + "ahead" + manager + `{"spec":{"acknowledgedTime":"2026-01-02T05:00:01Z"}}`, ""},
+		"nothing": {[]string{"node", "well"}, "nodehealth.lockstep.dev/well not changed: nothing is left to acknowledge", "", ""},
+		"nothing, until now": {[]string{"node", "well", "--until-now", "--dry-run=server"}, "nodehealth.lockstep.dev/well acknowledged until 2026-01-02 04:00:01 UTC (server dry run)",
+			node + "well?dryRun=All&fieldManager=kubectl-lockstep " + `{"spec":{"acknowledgedTime":"2026-01-02T04:00:01Z"}}`, ""},
+		"already":       {[]string{"node", "acked"}, "nodehealth.lockstep.dev/acked not changed: nothing is left to acknowledge", "", ""},
+		"breaker":       {[]string{"breaker"}, "healthpolicy.lockstep.dev/cluster acknowledged until 2026-01-02 04:00:01 UTC", "PATCH " + thePolicy + manager + `{"spec":{"breaker":{"acknowledgedTime":"2026-01-02T04:00:01Z"}}}`, ""},
+		"a look at it":  {[]string{"breaker", "--dry-run=client"}, "healthpolicy.lockstep.dev/cluster acknowledged until 2026-01-02 04:00:01 UTC (dry run)", "", ""},
+		"no right":      {[]string{"node", "secret"}, "", "", `nodehealths "secret" is forbidden. The ClusterRole lockstep-health-admin has all rights that this verb needs: ask an administrator to bind it to you`},
+		"no such node":  {[]string{"node", "gone"}, "", "", `nodehealths "gone" not found: nothing was ever reported of a node of that name. ` + "`kubectl get nodehealths` lists those with reports"},
+		"no name":       {[]string{"node"}, "", "", "the name of a node is missing: `kubectl lockstep nodes --unhealthy` lists those with faults"},
+		"not that":      {[]string{"gpu-17"}, "", "", "say what is acknowledged: `kubectl lockstep ack node NODE` or `kubectl lockstep ack breaker`"},
+		"names no more": {[]string{"breaker", "cluster"}, "", "", `unknown command "cluster" for "kubectl lockstep ack breaker"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &server{now: day.Add(4 * time.Hour), objects: map[string]any{
+				theHealths + "/ill": healthOf("ill", second, first), theHealths + "/well": healthOf("well"), theHealths + "/acked": acked,
+				theHealths + "/ahead":  healthOf("ahead", metav1.NewTime(day.Add(5*time.Hour))),
+				theHealths + "/secret": refusal(403, metav1.StatusReasonForbidden, `nodehealths "secret" is forbidden`),
+				theHealths + "/gone":   refusal(404, metav1.StatusReasonNotFound, `nodehealths "gone" not found`),
+				thePolicy:              v1alpha1.HealthPolicy{TypeMeta: metav1.TypeMeta{Kind: "HealthPolicy", APIVersion: "lockstep.dev/v1alpha1"}, ObjectMeta: metav1.ObjectMeta{Name: "cluster"}},
+			}}
+			out, err := lockstep(append(append([]string{"ack"}, tc.args...), s.serve(t, core, product))...)
+			message := ""
+			if err != nil {
+				message = err.Error()
+			}
+			check.Equal(t, "error", tc.err, message)
+			said := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+			check.Equal(t, "says", tc.says, said[len(said)-1])
+			check.Equal(t, "written", tc.written, strings.Join(s.written, "\n"))
+		})
+	}
+}

@@ -1,0 +1,59 @@
+package acks
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+func at(minute int) metav1.Time { return metav1.Date(2026, 1, 2, 3, minute, 5, 0, time.UTC) }
+
+func TestAFailedNode(t *testing.T) {
+	h := &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: "gpu-17"}, Status: v1alpha1.NodeHealthStatus{
+		Reports: []v1alpha1.HealthReport{
+			{Source: "dcgm", Entity: "gpu/GPU-a", Signal: "XID79", State: v1alpha1.HealthStateFailed, Since: at(7), Message: "the GPU has fallen off the bus"},
+			{Source: "alertmanager", Entity: "node", Signal: "FanSlow", State: v1alpha1.HealthStateDegraded, Since: at(4)},
+		},
+		Verdict: &v1alpha1.HealthVerdict{
+			State: v1alpha1.HealthStateFailed, Since: at(7), QuarantinedTime: new(at(2)), Lemon: true, FailureTimes: []metav1.Time{at(1), at(2), at(6)},
+		},
+	}}
+	check.Equal(t, "lines", `Node gpu-17: Failed since 2026-01-02 03:07:05 UTC, in quarantine since
+2026-01-02 03:02:05 UTC until it is acknowledged, because it failed too often (3
+times lately)
+- XID79 of gpu/GPU-a: Failed since 2026-01-02 03:07:05 UTC, by dcgm: the GPU has
+  fallen off the bus
+- FanSlow of node: Degraded since 2026-01-02 03:04:05 UTC, by alertmanager`, strings.Join(Node(h), "\n"))
+	check.Equal(t, "until", at(7).Add(time.Second), Until(h))
+
+	h.Status.Reports = nil
+	check.Equal(t, "until, of a lemon that is well", at(6).Add(time.Second), Until(h))
+	h.Status.Verdict.FailureTimes = nil
+	check.Equal(t, "until, of nothing", time.Time{}, Until(h))
+}
+
+func TestANodeThatIsHeldBack(t *testing.T) {
+	h := &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: "gpu-17"}}
+	check.Equal(t, "without a verdict", "Node gpu-17: no verdict yet", strings.Join(Node(h), "\n"))
+	h.Status.Verdict = &v1alpha1.HealthVerdict{State: v1alpha1.HealthStateDegraded, Since: at(1), HeldBackTime: new(at(2)), HeldBackBy: "hypernode/rack-0"}
+	check.Equal(t, "lines", "Node gpu-17: Degraded since 2026-01-02 03:01:05 UTC, held back by the breaker of\nhypernode/rack-0 since 2026-01-02 03:02:05 UTC", strings.Join(Node(h), "\n"))
+}
+
+func TestBreakers(t *testing.T) {
+	p := &v1alpha1.HealthPolicy{Status: v1alpha1.HealthPolicyStatus{Breakers: []v1alpha1.OpenBreaker{
+		{Scope: "cluster", OpenTime: at(1), Nodes: []string{"n1", "n2"}, HeldBack: 5}, {Scope: "hypernode/rack-0", OpenTime: at(2), Nodes: []string{"n3"}, HeldBack: 1},
+	}}}
+	check.Equal(t, "lines", `The breaker of cluster is open since 2026-01-02 03:01:05 UTC, and holds back 5
+nodes: n1, n2 and 3 more.
+The breaker of hypernode/rack-0 is open since 2026-01-02 03:02:05 UTC, and holds
+back 1 node: n3.`, strings.Join(Breakers(p), "\n"))
+	none := Breakers(&v1alpha1.HealthPolicy{})
+	if !strings.HasPrefix(none[0], "No breaker of the cluster or of a HyperNode is open.") {
+		t.Errorf("of none: %q", none)
+	}
+}

@@ -1,0 +1,75 @@
+package joblist
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func named(name string, age time.Duration, s v1alpha1.TrainingJobStatus) v1alpha1.TrainingJob {
+	return v1alpha1.TrainingJob{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "research", Name: name, CreationTimestamp: metav1.NewTime(now.Add(-age))}, Status: s,
+	}
+}
+
+// jobs are one that runs and has lost a quarter of its time, one that waits and one that nobody has looked at.
+func jobs() []v1alpha1.TrainingJob {
+	return []v1alpha1.TrainingJob{
+		named("llama", 3*time.Hour, v1alpha1.TrainingJobStatus{
+			State: v1alpha1.StateRunning, Ready: "4/4", Attempt: 2, Placement: &v1alpha1.Placement{HyperNode: "rack-0"}, Restarts: v1alpha1.Restarts{Total: 7},
+			Availability: &v1alpha1.Availability{
+				StartTime: metav1.NewMicroTime(now.Add(-2 * time.Hour)), LostTime: []v1alpha1.LostTime{{Cause: "NodeGone", Milliseconds: 1800_000}},
+			},
+		}),
+		named("mamba", 5*time.Minute, v1alpha1.TrainingJobStatus{
+			State: v1alpha1.StateQueued, Ready: "0/16", Message: "waits for room in queue research, which has 8 of 128 GPUs left and needs all of them",
+		}),
+		named("new", time.Second, v1alpha1.TrainingJobStatus{}),
+	}
+}
+
+func printed(width int, namespaces bool) string {
+	var out bytes.Buffer
+	Print(&out, Of(jobs(), nil, now), namespaces, width, now)
+	return out.String()
+}
+
+func TestTheTable(t *testing.T) {
+	check.Equal(t, "table", `NAME   STATE    READY  ATTEMPT  HYPERNODE  RESTARTS  ETTR    AGE
+llama  Running  4/4    2        rack-0     7         0.7500  3h
+mamba  Queued   0/16   0        -          0         -       5m
+  waits for room in queue research, which has 8 of 128 GPUs left and needs al...
+new    -        -      0        -          0         -       1s
+`, printed(80, false))
+}
+
+func TestAllNamespacesAndAWideTerminal(t *testing.T) {
+	out := printed(100, true)
+	for _, want := range []string{"NAMESPACE  NAME ", "\nresearch   llama  Running", "\n  waits for room in queue research, which has 8 of 128 GPUs left and needs all of them\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+func TestStates(t *testing.T) {
+	states, err := ParseStates([]string{"running", "Failed"})
+	check.Equal(t, "error", nil, err)
+	check.Equal(t, "states", []v1alpha1.State{v1alpha1.StateRunning, v1alpha1.StateFailed}, states)
+	listed := Of(jobs(), states, now).Jobs
+	if len(listed) != 1 || listed[0].Name != "llama" {
+		t.Errorf("listed: %+v", listed)
+	}
+	_, err = ParseStates([]string{"Run"})
+	if err == nil || !strings.Contains(err.Error(), `--state: there is no state "Run": give one or more of Refused, Queued,`) {
+		t.Errorf("got %v", err)
+	}
+}

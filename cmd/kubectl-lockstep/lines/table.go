@@ -1,0 +1,48 @@
+package lines
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// Row is a line of a table, with a note that is printed below it.
+type Row struct {
+	Cells []string
+	Note  string
+}
+
+// Table prints a head and rows in columns. A note is indented, and cut to a width.
+func Table(out io.Writer, head []string, rows []Row, width int) {
+	var table bytes.Buffer
+	t := tabwriter.NewWriter(&table, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, strings.Join(head, "\t"))
+	for _, r := range rows {
+		cells := make([]string, len(r.Cells))
+		for i, cell := range r.Cells {
+			if cells[i] = cell; cell == "" {
+				cells[i] = "-"
+			}
+		}
+		fmt.Fprintln(t, strings.Join(cells, "\t"))
+	}
+	t.Flush() // into memory
+	for i, line := range strings.Split(strings.TrimSuffix(table.String(), "\n"), "\n") {
+		fmt.Fprintln(out, line)
+		if i > 0 && rows[i-1].Note != "" {
+			fmt.Fprintln(out, Cut("  "+rows[i-1].Note, width))
+		}
+	}
+}
+
+// Cut shortens a text to one line of so many columns.
+func Cut(text string, width int) string {
+	const mark = "..."
+	text = strings.ReplaceAll(text, "\n", " ")
+	if all := []rune(text); len(all) > width {
+		return string(all[:max(0, width-len(mark))]) + mark
+	}
+	return text
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+func listOf(jobs ...v1alpha1.TrainingJob) v1alpha1.TrainingJobList {
+	return v1alpha1.TrainingJobList{TypeMeta: metav1.TypeMeta{Kind: "TrainingJobList", APIVersion: "lockstep.dev/v1alpha1"}, Items: jobs}
+}
+
+func jobIn(namespace, name string, state v1alpha1.State) v1alpha1.TrainingJob {
+	return v1alpha1.TrainingJob{
+		TypeMeta:   metav1.TypeMeta{Kind: "TrainingJob", APIVersion: "lockstep.dev/v1alpha1"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Status: v1alpha1.TrainingJobStatus{State: state, Ready: "4/4", Attempt: 1},
+	}
+}
+
+func TestListAsksForWhatTheFlagsSay(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/dev/null")
+	s := &server{objects: map[string]any{
+		theJobs: listOf(jobIn("default", "llama", v1alpha1.StateRunning), jobIn("default", "mamba", v1alpha1.StateQueued)),
+		"/apis/lockstep.dev/v1alpha1/trainingjobs":                     listOf(jobIn("default", "llama", v1alpha1.StateRunning), jobIn("research", "t5", v1alpha1.StateFailed)),
+		"/apis/lockstep.dev/v1alpha1/namespaces/research/trainingjobs": listOf(),
+	}}
+	address := s.serve(t, core, product)
+	for name, tc := range map[string]struct {
+		args  []string
+		names string
+		query url.Values
+	}{
+		"namespace": {nil, "llama mamba", url.Values{"limit": {"500"}}},
+		"states":    {[]string{"--state", "queued,failed"}, "mamba", url.Values{"limit": {"500"}}},
+		"all":       {[]string{"-A"}, "llama t5", url.Values{"limit": {"500"}}},
+		"labels":    {[]string{"-l", "team=language"}, "llama mamba", url.Values{"limit": {"500"}, "labelSelector": {"team=language"}}},
+		"none":      {[]string{"-n", "research"}, "", url.Values{"limit": {"500"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := lockstep(append([]string{"ls", address}, tc.args...)...)
+			check.Equal(t, "error", nil, err)
+			var names []string
+			for line := range strings.Lines(out) {
+				fields := strings.Fields(line)
+				if i := map[bool]int{true: 1}[name == "all"]; fields[i] != "NAME" {
+					names = append(names, fields[i])
+				}
+			}
+			check.Equal(t, "jobs", tc.names, strings.Join(names, " "))
+			asked, err := url.Parse(s.asked[len(s.asked)-1])
+			check.Equal(t, "error", nil, err)
+			check.Equal(t, "query", tc.query, asked.Query())
+		})
+	}
+}
+
+func TestListNamesTheFlagThatIsWrong(t *testing.T) {
+	for flag, want := range map[string]string{
+		"--state=Asleep":  `--state: there is no state "Asleep": give one or more of Refused, Queued, Starting, Running, Recovering, Suspended, Completed, Failed`,
+		"--selector=a in": "--selector: ",
+	} {
+		_, err := lockstep("list", flag)
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: got %v", flag, err)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package newjob
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+func options(change func(*Options)) Options {
+	o := Options{Name: "llama", Framework: None, Workers: 8, GPUs: 8, Image: "registry.example/llama:1", Command: []string{"train", "--fast"}}
+	change(&o)
+	return o
+}
+
+func made(t *testing.T, change func(*Options)) *v1alpha1.TrainingJobSpec {
+	t.Helper()
+	job, err := Of(options(change))
+	check.Equal(t, "error", nil, err)
+	return &job.Spec
+}
+
+// shape is what each task has: its name, replicas, spares, GPUs and command.
+func shape(spec *v1alpha1.TrainingJobSpec) string {
+	var out []string
+	for i := range spec.Tasks {
+		task := &spec.Tasks[i]
+		c := &task.Template.Spec.Containers[0]
+		gpus := c.Resources.Limits[gpu]
+		out = append(out, strings.Join([]string{task.Name, string('0' + rune(task.Replicas)), string('0' + ptr.Deref(task.Spares, 0)), gpus.String(), c.Command[0]}, " "))
+	}
+	return strings.Join(out, ", ")
+}
+
+func TestTasksOfAFramework(t *testing.T) {
+	for framework, want := range map[string]string{
+		None:    "worker 8 1 8 train",
+		PyTorch: "master 1 0 8 train, worker 7 1 8 train",
+		MPI:     "launcher 1 0 0 train, worker 8 1 8 sh",
+	} {
+		t.Run(framework, func(t *testing.T) {
+			spec := made(t, func(o *Options) { o.Framework, o.Spares = framework, 1 })
+			check.Equal(t, "tasks", want, shape(spec))
+			check.Equal(t, "success of one task", framework != None, spec.SuccessPolicy != nil)
+		})
+	}
+}
+
+func TestWhatThePodsHave(t *testing.T) {
+	spec := made(t, func(o *Options) {
+		o.Env, o.Mounts, o.Queue = []string{"A=b=c", "EMPTY="}, []string{"data:/mnt/data", "out.v2:/out"}, "research"
+	})
+	pod := spec.Tasks[0].Template.Spec
+	check.Equal(t, "env", []corev1.EnvVar{{Name: "A", Value: "b=c"}, {Name: "EMPTY"}}, pod.Containers[0].Env)
+	check.Equal(t, "mounts", []corev1.VolumeMount{{Name: "mount-0", MountPath: "/mnt/data"}, {Name: "mount-1", MountPath: "/out"}}, pod.Containers[0].VolumeMounts)
+	check.Equal(t, "claim", "out.v2", pod.Volumes[1].PersistentVolumeClaim.ClaimName)
+	check.Equal(t, "restartPolicy", corev1.RestartPolicyOnFailure, pod.RestartPolicy)
+	check.Equal(t, "queue", "research", spec.Queue)
+}
+
+func TestTopology(t *testing.T) {
+	tier := new(int32(2))
+	for name, tc := range map[string]struct {
+		topology string
+		tier     *int32
+		want     *v1alpha1.NetworkTopology
+	}{
+		"none":             {"", nil, nil},
+		"a tier":           {"", tier, &v1alpha1.NetworkTopology{Mode: "hard", HighestTierAllowed: tier}},
+		"hard":             {"hard", tier, &v1alpha1.NetworkTopology{Mode: "hard", HighestTierAllowed: tier}},
+		"soft":             {"soft", nil, &v1alpha1.NetworkTopology{Mode: "soft"}},
+		"soft with a tier": {"soft", tier, &v1alpha1.NetworkTopology{Mode: "soft", HighestTierAllowed: tier}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			check.Equal(t, "topology", tc.want, made(t, func(o *Options) { o.Topology, o.Tier = tc.topology, tc.tier }).NetworkTopology)
+		})
+	}
+}
+
+func TestMistakesNameTheFlag(t *testing.T) {
+	for want, change := range map[string]func(*Options){
+		`--framework: "jax" is not known: give one of none, pytorch, mpi`: func(o *Options) { o.Framework = "jax" },
+		"--image is missing":      func(o *Options) { o.Image = "" },
+		"--workers: 0 is too few": func(o *Options) { o.Workers = 0 },
+		"--workers: with --framework pytorch there are 2 or more": func(o *Options) { o.Framework, o.Workers = PyTorch, 1 },
+		"--gpus: -1 is negative":                                  func(o *Options) { o.GPUs = -1 },
+		"--spares: -1 is negative":                                func(o *Options) { o.Spares = -1 },
+		`--topology: "strict" is not known: give hard or soft`:    func(o *Options) { o.Topology = "strict" },
+		"--tier is missing":                                       func(o *Options) { o.Topology = "hard" },
+		`--env: "1A=b" has to be NAME=VALUE`:                      func(o *Options) { o.Env = []string{"1A=b"} },
+		`--mount: "data:mnt" has to be CLAIM:/PATH`:               func(o *Options) { o.Mounts = []string{"data:mnt"} },
+		`--mount: "data:/mnt:ro" has to be CLAIM:/PATH`:           func(o *Options) { o.Mounts = []string{"data:/mnt:ro"} },
+		"the command is missing: with --framework mpi":            func(o *Options) { o.Framework, o.Command = MPI, nil },
+	} {
+		_, err := Of(options(change))
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}

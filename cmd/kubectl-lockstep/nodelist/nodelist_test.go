@@ -1,0 +1,103 @@
+package nodelist
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/fleetmap"
+	"github.com/lockstep-dev/lockstep/policies/topology"
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func ago(hours int) metav1.Time { return metav1.NewTime(now.Add(time.Duration(-hours) * time.Hour)) }
+
+// fleet is two racks with one node each of several kinds, and a node that is in none.
+func fleet() *fleetmap.Fleet {
+	return &fleetmap.Fleet{
+		Topology: topology.New([]topology.HyperNode{
+			{Name: "rack-2", Tier: 1, Nodes: []string{"gpu-2", "gpu-10"}}, {Name: "rack-10", Tier: 1, Nodes: []string{"gpu-3", "gpu-4"}},
+			{Name: "spine", Tier: 2, Nodes: []string{"gpu-10", "gpu-2", "gpu-3", "gpu-4"}},
+		}),
+		Nodes: []fleetmap.Node{
+			{Name: "gpu-10", GPUs: 8, GPUsUsed: 8, Quarantined: true}, {Name: "gpu-2", GPUs: 8, GPUsUsed: 4, Holds: []string{"hold.lockstep.dev/llama-70b-1a2b3c4d"}},
+			{Name: "gpu-3", GPUs: 8, NotReady: true, Cordoned: true}, {Name: "gpu-4", GPUs: 8}, {Name: "login"},
+		},
+		Unread: []string{"The pods could not be read."},
+	}
+}
+
+func health(name string, s v1alpha1.NodeHealthStatus) v1alpha1.NodeHealth {
+	return v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: s}
+}
+
+func healths() []v1alpha1.NodeHealth {
+	return []v1alpha1.NodeHealth{
+		health("gpu-10", v1alpha1.NodeHealthStatus{
+			Reports: []v1alpha1.HealthReport{
+				{Source: "dcgm", Entity: "node", Signal: "FanSlow", State: v1alpha1.HealthStateDegraded, Since: ago(9)},
+				{Source: "dcgm", Entity: "gpu/GPU-a", Signal: "XID79", State: v1alpha1.HealthStateFailed, Since: ago(3)},
+			},
+			Verdict: &v1alpha1.HealthVerdict{State: v1alpha1.HealthStateFailed, Since: ago(3), QuarantinedTime: new(ago(3)), Lemon: true},
+		}),
+		health("gpu-2", v1alpha1.NodeHealthStatus{Verdict: &v1alpha1.HealthVerdict{State: v1alpha1.HealthHealthy, Since: ago(5)}}),
+		health("gpu-4", v1alpha1.NodeHealthStatus{
+			Sources: []v1alpha1.HealthSource{{Name: "dcgm", State: v1alpha1.HealthUnknown, Message: "the host engine does not answer"}, {Name: "alertmanager", State: v1alpha1.HealthHealthy}},
+			Verdict: &v1alpha1.HealthVerdict{State: v1alpha1.HealthUnknown, Since: ago(1), HeldBackBy: "cluster", HeldBackTime: new(ago(1))},
+		}),
+	}
+}
+
+func listed(t *testing.T, o Options) string {
+	t.Helper()
+	nodes, err := Of(fleet(), healths(), o)
+	check.Equal(t, "error", nil, err)
+	var out bytes.Buffer
+	Print(&out, nodes, 80, now)
+	return out.String()
+}
+
+func TestTheTable(t *testing.T) {
+	check.Equal(t, "table", `HYPERNODE  NODE    READY        STATE    SINCE  QUARANTINE  GPUS  HELD-FOR
+rack-2     gpu-2   yes          Healthy  5h     -           4/8   llama-70b
+rack-2     gpu-10  yes          Failed   3h     3h,lemon    8/8   -
+  XID79 of gpu/GPU-a (Failed, 3h), FanSlow of node (Degraded, 9h)
+rack-10    gpu-3   no,cordoned  -        -      -           0/8   -
+rack-10    gpu-4   yes          Unknown  60m    held back   0/8   -
+  dcgm cannot tell: the host engine does not answer
+-          login   yes          -        -      -           -     -
+The pods could not be read.
+`, listed(t, Options{}))
+}
+
+func TestNodesAreChosen(t *testing.T) {
+	for name, tc := range map[string]struct {
+		o    Options
+		want string
+	}{
+		"a rack":               {Options{HyperNode: "rack-2"}, "gpu-2 gpu-10"},
+		"at any tier":          {Options{HyperNode: "spine"}, "gpu-2 gpu-10 gpu-3 gpu-4"},
+		"unhealthy":            {Options{Unhealthy: true}, "gpu-10 gpu-3 gpu-4"},
+		"unhealthy, of a rack": {Options{HyperNode: "rack-10", Unhealthy: true}, "gpu-3 gpu-4"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			nodes, err := Of(fleet(), healths(), tc.o)
+			check.Equal(t, "error", nil, err)
+			var names []string
+			for i := range nodes.Nodes {
+				names = append(names, nodes.Nodes[i].Name)
+			}
+			check.Equal(t, "nodes", tc.want, strings.Join(names, " "))
+		})
+	}
+	_, err := Of(fleet(), nil, Options{HyperNode: "rack-7"})
+	if want := "there is no HyperNode \"rack-7\": The pods could not be read. `kubectl lockstep map --all` shows all."; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/newjob"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/simulate"
+)
+
+// submission is what submit is asked for.
+type submission struct {
+	newjob.Options
+	tier   int32
+	dryRun dryRun
+	output format
+}
+
+func newSubmit(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {
+	var s submission
+	c := &cobra.Command{
+		Use:   "submit NAME --image IMAGE [flags] -- COMMAND...",
+		Short: "Create a TrainingJob of an image and a command",
+		Long: `Create a TrainingJob whose pods run a command of an image. What the flags do not say has its default; for the rest
+of what a TrainingJob can be, print it with --dry-run=client -o yaml, edit it, and apply that.
+
+Of pytorch the first of the workers is the task master, which is rank 0 and says when the job has succeeded; the
+others are the task worker. Of mpi the command is that of a further pod, the launcher, which has no GPUs and finds the workers in
+MPI_HOST; the workers run sshd. Without a framework all are the task worker.
+
+The job is checked before it is sent, as the API server does it. The exit code is 0 where it was created, or could be with
+--dry-run, and 1 where not.`,
+		Example: `  # 8 pods of 8 GPUs each that run PyTorch in one HyperNode of tier 1 or 2
+  kubectl lockstep submit llama --framework pytorch --workers 8 --gpus 8 \
+    --image reg.example/llama:1 --topology hard --tier 2 -- torchrun train.py
+
+  # The same job as a file to edit
+  kubectl lockstep submit llama --framework pytorch --workers 8 --gpus 8 \
+    --image reg.example/llama:1 --dry-run=client -o yaml -- torchrun train.py
+
+  # A job of MPI with a dataset, and a spare node
+  kubectl lockstep submit bert --framework mpi --workers 4 --gpus 8 \
+    --image reg.example/bert:1 --mount data:/data --env NCCL_DEBUG=INFO \
+    --spares 1 --dry-run=client -- sh -c 'mpirun --host $MPI_HOST train'`,
+		Annotations:       needs(roleEdit),
+		Args:              s.args,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if c.Flags().Changed("tier") {
+				s.Tier = &s.tier
+			}
+			return s.run(c.Context(), streams, flags)
+		},
+	}
+	s.addFlags(c)
+	return c
+}
+
+func (s *submission) addFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&s.Framework, "framework", newjob.None, "whose rendezvous is set up: "+strings.Join(newjob.Frameworks, ", "))
+	f.Int32Var(&s.Workers, "workers", 1, "how many pods train")
+	f.Int64Var(&s.GPUs, "gpus", 0, "how many GPUs (nvidia.com/gpu) each of them has")
+	f.StringVar(&s.Image, "image", "", "the image of the pods; required")
+	f.StringVar(&s.Topology, "topology", "", "hard: wait rather than leave a HyperNode of --tier; soft: stay close where there is room. Default: hard with --tier, else none")
+	f.Int32Var(&s.tier, "tier", 0, "the highest tier of HyperNode that may hold all pods together; a lower one is closer")
+	f.StringVar(&s.Queue, "queue", "", "the Volcano queue. Default: default")
+	f.Int32Var(&s.Spares, "spares", 0, "how many healthy nodes are held for workers to move to; the image has to hold the command sleep")
+	f.StringArrayVar(&s.Mounts, "mount", nil, "a PersistentVolumeClaim and where it is mounted, as in data:/mnt/data; may be repeated")
+	f.StringArrayVar(&s.Env, "env", nil, "an environment variable, as in NCCL_DEBUG=INFO; may be repeated")
+	s.dryRun.addFlag(c)
+	s.output.addFlag(c)
+	for name, words := range map[string][]string{"framework": newjob.Frameworks, "topology": {"hard", "soft"}} {
+		if err := c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+			panic(err) // the flags are defined above
+		}
+	}
+}
+
+// args takes the name, and behind -- the command.
+func (s *submission) args(c *cobra.Command, args []string) error {
+	before := len(args)
+	if dash := c.ArgsLenAtDash(); dash >= 0 {
+		before = dash
+	}
+	switch {
+	case before == 0:
+		return errors.New("the name of the job is missing: kubectl lockstep submit NAME --image IMAGE -- COMMAND")
+	case before > 1:
+		return fmt.Errorf("%q: there is one name; the command comes after --", args[1])
+	}
+	s.Name, s.Command = args[0], args[before:]
+	return nil
+}
+
+func (s *submission) run(ctx context.Context, streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) error {
+	namespace, given, err := flags.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return err
+	}
+	if given || s.dryRun != dryRunClient {
+		s.Namespace = namespace
+	}
+	job, err := newjob.Of(s.Options)
+	if err != nil {
+		return err
+	}
+	if _, err := simulate.Admit(job); err != nil {
+		return fmt.Errorf("TrainingJob %s is refused: %w", job.Name, err)
+	}
+	if err := s.create(ctx, flags, job); err != nil {
+		return err
+	}
+	manifest, err := manifestOf(job)
+	if err != nil {
+		return err
+	}
+	return s.output.print(streams.Out, manifest, func() error {
+		fmt.Fprintf(streams.Out, "%s created%s\n", resourceName(job), s.dryRun.suffix())
+		if s.dryRun == dryRunNone {
+			for _, line := range lines.Wrap(fmt.Sprintf(nextSteps, job.Name), lines.Width) {
+				fmt.Fprintln(streams.Out, line)
+			}
+		}
+		return nil
+	})
+}
+
+// nextSteps says what to do once a job was created.
+const nextSteps = "kubectl lockstep list shows how far it is, why %[1]s what it waits for, and timeline %[1]s what went wrong later."
+
+// create sends the job, unless nothing is to be sent. The job is then what the API server has made of it.
+func (s *submission) create(ctx context.Context, flags *genericclioptions.ConfigFlags, job *v1alpha1.TrainingJob) error {
+	if s.dryRun == dryRunClient {
+		return nil
+	}
+	c, err := newCluster(flags)
+	if err != nil {
+		return err
+	}
+	options := []client.CreateOption{fieldOwner}
+	if s.dryRun == dryRunServer {
+		options = append(options, client.DryRunAll)
+	}
+	err = c.writer.Create(ctx, job, options...)
+	if apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("%w in namespace %s: give another name, or delete that one with `kubectl delete trainingjob %s`", err, job.Namespace, job.Name)
+	}
+	return err
+}
+
+// manifestOf is a job without the status, which is not there yet.
+func manifestOf(job *v1alpha1.TrainingJob) (map[string]any, error) {
+	out, err := runtime.DefaultUnstructuredConverter.ToUnstructured(job)
+	delete(out, "status")
+	return out, err
+}
