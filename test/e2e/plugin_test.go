@@ -38,7 +38,7 @@ func (s *scenario) lockstepWith(kubeconfig string, args ...string) (string, erro
 	s.t.Helper()
 	binary, err := buildPlugin()
 	s.must(err, "build the plugin")
-	cmd := exec.CommandContext(s.ctx, binary, append(args, "--kubeconfig", kubeconfig)...)
+	cmd := exec.CommandContext(s.ctx, binary, append([]string{"--kubeconfig", kubeconfig}, args...)...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

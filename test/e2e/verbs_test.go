@@ -5,12 +5,14 @@ package e2e
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,7 +25,7 @@ import (
 // says runs kubectl lockstep, and checks that it prints all of these.
 func (s *scenario) says(kubeconfig string, args []string, wants ...string) {
 	s.t.Helper()
-	out, err := s.lockstepWith(kubeconfig, append(args, "-n", namespace)...)
+	out, err := s.lockstepWith(kubeconfig, append([]string{"-n", namespace}, args...)...)
 	s.must(err, fmt.Sprintf("%v: %s", args, out))
 	s.hasAll(args, out, wants)
 }
@@ -31,7 +33,7 @@ func (s *scenario) says(kubeconfig string, args []string, wants ...string) {
 // refuses does the same with a command that fails.
 func (s *scenario) refuses(kubeconfig string, args []string, wants ...string) {
 	s.t.Helper()
-	out, err := s.lockstepWith(kubeconfig, append(args, "-n", namespace)...)
+	out, err := s.lockstepWith(kubeconfig, append([]string{"-n", namespace}, args...)...)
 	if err == nil {
 		s.t.Errorf("%v does not fail: %s", args, out)
 	}
@@ -113,6 +115,30 @@ func TestAJobFromSubmitToResume(t *testing.T) {
 	s.await("the job completes", func() bool { return s.job.Status.State == v1alpha1.StateCompleted })
 	s.refuses(user, []string{"suspend", "submitted"}, "TrainingJob submitted has ended (Completed), and cannot be suspended")
 	s.refuses(user, []string{"ack", "breaker"}, "The ClusterRole lockstep-health-admin has all rights")
+}
+
+// The launcher is a task of its own, as Volcano's plugin is told.
+func TestAJobOfMPIIsSubmitted(t *testing.T) {
+	s := newScenarioAlone(t, "mpi", 1, 3)
+	s.says(testCluster.Kubeconfig(), []string{
+		"submit", "mpi", "--framework", "mpi", "--workers", "2", "--spares", "1", "--gpus", "8", "--image", "trainer", "--mount", "data:/data", "--dry-run=server", "--", "mpirun", "train",
+	}, "trainingjob.lockstep.dev/mpi created (server dry run)")
+	s.says(testCluster.Kubeconfig(), []string{
+		"submit", "mpi", "--framework", "mpi", "--workers", "2", "--spares", "1", "--gpus", "8", "--image", "trainer", "--env", "A=b", "--", "mpirun", "train",
+	}, "trainingjob.lockstep.dev/mpi created")
+	s.job = &v1alpha1.TrainingJob{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mpi"}}
+	s.await("the job runs", func() bool { return s.job.Status.State == v1alpha1.StateRunning && s.job.Status.Ready == "3/3" })
+	launcher, ok := s.pods()["mpi-1-launcher-0"]
+	if !ok {
+		t.Fatalf("no launcher among %v", slices.Collect(maps.Keys(s.pods())))
+	}
+	c := &launcher.Spec.Containers[0]
+	if _, gpus := c.Resources.Limits[gpuResource]; gpus || !slices.Equal(c.Command, []string{"mpirun", "train"}) {
+		t.Errorf("the launcher has GPUs: %v; it runs %v", gpus, c.Command)
+	}
+	if !slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "MPI_HOST" && strings.Contains(e.Value, "mpi-1-worker-1") }) {
+		t.Errorf("the launcher is not told of the workers: %v", c.Env)
+	}
 }
 
 // No other test may run beside: an acknowledgement of the breaker is for the whole cluster.

@@ -82,12 +82,12 @@ func reported(n int) string {
 func (s *Snapshot) tellVerdict(source, node string, v *v1alpha1.HealthVerdict) []Fact {
 	var out []Fact
 	if v.HeldBackTime != nil {
-		out = append(out, told(source, "The breaker of %s holds node %s back since %s: too many nodes are ill at once, so no pod is moved from it until a person has looked.", v.HeldBackBy, node, s.at(v.HeldBackTime.Time))...)
+		out = append(out, told(source, "The breaker of %s holds node %s back since %s: too many nodes are ill at once, so no pod is moved from it until a person has looked, and acknowledged that: `kubectl lockstep ack breaker`.", v.HeldBackBy, node, s.at(v.HeldBackTime.Time))...)
 	}
 	switch {
 	case v.QuarantinedTime == nil:
 	case v.Lemon:
-		out = append(out, told(source, "Node %s is in quarantine since %s. It has failed too often to come back by itself: it stays there until its spec.acknowledgedTime is later than its last failure.", node, s.at(v.QuarantinedTime.Time))...)
+		out = append(out, told(source, "Node %s is in quarantine since %s. It has failed too often to come back by itself: it stays there until a person has looked at it, and acknowledged that: `kubectl lockstep ack node %s`.", node, s.at(v.QuarantinedTime.Time), node)...)
 	case v.WellTime != nil:
 		out = append(out, told(source, "Node %s is in quarantine since %s, and well since %s: it comes back when it has been well for long enough.", node, s.at(v.QuarantinedTime.Time), s.at(v.WellTime.Time))...)
 	default:

@@ -33,10 +33,10 @@ func TestWhatIsToldOfHealth(t *testing.T) {
 			Reports: []v1alpha1.HealthReport{{}, {}, {}, {}, {}}[:4], Verdict: &v1alpha1.HealthVerdict{HeldBackTime: new(before(19)), HeldBackBy: "cluster"},
 		}, []string{
 			"Of node n1 1 fault is reported more. [NodeHealth n1]",
-			"The breaker of cluster holds node n1 back since 11:41:00 UTC (19m ago): too many nodes are ill at once, so no pod is moved from it until a person has looked. [NodeHealth n1]",
+			"The breaker of cluster holds node n1 back since 11:41:00 UTC (19m ago): too many nodes are ill at once, so no pod is moved from it until a person has looked, and acknowledged that: `kubectl lockstep ack breaker`. [NodeHealth n1]",
 		}},
 		"a lemon": {v1alpha1.NodeHealthStatus{Verdict: &v1alpha1.HealthVerdict{QuarantinedTime: new(before(19)), Lemon: true, WellTime: new(before(2))}}, []string{
-			"Node n1 is in quarantine since 11:41:00 UTC (19m ago). It has failed too often to come back by itself: it stays there until its spec.acknowledgedTime is later than its last failure. [NodeHealth n1]",
+			"Node n1 is in quarantine since 11:41:00 UTC (19m ago). It has failed too often to come back by itself: it stays there until a person has looked at it, and acknowledged that: `kubectl lockstep ack node n1`. [NodeHealth n1]",
 		}},
 		"well again": {v1alpha1.NodeHealthStatus{Verdict: &v1alpha1.HealthVerdict{QuarantinedTime: new(before(19)), WellTime: new(before(2))}}, []string{
 			"Node n1 is in quarantine since 11:41:00 UTC (19m ago), and well since 11:58:00 UTC (2m ago): it comes back when it has been well for long enough. [NodeHealth n1]",
