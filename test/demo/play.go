@@ -63,12 +63,16 @@ func (d *demo) play(manager, sample, trainer string) (err error) {
 		if err := act(); err != nil {
 			return err
 		}
-		if err := d.awaitSteps(20); err != nil {
+		if err := d.awaitSteps(stepsBetween); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// stepsBetween are the steps between two faults, of 50 ms each: 12 s. An exit within 10 s of a process's start counts as the wake of the
+// fault before (gang.Wake), and so tells nothing of the next one.
+const stepsBetween = 240
 
 func (d *demo) apply(sample string) error {
 	raw, err := os.ReadFile(sample)
