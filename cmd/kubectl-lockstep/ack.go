@@ -142,7 +142,7 @@ func (a *acknowledgement) node(ctx context.Context, out io.Writer, c *cluster, n
 	if err := c.patch(ctx, health, fmt.Sprintf(`{"spec":{"acknowledgedTime":%q}}`, until.UTC().Format(time.RFC3339)), a.dryRun); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "nodehealth.lockstep.dev/%s acknowledged until %s UTC%s\n", name, until.UTC().Format(time.DateTime), a.dryRun.suffix())
+	fmt.Fprintf(out, "nodehealth.lockstep.dev/%s acknowledged: faults up to %s UTC%s\n", name, until.UTC().Format(time.DateTime), a.dryRun.suffix())
 	return nil
 }
 
@@ -163,7 +163,7 @@ func (a *acknowledgement) breaker(ctx context.Context, out io.Writer, c *cluster
 	if err := c.patch(ctx, policy, merge, a.dryRun); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "healthpolicy.lockstep.dev/%s acknowledged until %s UTC%s\n", policy.Name, until.UTC().Format(time.DateTime), a.dryRun.suffix())
+	fmt.Fprintf(out, "healthpolicy.lockstep.dev/%s acknowledged: faults up to %s UTC%s\n", policy.Name, until.UTC().Format(time.DateTime), a.dryRun.suffix())
 	return nil
 }
 

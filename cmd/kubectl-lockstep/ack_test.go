@@ -38,15 +38,15 @@ func TestAcknowledgements(t *testing.T) {
 		written string
 		err     string
 	}{
-		"what is shown": {[]string{"node", "ill"}, "nodehealth.lockstep.dev/ill acknowledged until 2026-01-02 03:30:01 UTC", node + "ill" + manager + `{"spec":{"acknowledgedTime":"2026-01-02T03:30:01Z"}}`, ""},
-		"until now":     {[]string{"node", "ill", "--until-now"}, "nodehealth.lockstep.dev/ill acknowledged until 2026-01-02 04:00:01 UTC", node + "ill" + manager + `{"spec":{"acknowledgedTime":"2026-01-02T04:00:01Z"}}`, ""},
-		"until now, of a node whose clock is ahead": {[]string{"node", "ahead", "--until-now"}, "nodehealth.lockstep.dev/ahead acknowledged until 2026-01-02 05:00:01 UTC", node + "ahead" + manager + `{"spec":{"acknowledgedTime":"2026-01-02T05:00:01Z"}}`, ""},
+		"what is shown": {[]string{"node", "ill"}, "nodehealth.lockstep.dev/ill acknowledged: faults up to 2026-01-02 03:30:01 UTC", node + "ill" + manager + `{"spec":{"acknowledgedTime":"2026-01-02T03:30:01Z"}}`, ""},
+		"until now":     {[]string{"node", "ill", "--until-now"}, "nodehealth.lockstep.dev/ill acknowledged: faults up to 2026-01-02 04:00:01 UTC", node + "ill" + manager + `{"spec":{"acknowledgedTime":"2026-01-02T04:00:01Z"}}`, ""},
+		"until now, of a node whose clock is ahead": {[]string{"node", "ahead", "--until-now"}, "nodehealth.lockstep.dev/ahead acknowledged: faults up to 2026-01-02 05:00:01 UTC", node + "ahead" + manager + `{"spec":{"acknowledgedTime":"2026-01-02T05:00:01Z"}}`, ""},
 		"nothing": {[]string{"node", "well"}, "nodehealth.lockstep.dev/well not changed: nothing is left to acknowledge", "", ""},
-		"nothing, until now": {[]string{"node", "well", "--until-now", "--dry-run=server"}, "nodehealth.lockstep.dev/well acknowledged until 2026-01-02 04:00:01 UTC (server dry run)",
+		"nothing, until now": {[]string{"node", "well", "--until-now", "--dry-run=server"}, "nodehealth.lockstep.dev/well acknowledged: faults up to 2026-01-02 04:00:01 UTC (server dry run)",
 			node + "well?dryRun=All&fieldManager=kubectl-lockstep " + `{"spec":{"acknowledgedTime":"2026-01-02T04:00:01Z"}}`, ""},
 		"already":       {[]string{"node", "acked"}, "nodehealth.lockstep.dev/acked not changed: nothing is left to acknowledge", "", ""},
-		"breaker":       {[]string{"breaker"}, "healthpolicy.lockstep.dev/cluster acknowledged until 2026-01-02 04:00:01 UTC", "PATCH " + thePolicy + manager + `{"spec":{"breaker":{"acknowledgedTime":"2026-01-02T04:00:01Z"}}}`, ""},
-		"a look at it":  {[]string{"breaker", "--dry-run=client"}, "healthpolicy.lockstep.dev/cluster acknowledged until 2026-01-02 04:00:01 UTC (dry run)", "", ""},
+		"breaker":       {[]string{"breaker"}, "healthpolicy.lockstep.dev/cluster acknowledged: faults up to 2026-01-02 04:00:01 UTC", "PATCH " + thePolicy + manager + `{"spec":{"breaker":{"acknowledgedTime":"2026-01-02T04:00:01Z"}}}`, ""},
+		"a look at it":  {[]string{"breaker", "--dry-run=client"}, "healthpolicy.lockstep.dev/cluster acknowledged: faults up to 2026-01-02 04:00:01 UTC (dry run)", "", ""},
 		"no right":      {[]string{"node", "secret"}, "", "", `nodehealths "secret" is forbidden. The ClusterRole lockstep-health-admin has all rights that this verb needs: ask an administrator to bind it to you`},
 		"no such node":  {[]string{"node", "gone"}, "", "", `nodehealths "gone" not found: nothing was ever reported of a node of that name. ` + "`kubectl get nodehealths` lists those with reports"},
 		"no name":       {[]string{"node"}, "", "", "the name of a node is missing: `kubectl lockstep nodes --unhealthy` lists those with faults"},

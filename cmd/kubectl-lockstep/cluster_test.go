@@ -152,9 +152,15 @@ func TestAServerThatDoesNotAnswer(t *testing.T) {
 
 // Without a kubeconfig the server is that of kubectl's default, which the user has not chosen.
 func TestWithoutAKubeconfig(t *testing.T) {
+	t.Setenv("KUBECONFIG", "")
 	for host, hint := range map[string]bool{"localhost:8080": true, "10.0.0.1:6443": false} {
 		err := explain(&url.Error{Op: "Get", URL: "http://" + host + "/api", Err: syscall.ECONNREFUSED}, roleExplain)
 		check.Equal(t, host, hint, strings.Contains(err.Error(), "No kubeconfig names a server: set KUBECONFIG, or give --kubeconfig or --server."))
+	}
+	t.Setenv("KUBECONFIG", "/nowhere/kubeconfig")
+	err := explain(&url.Error{Op: "Get", URL: "http://localhost:8080/api", Err: syscall.ECONNREFUSED}, roleExplain)
+	if want := "KUBECONFIG is /nowhere/kubeconfig, and there is no such file"; !strings.Contains(err.Error(), want) {
+		t.Errorf("no %q in: %v", want, err)
 	}
 }
 

@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/why"
@@ -95,7 +99,16 @@ func refused(call *url.Error) error {
 	}
 	hint := ""
 	if host == noConfig {
-		hint = " No kubeconfig names a server: set KUBECONFIG, or give --kubeconfig or --server."
+		hint = " " + noServer(os.Getenv(clientcmd.RecommendedConfigPathEnvVar))
 	}
 	return fmt.Errorf("the connection to the server %s was refused - did you specify the right host or port?%s", host, hint)
+}
+
+// noServer says why no kubeconfig names a server, by the value of KUBECONFIG.
+func noServer(files string) string {
+	exists := func(file string) bool { _, err := os.Stat(file); return err == nil }
+	if files != "" && !slices.ContainsFunc(filepath.SplitList(files), exists) {
+		return "KUBECONFIG is " + files + ", and there is no such file: name one that exists, or give --kubeconfig or --server."
+	}
+	return "No kubeconfig names a server: set KUBECONFIG, or give --kubeconfig or --server."
 }

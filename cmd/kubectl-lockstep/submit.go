@@ -129,7 +129,11 @@ func (s *submission) run(ctx context.Context, streams genericiooptions.IOStreams
 	return s.output.print(streams.Out, manifest, func() error {
 		fmt.Fprintf(streams.Out, "%s created%s\n", resourceName(job), s.dryRun.suffix())
 		if s.dryRun == dryRunNone {
-			for _, line := range lines.Wrap(fmt.Sprintf(nextSteps, job.Name), lines.Width) {
+			next := fmt.Sprintf(nextSteps, job.Name)
+			if len(s.Command) == 0 {
+				next = "No command was given: the pods run that of the image. " + next
+			}
+			for _, line := range lines.Wrap(next, lines.Width) {
 				fmt.Fprintln(streams.Out, line)
 			}
 		}

@@ -161,11 +161,11 @@ func TestFaultsAndTheBreakerAreAcknowledged(t *testing.T) {
 	})
 	s.says(testCluster.Kubeconfig(), []string{"nodes", "--unhealthy"}, "yes Failed", "held back 0/8", "NVLinkDown of nvlink/GPU-0/3 (Failed,")
 	s.says(user, []string{"ack", "breaker", "--dry-run=server"}, "The breaker of "+scope+" is open since", "holds back 1 node: ", "(server dry run)")
-	s.says(user, []string{"ack", "breaker"}, "healthpolicy.lockstep.dev/cluster acknowledged until")
+	s.says(user, []string{"ack", "breaker"}, "healthpolicy.lockstep.dev/cluster acknowledged: faults up to")
 	s.awaitAny("all three are in quarantine", func(ctxT) (bool, error) { return len(s.quarantined()) == 3, nil })
 
 	node := nodes[0]
-	s.says(user, []string{"ack", "node", node}, "Node "+node+": Failed since", "in quarantine since", "NVLinkDown of nvlink/GPU-0/3: Failed since", "nodehealth.lockstep.dev/"+node+" acknowledged until")
+	s.says(user, []string{"ack", "node", node}, "Node "+node+": Failed since", "in quarantine since", "NVLinkDown of nvlink/GPU-0/3: Failed since", "nodehealth.lockstep.dev/"+node+" acknowledged: faults up to")
 	s.published(node, "the manager forgets that it failed", func(h v1alpha1.NodeHealthStatus) bool { return h.Verdict != nil && len(h.Verdict.FailureTimes) == 0 })
 	s.says(user, []string{"ack", "node", node}, "nothing is left to acknowledge")
 	s.refuses(user, []string{"ack", "node", "nowhere"}, `nodehealths.lockstep.dev "nowhere" not found: nothing was ever reported`)

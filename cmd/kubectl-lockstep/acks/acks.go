@@ -65,7 +65,7 @@ func Until(h *v1alpha1.NodeHealth) time.Time {
 // Breakers tells which breakers are open, and what they hold back, in lines.
 func Breakers(p *v1alpha1.HealthPolicy) []string {
 	if len(p.Status.Breakers) == 0 {
-		return lines.Wrap("No breaker of the cluster or of a HyperNode is open. Moves of a job that wait for an acknowledgement may go on.", lines.Width)
+		return lines.Wrap("No breaker of the cluster or of a HyperNode is open. Where moves of a single job wait for an acknowledgement, they go on.", lines.Width)
 	}
 	var out []string
 	for i := range p.Status.Breakers {

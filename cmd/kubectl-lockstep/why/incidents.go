@@ -89,13 +89,13 @@ func (s *Snapshot) stepsStory(inc *v1alpha1.Incident) string {
 	return strings.Join(out, ", ")
 }
 
-// tellCause tells the end of what Kubernetes says of the failure.
+// tellCause tells the message of the failure: of a container, a node, or who reports its health.
 func tellCause(inc *v1alpha1.Incident) []Fact {
 	message := strings.TrimSpace(inc.Cause.Message)
 	if message == "" {
 		return nil
 	}
-	return told("status.incidents", "Of the cause of incident %d Kubernetes says: %q.", inc.ID, message)
+	return told("status.incidents", "The message of the cause of incident %d: %q.", inc.ID, message)
 }
 
 // nextStep tells the step that is announced.

@@ -172,7 +172,7 @@ func TestWhatIsToldOfAJob(t *testing.T) {
 		"victims and the words of Kubernetes": {open, incident(func(inc *v1alpha1.Incident) {
 			inc.VictimCount, inc.Victims, inc.Cause.Message = 1, []string{"llm-1-worker-2"}, "CUDA error\n"
 		}), []string{
-			`Of the cause of incident 7 Kubernetes says: "CUDA error". [status.incidents]`,
+			`The message of the cause of incident 7: "CUDA error". [status.incidents]`,
 			"Incident 7 has 1 victim that only fell in its wake (llm-1-worker-2): the kubelet restarts them in place. [status.incidents]",
 		}},
 		"a next step": {open, func(s *Snapshot) {
