@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
@@ -84,7 +83,7 @@ func statement(predicate string, content []byte, ref string, image v1.Image) ([]
 
 // attach makes an image whose layers are statements about another one.
 func attach(statements map[string][]byte) (v1.Image, error) {
-	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	image := emptyImage()
 	for _, predicate := range []string{PredicateSPDX, PredicateProvenance} {
 		var err error
 		image, err = mutate.Append(image, mutate.Addendum{

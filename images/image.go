@@ -1,4 +1,4 @@
-// Package images builds container images without a daemon and without a registry: a layer of files, from scratch or on a base,
+// Package images builds container images without a daemon and without a registry: a layer of files, from scratch,
 // written as an OCI archive that containerd, podman and skopeo read.
 package images
 
@@ -24,8 +24,6 @@ import (
 
 // Image is what an image of one platform holds and how it is run. The same files come to the same digest.
 type Image struct {
-	// Base is what the files are added to; none by default.
-	Base v1.Image
 	// Architecture is that of the files, such as arm64; this machine's by default.
 	Architecture string
 	// Files are paths on this host by their paths in the image. Links are followed.
@@ -55,11 +53,7 @@ func (i Image) Build() (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	base := i.Base
-	if base == nil {
-		base = mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
-	}
-	image, err := mutate.Append(base, mutate.Addendum{Layer: layer, History: v1.History{CreatedBy: "lockstep", Created: v1.Time{Time: i.Created}}})
+	image, err := mutate.Append(emptyImage(), mutate.Addendum{Layer: layer, History: v1.History{CreatedBy: "lockstep", Created: v1.Time{Time: i.Created}}})
 	if err != nil {
 		return nil, err
 	}
@@ -72,14 +66,16 @@ func (i Image) Build() (v1.Image, error) {
 
 func (i Image) architecture() string { return cmp.Or(i.Architecture, runtime.GOARCH) }
 
-// config is that of the base, as far as the image does not say otherwise.
+// emptyImage is one without layers, in the OCI's format.
+func emptyImage() v1.Image {
+	return mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+}
+
+// config says how the image is run.
 func (i Image) config(config *v1.ConfigFile) *v1.ConfigFile {
 	config.OS, config.Created = "linux", v1.Time{Time: i.Created}
 	config.Architecture = i.architecture()
-	if len(config.Config.Env) == 0 {
-		config.Config.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin:/"}
-	}
-	config.Config.Env = append(config.Config.Env, i.Env...)
+	config.Config.Env = append([]string{"PATH=/usr/local/bin:/usr/bin:/bin:/"}, i.Env...)
 	config.Config.Entrypoint, config.Config.Cmd = i.Entrypoint, nil
 	config.Config.User, config.Config.Labels = i.User, i.Labels
 	return config
