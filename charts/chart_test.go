@@ -241,6 +241,16 @@ func TestCRDsAreKept(t *testing.T) {
 	}
 }
 
+// Namespaces outlive the release, with what people have put into them.
+func TestNamespacesAreKept(t *testing.T) {
+	objects := chart(t, "--set", "namespace.create=true")
+	for _, name := range []string{"Namespace /lockstep-system", "Namespace /lockstep-health"} {
+		if got := objects[name].GetAnnotations()["helm.sh/resource-policy"]; got != "keep" {
+			t.Errorf("%s: helm.sh/resource-policy is %q, and has to be keep", name, got)
+		}
+	}
+}
+
 // The manager meets the Pod Security Standard "restricted". What the agent needs beyond it is listed in config/agent/README.md.
 func TestPodSecurity(t *testing.T) {
 	var deployment appsv1.Deployment
