@@ -36,6 +36,7 @@ func (r *TrainingJobReconciler) report(job *v1alpha1.TrainingJob, now *v1alpha1.
 	r.reportCondition(job, now, v1alpha1.ConditionSuspended)
 	r.reportCondition(job, now, v1alpha1.ConditionCompleted)
 	r.reportCondition(job, now, v1alpha1.ConditionFailed)
+	r.reportRequest(job, now)
 	r.reportExclusions(job, now)
 	r.reportRestarts(job, now)
 	r.reportMoves(job, now)
@@ -69,7 +70,11 @@ func (r *TrainingJobReconciler) reportCondition(job *v1alpha1.TrainingJob, now *
 func (r *TrainingJobReconciler) reportIncident(job *v1alpha1.TrainingJob, was, is *v1alpha1.Incident) {
 	if was == nil {
 		was = &v1alpha1.Incident{}
-		r.tell(job, corev1.EventTypeWarning, string(is.Trigger), "Detect", is.Message)
+		kind := corev1.EventTypeWarning
+		if is.RequestedAction != "" {
+			kind = corev1.EventTypeNormal
+		}
+		r.tell(job, kind, string(is.Trigger), "Detect", is.Message)
 		incidents.WithLabelValues(job.Namespace, job.Spec.Queue, string(is.Trigger), string(is.Class)).Inc()
 	}
 	r.reportCheckpoint(job, was, is)
@@ -87,6 +92,14 @@ func (r *TrainingJobReconciler) reportIncident(job *v1alpha1.TrainingJob, was, i
 			fmt.Sprintf("%s, after %s", is.Message, took.Round(time.Millisecond)))
 		recovery.WithLabelValues(job.Namespace, job.Spec.Queue, string(is.Outcome)).Observe(took.Seconds())
 		reportPhases(job, is)
+	}
+}
+
+// reportRequest tells why a restart request was refused. That it was not is told with its incident.
+func (r *TrainingJobReconciler) reportRequest(job *v1alpha1.TrainingJob, now *v1alpha1.TrainingJobStatus) {
+	was, is := job.Status.RestartRequest, now.RestartRequest
+	if is != nil && is.Message != "" && (was == nil || was.ID != is.ID) {
+		r.tell(job, corev1.EventTypeWarning, "RestartRequestRefused", "Refuse", is.Message)
 	}
 }
 

@@ -54,7 +54,8 @@ func (d *dice) task() string { return one(d, "head", "worker", "worker-spare", "
 func (d *dice) node() string { return one(d, "n00", "n01", "n02", "n06", "n07", "gone", "") }
 func (d *dice) event() v1alpha1.EventType {
 	return one(d, v1alpha1.PodFailed, v1alpha1.PodDeleted, v1alpha1.PodNotReady, v1alpha1.PodNotStarted, v1alpha1.PodPending, v1alpha1.NodeNotReady, v1alpha1.NodeGone,
-		v1alpha1.HealthDegraded, v1alpha1.HealthFailed, v1alpha1.AnyEvent, v1alpha1.VolcanoJobDeleted, v1alpha1.VolcanoJobEnded, v1alpha1.JobResumed)
+		v1alpha1.HealthDegraded, v1alpha1.HealthFailed, v1alpha1.AnyEvent, v1alpha1.VolcanoJobDeleted, v1alpha1.VolcanoJobEnded, v1alpha1.JobResumed,
+		v1alpha1.RestartRequested)
 }
 
 func (d *dice) class() v1alpha1.FailureClass {

@@ -154,20 +154,23 @@ func charged(charge v1alpha1.Charge) func(*v1alpha1.Rule) {
 	return func(r *v1alpha1.Rule) { r.Charge = charge }
 }
 
+// cut and cutMicro cut times as the API server's formats do.
+func cut(t *metav1.Time) {
+	if t != nil {
+		t.Time = t.Truncate(time.Second)
+	}
+}
+
+func cutMicro(t *metav1.MicroTime) {
+	if t != nil {
+		t.Time = t.Truncate(time.Microsecond)
+	}
+}
+
 // written is a status as it comes back from the API server: its times have lost
 // what their format does not keep.
 func written(s v1alpha1.TrainingJobStatus) v1alpha1.TrainingJobStatus {
 	s = *s.DeepCopy()
-	cut := func(t *metav1.Time) {
-		if t != nil {
-			t.Time = t.Truncate(time.Second)
-		}
-	}
-	cutMicro := func(t *metav1.MicroTime) {
-		if t != nil {
-			t.Time = t.Truncate(time.Microsecond)
-		}
-	}
 	cut(s.StartTime)
 	cut(s.CompletionTime)
 	for i := range s.Conditions {
@@ -197,21 +200,27 @@ func written(s v1alpha1.TrainingJobStatus) v1alpha1.TrainingJobStatus {
 			cutMicro(&a.Interruption.StartTime)
 		}
 	}
+	if r := s.RestartRequest; r != nil {
+		cutMicro(&r.Time)
+	}
 	for i := range s.Incidents {
-		inc := &s.Incidents[i]
-		cutMicro(&inc.StartTime)
-		cutMicro(inc.NoRoomTime)
-		cutMicro(inc.PlacedTime)
-		cutMicro(inc.BoundTime)
-		cutMicro(inc.EndTime)
-		if c := inc.Checkpoint; c != nil {
-			cutMicro(&c.RequestTime)
-			cutMicro(&c.Deadline)
-			cutMicro(c.EndTime)
-		}
-		for j := range inc.Steps {
-			cutMicro(&inc.Steps[j].Time)
-		}
+		cutIncident(&s.Incidents[i])
 	}
 	return s
+}
+
+func cutIncident(inc *v1alpha1.Incident) {
+	cutMicro(&inc.StartTime)
+	cutMicro(inc.NoRoomTime)
+	cutMicro(inc.PlacedTime)
+	cutMicro(inc.BoundTime)
+	cutMicro(inc.EndTime)
+	if c := inc.Checkpoint; c != nil {
+		cutMicro(&c.RequestTime)
+		cutMicro(&c.Deadline)
+		cutMicro(c.EndTime)
+	}
+	for j := range inc.Steps {
+		cutMicro(&inc.Steps[j].Time)
+	}
 }

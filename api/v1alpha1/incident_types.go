@@ -39,6 +39,10 @@ type Incident struct {
 	// policyTask is the task whose own restartPolicy the incident follows; empty where it is the job's.
 	// +optional
 	PolicyTask string `json:"policyTask,omitempty"`
+	// requestedAction is the action that a user asked for with spec.restartRequest: the first step of the incident, before
+	// those of its rule.
+	// +optional
+	RequestedAction Action `json:"requestedAction,omitempty"`
 	// cause is the failure that all others followed from, in detail: the earliest one and, where several are
 	// known, the one with the strongest evidence. It is corrected while the incident is young.
 	// +optional

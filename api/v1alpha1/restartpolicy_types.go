@@ -231,11 +231,12 @@ const (
 	AnyEvent       EventType = "*"
 )
 
-// Triggers of incidents that no rule matches: what happened to the job as a whole.
+// Triggers of incidents that no rule matches: what happened to the job as a whole, and what a user asks for.
 const (
 	VolcanoJobDeleted EventType = "VolcanoJobDeleted" // somebody else deleted the Volcano Job
 	VolcanoJobEnded   EventType = "VolcanoJobEnded"   // the Volcano Job ended and the job had not
 	JobResumed        EventType = "JobResumed"        // the job comes back from suspension
+	RestartRequested  EventType = "RestartRequested"  // a user asks for a restart or a move with spec.restartRequest
 )
 
 // Step is one rung of a ladder.

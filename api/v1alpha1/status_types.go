@@ -69,6 +69,9 @@ type TrainingJobStatus struct {
 	// +listMapKey=id
 	// +optional
 	Incidents []Incident `json:"incidents,omitempty"`
+	// restartRequest is the last spec.restartRequest that the manager has seen, and what became of it.
+	// +optional
+	RestartRequest *RestartRequestStatus `json:"restartRequest,omitempty"`
 	// nextStep is the step that is taken next unless its incident has recovered by then. Unset where none is due by itself.
 	// +optional
 	NextStep *NextStep `json:"nextStep,omitempty"`

@@ -49,14 +49,26 @@ func OnlyFollows(inc *v1alpha1.Incident, f rules.Failure) bool {
 	return f.ByProgram() && f.Pod != inc.Cause.Pod && (rules.OfNode(inc.Trigger) || inc.Trigger == v1alpha1.PodNotStarted)
 }
 
+// unrelated reports whether an incident and a failure have different causes: a rank waits in only one of them, what is degraded
+// ends no program, and what a user asks for is no failure.
+func unrelated(inc *v1alpha1.Incident, f rules.Failure) bool {
+	switch inc.Trigger {
+	case v1alpha1.RestartRequested:
+		return true
+	case v1alpha1.HealthDegraded:
+		if f.ByProgram() {
+			return true
+		}
+	}
+	return (rules.OfWaiting(inc.Trigger) || rules.OfWaiting(f.Event)) && inc.Trigger != f.Event
+}
+
 // Joinable returns the open incident that a new failure joins: one under the same rule that began within the wake, or one whose
 // cause this failure is.
 func (v *View) Joinable(s *v1alpha1.TrainingJobStatus, f rules.Failure, rule v1alpha1.Rule, policy *rules.Policy) *v1alpha1.Incident {
 	for i := range s.Incidents {
 		inc := &s.Incidents[i]
-		waiting := (rules.OfWaiting(inc.Trigger) || rules.OfWaiting(f.Event)) && inc.Trigger != f.Event
-		unrelated := inc.Trigger == v1alpha1.HealthDegraded && f.ByProgram() // what is degraded ends no program
-		if inc.Outcome != "" || waiting || unrelated || v.apart(s, inc, f) {
+		if inc.Outcome != "" || unrelated(inc, f) || v.apart(s, inc, f) {
 			continue
 		}
 		limit := gang.Wake

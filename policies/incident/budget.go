@@ -19,7 +19,7 @@ import (
 
 // Charges reports whether a restart for an incident counts.
 func (v *View) Charges(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
-	if inc.Trigger == v1alpha1.JobResumed || inc.Trigger == v1alpha1.VolcanoJobDeleted {
+	if inc.Trigger == v1alpha1.JobResumed || inc.Trigger == v1alpha1.VolcanoJobDeleted || inc.Trigger == v1alpha1.RestartRequested {
 		return false // what a user asked for
 	}
 	switch v.RuleOf(inc).Charge {

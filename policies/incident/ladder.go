@@ -47,7 +47,7 @@ func (v *View) Due(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (Rung,
 
 // OnlyWaits reports whether an incident has nothing left to restart, and waits for ranks that the kubelet does.
 func (v *View) OnlyWaits(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
-	return v.EveryRankOf(inc, func(r gang.Rank) bool { return v.BackFor(s, inc, r) || v.WaitsForPeers(s, inc, r) })
+	return !Requested(inc) && v.EveryRankOf(inc, func(r gang.Rank) bool { return v.BackFor(s, inc, r) || v.WaitsForPeers(s, inc, r) })
 }
 
 // delay returns the earliest time at which an incident may restart anything, by its backoff and by the breaker.
@@ -90,9 +90,9 @@ func (v *View) nextRung(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (
 	start := inc.StartTime.Time
 	steps := v.taken(inc)
 	last, fired := lastFired(steps)
-	if rules.OfJob(inc.Trigger) && len(steps) == 0 {
-		// A new attempt at once; from there the ladder of the last rule goes on.
-		return Rung{v1alpha1.RestartJob, rules.StepsAtOnce(rule) - 1, start}, true
+	if first, ok := opening(inc); ok && len(steps) == 0 {
+		// At once; from there the ladder of the last rule goes on.
+		return Rung{first, rules.StepsAtOnce(rule) - 1, start}, true
 	}
 	index := 0
 	if fired {
@@ -116,21 +116,22 @@ func (v *View) nextRung(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (
 }
 
 // failsYet reports whether a rule ends with a FailJob that its incident has not taken, although it has taken steps up to
-// that position: the policy was changed meanwhile. A new attempt for the job as a whole stands for all steps at once.
+// that position: the policy was changed meanwhile. A step that comes before those of the rule stands for all of these at once.
 func failsYet(inc *v1alpha1.Incident, rule v1alpha1.Rule, taken []v1alpha1.FiredStep) bool {
 	if len(rule.Steps) == 0 {
 		return false
 	}
 	last := rule.Steps[len(rule.Steps)-1]
-	return rules.ActionOf(last.Action).Fails && (last.AfterSeconds > 0 || !rules.OfJob(inc.Trigger)) &&
+	_, opens := opening(inc)
+	return rules.ActionOf(last.Action).Fails && (last.AfterSeconds > 0 || !opens) &&
 		!slices.ContainsFunc(taken, func(f v1alpha1.FiredStep) bool { return rules.ActionOf(f.Action).Fails })
 }
 
-// MissesPeers reports whether some rank that a step for pods would bring back needs another one that has succeeded: it
+// MissesPeers reports whether some rank that a step for pods would restart needs another one that has succeeded: it
 // would wait for it in vain.
 func (v *View) MissesPeers(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
 	return !v.EveryRankOf(inc, func(r gang.Rank) bool {
 		t := gang.TaskStatus(s, r.Task)
-		return t == nil || t.Succeeded == 0 || v.IsIndependent(r.Task) || v.BackFor(s, inc, r)
+		return t == nil || t.Succeeded == 0 || v.IsIndependent(r.Task) || (!Requested(inc) && v.BackFor(s, inc, r))
 	})
 }

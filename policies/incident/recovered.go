@@ -21,10 +21,7 @@ func (v *View) Recovered(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) 
 	if inc.Trigger == v1alpha1.PodPending && !wide(inc) {
 		return v.EveryRankOf(inc, func(r gang.Rank) bool { return v.State(s, r) > gang.Unbound })
 	}
-	if rules.OfJob(inc.Trigger) && !Restarted(inc) && (ByUser(inc) || v.VolcanoJob == nil || v.VolcanoJob.Ended) {
-		return false // what it is about is still so
-	}
-	if v.hasVictims(s, inc) {
+	if v.awaitsOpening(inc) || v.hasVictims(s, inc) {
 		return false
 	}
 	if !wide(inc) {
@@ -33,6 +30,18 @@ func (v *View) Recovered(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) 
 	return s.Placement != nil && v.EveryRankOf(inc, func(r gang.Rank) bool {
 		return v.BackFor(s, inc, r) || (gang.NodeOf(s.Placement, r) == "" && v.PartitionOf(r) < 0 && !Names(inc, r))
 	})
+}
+
+// awaitsOpening reports whether an incident has yet to take the step that comes before those of its rule. Until then its ranks may
+// all be well.
+func (v *View) awaitsOpening(inc *v1alpha1.Incident) bool {
+	switch {
+	case Restarted(inc):
+		return false
+	case rules.OfJob(inc.Trigger):
+		return ByUser(inc) || v.VolcanoJob == nil || v.VolcanoJob.Ended
+	}
+	return Requested(inc) && (len(inc.Steps) == 0 || !v.DryRun)
 }
 
 // LastPlaced returns when the gate of the last replacement of an incident was lifted, and when the last one was bound; nil where

@@ -68,10 +68,10 @@ func ByUser(inc *v1alpha1.Incident) bool {
 	return (inc.Trigger == v1alpha1.JobResumed || inc.Trigger == v1alpha1.VolcanoJobDeleted) && len(inc.Steps) == 0
 }
 
-// AwaitsMove reports whether an incident is about a rank that trains on a degraded device until it is moved. Such a rank falls
-// in another's wake like any other.
+// AwaitsMove reports whether an incident is about ranks that train on until they are moved or restarted: on a degraded device, or
+// until their program has saved its state as a user's request asks. Such a rank falls in another's wake like any other.
 func AwaitsMove(inc *v1alpha1.Incident) bool {
-	return inc.Trigger == v1alpha1.HealthDegraded && !Restarted(inc)
+	return (inc.Trigger == v1alpha1.HealthDegraded || inc.Trigger == v1alpha1.RestartRequested) && !Restarted(inc)
 }
 
 // Restarted reports whether a step of an incident has restarted something.

@@ -4,6 +4,7 @@ package incident
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,6 +17,9 @@ func Story(inc *v1alpha1.Incident) string {
 	var b strings.Builder
 	c := &inc.Cause
 	fmt.Fprintf(&b, "incident %d, %s", inc.ID, inc.Trigger)
+	if inc.Trigger == v1alpha1.RestartRequested {
+		b.WriteString(request(inc))
+	}
 	if c.Signal != "" {
 		fmt.Fprintf(&b, " by %s", c.Signal)
 	}
@@ -44,6 +48,21 @@ func Story(inc *v1alpha1.Incident) string {
 		b.WriteString(": " + told)
 	}
 	return b.String()
+}
+
+// request tells what a user asked for, until it is done, and the reason that they gave.
+func request(inc *v1alpha1.Incident) string {
+	var parts []string
+	if len(inc.Steps) == 0 {
+		parts = append(parts, string(inc.RequestedAction))
+	}
+	if inc.Cause.Message != "" {
+		parts = append(parts, strconv.Quote(inc.Cause.Message))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
 }
 
 // doing tells the last step that was taken, and the request for a checkpoint that came

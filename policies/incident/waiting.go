@@ -11,7 +11,7 @@ import (
 // WaitsForCapacity reports whether an incident waits for nothing but room, or a pod that does not start, for which a rule of its own
 // decides. Its ladder pauses meanwhile: restarting healthy ranks makes no room.
 func (v *View) WaitsForCapacity(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
-	if inc.Trigger == v1alpha1.PodPending || (rules.OfJob(inc.Trigger) && !Restarted(inc)) || rules.OnlyFails(v.RuleOf(inc)) {
+	if inc.Trigger == v1alpha1.PodPending || (rules.OfJob(inc.Trigger) && !Restarted(inc)) || Requested(inc) || rules.OnlyFails(v.RuleOf(inc)) {
 		return false
 	}
 	if inc.Trigger == v1alpha1.PodNotStarted && !v.AllFailed(s) && v.mayStart(s, inc) {

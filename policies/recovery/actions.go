@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
@@ -17,7 +18,7 @@ func (e Engine) carryOut(s *v1alpha1.TrainingJobStatus, inc, before *v1alpha1.In
 	}
 	switch name {
 	case v1alpha1.RestartPod, v1alpha1.MigratePod:
-		e.restartBroken(s, inc)
+		e.restartPods(s, inc, incident.Requested(before))
 	case v1alpha1.ShrinkTask:
 		e.shrinkTasks(s, inc)
 	case v1alpha1.RestartPartition:
@@ -41,12 +42,13 @@ func (e Engine) restartTasks(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incide
 	}
 }
 
-// restartBroken restarts the ranks of an incident that are not back, except those that wait for their peers, which the kubelet
-// restarts in place.
-func (e Engine) restartBroken(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
+// restartPods restarts the ranks of an incident that are not back, except those that wait for their peers, which the kubelet
+// restarts in place. Where a user has asked for that, it restarts every one.
+func (e Engine) restartPods(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, requested bool) {
 	patient := e.VictimsUntil(s, inc).After(e.Now)
 	e.EveryRankOf(inc, func(r gang.Rank) bool {
-		if !e.BackFor(s, inc, r) && e.State(s, r) > gang.Outdated && (!patient || !e.WaitsForPeers(s, inc, r)) {
+		broken := !e.BackFor(s, inc, r) && (!patient || !e.WaitsForPeers(s, inc, r))
+		if (broken || requested) && e.State(s, r) > gang.Outdated {
 			e.restart(s, r, v1alpha1.RestartByStep)
 		}
 		return true

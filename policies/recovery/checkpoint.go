@@ -19,7 +19,8 @@ import (
 
 // handshake returns until when a step has to wait for a checkpoint; zero where it may be taken.
 func (e Engine) handshake(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up incident.Rung) time.Time {
-	if !rules.ActionOf(up.Action).LeavesNode || e.Job.Spec.Checkpoint == nil || e.DryRun || !e.Proactive(s, inc) {
+	asks := rules.ActionOf(up.Action).LeavesNode || incident.Requested(inc)
+	if !asks || e.Job.Spec.Checkpoint == nil || e.DryRun || !e.Proactive(s, inc) {
 		return time.Time{}
 	}
 	asked := e.Asked(s)

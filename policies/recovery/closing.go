@@ -86,6 +86,7 @@ func (e Engine) finish(s *v1alpha1.TrainingJobStatus, condition, reason, message
 func (e Engine) Suspend(s *v1alpha1.TrainingJobStatus) {
 	e.SetCondition(s, v1alpha1.ConditionSuspended, true, v1alpha1.ReasonSuspended, "spec.suspend is true; home is remembered")
 	e.endAll(s, v1alpha1.OutcomeCancelled)
+	e.noteRequest(s) // it is refused
 }
 
 // maxClosedIncidents is how many incidents are remembered after they are over.

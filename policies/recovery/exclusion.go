@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/policies/instant"
 	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/policies/rules"
@@ -30,7 +31,7 @@ func (e Engine) excludeFor(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident
 		return
 	}
 	for _, p := range inc.Pods {
-		if !e.BackFor(s, inc, gang.Rank{Task: p.Task, Index: p.Index}) {
+		if incident.Requested(inc) || !e.BackFor(s, inc, gang.Rank{Task: p.Task, Index: p.Index}) {
 			e.excludeNode(s, inc, p.Node, max(e.Policy(p.Task).ExcludeNode, migrateFor))
 		}
 	}

@@ -20,6 +20,7 @@ func (e Engine) Run(s *v1alpha1.TrainingJobStatus) time.Time {
 	e.noteDeletedVolcanoJob(s) // before the failures: it ends the incidents that they would join
 	e.noteFailures(s)
 	e.noteEndedVolcanoJob(s) // after the failures, which say more than that it has ended
+	e.noteRequest(s)
 	if e.closeRecovered(s) {
 		e.noteFailures(s) // what is left of a pod that is back, such as a device that is degraded
 	}
