@@ -129,6 +129,19 @@ func TestTheLadderGoesOnAfterARequest(t *testing.T) {
 	check.Equal(t, "fired", []string{"RestartPod@0", "RestartJob@60"}, s.fired(t))
 }
 
+// The request may have waited for a checkpoint.
+func TestTheLadderAfterARequestBeginsWithIt(t *testing.T) {
+	job := aJob().tasks(task("worker", 3)).policy(withRules(rule("rest", on(v1alpha1.AnyEvent), step(v1alpha1.RestartJob, 20)))).saving()
+	s := aScene(job).started().placed()
+	s.request("RestartPod", 1)
+	s.decide()
+	s.after(30 * time.Second).answer(t, 0, refused)
+	s.decide()
+	check.Equal(t, "fired", []string{"RestartPod@30"}, s.fired(t))
+	s.after(20 * time.Second).decide()
+	check.Equal(t, "fired", []string{"RestartPod@30", "RestartJob@50"}, s.fired(t))
+}
+
 func TestARequestMovesAJobThatWaitsForRoom(t *testing.T) {
 	s := running(3)
 	s.fill("n00", "n01")

@@ -90,9 +90,11 @@ func (v *View) nextRung(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (
 	start := inc.StartTime.Time
 	steps := v.taken(inc)
 	last, fired := lastFired(steps)
-	if first, ok := opening(inc); ok && len(steps) == 0 {
-		// At once; from there the ladder of the last rule goes on.
-		return Rung{first, rules.StepsAtOnce(rule) - 1, start}, true
+	if first, ok := opening(inc); ok {
+		if len(steps) == 0 {
+			return Rung{first, rules.StepsAtOnce(rule) - 1, start}, true
+		}
+		start = steps[0].Time.Time // from there the ladder of the last rule goes on
 	}
 	index := 0
 	if fired {

@@ -54,6 +54,7 @@ var events = []string{
 	"kubelet backs off", "collective is complete", "collective aborts a rank", "collective aborts in a history", "victims in a history",
 	"culprit is named", "pod is removed early, with its gang down",
 	"kubelet cannot start a pod", "pod never becomes ready", "task starts nowhere",
+	"request is carried out", "request is refused",
 	"moves are held back", "moves for health within the limit", "moves that were acknowledged",
 }
 
@@ -74,6 +75,7 @@ func allThings() []string {
 	for _, e := range []v1alpha1.EventType{
 		v1alpha1.PodFailed, v1alpha1.PodDeleted, v1alpha1.PodNotReady, v1alpha1.PodNotStarted, v1alpha1.PodPending, v1alpha1.NodeNotReady, v1alpha1.NodeGone,
 		v1alpha1.HealthDegraded, v1alpha1.HealthFailed, v1alpha1.VolcanoJobDeleted, v1alpha1.VolcanoJobEnded, v1alpha1.JobResumed,
+		v1alpha1.RestartRequested,
 	} {
 		add("trigger", string(e))
 	}
@@ -84,7 +86,7 @@ func allThings() []string {
 		v1alpha1.ReasonBudgetExhausted, v1alpha1.ReasonLadderExhausted)
 	for _, e := range []v1alpha1.EventType{
 		v1alpha1.PodFailed, v1alpha1.PodDeleted, v1alpha1.PodNotReady, v1alpha1.NodeNotReady, v1alpha1.NodeGone,
-		v1alpha1.HealthDegraded, v1alpha1.HealthFailed, v1alpha1.VolcanoJobDeleted, v1alpha1.JobResumed,
+		v1alpha1.HealthDegraded, v1alpha1.HealthFailed, v1alpha1.VolcanoJobDeleted, v1alpha1.JobResumed, v1alpha1.RestartRequested,
 	} {
 		add("time lost to", string(e))
 	}

@@ -35,7 +35,7 @@ func (r *record) checkCheckpoint(was, inc *v1alpha1.Incident) {
 		r.require(Checkpoint, !changes, "the checkpoint of incident %d is over, and changes", inc.ID)
 	}
 	for _, step := range inc.Steps[len(was.Steps):] {
-		if step.Action == v1alpha1.MigratePod && !step.DryRun && r.o.Job.Spec.Checkpoint != nil {
+		if (step.Action == v1alpha1.MigratePod || byRequest(inc, step)) && !step.DryRun && r.o.Job.Spec.Checkpoint != nil {
 			r.checkAsked(was, inc, step)
 		}
 	}

@@ -29,7 +29,7 @@ func (r *record) checkVictim(p *gang.Pod) {
 		was := incidentOf(r.old, inc.ID)
 		return slices.ContainsFunc(inc.Steps[len(was.Steps):], func(f v1alpha1.FiredStep) bool {
 			forPods := f.Action == v1alpha1.RestartPod || f.Action == v1alpha1.MigratePod
-			return !f.DryRun && r.reaches(&inc, f, rankOf(p)) && (!forPods || isAbout(&was, p) || r.isOverdue(&was, rankOf(p)))
+			return !f.DryRun && r.reaches(&inc, f, rankOf(p)) && (!forPods || isAbout(&was, p) || r.isOverdue(&was, rankOf(p)) || byRequest(&inc, f))
 		})
 	})
 	r.require(Scope, may, "pod %s on node %s is replaced, and only its peers are broken", p.Name, p.Node)
@@ -66,7 +66,7 @@ func isAbout(inc *v1alpha1.Incident, p *gang.Pod) bool {
 // checkNamed checks that an incident does not name a rank that fell only in another's wake, before the time of that
 // is over. The first to fall may be its cause: what it fell in the wake of may be unknown.
 func (r *record) checkNamed(was, inc *v1alpha1.Incident, of rank) {
-	if p := r.seen(of); p != nil && inc.Cause.Pod != p.Name && r.showsVictim(p) {
+	if p := r.seen(of); p != nil && inc.Cause.Pod != p.Name && r.showsVictim(p) && !r.asksFor(inc, of) {
 		r.require(Scope, was.ID != 0 && r.isOverdue(was, of), "incident %d names pod %s, and only its peers are broken", inc.ID, p.Name)
 	}
 }

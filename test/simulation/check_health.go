@@ -113,15 +113,15 @@ func (r *record) movedForHealth(b *breaker) (moved int, acknowledged bool) {
 	return moved, acknowledged
 }
 
-// ladderMoves reports whether a rank is in the scope of an incident that had restarted it before, or that
-// concerns more than the pods that it names.
+// ladderMoves reports whether a rank is in the scope of an incident that had restarted it before, that a user has asked for, or
+// that concerns more than the pods that it names.
 func (r *record) ladderMoves(of rank) bool {
 	for i := range r.s.Incidents {
 		inc, was := &r.s.Incidents[i], incidentOf(r.old, r.s.Incidents[i].ID)
 		if !concerns(r.o.Job, inc, of) {
 			continue
 		}
-		if concernsMore(inc) || (hasRestarted(&was) && namesRank(&was, of)) {
+		if concernsMore(inc) || (inc.Trigger == v1alpha1.RestartRequested && namesRank(inc, of)) || (hasRestarted(&was) && namesRank(&was, of)) {
 			return true
 		}
 	}

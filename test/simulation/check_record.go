@@ -39,6 +39,7 @@ func (t *tenant) checkRecord(o *gang.Observation, s *v1alpha1.TrainingJobStatus)
 	r.checkExclusions()
 	r.checkSizes()
 	r.checkMoves()
+	r.checkRequest()
 	if r.dryRun {
 		r.checkDryRun()
 	}
@@ -67,7 +68,7 @@ func (r *record) checkIncident(inc *v1alpha1.Incident, last int32) {
 	for _, p := range inc.Pods {
 		of := rank{p.Task, p.Index}
 		if !namesRank(&was, of) {
-			r.require(Evidence, r.evidence(of), "nothing shows that pod %s is broken", p.Name)
+			r.require(Evidence, r.evidence(of) || (was.ID == 0 && r.asksFor(inc, of)), "nothing shows that pod %s is broken", p.Name)
 			r.checkNamed(&was, inc, of)
 		}
 	}
@@ -84,7 +85,7 @@ func (r *record) checkStep(inc *v1alpha1.Incident, step v1alpha1.FiredStep) {
 		r.ledger.fired[key] = step.Time.Time
 		r.checkTime(inc, step)
 	}
-	if step.Action == v1alpha1.Ignore || step.Action == v1alpha1.FailJob || len(inc.Pods) == 0 {
+	if step.Action == v1alpha1.Ignore || step.Action == v1alpha1.FailJob || len(inc.Pods) == 0 || byRequest(inc, step) {
 		return
 	}
 	shown := slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool {

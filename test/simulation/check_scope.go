@@ -50,7 +50,7 @@ func (r *record) reaches(inc *v1alpha1.Incident, step v1alpha1.FiredStep, of ran
 		return concernsJob(inc) || took(inc, v1alpha1.RestartTask) ||
 			slices.ContainsFunc(inc.Pods, func(q v1alpha1.IncidentPod) bool { return q.Task == of.task && samePartition(r.job, of, q.Index) })
 	case v1alpha1.RestartPod, v1alpha1.MigratePod, v1alpha1.ShrinkTask:
-		return (namesRank(inc, of) || concernsMore(inc)) && !r.works(of)
+		return (namesRank(inc, of) || concernsMore(inc)) && (!r.works(of) || byRequest(inc, step))
 	}
 	return false
 }

@@ -46,6 +46,7 @@ var moves = []move{
 	{1, toSomeone((*tenant).deleteVolcanoJob)},
 	{1, toSomeone((*tenant).toggleSuspend)},
 	{2, (*world).acknowledge},
+	{2, toSomeone((*tenant).requestRestart)},
 	{2, toSomeone((*tenant).changePolicy)},
 	{1, toSomeone((*tenant).changeCheckpoint)},
 	{3, toSomeone((*tenant).changeReplicas)},

@@ -77,12 +77,14 @@ type ledger struct {
 	posts     []gang.AnswerKey // that any process has sent
 	saved     map[gang.AnswerKey]bool
 	requests  map[int32]string // the ID of the last request for a checkpoint, by incident
+	answered  map[string]bool  // the IDs of restart requests
 	watch     stopwatch
 }
 
 func newLedger() ledger {
 	return ledger{
 		fired: map[string]time.Time{}, uncharged: map[int32]bool{}, saved: map[gang.AnswerKey]bool{}, requests: map[int32]string{},
+		answered: map[string]bool{},
 	}
 }
 

@@ -143,13 +143,16 @@ func stage(p *gang.Pod) int {
 }
 
 // hasExited reports whether the process of a pod that runs again was seen to have exited just before that of another
-// rank, which is not back.
+// rank, which is not back. One that was killed counts as the cause of an exit up to a second earlier: reports are that late.
 func (r *record) hasExited(p *gang.Pod) bool {
 	return p.LastExit != nil && slices.ContainsFunc(r.o.Pods, func(q gang.Pod) bool {
 		if q.LastExit == nil || q.UID == p.UID || q.Spare || q.Ready {
 			return false
 		}
 		after := q.LastExit.Time.Sub(p.LastExit.Time)
+		if p.LastExit.ExitCode == 137 {
+			after += time.Second
+		}
 		return after >= 0 && after <= correctedFor
 	})
 }
