@@ -50,23 +50,25 @@ func (r *record) asksFor(inc *v1alpha1.Incident, of rank) bool {
 // checkRequest checks that each request is answered once, and that no incident does what nobody asked for.
 func (r *record) checkRequest() {
 	was, is := r.old.RestartRequest, r.s.RestartRequest
-	same := was != nil && is != nil && was.ID == is.ID
-	if same {
-		r.require(Once, was.Incident == is.Incident && was.Message == is.Message, "the answer to request %s changes", is.ID)
+	answered := is != nil && (was == nil || was.ID != is.ID)
+	if was != nil && !answered {
+		r.require(Once, is != nil && was.Incident == is.Incident && was.Message == is.Message, "the answer to request %s changes", was.ID)
 	}
-	for i := range r.s.Incidents {
-		inc := &r.s.Incidents[i]
-		if old := incidentOf(r.old, inc.ID); old.ID != 0 || (inc.RequestedAction == "" && inc.Trigger != v1alpha1.RestartRequested) {
-			continue
-		}
-		asked := !same && is != nil && is.Incident == inc.ID && r.o.Job.Spec.RestartRequest != nil &&
-			is.ID == r.o.Job.Spec.RestartRequest.ID && inc.RequestedAction == v1alpha1.Action(r.o.Job.Spec.RestartRequest.Action)
-		r.require(Evidence, asked, "incident %d does what nobody asked for: %s", inc.ID, inc.RequestedAction)
-	}
-	if is != nil && !same {
-		_, twice := r.ledger.answered[is.ID]
-		r.require(Once, !twice, "request %s is answered twice", is.ID)
+	if answered {
+		r.require(Once, !r.ledger.answered[is.ID], "request %s is answered twice", is.ID)
 		r.ledger.answered[is.ID] = true
 		r.happened(map[bool]string{true: "request is refused", false: "request is carried out"}[is.Incident == 0])
 	}
+	for i := range r.s.Incidents {
+		inc := &r.s.Incidents[i]
+		if old := incidentOf(r.old, inc.ID); old.ID == 0 && inc.Trigger == v1alpha1.RestartRequested {
+			r.require(Evidence, answered && r.isAskedFor(inc), "incident %d does what nobody asked for: %s", inc.ID, inc.RequestedAction)
+		}
+	}
+}
+
+// isAskedFor reports whether an incident is what the spec asks for and the status answers with.
+func (r *record) isAskedFor(inc *v1alpha1.Incident) bool {
+	request, answer := r.o.Job.Spec.RestartRequest, r.s.RestartRequest
+	return request != nil && answer.ID == request.ID && answer.Incident == inc.ID && inc.RequestedAction == v1alpha1.Action(request.Action)
 }

@@ -149,10 +149,10 @@ func (r *record) hasExited(p *gang.Pod) bool {
 		if q.LastExit == nil || q.UID == p.UID || q.Spare || q.Ready {
 			return false
 		}
-		after := q.LastExit.Time.Sub(p.LastExit.Time)
+		after, lead := q.LastExit.Time.Sub(p.LastExit.Time), time.Duration(0)
 		if p.LastExit.ExitCode == 137 {
-			after += time.Second
+			lead = time.Second
 		}
-		return after >= 0 && after <= correctedFor
+		return after >= -lead && after <= correctedFor
 	})
 }
