@@ -107,6 +107,23 @@ func TestARequestAsksForACheckpointFirst(t *testing.T) {
 	check.Equal(t, "outcome", v1alpha1.CheckpointSaved, s.incident(t).Checkpoint.Outcome)
 }
 
+func TestARequestIsNeverCharged(t *testing.T) {
+	s := running(3, rule("rest", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 0), charged(v1alpha1.ChargeAlways)))
+	s.request("RestartPod", 1)
+	s.decide()
+	check.Equal(t, "restarts", v1alpha1.Restarts{Total: 1, Pod: 1, Uncharged: 1}, s.status().Restarts)
+}
+
+// The rank would wait in vain for a peer that has succeeded.
+func TestARequestForAPodRestartsTheJobOncePeersHaveSucceeded(t *testing.T) {
+	s := running(3)
+	s.succeed(0)
+	s.decide()
+	s.request("RestartPod", 1)
+	s.decide()
+	check.Equal(t, "fired", []string{"RestartJob@0"}, s.fired(t))
+}
+
 // A rank that falls while a request waits for a checkpoint is no victim of it: nothing has been restarted.
 func TestWhoFallsBeforeARequestIsCarriedOutFallsByItself(t *testing.T) {
 	s := aScene(aJob().tasks(task("worker", 3)).saving()).started().placed()

@@ -81,7 +81,7 @@ type TrainingJobList struct {
 // +kubebuilder:validation:XValidation:rule="has(self.networkTopology) == has(oldSelf.networkTopology) && (!has(self.networkTopology) || self.networkTopology == oldSelf.networkTopology)",fieldPath=".networkTopology",message="networkTopology cannot be changed once the job exists: create a new TrainingJob instead"
 // +kubebuilder:validation:XValidation:rule="has(self.framework) == has(oldSelf.framework) && (!has(self.framework) || self.framework == oldSelf.framework)",fieldPath=".framework",message="framework cannot be changed once the job exists: create a new TrainingJob instead"
 // +kubebuilder:validation:XValidation:rule="size(self.tasks) == size(oldSelf.tasks) && self.tasks.all(i, t, t.name == oldSelf.tasks[i].name)",fieldPath=".tasks",message="tasks cannot be added, removed, renamed or reordered once the job exists: create a new TrainingJob instead"
-// +kubebuilder:validation:XValidation:rule="!has(self.restartRequest) || !has(self.restartRequest.pods) || self.restartRequest.pods.all(p, self.tasks.exists(t, t.name == p.task))",fieldPath=".restartRequest.pods",messageExpression="'the job has no task %s: its tasks are %s'.format([self.restartRequest.pods.filter(p, !self.tasks.exists(t, t.name == p.task))[0].task, self.tasks.map(t, t.name).join(', ')])"
+// +kubebuilder:validation:XValidation:rule="!has(self.restartRequest) || !has(self.restartRequest.pods) || self.restartRequest.pods.all(p, self.tasks.exists(t, t.name == p.task))",fieldPath=".restartRequest.pods",message="restartRequest.pods names a task that is not in spec.tasks: correct its task"
 
 // TrainingJobSpec is what the user asks for.
 type TrainingJobSpec struct {

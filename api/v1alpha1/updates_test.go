@@ -155,7 +155,7 @@ func TestEveryFieldIsMutableOrProtected(t *testing.T) {
 		"spec": {
 			schema: spec,
 			// A task is protected field by field, and the list of tasks by their names.
-			mutable: []string{"suspend", "restartPolicy", "ttlSecondsAfterFinished", "activeDeadlineSeconds", "hold", "checkpoint", "tasks"},
+			mutable: []string{"suspend", "restartPolicy", "ttlSecondsAfterFinished", "activeDeadlineSeconds", "hold", "checkpoint", "restartRequest", "tasks"},
 		},
 		"spec.tasks[]": {
 			schema: *spec.Properties["tasks"].Items,
