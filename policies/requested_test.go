@@ -152,7 +152,7 @@ func TestTheLadderAfterARequestBeginsWithIt(t *testing.T) {
 	s := aScene(job).started().placed()
 	s.request("RestartPod", 1)
 	s.decide()
-	s.after(30 * time.Second).answer(t, 0, refused)
+	s.after(30*time.Second).answer(t, 0, refused)
 	s.decide()
 	check.Equal(t, "fired", []string{"RestartPod@30"}, s.fired(t))
 	s.after(20 * time.Second).decide()

@@ -6,7 +6,9 @@ import "testing"
 
 func TestRefusesRestartRequest(t *testing.T) {
 	const request = "spec.restartRequest"
-	asks := func(action, pods string) set { return set{request: "{id: a, action: " + action + ", pods: " + pods + "}"} }
+	asks := func(action, pods string) set {
+		return set{request: "{id: a, action: " + action + ", pods: " + pods + "}"}
+	}
 
 	checkRefusals(t, map[string]refusal{
 		"no id":           {set: set{request: "{action: RestartJob}"}, field: request + ".id", want: "Required value"},
