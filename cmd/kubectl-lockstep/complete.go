@@ -68,6 +68,15 @@ func (m completer) jobAndRank(c *cobra.Command, args []string, word string) ([]s
 	})
 }
 
+// jobAndRanks completes the name of a TrainingJob, and then any number of its ranks.
+func (m completer) jobAndRanks(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return m.oneJob(c, args, word)
+	}
+	names, directive := m.jobAndRank(c, args[:1], word)
+	return without(args[1:], names), directive
+}
+
 // nodeHealths completes the names of nodes of which something was reported.
 func (m completer) nodeHealths(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	return m.ask(c, word, func(ctx context.Context, cluster *cluster) ([]string, error) {

@@ -21,7 +21,7 @@ func (v *View) Recovered(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) 
 	if inc.Trigger == v1alpha1.PodPending && !wide(inc) {
 		return v.EveryRankOf(inc, func(r gang.Rank) bool { return v.State(s, r) > gang.Unbound })
 	}
-	if v.awaitsOpening(inc) || v.hasVictims(s, inc) {
+	if v.awaitsOpening(inc) || v.waitsForVictims(s, inc) {
 		return false
 	}
 	if !wide(inc) {

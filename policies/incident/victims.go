@@ -98,6 +98,12 @@ func (v *View) isUncovered(s *v1alpha1.TrainingJobStatus, r gang.Rank) bool {
 	return inc == nil || v.WaitsForBreaker(s, inc)
 }
 
+// waitsForVictims reports whether ranks that failed in the wake of an incident are not back, and still have time. After that they
+// are ranks of the incident, unless no rule is for them any more: then it does not wait for them.
+func (v *View) waitsForVictims(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+	return v.hasVictims(s, inc) && v.VictimsUntil(s, inc).After(v.Now)
+}
+
 // hasVictims reports whether ranks that failed in the wake of an incident are not back.
 func (v *View) hasVictims(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
 	if inc.VictimCount == 0 {

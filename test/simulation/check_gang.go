@@ -47,12 +47,14 @@ func (r *record) showsVictim(p *gang.Pod) bool {
 // isSpared reports whether an open incident is about other ranks, so that a rank may have fallen in the wake of those.
 func (r *record) isSpared(p *gang.Pod) bool {
 	return slices.ContainsFunc(r.s.Incidents, func(inc v1alpha1.Incident) bool {
-		rule := ruleOf(r.o.Job, &inc)
+		rule, was := ruleOf(r.o.Job, &inc), incidentOf(r.old, inc.ID)
 		switch {
+		case (inc.Trigger == v1alpha1.RestartRequested || inc.Trigger == v1alpha1.HealthDegraded) && !hasRestarted(&was):
+			return false // its ranks have run until now
 		case inc.Outcome != "" || inc.Trigger == v1alpha1.PodPending || len(rule.Steps) == 0 || rule.Steps[0].Action == v1alpha1.Ignore:
 			return false
-		case isHealth(inc.Trigger) && !hasRestarted(&inc) && (inc.Trigger == v1alpha1.HealthDegraded || r.o.HealthPolicy != nil):
-			return false // it trains on, or is held back
+		case isHealth(inc.Trigger) && !hasRestarted(&inc) && r.o.HealthPolicy != nil:
+			return false // it is held back
 		}
 		return slices.ContainsFunc(inc.Pods, func(q v1alpha1.IncidentPod) bool { return q.Name != p.Name }) || len(inc.Pods) == 0
 	})

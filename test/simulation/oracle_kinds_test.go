@@ -40,7 +40,9 @@ func TestOraclesOfTheKinds(t *testing.T) {
 			unbind(mine)
 			unbind(theirs)
 			w.checkMutualHolds()
-			job.passes, other.passes, w.now = job.passes+mutualPasses, other.passes+mutualPasses, w.now.Add(mutualFor)
+			w.now = w.now.Add(mutualFor)
+			w.checkMutualHolds()
+			job.passes, other.passes = job.passes+mutualPasses, other.passes+mutualPasses
 			w.checkMutualHolds()
 		}},
 		"a spare is deleted for another job's hold": {sharedNodes, Scope, "", func(w *world, job *tenant) {

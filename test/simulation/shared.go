@@ -96,7 +96,8 @@ func (t *tenant) checkTolerations(p *pod, target placement.Target, keys []string
 	}
 }
 
-// Two jobs may wait for each other for as long as it takes their managers to notice: that many passes, that long.
+// Two jobs may wait for each other for as long as it takes their managers to notice: so long, and then that many passes, for nothing
+// wakes these at the time that they ask for.
 const (
 	mutualPasses = 3
 	mutualFor    = 2 * time.Minute
@@ -105,7 +106,8 @@ const (
 // mutual is since when two jobs wait for each other's holds.
 type mutual struct {
 	since  time.Time
-	passes [2]int // of their managers before
+	long   bool
+	passes [2]int // of their managers, once they have waited for long
 }
 
 // checkMutualHolds checks that no two jobs keep waiting for each other's holds.
@@ -118,10 +120,11 @@ func (w *world) checkMutualHolds() {
 	case !a.isKeptOutBy(b) || !b.isKeptOutBy(a):
 		w.mutual = mutual{}
 	case w.mutual.since.IsZero():
-		w.mutual = mutual{w.now, [2]int{a.passes, b.passes}}
+		w.mutual = mutual{since: w.now}
+	case !w.mutual.long:
+		w.mutual.long, w.mutual.passes = w.now.Sub(w.mutual.since) >= mutualFor, [2]int{a.passes, b.passes}
 	default:
-		noticed := a.passes >= w.mutual.passes[0]+mutualPasses && b.passes >= w.mutual.passes[1]+mutualPasses
-		lasts := noticed && w.now.Sub(w.mutual.since) >= mutualFor
+		lasts := a.passes >= w.mutual.passes[0]+mutualPasses && b.passes >= w.mutual.passes[1]+mutualPasses
 		w.require(Holds, !lasts, "%s and %s wait for each other's holds since %s", a.name, b.name, w.mutual.since)
 	}
 }

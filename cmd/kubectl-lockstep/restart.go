@@ -1,0 +1,285 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/restarts"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+)
+
+const (
+	// answerTimeout is how long the manager has to answer a request. It watches jobs, so that it answers within a second.
+	answerTimeout = 15 * time.Second
+	// pollInterval is how often the answer is looked for.
+	pollInterval = 250 * time.Millisecond
+)
+
+// restartRequest is what restart and migrate ask the manager for.
+type restartRequest struct {
+	v1alpha1.RestartRequest
+	wait    bool
+	timeout time.Duration
+	dryRun  dryRun
+}
+
+func newRestart(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {
+	var r restartRequest
+	var task string
+	var partitions bool
+	c := &cobra.Command{
+		Use:   "restart JOB [RANK...]",
+		Short: "Restart ranks of a TrainingJob, a task, or all of it",
+		Long: `Restart what may well be running: ranks that are named like worker-3, or by their pods; the partitions of these; a
+task; or, where nothing is named, the whole job. Their pods are replaced, each on its own node where that is good.
+
+The manager records the request as an incident with the trigger RestartRequested, asks the program for a checkpoint first if the
+job says how, and goes up the ladder of the job's last rule if a pod does not come back. Nothing is charged to the budget.
+
+The exit code is 0 once the manager has begun, or with --wait once all ranks are ready again, and 1 where it
+refuses, or they do not come back.`,
+		Example: `  # Restart one rank
+  kubectl lockstep restart llama worker-3 --reason "its data loader hangs"
+
+  # Restart all workers, and wait until they are ready
+  kubectl lockstep restart llama --task worker --wait
+
+  # Restart the whole job
+  kubectl lockstep restart llama`,
+		Args: oneOrMoreNames,
+		RunE: func(c *cobra.Command, args []string) error {
+			if task != "" && len(args) > 1 {
+				return fmt.Errorf("--task: give either that or the rank %s", args[1])
+			}
+			if partitions && len(args) == 1 {
+				return errors.New("--partition: name a rank of each partition that is to be restarted, such as worker-0")
+			}
+			return r.ask(c.Context(), streams.Out, flags, args, func(job *v1alpha1.TrainingJob, ranks []gang.Rank) ([]gang.Rank, error) {
+				r.Action = "RestartJob"
+				switch {
+				case task != "":
+					r.Action, ranks = "RestartTask", []gang.Rank{{Task: task}}
+					if !hasTask(job, task) {
+						return nil, fmt.Errorf("--task: TrainingJob %s has no task %q", job.Name, task)
+					}
+				case partitions:
+					r.Action = "RestartPartition"
+				case len(ranks) > 0:
+					r.Action = "RestartPod"
+				}
+				return ranks, nil
+			})
+		},
+	}
+	c.Flags().StringVar(&task, "task", "", "restart all ranks of this task")
+	c.Flags().BoolVar(&partitions, "partition", false, "restart the partitions that the ranks are in")
+	r.addFlags(c, flags)
+	return c
+}
+
+func newMigrate(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {
+	var r restartRequest
+	var node string
+	var all bool
+	c := &cobra.Command{
+		Use:   "migrate JOB [RANK...]",
+		Short: "Move ranks of a TrainingJob to other nodes, or all of it to another HyperNode",
+		Long: `Move ranks that may well be running to other nodes of the HyperNode that the job is in: those that are named like
+worker-3, or by their pods; or with --node all that are on a node. With --all the whole job leaves its HyperNode for another one,
+where the topology allows one.
+
+The manager records the request as an incident with the trigger RestartRequested, and asks the program for a checkpoint
+first if the job says how. The job stays away from the nodes that its ranks leave for restartPolicy.excludeNodeSeconds, and for 10
+minutes at least. Where no other node has room, a rank waits for one: kubectl lockstep map shows what is free. Nothing is charged
+to the budget.
+
+The exit code is 0 once the manager has begun, or with --wait once all ranks are ready again, and 1 where it
+refuses, or they do not come back.`,
+		Example: `  # Move what is on a node that is about to be serviced
+  kubectl lockstep migrate llama --node gpu-17 --reason "its fan is replaced"
+
+  # Move one rank, and wait until it trains elsewhere
+  kubectl lockstep migrate llama worker-3 --wait
+
+  # Move the whole job out of its HyperNode
+  kubectl lockstep migrate llama --all`,
+		Args: oneOrMoreNames,
+		RunE: func(c *cobra.Command, args []string) error {
+			if given := len(args) > 1; (given && node != "") || (given && all) || (node != "" && all) {
+				return errors.New("give ranks, --node or --all, and only one of them")
+			}
+			return r.ask(c.Context(), streams.Out, flags, args, func(job *v1alpha1.TrainingJob, ranks []gang.Rank) ([]gang.Rank, error) {
+				r.Action = "MigratePod"
+				switch {
+				case all:
+					r.Action = "RelocateJob"
+				case node != "":
+					if ranks = restarts.OnNode(job, node); len(ranks) == 0 {
+						return nil, fmt.Errorf("--node: no rank of TrainingJob %s is on node %q: `kubectl lockstep map %s` shows where they are", job.Name, node, job.Name)
+					}
+				case len(ranks) == 0:
+					return nil, errors.New("say what is moved: ranks such as worker-3, --node NODE for those on a node, or --all for the whole job")
+				}
+				return ranks, nil
+			})
+		},
+	}
+	c.Flags().StringVar(&node, "node", "", "move all ranks of the job that are on this node")
+	c.Flags().BoolVar(&all, "all", false, "move the whole job to another HyperNode")
+	r.addFlags(c, flags)
+	return c
+}
+
+func oneOrMoreNames(_ *cobra.Command, names []string) error {
+	if len(names) == 0 {
+		return errNoName
+	}
+	return nil
+}
+
+func (r *restartRequest) addFlags(c *cobra.Command, flags *genericclioptions.ConfigFlags) {
+	c.Annotations = needs(roleEdit)
+	c.ValidArgsFunction = completer{flags}.jobAndRanks
+	c.Flags().StringVar(&r.Reason, "reason", "", "why, for people: the incident and its events repeat it; 256 characters at most")
+	c.Flags().StringVar(&r.ID, "id", "", "the id of the request: the same id is not carried out twice in a row, so that a script may repeat the command. Default: a new one")
+	c.Flags().BoolVar(&r.wait, "wait", false, "wait until all ranks are ready again")
+	c.Flags().DurationVar(&r.timeout, "timeout", 30*time.Minute, "how long --wait waits")
+	r.dryRun.addFlag(c)
+}
+
+func hasTask(job *v1alpha1.TrainingJob, name string) bool {
+	for i := range job.Spec.Tasks {
+		if job.Spec.Tasks[i].Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// ask writes a request, and tells what the manager makes of it. Choose decides on the action and on the ranks that it is about.
+func (r *restartRequest) ask(
+	ctx context.Context, out io.Writer, flags *genericclioptions.ConfigFlags, args []string, choose func(*v1alpha1.TrainingJob, []gang.Rank) ([]gang.Rank, error),
+) error {
+	c, err := newCluster(flags)
+	if err != nil {
+		return err
+	}
+	job, err := c.job(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	if err := r.fill(job, args[1:], choose); err != nil {
+		return err
+	}
+	if !restarts.Answered(job, r.ID) { // else it was asked for before
+		if err := r.send(ctx, c, job); err != nil || r.dryRun != dryRunNone {
+			if err == nil {
+				fmt.Fprintf(out, "%s: %s of %s requested%s\n", resourceName(job), r.Action, restarts.Names(&r.RestartRequest), r.dryRun.suffix())
+			}
+			return err
+		}
+	}
+	return r.follow(ctx, out, c, job.Name)
+}
+
+func (r *restartRequest) fill(job *v1alpha1.TrainingJob, names []string, choose func(*v1alpha1.TrainingJob, []gang.Rank) ([]gang.Rank, error)) error {
+	var ranks []gang.Rank
+	for _, name := range names {
+		sub, err := findRank(job, name)
+		if err != nil {
+			return err
+		}
+		ranks = append(ranks, sub.Rank)
+	}
+	ranks, err := choose(job, ranks)
+	if err != nil {
+		return err
+	}
+	if r.ID == "" {
+		r.ID = string(uuid.NewUUID())
+	}
+	r.Pods, err = restarts.Pods(ranks)
+	return err
+}
+
+func (r *restartRequest) send(ctx context.Context, c *cluster, job *v1alpha1.TrainingJob) error {
+	if err := restarts.Check(job); err != nil {
+		return err
+	}
+	merge, err := restarts.Patch(job, &r.RestartRequest)
+	if err != nil {
+		return err
+	}
+	err = c.patch(ctx, job, merge, r.dryRun)
+	if apierrors.IsConflict(err) {
+		return fmt.Errorf("TrainingJob %s was changed by somebody else meanwhile: try again", job.Name)
+	}
+	return err
+}
+
+// follow tells which incident carries the request out, and with --wait how that ends.
+func (r *restartRequest) follow(ctx context.Context, out io.Writer, c *cluster, name string) error {
+	job, err := r.await(ctx, c, name, answerTimeout, func(job *v1alpha1.TrainingJob) bool { return restarts.Answered(job, r.ID) })
+	if wait.Interrupted(err) {
+		return fmt.Errorf("the manager has not answered for %s. The request stays, and is carried out once it does: `kubectl lockstep check` finds out whether the manager runs", answerTimeout)
+	}
+	if err != nil {
+		return err
+	}
+	answer := job.Status.RestartRequest
+	if answer.Message != "" {
+		return fmt.Errorf("%s of %s is refused: %s", r.Action, restarts.Names(&r.RestartRequest), answer.Message)
+	}
+	fmt.Fprintf(out, "%s: %s of %s is incident %d\n", resourceName(job), r.Action, restarts.Names(&r.RestartRequest), answer.Incident)
+	if job.Annotations[v1alpha1.DryRun] == "true" {
+		fmt.Fprintf(out, "It is only recorded: the job has the annotation %s.\n", v1alpha1.DryRun)
+	}
+	if !r.wait {
+		fmt.Fprintf(out, "`kubectl lockstep timeline %s` shows how far it is.\n", name)
+		return nil
+	}
+	return r.awaitEnd(ctx, out, c, name)
+}
+
+func (r *restartRequest) awaitEnd(ctx context.Context, out io.Writer, c *cluster, name string) error {
+	job, err := r.await(ctx, c, name, r.timeout, func(job *v1alpha1.TrainingJob) bool {
+		inc := restarts.Incident(job, r.ID)
+		return inc == nil || inc.Outcome != ""
+	})
+	if wait.Interrupted(err) {
+		return fmt.Errorf("it was not over after %s (--timeout): `kubectl lockstep timeline %s` shows how far it is", r.timeout, name)
+	}
+	if err != nil {
+		return err
+	}
+	inc := restarts.Incident(job, r.ID)
+	if inc == nil {
+		return fmt.Errorf("the status of TrainingJob %s has no incident for it any more: other requests or incidents came after it", name)
+	}
+	told := fmt.Sprintf("%s after %s", inc.Outcome, inc.EndTime.Sub(inc.StartTime.Time).Round(100*time.Millisecond))
+	if inc.Outcome != v1alpha1.OutcomeRecovered {
+		return fmt.Errorf("incident %d: %s: %s", inc.ID, told, inc.Message)
+	}
+	fmt.Fprintln(out, told)
+	return nil
+}
+
+// await reads a job until it is as wanted. The error is one of wait.Interrupted where that takes too long.
+func (r *restartRequest) await(ctx context.Context, c *cluster, name string, timeout time.Duration, wanted func(*v1alpha1.TrainingJob) bool) (job *v1alpha1.TrainingJob, err error) {
+	err = wait.PollUntilContextTimeout(ctx, pollInterval, timeout, true, func(ctx context.Context) (bool, error) {
+		job, err = c.job(ctx, name)
+		return err == nil && wanted(job), err
+	})
+	return job, err
+}

@@ -1,0 +1,100 @@
+// Package restarts makes the restart requests of TrainingJobs that users ask for, and tells what became of them.
+package restarts
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+)
+
+// maxPods is how many pods a request may name: the API's limit.
+const maxPods = 32
+
+// OnNode are the ranks of a job that a node holds, by its status.
+func OnNode(job *v1alpha1.TrainingJob, node string) []gang.Rank {
+	var out []gang.Rank
+	gang.EachRank(gang.Effective(job, &job.Status), func(r gang.Rank) {
+		if gang.NodeOf(job.Status.Placement, r) == node {
+			out = append(out, r)
+		}
+	})
+	return out
+}
+
+// Pods names ranks as a request does.
+func Pods(ranks []gang.Rank) ([]v1alpha1.RequestedPod, error) {
+	var out []v1alpha1.RequestedPod
+	for _, r := range ranks {
+		if p := (v1alpha1.RequestedPod{Task: r.Task, Index: r.Index}); !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	if len(out) > maxPods {
+		return nil, fmt.Errorf("one request may name %d pods, and these are %d: ask for their task or for the whole job", maxPods, len(out))
+	}
+	return out, nil
+}
+
+// Check says why a job takes no request now; nil where it does.
+func Check(job *v1alpha1.TrainingJob) error {
+	pending := job.Spec.RestartRequest
+	switch {
+	case gang.Finished(&job.Status):
+		return fmt.Errorf("TrainingJob %s has ended (%s): create a new one to train again", job.Name, job.Status.State)
+	case job.Spec.Suspend:
+		return fmt.Errorf("TrainingJob %s is suspended: `kubectl lockstep resume %s` creates all of its pods again", job.Name, job.Name)
+	case pending != nil && !Answered(job, pending.ID):
+		return fmt.Errorf("TrainingJob %s has a request that the manager has not seen yet (%s of %s): `kubectl lockstep check` finds out whether the manager runs",
+			job.Name, pending.Action, Names(pending))
+	}
+	return nil
+}
+
+// Answered reports whether the status has an answer to a request.
+func Answered(job *v1alpha1.TrainingJob, id string) bool {
+	return job.Status.RestartRequest != nil && job.Status.RestartRequest.ID == id
+}
+
+// Patch is a merge patch that replaces the request of a job, as long as the job is the one that was read.
+func Patch(job *v1alpha1.TrainingJob, request *v1alpha1.RestartRequest) (string, error) {
+	fields := map[string]any{"id": request.ID, "action": request.Action, "pods": nil, "reason": nil} // null removes what an earlier request had
+	if len(request.Pods) > 0 {
+		fields["pods"] = request.Pods
+	}
+	if request.Reason != "" {
+		fields["reason"] = request.Reason
+	}
+	out, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": job.ResourceVersion},
+		"spec":     map[string]any{"restartRequest": fields},
+	})
+	return string(out), err
+}
+
+// Names tells which pods a request is about.
+func Names(request *v1alpha1.RestartRequest) string {
+	if len(request.Pods) == 0 {
+		return "the whole job"
+	}
+	var names []string
+	for _, p := range request.Pods {
+		names = append(names, fmt.Sprintf("%s-%d", p.Task, p.Index))
+	}
+	return strings.Join(names, ", ")
+}
+
+// Incident returns the incident that carries a request out, and nil where the status has none, or has forgotten it.
+func Incident(job *v1alpha1.TrainingJob, id string) *v1alpha1.Incident {
+	if !Answered(job, id) {
+		return nil
+	}
+	i := slices.IndexFunc(job.Status.Incidents, func(inc v1alpha1.Incident) bool { return inc.ID == job.Status.RestartRequest.Incident })
+	if i < 0 {
+		return nil
+	}
+	return &job.Status.Incidents[i]
+}
