@@ -94,7 +94,7 @@ func newMigrate(streams genericiooptions.IOStreams, flags *genericclioptions.Con
 	var all bool
 	c := &cobra.Command{
 		Use:   "migrate JOB [RANK...]",
-		Short: "Move ranks of a TrainingJob to other nodes, or all of it to another HyperNode",
+		Short: "Move ranks to other nodes, or the whole job to another HyperNode",
 		Long: `Move ranks that may well be running to other nodes of the HyperNode that the job is in: those that are named like
 worker-3, or by their pods; or with --node all that are on a node. With --all the whole job leaves its HyperNode for another one,
 where the topology allows one.
@@ -154,7 +154,7 @@ func (r *restartRequest) addFlags(c *cobra.Command, flags *genericclioptions.Con
 	c.Flags().StringVar(&r.Reason, "reason", "", "why, for people: the incident and its events repeat it; 256 characters at most")
 	c.Flags().StringVar(&r.ID, "id", "", "the id of the request: the same id is not carried out twice in a row, so that a script may repeat the command. Default: a new one")
 	c.Flags().BoolVar(&r.wait, "wait", false, "wait until all ranks are ready again")
-	c.Flags().DurationVar(&r.timeout, "timeout", 30*time.Minute, "how long --wait waits")
+	c.Flags().DurationVar(&r.timeout, "timeout", 30*time.Minute, "how long --wait waits, and the manager has to answer: that no more than 15s")
 	r.dryRun.addFlag(c)
 }
 
@@ -230,9 +230,10 @@ func (r *restartRequest) send(ctx context.Context, c *cluster, job *v1alpha1.Tra
 
 // follow tells which incident carries the request out, and with --wait how that ends.
 func (r *restartRequest) follow(ctx context.Context, out io.Writer, c *cluster, name string) error {
-	job, err := r.await(ctx, c, name, answerTimeout, func(job *v1alpha1.TrainingJob) bool { return restarts.Answered(job, r.ID) })
+	timeout := min(r.timeout, answerTimeout)
+	job, err := r.await(ctx, c, name, timeout, func(job *v1alpha1.TrainingJob) bool { return restarts.Answered(job, r.ID) })
 	if wait.Interrupted(err) {
-		return fmt.Errorf("the manager has not answered for %s. The request stays, and is carried out once it does: `kubectl lockstep check` finds out whether the manager runs", answerTimeout)
+		return fmt.Errorf("the manager has not answered for %s. The request stays, and is carried out once it does: `kubectl lockstep check` finds out whether the manager runs", timeout)
 	}
 	if err != nil {
 		return err

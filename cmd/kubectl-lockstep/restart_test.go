@@ -1,0 +1,129 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+// requestedJob is a job of four workers on two nodes, whose status has an answer to the request "a".
+func requestedJob(change ...func(*v1alpha1.TrainingJob)) v1alpha1.TrainingJob {
+	job := jobIn("default", "llama", v1alpha1.StateRunning)
+	job.ResourceVersion = "7"
+	job.Spec.Tasks = []v1alpha1.Task{{Name: "worker", Replicas: 4}}
+	job.Status.Placement = &v1alpha1.Placement{Tasks: []v1alpha1.TaskPlacement{{Name: "worker", Nodes: []string{"n1", "n1", "n2", "n2"}}}}
+	start := metav1.NewMicroTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	job.Status.RestartRequest = &v1alpha1.RestartRequestStatus{ID: "a", Time: start, Incident: 3}
+	job.Status.Incidents = []v1alpha1.Incident{{
+		ID: 3, StartTime: start, EndTime: new(metav1.NewMicroTime(start.Add(1500 * time.Millisecond))), Outcome: v1alpha1.OutcomeRecovered,
+	}}
+	for _, f := range change {
+		f(&job)
+	}
+	return job
+}
+
+func TestRestartAndMigrateAsk(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/dev/null")
+	const to = "PATCH " + theJobs + "/llama?fieldManager=kubectl-lockstep "
+	asks := func(fields string) string {
+		return to + `{"metadata":{"resourceVersion":"7"},"spec":{"restartRequest":{` + fields + `}}}`
+	}
+	for name, tc := range map[string]struct {
+		args    []string
+		written string
+		err     string
+	}{
+		"a rank":          {[]string{"restart", "llama", "worker-1", "--reason", "slow"}, asks(`"action":"RestartPod","id":"b","pods":[{"task":"worker","index":1}],"reason":"slow"`), ""},
+		"by its pod":      {[]string{"restart", "llama", "llama-1-worker-1", "worker-1"}, asks(`"action":"RestartPod","id":"b","pods":[{"task":"worker","index":1}],"reason":null`), ""},
+		"a partition":     {[]string{"restart", "llama", "worker-3", "--partition"}, asks(`"action":"RestartPartition","id":"b","pods":[{"task":"worker","index":3}],"reason":null`), ""},
+		"a task":          {[]string{"restart", "llama", "--task", "worker"}, asks(`"action":"RestartTask","id":"b","pods":[{"task":"worker","index":0}],"reason":null`), ""},
+		"all":             {[]string{"restart", "llama"}, asks(`"action":"RestartJob","id":"b","pods":null,"reason":null`), ""},
+		"a move":          {[]string{"migrate", "llama", "worker-0"}, asks(`"action":"MigratePod","id":"b","pods":[{"task":"worker","index":0}],"reason":null`), ""},
+		"off a node":      {[]string{"migrate", "llama", "--node", "n2"}, asks(`"action":"MigratePod","id":"b","pods":[{"task":"worker","index":2},{"task":"worker","index":3}],"reason":null`), ""},
+		"out of its rack": {[]string{"migrate", "llama", "--all"}, asks(`"action":"RelocateJob","id":"b","pods":null,"reason":null`), ""},
+
+		"no job":              {[]string{"restart"}, "", errNoName.Error()},
+		"no such rank":        {[]string{"restart", "llama", "worker-4"}, "", `"worker-4" names no rank of TrainingJob llama: give one of worker-0 to worker-3, or the name of its pod`},
+		"no such task":        {[]string{"restart", "llama", "--task", "ps"}, "", `--task: TrainingJob llama has no task "ps"`},
+		"a task and a rank":   {[]string{"restart", "llama", "worker-0", "--task", "worker"}, "", "--task: give either that or the rank worker-0"},
+		"no rank to a group":  {[]string{"restart", "llama", "--partition"}, "", "--partition: name a rank of each partition that is to be restarted, such as worker-0"},
+		"nothing to move":     {[]string{"migrate", "llama"}, "", "say what is moved: ranks such as worker-3, --node NODE for those on a node, or --all for the whole job"},
+		"nothing on the node": {[]string{"migrate", "llama", "--node", "n3"}, "", "--node: no rank of TrainingJob llama is on node \"n3\": `kubectl lockstep map llama` shows where they are"},
+		"two ways":            {[]string{"migrate", "llama", "worker-0", "--all"}, "", "give ranks, --node or --all, and only one of them"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &server{objects: map[string]any{theJobs + "/llama": requestedJob()}}
+			_, err := lockstep(append(tc.args, "--id", "b", "--timeout", "1ms", s.serve(t, core, product))...)
+			check.Equal(t, "written", tc.written, strings.Join(s.written, "\n"))
+			switch {
+			case err == nil:
+				t.Error("the request has no answer, and that is no error")
+			case tc.err == "":
+				check.Equal(t, "says what to do", true, strings.HasPrefix(err.Error(), "the manager has not answered for"))
+			default:
+				check.Equal(t, "error", tc.err, err.Error())
+			}
+		})
+	}
+}
+
+func TestWhatBecameOfARequest(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/dev/null")
+	for name, tc := range map[string]struct {
+		change func(*v1alpha1.TrainingJob)
+		args   []string
+		out    string
+		err    string
+	}{
+		"begun": {func(*v1alpha1.TrainingJob) {}, nil, "trainingjob.lockstep.dev/llama: RestartJob of the whole job is incident 3\n`kubectl lockstep timeline llama` shows how far it is.\n", ""},
+		"over":  {func(*v1alpha1.TrainingJob) {}, []string{"--wait"}, "trainingjob.lockstep.dev/llama: RestartJob of the whole job is incident 3\nRecovered after 1.5s\n", ""},
+		"failed": {func(j *v1alpha1.TrainingJob) {
+			j.Status.Incidents[0].Outcome, j.Status.Incidents[0].Message = v1alpha1.OutcomeFailed, "it fell again"
+		}, []string{"--wait"}, "trainingjob.lockstep.dev/llama: RestartJob of the whole job is incident 3\n", "incident 3: Failed after 1.5s: it fell again"},
+		"takes long": {func(j *v1alpha1.TrainingJob) { j.Status.Incidents[0].Outcome = "" }, []string{"--wait", "--timeout", "1ms"}, "trainingjob.lockstep.dev/llama: RestartJob of the whole job is incident 3\n", "it was not over after 1ms (--timeout): `kubectl lockstep timeline llama` shows how far it is"},
+		"refused":    {func(j *v1alpha1.TrainingJob) { j.Status.RestartRequest.Message = "the gang has not been placed yet" }, nil, "", "RestartJob of the whole job is refused: the gang has not been placed yet"},
+		"a dry run of the job": {func(j *v1alpha1.TrainingJob) { j.Annotations = map[string]string{v1alpha1.DryRun: "true"} }, []string{"--wait"},
+			"trainingjob.lockstep.dev/llama: RestartJob of the whole job is incident 3\nIt is only recorded: the job has the annotation lockstep.dev/dry-run.\nRecovered after 1.5s\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &server{objects: map[string]any{theJobs + "/llama": requestedJob(tc.change)}}
+			out, err := lockstep(append(append([]string{"restart", "llama", "--id", "a"}, tc.args...), s.serve(t, core, product))...)
+			message := ""
+			if err != nil {
+				message = err.Error()
+			}
+			check.Equal(t, "error", tc.err, message)
+			check.Equal(t, "says", tc.out, out)
+			check.Equal(t, "written", 0, len(s.written)) // it was asked for before
+		})
+	}
+}
+
+func TestAJobThatTakesNoRequest(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/dev/null")
+	for name, tc := range map[string]struct {
+		change func(*v1alpha1.TrainingJob)
+		err    string
+	}{
+		"ended": {func(j *v1alpha1.TrainingJob) {
+			j.Status.State = v1alpha1.StateFailed
+			j.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue}}
+		}, "TrainingJob llama has ended (Failed): create a new one to train again"},
+		"suspended": {func(j *v1alpha1.TrainingJob) { j.Spec.Suspend = true }, "TrainingJob llama is suspended: `kubectl lockstep resume llama` creates all of its pods again"},
+		"another request": {func(j *v1alpha1.TrainingJob) {
+			j.Spec.RestartRequest = &v1alpha1.RestartRequest{ID: "c", Action: "RestartPod", Pods: []v1alpha1.RequestedPod{{Task: "worker", Index: 2}}}
+		}, "TrainingJob llama has a request that the manager has not seen yet (RestartPod of worker-2): `kubectl lockstep check` finds out whether the manager runs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &server{objects: map[string]any{theJobs + "/llama": requestedJob(tc.change)}}
+			_, err := lockstep("restart", "llama", s.serve(t, core, product))
+			check.Equal(t, "error", tc.err, err.Error())
+		})
+	}
+}
