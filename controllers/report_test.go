@@ -61,6 +61,28 @@ func TestAViolatedTopologyIsTold(t *testing.T) {
 	check.Equal(t, "incidents", 0, len(status.Incidents))
 }
 
+// What becomes of a user's request is told once: that it was refused as a warning, that it is carried out with its incident.
+func TestARequestIsTold(t *testing.T) {
+	e := running(t)
+	ask := func(id string, index int32) []string {
+		job := e.job()
+		job.Spec.RestartRequest = &v1alpha1.RestartRequest{ID: id, Action: "RestartPod", Pods: []v1alpha1.RequestedPod{{Task: "worker", Index: index}}, Reason: "slow"}
+		e.Must(e.API.Update(t.Context(), job))
+		for range 2 {
+			_, err := e.reconcile()
+			e.Must(err)
+		}
+		return e.Told()
+	}
+	refused := ask("a", 9)
+	check.Equal(t, "refusals", 1, countTold(refused, "Warning RestartRequestRefused the job has no pod 9 of task worker now"))
+	check.Equal(t, "incidents", 0, countTold(refused, "incident"))
+	accepted := ask("b", 1)
+	check.Equal(t, "requests", 1, countTold(accepted, `Normal RestartRequested incident 1, RestartRequested ("slow") of pod llm-1-worker-1`))
+	check.Equal(t, "steps", 1, countTold(accepted, "Normal RestartPod incident 1"))
+	check.Equal(t, "refusals", 0, countTold(accepted, "Refused"))
+}
+
 // Where ranks have moved is told, and not where they were placed first.
 func TestMovesAreTold(t *testing.T) {
 	e := running(t)

@@ -95,6 +95,9 @@ func tellCause(inc *v1alpha1.Incident) []Fact {
 	if message == "" {
 		return nil
 	}
+	if inc.Trigger == v1alpha1.RestartRequested {
+		return told("status.incidents", "The reason that was given for incident %d: %q.", inc.ID, message)
+	}
 	return told("status.incidents", "The message of the cause of incident %d: %q.", inc.ID, message)
 }
 

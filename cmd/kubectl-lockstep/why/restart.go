@@ -166,7 +166,10 @@ func (s *Snapshot) partition(r gang.Rank) int32 {
 // tellStep tells the step that restarted a rank, and the failure that it answered.
 func (s *Snapshot) tellStep(inc *v1alpha1.Incident, step v1alpha1.FiredStep) []Fact {
 	rule := "which no rule asked for"
-	if step.Index >= 0 {
+	switch {
+	case inc.Trigger == v1alpha1.RestartRequested && step.Action == inc.RequestedAction:
+		rule = "which somebody asked for with spec.restartRequest"
+	case step.Index >= 0:
 		rule = fmt.Sprintf("step %d of rule %s of %s", step.Index+1, inc.Rule, s.policyStory(inc))
 	}
 	out := told("status.incidents", "The last step that restarted it was %s of incident %d at %s, %s: the pod before was deleted for that, unless it was gone already.",
