@@ -42,7 +42,7 @@ func (e *env) exported(exporter *tracetest.InMemoryExporter) []traces.Span {
 			span.Parent = s.Parent.SpanID().String()
 		}
 		for _, a := range s.Attributes {
-			span.Attributes[string(a.Key)] = a.Value.Emit()
+			span.Attributes[string(a.Key)] = a.Value.String()
 		}
 		for _, l := range s.Links {
 			span.Links = append(span.Links, l.SpanContext.SpanID().String())
