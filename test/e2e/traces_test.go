@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -20,25 +21,41 @@ import (
 
 	"github.com/lockstep-dev/lockstep/controllers/tracing"
 	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/readme"
 	"github.com/lockstep-dev/lockstep/test/traces"
 )
+
+var traceReadme = flag.Bool("trace-readme", false, "put the trace of TestTheTraceOfARecovery into controllers/tracing/README.md")
 
 // spansFile is where the collector puts what it gets: OTLP's JSON, a batch on each line.
 var spansFile string
 
-const collectorConfig = `
-receivers:
-  otlp:
-    protocols:
-      grpc:
-        endpoint: %s
-        tls: {cert_file: %s, key_file: %s}
-exporters:
-  file: {path: %s}
-service:
-  pipelines:
-    traces: {receivers: [otlp], exporters: [file]}
-`
+// collectorConfig is that of the docs, where only the places are this machine's, and what is printed there goes into the file.
+func collectorConfig(address, certificates string) (string, error) {
+	const path = "../../controllers/tracing/README.md"
+	page, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	_, after, _ := strings.Cut(string(page), "```yaml\n")
+	config, _, found := strings.Cut(after, "```")
+	if !found {
+		return "", fmt.Errorf("%s shows no configuration of a collector", path)
+	}
+	for from, to := range map[string]string{
+		"0.0.0.0:4317":                 address,
+		"/etc/otel/tls.crt":            filepath.Join(certificates, "tls.crt"),
+		"/etc/otel/tls.key":            filepath.Join(certificates, "tls.key"),
+		"debug: {verbosity: detailed}": "file: {path: " + spansFile + "}",
+		"exporters: [debug]":           "exporters: [file]",
+	} {
+		if !strings.Contains(config, from) {
+			return "", fmt.Errorf("the configuration of %s does not have %q", path, from)
+		}
+		config = strings.ReplaceAll(config, from, to)
+	}
+	return config, nil
+}
 
 // tracingFlags start a collector, and have the manager send it the traces of all recoveries.
 func tracingFlags(ctx context.Context) ([]string, error) {
@@ -54,9 +71,12 @@ func tracingFlags(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	address, config := fmt.Sprintf("127.0.0.1:%d", port), filepath.Join(workDir, "collector.yaml")
 	spansFile = filepath.Join(workDir, "spans.json")
-	text := fmt.Sprintf(collectorConfig, address, filepath.Join(certificate, "tls.crt"), filepath.Join(certificate, "tls.key"), spansFile)
+	address, config := fmt.Sprintf("127.0.0.1:%d", port), filepath.Join(workDir, "collector.yaml")
+	text, err := collectorConfig(address, certificate)
+	if err != nil {
+		return nil, err
+	}
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
@@ -186,6 +206,10 @@ func TestTheTraceOfARecovery(t *testing.T) {
 	s.recovered(1)
 	root, spans := s.trace(1)
 	t.Logf("the trace:\n%s", traces.Tree(spans))
+	if *traceReadme {
+		example := "```console\n" + traces.Tree(spans) + "```"
+		s.must(readme.Write("../../controllers/tracing/README.md", map[readme.Section]string{"trace": example}), "write the example")
+	}
 
 	inc := s.job.Status.Incidents[0]
 	begin := inc.StartTime.Time
