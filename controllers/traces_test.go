@@ -109,6 +109,20 @@ func TestATraceOfARecovery(t *testing.T) {
 	}, root.Attributes)
 }
 
+// An incident that is over stays in the status, and its spans are made once.
+func TestAnIncidentIsTracedOnce(t *testing.T) {
+	e := running(t)
+	exporter := tracetest.NewInMemoryExporter()
+	tracer := e.trace(exporter)
+	e.fall()
+	e.comeBack()
+	before := len(e.exported(exporter))
+	job := e.job()
+	check.Equal(t, "incidents", 1, len(job.Status.Incidents))
+	tracer.Ended(job, &job.Status)
+	check.Equal(t, "spans", before, len(e.exported(exporter)))
+}
+
 // The manager dies in the middle of a recovery, and the trace is one.
 func TestOneTraceAcrossTwoManagers(t *testing.T) {
 	e := running(t)
