@@ -108,7 +108,7 @@ verify: generate manifests lint ## check that what is generated is committed, mo
 
 .PHONY: build
 build: prereqs ## build bin/manager, bin/kubectl-lockstep and bin/health-agent (which reaches DCGM where there is a C compiler)
-	CGO_ENABLED=0 go build -trimpath -buildvcs=auto -o bin/manager ./cmd/manager
+	CGO_ENABLED=0 go build -trimpath -buildvcs=auto -tags grpcnotrace -o bin/manager ./cmd/manager
 	CGO_ENABLED=0 go build -trimpath -buildvcs=auto -o bin/kubectl-lockstep ./cmd/kubectl-lockstep
 	go build -trimpath -buildvcs=auto -o bin/health-agent ./cmd/health-agent
 

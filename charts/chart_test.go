@@ -162,11 +162,49 @@ func TestBadValuesAreRefused(t *testing.T) {
 		"agent.maxUnavailable=ten":            "at '/agent/maxUnavailable': ",
 		"agents.enabled=false":                "additional properties 'agents' not allowed",
 		"alerts.tlsSecretName=":               "at '/alerts/tlsSecretName': ",
+		"tracing.endpoint=http://otel:4317":   "at '/tracing/endpoint': ",
+		"tracing.endpoint=otel:4317":          "set tracing.caSecretName to a Secret with the ca.crt of its authority, or tracing.insecure=true",
+		"tracing.samplingRatePerMillion=-1":   "at '/tracing/samplingRatePerMillion': minimum: got -1, want 0",
 		"monitoring.rules=yes":                "at '/monitoring/rules': got string, want boolean",
 	} {
 		_, err := cluster.Chart(t.Context(), "lockstep", "--set", set)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("--set %s: no %q in: %v", set, want, err)
+		}
+	}
+}
+
+// Each way to reach a collector gives the manager its flags, and a volume only where there is something to mount.
+func TestTracing(t *testing.T) {
+	const rate = "--tracing-sampling-rate-per-million=1000000"
+	for set, want := range map[string]struct{ args, volumes []string }{
+		"alerts.enabled=false":        {},
+		"tracing.caSecretName=unused": {},
+		"tracing.endpoint=otel:4317,tracing.insecure=true": {
+			args: []string{"--tracing-endpoint=otel:4317", rate, "--tracing-insecure"},
+		},
+		"tracing.endpoint=otel:4317,tracing.caSecretName=ca": {
+			args:    []string{"--tracing-endpoint=otel:4317", rate, "--tracing-ca-file=/etc/lockstep/tracing/ca.crt"},
+			volumes: []string{"tracing-ca"},
+		},
+		"tracing.endpoint=otel:4317,tracing.caSecretName=ca,alerts.enabled=true": {
+			args:    []string{"--tracing-endpoint=otel:4317", rate, "--tracing-ca-file=/etc/lockstep/tracing/ca.crt"},
+			volumes: []string{"alerts-tls", "tracing-ca"},
+		},
+	} {
+		var deployment appsv1.Deployment
+		convert(t, chart(t, "--set", set)[manager], &deployment)
+		pod := deployment.Spec.Template.Spec
+		args := slices.DeleteFunc(pod.Containers[0].Args, func(arg string) bool { return !strings.HasPrefix(arg, "--tracing-") })
+		var volumes []string
+		for _, v := range pod.Volumes {
+			volumes = append(volumes, v.Name)
+		}
+		if diff := cmp.Diff(want.args, args, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("--set %s: flags (-want +got):\n%s", set, diff)
+		}
+		if diff := cmp.Diff(want.volumes, volumes); diff != "" {
+			t.Errorf("--set %s: volumes (-want +got):\n%s", set, diff)
 		}
 	}
 }
@@ -255,7 +293,7 @@ func TestNamespacesAreKept(t *testing.T) {
 func TestPodSecurity(t *testing.T) {
 	var deployment appsv1.Deployment
 	var daemonSet appsv1.DaemonSet
-	objects := chart(t, "--set", "alerts.enabled=true")
+	objects := chart(t, "--set", "alerts.enabled=true,tracing.endpoint=otel:4317,tracing.caSecretName=ca")
 	convert(t, objects[manager], &deployment)
 	convert(t, objects[agent], &daemonSet)
 	if got := violations(t, &deployment.Spec.Template); len(got) > 0 {

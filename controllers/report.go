@@ -26,6 +26,7 @@ func (r *TrainingJobReconciler) report(job *v1alpha1.TrainingJob, now *v1alpha1.
 	for i := range now.Incidents {
 		r.reportIncident(job, incidentNamed(before, now.Incidents[i].ID), &now.Incidents[i])
 	}
+	r.Traces.Ended(job, now)
 	if now.Attempt != before.Attempt {
 		r.tell(job, corev1.EventTypeNormal, "NewAttempt", "Create", fmt.Sprintf("attempt %d", now.Attempt))
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/controllers/fleet"
 	"github.com/lockstep-dev/lockstep/controllers/hypernodes"
+	"github.com/lockstep-dev/lockstep/controllers/tracing"
 	"github.com/lockstep-dev/lockstep/controllers/writes"
 	"github.com/lockstep-dev/lockstep/policies"
 )
@@ -34,6 +35,8 @@ type TrainingJobReconciler struct {
 	Writers int
 	// DirectBinding allows pods that return to nodes which their job has held to be bound without the scheduler; nil allows none.
 	DirectBinding *DirectBinding
+	// Traces makes spans of recoveries; nil for none.
+	Traces *tracing.Tracer
 	// Verdicts are those of the fleet controller in this process; nil for what the cache shows of them.
 	Verdicts *fleet.Verdicts
 
@@ -85,7 +88,7 @@ func (r *TrainingJobReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 	return result, err
 }
 
-func (r *TrainingJobReconciler) step(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+func (r *TrainingJobReconciler) step(ctx context.Context, req ctrl.Request) (_ ctrl.Result, err error) {
 	job := &v1alpha1.TrainingJob{}
 	if err := r.Get(ctx, req.NamespacedName, job); err != nil {
 		r.forget(req.NamespacedName)
@@ -97,11 +100,15 @@ func (r *TrainingJobReconciler) step(ctx context.Context, req ctrl.Request) (ctr
 	if !job.DeletionTimestamp.IsZero() || r.writes.newerThan(job) {
 		return ctrl.Result{}, nil // gone soon, or the cache has yet to show our own last write: its event brings us back
 	}
-	o, err := r.observe(ctx, job)
+	pass := r.Traces.Pass(job)
+	defer func() { pass.End(err) }()
+	o, err := r.observe(pass.Stage(ctx, tracing.Observe), job)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("observe: %w", err)
 	}
+	pass.Stage(ctx, tracing.Decide)
 	decision := policies.Decide(o)
+	pass.Concerns(&decision.Status)
 	r.lacks.note(req.NamespacedName, decision.Lacking, o.Now)
 	r.reportReturns(o, &decision.Status)
 	isRecorded := equality.Semantic.DeepEqual(job.Status, decision.Status)
@@ -109,12 +116,12 @@ func (r *TrainingJobReconciler) step(ctx context.Context, req ctrl.Request) (ctr
 		return ctrl.Result{}, client.IgnoreNotFound(r.Delete(ctx, job, client.Preconditions{UID: &job.UID}))
 	}
 	if !isRecorded {
-		if err := r.record(ctx, job, decision.Status); err != nil {
+		if err := r.record(pass.Stage(ctx, tracing.Record), job, decision.Status); err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
 		r.report(o.Job, &decision.Status)
 	}
-	if err := r.act(ctx, job, o, &decision.Status); err != nil {
+	if err := r.act(pass.Stage(ctx, tracing.Act), job, o, &decision.Status); err != nil {
 		return ctrl.Result{}, fmt.Errorf("act: %w", err)
 	}
 	if decision.Next.IsZero() {

@@ -28,6 +28,7 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/controllers"
 	"github.com/lockstep-dev/lockstep/controllers/fleet"
+	"github.com/lockstep-dev/lockstep/controllers/tracing"
 	"github.com/lockstep-dev/lockstep/health/alerts"
 	"github.com/lockstep-dev/lockstep/version"
 )
@@ -46,13 +47,14 @@ type options struct {
 	bindDirectly                 bool
 	volcanoVersion               string
 	alerts                       alerts.Options
+	tracing                      tracingOptions
 	log                          zap.Options
 }
 
 func main() {
 	o := parseFlags()
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&o.log)))
-	if err := run(o); err != nil {
+	if err := run(ctrl.SetupSignalHandler(), o); err != nil {
 		fmt.Fprintln(os.Stderr, "manager:", err)
 		os.Exit(1)
 	}
@@ -72,6 +74,7 @@ func parseFlags() *options {
 	flag.StringVar(&o.volcanoVersion, "volcano-version", "", "version of the cluster's Volcano, such as v1.14.1; default: the image tag of the Deployment labelled app=volcano-scheduler")
 	flag.StringVar(&o.alerts.Address, "alerts-bind-address", alerts.Off, "address of the receiver of Alertmanager's webhook, such as :9443; 0 turns it off")
 	flag.StringVar(&o.alerts.CertDir, "alerts-cert-dir", "", "folder of the receiver's tls.crt and tls.key; read again when they change")
+	o.tracing.bindFlags(flag.CommandLine)
 	o.log.BindFlags(flag.CommandLine)
 	version.AddFlag(flag.CommandLine)
 	flag.Parse()
@@ -97,13 +100,21 @@ func (o *options) directBinding(reader client.Reader) *controllers.DirectBinding
 	return &controllers.DirectBinding{Reader: reader, Version: o.volcanoVersion}
 }
 
-func run(o *options) error {
+func run(ctx context.Context, o *options) error {
 	ctrl.Log.Info("Starting", "version", version.String())
+	traces, err := o.tracing.tracer(ctx)
+	if err != nil {
+		return err
+	}
+	defer stopTracing(traces)
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		return fmt.Errorf("no cluster to talk to (set --kubeconfig or KUBECONFIG, or run in a pod): %w", err)
 	}
 	config.QPS, config.Burst = float32(o.qps), o.burst
+	if traces != nil {
+		config.Wrap(traces.Transport)
+	}
 	mgr, err := ctrl.NewManager(config, manager.Options{
 		Scheme:                        newScheme(),
 		Cache:                         controllers.CacheOptions(),
@@ -118,7 +129,7 @@ func run(o *options) error {
 	if err != nil {
 		return fmt.Errorf("create manager: %w", err)
 	}
-	begin := &startup{mgr: mgr, setUp: func(ctx context.Context) error { return setUp(ctx, mgr, o) }}
+	begin := &startup{mgr: mgr, setUp: func(ctx context.Context) error { return setUp(ctx, mgr, o, traces) }}
 	if err := mgr.Add(begin); err != nil {
 		return err
 	}
@@ -128,11 +139,11 @@ func run(o *options) error {
 	if err := mgr.AddReadyzCheck("readyz", begin.Ready); err != nil {
 		return err
 	}
-	return mgr.Start(ctrl.SetupSignalHandler())
+	return mgr.Start(ctx)
 }
 
 // setUp adds all that the manager runs.
-func setUp(ctx context.Context, mgr ctrl.Manager, o *options) error {
+func setUp(ctx context.Context, mgr ctrl.Manager, o *options, traces *tracing.Tracer) error {
 	if err := controllers.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -145,6 +156,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options) error {
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		Events: mgr.GetEventRecorder("lockstep"), Clock: clock.RealClock{}, Writers: o.writers,
 		Verdicts:      &nodes.Verdicts,
+		Traces:        traces,
 		DirectBinding: o.directBinding(mgr.GetAPIReader()),
 	}
 	if err := jobs.SetupWithManager(mgr, o.workers); err != nil {

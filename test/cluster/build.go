@@ -37,6 +37,7 @@ type binary struct {
 const (
 	Alertmanager = "alertmanager"
 	Promtool     = "promtool"
+	Collector    = "otelcol"
 )
 
 const (
@@ -63,6 +64,7 @@ func binaries() []binary {
 		{name: Alertmanager, module: "alerting", pkg: "github.com/prometheus/alertmanager/cmd/alertmanager"},
 		// It checks rules: what finds scrape targets in two dozen clouds is left out.
 		{name: Promtool, module: "alerting", pkg: "github.com/prometheus/prometheus/cmd/promtool", tags: "remove_all_sd"},
+		{name: Collector, module: "tracing", pkg: "."},
 	}
 }
 
@@ -228,7 +230,7 @@ func outputOf(cmd *exec.Cmd) ([]byte, error) {
 func cacheKey(modules string) (string, error) {
 	hash := sha256.New()
 	fmt.Fprintln(hash, recipe, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	for _, module := range []string{".", "kwok", "helm", "alerting", "dns"} {
+	for _, module := range []string{".", "kwok", "helm", "alerting", "dns", "tracing"} {
 		for _, name := range []string{"go.mod", "go.sum"} {
 			content, err := os.ReadFile(filepath.Join(modules, module, name))
 			if err != nil {

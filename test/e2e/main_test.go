@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -106,9 +107,14 @@ func start(ctx context.Context) (stop func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
+	traced, err := tracingFlags(ctx)
+	if err != nil {
+		return nil, err
+	}
 	manager, err = testCluster.Run(ctx, cluster.Command{
 		Name: operator.Name, Path: binary,
-		Args: append([]string{metrics, "--health-probe-bind-address=0", "--kubeconfig=" + kubeconfig}, receiver...),
+		Args: slices.Concat([]string{metrics, "--health-probe-bind-address=0", "--kubeconfig=" + kubeconfig}, receiver, traced),
+		Env:  []string{"OTEL_BSP_SCHEDULE_DELAY=200"}, // milliseconds until spans are exported: a test waits for them
 	})
 	return func() error {
 		defer os.RemoveAll(dir)

@@ -23,11 +23,14 @@ func TestManagerRestartedInTheMiddleOfARecovery(t *testing.T) {
 
 	s.must(testCluster.DeleteNode(s.ctx, victim.Spec.NodeName), "delete the node")
 	s.await("the incident opens", func() bool { return len(s.job.Status.Incidents) == 1 })
+	s.firstSpans(1)
 	s.withoutManager(func() {})
+	s.keepManager()
 	s.recovered(1)
 
 	s.untouched(before, victim.Name)
 	s.atHome(home)
+	s.tracedByTwo(1)
 	if inc := s.job.Status.Incidents; len(inc) != 1 || s.job.Status.Restarts.Total != 1 {
 		t.Errorf("incidents %d, restarts %d: want 1 and 1", len(inc), s.job.Status.Restarts.Total)
 	}
