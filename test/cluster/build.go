@@ -226,13 +226,17 @@ func outputOf(cmd *exec.Cmd) ([]byte, error) {
 	return out, nil
 }
 
-// cacheKey changes whenever a pinned version or the way of building does.
+// cacheKey changes whenever a pinned version, the way of building or one of our own programs does.
 func cacheKey(modules string) (string, error) {
 	hash := sha256.New()
 	fmt.Fprintln(hash, recipe, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	for _, module := range []string{".", "kwok", "helm", "alerting", "dns", "tracing"} {
-		for _, name := range []string{"go.mod", "go.sum"} {
-			content, err := os.ReadFile(filepath.Join(modules, module, name))
+		programs, err := filepath.Glob(filepath.Join(modules, module, "*.go"))
+		if err != nil {
+			return "", err
+		}
+		for _, file := range append(programs, filepath.Join(modules, module, "go.mod"), filepath.Join(modules, module, "go.sum")) {
+			content, err := os.ReadFile(file)
 			if err != nil {
 				return "", fmt.Errorf("reading the pinned versions: %w", err)
 			}
