@@ -124,6 +124,17 @@ func TestARequestForAPodRestartsTheJobOncePeersHaveSucceeded(t *testing.T) {
 	check.Equal(t, "fired", []string{"RestartJob@0"}, s.fired(t))
 }
 
+// The rule that the ladder goes on with may be one that ignores failures, which another event takes the place of otherwise.
+func TestARequestKeepsItsTrigger(t *testing.T) {
+	job := aJob().tasks(task("worker", 3)).policy(withRules(rule("ill", on(v1alpha1.HealthDegraded), step(v1alpha1.MigratePod, 30)), rule("rest", step(v1alpha1.Ignore, 0)))).saving()
+	s := aScene(job).started().placed()
+	s.request("RestartPod", 1)
+	s.decide()
+	s.Pods[1].Signals = []gang.Signal{degraded}
+	s.decide()
+	check.Equal(t, "trigger", v1alpha1.RestartRequested, s.status().Incidents[0].Trigger)
+}
+
 // A rank that falls while a request waits for a checkpoint is no victim of it: nothing has been restarted.
 func TestWhoFallsBeforeARequestIsCarriedOutFallsByItself(t *testing.T) {
 	s := aScene(aJob().tasks(task("worker", 3)).saving()).started().placed()

@@ -29,6 +29,7 @@ func (e Engine) handshake(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident,
 		inc.Checkpoint = &v1alpha1.IncidentCheckpoint{
 			RequestTime: metav1.NewMicroTime(e.Now), Deadline: metav1.NewMicroTime(e.Now.Add(timeout)), Pods: int32(len(asked)),
 		}
+		return inc.Checkpoint.Deadline.Time // answers to an earlier request of the same moment do not count
 	}
 	if !incident.Asking(inc) || e.concludes(inc, asked) {
 		return time.Time{}

@@ -115,11 +115,11 @@ func (e Engine) open(s *v1alpha1.TrainingJobStatus, trigger v1alpha1.EventType, 
 
 // upgradeTrigger selects the rule of an incident again when a stronger event arrives for it, as long as no step has restarted
 // anything; when any event arrives that is not ignored, where the first one is; and when the rest of the gang is found down
-// while a node is silent.
+// while a node is silent. What a user asked for stays that.
 func (e Engine) upgradeTrigger(inc *v1alpha1.Incident, f rules.Failure, rule v1alpha1.Rule, policy *rules.Policy) {
 	another := f.UID != "" && f.Event != inc.Trigger && !rules.OfJob(inc.Trigger) && rules.Ignores(e.RuleOf(inc)) && !rules.Ignores(rule)
 	down := f.GangDown && rules.OfNode(f.Event) && f.Event == inc.Trigger && f.Pod == inc.Cause.Pod && rule.Name != inc.Rule
-	if incident.Restarted(inc) || (rules.Strength(f.Event) <= rules.Strength(inc.Trigger) && !another && !down) || incident.OnlyFollows(inc, f) {
+	if incident.Restarted(inc) || inc.RequestedAction != "" || (rules.Strength(f.Event) <= rules.Strength(inc.Trigger) && !another && !down) || incident.OnlyFollows(inc, f) {
 		return
 	}
 	inc.Trigger, inc.Class, inc.Rule, inc.PolicyTask, inc.Cause = f.Event, f.Class, rule.Name, policy.Of, incident.CauseOf(f)

@@ -162,7 +162,8 @@ func (t *tenant) createVolcanoJob() {
 	}
 	if t.leads() {
 		t.require(Terminal, !isFinished(&t.job.Status), "Volcano Job %s is created for a finished job", name)
-		t.require(Status, m.status.Attempt == t.job.Status.Attempt, "Volcano Job %s is created for attempt %d", name, t.job.Status.Attempt)
+		// One whose cache is behind may create that of an earlier attempt again. Its pods stay behind their gates, until it is deleted.
+		t.require(Status, m.status.Attempt <= t.job.Status.Attempt, "Volcano Job %s is created for attempt %d", name, t.job.Status.Attempt)
 	}
 	t.volcano = append(t.volcano, &volcanoJob{name: name, attempt: m.status.Attempt, pending: true, size: sizeOf(m.job, m.status)})
 	t.changed("the manager creates Volcano Job %s", name)

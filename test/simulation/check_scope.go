@@ -93,7 +93,7 @@ func (t *tenant) holdsNothing(p *pod) bool {
 	q := o.Pods[i]
 	n, exists := o.Nodes[q.Node]
 	return ended(&q) || !exists || !n.Ready || n.Unschedulable || n.OutOfService || tainted(&n) ||
-		isExcluded(t.acting.status, q.Node) || len(q.Signals) > 0
+		isExcluded(t.acting.status, q.Node) || t.hasLeft(q.Node) || len(q.Signals) > 0
 }
 
 // checkVolcanoDeletion is called before the manager deletes a Volcano Job.

@@ -121,9 +121,9 @@ func (r *record) failsToStart(p *gang.Pod) bool {
 }
 
 // isOvertaken reports whether other pods of a pod's task came further. The only pod of a task is compared with those of
-// the others.
+// the others. The record may change how many it has.
 func (r *record) isOvertaken(p *gang.Pod) bool {
-	alone := taskStatus(r.s, p.Task).Replicas <= 1
+	alone := taskStatus(r.s, p.Task).Replicas <= 1 || taskStatus(r.old, p.Task).Replicas <= 1
 	return slices.ContainsFunc(r.o.Pods, func(q gang.Pod) bool {
 		return !q.Spare && q.Attempt == p.Attempt && (q.Task == p.Task || alone) && stage(&q) > stage(p)
 	})
