@@ -40,7 +40,7 @@ func datasource() common.DataSourceRef {
 
 func (p page) build() (dashboard.Dashboard, error) {
 	builder := dashboard.NewDashboardBuilder(p.title).
-		Uid("lockstep-" + p.name).
+		Uid("lockstep-"+p.name).
 		Description(p.description).
 		Tags([]string{"lockstep"}).
 		Timezone("browser").
