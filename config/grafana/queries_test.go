@@ -3,13 +3,16 @@
 package grafana
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/yaml"
 
@@ -160,9 +163,7 @@ func TestRulesAskForWhatThereIs(t *testing.T) {
 func joined(all ...map[string]string) map[string]string {
 	out := map[string]string{}
 	for _, m := range all {
-		for name, text := range m {
-			out[name] = text
-		}
+		maps.Copy(out, m)
 	}
 	return out
 }
@@ -173,28 +174,35 @@ func TestPanelsSayWhatIsGood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	uids := map[string]bool{}
 	for name, d := range all {
-		if *d.Uid != "lockstep-"+name || uids[*d.Uid] {
+		if *d.Uid != "lockstep-"+name {
 			t.Errorf("%s has the uid %s", name, *d.Uid)
 		}
-		uids[*d.Uid] = true
 		titles := map[string]bool{}
 		for _, p := range dashboards.Panels(d) {
-			switch {
-			case p.Title == nil || *p.Title == "" || titles[*p.Title]:
-				t.Errorf("%s: panel %v has no title of its own", name, p.Title)
+			if p.Title == nil || titles[*p.Title] {
+				t.Errorf("%s: panel %v has no title of its own", name, p.Id)
 				continue
-			case p.Description == nil || !strings.Contains(*p.Description, "**Good:** ") || !strings.Contains(*p.Description, "**Otherwise:** "):
-				t.Errorf("%s, panel %q: the description does not say what is good, and what to do otherwise", name, *p.Title)
-			case p.FieldConfig == nil || p.FieldConfig.Defaults.Unit == nil || *p.FieldConfig.Defaults.Unit == "":
-				t.Errorf("%s, panel %q has no unit", name, *p.Title)
-			case p.Datasource == nil || *p.Datasource.Uid != "$datasource":
-				t.Errorf("%s, panel %q does not ask the data source that the reader chose", name, *p.Title)
-			case len(p.Targets) == 0:
-				t.Errorf("%s, panel %q asks for nothing", name, *p.Title)
 			}
 			titles[*p.Title] = true
+			for what, has := range saidOf(p) {
+				if !has {
+					t.Errorf("%s, panel %q has no %s", name, *p.Title, what)
+				}
+			}
 		}
+	}
+}
+
+// saidOf is what a panel has to have.
+func saidOf(p dashboard.Panel) map[string]bool {
+	description := ptr.Deref(p.Description, "")
+	return map[string]bool{
+		"title":                             *p.Title != "",
+		"word on what a good value is":      strings.Contains(description, "**Good:** "),
+		"word on what to do otherwise":      strings.Contains(description, "**Otherwise:** "),
+		"unit":                              p.FieldConfig != nil && ptr.Deref(p.FieldConfig.Defaults.Unit, "") != "",
+		"data source that the reader chose": p.Datasource != nil && ptr.Deref(p.Datasource.Uid, "") == "$datasource",
+		"query":                             len(p.Targets) > 0,
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
@@ -91,7 +91,7 @@ func (m Metrics) selected(e *parser.VectorSelector) (Labels, error) {
 		return nil, fmt.Errorf("%s: nothing exports the metric %q", e, e.Name)
 	}
 	for _, matcher := range e.LabelMatchers {
-		if matcher.Name == labels.MetricName {
+		if matcher.Name == model.MetricNameLabel {
 			continue
 		}
 		if err := known.missing([]string{matcher.Name}, e.String()); err != nil {

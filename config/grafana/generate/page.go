@@ -8,7 +8,6 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/cog"
 	"github.com/grafana/grafana-foundation-sdk/go/common"
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
-	"k8s.io/utils/ptr"
 )
 
 // page is a dashboard.
@@ -35,7 +34,7 @@ type row struct {
 
 // datasource is the one that the reader chose.
 func datasource() common.DataSourceRef {
-	return common.DataSourceRef{Type: ptr.To("prometheus"), Uid: ptr.To("$datasource")}
+	return common.DataSourceRef{Type: new("prometheus"), Uid: new("$datasource")}
 }
 
 func (p page) build() (dashboard.Dashboard, error) {
@@ -74,8 +73,8 @@ func (v variable) build() cog.Builder[dashboard.VariableModel] {
 		Sort(dashboard.VariableSortAlphabeticalAsc).
 		Multi(true).IncludeAll(true).AllValue(".*").
 		Current(dashboard.VariableOption{
-			Selected: ptr.To(true),
-			Text:     dashboard.StringOrArrayOfString{String: ptr.To("All")},
-			Value:    dashboard.StringOrArrayOfString{String: ptr.To("$__all")},
+			Selected: new(true),
+			Text:     dashboard.StringOrArrayOfString{String: new("All")},
+			Value:    dashboard.StringOrArrayOfString{String: new("$__all")},
 		})
 }

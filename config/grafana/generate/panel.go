@@ -12,7 +12,6 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/prometheus"
 	"github.com/grafana/grafana-foundation-sdk/go/stat"
 	"github.com/grafana/grafana-foundation-sdk/go/timeseries"
-	"k8s.io/utils/ptr"
 )
 
 // form is how a panel shows its queries.
@@ -81,7 +80,7 @@ func (p panel) number() cog.Builder[dashboard.Panel] {
 	}
 	steps := []dashboard.Threshold{{Color: "text"}}
 	if p.scale != (scale{}) {
-		steps = []dashboard.Threshold{{Color: below}, {Value: ptr.To(p.scale.at), Color: above}}
+		steps = []dashboard.Threshold{{Color: below}, {Value: new(p.scale.at), Color: above}}
 	}
 	builder := stat.NewPanelBuilder().
 		Title(p.title).Description(p.description()).Unit(p.unit).
