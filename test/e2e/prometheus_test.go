@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -37,7 +38,7 @@ func TestPrometheusShowsAFaultAndAlerts(t *testing.T) {
 	queue := &scheduling.Queue{ObjectMeta: metav1.ObjectMeta{Name: s.pool.Name}, Spec: scheduling.QueueSpec{Weight: 1}}
 	s.must(testCluster.Client().Create(s.ctx, queue), "create the queue")
 	t.Cleanup(func() { s.must(client.IgnoreNotFound(testCluster.Client().Delete(s.ctx, queue)), "delete the queue") })
-	job := s.trainingJob(2, rules(exitsWith(2, v1alpha1.FailJob), anything(step(v1alpha1.RestartPod, 0))))
+	job := s.trainingJob(2, rules(exitsWith(2, v1alpha1.FailJob), anything(step(v1alpha1.RestartPod, 0))), standing)
 	job.Spec.Queue = queue.Name
 	s.run(job)
 	idle := slices.DeleteFunc(s.pool.RackNodes(0), func(n string) bool { return slices.Contains(s.nodesOfRanks(), n) })
@@ -76,36 +77,41 @@ func exitsWith(code int32, action v1alpha1.Action) v1alpha1.Rule {
 	return r
 }
 
-// awaitPanels asks all queries of the shipped dashboards, until each panel shows something but those that may be empty.
+// awaitPanels asks all queries of the shipped dashboards, and those of panels that must not be empty until each panel shows something.
 func (p *prometheusServer) awaitPanels() {
 	t := p.s.t
 	t.Helper()
 	queries, err := dashboards.Queries("../../config/grafana")
 	p.s.must(err, "read the dashboards")
-	missing := map[string]string{} // panel: its first query
+	missing, panels := map[string][]dashboards.Query{}, map[string]bool{}
 	for _, q := range queries {
-		missing[q.Dashboard+"/"+q.Panel] = q.Expr
+		name := q.Dashboard + "/" + q.Panel
+		panels[name] = true
+		if _, err := p.series(q.Expr); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if emptyPanels[name] == "" {
+			missing[name] = append(missing[name], q)
+		}
 	}
 	for name := range emptyPanels {
-		if _, exists := missing[name]; !exists {
+		if !panels[name] {
 			t.Errorf("emptyPanels names %s, and there is no such panel", name)
 		}
-		delete(missing, name)
 	}
 	p.s.awaitAny("the panels show something", func(ctxT) (bool, error) {
-		for _, q := range queries {
-			found, err := p.series(q.Expr)
-			if err != nil {
-				t.Fatalf("%s, panel %q: %v", q.Dashboard, q.Panel, err)
-			}
-			if len(found) > 0 {
-				delete(missing, q.Dashboard+"/"+q.Panel)
-			}
+		var last error
+		maps.DeleteFunc(missing, func(_ string, queries []dashboards.Query) bool {
+			return slices.ContainsFunc(queries, func(q dashboards.Query) bool {
+				found, err := p.series(q.Expr)
+				last = errors.Join(last, err)
+				return len(found) > 0
+			})
+		})
+		if len(missing) > 0 && last == nil {
+			last = fmt.Errorf("nothing in %q", slices.Sorted(maps.Keys(missing)))
 		}
-		if len(missing) > 0 {
-			return false, fmt.Errorf("nothing in %q", slices.Sorted(maps.Keys(missing)))
-		}
-		return true, nil
+		return len(missing) == 0, last
 	})
 }
 
