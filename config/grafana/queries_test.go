@@ -178,13 +178,18 @@ func TestPanelsSayWhatIsGood(t *testing.T) {
 		if *d.Uid != "lockstep-"+name {
 			t.Errorf("%s has the uid %s", name, *d.Uid)
 		}
-		titles := map[string]bool{}
+		titles, ids := map[string]bool{}, map[uint32]bool{}
 		for _, p := range dashboards.Panels(d) {
 			if p.Title == nil || titles[*p.Title] {
 				t.Errorf("%s: panel %v has no title of its own", name, p.Id)
 				continue
 			}
 			titles[*p.Title] = true
+			if id := ptr.Deref(p.Id, 0); id == 0 || ids[id] {
+				t.Errorf("%s, panel %q has no id of its own: %d", name, *p.Title, id)
+			} else {
+				ids[id] = true
+			}
 			for what, has := range saidOf(p) {
 				if !has {
 					t.Errorf("%s, panel %q has no %s", name, *p.Title, what)

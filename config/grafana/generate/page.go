@@ -60,7 +60,20 @@ func (p page) build() (dashboard.Dashboard, error) {
 		}
 	}
 	built, err := builder.Build()
+	number(built.Panels)
 	return built, errors.Join(append(problems, err)...)
+}
+
+// number gives panels and rows their ids, which links to them and Grafana's own references use.
+func number(panels []dashboard.PanelOrRowPanel) {
+	for i := range panels {
+		id := uint32(i + 1)
+		if panels[i].RowPanel != nil {
+			panels[i].RowPanel.Id = id
+		} else {
+			panels[i].Panel.Id = &id
+		}
+	}
 }
 
 func (v variable) build() cog.Builder[dashboard.VariableModel] {

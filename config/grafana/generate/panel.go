@@ -18,7 +18,7 @@ import (
 type form int
 
 const (
-	number form = iota // the last value of each, large
+	figure form = iota // the last value of each, large
 	lines              // over time
 	bars               // over time, stacked: for what adds up
 )
@@ -31,7 +31,7 @@ type panel struct {
 	unit                   string // of Grafana's list
 	form                   form
 	queries                []query
-	// scale colours the values of a number.
+	// scale colours the values of a figure.
 	scale scale
 	// max is the top of the axis; 0 leaves it to Grafana.
 	max float64
@@ -67,13 +67,13 @@ func (p panel) description() string {
 }
 
 func (p panel) build() cog.Builder[dashboard.Panel] {
-	if p.form == number {
-		return p.number()
+	if p.form == figure {
+		return p.figure()
 	}
 	return p.graph()
 }
 
-func (p panel) number() cog.Builder[dashboard.Panel] {
+func (p panel) figure() cog.Builder[dashboard.Panel] {
 	below, above := "red", "green"
 	if p.scale.lowIsOK {
 		below, above = "green", "red"
@@ -88,6 +88,7 @@ func (p panel) number() cog.Builder[dashboard.Panel] {
 		Height(5).Span(6).
 		ColorMode(common.BigValueColorModeValue).
 		GraphMode(common.BigValueGraphModeArea).
+		Orientation(common.VizOrientationAuto).
 		ReduceOptions(common.NewReduceDataOptionsBuilder().Calcs([]string{"lastNotNull"})).
 		Thresholds(dashboard.NewThresholdsConfigBuilder().Mode(dashboard.ThresholdsModeAbsolute).Steps(steps))
 	for i, q := range p.queries {
@@ -108,7 +109,8 @@ func (p panel) graph() cog.Builder[dashboard.Panel] {
 		builder.Max(p.max)
 	}
 	if p.form == bars {
-		builder.DrawStyle(common.GraphDrawStyleBars).FillOpacity(60).
+		// A bar is what came in its time: with steps below $__rate_interval each event would be in several.
+		builder.Interval("5m").DrawStyle(common.GraphDrawStyleBars).FillOpacity(60).
 			Stacking(common.NewStackingConfigBuilder().Mode(common.StackingModeNormal))
 	}
 	for i, q := range p.queries {
