@@ -76,36 +76,3 @@ func TestJobsAndOpenIncidents(t *testing.T) {
 	check.Equal(t, "jobs", map[string][2]float64{"research a Running": {2}, "research a Recovering": {1}, "research b Queued": {1}}, told(t, only{gauges, jobsDesc}))
 	check.Equal(t, "open incidents", map[string][2]float64{"research a": {2}}, told(t, only{gauges, openIncidentsDesc}))
 }
-
-// A series that appears with its first event would hide it: Prometheus sees no increase.
-func TestSeriesBeginAtZero(t *testing.T) {
-	startedSeries.Clear()
-	for _, collector := range kept {
-		collector.(interface{ Reset() }).Reset()
-	}
-	e := running(t)
-	counts := func() map[string]int {
-		out := map[string]int{}
-		for _, collector := range kept {
-			registry := prometheus.NewPedanticRegistry()
-			registry.MustRegister(collector)
-			families, err := registry.Gather()
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, family := range families {
-				out[family.GetName()] = len(family.GetMetric())
-			}
-		}
-		return out
-	}
-	before := counts()
-	e.crash("llm-1-worker-1")
-	e.settle()
-	e.volcano(1)
-	e.settle()
-	e.run("llm-1-worker-1", "n1")
-	e.settle()
-	check.Equal(t, "series after a recovery", before, counts())
-	check.Equal(t, "incidents", map[string][2]float64{"User research research PodFailed": {1}}, told(t, incidents))
-}
