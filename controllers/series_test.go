@@ -1,12 +1,15 @@
 package controllers
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/check"
@@ -48,7 +51,7 @@ func TestSeriesBeginAtZero(t *testing.T) {
 // Each word that a counter may be given is one of a constant's, and has its series.
 func TestEveryWordOfTheAPIHasItsSeries(t *testing.T) {
 	startSeries("words", "q")
-	known := map[string]bool{}
+	known, series := map[string]bool{}, 0
 	for _, collector := range kept {
 		registry := prometheus.NewPedanticRegistry()
 		registry.MustRegister(collector)
@@ -58,11 +61,19 @@ func TestEveryWordOfTheAPIHasItsSeries(t *testing.T) {
 		}
 		for _, family := range families {
 			for _, m := range family.GetMetric() {
+				ours := false
 				for _, label := range m.GetLabel() {
 					known[label.GetValue()] = true
+					ours = ours || label.GetValue() == "words"
+				}
+				if ours {
+					series += seriesOf(m)
 				}
 			}
 		}
+	}
+	if page, err := os.ReadFile("../config/README.md"); err != nil || !strings.Contains(string(page), fmt.Sprintf("%d for each queue of each namespace", series)) {
+		t.Errorf("config/README.md does not say that a queue has %d series (%v)", series, err)
 	}
 	files, err := filepath.Glob("../api/v1alpha1/*_types.go")
 	if err != nil {
@@ -85,4 +96,12 @@ func TestEveryWordOfTheAPIHasItsSeries(t *testing.T) {
 	if found < 35 {
 		t.Errorf("%d words were found: does this test read them at all?", found)
 	}
+}
+
+// seriesOf is how many series Prometheus makes of a metric: a histogram has its buckets, the one without a limit, a sum and a count.
+func seriesOf(m *dto.Metric) int {
+	if h := m.GetHistogram(); h != nil {
+		return len(h.GetBucket()) + 3
+	}
+	return 1
 }
