@@ -41,7 +41,7 @@ HELM_DOCS := $(TOOLS)/helm-docs
 RENDERED := manager rbac agent policy
 OPTIONAL := alerts networkpolicy prometheus
 # What `make generate manifests` writes.
-GENERATED := charts $(RENDERED:%=config/%) $(OPTIONAL:%=config/%) config/crd ':(glob)api/**/zz_generated.*.go'
+GENERATED := charts config/grafana $(RENDERED:%=config/%) $(OPTIONAL:%=config/%) config/crd ':(glob)api/**/zz_generated.*.go'
 MODULES = $(patsubst %/go.mod,%,$(shell git ls-files -- go.mod '*/go.mod' | sed 's|^go.mod$$|./go.mod|'))
 # The race detector links C; without a C compiler, of which go knows, the tests run all the same.
 RACE = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
@@ -78,7 +78,7 @@ $(HELM_DOCS): .ci/helm-docs/go.mod .ci/helm-docs/go.sum | prereqs
 	go build -C .ci/helm-docs -o $@ github.com/norwoodj/helm-docs/cmd/helm-docs
 
 .PHONY: manifests
-manifests: $(CONTROLLER_GEN) $(HELM) $(HELM_DOCS) ## write the CRD and the manager's role from the markers in the code, and config from the chart
+manifests: $(CONTROLLER_GEN) $(HELM) $(HELM_DOCS) ## write the CRD and the manager's role from the markers in the code, config from the chart, and the dashboards
 	$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:artifacts:config=config/crd
 	$(CONTROLLER_GEN) rbac:roleName=lockstep-manager paths=./controllers/... paths=./health/alerts/... output:rbac:artifacts:config=config/rbac
 	@rendered="$$(mktemp -d)" && trap 'rm -rf "$$rendered"' EXIT && \
@@ -87,6 +87,7 @@ manifests: $(CONTROLLER_GEN) $(HELM) $(HELM_DOCS) ## write the CRD and the manag
 	render default && render optional --set alerts.enabled=true,networkPolicy.enabled=true,monitoring.podMonitors=true && \
 	for dir in $(RENDERED); do cp "$$rendered/default/lockstep/templates/$$dir"/* config/$$dir; done && \
 	for dir in $(OPTIONAL); do cp "$$rendered/optional/lockstep/templates/$$dir"/* config/$$dir; done
+	go run ./config/grafana/generate -dir config/grafana
 	$(HELM_DOCS) --chart-search-root charts --sort-values-order file --log-level warning
 
 .PHONY: lint

@@ -86,8 +86,8 @@ func TestKustomizeAndTheChartRenderTheSame(t *testing.T) {
 			set:  "agent.dcgmAddress=unix:///run/nvidia-dcgm/hostengine.sock,agent.dcgmSocketDir=/run/nvidia-dcgm",
 		},
 		"all": {
-			dirs: []string{"alerts", "networkpolicy", "prometheus"},
-			set:  "alerts.enabled=true,networkPolicy.enabled=true,monitoring.podMonitors=true,monitoring.rules=true",
+			dirs: []string{"alerts", "networkpolicy", "prometheus", "grafana"},
+			set:  "alerts.enabled=true,networkPolicy.enabled=true,monitoring.podMonitors=true,monitoring.rules=true,monitoring.dashboards=true",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestKustomizeAndTheChartRenderTheSame(t *testing.T) {
 // A release may be in any namespace, and the agent in any other.
 func TestNamespaces(t *testing.T) {
 	objects, err := cluster.Chart(t.Context(), "lockstep", "--namespace", "training-system", "--set",
-		"namespace.create=true,agent.namespace=gpu-health,alerts.enabled=true,networkPolicy.enabled=true,monitoring.podMonitors=true,monitoring.rules=true")
+		"namespace.create=true,agent.namespace=gpu-health,alerts.enabled=true,networkPolicy.enabled=true,monitoring.podMonitors=true,monitoring.rules=true,monitoring.dashboards=true")
 	if err != nil {
 		t.Fatal(err)
 	}

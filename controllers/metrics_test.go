@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"iter"
 	"math"
 	"os"
 	"regexp"
@@ -24,10 +25,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	described := regexp.MustCompile(`fqName: "(\w+)".*variableLabels: \{([\w,]*)\}`)
-	for _, collector := range append(kept, &ETTR{}) {
-		descs := make(chan *prometheus.Desc, 1)
-		collector.Describe(descs)
-		desc := (<-descs).String()
+	for desc := range descriptions(append(kept, &Gauges{})...) {
 		parts := described.FindStringSubmatch(desc)
 		if parts == nil {
 			t.Fatalf("cannot read %s", desc)
@@ -45,7 +43,24 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
-// told is what a metric tells, by its labels: how often something was counted, and the sum to the millisecond.
+// descriptions are those of all metrics of some collectors.
+func descriptions(collectors ...prometheus.Collector) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, collector := range collectors {
+			descs := make(chan *prometheus.Desc, 10)
+			collector.Describe(descs)
+			close(descs)
+			for desc := range descs {
+				if !yield(desc.String()) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// told is what a metric tells, by its labels: how often something was counted, and the sum to the millisecond. What was never
+// counted is left out.
 func told(t *testing.T, collector prometheus.Collector) map[string][2]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -62,8 +77,11 @@ func told(t *testing.T, collector prometheus.Collector) map[string][2]float64 {
 				labels = append(labels, l.GetValue())
 			}
 			h := m.GetHistogram()
-			out[strings.Join(labels, " ")] = [2]float64{
+			counted := [2]float64{
 				m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(h.GetSampleCount()), math.Round(1000*h.GetSampleSum()) / 1000,
+			}
+			if counted != [2]float64{} {
+				out[strings.Join(labels, " ")] = counted
 			}
 		}
 	}
@@ -101,31 +119,6 @@ func TestOnlyRecoveriesHavePhases(t *testing.T) {
 		reportPhases(aJob(), &v1alpha1.Incident{StartTime: at, EndTime: new(metav1.NewMicroTime(t0.Add(time.Second))), Outcome: outcome})
 	}
 	check.Equal(t, "phases", map[string][2]float64{}, told(t, phases))
-}
-
-func TestETTR(t *testing.T) {
-	since := func(name, namespace, queue string, ready time.Duration, lost time.Duration) *v1alpha1.TrainingJob {
-		job := aJob()
-		job.Name, job.Namespace, job.Spec.Queue = name, namespace, queue
-		job.Status.Availability = &v1alpha1.Availability{
-			StartTime: metav1.NewMicroTime(t0.Add(-ready)),
-			LostTime:  []v1alpha1.LostTime{{Cause: "NodeGone", Interruptions: 1, Milliseconds: lost.Milliseconds()}},
-		}
-		return job
-	}
-	never, over := since("never", "research", "other", 0, 0), since("over", "research", "a", time.Hour, time.Hour)
-	never.Status.Availability = nil
-	over.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionCompleted, Status: metav1.ConditionTrue}}
-	down := since("down", "team", "a", time.Hour, 0)
-	down.Status.Availability.Interruption = &v1alpha1.Interruption{StartTime: metav1.NewMicroTime(t0.Add(-15 * time.Minute)), Cause: "PodFailed"}
-	e := newEnv(t,
-		since("one", "research", "a", time.Hour, 30*time.Minute), since("two", "research", "a", 3*time.Hour, 0), since("three", "research", "b", time.Hour, 0),
-		down, never, over,
-	)
-	ettr := &ETTR{Jobs: e.r.Client, Clock: e.Clock}
-	check.Equal(t, "ratios", map[string][2]float64{"research a": {0.875}, "research b": {1}, "team a": {0.75}}, told(t, ettr))
-	e.Clock.SetTime(t0.Add(time.Hour))
-	check.Equal(t, "an hour later", 0.375, told(t, ettr)["team a"][0])
 }
 
 func TestWhereRanksComeBack(t *testing.T) {

@@ -162,8 +162,8 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, traces *tracing.Tr
 	if err := jobs.SetupWithManager(mgr, o.workers); err != nil {
 		return fmt.Errorf("set up the TrainingJob controller: %w", err)
 	}
-	if err := metrics.Registry.Register(&controllers.ETTR{Jobs: mgr.GetClient(), Clock: clock.RealClock{}}); err != nil {
-		return fmt.Errorf("register the metric of the ETTR: %w", err)
+	if err := metrics.Registry.Register(&controllers.Gauges{Jobs: mgr.GetClient(), Clock: clock.RealClock{}}); err != nil {
+		return fmt.Errorf("register the gauges of jobs: %w", err)
 	}
 	if err := (&controllers.HoldSweeper{Client: mgr.GetClient(), Clock: clock.RealClock{}}).SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the hold sweeper: %w", err)

@@ -27,6 +27,7 @@ type Metrics struct {
 	unknown   prometheus.Gauge
 	refused   prometheus.Gauge
 	writes    *prometheus.CounterVec
+	written   prometheus.Gauge
 	// told are the series of faults that there have been: most signals never come.
 	told map[faultLabels]bool
 }
@@ -60,8 +61,9 @@ func NewMetrics() *Metrics {
 			Name: "lockstep_health_writes_total",
 			Help: "Writes of the NodeHealth, by outcome: Written or Failed. What has not changed is not written.",
 		}, []string{"outcome"}),
+		written: gauge("lockstep_health_last_write_timestamp_seconds", "When the NodeHealth was last written, as Unix time; 0 before the first time."),
 	}
-	m.registry.MustRegister(m.polls, m.duration, m.faults, m.connected, m.unknown, m.refused, m.writes,
+	m.registry.MustRegister(m.polls, m.duration, m.faults, m.connected, m.unknown, m.refused, m.writes, m.written,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, outcome := range []string{"Read", "Failed"} {
 		m.polls.WithLabelValues(outcome)
@@ -71,6 +73,9 @@ func NewMetrics() *Metrics {
 	}
 	return m
 }
+
+// Registry holds them.
+func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
 
 // Handler serves them.
 func (m *Metrics) Handler() http.Handler {
@@ -107,10 +112,13 @@ func (m *Metrics) Found(state health.State, table *health.Table) {
 	}
 }
 
-// Published counts a write, if there was one.
-func (m *Metrics) Published(wrote bool, err error) {
+// Published counts a write, if there was one, and notes when it was.
+func (m *Metrics) Published(now time.Time, wrote bool, err error) {
 	if wrote || err != nil {
 		m.writes.WithLabelValues(either(err == nil, "Written", "Failed")).Inc()
+	}
+	if wrote && err == nil {
+		m.written.Set(float64(now.Unix()))
 	}
 }
 

@@ -51,10 +51,10 @@ func TestMetrics(t *testing.T) {
 	wants("none any more", `lockstep_health_faults{signal="XID79",state="Failed"} 0`, "lockstep_health_unknown 0")
 
 	m.Refused(true)
-	m.Published(true, nil)
-	m.Published(false, nil)
-	m.Published(false, errors.New("conflict"))
-	wants("the rest", "lockstep_health_overrides_refused 1", `lockstep_health_writes_total{outcome="Written"} 1`, `lockstep_health_writes_total{outcome="Failed"} 1`)
+	m.Published(time.Unix(1700000000, 0), true, nil)
+	m.Published(time.Unix(1700000001, 0), false, nil)
+	m.Published(time.Unix(1700000002, 0), false, errors.New("conflict"))
+	wants("the rest", "lockstep_health_last_write_timestamp_seconds 1.7e+09", "lockstep_health_overrides_refused 1", `lockstep_health_writes_total{outcome="Written"} 1`, `lockstep_health_writes_total{outcome="Failed"} 1`)
 }
 
 // config/agent/README.md lists every metric with its labels.

@@ -66,7 +66,7 @@ func (r *Reporter) Report(ctx context.Context, now time.Time, state health.State
 		reports = Attribute(reports, r.published, holders, asked == nil)
 	}
 	wrote, err := r.Publisher.Publish(ctx, now, health.Source(state, remark), reports)
-	r.Metrics.Published(wrote, err)
+	r.Metrics.Published(now, wrote, err)
 	if err == nil {
 		r.published = reports
 	}

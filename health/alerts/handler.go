@@ -121,7 +121,7 @@ func read(w http.ResponseWriter, r *http.Request) (Payload, *refusal) {
 // bad one; where some do, the others must not keep them out.
 func (h *Handler) answer(p Payload, result Result, err error) (string, error) {
 	var text strings.Builder
-	for _, o := range []Outcome{Applied, Refused, UnknownNode, LeftOut, Unwritten} {
+	for _, o := range outcomes {
 		if n := result.Outcomes[o]; n > 0 {
 			fmt.Fprintf(&text, "%s: %d\n", o, n)
 		}

@@ -22,7 +22,12 @@ var (
 	}, []string{"outcome"})
 )
 
-func init() { metrics.Registry.MustRegister(requests, received) }
+func init() {
+	metrics.Registry.MustRegister(requests, received)
+	for _, outcome := range outcomes { // a series that began at 1 would not have increased
+		received.WithLabelValues(string(outcome))
+	}
+}
 
 func counted(next http.Handler) http.Handler {
 	return promhttp.InstrumentHandlerCounter(requests, next)

@@ -44,6 +44,9 @@ const (
 	Unwritten Outcome = "Unwritten"
 )
 
+// outcomes are all of them, in the order in which answers list them.
+var outcomes = []Outcome{Applied, Refused, UnknownNode, LeftOut, Unwritten}
+
 // Result says what became of the alerts of a payload.
 type Result struct {
 	Outcomes map[Outcome]int

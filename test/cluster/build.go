@@ -36,6 +36,7 @@ type binary struct {
 // Programs that the control plane does without, and tests run.
 const (
 	Alertmanager = "alertmanager"
+	Prometheus   = "prometheus"
 	Promtool     = "promtool"
 	Collector    = "otelcol"
 )
@@ -44,6 +45,9 @@ const (
 	kubernetes  = "k8s.io/kubernetes"
 	kubeVersion = "k8s.io/component-base/version"
 	volcano     = "volcano.sh/volcano"
+	prometheus  = "github.com/prometheus/prometheus"
+
+	prometheusVersion = "github.com/prometheus/common/version"
 )
 
 // kube is one of Kubernetes' own programs.
@@ -62,8 +66,9 @@ func binaries() []binary {
 		{name: KWOK, module: "kwok", pkg: "sigs.k8s.io/kwok/cmd/kwok"},
 		{name: "helm", module: "helm", pkg: "helm.sh/helm/v3/cmd/helm"},
 		{name: Alertmanager, module: "alerting", pkg: "github.com/prometheus/alertmanager/cmd/alertmanager"},
-		// It checks rules: what finds scrape targets in two dozen clouds is left out.
-		{name: Promtool, module: "alerting", pkg: "github.com/prometheus/prometheus/cmd/promtool", tags: "remove_all_sd"},
+		// Their targets are named in a file: what finds targets in two dozen clouds is left out.
+		{name: Prometheus, module: "alerting", pkg: prometheus + "/cmd/prometheus", tags: "remove_all_sd", stamped: prometheusVersion + ".Version", version: prometheus},
+		{name: Promtool, module: "alerting", pkg: prometheus + "/cmd/promtool", tags: "remove_all_sd"},
 		{name: Collector, module: "tracing", pkg: "."},
 	}
 }

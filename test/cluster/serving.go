@@ -8,12 +8,14 @@ import (
 	"path/filepath"
 )
 
-// Port is one that is free, and stays ours until the cluster stops.
+// Port is one that is free, and stays ours until the cluster stops. Several tests may ask at once.
 func (c *Cluster) Port() (int, error) {
 	free, release, err := claimPorts(1)
 	if err != nil {
 		return 0, err
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.releases = append(c.releases, release)
 	return free[0], nil
 }

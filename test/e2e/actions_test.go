@@ -85,9 +85,7 @@ func TestRelocateJobLeavesHome(t *testing.T) {
 
 func TestFailJobByExitCode(t *testing.T) {
 	s := newScenario(t, "actfail", 1, 4)
-	bad := rule("bad-config", v1alpha1.PodFailed, step(v1alpha1.FailJob, 0))
-	bad.Match.ExitCodes = &v1alpha1.ExitCodes{Operator: v1alpha1.ExitCodesIn, Values: []int32{2}}
-	s.run(s.trainingJob(3, rules(bad, anything(step(v1alpha1.RestartPod, 0)))))
+	s.run(s.trainingJob(3, rules(exitsWith(2, v1alpha1.FailJob), anything(step(v1alpha1.RestartPod, 0)))))
 
 	s.must(testCluster.FailPod(s.ctx, keyOf(s.pod(1)), 1), "fail a worker otherwise")
 	s.recovered(1)

@@ -55,9 +55,10 @@ func gpuOf(node string, index int) string { return fmt.Sprintf("GPU-%s-%d", node
 
 // gpuNode is a node with two GPUs, joined by one NVLink each, and its agent.
 type gpuNode struct {
-	name  string
-	dcgm  *dcgmsim.State
-	agent *cluster.Process
+	name    string
+	dcgm    *dcgmsim.State
+	agent   *cluster.Process
+	metrics string // address
 }
 
 // agentFiles are made once: the agent, the library that it loads, and a /proc of a machine that
@@ -117,12 +118,15 @@ func (s *scenario) startAgent(nodeName string) gpuNode {
 
 	kubeconfig, err := testCluster.KubeconfigForPod(s.ctx, s.agentPod(nodeName))
 	s.must(err, "give the agent the rights of its pod")
+	port, err := testCluster.Port()
+	s.must(err, "find a port")
+	metrics := fmt.Sprintf("127.0.0.1:%d", port)
 	log := "agent-" + nodeName
 	agent, err := testCluster.Run(s.ctx, cluster.Command{
 		Name: log, Path: files.agent, Env: []string{dcgmsim.StateEnv + "=" + filepath.Join(dir, "state"), "KUBECONFIG=" + kubeconfig},
 		Args: []string{
 			"--node-name=" + nodeName, "--dcgm-library=" + files.library, "--kubelet=unix://" + socket, "--procfs=" + files.procfs,
-			"--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address=127.0.0.1:0", "--interval=1s",
+			"--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address=" + metrics, "--interval=1s",
 		},
 	})
 	s.must(err, "run the agent")
@@ -136,7 +140,7 @@ func (s *scenario) startAgent(nodeName string) gpuNode {
 	s.published(nodeName, "the agent says that it works", func(h v1alpha1.NodeHealthStatus) bool {
 		return len(h.Sources) == 1 && h.Sources[0].State == v1alpha1.HealthHealthy && h.Sources[0].Version != "" && len(h.Reports) == 0
 	})
-	return gpuNode{nodeName, state, agent}
+	return gpuNode{nodeName, state, agent, metrics}
 }
 
 // The states of an NVLink, as DCGM has them.

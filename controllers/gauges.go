@@ -1,0 +1,112 @@
+// Gauges of the jobs that go on, computed whenever somebody asks: the ETTR changes with the time, and not with a write, and another
+// manager shows the same.
+
+package controllers
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+)
+
+// Gauges collects, by namespace and queue, what is true now of the jobs that have not finished: the effective training time ratio, which is
+// the time in which their gangs were ready, by that and the time in which they were not; how many jobs are in which state; and how many
+// incidents are open.
+type Gauges struct {
+	// Jobs reads from a cache with the indexes of AddIndexes.
+	Jobs  client.Reader
+	Clock clock.PassiveClock
+}
+
+var (
+	ettrDesc = prometheus.NewDesc(
+		"lockstep_effective_training_time_ratio",
+		"Share of the time since they were first ready in which the gangs of the jobs that have not finished were ready, suspensions apart.",
+		[]string{"namespace", "queue"}, nil,
+	)
+	jobsDesc = prometheus.NewDesc(
+		"lockstep_jobs",
+		"Jobs that have not finished, by state: Queued, Starting, Running, Recovering, Suspended, Refused.",
+		[]string{"namespace", "queue", "state"}, nil,
+	)
+	openIncidentsDesc = prometheus.NewDesc(
+		"lockstep_open_incidents",
+		"Incidents that are open, of the jobs that have not finished.",
+		[]string{"namespace", "queue"}, nil,
+	)
+)
+
+// Describe sends the descriptions of the metrics.
+func (g *Gauges) Describe(ch chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{ettrDesc, jobsDesc, openIncidentsDesc} {
+		ch <- desc
+	}
+}
+
+// collectTimeout bounds the wait for a cache that has not been filled yet.
+const collectTimeout = 5 * time.Second
+
+// queueSums are what the gauges of a queue are made of.
+type queueSums struct {
+	times         policies.Times
+	ready         bool // a gang was, once
+	states        map[v1alpha1.State]int
+	openIncidents int
+}
+
+// Collect sends the gauges of each queue of each namespace that has such a job; there is no ratio where no gang was ready once.
+func (g *Gauges) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
+	defer cancel()
+	jobs := &v1alpha1.TrainingJobList{}
+	if err := g.Jobs.List(ctx, jobs, client.MatchingFields{indexUnfinished: yes}, client.UnsafeDisableDeepCopy); err != nil {
+		return // the cache has yet to start, or stops: an error would cost all other metrics, too
+	}
+	now, sums := g.Clock.Now(), map[[2]string]*queueSums{}
+	for i := range jobs.Items {
+		job := &jobs.Items[i]
+		of := [2]string{job.Namespace, job.Spec.Queue}
+		if sums[of] == nil {
+			sums[of] = &queueSums{states: map[v1alpha1.State]int{}}
+		}
+		sums[of].add(&job.Status, now)
+	}
+	for of, sum := range sums {
+		sum.send(ch, of)
+	}
+}
+
+func (q *queueSums) add(s *v1alpha1.TrainingJobStatus, now time.Time) {
+	if s.State != "" { // of a job that no manager has looked at
+		q.states[s.State]++
+	}
+	for i := range s.Incidents {
+		if s.Incidents[i].Outcome == "" {
+			q.openIncidents++
+		}
+	}
+	if s.Availability != nil {
+		q.ready = true
+		times := policies.TimesAt(s.Availability, now)
+		q.times.Running, q.times.Down = q.times.Running+times.Running, q.times.Down+times.Down
+	}
+}
+
+func (q *queueSums) send(ch chan<- prometheus.Metric, of [2]string) {
+	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, append(of[:], labels...)...)
+	}
+	if q.ready {
+		gauge(ettrDesc, q.times.ETTR())
+	}
+	for state, n := range q.states {
+		gauge(jobsDesc, float64(n), string(state))
+	}
+	gauge(openIncidentsDesc, float64(q.openIncidents))
+}
