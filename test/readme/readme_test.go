@@ -34,6 +34,19 @@ func TestWithoutMarks(t *testing.T) {
 	}
 }
 
+func TestCommands(t *testing.T) {
+	const page = "<!-- bench:begin -->\n```yaml\nkey: value\n```\nText.\n```console\nmake a\nmake b \\\n  c\n```\n<!-- bench:end -->\n```console\nmake d\n```\n"
+	got, err := Commands(page, section)
+	if want := "make a\nmake b \\\n  c\n"; err != nil || got != want {
+		t.Errorf("got %q and %v, want %q", got, err, want)
+	}
+	for name, page := range map[string]string{"no marks": "```console\nmake\n```", "no block": "<!-- bench:begin -->text<!-- bench:end -->"} {
+		if _, err := Commands(page, section); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
 // Each test that SECURITY.md names for a defence exists.
 func TestTheThreatModelNamesTestsThatExist(t *testing.T) {
 	text, err := os.ReadFile("../../SECURITY.md")

@@ -1,0 +1,290 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/dcgmsim"
+	"github.com/lockstep-dev/lockstep/test/real"
+)
+
+// here is shared by the tests, which run one after the other.
+var here *site
+
+func TestMain(m *testing.M) { os.Exit(runAll(m)) }
+
+func runAll(m *testing.M) int {
+	ctrl.SetLogger(zap.New())
+	var err error
+	if here, err = start(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, "test/real/install:", err)
+		return 1
+	}
+	code := m.Run()
+	if err := here.stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "test/real/install:", err)
+		return 1
+	}
+	return code
+}
+
+// By Helm: the version before is installed, upgraded and rolled back, each while a job recovers, and uninstalled while the job trains.
+func TestTheChart(t *testing.T) {
+	w := newWorld(t)
+	w.must(here.writeValues(here.previous, previousTag))
+	w.must(here.writeValues(here.root, tag))
+	w.follow(here.previous, "helm")
+	w.agentsReport()
+	job := w.train("chart")
+
+	w.acrossAnIncident(job, func() {
+		w.follow(here.root, "upgrade")
+		w.follow(here.root, "verify")
+	})
+	w.images(tag)
+	w.acrossAnIncident(job, func() { w.follow(here.root, "downgrade") })
+	w.images(previousTag)
+	w.follow(here.root, "upgrade")
+
+	w.must(w.shell("helm uninstall lockstep --namespace lockstep-system --wait"))
+	w.must(job.AwaitSteps(w.ctx, job.LastStep()+10)) // nobody is needed to train
+	w.follow(here.root, "helm")
+	w.breakLink()
+	w.follow(here.root, "free")
+	w.follow(here.root, "uninstall")
+	w.nothingIsLeft()
+}
+
+// By kubectl: the same without Helm, with a node in quarantine when it is uninstalled.
+func TestKustomize(t *testing.T) {
+	w := newWorld(t)
+	w.must(here.writeOverlay())
+	w.follow(here.root, "kubectl")
+	w.agentsReport()
+	w.follow(here.root, "verify")
+	w.train("kustomize")
+	w.breakLink()
+	w.follow(here.root, "uninstall-kubectl")
+	w.nothingIsLeft()
+}
+
+// world is a cluster as it is before an installation.
+type world struct {
+	t      *testing.T
+	ctx    context.Context
+	before map[string]bool
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, ctx: context.WithoutCancel(t.Context())}
+	var err error
+	w.before, err = here.objects(w.ctx)
+	w.must(err)
+	return w
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.dump()
+		w.t.Fatal(err)
+	}
+}
+
+// dump prints what runs.
+func (w *world) dump() {
+	out, _ := here.command(w.ctx, here.root, `kubectl get pods -A -o wide; kubectl get trainingjobs -A -o yaml; kubectl get nodehealths
+kubectl -n lockstep-system logs -l app.kubernetes.io/component=manager --tail=30 --prefix; kubectl -n lockstep-health logs -l app.kubernetes.io/component=health-agent --tail=5 --prefix
+kubectl get events -A | tail -20`).CombinedOutput()
+	w.t.Logf("%s", out)
+}
+
+// follow runs a part of the page.
+func (w *world) follow(checkout, part string) {
+	w.t.Helper()
+	began := time.Now()
+	w.must(here.follow(w.ctx, checkout, part))
+	w.t.Logf("%s took %s", part, time.Since(began).Round(time.Second))
+}
+
+func (w *world) shell(script string) error {
+	if out, err := here.command(w.ctx, here.root, script).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", script, err, out)
+	}
+	return nil
+}
+
+func (w *world) await(what string, holds func() (bool, error)) {
+	w.t.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(w.ctx, 50*time.Millisecond, real.AwaitTimeout, true, func(context.Context) (done bool, _ error) {
+		done, last = holds()
+		return done && last == nil, nil
+	})
+	if err != nil {
+		w.must(fmt.Errorf("waiting until %s: %w: %w", what, err, last))
+	}
+}
+
+// agentsReport waits until the agent of every node says that all is well, from what plays DCGM there.
+func (w *world) agentsReport() {
+	w.t.Helper()
+	for _, node := range here.Nodes.NodeNames() {
+		w.await("the agent of "+node+" reports", func() (bool, error) {
+			health := &v1alpha1.NodeHealth{}
+			err := here.Client().Get(w.ctx, client.ObjectKey{Name: node}, health)
+			return err == nil && len(health.Status.Sources) == 1 && health.Status.Sources[0].State == v1alpha1.HealthHealthy, client.IgnoreNotFound(err)
+		})
+	}
+}
+
+// train runs a job on all nodes, until its first step of training. It would not end before the test does.
+func (w *world) train(name string) *real.Training {
+	w.t.Helper()
+	job := here.NewTraining(name, len(here.Nodes.NodeNames()), 100_000)
+	w.must(job.Run(w.ctx))
+	return job
+}
+
+// images checks that the pods of Lockstep run an image of that tag.
+func (w *world) images(tag string) {
+	w.t.Helper()
+	for _, namespace := range []string{"lockstep-system", "lockstep-health"} {
+		w.await("all pods of "+namespace+" are of "+tag, func() (bool, error) {
+			pods := &corev1.PodList{}
+			err := here.Client().List(w.ctx, pods, client.InNamespace(namespace))
+			other := slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool {
+				return !slices.Contains([]string{managerImage + ":" + tag, agentImage + ":" + tag}, p.Spec.Containers[0].Image)
+			})
+			return len(pods.Items) > 0 && !other, err
+		})
+	}
+}
+
+// acrossAnIncident loses a node, so that the job recovers and has no room, changes Lockstep's version, and gives the node back. It is one
+// incident from beginning to end, each of its steps is taken once, and no other pod than the lost one is replaced.
+func (w *world) acrossAnIncident(job *real.Training, change func()) {
+	w.t.Helper()
+	before, err := job.Pods(w.ctx)
+	w.must(err)
+	generation, known := job.Generation(), w.incidents(job)
+	lost := before[w.rankWithoutManager(before)]
+	w.must(here.PowerOff(w.ctx, lost.Spec.NodeName))
+	w.await("a step is taken", func() (bool, error) {
+		incidents := w.incidents(job)
+		return len(incidents) > len(known) && len(incidents[0].Steps) > 0, nil
+	})
+	opened := w.incidents(job)[0]
+
+	change()
+	during := w.incidents(job)[0]
+	w.must(here.PowerOn(w.ctx, lost.Spec.NodeName))
+	w.must(job.AwaitNewGeneration(w.ctx, generation))
+	w.await("the incident is over", func() (bool, error) { return w.incidents(job)[0].Outcome != "", nil })
+
+	after := w.incidents(job)
+	w.t.Logf("incident %d, %s: steps %v, then %v; %s", opened.ID, opened.Trigger, actions(opened), actions(after[0]), after[0].Outcome)
+	if len(after) != len(known)+1 || after[0].ID != opened.ID || during.ID != opened.ID {
+		w.t.Errorf("incident %d was open, then incident %d, and after it there are %d", opened.ID, during.ID, len(after)-len(known))
+	}
+	if during.Outcome != "" {
+		w.t.Errorf("the incident was over before the node was back: %s", during.Outcome)
+	}
+	if diff := cmp.Diff(opened.Steps, after[0].Steps); diff != "" {
+		w.t.Errorf("steps of the incident (-before +after the change of version):\n%s", diff)
+	}
+	if after[0].Outcome != v1alpha1.OutcomeRecovered {
+		w.t.Errorf("the incident's outcome is %s", after[0].Outcome)
+	}
+	w.onlyOneReplaced(job, before, lost)
+}
+
+func (w *world) onlyOneReplaced(job *real.Training, before map[int]corev1.Pod, lost corev1.Pod) {
+	w.t.Helper()
+	pods, err := job.Pods(w.ctx)
+	w.must(err)
+	for rank, pod := range before {
+		if replaced := pods[rank].UID != pod.UID; replaced != (pod.UID == lost.UID) {
+			w.t.Errorf("the pod of rank %d was replaced: %v; that of node %s was lost", rank, replaced, lost.Spec.NodeName)
+		}
+	}
+}
+
+// incidents are those of a job, the newest first.
+func (w *world) incidents(job *real.Training) []v1alpha1.Incident {
+	w.t.Helper()
+	w.must(job.Refresh(w.ctx))
+	incidents := slices.Clone(job.Job.Status.Incidents)
+	slices.SortFunc(incidents, func(a, b v1alpha1.Incident) int { return int(b.ID - a.ID) })
+	return incidents
+}
+
+func actions(incident v1alpha1.Incident) (all []v1alpha1.Action) {
+	for _, step := range incident.Steps {
+		all = append(all, step.Action)
+	}
+	return all
+}
+
+// rankWithoutManager is a rank, not the first, whose node runs no manager: the lease need not be waited for.
+func (w *world) rankWithoutManager(pods map[int]corev1.Pod) int {
+	w.t.Helper()
+	managers := &corev1.PodList{}
+	w.must(here.Client().List(w.ctx, managers, client.InNamespace("lockstep-system")))
+	for _, rank := range slices.Sorted(maps.Keys(pods)) {
+		busy := slices.ContainsFunc(managers.Items, func(m corev1.Pod) bool { return m.Spec.NodeName == pods[rank].Spec.NodeName })
+		if rank > 0 && !busy {
+			return rank
+		}
+	}
+	w.t.Fatal("managers are on every node")
+	return 0
+}
+
+// breakLink has a node be put in quarantine.
+func (w *world) breakLink() {
+	w.t.Helper()
+	w.agentsReport()
+	policy := &v1alpha1.HealthPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HealthPolicyName},
+		Spec:       v1alpha1.HealthPolicySpec{Breaker: v1alpha1.Breaker{Cluster: &v1alpha1.BreakerLimit{Percent: 100}}}, // of four nodes
+	}
+	w.must(here.Client().Create(w.ctx, policy))
+	name := here.Nodes.NodeNames()[0]
+	here.states[name].SetLink(0, 0, dcgmsim.LinkDown)
+	w.t.Cleanup(func() { here.states[name].SetLink(0, 0, dcgmsim.LinkUp) })
+	w.await(name+" is in quarantine", func() (bool, error) {
+		node := &corev1.Node{}
+		err := here.Client().Get(w.ctx, client.ObjectKey{Name: name}, node)
+		return slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == v1alpha1.TaintQuarantine }), err
+	})
+}
+
+// nothingIsLeft checks that the cluster has what it had before, and no mark of Lockstep in it.
+func (w *world) nothingIsLeft() {
+	w.t.Helper()
+	after, err := here.objects(w.ctx)
+	if apierrors.IsNotFound(err) { // a kind went meanwhile
+		after, err = here.objects(w.ctx)
+	}
+	w.must(err)
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(w.before)), slices.Sorted(maps.Keys(after))); diff != "" {
+		w.t.Errorf("what the cluster has (-before the installation +after):\n%s", diff)
+	}
+}
