@@ -5,10 +5,12 @@ package debian
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -94,7 +96,7 @@ func (s Store) Fetch(ctx context.Context, architecture string, packages []Packag
 // are the pinned ones, so no signature is asked for.
 func (s Store) download(ctx context.Context, architecture string, packages []Package) error {
 	if _, err := exec.LookPath("apt-get"); err != nil {
-		return fmt.Errorf("packages of Debian are needed, and there is no apt-get to download them")
+		return errors.New("packages of Debian are needed, and there is no apt-get to download them")
 	}
 	state, err := os.MkdirTemp("", "apt-")
 	if err != nil {
@@ -114,18 +116,18 @@ func (s Store) download(ctx context.Context, architecture string, packages []Pac
 		"-o", "Dir::State=" + state, "-o", "Dir::State::status=/dev/null", "-o", "Dir::Cache=" + state,
 		"-o", "Dir::Etc::sourcelist=" + list, "-o", "Dir::Etc::sourceparts=-",
 	}
-	if err := s.apt(ctx, append(options, "update")); err != nil {
+	if err := s.apt(ctx, options, "update"); err != nil {
 		return err
 	}
-	args := append(options, "download")
+	args := []string{"download"}
 	for _, p := range packages {
 		args = append(args, p.Name+"="+p.Version)
 	}
-	return s.apt(ctx, args)
+	return s.apt(ctx, options, args...)
 }
 
-func (s Store) apt(ctx context.Context, args []string) error {
-	command := exec.CommandContext(ctx, "apt-get", args...)
+func (s Store) apt(ctx context.Context, options []string, args ...string) error {
+	command := exec.CommandContext(ctx, "apt-get", slices.Concat(options, args)...)
 	command.Dir = s.Dir
 	if out, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("apt-get from %s: %w\n%s", s.Mirror, err, strings.TrimSpace(string(out)))

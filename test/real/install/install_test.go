@@ -52,11 +52,9 @@ func TestTheChart(t *testing.T) {
 	w.agentsReport()
 	job := w.train("chart")
 
-	w.acrossAnIncident(job, func() {
-		w.follow(here.root, "upgrade")
-		w.follow(here.root, "verify")
-	})
+	w.acrossAnIncident(job, func() { w.follow(here.root, "upgrade") })
 	w.images(tag)
+	w.follow(here.root, "verify")
 	w.acrossAnIncident(job, func() { w.follow(here.root, "downgrade") })
 	w.images(previousTag)
 	w.follow(here.root, "upgrade")
