@@ -148,8 +148,9 @@ node-binaries: prereqs
 	@go run ./test/cluster/cmd build --real >/dev/null # its progress goes to stderr
 
 .PHONY: test-real
-test-real: prereqs prereqs-real cluster-binaries node-binaries ## as root: run real gangs on real kubelets, and break them; 20 minutes
+test-real: prereqs prereqs-real cluster-binaries node-binaries ## as root: run real gangs on real kubelets, and break them; 25 minutes
 	go test -count=1 -v -timeout=$(REAL_TIMEOUT) ./test/real -recoveries=$(RECOVERIES)
+	go test -count=1 -v -timeout=$(REAL_TIMEOUT) ./test/real/install # install, upgrade, downgrade and uninstall by the commands of config/README.md
 
 .PHONY: test-full
 test-full: RECOVERIES = 10

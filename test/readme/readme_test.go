@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -44,6 +45,29 @@ func TestCommands(t *testing.T) {
 		if _, err := Commands(page, section); err == nil {
 			t.Errorf("%s: no error", name)
 		}
+	}
+}
+
+// The chart's page is packed with the chart, so it has the commands of the page that a test follows.
+func TestTheChartIsUninstalledAsThePageSays(t *testing.T) {
+	page, err := os.ReadFile("../../config/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	chart, err := os.ReadFile("../../charts/lockstep/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want string
+	for _, part := range []Section{"install:free", "install:uninstall"} {
+		commands, err := Commands(string(page), part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want += commands
+	}
+	if !strings.Contains(string(chart), want) {
+		t.Errorf("charts/lockstep/README.md does not have these commands of config/README.md:\n%s", want)
 	}
 }
 

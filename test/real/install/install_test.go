@@ -46,17 +46,17 @@ func runAll(m *testing.M) int {
 // By Helm: the version before is installed, upgraded and rolled back, each while a job recovers, and uninstalled while the job trains.
 func TestTheChart(t *testing.T) {
 	w := newWorld(t)
-	w.must(here.writeValues(here.previous, previousTag))
-	w.must(here.writeValues(here.root, tag))
+	w.must(here.writeValues(here.previous))
+	w.must(here.writeValues(here.root))
 	w.follow(here.previous, "helm")
 	w.agentsReport()
 	job := w.train("chart")
 
 	w.acrossAnIncident(job, func() { w.follow(here.root, "upgrade") })
-	w.images(tag)
+	w.runs(here.root)
 	w.follow(here.root, "verify")
 	w.acrossAnIncident(job, func() { w.follow(here.root, "downgrade") })
-	w.images(previousTag)
+	w.runs(here.previous)
 	w.follow(here.root, "upgrade")
 
 	w.must(w.shell("helm uninstall lockstep --namespace lockstep-system --wait"))
@@ -68,14 +68,17 @@ func TestTheChart(t *testing.T) {
 	w.nothingIsLeft()
 }
 
-// By kubectl: the same without Helm, with a node in quarantine when it is uninstalled.
+// By kubectl: the version before is installed, upgraded while a job recovers, and uninstalled while a node is in quarantine.
 func TestKustomize(t *testing.T) {
 	w := newWorld(t)
-	w.must(here.writeOverlay())
-	w.follow(here.root, "kubectl")
+	w.must(here.writeOverlay(here.previous))
+	w.must(here.writeOverlay(here.root))
+	w.follow(here.previous, "kubectl")
 	w.agentsReport()
+	job := w.train("kustomize")
+	w.acrossAnIncident(job, func() { w.follow(here.root, "kubectl") })
+	w.runs(here.root)
 	w.follow(here.root, "verify")
-	w.train("kustomize")
 	w.breakLink()
 	w.follow(here.root, "uninstall-kubectl")
 	w.nothingIsLeft()
@@ -152,17 +155,20 @@ func (w *world) agentsReport() {
 	}
 }
 
-// train runs a job on all nodes, until its first step of training. It would not end before the test does.
+// train runs a job on all nodes, until its first step of training. It would not end before the test does, and goes back to a node that it
+// lost, since there is no other.
 func (w *world) train(name string) *real.Training {
 	w.t.Helper()
 	job := here.NewTraining(name, len(here.Nodes.NodeNames()), 100_000)
+	job.Job.Spec.RestartPolicy.ExcludeNodeSeconds = new(int32(0))
 	w.must(job.Run(w.ctx))
 	return job
 }
 
-// images checks that the pods of Lockstep run an image of that tag.
-func (w *world) images(tag string) {
+// runs checks that the pods of Lockstep run the images of a checkout.
+func (w *world) runs(checkout string) {
 	w.t.Helper()
+	tag := here.tag(checkout)
 	for _, namespace := range []string{"lockstep-system", "lockstep-health"} {
 		w.await("all pods of "+namespace+" are of "+tag, func() (bool, error) {
 			pods := &corev1.PodList{}

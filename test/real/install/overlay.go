@@ -11,18 +11,25 @@ import (
 	"github.com/lockstep-dev/lockstep/test/real"
 )
 
-// overlay is the folder: over the sample of the page, with what plays DCGM where that says a node has it.
-func (s *site) overlay() string { return filepath.Join(s.dir, "overlay") }
+// overlay is the folder for a checkout.
+func (s *site) overlay(checkout string) string {
+	return filepath.Join(s.dir, "overlay-"+filepath.Base(checkout))
+}
 
-func (s *site) writeOverlay() error {
-	if err := os.MkdirAll(s.overlay(), 0o755); err != nil {
+// writeOverlay writes the folder, over a sample of a checkout, with what plays DCGM. The previous version has no sample with a node's library.
+func (s *site) writeOverlay(checkout string) error {
+	folder, sample, library := s.overlay(checkout), "dcgm-unix-socket", ""
+	if checkout == s.root {
+		sample, library = "dcgm-node-library", fmt.Sprintf("- {name: dcgm-library, hostPath: {path: %s}}", libraryFolder)
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	base, err := filepath.Rel(s.overlay(), filepath.Join(s.root, "config", "samples", "dcgm-node-library"))
+	base, err := filepath.Rel(folder, filepath.Join(checkout, "config", "samples", sample))
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(s.overlay(), "kustomization.yaml"), fmt.Appendf(nil, `resources:
+	return os.WriteFile(filepath.Join(folder, "kustomization.yaml"), fmt.Appendf(nil, `resources:
 - %s
 patches:
 - target: {kind: DaemonSet, name: lockstep-health-agent}
@@ -41,6 +48,6 @@ patches:
             - {name: state, mountPath: %s, readOnly: true}
           volumes:
           - {name: state, hostPath: {path: %s}}
-          - {name: dcgm-library, hostPath: {path: %s}}
-`, base, dcgmsim.StateEnv, real.DCGMFolder, real.DCGMFolder, real.DCGMFolder, libraryFolder), 0o644)
+          %s
+`, base, dcgmsim.StateEnv, real.DCGMFolder, real.DCGMFolder, real.DCGMFolder, library), 0o644)
 }

@@ -136,7 +136,7 @@ func (s *site) buildPrevious(ctx context.Context) error {
 	packages := debian.Store{Dir: filepath.Join(s.root, ".cache", "debian"), Mirror: debian.DefaultMirror}
 	agent := images.Agent(s.previous, packages, filepath.Join(s.SharedFolder(), filepath.Base(libraryFolder)))
 	for ref, program := range map[string]images.Program{managerImage: images.Manager(s.previous), agentImage: agent} {
-		if _, err := program.Write(ctx, dir, ref+":"+previousTag, architecture); err != nil {
+		if _, err := program.Write(ctx, dir, ref+":"+s.tag(s.previous), architecture); err != nil {
 			return err
 		}
 	}
@@ -147,17 +147,23 @@ func (s *site) buildPrevious(ctx context.Context) error {
 const (
 	managerImage = "registry.example/lockstep-manager"
 	agentImage   = "registry.example/lockstep-health-agent"
-	tag          = "v1"
-	previousTag  = "v0"
 )
+
+// tag is that of the images of a checkout.
+func (s *site) tag(checkout string) string {
+	if checkout == s.previous {
+		return "v0"
+	}
+	return "v1" // the page's
+}
 
 // architecture is that of the machine that tests with real nodes run on.
 const architecture = "amd64"
 
 // writeValues writes lockstep.yaml, the file of values on the page, into a checkout: what is the page's, and what this site's nodes need.
-func (s *site) writeValues(checkout, tag string) error {
+func (s *site) writeValues(checkout string) error {
 	agent := map[string]any{
-		"image":       map[string]any{"repository": agentImage, "tag": tag},
+		"image":       map[string]any{"repository": agentImage, "tag": s.tag(checkout)},
 		"dcgmAddress": "unix://" + real.DCGMFolder + "/hostengine.sock", "dcgmSocketDir": real.DCGMFolder,
 		"extraArgs": []string{"--interval=1s"},
 		"extraEnv":  []any{map[string]any{"name": dcgmsim.StateEnv, "value": real.DCGMFolder + "/$(NODE_NAME)"}},
@@ -166,7 +172,7 @@ func (s *site) writeValues(checkout, tag string) error {
 		agent["dcgmLibraryDir"] = libraryFolder
 	}
 	content, err := yaml.Marshal(map[string]any{
-		"manager": map[string]any{"image": map[string]any{"repository": managerImage, "tag": tag}},
+		"manager": map[string]any{"image": map[string]any{"repository": managerImage, "tag": s.tag(checkout)}},
 		"agent":   agent,
 	})
 	if err != nil {
@@ -187,7 +193,7 @@ func (s *site) follow(ctx context.Context, checkout, part string) error {
 		return err
 	}
 	// What a site has of its own is elsewhere than in its checkout here.
-	commands = strings.NewReplacer("lockstep.yaml", s.values(checkout), "config/samples/dcgm-node-library", s.overlay()).Replace(commands)
+	commands = strings.NewReplacer("lockstep.yaml", s.values(checkout), "config/samples/dcgm-node-library", s.overlay(checkout)).Replace(commands)
 	if out, err := s.command(ctx, checkout, commands).CombinedOutput(); err != nil {
 		return fmt.Errorf("config/README.md, %s:\n%s%w\n%s", part, commands, err, out)
 	}
@@ -199,7 +205,7 @@ func (s *site) command(ctx context.Context, dir, script string) *exec.Cmd {
 	command := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", script)
 	command.Dir = dir
 	command.Env = append(os.Environ(), "PATH="+s.programs()+":"+os.Getenv("PATH"), "ARCHITECTURES="+architecture,
-		"IMG="+managerImage+":"+tag, "AGENT_IMG="+agentImage+":"+tag)
+		"IMG="+managerImage+":"+s.tag(dir), "AGENT_IMG="+agentImage+":"+s.tag(dir))
 	if s.Ground != nil {
 		command.Env = append(command.Env, "KUBECONFIG="+s.Kubeconfig())
 	}
