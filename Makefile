@@ -228,5 +228,5 @@ uninstall: prereqs-kubectl ## delete every TrainingJob, then all that install ap
 	  $(KUBECTL) -n lockstep-health delete daemonset lockstep-health-agent --ignore-not-found --wait && \
 	  $(KUBECTL) delete healthpolicies --all && $(KUBECTL) delete nodehealths --all; fi
 	@echo "waiting until the manager has freed every node"
-	while [[ "$$($(KUBECTL) get nodes -o jsonpath='{.items[*].spec.taints[*].key} {.items[*].status.conditions[*].type}')" == *lockstep.dev/* ]]; do sleep 1; done
+	while [[ "$$($(KUBECTL) get nodes,hypernodes -o jsonpath='{.items[*].spec.taints[*].key} {.items[*].status.conditions[*].type}')" == *lockstep.dev/* ]]; do sleep 1; done
 	$(KUBECTL) kustomize $(CONFIG) | $(KUBECTL) delete --ignore-not-found -f -
