@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -157,6 +158,9 @@ func (s *site) tag(checkout string) string {
 	return "v1" // the page's
 }
 
+// commandTimeout bounds the commands of a part of the page: some build images, and some wait.
+const commandTimeout = 10 * time.Minute
+
 // architecture is that of the machine that tests with real nodes run on.
 const architecture = "amd64"
 
@@ -194,6 +198,8 @@ func (s *site) follow(ctx context.Context, checkout, part string) error {
 	}
 	// What a site has of its own is elsewhere than in its checkout here.
 	commands = strings.NewReplacer("lockstep.yaml", s.values(checkout), "config/samples/dcgm-node-library", s.overlay(checkout)).Replace(commands)
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
 	if out, err := s.command(ctx, checkout, commands).CombinedOutput(); err != nil {
 		return fmt.Errorf("config/README.md, %s:\n%s%w\n%s", part, commands, err, out)
 	}
@@ -203,7 +209,7 @@ func (s *site) follow(ctx context.Context, checkout, part string) error {
 // command is a script with the programs of an engineer, who looks after the cluster.
 func (s *site) command(ctx context.Context, dir, script string) *exec.Cmd {
 	command := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", script)
-	command.Dir = dir
+	command.Dir, command.WaitDelay = dir, time.Second
 	command.Env = append(os.Environ(), "PATH="+s.programs()+":"+os.Getenv("PATH"), "ARCHITECTURES="+architecture,
 		"IMG="+managerImage+":"+s.tag(dir), "AGENT_IMG="+agentImage+":"+s.tag(dir))
 	if s.Ground != nil {
