@@ -12,6 +12,11 @@ AGENT_IMG ?= lockstep-health-agent:dev
 # What they are built with; the agent's base has DCGM's library in it, and has to be named.
 GO_IMAGE ?= golang:$(shell sed -n 's/^go //p' go.mod)
 DCGM_IMAGE ?=
+# What `make archives` builds for: the agent links C, and needs a cross compiler for another architecture than this machine's. DCGM is
+# the folder of the libdcgm.so.4 to put into the agent's image; without it the nodes' is mounted.
+ARCHITECTURES ?= amd64,arm64
+AGENT_ARCHITECTURES ?= $(shell go env GOARCH)
+DCGM ?=
 DOCKER ?= docker
 KUBECTL ?= kubectl
 # What `make install` applies: a folder of config/samples says where DCGM is otherwise, and
@@ -144,8 +149,9 @@ node-binaries: prereqs
 	@go run ./test/cluster/cmd build --real >/dev/null # its progress goes to stderr
 
 .PHONY: test-real
-test-real: prereqs prereqs-real cluster-binaries node-binaries ## as root: run real gangs on real kubelets, and break them; 20 minutes
+test-real: prereqs prereqs-real cluster-binaries node-binaries ## as root: run real gangs on real kubelets, and break them; 25 minutes
 	go test -count=1 -v -timeout=$(REAL_TIMEOUT) ./test/real -recoveries=$(RECOVERIES)
+	go test -count=1 -v -timeout=$(REAL_TIMEOUT) ./test/real/install # install, upgrade, downgrade and uninstall by the commands of config/README.md
 
 .PHONY: test-full
 test-full: RECOVERIES = 10
@@ -199,8 +205,9 @@ images: ## build the images IMG and AGENT_IMG, this one on DCGM_IMAGE, with $(DO
 	$(DOCKER) build -t $(AGENT_IMG) -f cmd/health-agent/Dockerfile --build-arg GO_IMAGE=$(GO_IMAGE) --build-arg DCGM_IMAGE=$(DCGM_IMAGE) .
 
 .PHONY: archives
-archives: prereqs ## write the manager's image IMG for amd64 and arm64 as an OCI archive into bin/images, without a container engine
-	go run ./images/build -dir bin/images -manager $(IMG)
+archives: prereqs ## write the images IMG and AGENT_IMG as OCI archives into bin/images, without a container engine; DCGM=folder of its library
+	go run ./images/build -dir bin/images -manager $(IMG) -agent $(AGENT_IMG) \
+	  -architectures $(ARCHITECTURES) -agent-architectures $(AGENT_ARCHITECTURES) $(if $(DCGM),-dcgm $(DCGM))
 
 .PHONY: chart
 chart: $(HELM) ## pack the Helm chart into bin
@@ -222,5 +229,5 @@ uninstall: prereqs-kubectl ## delete every TrainingJob, then all that install ap
 	  $(KUBECTL) -n lockstep-health delete daemonset lockstep-health-agent --ignore-not-found --wait && \
 	  $(KUBECTL) delete healthpolicies --all && $(KUBECTL) delete nodehealths --all; fi
 	@echo "waiting until the manager has freed every node"
-	while [[ "$$($(KUBECTL) get nodes -o jsonpath='{.items[*].spec.taints[*].key} {.items[*].status.conditions[*].type}')" == *lockstep.dev/* ]]; do sleep 1; done
+	while [[ "$$($(KUBECTL) get nodes,hypernodes -o jsonpath='{.items[*].spec.taints[*].key} {.items[*].status.conditions[*].type}')" == *lockstep.dev/* ]]; do sleep 1; done
 	$(KUBECTL) kustomize $(CONFIG) | $(KUBECTL) delete --ignore-not-found -f -

@@ -85,6 +85,11 @@ func TestKustomizeAndTheChartRenderTheSame(t *testing.T) {
 			dirs: []string{"samples/dcgm-unix-socket"},
 			set:  "agent.dcgmAddress=unix:///run/nvidia-dcgm/hostengine.sock,agent.dcgmSocketDir=/run/nvidia-dcgm",
 		},
+		"DCGM's library of the node": {
+			dirs: []string{"samples/dcgm-node-library"},
+			set: "agent.dcgmAddress=unix:///run/nvidia-dcgm/hostengine.sock,agent.dcgmSocketDir=/run/nvidia-dcgm," +
+				"agent.dcgmLibraryDir=/usr/lib/x86_64-linux-gnu",
+		},
 		"all": {
 			dirs: []string{"alerts", "networkpolicy", "prometheus", "grafana"},
 			set:  "alerts.enabled=true,networkPolicy.enabled=true,monitoring.podMonitors=true,monitoring.rules=true,monitoring.dashboards=true",

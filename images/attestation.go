@@ -2,6 +2,7 @@ package images
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -27,12 +28,12 @@ const (
 )
 
 // statements are what is attested of an image that runs a program: its SBOM and its provenance, each an in-toto statement in JSON.
-func (p Program) statements(binary, ref string, image v1.Image) (map[string][]byte, error) {
+func (p Program) statements(ctx context.Context, binary, ref string, image v1.Image, parts []Part) (map[string][]byte, error) {
 	config, err := image.ConfigFile()
 	if err != nil {
 		return nil, err
 	}
-	document, err := SBOM(binary, ref, config.Created.Time)
+	document, err := SBOM(binary, ref, config.Created.Time, parts...)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +41,13 @@ func (p Program) statements(binary, ref string, image v1.Image) (map[string][]by
 	if err := spdxjson.Write(document, &sbom); err != nil {
 		return nil, err
 	}
-	provenance, err := Provenance(binary, p.Builder)
+	compiler := ""
+	if p.Parts != nil {
+		if compiler, err = compilerVersion(ctx, config.Architecture); err != nil {
+			return nil, err
+		}
+	}
+	provenance, err := Provenance(binary, p.Builder, compiler, parts...)
 	if err != nil {
 		return nil, err
 	}

@@ -131,7 +131,11 @@ func addFile(w *tar.Writer, target, source string) error {
 	if err != nil {
 		return err
 	}
-	header := &tar.Header{Typeflag: tar.TypeReg, Name: relative(target), Mode: int64(info.Mode().Perm() | 0o444), Size: int64(len(content))}
+	mode := int64(0o644) // whatever the umask of who builds
+	if info.Mode()&0o100 != 0 {
+		mode = 0o755
+	}
+	header := &tar.Header{Typeflag: tar.TypeReg, Name: relative(target), Mode: mode, Size: int64(len(content))}
 	if err := w.WriteHeader(header); err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"debug/buildinfo"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"time"
@@ -26,6 +25,9 @@ type Program struct {
 	Image Image
 	// Builder identifies who builds, as a URI, in the provenance.
 	Builder string
+	// Parts returns what the program needs beside it on an architecture, unpacked into a folder where that is needed. A program that
+	// has it is linked by the C compiler; one without it is static.
+	Parts func(ctx context.Context, dir, architecture string) ([]Part, error)
 }
 
 // Built is what Write has written.
@@ -71,11 +73,20 @@ func (p Program) build(ctx context.Context, name, ref, architecture string) (v1.
 	}
 	defer os.RemoveAll(dir)
 	binary := filepath.Join(dir, filepath.Base(name))
-	if err := Compile(ctx, p.Root, p.Package, architecture, binary); err != nil {
+	var parts []Part
+	if p.Parts == nil {
+		err = Compile(ctx, p.Root, p.Package, architecture, binary)
+	} else if err = compileC(ctx, p.Root, p.Package, architecture, binary); err == nil {
+		parts, err = p.Parts(ctx, filepath.Join(dir, "parts"), architecture)
+	}
+	if err != nil {
 		return nil, nil, err
 	}
-	image := p.Image.with(binary)
+	image := p.Image.with(binary).holding(parts)
 	image.Architecture = architecture
+	if err := image.checkLinks(); err != nil {
+		return nil, nil, err
+	}
 	if image.Created, err = committed(binary); err != nil {
 		return nil, nil, err
 	}
@@ -83,7 +94,7 @@ func (p Program) build(ctx context.Context, name, ref, architecture string) (v1.
 	if err != nil {
 		return nil, nil, err
 	}
-	statements, err := p.statements(binary, ref, built)
+	statements, err := p.statements(ctx, binary, ref, built, parts)
 	return built, statements, err
 }
 
@@ -118,17 +129,6 @@ func appendAttested(index v1.ImageIndex, image v1.Image, statements map[string][
 		mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: config.Platform()}},
 		mutate.IndexAddendum{Add: attestations, Descriptor: described(digest)},
 	), nil
-}
-
-// Compile builds a Go program of the repository at root for linux and an architecture, as a static binary without debug information.
-func Compile(ctx context.Context, root, pkg, architecture, binary string) error {
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=auto", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", binary, pkg)
-	build.Dir = root
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+architecture)
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("building %s for %s: %w\n%s", pkg, architecture, err, out)
-	}
-	return nil
 }
 
 // BuildProgram builds a Go program of the repository at root and puts it into an image for this machine, whose archive it writes

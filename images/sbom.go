@@ -1,6 +1,7 @@
 package images
 
 import (
+	"cmp"
 	"debug/buildinfo"
 	"fmt"
 	"runtime/debug"
@@ -12,8 +13,8 @@ import (
 )
 
 // SBOM returns the SPDX document of a Go program: the modules that are linked into it, as the program itself names them, and Go's
-// standard library.
-func SBOM(binary, ref string, created time.Time) (*spdx.Document, error) {
+// standard library; and the other parts of its image.
+func SBOM(binary, ref string, created time.Time, parts ...Part) (*spdx.Document, error) {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
 		return nil, fmt.Errorf("what %s was built from: %w", binary, err)
@@ -41,26 +42,37 @@ func SBOM(binary, ref string, created time.Time) (*spdx.Document, error) {
 		depend(modulePackage(dep.Path, dep.Version))
 	}
 	depend(modulePackage("stdlib", strings.TrimPrefix(info.GoVersion, "go")))
+	for _, part := range parts {
+		depend(part.spdx())
+	}
 	return document, nil
 }
 
-// modulePackage is a Go module as a package of an SPDX document, by its package URL.
+// modulePackage is a Go module as a package of an SPDX document.
 func modulePackage(path, version string) *spdx.Package {
+	return Part{Name: path, Version: version, URL: "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B")}.spdx()
+}
+
+// spdx is a part as a package of an SPDX document.
+func (p Part) spdx() *spdx.Package {
 	id := strings.Map(func(r rune) rune {
 		if strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-", r) {
 			return r
 		}
 		return '-'
-	}, path+"-"+version)
-	return &spdx.Package{
-		PackageName: path, PackageVersion: version, PackageSPDXIdentifier: common.ElementID("Package-" + id),
-		PackageDownloadLocation: "NOASSERTION", PackageLicenseConcluded: "NOASSERTION", PackageLicenseDeclared: "NOASSERTION",
+	}, p.Name+"-"+p.Version)
+	out := &spdx.Package{
+		PackageName: p.Name, PackageVersion: p.Version, PackageSPDXIdentifier: common.ElementID("Package-" + id),
+		PackageDownloadLocation: "NOASSERTION", PackageLicenseConcluded: "NOASSERTION", PackageLicenseDeclared: cmp.Or(p.License, "NOASSERTION"),
 		PackageCopyrightText: "NOASSERTION",
 		PackageExternalReferences: []*spdx.PackageExternalReference{{
-			Category: common.CategoryPackageManager, RefType: common.TypePackageManagerPURL,
-			Locator: "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B"),
+			Category: common.CategoryPackageManager, RefType: common.TypePackageManagerPURL, Locator: p.URL,
 		}},
 	}
+	if p.SHA256 != "" {
+		out.PackageChecksums = []common.Checksum{{Algorithm: common.SHA256, Value: p.SHA256}}
+	}
+	return out
 }
 
 func relationship(from common.ElementID, kind string, to common.ElementID) *spdx.Relationship {

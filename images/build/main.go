@@ -8,23 +8,33 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/lockstep-dev/lockstep/images"
+	"github.com/lockstep-dev/lockstep/images/debian"
 )
 
 // options are the flags; `go run ./images/build -h` documents them.
 type options struct {
-	dir, ref, builder string
-	architectures     string
+	dir, builder              string
+	manager, architectures    string
+	agent, agentArchitectures string
+	packages                  debian.Store
+	dcgm                      string
 }
 
 func main() {
 	o := options{}
 	flag.StringVar(&o.dir, "dir", "bin/images", "folder to write into")
-	flag.StringVar(&o.ref, "manager", "lockstep-manager:dev", "reference of the manager's image")
 	flag.StringVar(&o.builder, "builder", "https://lockstep.dev/local", "URI that identifies who builds, for the provenance")
-	flag.StringVar(&o.architectures, "architectures", "amd64,arm64", "architectures to build for")
+	flag.StringVar(&o.manager, "manager", "", "reference of the manager's image, such as lockstep-manager:dev; without it the image is not built")
+	flag.StringVar(&o.architectures, "architectures", "amd64,arm64", "architectures to build the manager for")
+	flag.StringVar(&o.agent, "agent", "", "reference of the health agent's image, such as lockstep-health-agent:dev; without it the image is not built")
+	flag.StringVar(&o.agentArchitectures, "agent-architectures", runtime.GOARCH, "architectures to build the health agent for; another than this machine's needs a cross compiler")
+	flag.StringVar(&o.packages.Dir, "debs", ".cache/debian", "folder of the packages of Debian in the agent's image; what it lacks is downloaded")
+	flag.StringVar(&o.packages.Mirror, "debian-mirror", debian.DefaultMirror, "mirror of Debian to download packages from")
+	flag.StringVar(&o.dcgm, "dcgm", "", "folder with DCGM's libdcgm.so.4 to put into the agent's image; without it a node's has to be mounted")
 	flag.Parse()
 	if err := run(o); err != nil {
 		fmt.Fprintln(os.Stderr, "images:", err)
@@ -35,17 +45,31 @@ func main() {
 func run(o options) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	if o.manager == "" && o.agent == "" {
+		return fmt.Errorf("nothing to build: name an image with -manager or -agent")
+	}
 	root, err := filepath.Abs(".")
 	if err != nil {
 		return err
 	}
-	manager := images.Manager(root)
-	manager.Builder = o.builder
-	built, err := manager.Write(ctx, o.dir, o.ref, strings.Split(o.architectures, ",")...)
+	if o.manager != "" {
+		if err := write(ctx, o, images.Manager(root), o.manager, o.architectures); err != nil {
+			return err
+		}
+	}
+	if o.agent != "" {
+		return write(ctx, o, images.Agent(root, o.packages, o.dcgm), o.agent, o.agentArchitectures)
+	}
+	return nil
+}
+
+func write(ctx context.Context, o options, program images.Program, ref, architectures string) error {
+	program.Builder = o.builder
+	built, err := program.Write(ctx, o.dir, ref, strings.Split(architectures, ",")...)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s: %s for %s\n", built.Archive, o.ref, o.architectures)
+	fmt.Printf("%s: %s for %s\n", built.Archive, ref, architectures)
 	for _, path := range built.Statements {
 		fmt.Println(path)
 	}

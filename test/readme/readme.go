@@ -50,6 +50,31 @@ func With(content string, s Section, text string) (string, error) {
 	return before + s.Begin() + "\n" + strings.TrimSpace(text) + "\n" + s.End() + after, nil
 }
 
+// Commands are the commands of a section: the lines of its console blocks.
+func Commands(content string, s Section) (string, error) {
+	_, rest, begun := strings.Cut(content, s.Begin())
+	text, _, ended := strings.Cut(rest, s.End())
+	if !begun || !ended {
+		return "", fmt.Errorf("%w: %s, and %s after it", ErrNoMarks, s.Begin(), s.End())
+	}
+	var commands strings.Builder
+	inside := false
+	for line := range strings.Lines(text) {
+		switch {
+		case strings.HasPrefix(line, "```console"):
+			inside = true
+		case strings.HasPrefix(line, "```"):
+			inside = false
+		case inside:
+			commands.WriteString(line)
+		}
+	}
+	if commands.Len() == 0 {
+		return "", fmt.Errorf("section %s has no console block", s)
+	}
+	return commands.String(), nil
+}
+
 // Versions are those that the test cluster pins.
 type Versions struct{ Kubernetes, Volcano, KWOK string }
 

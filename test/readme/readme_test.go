@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -34,6 +35,42 @@ func TestWithoutMarks(t *testing.T) {
 	}
 }
 
+func TestCommands(t *testing.T) {
+	const page = "<!-- bench:begin -->\n```yaml\nkey: value\n```\nText.\n```console\nmake a\nmake b \\\n  c\n```\n<!-- bench:end -->\n```console\nmake d\n```\n"
+	got, err := Commands(page, section)
+	if want := "make a\nmake b \\\n  c\n"; err != nil || got != want {
+		t.Errorf("got %q and %v, want %q", got, err, want)
+	}
+	for name, page := range map[string]string{"no marks": "```console\nmake\n```", "no block": "<!-- bench:begin -->text<!-- bench:end -->"} {
+		if _, err := Commands(page, section); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// The chart's page is packed with the chart, so it has the commands of the page that a test follows.
+func TestTheChartIsUninstalledAsThePageSays(t *testing.T) {
+	page, err := os.ReadFile("../../config/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	chart, err := os.ReadFile("../../charts/lockstep/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want string
+	for _, part := range []Section{"install:free", "install:uninstall"} {
+		commands, err := Commands(string(page), part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want += commands
+	}
+	if !strings.Contains(string(chart), want) {
+		t.Errorf("charts/lockstep/README.md does not have these commands of config/README.md:\n%s", want)
+	}
+}
+
 // Each test that SECURITY.md names for a defence exists.
 func TestTheThreatModelNamesTestsThatExist(t *testing.T) {
 	text, err := os.ReadFile("../../SECURITY.md")
@@ -41,7 +78,7 @@ func TestTheThreatModelNamesTestsThatExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	tests := map[string]bool{}
-	for _, dir := range []string{"test/e2e", "health/alerts", "api/v1alpha1", "charts", "images"} {
+	for _, dir := range []string{"test/e2e", "health/alerts", "api/v1alpha1", "charts", "images", "images/debian"} {
 		files, err := filepath.Glob(filepath.Join("../..", dir, "*_test.go"))
 		if err != nil {
 			t.Fatal(err)

@@ -32,7 +32,7 @@ func GPU(node string, index int) string { return fmt.Sprintf("GPU-%s-%d", node, 
 // InstallAgent installs the health agent as it is shipped, on every node. It returns what plays DCGM
 // on each, and a function that takes the agent and what it has reported away again.
 func (g *Ground) InstallAgent(ctx context.Context) (states map[string]*dcgmsim.State, remove func(context.Context) error, err error) {
-	if states, err = g.simulateGPUs(); err != nil {
+	if states, err = g.SimulateGPUs(); err != nil {
 		return nil, nil, err
 	}
 	if err := g.buildAgentImage(ctx); err != nil {
@@ -64,7 +64,11 @@ func (g *Ground) removeAgent(ctx context.Context, objects []*unstructured.Unstru
 	})
 }
 
-func (g *Ground) simulateGPUs() (map[string]*dcgmsim.State, error) {
+// DCGMFolder is where real nodes find what plays DCGM: a file for each node, by its name.
+var DCGMFolder = filepath.Join(cluster.SharedPath, dcgmFolder)
+
+// SimulateGPUs returns what plays DCGM on each node: its GPUs and a link of each, all well.
+func (g *Ground) SimulateGPUs() (map[string]*dcgmsim.State, error) {
 	folder := filepath.Join(g.SharedFolder(), dcgmFolder)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return nil, err
@@ -127,11 +131,10 @@ func withSimulator(shipped *unstructured.Unstructured) (*unstructured.Unstructur
 	}
 	pod := &agent.Spec.Template.Spec
 	container := &pod.Containers[0]
-	folder := filepath.Join(cluster.SharedPath, dcgmFolder)
 	container.Args = append(container.Args, "--interval=1s")
-	container.Env = append(container.Env, corev1.EnvVar{Name: dcgmsim.StateEnv, Value: folder + "/$(NODE_NAME)"})
-	container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: dcgmFolder, MountPath: folder})
-	pod.Volumes = append(pod.Volumes, hostFolder(dcgmFolder, folder))
+	container.Env = append(container.Env, corev1.EnvVar{Name: dcgmsim.StateEnv, Value: DCGMFolder + "/$(NODE_NAME)"})
+	container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: dcgmFolder, MountPath: DCGMFolder})
+	pod.Volumes = append(pod.Volumes, hostFolder(dcgmFolder, DCGMFolder))
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(agent)
 	return &unstructured.Unstructured{Object: object}, err
 }

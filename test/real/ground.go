@@ -35,8 +35,20 @@ type Ground struct {
 	trainings int
 }
 
-// Start brings up a ground of two racks under one spine. Stop ends it.
-func Start(ctx context.Context, nodesPerRack int, progress io.Writer) (g *Ground, err error) {
+// Start brings up a ground of two racks under one spine, with the manager on the host. Stop ends it.
+func Start(ctx context.Context, nodesPerRack int, progress io.Writer) (*Ground, error) {
+	g, err := StartBare(ctx, nodesPerRack, progress)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.startManager(ctx); err != nil {
+		return nil, errors.Join(err, g.Stop())
+	}
+	return g, nil
+}
+
+// StartBare brings up a ground without Lockstep.
+func StartBare(ctx context.Context, nodesPerRack int, progress io.Writer) (g *Ground, err error) {
 	g = &Ground{Nodes: cluster.Topology{
 		Name: "gpu", Racks: 2, NodesPerRack: nodesPerRack, GPUsPerNode: GPUsPerNode, Tiers: []int{2}, Real: true,
 		Labels: map[string]string{"nvidia.com/gpu.present": "true"},
@@ -59,8 +71,7 @@ func (g *Ground) start(ctx context.Context, progress io.Writer) error {
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return err
 	}
-	crds := []string{filepath.Join(root, "config", "crd")}
-	if g.Cluster, err = cluster.Start(ctx, cluster.Options{Name: "real", Scheme: scheme, CRDs: crds, Progress: progress}); err != nil {
+	if g.Cluster, err = cluster.Start(ctx, cluster.Options{Name: "real", Scheme: scheme, Progress: progress}); err != nil {
 		return err
 	}
 	if err := g.AddTopology(ctx, g.Nodes); err != nil {
@@ -70,14 +81,18 @@ func (g *Ground) start(ctx context.Context, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := g.LoadImage(ctx, archive); err != nil {
-		return err
-	}
-	return g.startManager(ctx)
+	return g.LoadImage(ctx, archive)
 }
 
 // startManager runs the manager on the host, from where it reaches every pod.
 func (g *Ground) startManager(ctx context.Context) error {
+	root, err := cluster.RepositoryRoot()
+	if err != nil {
+		return err
+	}
+	if err := g.InstallCRDs(filepath.Join(root, "config", "crd")); err != nil {
+		return err
+	}
 	binary, err := operator.Build(ctx, g.dir)
 	if err != nil {
 		return err
