@@ -78,7 +78,10 @@ func (w *world) setRunning(p *pod, running bool) {
 }
 
 // exit ends the process of a pod with a code other than 0.
-func (w *world) exit(p *pod) {
+func (w *world) exit(p *pod) { w.endProcess(p, w.restartsInPlace(p)) }
+
+// endProcess is exit, after which the kubelet restarts the process in place, or the pod has failed.
+func (w *world) endProcess(p *pod, inPlace bool) {
 	if !p.process.running {
 		return
 	}
@@ -87,7 +90,7 @@ func (w *world) exit(p *pod) {
 	p.Ready, p.WasReady = false, true
 	w.setRunning(p, false)
 	p.Failure, p.LastExit, p.StartedTime = gang.Failure{Containers: []gang.ContainerFailure{ended}}, &ended, time.Time{}
-	if w.restartsInPlace(p) {
+	if inPlace {
 		w.restartInPlace(p)
 	} else {
 		p.Phase = corev1.PodFailed
@@ -109,9 +112,9 @@ func (w *world) restartsInPlace(p *pod) bool {
 }
 
 func (w *world) restartInPlace(p *pod) {
-	s, wait := &p.process, time.Second
+	s, wait := &p.process, w.Costs.RestartInPlace
 	if s.backoff == 0 || w.now.Sub(s.restarted) > resetBackoff {
-		s.backoff = firstBackoff
+		s.backoff = w.Costs.Backoff
 	} else {
 		wait = (s.backoff + backoffLook - 1).Truncate(backoffLook)
 		s.backoff = min(2*s.backoff, maxBackoff)
@@ -124,6 +127,7 @@ func (w *world) restartInPlace(p *pod) {
 func (w *world) startAgain(p *pod) {
 	n := w.nodes[p.Node]
 	if n != nil && n.broken && !n.lost && !p.Deleting && slices.Contains(w.pods, p) {
+		p.process.backoff = max(p.process.backoff, firstBackoff)
 		w.restartInPlace(p)
 		return
 	}

@@ -164,13 +164,13 @@ func TestIncidentsOfJobsAreCounted(t *testing.T) {
 	for range remembered { // there may have been others before
 		old.Status.Incidents = append(old.Status.Incidents, v1alpha1.Incident{Trigger: v1alpha1.NodeNotReady, StartTime: at(90)})
 	}
-	m, err := CountIncidents([]*v1alpha1.TrainingJob{young, old, unplaced}, Begin.AddDate(0, 0, 100))
+	m, err := CountIncidents([]*v1alpha1.TrainingJob{young, old, unplaced}, Begin.AddDate(0, 0, 100), DefaultRepair)
 	check.Equal(t, "error", nil, err)
 	check.Equal(t, "model", &Model{Source: "11 incidents in 220.0 node-days of 3 jobs", Causes: []Counted{
 		{Name: "NodeNotReady", PerThousandNodeDays: 10 * 1000.0 / 220, Effect: NodeLoss, Repair: "24h0m0s"},
-		{Name: "PodFailed", PerThousandNodeDays: 1000.0 / 220, Effect: ProcessExit},
+		{Name: "PodFailed", PerThousandNodeDays: 1000.0 / 220, Effect: PodFailure},
 	}}, m)
-	_, err = CountIncidents([]*v1alpha1.TrainingJob{unplaced}, Begin)
+	_, err = CountIncidents([]*v1alpha1.TrainingJob{unplaced}, Begin, DefaultRepair)
 	check.Equal(t, "without any", true, err != nil)
 }
 

@@ -34,7 +34,7 @@ type Counted struct {
 	Effect              Effect  `json:"effect"`
 	// Scope is what one of them hits. Default: a node.
 	Scope Scope `json:"scope,omitempty"`
-	// Repair is how long the node is away or degraded, such as 24h. Not for ProcessExit.
+	// Repair is how long the node is away or degraded, such as 24h: see Effect.NeedsRepair.
 	Repair string `json:"repair,omitempty"`
 	// Slowdown is how much slower the job trains under a Degradation, from 0 to 1.
 	Slowdown float64 `json:"slowdown,omitempty"`
@@ -106,7 +106,7 @@ func (m *Model) Rates() ([]Cause, error) {
 		if err := cause.check(); err != nil {
 			return nil, err
 		}
-		if cause.Repair == 0 && c.Effect != ProcessExit && c.Effect != PodLoss {
+		if cause.Repair == 0 && c.Effect.NeedsRepair() {
 			return nil, fmt.Errorf("cause %q has effect %s and needs repair, the time that its node is away, such as 24h", c.Name, c.Effect)
 		}
 		out = append(out, cause)

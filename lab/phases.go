@@ -36,7 +36,9 @@ func (w *world) pass(until time.Time) {
 	case w.program.training:
 		w.tally.slowed += time.Duration(float64(took) * w.slowdown())
 	default:
-		w.tally.outages[len(w.tally.outages)-1].In[w.phase()] += took
+		phase := w.phase()
+		w.tally.outages[len(w.tally.outages)-1].In[phase] += took
+		w.tally.note(w, Span{phase, w.now.Sub(Begin), until.Sub(Begin)})
 	}
 	w.now = until
 }
