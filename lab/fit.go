@@ -14,9 +14,25 @@ type factors struct {
 	replaced float64 // of the replacement of a pod
 }
 
+// bracket are the factors that were found to be too small and too great; zero for none.
+type bracket struct{ small, great float64 }
+
+// next is the factor to try after one that was off, and proposed in its place.
+func (b *bracket) next(tried, proposed float64, tooSmall bool) float64 {
+	if tooSmall {
+		b.small = max(b.small, tried)
+	} else if b.great == 0 || tried < b.great {
+		b.great = tried
+	}
+	if b.small > 0 && b.great > 0 && (proposed <= b.small || proposed >= b.great) {
+		return math.Sqrt(b.small * b.great)
+	}
+	return math.Max(leastFactor, proposed)
+}
+
 const (
 	// fitRounds is how many plays a fit has; an incident within fitError is as it was.
-	fitRounds = 12
+	fitRounds = 16
 	fitError  = 10 * time.Millisecond
 	// leastFactor keeps events from coming without end.
 	leastFactor = 1e-4
@@ -32,25 +48,35 @@ func (h *History) Fit(s Setup) error {
 		if err != nil {
 			return err
 		}
-		next, all := slices.Clone(h.Incidents), time.Duration(0)
+		next, all, done := slices.Clone(h.Incidents), time.Duration(0), true
 		for i := range next {
-			if !next[i].Known || next[i].Down == 0 {
+			spent := h.spent(r, i)
+			if !next[i].tells(spent) {
 				continue
 			}
-			spent := h.spent(r, i)
 			off := h.recordedAlone(i) - sumOf(spent)
 			all += off.Abs()
 			if off.Abs() > fitError {
 				next[i].adjust(off, spent, h.factors(i))
+				done = false
 			}
 		}
 		if all < least {
 			best, least = h.Incidents, all
 		}
+		if done {
+			break
+		}
 		h.Incidents = next
 	}
 	h.Incidents = best
 	return nil
+}
+
+// tells reports whether the duration of an incident tells how long things took. It does not where the play waited for a node, which
+// the incident had at once: the nodes are not those that it had.
+func (r *Recorded) tells(spent [Phases]time.Duration) bool {
+	return r.Known && r.Down > 0 && (r.noRoom > 0 || spent[Room] < time.Second)
 }
 
 // next is when the incident after one is played; false after the last.
@@ -87,16 +113,13 @@ func (h *History) spent(r *Result, i int) (spent [Phases]time.Duration) {
 	return spent
 }
 
-// returned reports whether the node of an incident came back by itself.
-func (r *Recorded) returned() bool { return r.effect.NeedsRepair() && !r.stepped }
-
 // adjust changes what an incident tells by how far a play of it was off, of the times that were spent with some factors.
 func (r *Recorded) adjust(off time.Duration, spent [Phases]time.Duration, with factors) {
 	scale := func(f float64, spent time.Duration) float64 {
 		if spent <= 0 {
 			return f
 		}
-		return math.Max(leastFactor, f*float64(spent+off)/float64(spent))
+		return r.bracket.next(f, f*float64(spent+off)/float64(spent), off > 0)
 	}
 	switch {
 	case r.returned():

@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"sigs.k8s.io/yaml"
 )
@@ -23,6 +24,19 @@ type Model struct {
 	Causes []Counted `json:"causes"`
 	// Lemons are the nodes that fail more often than the others, if that was counted.
 	Lemons *Lemons `json:"lemons,omitempty"`
+	// NodeDays that were watched, of a model that was counted from jobs.
+	NodeDays float64 `json:"-"`
+	// AssumedRepair is for how long a node is away where that was not counted. Zero: it was, or no cause takes a node away.
+	AssumedRepair time.Duration `json:"-"`
+}
+
+// AssumeRepair has the nodes of causes that do not tell it be away for some time.
+func (m *Model) AssumeRepair(d time.Duration) {
+	for i := range m.Causes {
+		if c := &m.Causes[i]; c.Repair == "" && c.Effect.NeedsRepair() {
+			c.Repair, m.AssumedRepair = d.String(), d
+		}
+	}
 }
 
 // Counted is a cause of failures that were counted.

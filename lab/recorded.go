@@ -44,6 +44,7 @@ type Recorded struct {
 	// repair is for how long the node was away.
 	repair time.Duration
 	factors
+	bracket bracket
 }
 
 // readIncidents are the incidents of a job that tell of a failure, in the order of these, and those that do not. One about pods that
@@ -131,6 +132,9 @@ func readIncident(inc *v1alpha1.Incident, repair time.Duration) Recorded {
 	if r.Known {
 		r.end = inc.EndTime.Time
 	}
+	if r.Known && r.returned() {
+		r.repair = r.end.Sub(r.seen)
+	}
 	return r
 }
 
@@ -146,3 +150,6 @@ func (r *Recorded) failures(at time.Duration, costs *Costs) []Failure {
 	out[0].NoRoom = r.noRoom
 	return out
 }
+
+// returned reports whether the node of an incident came back by itself.
+func (r *Recorded) returned() bool { return r.effect.NeedsRepair() && !r.stepped }

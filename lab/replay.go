@@ -38,6 +38,19 @@ func (h *History) LostNodes() int {
 	return n
 }
 
+// Nodes are the nodes that the incidents name, in the order of the incidents.
+func (h *History) Nodes() []string {
+	var out []string
+	for i := range h.Incidents {
+		for _, p := range h.Incidents[i].Pods {
+			if p.Node != "" && !slices.Contains(out, p.Node) {
+				out = append(out, p.Node)
+			}
+		}
+	}
+	return out
+}
+
 // Play plays the incidents with a job, at the distances from each other that they had.
 func (h *History) Play(s Setup) (*Result, error) {
 	s.Failures = nil
@@ -104,16 +117,38 @@ func (h *History) RecordedTogether() (time.Duration, bool) {
 	return sum, true
 }
 
-// Shortages are those of a play, with the index of the incident before each.
-func (h *History) Shortages(r *Result) map[int][]Shortage {
-	out := map[int][]Shortage{}
-	for _, s := range r.Shortages {
-		for i := len(h.Incidents) - 1; i >= 0; i-- {
-			if h.at(i) <= s.From {
-				out[i] = append(out[i], s)
-				break
+// Wait is for how long a replacement waited for a node, and why when that began.
+type Wait struct {
+	Incident int // its index
+	Shortage
+}
+
+// Waits are those of a play, as one for each time in which not all ranks ran.
+func (h *History) Waits(r *Result) []Wait {
+	var out []Wait
+	for _, down := range runs(r.Downtime) {
+		var one *Wait
+		for _, s := range r.Shortages {
+			switch {
+			case s.From < down.from || s.From >= down.until || s.From < h.at(0):
+			case one == nil:
+				one = &Wait{h.before(s.From), s}
+			default:
+				one.Until = s.Until
 			}
+		}
+		if one != nil {
+			out = append(out, *one)
 		}
 	}
 	return out
+}
+
+// before is the last incident that was played at a time or before it.
+func (h *History) before(at time.Duration) int {
+	i := len(h.Incidents) - 1
+	for i > 0 && h.at(i) > at {
+		i--
+	}
+	return i
 }

@@ -139,12 +139,13 @@ func TestAReplayTellsThatNoNodeIsFree(t *testing.T) {
 		r, err := h.Play(Setup{Job: j, HyperNodes: racks(1, nodes)})
 		check.Equal(t, "error", nil, err)
 		var got []Shortage
-		for _, s := range h.Shortages(r)[len(h.Incidents)-1] {
-			s.From, s.Until = 0, 0
-			got = append(got, s)
-		}
-		if len(got) > 1 {
-			got = got[:1]
+		for _, w := range h.Waits(r) {
+			check.Equal(t, "incident", v1alpha1.NodeNotReady, h.Incidents[w.Incident].Trigger)
+			if w.Until-w.From < 14*time.Minute {
+				t.Errorf("it waits for %s", w.Until-w.From)
+			}
+			w.From, w.Until = 0, 0
+			got = append(got, w.Shortage)
 		}
 		check.Equal(t, "shortages", want, got)
 	}
