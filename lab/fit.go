@@ -6,12 +6,31 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/policies/incident"
 )
 
 // factors are what the given costs are multiplied by in an incident; zero where it does not tell.
 type factors struct {
-	inPlace  float64 // of the restart of a process in its pod, and of the end of its peers
-	replaced float64 // of the replacement of a pod
+	inPlace float64 // of the restart of a process in its pod, and of the end of its peers
+	placed  float64 // of what is from the deletion of a pod until its replacement has a node
+	started float64 // of the start of a replacement
+}
+
+// tell has an incident tell what its phases say of replacements: that is known where their binding was seen.
+func (r *Recorded) tell(c *Costs) {
+	if !r.Known || r.BoundTime == nil {
+		return
+	}
+	in := map[incident.Phase]time.Duration{}
+	for _, s := range incident.Phases(&r.Incident) {
+		in[s.Phase] += s.Duration()
+	}
+	ratio := func(recorded, given time.Duration) float64 {
+		return math.Max(leastFactor, float64(recorded)/float64(max(given, time.Millisecond)))
+	}
+	r.placed = ratio(in[incident.Place], 2*c.React+c.Stop+c.Recreate+c.Schedule)
+	r.started = ratio(in[incident.Start], c.Start)
 }
 
 // bracket are the factors that were found to be too small and too great; zero for none.
@@ -40,7 +59,7 @@ const (
 
 // Fit finds the times that things took in the incidents. The setup has the job that had them, with its policy. What an incident spent
 // on restarts in place, or on replacements, is told by its duration, less what the policy waited for. An incident that tells nothing of
-// one of the two has the median of the others. Of several plays the one that is the closest counts.
+// some of these has the median of the others. Of several plays the one that is the closest counts.
 func (h *History) Fit(s Setup) error {
 	best, least := h.Incidents, time.Duration(math.MaxInt64)
 	for range fitRounds {
@@ -125,7 +144,8 @@ func (r *Recorded) adjust(off time.Duration, spent [Phases]time.Duration, with f
 	case r.returned():
 		r.repair = max(0, r.repair+off)
 	case r.stepped:
-		r.replaced = scale(with.replaced, spent[Place]+spent[Start])
+		r.started = scale(with.started, spent[Place]+spent[Start])
+		r.placed = math.Max(leastFactor, with.placed*r.started/with.started)
 	default:
 		r.inPlace = scale(with.inPlace, spent[Detect]+spent[Place]+spent[Start])
 	}
@@ -136,8 +156,9 @@ func (r *Recorded) adjust(off time.Duration, spent [Phases]time.Duration, with f
 func (h *History) costsOf(i int) *Costs {
 	c, f := h.seenCosts(i), h.factors(i)
 	times(f.inPlace, &c.PeerAbort, &c.RestartInPlace)
-	times(f.replaced, &c.React, &c.Stop, &c.Recreate, &c.Schedule, &c.Start)
-	c.CreateRate /= f.replaced
+	times(f.placed, &c.React, &c.Stop, &c.Recreate, &c.Schedule)
+	times(f.started, &c.Start)
+	c.CreateRate /= f.placed
 	return &c
 }
 
@@ -156,13 +177,14 @@ func (h *History) factors(i int) factors {
 	r := &h.Incidents[i]
 	c := h.seenCosts(i)
 	out := factors{
-		inPlace:  h.factor(r.inPlace, func(f *factors) float64 { return f.inPlace }),
-		replaced: h.factor(r.replaced, func(f *factors) float64 { return f.replaced }),
+		inPlace: h.factor(r.inPlace, func(f *factors) float64 { return f.inPlace }),
+		placed:  h.factor(r.placed, func(f *factors) float64 { return f.placed }),
+		started: h.factor(r.started, func(f *factors) float64 { return f.started }),
 	}
 	if r.Known && r.Down > 0 {
 		out.inPlace = atMost(out.inPlace, c.PeerAbort+c.RestartInPlace, r.Down)
 		if r.returned() {
-			out.replaced = atMost(out.replaced, c.Start, r.Down)
+			out.started = atMost(out.started, c.Start, r.Down)
 		}
 	}
 	return out

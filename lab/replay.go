@@ -24,6 +24,9 @@ type History struct {
 func HistoryOf(job *v1alpha1.TrainingJob, costs Costs, repair time.Duration) *History {
 	h := &History{costs: costs, repair: repair}
 	h.Incidents, h.LeftOut = readIncidents(job, repair)
+	for i := range h.Incidents {
+		h.Incidents[i].tell(&h.costs)
+	}
 	return h
 }
 
@@ -117,7 +120,7 @@ func (h *History) RecordedTogether() (time.Duration, bool) {
 	return sum, true
 }
 
-// Wait is for how long a replacement waited for a node, and why when that began.
+// Wait is the time from when a replacement first found no node until the last one had one, and why the first found none.
 type Wait struct {
 	Incident int // its index
 	Shortage

@@ -137,6 +137,8 @@ func (o *options) check(f *pflag.FlagSet) error {
 		return fmt.Errorf("--output is %q, and has to be json, or left out for text", o.output)
 	case o.length <= 0:
 		return fmt.Errorf("--for is %s, and has to be positive", o.length)
+	case o.failures.repair <= 0:
+		return fmt.Errorf("--repair is %s, and has to be positive", o.failures.repair)
 	case o.plays < 1:
 		return fmt.Errorf("--plays is %d, and has to be 1 at least", o.plays)
 	}
@@ -150,12 +152,9 @@ func (o *options) check(f *pflag.FlagSet) error {
 func (o *options) run(ctx context.Context) error {
 	// A play makes much garbage and keeps little: less frequent collection costs some MiB and saves a fifth of the time.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	model, err := o.failures.read()
+	model, err := o.readModel()
 	if err != nil {
 		return err
-	}
-	if days := model.NodeDays; days > 0 && days < 1 {
-		o.warn(fmt.Sprintf("--failures %s: the jobs have run for %.2g node-days, which is too short to tell how often they fail: give jobs that have run for a day or more", nameOf(o.failures.from), days))
 	}
 	replay, err := o.plannedReplay()
 	if err != nil {
@@ -190,12 +189,22 @@ func (o *options) run(ctx context.Context) error {
 	case o.output != "":
 		return printJSON(o.Out, report)
 	case sweep != nil:
-		o.printSweep(report.Sweep)
+		o.printSweep(report.Sweep, o.sweepHint(sweep, report.Sweep.Points))
 	}
 	if o.suggest {
 		return o.runSuggest(ctx, studies[0])
 	}
 	return nil
+}
+
+// readModel reads the failures, and warns where they were counted for too short a time.
+func (o *options) readModel() (*lab.Model, error) {
+	model, err := o.failures.read()
+	if err == nil && model.NodeDays > 0 && model.NodeDays < 1 {
+		o.warn(fmt.Sprintf("--failures %s: the jobs have run for %.2g node-days, which is too short to tell how often they fail: give jobs that have run for a day or more",
+			nameOf(o.failures.from), model.NodeDays))
+	}
+	return model, err
 }
 
 func (o *options) warn(text string) { fmt.Fprintln(o.ErrOut, "Warning:", text) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -157,23 +158,23 @@ func noRoom(h *lab.History, policy string, played *lab.Result) []NoRoom {
 
 // whyNoRoom says what became of the nodes of a shortage.
 func whyNoRoom(s *lab.Shortage) string {
-	text := fmt.Sprintf("of %d nodes %d have a pod of the job", s.Nodes, s.InUse)
+	text := []string{fmt.Sprintf("of %d nodes %d %s a pod of the job", s.Nodes, s.InUse, plural(s.InUse, "has", "have"))}
 	for _, part := range []struct {
 		n    int
 		what string
 	}{{s.Lost, "lost or ill"}, {s.Excluded, "excluded by the policy"}, {s.Taken, "taken by other jobs then"}} {
 		if part.n > 0 {
-			text += fmt.Sprintf(", %d %s %s", part.n, isOrAre(part.n), part.what)
+			text = append(text, fmt.Sprintf("%d %s %s", part.n, plural(part.n, "is", "are"), part.what))
 		}
 	}
-	return text
+	return strings.Join(text, ", ")
 }
 
-func isOrAre(n int) string {
+func plural(n int, one, many string) string {
 	if n == 1 {
-		return "is"
+		return one
 	}
-	return "are"
+	return many
 }
 
 // seconds is a time where it is known.

@@ -19,6 +19,7 @@ func (r *Replay) print(out io.Writer) {
 	if len(r.NoRoom) > 0 {
 		r.printNoRoom(out)
 	}
+	r.printMisfits(out)
 	if len(r.LeftOut) > 0 {
 		var names []string
 		for _, l := range r.LeftOut {
@@ -57,11 +58,11 @@ func (r *Replay) table() *table {
 	}
 	for i := range r.Incidents {
 		inc := &r.Incidents[i]
-		name := fmt.Sprint(inc.ID)
+		ids := []string{fmt.Sprint(inc.ID)}
 		for _, id := range inc.Same {
-			name += fmt.Sprintf("+%d", id)
+			ids = append(ids, fmt.Sprint(id))
 		}
-		add(name+" "+inc.Trigger, &inc.Together)
+		add(strings.Join(ids, "+")+" "+inc.Trigger, &inc.Together)
 	}
 	if len(r.Incidents) > 1 {
 		add("together", &r.Together)
@@ -94,6 +95,23 @@ func (r *Replay) printNoRoom(out io.Writer) {
 	fmt.Fprintln(out, wrapped("More nodes (--nodes, or a --topology with free ones), a shorter --repair, or a shorter excludeNodeSeconds of the policy shorten such waits."))
 	fmt.Fprintln(out)
 }
+
+// printMisfits says which incidents take another time under the policy of the job than was recorded, for another reason than a lack
+// of nodes.
+func (r *Replay) printMisfits(out io.Writer) {
+	for i := range r.Incidents {
+		inc, own := &r.Incidents[i], r.Incidents[i].Played[0]
+		waited := slices.ContainsFunc(r.NoRoom, func(n NoRoom) bool { return n.Policy == own.Policy && n.ID <= inc.ID })
+		if inc.Recorded == nil || waited || math.Abs(own.Seconds-*inc.Recorded) <= max(1, *inc.Recorded/misfit) {
+			continue
+		}
+		fmt.Fprintln(out, wrapped(fmt.Sprintf("Incident %d takes %s under its own policy, and %s was recorded: the policy may have been another one then.",
+			inc.ID, formatSeconds(own.Seconds), formatSeconds(*inc.Recorded))))
+	}
+}
+
+// misfit is the part of a recorded time by which a play of it may be off.
+const misfit = 10
 
 func formatSeconds(s float64) string {
 	return time.Duration(math.Round(s*100) * float64(10*time.Millisecond)).String()
