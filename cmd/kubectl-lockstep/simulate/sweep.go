@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -26,6 +27,11 @@ func (o *options) plannedSweep(base *study) (*sweep, error) {
 	field, times, err := parseSweep(o.sweep)
 	if err != nil {
 		return nil, err
+	}
+	if folder := filepath.Dir(o.picture); o.picture != "" {
+		if _, err := os.Stat(folder); err != nil {
+			return nil, fmt.Errorf("--svg %s: there is no folder %s: make it, or name another file", o.picture, folder)
+		}
 	}
 	sw := &sweep{field: field, times: times}
 	for _, d := range times {
