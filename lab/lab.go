@@ -24,6 +24,9 @@ type Setup struct {
 	// ReadyWhenTraining is whether pods are ready only once their program trains, as with a readiness probe that asks it. Otherwise
 	// they are as long as their processes run.
 	ReadyWhenTraining bool
+	// DeletesAtOnce is whether a pod that is deleted while its container restarts in place ends without another process, as on simulated
+	// kubelets. Real ones start the process first.
+	DeletesAtOnce bool
 	// Costs are the times that things take. Default: DefaultCosts.
 	Costs *Costs
 	// Causes of failures, and the nodes that fail more often than others; nil for none.

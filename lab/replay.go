@@ -63,6 +63,7 @@ func (h *History) Play(s Setup) (*Result, error) {
 	costs := h.costs
 	costs.Restore = 0 // replays are about the ranks, and not about the training
 	excluded := rules.Policies(s.Job).Of("").ExcludeNode
+	s.DeletesAtOnce = true // what a restart in place delayed is in what was recorded
 	s.Costs, s.For = &costs, h.at(len(h.Incidents)-1)+Lead+max(h.repair, excluded)
 	return Play(s)
 }

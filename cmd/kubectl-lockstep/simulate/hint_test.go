@@ -21,7 +21,7 @@ func TestWhatTellsNothingIsLeftOut(t *testing.T) {
 		},
 		"few failures": {
 			[]string{"--for", "30d"},
-			[]string{"No difference from whole-job restarts can be told: if there is one, it is less than 0.063 of the 388.2 GPU-hours lost.", advice, "pod restarts 0.8 0.0"},
+			[]string{"No difference from whole-job restarts can be told: if there is one, it is less than 0.07 of the 388.2 GPU-hours lost.", advice, "pod restarts 0.8 0.0"},
 			[]string{"none seen", "relocations", "slower training"},
 		},
 		"one play": {
