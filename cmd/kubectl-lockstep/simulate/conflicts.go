@@ -24,6 +24,7 @@ var apart = []struct{ idle, beside, why string }{
 	{"suggest", "replay", "its incidents are too few to compare values by"},
 	{"checkpoint-interval", "replay", "it counts no lost steps"},
 	{"restore", "replay", "it counts until all ranks run"},
+	{"backoff", "replay", "what the kubelet waited for is in the record"},
 	{"node-not-ready", "replay", "it begins when a failure was seen"},
 	{"health-report", "replay", "it begins when a failure was seen"},
 	{"suggest", "output", "json has no suggestions"},
