@@ -83,6 +83,7 @@ func TestAReplayUnderTheSamePolicyTakesAsLongAsWasRecorded(t *testing.T) {
 		"incidents that overlap":         {record(t, job(4), slow(), 6, failure(at, 1, ProcessExit, 0), failure(at+20*second, 2, PodLoss, 0), failure(at+40*second, 3, PodLoss, 0)), 6, false},
 		"a device":                       {record(t, job(4), DefaultCosts(), 6, failure(at, 1, DeviceFailure, never), failure(2*at, 0, PodLoss, 0)), 6, false},
 		"a replacement waits for a node": {record(t, returning(), DefaultCosts(), 4, failure(at, 1, NodeLoss, 10*time.Minute)), 4, false},
+		"nodes that others had then":     {record(t, returning(), DefaultCosts(), 4, failure(at, 1, NodeLoss, 10*time.Minute)), 6, false},
 		"pods that fail for good":        {record(t, job(4), swift(), 6, failure(at, 0, PodFailure, 0), failure(at, 1, PodFailure, 0), failure(at, 2, PodFailure, 0), failure(at, 3, PodFailure, 0)), 6, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -121,6 +121,17 @@ func TestAReplaySaysWhatDoesNotFitOrIsLeftOut(t *testing.T) {
 	}
 }
 
+// A cluster of no given size has a node for each one that an incident took away.
+func TestAReplayHasTheNodesThatItLoses(t *testing.T) {
+	again := strings.NewReplacer("id: 4", "id: 6", "T04:0", "T06:0").Replace(recorded[strings.Index(recorded, "  - id: 4"):strings.Index(recorded, "  - id: 5")])
+	out := replayed(t, recorded+again)
+	for _, want := range []string{"4 pods on 6 nodes", "\n6 NodeNotReady      2m0s       2m0s  "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
 // A node that is not in the file any more was there when an incident took it away.
 func TestNodesOfIncidentsAreAddedToTheTopology(t *testing.T) {
 	var file strings.Builder
