@@ -10,6 +10,9 @@ type Costs struct {
 	// CheckpointInterval is how long the program trains between two checkpoints, and CheckpointWrite for how long it does not train
 	// while it writes one.
 	CheckpointInterval, CheckpointWrite time.Duration
+	// RestartInPlace is from the end of a container until its kubelet has restarted it for the first time, and Backoff what the
+	// kubelet waits for when the container ends again. It doubles with each further end. Zero: every restart takes RestartInPlace.
+	RestartInPlace, Backoff time.Duration
 	// PeerAbort is from the end of a process until the others of the gang have aborted.
 	PeerAbort time.Duration
 	// NodeNotReady is from the loss of a node until the control plane shows it as not ready.
@@ -37,7 +40,7 @@ type Costs struct {
 func DefaultCosts() Costs {
 	return Costs{
 		CheckpointInterval: 30 * time.Minute, CheckpointWrite: 30 * time.Second,
-		PeerAbort: 5 * time.Second, NodeNotReady: 50 * time.Second, HealthReport: 30 * time.Second,
+		RestartInPlace: time.Second, Backoff: firstBackoff, PeerAbort: 5 * time.Second, NodeNotReady: 50 * time.Second, HealthReport: 30 * time.Second,
 		React: 50 * time.Millisecond, Stop: 5 * time.Second, Recreate: 500 * time.Millisecond, CreateRate: 55, Schedule: time.Second,
 		Start: 10 * time.Second, Restore: 2 * time.Minute,
 	}
@@ -46,7 +49,7 @@ func DefaultCosts() Costs {
 func (c *Costs) check() error {
 	for name, d := range map[string]time.Duration{
 		"CheckpointWrite": c.CheckpointWrite, "PeerAbort": c.PeerAbort, "NodeNotReady": c.NodeNotReady, "HealthReport": c.HealthReport,
-		"React": c.React, "Stop": c.Stop, "Recreate": c.Recreate, "Schedule": c.Schedule, "Start": c.Start, "Restore": c.Restore,
+		"RestartInPlace": c.RestartInPlace, "Backoff": c.Backoff, "React": c.React, "Stop": c.Stop, "Recreate": c.Recreate, "Schedule": c.Schedule, "Start": c.Start, "Restore": c.Restore,
 	} {
 		if d < 0 {
 			return fmt.Errorf("costs: %s is %s, and must not be negative", name, d)

@@ -17,6 +17,10 @@ type Failure struct {
 	// Nodes that it hits. Default: the node on which Rank is then.
 	Nodes []string
 	Rank  gang.Rank
+	// Costs are the times that things take from this failure on. Default: as before.
+	Costs *Costs
+	// NoRoom is for how long after the failure no node is free on which the job has no pod, as other jobs are there. Default: 0.
+	NoRoom time.Duration
 }
 
 // draw draws the failures of a play. Every node of the cluster fails, whether the job is on it or not, so that the failures are the

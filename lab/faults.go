@@ -7,6 +7,12 @@ func (w *world) strike(f Failure) {
 	if f.Cause.WhileTraining && !w.program.training {
 		return
 	}
+	if f.Costs != nil {
+		w.Costs = f.Costs
+	}
+	if f.NoRoom > 0 {
+		w.crowd(f.NoRoom)
+	}
 	var hit []*node
 	if f.Nodes == nil {
 		f.Nodes = []string{w.lived[f.Rank]}
@@ -26,6 +32,10 @@ func (w *world) apply(c Cause, n *node) {
 	switch c.Effect {
 	case ProcessExit:
 		w.exitOneOn(n.name)
+	case PodFailure:
+		if p := w.rankOn(n.name); p != nil {
+			w.endProcess(p, false)
+		}
 	case PodLoss:
 		if p := w.rankOn(n.name); p != nil {
 			w.delete(p, false)
@@ -55,6 +65,25 @@ func (w *world) apply(c Cause, n *node) {
 		w.touched(n)
 		w.after(c.Repair, func() { w.repair(n) })
 	}
+}
+
+// crowd has other jobs take the nodes on which the job has no pod, for some time.
+func (w *world) crowd(d time.Duration) {
+	used := w.used()
+	for _, n := range w.nodes {
+		if used[n.name] == 0 {
+			w.take(n, 1)
+			w.after(d, func() { w.take(n, -1) })
+		}
+	}
+}
+
+func (w *world) take(n *node, jobs int) {
+	n.taken += jobs
+	if !n.gone {
+		w.touched(n)
+	}
+	w.placeSoon()
 }
 
 // cut ends what the others hear of the processes of a node.

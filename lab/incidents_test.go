@@ -122,3 +122,36 @@ func TestAWholeJobRestartIsRepeatedOnlyOnTheIllNode(t *testing.T) {
 		check.Equal(t, "outages", 2, len(r.Outages))
 	}
 }
+
+// The kubelet restarts the process that exited before it hears that the pod is deleted. Peers that were restarted as fast train with it,
+// lose it once the pod ends, and exit a second time in a row: only the kubelet's back-off brings them back.
+func TestPeersCrashAgainWhereAPodIsDeletedAtOnce(t *testing.T) {
+	costs := DefaultCosts()
+	costs.Stop, costs.PeerAbort, costs.Start, costs.Restore = 700*time.Millisecond, 300*time.Millisecond, time.Second, 700*time.Millisecond
+	j := job(3)
+	j.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{{
+		Name: "at-once", Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.AnyEvent}}, Steps: []v1alpha1.Step{{Action: v1alpha1.RestartPod}},
+	}}}
+	at := time.Hour
+	setup := Setup{Job: j, HyperNodes: racks(1, 6), Costs: &costs, ReadyWhenTraining: true, For: 2 * time.Hour, Failures: []Failure{
+		failure(at, 0, ProcessExit, 0), failure(at, 2, ProcessExit, 0),
+	}}
+	down := func(setup Setup) time.Duration {
+		r := play(t, setup)
+		check.Equal(t, "steps", []v1alpha1.Action{v1alpha1.RestartPod}, stepsOf(r.Incidents))
+		return r.Outages[1].Down()
+	}
+	again := costs.RestartInPlace + relist + costs.PeerAbort + backoffLook + costs.Restore
+	check.Equal(t, "down", again, down(setup))
+	setup.DeletesAtOnce = true
+	if d := down(setup); d > 5*time.Second {
+		t.Errorf("down for %s on kubelets that delete at once", d)
+	}
+	// Peers that notice late do not meet the process any more.
+	slowly := costs
+	slowly.PeerAbort = 2 * relist
+	setup.DeletesAtOnce, setup.Costs = false, &slowly
+	if d := down(setup); d > 7*time.Second {
+		t.Errorf("down for %s with peers that notice late", d)
+	}
+}

@@ -18,6 +18,10 @@ const (
 	// While a container may not restart yet, the kubelet looks again only after 10 to 15 s (completeWork in kubernetes
 	// pkg/kubelet/pod_workers.go): this is the mean.
 	backoffLook = 12500 * time.Millisecond
+	// A kubelet restarts a container in the sync that finds it ended, before the API server knows of that. A deletion that this end
+	// leads to is dealt with in the next sync, which waits until the kubelet has listed its containers again (podWorkerLoop in
+	// pkg/kubelet/pod_workers.go, genericPlegRelistPeriod in pkg/kubelet/kubelet.go): for that long the new process runs.
+	relist = time.Second
 )
 
 // process is the program in a pod.
@@ -28,8 +32,9 @@ type process struct {
 	// aborting is whether it belongs to a collective that has broken up, and has not ended yet.
 	aborting bool
 	backoff  time.Duration
-	// restarted is when the kubelet last restarted it.
+	// restarted is when the kubelet last restarted it, and inSync whether it does that at once, in the sync that found it ended.
 	restarted time.Time
+	inSync    bool
 }
 
 // bind gives a pod its node, on which it starts.
@@ -46,9 +51,10 @@ func (w *world) bind(p *pod, name string) {
 // start starts the process of a pod, unless its node does not let it.
 func (w *world) start(p *pod) {
 	n := w.nodes[p.Node]
-	if p.Deleting || p.Finished() || p.process.running || n.lost || n.broken || !slices.Contains(w.pods, p) {
+	if p.Finished() || p.process.running || n.lost || n.broken || !slices.Contains(w.pods, p) || (p.Deleting && !w.startsAgain(p)) {
 		return
 	}
+	p.process.inSync = false
 	p.Phase, p.StartedTime, p.IP = corev1.PodRunning, w.now, p.UID
 	if !w.ReadyWhenTraining || p.Spare {
 		p.beReady()
@@ -56,6 +62,12 @@ func (w *world) start(p *pod) {
 	w.setRunning(p, true)
 	w.changed()
 	w.program.gather(w)
+}
+
+// startsAgain reports whether a pod that is deleted has another process before it ends. One of an earlier attempt is not counted: the
+// others of its gang are gone, and those of the next one do not meet it.
+func (w *world) startsAgain(p *pod) bool {
+	return p.process.inSync && p.Attempt == w.job.Status.Attempt
 }
 
 // beReady has a pod pass its readiness probe: what ended before is over.
@@ -78,7 +90,10 @@ func (w *world) setRunning(p *pod, running bool) {
 }
 
 // exit ends the process of a pod with a code other than 0.
-func (w *world) exit(p *pod) {
+func (w *world) exit(p *pod) { w.endProcess(p, w.restartsInPlace(p)) }
+
+// endProcess is exit, after which the kubelet restarts the process in place, or the pod has failed.
+func (w *world) endProcess(p *pod, inPlace bool) {
 	if !p.process.running {
 		return
 	}
@@ -87,7 +102,7 @@ func (w *world) exit(p *pod) {
 	p.Ready, p.WasReady = false, true
 	w.setRunning(p, false)
 	p.Failure, p.LastExit, p.StartedTime = gang.Failure{Containers: []gang.ContainerFailure{ended}}, &ended, time.Time{}
-	if w.restartsInPlace(p) {
+	if inPlace {
 		w.restartInPlace(p)
 	} else {
 		p.Phase = corev1.PodFailed
@@ -109,10 +124,12 @@ func (w *world) restartsInPlace(p *pod) bool {
 }
 
 func (w *world) restartInPlace(p *pod) {
-	s, wait := &p.process, time.Second
+	s, wait := &p.process, w.Costs.RestartInPlace
+	s.inSync = !w.DeletesAtOnce
 	if s.backoff == 0 || w.now.Sub(s.restarted) > resetBackoff {
-		s.backoff = firstBackoff
+		s.backoff = w.Costs.Backoff
 	} else {
+		s.inSync = false
 		wait = (s.backoff + backoffLook - 1).Truncate(backoffLook)
 		s.backoff = min(2*s.backoff, maxBackoff)
 	}
@@ -124,6 +141,7 @@ func (w *world) restartInPlace(p *pod) {
 func (w *world) startAgain(p *pod) {
 	n := w.nodes[p.Node]
 	if n != nil && n.broken && !n.lost && !p.Deleting && slices.Contains(w.pods, p) {
+		p.process.backoff = max(p.process.backoff, firstBackoff)
 		w.restartInPlace(p)
 		return
 	}
@@ -141,6 +159,12 @@ func (w *world) delete(p *pod, force bool) {
 	}
 	p.Deleting, p.GraceEnds = true, w.now.Add(w.Costs.Stop)
 	if w.nodes[p.Node].lost {
+		return
+	}
+	if p.process.inSync {
+		restarted := p.process.restarted.Sub(w.now)
+		w.after(restarted+relist, func() { w.leave(p) })
+		w.after(restarted+max(relist, w.Costs.Stop), func() { w.confirm(p) })
 		return
 	}
 	w.leave(p) // its process gets a signal to end, and trains no more

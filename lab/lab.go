@@ -24,6 +24,9 @@ type Setup struct {
 	// ReadyWhenTraining is whether pods are ready only once their program trains, as with a readiness probe that asks it. Otherwise
 	// they are as long as their processes run.
 	ReadyWhenTraining bool
+	// DeletesAtOnce is whether a pod that is deleted while its container restarts in place ends without another process, as on simulated
+	// kubelets. Real ones start the process first.
+	DeletesAtOnce bool
 	// Costs are the times that things take. Default: DefaultCosts.
 	Costs *Costs
 	// Causes of failures, and the nodes that fail more often than others; nil for none.
@@ -44,6 +47,8 @@ type Effect string
 const (
 	// ProcessExit ends one process, which can be started again where it was.
 	ProcessExit Effect = "ProcessExit"
+	// PodFailure ends one pod for good: its kubelet restarts nothing in it.
+	PodFailure Effect = "PodFailure"
 	// PodLoss deletes one pod of the node, as an eviction and a preemption do.
 	PodLoss Effect = "PodLoss"
 	// DeviceFailure ends one process and keeps all others of its node from running until the node is repaired. The health agent
@@ -57,6 +62,11 @@ const (
 	// NodeDeletion is NodeLoss of a node whose object is deleted with it, as a cloud does with a machine that is gone.
 	NodeDeletion Effect = "NodeDeletion"
 )
+
+// NeedsRepair reports whether the node is away or degraded after a failure, until it is repaired.
+func (e Effect) NeedsRepair() bool {
+	return e != ProcessExit && e != PodFailure && e != PodLoss
+}
 
 // Scope is what one failure hits.
 type Scope string
@@ -75,7 +85,7 @@ type Cause struct {
 	Scope Scope
 	// PerThousandNodeDays is how often it comes: failures in 1,000 days of one node. Failures are independent of each other.
 	PerThousandNodeDays float64
-	// Repair is how long the node is away or degraded after it. Not for ProcessExit.
+	// Repair is how long the node is away or degraded after it: see Effect.NeedsRepair.
 	Repair time.Duration
 	// WhileTraining is whether it comes only while the job trains, as what its load causes does. PerThousandNodeDays is then in days
 	// of training.
@@ -173,8 +183,8 @@ func (c *Cause) check() error {
 		return fmt.Errorf("cause %q has scope %q, which is neither %s nor %s", c.Name, c.Scope, NodeScope, HyperNodeScope)
 	}
 	switch c.Effect {
-	case ProcessExit, PodLoss, DeviceFailure, Degradation, NodeLoss, NodeDeletion:
+	case ProcessExit, PodFailure, PodLoss, DeviceFailure, Degradation, NodeLoss, NodeDeletion:
 		return nil
 	}
-	return fmt.Errorf("cause %q has effect %q, which is none of %s, %s, %s, %s, %s, %s", c.Name, c.Effect, ProcessExit, PodLoss, DeviceFailure, Degradation, NodeLoss, NodeDeletion)
+	return fmt.Errorf("cause %q has effect %q, which is none of %s, %s, %s, %s, %s, %s, %s", c.Name, c.Effect, ProcessExit, PodFailure, PodLoss, DeviceFailure, Degradation, NodeLoss, NodeDeletion)
 }

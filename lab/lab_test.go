@@ -164,13 +164,23 @@ func TestIncidentsOfJobsAreCounted(t *testing.T) {
 	for range remembered { // there may have been others before
 		old.Status.Incidents = append(old.Status.Incidents, v1alpha1.Incident{Trigger: v1alpha1.NodeNotReady, StartTime: at(90)})
 	}
-	m, err := CountIncidents([]*v1alpha1.TrainingJob{young, old, unplaced}, Begin.AddDate(0, 0, 100))
+	m, err := CountIncidents([]*v1alpha1.TrainingJob{young, old, unplaced}, Begin.AddDate(0, 0, 100), DefaultRepair)
 	check.Equal(t, "error", nil, err)
-	check.Equal(t, "model", &Model{Source: "11 incidents in 220.0 node-days of 3 jobs", Causes: []Counted{
+	check.Equal(t, "model", &Model{Source: "11 incidents in 220 node-days of 3 jobs", NodeDays: 220, AssumedRepair: DefaultRepair, Causes: []Counted{
 		{Name: "NodeNotReady", PerThousandNodeDays: 10 * 1000.0 / 220, Effect: NodeLoss, Repair: "24h0m0s"},
-		{Name: "PodFailed", PerThousandNodeDays: 1000.0 / 220, Effect: ProcessExit},
+		{Name: "PodFailed", PerThousandNodeDays: 1000.0 / 220, Effect: PodFailure},
 	}}, m)
-	_, err = CountIncidents([]*v1alpha1.TrainingJob{unplaced}, Begin)
+	// A node that came back was away for as long as its incident lasted, and the others for what is assumed: the mean is that of the cause.
+	young.Status.Incidents = []v1alpha1.Incident{
+		{Trigger: v1alpha1.NodeGone, StartTime: at(1)},
+		{Trigger: v1alpha1.NodeGone, StartTime: at(2), EndTime: new(metav1.NewMicroTime(Begin.AddDate(0, 0, 2).Add(2 * time.Hour))), Outcome: v1alpha1.OutcomeRecovered},
+	}
+	m, err = CountIncidents([]*v1alpha1.TrainingJob{young}, Begin.AddDate(0, 0, 100), 4*time.Hour)
+	check.Equal(t, "error", nil, err)
+	check.Equal(t, "repair", "3h0m0s", m.Causes[0].Repair)
+	_, err = m.Rates()
+	check.Equal(t, "error of its rates", nil, err)
+	_, err = CountIncidents([]*v1alpha1.TrainingJob{unplaced}, Begin, DefaultRepair)
 	check.Equal(t, "without any", true, err != nil)
 }
 

@@ -67,7 +67,8 @@ func (s *seen) note(n *node) {
 		return
 	}
 	s.nodes[n.name] = gang.Node{
-		Name: n.name, Hostname: n.name, Ready: !n.silent, SilentSince: n.silentSince, Ill: n.broken && n.reported, Hold: n.hold, HeldSince: n.heldSince,
+		Name: n.name, Hostname: n.name, Ready: !n.silent, SilentSince: n.silentSince, Ill: n.broken && n.reported, InUse: n.taken > 0,
+		Hold: n.hold, HeldSince: n.heldSince,
 	}
 }
 

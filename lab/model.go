@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"sigs.k8s.io/yaml"
 )
@@ -23,6 +24,19 @@ type Model struct {
 	Causes []Counted `json:"causes"`
 	// Lemons are the nodes that fail more often than the others, if that was counted.
 	Lemons *Lemons `json:"lemons,omitempty"`
+	// NodeDays that were watched, of a model that was counted from jobs.
+	NodeDays float64 `json:"-"`
+	// AssumedRepair is for how long a node is away where that was not counted. Zero: it was, or no cause takes a node away.
+	AssumedRepair time.Duration `json:"-"`
+}
+
+// AssumeRepair has the nodes of causes that do not tell it be away for some time.
+func (m *Model) AssumeRepair(d time.Duration) {
+	for i := range m.Causes {
+		if c := &m.Causes[i]; c.Repair == "" && c.Effect.NeedsRepair() {
+			c.Repair, m.AssumedRepair = d.String(), d
+		}
+	}
 }
 
 // Counted is a cause of failures that were counted.
@@ -34,7 +48,7 @@ type Counted struct {
 	Effect              Effect  `json:"effect"`
 	// Scope is what one of them hits. Default: a node.
 	Scope Scope `json:"scope,omitempty"`
-	// Repair is how long the node is away or degraded, such as 24h. Not for ProcessExit.
+	// Repair is how long the node is away or degraded, such as 24h: see Effect.NeedsRepair.
 	Repair string `json:"repair,omitempty"`
 	// Slowdown is how much slower the job trains under a Degradation, from 0 to 1.
 	Slowdown float64 `json:"slowdown,omitempty"`
@@ -106,7 +120,7 @@ func (m *Model) Rates() ([]Cause, error) {
 		if err := cause.check(); err != nil {
 			return nil, err
 		}
-		if cause.Repair == 0 && c.Effect != ProcessExit && c.Effect != PodLoss {
+		if cause.Repair == 0 && c.Effect.NeedsRepair() {
 			return nil, fmt.Errorf("cause %q has effect %s and needs repair, the time that its node is away, such as 24h", c.Name, c.Effect)
 		}
 		out = append(out, cause)

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"slices"
 	"sync"
 	"time"
 )
@@ -36,7 +35,9 @@ func (w *world) pass(until time.Time) {
 	case w.program.training:
 		w.tally.slowed += time.Duration(float64(took) * w.slowdown())
 	default:
-		w.tally.outages[len(w.tally.outages)-1].In[w.phase()] += took
+		phase := w.phase()
+		w.tally.outages[len(w.tally.outages)-1].In[phase] += took
+		w.tally.note(w, Span{phase, w.now.Sub(Begin), until.Sub(Begin)})
 	}
 	w.now = until
 }
@@ -80,7 +81,7 @@ func (w *world) phaseOf(p *pod, full func() bool) Phase {
 	return Start
 }
 
-// full reports whether no node of the job's home takes a pod; of the cluster, where it has no home.
+// full reports whether the nodes of the job's home take fewer pods than have none; those of the cluster, where it has no home.
 func (w *world) full() bool {
 	nodes := w.order
 	if p := w.job.Status.Placement; p != nil {
@@ -88,8 +89,18 @@ func (w *world) full() bool {
 			nodes = home.Nodes
 		}
 	}
-	used := w.used()
-	return !slices.ContainsFunc(nodes, func(name string) bool { return w.nodes[name].usable() && w.free(used, name) > 0 })
+	used, waiting := w.used(), 0
+	for _, p := range w.pods {
+		if p.Node == "" && !p.Spare {
+			waiting++
+		}
+	}
+	for _, name := range nodes {
+		if w.nodes[name].usable() && !w.excluded(name) {
+			waiting -= w.free(used, name)
+		}
+	}
+	return waiting > 0
 }
 
 // slowdown is by how much the job trains slower than it could: it is as slow as its slowest rank.

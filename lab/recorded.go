@@ -1,103 +1,155 @@
+// Recorded incidents: the failures behind what a job's status remembers, so that they can be played again.
+
 package lab
 
 import (
-	"errors"
-	"fmt"
-	"maps"
+	"cmp"
 	"slices"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 )
 
 // Lead is how long the job of a play of recorded incidents trains before the first one, and how long the play goes on after the last.
 const Lead = time.Hour
 
-// recordedRepair is for how long a node is away after a recorded incident, which does not tell it.
-const recordedRepair = 24 * time.Hour
-
-// Recorded are the failures behind the incidents that a job's status remembers, at the distances from each other that they had, and
-// the incidents that they are of. An incident about pods that found no room has no failure of its own.
-func Recorded(job *v1alpha1.TrainingJob, costs *Costs) ([]Failure, []v1alpha1.Incident) {
-	var failures []Failure
-	var incidents []v1alpha1.Incident
-	byStart := slices.SortedFunc(slices.Values(job.Status.Incidents), func(a, b v1alpha1.Incident) int { return a.StartTime.Compare(b.StartTime.Time) })
-	for i := range byStart {
-		inc := &byStart[i]
-		effect, known := effects[inc.Trigger]
-		if !known || len(inc.Pods) == 0 {
-			continue
-		}
-		at := Lead + costs.Start + costs.Restore + FailedAt(inc, costs).Sub(FailedAt(&byStart[0], costs))
-		for _, p := range inc.Pods {
-			failures = append(failures, Failure{
-				At: at, Rank: gang.Rank{Task: p.Task, Index: p.Index},
-				Cause: Cause{Name: string(inc.Trigger), Effect: effect, Repair: recordedRepair},
-			})
-		}
-		incidents = append(incidents, *inc)
-	}
-	return failures, incidents
-}
-
-// CountIncidents is a model of the failures behind the incidents that the statuses of jobs remember, as of a time. A job counts from
-// its creation, or from the oldest incident that is remembered where others may have been forgotten; with all nodes that it has.
-// Incidents of degraded nodes are left out: how much slower they made a job is not known.
-func CountIncidents(jobs []*v1alpha1.TrainingJob, now time.Time) (*Model, error) {
-	counts := map[v1alpha1.EventType]int{}
-	nodeDays, incidents := 0.0, 0
-	for _, job := range jobs {
-		s := &job.Status
-		if s.Placement == nil {
-			continue
-		}
-		since := job.CreationTimestamp.Time
-		if len(s.Incidents) >= remembered {
-			since = s.Incidents[0].StartTime.Time
-		}
-		nodeDays += now.Sub(since).Hours() / 24 * float64(len(gang.PlacedNodes(s.Placement)))
-		for i := range s.Incidents {
-			if effect, known := effects[s.Incidents[i].Trigger]; known && effect != Degradation {
-				counts[s.Incidents[i].Trigger]++
-				incidents++
-			}
-		}
-	}
-	if nodeDays <= 0 || incidents == 0 {
-		return nil, errors.New("the jobs remember no incident that tells of a failure: give jobs that have run for a while, or a failure model")
-	}
-	m := &Model{Source: fmt.Sprintf("%d incidents in %.1f node-days of %d jobs", incidents, nodeDays, len(jobs))}
-	for _, trigger := range slices.Sorted(maps.Keys(counts)) {
-		c := Counted{Name: string(trigger), Effect: effects[trigger], PerThousandNodeDays: float64(counts[trigger]) * 1000 / nodeDays}
-		if c.Effect == NodeLoss || c.Effect == DeviceFailure {
-			c.Repair = recordedRepair.String()
-		}
-		m.Causes = append(m.Causes, c)
-	}
-	return m, nil
-}
-
-// remembered is how many closed incidents a status keeps.
-const remembered = 10
+// DefaultRepair is for how long a node is away or degraded after an incident that does not tell it.
+const DefaultRepair = 24 * time.Hour
 
 // effects are what the failures behind incidents did.
 var effects = map[v1alpha1.EventType]Effect{
-	v1alpha1.PodFailed: ProcessExit, v1alpha1.PodNotReady: ProcessExit, v1alpha1.PodDeleted: PodLoss, v1alpha1.PodNotStarted: PodLoss,
+	v1alpha1.PodFailed: PodFailure, v1alpha1.PodNotReady: ProcessExit, v1alpha1.PodDeleted: PodLoss, v1alpha1.PodNotStarted: PodLoss,
 	v1alpha1.NodeNotReady: NodeLoss, v1alpha1.NodeGone: NodeDeletion, v1alpha1.HealthFailed: DeviceFailure, v1alpha1.HealthDegraded: Degradation,
 }
 
-// FailedAt is when the failure behind an incident happened: when the container ended, where the status tells, and otherwise before
-// the incident began by the time that such a failure takes to be noticed.
-func FailedAt(inc *v1alpha1.Incident, costs *Costs) time.Time {
-	effect := effects[inc.Trigger]
-	switch {
-	case inc.Cause.Time != nil && inc.Cause.Time.Time.Before(inc.StartTime.Time):
-		return inc.Cause.Time.Time
-	case effect == NodeLoss && inc.Trigger == v1alpha1.NodeNotReady:
-		return inc.StartTime.Add(-costs.NodeNotReady)
-	case effect == DeviceFailure || effect == Degradation:
-		return inc.StartTime.Add(-costs.HealthReport)
-	}
-	return inc.StartTime.Time
+// Recorded is an incident of a job's status with the failure behind it.
+type Recorded struct {
+	v1alpha1.Incident
+	// Same are the further incidents of the same failure, such as that of the peers of a process which exited after it had come back.
+	Same []int32
+	// Down is for how long not all ranks ran, from when the failure was seen: until no incident was open any more. It is known where all
+	// that were open meanwhile have recovered.
+	Down  time.Duration
+	Known bool
+
+	effect Effect
+	// seen is when the failure was seen; downFrom is since when ranks were down, and end when all ran again.
+	seen, downFrom, end time.Time
+	// stepped is whether the policy restarted something.
+	stepped bool
+	// noRoom is for how long after the failure a replacement found no node; zero where it found one at once.
+	noRoom time.Duration
+	// repair is for how long the node was away.
+	repair time.Duration
+	factors
+	bracket bracket
 }
+
+// readIncidents are the incidents of a job that tell of a failure, in the order of these, and those that do not. One about pods that
+// found no room has no failure of its own.
+func readIncidents(job *v1alpha1.TrainingJob, repair time.Duration) (played []Recorded, leftOut []v1alpha1.Incident) {
+	for i := range job.Status.Incidents {
+		inc := &job.Status.Incidents[i]
+		if _, known := effects[inc.Trigger]; !known || len(inc.Pods) == 0 {
+			leftOut = append(leftOut, *inc)
+			continue
+		}
+		played = append(played, readIncident(inc, repair))
+	}
+	slices.SortStableFunc(played, func(a, b Recorded) int { return cmp.Or(a.seen.Compare(b.seen), cmp.Compare(a.ID, b.ID)) })
+	return measured(merged(played)), leftOut
+}
+
+// merged joins incidents of one failure, of which the first is played.
+func merged(all []Recorded) []Recorded {
+	var out []Recorded
+	for _, r := range all {
+		i := slices.IndexFunc(out, func(o Recorded) bool { return sameFailure(&o.Cause, &r.Cause) })
+		if i < 0 {
+			out = append(out, r)
+			continue
+		}
+		one := &out[i]
+		one.Same = append(one.Same, r.ID)
+		one.stepped, one.noRoom = one.stepped || r.stepped, max(one.noRoom, r.noRoom)
+		one.Known = one.Known && r.Known
+		if r.end.After(one.end) {
+			one.end = r.end
+		}
+	}
+	return out
+}
+
+// sameFailure reports whether two incidents are about the end of one container.
+func sameFailure(a, b *v1alpha1.Cause) bool {
+	return a.Time != nil && b.Time != nil && a.Time.Equal(b.Time) && a.Pod == b.Pod && a.Container == b.Container
+}
+
+// measured says for how long ranks were down. An incident that the next one overlaps goes on until that is over.
+func measured(all []Recorded) []Recorded {
+	for i := len(all) - 1; i >= 0; i-- {
+		r := &all[i]
+		if i+1 < len(all) && (!r.Known || r.end.After(all[i+1].seen)) {
+			r.Known = r.Known && all[i+1].Known
+			if all[i+1].end.After(r.end) {
+				r.end = all[i+1].end
+			}
+		}
+		if r.Known && (r.effect != Degradation || r.stepped) {
+			r.Down = r.end.Sub(r.downFrom)
+		}
+	}
+	return all
+}
+
+func readIncident(inc *v1alpha1.Incident, repair time.Duration) Recorded {
+	r := Recorded{Incident: *inc, effect: effects[inc.Trigger], repair: repair}
+	phases := incident.Phases(inc)
+	r.seen = inc.StartTime.Time
+	if len(phases) > 0 {
+		r.seen = phases[0].From // which is when a container ended, where that is known
+	}
+	r.downFrom = r.seen
+	for _, s := range phases {
+		if s.Phase == incident.WaitForRoom {
+			r.noRoom = s.Until.Sub(r.seen)
+		}
+	}
+	if r.noRoom > 0 {
+		r.repair = r.noRoom // the node may have been what there was room on then
+	}
+	for _, s := range inc.Steps {
+		if restarts := s.Action != v1alpha1.Ignore && !s.DryRun; restarts && !r.stepped {
+			r.stepped = true
+			if r.effect == Degradation {
+				r.downFrom = s.Time.Time // until then the job trains on
+			}
+		}
+	}
+	r.Known = inc.EndTime != nil && inc.Outcome == v1alpha1.OutcomeRecovered
+	if r.Known {
+		r.end = inc.EndTime.Time
+	}
+	if r.Known && r.returned() {
+		r.repair = r.end.Sub(r.seen)
+	}
+	return r
+}
+
+// failures are those behind an incident, at a time of a play.
+func (r *Recorded) failures(at time.Duration, costs *Costs) []Failure {
+	var out []Failure
+	for _, p := range r.Pods {
+		out = append(out, Failure{
+			At: at, Rank: gang.Rank{Task: p.Task, Index: p.Index}, Costs: costs,
+			Cause: Cause{Name: string(r.Trigger), Effect: r.effect, Repair: r.repair},
+		})
+	}
+	out[0].NoRoom = r.noRoom
+	return out
+}
+
+// returned reports whether the node of an incident came back by itself.
+func (r *Recorded) returned() bool { return r.effect.NeedsRepair() && !r.stepped }

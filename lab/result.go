@@ -20,6 +20,10 @@ type Result struct {
 	DownIn [Phases]time.Duration
 	// Outages are the times in which the job did not train, the first one until it had started.
 	Outages []Outage
+	// Downtime is Down in order: what the job waited for, and when.
+	Downtime []Span
+	// Shortages are the times in which no node was free for a pod.
+	Shortages []Shortage
 	// Failures that hit a node of a rank, by cause, and the time lost by them: Down and Lost.
 	Failures map[string]int
 	LostBy   map[string]time.Duration
@@ -51,8 +55,12 @@ type Outage struct {
 
 // Down is how long an outage lasted.
 func (o *Outage) Down() time.Duration {
+	return sumOf(o.In)
+}
+
+func sumOf(in [Phases]time.Duration) time.Duration {
 	sum := time.Duration(0)
-	for _, d := range o.In {
+	for _, d := range in {
 		sum += d
 	}
 	return sum
@@ -62,6 +70,8 @@ func (o *Outage) Down() time.Duration {
 type tally struct {
 	trained, slowed time.Duration
 	outages         []Outage
+	downtime        []Span
+	shortages       []Shortage
 	failures        map[string]int
 	// cause is that of the last failure that hit a job that trained.
 	cause  string
@@ -137,7 +147,7 @@ func (w *world) result() *Result {
 	}
 	r := &Result{
 		Wall: w.For, Trained: t.trained - t.slowed, Slowed: t.slowed, ETTR: float64(t.trained-t.slowed) / float64(w.For),
-		Outages: t.outages, Failures: t.failures, LostBy: map[string]time.Duration{}, Places: t.places, Rules: t.rules, Incidents: w.job.Status.Incidents,
+		Outages: t.outages, Downtime: t.downtime, Shortages: t.shortages, Failures: t.failures, LostBy: map[string]time.Duration{}, Places: t.places, Rules: t.rules, Incidents: w.job.Status.Incidents,
 		Restarts: w.job.Status.Restarts, Failed: t.failed, Decisions: w.looks,
 	}
 	for _, o := range t.outages {

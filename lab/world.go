@@ -60,8 +60,10 @@ type node struct {
 	// broken is whether a device of it has failed, reported whether that is known.
 	broken, reported bool
 	// degraded is whether it slows the job down, and slowdown by how much.
-	degraded  bool
-	slowdown  float64
+	degraded bool
+	slowdown float64
+	// taken is how many times other jobs have taken it.
+	taken     int
 	hold      string
 	heldSince time.Time
 }
@@ -110,7 +112,9 @@ func seedOf(n uint64) (seed [32]byte) {
 func (w *world) after(d time.Duration, do func()) { w.queue.add(w.now.Add(d), do) }
 
 // usable reports whether pods are placed on a node.
-func (n *node) usable() bool { return !n.silent && !n.gone && (!n.broken || !n.reported) }
+func (n *node) usable() bool {
+	return !n.silent && !n.gone && n.taken == 0 && (!n.broken || !n.reported)
+}
 
 // unnoticed reports whether something is wrong with a node that nobody knows of yet.
 func (n *node) unnoticed() bool { return (n.lost && !n.silent && !n.gone) || (n.broken && !n.reported) }

@@ -45,12 +45,12 @@ func TestCalibrate(t *testing.T) {
 	}
 	lost := &measurement{failed: []time.Time{failed}, seen: &record{silent: at(9)}}
 	want := lab.DefaultCosts()
-	want.PeerAbort, want.Restore, want.React, want.Stop = in(2.5), in(2.5), in(0.1), in(1.5)
+	want.RestartInPlace, want.PeerAbort, want.Restore, want.React, want.Stop = in(1), in(2.5), in(2.5), in(0.1), in(1.5)
 	want.Recreate, want.Schedule, want.Start, want.NodeNotReady = in(0.2), in(0.8), in(2), in(9)
 	check.Equal(t, "costs", want, calibrate(exit, deleted, lost))
 
 	exit.seen = recordOf(podTimes{running: at(0.5)})
-	check.Equal(t, "sooner than the lab's kubelet", time.Duration(0), calibrate(exit, deleted, lost).PeerAbort)
+	check.Equal(t, "all run again at once", time.Duration(0), calibrate(exit, deleted, lost).PeerAbort)
 }
 
 // A failure has the incidents that began after it, as if they were one.

@@ -8,7 +8,7 @@ import (
 	"github.com/lockstep-dev/lockstep/lab"
 )
 
-// restartInPlace is after how long the kubelet of the lab restarts a container for the first time.
+// restartInPlace is after how long simulated kubelets restart a container.
 const restartInPlace = time.Second
 
 // calibrate takes the costs from a process that exited and came back in place, a pod that was deleted, and a node that was lost. A
@@ -17,9 +17,10 @@ func calibrate(exit, deleted, lost *measurement) lab.Costs {
 	c := lab.DefaultCosts()
 	span := func(from, until time.Time) time.Duration { return max(0, until.Sub(from)) }
 
-	// All processes run again once the peers have aborted and the kubelet has restarted them; until they are ready is the program's.
-	together := exit.seen.lastRunning()
-	c.PeerAbort = max(0, together.Sub(exit.failed[0])-restartInPlace)
+	// The first process that runs again tells how long a restart in place takes. All run again once the peers have aborted and have been
+	// restarted, too; until they are ready is the program's.
+	first, together := exit.seen.runningAgain(exit.failed[0])
+	c.RestartInPlace, c.PeerAbort = span(exit.failed[0], first), span(first, together)
 	c.Restore = span(together, exit.up)
 
 	// A pod that is deleted is noticed, ends, is made again, gets its node, and starts there.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -30,10 +31,11 @@ func main() {
 	ctrl.SetLogger(zap.New())
 	simulated := flag.Int("simulated", 10, "how many of the incidents are played on simulated kubelets; 0 leaves these out")
 	onReal := flag.Int("real", 10, "the same on real kubelets, which need root")
+	only := flag.String("only", "", "play the incident of this name alone, such as exit-two, and write no table; -simulated=0 leaves out that side")
 	page := flag.String("readme", "lab/README.md", "the file to write the tables into, between their marks; empty only prints them")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *simulated, *onReal, *page)
+	err := run(ctx, *simulated, *onReal, *only, *page)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "agreement:", err)
@@ -41,7 +43,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, simulated, onReal int, page string) error {
+func run(ctx context.Context, simulated, onReal int, only, page string) error {
 	root, err := cluster.RepositoryRoot()
 	if err != nil {
 		return err
@@ -64,7 +66,15 @@ func run(ctx context.Context, simulated, onReal int, page string) error {
 		if side.count <= 0 {
 			continue
 		}
-		r, err := compare(ctx, side.start, side.trials[:min(side.count, len(side.trials))])
+		trials := side.trials[:min(side.count, len(side.trials))]
+		if only != "" {
+			page = "" // a table has all of them
+			trials = slices.DeleteFunc(slices.Clone(side.trials), func(t trial) bool { return t.name != only })
+		}
+		if len(trials) == 0 {
+			return fmt.Errorf("%s: there is no incident %q", side.section, only)
+		}
+		r, err := compare(ctx, side.start, trials)
 		if err != nil {
 			return fmt.Errorf("%s: %w", side.section, err)
 		}

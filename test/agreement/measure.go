@@ -49,6 +49,8 @@ type stage struct {
 	pool cluster.Topology
 	// readyWhenTraining is whether a pod is ready only while it trains.
 	readyWhenTraining bool
+	// deletesAtOnce is whether a pod ends at once that is deleted while its container restarts in place.
+	deletesAtOnce bool
 	// broken are the nodes that were lost.
 	broken []string
 }

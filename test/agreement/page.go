@@ -44,8 +44,8 @@ func render(r *report, preface string, v readme.Versions) string {
 	var page strings.Builder
 	fmt.Fprintf(&page, preface, v.Kubernetes, v.Volcano, runtime.NumCPU())
 	c := &r.costs
-	fmt.Fprintf(&page, "Costs from three other failures: PeerAbort %s, Restore %s, React %s, Stop %s, Recreate %s, Schedule %s, Start %s,\nNodeNotReady %s (in seconds).\n\n",
-		seconds(c.PeerAbort), seconds(c.Restore), seconds(c.React), seconds(c.Stop), seconds(c.Recreate), seconds(c.Schedule), seconds(c.Start), seconds(c.NodeNotReady))
+	fmt.Fprintf(&page, "Costs from three other failures: RestartInPlace %s, PeerAbort %s, Restore %s, React %s, Stop %s, Recreate %s, Schedule %s, Start\n%s, NodeNotReady %s (in seconds).\n\n",
+		seconds(c.RestartInPlace), seconds(c.PeerAbort), seconds(c.Restore), seconds(c.React), seconds(c.Stop), seconds(c.Recreate), seconds(c.Schedule), seconds(c.Start), seconds(c.NodeNotReady))
 	page.WriteString("| what failed | policy | steps taken | down | detect | decide | place | wait for room | start |\n")
 	page.WriteString("| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n")
 	for _, l := range r.lines {

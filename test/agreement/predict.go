@@ -30,7 +30,7 @@ func predict(m *measurement, costs lab.Costs) (outcome, error) {
 		}
 	}
 	r, err := lab.Play(lab.Setup{
-		Job: m.job, HyperNodes: hyperNodes(m.pool), ReadyWhenTraining: m.readyWhenTraining, Costs: &costs, Failures: failures, For: last + lab.Lead,
+		Job: m.job, HyperNodes: hyperNodes(m.pool), ReadyWhenTraining: m.readyWhenTraining, DeletesAtOnce: m.deletesAtOnce, Costs: &costs, Failures: failures, For: last + lab.Lead,
 	})
 	if err != nil {
 		return outcome{}, err

@@ -114,17 +114,22 @@ func ready(node *corev1.Node) bool {
 	return false
 }
 
-// lastRunning is when the last process was seen to run.
-func (r *record) lastRunning() time.Time {
+// runningAgain is when the first and the last process were seen to run that have begun since a time.
+func (r *record) runningAgain(since time.Time) (first, last time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var last time.Time
 	for _, t := range r.pods {
+		if !t.running.After(since) {
+			continue
+		}
+		if first.IsZero() || t.running.Before(first) {
+			first = t.running
+		}
 		if t.running.After(last) {
 			last = t.running
 		}
 	}
-	return last
+	return first, last
 }
 
 // replaced returns the pod that went first, and the one of its name that came after it; zero where there was none.

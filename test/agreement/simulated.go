@@ -82,7 +82,7 @@ func (g *simulated) stop() error {
 
 // begin makes a pool of two racks of four nodes, and runs the job in one of them.
 func (g *simulated) begin(ctx context.Context, t *trial) (*stage, error) {
-	s := &stage{pool: cluster.Topology{Name: t.name, Racks: 2, NodesPerRack: 4, GPUsPerNode: 8, Tiers: []int{2}}}
+	s := &stage{deletesAtOnce: true, pool: cluster.Topology{Name: t.name, Racks: 2, NodesPerRack: 4, GPUsPerNode: 8, Tiers: []int{2}}}
 	s.job = simulatedJob(t, s.pool)
 	if err := g.AddTopology(ctx, s.pool); err != nil {
 		return s, err

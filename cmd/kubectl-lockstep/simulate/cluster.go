@@ -21,6 +21,10 @@ type cluster struct {
 	nodes, nodesPerRack int
 	gpusPerNode         int64
 	file                string
+	// lost is how many nodes a replay takes away, which a cluster of no given size has beside the others.
+	lost int
+	// named are the nodes that the incidents of a replay name.
+	named []string
 	// gpusGiven is whether gpusPerNode is from the user.
 	gpusGiven bool
 	in        io.Reader
@@ -63,7 +67,7 @@ func (c *cluster) site(studies []*study, warn func(string)) (*site, error) {
 		for _, s := range studies {
 			perNode := max(1, podsFor(c.gpusPerNode, s.job))
 			needed := (pods(s.job) + perNode - 1) / perNode
-			nodes = max(nodes, needed+(needed+9)/10)
+			nodes = max(nodes, needed+max((needed+9)/10, c.lost))
 		}
 	}
 	out := &site{hyperNodes: lab.Racks(nodes, c.nodesPerRack), gpus: map[string]int64{}, name: "a node, see --gpus-per-node,", flags: ": see --nodes and --nodes-per-rack"}

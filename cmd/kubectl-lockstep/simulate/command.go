@@ -56,6 +56,9 @@ const example = `  # A month of a job, with the failures of the training of Llam
   kubectl get trainingjob llama -o yaml > llama.yaml
   kubectl lockstep simulate -f job.yaml --replay llama.yaml
 
+  # The same, with nothing but its own policy and whole-job restarts
+  kubectl get trainingjob llama -o yaml | kubectl lockstep simulate --replay -
+
   # Failures that you have counted, or a list of incidents
   kubectl lockstep simulate -f job.yaml --failures counted.yaml
   kubectl lockstep simulate -f job.yaml \
@@ -89,7 +92,7 @@ Nothing is sent to a cluster. The same seed gives the same answer.`,
 		Example: example,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return fmt.Errorf("%q: simulate takes no names; give the job by -f, - for standard input", args[0])
+				return notByName(args[0])
 			}
 			return nil
 		},
@@ -115,9 +118,6 @@ Nothing is sent to a cluster. The same seed gives the same answer.`,
 	o.failures.addFlags(f)
 	o.cluster.addFlags(f)
 	addCosts(f, &o.costs)
-	if err := c.MarkFlagRequired("filename"); err != nil {
-		panic(err) // the flag is defined above
-	}
 	return c
 }
 
@@ -129,11 +129,16 @@ func (o *options) check(f *pflag.FlagSet) error {
 	if err := o.checkStandardInput(); err != nil {
 		return err
 	}
+	if err := o.checkGiven(f); err != nil {
+		return err
+	}
 	switch {
 	case o.output != "" && o.output != "json":
 		return fmt.Errorf("--output is %q, and has to be json, or left out for text", o.output)
 	case o.length <= 0:
 		return fmt.Errorf("--for is %s, and has to be positive", o.length)
+	case o.failures.repair <= 0:
+		return fmt.Errorf("--repair is %s, and has to be positive", o.failures.repair)
 	case o.plays < 1:
 		return fmt.Errorf("--plays is %d, and has to be 1 at least", o.plays)
 	}
@@ -147,15 +152,7 @@ func (o *options) check(f *pflag.FlagSet) error {
 func (o *options) run(ctx context.Context) error {
 	// A play makes much garbage and keeps little: less frequent collection costs some MiB and saves a fifth of the time.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	model, err := o.failures.read()
-	if err != nil {
-		return err
-	}
-	studies, err := o.studies(model)
-	if err != nil {
-		return err
-	}
-	sweep, err := o.plannedSweep(studies[0])
+	model, err := o.readModel()
 	if err != nil {
 		return err
 	}
@@ -163,8 +160,16 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	studies, err := o.studies(model, replay)
+	if err != nil {
+		return err
+	}
 	if replay != nil {
 		return o.runReplay(ctx, replay, studies)
+	}
+	sweep, err := o.plannedSweep(studies[0])
+	if err != nil {
+		return err
 	}
 	for _, s := range studies {
 		if err := o.play(ctx, s); err != nil {
@@ -184,7 +189,7 @@ func (o *options) run(ctx context.Context) error {
 	case o.output != "":
 		return printJSON(o.Out, report)
 	case sweep != nil:
-		o.printSweep(report.Sweep)
+		o.printSweep(report.Sweep, o.sweepHint(sweep, report.Sweep.Points))
 	}
 	if o.suggest {
 		return o.runSuggest(ctx, studies[0])
@@ -192,33 +197,48 @@ func (o *options) run(ctx context.Context) error {
 	return nil
 }
 
+// readModel reads the failures, and warns where they were counted for too short a time.
+func (o *options) readModel() (*lab.Model, error) {
+	model, err := o.failures.read()
+	if err == nil && model.NodeDays > 0 && model.NodeDays < 1 {
+		o.warn(fmt.Sprintf("--failures %s: the jobs have run for %.2g node-days, which is too short to tell how often they fail: give jobs that have run for a day or more",
+			nameOf(o.failures.from), model.NodeDays))
+	}
+	return model, err
+}
+
+func (o *options) warn(text string) { fmt.Fprintln(o.ErrOut, "Warning:", text) }
+
 func (o *options) runReplay(ctx context.Context, r *replay, studies []*study) error {
-	played, err := r.play(ctx, o, studies)
+	played, err := r.play(ctx, studies)
 	if err != nil {
 		return err
 	}
 	if o.output != "" {
 		return printJSON(o.Out, &Report{Replay: played})
 	}
-	o.printReplay(played)
+	played.print(o.Out)
 	return nil
 }
 
 // wholeJob names the job under a policy that restarts all of it with every failure.
 const wholeJob = "whole-job restarts"
 
-// studies are the jobs to play, all on the same nodes: the one that is asked for, those beside it, and the first one under whole-job
-// restarts.
-func (o *options) studies(model *lab.Model) ([]*study, error) {
-	studies, err := o.readStudies()
+// studies are the jobs to play, all on the same nodes: the one whose incidents are replayed, the one that is asked for, those beside
+// it, and the first one under whole-job restarts.
+func (o *options) studies(model *lab.Model, replay *replay) ([]*study, error) {
+	studies, err := o.readStudies(replay)
 	if err != nil {
 		return nil, err
+	}
+	if replay != nil {
+		o.cluster.lost, o.cluster.named = replay.history.LostNodes(), replay.history.Nodes()
 	}
 	causes, err := model.Rates()
 	if err != nil {
 		return nil, err
 	}
-	site, err := o.cluster.site(studies, func(w string) { fmt.Fprintln(o.ErrOut, "Warning:", w) })
+	site, err := o.cluster.site(studies, o.warn)
 	if err != nil {
 		return nil, err
 	}
@@ -234,12 +254,18 @@ func (o *options) studies(model *lab.Model) ([]*study, error) {
 	return studies, nil
 }
 
-func (o *options) readStudies() ([]*study, error) {
-	job, err := o.readJob("-f", o.file)
-	if err != nil {
-		return nil, err
+func (o *options) readStudies(replay *replay) ([]*study, error) {
+	var studies []*study
+	if replay != nil {
+		studies = append(studies, &study{name: asItWas, job: replay.recorded})
 	}
-	studies := []*study{{name: title(o.file, job), job: job}}
+	if o.file != "" {
+		job, err := o.readJob("-f", o.file)
+		if err != nil {
+			return nil, err
+		}
+		studies = append(studies, &study{name: title(o.file, job), job: job})
+	}
 	for _, file := range o.compare {
 		other, err := o.readJob("--compare", file)
 		if err != nil {
@@ -247,7 +273,11 @@ func (o *options) readStudies() ([]*study, error) {
 		}
 		studies = append(studies, &study{name: title(file, other), job: other})
 	}
-	return append(studies, &study{name: wholeJob, job: lab.WholeJobRestarts(job)}), nil
+	restarts := studies[0].job
+	if replay != nil && o.file != "" {
+		restarts = studies[1].job
+	}
+	return append(studies, &study{name: wholeJob, job: lab.WholeJobRestarts(restarts)}), nil
 }
 
 // title is how a table calls the job of a file.

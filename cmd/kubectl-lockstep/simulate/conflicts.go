@@ -3,6 +3,7 @@ package simulate
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -22,6 +23,10 @@ var apart = []struct{ idle, beside, why string }{
 	{"sweep", "replay", "its incidents are too few to compare values by"},
 	{"suggest", "replay", "its incidents are too few to compare values by"},
 	{"checkpoint-interval", "replay", "it counts no lost steps"},
+	{"restore", "replay", "it counts until all ranks run"},
+	{"backoff", "replay", "what the kubelet waited for is in the record"},
+	{"node-not-ready", "replay", "it begins when a failure was seen"},
+	{"health-report", "replay", "it begins when a failure was seen"},
 	{"suggest", "output", "json has no suggestions"},
 }
 
@@ -29,6 +34,34 @@ var apart = []struct{ idle, beside, why string }{
 var needed = []struct{ flag, other, why string }{
 	{"svg", "sweep", "it is a picture of a sweep"},
 	{"counted-nodes", "failures", "it is about the incidents of a .csv file"},
+}
+
+// checkGiven refuses a command without a job, and flags whose value was left out.
+func (o *options) checkGiven(f *pflag.FlagSet) error {
+	var empty error
+	f.Visit(func(flag *pflag.Flag) {
+		if value := flag.Value.String(); empty == nil && (value == "" || value == "[]") {
+			empty = fmt.Errorf("--%s is empty: give it a value, or leave out --%s", flag.Name, flag.Name)
+		}
+	})
+	if empty == nil && o.file == "" && o.replay == "" {
+		return errors.New("no TrainingJob is given: name its file by -f, such as\n  " + examples[0] + "\nor pipe one of a cluster, such as\n  " + examples[1])
+	}
+	return empty
+}
+
+// examples are how a job is given.
+var examples = []string{
+	"kubectl lockstep simulate -f job.yaml",
+	"kubectl get trainingjob NAME -o yaml | kubectl lockstep simulate -f -",
+}
+
+// notByName refuses an argument, and says how a job is given.
+func notByName(arg string) error {
+	if _, err := os.Stat(arg); err == nil {
+		return fmt.Errorf("%q: simulate takes no arguments: give a file by -f, as in kubectl lockstep simulate -f %s", arg, arg)
+	}
+	return fmt.Errorf("%q: simulate takes no names; give the job by -f, - for standard input:\n  %s", arg, strings.Replace(examples[1], "NAME", arg, 1))
 }
 
 // checkFlags refuses flags that would be ignored.
@@ -59,7 +92,7 @@ func (o *options) checkStandardInput() error {
 func flagError(_ *cobra.Command, err error) error {
 	wrong, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {
-		return err
+		return fmt.Errorf("%w: kubectl lockstep simulate --help lists the flags", err)
 	}
 	what := map[string]string{
 		"int": "a whole number", "int64": "a whole number", "uint64": "a whole number that is not negative", "bool": "true or false",

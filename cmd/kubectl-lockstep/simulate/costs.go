@@ -22,6 +22,8 @@ func costFlags(costs *lab.Costs) []costFlag {
 		{&costs.Restore, "restore", "time from when all processes run until they train"},
 		{&costs.Start, "start", "time from the binding of a pod until its process runs"},
 		{&costs.Stop, "stop", "time from the deletion of a pod until it is gone"},
+		{&costs.RestartInPlace, "restart-in-place", "time from the end of a container until its kubelet has restarted it for the first time"},
+		{&costs.Backoff, "backoff", "time for which the kubelet waits where it ends again; it doubles up to 5m"},
 		{&costs.PeerAbort, "peer-abort", "time from the end of a process until its peers have aborted"},
 		{&costs.NodeNotReady, "node-not-ready", "time from the loss of a node until Kubernetes shows it"},
 		{&costs.HealthReport, "health-report", "time from the failure of a device until the health agent reports it"},

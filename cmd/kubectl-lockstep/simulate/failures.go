@@ -19,14 +19,16 @@ import (
 
 // failures is where the failure model comes from.
 type failures struct {
-	from  string
-	nodes int
-	now   func() time.Time
-	in    io.Reader
+	from   string
+	nodes  int
+	repair time.Duration
+	now    func() time.Time
+	in     io.Reader
 }
 
 func (f *failures) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.from, "failures", "llama3", "failure model: "+strings.Join(lab.Models(), ", ")+"; a file with one; a .csv file of incidents; or a file with TrainingJobs, whose incidents count")
+	spanVar(flags, &f.repair, "repair", lab.DefaultRepair, "time for which a node is away or degraded after a failure of --failures or --replay that does not tell it")
 	flags.IntVar(&f.nodes, "counted-nodes", 0, "nodes on which the incidents of a .csv file were counted")
 }
 
@@ -42,7 +44,7 @@ func (f *failures) read() (*lab.Model, error) {
 	}
 	raw, err := readFile(f.in, f.from)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("--failures: there is neither a failure model nor a file %q: the models are %s", f.from, strings.Join(lab.Models(), ", "))
+		return nil, fmt.Errorf("--failures: there is neither a failure model nor a file %q: give a file, or one of the models %s", f.from, strings.Join(lab.Models(), ", "))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--failures: %w", err)
@@ -70,7 +72,7 @@ func (f *failures) parse(raw []byte) (*lab.Model, error) {
 		if err != nil {
 			return nil, err
 		}
-		return lab.CountIncidents(jobs, f.now())
+		return lab.CountIncidents(jobs, f.now(), f.repair)
 	}
 	if len(docs) > 1 {
 		return nil, fmt.Errorf("it has %d documents, and a failure model is one: leave out the others", len(docs))
@@ -80,6 +82,7 @@ func (f *failures) parse(raw []byte) (*lab.Model, error) {
 	if err := cmp.Or(err, listed(unknownFields(unknown))); err != nil {
 		return nil, err
 	}
+	m.AssumeRepair(f.repair)
 	_, err = m.Rates()
 	return m, err
 }

@@ -21,6 +21,9 @@ func readFile(in io.Reader, name string) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(in)
 	}
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("%s is a folder: name a file in it", name)
+	}
 	return os.ReadFile(name)
 }
 

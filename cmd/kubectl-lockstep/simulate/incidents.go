@@ -34,7 +34,7 @@ func (f *failures) count(raw []byte) (*lab.Model, error) {
 			return nil, fmt.Errorf("line 1: column %s is missing: it is %q, and has to name %s", name, strings.Join(header, ","), columns)
 		}
 	}
-	log := incidentLog{byCause: map[string]*lab.Counted{}, repair: map[string]time.Duration{}}
+	log := incidentLog{assumed: f.repair, byCause: map[string]*lab.Counted{}, repair: map[string]time.Duration{}}
 	for {
 		row, err := rows.Read()
 		if errors.Is(err, io.EOF) {
@@ -62,8 +62,11 @@ func csvError(err error) error {
 // incidentLog is a list of incidents, as far as it was read.
 type incidentLog struct {
 	first, last time.Time
-	byCause     map[string]*lab.Counted
-	repair      map[string]time.Duration // of all incidents of a cause together
+	// assumed is for how long a node is away whose row does not tell it, and untold whether there is such a row.
+	assumed time.Duration
+	untold  bool
+	byCause map[string]*lab.Counted
+	repair  map[string]time.Duration // of all incidents of a cause together
 }
 
 func (l *incidentLog) add(header, row []string) error {
@@ -82,7 +85,10 @@ func (l *incidentLog) add(header, row []string) error {
 	if one.Name == "" {
 		return errors.New("cause is empty: name it")
 	}
-	rates, err := (&lab.Model{Nodes: 1, Days: 1, Causes: []lab.Counted{one}}).Rates()
+	alone := &lab.Model{Nodes: 1, Days: 1, Causes: []lab.Counted{one}}
+	alone.AssumeRepair(l.assumed)
+	l.untold = l.untold || alone.AssumedRepair > 0
+	rates, err := alone.Rates()
 	if err != nil {
 		return err
 	}
@@ -121,6 +127,9 @@ func (l *incidentLog) model(nodes int) (*lab.Model, error) {
 			c.Repair = mean.String()
 		}
 		m.Causes = append(m.Causes, *c)
+	}
+	if l.untold {
+		m.AssumedRepair = l.assumed
 	}
 	_, err := m.Rates()
 	return m, err

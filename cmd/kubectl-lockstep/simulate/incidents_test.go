@@ -3,6 +3,7 @@ package simulate
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/lab"
 	"github.com/lockstep-dev/lockstep/test/check"
@@ -21,6 +22,15 @@ func TestIncidentsOfAListAreCounted(t *testing.T) {
 	}, m)
 }
 
+// Where a row does not tell for how long the node was away, --repair does.
+func TestARepairIsAssumedWhereAListTellsNone(t *testing.T) {
+	const rows = "time,cause,effect,repair\n2026-01-01T00:00:00Z,x,NodeLoss,2h\n2026-01-11T00:00:00Z,x,NodeLoss,\n"
+	m, err := (&failures{nodes: 1, repair: 6 * time.Hour}).count([]byte(rows))
+	check.Equal(t, "error", nil, err)
+	check.Equal(t, "mean", "4h0m0s", m.Causes[0].Repair)
+	check.Equal(t, "assumed", 6*time.Hour, m.AssumedRepair)
+}
+
 func TestAListOfIncidentsNamesWhatIsWrong(t *testing.T) {
 	const header = "time,cause,effect\n"
 	for name, tc := range map[string]struct{ text, want string }{
@@ -34,7 +44,6 @@ func TestAListOfIncidentsNamesWhatIsWrong(t *testing.T) {
 		"no cause":     {header + "2026-01-01T00:00:00Z,,ProcessExit\n", "line 2: cause is empty"},
 		"effect":       {header + "2026-01-01T00:00:00Z,\"a\nb\",ProcessExit\n2026-01-01T00:00:00Z,x,Boom\n", `line 4: cause "x" has effect "Boom"`},
 		"effects":      {header + "2026-01-01T00:00:00Z,x,ProcessExit\n2026-02-01T00:00:00Z,x,PodLoss\n", `line 3: cause "x" has effect PodLoss, and had ProcessExit before: give each effect its own cause`},
-		"no repair":    {header + "2026-01-01T00:00:00Z,x,NodeLoss\n", `line 2: cause "x" has effect NodeLoss and needs repair`},
 		"wrong repair": {"time,cause,effect,repair\n2026-01-01T00:00:00Z,x,NodeLoss,long\n", `line 2: cause "x" has repair "long", and it has to be a time such as 24h or 2d`},
 	} {
 		t.Run(name, func(t *testing.T) {

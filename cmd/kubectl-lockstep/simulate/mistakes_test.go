@@ -55,7 +55,7 @@ func TestFilesOfJobsAreRefused(t *testing.T) {
 	const pods = "spec: {tasks: [{name: worker, replicas: 2, template: {spec: {containers: [{name: c, image: i}]}}}]}\n"
 	two := fileOf(t, job+pods+"---\n"+strings.Replace(job, "name: a", "name: b", 1)+pods)
 	checkMistakes(t, map[string]mistake{
-		"no file":            {nil, `required flag(s) "filename" not set`},
+		"no file":            {nil, "no TrainingJob is given: name its file by -f, such as\n  kubectl lockstep simulate -f job.yaml\n"},
 		"a file that is not": {[]string{"-f", "nowhere.yaml"}, "-f: open nowhere.yaml: no such file"},
 		"one to compare":     {[]string{"-f", sample, "--compare", "nowhere.yaml"}, "--compare: open nowhere.yaml: no such file"},
 		"an empty file":      {file("# nothing\n"), "file.yaml: the file is empty"},
@@ -119,13 +119,21 @@ func TestFlagsNameWhatIsWrong(t *testing.T) {
 		"too few nodes at all": {[]string{"-f", sample, "--nodes", "-3"}, "--nodes is -3"},
 		"parts of seconds":     {[]string{"-f", sample, "--sweep", "hold.seconds=1s..2500ms"}, "has to be FIELD=FROM..TO in whole seconds"},
 		"steps out of order":   {[]string{"-f", sample, "--sweep", "rules[everything-else].steps[1].afterSeconds=1s..20m"}, "its steps are not in the order of their times"},
+		"no flag":              {[]string{"--foo"}, "unknown flag: --foo: kubectl lockstep simulate --help lists the flags"},
+		"a folder":             {[]string{"-f", t.TempDir()}, "is a folder: name a file in it"},
+		"no folder for an svg": {[]string{"-f", sample, "--sweep", "hold.seconds=1s..2s", "--svg", "nowhere/x.svg"}, "--svg nowhere/x.svg: there is no folder nowhere: make it, or name another file"},
 		"no rack":              {[]string{"-f", sample, "--nodes-per-rack", "0"}, "--nodes-per-rack is 0"},
 		"a negative time":      {[]string{"-f", sample, "--restore", "-1s"}, "--restore is -1s, and must not be negative"},
 		"no checkpoints":       {[]string{"-f", sample, "--checkpoint-interval", "0"}, "--checkpoint-interval is 0s, and has to be positive"},
 		"no sweep":             {[]string{"-f", sample, "--sweep", "hold.seconds"}, "has to be FIELD=FROM..TO"},
 		"a step far away":      {[]string{"-f", sample, "--sweep", "rules[node-may-return].steps[99999999999999999999].afterSeconds=1s..2s"}, "rule node-may-return has 3 steps, and none of index 99999999999999999999"},
 		"a sweep of nothing":   {[]string{"-f", sample, "--sweep", "budget.maxRestarts=1s..2s"}, `there is no field "budget.maxRestarts"`},
-		"an argument too many": {[]string{"-f", sample, "more"}, `"more": simulate takes no names; give the job by -f`},
+		"an argument too many": {[]string{"-f", sample, "more"}, "\"more\": simulate takes no names; give the job by -f, - for standard input:\n  kubectl get trainingjob more -o yaml | kubectl lockstep simulate -f -"},
+		"a file":               {[]string{sample}, "simulate takes no arguments: give a file by -f, as in kubectl lockstep simulate -f " + sample},
+		"an empty value":       {[]string{"-f", sample, "--sweep="}, "--sweep is empty: give it a value, or leave out --sweep"},
+		"an empty list":        {[]string{"-f", sample, "--compare="}, "--compare is empty"},
+		"no repair":            {[]string{"-f", sample, "--repair", "0s"}, "--repair is 0s, and has to be positive"},
+		"a repair":             {[]string{"-f", sample, "--repair", "soon"}, `--repair is "soon", and has to be a time such as 90s, 12h or 30d`},
 	})
 }
 
@@ -170,9 +178,8 @@ func TestFailureModelsNameWhatIsWrong(t *testing.T) {
 		"a job of other text": {model(job + "spec: {queue: 1}\n"), "TrainingJob a: spec.queue is a number, and has to be a string"},
 		"counted twice":       {cause("name: x, failures: 1, perThousandNodeDays: 1, effect: ProcessExit"), `cause "x" has failures and perThousandNodeDays: give one`},
 		"lemons":              {model("lemons: {nodes: 3, failures: 0.5}\n" + counted + "- {name: x, failures: 1, effect: ProcessExit}\n"), "lemons: 3 of the nodes have 0.5 of the failures"},
-		"an unknown model":    {[]string{"-f", sample, "--failures", "gpt"}, `there is neither a failure model nor a file "gpt": the models are b200, llama3, rsc1, rsc2`},
+		"an unknown model":    {[]string{"-f", sample, "--failures", "gpt"}, `there is neither a failure model nor a file "gpt": give a file, or one of the models b200, llama3, rsc1, rsc2`},
 		"an unknown effect":   {cause("name: x, failures: 1, effect: Boom, repair: 1h"), `cause "x" has effect "Boom", which is none of`},
-		"no repair":           {cause("name: x, failures: 1, effect: NodeLoss"), `cause "x" has effect NodeLoss and needs repair`},
 		"no causes":           {model("source: x\n"), "causes is empty"},
 		"nobody counted":      {model("causes: [{name: x, failures: 1, effect: ProcessExit}]\n"), "nodes is 0 and days is 0, and both have to be positive"},
 	})

@@ -3,16 +3,23 @@ package simulate
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/lockstep-dev/lockstep/lab"
 )
 
 func (o *options) print(r *Report) {
 	s := r.Setup
-	fmt.Fprintf(o.Out, "%d pods on %d nodes for %s, %d plays from seed %d.\n", s.Pods, s.Nodes, formatSpan(o.length), s.Plays, s.Seed)
+	fmt.Fprintf(o.Out, "%d pods on %d nodes for %s, %s from seed %d.\n", s.Pods, s.Nodes, formatSpan(o.length), plays(s.Plays), s.Seed)
 	fmt.Fprintf(o.Out, "Failures: %.2f in 1,000 node-days\n  (%s).\n", s.FailuresPerThousandNodeDays, s.FailureSource)
 	fmt.Fprintf(o.Out, "Assumed: a checkpoint every %s, which takes %s; %s to restore one.\n", o.costs.CheckpointInterval, o.costs.CheckpointWrite, o.costs.Restore)
+	if s.AssumedRepairSeconds > 0 {
+		fmt.Fprintf(o.Out, "A node is away for %s where a failure does not tell it (--repair).\n", formatSpan(o.failures.repair))
+	}
 	tableOf(r.Jobs).print(o.Out)
+	if hint := o.hint(r); hint != "" {
+		fmt.Fprintf(o.Out, "\n%s\n", wrapped(hint))
+	}
 	fmt.Fprintf(o.Out, "\nA job that is never down, by the published formula: ETTR %.4f.\n", r.NeverDown)
 	first := r.Jobs[0]
 	for _, j := range r.Jobs[1 : len(r.Jobs)-1] {
@@ -29,21 +36,34 @@ func (o *options) print(r *Report) {
 	}
 }
 
-// tableOf has a column for each job.
+// tableOf has a column for each job. Lines that say nothing of any job are left out.
 func tableOf(jobs []Job) *table {
 	t := &table{names: []string{""}}
-	for _, r := range rows {
-		t.names = append(t.names, r.name)
-	}
 	for i := range jobs {
-		column := []string{jobs[i].Name}
-		for _, r := range rows {
-			column = append(column, r.of(&jobs[i]))
+		t.columns = append(t.columns, []string{jobs[i].Name})
+	}
+	for _, r := range rows {
+		cells, says := make([]string, len(jobs)), false
+		for i := range jobs {
+			cells[i] = r.of(&jobs[i])
+			says = says || !slices.Contains(silent, cells[i])
 		}
-		t.columns = append(t.columns, column)
+		if !says {
+			continue
+		}
+		t.names = append(t.names, r.name)
+		for i := range cells {
+			t.columns[i] = append(t.columns[i], cells[i])
+		}
 	}
 	return t
 }
+
+// silent are the cells that say nothing.
+var silent = []string{"-", "0.0", "0.0 %", noneSeen}
+
+// noneSeen is how a difference that may be luck is told.
+const noneSeen = "none seen"
 
 // rows are the lines of the table: a figure of each job.
 var rows = []struct {
@@ -53,10 +73,10 @@ var rows = []struct {
 	{"ETTR", func(j *Job) string { return j.ETTR.String() }},
 	{"  against whole-job", func(j *Job) string { return difference(j.AgainstWholeJob) }},
 	{"failures", figure(func(j *Job) float64 { return j.Failures })},
-	{"restarts: pods", figure(func(j *Job) float64 { return j.Restarts.Pods })},
-	{"  tasks, partitions", figure(func(j *Job) float64 { return j.Restarts.TasksAndPartitions })},
-	{"  whole job", figure(func(j *Job) float64 { return j.Restarts.Jobs })},
-	{"  relocations", figure(func(j *Job) float64 { return j.Restarts.Relocations })},
+	{"pod restarts", figure(func(j *Job) float64 { return j.Restarts.Pods })},
+	{"task restarts", figure(func(j *Job) float64 { return j.Restarts.TasksAndPartitions })},
+	{"job restarts", figure(func(j *Job) float64 { return j.Restarts.Jobs })},
+	{"relocations", figure(func(j *Job) float64 { return j.Restarts.Relocations })},
 	{"GPU-hours lost", figure(func(j *Job) float64 { return j.Lost.Total })},
 	{"  steps since a save", figure(func(j *Job) float64 { return j.Lost.StepsSinceSave })},
 	{"  detect", figure(func(j *Job) float64 { return j.Lost.Detect })},
@@ -67,10 +87,10 @@ var rows = []struct {
 	{"  restore", figure(func(j *Job) float64 { return j.Lost.Restore })},
 	{"  slower training", figure(func(j *Job) float64 { return j.Lost.SlowerTraining })},
 	{"  checkpoint writes", figure(func(j *Job) float64 { return j.Lost.CheckpointWrites })},
-	{"replaced: own node", share(func(p *Places) float64 { return p.OwnNode })},
-	{"  lowest HyperNode", share(func(p *Places) float64 { return p.LowestHyperNode })},
-	{"  elsewhere in home", share(func(p *Places) float64 { return p.Home })},
-	{"  outside of home", share(func(p *Places) float64 { return p.Elsewhere })},
+	{"back on own node", share(func(p *Places) float64 { return p.OwnNode })},
+	{"back in HyperNode", share(func(p *Places) float64 { return p.LowestHyperNode })},
+	{"back in home", share(func(p *Places) float64 { return p.Home })},
+	{"back elsewhere", share(func(p *Places) float64 { return p.Elsewhere })},
 }
 
 func figure(of func(*Job) float64) func(*Job) string {
@@ -93,9 +113,13 @@ func difference(e *estimate) string {
 	case e == nil || math.IsInf(e.Margin, 1):
 		return "-"
 	case !e.Certain():
-		return "none seen"
+		return noneSeen
 	}
-	return fmt.Sprintf("%+.5f ±%.5f", e.Mean, e.Margin)
+	digits := 5
+	for digits < 8 && math.Abs(e.Mean) < 10*math.Pow10(-digits) {
+		digits++
+	}
+	return fmt.Sprintf("%+.*f ±%.*f", digits, e.Mean, digits, e.Margin)
 }
 
 // smallDifference tells the difference that one time of a policy makes, with more digits than an ETTR has: the plays meet the same
@@ -105,7 +129,7 @@ func smallDifference(e lab.Estimate) string {
 	case e.Mean == 0 && e.Margin == 0:
 		return ""
 	case !e.Certain():
-		return "none seen"
+		return noneSeen
 	}
 	return fmt.Sprintf("%+.6f ±%.6f", e.Mean, e.Margin)
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -14,9 +14,9 @@ import (
 
 // replay plays the incidents that the status of a job remembers under other policies.
 type replay struct {
-	recorded  *v1alpha1.TrainingJob
-	failures  []lab.Failure
-	incidents []v1alpha1.Incident
+	recorded *v1alpha1.TrainingJob
+	history  *lab.History
+	repair   time.Duration // of a node that was not seen to come back
 }
 
 // plannedReplay reads --replay, so that what is wrong with it is told before anything is played; nil without one.
@@ -35,9 +35,9 @@ func (o *options) plannedReplay() (*replay, error) {
 			}
 		}
 	}
-	r := &replay{recorded: job}
-	if r.failures, r.incidents = lab.Recorded(job, &o.costs); len(r.failures) == 0 {
-		return nil, errors.New("--replay: the status of " + job.Name + " remembers no incident that can be played: save a job that had some with kubectl get -o yaml")
+	r := &replay{recorded: job, history: lab.HistoryOf(job, o.costs, o.failures.repair), repair: o.failures.repair}
+	if len(r.history.Incidents) == 0 {
+		return nil, errors.New("--replay: the status of " + job.Name + " remembers no incident that can be played: save a job that had some with kubectl get trainingjob NAME -o yaml")
 	}
 	return r, nil
 }
@@ -49,97 +49,146 @@ func hasRank(job *v1alpha1.TrainingJob, p v1alpha1.IncidentPod) bool {
 // Replay is how long each incident took, and takes under other policies.
 type Replay struct {
 	Job       string     `json:"job"`
+	Pods      int        `json:"pods"`
+	Nodes     int        `json:"nodes"`
 	Incidents []Incident `json:"incidents"`
+	// Together is for how long ranks were down because of any of them.
+	Together Together `json:"together"`
+	// NoRoom are the waits for a node.
+	NoRoom []NoRoom `json:"noRoom,omitempty"`
+	// AssumedRepairSeconds is for how long a node is away that was not seen to come back; left out where there was none.
+	AssumedRepairSeconds float64 `json:"assumedRepairSeconds,omitempty"`
+	// LeftOut are the incidents that tell of no failure, and so are not played.
+	LeftOut []LeftOut `json:"leftOut,omitempty"`
 }
 
 // Incident is one that was played.
 type Incident struct {
-	ID      int64  `json:"id"`
-	Trigger string `json:"trigger"`
-	// Recorded is nil for an incident that is open.
+	ID int64 `json:"id"`
+	// Same are further incidents of the same failure, which is played once.
+	Same    []int32 `json:"same,omitempty"`
+	Trigger string  `json:"trigger"`
+	Together
+}
+
+// Together is how long ranks were down as it was recorded, and as it was played.
+type Together struct {
+	// Recorded is nil where an incident is open.
 	Recorded *float64 `json:"recordedSeconds,omitempty"`
 	Played   []Played `json:"played"`
 }
 
-// Played is how long the ranks were down under a policy.
+// Played is how long ranks were down under a policy.
 type Played struct {
 	Policy  string  `json:"policy"`
 	Seconds float64 `json:"seconds"`
 }
 
-// play plays the incidents under the policy of the job that had them, and under those of the studies.
-func (r *replay) play(ctx context.Context, o *options, studies []*study) (*Replay, error) {
-	as := *studies[0]
-	as.name, as.job, as.setup.Job = "as it was", r.recorded, r.recorded
-	out := &Replay{Job: r.recorded.Name}
-	for i := range r.incidents {
-		inc := &r.incidents[i]
-		one := Incident{ID: int64(inc.ID), Trigger: string(inc.Trigger)}
-		if inc.EndTime != nil {
-			one.Recorded = new(tenths(inc.EndTime.Sub(lab.FailedAt(inc, &o.costs))))
-		}
+// NoRoom is a wait of an incident for a node.
+type NoRoom struct {
+	Policy string `json:"policy"`
+	ID     int64  `json:"id"`
+	// HyperNode whose nodes the job may use; empty for all.
+	HyperNode string  `json:"hyperNode,omitempty"`
+	Seconds   float64 `json:"seconds"`
+	// Why is what became of the nodes.
+	Why string `json:"why"`
+}
+
+// LeftOut is an incident that is not played.
+type LeftOut struct {
+	ID      int64  `json:"id"`
+	Trigger string `json:"trigger"`
+}
+
+// asItWas names the job with the policy that it had.
+const asItWas = "as it was"
+
+// play plays the incidents under the policy of the job that had them, which is that of the first study, and under those of the others.
+func (r *replay) play(ctx context.Context, studies []*study) (*Replay, error) {
+	h := r.history
+	if err := h.Fit(studies[0].setup); err != nil {
+		return nil, fmt.Errorf("%s: %w", studies[0].name, err)
+	}
+	out := &Replay{Job: r.recorded.Name, Pods: pods(r.recorded), Nodes: countNodes(&studies[0].setup)}
+	if h.LostNodes() > 0 {
+		out.AssumedRepairSeconds = r.repair.Seconds()
+	}
+	for _, inc := range h.LeftOut {
+		out.LeftOut = append(out.LeftOut, LeftOut{int64(inc.ID), string(inc.Trigger)})
+	}
+	for i := range h.Incidents {
+		inc := &h.Incidents[i]
+		one := Incident{ID: int64(inc.ID), Same: inc.Same, Trigger: string(inc.Trigger)}
+		one.Recorded = seconds(inc.Down, inc.Known)
 		out.Incidents = append(out.Incidents, one)
 	}
-	last := r.failures[len(r.failures)-1].At
-	for _, s := range append([]*study{&as}, studies...) {
-		played := &study{name: s.name, job: s.job, setup: s.setup}
-		played.setup.Failures, played.setup.For = r.failures, last+lab.Lead
-		var err error
-		if played.results, err = lab.PlayMany(ctx, played.setup, 1, o.seed); err != nil {
+	out.Together.Recorded = seconds(h.RecordedTogether())
+	for _, s := range studies {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		played, err := h.Play(s.setup)
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", s.name, err)
 		}
 		for i := range out.Incidents {
-			out.Incidents[i].Played = append(out.Incidents[i].Played, Played{s.name, tenths(r.down(played, i))})
+			out.Incidents[i].add(s.name, h.Down(played, i))
 		}
+		out.Together.add(s.name, h.Together(played))
+		out.NoRoom = append(out.NoRoom, noRoom(h, s.name, played)...)
 	}
 	return out, nil
 }
 
-// tenths is a time in seconds, to a tenth.
-func tenths(d time.Duration) float64 { return d.Round(100 * time.Millisecond).Seconds() }
-
-func (o *options) printReplay(r *Replay) {
-	seconds := func(s float64) string {
-		return time.Duration(math.Round(s*10) * float64(100*time.Millisecond)).String()
-	}
-	names, recorded, played := []string{""}, []string{"recorded"}, [][]string{}
-	for _, p := range r.Incidents[0].Played {
-		played = append(played, []string{p.Policy})
-	}
-	for i, inc := range r.Incidents {
-		names, recorded = append(names, fmt.Sprintf("%d %s", inc.ID, inc.Trigger)), append(recorded, "open")
-		if inc.Recorded != nil {
-			recorded[i+1] = seconds(*inc.Recorded)
-		}
-		for j, p := range inc.Played {
-			played[j] = append(played[j], seconds(p.Seconds))
-		}
-	}
-	fmt.Fprintf(o.Out, "The incidents of %s, and how long its ranks were not ready:\n", r.Job)
-	(&table{names: names, columns: append([][]string{recorded}, played...), repeated: 1}).print(o.Out)
-	fmt.Fprintln(o.Out, "\nWhat is recorded is until all ranks were ready, with the time that such a failure\nis assumed to take until it is seen. What is played is until all processes run;\nof incidents that overlap, the first has the time of all.")
+func (t *Together) add(policy string, d time.Duration) {
+	t.Played = append(t.Played, Played{policy, tenths(d)})
 }
 
-// down is for how long the processes of a play did not run because of an incident: in the outages from its failure to the next one.
-func (r *replay) down(s *study, i int) time.Duration {
-	from, to := r.at(i), s.setup.For
-	if i+1 < len(r.incidents) {
-		to = r.at(i + 1)
-	}
-	sum := time.Duration(0)
-	for _, o := range s.results[0].Outages {
-		if o.At >= from && o.At < to {
-			sum += o.Down() - o.In[lab.Restore]
+// noRoom are the waits for a node of a play.
+func noRoom(h *lab.History, policy string, played *lab.Result) []NoRoom {
+	var out []NoRoom
+	for _, w := range h.Waits(played) {
+		if d := w.Until - w.From; d >= time.Second {
+			out = append(out, NoRoom{Policy: policy, ID: int64(h.Incidents[w.Incident].ID), HyperNode: w.HyperNode, Seconds: tenths(d), Why: whyNoRoom(&w.Shortage)})
 		}
 	}
-	return sum
+	return out
 }
 
-// at is when the failures of an incident are played.
-func (r *replay) at(i int) time.Duration {
-	first := 0
-	for _, inc := range r.incidents[:i] {
-		first += len(inc.Pods)
+// whyNoRoom says what became of the nodes of a shortage.
+func whyNoRoom(s *lab.Shortage) string {
+	text := []string{fmt.Sprintf("of %d nodes %d %s a pod of the job", s.Nodes, s.InUse, plural(s.InUse, "has", "have"))}
+	for _, part := range []struct {
+		n    int
+		what string
+	}{{s.Lost, "lost or ill"}, {s.Excluded, "excluded by the policy"}, {s.Taken, "taken by other jobs then"}} {
+		if part.n > 0 {
+			text = append(text, fmt.Sprintf("%d %s %s", part.n, plural(part.n, "is", "are"), part.what))
+		}
 	}
-	return r.failures[first].At
+	return strings.Join(text, ", ")
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// seconds is a time where it is known.
+func seconds(d time.Duration, known bool) *float64 {
+	if !known {
+		return nil
+	}
+	return new(tenths(d))
+}
+
+// tenths is a time in seconds, to a tenth; of less than a second to a hundredth.
+func tenths(d time.Duration) float64 {
+	if d < time.Second {
+		return d.Round(10 * time.Millisecond).Seconds()
+	}
+	return d.Round(100 * time.Millisecond).Seconds()
 }

@@ -1,10 +1,13 @@
 package simulate
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // recorded is the job of the sample with three incidents: one that the kubelet recovered, a node that was lost, and one that is open.
@@ -24,6 +27,10 @@ status:
     class: Infrastructure
     cause: {pod: llama-1-worker-2, node: gpu-2}
     pods: [{name: llama-1-worker-2, task: worker, index: 2, node: gpu-2}]
+    victimCount: 3
+    steps: [{action: RestartPod, index: 0, time: "2026-01-02T04:00:05.000000Z"}]
+    placedTime: "2026-01-02T04:00:08.000000Z"
+    boundTime: "2026-01-02T04:00:09.000000Z"
     startTime: "2026-01-02T04:00:00.000000Z"
     endTime: "2026-01-02T04:02:00.000000Z"
     outcome: Recovered
@@ -51,19 +58,93 @@ func TestRecordedIncidentsAreReplayed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	late, err := simulate("-f", filepath.Join(dir, "slow.yaml"), "--replay", filepath.Join(dir, "llama.yaml"), "--restore", "2h")
-	if err != nil || !strings.Contains(late, "\n3 PodNotReady        22s      1m18s") {
-		t.Errorf("the first incident comes before the job trains: %v\n%s", err, late)
-	}
 	for _, want := range []string{
-		"\n                recorded  as it was     slow  whole-job restarts\n",
-		"\n3 PodNotReady        22s         6s       6s               15.6s\n",
-		"\n4 NodeNotReady     2m50s  ",
-		"\n5 PodFailed         open         6s       6s               15.6s\n",
+		"The incidents of llama, 4 pods on 5 nodes, and how long not all ranks ran:\n",
+		"\n                recorded  as it was      slow  whole-job restarts\n",
+		"\n3 PodNotReady        22s        22s       22s  ",
+		"\n4 NodeNotReady      2m0s       2m0s  11m57.9s  ",
+		"\n5 PodFailed         open  ",
+		"\ntogether            open  ",
+		"A node that was not seen to come back is away for 1d (--repair).\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
+	}
+	for _, no := range []string{"no healthy free node", "may have been another one"} {
+		if strings.Contains(out, no) {
+			t.Errorf("%q in\n%s", no, out)
+		}
+	}
+}
+
+// replayed is what a replay of the recorded job prints, without another job.
+func replayed(t *testing.T, status string, args ...string) string {
+	t.Helper()
+	raw, err := os.ReadFile(sample)
+	check.Equal(t, "error", nil, err)
+	out, err := simulate(append([]string{"--replay", fileOf(t, string(raw)+status)}, args...)...)
+	check.Equal(t, "error", nil, err)
+	for line := range strings.SplitSeq(out, "\n") {
+		if n := len([]rune(line)); n > lineWidth {
+			t.Errorf("a line of %d columns: %s", n, line)
+		}
+	}
+	return out
+}
+
+func TestAReplaySaysWhereNoNodeIsFree(t *testing.T) {
+	out := replayed(t, recorded, "--nodes", "4", "--repair", "2h")
+	for _, want := range []string{
+		"as it was, incident 4: no healthy free node is left in HyperNode rack-0 until\n", ": of 4 nodes 3 have a pod of the job, 1 is lost or ill.\n",
+		"a shorter --repair", "is away for 2h0m0s (--repair).\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+func TestAReplaySaysWhatDoesNotFitOrIsLeftOut(t *testing.T) {
+	before, after, _ := strings.Cut(recorded, "    victimCount: 3\n")
+	_, after, _ = strings.Cut(after, "boundTime: \"2026-01-02T04:00:09.000000Z\"\n")
+	ridden := before + after
+	pending := strings.Replace(ridden, "trigger: PodFailed", "trigger: PodPending", 1)
+	out := strings.Join(strings.Fields(replayed(t, pending)), " ")
+	for _, want := range []string{
+		"Incident 4 takes 29.4s under its own policy, and 2m0s was recorded: the policy may have been another one then.",
+		"Not played, as they tell of no failure of their own: 5 PodPending.",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+// A cluster of no given size has a node for each one that an incident took away.
+func TestAReplayHasTheNodesThatItLoses(t *testing.T) {
+	again := strings.NewReplacer("id: 4", "id: 6", "T04:0", "T06:0").Replace(recorded[strings.Index(recorded, "  - id: 4"):strings.Index(recorded, "  - id: 5")])
+	out := replayed(t, recorded+again)
+	for _, want := range []string{"4 pods on 6 nodes", "\n6 NodeNotReady      2m0s       2m0s  "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+// A node that is not in the file any more was there when an incident took it away.
+func TestNodesOfIncidentsAreAddedToTheTopology(t *testing.T) {
+	var file strings.Builder
+	file.WriteString("apiVersion: v1\nkind: List\nitems:\n- apiVersion: topology.volcano.sh/v1alpha1\n  kind: HyperNode\n  metadata: {name: rack}\n  spec:\n    tier: 1\n    members:\n")
+	for i := range 5 {
+		fmt.Fprintf(&file, "    - {type: Node, selector: {exactMatch: {name: gpu-%d}}}\n", i)
+	}
+	for _, i := range []int{0, 1, 3, 4} {
+		fmt.Fprintf(&file, "- apiVersion: v1\n  kind: Node\n  metadata: {name: gpu-%d, labels: {kubernetes.io/hostname: gpu-%d}}\n  status: {allocatable: {nvidia.com/gpu: \"8\"}}\n", i, i)
+	}
+	out := replayed(t, recorded, "--topology", fileOf(t, file.String()))
+	if !strings.Contains(out, "4 pods on 5 nodes") || !strings.Contains(out, "\n4 NodeNotReady      2m0s       2m0s  ") {
+		t.Errorf("the lost node is missing in\n%s", out)
 	}
 }
 

@@ -37,6 +37,8 @@ type Setup struct {
 	CheckpointIntervalSeconds   float64 `json:"checkpointIntervalSeconds"`
 	CheckpointWriteSeconds      float64 `json:"checkpointWriteSeconds"`
 	RestoreSeconds              float64 `json:"restoreSeconds"`
+	// AssumedRepairSeconds is for how long a node is away after a failure that does not tell it; left out where all do.
+	AssumedRepairSeconds float64 `json:"assumedRepairSeconds,omitempty"`
 }
 
 // Job is what comes of one job.
@@ -130,18 +132,12 @@ func (e estimate) MarshalJSON() ([]byte, error) {
 // report sums the studies up. The last one is that of whole-job restarts.
 func (o *options) report(model *lab.Model, studies []*study) *Report {
 	first, whole := studies[0], studies[len(studies)-1]
-	nodes := map[string]bool{}
-	for _, h := range first.setup.HyperNodes {
-		for _, n := range h.Nodes {
-			nodes[n] = true
-		}
-	}
 	out := &Report{
 		Setup: &Setup{
-			Pods: gang.Replicas(first.job), Nodes: len(nodes), Seconds: o.length.Seconds(), Plays: o.plays, Seed: o.seed,
+			Pods: gang.Replicas(first.job), Nodes: countNodes(&first.setup), Seconds: o.length.Seconds(), Plays: o.plays, Seed: o.seed,
 			FailureSource: model.Source, FailuresPerThousandNodeDays: rate(first.setup.Causes),
 			CheckpointIntervalSeconds: o.costs.CheckpointInterval.Seconds(), CheckpointWriteSeconds: o.costs.CheckpointWrite.Seconds(),
-			RestoreSeconds: o.costs.Restore.Seconds(),
+			RestoreSeconds: o.costs.Restore.Seconds(), AssumedRepairSeconds: model.AssumedRepair.Seconds(),
 		},
 		NeverDown: limit(&first.setup),
 	}
@@ -228,6 +224,17 @@ func unfinished(s *study) []Unfinished {
 		}
 	}
 	return out
+}
+
+// countNodes is how many nodes the cluster of a setup has.
+func countNodes(s *lab.Setup) int {
+	nodes := map[string]bool{}
+	for _, h := range s.HyperNodes {
+		for _, n := range h.Nodes {
+			nodes[n] = true
+		}
+	}
+	return len(nodes)
 }
 
 // printJSON prints a report for other programs.

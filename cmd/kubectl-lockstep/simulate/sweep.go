@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -26,6 +27,11 @@ func (o *options) plannedSweep(base *study) (*sweep, error) {
 	field, times, err := parseSweep(o.sweep)
 	if err != nil {
 		return nil, err
+	}
+	if folder := filepath.Dir(o.picture); o.picture != "" {
+		if _, err := os.Stat(folder); err != nil {
+			return nil, fmt.Errorf("--svg %s: there is no folder %s: make it, or name another file", o.picture, folder)
+		}
 	}
 	sw := &sweep{field: field, times: times}
 	for _, d := range times {
@@ -101,12 +107,16 @@ func (o *options) playSweep(ctx context.Context, sw *sweep) (*Sweep, error) {
 // plotWidth is the length of the bar of the best ETTR, in columns.
 const plotWidth = 36
 
-func (o *options) printSweep(sw *Sweep) {
+func (o *options) printSweep(sw *Sweep, hint string) {
 	low, high := 1.0, 0.0
 	for _, p := range sw.Points {
 		low, high = min(low, p.ETTR.Mean), max(high, p.ETTR.Mean)
 	}
-	fmt.Fprintf(o.Out, "\n%s, %d plays of each:\n", sw.Field, o.plays)
+	fmt.Fprintf(o.Out, "\n%s, %s of each:\n", sw.Field, plays(o.plays))
+	if hint != "" {
+		fmt.Fprintln(o.Out, wrapped(hint))
+		return
+	}
 	for _, p := range sw.Points {
 		bar := 1
 		if high > low {

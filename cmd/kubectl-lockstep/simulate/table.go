@@ -5,10 +5,12 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 )
 
 // lineWidth is that of a terminal, and gap is what is between two columns.
-const lineWidth, gap = 80, 2
+const lineWidth, gap = lines.Width, 2
 
 // table is columns of cells beside each other. The first cell of each is its name.
 type table struct {

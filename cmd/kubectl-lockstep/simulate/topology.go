@@ -21,6 +21,7 @@ func (c *cluster) readTopology(studies []*study, warn func(string)) (*site, erro
 	if err != nil {
 		return nil, fmt.Errorf("--topology %s: %w", nameOf(c.file), err)
 	}
+	nodes = append(nodes, c.formerNodes(nodes, warn)...)
 	for _, w := range unmatched(hyperNodes, nodes) {
 		warn(w)
 	}
@@ -43,6 +44,24 @@ func (c *cluster) readTopology(studies []*study, warn func(string)) (*site, erro
 		warn(fmt.Sprintf("--topology %s: nodes with too few GPUs for a pod of any job are left out: %s", nameOf(c.file), some(small)))
 	}
 	return out, nil
+}
+
+// formerNodes are those that the incidents of a replay name, and that are not in the file any more. They were as the others are.
+func (c *cluster) formerNodes(nodes []corev1.Node, warn func(string)) []corev1.Node {
+	var names []string
+	var out []corev1.Node
+	for _, name := range c.named {
+		if slices.ContainsFunc(nodes, func(n corev1.Node) bool { return n.Name == name }) {
+			continue
+		}
+		former := corev1.Node{Status: nodes[0].Status}
+		former.Name, former.Labels = name, map[string]string{corev1.LabelHostname: name}
+		names, out = append(names, name), append(out, former)
+	}
+	if len(names) > 0 {
+		warn(fmt.Sprintf("--topology %s: nodes that the incidents name, and that are not in the file, are taken to have been there: %s", nameOf(c.file), some(names)))
+	}
+	return out
 }
 
 // readNodes reads the objects of a topology.
