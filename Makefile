@@ -37,11 +37,12 @@ CONTROLLER_GEN := $(TOOLS)/controller-gen
 GOLANGCI_LINT := $(TOOLS)/golangci-lint
 HELM := $(TOOLS)/helm
 HELM_DOCS := $(TOOLS)/helm-docs
+CRD_REF_DOCS := $(TOOLS)/crd-ref-docs
 # Folders of the chart's templates that `make manifests` renders into config, and those of them that need a value.
 RENDERED := manager rbac agent policy
 OPTIONAL := alerts networkpolicy prometheus
 # What `make generate manifests` writes.
-GENERATED := charts $(RENDERED:%=config/%) $(OPTIONAL:%=config/%) config/crd ':(glob)api/**/zz_generated.*.go'
+GENERATED := charts $(RENDERED:%=config/%) $(OPTIONAL:%=config/%) config/crd api/reference.md ':(glob)api/**/zz_generated.*.go'
 MODULES = $(patsubst %/go.mod,%,$(shell git ls-files -- go.mod '*/go.mod' | sed 's|^go.mod$$|./go.mod|'))
 # The race detector links C; without a C compiler, of which go knows, the tests run all the same.
 RACE = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
@@ -77,8 +78,11 @@ $(HELM): test/cluster/binaries/helm/go.mod test/cluster/binaries/helm/go.sum | p
 $(HELM_DOCS): .ci/helm-docs/go.mod .ci/helm-docs/go.sum | prereqs
 	go build -C .ci/helm-docs -o $@ github.com/norwoodj/helm-docs/cmd/helm-docs
 
+$(CRD_REF_DOCS): .ci/crd-ref-docs/go.mod .ci/crd-ref-docs/go.sum | prereqs
+	go build -C .ci/crd-ref-docs -o $@ github.com/elastic/crd-ref-docs
+
 .PHONY: manifests
-manifests: $(CONTROLLER_GEN) $(HELM) $(HELM_DOCS) ## write the CRD and the manager's role from the markers in the code, and config from the chart
+manifests: $(CONTROLLER_GEN) $(HELM) $(HELM_DOCS) $(CRD_REF_DOCS) ## write the CRD, api/reference.md and the manager's role from the code, and config from the chart
 	$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:artifacts:config=config/crd
 	$(CONTROLLER_GEN) rbac:roleName=lockstep-manager paths=./controllers/... paths=./health/alerts/... output:rbac:artifacts:config=config/rbac
 	@rendered="$$(mktemp -d)" && trap 'rm -rf "$$rendered"' EXIT && \
@@ -87,6 +91,8 @@ manifests: $(CONTROLLER_GEN) $(HELM) $(HELM_DOCS) ## write the CRD and the manag
 	render default && render optional --set alerts.enabled=true,networkPolicy.enabled=true,monitoring.podMonitors=true && \
 	for dir in $(RENDERED); do cp "$$rendered/default/lockstep/templates/$$dir"/* config/$$dir; done && \
 	for dir in $(OPTIONAL); do cp "$$rendered/optional/lockstep/templates/$$dir"/* config/$$dir; done
+	$(CRD_REF_DOCS) --source-path=api --renderer=markdown --config=.ci/crd-ref-docs/config.yaml --templates-dir=.ci/crd-ref-docs/templates \
+	  --log-level=ERROR --output-path=api/reference.md && sed -i '/./,/^$$/!d' api/reference.md # of empty lines, one of each run
 	$(HELM_DOCS) --chart-search-root charts --sort-values-order file --log-level warning
 
 .PHONY: lint
