@@ -14,6 +14,9 @@ GO_IMAGE ?= golang:$(shell sed -n 's/^go //p' go.mod)
 DCGM_IMAGE ?=
 DOCKER ?= docker
 KUBECTL ?= kubectl
+# The address of the folder that `make plugin` is uploaded to, and the version there; by default that of the program.
+PLUGIN_URL ?=
+PLUGIN_VERSION ?=
 # What `make install` applies: a folder of config/samples says where DCGM is otherwise, and
 # config/alerts adds the receiver of Alertmanager.
 CONFIG ?= config/default
@@ -206,6 +209,10 @@ images: ## build the images IMG and AGENT_IMG, this one on DCGM_IMAGE, with $(DO
 .PHONY: archives
 archives: prereqs ## write the manager's image IMG for amd64 and arm64 as an OCI archive into bin/images, without a container engine
 	go run ./images/build -dir bin/images -manager $(IMG)
+
+.PHONY: plugin
+plugin: prereqs ## pack kubectl-lockstep for Linux, macOS and Windows into bin/plugin; PLUGIN_URL=https://... writes krew's manifest, too
+	go run ./cmd/kubectl-lockstep/dist/build -dir bin/plugin -url '$(PLUGIN_URL)' -version '$(PLUGIN_VERSION)'
 
 .PHONY: chart
 chart: $(HELM) ## pack the Helm chart into bin
