@@ -68,9 +68,9 @@ func TestKrewInstallsEveryPlatform(t *testing.T) {
 
 // The plugin that krew installs on this machine runs.
 func TestTheInstalledPluginRuns(t *testing.T) {
-	real, this := small, dist.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH}
-	real.Package = "./cmd/kubectl-lockstep"
-	dir, _ := write(t, real, this)
+	plugin, this := small, dist.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH}
+	plugin.Package = "./cmd/kubectl-lockstep"
+	dir, _ := write(t, plugin, this)
 	out := run(t, nil, install(t, krew(t), dir, this), "list", "--help")
 	if !strings.Contains(out, "kubectl lockstep list -A") {
 		t.Errorf("the plugin that was installed prints\n%s", out)
