@@ -19,6 +19,9 @@ AGENT_ARCHITECTURES ?= $(shell go env GOARCH)
 DCGM ?=
 DOCKER ?= docker
 KUBECTL ?= kubectl
+# The address of the folder that `make plugin` is uploaded to, and the version there; by default that of the program.
+PLUGIN_URL ?=
+PLUGIN_VERSION ?=
 # What `make install` applies: a folder of config/samples says where DCGM is otherwise, and
 # config/alerts adds the receiver of Alertmanager.
 CONFIG ?= config/default
@@ -42,11 +45,12 @@ CONTROLLER_GEN := $(TOOLS)/controller-gen
 GOLANGCI_LINT := $(TOOLS)/golangci-lint
 HELM := $(TOOLS)/helm
 HELM_DOCS := $(TOOLS)/helm-docs
+CRD_REF_DOCS := $(TOOLS)/crd-ref-docs
 # Folders of the chart's templates that `make manifests` renders into config, and those of them that need a value.
 RENDERED := manager rbac agent policy
 OPTIONAL := alerts networkpolicy prometheus
 # What `make generate manifests` writes.
-GENERATED := charts config/grafana $(RENDERED:%=config/%) $(OPTIONAL:%=config/%) config/crd ':(glob)api/**/zz_generated.*.go'
+GENERATED := charts config/grafana $(RENDERED:%=config/%) $(OPTIONAL:%=config/%) config/crd api/reference.md ':(glob)api/**/zz_generated.*.go'
 MODULES = $(patsubst %/go.mod,%,$(shell git ls-files -- go.mod '*/go.mod' | sed 's|^go.mod$$|./go.mod|'))
 # The race detector links C; without a C compiler, of which go knows, the tests run all the same.
 RACE = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
@@ -82,8 +86,11 @@ $(HELM): test/cluster/binaries/helm/go.mod test/cluster/binaries/helm/go.sum | p
 $(HELM_DOCS): .ci/helm-docs/go.mod .ci/helm-docs/go.sum | prereqs
 	go build -C .ci/helm-docs -o $@ github.com/norwoodj/helm-docs/cmd/helm-docs
 
+$(CRD_REF_DOCS): .ci/crd-ref-docs/go.mod .ci/crd-ref-docs/go.sum | prereqs
+	go build -C .ci/crd-ref-docs -o $@ github.com/elastic/crd-ref-docs
+
 .PHONY: manifests
-manifests: $(CONTROLLER_GEN) $(HELM) $(HELM_DOCS) ## write the CRD and the manager's role from the markers in the code, config from the chart, and the dashboards
+manifests: $(CONTROLLER_GEN) $(HELM) $(HELM_DOCS) $(CRD_REF_DOCS) ## write the CRD, api/reference.md and the manager's role from the code, config from the chart, and the dashboards
 	$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:artifacts:config=config/crd
 	$(CONTROLLER_GEN) rbac:roleName=lockstep-manager paths=./controllers/... paths=./health/alerts/... output:rbac:artifacts:config=config/rbac
 	@rendered="$$(mktemp -d)" && trap 'rm -rf "$$rendered"' EXIT && \
@@ -93,6 +100,8 @@ manifests: $(CONTROLLER_GEN) $(HELM) $(HELM_DOCS) ## write the CRD and the manag
 	for dir in $(RENDERED); do cp "$$rendered/default/lockstep/templates/$$dir"/* config/$$dir; done && \
 	for dir in $(OPTIONAL); do cp "$$rendered/optional/lockstep/templates/$$dir"/* config/$$dir; done
 	go run ./config/grafana/generate -dir config/grafana
+	$(CRD_REF_DOCS) --source-path=api --renderer=markdown --config=.ci/crd-ref-docs/config.yaml --templates-dir=.ci/crd-ref-docs/templates \
+	  --log-level=ERROR --output-path=api/reference.md && sed -i '/./,/^$$/!d' api/reference.md # of empty lines, one of each run
 	$(HELM_DOCS) --chart-search-root charts --sort-values-order file --log-level warning
 
 .PHONY: lint
@@ -208,6 +217,10 @@ images: ## build the images IMG and AGENT_IMG, this one on DCGM_IMAGE, with $(DO
 archives: prereqs ## write the images IMG and AGENT_IMG as OCI archives into bin/images, without a container engine; DCGM=folder of its library
 	go run ./images/build -dir bin/images -manager $(IMG) -agent $(AGENT_IMG) \
 	  -architectures $(ARCHITECTURES) -agent-architectures $(AGENT_ARCHITECTURES) $(if $(DCGM),-dcgm $(DCGM))
+
+.PHONY: plugin
+plugin: prereqs ## pack kubectl-lockstep for Linux, macOS and Windows into bin/plugin; PLUGIN_URL=https://... writes krew's manifest, too
+	go run ./cmd/kubectl-lockstep/dist/build -dir bin/plugin -url '$(PLUGIN_URL)' -version '$(PLUGIN_VERSION)'
 
 .PHONY: chart
 chart: $(HELM) ## pack the Helm chart into bin

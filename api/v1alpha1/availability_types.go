@@ -38,9 +38,12 @@ type InterruptionCause string
 // The causes that are not the trigger of an incident. What passes from the end of a suspension until the gang is ready has
 // the cause JobResumed, with an incident or without one.
 const (
-	CauseSuspended  InterruptionCause = "Suspended"  // spec.suspend is true; nothing is lost
-	CauseResized    InterruptionCause = "Resized"    // ranks that were added to the job have yet to become ready
-	CauseNoIncident InterruptionCause = "NoIncident" // a failure that no rule matches, or a pod that was not ready for a moment
+	// CauseSuspended is a suspension by spec.suspend. Nothing is lost by it.
+	CauseSuspended InterruptionCause = "Suspended"
+	// CauseResized means that ranks that were added to the job have yet to become ready.
+	CauseResized InterruptionCause = "Resized"
+	// CauseNoIncident is a failure that no rule matches, or a pod that was not ready for a moment.
+	CauseNoIncident InterruptionCause = "NoIncident"
 )
 
 // Interruption is a time in which some pod of the gang is not ready.

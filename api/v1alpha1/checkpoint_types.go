@@ -76,12 +76,18 @@ type CheckpointOutcome string
 
 // The outcomes of a request for a checkpoint. The move comes after each but Cancelled.
 const (
-	CheckpointSaved       CheckpointOutcome = "Saved"       // every pod that was asked has answered in the 200s
-	CheckpointRefused     CheckpointOutcome = "Refused"     // one has answered that it could not
-	CheckpointTimedOut    CheckpointOutcome = "TimedOut"    // the time was over before all had answered
-	CheckpointUnreachable CheckpointOutcome = "Unreachable" // the same, and one of them could not be reached at the end
-	CheckpointOvertaken   CheckpointOutcome = "Overtaken"   // one that was asked fell before, or what happened since asked for another step
-	CheckpointCancelled   CheckpointOutcome = "Cancelled"   // the incident was over before, or nobody wanted to know any more
+	// CheckpointSaved means that every pod that was asked has answered in the 200s.
+	CheckpointSaved CheckpointOutcome = "Saved"
+	// CheckpointRefused means that a pod has answered that it could not.
+	CheckpointRefused CheckpointOutcome = "Refused"
+	// CheckpointTimedOut means that the time was over before all had answered.
+	CheckpointTimedOut CheckpointOutcome = "TimedOut"
+	// CheckpointUnreachable is TimedOut where a pod could not be reached at the end.
+	CheckpointUnreachable CheckpointOutcome = "Unreachable"
+	// CheckpointOvertaken means that a pod that was asked fell before, or that what happened since asked for another step.
+	CheckpointOvertaken CheckpointOutcome = "Overtaken"
+	// CheckpointCancelled means that the incident was over before, or that nobody wanted to know any more.
+	CheckpointCancelled CheckpointOutcome = "Cancelled"
 )
 
 // IncidentCheckpoint is the last request for a checkpoint of an incident.

@@ -9,10 +9,14 @@ type FailureClass string
 
 // The classes of failure.
 const (
-	ClassUser           FailureClass = "User"           // the program
-	ClassInfrastructure FailureClass = "Infrastructure" // a node, a GPU, a link
-	ClassPreemption     FailureClass = "Preemption"     // another job took its place
-	ClassMaintenance    FailureClass = "Maintenance"    // somebody wanted it
+	// ClassUser is a failure of the program.
+	ClassUser FailureClass = "User"
+	// ClassInfrastructure is a failure of a node, a GPU or a link.
+	ClassInfrastructure FailureClass = "Infrastructure"
+	// ClassPreemption means that another job took the place of the pod.
+	ClassPreemption FailureClass = "Preemption"
+	// ClassMaintenance means that somebody wanted it: a drain, or a pod deleted by hand.
+	ClassMaintenance FailureClass = "Maintenance"
 )
 
 // Outcome is how an incident ended.
@@ -20,9 +24,13 @@ type Outcome string
 
 // The outcomes.
 const (
-	OutcomeRecovered Outcome = "Recovered" // everything runs again
-	OutcomeFailed    Outcome = "Failed"    // the job failed with it, or its ladder ended and a new incident goes on
-	OutcomeCancelled Outcome = "Cancelled" // the job was suspended or completed, or its Volcano Job deleted, meanwhile; or the pods that it held back went by themselves
+	// OutcomeRecovered means that everything runs again.
+	OutcomeRecovered Outcome = "Recovered"
+	// OutcomeFailed means that the job failed with the incident, or that its ladder ended and a new incident goes on.
+	OutcomeFailed Outcome = "Failed"
+	// OutcomeCancelled means that the job was suspended or completed, or its Volcano Job deleted, meanwhile; or that the pods that the
+	// incident held back went by themselves.
+	OutcomeCancelled Outcome = "Cancelled"
 )
 
 // Incident is one failure and all that is done about it.

@@ -116,9 +116,12 @@ type Charge string
 
 // The ways to charge.
 const (
-	ChargeAuto   Charge = "Auto"   // failures of the user's program count
-	ChargeAlways Charge = "Always" // every restart counts
-	ChargeNever  Charge = "Never"  // no restart counts
+	// ChargeAuto counts failures of the user's program and nothing else.
+	ChargeAuto Charge = "Auto"
+	// ChargeAlways counts every restart.
+	ChargeAlways Charge = "Always"
+	// ChargeNever counts no restart.
+	ChargeNever Charge = "Never"
 )
 
 // Match says which failures a rule is for.
@@ -191,7 +194,9 @@ type ExitCodesOperator string
 
 // The operators on exit codes.
 const (
-	ExitCodesIn    ExitCodesOperator = "In"
+	// ExitCodesIn matches the codes that are listed.
+	ExitCodesIn ExitCodesOperator = "In"
+	// ExitCodesNotIn matches all codes but those that are listed.
 	ExitCodesNotIn ExitCodesOperator = "NotIn"
 )
 
@@ -219,24 +224,38 @@ type EventType string
 
 // The events that rules match.
 const (
-	PodFailed      EventType = "PodFailed"      // the pod's phase is Failed
-	PodDeleted     EventType = "PodDeleted"     // somebody else deleted or evicted the pod
-	PodNotReady    EventType = "PodNotReady"    // a pod that was ready, or that crashed, is not ready
-	PodNotStarted  EventType = "PodNotStarted"  // a pod that has its node does not start or become ready there, and others do
-	PodPending     EventType = "PodPending"     // a pod has found no node for 30 s, although the gang was placed before
-	NodeNotReady   EventType = "NodeNotReady"   // the pod's node is not ready
-	NodeGone       EventType = "NodeGone"       // the pod's node object is deleted
-	HealthDegraded EventType = "HealthDegraded" // something that the pod uses is Degraded, by a signal of its node's health
-	HealthFailed   EventType = "HealthFailed"   // something that the pod uses is Failed, by a signal of its node's health
-	AnyEvent       EventType = "*"
+	// PodFailed means that the pod's phase is Failed.
+	PodFailed EventType = "PodFailed"
+	// PodDeleted means that somebody else deleted or evicted the pod.
+	PodDeleted EventType = "PodDeleted"
+	// PodNotReady means that a pod that was ready, or that crashed, is not ready.
+	PodNotReady EventType = "PodNotReady"
+	// PodNotStarted means that a pod that has its node does not start or become ready there, and others do.
+	PodNotStarted EventType = "PodNotStarted"
+	// PodPending means that a pod has found no node for 30 s, although the gang was placed before.
+	PodPending EventType = "PodPending"
+	// NodeNotReady means that the pod's node is not ready.
+	NodeNotReady EventType = "NodeNotReady"
+	// NodeGone means that the object of the pod's node is deleted.
+	NodeGone EventType = "NodeGone"
+	// HealthDegraded means that something that the pod uses is Degraded, by a signal of its node's health.
+	HealthDegraded EventType = "HealthDegraded"
+	// HealthFailed means that something that the pod uses is Failed, by a signal of its node's health.
+	HealthFailed EventType = "HealthFailed"
+	// AnyEvent matches all events.
+	AnyEvent EventType = "*"
 )
 
 // Triggers of incidents that no rule matches: what happened to the job as a whole, and what a user asks for.
 const (
-	VolcanoJobDeleted EventType = "VolcanoJobDeleted" // somebody else deleted the Volcano Job
-	VolcanoJobEnded   EventType = "VolcanoJobEnded"   // the Volcano Job ended and the job had not
-	JobResumed        EventType = "JobResumed"        // the job comes back from suspension
-	RestartRequested  EventType = "RestartRequested"  // a user asks for a restart or a move with spec.restartRequest
+	// VolcanoJobDeleted means that somebody else deleted the Volcano Job. No rule matches it.
+	VolcanoJobDeleted EventType = "VolcanoJobDeleted"
+	// VolcanoJobEnded means that the Volcano Job ended and the job had not. No rule matches it.
+	VolcanoJobEnded EventType = "VolcanoJobEnded"
+	// JobResumed means that the job comes back from suspension. No rule matches it.
+	JobResumed EventType = "JobResumed"
+	// RestartRequested means that a user asks for a restart or a move with spec.restartRequest. No rule matches it.
+	RestartRequested EventType = "RestartRequested"
 )
 
 // Step is one rung of a ladder.

@@ -10,14 +10,22 @@ type State string
 
 // The states, in the order in which a job meets them.
 const (
-	StateRefused    State = "Refused"    // its Volcano Job is refused; status.message says why
-	StateQueued     State = "Queued"     // waits for its queue
-	StateStarting   State = "Starting"   // its pods are being made, placed or started
-	StateRunning    State = "Running"    // the gang is ready
-	StateRecovering State = "Recovering" // an incident is open
-	StateSuspended  State = "Suspended"  // by spec.suspend
-	StateCompleted  State = "Completed"  // succeeded
-	StateFailed     State = "Failed"     // failed for good
+	// StateRefused means that the Volcano Job of the job is refused; status.message says why.
+	StateRefused State = "Refused"
+	// StateQueued means that the job waits for room in its queue.
+	StateQueued State = "Queued"
+	// StateStarting means that the pods of the gang are being made, placed or started.
+	StateStarting State = "Starting"
+	// StateRunning means that every pod of the gang is ready.
+	StateRunning State = "Running"
+	// StateRecovering means that an incident is open.
+	StateRecovering State = "Recovering"
+	// StateSuspended means that spec.suspend has stopped the job.
+	StateSuspended State = "Suspended"
+	// StateCompleted means that the job has succeeded. It is final.
+	StateCompleted State = "Completed"
+	// StateFailed means that the job has failed for good. It is final.
+	StateFailed State = "Failed"
 )
 
 // TrainingJobStatus is what Lockstep has seen and done.

@@ -4,9 +4,10 @@ package v1alpha1
 
 import corev1 "k8s.io/api/core/v1"
 
-// Task is a role of the job: pods made from one template. Rules that relate two of its
-// fields stand here. So do those that forbid a change: a rule on a field itself is not asked
-// when the field is removed.
+// Rules that relate two fields of a task stand here. So do those that forbid a change: a rule on
+// a field itself is not asked when the field is removed.
+
+// Task is a role of the job: pods made from one template.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.minReplicas) || self.replicas >= self.minReplicas",fieldPath=".replicas",messageExpression="'replicas has to be at least minReplicas, which is %d'.format([self.minReplicas])"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxReplicas) || self.replicas <= self.maxReplicas",fieldPath=".replicas",messageExpression="'replicas may be at most maxReplicas, which is %d'.format([self.maxReplicas])"

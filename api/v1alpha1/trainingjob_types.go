@@ -185,8 +185,10 @@ type TopologyMode string
 
 // The topology modes, with Volcano's meaning.
 const (
-	TopologyHard TopologyMode = "hard" // pods wait rather than leave the tier
-	TopologySoft TopologyMode = "soft" // pods stay close where there is room
+	// TopologyHard has pods wait rather than leave the tier.
+	TopologyHard TopologyMode = "hard"
+	// TopologySoft keeps pods close together where there is room.
+	TopologySoft TopologyMode = "soft"
 )
 
 // NetworkTopology confines pods to one HyperNode, in Volcano's words.

@@ -22,6 +22,7 @@ import (
 type cluster struct {
 	paging.Reader
 	writer    client.Writer
+	watcher   client.WithWatch
 	clock     *serverclock.Clock
 	namespace string
 }
@@ -47,8 +48,8 @@ func newCluster(flags *genericclioptions.ConfigFlags) (*cluster, error) {
 	config.QPS = -1 // a verb asks a few questions, and ends
 	clock := &serverclock.Clock{}
 	clock.Watch(config)
-	all, err := client.New(config, client.Options{Scheme: scheme})
-	return &cluster{Reader: paging.Reader{Reader: all}, writer: all, clock: clock, namespace: namespace}, err
+	all, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	return &cluster{Reader: paging.Reader{Reader: all}, writer: all, watcher: all, clock: clock, namespace: namespace}, err
 }
 
 // job reads a TrainingJob by its name, which may be written as kubectl get -o name prints it.

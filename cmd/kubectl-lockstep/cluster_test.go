@@ -122,7 +122,7 @@ func TestErrorsOfAClusterSayWhatToDo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &server{objects: map[string]any{theJobs + "/llama": tc.answer}}
 			address := s.serve(t, tc.groups...)
-			for _, verb := range []string{"timeline", "why", "map"} {
+			for _, verb := range []string{"timeline", "why", "map", "describe", "top"} {
 				_, err := lockstep(verb, "llama", address)
 				if err == nil || err.Error() != tc.want {
 					t.Errorf("%s: got  %v\nwant %s", verb, err, tc.want)
@@ -135,7 +135,7 @@ func TestErrorsOfAClusterSayWhatToDo(t *testing.T) {
 func TestAServerThatDoesNotAnswer(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/dev/null")
 	for _, verb := range [][]string{
-		{"timeline", "llama"}, {"why", "llama"}, {"map"}, {"check"}, {"list"}, {"nodes"}, {"logs", "llama"},
+		{"timeline", "llama"}, {"why", "llama"}, {"describe", "llama"}, {"top"}, {"top", "nodes"}, {"map"}, {"check"}, {"list"}, {"nodes"}, {"logs", "llama"},
 		{"suspend", "llama"}, {"resume", "llama"}, {"ack", "node", "gpu-1"}, {"ack", "breaker"}, {"submit", "llama", "--image=trainer"},
 	} {
 		for server, want := range map[string]string{
@@ -192,6 +192,9 @@ func TestShellsCompleteNames(t *testing.T) {
 	}{
 		"jobs":             {[]string{"why", "ll"}, []string{"llama", "llava"}},
 		"more jobs":        {[]string{"timeline", "llama", ""}, []string{"llava", "mamba"}},
+		"jobs to tell":     {[]string{"describe", "llama", ""}, []string{"llava", "mamba"}},
+		"a job to watch":   {[]string{"top", "ll"}, []string{"llama", "llava"}},
+		"nodes to watch":   {[]string{"top", "n"}, []string{"nodes"}},
 		"one job only":     {[]string{"map", "llama", ""}, nil},
 		"ranks":            {[]string{"why", "llama", "worker-1"}, []string{"worker-1", "worker-10", "worker-11"}},
 		"ranks of no job":  {[]string{"why", "nobody", ""}, nil},

@@ -55,7 +55,7 @@ func TestExamplesOfTheHelpRun(t *testing.T) {
 			}
 		}
 	}
-	check.Equal(t, "examples", 13, n)
+	check.Equal(t, "examples", 14, n)
 }
 
 // incidents are those of the job of the sample.

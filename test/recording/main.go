@@ -1,20 +1,19 @@
 // Command recording starts a control plane, runs the commands of a new user in a shell, and writes them with what they print into a
-// page: a job runs, loses a node, is explained, and gets a better policy. It fails where a command does.
+// page: -session=plugin is a job that runs, loses a node, is explained and gets a better policy; -session=week goes from the installation
+// to the first alert. It fails where a command does.
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/cluster"
@@ -22,42 +21,31 @@ import (
 	"github.com/lockstep-dev/lockstep/test/readme"
 )
 
-// section is the part of the page that is written.
-const section readme.Section = "recording"
+// part is a part of a page, with the commands that are recorded in it.
+type part struct {
+	section readme.Section
+	// commands are what the user types. Those after a # are run and not shown.
+	commands []string
+}
 
-// counted are failures that a user has counted.
-const counted = `source: our own log of last quarter
-nodes: 18
-days: 90
-causes:
-- {name: node hangs, failures: 20, effect: NodeLoss, repair: 4h}
-- {name: GPU falls off the bus, failures: 5, effect: DeviceFailure, repair: 24h}
-`
+// story is what is recorded: parts, one after the other.
+type story struct {
+	parts []part
+	// installs reports whether the first part installs Lockstep. Otherwise it is there from the start.
+	installs bool
+}
 
-// session is what the user types. Commands after a # are run and not shown.
-var session = []string{
-	"sed '/^  restartPolicy:/,$d' config/samples/quickstart.yaml > job.yaml # with the default restart policy",
-	"kubectl apply -f job.yaml",
-	"kubectl wait tj/llama --for=condition=Running --timeout=2m",
-	"kubectl get tj",
-	"kubectl lockstep map llama",
-	"kubectl lockstep why llama worker-1",
-	"# sleep 30",
-	"kubectl delete node $(kubectl get pod llama-1-worker-1 -o jsonpath={.spec.nodeName})",
-	"# kubectl wait tj/llama --for=jsonpath={.status.incidents[0].outcome}=Recovered --timeout=2m",
-	"kubectl lockstep timeline llama",
-	"kubectl lockstep why llama worker-1",
-	"kubectl get tj llama -o yaml > llama.yaml",
-	"cat counted.yaml",
-	"kubectl lockstep simulate -f llama.yaml --failures counted.yaml --for 365d --sweep unreachableNode.gangDownAfterSeconds=5s..60s",
-	`kubectl patch tj llama --type merge -p '{"spec": {"restartPolicy": {"unreachableNode": {"gangDownAfterSeconds": 5}}}}'`,
+var stories = map[string]story{
+	"plugin": {parts: []part{{"recording", session}}},
+	"week":   {parts: week, installs: true},
 }
 
 func main() {
 	page := flag.String("readme", "", "file into which the recording is written, between its marks")
+	name := flag.String("session", "plugin", "what is recorded: plugin or week")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *page)
+	err := run(ctx, *name, *page)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "recording:", err)
@@ -65,12 +53,20 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, page string) (err error) {
+func run(ctx context.Context, name, page string) (err error) {
+	recorded, known := stories[name]
+	if !known {
+		return fmt.Errorf("-session: there is no session %q: give one of %s", name, strings.Join(slices.Sorted(maps.Keys(stories)), ", "))
+	}
 	scheme := cluster.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return err
 	}
-	c, err := cluster.Start(ctx, cluster.Options{Name: "recording", Scheme: scheme, CRDs: []string{"config/crd"}, Progress: os.Stderr})
+	options := cluster.Options{Name: "recording", Scheme: scheme, Progress: os.Stderr}
+	if !recorded.installs {
+		options.CRDs = []string{"config/crd"}
+	}
+	c, err := cluster.Start(ctx, options)
 	if err != nil {
 		return err
 	}
@@ -84,29 +80,54 @@ func run(ctx context.Context, page string) (err error) {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if err := startManager(ctx, c, dir); err != nil {
-		return err
-	}
 	s := shell{dir: dir, kubeconfig: c.Kubeconfig()}
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
-	text, err := s.record(ctx)
+	texts, err := s.recordAll(ctx, c, recorded)
 	if err != nil {
 		return fmt.Errorf("%w\nthe end of the manager's log:\n%s", err, c.Log(operator.Name))
 	}
 	if page == "" {
 		return nil
 	}
-	return readme.Write(page, map[readme.Section]string{section: text})
+	return readme.Write(page, texts)
 }
 
-func startManager(ctx context.Context, c *cluster.Cluster, dir string) error {
+// recordAll records the parts of a story. The manager is a process of this machine, and starts once Lockstep is installed.
+func (s *shell) recordAll(ctx context.Context, c *cluster.Cluster, recorded story) (map[readme.Section]string, error) {
+	texts := map[readme.Section]string{}
+	for i, p := range recorded.parts {
+		if i == 0 && !recorded.installs {
+			if err := startManager(ctx, c, s.dir, operator.Kubeconfig); err != nil {
+				return nil, err
+			}
+		}
+		text, err := s.record(ctx, p.commands)
+		if err != nil {
+			return nil, err
+		}
+		texts[p.section] = text
+		if i == 0 && recorded.installs {
+			if err := startManager(ctx, c, s.dir, installed); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return texts, nil
+}
+
+// installed is the kubeconfig of the account that the chart has made for the manager.
+func installed(_ context.Context, c *cluster.Cluster) (string, error) {
+	return c.KubeconfigFor(operator.User, "system:serviceaccounts", "system:serviceaccounts:"+operator.Namespace)
+}
+
+func startManager(ctx context.Context, c *cluster.Cluster, dir string, account func(context.Context, *cluster.Cluster) (string, error)) error {
 	binary, err := operator.Build(ctx, dir)
 	if err != nil {
 		return err
 	}
-	kubeconfig, err := operator.Kubeconfig(ctx, c)
+	kubeconfig, err := account(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -114,56 +135,4 @@ func startManager(ctx context.Context, c *cluster.Cluster, dir string) error {
 		"--kubeconfig=" + kubeconfig, "--metrics-bind-address=0", "--health-probe-bind-address=0",
 	}})
 	return err
-}
-
-// shell runs the commands of a session in a folder with the samples, and with kubectl and its plugin on the PATH.
-type shell struct{ dir, kubeconfig string }
-
-func (s *shell) prepare(ctx context.Context) error {
-	root, err := cluster.RepositoryRoot()
-	if err != nil {
-		return err
-	}
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", filepath.Join(s.dir, "kubectl-lockstep"), "./cmd/kubectl-lockstep")
-	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the plugin: %w\n%s", err, out)
-	}
-	built, err := cluster.Build(ctx, os.Stderr)
-	if err != nil {
-		return err
-	}
-	return errors.Join(
-		os.Symlink(built.Path("kubectl"), filepath.Join(s.dir, "kubectl")),
-		os.Symlink(filepath.Join(root, "config"), filepath.Join(s.dir, "config")),
-		os.WriteFile(filepath.Join(s.dir, "counted.yaml"), []byte(counted), 0o600),
-	)
-}
-
-func (s *shell) record(ctx context.Context) (string, error) {
-	var page bytes.Buffer
-	page.WriteString("```console\n")
-	for _, command := range session {
-		hidden, shown := strings.CutPrefix(command, "# ")
-		out, err := s.run(ctx, hidden)
-		if err != nil {
-			return "", fmt.Errorf("%s: %w\n%s", hidden, err, out)
-		}
-		if !shown {
-			fmt.Fprintf(&page, "$ %s\n%s\n", command, out)
-			fmt.Printf("$ %s\n%s", command, out)
-		}
-	}
-	page.WriteString("```\n")
-	return page.String(), nil
-}
-
-func (s *shell) run(ctx context.Context, command string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
-	defer cancel()
-	sh := exec.CommandContext(ctx, "sh", "-c", command)
-	sh.Dir = s.dir
-	sh.Env = append(os.Environ(), "PATH="+s.dir+":"+os.Getenv("PATH"), "KUBECONFIG="+s.kubeconfig)
-	out, err := sh.CombinedOutput()
-	return string(out), err
 }

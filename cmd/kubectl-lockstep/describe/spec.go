@@ -1,0 +1,178 @@
+// What was asked for: the essentials of the spec, and the restart policy in force.
+
+package describe
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/utils/ptr"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/rules"
+)
+
+func (p page) spec() {
+	s := &p.Job.Spec
+	p.field("Queue", s.Queue)
+	p.field("Priority class", s.PriorityClassName)
+	if s.Suspend {
+		p.field("Suspended", "spec.suspend is true")
+	}
+	p.field("Gang", gangOf(s))
+	p.field("Topology", topologyOf(s.NetworkTopology))
+	p.field("Framework", frameworkOf(s.Framework))
+	if s.SuccessPolicy != nil {
+		p.field("Succeeds with", "tasks "+strings.Join(s.SuccessPolicy.Tasks, ", "))
+	}
+	if d := s.ActiveDeadlineSeconds; d != nil {
+		p.field("Deadline", seconds(*d)+" of activity")
+	}
+	if d := s.TTLSecondsAfterFinished; d != nil {
+		p.field("Deleted", seconds(*d)+" after its end")
+	}
+	if h := s.Hold; h != nil {
+		text := string(h.Policy)
+		if h.Seconds != nil {
+			text += fmt.Sprintf(", %s at most in a recovery", seconds(*h.Seconds))
+		}
+		p.field("Nodes are held", text)
+	}
+	p.field("Checkpoint", checkpointOf(s.Checkpoint))
+}
+
+func gangOf(s *v1alpha1.TrainingJobSpec) string {
+	all := int32(0)
+	for i := range s.Tasks {
+		all += s.Tasks[i].Replicas
+	}
+	if s.MinAvailable == nil {
+		return "all of " + counted(all, "pod")
+	}
+	return fmt.Sprintf("%d of %s", *s.MinAvailable, counted(all, "pod"))
+}
+
+func topologyOf(t *v1alpha1.NetworkTopology) string {
+	switch {
+	case t == nil:
+		return "not constrained"
+	case t.HighestTierAllowed == nil:
+		return string(t.Mode)
+	}
+	return fmt.Sprintf("%s, one HyperNode of tier %d at most", t.Mode, *t.HighestTierAllowed)
+}
+
+func frameworkOf(f *v1alpha1.Framework) string {
+	switch {
+	case f == nil:
+		return ""
+	case f.PyTorch != nil:
+		return "pytorch"
+	case f.MPI != nil:
+		return "mpi"
+	case f.TensorFlow != nil:
+		return "tensorflow"
+	case f.Ray != nil:
+		return "ray"
+	}
+	return ""
+}
+
+func checkpointOf(c *v1alpha1.Checkpoint) string {
+	if c == nil {
+		return "the program is not asked to save"
+	}
+	ranks, tasks := v1alpha1.CheckpointAll, "all tasks"
+	if c.Pods != nil {
+		ranks = c.Pods.Ranks
+		if len(c.Pods.Tasks) > 0 {
+			tasks = strings.Join(c.Pods.Tasks, ", ")
+		}
+	}
+	who := "every rank"
+	if ranks == v1alpha1.CheckpointFirst {
+		who = "the first rank"
+	}
+	return fmt.Sprintf("POST :%d%s to %s of %s, %s for an answer", c.Request.HTTPPost.Port, c.Request.HTTPPost.Path, who, tasks, seconds(c.Request.TimeoutSeconds))
+}
+
+// tasks lists the tasks, their spares among them.
+func (p page) tasks() {
+	spares := map[string]int{}
+	for i := range p.Spares {
+		spares[p.Spares[i].Labels[v1alpha1.LabelTask]]++
+	}
+	var rows []lines.Row
+	for i := range p.Job.Spec.Tasks {
+		t := &p.Job.Spec.Tasks[i]
+		cells := []string{t.Name, fmt.Sprint(t.Replicas), "", "", "", "", ""}
+		if s := gang.TaskStatus(&p.Job.Status, t.Name); s != nil {
+			cells[1], cells[2], cells[3] = fmt.Sprint(s.Replicas), fmt.Sprint(s.Ready), fmt.Sprint(s.Succeeded)
+		}
+		if t.Spares != nil {
+			cells[4] = fmt.Sprintf("%d/%d", spares[t.Name], *t.Spares)
+		}
+		if t.Partition != nil {
+			cells[5] = fmt.Sprint(t.Partition.Size)
+		}
+		if t.MinReplicas != nil || t.MaxReplicas != nil {
+			cells[6] = fmt.Sprintf("%d-%d", ptr.Deref(t.MinReplicas, t.Replicas), ptr.Deref(t.MaxReplicas, t.Replicas))
+		}
+		rows = append(rows, lines.Row{Cells: cells})
+	}
+	p.table("Tasks", []string{"NAME", "REPLICAS", "READY", "SUCCEEDED", "SPARES", "PARTITION", "ELASTIC"}, rows)
+}
+
+// policy tells the restart policy in force: that of the job, and of each task that has its own.
+func (p page) policy() {
+	policies := rules.Policies(p.Job)
+	own := p.Job.Spec.RestartPolicy
+	name := "the default (the job gives none)"
+	if own != nil && len(own.Rules) > 0 {
+		name = "the job's own rules"
+	} else if own != nil {
+		name = "the default rules, with the job's limits"
+	}
+	p.onePolicy("Restart policy", name, policies.Of(""))
+	for i := range p.Job.Spec.Tasks {
+		t := &p.Job.Spec.Tasks[i]
+		if t.RestartPolicy == nil {
+			continue
+		}
+		name := "the task's own rules"
+		if policies.Of(t.Name).RulesOf == "" {
+			name = "the rules of the job, with the task's limits"
+		}
+		p.onePolicy("  of task "+t.Name, name, policies.Of(t.Name))
+	}
+}
+
+func (p page) onePolicy(label, name string, policy *rules.Policy) {
+	p.field(label, name)
+	for _, r := range policy.Rules {
+		var steps []string
+		for _, step := range r.Steps {
+			text := string(step.Action)
+			if step.AfterSeconds > 0 {
+				text += " after " + seconds(step.AfterSeconds)
+			}
+			steps = append(steps, text)
+		}
+		for i, line := range lines.Wrap(fmt.Sprintf("%s: %s", r.Name, strings.Join(steps, ", ")), lines.Width-6) {
+			fmt.Fprintln(p.out, map[bool]string{true: "  ", false: "      "}[i == 0]+line)
+		}
+	}
+	dead := "after " + duration.HumanDuration(policy.UnreachableAfter)
+	if policy.RequireProof {
+		dead = "only with proof"
+	}
+	limits := fmt.Sprintf("%s in %s; a faulty node is avoided for %s; a silent node counts as dead %s",
+		counted(policy.MaxRestarts, "charged restart"), duration.HumanDuration(policy.Window), duration.HumanDuration(policy.ExcludeNode), dead)
+	if policy.InitialBackoff > 0 {
+		limits += fmt.Sprintf("; backoff %s to %s", duration.HumanDuration(policy.InitialBackoff), duration.HumanDuration(policy.MaxBackoff))
+	}
+	p.wrapped("  ", "limits: "+limits)
+}

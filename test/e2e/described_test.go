@@ -1,0 +1,85 @@
+// The verbs of kubectl lockstep that show a job on one page, and all jobs as they are now.
+
+package e2e
+
+import (
+	"bytes"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// No other test may run beside: the roles of users are made for it.
+func TestAJobIsDescribed(t *testing.T) {
+	s := newScenarioAlone(t, "described", 1, 4)
+	s.run(s.trainingJob(3))
+	user := s.userWith("lockstep-explain")
+	home := s.pool.Rack(0)
+	s.says(user, []string{"describe", s.job.Name},
+		"Name: described Namespace: default", "State: Running, 3/3 pods ready, attempt 1", "Restart policy: the default (the job gives none)",
+		"Home: HyperNode "+home+" of tier 1", home+" (3 ranks):", "Restarts: none", "Budget left: 20 of 20 charged restarts in 24h", "Incidents: none", "PodsReady")
+	lost := s.pod(1).Spec.NodeName
+	s.must(testCluster.DeleteNode(s.ctx, lost), "delete a node")
+	s.recovered(1)
+	s.says(user, []string{"describe", "tj/" + s.job.Name},
+		"1 NodeGone", "Recovered RestartPod", "on "+lost, "Keeps away from: node "+lost, "Restarts: 1: 1 of pods", "lost to NodeGone",
+		"worker-1="+s.pod(1).Spec.NodeName, "Events: AGO TYPE REASON", "IncidentRecovered")
+	s.refuses(user, []string{"describe", "nowhere"}, `trainingjobs.lockstep.dev "nowhere" not found in namespace default`)
+}
+
+// The watches of the screen are those that the role allows. A script gives it a terminal.
+func TestTopInATerminal(t *testing.T) {
+	s := newScenarioAlone(t, "watched", 1, 4)
+	s.run(s.trainingJob(3))
+	user := s.userWith("lockstep-explain")
+	s.says(user, []string{"top"}, "Jobs: 1 (1 Running), GPUs in use: 24.", "watched Running 3/3 24 1.0000")
+	s.says(user, []string{"top", "watched", "--once"}, "TrainingJob default/watched: Running, attempt 1")
+	s.says(user, []string{"top", "nodes"}, s.pool.Rack(0)+" 4 1 3", "GPUs in use: 24 of 32.")
+	if _, err := exec.LookPath("script"); err != nil {
+		t.Skip("there is no program script, of util-linux, to make a terminal")
+	}
+	for _, what := range []string{"", "watched", "nodes"} {
+		out := s.inATerminal(user, "top", what)
+		if !strings.Contains(out, "\x1b[?1049l") || !strings.Contains(out, "GPUs in use: 24") {
+			t.Errorf("top %s: %q", what, out)
+		}
+	}
+}
+
+// inATerminal runs kubectl lockstep in a terminal of its own, where somebody presses q, and returns what it writes there.
+func (s *scenario) inATerminal(kubeconfig string, args ...string) string {
+	s.t.Helper()
+	binary, err := buildPlugin()
+	s.must(err, "build the plugin")
+	line := strings.Join(append([]string{binary, "--kubeconfig", kubeconfig, "-n", namespace, "--interval=100ms"}, args...), " ")
+	c := exec.CommandContext(s.ctx, "script", "--quiet", "--return", "--command", line, "/dev/null")
+	keys, err := c.StdinPipe()
+	s.must(err, "make a pipe")
+	var out syncBuffer
+	c.Stdout, c.Stderr = &out, &out
+	s.must(c.Start(), "start a terminal")
+	s.awaitAny("the screen is drawn", func(ctxT) (bool, error) { return strings.Contains(out.String(), "GPUs in use"), nil })
+	_, err = keys.Write([]byte("q"))
+	s.must(err, "press q")
+	s.must(c.Wait(), "end it: "+out.String())
+	return out.String()
+}
+
+// syncBuffer is what a program has written until now.
+type syncBuffer struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.all.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.all.String()
+}

@@ -1,0 +1,29 @@
+package main
+
+// counted are failures that a user has counted.
+const counted = `source: our own log of last quarter
+nodes: 18
+days: 90
+causes:
+- {name: node hangs, failures: 20, effect: NodeLoss, repair: 4h}
+- {name: GPU falls off the bus, failures: 5, effect: DeviceFailure, repair: 24h}
+`
+
+// session is recorded for the page of the plugin.
+var session = []string{
+	"sed '/^  restartPolicy:/,$d' config/samples/quickstart.yaml > job.yaml # with the default restart policy",
+	"kubectl apply -f job.yaml",
+	"kubectl wait tj/llama --for=condition=Running --timeout=2m",
+	"kubectl get tj",
+	"kubectl lockstep map llama",
+	"kubectl lockstep why llama worker-1",
+	"# sleep 30",
+	"kubectl delete node $(kubectl get pod llama-1-worker-1 -o jsonpath={.spec.nodeName})",
+	"# kubectl wait tj/llama --for=jsonpath={.status.incidents[0].outcome}=Recovered --timeout=2m",
+	"kubectl lockstep timeline llama",
+	"kubectl lockstep why llama worker-1",
+	"kubectl get tj llama -o yaml > llama.yaml",
+	"cat counted.yaml",
+	"kubectl lockstep simulate -f llama.yaml --failures counted.yaml --for 365d --sweep unreachableNode.gangDownAfterSeconds=5s..60s",
+	`kubectl patch tj llama --type merge -p '{"spec": {"restartPolicy": {"unreachableNode": {"gangDownAfterSeconds": 5}}}}'`,
+}

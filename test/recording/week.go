@@ -1,0 +1,51 @@
+package main
+
+// week is recorded for the page of the first week.
+var week = []part{
+	{"install", []string{
+		"helm install lockstep charts/lockstep --namespace lockstep-system --create-namespace \\\n" +
+			"    --set manager.image.repository=registry.example/lockstep-manager \\\n    --set agent.image.repository=registry.example/lockstep-health-agent 2>/dev/null | grep -v ^LAST",
+		"kubectl get crds -o name | grep lockstep",
+	}},
+	{"job", []string{
+		"kubectl lockstep submit llama --workers 4 --gpus 8 --image registry.example/llama:1 --tier 2 -- torchrun train.py",
+		"# kubectl wait tj/llama --for=condition=Running --timeout=2m",
+		"kubectl lockstep list",
+		"kubectl lockstep describe llama",
+	}},
+	{"failure", []string{
+		"# sleep 20",
+		"kubectl delete node $(kubectl get pod llama-1-worker-1 -o jsonpath={.spec.nodeName})",
+		"# kubectl wait tj/llama --for=jsonpath={.status.incidents[0].outcome}=Recovered --timeout=2m",
+		"kubectl lockstep top llama --once",
+		"kubectl lockstep why llama worker-1",
+	}},
+	{"policy", []string{
+		"kubectl get tj llama -o yaml > llama.yaml",
+		"cat counted.yaml",
+		"kubectl lockstep simulate -f llama.yaml --failures counted.yaml --for 365d --sweep unreachableNode.gangDownAfterSeconds=5s..60s | sed -n '/^unreachable/,$p'",
+		`kubectl patch tj llama --type merge -p '{"spec": {"restartPolicy": {"unreachableNode": {"gangDownAfterSeconds": 5}}}}'`,
+		"kubectl lockstep describe llama | grep 'Restart policy'",
+	}},
+	{"alert", []string{
+		"# cp config/prometheus/lockstep.yaml lockstep.yaml",
+		"grep -A6 LockstepNodesQuarantined lockstep.yaml",
+		"# " + ill,
+		"# timeout 60 sh -c 'until kubectl get healthpolicy cluster -o jsonpath={.status.quarantined} | grep -q 1; do sleep 1; done'",
+		"# kubectl wait tj/llama --for=jsonpath={.status.state}=Running --timeout=2m",
+		"kubectl get healthpolicies",
+		"kubectl lockstep nodes --unhealthy",
+		"# kubectl lockstep timeline llama",
+		"kubectl lockstep ack node demo-r2-n5",
+		"kubectl lockstep top nodes --once",
+	}},
+}
+
+// ill has the health agent of a node report that a GPU has fallen off the bus.
+const ill = `kubectl create -f - <<'END' && kubectl patch nodehealth demo-r2-n5 --subresource status --type merge -p "$(date -u +'{"status": {
+"sources": [{"name": "dcgm", "state": "Healthy", "heartbeatTime": "%FT%TZ"}],
+"reports": [{"source": "dcgm", "entity": "gpu/GPU-a", "signal": "XID79", "state": "Failed", "since": "%FT%TZ", "message": "the GPU has fallen off the bus"}]}}')"
+apiVersion: lockstep.dev/v1alpha1
+kind: NodeHealth
+metadata: {name: demo-r2-n5}
+END`
