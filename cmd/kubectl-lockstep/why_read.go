@@ -11,11 +11,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/capacity"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/why"
 	"github.com/lockstep-dev/lockstep/controllers/hypernodes"
 	"github.com/lockstep-dev/lockstep/policies/topology"
@@ -83,6 +85,9 @@ func (r *whyReader) snapshot(ctx context.Context, job *v1alpha1.TrainingJob, sub
 	note("nodes", r.readNodes(ctx, s, sub))
 	note("NodeHealths", r.readHealth(ctx, s, sub))
 	note("HyperNodes", r.readHyperNodes(ctx, s))
+	if s.Waits() {
+		note("pods of all namespaces", r.readUsage(ctx, s))
+	}
 	return s
 }
 
@@ -116,7 +121,8 @@ func (r *whyReader) readQueue(ctx context.Context, s *why.Snapshot) error {
 		s.Queue = queue
 	}
 	if apierrors.IsNotFound(err) {
-		return nil // the Volcano Job is refused for that, which the status says
+		s.NoQueue = true
+		return nil
 	}
 	return err
 }
@@ -197,4 +203,21 @@ func (r *whyReader) readHyperNodes(ctx context.Context, s *why.Snapshot) error {
 	}
 	s.Topology = topology.New(hypernodes.Resolve(list.Items, s.Nodes))
 	return nil
+}
+
+// readUsage reads what the pods of the cluster take, and of which PodGroups these are.
+func (r *whyReader) readUsage(ctx context.Context, s *why.Snapshot) error {
+	groups := &scheduling.PodGroupList{}
+	if err := r.List(ctx, groups); err != nil {
+		return err
+	}
+	usage := capacity.NewUsage(groups.Items)
+	err := r.Each(ctx, &corev1.PodList{}, func(o runtime.Object) error {
+		usage.Add(o.(*corev1.Pod))
+		return nil
+	}, running...)
+	if err == nil {
+		s.Usage = usage
+	}
+	return err
 }

@@ -148,6 +148,7 @@ func TestWhatIsToldOfARank(t *testing.T) {
 			"Rank worker-1 is pod llm-1-worker-1, which was created at 11:00:00 UTC (60m ago) and is Pending without a node. [Pod llm-1-worker-1]",
 			`It has no node: the scheduler says "0/4 nodes are unavailable". [Pod llm-1-worker-1]`,
 			"It has been recovering since 11:00:00 UTC (60m ago), reason IncidentOpen: waits for room in HyperNode rack-a. [condition Recovering]",
+			"Of 4 nodes that the job may use by its nodeSelector, 3 are in use by the job itself (n0, n2, n3), 1 is perhaps in use, as the pods of all namespaces could not be read (n1). [Nodes, Pods]",
 		}},
 		"a pod that waits, after one that has events": {restartedOnce, func(s *Snapshot) {
 			s.Pods[1].Spec.NodeName, s.Pods[1].Status.Phase = "", corev1.PodPending
@@ -155,6 +156,7 @@ func TestWhatIsToldOfARank(t *testing.T) {
 		}, []string{
 			"Rank worker-1 is pod llm-1-worker-1, which was created at 11:00:00 UTC (60m ago) and is Pending without a node. [Pod llm-1-worker-1]",
 			"It has no node: the scheduler has not looked at it yet. [Pod llm-1-worker-1]",
+			"Of 4 nodes that the job may use by its nodeSelector, 3 are in use by the job itself (n0, n2, n3), 1 is perhaps in use, as the pods of all namespaces could not be read (n1). [Nodes, Pods]",
 		}},
 		"a container that waits, and a pod that is not ready": {restartedOnce, func(s *Snapshot) {
 			s.Pods[1].Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image."}}}}
