@@ -48,7 +48,10 @@ func newCluster(flags *genericclioptions.ConfigFlags) (*cluster, error) {
 	clock := &serverclock.Clock{}
 	clock.Watch(config)
 	all, err := client.New(config, client.Options{Scheme: scheme})
-	return &cluster{Reader: paging.Reader{Reader: all}, writer: all, clock: clock, namespace: namespace}, err
+	if err != nil {
+		return nil, err
+	}
+	return &cluster{Reader: paging.Reader{Reader: all}, writer: all, clock: clock, namespace: namespace}, nil
 }
 
 // job reads a TrainingJob by its name, which may be written as kubectl get -o name prints it.
