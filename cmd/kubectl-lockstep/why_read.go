@@ -32,6 +32,11 @@ func (r *whyReader) find(ctx context.Context, args []string) (*v1alpha1.Training
 		return r.findByPod(ctx, pod)
 	}
 	job, err := r.job(ctx, args[0])
+	if apierrors.IsNotFound(err) {
+		if _, _, notFound := r.findByPod(ctx, args[0]); notFound == nil {
+			err = fmt.Errorf("%s is a pod and no TrainingJob: ask with `kubectl lockstep why pod/%s`", args[0], args[0])
+		}
+	}
 	if err != nil || len(args) == 1 {
 		return job, nil, err
 	}
@@ -67,7 +72,11 @@ func (r *whyReader) findByPod(ctx context.Context, name string) (*v1alpha1.Train
 			return job, &sub, nil
 		}
 	}
-	return nil, nil, fmt.Errorf("%q is no name of a pod of a TrainingJob in namespace %s: these are JOB-ATTEMPT-TASK-INDEX, and the TrainingJob has to exist", name, r.namespace)
+	var names []string
+	for i := range jobs.Items {
+		names = append(names, why.PodNames(&jobs.Items[i])...)
+	}
+	return nil, nil, fmt.Errorf("%q is no name of a pod of a TrainingJob in namespace %s: these are JOB-ATTEMPT-TASK-INDEX, and the TrainingJob has to exist%s", name, r.namespace, didYouMean(name, names, ""))
 }
 
 // snapshot reads what an answer needs. What cannot be read is noted in it.

@@ -2,6 +2,7 @@ package why
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -363,4 +364,53 @@ func TestTimeOfEvents(t *testing.T) {
 	} {
 		check.Equal(t, name, before(5).Time, metav1.NewTime(timeOf(&e)).Time)
 	}
+}
+
+// A pod is known that exists or must have existed, and one of which anything is recorded.
+func TestWhichPodsAreKnown(t *testing.T) {
+	fifth := Subject{Rank: gang.Rank{Task: "worker", Index: 4}, Attempt: 1, Pod: "llm-1-worker-4"}
+	for name, tc := range map[string]struct {
+		sub    Subject
+		change func(*Snapshot)
+		want   bool
+	}{
+		"a pod":                   {worker1, func(*Snapshot) {}, true},
+		"a rank without a pod":    {worker1, func(s *Snapshot) { s.Pods = nil }, true},
+		"an attempt before":       {Subject{Rank: worker1.Rank, Attempt: 1, Pod: "llm-1-worker-1"}, func(s *Snapshot) { s.Job.Status.Attempt, s.Pods = 2, nil }, true},
+		"an attempt to come":      {Subject{Rank: worker1.Rank, Attempt: 2, Pod: "llm-2-worker-1"}, func(*Snapshot) {}, false},
+		"no such rank":            {fifth, func(*Snapshot) {}, false},
+		"pods could not be read":  {fifth, func(s *Snapshot) { s.Unread = []Unread{{"pods", errors.New("no")}} }, true},
+		"a rank that is given up": {fifth, func(s *Snapshot) { s.Pods[3].Name = fifth.Pod }, true},
+		"an event is left": {fifth, func(s *Snapshot) {
+			s.Events = []corev1.Event{{InvolvedObject: corev1.ObjectReference{Kind: "Pod", Name: fifth.Pod}}}
+		}, true},
+		"an incident remembers the rank": {fifth, func(s *Snapshot) {
+			s.Job.Status.Incidents = []v1alpha1.Incident{{Pods: []v1alpha1.IncidentPod{{Name: fifth.Pod}}}}
+		}, true},
+	} {
+		s := running()
+		tc.change(s)
+		check.Equal(t, name, tc.want, s.Knows(tc.sub))
+	}
+}
+
+// Every incident that the status remembers and that restarted the rank is told, the last one at length.
+func TestEarlierRestarts(t *testing.T) {
+	s := restartedOnce()
+	first := over(anIncident())
+	first.ID, first.Message = 3, "incident 3, NodeGone of pod llm-1-worker-1 on node n9"
+	first.Steps = []v1alpha1.FiredStep{{Action: v1alpha1.RestartPod, Time: micro(50)}}
+	other := over(anIncident())
+	other.ID, other.Pods[0].Index = 4, 2
+	s.Job.Status.Incidents = append([]v1alpha1.Incident{first, other}, s.Job.Status.Incidents...)
+	s.Pods[1].CreationTimestamp = before(9)
+	var got []string
+	for _, one := range sentences(Rank(s, worker1)) {
+		if strings.Contains(one, "had restarted it before") {
+			got = append(got, one)
+		}
+	}
+	check.Equal(t, "earlier", []string{
+		"Incident 3 had restarted it before, by RestartPod at 11:10:00 UTC (50m ago): NodeGone of pod llm-1-worker-1 on node n9. [status.incidents]",
+	}, got)
 }
