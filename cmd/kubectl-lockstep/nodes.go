@@ -31,7 +31,7 @@ The exit code is 0 where the nodes could be read, even if none is listed, and 1 
 		Example: `  # All nodes
   kubectl lockstep nodes
 
-  # Those that are ill, not ready or in quarantine
+  # Those that are ill, not ready, cordoned or in quarantine
   kubectl lockstep nodes --unhealthy
 
   # The nodes of a HyperNode
@@ -45,7 +45,7 @@ The exit code is 0 where the nodes could be read, even if none is listed, and 1 
 			return runNodes(c.Context(), streams, flags, output, o)
 		},
 	}
-	c.Flags().BoolVar(&o.Unhealthy, "unhealthy", false, "list only nodes that are not ready, in quarantine, or not Healthy")
+	c.Flags().BoolVar(&o.Unhealthy, "unhealthy", false, "list only nodes that are not ready, cordoned, in quarantine, or not Healthy")
 	output.addFlag(c)
 	return c
 }

@@ -152,10 +152,10 @@ func (r *whyReader) readEvents(ctx context.Context, s *why.Snapshot, sub *why.Su
 	return nil
 }
 
-// readNodes reads the nodes of a rank; and while a pod waits for a node, all that the job's nodeSelectors select.
+// readNodes reads the nodes of a rank; and of a job, or while a pod waits for a node, all that the job's nodeSelectors select.
 func (r *whyReader) readNodes(ctx context.Context, s *why.Snapshot, sub *why.Subject) error {
 	found := map[string]corev1.Node{}
-	if s.Waits() {
+	if sub == nil || s.Waits() {
 		for i := range s.Job.Spec.Tasks {
 			list := &corev1.NodeList{}
 			selector := client.MatchingLabels(s.Job.Spec.Tasks[i].Template.Spec.NodeSelector)
@@ -189,7 +189,13 @@ func (r *whyReader) readNodes(ctx context.Context, s *why.Snapshot, sub *why.Sub
 
 // readHealth reads the NodeHealths of the nodes that the answer is about. A node that nobody reports on has none.
 func (r *whyReader) readHealth(ctx context.Context, s *why.Snapshot, sub *why.Subject) error {
-	for _, name := range s.HealthNodes(sub) {
+	if sub == nil {
+		list := &v1alpha1.NodeHealthList{}
+		err := r.List(ctx, list)
+		s.NodeHealths = s.Concerned(list.Items)
+		return err
+	}
+	for _, name := range s.NodesOf(*sub) {
 		health := v1alpha1.NodeHealth{}
 		switch err := r.Get(ctx, client.ObjectKey{Name: name}, &health); {
 		case err == nil:

@@ -62,7 +62,7 @@ func TestWhatKeepsAGangFromEverBeingPlaced(t *testing.T) {
 	}{
 		"nothing":          {func(*v1alpha1.TrainingJob, *Cluster) {}, nil},
 		"nothing was read": {func(j *v1alpha1.TrainingJob, c *Cluster) { j.Spec.Tasks[0].Replicas, *c = 99, Cluster{} }, nil},
-		"no queue": {func(j *v1alpha1.TrainingJob, c *Cluster) { c.Queue, c.NoQueue = nil, true }, []string{
+		"no queue": {func(_ *v1alpha1.TrainingJob, c *Cluster) { c.Queue, c.NoQueue = nil, true }, []string{
 			"Queue research does not exist: `kubectl get queues` lists those that do. [Queues]"}},
 		"a closed queue": {func(_ *v1alpha1.TrainingJob, c *Cluster) { c.Queue.Status.State = scheduling.QueueStateClosed }, []string{
 			"Queue research is Closed: Volcano starts nothing from it until it is open again. [Queue research]"}},
@@ -105,7 +105,7 @@ func TestWhatKeepsAGangFromEverBeingPlaced(t *testing.T) {
 		"two racks are allowed": {func(j *v1alpha1.TrainingJob, _ *Cluster) {
 			j.Spec.Tasks[0].Replicas, j.Spec.NetworkTopology = 8, within(2)
 		}, nil},
-		"a cluster without nodes": {func(j *v1alpha1.TrainingJob, c *Cluster) { c.Nodes = nil }, nil},
+		"a cluster without nodes": {func(_ *v1alpha1.TrainingJob, c *Cluster) { c.Nodes = nil }, nil},
 		"too many for all nodes": {func(j *v1alpha1.TrainingJob, _ *Cluster) { j.Spec.Tasks[0].Replicas, j.Spec.NetworkTopology = 9, nil }, []string{
 			"The cluster is too small for the gang, even if it were empty: it has room for 8 of the 9 pods of task worker that have to run together. [Nodes]"}},
 		"no HyperNode of its tier": {func(j *v1alpha1.TrainingJob, _ *Cluster) { j.Spec.NetworkTopology = within(0) }, []string{

@@ -51,6 +51,19 @@ new    -        -      0        -          0         -       1s
 `, printed(80, false))
 }
 
+// A job that runs without all of its spares waits for these.
+func TestSparesThatAreMissing(t *testing.T) {
+	job := named("llama", time.Hour, v1alpha1.TrainingJobStatus{
+		State: v1alpha1.StateRunning, Ready: "4/4", Attempt: 1, Tasks: []v1alpha1.TaskStatus{{Name: "worker", Ready: 4}, {Name: "worker-spare", Ready: 1}},
+	})
+	job.Spec.Tasks = []v1alpha1.Task{{Name: "worker", Replicas: 4, Spares: new(int32(2))}, {Name: "launcher", Replicas: 1}}
+	got := Of([]v1alpha1.TrainingJob{job}, nil, now).Jobs[0]
+	check.Equal(t, "spares", "1/2: 1/2 spares hold a node", got.Spares+": "+got.Message)
+	job.Status.Tasks[1].Ready = 2
+	got = Of([]v1alpha1.TrainingJob{job}, nil, now).Jobs[0]
+	check.Equal(t, "spares", "2/2: ", got.Spares+": "+got.Message)
+}
+
 func TestAllNamespacesAndAWideTerminal(t *testing.T) {
 	out := printed(100, true)
 	for _, want := range []string{"NAMESPACE  NAME ", "\nresearch   llama  Running", "\n  waits for room in queue research, which has 8 of 128 GPUs left and needs all of them\n"} {

@@ -30,11 +30,11 @@ type Snapshot struct {
 	NoQueue bool
 	// Pods of the job, of every attempt.
 	Pods []corev1.Pod
-	// Nodes are those of the answer: of the job's ranks, and where a pod has none, all that the job's nodeSelector selects.
+	// Nodes are those of the answer: of the rank, or all that the job's nodeSelectors select.
 	Nodes []corev1.Node
 	// Usage is what all pods of the cluster take, while the job waits for nodes; nil where it was not read.
 	Usage *capacity.Usage
-	// NodeHealths are those of HealthNodes, as far as there are some.
+	// NodeHealths are those of the nodes of a rank, or what Concerned chooses; a node that nobody reports on has none.
 	NodeHealths []v1alpha1.NodeHealth
 	// Topology is the HyperNodes, with those of Nodes that are in them; nil where it was not read.
 	Topology *topology.Topology
