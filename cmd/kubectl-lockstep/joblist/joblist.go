@@ -24,6 +24,7 @@ type Jobs struct {
 type Job struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
+	Queue     string `json:"queue,omitempty"`
 	// State is empty for a job that no manager has looked at.
 	State v1alpha1.State `json:"state,omitempty"`
 	// Ready is how many pods are ready, of how many: "15/16".
@@ -56,7 +57,7 @@ func Of(jobs []v1alpha1.TrainingJob, states []v1alpha1.State, at time.Time) Jobs
 func jobOf(job *v1alpha1.TrainingJob, at time.Time) Job {
 	s := &job.Status
 	out := Job{
-		Namespace: job.Namespace, Name: job.Name, State: s.State, Ready: s.Ready, Attempt: s.Attempt, Restarts: s.Restarts.Total,
+		Namespace: job.Namespace, Name: job.Name, Queue: job.Spec.Queue, State: s.State, Ready: s.Ready, Attempt: s.Attempt, Restarts: s.Restarts.Total,
 		CreationTime: job.CreationTimestamp, Message: s.Message,
 	}
 	if s.Placement != nil {
