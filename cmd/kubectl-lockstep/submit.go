@@ -64,6 +64,7 @@ The job is checked before it is sent, as the API server does it. The exit code i
 		},
 	}
 	s.addFlags(c)
+	c.SetFlagErrorFunc(explainSubmitFlags)
 	return c
 }
 
@@ -98,7 +99,7 @@ func (s *submission) args(c *cobra.Command, args []string) error {
 	case before == 0:
 		return errors.New("the name of the job is missing: kubectl lockstep submit NAME --image IMAGE -- COMMAND")
 	case before > 1:
-		return fmt.Errorf("%q: there is one name; the command comes after --", args[1])
+		return fmt.Errorf("%q: there is one name; the command comes after --: %s %s [flags] -- %s", args[1], c.CommandPath(), args[0], strings.Join(args[1:], " "))
 	}
 	s.Name, s.Command = args[0], args[before:]
 	return nil
