@@ -174,6 +174,21 @@ func TestWhatIsToldOfAJob(t *testing.T) {
 			`The message of the cause of incident 7: "CUDA error". [status.incidents]`,
 			"Incident 7 has 1 victim that only fell in its wake (llm-1-worker-2): the kubelet restarts them in place. [status.incidents]",
 		}},
+		"a silent node": {open, incident(func(inc *v1alpha1.Incident) { inc.Trigger = v1alpha1.NodeNotReady }), []string{
+			"A pod on a silent node counts as dead after 1m0s (unreachableNode.afterSeconds), and not earlier where the rest of the gang is down: no shorter gangDownAfterSeconds is set. [spec.restartPolicy]",
+		}},
+		"a silent node, and a fence": {open, func(s *Snapshot) {
+			s.Job.Status.Incidents[0].Trigger = v1alpha1.NodeNotReady
+			s.Job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{UnreachableNode: &v1alpha1.UnreachableNode{GangDownAfterSeconds: new(int32(5))}}
+		}, []string{
+			"A pod on a silent node counts as dead after 1m0s while other ranks run (unreachableNode.afterSeconds), and after 5s where the rest of the gang is down (gangDownAfterSeconds). The status does not record which it was. [spec.restartPolicy]",
+		}},
+		"a silent node, and proof": {open, func(s *Snapshot) {
+			s.Job.Status.Incidents[0].Trigger = v1alpha1.NodeNotReady
+			s.Job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{UnreachableNode: &v1alpha1.UnreachableNode{Policy: v1alpha1.RequireProof}}
+		}, []string{
+			"A pod on a silent node counts as dead once the node is deleted or has the taint node.kubernetes.io/out-of-service: unreachableNode.policy is RequireProof. [spec.restartPolicy]",
+		}},
 		"a next step": {open, func(s *Snapshot) {
 			s.Job.Status.NextStep = &v1alpha1.NextStep{Incident: 7, Action: v1alpha1.RestartTask, Time: before(-1)}
 		}, []string{"The next step of incident 7 is RestartTask at 12:01:00 UTC (in 60s), unless all its ranks are back by then. [status.nextStep]"}},

@@ -202,5 +202,5 @@ func (s *Snapshot) tellStep(inc *v1alpha1.Incident, step v1alpha1.FiredStep) []F
 	if inc.Trigger == v1alpha1.PodDeleted {
 		out = append(out, told("status.incidents", "PodDeleted means that somebody else than Lockstep had deleted or evicted the pod first.")...)
 	}
-	return append(out, tellCause(inc)...)
+	return append(append(out, tellCause(inc)...), s.tellUnreachable(inc)...)
 }
