@@ -70,7 +70,9 @@ func ByUser(inc *v1alpha1.Incident) bool {
 
 // Resumes reports whether the next step of an incident is that of a job that comes back from suspension: its new Volcano Job, which
 // is no restart.
-func Resumes(inc *v1alpha1.Incident) bool { return inc.Trigger == v1alpha1.JobResumed && len(inc.Steps) == 0 }
+func Resumes(inc *v1alpha1.Incident) bool {
+	return inc.Trigger == v1alpha1.JobResumed && len(inc.Steps) == 0
+}
 
 // Counted reports whether a step of an incident has restarted something. The first step of a job that comes back from suspension
 // does not count.
