@@ -29,13 +29,21 @@ func (n *Node) Check(pod *corev1.Pod, ignored func(corev1.Taint) bool) error {
 	if err := n.usable(pod, ignored); err != nil {
 		return err
 	}
-	if matches, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(n.Object); !matches {
-		return errors.Join(errors.New("the pod's node affinity excludes it"), err)
+	if err := Selected(pod, n.Object); err != nil {
+		return err
 	}
 	if port, taken := n.takenPort(pod); taken {
 		return fmt.Errorf("host port %d is taken", port)
 	}
 	return n.room(pod)
+}
+
+// Selected returns why a pod's nodeSelector and required node affinity exclude a node, and nil where they do not.
+func Selected(pod *corev1.Pod, node *corev1.Node) error {
+	if matches, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); !matches {
+		return errors.Join(errors.New("the pod's node affinity excludes it"), err)
+	}
+	return nil
 }
 
 func (n *Node) usable(pod *corev1.Pod, ignored func(corev1.Taint) bool) error {
@@ -50,20 +58,25 @@ func (n *Node) usable(pod *corev1.Pod, ignored func(corev1.Taint) bool) error {
 	case n.Object.Spec.Unschedulable:
 		return errors.New("it is cordoned")
 	}
-	keepsAway := func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule && !ignored(*t) }
-	if taint, found := scheduling.FindMatchingUntoleratedTaint(klog.Background(), n.Object.Spec.Taints, pod.Spec.Tolerations, keepsAway, false); found {
+	if taint, found := Untolerated(pod, n.Object, ignored); found {
 		return fmt.Errorf("the pod does not tolerate its taint %s", taint.ToString())
 	}
 	return nil
 }
 
+// Untolerated returns a taint of a node that keeps the pod away from it. Taints that ignored reports true for do not count.
+func Untolerated(pod *corev1.Pod, node *corev1.Node, ignored func(corev1.Taint) bool) (corev1.Taint, bool) {
+	keepsAway := func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule && !ignored(*t) }
+	return scheduling.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, pod.Spec.Tolerations, keepsAway, false)
+}
+
 // room compares what is allocatable with what the node's pods and the pod request.
 func (n *Node) room(pod *corev1.Pod) error {
-	wanted := requests(pod)
+	wanted := Requests(pod)
 	used := map[corev1.ResourceName]resource.Quantity{}
 	for i := range n.Pods {
 		if running(&n.Pods[i]) {
-			add(used, requests(&n.Pods[i]))
+			add(used, Requests(&n.Pods[i]))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
@@ -76,7 +89,8 @@ func (n *Node) room(pod *corev1.Pod) error {
 	return nil
 }
 
-func requests(pod *corev1.Pod) corev1.ResourceList {
+// Requests are the resources that a pod takes of a node: what its containers request, and one of the node's pods.
+func Requests(pod *corev1.Pod) corev1.ResourceList {
 	out := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{UseStatusResources: true})
 	out[corev1.ResourcePods] = *resource.NewQuantity(1, resource.DecimalSI)
 	return out
@@ -172,7 +186,7 @@ func NeedsScheduler(pod *corev1.Pod, schedulerName string) error {
 	case pod.Annotations[numaPolicy] != "":
 		return fmt.Errorf("the scheduler chooses its NUMA nodes (annotation %s)", numaPolicy)
 	}
-	for name := range requests(pod) {
+	for name := range Requests(pod) {
 		if slices.ContainsFunc(sharedDevices, func(prefix string) bool { return strings.HasPrefix(string(name), prefix) }) {
 			return fmt.Errorf("the scheduler chooses its device (resource %s)", name)
 		}

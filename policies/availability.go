@@ -78,13 +78,14 @@ func isSuspended(a *v1alpha1.Availability) bool {
 	return a.Interruption != nil && a.Interruption.Cause == v1alpha1.CauseSuspended
 }
 
-// endInterruption adds what interrupts the gang, if anything does, to the time that is lost.
+// endInterruption adds what interrupts the gang, if anything does, to the time that is lost. A suspension loses none, and neither does
+// the start after it, like the first start of the job.
 func endInterruption(a *v1alpha1.Availability, at time.Time) {
 	if a.Interruption == nil {
 		return
 	}
 	took := max(0, at.Sub(a.Interruption.StartTime.Time)).Milliseconds() // clocks step back
-	if isSuspended(a) {
+	if isSuspended(a) || a.Interruption.Cause == v1alpha1.InterruptionCause(v1alpha1.JobResumed) {
 		a.SuspendedMilliseconds += took
 		a.Interruption = nil
 		return
@@ -102,7 +103,8 @@ func endInterruption(a *v1alpha1.Availability, at time.Time) {
 
 // Times are what the time of a job since its gang was first ready was spent on.
 type Times struct {
-	// Running is how long the gang was ready, Down how long it was not, and Suspended how long it was not meant to be.
+	// Running is how long the gang was ready, Down how long it was not, and Suspended how long it was not meant to be,
+	// and took to start again.
 	Running, Down, Suspended time.Duration
 	// Lost is Down by cause, an interruption that goes on included.
 	Lost []v1alpha1.LostTime

@@ -107,7 +107,7 @@ func TestWhatIsCounted(t *testing.T) {
 		"nothing before a step":                    {rule("r", step(v1alpha1.RestartPod, 90)), func(s *scene) { s.crash(1, 1); s.decide(); s.lose("n02") }, 0, 0},
 		"nothing that is ignored":                  {rule("r", step(v1alpha1.Ignore, 0)), func(s *scene) { s.crash(1, 1) }, 0, 0},
 		"nothing of a job that fails":              {rule("r", step(v1alpha1.FailJob, 0)), func(s *scene) { s.crash(1, 1) }, 0, 0},
-		"a resumed job":                            {r(charged(v1alpha1.ChargeAlways)), func(s *scene) { s.Job.Spec.Suspend = true; s.decide(); s.Job.Spec.Suspend = false }, 0, 1},
+		"a resumed job":                            {r(charged(v1alpha1.ChargeAlways)), func(s *scene) { s.Job.Spec.Suspend = true; s.decide(); s.Job.Spec.Suspend = false }, 0, 0},
 		"a deleted Volcano Job":                    {r(charged(v1alpha1.ChargeAlways)), func(s *scene) { s.VolcanoJobs = nil }, 0, 1},
 		"an uncharged one whose ranks all fell by themselves after it made them again": {rule("r", step(v1alpha1.RestartJob, 0), step(v1alpha1.RestartJob, 3600)), func(s *scene) {
 			s.lose("n01")

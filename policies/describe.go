@@ -104,7 +104,7 @@ func (j job) describeRecovering(s *v1alpha1.TrainingJobStatus) {
 		if inc := &s.Incidents[i]; inc.Outcome == "" {
 			inc.Message = incident.Story(inc)
 			waiting := j.waitingPod(s, inc, m)
-			j.noteNoRoom(inc, waiting)
+			j.noteNoRoom(s, inc, waiting)
 			unknown := j.unknownStory(inc)
 			if unknown != "" {
 				reason = v1alpha1.ReasonUnknownAction

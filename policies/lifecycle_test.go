@@ -234,3 +234,13 @@ func TestVolcanoJobDeletedAndItsPodsAreMissedFirst(t *testing.T) {
 	s.decide()
 	check.Equal(t, "attempt, decided twice", int32(2), s.status().Attempt)
 }
+
+// A resume is no restart. What the ladder does later, because the job does not become ready, counts.
+func TestAResumeIsNoRestart(t *testing.T) {
+	s := running(3, rule("r", step(v1alpha1.RestartJob, 0), step(v1alpha1.RestartTask, 600)))
+	s.suspended()
+	s.after(time.Hour).resumed()
+	check.Equal(t, "resumed", v1alpha1.Restarts{}, s.status().Restarts)
+	s.after(10 * time.Minute).decide()
+	check.Equal(t, "not ready for long", v1alpha1.Restarts{Total: 1, Task: 1, Uncharged: 1}, s.status().Restarts)
+}

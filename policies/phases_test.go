@@ -112,11 +112,27 @@ func TestWhenReplacementsWaitForRoom(t *testing.T) {
 		story func(*scene)
 		since time.Duration // after the crash; negative for never
 	}{
-		"it finds a node at once":     {func(s *scene) { s.search(1); s.after(time.Second).bind(1, "n01"); s.decide() }, -1},
-		"it has looked for a moment":  {func(s *scene) { s.search(1); s.after(lookedFor - 1).decide() }, -1},
-		"it has looked for some time": {func(s *scene) { s.after(time.Second).search(1); s.after(lookedFor).decide() }, time.Second},
-		"the scheduler tries no node": {func(s *scene) { s.search(1); s.Pods[1].Untried = true; s.after(time.Second).decide() }, 0},
-		"no node is good for it":      {func(s *scene) { s.fill(); s.after(3 * time.Second).decide() }, 3 * time.Second},
+		"it finds a node at once":                {func(s *scene) { s.search(1); s.after(time.Second).bind(1, "n01"); s.decide() }, -1},
+		"it has looked for a moment":             {func(s *scene) { s.search(1); s.after(lookedFor - 1).decide() }, -1},
+		"it has looked for some time":            {func(s *scene) { s.after(time.Second).search(1); s.after(lookedFor).decide() }, time.Second},
+		"the scheduler tries no node in a round": {func(s *scene) { s.search(1); s.Pods[1].Untried = true; s.after(time.Second).decide() }, -1},
+		"the scheduler tries no node":            {func(s *scene) { s.search(1); s.Pods[1].Untried = true; s.after(lookedFor).decide() }, 0},
+		"its queue is closed": {func(s *scene) {
+			s.search(1)
+			s.Pods[1].Untried, s.QueueClosed = true, true
+			s.after(lookedFor).decide()
+		}, -1},
+		"a volume is elsewhere": {func(s *scene) {
+			s.search(1)
+			s.FitErrors = []string{"node(s) had volume node affinity conflict"}
+			s.after(lookedFor).decide()
+		}, -1},
+		"nodes are full": {func(s *scene) {
+			s.search(1)
+			s.FitErrors = []string{"Insufficient nvidia.com/gpu"}
+			s.after(lookedFor).decide()
+		}, 0},
+		"no node is good for it": {func(s *scene) { s.fill(); s.after(3 * time.Second).decide() }, 3 * time.Second},
 		"the next pod waits, too": {func(s *scene) {
 			s.search(1)
 			s.after(lookedFor).decide()

@@ -81,8 +81,8 @@ func (j job) waitsForRoom(s *v1alpha1.TrainingJobStatus, p *gang.Pod, m *placeme
 }
 
 // noteNoRoom records when the first replacement of an incident began to wait for room. Its pod may be another one by the end.
-func (j job) noteNoRoom(inc *v1alpha1.Incident, waiting *gang.Pod) {
-	if waiting == nil || inc.NoRoomTime != nil {
+func (j job) noteNoRoom(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, waiting *gang.Pod) {
+	if waiting == nil || inc.NoRoomTime != nil || !j.roomIsMissing(s, waiting) {
 		return
 	}
 	since := j.Now
@@ -90,6 +90,21 @@ func (j job) noteNoRoom(inc *v1alpha1.Incident, waiting *gang.Pod) {
 		since = waiting.PlacedTime
 	}
 	inc.NoRoomTime = new(metav1.NewMicroTime(since))
+}
+
+// roomIsMissing reports whether it is room that a waiting pod lacks: for 5 s, where the scheduler looks, because its rounds may find
+// none while the pod before is still on its node. A queue that is closed, and a HyperNode that is new, are no lack of room.
+func (j job) roomIsMissing(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
+	switch {
+	case p.Gated:
+		return true
+	case placement.NoRoomToldAt(p).After(j.Now):
+		return false
+	case p.Untried:
+		_, outdated := j.OutdatedHome(s, p.Rank())
+		return !outdated && !j.QueueClosed
+	}
+	return j.lacksRoom()
 }
 
 // waitingStory says what a pod waits for that has waited for a node for some time.

@@ -131,7 +131,6 @@ func TestAJobThatIsResumedTellsIt(t *testing.T) {
 		"incidents[1].steps[0]: action RestartJob, index 0, time 1m0s",
 		"incidents[1].trigger: JobResumed",
 		"ready: 0/3",
-		"restarts.job: 1", "restarts.total: 1", "restarts.uncharged: 1",
 		"startTime: 1m0s",
 		"state: Recovering",
 		"tasks[worker].incarnation: 1",

@@ -25,8 +25,8 @@ type Availability struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +optional
 	LostTime []LostTime `json:"lostTime,omitempty"`
-	// suspendedMilliseconds is how long the job was suspended, up to the last time that it was resumed. This is no
-	// time that was lost.
+	// suspendedMilliseconds is how long the job was suspended, and took to be ready again after it was resumed, up to the
+	// last time that it was. This is no time that was lost.
 	// +optional
 	SuspendedMilliseconds int64 `json:"suspendedMilliseconds,omitempty"`
 }
@@ -36,7 +36,7 @@ type Availability struct {
 type InterruptionCause string
 
 // The causes that are not the trigger of an incident. What passes from the end of a suspension until the gang is ready has
-// the cause JobResumed, with an incident or without one.
+// the cause JobResumed, with an incident or without one, and counts as suspended.
 const (
 	// CauseSuspended is a suspension by spec.suspend. Nothing is lost by it.
 	CauseSuspended InterruptionCause = "Suspended"

@@ -87,7 +87,7 @@ type Incident struct {
 	// startTime is when the failure was seen; every step's clock runs from it.
 	StartTime metav1.MicroTime `json:"startTime"`
 	// noRoomTime is when the first replacement that had to wait for room began to: no node was good for it, or the
-	// scheduler had found none for 5 s.
+	// scheduler had found none with room for 5 s.
 	// +optional
 	NoRoomTime *metav1.MicroTime `json:"noRoomTime,omitempty"`
 	// placedTime is when the last gate of a replacement was lifted.

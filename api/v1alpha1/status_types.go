@@ -219,7 +219,7 @@ type PartitionPlacement struct {
 
 // Restarts counts what was restarted.
 type Restarts struct {
-	// total is the sum of pod, task, partition, job and relocations.
+	// total is the sum of pod, task, partition, job and relocations. To resume a job is no restart.
 	// +optional
 	Total int32 `json:"total"`
 	// pod counts RestartPod and MigratePod steps.

@@ -99,7 +99,7 @@ acted upon: nodes are tainted and pods are moved. The windows in which ill nodes
 counted begin again.
 
 Moves of a job that wait for an acknowledgement go on, too, so that there may be something to acknowledge although no breaker of the
-cluster or of a HyperNode is open: kubectl lockstep why JOB has these.`,
+cluster or of a HyperNode is open: kubectl lockstep why JOB has these. Where there is neither, nothing is changed.`,
 		Example: `  # Act on the nodes that are held back
   kubectl lockstep ack breaker
 
@@ -155,8 +155,17 @@ func (a *acknowledgement) breaker(ctx context.Context, out io.Writer, c *cluster
 	if err != nil {
 		return err
 	}
-	for _, line := range acks.Breakers(policy) {
+	jobs := &v1alpha1.TrainingJobList{}
+	if err := c.List(ctx, jobs); err != nil {
+		return err
+	}
+	open := acks.Breakers(policy, acks.Waiting(jobs.Items))
+	for _, line := range open {
 		fmt.Fprintln(out, line)
+	}
+	if len(open) == 0 {
+		fmt.Fprintf(out, "healthpolicy.lockstep.dev/%s not changed: no breaker is open, and nothing is left to acknowledge\n", policy.Name)
+		return nil
 	}
 	until := now(c)
 	merge := fmt.Sprintf(`{"spec":{"breaker":{"acknowledgedTime":%q}}}`, until.UTC().Format(time.RFC3339))

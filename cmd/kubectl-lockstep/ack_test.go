@@ -44,14 +44,15 @@ func TestAcknowledgements(t *testing.T) {
 		"nothing": {[]string{"node", "well"}, "nodehealth.lockstep.dev/well not changed: nothing is left to acknowledge", "", ""},
 		"nothing, until now": {[]string{"node", "well", "--until-now", "--dry-run=server"}, "nodehealth.lockstep.dev/well acknowledged: faults up to 2026-01-02 04:00:01 UTC (server dry run)",
 			node + "well?dryRun=All&fieldManager=kubectl-lockstep " + `{"spec":{"acknowledgedTime":"2026-01-02T04:00:01Z"}}`, ""},
-		"already":       {[]string{"node", "acked"}, "nodehealth.lockstep.dev/acked not changed: nothing is left to acknowledge", "", ""},
-		"breaker":       {[]string{"breaker"}, "healthpolicy.lockstep.dev/cluster acknowledged: faults up to 2026-01-02 04:00:01 UTC", "PATCH " + thePolicy + manager + `{"spec":{"breaker":{"acknowledgedTime":"2026-01-02T04:00:01Z"}}}`, ""},
-		"a look at it":  {[]string{"breaker", "--dry-run=client"}, "healthpolicy.lockstep.dev/cluster acknowledged: faults up to 2026-01-02 04:00:01 UTC (dry run)", "", ""},
-		"no right":      {[]string{"node", "secret"}, "", "", `nodehealths "secret" is forbidden. The ClusterRole lockstep-health-admin has all rights that this verb needs: ask an administrator to bind it to you`},
-		"no such node":  {[]string{"node", "gone"}, "", "", `nodehealths "gone" not found: nothing was ever reported of a node of that name. ` + "`kubectl get nodehealths` lists those with reports"},
-		"no name":       {[]string{"node"}, "", "", "the name of a node is missing: `kubectl lockstep nodes --unhealthy` lists those with faults"},
-		"not that":      {[]string{"gpu-17"}, "", "", "say what is acknowledged: `kubectl lockstep ack node NODE` or `kubectl lockstep ack breaker`"},
-		"names no more": {[]string{"breaker", "cluster"}, "", "", `unknown command "cluster" for "kubectl lockstep ack breaker"`},
+		"already":            {[]string{"node", "acked"}, "nodehealth.lockstep.dev/acked not changed: nothing is left to acknowledge", "", ""},
+		"breaker":            {[]string{"breaker"}, "healthpolicy.lockstep.dev/cluster acknowledged: faults up to 2026-01-02 04:00:01 UTC", "PATCH " + thePolicy + manager + `{"spec":{"breaker":{"acknowledgedTime":"2026-01-02T04:00:01Z"}}}`, ""},
+		"a look at it":       {[]string{"breaker", "--dry-run=client"}, "healthpolicy.lockstep.dev/cluster acknowledged: faults up to 2026-01-02 04:00:01 UTC (dry run)", "", ""},
+		"no breaker is open": {[]string{"breaker"}, "healthpolicy.lockstep.dev/cluster not changed: no breaker is open, and nothing is left to acknowledge", "", ""},
+		"no right":           {[]string{"node", "secret"}, "", "", `nodehealths "secret" is forbidden. The ClusterRole lockstep-health-admin has all rights that this verb needs: ask an administrator to bind it to you`},
+		"no such node":       {[]string{"node", "gone"}, "", "", `nodehealths "gone" not found: nothing was ever reported of a node of that name. ` + "`kubectl get nodehealths` lists those with reports"},
+		"no name":            {[]string{"node"}, "", "", "the name of a node is missing: `kubectl lockstep nodes --unhealthy` lists those with faults"},
+		"not that":           {[]string{"gpu-17"}, "", "", "say what is acknowledged: `kubectl lockstep ack node NODE` or `kubectl lockstep ack breaker`"},
+		"names no more":      {[]string{"breaker", "cluster"}, "", "", `unknown command "cluster" for "kubectl lockstep ack breaker"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &server{now: day.Add(4 * time.Hour), objects: map[string]any{
@@ -59,8 +60,12 @@ func TestAcknowledgements(t *testing.T) {
 				theHealths + "/ahead":  healthOf("ahead", metav1.NewTime(day.Add(5*time.Hour))),
 				theHealths + "/secret": refusal(403, metav1.StatusReasonForbidden, `nodehealths "secret" is forbidden`),
 				theHealths + "/gone":   refusal(404, metav1.StatusReasonNotFound, `nodehealths "gone" not found`),
-				thePolicy:              v1alpha1.HealthPolicy{TypeMeta: metav1.TypeMeta{Kind: "HealthPolicy", APIVersion: "lockstep.dev/v1alpha1"}, ObjectMeta: metav1.ObjectMeta{Name: "cluster"}},
 			}}
+			policy := v1alpha1.HealthPolicy{TypeMeta: metav1.TypeMeta{Kind: "HealthPolicy", APIVersion: "lockstep.dev/v1alpha1"}, ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
+			if name != "no breaker is open" {
+				policy.Status.Breakers = []v1alpha1.OpenBreaker{{Scope: "cluster", OpenTime: first, HeldBack: 1}}
+			}
+			s.objects[thePolicy], s.objects["/apis/lockstep.dev/v1alpha1/trainingjobs"] = policy, listOf()
 			out, err := lockstep(append(append([]string{"ack"}, tc.args...), s.serve(t, core, product))...)
 			message := ""
 			if err != nil {

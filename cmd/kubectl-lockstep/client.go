@@ -49,7 +49,10 @@ func newCluster(flags *genericclioptions.ConfigFlags) (*cluster, error) {
 	clock := &serverclock.Clock{}
 	clock.Watch(config)
 	all, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
-	return &cluster{Reader: paging.Reader{Reader: all}, writer: all, watcher: all, clock: clock, namespace: namespace}, err
+	if err != nil {
+		return nil, err
+	}
+	return &cluster{Reader: paging.Reader{Reader: all}, writer: all, watcher: all, clock: clock, namespace: namespace}, nil
 }
 
 // job reads a TrainingJob by its name, which may be written as kubectl get -o name prints it.
@@ -60,7 +63,8 @@ func (c *cluster) job(ctx context.Context, name string) (*v1alpha1.TrainingJob, 
 	job := &v1alpha1.TrainingJob{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: name}, job)
 	if apierrors.IsNotFound(err) {
-		err = fmt.Errorf("%w in namespace %s: `kubectl get trainingjobs -A` lists those of all namespaces", err, c.namespace)
+		names, _ := c.names(ctx, v1alpha1.GroupVersion.WithKind("TrainingJobList"), client.InNamespace(c.namespace)) // for a suggestion
+		err = fmt.Errorf("%w in namespace %s: `kubectl get trainingjobs -A` lists those of all namespaces%s", err, c.namespace, didYouMean(name, names, ""))
 	}
 	return job, err
 }

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -25,27 +27,39 @@ func newList(streams genericiooptions.IOStreams, flags *genericclioptions.Config
 	var l listing
 	var output format
 	c := &cobra.Command{
-		Use:     "list",
+		Use:     "list [JOB...]",
 		Aliases: []string{"ls"},
 		Short:   "List TrainingJobs, with how they do and what they wait for",
-		Long: `List the TrainingJobs of a namespace, or of all. A job that waits for something has a second line, which says for
+		Long: `List the TrainingJobs of a namespace, of all, or those that are named. A job that waits for something has a second line, which says for
 what, cut to the width of the terminal; kubectl lockstep why JOB has the whole.
 
 READY is how many pods are ready, of how many. HYPERNODE is the home of the job. RESTARTS counts those of pods,
 tasks, partitions and the whole job, and relocations. ETTR is the share of the time since all pods were first ready in which they were,
-suspensions apart. The exit code is 0 where the jobs could be read, even if there are none, and 1 where not.`,
+suspensions apart. The exit code is 0 where the jobs could be read, even if there are none, and 1 where not, or where a job or
+namespace that was named does not exist.`,
 		Example: `  # The jobs of the namespace
   kubectl lockstep list
+
+  # One job, with its queue and spares
+  kubectl lockstep list llama -o wide
 
   # The jobs of all namespaces that wait for their queue or recover
   kubectl lockstep list -A --state Queued,Recovering
 
   # The jobs with a label
   kubectl lockstep list -l team=language`,
-		Args:              cobra.NoArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return l.run(c.Context(), streams, flags, output)
+		Args: func(_ *cobra.Command, names []string) error {
+			switch {
+			case len(names) > 0 && l.all:
+				return fmt.Errorf("--all-namespaces: give either that or the name %s, which is looked for in one namespace", names[0])
+			case len(names) > 0 && l.selector != "":
+				return fmt.Errorf("--selector: give either that or the name %s", names[0])
+			}
+			return nil
+		},
+		ValidArgsFunction: completer{flags}.manyJobs,
+		RunE: func(c *cobra.Command, names []string) error {
+			return l.run(c.Context(), streams, flags, output, names)
 		},
 	}
 	c.Flags().BoolVarP(&l.all, "all-namespaces", "A", false, "list the jobs of all namespaces")
@@ -54,11 +68,11 @@ suspensions apart. The exit code is 0 where the jobs could be read, even if ther
 	if err := c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(joblist.StateNames(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag is defined above
 	}
-	output.addFlag(c)
+	output.addTableFlag(c)
 	return c
 }
 
-func (l *listing) run(ctx context.Context, streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags, output format) error {
+func (l *listing) run(ctx context.Context, streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags, output format, names []string) error {
 	states, err := joblist.ParseStates(l.states)
 	if err != nil {
 		return err
@@ -71,22 +85,58 @@ func (l *listing) run(ctx context.Context, streams genericiooptions.IOStreams, f
 	if err != nil {
 		return err
 	}
-	where, place := client.InNamespace(c.namespace), fmt.Sprintf("in namespace %s; -A lists all namespaces", c.namespace)
-	if l.all {
-		where, place = client.InNamespace(""), "in any namespace"
-	}
-	found := &v1alpha1.TrainingJobList{}
-	if err := c.List(ctx, found, where, client.MatchingLabelsSelector{Selector: selector}); err != nil {
+	found, err := l.find(ctx, c, names, selector)
+	if err != nil {
 		return err
 	}
 	at := c.clock.Now()
-	jobs := joblist.Of(found.Items, states, at)
+	jobs := joblist.Of(found, states, at)
 	return output.print(streams.Out, jobs, func() error {
 		if len(jobs.Jobs) == 0 {
+			place := "in any namespace"
+			if !l.all {
+				place = fmt.Sprintf("in namespace %s; -A lists all namespaces", c.namespace)
+			}
 			fmt.Fprintf(streams.ErrOut, "No TrainingJobs found %s.\n", place)
 			return nil
 		}
-		joblist.Print(streams.Out, jobs, l.all, terminalWidth(streams.Out), at)
+		joblist.Print(streams.Out, jobs, joblist.Columns{Namespace: l.all, Wide: output == formatWide, Note: output.width(streams.Out)}, at)
 		return nil
 	})
+}
+
+// find reads the jobs of these names, or all that the flags ask for.
+func (l *listing) find(ctx context.Context, c *cluster, names []string, selector labels.Selector) ([]v1alpha1.TrainingJob, error) {
+	var out []v1alpha1.TrainingJob
+	for _, name := range names {
+		job, err := c.job(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, *job)
+	}
+	if len(names) > 0 {
+		return out, nil
+	}
+	where := client.InNamespace(c.namespace)
+	if l.all {
+		where = ""
+	}
+	found := &v1alpha1.TrainingJobList{}
+	if err := c.List(ctx, found, where, client.MatchingLabelsSelector{Selector: selector}); err != nil {
+		return nil, err
+	}
+	if len(found.Items) == 0 && !l.all {
+		return nil, c.namespaceExists(ctx)
+	}
+	return found.Items, nil
+}
+
+// namespaceExists returns an error where the namespace does not exist. Who may not list namespaces is not told.
+func (c *cluster) namespaceExists(ctx context.Context) error {
+	names, err := c.names(ctx, corev1.SchemeGroupVersion.WithKind("NamespaceList"))
+	if err != nil || slices.Contains(names, c.namespace) {
+		return nil //nolint:nilerr // no jobs were found, and that is the answer
+	}
+	return fmt.Errorf("namespace %s does not exist: `kubectl get namespaces` lists those that do%s", c.namespace, didYouMean(c.namespace, names, ""))
 }

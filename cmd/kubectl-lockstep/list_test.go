@@ -28,6 +28,11 @@ func TestListAsksForWhatTheFlagsSay(t *testing.T) {
 		theJobs: listOf(jobIn("default", "llama", v1alpha1.StateRunning), jobIn("default", "mamba", v1alpha1.StateQueued)),
 		"/apis/lockstep.dev/v1alpha1/trainingjobs":                     listOf(jobIn("default", "llama", v1alpha1.StateRunning), jobIn("research", "t5", v1alpha1.StateFailed)),
 		"/apis/lockstep.dev/v1alpha1/namespaces/research/trainingjobs": listOf(),
+		theJobs + "/llama": jobIn("default", "llama", v1alpha1.StateRunning), theJobs + "/mamba": jobIn("default", "mamba", v1alpha1.StateQueued),
+		"/api/v1/namespaces": metav1.PartialObjectMetadataList{
+			TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadataList", APIVersion: "meta.k8s.io/v1"},
+			Items:    []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "research"}}},
+		},
 	}}
 	address := s.serve(t, core, product)
 	for name, tc := range map[string]struct {
@@ -40,6 +45,7 @@ func TestListAsksForWhatTheFlagsSay(t *testing.T) {
 		"all":       {[]string{"-A"}, "llama t5", url.Values{"limit": {"500"}}},
 		"labels":    {[]string{"-l", "team=language"}, "llama mamba", url.Values{"limit": {"500"}, "labelSelector": {"team=language"}}},
 		"none":      {[]string{"-n", "research"}, "", url.Values{"limit": {"500"}}},
+		"named":     {[]string{"llama", "tj/mamba"}, "llama mamba", url.Values{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := lockstep(append([]string{"ls", address}, tc.args...)...)
@@ -59,12 +65,34 @@ func TestListAsksForWhatTheFlagsSay(t *testing.T) {
 	}
 }
 
+func TestListOfNothing(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/dev/null")
+	s := &server{objects: map[string]any{
+		"/apis/lockstep.dev/v1alpha1/namespaces/reserch/trainingjobs": listOf(),
+		"/api/v1/namespaces": metav1.PartialObjectMetadataList{
+			TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadataList", APIVersion: "meta.k8s.io/v1"},
+			Items:    []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "research"}}},
+		},
+	}}
+	address := s.serve(t, core, product)
+	_, err := lockstep("list", "-n", "reserch", address)
+	if want := "namespace reserch does not exist: `kubectl get namespaces` lists those that do; did you mean research?"; err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	s.objects["/api/v1/namespaces"] = refusal(403, metav1.StatusReasonForbidden, "no")
+	_, err = lockstep("list", "-n", "reserch", address)
+	check.Equal(t, "without a right to namespaces", nil, err)
+}
+
 func TestListNamesTheFlagThatIsWrong(t *testing.T) {
 	for flag, want := range map[string]string{
-		"--state=Asleep":  `--state: there is no state "Asleep": give one or more of Refused, Queued, Starting, Running, Recovering, Suspended, Completed, Failed`,
-		"--selector=a in": "--selector: ",
+		"--state=Asleep": `--state: there is no state "Asleep": give one or more of Refused, Queued, Starting, Running, Recovering, Suspended, Completed, Failed`,
+		"--selector=a,,": "--selector: ",
+		"-A llama":       "--all-namespaces: give either that or the name llama, which is looked for in one namespace",
+		"-l=a=b llama":   "--selector: give either that or the name llama",
+		"--output=xml":   `invalid argument "xml" for "-o, --output" flag: it has to be json, yaml or wide`,
 	} {
-		_, err := lockstep("list", flag)
+		_, err := lockstep(append([]string{"list"}, strings.Fields(flag)...)...)
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: got %v", flag, err)
 		}

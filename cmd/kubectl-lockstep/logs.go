@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -116,7 +118,31 @@ func (l *logging) run(ctx context.Context, streams genericiooptions.IOStreams, f
 		}
 		sources = append(sources, source)
 	}
-	return errors.Join(append(errs, l.print(ctx, streams.Out, api.Pods(job.Namespace), sources))...)
+	reader := &logReader{pods: api.Pods(job.Namespace), nodes: c, job: job.Name}
+	return errors.Join(append(errs, l.print(ctx, streams.Out, reader, sources))...)
+}
+
+// logReader reads logs, and why they cannot be read.
+type logReader struct {
+	pods  corev1client.PodInterface
+	nodes client.Reader
+	job   string
+}
+
+// open begins to read a log.
+func (r *logReader) open(ctx context.Context, s *ranklogs.Source, o *corev1.PodLogOptions) (io.ReadCloser, error) {
+	log, err := r.pods.GetLogs(s.Pod, o).Stream(ctx)
+	if failed := apierrors.APIStatus(nil); s.Node != "" && errors.As(err, &failed) && failed.Status().Code >= http.StatusInternalServerError {
+		node := &corev1.Node{}
+		if r.nodes.Get(ctx, client.ObjectKey{Name: s.Node}, node) != nil {
+			node = nil
+		}
+		err = ranklogs.Unanswered(s, r.job, node, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("rank %s: %w", s.Rank, err)
+	}
+	return log, nil
 }
 
 // ranks are those whose logs are asked for. Spares only sleep: their logs are not among all.
@@ -135,7 +161,7 @@ func (l *logging) ranks(job *v1alpha1.TrainingJob, names []string, errOut io.Wri
 }
 
 // print prints logs one after the other, or all at once where they are followed. One that cannot be read does not end the others.
-func (l *logging) print(ctx context.Context, out io.Writer, pods corev1client.PodInterface, sources []ranklogs.Source) error {
+func (l *logging) print(ctx context.Context, out io.Writer, logs *logReader, sources []ranklogs.Source) error {
 	var streams errgroup.Group
 	streams.SetLimit(1)
 	if l.follow {
@@ -145,21 +171,21 @@ func (l *logging) print(ctx context.Context, out io.Writer, pods corev1client.Po
 	errs := make([]error, len(sources))
 	for i := range sources {
 		streams.Go(func() error {
-			errs[i] = l.stream(ctx, merger, pods, &sources[i])
+			errs[i] = l.stream(ctx, merger, logs, &sources[i])
 			return nil
 		})
 	}
 	return errors.Join(streams.Wait(), errors.Join(errs...))
 }
 
-func (l *logging) stream(ctx context.Context, merger *ranklogs.Merger, pods corev1client.PodInterface, s *ranklogs.Source) error {
+func (l *logging) stream(ctx context.Context, merger *ranklogs.Merger, logs *logReader, s *ranklogs.Source) error {
 	options := &corev1.PodLogOptions{Container: s.Container, Previous: s.Previous, Follow: l.follow}
 	if l.tail >= 0 {
 		options.TailLines = &l.tail
 	}
-	log, err := pods.GetLogs(s.Pod, options).Stream(ctx)
+	log, err := logs.open(ctx, s, options)
 	if err != nil {
-		return fmt.Errorf("rank %s: %w", s.Rank, err)
+		return err
 	}
 	defer log.Close()
 	prefix := ""

@@ -72,6 +72,18 @@ func TestLogs(t *testing.T) {
 	}
 }
 
+// The API server has the log from the kubelet, which may not answer.
+func TestLogsOfASilentNode(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/dev/null")
+	s := loggingServer()
+	s.objects[thePods+"/llama-1-worker-0/log"] = refusal(500, metav1.StatusReasonInternalError, `Get "https://10.0.0.1:10250/containerLogs": dial tcp: connection refused`)
+	s.objects["/api/v1/nodes/n1"] = corev1.Node{TypeMeta: metav1.TypeMeta{Kind: "Node", APIVersion: "v1"}}
+	_, err := lockstep("logs", "llama", "worker-0", s.serve(t, core, product))
+	if want := "rank worker-0: the kubelet of node n1 does not give the log of pod llama-1-worker-0: the node has never been Ready. "; err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // Logs that are not followed come in the order of the ranks.
 func TestLogsOfManyRanks(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/dev/null")

@@ -50,6 +50,7 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	c.SetOut(streams.Out)
 	c.SetErr(streams.ErrOut)
 	c.SetErrPrefix("error:")
+	c.SetFlagErrorFunc(explainFlags)
 	flags := genericclioptions.NewConfigFlags(true)
 	flags.AddFlags(c.PersistentFlags())
 	addVerbosity(c.PersistentFlags())
@@ -57,7 +58,7 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	complete.globalFlags(c)
 	c.AddCommand(
 		newAck(streams, flags), newCheck(streams, flags), newDescribe(streams, flags), newList(streams, flags), newLogs(streams, flags), newMap(streams, flags),
-		newMigrate(streams, flags), newNodes(streams, flags), newRestart(streams, flags), newResume(streams, flags), simulate.New(streams),
+		newMigrate(streams, flags), newNodes(streams, flags), newRestart(streams, flags), newResume(streams, flags), suggestFlags(simulate.New(streams)),
 		newSubmit(streams, flags), newSuspend(streams, flags), newTimeline(streams, flags), newTop(streams, flags), newWhy(streams, flags),
 	)
 	for _, verb := range c.Commands() {

@@ -21,6 +21,7 @@ import (
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/fleetmap"
 	"github.com/lockstep-dev/lockstep/controllers/hypernodes"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
@@ -144,7 +145,7 @@ func (r *mapReader) jobOn(ctx context.Context, name string) (*fleetmap.Job, erro
 // jobOf is a job as the map shows it.
 func jobOf(job *v1alpha1.TrainingJob, pods []corev1.Pod) *fleetmap.Job {
 	out := &fleetmap.Job{
-		Namespace: job.Namespace, Name: job.Name, State: job.Status.State, HoldKey: policies.HoldKey(job), Excluded: map[string]fleetmap.Exclusion{},
+		Namespace: job.Namespace, Name: job.Name, State: job.Status.State, HoldKey: policies.HoldKey(job), SparesWanted: gang.Spares(job), Excluded: map[string]fleetmap.Exclusion{},
 	}
 	for _, x := range job.Status.ExcludedNodes {
 		out.Excluded[x.Name] = fleetmap.Exclusion{Until: x.Until, Incident: x.Incident}

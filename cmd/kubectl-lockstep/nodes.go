@@ -31,7 +31,7 @@ The exit code is 0 where the nodes could be read, even if none is listed, and 1 
 		Example: `  # All nodes
   kubectl lockstep nodes
 
-  # Those that are ill, not ready or in quarantine
+  # Those that are ill, not ready, cordoned or in quarantine
   kubectl lockstep nodes --unhealthy
 
   # The nodes of a HyperNode
@@ -45,8 +45,8 @@ The exit code is 0 where the nodes could be read, even if none is listed, and 1 
 			return runNodes(c.Context(), streams, flags, output, o)
 		},
 	}
-	c.Flags().BoolVar(&o.Unhealthy, "unhealthy", false, "list only nodes that are not ready, in quarantine, or not Healthy")
-	output.addFlag(c)
+	c.Flags().BoolVar(&o.Unhealthy, "unhealthy", false, "list only nodes that are not ready, cordoned, in quarantine, or not Healthy")
+	output.addTableFlag(c)
 	return c
 }
 
@@ -72,7 +72,7 @@ func runNodes(ctx context.Context, streams genericiooptions.IOStreams, flags *ge
 			fmt.Fprintln(streams.ErrOut, "No such nodes found.")
 			return nil
 		}
-		nodelist.Print(streams.Out, nodes, terminalWidth(streams.Out), c.clock.Now())
+		nodelist.Print(streams.Out, nodes, output.width(streams.Out), c.clock.Now())
 		return nil
 	})
 }

@@ -64,6 +64,7 @@ The job is checked before it is sent, as the API server does it. The exit code i
 		},
 	}
 	s.addFlags(c)
+	c.SetFlagErrorFunc(explainSubmitFlags)
 	return c
 }
 
@@ -98,7 +99,7 @@ func (s *submission) args(c *cobra.Command, args []string) error {
 	case before == 0:
 		return errors.New("the name of the job is missing: kubectl lockstep submit NAME --image IMAGE -- COMMAND")
 	case before > 1:
-		return fmt.Errorf("%q: there is one name; the command comes after --", args[1])
+		return fmt.Errorf("%q: there is one name; the command comes after --: %s %s [flags] -- %s", args[1], c.CommandPath(), args[0], strings.Join(args[1:], " "))
 	}
 	s.Name, s.Command = args[0], args[before:]
 	return nil
@@ -116,11 +117,22 @@ func (s *submission) run(ctx context.Context, streams genericiooptions.IOStreams
 	if err != nil {
 		return err
 	}
-	if _, err := simulate.Admit(job); err != nil {
+	admitted, err := simulate.Admit(job)
+	if err != nil {
 		return fmt.Errorf("TrainingJob %s is refused: %w", job.Name, err)
 	}
-	if err := s.create(ctx, flags, job); err != nil {
+	c, err := newCluster(flags)
+	switch {
+	case err == nil:
+		err = s.create(ctx, c, job)
+	case s.dryRun == dryRunClient:
+		err = nil // it needs no cluster
+	}
+	if err != nil {
 		return err
+	}
+	if c != nil {
+		c.warn(ctx, streams.ErrOut, admitted)
 	}
 	manifest, err := manifestOf(job)
 	if err != nil {
@@ -145,19 +157,15 @@ func (s *submission) run(ctx context.Context, streams genericiooptions.IOStreams
 const nextSteps = "kubectl lockstep list shows how far it is, why %[1]s what it waits for, and timeline %[1]s what went wrong later."
 
 // create sends the job, unless nothing is to be sent. The job is then what the API server has made of it.
-func (s *submission) create(ctx context.Context, flags *genericclioptions.ConfigFlags, job *v1alpha1.TrainingJob) error {
+func (s *submission) create(ctx context.Context, c *cluster, job *v1alpha1.TrainingJob) error {
 	if s.dryRun == dryRunClient {
 		return nil
-	}
-	c, err := newCluster(flags)
-	if err != nil {
-		return err
 	}
 	options := []client.CreateOption{fieldOwner}
 	if s.dryRun == dryRunServer {
 		options = append(options, client.DryRunAll)
 	}
-	err = c.writer.Create(ctx, job, options...)
+	err := c.writer.Create(ctx, job, options...)
 	if apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("%w in namespace %s: give another name, or delete that one with `kubectl delete trainingjob %s`", err, job.Namespace, job.Name)
 	}

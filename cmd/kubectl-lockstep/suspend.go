@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -20,15 +21,15 @@ type suspension struct {
 	suspend bool
 	// done says what a job is afterwards, and already what it is if it was so before.
 	done, already string
-	// effect says what happens to a job.
-	effect string
+	// effect says what happens to a job that was as its status says.
+	effect func(*v1alpha1.TrainingJobStatus) string
 	dryRun dryRun
 }
 
 func newSuspend(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {
 	s := &suspension{
 		suspend: true, done: "suspended", already: "is suspended already",
-		effect: "The pods are deleted, with their usual grace period, and the nodes are given back. The program is not asked for a checkpoint, and goes on from its last one: kubectl lockstep resume starts it again.",
+		effect: suspendEffect,
 	}
 	return s.command(streams, flags, &cobra.Command{
 		Use:   "suspend JOB...",
@@ -51,7 +52,7 @@ all jobs are suspended, and 1 where one is not, as when it has ended.`,
 func newResume(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {
 	s := &suspension{
 		done: "resumed", already: "is not suspended",
-		effect: "The job waits for its queue, and its pods are created, in its home where there is room: kubectl lockstep list shows how far it is.",
+		effect: resumeEffect,
 	}
 	return s.command(streams, flags, &cobra.Command{
 		Use:   "resume JOB...",
@@ -90,36 +91,58 @@ func (s *suspension) command(streams genericiooptions.IOStreams, flags *genericc
 // run goes on after a job that fails, and says once what happens to those that were changed.
 func (s *suspension) run(ctx context.Context, out io.Writer, c *cluster, names []string) error {
 	var errs []error
-	anyChanged := false
+	var effects []string
 	for _, name := range names {
 		changed, err := s.set(ctx, out, c, name)
 		errs = append(errs, err)
-		anyChanged = anyChanged || changed
+		if changed != nil && s.dryRun == dryRunNone {
+			effects = append(effects, s.effect(&changed.Status))
+		}
 	}
-	if anyChanged && s.dryRun == dryRunNone {
-		for _, line := range lines.Wrap(s.effect, lines.Width) {
+	slices.Sort(effects)
+	for _, effect := range slices.Compact(effects) {
+		for _, line := range lines.Wrap(effect, lines.Width) {
 			fmt.Fprintln(out, line)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (s *suspension) set(ctx context.Context, out io.Writer, c *cluster, name string) (changed bool, err error) {
+// suspendEffect says what happens to a job that is suspended. One that is refused or queued has no pods.
+func suspendEffect(s *v1alpha1.TrainingJobStatus) string {
+	switch s.State {
+	case "", v1alpha1.StateRefused, v1alpha1.StateQueued:
+		return "It has no pods to stop: kubectl lockstep resume has it try again."
+	}
+	return "The pods are deleted, with their usual grace period, and the nodes are given back. The program is not asked for a checkpoint, and goes on from its last one: kubectl lockstep resume starts it again."
+}
+
+// resumeEffect says what happens to a job that is resumed. One that was never placed has no home.
+func resumeEffect(s *v1alpha1.TrainingJobStatus) string {
+	if s.Placement == nil {
+		return "The job waits for its queue: kubectl lockstep list shows how far it is."
+	}
+	return "The job waits for its queue, and its pods are created, in its home where there is room: kubectl lockstep list shows how far it is."
+}
+
+// set changes a job, and returns it as it was; nil where it was not changed.
+func (s *suspension) set(ctx context.Context, out io.Writer, c *cluster, name string) (*v1alpha1.TrainingJob, error) {
 	job, err := c.job(ctx, name)
 	switch {
 	case err != nil:
-		return false, err
+		return nil, err
 	case gang.Finished(&job.Status):
-		return false, fmt.Errorf("TrainingJob %s has ended (%s), and cannot be %s: create a new one to train again", job.Name, job.Status.State, s.done)
+		return nil, fmt.Errorf("TrainingJob %s has ended (%s), and cannot be %s: create a new one to train again", job.Name, job.Status.State, s.done)
 	case job.Spec.Suspend == s.suspend:
 		fmt.Fprintf(out, "%s %s\n", resourceName(job), s.already)
-		return false, nil
+		return nil, nil
 	}
+	was := job.DeepCopy()
 	if err := c.patch(ctx, job, fmt.Sprintf(`{"spec":{"suspend":%t}}`, s.suspend), s.dryRun); err != nil {
-		return false, err
+		return nil, err
 	}
 	fmt.Fprintf(out, "%s %s%s\n", resourceName(job), s.done, s.dryRun.suffix())
-	return true, nil
+	return was, nil
 }
 
 // resourceName is how kubectl names a TrainingJob.

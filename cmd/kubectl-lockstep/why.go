@@ -61,7 +61,12 @@ func runWhy(ctx context.Context, out io.Writer, flags *genericclioptions.ConfigF
 	if err != nil {
 		return err
 	}
-	answer := why.Ask(r.snapshot(ctx, job, sub, time.Now()), sub)
+	s := r.snapshot(ctx, job, sub, time.Now())
+	if sub != nil && !s.Knows(*sub) {
+		return fmt.Errorf("there is no pod %s, and nothing that is recorded tells of one: TrainingJob %s has %s, in attempt %d%s",
+			sub.Pod, job.Name, why.Ranks(job), job.Status.Attempt, didYouMean(sub.Pod, why.PodNames(job), ""))
+	}
+	answer := why.Ask(s, sub)
 	return output.print(out, answer, func() error {
 		printAnswer(out, job, &answer)
 		return nil

@@ -11,11 +11,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/capacity"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/why"
 	"github.com/lockstep-dev/lockstep/controllers/hypernodes"
 	"github.com/lockstep-dev/lockstep/policies/topology"
@@ -30,6 +32,11 @@ func (r *whyReader) find(ctx context.Context, args []string) (*v1alpha1.Training
 		return r.findByPod(ctx, pod)
 	}
 	job, err := r.job(ctx, args[0])
+	if apierrors.IsNotFound(err) {
+		if _, _, notFound := r.findByPod(ctx, args[0]); notFound == nil {
+			err = fmt.Errorf("%s is a pod and no TrainingJob: ask with `kubectl lockstep why pod/%s`", args[0], args[0])
+		}
+	}
 	if err != nil || len(args) == 1 {
 		return job, nil, err
 	}
@@ -65,7 +72,11 @@ func (r *whyReader) findByPod(ctx context.Context, name string) (*v1alpha1.Train
 			return job, &sub, nil
 		}
 	}
-	return nil, nil, fmt.Errorf("%q is no name of a pod of a TrainingJob in namespace %s: these are JOB-ATTEMPT-TASK-INDEX, and the TrainingJob has to exist", name, r.namespace)
+	var names []string
+	for i := range jobs.Items {
+		names = append(names, why.PodNames(&jobs.Items[i])...)
+	}
+	return nil, nil, fmt.Errorf("%q is no name of a pod of a TrainingJob in namespace %s: these are JOB-ATTEMPT-TASK-INDEX, and the TrainingJob has to exist%s", name, r.namespace, didYouMean(name, names, ""))
 }
 
 // snapshot reads what an answer needs. What cannot be read is noted in it.
@@ -83,6 +94,9 @@ func (r *whyReader) snapshot(ctx context.Context, job *v1alpha1.TrainingJob, sub
 	note("nodes", r.readNodes(ctx, s, sub))
 	note("NodeHealths", r.readHealth(ctx, s, sub))
 	note("HyperNodes", r.readHyperNodes(ctx, s))
+	if s.Waits() {
+		note("pods of all namespaces", r.readUsage(ctx, s))
+	}
 	return s
 }
 
@@ -116,7 +130,8 @@ func (r *whyReader) readQueue(ctx context.Context, s *why.Snapshot) error {
 		s.Queue = queue
 	}
 	if apierrors.IsNotFound(err) {
-		return nil // the Volcano Job is refused for that, which the status says
+		s.NoQueue = true
+		return nil
 	}
 	return err
 }
@@ -137,10 +152,10 @@ func (r *whyReader) readEvents(ctx context.Context, s *why.Snapshot, sub *why.Su
 	return nil
 }
 
-// readNodes reads the nodes of a rank; and while a pod waits for a node, all that the job's nodeSelectors select.
+// readNodes reads the nodes of a rank; and of a job, or while a pod waits for a node, all that the job's nodeSelectors select.
 func (r *whyReader) readNodes(ctx context.Context, s *why.Snapshot, sub *why.Subject) error {
 	found := map[string]corev1.Node{}
-	if s.Waits() {
+	if sub == nil || s.Waits() {
 		for i := range s.Job.Spec.Tasks {
 			list := &corev1.NodeList{}
 			selector := client.MatchingLabels(s.Job.Spec.Tasks[i].Template.Spec.NodeSelector)
@@ -174,7 +189,13 @@ func (r *whyReader) readNodes(ctx context.Context, s *why.Snapshot, sub *why.Sub
 
 // readHealth reads the NodeHealths of the nodes that the answer is about. A node that nobody reports on has none.
 func (r *whyReader) readHealth(ctx context.Context, s *why.Snapshot, sub *why.Subject) error {
-	for _, name := range s.HealthNodes(sub) {
+	if sub == nil {
+		list := &v1alpha1.NodeHealthList{}
+		err := r.List(ctx, list)
+		s.NodeHealths = s.Concerned(list.Items)
+		return err
+	}
+	for _, name := range s.NodesOf(*sub) {
 		health := v1alpha1.NodeHealth{}
 		switch err := r.Get(ctx, client.ObjectKey{Name: name}, &health); {
 		case err == nil:
@@ -197,4 +218,21 @@ func (r *whyReader) readHyperNodes(ctx context.Context, s *why.Snapshot) error {
 	}
 	s.Topology = topology.New(hypernodes.Resolve(list.Items, s.Nodes))
 	return nil
+}
+
+// readUsage reads what the pods of the cluster take, and of which PodGroups these are.
+func (r *whyReader) readUsage(ctx context.Context, s *why.Snapshot) error {
+	groups := &scheduling.PodGroupList{}
+	if err := r.List(ctx, groups); err != nil {
+		return err
+	}
+	usage := capacity.NewUsage(groups.Items)
+	err := r.Each(ctx, &corev1.PodList{}, func(o runtime.Object) error {
+		usage.Add(o.(*corev1.Pod))
+		return nil
+	}, running...)
+	if err == nil {
+		s.Usage = usage
+	}
+	return err
 }

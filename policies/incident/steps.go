@@ -68,6 +68,23 @@ func ByUser(inc *v1alpha1.Incident) bool {
 	return (inc.Trigger == v1alpha1.JobResumed || inc.Trigger == v1alpha1.VolcanoJobDeleted) && len(inc.Steps) == 0
 }
 
+// Resumes reports whether the next step of an incident is that of a job that comes back from suspension: its new Volcano Job, which
+// is no restart.
+func Resumes(inc *v1alpha1.Incident) bool {
+	return inc.Trigger == v1alpha1.JobResumed && len(inc.Steps) == 0
+}
+
+// Counted reports whether a step of an incident has restarted something. The first step of a job that comes back from suspension
+// does not count.
+func Counted(inc *v1alpha1.Incident) bool {
+	if inc.Trigger != v1alpha1.JobResumed || len(inc.Steps) == 0 {
+		return Restarted(inc)
+	}
+	later := *inc
+	later.Steps = inc.Steps[1:]
+	return Restarted(&later)
+}
+
 // AwaitsMove reports whether an incident is about ranks that train on until they are moved or restarted: on a degraded device, or
 // until their program has saved its state as a user's request asks. Such a rank falls in another's wake like any other.
 func AwaitsMove(inc *v1alpha1.Incident) bool {

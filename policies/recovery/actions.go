@@ -30,7 +30,7 @@ func (e Engine) carryOut(s *v1alpha1.TrainingJobStatus, inc, before *v1alpha1.In
 	case v1alpha1.RelocateJob:
 		e.relocateJob(s)
 	}
-	if counter := rules.ActionOf(name).Counter; counter != nil {
+	if counter := rules.ActionOf(name).Counter; counter != nil && !incident.Resumes(before) {
 		*counter(&s.Restarts)++
 		s.Restarts.Total++
 	}

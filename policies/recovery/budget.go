@@ -20,7 +20,7 @@ func (e Engine) charge(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bo
 		return true
 	}
 	if !e.Charges(s, inc) {
-		if !incident.Restarted(inc) {
+		if !incident.Counted(inc) && !incident.Resumes(inc) {
 			s.Restarts.Uncharged++
 		}
 		return true

@@ -84,8 +84,8 @@ func TestWhyAJobWaits(t *testing.T) {
 	s.must(testCluster.Client().Create(s.ctx, s.job), "create the job")
 	s.await("it is queued", func() bool { return s.job.Status.State == v1alpha1.StateQueued })
 	s.answers([]string{s.job.Name}, "It has not been scheduled since", "reason Queued: waits for room in queue why-waits",
-		"All pods of the job ask for 16 of nvidia.com/gpu. Queue why-waits may not use more than 9 (spec.capability), and 0 are allocated.",
-		"The gang of 2 pods is Pending: the queue has not admitted it",
+		"Queue why-waits is too small for the gang: it may not use more than 9 of nvidia.com/gpu (spec.capability), and the gang needs 16 at once.",
+		"The queue has not admitted the gang of 2 pods yet",
 		"The topology is hard: all pods have to fit into one HyperNode of tier 1 at most.")
 	s.operate(queue, bus.CloseQueueAction)
 	s.await("it says that the queue is closed", func() bool { return strings.HasSuffix(s.job.Status.Message, "is closed") })
@@ -114,15 +114,26 @@ func TestWhyAJobFindsNoNode(t *testing.T) {
 		err := testCluster.Client().Get(ctx, client.ObjectKeyFromObject(other), other)
 		return strings.Contains(other.Status.Message, "no node fits"), err
 	})
-	s.answers([]string{other.Name}, "reason PodsPending", "Of 4 nodes that the job may use by its nodeSelector, 1 is cordoned ("+idle[0]+"), 2 are held by other TrainingJobs",
-		"The largest HyperNode of tier 1 at most is "+s.pool.Rack(0)+", with 4 nodes")
+	s.answers([]string{other.Name}, "reason PodsPending", "Of 4 nodes that the job may use by its nodeSelector, 2 are held by other TrainingJobs",
+		"1 is cordoned ("+idle[0]+")", "1 is free for its pods ("+idle[1]+")", "The scheduler has found no place for the whole gang since",
+		"Of the HyperNodes up to tier 1, "+s.pool.Rack(0)+" has the most free nodes: 1 of 4. The gang is 2 pods.")
 	for _, rank := range []string{"launcher-0", "worker-2"} {
 		out, err := s.lockstep("why", other.Name, rank, "-n", namespace)
 		if err == nil || !strings.Contains(out, `"`+rank+`" names no rank of TrainingJob why-full-other: give one of worker-0 to worker-1`) {
 			t.Errorf("of a rank that is not there: %v, %s", err, out)
 		}
 	}
-	out, err := s.lockstep("why", "pod/nobody", "-n", namespace)
+	out, err := s.lockstep("why", "pod/why-full-1-worker-7", "-n", namespace)
+	if err == nil || !strings.Contains(out, "there is no pod why-full-1-worker-7, and nothing that is recorded tells of one") {
+		t.Errorf("of a pod that never was: %v, %s", err, out)
+	}
+	out, err = s.lockstep("submit", "why-never", "--image=x", "--gpus=64", "--queue=nope", "--dry-run=server", "-n", namespace)
+	for _, want := range []string{"Warning: Queue nope does not exist", "Warning: No node is large enough for a pod of task worker"} {
+		if err != nil || !strings.Contains(out, want) {
+			t.Errorf("no %q: %v, %s", want, err, out)
+		}
+	}
+	out, err = s.lockstep("why", "pod/nobody", "-n", namespace)
 	if err == nil || !strings.Contains(out, `"nobody" is no name of a pod of a TrainingJob in namespace default`) {
 		t.Errorf("of a pod of nobody: %v, %s", err, out)
 	}

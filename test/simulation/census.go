@@ -86,7 +86,7 @@ func allThings() []string {
 		v1alpha1.ReasonBudgetExhausted, v1alpha1.ReasonLadderExhausted)
 	for _, e := range []v1alpha1.EventType{
 		v1alpha1.PodFailed, v1alpha1.PodDeleted, v1alpha1.PodNotReady, v1alpha1.NodeNotReady, v1alpha1.NodeGone,
-		v1alpha1.HealthDegraded, v1alpha1.HealthFailed, v1alpha1.VolcanoJobDeleted, v1alpha1.JobResumed, v1alpha1.RestartRequested,
+		v1alpha1.HealthDegraded, v1alpha1.HealthFailed, v1alpha1.VolcanoJobDeleted, v1alpha1.RestartRequested,
 	} {
 		add("time lost to", string(e))
 	}

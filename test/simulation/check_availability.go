@@ -14,8 +14,10 @@ import (
 type stopwatch struct {
 	started, ended bool
 	// stopped is since when the gang is not ready or suspended, and zero while it is ready.
-	stopped          time.Time
-	suspended        bool
+	stopped   time.Time
+	suspended bool
+	// resumed reports whether the gang is not ready yet after a suspension, which counts as one.
+	resumed          bool
 	down, suspension int64 // in milliseconds, of what is over
 }
 
@@ -34,8 +36,9 @@ func (t *tenant) checkAvailability(o *gang.Observation, s *v1alpha1.TrainingJobS
 		w.stop(r.o.Now)
 		w.started = true
 	case w.started && (w.stopped.IsZero() || w.suspended != suspended):
+		resumed := w.suspended && !suspended
 		w.stop(r.o.Now)
-		w.stopped, w.suspended = r.o.Now.Truncate(time.Microsecond), suspended
+		w.stopped, w.suspended, w.resumed = r.o.Now.Truncate(time.Microsecond), suspended, resumed
 	}
 	a := r.s.Availability
 	r.require(Lost, (a != nil) == w.started, "availability is %s, and the gang was ready: %v", asJSON(a), w.started)
@@ -63,12 +66,12 @@ func (w *stopwatch) stop(now time.Time) {
 		return
 	}
 	took := max(0, now.Sub(w.stopped)).Milliseconds()
-	if w.suspended {
+	if w.suspended || w.resumed {
 		w.suspension += took
 	} else {
 		w.down += took
 	}
-	w.stopped, w.suspended = time.Time{}, false
+	w.stopped, w.suspended, w.resumed = time.Time{}, false, false
 }
 
 // gangIsReady reports whether as many ranks as the gang needs were seen to be ready, or have succeeded.

@@ -61,7 +61,9 @@ func TestStopwatch(t *testing.T) {
 	w.stop(start.Add(-time.Hour)) // the clock stepped back
 	w.stopped, w.suspended = start, true
 	w.stop(start.Add(time.Second))
-	if want := (stopwatch{started: true, down: 1, suspension: 1000}); w != want {
+	w.stopped, w.resumed = start, true
+	w.stop(start.Add(time.Second))
+	if want := (stopwatch{started: true, down: 1, suspension: 2000}); w != want {
 		t.Errorf("%+v, want %+v", w, want)
 	}
 }

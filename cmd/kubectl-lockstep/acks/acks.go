@@ -11,6 +11,8 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
+	"github.com/lockstep-dev/lockstep/policies/incident"
+	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
 // Node tells what is known to be wrong with a node, in lines.
@@ -62,12 +64,27 @@ func Until(h *v1alpha1.NodeHealth) time.Time {
 	return last.Add(time.Second)
 }
 
-// Breakers tells which breakers are open, and what they hold back, in lines.
-func Breakers(p *v1alpha1.HealthPolicy) []string {
-	if len(p.Status.Breakers) == 0 {
-		return lines.Wrap("No breaker of the cluster or of a HyperNode is open. Where moves of a single job wait for an acknowledgement, they go on.", lines.Width)
-	}
+// Waiting names the jobs with moves for their health that have not been made, and may wait for an acknowledgement.
+func Waiting(jobs []v1alpha1.TrainingJob) []string {
 	var out []string
+	for i := range jobs {
+		mayWait := func(inc v1alpha1.Incident) bool {
+			return inc.Outcome == "" && rules.OfHealth(inc.Trigger) && !incident.Restarted(&inc)
+		}
+		if slices.ContainsFunc(jobs[i].Status.Incidents, mayWait) {
+			out = append(out, jobs[i].Namespace+"/"+jobs[i].Name)
+		}
+	}
+	return out
+}
+
+// Breakers tells which breakers are open and what they hold back, and of which jobs moves may wait, in lines; none where there is
+// nothing to acknowledge.
+func Breakers(p *v1alpha1.HealthPolicy, waiting []string) []string {
+	var out []string
+	if len(waiting) > 0 {
+		out = lines.Wrap("Moves of these TrainingJobs are not made yet, and may wait for an acknowledgement: "+strings.Join(waiting, ", ")+".", lines.Width)
+	}
 	for i := range p.Status.Breakers {
 		b := &p.Status.Breakers[i]
 		text := fmt.Sprintf("The breaker of %s is open since %s, and holds back %s", b.Scope, moment(b.OpenTime), nodes(int(b.HeldBack)))

@@ -51,9 +51,20 @@ func TestBreakers(t *testing.T) {
 	check.Equal(t, "lines", `The breaker of cluster is open since 2026-01-02 03:01:05 UTC, and holds back 5
 nodes: n1, n2 and 3 more.
 The breaker of hypernode/rack-0 is open since 2026-01-02 03:02:05 UTC, and holds
-back 1 node: n3.`, strings.Join(Breakers(p), "\n"))
-	none := Breakers(&v1alpha1.HealthPolicy{})
-	if !strings.HasPrefix(none[0], "No breaker of the cluster or of a HyperNode is open.") {
-		t.Errorf("of none: %q", none)
+back 1 node: n3.`, strings.Join(Breakers(p, nil), "\n"))
+	check.Equal(t, "nothing", nil, Breakers(&v1alpha1.HealthPolicy{}, nil))
+	check.Equal(t, "jobs alone", "Moves of these TrainingJobs are not made yet, and may wait for an\nacknowledgement: a/b, a/c.",
+		strings.Join(Breakers(&v1alpha1.HealthPolicy{}, []string{"a/b", "a/c"}), "\n"))
+}
+
+func TestWhichJobsMayWait(t *testing.T) {
+	job := func(name string, inc v1alpha1.Incident) v1alpha1.TrainingJob {
+		return v1alpha1.TrainingJob{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name}, Status: v1alpha1.TrainingJobStatus{Incidents: []v1alpha1.Incident{inc}}}
 	}
+	check.Equal(t, "jobs", []string{"a/ill"}, Waiting([]v1alpha1.TrainingJob{
+		job("ill", v1alpha1.Incident{Trigger: v1alpha1.HealthFailed}),
+		job("moved", v1alpha1.Incident{Trigger: v1alpha1.HealthFailed, Steps: []v1alpha1.FiredStep{{Action: v1alpha1.MigratePod}}}),
+		job("over", v1alpha1.Incident{Trigger: v1alpha1.HealthFailed, Outcome: v1alpha1.OutcomeRecovered}),
+		job("crashed", v1alpha1.Incident{Trigger: v1alpha1.PodFailed}),
+	}))
 }

@@ -61,8 +61,9 @@ type Job struct {
 	HoldKey string `json:"holdKey"`
 	// Tasks are its tasks, in order.
 	Tasks []Task `json:"tasks"`
-	// Spares are the nodes of its placeholders.
-	Spares []string `json:"spares,omitempty"`
+	// Spares are the nodes of its placeholders, and SparesWanted how many it asks for.
+	Spares       []string `json:"spares,omitempty"`
+	SparesWanted int32    `json:"sparesWanted,omitempty"`
 	// Excluded are the nodes that it keeps away from.
 	Excluded map[string]Exclusion `json:"excluded,omitempty"`
 }

@@ -79,8 +79,8 @@ func withOthers() *Fleet {
 func llama() *Job {
 	return &Job{
 		Namespace: "default", Name: "llama", State: "Recovering", Homes: []string{"rack-0"}, HoldKey: "hold.lockstep.dev/llama-1",
-		Tasks:    []Task{{"launcher", []string{"gpu-0-0"}}, {"worker", []string{"gpu-0-1", "", "gpu-0-7"}}},
-		Spares:   []string{"gpu-0-3"},
+		Tasks:  []Task{{"launcher", []string{"gpu-0-0"}}, {"worker", []string{"gpu-0-1", "", "gpu-0-7"}}},
+		Spares: []string{"gpu-0-3"}, SparesWanted: 2,
 		Excluded: map[string]Exclusion{"gpu-0-6": {Until: metav1.Date(2026, 1, 2, 10, 0, 0, 0, time.UTC), Incident: 2}},
 	}
 }

@@ -167,6 +167,9 @@ func (m *fleetMap) aboutRanks() []string {
 	if len(without) > 0 {
 		out = wrap(out, "  ", "Ranks without a node: "+listed(without))
 	}
+	if has := len(m.job.Spares); has < int(m.job.SparesWanted) {
+		out = wrap(out, "  ", fmt.Sprintf("Spares without a node: %d of %d. `kubectl lockstep why %s` has why.", int(m.job.SparesWanted)-has, m.job.SparesWanted, m.job.Name))
+	}
 	if len(ill) > 0 {
 		out = wrap(out, "  ", "Ranks on nodes that are not well: "+listed(ill))
 	}

@@ -8,9 +8,11 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // Jobs is a list of TrainingJobs.
@@ -22,10 +24,13 @@ type Jobs struct {
 type Job struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
+	Queue     string `json:"queue,omitempty"`
 	// State is empty for a job that no manager has looked at.
 	State v1alpha1.State `json:"state,omitempty"`
 	// Ready is how many pods are ready, of how many: "15/16".
-	Ready   string `json:"ready,omitempty"`
+	Ready string `json:"ready,omitempty"`
+	// Spares is how many spares hold a node, of how many: "1/2"; empty where the job asks for none.
+	Spares  string `json:"spares,omitempty"`
 	Attempt int32  `json:"attempt"`
 	// HyperNode is the job's home; empty where it has none.
 	HyperNode string `json:"hyperNode,omitempty"`
@@ -52,11 +57,25 @@ func Of(jobs []v1alpha1.TrainingJob, states []v1alpha1.State, at time.Time) Jobs
 func jobOf(job *v1alpha1.TrainingJob, at time.Time) Job {
 	s := &job.Status
 	out := Job{
-		Namespace: job.Namespace, Name: job.Name, State: s.State, Ready: s.Ready, Attempt: s.Attempt, Restarts: s.Restarts.Total,
+		Namespace: job.Namespace, Name: job.Name, Queue: job.Spec.Queue, State: s.State, Ready: s.Ready, Attempt: s.Attempt, Restarts: s.Restarts.Total,
 		CreationTime: job.CreationTimestamp, Message: s.Message,
 	}
 	if s.Placement != nil {
 		out.HyperNode = s.Placement.HyperNode
+	}
+	var has, wanted int32
+	for i := range job.Spec.Tasks {
+		t := &job.Spec.Tasks[i]
+		wanted += ptr.Deref(t.Spares, 0)
+		if status := gang.TaskStatus(s, t.Name+v1alpha1.SpareSuffix); status != nil {
+			has += min(status.Ready, ptr.Deref(t.Spares, 0))
+		}
+	}
+	if wanted > 0 {
+		out.Spares = fmt.Sprintf("%d/%d", has, wanted)
+	}
+	if has < wanted && s.State == v1alpha1.StateRunning && s.Message == "" {
+		out.Message = out.Spares + " spares hold a node"
 	}
 	if s.Availability != nil {
 		out.ETTR = new(policies.TimesAt(s.Availability, at).ETTR())

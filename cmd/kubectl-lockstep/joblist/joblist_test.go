@@ -36,9 +36,9 @@ func jobs() []v1alpha1.TrainingJob {
 	}
 }
 
-func printed(width int, namespaces bool) string {
+func printed(c Columns) string {
 	var out bytes.Buffer
-	Print(&out, Of(jobs(), nil, now), namespaces, width, now)
+	Print(&out, Of(jobs(), nil, now), c, now)
 	return out.String()
 }
 
@@ -48,11 +48,35 @@ llama  Running  4/4    2        rack-0     7         0.7500  3h
 mamba  Queued   0/16   0        -          0         -       5m
   waits for room in queue research, which has 8 of 128 GPUs left and needs al...
 new    -        -      0        -          0         -       1s
-`, printed(80, false))
+`, printed(Columns{Note: 80}))
 }
 
-func TestAllNamespacesAndAWideTerminal(t *testing.T) {
-	out := printed(100, true)
+// A job that runs without all of its spares waits for these.
+func TestSparesThatAreMissing(t *testing.T) {
+	job := named("llama", time.Hour, v1alpha1.TrainingJobStatus{
+		State: v1alpha1.StateRunning, Ready: "4/4", Attempt: 1, Tasks: []v1alpha1.TaskStatus{{Name: "worker", Ready: 4}, {Name: "worker-spare", Ready: 1}},
+	})
+	job.Spec.Tasks = []v1alpha1.Task{{Name: "worker", Replicas: 4, Spares: new(int32(2))}, {Name: "launcher", Replicas: 1}}
+	got := Of([]v1alpha1.TrainingJob{job}, nil, now).Jobs[0]
+	check.Equal(t, "spares", "1/2: 1/2 spares hold a node", got.Spares+": "+got.Message)
+	job.Status.Tasks[1].Ready = 2
+	got = Of([]v1alpha1.TrainingJob{job}, nil, now).Jobs[0]
+	check.Equal(t, "spares", "2/2: ", got.Spares+": "+got.Message)
+}
+
+func TestMoreColumns(t *testing.T) {
+	wide := jobs()[:1]
+	wide[0].Spec = v1alpha1.TrainingJobSpec{Queue: "research", Tasks: []v1alpha1.Task{{Name: "worker", Spares: new(int32(2))}}}
+	wide[0].Status.Tasks = []v1alpha1.TaskStatus{{Name: "worker-spare", Ready: 2}}
+	var out bytes.Buffer
+	Print(&out, Of(wide, nil, now), Columns{Wide: true}, now)
+	check.Equal(t, "table", `NAME   STATE    READY  ATTEMPT  HYPERNODE  RESTARTS  ETTR    AGE  QUEUE     SPARES
+llama  Running  4/4    2        rack-0     7         0.7500  3h   research  2/2
+`, out.String())
+}
+
+func TestAllNamespacesAndAnyWidth(t *testing.T) {
+	out := printed(Columns{Namespace: true})
 	for _, want := range []string{"NAMESPACE  NAME ", "\nresearch   llama  Running", "\n  waits for room in queue research, which has 8 of 128 GPUs left and needs all of them\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)

@@ -14,7 +14,7 @@ type Row struct {
 	Note  string
 }
 
-// Table prints a head and rows in columns. A note is indented, and cut to a width.
+// Table prints a head and rows in columns. A note is indented, and cut to a width; 0 is any width.
 func Table(out io.Writer, head []string, rows []Row, width int) {
 	var table bytes.Buffer
 	t := tabwriter.NewWriter(&table, 0, 8, 2, ' ', 0)
@@ -37,11 +37,11 @@ func Table(out io.Writer, head []string, rows []Row, width int) {
 	}
 }
 
-// Cut shortens a text to one line of so many columns.
+// Cut shortens a text to one line of so many columns, or of any number where that is 0.
 func Cut(text string, width int) string {
 	const mark = "..."
 	text = strings.ReplaceAll(text, "\n", " ")
-	if all := []rune(text); len(all) > width {
+	if all := []rune(text); width > 0 && len(all) > width {
 		return string(all[:max(0, width-len(mark))]) + mark
 	}
 	return text

@@ -38,9 +38,9 @@ type Node struct {
 	Silent []v1alpha1.HealthSource `json:"silent,omitempty"`
 }
 
-// Unhealthy reports whether the node is not ready, in quarantine, or anything but Healthy.
+// Unhealthy reports whether the node is not ready, cordoned, in quarantine, or anything but Healthy.
 func (n *Node) Unhealthy() bool {
-	return n.NotReady || n.Quarantined || n.Degraded || (n.State != "" && n.State != v1alpha1.HealthHealthy)
+	return n.NotReady || n.Cordoned || n.Quarantined || n.Degraded || (n.State != "" && n.State != v1alpha1.HealthHealthy)
 }
 
 // Options say which nodes are listed.

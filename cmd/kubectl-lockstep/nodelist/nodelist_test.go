@@ -2,6 +2,7 @@ package nodelist
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -96,7 +97,12 @@ func TestNodesAreChosen(t *testing.T) {
 			check.Equal(t, "nodes", tc.want, strings.Join(names, " "))
 		})
 	}
-	_, err := Of(fleet(), nil, Options{HyperNode: "rack-7"})
+	cordoned := fleet()
+	cordoned.Nodes[0].Cordoned = true
+	nodes, err := Of(cordoned, nil, Options{Unhealthy: true})
+	check.Equal(t, "error", nil, err)
+	check.Equal(t, "a node that is only cordoned is listed", true, slices.ContainsFunc(nodes.Nodes, func(n Node) bool { return n.Name == cordoned.Nodes[0].Name }))
+	_, err = Of(fleet(), nil, Options{HyperNode: "rack-7"})
 	if want := "there is no HyperNode \"rack-7\": The pods could not be read. `kubectl lockstep map --all` shows all."; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

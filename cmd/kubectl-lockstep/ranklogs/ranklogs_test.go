@@ -23,6 +23,7 @@ func pod(name, attempt string, change func(*corev1.Pod)) corev1.Pod {
 	p := corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.LabelAttempt: attempt}, Annotations: map[string]string{}},
 		Spec: corev1.PodSpec{
+			NodeName:       "node-" + attempt,
 			InitContainers: []corev1.Container{{Name: "fetch"}}, Containers: []corev1.Container{{Name: "train"}, {Name: "sidecar"}},
 		},
 	}
@@ -46,14 +47,14 @@ func TestTheLogOfARank(t *testing.T) {
 		want    Source
 		err     string
 	}{
-		"its pod":              {[]corev1.Pod{first, other, second}, 2, Options{}, Source{"worker-3", "llama-2-worker-3", "train", false}, ""},
-		"an earlier pod":       {[]corev1.Pod{first, second}, 1, Options{}, Source{"worker-3", "llama-1-worker-3", "train", false}, ""},
-		"a container":          {[]corev1.Pod{second}, 2, Options{Container: "fetch"}, Source{"worker-3", "llama-2-worker-3", "fetch", false}, ""},
-		"the default one":      {[]corev1.Pod{pod("llama-2-worker-3", "2", func(p *corev1.Pod) { p.Annotations[defaultContainer] = "sidecar" })}, 2, Options{}, Source{"worker-3", "llama-2-worker-3", "sidecar", false}, ""},
-		"a restart":            {[]corev1.Pod{first, pod("llama-2-worker-3", "2", restartedOnce)}, 2, Options{Previous: true}, Source{"worker-3", "llama-2-worker-3", "train", true}, ""},
-		"of another container": {[]corev1.Pod{first, pod("llama-2-worker-3", "2", restartedOnce)}, 2, Options{Previous: true, Container: "sidecar"}, Source{"worker-3", "llama-1-worker-3", "sidecar", false}, ""},
-		"the pod before":       {[]corev1.Pod{first, second}, 2, Options{Previous: true}, Source{"worker-3", "llama-1-worker-3", "train", false}, ""},
-		"nothing before": {[]corev1.Pod{second}, 2, Options{Previous: true}, Source{"worker-3", "llama-2-worker-3", "train", false},
+		"its pod":              {[]corev1.Pod{first, other, second}, 2, Options{}, Source{"worker-3", "llama-2-worker-3", "node-2", "train", false}, ""},
+		"an earlier pod":       {[]corev1.Pod{first, second}, 1, Options{}, Source{"worker-3", "llama-1-worker-3", "node-1", "train", false}, ""},
+		"a container":          {[]corev1.Pod{second}, 2, Options{Container: "fetch"}, Source{"worker-3", "llama-2-worker-3", "node-2", "fetch", false}, ""},
+		"the default one":      {[]corev1.Pod{pod("llama-2-worker-3", "2", func(p *corev1.Pod) { p.Annotations[defaultContainer] = "sidecar" })}, 2, Options{}, Source{"worker-3", "llama-2-worker-3", "node-2", "sidecar", false}, ""},
+		"a restart":            {[]corev1.Pod{first, pod("llama-2-worker-3", "2", restartedOnce)}, 2, Options{Previous: true}, Source{"worker-3", "llama-2-worker-3", "node-2", "train", true}, ""},
+		"of another container": {[]corev1.Pod{first, pod("llama-2-worker-3", "2", restartedOnce)}, 2, Options{Previous: true, Container: "sidecar"}, Source{"worker-3", "llama-1-worker-3", "node-1", "sidecar", false}, ""},
+		"the pod before":       {[]corev1.Pod{first, second}, 2, Options{Previous: true}, Source{"worker-3", "llama-1-worker-3", "node-1", "train", false}, ""},
+		"nothing before": {[]corev1.Pod{second}, 2, Options{Previous: true}, Source{"worker-3", "llama-2-worker-3", "node-2", "train", false},
 			"rank worker-3 has no previous log: container train of pod llama-2-worker-3 has not restarted, and no earlier pod of the rank is left: logs go with their pods"},
 		"no pod":            {[]corev1.Pod{other}, 2, Options{}, Source{Rank: "worker-3"}, "rank worker-3 has no pod: `kubectl lockstep why llama worker-3` says why"},
 		"no such container": {[]corev1.Pod{second}, 2, Options{Container: "x"}, Source{Rank: "worker-3"}, `-c: rank worker-3: pod llama-2-worker-3 has no container "x", but train, sidecar, fetch`},

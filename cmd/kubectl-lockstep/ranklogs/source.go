@@ -16,8 +16,10 @@ import (
 
 // Source is a container with a log of a rank.
 type Source struct {
-	Rank      string
-	Pod       string
+	Rank string
+	Pod  string
+	// Node whose kubelet has the log; empty while the pod has none.
+	Node      string
 	Container string
 	// Previous asks for the run of the container before the one that it has now.
 	Previous bool
@@ -47,13 +49,13 @@ func Find(job *v1alpha1.TrainingJob, sub *why.Subject, pods []corev1.Pod, o Opti
 	if err != nil {
 		return out, fmt.Errorf("-c: rank %s: %w", out.Rank, err)
 	}
-	out.Pod, out.Container = pod.Name, container
+	out.Pod, out.Node, out.Container = pod.Name, pod.Spec.NodeName, container
 	switch {
 	case !o.Previous:
 	case restarted(pod, container):
 		out.Previous = true
 	case len(mine) > 1:
-		out.Pod = mine[1].Name
+		out.Pod, out.Node = mine[1].Name, mine[1].Spec.NodeName
 	default:
 		return out, fmt.Errorf("rank %s has no previous log: container %s of pod %s has not restarted, and no earlier pod of the rank is left: logs go with their pods", out.Rank, container, pod.Name)
 	}

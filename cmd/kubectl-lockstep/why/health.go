@@ -9,12 +9,20 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
-// HealthNodes are the nodes whose NodeHealth an answer needs: those of the rank, or of a job those that it keeps away from, that its
-// open incidents name, and that are kept from it by a quarantine. They are few, however large the job is.
-func (s *Snapshot) HealthNodes(sub *Subject) []string {
-	if sub != nil {
-		return s.NodesOf(*sub)
-	}
+// Concerned chooses the NodeHealths that an answer about the job needs: of the nodes that explainingNodes names, and of the nodes of
+// ranks where these are not well.
+func (s *Snapshot) Concerned(all []v1alpha1.NodeHealth) []v1alpha1.NodeHealth {
+	explaining := s.explainingNodes()
+	_, ranks := s.rankNodes()
+	return slices.DeleteFunc(all, func(h v1alpha1.NodeHealth) bool {
+		ill := len(h.Status.Reports) > 0 || (h.Status.Verdict != nil && h.Status.Verdict.State != v1alpha1.HealthHealthy)
+		return !slices.Contains(explaining, h.Name) && (!ill || ranks[h.Name] == nil)
+	})
+}
+
+// explainingNodes are the nodes whose health explains something about the job: those that it keeps away from, that its open incidents
+// name, and that are kept from it by a quarantine. They are few, however large the job is.
+func (s *Snapshot) explainingNodes() []string {
 	var out []string
 	for _, x := range s.Job.Status.ExcludedNodes {
 		out = append(out, x.Name)
@@ -42,6 +50,9 @@ func (s *Snapshot) HealthNodes(sub *Subject) []string {
 func illNodes(s *Snapshot) []Fact {
 	var out []Fact
 	for i := range s.NodeHealths {
+		if more := len(s.NodeHealths) - maxNames; i == maxNames {
+			return append(out, told("NodeHealths", "%d more of its nodes %s not well: `kubectl lockstep nodes --unhealthy` has all.", more, isOrAre(more))...)
+		}
 		out = append(out, s.tellHealth(&s.NodeHealths[i])...)
 	}
 	return out

@@ -1,6 +1,7 @@
 package why
 
 import (
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -57,29 +58,45 @@ func TestWhatIsToldOfHealth(t *testing.T) {
 	}
 }
 
-// Only the health of a few nodes is read: of those that explain something.
+// Only the health of a few nodes is told: of those that explain something.
 func TestWhoseHealthIsRead(t *testing.T) {
 	for name, tc := range map[string]struct {
 		of   func() *Snapshot
-		sub  *Subject
 		want []string
 	}{
-		"a job that runs":     {running, nil, nil},
-		"a rank":              {running, &worker1, []string{"n1"}},
-		"a job that recovers": {func() *Snapshot { return recoveringFrom(anIncident()) }, nil, []string{"n1"}},
+		"a job that runs":     {running, nil},
+		"a job that recovers": {func() *Snapshot { return recoveringFrom(anIncident()) }, []string{"n1"}},
 		"a job that keeps away from nodes": {func() *Snapshot {
 			s := running()
 			for _, n := range []string{"n8", "n9", "n5", "n6", "n7"} {
 				s.Job.Status.ExcludedNodes = append(s.Job.Status.ExcludedNodes, v1alpha1.ExcludedNode{Name: n})
 			}
 			return s
-		}, nil, []string{"n5", "n6", "n7", "n8"}},
+		}, []string{"n5", "n6", "n7", "n8"}},
 		"a job that waits": {func() *Snapshot {
 			s := queued()
 			s.Nodes[2].Spec.Taints = []corev1.Taint{{Key: v1alpha1.TaintQuarantine}}
 			return s
-		}, nil, []string{"n2"}},
+		}, []string{"n2"}},
+		"a rank on a node that is ill": {func() *Snapshot {
+			s := running()
+			s.NodeHealths = []v1alpha1.NodeHealth{health("n3", v1alpha1.NodeHealthStatus{Verdict: &v1alpha1.HealthVerdict{State: v1alpha1.HealthStateFailed}})}
+			return s
+		}, []string{"n3"}},
 	} {
-		t.Run(name, func(t *testing.T) { check.Equal(t, "nodes", tc.want, tc.of().HealthNodes(tc.sub)) })
+		t.Run(name, func(t *testing.T) {
+			s := tc.of()
+			all := s.NodeHealths
+			for i := range 10 {
+				if name := fmt.Sprintf("n%d", i); len(all) == 0 || all[0].Name != name {
+					all = append(all, health(name, v1alpha1.NodeHealthStatus{Verdict: &v1alpha1.HealthVerdict{State: v1alpha1.HealthHealthy}}))
+				}
+			}
+			var got []string
+			for _, h := range s.Concerned(all) {
+				got = append(got, h.Name)
+			}
+			check.Equal(t, "nodes", tc.want, got)
+		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
@@ -31,6 +32,7 @@ func openIncidents(s *Snapshot) []Fact {
 		if inc := &s.Job.Status.Incidents[i]; inc.Outcome == "" {
 			out = append(out, s.tellRule(inc)...)
 			out = append(out, tellCause(inc)...)
+			out = append(out, s.tellUnreachable(inc)...)
 			if n := int(inc.VictimCount); n > 0 {
 				out = append(out, told("status.incidents", "Incident %d has %s that only fell in its wake (%s): the kubelet restarts them in place.",
 					inc.ID, counted(n, "victim"), listed(inc.Victims))...)
@@ -101,6 +103,23 @@ func tellCause(inc *v1alpha1.Incident) []Fact {
 	return told("status.incidents", "The message of the cause of incident %d: %q.", inc.ID, message)
 }
 
+// tellUnreachable tells how long the pod of a rank on a silent node is waited for, which no step of the rule says.
+func (s *Snapshot) tellUnreachable(inc *v1alpha1.Incident) []Fact {
+	if inc.Trigger != v1alpha1.NodeNotReady {
+		return nil
+	}
+	const source = "spec.restartPolicy"
+	switch p := rules.Policies(s.Job).Of(inc.PolicyTask); {
+	case p.RequireProof:
+		return told(source, "A pod on a silent node counts as dead once the node is deleted or has the taint %s: unreachableNode.policy is RequireProof.", corev1.TaintNodeOutOfService)
+	case p.GangDownAfter < p.UnreachableAfter:
+		return told(source, "A pod on a silent node counts as dead after %s while other ranks run (unreachableNode.afterSeconds), and after %s where the rest of the gang is down (gangDownAfterSeconds). The status does not record which it was.",
+			p.UnreachableAfter, p.GangDownAfter)
+	default:
+		return told(source, "A pod on a silent node counts as dead after %s (unreachableNode.afterSeconds), and not earlier where the rest of the gang is down: no shorter gangDownAfterSeconds is set.", p.UnreachableAfter)
+	}
+}
+
 // nextStep tells the step that is announced.
 func nextStep(s *Snapshot) []Fact {
 	next := s.Job.Status.NextStep
@@ -161,6 +180,7 @@ func lastIncident(s *Snapshot) []Fact {
 		return nil
 	}
 	out := told("status.incidents", "The last incident, %d, has been %s%s: %s.", last.ID, last.Outcome, s.since(last.EndTime), storyOf(last))
+	out = append(out, s.tellUnreachable(last)...)
 	if last.Outcome == v1alpha1.OutcomeFailed {
 		out = append(append(out, s.tellRule(last)...), tellCause(last)...)
 	}

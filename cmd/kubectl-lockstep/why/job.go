@@ -15,8 +15,8 @@ import (
 
 // Job answers why a job is in its state.
 func Job(s *Snapshot) []Fact {
-	return answer(s, unseen, message, ended, suspended, recovering, openIncidents, nextStep, unscheduled, queue, podGroup,
-		podsWithoutNode, kept, confined, growing, unready, home, left, violated, lastIncident, budget, holds, exclusions, illNodes)
+	return answer(s, unseen, message, ended, suspended, recovering, openIncidents, nextStep, unscheduled, impossible, queue, podGroup,
+		podsWithoutNode, kept, confined, growing, unready, onBadNodes, spares, home, left, violated, lastIncident, budget, holds, exclusions, illNodes)
 }
 
 // unseen tells that the status does not answer the job as it is now.

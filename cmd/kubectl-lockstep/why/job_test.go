@@ -28,9 +28,8 @@ func TestAQueuedJob(t *testing.T) {
 	check.Equal(t, "answer", []string{
 		"It has not been scheduled since 11:00:00 UTC (60m ago), reason Queued: waits for room in queue default. [condition Scheduled]",
 		"Queue default is open, and its limits leave room for the gang. What the scheduler counts as its share, no object says: the scheduler's metrics volcano_queue_* do. [Queue default]",
-		"The gang of 4 pods is Pending: the queue has not admitted it, and Volcano makes no pods before. [PodGroup llm-1-uid]",
+		"The queue has not admitted the gang of 4 pods yet: its pods are only created after that. [PodGroup llm-1-uid, phase Pending]",
 		"The topology is hard: all pods have to fit into one HyperNode of tier 1 at most. [spec.networkTopology]",
-		"The largest HyperNode of tier 1 at most is rack-a, with 4 nodes that the job may use by its nodeSelector. The gang is 4 pods. [HyperNodes]",
 	}, sentences(Job(queued())))
 }
 
@@ -175,6 +174,21 @@ func TestWhatIsToldOfAJob(t *testing.T) {
 			`The message of the cause of incident 7: "CUDA error". [status.incidents]`,
 			"Incident 7 has 1 victim that only fell in its wake (llm-1-worker-2): the kubelet restarts them in place. [status.incidents]",
 		}},
+		"a silent node": {open, incident(func(inc *v1alpha1.Incident) { inc.Trigger = v1alpha1.NodeNotReady }), []string{
+			"A pod on a silent node counts as dead after 1m0s (unreachableNode.afterSeconds), and not earlier where the rest of the gang is down: no shorter gangDownAfterSeconds is set. [spec.restartPolicy]",
+		}},
+		"a silent node, and a fence": {open, func(s *Snapshot) {
+			s.Job.Status.Incidents[0].Trigger = v1alpha1.NodeNotReady
+			s.Job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{UnreachableNode: &v1alpha1.UnreachableNode{GangDownAfterSeconds: new(int32(5))}}
+		}, []string{
+			"A pod on a silent node counts as dead after 1m0s while other ranks run (unreachableNode.afterSeconds), and after 5s where the rest of the gang is down (gangDownAfterSeconds). The status does not record which it was. [spec.restartPolicy]",
+		}},
+		"a silent node, and proof": {open, func(s *Snapshot) {
+			s.Job.Status.Incidents[0].Trigger = v1alpha1.NodeNotReady
+			s.Job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{UnreachableNode: &v1alpha1.UnreachableNode{Policy: v1alpha1.RequireProof}}
+		}, []string{
+			"A pod on a silent node counts as dead once the node is deleted or has the taint node.kubernetes.io/out-of-service: unreachableNode.policy is RequireProof. [spec.restartPolicy]",
+		}},
 		"a next step": {open, func(s *Snapshot) {
 			s.Job.Status.NextStep = &v1alpha1.NextStep{Incident: 7, Action: v1alpha1.RestartTask, Time: before(-1)}
 		}, []string{"The next step of incident 7 is RestartTask at 12:01:00 UTC (in 60s), unless all its ranks are back by then. [status.nextStep]"}},
@@ -198,7 +212,7 @@ func TestWhatIsToldOfAJob(t *testing.T) {
 		"too little deserved": {queued, queueOf(func(q *scheduling.Queue) { q.Spec.Deserved = gpus("31") }), []string{
 			"All pods of the job ask for 32 of nvidia.com/gpu. Queue default deserves 31 (spec.deserved), and 0 are allocated. [spec.tasks, Queue default]",
 		}},
-		"no PodGroup": {queued, func(s *Snapshot) { s.PodGroup = nil }, []string{"Volcano has made no PodGroup for attempt 1 yet. [PodGroups]"}},
+		"no PodGroup": {queued, func(s *Snapshot) { s.PodGroup = nil }, []string{"Volcano has not begun with attempt 1 yet: there is no PodGroup for it. [PodGroups]"}},
 		"PodGroups that cannot be read": {queued, func(s *Snapshot) {
 			s.PodGroup, s.Unread = nil, []Unread{{"PodGroups", errors.New("no")}}
 		}, []string{"The PodGroups could not be read: no. []"}},
@@ -211,8 +225,8 @@ func TestWhatIsToldOfAJob(t *testing.T) {
 			unschedulable(&s.Pods[1], "0/4 nodes are unavailable")
 			unschedulable(&s.Pods[2], "0/4 nodes are unavailable")
 		}, []string{
-			"The gang of 4 pods is Inqueue, so the queue has admitted it. [PodGroup llm-1-uid]",
-			"Volcano calls the gang unschedulable since 11:59:00 UTC (60s ago), reason NotEnoughResources: 4/4 tasks in gang unschedulable. [PodGroup llm-1-uid]",
+			"The queue has admitted the gang of 4 pods: the scheduler looks for nodes for all of them at once. [PodGroup llm-1-uid, phase Inqueue]",
+			`The scheduler has found no place for the whole gang since 11:59:00 UTC (60s ago): "4/4 tasks in gang unschedulable". [PodGroup llm-1-uid, phase Inqueue]`,
 			"Volcano has made 3 of the 4 pods of the gang. [Pods]",
 			"llm-1-worker-0 has no node: the manager has yet to open the gate lockstep.dev/placement. [Pods]",
 			`llm-1-worker-1, llm-1-worker-2 have no node: the scheduler says "0/4 nodes are unavailable". [Pods]`,
@@ -223,12 +237,12 @@ func TestWhatIsToldOfAJob(t *testing.T) {
 			s.Nodes[2].Spec.Taints = []corev1.Taint{{Key: v1alpha1.HoldTaintPrefix + "llm-11111111"}} // its own
 			s.Nodes[3].Spec.Unschedulable, s.Nodes[3].Status.Conditions[0].Status = true, corev1.ConditionUnknown
 		}, []string{
-			"Of 4 nodes that the job may use by its nodeSelector, 1 is cordoned (n3), 1 is held by other TrainingJobs (n1), 1 is in quarantine (n0), 1 is not ready (n3), 1 is out of service (n0). [Nodes]",
+			"Of 4 nodes that the job may use by its nodeSelector, 1 is held by other TrainingJobs (n1), 1 is not ready (n3), 1 is out of service (n0), 1 is perhaps in use, as the pods of all namespaces could not be read (n2). [Nodes, Pods]",
 		}},
-		"no HyperNodes": {queued, func(s *Snapshot) { s.Topology = topology.New(nil) }, []string{"The cluster has no HyperNodes. [HyperNodes]"}},
+		"no HyperNodes": {queued, func(s *Snapshot) { s.Topology = topology.New(nil) }, []string{"highestTierAllowed 1 lets Volcano spread the gang over all nodes: the cluster has no HyperNodes. [HyperNodes]"}},
 		"no HyperNode of its tier": {queued, func(s *Snapshot) {
 			s.Topology = topology.New([]topology.HyperNode{{Name: "spine", Tier: 2, Nodes: []string{"n0"}}})
-		}, []string{"No HyperNode is of tier 1 at most: the lowest tier is 2. [HyperNodes]"}},
+		}, []string{"No HyperNode is of tier 1 at most, as networkTopology.highestTierAllowed of the gang asks: the lowest is of tier 2. [HyperNodes]"}},
 		"refused": {queued, func(s *Snapshot) { s.set(v1alpha1.ConditionScheduled, false, "VolcanoJobRefused", "no queue") }, []string{
 			"It has not been scheduled since 11:00:00 UTC (60m ago), reason VolcanoJobRefused: no queue. [condition Scheduled]",
 		}},

@@ -2,6 +2,7 @@ package why
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -148,6 +149,7 @@ func TestWhatIsToldOfARank(t *testing.T) {
 			"Rank worker-1 is pod llm-1-worker-1, which was created at 11:00:00 UTC (60m ago) and is Pending without a node. [Pod llm-1-worker-1]",
 			`It has no node: the scheduler says "0/4 nodes are unavailable". [Pod llm-1-worker-1]`,
 			"It has been recovering since 11:00:00 UTC (60m ago), reason IncidentOpen: waits for room in HyperNode rack-a. [condition Recovering]",
+			"Of 4 nodes that the job may use by its nodeSelector, 3 are in use by the job itself (n0, n2, n3), 1 is perhaps in use, as the pods of all namespaces could not be read (n1). [Nodes, Pods]",
 		}},
 		"a pod that waits, after one that has events": {restartedOnce, func(s *Snapshot) {
 			s.Pods[1].Spec.NodeName, s.Pods[1].Status.Phase = "", corev1.PodPending
@@ -155,6 +157,7 @@ func TestWhatIsToldOfARank(t *testing.T) {
 		}, []string{
 			"Rank worker-1 is pod llm-1-worker-1, which was created at 11:00:00 UTC (60m ago) and is Pending without a node. [Pod llm-1-worker-1]",
 			"It has no node: the scheduler has not looked at it yet. [Pod llm-1-worker-1]",
+			"Of 4 nodes that the job may use by its nodeSelector, 3 are in use by the job itself (n0, n2, n3), 1 is perhaps in use, as the pods of all namespaces could not be read (n1). [Nodes, Pods]",
 		}},
 		"a container that waits, and a pod that is not ready": {restartedOnce, func(s *Snapshot) {
 			s.Pods[1].Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image."}}}}
@@ -361,4 +364,53 @@ func TestTimeOfEvents(t *testing.T) {
 	} {
 		check.Equal(t, name, before(5).Time, metav1.NewTime(timeOf(&e)).Time)
 	}
+}
+
+// A pod is known that exists or must have existed, and one of which anything is recorded.
+func TestWhichPodsAreKnown(t *testing.T) {
+	fifth := Subject{Rank: gang.Rank{Task: "worker", Index: 4}, Attempt: 1, Pod: "llm-1-worker-4"}
+	for name, tc := range map[string]struct {
+		sub    Subject
+		change func(*Snapshot)
+		want   bool
+	}{
+		"a pod":                   {worker1, func(*Snapshot) {}, true},
+		"a rank without a pod":    {worker1, func(s *Snapshot) { s.Pods = nil }, true},
+		"an attempt before":       {Subject{Rank: worker1.Rank, Attempt: 1, Pod: "llm-1-worker-1"}, func(s *Snapshot) { s.Job.Status.Attempt, s.Pods = 2, nil }, true},
+		"an attempt to come":      {Subject{Rank: worker1.Rank, Attempt: 2, Pod: "llm-2-worker-1"}, func(*Snapshot) {}, false},
+		"no such rank":            {fifth, func(*Snapshot) {}, false},
+		"pods could not be read":  {fifth, func(s *Snapshot) { s.Unread = []Unread{{"pods", errors.New("no")}} }, true},
+		"a rank that is given up": {fifth, func(s *Snapshot) { s.Pods[3].Name = fifth.Pod }, true},
+		"an event is left": {fifth, func(s *Snapshot) {
+			s.Events = []corev1.Event{{InvolvedObject: corev1.ObjectReference{Kind: "Pod", Name: fifth.Pod}}}
+		}, true},
+		"an incident remembers the rank": {fifth, func(s *Snapshot) {
+			s.Job.Status.Incidents = []v1alpha1.Incident{{Pods: []v1alpha1.IncidentPod{{Name: fifth.Pod}}}}
+		}, true},
+	} {
+		s := running()
+		tc.change(s)
+		check.Equal(t, name, tc.want, s.Knows(tc.sub))
+	}
+}
+
+// Every incident that the status remembers and that restarted the rank is told, the last one at length.
+func TestEarlierRestarts(t *testing.T) {
+	s := restartedOnce()
+	first := over(anIncident())
+	first.ID, first.Message = 3, "incident 3, NodeGone of pod llm-1-worker-1 on node n9"
+	first.Steps = []v1alpha1.FiredStep{{Action: v1alpha1.RestartPod, Time: micro(50)}}
+	other := over(anIncident())
+	other.ID, other.Pods[0].Index = 4, 2
+	s.Job.Status.Incidents = append([]v1alpha1.Incident{first, other}, s.Job.Status.Incidents...)
+	s.Pods[1].CreationTimestamp = before(9)
+	var got []string
+	for _, one := range sentences(Rank(s, worker1)) {
+		if strings.Contains(one, "had restarted it before") {
+			got = append(got, one)
+		}
+	}
+	check.Equal(t, "earlier", []string{
+		"Incident 3 had restarted it before, by RestartPod at 11:10:00 UTC (50m ago): NodeGone of pod llm-1-worker-1 on node n9. [status.incidents]",
+	}, got)
 }

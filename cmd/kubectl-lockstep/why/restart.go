@@ -4,6 +4,7 @@ package why
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -95,7 +96,25 @@ func restarted(s *Snapshot, sub Subject) []Fact {
 		}
 		return out
 	}
-	return append(out, s.tellStep(inc, step)...)
+	return append(append(out, s.tellStep(inc, step)...), s.tellEarlier(sub, inc)...)
+}
+
+// tellEarlier tells of the incidents that restarted a rank before the last one did, the latest first.
+func (s *Snapshot) tellEarlier(sub Subject, last *v1alpha1.Incident) []Fact {
+	var out []Fact
+	for i := len(s.Job.Status.Incidents) - 1; i >= 0; i-- {
+		inc := &s.Job.Status.Incidents[i]
+		if inc.ID == last.ID {
+			continue
+		}
+		for _, step := range slices.Backward(inc.Steps) {
+			if !step.DryRun && s.covers(inc, step, sub.Rank) && !s.outlived(sub, step) {
+				out = append(out, told("status.incidents", "Incident %d had restarted it before, by %s at %s: %s.", inc.ID, step.Action, s.at(step.Time.Time), storyOf(inc))...)
+				break
+			}
+		}
+	}
+	return out
 }
 
 // reasonOf is why a rank was restarted by itself; empty where its task was restarted as a whole since.
@@ -183,5 +202,5 @@ func (s *Snapshot) tellStep(inc *v1alpha1.Incident, step v1alpha1.FiredStep) []F
 	if inc.Trigger == v1alpha1.PodDeleted {
 		out = append(out, told("status.incidents", "PodDeleted means that somebody else than Lockstep had deleted or evicted the pod first.")...)
 	}
-	return append(out, tellCause(inc)...)
+	return append(append(out, tellCause(inc)...), s.tellUnreachable(inc)...)
 }

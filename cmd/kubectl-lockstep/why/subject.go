@@ -4,9 +4,11 @@ package why
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -100,6 +102,29 @@ func RankNames(job *v1alpha1.TrainingJob) []string {
 		}
 	}
 	return out
+}
+
+// PodNames are the names of the pods of a job's present attempt.
+func PodNames(job *v1alpha1.TrainingJob) []string {
+	var out []string
+	for _, name := range RankNames(job) {
+		out = append(out, fmt.Sprintf("%s-%s", gang.VolcanoJobName(job, max(1, job.Status.Attempt)), name))
+	}
+	return out
+}
+
+// Knows reports whether the pod that is asked about exists, or must have existed, or anything that is recorded tells of it. A rank
+// that the job had before it shrank is known by its events and incidents.
+func (s *Snapshot) Knows(sub Subject) bool {
+	if s.pod(sub) != nil || !s.couldRead("pods") || (sub.Attempt <= max(1, s.Job.Status.Attempt) && sub.Rank.Index < size(s.Job, sub.Rank.Task)) {
+		return true
+	}
+	if slices.ContainsFunc(s.Events, func(e corev1.Event) bool { return e.InvolvedObject.Kind == "Pod" && e.InvolvedObject.Name == sub.Pod }) {
+		return true
+	}
+	return slices.ContainsFunc(s.Job.Status.Incidents, func(inc v1alpha1.Incident) bool {
+		return slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return p.Name == sub.Pod })
+	})
 }
 
 // name of the rank, such as worker-3.

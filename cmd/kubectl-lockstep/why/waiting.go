@@ -3,110 +3,49 @@
 package why
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	resourcehelper "k8s.io/component-helpers/resource"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/fit"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
-
-// queue tells of the queue of a gang that waits: its state, and how much of what it may use is left.
-func queue(s *Snapshot) []Fact {
-	q := s.Queue
-	if q == nil || !s.Waits() {
-		return nil
-	}
-	source := "Queue " + q.Name
-	if state := q.Status.State; state == scheduling.QueueStateClosed || state == scheduling.QueueStateClosing {
-		return told(source, "Queue %s is %s: Volcano starts nothing from it until it is open again.", q.Name, state)
-	}
-	out := s.shortOf("may not use more than %s (spec.capability)", q.Spec.Capability)
-	if len(out) == 0 {
-		out = s.shortOf("deserves %s (spec.deserved)", q.Spec.Deserved)
-	}
-	if len(out) == 0 && s.PodGroup != nil && pending(s.PodGroup) {
-		return told(source, "Queue %s is open, and its limits leave room for the gang. What the scheduler counts as its share, no object says: the scheduler's metrics volcano_queue_* do.", q.Name)
-	}
-	return out
-}
-
-// shortOf tells of which resources a job that has no node yet asks for more than a limit of its queue leaves.
-func (s *Snapshot) shortOf(limited string, limits corev1.ResourceList) []Fact {
-	if slices.ContainsFunc(s.Pods, func(p corev1.Pod) bool { return p.Spec.NodeName != "" }) {
-		return nil // what the job has already is among what the queue has allocated
-	}
-	asks := requests(gang.Effective(s.Job, &s.Job.Status))
-	var out []Fact
-	for _, name := range sortedNames(limits) {
-		asked, limit, allocated := asks[name], limits[name], s.Queue.Status.Allocated[name]
-		total := asked.DeepCopy()
-		total.Add(allocated)
-		if !asked.IsZero() && total.Cmp(limit) > 0 {
-			out = append(out, told("spec.tasks, Queue "+s.Queue.Name, "All pods of the job ask for %s of %s. Queue %s "+limited+", and %s are allocated.",
-				asked.String(), name, s.Queue.Name, limit.String(), allocated.String())...)
-		}
-	}
-	return out
-}
-
-// requests are the resources that all pods of a job ask for.
-func requests(job *v1alpha1.TrainingJob) corev1.ResourceList {
-	sum := corev1.ResourceList{}
-	for i := range job.Spec.Tasks {
-		t := &job.Spec.Tasks[i]
-		pod := &corev1.Pod{Spec: *t.Template.Spec.DeepCopy()}
-		fit.DefaultRequests(&pod.Spec)
-		for name, q := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
-			q.Mul(int64(t.Replicas))
-			total := sum[name]
-			total.Add(q)
-			sum[name] = total
-		}
-	}
-	return sum
-}
-
-func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
-	return slices.Sorted(maps.Keys(list))
-}
 
 func pending(pg *scheduling.PodGroup) bool {
 	return pg.Status.Phase == "" || pg.Status.Phase == scheduling.PodGroupPending
 }
 
-// podGroup tells of the gang in Volcano's words, while it waits.
+// podGroup tells how far Volcano is with the gang, while it waits.
 func podGroup(s *Snapshot) []Fact {
 	if !s.Waits() || s.Job.Status.Attempt == 0 || !s.couldRead("PodGroups") {
 		return nil
 	}
 	pg := s.PodGroup
 	if pg == nil {
-		return told("PodGroups", "Volcano has made no PodGroup for attempt %d yet.", s.Job.Status.Attempt)
+		return told("PodGroups", "Volcano has not begun with attempt %d yet: there is no PodGroup for it.", s.Job.Status.Attempt)
 	}
-	source := "PodGroup " + pg.Name
-	phase := pg.Status.Phase
-	if phase == "" {
-		phase = scheduling.PodGroupPending
-	}
-	admitted := ", so the queue has admitted it"
-	if pending(pg) {
-		admitted = ": the queue has not admitted it, and Volcano makes no pods before"
-	}
-	out := told(source, "The gang of %s is %s%s.", counted(int(pg.Spec.MinMember), "pod"), phase, admitted)
+	source := fmt.Sprintf("PodGroup %s, phase %s", pg.Name, cmp.Or(pg.Status.Phase, scheduling.PodGroupPending))
+	out := told(source, gangStory(pg), counted(int(pg.Spec.MinMember), "pod"))
 	for _, c := range pg.Status.Conditions {
 		if c.Type == scheduling.PodGroupUnschedulableType && c.Status == corev1.ConditionTrue {
-			out = append(out, told(source, "Volcano calls the gang unschedulable since %s, reason %s: %s.",
-				s.at(c.LastTransitionTime.Time), c.Reason, strings.TrimSuffix(c.Message, "."))...)
+			out = append(out, told(source, "The scheduler has found no place for the whole gang since %s: %q.", s.at(c.LastTransitionTime.Time), c.Message)...)
 		}
 	}
 	return out
+}
+
+// gangStory says what the phase of a PodGroup means for its gang.
+func gangStory(pg *scheduling.PodGroup) string {
+	switch {
+	case pending(pg):
+		return "The queue has not admitted the gang of %s yet: its pods are only created after that."
+	case pg.Status.Phase == scheduling.PodGroupInqueue:
+		return "The queue has admitted the gang of %s: the scheduler looks for nodes for all of them at once."
+	}
+	return "The gang of %s has been placed before: the scheduler looks for nodes for the pods that have none."
 }
 
 // unplaced are the pods of the present attempt that have no node.

@@ -14,6 +14,7 @@ import (
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/capacity"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
@@ -24,13 +25,16 @@ type Snapshot struct {
 	Job *v1alpha1.TrainingJob
 	// PodGroup of the present attempt; nil where there is none.
 	PodGroup *scheduling.PodGroup
-	// Queue of the job; nil where there is none.
-	Queue *scheduling.Queue
+	// Queue of the job; nil where it was not read. NoQueue reports that there is none of its name.
+	Queue   *scheduling.Queue
+	NoQueue bool
 	// Pods of the job, of every attempt.
 	Pods []corev1.Pod
-	// Nodes are those of the answer: of the job's ranks, and where a pod has none, all that the job's nodeSelector selects.
+	// Nodes are those of the answer: of the rank, or all that the job's nodeSelectors select.
 	Nodes []corev1.Node
-	// NodeHealths are those of HealthNodes, as far as there are some.
+	// Usage is what all pods of the cluster take, while the job waits for nodes; nil where it was not read.
+	Usage *capacity.Usage
+	// NodeHealths are those of the nodes of a rank, or what Concerned chooses; a node that nobody reports on has none.
 	NodeHealths []v1alpha1.NodeHealth
 	// Topology is the HyperNodes, with those of Nodes that are in them; nil where it was not read.
 	Topology *topology.Topology

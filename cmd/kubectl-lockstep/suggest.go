@@ -1,0 +1,24 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// maxSuggestions is how many names are suggested.
+const maxSuggestions = 3
+
+// didYouMean asks whether one of the names was meant that are spelled like a word, by cobra's rule for commands; it is empty where
+// none is. Each is written with a prefix, such as "--".
+func didYouMean(word string, names []string, prefix string) string {
+	tree := &cobra.Command{SuggestionsMinimumDistance: 2}
+	for _, name := range names {
+		tree.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
+	}
+	found := tree.SuggestionsFor(word)
+	if len(found) == 0 {
+		return ""
+	}
+	return "; did you mean " + prefix + strings.Join(found[:min(len(found), maxSuggestions)], " or "+prefix) + "?"
+}

@@ -1,0 +1,121 @@
+// The queue: what it has left for a gang that waits, and who uses the rest.
+
+package why
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/capacity"
+	"github.com/lockstep-dev/lockstep/fit"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+)
+
+// impossible tells what keeps a gang from ever being placed, while the cluster is as it is.
+func impossible(s *Snapshot) []Fact {
+	if !s.Waits() {
+		return nil
+	}
+	var out []Fact
+	for _, f := range capacity.Of(s.Job, &capacity.Cluster{Queue: s.Queue, NoQueue: s.NoQueue, Nodes: s.Nodes, Topology: s.Topology}) {
+		out = append(out, Fact(f))
+	}
+	return out
+}
+
+// queue tells how much is left of what the queue of a gang that waits may use, and who uses the rest.
+func queue(s *Snapshot) []Fact {
+	q := s.Queue
+	if q == nil || !s.Waits() || capacity.Closed(q) {
+		return nil
+	}
+	out := s.shortOf("may not use more than %s (spec.capability)", q.Spec.Capability)
+	if len(out) == 0 {
+		out = s.shortOf("deserves %s (spec.deserved)", q.Spec.Deserved)
+	}
+	if len(out) > 0 || s.PodGroup == nil || !pending(s.PodGroup) {
+		return out
+	}
+	out = told("Queue "+q.Name, "Queue %s is open, and its limits leave room for the gang. What the scheduler counts as its share, no object says: the scheduler's metrics volcano_queue_* do.", q.Name)
+	for _, name := range sortedNames(requests(gang.Effective(s.Job, &s.Job.Status))) {
+		if strings.Contains(string(name), "/") { // GPUs and other devices
+			out = append(out, s.users(name)...)
+		}
+	}
+	return out
+}
+
+// shortOf tells of which resources a job that has no node yet asks for more than a limit of its queue leaves.
+func (s *Snapshot) shortOf(limited string, limits corev1.ResourceList) []Fact {
+	if slices.ContainsFunc(s.Pods, func(p corev1.Pod) bool { return p.Spec.NodeName != "" }) {
+		return nil // what the job has already is among what the queue has allocated
+	}
+	asks := requests(gang.Effective(s.Job, &s.Job.Status))
+	var out []Fact
+	for _, name := range sortedNames(limits) {
+		asked, limit, allocated := asks[name], limits[name], s.Queue.Status.Allocated[name]
+		total := asked.DeepCopy()
+		total.Add(allocated)
+		if !asked.IsZero() && total.Cmp(limit) > 0 {
+			out = append(out, told("spec.tasks, Queue "+s.Queue.Name, "All pods of the job ask for %s of %s. Queue %s "+limited+", and %s are allocated.",
+				asked.String(), name, s.Queue.Name, limit.String(), allocated.String())...)
+			out = append(out, s.users(name)...)
+		}
+	}
+	return out
+}
+
+// users tells which jobs use a resource of the queue, or have it reserved.
+func (s *Snapshot) users(name corev1.ResourceName) []Fact {
+	if s.Usage == nil {
+		return nil
+	}
+	var parts []string
+	var more resource.Quantity
+	all := s.Usage.Users(s.Queue.Name, name, s.Job)
+	for i, u := range all {
+		switch {
+		case i >= maxNames:
+			more.Add(u.Quantity)
+		case u.Reserved:
+			parts = append(parts, fmt.Sprintf("%s (%s, reserved: its pods have no nodes yet)", u.Name, u.Quantity.String()))
+		default:
+			parts = append(parts, fmt.Sprintf("%s (%s)", u.Name, u.Quantity.String()))
+		}
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	if n := len(all) - maxNames; n > 0 {
+		parts = append(parts, fmt.Sprintf("%s (%s)", counted(n, "other"), more.String()))
+	}
+	return told("PodGroups, Pods", "Others that use %s of queue %s: %s.", name, s.Queue.Name, strings.Join(parts, ", "))
+}
+
+// requests are the resources that all pods of a job ask for.
+func requests(job *v1alpha1.TrainingJob) corev1.ResourceList {
+	sum := corev1.ResourceList{}
+	for i := range job.Spec.Tasks {
+		t := &job.Spec.Tasks[i]
+		pod := &corev1.Pod{Spec: *t.Template.Spec.DeepCopy()}
+		fit.DefaultRequests(&pod.Spec)
+		for name, q := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
+			q.Mul(int64(t.Replicas))
+			total := sum[name]
+			total.Add(q)
+			sum[name] = total
+		}
+	}
+	return sum
+}
+
+func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
+	return slices.Sorted(maps.Keys(list))
+}
