@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/top"
 )
 
@@ -83,7 +85,7 @@ func (o *topOptions) run(ctx context.Context, streams genericiooptions.IOStreams
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprint(streams.Out, draw(top.Screen{Width: terminalWidth(streams.Out)}))
+		_, err = fmt.Fprint(streams.Out, draw(top.Screen{Width: cmp.Or(terminalWidth(streams.Out), lines.Width)}))
 		return err
 	}
 	return o.live(ctx, streams, c)

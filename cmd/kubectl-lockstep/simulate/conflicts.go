@@ -92,7 +92,7 @@ func (o *options) checkStandardInput() error {
 func flagError(_ *cobra.Command, err error) error {
 	wrong, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {
-		return fmt.Errorf("%w: kubectl lockstep simulate --help lists the flags", err)
+		return err
 	}
 	what := map[string]string{
 		"int": "a whole number", "int64": "a whole number", "uint64": "a whole number that is not negative", "bool": "true or false",

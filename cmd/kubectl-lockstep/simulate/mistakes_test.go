@@ -119,7 +119,7 @@ func TestFlagsNameWhatIsWrong(t *testing.T) {
 		"too few nodes at all": {[]string{"-f", sample, "--nodes", "-3"}, "--nodes is -3"},
 		"parts of seconds":     {[]string{"-f", sample, "--sweep", "hold.seconds=1s..2500ms"}, "has to be FIELD=FROM..TO in whole seconds"},
 		"steps out of order":   {[]string{"-f", sample, "--sweep", "rules[everything-else].steps[1].afterSeconds=1s..20m"}, "its steps are not in the order of their times"},
-		"no flag":              {[]string{"--foo"}, "unknown flag: --foo: kubectl lockstep simulate --help lists the flags"},
+		"no flag":              {[]string{"--foo"}, "unknown flag: --foo"},
 		"a folder":             {[]string{"-f", t.TempDir()}, "is a folder: name a file in it"},
 		"no folder for an svg": {[]string{"-f", sample, "--sweep", "hold.seconds=1s..2s", "--svg", "nowhere/x.svg"}, "--svg nowhere/x.svg: there is no folder nowhere: make it, or name another file"},
 		"no rack":              {[]string{"-f", sample, "--nodes-per-rack", "0"}, "--nodes-per-rack is 0"},
