@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,51 +52,65 @@ func TestSeriesBeginAtZero(t *testing.T) {
 // Each word that a counter may be given is one of a constant's, and has its series.
 func TestEveryWordOfTheAPIHasItsSeries(t *testing.T) {
 	startSeries("words", "q")
-	known, series := map[string]bool{}, 0
-	for _, collector := range kept {
-		registry := prometheus.NewPedanticRegistry()
-		registry.MustRegister(collector)
-		families, err := registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, family := range families {
-			for _, m := range family.GetMetric() {
-				ours := false
-				for _, label := range m.GetLabel() {
-					known[label.GetValue()] = true
-					ours = ours || label.GetValue() == "words"
-				}
-				if ours {
-					series += seriesOf(m)
-				}
-			}
-		}
-	}
+	known, series := labelValuesIn(t, "words")
 	if page, err := os.ReadFile("../config/README.md"); err != nil || !strings.Contains(string(page), fmt.Sprintf("%d for each queue of each namespace", series)) {
 		t.Errorf("config/README.md does not say that a queue has %d series (%v)", series, err)
 	}
+	words := wordsOfTheAPI(t)
+	for _, word := range words {
+		if word != string(v1alpha1.CauseSuspended) && !known[word] { // nothing is lost to a suspension
+			t.Errorf("%s has no series: add it to startSeries", word)
+		}
+	}
+	if len(words) < 35 {
+		t.Errorf("%d words were found: does this test read them at all?", len(words))
+	}
+}
+
+// wordsOfTheAPI are the constants that become values of labels.
+func wordsOfTheAPI(t *testing.T) []string {
+	t.Helper()
 	files, err := filepath.Glob("../api/v1alpha1/*_types.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	words := regexp.MustCompile(`\n\t\w+ +(?:EventType|Action|Outcome|FailureClass|InterruptionCause|CheckpointOutcome|Phase) += "(\w+)"`)
-	found := 0
+	constants := regexp.MustCompile(`\n\t\w+ +(?:EventType|Action|Outcome|FailureClass|InterruptionCause|CheckpointOutcome|Phase) += "(\w+)"`)
+	var out []string
 	for _, file := range append(files, "../policies/incident/phases.go") {
 		raw, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, word := range words.FindAllStringSubmatch(string(raw), -1) {
-			found++
-			if word[1] != string(v1alpha1.CauseSuspended) && !known[word[1]] { // nothing is lost to a suspension
-				t.Errorf("%s of %s has no series: add it to startSeries", word[1], file)
-			}
+		for _, word := range constants.FindAllStringSubmatch(string(raw), -1) {
+			out = append(out, word[1])
 		}
 	}
-	if found < 35 {
-		t.Errorf("%d words were found: does this test read them at all?", found)
+	return out
+}
+
+// labelValuesIn are the values of all labels in a namespace, and how many series they are in.
+func labelValuesIn(t *testing.T, namespace string) (values map[string]bool, series int) {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(kept...)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
 	}
+	values = map[string]bool{}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			isOurs := func(l *dto.LabelPair) bool { return l.GetName() == "namespace" && l.GetValue() == namespace }
+			if !slices.ContainsFunc(m.GetLabel(), isOurs) {
+				continue
+			}
+			for _, label := range m.GetLabel() {
+				values[label.GetValue()] = true
+			}
+			series += seriesOf(m)
+		}
+	}
+	return values, series
 }
 
 // seriesOf is how many series Prometheus makes of a metric: a histogram has its buckets, the one without a limit, a sum and a count.
