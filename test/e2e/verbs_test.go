@@ -96,6 +96,7 @@ func TestAJobFromSubmitToResume(t *testing.T) {
 	if n := len(s.pods()); n != 3 {
 		t.Errorf("there are %d pods", n)
 	}
+	s.refuses(user, []string{"list", "-n", "nope"}, "namespace nope does not exist")
 	s.says(user, []string{"list"}, "NAME STATE READY ATTEMPT HYPERNODE RESTARTS ETTR AGE", "submitted Running 3/3 1 "+s.pool.Rack(0)+" 0 1.0000")
 	s.says(user, []string{"ls", "-A", "--state", "Running"}, "default submitted Running")
 	s.says(testCluster.Kubeconfig(), []string{"nodes", s.pool.Rack(0)}, s.pool.Rack(0)+" "+s.pod(0).Spec.NodeName+" yes - - - 8/8")
@@ -110,13 +111,16 @@ func TestAJobFromSubmitToResume(t *testing.T) {
 	s.says(user, []string{"resume", "submitted"}, "submitted resumed")
 	s.await("the job runs again", func() bool { return s.job.Status.State == v1alpha1.StateRunning })
 	s.says(user, []string{"resume", "submitted"}, "submitted is not suspended")
+	if n := s.job.Status.Restarts.Job; n != 0 {
+		t.Errorf("to resume the job is counted as %d restarts", n)
+	}
 
 	s.refuses(user, []string{"logs", "submitted", "worker-7"}, `"worker-7" names no rank of TrainingJob submitted: give one of master-0, worker-0 to worker-1`)
 	s.refuses(user, []string{"logs", "submitted", "worker-0", "-p"}, "rank worker-0 has no previous log")
 	s.must(testCluster.SucceedPods(s.ctx, s.keys()...), "let the pods succeed")
 	s.await("the job completes", func() bool { return s.job.Status.State == v1alpha1.StateCompleted })
 	s.refuses(user, []string{"suspend", "submitted"}, "TrainingJob submitted has ended (Completed), and cannot be suspended")
-	s.refuses(user, []string{"ack", "breaker"}, "The ClusterRole lockstep-health-admin has all rights")
+	s.says(user, []string{"ack", "breaker"}, "no breaker is open, and nothing is left to acknowledge")
 }
 
 // The launcher is a task of its own, as Volcano's plugin is told.
@@ -171,5 +175,5 @@ func TestFaultsAndTheBreakerAreAcknowledged(t *testing.T) {
 	s.published(node, "the manager forgets that it failed", func(h v1alpha1.NodeHealthStatus) bool { return h.Verdict != nil && len(h.Verdict.FailureTimes) == 0 })
 	s.says(user, []string{"ack", "node", node}, "nothing is left to acknowledge")
 	s.refuses(user, []string{"ack", "node", "nowhere"}, `nodehealths.lockstep.dev "nowhere" not found: nothing was ever reported`)
-	s.refuses(user, []string{"list"}, "The ClusterRole lockstep-explain has all rights")
+	s.refuses(user, []string{"timeline", "nowhere"}, "The ClusterRole lockstep-explain has all rights")
 }
