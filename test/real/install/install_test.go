@@ -75,7 +75,10 @@ func TestKustomize(t *testing.T) {
 	w.follow(here.previous, "kubectl")
 	w.agentsReport()
 	job := w.train("kustomize")
-	w.acrossAnIncident(job, func() { w.follow(here.root, "kubectl") })
+	w.acrossAnIncident(job, func() {
+		w.follow(here.root, "kubectl")
+		w.must(w.shell("kubectl --namespace lockstep-system rollout status deployment lockstep-manager --timeout=5m"))
+	})
 	w.runs(here.root)
 	w.follow(here.root, "verify")
 	w.breakLink()
