@@ -75,7 +75,10 @@ func TestKustomize(t *testing.T) {
 	w.follow(here.previous, "kubectl")
 	w.agentsReport()
 	job := w.train("kustomize")
-	w.acrossAnIncident(job, func() { w.follow(here.root, "kubectl") })
+	w.acrossAnIncident(job, func() {
+		w.follow(here.root, "kubectl")
+		w.must(w.shell("kubectl --namespace lockstep-system rollout status deployment lockstep-manager --timeout=5m"))
+	})
 	w.runs(here.root)
 	w.follow(here.root, "verify")
 	w.breakLink()
@@ -143,14 +146,18 @@ func (w *world) await(what string, holds func() (bool, error)) {
 	}
 }
 
-// agentsReport waits until the agent of every node says that all is well, from what plays DCGM there.
+// agentsReport waits until the agent of every node says that all is well, with the version of what plays DCGM there.
 func (w *world) agentsReport() {
 	w.t.Helper()
 	for _, node := range here.Nodes.NodeNames() {
 		w.await("the agent of "+node+" reports", func() (bool, error) {
 			health := &v1alpha1.NodeHealth{}
 			err := here.Client().Get(w.ctx, client.ObjectKey{Name: node}, health)
-			return err == nil && len(health.Status.Sources) == 1 && health.Status.Sources[0].State == v1alpha1.HealthHealthy, client.IgnoreNotFound(err)
+			if err != nil || len(health.Status.Sources) != 1 {
+				return false, client.IgnoreNotFound(err)
+			}
+			source := health.Status.Sources[0]
+			return source.State == v1alpha1.HealthHealthy && source.Version != "", nil // one that has not asked yet has none
 		})
 	}
 }

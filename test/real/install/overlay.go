@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/lockstep-dev/lockstep/test/dcgmsim"
 	"github.com/lockstep-dev/lockstep/test/real"
@@ -20,7 +21,13 @@ func (s *site) overlay(checkout string) string {
 func (s *site) writeOverlay(checkout string) error {
 	folder, sample, library := s.overlay(checkout), "dcgm-unix-socket", ""
 	if checkout == s.root {
-		sample, library = "dcgm-node-library", fmt.Sprintf("- {name: dcgm-library, hostPath: {path: %s}}", libraryFolder)
+		sample, library = "dcgm-node-library", fmt.Sprintf(`
+- target: {kind: DaemonSet, name: lockstep-health-agent}
+  patch: |
+    kind: DaemonSet
+    apiVersion: apps/v1
+    metadata: {name: lockstep-health-agent}
+    spec: {template: {spec: {volumes: [{name: dcgm-library, hostPath: {path: %s}}]}}}`, libraryFolder)
 	}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
@@ -29,25 +36,24 @@ func (s *site) writeOverlay(checkout string) error {
 	if err != nil {
 		return err
 	}
+	// After the name of the node, which the variable has in it.
 	return os.WriteFile(filepath.Join(folder, "kustomization.yaml"), fmt.Appendf(nil, `resources:
 - %s
 patches:
 - target: {kind: DaemonSet, name: lockstep-health-agent}
   patch: |
-    kind: DaemonSet
-    apiVersion: apps/v1
-    metadata: {namespace: lockstep-health, name: lockstep-health-agent}
-    spec:
-      template:
-        spec:
-          containers:
-          - name: agent
-            env:
-            - {name: %s, value: %s/$(NODE_NAME)}
-            volumeMounts:
-            - {name: state, mountPath: %s, readOnly: true}
-          volumes:
-          - {name: state, hostPath: {path: %s}}
-          %s
-`, base, dcgmsim.StateEnv, real.DCGMFolder, real.DCGMFolder, real.DCGMFolder, library), 0o644)
+    - op: add
+      path: /spec/template/spec/containers/0/args/-
+      value: --interval=1s
+    - op: add
+      path: /spec/template/spec/containers/0/env/-
+      value: {name: %s, value: %s/$(NODE_NAME)}
+    - op: add
+      path: /spec/template/spec/volumes/-
+      value: {name: state, hostPath: {path: %s}}
+    - op: add
+      path: /spec/template/spec/containers/0/volumeMounts/-
+      value: {name: state, mountPath: %s, readOnly: true}
+%s
+`, base, dcgmsim.StateEnv, real.DCGMFolder, real.DCGMFolder, real.DCGMFolder, strings.TrimPrefix(library, "\n")), 0o644)
 }
