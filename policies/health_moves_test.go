@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -277,6 +278,26 @@ func TestWhatFailsByItselfIsNotHeldBack(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A pod that does not start, while its health is held back by the breaker, is one incident, however long it takes: one that is about
+// its start may act, and so covers the rank before the one that is held back.
+func TestAPodThatDoesNotStartAndIsHeldBackIsOneIncident(t *testing.T) {
+	s := bounded(4)
+	s.Job.Spec.RestartPolicy = policy(withRules(rule("all", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 600))))
+	s.moved(time.Minute, 2)
+	p := &s.Pods[1]
+	p.Phase, p.Ready, p.WasReady, p.BoundTime, p.StartProblem = corev1.PodPending, false, false, s.Now, gang.StartProblem{Reason: "ImagePullBackOff"}
+	s.ail(failed, 1)
+	for range 10 {
+		s.decide()
+		s.after(10 * time.Second)
+	}
+	var triggers []v1alpha1.EventType
+	for _, inc := range s.status().Incidents {
+		triggers = append(triggers, inc.Trigger)
+	}
+	check.Equal(t, "incidents", []v1alpha1.EventType{v1alpha1.HealthFailed, v1alpha1.PodNotStarted}, triggers)
 }
 
 func deletedPods(s *scene) []string {

@@ -10,8 +10,8 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
-// Covering returns the open incident that a rank is part of: one that is held back only where
-// there is no other, and one that is about its waiting only where there is none at all.
+// Covering returns the open incident that a rank is part of: one that is about its waiting only where there is no other that
+// may act, and one that is held back only where there is none at all.
 func (v *View) Covering(s *v1alpha1.TrainingJobStatus, r gang.Rank) *v1alpha1.Incident {
 	var held *v1alpha1.Incident
 	for i := range s.Incidents {
@@ -24,10 +24,10 @@ func (v *View) Covering(s *v1alpha1.TrainingJobStatus, r gang.Rank) *v1alpha1.In
 		}
 		held = inc
 	}
-	if held != nil {
-		return held
+	if inc := v.waitingFor(s, r, v1alpha1.PodPending, v1alpha1.PodNotStarted); inc != nil {
+		return inc
 	}
-	return v.waitingFor(s, r, v1alpha1.PodPending, v1alpha1.PodNotStarted)
+	return held
 }
 
 // waitingFor returns the open incident that is about a rank's waiting for a node, or for its start there.

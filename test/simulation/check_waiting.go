@@ -45,10 +45,11 @@ func (t *tenant) checkReturning(pods []*pod) {
 }
 
 // checkLateNodes checks that a rank that finds no room is not kept for long from a good node that joined its home since.
-// It may be sent to the nearest empty nodes first, and go further by a step for ranks without room.
+// It may be sent to the nearest empty nodes first, and go further by a step for ranks without room. While the queue is over its
+// share no such step is taken, and no node would be tried for the next pod either.
 func (t *tenant) checkLateNodes(p *pod) {
 	s := &t.job.Status
-	if t.job.Annotations[v1alpha1.DryRun] == "true" {
+	if t.job.Annotations[v1alpha1.DryRun] == "true" || t.overShare(1) {
 		return
 	}
 	home := t.members[homeOf(t.job, s, p.rank())]

@@ -82,7 +82,8 @@ func (t *tenant) mayTakeFrom(other *tenant, p *pod, n *node) bool {
 }
 
 // checkTolerations checks that a pod passes another job's hold only on its own node, which its job holds too, or where
-// the other is younger.
+// the other is younger. A manager whose cache is behind, as that of a former leader, holds what it has seen held: the hold goes with
+// a Node object that is deleted. Whether the pod then takes what another job is owed is checked when it is bound.
 func (t *tenant) checkTolerations(p *pod, target placement.Target, keys []string) {
 	for _, other := range t.tenants {
 		if other == t || !slices.Contains(keys, holdKey(other.name)) {
@@ -91,6 +92,7 @@ func (t *tenant) checkTolerations(p *pod, target placement.Target, keys []string
 		own, held := t.nodes[nodeOf(t.acting.status, p.rank())], false
 		if own != nil && len(target.In) == 1 && target.In[0] == own.Hostname {
 			_, held = own.holds[t.name]
+			held = held || t.acting.cache.Nodes[own.Name].Hold != ""
 		}
 		t.require(Holds, held || t.precedes(other), "pod %s passes the hold of %s", p.Name, other.name)
 	}
