@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -37,7 +38,7 @@ type Ground struct {
 
 // Start brings up a ground of two racks under one spine, with the manager on the host. Stop ends it.
 func Start(ctx context.Context, nodesPerRack int, progress io.Writer) (*Ground, error) {
-	g, err := StartBare(ctx, nodesPerRack, progress)
+	g, err := StartBare(ctx, nodesPerRack, 0, progress)
 	if err != nil {
 		return nil, err
 	}
@@ -47,8 +48,8 @@ func Start(ctx context.Context, nodesPerRack int, progress io.Writer) (*Ground, 
 	return g, nil
 }
 
-// StartBare brings up a ground without Lockstep.
-func StartBare(ctx context.Context, nodesPerRack int, progress io.Writer) (g *Ground, err error) {
+// StartBare brings up a ground without Lockstep, whose nodes are NotReady after so long a silence; the default of test/cluster where that is 0.
+func StartBare(ctx context.Context, nodesPerRack int, silence time.Duration, progress io.Writer) (g *Ground, err error) {
 	g = &Ground{Nodes: cluster.Topology{
 		Name: "gpu", Racks: 2, NodesPerRack: nodesPerRack, GPUsPerNode: GPUsPerNode, Tiers: []int{2}, Real: true,
 		Labels: map[string]string{"nvidia.com/gpu.present": "true"},
@@ -56,13 +57,13 @@ func StartBare(ctx context.Context, nodesPerRack int, progress io.Writer) (g *Gr
 	if g.dir, err = os.MkdirTemp("", "lockstep-real-"); err != nil {
 		return nil, err
 	}
-	if err := g.start(ctx, progress); err != nil {
+	if err := g.start(ctx, silence, progress); err != nil {
 		return nil, errors.Join(err, g.Stop())
 	}
 	return g, nil
 }
 
-func (g *Ground) start(ctx context.Context, progress io.Writer) error {
+func (g *Ground) start(ctx context.Context, silence time.Duration, progress io.Writer) error {
 	root, err := cluster.RepositoryRoot()
 	if err != nil {
 		return err
@@ -71,7 +72,7 @@ func (g *Ground) start(ctx context.Context, progress io.Writer) error {
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return err
 	}
-	if g.Cluster, err = cluster.Start(ctx, cluster.Options{Name: "real", Scheme: scheme, Progress: progress}); err != nil {
+	if g.Cluster, err = cluster.Start(ctx, cluster.Options{Name: "real", Scheme: scheme, NodeMonitorGracePeriod: silence, Progress: progress}); err != nil {
 		return err
 	}
 	if err := g.AddTopology(ctx, g.Nodes); err != nil {

@@ -27,6 +27,9 @@ import (
 // the policy that narrows it have changed since.
 const Previous = "7cefd9c0f143109f4044ba1d6afe14cef4e83449"
 
+// silence is longer than programs being built beside keep a kubelet from its heartbeats.
+const silence = 20 * time.Second
+
 // libraryFolder is where real nodes have the library that plays DCGM.
 var libraryFolder = filepath.Join(cluster.SharedPath, "dcgm-library")
 
@@ -55,7 +58,7 @@ func start(ctx context.Context) (s *site, err error) {
 	if err := s.checkOut(ctx); err != nil {
 		return nil, err
 	}
-	if s.Ground, err = real.StartBare(ctx, 2, os.Stderr); err != nil {
+	if s.Ground, err = real.StartBare(ctx, 2, silence, os.Stderr); err != nil {
 		return nil, err
 	}
 	for _, prepare := range []func(context.Context) error{s.simulateDCGM, s.linkPrograms, s.buildImages, s.buildPrevious} {
@@ -176,8 +179,11 @@ func (s *site) writeValues(checkout string) error {
 		agent["dcgmLibraryDir"] = libraryFolder
 	}
 	content, err := yaml.Marshal(map[string]any{
-		"manager": map[string]any{"image": map[string]any{"repository": managerImage, "tag": s.tag(checkout)}},
-		"agent":   agent,
+		"manager": map[string]any{
+			"image":       map[string]any{"repository": managerImage, "tag": s.tag(checkout)},
+			"tolerations": []any{map[string]any{"operator": "Exists", "effect": "NoSchedule"}}, // every node is one that jobs hold
+		},
+		"agent": agent,
 	})
 	if err != nil {
 		return err
