@@ -40,11 +40,6 @@ func (s *site) writeOverlay(checkout string) error {
 	return os.WriteFile(filepath.Join(folder, "kustomization.yaml"), fmt.Appendf(nil, `resources:
 - %s
 patches:
-- target: {kind: Deployment, name: lockstep-manager}
-  patch: |
-    - op: add
-      path: /spec/template/spec/tolerations
-      value: [{operator: Exists, effect: NoSchedule}]
 - target: {kind: DaemonSet, name: lockstep-health-agent}
   patch: |
     - op: add

@@ -179,10 +179,7 @@ func (s *site) writeValues(checkout string) error {
 		agent["dcgmLibraryDir"] = libraryFolder
 	}
 	content, err := yaml.Marshal(map[string]any{
-		"manager": map[string]any{
-			"image":       map[string]any{"repository": managerImage, "tag": s.tag(checkout)},
-			"tolerations": []any{map[string]any{"operator": "Exists", "effect": "NoSchedule"}}, // every node is one that jobs hold
-		},
+		"manager": map[string]any{"image": map[string]any{"repository": managerImage, "tag": s.tag(checkout)}},
 		"agent": agent,
 	})
 	if err != nil {
