@@ -32,6 +32,8 @@ type restartRequest struct {
 	wait    bool
 	timeout time.Duration
 	dryRun  dryRun
+	// check looks at the cluster before the request is sent; nil for nothing to look at.
+	check func(context.Context, *cluster, *v1alpha1.TrainingJob, []gang.Rank) error
 }
 
 func newRestart(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {
@@ -91,7 +93,7 @@ refuses, or they do not come back.`,
 func newMigrate(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {
 	var r restartRequest
 	var node string
-	var all bool
+	var all, force bool
 	c := &cobra.Command{
 		Use:   "migrate JOB [RANK...]",
 		Short: "Move ranks to other nodes, or the whole job to another HyperNode",
@@ -101,8 +103,8 @@ where the topology allows one.
 
 The manager records the request as an incident with the trigger RestartRequested, and asks the program for a checkpoint
 first if the job says how. The job stays away from the nodes that its ranks leave for restartPolicy.excludeNodeSeconds, and for 10
-minutes at least. Where no other node has room, a rank waits for one: kubectl lockstep map shows what is free. Nothing is charged
-to the budget.
+minutes at least. Where no other node has room for a rank, and the job has no spares, the request is not made unless it has --force:
+kubectl lockstep map shows what is free. Nothing is charged to the budget.
 
 The exit code is 0 once the manager has begun, or with --wait once all ranks are ready again, and 1 where it
 refuses, or they do not come back.`,
@@ -118,6 +120,9 @@ refuses, or they do not come back.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if given := len(args) > 1; (given && node != "") || (given && all) || (node != "" && all) {
 				return errors.New("give ranks, --node or --all, and only one of them")
+			}
+			if !all && !force {
+				r.check = func(ctx context.Context, c *cluster, job *v1alpha1.TrainingJob, ranks []gang.Rank) error { return c.checkRoom(ctx, job, ranks) }
 			}
 			return r.ask(c.Context(), streams.Out, flags, args, func(job *v1alpha1.TrainingJob, ranks []gang.Rank) ([]gang.Rank, error) {
 				r.Action = "MigratePod"
@@ -137,6 +142,7 @@ refuses, or they do not come back.`,
 	}
 	c.Flags().StringVar(&node, "node", "", "move all ranks of the job that are on this node")
 	c.Flags().BoolVar(&all, "all", false, "move the whole job to another HyperNode")
+	c.Flags().BoolVar(&force, "force", false, "move ranks even where no other node has room for them, so that they wait for one")
 	r.addFlags(c, flags)
 	return c
 }
@@ -216,6 +222,11 @@ func (r *restartRequest) fill(job *v1alpha1.TrainingJob, names []string, choose 
 func (r *restartRequest) send(ctx context.Context, c *cluster, job *v1alpha1.TrainingJob) error {
 	if err := restarts.Check(job); err != nil {
 		return err
+	}
+	if r.check != nil {
+		if err := r.check(ctx, c, job, restarts.Ranks(&r.RestartRequest)); err != nil {
+			return err
+		}
 	}
 	merge, err := restarts.Patch(job, &r.RestartRequest)
 	if err != nil {

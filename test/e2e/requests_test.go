@@ -31,6 +31,9 @@ func TestARankIsRestartedAndMovedOnRequest(t *testing.T) {
 		t.Errorf("worker-0 is still on node %s", left)
 	}
 
+	// The job keeps away from the node that it has left, and would wait for another one of its four.
+	s.refuses(admin, []string{"migrate", "requests", "worker-1"}, "no other node of HyperNode "+s.pool.Rack(home)+" has room for worker-1 now")
+
 	// A script may repeat a command: the same id is carried out once.
 	for range 2 {
 		s.says(admin, []string{"migrate", "requests", "--all", "--id", "out-of-the-rack", "--wait"}, "requests: RelocateJob of the whole job is incident 3", "Recovered after")

@@ -87,6 +87,15 @@ func Names(request *v1alpha1.RestartRequest) string {
 	return strings.Join(names, ", ")
 }
 
+// Ranks are those that a request names.
+func Ranks(request *v1alpha1.RestartRequest) []gang.Rank {
+	var out []gang.Rank
+	for _, p := range request.Pods {
+		out = append(out, gang.Rank{Task: p.Task, Index: p.Index})
+	}
+	return out
+}
+
 // Incident returns the incident that carries a request out, and nil where the status has none, or has forgotten it.
 func Incident(job *v1alpha1.TrainingJob, id string) *v1alpha1.Incident {
 	if !Answered(job, id) {
