@@ -78,6 +78,13 @@ func isSuspended(a *v1alpha1.Availability) bool {
 	return a.Interruption != nil && a.Interruption.Cause == v1alpha1.CauseSuspended
 }
 
+// isStarting reports whether a job that was resumed has yet to be ready. What stops the gang again before the incident of the resume
+// is over has that incident.
+func isStarting(a *v1alpha1.Availability) bool {
+	i := a.Interruption
+	return i != nil && i.Cause == v1alpha1.InterruptionCause(v1alpha1.JobResumed) && i.Incident == 0
+}
+
 // endInterruption adds what interrupts the gang, if anything does, to the time that is lost. A suspension loses none, and neither does
 // the start after it, like the first start of the job.
 func endInterruption(a *v1alpha1.Availability, at time.Time) {
@@ -85,7 +92,7 @@ func endInterruption(a *v1alpha1.Availability, at time.Time) {
 		return
 	}
 	took := max(0, at.Sub(a.Interruption.StartTime.Time)).Milliseconds() // clocks step back
-	if isSuspended(a) || a.Interruption.Cause == v1alpha1.InterruptionCause(v1alpha1.JobResumed) {
+	if isSuspended(a) || isStarting(a) {
 		a.SuspendedMilliseconds += took
 		a.Interruption = nil
 		return

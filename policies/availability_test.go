@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
@@ -172,6 +174,19 @@ func TestAvailability(t *testing.T) {
 			s.after(time.Hour).resumed()
 			s.after(time.Minute).placed()
 		}, "from 0s, suspended for 1h1m0s"},
+		"resumed, ready with a rank less, and down again": {patient, func(s *scene) {
+			s.Job.Spec.MinAvailable = ptr.To[int32](2)
+			s.after(time.Minute).suspended()
+			s.after(time.Hour).resumed()
+			s.bind(0, "n00")
+			s.bind(1, "n01")
+			s.after(time.Minute).decide()
+			s.after(time.Minute).crash(1, 1)
+			s.decide()
+			s.after(time.Second).ready(1)
+			s.Pods[1].Phase = corev1.PodRunning
+			s.after(time.Second).decide()
+		}, "from 0s, lost 2s to 1 JobResumed, suspended for 1h1m0s"},
 		"suspended in the middle of a recovery": {patient, func(s *scene) {
 			s.crash(1, 1)
 			s.decide()

@@ -36,7 +36,8 @@ type Availability struct {
 type InterruptionCause string
 
 // The causes that are not the trigger of an incident. What passes from the end of a suspension until the gang is ready has
-// the cause JobResumed, with an incident or without one, and counts as suspended.
+// the cause JobResumed and no incident, and counts as suspended. What stops the gang again before the incident of the resume is
+// over has the same cause and that incident, and is lost.
 const (
 	// CauseSuspended is a suspension by spec.suspend. Nothing is lost by it.
 	CauseSuspended InterruptionCause = "Suspended"
