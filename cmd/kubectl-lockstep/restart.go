@@ -122,7 +122,9 @@ refuses, or they do not come back.`,
 				return errors.New("give ranks, --node or --all, and only one of them")
 			}
 			if !all && !force {
-				r.check = func(ctx context.Context, c *cluster, job *v1alpha1.TrainingJob, ranks []gang.Rank) error { return c.checkRoom(ctx, job, ranks) }
+				r.check = func(ctx context.Context, c *cluster, job *v1alpha1.TrainingJob, ranks []gang.Rank) error {
+					return c.checkRoom(ctx, job, ranks)
+				}
 			}
 			return r.ask(c.Context(), streams.Out, flags, args, func(job *v1alpha1.TrainingJob, ranks []gang.Rank) ([]gang.Rank, error) {
 				r.Action = "MigratePod"

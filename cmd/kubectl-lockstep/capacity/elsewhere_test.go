@@ -15,7 +15,9 @@ import (
 )
 
 func TestElsewhere(t *testing.T) {
-	gpus := func(n string) corev1.ResourceList { return corev1.ResourceList{"nvidia.com/gpu": resource.MustParse(n)} }
+	gpus := func(n string) corev1.ResourceList {
+		return corev1.ResourceList{"nvidia.com/gpu": resource.MustParse(n)}
+	}
 	job := &v1alpha1.TrainingJob{ObjectMeta: metav1.ObjectMeta{Name: "llama", UID: "0123abcd-0000-4000-8000-000000000000"}}
 	job.Spec.Tasks = []v1alpha1.Task{{Name: "worker", Replicas: 2, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 		Containers: []corev1.Container{{Name: "train", Resources: corev1.ResourceRequirements{Limits: gpus("8")}}},

@@ -180,7 +180,7 @@ func (s *site) writeValues(checkout string) error {
 	}
 	content, err := yaml.Marshal(map[string]any{
 		"manager": map[string]any{"image": map[string]any{"repository": managerImage, "tag": s.tag(checkout)}},
-		"agent": agent,
+		"agent":   agent,
 	})
 	if err != nil {
 		return err
