@@ -21,10 +21,11 @@ func TestManagerRestartedInTheMiddleOfARecovery(t *testing.T) {
 	before, victim := s.pods(), s.pod(1)
 	home := s.rackOf(victim.Spec.NodeName)
 
-	s.must(testCluster.DeleteNode(s.ctx, victim.Spec.NodeName), "delete the node")
-	s.await("the incident opens", func() bool { return len(s.job.Status.Incidents) == 1 })
-	s.firstSpans(1)
-	s.withoutManager(func() {})
+	s.thenWithoutManager(func() {
+		s.must(testCluster.DeleteNode(s.ctx, victim.Spec.NodeName), "delete the node")
+		s.await("the incident opens", func() bool { return len(s.job.Status.Incidents) == 1 })
+		s.firstSpans(1)
+	}, func() {})
 	s.keepManager()
 	s.recovered(1)
 
@@ -84,8 +85,16 @@ func (s *scenario) keepManager() {
 // withoutManager kills the manager, does something, and starts it again.
 func (s *scenario) withoutManager(do func()) {
 	s.t.Helper()
+	s.thenWithoutManager(func() {}, do)
+}
+
+// thenWithoutManager is the same after something that the manager must not have the time to recover from: tests that need it to
+// live on are waited for before.
+func (s *scenario) thenWithoutManager(first, do func()) {
+	s.t.Helper()
 	managerKills.Lock()
 	defer managerKills.Unlock()
+	first()
 	s.must(manager.Kill(), "kill the manager")
 	do()
 	s.must(manager.Start(s.ctx), "start the manager")
