@@ -31,6 +31,8 @@ E2E_TIMEOUT ?= 40m
 REAL_TIMEOUT ?= 40m
 # How often a gang recovers in each case of test-real in which other jobs wait for its nodes.
 RECOVERIES ?= 3
+# Which tests of installations test-real runs; test-full runs the one by kubectl, too.
+INSTALLATIONS ?= TestTheChart
 # Random histories of test-sim.
 HISTORIES ?= 100000
 # Nodes of test-week.
@@ -160,10 +162,11 @@ node-binaries: prereqs
 .PHONY: test-real
 test-real: prereqs prereqs-real cluster-binaries node-binaries ## as root: run real gangs on real kubelets, and break them; 25 minutes
 	go test -count=1 -v -timeout=$(REAL_TIMEOUT) ./test/real -recoveries=$(RECOVERIES)
-	go test -count=1 -v -timeout=$(REAL_TIMEOUT) ./test/real/install # install, upgrade, downgrade and uninstall by the commands of config/README.md
+	go test -count=1 -v -timeout=$(REAL_TIMEOUT) -run '$(INSTALLATIONS)' ./test/real/install # install, upgrade, downgrade and uninstall by the commands of config/README.md
 
 .PHONY: test-full
 test-full: RECOVERIES = 10
+test-full: INSTALLATIONS = .
 test-full: test test-real test-sim test-mutations test-week ## everything that checks the product, an hour and a half
 
 .PHONY: test-mutations
