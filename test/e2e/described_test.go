@@ -22,24 +22,25 @@ func TestAJobIsDescribed(t *testing.T) {
 	lost := s.pod(1).Spec.NodeName
 	s.must(testCluster.DeleteNode(s.ctx, lost), "delete a node")
 	s.recovered(1)
+	// The plugin writes ranks with consecutive nodes as one range, so where a rank is now stands in the event alone in each case.
 	s.says(user, []string{"describe", "tj/" + s.job.Name},
 		"1 NodeGone", "Recovered RestartPod", "on "+lost, "Keeps away from: node "+lost, "Restarts: 1: 1 of pods", "lost to NodeGone",
-		"worker-1="+s.pod(1).Spec.NodeName, "Events: AGO TYPE REASON", "IncidentRecovered")
+		"Events: AGO TYPE REASON", "IncidentRecovered", "worker-1 from node "+lost+" to node "+s.pod(1).Spec.NodeName)
 	s.refuses(user, []string{"describe", "nowhere"}, `trainingjobs.lockstep.dev "nowhere" not found in namespace default`)
 }
 
 // The watches of the screen are those that the role allows. A script gives it a terminal.
 func TestTopInATerminal(t *testing.T) {
-	s := newScenarioAlone(t, "watched", 1, 4)
+	s := newScenarioAlone(t, "terminal", 1, 4)
 	s.run(s.trainingJob(3))
 	user := s.userWith("lockstep-explain")
-	s.says(user, []string{"top"}, "Jobs: 1 (1 Running), GPUs in use: 24.", "watched Running 3/3 24 1.0000")
-	s.says(user, []string{"top", "watched", "--once"}, "TrainingJob default/watched: Running, attempt 1")
+	s.says(user, []string{"top"}, "Jobs: 1 (1 Running), GPUs in use: 24.", "terminal Running 3/3 24 1.0000")
+	s.says(user, []string{"top", "terminal", "--once"}, "TrainingJob default/terminal: Running, attempt 1")
 	s.says(user, []string{"top", "nodes"}, s.pool.Rack(0)+" 4 1 3", "GPUs in use: 24 of 32.")
 	if _, err := exec.LookPath("script"); err != nil {
 		t.Skip("there is no program script, of util-linux, to make a terminal")
 	}
-	for _, what := range []string{"", "watched", "nodes"} {
+	for _, what := range []string{"", "terminal", "nodes"} {
 		out := s.inATerminal(user, "top", what)
 		if !strings.Contains(out, "\x1b[?1049l") || !strings.Contains(out, "GPUs in use: 24") {
 			t.Errorf("top %s: %q", what, out)

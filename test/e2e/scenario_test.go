@@ -54,11 +54,11 @@ func newScenarioAlone(t *testing.T, name string, racks, nodesPerRack int, tiers 
 	}}
 	s.must(testCluster.AddTopology(s.ctx, s.pool), "add the topology")
 	t.Cleanup(func() {
-		if !t.Failed() {
-			s.remove()
-		} else if s.job != nil {
+		if t.Failed() && s.job != nil {
 			t.Logf("the job at the end:\n%s", s.dump())
 		}
+		// Tests that run alone count all jobs and nodes, those of a failed test, too.
+		s.remove()
 	})
 	return s
 }
