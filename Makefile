@@ -194,7 +194,7 @@ cluster-down: prereqs ## stop the test cluster
 	go run ./test/cluster/cmd down
 
 .PHONY: gains
-gains: prereqs ## play jobs of three sizes in the policy lab, and write the gains of policies into lab/README.md; half an hour
+gains: prereqs ## play jobs of three sizes in the policy lab, and write the gains of policies into lab/README.md; 7 minutes
 	go run ./test/gains
 
 .PHONY: demo
