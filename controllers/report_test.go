@@ -23,7 +23,7 @@ func countTold(events []string, text string) int {
 func TestAnUnknownActionIsTold(t *testing.T) {
 	e := running(t)
 	job := e.job()
-	job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{{Name: "all", Steps: []v1alpha1.Step{{Action: "RestartProcesses"}}}}}
+	job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{{Name: "all", Steps: []v1alpha1.Step{{Action: "RestartRacks"}}}}}
 	e.Must(e.API.Update(t.Context(), job))
 	e.crash("llm-1-worker-1")
 	e.Clock.SetTime(t0.Add(time.Second))
@@ -35,7 +35,7 @@ func TestAnUnknownActionIsTold(t *testing.T) {
 	check.Equal(t, "writes", []string{"update the status of *v1alpha1.TrainingJob llm"}, e.Calls)
 	events := e.Told()
 	check.Equal(t, "warnings", 1, countTold(events, "Warning UnknownAction incident 1"))
-	has(t, events, "action RestartProcesses of rule all is unknown to this version of the manager")
+	has(t, events, "action RestartRacks of rule all is unknown to this version of the manager")
 }
 
 // A gang came to lie across two racks in spite of its hard topology: that is told once, and nothing is touched.

@@ -27,7 +27,7 @@ func startSeries(namespace, queue string) {
 		start(lostSeconds.MetricVec, namespace, queue, string(trigger))
 	}
 	start(lostSeconds.MetricVec, namespace, queue, string(v1alpha1.CauseResized), string(v1alpha1.CauseNoIncident))
-	start(steps.MetricVec, namespace, queue, words(v1alpha1.Ignore, v1alpha1.RestartPod, v1alpha1.RestartTask, v1alpha1.RestartPartition,
+	start(steps.MetricVec, namespace, queue, words(v1alpha1.Ignore, v1alpha1.RestartProcesses, v1alpha1.RestartPod, v1alpha1.RestartTask, v1alpha1.RestartPartition,
 		v1alpha1.RestartJob, v1alpha1.MigratePod, v1alpha1.ShrinkTask, v1alpha1.RelocateJob, v1alpha1.FailJob)...)
 	start(recovery.MetricVec, namespace, queue, words(v1alpha1.OutcomeRecovered, v1alpha1.OutcomeFailed, v1alpha1.OutcomeCancelled)...)
 	start(phases.MetricVec, namespace, queue, words(incident.Detect, incident.Decide, incident.Place, incident.WaitForRoom, incident.Start)...)
@@ -39,7 +39,7 @@ func startSeries(namespace, queue string) {
 
 // triggers are the events that open incidents.
 var triggers = []v1alpha1.EventType{
-	v1alpha1.PodFailed, v1alpha1.PodDeleted, v1alpha1.PodNotReady, v1alpha1.PodNotStarted, v1alpha1.PodPending,
+	v1alpha1.PodFailed, v1alpha1.PodDeleted, v1alpha1.PodNotReady, v1alpha1.ProcessFailed, v1alpha1.PodNotStarted, v1alpha1.PodPending,
 	v1alpha1.NodeNotReady, v1alpha1.NodeGone, v1alpha1.HealthDegraded, v1alpha1.HealthFailed,
 	v1alpha1.VolcanoJobDeleted, v1alpha1.VolcanoJobEnded, v1alpha1.JobResumed, v1alpha1.RestartRequested,
 }

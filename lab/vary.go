@@ -30,7 +30,7 @@ func Vary(job *v1alpha1.TrainingJob, field string, seconds int32) (*v1alpha1.Tra
 	p := job.Spec.RestartPolicy
 	if m := ruleField.FindStringSubmatch(field); m != nil {
 		if len(p.Rules) == 0 {
-			p.Rules = rules.DefaultRules()
+			p.Rules = rules.DefaultRules(job.Spec.Supervisor != nil)
 		}
 		return job, varyRule(p.Rules, m[1], m[2], seconds)
 	}

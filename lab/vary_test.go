@@ -24,7 +24,7 @@ func TestVary(t *testing.T) {
 	check.Equal(t, "error", nil, err)
 	check.Equal(t, "of a rule of the default", int32(30), first(j, "node-may-return"))
 	check.Equal(t, "the job before", true, before.Spec.RestartPolicy == nil)
-	check.Equal(t, "the default", int32(90), rules.DefaultRules()[1].Steps[0].AfterSeconds)
+	check.Equal(t, "the default", int32(90), rules.DefaultRules(false)[1].Steps[0].AfterSeconds)
 	j, err = Vary(before, "rules[everything-else].steps[1].afterSeconds", 300)
 	check.Equal(t, "error", nil, err)
 	check.Equal(t, "of another step", int32(300), j.Spec.RestartPolicy.Rules[5].Steps[1].AfterSeconds)

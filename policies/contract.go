@@ -25,8 +25,12 @@ func (j job) contract(s *v1alpha1.TrainingJobStatus, r gang.Rank) map[string]str
 
 // lifeOf is what every pod is given when its gate is lifted.
 func (j job) lifeOf(s *v1alpha1.TrainingJobStatus, r gang.Rank) map[string]string {
-	return map[string]string{
+	out := map[string]string{
 		v1alpha1.AnnotationIncarnation: strconv.Itoa(int(gang.Incarnation(s, r.Task, r.Index))),
 		v1alpha1.AnnotationPlacedTime:  j.Now.UTC().Format(time.RFC3339Nano),
 	}
+	if j.IsSupervised(r.Task) {
+		out[v1alpha1.AnnotationEpoch] = strconv.FormatInt(s.Epoch, 10)
+	}
+	return out
 }

@@ -29,7 +29,7 @@ func TestDocumentedDefault(t *testing.T) {
 	if err := yaml.UnmarshalStrict([]byte(block), &documented); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(rules.DefaultRules(), documented.Rules); diff != "" {
+	if diff := cmp.Diff(rules.DefaultRules(false), documented.Rules); diff != "" {
 		t.Errorf("rules (-code +README):\n%s", diff)
 	}
 	job := &v1alpha1.TrainingJob{}

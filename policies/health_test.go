@@ -185,7 +185,7 @@ func TestASignalThatBecomesWorse(t *testing.T) {
 	check.Equal(t, "fired", []string{"RestartPod@5"}, s.fired(t))
 	check.Equal(t, "excluded", []string{"n01"}, s.excluded())
 	check.Equal(t, "by default", "everything-else", func() string {
-		r, _ := rules.Match(rules.DefaultRules(), rules.Failure{Event: v1alpha1.HealthFailed})
+		r, _ := rules.Match(rules.DefaultRules(false), rules.Failure{Event: v1alpha1.HealthFailed})
 		return r.Name
 	}())
 }

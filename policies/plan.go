@@ -43,6 +43,8 @@ type Plan struct {
 	Release []string
 	// Ask these pods for checkpoints.
 	Ask []Ask
+	// Order is what the supervisors are told; nil where the job has none.
+	Order *Order
 }
 
 // PodDeletion is a pod to delete.
@@ -92,6 +94,7 @@ func PlanFor(o *gang.Observation, s *v1alpha1.TrainingJobStatus) Plan {
 	p.Bind = j.bindings(s)
 	p.Tolerate = j.Rooms(s).MissingTolerations()
 	p.Ask = j.asks(s)
+	p.Order = j.order(s)
 	return p
 }
 

@@ -74,7 +74,7 @@ func TestDefaultRulesHaveAnAnswerToEveryEvent(t *testing.T) {
 		v1alpha1.PodPending: "no-room", v1alpha1.PodNotStarted: "does-not-start", v1alpha1.HealthDegraded: "health-degraded",
 	}
 	for event, name := range want {
-		got, _ := rules.Match(rules.DefaultRules(), rules.Failure{Event: event})
+		got, _ := rules.Match(rules.DefaultRules(false), rules.Failure{Event: event})
 		check.Equal(t, string(event), name, got.Name)
 	}
 }

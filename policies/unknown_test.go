@@ -17,8 +17,8 @@ import (
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
-// restartProcesses is an action that this manager does not know.
-const restartProcesses v1alpha1.Action = "RestartProcesses"
+// restartRacks is an action that this manager does not know.
+const restartRacks v1alpha1.Action = "RestartRacks"
 
 func TestAnUnknownActionDoesNothing(t *testing.T) {
 	tests := map[string]struct {
@@ -27,10 +27,10 @@ func TestAnUnknownActionDoesNothing(t *testing.T) {
 		lives []int32
 		count v1alpha1.Restarts
 	}{
-		"alone": {[]func(*v1alpha1.Rule){step(restartProcesses, 0)}, nil, []int32{0, 0, 0}, v1alpha1.Restarts{}},
-		"first": {[]func(*v1alpha1.Rule){step(restartProcesses, 0), step(v1alpha1.RestartPod, 60)},
+		"alone": {[]func(*v1alpha1.Rule){step(restartRacks, 0)}, nil, []int32{0, 0, 0}, v1alpha1.Restarts{}},
+		"first": {[]func(*v1alpha1.Rule){step(restartRacks, 0), step(v1alpha1.RestartPod, 60)},
 			[]string{"RestartPod@60"}, []int32{0, 1, 0}, v1alpha1.Restarts{Total: 1, Pod: 1, Uncharged: 1}},
-		"last": {[]func(*v1alpha1.Rule){step(v1alpha1.RestartPod, 0), step(restartProcesses, 60)},
+		"last": {[]func(*v1alpha1.Rule){step(v1alpha1.RestartPod, 0), step(restartRacks, 60)},
 			[]string{"RestartPod@0"}, []int32{0, 1, 0}, v1alpha1.Restarts{Total: 1, Pod: 1, Uncharged: 1}},
 	}
 	for name, tc := range tests {
@@ -49,7 +49,7 @@ func TestAnUnknownActionDoesNothing(t *testing.T) {
 			check.Equal(t, "incidents", 1, len(s.status().Incidents))
 			c := meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRecovering)
 			check.Equal(t, "reason", v1alpha1.ReasonUnknownAction, c.Reason)
-			if want := "action RestartProcesses of rule r is unknown to this version of the manager"; !strings.Contains(c.Message, want) || !strings.Contains(s.status().Message, want) {
+			if want := "action RestartRacks of rule r is unknown to this version of the manager"; !strings.Contains(c.Message, want) || !strings.Contains(s.status().Message, want) {
 				t.Errorf("condition %q and message %q do not say %q", c.Message, s.status().Message, want)
 			}
 		})
@@ -62,18 +62,18 @@ func TestAnUnknownStepThatWasTakenStaysTaken(t *testing.T) {
 	s.crash(1, 1)
 	s.decide()
 	lives := s.lives()
-	s.incident(t).Steps[0].Action = restartProcesses
+	s.incident(t).Steps[0].Action = restartRacks
 	s.after(59 * time.Second).decide()
 	check.Equal(t, "lives", lives, s.lives())
-	check.Equal(t, "fired", []string{"RestartProcesses@0"}, s.fired(t))
+	check.Equal(t, "fired", []string{"RestartRacks@0"}, s.fired(t))
 	check.Equal(t, "reason", v1alpha1.ReasonUnknownAction, conditionReason(s, v1alpha1.ConditionRecovering))
 	s.after(time.Second).decide()
-	check.Equal(t, "fired", []string{"RestartProcesses@0", "RestartPod@60"}, s.fired(t))
+	check.Equal(t, "fired", []string{"RestartRacks@0", "RestartPod@60"}, s.fired(t))
 }
 
 // A job whose Volcano Job has ended is not given up for a step that only another version can take.
 func TestAnUnknownActionGivesNoJobUp(t *testing.T) {
-	s := running(2, rule("r", step(restartProcesses, 0)))
+	s := running(2, rule("r", step(restartRacks, 0)))
 	s.crashAll()
 	s.VolcanoJobs[0].Ended = true
 	s.decide()
@@ -83,7 +83,7 @@ func TestAnUnknownActionGivesNoJobUp(t *testing.T) {
 
 // Once a manager knows the action again, the condition is as ever.
 func TestAKnownActionIsNotCalledUnknown(t *testing.T) {
-	s := running(3, rule("r", step(restartProcesses, 0)))
+	s := running(3, rule("r", step(restartRacks, 0)))
 	s.crash(1, 1)
 	s.decide()
 	s.Job.Spec.RestartPolicy.Rules[0].Steps[0].Action = v1alpha1.RestartPod
@@ -114,7 +114,7 @@ func TestEveryActionOfTheAPIIsKnown(t *testing.T) {
 			t.Errorf("%s brings the lives of ranks from %v to %v", action, before, s.lives())
 		}
 	}
-	if rules.ActionOf(restartProcesses).Known || rules.ActionOf("").Known {
+	if rules.ActionOf(restartRacks).Known || rules.ActionOf("").Known {
 		t.Error("whatever is known")
 	}
 }

@@ -95,6 +95,7 @@ func TestStrength(t *testing.T) {
 	order := [][]v1alpha1.EventType{
 		{v1alpha1.PodPending, v1alpha1.HealthDegraded},
 		{v1alpha1.PodNotReady},
+		{v1alpha1.ProcessFailed},
 		{v1alpha1.NodeNotReady},
 		{v1alpha1.PodFailed, v1alpha1.PodDeleted, v1alpha1.NodeGone, v1alpha1.HealthFailed},
 	}

@@ -81,6 +81,9 @@ type Incident struct {
 	// checkpoint is the last request for a checkpoint before a step; none where nobody was asked.
 	// +optional
 	Checkpoint *IncidentCheckpoint `json:"checkpoint,omitempty"`
+	// epoch that the last step of the incident raised status.epoch to; 0 where none did.
+	// +optional
+	Epoch int64 `json:"epoch,omitempty"`
 	// charged reports whether the incident counts against the budget.
 	// +optional
 	Charged bool `json:"charged,omitempty"`

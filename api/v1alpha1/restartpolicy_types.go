@@ -126,16 +126,16 @@ const (
 
 // Match says which failures a rule is for.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.exitCodes) || !has(self.events) || size(self.events) == 0 || 'PodFailed' in self.events || 'PodNotReady' in self.events || '*' in self.events",fieldPath=".exitCodes",message="exitCodes narrows PodFailed and PodNotReady only: add one of them to events, or leave exitCodes out"
+// +kubebuilder:validation:XValidation:rule="!has(self.exitCodes) || !has(self.events) || size(self.events) == 0 || 'PodFailed' in self.events || 'PodNotReady' in self.events || 'ProcessFailed' in self.events || '*' in self.events",fieldPath=".exitCodes",message="exitCodes narrows PodFailed, PodNotReady and ProcessFailed only: add one of them to events, or leave exitCodes out"
 // +kubebuilder:validation:XValidation:rule="!has(self.signals) || size(self.signals) == 0 || !has(self.events) || size(self.events) == 0 || 'HealthDegraded' in self.events || 'HealthFailed' in self.events || '*' in self.events",fieldPath=".signals",message="signals narrows HealthDegraded and HealthFailed only: add one of them to events, or leave signals out"
 type Match struct {
 	// events that the rule is for; * is all of them. Default: *.
 	// +listType=set
-	// +kubebuilder:validation:MaxItems=10
-	// +kubebuilder:validation:items:Enum=PodFailed;PodDeleted;PodNotReady;PodNotStarted;PodPending;NodeNotReady;NodeGone;HealthDegraded;HealthFailed;"*"
+	// +kubebuilder:validation:MaxItems=11
+	// +kubebuilder:validation:items:Enum=PodFailed;PodDeleted;PodNotReady;ProcessFailed;PodNotStarted;PodPending;NodeNotReady;NodeGone;HealthDegraded;HealthFailed;"*"
 	// +optional
 	Events []EventType `json:"events,omitempty"`
-	// exitCodes narrows PodFailed, and PodNotReady after a crash, to containers that ended with
+	// exitCodes narrows PodFailed, ProcessFailed, and PodNotReady after a crash, to containers that ended with
 	// these codes, init containers and sidecars among them.
 	// +optional
 	ExitCodes *ExitCodes `json:"exitCodes,omitempty"`
@@ -230,6 +230,9 @@ const (
 	PodDeleted EventType = "PodDeleted"
 	// PodNotReady means that a pod that was ready, or that crashed, is not ready.
 	PodNotReady EventType = "PodNotReady"
+	// ProcessFailed means that the program of a pod has ended with an error, as its supervisor reports, and the pod
+	// is there: see spec.supervisor.
+	ProcessFailed EventType = "ProcessFailed"
 	// PodNotStarted means that a pod that has its node does not start or become ready there, and others do.
 	PodNotStarted EventType = "PodNotStarted"
 	// PodPending means that a pod has found no node for 30 s, although the gang was placed before.
@@ -273,13 +276,16 @@ type Step struct {
 }
 
 // Action is what a step does.
-// +kubebuilder:validation:Enum=Ignore;RestartPod;RestartTask;RestartPartition;RestartJob;MigratePod;ShrinkTask;RelocateJob;FailJob
+// +kubebuilder:validation:Enum=Ignore;RestartProcesses;RestartPod;RestartTask;RestartPartition;RestartJob;MigratePod;ShrinkTask;RelocateJob;FailJob
 type Action string
 
 // The actions.
 const (
 	// Ignore does nothing.
 	Ignore Action = "Ignore"
+	// RestartProcesses stops the programs of all ranks, and starts them again together, in the pods that there are. It
+	// needs spec.supervisor.
+	RestartProcesses Action = "RestartProcesses"
 	// RestartPod replaces the broken pods, on their own nodes where these are healthy.
 	RestartPod Action = "RestartPod"
 	// RestartTask replaces all pods of the broken pods' tasks.

@@ -48,6 +48,11 @@ type TrainingJobStatus struct {
 	// attempt is the generation of the Volcano Job, from 1; 0 before the first.
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
+	// epoch is the number of the gang's current run, from 1, where spec.supervisor is set; 0 where it is not. Every
+	// restart of a rank or of the programs raises it. No rank starts its program in an epoch older than one it has seen,
+	// and no two ranks train in different epochs.
+	// +optional
+	Epoch int64 `json:"epoch,omitempty"`
 	// ready is how many pods are ready, of how many, for people: "15/16".
 	// +optional
 	Ready string `json:"ready,omitempty"`
@@ -219,9 +224,12 @@ type PartitionPlacement struct {
 
 // Restarts counts what was restarted.
 type Restarts struct {
-	// total is the sum of pod, task, partition, job and relocations. To resume a job is no restart.
+	// total is the sum of process, pod, task, partition, job and relocations. To resume a job is no restart.
 	// +optional
 	Total int32 `json:"total"`
+	// process counts RestartProcesses steps.
+	// +optional
+	Process int32 `json:"process,omitempty"`
 	// pod counts RestartPod and MigratePod steps.
 	// +optional
 	Pod int32 `json:"pod,omitempty"`

@@ -80,6 +80,13 @@ type TrainingJobList struct {
 // +kubebuilder:validation:XValidation:rule="has(self.successPolicy) == has(oldSelf.successPolicy) && (!has(self.successPolicy) || self.successPolicy == oldSelf.successPolicy)",fieldPath=".successPolicy",message="successPolicy cannot be changed once the job exists: create a new TrainingJob instead"
 // +kubebuilder:validation:XValidation:rule="has(self.networkTopology) == has(oldSelf.networkTopology) && (!has(self.networkTopology) || self.networkTopology == oldSelf.networkTopology)",fieldPath=".networkTopology",message="networkTopology cannot be changed once the job exists: create a new TrainingJob instead"
 // +kubebuilder:validation:XValidation:rule="has(self.framework) == has(oldSelf.framework) && (!has(self.framework) || self.framework == oldSelf.framework)",fieldPath=".framework",message="framework cannot be changed once the job exists: create a new TrainingJob instead"
+// +kubebuilder:validation:XValidation:rule="has(self.supervisor) == has(oldSelf.supervisor) && (!has(self.supervisor) || self.supervisor == oldSelf.supervisor)",fieldPath=".supervisor",message="supervisor cannot be changed once the job exists: create a new TrainingJob instead"
+// +kubebuilder:validation:XValidation:rule="!has(self.supervisor) || self.tasks.all(t, has(t.independent) && t.independent || !has(t.template.spec) || size(t.template.spec.containers) == 0 || has(t.template.spec.containers[0].command) && size(t.template.spec.containers[0].command) > 0)",fieldPath=".supervisor",messageExpression="'task %s: supervisor runs the program of the first container, and cannot know the one that its image begins with: give that container a command'.format([self.tasks.filter(t, !(has(t.independent) && t.independent) && !(has(t.template.spec.containers[0].command) && size(t.template.spec.containers[0].command) > 0))[0].name])"
+// +kubebuilder:validation:XValidation:rule="!has(self.supervisor) || self.tasks.all(t, has(t.independent) && t.independent || !has(t.template.spec) || size(t.template.spec.containers) == 0 || !has(t.template.spec.containers[0].livenessProbe))",fieldPath=".supervisor",messageExpression="'task %s: a livenessProbe of the first container would kill it while its program waits for the gang: leave the probe out, or supervisor'.format([self.tasks.filter(t, has(t.template.spec.containers[0].livenessProbe))[0].name])"
+// +kubebuilder:validation:XValidation:rule="!has(self.supervisor) || self.tasks.all(t, has(t.independent) && t.independent || !has(t.template.spec) || size(t.template.spec.containers) == 0 || !has(t.template.spec.containers[0].startupProbe))",fieldPath=".supervisor",messageExpression="'task %s: a startupProbe of the first container does not run again when its program does: leave the probe out, or supervisor'.format([self.tasks.filter(t, has(t.template.spec.containers[0].startupProbe))[0].name])"
+// +kubebuilder:validation:XValidation:rule="!has(self.supervisor) || !has(self.framework) || !has(self.framework.mpi)",fieldPath=".supervisor",message="supervisor does not go with framework.mpi, whose workers run sshd and not the program: leave out one of them"
+// +kubebuilder:validation:XValidation:rule="!has(self.supervisor) || !self.tasks.exists(t, has(t.partition))",fieldPath=".supervisor",message="supervisor restarts the whole gang as one, and does not go with a partition yet: leave out one of them"
+// +kubebuilder:validation:XValidation:rule="has(self.supervisor) || !has(self.restartPolicy) || !has(self.restartPolicy.rules) || !self.restartPolicy.rules.exists(r, r.steps.exists(s, s.action == 'RestartProcesses'))",fieldPath=".restartPolicy.rules",messageExpression="'rule %s: RestartProcesses needs spec.supervisor: give it, or leave the step out'.format([self.restartPolicy.rules.filter(r, r.steps.exists(s, s.action == 'RestartProcesses'))[0].name])"
 // +kubebuilder:validation:XValidation:rule="size(self.tasks) == size(oldSelf.tasks) && self.tasks.all(i, t, t.name == oldSelf.tasks[i].name)",fieldPath=".tasks",message="tasks cannot be added, removed, renamed or reordered once the job exists: create a new TrainingJob instead"
 // +kubebuilder:validation:XValidation:rule="!has(self.restartRequest) || !has(self.restartRequest.pods) || self.restartRequest.pods.all(p, self.tasks.exists(t, t.name == p.task))",fieldPath=".restartRequest.pods",message="restartRequest.pods names a task that is not in spec.tasks: correct its task"
 
@@ -155,6 +162,11 @@ type TrainingJobSpec struct {
 	// job runs; kubectl lockstep restart and kubectl lockstep migrate do so.
 	// +optional
 	RestartRequest *RestartRequest `json:"restartRequest,omitempty"`
+
+	// supervisor runs the program of each rank under lockstep-run, which restarts it without a restart of its container.
+	// Default: the program is the container's own process, and the kubelet restarts it.
+	// +optional
+	Supervisor *Supervisor `json:"supervisor,omitempty"`
 
 	// hold says how the job's nodes are kept from other jobs.
 	// +kubebuilder:default={policy: OnRecovery, seconds: 600}

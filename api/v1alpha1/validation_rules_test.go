@@ -45,7 +45,7 @@ func TestRefusesRule(t *testing.T) {
 		},
 		"exit codes of something that does not exit": {
 			set:   on("{events: [NodeGone], exitCodes: {operator: In, values: [1]}}"),
-			field: match + ".exitCodes", want: "exitCodes narrows PodFailed and PodNotReady only",
+			field: match + ".exitCodes", want: "exitCodes narrows PodFailed, PodNotReady and ProcessFailed only",
 		},
 		"unknown task": {set: on("{tasks: [worker, launcher]}"), field: rules, want: "rule r: match.tasks names a task that is not in spec.tasks"},
 		"pod condition without a type": {

@@ -63,6 +63,11 @@ const (
 	AnnotationRestartReason = "lockstep.dev/restart-reason"
 	// AnnotationHyperNode (LOCKSTEP_HYPERNODE) is the job's home; empty at the first start.
 	AnnotationHyperNode = "lockstep.dev/hypernode"
+	// AnnotationEpoch (LOCKSTEP_EPOCH) is the epoch in which a supervised program starts for the first time in its pod. Its
+	// supervisor gives a program that it starts again a newer one in the environment.
+	AnnotationEpoch = "lockstep.dev/epoch"
+	// AnnotationManagerCA is the PEM bundle of the certificate authorities by which supervisors know the manager.
+	AnnotationManagerCA = "lockstep.dev/manager-ca"
 	// AnnotationPlacedTime is when the gate was lifted, RFC 3339 with fractions of a second.
 	AnnotationPlacedTime = "lockstep.dev/placed-time"
 )

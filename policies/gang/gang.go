@@ -16,8 +16,12 @@ type Gang struct {
 	// VolcanoJob of the attempt; nil where there is none.
 	VolcanoJob *VolcanoJob
 
-	tasks   []TaskPods
-	outages *outage // what outage has found
+	epoch      int64 // of the status
+	restarting bool  // restarts, of the status
+	tasks      []TaskPods
+	outages    *outage // what outage has found
+	// training is what trains has found.
+	training *training
 }
 
 // TaskPods are the pods of one task, by index; nil where a rank has none.

@@ -178,6 +178,8 @@ type Pod struct {
 	Signals []Signal
 	// Failure says what is known of its failed containers.
 	Failure Failure
+	// Process is what the pod's supervisor reports of its program; nil where it has none, or cannot be heard.
+	Process *Process
 }
 
 // Signal says that something that the pod uses is ill.

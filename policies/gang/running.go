@@ -35,7 +35,7 @@ func (g *Gang) outage(s *v1alpha1.TrainingJobStatus) *outage {
 }
 
 func (o *outage) note(r Rank, p *Pod, gone bool) {
-	if len(o.down) < 2 && (gone || p.Phase != corev1.PodRunning || (!p.Ready && len(p.Failure.Containers) > 0)) {
+	if len(o.down) < 2 && (gone || p.Phase != corev1.PodRunning || (!p.Ready && len(p.Failure.Containers) > 0) || p.processEnded()) {
 		o.down = append(o.down, r)
 	}
 	if p == nil || p.LastExit == nil {

@@ -14,7 +14,7 @@ const (
 	Outdated                   // its pod is of an earlier incarnation
 	Unbound                    // its pod has no node
 	Leaving                    // its pod is being deleted
-	Bound                      // its pod has a node, and does not work there: it starts, has failed, is not ready, or the node is silent
+	Bound                      // its pod has a node, and does not work there: it starts, has failed, is not ready, its program waits for the gang, or the node is silent
 	Impaired                   // its pod is ready, and something that it uses is ill
 	Working                    // its pod is ready
 	Succeeded                  // its pod has succeeded
@@ -36,7 +36,7 @@ func (g *Gang) State(s *v1alpha1.TrainingJobStatus, r Rank) RankState {
 		return Unbound
 	case p.Deleting:
 		return Leaving
-	case !p.IsHealthy() || !g.Nodes[p.Node].Ready || (p.Disrupted != "" && !p.Finished()):
+	case g.isAway(s, p) || !p.IsHealthy() || !g.Nodes[p.Node].Ready || (p.Disrupted != "" && !p.Finished()):
 		return Bound
 	case len(p.Signals) > 0:
 		return Impaired

@@ -70,7 +70,9 @@ func (v *View) eventOf(p *gang.Pod) (v1alpha1.EventType, v1alpha1.FailureClass) 
 		return v1alpha1.HealthFailed, v1alpha1.ClassInfrastructure
 	case p.Node != "" && !node.Ready:
 		return v1alpha1.NodeNotReady, v1alpha1.ClassInfrastructure
-	case p.IsUnready(v.Now):
+	case v.ProcessFailed(p):
+		return v1alpha1.ProcessFailed, v1alpha1.ClassUser
+	case p.IsUnready(v.Now) && !v.AwaitsGang(p):
 		return v1alpha1.PodNotReady, rules.ClassOf(p)
 	case v.FailsToStart(p):
 		return v1alpha1.PodNotStarted, v1alpha1.ClassInfrastructure

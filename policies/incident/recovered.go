@@ -74,7 +74,7 @@ func (v *View) Departed(inc *v1alpha1.Incident) bool {
 // ShrinkTask leaves a broken pod as it was: that has not fallen again. In a dry run the
 // steps that are left have only been played, and what the incident did before goes on.
 func (v *View) FailedAgain(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) bool {
-	if v.DryRun || !Restarted(inc) || f.UID == "" || f.Event == v1alpha1.PodNotReady || rules.OfWaiting(f.Event) {
+	if v.DryRun || !Restarted(inc) || f.UID == "" || f.InPlace() || rules.OfWaiting(f.Event) {
 		return false
 	}
 	if f.Event == v1alpha1.HealthDegraded && inc.Trigger != v1alpha1.HealthDegraded {

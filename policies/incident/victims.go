@@ -27,7 +27,7 @@ func (v *View) failsInPlace(s *v1alpha1.TrainingJobStatus, r gang.Rank) bool {
 		return false
 	}
 	event, _ := v.eventOf(p)
-	return event == v1alpha1.PodNotReady
+	return rules.InPlace(event)
 }
 
 // stopsGang reports whether the ranks of an incident are ones without which the others cannot train. One that is
@@ -56,9 +56,9 @@ func (v *View) WakeOf(s *v1alpha1.TrainingJobStatus, f rules.Failure, rule v1alp
 }
 
 // WaitsForPeers reports whether a rank fails in place although its incident is not about its pod: it is a victim,
-// or it has been replaced and its peers are not back yet.
+// or it has been replaced and its peers are not back yet. So does one whose program waits for the gang.
 func (v *View) WaitsForPeers(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r gang.Rank) bool {
-	return v.failsInPlace(s, r) && !slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return p.UID == v.Pod(r).UID })
+	return v.WaitsAtBarrier(s, r) || v.failsInPlace(s, r) && !slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return p.UID == v.Pod(r).UID })
 }
 
 // VictimsUntil is until when an incident waits for victims. While a rank of its own is missing, they have nothing to

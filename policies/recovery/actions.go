@@ -17,6 +17,8 @@ func (e Engine) carryOut(s *v1alpha1.TrainingJobStatus, inc, before *v1alpha1.In
 		e.noteNodes(s, true)
 	}
 	switch name {
+	case v1alpha1.RestartProcesses:
+		e.raiseEpoch(s)
 	case v1alpha1.RestartPod, v1alpha1.MigratePod:
 		e.restartPods(s, inc, incident.Requested(before))
 	case v1alpha1.ShrinkTask:

@@ -19,6 +19,9 @@ func (e Engine) begin(s *v1alpha1.TrainingJobStatus) {
 		return
 	}
 	s.StartTime = new(metav1.NewTime(e.Now))
+	if e.Job.Spec.Supervisor != nil && s.Epoch == 0 {
+		s.Epoch = 1
+	}
 	unshrink(s)
 	if s.Placement == nil || s.Attempt == 0 {
 		s.Attempt++

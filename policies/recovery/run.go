@@ -32,5 +32,6 @@ func (e Engine) Run(s *v1alpha1.TrainingJobStatus) time.Time {
 	e.liftOldestExclusion(s) // after the steps: it is for ranks that have none left
 	e.adoptSpares(s)
 	e.useNewNodes(s)
+	e.followRestarts(s)
 	return instant.Earliest(next, e.liftExclusions(s))
 }

@@ -24,6 +24,8 @@ type Action struct {
 	Scope Scope
 	// Replaces reports whether the ranks in scope get new pods, which need nodes.
 	Replaces bool
+	// Rejoins reports whether programs are started again in pods that stay, where they meet those of the other ranks.
+	Rejoins bool
 	// LeavesNode and LeavesHome report what the new pods keep away from. What leaves its node is asked for a checkpoint first.
 	LeavesNode, LeavesHome bool
 	// Fails reports whether the job fails.
@@ -38,6 +40,8 @@ func ActionOf(name v1alpha1.Action) Action {
 	switch name {
 	case v1alpha1.Ignore:
 		return Action{Known: true}
+	case v1alpha1.RestartProcesses:
+		return Action{Known: true, Scope: BrokenPods, Rejoins: true, Counter: countProcess}
 	case v1alpha1.RestartPod:
 		return Action{Known: true, Scope: BrokenPods, Replaces: true, Counter: countPod}
 	case v1alpha1.MigratePod:
@@ -58,6 +62,7 @@ func ActionOf(name v1alpha1.Action) Action {
 	return Action{}
 }
 
+func countProcess(r *v1alpha1.Restarts) *int32    { return &r.Process }
 func countPod(r *v1alpha1.Restarts) *int32        { return &r.Pod }
 func countPartition(r *v1alpha1.Restarts) *int32  { return &r.Partition }
 func countTask(r *v1alpha1.Restarts) *int32       { return &r.Task }

@@ -14,8 +14,11 @@ const (
 	defaultUnreachableAfterSeconds = 60
 )
 
-// DefaultRules are the rules of a job that has none.
-func DefaultRules() []v1alpha1.Rule {
+// DefaultRules are the rules of a job that has none. One with a supervisor restarts its programs first.
+func DefaultRules(supervised bool) []v1alpha1.Rule {
+	if supervised {
+		return append([]v1alpha1.Rule{programFails()}, DefaultRules(false)...)
+	}
 	return []v1alpha1.Rule{
 		{
 			// The kubelet restarts it in place within 90 s: nothing is done.
@@ -70,6 +73,20 @@ func DefaultRules() []v1alpha1.Rule {
 				{Action: v1alpha1.RestartJob, AfterSeconds: 600},
 				{Action: v1alpha1.RelocateJob, AfterSeconds: 900},
 			},
+		},
+	}
+}
+
+// programFails is for programs that have a supervisor. A pod is replaced where its program does not come back.
+func programFails() v1alpha1.Rule {
+	return v1alpha1.Rule{
+		Name:  "program-fails",
+		Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.ProcessFailed}},
+		Steps: []v1alpha1.Step{
+			{Action: v1alpha1.RestartProcesses},
+			{Action: v1alpha1.RestartPod, AfterSeconds: 120},
+			{Action: v1alpha1.RestartJob, AfterSeconds: 600},
+			{Action: v1alpha1.RelocateJob, AfterSeconds: 900},
 		},
 	}
 }

@@ -30,11 +30,16 @@ type Failure struct {
 
 // ByProgram reports whether a failure shows no more than that a program has ended, or does not answer.
 func (f *Failure) ByProgram() bool {
-	return f.Event == v1alpha1.PodNotReady || (f.Event == v1alpha1.PodFailed && f.Class == v1alpha1.ClassUser)
+	return f.InPlace() || (f.Event == v1alpha1.PodFailed && f.Class == v1alpha1.ClassUser)
 }
 
-// InPlace reports whether the kubelet restarts what has failed, in the pod that there is.
-func (f *Failure) InPlace() bool { return f.Event == v1alpha1.PodNotReady }
+// InPlace reports whether the kubelet, or a supervisor, restarts what has failed, in the pod that there is.
+func (f *Failure) InPlace() bool { return InPlace(f.Event) }
+
+// InPlace reports whether an event leaves the pod there.
+func InPlace(e v1alpha1.EventType) bool {
+	return e == v1alpha1.PodNotReady || e == v1alpha1.ProcessFailed
+}
 
 // ExitTime is when the first container of a failure ended; zero where that is not known.
 func (f *Failure) ExitTime() time.Time {
@@ -52,10 +57,12 @@ func Strength(e v1alpha1.EventType) int {
 		return 0
 	case v1alpha1.PodNotReady, v1alpha1.PodNotStarted:
 		return 1
-	case v1alpha1.NodeNotReady:
+	case v1alpha1.ProcessFailed:
 		return 2
-	default:
+	case v1alpha1.NodeNotReady:
 		return 3
+	default:
+		return 4
 	}
 }
 

@@ -40,7 +40,7 @@ func (b ByTask) Of(task string) *Policy {
 
 // Policies are the policies of a job and of its tasks.
 func Policies(job *v1alpha1.TrainingJob) ByTask {
-	own := defaultPolicy().overlaid("", job.Spec.RestartPolicy)
+	own := defaultPolicy(job.Spec.Supervisor != nil).overlaid("", job.Spec.RestartPolicy)
 	out := ByTask{"": &own}
 	for i := range job.Spec.Tasks {
 		t := &job.Spec.Tasks[i]
@@ -52,9 +52,9 @@ func Policies(job *v1alpha1.TrainingJob) ByTask {
 	return out
 }
 
-func defaultPolicy() Policy {
+func defaultPolicy(supervised bool) Policy {
 	return Policy{
-		Rules:            DefaultRules(),
+		Rules:            DefaultRules(supervised),
 		MaxRestarts:      defaultMaxRestarts,
 		Window:           instant.Seconds(defaultWindowSeconds),
 		ExcludeNode:      instant.Seconds(defaultExcludeNodeSeconds),

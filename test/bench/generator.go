@@ -83,7 +83,7 @@ func (g *gang) trainingJob() client.Object {
 			NetworkTopology: &v1alpha1.NetworkTopology{Mode: v1alpha1.TopologyHard, HighestTierAllowed: new(int32(g.topTier()))},
 			Tasks:           []v1alpha1.Task{{Name: task, Replicas: int32(g.pods), Template: g.template()}},
 			RestartPolicy: &v1alpha1.RestartPolicy{
-				Rules:  append([]v1alpha1.Rule{whole}, rules.DefaultRules()...),
+				Rules:  append([]v1alpha1.Rule{whole}, rules.DefaultRules(false)...),
 				Budget: &v1alpha1.Budget{MaxRestarts: new(int32(manyRestarts))},
 			},
 			Hold: &v1alpha1.Hold{Policy: g.hold},

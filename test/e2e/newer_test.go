@@ -19,7 +19,7 @@ import (
 func TestAnActionOfANewerVersionDoesNothing(t *testing.T) {
 	s := newScenario(t, "neweraction", 1, 4)
 	s.keepManager()
-	const action = "RestartProcesses"
+	const action = "RestartRacks"
 	s.acceptAction(action)
 	s.job = s.trainingJob(3, rules(anything(step(action, 0))))
 	s.awaitAny("the API server accepts the action", func(ctxT) (bool, error) {

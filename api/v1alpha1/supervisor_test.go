@@ -1,0 +1,64 @@
+// What the API server accepts and refuses of a job with a supervisor.
+
+package v1alpha1
+
+import (
+	"testing"
+)
+
+const container = "spec.tasks[0].template.spec.containers[0]"
+
+// supervisedBy is the least that a job with a supervisor has to have, and more.
+func supervisedBy(more set) set {
+	all := set{"spec.supervisor": "{}", container: "{name: train, image: train, command: [python, train.py]}"}
+	for path, value := range more {
+		all[path] = value
+	}
+	return all
+}
+
+func TestRefusesSupervisor(t *testing.T) {
+	checkRefusals(t, map[string]refusal{
+		"no command": {
+			set:   set{"spec.supervisor": "{}"},
+			field: "spec.supervisor", want: "task worker: supervisor runs the program of the first container, and cannot know the one that its image begins with: give that container a command",
+		},
+		"liveness probe": {
+			set:   supervisedBy(set{container + ".livenessProbe": "{tcpSocket: {port: 80}}"}),
+			field: "spec.supervisor", want: "task worker: a livenessProbe of the first container would kill it while its program waits",
+		},
+		"startup probe": {
+			set:   supervisedBy(set{container + ".startupProbe": "{tcpSocket: {port: 80}}"}),
+			field: "spec.supervisor", want: "task worker: a startupProbe of the first container does not run again",
+		},
+		"mpi": {
+			set: supervisedBy(set{
+				"spec.framework": "{mpi: {launcher: worker, worker: w}}", "spec.tasks[0].replicas": "1",
+				"spec.tasks[1]": "{name: w, template: {spec: {containers: [{name: c, command: [sshd]}]}}}",
+			}),
+			field: "spec.supervisor", want: "supervisor does not go with framework.mpi",
+		},
+		"partition": {
+			set:   supervisedBy(set{"spec.tasks[0].partition": "{size: 8}"}),
+			field: "spec.supervisor", want: "does not go with a partition yet",
+		},
+		"its action without it": {
+			set:   set{"spec.restartPolicy.rules": "[{name: again, match: {}, steps: [{action: RestartProcesses}]}]"},
+			field: "spec.restartPolicy.rules", want: "rule again: RestartProcesses needs spec.supervisor",
+		},
+	})
+}
+
+func TestAcceptsSupervisor(t *testing.T) {
+	server := newAPIServer(t)
+	for name, set := range map[string]set{
+		"alone":                       supervisedBy(nil),
+		"with a readiness probe":      supervisedBy(set{container + ".readinessProbe": "{tcpSocket: {port: 80}}"}),
+		"its action":                  supervisedBy(set{"spec.restartPolicy.rules": "[{name: again, match: {events: [ProcessFailed], exitCodes: {operator: In, values: [1]}}, steps: [{action: RestartProcesses}]}]"}),
+		"an independent task without": supervisedBy(set{"spec.tasks[1]": "{name: eval, independent: true, template: {spec: {containers: [{name: c, livenessProbe: {tcpSocket: {port: 80}}}]}}}"}),
+	} {
+		if err := server.Create(server.prepare(t, set.apply(t, minimal))); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,199 @@
+// Epochs: the programs of a supervised gang are restarted together, in the pods that there are.
+
+package policies
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+// supervised is a job of one task of workers, placed and ready, whose supervisors are heard.
+func supervised(replicas int32, rules ...v1alpha1.Rule) *scene {
+	job := aJob().tasks(task("worker", replicas))
+	job.Spec.Supervisor = &v1alpha1.Supervisor{}
+	if len(rules) > 0 {
+		job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: rules}
+	}
+	s := aScene(job).started().placed()
+	for i := range s.Pods {
+		s.reports(i, gang.ProcessRunning)
+	}
+	s.decide()
+	return s
+}
+
+// reports has the supervisor of a pod report a state in the epoch of the job.
+func (s *scene) reports(i int, state gang.ProcessState) {
+	s.Pods[i].Process = &gang.Process{State: state, Epoch: s.status().Epoch}
+	s.Pods[i].Failure = gang.Failure{}
+}
+
+// fails ends the program of a pod with an exit code, and leaves the pod.
+func (s *scene) fails(i int, code int32) {
+	s.reports(i, gang.ProcessFailed)
+	s.Pods[i].Failure = gang.Failure{Containers: []gang.ContainerFailure{{Name: "train", ExitCode: code, Reason: "Error", Time: s.Now}}}
+	s.Pods[i].LastExit = &s.Pods[i].Failure.Containers[0]
+}
+
+// all has the supervisors of all pods report a state.
+func (s *scene) all(state gang.ProcessState) {
+	for i := range s.Pods {
+		s.reports(i, state)
+	}
+}
+
+func TestAProgramThatFailsRestartsTheProgramsOfItsGang(t *testing.T) {
+	s := supervised(4)
+	check.Equal(t, "first order", &Order{Epoch: 1, Start: true}, withoutHome(s.plan().Order))
+	s.fails(2, 137)
+	s.after(time.Millisecond).decide()
+	check.Equal(t, "incidents", []summary{{v1alpha1.ProcessFailed, v1alpha1.ClassUser, "program-fails", 1, ""}}, s.summaries())
+	check.Equal(t, "steps", []string{"RestartProcesses@0"}, s.fired(t))
+	check.Equal(t, "epoch", int64(2), s.status().Epoch)
+	check.Equal(t, "epoch of the incident", int64(2), s.incident(t).Epoch)
+	check.Equal(t, "pods that are replaced", []int32{0, 0, 0, 0}, s.lives())
+	check.Equal(t, "order", &Order{Epoch: 2, Reason: "ProcessFailed"}, withoutHome(s.plan().Order))
+	check.Equal(t, "ready", "0/4", s.status().Ready)
+	recorded := s.status().DeepCopy()
+
+	// The others abort and are stopped; nothing of it is another failure, or written.
+	s.Pods[0].Process = &gang.Process{State: gang.ProcessFailed, Epoch: 1}
+	s.reports(1, gang.ProcessStopping)
+	s.reports(2, gang.ProcessWaiting)
+	s.after(time.Second).decide()
+	check.Equal(t, "order while two are missing", false, s.plan().Order.Start)
+	s.all(gang.ProcessWaiting)
+	s.decide()
+	check.Equal(t, "order once all are at the barrier", true, s.plan().Order.Start)
+	for i := range 3 {
+		s.reports(i, gang.ProcessRunning)
+	}
+	s.decide()
+	check.Equal(t, "order while one has yet to start", true, s.plan().Order.Start)
+	check.Equal(t, "what was written meanwhile", recorded, s.status())
+	s.reports(3, gang.ProcessRunning)
+	s.decide()
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	check.Equal(t, "ready", "4/4", s.status().Ready)
+	check.Equal(t, "restarts", v1alpha1.Restarts{Total: 1, Process: 1, Charged: 1}, withoutTimes(s.status().Restarts))
+}
+
+func withoutHome(o *Order) *Order {
+	o.HyperNode = ""
+	return o
+}
+
+func withoutTimes(r v1alpha1.Restarts) v1alpha1.Restarts {
+	r.ChargedTimes = nil
+	return r
+}
+
+// What is heard of an earlier epoch, late, is no failure of this one.
+func TestAReportOfAnEarlierEpochIsVoid(t *testing.T) {
+	s := supervised(3)
+	s.fails(0, 1)
+	s.decide()
+	s.all(gang.ProcessRunning)
+	s.decide()
+	s.Pods[1].Process = &gang.Process{State: gang.ProcessFailed, Epoch: 1}
+	s.decide()
+	check.Equal(t, "incidents", 1, len(s.status().Incidents))
+	check.Equal(t, "order", false, s.plan().Order.Start)
+}
+
+func TestAReplacedPodMeetsTheOthersInANewEpoch(t *testing.T) {
+	s := supervised(3, rule("all", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 0)))
+	s.breakNode("n01")
+	s.decide()
+	check.Equal(t, "lives", []int32{0, 1, 0}, s.lives())
+	check.Equal(t, "epoch", int64(2), s.status().Epoch)
+	s.all(gang.ProcessWaiting)
+	check.Equal(t, "order while the old pod is there", false, s.plan().Order.Start)
+	s.replace(1)
+	s.decide()
+	check.Equal(t, "order while the new one has no node", false, s.plan().Order.Start)
+	lift := s.plan().Lift
+	if len(lift) != 1 || lift[0].Annotations[v1alpha1.AnnotationEpoch] != "2" {
+		t.Fatalf("lifted: %+v", lift)
+	}
+	s.bind(1, "n04")
+	s.decide()
+	check.Equal(t, "outcome before its supervisor is heard", v1alpha1.Outcome(""), s.incident(t).Outcome)
+	check.Equal(t, "order then", false, s.plan().Order.Start)
+	s.reports(1, gang.ProcessRunning)
+	check.Equal(t, "order with all", true, s.plan().Order.Start)
+	s.all(gang.ProcessRunning)
+	s.decide()
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	check.Equal(t, "epoch", int64(2), s.status().Epoch)
+}
+
+// A manager that has just started hears nobody. That is no failure, and ends no recovery either.
+func TestUnheardSupervisorsAreUnknown(t *testing.T) {
+	s := supervised(3)
+	for i := range s.Pods {
+		s.Pods[i].Process = nil
+	}
+	s.decide()
+	check.Equal(t, "incidents", 0, len(s.status().Incidents))
+	check.Equal(t, "ready", "3/3", s.status().Ready)
+	s.all(gang.ProcessRunning)
+	s.fails(0, 1)
+	s.decide()
+	for i := range s.Pods {
+		s.Pods[i].Process = nil
+	}
+	s.after(time.Second).decide()
+	check.Equal(t, "outcome", v1alpha1.Outcome(""), s.incident(t).Outcome)
+	check.Equal(t, "order", false, s.plan().Order.Start)
+}
+
+// Without anybody who restarts a program, its container ends, and the kubelet does what the pod's restartPolicy says.
+func TestAProgramThatNobodyRestartsIsReleased(t *testing.T) {
+	s := supervised(3, rule("nodes", on(v1alpha1.NodeGone), step(v1alpha1.RestartPod, 0)))
+	s.fails(0, 1)
+	s.decide()
+	check.Equal(t, "incidents", 0, len(s.status().Incidents))
+	check.Equal(t, "released", true, s.plan().Order.Release)
+	s = supervised(3)
+	s.Job.Annotations = map[string]string{v1alpha1.DryRun: "true"}
+	s.fails(0, 1)
+	s.decide()
+	check.Equal(t, "epoch in a dry run", int64(1), s.status().Epoch)
+	check.Equal(t, "released in a dry run", true, s.plan().Order.Release)
+}
+
+// A readiness probe fails while the program waits for the gang, and until it has started again.
+func TestAPodThatIsNotReadyWhileItsGangRestarts(t *testing.T) {
+	s := supervised(3)
+	s.fails(0, 1)
+	s.decide()
+	s.all(gang.ProcessWaiting)
+	for i := range s.Pods {
+		s.unready(i)
+	}
+	s.after(time.Minute).decide()
+	s.all(gang.ProcessRunning)
+	s.after(time.Second).decide()
+	check.Equal(t, "incidents", []summary{{v1alpha1.ProcessFailed, v1alpha1.ClassUser, "program-fails", 1, ""}}, s.summaries())
+	for i := range s.Pods {
+		s.Pods[i].Ready = true
+	}
+	s.decide()
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+}
+
+// A rank that has completed joins no barrier: one that fails then would wait for it in vain.
+func TestAProgramThatFailsAfterAnotherHasCompleted(t *testing.T) {
+	s := supervised(3)
+	s.succeed(0)
+	s.Pods[0].Process = nil
+	s.decide()
+	s.fails(1, 1)
+	s.decide()
+	check.Equal(t, "steps", []string{"RestartJob@0"}, s.fired(t))
+}

@@ -1,0 +1,131 @@
+// Processes: what the supervisors of pods report of the programs that they run.
+
+package gang
+
+import (
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// ProcessState is what a supervised program does.
+type ProcessState int
+
+// The states of a supervised program.
+const (
+	ProcessRunning ProcessState = iota
+	// ProcessStopping means that processes of an earlier epoch are being stopped.
+	ProcessStopping
+	// ProcessWaiting means that nothing is left of earlier epochs, and the program waits for its gang.
+	ProcessWaiting
+	// ProcessFailed means that the program has ended with an error.
+	ProcessFailed
+	// ProcessSucceeded means that the program has ended with 0.
+	ProcessSucceeded
+	// ProcessTerminating means that the kubelet stops the container.
+	ProcessTerminating
+)
+
+// Process is the last report of a supervisor whose stream is up.
+type Process struct {
+	State ProcessState
+	// Epoch that the program runs in, has ended in, or waits to start in.
+	Epoch int64
+}
+
+// IsSupervised reports whether the programs of a task's ranks have supervisors.
+func (g *Gang) IsSupervised(task string) bool {
+	return g.Job.Spec.Supervisor != nil && !g.IsIndependent(task) && g.Task(task) != nil
+}
+
+// ProcessFailed reports whether the program of a pod has ended with an error in the epoch of the gang.
+func (g *Gang) ProcessFailed(p *Pod) bool {
+	return p.Process != nil && p.Process.State == ProcessFailed && p.Process.Epoch >= g.epoch
+}
+
+// AwaitsGang reports whether a pod that is not ready has its program stopped, or just started, for a restart of the gang.
+func (g *Gang) AwaitsGang(p *Pod) bool {
+	return g.restarting && p.Process != nil && g.IsSupervised(p.Task)
+}
+
+// isAway reports whether the program of a rank does not train. While the gang is being restarted none does before all run in its
+// epoch. At other times a program whose supervisor cannot be heard counts as running: nothing is known of it.
+func (g *Gang) isAway(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
+	switch {
+	case !g.IsSupervised(p.Task) || p.Spare:
+		return false
+	case g.restarts(s):
+		return !g.trains(s)
+	}
+	return p.Process != nil && (p.Process.Epoch < s.Epoch || p.Process.State != ProcessRunning)
+}
+
+// trains reports whether every rank that the gang needs runs in its epoch, and is ready.
+func (g *Gang) trains(s *v1alpha1.TrainingJobStatus) bool {
+	if g.training == nil || g.training.epoch != s.Epoch {
+		g.training = &training{epoch: s.Epoch, all: g.everyProcess(s, func(p *Pod) bool {
+			return (p.Process.State == ProcessRunning && p.IsHealthy()) || p.Process.State == ProcessSucceeded
+		})}
+	}
+	return g.training.all
+}
+
+// training is whether all ranks run in an epoch.
+type training struct {
+	epoch int64
+	all   bool
+}
+
+// restarts reports whether the gang is on its way to its present epoch, as far as the status tells: an incident that raised it is open.
+func (g *Gang) restarts(s *v1alpha1.TrainingJobStatus) bool {
+	for i := range s.Incidents {
+		if inc := &s.Incidents[i]; inc.Outcome == "" && inc.Epoch > 0 && inc.Epoch == s.Epoch {
+			return true
+		}
+	}
+	return false
+}
+
+// AtBarrier reports whether every rank that the gang needs has reached its epoch: nothing of an earlier epoch is left of any.
+func (g *Gang) AtBarrier(s *v1alpha1.TrainingJobStatus) bool {
+	return g.everyProcess(s, func(p *Pod) bool {
+		return p.Process.State != ProcessStopping && p.Process.State != ProcessTerminating
+	})
+}
+
+// everyProcess reports whether each rank that the gang needs has reached its epoch, and f holds for its pod. A
+// rank that has completed is not needed, nor a replica beyond the gang that has yet to find its first node.
+func (g *Gang) everyProcess(s *v1alpha1.TrainingJobStatus, f func(*Pod) bool) bool {
+	all := true
+	EachRank(g.Effective, func(r Rank) {
+		p := g.Pod(r)
+		if !g.IsSupervised(r.Task) || IsCompleted(s, r) || (p != nil && p.Succeeded() && !IsStale(s, p)) || g.isNew(s, r, p) {
+			return
+		}
+		all = all && p != nil && !p.Gated && !p.Deleting && !IsStale(s, p) &&
+			p.Process != nil && p.Process.Epoch == s.Epoch && f(p)
+	})
+	return all
+}
+
+// isNew reports whether a rank has yet to find its first node: a replica beyond the gang.
+func (g *Gang) isNew(s *v1alpha1.TrainingJobStatus, r Rank, p *Pod) bool {
+	return NodeOf(s.Placement, r) == "" && (p == nil || p.Node == "")
+}
+
+// WaitsAtBarrier reports whether the program of a rank waits in the epoch of the gang until the others have reached it, too.
+func (g *Gang) WaitsAtBarrier(s *v1alpha1.TrainingJobStatus, r Rank) bool {
+	p := g.Pod(r)
+	return p != nil && p.Process != nil && p.Process.State == ProcessWaiting && p.Process.Epoch == s.Epoch
+}
+
+// AnySupervisor reports whether a supervisor of the gang is heard.
+func (g *Gang) AnySupervisor() bool {
+	for i := range g.Pods {
+		if g.Pods[i].Process != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// processEnded reports whether the program of a pod does not run, as its supervisor reports.
+func (p *Pod) processEnded() bool { return p.Process != nil && p.Process.State != ProcessRunning }

@@ -1,0 +1,53 @@
+// Orders: what the supervisors of a gang are told.
+
+package policies
+
+import (
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
+)
+
+// Order is what the supervisors of a gang are told. It says all, and what they were told before is void.
+type Order struct {
+	// Epoch of the gang. Programs of an earlier one are stopped.
+	Epoch int64
+	// Start reports whether nothing of an earlier epoch is left of any rank, so that programs start.
+	Start bool
+	// Reason is the trigger of the incident that raised the epoch; empty in the first one.
+	Reason string
+	// HyperNode is home.
+	HyperNode string
+	// Release reports whether no step starts a program again that has ended: its container ends with its code, and the kubelet does
+	// what the pod's restartPolicy says.
+	Release bool
+}
+
+// order is what the supervisors of the job are told; nil where it has none.
+func (j job) order(s *v1alpha1.TrainingJobStatus) *Order {
+	if s.Epoch == 0 {
+		return nil
+	}
+	o := &Order{Epoch: s.Epoch, Start: j.AtBarrier(s), Release: j.DryRun || j.abandoned(s)}
+	if s.Placement != nil {
+		o.HyperNode = s.Placement.HyperNode
+	}
+	for i := range s.Incidents {
+		if inc := &s.Incidents[i]; inc.Epoch == s.Epoch {
+			o.Reason = string(inc.Trigger)
+			break
+		}
+	}
+	return o
+}
+
+// abandoned reports whether a program has ended with an error, and no incident is open that may bring it back: no rule is for it, or
+// one that does nothing.
+func (j job) abandoned(s *v1alpha1.TrainingJobStatus) bool {
+	found := false
+	gang.EachRank(j.Effective, func(r gang.Rank) {
+		p := j.Pod(r)
+		found = found || (p != nil && !gang.IsStale(s, p) && j.ProcessFailed(p))
+	})
+	return found && !incident.AnyOpen(s)
+}
