@@ -43,6 +43,7 @@ func (r *TrainingJobReconciler) act(ctx context.Context, job *v1alpha1.TrainingJ
 	if err := writes.Each(ctx, r.Writers, plan.Hold, func(h v1alpha1.NodeHold) error { return a.hold(ctx, h) }); err != nil {
 		return fmt.Errorf("hold nodes before anything is deleted: %w", err)
 	}
+	a.order(&plan)
 	errs := []error{
 		writes.Each(ctx, r.Writers, plan.DeletePods, func(d policies.PodDeletion) error { return a.deletePod(ctx, d) }),
 		writes.Each(ctx, r.Writers, plan.DeleteVolcanoJobs, func(name string) error { return a.deleteVolcanoJob(ctx, name) }),
@@ -101,7 +102,11 @@ func (a *actor) deleteVolcanoJob(ctx context.Context, name string) error {
 // create makes the Volcano Job of the attempt. Why it was refused, if it was, is
 // kept for the condition that tells the user.
 func (a *actor) create(ctx context.Context) error {
-	v := volcano.Render(a.job, a.attempt)
+	if a.job.Spec.Supervisor != nil && a.Supervision == nil {
+		a.refusals.set(client.ObjectKeyFromObject(a.job), noSupervision)
+		return refusedError{errors.New(noSupervision)}
+	}
+	v := volcano.Render(a.job, a.attempt, a.supervision())
 	err := a.Create(ctx, v)
 	if apierrors.IsAlreadyExists(err) {
 		return a.adopted(ctx, v.Name)
@@ -117,6 +122,9 @@ func (a *actor) create(ctx context.Context) error {
 	a.refusals.set(key, "")
 	return nil
 }
+
+// noSupervision is why a job with a supervisor does not start where the manager has no part in that.
+const noSupervision = "spec.supervisor needs a manager that supervisors can reach: start it with --supervisor-address and --supervisor-image, or create the job without supervisor"
 
 // maxRefusal is how much is told of a refusal, in bytes.
 const maxRefusal = 1024

@@ -115,4 +115,7 @@ func (r *TrainingJobReconciler) forget(key types.NamespacedName) {
 	r.lastNodes.forget(key)
 	r.fitErrors.forget(key)
 	r.checkpoints.keep(key, nil)
+	if r.Supervision != nil {
+		r.Supervision.Hub.Forget(key)
+	}
 }

@@ -133,6 +133,9 @@ func (r *TrainingJobReconciler) SetupWithManager(mgr ctrl.Manager, workers int) 
 		return err
 	}
 	b := ctrl.NewControllerManagedBy(mgr)
+	if r.Supervision != nil {
+		b = b.WatchesRawSource(source.Channel(r.Supervision.Hub.Woken(), &handler.EnqueueRequestForObject{}))
+	}
 	if r.Verdicts != nil {
 		b = b.WatchesRawSource(source.Channel(r.Verdicts.Woken(), handler.EnqueueRequestsFromMapFunc(r.jobsOn)))
 	}

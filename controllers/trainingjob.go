@@ -37,6 +37,8 @@ type TrainingJobReconciler struct {
 	DirectBinding *DirectBinding
 	// Traces makes spans of recoveries; nil for none.
 	Traces *tracing.Tracer
+	// Supervision is the manager's side of the supervisors of pods; nil where it offers none.
+	Supervision *Supervision
 	// Verdicts are those of the fleet controller in this process; nil for what the cache shows of them.
 	Verdicts *fleet.Verdicts
 

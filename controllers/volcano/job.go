@@ -21,8 +21,8 @@ import (
 const SchedulerName = "volcano"
 
 // Render makes the Volcano Job of one attempt. It carries no Volcano policies:
-// what is restarted, and when, is decided here.
-func Render(job *v1alpha1.TrainingJob, attempt int32) *batch.Job {
+// what is restarted, and when, is decided here. Only a job with a supervisor needs supervision.
+func Render(job *v1alpha1.TrainingJob, attempt int32, supervision *Supervision) *batch.Job {
 	v := &batch.Job{
 		TypeMeta: metav1.TypeMeta{APIVersion: batch.SchemeGroupVersion.String(), Kind: "Job"},
 		ObjectMeta: metav1.ObjectMeta{
@@ -42,7 +42,11 @@ func Render(job *v1alpha1.TrainingJob, attempt int32) *batch.Job {
 	}
 	for i := range job.Spec.Tasks {
 		task := &job.Spec.Tasks[i]
-		v.Spec.Tasks = append(v.Spec.Tasks, renderTask(job, task, attempt))
+		rendered := renderTask(job, task, attempt)
+		if job.Spec.Supervisor != nil && !task.Independent {
+			supervise(&rendered.Template.Spec, job.Spec.Supervisor, supervision)
+		}
+		v.Spec.Tasks = append(v.Spec.Tasks, rendered)
 		if task.Spares != nil {
 			v.Spec.Tasks = append(v.Spec.Tasks, renderSpares(job, task, attempt))
 		}

@@ -33,7 +33,7 @@ func TestRender(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := job.DeepCopy()
-			got, err := yaml.Marshal(Render(job, 3))
+			got, err := yaml.Marshal(Render(job, 3, &Supervision{Image: "lockstep-manager:v1", Address: "supervisors.example:9444", ServerName: "supervisors.example"}))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -38,7 +38,7 @@ func TestShareGang(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			job := &v1alpha1.TrainingJob{Spec: v1alpha1.TrainingJobSpec{Tasks: tc.tasks, MinAvailable: tc.given}}
-			v := Render(job, 1)
+			v := Render(job, 1, nil)
 			for i := range v.Spec.Tasks {
 				task := &v.Spec.Tasks[i]
 				if n, ok := tc.replicas[task.Name]; ok {

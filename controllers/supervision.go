@@ -1,0 +1,107 @@
+// Supervision: what the supervisors of a job's pods report, and what they are told.
+
+package controllers
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/controllers/supervisors"
+	"github.com/lockstep-dev/lockstep/controllers/volcano"
+	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/supervisor/wire"
+)
+
+// Supervision is how the manager and the supervisors of pods find, know and hear each other.
+type Supervision struct {
+	// Pods says how supervisors get into pods, and where they find the manager.
+	Pods volcano.Supervision
+	// Hub has their reports, and gives them orders.
+	Hub *supervisors.Hub
+	// Authorities returns the certificate authorities that they are to trust, in PEM.
+	Authorities func() []byte
+}
+
+// processStates are the states of programs by their names on the wire.
+var processStates = map[wire.State]gang.ProcessState{
+	wire.State_STATE_RUNNING:     gang.ProcessRunning,
+	wire.State_STATE_STOPPING:    gang.ProcessStopping,
+	wire.State_STATE_WAITING:     gang.ProcessWaiting,
+	wire.State_STATE_FAILED:      gang.ProcessFailed,
+	wire.State_STATE_SUCCEEDED:   gang.ProcessSucceeded,
+	wire.State_STATE_TERMINATING: gang.ProcessTerminating,
+}
+
+// observeProcesses gives the pods what their supervisors report. Of one whose stream is down nothing is known.
+func (r *TrainingJobReconciler) observeProcesses(o *gang.Observation) {
+	if r.Supervision == nil || o.Job.Spec.Supervisor == nil {
+		return
+	}
+	reports := r.Supervision.Hub.Reports(supervisors.JobOf(o.Job))
+	for i := range o.Pods {
+		if report, known := reports[types.UID(o.Pods[i].UID)]; known && report.Connected {
+			note(&o.Pods[i], report, programOf(o.Job, o.Pods[i].Task))
+		}
+	}
+}
+
+// note gives a pod what its supervisor reports. A program that has ended tells as its container would.
+func note(p *gang.Pod, report supervisors.Report, container string) {
+	p.Process = &gang.Process{State: processStates[report.State], Epoch: report.Epoch}
+	p.Completing = p.Completing || p.Process.State == gang.ProcessSucceeded
+	if exit := report.Exit; exit != nil && exit.Code != 0 {
+		failure := gang.ContainerFailure{
+			Name: container, ExitCode: exit.Code, Reason: "Error", Message: exit.Message, StartedTime: exit.Started, Time: exit.Ended,
+		}
+		p.Failure.Containers, p.LastExit = []gang.ContainerFailure{failure}, &failure
+	}
+}
+
+// programOf is the container whose program has the supervisor.
+func programOf(job *v1alpha1.TrainingJob, task string) string {
+	for i := range job.Spec.Tasks {
+		if t := &job.Spec.Tasks[i]; t.Name == task {
+			return t.Template.Spec.Containers[0].Name
+		}
+	}
+	return ""
+}
+
+// order tells the supervisors of a job what the plan says, and refuses those of pods whose nodes are dead: should one come back, its
+// rank has another pod.
+func (a *actor) order(plan *policies.Plan) {
+	if a.Supervision == nil || plan.Order == nil {
+		return
+	}
+	hub, job, pods := a.Supervision.Hub, supervisors.JobOf(a.job), map[types.UID]bool{}
+	for i := range a.seen.Pods {
+		pods[types.UID(a.seen.Pods[i].UID)] = true
+	}
+	hub.Keep(job, pods)
+	for _, d := range plan.DeletePods {
+		if d.Force {
+			hub.Refuse(job, types.UID(d.UID), "the rank gets another pod: this one is on a node that counts as dead")
+		}
+	}
+	hub.Order(job, supervisors.Order{
+		Epoch: plan.Order.Epoch, Start: plan.Order.Start, Resume: plan.Order.Epoch > 1, RestartReason: plan.Order.Reason,
+		HyperNode: plan.Order.HyperNode, Release: plan.Order.Release,
+	})
+}
+
+// authorize lets a pod know the manager by its certificate.
+func (r *TrainingJobReconciler) authorize(pod *corev1.Pod) {
+	if _, supervised := pod.Annotations[v1alpha1.AnnotationEpoch]; supervised && r.Supervision != nil {
+		pod.Annotations[v1alpha1.AnnotationManagerCA] = string(r.Supervision.Authorities())
+	}
+}
+
+// supervision is how supervisors get into pods; nil where this manager offers none.
+func (r *TrainingJobReconciler) supervision() *volcano.Supervision {
+	if r.Supervision == nil {
+		return nil
+	}
+	return &r.Supervision.Pods
+}

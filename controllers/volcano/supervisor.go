@@ -1,0 +1,92 @@
+// The supervisor of a pod's program: lockstep-run, which an init container puts beside it.
+
+package volcano
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// TokenAudience is the audience of the tokens by which pods identify themselves to the manager.
+const TokenAudience = "lockstep-supervisor"
+
+// Folders and files of supervised pods.
+const (
+	supervisorVolume = "lockstep-run"
+	identityVolume   = "lockstep-identity"
+	supervisorFolder = "/var/run/lockstep"
+	identityFolder   = "/var/run/secrets/lockstep.dev"
+	installContainer = "lockstep-run-install"
+)
+
+// tokenSeconds is how long a pod's token is good for. The kubelet renews it after four fifths of that.
+const tokenSeconds = 3600
+
+// Supervision is where supervisors come from, and how they reach the manager.
+type Supervision struct {
+	// Image that holds /lockstep-run.
+	Image string
+	// Address of the manager, host:port, and the name in its certificate.
+	Address, ServerName string
+}
+
+// supervise puts the program of a pod's first container under a supervisor.
+func supervise(spec *corev1.PodSpec, s *v1alpha1.Supervisor, from *Supervision) {
+	program := &spec.Containers[0]
+	spec.InitContainers = append([]corev1.Container{installer(program, from.Image)}, spec.InitContainers...)
+	program.Command = slices.Concat([]string{
+		supervisorFolder + "/lockstep-run", "run",
+		"--epoch-file=" + supervisorFolder + "/epoch",
+		"--manager-address=" + from.Address, "--server-name=" + from.ServerName,
+		"--token-file=" + identityFolder + "/token", "--ca-file=" + identityFolder + "/ca.crt",
+		fmt.Sprintf("--stop-timeout=%ds", ptr.Deref(s.StopSeconds, 10)),
+		fmt.Sprintf("--manager-timeout=%ds", ptr.Deref(s.ManagerTimeoutSeconds, 60)),
+		"--",
+	}, program.Command)
+	program.Env = slices.Concat([]corev1.EnvVar{fromAnnotation("LOCKSTEP_EPOCH", v1alpha1.AnnotationEpoch)}, program.Env)
+	program.VolumeMounts = append(program.VolumeMounts,
+		corev1.VolumeMount{Name: supervisorVolume, MountPath: supervisorFolder},
+		corev1.VolumeMount{Name: identityVolume, MountPath: identityFolder, ReadOnly: true},
+	)
+	spec.Volumes = append(spec.Volumes,
+		corev1.Volume{Name: supervisorVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}, identity())
+}
+
+// installer copies lockstep-run into the pod, as the user of the program and within the limits of restricted Pod Security. Its
+// requests are its limits, so that a Guaranteed pod stays one.
+func installer(program *corev1.Container, image string) corev1.Container {
+	security := &corev1.SecurityContext{
+		AllowPrivilegeEscalation: new(false),
+		ReadOnlyRootFilesystem:   new(true),
+		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+	if s := program.SecurityContext; s != nil {
+		security.RunAsUser, security.RunAsGroup, security.RunAsNonRoot = s.RunAsUser, s.RunAsGroup, s.RunAsNonRoot
+	}
+	resources := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
+	return corev1.Container{
+		Name: installContainer, Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
+		Command:         []string{"/lockstep-run", "install", supervisorFolder},
+		SecurityContext: security,
+		Resources:       corev1.ResourceRequirements{Requests: resources, Limits: resources.DeepCopy()},
+		VolumeMounts:    []corev1.VolumeMount{{Name: supervisorVolume, MountPath: supervisorFolder}},
+	}
+}
+
+// identity is how a pod and the manager know each other: a token of the pod, and the manager's certificate authorities.
+func identity() corev1.Volume {
+	return corev1.Volume{Name: identityVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+		{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Audience: TokenAudience, ExpirationSeconds: new(int64(tokenSeconds)), Path: "token"}},
+		{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{
+			Path:     "ca.crt",
+			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations['" + v1alpha1.AnnotationManagerCA + "']"},
+		}}}},
+	}}}}
+}
