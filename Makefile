@@ -48,11 +48,12 @@ GOLANGCI_LINT := $(TOOLS)/golangci-lint
 HELM := $(TOOLS)/helm
 HELM_DOCS := $(TOOLS)/helm-docs
 CRD_REF_DOCS := $(TOOLS)/crd-ref-docs
+PROTOBUF := $(TOOLS)/protobuf
 # Folders of the chart's templates that `make manifests` renders into config, and those of them that need a value.
 RENDERED := manager rbac agent policy
 OPTIONAL := alerts networkpolicy prometheus
 # What `make generate manifests` writes.
-GENERATED := charts config/grafana $(RENDERED:%=config/%) $(OPTIONAL:%=config/%) config/crd api/reference.md ':(glob)api/**/zz_generated.*.go'
+GENERATED := charts config/grafana $(RENDERED:%=config/%) $(OPTIONAL:%=config/%) config/crd api/reference.md ':(glob)api/**/zz_generated.*.go' supervisor/wire
 MODULES = $(patsubst %/go.mod,%,$(shell git ls-files -- go.mod '*/go.mod' | sed 's|^go.mod$$|./go.mod|'))
 # The race detector links C; without a C compiler, of which go knows, the tests run all the same.
 RACE = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
@@ -78,9 +79,14 @@ $(GOLANGCI_LINT): .ci/lint/go.mod .ci/lint/go.sum | prereqs
 	@echo "building the linter: some minutes, once"
 	go build -C .ci/lint -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
+$(PROTOBUF): .ci/protobuf/main.go .ci/protobuf/go.mod .ci/protobuf/go.sum | prereqs
+	go build -C .ci/protobuf -o $@ .
+	go build -C .ci/protobuf -o $(TOOLS)/ google.golang.org/protobuf/cmd/protoc-gen-go google.golang.org/grpc/cmd/protoc-gen-go-grpc
+
 .PHONY: generate
-generate: $(CONTROLLER_GEN) ## write the types' deep copies
+generate: $(CONTROLLER_GEN) $(PROTOBUF) ## write the types' deep copies, and the wire of the supervisors
 	$(CONTROLLER_GEN) object paths=./api/...
+	$(PROTOBUF) -plugins=$(TOOLS)/protoc-gen-go,$(TOOLS)/protoc-gen-go-grpc supervisor/wire/supervision.proto
 
 $(HELM): test/cluster/binaries/helm/go.mod test/cluster/binaries/helm/go.sum | prereqs
 	go build -C test/cluster/binaries/helm -o $@ helm.sh/helm/v3/cmd/helm

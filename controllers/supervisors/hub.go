@@ -1,0 +1,243 @@
+// The hub between the streams of supervisors and the reconciler: the last report of each pod, and the last order of each job.
+
+package supervisors
+
+import (
+	"context"
+	"maps"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// Job names a TrainingJob, and tells it from another of its name.
+type Job struct {
+	types.NamespacedName
+	UID types.UID
+}
+
+// JobOf names a TrainingJob.
+func JobOf(job *v1alpha1.TrainingJob) Job {
+	return Job{types.NamespacedName{Namespace: job.Namespace, Name: job.Name}, job.UID}
+}
+
+// Order is what all supervisors of a job should do. Its fields are those of wire.Order.
+type Order struct {
+	Epoch         int64
+	Start         bool
+	Resume        bool
+	RestartReason string
+	HyperNode     string
+}
+
+// Hub is safe for use by the reconciler and by streams side by side. None of its methods waits for a supervisor.
+type Hub struct {
+	mu   sync.Mutex
+	jobs map[Job]*gang
+	// reported has the jobs of which a report has changed since the reconciler was last told, each once.
+	reported workqueue.TypedInterface[types.NamespacedName]
+	woken    chan event.GenericEvent
+}
+
+// gang is what is known of a job.
+type gang struct {
+	order *Order // nil before the reconciler has given one
+	pods  map[types.UID]*member
+}
+
+// member is what is known of a pod.
+type member struct {
+	report  *Report // nil before the first
+	session *session
+	refused string // why; empty where the pod may stay
+}
+
+// NewHub returns a hub that knows of no pod.
+func NewHub() *Hub {
+	return &Hub{
+		jobs:     map[Job]*gang{},
+		reported: workqueue.NewTyped[types.NamespacedName](),
+		woken:    make(chan event.GenericEvent),
+	}
+}
+
+// Reports are the last reports of a job's pods, by their UIDs. Those of pods whose stream has ended stay until Keep or Forget.
+func (h *Hub) Reports(job Job) map[types.UID]Report {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	g := h.jobs[job]
+	if g == nil {
+		return nil
+	}
+	out := make(map[types.UID]Report, len(g.pods))
+	for uid, m := range g.pods {
+		if m.report == nil {
+			continue
+		}
+		report := *m.report
+		report.Connected = m.session != nil && m.session.reported
+		out[uid] = report
+	}
+	return out
+}
+
+// Order has every supervisor of a job do the same, also those that connect later. The last order is in force. A supervisor that has
+// been sent the order already is not sent it again.
+func (h *Hub) Order(job Job, order Order) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	g := h.gang(job)
+	if g.order != nil && *g.order == order {
+		return
+	}
+	g.order = &order
+	for _, m := range g.pods {
+		m.session.wake()
+	}
+}
+
+// Refuse has the supervisor of a pod, which may connect later, stop its program for good.
+func (h *Hub) Refuse(job Job, pod types.UID, why string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	m := h.gang(job).member(pod)
+	if m.refused == why {
+		return
+	}
+	m.refused = why
+	m.session.wake()
+}
+
+// Keep forgets the pods of a job that are not among these and are not connected.
+func (h *Hub) Keep(job Job, pods map[types.UID]bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if g := h.jobs[job]; g != nil {
+		maps.DeleteFunc(g.pods, func(uid types.UID, m *member) bool { return m.session == nil && !pods[uid] })
+	}
+}
+
+// Forget forgets every job of a name, which are gone. Supervisors that are still connected have to connect again, and learn from the
+// API server's answer whether their pod is one of a job.
+func (h *Hub) Forget(name types.NamespacedName) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for job, g := range h.jobs {
+		if job.NamespacedName != name {
+			continue
+		}
+		for _, m := range g.pods {
+			m.session.end(errForgotten)
+		}
+		delete(h.jobs, job)
+	}
+}
+
+// Woken is told of a job, by its name, when a report of it has changed or a stream has ended. However many do, a job is told of once
+// until the event is taken.
+func (h *Hub) Woken() <-chan event.GenericEvent { return h.woken }
+
+// Start tells of jobs until the context ends. It is part of manager.Runnable.
+func (h *Hub) Start(ctx context.Context) error {
+	defer context.AfterFunc(ctx, h.reported.ShutDown)()
+	for {
+		name, shutdown := h.reported.Get()
+		if shutdown {
+			return nil
+		}
+		// What is reported while the event waits to be taken is part of it, so the job may be added again from here on.
+		job := &v1alpha1.TrainingJob{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
+		select {
+		case h.woken <- event.GenericEvent{Object: job}:
+			h.reported.Done(name)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// connect makes a session the one of its pod, and ends an earlier one.
+func (h *Hub) connect(s *session) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	m := h.gang(s.job).member(s.pod)
+	m.session.end(errReplaced)
+	m.session = s
+	s.wake()
+}
+
+// disconnect notes that a session has ended.
+func (h *Hub) disconnect(s *session) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if m := h.current(s); m != nil {
+		m.session = nil
+		h.reported.Add(s.job.NamespacedName)
+	}
+}
+
+// note keeps a report, and wakes the reconciler where it says something new.
+func (h *Hub) note(s *session, report Report) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	m := h.current(s)
+	if m == nil {
+		return
+	}
+	if m.report == nil || !m.report.equal(report) || !s.reported {
+		m.report, s.reported = &report, true
+		h.reported.Add(s.job.NamespacedName)
+	}
+}
+
+// target is what a session's supervisor should do; ok is false before anybody has said so.
+func (h *Hub) target(s *session) (t target, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	m := h.current(s)
+	switch {
+	case m == nil:
+		return target{}, false
+	case m.refused != "":
+		return target{refused: m.refused}, true
+	}
+	if order := h.jobs[s.job].order; order != nil {
+		return target{Order: *order}, true
+	}
+	return target{}, false
+}
+
+// current is the pod of a session; nil where another has taken its place, or the job is forgotten.
+func (h *Hub) current(s *session) *member {
+	g := h.jobs[s.job]
+	if g == nil {
+		return nil
+	}
+	if m := g.pods[s.pod]; m != nil && m.session == s {
+		return m
+	}
+	return nil
+}
+
+func (h *Hub) gang(job Job) *gang {
+	g := h.jobs[job]
+	if g == nil {
+		g = &gang{pods: map[types.UID]*member{}}
+		h.jobs[job] = g
+	}
+	return g
+}
+
+func (g *gang) member(pod types.UID) *member {
+	m := g.pods[pod]
+	if m == nil {
+		m = &member{}
+		g.pods[pod] = m
+	}
+	return m
+}

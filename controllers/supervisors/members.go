@@ -1,0 +1,95 @@
+// Which TrainingJob a pod belongs to: by owner references with UIDs, which only those who may create pods can choose, and never by
+// labels, which whoever may edit one can.
+
+package supervisors
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// members looks pods up.
+type members struct {
+	// cache answers first, and may lag.
+	cache client.Reader
+	// live is the API server, which decides that something is gone.
+	live client.Reader
+}
+
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups=batch.volcano.sh,resources=jobs,verbs=get;list;watch
+// +kubebuilder:rbac:groups=lockstep.dev,resources=trainingjobs,verbs=get;list;watch
+
+// jobOf is the job of a pod.
+func (m *members) jobOf(ctx context.Context, who identity) (Job, error) {
+	pod, err := read[corev1.Pod](ctx, m, who.NamespacedName, who.pod)
+	switch {
+	case err != nil:
+		return Job{}, err
+	case pod == nil:
+		return Job{}, gone(reasonPodGone, "pod %s (UID %s) is gone", who, who.pod)
+	case pod.UID != who.pod:
+		return Job{}, gone(reasonPodReplaced, "pod %s (UID %s) was replaced: UID %s has its name", who, who.pod, pod.UID)
+	}
+	volcano, err := owner[batch.Job](ctx, m, pod, batch.SchemeGroupVersion.WithKind("Job"))
+	if err != nil {
+		return Job{}, err
+	}
+	job, err := owner[v1alpha1.TrainingJob](ctx, m, volcano, v1alpha1.GroupVersion.WithKind("TrainingJob"))
+	if err != nil {
+		return Job{}, err
+	}
+	return JobOf(job), nil
+}
+
+// object is a pointer to a kind of object.
+type object[T any] interface {
+	*T
+	client.Object
+}
+
+// owner reads the object that controls another, which has to be of this kind.
+func owner[T any, P object[T]](ctx context.Context, m *members, owned client.Object, kind schema.GroupVersionKind) (P, error) {
+	ref := metav1.GetControllerOf(owned)
+	if ref == nil || ref.Kind != kind.Kind || groupOf(ref) != kind.Group {
+		return nil, stranger("%s/%s has no controller of kind %s: only pods that Lockstep has had made for a TrainingJob are supervised",
+			owned.GetNamespace(), owned.GetName(), kind.GroupKind())
+	}
+	found, err := read[T, P](ctx, m, types.NamespacedName{Namespace: owned.GetNamespace(), Name: ref.Name}, ref.UID)
+	if err != nil {
+		return nil, err
+	}
+	if found == nil || found.GetUID() != ref.UID {
+		return nil, gone(reasonJobGone, "%s %s/%s (UID %s), which the pod was of, is gone", kind.GroupKind(), owned.GetNamespace(), ref.Name, ref.UID)
+	}
+	return found, nil
+}
+
+// read is the object with a name and a UID. Where the cache does not have that one, it is what the API server has by the name: another, or
+// nil.
+func read[T any, P object[T]](ctx context.Context, m *members, name types.NamespacedName, uid types.UID) (P, error) {
+	cached, live := P(new(T)), P(new(T))
+	if m.cache.Get(ctx, name, cached) == nil && cached.GetUID() == uid {
+		return cached, nil
+	}
+	if err := m.live.Get(ctx, name, live); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return live, nil
+}
+
+func groupOf(ref *metav1.OwnerReference) string {
+	version, err := schema.ParseGroupVersion(ref.APIVersion)
+	if err != nil {
+		return ""
+	}
+	return version.Group
+}

@@ -1,0 +1,111 @@
+// The server of the streams. Only the leader runs it, since only the leader decides.
+
+package supervisors
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"golang.org/x/net/netutil"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+	"k8s.io/utils/clock"
+
+	"github.com/lockstep-dev/lockstep/supervisor/wire"
+)
+
+const (
+	// maxStreams is how many connections there may be: ten thousand pods, and as many again that connect a second time before their
+	// first connection is known to be lost.
+	maxStreams = 20000
+	// maxReport is how large a message may be, in bytes: a termination message and a token are 4 KiB or less each.
+	maxReport = 16 << 10
+	// maxHeaders is how large a stream's metadata may be, in bytes; a token is 1 to 2 KiB of them.
+	maxHeaders = 16 << 10
+	// streamsPerConnection has room for a stream that replaces another.
+	streamsPerConnection = 4
+	// window is how much of a pod's messages waits to be taken, in bytes: HTTP/2's default. gRPC would let it grow to 16 MiB.
+	window = 65535
+	// handshakeTimeout is how long a client has until the connection is ready.
+	handshakeTimeout = 10 * time.Second
+	// idleTimeout is how long a connection may have no stream, as that of a client without a token.
+	idleTimeout = 30 * time.Second
+	// pingEvery and pingTimeout find connections to nodes that are gone.
+	pingEvery, pingTimeout = 30 * time.Second, 10 * time.Second
+	// minPingInterval is how often a supervisor may ping.
+	minPingInterval = 10 * time.Second
+)
+
+// Server serves the streams of supervisors.
+type Server struct {
+	wire.UnimplementedSupervisionServer
+	address      string
+	hub          *Hub
+	certificates *Certificates
+	tokens       *tokens
+	members      *members
+	pace         *pace
+	clock        clock.WithTicker
+}
+
+func newServer(address string, hub *Hub, certificates *Certificates, tokens *tokens, members *members, clock clock.WithTicker) *Server {
+	return &Server{
+		address: address, hub: hub, certificates: certificates, tokens: tokens, members: members, pace: newPace(clock), clock: clock,
+	}
+}
+
+// Start serves until the context ends. It is part of manager.Runnable.
+func (s *Server) Start(ctx context.Context) error {
+	if !s.certificates.await(ctx) {
+		return nil
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.address)
+	if err != nil {
+		return fmt.Errorf("--supervisors-bind-address=%s: %w", s.address, err)
+	}
+	return s.serve(ctx, listener)
+}
+
+// serve serves whoever connects to a listener.
+func (s *Server) serve(ctx context.Context, listener net.Listener) error {
+	server := grpc.NewServer(append(limits(), grpc.Creds(credentials.NewTLS(s.certificates.serverConfig())))...)
+	wire.RegisterSupervisionServer(server, s)
+	// Streams have no end to wait for: the next leader is where they go on.
+	defer context.AfterFunc(ctx, server.Stop)()
+	return server.Serve(netutil.LimitListener(listener, maxStreams))
+}
+
+// limits keep the memory of a stream small, and what a client can take.
+func limits() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(maxReport),
+		grpc.MaxHeaderListSize(maxHeaders),
+		grpc.MaxConcurrentStreams(streamsPerConnection),
+		grpc.InitialWindowSize(window),
+		grpc.InitialConnWindowSize(window),
+		// Buffers of 32 KiB for each direction are the default. A connection has little to say.
+		grpc.ReadBufferSize(0),
+		grpc.WriteBufferSize(4 << 10),
+		grpc.SharedWriteBuffer(true),
+		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout, Time: pingEvery, Timeout: pingTimeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPingInterval}),
+		grpc.WaitForHandlers(true),
+	}
+}
+
+// authenticate is which pod a stream is of.
+func (s *Server) authenticate(ctx context.Context) (identity, error) {
+	token, err := bearer(ctx)
+	if err != nil {
+		return identity{}, err
+	}
+	who, err := s.tokens.verify(ctx, token)
+	if err != nil {
+		return identity{}, err
+	}
+	return who, s.pace.take(who.pod)
+}

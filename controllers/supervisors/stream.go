@@ -1,0 +1,199 @@
+// A stream, from its first message to its end.
+
+package supervisors
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/lockstep-dev/lockstep/supervisor/wire"
+)
+
+var (
+	errForgotten = status.Error(codes.Aborted, "the pod's TrainingJob is gone: connect again to hear what is known of the pod")
+	errReplaced  = status.Error(codes.Aborted, "the pod has connected again: this stream is none any more")
+)
+
+type stream = grpc.BidiStreamingServer[wire.Report, wire.Order]
+
+// session is a stream of a pod that is known.
+type session struct {
+	job Job
+	pod types.UID
+	// changed holds a token where the hub has something to say that the sender may not have seen.
+	changed chan struct{}
+	// ended holds why the hub wants no more of the stream.
+	ended chan error
+	// reported is whether there was a report; the hub guards it.
+	reported bool
+}
+
+func newSession(job Job, pod types.UID) *session {
+	return &session{job: job, pod: pod, changed: make(chan struct{}, 1), ended: make(chan error, 1)}
+}
+
+// wake has the sender look; a nil session is that of a pod that is not connected.
+func (s *session) wake() {
+	if s == nil {
+		return
+	}
+	select {
+	case s.changed <- struct{}{}:
+	default: // it has yet to look
+	}
+}
+
+// end has the stream end.
+func (s *session) end(why error) {
+	if s == nil {
+		return
+	}
+	select {
+	case s.ended <- why:
+	default: // it ends already
+	}
+}
+
+// target is what a supervisor should do.
+type target struct {
+	Order
+	refused string
+}
+
+func (t target) message() *wire.Order {
+	if t.refused != "" {
+		return &wire.Order{Refused: t.refused}
+	}
+	return &wire.Order{Epoch: t.Epoch, Start: t.Start, Resume: t.Resume, RestartReason: t.RestartReason, HyperNode: t.HyperNode}
+}
+
+// Supervise is part of wire.SupervisionServer.
+func (s *Server) Supervise(stream stream) error {
+	ctx := stream.Context()
+	identity, err := s.authenticate(ctx)
+	if err != nil {
+		return refuse(err)
+	}
+	job, err := s.members.jobOf(ctx, identity)
+	if err != nil {
+		why := refuse(err)
+		if !why.final {
+			return why
+		}
+		return stream.Send(&wire.Order{Refused: why.Error()})
+	}
+	session := newSession(job, identity.pod)
+	s.hub.connect(session)
+	defer s.hub.disconnect(session)
+	connected.WithLabelValues(job.Namespace).Inc()
+	defer connected.WithLabelValues(job.Namespace).Dec()
+	return s.converse(stream, session, identity)
+}
+
+// converse receives and sends until the stream ends. Each has a goroutine of its own: a supervisor that reads nothing blocks the
+// sender, and must not outlive its token by that.
+func (s *Server) converse(stream stream, session *session, identity identity) error {
+	renewed, over := make(chan time.Time), make(chan error, 2)
+	go func() { over <- s.receive(stream, session, identity, renewed) }()
+	go func() { over <- s.send(stream, session) }()
+	expiry := s.clock.NewTimer(identity.expiry.Sub(s.clock.Now()))
+	defer func() { expiry.Stop() }()
+	for {
+		select {
+		case err := <-over:
+			return err
+		case err := <-session.ended:
+			return err
+		case at := <-renewed:
+			expiry.Stop()
+			expiry = s.clock.NewTimer(at.Sub(s.clock.Now()))
+		case <-expiry.C():
+			return refuse(badToken("the token of the stream has expired, and no newer one was sent"))
+		}
+	}
+}
+
+// receive keeps the reports of a stream, no faster than a pod may send them, until the supervisor closes its side.
+func (s *Server) receive(stream stream, session *session, first identity, renewed chan<- time.Time) error {
+	ctx := stream.Context()
+	for {
+		message, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		report, err := reportOf(message)
+		if err != nil {
+			return err
+		}
+		if err := s.pace.wait(ctx, first.pod); err != nil {
+			return err
+		}
+		if message.GetToken() != "" {
+			if err := s.renew(ctx, message.GetToken(), session, first, renewed); err != nil {
+				return err
+			}
+		}
+		reports.WithLabelValues(session.job.Namespace).Inc()
+		s.hub.note(session, report)
+	}
+}
+
+// renew takes a newer token of the stream's pod, and asks again whether the pod is one of its job.
+func (s *Server) renew(ctx context.Context, token string, session *session, first identity, renewed chan<- time.Time) error {
+	newer, err := s.tokens.verify(ctx, token)
+	if err != nil {
+		return refuse(err)
+	}
+	if newer.pod != first.pod {
+		return refuse(badToken("the newer token is that of another pod"))
+	}
+	job, err := s.members.jobOf(ctx, newer)
+	switch {
+	case err != nil:
+		why := refuse(err)
+		if !why.final {
+			return why
+		}
+		s.hub.Refuse(session.job, session.pod, why.Error())
+	case job != session.job:
+		return errForgotten
+	}
+	select {
+	case renewed <- newer.expiry:
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// send sends what the hub has to say, each order once. It returns when the pod was refused, or the stream has ended.
+func (s *Server) send(stream stream, session *session) error {
+	var sent target
+	for {
+		select {
+		case <-session.changed:
+		case <-stream.Context().Done():
+			return stream.Context().Err()
+		}
+		next, ok := s.hub.target(session)
+		if !ok || next == sent {
+			continue
+		}
+		if err := stream.Send(next.message()); err != nil {
+			return err
+		}
+		orders.WithLabelValues(session.job.Namespace).Inc()
+		if sent = next; sent.refused != "" {
+			return nil
+		}
+	}
+}
