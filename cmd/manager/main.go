@@ -3,8 +3,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"time"
 
@@ -28,7 +30,9 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/controllers"
 	"github.com/lockstep-dev/lockstep/controllers/fleet"
+	"github.com/lockstep-dev/lockstep/controllers/supervisors"
 	"github.com/lockstep-dev/lockstep/controllers/tracing"
+	"github.com/lockstep-dev/lockstep/controllers/volcano"
 	"github.com/lockstep-dev/lockstep/health/alerts"
 	"github.com/lockstep-dev/lockstep/version"
 )
@@ -47,6 +51,8 @@ type options struct {
 	bindDirectly                 bool
 	volcanoVersion               string
 	alerts                       alerts.Options
+	supervisors                  supervisors.Options
+	supervisorImage              string
 	tracing                      tracingOptions
 	log                          zap.Options
 }
@@ -74,6 +80,9 @@ func parseFlags() *options {
 	flag.StringVar(&o.volcanoVersion, "volcano-version", "", "version of the cluster's Volcano, such as v1.14.1; default: the image tag of the Deployment labelled app=volcano-scheduler")
 	flag.StringVar(&o.alerts.Address, "alerts-bind-address", alerts.Off, "address of the receiver of Alertmanager's webhook, such as :9443; 0 turns it off")
 	flag.StringVar(&o.alerts.CertDir, "alerts-cert-dir", "", "folder of the receiver's tls.crt and tls.key; read again when they change")
+	flag.StringVar(&o.supervisors.BindAddress, "supervisors-bind-address", supervisors.Off, "address of the stream of the supervisors in pods, such as :9444; 0 turns it off, and jobs with spec.supervisor are refused")
+	flag.StringVar(&o.supervisors.Address, "supervisors-address", "lockstep-supervisors.lockstep-system.svc:9444", "host:port by which pods reach that stream of the leader")
+	flag.StringVar(&o.supervisorImage, "supervisor-image", "", "image of lockstep-run, which pods of jobs with spec.supervisor copy it from")
 	o.tracing.bindFlags(flag.CommandLine)
 	o.log.BindFlags(flag.CommandLine)
 	version.AddFlag(flag.CommandLine)
@@ -98,6 +107,26 @@ func (o *options) directBinding(reader client.Reader) *controllers.DirectBinding
 		return nil
 	}
 	return &controllers.DirectBinding{Reader: reader, Version: o.volcanoVersion}
+}
+
+// supervision is nil where it is off.
+func (o *options) supervision(mgr ctrl.Manager) (*controllers.Supervision, error) {
+	if o.supervisors.BindAddress == supervisors.Off {
+		return nil, nil
+	}
+	if o.supervisorImage == "" {
+		return nil, errors.New("--supervisor-image: name the image of lockstep-run, or turn the stream off with --supervisors-bind-address=0")
+	}
+	o.supervisors.Namespace = o.leaderElectNamespace
+	hub, certificates, err := supervisors.SetupWithManager(mgr, o.supervisors)
+	if err != nil {
+		return nil, err
+	}
+	host, _, err := net.SplitHostPort(o.supervisors.Address)
+	return &controllers.Supervision{
+		Pods: volcano.Supervision{Image: o.supervisorImage, Address: o.supervisors.Address, ServerName: host},
+		Hub:  hub, Authorities: certificates.Bundle,
+	}, err
 }
 
 func run(ctx context.Context, o *options) error {
@@ -152,12 +181,17 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, traces *tracing.Tr
 		Events: mgr.GetEventRecorder("lockstep"), Clock: clock.RealClock{}, Writers: o.writers,
 		Calm: calm,
 	}
+	supervision, err := o.supervision(mgr)
+	if err != nil {
+		return fmt.Errorf("set up the stream of supervisors: %w", err)
+	}
 	jobs := &controllers.TrainingJobReconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		Events: mgr.GetEventRecorder("lockstep"), Clock: clock.RealClock{}, Writers: o.writers,
 		Verdicts:      &nodes.Verdicts,
 		Traces:        traces,
 		DirectBinding: o.directBinding(mgr.GetAPIReader()),
+		Supervision:   supervision,
 	}
 	if err := jobs.SetupWithManager(mgr, o.workers); err != nil {
 		return fmt.Errorf("set up the TrainingJob controller: %w", err)

@@ -33,6 +33,7 @@ type Order struct {
 	Resume        bool
 	RestartReason string
 	HyperNode     string
+	Release       bool
 }
 
 // Hub is safe for use by the reconciler and by streams side by side. None of its methods waits for a supervisor.

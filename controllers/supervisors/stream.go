@@ -71,7 +71,7 @@ func (t target) message() *wire.Order {
 	if t.refused != "" {
 		return &wire.Order{Refused: t.refused}
 	}
-	return &wire.Order{Epoch: t.Epoch, Start: t.Start, Resume: t.Resume, RestartReason: t.RestartReason, HyperNode: t.HyperNode}
+	return &wire.Order{Epoch: t.Epoch, Start: t.Start, Resume: t.Resume, RestartReason: t.RestartReason, HyperNode: t.HyperNode, Release: t.Release}
 }
 
 // Supervise is part of wire.SupervisionServer.

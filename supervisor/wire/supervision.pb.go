@@ -260,7 +260,10 @@ type Order struct {
 	HyperNode     string `protobuf:"bytes,5,opt,name=hyper_node,json=hyperNode,proto3" json:"hyper_node,omitempty"`
 	// Refused says why the pod is none of its gang any more; empty where it is one. Its program is stopped for good, and
 	// the container ends.
-	Refused       string `protobuf:"bytes,6,opt,name=refused,proto3" json:"refused,omitempty"`
+	Refused string `protobuf:"bytes,6,opt,name=refused,proto3" json:"refused,omitempty"`
+	// Release reports whether nobody starts a program again that has ended with an error: its container ends with its exit code,
+	// so that the kubelet does what the pod's restart policy says.
+	Release       bool `protobuf:"varint,7,opt,name=release,proto3" json:"release,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -337,6 +340,13 @@ func (x *Order) GetRefused() string {
 	return ""
 }
 
+func (x *Order) GetRelease() bool {
+	if x != nil {
+		return x.Release
+	}
+	return false
+}
+
 var File_supervisor_wire_supervision_proto protoreflect.FileDescriptor
 
 const file_supervisor_wire_supervision_proto_rawDesc = "" +
@@ -352,7 +362,7 @@ const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\x06signal\x18\x02 \x01(\x05R\x06signal\x12%\n" +
 	"\x0estarted_micros\x18\x03 \x01(\x03R\rstartedMicros\x12!\n" +
 	"\fended_micros\x18\x04 \x01(\x03R\vendedMicros\x12\x18\n" +
-	"\amessage\x18\x05 \x01(\tR\amessage\"\xab\x01\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\"\xc5\x01\n" +
 	"\x05Order\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12\x14\n" +
 	"\x05start\x18\x02 \x01(\bR\x05start\x12\x16\n" +
@@ -360,7 +370,8 @@ const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\x0erestart_reason\x18\x04 \x01(\tR\rrestartReason\x12\x1d\n" +
 	"\n" +
 	"hyper_node\x18\x05 \x01(\tR\thyperNode\x12\x18\n" +
-	"\arefused\x18\x06 \x01(\tR\arefused*\x96\x01\n" +
+	"\arefused\x18\x06 \x01(\tR\arefused\x12\x18\n" +
+	"\arelease\x18\a \x01(\bR\arelease*\x96\x01\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTATE_RUNNING\x10\x01\x12\x12\n" +

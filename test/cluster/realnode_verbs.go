@@ -204,13 +204,18 @@ func (n *realNode) containerProcesses(pod *corev1.Pod, container string) ([]int,
 // KillContainers kills the processes of pods' first containers, as an out-of-memory killer or a fatal
 // signal does. It kills those of several pods at once: none of them learns of another's end before.
 func (c *Cluster) KillContainers(ctx context.Context, pods ...client.ObjectKey) error {
+	return c.killProcesses(ctx, 0, pods)
+}
+
+// killProcesses kills the processes of pods' first containers from one on.
+func (c *Cluster) killProcesses(ctx context.Context, from int, pods []client.ObjectKey) error {
 	var all []int
 	for _, pod := range pods {
 		pids, err := c.containerProcesses(ctx, pod, "")
 		if err != nil {
 			return err
 		}
-		all = append(all, pids...)
+		all = append(all, pids[min(from, len(pids)):]...)
 	}
 	var errs []error
 	for _, pid := range all {
@@ -220,6 +225,11 @@ func (c *Cluster) KillContainers(ctx context.Context, pods ...client.ObjectKey) 
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// KillPrograms kills the processes of pods' first containers but the first process of each, which is a supervisor.
+func (c *Cluster) KillPrograms(ctx context.Context, pods ...client.ObjectKey) error {
+	return c.killProcesses(ctx, 1, pods)
 }
 
 // NodeLogs is a folder with the logs of a real node's kubelet, containerd and kube-proxy.

@@ -32,6 +32,9 @@ func (c *Cluster) apiServerForNodes() string {
 	return "https://" + net.JoinHostPort(c.fleet.network.Host().String(), strconv.Itoa(apiServerPort))
 }
 
+// HostAddress is the address by which pods on real nodes reach this host.
+func (c *Cluster) HostAddress() string { return c.fleet.network.Host().String() }
+
 // startClusterServices starts what runs once for all real nodes.
 func (c *Cluster) startClusterServices(ctx context.Context, f *fleet) error {
 	if err := c.forwardAPIServer(f); err != nil {

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +23,12 @@ import (
 
 // TrainerImage is the training program's.
 const TrainerImage = "lockstep-trainer:dev"
+
+// SupervisorImage is lockstep-run's.
+const SupervisorImage = "lockstep-run:dev"
+
+// supervisorsPort is where supervisors find the manager on the host.
+const supervisorsPort = 9444
 
 // GPUsPerNode is what each node has, and each rank takes.
 const GPUsPerNode = 2
@@ -78,11 +86,16 @@ func (g *Ground) start(ctx context.Context, silence time.Duration, progress io.W
 	if err := g.AddTopology(ctx, g.Nodes); err != nil {
 		return err
 	}
-	archive, err := images.BuildProgram(ctx, root, g.dir, "./test/workloads/trainer", TrainerImage, images.Image{})
-	if err != nil {
-		return err
+	for pkg, image := range map[string]string{"./test/workloads/trainer": TrainerImage, "./cmd/lockstep-run": SupervisorImage} {
+		archive, err := images.BuildProgram(ctx, root, g.dir, pkg, image, images.Image{})
+		if err != nil {
+			return err
+		}
+		if err := g.LoadImage(ctx, archive); err != nil {
+			return err
+		}
 	}
-	return g.LoadImage(ctx, archive)
+	return nil
 }
 
 // startManager runs the manager on the host, from where it reaches every pod.
@@ -110,8 +123,11 @@ func (g *Ground) startManager(ctx context.Context) error {
 	if err := g.Client().Create(ctx, policy); err != nil {
 		return fmt.Errorf("creating the health policy: %w", err)
 	}
+	supervisors := net.JoinHostPort(g.HostAddress(), strconv.Itoa(supervisorsPort))
 	g.Manager, err = g.Run(ctx, cluster.Command{Name: operator.Name, Path: binary, Args: []string{
 		"--metrics-bind-address=0", "--health-probe-bind-address=0", "--kubeconfig=" + kubeconfig,
+		"--leader-election-namespace=" + operator.Namespace, "--supervisor-image=" + SupervisorImage,
+		"--supervisors-bind-address=" + supervisors, "--supervisors-address=" + supervisors,
 	}})
 	return err
 }

@@ -1,0 +1,58 @@
+// Gangs with supervisors: their programs are restarted together, in the pods that there are.
+
+package real
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// supervised runs the programs of a training under lockstep-run.
+func supervised(t *Training) {
+	t.Job.Spec.Supervisor = &v1alpha1.Supervisor{}
+	for i := range t.Job.Spec.Tasks {
+		container := &t.Job.Spec.Tasks[i].Template.Spec.Containers[0]
+		if len(container.Command) == 0 {
+			container.Command = []string{"/trainer"}
+		}
+	}
+}
+
+// neverRestarted checks that no container of a gang has been restarted.
+func (s *scenario) neverRestarted() {
+	s.t.Helper()
+	for rank, pod := range s.pods() {
+		if n := pod.Status.ContainerStatuses[0].RestartCount; n != 0 || pod.Status.Phase == corev1.PodPending {
+			s.errorf("rank %d: its pod is %s, and its container was restarted %d times", rank, pod.Status.Phase, n)
+		}
+	}
+}
+
+// TestAKilledProgramUnderASupervisor kills one process ten times in a row. Nothing grows with that.
+func TestAKilledProgramUnderASupervisor(t *testing.T) {
+	s := train(t, "supervised", 6, 600, supervised)
+	before := s.pods()
+	s.must(s.AwaitSteps(s.ctx, 25))
+	var took []time.Duration
+	for i := range 10 {
+		s.must(s.AwaitSteps(s.ctx, s.LastStep()+12))
+		took = append(took, s.resumes(fmt.Sprintf("kill %d of one program", i+1), func() error { return ground.KillPrograms(s.ctx, s.key(3)) }))
+	}
+	s.must(s.Refresh(s.ctx))
+	if got := s.Job.Status.Restarts; got.Process != 10 || got.Total != 10 {
+		s.errorf("%d restarts, %d of processes, and one process was killed 10 times", got.Total, got.Process)
+	}
+	s.neverRestarted()
+	s.must(s.Finish(s.ctx))
+	s.survivorsStay(before)
+	s.atHome(before)
+	s.blames(before, 3)
+	slices.Sort(took)
+	t.Logf("from the kill to the next step: median %s, worst %s", took[len(took)/2], took[len(took)-1])
+}
