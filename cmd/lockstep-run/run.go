@@ -1,0 +1,137 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/supervisor"
+)
+
+// environment begins the names of the variables that give flags: LOCKSTEP_RUN_MANAGER_ADDRESS is --manager-address.
+const environment = "LOCKSTEP_RUN_"
+
+// run runs the program until it ends for good.
+func run(args []string) int {
+	o, err := parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err != nil {
+		return misused(err)
+	}
+	signals := make(chan os.Signal, 64)
+	signal.Notify(signals, forwarded()...)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a log that nobody reads ends no program
+	code, err := supervisor.Run(*o, signals)
+	if err != nil {
+		return failed(err)
+	}
+	return code
+}
+
+// forwarded are the signals that a process can catch, less those that the kernel and Go's runtime send for their own purposes.
+func forwarded() []os.Signal {
+	own := map[syscall.Signal]bool{
+		syscall.SIGKILL: true, syscall.SIGSTOP: true, syscall.SIGCHLD: true, syscall.SIGURG: true, syscall.SIGPIPE: true,
+		syscall.SIGSEGV: true, syscall.SIGBUS: true, syscall.SIGFPE: true, syscall.SIGILL: true, syscall.SIGTRAP: true, syscall.SIGSYS: true,
+		syscall.SIGPROF: true,
+	}
+	const last = 64 // of the real-time signals
+	var out []os.Signal
+	for s := syscall.Signal(1); s <= last; s++ {
+		if !own[s] {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// parse reads the flags of run. A flag goes before its variable.
+func parse(args []string) (*supervisor.Options, error) {
+	o := &supervisor.Options{Environ: os.Environ(), Log: slog.New(slog.NewTextHandler(os.Stderr, nil)).With("from", "lockstep-run")}
+	flags := bind(o)
+	if err := fromEnvironment(flags); err != nil {
+		return nil, err
+	}
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	o.Command = flags.Args()
+	return o, complete(o)
+}
+
+func bind(o *supervisor.Options) *flag.FlagSet {
+	flags := flag.NewFlagSet("lockstep-run run", flag.ContinueOnError)
+	flags.Usage = func() {
+		fmt.Fprintln(flags.Output(), "Usage: lockstep-run run [flags] -- COMMAND [ARGS...]\n\n"+
+			"Each flag may also be given by a variable: LOCKSTEP_RUN_MANAGER_ADDRESS for --manager-address. --epoch is LOCKSTEP_EPOCH, too.")
+		flags.PrintDefaults()
+	}
+	flags.Int64Var(&o.Epoch, "epoch", 1, "epoch of the gang that the pod was made in; without a flag or LOCKSTEP_RUN_EPOCH it is LOCKSTEP_EPOCH")
+	flags.StringVar(&o.EpochFile, "epoch-file", "", "file that keeps the highest epoch seen, in an emptyDir of this container (required)")
+	flags.StringVar(&o.Stream.Address, "manager-address", "", "host:port where the leading manager takes streams (required)")
+	flags.StringVar(&o.Stream.ServerName, "server-name", "", "name in the manager's certificate; default: the host of --manager-address")
+	flags.StringVar(&o.Stream.CAFile, "ca-file", "", "certificates, in PEM, that the manager's is checked with; read at each attempt to connect (required)")
+	flags.StringVar(&o.Stream.TokenFile, "token-file", "", "token of the pod's service account for the manager; read again when it changes (required)")
+	flags.DurationVar(&o.ManagerTimeout, "manager-timeout", time.Minute, "how long a program that has failed waits for a manager before the container ends with its code")
+	flags.DurationVar(&o.Process.StopTimeout, "stop-timeout", 10*time.Second, "time between SIGTERM and SIGKILL when the program is stopped for a later epoch")
+	flags.DurationVar(&o.Process.GPUMemoryTimeout, "gpu-memory-timeout", 50*time.Second, "how long to wait for the GPUs' memory to be free, below 512 MiB by nvidia-smi, before the next start; 0 for no wait")
+	flags.StringVar(&o.Process.SharedMemory, "shared-memory", "/dev/shm", "folder where files that the program made, and that nobody has open or mapped, are removed before the next start; empty for none")
+	flags.StringVar(&o.TerminationLog, "termination-log", "/dev/termination-log", "terminationMessagePath of the container")
+	return flags
+}
+
+// fromEnvironment sets flags by their variables.
+func fromEnvironment(flags *flag.FlagSet) (err error) {
+	set := func(name, variable string) {
+		if value, ok := os.LookupEnv(variable); ok && err == nil {
+			if bad := flags.Set(name, value); bad != nil {
+				err = fmt.Errorf("%s=%q: %w", variable, value, bad)
+			}
+		}
+	}
+	if os.Getenv("LOCKSTEP_EPOCH") != "" { // a pod without the annotation that it comes from has it empty
+		set("epoch", "LOCKSTEP_EPOCH")
+	}
+	flags.VisitAll(func(f *flag.Flag) { set(f.Name, environment+strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))) })
+	return err
+}
+
+// complete fills in what follows from other flags, and says what is missing.
+func complete(o *supervisor.Options) error {
+	for _, required := range []struct{ flag, value string }{
+		{"manager-address", o.Stream.Address}, {"ca-file", o.Stream.CAFile}, {"token-file", o.Stream.TokenFile}, {"epoch-file", o.EpochFile},
+	} {
+		if required.value == "" {
+			return fmt.Errorf("--%s is missing", required.flag)
+		}
+	}
+	host, _, err := net.SplitHostPort(o.Stream.Address)
+	if err != nil || host == "" {
+		return fmt.Errorf("--manager-address: %q is not host:port", o.Stream.Address)
+	}
+	if o.Stream.ServerName == "" {
+		o.Stream.ServerName = host
+	}
+	switch {
+	case len(o.Command) == 0 || o.Command[0] == "":
+		return errors.New("no program: give its command after --")
+	case o.Epoch < 1:
+		return fmt.Errorf("--epoch: %d is no epoch: the first is 1", o.Epoch)
+	case o.ManagerTimeout < 0:
+		return fmt.Errorf("--manager-timeout: %s is less than 0", o.ManagerTimeout)
+	case o.Process.StopTimeout < 0:
+		return fmt.Errorf("--stop-timeout: %s is less than 0", o.Process.StopTimeout)
+	case o.Process.GPUMemoryTimeout < 0:
+		return fmt.Errorf("--gpu-memory-timeout: %s is less than 0", o.Process.GPUMemoryTimeout)
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package epoch
+
+import (
+	"syscall"
+
+	"github.com/lockstep-dev/lockstep/supervisor/wire"
+)
+
+// Event is something that a Machine is told.
+type Event interface{ event() }
+
+// Events.
+type (
+	// Began is the first event of every machine.
+	Began struct{}
+	// Ordered is an order of the manager.
+	Ordered struct{ *wire.Order }
+	// Ended is the end of the program, or the failure to start it. Processes that it has started may still run.
+	Ended struct{ *wire.Exit }
+	// Gone is the answer to Stop: no process is left.
+	Gone struct{}
+	// Cleaned is the answer to Clean: nothing that the processes used is in use any more.
+	Cleaned struct{}
+	// Connected is a stream on which the manager has answered.
+	Connected struct{}
+	// Disconnected is the end of such a stream.
+	Disconnected struct{}
+	// Signalled is a signal to the supervisor.
+	Signalled struct{ syscall.Signal }
+	// Expired says that the machine's deadline has passed.
+	Expired struct{}
+)
+
+func (Began) event()        {}
+func (Ordered) event()      {}
+func (Ended) event()        {}
+func (Gone) event()         {}
+func (Cleaned) event()      {}
+func (Connected) event()    {}
+func (Disconnected) event() {}
+func (Signalled) event()    {}
+func (Expired) event()      {}
+
+// Action is something that a Machine wants done.
+type Action interface{ action() }
+
+// Actions. They are taken in the order in which a machine returns them.
+type (
+	// Persist keeps the highest epoch seen, for the next container of the pod.
+	Persist struct{ Epoch int64 }
+	// Start starts the program. Order has its contract; without one it is the container's own.
+	Start struct {
+		Epoch int64
+		Order *wire.Order
+	}
+	// Stop stops every process. Gone is its answer.
+	Stop struct{}
+	// Clean removes what dead processes left behind. Cleaned is its answer.
+	Clean struct{}
+	// Forward sends the program a signal.
+	Forward struct{ syscall.Signal }
+	// Report tells the manager, at once or when a stream is up. It replaces a report that has not been sent.
+	Report struct{ *wire.Report }
+	// End ends the container. It is the last action.
+	End struct{ Code int }
+)
+
+func (Persist) action() {}
+func (Start) action()   {}
+func (Stop) action()    {}
+func (Clean) action()   {}
+func (Forward) action() {}
+func (Report) action()  {}
+func (End) action()     {}

@@ -1,0 +1,200 @@
+// Package epoch decides what the supervisor of a rank does: when its program starts and is stopped, what the manager is told, and when
+// the container ends. It is pure: events and the time go in, actions come out.
+//
+// The epoch is the number of the gang's current run. An order of a later one stops the program, and the program starts in it when the
+// manager says that every rank of the gang is there.
+package epoch
+
+import (
+	"syscall"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/supervisor/wire"
+)
+
+// Exit codes of a container whose program did not choose one.
+const (
+	// CodeRefused is the code of a container that the manager has refused, by the convention of env and timeout for their own failures.
+	CodeRefused = 125
+	// codeTerminated is the code of a container that got SIGTERM while it had no program: 128 and the signal.
+	codeTerminated = 128 + int(syscall.SIGTERM)
+)
+
+// Options of a Machine.
+type Options struct {
+	// Epoch that the pod was given, or a later one that an earlier container of the pod has kept.
+	Epoch int64
+	// Restarted reports whether an earlier container of the pod has run the program.
+	Restarted bool
+	// ManagerTimeout is how long a program that has failed waits for a manager.
+	ManagerTimeout time.Duration
+}
+
+// Machine is what a supervisor knows. It has no clock: each event comes with the time.
+type Machine struct {
+	options Options
+	// epoch is the one that is reported; seen is the highest of any order, which differs only where the container ends.
+	epoch, seen int64
+	state       wire.State
+	// order is the last one of the epoch; nil for none.
+	order *wire.Order
+	// exit is how the program ended by itself in the epoch; nil where it has not, or where that is not known.
+	exit *wire.Exit
+	// running reports whether the program runs, and processes what is known of all that it has started.
+	running   bool
+	processes processes
+	connected bool
+	// alone is since when a program that has failed has had no manager.
+	alone          time.Time
+	refused, ended bool
+
+	actions []Action
+}
+
+// processes says what is left of the program and of all that it has started.
+type processes int
+
+const (
+	// unknown processes may be there: they were started and not yet stopped.
+	unknown processes = iota
+	stopping
+	cleaning
+	// none is left, and nothing that they used is in use.
+	none
+)
+
+// New returns the machine of a container that begins.
+func New(o Options) *Machine {
+	return &Machine{options: o, epoch: o.Epoch, seen: o.Epoch}
+}
+
+// Handle takes an event and returns what is to be done now.
+func (m *Machine) Handle(now time.Time, event Event) []Action {
+	if m.ended {
+		return nil
+	}
+	m.actions = nil
+	switch e := event.(type) {
+	case Began:
+		m.begin(now)
+	case Ordered:
+		m.obey(e.Order)
+	case Ended:
+		m.programEnded(now, e.Exit)
+	case Gone:
+		m.gone()
+	case Cleaned:
+		m.cleaned()
+	case Connected:
+		m.connected = true
+	case Disconnected:
+		m.connected, m.alone = false, now
+	case Signalled:
+		m.signal(e.Signal)
+	case Expired:
+		m.expire(now)
+	}
+	return m.actions
+}
+
+// Deadline is when Expired is due; zero for never.
+func (m *Machine) Deadline() time.Time {
+	if m.ended || m.connected || m.state != wire.State_STATE_FAILED {
+		return time.Time{}
+	}
+	return m.alone.Add(m.options.ManagerTimeout)
+}
+
+func (m *Machine) begin(now time.Time) {
+	m.do(Persist{m.seen})
+	if m.options.Restarted {
+		m.alone = now
+		m.report(wire.State_STATE_FAILED)
+		return
+	}
+	m.start()
+}
+
+// start starts the program in the machine's epoch.
+func (m *Machine) start() {
+	m.running, m.processes, m.exit = true, unknown, nil
+	m.do(Start{m.epoch, m.order})
+	m.report(wire.State_STATE_RUNNING)
+}
+
+// programEnded reports an end that the supervisor has not brought about.
+func (m *Machine) programEnded(now time.Time, exit *wire.Exit) {
+	m.running = false
+	switch {
+	case m.refused || m.state == wire.State_STATE_STOPPING:
+		return
+	case m.state == wire.State_STATE_TERMINATING:
+		m.exit = exit
+		m.report(wire.State_STATE_TERMINATING)
+		m.end(int(exit.Code))
+	case exit.Code == 0:
+		m.exit = exit
+		m.report(wire.State_STATE_SUCCEEDED)
+		m.end(0)
+	default:
+		m.exit, m.alone = exit, now
+		m.report(wire.State_STATE_FAILED)
+		m.stop() // what it has started does not outlive it, as in a container without a supervisor
+	}
+}
+
+func (m *Machine) stop() {
+	if m.processes == unknown {
+		m.processes = stopping
+		m.do(Stop{})
+	}
+}
+
+func (m *Machine) gone() {
+	if m.refused {
+		m.end(CodeRefused)
+		return
+	}
+	m.processes = cleaning
+	m.do(Clean{})
+}
+
+func (m *Machine) cleaned() {
+	m.processes = none
+	if m.state == wire.State_STATE_STOPPING {
+		m.arrive()
+	}
+}
+
+// arrive is at the barrier of the epoch, which may have opened meanwhile.
+func (m *Machine) arrive() {
+	m.report(wire.State_STATE_WAITING)
+	if m.order.Start {
+		m.start()
+	}
+}
+
+// expire gives up on the manager: the kubelet's restart policy applies, and in a container that it has restarted the program starts
+// where it was.
+func (m *Machine) expire(now time.Time) {
+	deadline := m.Deadline()
+	switch {
+	case deadline.IsZero() || now.Before(deadline):
+	case m.exit == nil:
+		m.start()
+	default:
+		m.end(int(m.exit.Code))
+	}
+}
+
+func (m *Machine) report(state wire.State) {
+	m.state = state
+	m.do(Report{&wire.Report{Epoch: m.epoch, State: state, Exit: m.exit}})
+}
+
+func (m *Machine) end(code int) {
+	m.ended = true
+	m.do(End{code})
+}
+
+func (m *Machine) do(a Action) { m.actions = append(m.actions, a) }

@@ -1,0 +1,254 @@
+package epoch_test
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lockstep-dev/lockstep/supervisor/epoch"
+	"github.com/lockstep-dev/lockstep/supervisor/wire"
+)
+
+// moment is an event, and the second that it happens in.
+type moment struct {
+	second int
+	event  epoch.Event
+}
+
+func at(second int, event epoch.Event) moment { return moment{second, event} }
+
+func exit(code int32) epoch.Ended { return epoch.Ended{Exit: &wire.Exit{Code: code}} }
+
+func wait(e int64) epoch.Ordered { return epoch.Ordered{Order: &wire.Order{Epoch: e}} }
+
+func start(e int64) epoch.Ordered {
+	return epoch.Ordered{Order: &wire.Order{Epoch: e, Start: true, Resume: true}}
+}
+
+var (
+	refusal = epoch.Ordered{Order: &wire.Order{Refused: "another pod has its place"}}
+	sigterm = epoch.Signalled{Signal: syscall.SIGTERM}
+	up      = epoch.Connected{}
+	down    = epoch.Disconnected{}
+)
+
+// A rule is read off what a machine wants after each event, one line for each.
+func TestRules(t *testing.T) {
+	for name, test := range map[string]struct {
+		options epoch.Options
+		moments []moment
+		want    string
+	}{
+		"the first start needs no manager": {
+			want: "persist 1, start 1 with the pod's contract, report RUNNING 1",
+		},
+		"the pod is given a later epoch": {
+			options: epoch.Options{Epoch: 4},
+			want:    "persist 4, start 4 with the pod's contract, report RUNNING 4",
+		},
+		"a program that succeeds": {
+			moments: []moment{at(1, exit(0))},
+			want:    begun + "report SUCCEEDED 1 exit 0, end 0",
+		},
+		"a program that fails without a manager ends the container with its own code": {
+			moments: []moment{at(5, exit(3)), at(5, epoch.Gone{}), at(5, epoch.Cleaned{}), at(64, epoch.Expired{}), at(65, epoch.Expired{})},
+			want:    begun + "report FAILED 1 exit 3, stop\nclean\n-\n-\nend 3",
+		},
+		"a program that fails while a manager is there waits for ever": {
+			moments: []moment{at(1, up), at(5, exit(3)), at(5000, epoch.Expired{})},
+			want:    begun + "-\nreport FAILED 1 exit 3, stop\n-",
+		},
+		"the time counts from the loss of the manager": {
+			moments: []moment{at(1, up), at(5, exit(3)), at(100, down), at(159, epoch.Expired{}), at(160, epoch.Expired{})},
+			want:    begun + "-\nreport FAILED 1 exit 3, stop\n-\n-\nend 3",
+		},
+		"the time counts from the failure where the manager was lost before": {
+			moments: []moment{at(1, up), at(2, down), at(100, exit(3)), at(159, epoch.Expired{}), at(160, epoch.Expired{})},
+			want:    begun + "-\n-\nreport FAILED 1 exit 3, stop\n-\nend 3",
+		},
+		"a manager that is there again ends the wait": {
+			moments: []moment{at(5, exit(3)), at(64, up), at(65, epoch.Expired{})},
+			want:    begun + "report FAILED 1 exit 3, stop\n-\n-",
+		},
+		"a running program outlives any loss of the manager": {
+			moments: []moment{at(1, up), at(2, down), at(5000, epoch.Expired{})},
+			want:    begun + "-\n-\n-",
+		},
+		"a failed program joins the next epoch": {
+			moments: []moment{at(1, exit(3)), at(1, epoch.Gone{}), at(1, epoch.Cleaned{}), at(2, wait(2)), at(3, start(2))},
+			want:    begun + "report FAILED 1 exit 3, stop\nclean\n-\npersist 2, report WAITING 2\nstart 2, report RUNNING 2",
+		},
+		"an order during the end of what a failed program left": {
+			moments: []moment{at(1, exit(3)), at(2, wait(2)), at(3, epoch.Gone{}), at(3, epoch.Cleaned{})},
+			want:    begun + "report FAILED 1 exit 3, stop\npersist 2, report STOPPING 2\nclean\nreport WAITING 2",
+		},
+		"an order during the removal of what a failed program left": {
+			moments: []moment{at(1, exit(3)), at(2, epoch.Gone{}), at(3, start(2)), at(3, epoch.Cleaned{})},
+			want:    begun + "report FAILED 1 exit 3, stop\nclean\npersist 2, report STOPPING 2\nreport WAITING 2, start 2, report RUNNING 2",
+		},
+		"a failed program does not start again in its epoch": {
+			moments: []moment{at(1, exit(3)), at(1, epoch.Gone{}), at(1, epoch.Cleaned{}), at(2, start(1))},
+			want:    begun + "report FAILED 1 exit 3, stop\nclean\n-\n-",
+		},
+		"a running program is stopped, waits and starts": {
+			moments: []moment{at(1, wait(2)), at(2, exit(143)), at(3, epoch.Gone{}), at(4, epoch.Cleaned{}), at(5, wait(2)), at(6, start(2))},
+			want:    begun + "persist 2, report STOPPING 2, stop\n-\nclean\nreport WAITING 2\n-\nstart 2, report RUNNING 2",
+		},
+		"a program that succeeds while it is stopped joins the next epoch": {
+			moments: []moment{at(1, wait(2)), at(2, exit(0)), at(3, epoch.Gone{}), at(4, epoch.Cleaned{})},
+			want:    begun + "persist 2, report STOPPING 2, stop\n-\nclean\nreport WAITING 2",
+		},
+		"the barrier opens while the program is stopped": {
+			moments: []moment{at(1, wait(2)), at(2, start(2)), at(2, exit(143)), at(3, epoch.Gone{}), at(4, epoch.Cleaned{})},
+			want:    begun + "persist 2, report STOPPING 2, stop\n-\n-\nclean\nreport WAITING 2, start 2, report RUNNING 2",
+		},
+		"the last order of an epoch counts": {
+			moments: []moment{at(1, start(2)), at(2, wait(2)), at(2, exit(143)), at(3, epoch.Gone{}), at(4, epoch.Cleaned{})},
+			want:    begun + "persist 2, report STOPPING 2, stop\n-\n-\nclean\nreport WAITING 2",
+		},
+		"several raises are one stop": {
+			moments: []moment{at(1, wait(2)), at(2, start(5)), at(2, exit(143)), at(3, epoch.Gone{}), at(4, epoch.Cleaned{})},
+			want:    begun + "persist 2, report STOPPING 2, stop\npersist 5, report STOPPING 5\n-\nclean\nreport WAITING 5, start 5, report RUNNING 5",
+		},
+		"a raise at the barrier": {
+			moments: []moment{at(1, wait(2)), at(2, exit(143)), at(3, epoch.Gone{}), at(4, epoch.Cleaned{}), at(5, wait(3)), at(6, start(2)), at(7, start(3))},
+			want:    begun + "persist 2, report STOPPING 2, stop\n-\nclean\nreport WAITING 2\npersist 3, report WAITING 3\n-\nstart 3, report RUNNING 3",
+		},
+		"at the barrier no time counts": {
+			moments: []moment{at(1, wait(2)), at(2, exit(143)), at(3, epoch.Gone{}), at(4, epoch.Cleaned{}), at(5000, epoch.Expired{})},
+			want:    begun + "persist 2, report STOPPING 2, stop\n-\nclean\nreport WAITING 2\n-",
+		},
+		"an order of the same or an older epoch changes nothing": {
+			options: epoch.Options{Epoch: 4},
+			moments: []moment{at(1, wait(3)), at(2, wait(4)), at(3, start(4))},
+			want:    "persist 4, start 4 with the pod's contract, report RUNNING 4\n-\n-\n-",
+		},
+		"a container that starts again waits for an order": {
+			options: epoch.Options{Epoch: 4, Restarted: true},
+			moments: []moment{at(1, up), at(2, start(4)), at(5000, epoch.Expired{}), at(5001, wait(5)), at(5002, epoch.Gone{}), at(5002, epoch.Cleaned{})},
+			want:    "persist 4, report FAILED 4\n-\n-\n-\npersist 5, report STOPPING 5, stop\nclean\nreport WAITING 5",
+		},
+		"a container that starts again without a manager starts in its epoch": {
+			options: epoch.Options{Epoch: 4, Restarted: true},
+			moments: []moment{at(59, epoch.Expired{}), at(60, epoch.Expired{})},
+			want:    "persist 4, report FAILED 4\n-\nstart 4 with the pod's contract, report RUNNING 4",
+		},
+		"SIGTERM ends the container with the program's code": {
+			moments: []moment{at(1, sigterm), at(2, start(2)), at(3, exit(7))},
+			want:    begun + "report TERMINATING 1, forward terminated\npersist 2\nreport TERMINATING 1 exit 7, end 7",
+		},
+		"SIGTERM to a program that saves and succeeds": {
+			moments: []moment{at(1, sigterm), at(2, sigterm), at(3, exit(0))},
+			want:    begun + "report TERMINATING 1, forward terminated\nforward terminated\nreport TERMINATING 1 exit 0, end 0",
+		},
+		"SIGTERM after a failure": {
+			moments: []moment{at(1, exit(3)), at(2, sigterm)},
+			want:    begun + "report FAILED 1 exit 3, stop\nreport TERMINATING 1 exit 3, end 3",
+		},
+		"SIGTERM while the program is stopped": {
+			moments: []moment{at(1, wait(2)), at(2, sigterm), at(3, exit(9))},
+			want:    begun + "persist 2, report STOPPING 2, stop\nreport TERMINATING 2, forward terminated\nreport TERMINATING 2 exit 9, end 9",
+		},
+		"SIGTERM at the barrier": {
+			moments: []moment{at(1, wait(2)), at(2, exit(143)), at(3, epoch.Gone{}), at(4, epoch.Cleaned{}), at(5, sigterm)},
+			want:    begun + "persist 2, report STOPPING 2, stop\n-\nclean\nreport WAITING 2\nreport TERMINATING 2, end 143",
+		},
+		"SIGTERM in a container that starts again": {
+			options: epoch.Options{Epoch: 4, Restarted: true},
+			moments: []moment{at(1, sigterm)},
+			want:    "persist 4, report FAILED 4\nreport TERMINATING 4, end 143",
+		},
+		"other signals are forwarded": {
+			moments: []moment{at(1, epoch.Signalled{Signal: syscall.SIGUSR1}), at(2, epoch.Signalled{Signal: syscall.SIGINT})},
+			want:    begun + "forward user defined signal 1\nforward interrupt",
+		},
+		"a signal without a program": {
+			moments: []moment{at(1, exit(3)), at(2, epoch.Signalled{Signal: syscall.SIGUSR1})},
+			want:    begun + "report FAILED 1 exit 3, stop\n-",
+		},
+		"a refused pod is stopped for good": {
+			moments: []moment{at(1, refusal), at(2, start(2)), at(2, refusal), at(3, exit(0)), at(4, epoch.Gone{})},
+			want:    begun + "report TERMINATING 1, stop\npersist 2\n-\n-\nend 125",
+		},
+		"a refused pod with nothing left": {
+			moments: []moment{at(1, exit(3)), at(2, epoch.Gone{}), at(3, refusal)},
+			want:    begun + "report FAILED 1 exit 3, stop\nclean\nreport TERMINATING 1 exit 3, end 125",
+		},
+		"a refused pod that is being stopped": {
+			moments: []moment{at(1, wait(2)), at(2, refusal), at(3, exit(143)), at(4, epoch.Gone{})},
+			want:    begun + "persist 2, report STOPPING 2, stop\nreport TERMINATING 2\n-\nend 125",
+		},
+		"a refusal cuts a termination short": {
+			moments: []moment{at(1, sigterm), at(2, refusal), at(3, exit(143)), at(4, epoch.Gone{})},
+			want:    begun + "report TERMINATING 1, forward terminated\nreport TERMINATING 1, stop\n-\nend 125",
+		},
+		"nothing happens after the end": {
+			moments: []moment{at(1, exit(0)), at(2, start(2)), at(3, sigterm)},
+			want:    begun + "report SUCCEEDED 1 exit 0, end 0\n-\n-",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if test.options.Epoch == 0 {
+				test.options.Epoch = 1
+			}
+			test.options.ManagerTimeout = time.Minute
+			if diff := cmp.Diff(test.want, play(test.options, test.moments)); diff != "" {
+				t.Error("-want +got:\n" + diff)
+			}
+		})
+	}
+}
+
+// begun is how most tests begin.
+const begun = "persist 1, start 1 with the pod's contract, report RUNNING 1\n"
+
+func play(o epoch.Options, moments []moment) string {
+	m := epoch.New(o)
+	var lines []string
+	for _, moment := range append([]moment{at(0, epoch.Began{})}, moments...) {
+		lines = append(lines, describe(m.Handle(time.Unix(int64(moment.second), 0), moment.event)))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func describe(actions []epoch.Action) string {
+	if len(actions) == 0 {
+		return "-"
+	}
+	var words []string
+	for _, a := range actions {
+		words = append(words, word(a))
+	}
+	return strings.Join(words, ", ")
+}
+
+func word(a epoch.Action) string {
+	switch a := a.(type) {
+	case epoch.Persist:
+		return fmt.Sprint("persist ", a.Epoch)
+	case epoch.Start:
+		if a.Order == nil {
+			return fmt.Sprintf("start %d with the pod's contract", a.Epoch)
+		}
+		return fmt.Sprint("start ", a.Epoch)
+	case epoch.Stop:
+		return "stop"
+	case epoch.Clean:
+		return "clean"
+	case epoch.Forward:
+		return fmt.Sprint("forward ", a.Signal)
+	case epoch.Report:
+		text := fmt.Sprintf("report %s %d", strings.TrimPrefix(a.State.String(), "STATE_"), a.Epoch)
+		if a.Exit != nil {
+			text += fmt.Sprint(" exit ", a.Exit.Code)
+		}
+		return text
+	case epoch.End:
+		return fmt.Sprint("end ", a.Code)
+	}
+	return fmt.Sprintf("%T", a)
+}

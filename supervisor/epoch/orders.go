@@ -1,0 +1,76 @@
+// What the manager and the kubelet say: orders and signals.
+
+package epoch
+
+import (
+	"syscall"
+
+	"github.com/lockstep-dev/lockstep/supervisor/wire"
+)
+
+// obey follows an order, unless it is older than one seen. A higher epoch is kept before anything is done about it, also where the
+// container is about to end: the kubelet may restart it.
+func (m *Machine) obey(o *wire.Order) {
+	if o.Refused != "" {
+		m.refuse()
+		return
+	}
+	if o.Epoch < m.seen {
+		return
+	}
+	if o.Epoch > m.seen {
+		m.seen = o.Epoch
+		m.do(Persist{o.Epoch})
+	}
+	if m.state == wire.State_STATE_TERMINATING {
+		return
+	}
+	raised := o.Epoch > m.epoch
+	m.epoch, m.order = o.Epoch, o
+	switch {
+	case raised:
+		m.leave()
+	case m.state == wire.State_STATE_WAITING && o.Start:
+		m.start()
+	}
+}
+
+// leave goes from an earlier epoch to the barrier of the machine's.
+func (m *Machine) leave() {
+	m.exit = nil
+	if m.processes == none {
+		m.arrive()
+		return
+	}
+	m.report(wire.State_STATE_STOPPING)
+	m.stop()
+}
+
+// refuse stops the program for good. It also cuts short a program that the kubelet has asked to end: another one may run in its place.
+func (m *Machine) refuse() {
+	if m.refused {
+		return
+	}
+	m.refused = true
+	m.report(wire.State_STATE_TERMINATING)
+	m.stop()
+	if m.processes == cleaning || m.processes == none {
+		m.end(CodeRefused)
+	}
+}
+
+// signal forwards a signal. SIGTERM is the kubelet's: nothing starts after it.
+func (m *Machine) signal(s syscall.Signal) {
+	ending := s == syscall.SIGTERM && m.state != wire.State_STATE_TERMINATING
+	if ending {
+		m.report(wire.State_STATE_TERMINATING)
+	}
+	switch {
+	case m.running:
+		m.do(Forward{s})
+	case ending && m.exit != nil:
+		m.end(int(m.exit.Code))
+	case ending:
+		m.end(codeTerminated)
+	}
+}

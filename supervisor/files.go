@@ -1,0 +1,84 @@
+// The files of a container: the epoch that outlives it, and its termination message.
+
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// messageLimit is how much of a termination message the kubelet takes, in bytes.
+const messageLimit = 4096
+
+// readEpoch returns the epoch that an earlier container of the pod has kept, and whether there was one.
+func readEpoch(file string) (kept int64, found bool, err error) {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("the epoch of an earlier container: %w", err)
+	}
+	kept, err = strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil {
+		return 0, false, fmt.Errorf("the epoch of an earlier container: %s has %q, which is no number: remove the file", file, text)
+	}
+	return kept, true, nil
+}
+
+// writeEpoch replaces the file as a whole: a container may be killed at any moment.
+func writeEpoch(file string, e int64) error {
+	next, err := os.CreateTemp(filepath.Dir(file), ".epoch-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(next.Name()) // once it is renamed there is none
+	if _, err := fmt.Fprintln(next, e); err != nil {
+		next.Close()
+		return err
+	}
+	if err := errors.Join(next.Sync(), next.Close()); err != nil {
+		return err
+	}
+	return os.Rename(next.Name(), file)
+}
+
+// terminationMessage is the end of what the program has written; empty where it has not.
+func (s *supervisor) terminationMessage() string {
+	size := messageSize(s.TerminationLog)
+	if size == 0 {
+		return ""
+	}
+	f, err := os.Open(s.TerminationLog)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	text, _ := io.ReadAll(io.NewSectionReader(f, max(0, size-messageLimit), messageLimit))
+	return strings.ToValidUTF8(string(text), "") // the wire takes nothing else, and the first character may be cut
+}
+
+// messageSize is 0 for anything but a file: to open a pipe may take for ever.
+func messageSize(file string) int64 {
+	info, err := os.Stat(file)
+	if err != nil || !info.Mode().IsRegular() {
+		return 0
+	}
+	return info.Size()
+}
+
+// clearTerminationLog keeps the message of an earlier program from being taken for that of the next.
+func (s *supervisor) clearTerminationLog() {
+	if messageSize(s.TerminationLog) == 0 {
+		return
+	}
+	if err := os.Truncate(s.TerminationLog, 0); err != nil {
+		s.Log.Warn("Cannot clear the termination message", "error", err)
+	}
+}

@@ -1,0 +1,123 @@
+// Every descendant is stopped: torchrun, for one, starts its workers in sessions of their own.
+
+package process
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// poll is how often processes are looked for that are not this one's own children, since nothing tells when they end.
+const poll = 100 * time.Millisecond
+
+// Stop ends the program and all that it has started: with SIGTERM, and after the timeout with SIGKILL. It returns when none is left,
+// which takes as long as the kernel keeps one that it cannot kill, such as one that waits for a device.
+func (k *Keeper) Stop() {
+	timeout := time.NewTimer(k.options.StopTimeout)
+	defer timeout.Stop()
+	again := time.NewTicker(poll)
+	defer again.Stop()
+	signal, told := syscall.SIGTERM, map[identity]bool{}
+	for {
+		left, running := k.left()
+		if len(left) == 0 && !running {
+			return
+		}
+		for _, p := range left {
+			if signal == syscall.SIGKILL || !told[p] {
+				p.signal(signal)
+				told[p] = true
+			}
+		}
+		select {
+		case <-timeout.C:
+			k.options.Log.Warn("Processes have not ended on SIGTERM", "processes", len(left), "after", k.options.StopTimeout)
+			signal = syscall.SIGKILL
+		case <-k.reaped:
+		case <-again.C:
+		}
+	}
+}
+
+// left returns the living descendants that are no helpers, and whether the end of the program is still to be told.
+func (k *Keeper) left() (left []identity, running bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	below := map[int][]process{}
+	for _, p := range processes() {
+		below[p.parent] = append(below[p.parent], p)
+	}
+	for queue := []int{os.Getpid()}; len(queue) > 0; queue = queue[1:] {
+		for _, p := range below[queue[0]] {
+			if k.helpers[p.pid] {
+				continue
+			}
+			queue = append(queue, p.pid)
+			if p.alive {
+				left = append(left, p.identity)
+			}
+		}
+	}
+	return left, k.ending
+}
+
+// identity tells a process from a later one that has its process id.
+type identity struct {
+	pid     int
+	started string
+}
+
+// signal sends a signal unless the process has ended: the handle is to one process, and names that which is meant.
+func (i identity) signal(s syscall.Signal) {
+	handle, err := os.FindProcess(i.pid)
+	if err != nil {
+		return
+	}
+	defer handle.Release()
+	if now, ok := readProcess(i.pid); ok && now.identity == i {
+		_ = handle.Signal(s)
+	}
+}
+
+// process is a line of /proc.
+type process struct {
+	identity
+	parent int
+	alive  bool
+}
+
+func processes() []process {
+	entries, _ := os.ReadDir("/proc")
+	var all []process
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			if p, ok := readProcess(pid); ok {
+				all = append(all, p)
+			}
+		}
+	}
+	return all
+}
+
+// readProcess reads /proc/PID/stat; see proc_pid_stat(5) for its fields.
+func readProcess(pid int) (process, bool) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return process{}, false
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // from the third on: the second may hold spaces
+	const state, parent, threads, started = 3 - 3, 4 - 3, 20 - 3, 22 - 3
+	if len(fields) <= started {
+		return process{}, false
+	}
+	p := process{identity: identity{pid, fields[started]}}
+	p.parent, _ = strconv.Atoi(fields[parent])
+	// The first thread of a process may be a zombie while others live, and keep its devices open.
+	living, _ := strconv.Atoi(fields[threads])
+	p.alive = fields[state] != "Z" && fields[state] != "X" || living > 1
+	return p, true
+}

@@ -1,0 +1,202 @@
+// Package supervisor runs the program of a rank: it starts it, and restarts it in place together with the whole gang, in the same container.
+// Package epoch decides, process acts, and stream talks with the manager.
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/supervisor/epoch"
+	"github.com/lockstep-dev/lockstep/supervisor/process"
+	"github.com/lockstep-dev/lockstep/supervisor/stream"
+	"github.com/lockstep-dev/lockstep/supervisor/wire"
+)
+
+// lastWord is how long the container stays for the manager to read the last report.
+const lastWord = time.Second
+
+// Options of Run.
+type Options struct {
+	// Command is the program and its arguments, and Environ the container's environment.
+	Command, Environ []string
+	// Epoch that the pod was given. EpochFile keeps the highest epoch seen, in a volume of the pod that outlives its containers.
+	Epoch     int64
+	EpochFile string
+	// TerminationLog is the container's termination message path.
+	TerminationLog string
+	// ManagerTimeout is how long a program that has failed waits for a manager.
+	ManagerTimeout time.Duration
+	// Process and Stream are completed by Run: their functions and logs are its own.
+	Process process.Options
+	Stream  stream.Options
+	Log     *slog.Logger
+}
+
+// supervisor carries out what its machine wants, one event after the other.
+type supervisor struct {
+	Options
+	machine *epoch.Machine
+	keeper  *process.Keeper
+	client  *stream.Client
+	events  chan epoch.Event
+}
+
+// Run runs the program until the container ends, and returns its exit code. It reaps every child of this process.
+func Run(o Options, signals <-chan os.Signal) (code int, err error) {
+	kept, restarted, err := readEpoch(o.EpochFile)
+	if err != nil {
+		return 0, err
+	}
+	first := max(o.Epoch, kept)
+	if err := writeEpoch(o.EpochFile, first); err != nil {
+		return 0, fmt.Errorf("keep the epoch: %w", err)
+	}
+	s := &supervisor{
+		Options: o,
+		machine: epoch.New(epoch.Options{Epoch: first, Restarted: restarted, ManagerTimeout: o.ManagerTimeout}),
+		events:  make(chan epoch.Event, 16),
+	}
+	if err := s.connect(); err != nil {
+		return 0, err
+	}
+	return s.run(signals), nil
+}
+
+// connect makes the two sources of events beside the signals.
+func (s *supervisor) connect() (err error) {
+	s.Process.Log = s.Log
+	s.Process.Ended = func(e process.Exit) { s.events <- epoch.Ended{Exit: s.exit(e)} }
+	if s.keeper, err = process.NewKeeper(s.Process); err != nil {
+		return err
+	}
+	s.Stream.Log = s.Log
+	s.Stream.Connected = func() { s.events <- epoch.Connected{} }
+	s.Stream.Disconnected = func() { s.events <- epoch.Disconnected{} }
+	s.Stream.Ordered = s.ordered
+	s.client = stream.New(s.Stream)
+	return nil
+}
+
+func (s *supervisor) ordered(o *wire.Order) {
+	if o.Refused != "" {
+		s.Log.Error("The manager refuses this pod", "reason", o.Refused)
+	}
+	s.events <- epoch.Ordered{Order: o}
+}
+
+// run starts the program before the stream, and takes events until the machine ends the container.
+func (s *supervisor) run(signals <-chan os.Signal) int {
+	code, ended := s.handle(epoch.Began{})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go s.client.Run(ctx)
+	deadline := time.NewTimer(0)
+	defer deadline.Stop()
+	for !ended {
+		s.arm(deadline)
+		select {
+		case e := <-s.events:
+			code, ended = s.handle(e)
+		case sig := <-signals:
+			code, ended = s.handle(epoch.Signalled{Signal: sig.(syscall.Signal)})
+		case <-deadline.C:
+			code, ended = s.handle(epoch.Expired{})
+		}
+	}
+	s.close()
+	return code
+}
+
+// arm sets the timer to the machine's deadline.
+func (s *supervisor) arm(t *time.Timer) {
+	if d := s.machine.Deadline(); d.IsZero() {
+		t.Stop()
+	} else {
+		t.Reset(time.Until(d))
+	}
+}
+
+// close lets the manager read the last report. Events that still come are of no use to anybody.
+func (s *supervisor) close() {
+	go func() {
+		for range s.events {
+		}
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), lastWord)
+	defer cancel()
+	s.client.Close(ctx)
+}
+
+// handle tells the machine an event, and does what it wants. What follows at once is told it before anything else.
+func (s *supervisor) handle(e epoch.Event) (code int, ended bool) {
+	for events := []epoch.Event{e}; len(events) > 0; events = events[1:] {
+		for _, action := range s.machine.Handle(time.Now(), events[0]) {
+			if end, ok := action.(epoch.End); ok {
+				return end.Code, true
+			}
+			if failed := s.act(action); failed != nil {
+				events = append(events, epoch.Ended{Exit: failed})
+			}
+		}
+	}
+	return 0, false
+}
+
+// act carries out an action, and returns the end of a program that could not be started.
+func (s *supervisor) act(action epoch.Action) (failed *wire.Exit) {
+	switch a := action.(type) {
+	case epoch.Persist:
+		s.persist(a.Epoch)
+	case epoch.Start:
+		return s.start(a)
+	case epoch.Stop:
+		go s.answer(s.keeper.Stop, epoch.Gone{})
+	case epoch.Clean:
+		go s.answer(s.keeper.Clean, epoch.Cleaned{})
+	case epoch.Forward:
+		s.keeper.Forward(a.Signal)
+	case epoch.Report:
+		s.client.Report(a.Report)
+		s.Log.Info("Reporting", "state", strings.TrimPrefix(a.State.String(), "STATE_"), "epoch", a.Epoch)
+	}
+	return nil
+}
+
+func (s *supervisor) answer(act func(), e epoch.Event) {
+	act()
+	s.events <- e
+}
+
+// persist keeps an epoch. Where it cannot, the order is followed all the same: a disk that is full should not keep a gang from its
+// barrier, and only a container that starts again without a manager would need the file.
+func (s *supervisor) persist(e int64) {
+	if err := writeEpoch(s.EpochFile, e); err != nil {
+		s.Log.Error("Cannot keep the epoch", "epoch", e, "error", err)
+	}
+}
+
+// start starts the program. One that cannot be started has ended.
+func (s *supervisor) start(a epoch.Start) (failed *wire.Exit) {
+	s.clearTerminationLog()
+	err := s.keeper.Start(s.Command, environ(s.Environ, a))
+	if err == nil {
+		return nil
+	}
+	s.Log.Error("Cannot start the program", "error", err)
+	now := time.Now().UnixMicro()
+	return &wire.Exit{Code: int32(process.CodeOf(err)), StartedMicros: now, EndedMicros: now, Message: "cannot start the program: " + err.Error()}
+}
+
+// exit is an end as the manager is told it.
+func (s *supervisor) exit(e process.Exit) *wire.Exit {
+	return &wire.Exit{
+		Code: int32(e.Code), Signal: int32(e.Signal),
+		StartedMicros: e.Started.UnixMicro(), EndedMicros: e.Ended.UnixMicro(),
+		Message: s.terminationMessage(),
+	}
+}
