@@ -177,13 +177,8 @@ func (m *Machine) arrive() {
 // expire gives up on the manager: the kubelet's restart policy applies, and in a container that it has restarted the program starts
 // where it was.
 func (m *Machine) expire(now time.Time) {
-	deadline := m.Deadline()
-	switch {
-	case deadline.IsZero() || now.Before(deadline):
-	case m.exit == nil:
-		m.start()
-	default:
-		m.end(int(m.exit.Code))
+	if deadline := m.Deadline(); !deadline.IsZero() && !now.Before(deadline) {
+		m.release()
 	}
 }
 

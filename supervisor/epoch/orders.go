@@ -32,7 +32,19 @@ func (m *Machine) obey(o *wire.Order) {
 		m.leave()
 	case m.state == wire.State_STATE_WAITING && o.Start:
 		m.start()
+	case m.state == wire.State_STATE_FAILED && o.Release:
+		m.release()
 	}
+}
+
+// release leaves a program that has failed to the kubelet's restart policy. In a container that the kubelet has restarted it starts
+// where it was.
+func (m *Machine) release() {
+	if m.exit == nil {
+		m.start()
+		return
+	}
+	m.end(int(m.exit.Code))
 }
 
 // leave goes from an earlier epoch to the barrier of the machine's.
