@@ -11,9 +11,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,8 +25,10 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-logr/logr"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -250,6 +255,35 @@ func (w *world) connect(token string) *peer {
 func (p *peer) reports(epoch int64, state wire.State) {
 	p.t.Helper()
 	must(p.t, p.Send(&wire.Report{Epoch: epoch, State: state}))
+}
+
+// ends is how the stream ends, after what orders there still are.
+func (p *peer) ends() error {
+	for {
+		if _, err := p.Recv(); err != nil {
+			return err
+		}
+	}
+}
+
+// failsWith checks that a stream ends with an error that says this.
+func (p *peer) failsWith(code codes.Code, says string) {
+	p.t.Helper()
+	err := p.ends()
+	if status.Code(err) != code || !strings.Contains(err.Error(), says) {
+		p.t.Errorf("the stream ends with %v, want %v: %s", err, code, says)
+	}
+}
+
+// isRefused checks that a stream ends after a refusal that says this.
+func (p *peer) isRefused(says string) {
+	p.t.Helper()
+	if order := p.ordered(); !strings.Contains(order.GetRefused(), says) {
+		p.t.Errorf("order %v, want a refusal: %s", order, says)
+	}
+	if err := p.ends(); !errors.Is(err, io.EOF) {
+		p.t.Errorf("after its refusal the stream ends with %v", err)
+	}
 }
 
 // ordered is the next order.
