@@ -109,8 +109,13 @@ func (w *world) start() {
 	w.address = listener.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { must(w.t, w.server.serve(ctx, listener)) })
-	running.Go(func() { must(w.t, w.hub.Start(ctx)) })
+	for _, start := range []func(context.Context) error{w.hub.Start, func(ctx context.Context) error { return w.server.serve(ctx, listener) }} {
+		running.Go(func() {
+			if err := start(ctx); err != nil {
+				w.t.Error(err)
+			}
+		})
+	}
 	w.stop = func() { cancel(); running.Wait() }
 	w.t.Cleanup(w.stop)
 }
@@ -146,10 +151,18 @@ type issuerKeys struct {
 	public []jose.JSONWebKey
 }
 
+// rsaKey is made once: that takes long.
+var rsaKey = sync.OnceValue(func() *rsa.PrivateKey {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		panic(err)
+	}
+	return key
+})
+
 func newIssuerKeys(t testing.TB) *issuerKeys {
 	k := &issuerKeys{t: t}
-	first, err := rsa.GenerateKey(rand.Reader, 2048)
-	must(t, err)
+	first := rsaKey()
 	k.rotate(first, first.Public(), jose.RS256)
 	k.server = httptest.NewServer(http.HandlerFunc(k.serve))
 	t.Cleanup(k.server.Close)
