@@ -195,10 +195,10 @@ func (s *Server) send(stream stream, session *session) error {
 		if !ok || sent != nil && next == *sent {
 			continue
 		}
+		orders.WithLabelValues(session.job.Namespace).Inc()
 		if err := stream.Send(next.message()); err != nil {
 			return err
 		}
-		orders.WithLabelValues(session.job.Namespace).Inc()
 		if sent = &next; sent.refused != "" {
 			return nil
 		}

@@ -178,13 +178,15 @@ func (k *issuerKeys) rotate(private, public any, algorithm jose.SignatureAlgorit
 }
 
 func (k *issuerKeys) serve(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/.well-known/openid-configuration" {
+		k.fetches.Add(1)
+	}
 	if k.down.Load() {
 		http.Error(w, "etcd is down", http.StatusInternalServerError)
 		return
 	}
 	switch r.URL.Path {
 	case "/.well-known/openid-configuration":
-		k.fetches.Add(1)
 		_ = json.NewEncoder(w).Encode(map[string]any{"issuer": issuer, "jwks_uri": "https://elsewhere.example/openid/v1/jwks"})
 	case "/openid/v1/jwks":
 		k.mu.Lock()

@@ -69,5 +69,5 @@ func isManagers(o *unstructured.Unstructured) bool {
 	if o.GetKind() == "Namespace" {
 		return o.GetName() == Namespace
 	}
-	return o.GetKind() != "Deployment" && slices.Contains([]string{"lockstep-manager", "lockstep-leader-election"}, o.GetName())
+	return o.GetKind() != "Deployment" && slices.Contains([]string{"lockstep-manager", "lockstep-leader-election", "lockstep-supervisors"}, o.GetName())
 }
