@@ -174,7 +174,7 @@ func (a authorities) data() (map[string][]byte, error) {
 			return nil, err
 		}
 		out[pair.certificate] = encodeCertificate(pair.authority.certificate.Raw)
-		out[pair.private] = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})
+		out[pair.private] = encodeKey(key)
 	}
 	return out, nil
 }
@@ -189,4 +189,8 @@ func (a *authority) equal(b *authority) bool {
 
 func encodeCertificate(raw []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})
+}
+
+func encodeKey(raw []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -105,7 +106,11 @@ func (c *Certificates) refresh(ctx context.Context) error {
 		return err
 	}
 	if !due.equal(kept) {
-		if err := c.write(ctx, secret, due); err != nil {
+		err := c.write(ctx, secret, due)
+		if apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) {
+			return c.refresh(ctx) // what another has written
+		}
+		if err != nil {
 			return err
 		}
 	}

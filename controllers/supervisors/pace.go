@@ -22,11 +22,14 @@ const (
 
 type pace struct {
 	clock clock.WithTicker
+	limit rate.Limit
 	mu    sync.Mutex
 	pods  *lru.Cache // *rate.Limiter by UID
 }
 
-func newPace(clock clock.WithTicker) *pace { return &pace{clock: clock, pods: lru.New(pacedPods)} }
+func newPace(clock clock.WithTicker) *pace {
+	return &pace{clock: clock, limit: perSecond, pods: lru.New(pacedPods)}
+}
 
 func (p *pace) of(pod types.UID) *rate.Limiter {
 	p.mu.Lock()
@@ -34,7 +37,7 @@ func (p *pace) of(pod types.UID) *rate.Limiter {
 	if known, ok := p.pods.Get(pod); ok {
 		return known.(*rate.Limiter)
 	}
-	limiter := rate.NewLimiter(perSecond, atOnce)
+	limiter := rate.NewLimiter(p.limit, atOnce)
 	p.pods.Add(pod, limiter)
 	return limiter
 }

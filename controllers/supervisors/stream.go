@@ -6,12 +6,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
 )
@@ -27,6 +29,8 @@ type stream = grpc.BidiStreamingServer[wire.Report, wire.Order]
 type session struct {
 	job Job
 	pod types.UID
+	// expiry of the newest token.
+	expiry atomic.Pointer[time.Time]
 	// changed holds a token where the hub has something to say that the sender may not have seen.
 	changed chan struct{}
 	// ended holds why the hub wants no more of the stream.
@@ -35,8 +39,10 @@ type session struct {
 	reported bool
 }
 
-func newSession(job Job, pod types.UID) *session {
-	return &session{job: job, pod: pod, changed: make(chan struct{}, 1), ended: make(chan error, 1)}
+func newSession(job Job, who identity) *session {
+	s := &session{job: job, pod: who.pod, changed: make(chan struct{}, 1), ended: make(chan error, 1)}
+	s.expiry.Store(&who.expiry)
+	return s
 }
 
 // wake has the sender look; a nil session is that of a pod that is not connected.
@@ -89,39 +95,43 @@ func (s *Server) Supervise(stream stream) error {
 		}
 		return stream.Send(&wire.Order{Refused: why.Error()})
 	}
-	session := newSession(job, identity.pod)
+	session := newSession(job, identity)
 	s.hub.connect(session)
 	defer s.hub.disconnect(session)
 	connected.WithLabelValues(job.Namespace).Inc()
 	defer connected.WithLabelValues(job.Namespace).Dec()
-	return s.converse(stream, session, identity)
+	return s.converse(stream, session)
 }
 
 // converse receives and sends until the stream ends. Each has a goroutine of its own: a supervisor that reads nothing blocks the
 // sender, and must not outlive its token by that.
-func (s *Server) converse(stream stream, session *session, identity identity) error {
-	renewed, over := make(chan time.Time), make(chan error, 2)
-	go func() { over <- s.receive(stream, session, identity, renewed) }()
-	go func() { over <- s.send(stream, session) }()
-	expiry := s.clock.NewTimer(identity.expiry.Sub(s.clock.Now()))
+func (s *Server) converse(stream stream, session *session) error {
+	expiry := s.untilExpiry(session)
 	defer func() { expiry.Stop() }()
+	over := make(chan error, 2)
+	go func() { over <- s.receive(stream, session) }()
+	go func() { over <- s.send(stream, session) }()
 	for {
 		select {
 		case err := <-over:
 			return err
 		case err := <-session.ended:
 			return err
-		case at := <-renewed:
-			expiry.Stop()
-			expiry = s.clock.NewTimer(at.Sub(s.clock.Now()))
 		case <-expiry.C():
-			return refuse(badToken("the token of the stream has expired, and no newer one was sent"))
+			if !s.clock.Now().Before(*session.expiry.Load()) {
+				return refuse(badToken("the token of the stream has expired, and no newer one was sent"))
+			}
+			expiry = s.untilExpiry(session)
 		}
 	}
 }
 
+func (s *Server) untilExpiry(session *session) clock.Timer {
+	return s.clock.NewTimer(session.expiry.Load().Sub(s.clock.Now()))
+}
+
 // receive keeps the reports of a stream, no faster than a pod may send them, until the supervisor closes its side.
-func (s *Server) receive(stream stream, session *session, first identity, renewed chan<- time.Time) error {
+func (s *Server) receive(stream stream, session *session) error {
 	ctx := stream.Context()
 	for {
 		message, err := stream.Recv()
@@ -135,11 +145,11 @@ func (s *Server) receive(stream stream, session *session, first identity, renewe
 		if err != nil {
 			return err
 		}
-		if err := s.pace.wait(ctx, first.pod); err != nil {
+		if err := s.pace.wait(ctx, session.pod); err != nil {
 			return err
 		}
 		if message.GetToken() != "" {
-			if err := s.renew(ctx, message.GetToken(), session, first, renewed); err != nil {
+			if err := s.renew(ctx, message.GetToken(), session); err != nil {
 				return err
 			}
 		}
@@ -149,12 +159,12 @@ func (s *Server) receive(stream stream, session *session, first identity, renewe
 }
 
 // renew takes a newer token of the stream's pod, and asks again whether the pod is one of its job.
-func (s *Server) renew(ctx context.Context, token string, session *session, first identity, renewed chan<- time.Time) error {
+func (s *Server) renew(ctx context.Context, token string, session *session) error {
 	newer, err := s.tokens.verify(ctx, token)
 	if err != nil {
 		return refuse(err)
 	}
-	if newer.pod != first.pod {
+	if newer.pod != session.pod {
 		return refuse(badToken("the newer token is that of another pod"))
 	}
 	job, err := s.members.jobOf(ctx, newer)
@@ -168,16 +178,13 @@ func (s *Server) renew(ctx context.Context, token string, session *session, firs
 	case job != session.job:
 		return errForgotten
 	}
-	select {
-	case renewed <- newer.expiry:
-	case <-ctx.Done():
-	}
+	session.expiry.Store(&newer.expiry)
 	return nil
 }
 
 // send sends what the hub has to say, each order once. It returns when the pod was refused, or the stream has ended.
 func (s *Server) send(stream stream, session *session) error {
-	var sent target
+	var sent *target
 	for {
 		select {
 		case <-session.changed:
@@ -185,14 +192,14 @@ func (s *Server) send(stream stream, session *session) error {
 			return stream.Context().Err()
 		}
 		next, ok := s.hub.target(session)
-		if !ok || next == sent {
+		if !ok || sent != nil && next == *sent {
 			continue
 		}
+		orders.WithLabelValues(session.job.Namespace).Inc()
 		if err := stream.Send(next.message()); err != nil {
 			return err
 		}
-		orders.WithLabelValues(session.job.Namespace).Inc()
-		if sent = next; sent.refused != "" {
+		if sent = &next; sent.refused != "" {
 			return nil
 		}
 	}

@@ -1,9 +1,13 @@
 package supervisors
 
 import (
+	"runtime"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -48,4 +52,216 @@ func TestReportsAndOrders(t *testing.T) {
 	for _, p := range []*peer{first, late} {
 		sameOrder(t, "start", &wire.Order{Epoch: 4, Start: true}, p.ordered())
 	}
+}
+
+func TestAnOrderOfEpoch0IsSent(t *testing.T) {
+	w := newWorld(t)
+	w.hub.Order(theJob, Order{})
+	sameOrder(t, "order", &wire.Order{}, w.connect(w.token("llm-1-worker-0")).ordered())
+}
+
+func TestMessagesThatMeanNothing(t *testing.T) {
+	for name, tc := range map[string]struct {
+		report *wire.Report
+		code   codes.Code
+		says   string
+	}{
+		"no state":          {&wire.Report{Epoch: 1}, codes.InvalidArgument, "state STATE_UNSPECIFIED"},
+		"a state to come":   {&wire.Report{State: 99}, codes.InvalidArgument, "state 99"},
+		"an epoch below 0":  {&wire.Report{Epoch: -1, State: wire.State_STATE_RUNNING}, codes.InvalidArgument, "epoch -1"},
+		"more than 16 KiB":  {&wire.Report{State: wire.State_STATE_RUNNING, Token: strings.Repeat("x", maxReport)}, codes.ResourceExhausted, "larger than max"},
+		"not a newer token": {&wire.Report{State: wire.State_STATE_RUNNING, Token: "x"}, codes.Unauthenticated, "malformed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			p := w.connect(w.token("llm-1-worker-0"))
+			must(t, p.Send(tc.report))
+			p.failsWith(tc.code, tc.says)
+			check.Equal(t, "reports", nil, w.hub.Reports(theJob))
+		})
+	}
+}
+
+func TestOfAMessageTheEndIsKept(t *testing.T) {
+	report, err := reportOf(&wire.Report{State: wire.State_STATE_FAILED, Exit: &wire.Exit{Message: "é" + strings.Repeat("x", maxMessage-1)}})
+	must(t, err)
+	check.Equal(t, "message", strings.Repeat("x", maxMessage-1), report.Exit.Message)
+}
+
+func TestAStreamEndsWithItsToken(t *testing.T) {
+	w := newWorld(t)
+	p := w.connect(w.token("llm-1-worker-0"))
+	p.reports(0, wire.State_STATE_RUNNING)
+	w.awaitState(rank0, wire.State_STATE_RUNNING)
+	w.clock.Step(time.Hour - time.Second)
+	p.reports(1, wire.State_STATE_RUNNING)
+	w.await("the report of a token that still holds", func(r map[types.UID]Report) bool { return r[rank0].Epoch == 1 })
+	w.clock.Step(time.Second)
+	p.failsWith(codes.Unauthenticated, "has expired")
+}
+
+func TestANewerTokenProlongsAStream(t *testing.T) {
+	w := newWorld(t)
+	p := w.connect(w.token("llm-1-worker-0"))
+	p.reports(0, wire.State_STATE_RUNNING)
+	w.awaitState(rank0, wire.State_STATE_RUNNING)
+	w.clock.Step(50 * time.Minute)
+	must(t, p.Send(&wire.Report{State: wire.State_STATE_WAITING, Token: w.token("llm-1-worker-0")}))
+	w.awaitState(rank0, wire.State_STATE_WAITING)
+	w.clock.Step(20 * time.Minute) // past the first token
+	p.reports(1, wire.State_STATE_RUNNING)
+	w.await("a report by the newer token", func(r map[types.UID]Report) bool { return r[rank0].Epoch == 1 })
+	for w.clock.Waiters() == 0 { // until the stream waits for the newer token's end
+		runtime.Gosched()
+	}
+	w.clock.Step(40 * time.Minute)
+	p.failsWith(codes.Unauthenticated, "has expired")
+}
+
+func TestANewerTokenIsVerified(t *testing.T) {
+	t.Run("of another pod", func(t *testing.T) {
+		w := newWorld(t)
+		p := w.connect(w.token("llm-1-worker-0"))
+		must(t, p.Send(&wire.Report{State: wire.State_STATE_RUNNING, Token: w.token("llm-1-worker-1")}))
+		p.failsWith(codes.Unauthenticated, "another pod")
+	})
+	t.Run("of a pod that is gone", func(t *testing.T) {
+		w := newWorld(t)
+		p := w.connect(w.token("llm-1-worker-0"))
+		p.reports(0, wire.State_STATE_RUNNING)
+		w.awaitState(rank0, wire.State_STATE_RUNNING)
+		must(t, w.cache.Delete(t.Context(), pod("llm-1-worker-0")))
+		must(t, w.live.Delete(t.Context(), pod("llm-1-worker-0")))
+		must(t, p.Send(&wire.Report{State: wire.State_STATE_RUNNING, Token: w.token("llm-1-worker-0")}))
+		p.isRefused("pod research/llm-1-worker-0 (UID llm-1-worker-0-uid) is gone")
+	})
+}
+
+func TestAPodConnectsAgain(t *testing.T) {
+	w := newWorld(t)
+	first := w.connect(w.token("llm-1-worker-0"))
+	first.reports(0, wire.State_STATE_RUNNING)
+	w.awaitState(rank0, wire.State_STATE_RUNNING)
+	second := w.connect(w.token("llm-1-worker-0"))
+	first.failsWith(codes.Aborted, "connected again")
+	if w.hub.Reports(theJob)[rank0].Connected {
+		t.Error("what the first stream reported counts as said by the second")
+	}
+	second.reports(0, wire.State_STATE_RUNNING)
+	w.awaitState(rank0, wire.State_STATE_RUNNING)
+	w.hub.Order(theJob, Order{Epoch: 1})
+	check.Equal(t, "epoch", int64(1), second.ordered().GetEpoch())
+	second.hangUp()
+	w.await("the loss of the stream", func(r map[types.UID]Report) bool {
+		return r[rank0].State == wire.State_STATE_RUNNING && !r[rank0].Connected
+	})
+	third := w.connect(w.token("llm-1-worker-0"))
+	check.Equal(t, "epoch of the order, again", int64(1), third.ordered().GetEpoch())
+}
+
+func TestAPodIsRefused(t *testing.T) {
+	w := newWorld(t)
+	p := w.connect(w.token("llm-1-worker-0"))
+	p.reports(0, wire.State_STATE_RUNNING)
+	w.awaitState(rank0, wire.State_STATE_RUNNING)
+	w.hub.Order(theJob, Order{Epoch: 1})
+	p.ordered()
+	w.hub.Refuse(theJob, rank0, "a replacement of the pod was made")
+	p.isRefused("a replacement of the pod was made")
+	w.hub.Refuse(theJob, rank1, "too many")
+	w.connect(w.token("llm-1-worker-1")).isRefused("too many")
+}
+
+// Nothing of the last leader's streams is needed.
+func TestTheNextLeader(t *testing.T) {
+	w := newWorld(t)
+	p := w.connect(w.token("llm-1-worker-0"))
+	p.reports(7, wire.State_STATE_FAILED)
+	w.awaitState(rank0, wire.State_STATE_FAILED)
+	w.stop()
+	p.failsWith(codes.Unavailable, "")
+	w.start()
+	check.Equal(t, "reports", nil, w.hub.Reports(theJob))
+	again := w.connect(w.token("llm-1-worker-0"))
+	again.reports(7, wire.State_STATE_FAILED)
+	w.awaitState(rank0, wire.State_STATE_FAILED)
+	w.hub.Order(theJob, Order{Epoch: 8})
+	check.Equal(t, "epoch", int64(8), again.ordered().GetEpoch())
+}
+
+// A pod that floods waits, and nobody else does.
+func TestAFlood(t *testing.T) {
+	w := newWorld(t)
+	flood, calm := w.connect(w.token("llm-1-worker-0")), w.connect(w.token("llm-1-worker-1"))
+	go func() {
+		for epoch := int64(1); flood.Send(&wire.Report{Epoch: epoch, State: wire.State_STATE_RUNNING}) == nil; epoch++ {
+		}
+	}()
+	last := func(epoch int64) func(map[types.UID]Report) bool {
+		return func(r map[types.UID]Report) bool { return r[rank0].Epoch == epoch }
+	}
+	w.await("as many reports as are taken at once, less the connection", last(atOnce-1))
+	for epoch := range int64(atOnce - 1) {
+		calm.reports(epoch, wire.State_STATE_RUNNING)
+		w.await("a report of the other pod", func(r map[types.UID]Report) bool { return r[rank1].Epoch == epoch && r[rank1].Connected })
+	}
+	for w.clock.Waiters() < 3 { // two tokens, and the pod that waits
+		runtime.Gosched()
+	}
+	check.Equal(t, "reports taken", int64(atOnce-1), w.hub.Reports(theJob)[rank0].Epoch)
+	w.clock.Step(time.Second / perSecond)
+	w.await("one report more", last(atOnce))
+	for w.clock.Waiters() < 3 {
+		runtime.Gosched()
+	}
+	check.Equal(t, "reports taken", int64(atOnce), w.hub.Reports(theJob)[rank0].Epoch)
+}
+
+func TestAPodThatConnectsAgainAndAgain(t *testing.T) {
+	w := newWorld(t)
+	token := w.token("llm-1-worker-0")
+	w.hub.Order(theJob, Order{})
+	for range atOnce {
+		w.connect(token).ordered()
+	}
+	w.connect(token).failsWith(codes.ResourceExhausted, "too often")
+	w.connect(w.token("llm-1-worker-1")).ordered()
+	w.clock.Step(time.Second / perSecond)
+	w.connect(token).ordered()
+}
+
+// A supervisor that reads nothing blocks nobody, is sent the last order when it reads again, and does not outlive its token.
+func TestASlowReader(t *testing.T) {
+	w := newWorld(t)
+	slow, other := w.connect(w.token("llm-1-worker-0")), w.connect(w.token("llm-1-worker-1"))
+	slow.reports(0, wire.State_STATE_RUNNING)
+	w.awaitState(rank0, wire.State_STATE_RUNNING)
+	const last = 1000
+	long := strings.Repeat("r", 1<<10) // a thousand of them are more than a window
+	for epoch := int64(1); epoch <= last; epoch++ {
+		w.hub.Order(theJob, Order{Epoch: epoch, RestartReason: long})
+		other.reports(epoch, wire.State_STATE_RUNNING)
+		w.clock.Step(time.Second / perSecond)
+		for other.ordered().GetEpoch() != epoch {
+		}
+	}
+	orders := 0
+	for epoch := int64(0); epoch != last; orders++ {
+		epoch = slow.ordered().GetEpoch()
+	}
+	if orders >= last {
+		t.Errorf("%d orders were sent to who reads nothing, and none left out", orders)
+	}
+}
+
+func TestWhoReadsNothingEndsWithItsToken(t *testing.T) {
+	w := newWorld(t)
+	slow := w.connect(w.token("llm-1-worker-0"))
+	slow.reports(0, wire.State_STATE_RUNNING)
+	w.awaitState(rank0, wire.State_STATE_RUNNING)
+	for epoch := range int64(100) { // the first that the sender sees blocks it
+		w.hub.Order(theJob, Order{Epoch: epoch, RestartReason: strings.Repeat("r", 1<<20)})
+	}
+	w.clock.Step(time.Hour)
+	w.await("the end of the stream", func(r map[types.UID]Report) bool { return !r[rank0].Connected })
 }

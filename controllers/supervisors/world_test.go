@@ -11,9 +11,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,8 +25,10 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-logr/logr"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -104,8 +109,13 @@ func (w *world) start() {
 	w.address = listener.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { must(w.t, w.server.serve(ctx, listener)) })
-	running.Go(func() { must(w.t, w.hub.Start(ctx)) })
+	for _, start := range []func(context.Context) error{w.hub.Start, func(ctx context.Context) error { return w.server.serve(ctx, listener) }} {
+		running.Go(func() {
+			if err := start(ctx); err != nil {
+				w.t.Error(err)
+			}
+		})
+	}
 	w.stop = func() { cancel(); running.Wait() }
 	w.t.Cleanup(w.stop)
 }
@@ -141,10 +151,18 @@ type issuerKeys struct {
 	public []jose.JSONWebKey
 }
 
+// rsaKey is made once: that takes long.
+var rsaKey = sync.OnceValue(func() *rsa.PrivateKey {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		panic(err)
+	}
+	return key
+})
+
 func newIssuerKeys(t testing.TB) *issuerKeys {
 	k := &issuerKeys{t: t}
-	first, err := rsa.GenerateKey(rand.Reader, 2048)
-	must(t, err)
+	first := rsaKey()
 	k.rotate(first, first.Public(), jose.RS256)
 	k.server = httptest.NewServer(http.HandlerFunc(k.serve))
 	t.Cleanup(k.server.Close)
@@ -160,13 +178,15 @@ func (k *issuerKeys) rotate(private, public any, algorithm jose.SignatureAlgorit
 }
 
 func (k *issuerKeys) serve(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/.well-known/openid-configuration" {
+		k.fetches.Add(1)
+	}
 	if k.down.Load() {
 		http.Error(w, "etcd is down", http.StatusInternalServerError)
 		return
 	}
 	switch r.URL.Path {
 	case "/.well-known/openid-configuration":
-		k.fetches.Add(1)
 		_ = json.NewEncoder(w).Encode(map[string]any{"issuer": issuer, "jwks_uri": "https://elsewhere.example/openid/v1/jwks"})
 	case "/openid/v1/jwks":
 		k.mu.Lock()
@@ -250,6 +270,35 @@ func (w *world) connect(token string) *peer {
 func (p *peer) reports(epoch int64, state wire.State) {
 	p.t.Helper()
 	must(p.t, p.Send(&wire.Report{Epoch: epoch, State: state}))
+}
+
+// ends is how the stream ends, after what orders there still are.
+func (p *peer) ends() error {
+	for {
+		if _, err := p.Recv(); err != nil {
+			return err
+		}
+	}
+}
+
+// failsWith checks that a stream ends with an error that says this.
+func (p *peer) failsWith(code codes.Code, says string) {
+	p.t.Helper()
+	err := p.ends()
+	if status.Code(err) != code || !strings.Contains(err.Error(), says) {
+		p.t.Errorf("the stream ends with %v, want %v: %s", err, code, says)
+	}
+}
+
+// isRefused checks that a stream ends after a refusal that says this.
+func (p *peer) isRefused(says string) {
+	p.t.Helper()
+	if order := p.ordered(); !strings.Contains(order.GetRefused(), says) {
+		p.t.Errorf("order %v, want a refusal: %s", order, says)
+	}
+	if err := p.ends(); !errors.Is(err, io.EOF) {
+		p.t.Errorf("after its refusal the stream ends with %v", err)
+	}
 }
 
 // ordered is the next order.

@@ -1,0 +1,122 @@
+package supervisors
+
+import (
+	"fmt"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/lockstep-dev/lockstep/supervisor/wire"
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+// reporting is a session of a pod of a job, without a stream.
+func reporting(h *Hub, job Job, pod types.UID) *session {
+	s := newSession(job, identity{pod: pod})
+	h.connect(s)
+	return s
+}
+
+func jobNamed(name string) Job {
+	return Job{types.NamespacedName{Namespace: namespace, Name: name}, types.UID(name + "-uid")}
+}
+
+// However much is reported of a job, the reconciler is told of it once until it looks.
+func TestWakesAreCoalesced(t *testing.T) {
+	h := NewHub()
+	for pod := range 1000 {
+		h.note(reporting(h, jobNamed("a"), types.UID(fmt.Sprint(pod))), Report{State: wire.State_STATE_RUNNING})
+	}
+	h.note(reporting(h, jobNamed("b"), "0"), Report{State: wire.State_STATE_RUNNING})
+	check.Equal(t, "jobs to tell of", []string{"a", "b"}, waiting(h))
+}
+
+// waiting are the jobs that a hub, which does not run, has to tell of.
+func waiting(h *Hub) []string {
+	var names []string
+	for h.reported.Len() > 0 {
+		name, _ := h.reported.Get()
+		h.reported.Done(name)
+		names = append(names, name.Name)
+	}
+	return names
+}
+
+func TestWhatWakes(t *testing.T) {
+	running := Report{Epoch: 1, State: wire.State_STATE_RUNNING}
+	failed := Report{Epoch: 1, State: wire.State_STATE_FAILED, Exit: &Exit{Code: 1}}
+	for name, tc := range map[string]struct {
+		then func(*Hub, *session)
+		want []string
+	}{
+		"the same report":     {func(h *Hub, s *session) { h.note(s, running) }, nil},
+		"another epoch":       {func(h *Hub, s *session) { h.note(s, Report{Epoch: 2, State: running.State}) }, []string{"a"}},
+		"another state":       {func(h *Hub, s *session) { h.note(s, failed) }, []string{"a"}},
+		"the end of a stream": {func(h *Hub, s *session) { h.disconnect(s) }, []string{"a"}},
+		"the same report of a new stream": {func(h *Hub, _ *session) {
+			h.note(reporting(h, jobNamed("a"), "0"), running)
+		}, []string{"a"}},
+		"a new stream":              {func(h *Hub, _ *session) { reporting(h, jobNamed("a"), "0") }, nil},
+		"the end of an earlier one": {func(h *Hub, s *session) { reporting(h, jobNamed("a"), "0"); h.disconnect(s) }, nil},
+		"a report by an earlier one": {func(h *Hub, s *session) {
+			reporting(h, jobNamed("a"), "0")
+			h.note(s, failed)
+		}, nil},
+		"an order":   {func(h *Hub, _ *session) { h.Order(jobNamed("a"), Order{Epoch: 2}) }, nil},
+		"forgetting": {func(h *Hub, s *session) { h.Forget(jobNamed("a").NamespacedName); h.note(s, failed) }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := NewHub()
+			s := reporting(h, jobNamed("a"), "0")
+			h.note(s, running)
+			check.Equal(t, "jobs to tell of at first", []string{"a"}, waiting(h))
+			tc.then(h, s)
+			check.Equal(t, "jobs to tell of", tc.want, waiting(h))
+		})
+	}
+}
+
+func TestExitsAreCompared(t *testing.T) {
+	one := Report{State: wire.State_STATE_FAILED, Exit: &Exit{Code: 1}}
+	for name, other := range map[string]Report{
+		"no exit": {State: one.State}, "another code": {State: one.State, Exit: &Exit{Code: 2}},
+	} {
+		if one.equal(other) || other.equal(one) {
+			t.Errorf("%s: equal", name)
+		}
+	}
+	if !one.equal(Report{State: one.State, Exit: &Exit{Code: 1}}) {
+		t.Error("the same: not equal")
+	}
+}
+
+func TestKeep(t *testing.T) {
+	h, job := NewHub(), jobNamed("a")
+	for _, pod := range []types.UID{"gone", "kept", "connected"} {
+		s := reporting(h, job, pod)
+		h.note(s, Report{State: wire.State_STATE_RUNNING})
+		if pod != "connected" {
+			h.disconnect(s)
+		}
+	}
+	h.Keep(job, map[types.UID]bool{"kept": true})
+	check.Equal(t, "reports", map[types.UID]Report{
+		"kept": {State: wire.State_STATE_RUNNING}, "connected": {State: wire.State_STATE_RUNNING, Connected: true},
+	}, h.Reports(job))
+}
+
+// Nothing stays of a job that is forgotten, and who is still connected has to come again.
+func TestForget(t *testing.T) {
+	w := newWorld(t)
+	p := w.connect(w.token("llm-1-worker-0"))
+	p.reports(0, wire.State_STATE_RUNNING)
+	w.awaitState(rank0, wire.State_STATE_RUNNING)
+	w.hub.Order(theJob, Order{Epoch: 1})
+	w.hub.Order(jobNamed("other"), Order{Epoch: 2})
+	w.hub.Forget(theJob.NamespacedName)
+	p.failsWith(codes.Aborted, "TrainingJob is gone")
+	w.hub.mu.Lock()
+	defer w.hub.mu.Unlock()
+	check.Equal(t, "jobs", 1, len(w.hub.jobs))
+}
