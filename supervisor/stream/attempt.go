@@ -126,7 +126,7 @@ func (c *Client) receive(s wire.Supervision_SuperviseClient, silence *time.Timer
 func (c *Client) send(s wire.Supervision_SuperviseClient, token string, ended <-chan struct{}) {
 	poll := time.NewTicker(c.options.TokenPoll)
 	defer poll.Stop()
-	c.sendLast(s, "")
+	c.wake()
 	for {
 		select {
 		case <-ended:
