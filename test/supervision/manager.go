@@ -38,6 +38,7 @@ type Manager struct {
 	certificate                tls.Certificate
 	streams                    chan *Stream
 	server                     *grpc.Server
+	served                     <-chan struct{}
 }
 
 // Stream is that of one supervisor.
@@ -58,7 +59,7 @@ func NewManager(t *testing.T) *Manager {
 	m.Write(m.TokenFile, "token-1\n")
 	m.NewCA()
 	m.Listen("127.0.0.1:0")
-	t.Cleanup(func() { m.server.Stop() })
+	t.Cleanup(func() { m.Stop() })
 	return m
 }
 
@@ -105,11 +106,19 @@ func (m *Manager) Listen(address string) {
 	m.server = grpc.NewServer(grpc.Creds(credentials.NewServerTLSFromCert(&m.certificate)),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}))
 	wire.RegisterSupervisionServer(m.server, m)
-	go func(s *grpc.Server) { _ = s.Serve(listener) }(m.server)
+	served := make(chan struct{})
+	go func(s *grpc.Server) {
+		defer close(served)
+		_ = s.Serve(listener)
+	}(m.server)
+	m.served = served
 }
 
 // Stop ends all streams without a word, and listens no more.
-func (m *Manager) Stop() { m.server.Stop() }
+func (m *Manager) Stop() {
+	m.server.Stop()
+	<-m.served // it listens until then where it was about to begin
+}
 
 // Supervise serves a stream as the test says.
 func (m *Manager) Supervise(server wire.Supervision_SuperviseServer) error {
