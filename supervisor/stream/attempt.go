@@ -35,15 +35,15 @@ var (
 
 // attempt runs one stream to its end. It reports whether the manager has answered on it.
 func (c *Client) attempt(ctx context.Context) (answered bool, err error) {
-	token, err := readToken(c.options.TokenFile)
-	if err != nil {
-		return false, err
-	}
 	conn, err := c.dial()
 	if err != nil {
 		return false, err
 	}
 	defer conn.Close()
+	token, err := readToken(c.options.TokenFile)
+	if err != nil {
+		return false, err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	silence := time.AfterFunc(answerTimeout, func() { cancel(errSilent) })
@@ -126,7 +126,7 @@ func (c *Client) receive(s wire.Supervision_SuperviseClient, silence *time.Timer
 func (c *Client) send(s wire.Supervision_SuperviseClient, token string, ended <-chan struct{}) {
 	poll := time.NewTicker(c.options.TokenPoll)
 	defer poll.Stop()
-	c.sendLast(s, "")
+	c.wake()
 	for {
 		select {
 		case <-ended:

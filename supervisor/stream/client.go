@@ -75,6 +75,11 @@ func (c *Client) Report(r *wire.Report) {
 	c.mu.Lock()
 	c.report = r
 	c.mu.Unlock()
+	c.wake()
+}
+
+// wake lets the sender send the last report.
+func (c *Client) wake() {
 	select {
 	case c.changed <- struct{}{}:
 	default:

@@ -1,0 +1,156 @@
+// A container: this test binary, started as the supervisor of a puppet.
+
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/supervisor/wire"
+	"github.com/lockstep-dev/lockstep/test/supervision"
+)
+
+const (
+	// asSupervisor is the argument that makes a test binary a supervisor. The variable asCommand does, too, and goes to its children.
+	asSupervisor = "lockstep-run"
+	asCommand    = "LOCKSTEP_RUN_TEST_AS_COMMAND"
+)
+
+func TestMain(m *testing.M) {
+	supervision.BePuppet()
+	if filepath.Base(os.Args[0]) == "nvidia-smi" {
+		os.Exit(beNvidiaSMI())
+	}
+	if os.Getenv(asCommand) != "" {
+		main()
+	}
+	if len(os.Args) > 1 && os.Args[1] == asSupervisor {
+		os.Exit(execute(os.Args[2:]))
+	}
+	os.Exit(m.Run())
+}
+
+// pod is what outlives its containers.
+type pod struct {
+	t       *testing.T
+	manager *supervision.Manager
+	puppets *supervision.Puppets
+	dir     string
+	environ []string
+}
+
+func newPod(t *testing.T) *pod {
+	return &pod{t: t, manager: supervision.NewManager(t), puppets: supervision.NewPuppets(t), dir: t.TempDir(), environ: os.Environ()}
+}
+
+func (p *pod) path(name string) string { return filepath.Join(p.dir, name) }
+
+func (p *pod) read(name string) string {
+	p.t.Helper()
+	text, err := os.ReadFile(p.path(name))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return string(text)
+}
+
+func (p *pod) write(name, text string) {
+	p.t.Helper()
+	if err := os.WriteFile(p.path(name), []byte(text), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// container is one that runs.
+type container struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	ended chan struct{}
+	log   string // the file of what it prints
+}
+
+// run starts a container with a puppet as its program. Flags replace those that it has otherwise: no test waits for their times.
+func (p *pod) run(flags ...string) *container {
+	return p.runCommand(p.puppets.Command("program"), flags...)
+}
+
+func (p *pod) runCommand(command []string, flags ...string) *container {
+	p.t.Helper()
+	args := append([]string{asSupervisor, "run",
+		"--manager-address=" + p.manager.Address, "--server-name=" + supervision.ServerName,
+		"--ca-file=" + p.manager.CAFile, "--token-file=" + p.manager.TokenFile,
+		"--epoch-file=" + p.path("epoch"), "--termination-log=" + p.path("termination-log"), "--shared-memory=",
+		"--manager-timeout=1h", "--stop-timeout=1h", "--gpu-memory-timeout=0"}, flags...)
+	return p.execute(append(append(args, "--"), command...)...)
+}
+
+func (p *pod) execute(args ...string) *container {
+	p.t.Helper()
+	log, err := os.CreateTemp(p.t.TempDir(), "log") // a pipe would last as long as the program, which may outlive the supervisor
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer log.Close()
+	c := &container{t: p.t, cmd: exec.Command(os.Args[0], args...), ended: make(chan struct{}), log: log.Name()}
+	c.cmd.Env, c.cmd.Stdout, c.cmd.Stderr = p.environ, log, log
+	if err := c.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	go func() {
+		defer close(c.ended)
+		_ = c.cmd.Wait()
+	}()
+	p.t.Cleanup(func() {
+		_ = c.cmd.Process.Kill()
+		<-c.ended
+		if p.t.Failed() {
+			p.t.Log(c.prints())
+		}
+	})
+	return c
+}
+
+// exits waits for the end of the container, and checks its code.
+func (c *container) exits(code int) {
+	c.t.Helper()
+	supervision.Receive(c.t, c.ended, "end of the container")
+	if got := c.cmd.ProcessState.ExitCode(); got != code {
+		c.t.Errorf("the container ends with %s, want %d", c.cmd.ProcessState, code)
+	}
+}
+
+func (c *container) signal(s syscall.Signal) {
+	c.t.Helper()
+	if err := c.cmd.Process.Signal(s); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *container) prints() string {
+	text, _ := os.ReadFile(c.log)
+	return string(text)
+}
+
+// says checks what the container has printed.
+func (c *container) says(text string) {
+	c.t.Helper()
+	if !strings.Contains(c.prints(), text) {
+		c.t.Errorf("the log has no %q", text)
+	}
+}
+
+// connected returns the stream of a container, on which the manager has given an order.
+func (p *pod) connected(o *wire.Order) *supervision.Stream {
+	p.t.Helper()
+	s := p.manager.Next()
+	s.Order(o)
+	return s
+}
+
+// gone reports whether no process, and no zombie, has the process id.
+func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lockstep-dev/lockstep/supervisor/wire"
+	"github.com/lockstep-dev/lockstep/test/supervision"
+)
+
+const (
+	running     = wire.State_STATE_RUNNING
+	stopping    = wire.State_STATE_STOPPING
+	waiting     = wire.State_STATE_WAITING
+	failedState = wire.State_STATE_FAILED
+	succeeded   = wire.State_STATE_SUCCEEDED
+	terminating = wire.State_STATE_TERMINATING
+)
+
+// The main way: a program is restarted in place, and ends well in its second epoch.
+func TestRestartInPlace(t *testing.T) {
+	p := newPod(t)
+	p.environ = append(p.environ, "LOCKSTEP_EPOCH=3", "LOCKSTEP_RESUME=false", "LOCKSTEP_RESTART_REASON=", "LOCKSTEP_HYPERNODE=", "LOCKSTEP_JOB=j")
+	c := p.run()
+	first := p.puppets.Next()
+	contract := func(one *supervision.Puppet, want ...string) {
+		t.Helper()
+		if diff := cmp.Diff(want, one.Variables("LOCKSTEP_")); diff != "" {
+			t.Error("contract: -want +got:\n" + diff)
+		}
+	}
+	contract(first, "LOCKSTEP_EPOCH=3", "LOCKSTEP_HYPERNODE=", "LOCKSTEP_JOB=j", "LOCKSTEP_RESTART_REASON=", "LOCKSTEP_RESUME=false")
+	if group, err := syscall.Getpgid(first.PID); err != nil || group != first.PID {
+		t.Errorf("the program is in process group %d of another process (%v)", group, err)
+	}
+	s := p.connected(&wire.Order{Epoch: 3})
+	s.Await(running)
+
+	s.Order(&wire.Order{Epoch: 4})
+	r, before := s.Await(waiting)
+	if !gone(first.PID) {
+		t.Error("WAITING while the program of the earlier epoch is there")
+	}
+	if r.Epoch != 4 || r.Exit != nil {
+		t.Error("the report is", r)
+	}
+	for _, state := range before { // STOPPING need not be sent
+		if state != stopping {
+			t.Error("before WAITING came", state)
+		}
+	}
+	if got := p.read("epoch"); got != "4\n" {
+		t.Errorf("the epoch that is kept is %q", got)
+	}
+	p.puppets.None()
+
+	s.Order(&wire.Order{Epoch: 4, Start: true, Resume: true, RestartReason: "NodeGone", HyperNode: "rack-7"})
+	second := p.puppets.Next()
+	contract(second, "LOCKSTEP_EPOCH=4", "LOCKSTEP_HYPERNODE=rack-7", "LOCKSTEP_JOB=j", "LOCKSTEP_RESTART_REASON=NodeGone", "LOCKSTEP_RESUME=true")
+	s.Await(running)
+	second.Exit(0)
+	if r, _ := s.Await(succeeded); r.Epoch != 4 || r.Exit.GetCode() != 0 {
+		t.Error("the report is", r)
+	}
+	s.Ended()
+	c.exits(0)
+}
+
+func TestFailure(t *testing.T) {
+	p := newPod(t)
+	p.run("--manager-timeout=1ns") // which counts for nothing while a manager is there
+	first := p.puppets.Next()
+	s := p.connected(&wire.Order{Epoch: 1})
+	s.Await(running)
+	first.Do("write", p.path("termination-log"), "ü"+strings.Repeat("x", 4095))
+	first.Exit(3)
+	r, _ := s.Await(failedState)
+	if r.Epoch != 1 || r.Exit.GetCode() != 3 || r.Exit.Signal != 0 || r.Exit.StartedMicros == 0 || r.Exit.EndedMicros < r.Exit.StartedMicros {
+		t.Error("the report is", r)
+	}
+	if r.Exit.Message != strings.Repeat("x", 4095) {
+		t.Errorf("the message has %d bytes, and begins with %.10q", len(r.Exit.Message), r.Exit.Message)
+	}
+
+	s.Order(&wire.Order{Epoch: 2, Start: true})
+	second := p.puppets.Next()
+	s.Await(running)
+	if got := p.read("termination-log"); got != "" {
+		t.Errorf("the program finds the message of an earlier one: %.10q", got)
+	}
+	second.Die(syscall.SIGKILL)
+	if r, _ := s.Await(failedState); r.Epoch != 2 || r.Exit.GetCode() != 137 || r.Exit.Signal != 9 || r.Exit.Message != "" {
+		t.Error("the report is", r)
+	}
+	p.puppets.None()
+}
+
+func TestFailureWithoutManager(t *testing.T) {
+	p := newPod(t)
+	p.manager.Stop()
+	c := p.run("--manager-timeout=1ns")
+	p.puppets.Next().Exit(3)
+	c.exits(3)
+	c.says("No stream to the manager")
+}
+
+func TestFailureAfterTheManagerIsLost(t *testing.T) {
+	p := newPod(t)
+	c := p.run("--manager-timeout=1ns")
+	program := p.puppets.Next()
+	p.connected(&wire.Order{Epoch: 1}).Await(running)
+	p.manager.Stop()
+	program.Die(syscall.SIGHUP)
+	c.exits(129)
+}
+
+func TestContainerThatStartsAgain(t *testing.T) {
+	p := newPod(t)
+	p.write("epoch", "4\n")
+	p.run("--epoch=2")
+	s := p.connected(&wire.Order{Epoch: 4, Start: true})
+	if r, _ := s.Await(failedState); r.Epoch != 4 || r.Exit != nil {
+		t.Error("the report is", r)
+	}
+	s.Order(&wire.Order{Epoch: 5})
+	s.Await(waiting)
+	p.puppets.None()
+	s.Order(&wire.Order{Epoch: 5, Start: true})
+	if got := p.puppets.Next().Variables("LOCKSTEP_EPOCH"); !cmp.Equal(got, []string{"LOCKSTEP_EPOCH=5"}) {
+		t.Error("the program starts with", got)
+	}
+}
+
+func TestContainerThatStartsAgainWithoutManager(t *testing.T) {
+	p := newPod(t)
+	p.manager.Stop()
+	first := p.run()
+	p.puppets.Next()
+	if err := first.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-first.ended
+	p.run("--manager-timeout=1ns")
+	if got := p.puppets.Next().Variables("LOCKSTEP_EPOCH"); !cmp.Equal(got, []string{"LOCKSTEP_EPOCH=1"}) {
+		t.Error("the program starts with", got)
+	}
+}
+
+func TestRefusal(t *testing.T) {
+	p := newPod(t)
+	c := p.run()
+	program := p.puppets.Next()
+	s := p.connected(&wire.Order{Refused: "another pod has its place"})
+	s.Await(terminating)
+	c.exits(codeFailed)
+	program.Ended()
+	c.says("another pod has its place")
+}
+
+func TestCommandThatCannotBeStarted(t *testing.T) {
+	for name, test := range map[string]struct {
+		command string
+		mode    string
+		code    int
+	}{
+		"not found in PATH": {"no-such-program-of-lockstep", "", 127},
+		"no such file":      {"/no/such/file", "", 127},
+		"not executable":    {"", "data", 126},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPod(t)
+			if test.command == "" {
+				p.write(test.mode, "")
+				test.command = p.path(test.mode)
+			}
+			c := p.runCommand([]string{test.command})
+			s := p.connected(&wire.Order{Epoch: 1})
+			if r, _ := s.Await(failedState); int(r.Exit.GetCode()) != test.code || !strings.Contains(r.Exit.Message, test.command) {
+				t.Error("the report is", r)
+			}
+			c.signal(syscall.SIGTERM)
+			c.exits(test.code)
+			c.says("Cannot start the program")
+		})
+	}
+}
+
+func TestSignals(t *testing.T) {
+	p := newPod(t)
+	c := p.run()
+	program := p.puppets.Next()
+	for _, s := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGHUP, syscall.SIGWINCH, syscall.SIGTERM} {
+		program.Do("catch", number(s))
+		c.signal(s)
+		if got := supervision.Receive(t, program.Signals, "signal"); got != s {
+			t.Errorf("%v arrives as %v", s, got)
+		}
+	}
+	s := p.connected(&wire.Order{Epoch: 2, Start: true}) // which comes too late
+	s.Await(terminating)
+	program.Exit(7)
+	c.exits(7)
+	p.puppets.None()
+}
+
+func TestTerminationBySignal(t *testing.T) {
+	p := newPod(t)
+	c := p.run()
+	program := p.puppets.Next()
+	c.signal(syscall.SIGTERM)
+	program.Ended()
+	c.exits(143)
+}
