@@ -49,13 +49,21 @@ func (r *TrainingJobReconciler) observeProcesses(o *gang.Observation) {
 
 // note gives a pod what its supervisor reports. A program that has ended tells as its container would.
 func note(p *gang.Pod, report supervisors.Report, container string) {
-	p.Process = &gang.Process{State: processStates[report.State], Epoch: report.Epoch}
+	p.Process = &gang.Process{State: processStates[report.State], Epoch: report.Epoch, LastExitEpoch: report.LastExitEpoch}
+	p.Process.LastExit = exitOf(report.LastExit, container)
 	p.Completing = p.Completing || p.Process.State == gang.ProcessSucceeded
-	if exit := report.Exit; exit != nil && exit.Code != 0 {
-		failure := gang.ContainerFailure{
-			Name: container, ExitCode: exit.Code, Reason: "Error", Message: exit.Message, StartedTime: exit.Started, Time: exit.Ended,
-		}
-		p.Failure.Containers, p.LastExit = []gang.ContainerFailure{failure}, &failure
+	if exit := exitOf(report.Exit, container); exit != nil {
+		p.Failure.Containers, p.LastExit = []gang.ContainerFailure{*exit}, exit
+	}
+}
+
+// exitOf tells of an exit as the kubelet does of a container's; nil for none, and for one that is no failure.
+func exitOf(e *supervisors.Exit, container string) *gang.ContainerFailure {
+	if e == nil || e.Code == 0 {
+		return nil
+	}
+	return &gang.ContainerFailure{
+		Name: container, ExitCode: e.Code, Reason: "Error", Message: e.Message, StartedTime: e.Started, Time: e.Ended,
 	}
 }
 

@@ -197,3 +197,49 @@ func TestAProgramThatFailsAfterAnotherHasCompleted(t *testing.T) {
 	s.decide()
 	check.Equal(t, "steps", []string{"RestartJob@0"}, s.fired(t))
 }
+
+// leaves has a pod report that it waits, and how its program had ended by itself before.
+func (s *scene) leaves(i int, code int32, at time.Duration) {
+	s.reports(i, gang.ProcessWaiting)
+	s.Pods[i].Process.LastExitEpoch = s.status().Epoch - 1
+	s.Pods[i].Process.LastExit = &gang.ContainerFailure{Name: "train", ExitCode: code, Reason: "Error", Time: sceneStart.Add(at)}
+}
+
+// The report of a rank that only aborted may come before that of the one that was killed.
+func TestTheFirstExitIsTheCulprit(t *testing.T) {
+	s := supervised(4)
+	s.fails(1, 1)
+	s.decide()
+	check.Equal(t, "blamed at first", "llm-1-worker-1", s.incident(t).Cause.Pod)
+	s.all(gang.ProcessWaiting)
+	s.leaves(1, 1, 7*time.Millisecond)
+	s.leaves(3, 137, 2*time.Millisecond)
+	s.leaves(0, 134, 8*time.Millisecond)
+	written := s.status().DeepCopy()
+	s.decide()
+	check.Equal(t, "what is written meanwhile", written, s.status())
+	for i := range s.Pods {
+		s.Pods[i].Process.State = gang.ProcessRunning
+	}
+	s.decide()
+	inc := s.incident(t)
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, inc.Outcome)
+	check.Equal(t, "cause", "llm-1-worker-3", inc.Cause.Pod)
+	check.Equal(t, "exit code", int32(137), *inc.Cause.ExitCode)
+	check.Equal(t, "pods", 1, len(inc.Pods))
+	check.Equal(t, "victims", []string{"llm-1-worker-1", "llm-1-worker-0"}, inc.Victims)
+}
+
+// A rule that fails the job decides, whichever report comes first.
+func TestAnExitThatFailsTheJob(t *testing.T) {
+	code := int32(2)
+	final := rule("final", on(v1alpha1.ProcessFailed), step(v1alpha1.FailJob, 0))
+	final.Match.ExitCodes = &v1alpha1.ExitCodes{Operator: v1alpha1.ExitCodesIn, Values: []int32{code}}
+	s := supervised(3, final, rule("again", on(v1alpha1.ProcessFailed), step(v1alpha1.RestartProcesses, 0)))
+	s.fails(1, 134)
+	s.decide()
+	s.all(gang.ProcessWaiting)
+	s.leaves(2, code, 0)
+	s.decide()
+	check.Equal(t, "failed", true, gang.IsTrue(s.status(), v1alpha1.ConditionFailed))
+}

@@ -21,6 +21,9 @@ type Report struct {
 	State wire.State
 	// Exit of the program in the epoch; nil where wire.Report has none.
 	Exit *Exit
+	// LastExit is how the program last ended by itself in an earlier epoch, which is LastExitEpoch; nil where it never has.
+	LastExit      *Exit
+	LastExitEpoch int64
 	// Connected reports whether the stream is up. The rest may be outdated where it is not.
 	Connected bool
 }
@@ -40,14 +43,20 @@ func reportOf(m *wire.Report) (Report, error) {
 	if _, known := wire.State_name[int32(m.GetState())]; !known || m.GetState() == wire.State_STATE_UNSPECIFIED {
 		return Report{}, status.Errorf(codes.InvalidArgument, "state %v: this manager does not know it; use a supervisor of the manager's version", m.GetState())
 	}
-	report := Report{Epoch: m.GetEpoch(), State: m.GetState()}
-	if exit := m.GetExit(); exit != nil {
-		report.Exit = &Exit{
-			Code: exit.GetCode(), Signal: exit.GetSignal(), Message: tail(exit.GetMessage()),
-			Started: time.UnixMicro(exit.GetStartedMicros()).UTC(), Ended: time.UnixMicro(exit.GetEndedMicros()).UTC(),
-		}
+	return Report{
+		Epoch: m.GetEpoch(), State: m.GetState(), Exit: exitOf(m.GetExit()),
+		LastExit: exitOf(m.GetLastExit()), LastExitEpoch: m.GetLastExitEpoch(),
+	}, nil
+}
+
+func exitOf(e *wire.Exit) *Exit {
+	if e == nil {
+		return nil
 	}
-	return report, nil
+	return &Exit{
+		Code: e.GetCode(), Signal: e.GetSignal(), Message: tail(e.GetMessage()),
+		Started: time.UnixMicro(e.GetStartedMicros()).UTC(), Ended: time.UnixMicro(e.GetEndedMicros()).UTC(),
+	}
 }
 
 // tail is the end of a message, which says most.
@@ -59,8 +68,10 @@ func tail(message string) string {
 }
 
 func (r Report) equal(other Report) bool {
-	if (r.Exit == nil) != (other.Exit == nil) || r.Exit != nil && *r.Exit != *other.Exit {
-		return false
-	}
-	return r.Epoch == other.Epoch && r.State == other.State
+	return r.Epoch == other.Epoch && r.State == other.State && r.Exit.equal(other.Exit) &&
+		r.LastExitEpoch == other.LastExitEpoch && r.LastExit.equal(other.LastExit)
+}
+
+func (e *Exit) equal(other *Exit) bool {
+	return e == other || (e != nil && other != nil && *e == *other)
 }

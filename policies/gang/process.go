@@ -29,6 +29,9 @@ type Process struct {
 	State ProcessState
 	// Epoch that the program runs in, has ended in, or waits to start in.
 	Epoch int64
+	// LastExit is how the program last ended by itself in an earlier epoch, LastExitEpoch; nil where it never has, or ended well.
+	LastExit      *ContainerFailure
+	LastExitEpoch int64
 }
 
 // IsSupervised reports whether the programs of a task's ranks have supervisors.
@@ -111,10 +114,13 @@ func (g *Gang) isNew(s *v1alpha1.TrainingJobStatus, r Rank, p *Pod) bool {
 	return NodeOf(s.Placement, r) == "" && (p == nil || p.Node == "")
 }
 
-// WaitsAtBarrier reports whether the program of a rank waits in the epoch of the gang until the others have reached it, too.
-func (g *Gang) WaitsAtBarrier(s *v1alpha1.TrainingJobStatus, r Rank) bool {
-	p := g.Pod(r)
-	return p != nil && p.Process != nil && p.Process.State == ProcessWaiting && p.Process.Epoch == s.Epoch
+// ExitBefore is how the program of a pod ended by itself in the epoch before that of the gang, if it has: known only after another
+// exit had raised the epoch.
+func (g *Gang) ExitBefore(p *Pod) *ContainerFailure {
+	if !g.restarting || p == nil || p.Process == nil || p.Process.LastExitEpoch != g.epoch-1 {
+		return nil
+	}
+	return p.Process.LastExit
 }
 
 // AnySupervisor reports whether a supervisor of the gang is heard.

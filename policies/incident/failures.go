@@ -42,6 +42,9 @@ func (v *View) FailureOf(s *v1alpha1.TrainingJobStatus, r gang.Rank, m *placemen
 	if p.Succeeded() || gang.IsStale(s, p) {
 		return rules.Failure{}, false
 	}
+	if f, ok := v.failedBefore(p); ok {
+		return f, true
+	}
 	event, class := v.eventOf(p)
 	if rules.OfHealth(event) && v.someWaitsForBreaker(s, r) {
 		bare := *p // what is wrong with it but for its health is not held back
@@ -54,6 +57,28 @@ func (v *View) FailureOf(s *v1alpha1.TrainingJobStatus, r gang.Rank, m *placemen
 		return rules.Failure{}, false
 	}
 	return rules.FailureOf(p, event, class), true
+}
+
+// failedBefore returns how a program ended in the epoch that the gang leaves, where its rule fails the job for that. Any other such
+// exit needs nothing more to be done.
+func (v *View) failedBefore(p *gang.Pod) (rules.Failure, bool) {
+	f, ok := v.ExitOf(p)
+	if !ok {
+		return f, false
+	}
+	rule, matches := rules.Match(v.Policy(p.Task).Rules, f)
+	return f, matches && rules.FailsFirst(rule)
+}
+
+// ExitOf is the failure of a program in the epoch that the gang leaves.
+func (v *View) ExitOf(p *gang.Pod) (rules.Failure, bool) {
+	exit := v.ExitBefore(p)
+	if exit == nil {
+		return rules.Failure{}, false
+	}
+	f := rules.FailureOf(p, v1alpha1.ProcessFailed, v1alpha1.ClassUser)
+	f.Details.Containers = []gang.ContainerFailure{*exit}
+	return f, true
 }
 
 // eventOf is the strongest thing that is wrong with a pod that has its place, and whose fault it is.

@@ -58,7 +58,11 @@ func (v *View) WakeOf(s *v1alpha1.TrainingJobStatus, f rules.Failure, rule v1alp
 // WaitsForPeers reports whether a rank fails in place although its incident is not about its pod: it is a victim,
 // or it has been replaced and its peers are not back yet. So does one whose program waits for the gang.
 func (v *View) WaitsForPeers(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r gang.Rank) bool {
-	return v.WaitsAtBarrier(s, r) || v.failsInPlace(s, r) && !slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return p.UID == v.Pod(r).UID })
+	p := v.Pod(r)
+	if p != nil && v.AwaitsGang(p) {
+		return true
+	}
+	return v.failsInPlace(s, r) && !slices.ContainsFunc(inc.Pods, func(named v1alpha1.IncidentPod) bool { return named.UID == p.UID })
 }
 
 // VictimsUntil is until when an incident waits for victims. While a rank of its own is missing, they have nothing to

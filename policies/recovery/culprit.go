@@ -3,6 +3,8 @@
 package recovery
 
 import (
+	"slices"
+
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/incident"
@@ -32,5 +34,31 @@ func (e Engine) blame(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f r
 			inc.PodCount++
 			inc.Pods = append(inc.Pods, p)
 		}
+	}
+}
+
+// findCulprit names, of the programs that ended by themselves before the gang was restarted, the first as the cause of an incident
+// that one of them began, and the others as victims. It is done in the write that ends the incident: reports of exits come one after
+// the other, and would cost a write each.
+func (e Engine) findCulprit(inc *v1alpha1.Incident) {
+	replaced := slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool { return rules.ActionOf(f.Action).Replaces })
+	if inc.Trigger != v1alpha1.ProcessFailed || inc.Epoch == 0 || replaced {
+		return
+	}
+	var exits []rules.Failure
+	gang.EachRank(e.Effective, func(r gang.Rank) {
+		if f, ok := e.ExitOf(e.Pod(r)); ok {
+			exits = append(exits, f)
+		}
+	})
+	if len(exits) == 0 {
+		return
+	}
+	slices.SortStableFunc(exits, rules.CompareEvidence)
+	inc.Cause, inc.Pods, inc.PodCount = incident.CauseOf(exits[0]), nil, 0
+	join(inc, exits[0])
+	removeVictim(inc, exits[0].Pod)
+	for _, f := range exits[1:] {
+		addVictim(inc, f)
 	}
 }

@@ -40,6 +40,9 @@ type Machine struct {
 	order *wire.Order
 	// exit is how the program ended by itself in the epoch; nil where it has not, or where that is not known.
 	exit *wire.Exit
+	// lastExit is how the program last ended by itself in an earlier epoch, and lastExitEpoch is that one.
+	lastExit      *wire.Exit
+	lastExitEpoch int64
 	// running reports whether the program runs, and processes what is known of all that it has started.
 	running   bool
 	processes processes
@@ -184,7 +187,7 @@ func (m *Machine) expire(now time.Time) {
 
 func (m *Machine) report(state wire.State) {
 	m.state = state
-	m.do(Report{&wire.Report{Epoch: m.epoch, State: state, Exit: m.exit}})
+	m.do(Report{&wire.Report{Epoch: m.epoch, State: state, Exit: m.exit, LastExit: m.lastExit, LastExitEpoch: m.lastExitEpoch}})
 }
 
 func (m *Machine) end(code int) {

@@ -26,6 +26,9 @@ func (m *Machine) obey(o *wire.Order) {
 		return
 	}
 	raised := o.Epoch > m.epoch
+	if raised && m.exit != nil {
+		m.lastExit, m.lastExitEpoch = m.exit, m.epoch
+	}
 	m.epoch, m.order = o.Epoch, o
 	switch {
 	case raised:

@@ -102,7 +102,11 @@ type Report struct {
 	// Exit of the program in this epoch; absent while it runs, and where the supervisor has stopped it itself.
 	Exit *Exit `protobuf:"bytes,3,opt,name=exit,proto3" json:"exit,omitempty"`
 	// Token is a newer token of the pod, for a stream that outlives the first one; empty where nothing has changed.
-	Token         string `protobuf:"bytes,4,opt,name=token,proto3" json:"token,omitempty"`
+	Token string `protobuf:"bytes,4,opt,name=token,proto3" json:"token,omitempty"`
+	// LastExit is how the program last ended by itself in an earlier epoch, and last_exit_epoch is that epoch; absent where it never
+	// has. The manager may learn of an exit only after another one has raised the epoch, and still finds the first of them.
+	LastExit      *Exit `protobuf:"bytes,5,opt,name=last_exit,json=lastExit,proto3" json:"last_exit,omitempty"`
+	LastExitEpoch int64 `protobuf:"varint,6,opt,name=last_exit_epoch,json=lastExitEpoch,proto3" json:"last_exit_epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -163,6 +167,20 @@ func (x *Report) GetToken() string {
 		return x.Token
 	}
 	return ""
+}
+
+func (x *Report) GetLastExit() *Exit {
+	if x != nil {
+		return x.LastExit
+	}
+	return nil
+}
+
+func (x *Report) GetLastExitEpoch() int64 {
+	if x != nil {
+		return x.LastExitEpoch
+	}
+	return 0
 }
 
 // Exit is how a program ended.
@@ -351,12 +369,14 @@ var File_supervisor_wire_supervision_proto protoreflect.FileDescriptor
 
 const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\n" +
-	"!supervisor/wire/supervision.proto\x12\x16lockstep.supervisor.v1\"\x9b\x01\n" +
+	"!supervisor/wire/supervision.proto\x12\x16lockstep.supervisor.v1\"\xfe\x01\n" +
 	"\x06Report\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x123\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1d.lockstep.supervisor.v1.StateR\x05state\x120\n" +
 	"\x04exit\x18\x03 \x01(\v2\x1c.lockstep.supervisor.v1.ExitR\x04exit\x12\x14\n" +
-	"\x05token\x18\x04 \x01(\tR\x05token\"\x96\x01\n" +
+	"\x05token\x18\x04 \x01(\tR\x05token\x129\n" +
+	"\tlast_exit\x18\x05 \x01(\v2\x1c.lockstep.supervisor.v1.ExitR\blastExit\x12&\n" +
+	"\x0flast_exit_epoch\x18\x06 \x01(\x03R\rlastExitEpoch\"\x96\x01\n" +
 	"\x04Exit\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x16\n" +
 	"\x06signal\x18\x02 \x01(\x05R\x06signal\x12%\n" +
@@ -406,13 +426,14 @@ var file_supervisor_wire_supervision_proto_goTypes = []any{
 var file_supervisor_wire_supervision_proto_depIdxs = []int32{
 	0, // 0: lockstep.supervisor.v1.Report.state:type_name -> lockstep.supervisor.v1.State
 	2, // 1: lockstep.supervisor.v1.Report.exit:type_name -> lockstep.supervisor.v1.Exit
-	1, // 2: lockstep.supervisor.v1.Supervision.Supervise:input_type -> lockstep.supervisor.v1.Report
-	3, // 3: lockstep.supervisor.v1.Supervision.Supervise:output_type -> lockstep.supervisor.v1.Order
-	3, // [3:4] is the sub-list for method output_type
-	2, // [2:3] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	2, // 2: lockstep.supervisor.v1.Report.last_exit:type_name -> lockstep.supervisor.v1.Exit
+	1, // 3: lockstep.supervisor.v1.Supervision.Supervise:input_type -> lockstep.supervisor.v1.Report
+	3, // 4: lockstep.supervisor.v1.Supervision.Supervise:output_type -> lockstep.supervisor.v1.Order
+	4, // [4:5] is the sub-list for method output_type
+	3, // [3:4] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_supervisor_wire_supervision_proto_init() }
