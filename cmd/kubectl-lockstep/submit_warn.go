@@ -27,9 +27,13 @@ func (c *cluster) warn(ctx context.Context, out io.Writer, job *v1alpha1.Trainin
 	ctx, stop := context.WithTimeout(ctx, warningTimeout)
 	defer stop()
 	for _, f := range capacity.Of(job, c.capacity(ctx, job)) {
-		for _, line := range lines.Wrap("Warning: "+f.Text, lines.Width) {
-			fmt.Fprintln(out, line)
-		}
+		printWarning(out, f.Text)
+	}
+}
+
+func printWarning(out io.Writer, text string) {
+	for _, line := range lines.Wrap("Warning: "+text, lines.Width) {
+		fmt.Fprintln(out, line)
 	}
 }
 
