@@ -223,3 +223,11 @@ func TestADryRunOnlyPlaysARequest(t *testing.T) {
 	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
 	check.Equal(t, "restarts", v1alpha1.Restarts{}, s.status().Restarts)
 }
+
+func TestARequestForAPartitionNeedsPartitions(t *testing.T) {
+	s := running(3)
+	s.request("RestartPartition", 1)
+	s.decide()
+	check.Equal(t, "message", "task worker has no partitions: ask for RestartPod or RestartTask", s.status().RestartRequest.Message)
+	check.Equal(t, "incidents", 0, len(s.status().Incidents))
+}

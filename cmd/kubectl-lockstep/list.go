@@ -101,8 +101,20 @@ func (l *listing) run(ctx context.Context, streams genericiooptions.IOStreams, f
 			return nil
 		}
 		joblist.Print(streams.Out, jobs, joblist.Columns{Namespace: l.all, Wide: output == formatWide, Note: output.width(streams.Out)}, at)
+		if terminalWidth(streams.Out) > 0 {
+			fmt.Fprint(streams.ErrOut, whyHint(jobs.Jobs))
+		}
 		return nil
 	})
+}
+
+// whyHint names the verb that says more of a job in the queue; empty where there is none.
+func whyHint(jobs []joblist.Job) string {
+	i := slices.IndexFunc(jobs, func(j joblist.Job) bool { return j.State == v1alpha1.StateQueued })
+	if i < 0 {
+		return ""
+	}
+	return fmt.Sprintf("`kubectl lockstep why %s` says whether it can ever start.\n", jobs[i].Name)
 }
 
 // find reads the jobs of these names, or all that the flags ask for.

@@ -67,9 +67,7 @@ func jobOf(job *v1alpha1.TrainingJob, at time.Time) Job {
 	for i := range job.Spec.Tasks {
 		t := &job.Spec.Tasks[i]
 		wanted += ptr.Deref(t.Spares, 0)
-		if status := gang.TaskStatus(s, t.Name+v1alpha1.SpareSuffix); status != nil {
-			has += min(status.Ready, ptr.Deref(t.Spares, 0))
-		}
+		has += gang.ReadySpares(s, t)
 	}
 	if wanted > 0 {
 		out.Spares = fmt.Sprintf("%d/%d", has, wanted)

@@ -22,7 +22,9 @@ func (o *Options) Warnings() []string {
 	return out
 }
 
-func isTorchrun(command []string) bool { return len(command) > 0 && path.Base(command[0]) == "torchrun" }
+func isTorchrun(command []string) bool {
+	return len(command) > 0 && path.Base(command[0]) == "torchrun"
+}
 
 func (o *Options) setsNodes() bool {
 	return slices.ContainsFunc(o.Command, func(arg string) bool {

@@ -237,7 +237,7 @@ func TestWhatIsToldOfAJob(t *testing.T) {
 			s.Nodes[2].Spec.Taints = []corev1.Taint{{Key: v1alpha1.HoldTaintPrefix + "llm-11111111"}} // its own
 			s.Nodes[3].Spec.Unschedulable, s.Nodes[3].Status.Conditions[0].Status = true, corev1.ConditionUnknown
 		}, []string{
-			"Of 4 nodes that the job may use by its nodeSelector, 1 is held by other TrainingJobs (n1), 1 is not ready (n3), 1 is out of service (n0), 1 is perhaps in use, as the pods of all namespaces could not be read (n2). [Nodes, Pods]",
+			"Of 4 nodes, 1 is held by other TrainingJobs (n1), 1 is not ready (n3), 1 is out of service (n0), 1 is perhaps in use, as the pods of all namespaces could not be read (n2). [Nodes, Pods]",
 		}},
 		"no HyperNodes": {queued, func(s *Snapshot) { s.Topology = topology.New(nil) }, []string{"highestTierAllowed 1 lets Volcano spread the gang over all nodes: the cluster has no HyperNodes. [HyperNodes]"}},
 		"no HyperNode of its tier": {queued, func(s *Snapshot) {
