@@ -97,7 +97,7 @@ func TestARequestAsksForACheckpointFirst(t *testing.T) {
 	s.decide()
 	check.Equal(t, "asked", 3, len(s.asks()))
 	check.Equal(t, "lives", []int32{0, 0, 0}, s.lives())
-	check.Equal(t, "tells what for", `incident 1, RestartRequested (RestartJob, "a new image"): waits for a checkpoint of 3 pods until 03:05:05`, s.incident(t).Message)
+	check.Equal(t, "tells what for", `incident 1, RestartRequested (RestartJob, "a new image"): waits for a checkpoint of 3 pods until 03:05:05 UTC`, s.incident(t).Message)
 	for i := range 3 {
 		s.answer(t, i, saved)
 	}

@@ -148,7 +148,7 @@ func (l *listing) find(ctx context.Context, c *cluster, names []string, selector
 func (c *cluster) namespaceExists(ctx context.Context) error {
 	names, err := c.names(ctx, corev1.SchemeGroupVersion.WithKind("NamespaceList"))
 	if err != nil || slices.Contains(names, c.namespace) {
-		return nil //nolint:nilerr // no jobs were found, and that is the answer
+		return nil //nolint:nilerr // what was not found is the answer
 	}
 	return fmt.Errorf("namespace %s does not exist: `kubectl get namespaces` lists those that do%s", c.namespace, didYouMean(c.namespace, names, ""))
 }

@@ -60,7 +60,7 @@ one could not; the others are printed all the same.`,
 			if l.all && len(args) > 1 {
 				return fmt.Errorf("--all: give either that or the rank %s", args[1])
 			}
-			return cobra.MaximumNArgs(2)(c, args)
+			return atMost(2)(c, args)
 		},
 		ValidArgsFunction: completer{flags}.jobAndRank,
 		RunE: func(c *cobra.Command, args []string) error {

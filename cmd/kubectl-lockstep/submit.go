@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -174,6 +175,9 @@ func (s *submission) create(ctx context.Context, c *cluster, job *v1alpha1.Train
 	err := c.writer.Create(ctx, job, options...)
 	if apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("%w in namespace %s: give another name, or delete that one with `kubectl delete trainingjob %s`", err, job.Namespace, job.Name)
+	}
+	if apierrors.IsNotFound(err) { // nothing else that a new object could lack
+		return cmp.Or(c.namespaceExists(ctx), err)
 	}
 	return err
 }

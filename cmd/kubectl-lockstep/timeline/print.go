@@ -32,8 +32,11 @@ func Print(out io.Writer, j *Job) {
 		state = "no state yet"
 	}
 	fmt.Fprintf(out, "TrainingJob %s/%s: %s, attempt %d, incidents remembered: %d\n", j.Namespace, j.Name, state, j.Attempt, len(j.Incidents))
-	if j.Availability != nil {
+	switch {
+	case j.Availability != nil:
 		printAvailability(out, j.Availability)
+	case len(j.Incidents) == 0:
+		fmt.Fprintf(out, "Its pods have not all been ready yet: `kubectl lockstep why %s` says what it waits for.\n", j.Name)
 	}
 	if j.GrowingSince != nil {
 		printWrapped(out, "Growing since "+moment(j.GrowingSince.Time)+". "+GrowingHint)
