@@ -58,7 +58,7 @@ func Vary(job *v1alpha1.TrainingJob, field string, seconds int32) (*v1alpha1.Tra
 		}
 		job.Spec.Hold.Seconds = &seconds
 	default:
-		return nil, fmt.Errorf("there is no field %q: known are %s", field, strings.Join(Fields, ", "))
+		return nil, fmt.Errorf("there is no field %q: give one of %s", field, strings.Join(Fields, ", "))
 	}
 	return job, nil
 }

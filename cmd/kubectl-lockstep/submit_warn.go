@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,7 +28,7 @@ func (c *cluster) warn(ctx context.Context, out io.Writer, job *v1alpha1.Trainin
 	ctx, stop := context.WithTimeout(ctx, warningTimeout)
 	defer stop()
 	for _, f := range capacity.Of(job, c.capacity(ctx, job)) {
-		printWarning(out, f.Text)
+		printWarning(out, strings.Replace(f.Text, "highestTierAllowed ", "--tier ", 1)) // in the words of the flags
 	}
 }
 

@@ -42,7 +42,7 @@ func Story(inc *v1alpha1.Incident) string {
 		fmt.Fprintf(&b, ", %d pods in all", inc.PodCount)
 	}
 	if n := inc.VictimCount; n > 0 {
-		fmt.Fprintf(&b, ", %d in its wake", n)
+		fmt.Fprintf(&b, ", %d more fell with it", n)
 	}
 	if told := doing(inc); told != "" {
 		b.WriteString(": " + told)

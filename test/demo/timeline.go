@@ -72,7 +72,11 @@ func (t *timeline) rule(inc *v1alpha1.Incident) {
 	case "":
 		t.say("detected", inc.StartTime.Time, ruled)
 	default:
-		t.say("now "+string(inc.Trigger), time.Now(), "rule "+inc.Rule)
+		at := time.Now()
+		if n := len(inc.Steps); n > 0 && inc.Steps[n-1].Time.Time.Before(at) {
+			at = inc.Steps[n-1].Time.Time // which came in the same write, or before
+		}
+		t.say("now "+string(inc.Trigger), at, "rule "+inc.Rule)
 	}
 	t.ruled = ruled
 }

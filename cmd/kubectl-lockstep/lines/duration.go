@@ -20,6 +20,9 @@ func Duration(d time.Duration) string {
 	return shorten(d.Round(100 * time.Millisecond).String())
 }
 
+// Exactly writes a duration as it is, without units at its end that are 0.
+func Exactly(d time.Duration) string { return shorten(d.String()) }
+
 // shorten leaves out the seconds, and then the minutes, at the end of a duration where they are 0.
 func shorten(text string) string {
 	for _, unit := range []string{"m0s", "h0m"} {
