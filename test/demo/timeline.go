@@ -42,6 +42,9 @@ func (d *demo) follow(t *timeline) error {
 		for _, step := range inc.Steps {
 			t.say("step "+string(step.Action), step.Time.Time, reasonOf(step))
 		}
+		if !t.deleted.IsZero() { // seen at the last look, so that the step behind it has been read
+			t.say("deleted", t.deleted, t.pod.Name)
+		}
 		pod := &corev1.Pod{}
 		err := d.Client().Get(d.ctx, t.pod, pod)
 		if client.IgnoreNotFound(err) != nil {
@@ -49,9 +52,6 @@ func (d *demo) follow(t *timeline) error {
 		}
 		if t.deleted.IsZero() && (apierrors.IsNotFound(err) || pod.UID != t.uid) {
 			t.deleted = time.Now()
-		}
-		if !t.deleted.IsZero() && len(inc.Steps) > 0 { // the step came first, whichever was read first
-			t.say("deleted", t.deleted, t.pod.Name)
 		}
 		if inc.Outcome == "" {
 			return false, nil

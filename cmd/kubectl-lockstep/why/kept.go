@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/capacity"
 	"github.com/lockstep-dev/lockstep/fit"
 	"github.com/lockstep-dev/lockstep/policies"
@@ -108,7 +109,7 @@ func kept(s *Snapshot) []Fact {
 		parts = append(parts, fmt.Sprintf("%d %s %s (%s)", len(by[what]), are, what, listed(by[what])))
 	}
 	which := ""
-	if n < len(s.Nodes) {
+	if n < len(s.Nodes) || slices.ContainsFunc(s.Job.Spec.Tasks, func(t v1alpha1.Task) bool { return len(t.Template.Spec.NodeSelector) > 0 }) {
 		which = " that the job may use by its nodeSelector"
 	}
 	return told("Nodes, Pods", "Of %s%s, %s.", counted(n, "node"), which, strings.Join(parts, ", "))
