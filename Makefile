@@ -196,7 +196,7 @@ cluster-up: prereqs ## start a test cluster on this machine, without containers
 	go run ./test/cluster/cmd up --detach
 
 .PHONY: cluster-down
-cluster-down: prereqs ## stop the test cluster
+cluster-down: prereqs ## stop the cluster of cluster-up; that of demo ends with Ctrl-C in its terminal
 	go run ./test/cluster/cmd down
 
 .PHONY: gains

@@ -136,7 +136,19 @@ func refusal(err error) string {
 	if _, after, byWebhook := strings.Cut(why, " denied the request: "); byWebhook {
 		why = strings.TrimRight(after, "; ")
 	}
-	return "the Volcano Job is refused: " + strings.ToValidUTF8(why[:min(len(why), maxRefusal)], "")
+	why = strings.ReplaceAll(why, "spec.task[", "spec.tasks[") // as the TrainingJob has it
+	return "the Volcano Job is refused: " + strings.ToValidUTF8(why[:min(len(why), maxRefusal)], "") + refusalAdvice(why)
+}
+
+// refusalAdvice says what to do about a refusal, as far as that can be known.
+func refusalAdvice(why string) string {
+	switch {
+	case strings.Contains(why, "LOCKSTEP_"):
+		return ". Lockstep sets the variables LOCKSTEP_* itself: delete the TrainingJob, and create it again without them"
+	case strings.Contains(why, "spec.tasks["):
+		return ". A template cannot be changed: delete the TrainingJob, and create it again"
+	}
+	return ""
 }
 
 // adopted is nil where the Volcano Job of that name is ours, and the cache had just not seen it.

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -57,7 +58,7 @@ func Vary(job *v1alpha1.TrainingJob, field string, seconds int32) (*v1alpha1.Tra
 		}
 		job.Spec.Hold.Seconds = &seconds
 	default:
-		return nil, fmt.Errorf("there is no field %q: known are %q", field, Fields)
+		return nil, fmt.Errorf("there is no field %q: give one of %s", field, strings.Join(Fields, ", "))
 	}
 	return job, nil
 }

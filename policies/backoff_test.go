@@ -68,7 +68,7 @@ func TestBackoffDelaysTheFirstStepAlone(t *testing.T) {
 	s.after(10*time.Second).crash(0, 1)
 	s.decide()
 	message := meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRecovering).Message
-	want := "incident 2, PodFailed of pod llm-1-worker-0 on node n00, container train exited with 1 (Error), backs off until 03:04:45"
+	want := "incident 2, PodFailed of pod llm-1-worker-0 on node n00, container train exited with 1 (Error), backs off until 03:04:45 UTC"
 	check.Equal(t, "message", want, message)
 	check.Equal(t, "fired", nil, s.fired(t))
 	check.Equal(t, "charged", int32(1), s.status().Restarts.Charged)

@@ -70,7 +70,7 @@ func TestCheckpointIsAskedForBeforeTheMove(t *testing.T) {
 		Deadline: s.Now.Add(time.Minute), Port: 8081, Path: "/checkpoint",
 		Pods: []AskedPod{{"llm-1-head-0", "1", "10.0.0.1"}, {"llm-1-worker-0", "2", "10.0.0.2"}, {"llm-1-worker-1", "3", "10.0.0.3"}, {"llm-1-worker-2", "4", "10.0.0.4"}},
 	}}}, s.plan())
-	check.Equal(t, "story", "incident 1, HealthDegraded by NVLinkReplay of pod llm-1-worker-0 on node n01: waits for a checkpoint of 4 pods until 03:05:35", s.incident(t).Message)
+	check.Equal(t, "story", "incident 1, HealthDegraded by NVLinkReplay of pod llm-1-worker-0 on node n01: waits for a checkpoint of 4 pods until 03:05:35 UTC", s.incident(t).Message)
 
 	// The answers that come are not written one by one, and nobody is asked twice.
 	for i := range 3 {

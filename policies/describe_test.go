@@ -113,7 +113,7 @@ func TestRecoveringTellsTheStory(t *testing.T) {
 	s.decide()
 	want := "incident 1, PodFailed of pod llm-1-worker-1 on node n01, container train exited with 137 (OOMKilled): RestartPod"
 	check.Equal(t, "incident", want, s.incident(t).Message)
-	next := ", then RestartTask at 03:11:05"
+	next := ", then RestartTask at 03:11:05 UTC"
 	check.Equal(t, "condition", want+next, meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRecovering).Message)
 
 	s.replace(1)

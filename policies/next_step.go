@@ -35,7 +35,7 @@ func (j job) nextStory(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) st
 	if j.OnlyPlays(inc) {
 		told = ", in a dry run then "
 	}
-	return fmt.Sprintf("%s%s at %s", told, up.Action, up.At.UTC().Format(time.TimeOnly))
+	return fmt.Sprintf("%s%s at %s UTC", told, up.Action, up.At.UTC().Format(time.TimeOnly))
 }
 
 // announced is the next rung of an open incident that is still to come and whose time is known. One that waits for something else

@@ -89,7 +89,7 @@ func TestNextStepOfADryRun(t *testing.T) {
 	s.crash(1, 1)
 	s.decide()
 	check.Equal(t, "dry run", true, s.status().NextStep.DryRun)
-	if !strings.HasSuffix(s.status().Message, ", in a dry run then RestartPod at 03:04:15") {
+	if !strings.HasSuffix(s.status().Message, ", in a dry run then RestartPod at 03:04:15 UTC") {
 		t.Errorf("the message is %q", s.status().Message)
 	}
 }

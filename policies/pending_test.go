@@ -234,12 +234,12 @@ func TestWhatAWaitingIncidentTells(t *testing.T) {
 		return meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionRecovering).Message
 	}
 	first := "incident 1, PodFailed of pod llm-1-worker-1 on node n01, container train exited with 1 (Error): RestartPod"
-	check.Equal(t, "is looked at", first+", then RestartJob at 03:05:05", message())
+	check.Equal(t, "is looked at", first+", then RestartJob at 03:05:05 UTC", message())
 	s.after(placement.NoRoomToldAfter).decide()
-	check.Equal(t, "searches", first+", waits for room in HyperNode rack-a, then RestartJob at 03:05:05", message())
+	check.Equal(t, "searches", first+", waits for room in HyperNode rack-a, then RestartJob at 03:05:05 UTC", message())
 	s.after(placement.NoRoomAfter - placement.NoRoomToldAfter).decide()
 	second := "; incident 2, PodPending of pod llm-1-worker-1: RestartPod"
-	next := ", then RelocateJob at 03:09:35"
+	next := ", then RelocateJob at 03:09:35 UTC"
 	check.Equal(t, "is restarted", first+second+next, message())
 	s.replace(1)
 	s.fill()

@@ -97,7 +97,7 @@ func TestARequestAsksForACheckpointFirst(t *testing.T) {
 	s.decide()
 	check.Equal(t, "asked", 3, len(s.asks()))
 	check.Equal(t, "lives", []int32{0, 0, 0}, s.lives())
-	check.Equal(t, "tells what for", `incident 1, RestartRequested (RestartJob, "a new image"): waits for a checkpoint of 3 pods until 03:05:05`, s.incident(t).Message)
+	check.Equal(t, "tells what for", `incident 1, RestartRequested (RestartJob, "a new image"): waits for a checkpoint of 3 pods until 03:05:05 UTC`, s.incident(t).Message)
 	for i := range 3 {
 		s.answer(t, i, saved)
 	}
@@ -222,4 +222,12 @@ func TestADryRunOnlyPlaysARequest(t *testing.T) {
 	s.decide()
 	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
 	check.Equal(t, "restarts", v1alpha1.Restarts{}, s.status().Restarts)
+}
+
+func TestARequestForAPartitionNeedsPartitions(t *testing.T) {
+	s := running(3)
+	s.request("RestartPartition", 1)
+	s.decide()
+	check.Equal(t, "message", "task worker has no partitions: ask for RestartPod or RestartTask", s.status().RestartRequest.Message)
+	check.Equal(t, "incidents", 0, len(s.status().Incidents))
 }

@@ -34,7 +34,7 @@ func (j job) startStory(s *v1alpha1.TrainingJobStatus) string {
 		told = fmt.Sprintf("%d pods, %s among them,", n, told)
 	}
 	if first.Progress() == gang.Started {
-		return fmt.Sprintf("%s runs on node %s since %s, and has not become ready", told, first.Node, first.BoundSince().UTC().Format(time.TimeOnly))
+		return fmt.Sprintf("%s runs on node %s since %s UTC, and has not become ready", told, first.Node, first.BoundSince().UTC().Format(time.TimeOnly))
 	}
 	return told + " cannot start on node " + first.Node + startProblemStory(first.StartProblem)
 }

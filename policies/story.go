@@ -44,7 +44,7 @@ func (j job) breakerStory(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident)
 // the pod of that rank; nil for none.
 func (j job) obstacle(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, waiting *gang.Pod) string {
 	if until := j.backsOffUntil(s, inc); !until.IsZero() {
-		return ", backs off until " + until.UTC().Format(time.TimeOnly)
+		return ", backs off until " + until.UTC().Format(time.TimeOnly) + " UTC"
 	}
 	if j.BreakerUntil(s, inc).After(j.Now) && !j.WaitsForCapacity(s, inc) {
 		return j.breakerStory(s, inc)

@@ -9,7 +9,7 @@ type Framework struct {
 	// pytorch sets MASTER_ADDR, MASTER_PORT, WORLD_SIZE and RANK.
 	// +optional
 	PyTorch *PyTorch `json:"pytorch,omitempty"`
-	// mpi sets MPI_HOST in the launcher and up SSH between the pods.
+	// mpi sets MPI_HOST in the launcher, and sets up SSH between the pods.
 	// +optional
 	MPI *MPI `json:"mpi,omitempty"`
 	// tensorflow sets TF_CONFIG.

@@ -63,6 +63,9 @@ func (c *cluster) job(ctx context.Context, name string) (*v1alpha1.TrainingJob, 
 	job := &v1alpha1.TrainingJob{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: name}, job)
 	if apierrors.IsNotFound(err) {
+		if missing := c.namespaceExists(ctx); missing != nil {
+			return nil, missing
+		}
 		names, _ := c.names(ctx, v1alpha1.GroupVersion.WithKind("TrainingJobList"), client.InNamespace(c.namespace)) // for a suggestion
 		err = fmt.Errorf("%w in namespace %s: `kubectl get trainingjobs -A` lists those of all namespaces%s", err, c.namespace, didYouMean(name, names, ""))
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -81,24 +82,29 @@ func describedJobs(ctx context.Context, j *jobs, flags *genericclioptions.Config
 		}
 		out = append(out, &describe.Snapshot{Job: job})
 	}
-	tree, unread := c.topology(ctx)
+	tree, existing, unread := c.topology(ctx)
 	for _, s := range out {
-		s.Topology, s.Unread = tree, slices.Clone(unread)
+		s.Topology, s.Nodes, s.Unread = tree, existing, slices.Clone(unread)
 		c.describeJob(ctx, s)
 		s.Now = c.clock.Now()
 	}
 	return out, nil
 }
 
-// topology reads the HyperNodes with their nodes. It is nil, and the reason is told, where they cannot be read.
-func (c *cluster) topology(ctx context.Context) (*topology.Topology, []string) {
+// topology reads the HyperNodes with their nodes, and the names of all nodes. They are nil, and the reason is told, where they
+// cannot be read.
+func (c *cluster) topology(ctx context.Context) (*topology.Topology, sets.Set[string], []string) {
 	nodes, hyperNodes := &corev1.NodeList{}, &topologyv1alpha1.HyperNodeList{}
 	for _, list := range []client.ObjectList{nodes, hyperNodes} {
 		if err := c.List(ctx, list); err != nil {
-			return nil, []string{fmt.Sprintf("The HyperNodes could not be read, so the ranks are not listed by them: %v.", explain(err, roleExplain))}
+			return nil, nil, []string{fmt.Sprintf("The HyperNodes could not be read, so the ranks are not listed by them: %v.", explain(err, roleExplain))}
 		}
 	}
-	return topology.New(hypernodes.Resolve(hyperNodes.Items, nodes.Items)), nil
+	existing := sets.New[string]()
+	for i := range nodes.Items {
+		existing.Insert(nodes.Items[i].Name)
+	}
+	return topology.New(hypernodes.Resolve(hyperNodes.Items, nodes.Items)), existing, nil
 }
 
 // describeJob reads the spares and the events of a job. What cannot be read is noted.

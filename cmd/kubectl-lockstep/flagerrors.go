@@ -40,5 +40,13 @@ func explainSubmitFlags(c *cobra.Command, err error) error {
 	if before := c.Flags().Args(); errors.As(err, &unknown) && len(before) > 1 {
 		return fmt.Errorf("%w: if it is a flag of the command, write -- before that: %s %s [flags] -- %s", err, c.CommandPath(), before[0], before[1])
 	}
+	if unknown != nil && otherNames[unknown.GetSpecifiedName()] != "" {
+		return fmt.Errorf("%w; did you mean --%s?", err, otherNames[unknown.GetSpecifiedName()])
+	}
 	return explainFlags(c, err)
+}
+
+// otherNames are what other programs call flags of submit.
+var otherNames = map[string]string{
+	"nodes": "workers", "replicas": "workers", "gpus-per-node": "gpus", "nproc-per-node": "gpus", "mem": "memory", "volume": "mount", "shm-size": "shm",
 }

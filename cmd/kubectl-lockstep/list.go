@@ -101,8 +101,20 @@ func (l *listing) run(ctx context.Context, streams genericiooptions.IOStreams, f
 			return nil
 		}
 		joblist.Print(streams.Out, jobs, joblist.Columns{Namespace: l.all, Wide: output == formatWide, Note: output.width(streams.Out)}, at)
+		if terminalWidth(streams.Out) > 0 {
+			fmt.Fprint(streams.ErrOut, whyHint(jobs.Jobs))
+		}
 		return nil
 	})
+}
+
+// whyHint names the verb that says more of a job in the queue; empty where there is none.
+func whyHint(jobs []joblist.Job) string {
+	i := slices.IndexFunc(jobs, func(j joblist.Job) bool { return j.State == v1alpha1.StateQueued })
+	if i < 0 {
+		return ""
+	}
+	return fmt.Sprintf("`kubectl lockstep why %s` says whether it can ever start.\n", jobs[i].Name)
 }
 
 // find reads the jobs of these names, or all that the flags ask for.
@@ -136,7 +148,7 @@ func (l *listing) find(ctx context.Context, c *cluster, names []string, selector
 func (c *cluster) namespaceExists(ctx context.Context) error {
 	names, err := c.names(ctx, corev1.SchemeGroupVersion.WithKind("NamespaceList"))
 	if err != nil || slices.Contains(names, c.namespace) {
-		return nil //nolint:nilerr // no jobs were found, and that is the answer
+		return nil //nolint:nilerr // what was not found is the answer
 	}
 	return fmt.Errorf("namespace %s does not exist: `kubectl get namespaces` lists those that do%s", c.namespace, didYouMean(c.namespace, names, ""))
 }

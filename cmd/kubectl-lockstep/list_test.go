@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/joblist"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -97,4 +98,10 @@ func TestListNamesTheFlagThatIsWrong(t *testing.T) {
 			t.Errorf("%s: got %v", flag, err)
 		}
 	}
+}
+
+func TestAQueuedJobHasAHint(t *testing.T) {
+	jobs := []joblist.Job{{Name: "llama", State: v1alpha1.StateRunning}, {Name: "mamba", State: v1alpha1.StateQueued}}
+	check.Equal(t, "hint", "`kubectl lockstep why mamba` says whether it can ever start.\n", whyHint(jobs))
+	check.Equal(t, "hint without one", "", whyHint(jobs[:1]))
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -27,6 +29,8 @@ type logging struct {
 	ranklogs.Options
 	all, follow bool
 	tail        int64
+	since       time.Duration
+	timestamps  bool
 	maxRequests int
 }
 
@@ -60,7 +64,13 @@ one could not; the others are printed all the same.`,
 			if l.all && len(args) > 1 {
 				return fmt.Errorf("--all: give either that or the rank %s", args[1])
 			}
-			return cobra.MaximumNArgs(2)(c, args)
+			if l.tail < -1 {
+				return fmt.Errorf("--tail: %d is negative: give a number of lines, or -1 for all", l.tail)
+			}
+			if l.since < 0 {
+				return fmt.Errorf("--since: %s is negative: give a time such as 10m", l.since)
+			}
+			return atMost(2)(c, args)
 		},
 		ValidArgsFunction: completer{flags}.jobAndRank,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -73,6 +83,8 @@ one could not; the others are printed all the same.`,
 	f.BoolVarP(&l.Previous, "previous", "p", false, "print the log of the run before")
 	f.StringVarP(&l.Container, "container", "c", "", "the container; default: the first, or that of the annotation kubectl.kubernetes.io/default-container")
 	f.Int64Var(&l.tail, "tail", -1, "how many of the last lines are printed; -1 for all")
+	f.DurationVar(&l.since, "since", 0, "print only lines that are younger, such as 10m. Default: all")
+	f.BoolVar(&l.timestamps, "timestamps", false, "begin each line with the time at which it was written")
 	f.IntVar(&l.maxRequests, "max-log-requests", 50, "how many logs are followed at once, at most")
 	if err := c.RegisterFlagCompletionFunc("container", completer{flags}.containers); err != nil {
 		panic(err) // the flag is defined above
@@ -179,9 +191,12 @@ func (l *logging) print(ctx context.Context, out io.Writer, logs *logReader, sou
 }
 
 func (l *logging) stream(ctx context.Context, merger *ranklogs.Merger, logs *logReader, s *ranklogs.Source) error {
-	options := &corev1.PodLogOptions{Container: s.Container, Previous: s.Previous, Follow: l.follow}
+	options := &corev1.PodLogOptions{Container: s.Container, Previous: s.Previous, Follow: l.follow, Timestamps: l.timestamps}
 	if l.tail >= 0 {
 		options.TailLines = &l.tail
+	}
+	if l.since > 0 {
+		options.SinceSeconds = new(int64(math.Ceil(l.since.Seconds())))
 	}
 	log, err := logs.open(ctx, s, options)
 	if err != nil {

@@ -42,11 +42,13 @@ func TestLogs(t *testing.T) {
 		err   string
 		query url.Values // of the last request
 	}{
-		"a rank":        {[]string{"worker-1"}, "step 1\n", "", url.Values{"container": {"train"}}},
-		"by its pod":    {[]string{"llama-1-worker-0"}, "step 1\nstep 2\n", "", url.Values{"container": {"train"}}},
-		"the first":     {nil, "step 1\nstep 2\n", "", url.Values{"container": {"train"}}},
-		"all":           {[]string{"--all"}, "[worker-0] step 1\n[worker-0] step 2\n[worker-1] step 1\n", waits, url.Values{"container": {"train"}}},
-		"the last ones": {[]string{"worker-0", "--tail", "1", "-f"}, "step 1\nstep 2\n", "", url.Values{"container": {"train"}, "tailLines": {"1"}, "follow": {"true"}}},
+		"a rank":                {[]string{"worker-1"}, "step 1\n", "", url.Values{"container": {"train"}}},
+		"by its pod":            {[]string{"llama-1-worker-0"}, "step 1\nstep 2\n", "", url.Values{"container": {"train"}}},
+		"the first":             {nil, "step 1\nstep 2\n", "", url.Values{"container": {"train"}}},
+		"all":                   {[]string{"--all"}, "[worker-0] step 1\n[worker-0] step 2\n[worker-1] step 1\n", waits, url.Values{"container": {"train"}}},
+		"the last ones":         {[]string{"worker-0", "--tail", "1", "-f"}, "step 1\nstep 2\n", "", url.Values{"container": {"train"}, "tailLines": {"1"}, "follow": {"true"}}},
+		"the youngest":          {[]string{"worker-0", "--since", "90s", "--timestamps"}, "step 1\nstep 2\n", "", url.Values{"container": {"train"}, "sinceSeconds": {"90"}, "timestamps": {"true"}}},
+		"fewer lines than none": {[]string{"worker-0", "--tail=-3"}, "", "--tail: -3 is negative: give a number of lines, or -1 for all", nil},
 		"no previous": {[]string{"worker-0", "--previous"}, "", "rank worker-0 has no previous log: container train of pod llama-1-worker-0 has not restarted, and no earlier pod of the rank is left: logs go with their pods",
 			url.Values{"labelSelector": {"lockstep.dev/job-uid="}, "limit": {"500"}}},
 		"no rank":  {[]string{"worker-7"}, "", `"worker-7" names no rank of TrainingJob llama: give one of worker-0 to worker-2, or the name of its pod`, url.Values{}},

@@ -65,6 +65,7 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		wrapAllHelp(verb)
 		explainErrors(verb, roleExplain)
 	}
+	addPointers(c, streams)
 	c.AddCommand(newOptions(streams))
 	return c
 }

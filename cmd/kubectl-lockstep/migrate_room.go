@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/capacity"
@@ -15,12 +15,11 @@ import (
 )
 
 // checkRoom refuses to move ranks that run where no other node of their home has room for one: they would wait, and their gang with
-// them. Spares are such room. Who may not read nodes, or the pods of all namespaces, is not told.
+// them. A spare is such room for ranks of its own task. Who may not read nodes, or the pods of all namespaces, is not told.
 func (c *cluster) checkRoom(ctx context.Context, job *v1alpha1.TrainingJob, ranks []gang.Rank) error {
-	for i := range job.Spec.Tasks {
-		if ptr.Deref(job.Spec.Tasks[i].Spares, 0) > 0 {
-			return nil
-		}
+	ranks = slices.DeleteFunc(slices.Clone(ranks), func(r gang.Rank) bool { return hasSpare(job, r.Task) })
+	if len(ranks) == 0 {
+		return nil
 	}
 	known := c.capacity(ctx, job)
 	usage := capacity.NewUsage(nil)
@@ -41,6 +40,13 @@ func (c *cluster) checkRoom(ctx context.Context, job *v1alpha1.TrainingJob, rank
 	}
 	return fmt.Errorf("no other node of %s has room for %s now: it would wait for one, and the gang with it. --force moves it all the same, and --all the whole job to another HyperNode",
 		homeOf(job), strings.Join(names, ", "))
+}
+
+// hasSpare reports whether a spare of a task holds a node.
+func hasSpare(job *v1alpha1.TrainingJob, task string) bool {
+	return slices.ContainsFunc(job.Spec.Tasks, func(t v1alpha1.Task) bool {
+		return t.Name == task && gang.ReadySpares(&job.Status, &t) > 0
+	})
 }
 
 // homeOf names where the ranks of a job stay.

@@ -36,7 +36,7 @@ The exit code is 0 where the nodes could be read, even if none is listed, and 1 
 
   # The nodes of a HyperNode
   kubectl lockstep nodes rack-0`,
-		Args:              cobra.MaximumNArgs(1),
+		Args:              atMost(1),
 		ValidArgsFunction: completer{flags}.hyperNode,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {

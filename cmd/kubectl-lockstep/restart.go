@@ -39,7 +39,7 @@ type restartRequest struct {
 func newRestart(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {
 	var r restartRequest
 	var task string
-	var partitions bool
+	var partitions, force bool
 	c := &cobra.Command{
 		Use:   "restart JOB [RANK...]",
 		Short: "Restart ranks of a TrainingJob, a task, or all of it",
@@ -48,6 +48,8 @@ task; or, where nothing is named, the whole job. Their pods are replaced, each o
 
 The manager records the request as an incident with the trigger RestartRequested, asks the program for a checkpoint first if the
 job says how, and goes up the ladder of the job's last rule if a pod does not come back. Nothing is charged to the budget.
+
+While a rank waits for a node, nothing trains, and a restart of others gains nothing: it needs --force, unless it is of single ranks.
 
 The exit code is 0 once the manager has begun, or with --wait once all ranks are ready again, and 1 where it
 refuses, or they do not come back.`,
@@ -67,6 +69,11 @@ refuses, or they do not come back.`,
 			if partitions && len(args) == 1 {
 				return errors.New("--partition: name a rank of each partition that is to be restarted, such as worker-0")
 			}
+			if !force {
+				r.check = func(_ context.Context, c *cluster, job *v1alpha1.TrainingJob, _ []gang.Rank) error {
+					return restarts.CheckWaiting(job, r.Action, c.clock.Now())
+				}
+			}
 			return r.ask(c.Context(), streams.Out, flags, args, func(job *v1alpha1.TrainingJob, ranks []gang.Rank) ([]gang.Rank, error) {
 				r.Action = "RestartJob"
 				switch {
@@ -76,6 +83,9 @@ refuses, or they do not come back.`,
 						return nil, fmt.Errorf("--task: TrainingJob %s has no task %q", job.Name, task)
 					}
 				case partitions:
+					if err := restarts.CheckPartitions(job, ranks); err != nil {
+						return nil, err
+					}
 					r.Action = "RestartPartition"
 				case len(ranks) > 0:
 					r.Action = "RestartPod"
@@ -85,6 +95,7 @@ refuses, or they do not come back.`,
 		},
 	}
 	c.Flags().StringVar(&task, "task", "", "restart all ranks of this task")
+	c.Flags().BoolVar(&force, "force", false, "restart ranks that are well even while another waits for a node")
 	c.Flags().BoolVar(&partitions, "partition", false, "restart the partitions that the ranks are in")
 	r.addFlags(c, flags)
 	return c
@@ -103,7 +114,7 @@ where the topology allows one.
 
 The manager records the request as an incident with the trigger RestartRequested, and asks the program for a checkpoint
 first if the job says how. The job stays away from the nodes that its ranks leave for restartPolicy.excludeNodeSeconds, and for 10
-minutes at least. Where no other node has room for a rank, and the job has no spares, the request is not made unless it has --force:
+minutes at least. Where no other node has room for a rank, and no spare of its task holds one, the request is not made unless it has --force:
 kubectl lockstep map shows what is free. Nothing is charged to the budget.
 
 The exit code is 0 once the manager has begun, or with --wait once all ranks are ready again, and 1 where it
@@ -193,7 +204,7 @@ func (r *restartRequest) ask(
 	if !restarts.Answered(job, r.ID) { // else it was asked for before
 		if err := r.send(ctx, c, job); err != nil || r.dryRun != dryRunNone {
 			if err == nil {
-				fmt.Fprintf(out, "%s: %s of %s requested%s\n", resourceName(job), r.Action, restarts.Names(&r.RestartRequest), r.dryRun.suffix())
+				fmt.Fprintf(out, "%s: %s of %s requested%s\n", resourceName(job), r.Action, restarts.Names(job, &r.RestartRequest), r.dryRun.suffix())
 			}
 			return err
 		}
@@ -253,9 +264,9 @@ func (r *restartRequest) follow(ctx context.Context, out io.Writer, c *cluster, 
 	}
 	answer := job.Status.RestartRequest
 	if answer.Message != "" {
-		return fmt.Errorf("%s of %s is refused: %s", r.Action, restarts.Names(&r.RestartRequest), answer.Message)
+		return fmt.Errorf("%s of %s is refused: %s", r.Action, restarts.Names(job, &r.RestartRequest), answer.Message)
 	}
-	fmt.Fprintf(out, "%s: %s of %s is incident %d\n", resourceName(job), r.Action, restarts.Names(&r.RestartRequest), answer.Incident)
+	fmt.Fprintf(out, "%s: %s of %s is incident %d\n", resourceName(job), r.Action, restarts.Names(job, &r.RestartRequest), answer.Incident)
 	if job.Annotations[v1alpha1.DryRun] == "true" {
 		fmt.Fprintf(out, "It is only recorded: the job has the annotation %s.\n", v1alpha1.DryRun)
 	}
@@ -285,7 +296,7 @@ func (r *restartRequest) awaitEnd(ctx context.Context, out io.Writer, c *cluster
 	if inc.Outcome != v1alpha1.OutcomeRecovered {
 		return fmt.Errorf("incident %d: %s: %s", inc.ID, told, inc.Message)
 	}
-	fmt.Fprintln(out, told)
+	fmt.Fprintln(out, told+restarts.WithoutCheckpoint(inc))
 	return nil
 }
 

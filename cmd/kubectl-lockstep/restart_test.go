@@ -15,7 +15,7 @@ import (
 func requestedJob(change ...func(*v1alpha1.TrainingJob)) v1alpha1.TrainingJob {
 	job := jobIn("default", "llama", v1alpha1.StateRunning)
 	job.ResourceVersion = "7"
-	job.Spec.Tasks = []v1alpha1.Task{{Name: "worker", Replicas: 4}}
+	job.Spec.Tasks = []v1alpha1.Task{{Name: "worker", Replicas: 4, Partition: &v1alpha1.Partition{Size: 2}}, {Name: "loader", Replicas: 1}}
 	job.Status.Placement = &v1alpha1.Placement{Tasks: []v1alpha1.TaskPlacement{{Name: "worker", Nodes: []string{"n1", "n1", "n2", "n2"}}}}
 	start := metav1.NewMicroTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	job.Status.RestartRequest = &v1alpha1.RestartRequestStatus{ID: "a", Time: start, Incident: 3}
@@ -49,9 +49,10 @@ func TestRestartAndMigrateAsk(t *testing.T) {
 		"out of its rack": {[]string{"migrate", "llama", "--all"}, asks(`"action":"RelocateJob","id":"b","pods":null,"reason":null`), ""},
 
 		"no job":              {[]string{"restart"}, "", errNoName.Error()},
-		"no such rank":        {[]string{"restart", "llama", "worker-4"}, "", `"worker-4" names no rank of TrainingJob llama: give one of worker-0 to worker-3, or the name of its pod`},
+		"no such rank":        {[]string{"restart", "llama", "worker-4"}, "", `"worker-4" names no rank of TrainingJob llama: give one of worker-0 to worker-3, loader-0, or the name of its pod`},
 		"no such task":        {[]string{"restart", "llama", "--task", "ps"}, "", `--task: TrainingJob llama has no task "ps"`},
 		"a task and a rank":   {[]string{"restart", "llama", "worker-0", "--task", "worker"}, "", "--task: give either that or the rank worker-0"},
+		"no partition":        {[]string{"restart", "llama", "loader-0", "--partition"}, "", "--partition: task loader has no partitions: leave --partition out, or use --task"},
 		"no rank to a group":  {[]string{"restart", "llama", "--partition"}, "", "--partition: name a rank of each partition that is to be restarted, such as worker-0"},
 		"nothing to move":     {[]string{"migrate", "llama"}, "", "say what is moved: ranks such as worker-3, --node NODE for those on a node, or --all for the whole job"},
 		"nothing on the node": {[]string{"migrate", "llama", "--node", "n3"}, "", "--node: no rank of TrainingJob llama is on node \"n3\": `kubectl lockstep map llama` shows where they are"},
@@ -87,7 +88,10 @@ func TestWhatBecameOfARequest(t *testing.T) {
 			j.Status.Incidents[0].Outcome, j.Status.Incidents[0].Message = v1alpha1.OutcomeFailed, "it fell again"
 		}, []string{"--wait"}, "trainingjob.lockstep.dev/llama: RestartJob of the whole job is incident 3\n", "incident 3: Failed after 1.5s: it fell again"},
 		"takes long": {func(j *v1alpha1.TrainingJob) { j.Status.Incidents[0].Outcome = "" }, []string{"--wait", "--timeout", "1ms"}, "trainingjob.lockstep.dev/llama: RestartJob of the whole job is incident 3\n", "it was not over after 1ms (--timeout): `kubectl lockstep timeline llama` shows how far it is"},
-		"refused":    {func(j *v1alpha1.TrainingJob) { j.Status.RestartRequest.Message = "the gang has not been placed yet" }, nil, "", "RestartJob of the whole job is refused: the gang has not been placed yet"},
+		"without a checkpoint": {func(j *v1alpha1.TrainingJob) {
+			j.Status.Incidents[0].Checkpoint = &v1alpha1.IncidentCheckpoint{Outcome: v1alpha1.CheckpointRefused, Message: "llama-1-worker-2: answered 404 Not Found"}
+		}, []string{"--wait"}, "trainingjob.lockstep.dev/llama: RestartJob of the whole job is incident 3\nRecovered after 1.5s, without a checkpoint (Refused): llama-1-worker-2: answered 404 Not Found\n", ""},
+		"refused": {func(j *v1alpha1.TrainingJob) { j.Status.RestartRequest.Message = "the gang has not been placed yet" }, nil, "", "RestartJob of the whole job is refused: the gang has not been placed yet"},
 		"a dry run of the job": {func(j *v1alpha1.TrainingJob) { j.Annotations = map[string]string{v1alpha1.DryRun: "true"} }, []string{"--wait"},
 			"trainingjob.lockstep.dev/llama: RestartJob of the whole job is incident 3\nIt is only recorded: the job has the annotation lockstep.dev/dry-run.\nRecovered after 1.5s\n", ""},
 	} {
@@ -115,13 +119,18 @@ func TestAJobThatTakesNoRequest(t *testing.T) {
 			j.Status.State = v1alpha1.StateFailed
 			j.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue}}
 		}, "TrainingJob llama has ended (Failed): create a new one to train again"},
+		"without a node": {func(j *v1alpha1.TrainingJob) {
+			inc := &j.Status.Incidents[0]
+			inc.Outcome, inc.EndTime, inc.NoRoomTime = "", nil, &inc.StartTime
+			inc.Steps = []v1alpha1.FiredStep{{Action: v1alpha1.RestartPod, Time: inc.StartTime}}
+		}, "incident 3 waits for a node, and until it has one the gang cannot train: RestartJob would only restart ranks that are well. --force does it all the same; `kubectl lockstep why llama` says what is missing"},
 		"suspended": {func(j *v1alpha1.TrainingJob) { j.Spec.Suspend = true }, "TrainingJob llama is suspended: `kubectl lockstep resume llama` creates all of its pods again"},
 		"another request": {func(j *v1alpha1.TrainingJob) {
 			j.Spec.RestartRequest = &v1alpha1.RestartRequest{ID: "c", Action: "RestartPod", Pods: []v1alpha1.RequestedPod{{Task: "worker", Index: 2}}}
 		}, "TrainingJob llama has a request that the manager has not seen yet (RestartPod of worker-2): `kubectl lockstep check` finds out whether the manager runs"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &server{objects: map[string]any{theJobs + "/llama": requestedJob(tc.change)}}
+			s := &server{now: time.Date(2026, 1, 2, 4, 0, 0, 0, time.UTC), objects: map[string]any{theJobs + "/llama": requestedJob(tc.change)}}
 			_, err := lockstep("restart", "llama", s.serve(t, core, product))
 			check.Equal(t, "error", tc.err, err.Error())
 		})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,18 +37,21 @@ func newSubmit(streams genericiooptions.IOStreams, flags *genericclioptions.Conf
 of what a TrainingJob can be, print it with --dry-run=client -o yaml, edit it, and apply that.
 
 Of pytorch the first of the workers is the task master, which is rank 0 and says when the job has succeeded; the
-others are the task worker. Of mpi the command is that of a further pod, the launcher, which has no GPUs and finds the workers in
+others are the task worker. MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE are set in each pod and count pods, not GPUs:
+torchrun has to be given all four, in single quotes, as below. Of mpi the command is that of a further pod, the launcher, which has no GPUs and finds the workers in
 MPI_HOST; the workers run sshd. Without a framework all are the task worker.
 
 The job is checked before it is sent, as the API server does it. The exit code is 0 where it was created, or could be with
 --dry-run, and 1 where not.`,
 		Example: `  # 8 pods of 8 GPUs each that run PyTorch in one HyperNode of tier 1 or 2
   kubectl lockstep submit llama --framework pytorch --workers 8 --gpus 8 \
-    --image reg.example/llama:1 --topology hard --tier 2 -- torchrun train.py
+    --image reg.example/llama:1 --topology hard --tier 2 -- \
+    torchrun --nnodes='$(WORLD_SIZE)' --nproc-per-node=8 --node-rank='$(RANK)' \
+    --master-addr='$(MASTER_ADDR)' --master-port='$(MASTER_PORT)' train.py
 
   # The same job as a file to edit
   kubectl lockstep submit llama --framework pytorch --workers 8 --gpus 8 \
-    --image reg.example/llama:1 --dry-run=client -o yaml -- torchrun train.py
+    --image reg.example/llama:1 --dry-run=client -o yaml -- python train.py
 
   # A job of MPI with a dataset, and a spare node
   kubectl lockstep submit bert --framework mpi --workers 4 --gpus 8 \
@@ -73,11 +77,17 @@ func (s *submission) addFlags(c *cobra.Command) {
 	f.StringVar(&s.Framework, "framework", newjob.None, "whose rendezvous is set up: "+strings.Join(newjob.Frameworks, ", "))
 	f.Int32Var(&s.Workers, "workers", 1, "how many pods train")
 	f.Int64Var(&s.GPUs, "gpus", 0, "how many GPUs (nvidia.com/gpu) each of them has")
+	f.StringVar(&s.CPU, "cpu", "", "how many CPUs each of them requests, such as 16")
+	f.StringVar(&s.Memory, "memory", "", "how much memory each of them may use, such as 64Gi")
+	f.StringVar(&s.Shm, "shm", "", "the size of their /dev/shm, such as 16Gi: it counts as memory. Default: that of the container runtime, 64Mi")
 	f.StringVar(&s.Image, "image", "", "the image of the pods; required")
 	f.StringVar(&s.Topology, "topology", "", "hard: wait rather than leave a HyperNode of --tier; soft: stay close where there is room. Default: hard with --tier, else none")
 	f.Int32Var(&s.tier, "tier", 0, "the highest tier of HyperNode that may hold all pods together; a lower one is closer")
 	f.StringVar(&s.Queue, "queue", "", "the Volcano queue. Default: default")
-	f.Int32Var(&s.Spares, "spares", 0, "how many healthy nodes are held for workers to move to; the image has to hold the command sleep")
+	f.StringVar(&s.Priority, "priority", "", "the PriorityClass of the pods. Default: that of the cluster")
+	f.StringToStringVar(&s.NodeSelector, "node-selector", nil, "labels of the nodes that the pods may go to, as in gpu=h200")
+	f.StringToStringVar(&s.Labels, "label", nil, "labels of the TrainingJob, as in team=language")
+	f.Int32Var(&s.Spares, "spares", 0, "how many healthy nodes are held for ranks of the task worker, and of no other, to move to; the image has to hold the command sleep")
 	f.StringArrayVar(&s.Mounts, "mount", nil, "a PersistentVolumeClaim and where it is mounted, as in data:/mnt/data; may be repeated")
 	f.StringArrayVar(&s.Env, "env", nil, "an environment variable, as in NCCL_DEBUG=INFO; may be repeated")
 	s.dryRun.addFlag(c)
@@ -131,6 +141,9 @@ func (s *submission) run(ctx context.Context, streams genericiooptions.IOStreams
 	if err != nil {
 		return err
 	}
+	for _, text := range s.Warnings() {
+		printWarning(streams.ErrOut, text)
+	}
 	if c != nil {
 		c.warn(ctx, streams.ErrOut, admitted)
 	}
@@ -168,6 +181,9 @@ func (s *submission) create(ctx context.Context, c *cluster, job *v1alpha1.Train
 	err := c.writer.Create(ctx, job, options...)
 	if apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("%w in namespace %s: give another name, or delete that one with `kubectl delete trainingjob %s`", err, job.Namespace, job.Name)
+	}
+	if apierrors.IsNotFound(err) { // nothing else that a new object could lack
+		return cmp.Or(c.namespaceExists(ctx), err)
 	}
 	return err
 }

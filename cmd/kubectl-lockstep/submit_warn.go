@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,9 +28,13 @@ func (c *cluster) warn(ctx context.Context, out io.Writer, job *v1alpha1.Trainin
 	ctx, stop := context.WithTimeout(ctx, warningTimeout)
 	defer stop()
 	for _, f := range capacity.Of(job, c.capacity(ctx, job)) {
-		for _, line := range lines.Wrap("Warning: "+f.Text, lines.Width) {
-			fmt.Fprintln(out, line)
-		}
+		printWarning(out, strings.Replace(f.Text, "highestTierAllowed ", "--tier ", 1)) // in the words of the flags
+	}
+}
+
+func printWarning(out io.Writer, text string) {
+	for _, line := range lines.Wrap("Warning: "+text, lines.Width) {
+		fmt.Fprintln(out, line)
 	}
 }
 

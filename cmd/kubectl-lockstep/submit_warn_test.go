@@ -46,7 +46,7 @@ func TestSubmitWarnsOfWhatNeverFits(t *testing.T) {
 		"fits":           {[]string{"--gpus=8", "--tier=1"}, ""},
 		"too many GPUs":  {[]string{"--gpus=16"}, "Warning: No node is large enough for a pod of task worker: it asks for 16 of nvidia.com/gpu, and no node has more than 8."},
 		"no queue":       {[]string{"--queue=nope"}, "Warning: Queue nope does not exist: `kubectl get queues` lists those that do."},
-		"tier too high":  {[]string{"--tier=7"}, "Warning: highestTierAllowed 7 lets Volcano spread the gang over all nodes: the highest HyperNode is of tier 1."},
+		"tier too high":  {[]string{"--tier=7"}, "Warning: --tier 7 lets Volcano spread the gang over all nodes: the highest HyperNode is of tier 1."},
 		"too many pods":  {[]string{"--gpus=8", "--tier=1", "--workers=2"}, "Warning: No HyperNode of tier 1 at most is large enough for the gang, even if it were empty. The largest is rack: it has room for 1 of the 2 pods of task worker that have to run together."},
 		"nothing of GPU": {nil, ""},
 	} {

@@ -64,10 +64,10 @@ func TestTimelineIsDrawnToScale(t *testing.T) {
 	}
 	check.Equal(t, "output", `TrainingJob research/llama: Running, attempt 1, incidents remembered: 2
 ETTR 0.7667 from 2026-01-02 03:00:00 to 2026-01-02 04:10:00
-      46m0s  ready
+        46m  ready
      13m40s  lost to NodeNotReady, interruptions: 2
         20s  lost to PodNotReady, interruptions: 1
-      10m0s  suspended
+        10m  suspended
 
 incident 1, PodNotReady of pod llama-1-worker-1, container trainer exited with 1: Recovered
   2026-01-02 03:04:05       -2s  the program ended
@@ -78,16 +78,16 @@ incident 1, PodNotReady of pod llama-1-worker-1, container trainer exited with 1
 
 incident 2, NodeNotReady of pod llama-1-worker-2 on node gpu-2: RestartPod: Recovered
   2026-01-02 04:00:00        0s  seen
-  2026-01-02 04:01:00      1m0s  RestartPod
+  2026-01-02 04:01:00        1m  RestartPod
   2026-01-02 04:01:40     1m40s  a replacement has to wait for room
-  2026-01-02 04:03:00      3m0s  RestartJob
+  2026-01-02 04:03:00        3m  RestartJob
   2026-01-02 04:03:30     3m30s  the last replacement may be placed
-  2026-01-02 04:04:00      4m0s  the last replacement has its node
-  2026-01-02 04:05:00      5m0s  over
+  2026-01-02 04:04:00        4m  the last replacement has its node
+  2026-01-02 04:05:00        5m  over
 `+"  "+strings.Repeat("-", 12)+strings.Repeat("#", 8)+strings.Repeat("~", 28)+strings.Repeat("=", 12)+`
-  decide 1m0s, place 40s, wait for room 2m20s, start 1m0s
+  decide 1m, place 40s, wait for room 2m20s, start 1m
 
-Times are UTC. The longest bar is 5m0s: . detect  - decide  # place
+Times are UTC. The longest bar is 5m: . detect  - decide  # place
 ~ wait for room  = start
 `, out)
 }
@@ -111,13 +111,13 @@ items:
       startTime: "2026-01-02T03:00:00.000000Z"
 `
 	tests := map[string]struct{ rest, want string }{
-		"no step":         {"", "decide 10m0s"},
+		"no step":         {"", "decide 10m"},
 		"a checkpoint":    {"      checkpoint: {requestTime: \"2026-01-02T03:00:01.000000Z\", deadline: \"2026-01-02T03:01:01.000000Z\", pods: 4}\n", "2026-01-02 03:00:01        1s  4 pods are asked for a checkpoint"},
 		"an old one":      {"      checkpoint: {requestTime: \"2026-01-02T03:00:01.000000Z\", deadline: \"2026-01-02T03:01:01.000000Z\", endTime: \"2026-01-02T03:01:01.000000Z\", outcome: TimedOut, pods: 4, answered: 3}\n", "2026-01-02 03:01:01      1m1s  checkpoint: TimedOut, 3 of 4 pods answered"},
-		"a step":          {"      steps: [{action: RestartPod, index: 0, time: \"2026-01-02T03:01:00.000000Z\"}]\n", "decide 1m0s, place 9m0s"},
-		"no room":         {"      steps: [{action: RestartPod, index: 0, time: \"2026-01-02T03:01:00.000000Z\"}]\n      noRoomTime: \"2026-01-02T03:02:00.000000Z\"\n", "decide 1m0s, place 1m0s, wait for room 8m0s"},
-		"bound":           {"      steps: [{action: RestartPod, index: 0, time: \"2026-01-02T03:01:00.000000Z\"}]\n      boundTime: \"2026-01-02T03:02:00.000000Z\"\n", "decide 1m0s, place 1m0s, start 8m0s"},
-		"a step after it": {"      steps: [{action: RestartPod, index: 0, time: \"2026-01-02T03:01:00.000000Z\"}, {action: RestartJob, index: 1, time: \"2026-01-02T03:05:00.000000Z\"}]\n      boundTime: \"2026-01-02T03:02:00.000000Z\"\n", "decide 1m0s, place 9m0s"},
+		"a step":          {"      steps: [{action: RestartPod, index: 0, time: \"2026-01-02T03:01:00.000000Z\"}]\n", "decide 1m, place 9m"},
+		"no room":         {"      steps: [{action: RestartPod, index: 0, time: \"2026-01-02T03:01:00.000000Z\"}]\n      noRoomTime: \"2026-01-02T03:02:00.000000Z\"\n", "decide 1m, place 1m, wait for room 8m"},
+		"bound":           {"      steps: [{action: RestartPod, index: 0, time: \"2026-01-02T03:01:00.000000Z\"}]\n      boundTime: \"2026-01-02T03:02:00.000000Z\"\n", "decide 1m, place 1m, start 8m"},
+		"a step after it": {"      steps: [{action: RestartPod, index: 0, time: \"2026-01-02T03:01:00.000000Z\"}, {action: RestartJob, index: 1, time: \"2026-01-02T03:05:00.000000Z\"}]\n      boundTime: \"2026-01-02T03:02:00.000000Z\"\n", "decide 1m, place 9m"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -127,7 +127,7 @@ items:
 			}
 			out, err := lockstep("timeline", "-f", file)
 			check.Equal(t, "error", nil, err)
-			for _, want := range []string{"\n  " + tc.want + "\n", "incident 4, NodeGone: open for 10m0s"} {
+			for _, want := range []string{"\n  " + tc.want + "\n", "incident 4, NodeGone: open for 10m"} {
 				if !strings.Contains(out, want) {
 					t.Errorf("no %q in\n%s", want, out)
 				}

@@ -40,7 +40,7 @@ does not have.`,
 			if len(args) == 0 {
 				return errNoName
 			}
-			return cobra.MaximumNArgs(2)(c, args)
+			return atMost(2)(c, args)
 		},
 		ValidArgsFunction: completer{flags}.jobAndRank,
 		RunE: func(c *cobra.Command, args []string) error {

@@ -152,22 +152,16 @@ func (r *whyReader) readEvents(ctx context.Context, s *why.Snapshot, sub *why.Su
 	return nil
 }
 
-// readNodes reads the nodes of a rank; and of a job, or while a pod waits for a node, all that the job's nodeSelectors select.
+// readNodes reads the nodes of a rank; and of a job, or while a pod waits for a node, all.
 func (r *whyReader) readNodes(ctx context.Context, s *why.Snapshot, sub *why.Subject) error {
 	found := map[string]corev1.Node{}
 	if sub == nil || s.Waits() {
-		for i := range s.Job.Spec.Tasks {
-			list := &corev1.NodeList{}
-			selector := client.MatchingLabels(s.Job.Spec.Tasks[i].Template.Spec.NodeSelector)
-			if i > 0 && maps.Equal(selector, s.Job.Spec.Tasks[i-1].Template.Spec.NodeSelector) {
-				continue
-			}
-			if err := r.List(ctx, list, selector); err != nil {
-				return err
-			}
-			for _, n := range list.Items {
-				found[n.Name] = n
-			}
+		list := &corev1.NodeList{}
+		if err := r.List(ctx, list); err != nil {
+			return err
+		}
+		for _, n := range list.Items {
+			found[n.Name] = n
 		}
 	}
 	if sub != nil {

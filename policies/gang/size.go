@@ -75,3 +75,12 @@ func SizeOf(job *v1alpha1.TrainingJob) Size {
 	}
 	return size
 }
+
+// ReadySpares is how many spares of a task hold a node, of those that it asks for.
+func ReadySpares(s *v1alpha1.TrainingJobStatus, task *v1alpha1.Task) int32 {
+	spares := TaskStatus(s, task.Name+v1alpha1.SpareSuffix)
+	if spares == nil {
+		return 0
+	}
+	return min(spares.Ready, ptr.Deref(task.Spares, 0))
+}

@@ -42,6 +42,9 @@ func (v *View) Refusal(s *v1alpha1.TrainingJobStatus, request *v1alpha1.RestartR
 		if v.State(s, r) == gang.Succeeded {
 			return fmt.Sprintf("pod %d of task %s has succeeded, and is not run again", p.Index, p.Task)
 		}
+		if request.Action == v1alpha1.RequestedAction(v1alpha1.RestartPartition) && v.PartitionOf(r) < 0 {
+			return fmt.Sprintf("task %s has no partitions: ask for RestartPod or RestartTask", p.Task)
+		}
 	}
 	return ""
 }

@@ -42,7 +42,7 @@ func Story(inc *v1alpha1.Incident) string {
 		fmt.Fprintf(&b, ", %d pods in all", inc.PodCount)
 	}
 	if n := inc.VictimCount; n > 0 {
-		fmt.Fprintf(&b, ", %d in its wake", n)
+		fmt.Fprintf(&b, ", %d more fell with it", n)
 	}
 	if told := doing(inc); told != "" {
 		b.WriteString(": " + told)
@@ -94,7 +94,7 @@ func CheckpointStory(c *v1alpha1.IncidentCheckpoint) string {
 	told := ""
 	switch c.Outcome {
 	case "":
-		return fmt.Sprintf("waits for a checkpoint of %d pods until %s", c.Pods, c.Deadline.UTC().Format("15:04:05"))
+		return fmt.Sprintf("waits for a checkpoint of %d pods until %s UTC", c.Pods, c.Deadline.UTC().Format("15:04:05"))
 	case v1alpha1.CheckpointSaved:
 		return fmt.Sprintf("checkpoint saved by %d of %d pods in %s", c.Answered, c.Pods, c.EndTime.Sub(c.RequestTime.Time).Round(100*time.Millisecond))
 	case v1alpha1.CheckpointCancelled:

@@ -48,13 +48,14 @@ func run(manager, sample, crd, trainer string) (err error) {
 	if os.Getenv("KEEP") == "" {
 		return nil
 	}
-	say("\nThe cluster stays until you interrupt this program. In another terminal:")
+	say("\nThe cluster stays until you press Ctrl-C in this terminal. In another one, with kubectl installed:")
 	say("  export KUBECONFIG=%s", c.Kubeconfig())
 	say("  kubectl get tj,vcjob,pods -o wide")
 	say("  kubectl describe tj %s", d.job.Name)
 	say("With bin on the PATH, the kubectl plugin as well:")
 	say("  kubectl lockstep map %[1]s; kubectl lockstep timeline %[1]s; kubectl lockstep why %[1]s", d.job.Name)
-	say("Its check warns here that Volcano and the manager have no pods: in the demo they are processes.")
+	say("Its check warns here that Volcano and the manager have no pods: in the demo they are processes. The kubelets are simulated, so")
+	say("there are no logs: `kubectl lockstep logs` and `kubectl logs` fail.")
 	<-ctx.Done()
 	return nil
 }

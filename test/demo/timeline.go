@@ -20,6 +20,8 @@ type timeline struct {
 	pod       client.ObjectKey
 	uid       types.UID
 	said      map[string]bool
+	ruled     string    // the trigger and the rule that were told last
+	deleted   time.Time // when the pod was seen to be gone
 }
 
 func (d *demo) timeline(pod corev1.Pod) *timeline {
@@ -36,17 +38,20 @@ func (d *demo) follow(t *timeline) error {
 			return false, nil
 		}
 		inc := d.job.Status.Incidents[t.incidents]
-		t.say("detected", inc.StartTime.Time, string(inc.Trigger)+", rule "+inc.Rule)
+		t.rule(&inc)
 		for _, step := range inc.Steps {
-			t.say("step "+string(step.Action), step.Time.Time, "recorded before anything is deleted")
+			t.say("step "+string(step.Action), step.Time.Time, reasonOf(step))
+		}
+		if !t.deleted.IsZero() { // seen at the last look, so that the step behind it has been read
+			t.say("deleted", t.deleted, t.pod.Name)
 		}
 		pod := &corev1.Pod{}
 		err := d.Client().Get(d.ctx, t.pod, pod)
 		if client.IgnoreNotFound(err) != nil {
 			return false, err
 		}
-		if apierrors.IsNotFound(err) || pod.UID != t.uid {
-			t.say("deleted", time.Now(), t.pod.Name)
+		if t.deleted.IsZero() && (apierrors.IsNotFound(err) || pod.UID != t.uid) {
+			t.deleted = time.Now()
 		}
 		if inc.Outcome == "" {
 			return false, nil
@@ -57,6 +62,31 @@ func (d *demo) follow(t *timeline) error {
 		t.say("running", inc.EndTime.Time, "incident "+string(inc.Outcome))
 		return d.job.Status.State == v1alpha1.StateRunning, nil
 	})
+}
+
+// rule prints what the incident is about and which rule it follows: a failure that says more may change both.
+func (t *timeline) rule(inc *v1alpha1.Incident) {
+	ruled := string(inc.Trigger) + ", rule " + inc.Rule
+	switch t.ruled {
+	case ruled:
+	case "":
+		t.say("detected", inc.StartTime.Time, ruled)
+	default:
+		at := time.Now()
+		if n := len(inc.Steps); n > 0 && inc.Steps[n-1].Time.Time.Before(at) {
+			at = inc.Steps[n-1].Time.Time // which came in the same write, or before
+		}
+		t.say("now "+string(inc.Trigger), at, "rule "+inc.Rule)
+	}
+	t.ruled = ruled
+}
+
+// reasonOf says what matters of a step. The demo has a new attempt only where its Volcano Job is over: no pod could come back in it.
+func reasonOf(step v1alpha1.FiredStep) string {
+	if step.Action == v1alpha1.RestartJob {
+		return "at once, because Volcano had ended its Job"
+	}
+	return "recorded before anything is deleted"
 }
 
 func (t *timeline) say(moment string, at time.Time, what string) {

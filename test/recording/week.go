@@ -8,7 +8,8 @@ var week = []part{
 		"kubectl get crds -o name | grep lockstep",
 	}},
 	{"job", []string{
-		"kubectl lockstep submit llama --workers 4 --gpus 8 --image registry.example/llama:1 --tier 2 -- torchrun train.py",
+		"kubectl lockstep submit llama --framework pytorch --workers 4 --gpus 8 --image registry.example/llama:1 --tier 2 -- " +
+			"torchrun --nnodes='$(WORLD_SIZE)' --nproc-per-node=8 --node-rank='$(RANK)' --master-addr='$(MASTER_ADDR)' --master-port='$(MASTER_PORT)' train.py",
 		"# kubectl wait tj/llama --for=condition=Running --timeout=2m",
 		"kubectl lockstep list",
 		"kubectl lockstep describe llama",

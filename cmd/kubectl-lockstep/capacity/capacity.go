@@ -89,7 +89,7 @@ func pods(needs []need, nodes []corev1.Node) []Finding {
 		n := &needs[i]
 		selected := n.selected(nodes)
 		if len(selected) == 0 {
-			out = append(out, found("Nodes", "No node is one that the nodeSelector and the node affinity of task %s select.", n.task)...)
+			out = append(out, found("Nodes", "No node %s.", n.unselectedStory(nodes))...)
 			continue
 		}
 		if name, largest, short := n.shortOf(selected); short {

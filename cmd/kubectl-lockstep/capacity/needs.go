@@ -3,6 +3,7 @@
 package capacity
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/fit"
@@ -70,6 +72,15 @@ func (n *need) selected(nodes []corev1.Node) []corev1.Node {
 		}
 	}
 	return out
+}
+
+// unselectedStory tells what no node is, where the pods of the task may go to none.
+func (n *need) unselectedStory(nodes []corev1.Node) string {
+	selector := labels.SelectorFromSet(n.pod.Spec.NodeSelector)
+	if !slices.ContainsFunc(nodes, func(node corev1.Node) bool { return selector.Matches(labels.Set(node.Labels)) }) {
+		return fmt.Sprintf("has the labels %s, as the nodeSelector of task %s asks", selector, n.task)
+	}
+	return fmt.Sprintf("is one that the nodeSelector and the node affinity of task %s select", n.task)
 }
 
 // shortOf returns a resource that a pod asks for more of than any of the nodes has, and the most that one has.

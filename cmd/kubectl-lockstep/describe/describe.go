@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
@@ -25,6 +26,8 @@ type Snapshot struct {
 	Job *v1alpha1.TrainingJob
 	// Topology is the HyperNodes with the nodes in them; nil where it was not read.
 	Topology *topology.Topology
+	// Nodes are the nodes that exist; nil where they were not read.
+	Nodes sets.Set[string]
 	// Spares are the pods of spares.
 	Spares []corev1.Pod
 	// Events of the job, in any order.
@@ -107,6 +110,9 @@ func (p page) identity() {
 	}
 	p.field("State", state)
 	p.field("Message", s.Message)
+	if s.State == v1alpha1.StateQueued {
+		p.field("More", fmt.Sprintf("`kubectl lockstep why %s` says whether it can ever start", j.Name))
+	}
 	if next := s.NextStep; next != nil {
 		text := fmt.Sprintf("%s of incident %d, %s", next.Action, next.Incident, p.due(next.Time.Time))
 		if next.DryRun {

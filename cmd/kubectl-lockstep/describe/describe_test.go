@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
@@ -37,7 +38,7 @@ func placed(ranks int) *v1alpha1.TrainingJob {
 		},
 		Status: v1alpha1.TrainingJobStatus{
 			State: v1alpha1.StateRunning, Ready: fmt.Sprintf("%d/%d", ranks, ranks), Attempt: 2, StartTime: new(ago(3 * time.Hour)),
-			Tasks:     []v1alpha1.TaskStatus{{Name: "worker", Replicas: int32(ranks), Ready: int32(ranks)}},
+			Tasks:     []v1alpha1.TaskStatus{{Name: "worker", Replicas: int32(ranks), Ready: int32(ranks)}, {Name: "worker-spare", Replicas: 2, Ready: 1}},
 			Placement: &v1alpha1.Placement{HyperNode: "spine", Tier: new(int32(2)), Tasks: []v1alpha1.TaskPlacement{{Name: "worker", Nodes: nodes}}},
 		},
 	}
@@ -104,7 +105,7 @@ Queue:            research
 Gang:             all of 4 pods
 Topology:         hard, one HyperNode of tier 2 at most
 Framework:        pytorch
-Nodes are held:   OnRecovery, 10m at most in a recovery
+Nodes are held:   in a recovery, for 10m at most (OnRecovery)
 Checkpoint:       the program is not asked to save
 Restart policy:   the default (the job gives none)
   restarts-in-place: RestartPod after 90s, RestartJob after 10m, RelocateJob
@@ -132,7 +133,7 @@ Ranks:
 Spares on:        gpu-4
 Holds:            gpu-2..3, for 10m at most
 Keeps away from:  node gpu-9, for 59m, because of incident 1
-ETTR:             0.7500, ready for 90m, 30m lost to NodeGone
+ETTR:             0.7500, ready for 1h30m, 30m lost to NodeGone
 Restarts:         3: 2 of pods, 1 of the job
 Budget left:      19 of 20 charged restarts in 24h
 Conditions:
@@ -212,12 +213,13 @@ func TestThePolicyInUse(t *testing.T) {
 		job, task *v1alpha1.RestartPolicy
 		want      string
 	}{
-		"default": {nil, nil, "Restart policy:   the default (the job gives none)\n"},
-		"own":     {&v1alpha1.RestartPolicy{Rules: own}, nil, "Restart policy:   the job's own rules\n  all: RestartPod, FailJob after 60s\n"},
-		"limits":  {&v1alpha1.RestartPolicy{ExcludeNodeSeconds: new(int32(60))}, nil, "Restart policy:   the default rules, with the job's limits\n"},
-		"task":    {nil, &v1alpha1.RestartPolicy{Rules: own}, "  of task worker: the task's own rules\n  all: RestartPod"},
-		"backoff": {&v1alpha1.RestartPolicy{Backoff: &v1alpha1.Backoff{InitialSeconds: 10, MaxSeconds: 300}}, nil, "; backoff 10s to 5m\n"},
-		"proof":   {&v1alpha1.RestartPolicy{UnreachableNode: &v1alpha1.UnreachableNode{Policy: v1alpha1.RequireProof}}, nil, "node counts as dead only with proof\n"},
+		"default":   {nil, nil, "Restart policy:   the default (the job gives none)\n"},
+		"own":       {&v1alpha1.RestartPolicy{Rules: own}, nil, "Restart policy:   the job's own rules; those of the default are not in use\n  all: RestartPod, FailJob after 60s\n"},
+		"limits":    {&v1alpha1.RestartPolicy{ExcludeNodeSeconds: new(int32(60))}, nil, "Restart policy:   the default rules, with the job's limits\n"},
+		"task":      {nil, &v1alpha1.RestartPolicy{Rules: own}, "  of task worker: the task's own rules; those of the default are not in use\n  all: RestartPod"},
+		"backoff":   {&v1alpha1.RestartPolicy{Backoff: &v1alpha1.Backoff{InitialSeconds: 10, MaxSeconds: 300}}, nil, "; backoff 10s to 5m\n"},
+		"gang down": {&v1alpha1.RestartPolicy{UnreachableNode: &v1alpha1.UnreachableNode{GangDownAfterSeconds: new(int32(5))}}, nil, "after 60s, or 5s where the rest of the gang is down\n"},
+		"proof":     {&v1alpha1.RestartPolicy{UnreachableNode: &v1alpha1.UnreachableNode{Policy: v1alpha1.RequireProof}}, nil, "node counts as dead only with proof\n"},
 		"task's budget": {nil, &v1alpha1.RestartPolicy{Budget: &v1alpha1.Budget{MaxRestarts: new(int32(3)), WindowSeconds: 3600}},
 			"  of task worker: 3 of 3 charged restarts in 60m\n"},
 	} {
@@ -243,5 +245,26 @@ func TestTheLastEvents(t *testing.T) {
 	}
 	if out := printed(&Snapshot{Job: placed(1), Events: events, FromFile: true}); strings.Contains(out, "Events") {
 		t.Errorf("events of a file:\n%s", out)
+	}
+}
+
+// Ranks whose nodes are gone are told apart from those that run, and so are spares.
+func TestNodesThatAreGone(t *testing.T) {
+	nodes := sets.New("gpu-0", "gpu-1", "gpu-2")
+	spare := corev1.Pod{Spec: corev1.PodSpec{NodeName: "gpu-9"}}
+	out := printed(&Snapshot{Job: placed(4), Topology: racks(4), Nodes: nodes, Spares: []corev1.Pod{spare}})
+	if want := "  last on nodes that do not exist any more (1 rank):\n    worker-3=gpu-3\n"; !strings.Contains(out, want) {
+		t.Errorf("no %q in\n%s", want, out)
+	}
+	if strings.Contains(out, "Spares on") {
+		t.Errorf("a spare on a node that is gone:\n%s", out)
+	}
+}
+
+func TestAQueuedJobNamesTheVerbThatKnowsMore(t *testing.T) {
+	job := placed(1)
+	job.Status.State, job.Status.Message = v1alpha1.StateQueued, "waits for room in queue default"
+	if out := printed(&Snapshot{Job: job}); !strings.Contains(out, "`kubectl lockstep why llama` says whether it can ever start") {
+		t.Errorf("no hint in\n%s", out)
 	}
 }

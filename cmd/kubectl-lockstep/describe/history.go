@@ -24,9 +24,9 @@ func (p page) availability() {
 		return
 	}
 	times := policies.TimesAt(a, p.Now)
-	parts := []string{fmt.Sprintf("%.4f, ready for %s", times.ETTR(), duration.HumanDuration(times.Running))}
+	parts := []string{fmt.Sprintf("%.4f, ready for %s", times.ETTR(), lines.Duration(times.Running))}
 	for _, lost := range times.Lost {
-		parts = append(parts, fmt.Sprintf("%s lost to %s", duration.HumanDuration(time.Duration(lost.Milliseconds)*time.Millisecond), lost.Cause))
+		parts = append(parts, fmt.Sprintf("%s lost to %s", lines.Duration(time.Duration(lost.Milliseconds)*time.Millisecond), lost.Cause))
 	}
 	p.field("ETTR", strings.Join(parts, ", "))
 }
@@ -90,7 +90,7 @@ func (p page) incidents() {
 			steps = append(steps, string(step.Action))
 		}
 		rows = append(rows, lines.Row{
-			Cells: []string{fmt.Sprint(inc.ID), string(inc.Trigger), p.ago(inc.StartTime.Time), duration.HumanDuration(end.Sub(inc.StartTime.Time)), outcome, strings.Join(steps, ",")},
+			Cells: []string{fmt.Sprint(inc.ID), string(inc.Trigger), p.ago(inc.StartTime.Time), lines.Duration(end.Sub(inc.StartTime.Time)), outcome, strings.Join(steps, ",")},
 			Note:  subject(inc),
 		})
 	}

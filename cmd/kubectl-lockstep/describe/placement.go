@@ -49,6 +49,8 @@ type seat struct {
 	index     int
 	hyperNode string
 	node      string
+	// gone reports whether the node does not exist any more: it is where the rank was.
+	gone bool
 }
 
 // ranks lists the ranks with their nodes, by HyperNode. Ranks that follow one another on nodes that do are one entry.
@@ -57,7 +59,7 @@ func (p page) ranks() {
 	for _, t := range p.Job.Status.Placement.Tasks {
 		for i, node := range t.Nodes {
 			if node != "" {
-				seats = append(seats, seat{t.Name, i, p.hyperNodeOf(node), node})
+				seats = append(seats, seat{t.Name, i, p.hyperNodeOf(node), node, p.isGone(node)})
 			}
 		}
 	}
@@ -65,21 +67,14 @@ func (p page) ranks() {
 		return
 	}
 	slices.SortStableFunc(seats, func(a, b seat) int {
-		return cmp.Or(afterAll(a)-afterAll(b), fleetmap.Naturally(a.hyperNode, b.hyperNode))
+		return cmp.Or(order(a)-order(b), fleetmap.Naturally(a.hyperNode, b.hyperNode))
 	})
 	fmt.Fprintln(p.out, "Ranks:")
 	listed := 0
 	for len(seats) > 0 {
-		n := slices.IndexFunc(seats, func(s seat) bool { return s.hyperNode != seats[0].hyperNode })
+		n := slices.IndexFunc(seats, func(s seat) bool { return s.hyperNode != seats[0].hyperNode || s.gone != seats[0].gone })
 		if n < 0 {
 			n = len(seats)
-		}
-		where := seats[0].hyperNode
-		switch {
-		case p.Topology == nil:
-			where = "all HyperNodes"
-		case where == "":
-			where = "no HyperNode"
 		}
 		runs := runsOf(seats[:n])
 		shown := runs
@@ -87,18 +82,36 @@ func (p page) ranks() {
 			shown = runs[:max(0, maxRuns-listed)]
 		}
 		listed += len(shown)
-		p.printRuns(fmt.Sprintf("%s (%s)", where, counted(n, "rank")), shown, len(runs)-len(shown))
+		p.printRuns(fmt.Sprintf("%s (%s)", p.placeOf(seats[0]), counted(n, "rank")), shown, len(runs)-len(shown))
 		seats = seats[n:]
 	}
 }
 
-// afterAll is 1 for a rank in no HyperNode, which comes after all others.
-func afterAll(s seat) int {
-	if s.hyperNode == "" {
+// order is 1 for a rank in no HyperNode and 2 for one whose node is gone, which come after all others.
+func order(s seat) int {
+	switch {
+	case s.gone:
+		return 2
+	case s.hyperNode == "":
 		return 1
 	}
 	return 0
 }
+
+// placeOf names the HyperNode of a rank.
+func (p page) placeOf(s seat) string {
+	switch {
+	case s.gone:
+		return "last on nodes that do not exist any more"
+	case p.Topology == nil:
+		return "all HyperNodes"
+	case s.hyperNode == "":
+		return "no HyperNode"
+	}
+	return s.hyperNode
+}
+
+func (p page) isGone(node string) bool { return p.Nodes != nil && !p.Nodes.Has(node) }
 
 func (p page) printRuns(name string, runs []string, left int) {
 	text := strings.Join(runs, ", ")
@@ -192,7 +205,7 @@ func namesOf(names []string) string {
 func (p page) nodes() {
 	var spares []string
 	for i := range p.Spares {
-		if node := p.Spares[i].Spec.NodeName; node != "" {
+		if node := p.Spares[i].Spec.NodeName; node != "" && !p.isGone(node) {
 			spares = append(spares, node)
 		}
 	}

@@ -34,14 +34,20 @@ func (p page) spec() {
 	if d := s.TTLSecondsAfterFinished; d != nil {
 		p.field("Deleted", seconds(*d)+" after its end")
 	}
-	if h := s.Hold; h != nil {
-		text := string(h.Policy)
-		if h.Seconds != nil {
-			text += fmt.Sprintf(", %s at most in a recovery", seconds(*h.Seconds))
-		}
-		p.field("Nodes are held", text)
-	}
+	p.field("Nodes are held", holdOf(s.Hold))
 	p.field("Checkpoint", checkpointOf(s.Checkpoint))
+}
+
+func holdOf(h *v1alpha1.Hold) string {
+	switch {
+	case h == nil:
+		return ""
+	case h.Policy == v1alpha1.HoldAlways:
+		return "from placement to the end of the job (Always)"
+	case h.Seconds == nil:
+		return "in a recovery (OnRecovery)"
+	}
+	return fmt.Sprintf("in a recovery, for %s at most (OnRecovery)", seconds(*h.Seconds))
 }
 
 func gangOf(s *v1alpha1.TrainingJobSpec) string {
@@ -99,12 +105,8 @@ func checkpointOf(c *v1alpha1.Checkpoint) string {
 	return fmt.Sprintf("POST :%d%s to %s of %s, %s for an answer", c.Request.HTTPPost.Port, c.Request.HTTPPost.Path, who, tasks, seconds(c.Request.TimeoutSeconds))
 }
 
-// tasks lists the tasks, their spares among them.
+// tasks lists the tasks, with their spares that hold a node.
 func (p page) tasks() {
-	spares := map[string]int{}
-	for i := range p.Spares {
-		spares[p.Spares[i].Labels[v1alpha1.LabelTask]]++
-	}
 	var rows []lines.Row
 	for i := range p.Job.Spec.Tasks {
 		t := &p.Job.Spec.Tasks[i]
@@ -113,7 +115,7 @@ func (p page) tasks() {
 			cells[1], cells[2], cells[3] = fmt.Sprint(s.Replicas), fmt.Sprint(s.Ready), fmt.Sprint(s.Succeeded)
 		}
 		if t.Spares != nil {
-			cells[4] = fmt.Sprintf("%d/%d", spares[t.Name], *t.Spares)
+			cells[4] = fmt.Sprintf("%d/%d", gang.ReadySpares(&p.Job.Status, t), *t.Spares)
 		}
 		if t.Partition != nil {
 			cells[5] = fmt.Sprint(t.Partition.Size)
@@ -126,13 +128,16 @@ func (p page) tasks() {
 	p.table("Tasks", []string{"NAME", "REPLICAS", "READY", "SUCCEEDED", "SPARES", "PARTITION", "ELASTIC"}, rows)
 }
 
+// noDefaults warns that rules of one's own replace all others.
+const noDefaults = "; those of the default are not in use"
+
 // policy tells the restart policy in force: that of the job, and of each task that has its own.
 func (p page) policy() {
 	policies := rules.Policies(p.Job)
 	own := p.Job.Spec.RestartPolicy
 	name := "the default (the job gives none)"
 	if own != nil && len(own.Rules) > 0 {
-		name = "the job's own rules"
+		name = "the job's own rules" + noDefaults
 	} else if own != nil {
 		name = "the default rules, with the job's limits"
 	}
@@ -142,7 +147,7 @@ func (p page) policy() {
 		if t.RestartPolicy == nil {
 			continue
 		}
-		name := "the task's own rules"
+		name := "the task's own rules" + noDefaults
 		if policies.Of(t.Name).RulesOf == "" {
 			name = "the rules of the job, with the task's limits"
 		}
@@ -165,14 +170,22 @@ func (p page) onePolicy(label, name string, policy *rules.Policy) {
 			fmt.Fprintln(p.out, map[bool]string{true: "  ", false: "      "}[i == 0]+line)
 		}
 	}
-	dead := "after " + duration.HumanDuration(policy.UnreachableAfter)
-	if policy.RequireProof {
-		dead = "only with proof"
-	}
 	limits := fmt.Sprintf("%s in %s; a faulty node is avoided for %s; a silent node counts as dead %s",
-		counted(policy.MaxRestarts, "charged restart"), duration.HumanDuration(policy.Window), duration.HumanDuration(policy.ExcludeNode), dead)
+		counted(policy.MaxRestarts, "charged restart"), duration.HumanDuration(policy.Window), duration.HumanDuration(policy.ExcludeNode), silence(policy))
 	if policy.InitialBackoff > 0 {
 		limits += fmt.Sprintf("; backoff %s to %s", duration.HumanDuration(policy.InitialBackoff), duration.HumanDuration(policy.MaxBackoff))
 	}
 	p.wrapped("  ", "limits: "+limits)
+}
+
+// silence tells when a node that does not answer counts as dead.
+func silence(policy *rules.Policy) string {
+	if policy.RequireProof {
+		return "only with proof"
+	}
+	text := "after " + duration.HumanDuration(policy.UnreachableAfter)
+	if policy.GangDownAfter < policy.UnreachableAfter {
+		text += fmt.Sprintf(", or %s where the rest of the gang is down", duration.HumanDuration(policy.GangDownAfter))
+	}
+	return text
 }

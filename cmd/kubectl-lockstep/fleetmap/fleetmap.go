@@ -138,7 +138,7 @@ func (m *fleetMap) heading() []string {
 		n    int
 		what string
 	}{
-		{c.Free, "free"}, {c.Used, "in use"}, {c.Held, "held"}, {c.Quarantined, "in quarantine"},
+		{c.Free, "free"}, {c.Used, "in use" + c.ofThemHeld()}, {c.Held - c.HeldInUse, "held and unused"}, {c.Quarantined, "in quarantine"},
 		{c.Cordoned, "cordoned"}, {c.Degraded, "degraded"}, {c.NotReady, "not ready"},
 	} {
 		if one.n > 0 {

@@ -4,6 +4,7 @@ package fleetmap
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -44,6 +45,7 @@ type Counts struct {
 	// Used have a pod of a Volcano Job, or GPUs that another pod has.
 	Used        int `json:"used"`
 	Held        int `json:"held"`
+	HeldInUse   int `json:"heldInUse"` // of those that are held
 	Quarantined int `json:"quarantined"`
 	Cordoned    int `json:"cordoned"`
 	Degraded    int `json:"degraded"`
@@ -55,10 +57,22 @@ func (c *Counts) add(o Counts) {
 	c.Free += o.Free
 	c.Used += o.Used
 	c.Held += o.Held
+	c.HeldInUse += o.HeldInUse
 	c.Quarantined += o.Quarantined
 	c.Cordoned += o.Cordoned
 	c.Degraded += o.Degraded
 	c.NotReady += o.NotReady
+}
+
+// ofThemHeld tells how many of the nodes in use are held, too; empty where none is.
+func (c *Counts) ofThemHeld() string {
+	switch c.HeldInUse {
+	case 0:
+		return ""
+	case c.Used:
+		return " (all held)"
+	}
+	return fmt.Sprintf(" (%d of them held)", c.HeldInUse)
 }
 
 // countsOf counts one node.
@@ -71,7 +85,7 @@ func countsOf(n *Node) Counts {
 	}
 	good := !n.NotReady && !n.Quarantined && !n.Cordoned
 	return Counts{
-		Nodes: 1, Free: one(good && !n.busy() && len(n.Holds) == 0), Used: one(n.busy()), Held: one(len(n.Holds) > 0),
+		Nodes: 1, Free: one(good && !n.busy() && len(n.Holds) == 0), Used: one(n.busy()), Held: one(len(n.Holds) > 0), HeldInUse: one(n.busy() && len(n.Holds) > 0),
 		Quarantined: one(n.Quarantined), Cordoned: one(n.Cordoned), Degraded: one(n.Degraded), NotReady: one(n.NotReady),
 	}
 }

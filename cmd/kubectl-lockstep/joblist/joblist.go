@@ -58,7 +58,7 @@ func jobOf(job *v1alpha1.TrainingJob, at time.Time) Job {
 	s := &job.Status
 	out := Job{
 		Namespace: job.Namespace, Name: job.Name, Queue: job.Spec.Queue, State: s.State, Ready: s.Ready, Attempt: s.Attempt, Restarts: s.Restarts.Total,
-		CreationTime: job.CreationTimestamp, Message: s.Message,
+		CreationTime: job.CreationTimestamp, Message: firstStory(s),
 	}
 	if s.Placement != nil {
 		out.HyperNode = s.Placement.HyperNode
@@ -67,9 +67,7 @@ func jobOf(job *v1alpha1.TrainingJob, at time.Time) Job {
 	for i := range job.Spec.Tasks {
 		t := &job.Spec.Tasks[i]
 		wanted += ptr.Deref(t.Spares, 0)
-		if status := gang.TaskStatus(s, t.Name+v1alpha1.SpareSuffix); status != nil {
-			has += min(status.Ready, ptr.Deref(t.Spares, 0))
-		}
+		has += gang.ReadySpares(s, t)
 	}
 	if wanted > 0 {
 		out.Spares = fmt.Sprintf("%d/%d", has, wanted)
@@ -81,6 +79,21 @@ func jobOf(job *v1alpha1.TrainingJob, at time.Time) Job {
 		out.ETTR = new(policies.TimesAt(s.Availability, at).ETTR())
 	}
 	return out
+}
+
+// firstStory is the message of a job; of several open incidents that of the oldest, and how many more there are.
+func firstStory(s *v1alpha1.TrainingJobStatus) string {
+	open := 0
+	for i := range s.Incidents {
+		if s.Incidents[i].Outcome == "" {
+			open++
+		}
+	}
+	first, rest, found := strings.Cut(s.Message, "; incident ")
+	if !found || open < 2 {
+		return s.Message
+	}
+	return fmt.Sprintf("%s; and %d more: kubectl lockstep why", first, 1+strings.Count(rest, "; incident "))
 }
 
 // States are all states, in the order in which a job meets them.

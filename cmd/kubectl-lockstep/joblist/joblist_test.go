@@ -97,3 +97,10 @@ func TestStates(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestTheOldestOfSeveralIncidents(t *testing.T) {
+	s := &v1alpha1.TrainingJobStatus{Incidents: make([]v1alpha1.Incident, 3), Message: "incident 1, PodFailed, waits for room; incident 2, NodeGone; incident 3, NodeGone"}
+	check.Equal(t, "three", "incident 1, PodFailed, waits for room; and 2 more: kubectl lockstep why", firstStory(s))
+	s.Incidents[1].Outcome, s.Incidents[2].Outcome, s.Message = v1alpha1.OutcomeRecovered, v1alpha1.OutcomeRecovered, "incident 1, PodFailed"
+	check.Equal(t, "one", "incident 1, PodFailed", firstStory(s))
+}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -26,6 +25,11 @@ type Options struct {
 	Tier            *int32
 	Queue           string
 	Spares          int32
+	CPU, Memory     string
+	Shm             string
+	Priority        string
+	Labels          map[string]string
+	NodeSelector    map[string]string
 	Mounts          []string
 	Env             []string
 	Command         []string
@@ -49,6 +53,9 @@ const (
 	container = "train"
 )
 
+// maxSpares is how many spares a task may have: the API's limit.
+const maxSpares = 1000
+
 // gpu is the resource of a whole GPU.
 const gpu corev1.ResourceName = "nvidia.com/gpu"
 
@@ -64,8 +71,8 @@ func Of(o Options) (*v1alpha1.TrainingJob, error) {
 	}
 	job := &v1alpha1.TrainingJob{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "TrainingJob"},
-		ObjectMeta: metav1.ObjectMeta{Name: o.Name, Namespace: o.Namespace},
-		Spec:       v1alpha1.TrainingJobSpec{Queue: o.Queue, NetworkTopology: topology},
+		ObjectMeta: metav1.ObjectMeta{Name: o.Name, Namespace: o.Namespace, Labels: o.Labels},
+		Spec:       v1alpha1.TrainingJobSpec{Queue: o.Queue, PriorityClassName: o.Priority, NetworkTopology: topology},
 	}
 	o.tasks(&job.Spec, pod)
 	if last := &job.Spec.Tasks[len(job.Spec.Tasks)-1]; o.Spares > 0 {
@@ -87,6 +94,7 @@ func (o *Options) validate() error {
 	refuse(o.Workers == 1 && o.Framework == PyTorch, "--workers: with --framework pytorch there are 2 or more, of which the first is the master: for 1, leave out --framework")
 	refuse(o.GPUs < 0, "--gpus: %d is negative: give 0 or more", o.GPUs)
 	refuse(o.Spares < 0, "--spares: %d is negative: give 0 or more", o.Spares)
+	refuse(o.Spares > maxSpares, "--spares: %d are too many: give %d at most", o.Spares, maxSpares)
 	refuse(o.Framework == MPI && len(o.Command) == 0, "the command is missing: with --framework mpi, write what the launcher runs after --, such as -- sh -c 'mpirun --host $MPI_HOST train'")
 	return errors.Join(errs...)
 }
@@ -129,10 +137,9 @@ func (o *Options) networkTopology() (*v1alpha1.NetworkTopology, error) {
 // pod is the template of the pods that train.
 func (o *Options) pod() (corev1.PodTemplateSpec, error) {
 	c := corev1.Container{Name: container, Image: o.Image, Command: o.Command}
-	if o.GPUs > 0 {
-		c.Resources.Limits = corev1.ResourceList{gpu: *resource.NewQuantity(o.GPUs, resource.DecimalSI)}
-	}
-	var errs []error
+	resources, err := o.resources()
+	c.Resources = resources
+	errs := []error{err}
 	for _, text := range o.Env {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || len(validation.IsEnvVarName(name)) > 0 {
@@ -152,7 +159,12 @@ func (o *Options) pod() (corev1.PodTemplateSpec, error) {
 		}})
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: path})
 	}
+	if o.Shm != "" {
+		volume, err := sharedMemory(o.Shm)
+		volumes, errs = append(volumes, volume), append(errs, err)
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volume.Name, MountPath: "/dev/shm"})
+	}
 	// The kubelet restarts a rank that crashes in place, which is the fastest recovery.
-	spec := corev1.PodSpec{RestartPolicy: corev1.RestartPolicyOnFailure, Containers: []corev1.Container{c}, Volumes: volumes}
+	spec := corev1.PodSpec{RestartPolicy: corev1.RestartPolicyOnFailure, Containers: []corev1.Container{c}, Volumes: volumes, NodeSelector: o.NodeSelector}
 	return corev1.PodTemplateSpec{Spec: spec}, errors.Join(errs...)
 }

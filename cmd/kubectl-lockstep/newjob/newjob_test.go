@@ -88,6 +88,9 @@ func TestMistakesNameTheFlag(t *testing.T) {
 		"--workers: 0 is too few": func(o *Options) { o.Workers = 0 },
 		"--workers: with --framework pytorch there are 2 or more": func(o *Options) { o.Framework, o.Workers = PyTorch, 1 },
 		"--gpus: -1 is negative":                                  func(o *Options) { o.GPUs = -1 },
+		"--spares: 3000 are too many: give 1000 at most":          func(o *Options) { o.Spares = 3000 },
+		`--memory: "a lot" has to be a quantity`:                  func(o *Options) { o.Memory = "a lot" },
+		`--shm: "-1Gi" has to be a quantity`:                      func(o *Options) { o.Shm = "-1Gi" },
 		"--spares: -1 is negative":                                func(o *Options) { o.Spares = -1 },
 		`--topology: "strict" is not known: give hard or soft`:    func(o *Options) { o.Topology = "strict" },
 		"--tier is missing":                                       func(o *Options) { o.Topology = "hard" },
@@ -101,4 +104,18 @@ func TestMistakesNameTheFlag(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
+}
+
+func TestResources(t *testing.T) {
+	spec := made(t, func(o *Options) {
+		o.CPU, o.Memory, o.Shm, o.Priority, o.NodeSelector = "16", "64Gi", "8Gi", "high", map[string]string{"gpu": "h200"}
+	})
+	pod := spec.Tasks[0].Template.Spec
+	c := pod.Containers[0]
+	check.Equal(t, "cpu", "16", c.Resources.Requests.Cpu().String())
+	check.Equal(t, "memory", "64Gi", c.Resources.Limits.Memory().String())
+	check.Equal(t, "shm", "8Gi", pod.Volumes[0].EmptyDir.SizeLimit.String())
+	check.Equal(t, "mounts", []corev1.VolumeMount{{Name: "shm", MountPath: "/dev/shm"}}, c.VolumeMounts)
+	check.Equal(t, "priority", "high", spec.PriorityClassName)
+	check.Equal(t, "nodeSelector", map[string]string{"gpu": "h200"}, pod.NodeSelector)
 }

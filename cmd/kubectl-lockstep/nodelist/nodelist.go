@@ -54,6 +54,9 @@ type Options struct {
 func Of(f *fleetmap.Fleet, healths []v1alpha1.NodeHealth, o Options) (Nodes, error) {
 	out := Nodes{Nodes: []Node{}, Unread: f.Unread} // [] in JSON where there is none
 	inside, known := f.Topology.Find(o.HyperNode)
+	if around := f.Topology.Containing(o.HyperNode); !known && len(around) > 0 {
+		return out, fmt.Errorf("%q is a node, and not a HyperNode: `kubectl lockstep nodes %s` lists it with those around it", o.HyperNode, around[0].Name)
+	}
 	if o.HyperNode != "" && !known {
 		return out, fmt.Errorf("there is no HyperNode %q: %s", o.HyperNode, strings.Join(append(f.Unread, "`kubectl lockstep map --all` shows all."), " "))
 	}

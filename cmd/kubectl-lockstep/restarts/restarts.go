@@ -49,7 +49,7 @@ func Check(job *v1alpha1.TrainingJob) error {
 		return fmt.Errorf("TrainingJob %s is suspended: `kubectl lockstep resume %s` creates all of its pods again", job.Name, job.Name)
 	case pending != nil && !Answered(job, pending.ID):
 		return fmt.Errorf("TrainingJob %s has a request that the manager has not seen yet (%s of %s): `kubectl lockstep check` finds out whether the manager runs",
-			job.Name, pending.Action, Names(pending))
+			job.Name, pending.Action, Names(job, pending))
 	}
 	return nil
 }
@@ -76,13 +76,28 @@ func Patch(job *v1alpha1.TrainingJob, request *v1alpha1.RestartRequest) (string,
 }
 
 // Names tells which pods a request is about.
-func Names(request *v1alpha1.RestartRequest) string {
-	if len(request.Pods) == 0 {
+func Names(job *v1alpha1.TrainingJob, request *v1alpha1.RestartRequest) string {
+	switch {
+	case len(request.Pods) == 0:
 		return "the whole job"
+	case request.Action == v1alpha1.RequestedAction(v1alpha1.RestartTask):
+		return tasks(job, request.Pods)
 	}
 	var names []string
 	for _, p := range request.Pods {
 		names = append(names, fmt.Sprintf("%s-%d", p.Task, p.Index))
+	}
+	return strings.Join(names, ", ")
+}
+
+// tasks names the tasks of pods, each with the number of its ranks.
+func tasks(job *v1alpha1.TrainingJob, pods []v1alpha1.RequestedPod) string {
+	var names []string
+	for i := range job.Spec.Tasks {
+		t := &job.Spec.Tasks[i]
+		if slices.ContainsFunc(pods, func(p v1alpha1.RequestedPod) bool { return p.Task == t.Name }) {
+			names = append(names, fmt.Sprintf("task %s (%d ranks)", t.Name, t.Replicas))
+		}
 	}
 	return strings.Join(names, ", ")
 }

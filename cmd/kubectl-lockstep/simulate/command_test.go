@@ -34,7 +34,7 @@ func TestSimulatePlaysAJob(t *testing.T) {
 	}
 	for _, want := range []string{
 		"4 pods on 19 nodes for 365d, 3 plays from seed 1.", "\n                          quickstart             spares  whole-job restarts\nETTR                  0.98",
-		"GPU-hours lost", "  steps since a save", "back in HyperNode", "spares against quickstart:",
+		"GPU-hours lost", "  steps since a save", "  else in HyperNode", "spares against quickstart:",
 		"A job that is never down, by the published formula: ETTR 0.98", "  Faulty GPU", "rules[node-may-return].afterSeconds, 3 plays of each:",
 	} {
 		if !strings.Contains(out, want) {

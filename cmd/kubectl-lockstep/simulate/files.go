@@ -180,7 +180,7 @@ func goKind(t reflect.Type) string {
 func unknownFields(paths []string) []error {
 	var errs []error
 	for _, path := range paths {
-		errs = append(errs, fmt.Errorf("unknown field %q: mend its name, or leave it out", path))
+		errs = append(errs, fmt.Errorf("unknown field %q: correct its name, or leave it out", path))
 	}
 	return errs
 }

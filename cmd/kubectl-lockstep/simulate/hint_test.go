@@ -72,7 +72,7 @@ status:
 `)
 	out, err := simulate("-f", sample, "--failures", jobs, "--for", "10d", "--plays", "2", "--repair", "6h")
 	check.Equal(t, "error", nil, err)
-	if want := "A node is away for 6h0m0s where a failure does not tell it (--repair).\n"; !strings.Contains(out, want) {
+	if want := "A node is away for 6h where a failure does not tell it (--repair).\n"; !strings.Contains(out, want) {
 		t.Errorf("no %q in\n%s", want, out)
 	}
 	r := jsonOf(t, "-f", sample, "--failures", jobs, "--for", "10d", "--plays", "2")

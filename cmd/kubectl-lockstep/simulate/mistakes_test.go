@@ -82,7 +82,7 @@ func TestJobsAreValidatedAsTheAPIServerDoes(t *testing.T) {
 	}
 	checkMistakes(t, map[string]mistake{
 		"an unknown field":          {[]string{"-f", spec("queu: default")}, `-f `},
-		"its path":                  {[]string{"-f", spec("queu: default")}, `unknown field "spec.queu": mend its name, or leave it out`},
+		"its path":                  {[]string{"-f", spec("queu: default")}, `unknown field "spec.queu": correct its name, or leave it out`},
 		"an unknown field of a pod": {[]string{"-f", changed(t, "image:", "imag:")}, `unknown field "spec.tasks[0].template.spec.containers[0].imag"`},
 		"unknown metadata":          {[]string{"-f", changed(t, "name: llama", "name: llama\n  label: {}")}, `unknown field "metadata.label"`},
 		"metadata of another type":  {[]string{"-f", changed(t, "name: llama", "name: llama\n  labels: {a: 1}")}, "metadata.labels is a number, and has to be a string: put it into quotes"},
@@ -162,7 +162,7 @@ func TestFailureModelsNameWhatIsWrong(t *testing.T) {
 	cause := func(fields string) []string { return model(counted + "- {" + fields + "}\n") }
 	checkMistakes(t, map[string]mistake{
 		"no YAML":             {model("causes: [\n"), "file.yaml: the YAML is broken: line "},
-		"an unknown field":    {cause("name: x, failres: 1, effect: ProcessExit"), `file.yaml: unknown field "causes[0].failres": mend its name`},
+		"an unknown field":    {cause("name: x, failres: 1, effect: ProcessExit"), `file.yaml: unknown field "causes[0].failres": correct its name`},
 		"text for a number":   {cause("name: x, failures: many, effect: ProcessExit"), "file.yaml: causes.failures is a string, and has to be a whole number"},
 		"a part of a failure": {cause("name: x, failures: 1.5, effect: ProcessExit"), "causes.failures is a number 1.5, and has to be a whole number"},
 		"a number for text":   {cause("name: x, failures: 1, effect: NodeLoss, repair: 24"), "causes.repair is a number, and has to be a string: put it into quotes"},

@@ -10,13 +10,17 @@ import (
 
 func (o *options) print(r *Report) {
 	s := r.Setup
-	fmt.Fprintf(o.Out, "%d pods on %d nodes for %s, %s from seed %d.\n", s.Pods, s.Nodes, formatSpan(o.length), plays(s.Plays), s.Seed)
+	fmt.Fprintf(o.Out, "%s on %d nodes for %s, %s from seed %d.\n", podsAndSpares(s.Pods, s.Spares), s.Nodes, formatSpan(o.length), plays(s.Plays), s.Seed)
 	fmt.Fprintf(o.Out, "Failures: %.2f in 1,000 node-days\n  (%s).\n", s.FailuresPerThousandNodeDays, s.FailureSource)
-	fmt.Fprintf(o.Out, "Assumed: a checkpoint every %s, which takes %s; %s to restore one.\n", o.costs.CheckpointInterval, o.costs.CheckpointWrite, o.costs.Restore)
+	fmt.Fprintf(o.Out, "Assumed: a checkpoint every %s (--checkpoint-interval), which takes %s\n  (--checkpoint-write); %s to restore one (--restore).\n",
+		formatSpan(o.costs.CheckpointInterval), formatSpan(o.costs.CheckpointWrite), formatSpan(o.costs.Restore))
 	if s.AssumedRepairSeconds > 0 {
 		fmt.Fprintf(o.Out, "A node is away for %s where a failure does not tell it (--repair).\n", formatSpan(o.failures.repair))
 	}
 	tableOf(r.Jobs).print(o.Out)
+	if text := writes(&r.Jobs[0]); text != "" {
+		fmt.Fprintf(o.Out, "\n%s\n", wrapped(text))
+	}
 	if hint := o.hint(r); hint != "" {
 		fmt.Fprintf(o.Out, "\n%s\n", wrapped(hint))
 	}
@@ -34,6 +38,27 @@ func (o *options) print(r *Report) {
 	for _, c := range first.Causes {
 		fmt.Fprintf(o.Out, "  %-40s%12.1f\n", c.Name, c.Lost)
 	}
+}
+
+// writes tells that most of the loss is checkpoints that are written; empty where it is not.
+func writes(j *Job) string {
+	if j.Lost.Total <= 0 || j.Lost.CheckpointWrites < j.Lost.Total/2 {
+		return ""
+	}
+	return fmt.Sprintf("%.0f %% of what %s loses are checkpoint writes, which no policy changes: see --checkpoint-interval and --checkpoint-write.",
+		100*j.Lost.CheckpointWrites/j.Lost.Total, j.Name)
+}
+
+// podsAndSpares tells the size of a job.
+func podsAndSpares(pods, spares int32) string {
+	text := fmt.Sprintf("%d pods", pods)
+	switch spares {
+	case 0:
+		return text
+	case 1:
+		return text + " and 1 spare"
+	}
+	return fmt.Sprintf("%s and %d spares", text, spares)
 }
 
 // tableOf has a column for each job. Lines that say nothing of any job are left out.
@@ -88,9 +113,9 @@ var rows = []struct {
 	{"  slower training", figure(func(j *Job) float64 { return j.Lost.SlowerTraining })},
 	{"  checkpoint writes", figure(func(j *Job) float64 { return j.Lost.CheckpointWrites })},
 	{"back on own node", share(func(p *Places) float64 { return p.OwnNode })},
-	{"back in HyperNode", share(func(p *Places) float64 { return p.LowestHyperNode })},
-	{"back in home", share(func(p *Places) float64 { return p.Home })},
-	{"back elsewhere", share(func(p *Places) float64 { return p.Elsewhere })},
+	{"  else in HyperNode", share(func(p *Places) float64 { return p.LowestHyperNode })},
+	{"  else in home", share(func(p *Places) float64 { return p.Home })},
+	{"  elsewhere", share(func(p *Places) float64 { return p.Elsewhere })},
 }
 
 func figure(of func(*Job) float64) func(*Job) string {

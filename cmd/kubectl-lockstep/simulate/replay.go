@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/lab"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // replay plays the incidents that the status of a job remembers under other policies.
@@ -49,7 +50,8 @@ func hasRank(job *v1alpha1.TrainingJob, p v1alpha1.IncidentPod) bool {
 // Replay is how long each incident took, and takes under other policies.
 type Replay struct {
 	Job       string     `json:"job"`
-	Pods      int        `json:"pods"`
+	Pods      int32      `json:"pods"`
+	Spares    int32      `json:"spares,omitempty"`
 	Nodes     int        `json:"nodes"`
 	Incidents []Incident `json:"incidents"`
 	// Together is for how long ranks were down because of any of them.
@@ -110,7 +112,7 @@ func (r *replay) play(ctx context.Context, studies []*study) (*Replay, error) {
 	if err := h.Fit(studies[0].setup); err != nil {
 		return nil, fmt.Errorf("%s: %w", studies[0].name, err)
 	}
-	out := &Replay{Job: r.recorded.Name, Pods: pods(r.recorded), Nodes: countNodes(&studies[0].setup)}
+	out := &Replay{Job: r.recorded.Name, Pods: gang.Replicas(r.recorded), Spares: gang.Spares(r.recorded), Nodes: countNodes(&studies[0].setup)}
 	if h.LostNodes() > 0 {
 		out.AssumedRepairSeconds = r.repair.Seconds()
 	}

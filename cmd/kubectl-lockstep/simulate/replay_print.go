@@ -13,7 +13,7 @@ import (
 
 // print prints a replay as a table with a line for each incident, and in sentences what its figures do not tell.
 func (r *Replay) print(out io.Writer) {
-	fmt.Fprintf(out, "The incidents of %s, %d pods on %d nodes, and how long not all ranks ran:\n", r.Job, r.Pods, r.Nodes)
+	fmt.Fprintf(out, "The incidents of %s, %s on %d nodes, and how long not all ranks ran:\n", r.Job, podsAndSpares(r.Pods, r.Spares), r.Nodes)
 	r.table().print(out)
 	fmt.Fprintln(out)
 	if len(r.NoRoom) > 0 {

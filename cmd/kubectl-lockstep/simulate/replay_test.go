@@ -97,7 +97,7 @@ func TestAReplaySaysWhereNoNodeIsFree(t *testing.T) {
 	out := replayed(t, recorded, "--nodes", "4", "--repair", "2h")
 	for _, want := range []string{
 		"as it was, incident 4: no healthy free node is left in HyperNode rack-0 until\n", ": of 4 nodes 3 have a pod of the job, 1 is lost or ill.\n",
-		"a shorter --repair", "is away for 2h0m0s (--repair).\n",
+		"a shorter --repair", "is away for 2h (--repair).\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)

@@ -28,6 +28,7 @@ type Report struct {
 // Setup is what was played.
 type Setup struct {
 	Pods                        int32   `json:"pods"`
+	Spares                      int32   `json:"spares,omitempty"`
 	Nodes                       int     `json:"nodes"`
 	Seconds                     float64 `json:"seconds"`
 	Plays                       int     `json:"plays"`
@@ -134,7 +135,7 @@ func (o *options) report(model *lab.Model, studies []*study) *Report {
 	first, whole := studies[0], studies[len(studies)-1]
 	out := &Report{
 		Setup: &Setup{
-			Pods: gang.Replicas(first.job), Nodes: countNodes(&first.setup), Seconds: o.length.Seconds(), Plays: o.plays, Seed: o.seed,
+			Pods: gang.Replicas(first.job), Spares: gang.Spares(first.job), Nodes: countNodes(&first.setup), Seconds: o.length.Seconds(), Plays: o.plays, Seed: o.seed,
 			FailureSource: model.Source, FailuresPerThousandNodeDays: rate(first.setup.Causes),
 			CheckpointIntervalSeconds: o.costs.CheckpointInterval.Seconds(), CheckpointWriteSeconds: o.costs.CheckpointWrite.Seconds(),
 			RestoreSeconds: o.costs.Restore.Seconds(), AssumedRepairSeconds: model.AssumedRepair.Seconds(),

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/lab"
 )
 
@@ -31,7 +32,7 @@ func formatSpan(d time.Duration) string {
 	if d > 0 && d%day == 0 {
 		return fmt.Sprintf("%dd", d/day)
 	}
-	return d.String()
+	return lines.Exactly(d)
 }
 
 func spanVar(f *pflag.FlagSet, to *time.Duration, name string, preset time.Duration, usage string) {

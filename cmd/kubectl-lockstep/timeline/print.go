@@ -8,11 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/duration"
-
-	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
-
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/policies/incident"
 )
 
@@ -35,8 +32,11 @@ func Print(out io.Writer, j *Job) {
 		state = "no state yet"
 	}
 	fmt.Fprintf(out, "TrainingJob %s/%s: %s, attempt %d, incidents remembered: %d\n", j.Namespace, j.Name, state, j.Attempt, len(j.Incidents))
-	if j.Availability != nil {
+	switch {
+	case j.Availability != nil:
 		printAvailability(out, j.Availability)
+	case len(j.Incidents) == 0:
+		fmt.Fprintf(out, "Its pods have not all been ready yet: `kubectl lockstep why %s` says what it waits for.\n", j.Name)
 	}
 	if j.GrowingSince != nil {
 		printWrapped(out, "Growing since "+moment(j.GrowingSince.Time)+". "+GrowingHint)
@@ -49,7 +49,7 @@ func Print(out io.Writer, j *Job) {
 		j.printIncident(out, &j.Incidents[i], longest)
 	}
 	if longest > 0 {
-		fmt.Fprintf(out, "\nTimes are UTC. The longest bar is %s: . detect  - decide  # place\n~ wait for room  = start\n", told(longest))
+		fmt.Fprintf(out, "\nTimes are UTC. The longest bar is %s: . detect  - decide  # place\n~ wait for room  = start\n", lines.Duration(longest))
 	}
 	if next := j.NextStep; next != nil && Overdue(next, j.Time.Time) {
 		fmt.Fprintln(out)
@@ -66,7 +66,7 @@ func printWrapped(out io.Writer, text string) {
 func printAvailability(out io.Writer, a *Availability) {
 	fmt.Fprintf(out, "ETTR %.4f from %s to %s\n", a.ETTR, moment(a.StartTime.Time), moment(a.EndTime.Time))
 	line := func(milliseconds int64, what string) {
-		fmt.Fprintf(out, "  %9s  %s\n", told(time.Duration(milliseconds)*time.Millisecond), what)
+		fmt.Fprintf(out, "  %9s  %s\n", lines.Duration(time.Duration(milliseconds)*time.Millisecond), what)
 	}
 	line(a.ReadyMilliseconds, "ready")
 	for _, lost := range a.LostTime {
@@ -80,11 +80,11 @@ func printAvailability(out io.Writer, a *Availability) {
 func (j *Job) printIncident(out io.Writer, inc *Incident, longest time.Duration) {
 	outcome := string(inc.Outcome)
 	if outcome == "" {
-		outcome = "open for " + told(j.Time.Sub(inc.Start.Time))
+		outcome = "open for " + lines.Duration(j.Time.Sub(inc.Start.Time))
 	}
 	fmt.Fprintf(out, "\n%s: %s\n", inc.Message, outcome)
 	line := func(at time.Time, what string) {
-		fmt.Fprintf(out, "  %s  %8s  %s\n", moment(at), told(at.Sub(inc.Start.Time)), what)
+		fmt.Fprintf(out, "  %s  %8s  %s\n", moment(at), lines.Duration(at.Sub(inc.Start.Time)), what)
 	}
 	for _, e := range inc.Events {
 		line(e.Time.Time, e.What)
@@ -96,7 +96,7 @@ func (j *Job) printIncident(out io.Writer, inc *Incident, longest time.Duration)
 	var phases []string
 	for _, p := range inc.Phases {
 		bar.WriteString(strings.Repeat(marks[p.Phase].mark, columns(p.Duration(), longest)))
-		phases = append(phases, marks[p.Phase].name+" "+told(p.Duration()))
+		phases = append(phases, marks[p.Phase].name+" "+lines.Duration(p.Duration()))
 	}
 	if len(phases) > 0 {
 		fmt.Fprintf(out, "  %s\n  %s\n", bar.String(), strings.Join(phases, ", "))
@@ -105,9 +105,9 @@ func (j *Job) printIncident(out io.Writer, inc *Incident, longest time.Duration)
 
 // nextStory tells of the step that is announced.
 func nextStory(next *v1alpha1.NextStep, at time.Time) string {
-	what := fmt.Sprintf("%s is next, in %s", next.Action, told(next.Time.Sub(at)))
+	what := fmt.Sprintf("%s is next, in %s", next.Action, lines.Duration(next.Time.Sub(at)))
 	if late := at.Sub(next.Time.Time); late > 0 {
-		what = fmt.Sprintf("%s is next, and has been due for %s", next.Action, told(late))
+		what = fmt.Sprintf("%s is next, and has been due for %s", next.Action, lines.Duration(late))
 	}
 	if next.DryRun {
 		what += "; it will only be recorded: a dry run"
@@ -139,14 +139,3 @@ func total(phases []Phase) time.Duration {
 }
 
 func moment(at time.Time) string { return at.UTC().Format(time.DateTime) }
-
-// told is what people read of a time: days and hours from two days on.
-func told(d time.Duration) string {
-	switch {
-	case d >= 48*time.Hour:
-		return duration.HumanDuration(d)
-	case d.Abs() >= time.Minute:
-		return d.Round(time.Second).String()
-	}
-	return d.Round(100 * time.Millisecond).String()
-}

@@ -140,13 +140,6 @@ func events(inc *v1alpha1.Incident) []Event {
 	if inc.Cause.Time != nil {
 		events = append(events, Event{metav1.NewMicroTime(inc.Cause.Time.Time), "the program ended"})
 	}
-	for _, s := range inc.Steps {
-		what := string(s.Action)
-		if s.DryRun {
-			what += ", only recorded: a dry run"
-		}
-		events = append(events, Event{s.Time, what})
-	}
 	note := func(at *metav1.MicroTime, what string) {
 		if at != nil {
 			events = append(events, Event{*at, what})
@@ -155,6 +148,13 @@ func events(inc *v1alpha1.Incident) []Event {
 	if c := inc.Checkpoint; c != nil {
 		note(&c.RequestTime, fmt.Sprintf("%d pods are asked for a checkpoint", c.Pods))
 		note(c.EndTime, strings.TrimSuffix(fmt.Sprintf("checkpoint: %s, %d of %d pods answered: %s", c.Outcome, c.Answered, c.Pods, c.Message), ": "))
+	}
+	for _, s := range inc.Steps { // behind the checkpoint, which ends with the step that waited for it
+		what := string(s.Action)
+		if s.DryRun {
+			what += ", only recorded: a dry run"
+		}
+		events = append(events, Event{s.Time, what})
 	}
 	note(inc.NoRoomTime, "a replacement has to wait for room")
 	note(inc.PlacedTime, "the last replacement may be placed")

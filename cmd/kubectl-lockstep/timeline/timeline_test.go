@@ -21,7 +21,7 @@ func TestTimelineShowsTheNextStep(t *testing.T) {
 		want    string
 		overdue bool
 	}{
-		"later":              {late: -5 * time.Minute, want: "RestartTask is next, in 5m0s"},
+		"later":              {late: -5 * time.Minute, want: "RestartTask is next, in 5m"},
 		"a dry run":          {late: -time.Second, dryRun: true, want: "RestartTask is next, in 1s; it will only be recorded: a dry run"},
 		"due":                {late: 12 * time.Second, want: "RestartTask is next, and has been due for 12s"},
 		"nobody has done it": {late: 70 * time.Hour, want: "RestartTask is next, and has been due for 2d22h", overdue: true},
@@ -35,7 +35,7 @@ func TestTimelineShowsTheNextStep(t *testing.T) {
 			shown := Of(job, at)
 			var out bytes.Buffer
 			Print(&out, &shown)
-			if want := "  " + due.Format(time.DateTime) + "      1m0s  " + tc.want + "\n"; !strings.Contains(out.String(), want) {
+			if want := "  " + due.Format(time.DateTime) + "        1m  " + tc.want + "\n"; !strings.Contains(out.String(), want) {
 				t.Errorf("no %q in\n%s", want, &out)
 			}
 			check.Equal(t, "hint", tc.overdue, strings.Contains(out.String(), "it may not be running"))

@@ -30,8 +30,8 @@ func Nodes(s *Snapshot, fleet *fleetmap.Fleet, healths []v1alpha1.NodeHealth, gp
 	}
 	var out bytes.Buffer
 	t := report.Total
-	headline(&out, fmt.Sprintf("%s UTC. Nodes: %d, of these free %d, in use %d, held %d, in quarantine %d, not ready %d. GPUs in use: %d of %d.",
-		s.Now.UTC().Format(time.TimeOnly), t.Nodes, t.Free, t.Used, t.Held, t.Quarantined, t.NotReady, taken, total), screen)
+	headline(&out, fmt.Sprintf("%s UTC. Nodes: %d, of these free %d, in use %d, held and unused %d, in quarantine %d, not ready %d. GPUs in use: %d of %d.",
+		s.Now.UTC().Format(time.TimeOnly), t.Nodes, t.Free, t.Used, t.Held-t.HeldInUse, t.Quarantined, t.NotReady, taken, total), screen)
 	var rows []lines.Row
 	for _, h := range report.HyperNodes {
 		if _, closest := has[h.Name]; closest {

@@ -74,7 +74,7 @@ func (s *Snapshot) title(gpus GPUs) string {
 	states, sum := map[v1alpha1.State]int{}, int64(0)
 	for _, job := range s.Jobs {
 		states[job.Status.State]++
-		if !gang.Finished(&job.Status) && job.Status.Placement != nil && !job.Spec.Suspend {
+		if hasNodes(job) {
 			sum += gpusOf(job, gpus)
 		}
 	}
@@ -85,6 +85,11 @@ func (s *Snapshot) title(gpus GPUs) string {
 		}
 	}
 	return fmt.Sprintf("%s UTC. Jobs: %d (%s), GPUs in use: %d.", s.Now.UTC().Format(time.TimeOnly), len(s.Jobs), cmp.Or(strings.Join(parts, ", "), "none"), sum)
+}
+
+// hasNodes reports whether the GPUs of a job are in use by it.
+func hasNodes(job *v1alpha1.TrainingJob) bool {
+	return !gang.Finished(&job.Status) && job.Status.Placement != nil && !job.Spec.Suspend
 }
 
 func headline(out *bytes.Buffer, text string, screen Screen) {
@@ -99,8 +104,12 @@ func (s *Snapshot) row(job *v1alpha1.TrainingJob, gpus GPUs) []string {
 	if status.Availability != nil {
 		ettr = fmt.Sprintf("%.4f", policies.TimesAt(status.Availability, s.Now).ETTR())
 	}
+	asked := fmt.Sprint(gpusOf(job, gpus))
+	if !hasNodes(job) {
+		asked = "(" + asked + ")" // not counted as in use
+	}
 	broken, phase := s.openIncident(status)
-	return []string{job.Namespace, job.Name, string(status.State), status.Ready, fmt.Sprint(gpusOf(job, gpus)), ettr, broken, phase, s.next(status.NextStep)}
+	return []string{job.Namespace, job.Name, string(status.State), status.Ready, asked, ettr, broken, phase, s.next(status.NextStep)}
 }
 
 // openIncident tells of the oldest open incident what it is, and in which phase it is since when.

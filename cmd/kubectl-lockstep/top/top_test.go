@@ -39,7 +39,7 @@ func snapshot() *Snapshot {
 	return &Snapshot{Now: now, Jobs: []*v1alpha1.TrainingJob{
 		job("mamba", v1alpha1.TrainingJobStatus{State: v1alpha1.StateQueued, Ready: "0/4"}),
 		job("opt", v1alpha1.TrainingJobStatus{State: v1alpha1.StateCompleted, Ready: "0/4", Placement: placed, Conditions: []metav1.Condition{{Type: v1alpha1.ConditionCompleted, Status: metav1.ConditionTrue}}}),
-		job("bert", v1alpha1.TrainingJobStatus{State: v1alpha1.StateRunning, Ready: "4/4", Availability: &v1alpha1.Availability{StartTime: micro(time.Hour)}}),
+		job("bert", v1alpha1.TrainingJobStatus{State: v1alpha1.StateRunning, Ready: "4/4", Placement: &v1alpha1.Placement{}, Availability: &v1alpha1.Availability{StartTime: micro(time.Hour)}}),
 		job("llama", v1alpha1.TrainingJobStatus{
 			State: v1alpha1.StateRecovering, Ready: "3/4", Placement: placed, Message: "incident 2, NodeGone of pod llama-1-worker-3: no node of rack-0 is free",
 			Availability: &v1alpha1.Availability{StartTime: micro(2 * time.Hour), LostTime: []v1alpha1.LostTime{{Cause: "NodeGone", Milliseconds: 1800_000}}},
@@ -58,13 +58,13 @@ func snapshot() *Snapshot {
 
 func TestJobs(t *testing.T) {
 	check.Equal(t, "screen", `03:04:05 UTC. Jobs: 5 (1 new, 1 Recovering, 1 Queued, 1 Running, 1 Completed),
-GPUs in use: 32.
+GPUs in use: 64.
 NAME   STATE       READY  GPUS  ETTR    INCIDENT  PHASE            NEXT
-new    -           -      32    -       -         -                -
+new    -           -      (32)  -       -         -                -
 llama  Recovering  3/4    32    0.7500  NodeGone  WaitForRoom 35s  RestartTask in 6m
-mamba  Queued      0/4    32    -       -         -                -
+mamba  Queued      0/4    (32)  -       -         -                -
 bert   Running     4/4    32    1.0000  -         -                -
-opt    Completed   0/4    32    -       -         -                -
+opt    Completed   0/4    (32)  -       -         -                -
 `, Jobs(snapshot(), gpus, Screen{Width: 80}))
 }
 
@@ -104,7 +104,7 @@ func TestOneJob(t *testing.T) {
 	out := Job(snapshot(), "llama", gpus, Screen{Width: 80})
 	for _, want := range []string{
 		"Jobs: 1 (1 Recovering), GPUs in use: 32.\n", "\nincident 2, NodeGone of pod llama-1-worker-3: no node of rack-0 is free\n\nTrainingJob research/llama: Recovering",
-		"incident 1, PodFailed: Recovered\n", "RestartTask is next, in 6m0s", "ETTR 0.7500",
+		"incident 1, PodFailed: Recovered\n", "RestartTask is next, in 6m", "ETTR 0.7500",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
@@ -127,8 +127,8 @@ func TestNodes(t *testing.T) {
 		Reports: []v1alpha1.HealthReport{{Source: "dcgm", Entity: "gpu/GPU-a", Signal: "XID79", State: v1alpha1.HealthStateFailed, Since: metav1.NewTime(now.Add(-3 * time.Hour))}},
 		Verdict: &v1alpha1.HealthVerdict{State: v1alpha1.HealthStateFailed, Since: metav1.NewTime(now.Add(-3 * time.Hour)), QuarantinedTime: new(metav1.NewTime(now.Add(-3 * time.Hour)))},
 	}}}
-	check.Equal(t, "screen", `03:04:05 UTC. Nodes: 6, of these free 1, in use 4, held 0, in quarantine 1, not
-ready 0. GPUs in use: 32 of 48.
+	check.Equal(t, "screen", `03:04:05 UTC. Nodes: 6, of these free 1, in use 4, held and unused 0, in
+quarantine 1, not ready 0. GPUs in use: 32 of 48.
 HYPERNODE  NODES  FREE  USED  HELD  QUARANTINE  DEGRADED  NOT-READY  GPUS
 rack-0     3      -     3     -     -           -         -          24/24
 rack-1     3      1     1     -     1           -         -          8/24

@@ -34,7 +34,7 @@ func openIncidents(s *Snapshot) []Fact {
 			out = append(out, tellCause(inc)...)
 			out = append(out, s.tellUnreachable(inc)...)
 			if n := int(inc.VictimCount); n > 0 {
-				out = append(out, told("status.incidents", "Incident %d has %s that only fell in its wake (%s): the kubelet restarts them in place.",
+				out = append(out, told("status.incidents", "Incident %d has %s that fell only because of it (%s): the kubelet restarts them in place.",
 					inc.ID, counted(n, "victim"), listed(inc.Victims))...)
 			}
 		}

@@ -3,6 +3,7 @@
 package why
 
 import (
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -32,7 +33,11 @@ func unseen(s *Snapshot) []Fact {
 
 // message tells what the manager says of the job.
 func message(s *Snapshot) []Fact {
-	if m := s.Job.Status.Message; m != "" {
+	m := s.Job.Status.Message
+	repeated := slices.ContainsFunc(s.Job.Status.Conditions, func(c metav1.Condition) bool {
+		return c.Message == m && (c.Type == v1alpha1.ConditionRecovering || c.Type == v1alpha1.ConditionScheduled)
+	})
+	if m != "" && !repeated {
 		return told("status.message", "The manager says: %s.", strings.TrimSuffix(m, "."))
 	}
 	return nil

@@ -27,7 +27,7 @@ func TestARunningJob(t *testing.T) {
 func TestAQueuedJob(t *testing.T) {
 	check.Equal(t, "answer", []string{
 		"It has not been scheduled since 11:00:00 UTC (60m ago), reason Queued: waits for room in queue default. [condition Scheduled]",
-		"Queue default is open, and its limits leave room for the gang. What the scheduler counts as its share, no object says: the scheduler's metrics volcano_queue_* do. [Queue default]",
+		"Queue default is open, and its limits leave room for the gang. What share of the cluster the scheduler allows it is only in the scheduler's metrics volcano_queue_*. [Queue default]",
 		"The queue has not admitted the gang of 4 pods yet: its pods are only created after that. [PodGroup llm-1-uid, phase Pending]",
 		"The topology is hard: all pods have to fit into one HyperNode of tier 1 at most. [spec.networkTopology]",
 	}, sentences(Job(queued())))
@@ -172,7 +172,7 @@ func TestWhatIsToldOfAJob(t *testing.T) {
 			inc.VictimCount, inc.Victims, inc.Cause.Message = 1, []string{"llm-1-worker-2"}, "CUDA error\n"
 		}), []string{
 			`The message of the cause of incident 7: "CUDA error". [status.incidents]`,
-			"Incident 7 has 1 victim that only fell in its wake (llm-1-worker-2): the kubelet restarts them in place. [status.incidents]",
+			"Incident 7 has 1 victim that fell only because of it (llm-1-worker-2): the kubelet restarts them in place. [status.incidents]",
 		}},
 		"a silent node": {open, incident(func(inc *v1alpha1.Incident) { inc.Trigger = v1alpha1.NodeNotReady }), []string{
 			"A pod on a silent node counts as dead after 1m0s (unreachableNode.afterSeconds), and not earlier where the rest of the gang is down: no shorter gangDownAfterSeconds is set. [spec.restartPolicy]",
@@ -237,7 +237,7 @@ func TestWhatIsToldOfAJob(t *testing.T) {
 			s.Nodes[2].Spec.Taints = []corev1.Taint{{Key: v1alpha1.HoldTaintPrefix + "llm-11111111"}} // its own
 			s.Nodes[3].Spec.Unschedulable, s.Nodes[3].Status.Conditions[0].Status = true, corev1.ConditionUnknown
 		}, []string{
-			"Of 4 nodes that the job may use by its nodeSelector, 1 is held by other TrainingJobs (n1), 1 is not ready (n3), 1 is out of service (n0), 1 is perhaps in use, as the pods of all namespaces could not be read (n2). [Nodes, Pods]",
+			"Of 4 nodes, 1 is held by other TrainingJobs (n1), 1 is not ready (n3), 1 is out of service (n0), 1 is perhaps in use, as the pods of all namespaces could not be read (n2). [Nodes, Pods]",
 		}},
 		"no HyperNodes": {queued, func(s *Snapshot) { s.Topology = topology.New(nil) }, []string{"highestTierAllowed 1 lets Volcano spread the gang over all nodes: the cluster has no HyperNodes. [HyperNodes]"}},
 		"no HyperNode of its tier": {queued, func(s *Snapshot) {

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/capacity"
 	"github.com/lockstep-dev/lockstep/fit"
 	"github.com/lockstep-dev/lockstep/policies"
@@ -19,6 +20,7 @@ import (
 
 // What a node is to a job that waits for nodes, beside its obstacles.
 const (
+	elsewhere  = "outside of home"
 	avoided    = "avoided by the job after a failure"
 	tooSmall   = "too small for its pods"
 	ownNode    = "in use by the job itself"
@@ -37,6 +39,9 @@ func (s *Snapshot) standing(n *corev1.Node) string {
 		if slices.Contains(obstacles, one) {
 			return one
 		}
+	}
+	if !s.inHome(n.Name) {
+		return elsewhere
 	}
 	for _, x := range s.Job.Status.ExcludedNodes {
 		if x.Name == n.Name {
@@ -80,12 +85,16 @@ func kept(s *Snapshot) []Fact {
 	if !s.Waits() || len(s.Nodes) == 0 {
 		return nil
 	}
-	by := map[string][]string{}
+	by, n := map[string][]string{}, 0
 	for i := range s.Nodes {
+		if !s.selected(&s.Nodes[i]) {
+			continue
+		}
+		n++
 		what := s.standing(&s.Nodes[i])
 		by[what] = append(by[what], s.Nodes[i].Name)
 	}
-	if len(by[unknownUse]) == len(s.Nodes) {
+	if len(by[unknownUse]) == n { // which may be 0
 		return nil
 	}
 	most := slices.SortedFunc(maps.Keys(by), func(a, b string) int {
@@ -99,7 +108,31 @@ func kept(s *Snapshot) []Fact {
 		}
 		parts = append(parts, fmt.Sprintf("%d %s %s (%s)", len(by[what]), are, what, listed(by[what])))
 	}
-	return told("Nodes, Pods", "Of %s that the job may use by its nodeSelector, %s.", counted(len(s.Nodes), "node"), strings.Join(parts, ", "))
+	which := ""
+	if n < len(s.Nodes) || slices.ContainsFunc(s.Job.Spec.Tasks, func(t v1alpha1.Task) bool { return len(t.Template.Spec.NodeSelector) > 0 }) {
+		which = " that the job may use by its nodeSelector"
+	}
+	return told("Nodes, Pods", "Of %s%s, %s.", counted(n, "node"), which, strings.Join(parts, ", "))
+}
+
+// selected reports whether some task of the job may go to a node by its nodeSelector and node affinity.
+func (s *Snapshot) selected(n *corev1.Node) bool {
+	for i := range s.Job.Spec.Tasks {
+		if fit.Selected(&corev1.Pod{Spec: s.Job.Spec.Tasks[i].Template.Spec}, n) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// inHome reports whether a node may take ranks of the job because it is in home, or because there is none.
+func (s *Snapshot) inHome(node string) bool {
+	p := s.Job.Status.Placement
+	if p == nil || p.HyperNode == "" || s.Topology == nil {
+		return true
+	}
+	home, known := s.Topology.Find(p.HyperNode)
+	return !known || home.Holds([]string{node})
 }
 
 // confined tells of a job without a home how its topology confines it, and what the cluster has of that.
@@ -111,7 +144,7 @@ func confined(s *Snapshot) []Fact {
 	out := told("spec.networkTopology", "The topology is hard: all pods have to fit into one HyperNode of tier %d at most.", *t.HighestTierAllowed)
 	free := map[string]bool{}
 	for i := range s.Nodes {
-		free[s.Nodes[i].Name] = s.standing(&s.Nodes[i]) == freeForIt
+		free[s.Nodes[i].Name] = s.selected(&s.Nodes[i]) && s.standing(&s.Nodes[i]) == freeForIt
 	}
 	best, most := hyperNode{}, -1
 	for _, h := range s.Topology.All() {

@@ -43,7 +43,7 @@ func queue(s *Snapshot) []Fact {
 	if len(out) > 0 || s.PodGroup == nil || !pending(s.PodGroup) {
 		return out
 	}
-	out = told("Queue "+q.Name, "Queue %s is open, and its limits leave room for the gang. What the scheduler counts as its share, no object says: the scheduler's metrics volcano_queue_* do.", q.Name)
+	out = told("Queue "+q.Name, "Queue %s is open, and its limits leave room for the gang. What share of the cluster the scheduler allows it is only in the scheduler's metrics volcano_queue_*.", q.Name)
 	for _, name := range sortedNames(requests(gang.Effective(s.Job, &s.Job.Status))) {
 		if strings.Contains(string(name), "/") { // GPUs and other devices
 			out = append(out, s.users(name)...)

@@ -77,11 +77,35 @@ func TestTheNodesOfAJobThatWaits(t *testing.T) {
 	s.Pods = []corev1.Pod{podOn(0, "n9"), podOn(1, "")}
 	got := sentences(Job(s))
 	for _, want := range []string{
-		"Of 10 nodes that the job may use by its nodeSelector, 3 are free for its pods (n1, n2, n3), 2 are in use by others (n5, n6), 1 is avoided by the job after a failure (n8), 1 is cordoned (n0), 1 is in use by the job itself (n9), 1 is tainted with team=vision:NoSchedule (n4), 1 is too small for its pods (n7). [Nodes, Pods]",
+		"Of 10 nodes, 3 are free for its pods (n1, n2, n3), 2 are in use by others (n5, n6), 1 is avoided by the job after a failure (n8), 1 is cordoned (n0), 1 is in use by the job itself (n9), 1 is tainted with team=vision:NoSchedule (n4), 1 is too small for its pods (n7). [Nodes, Pods]",
 		"Of the HyperNodes up to tier 1, rack-a has the most free nodes: 3 of 4. The gang is 4 pods. [HyperNodes]",
 	} {
 		if !slices.Contains(got, want) {
 			t.Errorf("no %q in %q", want, got)
 		}
 	}
+}
+
+// Of a job with a home, nodes outside of it are no help, whether they are free or not. Nor are those that it does not select.
+func TestTheNodesOfARankThatWaits(t *testing.T) {
+	s := running()
+	s.Usage = taking(nil)
+	s.Pods[3] = podOn(3, "")
+	s.Nodes = append(s.Nodes, readyNode("n4"), readyNode("n5"))
+	want := []string{"Of 6 nodes, 3 are in use by the job itself (n0, n1, n2), 2 are outside of home (n4, n5), 1 is free for its pods (n3). [Nodes, Pods]"}
+	check.Equal(t, "answer", want, sentences(kept(s)))
+	s.Job.Spec.Tasks[0].Template.Spec.NodeSelector = map[string]string{"gpu": "h200"}
+	check.Equal(t, "none selected", nil, sentences(kept(s)))
+	s.Nodes[5].Labels = map[string]string{"gpu": "h200"}
+	want = []string{"Of 1 node that the job may use by its nodeSelector, 1 is outside of home (n5). [Nodes, Pods]"}
+	check.Equal(t, "one selected", want, sentences(kept(s)))
+}
+
+// What a condition says, too, is told once.
+func TestAMessageIsToldOnce(t *testing.T) {
+	s := queued()
+	s.Job.Status.Message = "waits for room in queue default"
+	check.Equal(t, "the same", nil, sentences(message(s)))
+	s.Job.Status.Message = "Volcano refuses the job"
+	check.Equal(t, "another", []string{"The manager says: Volcano refuses the job. [status.message]"}, sentences(message(s)))
 }

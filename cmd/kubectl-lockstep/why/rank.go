@@ -107,7 +107,7 @@ func waiting(s *Snapshot, sub Subject) []Fact {
 		if len(out) == 1 {
 			out = append(out, unscheduled(s)...)
 		}
-		return slices.Concat(out, impossible(s), queue(s), kept(s))
+		return slices.Concat(out, sparesOfOthers(s), impossible(s), queue(s), kept(s))
 	}
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		out = append(out, s.tellContainer(p, &c)...)

@@ -133,11 +133,19 @@ func TestWhatIsToldOfARank(t *testing.T) {
 		"deleted by somebody else": {restartedOnce, incident(func(inc *v1alpha1.Incident) { inc.Trigger = v1alpha1.PodDeleted }), []string{
 			"PodDeleted means that somebody else than Lockstep had deleted or evicted the pod first. [status.incidents]",
 		}},
+		"a new attempt for which no rule asked": {restartedOnce, incident(func(inc *v1alpha1.Incident) {
+			inc.Trigger, inc.Steps = v1alpha1.VolcanoJobEnded, []v1alpha1.FiredStep{{Action: v1alpha1.RestartJob, Index: -1, Time: micro(9)}}
+		}), []string{
+			"The last step that restarted it was RestartJob of incident 7 at 11:51:00 UTC (9m ago), because Volcano had ended its Job: the pod before was deleted for that, unless it was gone already. [status.incidents]",
+		}},
+		"a new attempt in place of the rule's step": {restartedOnce, incident(func(inc *v1alpha1.Incident) { inc.Steps[0].Action = v1alpha1.RestartJob }), []string{
+			"The last step that restarted it was RestartJob of incident 7 at 11:51:00 UTC (9m ago), in place of RestartPod, step 1 of rule everything-else of the default restart policy, because Volcano had ended its Job, or peers had ended for good: the pod before was deleted for that, unless it was gone already. [status.incidents]",
+		}},
 		"a step between the ladder's, of an open incident": {restartedOnce, incident(func(inc *v1alpha1.Incident) {
 			inc.Steps = append(inc.Steps, v1alpha1.FiredStep{Action: v1alpha1.RestartPod, Index: -1, Time: micro(8)})
 			inc.Outcome, inc.EndTime = "", nil
 		}), []string{
-			"The last step that restarted it was RestartPod of incident 7 at 11:52:00 UTC (8m ago), which no rule asked for: the pod before was deleted for that, unless it was gone already. [status.incidents]",
+			"The last step that restarted it was RestartPod of incident 7 at 11:52:00 UTC (8m ago), which replaced a pod that failed between the steps of its rule: the pod before was deleted for that, unless it was gone already. [status.incidents]",
 			"Incident 7 began at 11:50:00 UTC (10m ago): PodFailed of pod llm-1-worker-1. It is of class User, and is open. [status.incidents]",
 		}},
 
@@ -149,7 +157,7 @@ func TestWhatIsToldOfARank(t *testing.T) {
 			"Rank worker-1 is pod llm-1-worker-1, which was created at 11:00:00 UTC (60m ago) and is Pending without a node. [Pod llm-1-worker-1]",
 			`It has no node: the scheduler says "0/4 nodes are unavailable". [Pod llm-1-worker-1]`,
 			"It has been recovering since 11:00:00 UTC (60m ago), reason IncidentOpen: waits for room in HyperNode rack-a. [condition Recovering]",
-			"Of 4 nodes that the job may use by its nodeSelector, 3 are in use by the job itself (n0, n2, n3), 1 is perhaps in use, as the pods of all namespaces could not be read (n1). [Nodes, Pods]",
+			"Of 4 nodes, 3 are in use by the job itself (n0, n2, n3), 1 is perhaps in use, as the pods of all namespaces could not be read (n1). [Nodes, Pods]",
 		}},
 		"a pod that waits, after one that has events": {restartedOnce, func(s *Snapshot) {
 			s.Pods[1].Spec.NodeName, s.Pods[1].Status.Phase = "", corev1.PodPending
@@ -157,7 +165,7 @@ func TestWhatIsToldOfARank(t *testing.T) {
 		}, []string{
 			"Rank worker-1 is pod llm-1-worker-1, which was created at 11:00:00 UTC (60m ago) and is Pending without a node. [Pod llm-1-worker-1]",
 			"It has no node: the scheduler has not looked at it yet. [Pod llm-1-worker-1]",
-			"Of 4 nodes that the job may use by its nodeSelector, 3 are in use by the job itself (n0, n2, n3), 1 is perhaps in use, as the pods of all namespaces could not be read (n1). [Nodes, Pods]",
+			"Of 4 nodes, 3 are in use by the job itself (n0, n2, n3), 1 is perhaps in use, as the pods of all namespaces could not be read (n1). [Nodes, Pods]",
 		}},
 		"a container that waits, and a pod that is not ready": {restartedOnce, func(s *Snapshot) {
 			s.Pods[1].Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image."}}}}

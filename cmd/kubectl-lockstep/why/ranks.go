@@ -47,7 +47,7 @@ func onBadNodes(s *Snapshot) []Fact {
 		case len(out) == maxNames:
 			more++
 		default:
-			out = append(out, told("Node "+node, "%s %s on node %s, which %s.", listed(ranks[node]), isOrAre(len(ranks[node])), node, trouble)...)
+			out = append(out, told("Node "+node, "%s %s on node %s, which %s.", listed(ranks[node]), s.isOrWas(node, len(ranks[node])), node, trouble)...)
 		}
 	}
 	if more > 0 {
@@ -70,6 +70,17 @@ func (s *Snapshot) trouble(node string) string {
 		return ""
 	}
 	return "is " + strings.Join(bad, ", ")
+}
+
+// isOrWas is the verb for ranks on a node: one that is gone has none any more.
+func (s *Snapshot) isOrWas(node string, ranks int) string {
+	switch {
+	case s.node(node) != nil:
+		return isOrAre(ranks)
+	case ranks == 1:
+		return "was"
+	}
+	return "were"
 }
 
 func isOrAre(n int) string {

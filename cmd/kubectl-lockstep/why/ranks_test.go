@@ -15,7 +15,7 @@ func TestRanksOnNodesThatAreNotWell(t *testing.T) {
 	check.Equal(t, "while it runs", []string{
 		"worker-0 is on node n0, which is cordoned. [Node n0]",
 		"worker-1, worker-2 are on node n1, which is in quarantine, not ready, degraded. [Node n1]",
-		"worker-3 is on node n3, which does not exist any more. [Node n3]",
+		"worker-3 was on node n3, which does not exist any more. [Node n3]",
 	}, added(running(), func(s *Snapshot) {
 		s.Job.Status.Placement.Tasks[0].Nodes[2] = "n1"
 		s.Nodes[0].Spec.Unschedulable = true
@@ -60,4 +60,18 @@ func TestSparesWithoutANode(t *testing.T) {
 	check.Equal(t, "one finds none", `worker-spare-1 has no node: the scheduler says "0/4 nodes are available". [Pod llm-1-worker-spare-1]`, sentences(spares(s))[1])
 	s.Job.Spec.Suspend = true
 	check.Equal(t, "suspended", nil, spares(s))
+}
+
+func TestASpareOfAnotherTask(t *testing.T) {
+	wanting := func(task string) *Snapshot {
+		s := running()
+		s.Pods[0] = podOn(0, "")
+		s.Pods[0].Labels[v1alpha1.LabelTask] = task
+		spare := podOn(9, "n4")
+		spare.Labels[v1alpha1.LabelSpare], spare.Labels[v1alpha1.LabelTask] = "true", "worker"
+		s.Pods = append(s.Pods, spare)
+		return s
+	}
+	check.Equal(t, "of another task", []string{"The spare on node n4 is for task worker only. [Pod llm-1-worker-9]"}, sentences(sparesOfOthers(wanting("master"))))
+	check.Equal(t, "of its own task", nil, sentences(sparesOfOthers(wanting("worker"))))
 }

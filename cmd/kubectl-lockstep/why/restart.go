@@ -3,6 +3,7 @@
 package why
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -184,15 +185,8 @@ func (s *Snapshot) partition(r gang.Rank) int32 {
 
 // tellStep tells the step that restarted a rank, and the failure that it answered.
 func (s *Snapshot) tellStep(inc *v1alpha1.Incident, step v1alpha1.FiredStep) []Fact {
-	rule := "which no rule asked for"
-	switch {
-	case inc.Trigger == v1alpha1.RestartRequested && step.Action == inc.RequestedAction:
-		rule = "which somebody asked for with spec.restartRequest"
-	case step.Index >= 0:
-		rule = fmt.Sprintf("step %d of rule %s of %s", step.Index+1, inc.Rule, s.policyStory(inc))
-	}
 	out := told("status.incidents", "The last step that restarted it was %s of incident %d at %s, %s: the pod before was deleted for that, unless it was gone already.",
-		step.Action, inc.ID, s.at(step.Time.Time), rule)
+		step.Action, inc.ID, s.at(step.Time.Time), s.stepReason(inc, step))
 	outcome := "is open"
 	if inc.Outcome != "" {
 		outcome = fmt.Sprintf("has been %s%s", inc.Outcome, s.since(inc.EndTime))
@@ -203,4 +197,36 @@ func (s *Snapshot) tellStep(inc *v1alpha1.Incident, step v1alpha1.FiredStep) []F
 		out = append(out, told("status.incidents", "PodDeleted means that somebody else than Lockstep had deleted or evicted the pod first.")...)
 	}
 	return append(append(out, tellCause(inc)...), s.tellUnreachable(inc)...)
+}
+
+// ofJobBecause are the reasons of a new attempt that no rule asks for.
+var ofJobBecause = map[v1alpha1.EventType]string{
+	v1alpha1.VolcanoJobEnded:   "because Volcano had ended its Job",
+	v1alpha1.VolcanoJobDeleted: "because somebody had deleted its Volcano Job",
+	v1alpha1.JobResumed:        "because the job was resumed",
+}
+
+// stepReason tells who asked for a step.
+func (s *Snapshot) stepReason(inc *v1alpha1.Incident, step v1alpha1.FiredStep) string {
+	if inc.Trigger == v1alpha1.RestartRequested && step.Action == inc.RequestedAction {
+		return "which somebody asked for with spec.restartRequest"
+	}
+	if step.Index < 0 {
+		return cmp.Or(ofJobBecause[inc.Trigger], "which replaced a pod that failed between the steps of its rule")
+	}
+	rule := fmt.Sprintf("step %d of rule %s of %s", step.Index+1, inc.Rule, s.policyStory(inc))
+	if asked := s.ruledAction(inc, step.Index); step.Action == v1alpha1.RestartJob && asked != "" && asked != step.Action {
+		return fmt.Sprintf("in place of %s, %s, because Volcano had ended its Job, or peers had ended for good", asked, rule)
+	}
+	return rule
+}
+
+// ruledAction is the action of a step as its rule has it now; empty where there is none.
+func (s *Snapshot) ruledAction(inc *v1alpha1.Incident, index int32) v1alpha1.Action {
+	for _, rule := range rules.Policies(s.Job).Of(inc.PolicyTask).Rules {
+		if rule.Name == inc.Rule && int(index) < len(rule.Steps) {
+			return rule.Steps[index].Action
+		}
+	}
+	return ""
 }

@@ -90,6 +90,23 @@ func podsWithoutNode(s *Snapshot) []Fact {
 		}
 		out = append(out, told("Pods", "%s %s no node: %s.", listed(said[why]), have, why)...)
 	}
+	return append(out, sparesOfOthers(s)...)
+}
+
+// sparesOfOthers tells why spares that hold a node do not help the ranks that wait for one: they serve their own task alone.
+func sparesOfOthers(s *Snapshot) []Fact {
+	waits := map[string]bool{}
+	for _, p := range s.unplaced() {
+		waits[p.Labels[v1alpha1.LabelTask]] = true
+	}
+	var out []Fact
+	for i := range s.Pods {
+		p := &s.Pods[i]
+		task := p.Labels[v1alpha1.LabelTask]
+		if p.Labels[v1alpha1.LabelSpare] == "true" && p.Spec.NodeName != "" && !hasEnded(p) && len(waits) > 0 && !waits[task] {
+			out = append(out, told("Pod "+p.Name, "The spare on node %s is for task %s only.", p.Spec.NodeName, task)...)
+		}
+	}
 	return out
 }
 

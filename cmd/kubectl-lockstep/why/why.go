@@ -30,7 +30,7 @@ type Snapshot struct {
 	NoQueue bool
 	// Pods of the job, of every attempt.
 	Pods []corev1.Pod
-	// Nodes are those of the answer: of the rank, or all that the job's nodeSelectors select.
+	// Nodes are those of the answer: of the rank, or all.
 	Nodes []corev1.Node
 	// Usage is what all pods of the cluster take, while the job waits for nodes; nil where it was not read.
 	Usage *capacity.Usage
