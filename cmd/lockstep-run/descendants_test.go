@@ -118,7 +118,7 @@ func TestSharedMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Munmap(memory)
+	defer func() { _ = unix.Munmap(memory) }()
 	mapped.Close()
 
 	program.Do("hold", p.path("left"))
