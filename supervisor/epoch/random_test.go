@@ -29,7 +29,7 @@ type world struct {
 
 // Whatever happens, and in whatever order, no two programs run at once, no epoch comes back, and reports are true.
 func TestRandomHistories(t *testing.T) {
-	const histories, events = 20_000, 60
+	const histories, events = 10_000, 60
 	for seed := range uint64(histories) {
 		w := newWorld(seed)
 		for range events {
