@@ -18,6 +18,7 @@ import (
 const (
 	// asSupervisor is the argument that makes a test binary a supervisor. The variable asCommand does, too, and goes to its children.
 	asSupervisor = "lockstep-run"
+	asInit       = "init"
 	asCommand    = "LOCKSTEP_RUN_TEST_AS_COMMAND"
 )
 
@@ -28,6 +29,9 @@ func TestMain(m *testing.M) {
 	}
 	if os.Getenv(asCommand) != "" {
 		main()
+	}
+	if len(os.Args) > 1 && os.Args[1] == asInit {
+		os.Exit(beInit())
 	}
 	if len(os.Args) > 1 && os.Args[1] == asSupervisor {
 		os.Exit(execute(os.Args[2:]))
@@ -81,15 +85,25 @@ func (p *pod) run(flags ...string) *container {
 
 func (p *pod) runCommand(command []string, flags ...string) *container {
 	p.t.Helper()
-	args := append([]string{asSupervisor, "run",
+	return p.execute(append([]string{asSupervisor}, p.arguments(command, flags...)...)...)
+}
+
+// arguments are those of lockstep-run.
+func (p *pod) arguments(command []string, flags ...string) []string {
+	args := append([]string{"run",
 		"--manager-address=" + p.manager.Address, "--server-name=" + supervision.ServerName,
 		"--ca-file=" + p.manager.CAFile, "--token-file=" + p.manager.TokenFile,
 		"--epoch-file=" + p.path("epoch"), "--termination-log=" + p.path("termination-log"), "--shared-memory=",
 		"--manager-timeout=1h", "--stop-timeout=1h", "--gpu-memory-timeout=0"}, flags...)
-	return p.execute(append(append(args, "--"), command...)...)
+	return append(append(args, "--"), command...)
 }
 
 func (p *pod) execute(args ...string) *container {
+	p.t.Helper()
+	return p.executeAs(nil, args...)
+}
+
+func (p *pod) executeAs(attr *syscall.SysProcAttr, args ...string) *container {
 	p.t.Helper()
 	log, err := os.CreateTemp(p.t.TempDir(), "log") // a pipe would last as long as the program, which may outlive the supervisor
 	if err != nil {
@@ -98,6 +112,7 @@ func (p *pod) execute(args ...string) *container {
 	defer log.Close()
 	c := &container{t: p.t, cmd: exec.Command(os.Args[0], args...), ended: make(chan struct{}), log: log.Name()}
 	c.cmd.Env, c.cmd.Stdout, c.cmd.Stderr = p.environ, log, log
+	c.cmd.SysProcAttr = attr
 	if err := c.cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -118,7 +119,7 @@ func TestSharedMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Munmap(memory)
+	defer func() { _ = unix.Munmap(memory) }()
 	mapped.Close()
 
 	program.Do("hold", p.path("left"))
@@ -153,6 +154,9 @@ func (p *pod) gpus() (asked net.Listener) {
 		p.t.Fatal(err)
 	}
 	p.t.Cleanup(func() { asked.Close() })
+	if err := asked.(*net.UnixListener).SetDeadline(time.Now().Add(time.Minute)); err != nil { // for a test that hangs
+		p.t.Fatal(err)
+	}
 	p.environ = append(p.environ, "PATH="+p.dir+":"+os.Getenv("PATH"), "NVIDIA_SMI_SOCKET="+p.path("socket"))
 	return asked
 }

@@ -29,7 +29,7 @@ type world struct {
 
 // Whatever happens, and in whatever order, no two programs run at once, no epoch comes back, and reports are true.
 func TestRandomHistories(t *testing.T) {
-	const histories, events = 20_000, 60
+	const histories, events = 10_000, 60
 	for seed := range uint64(histories) {
 		w := newWorld(seed)
 		for range events {
@@ -126,12 +126,7 @@ func (w *world) act(a epoch.Action) {
 	case epoch.Persist:
 		w.persisted = a.Epoch
 	case epoch.Start:
-		w.check(!w.program && !w.leftovers && !w.stopping && !w.cleaning, "a program is started beside another one")
-		w.check(!w.final, "a program is started after SIGTERM or a refusal")
-		w.check(a.Epoch == w.seen, "a program is started in an epoch older than one seen")
-		w.check(a.Epoch == w.persisted, "a program is started in an epoch that is not kept")
-		w.check(a.Order == nil || a.Order.Epoch == a.Epoch, "a program has the contract of another epoch")
-		w.program, w.leftovers, w.dirty, w.failed = true, w.random.IntN(2) == 0, true, nil
+		w.start(a)
 	case epoch.Stop:
 		w.check(!w.stopping && !w.cleaning, "processes are stopped twice")
 		w.stopping = true
@@ -147,6 +142,15 @@ func (w *world) act(a epoch.Action) {
 		w.check(a.Code != 0 || w.failed.GetCode() == 0, "a failure is called a success")
 		w.ended = true
 	}
+}
+
+func (w *world) start(a epoch.Start) {
+	w.check(!w.program && !w.leftovers && !w.stopping && !w.cleaning, "a program is started beside another one")
+	w.check(!w.final, "a program is started after SIGTERM or a refusal")
+	w.check(a.Epoch == w.seen, "a program is started in an epoch older than one seen")
+	w.check(a.Epoch == w.persisted, "a program is started in an epoch that is not kept")
+	w.check(a.Order == nil || a.Order.Epoch == a.Epoch, "a program has the contract of another epoch")
+	w.program, w.leftovers, w.dirty, w.failed = true, w.random.IntN(2) == 0, true, nil
 }
 
 func (w *world) report(r *wire.Report) {

@@ -51,14 +51,13 @@ func (k *Keeper) eachOfSharedMemory(visit func(path string, f file)) {
 		return
 	}
 	_ = filepath.WalkDir(k.options.SharedMemory, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() {
-			return nil // what cannot be read is left alone
+		if err == nil && entry.Type().IsRegular() {
+			if info, err := entry.Info(); err == nil {
+				stat := info.Sys().(*syscall.Stat_t)
+				visit(path, file{uint64(stat.Dev), stat.Ino})
+			}
 		}
-		if info, err := entry.Info(); err == nil {
-			stat := info.Sys().(*syscall.Stat_t)
-			visit(path, file{uint64(stat.Dev), stat.Ino})
-		}
-		return nil
+		return nil // what cannot be read is left alone
 	})
 }
 

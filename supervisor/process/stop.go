@@ -77,7 +77,7 @@ func (i identity) signal(s syscall.Signal) {
 	if err != nil {
 		return
 	}
-	defer handle.Release()
+	defer func() { _ = handle.Release() }()
 	if now, ok := readProcess(i.pid); ok && now.identity == i {
 		_ = handle.Signal(s)
 	}
@@ -103,14 +103,19 @@ func processes() []process {
 	return all
 }
 
-// readProcess reads /proc/PID/stat; see proc_pid_stat(5) for its fields.
 func readProcess(pid int) (process, bool) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return process{}, false
 	}
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // from the third on: the second may hold spaces
-	const state, parent, threads, started = 3 - 3, 4 - 3, 20 - 3, 22 - 3
+	return parseStat(pid, stat)
+}
+
+// parseStat reads /proc/PID/stat; see proc_pid_stat(5) for its fields.
+func parseStat(pid int, stat []byte) (process, bool) {
+	// The second field is a name in brackets, which may hold anything; that page counts the next as the third.
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	const state, parent, threads, started = 0, 1, 17, 19
 	if len(fields) <= started {
 		return process{}, false
 	}

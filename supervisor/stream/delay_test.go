@@ -7,8 +7,8 @@ import (
 
 func TestDelay(t *testing.T) {
 	c := New(Options{})
-	for failures, most := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
-		most *= time.Second
+	for failures, seconds := range []int{1, 2, 4, 8, 16, 30, 30} {
+		most := time.Duration(seconds) * time.Second
 		for range 1000 {
 			if d := c.delay(failures); d < most/2 || d > most {
 				t.Fatalf("after %d failures the delay is %s, want %s to %s", failures, d, most/2, most)

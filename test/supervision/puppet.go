@@ -140,7 +140,9 @@ func NewPuppets(t *testing.T) *Puppets {
 }
 
 // Command is how one is started.
-func (p *Puppets) Command(name string) []string { return []string{os.Args[0], asPuppet, p.socket, name} }
+func (p *Puppets) Command(name string) []string {
+	return []string{os.Args[0], asPuppet, p.socket, name}
+}
 
 func (p *Puppets) listen(conn net.Conn) {
 	in := json.NewDecoder(conn)
