@@ -176,7 +176,7 @@ func (t *tokens) fetch(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 }
 
 func (t *tokens) get(ctx context.Context, path string, into any) error {
-	raw, err := t.server.Get().AbsPath(path).SetHeader("Accept", "application/json").DoRaw(ctx)
+	raw, err := t.server.Get().AbsPath(path).SetHeader("Accept", "application/json, application/jwk-set+json").DoRaw(ctx)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}

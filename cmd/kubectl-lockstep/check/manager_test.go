@@ -1,6 +1,7 @@
 package check
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -64,7 +65,7 @@ func TestTheManagersRights(t *testing.T) {
 		return func(c *Cluster) {
 			rules := c.ClusterRoles.Items[0].Rules
 			for i := range rules {
-				if rules[i].Resources[0] == resource {
+				if slices.Contains(rules[i].Resources, resource) {
 					rules[i].Verbs = []string{"get"}
 				}
 			}
