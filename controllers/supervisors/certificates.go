@@ -99,7 +99,7 @@ func (c *Certificates) refresh(ctx context.Context) error {
 	}
 	kept, err := parse(secret.Data)
 	if err != nil {
-		return fmt.Errorf("Secret %s: %w; delete it to have a new authority made: pods that trust an earlier one cannot connect from then on", c.secret, err)
+		return fmt.Errorf("the Secret %s: %w; delete it to have a new authority made: pods that trust an earlier one cannot connect from then on", c.secret, err)
 	}
 	due, err := kept.renewed(c.clock.Now())
 	if err != nil {

@@ -77,6 +77,23 @@ func TestWhatWakes(t *testing.T) {
 	}
 }
 
+// Streams of ten thousand pods are not woken for nothing.
+func TestTheSameOrderWakesNoStream(t *testing.T) {
+	h, job := NewHub(), jobNamed("a")
+	s := reporting(h, job, "0")
+	<-s.changed
+	for _, order := range []struct {
+		epoch int64
+		woken int
+	}{{1, 1}, {1, 0}, {2, 1}} {
+		h.Order(job, Order{Epoch: order.epoch})
+		check.Equal(t, fmt.Sprintf("woken for epoch %d", order.epoch), order.woken, len(s.changed))
+		for len(s.changed) > 0 {
+			<-s.changed
+		}
+	}
+}
+
 func TestExitsAreCompared(t *testing.T) {
 	one := Report{State: wire.State_STATE_FAILED, Exit: &Exit{Code: 1}}
 	for name, other := range map[string]Report{

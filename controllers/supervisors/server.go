@@ -89,7 +89,6 @@ func limits() []grpc.ServerOption {
 		// Buffers of 32 KiB for each direction are the default. A connection has little to say.
 		grpc.ReadBufferSize(0),
 		grpc.WriteBufferSize(4 << 10),
-		grpc.SharedWriteBuffer(true),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout, Time: pingEvery, Timeout: pingTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPingInterval}),

@@ -14,6 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
+// ServiceName is that of the Service by which supervisors reach the server, in the manager's namespace.
+const ServiceName = "lockstep-supervisors"
+
 // Off is the address of a server that does not run.
 const Off = "0"
 
@@ -24,7 +27,8 @@ const qps, burst = 50, 200
 type Options struct {
 	// BindAddress as host:port or :port; "0" turns the server off.
 	BindAddress string
-	// Address is the host:port by which supervisors reach the server.
+	// Address is the host:port by which supervisors reach the server; empty for the Service lockstep-supervisors in Namespace, and the port
+	// of BindAddress.
 	Address string
 	// Namespace is the manager's own, for the Secret of its authority.
 	Namespace string
@@ -62,19 +66,33 @@ func SetupWithManager(mgr manager.Manager, o Options) (*Hub, *Certificates, erro
 	return hub, certificates, nil
 }
 
+// Reachable is the address by which supervisors reach the server.
+func (o Options) Reachable() string {
+	if o.Address != "" {
+		return o.Address
+	}
+	_, port, _ := net.SplitHostPort(o.BindAddress)
+	return net.JoinHostPort(o.service(), port)
+}
+
+func (o Options) service() string { return ServiceName + "." + o.Namespace + ".svc" }
+
 // names are those that the server's certificate is for.
 func (o Options) names() ([]string, error) {
 	if _, port, err := net.SplitHostPort(o.BindAddress); err != nil || !isPort(port) {
 		return nil, fmt.Errorf("--supervisors-bind-address=%s: set host:port or :port, such as :9444, or 0 to turn the server off", o.BindAddress)
 	}
-	host, port, err := net.SplitHostPort(o.Address)
-	if err != nil || host == "" || !isPort(port) {
-		return nil, fmt.Errorf("--supervisors-address=%s: set the host:port by which pods reach the manager, such as lockstep-supervisors.lockstep-system.svc:9444", o.Address)
-	}
 	if o.Namespace == "" {
 		return nil, errors.New("the manager's namespace is not known: set --leader-election-namespace where it does not run in a pod")
 	}
-	return []string{host}, nil
+	host, port, err := net.SplitHostPort(o.Reachable())
+	if err != nil || host == "" || !isPort(port) {
+		return nil, fmt.Errorf("--supervisors-address=%s: set the host:port by which pods reach the manager, such as %s:9444", o.Address, o.service())
+	}
+	if host == o.service() {
+		return []string{host}, nil
+	}
+	return []string{o.service(), host}, nil
 }
 
 func isPort(port string) bool {

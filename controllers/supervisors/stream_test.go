@@ -54,6 +54,24 @@ func TestReportsAndOrders(t *testing.T) {
 	}
 }
 
+// An order that came, went and came again before a stream looked is not sent again.
+func TestAnOrderIsSentOnce(t *testing.T) {
+	w := newWorld(t)
+	w.hub.Order(theJob, Order{Epoch: 1})
+	p := w.connect(w.token("llm-1-worker-0"))
+	p.ordered()
+	w.hub.mu.Lock()
+	s := w.hub.jobs[theJob].pods[rank0].session
+	w.hub.mu.Unlock()
+	for epoch := int64(2); epoch < 10; epoch++ {
+		for s.wake(); len(s.changed) > 0; { // until the stream has looked
+			runtime.Gosched()
+		}
+		w.hub.Order(theJob, Order{Epoch: epoch})
+		check.Equal(t, "epoch of the next order", epoch, p.ordered().GetEpoch())
+	}
+}
+
 func TestAnOrderOfEpoch0IsSent(t *testing.T) {
 	w := newWorld(t)
 	w.hub.Order(theJob, Order{})
@@ -194,7 +212,9 @@ func TestAFlood(t *testing.T) {
 	w := newWorld(t)
 	flood, calm := w.connect(w.token("llm-1-worker-0")), w.connect(w.token("llm-1-worker-1"))
 	go func() {
-		for epoch := int64(1); flood.Send(&wire.Report{Epoch: epoch, State: wire.State_STATE_RUNNING}) == nil; epoch++ {
+		var err error
+		for epoch := int64(1); err == nil; epoch++ {
+			err = flood.Send(&wire.Report{Epoch: epoch, State: wire.State_STATE_RUNNING})
 		}
 	}()
 	last := func(epoch int64) func(map[types.UID]Report) bool {
@@ -242,7 +262,8 @@ func TestASlowReader(t *testing.T) {
 		w.hub.Order(theJob, Order{Epoch: epoch, RestartReason: long})
 		other.reports(epoch, wire.State_STATE_RUNNING)
 		w.clock.Step(time.Second / perSecond)
-		for other.ordered().GetEpoch() != epoch {
+		for got := int64(0); got != epoch; {
+			got = other.ordered().GetEpoch()
 		}
 	}
 	orders := 0

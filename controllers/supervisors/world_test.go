@@ -189,6 +189,10 @@ func (k *issuerKeys) serve(w http.ResponseWriter, r *http.Request) {
 	case "/.well-known/openid-configuration":
 		_ = json.NewEncoder(w).Encode(map[string]any{"issuer": issuer, "jwks_uri": "https://elsewhere.example/openid/v1/jwks"})
 	case "/openid/v1/jwks":
+		if !strings.Contains(r.Header.Get("Accept"), "application/jwk-set+json") { // as the API server does
+			http.Error(w, "no content type that the client supports", http.StatusNotAcceptable)
+			return
+		}
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: k.public})

@@ -1,6 +1,7 @@
 package installation
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -114,7 +115,7 @@ var mistakes = []mistake{
 	{"a right that the manager lacks", func(w world) func() {
 		return update(w, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "lockstep-manager"}}, func(r *rbacv1.ClusterRole) {
 			for i := range r.Rules {
-				if r.Rules[i].Resources[0] == "nodes/status" {
+				if slices.Contains(r.Rules[i].Resources, "nodes/status") {
 					r.Rules[i].Verbs = []string{"get"}
 				}
 			}

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -154,7 +155,7 @@ func (c *Cluster) rulesOf(namespace, account string) []rbacv1.PolicyRule {
 
 // ruleText is a rule in words, such as "patch nodes".
 func ruleText(r rbacv1.PolicyRule) string {
-	var resources []string
+	resources := slices.Clone(r.NonResourceURLs)
 	for _, resource := range r.Resources {
 		if group := strings.Join(r.APIGroups, ","); group != "" {
 			resource += "." + group

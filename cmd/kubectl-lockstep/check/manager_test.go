@@ -1,6 +1,7 @@
 package check
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -64,7 +65,7 @@ func TestTheManagersRights(t *testing.T) {
 		return func(c *Cluster) {
 			rules := c.ClusterRoles.Items[0].Rules
 			for i := range rules {
-				if rules[i].Resources[0] == resource {
+				if slices.Contains(rules[i].Resources, resource) {
 					rules[i].Verbs = []string{"get"}
 				}
 			}
@@ -84,8 +85,14 @@ func TestTheManagersRights(t *testing.T) {
 			c.ClusterRoleBindings.Items[0].Subjects = []rbacv1.Subject{{Kind: rbacv1.GroupKind, Name: "system:serviceaccounts:lockstep-system"}}
 		}, nil},
 		"all rights": {func(c *Cluster) {
-			c.ClusterRoles.Items[0].Rules = []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}}
+			c.ClusterRoles.Items[0].Rules = []rbacv1.PolicyRule{
+				{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}, {NonResourceURLs: []string{"*"}, Verbs: []string{"*"}},
+			}
 		}, nil},
+		"one that is of no resource": {func(c *Cluster) {
+			role := &c.ClusterRoles.Items[0]
+			role.Rules = slices.DeleteFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return len(r.NonResourceURLs) > 0 })
+		}, []string{subject + "get /.well-known/openid-configuration, get /openid/v1/jwks."}},
 	})
 	c := good(t)
 	c.ClusterRoleBindings.Items = nil
