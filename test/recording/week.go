@@ -29,7 +29,7 @@ var week = []part{
 	}},
 	{"alert", []string{
 		"# cp config/prometheus/lockstep.yaml lockstep.yaml",
-		"grep -A6 LockstepNodesQuarantined lockstep.yaml",
+		"grep -A8 LockstepNodesQuarantined lockstep.yaml",
 		"# " + ill,
 		"# timeout 60 sh -c 'until kubectl get healthpolicy cluster -o jsonpath={.status.quarantined} | grep -q 1; do sleep 1; done'",
 		"# kubectl wait tj/llama --for=jsonpath={.status.state}=Running --timeout=2m",
