@@ -6,6 +6,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/go-logr/logr/funcr"
+
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 func TestAnswers(t *testing.T) {
@@ -64,6 +68,23 @@ func TestAnswers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A sender without the right waits for a person, which is an error. What is sent again is none.
+func TestASenderWithoutTheRightIsAnError(t *testing.T) {
+	var errors []string
+	h := &Handler{Log: funcr.NewJSON(func(line string) {
+		if strings.Contains(line, `"error":`) {
+			errors = append(errors, line)
+		}
+	}, funcr.Options{})}
+	for _, code := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusBadRequest, http.StatusServiceUnavailable} {
+		h.logRefusal(&refusal{code: code, reason: "why"})
+	}
+	check.Equal(t, "errors", []string{
+		`{"logger":"","msg":"alerts refused","error":null,"code":401,"reason":"why"}`,
+		`{"logger":"","msg":"alerts refused","error":null,"code":403,"reason":"why"}`,
+	}, errors)
 }
 
 func TestAnswersSayHowToGoOn(t *testing.T) {
