@@ -38,6 +38,8 @@ HISTORIES ?= 100000
 # Nodes of test-week.
 NODES ?= 5000
 
+# Flags of cluster-up, such as CLUSTER='--tiers 3'; `go run ./test/cluster/cmd up -h` lists them.
+CLUSTER ?=
 # Flags of bench, such as BENCH='-sizes=4 -kept=0 -health=0 -readme='; `go run ./test/bench -h` lists them.
 BENCH ?=
 
@@ -187,7 +189,7 @@ agreement: prereqs prereqs-real cluster-binaries node-binaries ## as root: compa
 
 .PHONY: cluster-up
 cluster-up: prereqs ## start a test cluster on this machine, without containers
-	go run ./test/cluster/cmd up --detach
+	go run ./test/cluster/cmd up --detach $(CLUSTER)
 
 .PHONY: cluster-down
 cluster-down: prereqs ## stop the test cluster

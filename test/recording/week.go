@@ -3,8 +3,9 @@ package main
 // week is recorded for the page of the first week.
 var week = []part{
 	{"install", []string{
-		"helm install lockstep charts/lockstep --namespace lockstep-system --create-namespace \\\n" +
-			"    --set manager.image.repository=registry.example/lockstep-manager \\\n    --set agent.image.repository=registry.example/lockstep-health-agent 2>/dev/null | grep -v ^LAST",
+		"# helm package charts/lockstep --destination bin 2>/dev/null", // as `make chart` does
+		"helm install lockstep bin/lockstep-*.tgz --namespace lockstep-system --create-namespace \\\n" +
+			"    --set manager.image.repository=registry.example/lockstep-manager \\\n    --set agent.image.repository=registry.example/lockstep-health-agent",
 		"kubectl get crds -o name | grep lockstep",
 	}},
 	{"job", []string{
