@@ -23,7 +23,7 @@ KUBECTL ?= kubectl
 PLUGIN_URL ?=
 PLUGIN_VERSION ?=
 # What `make install` applies: a folder of config/samples says where DCGM is otherwise, and
-# config/alerts adds the receiver of Alertmanager.
+# config/alerts adds the receiver of Alertmanager. A folder of your own has both.
 CONFIG ?= config/default
 # How long one package may take.
 TEST_TIMEOUT ?= 20m
@@ -52,7 +52,7 @@ HELM_DOCS := $(TOOLS)/helm-docs
 CRD_REF_DOCS := $(TOOLS)/crd-ref-docs
 # Folders of the chart's templates that `make manifests` renders into config, and those of them that need a value.
 RENDERED := manager rbac agent policy
-OPTIONAL := alerts networkpolicy prometheus
+OPTIONAL := alerts/receiver networkpolicy prometheus
 # What `make generate manifests` writes.
 GENERATED := charts config/grafana $(RENDERED:%=config/%) $(OPTIONAL:%=config/%) config/crd api/reference.md ':(glob)api/**/zz_generated.*.go'
 MODULES = $(patsubst %/go.mod,%,$(shell git ls-files -- go.mod '*/go.mod' | sed 's|^go.mod$$|./go.mod|'))
@@ -231,8 +231,13 @@ plugin: prereqs ## pack kubectl-lockstep for Linux, macOS and Windows into bin/p
 chart: $(HELM) ## pack the Helm chart into bin
 	$(HELM) package charts/lockstep --destination bin 2> >(grep -v 'found symbolic link' >&2)
 
+.PHONY: prereqs-images
+prereqs-images:
+	@[[ "$(origin IMG) $(origin AGENT_IMG)" != *file* ]] || \
+	  { echo "set IMG and AGENT_IMG to the images in your registry: config/README.md says how they are built" >&2; exit 1; }
+
 .PHONY: install
-install: prereqs-kubectl ## install CRDs, roles, manager (image IMG) and health agent (AGENT_IMG) in the cluster of $KUBECONFIG
+install: prereqs-kubectl prereqs-images ## install CRDs, roles, manager (image IMG) and health agent (AGENT_IMG) in the cluster of $KUBECONFIG
 	$(KUBECTL) kustomize $(CONFIG) \
 	  | sed -e 's|image: lockstep-manager:dev$$|image: $(IMG)|' -e 's|image: lockstep-health-agent:dev$$|image: $(AGENT_IMG)|' \
 	  | $(KUBECTL) apply --server-side -f -
