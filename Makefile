@@ -19,9 +19,10 @@ AGENT_ARCHITECTURES ?= $(shell go env GOARCH)
 DCGM ?=
 DOCKER ?= docker
 KUBECTL ?= kubectl
-# The address of the folder that `make plugin` is uploaded to, and the version there; by default that of the program.
+# The address of the folder that `make plugin` is uploaded to.
 PLUGIN_URL ?=
-PLUGIN_VERSION ?=
+# One version for all that is built of a commit: its tag. Go puts that into the programs, and `make chart` into the chart.
+VERSION := $(shell git describe --tags --exact-match --match 'v*' 2>/dev/null)
 # What `make install` applies: a folder of config/samples says where DCGM is otherwise, and
 # config/alerts adds the receiver of Alertmanager. A folder of your own has both.
 CONFIG ?= config/default
@@ -224,12 +225,12 @@ archives: prereqs ## write the images IMG and AGENT_IMG as OCI archives into bin
 	  -architectures $(ARCHITECTURES) -agent-architectures $(AGENT_ARCHITECTURES) $(if $(DCGM),-dcgm $(DCGM))
 
 .PHONY: plugin
-plugin: prereqs ## pack kubectl-lockstep for Linux, macOS and Windows into bin/plugin; PLUGIN_URL=https://... writes krew's manifest, too
-	go run ./cmd/kubectl-lockstep/dist/build -dir bin/plugin -url '$(PLUGIN_URL)' -version '$(PLUGIN_VERSION)'
+plugin: prereqs ## pack kubectl-lockstep for Linux, macOS and Windows into bin/plugin, 5 minutes; PLUGIN_URL=https://... writes krew's manifest, too
+	go run ./cmd/kubectl-lockstep/dist/build -dir bin/plugin -url '$(PLUGIN_URL)'
 
 .PHONY: chart
 chart: $(HELM) ## pack the Helm chart into bin
-	$(HELM) package charts/lockstep --destination bin 2> >(grep -v 'found symbolic link' >&2)
+	$(HELM) package charts/lockstep --destination bin $(if $(VERSION),--version $(VERSION:v%=%) --app-version $(VERSION)) 2> >(grep -v 'found symbolic link' >&2)
 
 .PHONY: prereqs-images
 prereqs-images:
