@@ -143,6 +143,9 @@ func (a *acknowledgement) node(ctx context.Context, out io.Writer, c *cluster, n
 		return err
 	}
 	fmt.Fprintf(out, "nodehealth.lockstep.dev/%s acknowledged: faults up to %s UTC%s\n", name, until.UTC().Format(time.DateTime), a.dryRun.suffix())
+	for _, line := range acks.Quarantine(health) {
+		fmt.Fprintln(out, line)
+	}
 	return nil
 }
 

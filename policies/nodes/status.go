@@ -91,6 +91,8 @@ func Condition(h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict) metav1.Conditi
 		c.Message += "; held back by the breaker of " + v.HeldBackBy
 	case v.Lemon && v.QuarantinedTime != nil:
 		c.Message += "; failed too often, and stays in quarantine until spec.acknowledgedTime of its NodeHealth is set"
+	case v.QuarantineEndTime != nil:
+		c.Message += "; in quarantine until " + v.QuarantineEndTime.UTC().Format(time.RFC3339) + ", if nothing fails until then"
 	case v.QuarantinedTime != nil && v.State != v1alpha1.HealthStateFailed:
 		c.Message += "; in quarantine until that has been so for long enough"
 	}

@@ -64,6 +64,15 @@ func Until(h *v1alpha1.NodeHealth) time.Time {
 	return last.Add(time.Second)
 }
 
+// Quarantine tells how the quarantine of a node that was acknowledged ends, in lines; none where it is in no quarantine.
+func Quarantine(h *v1alpha1.NodeHealth) []string {
+	if v := h.Status.Verdict; v == nil || v.QuarantinedTime == nil {
+		return nil
+	}
+	return lines.Wrap("Its quarantine ends when nothing of it has been Failed for quarantine.wellSeconds of the HealthPolicy, by default 10 minutes: "+
+		"`kubectl lockstep nodes --unhealthy` says at what time.", lines.Width)
+}
+
 // Waiting names the jobs with moves for their health that have not been made, and may wait for an acknowledgement.
 func Waiting(jobs []v1alpha1.TrainingJob) []string {
 	var out []string

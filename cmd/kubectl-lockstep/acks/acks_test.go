@@ -31,6 +31,9 @@ times lately)
 - FanSlow of node: Degraded since 2026-01-02 03:04:05 UTC, by alertmanager`, strings.Join(Node(h), "\n"))
 	check.Equal(t, "until", at(7).Add(time.Second), Until(h))
 
+	check.Equal(t, "how its quarantine ends", `Its quarantine ends when nothing of it has been Failed for
+quarantine.wellSeconds of the HealthPolicy, by default 10 minutes: `+"`kubectl\nlockstep nodes --unhealthy` says at what time.", strings.Join(Quarantine(h), "\n"))
+
 	h.Status.Reports = nil
 	check.Equal(t, "until, of a lemon that is well", at(6).Add(time.Second), Until(h))
 	h.Status.Verdict.FailureTimes = nil
@@ -39,6 +42,7 @@ times lately)
 
 func TestANodeThatIsHeldBack(t *testing.T) {
 	h := &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: "gpu-17"}}
+	check.Equal(t, "no quarantine", nil, Quarantine(h))
 	check.Equal(t, "without a verdict", "Node gpu-17: no verdict yet", strings.Join(Node(h), "\n"))
 	h.Status.Verdict = &v1alpha1.HealthVerdict{State: v1alpha1.HealthStateDegraded, Since: at(1), HeldBackTime: new(at(2)), HeldBackBy: "hypernode/rack-0"}
 	check.Equal(t, "lines", "Node gpu-17: Degraded since 2026-01-02 03:01:05 UTC, held back by the breaker of\nhypernode/rack-0 since 2026-01-02 03:02:05 UTC", strings.Join(Node(h), "\n"))
