@@ -39,7 +39,7 @@ func TestAnswers(t *testing.T) {
 		"another version":              {body: strings.Replace(good, `"4"`, `"5"`, 1), code: 400, says: `version: "5"`},
 		"no alert says its node":       {body: payloadJSON(alertJSON(firing, map[string]string{"alertname": "A"})), code: 400, says: "no node is named"},
 		"a severity of others":         {body: payloadJSON(alertOf(firing, "n1", "GPU-a", "A", LabelSeverity, "page")), code: 400, says: LabelSeverity},
-		"only unknown nodes":           {body: payloadJSON(alertOf(firing, "gone", "GPU-a", "A")), code: 200, says: "there is no node"},
+		"only unknown nodes":           {body: payloadJSON(alertOf(firing, "gone", "GPU-a", "A")), code: 200, says: `no node is named "gone"`},
 		"too large":                    {body: good + strings.Repeat(" ", maxBody), code: 413, says: "group_by"},
 		"too large, of a stranger":     {body: good + strings.Repeat(" ", maxBody), change: header("Authorization", "Bearer wrong"), code: 401},
 		"an API server that is away":   {body: good, world: func(w *world) { w.away = true }, code: 503, says: "connection refused"},

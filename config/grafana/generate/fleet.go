@@ -169,7 +169,7 @@ func agents() []panel {
 		{
 			title: "Age of reports", unit: units.Seconds, form: lines,
 			shows:     "How long ago the agents wrote the NodeHealth of their nodes: the ten oldest.",
-			good:      "Saws below 300 s.",
+			good:      "Each line rises to 300 s at most, and falls back.",
 			otherwise: "A line that keeps rising is an agent that polls no more, or may not write.",
 			queries:   []query{{onNodes(`topk(10, time() - (lockstep_health_last_write_timestamp_seconds{SELECTED} > 0))`), "{{instance}}"}},
 		},
