@@ -83,7 +83,7 @@ func TestBreakerIsToldOnce(t *testing.T) {
 	for _, event := range e.Told() {
 		if strings.Contains(event, "BreakerOpened") {
 			opened++
-			check.Equal(t, "event", "Warning BreakerOpened the breaker of cluster holds back 1 (n2)", event)
+			check.Equal(t, "event", "Warning BreakerOpened the breaker of the cluster holds back 1 (n2), since more than 2 fell ill within 3600 s", event)
 		}
 	}
 	check.Equal(t, "told", 1, opened)
@@ -107,9 +107,9 @@ func TestTheLogHasWhatIsTold(t *testing.T) {
 	check.Equal(t, "lines", []string{
 		`{"logger":"","level":0,"msg":"Quarantined","name":"n0","note":"XID79 of gpu/GPU-1"}`,
 		`{"logger":"","level":0,"msg":"Quarantined","name":"n1","note":"XID79 of gpu/GPU-1"}`,
-		`{"logger":"","level":0,"msg":"HeldBack","name":"n2","note":"XID79 of gpu/GPU-1; held back by the breaker of cluster"}`,
-		`{"logger":"","msg":"BreakerOpened","error":null,"name":"cluster","note":"the breaker of cluster holds back 1 (n2)"}`,
-		`{"logger":"","level":0,"msg":"BreakerClosed","name":"cluster","note":"the breaker of cluster holds nothing back any more"}`,
+		`{"logger":"","level":0,"msg":"HeldBack","name":"n2","note":"XID79 of gpu/GPU-1; held back by the breaker of the cluster"}`,
+		`{"logger":"","msg":"BreakerOpened","error":null,"name":"cluster","note":"the breaker of the cluster holds back 1 (n2), since more than 2 fell ill within 3600 s"}`,
+		`{"logger":"","level":0,"msg":"BreakerClosed","name":"cluster","note":"the breaker of the cluster holds nothing back any more"}`,
 	}, lines)
 }
 

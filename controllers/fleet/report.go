@@ -65,12 +65,12 @@ func (r *Reconciler) reportBreakers(ctx context.Context, p *v1alpha1.HealthPolic
 		kind, _, _ := strings.Cut(b.Scope, "/")
 		kinds[kind]++
 		if !was[b.Scope] {
-			r.tell(ctx, p, corev1.EventTypeWarning, "BreakerOpened", "Breaker", "the breaker of "+nodes.DescribeBreaker(b))
+			r.tell(ctx, p, corev1.EventTypeWarning, "BreakerOpened", "Breaker", nodes.DescribeBreaker(b))
 		}
 	}
 	for scope := range was {
 		if !is[scope] {
-			r.tell(ctx, p, corev1.EventTypeNormal, "BreakerClosed", "Breaker", "the breaker of "+scope+" holds nothing back any more")
+			r.tell(ctx, p, corev1.EventTypeNormal, "BreakerClosed", "Breaker", "the breaker of "+nodes.DescribeScope(scope)+" holds nothing back any more")
 		}
 	}
 	for kind, n := range kinds {
