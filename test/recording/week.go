@@ -24,7 +24,7 @@ var week = []part{
 	{"policy", []string{
 		"kubectl get tj llama -o yaml > llama.yaml",
 		"cat counted.yaml",
-		"kubectl lockstep simulate -f llama.yaml --failures counted.yaml --for 365d --sweep unreachableNode.gangDownAfterSeconds=5s..60s | sed -n '/^unreachable/,$p'",
+		"kubectl lockstep simulate -f llama.yaml --failures counted.yaml --nodes 18 --for 365d --sweep unreachableNode.gangDownAfterSeconds=5s..60s",
 		`kubectl patch tj llama --type merge -p '{"spec": {"restartPolicy": {"unreachableNode": {"gangDownAfterSeconds": 5}}}}'`,
 		"kubectl lockstep describe llama | grep 'Restart policy'",
 	}},
