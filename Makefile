@@ -19,11 +19,12 @@ AGENT_ARCHITECTURES ?= $(shell go env GOARCH)
 DCGM ?=
 DOCKER ?= docker
 KUBECTL ?= kubectl
-# The address of the folder that `make plugin` is uploaded to, and the version there; by default that of the program.
+# The address of the folder that `make plugin` is uploaded to.
 PLUGIN_URL ?=
-PLUGIN_VERSION ?=
+# One version for all that is built of a commit: its tag. Go puts that into the programs, and `make chart` into the chart.
+VERSION := $(shell git describe --tags --exact-match --match 'v*' 2>/dev/null)
 # What `make install` applies: a folder of config/samples says where DCGM is otherwise, and
-# config/alerts adds the receiver of Alertmanager.
+# config/alerts adds the receiver of Alertmanager. A folder of your own has both.
 CONFIG ?= config/default
 # How long one package may take.
 TEST_TIMEOUT ?= 20m
@@ -38,6 +39,8 @@ HISTORIES ?= 100000
 # Nodes of test-week.
 NODES ?= 5000
 
+# Flags of cluster-up, such as CLUSTER='--tiers 3'; `go run ./test/cluster/cmd up -h` lists them.
+CLUSTER ?=
 # Flags of bench, such as BENCH='-sizes=4 -kept=0 -health=0 -readme='; `go run ./test/bench -h` lists them.
 BENCH ?=
 
@@ -51,7 +54,7 @@ CRD_REF_DOCS := $(TOOLS)/crd-ref-docs
 PROTOBUF := $(TOOLS)/protobuf
 # Folders of the chart's templates that `make manifests` renders into config, and those of them that need a value.
 RENDERED := manager rbac agent policy
-OPTIONAL := alerts networkpolicy prometheus
+OPTIONAL := alerts/receiver networkpolicy prometheus
 # What `make generate manifests` writes.
 GENERATED := charts config/grafana $(RENDERED:%=config/%) $(OPTIONAL:%=config/%) config/crd api/reference.md ':(glob)api/**/zz_generated.*.go' supervisor/wire
 MODULES = $(patsubst %/go.mod,%,$(shell git ls-files -- go.mod '*/go.mod' | sed 's|^go.mod$$|./go.mod|'))
@@ -193,7 +196,7 @@ agreement: prereqs prereqs-real cluster-binaries node-binaries ## as root: compa
 
 .PHONY: cluster-up
 cluster-up: prereqs ## start a test cluster on this machine, without containers
-	go run ./test/cluster/cmd up --detach
+	go run ./test/cluster/cmd up --detach $(CLUSTER)
 
 .PHONY: cluster-down
 cluster-down: prereqs ## stop the cluster of cluster-up; that of demo ends with Ctrl-C in its terminal
@@ -228,15 +231,20 @@ archives: prereqs ## write the images IMG and AGENT_IMG as OCI archives into bin
 	  -architectures $(ARCHITECTURES) -agent-architectures $(AGENT_ARCHITECTURES) $(if $(DCGM),-dcgm $(DCGM))
 
 .PHONY: plugin
-plugin: prereqs ## pack kubectl-lockstep for Linux, macOS and Windows into bin/plugin; PLUGIN_URL=https://... writes krew's manifest, too
-	go run ./cmd/kubectl-lockstep/dist/build -dir bin/plugin -url '$(PLUGIN_URL)' -version '$(PLUGIN_VERSION)'
+plugin: prereqs ## pack kubectl-lockstep for Linux, macOS and Windows into bin/plugin, 5 minutes; PLUGIN_URL=https://... writes krew's manifest, too
+	go run ./cmd/kubectl-lockstep/dist/build -dir bin/plugin -url '$(PLUGIN_URL)'
 
 .PHONY: chart
 chart: $(HELM) ## pack the Helm chart into bin
-	$(HELM) package charts/lockstep --destination bin 2> >(grep -v 'found symbolic link' >&2)
+	$(HELM) package charts/lockstep --destination bin $(if $(VERSION),--version $(VERSION:v%=%) --app-version $(VERSION)) 2> >(grep -v 'found symbolic link' >&2)
+
+.PHONY: prereqs-images
+prereqs-images:
+	@[[ "$(origin IMG) $(origin AGENT_IMG)" != *file* ]] || \
+	  { echo "set IMG and AGENT_IMG to the images in your registry: config/README.md says how they are built" >&2; exit 1; }
 
 .PHONY: install
-install: prereqs-kubectl ## install CRDs, roles, manager (image IMG) and health agent (AGENT_IMG) in the cluster of $KUBECONFIG
+install: prereqs-kubectl prereqs-images ## install CRDs, roles, manager (image IMG) and health agent (AGENT_IMG) in the cluster of $KUBECONFIG
 	$(KUBECTL) kustomize $(CONFIG) \
 	  | sed -e 's|image: lockstep-manager:dev$$|image: $(IMG)|' -e 's|image: lockstep-health-agent:dev$$|image: $(AGENT_IMG)|' \
 	  | $(KUBECTL) apply --server-side -f -

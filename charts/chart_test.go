@@ -29,14 +29,25 @@ const (
 	agent   = "DaemonSet lockstep-health/lockstep-health-agent"
 )
 
+// images are values that the chart has no default for.
+const images = "manager.image.repository=registry.example/lockstep-manager,agent.image.repository=registry.example/lockstep-health-agent"
+
 // chart renders the chart into lockstep-system.
 func chart(t *testing.T, args ...string) map[string]*unstructured.Unstructured {
 	t.Helper()
-	objects, err := cluster.Chart(t.Context(), append([]string{"lockstep", "--namespace", "lockstep-system"}, args...)...)
+	objects, err := render(t, append([]string{"--namespace", "lockstep-system"}, args...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return byName(t, objects)
+}
+
+func render(t *testing.T, args ...string) ([]*unstructured.Unstructured, error) {
+	t.Helper()
+	if !slices.Contains(args, "--values") {
+		args = append([]string{"--set", images}, args...)
+	}
+	return cluster.Chart(t.Context(), append([]string{"lockstep"}, args...)...)
 }
 
 func kustomize(t *testing.T, dirs ...string) map[string]*unstructured.Unstructured {
@@ -112,7 +123,7 @@ func TestKustomizeAndTheChartRenderTheSame(t *testing.T) {
 
 // A release may be in any namespace, and the agent in any other.
 func TestNamespaces(t *testing.T) {
-	objects, err := cluster.Chart(t.Context(), "lockstep", "--namespace", "training-system", "--set",
+	objects, err := render(t, "--namespace", "training-system", "--set",
 		"namespace.create=true,agent.namespace=gpu-health,alerts.enabled=true,networkPolicy.enabled=true,monitoring.podMonitors=true,monitoring.rules=true,monitoring.dashboards=true")
 	if err != nil {
 		t.Fatal(err)
@@ -157,24 +168,44 @@ func TestValuesAreUsed(t *testing.T) {
 
 func TestBadValuesAreRefused(t *testing.T) {
 	for set, want := range map[string]string{
-		"manager.replica=3":                   "at '/manager': additional properties 'replica' not allowed",
-		"manager.replicas=0":                  "at '/manager/replicas': minimum: got 0, want 1",
-		"manager.image.digest=sha256:12":      "at '/manager/image/digest': ",
-		"manager.extraArgs={zap-log-level=1}": "at '/manager/extraArgs/0': ",
-		"agent.dcgmAddress=unix:/run/x":       "at '/agent/dcgmAddress': ",
-		"agent.dcgmAddress=unix:///run/x":     "set agent.dcgmSocketDir to the folder that it is in",
-		"agent.namespace=Health":              "at '/agent/namespace': ",
-		"agent.maxUnavailable=ten":            "at '/agent/maxUnavailable': ",
-		"agents.enabled=false":                "additional properties 'agents' not allowed",
-		"alerts.tlsSecretName=":               "at '/alerts/tlsSecretName': ",
-		"tracing.endpoint=http://otel:4317":   "at '/tracing/endpoint': ",
-		"tracing.endpoint=otel:4317":          "set tracing.caSecretName to a Secret with the ca.crt of its authority, or tracing.insecure=true",
-		"tracing.samplingRatePerMillion=-1":   "at '/tracing/samplingRatePerMillion': minimum: got -1, want 0",
-		"monitoring.rules=yes":                "at '/monitoring/rules': got string, want boolean",
+		"manager.replica=3":                            "at '/manager': additional properties 'replica' not allowed",
+		"manager.replicas=0":                           "at '/manager/replicas': minimum: got 0, want 1",
+		"manager.image.repository=":                    "set manager.image.repository to the repository in your registry",
+		"agent.image.repository=":                      "set agent.image.repository to the repository in your registry",
+		"manager.image.digest=sha256:12":               "at '/manager/image/digest': ",
+		"manager.extraArgs={zap-log-level=1}":          "at '/manager/extraArgs/0': ",
+		"agent.dcgmAddress=unix:/run/x":                "at '/agent/dcgmAddress': ",
+		"agent.dcgmAddress=unix:///run/x":              "set agent.dcgmSocketDir to the folder that it is in",
+		"agent.namespace=Health":                       "at '/agent/namespace': ",
+		"agent.namespace=default":                      "agent.namespace default is the manager's",
+		`manager.podLabels.app\.kubernetes\.io/name=x`: "invalid propertyName 'app.kubernetes.io/name'",
+		"networkPolicy.metricsFrom[0].cidr=10.0.0.0/8": "at '/networkPolicy/metricsFrom/0': additional properties 'cidr' not allowed",
+		"agent.maxUnavailable=ten":                     "at '/agent/maxUnavailable': ",
+		"agents.enabled=false":                         "additional properties 'agents' not allowed",
+		"alerts.tlsSecretName=":                        "at '/alerts/tlsSecretName': ",
+		"tracing.endpoint=http://otel:4317":            "at '/tracing/endpoint': ",
+		"tracing.endpoint=otel:4317":                   "set tracing.caSecretName to a Secret with the ca.crt of its authority, or tracing.insecure=true",
+		"tracing.samplingRatePerMillion=-1":            "at '/tracing/samplingRatePerMillion': minimum: got -1, want 0",
+		"monitoring.rules=yes":                         "at '/monitoring/rules': got string, want boolean",
 	} {
-		_, err := cluster.Chart(t.Context(), "lockstep", "--set", set)
+		_, err := render(t, "--set", set)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("--set %s: no %q in: %v", set, want, err)
+		}
+	}
+}
+
+// Whoever runs no agent needs no image of it.
+func TestOnlyWhatRunsNeedsAnImage(t *testing.T) {
+	chart(t, "--set", "agent.enabled=false,agent.image.repository=")
+}
+
+// A drain never takes both managers. One alone has no budget, which would keep its node from being drained.
+func TestDisruptionBudget(t *testing.T) {
+	const budget = "PodDisruptionBudget lockstep-system/lockstep-manager"
+	for replicas, want := range map[string]bool{"1": false, "2": true, "3": true} {
+		if got := chart(t, "--set", "manager.replicas="+replicas)[budget] != nil; got != want {
+			t.Errorf("with %s replicas there is a budget: %t, want %t", replicas, got, want)
 		}
 	}
 }

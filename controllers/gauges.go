@@ -16,8 +16,8 @@ import (
 )
 
 // Gauges collects, by namespace and queue, what is true now of the jobs that have not finished: the effective training time ratio, which is
-// the time in which their gangs were ready, by that and the time in which they were not; how many jobs are in which state; and how many
-// incidents are open.
+// the time in which their gangs were ready, by that and the time in which they were not; how many jobs are in which state; how many
+// incidents are open, and for how long the oldest of them is.
 type Gauges struct {
 	// Jobs reads from a cache with the indexes of AddIndexes.
 	Jobs  client.Reader
@@ -40,11 +40,16 @@ var (
 		"Incidents that are open, of the jobs that have not finished.",
 		[]string{"namespace", "queue"}, nil,
 	)
+	oldestIncidentDesc = prometheus.NewDesc(
+		"lockstep_oldest_open_incident_seconds",
+		"How long ago the oldest open incident of the jobs that have not finished began; 0 where none is open.",
+		[]string{"namespace", "queue"}, nil,
+	)
 )
 
 // Describe sends the descriptions of the metrics.
 func (g *Gauges) Describe(ch chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{ettrDesc, jobsDesc, openIncidentsDesc} {
+	for _, desc := range []*prometheus.Desc{ettrDesc, jobsDesc, openIncidentsDesc, oldestIncidentDesc} {
 		ch <- desc
 	}
 }
@@ -58,6 +63,7 @@ type queueSums struct {
 	ready         bool // a gang was, once
 	states        map[v1alpha1.State]int
 	openIncidents int
+	oldest        time.Duration // of the incidents that are open
 }
 
 // Collect sends the gauges of each queue of each namespace that has such a job; there is no ratio where no gang was ready once.
@@ -89,6 +95,7 @@ func (q *queueSums) add(s *v1alpha1.TrainingJobStatus, now time.Time) {
 	for i := range s.Incidents {
 		if s.Incidents[i].Outcome == "" {
 			q.openIncidents++
+			q.oldest = max(q.oldest, now.Sub(s.Incidents[i].StartTime.Time))
 		}
 	}
 	if s.Availability != nil {
@@ -109,4 +116,5 @@ func (q *queueSums) send(ch chan<- prometheus.Metric, of [2]string) {
 		gauge(jobsDesc, float64(n), string(state))
 	}
 	gauge(openIncidentsDesc, float64(q.openIncidents))
+	gauge(oldestIncidentDesc, q.oldest.Seconds())
 }

@@ -62,7 +62,9 @@ func TestJobsAndOpenIncidents(t *testing.T) {
 		job := aJob()
 		job.Name, job.Spec.Queue, job.Status.State = name, queue, state
 		for i, outcome := range outcomes {
-			job.Status.Incidents = append(job.Status.Incidents, v1alpha1.Incident{ID: int32(i), Outcome: outcome})
+			job.Status.Incidents = append(job.Status.Incidents, v1alpha1.Incident{
+				ID: int32(i), Outcome: outcome, StartTime: metav1.NewMicroTime(t0.Add(time.Duration(i-10) * time.Minute)),
+			})
 		}
 		return job
 	}
@@ -75,4 +77,5 @@ func TestJobsAndOpenIncidents(t *testing.T) {
 	gauges := &Gauges{Jobs: e.r.Client, Clock: e.Clock}
 	check.Equal(t, "jobs", map[string][2]float64{"research a Running": {2}, "research a Recovering": {1}, "research b Queued": {1}}, told(t, only{gauges, jobsDesc}))
 	check.Equal(t, "open incidents", map[string][2]float64{"research a": {2}}, told(t, only{gauges, openIncidentsDesc}))
+	check.Equal(t, "the oldest", map[string][2]float64{"research a": {540}}, told(t, only{gauges, oldestIncidentDesc}))
 }

@@ -55,7 +55,7 @@ func TestWhatKeepsAGangFromItsPlace(t *testing.T) {
 	check.Equal(t, "with reasons", without+": no node fits: Insufficient nvidia.com/gpu, node(s) pod number exceeded", s.status().Message)
 	s.Pods[0].Untried, s.FitErrors = true, nil
 	s.decide()
-	check.Equal(t, "untried", without+": the scheduler tries no node for them: queue default may be over its share, as it is where the cluster has no room left", s.status().Message)
+	check.Equal(t, "untried", without+": the scheduler tries no node for them: queue default may be over its share, which `kubectl lockstep why` compares with its limits", s.status().Message)
 }
 
 // Room is missing only where the scheduler says so.

@@ -53,7 +53,7 @@ func (j job) whyUntried(s *v1alpha1.TrainingJobStatus, r gang.Rank) string {
 	if j.QueueClosed {
 		return fmt.Sprintf("queue %s is closed", j.Job.Spec.Queue)
 	}
-	return fmt.Sprintf("queue %s may be over its share, as it is where the cluster has no room left", j.Job.Spec.Queue)
+	return fmt.Sprintf("queue %s may be over its share, which `kubectl lockstep why` compares with its limits", j.Job.Spec.Queue)
 }
 
 // nextSchedulingDeadline returns when the next pod will have waited for a node for long enough: for people to be told, or for

@@ -71,7 +71,7 @@ func TestNoStepIsTakenInVain(t *testing.T) {
 
 func TestAPodForWhichNoNodeIsTriedIsTold(t *testing.T) {
 	s := untried(v1alpha1.Step{Action: v1alpha1.RestartPod})
-	want := "waits for the scheduler, which tries no node for it: queue default may be over its share, as it is where the cluster has no room left"
+	want := "waits for the scheduler, which tries no node for it: queue default may be over its share, which `kubectl lockstep why` compares with its limits"
 	if !strings.Contains(s.status().Message, want) {
 		t.Errorf("the message is %q, and does not say %q", s.status().Message, want)
 	}

@@ -215,6 +215,12 @@ type OpenBreaker struct {
 	Nodes []string `json:"nodes,omitempty"`
 	// heldBack is how many it holds back.
 	HeldBack int32 `json:"heldBack"`
+	// allowed is how many nodes of its scope may fall ill within its window.
+	// +optional
+	Allowed int32 `json:"allowed,omitempty"`
+	// windowSeconds is the time within which they are counted.
+	// +optional
+	WindowSeconds int32 `json:"windowSeconds,omitempty"`
 }
 
 // HealthPolicyList is a list of HealthPolicies.

@@ -80,6 +80,9 @@ type HealthVerdict struct {
 	// wellTime is since when nothing of a node in quarantine has failed.
 	// +optional
 	WellTime *metav1.Time `json:"wellTime,omitempty"`
+	// quarantineEndTime is when the quarantine ends, if nothing fails until then; none while something has failed, and for a lemon.
+	// +optional
+	QuarantineEndTime *metav1.Time `json:"quarantineEndTime,omitempty"`
 	// failureTimes are when the node failed lately, oldest first; at most 16.
 	// +listType=atomic
 	// +optional

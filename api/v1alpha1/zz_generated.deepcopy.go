@@ -506,6 +506,10 @@ func (in *HealthVerdict) DeepCopyInto(out *HealthVerdict) {
 		in, out := &in.WellTime, &out.WellTime
 		*out = (*in).DeepCopy()
 	}
+	if in.QuarantineEndTime != nil {
+		in, out := &in.QuarantineEndTime, &out.QuarantineEndTime
+		*out = (*in).DeepCopy()
+	}
 	if in.FailureTimes != nil {
 		in, out := &in.FailureTimes, &out.FailureTimes
 		*out = make([]v1.Time, len(*in))

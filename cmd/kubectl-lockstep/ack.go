@@ -143,6 +143,7 @@ func (a *acknowledgement) node(ctx context.Context, out io.Writer, c *cluster, n
 		return err
 	}
 	fmt.Fprintf(out, "nodehealth.lockstep.dev/%s acknowledged: faults up to %s UTC%s\n", name, until.UTC().Format(time.DateTime), a.dryRun.suffix())
+	a.explain(out, acks.Quarantine(health))
 	return nil
 }
 
@@ -173,7 +174,18 @@ func (a *acknowledgement) breaker(ctx context.Context, out io.Writer, c *cluster
 		return err
 	}
 	fmt.Fprintf(out, "healthpolicy.lockstep.dev/%s acknowledged: faults up to %s UTC%s\n", policy.Name, until.UTC().Format(time.DateTime), a.dryRun.suffix())
+	a.explain(out, acks.Next())
 	return nil
+}
+
+// explain prints what follows an acknowledgement that was written.
+func (a *acknowledgement) explain(out io.Writer, next []string) {
+	if a.dryRun.suffix() != "" {
+		return
+	}
+	for _, line := range next {
+		fmt.Fprintln(out, line)
+	}
 }
 
 // now is the time of the API server. It tells whole seconds, so that this is up to one second later.

@@ -122,7 +122,7 @@ func resumeEffect(s *v1alpha1.TrainingJobStatus) string {
 	if s.Placement == nil {
 		return "The job waits for its queue: kubectl lockstep list shows how far it is."
 	}
-	return "The job waits for its queue, and its pods are created, in its home where there is room: kubectl lockstep list shows how far it is."
+	return "The job waits for its queue again, and its pods are created in its home if that has room: kubectl lockstep list shows how far it is."
 }
 
 // set changes a job, and returns it as it was; nil where it was not changed.

@@ -3,10 +3,7 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
-	"net"
 	"os"
 	"time"
 
@@ -30,32 +27,13 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/controllers"
 	"github.com/lockstep-dev/lockstep/controllers/fleet"
-	"github.com/lockstep-dev/lockstep/controllers/supervisors"
 	"github.com/lockstep-dev/lockstep/controllers/tracing"
-	"github.com/lockstep-dev/lockstep/controllers/volcano"
 	"github.com/lockstep-dev/lockstep/health/alerts"
 	"github.com/lockstep-dev/lockstep/version"
 )
 
 // calm is longer than a decision takes, and too short for people to notice.
 const calm = 500 * time.Millisecond
-
-// options are the manager's flags; `manager -h` documents them.
-type options struct {
-	metricsAddress, probeAddress string
-	leaderElect                  bool
-	leaderElectNamespace         string
-	workers, writers             int
-	qps                          float64
-	burst                        int
-	bindDirectly                 bool
-	volcanoVersion               string
-	alerts                       alerts.Options
-	supervisors                  supervisors.Options
-	supervisorImage              string
-	tracing                      tracingOptions
-	log                          zap.Options
-}
 
 func main() {
 	o := parseFlags()
@@ -64,30 +42,6 @@ func main() {
 		fmt.Fprintln(os.Stderr, "manager:", err)
 		os.Exit(1)
 	}
-}
-
-func parseFlags() *options {
-	o := &options{}
-	flag.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "address of the metrics endpoint; 0 turns it off")
-	flag.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 turns them off")
-	flag.BoolVar(&o.leaderElect, "leader-elect", false, "run one active manager among several replicas")
-	flag.StringVar(&o.leaderElectNamespace, "leader-election-namespace", "", "namespace of the leader's lease; default: the manager's own")
-	flag.IntVar(&o.workers, "workers", 8, "number of jobs that are looked at side by side")
-	flag.IntVar(&o.writers, "writers", 16, "number of pods, or nodes, of one job that are written side by side")
-	flag.Float64Var(&o.qps, "kube-api-qps", 500, "requests per second to the API server, sustained")
-	flag.IntVar(&o.burst, "kube-api-burst", 1000, "requests to the API server in a burst")
-	flag.BoolVar(&o.bindDirectly, "bind-directly", true, "bind a pod that returns to a node which its job has held without the scheduler; only with versions of Volcano that this was tested with")
-	flag.StringVar(&o.volcanoVersion, "volcano-version", "", "version of the cluster's Volcano, such as v1.14.1; default: the image tag of the Deployment labelled app=volcano-scheduler")
-	flag.StringVar(&o.alerts.Address, "alerts-bind-address", alerts.Off, "address of the receiver of Alertmanager's webhook, such as :9443; 0 turns it off")
-	flag.StringVar(&o.alerts.CertDir, "alerts-cert-dir", "", "folder of the receiver's tls.crt and tls.key; read again when they change")
-	flag.StringVar(&o.supervisors.BindAddress, "supervisors-bind-address", supervisors.Off, "address of the stream of the supervisors in pods, such as :9444; 0 turns it off, and jobs with spec.supervisor are refused")
-	flag.StringVar(&o.supervisors.Address, "supervisors-address", "lockstep-supervisors.lockstep-system.svc:9444", "host:port by which pods reach that stream of the leader")
-	flag.StringVar(&o.supervisorImage, "supervisor-image", "", "image of lockstep-run, which pods of jobs with spec.supervisor copy it from")
-	o.tracing.bindFlags(flag.CommandLine)
-	o.log.BindFlags(flag.CommandLine)
-	version.AddFlag(flag.CommandLine)
-	flag.Parse()
-	return o
 }
 
 func newScheme() *runtime.Scheme {
@@ -109,27 +63,10 @@ func (o *options) directBinding(reader client.Reader) *controllers.DirectBinding
 	return &controllers.DirectBinding{Reader: reader, Version: o.volcanoVersion}
 }
 
-// supervision is nil where it is off.
-func (o *options) supervision(mgr ctrl.Manager) (*controllers.Supervision, error) {
-	if o.supervisors.BindAddress == supervisors.Off {
-		return nil, nil
-	}
-	if o.supervisorImage == "" {
-		return nil, errors.New("--supervisor-image: name the image of lockstep-run, or turn the stream off with --supervisors-bind-address=0")
-	}
-	o.supervisors.Namespace = o.leaderElectNamespace
-	hub, certificates, err := supervisors.SetupWithManager(mgr, o.supervisors)
-	if err != nil {
-		return nil, err
-	}
-	host, _, err := net.SplitHostPort(o.supervisors.Address)
-	return &controllers.Supervision{
-		Pods: volcano.Supervision{Image: o.supervisorImage, Address: o.supervisors.Address, ServerName: host},
-		Hub:  hub, Authorities: certificates.Bundle,
-	}, err
-}
-
 func run(ctx context.Context, o *options) error {
+	if err := o.validate(namespaceFile); err != nil {
+		return err
+	}
 	ctrl.Log.Info("Starting", "version", version.String())
 	traces, err := o.tracing.tracer(ctx)
 	if err != nil {

@@ -2,7 +2,10 @@
 package alerts
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -34,6 +37,37 @@ func manager(t *testing.T, objects map[string]*unstructured.Unstructured) *appsv
 		t.Fatal(err)
 	}
 	return d
+}
+
+// The page shows a folder that adds the receiver to another one than config/default.
+func TestTheFolderOfThePage(t *testing.T) {
+	page, err := os.ReadFile("../../health/alerts/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, shown, _ := strings.Cut(string(page), "```yaml\n   # mine/kustomization.yaml\n")
+	shown, _, found := strings.Cut(shown, "```")
+	if !found {
+		t.Fatal("health/alerts/README.md shows no mine/kustomization.yaml")
+	}
+	dir := t.TempDir()
+	root, err := filepath.Abs("../..")
+	if err == nil {
+		root, err = filepath.Rel(dir, root)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(strings.ReplaceAll(shown, "../config", filepath.Join(root, "config"))), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := rendered(t, dir)
+	if diff := cmp.Diff(rendered(t, "../samples/dcgm-node-library")["DaemonSet lockstep-health-agent"], both["DaemonSet lockstep-health-agent"]); diff != "" {
+		t.Errorf("the agent: %s", diff)
+	}
+	if diff := cmp.Diff(manager(t, rendered(t, ".")), manager(t, both)); diff != "" {
+		t.Errorf("the manager: %s", diff)
+	}
 }
 
 func TestOverlay(t *testing.T) {

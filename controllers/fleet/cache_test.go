@@ -9,13 +9,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/check"
@@ -80,10 +83,34 @@ func TestBreakerIsToldOnce(t *testing.T) {
 	for _, event := range e.Told() {
 		if strings.Contains(event, "BreakerOpened") {
 			opened++
-			check.Equal(t, "event", "Warning BreakerOpened the breaker of cluster holds back 1 (n2)", event)
+			check.Equal(t, "event", "Warning BreakerOpened the breaker of the cluster holds back 1 (n2), since more than 2 fell ill within 3600 s", event)
 		}
 	}
 	check.Equal(t, "told", 1, opened)
+}
+
+// The manager's log has a line for each of these events, and an open breaker is an error: it waits for a person.
+func TestTheLogHasWhatIsTold(t *testing.T) {
+	e := newEnv(t)
+	var lines []string
+	logger := funcr.NewJSON(func(line string) { lines = append(lines, line) }, funcr.Options{})
+	pass := func() {
+		_, err := e.fleet.Reconcile(log.IntoContext(t.Context(), logger), ctrl.Request{})
+		e.Must(err)
+	}
+	e.report(v1alpha1.HealthStateFailed, "n0", "n1", "n2")
+	pass()
+	pass()
+	e.report(v1alpha1.HealthHealthy, "n2")
+	pass()
+	pass()
+	check.Equal(t, "lines", []string{
+		`{"logger":"","level":0,"msg":"Quarantined","name":"n0","note":"XID79 of gpu/GPU-1"}`,
+		`{"logger":"","level":0,"msg":"Quarantined","name":"n1","note":"XID79 of gpu/GPU-1"}`,
+		`{"logger":"","level":0,"msg":"HeldBack","name":"n2","note":"XID79 of gpu/GPU-1; held back by the breaker of the cluster"}`,
+		`{"logger":"","msg":"BreakerOpened","error":null,"name":"cluster","note":"the breaker of the cluster holds back 1 (n2), since more than 2 fell ill within 3600 s"}`,
+		`{"logger":"","level":0,"msg":"BreakerClosed","name":"cluster","note":"the breaker of the cluster holds nothing back any more"}`,
+	}, lines)
 }
 
 // recorder keeps what events are about.

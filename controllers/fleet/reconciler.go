@@ -113,7 +113,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	}
 	decision := nodes.Decide(&f.Fleet)
 	failed := r.record(ctx, f, &decision)
-	r.report(f, &decision)
+	r.report(ctx, f, &decision)
 	if err := errors.Join(failed, r.keep(ctx, f)); err != nil {
 		return ctrl.Result{}, err
 	}

@@ -167,7 +167,7 @@ func TestBreakerHoldsBackTheRestOfARack(t *testing.T) {
 	check.Equal(t, "in quarantine", []string{"n0", "n1"}, e.tainted())
 	p := e.policy()
 	check.Equal(t, "held back", int32(1), p.Status.HeldBack)
-	check.Equal(t, "told", "XID79 of gpu/GPU-1; held back by the breaker of cluster", findCondition(e.node("n2")).Message)
+	check.Equal(t, "told", "XID79 of gpu/GPU-1; held back by the breaker of the cluster", findCondition(e.node("n2")).Message)
 
 	e.restart(interceptor.Funcs{}) // another manager knows what was let through
 	e.settle()

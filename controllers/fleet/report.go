@@ -1,26 +1,28 @@
-// What people are told of the fleet: the difference between the verdicts as they were and as
+// What people are told of the fleet, by events, log lines and metrics: the difference between the verdicts as they were and as
 // they were recorded.
 
 package fleet
 
 import (
+	"context"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/nodes"
 )
 
-func (r *Reconciler) report(f *fleet, d *nodes.Decision) {
+func (r *Reconciler) report(ctx context.Context, f *fleet, d *nodes.Decision) {
 	for _, h := range f.Healths {
-		r.reportVerdict(h, d.Verdicts[h.Name])
+		r.reportVerdict(ctx, h, d.Verdicts[h.Name])
 	}
 	if f.told {
-		r.reportBreakers(f.Policy, d.Status.Breakers)
+		r.reportBreakers(ctx, f.Policy, d.Status.Breakers)
 	}
 	nodeStates.WithLabelValues(string(v1alpha1.HealthStateFailed)).Set(float64(d.Status.Failed))
 	nodeStates.WithLabelValues(string(v1alpha1.HealthStateDegraded)).Set(float64(d.Status.Degraded))
@@ -30,7 +32,7 @@ func (r *Reconciler) report(f *fleet, d *nodes.Decision) {
 	heldBackNodes.Set(float64(d.Status.HeldBack))
 }
 
-func (r *Reconciler) reportVerdict(h *v1alpha1.NodeHealth, is *v1alpha1.HealthVerdict) {
+func (r *Reconciler) reportVerdict(ctx context.Context, h *v1alpha1.NodeHealth, is *v1alpha1.HealthVerdict) {
 	was := h.Status.Verdict
 	if is == nil || is == was {
 		return
@@ -44,15 +46,15 @@ func (r *Reconciler) reportVerdict(h *v1alpha1.NodeHealth, is *v1alpha1.HealthVe
 	switch {
 	case was.QuarantinedTime == nil && is.QuarantinedTime != nil:
 		quarantines.Inc()
-		r.tell(node, corev1.EventTypeWarning, "Quarantined", "Quarantine", message)
+		r.tell(ctx, node, corev1.EventTypeWarning, "Quarantined", "Quarantine", message)
 	case was.QuarantinedTime != nil && is.QuarantinedTime == nil:
-		r.tell(node, corev1.EventTypeNormal, "QuarantineEnded", "Quarantine", message)
+		r.tell(ctx, node, corev1.EventTypeNormal, "QuarantineEnded", "Quarantine", message)
 	case was.HeldBackTime == nil && is.HeldBackTime != nil:
-		r.tell(node, corev1.EventTypeWarning, "HeldBack", "Breaker", message)
+		r.tell(ctx, node, corev1.EventTypeWarning, "HeldBack", "Breaker", message)
 	}
 }
 
-func (r *Reconciler) reportBreakers(p *v1alpha1.HealthPolicy, open []v1alpha1.OpenBreaker) {
+func (r *Reconciler) reportBreakers(ctx context.Context, p *v1alpha1.HealthPolicy, open []v1alpha1.OpenBreaker) {
 	was, is := map[string]bool{}, map[string]bool{}
 	for _, b := range p.Status.Breakers {
 		was[b.Scope] = true
@@ -63,12 +65,12 @@ func (r *Reconciler) reportBreakers(p *v1alpha1.HealthPolicy, open []v1alpha1.Op
 		kind, _, _ := strings.Cut(b.Scope, "/")
 		kinds[kind]++
 		if !was[b.Scope] {
-			r.tell(p, corev1.EventTypeWarning, "BreakerOpened", "Breaker", "the breaker of "+nodes.DescribeBreaker(b))
+			r.tell(ctx, p, corev1.EventTypeWarning, "BreakerOpened", "Breaker", nodes.DescribeBreaker(b))
 		}
 	}
 	for scope := range was {
 		if !is[scope] {
-			r.tell(p, corev1.EventTypeNormal, "BreakerClosed", "Breaker", "the breaker of "+scope+" holds nothing back any more")
+			r.tell(ctx, p, corev1.EventTypeNormal, "BreakerClosed", "Breaker", "the breaker of "+nodes.DescribeScope(scope)+" holds nothing back any more")
 		}
 	}
 	for kind, n := range kinds {
@@ -79,6 +81,12 @@ func (r *Reconciler) reportBreakers(p *v1alpha1.HealthPolicy, open []v1alpha1.Op
 // maxNote is the API's limit, in bytes: a longer event is refused.
 const maxNote = 1024
 
-func (r *Reconciler) tell(obj runtime.Object, kind, reason, action, note string) {
+func (r *Reconciler) tell(ctx context.Context, obj client.Object, kind, reason, action, note string) {
 	r.Events.Eventf(obj, nil, kind, reason, action, "%s", strings.ToValidUTF8(note[:min(len(note), maxNote)], ""))
+	about := []any{"name", obj.GetName(), "note", note}
+	if reason == "BreakerOpened" { // nothing goes on until a person has looked
+		log.FromContext(ctx).Error(nil, reason, about...)
+		return
+	}
+	log.FromContext(ctx).Info(reason, about...)
 }

@@ -49,7 +49,7 @@ func NewHandler(a *Authorizer, r *Receiver, log logr.Logger) http.Handler {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	text, err := h.serve(w, r)
 	if refused := (*refusal)(nil); errors.As(err, &refused) {
-		h.Log.Info("alerts refused", "code", refused.code, "reason", refused.reason)
+		h.logRefusal(refused)
 		switch refused.code {
 		case http.StatusMethodNotAllowed:
 			w.Header().Set("Allow", http.MethodPost)
@@ -62,6 +62,18 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_, _ = io.WriteString(w, text)
+}
+
+// logRefusal logs a sender without the right as an error: nothing that it sends arrives until a person mends that. What else is refused
+// is sent again.
+func (h *Handler) logRefusal(refused *refusal) {
+	about := []any{"code", refused.code, "reason", refused.reason}
+	switch refused.code {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		h.Log.Error(nil, "alerts refused", about...)
+	default:
+		h.Log.Info("alerts refused", about...)
+	}
 }
 
 // serve returns what is answered to a request that was served, or a refusal. What costs

@@ -6,6 +6,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/go-logr/logr/funcr"
+
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 func TestAnswers(t *testing.T) {
@@ -35,7 +39,7 @@ func TestAnswers(t *testing.T) {
 		"another version":              {body: strings.Replace(good, `"4"`, `"5"`, 1), code: 400, says: `version: "5"`},
 		"no alert says its node":       {body: payloadJSON(alertJSON(firing, map[string]string{"alertname": "A"})), code: 400, says: "no node is named"},
 		"a severity of others":         {body: payloadJSON(alertOf(firing, "n1", "GPU-a", "A", LabelSeverity, "page")), code: 400, says: LabelSeverity},
-		"only unknown nodes":           {body: payloadJSON(alertOf(firing, "gone", "GPU-a", "A")), code: 200, says: "there is no node"},
+		"only unknown nodes":           {body: payloadJSON(alertOf(firing, "gone", "GPU-a", "A")), code: 200, says: `no node is named "gone"`},
 		"too large":                    {body: good + strings.Repeat(" ", maxBody), code: 413, says: "group_by"},
 		"too large, of a stranger":     {body: good + strings.Repeat(" ", maxBody), change: header("Authorization", "Bearer wrong"), code: 401},
 		"an API server that is away":   {body: good, world: func(w *world) { w.away = true }, code: 503, says: "connection refused"},
@@ -64,6 +68,23 @@ func TestAnswers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A sender without the right waits for a person, which is an error. What is sent again is none.
+func TestASenderWithoutTheRightIsAnError(t *testing.T) {
+	var errors []string
+	h := &Handler{Log: funcr.NewJSON(func(line string) {
+		if strings.Contains(line, `"error":`) {
+			errors = append(errors, line)
+		}
+	}, funcr.Options{})}
+	for _, code := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusBadRequest, http.StatusServiceUnavailable} {
+		h.logRefusal(&refusal{code: code, reason: "why"})
+	}
+	check.Equal(t, "errors", []string{
+		`{"logger":"","msg":"alerts refused","error":null,"code":401,"reason":"why"}`,
+		`{"logger":"","msg":"alerts refused","error":null,"code":403,"reason":"why"}`,
+	}, errors)
 }
 
 func TestAnswersSayHowToGoOn(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -80,7 +82,7 @@ func (r *Receiver) Receive(ctx context.Context, p Payload) (Result, error) {
 			result.add(Unwritten, "")
 			errs = append(errs, err)
 		case node == "":
-			result.add(UnknownNode, fmt.Sprintf("%s: there is no node %q", where, change.Nodes))
+			result.add(UnknownNode, fmt.Sprintf("%s: no node is named %s", where, quoted(change.Nodes)))
 		default:
 			byNode[node] = append(byNode[node], change)
 		}
@@ -146,4 +148,13 @@ func (r *Receiver) write(ctx context.Context, byNode map[string][]Change, result
 		}
 	})
 	return errors.Join(errs...)
+}
+
+// quoted are names that are all tried, in quotes.
+func quoted(names []string) string {
+	out := make([]string, len(names))
+	for i, name := range names {
+		out[i] = strconv.Quote(name)
+	}
+	return strings.Join(out, " or ")
 }

@@ -39,6 +39,15 @@ type Options struct {
 	CertDir string
 }
 
+// Validate says which flag is wrong, before anything starts.
+func (o Options) Validate() error {
+	if o.Address == Off {
+		return nil
+	}
+	_, err := o.server()
+	return err
+}
+
 // SetupWithManager adds the receiver to a manager. It serves on every replica.
 func SetupWithManager(mgr manager.Manager, o Options) error {
 	if o.Address == Off {

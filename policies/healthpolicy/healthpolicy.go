@@ -88,7 +88,10 @@ func limitOf(l v1alpha1.BreakerLimit) Limit {
 
 // Allows reports whether n of size are within the limit.
 func (l Limit) Allows(n, size int) bool {
-	return l.Percent >= 100 || n <= l.Count || n*100 <= l.Percent*size
+	return l.Percent >= 100 || n <= l.Most(size)
 }
+
+// Most is how many of size a limit of less than 100 percent allows.
+func (l Limit) Most(size int) int { return max(l.Count, l.Percent*size/100) }
 
 func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }

@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
@@ -132,6 +134,7 @@ func (t *triage) openBreakers() []v1alpha1.OpenBreaker {
 		o := found[v.HeldBackBy]
 		if o == nil {
 			o = &v1alpha1.OpenBreaker{Scope: v.HeldBackBy, OpenTime: *v.HeldBackTime}
+			t.tellLimit(o)
 			found[v.HeldBackBy] = o
 		}
 		if v.HeldBackTime.Before(&o.OpenTime) {
@@ -147,4 +150,17 @@ func (t *triage) openBreakers() []v1alpha1.OpenBreaker {
 		out = append(out, *found[scope])
 	}
 	return out
+}
+
+// tellLimit sets the limit of a breaker. That of a HyperNode which is gone is not known.
+func (t *triage) tellLimit(o *v1alpha1.OpenBreaker) {
+	limit, size := t.policy.Cluster, t.Nodes
+	if name, isHyperNode := strings.CutPrefix(o.Scope, scopeHyperNode); isHyperNode {
+		h, known := t.Topology.Find(name)
+		if !known {
+			return
+		}
+		limit, size = t.policy.HyperNode, len(h.Nodes)
+	}
+	o.Allowed, o.WindowSeconds = int32(limit.Most(size)), int32(limit.Window/time.Second)
 }

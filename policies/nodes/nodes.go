@@ -99,6 +99,7 @@ func (t *triage) canTell(h *v1alpha1.NodeHealth) bool {
 // for one that was admitted just now.
 func (t *triage) quarantine(h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict, fresh bool) {
 	t.noteFailure(h, v, fresh)
+	v.QuarantineEndTime = nil
 	failed := v.State == v1alpha1.HealthStateFailed
 	switch {
 	case !t.policy.Quarantines:
@@ -123,6 +124,7 @@ func (t *triage) release(v *v1alpha1.HealthVerdict) {
 	}
 	at := v.WellTime.Add(t.policy.Well)
 	if at.After(t.Now) {
+		v.QuarantineEndTime = new(metav1.NewTime(at))
 		t.next = instant.Earliest(t.next, at)
 		return
 	}

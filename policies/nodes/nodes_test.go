@@ -173,6 +173,24 @@ func TestQuarantineOfOneNode(t *testing.T) {
 	}
 }
 
+// People can read when the quarantine ends, and for how long nobody knows.
+func TestWhenAQuarantineEnds(t *testing.T) {
+	s := newFleet(t)
+	passes := func(what string, state v1alpha1.HealthState, after time.Duration, end *metav1.Time, says string) {
+		t.Helper()
+		s.report(state, 3)
+		s.pass(after)
+		check.Equal(t, what+": end", end, s.verdict(3).QuarantineEndTime)
+		check.Equal(t, what+": says", says, Condition(s.Healths[3], s.verdict(3)).Message)
+	}
+	end := new(metav1.NewTime(began.Add(11 * time.Minute)))
+	const until = "nothing is reported; in quarantine until 2026-01-02T03:15:05Z, if nothing fails until then"
+	passes("fails", v1alpha1.HealthStateFailed, 0, nil, "XID79 of gpu/GPU-a")
+	passes("is well", v1alpha1.HealthHealthy, time.Minute, end, until)
+	passes("is well for longer", v1alpha1.HealthHealthy, 9*time.Minute, end, until)
+	passes("is out", v1alpha1.HealthHealthy, time.Minute, nil, "nothing is reported")
+}
+
 func TestSilentSource(t *testing.T) {
 	s := newFleet(t)
 	s.Healths[3].Status.Sources[0].HeartbeatTime = new(metav1.NewTime(began))
@@ -219,7 +237,7 @@ func TestSameVerdict(t *testing.T) {
 	full := func() *v1alpha1.HealthVerdict {
 		return &v1alpha1.HealthVerdict{
 			State: v1alpha1.HealthStateFailed, Since: at, AdmittedTime: &at, HeldBackTime: &at, HeldBackBy: "cluster",
-			QuarantinedTime: &at, WellTime: &at, FailureTimes: []metav1.Time{at}, Lemon: true,
+			QuarantinedTime: &at, WellTime: &at, QuarantineEndTime: &at, FailureTimes: []metav1.Time{at}, Lemon: true,
 		}
 	}
 	check.Equal(t, "of none and none", true, SameVerdict(nil, nil))

@@ -56,9 +56,21 @@ func tellBreakers(open []v1alpha1.OpenBreaker) string {
 		listed(told, len(told)))
 }
 
-// DescribeBreaker says how many nodes a breaker holds back, and which.
+// DescribeBreaker says which nodes a breaker holds back, and by what limit.
 func DescribeBreaker(o v1alpha1.OpenBreaker) string {
-	return fmt.Sprintf("%s holds back %d (%s)", o.Scope, o.HeldBack, listed(o.Nodes, int(o.HeldBack)))
+	text := fmt.Sprintf("the breaker of %s holds back %d (%s)", DescribeScope(o.Scope), o.HeldBack, listed(o.Nodes, int(o.HeldBack)))
+	if o.WindowSeconds > 0 {
+		text += fmt.Sprintf(", since more than %d fell ill within %d s", o.Allowed, o.WindowSeconds)
+	}
+	return text
+}
+
+// DescribeScope names the scope of a breaker, such as "the cluster" or "HyperNode rack-3".
+func DescribeScope(scope string) string {
+	if name, isHyperNode := strings.CutPrefix(scope, scopeHyperNode); isHyperNode {
+		return "HyperNode " + name
+	}
+	return "the " + scope
 }
 
 // listed are the first few of a number of names.
@@ -88,9 +100,11 @@ func Condition(h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict) metav1.Conditi
 	}
 	switch {
 	case v.HeldBackTime != nil:
-		c.Message += "; held back by the breaker of " + v.HeldBackBy
+		c.Message += "; held back by the breaker of " + DescribeScope(v.HeldBackBy)
 	case v.Lemon && v.QuarantinedTime != nil:
 		c.Message += "; failed too often, and stays in quarantine until spec.acknowledgedTime of its NodeHealth is set"
+	case v.QuarantineEndTime != nil:
+		c.Message += "; in quarantine until " + v.QuarantineEndTime.UTC().Format(time.RFC3339) + ", if nothing fails until then"
 	case v.QuarantinedTime != nil && v.State != v1alpha1.HealthStateFailed:
 		c.Message += "; in quarantine until that has been so for long enough"
 	}

@@ -50,7 +50,7 @@ func receiverFlags() ([]string, error) {
 // grant binds the role that the product ships to a sender.
 func (s *scenario) grant(account *corev1.ServiceAccount) {
 	s.t.Helper()
-	raw, err := os.ReadFile("../../config/alerts/sender.yaml")
+	raw, err := os.ReadFile("../../config/alerts/receiver/sender.yaml")
 	s.must(err, "read the role")
 	role := &rbac.ClusterRole{}
 	s.must(yaml.UnmarshalStrict(raw, role), "sender.yaml")

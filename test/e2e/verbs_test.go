@@ -159,14 +159,13 @@ func TestFaultsAndTheBreakerAreAcknowledged(t *testing.T) {
 	for _, node := range nodes[:3] { // the limit of a HyperNode of six is two
 		s.reported(node, ill)
 	}
-	scope := "hypernode/" + s.pool.HyperNode(1, 0)
 	s.awaitAny("the breaker holds a node back", func(ctx ctxT) (bool, error) {
 		p := &v1alpha1.HealthPolicy{}
 		err := testCluster.Client().Get(ctx, client.ObjectKey{Name: v1alpha1.HealthPolicyName}, p)
 		return err == nil && len(p.Status.Breakers) == 1 && len(s.quarantined()) == 2, err
 	})
 	s.says(testCluster.Kubeconfig(), []string{"nodes", "--unhealthy"}, "yes Failed", "held back 0/8", "NVLinkDown of nvlink/GPU-0/3 (Failed,")
-	s.says(user, []string{"ack", "breaker", "--dry-run=server"}, "The breaker of "+scope+" is open since", "holds back 1 node: ", "(server dry run)")
+	s.says(user, []string{"ack", "breaker", "--dry-run=server"}, "The breaker of HyperNode "+s.pool.HyperNode(1, 0)+" has been open since", "more than 2 nodes fell ill", "holds back 1 node: ", "(server dry run)")
 	s.says(user, []string{"ack", "breaker"}, "healthpolicy.lockstep.dev/cluster acknowledged: faults up to")
 	s.awaitAny("all three are in quarantine", func(ctxT) (bool, error) { return len(s.quarantined()) == 3, nil })
 

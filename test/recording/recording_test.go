@@ -35,3 +35,14 @@ func TestThePagesShowWhatIsRecorded(t *testing.T) {
 		}
 	}
 }
+
+// Who follows the week on the test cluster writes the same fault as the recording does.
+func TestTheWeekShowsItsFault(t *testing.T) {
+	page, err := os.ReadFile("../../config/first-week.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), "```console\n"+ill+"\n```") {
+		t.Error("config/first-week.md does not show the command that writes the fault of Day 5")
+	}
+}

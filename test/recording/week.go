@@ -3,8 +3,9 @@ package main
 // week is recorded for the page of the first week.
 var week = []part{
 	{"install", []string{
-		"helm install lockstep charts/lockstep --namespace lockstep-system --create-namespace \\\n" +
-			"    --set manager.image.repository=registry.example/lockstep-manager \\\n    --set agent.image.repository=registry.example/lockstep-health-agent 2>/dev/null | grep -v ^LAST",
+		"# helm package charts/lockstep --destination bin 2>/dev/null", // as `make chart` does
+		"helm install lockstep bin/lockstep-*.tgz --namespace lockstep-system --create-namespace \\\n" +
+			"    --set manager.image.repository=registry.example/lockstep-manager \\\n    --set agent.image.repository=registry.example/lockstep-health-agent",
 		"kubectl get crds -o name | grep lockstep",
 	}},
 	{"job", []string{
@@ -24,13 +25,13 @@ var week = []part{
 	{"policy", []string{
 		"kubectl get tj llama -o yaml > llama.yaml",
 		"cat counted.yaml",
-		"kubectl lockstep simulate -f llama.yaml --failures counted.yaml --for 365d --sweep unreachableNode.gangDownAfterSeconds=5s..60s | sed -n '/^unreachable/,$p'",
+		"kubectl lockstep simulate -f llama.yaml --failures counted.yaml --nodes 18 --for 365d --sweep unreachableNode.gangDownAfterSeconds=5s..60s",
 		`kubectl patch tj llama --type merge -p '{"spec": {"restartPolicy": {"unreachableNode": {"gangDownAfterSeconds": 5}}}}'`,
 		"kubectl lockstep describe llama | grep 'Restart policy'",
 	}},
 	{"alert", []string{
 		"# cp config/prometheus/lockstep.yaml lockstep.yaml",
-		"grep -A6 LockstepNodesQuarantined lockstep.yaml",
+		"grep -A8 LockstepNodesQuarantined lockstep.yaml",
 		"# " + ill,
 		"# timeout 60 sh -c 'until kubectl get healthpolicy cluster -o jsonpath={.status.quarantined} | grep -q 1; do sleep 1; done'",
 		"# kubectl wait tj/llama --for=jsonpath={.status.state}=Running --timeout=2m",

@@ -1,9 +1,15 @@
-{{/* The reference of an image: of .image, with the chart's appVersion where it has no tag. */}}
+{{/*
+The reference of the image of a program, manager or agent, with the chart's appVersion where it has no tag. There is no default repository:
+a name without a registry is one of docker.io, where anybody may have registered it.
+*/}}
 {{- define "lockstep.image" -}}
-{{- if .image.digest -}}
-{{ .image.repository }}@{{ .image.digest }}
+{{- $image := (index .root.Values .program).image -}}
+{{- $message := printf "set %s.image.repository to the repository in your registry that has the image: config/README.md says how it is built" .program -}}
+{{- $repository := required $message $image.repository -}}
+{{- if $image.digest -}}
+{{ $repository }}@{{ $image.digest }}
 {{- else -}}
-{{ .image.repository }}:{{ .image.tag | default .root.Chart.AppVersion }}
+{{ $repository }}:{{ $image.tag | default .root.Chart.AppVersion }}
 {{- end -}}
 {{- end -}}
 

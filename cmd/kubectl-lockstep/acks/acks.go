@@ -12,6 +12,7 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/policies/incident"
+	policynodes "github.com/lockstep-dev/lockstep/policies/nodes"
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
@@ -42,7 +43,7 @@ func title(h *v1alpha1.NodeHealth) string {
 		text += fmt.Sprintf(" until it is acknowledged, because it failed too often (%d times lately)", len(v.FailureTimes))
 	}
 	if v.HeldBackTime != nil {
-		text += fmt.Sprintf(", held back by the breaker of %s since %s", v.HeldBackBy, moment(*v.HeldBackTime))
+		text += fmt.Sprintf(", held back by the breaker of %s since %s", policynodes.DescribeScope(v.HeldBackBy), moment(*v.HeldBackTime))
 	}
 	return text
 }
@@ -62,6 +63,15 @@ func Until(h *v1alpha1.NodeHealth) time.Time {
 	}
 	last := slices.MaxFunc(all, func(a, b metav1.Time) int { return a.Compare(b.Time) })
 	return last.Add(time.Second)
+}
+
+// Quarantine tells how the quarantine of a node that was acknowledged ends, in lines; none where it is in no quarantine.
+func Quarantine(h *v1alpha1.NodeHealth) []string {
+	if v := h.Status.Verdict; v == nil || v.QuarantinedTime == nil {
+		return nil
+	}
+	return lines.Wrap("Its quarantine ends when nothing of it has been Failed for quarantine.wellSeconds of the HealthPolicy, by default 10 minutes: "+
+		"`kubectl lockstep nodes --unhealthy` says at what time.", lines.Width)
 }
 
 // Waiting names the jobs with moves for their health that have not been made, and may wait for an acknowledgement.
@@ -87,7 +97,11 @@ func Breakers(p *v1alpha1.HealthPolicy, waiting []string) []string {
 	}
 	for i := range p.Status.Breakers {
 		b := &p.Status.Breakers[i]
-		text := fmt.Sprintf("The breaker of %s is open since %s, and holds back %s", b.Scope, moment(b.OpenTime), nodes(int(b.HeldBack)))
+		text := fmt.Sprintf("The breaker of %s has been open since %s", policynodes.DescribeScope(b.Scope), moment(b.OpenTime))
+		if b.WindowSeconds > 0 {
+			text += fmt.Sprintf(": more than %s fell ill within %d s", nodes(int(b.Allowed)), b.WindowSeconds)
+		}
+		text += ". It holds back " + nodes(int(b.HeldBack))
 		if names := strings.Join(b.Nodes, ", "); names != "" {
 			text += ": " + names
 		}
@@ -97,6 +111,12 @@ func Breakers(p *v1alpha1.HealthPolicy, waiting []string) []string {
 		out = append(out, lines.Wrap(text+".", lines.Width)...)
 	}
 	return out
+}
+
+// Next tells what follows the acknowledgement of a breaker, in lines.
+func Next() []string {
+	return lines.Wrap("Within seconds the nodes that failed are put into quarantine, and pods are moved from ill nodes as the rules of their jobs say. "+
+		"Nodes that fall ill from now on are counted again: `kubectl lockstep nodes --unhealthy` shows them.", lines.Width)
 }
 
 func nodes(n int) string {

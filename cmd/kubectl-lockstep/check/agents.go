@@ -52,6 +52,9 @@ func (c *Cluster) agentSources() map[string]v1alpha1.HealthSource {
 	return out
 }
 
+// maxLabelled is how many nodes one command labels.
+const maxLabelled = 100
+
 // daemonSet checks that the agents' pods run, and on which GPU nodes none does.
 func (c *Cluster) daemonSet(d *appsv1.DaemonSet) []Finding {
 	subject := "DaemonSet/" + d.Namespace + "/" + d.Name
@@ -64,11 +67,12 @@ func (c *Cluster) daemonSet(d *appsv1.DaemonSet) []Finding {
 		}
 	}
 	if len(unlabelled) > 0 {
+		slices.Sort(unlabelled)
 		out = append(out, Finding{
-			Severity: Problem, Subject: "Node/" + slices.Min(unlabelled),
+			Severity: Problem, Subject: "Node/" + unlabelled[0],
 			What:    fmt.Sprintf("%s without the label %s, so that no health agent runs there: %s.", countAre(len(unlabelled), "GPU node"), selector, some(unlabelled)),
 			Fix:     "Label them, or have NVIDIA's GPU feature discovery label them.",
-			Command: "kubectl label node " + slices.Min(unlabelled) + " " + selector.String(),
+			Command: "kubectl label nodes " + strings.Join(unlabelled[:min(len(unlabelled), maxLabelled)], " ") + " " + selector.String(),
 		})
 	}
 	if n := d.Status.DesiredNumberScheduled - d.Status.NumberReady; n > 0 {

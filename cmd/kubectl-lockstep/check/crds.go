@@ -27,11 +27,12 @@ var shippedCRDs = sync.OnceValue(func() []apiextensionsv1.CustomResourceDefiniti
 func lockstepCRDs(c *Cluster) (string, []Finding) {
 	known := shippedCRDs()
 	var out []Finding
+	var absent []string
 	for i := range known {
 		ours := &known[i]
 		theirs := c.crd(ours.Name)
 		if theirs == nil {
-			out = append(out, Finding{Severity: Problem, Subject: "CRD/" + ours.Name, What: "It is not installed.", Fix: "Install Lockstep's CRDs.", Command: applyCRDs})
+			absent = append(absent, ours.Name)
 			continue
 		}
 		for _, v := range ours.Spec.Versions {
@@ -41,7 +42,18 @@ func lockstepCRDs(c *Cluster) (string, []Finding) {
 			}
 		}
 	}
-	return count(len(known), "CRD"), out
+	if len(absent) > 0 {
+		out = append(out, Finding{Severity: Problem, Subject: "CRD/" + absent[0], What: countAre(len(absent), "CRD") + " not installed: " + some(absent) + ".", Fix: "Install Lockstep's CRDs.", Command: applyCRDs})
+	}
+	return present(len(known), len(absent)), out
+}
+
+// present says how many of some CRDs there are.
+func present(known, absent int) string {
+	if absent == 0 {
+		return count(known, "CRD")
+	}
+	return fmt.Sprintf("%d of %s", known-absent, count(known, "CRD"))
 }
 
 // skew compares the schema of one version with the cluster's.
@@ -87,10 +99,11 @@ const upgradeVolcano = "Install the CRDs of Volcano 1.14: they are in its chart,
 // volcanoCRDs looks for what Lockstep uses of Volcano's API.
 func volcanoCRDs(c *Cluster) (string, []Finding) {
 	var out []Finding
+	var absent []string
 	for _, need := range volcanoNeeds {
 		crd := c.crd(need.name)
 		if crd == nil {
-			out = append(out, Finding{Severity: Problem, Subject: "CRD/" + need.name, What: "It is not installed, and Lockstep stands on Volcano.", Fix: upgradeVolcano})
+			absent = append(absent, need.name)
 			continue
 		}
 		out = append(out, served(crd, need.version, upgradeVolcano, "")...)
@@ -107,7 +120,13 @@ func volcanoCRDs(c *Cluster) (string, []Finding) {
 			})
 		}
 	}
-	return count(len(volcanoNeeds), "CRD"), out
+	if len(absent) > 0 {
+		out = append(out, Finding{
+			Severity: Problem, Subject: "CRD/" + absent[0],
+			What: fmt.Sprintf("%s not installed, and Lockstep stands on Volcano: %s.", countAre(len(absent), "CRD"), some(absent)), Fix: upgradeVolcano,
+		})
+	}
+	return present(len(volcanoNeeds), len(absent)), out
 }
 
 // served finds why a version of a CRD cannot be used.

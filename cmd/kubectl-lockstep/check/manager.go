@@ -29,7 +29,12 @@ func manager(c *Cluster) (string, []Finding) {
 	}
 	for i := range c.Managers.Items {
 		d := &c.Managers.Items[i]
-		out = append(out, running(d, "nothing is recovered")...)
+		switch leader := c.leaderOutside(d); {
+		case leader == "":
+			out = append(out, running(d, "nothing is recovered")...)
+		case ptr.Deref(d.Spec.Replicas, 1) > 0:
+			out = append(out, running(d, "recoveries are done by "+leader+", outside this Deployment")...)
+		}
 		out = append(out, c.elects(d, leading)...)
 	}
 	if len(leading) > 1 {
@@ -72,6 +77,28 @@ func (c *Cluster) held(l *coordinationv1.Lease) bool {
 	return s.RenewTime.Add(time.Duration(ptr.Deref(s.LeaseDurationSeconds, 15)) * time.Second).After(c.Now)
 }
 
+// leaderOutside is the manager that holds the lease of a Deployment and is none of its pods; empty where there is none.
+func (c *Cluster) leaderOutside(d *appsv1.Deployment) string {
+	for i := range c.Leases.Items {
+		l := &c.Leases.Items[i]
+		if l.Namespace != leaseNamespace(d) || !c.held(l) {
+			continue
+		}
+		holder, _, _ := strings.Cut(*l.Spec.HolderIdentity, "_") // a host, and an id of the process
+		if !strings.HasPrefix(holder, d.Name+"-") {
+			return holder
+		}
+	}
+	return ""
+}
+
+func leaseNamespace(d *appsv1.Deployment) string {
+	if namespace, given := argument(d, "leader-election-namespace"); given {
+		return namespace
+	}
+	return d.Namespace
+}
+
 // elects finds why a Deployment of managers has not one leader.
 func (c *Cluster) elects(d *appsv1.Deployment, leading []string) []Finding {
 	subject := "Deployment/" + d.Namespace + "/" + d.Name
@@ -84,10 +111,7 @@ func (c *Cluster) elects(d *appsv1.Deployment, leading []string) []Finding {
 			Fix: "Give its container the flag --leader-elect.",
 		}}
 	}
-	namespace, ok := argument(d, "leader-election-namespace")
-	if !ok {
-		namespace = d.Namespace
-	}
+	namespace := leaseNamespace(d)
 	if d.Status.AvailableReplicas == 0 || contains(leading, namespace) {
 		return nil
 	}

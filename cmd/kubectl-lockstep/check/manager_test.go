@@ -42,6 +42,18 @@ func TestTheManager(t *testing.T) {
 			deployment(func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 0 })(c)
 			c.Leases.Items = nil
 		}, []string{"Problem Deployment/lockstep-system/lockstep-manager: None of its 1 replica is available: nothing is recovered."}},
+		"pods that do not start, and a manager elsewhere": {func(c *Cluster) {
+			deployment(func(d *appsv1.Deployment) { d.Spec.Replicas, d.Status.AvailableReplicas = ptr.To[int32](2), 0 })(c)
+			lease(func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("workstation_1b2c") })(c)
+		}, []string{"Problem Deployment/lockstep-system/lockstep-manager: None of its 2 replicas is available: recoveries are done by workstation, outside this Deployment."}},
+		"none is asked for, and a manager elsewhere": {func(c *Cluster) {
+			deployment(func(d *appsv1.Deployment) { d.Spec.Replicas, d.Status.AvailableReplicas = ptr.To[int32](0), 0 })(c)
+			lease(func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("workstation_1b2c") })(c)
+		}, nil},
+		"pods that have just stopped": {func(c *Cluster) {
+			deployment(func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 0 })(c)
+			lease(func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("lockstep-manager-7d9f-abcde_1b2c") })(c)
+		}, []string{"Problem Deployment/lockstep-system/lockstep-manager: None of its 1 replica is available: nothing is recovered."}},
 		"one of two": {deployment(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](2) }), []string{
 			"Warning Deployment/lockstep-system/lockstep-manager: 1 of its 2 replicas are available.",
 		}},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 func TestAgents(t *testing.T) {
@@ -65,6 +66,14 @@ func TestAgents(t *testing.T) {
 		}},
 		"those that run without a DaemonSet": {func(c *Cluster) { c.Agents.Items = nil }, nil},
 	})
+}
+
+func TestOneCommandLabelsAllNodes(t *testing.T) {
+	c := good(t)
+	delete(c.Nodes.Items[3].Labels, "nvidia.com/gpu.present")
+	delete(c.Nodes.Items[1].Labels, "nvidia.com/gpu.present")
+	_, found := agents(c)
+	check.Equal(t, "command", "kubectl label nodes a-1 b-1 nvidia.com/gpu.present=true", found[0].Command)
 }
 
 func TestTaints(t *testing.T) {

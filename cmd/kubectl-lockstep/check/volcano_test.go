@@ -58,14 +58,8 @@ func TestCRDs(t *testing.T) {
 	const jobs = "trainingjobs.lockstep.dev"
 	expect(t, map[string]change{
 		"none": {func(c *Cluster) { c.CRDs.Items = nil }, []string{
-			"Problem CRD/healthpolicies.lockstep.dev: It is not installed.",
-			"Problem CRD/nodehealths.lockstep.dev: It is not installed.",
-			"Problem CRD/trainingjobs.lockstep.dev: It is not installed.",
-			"Problem CRD/jobs.batch.volcano.sh: It is not installed, and Lockstep stands on Volcano.",
-			"Problem CRD/commands.bus.volcano.sh: It is not installed, and Lockstep stands on Volcano.",
-			"Problem CRD/podgroups.scheduling.volcano.sh: It is not installed, and Lockstep stands on Volcano.",
-			"Problem CRD/queues.scheduling.volcano.sh: It is not installed, and Lockstep stands on Volcano.",
-			"Problem CRD/hypernodes.topology.volcano.sh: It is not installed, and Lockstep stands on Volcano.",
+			"Problem CRD/healthpolicies.lockstep.dev: 3 CRDs are not installed: healthpolicies.lockstep.dev, nodehealths.lockstep.dev, trainingjobs.lockstep.dev.",
+			"Problem CRD/jobs.batch.volcano.sh: 5 CRDs are not installed, and Lockstep stands on Volcano: commands.bus.volcano.sh, hypernodes.topology.volcano.sh, jobs.batch.volcano.sh, podgroups.scheduling.volcano.sh, queues.scheduling.volcano.sh.",
 		}},
 		"an older one": {on(jobs, func(crd *apiextensionsv1.CustomResourceDefinition) { delete(spec(crd).Properties, "restartPolicy") }), []string{
 			"Problem CRD/trainingjobs.lockstep.dev: It is older than this plugin: the API server drops spec.restartPolicy without a word.",

@@ -143,9 +143,9 @@ func TestAManifestNeedsAnAddressAndAVersion(t *testing.T) {
 	for name, tc := range map[string]struct{ url, version, want string }{
 		"no address":      {"downloads.example", "v1.2.0", `-url: "downloads.example" has to be the address of a folder, like https://`},
 		"not encrypted":   {"http://downloads.example", "v1.2.0", `-url: "http://downloads.example" has to be`},
-		"no version":      {base, "latest", `-version: "latest" is no version that krew takes: give one like v1.2.0`},
-		"without its v":   {base, "1.2.0", `-version: "1.2.0" is no version`},
-		"not to the full": {base, "v1.2", `-version: "v1.2" is no version`},
+		"no version":      {base, "latest", `the program says version "latest", which krew does not take: build it of a commit with a tag like v1.2.0`},
+		"without its v":   {base, "1.2.0", `the program says version "1.2.0", which krew does not take`},
+		"not to the full": {base, "v1.2", `the program says version "v1.2", which krew does not take`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := small

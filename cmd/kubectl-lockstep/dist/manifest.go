@@ -32,7 +32,7 @@ func (r Release) manifest(archives []packed) ([]byte, error) {
 		version = archives[0].version
 	}
 	if !semantic.MatchString(version) {
-		return nil, fmt.Errorf("-version: %q is no version that krew takes: give one like v1.2.0", version)
+		return nil, fmt.Errorf("the program says version %q, which krew does not take: build it of a commit with a tag like v1.2.0", version)
 	}
 	var out bytes.Buffer
 	err = manifestTemplate.Execute(&out, map[string]any{"Version": version, "URL": strings.TrimSuffix(r.URL, "/"), "Archives": archives})

@@ -28,6 +28,8 @@ type Node struct {
 	Since *metav1.Time         `json:"since,omitempty"`
 	// QuarantinedTime is since when no job is placed on the node.
 	QuarantinedTime *metav1.Time `json:"quarantinedTime,omitempty"`
+	// QuarantineEndTime is when the quarantine ends, if nothing fails until then.
+	QuarantineEndTime *metav1.Time `json:"quarantineEndTime,omitempty"`
 	// Lemon reports whether the node stays in quarantine until it is acknowledged.
 	Lemon bool `json:"lemon,omitempty"`
 	// HeldBackBy is the scope of the breaker that keeps everybody from acting on the node's illness.
@@ -91,6 +93,7 @@ func nodeOf(n fleetmap.Node, h *v1alpha1.NodeHealth) Node {
 	}
 	if v := h.Status.Verdict; v != nil {
 		out.State, out.Since, out.QuarantinedTime, out.Lemon, out.HeldBackBy = v.State, &v.Since, v.QuarantinedTime, v.Lemon, v.HeldBackBy
+		out.QuarantineEndTime = v.QuarantineEndTime
 	}
 	out.Reports = slices.SortedStableFunc(slices.Values(h.Status.Reports), func(a, b v1alpha1.HealthReport) int {
 		return cmp.Or(cmp.Compare(severity(a.State), severity(b.State)), a.Since.Compare(b.Since.Time))

@@ -77,6 +77,21 @@ The pods could not be read.
 `, listed(t, Options{}))
 }
 
+func TestWhenAQuarantineEnds(t *testing.T) {
+	well := health("gpu-10", v1alpha1.NodeHealthStatus{Verdict: &v1alpha1.HealthVerdict{
+		State: v1alpha1.HealthHealthy, Since: ago(1), QuarantinedTime: new(ago(3)), QuarantineEndTime: new(metav1.NewTime(now.Add(5 * time.Minute))),
+	}})
+	nodes, err := Of(fleet(), []v1alpha1.NodeHealth{well}, Options{HyperNode: "rack-2", Unhealthy: true})
+	check.Equal(t, "error", nil, err)
+	var out bytes.Buffer
+	Print(&out, nodes, 80, now)
+	check.Equal(t, "table", `HYPERNODE  NODE    READY  STATE    SINCE  QUARANTINE  GPUS  HELD-FOR
+rack-2     gpu-10  yes    Healthy  60m    3h          8/8   -
+  leaves quarantine at 03:09:05 UTC (in 5m), if nothing fails until then
+The pods could not be read.
+`, out.String())
+}
+
 func TestNodesAreChosen(t *testing.T) {
 	for name, tc := range map[string]struct {
 		o    Options

@@ -78,9 +78,12 @@ func (n *Node) heldFor() string {
 	return strings.Join(out, ",")
 }
 
-// story tells what is reported of the node, and who cannot tell.
+// story tells when the node leaves quarantine, what is reported of it, and who cannot tell.
 func (n *Node) story(at time.Time) string {
 	var out []string
+	if end := n.QuarantineEndTime; end != nil {
+		out = append(out, fmt.Sprintf("leaves quarantine at %s UTC (in %s), if nothing fails until then", end.UTC().Format(time.TimeOnly), duration.HumanDuration(end.Sub(at))))
+	}
 	for i := range n.Reports {
 		r := &n.Reports[i]
 		out = append(out, fmt.Sprintf("%s of %s (%s, %s)", r.Signal, r.Entity, r.State, age(&r.Since, at)))

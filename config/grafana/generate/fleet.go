@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/grafana/grafana-foundation-sdk/go/units"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
 // links matches the signals of links between GPUs and nodes.
@@ -52,7 +54,7 @@ func fleetNow() []panel {
 			title: "Open breakers", unit: units.Short, scale: badFrom(1),
 			shows:     "Scopes in which Lockstep has stopped to act, because too many nodes are ill at once: HyperNodes, or the cluster.",
 			good:      "0.",
-			otherwise: "Either much is broken, or a sensor is. `kubectl get healthpolicy default -o yaml` names the breakers; find out which it is, and acknowledge.",
+			otherwise: "Either much is broken, or a sensor is. `kubectl get healthpolicy " + v1alpha1.HealthPolicyName + " -o yaml` names the breakers; find out which it is. Where the reports are true, run `kubectl lockstep ack breaker`.",
 			queries:   []query{{`max by (scope) (lockstep_breaker_open) or on () vector(0)`, "{{scope}}"}},
 		},
 		{
@@ -78,7 +80,7 @@ func fleetOverTime() []panel {
 			title: "In quarantine, and held back", unit: units.Short, form: lines,
 			shows:     "Nodes in quarantine, and ill nodes about which nothing is done because a breaker is open.",
 			good:      "None is held back.",
-			otherwise: "Look at the breakers: what they hold back waits until it is acknowledged, or until earlier quarantines leave the window.",
+			otherwise: "Look at the breakers: what they hold back waits until `kubectl lockstep ack breaker`, or until it is not reported any more. Time alone lets nothing through.",
 			queries:   []query{{`max(lockstep_quarantined_nodes)`, "in quarantine"}, {`max(lockstep_held_back_nodes)`, "held back"}},
 		},
 		{
@@ -167,7 +169,7 @@ func agents() []panel {
 		{
 			title: "Age of reports", unit: units.Seconds, form: lines,
 			shows:     "How long ago the agents wrote the NodeHealth of their nodes: the ten oldest.",
-			good:      "Saws below 300 s.",
+			good:      "Each line rises to 300 s at most, and falls back.",
 			otherwise: "A line that keeps rising is an agent that polls no more, or may not write.",
 			queries:   []query{{onNodes(`topk(10, time() - (lockstep_health_last_write_timestamp_seconds{SELECTED} > 0))`), "{{instance}}"}},
 		},

@@ -119,7 +119,7 @@ func steps() []panel {
 		},
 		{
 			title: "Restarts, by scope", unit: units.Short, form: bars,
-			shows:     "Steps of restart policies that were taken, by action: what was restarted for a failure.",
+			shows:     "Steps that were taken, by action: what was restarted for a failure, at somebody's request, or because a suspended job was resumed (RestartJob).",
 			good:      "RestartPod and MigratePod, which leave the rest of the gang where it is.",
 			otherwise: "RestartJob or RelocateJob after each failure: the earlier steps do not help. Look whether the program can continue with a replaced rank, and whether home has room.",
 			queries:   []query{{inQueue(`sum by (action) (increase(lockstep_steps_total{SELECTED}[$__rate_interval])) > 0`), "{{action}}"}},

@@ -71,7 +71,7 @@ func reconciles() []panel {
 	return []panel{
 		{
 			title: "Time of a pass", unit: units.Seconds, form: lines,
-			shows:     "How long one pass takes, which one in a hundred exceeds, by controller.",
+			shows:     "How long one pass takes, by controller: 99 of 100 are shorter.",
 			good:      "Below 1 s.",
 			otherwise: "Compare with the API server's latency. A job with thousands of pods takes longer while it starts.",
 			queries:   []query{{controllers(`histogram_quantile(0.99, sum by (le, controller) (rate(controller_runtime_reconcile_time_seconds_bucket{controller=~"CONTROLLERS"}[$__rate_interval])))`), "{{controller}}"}},
@@ -92,7 +92,7 @@ func reconciles() []panel {
 		},
 		{
 			title: "Time in the queue", unit: units.Seconds, form: lines,
-			shows:     "How long an object waits for its pass, which one in a hundred exceeds, by controller.",
+			shows:     "How long an object waits for its pass, by controller: 99 of 100 wait for less.",
 			good:      "Below 1 s.",
 			otherwise: "Raise --workers, or give the manager more CPU.",
 			queries:   []query{{controllers(`histogram_quantile(0.99, sum by (le, name) (rate(workqueue_queue_duration_seconds_bucket{name=~"CONTROLLERS"}[$__rate_interval])))`), "{{name}}"}},

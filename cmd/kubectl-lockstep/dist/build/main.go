@@ -15,7 +15,6 @@ func main() {
 	release := dist.Release{Root: ".", Package: "./cmd/kubectl-lockstep"}
 	dir := flag.String("dir", "bin/plugin", "folder to write into")
 	flag.StringVar(&release.URL, "url", "", "address of the folder that the archives will be downloaded from, for krew's manifest; without it none is written")
-	flag.StringVar(&release.Version, "version", "", "version of krew's manifest, such as v1.2.0 (default: that of the program)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	paths, err := release.Write(ctx, *dir, dist.Platforms()...)

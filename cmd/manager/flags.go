@@ -1,0 +1,83 @@
+// The manager's flags, and what is wrong with them before anything starts.
+
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/lockstep-dev/lockstep/controllers/supervisors"
+	"github.com/lockstep-dev/lockstep/health/alerts"
+	"github.com/lockstep-dev/lockstep/version"
+)
+
+// namespaceFile names the namespace of a pod in each of its containers.
+const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// options are the manager's flags; `manager -h` documents them.
+type options struct {
+	metricsAddress, probeAddress string
+	leaderElect                  bool
+	leaderElectNamespace         string
+	workers, writers             int
+	qps                          float64
+	burst                        int
+	bindDirectly                 bool
+	volcanoVersion               string
+	alerts                       alerts.Options
+	supervisors                  supervisors.Options
+	supervisorImage              string
+	tracing                      tracingOptions
+	log                          zap.Options
+}
+
+func parseFlags() *options {
+	o := &options{}
+	flag.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "address of the metrics endpoint; 0 turns it off")
+	flag.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 turns them off")
+	flag.BoolVar(&o.leaderElect, "leader-elect", false, "run one active manager among several replicas")
+	flag.StringVar(&o.leaderElectNamespace, "leader-election-namespace", "", "namespace of the leader's lease; default: the manager's own")
+	flag.IntVar(&o.workers, "workers", 8, "number of jobs that are looked at side by side")
+	flag.IntVar(&o.writers, "writers", 16, "number of pods, or nodes, of one job that are written side by side")
+	flag.Float64Var(&o.qps, "kube-api-qps", 500, "requests per second to the API server, sustained")
+	flag.IntVar(&o.burst, "kube-api-burst", 1000, "requests to the API server in a burst")
+	flag.BoolVar(&o.bindDirectly, "bind-directly", true, "bind a pod that returns to a node which its job has held without the scheduler; only with versions of Volcano that this was tested with")
+	flag.StringVar(&o.volcanoVersion, "volcano-version", "", "version of the cluster's Volcano, such as v1.14.1; default: the image tag of the Deployment labelled app=volcano-scheduler")
+	flag.StringVar(&o.alerts.Address, "alerts-bind-address", alerts.Off, "address of the receiver of Alertmanager's webhook, such as :9443; 0 turns it off")
+	flag.StringVar(&o.alerts.CertDir, "alerts-cert-dir", "", "folder of the receiver's tls.crt and tls.key; read again when they change")
+	flag.StringVar(&o.supervisors.BindAddress, "supervisors-bind-address", supervisors.Off, "address of the stream of the supervisors in pods, such as :9444; 0 turns it off, and jobs with spec.supervisor are refused")
+	flag.StringVar(&o.supervisors.Address, "supervisors-address", "", "host:port by which pods reach that stream of the leader; default: the Service lockstep-supervisors in the manager's namespace, and the port of the bind address")
+	flag.StringVar(&o.supervisorImage, "supervisor-image", "", "image of lockstep-run, which pods of jobs with spec.supervisor copy it from")
+	o.tracing.bindFlags(flag.CommandLine)
+	o.log.BindFlags(flag.CommandLine)
+	version.AddFlag(flag.CommandLine)
+	flag.Parse()
+	return o
+}
+
+// validate says which flag is wrong, and what it should be. A pod finds the namespace of its lease in a file.
+func (o *options) validate(namespaceFile string) error {
+	switch {
+	case o.workers < 1:
+		return fmt.Errorf("--workers=%d: set 1 or more", o.workers)
+	case o.writers < 1:
+		return fmt.Errorf("--writers=%d: set 1 or more", o.writers)
+	case o.qps <= 0:
+		return fmt.Errorf("--kube-api-qps=%g: set more than 0", o.qps)
+	case o.burst < 1:
+		return fmt.Errorf("--kube-api-burst=%d: set 1 or more", o.burst)
+	}
+	if o.leaderElect && o.leaderElectNamespace == "" {
+		if _, err := os.Stat(namespaceFile); err != nil {
+			return errors.New("--leader-elect outside a pod: set --leader-election-namespace to the namespace of the lease")
+		}
+	}
+	if err := o.validateSupervisors(namespaceFile); err != nil {
+		return err
+	}
+	return o.alerts.Validate()
+}
