@@ -1,11 +1,14 @@
 package main
 
 import (
+	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/check"
@@ -18,6 +21,7 @@ func requestedJob(change ...func(*v1alpha1.TrainingJob)) v1alpha1.TrainingJob {
 	job.Spec.Tasks = []v1alpha1.Task{{Name: "worker", Replicas: 4, Partition: &v1alpha1.Partition{Size: 2}}, {Name: "loader", Replicas: 1}}
 	job.Status.Placement = &v1alpha1.Placement{Tasks: []v1alpha1.TaskPlacement{{Name: "worker", Nodes: []string{"n1", "n1", "n2", "n2"}}}}
 	start := metav1.NewMicroTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	job.Spec.RestartRequest = &v1alpha1.RestartRequest{ID: "a", Action: "RestartJob"}
 	job.Status.RestartRequest = &v1alpha1.RestartRequestStatus{ID: "a", Time: start, Incident: 3}
 	job.Status.Incidents = []v1alpha1.Incident{{
 		ID: 3, StartTime: start, EndTime: new(metav1.NewMicroTime(start.Add(1500 * time.Millisecond))), Outcome: v1alpha1.OutcomeRecovered,
@@ -71,6 +75,47 @@ func TestRestartAndMigrateAsk(t *testing.T) {
 				check.Equal(t, "error", tc.err, err.Error())
 			}
 		})
+	}
+}
+
+// An older CRD has no such field: the API server answers with the job as it was.
+func TestARequestThatIsPruned(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/dev/null")
+	pruned := requestedJob(func(j *v1alpha1.TrainingJob) { j.Spec.RestartRequest, j.Status.RestartRequest = nil, nil })
+	for name, args := range map[string][]string{
+		"restart": {"restart", "llama"}, "migrate": {"migrate", "llama", "--all"}, "server dry run": {"restart", "llama", "--dry-run=server"},
+	} {
+		s := &server{objects: map[string]any{theJobs + "/llama": pruned}}
+		_, err := lockstep(append(args, s.serve(t, core, product))...)
+		check.Equal(t, name, errPruned.Error(), fmt.Sprint(err))
+	}
+	s := &server{objects: map[string]any{theJobs + "/llama": pruned}}
+	_, err := lockstep("restart", "llama", "--dry-run=client", s.serve(t, core, product))
+	check.Equal(t, "nothing is sent", nil, err)
+}
+
+// The status has the answer to the last request only.
+func TestWaitOutlastsOtherRequests(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/dev/null")
+	for name, tc := range map[string]struct {
+		incident int32
+		err      string
+	}{
+		"still known": {3, ""},
+		"forgotten":   {2, "incident 2 of TrainingJob llama is over, and how it ended is not known: its status keeps the last incidents only"},
+	} {
+		s := &server{objects: map[string]any{theJobs + "/llama": requestedJob()}} // which answers the request "a"
+		address := s.serve(t, core, product)
+		flags := genericclioptions.NewConfigFlags(false)
+		flags.APIServer = new(strings.TrimPrefix(address, "--server="))
+		c, err := newCluster(flags)
+		check.Equal(t, "error", nil, err)
+		r := restartRequest{RestartRequest: v1alpha1.RestartRequest{ID: "b"}, timeout: time.Second}
+		message := ""
+		if err := r.awaitEnd(t.Context(), io.Discard, c, "llama", tc.incident); err != nil {
+			message = err.Error()
+		}
+		check.Equal(t, name, tc.err, message)
 	}
 }
 

@@ -111,12 +111,9 @@ func Ranks(request *v1alpha1.RestartRequest) []gang.Rank {
 	return out
 }
 
-// Incident returns the incident that carries a request out, and nil where the status has none, or has forgotten it.
-func Incident(job *v1alpha1.TrainingJob, id string) *v1alpha1.Incident {
-	if !Answered(job, id) {
-		return nil
-	}
-	i := slices.IndexFunc(job.Status.Incidents, func(inc v1alpha1.Incident) bool { return inc.ID == job.Status.RestartRequest.Incident })
+// Incident returns the incident with an id, and nil where the status has none, or has forgotten it.
+func Incident(job *v1alpha1.TrainingJob, id int32) *v1alpha1.Incident {
+	i := slices.IndexFunc(job.Status.Incidents, func(inc v1alpha1.Incident) bool { return inc.ID == id })
 	if i < 0 {
 		return nil
 	}
