@@ -11,8 +11,11 @@ import (
 	"github.com/lockstep-dev/lockstep/config"
 )
 
-// applyCRDs is the command that installs Lockstep's CRDs.
-const applyCRDs = "kubectl apply --server-side -k config/crd"
+// What to do about Lockstep's CRDs. They come with the manager: Helm takes none over that kubectl apply has created.
+const (
+	installLockstep = "Install Lockstep: config/README.md says how, with Helm or with kubectl. Either brings the CRDs."
+	alignLockstep   = "Use the plugin of the manager's version. If that finds a difference, too, install the manager's version again (config/README.md): that brings the CRDs up to date."
+)
 
 // shippedCRDs are the CRDs that this plugin was built with.
 var shippedCRDs = sync.OnceValue(func() []apiextensionsv1.CustomResourceDefinition {
@@ -36,14 +39,16 @@ func lockstepCRDs(c *Cluster) (string, []Finding) {
 			continue
 		}
 		for _, v := range ours.Spec.Versions {
-			out = append(out, served(theirs, v.Name, "Install Lockstep's CRDs again.", applyCRDs)...)
+			out = append(out, served(theirs, v.Name, installLockstep, "")...)
 			if at := versionOf(theirs, v.Name); at != nil {
 				out = append(out, skew(ours.Name, &v, at)...)
 			}
 		}
 	}
 	if len(absent) > 0 {
-		out = append(out, Finding{Severity: Problem, Subject: "CRD/" + absent[0], What: countAre(len(absent), "CRD") + " not installed: " + some(absent) + ".", Fix: "Install Lockstep's CRDs.", Command: applyCRDs})
+		out = append(out, Finding{
+			Severity: Problem, Subject: "CRD/" + absent[0], What: countAre(len(absent), "CRD") + " not installed: " + some(absent) + ".", Fix: installLockstep,
+		})
 	}
 	return present(len(known), len(absent)), out
 }
@@ -63,16 +68,16 @@ func skew(name string, ours, theirs *apiextensionsv1.CustomResourceDefinitionVer
 	switch {
 	case len(d.missing) > 0 && len(d.added) == 0:
 		f.What = fmt.Sprintf("It is older than this plugin: the API server drops %s without a word.", some(d.missing))
-		f.Fix, f.Command = "Install the CRDs of the version of the manager. If that one is older too, use the plugin of its version.", applyCRDs
+		f.Fix = alignLockstep
 	case len(d.added) > 0 && len(d.missing) == 0:
 		f.Severity, f.What = Warning, fmt.Sprintf("It is newer than this plugin, which does not know %s.", some(d.added))
 		f.Fix = "Use the plugin of the version that is installed."
 	case len(d.missing) > 0:
 		f.What = fmt.Sprintf("It is of another version than this plugin: it lacks %s, and adds %s.", some(d.missing), some(d.added))
-		f.Fix, f.Command = "Install the CRDs of the version of the manager, and use the plugin of that version.", applyCRDs
+		f.Fix = alignLockstep
 	case len(d.changed) > 0:
 		f.Severity, f.What = Warning, fmt.Sprintf("It validates otherwise than this plugin's version: %s.", some(d.changed))
-		f.Fix, f.Command = "Install the CRDs of the version of the manager, and use the plugin of that version.", applyCRDs
+		f.Fix = alignLockstep
 	default:
 		return nil
 	}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockstep-dev/lockstep/test/check"
+
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -46,6 +48,15 @@ func TestVersions(t *testing.T) {
 			"Warning Deployment/volcano-system/volcano-scheduler: It asks for no replica: unless it runs elsewhere, no pod is placed.",
 		}},
 	})
+}
+
+// CRDs that kubectl apply has created are in the way of helm install.
+func TestNoCommandAppliesTheCRDsAlone(t *testing.T) {
+	c := good(t)
+	c.CRDs.Items = nil
+	_, missing := lockstepCRDs(c)
+	check.Equal(t, "fix", installLockstep, missing[0].Fix)
+	check.Equal(t, "command", "", missing[0].Command)
 }
 
 func TestCRDs(t *testing.T) {
