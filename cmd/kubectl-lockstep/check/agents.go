@@ -35,7 +35,19 @@ func agents(c *Cluster) (string, []Finding) {
 	for i := range c.Agents.Items {
 		out = append(out, c.daemonSet(&c.Agents.Items[i])...)
 	}
-	return saw + ", " + count(len(sources), "agent"), slices.Concat(out, c.silent(gpus, sources), c.said(sources), engines(sources))
+	return saw + ", " + c.agentsSeen(len(sources)), slices.Concat(out, c.silent(gpus, sources), c.said(sources), engines(sources))
+}
+
+// agentsSeen counts the agents that run. Their reports outlive them.
+func (c *Cluster) agentsSeen(reports int) string {
+	if len(c.Agents.Items) == 0 {
+		return "no DaemonSet of agents, " + count(reports, "report")
+	}
+	var ready int32
+	for i := range c.Agents.Items {
+		ready += c.Agents.Items[i].Status.NumberReady
+	}
+	return count(int(ready), "agent")
 }
 
 // agentSources are what the agents say of themselves, by node.
@@ -99,12 +111,16 @@ func (c *Cluster) silent(gpus []string, sources map[string]v1alpha1.HealthSource
 			stale = append(stale, node)
 		}
 	}
+	fix, command := "Look at the agents' pods on these nodes, and at their logs.", "kubectl -n lockstep-health get pods -o wide"
+	if len(c.Agents.Items) == 0 {
+		fix, command = "No DaemonSet of agents is installed: install the health agent (config/agent/README.md), or delete the NodeHealths that it has left.", ""
+	}
 	var out []Finding
 	add := func(nodes []string, what string) {
 		if len(nodes) > 0 {
 			out = append(out, Finding{
 				Severity: Problem, Subject: "NodeHealth/" + slices.Min(nodes), What: fmt.Sprintf(what, count(len(nodes), "GPU node"), some(nodes)),
-				Fix: "Look at the agents' pods on these nodes, and at their logs.", Command: "kubectl -n lockstep-health get pods -o wide",
+				Fix: fix, Command: command,
 			})
 		}
 	}

@@ -68,6 +68,33 @@ func TestAgents(t *testing.T) {
 	})
 }
 
+// Reports of agents that were removed are no agents.
+func TestAgentsAreCountedByTheirPods(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*Cluster)
+		saw    string
+	}{
+		"all ready":            {func(*Cluster) {}, "4 GPU nodes, 4 agents"},
+		"one not ready":        {func(c *Cluster) { c.Agents.Items[0].Status.NumberReady = 3 }, "4 GPU nodes, 3 agents"},
+		"without a DaemonSet":  {func(c *Cluster) { c.Agents.Items = nil }, "4 GPU nodes, no DaemonSet of agents, 4 reports"},
+		"without any report":   {func(c *Cluster) { c.Agents.Items, c.NodeHealths.Items = nil, nil }, "4 GPU nodes, no agent"},
+		"too young to report":  {func(c *Cluster) { c.NodeHealths.Items = nil }, "4 GPU nodes, 4 agents"},
+		"reports left by some": {func(c *Cluster) { c.Agents.Items, c.NodeHealths.Items = nil, c.NodeHealths.Items[:1] }, "4 GPU nodes, no DaemonSet of agents, 1 report"},
+	} {
+		c := good(t)
+		tc.change(c)
+		saw, _ := agents(c)
+		check.Equal(t, name, tc.saw, saw)
+	}
+}
+
+func TestSilentReportsWithoutADaemonSet(t *testing.T) {
+	c := good(t)
+	c.Agents.Items, c.NodeHealths.Items[1].Status.Sources[0].HeartbeatTime = nil, ago(time.Hour)
+	_, found := agents(c)
+	check.Equal(t, "no pods to look at", "", found[0].Command)
+}
+
 func TestOneCommandLabelsAllNodes(t *testing.T) {
 	c := good(t)
 	delete(c.Nodes.Items[3].Labels, "nvidia.com/gpu.present")
