@@ -138,6 +138,17 @@ func TestWhatIsToldOfARank(t *testing.T) {
 		}), []string{
 			"The last step that restarted it was RestartJob of incident 7 at 11:51:00 UTC (9m ago), because Volcano had ended its Job: the pod before was deleted for that, unless it was gone already. [status.incidents]",
 		}},
+		"a job that was resumed, before its rule's first step": {restartedOnce, incident(func(inc *v1alpha1.Incident) {
+			inc.Trigger, inc.Steps[0].Action = v1alpha1.JobResumed, v1alpha1.RestartJob
+		}), []string{
+			"The last step that restarted it was RestartJob of incident 7 at 11:51:00 UTC (9m ago), because the job was resumed: the pod before was deleted for that, unless it was gone already. [status.incidents]",
+		}},
+		"a step of the rule after a job was resumed": {restartedOnce, incident(func(inc *v1alpha1.Incident) {
+			inc.Trigger, inc.Steps[0].Action = v1alpha1.JobResumed, v1alpha1.RestartJob
+			inc.Steps = append(inc.Steps, v1alpha1.FiredStep{Action: v1alpha1.RestartTask, Index: 1, Time: micro(8)})
+		}), []string{
+			"The last step that restarted it was RestartTask of incident 7 at 11:52:00 UTC (8m ago), step 2 of rule everything-else of the default restart policy: the pod before was deleted for that, unless it was gone already. [status.incidents]",
+		}},
 		"a new attempt in place of the rule's step": {restartedOnce, incident(func(inc *v1alpha1.Incident) { inc.Steps[0].Action = v1alpha1.RestartJob }), []string{
 			"The last step that restarted it was RestartJob of incident 7 at 11:51:00 UTC (9m ago), in place of RestartPod, step 1 of rule everything-else of the default restart policy, because Volcano had ended its Job, or peers had ended for good: the pod before was deleted for that, unless it was gone already. [status.incidents]",
 		}},

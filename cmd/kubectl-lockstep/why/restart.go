@@ -211,6 +211,9 @@ func (s *Snapshot) stepReason(inc *v1alpha1.Incident, step v1alpha1.FiredStep) s
 	if inc.Trigger == v1alpha1.RestartRequested && step.Action == inc.RequestedAction {
 		return "which somebody asked for with spec.restartRequest"
 	}
+	if because, ok := ofJobBecause[inc.Trigger]; ok && step.Action == v1alpha1.RestartJob && step.Time.Equal(&inc.Steps[0].Time) {
+		return because // its rule begins only where that does not help
+	}
 	if step.Index < 0 {
 		return cmp.Or(ofJobBecause[inc.Trigger], "which replaced a pod that failed between the steps of its rule")
 	}
