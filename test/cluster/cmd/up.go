@@ -34,6 +34,9 @@ const (
 	logFile   = "cluster.log"
 )
 
+// gpuLabel is what GPU feature discovery says of a node with GPUs. The health agents run where it is.
+const gpuLabel = "nvidia.com/gpu.present"
+
 // upFlags are the flags of up.
 type upFlags struct {
 	detach     bool
@@ -80,6 +83,9 @@ func (f *upFlags) shape() error {
 		return fmt.Errorf("there is no preset %q: take gb300-nvl72", f.preset)
 	}
 	f.topology.Members = cluster.MemberKind(f.members)
+	if f.topology.GPUsPerNode > 0 {
+		f.topology.Labels = map[string]string{gpuLabel: "true"}
+	}
 	for _, tier := range f.tiers {
 		size, err := strconv.Atoi(tier)
 		if err != nil {
