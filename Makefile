@@ -212,7 +212,7 @@ demo: build ## show a gang fall together, lose a node and come back in its rack;
 	go run ./test/demo
 
 .PHONY: demo-real
-demo-real: prereqs prereqs-real cluster-binaries node-binaries ## as root: show a real training program fall and resume on real kubelets
+demo-real: prereqs prereqs-real cluster-binaries node-binaries ## as root: show a real training program fall and resume on real kubelets; KEEP=1 keeps the cluster
 	go run ./test/real/demo
 
 .PHONY: run

@@ -22,6 +22,11 @@ func main() {
 	crd := flag.String("crd", "config/crd", "the folder of the CRD")
 	trainer := flag.String("trainer", "bin/trainer", "the training program's binary")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "demo: there is no argument %q\n", flag.Arg(0))
+		flag.Usage()
+		os.Exit(2)
+	}
 	if err := run(*manager, *sample, *crd, *trainer); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)

@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -20,6 +21,15 @@ import (
 )
 
 func main() {
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "Usage: demo\n\nAs root. It takes no arguments. With KEEP=1 in the environment the cluster stays until it is interrupted.")
+	}
+	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "demo: there is no argument %q\n", flag.Arg(0))
+		flag.Usage()
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx)
 	stop()
@@ -51,7 +61,19 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	say("Completed. All %d losses are those of a run that nothing disturbed, bit for bit.", steps)
+	if os.Getenv("KEEP") != "" {
+		keep(ctx, ground)
+	}
 	return nil
+}
+
+// keep leaves the cluster up until the demo is interrupted.
+func keep(ctx context.Context, ground *real.Ground) {
+	say("\nThe cluster stays until you press Ctrl-C in this terminal. In another one, as root, after `make build`:")
+	say("  export KUBECONFIG=%s PATH=$PWD/bin:$PATH", ground.Kubeconfig())
+	say("  kubectl get tj,pods -o wide")
+	say("  kubectl lockstep timeline llama; kubectl lockstep logs llama")
+	<-ctx.Done()
 }
 
 type demo struct {
