@@ -92,8 +92,8 @@ worker-3, or by their pods; or with --node all that are on a node. With --all th
 where the topology allows one.
 
 The manager records the request as an incident with the trigger RestartRequested, and asks the program for a checkpoint
-first if the job says how. The job stays away from the nodes that its ranks leave for restartPolicy.excludeNodeSeconds, and for 10
-minutes at least. Where no other node has room for a rank, and no spare of its task holds one, the request is not made unless it has --force:
+first if the job says how. The job stays away from the nodes that its ranks leave, and with --all from the HyperNode, for
+restartPolicy.excludeNodeSeconds, an hour by default and 10 minutes at least. Where no other node has room for a rank, and no spare of its task holds one, the request is not made unless it has --force:
 kubectl lockstep map shows what is free. Nothing is charged to the budget.
 
 The exit code is 0 once the manager has begun, or with --wait once all ranks are ready again, and 1 where it

@@ -15,6 +15,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/restarts"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
@@ -128,6 +129,9 @@ func (r *restartRequest) follow(ctx context.Context, out io.Writer, c *cluster, 
 	if job.Annotations[v1alpha1.DryRun] == "true" {
 		fmt.Fprintf(out, "It is only recorded: the job has the annotation %s.\n", v1alpha1.DryRun)
 	}
+	if r.Action == v1alpha1.RequestedAction(v1alpha1.RelocateJob) {
+		fmt.Fprintf(out, "Once it has moved, the job stays away from the HyperNode that it has left for %s.\n", lines.Exactly(restarts.StaysAway(job)))
+	}
 	if !r.wait {
 		fmt.Fprintf(out, "`kubectl lockstep timeline %s` shows how far it is.\n", name)
 		return nil
@@ -137,9 +141,17 @@ func (r *restartRequest) follow(ctx context.Context, out io.Writer, c *cluster, 
 
 // awaitEnd waits for the end of the incident that carries the request out. Other requests and incidents may come meanwhile.
 func (r *restartRequest) awaitEnd(ctx context.Context, out io.Writer, c *cluster, name string, id int32) error {
+	stage := ""
 	job, err := r.await(ctx, c, name, r.timeout, func(job *v1alpha1.TrainingJob) bool {
 		inc := restarts.Incident(job, id)
-		return inc == nil || inc.Outcome != ""
+		if inc == nil || inc.Outcome != "" {
+			return true
+		}
+		if now := restarts.Stage(job, inc, c.clock.Now()); now != stage {
+			stage = now
+			fmt.Fprintf(out, "%s, %s ready\n", stage, job.Status.Ready)
+		}
+		return false
 	})
 	if wait.Interrupted(err) {
 		return fmt.Errorf("it was not over after %s (--timeout): `kubectl lockstep timeline %s` shows how far it is", r.timeout, name)

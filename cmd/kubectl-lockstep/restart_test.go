@@ -94,6 +94,16 @@ func TestARequestThatIsPruned(t *testing.T) {
 	check.Equal(t, "nothing is sent", nil, err)
 }
 
+// A move out of the HyperNode says for how long the job does not come back.
+func TestARelocationSaysHowLongItStaysAway(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/dev/null")
+	s := &server{objects: map[string]any{theJobs + "/llama": requestedJob()}}
+	out, err := lockstep("migrate", "llama", "--all", "--id", "a", s.serve(t, core, product))
+	check.Equal(t, "error", nil, err)
+	check.Equal(t, "says", "trainingjob.lockstep.dev/llama: RelocateJob of the whole job is incident 3\n"+
+		"Once it has moved, the job stays away from the HyperNode that it has left for 1h.\n`kubectl lockstep timeline llama` shows how far it is.\n", out)
+}
+
 // The status has the answer to the last request only.
 func TestWaitOutlastsOtherRequests(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/dev/null")
@@ -132,7 +142,10 @@ func TestWhatBecameOfARequest(t *testing.T) {
 		"failed": {func(j *v1alpha1.TrainingJob) {
 			j.Status.Incidents[0].Outcome, j.Status.Incidents[0].Message = v1alpha1.OutcomeFailed, "it fell again"
 		}, []string{"--wait"}, "trainingjob.lockstep.dev/llama: RestartJob of the whole job is incident 3\n", "incident 3: Failed after 1.5s: it fell again"},
-		"takes long": {func(j *v1alpha1.TrainingJob) { j.Status.Incidents[0].Outcome = "" }, []string{"--wait", "--timeout", "1ms"}, "trainingjob.lockstep.dev/llama: RestartJob of the whole job is incident 3\n", "it was not over after 1ms (--timeout): `kubectl lockstep timeline llama` shows how far it is"},
+		"takes long": {func(j *v1alpha1.TrainingJob) {
+			j.Status.State, j.Status.Ready = v1alpha1.StateRecovering, "3/5"
+			j.Status.Incidents[0].Outcome, j.Status.Incidents[0].EndTime = "", nil
+		}, []string{"--wait", "--timeout", "600ms"}, "trainingjob.lockstep.dev/llama: RestartJob of the whole job is incident 3\nRecovering, Decide, 3/5 ready\n", "it was not over after 600ms (--timeout): `kubectl lockstep timeline llama` shows how far it is"},
 		"without a checkpoint": {func(j *v1alpha1.TrainingJob) {
 			j.Status.Incidents[0].Checkpoint = &v1alpha1.IncidentCheckpoint{Outcome: v1alpha1.CheckpointRefused, Message: "llama-1-worker-2: answered 404 Not Found"}
 		}, []string{"--wait"}, "trainingjob.lockstep.dev/llama: RestartJob of the whole job is incident 3\nRecovered after 1.5s, without a checkpoint (Refused): llama-1-worker-2: answered 404 Not Found\n", ""},
@@ -141,7 +154,7 @@ func TestWhatBecameOfARequest(t *testing.T) {
 			"trainingjob.lockstep.dev/llama: RestartJob of the whole job is incident 3\nIt is only recorded: the job has the annotation lockstep.dev/dry-run.\nRecovered after 1.5s\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &server{objects: map[string]any{theJobs + "/llama": requestedJob(tc.change)}}
+			s := &server{now: time.Date(2026, 1, 2, 3, 5, 0, 0, time.UTC), objects: map[string]any{theJobs + "/llama": requestedJob(tc.change)}}
 			out, err := lockstep(append(append([]string{"restart", "llama", "--id", "a"}, tc.args...), s.serve(t, core, product))...)
 			message := ""
 			if err != nil {

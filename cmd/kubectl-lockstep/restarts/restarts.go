@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
+	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
 // maxPods is how many pods a request may name: the API's limit.
@@ -118,4 +121,21 @@ func Incident(job *v1alpha1.TrainingJob, id int32) *v1alpha1.Incident {
 		return nil
 	}
 	return &job.Status.Incidents[i]
+}
+
+// Stage is the state of a job, and the phase in which an incident is that is open: Recovering, WaitForRoom.
+func Stage(job *v1alpha1.TrainingJob, inc *v1alpha1.Incident, now time.Time) string {
+	state := string(job.Status.State)
+	if phases := incident.PhasesAt(inc, now); len(phases) > 0 {
+		state += ", " + string(phases[len(phases)-1].Phase)
+	}
+	return state
+}
+
+// leastAway is how long a job stays away at least from a HyperNode that it has left: policies/README.md.
+const leastAway = 10 * time.Minute
+
+// StaysAway is how long a job stays away from a HyperNode that it leaves.
+func StaysAway(job *v1alpha1.TrainingJob) time.Duration {
+	return max(rules.Policies(job).Of("").ExcludeNode, leastAway)
 }
