@@ -71,6 +71,13 @@ func TestTheLogOfARank(t *testing.T) {
 	}
 }
 
+// A job that is suspended has no pods: no need to ask why.
+func TestNoLogOfASuspendedJob(t *testing.T) {
+	job := &v1alpha1.TrainingJob{ObjectMeta: metav1.ObjectMeta{Name: "llama"}, Spec: v1alpha1.TrainingJobSpec{Suspend: true}}
+	_, err := Find(job, &why.Subject{Rank: gang.Rank{Task: "worker", Index: 3}, Attempt: 1}, nil, Options{})
+	check.Equal(t, "error", "rank worker-3 has no pod: the job is suspended, and the logs went with the pods: `kubectl lockstep resume llama` starts it", fmt.Sprint(err))
+}
+
 // Lines of several streams, some of them long, stay whole, and those of one stream in their order.
 func TestStreamsAreMergedLineByLine(t *testing.T) {
 	const streams, count = 8, 50

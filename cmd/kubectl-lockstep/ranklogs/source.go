@@ -41,6 +41,9 @@ const defaultContainer = "kubectl.kubernetes.io/default-container"
 func Find(job *v1alpha1.TrainingJob, sub *why.Subject, pods []corev1.Pod, o Options) (Source, error) {
 	out := Source{Rank: Name(sub.Rank)}
 	mine := podsOf(job, sub, pods)
+	if len(mine) == 0 && job.Spec.Suspend {
+		return out, fmt.Errorf("rank %s has no pod: the job is suspended, and the logs went with the pods: `kubectl lockstep resume %s` starts it", out.Rank, job.Name)
+	}
 	if len(mine) == 0 {
 		return out, fmt.Errorf("rank %s has no pod: `kubectl lockstep why %s %s` says why", out.Rank, job.Name, out.Rank)
 	}
