@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/timeline"
 	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
@@ -23,7 +24,7 @@ func (p page) availability() {
 	if a == nil {
 		return
 	}
-	times := policies.TimesAt(a, p.Now)
+	times := policies.TimesAt(a, timeline.UpTo(&p.Job.Status, p.Now))
 	parts := []string{fmt.Sprintf("%.4f, ready for %s", times.ETTR(), lines.Duration(times.Running))}
 	for _, lost := range times.Lost {
 		parts = append(parts, fmt.Sprintf("%s lost to %s", lines.Duration(time.Duration(lost.Milliseconds)*time.Millisecond), lost.Cause))

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/timeline"
 	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
@@ -76,7 +77,7 @@ func jobOf(job *v1alpha1.TrainingJob, at time.Time) Job {
 		out.Message = out.Spares + " spares hold a node"
 	}
 	if s.Availability != nil {
-		out.ETTR = new(policies.TimesAt(s.Availability, at).ETTR())
+		out.ETTR = new(policies.TimesAt(s.Availability, timeline.UpTo(s, at)).ETTR())
 	}
 	return out
 }

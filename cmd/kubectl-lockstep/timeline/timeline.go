@@ -14,6 +14,7 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/policies/incident"
+	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
 // Jobs are the timelines of some jobs.
@@ -85,6 +86,7 @@ func (p Phase) Duration() time.Duration { return time.Duration(p.Milliseconds) *
 // Of is the timeline of a job up to a time.
 func Of(job *v1alpha1.TrainingJob, at time.Time) Job {
 	s := &job.Status
+	at = UpTo(s, at)
 	out := Job{
 		Namespace: job.Namespace, Name: job.Name, State: s.State, Message: s.Message, Attempt: s.Attempt,
 		Time: metav1.NewMicroTime(at), Availability: availability(s.Availability, at), NextStep: s.NextStep,
@@ -162,6 +164,12 @@ func events(inc *v1alpha1.Incident) []Event {
 	note(inc.EndTime, "over")
 	slices.SortStableFunc(events, func(a, b Event) int { return a.Time.Compare(b.Time.Time) })
 	return events
+}
+
+// UpTo is the time up to which a status is told: now, or its last change where that is later. A clock in whole seconds is behind a
+// change by up to one, and the time in which a job was ready would go backwards.
+func UpTo(s *v1alpha1.TrainingJobStatus, now time.Time) time.Time {
+	return instant.Latest(now, LastChange(s))
 }
 
 // LastChange is the last time that a status records.

@@ -30,12 +30,12 @@ func TestTimelineShowsTheNextStep(t *testing.T) {
 			due := at.Add(-tc.late)
 			job := &v1alpha1.TrainingJob{Status: v1alpha1.TrainingJobStatus{
 				NextStep:  &v1alpha1.NextStep{Incident: 4, Action: v1alpha1.RestartTask, Time: metav1.NewTime(due), DryRun: tc.dryRun},
-				Incidents: []v1alpha1.Incident{{ID: 4, Trigger: v1alpha1.NodeGone, StartTime: metav1.NewMicroTime(due.Add(-time.Minute))}},
+				Incidents: []v1alpha1.Incident{{ID: 4, Trigger: v1alpha1.NodeGone, StartTime: metav1.NewMicroTime(due.Add(-10 * time.Minute))}},
 			}}
 			shown := Of(job, at)
 			var out bytes.Buffer
 			Print(&out, &shown)
-			if want := "  " + due.Format(time.DateTime) + "        1m  " + tc.want + "\n"; !strings.Contains(out.String(), want) {
+			if want := "  " + due.Format(time.DateTime) + "       10m  " + tc.want + "\n"; !strings.Contains(out.String(), want) {
 				t.Errorf("no %q in\n%s", want, &out)
 			}
 			check.Equal(t, "hint", tc.overdue, strings.Contains(out.String(), "it may not be running"))
@@ -49,6 +49,18 @@ func TestTheAvailabilityEndsWithTheJob(t *testing.T) {
 	end := metav1.NewMicroTime(begin.Add(time.Hour))
 	job := &v1alpha1.TrainingJob{Status: v1alpha1.TrainingJobStatus{Availability: &v1alpha1.Availability{StartTime: metav1.NewMicroTime(begin), EndTime: &end}}}
 	check.Equal(t, "end", end, Of(job, begin.Add(24*time.Hour)).Availability.EndTime)
+}
+
+// The clock of an API server has whole seconds: it is behind a change of the same second.
+func TestNoTimeEndsBeforeTheLastChange(t *testing.T) {
+	begin := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+	over := metav1.NewMicroTime(begin.Add(30*time.Second + 700*time.Millisecond))
+	job := &v1alpha1.TrainingJob{Status: v1alpha1.TrainingJobStatus{
+		Availability: &v1alpha1.Availability{StartTime: metav1.NewMicroTime(begin)},
+		Incidents:    []v1alpha1.Incident{{ID: 1, StartTime: metav1.NewMicroTime(begin.Add(30 * time.Second)), EndTime: &over, Outcome: v1alpha1.OutcomeRecovered}},
+	}}
+	check.Equal(t, "in the same second", int64(30700), Of(job, begin.Add(30*time.Second)).Availability.ReadyMilliseconds)
+	check.Equal(t, "in the next second", int64(31000), Of(job, begin.Add(31*time.Second)).Availability.ReadyMilliseconds)
 }
 
 // A job that grows is Starting, although it may train.

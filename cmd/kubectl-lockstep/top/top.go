@@ -102,7 +102,7 @@ func (s *Snapshot) row(job *v1alpha1.TrainingJob, gpus GPUs) []string {
 	status := &job.Status
 	ettr := ""
 	if status.Availability != nil {
-		ettr = fmt.Sprintf("%.4f", policies.TimesAt(status.Availability, s.Now).ETTR())
+		ettr = fmt.Sprintf("%.4f", policies.TimesAt(status.Availability, timeline.UpTo(status, s.Now)).ETTR())
 	}
 	asked := fmt.Sprint(gpusOf(job, gpus))
 	if !hasNodes(job) {
