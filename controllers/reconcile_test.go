@@ -178,7 +178,7 @@ func TestReport(t *testing.T) {
 	e.settle()
 	told = e.Told()
 	check.Equal(t, "a step is told again", false, slices.ContainsFunc(told, func(s string) bool { return strings.HasPrefix(s, "Normal RestartPod") }))
-	has(t, told, "Normal IncidentRecovered incident 1, PodFailed of pod llm-1-worker-1 on node n1, container train exited with 1 (Error): RestartPod, after 3s")
+	has(t, told, "Normal IncidentRecovered incident 1, PodFailed of pod llm-1-worker-1 on node n1, container train exited with 1 (Error): RestartPod. Recovered after 3s")
 	check.Equal(t, "durations counted", before+1, counted(t, "lockstep_incident_duration_seconds"))
 }
 

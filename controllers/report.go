@@ -90,7 +90,7 @@ func (r *TrainingJobReconciler) reportIncident(job *v1alpha1.TrainingJob, was, i
 	if was.Outcome != is.Outcome {
 		took := is.EndTime.Sub(is.StartTime.Time)
 		r.tell(job, corev1.EventTypeNormal, "Incident"+string(is.Outcome), "Close",
-			fmt.Sprintf("%s, after %s", is.Message, took.Round(time.Millisecond)))
+			fmt.Sprintf("%s. %s after %s", is.Message, is.Outcome, took.Round(100*time.Millisecond)))
 		recovery.WithLabelValues(job.Namespace, job.Spec.Queue, string(is.Outcome)).Observe(took.Seconds())
 		reportPhases(job, is)
 	}

@@ -139,6 +139,7 @@ func serve(ctx context.Context, dir string, f *upFlags) (err error) {
 		return err
 	}
 	defer os.Remove(filepath.Join(dir, stateFile))
+	defer os.Remove(f.kubeconfig) // it names a server that is gone
 	select {
 	case <-ctx.Done():
 		fmt.Fprintln(os.Stderr, "cluster: stopping")
