@@ -69,14 +69,14 @@ ETTR 0.7667 from 2026-01-02 03:00:00 to 2026-01-02 04:10:00
         20s  lost to PodNotReady, interruptions: 1
         10m  suspended
 
-incident 1, PodNotReady of pod llama-1-worker-1, container trainer exited with 1: Recovered
+incident 1, PodNotReady of pod llama-1-worker-1, container trainer exited with 1. Recovered after 20s
   2026-01-02 03:04:05       -2s  the program ended
   2026-01-02 03:04:07        0s  seen
   2026-01-02 03:04:27       20s  over
   .====
   detect 2s, start 20s
 
-incident 2, NodeNotReady of pod llama-1-worker-2 on node gpu-2: RestartPod: Recovered
+incident 2, NodeNotReady of pod llama-1-worker-2 on node gpu-2: RestartPod. Recovered after 5m
   2026-01-02 04:00:00        0s  seen
   2026-01-02 04:01:00        1m  RestartPod
   2026-01-02 04:01:40     1m40s  a replacement has to wait for room
@@ -127,7 +127,7 @@ items:
 			}
 			out, err := lockstep("timeline", "-f", file)
 			check.Equal(t, "error", nil, err)
-			for _, want := range []string{"\n  " + tc.want + "\n", "incident 4, NodeGone: open for 10m"} {
+			for _, want := range []string{"\n  " + tc.want + "\n", "incident 4, NodeGone. Open for 10m"} {
 				if !strings.Contains(out, want) {
 					t.Errorf("no %q in\n%s", want, out)
 				}

@@ -78,11 +78,7 @@ func printAvailability(out io.Writer, a *Availability) {
 }
 
 func (j *Job) printIncident(out io.Writer, inc *Incident, longest time.Duration) {
-	outcome := string(inc.Outcome)
-	if outcome == "" {
-		outcome = "open for " + lines.Duration(j.Time.Sub(inc.Start.Time))
-	}
-	fmt.Fprintf(out, "\n%s: %s\n", inc.Message, outcome)
+	fmt.Fprintf(out, "\n%s. %s\n", inc.Message, j.outcome(inc))
 	line := func(at time.Time, what string) {
 		fmt.Fprintf(out, "  %s  %8s  %s\n", moment(at), lines.Duration(at.Sub(inc.Start.Time)), what)
 	}
@@ -101,6 +97,17 @@ func (j *Job) printIncident(out io.Writer, inc *Incident, longest time.Duration)
 	if len(phases) > 0 {
 		fmt.Fprintf(out, "  %s\n  %s\n", bar.String(), strings.Join(phases, ", "))
 	}
+}
+
+// outcome tells how an incident ended and how long it took, or for how long it has been open.
+func (j *Job) outcome(inc *Incident) string {
+	switch {
+	case inc.Outcome == "":
+		return "Open for " + lines.Duration(j.Time.Sub(inc.Start.Time))
+	case inc.End == nil:
+		return string(inc.Outcome)
+	}
+	return fmt.Sprintf("%s after %s", inc.Outcome, lines.Duration(inc.End.Sub(inc.Start.Time)))
 }
 
 // nextStory tells of the step that is announced.

@@ -104,7 +104,7 @@ func TestOneJob(t *testing.T) {
 	out := Job(snapshot(), "llama", gpus, Screen{Width: 80})
 	for _, want := range []string{
 		"Jobs: 1 (1 Recovering), GPUs in use: 32.\n", "\nincident 2, NodeGone of pod llama-1-worker-3: no node of rack-0 is free\n\nTrainingJob research/llama: Recovering",
-		"incident 1, PodFailed: Recovered\n", "RestartTask is next, in 6m", "ETTR 0.7500",
+		"incident 1, PodFailed. Recovered after 10m\n", "RestartTask is next, in 6m", "ETTR 0.7500",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
