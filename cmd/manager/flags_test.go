@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockstep-dev/lockstep/controllers/supervisors"
 	"github.com/lockstep-dev/lockstep/health/alerts"
 )
 
@@ -31,7 +32,7 @@ func TestFlagsAreChecked(t *testing.T) {
 		"alerts without certificate": {change: func(o *options) { o.alerts.Address = ":9443" }, want: "--alerts-cert-dir is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := &options{workers: 8, writers: 16, qps: 500, burst: 1000, alerts: alerts.Options{Address: alerts.Off}}
+			o := &options{workers: 8, writers: 16, qps: 500, burst: 1000, alerts: alerts.Options{Address: alerts.Off}, supervisors: supervisors.Options{BindAddress: supervisors.Off}}
 			if tc.change != nil {
 				tc.change(o)
 			}
