@@ -244,7 +244,7 @@ chart: $(HELM) ## pack the Helm chart into bin
 prereqs-images: prereqs-kubectl
 	@[[ "$(origin IMG) $(origin AGENT_IMG)" != *file* ]] || \
 	  { echo "set IMG and AGENT_IMG to the images in your registry: config/README.md says how they are built" >&2; exit 1; }
-	@[[ "$(origin SUPERVISOR_IMG)" != file ]] || ! $(KUBECTL) kustomize $(CONFIG) | grep -q 'supervisor-image=lockstep-run:dev$$' || \
+	@[[ "$(origin SUPERVISOR_IMG)" != file || "$$($(KUBECTL) kustomize $(CONFIG))" != *--supervisor-image=lockstep-run:dev* ]] || \
 	  { echo "set SUPERVISOR_IMG to the image of lockstep-run in your registry: $(CONFIG) turns supervisors on" >&2; exit 1; }
 
 .PHONY: install
