@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -202,6 +203,31 @@ func TestBadValuesAreRefused(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("--set %s: no %q in: %v", set, want, err)
 		}
+	}
+}
+
+// config/README.md shows a folder that adds the server of supervisors to another one than config/default.
+func TestTheFolderOfThePage(t *testing.T) {
+	dir := t.TempDir()
+	root, err := filepath.Abs("..")
+	if err == nil {
+		root, err = filepath.Rel(dir, root)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	read(t, "../config/README.md", func(page []byte) error {
+		_, shown, _ := strings.Cut(string(page), "```yaml\n# mine/kustomization.yaml\n")
+		shown, _, _ = strings.Cut(shown, "```")
+		return os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(strings.ReplaceAll(shown, "../config", filepath.Join(root, "config"))), 0o600)
+	})
+	got, err := cluster.Kustomize(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, overlay := byName(t, got), kustomize(t, "supervisors")
+	if diff := cmp.Diff(overlay[manager], objects[manager]); diff != "" {
+		t.Errorf("the manager (-config/supervisors +the page's folder):\n%s", diff)
 	}
 }
 
