@@ -9,6 +9,7 @@ SHELL := /bin/bash -o pipefail
 # The images that `make images` builds and `make install` deploys.
 IMG ?= lockstep-manager:dev
 AGENT_IMG ?= lockstep-health-agent:dev
+SUPERVISOR_IMG ?= lockstep-run:dev
 # What they are built with; the agent's base has DCGM's library in it, and has to be named.
 GO_IMAGE ?= golang:$(shell sed -n 's/^go //p' go.mod)
 DCGM_IMAGE ?=
@@ -24,7 +25,7 @@ PLUGIN_URL ?=
 # One version for all that is built of a commit: its tag. Go puts that into the programs, and `make chart` into the chart.
 VERSION := $(shell git describe --tags --exact-match --match 'v*' 2>/dev/null)
 # What `make install` applies: a folder of config/samples says where DCGM is otherwise, and
-# config/alerts adds the receiver of Alertmanager. A folder of your own has both.
+# config/alerts adds the receiver of Alertmanager, and config/supervisors the stream of supervisors. A folder of your own has them together.
 CONFIG ?= config/default
 # How long one package may take.
 TEST_TIMEOUT ?= 20m
@@ -54,7 +55,7 @@ CRD_REF_DOCS := $(TOOLS)/crd-ref-docs
 PROTOBUF := $(TOOLS)/protobuf
 # Folders of the chart's templates that `make manifests` renders into config, and those of them that need a value.
 RENDERED := manager rbac agent policy
-OPTIONAL := alerts/receiver networkpolicy prometheus
+OPTIONAL := alerts/receiver networkpolicy prometheus supervisors/server
 # What `make generate manifests` writes.
 GENERATED := charts config/grafana $(RENDERED:%=config/%) $(OPTIONAL:%=config/%) config/crd api/reference.md ':(glob)api/**/zz_generated.*.go' supervisor/wire
 MODULES = $(patsubst %/go.mod,%,$(shell git ls-files -- go.mod '*/go.mod' | sed 's|^go.mod$$|./go.mod|'))
@@ -107,7 +108,7 @@ manifests: $(CONTROLLER_GEN) $(HELM) $(HELM_DOCS) $(CRD_REF_DOCS) ## write the C
 	@rendered="$$(mktemp -d)" && trap 'rm -rf "$$rendered"' EXIT && \
 	render() { $(HELM) template lockstep charts/lockstep --namespace lockstep-system --kube-version 1.33 --values config/values.yaml \
 	  --output-dir "$$rendered/$$1" "$${@:2}" >/dev/null 2> >(grep -v 'found symbolic link' >&2); } && \
-	render default && render optional --set alerts.enabled=true,networkPolicy.enabled=true,monitoring.podMonitors=true && \
+	render default && render optional --set alerts.enabled=true,supervisors.enabled=true,networkPolicy.enabled=true,monitoring.podMonitors=true && \
 	for dir in $(RENDERED); do cp "$$rendered/default/lockstep/templates/$$dir"/* config/$$dir; done && \
 	for dir in $(OPTIONAL); do cp "$$rendered/optional/lockstep/templates/$$dir"/* config/$$dir; done
 	go run ./config/grafana/generate -dir config/grafana
@@ -220,14 +221,15 @@ run: prereqs ## run the manager on this machine, against the cluster of $KUBECON
 	go run ./cmd/manager
 
 .PHONY: images
-images: ## build the images IMG and AGENT_IMG, this one on DCGM_IMAGE, with $(DOCKER)
+images: ## build the images IMG, SUPERVISOR_IMG and AGENT_IMG, this one on DCGM_IMAGE, with $(DOCKER)
 	@test -n "$(DCGM_IMAGE)" || { echo "DCGM_IMAGE is not set: config/agent/README.md says which image it may be" >&2; exit 1; }
 	$(DOCKER) build -t $(IMG) -f cmd/manager/Dockerfile --build-arg GO_IMAGE=$(GO_IMAGE) .
+	$(DOCKER) build -t $(SUPERVISOR_IMG) -f cmd/lockstep-run/Dockerfile --build-arg GO_IMAGE=$(GO_IMAGE) .
 	$(DOCKER) build -t $(AGENT_IMG) -f cmd/health-agent/Dockerfile --build-arg GO_IMAGE=$(GO_IMAGE) --build-arg DCGM_IMAGE=$(DCGM_IMAGE) .
 
 .PHONY: archives
-archives: prereqs ## write the images IMG and AGENT_IMG as OCI archives into bin/images, without a container engine; DCGM=folder of its library
-	go run ./images/build -dir bin/images -manager $(IMG) -agent $(AGENT_IMG) \
+archives: prereqs ## write the images IMG, SUPERVISOR_IMG and AGENT_IMG as OCI archives into bin/images, without a container engine; DCGM=folder of its library
+	go run ./images/build -dir bin/images -manager $(IMG) -supervisor $(SUPERVISOR_IMG) -agent $(AGENT_IMG) \
 	  -architectures $(ARCHITECTURES) -agent-architectures $(AGENT_ARCHITECTURES) $(if $(DCGM),-dcgm $(DCGM))
 
 .PHONY: plugin
@@ -239,14 +241,17 @@ chart: $(HELM) ## pack the Helm chart into bin
 	$(HELM) package charts/lockstep --destination bin $(if $(VERSION),--version $(VERSION:v%=%) --app-version $(VERSION)) 2> >(grep -v 'found symbolic link' >&2)
 
 .PHONY: prereqs-images
-prereqs-images:
+prereqs-images: prereqs-kubectl
 	@[[ "$(origin IMG) $(origin AGENT_IMG)" != *file* ]] || \
 	  { echo "set IMG and AGENT_IMG to the images in your registry: config/README.md says how they are built" >&2; exit 1; }
+	@[[ "$(origin SUPERVISOR_IMG)" != file || "$$($(KUBECTL) kustomize $(CONFIG))" != *--supervisor-image=lockstep-run:dev* ]] || \
+	  { echo "set SUPERVISOR_IMG to the image of lockstep-run in your registry: $(CONFIG) turns supervisors on" >&2; exit 1; }
 
 .PHONY: install
-install: prereqs-kubectl prereqs-images ## install CRDs, roles, manager (image IMG) and health agent (AGENT_IMG) in the cluster of $KUBECONFIG
+install: prereqs-images ## install CRDs, roles, manager (image IMG) and health agent (AGENT_IMG) in the cluster of $KUBECONFIG
 	$(KUBECTL) kustomize $(CONFIG) \
 	  | sed -e 's|image: lockstep-manager:dev$$|image: $(IMG)|' -e 's|image: lockstep-health-agent:dev$$|image: $(AGENT_IMG)|' \
+	    -e 's|--supervisor-image=lockstep-run:dev$$|--supervisor-image=$(SUPERVISOR_IMG)|' \
 	  | $(KUBECTL) apply --server-side -f -
 
 .PHONY: uninstall

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,8 +16,10 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	podsecurity "k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 	"sigs.k8s.io/yaml"
@@ -29,8 +32,11 @@ const (
 	agent   = "DaemonSet lockstep-health/lockstep-health-agent"
 )
 
-// images are values that the chart has no default for.
-const images = "manager.image.repository=registry.example/lockstep-manager,agent.image.repository=registry.example/lockstep-health-agent"
+// images are values that the chart has no default for, and supervisors those that turn them on.
+const (
+	images      = "manager.image.repository=registry.example/lockstep-manager,agent.image.repository=registry.example/lockstep-health-agent"
+	supervisors = "supervisors.enabled=true,supervisors.image.repository=registry.example/lockstep-run"
+)
 
 // chart renders the chart into lockstep-system.
 func chart(t *testing.T, args ...string) map[string]*unstructured.Unstructured {
@@ -91,6 +97,7 @@ func TestKustomizeAndTheChartRenderTheSame(t *testing.T) {
 	}{
 		"default":      {dirs: []string{"default"}},
 		"alerts":       {dirs: []string{"alerts"}, set: "alerts.enabled=true"},
+		"supervisors":  {dirs: []string{"supervisors"}, set: "supervisors.enabled=true"},
 		"GPU Operator": {dirs: []string{"samples/dcgm-gpu-operator"}, set: "agent.dcgmAddress=nvidia-dcgm.gpu-operator.svc:5555"},
 		"DCGM's socket": {
 			dirs: []string{"samples/dcgm-unix-socket"},
@@ -102,8 +109,9 @@ func TestKustomizeAndTheChartRenderTheSame(t *testing.T) {
 				"agent.dcgmLibraryDir=/usr/lib/x86_64-linux-gnu",
 		},
 		"all": {
-			dirs: []string{"alerts", "networkpolicy", "prometheus", "grafana"},
-			set:  "alerts.enabled=true,networkPolicy.enabled=true,monitoring.podMonitors=true,monitoring.rules=true,monitoring.dashboards=true",
+			dirs: []string{"../charts/testdata/all", "networkpolicy", "prometheus", "grafana"},
+			set: "alerts.enabled=true,supervisors.enabled=true,networkPolicy.enabled=true," +
+				"monitoring.podMonitors=true,monitoring.rules=true,monitoring.dashboards=true",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -123,8 +131,8 @@ func TestKustomizeAndTheChartRenderTheSame(t *testing.T) {
 
 // A release may be in any namespace, and the agent in any other.
 func TestNamespaces(t *testing.T) {
-	objects, err := render(t, "--namespace", "training-system", "--set",
-		"namespace.create=true,agent.namespace=gpu-health,alerts.enabled=true,networkPolicy.enabled=true,monitoring.podMonitors=true,monitoring.rules=true,monitoring.dashboards=true")
+	objects, err := render(t, "--namespace", "training-system", "--set", supervisors+
+		",namespace.create=true,agent.namespace=gpu-health,alerts.enabled=true,networkPolicy.enabled=true,monitoring.podMonitors=true,monitoring.rules=true,monitoring.dashboards=true")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,6 +191,9 @@ func TestBadValuesAreRefused(t *testing.T) {
 		"agent.maxUnavailable=ten":                     "at '/agent/maxUnavailable': ",
 		"agents.enabled=false":                         "additional properties 'agents' not allowed",
 		"alerts.tlsSecretName=":                        "at '/alerts/tlsSecretName': ",
+		"supervisors.enabled=true":                     "set supervisors.image.repository to the repository in your registry",
+		"supervisors.port=80":                          "at '/supervisors/port': minimum: got 80",
+		"supervisors.image.tag=a:b":                    "at '/supervisors/image/tag': ",
 		"tracing.endpoint=http://otel:4317":            "at '/tracing/endpoint': ",
 		"tracing.endpoint=otel:4317":                   "set tracing.caSecretName to a Secret with the ca.crt of its authority, or tracing.insecure=true",
 		"tracing.samplingRatePerMillion=-1":            "at '/tracing/samplingRatePerMillion': minimum: got -1, want 0",
@@ -192,6 +203,31 @@ func TestBadValuesAreRefused(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("--set %s: no %q in: %v", set, want, err)
 		}
+	}
+}
+
+// config/README.md shows a folder that adds the server of supervisors to another one than config/default.
+func TestTheFolderOfThePage(t *testing.T) {
+	dir := t.TempDir()
+	root, err := filepath.Abs("..")
+	if err == nil {
+		root, err = filepath.Rel(dir, root)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	read(t, "../config/README.md", func(page []byte) error {
+		_, shown, _ := strings.Cut(string(page), "```yaml\n# mine/kustomization.yaml\n")
+		shown, _, _ = strings.Cut(shown, "```")
+		return os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(strings.ReplaceAll(shown, "../config", filepath.Join(root, "config"))), 0o600)
+	})
+	got, err := cluster.Kustomize(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, overlay := byName(t, got), kustomize(t, "supervisors")
+	if diff := cmp.Diff(overlay[manager], objects[manager]); diff != "" {
+		t.Errorf("the manager (-config/supervisors +the page's folder):\n%s", diff)
 	}
 }
 
@@ -208,6 +244,52 @@ func TestDisruptionBudget(t *testing.T) {
 			t.Errorf("with %s replicas there is a budget: %t, want %t", replicas, got, want)
 		}
 	}
+}
+
+// Pods reach the leader without a virtual address, on the port that the manager listens on, and only where supervisors are turned on.
+func TestSupervisors(t *testing.T) {
+	const service, networkPolicy = "Service lockstep-system/lockstep-supervisors", "NetworkPolicy lockstep-system/lockstep-manager"
+	off := chart(t, "--set", "networkPolicy.enabled=true")
+	on := chart(t, "--set", supervisors+",supervisors.port=9555,networkPolicy.enabled=true")
+	for name, objects := range map[string]map[string]*unstructured.Unstructured{"off": off, "on": on} {
+		raw, err := json.Marshal([]any{objects[service], objects[manager], objects[networkPolicy]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(string(raw), "supervisor"); got != (name == "on") {
+			t.Errorf("%s: objects that name supervisors: %t", name, got)
+		}
+	}
+	var deployment appsv1.Deployment
+	var reached corev1.Service
+	var admits networkingv1.NetworkPolicy
+	convert(t, on[manager], &deployment)
+	convert(t, on[service], &reached)
+	convert(t, on[networkPolicy], &admits)
+	container := deployment.Spec.Template.Spec.Containers[0]
+	for _, arg := range []string{"--supervisors-bind-address=:9555", "--supervisor-image=registry.example/lockstep-run:" + appVersion(t)} {
+		if !slices.Contains(container.Args, arg) {
+			t.Errorf("no %s in %s", arg, container.Args)
+		}
+	}
+	if !slices.Contains(container.Ports, corev1.ContainerPort{Name: "supervisors", ContainerPort: 9555}) {
+		t.Errorf("ports of the manager: %v", container.Ports)
+	}
+	if reached.Spec.ClusterIP != corev1.ClusterIPNone || reached.Spec.Ports[0].Port != 9555 || reached.Spec.Ports[0].TargetPort != intstr.FromString("supervisors") {
+		t.Errorf("the Service: %+v", reached.Spec)
+	}
+	want := networkingv1.NetworkPolicyIngressRule{Ports: []networkingv1.NetworkPolicyPort{{Port: new(intstr.FromString("supervisors"))}}}
+	if diff := cmp.Diff(want, admits.Spec.Ingress[len(admits.Spec.Ingress)-1]); diff != "" {
+		t.Errorf("what the NetworkPolicy admits (-want +got):\n%s", diff)
+	}
+}
+
+// appVersion is the tag of images that have none in the values.
+func appVersion(t *testing.T) string {
+	t.Helper()
+	var chart struct{ AppVersion string }
+	read(t, "lockstep/Chart.yaml", func(raw []byte) error { return yaml.Unmarshal(raw, &chart) })
+	return chart.AppVersion
 }
 
 // Each way to reach a collector gives the manager its flags, and a volume only where there is something to mount.
@@ -329,7 +411,7 @@ func TestNamespacesAreKept(t *testing.T) {
 func TestPodSecurity(t *testing.T) {
 	var deployment appsv1.Deployment
 	var daemonSet appsv1.DaemonSet
-	objects := chart(t, "--set", "alerts.enabled=true,tracing.endpoint=otel:4317,tracing.caSecretName=ca")
+	objects := chart(t, "--set", supervisors+",alerts.enabled=true,tracing.endpoint=otel:4317,tracing.caSecretName=ca")
 	convert(t, objects[manager], &deployment)
 	convert(t, objects[agent], &daemonSet)
 	if got := violations(t, &deployment.Spec.Template); len(got) > 0 {

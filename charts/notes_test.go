@@ -14,14 +14,14 @@ import (
 
 // Whoever has installed the chart is told what to look at, and what is left to do.
 func TestNotes(t *testing.T) {
-	const check, rules, sender = "kubectl lockstep check", "monitoring.rules=true", "lockstep-alert-sender"
+	const check, rules, sender, port = "kubectl lockstep check", "monitoring.rules=true", "lockstep-alert-sender", "lockstep-supervisors.training.svc:9444"
 	for set, want := range map[string]struct{ has, lacks []string }{
 		images: {
 			has:   []string{check, "-namespace training rollout status deployment", "-namespace lockstep-health rollout status daemonset", rules},
-			lacks: []string{sender},
+			lacks: []string{sender, port},
 		},
-		images + ",agent.enabled=false,alerts.enabled=true,monitoring.rules=true": {
-			has:   []string{check, "Secret training/lockstep-alerts-tls", sender},
+		images + "," + supervisors + ",agent.enabled=false,alerts.enabled=true,monitoring.rules=true": {
+			has:   []string{check, "Secret training/lockstep-alerts-tls", sender, port, "registry.example/lockstep-run:"},
 			lacks: []string{"daemonset", rules},
 		},
 	} {

@@ -3,6 +3,9 @@
 package controllers
 
 import (
+	"sync"
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -22,6 +25,15 @@ type Supervision struct {
 	Hub *supervisors.Hub
 	// Authorities returns the certificate authorities that they are to trust, in PEM.
 	Authorities func() []byte
+
+	began sync.Once
+	since time.Time
+}
+
+// listensSince is since when this manager looks at jobs, and so is the leader, whom supervisors can reach.
+func (s *Supervision) listensSince(now time.Time) time.Time {
+	s.began.Do(func() { s.since = now })
+	return s.since
 }
 
 // processStates are the states of programs by their names on the wire.
@@ -39,6 +51,7 @@ func (r *TrainingJobReconciler) observeProcesses(o *gang.Observation) {
 	if r.Supervision == nil || o.Job.Spec.Supervisor == nil {
 		return
 	}
+	o.ListensSince = r.Supervision.listensSince(o.Now)
 	reports := r.Supervision.Hub.Reports(supervisors.JobOf(o.Job))
 	for i := range o.Pods {
 		if report, known := reports[types.UID(o.Pods[i].UID)]; known && report.Connected {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -175,6 +176,30 @@ func TestAnArchiveSaysWhatItWasBuiltFrom(t *testing.T) {
 	slices.Sort(attested)
 	check.Equal(t, "images that are attested", strings.Join(subjects, " "), strings.Join(attested, " "))
 	check.Equal(t, "files beside the archive", 4, len(built.Statements))
+}
+
+// Pods call the supervisor by its path in the image.
+func TestTheImageOfTheSupervisor(t *testing.T) {
+	built, err := images.Supervisor("..").Write(t.Context(), t.TempDir(), "lockstep-run:dev", runtime.GOARCH)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check.Equal(t, "archive", "lockstep-run.tar", filepath.Base(built.Archive))
+	all := unpack(t, built.Archive)
+	index, err := all.ImageIndex(manifestOf(t, all).Manifests[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, err := index.Image(manifestOf(t, index).Manifests[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	check.Equal(t, "entrypoint", "/lockstep-run", strings.Join(config.Config.Entrypoint, " "))
+	check.Equal(t, "user", "65532:65532", config.Config.User)
 }
 
 type statement struct {

@@ -65,6 +65,6 @@ func (j job) live(s *v1alpha1.TrainingJobStatus) time.Time {
 // nextChange is when something that is seen now will count for something else, only because time has passed.
 func (j job) nextChange(s *v1alpha1.TrainingJobStatus) time.Time {
 	return instant.Earliest(
-		j.VictimsDue(s), j.NextGangCheck(s), j.NextReadyCheck(), j.nextSchedulingDeadline(s), j.NextStartCheck(s), j.Places(s).NextYoungerCheck(),
+		j.VictimsDue(s), j.NextGangCheck(s), j.NextReadyCheck(), j.nextSchedulingDeadline(s), j.NextStartCheck(s), j.NextLateCheck(s), j.Places(s).NextYoungerCheck(),
 	)
 }

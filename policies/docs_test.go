@@ -61,3 +61,23 @@ func TestWorkedExamples(t *testing.T) {
 		t.Errorf("%d worked examples, want 8", len(examples))
 	}
 }
+
+// The rule of jobs with a supervisor stands in a block of its own.
+func TestDocumentedDefaultWithASupervisor(t *testing.T) {
+	raw, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, found := strings.Cut(string(raw), "```yaml\n- name: program-fails")
+	block, _, closed := strings.Cut("- name: program-fails"+after, "```")
+	if !found || !closed {
+		t.Fatal("README.md has no block of the rule program-fails")
+	}
+	var documented []v1alpha1.Rule
+	if err := yaml.UnmarshalStrict([]byte(block), &documented); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(rules.DefaultRules(true)[:1], documented); diff != "" {
+		t.Errorf("rules (-code +README):\n%s", diff)
+	}
+}

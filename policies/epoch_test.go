@@ -243,3 +243,36 @@ func TestAnExitThatFailsTheJob(t *testing.T) {
 	s.decide()
 	check.Equal(t, "failed", true, gang.IsTrue(s.status(), v1alpha1.ConditionFailed))
 }
+
+// A program that cannot be stopped, or whose supervisor is not heard of, is a failure of its own.
+func TestARankThatDoesNotReachTheEpoch(t *testing.T) {
+	for name, report := range map[string]*gang.Process{
+		"stops for ever": {State: gang.ProcessStopping, Epoch: 2}, "is not heard of": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := supervised(3)
+			s.fails(0, 1)
+			s.decide()
+			s.all(gang.ProcessWaiting)
+			s.Pods[2].Process = report
+			due := s.after(time.Second).decide().Next
+			check.Equal(t, "looked at again", sceneStart.Add(130*time.Second), due)
+			s.Now = due.Add(-time.Millisecond)
+			s.decide()
+			check.Equal(t, "incidents before", 1, len(s.status().Incidents))
+			s.Now = due
+			s.decide()
+			check.Equal(t, "incidents", summary{v1alpha1.ProcessStuck, v1alpha1.ClassInfrastructure, "everything-else", 1, ""}, s.summaries()[1])
+			check.Equal(t, "pods that are replaced", []int32{0, 0, 1}, s.lives())
+			check.Equal(t, "epoch", int64(3), s.status().Epoch)
+		})
+	}
+	s := supervised(3)
+	s.fails(0, 1)
+	s.decide()
+	s.all(gang.ProcessWaiting)
+	s.Pods[2].Process = nil
+	s.ListensSince = sceneStart.Add(100 * time.Second)
+	s.after(130 * time.Second).decide()
+	check.Equal(t, "incidents where the manager has just started", 1, len(s.status().Incidents))
+}

@@ -131,8 +131,8 @@ const (
 type Match struct {
 	// events that the rule is for; * is all of them. Default: *.
 	// +listType=set
-	// +kubebuilder:validation:MaxItems=11
-	// +kubebuilder:validation:items:Enum=PodFailed;PodDeleted;PodNotReady;ProcessFailed;PodNotStarted;PodPending;NodeNotReady;NodeGone;HealthDegraded;HealthFailed;"*"
+	// +kubebuilder:validation:MaxItems=12
+	// +kubebuilder:validation:items:Enum=PodFailed;PodDeleted;PodNotReady;ProcessFailed;ProcessStuck;PodNotStarted;PodPending;NodeNotReady;NodeGone;HealthDegraded;HealthFailed;"*"
 	// +optional
 	Events []EventType `json:"events,omitempty"`
 	// exitCodes narrows PodFailed, ProcessFailed, and PodNotReady after a crash, to containers that ended with
@@ -233,6 +233,9 @@ const (
 	// ProcessFailed means that the program of a pod has ended with an error, as its supervisor reports, and the pod
 	// is there: see spec.supervisor.
 	ProcessFailed EventType = "ProcessFailed"
+	// ProcessStuck means that a program was not stopped for a restart of its gang in time, or that its supervisor was not
+	// heard of meanwhile, although the pod runs: see spec.supervisor.
+	ProcessStuck EventType = "ProcessStuck"
 	// PodNotStarted means that a pod that has its node does not start or become ready there, and others do.
 	PodNotStarted EventType = "PodNotStarted"
 	// PodPending means that a pod has found no node for 30 s, although the gang was placed before.

@@ -3,6 +3,7 @@
 package v1alpha1
 
 import (
+	"maps"
 	"testing"
 )
 
@@ -11,9 +12,7 @@ const container = "spec.tasks[0].template.spec.containers[0]"
 // supervisedBy is the least that a job with a supervisor has to have, and more.
 func supervisedBy(more set) set {
 	all := set{"spec.supervisor": "{}", container: "{name: train, image: train, command: [python, train.py]}"}
-	for path, value := range more {
-		all[path] = value
-	}
+	maps.Copy(all, more)
 	return all
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockstep-dev/lockstep/controllers/supervisors"
 	"github.com/lockstep-dev/lockstep/health/alerts"
 )
 
@@ -29,9 +30,21 @@ func TestFlagsAreChecked(t *testing.T) {
 		"an election outside":        {change: func(o *options) { o.leaderElect = true }, want: "set --leader-election-namespace"},
 		"outside, with a namespace":  {change: func(o *options) { o.leaderElect, o.leaderElectNamespace = true, "lockstep-system" }},
 		"alerts without certificate": {change: func(o *options) { o.alerts.Address = ":9443" }, want: "--alerts-cert-dir is missing"},
+		"supervisors without image": {
+			change: func(o *options) { o.supervisors.BindAddress = ":9444" }, file: inPod,
+			want: "--supervisors-bind-address needs --supervisor-image",
+		},
+		"supervisors in a pod": {
+			change: func(o *options) { o.supervisors.BindAddress, o.supervisorImage = ":9444", "lockstep-run:dev" }, file: inPod,
+		},
+		"supervisors outside": {
+			change: func(o *options) { o.supervisors.BindAddress, o.supervisorImage = ":9444", "lockstep-run:dev" },
+			want:   "--supervisors-bind-address outside a pod: set --leader-election-namespace",
+		},
+		"an image without supervisors": {change: func(o *options) { o.supervisorImage = "lockstep-run:dev" }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := &options{workers: 8, writers: 16, qps: 500, burst: 1000, alerts: alerts.Options{Address: alerts.Off}}
+			o := &options{workers: 8, writers: 16, qps: 500, burst: 1000, alerts: alerts.Options{Address: alerts.Off}, supervisors: supervisors.Options{BindAddress: supervisors.Off}}
 			if tc.change != nil {
 				tc.change(o)
 			}
@@ -42,6 +55,33 @@ func TestFlagsAreChecked(t *testing.T) {
 			err := o.validate(file)
 			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("error %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// Pods reach the leader by the Service in the namespace that the manager is in, or that its lease is in.
+func TestTheAddressOfSupervisors(t *testing.T) {
+	inPod := filepath.Join(t.TempDir(), "namespace")
+	if err := os.WriteFile(inPod, []byte("training-system\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		leaderElectNamespace, address string
+		want                          string
+	}{
+		"of the pod":   {want: "lockstep-supervisors.training-system.svc:9444"},
+		"of the lease": {leaderElectNamespace: "leases", want: "lockstep-supervisors.leases.svc:9444"},
+		"as given":     {address: "manager.example:443", want: "manager.example:443"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &options{supervisorImage: "lockstep-run:dev", leaderElectNamespace: tc.leaderElectNamespace}
+			o.supervisors = supervisors.Options{BindAddress: ":9444", Address: tc.address}
+			if err := o.validateSupervisors(inPod); err != nil {
+				t.Fatal(err)
+			}
+			if got := o.supervisors.Reachable(); got != tc.want {
+				t.Errorf("pods are given %s, want %s", got, tc.want)
 			}
 		})
 	}

@@ -18,7 +18,8 @@ import (
 // options are the flags; `go run ./images/build -h` documents them.
 type options struct {
 	dir, builder              string
-	manager, architectures    string
+	manager, supervisor       string
+	architectures             string
 	agent, agentArchitectures string
 	packages                  debian.Store
 	dcgm                      string
@@ -29,7 +30,8 @@ func main() {
 	flag.StringVar(&o.dir, "dir", "bin/images", "folder to write into")
 	flag.StringVar(&o.builder, "builder", "https://lockstep.dev/local", "URI that identifies who builds, for the provenance")
 	flag.StringVar(&o.manager, "manager", "", "reference of the manager's image, such as lockstep-manager:dev; without it the image is not built")
-	flag.StringVar(&o.architectures, "architectures", "amd64,arm64", "architectures to build the manager for")
+	flag.StringVar(&o.supervisor, "supervisor", "", "reference of the image of lockstep-run, such as lockstep-run:dev; without it the image is not built")
+	flag.StringVar(&o.architectures, "architectures", "amd64,arm64", "architectures to build the manager and lockstep-run for")
 	flag.StringVar(&o.agent, "agent", "", "reference of the health agent's image, such as lockstep-health-agent:dev; without it the image is not built")
 	flag.StringVar(&o.agentArchitectures, "agent-architectures", runtime.GOARCH, "architectures to build the health agent for; another than this machine's needs a cross compiler")
 	flag.StringVar(&o.packages.Dir, "debs", ".cache/debian", "folder of the packages of Debian in the agent's image; what it lacks is downloaded")
@@ -45,20 +47,27 @@ func main() {
 func run(o options) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if o.manager == "" && o.agent == "" {
-		return fmt.Errorf("nothing to build: name an image with -manager or -agent")
+	if o.manager == "" && o.supervisor == "" && o.agent == "" {
+		return fmt.Errorf("nothing to build: name an image with -manager, -supervisor or -agent")
 	}
 	root, err := filepath.Abs(".")
 	if err != nil {
 		return err
 	}
-	if o.manager != "" {
-		if err := write(ctx, o, images.Manager(root), o.manager, o.architectures); err != nil {
+	for _, image := range []struct {
+		program            images.Program
+		ref, architectures string
+	}{
+		{images.Manager(root), o.manager, o.architectures},
+		{images.Supervisor(root), o.supervisor, o.architectures},
+		{images.Agent(root, o.packages, o.dcgm), o.agent, o.agentArchitectures},
+	} {
+		if image.ref == "" {
+			continue
+		}
+		if err := write(ctx, o, image.program, image.ref, image.architectures); err != nil {
 			return err
 		}
-	}
-	if o.agent != "" {
-		return write(ctx, o, images.Agent(root, o.packages, o.dcgm), o.agent, o.agentArchitectures)
 	}
 	return nil
 }

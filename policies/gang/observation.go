@@ -43,6 +43,8 @@ type Observation struct {
 	Quarantined []string
 	// BindsDirectly reports whether pods may be bound without the scheduler.
 	BindsDirectly bool
+	// ListensSince is since when supervisors can reach this process.
+	ListensSince time.Time
 	// LackingSince is since when this process has seen the gang lack pods; zero where it has not. No object shows
 	// when a pod that is gone went.
 	LackingSince time.Time

@@ -53,6 +53,9 @@ func (v *View) FailureOf(s *v1alpha1.TrainingJobStatus, r gang.Rank, m *placemen
 			event, class = other, whose
 		}
 	}
+	if event == "" && v.isLate(s, p) {
+		event, class = v1alpha1.ProcessStuck, v1alpha1.ClassInfrastructure
+	}
 	if event == "" {
 		return rules.Failure{}, false
 	}

@@ -59,7 +59,7 @@ func (v *View) WakeOf(s *v1alpha1.TrainingJobStatus, f rules.Failure, rule v1alp
 // or it has been replaced and its peers are not back yet. So does one whose program waits for the gang.
 func (v *View) WaitsForPeers(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r gang.Rank) bool {
 	p := v.Pod(r)
-	if p != nil && v.AwaitsGang(p) {
+	if p != nil && v.AwaitsGang(p) && !v.isLate(s, p) {
 		return true
 	}
 	return v.failsInPlace(s, r) && !slices.ContainsFunc(inc.Pods, func(named v1alpha1.IncidentPod) bool { return named.UID == p.UID })

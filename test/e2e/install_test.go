@@ -93,7 +93,7 @@ func (s *scenario) agentPod(node string) *corev1.Pod {
 // Everything that can be installed is valid, also what these tests do not run.
 func TestInstall(t *testing.T) {
 	t.Parallel()
-	for _, config := range []string{"default", "samples/dcgm-gpu-operator", "samples/dcgm-unix-socket", "samples/dcgm-node-library"} {
+	for _, config := range []string{"default", "alerts", "supervisors", "samples/dcgm-gpu-operator", "samples/dcgm-unix-socket", "samples/dcgm-node-library"} {
 		objects, err := cluster.Kustomize(t.Context(), "../../config/"+config)
 		if err != nil {
 			t.Fatal(err)

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
@@ -28,8 +26,10 @@ func supervised(t *Training) {
 func (s *scenario) neverRestarted() {
 	s.t.Helper()
 	for rank, pod := range s.pods() {
-		if n := pod.Status.ContainerStatuses[0].RestartCount; n != 0 || pod.Status.Phase == corev1.PodPending {
-			s.errorf("rank %d: its pod is %s, and its container was restarted %d times", rank, pod.Status.Phase, n)
+		for _, status := range pod.Status.ContainerStatuses {
+			if status.RestartCount != 0 {
+				s.errorf("rank %d: its container was restarted %d times", rank, status.RestartCount)
+			}
 		}
 	}
 }
@@ -55,4 +55,45 @@ func TestAKilledProgramUnderASupervisor(t *testing.T) {
 	s.blames(before, 3)
 	slices.Sort(took)
 	t.Logf("from the kill to the next step: median %s, worst %s", took[len(took)/2], took[len(took)-1])
+}
+
+// TestALostNodeUnderASupervisor loses a node. Only its rank gets another pod, and the programs of the others wait for that in theirs.
+func TestALostNodeUnderASupervisor(t *testing.T) {
+	s := train(t, "fenced", 6, 300, supervised)
+	before := s.pods()
+	s.must(s.AwaitSteps(s.ctx, 25))
+	s.resumes("a node is lost under a supervised rank", func() error { return s.powerOff(before[3].Spec.NodeName) })
+	s.survivorsStay(before, 3)
+	s.neverRestarted()
+	s.must(s.Finish(s.ctx))
+	s.atHome(before)
+}
+
+// TestAllProgramsAtOnceUnderSupervisors ends every program of a gang, as a fault of the network does.
+func TestAllProgramsAtOnceUnderSupervisors(t *testing.T) {
+	s := train(t, "together", 6, 150, supervised)
+	before := s.pods()
+	s.must(s.AwaitSteps(s.ctx, 25))
+	s.resumes("all programs killed at once", func() error {
+		return ground.KillPrograms(s.ctx, s.key(0), s.key(1), s.key(2), s.key(3), s.key(4), s.key(5))
+	})
+	s.neverRestarted()
+	s.must(s.Finish(s.ctx))
+	s.survivorsStay(before)
+}
+
+// TestAKilledSupervisor kills a supervisor and its program together, as an out-of-memory killer does. The kubelet starts the container
+// again, whose program joins the others in their next epoch.
+func TestAKilledSupervisor(t *testing.T) {
+	s := train(t, "both", 6, 150, supervised)
+	before := s.pods()
+	s.must(s.AwaitSteps(s.ctx, 25))
+	s.resumes("a supervisor and its program killed", func() error { return ground.KillContainers(s.ctx, s.key(3)) })
+	s.must(s.Finish(s.ctx))
+	s.survivorsStay(before)
+	for rank, pod := range s.pods() {
+		if n := pod.Status.ContainerStatuses[0].RestartCount; (n > 0) != (rank == 3) {
+			s.errorf("rank %d: its container was restarted %d times", rank, n)
+		}
+	}
 }

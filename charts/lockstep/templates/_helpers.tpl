@@ -1,5 +1,5 @@
 {{/*
-The reference of the image of a program, manager or agent, with the chart's appVersion where it has no tag. There is no default repository:
+The reference of the image of a program, manager, agent or supervisors, with the chart's appVersion where it has no tag. There is no default repository:
 a name without a registry is one of docker.io, where anybody may have registered it.
 */}}
 {{- define "lockstep.image" -}}

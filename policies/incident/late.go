@@ -1,0 +1,63 @@
+// Late: ranks of a supervised gang that do not reach its epoch.
+
+package incident
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/instant"
+)
+
+// epochReachedWithin is how long a rank has to reach an epoch, besides the time to stop its program: 50 s for the memory of its GPUs to be
+// free (lockstep-run's --gpu-memory-timeout), 30 s at most between two tries to connect, and as much again.
+const epochReachedWithin = 2 * time.Minute
+
+// lateAt is when a rank that has not reached the epoch of its gang counts as failed; zero for one that has, and where another check is for
+// it: its pod does not run, or its node does not answer. A rank that is not heard of is not late before it has had the time to be heard by
+// this manager.
+func (v *View) lateAt(s *v1alpha1.TrainingJobStatus, p *gang.Pod) time.Time {
+	since := v.restartedAt(s)
+	if since.IsZero() || !v.IsSupervised(p.Task) || p.Spare || p.Phase != corev1.PodRunning || !v.Nodes[p.Node].Ready || p.Deleting {
+		return time.Time{}
+	}
+	if p.Process != nil && p.Process.Epoch >= s.Epoch && p.Process.State != gang.ProcessStopping {
+		return time.Time{}
+	}
+	stop := instant.Seconds(ptr.Deref(v.Job.Spec.Supervisor.StopSeconds, 10))
+	return instant.Latest(instant.Latest(since, p.StartedTime), v.ListensSince).Add(stop + epochReachedWithin)
+}
+
+// restartedAt is when the present epoch of a gang that is being restarted began; zero for none.
+func (v *View) restartedAt(s *v1alpha1.TrainingJobStatus) time.Time {
+	var at time.Time
+	for i := range s.Incidents {
+		if inc := &s.Incidents[i]; inc.Outcome == "" && inc.Epoch > 0 && inc.Epoch == s.Epoch {
+			at = instant.Latest(at, LastRestart(inc))
+		}
+	}
+	return at
+}
+
+// isLate reports whether a rank has had its time to reach the epoch of its gang.
+func (v *View) isLate(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
+	at := v.lateAt(s, p)
+	return !at.IsZero() && !at.After(v.Now)
+}
+
+// NextLateCheck is when the next rank will have had its time to reach the epoch of its gang.
+func (v *View) NextLateCheck(s *v1alpha1.TrainingJobStatus) time.Time {
+	var next time.Time
+	gang.EachRank(v.Effective, func(r gang.Rank) {
+		if p := v.Pod(r); p != nil && !gang.IsStale(s, p) {
+			if at := v.lateAt(s, p); at.After(v.Now) {
+				next = instant.Earliest(next, at)
+			}
+		}
+	})
+	return next
+}
