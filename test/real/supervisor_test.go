@@ -97,3 +97,19 @@ func TestAKilledSupervisor(t *testing.T) {
 		}
 	}
 }
+
+// TestTorchrunUnderASupervisor kills the agent of torchrun and its worker in one rank. With --max_restarts=0 the other agents end, too, and
+// all meet again in the next epoch.
+func TestTorchrunUnderASupervisor(t *testing.T) {
+	s := torchrun(t, "torchsupervised", supervised, func(tr *Training) {
+		for i := range tr.Job.Spec.Tasks {
+			args := tr.Job.Spec.Tasks[i].Template.Spec.Containers[0].Args
+			args[slices.Index(args, "--max_restarts=10")] = "--max_restarts=0"
+		}
+	})
+	before := s.pods()
+	s.resumesPrinting("one agent killed under a supervisor", func() error { return ground.KillPrograms(s.ctx, s.key(2)) })
+	s.neverRestarted()
+	s.survivorsStay(before)
+	s.atHome(before)
+}

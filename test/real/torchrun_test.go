@@ -31,13 +31,16 @@ func TestTorchrunResumesAfterAKilledNode(t *testing.T) {
 }
 
 // torchrun is a job of torchrun that has come to step 30.
-func torchrun(t *testing.T, name string) *scenario {
+func torchrun(t *testing.T, name string, change ...func(*Training)) *scenario {
 	t.Helper()
 	if err := ground.LoadTorch(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s := &scenario{Training: ground.NewTorchrun(name, 3, 120), t: t, ctx: context.WithoutCancel(t.Context())}
 	inOneRack(s.Training)
+	for _, f := range change {
+		f(s.Training)
+	}
 	s.removedAtTheEnd()
 	s.must(ground.Client().Create(s.ctx, s.Job))
 	s.must(s.awaitPrinted("event=checkpoint rank=0 step=30"))
