@@ -35,7 +35,9 @@ func (a *actor) lift(ctx context.Context, l policies.Lift) error {
 		pod.Annotations = map[string]string{}
 	}
 	maps.Copy(pod.Annotations, l.Annotations)
-	a.authorize(pod)
+	if err := a.authorize(pod); err != nil {
+		return err
+	}
 	pod.Spec.SchedulingGates = slices.DeleteFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool {
 		return g.Name == v1alpha1.PlacementGate
 	})

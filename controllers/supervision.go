@@ -3,6 +3,7 @@
 package controllers
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -112,11 +113,18 @@ func (a *actor) order(plan *policies.Plan) {
 	})
 }
 
-// authorize lets a pod know the manager by its certificate.
-func (r *TrainingJobReconciler) authorize(pod *corev1.Pod) {
-	if _, supervised := pod.Annotations[v1alpha1.AnnotationEpoch]; supervised && r.Supervision != nil {
-		pod.Annotations[v1alpha1.AnnotationManagerCA] = string(r.Supervision.Authorities())
+// authorize lets a pod know the manager by its certificate. It fails while the leader has yet to read or make its authority: the pod would
+// never hear of it.
+func (r *TrainingJobReconciler) authorize(pod *corev1.Pod) error {
+	if _, supervised := pod.Annotations[v1alpha1.AnnotationEpoch]; !supervised || r.Supervision == nil {
+		return nil
 	}
+	authorities := r.Supervision.Authorities()
+	if len(authorities) == 0 {
+		return fmt.Errorf("lift the gate of pod %s: the authority by which supervisors know the manager is not there yet", pod.Name)
+	}
+	pod.Annotations[v1alpha1.AnnotationManagerCA] = string(authorities)
+	return nil
 }
 
 // supervision is how supervisors get into pods; nil where this manager offers none.

@@ -276,3 +276,31 @@ func TestARankThatDoesNotReachTheEpoch(t *testing.T) {
 	s.after(130 * time.Second).decide()
 	check.Equal(t, "incidents where the manager has just started", 1, len(s.status().Incidents))
 }
+
+// A program that fails while its gang starts is started again with all others, after as much time as the incident has lasted.
+func TestAProgramThatFailsWhileItsGangStarts(t *testing.T) {
+	for name, again := range map[string]int{"the same rank": 0, "another rank": 2} {
+		t.Run(name, func(t *testing.T) {
+			s := supervised(3)
+			s.fails(0, 1)
+			s.decide()
+			s.all(gang.ProcessRunning)
+			s.fails(again, 1)
+			due := s.after(300 * time.Millisecond).decide().Next
+			check.Equal(t, "next", sceneStart.Add(time.Second), due)
+			s.Now = due
+			s.decide()
+			check.Equal(t, "epoch", int64(3), s.status().Epoch)
+			s.all(gang.ProcessRunning)
+			s.fails(again, 1)
+			check.Equal(t, "the third start", sceneStart.Add(2*time.Second), s.after(time.Millisecond).decide().Next)
+			s.Now = sceneStart.Add(2 * time.Second)
+			s.decide()
+			check.Equal(t, "fired", []string{"RestartProcesses@0", "RestartProcesses@1", "RestartProcesses@2"}, s.fired(t))
+			s.all(gang.ProcessRunning)
+			s.decide()
+			check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+			check.Equal(t, "incidents", 1, len(s.status().Incidents))
+		})
+	}
+}

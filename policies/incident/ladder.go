@@ -39,6 +39,9 @@ func (v *View) Due(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (Rung,
 	if ok && rules.ActionOf(up.Action).Scope == rules.BrokenPods && v.OnlyWaits(s, inc) {
 		up.At = instant.Latest(up.At, v.VictimsUntil(s, inc))
 	}
+	if at := v.againAt(s, inc); !at.IsZero() && (!ok || at.Before(up.At)) {
+		up, ok = Rung{v1alpha1.RestartProcesses, Unruled, at}, true
+	}
 	if ok && rules.ActionOf(up.Action).Scope != rules.Nothing {
 		up.At = instant.Latest(up.At, v.delay(s, inc))
 	}

@@ -1,0 +1,54 @@
+// What pods with a supervisor are given, and what their reports mean.
+
+package controllers
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/controllers/supervisors"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/supervisor/wire"
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+// A pod that were let go before there is an authority would never connect.
+func TestAPodWaitsForTheAuthority(t *testing.T) {
+	var authorities []byte
+	r := &TrainingJobReconciler{Supervision: &Supervision{Authorities: func() []byte { return authorities }}}
+	supervised := func() *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "llm-1-worker-0", Annotations: map[string]string{v1alpha1.AnnotationEpoch: "1"}}}
+	}
+	if err := r.authorize(supervised()); err == nil {
+		t.Error("it is let go without an authority")
+	}
+	authorities = []byte("PEM")
+	pod := supervised()
+	if err := r.authorize(pod); err != nil {
+		t.Error(err)
+	}
+	check.Equal(t, "authority", "PEM", pod.Annotations[v1alpha1.AnnotationManagerCA])
+	plain := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}}
+	if err := r.authorize(plain); err != nil || len(plain.Annotations) > 0 {
+		t.Errorf("a pod without a supervisor: %v, %v", err, plain.Annotations)
+	}
+}
+
+// A program that has ended tells of it as its container would.
+func TestReportsAreTakenForThoseOfContainers(t *testing.T) {
+	at := time.Unix(1700000000, 0)
+	p := &gang.Pod{}
+	note(p, supervisors.Report{Epoch: 3, State: wire.State_STATE_FAILED, Exit: &supervisors.Exit{Code: 137, Signal: 9, Ended: at, Message: "m"}}, "train")
+	want := gang.ContainerFailure{Name: "train", ExitCode: 137, Reason: "Error", Message: "m", Time: at}
+	check.Equal(t, "failure", []gang.ContainerFailure{want}, p.Failure.Containers)
+	check.Equal(t, "last exit", &want, p.LastExit)
+	check.Equal(t, "process", &gang.Process{State: gang.ProcessFailed, Epoch: 3}, p.Process)
+	done := &gang.Pod{}
+	note(done, supervisors.Report{Epoch: 3, State: wire.State_STATE_SUCCEEDED, Exit: &supervisors.Exit{Ended: at}}, "train")
+	check.Equal(t, "completing", true, done.Completing)
+	check.Equal(t, "failures of one that has succeeded", 0, len(done.Failure.Containers))
+}

@@ -1,0 +1,33 @@
+// Again: programs that fail while their gang starts.
+
+package incident
+
+import (
+	"time"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/rules"
+)
+
+// Between two restarts of the programs of a gang by one incident there is as much time as the incident has lasted, so that a program that
+// fails at each start is started less and less often, until the next step of the rule is due.
+const minAgain, maxAgain = time.Second, 30 * time.Second
+
+// againAt is when an incident that has restarted the programs of the gang does so again, because one has failed before all ran; zero where
+// none has.
+func (v *View) againAt(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) time.Time {
+	if v.DryRun || inc.Epoch == 0 || inc.Epoch != s.Epoch || !rules.ActionOf(inc.Steps[len(inc.Steps)-1].Action).Rejoins {
+		return time.Time{}
+	}
+	failed := false
+	gang.EachRank(v.Effective, func(r gang.Rank) {
+		p := v.Pod(r)
+		failed = failed || (p != nil && !gang.IsStale(s, p) && v.ProcessFailed(p))
+	})
+	if !failed {
+		return time.Time{}
+	}
+	last := LastRestart(inc)
+	return last.Add(min(max(last.Sub(inc.StartTime.Time), minAgain), maxAgain))
+}
