@@ -113,3 +113,38 @@ func TestTorchrunUnderASupervisor(t *testing.T) {
 	s.survivorsStay(before)
 	s.atHome(before)
 }
+
+// TestTheManagerDiesWhileAGangRestarts kills the manager as soon as it has recorded the step, and starts it again. The next process learns
+// from the supervisors where they are.
+func TestTheManagerDiesWhileAGangRestarts(t *testing.T) {
+	s := train(t, "leaderless", 6, 300, supervised)
+	before := s.pods()
+	s.must(s.AwaitSteps(s.ctx, 25))
+	for i := range 3 {
+		s.must(s.AwaitSteps(s.ctx, s.LastStep()+12))
+		s.resumes("one program killed, then the manager", func() error {
+			s.must(ground.KillPrograms(s.ctx, s.key(3)))
+			s.must(s.AwaitJob(s.ctx, "the epoch is raised", func(job *v1alpha1.TrainingJob) bool { return job.Status.Epoch > int64(i)+1 }))
+			s.must(ground.Manager.Kill())
+			return ground.Manager.Start(s.ctx)
+		})
+	}
+	s.neverRestarted()
+	s.must(s.Finish(s.ctx))
+	s.survivorsStay(before)
+}
+
+// TestSupervisorsWithoutAManager has no manager when a program fails. Its container, and those of the ranks that abort with it, end after
+// managerTimeoutSeconds, and their kubelets start them again.
+func TestSupervisorsWithoutAManager(t *testing.T) {
+	s := train(t, "alone", 4, 300, supervised, func(tr *Training) {
+		tr.Job.Spec.Supervisor.ManagerTimeoutSeconds = new(int32(2))
+	})
+	before := s.pods()
+	s.must(s.AwaitSteps(s.ctx, 25))
+	s.must(ground.Manager.Kill())
+	s.resumes("one program killed without a manager", func() error { return ground.KillPrograms(s.ctx, s.key(3)) })
+	s.must(ground.Manager.Start(s.ctx))
+	s.must(s.Finish(s.ctx))
+	s.survivorsStay(before)
+}

@@ -51,6 +51,13 @@ func TestSimulatePlaysAJob(t *testing.T) {
 	}
 }
 
+func TestAJobWithASupervisorIsPlayedWithout(t *testing.T) {
+	out, err := simulate("-f", "../../../config/samples/supervisor.yaml", "--for", "30d", "--plays", "1")
+	if err != nil || !strings.Contains(out, "spec.supervisor is not played") {
+		t.Errorf("%v, in\n%s", err, out)
+	}
+}
+
 func TestASweepIsDrawn(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sweep.svg")
 	if _, err := simulate("-f", sample, "--for", "90d", "--plays", "2", "--sweep", "rules[everything-else].steps[1].afterSeconds=60s..5m", "--svg", file); err != nil {

@@ -17,6 +17,9 @@ func (o *options) print(r *Report) {
 	if s.AssumedRepairSeconds > 0 {
 		fmt.Fprintf(o.Out, "A node is away for %s where a failure does not tell it (--repair).\n", formatSpan(o.failures.repair))
 	}
+	if s.SupervisorsIgnored {
+		fmt.Fprintln(o.Out, wrapped("spec.supervisor is not played: the kubelet restarts a program that fails, after its back-off."))
+	}
 	tableOf(r.Jobs).print(o.Out)
 	if text := writes(&r.Jobs[0]); text != "" {
 		fmt.Fprintf(o.Out, "\n%s\n", wrapped(text))

@@ -40,6 +40,8 @@ type Setup struct {
 	RestoreSeconds              float64 `json:"restoreSeconds"`
 	// AssumedRepairSeconds is for how long a node is away after a failure that does not tell it; left out where all do.
 	AssumedRepairSeconds float64 `json:"assumedRepairSeconds,omitempty"`
+	// SupervisorsIgnored reports whether a job has a supervisor: it is played without one.
+	SupervisorsIgnored bool `json:"supervisorsIgnored,omitempty"`
 }
 
 // Job is what comes of one job.
@@ -139,6 +141,7 @@ func (o *options) report(model *lab.Model, studies []*study) *Report {
 			FailureSource: model.Source, FailuresPerThousandNodeDays: rate(first.setup.Causes),
 			CheckpointIntervalSeconds: o.costs.CheckpointInterval.Seconds(), CheckpointWriteSeconds: o.costs.CheckpointWrite.Seconds(),
 			RestoreSeconds: o.costs.Restore.Seconds(), AssumedRepairSeconds: model.AssumedRepair.Seconds(),
+			SupervisorsIgnored: slices.ContainsFunc(studies, func(s *study) bool { return s.job.Spec.Supervisor != nil }),
 		},
 		NeverDown: limit(&first.setup),
 	}
