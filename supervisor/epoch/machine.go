@@ -20,6 +20,9 @@ const (
 	codeTerminated = 128 + int(syscall.SIGTERM)
 )
 
+// first is the epoch in which no rank has run before.
+const first = 1
+
 // Options of a Machine.
 type Options struct {
 	// Epoch that the pod was given, or a later one that an earlier container of the pod has kept.
@@ -102,7 +105,8 @@ func (m *Machine) Handle(now time.Time, event Event) []Action {
 
 // Deadline is when Expired is due; zero for never.
 func (m *Machine) Deadline() time.Time {
-	if m.ended || m.connected || m.state != wire.State_STATE_FAILED {
+	unheard := m.state == wire.State_STATE_WAITING && m.order == nil // no manager has ever been there
+	if m.ended || m.connected || (m.state != wire.State_STATE_FAILED && !unheard) {
 		return time.Time{}
 	}
 	return m.alone.Add(m.options.ManagerTimeout)
@@ -110,12 +114,17 @@ func (m *Machine) Deadline() time.Time {
 
 func (m *Machine) begin(now time.Time) {
 	m.do(Persist{m.seen})
-	if m.options.Restarted {
-		m.alone = now
+	m.alone = now
+	switch {
+	case m.options.Restarted:
 		m.report(wire.State_STATE_FAILED)
-		return
+	case m.epoch > first:
+		// The other ranks have run before. They stop, and this program starts with theirs.
+		m.processes = none
+		m.report(wire.State_STATE_WAITING)
+	default:
+		m.start()
 	}
-	m.start()
 }
 
 // start starts the program in the machine's epoch.

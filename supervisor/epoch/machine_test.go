@@ -48,7 +48,18 @@ func TestRules(t *testing.T) {
 		},
 		"the pod is given a later epoch": {
 			options: epoch.Options{Epoch: 4},
-			want:    "persist 4, start 4 with the pod's contract, report RUNNING 4",
+			moments: []moment{at(1, up), at(2, wait(4)), at(300, epoch.Expired{}), at(301, start(4))},
+			want:    "persist 4, report WAITING 4\n-\n-\n-\nstart 4, report RUNNING 4",
+		},
+		"the pod is given a later epoch, and there is no manager": {
+			options: epoch.Options{Epoch: 4},
+			moments: []moment{at(59, epoch.Expired{}), at(60, epoch.Expired{})},
+			want:    "persist 4, report WAITING 4\n-\nstart 4 with the pod's contract, report RUNNING 4",
+		},
+		"the manager is lost at the barrier": {
+			options: epoch.Options{Epoch: 4},
+			moments: []moment{at(1, up), at(2, wait(4)), at(3, down), at(5000, epoch.Expired{})},
+			want:    "persist 4, report WAITING 4\n-\n-\n-\n-",
 		},
 		"a program that succeeds": {
 			moments: []moment{at(1, exit(0))},
@@ -123,9 +134,8 @@ func TestRules(t *testing.T) {
 			want:    begun + "persist 2, report STOPPING 2, stop\n-\nclean\nreport WAITING 2\n-",
 		},
 		"an order of the same or an older epoch changes nothing": {
-			options: epoch.Options{Epoch: 4},
-			moments: []moment{at(1, wait(3)), at(2, wait(4)), at(3, start(4))},
-			want:    "persist 4, start 4 with the pod's contract, report RUNNING 4\n-\n-\n-",
+			moments: []moment{at(1, wait(0)), at(2, wait(1)), at(3, start(1))},
+			want:    begun + "-\n-\n-",
 		},
 		"a container that starts again waits for an order": {
 			options: epoch.Options{Epoch: 4, Restarted: true},

@@ -1,0 +1,143 @@
+package epochs
+
+import (
+	"flag"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+var (
+	histories = flag.Int("histories", 3000, "random histories to play")
+	oneSeed   = flag.Uint64("seed", 0, "play this history alone, and tell it")
+)
+
+func TestHistories(t *testing.T) {
+	recoveries, raised, restarts := 0, int64(0), int32(0)
+	for seed := uint64(1); seed <= uint64(*histories); seed++ {
+		if *oneSeed > 0 {
+			seed = *oneSeed
+		}
+		w := play(seed)
+		if w.defect != "" || *oneSeed > 0 {
+			t.Logf("seed %d:\n%s", seed, strings.Join(w.history, "\n"))
+		}
+		if w.defect != "" {
+			t.Fatalf("seed %d: %s", seed, w.defect)
+		}
+		recoveries += len(w.job.Status.Incidents)
+		raised += w.job.Status.Epoch - 1
+		restarts += w.job.Status.Restarts.Process
+		if *oneSeed > 0 {
+			return
+		}
+	}
+	t.Logf("%d histories, %d epochs, %d restarts of processes", *histories, raised, restarts)
+	if recoveries == 0 || raised == 0 || restarts == 0 {
+		t.Error("nothing happened")
+	}
+}
+
+// play is trouble, then calm, in which the gang comes to run in one epoch, and then nothing is written any more.
+func play(seed uint64) *world {
+	w := newWorld(seed)
+	w.settle()
+	for range 40 + w.rng.IntN(120) {
+		w.move()
+		if w.defect != "" {
+			return w
+		}
+	}
+	w.say("calm")
+	w.calm = true
+	for _, n := range w.nodes {
+		if !n.Ready {
+			w.mend(n)
+		}
+	}
+	for range 400 {
+		w.settle()
+		if w.trains() || w.defect != "" {
+			break
+		}
+		w.now = w.now.Add(15 * time.Second)
+	}
+	w.require(w.trains(), "the gang does not train again: %s", w.job.Status.Message)
+	written := w.writes
+	w.now = w.now.Add(time.Second)
+	w.settle()
+	w.require(w.writes == written, "a gang that trains is written")
+	return w
+}
+
+// move is one thing that may happen.
+func (w *world) move() {
+	w.now = w.now.Add(time.Duration(w.rng.IntN(3000)) * time.Millisecond)
+	if w.one(25) {
+		w.now = w.now.Add(time.Duration(w.rng.IntN(90)) * time.Second)
+	}
+	w.expire()
+	if len(w.pods) == 0 {
+		w.reconcile(false)
+		return
+	}
+	p := w.pods[w.rng.IntN(len(w.pods))]
+	n := w.nodes[w.names[w.rng.IntN(len(w.names))]]
+	switch x := w.rng.IntN(100); {
+	case x < 25:
+		w.reconcile(w.one(12))
+	case x < 45:
+		w.speaks(p)
+	case x < 65:
+		w.hears(p)
+	case x < 77:
+		w.steps(p)
+	case x < 85:
+		w.kubelet(p)
+	case x < 90 && p.program > 0 && !p.stopping:
+		w.exits(p, []int32{1, 134, 137}[w.rng.IntN(3)])
+	case x < 93:
+		w.cut(p)
+	case x < 94 && p.machine != nil:
+		w.killed(p)
+	case x < 95 && p.machine != nil && !p.Deleting:
+		w.terminated(p)
+	case x < 96:
+		w.restartManager()
+	case x < 98 && n.Ready:
+		w.silence(n)
+	case x >= 98 && !n.Ready:
+		w.mend(n)
+	}
+}
+
+// settle lets everything take its turn until nothing moves any more.
+func (w *world) settle() {
+	for range 60 {
+		before, said := w.writes, len(w.history)
+		w.reconcile(false)
+		for _, p := range append([]*pod(nil), w.pods...) {
+			w.kubelet(p)
+			w.steps(p)
+			w.speaks(p)
+			w.hears(p)
+		}
+		w.expire()
+		if w.writes == before && len(w.history) == said {
+			return
+		}
+	}
+}
+
+// trains reports whether every rank runs in the epoch of the job, and the job says so.
+func (w *world) trains() bool {
+	s := &w.job.Status
+	for _, p := range w.pods {
+		if p.program != s.Epoch || p.Deleting {
+			return false
+		}
+	}
+	return s.State == v1alpha1.StateRunning
+}
