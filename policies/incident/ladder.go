@@ -36,6 +36,11 @@ func (v *View) Due(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (Rung,
 		// Whatever the ladder says next: without a new attempt no rank would ever come back.
 		up, ok = Rung{v1alpha1.RestartJob, Unruled, v.Now}, true
 	}
+	return v.delayed(s, inc, up, ok)
+}
+
+// delayed is a rung, if there is one, at the time when it may be taken; or another start of the programs, which comes before it.
+func (v *View) delayed(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up Rung, ok bool) (Rung, bool) {
 	if ok && rules.ActionOf(up.Action).Scope == rules.BrokenPods && v.OnlyWaits(s, inc) {
 		up.At = instant.Latest(up.At, v.VictimsUntil(s, inc))
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 var (
@@ -85,32 +86,49 @@ func (w *world) move() {
 	}
 	p := w.pods[w.rng.IntN(len(w.pods))]
 	n := w.nodes[w.names[w.rng.IntN(len(w.names))]]
-	switch x := w.rng.IntN(100); {
-	case x < 25:
-		w.reconcile(w.one(12))
-	case x < 45:
-		w.speaks(p)
-	case x < 65:
-		w.hears(p)
-	case x < 77:
-		w.steps(p)
-	case x < 85:
-		w.kubelet(p)
-	case x < 90 && p.program > 0 && !p.stopping:
-		w.exits(p, []int32{1, 134, 137}[w.rng.IntN(3)])
-	case x < 93:
-		w.cut(p)
-	case x < 94 && p.machine != nil:
-		w.killed(p)
-	case x < 95 && p.machine != nil && !p.Deleting:
-		w.terminated(p)
-	case x < 96:
-		w.restartManager()
-	case x < 98 && n.Ready:
-		w.silence(n)
-	case x >= 98 && !n.Ready:
-		w.mend(n)
+	x := w.rng.IntN(100)
+	for _, m := range moves {
+		if x -= m.weight; x < 0 {
+			m.do(w, p, n)
+			return
+		}
 	}
+}
+
+// moves are what may happen to a pod and a node, and how often, of a hundred times.
+var moves = []struct {
+	weight int
+	do     func(*world, *pod, *gang.Node)
+}{
+	{25, func(w *world, _ *pod, _ *gang.Node) { w.reconcile(w.one(12)) }},
+	{20, func(w *world, p *pod, _ *gang.Node) { w.speaks(p) }},
+	{20, func(w *world, p *pod, _ *gang.Node) { w.hears(p) }},
+	{12, func(w *world, p *pod, _ *gang.Node) { w.steps(p) }},
+	{8, func(w *world, p *pod, _ *gang.Node) { w.kubelet(p) }},
+	{5, func(w *world, p *pod, _ *gang.Node) {
+		if p.program > 0 && !p.stopping {
+			w.exits(p, []int32{1, 134, 137}[w.rng.IntN(3)])
+		}
+	}},
+	{3, func(w *world, p *pod, _ *gang.Node) { w.cut(p) }},
+	{1, func(w *world, p *pod, _ *gang.Node) {
+		if p.machine != nil {
+			w.killed(p)
+		}
+	}},
+	{1, func(w *world, p *pod, _ *gang.Node) {
+		if p.machine != nil && !p.Deleting {
+			w.terminated(p)
+		}
+	}},
+	{1, func(w *world, _ *pod, _ *gang.Node) { w.restartManager() }},
+	{4, func(w *world, _ *pod, n *gang.Node) {
+		if n.Ready {
+			w.silence(n)
+		} else {
+			w.mend(n)
+		}
+	}},
 }
 
 // settle lets everything take its turn until nothing moves any more.

@@ -36,7 +36,7 @@ func (s *scenario) neverRestarted() {
 
 // TestAKilledProgramUnderASupervisor kills one process ten times in a row. Nothing grows with that.
 func TestAKilledProgramUnderASupervisor(t *testing.T) {
-	s := train(t, "supervised", 6, 600, supervised)
+	s := train(t, "supervised", 6, 300, supervised)
 	before := s.pods()
 	s.must(s.AwaitSteps(s.ctx, 25))
 	var took []time.Duration
@@ -59,7 +59,7 @@ func TestAKilledProgramUnderASupervisor(t *testing.T) {
 
 // TestALostNodeUnderASupervisor loses a node. Only its rank gets another pod, and the programs of the others wait for that in theirs.
 func TestALostNodeUnderASupervisor(t *testing.T) {
-	s := train(t, "fenced", 6, 300, supervised)
+	s := train(t, "fenced", 6, 200, supervised)
 	before := s.pods()
 	s.must(s.AwaitSteps(s.ctx, 25))
 	s.resumes("a node is lost under a supervised rank", func() error { return s.powerOff(before[3].Spec.NodeName) })
@@ -117,7 +117,7 @@ func TestTorchrunUnderASupervisor(t *testing.T) {
 // TestTheManagerDiesWhileAGangRestarts kills the manager as soon as it has recorded the step, and starts it again. The next process learns
 // from the supervisors where they are.
 func TestTheManagerDiesWhileAGangRestarts(t *testing.T) {
-	s := train(t, "leaderless", 6, 300, supervised)
+	s := train(t, "leaderless", 6, 200, supervised)
 	before := s.pods()
 	s.must(s.AwaitSteps(s.ctx, 25))
 	for i := range 3 {
@@ -137,7 +137,7 @@ func TestTheManagerDiesWhileAGangRestarts(t *testing.T) {
 // TestSupervisorsWithoutAManager has no manager when a program fails. Its container, and those of the ranks that abort with it, end after
 // managerTimeoutSeconds, and their kubelets start them again.
 func TestSupervisorsWithoutAManager(t *testing.T) {
-	s := train(t, "alone", 4, 300, supervised, func(tr *Training) {
+	s := train(t, "alone", 4, 150, supervised, func(tr *Training) {
 		tr.Job.Spec.Supervisor.ManagerTimeoutSeconds = new(int32(2))
 	})
 	before := s.pods()
