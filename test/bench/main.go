@@ -31,6 +31,7 @@ type options struct {
 	health          int
 	supervised      int
 	restarts        int
+	restartPeers    int
 	manager, readme string
 }
 
@@ -46,6 +47,7 @@ func main() {
 	flag.IntVar(&o.health, "health", 1000, "nodes that are reported ill, in racks that are full; 0 leaves that out")
 	flag.IntVar(&o.supervised, "supervised", 1000, "ranks of a gang with supervisors; 0 leaves that out")
 	flag.IntVar(&o.restarts, "restarts", 10, "how often a program of that gang fails")
+	flag.IntVar(&o.restartPeers, "restart-peers", 2, "how often Volcano restarts a gang of that size, where -sizes does not have it; 0 leaves that out")
 	flag.StringVar(&o.manager, "manager", "", "a prebuilt manager; by default cmd/manager is built")
 	flag.StringVar(&o.readme, "readme", "", "the file to write the figures into, each part between its marks")
 	flag.Parse()

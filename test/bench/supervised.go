@@ -24,12 +24,8 @@ import (
 	"github.com/lockstep-dev/lockstep/test/operator"
 )
 
-const (
-	// peerRestarts is how often Volcano restarts a gang of the size, where no other part has measured that.
-	peerRestarts = 2
-	// supervisedEpoch is the epoch in which the gang starts.
-	supervisedEpoch = 1
-)
+// supervisedEpoch is the epoch in which the gang starts.
+const supervisedEpoch = 1
 
 // supervisedBench is this part of a run.
 type supervisedBench struct {
@@ -54,7 +50,7 @@ func (b *bench) measureSupervised(ctx context.Context, size int) (err error) {
 		return err
 	}
 	peers := func() samples { return b.results.of(size, &volcano, restartJob) }
-	if len(peers()) == 0 {
+	if len(peers()) == 0 && b.options.restartPeers > 0 {
 		if err := b.peer(ctx, pool, size); err != nil {
 			return err
 		}
@@ -191,8 +187,8 @@ func (b *bench) peer(ctx context.Context, pool cluster.Topology, size int) error
 	t := turn{bench: b, side: &volcano, gang: &gang{name: pool.Name + "-volcano", pods: size, pool: pool}, rounds: 1}
 	job := t.side.gang(t.gang)
 	came, err := t.start(ctx, job)
-	for i := 0; came && err == nil && i < peerRestarts; i++ {
-		came, err = t.strike(ctx, strikeJob, i, peerRestarts)
+	for i := 0; came && err == nil && i < b.options.restartPeers; i++ {
+		came, err = t.strike(ctx, strikeJob, i, b.options.restartPeers)
 	}
 	if err != nil {
 		return err

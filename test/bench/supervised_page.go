@@ -109,7 +109,9 @@ func (p *page) restartTimes(r *supervisedResults) {
 		}
 		p.line("| %s | %s ms | %s ms | %s |", row.until, spread(times), millis(worst), goal)
 	}
-	p.line("| Volcano's RestartJob has all %d pods run again, %d times | %s | %s s |  |", r.ranks, len(r.peers), r.peers, seconds(quantile(r.peers.times(), 1)))
+	if len(r.peers) > 0 {
+		p.line("| Volcano's RestartJob has all %d pods run again, %d times | %s | %s s |  |", r.ranks, len(r.peers), r.peers, seconds(quantile(r.peers.times(), 1)))
+	}
 	p.line("")
 }
 
