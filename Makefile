@@ -42,7 +42,7 @@ NODES ?= 5000
 
 # Flags of cluster-up, such as CLUSTER='--tiers 3'; `go run ./test/cluster/cmd up -h` lists them.
 CLUSTER ?=
-# Flags of bench, such as BENCH='-sizes=4 -kept=0 -health=0 -readme='; `go run ./test/bench -h` lists them.
+# Flags of bench, such as BENCH='-sizes=4 -kept=0 -health=0 -supervised=0 -readme='; `go run ./test/bench -h` lists them.
 BENCH ?=
 
 # Tools are built once from the modules that pin them, out of the way of the product's own go.mod.
@@ -185,7 +185,7 @@ test-mutations: prereqs ## break the engine in each way that test/mutation lists
 	go run ./test/mutation
 
 .PHONY: bench
-bench: prereqs cluster-binaries ## measure recoveries beside Volcano's own, and reports of ill nodes, for test/README.md: 35 minutes
+bench: prereqs cluster-binaries ## measure recoveries beside Volcano's own, reports of ill nodes, and restarts of programs, for test/README.md: 40 minutes
 	go run ./test/bench -readme=test/README.md $(BENCH)
 
 .PHONY: bench-real

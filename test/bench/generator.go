@@ -91,6 +91,15 @@ func (g *gang) trainingJob() client.Object {
 	}
 }
 
+// supervised is the gang as a TrainingJob whose programs have supervisors, with the default rules.
+func (g *gang) supervised() client.Object {
+	job := g.trainingJob().(*v1alpha1.TrainingJob)
+	job.Spec.Supervisor = &v1alpha1.Supervisor{}
+	job.Spec.RestartPolicy.Rules = nil
+	job.Spec.Tasks[0].Template.Spec.Containers[0].Command = []string{"train"}
+	return job
+}
+
 // volcanoJob is the gang as a plain Volcano Job whose policies restart a failed pod, and its task
 // or the job by exit code.
 func (g *gang) volcanoJob() client.Object {

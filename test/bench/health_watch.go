@@ -4,17 +4,12 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
@@ -121,27 +116,7 @@ type healthWatch struct {
 
 func newHealthWatch(ctx context.Context, config *rest.Config, scheme *runtime.Scheme) (*healthWatch, error) {
 	w := &healthWatch{underWay: map[string]*report{}, ill: map[string]bool{}, known: map[string]bool{}}
-	informers, err := cache.New(config, cache.Options{Scheme: scheme})
-	if err != nil {
-		return nil, fmt.Errorf("make a watch: %w", err)
-	}
-	for _, obj := range []client.Object{&v1alpha1.NodeHealth{}, &v1alpha1.TrainingJob{}} {
-		informer, err := informers.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
-		if err != nil {
-			return nil, fmt.Errorf("watch %T: %w", obj, err)
-		}
-		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-			AddFunc:    func(obj any) { w.note(obj, time.Now()) },
-			UpdateFunc: func(_, obj any) { w.note(obj, time.Now()) },
-		}); err != nil {
-			return nil, fmt.Errorf("watch %T: %w", obj, err)
-		}
-	}
-	go func() { _ = informers.Start(ctx) }() // it ends with the context, and a watch that fails is tried again
-	if !informers.WaitForCacheSync(ctx) {
-		return nil, errors.New("the watch of NodeHealths and TrainingJobs did not begin")
-	}
-	return w, nil
+	return w, watch(ctx, config, scheme, w.note, &v1alpha1.NodeHealth{}, &v1alpha1.TrainingJob{})
 }
 
 // note takes one event down.

@@ -23,10 +23,11 @@ type writes struct {
 	refused map[string]int       // those that did not, with the code of the answer
 	deleted map[string]time.Time // when the server was asked to delete a pod, by name
 	last    time.Time
+	events  int // requests to create or change an Event, which none of the others count
 }
 
 func (w writes) plus(v writes) writes {
-	sum := writes{kinds: map[string]int{}, refused: map[string]int{}, last: v.last}
+	sum := writes{kinds: map[string]int{}, refused: map[string]int{}, last: v.last, events: w.events + v.events}
 	for _, of := range []writes{w, v} {
 		add(sum.kinds, of.kinds)
 		add(sum.refused, of.refused)
@@ -62,6 +63,10 @@ func (w writes) String() string {
 func (l auditLog) writes(mark int64) (writes, error) {
 	w := writes{kinds: map[string]int{}, refused: map[string]int{}, deleted: map[string]time.Time{}}
 	err := l.read(mark, func(e *audit.Event) {
+		if isEvent(e) {
+			w.events++
+			return
+		}
 		w.last = e.StageTimestamp.Time
 		kind := kindOf(e)
 		if e.ResponseStatus.Code >= 300 {
@@ -97,9 +102,14 @@ func resident(status []byte) int {
 	return 0
 }
 
-// processor is how long a component has computed so far; 0 where the system does not tell.
+// processor is how long a component has computed so far.
 func (b *bench) processor(component string) time.Duration {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", b.cluster.Component(component).PID()))
+	return processorOf(b.cluster.Component(component).PID())
+}
+
+// processorOf is how long a process has computed so far; 0 where the system does not tell.
+func processorOf(pid int) time.Duration {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0
 	}

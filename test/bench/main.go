@@ -1,6 +1,6 @@
 // Command bench measures Lockstep beside Volcano's own restart policies: the same gangs on the same
 // cluster in the same run, in turns, so that a slow machine slows both; and how fast it decides on
-// reports of ill nodes. It prints the figures, marks those that miss their goal, and writes them into
+// reports of ill nodes, and restarts the programs of a gang. It prints the figures, marks those that miss their goal, and writes them into
 // a README. It fails on an error, never on a miss.
 package main
 
@@ -18,6 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"github.com/lockstep-dev/lockstep/test/bench/ranks"
 	"github.com/lockstep-dev/lockstep/test/operator"
 	"github.com/lockstep-dev/lockstep/test/readme"
 )
@@ -28,10 +29,14 @@ type options struct {
 	recoveries      int
 	kept, keptPeers int
 	health          int
+	supervised      int
+	restarts        int
+	restartPeers    int
 	manager, readme string
 }
 
 func main() {
+	ranks.Main()
 	ctrl.SetLogger(zap.New())
 	o := options{sizes: counts{4, 64, 1000}, rounds: counts{3, 2, 2}}
 	flag.Var(&o.sizes, "sizes", "pods of the gangs, one figure for each; empty leaves the gangs out")
@@ -40,6 +45,9 @@ func main() {
 	flag.IntVar(&o.kept, "kept", 20, "single and whole-gang recoveries of Lockstep on a full cluster; 0 leaves the full cluster out")
 	flag.IntVar(&o.keptPeers, "kept-peers", 12, "the same of Volcano, each of which needs a gang of its own")
 	flag.IntVar(&o.health, "health", 1000, "nodes that are reported ill, in racks that are full; 0 leaves that out")
+	flag.IntVar(&o.supervised, "supervised", 1000, "ranks of a gang with supervisors; 0 leaves that out")
+	flag.IntVar(&o.restarts, "restarts", 10, "how often a program of that gang fails")
+	flag.IntVar(&o.restartPeers, "restart-peers", 2, "how often Volcano restarts a gang of that size, where -sizes does not have it; 0 leaves that out")
 	flag.StringVar(&o.manager, "manager", "", "a prebuilt manager; by default cmd/manager is built")
 	flag.StringVar(&o.readme, "readme", "", "the file to write the figures into, each part between its marks")
 	flag.Parse()
@@ -76,23 +84,27 @@ func run(o *options) (err error) {
 
 // The parts of test/README.md.
 const (
-	gangSection   readme.Section = "bench"
-	healthSection readme.Section = "bench:health"
+	gangSection       readme.Section = "bench"
+	healthSection     readme.Section = "bench:health"
+	supervisedSection readme.Section = "bench:supervised"
 )
 
 // sections are the parts of the page that were measured.
 func sections(r *results, o *options, v readme.Versions) map[readme.Section]string {
 	parts := map[readme.Section]string{}
-	if len(r.samples)+len(r.kept) > 0 {
+	if len(o.sizes)+len(r.kept) > 0 {
 		parts[gangSection] = render(r, o, v)
 	}
 	if r.health != nil {
 		parts[healthSection] = renderHealth(r.health, v)
 	}
+	if r.supervised != nil {
+		parts[supervisedSection] = renderSupervised(r.supervised, v)
+	}
 	return parts
 }
 
-// measureAll measures what is reported of nodes, then gangs of every size, then the full cluster.
+// measureAll measures what is reported of nodes, gangs of every size, a gang with supervisors, and the full cluster.
 func (b *bench) measureAll(ctx context.Context) error {
 	if b.options.health > 0 {
 		if err := b.measureHealth(ctx, b.options.health); err != nil {
@@ -102,6 +114,11 @@ func (b *bench) measureAll(ctx context.Context) error {
 	for i, size := range b.options.sizes {
 		if err := b.measure(ctx, size, b.options.rounds.at(i)); err != nil {
 			return fmt.Errorf("%d pods: %w", size, err)
+		}
+	}
+	if b.options.supervised > 0 {
+		if err := b.measureSupervised(ctx, b.options.supervised); err != nil {
+			return fmt.Errorf("supervised: %w", err)
 		}
 	}
 	if b.options.kept == 0 {

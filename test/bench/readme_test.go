@@ -16,7 +16,7 @@ func TestREADMEHasMarks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []readme.Section{gangSection, healthSection} {
+	for _, s := range []readme.Section{gangSection, healthSection, supervisedSection} {
 		if _, err := readme.With(string(raw), s, ""); err != nil {
 			t.Errorf("test/README.md: %v", err)
 		}

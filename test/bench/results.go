@@ -12,7 +12,9 @@ import (
 type results struct {
 	samples []*sample
 	kept    []*tries
-	health  *healthResults // nil where it was left out
+	// health and supervised are nil where they were left out.
+	health     *healthResults
+	supervised *supervisedResults
 }
 
 // sample is one start or one recovery.

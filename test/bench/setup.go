@@ -19,6 +19,9 @@ import (
 // falls silent here.
 const gracePeriod = 2 * time.Minute
 
+// managerHost is where the manager runs, and the name in its certificate.
+const managerHost = "127.0.0.1"
+
 // bench is a run.
 type bench struct {
 	options  *options
@@ -30,6 +33,8 @@ type bench struct {
 	stop     context.CancelFunc // of the recorder
 	results  results
 	pulses   int // that were felt
+	// supervisors is the address by which supervisors reach the manager.
+	supervisors string
 }
 
 // begin starts the cluster and the manager.
@@ -86,8 +91,15 @@ func (b *bench) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	port, err := b.cluster.Port()
+	if err != nil {
+		return err
+	}
+	b.supervisors = fmt.Sprintf("%s:%d", managerHost, port)
 	if _, err := b.cluster.Run(ctx, cluster.Command{Name: operator.Name, Path: manager, Args: []string{
 		"--metrics-bind-address=0", "--health-probe-bind-address=0", "--kubeconfig=" + kubeconfig,
+		"--leader-election-namespace=" + operator.Namespace, "--supervisor-image=lockstep-run",
+		"--supervisors-bind-address=" + b.supervisors, "--supervisors-address=" + b.supervisors,
 	}}); err != nil {
 		return err
 	}

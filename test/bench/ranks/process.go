@@ -1,0 +1,149 @@
+// Package ranks runs the supervisors of a simulated gang in a process of their own. Each has the real client of the stream and the real
+// machine of epochs. Its program is none: it starts and stops at once.
+package ranks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+)
+
+// variable tells a process that it is to run supervisors.
+const variable = "LOCKSTEP_BENCH_RANKS"
+
+// Gang is what the supervisors are told on their standard input before anything else.
+type Gang struct {
+	// Address of the manager, host:port, and the name in its certificate.
+	Address, ServerName string
+	Ranks               []Rank
+}
+
+// Rank is one pod: what its supervisor would find in its environment and in its volumes.
+type Rank struct {
+	Epoch             int64
+	CAFile, TokenFile string
+}
+
+// Restart is one restart of all programs, by the clock of this machine.
+type Restart struct {
+	// Epoch that the gang has reached.
+	Epoch int64
+	// Failed is when the first program ended, Waiting when the last rank reported that it waits, and Running when the last program started.
+	Failed, Waiting, Running time.Time
+}
+
+// Process is the supervisors, seen from the program that started them.
+type Process struct {
+	command *exec.Cmd
+	orders  *json.Encoder
+	answers *json.Decoder
+	input   io.Closer
+}
+
+// Start starts the process, and returns once every program runs and every stream is up.
+func Start(ctx context.Context, gang *Gang, limit time.Duration) (*Process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	command := exec.CommandContext(ctx, self)
+	command.Env, command.Stderr = append(os.Environ(), variable+"=1"), os.Stderr
+	input, err := command.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	output, err := command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := command.Start(); err != nil {
+		return nil, fmt.Errorf("start the supervisors: %w", err)
+	}
+	p := &Process{command: command, orders: json.NewEncoder(input), answers: json.NewDecoder(output), input: input}
+	if _, err := p.ask(gang, limit); err != nil {
+		return nil, errors.Join(fmt.Errorf("connect the supervisors: %w", err), p.Stop())
+	}
+	return p, nil
+}
+
+// Fail has the program of a rank end with an error, and returns once all programs run again.
+func (p *Process) Fail(rank int, limit time.Duration) (Restart, error) {
+	r, err := p.ask(rank, limit)
+	if err != nil {
+		return r, fmt.Errorf("restart after the program of rank %d has failed: %w", rank, err)
+	}
+	return r, nil
+}
+
+// ask sends an order and waits for the answer. A process that gives none within the limit is killed.
+func (p *Process) ask(order any, limit time.Duration) (answer Restart, err error) {
+	if err := p.orders.Encode(order); err != nil {
+		return answer, err
+	}
+	late := time.AfterFunc(limit, func() { _ = p.command.Process.Kill() })
+	err = p.answers.Decode(&answer)
+	if !late.Stop() {
+		return answer, fmt.Errorf("not within %s", limit)
+	}
+	return answer, err
+}
+
+// PID is the process's id.
+func (p *Process) PID() int { return p.command.Process.Pid }
+
+// Stop ends the process. How it ended does not matter.
+func (p *Process) Stop() error {
+	err := p.input.Close()
+	_ = p.command.Wait()
+	return err
+}
+
+// Main runs supervisors where this process was started for that, and does not return then. A program that calls Start calls it first.
+func Main() {
+	if os.Getenv(variable) == "" {
+		return
+	}
+	if err := serve(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "supervisors:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// serve starts the gang that the input begins with. Then it answers each number of a rank with the restart that the failure of its
+// program leads to, until the input ends.
+func serve(in io.Reader, out io.Writer) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	orders, answers := json.NewDecoder(in), json.NewEncoder(out)
+	var described Gang
+	if err := orders.Decode(&described); err != nil {
+		return err
+	}
+	failures := make(chan int)
+	go func() {
+		defer cancel() // whoever started this process is gone
+		for rank := 0; orders.Decode(&rank) == nil; {
+			failures <- rank
+		}
+	}()
+	g := start(ctx, &described)
+	if err := answers.Encode(Restart{}); err != nil {
+		return err
+	}
+	for {
+		select {
+		case rank := <-failures:
+			if err := answers.Encode(g.restart(ctx, rank)); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
