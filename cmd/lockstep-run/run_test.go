@@ -23,7 +23,7 @@ const (
 // The main way: a program is restarted in place, and ends well in its second epoch.
 func TestRestartInPlace(t *testing.T) {
 	p := newPod(t)
-	p.environ = append(p.environ, "LOCKSTEP_EPOCH=3", "LOCKSTEP_RESUME=false", "LOCKSTEP_RESTART_REASON=", "LOCKSTEP_HYPERNODE=", "LOCKSTEP_JOB=j")
+	p.environ = append(p.environ, "LOCKSTEP_EPOCH=1", "LOCKSTEP_RESUME=false", "LOCKSTEP_RESTART_REASON=", "LOCKSTEP_HYPERNODE=", "LOCKSTEP_JOB=j")
 	c := p.run()
 	first := p.puppets.Next()
 	contract := func(one *supervision.Puppet, want ...string) {
@@ -32,19 +32,19 @@ func TestRestartInPlace(t *testing.T) {
 			t.Error("contract: -want +got:\n" + diff)
 		}
 	}
-	contract(first, "LOCKSTEP_EPOCH=3", "LOCKSTEP_HYPERNODE=", "LOCKSTEP_JOB=j", "LOCKSTEP_RESTART_REASON=", "LOCKSTEP_RESUME=false")
+	contract(first, "LOCKSTEP_EPOCH=1", "LOCKSTEP_HYPERNODE=", "LOCKSTEP_JOB=j", "LOCKSTEP_RESTART_REASON=", "LOCKSTEP_RESUME=false")
 	if group, err := syscall.Getpgid(first.PID); err != nil || group != first.PID {
 		t.Errorf("the program is in process group %d of another process (%v)", group, err)
 	}
-	s := p.connected(&wire.Order{Epoch: 3})
+	s := p.connected(&wire.Order{Epoch: 1})
 	s.Await(running)
 
-	s.Order(&wire.Order{Epoch: 4})
+	s.Order(&wire.Order{Epoch: 2})
 	r, before := s.Await(waiting)
 	if !gone(first.PID) {
 		t.Error("WAITING while the program of the earlier epoch is there")
 	}
-	if r.Epoch != 4 || r.Exit != nil {
+	if r.Epoch != 2 || r.Exit != nil {
 		t.Error("the report is", r)
 	}
 	for _, state := range before { // STOPPING need not be sent
@@ -52,17 +52,17 @@ func TestRestartInPlace(t *testing.T) {
 			t.Error("before WAITING came", state)
 		}
 	}
-	if got := p.read("epoch"); got != "4\n" {
+	if got := p.read("epoch"); got != "2\n" {
 		t.Errorf("the epoch that is kept is %q", got)
 	}
 	p.puppets.None()
 
-	s.Order(&wire.Order{Epoch: 4, Start: true, Resume: true, RestartReason: "NodeGone", HyperNode: "rack-7"})
+	s.Order(&wire.Order{Epoch: 2, Start: true, Resume: true, RestartReason: "NodeGone", HyperNode: "rack-7"})
 	second := p.puppets.Next()
-	contract(second, "LOCKSTEP_EPOCH=4", "LOCKSTEP_HYPERNODE=rack-7", "LOCKSTEP_JOB=j", "LOCKSTEP_RESTART_REASON=NodeGone", "LOCKSTEP_RESUME=true")
+	contract(second, "LOCKSTEP_EPOCH=2", "LOCKSTEP_HYPERNODE=rack-7", "LOCKSTEP_JOB=j", "LOCKSTEP_RESTART_REASON=NodeGone", "LOCKSTEP_RESUME=true")
 	s.Await(running)
 	second.Exit(0)
-	if r, _ := s.Await(succeeded); r.Epoch != 4 || r.Exit.GetCode() != 0 {
+	if r, _ := s.Await(succeeded); r.Epoch != 2 || r.Exit.GetCode() != 0 {
 		t.Error("the report is", r)
 	}
 	s.Ended()
@@ -213,4 +213,18 @@ func TestTerminationBySignal(t *testing.T) {
 	c.signal(syscall.SIGTERM)
 	program.Ended()
 	c.exits(143)
+}
+
+// A pod that was made for a later epoch waits for its gang.
+func TestAPodOfALaterEpoch(t *testing.T) {
+	p := newPod(t)
+	p.run("--epoch=3")
+	s := p.connected(&wire.Order{Epoch: 3})
+	s.Await(waiting)
+	p.puppets.None()
+	s.Order(&wire.Order{Epoch: 3, Start: true})
+	if got := p.puppets.Next().Variables("LOCKSTEP_EPOCH"); !cmp.Equal(got, []string{"LOCKSTEP_EPOCH=3"}) {
+		t.Error("the program has", got)
+	}
+	s.Await(running)
 }
