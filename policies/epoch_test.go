@@ -304,3 +304,21 @@ func TestAProgramThatFailsWhileItsGangStarts(t *testing.T) {
 		})
 	}
 }
+
+// A program that fails at each start does not keep its incident from the next step.
+func TestAProgramThatFailsAtEachStartClimbsTheLadder(t *testing.T) {
+	for name, again := range map[string]int{"the same rank": 0, "another rank": 2} {
+		t.Run(name, func(t *testing.T) {
+			s := supervised(3)
+			s.fails(0, 1)
+			s.decide()
+			for s.Now.Before(sceneStart.Add(3 * time.Minute)) {
+				s.all(gang.ProcessRunning)
+				s.fails(again, 1)
+				s.after(time.Second).decide()
+			}
+			fired := s.fired(t)
+			check.Equal(t, "last step", "RestartPod@120", fired[len(fired)-1])
+		})
+	}
+}

@@ -44,9 +44,9 @@ func (g *Gang) ProcessFailed(p *Pod) bool {
 	return p.Process != nil && p.Process.State == ProcessFailed && p.Process.Epoch >= g.epoch
 }
 
-// AwaitsGang reports whether a pod that is not ready has its program stopped, or just started, for a restart of the gang.
+// AwaitsGang reports whether the program of a pod is being restarted with its gang: it is stopped, waits for the others, or starts.
 func (g *Gang) AwaitsGang(p *Pod) bool {
-	return g.restarting && p.Process != nil && g.IsSupervised(p.Task)
+	return g.restarting && p.Process != nil && g.IsSupervised(p.Task) && !g.ProcessFailed(p)
 }
 
 // isAway reports whether the program of a rank does not train. While the gang is being restarted none does before all run in its

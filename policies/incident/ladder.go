@@ -41,11 +41,12 @@ func (v *View) Due(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (Rung,
 
 // delayed is a rung, if there is one, at the time when it may be taken; or another start of the programs, which comes before it.
 func (v *View) delayed(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up Rung, ok bool) (Rung, bool) {
-	if ok && rules.ActionOf(up.Action).Scope == rules.BrokenPods && v.OnlyWaits(s, inc) {
+	again := v.againAt(s, inc)
+	if ok && again.IsZero() && rules.ActionOf(up.Action).Scope == rules.BrokenPods && v.OnlyWaits(s, inc) {
 		up.At = instant.Latest(up.At, v.VictimsUntil(s, inc))
 	}
-	if at := v.againAt(s, inc); !at.IsZero() && (!ok || at.Before(up.At)) {
-		up, ok = Rung{v1alpha1.RestartProcesses, Unruled, at}, true
+	if !again.IsZero() && (!ok || again.Before(up.At)) {
+		up, ok = Rung{v1alpha1.RestartProcesses, Unruled, again}, true
 	}
 	if ok && rules.ActionOf(up.Action).Scope != rules.Nothing {
 		up.At = instant.Latest(up.At, v.delay(s, inc))
@@ -120,9 +121,19 @@ func (v *View) nextRung(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (
 	step := rule.Steps[index]
 	at := start.Add(instant.Seconds(step.AfterSeconds))
 	if fired && int(last.Index) < index {
-		at = instant.Latest(at, steps[len(steps)-1].Time.Add(instant.Seconds(step.AfterSeconds-rule.Steps[last.Index].AfterSeconds)))
+		at = instant.Latest(at, lastMove(steps).Add(instant.Seconds(step.AfterSeconds-rule.Steps[last.Index].AfterSeconds)))
 	}
 	return Rung{step.Action, index, at}, true
+}
+
+// lastMove is when the last of some steps was taken, other starts of the programs apart: these keep no later step waiting.
+func lastMove(steps []v1alpha1.FiredStep) time.Time {
+	for _, f := range slices.Backward(steps) {
+		if f.Index != Unruled || !rules.ActionOf(f.Action).Rejoins {
+			return f.Time.Time
+		}
+	}
+	return time.Time{}
 }
 
 // failsYet reports whether a rule ends with a FailJob that its incident has not taken, although it has taken steps up to
