@@ -26,7 +26,7 @@ var (
 
 	phases = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "lockstep_incident_phase_duration_seconds",
-		Help:    "Time of each phase of the incidents that have recovered: Detect, Decide, Place, WaitForRoom, Start.",
+		Help:    "Time of each phase of the incidents that have recovered: Detect, Decide, Stop, Place, WaitForRoom, Barrier, Start.",
 		Buckets: prometheus.ExponentialBuckets(0.25, 2, 15),
 	}, []string{"namespace", "queue", "phase"})
 

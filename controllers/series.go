@@ -30,7 +30,7 @@ func startSeries(namespace, queue string) {
 	start(steps.MetricVec, namespace, queue, words(v1alpha1.Ignore, v1alpha1.RestartProcesses, v1alpha1.RestartPod, v1alpha1.RestartTask, v1alpha1.RestartPartition,
 		v1alpha1.RestartJob, v1alpha1.MigratePod, v1alpha1.ShrinkTask, v1alpha1.RelocateJob, v1alpha1.FailJob)...)
 	start(recovery.MetricVec, namespace, queue, words(v1alpha1.OutcomeRecovered, v1alpha1.OutcomeFailed, v1alpha1.OutcomeCancelled)...)
-	start(phases.MetricVec, namespace, queue, words(incident.Detect, incident.Decide, incident.Place, incident.WaitForRoom, incident.Start)...)
+	start(phases.MetricVec, namespace, queue, words(incident.Detect, incident.Decide, incident.Stop, incident.Place, incident.WaitForRoom, incident.Barrier, incident.Start)...)
 	start(replacedRanks.MetricVec, namespace, queue, placeOwnNode, placeLowest, placeHome, placeElsewhere)
 	start(bindings.MetricVec, namespace, queue, bindingDone, bindingLeft)
 	start(checkpointsTotal.MetricVec, namespace, queue, words(v1alpha1.CheckpointSaved, v1alpha1.CheckpointRefused, v1alpha1.CheckpointTimedOut,

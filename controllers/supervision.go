@@ -65,6 +65,7 @@ func (r *TrainingJobReconciler) observeProcesses(o *gang.Observation) {
 func note(p *gang.Pod, report supervisors.Report, container string) {
 	p.Process = &gang.Process{State: processStates[report.State], Epoch: report.Epoch, LastExitEpoch: report.LastExitEpoch}
 	p.Process.LastExit = exitOf(report.LastExit, container)
+	p.Process.Stopped, p.Process.AtBarrier, p.Process.Started = report.Stopped, report.AtBarrier, report.Started
 	p.Completing = p.Completing || p.Process.State == gang.ProcessSucceeded
 	if exit := exitOf(report.Exit, container); exit != nil {
 		p.Failure.Containers, p.LastExit = []gang.ContainerFailure{*exit}, exit

@@ -82,6 +82,39 @@ func TestAProgramThatFailsRestartsTheProgramsOfItsGang(t *testing.T) {
 	check.Equal(t, "restarts", v1alpha1.Restarts{Total: 1, Process: 1, Charged: 1}, withoutTimes(s.status().Restarts))
 }
 
+// The times of a restart are those that the supervisors tell, however far their clocks are off.
+func TestTheTimesOfAnEpoch(t *testing.T) {
+	s := supervised(3)
+	s.fails(0, 1)
+	s.decide()
+	began := s.Now
+	at := func(seconds int) time.Time { return began.Add(time.Duration(seconds) * time.Second) }
+	s.all(gang.ProcessRunning)
+	for i, p := range s.Pods {
+		p.Process.Stopped, p.Process.AtBarrier, p.Process.Started = at(1+i), at(5-i), at(6)
+	}
+	s.Pods[2].Process.Stopped = at(-9)
+	s.Pods[2].Process.Started = at(3600)
+	s.after(10 * time.Second).decide()
+	inc := s.incident(t)
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, inc.Outcome)
+	check.Equal(t, "stopped", at(2), inc.StoppedTime.Time)
+	check.Equal(t, "at the barrier", at(5), inc.BarrierTime.Time)
+	check.Equal(t, "running", at(10), inc.RunningTime.Time)
+	check.Equal(t, "phases", []string{"Stop 2s until 2s", "Barrier 3s until 5s", "Start 5s until 10s"}, phases(inc))
+}
+
+// A supervisor of an earlier version tells no times.
+func TestAnEpochWithoutTimes(t *testing.T) {
+	s := supervised(3)
+	s.fails(0, 1)
+	s.decide()
+	s.all(gang.ProcessRunning)
+	s.after(time.Second).decide()
+	check.Equal(t, "stopped", nil, s.incident(t).StoppedTime)
+	check.Equal(t, "phases", []string{"Start 1s until 1s"}, phases(s.incident(t)))
+}
+
 func withoutHome(o *Order) *Order {
 	o.HyperNode = ""
 	return o

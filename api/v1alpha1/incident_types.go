@@ -89,6 +89,16 @@ type Incident struct {
 	Charged bool `json:"charged,omitempty"`
 	// startTime is when the failure was seen; every step's clock runs from it.
 	StartTime metav1.MicroTime `json:"startTime"`
+	// stoppedTime is when the programs of all ranks had ended that ran before the epoch. This time, barrierTime and runningTime are
+	// by the clocks of the nodes, and recorded when the incident ends.
+	// +optional
+	StoppedTime *metav1.MicroTime `json:"stoppedTime,omitempty"`
+	// barrierTime is when the last rank was at the barrier of the epoch.
+	// +optional
+	BarrierTime *metav1.MicroTime `json:"barrierTime,omitempty"`
+	// runningTime is when the last program was started in the epoch. Ranks with readiness probes are ready later.
+	// +optional
+	RunningTime *metav1.MicroTime `json:"runningTime,omitempty"`
 	// noRoomTime is when the first replacement that had to wait for room began to: no node was good for it, or the
 	// scheduler had found none with room for 5 s.
 	// +optional

@@ -576,6 +576,18 @@ func (in *Incident) DeepCopyInto(out *Incident) {
 		(*in).DeepCopyInto(*out)
 	}
 	in.StartTime.DeepCopyInto(&out.StartTime)
+	if in.StoppedTime != nil {
+		in, out := &in.StoppedTime, &out.StoppedTime
+		*out = (*in).DeepCopy()
+	}
+	if in.BarrierTime != nil {
+		in, out := &in.BarrierTime, &out.BarrierTime
+		*out = (*in).DeepCopy()
+	}
+	if in.RunningTime != nil {
+		in, out := &in.RunningTime, &out.RunningTime
+		*out = (*in).DeepCopy()
+	}
 	if in.NoRoomTime != nil {
 		in, out := &in.NoRoomTime, &out.NoRoomTime
 		*out = (*in).DeepCopy()

@@ -21,8 +21,10 @@ the time. The bars of one job have one scale.
 
   . detect         the program has ended, and the manager has not seen it yet
   - decide         until the first step: ranks may come back alone till then
+  x stop           with supervisors: until the programs of all ranks have ended
   # place          until the last replacement has its node
   ~ wait for room  the same, from when the first of them has to wait for one
+  | barrier        with supervisors: until all ranks are at the barrier
   = start          until all ranks are ready; all of it where none was replaced
 
 Kubernetes notes to the second when a program ended and when a pod got its node.

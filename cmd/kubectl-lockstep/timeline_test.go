@@ -92,6 +92,44 @@ Times are UTC. The longest bar is 5m: . detect  - decide  # place
 `, out)
 }
 
+func TestTimelineOfASupervisedGang(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "jobs.yaml")
+	const job = `apiVersion: lockstep.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: llama, namespace: research}
+status:
+  state: Running
+  attempt: 1
+  epoch: 2
+  incidents:
+  - id: 1
+    trigger: ProcessFailed
+    class: User
+    epoch: 2
+    outcome: Recovered
+    steps: [{action: RestartProcesses, index: 0, time: "2026-01-02T03:00:00.000000Z"}]
+    startTime: "2026-01-02T03:00:00.000000Z"
+    stoppedTime: "2026-01-02T03:00:02.000000Z"
+    barrierTime: "2026-01-02T03:00:04.000000Z"
+    runningTime: "2026-01-02T03:00:04.000000Z"
+    endTime: "2026-01-02T03:00:10.000000Z"
+`
+	if err := os.WriteFile(file, []byte(job), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := lockstep("timeline", "-f", file)
+	check.Equal(t, "error", nil, err)
+	for _, want := range []string{
+		"        4s  all ranks are at the barrier of epoch 2\n",
+		"\n  " + strings.Repeat("x", 12) + strings.Repeat("|", 12) + strings.Repeat("=", 36) + "\n  stop 2s, barrier 2s, start 6s\n",
+		"~ wait for room  = start  x stop  | barrier\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing:\n%s", want, out)
+		}
+	}
+}
+
 // The phase that an open incident is in lasts until now, or until the last change that a file records.
 func TestTimelineOfAnOpenIncident(t *testing.T) {
 	const head = `apiVersion: v1
@@ -117,6 +155,7 @@ items:
 		"a step":          {"      steps: [{action: RestartPod, index: 0, time: \"2026-01-02T03:01:00.000000Z\"}]\n", "decide 1m, place 9m"},
 		"no room":         {"      steps: [{action: RestartPod, index: 0, time: \"2026-01-02T03:01:00.000000Z\"}]\n      noRoomTime: \"2026-01-02T03:02:00.000000Z\"\n", "decide 1m, place 1m, wait for room 8m"},
 		"bound":           {"      steps: [{action: RestartPod, index: 0, time: \"2026-01-02T03:01:00.000000Z\"}]\n      boundTime: \"2026-01-02T03:02:00.000000Z\"\n", "decide 1m, place 1m, start 8m"},
+		"its programs":    {"      epoch: 2\n      steps: [{action: RestartProcesses, index: 0, time: \"2026-01-02T03:01:00.000000Z\"}]\n", "decide 1m, start 9m"},
 		"a step after it": {"      steps: [{action: RestartPod, index: 0, time: \"2026-01-02T03:01:00.000000Z\"}, {action: RestartJob, index: 1, time: \"2026-01-02T03:05:00.000000Z\"}]\n      boundTime: \"2026-01-02T03:02:00.000000Z\"\n", "decide 1m, place 9m"},
 	}
 	for name, tc := range tests {

@@ -41,7 +41,7 @@ no terminal, or with --once, the answer is printed once.
 
 READY is how many pods are ready, of how many. GPUS are those that all pods of the job ask for. ETTR is the share of the time
 since all pods were first ready in which they were, suspensions apart. INCIDENT is the trigger of the oldest open incident, PHASE
-the phase that it is in and for how long: Detect, Decide, Place, WaitForRoom or Start, as timeline has them. NEXT is the step that
+the phase that it is in and for how long: Decide, Place, WaitForRoom or Start, as timeline has them. NEXT is the step that
 is taken unless the ranks are back by then. Nodes are in use where a TrainingJob was placed on them: pods are not read, and
 kubectl lockstep nodes has those of others.
 

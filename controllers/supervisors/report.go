@@ -24,6 +24,9 @@ type Report struct {
 	// LastExit is how the program last ended by itself in an earlier epoch, which is LastExitEpoch; nil where it never has.
 	LastExit      *Exit
 	LastExitEpoch int64
+	// Times by the node's clock, zero where there was none in the container: when the last process of an earlier epoch had ended, when
+	// the program was at the barrier of the epoch, and when it was started in it.
+	Stopped, AtBarrier, Started time.Time
 	// Connected reports whether the stream is up. The rest may be outdated where it is not.
 	Connected bool
 }
@@ -46,6 +49,7 @@ func reportOf(m *wire.Report) (Report, error) {
 	return Report{
 		Epoch: m.GetEpoch(), State: m.GetState(), Exit: exitOf(m.GetExit()),
 		LastExit: exitOf(m.GetLastExit()), LastExitEpoch: m.GetLastExitEpoch(),
+		Stopped: timeOf(m.GetStoppedMicros()), AtBarrier: timeOf(m.GetBarrierMicros()), Started: timeOf(m.GetStartedMicros()),
 	}, nil
 }
 
@@ -55,8 +59,16 @@ func exitOf(e *wire.Exit) *Exit {
 	}
 	return &Exit{
 		Code: e.GetCode(), Signal: e.GetSignal(), Message: tail(e.GetMessage()),
-		Started: time.UnixMicro(e.GetStartedMicros()).UTC(), Ended: time.UnixMicro(e.GetEndedMicros()).UTC(),
+		Started: timeOf(e.GetStartedMicros()), Ended: timeOf(e.GetEndedMicros()),
 	}
+}
+
+// timeOf is zero for 0: a supervisor of an earlier version does not tell.
+func timeOf(micros int64) time.Time {
+	if micros == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(micros).UTC()
 }
 
 // tail is the end of a message, which says most.
@@ -69,7 +81,8 @@ func tail(message string) string {
 
 func (r Report) equal(other Report) bool {
 	return r.Epoch == other.Epoch && r.State == other.State && r.Exit.equal(other.Exit) &&
-		r.LastExitEpoch == other.LastExitEpoch && r.LastExit.equal(other.LastExit)
+		r.LastExitEpoch == other.LastExitEpoch && r.LastExit.equal(other.LastExit) &&
+		r.Stopped.Equal(other.Stopped) && r.AtBarrier.Equal(other.AtBarrier) && r.Started.Equal(other.Started)
 }
 
 func (e *Exit) equal(other *Exit) bool {

@@ -3,6 +3,8 @@
 package gang
 
 import (
+	"time"
+
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
@@ -32,6 +34,9 @@ type Process struct {
 	// LastExit is how the program last ended by itself in an earlier epoch, LastExitEpoch; nil where it never has, or ended well.
 	LastExit      *ContainerFailure
 	LastExitEpoch int64
+	// Times by the clock of the node; zero where the supervisor knows of none: when the last process of an earlier epoch had ended, when
+	// the program was at the barrier of its epoch, and when it was started in it.
+	Stopped, AtBarrier, Started time.Time
 }
 
 // IsSupervised reports whether the programs of a task's ranks have supervisors.

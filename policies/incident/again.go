@@ -14,10 +14,15 @@ import (
 // fails at each start is started less and less often, until the next step of the rule is due.
 const minAgain, maxAgain = time.Second, 30 * time.Second
 
+// rejoins reports whether the last step of an incident started programs again in the pods that there are.
+func rejoins(inc *v1alpha1.Incident) bool {
+	return len(inc.Steps) > 0 && rules.ActionOf(inc.Steps[len(inc.Steps)-1].Action).Rejoins
+}
+
 // againAt is when an incident that has restarted the programs of the gang does so again, because one has failed before all ran; zero where
 // none has.
 func (v *View) againAt(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) time.Time {
-	if v.DryRun || inc.Epoch == 0 || inc.Epoch != s.Epoch || !rules.ActionOf(inc.Steps[len(inc.Steps)-1].Action).Rejoins {
+	if v.DryRun || inc.Epoch == 0 || inc.Epoch != s.Epoch || !rejoins(inc) {
 		return time.Time{}
 	}
 	failed := false

@@ -18,8 +18,10 @@ type Phase string
 const (
 	Detect      Phase = "Detect"      // from the end of the program until that was seen
 	Decide      Phase = "Decide"      // until the first step: what may come back by itself has time to, or the restart backs off
+	Stop        Phase = "Stop"        // of a supervised gang, until the programs of all ranks had ended
 	Place       Phase = "Place"       // until the last replacement had its node, as long as none had to wait for room
 	WaitForRoom Phase = "WaitForRoom" // the same from the moment at which the first replacement had to wait for room
+	Barrier     Phase = "Barrier"     // of a supervised gang, until all ranks were at the barrier of its epoch
 	Start       Phase = "Start"       // until all ranks were ready; of a recovery without a step all of it
 )
 
@@ -46,13 +48,7 @@ func Phases(inc *v1alpha1.Incident) []Span {
 			at = until
 		}
 	}
-	var end, bound time.Time
-	if inc.EndTime != nil {
-		end = inc.EndTime.Time
-	}
-	if inc.BoundTime != nil {
-		bound = inc.BoundTime.Time
-	}
+	end, bound, stopped := timeOf(inc.EndTime), timeOf(inc.BoundTime), timeOf(inc.StoppedTime)
 	first, last := restartTimes(inc)
 	if inc.Outcome == v1alpha1.OutcomeFailed || inc.Outcome == v1alpha1.OutcomeCancelled {
 		first, last = instant.Earliest(first, end), end
@@ -63,12 +59,17 @@ func Phases(inc *v1alpha1.Incident) []Span {
 		add(WaitForRoom, instant.Latest(last, bound))
 	case inc.NoRoomTime != nil:
 		add(Decide, first)
+		if stopped.Before(inc.NoRoomTime.Time) {
+			add(Stop, stopped)
+		}
 		add(Place, inc.NoRoomTime.Time)
 		add(WaitForRoom, instant.Latest(last, bound))
 	default:
 		add(Decide, first)
+		add(Stop, stopped)
 	}
 	add(Place, instant.Latest(last, bound))
+	add(Barrier, timeOf(inc.BarrierTime))
 	add(Start, end)
 	return out
 }
@@ -80,10 +81,17 @@ func PhasesAt(inc *v1alpha1.Incident, at time.Time) []Span {
 	}
 	open := *inc
 	open.EndTime = new(metav1.NewMicroTime(at))
-	if _, last := restartTimes(inc); inc.BoundTime == nil || inc.BoundTime.Time.Before(last.Truncate(time.Second)) {
+	if _, last := restartTimes(inc); !rejoins(inc) && (inc.BoundTime == nil || inc.BoundTime.Time.Before(last.Truncate(time.Second))) {
 		open.Outcome = v1alpha1.OutcomeCancelled // it is not in its last phase
 	}
 	return Phases(&open)
+}
+
+func timeOf(t *metav1.MicroTime) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.Time
 }
 
 // restartTimes returns when an incident first and last restarted something; zero where it did not.

@@ -45,6 +45,7 @@ func (e Engine) closeOvertaken(s *v1alpha1.TrainingJobStatus, by *v1alpha1.Incid
 
 func (e Engine) endRecovered(inc *v1alpha1.Incident) {
 	inc.PlacedTime, inc.BoundTime = e.LastPlaced(inc)
+	e.noteEpoch(inc)
 	e.findCulprit(inc)
 	e.end(inc, v1alpha1.OutcomeRecovered)
 }

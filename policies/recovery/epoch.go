@@ -3,9 +3,14 @@
 package recovery
 
 import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/incident"
+	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
 // raiseEpoch begins another run of the gang, once in a decision. The open incidents that have restarted something wait for it.
@@ -16,6 +21,27 @@ func (e Engine) raiseEpoch(s *v1alpha1.TrainingJobStatus) {
 			inc.Epoch = s.Epoch
 		}
 	}
+}
+
+// noteEpoch records of an incident when its gang was stopped, at the barrier and started, as the supervisors tell. Clocks of nodes may
+// differ from the manager's: no time is before the incident, or after now.
+func (e Engine) noteEpoch(inc *v1alpha1.Incident) {
+	if inc.Epoch == 0 {
+		return
+	}
+	var stopped, atBarrier, running time.Time
+	for i := range e.Pods {
+		if p := e.Pods[i].Process; p != nil && p.Epoch == inc.Epoch && p.State == gang.ProcessRunning {
+			stopped, atBarrier, running = instant.Latest(stopped, p.Stopped), instant.Latest(atBarrier, p.AtBarrier), instant.Latest(running, p.Started)
+		}
+	}
+	within := func(at time.Time) *metav1.MicroTime {
+		if at.IsZero() {
+			return nil
+		}
+		return new(metav1.NewMicroTime(instant.Earliest(instant.Latest(at, inc.StartTime.Time), e.Now)))
+	}
+	inc.StoppedTime, inc.BarrierTime, inc.RunningTime = within(stopped), within(atBarrier), within(running)
 }
 
 // followRestarts begins another run where a rank gets another pod: the programs of the others have met the old one, and cannot go on

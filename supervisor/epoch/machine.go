@@ -50,10 +50,15 @@ type Machine struct {
 	running   bool
 	processes processes
 	connected bool
+	// stopped is when the last process of an earlier epoch had ended, atBarrier when the barrier of the epoch was reached, and started when
+	// the program was started in it; zero for never.
+	stopped, atBarrier, started time.Time
 	// alone is since when a program that has failed has had no manager.
 	alone          time.Time
 	refused, ended bool
 
+	// now is the time of the event that is handled, and actions what it leads to.
+	now     time.Time
 	actions []Action
 }
 
@@ -79,14 +84,14 @@ func (m *Machine) Handle(now time.Time, event Event) []Action {
 	if m.ended {
 		return nil
 	}
-	m.actions = nil
+	m.now, m.actions = now, nil
 	switch e := event.(type) {
 	case Began:
-		m.begin(now)
+		m.begin()
 	case Ordered:
 		m.obey(e.Order)
 	case Ended:
-		m.programEnded(now, e.Exit)
+		m.programEnded(e.Exit)
 	case Gone:
 		m.gone()
 	case Cleaned:
@@ -98,7 +103,7 @@ func (m *Machine) Handle(now time.Time, event Event) []Action {
 	case Signalled:
 		m.signal(e.Signal)
 	case Expired:
-		m.expire(now)
+		m.expire()
 	}
 	return m.actions
 }
@@ -112,16 +117,16 @@ func (m *Machine) Deadline() time.Time {
 	return m.alone.Add(m.options.ManagerTimeout)
 }
 
-func (m *Machine) begin(now time.Time) {
+func (m *Machine) begin() {
 	m.do(Persist{m.seen})
-	m.alone = now
+	m.alone = m.now
 	switch {
 	case m.options.Restarted:
 		m.report(wire.State_STATE_FAILED)
 	case m.epoch > first:
 		// The other ranks have run before. They stop, and this program starts with theirs.
 		m.processes = none
-		m.report(wire.State_STATE_WAITING)
+		m.arrive()
 	default:
 		m.start()
 	}
@@ -129,13 +134,13 @@ func (m *Machine) begin(now time.Time) {
 
 // start starts the program in the machine's epoch.
 func (m *Machine) start() {
-	m.running, m.processes, m.exit = true, unknown, nil
+	m.running, m.processes, m.exit, m.started = true, unknown, nil, m.now
 	m.do(Start{m.epoch, m.order})
 	m.report(wire.State_STATE_RUNNING)
 }
 
 // programEnded reports an end that the supervisor has not brought about.
-func (m *Machine) programEnded(now time.Time, exit *wire.Exit) {
+func (m *Machine) programEnded(exit *wire.Exit) {
 	m.running = false
 	switch {
 	case m.refused || m.state == wire.State_STATE_STOPPING:
@@ -149,7 +154,7 @@ func (m *Machine) programEnded(now time.Time, exit *wire.Exit) {
 		m.report(wire.State_STATE_SUCCEEDED)
 		m.end(0)
 	default:
-		m.exit, m.alone = exit, now
+		m.exit, m.alone = exit, m.now
 		m.report(wire.State_STATE_FAILED)
 		m.stop() // what it has started does not outlive it, as in a container without a supervisor
 	}
@@ -167,7 +172,7 @@ func (m *Machine) gone() {
 		m.end(CodeRefused)
 		return
 	}
-	m.processes = cleaning
+	m.processes, m.stopped = cleaning, m.now
 	m.do(Clean{})
 }
 
@@ -180,23 +185,34 @@ func (m *Machine) cleaned() {
 
 // arrive is at the barrier of the epoch, which may have opened meanwhile.
 func (m *Machine) arrive() {
+	m.atBarrier = m.now
 	m.report(wire.State_STATE_WAITING)
-	if m.order.Start {
+	if m.order.GetStart() {
 		m.start()
 	}
 }
 
 // expire gives up on the manager: the kubelet's restart policy applies, and in a container that it has restarted the program starts
 // where it was.
-func (m *Machine) expire(now time.Time) {
-	if deadline := m.Deadline(); !deadline.IsZero() && !now.Before(deadline) {
+func (m *Machine) expire() {
+	if deadline := m.Deadline(); !deadline.IsZero() && !m.now.Before(deadline) {
 		m.release()
 	}
 }
 
 func (m *Machine) report(state wire.State) {
 	m.state = state
-	m.do(Report{&wire.Report{Epoch: m.epoch, State: state, Exit: m.exit, LastExit: m.lastExit, LastExitEpoch: m.lastExitEpoch}})
+	m.do(Report{&wire.Report{
+		Epoch: m.epoch, State: state, Exit: m.exit, LastExit: m.lastExit, LastExitEpoch: m.lastExitEpoch,
+		StoppedMicros: micros(m.stopped), BarrierMicros: micros(m.atBarrier), StartedMicros: micros(m.started),
+	}})
+}
+
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
 }
 
 func (m *Machine) end(code int) {

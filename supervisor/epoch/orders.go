@@ -4,6 +4,7 @@ package epoch
 
 import (
 	"syscall"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
 )
@@ -52,7 +53,7 @@ func (m *Machine) release() {
 
 // leave goes from an earlier epoch to the barrier of the machine's.
 func (m *Machine) leave() {
-	m.exit = nil
+	m.exit, m.atBarrier, m.started = nil, time.Time{}, time.Time{}
 	if m.processes == none {
 		m.arrive()
 		return

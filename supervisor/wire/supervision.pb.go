@@ -107,6 +107,11 @@ type Report struct {
 	// has. The manager may learn of an exit only after another one has raised the epoch, and still finds the first of them.
 	LastExit      *Exit `protobuf:"bytes,5,opt,name=last_exit,json=lastExit,proto3" json:"last_exit,omitempty"`
 	LastExitEpoch int64 `protobuf:"varint,6,opt,name=last_exit_epoch,json=lastExitEpoch,proto3" json:"last_exit_epoch,omitempty"`
+	// Times in microseconds since the Unix epoch, by the clock of the node; 0 where there was none in this container: when the last process
+	// of an earlier epoch had ended, when the program was at the barrier of this epoch, and when it was started in this epoch.
+	StoppedMicros int64 `protobuf:"varint,11,opt,name=stopped_micros,json=stoppedMicros,proto3" json:"stopped_micros,omitempty"`
+	BarrierMicros int64 `protobuf:"varint,12,opt,name=barrier_micros,json=barrierMicros,proto3" json:"barrier_micros,omitempty"`
+	StartedMicros int64 `protobuf:"varint,13,opt,name=started_micros,json=startedMicros,proto3" json:"started_micros,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -179,6 +184,27 @@ func (x *Report) GetLastExit() *Exit {
 func (x *Report) GetLastExitEpoch() int64 {
 	if x != nil {
 		return x.LastExitEpoch
+	}
+	return 0
+}
+
+func (x *Report) GetStoppedMicros() int64 {
+	if x != nil {
+		return x.StoppedMicros
+	}
+	return 0
+}
+
+func (x *Report) GetBarrierMicros() int64 {
+	if x != nil {
+		return x.BarrierMicros
+	}
+	return 0
+}
+
+func (x *Report) GetStartedMicros() int64 {
+	if x != nil {
+		return x.StartedMicros
 	}
 	return 0
 }
@@ -369,14 +395,17 @@ var File_supervisor_wire_supervision_proto protoreflect.FileDescriptor
 
 const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\n" +
-	"!supervisor/wire/supervision.proto\x12\x16lockstep.supervisor.v1\"\xfe\x01\n" +
+	"!supervisor/wire/supervision.proto\x12\x16lockstep.supervisor.v1\"\xf3\x02\n" +
 	"\x06Report\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x123\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1d.lockstep.supervisor.v1.StateR\x05state\x120\n" +
 	"\x04exit\x18\x03 \x01(\v2\x1c.lockstep.supervisor.v1.ExitR\x04exit\x12\x14\n" +
 	"\x05token\x18\x04 \x01(\tR\x05token\x129\n" +
 	"\tlast_exit\x18\x05 \x01(\v2\x1c.lockstep.supervisor.v1.ExitR\blastExit\x12&\n" +
-	"\x0flast_exit_epoch\x18\x06 \x01(\x03R\rlastExitEpoch\"\x96\x01\n" +
+	"\x0flast_exit_epoch\x18\x06 \x01(\x03R\rlastExitEpoch\x12%\n" +
+	"\x0estopped_micros\x18\v \x01(\x03R\rstoppedMicros\x12%\n" +
+	"\x0ebarrier_micros\x18\f \x01(\x03R\rbarrierMicros\x12%\n" +
+	"\x0estarted_micros\x18\r \x01(\x03R\rstartedMicros\"\x96\x01\n" +
 	"\x04Exit\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x16\n" +
 	"\x06signal\x18\x02 \x01(\x05R\x06signal\x12%\n" +

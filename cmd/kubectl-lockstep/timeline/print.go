@@ -17,8 +17,10 @@ import (
 var marks = map[incident.Phase]struct{ name, mark string }{
 	incident.Detect:      {"detect", "."},
 	incident.Decide:      {"decide", "-"},
+	incident.Stop:        {"stop", "x"},
 	incident.Place:       {"place", "#"},
 	incident.WaitForRoom: {"wait for room", "~"},
+	incident.Barrier:     {"barrier", "|"},
 	incident.Start:       {"start", "="},
 }
 
@@ -49,12 +51,24 @@ func Print(out io.Writer, j *Job) {
 		j.printIncident(out, &j.Incidents[i], longest)
 	}
 	if longest > 0 {
-		fmt.Fprintf(out, "\nTimes are UTC. The longest bar is %s: . detect  - decide  # place\n~ wait for room  = start\n", lines.Duration(longest))
+		fmt.Fprintf(out, "\nTimes are UTC. The longest bar is %s: . detect  - decide  # place\n~ wait for room  = start%s\n", lines.Duration(longest), j.legendOfEpochs())
 	}
 	if next := j.NextStep; next != nil && Overdue(next, j.Time.Time) {
 		fmt.Fprintln(out)
 		printWrapped(out, OverdueHint)
 	}
+}
+
+// legendOfEpochs explains the marks of supervised gangs; empty where no bar has one.
+func (j *Job) legendOfEpochs() string {
+	for i := range j.Incidents {
+		for _, p := range j.Incidents[i].Phases {
+			if p.Phase == incident.Stop || p.Phase == incident.Barrier {
+				return "  x stop  | barrier"
+			}
+		}
+	}
+	return ""
 }
 
 func printWrapped(out io.Writer, text string) {

@@ -161,6 +161,9 @@ func events(inc *v1alpha1.Incident) []Event {
 	note(inc.NoRoomTime, "a replacement has to wait for room")
 	note(inc.PlacedTime, "the last replacement may be placed")
 	note(inc.BoundTime, "the last replacement has its node")
+	note(inc.StoppedTime, "the programs of all ranks have ended")
+	note(inc.BarrierTime, fmt.Sprintf("all ranks are at the barrier of epoch %d", inc.Epoch))
+	note(inc.RunningTime, "all programs have been started")
 	note(inc.EndTime, "over")
 	slices.SortStableFunc(events, func(a, b Event) int { return a.Time.Compare(b.Time.Time) })
 	return events
@@ -193,7 +196,7 @@ func LastChange(s *v1alpha1.TrainingJobStatus) time.Time {
 		if c := inc.Checkpoint; c != nil {
 			note(&c.RequestTime, c.EndTime)
 		}
-		note(&inc.StartTime, inc.NoRoomTime, inc.PlacedTime, inc.BoundTime, inc.EndTime)
+		note(&inc.StartTime, inc.NoRoomTime, inc.PlacedTime, inc.BoundTime, inc.StoppedTime, inc.BarrierTime, inc.RunningTime, inc.EndTime)
 		for j := range inc.Steps {
 			note(&inc.Steps[j].Time)
 		}

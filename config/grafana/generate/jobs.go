@@ -83,9 +83,9 @@ func costs() []panel {
 		},
 		{
 			title: "Time to recover, by phase", unit: units.Seconds, form: bars,
-			shows:     "Where the time of recoveries goes: Detect, Decide, Place, WaitForRoom and Start, summed over incidents that have recovered.",
+			shows:     "Where the time of recoveries goes: Detect, Decide, Stop, Place, WaitForRoom, Barrier and Start, summed over incidents that have recovered.",
 			good:      "Mostly Start, which is the program loading its checkpoint.",
-			otherwise: "WaitForRoom: add spares, or allow a higher tier. Decide: shorten the delays of the restart policy. Place: see the operator's dashboard.",
+			otherwise: "WaitForRoom: add spares, or allow a higher tier. Decide: shorten the delays of the restart policy. Stop: look for a program that does not end on SIGTERM, and lower stopSeconds. Place: see the operator's dashboard.",
 			queries:   []query{{inQueue(`sum by (phase) (increase(lockstep_incident_phase_duration_seconds_sum{SELECTED}[$__rate_interval])) > 0`), "{{phase}}"}},
 		},
 		{
