@@ -67,6 +67,7 @@ func note(p *gang.Pod, report supervisors.Report, container string) {
 	p.Process.LastExit = exitOf(report.LastExit, container)
 	p.Process.Stopped, p.Process.AtBarrier, p.Process.Started = report.Stopped, report.AtBarrier, report.Started
 	p.Completing = p.Completing || p.Process.State == gang.ProcessSucceeded
+	p.Process.Progressed = report.Progressed
 	if exit := exitOf(report.Exit, container); exit != nil {
 		p.Failure.Containers, p.LastExit = []gang.ContainerFailure{*exit}, exit
 	}
@@ -110,7 +111,7 @@ func (a *actor) order(plan *policies.Plan) {
 	}
 	hub.Order(job, supervisors.Order{
 		Epoch: plan.Order.Epoch, Start: plan.Order.Start, Resume: plan.Order.Epoch > 1, RestartReason: plan.Order.Reason,
-		HyperNode: plan.Order.HyperNode, Release: plan.Order.Release,
+		HyperNode: plan.Order.HyperNode, Release: plan.Order.Release, Keep: plan.Order.Keep,
 	})
 }
 

@@ -3,6 +3,8 @@
 package policies
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -113,6 +115,127 @@ func TestAnEpochWithoutTimes(t *testing.T) {
 	s.after(time.Second).decide()
 	check.Equal(t, "stopped", nil, s.incident(t).StoppedTime)
 	check.Equal(t, "phases", []string{"Start 1s until 1s"}, phases(s.incident(t)))
+}
+
+// A program that fails again and again, and saves nothing, climbs its ladder.
+func TestRestartsWithoutProgressClimbTheLadder(t *testing.T) {
+	s := supervised(3)
+	s.Job.Spec.Supervisor.Progress = &v1alpha1.Progress{CheckpointFile: "/checkpoints/latest", MaxRestarts: new(int32(2))}
+	failure := func(progressed bool) []string {
+		s.all(gang.ProcessRunning)
+		s.Pods[0].Process.Progressed = progressed
+		s.after(time.Minute).decide()
+		s.fails(1, 1)
+		s.decide()
+		inc := &s.status().Incidents[len(s.status().Incidents)-1]
+		var steps []string
+		for _, f := range inc.Steps {
+			steps = append(steps, fmt.Sprintf("%s (%d)", f.Action, f.Index))
+		}
+		for i := range s.Pods {
+			if gang.IsStale(s.status(), &s.Pods[i]) {
+				s.replace(i)
+				s.decide()
+				s.bind(i, fmt.Sprintf("n%02d", i))
+			}
+		}
+		return steps
+	}
+	in, pod, job := []string{"RestartProcesses (0)"}, []string{"RestartPod (1)"}, []string{"RestartJob (2)"}
+	for i, want := range [][]string{in, in, pod, pod, job} {
+		check.Equal(t, fmt.Sprintf("failure %d", i+1), want, failure(false))
+		check.Equal(t, "restarts without progress", int32(i+1), s.status().RestartsWithoutProgress)
+	}
+	check.Equal(t, "after a checkpoint", in, failure(true))
+	check.Equal(t, "restarts without progress", int32(1), s.status().RestartsWithoutProgress)
+	if last := s.status().Incidents[len(s.status().Incidents)-2]; !strings.Contains(last.Message, "no newer checkpoint since 4 restarts: RestartJob") {
+		t.Errorf("message: %s", last.Message)
+	}
+}
+
+// Whether a rank whose supervisor is not heard has saved is not known, and nothing follows from that.
+func TestUnknownProgressClimbsNoLadder(t *testing.T) {
+	s := supervised(3)
+	s.Job.Spec.Supervisor.Progress = &v1alpha1.Progress{CheckpointFile: "/checkpoints/latest", MaxRestarts: new(int32(1))}
+	s.status().RestartsWithoutProgress = 1
+	s.Pods[0].Process = nil
+	s.fails(1, 1)
+	s.decide()
+	check.Equal(t, "steps", []string{"RestartProcesses@0"}, s.fired(t))
+	check.Equal(t, "restarts without progress", int32(1), s.status().RestartsWithoutProgress)
+}
+
+// A lost node is no restart for lack of progress, and what was saved before it counts.
+func TestProgressBeforeALostNode(t *testing.T) {
+	atOnce := rule("all", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 0))
+	s := supervised(3, atOnce)
+	s.Job.Spec.Supervisor.Progress = &v1alpha1.Progress{CheckpointFile: "/checkpoints/latest", MaxRestarts: new(int32(2))}
+	s.status().RestartsWithoutProgress = 1
+	s.breakNode("n01")
+	s.decide()
+	check.Equal(t, "without a checkpoint", int32(1), s.status().RestartsWithoutProgress)
+	s = supervised(3, atOnce)
+	s.Job.Spec.Supervisor.Progress = &v1alpha1.Progress{CheckpointFile: "/checkpoints/latest"}
+	s.status().RestartsWithoutProgress = 1
+	s.Pods[2].Process.Progressed = true
+	s.breakNode("n01")
+	s.decide()
+	check.Equal(t, "with one", int32(0), s.status().RestartsWithoutProgress)
+}
+
+// keepsSurvivors is a supervised job whose program heals itself.
+func keepsSurvivors(rules ...v1alpha1.Rule) *scene {
+	s := supervised(3, rules...)
+	s.Job.Spec.Supervisor.Survivors = v1alpha1.SurvivorsKeep
+	return s
+}
+
+func TestSurvivorsAreKept(t *testing.T) {
+	s := keepsSurvivors()
+	s.fails(1, 1)
+	s.decide()
+	check.Equal(t, "epoch", int64(2), s.status().Epoch)
+	check.Equal(t, "order", &Order{Epoch: 2, Start: true, Keep: true, Reason: "ProcessFailed"}, withoutHome(s.plan().Order))
+	check.Equal(t, "ready", "2/3", s.status().Ready)
+	s.Pods[0].Process.Epoch = 1
+	s.Pods[2].Process = nil // nothing is known of it, and nothing is done about it
+	s.after(time.Hour).decide()
+	check.Equal(t, "incidents", 1, len(s.status().Incidents))
+	check.Equal(t, "lives", []int32{0, 1, 0}, s.lives()) // the second step of its rule
+	s = keepsSurvivors()
+	s.fails(1, 1)
+	s.decide()
+	s.reports(1, gang.ProcessRunning)
+	s.decide()
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+}
+
+func TestSurvivorsAreKeptWhenAPodIsReplaced(t *testing.T) {
+	s := keepsSurvivors(rule("all", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 0)))
+	s.breakNode("n01")
+	s.decide()
+	check.Equal(t, "lives", []int32{0, 1, 0}, s.lives())
+	check.Equal(t, "epoch", int64(1), s.status().Epoch)
+	check.Equal(t, "ready", "2/3", s.status().Ready)
+	check.Equal(t, "order", true, s.plan().Order.Start)
+}
+
+// The rank that fails at each start of the gang is the one that gets another pod, and not the one that failed first.
+func TestTheRankThatFailsAtEachStartIsReplaced(t *testing.T) {
+	s := supervised(3)
+	s.fails(1, 1)
+	s.decide()
+	for s.Now.Before(s.incident(t).StartTime.Add(130*time.Second)) && s.status().Restarts.Pod == 0 {
+		s.all(gang.ProcessRunning)
+		s.fails(0, 1)
+		s.after(time.Second).decide()
+	}
+	check.Equal(t, "lives", []int32{1, 0, 0}, s.lives())
+	inc := s.incident(t)
+	check.Equal(t, "cause", "llm-1-worker-0", inc.Cause.Pod)
+	if last := inc.Steps[len(inc.Steps)-1]; last.Action != v1alpha1.RestartPod || last.Time.Sub(inc.StartTime.Time) > 125*time.Second {
+		t.Errorf("steps: %+v", inc.Steps)
+	}
 }
 
 func withoutHome(o *Order) *Order {

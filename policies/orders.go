@@ -21,6 +21,8 @@ type Order struct {
 	// Release reports whether no step starts a program again that has ended: its container ends with its code, and the kubelet does
 	// what the pod's restartPolicy says.
 	Release bool
+	// Keep reports whether programs that run go on in the epoch.
+	Keep bool
 }
 
 // order is what the supervisors of the job are told; nil where it has none.
@@ -28,7 +30,7 @@ func (j job) order(s *v1alpha1.TrainingJobStatus) *Order {
 	if s.Epoch == 0 {
 		return nil
 	}
-	o := &Order{Epoch: s.Epoch, Start: j.AtBarrier(s), Release: j.DryRun || j.abandoned(s)}
+	o := &Order{Epoch: s.Epoch, Start: j.AtBarrier(s), Release: j.DryRun || j.abandoned(s), Keep: j.KeepsSurvivors()}
 	if s.Placement != nil {
 		o.HyperNode = s.Placement.HyperNode
 	}

@@ -89,6 +89,10 @@ type Incident struct {
 	Charged bool `json:"charged,omitempty"`
 	// startTime is when the failure was seen; every step's clock runs from it.
 	StartTime metav1.MicroTime `json:"startTime"`
+	// restartsWithoutProgress is status.restartsWithoutProgress as the incident began. Each spec.supervisor.progress.maxRestarts of them
+	// skip a step of its rule.
+	// +optional
+	RestartsWithoutProgress int32 `json:"restartsWithoutProgress,omitempty"`
 	// stoppedTime is when the programs of all ranks had ended that ran before the epoch. This time, barrierTime and runningTime are
 	// by the clocks of the nodes, and recorded when the incident ends.
 	// +optional

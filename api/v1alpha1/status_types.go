@@ -53,6 +53,13 @@ type TrainingJobStatus struct {
 	// and no two ranks train in different epochs.
 	// +optional
 	Epoch int64 `json:"epoch,omitempty"`
+	// epochTime is when the epoch was raised last; none in the first one.
+	// +optional
+	EpochTime *metav1.MicroTime `json:"epochTime,omitempty"`
+	// restartsWithoutProgress is how many restarts in a row, each after a failure of the program, have left no newer checkpoint, by
+	// spec.supervisor.progress. It is brought up to date with each restart.
+	// +optional
+	RestartsWithoutProgress int32 `json:"restartsWithoutProgress,omitempty"`
 	// ready is how many pods are ready, of how many, for people: "15/16".
 	// +optional
 	Ready string `json:"ready,omitempty"`

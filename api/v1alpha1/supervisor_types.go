@@ -20,4 +20,47 @@ type Supervisor struct {
 	// +kubebuilder:default=60
 	// +optional
 	ManagerTimeoutSeconds *int32 `json:"managerTimeoutSeconds,omitempty"`
+
+	// survivors says what becomes of programs that run while that of another rank is restarted, or its pod replaced. Restart
+	// stops them, and all start together. Keep leaves them running: for programs that heal themselves, as those of torchrun's own
+	// restarts and of TorchFT do. Only the programs that have ended are started again then, each at once and without the others.
+	// +kubebuilder:default=Restart
+	// +optional
+	Survivors Survivors `json:"survivors,omitempty"`
+
+	// progress is how it is seen that the program makes progress. Without it every failure of the program begins with the
+	// first step of its rule, however often it fails.
+	// +optional
+	Progress *Progress `json:"progress,omitempty"`
+}
+
+// Survivors says what becomes of programs that run while another one is restarted.
+// +kubebuilder:validation:Enum=Restart;Keep
+type Survivors string
+
+// What becomes of survivors.
+const (
+	// SurvivorsRestart stops them, and all programs start together.
+	SurvivorsRestart Survivors = "Restart"
+	// SurvivorsKeep leaves them running.
+	SurvivorsKeep Survivors = "Keep"
+)
+
+// Progress is how it is seen that a program makes progress: by its checkpoints.
+type Progress struct {
+	// checkpointFile is the absolute path of a file or a folder, as the program's container sees it, that changes with each checkpoint, such as
+	// latest_checkpointed_iteration.txt of Megatron-LM, or the folder that each checkpoint gets a folder in. One rank that sees it
+	// change is enough.
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=4096
+	// +kubebuilder:validation:XValidation:rule="self.startsWith('/')",message="checkpointFile has to be an absolute path, as in /checkpoints/latest"
+	CheckpointFile string `json:"checkpointFile"`
+
+	// maxRestarts is how many restarts in a row may leave no newer checkpoint. The next failure of the program begins with the second step
+	// of its rule then, after as many more with the third, and so on up to the last.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=3
+	// +optional
+	MaxRestarts *int32 `json:"maxRestarts,omitempty"`
 }

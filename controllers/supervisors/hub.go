@@ -34,6 +34,7 @@ type Order struct {
 	RestartReason string
 	HyperNode     string
 	Release       bool
+	Keep          bool
 }
 
 // Hub is safe for use by the reconciler and by streams side by side. None of its methods waits for a supervisor.

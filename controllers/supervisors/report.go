@@ -27,6 +27,8 @@ type Report struct {
 	// Times by the node's clock, zero where there was none in the container: when the last process of an earlier epoch had ended, when
 	// the program was at the barrier of the epoch, and when it was started in it.
 	Stopped, AtBarrier, Started time.Time
+	// Progressed reports whether the program has saved a checkpoint in the epoch.
+	Progressed bool
 	// Connected reports whether the stream is up. The rest may be outdated where it is not.
 	Connected bool
 }
@@ -50,6 +52,7 @@ func reportOf(m *wire.Report) (Report, error) {
 		Epoch: m.GetEpoch(), State: m.GetState(), Exit: exitOf(m.GetExit()),
 		LastExit: exitOf(m.GetLastExit()), LastExitEpoch: m.GetLastExitEpoch(),
 		Stopped: timeOf(m.GetStoppedMicros()), AtBarrier: timeOf(m.GetBarrierMicros()), Started: timeOf(m.GetStartedMicros()),
+		Progressed: m.GetProgressed(),
 	}, nil
 }
 
@@ -82,7 +85,7 @@ func tail(message string) string {
 func (r Report) equal(other Report) bool {
 	return r.Epoch == other.Epoch && r.State == other.State && r.Exit.equal(other.Exit) &&
 		r.LastExitEpoch == other.LastExitEpoch && r.LastExit.equal(other.LastExit) &&
-		r.Stopped.Equal(other.Stopped) && r.AtBarrier.Equal(other.AtBarrier) && r.Started.Equal(other.Started)
+		r.Stopped.Equal(other.Stopped) && r.AtBarrier.Equal(other.AtBarrier) && r.Started.Equal(other.Started) && r.Progressed == other.Progressed
 }
 
 func (e *Exit) equal(other *Exit) bool {

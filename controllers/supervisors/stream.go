@@ -77,7 +77,9 @@ func (t target) message() *wire.Order {
 	if t.refused != "" {
 		return &wire.Order{Refused: t.refused}
 	}
-	return &wire.Order{Epoch: t.Epoch, Start: t.Start, Resume: t.Resume, RestartReason: t.RestartReason, HyperNode: t.HyperNode, Release: t.Release}
+	return &wire.Order{
+		Epoch: t.Epoch, Start: t.Start, Resume: t.Resume, RestartReason: t.RestartReason, HyperNode: t.HyperNode, Release: t.Release, Keep: t.Keep,
+	}
 }
 
 // Supervise is part of wire.SupervisionServer.

@@ -17,7 +17,7 @@ type Gang struct {
 	VolcanoJob *VolcanoJob
 
 	epoch      int64 // of the status
-	restarting bool  // restarts, of the status
+	restarting bool  // Restarts, of the status
 	tasks      []TaskPods
 	outages    *outage // what outage has found
 	// training is what trains has found.

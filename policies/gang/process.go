@@ -37,11 +37,18 @@ type Process struct {
 	// Times by the clock of the node; zero where the supervisor knows of none: when the last process of an earlier epoch had ended, when
 	// the program was at the barrier of its epoch, and when it was started in it.
 	Stopped, AtBarrier, Started time.Time
+	// Progressed reports whether the program has saved a checkpoint in its epoch.
+	Progressed bool
 }
 
 // IsSupervised reports whether the programs of a task's ranks have supervisors.
 func (g *Gang) IsSupervised(task string) bool {
 	return g.Job.Spec.Supervisor != nil && !g.IsIndependent(task) && g.Task(task) != nil
+}
+
+// KeepsSurvivors reports whether the programs of other ranks go on while that of one is restarted, for they heal themselves.
+func (g *Gang) KeepsSurvivors() bool {
+	return g.Job.Spec.Supervisor != nil && g.Job.Spec.Supervisor.Survivors == v1alpha1.SurvivorsKeep
 }
 
 // ProcessFailed reports whether the program of a pod has ended with an error in the epoch of the gang.
@@ -60,7 +67,9 @@ func (g *Gang) isAway(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
 	switch {
 	case !g.IsSupervised(p.Task) || p.Spare:
 		return false
-	case g.restarts(s):
+	case g.KeepsSurvivors():
+		return p.Process != nil && p.Process.State != ProcessRunning
+	case g.Restarts(s):
 		return !g.trains(s)
 	}
 	return p.Process != nil && (p.Process.Epoch < s.Epoch || p.Process.State != ProcessRunning)
@@ -82,8 +91,8 @@ type training struct {
 	all   bool
 }
 
-// restarts reports whether the gang is on its way to its present epoch, as far as the status tells: an incident that raised it is open.
-func (g *Gang) restarts(s *v1alpha1.TrainingJobStatus) bool {
+// Restarts reports whether the gang is on its way to its present epoch, as far as the status tells: an incident that raised it is open.
+func (g *Gang) Restarts(s *v1alpha1.TrainingJobStatus) bool {
 	for i := range s.Incidents {
 		if inc := &s.Incidents[i]; inc.Outcome == "" && inc.Epoch > 0 && inc.Epoch == s.Epoch {
 			return true
@@ -92,9 +101,10 @@ func (g *Gang) restarts(s *v1alpha1.TrainingJobStatus) bool {
 	return false
 }
 
-// AtBarrier reports whether every rank that the gang needs has reached its epoch: nothing of an earlier epoch is left of any.
+// AtBarrier reports whether every rank that the gang needs has reached its epoch: nothing of an earlier epoch is left of any. Programs
+// that heal themselves have no barrier.
 func (g *Gang) AtBarrier(s *v1alpha1.TrainingJobStatus) bool {
-	return g.everyProcess(s, func(p *Pod) bool {
+	return g.KeepsSurvivors() || g.everyProcess(s, func(p *Pod) bool {
 		return p.Process.State != ProcessStopping && p.Process.State != ProcessTerminating
 	})
 }

@@ -11,7 +11,7 @@ import (
 // View returns the gang of the attempt and of the size that a status says.
 func View(o *Observation, s *v1alpha1.TrainingJobStatus) *Gang {
 	g := &Gang{Observation: o, Effective: Effective(o.Job, s), epoch: s.Epoch}
-	g.restarting = g.restarts(s)
+	g.restarting = g.Restarts(s)
 	for i := range g.Effective.Spec.Tasks {
 		t := &g.Effective.Spec.Tasks[i]
 		g.tasks = append(g.tasks, TaskPods{t.Name, make([]*Pod, t.Replicas)})

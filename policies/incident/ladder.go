@@ -105,9 +105,10 @@ func (v *View) nextRung(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (
 		}
 		start = steps[0].Time.Time // from there the ladder of the last rule goes on
 	}
-	index := 0
+	skipped, sooner := v.skipped(inc, rule)
+	index := skipped
 	if fired {
-		index = int(last.Index) + 1
+		index = max(index, int(last.Index)+1)
 	}
 	for index < len(rule.Steps)-1 && (!rules.ActionOf(rule.Steps[index].Action).Known || v.InVain(s, inc, rule.Steps[index].Action)) {
 		index++
@@ -119,7 +120,7 @@ func (v *View) nextRung(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (
 		index = len(rule.Steps) - 1
 	}
 	step := rule.Steps[index]
-	at := start.Add(instant.Seconds(step.AfterSeconds))
+	at := start.Add(instant.Seconds(step.AfterSeconds - sooner))
 	if fired && int(last.Index) < index {
 		at = instant.Latest(at, lastMove(steps).Add(instant.Seconds(step.AfterSeconds-rule.Steps[last.Index].AfterSeconds)))
 	}

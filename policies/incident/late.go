@@ -21,26 +21,17 @@ const epochReachedWithin = 2 * time.Minute
 // it: its pod does not run, or its node does not answer. A rank that is not heard of is not late before it has had the time to be heard by
 // this manager.
 func (v *View) lateAt(s *v1alpha1.TrainingJobStatus, p *gang.Pod) time.Time {
-	since := v.restartedAt(s)
-	if since.IsZero() || !v.IsSupervised(p.Task) || p.Spare || p.Phase != corev1.PodRunning || !v.Nodes[p.Node].Ready || p.Deleting {
+	if s.EpochTime == nil || !v.Restarts(s) || !v.IsSupervised(p.Task) || p.Spare || p.Phase != corev1.PodRunning || !v.Nodes[p.Node].Ready || p.Deleting {
 		return time.Time{}
 	}
 	if p.Process != nil && p.Process.Epoch >= s.Epoch && p.Process.State != gang.ProcessStopping {
 		return time.Time{}
 	}
-	stop := instant.Seconds(ptr.Deref(v.Job.Spec.Supervisor.StopSeconds, 10))
-	return instant.Latest(instant.Latest(since, p.StartedTime), v.ListensSince).Add(stop + epochReachedWithin)
-}
-
-// restartedAt is when the present epoch of a gang that is being restarted began; zero for none.
-func (v *View) restartedAt(s *v1alpha1.TrainingJobStatus) time.Time {
-	var at time.Time
-	for i := range s.Incidents {
-		if inc := &s.Incidents[i]; inc.Outcome == "" && inc.Epoch > 0 && inc.Epoch == s.Epoch {
-			at = instant.Latest(at, LastRestart(inc))
-		}
+	if v.KeepsSurvivors() && (p.Process == nil || p.Process.State == gang.ProcessRunning) {
+		return time.Time{} // it may train on
 	}
-	return at
+	stop := instant.Seconds(ptr.Deref(v.Job.Spec.Supervisor.StopSeconds, 10))
+	return instant.Latest(s.EpochTime.Time, p.StartedTime, v.ListensSince).Add(stop + epochReachedWithin)
 }
 
 // isLate reports whether a rank has had its time to reach the epoch of its gang.

@@ -47,6 +47,12 @@ func LastRestart(inc *v1alpha1.Incident) time.Time {
 	return at
 }
 
+// FirstRestart is when an incident first restarted something; zero where it has not.
+func FirstRestart(inc *v1alpha1.Incident) time.Time {
+	first, _ := restartTimes(inc)
+	return first
+}
+
 // restartedWholeJob reports whether the last step of an incident restarted the whole job.
 func restartedWholeJob(inc *v1alpha1.Incident) bool {
 	for _, f := range slices.Backward(inc.Steps) {

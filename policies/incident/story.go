@@ -44,6 +44,9 @@ func Story(inc *v1alpha1.Incident) string {
 	if n := inc.VictimCount; n > 0 {
 		fmt.Fprintf(&b, ", %d more fell with it", n)
 	}
+	if n := inc.RestartsWithoutProgress; n > 0 {
+		fmt.Fprintf(&b, ", no newer checkpoint since %d restarts", n)
+	}
 	if told := doing(inc); told != "" {
 		b.WriteString(": " + told)
 	}

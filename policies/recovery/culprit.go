@@ -54,6 +54,28 @@ func (e Engine) findCulprit(inc *v1alpha1.Incident) {
 	if len(exits) == 0 {
 		return
 	}
+	nameFirst(inc, exits)
+}
+
+// nameLatest names the rank whose program has failed first since the gang was last started by an incident, which is about to replace the
+// pods that it names: of the one that began it the program may have started well since.
+func (e Engine) nameLatest(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
+	if inc.Trigger != v1alpha1.ProcessFailed || inc.Epoch == 0 || inc.Epoch != s.Epoch {
+		return
+	}
+	var failed []rules.Failure
+	gang.EachRank(e.Effective, func(r gang.Rank) {
+		if p := e.Pod(r); p != nil && !gang.IsStale(s, p) && e.ProcessFailed(p) {
+			failed = append(failed, rules.FailureOf(p, v1alpha1.ProcessFailed, v1alpha1.ClassUser))
+		}
+	})
+	if len(failed) > 0 {
+		nameFirst(inc, failed)
+	}
+}
+
+// nameFirst names the first of some exits as the cause of an incident, and the others as victims.
+func nameFirst(inc *v1alpha1.Incident, exits []rules.Failure) {
 	slices.SortStableFunc(exits, rules.CompareEvidence)
 	inc.Cause, inc.Pods, inc.PodCount = incident.CauseOf(exits[0]), nil, 0
 	join(inc, exits[0])

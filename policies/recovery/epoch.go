@@ -3,6 +3,7 @@
 package recovery
 
 import (
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,7 +16,7 @@ import (
 
 // raiseEpoch begins another run of the gang, once in a decision. The open incidents that have restarted something wait for it.
 func (e Engine) raiseEpoch(s *v1alpha1.TrainingJobStatus) {
-	s.Epoch = e.Job.Status.Epoch + 1
+	s.Epoch, s.EpochTime = e.Job.Status.Epoch+1, new(metav1.NewMicroTime(e.Now))
 	for i := range s.Incidents {
 		if inc := &s.Incidents[i]; inc.Outcome == "" && incident.Restarted(inc) {
 			inc.Epoch = s.Epoch
@@ -44,11 +45,22 @@ func (e Engine) noteEpoch(inc *v1alpha1.Incident) {
 	inc.StoppedTime, inc.BarrierTime, inc.RunningTime = within(stopped), within(atBarrier), within(running)
 }
 
+// noteProgress counts, where another epoch begins, the restarts that have left no newer checkpoint.
+func (e Engine) noteProgress(s *v1alpha1.TrainingJobStatus) {
+	if s.Epoch == e.Job.Status.Epoch {
+		return
+	}
+	byProgram := slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool {
+		return inc.Trigger == v1alpha1.ProcessFailed && inc.Epoch == s.Epoch && incident.FirstRestart(&inc).Equal(e.Now)
+	})
+	s.RestartsWithoutProgress = e.RestartsOnceRaised(byProgram)
+}
+
 // followRestarts begins another run where a rank gets another pod: the programs of the others have met the old one, and cannot go on
-// with the new one. Where no supervisor is heard, the kubelets restart the programs, and only another attempt is another run.
+// with the new one, unless they heal themselves. Where no supervisor is heard, the kubelets restart the programs, and only another attempt is another run.
 func (e Engine) followRestarts(s *v1alpha1.TrainingJobStatus) {
 	before := &e.Job.Status
-	if e.Job.Spec.Supervisor == nil || s.Epoch == 0 || gang.Finished(s) {
+	if e.Job.Spec.Supervisor == nil || s.Epoch == 0 || gang.Finished(s) || e.KeepsSurvivors() {
 		return
 	}
 	heard, renewed := e.AnySupervisor(), s.Attempt > before.Attempt && before.Attempt > 0

@@ -58,6 +58,7 @@ func (e Engine) openFor(s *v1alpha1.TrainingJobStatus, f rules.Failure) {
 	inc := e.open(s, first.Event, first.Class)
 	inc.Rule, inc.PolicyTask, inc.Cause = rule.Name, policy.Of, incident.CauseOf(first)
 	join(inc, first)
+	inc.RestartsWithoutProgress = e.RestartsWithoutProgress()
 	e.apply(s, inc, first)
 	if first.Rank != f.Rank {
 		addVictim(inc, f)

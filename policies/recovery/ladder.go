@@ -73,6 +73,9 @@ func (e Engine) fire(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up i
 	if a := rules.ActionOf(up.Action); a.Scope == rules.BrokenPods && (a.Replaces || a.Rejoins) && e.MissesPeers(s, inc) {
 		up.Action = v1alpha1.RestartJob
 	}
+	if a := rules.ActionOf(up.Action); a.Scope == rules.BrokenPods && a.Replaces {
+		e.nameLatest(s, inc)
+	}
 	e.noteMove(s, inc)
 	before := *inc
 	e.record(inc, up)

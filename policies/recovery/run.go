@@ -33,5 +33,6 @@ func (e Engine) Run(s *v1alpha1.TrainingJobStatus) time.Time {
 	e.adoptSpares(s)
 	e.useNewNodes(s)
 	e.followRestarts(s)
+	e.noteProgress(s)
 	return instant.Earliest(next, e.liftExclusions(s))
 }

@@ -27,6 +27,8 @@ type (
 	Disconnected struct{}
 	// Signalled is a signal to the supervisor.
 	Signalled struct{ syscall.Signal }
+	// Progressed says that the program has saved a checkpoint.
+	Progressed struct{}
 	// Expired says that the machine's deadline has passed.
 	Expired struct{}
 )
@@ -39,6 +41,7 @@ func (Cleaned) event()      {}
 func (Connected) event()    {}
 func (Disconnected) event() {}
 func (Signalled) event()    {}
+func (Progressed) event()   {}
 func (Expired) event()      {}
 
 // Action is something that a Machine wants done.

@@ -53,6 +53,8 @@ type Machine struct {
 	// stopped is when the last process of an earlier epoch had ended, atBarrier when the barrier of the epoch was reached, and started when
 	// the program was started in it; zero for never.
 	stopped, atBarrier, started time.Time
+	// progressed reports whether the program has saved a checkpoint in the epoch.
+	progressed bool
 	// alone is since when a program that has failed has had no manager.
 	alone          time.Time
 	refused, ended bool
@@ -102,6 +104,8 @@ func (m *Machine) Handle(now time.Time, event Event) []Action {
 		m.connected, m.alone = false, now
 	case Signalled:
 		m.signal(e.Signal)
+	case Progressed:
+		m.progress()
 	case Expired:
 		m.expire()
 	}
@@ -200,11 +204,19 @@ func (m *Machine) expire() {
 	}
 }
 
+// progress is reported once in an epoch, and not while the program is stopped: what is saved then is of an earlier one.
+func (m *Machine) progress() {
+	if m.running && !m.progressed && m.state != wire.State_STATE_STOPPING {
+		m.progressed = true
+		m.report(m.state)
+	}
+}
+
 func (m *Machine) report(state wire.State) {
 	m.state = state
 	m.do(Report{&wire.Report{
 		Epoch: m.epoch, State: state, Exit: m.exit, LastExit: m.lastExit, LastExitEpoch: m.lastExitEpoch,
-		StoppedMicros: micros(m.stopped), BarrierMicros: micros(m.atBarrier), StartedMicros: micros(m.started),
+		StoppedMicros: micros(m.stopped), BarrierMicros: micros(m.atBarrier), StartedMicros: micros(m.started), Progressed: m.progressed,
 	}})
 }
 

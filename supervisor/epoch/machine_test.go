@@ -29,6 +29,10 @@ func start(e int64) epoch.Ordered {
 	return epoch.Ordered{Order: &wire.Order{Epoch: e, Start: true, Resume: true}}
 }
 
+func keep(e int64) epoch.Ordered {
+	return epoch.Ordered{Order: &wire.Order{Epoch: e, Start: true, Keep: true}}
+}
+
 var (
 	refusal = epoch.Ordered{Order: &wire.Order{Refused: "another pod has its place"}}
 	sigterm = epoch.Signalled{Signal: syscall.SIGTERM}
@@ -147,6 +151,26 @@ func TestRules(t *testing.T) {
 			moments: []moment{at(59, epoch.Expired{}), at(60, epoch.Expired{})},
 			want:    "persist 4, report FAILED 4\n-\nstart 4 with the pod's contract, report RUNNING 4",
 		},
+		"a program goes on where survivors are kept": {
+			moments: []moment{at(1, keep(2)), at(2, keep(2)), at(3, exit(3))},
+			want:    begun + "persist 2, report RUNNING 2\n-\nreport FAILED 2 exit 3, stop",
+		},
+		"a program that has failed starts at once where survivors are kept": {
+			moments: []moment{at(1, exit(3)), at(1, epoch.Gone{}), at(2, keep(2)), at(3, epoch.Cleaned{})},
+			want:    begun + "report FAILED 1 exit 3, stop\nclean\npersist 2, report STOPPING 2\nreport WAITING 2, start 2, report RUNNING 2",
+		},
+		"progress is reported once in an epoch": {
+			moments: []moment{at(1, epoch.Progressed{}), at(2, epoch.Progressed{}), at(3, keep(2)), at(4, epoch.Progressed{})},
+			want:    begun + "report RUNNING 1 progressed\n-\npersist 2, report RUNNING 2\nreport RUNNING 2 progressed",
+		},
+		"what is saved while the program is stopped is no progress of the next epoch": {
+			moments: []moment{at(1, wait(2)), at(2, epoch.Progressed{}), at(2, exit(0)), at(3, epoch.Progressed{}), at(3, epoch.Gone{}), at(3, epoch.Cleaned{})},
+			want:    begun + "persist 2, report STOPPING 2, stop\n-\n-\n-\nclean\nreport WAITING 2",
+		},
+		"a program that has saved fails": {
+			moments: []moment{at(1, epoch.Progressed{}), at(2, exit(3)), at(3, epoch.Progressed{})},
+			want:    begun + "report RUNNING 1 progressed\nreport FAILED 1 exit 3 progressed, stop\n-",
+		},
 		"SIGTERM ends the container with the program's code": {
 			moments: []moment{at(1, sigterm), at(2, start(2)), at(3, exit(7))},
 			want:    begun + "report TERMINATING 1, forward terminated\npersist 2\nreport TERMINATING 1 exit 7, end 7",
@@ -255,6 +279,9 @@ func word(a epoch.Action) string {
 		text := fmt.Sprintf("report %s %d", strings.TrimPrefix(a.State.String(), "STATE_"), a.Epoch)
 		if a.Exit != nil {
 			text += fmt.Sprint(" exit ", a.Exit.Code)
+		}
+		if a.Progressed {
+			text += " progressed"
 		}
 		return text
 	case epoch.End:

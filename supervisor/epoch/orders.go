@@ -31,7 +31,12 @@ func (m *Machine) obey(o *wire.Order) {
 		m.lastExit, m.lastExitEpoch = m.exit, m.epoch
 	}
 	m.epoch, m.order = o.Epoch, o
+	if raised {
+		m.progressed = false
+	}
 	switch {
+	case raised && o.Keep && m.state == wire.State_STATE_RUNNING:
+		m.report(m.state)
 	case raised:
 		m.leave()
 	case m.state == wire.State_STATE_WAITING && o.Start:

@@ -64,7 +64,7 @@ func (w *world) step() {
 		possible = append(possible, func() { w.tell(epoch.Expired{}) })
 	}
 	if w.program {
-		possible = append(possible, w.exit, w.exit)
+		possible = append(possible, w.exit, w.exit, func() { w.tell(epoch.Progressed{}) })
 	}
 	if w.stopping && !w.program {
 		possible = append(possible, func() { w.stopping, w.leftovers = false, false; w.tell(epoch.Gone{}) })
@@ -76,14 +76,16 @@ func (w *world) step() {
 }
 
 func (w *world) order() {
-	o := &wire.Order{Epoch: max(0, w.seen-1+w.random.Int64N(3)), Start: w.random.IntN(2) == 0}
+	o := &wire.Order{Epoch: max(0, w.seen-1+w.random.Int64N(3)), Start: w.random.IntN(2) == 0, Keep: w.random.IntN(4) == 0}
 	if w.random.IntN(30) == 0 {
 		o.Refused = "for a test"
 	} else {
 		w.seen = max(w.seen, o.Epoch)
 	}
 	w.final = w.final || o.Refused != ""
+	runs := w.reported.GetState() == wire.State_STATE_RUNNING && !w.final
 	w.tell(epoch.Ordered{Order: o})
+	w.check(!runs || !o.Keep || w.reported.State == wire.State_STATE_RUNNING, "a program is not kept")
 }
 
 func (w *world) stream() {

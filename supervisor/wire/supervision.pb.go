@@ -112,6 +112,9 @@ type Report struct {
 	StoppedMicros int64 `protobuf:"varint,11,opt,name=stopped_micros,json=stoppedMicros,proto3" json:"stopped_micros,omitempty"`
 	BarrierMicros int64 `protobuf:"varint,12,opt,name=barrier_micros,json=barrierMicros,proto3" json:"barrier_micros,omitempty"`
 	StartedMicros int64 `protobuf:"varint,13,opt,name=started_micros,json=startedMicros,proto3" json:"started_micros,omitempty"`
+	// Progressed reports whether the program has saved a checkpoint in this epoch: the file that was named for that has changed since
+	// the program was started.
+	Progressed    bool `protobuf:"varint,14,opt,name=progressed,proto3" json:"progressed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -207,6 +210,13 @@ func (x *Report) GetStartedMicros() int64 {
 		return x.StartedMicros
 	}
 	return 0
+}
+
+func (x *Report) GetProgressed() bool {
+	if x != nil {
+		return x.Progressed
+	}
+	return false
 }
 
 // Exit is how a program ended.
@@ -307,7 +317,10 @@ type Order struct {
 	Refused string `protobuf:"bytes,6,opt,name=refused,proto3" json:"refused,omitempty"`
 	// Release reports whether nobody starts a program again that has ended with an error: its container ends with its exit code,
 	// so that the kubelet does what the pod's restart policy says.
-	Release       bool `protobuf:"varint,7,opt,name=release,proto3" json:"release,omitempty"`
+	Release bool `protobuf:"varint,7,opt,name=release,proto3" json:"release,omitempty"`
+	// Keep reports whether a program that runs goes on in the order's epoch as it is, because the programs of the gang heal themselves. A
+	// supervisor that does not know this field stops it.
+	Keep          bool `protobuf:"varint,11,opt,name=keep,proto3" json:"keep,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -391,11 +404,18 @@ func (x *Order) GetRelease() bool {
 	return false
 }
 
+func (x *Order) GetKeep() bool {
+	if x != nil {
+		return x.Keep
+	}
+	return false
+}
+
 var File_supervisor_wire_supervision_proto protoreflect.FileDescriptor
 
 const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\n" +
-	"!supervisor/wire/supervision.proto\x12\x16lockstep.supervisor.v1\"\xf3\x02\n" +
+	"!supervisor/wire/supervision.proto\x12\x16lockstep.supervisor.v1\"\x93\x03\n" +
 	"\x06Report\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x123\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1d.lockstep.supervisor.v1.StateR\x05state\x120\n" +
@@ -405,13 +425,16 @@ const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\x0flast_exit_epoch\x18\x06 \x01(\x03R\rlastExitEpoch\x12%\n" +
 	"\x0estopped_micros\x18\v \x01(\x03R\rstoppedMicros\x12%\n" +
 	"\x0ebarrier_micros\x18\f \x01(\x03R\rbarrierMicros\x12%\n" +
-	"\x0estarted_micros\x18\r \x01(\x03R\rstartedMicros\"\x96\x01\n" +
+	"\x0estarted_micros\x18\r \x01(\x03R\rstartedMicros\x12\x1e\n" +
+	"\n" +
+	"progressed\x18\x0e \x01(\bR\n" +
+	"progressed\"\x96\x01\n" +
 	"\x04Exit\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x16\n" +
 	"\x06signal\x18\x02 \x01(\x05R\x06signal\x12%\n" +
 	"\x0estarted_micros\x18\x03 \x01(\x03R\rstartedMicros\x12!\n" +
 	"\fended_micros\x18\x04 \x01(\x03R\vendedMicros\x12\x18\n" +
-	"\amessage\x18\x05 \x01(\tR\amessage\"\xc5\x01\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\"\xd9\x01\n" +
 	"\x05Order\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12\x14\n" +
 	"\x05start\x18\x02 \x01(\bR\x05start\x12\x16\n" +
@@ -420,7 +443,8 @@ const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\n" +
 	"hyper_node\x18\x05 \x01(\tR\thyperNode\x12\x18\n" +
 	"\arefused\x18\x06 \x01(\tR\arefused\x12\x18\n" +
-	"\arelease\x18\a \x01(\bR\arelease*\x96\x01\n" +
+	"\arelease\x18\a \x01(\bR\arelease\x12\x12\n" +
+	"\x04keep\x18\v \x01(\bR\x04keep*\x96\x01\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTATE_RUNNING\x10\x01\x12\x12\n" +

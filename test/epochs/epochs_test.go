@@ -16,7 +16,7 @@ var (
 )
 
 func TestHistories(t *testing.T) {
-	recoveries, raised, restarts := 0, int64(0), int32(0)
+	recoveries, raised, restarts, kept, climbed := 0, int64(0), int32(0), int64(0), 0
 	for seed := uint64(1); seed <= uint64(*histories); seed++ {
 		if *oneSeed > 0 {
 			seed = *oneSeed
@@ -31,14 +31,30 @@ func TestHistories(t *testing.T) {
 		recoveries += len(w.job.Status.Incidents)
 		raised += w.job.Status.Epoch - 1
 		restarts += w.job.Status.Restarts.Process
+		climbed += w.climbed()
+		if w.keeps() {
+			kept += w.job.Status.Epoch - 1
+		}
 		if *oneSeed > 0 {
 			return
 		}
 	}
-	t.Logf("%d histories, %d epochs, %d restarts of processes", *histories, raised, restarts)
-	if recoveries == 0 || raised == 0 || restarts == 0 {
+	t.Logf("%d histories, %d epochs, %d of them with survivors that were kept, %d restarts of processes, %d incidents that began higher for lack of progress",
+		*histories, raised, kept, restarts, climbed)
+	if recoveries == 0 || raised == 0 || restarts == 0 || kept == 0 || climbed == 0 {
 		t.Error("nothing happened")
 	}
+}
+
+// climbed counts the incidents of which the program's lack of progress skipped the first step.
+func (w *world) climbed() int {
+	n := 0
+	for _, inc := range w.job.Status.Incidents {
+		if inc.RestartsWithoutProgress > 0 && len(inc.Steps) > 0 && inc.Steps[0].Index > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // play is trouble, then calm, in which the gang comes to run in one epoch, and then nothing is written any more.
@@ -100,7 +116,7 @@ var moves = []struct {
 	weight int
 	do     func(*world, *pod, *gang.Node)
 }{
-	{25, func(w *world, _ *pod, _ *gang.Node) { w.reconcile(w.one(12)) }},
+	{23, func(w *world, _ *pod, _ *gang.Node) { w.reconcile(w.one(12)) }},
 	{20, func(w *world, p *pod, _ *gang.Node) { w.speaks(p) }},
 	{20, func(w *world, p *pod, _ *gang.Node) { w.hears(p) }},
 	{12, func(w *world, p *pod, _ *gang.Node) { w.steps(p) }},
@@ -108,6 +124,11 @@ var moves = []struct {
 	{5, func(w *world, p *pod, _ *gang.Node) {
 		if p.program > 0 && !p.stopping {
 			w.exits(p, []int32{1, 134, 137}[w.rng.IntN(3)])
+		}
+	}},
+	{2, func(w *world, p *pod, _ *gang.Node) {
+		if p.program > 0 {
+			w.saves(p)
 		}
 	}},
 	{3, func(w *world, p *pod, _ *gang.Node) { w.cut(p) }},
@@ -153,7 +174,11 @@ func (w *world) settle() {
 func (w *world) trains() bool {
 	s := &w.job.Status
 	for _, p := range w.pods {
-		if p.program != s.Epoch || p.Deleting {
+		in := p.program
+		if w.keeps() && in > 0 && p.report != nil {
+			in = p.report.Epoch // it goes on in epochs later than the one that it was started in
+		}
+		if in != s.Epoch || p.Deleting {
 			return false
 		}
 	}

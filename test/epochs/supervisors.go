@@ -39,6 +39,7 @@ func (w *world) tell(p *pod, e epoch.Event) {
 		case epoch.Start:
 			w.start(p, a.Epoch)
 		case epoch.Stop:
+			w.require(p.program == 0 || !w.keeps(), "the program of pod %s is stopped, and survivors are kept", p.UID)
 			p.stopping = true
 		case epoch.Clean:
 			p.cleaning = true
@@ -58,7 +59,7 @@ func (w *world) start(p *pod, e int64) {
 	w.require(!p.processes, "two programs of pod %s", p.UID)
 	w.require(e >= p.seen, "pod %s starts in epoch %d and has seen %d", p.UID, e, p.seen)
 	for _, q := range w.pods {
-		if q != p && w.ordered && q.Attempt == p.Attempt && q.program > 0 {
+		if q != p && w.ordered && !w.keeps() && q.Attempt == p.Attempt && q.program > 0 {
 			w.require(q.program == e || q.Incarnation < gang.Incarnation(&w.job.Status, q.Task, q.Index),
 				"rank %d starts in epoch %d while rank %d runs in %d", p.Index, e, q.Index, q.program)
 		}
@@ -84,6 +85,12 @@ func (w *world) exits(p *pod, code int32) {
 	w.say("the program of pod %s exits with %d", p.UID, code)
 	p.program = 0
 	w.tell(p, epoch.Ended{Exit: &wire.Exit{Code: code, EndedMicros: w.now.UnixMicro()}})
+}
+
+// saves has the program of a pod save a checkpoint.
+func (w *world) saves(p *pod) {
+	w.say("the program of pod %s saves", p.UID)
+	w.tell(p, epoch.Progressed{})
 }
 
 // steps lets a supervisor finish something that it has begun.
@@ -132,7 +139,7 @@ func (w *world) hears(p *pod) {
 	w.tell(p, epoch.Connected{})
 	w.ordered = true
 	defer func() { w.ordered = false }()
-	w.tell(p, epoch.Ordered{Order: &wire.Order{Epoch: o.Epoch, Start: o.Start, Resume: o.Epoch > 1, Release: o.Release}})
+	w.tell(p, epoch.Ordered{Order: &wire.Order{Epoch: o.Epoch, Start: o.Start, Resume: o.Epoch > 1, Release: o.Release, Keep: o.Keep}})
 }
 
 // kubelet takes the next step of a pod.

@@ -89,8 +89,17 @@ func newWorld(seed uint64) *world {
 			Tasks: []v1alpha1.Task{{Name: "worker", Replicas: ranks}},
 		},
 	}
+	if w.one(4) {
+		w.job.Spec.Supervisor.Survivors = v1alpha1.SurvivorsKeep
+	}
+	if w.one(2) {
+		w.job.Spec.Supervisor.Progress = &v1alpha1.Progress{CheckpointFile: "/checkpoints/latest", MaxRestarts: new(int32(1))}
+	}
 	return w
 }
+
+// keeps reports whether survivors are kept.
+func (w *world) keeps() bool { return w.job.Spec.Supervisor.Survivors == v1alpha1.SurvivorsKeep }
 
 func (w *world) one(n int) bool { return w.rng.IntN(n) == 0 }
 
@@ -130,7 +139,7 @@ func (w *world) observe() *gang.Observation {
 
 // tell gives a pod what its supervisor reports, as the controller does.
 func tell(p *gang.Pod, r *wire.Report) {
-	p.Process = &gang.Process{State: gang.ProcessState(r.State - wire.State_STATE_RUNNING), Epoch: r.Epoch, LastExitEpoch: r.LastExitEpoch}
+	p.Process = &gang.Process{State: gang.ProcessState(r.State - wire.State_STATE_RUNNING), Epoch: r.Epoch, LastExitEpoch: r.LastExitEpoch, Progressed: r.Progressed}
 	if r.Exit != nil && r.Exit.Code != 0 {
 		f := gang.ContainerFailure{Name: "train", ExitCode: r.Exit.Code, Reason: "Error", Time: time.UnixMicro(r.Exit.EndedMicros)}
 		p.Failure.Containers, p.LastExit = []gang.ContainerFailure{f}, &f
