@@ -153,6 +153,22 @@ func TestRestartsWithoutProgressClimbTheLadder(t *testing.T) {
 	}
 }
 
+// What restarts on its node did not mend may be the node's fault: any node of home will do.
+func TestARankWithoutProgressMayLeaveItsNode(t *testing.T) {
+	s := supervised(3)
+	s.Job.Spec.Supervisor.Progress = &v1alpha1.Progress{CheckpointFile: "/checkpoints/latest"}
+	s.status().RestartsWithoutProgress = 3
+	s.fails(1, 1)
+	s.decide()
+	check.Equal(t, "steps", []string{"RestartPod@0"}, s.fired(t))
+	s.replace(1)
+	s.decide()
+	lift := s.plan().Lift
+	if len(lift) != 1 || len(lift[0].Target.In) != 6 {
+		t.Errorf("lifted: %+v", lift)
+	}
+}
+
 // Whether a rank whose supervisor is not heard has saved is not known, and nothing follows from that.
 func TestUnknownProgressClimbsNoLadder(t *testing.T) {
 	s := supervised(3)

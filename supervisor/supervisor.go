@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/supervisor/epoch"
 	"github.com/lockstep-dev/lockstep/supervisor/process"
+	"github.com/lockstep-dev/lockstep/supervisor/progress"
 	"github.com/lockstep-dev/lockstep/supervisor/stream"
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
 )
@@ -31,6 +32,8 @@ type Options struct {
 	TerminationLog string
 	// ManagerTimeout is how long a program that has failed waits for a manager.
 	ManagerTimeout time.Duration
+	// CheckpointFile is the file or folder that changes with each checkpoint; empty where none is known.
+	CheckpointFile string
 	// Process and Stream are completed by Run: their functions and logs are its own.
 	Process process.Options
 	Stream  stream.Options
@@ -43,6 +46,7 @@ type supervisor struct {
 	machine *epoch.Machine
 	keeper  *process.Keeper
 	client  *stream.Client
+	watcher *progress.Watcher
 	events  chan epoch.Event
 }
 
@@ -59,6 +63,7 @@ func Run(o Options, signals <-chan os.Signal) (code int, err error) {
 	s := &supervisor{
 		Options: o,
 		machine: epoch.New(epoch.Options{Epoch: first, Restarted: restarted, ManagerTimeout: o.ManagerTimeout}),
+		watcher: progress.New(o.CheckpointFile),
 		events:  make(chan epoch.Event, 16),
 	}
 	if err := s.connect(); err != nil {
@@ -97,11 +102,17 @@ func (s *supervisor) run(signals <-chan os.Signal) int {
 	go s.client.Run(ctx)
 	deadline := time.NewTimer(0)
 	defer deadline.Stop()
+	ticks := s.watcher.Ticks(ctx)
 	for !ended {
 		s.arm(deadline)
 		select {
 		case e := <-s.events:
+			if _, exits := e.(epoch.Ended); exits {
+				s.lookForCheckpoint()
+			}
 			code, ended = s.handle(e)
+		case <-ticks:
+			s.lookForCheckpoint()
 		case sig := <-signals:
 			code, ended = s.handle(epoch.Signalled{Signal: sig.(syscall.Signal)})
 		case <-deadline.C:
@@ -110,6 +121,13 @@ func (s *supervisor) run(signals <-chan os.Signal) int {
 	}
 	s.close()
 	return code
+}
+
+// lookForCheckpoint tells the machine of a checkpoint since the last look. Nothing ends by that.
+func (s *supervisor) lookForCheckpoint() {
+	if s.watcher.Check() {
+		s.handle(epoch.Progressed{})
+	}
 }
 
 // arm sets the timer to the machine's deadline.
@@ -183,6 +201,7 @@ func (s *supervisor) persist(e int64) {
 // start starts the program. One that cannot be started has ended.
 func (s *supervisor) start(a epoch.Start) (failed *wire.Exit) {
 	s.clearTerminationLog()
+	s.watcher.Reset()
 	err := s.keeper.Start(s.Command, environ(s.Environ, a))
 	if err == nil {
 		return nil

@@ -41,6 +41,22 @@ func TestRefusesSupervisor(t *testing.T) {
 			set:   supervisedBy(set{"spec.tasks[0].partition": "{size: 8}"}),
 			field: "spec.supervisor", want: "does not go with a partition yet",
 		},
+		"a relative checkpoint file": {
+			set:   supervisedBy(set{"spec.supervisor": "{progress: {checkpointFile: checkpoints/latest}}"}),
+			field: "spec.supervisor.progress.checkpointFile", want: "checkpointFile has to be an absolute path, as in /checkpoints/latest",
+		},
+		"progress by nothing": {
+			set:   supervisedBy(set{"spec.supervisor": "{progress: {}}"}),
+			field: "spec.supervisor.progress.checkpointFile", want: "Required value",
+		},
+		"no restart without progress": {
+			set:   supervisedBy(set{"spec.supervisor": "{progress: {checkpointFile: /latest, maxRestarts: 0}}"}),
+			field: "spec.supervisor.progress.maxRestarts", want: "greater than or equal to 1",
+		},
+		"other survivors": {
+			set:   supervisedBy(set{"spec.supervisor": "{survivors: Stop}"}),
+			field: "spec.supervisor.survivors", want: "Unsupported value",
+		},
 		"its action without it": {
 			set:   set{"spec.restartPolicy.rules": "[{name: again, match: {}, steps: [{action: RestartProcesses}]}]"},
 			field: "spec.restartPolicy.rules", want: "rule again: RestartProcesses needs spec.supervisor",
@@ -53,6 +69,7 @@ func TestAcceptsSupervisor(t *testing.T) {
 	for name, set := range map[string]set{
 		"alone":                       supervisedBy(nil),
 		"with a readiness probe":      supervisedBy(set{container + ".readinessProbe": "{tcpSocket: {port: 80}}"}),
+		"survivors and progress":      supervisedBy(set{"spec.supervisor": "{survivors: Keep, progress: {checkpointFile: /checkpoints/latest, maxRestarts: 5}}"}),
 		"its action":                  supervisedBy(set{"spec.restartPolicy.rules": "[{name: again, match: {events: [ProcessFailed], exitCodes: {operator: In, values: [1]}}, steps: [{action: RestartProcesses}]}]"}),
 		"an independent task without": supervisedBy(set{"spec.tasks[1]": "{name: eval, independent: true, template: {spec: {containers: [{name: c, livenessProbe: {tcpSocket: {port: 80}}}]}}}"}),
 	} {

@@ -69,6 +69,51 @@ func TestRestartInPlace(t *testing.T) {
 	c.exits(0)
 }
 
+// A checkpoint of which nobody was told is noticed when the program ends. What an earlier run has left is none of the next one's.
+func TestACheckpointIsNoticed(t *testing.T) {
+	p := newPod(t)
+	p.write("latest", "10")
+	p.run("--checkpoint-file=" + p.path("latest"))
+	first := p.puppets.Next()
+	s := p.connected(&wire.Order{Epoch: 1})
+	first.Do("write", p.path("latest"), "200")
+	first.Exit(3)
+	if r, _ := s.Await(failedState); !r.Progressed {
+		t.Error("the report is", r)
+	}
+	s.Order(&wire.Order{Epoch: 2, Start: true})
+	p.puppets.Next().Exit(3)
+	for {
+		r, _ := s.Await(failedState)
+		if r.Epoch == 2 && r.Progressed {
+			t.Error("the report is", r)
+		}
+		if r.Epoch == 2 {
+			return
+		}
+	}
+}
+
+// Where the programs of a gang heal themselves, one that runs goes on in the next epoch, and one that has failed starts at once.
+func TestSurvivorsAreKept(t *testing.T) {
+	p := newPod(t)
+	p.run()
+	first := p.puppets.Next()
+	s := p.connected(&wire.Order{Epoch: 1, Start: true, Keep: true})
+	s.Await(running)
+	s.Order(&wire.Order{Epoch: 2, Start: true, Keep: true})
+	if r, before := s.Await(running); r.Epoch != 2 || before != nil || gone(first.PID) {
+		t.Error("the report is", r, "after", before)
+	}
+	first.Exit(3)
+	s.Await(failedState)
+	s.Order(&wire.Order{Epoch: 3, Start: true, Keep: true})
+	p.puppets.Next()
+	if r, _ := s.Await(running); r.Epoch != 3 {
+		t.Error("the report is", r)
+	}
+}
+
 func TestFailure(t *testing.T) {
 	p := newPod(t)
 	p.run("--manager-timeout=1ns") // which counts for nothing while a manager is there

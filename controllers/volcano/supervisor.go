@@ -40,15 +40,18 @@ type Supervision struct {
 func supervise(spec *corev1.PodSpec, s *v1alpha1.Supervisor, from *Supervision) {
 	program := &spec.Containers[0]
 	spec.InitContainers = append([]corev1.Container{installer(program, from.Image)}, spec.InitContainers...)
-	program.Command = slices.Concat([]string{
+	flags := []string{
 		supervisorFolder + "/lockstep-run", "run",
 		"--epoch-file=" + supervisorFolder + "/epoch",
 		"--manager-address=" + from.Address, "--server-name=" + from.ServerName,
 		"--token-file=" + identityFolder + "/token", "--ca-file=" + identityFolder + "/ca.crt",
 		fmt.Sprintf("--stop-timeout=%ds", ptr.Deref(s.StopSeconds, 10)),
 		fmt.Sprintf("--manager-timeout=%ds", ptr.Deref(s.ManagerTimeoutSeconds, 60)),
-		"--",
-	}, program.Command)
+	}
+	if s.Progress != nil {
+		flags = append(flags, "--checkpoint-file="+s.Progress.CheckpointFile)
+	}
+	program.Command = slices.Concat(flags, []string{"--"}, program.Command)
 	program.Env = slices.Concat([]corev1.EnvVar{fromAnnotation("LOCKSTEP_EPOCH", v1alpha1.AnnotationEpoch)}, program.Env)
 	program.VolumeMounts = append(program.VolumeMounts,
 		corev1.VolumeMount{Name: supervisorVolume, MountPath: supervisorFolder},

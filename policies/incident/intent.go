@@ -27,8 +27,8 @@ func (v *View) Rooms(s *v1alpha1.TrainingJobStatus) *placement.Rooms {
 	return placement.NewRooms(v.Places(s), intent{v, s})
 }
 
-// GivesUpNode reports whether a rank is not to return to its own node: a second step of its incident restarts it, or a step for
-// PodPending did.
+// GivesUpNode reports whether a rank is not to return to its own node: a second step of its incident restarts it, a first one after restarts that
+// left no progress, or a step for PodPending.
 func (i intent) GivesUpNode(r gang.Rank) bool {
 	if waiting := i.v.waitingFor(i.s, r, v1alpha1.PodPending); waiting != nil && Restarted(waiting) {
 		return true
@@ -37,7 +37,7 @@ func (i intent) GivesUpNode(r gang.Rank) bool {
 	if inc == nil || (len(inc.Pods) > 0 && !Names(inc, r)) {
 		return false
 	}
-	rungs := 0
+	rungs, _ := i.v.skipped(inc, i.v.RuleOf(inc))
 	for _, f := range inc.Steps {
 		if f.Index != Unruled && f.Action != v1alpha1.Ignore && !f.DryRun {
 			rungs++

@@ -26,24 +26,30 @@ func (m *Machine) obey(o *wire.Order) {
 	if m.state == wire.State_STATE_TERMINATING {
 		return
 	}
-	raised := o.Epoch > m.epoch
-	if raised && m.exit != nil {
-		m.lastExit, m.lastExitEpoch = m.exit, m.epoch
+	if o.Epoch > m.epoch {
+		m.advance(o)
+		return
 	}
-	m.epoch, m.order = o.Epoch, o
-	if raised {
-		m.progressed = false
-	}
+	m.order = o
 	switch {
-	case raised && o.Keep && m.state == wire.State_STATE_RUNNING:
-		m.report(m.state)
-	case raised:
-		m.leave()
 	case m.state == wire.State_STATE_WAITING && o.Start:
 		m.start()
 	case m.state == wire.State_STATE_FAILED && o.Release:
 		m.release()
 	}
+}
+
+// advance goes on to the epoch of an order: with the program that runs where survivors are kept, and to the barrier otherwise.
+func (m *Machine) advance(o *wire.Order) {
+	if m.exit != nil {
+		m.lastExit, m.lastExitEpoch = m.exit, m.epoch
+	}
+	m.epoch, m.order, m.progressed = o.Epoch, o, false
+	if o.Keep && m.state == wire.State_STATE_RUNNING {
+		m.report(m.state)
+		return
+	}
+	m.leave()
 }
 
 // release leaves a program that has failed to the kubelet's restart policy. In a container that the kubelet has restarted it starts

@@ -1,0 +1,122 @@
+// Package progress notices that a program saves checkpoints: a file or a folder changes with each.
+package progress
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+)
+
+// Period is how often a Watcher looks. A thousand ranks look at one file of a shared file system.
+const Period = 10 * time.Second
+
+// lookWithin is how long Check waits for a file system that does not answer.
+const lookWithin = time.Second
+
+// Watcher looks at one path. Its methods are called one after the other.
+type Watcher struct {
+	path string
+	// looks holds a token while no look is under way. A look at a file system that hangs may never end.
+	looks chan struct{}
+	// last is what the path was at the last look, and known whether there was one since Reset.
+	last  state
+	known bool
+}
+
+// state is what changes of a file when it is written, replaced, or a link to another one, and of a folder when something in it appears
+// or goes.
+type state struct {
+	exists        bool
+	device, inode uint64
+	size          int64
+	modified      time.Time
+	target        string
+}
+
+// New returns a watcher of a path; nil, which never notices anything, for an empty one.
+func New(path string) *Watcher {
+	if path == "" {
+		return nil
+	}
+	w := &Watcher{path: path, looks: make(chan struct{}, 1)}
+	w.looks <- struct{}{}
+	return w
+}
+
+// Reset takes the path as it is now for what was there before the program.
+func (w *Watcher) Reset() {
+	if w != nil {
+		w.known = false
+		w.Check()
+	}
+}
+
+// Check reports whether the path has changed since the last look. Where its file system does not answer, it has not.
+func (w *Watcher) Check() bool {
+	if w == nil {
+		return false
+	}
+	found, ok := w.look()
+	if !ok {
+		return false
+	}
+	changed := w.known && found != w.last
+	w.last, w.known = found, true
+	return changed
+}
+
+// Ticks is a channel that tells when to look again; it never does for a nil Watcher.
+func (w *Watcher) Ticks(ctx context.Context) <-chan time.Time {
+	if w == nil {
+		return nil
+	}
+	ticker := time.NewTicker(Period)
+	context.AfterFunc(ctx, ticker.Stop)
+	return ticker.C
+}
+
+// look returns what the path is; false where that is not known in time.
+func (w *Watcher) look() (state, bool) {
+	select {
+	case <-w.looks:
+	default:
+		return state{}, false // the last look has yet to end
+	}
+	late := time.NewTimer(lookWithin)
+	defer late.Stop()
+	found := make(chan state, 1)
+	go func() {
+		found <- stateOf(w.path)
+		w.looks <- struct{}{}
+	}()
+	select {
+	case s := <-found:
+		return s, true
+	case <-late.C:
+		return state{}, false
+	}
+}
+
+// stateOf follows links, of which it keeps the first one's target: a link to another folder is a change, too.
+func stateOf(path string) state {
+	var s state
+	if target, err := os.Readlink(path); err == nil {
+		s.target = target
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return s
+	}
+	s.exists, s.size, s.modified = true, info.Size(), info.ModTime()
+	s.device, s.inode = identity(info)
+	return s
+}
+
+func identity(info fs.FileInfo) (device, inode uint64) {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(stat.Dev), stat.Ino
+	}
+	return 0, 0
+}

@@ -1,0 +1,123 @@
+package progress
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	for name, test := range map[string]struct {
+		before, after func(t *testing.T, path string)
+		want          bool
+	}{
+		"nothing there":   {},
+		"it appears":      {after: func(t *testing.T, path string) { write(t, path, "10") }, want: true},
+		"nothing changes": {before: func(t *testing.T, path string) { write(t, path, "10") }},
+		"it has other content": {
+			before: func(t *testing.T, path string) { write(t, path, "10") },
+			after:  func(t *testing.T, path string) { write(t, path, "200") }, want: true,
+		},
+		"it is written again with as much": {
+			before: func(t *testing.T, path string) {
+				write(t, path, "10")
+				if err := os.Chtimes(path, time.Time{}, time.Unix(1, 0)); err != nil {
+					t.Fatal(err)
+				}
+			},
+			after: func(t *testing.T, path string) { write(t, path, "20") }, want: true,
+		},
+		"it is removed": {
+			before: func(t *testing.T, path string) { write(t, path, "10") },
+			after:  func(_ *testing.T, path string) { os.Remove(path) }, want: true,
+		},
+		"it links to another folder": {
+			before: func(t *testing.T, path string) { link(t, "step-10", path) },
+			after:  func(t *testing.T, path string) { os.Remove(path); link(t, "step-20", path) }, want: true,
+		},
+		"a folder gets another one": {
+			before: func(t *testing.T, path string) {
+				if err := os.MkdirAll(filepath.Join(path, "step-10"), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Chtimes(path, time.Time{}, time.Unix(1, 0)); err != nil {
+					t.Fatal(err)
+				}
+			},
+			after: func(t *testing.T, path string) {
+				if err := os.Mkdir(filepath.Join(path, "step-20"), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}, want: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "latest")
+			if test.before != nil {
+				test.before(t, path)
+			}
+			w := New(path)
+			w.Reset()
+			if test.after != nil {
+				test.after(t, path)
+			}
+			if got := w.Check(); got != test.want {
+				t.Errorf("changed: %v", got)
+			}
+			if w.Check() {
+				t.Error("it has changed again")
+			}
+		})
+	}
+}
+
+func link(t *testing.T, target, path string) {
+	t.Helper()
+	if err := os.Symlink(target, path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What was saved by an earlier run is none of the next one's progress.
+func TestReset(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "latest")
+	w := New(path)
+	w.Reset()
+	write(t, path, "10")
+	w.Reset()
+	if w.Check() {
+		t.Error("it has changed")
+	}
+}
+
+func TestWithoutAPath(t *testing.T) {
+	w := New("")
+	w.Reset()
+	if w.Check() || w.Ticks(t.Context()) != nil {
+		t.Error("nothing is watched, and something is noticed")
+	}
+}
+
+// A look at a file system that hangs blocks nobody for ever, and is not repeated while it does.
+func TestAFileSystemThatHangs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "latest")
+	w := New(path)
+	w.Reset()
+	<-w.looks // as a look does that has yet to end
+	write(t, path, "10")
+	if w.Check() {
+		t.Error("what is not known has changed")
+	}
+	w.looks <- struct{}{}
+	if !w.Check() {
+		t.Error("the change is forgotten")
+	}
+}
