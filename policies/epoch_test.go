@@ -236,6 +236,44 @@ func TestSurvivorsAreKeptWhenAPodIsReplaced(t *testing.T) {
 	check.Equal(t, "order", true, s.plan().Order.Start)
 }
 
+func TestARequestForProcesses(t *testing.T) {
+	s := supervised(3)
+	s.request("RestartProcesses")
+	s.decide()
+	check.Equal(t, "steps", []string{"RestartProcesses@0"}, s.fired(t))
+	check.Equal(t, "epoch", int64(2), s.status().Epoch)
+	check.Equal(t, "lives", []int32{0, 0, 0}, s.lives())
+	check.Equal(t, "order", &Order{Epoch: 2, Reason: "RestartRequested"}, withoutHome(s.plan().Order))
+	s.all(gang.ProcessWaiting)
+	s.after(time.Second).decide()
+	check.Equal(t, "outcome at the barrier", v1alpha1.Outcome(""), s.incident(t).Outcome)
+	s.all(gang.ProcessRunning)
+	s.after(time.Second).decide()
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	check.Equal(t, "restarts", v1alpha1.Restarts{Total: 1, Process: 1, Uncharged: 1}, s.status().Restarts)
+}
+
+func TestARequestForProcessesIsRefused(t *testing.T) {
+	unheard := supervised(3)
+	for i := range unheard.Pods {
+		unheard.Pods[i].Process = nil
+	}
+	for want, s := range map[string]*scene{
+		"no spec.supervisor":        running(3),
+		"survivors is Keep":         keepsSurvivors(),
+		"no supervisor of the job ": unheard,
+	} {
+		s.request("RestartProcesses")
+		s.decide()
+		if got := s.status().RestartRequest; got.Incident != 0 || !strings.Contains(got.Message, want) {
+			t.Errorf("%s: %+v", want, got)
+		}
+		if s.status().Epoch > 1 {
+			t.Errorf("%s: the epoch is raised to %d", want, s.status().Epoch)
+		}
+	}
+}
+
 // The rank that fails at each start of the gang is the one that gets another pod, and not the one that failed first.
 func TestTheRankThatFailsAtEachStartIsReplaced(t *testing.T) {
 	s := supervised(3)

@@ -18,12 +18,13 @@ import (
 func newRestart(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {
 	var r restartRequest
 	var task string
-	var partitions, force bool
+	var partitions, processes, force bool
 	c := &cobra.Command{
 		Use:   "restart JOB [RANK...]",
 		Short: "Restart ranks of a TrainingJob, a task, or all of it",
 		Long: `Restart what may well be running: ranks that are named like worker-3, or by their pods; the partitions of these; a
-task; or, where nothing is named, the whole job. Their pods are replaced, each on its own node where that is good.
+task; or, where nothing is named, the whole job. Their pods are replaced, each on its own node where that is good. With --processes
+the programs of all ranks start again in the pods that there are, which takes no more than their own start-up: for a job with spec.supervisor that hangs.
 
 The manager records the request as an incident with the trigger RestartRequested, asks the program for a checkpoint first if the
 job says how, and goes up the ladder of the job's last rule if a pod does not come back. Nothing is charged to the budget.
@@ -39,7 +40,10 @@ refuses, or they do not come back.`,
   kubectl lockstep restart llama --task worker --wait
 
   # Restart the whole job
-  kubectl lockstep restart llama`,
+  kubectl lockstep restart llama
+
+  # Restart the programs of all ranks in their pods
+  kubectl lockstep restart llama --processes --reason "its collective hangs"`,
 		Args: oneOrMoreNames,
 		RunE: func(c *cobra.Command, args []string) error {
 			if task != "" && len(args) > 1 {
@@ -47,6 +51,9 @@ refuses, or they do not come back.`,
 			}
 			if partitions && len(args) == 1 {
 				return errors.New("--partition: name a rank of each partition that is to be restarted, such as worker-0")
+			}
+			if processes && (task != "" || partitions || len(args) > 1) {
+				return errors.New("--processes: the programs of all ranks start again together: leave ranks, --task and --partition out")
 			}
 			if !force {
 				r.check = func(_ context.Context, c *cluster, job *v1alpha1.TrainingJob, _ []gang.Rank) error {
@@ -56,6 +63,9 @@ refuses, or they do not come back.`,
 			return r.ask(c.Context(), streams.Out, flags, args, func(job *v1alpha1.TrainingJob, ranks []gang.Rank) ([]gang.Rank, error) {
 				r.Action = "RestartJob"
 				switch {
+				case processes:
+					r.Action = "RestartProcesses"
+					return ranks, restarts.CheckProcesses(job)
 				case task != "":
 					r.Action, ranks = "RestartTask", []gang.Rank{{Task: task}}
 					if !hasTask(job, task) {
@@ -74,6 +84,7 @@ refuses, or they do not come back.`,
 		},
 	}
 	c.Flags().StringVar(&task, "task", "", "restart all ranks of this task")
+	c.Flags().BoolVar(&processes, "processes", false, "restart the programs of all ranks in the pods that there are")
 	c.Flags().BoolVar(&force, "force", false, "restart ranks that are well even while another waits for a node")
 	c.Flags().BoolVar(&partitions, "partition", false, "restart the partitions that the ranks are in")
 	r.addFlags(c, flags)

@@ -52,6 +52,9 @@ func TestRestartAndMigrateAsk(t *testing.T) {
 		"off a node":      {[]string{"migrate", "llama", "--node", "n2"}, asks(`"action":"MigratePod","id":"b","pods":[{"task":"worker","index":2},{"task":"worker","index":3}],"reason":null`), ""},
 		"out of its rack": {[]string{"migrate", "llama", "--all"}, asks(`"action":"RelocateJob","id":"b","pods":null,"reason":null`), ""},
 
+		"programs of a job without": {[]string{"restart", "llama", "--processes"}, "", "--processes: TrainingJob llama has no spec.supervisor, which starts programs again in their pods: leave --processes out, and all pods are replaced"},
+		"programs of a rank":        {[]string{"restart", "llama", "worker-0", "--processes"}, "", "--processes: the programs of all ranks start again together: leave ranks, --task and --partition out"},
+
 		"no job":              {[]string{"restart"}, "", errNoName.Error()},
 		"no such rank":        {[]string{"restart", "llama", "worker-4"}, "", `"worker-4" names no rank of TrainingJob llama: give one of worker-0 to worker-3, loader-0, or the name of its pod`},
 		"no such task":        {[]string{"restart", "llama", "--task", "ps"}, "", `--task: TrainingJob llama has no task "ps"`},
@@ -79,6 +82,23 @@ func TestRestartAndMigrateAsk(t *testing.T) {
 }
 
 // An older CRD has no such field: the API server answers with the job as it was.
+func TestRestartOfPrograms(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/dev/null")
+	ask := func(supervisor *v1alpha1.Supervisor) (written string, err error) {
+		job := requestedJob(func(j *v1alpha1.TrainingJob) { j.Spec.Supervisor = supervisor })
+		s := &server{objects: map[string]any{theJobs + "/llama": job}}
+		_, err = lockstep("restart", "llama", "--processes", "--id", "b", "--timeout", "1ms", s.serve(t, core, product))
+		return strings.Join(s.written, "\n"), err
+	}
+	written, _ := ask(&v1alpha1.Supervisor{})
+	check.Equal(t, "written", "PATCH "+theJobs+`/llama?fieldManager=kubectl-lockstep {"metadata":{"resourceVersion":"7"},"spec":{"restartRequest":{"action":"RestartProcesses","id":"b","pods":null,"reason":null}}}`, written)
+	written, err := ask(&v1alpha1.Supervisor{Survivors: v1alpha1.SurvivorsKeep})
+	check.Equal(t, "written where survivors are kept", "", written)
+	if err == nil || !strings.Contains(err.Error(), "survivors of TrainingJob llama is Keep") {
+		t.Error("error:", err)
+	}
+}
+
 func TestARequestThatIsPruned(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/dev/null")
 	pruned := requestedJob(func(j *v1alpha1.TrainingJob) { j.Spec.RestartRequest, j.Status.RestartRequest = nil, nil })

@@ -29,6 +29,8 @@ func (v *View) Refusal(s *v1alpha1.TrainingJobStatus, request *v1alpha1.RestartR
 		return "the job is suspended: set spec.suspend to false, and all of its pods are created again"
 	case s.Placement == nil:
 		return "the gang has not been placed yet: there is nothing to restart or to move"
+	case rules.ActionOf(v1alpha1.Action(request.Action)).Rejoins:
+		return v.refusalOfProcesses()
 	case !rules.ActionOf(v1alpha1.Action(request.Action)).Replaces:
 		return fmt.Sprintf("this version of the manager does not know the action %s", request.Action)
 	case openRequests(s) >= maxOpenRequests:
@@ -45,6 +47,19 @@ func (v *View) Refusal(s *v1alpha1.TrainingJobStatus, request *v1alpha1.RestartR
 		if request.Action == v1alpha1.RequestedAction(v1alpha1.RestartPartition) && v.PartitionOf(r) < 0 {
 			return fmt.Sprintf("task %s has no partitions: ask for RestartPod or RestartTask", p.Task)
 		}
+	}
+	return ""
+}
+
+// refusalOfProcesses says why the programs of the job cannot be restarted in their pods; empty where they can.
+func (v *View) refusalOfProcesses() string {
+	switch {
+	case v.Job.Spec.Supervisor == nil:
+		return "the job has no spec.supervisor, which restarts programs in their pods: ask for RestartJob"
+	case v.KeepsSurvivors():
+		return "spec.supervisor.survivors is Keep, so that no program is stopped that runs: ask for RestartPod, or RestartJob"
+	case !v.AnySupervisor():
+		return "no supervisor of the job is connected to the manager: ask for RestartJob, or see what `kubectl lockstep check` finds"
 	}
 	return ""
 }

@@ -23,6 +23,17 @@ func CheckPartitions(job *v1alpha1.TrainingJob, ranks []gang.Rank) error {
 	return nil
 }
 
+// CheckProcesses returns an error where the programs of a job cannot start again in their pods.
+func CheckProcesses(job *v1alpha1.TrainingJob) error {
+	switch {
+	case job.Spec.Supervisor == nil:
+		return fmt.Errorf("--processes: TrainingJob %s has no spec.supervisor, which starts programs again in their pods: leave --processes out, and all pods are replaced", job.Name)
+	case job.Spec.Supervisor.Survivors == v1alpha1.SurvivorsKeep:
+		return fmt.Errorf("--processes: spec.supervisor.survivors of TrainingJob %s is Keep, so that no program is stopped that runs: name the rank that is to be restarted, or leave --processes out", job.Name)
+	}
+	return nil
+}
+
 // CheckWaiting returns an error where an action would restart ranks that are well while another one waits for a node.
 func CheckWaiting(job *v1alpha1.TrainingJob, action v1alpha1.RequestedAction, now time.Time) error {
 	if action == v1alpha1.RequestedAction(v1alpha1.RestartPod) {
