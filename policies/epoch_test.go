@@ -181,6 +181,17 @@ func TestUnknownProgressClimbsNoLadder(t *testing.T) {
 	check.Equal(t, "restarts without progress", int32(1), s.status().RestartsWithoutProgress)
 }
 
+// What was saved in an earlier epoch is no progress of this one.
+func TestProgressOfAnEarlierEpoch(t *testing.T) {
+	s := supervised(3)
+	s.Job.Spec.Supervisor.Progress = &v1alpha1.Progress{CheckpointFile: "/checkpoints/latest", MaxRestarts: new(int32(1))}
+	s.status().RestartsWithoutProgress = 1
+	s.Pods[0].Process.Epoch, s.Pods[0].Process.Progressed = 0, true
+	s.fails(1, 1)
+	s.decide()
+	check.Equal(t, "steps", []string{"RestartPod@0"}, s.fired(t))
+}
+
 // A lost node is no restart for lack of progress, and what was saved before it counts.
 func TestProgressBeforeALostNode(t *testing.T) {
 	atOnce := rule("all", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 0))

@@ -17,8 +17,8 @@ import (
 
 func newRestart(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {
 	var r restartRequest
-	var task string
-	var partitions, processes, force bool
+	var s restartScope
+	var force bool
 	c := &cobra.Command{
 		Use:   "restart JOB [RANK...]",
 		Short: "Restart ranks of a TrainingJob, a task, or all of it",
@@ -46,49 +46,63 @@ refuses, or they do not come back.`,
   kubectl lockstep restart llama --processes --reason "its collective hangs"`,
 		Args: oneOrMoreNames,
 		RunE: func(c *cobra.Command, args []string) error {
-			if task != "" && len(args) > 1 {
-				return fmt.Errorf("--task: give either that or the rank %s", args[1])
-			}
-			if partitions && len(args) == 1 {
-				return errors.New("--partition: name a rank of each partition that is to be restarted, such as worker-0")
-			}
-			if processes && (task != "" || partitions || len(args) > 1) {
-				return errors.New("--processes: the programs of all ranks start again together: leave ranks, --task and --partition out")
+			if err := s.check(args); err != nil {
+				return err
 			}
 			if !force {
 				r.check = func(_ context.Context, c *cluster, job *v1alpha1.TrainingJob, _ []gang.Rank) error {
 					return restarts.CheckWaiting(job, r.Action, c.clock.Now())
 				}
 			}
-			return r.ask(c.Context(), streams.Out, flags, args, func(job *v1alpha1.TrainingJob, ranks []gang.Rank) ([]gang.Rank, error) {
-				r.Action = "RestartJob"
-				switch {
-				case processes:
-					r.Action = "RestartProcesses"
-					return ranks, restarts.CheckProcesses(job)
-				case task != "":
-					r.Action, ranks = "RestartTask", []gang.Rank{{Task: task}}
-					if !hasTask(job, task) {
-						return nil, fmt.Errorf("--task: TrainingJob %s has no task %q", job.Name, task)
-					}
-				case partitions:
-					if err := restarts.CheckPartitions(job, ranks); err != nil {
-						return nil, err
-					}
-					r.Action = "RestartPartition"
-				case len(ranks) > 0:
-					r.Action = "RestartPod"
-				}
-				return ranks, nil
+			return r.ask(c.Context(), streams.Out, flags, args, func(job *v1alpha1.TrainingJob, ranks []gang.Rank) (_ []gang.Rank, err error) {
+				r.Action, ranks, err = s.of(job, ranks)
+				return ranks, err
 			})
 		},
 	}
-	c.Flags().StringVar(&task, "task", "", "restart all ranks of this task")
-	c.Flags().BoolVar(&processes, "processes", false, "restart the programs of all ranks in the pods that there are")
+	c.Flags().StringVar(&s.task, "task", "", "restart all ranks of this task")
+	c.Flags().BoolVar(&s.processes, "processes", false, "restart the programs of all ranks in the pods that there are")
 	c.Flags().BoolVar(&force, "force", false, "restart ranks that are well even while another waits for a node")
-	c.Flags().BoolVar(&partitions, "partition", false, "restart the partitions that the ranks are in")
+	c.Flags().BoolVar(&s.partitions, "partition", false, "restart the partitions that the ranks are in")
 	r.addFlags(c, flags)
 	return c
+}
+
+// restartScope says what is restarted beside the ranks that are named: pods, partitions, a task, or programs alone.
+type restartScope struct {
+	task                  string
+	partitions, processes bool
+}
+
+// check returns an error where arguments and flags exclude each other. The first argument is the job.
+func (s *restartScope) check(args []string) error {
+	switch {
+	case s.processes && (s.task != "" || s.partitions || len(args) > 1):
+		return errors.New("--processes: the programs of all ranks start again together: leave ranks, --task and --partition out")
+	case s.task != "" && len(args) > 1:
+		return fmt.Errorf("--task: give either that or the rank %s", args[1])
+	case s.partitions && len(args) == 1:
+		return errors.New("--partition: name a rank of each partition that is to be restarted, such as worker-0")
+	}
+	return nil
+}
+
+// of is the action for a job, and the ranks that it names.
+func (s *restartScope) of(job *v1alpha1.TrainingJob, ranks []gang.Rank) (v1alpha1.RequestedAction, []gang.Rank, error) {
+	switch {
+	case s.processes:
+		return "RestartProcesses", ranks, restarts.CheckProcesses(job)
+	case s.task != "":
+		if !hasTask(job, s.task) {
+			return "", nil, fmt.Errorf("--task: TrainingJob %s has no task %q", job.Name, s.task)
+		}
+		return "RestartTask", []gang.Rank{{Task: s.task}}, nil
+	case s.partitions:
+		return "RestartPartition", ranks, restarts.CheckPartitions(job, ranks)
+	case len(ranks) > 0:
+		return "RestartPod", ranks, nil
+	}
+	return "RestartJob", ranks, nil
 }
 
 func newMigrate(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {
