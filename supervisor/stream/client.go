@@ -33,6 +33,9 @@ type Options struct {
 	ServerName string
 	// CAFile has the certificates, in PEM, of who signs the manager's.
 	CAFile string
+	// RenewedCAFile keeps the certificates that a manager has sent in their place, for the pod's next container; empty to forget them with
+	// the client.
+	RenewedCAFile string
 	// TokenFile has the pod's token.
 	TokenFile string
 	// Connected, Disconnected and Ordered are called one after the other. A stream is connected with the first order on it.
@@ -51,6 +54,8 @@ type Client struct {
 	closing chan struct{}
 	close   sync.Once
 	done    chan struct{}
+	// trusted are the authorities of the last attempt, and renewed those that a manager has sent; nil for none. Only Run's goroutine has them.
+	trusted, renewed *authorities
 
 	mu     sync.Mutex
 	report *wire.Report
@@ -61,7 +66,9 @@ func New(o Options) *Client {
 	setDefault(&o.FirstDelay, firstDelay)
 	setDefault(&o.MaxDelay, maxDelay)
 	setDefault(&o.TokenPoll, tokenPoll)
-	return &Client{options: o, changed: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{})}
+	return &Client{
+		options: o, changed: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}), renewed: keptAuthorities(o),
+	}
 }
 
 func setDefault(d *time.Duration, value time.Duration) {

@@ -281,7 +281,10 @@ type Order struct {
 	Refused string `protobuf:"bytes,6,opt,name=refused,proto3" json:"refused,omitempty"`
 	// Release reports whether nobody starts a program again that has ended with an error: its container ends with its exit code,
 	// so that the kubelet does what the pod's restart policy says.
-	Release       bool `protobuf:"varint,7,opt,name=release,proto3" json:"release,omitempty"`
+	Release bool `protobuf:"varint,7,opt,name=release,proto3" json:"release,omitempty"`
+	// Authorities are the certificates, in PEM, that the manager's own is checked with from now on; empty where the supervisor was told
+	// already. The first order of a stream has them, and the first one after they have changed, so that an order of a restart stays small.
+	Authorities   []byte `protobuf:"bytes,8,opt,name=authorities,proto3" json:"authorities,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -365,6 +368,13 @@ func (x *Order) GetRelease() bool {
 	return false
 }
 
+func (x *Order) GetAuthorities() []byte {
+	if x != nil {
+		return x.Authorities
+	}
+	return nil
+}
+
 var File_supervisor_wire_supervision_proto protoreflect.FileDescriptor
 
 const file_supervisor_wire_supervision_proto_rawDesc = "" +
@@ -382,7 +392,7 @@ const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\x06signal\x18\x02 \x01(\x05R\x06signal\x12%\n" +
 	"\x0estarted_micros\x18\x03 \x01(\x03R\rstartedMicros\x12!\n" +
 	"\fended_micros\x18\x04 \x01(\x03R\vendedMicros\x12\x18\n" +
-	"\amessage\x18\x05 \x01(\tR\amessage\"\xc5\x01\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\"\xe7\x01\n" +
 	"\x05Order\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12\x14\n" +
 	"\x05start\x18\x02 \x01(\bR\x05start\x12\x16\n" +
@@ -391,7 +401,8 @@ const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\n" +
 	"hyper_node\x18\x05 \x01(\tR\thyperNode\x12\x18\n" +
 	"\arefused\x18\x06 \x01(\tR\arefused\x12\x18\n" +
-	"\arelease\x18\a \x01(\bR\arelease*\x96\x01\n" +
+	"\arelease\x18\a \x01(\bR\arelease\x12 \n" +
+	"\vauthorities\x18\b \x01(\fR\vauthorities*\x96\x01\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTATE_RUNNING\x10\x01\x12\x12\n" +
