@@ -56,7 +56,7 @@ func SetupWithManager(mgr manager.Manager, o Options) (*Hub, *Certificates, erro
 		return nil, nil, err
 	}
 	hub := NewHub()
-	certificates := newCertificates(live, o.Namespace, names, now, mgr.GetLogger().WithName("supervisors"))
+	certificates := newCertificates(live, o.Namespace, names, now, mgr.GetLogger().WithName("supervisors"), hub.Trust)
 	server := newServer(o.BindAddress, hub, certificates, tokens, &members{cache: mgr.GetClient(), live: live}, now)
 	for _, runnable := range []manager.Runnable{hub, certificates, server} {
 		if err := mgr.Add(runnable); err != nil {

@@ -70,14 +70,22 @@ func (s *session) end(why error) {
 // target is what a supervisor should do.
 type target struct {
 	Order
-	refused string
+	authorities string
+	refused     string
 }
 
-func (t target) message() *wire.Order {
+// message tells a supervisor its target, and the authorities only if it was told others before, or nothing.
+func (t target) message(before *target) *wire.Order {
 	if t.refused != "" {
 		return &wire.Order{Refused: t.refused}
 	}
-	return &wire.Order{Epoch: t.Epoch, Start: t.Start, Resume: t.Resume, RestartReason: t.RestartReason, HyperNode: t.HyperNode, Release: t.Release}
+	order := &wire.Order{
+		Epoch: t.Epoch, Start: t.Start, Resume: t.Resume, RestartReason: t.RestartReason, HyperNode: t.HyperNode, Release: t.Release,
+	}
+	if before == nil || before.authorities != t.authorities {
+		order.Authorities = []byte(t.authorities)
+	}
+	return order
 }
 
 // Supervise is part of wire.SupervisionServer.
@@ -196,7 +204,7 @@ func (s *Server) send(stream stream, session *session) error {
 			continue
 		}
 		orders.WithLabelValues(session.job.Namespace).Inc()
-		if err := stream.Send(next.message()); err != nil {
+		if err := stream.Send(next.message(sent)); err != nil {
 			return err
 		}
 		if sent = &next; sent.refused != "" {
