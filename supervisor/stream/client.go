@@ -112,11 +112,12 @@ func (c *Client) Close(ctx context.Context) {
 	}
 }
 
-// Run connects until Close or the end of the context: the first time at once, and after that with a growing delay.
+// Run connects until Close or the end of the context: the first time at once, and after that with a delay that grows while there is
+// nothing new to report.
 func (c *Client) Run(ctx context.Context) {
 	defer close(c.done)
 	said := ""
-	for failures := 0; ; failures++ {
+	for failures := 0; ; {
 		answered, err := c.attempt(ctx)
 		if answered {
 			failures, said = 0, ""
@@ -129,12 +130,31 @@ func (c *Client) Run(ctx context.Context) {
 			said = err.Error()
 			c.options.Log.Warn("No stream to the manager; trying again", "address", c.options.Address, "error", err)
 		}
+		if failures = c.pause(ctx, failures); c.over(ctx) {
+			return
+		}
+	}
+}
+
+// pause waits for the next attempt, and returns the failures that its delay is counted from. A report begins them again: a program that
+// has failed waits for a manager, and what nobody has heard for an hour may be there now.
+func (c *Client) pause(ctx context.Context, failures int) int {
+	next := time.Now().Add(c.delay(failures))
+	timer := time.NewTimer(time.Until(next))
+	defer timer.Stop()
+	for {
 		select {
+		case <-c.changed:
+			if soon := time.Now().Add(c.delay(0)); soon.Before(next) {
+				next, failures = soon, 0
+				timer.Reset(time.Until(next))
+			}
+		case <-timer.C:
+			return failures + 1
 		case <-ctx.Done():
-			return
+			return failures
 		case <-c.closing:
-			return
-		case <-time.After(c.delay(failures)):
+			return failures
 		}
 	}
 }
