@@ -26,7 +26,7 @@ const SecretName = "lockstep-supervisor-ca"
 const (
 	// lookEvery is how often the Secret is read, for authorities that are due, or that somebody has replaced.
 	lookEvery = time.Hour
-	// retryEvery is how often it is where that failed.
+	// retryEvery is how often it is read after that has failed.
 	retryEvery = 10 * time.Second
 )
 

@@ -20,7 +20,7 @@ import (
 
 var (
 	errForgotten = status.Error(codes.Aborted, "the pod's TrainingJob is gone: connect again to hear what is known of the pod")
-	errReplaced  = status.Error(codes.Aborted, "the pod has connected again: this stream is none any more")
+	errReplaced  = status.Error(codes.Aborted, "the pod has connected again: this stream is no longer used")
 )
 
 type stream = grpc.BidiStreamingServer[wire.Report, wire.Order]
@@ -31,7 +31,7 @@ type session struct {
 	pod types.UID
 	// expiry of the newest token.
 	expiry atomic.Pointer[time.Time]
-	// changed holds a token where the hub has something to say that the sender may not have seen.
+	// changed is filled where the hub has something to say that the sender may not have seen.
 	changed chan struct{}
 	// ended holds why the hub wants no more of the stream.
 	ended chan error
