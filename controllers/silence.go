@@ -16,8 +16,11 @@ import (
 )
 
 // silenceTold is how long supervisors of a job have to be silent before its users are told: longer than they take to find a new leader,
-// which they try every 30 s at least.
+// since they try every 30 s at least.
 const silenceTold = 2 * time.Minute
+
+// silenceRepeated is how long it takes until they are told again: as long as the API server keeps an event by default.
+const silenceRepeated = time.Hour
 
 // silences remembers the jobs with such programs.
 type silences struct {
@@ -29,30 +32,29 @@ type silences struct {
 type silence struct {
 	queue string
 	ranks int
-	since time.Time // at least one of them has been silent all the time since
-	told  bool
+	due   time.Time // when the job's users are told
 }
 
-// reportSilence counts the running programs whose supervisors are not heard, and tells the job's users once that some have not been for a
-// while. It returns when that is due; zero for never.
+// reportSilence counts the running programs whose supervisors are not heard, and tells the job's users where some have not been for a while.
+// It returns when it is due next; zero for never.
 func (r *TrainingJobReconciler) reportSilence(o *gang.Observation) time.Time {
 	if r.Supervision == nil || o.Job.Spec.Supervisor == nil {
 		return time.Time{}
 	}
 	names := silent(o)
-	s := r.silences.note(o, len(names))
-	switch due := s.since.Add(silenceTold); {
-	case len(names) == 0 || s.told:
+	s := r.silences.note(o, len(names)) // only this job's passes use it, one after the other
+	switch {
+	case len(names) == 0:
 		return time.Time{}
-	case o.Now.Before(due):
-		return due
+	case o.Now.Before(s.due):
+		return s.due
 	}
-	s.told = true // only this job's passes use it, one after the other
+	s.due = o.Now.Add(silenceRepeated)
 	r.tell(o.Job, corev1.EventTypeWarning, "SupervisorsNotConnected", "Connect", fmt.Sprintf(
-		"no stream for %s from the supervisors of %s: their programs run, but cannot be restarted in place, and one that fails waits for managerTimeoutSeconds. "+
+		"no stream for %s or more from the supervisors of %s: their programs run, but cannot be restarted in place, and one that fails waits for managerTimeoutSeconds. "+
 			"Their containers' logs say why, in lines with from=lockstep-run; NetworkPolicies have to let them reach %s and the cluster's DNS",
 		silenceTold, named(names), r.Supervision.Pods.Address))
-	return time.Time{}
+	return s.due
 }
 
 // silent are the ranks whose programs run and whose supervisors are not heard.
@@ -91,10 +93,7 @@ func (s *silences) note(o *gang.Observation, ranks int) *silence {
 		s.jobs[key] = job
 	}
 	if job.ranks == 0 {
-		job.since = o.Now
-	}
-	if ranks == 0 {
-		job.told = false
+		job.due = o.Now.Add(silenceTold)
 	}
 	silentSupervisors.WithLabelValues(key.Namespace, job.queue).Add(float64(ranks - job.ranks))
 	job.ranks = ranks

@@ -15,7 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
-// The users of a job are told once that supervisors do not connect, and again only after all were there.
+// The users of a job are told that supervisors do not connect, and each hour again while some do not.
 func TestSilentSupervisorsAreTold(t *testing.T) {
 	silentSupervisors.Reset()
 	recorder := events.NewFakeRecorder(10)
@@ -54,13 +54,17 @@ func TestSilentSupervisorsAreTold(t *testing.T) {
 	check.Equal(t, "silent", map[string][2]float64{"research research": {1}}, told(t, silentSupervisors))
 	said("before it is due")
 	pass(silenceTold, true, false, false)
-	said("when it is due", "Warning SupervisorsNotConnected no stream for 2m0s from the supervisors of worker-1, worker-2: ")
-	check.Equal(t, "due, once it was told", time.Time{}, pass(2*silenceTold, true, false, false))
+	said("when it is due", "Warning SupervisorsNotConnected no stream for 2m0s or more from the supervisors of worker-1, worker-2: ")
+	again := silenceTold + silenceRepeated
+	check.Equal(t, "due, once it was told", t0.Add(again), pass(2*silenceTold, true, false, false))
 	said("later")
-	pass(2*silenceTold, true, true, true)
+	pass(again, true, true, false)
+	said("when the event is gone", "supervisors of worker-2: ")
+	check.Equal(t, "due, where all are there", time.Time{}, pass(again+time.Minute, true, true, true))
 	check.Equal(t, "silent, where all are there", map[string][2]float64{}, told(t, silentSupervisors))
-	pass(3*silenceTold, true, false, true)
-	pass(4*silenceTold, true, false, true)
+	pass(again+2*time.Minute, true, false, true)
+	said("before it is due anew")
+	pass(again+2*time.Minute+silenceTold, true, false, true)
 	said("anew", "supervisors of worker-1: ")
 	r.silences.forget(client.ObjectKeyFromObject(job))
 	check.Equal(t, "silent, of a job that is gone", map[string][2]float64{}, told(t, silentSupervisors))
