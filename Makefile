@@ -136,9 +136,10 @@ verify: generate manifests lint ## check that what is generated is committed, mo
 	go vet ./...
 
 .PHONY: build
-build: prereqs ## build bin/manager, bin/kubectl-lockstep and bin/health-agent (which reaches DCGM where there is a C compiler)
+build: prereqs ## build bin/manager, bin/kubectl-lockstep, bin/lockstep-run and bin/health-agent (which reaches DCGM where there is a C compiler)
 	CGO_ENABLED=0 go build -trimpath -buildvcs=auto -tags grpcnotrace -o bin/manager ./cmd/manager
 	CGO_ENABLED=0 go build -trimpath -buildvcs=auto -o bin/kubectl-lockstep ./cmd/kubectl-lockstep
+	CGO_ENABLED=0 go build -trimpath -buildvcs=auto -o bin/lockstep-run ./cmd/lockstep-run
 	go build -trimpath -buildvcs=auto -o bin/health-agent ./cmd/health-agent
 
 .PHONY: test

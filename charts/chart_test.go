@@ -17,6 +17,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -188,6 +189,7 @@ func TestBadValuesAreRefused(t *testing.T) {
 		"agent.namespace=default":                      "agent.namespace default is the manager's",
 		`manager.podLabels.app\.kubernetes\.io/name=x`: "invalid propertyName 'app.kubernetes.io/name'",
 		"networkPolicy.metricsFrom[0].cidr=10.0.0.0/8": "at '/networkPolicy/metricsFrom/0': additional properties 'cidr' not allowed",
+		"networkPolicy.supervisorsFrom=research":       "at '/networkPolicy/supervisorsFrom': ",
 		"agent.maxUnavailable=ten":                     "at '/agent/maxUnavailable': ",
 		"agents.enabled=false":                         "additional properties 'agents' not allowed",
 		"alerts.tlsSecretName=":                        "at '/alerts/tlsSecretName': ",
@@ -280,6 +282,27 @@ func TestSupervisors(t *testing.T) {
 	}
 	want := networkingv1.NetworkPolicyIngressRule{Ports: []networkingv1.NetworkPolicyPort{{Port: new(intstr.FromString("supervisors"))}}}
 	if diff := cmp.Diff(want, admits.Spec.Ingress[len(admits.Spec.Ingress)-1]); diff != "" {
+		t.Errorf("what the NetworkPolicy admits (-want +got):\n%s", diff)
+	}
+}
+
+// Whose pods reach the port of supervisors may be narrowed; the other ports stay as they are.
+func TestSupervisorsFrom(t *testing.T) {
+	const peers = "networkPolicy.supervisorsFrom[0].namespaceSelector.matchLabels.team=research,networkPolicy.supervisorsFrom[1].ipBlock.cidr=10.0.0.0/8"
+	objects := chart(t, "--set", supervisors+",networkPolicy.enabled=true,"+peers)
+	var admits networkingv1.NetworkPolicy
+	convert(t, objects["NetworkPolicy lockstep-system/lockstep-manager"], &admits)
+	want := []networkingv1.NetworkPolicyIngressRule{
+		{Ports: []networkingv1.NetworkPolicyPort{{Port: new(intstr.FromString("metrics"))}}},
+		{
+			Ports: []networkingv1.NetworkPolicyPort{{Port: new(intstr.FromString("supervisors"))}},
+			From: []networkingv1.NetworkPolicyPeer{
+				{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "research"}}},
+				{IPBlock: &networkingv1.IPBlock{CIDR: "10.0.0.0/8"}},
+			},
+		},
+	}
+	if diff := cmp.Diff(want, admits.Spec.Ingress); diff != "" {
 		t.Errorf("what the NetworkPolicy admits (-want +got):\n%s", diff)
 	}
 }

@@ -124,7 +124,7 @@ func (a *actor) create(ctx context.Context) error {
 }
 
 // noSupervision is why a job with a supervisor does not start where the manager has no part in that.
-const noSupervision = "spec.supervisor needs a manager that supervisors can reach: start it with --supervisors-bind-address, --supervisors-address and --supervisor-image, or create the job without supervisor"
+const noSupervision = "spec.supervisor needs a manager that supervisors can reach: start it with --supervisors-bind-address and --supervisor-image (supervisors.enabled=true in its chart), or create the job without supervisor"
 
 // maxRefusal is how much is told of a refusal, in bytes.
 const maxRefusal = 1024

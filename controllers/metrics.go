@@ -55,6 +55,11 @@ var (
 		Name: "lockstep_bindings_total",
 		Help: "Pods that returned to a node which their job held, by result: Bound, without the scheduler, or LeftToScheduler.",
 	}, []string{"namespace", "queue", "result"})
+
+	silentSupervisors = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "lockstep_silent_supervisors",
+		Help: "Supervisors of running programs that have no stream to this manager.",
+	}, []string{"namespace", "queue"})
 )
 
 // The results that bindings counts.
@@ -64,6 +69,6 @@ const (
 )
 
 // kept are the metrics that are counted as things happen.
-var kept = []prometheus.Collector{incidents, steps, recovery, phases, lostSeconds, replacedRanks, checkpointsTotal, checkpointSeconds, bindings}
+var kept = []prometheus.Collector{incidents, steps, recovery, phases, lostSeconds, replacedRanks, checkpointsTotal, checkpointSeconds, bindings, silentSupervisors}
 
 func init() { metrics.Registry.MustRegister(kept...) }

@@ -19,6 +19,7 @@ import (
 	"github.com/lockstep-dev/lockstep/controllers/tracing"
 	"github.com/lockstep-dev/lockstep/controllers/writes"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
 // TrainingJobReconciler keeps TrainingJobs running.
@@ -49,6 +50,7 @@ type TrainingJobReconciler struct {
 	tried       podMemory // left to the scheduler
 	opened      podMemory // their gates were lifted
 	lacks       lacks
+	silences    silences
 	lastNodes   lastNodes
 	conflicts   inARow
 	refused     inARow
@@ -127,8 +129,9 @@ func (r *TrainingJobReconciler) step(ctx context.Context, req ctrl.Request) (_ c
 	if err := r.act(pass.Stage(ctx, tracing.Act), job, o, &decision.Status); err != nil {
 		return ctrl.Result{}, fmt.Errorf("act: %w", err)
 	}
-	if decision.Next.IsZero() {
+	next := instant.Earliest(decision.Next, r.reportSilence(o))
+	if next.IsZero() {
 		return ctrl.Result{}, nil
 	}
-	return ctrl.Result{RequeueAfter: max(decision.Next.Sub(o.Now), writes.MinRequeue)}, nil
+	return ctrl.Result{RequeueAfter: max(next.Sub(o.Now), writes.MinRequeue)}, nil
 }

@@ -8,9 +8,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/lockstep-dev/lockstep/supervisor/durable"
 )
 
 // messageLimit is how much of a termination message the kubelet takes, in bytes.
@@ -32,21 +33,8 @@ func readEpoch(file string) (kept int64, found bool, err error) {
 	return kept, true, nil
 }
 
-// writeEpoch replaces the file as a whole: a container may be killed at any moment.
 func writeEpoch(file string, e int64) error {
-	next, err := os.CreateTemp(filepath.Dir(file), ".epoch-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(next.Name()) // once it is renamed there is none
-	if _, err := fmt.Fprintln(next, e); err != nil {
-		next.Close()
-		return err
-	}
-	if err := errors.Join(next.Sync(), next.Close()); err != nil {
-		return err
-	}
-	return os.Rename(next.Name(), file)
+	return durable.Write(file, fmt.Appendln(nil, e))
 }
 
 // terminationMessage is the end of what the program has written; empty where it has not.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -17,6 +18,10 @@ import (
 	"github.com/lockstep-dev/lockstep/supervisor/stream"
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
 )
+
+// renewedCAFile is the name of the file beside Options.EpochFile that keeps what a manager has sent of its certificate authorities. No flag
+// names it: managers give the pods' commands to supervisors of other versions, too.
+const renewedCAFile = "manager-ca.crt"
 
 // lastWord is how long the container stays for the manager to read the last report.
 const lastWord = time.Second
@@ -80,6 +85,7 @@ func (s *supervisor) connect() (err error) {
 		return err
 	}
 	s.Stream.Log = s.Log
+	s.Stream.RenewedCAFile = filepath.Join(filepath.Dir(s.EpochFile), renewedCAFile)
 	s.Stream.Connected = func() { s.events <- epoch.Connected{} }
 	s.Stream.Disconnected = func() { s.events <- epoch.Disconnected{} }
 	s.Stream.Ordered = s.ordered

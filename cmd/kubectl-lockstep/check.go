@@ -27,8 +27,8 @@ func newCheck(streams genericiooptions.IOStreams, config *genericclioptions.Conf
 		Use:   "check",
 		Short: "Find what is wrong with an installation, and say what to do",
 		Long: `Find what is wrong with an installation of Lockstep, and say what to do about it: versions, CRDs, the
-configuration of Volcano's scheduler, webhooks, HyperNodes, queues, the manager and its rights, health agents,
-and taints that were left behind. Nothing is written to the cluster.
+configuration of Volcano's scheduler, webhooks, HyperNodes, queues, the manager and its rights, the way of supervisors
+to it, health agents, and taints that were left behind. Nothing is written to the cluster.
 
 A problem is something that does not work, or will not when it is needed. A warning is something that works less
 well than it could, or waits for a person. A check that cannot be made, as for lack of rights, is a problem.

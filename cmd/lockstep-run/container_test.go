@@ -139,6 +139,14 @@ func (c *container) exits(code int) {
 	}
 }
 
+func (c *container) kill() {
+	c.t.Helper()
+	if err := c.cmd.Process.Kill(); err != nil {
+		c.t.Fatal(err)
+	}
+	<-c.ended
+}
+
 func (c *container) signal(s syscall.Signal) {
 	c.t.Helper()
 	if err := c.cmd.Process.Signal(s); err != nil {

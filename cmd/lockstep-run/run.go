@@ -76,10 +76,10 @@ func bind(o *supervisor.Options) *flag.FlagSet {
 		flags.PrintDefaults()
 	}
 	flags.Int64Var(&o.Epoch, "epoch", 1, "epoch of the gang that the pod was made in; without a flag or LOCKSTEP_RUN_EPOCH it is LOCKSTEP_EPOCH")
-	flags.StringVar(&o.EpochFile, "epoch-file", "", "file that keeps the highest epoch seen, in an emptyDir of this container (required)")
+	flags.StringVar(&o.EpochFile, "epoch-file", "", "file that keeps the highest epoch seen, in an emptyDir of this container, and beside it manager-ca.crt, what the manager sends of its CA (required)")
 	flags.StringVar(&o.Stream.Address, "manager-address", "", "host:port where the leading manager takes streams (required)")
 	flags.StringVar(&o.Stream.ServerName, "server-name", "", "name in the manager's certificate; default: the host of --manager-address")
-	flags.StringVar(&o.Stream.CAFile, "ca-file", "", "certificates, in PEM, that the manager's is checked with; read at each attempt to connect (required)")
+	flags.StringVar(&o.Stream.CAFile, "ca-file", "", "certificates, in PEM, that the manager's is checked with until it sends newer ones; read at each attempt to connect (required)")
 	flags.StringVar(&o.Stream.TokenFile, "token-file", "", "token of the pod's service account for the manager; read again when it changes (required)")
 	flags.DurationVar(&o.ManagerTimeout, "manager-timeout", time.Minute, "how long a program that has failed waits for a manager before the container ends with its code")
 	flags.DurationVar(&o.Process.StopTimeout, "stop-timeout", 10*time.Second, "time between SIGTERM and SIGKILL when the program is stopped for a later epoch")

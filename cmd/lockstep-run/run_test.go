@@ -4,6 +4,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -184,13 +185,27 @@ func TestContainerThatStartsAgainWithoutManager(t *testing.T) {
 	p.manager.Stop()
 	first := p.run()
 	p.puppets.Next()
-	if err := first.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	<-first.ended
+	first.kill()
 	p.run("--manager-timeout=1ns")
 	if got := p.puppets.Next().Variables("LOCKSTEP_EPOCH"); !cmp.Equal(got, []string{"LOCKSTEP_EPOCH=1"}) {
 		t.Error("the program starts with", got)
+	}
+}
+
+// A container that starts after the manager's authority has changed is one of a pod that has been told of it.
+func TestContainerThatStartsAfterANewAuthority(t *testing.T) {
+	p := newPod(t)
+	first := p.run()
+	p.puppets.Next()
+	authority := p.manager.NewCertificate(time.Now())
+	p.connected(&wire.Order{Epoch: 2, Authorities: []byte(authority)}).Await(waiting)
+	first.kill()
+	p.manager.Stop()
+	p.manager.Listen(p.manager.Address)
+	p.run()
+	p.connected(&wire.Order{Epoch: 2}).Await(failedState)
+	if got := p.read("manager-ca.crt"); got != authority {
+		t.Errorf("the authority that is kept is %q", got)
 	}
 }
 

@@ -22,8 +22,8 @@ const (
 	day = 24 * time.Hour
 	// authorityLife is how long an authority holds. Two thirds of it, 6 years and 8 months, and the next one is made.
 	authorityLife = 3650 * day
-	// overlap is how long pods learn of the next authority before it signs. A pod knows those that the manager had when the pod was made, so
-	// this is how long a pod may run.
+	// overlap is how long pods have to learn of the next authority before it signs. They learn of it by their streams, so a pod may run for
+	// as long without one, and so may a pod whose supervisor is of a version that does not know of renewals.
 	overlap = 365 * day
 	// leafLife is how long the server's certificate holds.
 	leafLife = 90 * day

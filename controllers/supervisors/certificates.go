@@ -26,7 +26,7 @@ const SecretName = "lockstep-supervisor-ca"
 const (
 	// lookEvery is how often the Secret is read, for authorities that are due, or that somebody has replaced.
 	lookEvery = time.Hour
-	// retryEvery is how often it is where that failed.
+	// retryEvery is how often it is read after that has failed.
 	retryEvery = 10 * time.Second
 )
 
@@ -38,6 +38,8 @@ type Certificates struct {
 	names  []string
 	clock  clock.WithTicker
 	log    logr.Logger
+	// told is called with the authorities that pods should trust, before the server uses them.
+	told func(bundle []byte)
 
 	ready chan struct{} // closed when there is an authority
 
@@ -46,9 +48,9 @@ type Certificates struct {
 	leaf        *tls.Certificate
 }
 
-func newCertificates(live client.Client, namespace string, names []string, clock clock.WithTicker, log logr.Logger) *Certificates {
+func newCertificates(live client.Client, namespace string, names []string, clock clock.WithTicker, log logr.Logger, told func(bundle []byte)) *Certificates {
 	return &Certificates{
-		live: live, secret: types.NamespacedName{Namespace: namespace, Name: SecretName}, names: names, clock: clock, log: log,
+		live: live, secret: types.NamespacedName{Namespace: namespace, Name: SecretName}, names: names, clock: clock, log: log, told: told,
 		ready: make(chan struct{}),
 	}
 }
@@ -133,6 +135,7 @@ func (c *Certificates) write(ctx context.Context, secret *corev1.Secret, a autho
 
 // use has authorities sign from now on.
 func (c *Certificates) use(a authorities) {
+	c.told(a.bundle())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.authorities.current.equal(a.current) {

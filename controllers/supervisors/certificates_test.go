@@ -24,7 +24,7 @@ func newManagers(t *testing.T) (func() *Certificates, client.WithWatch, *clockte
 	api := fake.NewClientBuilder().WithScheme(scheme(t)).Build()
 	clock := clocktesting.NewFakeClock(t0)
 	return func() *Certificates {
-		return newCertificates(api, "lockstep-system", []string{"lockstep-supervisors.lockstep-system.svc", "10.0.0.1"}, clock, logr.Discard())
+		return newCertificates(api, "lockstep-system", []string{"lockstep-supervisors.lockstep-system.svc", "10.0.0.1"}, clock, logr.Discard(), func([]byte) {})
 	}, api, clock
 }
 
@@ -70,7 +70,7 @@ func TestTheNextLeaderHasTheSameAuthority(t *testing.T) {
 	check.Equal(t, "version, where nothing changes", version, secret.ResourceVersion)
 }
 
-// A pod that is a year old at most trusts the manager, at any time in forty years.
+// A pod whose last stream was a year ago at most trusts the manager, at any time in forty years.
 func TestPodsTrustTheManagerWhileAuthoritiesChange(t *testing.T) {
 	manager, _, clock := newManagers(t)
 	c := manager()

@@ -41,6 +41,8 @@ type Order struct {
 type Hub struct {
 	mu   sync.Mutex
 	jobs map[Job]*gang
+	// authorities are those of the server's certificates, in PEM; empty before there are any.
+	authorities string
 	// reported has the jobs of which a report has changed since the reconciler was last told, each once.
 	reported workqueue.TypedInterface[types.NamespacedName]
 	woken    chan event.GenericEvent
@@ -100,6 +102,21 @@ func (h *Hub) Order(job Job, order Order) {
 	g.order = &order
 	for _, m := range g.pods {
 		m.session.wake()
+	}
+}
+
+// Trust has every supervisor know the server by these authorities, in PEM, also those that connect later.
+func (h *Hub) Trust(authorities []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.authorities == string(authorities) {
+		return
+	}
+	h.authorities = string(authorities)
+	for _, g := range h.jobs {
+		for _, m := range g.pods {
+			m.session.wake()
+		}
 	}
 }
 
@@ -209,7 +226,7 @@ func (h *Hub) target(s *session) (t target, ok bool) {
 		return target{refused: m.refused}, true
 	}
 	if order := h.jobs[s.job].order; order != nil {
-		return target{Order: *order}, true
+		return target{Order: *order, authorities: h.authorities}, true
 	}
 	return target{}, false
 }

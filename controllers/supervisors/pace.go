@@ -16,7 +16,7 @@ import (
 const (
 	// perSecond and atOnce are how many connections and reports of a pod are taken. A restart of a gang is three reports.
 	perSecond, atOnce = 5, 20
-	// pacedPods is of how many pods it is known how much they have sent: more than a manager has streams.
+	// pacedPods is how many pods have their rate remembered: more than a manager has streams.
 	pacedPods = 4 * maxStreams
 )
 

@@ -34,8 +34,8 @@ type Options struct {
 	Namespace string
 }
 
-// SetupWithManager adds the server to a manager, whose leader runs it. Of the hub and the certificates that it returns, the reconciler
-// learns and orders; they are nil where the server is off.
+// SetupWithManager adds the server to a manager, whose leader runs it. The reconciler reads reports and gives orders by the hub that it
+// returns, and gives pods the authorities of the certificates. Both are nil where the server is off.
 func SetupWithManager(mgr manager.Manager, o Options) (*Hub, *Certificates, error) {
 	if o.BindAddress == Off {
 		return nil, nil, nil
@@ -56,7 +56,7 @@ func SetupWithManager(mgr manager.Manager, o Options) (*Hub, *Certificates, erro
 		return nil, nil, err
 	}
 	hub := NewHub()
-	certificates := newCertificates(live, o.Namespace, names, now, mgr.GetLogger().WithName("supervisors"))
+	certificates := newCertificates(live, o.Namespace, names, now, mgr.GetLogger().WithName("supervisors"), hub.Trust)
 	server := newServer(o.BindAddress, hub, certificates, tokens, &members{cache: mgr.GetClient(), live: live}, now)
 	for _, runnable := range []manager.Runnable{hub, certificates, server} {
 		if err := mgr.Add(runnable); err != nil {

@@ -20,7 +20,7 @@ import (
 
 var (
 	errForgotten = status.Error(codes.Aborted, "the pod's TrainingJob is gone: connect again to hear what is known of the pod")
-	errReplaced  = status.Error(codes.Aborted, "the pod has connected again: this stream is none any more")
+	errReplaced  = status.Error(codes.Aborted, "the pod has connected again: this stream is no longer used")
 )
 
 type stream = grpc.BidiStreamingServer[wire.Report, wire.Order]
@@ -31,7 +31,7 @@ type session struct {
 	pod types.UID
 	// expiry of the newest token.
 	expiry atomic.Pointer[time.Time]
-	// changed holds a token where the hub has something to say that the sender may not have seen.
+	// changed is filled where the hub has something to say that the sender may not have seen.
 	changed chan struct{}
 	// ended holds why the hub wants no more of the stream.
 	ended chan error
@@ -70,16 +70,22 @@ func (s *session) end(why error) {
 // target is what a supervisor should do.
 type target struct {
 	Order
-	refused string
+	authorities string
+	refused     string
 }
 
-func (t target) message() *wire.Order {
+// message tells a supervisor its target, and the authorities only if it was told others before, or nothing.
+func (t target) message(before *target) *wire.Order {
 	if t.refused != "" {
 		return &wire.Order{Refused: t.refused}
 	}
-	return &wire.Order{
+	order := &wire.Order{
 		Epoch: t.Epoch, Start: t.Start, Resume: t.Resume, RestartReason: t.RestartReason, HyperNode: t.HyperNode, Release: t.Release, Keep: t.Keep,
 	}
+	if before == nil || before.authorities != t.authorities {
+		order.Authorities = []byte(t.authorities)
+	}
+	return order
 }
 
 // Supervise is part of wire.SupervisionServer.
@@ -198,7 +204,7 @@ func (s *Server) send(stream stream, session *session) error {
 			continue
 		}
 		orders.WithLabelValues(session.job.Namespace).Inc()
-		if err := stream.Send(next.message()); err != nil {
+		if err := stream.Send(next.message(sent)); err != nil {
 			return err
 		}
 		if sent = &next; sent.refused != "" {

@@ -21,7 +21,7 @@ const (
 	rank1 = types.UID("llm-1-worker-1-uid")
 )
 
-func sameOrder(t *testing.T, what string, want, got *wire.Order) {
+func sameOrder(t testing.TB, what string, want, got *wire.Order) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
@@ -34,7 +34,9 @@ func TestReportsAndOrders(t *testing.T) {
 	first.reports(3, wire.State_STATE_RUNNING)
 	w.awaitState(rank0, wire.State_STATE_RUNNING)
 	w.hub.Order(theJob, Order{Epoch: 4, Resume: true, RestartReason: "PodFailed", HyperNode: "rack-a"})
-	sameOrder(t, "order", &wire.Order{Epoch: 4, Resume: true, RestartReason: "PodFailed", HyperNode: "rack-a"}, first.ordered())
+	sameOrder(t, "order", &wire.Order{
+		Epoch: 4, Resume: true, RestartReason: "PodFailed", HyperNode: "rack-a", Authorities: w.certificates.Bundle(),
+	}, first.ordered())
 
 	must(t, first.Send(&wire.Report{Epoch: 3, State: wire.State_STATE_FAILED, Exit: &wire.Exit{
 		Code: 137, Signal: 9, StartedMicros: t0.UnixMicro(), EndedMicros: t0.UnixMicro() + 5, Message: "out of memory",
@@ -75,7 +77,7 @@ func TestAnOrderIsSentOnce(t *testing.T) {
 func TestAnOrderOfEpoch0IsSent(t *testing.T) {
 	w := newWorld(t)
 	w.hub.Order(theJob, Order{})
-	sameOrder(t, "order", &wire.Order{}, w.connect(w.token("llm-1-worker-0")).ordered())
+	sameOrder(t, "order", &wire.Order{Authorities: w.certificates.Bundle()}, w.connect(w.token("llm-1-worker-0")).ordered())
 }
 
 func TestMessagesThatMeanNothing(t *testing.T) {

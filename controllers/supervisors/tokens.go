@@ -20,17 +20,17 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Audience of the tokens of supervisors: that of the projected volume's serviceAccountToken. Such a token is worth nothing to the API
-// server, nor is a pod's usual one here.
+// Audience of the tokens of supervisors: that of the projected volume's serviceAccountToken. The API server takes no such token, and this
+// server takes no other.
 const Audience = "lockstep-supervisor"
 
 const (
-	// maxKeyAge is how long the API server's keys are used before they are read again, so that one that was withdrawn does not hold for ever.
+	// maxKeyAge is how long the API server's keys are used before they are read again, so that a withdrawn key does not stay valid.
 	maxKeyAge = 10 * time.Minute
 	// minKeyAge is how old keys are at least before a token that they do not verify has them read again: forged tokens must not become
 	// requests to the API server.
 	minKeyAge = 10 * time.Second
-	// fetchTimeout is how long the API server has to answer. A leader that does not reach it is none much longer.
+	// fetchTimeout is how long the API server has to answer. A leader that does not reach it soon loses its lease.
 	fetchTimeout = 5 * time.Second
 )
 
@@ -129,8 +129,8 @@ func identityOf(token *oidc.IDToken) (identity, error) {
 	}, nil
 }
 
-// current is a verifier with keys that are not older than this, and when they were read. Where the API server does not answer, older ones go
-// on, but no newer ones are waited for.
+// current returns a verifier whose keys are no older than the given age, and when they were read. Where the API server does not answer, older
+// keys stay in use; a caller that needs newer ones than those gets the error.
 func (t *tokens) current(ctx context.Context, age time.Duration) (*oidc.IDTokenVerifier, time.Time, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -3,6 +3,7 @@
 package supervisors
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -87,24 +88,30 @@ func must(t testing.TB, err error) {
 // newWorld has a TrainingJob llm, its Volcano Job llm-1 and the pods llm-1-worker-0 and -1, of which the cache knows.
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, clock: clocktesting.NewFakeClock(t0), keys: newIssuerKeys(t), hub: NewHub()}
+	return newWorldAt(t, t0)
+}
+
+func newWorldAt(t testing.TB, now time.Time) *world {
+	t.Helper()
+	w := &world{t: t, clock: clocktesting.NewFakeClock(now), keys: newIssuerKeys(t), hub: NewHub()}
 	objects := []client.Object{trainingJob(), volcanoJob(), pod("llm-1-worker-0"), pod("llm-1-worker-1")}
 	w.live = fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).Build()
 	w.cache = fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).Build()
-	w.certificates = newCertificates(w.live, "lockstep-system", []string{"127.0.0.1"}, w.clock, logr.Discard())
+	w.certificates = newCertificates(w.live, "lockstep-system", []string{"127.0.0.1"}, w.clock, logr.Discard(), func(bundle []byte) { w.hub.Trust(bundle) })
 	must(t, w.certificates.refresh(t.Context()))
 	w.start()
 	return w
 }
 
-// start starts a server, as the next leader does, which knows nothing of the last one's streams.
+// start starts a server, as the next leader does at the address of the last one, of whose streams it knows nothing.
 func (w *world) start() {
 	w.t.Helper()
 	w.hub = NewHub()
+	w.hub.Trust(w.certificates.Bundle())
 	tokens, err := newTokens(&rest.Config{Host: w.keys.server.URL}, w.clock)
 	must(w.t, err)
 	w.server = newServer("", w.hub, w.certificates, tokens, &members{cache: w.cache, live: w.live}, w.clock)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", cmp.Or(w.address, "127.0.0.1:0"))
 	must(w.t, err)
 	w.address = listener.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())

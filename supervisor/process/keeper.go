@@ -45,7 +45,7 @@ type Exit struct {
 	Started, Ended time.Time
 }
 
-// Keeper starts, reaps and stops the processes of a container. There is one in a process: it reaps every child.
+// Keeper starts, reaps and stops the processes of a container. A process has one, which reaps every child.
 type Keeper struct {
 	options Options
 

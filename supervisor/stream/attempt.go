@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -74,15 +73,12 @@ func because(ctx context.Context, err error) error {
 }
 
 func (c *Client) dial() (*grpc.ClientConn, error) {
-	pem, err := os.ReadFile(c.options.CAFile)
+	trusted, err := c.authorities()
 	if err != nil {
-		return nil, fmt.Errorf("the manager's CA: %w", err)
+		return nil, err
 	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("the manager's CA: %s has no certificate in PEM", c.options.CAFile)
-	}
-	config := &tls.Config{RootCAs: roots, ServerName: c.options.ServerName, MinVersion: tls.VersionTLS13}
+	c.trusted = trusted
+	config := &tls.Config{RootCAs: trusted.pool, ServerName: c.options.ServerName, MinVersion: tls.VersionTLS13}
 	return grpc.NewClient("passthrough:///"+c.options.Address, // the dialer resolves the name, at each attempt
 		grpc.WithTransportCredentials(credentials.NewTLS(config)),
 		grpc.WithNoProxy(), // the manager is in the cluster
@@ -117,6 +113,7 @@ func (c *Client) receive(s wire.Supervision_SuperviseClient, silence *time.Timer
 			c.options.Connected()
 			c.options.Log.Info("A stream to the manager is up", "address", c.options.Address)
 		}
+		c.renew(order.GetAuthorities())
 		c.options.Ordered(order)
 	}
 }

@@ -33,6 +33,9 @@ type Options struct {
 	ServerName string
 	// CAFile has the certificates, in PEM, of who signs the manager's.
 	CAFile string
+	// RenewedCAFile keeps the certificates that a manager has sent in their place, for the pod's next container; empty to forget them with
+	// the client.
+	RenewedCAFile string
 	// TokenFile has the pod's token.
 	TokenFile string
 	// Connected, Disconnected and Ordered are called one after the other. A stream is connected with the first order on it.
@@ -51,6 +54,8 @@ type Client struct {
 	closing chan struct{}
 	close   sync.Once
 	done    chan struct{}
+	// trusted are the authorities of the last attempt, and renewed those that a manager has sent; nil for none. Only Run's goroutine has them.
+	trusted, renewed *authorities
 
 	mu     sync.Mutex
 	report *wire.Report
@@ -61,7 +66,9 @@ func New(o Options) *Client {
 	setDefault(&o.FirstDelay, firstDelay)
 	setDefault(&o.MaxDelay, maxDelay)
 	setDefault(&o.TokenPoll, tokenPoll)
-	return &Client{options: o, changed: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{})}
+	return &Client{
+		options: o, changed: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}), renewed: keptAuthorities(o),
+	}
 }
 
 func setDefault(d *time.Duration, value time.Duration) {
@@ -105,11 +112,12 @@ func (c *Client) Close(ctx context.Context) {
 	}
 }
 
-// Run connects until Close or the end of the context: the first time at once, and after that with a growing delay.
+// Run connects until Close or the end of the context: the first time at once, and after that with a delay that grows while there is
+// nothing new to report.
 func (c *Client) Run(ctx context.Context) {
 	defer close(c.done)
 	said := ""
-	for failures := 0; ; failures++ {
+	for failures := 0; ; {
 		answered, err := c.attempt(ctx)
 		if answered {
 			failures, said = 0, ""
@@ -122,12 +130,31 @@ func (c *Client) Run(ctx context.Context) {
 			said = err.Error()
 			c.options.Log.Warn("No stream to the manager; trying again", "address", c.options.Address, "error", err)
 		}
+		if failures = c.pause(ctx, failures); c.over(ctx) {
+			return
+		}
+	}
+}
+
+// pause waits for the next attempt, and returns the failures that its delay is counted from. A report begins them again: a program that
+// has failed waits for a manager, and what nobody has heard for an hour may be there now.
+func (c *Client) pause(ctx context.Context, failures int) int {
+	next := time.Now().Add(c.delay(failures))
+	timer := time.NewTimer(time.Until(next))
+	defer timer.Stop()
+	for {
 		select {
+		case <-c.changed:
+			if soon := time.Now().Add(c.delay(0)); soon.Before(next) {
+				next, failures = soon, 0
+				timer.Reset(time.Until(next))
+			}
+		case <-timer.C:
+			return failures + 1
 		case <-ctx.Done():
-			return
+			return failures
 		case <-c.closing:
-			return
-		case <-time.After(c.delay(failures)):
+			return failures
 		}
 	}
 }

@@ -1,8 +1,11 @@
 package stream
 
 import (
+	"context"
 	"testing"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/supervisor/wire"
 )
 
 func TestDelay(t *testing.T) {
@@ -17,5 +20,19 @@ func TestDelay(t *testing.T) {
 	}
 	if d := c.delay(1_000_000); d > 30*time.Second {
 		t.Errorf("after a week the delay is %s", d)
+	}
+}
+
+// Who has something new to say does not wait as long as who has not reached a manager for a day.
+func TestAReportShortensTheDelay(t *testing.T) {
+	c := New(Options{FirstDelay: time.Millisecond, MaxDelay: time.Hour})
+	c.Report(&wire.Report{State: wire.State_STATE_FAILED})
+	if failures := c.pause(t.Context(), 1000); failures != 1 {
+		t.Errorf("after a report the delay is that of %d failures", failures)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if failures := c.pause(ctx, 1000); failures != 1000 {
+		t.Errorf("without a report the delay is that of %d failures", failures)
 	}
 }

@@ -109,12 +109,12 @@ type Report struct {
 	LastExitEpoch int64 `protobuf:"varint,6,opt,name=last_exit_epoch,json=lastExitEpoch,proto3" json:"last_exit_epoch,omitempty"`
 	// Times in microseconds since the Unix epoch, by the clock of the node; 0 where there was none in this container: when the last process
 	// of an earlier epoch had ended, when the program was at the barrier of this epoch, and when it was started in this epoch.
-	StoppedMicros int64 `protobuf:"varint,11,opt,name=stopped_micros,json=stoppedMicros,proto3" json:"stopped_micros,omitempty"`
-	BarrierMicros int64 `protobuf:"varint,12,opt,name=barrier_micros,json=barrierMicros,proto3" json:"barrier_micros,omitempty"`
-	StartedMicros int64 `protobuf:"varint,13,opt,name=started_micros,json=startedMicros,proto3" json:"started_micros,omitempty"`
+	StoppedMicros int64 `protobuf:"varint,7,opt,name=stopped_micros,json=stoppedMicros,proto3" json:"stopped_micros,omitempty"`
+	BarrierMicros int64 `protobuf:"varint,8,opt,name=barrier_micros,json=barrierMicros,proto3" json:"barrier_micros,omitempty"`
+	StartedMicros int64 `protobuf:"varint,9,opt,name=started_micros,json=startedMicros,proto3" json:"started_micros,omitempty"`
 	// Progressed reports whether the program has saved a checkpoint in this epoch: the file that was named for that has changed since
 	// the program was started.
-	Progressed    bool `protobuf:"varint,14,opt,name=progressed,proto3" json:"progressed,omitempty"`
+	Progressed    bool `protobuf:"varint,10,opt,name=progressed,proto3" json:"progressed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -318,9 +318,12 @@ type Order struct {
 	// Release reports whether nobody starts a program again that has ended with an error: its container ends with its exit code,
 	// so that the kubelet does what the pod's restart policy says.
 	Release bool `protobuf:"varint,7,opt,name=release,proto3" json:"release,omitempty"`
+	// Authorities are the certificates, in PEM, that the manager's own is checked with from now on; empty where the supervisor was told
+	// already. The first order of a stream has them, and the first one after they have changed, so that an order of a restart stays small.
+	Authorities []byte `protobuf:"bytes,8,opt,name=authorities,proto3" json:"authorities,omitempty"`
 	// Keep reports whether a program that runs goes on in the order's epoch as it is, because the programs of the gang heal themselves. A
 	// supervisor that does not know this field stops it.
-	Keep          bool `protobuf:"varint,11,opt,name=keep,proto3" json:"keep,omitempty"`
+	Keep          bool `protobuf:"varint,9,opt,name=keep,proto3" json:"keep,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -404,6 +407,13 @@ func (x *Order) GetRelease() bool {
 	return false
 }
 
+func (x *Order) GetAuthorities() []byte {
+	if x != nil {
+		return x.Authorities
+	}
+	return nil
+}
+
 func (x *Order) GetKeep() bool {
 	if x != nil {
 		return x.Keep
@@ -423,18 +433,19 @@ const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\x05token\x18\x04 \x01(\tR\x05token\x129\n" +
 	"\tlast_exit\x18\x05 \x01(\v2\x1c.lockstep.supervisor.v1.ExitR\blastExit\x12&\n" +
 	"\x0flast_exit_epoch\x18\x06 \x01(\x03R\rlastExitEpoch\x12%\n" +
-	"\x0estopped_micros\x18\v \x01(\x03R\rstoppedMicros\x12%\n" +
-	"\x0ebarrier_micros\x18\f \x01(\x03R\rbarrierMicros\x12%\n" +
-	"\x0estarted_micros\x18\r \x01(\x03R\rstartedMicros\x12\x1e\n" +
+	"\x0estopped_micros\x18\a \x01(\x03R\rstoppedMicros\x12%\n" +
+	"\x0ebarrier_micros\x18\b \x01(\x03R\rbarrierMicros\x12%\n" +
+	"\x0estarted_micros\x18\t \x01(\x03R\rstartedMicros\x12\x1e\n" +
 	"\n" +
-	"progressed\x18\x0e \x01(\bR\n" +
+	"progressed\x18\n" +
+	" \x01(\bR\n" +
 	"progressed\"\x96\x01\n" +
 	"\x04Exit\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x16\n" +
 	"\x06signal\x18\x02 \x01(\x05R\x06signal\x12%\n" +
 	"\x0estarted_micros\x18\x03 \x01(\x03R\rstartedMicros\x12!\n" +
 	"\fended_micros\x18\x04 \x01(\x03R\vendedMicros\x12\x18\n" +
-	"\amessage\x18\x05 \x01(\tR\amessage\"\xd9\x01\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\"\xfb\x01\n" +
 	"\x05Order\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12\x14\n" +
 	"\x05start\x18\x02 \x01(\bR\x05start\x12\x16\n" +
@@ -443,8 +454,9 @@ const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\n" +
 	"hyper_node\x18\x05 \x01(\tR\thyperNode\x12\x18\n" +
 	"\arefused\x18\x06 \x01(\tR\arefused\x12\x18\n" +
-	"\arelease\x18\a \x01(\bR\arelease\x12\x12\n" +
-	"\x04keep\x18\v \x01(\bR\x04keep*\x96\x01\n" +
+	"\arelease\x18\a \x01(\bR\arelease\x12 \n" +
+	"\vauthorities\x18\b \x01(\fR\vauthorities\x12\x12\n" +
+	"\x04keep\x18\t \x01(\bR\x04keep*\x96\x01\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTATE_RUNNING\x10\x01\x12\x12\n" +

@@ -32,7 +32,7 @@ const (
 type SupervisionClient interface {
 	// Supervise is one long stream for each pod. The supervisor sends a report when the stream begins and whenever
 	// something changes, and the manager sends an order when it begins and whenever one changes. Both sides are
-	// level-triggered: the last message says all, and what was sent before is void.
+	// level-triggered: the last message says all, and what was sent before is void. Only a token and the authorities hold until there are others.
 	Supervise(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[Report, Order], error)
 }
 
@@ -65,7 +65,7 @@ type Supervision_SuperviseClient = grpc.BidiStreamingClient[Report, Order]
 type SupervisionServer interface {
 	// Supervise is one long stream for each pod. The supervisor sends a report when the stream begins and whenever
 	// something changes, and the manager sends an order when it begins and whenever one changes. Both sides are
-	// level-triggered: the last message says all, and what was sent before is void.
+	// level-triggered: the last message says all, and what was sent before is void. Only a token and the authorities hold until there are others.
 	Supervise(grpc.BidiStreamingServer[Report, Order]) error
 	mustEmbedUnimplementedSupervisionServer()
 }

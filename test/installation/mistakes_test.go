@@ -17,7 +17,9 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/check"
+	"github.com/lockstep-dev/lockstep/controllers/supervisors"
 	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/operator"
 )
 
 // mistake is something that somebody does wrong.
@@ -158,6 +160,40 @@ var mistakes = []mistake{
 		also := w.create(job("research"))
 		return func() { also(); undo() }
 	}, []finding{{"Queue/research", "It is Closed, and takes no job: default/waits"}}},
+	{"a supervised job without a server of supervisors", func(w world) func() {
+		supervised := job("default")
+		supervised.Spec.Supervisor = &v1alpha1.Supervisor{}
+		supervised.Spec.Tasks[0].Template.Spec.Containers[0].Command = []string{"train"}
+		return w.create(supervised)
+	}, []finding{{"Deployment/lockstep-system/lockstep-manager", "spec.supervisor is in 1 TrainingJob: default/waits"}}},
+	{"supervisors without an image", takesSupervisors(), []finding{{"Deployment/lockstep-system/lockstep-manager", "no image in --supervisor-image"}}},
+	{"a server of supervisors that nobody finds", takesSupervisors("--supervisor-image=lockstep-run:dev"), []finding{
+		{"Service/lockstep-system/lockstep-supervisors", "It does not exist"},
+		{"Secret/lockstep-system/lockstep-supervisor-ca", "It does not exist"},
+	}},
+	{"a server of supervisors behind a Service that selects nothing", func(w world) func() {
+		turnOff := takesSupervisors("--supervisor-image=lockstep-run:dev")(w)
+		meta := metav1.ObjectMeta{Namespace: operator.Namespace, Name: supervisors.ServiceName}
+		unselect := w.create(&corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{
+			ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app": "manager"}, Ports: []corev1.ServicePort{{Port: 9444}},
+		}})
+		meta.Name = supervisors.SecretName
+		forget := w.create(&corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{corev1.TLSCertKey: []byte("x")}})
+		return func() { forget(); unselect(); turnOff() }
+	}, []finding{
+		{"Service/lockstep-system/lockstep-supervisors", "No ready pod is behind it"},
+		{"Secret/lockstep-system/lockstep-supervisor-ca", "Its tls.crt cannot be read"},
+	}},
+}
+
+// takesSupervisors gives the manager's Deployment the flag for supervisors, and others.
+func takesSupervisors(more ...string) func(world) func() {
+	return func(w world) func() {
+		return update(w, deployment(operator.Namespace, "lockstep-manager"), func(d *appsv1.Deployment) {
+			args := &d.Spec.Template.Spec.Containers[0].Args
+			*args = append(append(*args, "--supervisors-bind-address=:9444"), more...)
+		})
+	}
 }
 
 func hyperNode(name string, tier int, members ...topology.MemberSpec) *topology.HyperNode {

@@ -11,16 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
-// supervised runs the programs of a training under lockstep-run.
-func supervised(t *Training) {
-	t.Job.Spec.Supervisor = &v1alpha1.Supervisor{}
-	for i := range t.Job.Spec.Tasks {
-		container := &t.Job.Spec.Tasks[i].Template.Spec.Containers[0]
-		if len(container.Command) == 0 {
-			container.Command = []string{"/trainer"}
-		}
-	}
-}
+func supervised(t *Training) { t.Supervise() }
 
 // neverRestarted checks that no container of a gang has been restarted.
 func (s *scenario) neverRestarted() {

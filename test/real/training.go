@@ -104,6 +104,17 @@ func hostFolder(name, path string) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path}}}
 }
 
+// Supervise has the programs run under lockstep-run.
+func (t *Training) Supervise() {
+	t.Job.Spec.Supervisor = &v1alpha1.Supervisor{}
+	for i := range t.Job.Spec.Tasks {
+		container := &t.Job.Spec.Tasks[i].Template.Spec.Containers[0]
+		if len(container.Command) == 0 {
+			container.Command = []string{"/trainer"}
+		}
+	}
+}
+
 // Run applies the job and waits until it trains.
 func (t *Training) Run(ctx context.Context) error {
 	if err := t.ground.Client().Create(ctx, t.Job); err != nil {

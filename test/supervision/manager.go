@@ -36,6 +36,7 @@ type Manager struct {
 	// Address, and the files of its CA and of a pod's token.
 	Address, CAFile, TokenFile string
 	certificate                tls.Certificate
+	serial                     int64
 	streams                    chan *Stream
 	server                     *grpc.Server
 	served                     <-chan struct{}
@@ -75,16 +76,24 @@ func (m *Manager) Write(file, text string) {
 	}
 }
 
-// NewCA gives the manager another certificate from another CA.
+// NewCA gives the manager another certificate from another CA, and the pod that CA.
 func (m *Manager) NewCA() {
 	m.t.Helper()
+	m.Write(m.CAFile, m.NewCertificate(time.Now()))
+}
+
+// NewCertificate gives the manager that listens next another certificate from another CA, which was made at a time and holds two hours. It
+// returns the CA's, in PEM.
+func (m *Manager) NewCertificate(made time.Time) string {
+	m.t.Helper()
+	m.serial++
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		m.t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: ServerName}, DNSNames: []string{ServerName},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		SerialNumber: big.NewInt(m.serial), Subject: pkix.Name{CommonName: ServerName}, DNSNames: []string{ServerName},
+		NotBefore: made.Add(-time.Hour), NotAfter: made.Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
@@ -92,7 +101,7 @@ func (m *Manager) NewCA() {
 		m.t.Fatal(err)
 	}
 	m.certificate = tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-	m.Write(m.CAFile, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
 // Listen serves at an address, such as that of a manager that was stopped.

@@ -70,6 +70,7 @@ var checks = []probe{
 	{"queues", []Resource{Queues, TrainingJobs}, queues},
 	{"manager", []Resource{Deployments, Leases, HealthPolicies}, manager},
 	{"manager-rights", []Resource{Deployments, ClusterRoles, ClusterRoleBindings}, managerRights},
+	{"supervisors", []Resource{Deployments, Leases, TrainingJobs, Services, EndpointSlices}, supervision},
 	{"agents", []Resource{DaemonSets, Nodes, NodeHealths, HealthPolicies}, agents},
 	{"taints", []Resource{Nodes, TrainingJobs, NodeHealths}, taints},
 	{"health", []Resource{NodeHealths, HealthPolicies}, health},

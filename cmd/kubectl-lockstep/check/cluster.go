@@ -80,6 +80,9 @@ type Cluster struct {
 	// Backends are the Services of webhooks that may refuse what Lockstep writes.
 	Backends map[types.NamespacedName]Backend
 
+	// Supervisions are what there is for supervisors, by the namespaces of managers that take them.
+	Supervisions map[string]Supervision
+
 	ClusterRoles        rbacv1.ClusterRoleList
 	ClusterRoleBindings rbacv1.ClusterRoleBindingList
 

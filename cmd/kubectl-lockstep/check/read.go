@@ -35,7 +35,8 @@ func Read(ctx context.Context, config *rest.Config) (*Cluster, error) {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
 	c := &Cluster{
-		ConfigMaps: map[types.NamespacedName]corev1.ConfigMap{}, Backends: map[types.NamespacedName]Backend{}, Unread: map[Resource]Unread{},
+		ConfigMaps: map[types.NamespacedName]corev1.ConfigMap{}, Backends: map[types.NamespacedName]Backend{},
+		Supervisions: map[string]Supervision{}, Unread: map[Resource]Unread{},
 	}
 	var clock serverclock.Clock // leases and reports are compared with it
 	clock.Watch(config)
@@ -56,6 +57,7 @@ func Read(ctx context.Context, config *rest.Config) (*Cluster, error) {
 	r.lists(ctx)
 	r.configMaps(ctx)
 	r.backends(ctx)
+	r.supervisions(ctx)
 	c.Now = clock.Now()
 	return c, r.err
 }
@@ -170,4 +172,49 @@ func readyEndpoints(slices []discoveryv1.EndpointSlice) int {
 		}
 	}
 	return n
+}
+
+// supervisions reads what there is for supervisors in the namespaces of managers that take them.
+func (r *reader) supervisions(ctx context.Context) {
+	for i := range r.Managers.Items {
+		d := &r.Managers.Items[i]
+		namespace := leaseNamespace(d)
+		if _, done := r.Supervisions[namespace]; !done && takesSupervisors(d) {
+			r.Supervisions[namespace] = r.supervision(ctx, namespace)
+		}
+	}
+}
+
+func (r *reader) supervision(ctx context.Context, namespace string) Supervision {
+	var out Supervision
+	service := &corev1.Service{}
+	err := r.client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: supervisorsService}, service)
+	r.note("get", Services, client.IgnoreNotFound(err))
+	if err == nil {
+		out.Service = service
+		slices := &discoveryv1.EndpointSliceList{}
+		r.list(ctx, EndpointSlices, slices, client.InNamespace(namespace), client.MatchingLabels{discoveryv1.LabelServiceName: supervisorsService})
+		out.Ready = readyPods(slices.Items)
+	}
+	secret := &corev1.Secret{}
+	switch err := r.client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: supervisorsAuthority}, secret); {
+	case apierrors.IsForbidden(err):
+		out.Hidden = true
+	case err == nil:
+		out.Authority = secret
+	default:
+		r.note("get", "secrets", client.IgnoreNotFound(err))
+	}
+	return out
+}
+
+func readyPods(slices []discoveryv1.EndpointSlice) (names []string) {
+	for _, s := range slices {
+		for _, e := range s.Endpoints {
+			if ptr.Deref(e.Conditions.Ready, true) && e.TargetRef != nil {
+				names = append(names, e.TargetRef.Name)
+			}
+		}
+	}
+	return names
 }

@@ -42,7 +42,8 @@ func runAll(m *testing.M) int {
 	return code
 }
 
-// By Helm: the version before is installed, upgraded and rolled back, each while a job recovers, and uninstalled while the job trains.
+// By Helm: the version before is installed, upgraded and rolled back, each while a job recovers, and uninstalled while a job with supervisors
+// trains, which goes on with the next installation.
 func TestTheChart(t *testing.T) {
 	w := newWorld(t)
 	w.must(here.writeValues(here.previous))
@@ -58,9 +59,13 @@ func TestTheChart(t *testing.T) {
 	w.runs(here.previous)
 	w.follow(here.root, "upgrade")
 
+	w.must(job.Delete(w.ctx))
+	job = w.train("supervised", (*real.Training).Supervise)
+	w.restartsInPlace(job)
 	w.must(w.shell("helm uninstall lockstep --namespace lockstep-system --wait"))
 	w.must(job.AwaitSteps(w.ctx, job.LastStep()+10)) // nobody is needed to train
 	w.follow(here.root, "helm")
+	w.restartsInPlace(job) // its supervisors have found the next manager, and trust it
 	w.breakLink()
 	w.follow(here.root, "free")
 	w.follow(here.root, "uninstall")
@@ -164,13 +169,38 @@ func (w *world) agentsReport() {
 
 // train runs a job on all nodes, until its first step of training. It would not end before the test does, and goes back to a node that it
 // lost, since there is no other.
-func (w *world) train(name string) *real.Training {
+func (w *world) train(name string, change ...func(*real.Training)) *real.Training {
 	w.t.Helper()
 	job := here.NewTraining(name, len(here.Nodes.NodeNames()), 100_000)
 	job.Job.Spec.RestartPolicy.ExcludeNodeSeconds = new(int32(0))
+	for _, c := range change {
+		c(job)
+	}
 	w.must(job.Run(w.ctx))
 	w.must(job.AwaitJob(w.ctx, "every rank is ready", func(job *v1alpha1.TrainingJob) bool { return job.Status.State == v1alpha1.StateRunning }))
 	return job
+}
+
+// restartsInPlace kills the program of one rank. All ranks train again, in the pods and the containers that there were: their supervisors have
+// found the manager through its Service.
+func (w *world) restartsInPlace(job *real.Training) {
+	w.t.Helper()
+	before, err := job.Pods(w.ctx)
+	w.must(err)
+	w.must(job.Refresh(w.ctx))
+	generation, restarts := job.Generation(), job.Job.Status.Restarts.Process
+	began := time.Now()
+	w.must(here.KillPrograms(w.ctx, client.ObjectKeyFromObject(new(before[1]))))
+	w.must(job.AwaitNewGeneration(w.ctx, generation))
+	w.t.Logf("all ranks train again after %s", time.Since(began).Round(time.Millisecond))
+	w.must(job.AwaitJob(w.ctx, "the restart is counted", func(job *v1alpha1.TrainingJob) bool { return job.Status.Restarts.Process > restarts }))
+	after, err := job.Pods(w.ctx)
+	w.must(err)
+	for rank, pod := range before {
+		if after[rank].UID != pod.UID || after[rank].Status.ContainerStatuses[0].RestartCount != 0 {
+			w.t.Errorf("rank %d was not restarted in place: %v", rank, after[rank].Status.ContainerStatuses)
+		}
+	}
 }
 
 // runs checks that the pods of Lockstep run the images of a checkout.

@@ -122,11 +122,11 @@ func (s *site) buildImages(ctx context.Context) error {
 	if err := s.follow(ctx, s.root, "images"); err != nil {
 		return err
 	}
-	return s.load(ctx, filepath.Join(s.root, "bin", "images"))
+	return s.load(ctx, filepath.Join(s.root, "bin", "images"), "manager.tar", "health-agent.tar", "lockstep-run.tar")
 }
 
-func (s *site) load(ctx context.Context, dir string) error {
-	for _, archive := range []string{"manager.tar", "health-agent.tar"} {
+func (s *site) load(ctx context.Context, dir string, archives ...string) error {
+	for _, archive := range archives {
 		if err := s.LoadImage(ctx, filepath.Join(dir, archive)); err != nil {
 			return err
 		}
@@ -144,13 +144,14 @@ func (s *site) buildPrevious(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.load(ctx, dir)
+	return s.load(ctx, dir, "manager.tar", "health-agent.tar")
 }
 
 // Names of the images on the page.
 const (
 	managerImage = "registry.example/lockstep-manager"
 	agentImage   = "registry.example/lockstep-health-agent"
+	runImage     = "registry.example/lockstep-run"
 )
 
 // tag is that of the images of a checkout.
@@ -167,7 +168,8 @@ const commandTimeout = 10 * time.Minute
 // architecture is that of the machine that tests with real nodes run on.
 const architecture = "amd64"
 
-// writeValues writes lockstep.yaml, the file of values on the page, into a checkout: what is the page's, and what this site's nodes need.
+// writeValues writes lockstep.yaml, the file of values on the page, into a checkout: what is the page's, what this site's nodes need, and, as
+// the previous version has none, supervisors. Nothing enforces the NetworkPolicies here.
 func (s *site) writeValues(checkout string) error {
 	agent := map[string]any{
 		"image":       map[string]any{"repository": agentImage, "tag": s.tag(checkout)},
@@ -175,13 +177,16 @@ func (s *site) writeValues(checkout string) error {
 		"extraArgs": []string{"--interval=1s"},
 		"extraEnv":  []any{map[string]any{"name": dcgmsim.StateEnv, "value": real.DCGMFolder + "/$(NODE_NAME)"}},
 	}
-	if checkout == s.root {
-		agent["dcgmLibraryDir"] = libraryFolder
-	}
-	content, err := yaml.Marshal(map[string]any{
+	values := map[string]any{
 		"manager": map[string]any{"image": map[string]any{"repository": managerImage, "tag": s.tag(checkout)}},
 		"agent":   agent,
-	})
+	}
+	if checkout == s.root {
+		agent["dcgmLibraryDir"] = libraryFolder
+		values["supervisors"] = map[string]any{"enabled": true, "image": map[string]any{"repository": runImage, "tag": s.tag(checkout)}}
+		values["networkPolicy"] = map[string]any{"enabled": true}
+	}
+	content, err := yaml.Marshal(values)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,111 @@
+// Silence: programs that run while their supervisors have no stream to this manager, as where a NetworkPolicy is between them.
+
+package controllers
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lockstep-dev/lockstep/policies/gang"
+)
+
+// silenceTold is how long supervisors of a job have to be silent before its users are told: longer than they take to find a new leader,
+// since they try every 30 s at least.
+const silenceTold = 2 * time.Minute
+
+// silenceRepeated is how long it takes until they are told again: as long as the API server keeps an event by default.
+const silenceRepeated = time.Hour
+
+// silences remembers the jobs with such programs.
+type silences struct {
+	mu   sync.Mutex
+	jobs map[types.NamespacedName]*silence
+}
+
+// silence is that of a job's supervisors.
+type silence struct {
+	queue string
+	ranks int
+	due   time.Time // when the job's users are told
+}
+
+// reportSilence counts the running programs whose supervisors are not heard, and tells the job's users where some have not been for a while.
+// It returns when it is due next; zero for never.
+func (r *TrainingJobReconciler) reportSilence(o *gang.Observation) time.Time {
+	if r.Supervision == nil || o.Job.Spec.Supervisor == nil {
+		return time.Time{}
+	}
+	names := silent(o)
+	s := r.silences.note(o, len(names)) // only this job's passes use it, one after the other
+	switch {
+	case len(names) == 0:
+		return time.Time{}
+	case o.Now.Before(s.due):
+		return s.due
+	}
+	s.due = o.Now.Add(silenceRepeated)
+	r.tell(o.Job, corev1.EventTypeWarning, "SupervisorsNotConnected", "Connect", fmt.Sprintf(
+		"no stream for %s or more from the supervisors of %s: their programs run, but cannot be restarted in place, and one that fails waits for managerTimeoutSeconds. "+
+			"Their containers' logs say why, in lines with from=lockstep-run; NetworkPolicies have to let them reach %s and the cluster's DNS",
+		silenceTold, named(names), r.Supervision.Pods.Address))
+	return s.due
+}
+
+// silent are the ranks whose programs run and whose supervisors are not heard.
+func silent(o *gang.Observation) (names []string) {
+	for i := range o.Pods {
+		p := &o.Pods[i]
+		runs := p.Phase == corev1.PodRunning && !p.StartedTime.IsZero() && !p.Deleting && !p.Completing
+		if runs && p.Process == nil && !p.Spare && isSupervised(o, p.Task) {
+			names = append(names, fmt.Sprintf("%s-%d", p.Task, p.Index))
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func isSupervised(o *gang.Observation, task string) bool {
+	for i := range o.Job.Spec.Tasks {
+		if t := &o.Job.Spec.Tasks[i]; t.Name == task {
+			return !t.Independent
+		}
+	}
+	return false
+}
+
+// note keeps how many ranks of a job are silent.
+func (s *silences) note(o *gang.Observation, ranks int) *silence {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := client.ObjectKeyFromObject(o.Job)
+	job := s.jobs[key]
+	if job == nil {
+		job = &silence{queue: o.Job.Spec.Queue}
+		if s.jobs == nil {
+			s.jobs = map[types.NamespacedName]*silence{}
+		}
+		s.jobs[key] = job
+	}
+	if job.ranks == 0 {
+		job.due = o.Now.Add(silenceTold)
+	}
+	silentSupervisors.WithLabelValues(key.Namespace, job.queue).Add(float64(ranks - job.ranks))
+	job.ranks = ranks
+	return job
+}
+
+// forget forgets a job that is gone.
+func (s *silences) forget(key types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if job := s.jobs[key]; job != nil {
+		silentSupervisors.WithLabelValues(key.Namespace, job.queue).Sub(float64(job.ranks))
+		delete(s.jobs, key)
+	}
+}
