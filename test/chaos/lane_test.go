@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/controllers/supervisors"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
@@ -46,21 +47,28 @@ type lane struct {
 	clock stoppable
 	life  *life
 	log   tail
+
+	// supervisors says where they find the operator, and kubelet runs them; off and nil for a job without.
+	supervisors supervisors.Options
+	kubelet     *kubelet
 }
 
 // newLane makes a pool of nodes and a namespace of the same name, and starts an operator for them.
-func newLane(t *testing.T, name string, racks, nodesPerRack int) *lane {
+func newLane(t *testing.T, name string, racks, nodesPerRack int, options ...func(*lane)) *lane {
 	t.Helper()
 	t.Parallel()
 	l := &lane{t: t, ctx: context.WithoutCancel(t.Context()), pool: cluster.Topology{
 		Name: name, Racks: racks, NodesPerRack: nodesPerRack, GPUsPerNode: gpus, Tiers: []int{racks}, Members: cluster.LabelMembers,
-	}}
+	}, supervisors: supervisors.Options{BindAddress: supervisors.Off}}
 	l.must(testCluster.AddTopology(l.ctx, l.pool), "add the topology")
 	l.must(testCluster.Client().Create(l.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}), "create the namespace")
 	l.awaitAny("the namespace has a service account", func(ctx context.Context) (bool, error) {
 		err := testCluster.Client().Get(ctx, client.ObjectKey{Namespace: name, Name: "default"}, &corev1.ServiceAccount{})
 		return err == nil, client.IgnoreNotFound(err)
 	})
+	for _, o := range options {
+		o(l)
+	}
 	l.begin()
 	t.Cleanup(l.close)
 	return l
@@ -70,8 +78,14 @@ func newLane(t *testing.T, name string, racks, nodesPerRack int) *lane {
 func (l *lane) begin() {
 	l.t.Helper()
 	var err error
-	l.life, err = begin(&l.wire, &l.clock, l.pool.Name, l.pool.NodeSelector(), &l.log)
+	l.life, err = begin(l.setting())
 	l.must(err, "start the operator")
+}
+
+func (l *lane) setting() setting {
+	return setting{
+		wire: &l.wire, clock: &l.clock, namespace: l.pool.Name, pool: l.pool.NodeSelector(), log: &l.log, supervisors: l.supervisors,
+	}
 }
 
 // restart ends the operator, where it has not died by itself, and starts another.
@@ -182,8 +196,8 @@ func (l *lane) idle() {
 	})
 }
 
-// caughtUp reports whether the operator's cache is what the API server has, and a new life has looked
-// at what was there when it began.
+// caughtUp reports whether the operator's cache is what the API server has, a new life has looked
+// at what was there when it began, and all supervisors are connected.
 func (l *lane) caughtUp() bool {
 	l.t.Helper()
 	same := func(list client.ObjectList, versions func() []string, opts ...client.ListOption) bool {
@@ -198,7 +212,7 @@ func (l *lane) caughtUp() bool {
 	return same(pods, func() []string { return versions(pods.Items) }, client.InNamespace(l.pool.Name)) &&
 		same(jobs, func() []string { return versions(jobs.Items) }, client.InNamespace(l.pool.Name)) &&
 		same(nodes, func() []string { return versions(nodes.Items) }, client.MatchingLabels(l.pool.NodeSelector())) &&
-		(len(jobs.Items) == 0 || l.life.clock.looks.Load() > 0)
+		(len(jobs.Items) == 0 || l.life.clock.looks.Load() > 0) && (l.kubelet == nil || l.kubelet.connected())
 }
 
 // replay makes the operator look again at everything, as it does when a watch begins again.

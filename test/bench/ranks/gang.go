@@ -76,7 +76,7 @@ func (g *gang) await(ctx context.Context, holds func(said) bool, see func(said))
 func (g *gang) restart(ctx context.Context, rank int) Restart {
 	before := g.last[rank].Epoch
 	r := Restart{Failed: time.Now()}
-	g.supervisors[rank].Fail(1, "ended by the benchmark")
+	g.supervisors[rank].Fail(before, 1, "ended by the benchmark")
 	g.await(ctx, func(s said) bool { return s.Epoch > before && s.State == wire.State_STATE_RUNNING }, func(s said) {
 		if s.Epoch <= before {
 			return

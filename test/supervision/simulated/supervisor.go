@@ -41,15 +41,19 @@ type Supervisor struct {
 	machine *epoch.Machine
 	client  *stream.Client
 	events  chan epoch.Event
-	done    chan struct{} // closed when nobody takes events any more
-	status  Status
+	// failures are told beside the events: a program that was stopped meanwhile does not fail.
+	failures chan failure
+	done     chan struct{} // closed when nobody takes events any more
+	status   Status
 	// running is the epoch of the program of which something is left; 0 for none.
 	running int64
 }
 
 // New returns a supervisor that Run runs.
 func New(o Options) *Supervisor {
-	s := &Supervisor{options: o, machine: epoch.New(o.Machine), events: make(chan epoch.Event, 16), done: make(chan struct{})}
+	s := &Supervisor{
+		options: o, machine: epoch.New(o.Machine), events: make(chan epoch.Event, 16), failures: make(chan failure), done: make(chan struct{}),
+	}
 	o.Stream.Connected = func() { s.take(epoch.Connected{}) }
 	o.Stream.Disconnected = func() { s.take(epoch.Disconnected{}) }
 	o.Stream.Ordered = func(order *wire.Order) { s.take(epoch.Ordered{Order: order}) }
@@ -57,10 +61,19 @@ func New(o Options) *Supervisor {
 	return s
 }
 
-// Fail has the program end with an exit code.
-func (s *Supervisor) Fail(code int32, message string) {
+// failure is the end of a program.
+type failure struct {
+	epoch int64
+	exit  *wire.Exit
+}
+
+// Fail has the program of an epoch end with an exit code, if it still runs.
+func (s *Supervisor) Fail(epoch int64, code int32, message string) {
 	now := time.Now().UnixMicro()
-	s.take(epoch.Ended{Exit: &wire.Exit{Code: code, StartedMicros: now, EndedMicros: now, Message: message}})
+	select {
+	case s.failures <- failure{epoch, &wire.Exit{Code: code, StartedMicros: now, EndedMicros: now, Message: message}}:
+	case <-s.done:
+	}
 }
 
 // take has Run handle an event, unless it is over.
@@ -95,6 +108,10 @@ func (s *Supervisor) loop(ctx context.Context) (code int, ended bool) {
 		select {
 		case e := <-s.events:
 			code, ended = s.handle(ctx, e)
+		case f := <-s.failures:
+			if s.status.State == wire.State_STATE_RUNNING && s.status.Epoch == f.epoch {
+				code, ended = s.handle(ctx, epoch.Ended{Exit: f.exit})
+			}
 		case <-deadline.C:
 			code, ended = s.handle(ctx, epoch.Expired{})
 		case <-ctx.Done():
