@@ -53,28 +53,38 @@ type kubelet struct {
 	// stopping returns when the program of a rank has ended, and managerTimeout is that of the supervisors.
 	stopping       func(ctx context.Context, rank string)
 	managerTimeout time.Duration
-	stop           context.CancelFunc
+	// restarts reports whether containers that have ended are started again.
+	restarts bool
+	stop     context.CancelFunc
 
-	mu sync.Mutex
+	mu    sync.Mutex
+	exits []exit
 	// containers by their pods; nil for one that was killed.
 	containers map[types.UID]*container
-	ends       []string
+	defects    []string
 }
 
-// container has one supervisor.
+// container has a supervisor, and another one after each restart.
 type container struct {
 	*simulated.Supervisor
 	rank   string
 	status simulated.Status
+	// kept is the highest epoch that its supervisors have seen.
+	kept int64
 	// kill ends it with its program, and returns when nothing of them is left.
 	kill func()
 }
 
+// exit is the end of a container by itself.
+type exit struct {
+	rank string
+	code int
+	at   time.Time
+}
+
 // supervised is for a lane of a job with supervisors.
 func supervised(l *lane) {
-	port, err := testCluster.Port()
-	l.must(err, "find a port")
-	address := fmt.Sprintf("%s:%d", localhost, port)
+	address := l.freeAddress()
 	l.supervisors = supervisors.Options{BindAddress: address, Address: address, Namespace: l.pool.Name}
 	l.kubelet = &kubelet{
 		lane: l, dir: l.t.TempDir(), oracle: simulated.NewOracle(), containers: map[types.UID]*container{}, managerTimeout: managerTimeout,
@@ -82,6 +92,13 @@ func supervised(l *lane) {
 	}
 	l.must(l.kubelet.start(l.ctx), "watch the pods")
 	l.t.Cleanup(l.kubelet.end)
+}
+
+func (l *lane) freeAddress() string {
+	l.t.Helper()
+	port, err := testCluster.Port()
+	l.must(err, "find a port")
+	return fmt.Sprintf("%s:%d", localhost, port)
 }
 
 // supervise gives a job supervisors.
@@ -103,16 +120,21 @@ func (l *lane) judge() {
 	if l.kubelet == nil {
 		return
 	}
-	for _, what := range append(l.kubelet.oracle.Broken(), l.kubelet.ended()...) {
+	for _, what := range l.kubelet.wrong() {
 		l.t.Error(what)
 	}
-	want := map[string]int64{}
-	for i := range l.job.Spec.Tasks[0].Replicas {
-		want[fmt.Sprintf("worker-%d", i)] = l.job.Status.Epoch
-	}
-	if diff := cmp.Diff(want, l.kubelet.oracle.Running()); diff != "" {
+	if diff := cmp.Diff(l.epochs(), l.kubelet.oracle.Running()); diff != "" {
 		l.t.Errorf("the epochs of the programs that run (-want +got):\n%s", diff)
 	}
+}
+
+// epochs are those in which the programs of all ranks should run.
+func (l *lane) epochs() map[string]int64 {
+	out := map[string]int64{}
+	for i := range l.job.Spec.Tasks[0].Replicas {
+		out[fmt.Sprintf("worker-%d", i)] = l.job.Status.Epoch
+	}
+	return out
 }
 
 // start watches the pods of the lane.
@@ -171,15 +193,38 @@ func (k *kubelet) run(ctx context.Context, pod *corev1.Pod) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	gone := make(chan struct{})
-	c := &container{rank: pod.Labels[v1alpha1.LabelTask] + pod.Name[strings.LastIndex(pod.Name, "-"):], kill: func() { cancel(); <-gone }}
-	c.Supervisor = simulated.New(simulated.Options{
-		Machine: epoch.Options{Epoch: first, ManagerTimeout: k.managerTimeout},
+	c := &container{kept: first, rank: pod.Labels[v1alpha1.LabelTask] + pod.Name[strings.LastIndex(pod.Name, "-"):], kill: func() { cancel(); <-gone }}
+	k.begin(c, token, ca, false)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.containers[pod.UID] = c
+	go func() {
+		defer close(gone)
+		for {
+			code, ended := c.Run(ctx)
+			if !ended {
+				return
+			}
+			k.exited(exit{c.rank, code, time.Now()})
+			if !k.restarts {
+				return
+			}
+			k.begin(c, token, ca, true)
+		}
+	}()
+	return nil
+}
+
+// begin gives a container another supervisor.
+func (k *kubelet) begin(c *container, token, ca string, restarted bool) {
+	s := simulated.New(simulated.Options{
+		Machine: epoch.Options{Epoch: c.kept, Restarted: restarted, ManagerTimeout: k.managerTimeout},
 		Stream: stream.Options{
 			Address: k.lane.supervisors.Address, ServerName: localhost, TokenFile: token, CAFile: ca,
 			FirstDelay: firstDelay, MaxDelay: maxDelay, Log: slog.New(slog.DiscardHandler),
 		},
 		Stopping: func(ctx context.Context) { k.stopping(ctx, c.rank) },
-		Seen:     func(e int64) { k.oracle.Saw(c.rank, e) },
+		Seen:     func(e int64) { c.kept = e; k.oracle.Saw(c.rank, e) },
 		Started:  func(e int64) { k.oracle.Started(c.rank, e) },
 		Stopped:  func(e int64) { k.oracle.Stopped(c.rank, e) },
 		Changed: func(s simulated.Status) {
@@ -190,14 +235,7 @@ func (k *kubelet) run(ctx context.Context, pod *corev1.Pod) error {
 	})
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.containers[pod.UID] = c
-	go func() {
-		defer close(gone)
-		if code, ended := c.Run(ctx); ended {
-			k.note("the container of pod %s has ended with %d", pod.Name, code)
-		}
-	}()
-	return nil
+	c.Supervisor, c.status = s, simulated.Status{}
 }
 
 // identify writes the files of a pod's volume: a token of its own, and the certificates that it is to trust.
@@ -234,11 +272,13 @@ func (k *kubelet) fail(epoch int64, pods ...corev1.Pod) {
 	for _, pod := range pods {
 		k.mu.Lock()
 		c := k.containers[pod.UID]
-		k.mu.Unlock()
 		if c == nil {
+			k.mu.Unlock()
 			k.lane.t.Fatalf("pod %s has no supervisor", pod.Name)
 		}
-		c.Fail(epoch, 1, "failed by the test")
+		s := c.Supervisor
+		k.mu.Unlock()
+		s.Fail(epoch, 1, "failed by the test")
 	}
 }
 
@@ -268,14 +308,30 @@ func (k *kubelet) connected() bool {
 func (k *kubelet) note(format string, args ...any) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.ends = append(k.ends, fmt.Sprintf(format, args...))
+	k.defects = append(k.defects, fmt.Sprintf(format, args...))
 }
 
-// ended says which containers have ended by themselves.
-func (k *kubelet) ended() []string {
+func (k *kubelet) exited(e exit) {
+	if !k.restarts {
+		k.note("the container of %s has ended with %d", e.rank, e.code)
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.ends
+	k.exits = append(k.exits, e)
+}
+
+// ended are the containers that have ended by themselves.
+func (k *kubelet) ended() []exit {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.exits)
+}
+
+// wrong is what went wrong.
+func (k *kubelet) wrong() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return append(k.oracle.Broken(), k.defects...)
 }
 
 // end kills every container.

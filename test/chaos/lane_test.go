@@ -25,12 +25,13 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/controllers/supervisors"
 	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/supervision"
 )
 
 const (
 	gpus        = 8
 	gpuResource = "nvidia.com/gpu"
-	// awaitTimeout bounds a wait for something that takes seconds; no test measures it.
+	// awaitTimeout bounds a wait for something that takes seconds, in most lanes; no test measures it.
 	awaitTimeout = 2 * time.Minute
 	// silence is how long no call is made before the operator counts as idle. What it
 	// still had to do would be done within milliseconds of the event that asks for it.
@@ -48,9 +49,14 @@ type lane struct {
 	life  *life
 	log   tail
 
-	// supervisors says where they find the operator, and kubelet runs them; off and nil for a job without.
+	// supervisors says where they find the operator, through the proxy if there is one, and kubelet runs them; off and nil for a job without.
 	supervisors supervisors.Options
+	proxy       *supervision.Proxy
 	kubelet     *kubelet
+	// elected reports whether operators have to be the leader.
+	elected bool
+	// timeout bounds each wait.
+	timeout time.Duration
 }
 
 // newLane makes a pool of nodes and a namespace of the same name, and starts an operator for them.
@@ -59,7 +65,7 @@ func newLane(t *testing.T, name string, racks, nodesPerRack int, options ...func
 	t.Parallel()
 	l := &lane{t: t, ctx: context.WithoutCancel(t.Context()), pool: cluster.Topology{
 		Name: name, Racks: racks, NodesPerRack: nodesPerRack, GPUsPerNode: gpus, Tiers: []int{racks}, Members: cluster.LabelMembers,
-	}, supervisors: supervisors.Options{BindAddress: supervisors.Off}}
+	}, supervisors: supervisors.Options{BindAddress: supervisors.Off}, timeout: awaitTimeout}
 	l.must(testCluster.AddTopology(l.ctx, l.pool), "add the topology")
 	l.must(testCluster.Client().Create(l.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}), "create the namespace")
 	l.awaitAny("the namespace has a service account", func(ctx context.Context) (bool, error) {
@@ -85,6 +91,7 @@ func (l *lane) begin() {
 func (l *lane) setting() setting {
 	return setting{
 		wire: &l.wire, clock: &l.clock, namespace: l.pool.Name, pool: l.pool.NodeSelector(), log: &l.log, supervisors: l.supervisors,
+		elected: l.elected,
 	}
 }
 
@@ -169,7 +176,7 @@ func (l *lane) await(what string, holds func() bool) {
 func (l *lane) awaitAny(what string, condition wait.ConditionWithContextFunc) {
 	l.t.Helper()
 	var last error // an API server that is too busy for one answer has another later
-	err := wait.PollUntilContextTimeout(l.ctx, 100*time.Millisecond, awaitTimeout, true, func(ctx context.Context) (holds bool, _ error) {
+	err := wait.PollUntilContextTimeout(l.ctx, 100*time.Millisecond, l.timeout, true, func(ctx context.Context) (holds bool, _ error) {
 		holds, last = condition(ctx)
 		return holds && last == nil, nil
 	})

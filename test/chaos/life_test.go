@@ -37,7 +37,12 @@ type setting struct {
 	log       io.Writer
 	// supervisors says where the server of supervisors is, which may be off.
 	supervisors supervisors.Options
+	// elected reports whether it has to be the leader before it does anything.
+	elected bool
 }
+
+// A leader that dies is missed after leaseTime, so that a test does not wait for the 15 s of cmd/manager.
+const leaseTime, renewTime, retryTime = 3 * time.Second, 2 * time.Second, 200 * time.Millisecond
 
 // life is one process of the operator.
 type life struct {
@@ -61,6 +66,8 @@ func begin(o setting) (*life, error) {
 		Metrics:                 metricsserver.Options{BindAddress: "0"},
 		Controller:              config.Controller{SkipNameValidation: new(true)},
 		GracefulShutdownTimeout: ptr.To[time.Duration](-1), // end waits for it
+		LeaderElection:          o.elected, LeaderElectionID: "lockstep", LeaderElectionNamespace: o.namespace,
+		LeaseDuration: new(leaseTime), RenewDeadline: new(renewTime), RetryPeriod: new(retryTime),
 		NewClient: func(config *rest.Config, options client.Options) (client.Client, error) {
 			c, err := client.NewWithWatch(config, options)
 			if err != nil {
