@@ -17,7 +17,7 @@ func TestEveryCallGoesWrongOnce(t *testing.T) {
 	for scenario, r := range recoveries {
 		for name, f := range faults {
 			t.Run(scenario+"/"+name, func(t *testing.T) {
-				l := newLane(t, scenario+"-"+name, 2, 4)
+				l := newLane(t, scenario+"-"+name, 2, 4, r.lane...)
 				l.run(l.trainingJob(r.replicas, func(j *v1alpha1.TrainingJob) {
 					if r.job != nil {
 						r.job(j)
@@ -60,6 +60,7 @@ func (l *lane) recover(r recovery, k int, f fault) []call {
 	if w := l.wire.writes(); len(w) > 0 {
 		l.t.Errorf("all was done, and these were written: %v", w)
 	}
+	l.judge()
 	return calls
 }
 

@@ -23,13 +23,15 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/controllers/supervisors"
 	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/supervision"
 )
 
 const (
 	gpus        = 8
 	gpuResource = "nvidia.com/gpu"
-	// awaitTimeout bounds a wait for something that takes seconds; no test measures it.
+	// awaitTimeout bounds a wait for something that takes seconds, in most lanes; no test measures it.
 	awaitTimeout = 2 * time.Minute
 	// silence is how long no call is made before the operator counts as idle. What it
 	// still had to do would be done within milliseconds of the event that asks for it.
@@ -46,21 +48,33 @@ type lane struct {
 	clock stoppable
 	life  *life
 	log   tail
+
+	// supervisors says where they find the operator, through the proxy if there is one, and kubelet runs them; off and nil for a job without.
+	supervisors supervisors.Options
+	proxy       *supervision.Proxy
+	kubelet     *kubelet
+	// elected reports whether operators have to be the leader.
+	elected bool
+	// timeout bounds each wait.
+	timeout time.Duration
 }
 
 // newLane makes a pool of nodes and a namespace of the same name, and starts an operator for them.
-func newLane(t *testing.T, name string, racks, nodesPerRack int) *lane {
+func newLane(t *testing.T, name string, racks, nodesPerRack int, options ...func(*lane)) *lane {
 	t.Helper()
 	t.Parallel()
 	l := &lane{t: t, ctx: context.WithoutCancel(t.Context()), pool: cluster.Topology{
 		Name: name, Racks: racks, NodesPerRack: nodesPerRack, GPUsPerNode: gpus, Tiers: []int{racks}, Members: cluster.LabelMembers,
-	}}
+	}, supervisors: supervisors.Options{BindAddress: supervisors.Off}, timeout: awaitTimeout}
 	l.must(testCluster.AddTopology(l.ctx, l.pool), "add the topology")
 	l.must(testCluster.Client().Create(l.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}), "create the namespace")
 	l.awaitAny("the namespace has a service account", func(ctx context.Context) (bool, error) {
 		err := testCluster.Client().Get(ctx, client.ObjectKey{Namespace: name, Name: "default"}, &corev1.ServiceAccount{})
 		return err == nil, client.IgnoreNotFound(err)
 	})
+	for _, o := range options {
+		o(l)
+	}
 	l.begin()
 	t.Cleanup(l.close)
 	return l
@@ -70,8 +84,15 @@ func newLane(t *testing.T, name string, racks, nodesPerRack int) *lane {
 func (l *lane) begin() {
 	l.t.Helper()
 	var err error
-	l.life, err = begin(&l.wire, &l.clock, l.pool.Name, l.pool.NodeSelector(), &l.log)
+	l.life, err = begin(l.setting())
 	l.must(err, "start the operator")
+}
+
+func (l *lane) setting() setting {
+	return setting{
+		wire: &l.wire, clock: &l.clock, namespace: l.pool.Name, pool: l.pool.NodeSelector(), log: &l.log, supervisors: l.supervisors,
+		elected: l.elected,
+	}
 }
 
 // restart ends the operator, where it has not died by itself, and starts another.
@@ -155,7 +176,7 @@ func (l *lane) await(what string, holds func() bool) {
 func (l *lane) awaitAny(what string, condition wait.ConditionWithContextFunc) {
 	l.t.Helper()
 	var last error // an API server that is too busy for one answer has another later
-	err := wait.PollUntilContextTimeout(l.ctx, 100*time.Millisecond, awaitTimeout, true, func(ctx context.Context) (holds bool, _ error) {
+	err := wait.PollUntilContextTimeout(l.ctx, 100*time.Millisecond, l.timeout, true, func(ctx context.Context) (holds bool, _ error) {
 		holds, last = condition(ctx)
 		return holds && last == nil, nil
 	})
@@ -182,8 +203,8 @@ func (l *lane) idle() {
 	})
 }
 
-// caughtUp reports whether the operator's cache is what the API server has, and a new life has looked
-// at what was there when it began.
+// caughtUp reports whether the operator's cache is what the API server has, a new life has looked
+// at what was there when it began, and all supervisors are connected.
 func (l *lane) caughtUp() bool {
 	l.t.Helper()
 	same := func(list client.ObjectList, versions func() []string, opts ...client.ListOption) bool {
@@ -198,7 +219,7 @@ func (l *lane) caughtUp() bool {
 	return same(pods, func() []string { return versions(pods.Items) }, client.InNamespace(l.pool.Name)) &&
 		same(jobs, func() []string { return versions(jobs.Items) }, client.InNamespace(l.pool.Name)) &&
 		same(nodes, func() []string { return versions(nodes.Items) }, client.MatchingLabels(l.pool.NodeSelector())) &&
-		(len(jobs.Items) == 0 || l.life.clock.looks.Load() > 0)
+		(len(jobs.Items) == 0 || l.life.clock.looks.Load() > 0) && (l.kubelet == nil || l.kubelet.connected())
 }
 
 // replay makes the operator look again at everything, as it does when a watch begins again.

@@ -24,7 +24,25 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/lockstep-dev/lockstep/controllers"
+	"github.com/lockstep-dev/lockstep/controllers/supervisors"
+	"github.com/lockstep-dev/lockstep/controllers/volcano"
 )
+
+// setting is what the lives of an operator have in common. It knows one namespace and one pool of nodes, so that many can run side by side.
+type setting struct {
+	wire      *wire
+	clock     *stoppable
+	namespace string
+	pool      map[string]string
+	log       io.Writer
+	// supervisors says where the server of supervisors is, which may be off.
+	supervisors supervisors.Options
+	// elected reports whether it has to be the leader before it does anything.
+	elected bool
+}
+
+// A leader that dies is missed after leaseTime, so that a test does not wait for the 15 s of cmd/manager.
+const leaseTime, renewTime, retryTime = 3 * time.Second, 2 * time.Second, 200 * time.Millisecond
 
 // life is one process of the operator.
 type life struct {
@@ -37,18 +55,19 @@ type life struct {
 	ended chan error
 }
 
-// begin starts an operator that knows one namespace and one pool of nodes, so that
-// many can run side by side, and returns once its caches are filled.
-func begin(w *wire, now *stoppable, namespace string, pool map[string]string, log io.Writer) (*life, error) {
+// begin starts an operator, and returns once its caches are filled.
+func begin(o setting) (*life, error) {
 	ctx, stop := context.WithCancel(context.Background())
-	l := &life{clock: observed{stoppable: now}, wire: w, stop: stop, ended: make(chan error, 1)}
+	l := &life{clock: observed{stoppable: o.clock}, wire: o.wire, stop: stop, ended: make(chan error, 1)}
 	mgr, err := ctrl.NewManager(testCluster.RESTConfig(), manager.Options{
 		Scheme:                  testCluster.Client().Scheme(),
-		Logger:                  zap.New(zap.WriteTo(log), zap.UseDevMode(true)),
-		Cache:                   narrowed(controllers.CacheOptions(), namespace, pool),
+		Logger:                  zap.New(zap.WriteTo(o.log), zap.UseDevMode(true)),
+		Cache:                   narrowed(controllers.CacheOptions(), o.namespace, o.pool),
 		Metrics:                 metricsserver.Options{BindAddress: "0"},
 		Controller:              config.Controller{SkipNameValidation: new(true)},
 		GracefulShutdownTimeout: ptr.To[time.Duration](-1), // end waits for it
+		LeaderElection:          o.elected, LeaderElectionID: "lockstep", LeaderElectionNamespace: o.namespace,
+		LeaseDuration: new(leaseTime), RenewDeadline: new(renewTime), RetryPeriod: new(retryTime),
 		NewClient: func(config *rest.Config, options client.Options) (client.Client, error) {
 			c, err := client.NewWithWatch(config, options)
 			if err != nil {
@@ -63,19 +82,34 @@ func begin(w *wire, now *stoppable, namespace string, pool map[string]string, lo
 	l.jobs = &controllers.TrainingJobReconciler{
 		Client: mgr.GetClient(), Live: live{mgr.GetAPIReader(), l}, Events: mgr.GetEventRecorder("lockstep"), Clock: &l.clock,
 	}
-	l.holds = &controllers.HoldSweeper{Client: mgr.GetClient(), Clock: now}
-	if err := controllers.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
-		return l, err
-	}
-	if err := l.jobs.SetupWithManager(mgr, 2); err != nil {
-		return l, err
-	}
-	if err := l.holds.SetupWithManager(mgr); err != nil {
+	l.holds = &controllers.HoldSweeper{Client: mgr.GetClient(), Clock: o.clock}
+	if err := l.setUp(ctx, mgr, o.supervisors); err != nil {
 		return l, err
 	}
 	go func() { l.ended <- mgr.Start(ctx) }()
 	mgr.GetCache().WaitForCacheSync(ctx)
 	return l, nil
+}
+
+// setUp adds the controllers to a manager, as cmd/manager does.
+func (l *life) setUp(ctx context.Context, mgr ctrl.Manager, o supervisors.Options) error {
+	if err := controllers.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	hub, certificates, err := supervisors.SetupWithManager(mgr, o)
+	if err != nil {
+		return err
+	}
+	if hub != nil {
+		l.jobs.Supervision = &controllers.Supervision{
+			Pods: volcano.Supervision{Image: "lockstep-run", Address: o.Address, ServerName: localhost},
+			Hub:  hub, Authorities: certificates.Bundle,
+		}
+	}
+	if err := l.jobs.SetupWithManager(mgr, 2); err != nil {
+		return err
+	}
+	return l.holds.SetupWithManager(mgr)
 }
 
 // narrowed leaves of what is cached one namespace and the nodes of one pool.

@@ -19,7 +19,8 @@ type outcome struct {
 	State v1alpha1.State
 	// Incidents that it was, each as a sentence.
 	Incidents []string
-	// Attempts and Restarts that it took.
+	// Epochs, Attempts and Restarts that it took.
+	Epochs   int64
 	Attempts int32
 	Restarts v1alpha1.Restarts
 	// Ranks says where each is now: untouched, on its same node, elsewhere at home, or away.
@@ -49,9 +50,10 @@ func (l *lane) outcome(b before) outcome {
 	was, is := &b.status, &l.job.Status
 	o := outcome{
 		State:    is.State,
+		Epochs:   is.Epoch - was.Epoch,
 		Attempts: is.Attempt - was.Attempt,
 		Restarts: v1alpha1.Restarts{
-			Total: is.Restarts.Total - was.Restarts.Total, Pod: is.Restarts.Pod - was.Restarts.Pod,
+			Total: is.Restarts.Total - was.Restarts.Total, Pod: is.Restarts.Pod - was.Restarts.Pod, Process: is.Restarts.Process - was.Restarts.Process,
 			Task: is.Restarts.Task - was.Restarts.Task, Job: is.Restarts.Job - was.Restarts.Job,
 			Relocations: is.Restarts.Relocations - was.Restarts.Relocations, Charged: is.Restarts.Charged - was.Restarts.Charged,
 		},

@@ -20,10 +20,20 @@ import (
 // recovery is a failure that can be repeated on one job.
 type recovery struct {
 	replicas int32
+	lane     []func(*lane)
 	job      func(*v1alpha1.TrainingJob)
 	// strike breaks something, for the n-th time.
 	strike func(l *lane, n int)
 	want   outcome
+}
+
+// restartedTogether is what a program that fails leads to under supervisors.
+var restartedTogether = outcome{
+	Incidents: []string{"ProcessFailed by rule program-fails: RestartProcesses (0), Recovered, charged"},
+	Epochs:    1,
+	Restarts:  v1alpha1.Restarts{Total: 1, Process: 1, Charged: 1},
+	Ranks:     []string{"untouched", "untouched", "untouched"},
+	Lives:     []int32{0, 0, 0},
 }
 
 var recoveries = map[string]recovery{
@@ -77,6 +87,45 @@ var recoveries = map[string]recovery{
 			Restarts:  v1alpha1.Restarts{Total: 1, Job: 1, Charged: 1},
 			Ranks:     []string{"same node", "same node"},
 			Lives:     []int32{1, 1},
+		},
+	},
+	// No pod is touched.
+	"program": {
+		replicas: 3,
+		lane:     []func(*lane){supervised},
+		job:      supervise,
+		strike:   func(l *lane, _ int) { l.kubelet.fail(l.job.Status.Epoch, l.ranks()[1]) },
+		want:     restartedTogether,
+	},
+	// The same, and the programs of the others abort.
+	"programs": {
+		replicas: 3,
+		lane:     []func(*lane){supervised},
+		job:      supervise,
+		strike: func(l *lane, _ int) {
+			ranks := l.ranks()
+			l.kubelet.fail(l.job.Status.Epoch, ranks[1], ranks[2], ranks[0])
+		},
+		want: restartedTogether,
+	},
+	// The programs of the others wait for the pod that is replaced, in theirs.
+	"peer": {
+		replicas: 3,
+		lane:     []func(*lane){supervised},
+		job:      supervise,
+		strike: func(l *lane, n int) {
+			lost := l.ranks()[1]
+			l.kubelet.kill(lost.UID)
+			model := l.loseNode(lost.Spec.NodeName)
+			l.bringNode(model, fmt.Sprintf("%s-x%d", model.Labels[cluster.RackLabel], n))
+		},
+		want: outcome{
+			Incidents: []string{"NodeGone by rule everything-else: RestartPod (0), Recovered"},
+			Epochs:    1,
+			Restarts:  v1alpha1.Restarts{Total: 1, Pod: 1},
+			Ranks:     []string{"untouched", "at home", "untouched"},
+			Lives:     []int32{0, 1, 0},
+			Excluded:  []int{1},
 		},
 	},
 	"volcanojob": {

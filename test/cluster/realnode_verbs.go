@@ -63,6 +63,16 @@ func (c *Cluster) Reconnect(ctx context.Context, nodes ...string) error {
 	return c.eachRealNode(ctx, nodes, func(_ context.Context, n *realNode) error { return c.fleet.network.Mend(n.number) })
 }
 
+// Block drops what real nodes and their pods send to one port of the host, as a firewall or a NetworkPolicy does.
+func (c *Cluster) Block(ctx context.Context, port uint16, nodes ...string) error {
+	return c.eachRealNode(ctx, nodes, func(_ context.Context, n *realNode) error { return c.fleet.network.CutPort(n.number, port) })
+}
+
+// Unblock takes back what Block did.
+func (c *Cluster) Unblock(ctx context.Context, port uint16, nodes ...string) error {
+	return c.eachRealNode(ctx, nodes, func(_ context.Context, n *realNode) error { return c.fleet.network.MendPort(n.number, port) })
+}
+
 // RestartKubelet kills a real node's kubelet. The machine starts it again after a second.
 func (c *Cluster) RestartKubelet(ctx context.Context, nodes ...string) error {
 	return c.eachRealNode(ctx, nodes, func(_ context.Context, n *realNode) error {
@@ -142,17 +152,17 @@ func (c *Cluster) ImportImage(ctx context.Context, node, archive string) error {
 // SignalContainer sends a signal to all processes of a container on a real node. The first container
 // of the pod is meant where no name is given.
 func (c *Cluster) SignalContainer(ctx context.Context, key client.ObjectKey, container string, signal syscall.Signal) error {
-	pids, err := c.containerProcesses(ctx, key, container)
+	pids, err := c.ContainerProcesses(ctx, key, container)
 	for _, pid := range pids {
 		err = errors.Join(err, syscall.Kill(pid, signal))
 	}
 	return err
 }
 
-// containerProcesses are the processes of a container, by their ids on the host, the first one first. A
+// ContainerProcesses are the processes of a container, by their ids on the host, the first one first. A
 // kubelet reports a container after it has started it, and a program may do its work by then: so the
 // result is awaited until the pod's status names a container that runs.
-func (c *Cluster) containerProcesses(ctx context.Context, key client.ObjectKey, container string) ([]int, error) {
+func (c *Cluster) ContainerProcesses(ctx context.Context, key client.ObjectKey, container string) ([]int, error) {
 	var pids []int
 	var missing error
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, reportTimeout, true, func(ctx context.Context) (bool, error) {
@@ -211,7 +221,7 @@ func (c *Cluster) KillContainers(ctx context.Context, pods ...client.ObjectKey) 
 func (c *Cluster) killProcesses(ctx context.Context, from int, pods []client.ObjectKey) error {
 	var all []int
 	for _, pod := range pods {
-		pids, err := c.containerProcesses(ctx, pod, "")
+		pids, err := c.ContainerProcesses(ctx, pod, "")
 		if err != nil {
 			return err
 		}
@@ -241,6 +251,15 @@ func (c *Cluster) NodeLogs(node string) (string, error) {
 	return filepath.Join(n.dir, "log"), nil
 }
 
+// PodLogs is the folder with the logs of a pod's containers on a real node: what a kubelet that cannot be asked has of them.
+func (c *Cluster) PodLogs(pod *corev1.Pod) (string, error) {
+	n, err := c.realNode(pod.Spec.NodeName)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("/proc/%d/root/var/log/pods/%s_%s_%s", n.process.PID(), pod.Namespace, pod.Name, pod.UID), nil
+}
+
 // SharedFolder is the host's own path of what real nodes see at SharedPath.
 func (c *Cluster) SharedFolder() string { return filepath.Join(c.fleet.dir, sharedFolder) }
 
@@ -260,7 +279,7 @@ func (c *Cluster) eachRealNode(ctx context.Context, names []string, do func(cont
 // ContainerEnvironment is the environment of a container on a real node, as its first process has it:
 // what the kubelet and its device plugins gave it.
 func (c *Cluster) ContainerEnvironment(ctx context.Context, key client.ObjectKey, container string) (map[string]string, error) {
-	pids, err := c.containerProcesses(ctx, key, container)
+	pids, err := c.ContainerProcesses(ctx, key, container)
 	if err != nil {
 		return nil, err
 	}

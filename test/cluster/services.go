@@ -22,14 +22,14 @@ import (
 const (
 	// PauseImage holds the namespaces of pods on real nodes.
 	PauseImage = "lockstep-pause:dev"
-	// apiServerPort is the API server's on the host's address in the machines' network.
-	apiServerPort = 6443
+	// APIServerPort is the API server's on the host's address in the machines' network.
+	APIServerPort = 6443
 	dnsPort       = 53
 )
 
 // apiServerForNodes is the API server's address in the machines' network.
 func (c *Cluster) apiServerForNodes() string {
-	return "https://" + net.JoinHostPort(c.fleet.network.Host().String(), strconv.Itoa(apiServerPort))
+	return "https://" + net.JoinHostPort(c.fleet.network.Host().String(), strconv.Itoa(APIServerPort))
 }
 
 // HostAddress is the address by which pods on real nodes reach this host.
@@ -57,7 +57,7 @@ func (c *Cluster) forwardAPIServer(f *fleet) error {
 		return err
 	}
 	proxy := &tcpproxy.Proxy{}
-	proxy.AddRoute(net.JoinHostPort(f.network.Host().String(), strconv.Itoa(apiServerPort)), tcpproxy.To(server.Host))
+	proxy.AddRoute(net.JoinHostPort(f.network.Host().String(), strconv.Itoa(APIServerPort)), tcpproxy.To(server.Host))
 	if err := proxy.Start(); err != nil {
 		return fmt.Errorf("listening for the machines: %w", err)
 	}
@@ -79,7 +79,7 @@ func (c *Cluster) createServices(ctx context.Context, f *fleet) error {
 	}
 	for _, slice := range []*discoveryv1.EndpointSlice{
 		hostEndpoints(f, dns.Namespace, dns.Name, endpointPort("dns", corev1.ProtocolUDP, dnsPort), endpointPort("dns-tcp", corev1.ProtocolTCP, dnsPort)),
-		hostEndpoints(f, metav1.NamespaceDefault, "kubernetes", endpointPort("https", corev1.ProtocolTCP, apiServerPort)),
+		hostEndpoints(f, metav1.NamespaceDefault, "kubernetes", endpointPort("https", corev1.ProtocolTCP, APIServerPort)),
 	} {
 		if err := c.client.Create(ctx, slice); err != nil {
 			return fmt.Errorf("creating the endpoints of Service %s: %w", slice.Name, err)

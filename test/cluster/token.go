@@ -5,6 +5,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -39,4 +40,12 @@ func (c *Cluster) KubeconfigForPod(ctx context.Context, pod *corev1.Pod) (string
 		return "", fmt.Errorf("writing the kubeconfig of pod %s: %w", pod.Name, err)
 	}
 	return path, nil
+}
+
+// TokenKey is the key that the API server signs the tokens of service accounts with, in PEM.
+func (c *Cluster) TokenKey() ([]byte, error) {
+	if c.authority == nil {
+		return nil, errNotOurs
+	}
+	return os.ReadFile(c.authority.path(serviceAccountKey))
 }

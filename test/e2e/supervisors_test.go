@@ -62,13 +62,13 @@ func (s *scenario) startSupervision() *supervision {
 	return v
 }
 
-// podToken is a token of a pod, as its kubelet would project it.
+// podToken is a token of a pod, as its kubelet would project it; for a pod without a name it is bound to none.
 func (s *scenario) podToken(pod *corev1.Pod, audience string) string {
 	s.t.Helper()
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-		Audiences:      []string{audience},
-		BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID},
-	}}
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{audience}}}
+	if pod.Name != "" {
+		request.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID}
+	}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"}}
 	s.must(testCluster.Client().SubResource("token").Create(s.ctx, account, request), "ask for a token of "+pod.Name)
 	return request.Status.Token

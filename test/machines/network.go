@@ -152,20 +152,34 @@ func (n *Network) plug(router *netlink.Handle, number, pid int) error {
 // Cut drops every packet from a machine and its pods to the host, where the control plane is. Nobody
 // is told; traffic between machines goes on.
 func (n *Network) Cut(number int) error {
-	return n.changeRules(number, (*netlink.Handle).RuleAdd)
+	return n.changeRules(number, 0, (*netlink.Handle).RuleAdd)
 }
 
 // Mend takes back what Cut did.
 func (n *Network) Mend(number int) error {
-	return n.changeRules(number, (*netlink.Handle).RuleDel)
+	return n.changeRules(number, 0, (*netlink.Handle).RuleDel)
 }
 
-func (n *Network) changeRules(number int, change func(*netlink.Handle, *netlink.Rule) error) error {
+// CutPort does what Cut does with one port of the host.
+func (n *Network) CutPort(number int, port uint16) error {
+	return n.changeRules(number, port, (*netlink.Handle).RuleAdd)
+}
+
+// MendPort takes back what CutPort did.
+func (n *Network) MendPort(number int, port uint16) error {
+	return n.changeRules(number, port, (*netlink.Handle).RuleDel)
+}
+
+// changeRules changes what the router drops on the way to a port of the host, or to all of them where the port is 0.
+func (n *Network) changeRules(number int, port uint16, change func(*netlink.Handle, *netlink.Rule) error) error {
 	return n.within(n.router, func(router *netlink.Handle) error {
 		for _, source := range []*net.IPNet{{IP: n.Machine(number), Mask: net.CIDRMask(32, 32)}, n.Pods(number)} {
 			rule := netlink.NewRule()
 			rule.Src, rule.Dst = source, &net.IPNet{IP: n.Host(), Mask: net.CIDRMask(32, 32)}
 			rule.Type, rule.Priority, rule.Family = unix.RTN_BLACKHOLE, 100, unix.AF_INET
+			if port > 0 {
+				rule.Dport = netlink.NewRulePortRange(port, port)
+			}
 			err := change(router, rule)
 			if err != nil && !errors.Is(err, syscall.EEXIST) && !errors.Is(err, syscall.ENOENT) {
 				return fmt.Errorf("changing the router's rules for machine %d: %w", number, err)

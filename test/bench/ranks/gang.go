@@ -12,23 +12,24 @@ import (
 	"github.com/lockstep-dev/lockstep/supervisor/epoch"
 	"github.com/lockstep-dev/lockstep/supervisor/stream"
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
+	"github.com/lockstep-dev/lockstep/test/supervision/simulated"
 )
+
+// managerTimeout is longer than any benchmark, so that no deadline of a machine passes.
+const managerTimeout = 24 * time.Hour
 
 // gang is all supervisors.
 type gang struct {
-	supervisors []*supervisor
+	supervisors []*simulated.Supervisor
 	// said receives what supervisors say, and last is the last that each has said.
 	said chan said
 	last []said
 }
 
-// said is what a supervisor does, and since when.
+// said is what the supervisor of a rank does, and since when.
 type said struct {
-	rank      int
-	epoch     int64
-	state     wire.State
-	connected bool
-	at        time.Time
+	rank int
+	simulated.Status
 }
 
 // start starts all supervisors, and returns once every program runs and every stream is up, or the context is done.
@@ -36,12 +37,26 @@ func start(ctx context.Context, described *Gang) *gang {
 	g := &gang{said: make(chan said, len(described.Ranks)), last: make([]said, len(described.Ranks))}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	for i, rank := range described.Ranks {
-		s := newSupervisor(i, rank, g.said, stream.Options{Address: described.Address, ServerName: described.ServerName, Log: log})
+		s := simulated.New(simulated.Options{
+			Machine: epoch.Options{Epoch: rank.Epoch, ManagerTimeout: managerTimeout},
+			Stream: stream.Options{
+				Address: described.Address, ServerName: described.ServerName, CAFile: rank.CAFile, TokenFile: rank.TokenFile, Log: log,
+			},
+			Changed: func(status simulated.Status) { g.hear(ctx, said{i, status}) },
+		})
 		g.supervisors = append(g.supervisors, s)
-		go s.run(ctx)
+		go s.Run(ctx)
 	}
-	g.await(ctx, func(s said) bool { return s.connected && s.state == wire.State_STATE_RUNNING }, func(said) {})
+	g.await(ctx, func(s said) bool { return s.Connected && s.State == wire.State_STATE_RUNNING }, func(said) {})
 	return g
+}
+
+// hear takes what a supervisor says.
+func (g *gang) hear(ctx context.Context, s said) {
+	select {
+	case g.said <- s:
+	case <-ctx.Done():
+	}
 }
 
 // await returns once a condition holds for the last word of every supervisor, or the context is done. Each word goes through see.
@@ -59,21 +74,19 @@ func (g *gang) await(ctx context.Context, holds func(said) bool, see func(said))
 
 // restart has the program of a rank end, and waits until all programs run in a later epoch.
 func (g *gang) restart(ctx context.Context, rank int) Restart {
-	before := g.last[rank].epoch
+	before := g.last[rank].Epoch
 	r := Restart{Failed: time.Now()}
-	g.supervisors[rank].events <- epoch.Ended{Exit: &wire.Exit{
-		Code: 1, StartedMicros: r.Failed.UnixMicro(), EndedMicros: r.Failed.UnixMicro(), Message: "ended by the benchmark",
-	}}
-	g.await(ctx, func(s said) bool { return s.epoch > before && s.state == wire.State_STATE_RUNNING }, func(s said) {
-		if s.epoch <= before {
+	g.supervisors[rank].Fail(before, 1, "ended by the benchmark")
+	g.await(ctx, func(s said) bool { return s.Epoch > before && s.State == wire.State_STATE_RUNNING }, func(s said) {
+		if s.Epoch <= before {
 			return
 		}
-		r.Epoch = max(r.Epoch, s.epoch)
-		switch s.state {
+		r.Epoch = max(r.Epoch, s.Epoch)
+		switch s.State {
 		case wire.State_STATE_WAITING:
-			r.Waiting = later(r.Waiting, s.at)
+			r.Waiting = later(r.Waiting, s.At)
 		case wire.State_STATE_RUNNING:
-			r.Running = later(r.Running, s.at)
+			r.Running = later(r.Running, s.At)
 		}
 	})
 	return r
