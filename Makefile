@@ -165,6 +165,10 @@ cluster-binaries: prereqs
 test-e2e: prereqs cluster-binaries ## run the end-to-end tests
 	go test -count=1 -shuffle=on -parallel=12 -timeout=$(E2E_TIMEOUT) ./test/e2e/...
 
+.PHONY: test-late
+test-late: prereqs cluster-binaries ## restart a gang whose supervisors and manager hear each other up to a minute late: 10 minutes
+	go test -count=1 -v -timeout=$(E2E_TIMEOUT) -run 'TestMessagesAreLate$$' ./test/chaos -late=60s
+
 .PHONY: prereqs-real
 prereqs-real:
 	@test/real/prepare
@@ -182,7 +186,7 @@ test-real: prereqs prereqs-real cluster-binaries node-binaries ## as root: run r
 test-full: RECOVERIES = 10
 test-full: INSTALLATIONS = .
 test-full: REAL_SKIP = ^$$
-test-full: test test-real test-sim test-mutations test-week ## everything that checks the product, an hour and a half
+test-full: test test-late test-real test-sim test-mutations test-week ## everything that checks the product, an hour and a half
 
 .PHONY: test-mutations
 test-mutations: prereqs ## break the engine in each way that test/mutation lists: a test has to notice

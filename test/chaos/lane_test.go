@@ -260,6 +260,9 @@ func (l *lane) dump() string {
 			fmt.Fprintf(&b, "%s node=%s phase=%s gates=%v deleting=%v\n", name, p.Spec.NodeName, p.Status.Phase, p.Spec.SchedulingGates, p.DeletionTimestamp)
 		}
 	}
+	if l.kubelet != nil {
+		fmt.Fprintf(&b, "wrong with the programs: %q\nthe supervisors: %+v\n", l.kubelet.wrong(), l.kubelet.states())
+	}
 	fmt.Fprintf(&b, "the end of the operator's log:\n%s", l.log.String())
 	return b.String()
 }

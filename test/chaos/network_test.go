@@ -59,11 +59,11 @@ func TestStreamsAreCut(t *testing.T) {
 
 // Steps of the ladder may be due before the late messages are there. Whatever they do, no two epochs meet.
 func TestMessagesAreLate(t *testing.T) {
-	l := newLane(t, "late", 2, 4, networked)
-	l.timeout += 20 * *late
-	l.run(l.trainingJob(4, supervise))
+	l := newLane(t, "late", 2, 8, networked) // a rank that is late for long gets another node
+	l.timeout += 30 * *late
+	l.run(l.trainingJob(3, supervise))
 	l.proxy.Delay(*late)
-	for i := range 4 {
+	for i := range 3 {
 		before := l.before()
 		l.kubelet.fail(l.job.Status.Epoch, l.ranks()[i])
 		l.await("the gang trains in another epoch", func() bool { return l.job.Status.Epoch > before.status.Epoch && l.trains() })

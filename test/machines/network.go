@@ -160,7 +160,7 @@ func (n *Network) Mend(number int) error {
 	return n.changeRules(number, 0, (*netlink.Handle).RuleDel)
 }
 
-// CutPort does what Cut does with one port of the host.
+// CutPort drops every packet between a machine, with its pods, and one port of the host, in both directions.
 func (n *Network) CutPort(number int, port uint16) error {
 	return n.changeRules(number, port, (*netlink.Handle).RuleAdd)
 }
@@ -170,23 +170,33 @@ func (n *Network) MendPort(number int, port uint16) error {
 	return n.changeRules(number, port, (*netlink.Handle).RuleDel)
 }
 
-// changeRules changes what the router drops on the way to a port of the host, or to all of them where the port is 0.
+// changeRules changes what the router drops: all to the host, or what goes to and from one port of it where that is not 0.
 func (n *Network) changeRules(number int, port uint16, change func(*netlink.Handle, *netlink.Rule) error) error {
+	host := &net.IPNet{IP: n.Host(), Mask: net.CIDRMask(32, 32)}
 	return n.within(n.router, func(router *netlink.Handle) error {
-		for _, source := range []*net.IPNet{{IP: n.Machine(number), Mask: net.CIDRMask(32, 32)}, n.Pods(number)} {
-			rule := netlink.NewRule()
-			rule.Src, rule.Dst = source, &net.IPNet{IP: n.Host(), Mask: net.CIDRMask(32, 32)}
-			rule.Type, rule.Priority, rule.Family = unix.RTN_BLACKHOLE, 100, unix.AF_INET
+		for _, machine := range []*net.IPNet{{IP: n.Machine(number), Mask: net.CIDRMask(32, 32)}, n.Pods(number)} {
+			rules := []*netlink.Rule{dropping(machine, host)}
 			if port > 0 {
-				rule.Dport = netlink.NewRulePortRange(port, port)
+				rules = append(rules, dropping(host, machine))
+				rules[0].Dport, rules[1].Sport = netlink.NewRulePortRange(port, port), netlink.NewRulePortRange(port, port)
 			}
-			err := change(router, rule)
-			if err != nil && !errors.Is(err, syscall.EEXIST) && !errors.Is(err, syscall.ENOENT) {
-				return fmt.Errorf("changing the router's rules for machine %d: %w", number, err)
+			for _, rule := range rules {
+				err := change(router, rule)
+				if err != nil && !errors.Is(err, syscall.EEXIST) && !errors.Is(err, syscall.ENOENT) {
+					return fmt.Errorf("changing the router's rules for machine %d: %w", number, err)
+				}
 			}
 		}
 		return nil
 	})
+}
+
+// dropping is a rule that drops what goes from one place to another.
+func dropping(from, to *net.IPNet) *netlink.Rule {
+	rule := netlink.NewRule()
+	rule.Src, rule.Dst = from, to
+	rule.Type, rule.Priority, rule.Family = unix.RTN_BLACKHOLE, 100, unix.AF_INET
+	return rule
 }
 
 // within calls do with a handle on the network namespace of a process.

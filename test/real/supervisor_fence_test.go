@@ -116,9 +116,9 @@ func TestAFrozenNodeUnderASupervisorIsRefused(t *testing.T) {
 	old, err := ground.ContainerProcesses(s.ctx, s.key(0), "")
 	s.must(err)
 	t.Cleanup(func() { s.must(ground.Thaw(s.ctx, node)) })
+	unblock := s.block(cluster.APIServerPort, node) // before anything is on its way
 	s.resumes("one node frozen under a supervisor", func() error { return ground.Freeze(s.ctx, node) })
 	written := s.stepsOf(0)
-	unblock := s.block(cluster.APIServerPort, node)
 	thawed := time.Now()
 	s.must(ground.Thaw(s.ctx, node))
 	s.must(s.awaitLog("the manager refuses the old pod", "The manager refuses this pod", map[int]corev1.Pod{0: before[0]}))

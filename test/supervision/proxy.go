@@ -13,7 +13,7 @@ import (
 const (
 	// lateOneIn is how many messages there are to each late one. Were all late, no connection would get ready before one of its ends
 	// gives up.
-	lateOneIn = 5
+	lateOneIn = 10
 	// messageSize is the most that is passed on at once, in bytes.
 	messageSize = 32 << 10
 )
