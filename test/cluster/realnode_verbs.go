@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -197,7 +196,7 @@ func (n *realNode) containerProcesses(pod *corev1.Pod, container string) ([]int,
 	if err == nil && len(pids) == 0 {
 		err = errors.New("its container has no process")
 	}
-	slices.Sort(pids)
+	sortByOwnID(pids)
 	return pids, err
 }
 
