@@ -66,6 +66,7 @@ func (g *Ground) NewTorchrun(name string, ranks, steps int) *Training {
 		}
 		container.Env = []corev1.EnvVar{
 			{Name: "STEPS", Value: strconv.Itoa(steps)}, {Name: "STEP_TIME", Value: "0.1"}, {Name: "SHARED", Value: cluster.SharedPath},
+			{Name: "PYTHONUNBUFFERED", Value: "1"}, // of the agents, which print what their workers do
 		}
 		for volume, path := range hostPython {
 			container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: volume, MountPath: path, ReadOnly: true})

@@ -116,7 +116,9 @@ func (t *Training) TakeGPUs(perRank int) {
 
 // Supervise runs the programs under lockstep-run.
 func (t *Training) Supervise() {
-	t.Job.Spec.Supervisor = &v1alpha1.Supervisor{}
+	if t.Job.Spec.Supervisor == nil {
+		t.Job.Spec.Supervisor = &v1alpha1.Supervisor{}
+	}
 	for i := range t.Job.Spec.Tasks {
 		container := &t.Job.Spec.Tasks[i].Template.Spec.Containers[0]
 		if len(container.Command) == 0 {

@@ -15,6 +15,7 @@ import (
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
 
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/real"
 )
 
@@ -36,10 +37,11 @@ func (b *bench) trainer(name string, ranks int) *real.Training {
 	return within(b.ground.NewTraining(name, ranks, endless))
 }
 
-// torchrun is a training of PyTorch, whose agents leave restarts to others.
+// torchrun is a training of PyTorch, whose agents leave restarts to their supervisors.
 func (b *bench) torchrun(name string, ranks int) *real.Training {
 	t := within(b.ground.NewTorchrun(name, ranks, endless))
 	t.LeaveRestarts()
+	t.Job.Spec.Supervisor = &v1alpha1.Supervisor{StopSeconds: &b.torchStop}
 	return t
 }
 
@@ -128,6 +130,7 @@ func (s *side) jobName(n int) string { return fmt.Sprintf("%s-%d", s.name, n) }
 
 // series kills programs of one gang after the other.
 func (b *bench) series(ctx context.Context, o *options) ([]*series, error) {
+	b.torchStop = int32(o.torchStop)
 	all := []*series{
 		{name: "programs", program: "the trainer", training: b.trainer, supervised: true, ranks: o.gang, count: o.kills},
 		{name: "bare", program: "the trainer", training: b.trainer, ranks: o.gang, count: o.bareKills},

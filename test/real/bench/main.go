@@ -36,6 +36,7 @@ type options struct {
 	bound                        time.Duration
 	gang, torchrun               int
 	kills, torchKills, bareKills int
+	torchStop                    int
 	gangRuns, gangPeers          int
 	gangBound                    time.Duration
 	busy                         bool
@@ -64,6 +65,7 @@ func parse() *options {
 	flag.IntVar(&o.torchrun, "torchrun", 24, "the same of the gang of torchrun")
 	flag.IntVar(&o.kills, "kills", 20, "how many programs of the trainer are killed under supervisors; 0 leaves the table of programs as it is")
 	flag.IntVar(&o.torchKills, "torchrun-kills", 20, "the same of torchrun")
+	flag.IntVar(&o.torchStop, "torchrun-stop", 0, "stopSeconds of torchrun, which saves nothing on SIGTERM and takes seconds to end")
 	flag.IntVar(&o.bareKills, "bare-kills", 4, "the same of the trainer without supervisors, where the kubelet waits longer each time")
 	flag.IntVar(&o.gangRuns, "gang-runs", 3, "how often a node of the gang is killed under Lockstep, with supervisors and without; 0 leaves that table as it is")
 	flag.IntVar(&o.gangPeers, "gang-peers", 1, "the same under each policy of Volcano")

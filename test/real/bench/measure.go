@@ -31,6 +31,8 @@ const (
 type bench struct {
 	ground   *real.Ground
 	observer *observer
+	// torchStop is how long torchrun has between SIGTERM and SIGKILL, in seconds.
+	torchStop int32
 }
 
 // side is one way to bring a gang back, and what was measured of it.
@@ -52,6 +54,7 @@ type result struct {
 	away      int           // ranks that are not at home then
 	replaced  int           // other pods that are not those of before
 	restarted int           // containers of other pods that were restarted
+	waited    int           // other pods whose supervisors waited for the replacements
 	left      string        // what was seen of a gang that did not recover
 	replacement
 }
@@ -158,7 +161,7 @@ func (b *bench) killNode(ctx context.Context, t *real.Training, s *side, node st
 		r.left = b.story(after, node)
 		return r, nil
 	}
-	return r, b.readReplacements(ctx, t, &r, node, before, after, silent)
+	return r, b.readLogs(ctx, t, &r, node, before, after, began, silent)
 }
 
 // look counts what has become of the pods.
@@ -180,16 +183,18 @@ func (b *bench) look(r *result, node string, before, after map[string]corev1.Pod
 	}
 }
 
-// readReplacements finds when the pods in place of the lost ones had their node, and when their programs could start.
-func (b *bench) readReplacements(ctx context.Context, t *real.Training, r *result, node string, before, after map[string]corev1.Pod, silent time.Time) error {
+// readLogs finds when the pods in place of the lost ones had their node, when their programs could start, and which others waited for them.
+func (b *bench) readLogs(ctx context.Context, t *real.Training, r *result, node string, before, after map[string]corev1.Pod, began, silent time.Time) error {
+	var waiting []time.Time
 	for name, pod := range before {
-		if pod.Spec.NodeName != node {
-			continue
-		}
 		now := after[name]
-		l, err := awaitTimeline(ctx, t, now, silent, func(l *timeline) bool { return !l.trained.IsZero() })
+		l, err := awaitTimeline(ctx, t, now, began, func(l *timeline) bool { return !l.trained.IsZero() })
 		if err != nil {
 			return fmt.Errorf("the log of %s: %w", now.Name, err)
+		}
+		if pod.Spec.NodeName != node {
+			waiting = append(waiting, l.waiting)
+			continue
 		}
 		started := l.waiting // of a supervisor whose program waits for the others
 		if started.IsZero() {
@@ -197,6 +202,11 @@ func (b *bench) readReplacements(ctx context.Context, t *real.Training, r *resul
 		}
 		r.bound = max(r.bound, b.observer.boundAt(now.UID).Sub(silent))
 		r.started = max(r.started, started.Sub(silent))
+	}
+	for _, at := range waiting {
+		if !at.IsZero() && at.Before(silent.Add(r.started)) {
+			r.waited++
+		}
 	}
 	return nil
 }

@@ -29,8 +29,8 @@ func renderNodes(sides []*side, o *options, v readme.Versions) string {
 	fmt.Fprintf(&page, nodesPreface, v.Kubernetes, v.Volcano, runtime.NumCPU(), o.gang, nodesPerRack, gpusPerNode, real.SilentSeconds, real.GangDownSeconds,
 		real.GangDownSeconds, bound(o.gangBound), o.circumstances())
 	page.WriteString("| | policy | runs | recovered | may be replaced → first step | the replacements' own start | beyond | goal | " +
-		"power off → first step | pods replaced on the node | other pods replaced | their containers restarted | ranks not at home | if not recovered |\n")
-	page.WriteString("| --- | --- | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: | --- |\n")
+		"power off → first step | pods replaced on the node | other pods replaced | their containers restarted | other pods that waited at the barrier | ranks not at home | if not recovered |\n")
+	page.WriteString("| --- | --- | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n")
 	for _, s := range sides {
 		page.WriteString(s.gangRow(checker))
 	}
@@ -48,8 +48,8 @@ func (s *side) gangRow(c *checker) string {
 		c.none("containers of other pods restarted", t.restarted)
 		c.none("ranks not at home", t.away)
 	}
-	return fmt.Sprintf("| %s | %s | %d | %d | %s | %s | %s | %s | %s | %d | %d | %d | %d | %s |\n", s.who, s.policy, len(s.results), len(t.all),
-		fine(t.since), fine(t.own), fine(t.beyond), goal, fine(t.all), t.lost, t.replaced, t.restarted, t.away, t.left)
+	return fmt.Sprintf("| %s | %s | %d | %d | %s | %s | %s | %s | %s | %d | %d | %d | %d | %d | %s |\n", s.who, s.policy, len(s.results), len(t.all),
+		fine(t.since), fine(t.own), fine(t.beyond), goal, fine(t.all), t.lost, t.replaced, t.restarted, t.waited, t.away, t.left)
 }
 
 // share compares supervised gangs with the best of Volcano's policies. A policy under which no gang has recovered took longer than the bound.
@@ -76,14 +76,15 @@ func share(sides []*side, o *options, c *checker) string {
 
 // totals sum a side's runs up: the times of those that recovered, and the most of each count.
 type totals struct {
-	took, all, since, own, beyond   []time.Duration
-	lost, replaced, restarted, away int
-	left                            string
+	took, all, since, own, beyond           []time.Duration
+	lost, replaced, restarted, waited, away int
+	left                                    string
 }
 
 func (s *side) totals() (t totals) {
 	for _, r := range s.results {
-		t.lost, t.replaced, t.restarted, t.away = max(t.lost, r.lost), max(t.replaced, r.replaced), max(t.restarted, r.restarted), max(t.away, r.away)
+		t.lost, t.replaced, t.restarted = max(t.lost, r.lost), max(t.replaced, r.replaced), max(t.restarted, r.restarted)
+		t.waited, t.away = max(t.waited, r.waited), max(t.away, r.away)
 		if r.left != "" {
 			t.left = r.left
 		}
