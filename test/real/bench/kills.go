@@ -167,12 +167,9 @@ func (b *bench) awaitSteps(ctx context.Context, t *real.Training, pod corev1.Pod
 // awaitTimeline reads the log of a rank until it shows something. There is no log while a container is started.
 func awaitTimeline(ctx context.Context, t *real.Training, pod corev1.Pod, since time.Time, shows func(*timeline) bool) (l *timeline, err error) {
 	err = wait.PollUntilContextTimeout(ctx, logGlance, real.AwaitTimeout, true, func(ctx context.Context) (bool, error) {
-		log, err := t.LogSince(ctx, pod, since)
-		if err != nil {
-			return false, nil
-		}
+		log, failed := t.LogSince(ctx, pod, since)
 		l = readTimeline(log, since)
-		return shows(l), nil
+		return failed == nil && shows(l), nil
 	})
 	return l, err
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"strings"
 	"testing"
 	"time"
 )
@@ -9,11 +8,12 @@ import (
 func TestReadTimeline(t *testing.T) {
 	began := time.Date(2026, 1, 1, 10, 0, 0, 0, time.UTC)
 	at := func(millis int) time.Time { return began.Add(time.Duration(millis) * time.Millisecond) }
-	const supervised = `2026-01-01T09:59:59.9Z time=x event=step rank=0 inc=0 step=40 loss=0.5 bits=a0
+	const stopping = `2026-01-01T09:59:59.9Z time=x event=step rank=0 inc=0 step=40 loss=0.5 bits=a0
 2026-01-01T10:00:00.05Z time=x event=step rank=0 inc=0 step=41 loss=0.5 bits=a1
 2026-01-01T10:00:00.1Z time=x level=INFO msg=Reporting from=lockstep-run state=STOPPING epoch=2
 2026-01-01T10:00:00.2Z time=x level=INFO msg=Reporting from=lockstep-run state=WAITING epoch=2
-2026-01-01T10:00:00.3Z time=x event=start rank=0 inc=0 pid=9
+`
+	const supervised = stopping + `2026-01-01T10:00:00.3Z time=x event=start rank=0 inc=0 pid=9
 2026-01-01T10:00:00.31Z time=x level=INFO msg=Reporting from=lockstep-run state=RUNNING epoch=2
 2026-01-01T10:00:00.5Z time=x event=step rank=0 inc=0 step=41 loss=0.5 bits=a1
 2026-01-01T10:00:00.6Z time=x event=step rank=0 inc=0 step=42 loss=0.5 bits=a2
@@ -23,7 +23,7 @@ func TestReadTimeline(t *testing.T) {
 		waiting, started, trained time.Time
 		steps                     int
 	}{
-		"before it is started again": {log: supervised[:strings.Index(supervised, "2026-01-01T10:00:00.3Z")], waiting: at(200)},
+		"before it is started again": {log: stopping, waiting: at(200)},
 		"under a supervisor":         {log: supervised, waiting: at(200), started: at(310), trained: at(500), steps: 2},
 		"a container started again": {
 			log: "2026-01-01T10:00:02Z time=x event=start rank=3\n2026-01-01T10:00:03Z time=x event=step rank=3 inc=0 step=7 loss=1 bits=b\n",
