@@ -203,32 +203,54 @@ func (n *realNode) containerProcesses(pod *corev1.Pod, container string) ([]int,
 // KillContainers kills the processes of pods' first containers, as an out-of-memory killer or a fatal
 // signal does. It kills those of several pods at once: none of them learns of another's end before.
 func (c *Cluster) KillContainers(ctx context.Context, pods ...client.ObjectKey) error {
-	return c.killProcesses(ctx, 0, pods)
+	pids, err := c.Processes(ctx, pods...)
+	if err != nil {
+		return err
+	}
+	return Kill(pids)
 }
 
-// killProcesses kills the processes of pods' first containers from one on.
-func (c *Cluster) killProcesses(ctx context.Context, from int, pods []client.ObjectKey) error {
+// KillPrograms kills the processes of pods' first containers but the first process of each, which is a supervisor.
+func (c *Cluster) KillPrograms(ctx context.Context, pods ...client.ObjectKey) error {
+	pids, err := c.Programs(ctx, pods...)
+	if err != nil {
+		return err
+	}
+	return Kill(pids)
+}
+
+// Processes are those that KillContainers kills.
+func (c *Cluster) Processes(ctx context.Context, pods ...client.ObjectKey) ([]int, error) {
+	return c.processesFrom(ctx, 0, pods)
+}
+
+// Programs are the processes that KillPrograms kills.
+func (c *Cluster) Programs(ctx context.Context, pods ...client.ObjectKey) ([]int, error) {
+	return c.processesFrom(ctx, 1, pods)
+}
+
+// processesFrom are the processes of pods' first containers from one on.
+func (c *Cluster) processesFrom(ctx context.Context, first int, pods []client.ObjectKey) ([]int, error) {
 	var all []int
 	for _, pod := range pods {
 		pids, err := c.containerProcesses(ctx, pod, "")
 		if err != nil {
-			return err
+			return nil, err
 		}
-		all = append(all, pids[min(from, len(pids)):]...)
+		all = append(all, pids[min(first, len(pids)):]...)
 	}
+	return all, nil
+}
+
+// Kill kills processes of the host. One that has ended is as dead as was asked for.
+func Kill(pids []int) error {
 	var errs []error
-	for _, pid := range all {
-		// One that has ended since is as dead as was asked for.
+	for _, pid := range pids {
 		if err := syscall.Kill(pid, syscall.SIGKILL); !errors.Is(err, syscall.ESRCH) {
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// KillPrograms kills the processes of pods' first containers but the first process of each, which is a supervisor.
-func (c *Cluster) KillPrograms(ctx context.Context, pods ...client.ObjectKey) error {
-	return c.killProcesses(ctx, 1, pods)
 }
 
 // NodeLogs is a folder with the logs of a real node's kubelet, containerd and kube-proxy.

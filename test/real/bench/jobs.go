@@ -98,20 +98,25 @@ func leaving(seconds int64) []corev1.Toleration {
 
 // sides are those of the first table: Lockstep without supervisors, and each policy of Volcano.
 func (o *options) sides() []*side {
-	return append([]*side{
+	return asked(append([]*side{
 		{name: "lockstep", who: "Lockstep", policy: "the default rules", job: lockstepJob, runs: o.runs, ranks: o.ranks, bound: o.bound},
-	}, volcanoSides("volcano", o.peers, o.ranks, o.bound)...)
+	}, volcanoSides("volcano", o.peers, o.ranks, o.bound)...))
 }
 
 // gangSides are those of the larger gang.
 func (o *options) gangSides() []*side {
-	return append([]*side{
+	return asked(append([]*side{
 		{
 			name: "gang-supervised", who: "Lockstep", policy: "with supervisors", job: lockstepJob, supervised: true,
 			runs: o.gangRuns, ranks: o.gang, bound: o.gangBound,
 		},
 		{name: "gang-lockstep", who: "Lockstep", policy: "without supervisors", job: lockstepJob, runs: o.gangRuns, ranks: o.gang, bound: o.gangBound},
-	}, volcanoSides("gang-volcano", o.gangPeers, o.gang, o.gangBound)...)
+	}, volcanoSides("gang-volcano", o.gangPeers, o.gang, o.gangBound)...))
+}
+
+// asked are the sides with a run.
+func asked(sides []*side) []*side {
+	return slices.DeleteFunc(sides, func(s *side) bool { return s.runs == 0 })
 }
 
 func volcanoSides(name string, runs, ranks int, bound time.Duration) []*side {

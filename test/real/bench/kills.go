@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/lockstep-dev/lockstep/test/cluster"
 	"github.com/lockstep-dev/lockstep/test/real"
 )
 
@@ -96,12 +97,16 @@ func (b *bench) killPrograms(ctx context.Context, s *series) (err error) {
 
 // kill kills a program, and reads the logs until every rank has made a step again.
 func (b *bench) kill(ctx context.Context, t *real.Training, s *series, k *kill, pods map[int]corev1.Pod, seen curve) error {
-	pod, do := pods[k.rank], b.ground.KillContainers
+	pod, find := pods[k.rank], b.ground.Processes
 	if s.supervised {
-		do = b.ground.KillPrograms
+		find = b.ground.Programs
+	}
+	pids, err := find(ctx, client.ObjectKeyFromObject(&pod))
+	if err != nil {
+		return err
 	}
 	k.killed = time.Now()
-	if err := do(ctx, client.ObjectKeyFromObject(&pod)); err != nil {
+	if err := cluster.Kill(pids); err != nil {
 		return err
 	}
 	for rank := range s.ranks {
