@@ -34,10 +34,23 @@ func (n *realNode) powerOff() error {
 // PowerOn boots real nodes that were powered off. They have kept their disks: images, the kubelet's
 // files and LocalPath. Their nodes are Ready again when it returns.
 func (c *Cluster) PowerOn(ctx context.Context, nodes ...string) error {
-	if err := c.eachRealNode(ctx, nodes, c.bootNode); err != nil {
+	err := c.eachRealNode(ctx, nodes, func(ctx context.Context, n *realNode) error {
+		if err := n.clearCgroup(ctx); err != nil {
+			return err
+		}
+		return c.bootNode(ctx, n)
+	})
+	if err != nil {
 		return err
 	}
 	return c.AwaitNodes(ctx, corev1.ConditionTrue, nodes...)
+}
+
+// clearCgroup removes the cgroups of the pods that a node had before it lost its power. A machine that boots has none, and its kubelet would
+// ask for the container of each for 3 s before it is ready. The kernel may still be taking processes down.
+func (n *realNode) clearCgroup(ctx context.Context) error {
+	err := eventually(ctx, "no process is left on "+n.name, func(context.Context) error { return n.cgroup.Remove() })
+	return errors.Join(err, n.cgroup.Make())
 }
 
 // Freeze stops every process of real nodes where it is, as when a machine hangs. Connections stay
@@ -198,59 +211,6 @@ func (n *realNode) containerProcesses(pod *corev1.Pod, container string) ([]int,
 	}
 	sortByOwnID(pids)
 	return pids, err
-}
-
-// KillContainers kills the processes of pods' first containers, as an out-of-memory killer or a fatal
-// signal does. It kills those of several pods at once: none of them learns of another's end before.
-func (c *Cluster) KillContainers(ctx context.Context, pods ...client.ObjectKey) error {
-	pids, err := c.Processes(ctx, pods...)
-	if err != nil {
-		return err
-	}
-	return Kill(pids)
-}
-
-// KillPrograms kills the processes of pods' first containers but the first process of each, which is a supervisor.
-func (c *Cluster) KillPrograms(ctx context.Context, pods ...client.ObjectKey) error {
-	pids, err := c.Programs(ctx, pods...)
-	if err != nil {
-		return err
-	}
-	return Kill(pids)
-}
-
-// Processes are those that KillContainers kills.
-func (c *Cluster) Processes(ctx context.Context, pods ...client.ObjectKey) ([]int, error) {
-	return c.processesFrom(ctx, 0, pods)
-}
-
-// Programs are the processes that KillPrograms kills.
-func (c *Cluster) Programs(ctx context.Context, pods ...client.ObjectKey) ([]int, error) {
-	return c.processesFrom(ctx, 1, pods)
-}
-
-// processesFrom are the processes of pods' first containers from one on.
-func (c *Cluster) processesFrom(ctx context.Context, first int, pods []client.ObjectKey) ([]int, error) {
-	var all []int
-	for _, pod := range pods {
-		pids, err := c.containerProcesses(ctx, pod, "")
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, pids[min(first, len(pids)):]...)
-	}
-	return all, nil
-}
-
-// Kill kills processes of the host. One that has ended is as dead as was asked for.
-func Kill(pids []int) error {
-	var errs []error
-	for _, pid := range pids {
-		if err := syscall.Kill(pid, syscall.SIGKILL); !errors.Is(err, syscall.ESRCH) {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // NodeLogs is a folder with the logs of a real node's kubelet, containerd and kube-proxy.
