@@ -159,6 +159,7 @@ func (b *bench) killNode(ctx context.Context, t *real.Training, s *side, node st
 	b.look(&r, node, before, after)
 	if !r.recovered {
 		r.left = b.story(after, node)
+		tell(ctx, t, after)
 		return r, nil
 	}
 	return r, b.readLogs(ctx, t, &r, node, before, after, began, silent)
@@ -264,6 +265,16 @@ func (b *bench) story(pods map[string]corev1.Pod, node string) string {
 		}
 	}
 	return fmt.Sprintf("%d of %d pods Terminating on the killed node, %d running", stuck, len(pods), others)
+}
+
+// tell prints the last lines of the logs of a gang that does not train.
+func tell(ctx context.Context, t *real.Training, pods map[string]corev1.Pod) {
+	for _, name := range slices.Sorted(maps.Keys(pods)) {
+		bounded, cancel := context.WithTimeout(ctx, time.Second) // its node may be off
+		log, err := t.Log(bounded, pods[name], 3)
+		cancel()
+		fmt.Fprintf(os.Stderr, "%s on %s: %v\n%s\n", name, pods[name].Spec.NodeName, err, log)
+	}
 }
 
 // remove takes a job away, and waits until its pods are gone. The node runs again by then.
