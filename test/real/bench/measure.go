@@ -64,6 +64,7 @@ type replacement struct {
 	allowed time.Duration // until the lost pods may be replaced
 	bound   time.Duration // until the last replacement had a node
 	started time.Duration // until its program could start
+	joined  time.Duration // until every program was started
 }
 
 // own is what a replacement takes by itself, from its node to its program.
@@ -180,6 +181,9 @@ func (b *bench) look(r *result, node string, before, after map[string]corev1.Pod
 			r.replaced++
 		default:
 			r.restarted += restarts(now) - restarts(pod)
+			if s := now.Status.ContainerStatuses; len(s) > 0 && s[0].LastTerminationState.Terminated != nil {
+				fmt.Fprintf(os.Stderr, "%s was restarted: %+v\n", now.Name, s[0].LastTerminationState.Terminated)
+			}
 		}
 	}
 }
@@ -193,6 +197,7 @@ func (b *bench) readLogs(ctx context.Context, t *real.Training, r *result, node 
 		if err != nil {
 			return fmt.Errorf("the log of %s: %w", now.Name, err)
 		}
+		r.joined = max(r.joined, l.started().Sub(silent))
 		if pod.Spec.NodeName != node {
 			waiting = append(waiting, l.waiting)
 			continue
