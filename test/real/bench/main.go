@@ -98,43 +98,46 @@ func run(ctx context.Context, o *options) (err error) {
 	if err := b.observer.watch(ctx, b.ground.RESTConfig(), b.ground.Client().Scheme()); err != nil {
 		return err
 	}
-	tables, err := b.tables(ctx, o, versions)
-	if err != nil {
+	if err := b.tables(ctx, o, versions); err != nil {
 		return fmt.Errorf("%w\nthe end of the manager's log:\n%s", err, b.ground.Log(operator.Name))
 	}
-	if o.readme == "" {
-		return nil
-	}
-	return readme.Write(o.readme, tables)
+	return nil
 }
 
-// tables measures what the flags ask for, and prints and returns the tables.
-func (b *bench) tables(ctx context.Context, o *options, v readme.Versions) (map[readme.Section]string, error) {
-	tables := map[readme.Section]string{}
-	write := func(s readme.Section, table string) {
-		fmt.Println(table)
-		tables[s] = table
-	}
+// tables measures what the flags ask for, and prints and writes each table as soon as it is complete.
+func (b *bench) tables(ctx context.Context, o *options, v readme.Versions) error {
 	if o.kills > 0 {
 		all, err := b.series(ctx, o)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		write(killsSection, renderKills(all, o, v))
+		if err := o.write(killsSection, renderKills(all, o, v)); err != nil {
+			return err
+		}
 	}
 	if o.gangRuns > 0 {
 		sides := o.gangSides()
 		if err := b.measure(ctx, sides); err != nil {
-			return nil, err
+			return err
 		}
-		write(nodesSection, renderNodes(sides, o, v))
-	}
-	if o.runs > 0 {
-		sides := o.sides()
-		if err := b.measure(ctx, sides); err != nil {
-			return nil, err
+		if err := o.write(nodesSection, renderNodes(sides, o, v)); err != nil {
+			return err
 		}
-		write(section, render(sides, o, v))
 	}
-	return tables, nil
+	if o.runs == 0 {
+		return nil
+	}
+	sides := o.sides()
+	if err := b.measure(ctx, sides); err != nil {
+		return err
+	}
+	return o.write(section, render(sides, o, v))
+}
+
+func (o *options) write(s readme.Section, table string) error {
+	fmt.Println(table)
+	if o.readme == "" {
+		return nil
+	}
+	return readme.Write(o.readme, map[readme.Section]string{s: table})
 }
