@@ -3,13 +3,10 @@
 package cluster
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -77,56 +74,8 @@ func (n *realNode) containerProcesses(pod *corev1.Pod, container string) ([]int,
 	if err == nil && len(pids) == 0 {
 		err = errors.New("its container has no process")
 	}
-	slices.SortFunc(pids, func(a, b int) int { return cmp.Compare(innerPID(a), innerPID(b)) })
+	sortByOwnID(pids)
 	return pids, err
-}
-
-// innerPID is the id of a process in its own container, where the first one has 1. On the host a later process may have a lower id.
-func innerPID(pid int) int {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return pid // it has ended
-	}
-	for line := range strings.Lines(string(status)) {
-		if ids, found := strings.CutPrefix(line, "NSpid:"); found {
-			fields := strings.Fields(ids)
-			if inner, err := strconv.Atoi(fields[len(fields)-1]); err == nil {
-				return inner
-			}
-		}
-	}
-	return pid
-}
-
-// KillContainers kills the processes of pods' first containers, as an out-of-memory killer or a fatal
-// signal does. It kills those of several pods at once: none of them learns of another's end before.
-func (c *Cluster) KillContainers(ctx context.Context, pods ...client.ObjectKey) error {
-	return c.killProcesses(ctx, 0, pods)
-}
-
-// killProcesses kills the processes of pods' first containers from one on.
-func (c *Cluster) killProcesses(ctx context.Context, from int, pods []client.ObjectKey) error {
-	var all []int
-	for _, pod := range pods {
-		pids, err := c.ContainerProcesses(ctx, pod, "")
-		if err != nil {
-			return err
-		}
-		all = append(all, pids[min(from, len(pids)):]...)
-	}
-	var errs []error
-	for _, pid := range all {
-		// One that has ended since is as dead as was asked for.
-		if err := syscall.Kill(pid, syscall.SIGKILL); !errors.Is(err, syscall.ESRCH) {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// KillPrograms kills the processes of pods' first containers but the first process of each, which is a supervisor.
-func (c *Cluster) KillPrograms(ctx context.Context, pods ...client.ObjectKey) error {
-	return c.killProcesses(ctx, 1, pods)
 }
 
 // ContainerEnvironment is the environment of a container on a real node, as its first process has it:

@@ -30,10 +30,23 @@ func (n *realNode) powerOff() error {
 // PowerOn boots real nodes that were powered off. They have kept their disks: images, the kubelet's
 // files and LocalPath. Their nodes are Ready again when it returns.
 func (c *Cluster) PowerOn(ctx context.Context, nodes ...string) error {
-	if err := c.eachRealNode(ctx, nodes, c.bootNode); err != nil {
+	err := c.eachRealNode(ctx, nodes, func(ctx context.Context, n *realNode) error {
+		if err := n.clearCgroup(ctx); err != nil {
+			return err
+		}
+		return c.bootNode(ctx, n)
+	})
+	if err != nil {
 		return err
 	}
 	return c.AwaitNodes(ctx, corev1.ConditionTrue, nodes...)
+}
+
+// clearCgroup removes the cgroups of the pods that a node had before it lost its power. A machine that boots has none, and its kubelet would
+// ask for the container of each for 3 s before it is ready. The kernel may still be taking processes down.
+func (n *realNode) clearCgroup(ctx context.Context) error {
+	err := eventually(ctx, "no process is left on "+n.name, func(context.Context) error { return n.cgroup.Remove() })
+	return errors.Join(err, n.cgroup.Make())
 }
 
 // Freeze stops every process of real nodes where it is, as when a machine hangs. Connections stay

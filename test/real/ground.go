@@ -30,7 +30,7 @@ const SupervisorImage = "lockstep-run:dev"
 // supervisorsPort is where supervisors find the manager on the host.
 const supervisorsPort = 9444
 
-// GPUsPerNode is what each node has, and each rank takes.
+// GPUsPerNode is what each node of Start has, and each rank takes.
 const GPUsPerNode = 2
 
 // Ground is a cluster with real nodes, the manager, and the training program's image on every node.
@@ -46,7 +46,12 @@ type Ground struct {
 
 // Start brings up a ground of two racks under one spine, with the manager on the host. Stop ends it.
 func Start(ctx context.Context, nodesPerRack int, progress io.Writer) (*Ground, error) {
-	g, err := StartBare(ctx, nodesPerRack, 0, progress)
+	return StartWithGPUs(ctx, nodesPerRack, GPUsPerNode, progress)
+}
+
+// StartWithGPUs is Start with so many GPUs in each node.
+func StartWithGPUs(ctx context.Context, nodesPerRack, gpusPerNode int, progress io.Writer) (*Ground, error) {
+	g, err := startBare(ctx, nodesPerRack, gpusPerNode, 0, progress)
 	if err != nil {
 		return nil, err
 	}
@@ -57,9 +62,13 @@ func Start(ctx context.Context, nodesPerRack int, progress io.Writer) (*Ground, 
 }
 
 // StartBare brings up a ground without Lockstep, whose nodes are NotReady after so long a silence; the default of test/cluster where that is 0.
-func StartBare(ctx context.Context, nodesPerRack int, silence time.Duration, progress io.Writer) (g *Ground, err error) {
+func StartBare(ctx context.Context, nodesPerRack int, silence time.Duration, progress io.Writer) (*Ground, error) {
+	return startBare(ctx, nodesPerRack, GPUsPerNode, silence, progress)
+}
+
+func startBare(ctx context.Context, nodesPerRack, gpusPerNode int, silence time.Duration, progress io.Writer) (g *Ground, err error) {
 	g = &Ground{Nodes: cluster.Topology{
-		Name: "gpu", Racks: 2, NodesPerRack: nodesPerRack, GPUsPerNode: GPUsPerNode, Tiers: []int{2}, Real: true,
+		Name: "gpu", Racks: 2, NodesPerRack: nodesPerRack, GPUsPerNode: gpusPerNode, Tiers: []int{2}, Real: true,
 		Labels: map[string]string{"nvidia.com/gpu.present": "true"},
 	}}
 	if g.dir, err = os.MkdirTemp("", "lockstep-real-"); err != nil {

@@ -34,7 +34,7 @@ func (s *scenario) block(port uint16, nodes ...string) (unblock func()) {
 // its kubelet after managerTimeoutSeconds. Once the way is open the programs are restarted together.
 func TestSupervisorsThatMayNotReachTheManager(t *testing.T) {
 	const managerTimeout = 3 * time.Second
-	s := described(t, "denied", 4, 400, supervised, func(tr *Training) {
+	s := described(t, "denied", 4, 400, (*Training).Supervise, func(tr *Training) {
 		tr.Job.Spec.Supervisor.ManagerTimeoutSeconds = new(int32(managerTimeout / time.Second))
 	})
 	unblock := s.block(supervisorsPort, ground.Nodes.NodeNames()...)
@@ -109,7 +109,7 @@ func (s *scenario) awaitLog(what, text string, pods map[int]corev1.Pod) error {
 // TestAFrozenNodeUnderASupervisorIsRefused thaws the node of rank 0 after its rank has another pod. Its kubelet does not hear of that: the
 // manager alone stops the old program.
 func TestAFrozenNodeUnderASupervisorIsRefused(t *testing.T) {
-	s := train(t, "refused", 3, 300, inOneRack, supervised)
+	s := train(t, "refused", 3, 300, inOneRack, (*Training).Supervise)
 	before := s.pods()
 	node := before[0].Spec.NodeName
 	s.must(s.AwaitSteps(s.ctx, 25))

@@ -11,8 +11,6 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
-func supervised(t *Training) { t.Supervise() }
-
 // neverRestarted checks that no container of a gang has been restarted.
 func (s *scenario) neverRestarted() {
 	s.t.Helper()
@@ -27,7 +25,7 @@ func (s *scenario) neverRestarted() {
 
 // TestAKilledProgramUnderASupervisor kills one process ten times in a row. Nothing grows with that.
 func TestAKilledProgramUnderASupervisor(t *testing.T) {
-	s := train(t, "supervised", 6, 300, supervised)
+	s := train(t, "supervised", 6, 300, (*Training).Supervise)
 	before := s.pods()
 	s.must(s.AwaitSteps(s.ctx, 25))
 	var took []time.Duration
@@ -50,7 +48,7 @@ func TestAKilledProgramUnderASupervisor(t *testing.T) {
 
 // TestALostNodeUnderASupervisor loses a node. Only its rank gets another pod, and the programs of the others wait for that in theirs.
 func TestALostNodeUnderASupervisor(t *testing.T) {
-	s := train(t, "fenced", 6, 200, supervised)
+	s := train(t, "fenced", 6, 200, (*Training).Supervise)
 	before := s.pods()
 	s.must(s.AwaitSteps(s.ctx, 25))
 	s.resumes("a node is lost under a supervised rank", func() error { return s.powerOff(before[3].Spec.NodeName) })
@@ -62,7 +60,7 @@ func TestALostNodeUnderASupervisor(t *testing.T) {
 
 // TestAllProgramsAtOnceUnderSupervisors ends every program of a gang, as a fault of the network does.
 func TestAllProgramsAtOnceUnderSupervisors(t *testing.T) {
-	s := train(t, "together", 6, 150, supervised)
+	s := train(t, "together", 6, 150, (*Training).Supervise)
 	before := s.pods()
 	s.must(s.AwaitSteps(s.ctx, 25))
 	s.resumes("all programs killed at once", func() error {
@@ -76,7 +74,7 @@ func TestAllProgramsAtOnceUnderSupervisors(t *testing.T) {
 // TestAKilledSupervisor kills a supervisor and its program together, as an out-of-memory killer does. The kubelet starts the container
 // again, whose program joins the others in their next epoch.
 func TestAKilledSupervisor(t *testing.T) {
-	s := train(t, "both", 6, 150, supervised)
+	s := train(t, "both", 6, 150, (*Training).Supervise)
 	before := s.pods()
 	s.must(s.AwaitSteps(s.ctx, 25))
 	s.resumes("a supervisor and its program killed", func() error { return ground.KillContainers(s.ctx, s.key(3)) })
@@ -92,12 +90,7 @@ func TestAKilledSupervisor(t *testing.T) {
 // TestTorchrunUnderASupervisor kills the agent of torchrun and its worker in one rank. With --max_restarts=0 the other agents end, too, and
 // all meet again in the next epoch.
 func TestTorchrunUnderASupervisor(t *testing.T) {
-	s := torchrun(t, "torchsupervised", supervised, func(tr *Training) {
-		for i := range tr.Job.Spec.Tasks {
-			args := tr.Job.Spec.Tasks[i].Template.Spec.Containers[0].Args
-			args[slices.Index(args, "--max_restarts=10")] = "--max_restarts=0"
-		}
-	})
+	s := torchrun(t, "torchsupervised", (*Training).Supervise, (*Training).LeaveRestarts)
 	before := s.pods()
 	s.resumesPrinting("one agent killed under a supervisor", func() error { return ground.KillPrograms(s.ctx, s.key(2)) })
 	s.neverRestarted()
@@ -108,7 +101,7 @@ func TestTorchrunUnderASupervisor(t *testing.T) {
 // TestTheManagerDiesWhileAGangRestarts kills the manager as soon as it has recorded the step, and starts it again. The next process learns
 // from the supervisors where they are.
 func TestTheManagerDiesWhileAGangRestarts(t *testing.T) {
-	s := train(t, "leaderless", 6, 200, supervised)
+	s := train(t, "leaderless", 6, 200, (*Training).Supervise)
 	before := s.pods()
 	s.must(s.AwaitSteps(s.ctx, 25))
 	for i := range 3 {
@@ -128,7 +121,7 @@ func TestTheManagerDiesWhileAGangRestarts(t *testing.T) {
 // TestSupervisorsWithoutAManager has no manager when a program fails. Its container, and those of the ranks that abort with it, end after
 // managerTimeoutSeconds, and their kubelets start them again.
 func TestSupervisorsWithoutAManager(t *testing.T) {
-	s := train(t, "alone", 4, 150, supervised, func(tr *Training) {
+	s := train(t, "alone", 4, 150, (*Training).Supervise, func(tr *Training) {
 		tr.Job.Spec.Supervisor.ManagerTimeoutSeconds = new(int32(2))
 	})
 	before := s.pods()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,6 +38,17 @@ func (g *Ground) LoadTorch(ctx context.Context) error {
 	return g.LoadImage(ctx, archive)
 }
 
+// ownRestarts has an agent start its worker again after a failure.
+const ownRestarts = "--max_restarts=10"
+
+// LeaveRestarts has torchrun's agents end when a worker fails, and restart none of them.
+func (t *Training) LeaveRestarts() {
+	for i := range t.Job.Spec.Tasks {
+		args := t.Job.Spec.Tasks[i].Template.Spec.Containers[0].Args
+		args[slices.Index(args, ownRestarts)] = "--max_restarts=0"
+	}
+}
+
 // NewTorchrun describes a job whose ranks are agents of torchrun with a worker each. Losses are in the
 // workers' output.
 func (g *Ground) NewTorchrun(name string, ranks, steps int) *Training {
@@ -48,12 +60,13 @@ func (g *Ground) NewTorchrun(name string, ranks, steps int) *Training {
 		// The store is hosted by the master's agent, and by no other.
 		container.Command = []string{"/usr/bin/python3", "-m", "torch.distributed.run"}
 		container.Args = []string{
-			fmt.Sprintf("--nnodes=%d", ranks), "--nproc_per_node=1", "--max_restarts=10", "--redirects=1", "--tee=1",
+			fmt.Sprintf("--nnodes=%d", ranks), "--nproc_per_node=1", ownRestarts, "--redirects=1", "--tee=1",
 			"--rdzv_backend=c10d", "--rdzv_endpoint=$(MASTER_ADDR):29601", "--rdzv_id=$(LOCKSTEP_JOB)",
 			"--rdzv_conf=is_host=" + strconv.FormatBool(t.Job.Spec.Tasks[i].Name == "master"), "/train.py",
 		}
 		container.Env = []corev1.EnvVar{
 			{Name: "STEPS", Value: strconv.Itoa(steps)}, {Name: "STEP_TIME", Value: "0.1"}, {Name: "SHARED", Value: cluster.SharedPath},
+			{Name: "PYTHONUNBUFFERED", Value: "1"}, // of the agents, which print what their workers do
 		}
 		for volume, path := range hostPython {
 			container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: volume, MountPath: path, ReadOnly: true})

@@ -33,6 +33,8 @@ const (
 	GangDownSeconds = 1
 )
 
+const gpuResource corev1.ResourceName = "nvidia.com/gpu"
+
 func fenced() *v1alpha1.UnreachableNode {
 	return &v1alpha1.UnreachableNode{
 		Policy: v1alpha1.ForceDelete, AfterSeconds: new(int32(SilentSeconds)), GangDownAfterSeconds: new(int32(GangDownSeconds)),
@@ -88,7 +90,7 @@ func (g *Ground) template(folder string, steps int) corev1.PodTemplateSpec {
 			},
 			Resources: corev1.ResourceRequirements{
 				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m")},
-				Limits:   corev1.ResourceList{"nvidia.com/gpu": *resource.NewQuantity(GPUsPerNode, resource.DecimalSI)},
+				Limits:   corev1.ResourceList{gpuResource: *resource.NewQuantity(int64(g.Nodes.GPUsPerNode), resource.DecimalSI)},
 			},
 			ReadinessProbe: &corev1.Probe{
 				ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(8081)}},
@@ -104,9 +106,19 @@ func hostFolder(name, path string) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path}}}
 }
 
-// Supervise has the programs run under lockstep-run.
+// TakeGPUs gives each rank so many GPUs, in place of all those of a node.
+func (t *Training) TakeGPUs(perRank int) {
+	for i := range t.Job.Spec.Tasks {
+		container := &t.Job.Spec.Tasks[i].Template.Spec.Containers[0]
+		container.Resources.Limits[gpuResource] = *resource.NewQuantity(int64(perRank), resource.DecimalSI)
+	}
+}
+
+// Supervise runs the programs under lockstep-run.
 func (t *Training) Supervise() {
-	t.Job.Spec.Supervisor = &v1alpha1.Supervisor{}
+	if t.Job.Spec.Supervisor == nil {
+		t.Job.Spec.Supervisor = &v1alpha1.Supervisor{}
+	}
 	for i := range t.Job.Spec.Tasks {
 		container := &t.Job.Spec.Tasks[i].Template.Spec.Containers[0]
 		if len(container.Command) == 0 {
@@ -182,11 +194,20 @@ func (t *Training) Pods(ctx context.Context) (map[int]corev1.Pod, error) {
 
 // Log is the end of what a pod's container has printed.
 func (t *Training) Log(ctx context.Context, pod corev1.Pod, lines int64) (string, error) {
+	return t.log(ctx, pod, &corev1.PodLogOptions{TailLines: &lines})
+}
+
+// LogSince is what a pod's container has printed from a time on, which counts in whole seconds. Each line begins with its own time.
+func (t *Training) LogSince(ctx context.Context, pod corev1.Pod, since time.Time) (string, error) {
+	return t.log(ctx, pod, &corev1.PodLogOptions{SinceTime: new(metav1.NewTime(since)), Timestamps: true})
+}
+
+func (t *Training) log(ctx context.Context, pod corev1.Pod, options *corev1.PodLogOptions) (string, error) {
 	clients, err := kubernetes.NewForConfig(t.ground.RESTConfig())
 	if err != nil {
 		return "", err
 	}
-	content, err := clients.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{TailLines: &lines}).DoRaw(ctx)
+	content, err := clients.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).DoRaw(ctx)
 	return string(content), err
 }
 
@@ -232,12 +253,24 @@ func (t *Training) Finish(ctx context.Context) error {
 	if t.Job.Status.State != v1alpha1.StateCompleted {
 		return fmt.Errorf("the job is %s", t.Job.Status.State)
 	}
-	undisturbed, err := t.ground.Undisturbed(ctx, t.Ranks, t.Steps)
+	return t.compare(ctx, t.Losses(), t.Steps)
+}
+
+// CompareLosses compares the losses of a training that is not complete with those of a run that nothing disturbed, bit by bit.
+func (t *Training) CompareLosses(ctx context.Context) error {
+	log, last := t.Losses(), 0
+	for _, line := range log {
+		last = max(last, line.Step)
+	}
+	return t.compare(ctx, log, last)
+}
+
+func (t *Training) compare(ctx context.Context, log losses.Log, steps int) error {
+	undisturbed, err := t.ground.Undisturbed(ctx, t.Ranks, steps)
 	if err != nil {
 		return fmt.Errorf("training without disturbance: %w", err)
 	}
-	log := t.Losses()
-	return errors.Join(log.Complete(t.Steps), log.Same(undisturbed))
+	return errors.Join(log.Complete(steps), log.Same(undisturbed))
 }
 
 // LastStep is the step that was completed last, or 0.

@@ -3,7 +3,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,16 +15,40 @@ import (
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
 
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/real"
 )
 
 // endless is more steps than any run comes to.
 const endless = 1_000_000
 
-// gang is a training within one rack.
-func (b *bench) gang(name string) *real.Training {
-	t := b.ground.NewTraining(name, b.options.ranks, endless)
+// A gang takes the GPUs of three nodes of a rack of four, so that home has room for the ranks of a lost node.
+const (
+	nodesPerRack = 4
+	gpusPerNode  = 8
+	gangGPUs     = (nodesPerRack - 1) * gpusPerNode
+)
+
+// gangSizes are the numbers of ranks among which these GPUs, and those of a node, can be divided.
+var gangSizes = []int{gangGPUs / 8, gangGPUs / 4, gangGPUs / 2, gangGPUs}
+
+// trainer is a training of the trainer.
+func (b *bench) trainer(name string, ranks int) *real.Training {
+	return within(b.ground.NewTraining(name, ranks, endless))
+}
+
+// torchrun is a training of PyTorch, whose agents leave restarts to their supervisors.
+func (b *bench) torchrun(name string, ranks int) *real.Training {
+	t := within(b.ground.NewTorchrun(name, ranks, endless))
+	t.LeaveRestarts()
+	t.Job.Spec.Supervisor = &v1alpha1.Supervisor{StopSeconds: &b.torchStop}
+	return t
+}
+
+// within confines a training to one rack.
+func within(t *real.Training) *real.Training {
 	t.Job.Spec.NetworkTopology.HighestTierAllowed = new(int32(1))
+	t.TakeGPUs(gangGPUs / t.Ranks)
 	return t
 }
 
@@ -68,11 +96,61 @@ func leaving(seconds int64) []corev1.Toleration {
 	return all
 }
 
-// jobName is that of a side's n-th run.
-func (s *side) jobName(n int) string {
-	short := map[string]string{string(bus.RestartPodAction): "pod", string(bus.RestartTaskAction): "task", string(bus.RestartJobAction): "job"}
-	if name, ok := short[s.policy]; ok {
-		return fmt.Sprintf("volcano-%s-%d", name, n)
+// sides are those of the first table: Lockstep without supervisors, and each policy of Volcano.
+func (o *options) sides() []*side {
+	return asked(append([]*side{
+		{name: "lockstep", who: "Lockstep", policy: "the default rules", job: lockstepJob, runs: o.runs, ranks: o.ranks, bound: o.bound},
+	}, volcanoSides("volcano", o.peers, o.ranks, o.bound)...))
+}
+
+// gangSides are those of the larger gang.
+func (o *options) gangSides() []*side {
+	return asked(append([]*side{
+		{
+			name: "gang-supervised", who: "Lockstep", policy: "with supervisors", job: lockstepJob, supervised: true,
+			runs: o.gangRuns, ranks: o.gang, bound: o.gangBound,
+		},
+		{name: "gang-lockstep", who: "Lockstep", policy: "without supervisors", job: lockstepJob, runs: o.gangRuns, ranks: o.gang, bound: o.gangBound},
+	}, volcanoSides("gang-volcano", o.gangPeers, o.gang, o.gangBound)...))
+}
+
+// asked are the sides with a run.
+func asked(sides []*side) []*side {
+	return slices.DeleteFunc(sides, func(s *side) bool { return s.runs == 0 })
+}
+
+func volcanoSides(name string, runs, ranks int, bound time.Duration) []*side {
+	var all []*side
+	for _, policy := range []bus.Action{bus.RestartPodAction, bus.RestartTaskAction, bus.RestartJobAction} {
+		all = append(all, &side{
+			name: name + strings.ToLower(strings.TrimPrefix(string(policy), "Restart")), who: "Volcano", policy: string(policy),
+			job: volcanoJob, runs: runs, ranks: ranks, bound: bound,
+		})
 	}
-	return fmt.Sprintf("lockstep-%d", n)
+	return all
+}
+
+// jobName is that of a side's n-th run.
+func (s *side) jobName(n int) string { return fmt.Sprintf("%s-%d", s.name, n) }
+
+// series kills programs of one gang after the other.
+func (b *bench) series(ctx context.Context, o *options) ([]*series, error) {
+	b.torchStop = int32(o.torchStop)
+	all := []*series{
+		{name: "programs", program: "the trainer", training: b.trainer, supervised: true, ranks: o.gang, count: o.kills},
+		{name: "bare", program: "the trainer", training: b.trainer, ranks: o.gang, count: o.bareKills},
+		{name: "torchrun", program: "torchrun", training: b.torchrun, supervised: true, ranks: o.torchrun, count: o.torchKills},
+	}
+	all = slices.DeleteFunc(all, func(s *series) bool { return s.count == 0 })
+	if o.torchKills > 0 {
+		if err := b.ground.LoadTorch(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for _, s := range all {
+		if err := b.killPrograms(ctx, s); err != nil {
+			return nil, fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	return all, nil
 }

@@ -1,6 +1,6 @@
-// Command bench measures what a killed node costs a real training program on real kubelets: the time
-// from the node's NotReady to the first training step at home. Lockstep and Volcano's own policies
-// take turns on the same nodes. It prints a table, and writes it into a README.
+// Command bench measures what failures cost a real training program on real kubelets: what a killed node costs a gang, where Lockstep and
+// Volcano's own policies take turns on the same nodes, and what a killed program costs one under supervisors. It prints tables, and writes
+// them into a README.
 package main
 
 import (
@@ -10,10 +10,9 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
-
-	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
@@ -24,27 +23,31 @@ import (
 	"github.com/lockstep-dev/lockstep/test/real"
 )
 
-// section is where the table goes.
-const section readme.Section = "bench:real"
+// Where the tables go.
+const (
+	section      readme.Section = "bench:real"
+	killsSection readme.Section = "bench:programs"
+	nodesSection readme.Section = "bench:gang"
+)
 
 // options are the program's flags; `bench -h` documents them.
 type options struct {
-	runs, peers, ranks int
-	bound              time.Duration
-	readme             string
+	runs, peers, ranks           int
+	bound                        time.Duration
+	gang, torchrun               int
+	kills, torchKills, bareKills int
+	torchStop                    int
+	gangRuns, gangPeers          int
+	gangBound                    time.Duration
+	busy                         bool
+	readme                       string
 }
 
 func main() {
 	ctrl.SetLogger(zap.New())
-	var o options
-	flag.IntVar(&o.runs, "runs", 10, "how often a node is killed under Lockstep")
-	flag.IntVar(&o.peers, "peers", 2, "the same under each policy of Volcano")
-	flag.IntVar(&o.ranks, "ranks", 3, "ranks of a gang, each with a node of one rack of four; less than four")
-	flag.DurationVar(&o.bound, "bound", 3*time.Minute, "time from NotReady after which a gang counts as not recovered")
-	flag.StringVar(&o.readme, "readme", "", "the file to write the table into, between its marks")
-	flag.Parse()
+	o := parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, &o)
+	err := run(ctx, o)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -52,7 +55,33 @@ func main() {
 	}
 }
 
+func parse() *options {
+	o := &options{}
+	flag.IntVar(&o.runs, "runs", 10, "how often a node is killed under Lockstep; 0 leaves that table as it is")
+	flag.IntVar(&o.peers, "peers", 2, "the same under each policy of Volcano")
+	flag.IntVar(&o.ranks, "ranks", 3, fmt.Sprintf("ranks of that gang, %v", gangSizes))
+	flag.DurationVar(&o.bound, "bound", 3*time.Minute, "time from NotReady after which that gang counts as not recovered")
+	flag.IntVar(&o.gang, "gang", 24, fmt.Sprintf("ranks of the gang of the other tables, %v", gangSizes))
+	flag.IntVar(&o.torchrun, "torchrun", 24, "the same of the gang of torchrun")
+	flag.IntVar(&o.kills, "kills", 20, "how many programs of the trainer are killed under supervisors; 0 leaves the table of programs as it is")
+	flag.IntVar(&o.torchKills, "torchrun-kills", 20, "the same of torchrun")
+	flag.IntVar(&o.torchStop, "torchrun-stop", 0, "stopSeconds of torchrun, which saves nothing on SIGTERM and takes seconds to end")
+	flag.IntVar(&o.bareKills, "bare-kills", 4, "the same of the trainer without supervisors, where the kubelet waits longer each time")
+	flag.IntVar(&o.gangRuns, "gang-runs", 3, "how often a node of the gang is killed under Lockstep, with supervisors and without; 0 leaves that table as it is")
+	flag.IntVar(&o.gangPeers, "gang-peers", 1, "the same under each policy of Volcano")
+	flag.DurationVar(&o.gangBound, "gang-bound", time.Minute, "time from NotReady after which the gang counts as not recovered")
+	flag.BoolVar(&o.busy, "busy", false, "have the tables of the gang say that the machine ran other work beside")
+	flag.StringVar(&o.readme, "readme", "", "the file to write the tables into, between their marks")
+	flag.Parse()
+	return o
+}
+
 func run(ctx context.Context, o *options) (err error) {
+	for _, ranks := range []int{o.ranks, o.gang, o.torchrun} {
+		if !slices.Contains(gangSizes, ranks) {
+			return fmt.Errorf("a gang of %d ranks: -ranks, -gang and -torchrun are one of %v, so that ranks share %d GPUs and those of a node", ranks, gangSizes, gangGPUs)
+		}
+	}
 	root, err := cluster.RepositoryRoot()
 	if err != nil {
 		return err
@@ -61,25 +90,54 @@ func run(ctx context.Context, o *options) (err error) {
 	if err != nil {
 		return err
 	}
-	ground, err := real.Start(ctx, 4, os.Stderr)
-	if err != nil {
+	b := &bench{observer: newObserver()}
+	if b.ground, err = real.StartWithGPUs(ctx, nodesPerRack, gpusPerNode, os.Stderr); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, ground.Stop()) }()
-	b := &bench{ground: ground, options: o}
-	sides := []*side{
-		{name: "Lockstep", policy: "the default rules", job: lockstepJob, runs: o.runs},
-		{name: "Volcano", policy: string(bus.RestartPodAction), job: volcanoJob, runs: o.peers},
-		{name: "Volcano", policy: string(bus.RestartTaskAction), job: volcanoJob, runs: o.peers},
-		{name: "Volcano", policy: string(bus.RestartJobAction), job: volcanoJob, runs: o.peers},
+	defer func() { err = errors.Join(err, b.ground.Stop()) }()
+	if err := b.observer.watch(ctx, b.ground.RESTConfig(), b.ground.Client().Scheme()); err != nil {
+		return err
 	}
+	if err := b.tables(ctx, o, versions); err != nil {
+		return fmt.Errorf("%w\nthe end of the manager's log:\n%s", err, b.ground.Log(operator.Name))
+	}
+	return nil
+}
+
+// tables measures what the flags ask for, and prints and writes each table as soon as it is complete.
+func (b *bench) tables(ctx context.Context, o *options, v readme.Versions) error {
+	if o.kills > 0 {
+		all, err := b.series(ctx, o)
+		if err != nil {
+			return err
+		}
+		if err := o.write(killsSection, renderKills(all, o, v)); err != nil {
+			return err
+		}
+	}
+	if o.gangRuns > 0 {
+		sides := o.gangSides()
+		if err := b.measure(ctx, sides); err != nil {
+			return err
+		}
+		if err := o.write(nodesSection, renderNodes(sides, o, v)); err != nil {
+			return err
+		}
+	}
+	if o.runs == 0 {
+		return nil
+	}
+	sides := o.sides()
 	if err := b.measure(ctx, sides); err != nil {
-		return fmt.Errorf("%w\nthe end of the manager's log:\n%s", err, ground.Log(operator.Name))
+		return err
 	}
-	table := render(sides, o, versions)
+	return o.write(section, render(sides, o, v))
+}
+
+func (o *options) write(s readme.Section, table string) error {
 	fmt.Println(table)
 	if o.readme == "" {
 		return nil
 	}
-	return readme.Write(o.readme, map[readme.Section]string{section: table})
+	return readme.Write(o.readme, map[readme.Section]string{s: table})
 }

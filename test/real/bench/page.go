@@ -36,31 +36,29 @@ func render(sides []*side, o *options, v readme.Versions) string {
 }
 
 func (s *side) row() string {
-	var since, all []time.Duration
-	replaced, away, left := 0, 0, ""
-	for _, r := range s.results {
-		replaced, away = max(replaced, r.replaced), max(away, r.away)
-		if r.left != "" {
-			left = r.left
-		}
-		if r.recovered {
-			since, all = append(since, r.took), append(all, r.silent+r.took)
-		}
-	}
+	t := s.totals()
 	return fmt.Sprintf("| %s | %s | %d | %d | %s | %s | %d | %d | %s |\n",
-		s.name, s.policy, len(s.results), len(since), spread(since), spread(all), replaced, away, left)
+		s.who, s.policy, len(s.results), len(t.all), coarse(t.took), coarse(t.all), t.replaced, t.away, t.left)
 }
 
-// spread is the median of times, and their range.
-func spread(times []time.Duration) string {
+// coarse is the median of times, and their range, to a tenth of a second.
+func coarse(times []time.Duration) string { return spread(times, 1) }
+
+// fine is the same to a hundredth.
+func fine(times []time.Duration) string { return spread(times, 2) }
+
+func spread(times []time.Duration, digits int) string {
 	if len(times) == 0 {
 		return "–"
 	}
-	slices.Sort(times)
-	n := len(times)
-	median := (times[(n-1)/2] + times[n/2]) / 2
-	return fmt.Sprintf("%.1f s (%.1f–%.1f)", median.Seconds(), times[0].Seconds(), times[n-1].Seconds())
+	return fmt.Sprintf("%.*f s (%.*f–%.*f)", digits, median(times).Seconds(), digits, slices.Min(times).Seconds(), digits, slices.Max(times).Seconds())
 }
 
 // bound is a time in words.
-func bound(d time.Duration) string { return strings.TrimSuffix(d.String(), "0s") }
+func bound(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		return strings.TrimSuffix(text, "0s")
+	}
+	return text
+}

@@ -10,23 +10,96 @@ import (
 	"github.com/lockstep-dev/lockstep/test/readme"
 )
 
+// contains checks that a page has each of some texts.
+func contains(t *testing.T, page string, want ...string) {
+	t.Helper()
+	for _, text := range want {
+		if !strings.Contains(page, text) {
+			t.Errorf("the page lacks %q:\n%s", text, page)
+		}
+	}
+}
+
 func TestRender(t *testing.T) {
 	sides := []*side{
-		{name: "Lockstep", policy: "the default rules", results: []result{
+		{who: "Lockstep", policy: "the default rules", results: []result{
 			{recovered: true, silent: 8 * time.Second, took: 4 * time.Second},
 			{recovered: true, silent: 8 * time.Second, took: time.Second},
 			{recovered: true, silent: 9 * time.Second, took: 3 * time.Second, replaced: 1},
 		}},
-		{name: "Volcano", policy: "RestartPod", results: []result{{took: time.Minute, left: "stuck", away: 1}}},
+		{who: "Volcano", policy: "RestartPod", results: []result{{took: time.Minute, left: "stuck", away: 1}}},
 	}
-	page := render(sides, &options{ranks: 3, bound: 3 * time.Minute}, readme.Versions{Kubernetes: "v1", Volcano: "v2"})
-	for _, want := range []string{
+	contains(t, render(sides, &options{ranks: 3, bound: 3 * time.Minute}, readme.Versions{Kubernetes: "v1", Volcano: "v2"}),
 		"Kubernetes v1, Volcano v2, on ", "does not train 3m after NotReady",
 		"| Lockstep | the default rules | 3 | 3 | 3.0 s (1.0–4.0) | 12.0 s (9.0–12.0) | 1 | 0 |  |\n",
 		"| Volcano | RestartPod | 1 | 0 | – | – | 0 | 1 | stuck |\n",
-	} {
-		if !strings.Contains(page, want) {
-			t.Errorf("the page lacks %q:\n%s", want, page)
+	)
+}
+
+func TestRenderKills(t *testing.T) {
+	began := time.UnixMilli(0)
+	killed := func(stopped, started, trained int) kill {
+		at := func(millis int) time.Time { return began.Add(time.Duration(millis) * time.Millisecond) }
+		return kill{killed: began, stopped: at(stopped), started: at(started), trained: at(trained)}
+	}
+	told, later := killed(800, 1200, 21200), killed(900, 2400, 22400)
+	told.told, later.told = began.Add(300*time.Millisecond), began.Add(500*time.Millisecond)
+	all := []*series{
+		{program: "the trainer", supervised: true, ranks: 24, kills: []kill{killed(100, 200, 400), killed(100, 220, 500)}},
+		{program: "the trainer", ranks: 24, kills: []kill{killed(0, 2000, 2500), killed(0, 17000, 17600)}, restarted: 48},
+		{
+			program: "torchrun", supervised: true, ranks: 12, kills: []kill{told, later},
+			phases: []string{"Restarting"}, replaced: 1, losses: "step 3 differs",
+		},
+	}
+	page := renderKills(all, &options{busy: true}, readme.Versions{Kubernetes: "v1"})
+	contains(t, page,
+		"Kubernetes v1, on ", "The machine ran other work beside.",
+		"| the trainer, with supervisors | 24 | 2 | – | 0.10 s (0.10–0.10) | 0.21 s (0.20–0.22) | ≤ 1s | 0.24 s (0.20–0.28) | 0.45 s (0.40–0.50) |\n",
+		"| the trainer, without | 24 | 2 | – | – | 9.50 s (2.00–17.00) |  | 0.55 s (0.50–0.60) | 10.05 s (2.50–17.60) |\n",
+		"| torchrun, with supervisors | 12 | 2 | 0.40 s (0.30–0.50) | 0.85 s (0.80–0.90) | 1.80 s (1.20–2.40) | ≤ 1s **misses: 1.80 s** |",
+		"| the trainer, with supervisors | 0.20 s | – | 0.22 s | 0.20 s, 0.22 s | ≤ 1.5 × | 0 | 0 | Running | the same bits |\n",
+		"| the trainer, without | 2.00 s | – | 17.00 s | 2.00 s, 17.00 s |  | 0 | 48 | Running | the same bits |\n",
+		"| torchrun, with supervisors | 1.20 s | – | 2.40 s | 1.20 s, 2.40 s | ≤ 1.5 **misses: 2.00** × | 1 | 0 | Running, Restarting | step 3 differs |\n",
+		"- torchrun, with supervisors, pods replaced: 1, and not 0\n",
+		"- torchrun, with supervisors, phases that changed: 1, and not 0\n",
+		"- torchrun, with supervisors, losses: step 3 differs, and not the same bits\n",
+	)
+	if page := renderKills(all[:2], &options{}, readme.Versions{}); !strings.Contains(page, "No goal is missed.") || strings.Contains(page, "beside") {
+		t.Errorf("a page on which all is well:\n%s", page)
+	}
+}
+
+func TestRenderNodes(t *testing.T) {
+	run := func(took time.Duration) result {
+		return result{
+			recovered: true, silent: 8 * time.Second, took: took, lost: 8, waited: 16,
+			replacement: replacement{allowed: time.Second, bound: 2 * time.Second, started: 4 * time.Second},
+		}
+	}
+	supervised := &side{who: "Lockstep", policy: "with supervisors", supervised: true, results: []result{run(4500 * time.Millisecond)}}
+	volcano := &side{who: "Volcano", policy: "RestartJob", results: []result{{lost: 8, replaced: 16, left: "stuck"}}}
+	o := &options{gang: 24, gangBound: time.Minute}
+	page := renderNodes([]*side{supervised, volcano}, o, readme.Versions{Kubernetes: "v1", Volcano: "v2"})
+	contains(t, page,
+		"A gang of 24 ranks of the trainer", "does not train 1m after",
+		"| Lockstep | with supervisors | 1 | 1 | 3.50 s (3.50–3.50) | 2.00 s (2.00–2.00) | 1.50 s (1.50–1.50) | ≤ 2s | 12.50 s (12.50–12.50) | 8 | 0 | 0 | 16 | 0 |  |\n",
+		"| Volcano | RestartJob | 1 | 0 | – | – | – |  | – | 8 | 16 | 0 | 0 | 0 | stuck |\n",
+		"less than 0.06 of the best; the goal is ≤ 0.3.", "No goal is missed.",
+	)
+	slow := run(14 * time.Second)
+	slow.restarted = 2
+	supervised.results, volcano.results = []result{slow}, []result{run(21 * time.Second)}
+	contains(t, renderNodes([]*side{supervised, volcano}, o, readme.Versions{}),
+		"is 0.65 of that of the best of Volcano's policies; the goal is ≤ 0.3 **misses: 0.65**.",
+		"- beyond the replacements' own start: 11.00 s, and not ≤ 2s\n", "- containers of other pods restarted: 2, and not 0\n",
+	)
+}
+
+func TestBound(t *testing.T) {
+	for d, want := range map[time.Duration]string{3 * time.Minute: "3m", 90 * time.Second: "1m30s", 20 * time.Second: "20s"} {
+		if got := bound(d); got != want {
+			t.Errorf("%v is %q, want %q", d, got, want)
 		}
 	}
 }
@@ -36,7 +109,9 @@ func TestREADMEHasMarks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readme.With(string(raw), section, ""); err != nil {
-		t.Errorf("test/real/README.md: %v", err)
+	for _, s := range []readme.Section{section, killsSection, nodesSection} {
+		if _, err := readme.With(string(raw), s, ""); err != nil {
+			t.Errorf("test/real/README.md: %v", err)
+		}
 	}
 }
