@@ -22,7 +22,8 @@ of another rank, as soon as the gang has made %d steps since the last time. The 
 
 They are taken from the containers' logs; medians and ranges. The program's own start-up is what lies between the start and the step: Python, the
 rendezvous and the checkpoint, of all ranks on these cores. torchrun saves nothing on SIGTERM, so its jobs have ` + "`stopSeconds: %d`" + `. The goal is
-for the median until all are started, which should not grow either.
+for the median until all are started, which should not grow either. The trainer's losses are compared with those of a run that nothing
+disturbed, and torchrun's, of steps that are done again, with each other.
 %s
 `
 

@@ -157,17 +157,19 @@ func (b *bench) killNode(ctx context.Context, t *real.Training, s *side, node st
 	if err != nil {
 		return r, err
 	}
-	b.look(&r, node, before, after)
+	b.look(&r, s.supervised, node, before, after)
 	if !r.recovered {
 		r.left = b.story(after, node)
-		tell(ctx, t, after)
+		if s.supervised {
+			tell(ctx, t, after)
+		}
 		return r, nil
 	}
 	return r, b.readLogs(ctx, t, &r, node, before, after, began, silent)
 }
 
-// look counts what has become of the pods.
-func (b *bench) look(r *result, node string, before, after map[string]corev1.Pod) {
+// look counts what has become of the pods. Where they have supervisors, it prints why a container was restarted.
+func (b *bench) look(r *result, supervised bool, node string, before, after map[string]corev1.Pod) {
 	home := b.rackOf(node)
 	for name, pod := range before {
 		now := after[name]
@@ -181,8 +183,8 @@ func (b *bench) look(r *result, node string, before, after map[string]corev1.Pod
 			r.replaced++
 		default:
 			r.restarted += restarts(now) - restarts(pod)
-			if s := now.Status.ContainerStatuses; len(s) > 0 && s[0].LastTerminationState.Terminated != nil {
-				fmt.Fprintf(os.Stderr, "%s was restarted: %+v\n", now.Name, s[0].LastTerminationState.Terminated)
+			if c := now.Status.ContainerStatuses; supervised && len(c) > 0 && c[0].LastTerminationState.Terminated != nil {
+				fmt.Fprintf(os.Stderr, "%s was restarted: %+v\n", now.Name, c[0].LastTerminationState.Terminated)
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/real"
 )
 
-const nodesPreface = `Kubernetes %s, Volcano %s, on %d cores. A gang of %d ranks of the trainer, has a rack of %d nodes of %d GPUs, and
+const nodesPreface = `Kubernetes %s, Volcano %s, on %d cores. A gang of %d ranks of the trainer has a rack of %d nodes of %d GPUs, and
 loses a node that is not rank 0's. The others have room for its ranks. All else is as in the table above: ` + "`unreachableNode: {afterSeconds: %d, gangDownAfterSeconds: %d}`" + `. The pods may be
 replaced %d s after the node's Ready condition has become Unknown, since the rest of the gang is down; Volcano's are evicted then. Times are from
 there until the gang trains at home: median and range. *The replacements' own start* is the part of it from when the last of them was
