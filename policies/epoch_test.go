@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/test/check"
@@ -285,6 +287,57 @@ func TestARequestForProcessesIsRefused(t *testing.T) {
 	}
 }
 
+// Where no supervisor reaches the manager, as under a default of denied egress, the ranks of another attempt are not late for its epoch.
+func TestAnotherAttemptOfWhichNoSupervisorIsHeard(t *testing.T) {
+	s := supervised(3, rule("all", on(v1alpha1.AnyEvent), step(v1alpha1.RestartJob, 0)))
+	s.silent()
+	s.after(time.Hour)
+	s.VolcanoJobs = nil
+	s.decide()
+	check.Equal(t, "epoch", int64(2), s.status().Epoch)
+	s.started().placed()
+	s.silent()
+	if at := s.decide().Next; at.Sub(s.Now) > gang.HeardWithin || at.IsZero() {
+		t.Errorf("it looks again at %v", at)
+	}
+	check.Equal(t, "outcome before they have had their time", v1alpha1.Outcome(""), s.incident(t).Outcome)
+	s.after(gang.HeardWithin).decide()
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	s.after(time.Hour).decide()
+	check.Equal(t, "incidents", 1, len(s.status().Incidents))
+	check.Equal(t, "ready", "3/3", s.status().Ready)
+}
+
+// Nor are they while one of them waits for room.
+func TestAnotherAttemptOfWhichNoSupervisorIsHeardWaitsForRoom(t *testing.T) {
+	s := supervised(3, rule("all", on(v1alpha1.AnyEvent), step(v1alpha1.RestartJob, 0)))
+	s.silent()
+	s.after(time.Hour)
+	s.VolcanoJobs = nil
+	s.decide()
+	s.started()
+	for i := range s.Pods {
+		if s.Pods[i].Gated && s.Pods[i].Index < 2 {
+			s.bind(i, fmt.Sprintf("n%02d", i))
+		}
+	}
+	s.silent()
+	s.decide()
+	s.after(3 * time.Minute).decide()
+	for _, inc := range s.status().Incidents {
+		if inc.Trigger == v1alpha1.ProcessStuck {
+			t.Errorf("incident: %+v", inc)
+		}
+	}
+}
+
+// silent has no supervisor reach the manager any more, and all containers have just started.
+func (s *scene) silent() {
+	for i := range s.Pods {
+		s.Pods[i].Process, s.Pods[i].StartedTime = nil, s.Now
+	}
+}
+
 // The rank that fails at each start of the gang is the one that gets another pod, and not the one that failed first.
 func TestTheRankThatFailsAtEachStartIsReplaced(t *testing.T) {
 	s := supervised(3)
@@ -384,6 +437,7 @@ func TestUnheardSupervisorsAreUnknown(t *testing.T) {
 	for i := range s.Pods {
 		s.Pods[i].Process = nil
 	}
+	s.ListensSince = s.Now
 	s.after(time.Second).decide()
 	check.Equal(t, "outcome", v1alpha1.Outcome(""), s.incident(t).Outcome)
 	check.Equal(t, "order", false, s.plan().Order.Start)
@@ -402,6 +456,21 @@ func TestAProgramThatNobodyRestartsIsReleased(t *testing.T) {
 	s.decide()
 	check.Equal(t, "epoch in a dry run", int64(1), s.status().Epoch)
 	check.Equal(t, "released in a dry run", true, s.plan().Order.Release)
+}
+
+// A program that ends while another rank has yet to start, which it may have waited for, is restarted with it and not by its kubelet, which would
+// wait longer each time.
+func TestAProgramThatEndsWhileOthersStartIsNotReleased(t *testing.T) {
+	s := supervised(3)
+	s.Pods[2].Phase, s.Pods[2].Ready, s.Pods[2].WasReady, s.Pods[2].Process = corev1.PodPending, false, false, nil
+	s.fails(0, 1)
+	s.decide()
+	check.Equal(t, "incidents", 0, len(s.status().Incidents))
+	check.Equal(t, "released", false, s.plan().Order.Release)
+	s.Pods[2].Phase, s.Pods[2].Ready, s.Pods[2].WasReady = corev1.PodRunning, true, true
+	s.reports(2, gang.ProcessRunning)
+	s.decide()
+	check.Equal(t, "steps", []string{"RestartProcesses@0"}, s.fired(t))
 }
 
 // A readiness probe fails while the program waits for the gang, and until it has started again.

@@ -6,6 +6,7 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/incident"
+	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
 // Order is what the supervisors of a gang are told. It says all, and what they were told before is void.
@@ -43,13 +44,22 @@ func (j job) order(s *v1alpha1.TrainingJobStatus) *Order {
 	return o
 }
 
-// abandoned reports whether a program has ended with an error, and no incident is open that may bring it back: no rule is for it, or
-// one that does nothing.
+// abandoned reports whether a program has ended with an error that no incident is about, nor will be: no rule is for it, or one that does
+// nothing. One that has ended while other ranks have yet to start is an incident once they have.
 func (j job) abandoned(s *v1alpha1.TrainingJobStatus) bool {
+	if incident.AnyOpen(s) {
+		return false
+	}
 	found := false
 	gang.EachRank(j.Effective, func(r gang.Rank) {
 		p := j.Pod(r)
-		found = found || (p != nil && !gang.IsStale(s, p) && j.ProcessFailed(p))
+		if p == nil || gang.IsStale(s, p) || !j.ProcessFailed(p) {
+			return
+		}
+		f := rules.FailureOf(p, v1alpha1.ProcessFailed, v1alpha1.ClassUser)
+		f.GangDown = j.OthersDown(s, r, p)
+		rule, ok := rules.Match(j.Policy(r.Task).Rules, f)
+		found = found || !ok || rules.Ignores(rule)
 	})
-	return found && !incident.AnyOpen(s)
+	return found
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
 // ProcessState is what a supervised program does.
@@ -62,14 +63,14 @@ func (g *Gang) AwaitsGang(p *Pod) bool {
 }
 
 // isAway reports whether the program of a rank does not train. While the gang is being restarted none does before all run in its
-// epoch. At other times a program whose supervisor cannot be heard counts as running: nothing is known of it.
+// epoch. At other times, and where no supervisor reaches the manager, one that is not heard counts as running: nothing is known of it.
 func (g *Gang) isAway(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
 	switch {
 	case !g.IsSupervised(p.Task) || p.Spare:
 		return false
 	case g.KeepsSurvivors():
 		return p.Process != nil && p.Process.State != ProcessRunning
-	case g.Restarts(s):
+	case g.Restarts(s) && !g.Unheard(s):
 		return !g.trains(s)
 	}
 	return p.Process != nil && (p.Process.Epoch < s.Epoch || p.Process.State != ProcessRunning)
@@ -146,6 +147,31 @@ func (g *Gang) AnySupervisor() bool {
 		}
 	}
 	return false
+}
+
+// HeardWithin is how long supervisors have to be heard by a manager that has just started, or once their container has: 30 s at most between two
+// tries to connect, and as much again.
+const HeardWithin = time.Minute
+
+// Unheard reports whether no supervisor of the gang is heard although all have had the time, as where a NetworkPolicy keeps them from the
+// manager.
+func (g *Gang) Unheard(s *v1alpha1.TrainingJobStatus) bool {
+	return !g.AnySupervisor() && !g.UnheardAt(s).After(g.Now)
+}
+
+// UnheardAt is when the last supervisor of the gang will have had the time to be heard; of one that has yet to start not before it has.
+func (g *Gang) UnheardAt(s *v1alpha1.TrainingJobStatus) time.Time {
+	at := g.ListensSince
+	EachRank(g.Effective, func(r Rank) {
+		if p := g.Pod(r); p != nil && g.IsSupervised(r.Task) && !IsStale(s, p) {
+			started := p.StartedTime
+			if started.IsZero() {
+				started = g.Now
+			}
+			at = instant.Latest(at, started)
+		}
+	})
+	return at.Add(HeardWithin)
 }
 
 // processEnded reports whether the program of a pod does not run, as its supervisor reports.

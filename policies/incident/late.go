@@ -24,14 +24,22 @@ func (v *View) lateAt(s *v1alpha1.TrainingJobStatus, p *gang.Pod) time.Time {
 	if s.EpochTime == nil || !v.Restarts(s) || !v.IsSupervised(p.Task) || p.Spare || p.Phase != corev1.PodRunning || !v.Nodes[p.Node].Ready || p.Deleting {
 		return time.Time{}
 	}
-	if p.Process != nil && p.Process.Epoch >= s.Epoch && p.Process.State != gang.ProcessStopping {
+	if v.mayBeThere(s, p) {
 		return time.Time{}
-	}
-	if v.KeepsSurvivors() && (p.Process == nil || p.Process.State == gang.ProcessRunning) {
-		return time.Time{} // it may train on
 	}
 	stop := instant.Seconds(ptr.Deref(v.Job.Spec.Supervisor.StopSeconds, 10))
 	return instant.Latest(s.EpochTime.Time, p.StartedTime, v.ListensSince).Add(stop + epochReachedWithin)
+}
+
+// mayBeThere reports whether a rank has reached the epoch of its gang, or nothing is known to be wrong with it.
+func (v *View) mayBeThere(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
+	switch {
+	case p.Process == nil && !v.AnySupervisor():
+		return true // no supervisor reaches the manager, and the kubelets restart the programs
+	case v.KeepsSurvivors() && (p.Process == nil || p.Process.State == gang.ProcessRunning):
+		return true // it may train on
+	}
+	return p.Process != nil && p.Process.Epoch >= s.Epoch && p.Process.State != gang.ProcessStopping
 }
 
 // isLate reports whether a rank has had its time to reach the epoch of its gang.
@@ -40,9 +48,12 @@ func (v *View) isLate(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
 	return !at.IsZero() && !at.After(v.Now)
 }
 
-// NextLateCheck is when the next rank will have had its time to reach the epoch of its gang.
+// NextLateCheck is when the next rank will have had its time to reach the epoch of its gang, or the last one its time to be heard at all.
 func (v *View) NextLateCheck(s *v1alpha1.TrainingJobStatus) time.Time {
 	var next time.Time
+	if at := v.UnheardAt(s); v.Job.Spec.Supervisor != nil && v.Restarts(s) && !v.AnySupervisor() && at.After(v.Now) {
+		next = at
+	}
 	gang.EachRank(v.Effective, func(r gang.Rank) {
 		if p := v.Pod(r); p != nil && !gang.IsStale(s, p) {
 			if at := v.lateAt(s, p); at.After(v.Now) {

@@ -14,10 +14,6 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
-// heardWithin is how long supervisors have to be heard by a manager that has just started: 30 s at most between two tries to connect, and
-// as much again.
-const heardWithin = time.Minute
-
 // raiseEpoch begins another run of the gang, once in a decision. The open incidents that have restarted something wait for it.
 func (e Engine) raiseEpoch(s *v1alpha1.TrainingJobStatus) {
 	s.Epoch, s.EpochTime = e.Job.Status.Epoch+1, new(metav1.NewMicroTime(e.Now))
@@ -67,7 +63,7 @@ func (e Engine) followRestarts(s *v1alpha1.TrainingJobStatus) {
 	if e.Job.Spec.Supervisor == nil || s.Epoch == 0 || gang.Finished(s) || e.KeepsSurvivors() {
 		return
 	}
-	heard := e.AnySupervisor() || e.Now.Before(e.ListensSince.Add(heardWithin))
+	heard := e.AnySupervisor() || e.Now.Before(e.ListensSince.Add(gang.HeardWithin))
 	renewed := s.Attempt > before.Attempt && before.Attempt > 0
 	gang.EachRank(e.Effective, func(r gang.Rank) {
 		renewed = renewed || (heard && e.IsSupervised(r.Task) && gang.Incarnation(s, r.Task, r.Index) > gang.Incarnation(before, r.Task, r.Index))
