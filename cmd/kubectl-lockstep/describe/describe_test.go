@@ -261,6 +261,28 @@ func TestNodesThatAreGone(t *testing.T) {
 	}
 }
 
+func TestAJobWithSupervisors(t *testing.T) {
+	job := placed(1)
+	job.Spec.Supervisor = &v1alpha1.Supervisor{Progress: &v1alpha1.Progress{CheckpointFile: "/checkpoints/latest"}}
+	job.Status.Epoch, job.Status.EpochTime, job.Status.RestartsWithoutProgress = 3, new(micro(time.Minute)), 2
+	job.Status.Restarts = v1alpha1.Restarts{Total: 2, Process: 2}
+	out := printed(&Snapshot{Job: job})
+	for _, want := range []string{
+		"Supervisor:       programs start again together, in their pods; 10s to stop, 60s\n                  for a manager\n",
+		"  progress:       by /checkpoints/latest; restarts in a row without: 2 of 3\n",
+		"  epoch:          3, since ",
+		"Restarts:         2: 2 of programs\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	job.Spec.Supervisor = &v1alpha1.Supervisor{Survivors: v1alpha1.SurvivorsKeep}
+	if out, want := printed(&Snapshot{Job: job}), "a program that ends starts again in its pod, and the others\n"; !strings.Contains(out, want) {
+		t.Errorf("no %q in\n%s", want, out)
+	}
+}
+
 func TestAQueuedJobNamesTheVerbThatKnowsMore(t *testing.T) {
 	job := placed(1)
 	job.Status.State, job.Status.Message = v1alpha1.StateQueued, "waits for room in queue default"

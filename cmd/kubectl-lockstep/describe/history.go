@@ -38,7 +38,7 @@ func (p page) restarts() {
 	for _, k := range []struct {
 		n    int32
 		what string
-	}{{r.Pod, "of pods"}, {r.Task, "of tasks"}, {r.Partition, "of partitions"}, {r.Job, "of the job"}, {r.Relocations, "with a relocation"}} {
+	}{{r.Process, "of programs"}, {r.Pod, "of pods"}, {r.Task, "of tasks"}, {r.Partition, "of partitions"}, {r.Job, "of the job"}, {r.Relocations, "with a relocation"}} {
 		if k.n > 0 {
 			kinds = append(kinds, fmt.Sprintf("%d %s", k.n, k.what))
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
 
@@ -36,6 +37,35 @@ func (p page) spec() {
 	}
 	p.field("Nodes are held", holdOf(s.Hold))
 	p.field("Checkpoint", checkpointOf(s.Checkpoint))
+	if s.Supervisor != nil {
+		p.field("Supervisor", supervisorOf(s.Supervisor))
+		p.field("  progress", progressOf(s.Supervisor.Progress, p.Job.Status.RestartsWithoutProgress))
+		p.field("  epoch", p.epoch())
+	}
+}
+
+func supervisorOf(s *v1alpha1.Supervisor) string {
+	others := "programs start again together, in their pods"
+	if s.Survivors == v1alpha1.SurvivorsKeep {
+		others = "a program that ends starts again in its pod, and the others run on"
+	}
+	return fmt.Sprintf("%s; %s to stop, %s for a manager", others, seconds(ptr.Deref(s.StopSeconds, 10)), seconds(ptr.Deref(s.ManagerTimeoutSeconds, 60)))
+}
+
+func progressOf(progress *v1alpha1.Progress, without int32) string {
+	if progress == nil {
+		return "is not watched"
+	}
+	return fmt.Sprintf("by %s; restarts in a row without: %d of %d", progress.CheckpointFile, without, ptr.Deref(progress.MaxRestarts, 3))
+}
+
+// epoch is the present run of the programs, and since when.
+func (p page) epoch() string {
+	s := &p.Job.Status
+	if s.EpochTime == nil {
+		return fmt.Sprint(s.Epoch)
+	}
+	return fmt.Sprintf("%d, since %s", s.Epoch, p.when(metav1.NewTime(s.EpochTime.Time)))
 }
 
 func holdOf(h *v1alpha1.Hold) string {
