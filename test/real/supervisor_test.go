@@ -23,9 +23,9 @@ func (s *scenario) neverRestarted() {
 	}
 }
 
-// TestAKilledProgramUnderASupervisor kills one process ten times in a row. Nothing grows with that.
+// TestAKilledProgramUnderASupervisor kills one process ten times in a row, each time after a newer checkpoint. Nothing grows with that.
 func TestAKilledProgramUnderASupervisor(t *testing.T) {
-	s := train(t, "supervised", 6, 300, (*Training).Supervise)
+	s := train(t, "supervised", 6, 300, (*Training).Supervise, progressBy(checkpoints))
 	before := s.pods()
 	s.must(s.AwaitSteps(s.ctx, 25))
 	var took []time.Duration
