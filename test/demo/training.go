@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -41,14 +42,11 @@ type training struct {
 
 // train starts the training, which ends with stop.
 func (d *demo) train(program string) (*training, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := d.Port() // which no rank is given for its HTTP
 	if err != nil {
 		return nil, err
 	}
-	root := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		return nil, err
-	}
+	root := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	dir, err := os.MkdirTemp("", "lockstep-demo-")
 	if err != nil {
 		return nil, err

@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -123,11 +124,8 @@ func startManager(ctx context.Context, dir string) error {
 }
 
 func freeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return listener.Addr().String(), listener.Close()
+	port, err := testCluster.Port()
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), err
 }
 
 // awaitWaiting returns once the manager is alive, not ready, and says which CRDs are missing.

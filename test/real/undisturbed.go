@@ -22,12 +22,11 @@ func (g *Ground) Undisturbed(ctx context.Context, ranks, steps int) (losses.Log,
 	if err != nil {
 		return nil, err
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := g.Port() // which no rank is given for its HTTP
 	if err != nil {
 		return nil, err
 	}
-	root := listener.Addr().String()
-	listener.Close()
+	root := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	peers := strings.TrimSuffix(strings.Repeat(root+",", ranks), ",")
 	group, ctx := errgroup.WithContext(ctx)
 	for rank := range ranks {
