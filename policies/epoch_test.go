@@ -338,6 +338,60 @@ func (s *scene) silent() {
 	}
 }
 
+// A program that fails while its gang starts with a replaced pod is started again with all others, too.
+func TestAProgramThatFailsAfterAReplacement(t *testing.T) {
+	s := supervised(3, rule("all", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartJob, 600)))
+	s.breakNode("n01")
+	s.decide()
+	s.all(gang.ProcessWaiting)
+	s.replace(1)
+	s.decide()
+	s.bind(1, "n04")
+	s.all(gang.ProcessRunning)
+	s.fails(0, 1)
+	s.after(3 * time.Second).decide()
+	check.Equal(t, "steps", []string{"RestartPod@0", "RestartProcesses@3"}, s.fired(t))
+	check.Equal(t, "epoch", int64(3), s.status().Epoch)
+	check.Equal(t, "lives", []int32{0, 1, 0}, s.lives())
+	s.all(gang.ProcessRunning)
+	s.decide()
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	check.Equal(t, "incidents", 1, len(s.status().Incidents))
+}
+
+// A rank of the incident that has lost its node meanwhile is brought back as well.
+func TestALostRankIsReplacedBesideTheOneThatFails(t *testing.T) {
+	s := supervised(3)
+	s.fails(1, 1)
+	s.decide()
+	s.after(100 * time.Second).breakNode("n01")
+	s.fails(0, 1)
+	s.decide()
+	check.Equal(t, "lives before the step", []int32{0, 0, 0}, s.lives())
+	s.fails(0, 1)
+	s.after(21 * time.Second).decide()
+	check.Equal(t, "lives", []int32{1, 1, 0}, s.lives())
+	check.Equal(t, "incidents", 1, len(s.status().Incidents))
+}
+
+// Of two incidents whose ranks come back together, one starts the gang again.
+func TestAProgramThatFailsAfterTwoReplacements(t *testing.T) {
+	s := supervised(4, rule("all", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 0)))
+	s.breakNode("n01")
+	s.request("RestartPod", 2)
+	s.decide()
+	check.Equal(t, "incidents", 2, len(s.status().Incidents))
+	for i, node := range map[int]string{1: "n04", 2: "n05"} {
+		s.replace(i)
+		s.decide()
+		s.bind(i, node)
+	}
+	s.all(gang.ProcessRunning)
+	s.fails(0, 1)
+	s.after(3 * time.Second).decide()
+	check.Equal(t, "restarts of programs", int32(1), s.status().Restarts.Process)
+}
+
 // The rank that fails at each start of the gang is the one that gets another pod, and not the one that failed first.
 func TestTheRankThatFailsAtEachStartIsReplaced(t *testing.T) {
 	s := supervised(3)

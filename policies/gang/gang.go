@@ -18,6 +18,8 @@ type Gang struct {
 
 	epoch      int64 // of the status
 	restarting bool  // Restarts, of the status
+	heard      bool  // AnySupervisor
+	unheardAt  time.Time
 	tasks      []TaskPods
 	outages    *outage // what outage has found
 	// training is what trains has found.

@@ -57,9 +57,10 @@ func (g *Gang) ProcessFailed(p *Pod) bool {
 	return p.Process != nil && p.Process.State == ProcessFailed && p.Process.Epoch >= g.epoch
 }
 
-// AwaitsGang reports whether the program of a pod is being restarted with its gang: it is stopped, waits for the others, or starts.
+// AwaitsGang reports whether the program of a pod is being restarted with its gang: it is stopped, waits for the others, or starts. Of a node
+// that does not answer the last report may still be there.
 func (g *Gang) AwaitsGang(p *Pod) bool {
-	return g.restarting && p.Process != nil && g.IsSupervised(p.Task) && !g.ProcessFailed(p)
+	return g.restarting && p.Process != nil && g.IsSupervised(p.Task) && !g.ProcessFailed(p) && !p.Deleting && g.Nodes[p.Node].Ready
 }
 
 // isAway reports whether the program of a rank does not train. While the gang is being restarted none does before all run in its
@@ -140,14 +141,7 @@ func (g *Gang) ExitBefore(p *Pod) *ContainerFailure {
 }
 
 // AnySupervisor reports whether a supervisor of the gang is heard.
-func (g *Gang) AnySupervisor() bool {
-	for i := range g.Pods {
-		if g.Pods[i].Process != nil {
-			return true
-		}
-	}
-	return false
-}
+func (g *Gang) AnySupervisor() bool { return g.heard }
 
 // HeardWithin is how long supervisors have to be heard by a manager that has just started, or once their container has: 30 s at most between two
 // tries to connect, and as much again.
@@ -161,6 +155,9 @@ func (g *Gang) Unheard(s *v1alpha1.TrainingJobStatus) bool {
 
 // UnheardAt is when the last supervisor of the gang will have had the time to be heard; of one that has yet to start not before it has.
 func (g *Gang) UnheardAt(s *v1alpha1.TrainingJobStatus) time.Time {
+	if !g.unheardAt.IsZero() {
+		return g.unheardAt
+	}
 	at := g.ListensSince
 	EachRank(g.Effective, func(r Rank) {
 		if p := g.Pod(r); p != nil && g.IsSupervised(r.Task) && !IsStale(s, p) {
@@ -171,7 +168,8 @@ func (g *Gang) UnheardAt(s *v1alpha1.TrainingJobStatus) time.Time {
 			at = instant.Latest(at, started)
 		}
 	})
-	return at.Add(HeardWithin)
+	g.unheardAt = at.Add(HeardWithin)
+	return g.unheardAt
 }
 
 // processEnded reports whether the program of a pod does not run, as its supervisor reports.

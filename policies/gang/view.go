@@ -3,6 +3,8 @@
 package gang
 
 import (
+	"slices"
+
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -12,6 +14,7 @@ import (
 func View(o *Observation, s *v1alpha1.TrainingJobStatus) *Gang {
 	g := &Gang{Observation: o, Effective: Effective(o.Job, s), epoch: s.Epoch}
 	g.restarting = g.Restarts(s)
+	g.heard = slices.ContainsFunc(o.Pods, func(p Pod) bool { return p.Process != nil })
 	for i := range g.Effective.Spec.Tasks {
 		t := &g.Effective.Spec.Tasks[i]
 		g.tasks = append(g.tasks, TaskPods{t.Name, make([]*Pod, t.Replicas)})

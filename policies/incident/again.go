@@ -3,6 +3,7 @@
 package incident
 
 import (
+	"slices"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -19,10 +20,13 @@ func rejoins(inc *v1alpha1.Incident) bool {
 	return len(inc.Steps) > 0 && rules.ActionOf(inc.Steps[len(inc.Steps)-1].Action).Rejoins
 }
 
-// againAt is when an incident that has restarted the programs of the gang does so again, because one has failed before all ran; zero where
-// none has.
+// againAt is when an incident that has begun the present epoch of the gang begins another one, because a program has failed before all ran;
+// zero where none has. Of several incidents it is the first.
 func (v *View) againAt(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) time.Time {
-	if v.DryRun || inc.Epoch == 0 || inc.Epoch != s.Epoch || !rejoins(inc) {
+	first := slices.IndexFunc(s.Incidents, func(other v1alpha1.Incident) bool {
+		return other.Outcome == "" && other.Epoch > 0 && other.Epoch == s.Epoch
+	})
+	if v.DryRun || first < 0 || s.Incidents[first].ID != inc.ID {
 		return time.Time{}
 	}
 	failed := false

@@ -69,8 +69,15 @@ func (e Engine) nameLatest(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident
 			failed = append(failed, rules.FailureOf(p, v1alpha1.ProcessFailed, v1alpha1.ClassUser))
 		}
 	})
-	if len(failed) > 0 {
-		nameFirst(inc, failed)
+	if len(failed) == 0 {
+		return
+	}
+	named, m := inc.Pods, e.Rooms(s)
+	nameFirst(inc, failed)
+	for _, p := range named { // what else is broken than programs is still to be brought back
+		if f, fails := e.FailureOf(s, gang.Rank{Task: p.Task, Index: p.Index}, m); fails && !f.InPlace() {
+			join(inc, f)
+		}
 	}
 }
 
