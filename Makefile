@@ -197,7 +197,7 @@ bench: prereqs cluster-binaries ## measure recoveries beside Volcano's own, repo
 	go run ./test/bench -readme=test/README.md $(BENCH)
 
 .PHONY: bench-real
-bench-real: prereqs prereqs-real cluster-binaries node-binaries ## as root: measure what killed nodes and programs cost real training, for test/real/README.md: 55 minutes
+bench-real: prereqs prereqs-real cluster-binaries node-binaries ## as root: measure what killed nodes and programs cost real training, for test/real/README.md: an hour
 	go run ./test/real/bench -readme=test/real/README.md $(BENCH)
 
 .PHONY: agreement

@@ -22,6 +22,9 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
+// running is the phase of a pod that runs, and of a Volcano Job whose gang does.
+const running = "Running"
+
 // observer keeps when each pod was bound, and every change of a phase.
 type observer struct {
 	mu      sync.Mutex
@@ -93,13 +96,14 @@ func (o *observer) boundAt(pod types.UID) time.Time {
 	return o.bound[pod]
 }
 
-// phases are those that a job's pods and its Volcano Job have come to since a time, each once.
+// phases are those that a job's pods and its Volcano Job have left Running for since a time, each once. That one runs may be seen only after that
+// time, since the kubelet reports it late.
 func (o *observer) phases(job string, since time.Time) []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var seen []string
 	for _, c := range o.changes {
-		if c.job == job && c.at.After(since) && !slices.Contains(seen, c.phase) {
+		if c.job == job && c.at.After(since) && c.phase != running && !slices.Contains(seen, c.phase) {
 			seen = append(seen, c.phase)
 		}
 	}
