@@ -63,9 +63,9 @@ func TestSilentSupervisorsAreTold(t *testing.T) {
 	check.Equal(t, "due, where all are there", time.Time{}, pass(again+time.Minute, true, true, true))
 	check.Equal(t, "silent, where all are there", map[string][2]float64{}, told(t, silentSupervisors))
 	pass(again+2*time.Minute, true, false, true)
-	said("before it is due anew")
+	said("before it is due again")
 	pass(again+2*time.Minute+silenceTold, true, false, true)
-	said("anew", "supervisors of worker-1: ")
+	said("again", "supervisors of worker-1: ")
 	r.silences.forget(client.ObjectKeyFromObject(job))
 	check.Equal(t, "silent, of a job that is gone", map[string][2]float64{}, told(t, silentSupervisors))
 }
