@@ -35,7 +35,7 @@ type series struct {
 	ranks, count  int
 
 	kills []kill
-	// phases are those that its pods and its Volcano Job have come to after the first kill.
+	// phases are those that its pods and its Volcano Job have left Running for after the first kill.
 	phases []string
 	// replaced and restarted are how many pods and containers are not those of before.
 	replaced, restarted int
