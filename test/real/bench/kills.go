@@ -23,6 +23,8 @@ const (
 	between = 12
 	// logGlance is how often a log is read. What is measured are the times in the logs.
 	logGlance = 150 * time.Millisecond
+	// settling is how long after a kill the first log is read: reading takes processor time, which the gang's restart would miss.
+	settling = 3 * time.Second
 	// stride is how far the rank of a kill is from the one before. It has no divisor in common with any size of a gang.
 	stride = 7
 )
@@ -108,6 +110,11 @@ func (b *bench) kill(ctx context.Context, t *real.Training, s *series, k *kill, 
 	k.killed = time.Now()
 	if err := cluster.Kill(pids); err != nil {
 		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(settling):
 	}
 	for rank := range s.ranks {
 		l, err := awaitTimeline(ctx, t, pods[rank], k.killed, func(l *timeline) bool { return !l.trained.IsZero() })
