@@ -20,7 +20,7 @@ of another rank, as soon as the gang has made %d steps since the last time. The 
 - has its program started again by its supervisor; without supervisors, until the program prints its first line,
 - has made a step.
 
-They are taken from the containers' logs, of which the first is read %s after the kill, since reading takes processor time from the restart; medians
+They are taken from the containers' logs, of which the first is read %g s after the kill, since reading takes processor time from the restart; medians
 and ranges. The program's own start-up is what lies between the start and the step: Python, the
 rendezvous and the checkpoint, of all ranks on these cores. torchrun saves nothing on SIGTERM, so its jobs have ` + "`stopSeconds: %d`" + `. The goal is
 for the median until all are started, which should not grow either. The trainer's losses are compared with those of a run that nothing
@@ -30,7 +30,7 @@ disturbed, and torchrun's, of steps that are done again, with each other.
 
 func renderKills(all []*series, o *options, v readme.Versions) string {
 	p := &killsPage{}
-	fmt.Fprintf(p, killsPreface, v.Kubernetes, runtime.NumCPU(), nodesPerRack, gpusPerNode, between, settling, o.torchStop, o.circumstances())
+	fmt.Fprintf(p, killsPreface, v.Kubernetes, runtime.NumCPU(), nodesPerRack, gpusPerNode, between, settling.Seconds(), o.torchStop, o.circumstances())
 	p.WriteString("| program | ranks | kills | told | stopped | started | goal | the program's own start-up | trained |\n")
 	p.WriteString("| --- | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: |\n")
 	for _, s := range all {
