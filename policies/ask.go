@@ -47,7 +47,7 @@ func (j job) asks(s *v1alpha1.TrainingJobStatus) []Ask {
 			ID: incident.RequestID(j.Job, inc), Incident: inc.ID, Reason: inc.Trigger, Signal: inc.Cause.Signal,
 			Deadline: inc.Checkpoint.Deadline.Time, Port: post.Port, Path: post.Path,
 		}
-		for _, p := range inc.Pods {
+		for _, p := range j.PodsOf(s, inc) {
 			a.Moves = append(a.Moves, p.Name)
 		}
 		for _, p := range j.Asked(s) {

@@ -102,7 +102,7 @@ func (j job) describeRecovering(s *v1alpha1.TrainingJobStatus) {
 	reason, m := v1alpha1.ReasonIncidentOpen, j.Rooms(s)
 	for i := range s.Incidents {
 		if inc := &s.Incidents[i]; inc.Outcome == "" {
-			inc.Message = incident.Story(inc)
+			inc.Message = gang.Shorten(incident.Story(inc))
 			waiting := j.waitingPod(s, inc, m)
 			j.noteNoRoom(s, inc, waiting)
 			unknown := j.unknownStory(inc)

@@ -109,6 +109,7 @@ func TestARuleForPodsWithoutRoom(t *testing.T) {
 		"incidents[2].id: 2",
 		"incidents[2].podCount: 1",
 		"incidents[2].pods[llm-1-worker-1]: task worker, uid 4",
+		"incidents[2].ranks[0]: failed 1, task worker",
 		"incidents[2].rule: no-room",
 		"incidents[2].startTime: 30s",
 		"incidents[2].steps[0]: action RestartPod, index 0, time 30s",

@@ -38,6 +38,7 @@ func TestARankTakesASparesNode(t *testing.T) {
 		"incidents[1].id: 1",
 		"incidents[1].podCount: 1",
 		"incidents[1].pods[llm-1-worker-1]: task worker, uid 2",
+		"incidents[1].ranks[0]: failed 1, task worker",
 		"incidents[1].rule: at-once",
 		"incidents[1].startTime: 0s",
 		"incidents[1].steps[0]: action RestartPod, index 0, time 0s",

@@ -58,17 +58,21 @@ type Incident struct {
 	// podCount is the number of pods that failed and that the incident brings back.
 	// +optional
 	PodCount int32 `json:"podCount,omitempty"`
-	// pods that failed and that the incident brings back. Where there are more than 32, the incident concerns
-	// the whole job, and the rest are not named.
+	// pods are the first 32 of them, by name. ranks has all of them.
 	// +listType=map
 	// +listMapKey=name
 	// +optional
 	Pods []IncidentPod `json:"pods,omitempty"`
+	// ranks that the incident is about, by task: those that failed, and those that failed only in the wake of the others.
+	// +listType=map
+	// +listMapKey=task
+	// +optional
+	Ranks []IncidentRanks `json:"ranks,omitempty"`
 	// victimCount is the number of pods that failed only in the wake of the others, as the ranks of a
 	// collective do when one of them is lost.
 	// +optional
 	VictimCount int32 `json:"victimCount,omitempty"`
-	// victims are the names of the first 32 of them. The kubelet restarts their containers in place. Those whose
+	// victims are the names of the first 32 of them; ranks has all of them. The kubelet restarts their containers in place. Those whose
 	// pods have ended for good are listed in pods, too.
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
@@ -167,6 +171,21 @@ type IncidentPod struct {
 	// node that the pod was on.
 	// +optional
 	Node string `json:"node,omitempty"`
+}
+
+// IncidentRanks are the ranks of one task that an incident is about. Each set is a list of indexes and ranges of them, such as 0-31,40.
+type IncidentRanks struct {
+	// task of the ranks.
+	Task string `json:"task"`
+	// failed are the ranks that failed and that the incident brings back.
+	// +optional
+	Failed string `json:"failed,omitempty"`
+	// podGone are those of them whose pods were deleted, or went with their nodes. They were restarted at once.
+	// +optional
+	PodGone string `json:"podGone,omitempty"`
+	// victims are the ranks that failed only in the wake of the others.
+	// +optional
+	Victims string `json:"victims,omitempty"`
 }
 
 // FiredStep is a step that has fired.

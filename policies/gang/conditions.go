@@ -3,13 +3,29 @@
 package gang
 
 import (
+	"strings"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
-// SetCondition sets a condition of a status. Its time of transition changes with its value alone.
+// maxMessage is how long the message of a condition may be, in bytes. The API server refuses a status where one is longer than 32,768
+// characters (metav1.Condition), and people read no more.
+const maxMessage = 4096
+
+// Shorten cuts a message that is longer than a status has room for.
+func Shorten(message string) string {
+	if len(message) <= maxMessage {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxMessage-len(cutMark)], "") + cutMark
+}
+
+const cutMark = " ..."
+
+// SetCondition sets a condition of a status. Its time of transition changes with its value alone. A message that is too long is cut.
 func (g *Gang) SetCondition(s *v1alpha1.TrainingJobStatus, condition string, value bool, reason, message string) {
 	status := metav1.ConditionFalse
 	if value {
@@ -20,7 +36,7 @@ func (g *Gang) SetCondition(s *v1alpha1.TrainingJobStatus, condition string, val
 		now = old.LastTransitionTime
 	}
 	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
-		Type: condition, Status: status, Reason: reason, Message: message,
+		Type: condition, Status: status, Reason: reason, Message: Shorten(message),
 		ObservedGeneration: g.Job.Generation, LastTransitionTime: now,
 	})
 }

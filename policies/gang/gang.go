@@ -3,6 +3,7 @@
 package gang
 
 import (
+	"math"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -83,6 +84,15 @@ func (g *Gang) PartitionOf(r Rank) int32 {
 		return r.Index / t.Partition.Size
 	}
 	return -1
+}
+
+// PartitionBounds are the first and the last index of the ranks in the partition of one, or in its task where that has no partitions.
+func PartitionBounds(t *v1alpha1.Task, index int32) (first, last int32) {
+	if t == nil || t.Partition == nil {
+		return 0, math.MaxInt32
+	}
+	first = index / t.Partition.Size * t.Partition.Size
+	return first, first + t.Partition.Size - 1
 }
 
 // IsHard reports whether a topology must be kept, and not only preferred.

@@ -37,9 +37,7 @@ func (v *View) CoveringOf(s *v1alpha1.TrainingJobStatus, f rules.Failure, rule v
 func (v *View) Explains(inc *v1alpha1.Incident, f rules.Failure) bool {
 	p := v.Pod(f.Rank)
 	exited := p != nil && p.LastExit != nil && inc.StartTime.Sub(p.LastExit.Time) <= gang.Wake
-	under := f.Event == v1alpha1.HealthFailed && (exited || slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool {
-		return p.Task == f.Rank.Task && p.Index == f.Rank.Index && p.Node == f.Node
-	}))
+	under := f.Event == v1alpha1.HealthFailed && (exited || v.failedOn(inc, f.Rank, f.Node))
 	lost := f.Event == v1alpha1.PodFailed && f.Class == v1alpha1.ClassInfrastructure && !Restarted(inc) // else it may be a replacement
 	return (rules.OfNode(f.Event) || under || lost) && inc.Class == v1alpha1.ClassUser && v.Now.Sub(inc.StartTime.Time) <= gang.NodeWake
 }
@@ -63,9 +61,13 @@ func unrelated(inc *v1alpha1.Incident, f rules.Failure) bool {
 	return (rules.OfWaiting(inc.Trigger) || rules.OfWaiting(f.Event)) && inc.Trigger != f.Event
 }
 
+// maxOpen is how many incidents under one rule may be open at once: a status has room for a limited number.
+const maxOpen = 8
+
 // Joinable returns the open incident that a new failure joins: one under the same rule that began within the wake, or one whose
-// cause this failure is.
+// cause this failure is. Where too many are open under its rule, it is the last of them.
 func (v *View) Joinable(s *v1alpha1.TrainingJobStatus, f rules.Failure, rule v1alpha1.Rule, policy *rules.Policy) *v1alpha1.Incident {
+	open, last := 0, (*v1alpha1.Incident)(nil)
 	for i := range s.Incidents {
 		inc := &s.Incidents[i]
 		if inc.Outcome != "" || unrelated(inc, f) || v.apart(s, inc, f) {
@@ -79,6 +81,12 @@ func (v *View) Joinable(s *v1alpha1.TrainingJobStatus, f rules.Failure, rule v1a
 		if (same && v.Now.Sub(inc.StartTime.Time) <= limit) || v.Explains(inc, f) {
 			return inc
 		}
+		if same {
+			open, last = open+1, inc
+		}
 	}
-	return nil
+	if open < maxOpen {
+		return nil
+	}
+	return last
 }

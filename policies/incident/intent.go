@@ -34,7 +34,7 @@ func (i intent) GivesUpNode(r gang.Rank) bool {
 		return true
 	}
 	inc := i.v.Covering(i.s, r)
-	if inc == nil || (len(inc.Pods) > 0 && !Names(inc, r)) {
+	if inc == nil || (!Unnamed(inc) && !Names(inc, r)) {
 		return false
 	}
 	rungs, _ := i.v.skipped(inc, i.v.RuleOf(inc))

@@ -74,10 +74,14 @@ func (v *View) rested(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, ind
 	var until time.Time
 	for i := range s.Incidents {
 		other := &s.Incidents[i]
-		if rules.OfWaiting(other.Trigger) && other != inc && other.EndTime != nil && !other.EndTime.Before(&inc.StartTime) &&
-			slices.ContainsFunc(other.Pods, func(p v1alpha1.IncidentPod) bool { return v.Concerns(inc, gang.Rank{Task: p.Task, Index: p.Index}) }) {
-			until = instant.Latest(until, other.EndTime.Time)
+		if !rules.OfWaiting(other.Trigger) || other == inc || other.EndTime == nil || other.EndTime.Before(&inc.StartTime) {
+			continue
 		}
+		v.eachFailed(other, func(r gang.Rank) {
+			if v.Concerns(inc, r) {
+				until = instant.Latest(until, other.EndTime.Time)
+			}
+		})
 	}
 	if until.IsZero() {
 		return until

@@ -11,7 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
-// wide reports whether an incident concerns more than the pods that it names.
+// wide reports whether an incident concerns more than the ranks that failed in it.
 func wide(inc *v1alpha1.Incident) bool {
 	return ofWholeJob(inc) || reached(inc, rules.TheirTasks) || reached(inc, rules.TheirPartitions)
 }
@@ -24,25 +24,18 @@ func reached(inc *v1alpha1.Incident, what rules.Scope) bool {
 	return slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool { return rules.ActionOf(f.Action).Scope == what && !f.DryRun })
 }
 
-// Unnamed reports whether an incident does not name its pods, or not all of them.
-func Unnamed(inc *v1alpha1.Incident) bool {
-	return len(inc.Pods) == 0 || int(inc.PodCount) > len(inc.Pods)
-}
-
 // Concerns reports whether an incident is about a rank: one that failed, or that a step has restarted since.
 func (v *View) Concerns(inc *v1alpha1.Incident, r gang.Rank) bool {
 	if ofWholeJob(inc) || Names(inc, r) {
 		return true
 	}
-	task, partition := reached(inc, rules.TheirTasks), reached(inc, rules.TheirPartitions)
-	return (task || partition) && slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool {
-		return p.Task == r.Task && (task || v.PartitionOf(gang.Rank{Task: p.Task, Index: p.Index}) == v.PartitionOf(r))
-	})
-}
-
-// Names reports whether an incident names a rank.
-func Names(inc *v1alpha1.Incident, r gang.Rank) bool {
-	return slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return p.Task == r.Task && p.Index == r.Index })
+	if reached(inc, rules.TheirTasks) {
+		return len(Failed(inc, r.Task)) > 0
+	}
+	if !reached(inc, rules.TheirPartitions) {
+		return false
+	}
+	return Failed(inc, r.Task).HasAny(gang.PartitionBounds(v.Task(r.Task), r.Index))
 }
 
 // EveryRankOf reports whether f holds for each rank that an incident concerns and the job still has.
@@ -52,24 +45,16 @@ func (v *View) EveryRankOf(inc *v1alpha1.Incident, f func(gang.Rank) bool) bool 
 		gang.EachRank(v.Effective, func(r gang.Rank) { all = all && (!v.Concerns(inc, r) || f(r)) })
 		return all
 	}
-	for _, p := range inc.Pods {
-		r := gang.Rank{Task: p.Task, Index: p.Index}
-		all = all && (!v.Exists(r) || f(r))
-	}
+	v.eachFailed(inc, func(r gang.Rank) { all = all && f(r) })
 	return all
 }
 
-// TasksOf are the tasks that an incident's pods belong to: all where it does not name them all.
+// TasksOf are the tasks that an incident's ranks belong to: all where it is about the job as a whole.
 func (v *View) TasksOf(inc *v1alpha1.Incident) []string {
 	var tasks []string
-	if Unnamed(inc) {
-		for i := range v.Effective.Spec.Tasks {
-			tasks = append(tasks, v.Effective.Spec.Tasks[i].Name)
-		}
-	}
-	for _, p := range inc.Pods {
-		if !slices.Contains(tasks, p.Task) {
-			tasks = append(tasks, p.Task)
+	for i := range v.Effective.Spec.Tasks {
+		if task := v.Effective.Spec.Tasks[i].Name; Unnamed(inc) || len(Failed(inc, task)) > 0 {
+			tasks = append(tasks, task)
 		}
 	}
 	return tasks

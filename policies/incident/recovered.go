@@ -3,7 +3,6 @@
 package incident
 
 import (
-	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,7 +14,7 @@ import (
 )
 
 // Recovered reports whether all that an incident concerns is in place again. Where it
-// concerns more than the pods it names, that is every rank that had a place: replicas
+// concerns more than the ranks that failed in it, that is every rank that had a place: replicas
 // beyond minAvailable may still be waiting for their first.
 func (v *View) Recovered(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
 	if inc.Trigger == v1alpha1.PodPending && !wide(inc) {
@@ -60,13 +59,18 @@ func (v *View) LastPlaced(inc *v1alpha1.Incident) (placed, bound *metav1.MicroTi
 	return new(metav1.NewMicroTime(lifted)), new(metav1.NewMicroTime(got))
 }
 
-// Departed reports whether each pod that an incident names is gone, and with it what was ill: the next
+// Departed reports whether each pod that failed in an incident is gone, and with it what was ill: the next
 // one of its rank is placed elsewhere, and waits for nobody's acknowledgement.
 func (v *View) Departed(inc *v1alpha1.Incident) bool {
-	return !Unnamed(inc) && !slices.ContainsFunc(inc.Pods, func(named v1alpha1.IncidentPod) bool {
-		p := v.Pod(gang.Rank{Task: named.Task, Index: named.Index})
-		return p != nil && p.UID == named.UID
+	if Unnamed(inc) {
+		return false
+	}
+	gone := true
+	v.eachFailed(inc, func(r gang.Rank) {
+		p := v.Pod(r)
+		gone = gone && (p == nil || !v.failedIn(inc, p))
 	})
+	return gone
 }
 
 // FailedAgain reports whether an incident has no step left for a failure, although it
@@ -81,7 +85,7 @@ func (v *View) FailedAgain(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident
 		return false // it is an incident of its own, which begins once this one is over
 	}
 	last := rules.ActionOf(inc.Steps[len(inc.Steps)-1].Action)
-	if last.Scope == rules.BrokenPods && !last.Replaces && slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return p.UID == f.UID }) {
+	if p := v.Pod(f.Rank); last.Scope == rules.BrokenPods && !last.Replaces && p != nil && v.failedIn(inc, p) {
 		return false
 	}
 	_, left := v.nextRung(s, inc)

@@ -33,7 +33,7 @@ func (v *View) failsInPlace(s *v1alpha1.TrainingJobStatus, r gang.Rank) bool {
 // stopsGang reports whether the ranks of an incident are ones without which the others cannot train. One that is
 // degraded trains on until it is moved.
 func (v *View) stopsGang(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
-	needed := Unnamed(inc) || slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return !v.IsIndependent(p.Task) })
+	needed := slices.ContainsFunc(v.TasksOf(inc), func(task string) bool { return !v.IsIndependent(task) })
 	return inc.Outcome == "" && inc.Trigger != v1alpha1.PodPending && !AwaitsMove(inc) &&
 		needed && !rules.Ignores(v.RuleOf(inc)) && !v.WaitsForBreaker(s, inc)
 }
@@ -62,7 +62,7 @@ func (v *View) WaitsForPeers(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incide
 	if p != nil && v.AwaitsGang(p) && !v.isLate(s, p) {
 		return true
 	}
-	return v.failsInPlace(s, r) && !slices.ContainsFunc(inc.Pods, func(named v1alpha1.IncidentPod) bool { return named.UID == p.UID })
+	return v.failsInPlace(s, r) && !v.failedIn(inc, p)
 }
 
 // VictimsUntil is until when an incident waits for victims. While a rank of its own is missing, they have nothing to
@@ -113,10 +113,9 @@ func (v *View) hasVictims(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident)
 	if inc.VictimCount == 0 {
 		return false
 	}
-	unnamed := int(inc.VictimCount) > len(inc.Victims)
 	found := false
 	gang.EachRank(v.Effective, func(r gang.Rank) {
-		found = found || (v.failsInPlace(s, r) && (unnamed || slices.Contains(inc.Victims, v.Pod(r).Name)) && v.isUncovered(s, r))
+		found = found || (v.failsInPlace(s, r) && IsVictim(inc, r) && v.isUncovered(s, r))
 	})
 	return found
 }

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/incident"
 )
 
@@ -64,7 +65,7 @@ func (e Engine) end(inc *v1alpha1.Incident, outcome v1alpha1.Outcome) {
 	if incident.Asking(inc) {
 		e.conclude(inc, v1alpha1.CheckpointCancelled, "")
 	}
-	inc.EndTime, inc.Outcome, inc.Message = new(metav1.NewMicroTime(e.Now)), outcome, incident.Story(inc)
+	inc.EndTime, inc.Outcome, inc.Message = new(metav1.NewMicroTime(e.Now)), outcome, gang.Shorten(incident.Story(inc))
 }
 
 // Complete ends a job all of whose pods that count have succeeded.

@@ -20,19 +20,22 @@ func (e Engine) blame(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f r
 		return
 	}
 	inc.Trigger, inc.Class, inc.Rule, inc.PolicyTask = f.Event, f.Class, rule.Name, policy.Of
-	removeVictim(inc, f.Pod)
-	named := inc.Pods
-	inc.Pods, inc.PodCount = nil, 0
+	removeVictim(inc, f)
+	before := e.PodsOf(s, inc)
+	clearFailed(inc)
 	join(inc, f)
 	m := e.Rooms(s)
-	for _, p := range named {
-		other, fails := e.FailureOf(s, gang.Rank{Task: p.Task, Index: p.Index}, m)
-		if !fails || other.ByProgram() {
-			addVictim(inc, rules.Failure{Pod: p.Name, Event: v1alpha1.PodNotReady})
+	for _, p := range before {
+		was := rules.Failure{Pod: p.Name, UID: p.UID, Node: p.Node, Rank: gang.Rank{Task: p.Task, Index: p.Index}, Event: v1alpha1.PodNotReady}
+		if was.Rank == f.Rank {
+			continue
 		}
-		if fails && !other.InPlace() {
-			inc.PodCount++
-			inc.Pods = append(inc.Pods, p)
+		now, fails := e.FailureOf(s, was.Rank, m)
+		if fails && !now.InPlace() {
+			join(inc, was)
+		}
+		if !fails || now.ByProgram() {
+			addVictim(inc, was)
 		}
 	}
 }
@@ -72,7 +75,7 @@ func (e Engine) nameLatest(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident
 	if len(failed) == 0 {
 		return
 	}
-	named, m := inc.Pods, e.Rooms(s)
+	named, m := e.PodsOf(s, inc), e.Rooms(s)
 	nameFirst(inc, failed)
 	for _, p := range named { // what else is broken than programs is still to be brought back
 		if f, fails := e.FailureOf(s, gang.Rank{Task: p.Task, Index: p.Index}, m); fails && !f.InPlace() {
@@ -84,9 +87,10 @@ func (e Engine) nameLatest(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident
 // nameFirst names the first of some exits as the cause of an incident, and the others as victims.
 func nameFirst(inc *v1alpha1.Incident, exits []rules.Failure) {
 	slices.SortStableFunc(exits, rules.CompareEvidence)
-	inc.Cause, inc.Pods, inc.PodCount = incident.CauseOf(exits[0]), nil, 0
+	inc.Cause = incident.CauseOf(exits[0])
+	clearFailed(inc)
 	join(inc, exits[0])
-	removeVictim(inc, exits[0].Pod)
+	removeVictim(inc, exits[0])
 	for _, f := range exits[1:] {
 		addVictim(inc, f)
 	}

@@ -30,7 +30,7 @@ func (e Engine) excludeFor(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident
 		e.exclude(s, inc)
 		return
 	}
-	for _, p := range inc.Pods {
+	for _, p := range e.PodsOf(s, inc) {
 		if incident.Requested(inc) || !e.BackFor(s, inc, gang.Rank{Task: p.Task, Index: p.Index}) {
 			e.excludeNode(s, inc, p.Node, max(e.Policy(p.Task).ExcludeNode, migrateFor))
 		}
@@ -38,11 +38,16 @@ func (e Engine) excludeFor(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident
 }
 
 func (e Engine) exclude(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
-	for _, p := range inc.Pods {
-		limit := e.Policy(p.Task).ExcludeNode
-		if limit > 0 && !e.BackFor(s, inc, gang.Rank{Task: p.Task, Index: p.Index}) && e.Faulty(s, inc, p) {
-			e.excludeNode(s, inc, p.Node, limit)
-		}
+	for _, p := range e.PodsOf(s, inc) {
+		e.excludeFaulty(s, inc, p)
+	}
+}
+
+// excludeFaulty keeps the job away from the node of one pod, where the infrastructure failed it there.
+func (e Engine) excludeFaulty(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, p v1alpha1.IncidentPod) {
+	limit := e.Policy(p.Task).ExcludeNode
+	if limit > 0 && !e.BackFor(s, inc, gang.Rank{Task: p.Task, Index: p.Index}) && e.Faulty(s, inc, p) {
+		e.excludeNode(s, inc, p.Node, limit)
 	}
 }
 

@@ -42,7 +42,6 @@ func (e Engine) noteFailures(s *v1alpha1.TrainingJobStatus) {
 			e.openFor(s, f)
 		}
 	}
-	victims.count()
 	e.inherit(s, ended)
 }
 

@@ -1,4 +1,4 @@
-// Joining: which pods an incident names, as those that it brings back and as victims.
+// Joining: which ranks an incident is about, as those that it brings back and as victims.
 
 package recovery
 
@@ -6,59 +6,101 @@ import (
 	"slices"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
-// maxIncidentPods is how many pods an incident names. One that hit more concerns the whole job.
+// maxIncidentPods is how many pods an incident names, of those that it brings back and of its victims. Its sets of ranks have all.
 const maxIncidentPods = 32
 
 // join makes a failure part of an incident. One for which its program is not at fault, such as the second of two nodes, is no
 // victim: a pod on a silent node is seen not ready just before the node is.
 func join(inc *v1alpha1.Incident, f rules.Failure) {
 	if !f.ByProgram() {
-		removeVictim(inc, f.Pod)
+		removeVictim(inc, f)
 	}
-	pod := v1alpha1.IncidentPod{Name: f.Pod, UID: f.UID, Task: f.Rank.Task, Index: f.Rank.Index, Node: f.Node}
-	if i := slices.IndexFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return p.Name == f.Pod }); i >= 0 {
+	of := ranksOf(inc, f.Rank.Task)
+	include(&of.Failed, f.Rank.Index)
+	if f.UID == "" {
+		include(&of.PodGone, f.Rank.Index)
+	} else {
+		remove(&of.PodGone, f.Rank.Index)
+	}
+	inc.PodCount = 0
+	for _, of := range inc.Ranks {
+		inc.PodCount += int32(gang.ParseIndexes(of.Failed).Len())
+	}
+	pod := podOf(f)
+	i := slices.IndexFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return p.Task == pod.Task && p.Index == pod.Index })
+	switch {
+	case i >= 0:
 		inc.Pods[i] = pod
-		return
-	}
-	inc.PodCount++
-	if len(inc.Pods) < maxIncidentPods {
+	case len(inc.Pods) < maxIncidentPods:
 		inc.Pods = append(inc.Pods, pod)
 	}
 }
 
-// addVictim records a victim, by name while there is room. Victims without a name that restart in place are counted once in
-// each pass (victims.count), because nothing tells whether they were counted before.
+func podOf(f rules.Failure) v1alpha1.IncidentPod {
+	return v1alpha1.IncidentPod{Name: f.Pod, UID: f.UID, Task: f.Rank.Task, Index: f.Rank.Index, Node: f.Node}
+}
+
+// addVictim records a victim, by name while there is room.
 func addVictim(inc *v1alpha1.Incident, f rules.Failure) {
-	if slices.Contains(inc.Victims, f.Pod) {
+	if incident.IsVictim(inc, f.Rank) {
 		return
 	}
-	named := len(inc.Victims) < maxIncidentPods
-	if named {
+	include(&ranksOf(inc, f.Rank.Task).Victims, f.Rank.Index)
+	inc.VictimCount++
+	if len(inc.Victims) < maxIncidentPods && !slices.Contains(inc.Victims, f.Pod) {
 		inc.Victims = append(inc.Victims, f.Pod)
-	}
-	if named || !f.InPlace() {
-		inc.VictimCount++
 	}
 }
 
-// removeVictim takes back that a pod failed only in the wake of others.
-func removeVictim(inc *v1alpha1.Incident, pod string) {
-	if i := slices.Index(inc.Victims, pod); i >= 0 {
-		inc.Victims = slices.Delete(inc.Victims, i, i+1)
-		inc.VictimCount--
+// removeVictim takes back that a rank failed only in the wake of others.
+func removeVictim(inc *v1alpha1.Incident, f rules.Failure) {
+	if !incident.IsVictim(inc, f.Rank) {
+		return
+	}
+	remove(&ranksOf(inc, f.Rank.Task).Victims, f.Rank.Index)
+	inc.VictimCount--
+	inc.Victims = slices.DeleteFunc(inc.Victims, func(name string) bool { return name == f.Pod })
+}
+
+// clearFailed takes back all ranks that failed in an incident. Its victims stay.
+func clearFailed(inc *v1alpha1.Incident) {
+	inc.Pods, inc.PodCount = nil, 0
+	for i := range inc.Ranks {
+		inc.Ranks[i].Failed, inc.Ranks[i].PodGone = "", ""
 	}
 }
+
+// ranksOf is what an incident keeps of the ranks of a task. One of an earlier version of the manager begins with those that it names.
+func ranksOf(inc *v1alpha1.Incident, task string) *v1alpha1.IncidentRanks {
+	if len(inc.Ranks) == 0 && len(inc.Pods) > 0 {
+		inc.Ranks = []v1alpha1.IncidentRanks{{Task: inc.Pods[0].Task}}
+		for _, p := range inc.Pods {
+			include(&ranksOf(inc, p.Task).Failed, p.Index)
+		}
+	}
+	for i := range inc.Ranks {
+		if inc.Ranks[i].Task == task {
+			return &inc.Ranks[i]
+		}
+	}
+	inc.Ranks = append(inc.Ranks, v1alpha1.IncidentRanks{Task: task})
+	return &inc.Ranks[len(inc.Ranks)-1]
+}
+
+func include(set *string, index int32) { *set = gang.ParseIndexes(*set).With(index).String() }
+func remove(set *string, index int32)  { *set = gang.ParseIndexes(*set).Without(index).String() }
 
 // apply does to a rank that just joined an incident what was already done to the others, and restarts a rank whose pod is gone
 // at once: nothing is left of it that could come back by itself.
 func (e Engine) apply(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) {
 	switch {
 	case incident.Restarted(inc) && !e.DryRun:
-		e.exclude(s, inc)
+		e.excludeFaulty(s, inc, podOf(f))
 		e.restart(s, f.Rank, v1alpha1.RestartJoinedIncident)
 	case f.UID == "":
 		e.restart(s, f.Rank, v1alpha1.RestartPodGone)
@@ -68,13 +110,9 @@ func (e Engine) apply(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f r
 // takenAway restarts a rank whose pod is gone before a step has asked for that: the pod that waits behind its gate is another
 // one.
 func (e Engine) takenAway(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) {
-	if incident.Restarted(inc) || f.UID != "" {
+	if incident.Restarted(inc) || f.UID != "" || !incident.Names(inc, f.Rank) || incident.LostPod(inc, f.Rank) {
 		return
 	}
-	for i := range inc.Pods {
-		if p := &inc.Pods[i]; p.Task == f.Rank.Task && p.Index == f.Rank.Index && p.UID != "" {
-			p.UID = ""
-			e.restart(s, f.Rank, v1alpha1.RestartPodGone)
-		}
-	}
+	join(inc, f)
+	e.restart(s, f.Rank, v1alpha1.RestartPodGone)
 }

@@ -14,12 +14,10 @@ type victims struct {
 	s *v1alpha1.TrainingJobStatus
 	// overdue are the incidents whose victims have had their time.
 	overdue map[int32]bool
-	// inPlace counts the victims of each incident that their kubelets restart.
-	inPlace map[int32]int32
 }
 
 func (e Engine) victims(s *v1alpha1.TrainingJobStatus) *victims {
-	v := &victims{e, s, map[int32]bool{}, map[int32]int32{}}
+	v := &victims{e, s, map[int32]bool{}}
 	for i := range s.Incidents {
 		if inc := &s.Incidents[i]; inc.Outcome == "" {
 			v.overdue[inc.ID] = !e.VictimsUntil(s, inc).After(e.Now)
@@ -42,15 +40,6 @@ func (v *victims) note(inc *v1alpha1.Incident, f rules.Failure, rule v1alpha1.Ru
 		v.failVictim(v.s, inc, f)
 	default:
 		addVictim(inc, f)
-		v.inPlace[inc.ID]++
-	}
-}
-
-// count brings the number of victims in line with those that were found.
-func (v *victims) count() {
-	for i := range v.s.Incidents {
-		inc := &v.s.Incidents[i]
-		inc.VictimCount = max(inc.VictimCount, v.inPlace[inc.ID])
 	}
 }
 

@@ -329,10 +329,10 @@ func TestTheReachOfSteps(t *testing.T) {
 		check.Equal(t, string(action), want, got)
 	}
 	many := anIncident()
-	many.PodCount = 40
+	many.PodCount, many.Ranks = 40, []v1alpha1.IncidentRanks{{Task: "worker", Failed: "1,3-41"}}
 	s.Job.Status.Incidents = []v1alpha1.Incident{many}
 	if found, _ := s.restartedBy(Subject{Rank: gang.Rank{Task: "worker", Index: 3}}); found == nil {
-		t.Error("an incident of more pods than it names concerns every rank")
+		t.Error("a rank of an incident that does not name it was restarted by nothing")
 	}
 }
 

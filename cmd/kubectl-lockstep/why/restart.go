@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
@@ -161,26 +162,17 @@ func (s *Snapshot) covers(inc *v1alpha1.Incident, step v1alpha1.FiredStep, r gan
 	if !a.Replaces {
 		return false
 	}
-	if a.Scope == rules.WholeJob || len(inc.Pods) == 0 || int(inc.PodCount) > len(inc.Pods) {
+	failed := incident.Failed(inc, r.Task)
+	switch {
+	case a.Scope == rules.WholeJob || incident.Unnamed(inc):
 		return true
+	case a.Scope == rules.TheirTasks:
+		return len(failed) > 0
+	case a.Scope == rules.TheirPartitions:
+		t, _ := s.task(r)
+		return failed.HasAny(gang.PartitionBounds(t, r.Index))
 	}
-	for _, p := range inc.Pods {
-		switch {
-		case p.Task != r.Task:
-		case a.Scope == rules.TheirTasks, p.Index == r.Index:
-			return true
-		case a.Scope == rules.TheirPartitions && s.partition(r) == s.partition(gang.Rank{Task: p.Task, Index: p.Index}):
-			return true
-		}
-	}
-	return false
-}
-
-func (s *Snapshot) partition(r gang.Rank) int32 {
-	if t, _ := s.task(r); t != nil && t.Partition != nil {
-		return r.Index / t.Partition.Size
-	}
-	return 0
+	return failed.Has(r.Index)
 }
 
 // tellStep tells the step that restarted a rank, and the failure that it answered.

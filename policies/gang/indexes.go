@@ -1,0 +1,121 @@
+// Indexes: sets of the indexes of ranks, as the status writes them.
+
+package gang
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Indexes is a set of indexes within one task. Its text has the form of completedIndexes of a Kubernetes Job, such as 0-31,40.
+type Indexes []span
+
+// span is a range of indexes, both ends included.
+type span struct{ first, last int32 }
+
+// ParseIndexes reads a set. What is no index is left out: nobody but the manager writes the status.
+func ParseIndexes(text string) Indexes {
+	if text == "" {
+		return nil
+	}
+	set := make(Indexes, 0, strings.Count(text, ",")+1)
+	for part := range strings.SplitSeq(text, ",") {
+		from, to, isRange := strings.Cut(part, "-")
+		first, err := strconv.ParseInt(from, 10, 32)
+		last := first
+		if err == nil && isRange {
+			last, err = strconv.ParseInt(to, 10, 32)
+		}
+		if err == nil && first <= last {
+			set = append(set, span{int32(first), int32(last)})
+		}
+	}
+	return set
+}
+
+// String is the text of the set.
+func (x Indexes) String() string {
+	var b strings.Builder
+	for _, s := range x {
+		if b.Len() > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strconv.Itoa(int(s.first)))
+		if s.last > s.first {
+			b.WriteByte('-')
+			b.WriteString(strconv.Itoa(int(s.last)))
+		}
+	}
+	return b.String()
+}
+
+// find returns the place of an index among the spans, and whether one of them has it.
+func (x Indexes) find(index int32) (int, bool) {
+	return slices.BinarySearchFunc(x, index, func(s span, index int32) int {
+		switch {
+		case s.last < index:
+			return -1
+		case s.first > index:
+			return 1
+		}
+		return 0
+	})
+}
+
+// Has reports whether an index is in the set.
+func (x Indexes) Has(index int32) bool {
+	_, ok := x.find(index)
+	return ok
+}
+
+// HasAny reports whether an index from first to last is in the set.
+func (x Indexes) HasAny(first, last int32) bool {
+	return slices.ContainsFunc(x, func(s span) bool { return s.first <= last && s.last >= first })
+}
+
+// With returns the set with an index.
+func (x Indexes) With(index int32) Indexes {
+	i, ok := x.find(index)
+	if ok {
+		return x
+	}
+	x = slices.Insert(slices.Clone(x), i, span{index, index})
+	if i+1 < len(x) && x[i+1].first == index+1 {
+		x[i].last = x[i+1].last
+		x = slices.Delete(x, i+1, i+2)
+	}
+	if i > 0 && x[i-1].last == index-1 {
+		x[i-1].last = x[i].last
+		x = slices.Delete(x, i, i+1)
+	}
+	return x
+}
+
+// Without returns the set without an index.
+func (x Indexes) Without(index int32) Indexes {
+	i, ok := x.find(index)
+	if !ok {
+		return x
+	}
+	rest := slices.DeleteFunc([]span{{x[i].first, index - 1}, {index + 1, x[i].last}}, func(s span) bool { return s.first > s.last })
+	return slices.Replace(slices.Clone(x), i, i+1, rest...)
+}
+
+// Len is how many indexes are in the set.
+func (x Indexes) Len() int {
+	n := 0
+	for _, s := range x {
+		n += int(s.last-s.first) + 1
+	}
+	return n
+}
+
+// Each calls f for each index, in order.
+func (x Indexes) Each(f func(int32)) {
+	for _, s := range x {
+		for index := s.first; index <= s.last; index++ {
+			f(index)
+		}
+	}
+}

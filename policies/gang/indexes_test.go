@@ -1,0 +1,70 @@
+// Tests of sets of indexes.
+
+package gang
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+func TestIndexes(t *testing.T) {
+	tests := map[string]struct {
+		text string
+		with []int32
+		drop []int32
+		want string
+	}{
+		"empty":           {"", nil, nil, ""},
+		"one":             {"", []int32{7}, nil, "7"},
+		"neighbours join": {"0-3,5", []int32{4}, nil, "0-5"},
+		"out of order":    {"", []int32{9, 1, 2, 0, 8}, nil, "0-2,8-9"},
+		"twice":           {"3", []int32{3}, nil, "3"},
+		"a range splits":  {"0-31,40", nil, []int32{16}, "0-15,17-31,40"},
+		"its ends":        {"0-3", nil, []int32{0, 3}, "1-2"},
+		"the last goes":   {"5", nil, []int32{5}, ""},
+		"not in it":       {"5", nil, []int32{6}, "5"},
+		"not a set":       {"x,3-1,2", nil, nil, "2"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			set := ParseIndexes(tc.text)
+			for _, i := range tc.with {
+				set = set.With(i)
+			}
+			for _, i := range tc.drop {
+				set = set.Without(i)
+			}
+			check.Equal(t, "set", tc.want, set.String())
+		})
+	}
+}
+
+// A set has what was put into it and not taken out again, in whatever order that was done.
+func TestIndexesAreASet(t *testing.T) {
+	dice := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		set, want := Indexes(nil), map[int32]bool{}
+		for range 100 {
+			i := dice.Int32N(40)
+			if dice.IntN(3) == 0 {
+				set, want[i] = set.Without(i), false
+			} else {
+				set, want[i] = ParseIndexes(set.With(i).String()), true
+			}
+		}
+		var got []int32
+		set.Each(func(i int32) { got = append(got, i) })
+		var members []int32
+		for i := range int32(40) {
+			check.Equal(t, "has", want[i], set.Has(i))
+			if want[i] {
+				members = append(members, i)
+			}
+		}
+		check.Equal(t, "members", members, slices.Clip(got))
+		check.Equal(t, "count", len(members), set.Len())
+	}
+}
