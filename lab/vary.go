@@ -47,9 +47,9 @@ func Vary(job *v1alpha1.TrainingJob, field string, seconds int32) (*v1alpha1.Tra
 		}
 	case "backoff.initialSeconds":
 		if p.Backoff == nil {
-			p.Backoff = &v1alpha1.Backoff{}
+			p.Backoff = &v1alpha1.Backoff{MaxSeconds: max(seconds, 300)}
 		}
-		p.Backoff.InitialSeconds = seconds
+		p.Backoff.InitialSeconds = &seconds
 	case "excludeNodeSeconds":
 		p.ExcludeNodeSeconds = &seconds
 	case "hold.seconds":

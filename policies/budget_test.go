@@ -134,6 +134,7 @@ func TestWhatIsCounted(t *testing.T) {
 			}
 			s.crashAll()
 			s.VolcanoJobs[0].Ended = true
+			s.after(10 * time.Second)
 		}, 2, 0},
 	}
 	for name, tc := range tests {

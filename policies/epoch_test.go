@@ -468,7 +468,7 @@ func TestARankThatDoesNotReachTheEpoch(t *testing.T) {
 	check.Equal(t, "incidents where the manager has just started", 1, len(s.status().Incidents))
 }
 
-// A program that fails while its gang starts is started again with all others, after as much time as the incident has lasted.
+// A program that fails while its gang starts is started again with all others. Each further start is charged, and waits for the backoff.
 func TestAProgramThatFailsWhileItsGangStarts(t *testing.T) {
 	for name, again := range map[string]int{"the same rank": 0, "another rank": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -478,16 +478,17 @@ func TestAProgramThatFailsWhileItsGangStarts(t *testing.T) {
 			s.all(gang.ProcessRunning)
 			s.fails(again, 1)
 			due := s.after(300 * time.Millisecond).decide().Next
-			check.Equal(t, "next", sceneStart.Add(time.Second), due)
+			check.Equal(t, "next", sceneStart.Truncate(time.Second).Add(10*time.Second), due)
 			s.Now = due
 			s.decide()
 			check.Equal(t, "epoch", int64(3), s.status().Epoch)
 			s.all(gang.ProcessRunning)
 			s.fails(again, 1)
-			check.Equal(t, "the third start", sceneStart.Add(2*time.Second), s.after(time.Millisecond).decide().Next)
-			s.Now = sceneStart.Add(2 * time.Second)
+			check.Equal(t, "the third start", due.Add(20*time.Second), s.after(time.Millisecond).decide().Next)
+			s.Now = due.Add(20 * time.Second)
 			s.decide()
-			check.Equal(t, "fired", []string{"RestartProcesses@0", "RestartProcesses@1", "RestartProcesses@2"}, s.fired(t))
+			check.Equal(t, "fired", []string{"RestartProcesses@0", "RestartProcesses@9", "RestartProcesses@29"}, s.fired(t))
+			check.Equal(t, "charged", int32(3), s.status().Restarts.Charged)
 			s.all(gang.ProcessRunning)
 			s.decide()
 			check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)

@@ -116,7 +116,7 @@ func (d *dice) policy() *v1alpha1.RestartPolicy {
 	p := &v1alpha1.RestartPolicy{Rules: some(d, 3, func(i int) v1alpha1.Rule { return d.rule(fmt.Sprintf("r%d", i)) })}
 	if d.yes() {
 		p.Budget = &v1alpha1.Budget{MaxRestarts: new(d.odd(4)), WindowSeconds: d.odd(1000)}
-		p.Backoff = &v1alpha1.Backoff{InitialSeconds: d.odd(60), MaxSeconds: d.odd(200)}
+		p.Backoff = &v1alpha1.Backoff{InitialSeconds: new(d.odd(60)), MaxSeconds: d.odd(200)}
 		p.ExcludeNodeSeconds = new(d.odd(200))
 		p.UnreachableNode = &v1alpha1.UnreachableNode{Policy: one(d, v1alpha1.ForceDelete, v1alpha1.RequireProof, ""), AfterSeconds: new(d.odd(60))}
 	}

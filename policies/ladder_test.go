@@ -212,7 +212,7 @@ func TestAVolcanoJobThatEndsAgainAndAgainIsChargedForEach(t *testing.T) {
 				}
 				s.crashAll()
 				s.VolcanoJobs[0].Ended = true
-				s.after(time.Second).decide()
+				s.after(time.Minute).decide()
 				s.VolcanoJobs, s.Pods = nil, nil
 				s.started().placed()
 			}

@@ -81,7 +81,7 @@ func twoTasks(jobs, workers *v1alpha1.RestartPolicy) *scene {
 }
 
 func TestATasksOwnRules(t *testing.T) {
-	jobs := policy(withRules(rule("same-name", step(v1alpha1.RestartJob, 0))))
+	jobs := policy(backoff(0, 300), withRules(rule("same-name", step(v1alpha1.RestartJob, 0))))
 	own := policy(withRules(rule("same-name", step(v1alpha1.RestartPod, 0))))
 	s := twoTasks(jobs, own)
 	s.crash(2, 1)

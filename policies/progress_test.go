@@ -20,7 +20,7 @@ func TestRestartsWithoutProgressClimbTheLadder(t *testing.T) {
 	failure := func(progressed bool) []string {
 		s.all(gang.ProcessRunning)
 		s.Pods[0].Process.Progressed = progressed
-		s.after(time.Minute).decide()
+		s.after(2 * time.Minute).decide()
 		s.fails(1, 1)
 		s.decide()
 		inc := &s.status().Incidents[len(s.status().Incidents)-1]

@@ -124,10 +124,10 @@ func (j job) waitingStory(s *v1alpha1.TrainingJobStatus, p *gang.Pod) string {
 	return fmt.Sprintf(", finds no node%s: %s", where, strings.Join(j.FitErrors, ", "))
 }
 
-// backsOffUntil is until when the backoff alone keeps an incident from its first step.
+// backsOffUntil is until when the backoff alone keeps an incident from its first step, or from another start of its programs.
 func (j job) backsOffUntil(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) time.Time {
-	if len(inc.Steps) == 0 && !j.WaitsForCapacity(s, inc) {
-		if up, ok := j.Due(s, inc); ok && up.At.Equal(j.Backoff(s, inc)) && up.At.After(j.Now) {
+	if !j.WaitsForCapacity(s, inc) {
+		if up, ok := j.Due(s, inc); ok && (len(inc.Steps) == 0 || incident.Repeats(inc, up)) && up.At.Equal(j.Backoff(s, inc)) && up.At.After(j.Now) {
 			return up.At
 		}
 	}

@@ -93,7 +93,7 @@ func budget(maxRestarts, windowSeconds int32) func(*v1alpha1.RestartPolicy) {
 
 func backoff(initialSeconds, maxSeconds int32) func(*v1alpha1.RestartPolicy) {
 	return func(p *v1alpha1.RestartPolicy) {
-		p.Backoff = &v1alpha1.Backoff{InitialSeconds: initialSeconds, MaxSeconds: maxSeconds}
+		p.Backoff = &v1alpha1.Backoff{InitialSeconds: &initialSeconds, MaxSeconds: maxSeconds}
 	}
 }
 

@@ -326,17 +326,18 @@ type Budget struct {
 	WindowSeconds int32 `json:"windowSeconds,omitempty"`
 }
 
-// Backoff delays charged restarts that follow one another: the second in the budget's
-// window by initialSeconds, each further one by twice as long as the one before.
+// Backoff delays charged restarts that follow one another without progress between them: the second by initialSeconds, each further one by
+// twice as long as the one before. The first one after progress comes at once. Progress is a newer checkpoint where
+// spec.supervisor.progress tells of checkpoints, and otherwise that the gang has been ready for 300 s.
 //
 // +kubebuilder:validation:XValidation:rule="self.initialSeconds <= self.maxSeconds",fieldPath=".maxSeconds",messageExpression="'maxSeconds is the longest delay, and has to be at least initialSeconds, which is %d'.format([self.initialSeconds])"
 type Backoff struct {
-	// initialSeconds is the first delay. Default: 0, none.
+	// initialSeconds is the first delay; 0 is none. Default: 10. A job all of whose tasks are independent and that has no backoff has none.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
-	// +kubebuilder:default=0
+	// +kubebuilder:default=10
 	// +optional
-	InitialSeconds int32 `json:"initialSeconds,omitempty"`
+	InitialSeconds *int32 `json:"initialSeconds,omitempty"`
 	// maxSeconds is the longest delay. Default: 300.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400

@@ -259,6 +259,10 @@ type Restarts struct {
 	// uncharged counts the incidents with restarts that were not, ever.
 	// +optional
 	Uncharged int32 `json:"uncharged,omitempty"`
+	// progressTime is when the job was last found to have made progress since the restarts before: an incident began then. Restarts that
+	// were charged before it do not delay others: see spec.restartPolicy.backoff.
+	// +optional
+	ProgressTime *metav1.Time `json:"progressTime,omitempty"`
 	// chargedTimes are when incidents were charged, within the budget's window.
 	// +listType=atomic
 	// +optional

@@ -8,12 +8,13 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/instant"
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
-// Between two restarts of the programs of a gang by one incident there is as much time as the incident has lasted, so that a program that
-// fails at each start is started less and less often, until the next step of the rule is due.
-const minAgain, maxAgain = time.Second, 30 * time.Second
+// Between two restarts of the programs of a gang by one incident there is as much time as the incident has lasted, and as much as the
+// backoff says where they are charged, so that a program that fails at each start is started less and less often.
+const minAgain, maxAgain = time.Second, 5 * time.Minute
 
 // rejoins reports whether the last step of an incident started programs again in the pods that there are.
 func rejoins(inc *v1alpha1.Incident) bool {
@@ -38,5 +39,14 @@ func (v *View) againAt(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) ti
 		return time.Time{}
 	}
 	last := LastRestart(inc)
-	return last.Add(min(max(last.Sub(inc.StartTime.Time), minAgain), maxAgain))
+	at := last.Add(min(max(last.Sub(inc.StartTime.Time), minAgain), maxAgain))
+	if v.ChargesRepeats(inc) {
+		at = instant.Latest(at, v.backoffOf(s, v.PolicyFor(inc)))
+	}
+	return at
+}
+
+// Repeats reports whether a step starts the programs of a gang once more, because one has failed before all ran.
+func Repeats(inc *v1alpha1.Incident, up Rung) bool {
+	return up.Index == Unruled && rules.ActionOf(up.Action).Rejoins && Restarted(inc)
 }

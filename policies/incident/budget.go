@@ -35,6 +35,12 @@ func (v *View) Charges(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bo
 	return class == v1alpha1.ClassUser
 }
 
+// ChargesRepeats reports whether further starts of the programs are charged to an incident, one of which has failed before all ran. They are
+// charged whatever the incident began with: it is a program that failed.
+func (v *View) ChargesRepeats(inc *v1alpha1.Incident) bool {
+	return v.RuleOf(inc).Charge != v1alpha1.ChargeNever
+}
+
 // FailedAsWhole reports whether every rank has failed again after this incident restarted the whole job. That is charged again.
 func (v *View) FailedAsWhole(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
 	return Restarted(inc) && restartedWholeJob(inc) && v.AllFailed(s)
@@ -73,14 +79,19 @@ func (v *View) NextWindowEnd(s *v1alpha1.TrainingJobStatus) time.Time {
 }
 
 // Backoff returns the earliest time of the next charged restart: initialSeconds after the last one, and twice as long after
-// each further one within the window.
+// each further one. It is zero where the job has made progress since the last one.
 func (v *View) Backoff(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) time.Time {
 	policy := v.PolicyFor(inc)
-	if policy.InitialBackoff == 0 || !v.Charges(s, inc) {
+	if !v.Charges(s, inc) {
 		return time.Time{}
 	}
-	spent := v.Spent(s, policy)
-	if len(spent) == 0 {
+	return v.backoffOf(s, policy)
+}
+
+// backoffOf is the earliest time of the next restart that is charged to a budget.
+func (v *View) backoffOf(s *v1alpha1.TrainingJobStatus, policy *rules.Policy) time.Time {
+	spent := slices.DeleteFunc(v.Spent(s, policy), func(t metav1.Time) bool { return t.Before(s.Restarts.ProgressTime) })
+	if len(spent) == 0 || policy.InitialBackoff == 0 {
 		return time.Time{}
 	}
 	delay := policy.InitialBackoff

@@ -3,6 +3,10 @@
 package incident
 
 import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -11,6 +15,18 @@ import (
 
 // defaultMaxRestarts is how many restarts in a row may leave no newer checkpoint, as the API's comment has it.
 const defaultMaxRestarts = 3
+
+// progressAfter is how long a gang has to be ready to count as having made progress, where nothing tells of its checkpoints.
+const progressAfter = 5 * time.Minute
+
+// HasProgressed reports whether the job has made progress since it last began to run, as far as is known.
+func (v *View) HasProgressed() bool {
+	if found := v.progress(); v.tracksProgress() && found != progressUnknown {
+		return found == someProgress
+	}
+	running := meta.FindStatusCondition(v.Job.Status.Conditions, v1alpha1.ConditionRunning)
+	return running != nil && running.Status == metav1.ConditionTrue && v.Now.Sub(running.LastTransitionTime.Time) >= progressAfter
+}
 
 // progress is whether the programs of a gang have saved a checkpoint in its present epoch.
 type progress int

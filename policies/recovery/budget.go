@@ -12,14 +12,14 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/incident"
 )
 
-// charge counts an incident against its budget, once for each time that the job fell, or
+// charge counts an incident against its budget, once for each time that the job failed or its programs failed to start, or
 // as uncharged. It returns false, and counts nothing, where the budget is used up.
-func (e Engine) charge(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
-	again := e.FailedAsWhole(s, inc)
-	if inc.Charged && !again {
+func (e Engine) charge(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up incident.Rung) bool {
+	repeats := incident.Repeats(inc, up) && e.ChargesRepeats(inc)
+	if inc.Charged && !repeats && !e.FailedAsWhole(s, inc) {
 		return true
 	}
-	if !e.Charges(s, inc) {
+	if !e.Charges(s, inc) && !repeats {
 		if !incident.Counted(inc) && !incident.Resumes(inc) {
 			s.Restarts.Uncharged++
 		}
@@ -38,6 +38,13 @@ func (e Engine) charge(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bo
 	spent = append(spent, metav1.NewTime(e.Now))
 	*incident.ChargedTimes(s, policy) = spent
 	return true
+}
+
+// noteProgressMade records that the job has made progress since the restarts that were charged, which delay no others any more.
+func (e Engine) noteProgressMade(s *v1alpha1.TrainingJobStatus) {
+	if s.Restarts.Charged > 0 && e.HasProgressed() {
+		s.Restarts.ProgressTime = new(metav1.NewTime(e.Now))
+	}
 }
 
 // refund takes back what was charged to an incident.

@@ -103,6 +103,7 @@ func (e Engine) moveOn(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f 
 }
 
 func (e Engine) open(s *v1alpha1.TrainingJobStatus, trigger v1alpha1.EventType, class v1alpha1.FailureClass) *v1alpha1.Incident {
+	e.noteProgressMade(s)
 	var last int32
 	for _, inc := range s.Incidents {
 		last = max(last, inc.ID)

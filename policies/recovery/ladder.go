@@ -35,6 +35,9 @@ func (e Engine) takeDueSteps(s *v1alpha1.TrainingJobStatus) time.Time {
 				break
 			}
 			e.fire(s, inc, up)
+			if gang.Finished(s) {
+				return time.Time{} // the incident may be forgotten by now
+			}
 		}
 		if saves.IsZero() {
 			e.goOn(inc)
@@ -57,7 +60,7 @@ func (e Engine) fire(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up i
 		e.Fail(s, v1alpha1.ReasonFailedByRule, "rule "+inc.Rule+" says so: "+incident.Story(inc))
 		return
 	}
-	if !e.charge(s, inc) {
+	if !e.charge(s, inc, up) {
 		e.Fail(s, v1alpha1.ReasonBudgetExhausted, e.Exhausted(inc)+incident.Story(inc))
 		return
 	}

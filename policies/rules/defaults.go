@@ -11,6 +11,8 @@ const (
 	defaultExcludeNodeSeconds      = 3600
 	defaultMaxRestarts             = 20
 	defaultWindowSeconds           = 86400
+	defaultInitialBackoffSeconds   = 10
+	defaultMaxBackoffSeconds       = 300
 	defaultUnreachableAfterSeconds = 60
 )
 

@@ -3,6 +3,7 @@
 package rules
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/utils/ptr"
@@ -40,7 +41,11 @@ func (b ByTask) Of(task string) *Policy {
 
 // Policies are the policies of a job and of its tasks.
 func Policies(job *v1alpha1.TrainingJob) ByTask {
-	own := defaultPolicy(job.Spec.Supervisor != nil).overlaid("", job.Spec.RestartPolicy)
+	own := defaultPolicy(job.Spec.Supervisor != nil)
+	if !slices.ContainsFunc(job.Spec.Tasks, func(t v1alpha1.Task) bool { return !t.Independent }) {
+		own.InitialBackoff = 0 // the failure of one rank delays no other
+	}
+	own = own.overlaid("", job.Spec.RestartPolicy)
 	out := ByTask{"": &own}
 	for i := range job.Spec.Tasks {
 		t := &job.Spec.Tasks[i]
@@ -57,6 +62,8 @@ func defaultPolicy(supervised bool) Policy {
 		Rules:            DefaultRules(supervised),
 		MaxRestarts:      defaultMaxRestarts,
 		Window:           instant.Seconds(defaultWindowSeconds),
+		InitialBackoff:   instant.Seconds(defaultInitialBackoffSeconds),
+		MaxBackoff:       instant.Seconds(defaultMaxBackoffSeconds),
 		ExcludeNode:      instant.Seconds(defaultExcludeNodeSeconds),
 		UnreachableAfter: instant.Seconds(defaultUnreachableAfterSeconds),
 		GangDownAfter:    instant.Seconds(defaultUnreachableAfterSeconds),
@@ -79,7 +86,7 @@ func (p Policy) overlaid(task string, over *v1alpha1.RestartPolicy) Policy {
 		}
 	}
 	if b := over.Backoff; b != nil {
-		p.InitialBackoff, p.MaxBackoff = instant.Seconds(b.InitialSeconds), instant.Seconds(b.MaxSeconds)
+		p.InitialBackoff, p.MaxBackoff = instant.Seconds(ptr.Deref(b.InitialSeconds, defaultInitialBackoffSeconds)), instant.Seconds(b.MaxSeconds)
 	}
 	if over.ExcludeNodeSeconds != nil {
 		p.ExcludeNode = instant.Seconds(*over.ExcludeNodeSeconds)

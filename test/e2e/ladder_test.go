@@ -70,7 +70,7 @@ func TestBudgetExhausted(t *testing.T) {
 func TestBackoffDelaysTheSecondRestart(t *testing.T) {
 	s := newScenario(t, "backoff", 1, 4)
 	s.run(s.trainingJob(3, rules(anything(step(v1alpha1.RestartPod, 0))), func(j *v1alpha1.TrainingJob) {
-		j.Spec.RestartPolicy.Backoff = &v1alpha1.Backoff{InitialSeconds: 4, MaxSeconds: 60}
+		j.Spec.RestartPolicy.Backoff = &v1alpha1.Backoff{InitialSeconds: new(int32(4)), MaxSeconds: 60}
 	}))
 
 	s.must(testCluster.FailPod(s.ctx, keyOf(s.pod(1)), 1), "fail a pod")

@@ -95,11 +95,14 @@ func (r *record) checkCharge(inc *v1alpha1.Incident) {
 	spent, last := 0, time.Time{}
 	for _, c := range r.ledger.charges {
 		if c.budgetOf == policy.budgetOf && c.at.Truncate(time.Second).After(r.o.Now.Add(-policy.window)) {
-			spent, last = spent+1, c.at
+			spent++
+			if progress := r.s.Restarts.ProgressTime; progress == nil || !c.at.Truncate(time.Second).Before(progress.Time) {
+				last = c.at
+			}
 		}
 	}
 	r.require(Budget, spent < policy.maxRestarts, "one charge more than the %d within %s to the budget of %q", policy.maxRestarts, policy.window, policy.budgetOf)
-	if spent > 0 && policy.backoff > 0 {
+	if !last.IsZero() && policy.backoff > 0 {
 		r.happened("charge that waited for the backoff")
 		waited := !r.o.Now.Before(last.Truncate(time.Second).Add(min(policy.backoff, policy.maxBackoff)))
 		r.require(Timing, waited, "incident %d does not wait for the backoff", inc.ID)

@@ -29,7 +29,7 @@ func (t *tenant) drawPolicy(task *v1alpha1.Task) *v1alpha1.RestartPolicy {
 	}
 	if t.one(2) {
 		initial := int32(t.rng.IntN(60))
-		p.Backoff = &v1alpha1.Backoff{InitialSeconds: initial, MaxSeconds: initial + int32(t.rng.IntN(200))}
+		p.Backoff = &v1alpha1.Backoff{InitialSeconds: &initial, MaxSeconds: initial + int32(t.rng.IntN(200))}
 	}
 	if t.one(3) {
 		p.ExcludeNodeSeconds = new(int32(t.rng.IntN(3) * 600))

@@ -92,7 +92,7 @@ func TestRefundOfAnEarlierCharge(t *testing.T) {
 	job := w.tenants[0]
 	w.verbose, job.never = true, true
 	job.edit(func(spec *v1alpha1.TrainingJob) {
-		spec.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Backoff: &v1alpha1.Backoff{InitialSeconds: 27, MaxSeconds: 27}}
+		spec.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Backoff: &v1alpha1.Backoff{InitialSeconds: new(int32(27)), MaxSeconds: 27}}
 		spec.Spec.Tasks[1].RestartPolicy = &v1alpha1.RestartPolicy{Rules: defaultRules()} // else the workers fall in the head's wake
 	})
 	fall := func(r rank) {

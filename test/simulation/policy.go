@@ -27,6 +27,9 @@ type policy struct {
 // policyOf lays the policy of a task over the job's, and that over the default. The empty name stands for the job.
 func policyOf(job *v1alpha1.TrainingJob, task string) policy {
 	p := policy{rules: defaultRules(), maxRestarts: 20, window: seconds(86400), unreachableAfter: seconds(60), gangDownAfter: seconds(60)}
+	if slices.ContainsFunc(job.Spec.Tasks, func(t v1alpha1.Task) bool { return !t.Independent }) {
+		p.backoff, p.maxBackoff = seconds(10), seconds(300)
+	}
 	p.overlay("", job.Spec.RestartPolicy)
 	for i := range job.Spec.Tasks {
 		if t := &job.Spec.Tasks[i]; t.Name == task {
@@ -47,7 +50,7 @@ func (p *policy) overlay(task string, over *v1alpha1.RestartPolicy) {
 		p.budgetOf, p.maxRestarts, p.window = task, int(ptr.Deref(b.MaxRestarts, 20)), seconds(b.WindowSeconds)
 	}
 	if b := over.Backoff; b != nil {
-		p.backoff, p.maxBackoff = seconds(b.InitialSeconds), seconds(b.MaxSeconds)
+		p.backoff, p.maxBackoff = seconds(ptr.Deref(b.InitialSeconds, 10)), seconds(b.MaxSeconds)
 	}
 	if u := over.UnreachableNode; u != nil {
 		after := ptr.Deref(u.AfterSeconds, 60)
