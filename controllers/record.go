@@ -112,7 +112,7 @@ func (r *TrainingJobReconciler) forget(key types.NamespacedName) {
 	r.tried.keep(key, nil)
 	r.opened.keep(key, nil)
 	r.lacks.forget(key)
-	r.silences.forget(key)
+	r.countUnder(key, "")
 	r.lastNodes.forget(key)
 	r.fitErrors.forget(key)
 	r.checkpoints.keep(key, nil)

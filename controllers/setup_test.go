@@ -84,11 +84,8 @@ func TestWhichJobsANodeConcerns(t *testing.T) {
 	e.settle()
 	check.Equal(t, "another node, while it looks for room", request, e.r.jobsOn(t.Context(), fakeapi.Node("n5")))
 	check.Equal(t, "a HealthPolicy", request, e.r.jobsThatMove(t.Context(), nil))
-	queue := func(name string) *scheduling.Queue {
-		return &scheduling.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	}
-	check.Equal(t, "its queue", request, e.r.jobsOfQueue(t.Context(), queue("research")))
-	check.Equal(t, "another queue", nil, e.r.jobsOfQueue(t.Context(), queue("other")))
+	check.Equal(t, "its queue", request, e.r.jobsOfQueue(t.Context(), aQueue("research")))
+	check.Equal(t, "another queue", nil, e.r.jobsOfQueue(t.Context(), aQueue("other")))
 	check.Equal(t, "a pod", request, jobOf(t.Context(), e.pod("llm-1-worker-0")))
 	check.Equal(t, "somebody's pod", nil, jobOf(t.Context(), &corev1.Pod{}))
 }

@@ -104,7 +104,6 @@ func (r *TrainingJobReconciler) step(ctx context.Context, req ctrl.Request) (_ c
 	if !job.DeletionTimestamp.IsZero() || r.writes.newerThan(job) {
 		return ctrl.Result{}, nil // gone soon, or the cache has yet to show our own last write: its event brings us back
 	}
-	startSeries(job.Namespace, job.Spec.Queue)
 	pass := r.Traces.Pass(job)
 	defer func() { pass.End(err) }()
 	o, err := r.observe(pass.Stage(ctx, tracing.Observe), job)
