@@ -112,6 +112,8 @@ func (r *TrainingJobReconciler) forget(key types.NamespacedName) {
 	r.tried.keep(key, nil)
 	r.opened.keep(key, nil)
 	r.lacks.forget(key)
+	r.podEvents.keep(key)
+	r.createErrors.keep(key)
 	r.countUnder(key, "")
 	r.lastNodes.forget(key)
 	r.fitErrors.forget(key)

@@ -208,6 +208,9 @@ func named(ranks []string) string {
 	return strings.Join(ranks, ", ")
 }
 
+// cut returns the first bytes of a text, without a letter that is cut in two.
+func cut(text string, bytes int) string { return strings.ToValidUTF8(text[:min(len(text), bytes)], "") }
+
 func incidentNamed(s *v1alpha1.TrainingJobStatus, id int32) *v1alpha1.Incident {
 	for i := range s.Incidents {
 		if s.Incidents[i].ID == id {
@@ -217,8 +220,12 @@ func incidentNamed(s *v1alpha1.TrainingJobStatus, id int32) *v1alpha1.Incident {
 	return nil
 }
 
+// maxNote is how long the note of an event may be, in bytes: the API server refuses longer ones.
+const maxNote = 1024
+
 // tell tells the job's users by an event, and those who run the manager by a line of the log.
 func (r *TrainingJobReconciler) tell(job *v1alpha1.TrainingJob, kind, reason, action, note string) {
+	note = cut(note, maxNote)
 	r.Events.Eventf(job, nil, kind, reason, action, "%s", note)
 	log.Log.Info(reason, "TrainingJob", klog.KObj(job), "note", note)
 }

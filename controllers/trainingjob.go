@@ -43,18 +43,20 @@ type TrainingJobReconciler struct {
 	// Verdicts are those of the fleet controller in this process; nil for what the cache shows of them.
 	Verdicts *fleet.Verdicts
 
-	topology    hypernodes.Cache
-	writes      lastWrites
-	refusals    refusals
-	fitErrors   fitErrors
-	tried       podMemory // left to the scheduler
-	opened      podMemory // their gates were lifted
-	lacks       lacks
-	silences    silences
-	lastNodes   lastNodes
-	conflicts   inARow
-	refused     inARow
-	checkpoints checkpoints
+	topology     hypernodes.Cache
+	writes       lastWrites
+	refusals     refusals
+	fitErrors    fitErrors
+	tried        podMemory // left to the scheduler
+	opened       podMemory // their gates were lifted
+	lacks        lacks
+	podEvents    eventMemory
+	createErrors eventMemory
+	silences     silences
+	lastNodes    lastNodes
+	conflicts    inARow
+	refused      inARow
+	checkpoints  checkpoints
 }
 
 // +kubebuilder:rbac:groups=lockstep.dev,resources=trainingjobs,verbs=get;list;watch;delete
