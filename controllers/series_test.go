@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -81,29 +82,29 @@ func TestSeriesAreNotUsersToMake(t *testing.T) {
 	for name, exist := range map[string]bool{"queues that do not exist": false, "queues that exist": true} {
 		t.Run(name, func(t *testing.T) {
 			forgetSeries()
-			e := newEnv(t)
-			each := func(do func(job *v1alpha1.TrainingJob)) {
-				for i := range jobs {
-					job := aJob()
-					job.Name, job.UID, job.Spec.Queue = fmt.Sprintf("j%d", i), types.UID(fmt.Sprintf("uid-%d", i)), fmt.Sprintf("q%d", i)
-					do(job)
-					_, err := e.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(job)})
-					e.Must(err)
-				}
-			}
-			each(func(job *v1alpha1.TrainingJob) {
-				e.Must(e.API.Create(t.Context(), job))
+			var objects []client.Object
+			var all []*v1alpha1.TrainingJob
+			for i := range jobs {
+				job := aJob()
+				job.Name, job.UID, job.Spec.Queue = fmt.Sprintf("j%d", i), types.UID(fmt.Sprintf("uid-%d", i)), fmt.Sprintf("q%d", i)
+				all, objects = append(all, job), append(objects, job)
 				if exist {
-					e.Must(e.API.Create(t.Context(), aQueue(job.Spec.Queue)))
+					objects = append(objects, aQueue(job.Spec.Queue))
 				}
-			})
-			want, gauges := ofAQueue, 3
-			if exist {
-				want, gauges = jobs*ofAQueue, 3*jobs
 			}
-			check.Equal(t, "series", want, countSeries(t, collectors()...))
-			check.Equal(t, "series of gauges", gauges, countSeries(t, &Gauges{Jobs: e.r.Client, Clock: e.Clock}))
-			each(func(job *v1alpha1.TrainingJob) { e.Must(e.API.Delete(t.Context(), job)) })
+			e := newEnv(t, objects...)
+			for _, job := range all {
+				e.Must(e.r.observeQueue(t.Context(), &gang.Observation{Job: job}))
+			}
+			queues := 1
+			if exist {
+				queues = jobs
+			}
+			check.Equal(t, "series", queues*ofAQueue, countSeries(t, collectors()...))
+			check.Equal(t, "series of gauges", queues*2, countSeries(t, &Gauges{Jobs: e.r.Client, Clock: e.Clock}))
+			for _, job := range all {
+				e.r.forget(client.ObjectKeyFromObject(job))
+			}
 			check.Equal(t, "series once the jobs are gone", 0, countSeries(t, collectors()...))
 			check.Equal(t, "memory", 0, len(series.queues)+len(series.jobs))
 		})
