@@ -100,7 +100,7 @@ func (r *TrainingJobReconciler) step(ctx context.Context, req ctrl.Request) (_ c
 		r.forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if err := r.catchUp(ctx, req.NamespacedName); err != nil {
+	if err := r.catchUp(ctx, job); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !job.DeletionTimestamp.IsZero() || r.writes.newerThan(job) {
