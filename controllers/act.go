@@ -137,7 +137,7 @@ func refusal(err error) string {
 		why = strings.TrimRight(after, "; ")
 	}
 	why = strings.ReplaceAll(why, "spec.task[", "spec.tasks[") // as the TrainingJob has it
-	return "the Volcano Job is refused: " + strings.ToValidUTF8(why[:min(len(why), maxRefusal)], "") + refusalAdvice(why)
+	return "the Volcano Job is refused: " + cut(why, maxRefusal) + refusalAdvice(why)
 }
 
 // refusalAdvice says what to do about a refusal, as far as that can be known.

@@ -175,7 +175,7 @@ func (b *binder) bindPod(ctx context.Context, pod *corev1.Pod) error {
 	if err != nil {
 		return fmt.Errorf("bind pod %s to node %s: %w", pod.Name, pod.Spec.NodeName, err)
 	}
-	bindings.WithLabelValues(b.job.Namespace, b.job.Spec.Queue, bindingDone).Inc()
+	bindings.WithLabelValues(b.job.Namespace, queueLabel(b.job), bindingDone).Inc()
 	b.Events.Eventf(pod, nil, corev1.EventTypeNormal, "Scheduled", "Binding", "Bound to node %s, which TrainingJob %s has held for it", pod.Spec.NodeName, b.job.Name)
 	return nil
 }
@@ -183,6 +183,6 @@ func (b *binder) bindPod(ctx context.Context, pod *corev1.Pod) error {
 // leaveToScheduler notes that a pod is not to be bound, so that it is tried once.
 func (b *binder) leaveToScheduler(ctx context.Context, pod *corev1.Pod, node string, why error) {
 	b.tried.note(client.ObjectKeyFromObject(b.job), string(pod.UID))
-	bindings.WithLabelValues(b.job.Namespace, b.job.Spec.Queue, bindingLeft).Inc()
+	bindings.WithLabelValues(b.job.Namespace, queueLabel(b.job), bindingLeft).Inc()
 	log.FromContext(ctx).Info("The scheduler places a pod that returns to its node", "pod", pod.Name, "node", node, "reason", why.Error())
 }

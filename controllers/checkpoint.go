@@ -19,7 +19,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/semaphore"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -31,10 +30,13 @@ import (
 )
 
 const (
-	// maxAsked is how many pods of all jobs are asked side by side. The pods of one request are
-	// asked together or not at all, for a checkpoint that is saved by all needs all; a job with
-	// more than this many has the rest asked beside them.
-	maxAsked = 8192
+	// maxAsked is how many pods of all jobs are asked side by side, maxAskedOfNamespace how many of one namespace, and
+	// maxAskedOfJob how many of one job, so that programs that never answer do not use up the time of others. The pods of one request
+	// are asked together or not at all, because a checkpoint that is saved by all needs all: a request for more pods than maxAskedOfJob
+	// counts as that many.
+	maxAsked            = 8192
+	maxAskedOfNamespace = maxAsked / 4
+	maxAskedOfJob       = maxAskedOfNamespace / 2
 	// askAgain is how long after a pod was not reached, or had no time, it is asked again.
 	askAgain = time.Second
 	// dialTimeout is how long a pod has to accept a connection.
@@ -69,7 +71,7 @@ type checkpointRequest struct {
 type checkpoints struct {
 	mu      sync.Mutex
 	sent    map[types.NamespacedName]map[string]*sentRequest // by job and ID
-	slots   *semaphore.Weighted
+	slots   shares
 	wakes   chan event.GenericEvent
 	running sync.WaitGroup
 	stopped bool
@@ -104,7 +106,7 @@ func (c *checkpoints) send(job types.NamespacedName, ask policies.Ask, timeout t
 		return
 	}
 	if c.sent == nil {
-		c.sent, c.slots = map[types.NamespacedName]map[string]*sentRequest{}, semaphore.NewWeighted(maxAsked)
+		c.sent = map[types.NamespacedName]map[string]*sentRequest{}
 	}
 	if c.sent[job] == nil {
 		c.sent[job] = map[string]*sentRequest{}
@@ -118,7 +120,7 @@ func (c *checkpoints) send(job types.NamespacedName, ask policies.Ask, timeout t
 	request.cancel = append(request.cancel, cancel)
 	request.open += len(ask.Pods)
 	for _, p := range ask.Pods {
-		request.answers[gang.AnswerKey{Request: ask.ID, Pod: p.UID}] = gang.Answer{}
+		request.answers[gang.AnswerKey{Request: ask.ID, Pod: p.UID}] = gang.Answer{Message: notAsked}
 	}
 	c.running.Go(func() {
 		defer cancel()
@@ -126,13 +128,25 @@ func (c *checkpoints) send(job types.NamespacedName, ask policies.Ask, timeout t
 	})
 }
 
+// notAsked is what is known of a pod whose request waits for its turn.
+const notAsked = "not asked, because the manager was asking as many other pods as it may"
+
 // askAll asks all pods of a request side by side, once there is room for them.
 func (c *checkpoints) askAll(ctx context.Context, job types.NamespacedName, ask policies.Ask, request *sentRequest) {
-	n := int64(min(len(ask.Pods), maxAsked))
-	if c.slots.Acquire(ctx, n) != nil {
-		return // its time is over
+	n := int64(min(len(ask.Pods), maxAskedOfJob))
+	for _, share := range []struct {
+		of   types.NamespacedName
+		size int64
+	}{{job, maxAskedOfJob}, {types.NamespacedName{Namespace: job.Namespace}, maxAskedOfNamespace}, {types.NamespacedName{}, maxAsked}} {
+		release, err := c.slots.acquire(ctx, share.of, share.size, n)
+		if err != nil {
+			return // its time is over
+		}
+		defer release()
 	}
-	defer c.slots.Release(n)
+	for _, p := range ask.Pods {
+		c.note(request, gang.AnswerKey{Request: ask.ID, Pod: p.UID}, gang.Answer{})
+	}
 	var pods sync.WaitGroup
 	for _, p := range ask.Pods {
 		pods.Go(func() { c.ask(ctx, job, ask, p, request) })

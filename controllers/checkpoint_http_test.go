@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/test/check"
@@ -188,21 +190,62 @@ func TestTheManagerStopsAsking(t *testing.T) {
 	check.Equal(t, "requests", 1, len(c.sent[key]))
 }
 
-// More pods than may be asked side by side are asked as one job, and others wait for room.
+// roundTripper answers requests in the place of programs.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// Programs that never answer keep none of another job waiting, and those of many jobs none of another namespace.
 func TestRoomForRequests(t *testing.T) {
-	p := aProgram(t)
-	ip, port := at(t, p.Server)
-	c, _ := request(t, ip, port, "/save", time.Hour)
-	take(t, "the request", p.asked)
-	check.Equal(t, "room for all", false, c.slots.TryAcquire(maxAsked))
-	check.Equal(t, "room for the others", true, c.slots.TryAcquire(maxAsked-1))
-	c.send(key, policies.Ask{ID: "late", Port: port, Path: "/save", Pods: []policies.AskedPod{{IP: ip, UID: "v"}}}, time.Hour)
-	check.Equal(t, "answers", 2, len(c.answers(key)))
-	check.Equal(t, "asked", 0, len(p.asked))
-	p.answer <- http.StatusOK
-	take(t, "the other request", p.asked)
-	p.answer <- http.StatusOK
+	before := programs
+	defer func() { programs = before }()
+	asked := make(chan string, 30000)
+	programs = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		asked <- r.URL.Path
+		if !strings.HasPrefix(r.URL.Path, "/large") {
+			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+		}
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	})}
+	c := &checkpoints{}
+	job := func(namespace, name string) types.NamespacedName {
+		return types.NamespacedName{Namespace: namespace, Name: name}
+	}
+	send := func(job types.NamespacedName, path string, pods int) {
+		ask := policies.Ask{ID: path, Path: path}
+		for i := range pods {
+			ask.Pods = append(ask.Pods, policies.AskedPod{IP: "192.0.2.1", UID: fmt.Sprint(i)})
+		}
+		c.send(job, ask, time.Hour)
+	}
+	isAsked := func(path string, pods int) {
+		t.Helper()
+		for range pods {
+			check.Equal(t, "asked", path, take(t, "a request to "+path, asked))
+		}
+	}
+	send(job("a", "large-0"), "/large-0", 8000)
+	isAsked("/large-0", 8000)
+	send(job("a", "small"), "/small", 10)
+	isAsked("/small", 10)
+	send(job("a", "large-0"), "/large-0-again", 10)
+	send(job("a", "large-1"), "/large-1", 8000)
+	isAsked("/large-1", 8000)
+	send(job("a", "late"), "/late", 1)
+	send(job("b", "small"), "/other", 10)
+	isAsked("/other", 10)
+	waits := gang.Answer{Message: notAsked}
+	check.Equal(t, "of the same job", waits, c.answers(job("a", "large-0"))[gang.AnswerKey{Request: "/large-0-again", Pod: "0"}])
+	check.Equal(t, "of the same namespace", waits, c.answers(job("a", "late"))[gang.AnswerKey{Request: "/late", Pod: "0"}])
+	check.Equal(t, "of one that hangs", gang.Answer{}, c.answers(job("a", "large-1"))[gang.AnswerKey{Request: "/large-1", Pod: "0"}])
+
+	c.keep(job("a", "large-1"), nil)
+	isAsked("/late", 1)
+	c.keep(job("a", "large-0"), []string{"/large-0-again"})
+	isAsked("/large-0-again", 10)
+	c.keep(job("a", "large-0"), nil)
 	c.running.Wait()
-	c.keep(key, nil)
-	check.Equal(t, "answers", 0, len(c.answers(key)))
+	check.Equal(t, "answer", gang.Answer{Saved: true}, c.answers(job("a", "late"))[gang.AnswerKey{Request: "/late", Pod: "0"}])
+	check.Equal(t, "shares that are remembered", 0, len(c.slots.of))
 }

@@ -30,10 +30,10 @@ type env struct {
 
 var key = types.NamespacedName{Namespace: "research", Name: "llm"}
 
-// newEnv makes a cluster of two racks of three nodes, and the objects.
+// newEnv makes a cluster of two racks of three nodes, with the queue of aJob, and the objects.
 func newEnv(t *testing.T, objects ...client.Object) *env {
 	t.Helper()
-	e := &env{Server: fakeapi.New(t, t0, AddIndexes, objects...)}
+	e := &env{Server: fakeapi.New(t, t0, AddIndexes, append(objects, aQueue("research"))...)}
 	e.restart(interceptor.Funcs{})
 	return e
 }
@@ -51,6 +51,10 @@ func aJob() *v1alpha1.TrainingJob {
 			Name: "worker", Replicas: 2, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "train", Image: "train"}}}},
 		}}},
 	}
+}
+
+func aQueue(name string) *scheduling.Queue {
+	return &scheduling.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
 func (e *env) reconcile() (ctrl.Result, error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
@@ -19,7 +20,7 @@ import (
 // the time in which their gangs were ready, by that and the time in which they were not; how many jobs are in which state; how many
 // incidents are open, and for how long the oldest of them is.
 type Gauges struct {
-	// Jobs reads from a cache with the indexes of AddIndexes.
+	// Jobs reads jobs and queues from a cache with the indexes of AddIndexes.
 	Jobs  client.Reader
 	Clock clock.PassiveClock
 }
@@ -74,10 +75,18 @@ func (g *Gauges) Collect(ch chan<- prometheus.Metric) {
 	if err := g.Jobs.List(ctx, jobs, client.MatchingFields{indexUnfinished: yes}, client.UnsafeDisableDeepCopy); err != nil {
 		return // the cache has yet to start, or stops: an error would cost all other metrics, too
 	}
+	queues := &scheduling.QueueList{}
+	if err := g.Jobs.List(ctx, queues, client.UnsafeDisableDeepCopy); err != nil {
+		return
+	}
+	exists := make(map[string]bool, len(queues.Items))
+	for i := range queues.Items {
+		exists[queues.Items[i].Name] = true
+	}
 	now, sums := g.Clock.Now(), map[[2]string]*queueSums{}
 	for i := range jobs.Items {
 		job := &jobs.Items[i]
-		of := [2]string{job.Namespace, job.Spec.Queue}
+		of := [2]string{job.Namespace, labelOf(job.Spec.Queue, exists[job.Spec.Queue])}
 		if sums[of] == nil {
 			sums[of] = &queueSums{states: map[v1alpha1.State]int{}}
 		}

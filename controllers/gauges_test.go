@@ -49,10 +49,10 @@ func TestETTR(t *testing.T) {
 	down.Status.Availability.Interruption = &v1alpha1.Interruption{StartTime: metav1.NewMicroTime(t0.Add(-15 * time.Minute)), Cause: "PodFailed"}
 	e := newEnv(t,
 		since("one", "research", "a", time.Hour, 30*time.Minute), since("two", "research", "a", 3*time.Hour, 0), since("three", "research", "b", time.Hour, 0),
-		down, never, over,
+		down, never, over, since("nowhere", "research", "no-such-queue", time.Hour, 0), aQueue("a"), aQueue("b"), aQueue("other"),
 	)
 	ettr := only{&Gauges{Jobs: e.r.Client, Clock: e.Clock}, ettrDesc}
-	check.Equal(t, "ratios", map[string][2]float64{"research a": {0.875}, "research b": {1}, "team a": {0.75}}, told(t, ettr))
+	check.Equal(t, "ratios", map[string][2]float64{"research a": {0.875}, "research b": {1}, "research unknown": {1}, "team a": {0.75}}, told(t, ettr))
 	e.Clock.SetTime(t0.Add(time.Hour))
 	check.Equal(t, "an hour later", 0.375, told(t, ettr)["team a"][0])
 }
@@ -73,6 +73,7 @@ func TestJobsAndOpenIncidents(t *testing.T) {
 	e := newEnv(t,
 		at("one", "a", v1alpha1.StateRunning, v1alpha1.OutcomeRecovered), at("two", "a", v1alpha1.StateRunning), over,
 		at("three", "a", v1alpha1.StateRecovering, v1alpha1.OutcomeRecovered, "", ""), at("four", "b", v1alpha1.StateQueued), at("new", "b", ""),
+		aQueue("a"), aQueue("b"),
 	)
 	gauges := &Gauges{Jobs: e.r.Client, Clock: e.Clock}
 	check.Equal(t, "jobs", map[string][2]float64{"research a Running": {2}, "research a Recovering": {1}, "research b Queued": {1}}, told(t, only{gauges, jobsDesc}))

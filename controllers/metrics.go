@@ -1,4 +1,4 @@
-// Metrics, by namespace, queue and reason; never by job, pod or node, which have no bound.
+// Metrics, by namespace, queue and reason; never by job, pod or node, which have no bound. See series.go for that of queues.
 
 package controllers
 
@@ -68,7 +68,17 @@ const (
 	bindingLeft = "LeftToScheduler"
 )
 
-// kept are the metrics that are counted as things happen.
-var kept = []prometheus.Collector{incidents, steps, recovery, phases, lostSeconds, replacedRanks, checkpointsTotal, checkpointSeconds, bindings, silentSupervisors}
+// vector is a metric with labels.
+type vector interface {
+	prometheus.Collector
+	DeletePartialMatch(labels prometheus.Labels) int
+}
 
-func init() { metrics.Registry.MustRegister(kept...) }
+// kept are the metrics that are counted as things happen. All of them have the labels namespace and queue.
+var kept = []vector{incidents, steps, recovery, phases, lostSeconds, replacedRanks, checkpointsTotal, checkpointSeconds, bindings, silentSupervisors}
+
+func init() {
+	for _, collector := range kept {
+		metrics.Registry.MustRegister(collector)
+	}
+}

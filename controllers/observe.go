@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
@@ -130,17 +131,24 @@ func (r *TrainingJobReconciler) observePodGroup(ctx context.Context, v *batch.Jo
 	}, nil
 }
 
-// observeQueue looks whether the queue is closed.
+// observeQueue looks whether the queue exists, under which the job is counted then, and whether it is closed.
 func (r *TrainingJobReconciler) observeQueue(ctx context.Context, o *gang.Observation) error {
 	queue := &scheduling.Queue{}
-	if err := r.Get(ctx, client.ObjectKey{Name: o.Job.Spec.Queue}, queue); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil // the Volcano Job is refused for that
-		}
+	err := r.Get(ctx, client.ObjectKey{Name: o.Job.Spec.Queue}, queue)
+	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("get queue %s: %w", o.Job.Spec.Queue, err)
 	}
-	o.QueueClosed = closed(queue)
+	r.countUnder(client.ObjectKeyFromObject(o.Job), labelOf(o.Job.Spec.Queue, err == nil))
+	o.QueueClosed = err == nil && closed(queue) // without a queue the Volcano Job is refused
 	return nil
+}
+
+// countUnder has the metrics count a job under a queue, or no longer if that is empty.
+func (r *TrainingJobReconciler) countUnder(job types.NamespacedName, queue string) {
+	if series.of(job) != queue {
+		r.silences.forget(job) // its part of a gauge
+	}
+	series.move(job, queue)
 }
 
 func closed(queue *scheduling.Queue) bool {

@@ -123,7 +123,7 @@ func reasonsOf(pod *corev1.Pod) []string {
 		if strings.Contains(reason, v1alpha1.HoldTaintPrefix) {
 			reason = policies.HeldByOthers // its taint has a time in it
 		}
-		reasons[i] = strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
+		reasons[i] = cut(reason, maxReason)
 	}
 	slices.Sort(reasons)
 	return slices.Compact(reasons)
@@ -141,24 +141,22 @@ var (
 
 // observeCreateErrors reads why Volcano makes no more pods for a gang that has lacked some for a while.
 func (r *TrainingJobReconciler) observeCreateErrors(ctx context.Context, o *gang.Observation) error {
-	since := policies.LackingSince(o)
-	if since.IsZero() || o.Now.Sub(since) < policies.LacksFor {
+	job, since := client.ObjectKeyFromObject(o.Job), policies.LackingSince(o)
+	at := slices.IndexFunc(o.VolcanoJobs, func(v gang.VolcanoJob) bool { return v.Attempt == o.Job.Status.Attempt })
+	if at < 0 || since.IsZero() || o.Now.Sub(since) < policies.LacksFor {
+		r.createErrors.keep(job)
 		return nil
 	}
-	for i := range o.VolcanoJobs {
-		v := &o.VolcanoJobs[i]
-		if v.Attempt != o.Job.Status.Attempt {
-			continue
-		}
-		list := &corev1.EventList{}
-		err := r.Live.List(ctx, list, client.InNamespace(o.Job.Namespace), client.MatchingFieldsSelector{
-			Selector: fields.SelectorFromSet(fields.Set{"involvedObject.uid": v.UID, "reason": reasonFailedCreate}),
-		})
+	v := &o.VolcanoJobs[at]
+	looks := r.createErrors.keep(job, v.UID)
+	if o.Now.Sub(looks[v.UID].time) >= policies.LacksFor {
+		events, err := r.eventsWith(ctx, o.Job.Namespace, fields.Set{"involvedObject.uid": v.UID, "reason": reasonFailedCreate})
 		if err != nil {
 			return fmt.Errorf("list events of Volcano Job %s: %w", v.Name, err)
 		}
-		v.CreateError = createError(list.Items, incompleteSince(o))
+		looks[v.UID] = eventLook{o.Now, gang.StartProblem{Message: createError(events, incompleteSince(o))}}
 	}
+	v.CreateError = looks[v.UID].said.Message
 	return nil
 }
 
@@ -202,5 +200,5 @@ func createError(events []corev1.Event, since time.Time) string {
 		return ""
 	}
 	first := slices.Min(told)
-	return strings.ToValidUTF8(first[:min(len(first), maxCreateError)], "")
+	return cut(first, maxCreateError)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/lockstep-dev/lockstep/policies/gang"
@@ -267,7 +268,11 @@ func TestAQueueIsClosed(t *testing.T) {
 	for state, want := range map[scheduling.QueueState]bool{
 		"": false, scheduling.QueueStateOpen: false, scheduling.QueueStateClosing: true, scheduling.QueueStateClosed: true,
 	} {
-		e := newEnv(t, aJob(), &scheduling.Queue{ObjectMeta: metav1.ObjectMeta{Name: "research"}, Status: scheduling.QueueStatus{State: state}})
+		e := newEnv(t, aJob())
+		queue := &scheduling.Queue{}
+		e.Must(e.API.Get(t.Context(), client.ObjectKey{Name: "research"}, queue))
+		queue.Status.State = state
+		e.Must(e.API.Update(t.Context(), queue))
 		o, err := e.r.observe(t.Context(), e.job())
 		e.Must(err)
 		check.Equal(t, "closed in state "+string(state), want, o.QueueClosed)

@@ -245,7 +245,7 @@ func TestAJobThatIsGoneIsForgotten(t *testing.T) {
 	e.Must(e.API.Delete(t.Context(), e.job()))
 	_, err := e.reconcile()
 	e.Must(err)
-	check.Equal(t, "known", false, e.r.writes.knows(key))
+	check.Equal(t, "known", 0, len(e.r.writes.versions))
 }
 
 // A pod of the name is there, and it is another one: neither deleted nor lifted.
@@ -289,4 +289,18 @@ func TestALiftIsOnePatch(t *testing.T) {
 	has(t, patches, `{"op":"test","path":"/spec/schedulingGates","value":[{"name":"lockstep.dev/placement"}]}`)
 	has(t, patches, `{"op":"remove","path":"/spec/schedulingGates"}`)
 	has(t, patches, `{"op":"add","path":"/metadata/annotations/lockstep.dev~1incarnation","value":"0"}`)
+}
+
+// A user deletes a job and creates it again before this process looks at it.
+func TestNothingIsKeptOfAnEarlierJobOfTheName(t *testing.T) {
+	e := running(t)
+	e.r.refusals.set(key, "refused")
+	e.Must(e.API.Delete(t.Context(), e.job()))
+	again := aJob()
+	again.UID, again.Spec.Suspend = "again", true
+	e.Must(e.API.Create(t.Context(), again))
+	_, err := e.reconcile()
+	e.Must(err)
+	check.Equal(t, "known", "again", string(e.r.writes.of(key).uid))
+	check.Equal(t, "refusal", "", e.r.refusals.get(key))
 }

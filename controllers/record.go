@@ -26,10 +26,16 @@ func (r *TrainingJobReconciler) record(ctx context.Context, job *v1alpha1.Traini
 }
 
 // catchUp reads a job that this process has not met yet from the API server, so that
-// nothing is decided on a status that the process before this one has changed.
-func (r *TrainingJobReconciler) catchUp(ctx context.Context, key types.NamespacedName) error {
-	if r.writes.knows(key) {
+// nothing is decided on a status that the process before this one has changed. What is
+// remembered of an earlier job of the name is forgotten.
+func (r *TrainingJobReconciler) catchUp(ctx context.Context, job *v1alpha1.TrainingJob) error {
+	key := client.ObjectKeyFromObject(job)
+	switch r.writes.of(key).uid {
+	case job.UID:
 		return nil
+	case "":
+	default:
+		r.forget(key)
 	}
 	live := &v1alpha1.TrainingJob{}
 	if err := r.Live.Get(ctx, key, live); err != nil {
@@ -43,35 +49,38 @@ func (r *TrainingJobReconciler) catchUp(ctx context.Context, key types.Namespace
 // that nothing is decided on an older one from the cache.
 type lastWrites struct {
 	mu       sync.Mutex
-	versions map[types.NamespacedName]string
+	versions map[types.NamespacedName]version
+}
+
+// version is one of a job; its UID is empty for a job that is not known.
+type version struct {
+	uid      types.UID
+	resource string
 }
 
 func (l *lastWrites) note(job *v1alpha1.TrainingJob) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.versions == nil {
-		l.versions = map[types.NamespacedName]string{}
+		l.versions = map[types.NamespacedName]version{}
 	}
-	l.versions[client.ObjectKeyFromObject(job)] = job.ResourceVersion
+	l.versions[client.ObjectKeyFromObject(job)] = version{job.UID, job.ResourceVersion}
 }
 
-// knows reports whether this process has written or read a version of the job.
-func (l *lastWrites) knows(key types.NamespacedName) bool {
+// of returns the version of a job that this process has written or read last.
+func (l *lastWrites) of(key types.NamespacedName) version {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, ok := l.versions[key]
-	return ok
+	return l.versions[key]
 }
 
 // newerThan reports whether this process has written a later version of the job.
 func (l *lastWrites) newerThan(job *v1alpha1.TrainingJob) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	written, ok := l.versions[client.ObjectKeyFromObject(job)]
-	if !ok {
+	written := l.of(client.ObjectKeyFromObject(job))
+	if written.uid == "" {
 		return false
 	}
-	order, err := resourceversion.CompareResourceVersion(job.ResourceVersion, written)
+	order, err := resourceversion.CompareResourceVersion(job.ResourceVersion, written.resource)
 	return err == nil && order < 0
 }
 
@@ -112,7 +121,9 @@ func (r *TrainingJobReconciler) forget(key types.NamespacedName) {
 	r.tried.keep(key, nil)
 	r.opened.keep(key, nil)
 	r.lacks.forget(key)
-	r.silences.forget(key)
+	r.podEvents.keep(key)
+	r.createErrors.keep(key)
+	r.countUnder(key, "")
 	r.lastNodes.forget(key)
 	r.fitErrors.forget(key)
 	r.checkpoints.keep(key, nil)

@@ -76,7 +76,7 @@ func (r *TrainingJobReconciler) reportIncident(job *v1alpha1.TrainingJob, was, i
 			kind = corev1.EventTypeNormal
 		}
 		r.tell(job, kind, string(is.Trigger), "Detect", is.Message)
-		incidents.WithLabelValues(job.Namespace, job.Spec.Queue, string(is.Trigger), string(is.Class)).Inc()
+		incidents.WithLabelValues(job.Namespace, queueLabel(job), string(is.Trigger), string(is.Class)).Inc()
 	}
 	r.reportCheckpoint(job, was, is)
 	for _, step := range is.Steps[len(was.Steps):] {
@@ -85,13 +85,13 @@ func (r *TrainingJobReconciler) reportIncident(job *v1alpha1.TrainingJob, was, i
 			continue
 		}
 		r.tell(job, corev1.EventTypeNormal, string(step.Action), string(step.Action), is.Message)
-		steps.WithLabelValues(job.Namespace, job.Spec.Queue, string(step.Action)).Inc()
+		steps.WithLabelValues(job.Namespace, queueLabel(job), string(step.Action)).Inc()
 	}
 	if was.Outcome != is.Outcome {
 		took := is.EndTime.Sub(is.StartTime.Time)
 		r.tell(job, corev1.EventTypeNormal, "Incident"+string(is.Outcome), "Close",
 			fmt.Sprintf("%s. %s after %s", is.Message, is.Outcome, took.Round(100*time.Millisecond)))
-		recovery.WithLabelValues(job.Namespace, job.Spec.Queue, string(is.Outcome)).Observe(took.Seconds())
+		recovery.WithLabelValues(job.Namespace, queueLabel(job), string(is.Outcome)).Observe(took.Seconds())
 		reportPhases(job, is)
 	}
 }
@@ -122,8 +122,8 @@ func (r *TrainingJobReconciler) reportCheckpoint(job *v1alpha1.TrainingJob, befo
 		kind = corev1.EventTypeNormal
 	}
 	r.tell(job, kind, "Checkpoint"+string(is.Outcome), "Save", incident.CheckpointStory(is))
-	checkpointsTotal.WithLabelValues(job.Namespace, job.Spec.Queue, string(is.Outcome)).Inc()
-	checkpointSeconds.WithLabelValues(job.Namespace, job.Spec.Queue, string(is.Outcome)).Observe(is.EndTime.Sub(is.RequestTime.Time).Seconds())
+	checkpointsTotal.WithLabelValues(job.Namespace, queueLabel(job), string(is.Outcome)).Inc()
+	checkpointSeconds.WithLabelValues(job.Namespace, queueLabel(job), string(is.Outcome)).Observe(is.EndTime.Sub(is.RequestTime.Time).Seconds())
 }
 
 // reportExclusions tells of nodes and HyperNodes that the job may go back to before their
@@ -208,6 +208,9 @@ func named(ranks []string) string {
 	return strings.Join(ranks, ", ")
 }
 
+// cut returns the first bytes of a text, without a letter that is cut in two.
+func cut(text string, bytes int) string { return strings.ToValidUTF8(text[:min(len(text), bytes)], "") }
+
 func incidentNamed(s *v1alpha1.TrainingJobStatus, id int32) *v1alpha1.Incident {
 	for i := range s.Incidents {
 		if s.Incidents[i].ID == id {
@@ -217,8 +220,12 @@ func incidentNamed(s *v1alpha1.TrainingJobStatus, id int32) *v1alpha1.Incident {
 	return nil
 }
 
+// maxNote is how long the note of an event may be, in bytes: the API server refuses longer ones.
+const maxNote = 1024
+
 // tell tells the job's users by an event, and those who run the manager by a line of the log.
 func (r *TrainingJobReconciler) tell(job *v1alpha1.TrainingJob, kind, reason, action, note string) {
+	note = cut(note, maxNote)
 	r.Events.Eventf(job, nil, kind, reason, action, "%s", note)
 	log.Log.Info(reason, "TrainingJob", klog.KObj(job), "note", note)
 }

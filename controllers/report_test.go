@@ -111,3 +111,10 @@ func TestRestartsByNoStepAreTold(t *testing.T) {
 		"Normal RankRestarted new pods for worker-8: a rank that was given up leaves its node",
 	}, e.Told())
 }
+
+// The API server refuses events whose notes have more than 1,024 bytes.
+func TestTheNotesOfEventsAreShortEnough(t *testing.T) {
+	e := newEnv(t, aJob())
+	e.r.tell(e.job(), "Warning", "VolcanoJobRefused", "Scheduled", strings.Repeat("x", 1023)+"é")
+	check.Equal(t, "event", []string{"Warning VolcanoJobRefused " + strings.Repeat("x", 1023)}, e.Told())
+}

@@ -19,7 +19,7 @@ func reportPhases(job *v1alpha1.TrainingJob, inc *v1alpha1.Incident) {
 		took[span.Phase] += span.Duration()
 	}
 	for phase, d := range took {
-		phases.WithLabelValues(job.Namespace, job.Spec.Queue, string(phase)).Observe(d.Seconds())
+		phases.WithLabelValues(job.Namespace, queueLabel(job), string(phase)).Observe(d.Seconds())
 	}
 }
 
@@ -36,7 +36,7 @@ func reportLostTime(job *v1alpha1.TrainingJob, now *v1alpha1.TrainingJobStatus) 
 	}
 	for _, lost := range now.Availability.LostTime {
 		if more := lost.Milliseconds - before[lost.Cause]; more > 0 {
-			lostSeconds.WithLabelValues(job.Namespace, job.Spec.Queue, string(lost.Cause)).Add(float64(more) / 1000)
+			lostSeconds.WithLabelValues(job.Namespace, queueLabel(job), string(lost.Cause)).Add(float64(more) / 1000)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func (r *TrainingJobReconciler) reportReturns(o *gang.Observation, s *v1alpha1.T
 		home = s.Placement.HyperNode
 	}
 	for _, m := range r.lastNodes.note(o.Job, o.Pods, s.Attempt) {
-		replacedRanks.WithLabelValues(o.Job.Namespace, o.Job.Spec.Queue, placeOf(o.Topology, home, m)).Inc()
+		replacedRanks.WithLabelValues(o.Job.Namespace, queueLabel(o.Job), placeOf(o.Topology, home, m)).Inc()
 	}
 }
 

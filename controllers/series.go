@@ -1,4 +1,4 @@
-// Series that exist before anything is counted in them.
+// Series by queue: which there are, and from when until when. A user may write any text into spec.queue, and create any number of jobs.
 
 package controllers
 
@@ -6,20 +6,89 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/incident"
 )
 
-// startedSeries are the queues whose series exist: their namespaces and names.
-var startedSeries sync.Map
+// unknownQueue is the label queue of jobs whose queue does not exist.
+const unknownQueue = "unknown"
+
+// series are those that kept has.
+var series queueSeries
+
+// queueSeries remembers under which queue each job is counted. The series of a queue of a namespace exist while a job is counted under
+// it.
+type queueSeries struct {
+	mu     sync.Mutex
+	queues map[types.NamespacedName]string // by job
+	jobs   map[[2]string]int               // by namespace and queue: how many are counted there
+}
+
+// move counts a job under another queue, and under none if that is empty.
+func (s *queueSeries) move(job types.NamespacedName, queue string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.queues[job]
+	if was == queue {
+		return
+	}
+	if s.queues == nil {
+		s.queues, s.jobs = map[types.NamespacedName]string{}, map[[2]string]int{}
+	}
+	if queue == "" {
+		delete(s.queues, job)
+	} else {
+		s.queues[job] = queue
+		s.add(job.Namespace, queue, 1)
+	}
+	if was != "" {
+		s.add(job.Namespace, was, -1)
+	}
+}
+
+// add creates the series of a queue with its first job, and deletes them after its last one.
+func (s *queueSeries) add(namespace, queue string, jobs int) {
+	of := [2]string{namespace, queue}
+	before := s.jobs[of]
+	s.jobs[of] += jobs
+	switch {
+	case before == 0:
+		startSeries(namespace, queue)
+	case s.jobs[of] == 0:
+		delete(s.jobs, of)
+		for _, collector := range kept {
+			collector.DeletePartialMatch(prometheus.Labels{"namespace": namespace, "queue": queue})
+		}
+	}
+}
+
+// of returns the label queue of a job: unknownQueue before the first look at its queue.
+func (s *queueSeries) of(job types.NamespacedName) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if queue := s.queues[job]; queue != "" {
+		return queue
+	}
+	return unknownQueue
+}
+
+// queueLabel is the label queue of a job.
+func queueLabel(job *v1alpha1.TrainingJob) string { return series.of(client.ObjectKeyFromObject(job)) }
+
+// labelOf is the label of a queue that exists, or does not.
+func labelOf(queue string, exists bool) string {
+	if exists {
+		return queue
+	}
+	return unknownQueue
+}
 
 // startSeries exports the counters and histograms of a queue at 0. To Prometheus a series that begins at 1 has not increased, so that
 // neither an alert nor a dashboard would see the first failure of a queue. How long checkpoints took is left out: few jobs ask for any.
 func startSeries(namespace, queue string) {
-	if _, known := startedSeries.LoadOrStore([2]string{namespace, queue}, true); known {
-		return
-	}
 	for _, trigger := range triggers {
 		for _, class := range []v1alpha1.FailureClass{v1alpha1.ClassUser, v1alpha1.ClassInfrastructure, v1alpha1.ClassPreemption, v1alpha1.ClassMaintenance} {
 			incidents.WithLabelValues(namespace, queue, string(trigger), string(class))

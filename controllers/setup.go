@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -66,13 +67,26 @@ func CacheOptions() cache.Options {
 	}
 }
 
-// trimPod drops what is not read: a pod's containers and volumes are most of its size.
+// trimPod keeps what is read. The rest of a pod is most of its size, and a user's template decides on it. Pods that Volcano makes have
+// labels and annotations that stay, so that a patch of a trimmed pod adds to those of the pod and does not replace them.
 func trimPod(obj any) (any, error) {
-	if pod, ok := obj.(*corev1.Pod); ok {
-		pod.ManagedFields = nil
-		pod.Spec.Containers, pod.Spec.InitContainers, pod.Spec.Volumes = nil, nil, nil
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return obj, nil
 	}
-	return obj, nil
+	pod.ManagedFields = nil
+	maps.DeleteFunc(pod.Labels, isNotRead)
+	maps.DeleteFunc(pod.Annotations, isNotRead)
+	pod.Spec = corev1.PodSpec{
+		NodeName: pod.Spec.NodeName, NodeSelector: pod.Spec.NodeSelector, Affinity: pod.Spec.Affinity, Tolerations: pod.Spec.Tolerations,
+		SchedulingGates: pod.Spec.SchedulingGates, RestartPolicy: pod.Spec.RestartPolicy,
+	}
+	return pod, nil
+}
+
+// isNotRead reports whether a label or an annotation of a pod says nothing to the manager.
+func isNotRead(key, _ string) bool {
+	return key != batch.TaskIndex && !strings.HasPrefix(key, "lockstep.dev/")
 }
 
 // trimNode drops what is not read: the images on a node are most of its size.

@@ -1,6 +1,9 @@
 package controllers
 
 import (
+	"context"
+	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -8,11 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/check"
 	"github.com/lockstep-dev/lockstep/test/fakeapi"
 )
@@ -43,6 +48,59 @@ func TestTrimming(t *testing.T) {
 	if n := small.(*corev1.Node); len(n.Annotations)+len(n.Status.Images) > 0 {
 		t.Error("the images are kept")
 	}
+}
+
+// A template may make its pods as large as the API server allows.
+func TestWhatATemplateAddsIsNotKept(t *testing.T) {
+	long := strings.Repeat("x", 200_000)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Labels:      map[string]string{"example.com/" + long: "x", v1alpha1.LabelJob: "llm"},
+			Annotations: map[string]string{"example.com/x": long, batch.TaskIndex: "7", v1alpha1.AnnotationPlacedTime: "now"},
+		},
+		Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: long}}, InitContainers: []corev1.Container{{Name: long}}, Volumes: []corev1.Volume{{Name: long}},
+			EphemeralContainers:       []corev1.EphemeralContainer{{TargetContainerName: long}},
+			TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{TopologyKey: long}},
+			HostAliases:               []corev1.HostAlias{{IP: long}}, ImagePullSecrets: []corev1.LocalObjectReference{{Name: long}},
+			ResourceClaims: []corev1.PodResourceClaim{{Name: long}}, ReadinessGates: []corev1.PodReadinessGate{{ConditionType: corev1.PodConditionType(long)}},
+		},
+	}
+	trimmed, err := trimPod(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(trimmed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(raw) > 1000 {
+		t.Errorf("%d bytes are kept", len(raw))
+	}
+	check.Equal(t, "labels", map[string]string{v1alpha1.LabelJob: "llm"}, pod.Labels)
+	check.Equal(t, "annotations", map[string]string{batch.TaskIndex: "7", v1alpha1.AnnotationPlacedTime: "now"}, pod.Annotations)
+}
+
+// What the cache drops of a pod stays on the pod when its gate is lifted.
+func TestATrimmedPodIsPatchedAsAWhole(t *testing.T) {
+	e := newEnv(t, aJob())
+	e.settle()
+	e.volcano(1)
+	pod := e.pod("llm-1-worker-0")
+	pod.Labels["example.com/a"], pod.Annotations["example.com/b"] = "a", "b"
+	e.Must(e.API.Update(t.Context(), pod))
+	e.restart(interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+		if err := c.Get(ctx, key, obj, opts...); err != nil {
+			return err
+		}
+		_, err := trimPod(obj)
+		return err
+	}})
+	e.settle()
+	pod = e.pod("llm-1-worker-0")
+	check.Equal(t, "gated", false, gated(pod))
+	check.Equal(t, "label and annotation", "ab", pod.Labels["example.com/a"]+pod.Annotations["example.com/b"])
+	check.Equal(t, "containers", 1, len(pod.Spec.Containers))
 }
 
 func TestNodeChanges(t *testing.T) {
@@ -84,11 +142,8 @@ func TestWhichJobsANodeConcerns(t *testing.T) {
 	e.settle()
 	check.Equal(t, "another node, while it looks for room", request, e.r.jobsOn(t.Context(), fakeapi.Node("n5")))
 	check.Equal(t, "a HealthPolicy", request, e.r.jobsThatMove(t.Context(), nil))
-	queue := func(name string) *scheduling.Queue {
-		return &scheduling.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	}
-	check.Equal(t, "its queue", request, e.r.jobsOfQueue(t.Context(), queue("research")))
-	check.Equal(t, "another queue", nil, e.r.jobsOfQueue(t.Context(), queue("other")))
+	check.Equal(t, "its queue", request, e.r.jobsOfQueue(t.Context(), aQueue("research")))
+	check.Equal(t, "another queue", nil, e.r.jobsOfQueue(t.Context(), aQueue("other")))
 	check.Equal(t, "a pod", request, jobOf(t.Context(), e.pod("llm-1-worker-0")))
 	check.Equal(t, "somebody's pod", nil, jobOf(t.Context(), &corev1.Pod{}))
 }

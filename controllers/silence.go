@@ -86,7 +86,7 @@ func (s *silences) note(o *gang.Observation, ranks int) *silence {
 	key := client.ObjectKeyFromObject(o.Job)
 	job := s.jobs[key]
 	if job == nil {
-		job = &silence{queue: o.Job.Spec.Queue}
+		job = &silence{queue: queueLabel(o.Job)}
 		if s.jobs == nil {
 			s.jobs = map[types.NamespacedName]*silence{}
 		}

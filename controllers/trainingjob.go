@@ -43,18 +43,20 @@ type TrainingJobReconciler struct {
 	// Verdicts are those of the fleet controller in this process; nil for what the cache shows of them.
 	Verdicts *fleet.Verdicts
 
-	topology    hypernodes.Cache
-	writes      lastWrites
-	refusals    refusals
-	fitErrors   fitErrors
-	tried       podMemory // left to the scheduler
-	opened      podMemory // their gates were lifted
-	lacks       lacks
-	silences    silences
-	lastNodes   lastNodes
-	conflicts   inARow
-	refused     inARow
-	checkpoints checkpoints
+	topology     hypernodes.Cache
+	writes       lastWrites
+	refusals     refusals
+	fitErrors    fitErrors
+	tried        podMemory // left to the scheduler
+	opened       podMemory // their gates were lifted
+	lacks        lacks
+	podEvents    eventMemory
+	createErrors eventMemory
+	silences     silences
+	lastNodes    lastNodes
+	conflicts    inARow
+	refused      inARow
+	checkpoints  checkpoints
 }
 
 // +kubebuilder:rbac:groups=lockstep.dev,resources=trainingjobs,verbs=get;list;watch;delete
@@ -98,13 +100,12 @@ func (r *TrainingJobReconciler) step(ctx context.Context, req ctrl.Request) (_ c
 		r.forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if err := r.catchUp(ctx, req.NamespacedName); err != nil {
+	if err := r.catchUp(ctx, job); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !job.DeletionTimestamp.IsZero() || r.writes.newerThan(job) {
 		return ctrl.Result{}, nil // gone soon, or the cache has yet to show our own last write: its event brings us back
 	}
-	startSeries(job.Namespace, job.Spec.Queue)
 	pass := r.Traces.Pass(job)
 	defer func() { pass.End(err) }()
 	o, err := r.observe(pass.Stage(ctx, tracing.Observe), job)

@@ -67,6 +67,7 @@ func New(t *testing.T, now time.Time, index Index, objects ...client.Object) *Se
 	builder.WithIndex(&corev1.Event{}, "reason", func(o client.Object) []string { return []string{o.(*corev1.Event).Reason} })
 	builder.WithIndex(&corev1.Event{}, "involvedObject.uid", func(o client.Object) []string { return []string{string(o.(*corev1.Event).InvolvedObject.UID)} })
 	builder.WithIndex(&corev1.Event{}, "type", func(o client.Object) []string { return []string{o.(*corev1.Event).Type} })
+	builder.WithIndex(&corev1.Event{}, "source", func(o client.Object) []string { return []string{o.(*corev1.Event).Source.Component} })
 	return &Server{T: t, API: builder.Build(), Clock: clocktesting.NewFakePassiveClock(now)}
 }
 
