@@ -103,6 +103,7 @@ func (s *Server) Supervise(stream stream) error {
 		}
 		return stream.Send(&wire.Order{Refused: why.Error()})
 	}
+	defer known(ctx)()
 	session := newSession(job, identity)
 	s.hub.connect(session)
 	defer s.hub.disconnect(session)
