@@ -150,7 +150,7 @@ func (s *Server) receive(stream stream, session *session) error {
 		if err != nil {
 			return err
 		}
-		report, err := reportOf(message)
+		report, err := reportOf(message, s.clock.Now())
 		if err != nil {
 			return err
 		}
