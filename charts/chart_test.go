@@ -251,10 +251,11 @@ func TestDisruptionBudget(t *testing.T) {
 // Pods reach the leader without a virtual address, on the port that the manager listens on, and only where supervisors are turned on.
 func TestSupervisors(t *testing.T) {
 	const service, networkPolicy = "Service lockstep-system/lockstep-supervisors", "NetworkPolicy lockstep-system/lockstep-manager"
+	const role = "lockstep-system/lockstep-supervisors"
 	off := chart(t, "--set", "networkPolicy.enabled=true")
 	on := chart(t, "--set", supervisors+",supervisors.port=9555,networkPolicy.enabled=true")
 	for name, objects := range map[string]map[string]*unstructured.Unstructured{"off": off, "on": on} {
-		raw, err := json.Marshal([]any{objects[service], objects[manager], objects[networkPolicy]})
+		raw, err := json.Marshal([]any{objects[service], objects[manager], objects[networkPolicy], objects["Role "+role], objects["RoleBinding "+role]})
 		if err != nil {
 			t.Fatal(err)
 		}

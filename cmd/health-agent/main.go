@@ -22,6 +22,7 @@ import (
 	"github.com/lockstep-dev/lockstep/health"
 	healthagent "github.com/lockstep-dev/lockstep/health/agent"
 	"github.com/lockstep-dev/lockstep/health/dcgm"
+	"github.com/lockstep-dev/lockstep/serving"
 	"github.com/lockstep-dev/lockstep/version"
 )
 
@@ -130,6 +131,9 @@ func newReporter(o *options, metrics *healthagent.Metrics) (*healthagent.Reporte
 // engine that blocks is something to report, and a restart of the agent mends nothing.
 var alive = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 
+// maxConnections of the server of metrics, and of that of probes, at once.
+const maxConnections = 16
+
 // serve answers a path at an address until it is closed; where it cannot, the agent stops.
 func serve(address, path string, handler http.Handler, stop func(), log *slog.Logger) (closing func()) {
 	if address == "0" {
@@ -137,9 +141,13 @@ func serve(address, path string, handler http.Handler, stop func(), log *slog.Lo
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET "+path, handler)
-	server := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	server := serving.HTTP(mux)
 	go func() {
-		if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		listener, err := serving.Listen(context.Background(), address, maxConnections)
+		if err == nil {
+			err = server.Serve(listener)
+		}
+		if !errors.Is(err, http.ErrServerClosed) {
 			log.Error("cannot serve "+path, "error", err)
 			stop()
 		}

@@ -14,7 +14,6 @@ import (
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -84,8 +83,8 @@ func run(ctx context.Context, o *options) error {
 	mgr, err := ctrl.NewManager(config, manager.Options{
 		Scheme:                        newScheme(),
 		Cache:                         controllers.CacheOptions(),
-		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
-		HealthProbeBindAddress:        o.probeAddress,
+		Metrics:                       metricsserver.Options{BindAddress: off}, // servers.go serves them
+		HealthProbeBindAddress:        off,
 		LeaderElection:                o.leaderElect,
 		LeaderElectionID:              "manager.lockstep.dev",
 		LeaderElectionNamespace:       o.leaderElectNamespace,
@@ -99,10 +98,7 @@ func run(ctx context.Context, o *options) error {
 	if err := mgr.Add(begin); err != nil {
 		return err
 	}
-	if err := mgr.AddHealthzCheck("healthz", healthz.Ping); err != nil {
-		return err
-	}
-	if err := mgr.AddReadyzCheck("readyz", begin.Ready); err != nil {
+	if err := o.addServers(ctx, mgr, begin.Ready); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -142,7 +138,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, traces *tracing.Tr
 	if err := nodes.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the fleet controller: %w", err)
 	}
-	if err := alerts.SetupWithManager(mgr, o.alerts); err != nil {
+	if err := alerts.SetupWithManager(ctx, mgr, o.alerts); err != nil {
 		return fmt.Errorf("set up the alert receiver: %w", err)
 	}
 	return nil

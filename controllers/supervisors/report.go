@@ -24,7 +24,7 @@ type Report struct {
 	// LastExit is how the program last ended by itself in an earlier epoch, which is LastExitEpoch; nil where it never has.
 	LastExit      *Exit
 	LastExitEpoch int64
-	// Times by the node's clock, zero where there was none in the container: when the last process of an earlier epoch had ended, when
+	// Times by the node's clock, zero where they are not known, or there was none in the container: when the last process of an earlier epoch had ended, when
 	// the program was at the barrier of the epoch, and when it was started in it.
 	Stopped, AtBarrier, Started time.Time
 	// Progressed reports whether the program has saved a checkpoint in the epoch.
@@ -33,15 +33,15 @@ type Report struct {
 	Connected bool
 }
 
-// Exit is how a program ended. The times are those of the node's clock.
+// Exit is how a program ended. The times are those of the node's clock, zero where they are not known.
 type Exit struct {
 	Code, Signal   int32
 	Started, Ended time.Time
 	Message        string
 }
 
-// reportOf reads a message.
-func reportOf(m *wire.Report) (Report, error) {
+// reportOf reads a message that came now.
+func reportOf(m *wire.Report, now time.Time) (Report, error) {
 	if m.GetEpoch() < 0 {
 		return Report{}, status.Errorf(codes.InvalidArgument, "epoch %d: an epoch is 0 or more", m.GetEpoch())
 	}
@@ -49,26 +49,30 @@ func reportOf(m *wire.Report) (Report, error) {
 		return Report{}, status.Errorf(codes.InvalidArgument, "state %v: this manager does not know it; use a supervisor of the manager's version", m.GetState())
 	}
 	return Report{
-		Epoch: m.GetEpoch(), State: m.GetState(), Exit: exitOf(m.GetExit()),
-		LastExit: exitOf(m.GetLastExit()), LastExitEpoch: m.GetLastExitEpoch(),
-		Stopped: timeOf(m.GetStoppedMicros()), AtBarrier: timeOf(m.GetBarrierMicros()), Started: timeOf(m.GetStartedMicros()),
+		Epoch: m.GetEpoch(), State: m.GetState(), Exit: exitOf(m.GetExit(), now),
+		LastExit: exitOf(m.GetLastExit(), now), LastExitEpoch: m.GetLastExitEpoch(),
+		Stopped: timeOf(m.GetStoppedMicros(), now), AtBarrier: timeOf(m.GetBarrierMicros(), now), Started: timeOf(m.GetStartedMicros(), now),
 		Progressed: m.GetProgressed(),
 	}, nil
 }
 
-func exitOf(e *wire.Exit) *Exit {
+func exitOf(e *wire.Exit, now time.Time) *Exit {
 	if e == nil {
 		return nil
 	}
 	return &Exit{
 		Code: e.GetCode(), Signal: e.GetSignal(), Message: tail(e.GetMessage()),
-		Started: timeOf(e.GetStartedMicros()), Ended: timeOf(e.GetEndedMicros()),
+		Started: timeOf(e.GetStartedMicros(), now), Ended: timeOf(e.GetEndedMicros(), now),
 	}
 }
 
-// timeOf is zero for 0: a supervisor of an earlier version does not tell.
-func timeOf(micros int64) time.Time {
-	if micros == 0 {
+// maxSkew is how far the clock of a node may be ahead of the manager's.
+const maxSkew = time.Minute
+
+// timeOf returns zero, which is not known, for a time that no process has: 0 of a supervisor that reports none, and what the manager's
+// clock has not reached. A clock that is hours ahead would have an exit look recent for as long.
+func timeOf(micros int64, now time.Time) time.Time {
+	if micros <= 0 || micros > now.Add(maxSkew).UnixMicro() {
 		return time.Time{}
 	}
 	return time.UnixMicro(micros).UTC()

@@ -12,8 +12,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
+	grpcpeer "google.golang.org/grpc/peer"
 	"k8s.io/utils/clock"
 
+	"github.com/lockstep-dev/lockstep/serving"
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
 )
 
@@ -21,6 +23,9 @@ const (
 	// maxStreams is how many connections there may be: ten thousand pods, and as many again that connect a second time before their
 	// first connection is known to be lost.
 	maxStreams = 20000
+	// maxUnknown is how many more there may be of clients that have not shown which pod they are. Where there are more, the address with the most
+	// gives one up: whoever has no token keeps no other pod out. A supervisor that finds no room tries again.
+	maxUnknown = 4000
 	// maxReport is how large a message may be, in bytes: a termination message and a token are 4 KiB or less each.
 	maxReport = 16 << 10
 	// maxHeaders is how large a stream's metadata may be, in bytes; a token is 1 to 2 KiB of them.
@@ -31,8 +36,8 @@ const (
 	window = 65535
 	// handshakeTimeout is how long a client has until the connection is ready.
 	handshakeTimeout = 10 * time.Second
-	// idleTimeout is how long a connection may have no stream, as that of a client without a token.
-	idleTimeout = 30 * time.Second
+	// idleTimeout is how long a connection may have no stream, as that of a client without a token. A supervisor opens its stream at once.
+	idleTimeout = 5 * time.Second
 	// pingEvery and pingTimeout find connections to nodes that are gone.
 	pingEvery, pingTimeout = 30 * time.Second, 10 * time.Second
 	// minPingInterval is how often a supervisor may ping.
@@ -49,11 +54,13 @@ type Server struct {
 	members      *members
 	pace         *pace
 	clock        clock.WithTicker
+	maxUnknown   int
 }
 
 func newServer(address string, hub *Hub, certificates *Certificates, tokens *tokens, members *members, clock clock.WithTicker) *Server {
 	return &Server{
 		address: address, hub: hub, certificates: certificates, tokens: tokens, members: members, pace: newPace(clock), clock: clock,
+		maxUnknown: maxUnknown,
 	}
 }
 
@@ -71,11 +78,11 @@ func (s *Server) Start(ctx context.Context) error {
 
 // serve serves whoever connects to a listener.
 func (s *Server) serve(ctx context.Context, listener net.Listener) error {
-	server := grpc.NewServer(append(limits(), grpc.Creds(credentials.NewTLS(s.certificates.serverConfig())))...)
+	server := grpc.NewServer(append(limits(), grpc.Creds(secured{credentials.NewTLS(s.certificates.serverConfig())}))...)
 	wire.RegisterSupervisionServer(server, s)
 	// Streams have no end to wait for: the next leader is where they go on.
 	defer context.AfterFunc(ctx, server.Stop)()
-	return server.Serve(netutil.LimitListener(listener, maxStreams))
+	return server.Serve(serving.Limit(netutil.LimitListener(listener, maxStreams+s.maxUnknown), s.maxUnknown))
 }
 
 // limits keep the memory of a stream small, and what a client can take.
@@ -94,6 +101,29 @@ func limits() []grpc.ServerOption {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPingInterval}),
 		grpc.WaitForHandlers(true),
 	}
+}
+
+// secured is the server's TLS, which tells a stream its connection.
+type secured struct {
+	credentials.TransportCredentials
+}
+
+// ServerHandshake is part of credentials.TransportCredentials.
+func (s secured) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, info, err := s.TransportCredentials.ServerHandshake(raw)
+	return conn, connection{info, raw.(*serving.Conn)}, err
+}
+
+// connection is that of a stream.
+type connection struct {
+	credentials.AuthInfo
+	*serving.Conn
+}
+
+// known has the connection of a stream counted as a pod's until done is called.
+func known(ctx context.Context) (done func()) {
+	p, _ := grpcpeer.FromContext(ctx)
+	return p.AuthInfo.(connection).Known()
 }
 
 // authenticate is which pod a stream is of.

@@ -103,6 +103,7 @@ func (s *Server) Supervise(stream stream) error {
 		}
 		return stream.Send(&wire.Order{Refused: why.Error()})
 	}
+	defer known(ctx)()
 	session := newSession(job, identity)
 	s.hub.connect(session)
 	defer s.hub.disconnect(session)
@@ -149,7 +150,7 @@ func (s *Server) receive(stream stream, session *session) error {
 		if err != nil {
 			return err
 		}
-		report, err := reportOf(message)
+		report, err := reportOf(message, s.clock.Now())
 		if err != nil {
 			return err
 		}

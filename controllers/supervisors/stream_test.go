@@ -1,6 +1,7 @@
 package supervisors
 
 import (
+	"math"
 	"runtime"
 	"strings"
 	"testing"
@@ -103,9 +104,36 @@ func TestMessagesThatMeanNothing(t *testing.T) {
 }
 
 func TestOfAMessageTheEndIsKept(t *testing.T) {
-	report, err := reportOf(&wire.Report{State: wire.State_STATE_FAILED, Exit: &wire.Exit{Message: "é" + strings.Repeat("x", maxMessage-1)}})
+	report, err := reportOf(&wire.Report{State: wire.State_STATE_FAILED, Exit: &wire.Exit{Message: "é" + strings.Repeat("x", maxMessage-1)}}, t0)
 	must(t, err)
 	check.Equal(t, "message", strings.Repeat("x", maxMessage-1), report.Exit.Message)
+}
+
+// A time that the manager's clock has not reached is not known: written to a status it would be refused, or an exit would stay the last one.
+func TestTimesThatCannotBe(t *testing.T) {
+	for name, tc := range map[string]struct {
+		micros int64
+		want   time.Time
+	}{
+		"none":                        {0, time.Time{}},
+		"now":                         {t0.UnixMicro(), t0},
+		"a clock a bit ahead":         {t0.Add(maxSkew).UnixMicro(), t0.Add(maxSkew)},
+		"a clock that is off":         {t0.Add(maxSkew).UnixMicro() + 1, time.Time{}},
+		"beyond the year 9999":        {math.MaxInt64, time.Time{}},
+		"before there were computers": {math.MinInt64, time.Time{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			exit := &wire.Exit{Code: 1, StartedMicros: tc.micros, EndedMicros: tc.micros}
+			got, err := reportOf(&wire.Report{
+				State: wire.State_STATE_FAILED, Exit: exit, LastExit: exit, StoppedMicros: tc.micros, BarrierMicros: tc.micros, StartedMicros: tc.micros,
+			}, t0)
+			must(t, err)
+			ended := &Exit{Code: 1, Started: tc.want, Ended: tc.want}
+			check.Equal(t, "report", Report{
+				State: wire.State_STATE_FAILED, Exit: ended, LastExit: ended, Stopped: tc.want, AtBarrier: tc.want, Started: tc.want,
+			}, got)
+		})
+	}
 }
 
 func TestAStreamEndsWithItsToken(t *testing.T) {

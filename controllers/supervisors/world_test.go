@@ -67,6 +67,7 @@ type world struct {
 	certificates *Certificates
 	server       *Server
 	address      string
+	maxUnknown   int // 0 for the server's own
 	stop         context.CancelFunc
 }
 
@@ -111,6 +112,7 @@ func (w *world) start() {
 	tokens, err := newTokens(&rest.Config{Host: w.keys.server.URL}, w.clock)
 	must(w.t, err)
 	w.server = newServer("", w.hub, w.certificates, tokens, &members{cache: w.cache, live: w.live}, w.clock)
+	w.server.maxUnknown = cmp.Or(w.maxUnknown, w.server.maxUnknown)
 	listener, err := net.Listen("tcp", cmp.Or(w.address, "127.0.0.1:0"))
 	must(w.t, err)
 	w.address = listener.Addr().String()
@@ -260,11 +262,18 @@ type peer struct {
 // connect opens a stream with a token, over a connection of its own.
 func (w *world) connect(token string) *peer {
 	w.t.Helper()
+	return w.connectFrom("127.0.0.1", token)
+}
+
+// connectFrom connects from an address of this machine.
+func (w *world) connectFrom(from, token string) *peer {
+	w.t.Helper()
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(w.certificates.Bundle()) {
 		w.t.Fatal("no bundle")
 	}
-	connection, err := grpc.NewClient(w.address, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: roots, Time: w.clock.Now})))
+	connection, err := grpc.NewClient(w.address, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: roots, Time: w.clock.Now})),
+		grpc.WithContextDialer(func(_ context.Context, to string) (net.Conn, error) { return dial(from, to) }))
 	must(w.t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	hangUp := func() { cancel(); connection.Close() }
@@ -275,6 +284,10 @@ func (w *world) connect(token string) *peer {
 	s, err := wire.NewSupervisionClient(connection).Supervise(ctx)
 	must(w.t, err)
 	return &peer{s, w.t, hangUp}
+}
+
+func dial(from, to string) (net.Conn, error) {
+	return (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).Dial("tcp", to)
 }
 
 // reports sends a report of a state in an epoch.

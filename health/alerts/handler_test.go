@@ -117,7 +117,7 @@ func TestFlags(t *testing.T) {
 		"an empty folder": {Options{":9443", t.TempDir()}, "tls.crt"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := c.options.server()
+			err := c.options.Validate()
 			if (err == nil) != (c.why == "") || err != nil && !strings.Contains(err.Error(), c.why) {
 				t.Errorf("error %v, want %q", err, c.why)
 			}

@@ -8,20 +8,23 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/serving"
 )
 
 // Off is the address of a receiver that does not run.
@@ -30,6 +33,13 @@ const Off = "0"
 // The receiver's own share of the API server: no flood of alerts, nor of tokens, slows a recovery.
 // In maxTime it suffices to read again and go on writing what a payload of maxAlerts nodes left.
 const qps, burst = 200, 500
+
+// maxConnections is how many there may be at once: those of requests that are worked on, that wait for a turn, and of clients that have
+// not said who they are.
+const maxConnections = 128
+
+// The files of CertDir.
+const certFile, keyFile = "tls.crt", "tls.key"
 
 // Options say where the receiver listens.
 type Options struct {
@@ -44,17 +54,30 @@ func (o Options) Validate() error {
 	if o.Address == Off {
 		return nil
 	}
-	_, err := o.server()
-	return err
+	_, port, err := net.SplitHostPort(o.Address)
+	if err != nil {
+		return fmt.Errorf("--alerts-bind-address %q is not host:port or :port: %w", o.Address, err)
+	}
+	if number, err := strconv.Atoi(port); err != nil || number < 1 || number > 65535 {
+		return fmt.Errorf("--alerts-bind-address %q: the port has to be a number from 1 to 65535", o.Address)
+	}
+	if o.CertDir == "" {
+		return errors.New("--alerts-cert-dir is missing: it has to hold tls.crt and tls.key, for alerts are received over TLS only")
+	}
+	for _, name := range []string{certFile, keyFile} {
+		if _, err := os.Stat(filepath.Join(o.CertDir, name)); err != nil {
+			return fmt.Errorf("--alerts-cert-dir %s: %w", o.CertDir, err)
+		}
+	}
+	return nil
 }
 
 // SetupWithManager adds the receiver to a manager. It serves on every replica.
-func SetupWithManager(mgr manager.Manager, o Options) error {
+func SetupWithManager(ctx context.Context, mgr manager.Manager, o Options) error {
 	if o.Address == Off {
 		return nil
 	}
-	options, err := o.server()
-	if err != nil {
+	if err := o.Validate(); err != nil {
 		return err
 	}
 	config := rest.CopyConfig(mgr.GetConfig())
@@ -64,34 +87,47 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 		return fmt.Errorf("client of the alert receiver: %w", err)
 	}
 	store := &Store{Client: own}
-	server := webhook.NewServer(options)
-	server.Register(Path, NewHandler(&Authorizer{Client: own}, &Receiver{Cluster: mgr.GetClient(), Store: store}, mgr.GetLogger().WithName("alerts")))
-	if err := mgr.Add(server); err != nil {
+	mux := http.NewServeMux()
+	mux.Handle(Path, NewHandler(&Authorizer{Client: own}, &Receiver{Cluster: mgr.GetClient(), Store: store}, mgr.GetLogger().WithName("alerts")))
+	if err := o.serve(ctx, mgr, mux); err != nil {
 		return err
 	}
 	return (&Acknowledger{Store: store}).SetupWithManager(mgr)
 }
 
-func (o Options) server() (webhook.Options, error) {
-	host, port, err := net.SplitHostPort(o.Address)
+// serve has a manager serve a handler on every replica.
+func (o Options) serve(ctx context.Context, mgr manager.Manager, handler http.Handler) error {
+	watcher, err := certwatcher.New(filepath.Join(o.CertDir, certFile), filepath.Join(o.CertDir, keyFile))
 	if err != nil {
-		return webhook.Options{}, fmt.Errorf("--alerts-bind-address %q is not host:port or :port: %w", o.Address, err)
+		return fmt.Errorf("--alerts-cert-dir %s: %w", o.CertDir, err)
 	}
-	number, err := strconv.Atoi(port)
-	if err != nil || number < 1 || number > 65535 {
-		return webhook.Options{}, fmt.Errorf("--alerts-bind-address %q: the port has to be a number from 1 to 65535", o.Address)
+	if err := mgr.Add(&certificates{watcher, mgr.GetLogger().WithName("alerts")}); err != nil {
+		return err
 	}
-	if o.CertDir == "" {
-		return webhook.Options{}, errors.New("--alerts-cert-dir is missing: it has to hold tls.crt and tls.key, for alerts are received over TLS only")
+	listener, err := serving.Listen(ctx, o.Address, maxConnections)
+	if err != nil {
+		return fmt.Errorf("--alerts-bind-address %s: %w", o.Address, err)
 	}
-	for _, name := range []string{"tls.crt", "tls.key"} {
-		if _, err := os.Stat(filepath.Join(o.CertDir, name)); err != nil {
-			return webhook.Options{}, fmt.Errorf("--alerts-cert-dir %s: %w", o.CertDir, err)
-		}
+	listener = tls.NewListener(listener, &tls.Config{
+		GetCertificate: watcher.GetCertificate,
+		MinVersion:     tls.VersionTLS12,
+		NextProtos:     []string{"http/1.1"}, // one stream, one slot
+	})
+	return mgr.Add(serving.Runnable("alerts", listener, handler))
+}
+
+// certificates reads the receiver's certificate again when it changes. Where it cannot, the last one is served: no recovery depends on it.
+type certificates struct {
+	*certwatcher.CertWatcher
+	log logr.Logger
+}
+
+// Start is part of manager.Runnable.
+func (c *certificates) Start(ctx context.Context) error {
+	if err := c.CertWatcher.Start(ctx); err != nil {
+		c.log.Error(err, "the receiver's certificate is not read again when it changes")
 	}
-	return webhook.Options{Host: host, Port: number, CertDir: o.CertDir, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
-		c.MinVersion, c.NextProtos = tls.VersionTLS12, []string{"http/1.1"} // one stream, one slot
-	}}}, nil
+	return nil
 }
 
 // Acknowledger drops entries that somebody has acknowledged.

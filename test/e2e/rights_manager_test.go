@@ -4,12 +4,14 @@ package e2e
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
@@ -82,6 +84,60 @@ func TestTheManagerWritesWhatIsLockstepsOnly(t *testing.T) {
 		"a cordon":            {patch(func(n *corev1.Node) { n.Spec.Unschedulable = true }), "may change taints, and nothing else"},
 		"another's condition": {patchStatus(condition("Ready-ish")), "may change conditions of lockstep.dev, and no others"},
 		"the node's capacity": {patchStatus(func(n *corev1.Node) { delete(n.Status.Capacity, gpuResource) }), "may change conditions, and nothing else"},
+	} {
+		if !apierrors.IsForbidden(tc.err) || !strings.Contains(tc.err.Error(), tc.why) {
+			t.Errorf("%s: no %q in: %v", what, tc.why, tc.err)
+		}
+	}
+}
+
+// What runs pods for the manager is controlled by a TrainingJob, and is not where the control plane or the manager itself runs. Its
+// pods keep their containers, and its one Secret is no token.
+func TestTheManagerRunsTrainingJobsOnly(t *testing.T) {
+	s := newScenario(t, "manager-runs", 1, 1)
+	c := s.asManager()
+	s.run(s.trainingJob(1))
+	v, pod := &batch.Job{}, s.pod(0)
+	s.must(c.Get(s.ctx, s.volcanoJobKey(), v), "get the Volcano Job")
+	create := func(change func(*batch.Job)) error {
+		another := &batch.Job{
+			ObjectMeta: metav1.ObjectMeta{Namespace: v.Namespace, Name: v.Name + "-x", Labels: v.Labels, OwnerReferences: slices.Clone(v.OwnerReferences)},
+			Spec:       v.Spec,
+		}
+		change(another)
+		return c.Create(s.ctx, another, client.DryRunAll)
+	}
+	patch := func(o client.Object, kind types.PatchType, body string) error {
+		return c.Patch(s.ctx, o, client.RawPatch(kind, []byte(body)), client.DryRunAll)
+	}
+	secret := func(name string, kind corev1.SecretType) error {
+		return c.Create(s.ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: name, Annotations: map[string]string{corev1.ServiceAccountNameKey: "lockstep-manager"}},
+			Type:       kind, Data: map[string][]byte{corev1.TLSCertKey: {}, corev1.TLSPrivateKeyKey: {}},
+		}, client.DryRunAll)
+	}
+	s.must(create(func(*batch.Job) {}), "create a Volcano Job of the TrainingJob")
+	s.must(patch(pod.DeepCopy(), types.MergePatchType, `{"metadata":{"annotations":{"a":"b"}}}`), "annotate its pod")
+	s.must(secret("lockstep-supervisor-ca", corev1.SecretTypeTLS), "create the Secret of the authority")
+
+	controlled, elsewhere := "has to be controlled by the TrainingJob", "may create no Volcano Jobs in its own namespace"
+	authority := "may write no Secrets but lockstep-supervisor-ca"
+	for what, tc := range map[string]struct {
+		err error
+		why string
+	}{
+		"a Volcano Job of nobody":            {create(func(v *batch.Job) { v.OwnerReferences = nil }), controlled},
+		"one of another kind":                {create(func(v *batch.Job) { v.OwnerReferences[0].Kind = "ConfigMap" }), controlled},
+		"one of another group":               {create(func(v *batch.Job) { v.OwnerReferences[0].APIVersion = "example.com/v1" }), controlled},
+		"one that is owned, not controlled":  {create(func(v *batch.Job) { v.OwnerReferences[0].Controller = nil }), controlled},
+		"one of another TrainingJob":         {create(func(v *batch.Job) { v.OwnerReferences[0].UID = "another" }), controlled},
+		"one that is taken from its owner":   {patch(v.DeepCopy(), types.MergePatchType, `{"metadata":{"ownerReferences":null}}`), controlled},
+		"one in kube-system":                 {create(func(v *batch.Job) { v.Namespace = metav1.NamespaceSystem }), elsewhere},
+		"one in the manager's own namespace": {create(func(v *batch.Job) { v.Namespace = operator.Namespace }), elsewhere},
+		"another image of a pod":             {patch(pod.DeepCopy(), types.StrategicMergePatchType, `{"spec":{"containers":[{"name":"main","image":"other"}]}}`), "may not change containers of pods"},
+		"a token of the manager's account":   {secret("lockstep-supervisor-ca", corev1.SecretTypeServiceAccountToken), authority},
+		"another Secret":                     {secret("other", corev1.SecretTypeTLS), authority},
+		"a Secret of the authority, untyped": {secret("lockstep-supervisor-ca", corev1.SecretTypeOpaque), authority},
 	} {
 		if !apierrors.IsForbidden(tc.err) || !strings.Contains(tc.err.Error(), tc.why) {
 			t.Errorf("%s: no %q in: %v", what, tc.why, tc.err)

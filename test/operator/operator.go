@@ -49,7 +49,7 @@ func Kubeconfig(ctx context.Context, c *cluster.Cluster) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	objects, err := cluster.Kustomize(ctx, filepath.Join(root, "config", "default"))
+	objects, err := cluster.Kustomize(ctx, filepath.Join(root, "config", "supervisors"))
 	if err != nil {
 		return "", err
 	}
@@ -69,5 +69,5 @@ func isManagers(o *unstructured.Unstructured) bool {
 	if o.GetKind() == "Namespace" {
 		return o.GetName() == Namespace
 	}
-	return o.GetKind() != "Deployment" && slices.Contains([]string{"lockstep-manager", "lockstep-leader-election", "lockstep-supervisors"}, o.GetName())
+	return o.GetKind() != "Deployment" && o.GetKind() != "Service" && slices.Contains([]string{"lockstep-manager", "lockstep-leader-election", "lockstep-supervisors"}, o.GetName())
 }

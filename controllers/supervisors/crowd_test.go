@@ -1,0 +1,31 @@
+package supervisors
+
+import (
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/supervisor/wire"
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+// Connections without a token, of however many clients of an address, keep no other pod out, and end no stream that has one.
+func TestACrowdWithoutTokens(t *testing.T) {
+	w := newWorld(t)
+	w.stop()
+	w.maxUnknown = 8
+	w.start()
+	crowd := func(from string) {
+		for range 4 * w.maxUnknown {
+			c, err := dial(from, w.address)
+			must(t, err)
+			t.Cleanup(func() { _ = c.Close() })
+		}
+	}
+	w.hub.Order(theJob, Order{Epoch: 1})
+	crowd("127.0.0.2")
+	p := w.connect(w.token("llm-1-worker-0"))
+	check.Equal(t, "epoch", int64(1), p.ordered().GetEpoch())
+	crowd("127.0.0.1") // as of pods that share the network of a node
+	crowd("127.0.0.3")
+	p.reports(1, wire.State_STATE_RUNNING)
+	w.awaitState(rank0, wire.State_STATE_RUNNING)
+}

@@ -1,0 +1,129 @@
+package serving
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+const most = 8
+
+// watched is a listener that counts what a server takes.
+type watched struct {
+	net.Listener
+	open, peak, bytes atomic.Int64
+}
+
+func (w *watched) Accept() (net.Conn, error) {
+	c, err := w.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	w.peak.Store(max(w.peak.Load(), w.open.Add(1)))
+	return &watchedConn{Conn: c, of: w}, nil
+}
+
+type watchedConn struct {
+	net.Conn
+	of   *watched
+	once sync.Once
+}
+
+func (c *watchedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.of.bytes.Add(int64(n))
+	return n, err
+}
+
+func (c *watchedConn) Close() error {
+	c.once.Do(func() { c.of.open.Add(-1) })
+	return c.Conn.Close()
+}
+
+// serve serves "ok" at an address of this machine.
+func serve(t *testing.T) *watched {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &watched{Listener: listener}
+	server := HTTP(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
+	go func() { _ = server.Serve(Limit(w, most)) }()
+	t.Cleanup(func() { _ = server.Close() })
+	return w
+}
+
+func dial(t *testing.T, from string, to net.Addr) net.Conn {
+	t.Helper()
+	c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).DialContext(t.Context(), "tcp", to.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// get is the answer to a client of another address than the crowd's.
+func get(t *testing.T, to net.Addr) (body string, keepsOpen bool) {
+	t.Helper()
+	transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return dial(t, "127.0.0.2", to), nil }}
+	defer transport.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+to.String(), http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	raw, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw), !response.Close
+}
+
+// Headers of 1 MB that do not end are read up to a limit, on no more connections than there may be.
+func TestEndlessHeadersAreBounded(t *testing.T) {
+	const clients = 4 * most
+	w := serve(t)
+	var sent sync.WaitGroup
+	for range clients {
+		c := dial(t, "127.0.0.1", w.Addr())
+		sent.Go(func() {
+			_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\nA: "+strings.Repeat("a", 1<<20)) // until it is closed
+		})
+	}
+	sent.Wait()
+	if got := w.bytes.Load(); got > clients*(maxHeader+8<<10) {
+		t.Errorf("%d bytes were read of %d clients", got, clients)
+	}
+	if got := w.peak.Load(); got > most+1 { // the one that is refused
+		t.Errorf("%d connections at once, and there may be %d", got, most)
+	}
+	body, keepsOpen := get(t, w.Addr())
+	check.Equal(t, "answer to another client", "ok", body)
+	check.Equal(t, "the connection stays open", false, keepsOpen)
+}
+
+// Clients that say nothing more do not keep one of another address out.
+func TestSilentClientsKeepNobodyOut(t *testing.T) {
+	w := serve(t)
+	for range 4 * most {
+		_, _ = io.WriteString(dial(t, "127.0.0.1", w.Addr()), "GET / HTTP/1.1\r\nA: ")
+	}
+	body, _ := get(t, w.Addr())
+	check.Equal(t, "answer to another client", "ok", body)
+	if got := w.peak.Load(); got > most+1 {
+		t.Errorf("%d connections at once, and there may be %d", got, most)
+	}
+}
