@@ -123,7 +123,7 @@ func reasonsOf(pod *corev1.Pod) []string {
 		if strings.Contains(reason, v1alpha1.HoldTaintPrefix) {
 			reason = policies.HeldByOthers // its taint has a time in it
 		}
-		reasons[i] = strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
+		reasons[i] = bounded(reason, maxReason)
 	}
 	slices.Sort(reasons)
 	return slices.Compact(reasons)
@@ -202,5 +202,5 @@ func createError(events []corev1.Event, since time.Time) string {
 		return ""
 	}
 	first := slices.Min(told)
-	return strings.ToValidUTF8(first[:min(len(first), maxCreateError)], "")
+	return bounded(first, maxCreateError)
 }

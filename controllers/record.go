@@ -109,6 +109,7 @@ func (f *refusals) get(key types.NamespacedName) string {
 func (r *TrainingJobReconciler) forget(key types.NamespacedName) {
 	r.writes.forget(key)
 	r.refusals.set(key, "")
+	r.unheld.forget(key)
 	r.tried.keep(key, nil)
 	r.opened.keep(key, nil)
 	r.lacks.forget(key)

@@ -217,8 +217,12 @@ func incidentNamed(s *v1alpha1.TrainingJobStatus, id int32) *v1alpha1.Incident {
 	return nil
 }
 
+// maxNote is the length of an event's note that the API server takes, in bytes (NoteLengthLimit in kubernetes
+// pkg/apis/core/validation/events.go).
+const maxNote = 1024
+
 // tell tells the job's users by an event, and those who run the manager by a line of the log.
 func (r *TrainingJobReconciler) tell(job *v1alpha1.TrainingJob, kind, reason, action, note string) {
-	r.Events.Eventf(job, nil, kind, reason, action, "%s", note)
+	r.Events.Eventf(job, nil, kind, reason, action, "%s", bounded(note, maxNote))
 	log.Log.Info(reason, "TrainingJob", klog.KObj(job), "note", note)
 }
