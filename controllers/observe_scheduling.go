@@ -157,7 +157,11 @@ func (r *TrainingJobReconciler) observeCreateErrors(ctx context.Context, o *gang
 		if err != nil {
 			return fmt.Errorf("list events of Volcano Job %s: %w", v.Name, err)
 		}
-		v.CreateError = createError(list.Items, incompleteSince(o))
+		if v.CreateError = createError(list.Items, incompleteSince(o)); v.CreateError == "" {
+			if v.CreateError, err = r.takenName(ctx, o); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func (r *TrainingJobReconciler) report(job *v1alpha1.TrainingJob, now *v1alpha1.
 	}
 	r.Traces.Ended(job, now)
 	if now.Attempt != before.Attempt {
-		r.tell(job, corev1.EventTypeNormal, "NewAttempt", "Create", fmt.Sprintf("attempt %d", now.Attempt))
+		r.tell(job, corev1.EventTypeNormal, "NewAttempt", "Create", attemptStory(before, now))
 	}
 	r.reportCondition(job, now, v1alpha1.ConditionScheduled)
 	r.reportCondition(job, now, v1alpha1.ConditionRunning)
@@ -45,6 +45,15 @@ func (r *TrainingJobReconciler) report(job *v1alpha1.TrainingJob, now *v1alpha1.
 	if p := now.Placement; p != nil && p.HyperNode != "" && (before.Placement == nil || before.Placement.HyperNode != p.HyperNode) {
 		r.tell(job, corev1.EventTypeNormal, "Placed", "Place", "home is HyperNode "+p.HyperNode)
 	}
+}
+
+// attemptStory says which attempt begins, and why the first one has another number than 1.
+func attemptStory(before, now *v1alpha1.TrainingJobStatus) string {
+	story := fmt.Sprintf("attempt %d", now.Attempt)
+	if before.Attempt == 0 && now.Attempt > 1 {
+		story += fmt.Sprintf(": an earlier TrainingJob of this name still has pods of attempt %d", now.Attempt-1)
+	}
+	return story
 }
 
 // reportCondition tells of a condition that has become true, and of why the job is not scheduled.
