@@ -1,4 +1,4 @@
-// Names of pods that are taken.
+// Pods that the cache does not show, and names of pods that are taken.
 
 package controllers
 
@@ -12,8 +12,33 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/controllers/writes"
+	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
+
+// observeMissing looks at the API server for pods that the cache does not show, and that would count as deleted. The cache of a
+// process that has just started may be older than the status.
+func (r *TrainingJobReconciler) observeMissing(ctx context.Context, o *gang.Observation) error {
+	names := policies.MissingPods(o)
+	found := make([]corev1.Pod, len(names))
+	lookups := make([]int, len(names))
+	for i := range lookups {
+		lookups[i] = i
+	}
+	err := writes.Each(ctx, r.Writers, lookups, func(i int) error {
+		return client.IgnoreNotFound(r.Live.Get(ctx, client.ObjectKey{Namespace: o.Job.Namespace, Name: names[i]}, &found[i]))
+	})
+	if err != nil {
+		return fmt.Errorf("get pods that the cache does not show: %w", err)
+	}
+	for i := range found {
+		if isPodOf(&found[i], o.Job) {
+			o.Pods = append(o.Pods, podOf(&found[i]))
+		}
+	}
+	return nil
+}
 
 func isPodOf(pod *corev1.Pod, job *v1alpha1.TrainingJob) bool {
 	return pod.Labels[v1alpha1.LabelUID] == string(job.UID)

@@ -1,6 +1,8 @@
 package controllers
 
 import (
+	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,10 +11,57 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
+
+// hidePod is a new process of the manager, whose cache does not show a pod, and which counts its lookups of pods at the API server.
+func (e *env) hidePod(name string) (lookups *int) {
+	lookups = new(int)
+	e.restart(interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+		err := c.List(ctx, list, opts...)
+		if pods, ok := list.(*corev1.PodList); ok {
+			pods.Items = slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return p.Name == name })
+		}
+		return err
+	}})
+	e.r.Live = interceptor.NewClient(e.API, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if _, ok := obj.(*corev1.Pod); ok {
+				*lookups++
+			}
+			return c.Get(ctx, key, obj, opts...)
+		},
+	})
+	return lookups
+}
+
+// The cache of a process that has just started may not show a pod that its predecessor saw.
+func TestAPodThatTheCacheDoesNotShowIsNotDeleted(t *testing.T) {
+	e := running(t)
+	lookups := e.hidePod(second)
+	e.settle()
+	check.Equal(t, "looked up", true, *lookups > 0)
+	check.Equal(t, "state", v1alpha1.StateRunning, e.job().Status.State)
+	check.Equal(t, "incidents", 0, len(e.job().Status.Incidents))
+
+	e.Must(e.API.Delete(t.Context(), e.pod(second)))
+	e.settle()
+	check.Equal(t, "incidents once it is gone", 1, len(e.job().Status.Incidents))
+	check.Equal(t, "trigger", v1alpha1.PodDeleted, e.job().Status.Incidents[0].Trigger)
+	*lookups = 0
+	e.settle()
+	check.Equal(t, "lookups while its rank is restarted", 0, *lookups)
+}
+
+func TestPodsThatTheCacheShowsAreNotLookedUp(t *testing.T) {
+	e := running(t)
+	lookups := e.hidePod("no pod")
+	e.settle()
+	check.Equal(t, "lookups", 0, *lookups)
+}
 
 // podOfEarlier is a pod that an earlier TrainingJob of a name has left.
 func podOfEarlier(name, job, attempt string) *corev1.Pod {
