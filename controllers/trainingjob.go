@@ -50,6 +50,7 @@ type TrainingJobReconciler struct {
 	tried       podMemory // left to the scheduler
 	opened      podMemory // their gates were lifted
 	unheld      unheld
+	unrecorded  lastTimes
 	lacks       lacks
 	silences    silences
 	lastNodes   lastNodes
