@@ -36,15 +36,18 @@ type actor struct {
 	lifted  liftedPods
 }
 
-// act carries out a plan. Nothing is deleted where a hold is missing.
+// act carries out a plan. Nothing is deleted where a hold is missing that may be put in a moment.
 func (r *TrainingJobReconciler) act(ctx context.Context, job *v1alpha1.TrainingJob, o *gang.Observation, status *v1alpha1.TrainingJobStatus) error {
 	plan := policies.PlanFor(o, status)
 	a := actor{TrainingJobReconciler: r, job: gang.Effective(job, status), attempt: status.Attempt, seen: o}
-	if err := writes.Each(ctx, r.Writers, plan.Hold, func(h v1alpha1.NodeHold) error { return a.hold(ctx, h) }); err != nil {
-		return fmt.Errorf("hold nodes before anything is deleted: %w", err)
+	waiting, err := a.holdNodes(ctx, plan.Hold)
+	plan.DeletePods = allowed(plan.DeletePods, waiting)
+	if len(waiting) > 0 {
+		plan.DeleteVolcanoJobs = nil // their pods go with them
 	}
 	a.order(&plan)
 	errs := []error{
+		err,
 		writes.Each(ctx, r.Writers, plan.DeletePods, func(d policies.PodDeletion) error { return a.deletePod(ctx, d) }),
 		writes.Each(ctx, r.Writers, plan.DeleteVolcanoJobs, func(name string) error { return a.deleteVolcanoJob(ctx, name) }),
 	}
@@ -112,7 +115,7 @@ func (a *actor) create(ctx context.Context) error {
 		return a.adopted(ctx, v.Name)
 	}
 	key := client.ObjectKeyFromObject(a.job)
-	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) {
+	if isDenied(err) {
 		a.refusals.set(key, refusal(err))
 		return refusedError{fmt.Errorf("create Volcano Job %s: %w", v.Name, err)}
 	}

@@ -145,7 +145,8 @@ func (b *binder) check(ctx context.Context, node *fit.Node, pod *corev1.Pod) (re
 	if refusal := fit.NeedsScheduler(pod, volcano.SchedulerName); refusal != nil {
 		return refusal, nil
 	}
-	if b.hasSpares(pod.Labels[v1alpha1.LabelTask]) {
+	mayBeNew := b.hasSpares(pod.Labels[v1alpha1.LabelTask])
+	if mayBeNew {
 		if refusal := fit.ChoosesByPods(pod); refusal != nil {
 			return fmt.Errorf("the node may be that of a spare, and %w", refusal), nil
 		}
@@ -155,7 +156,7 @@ func (b *binder) check(ctx context.Context, node *fit.Node, pod *corev1.Pod) (re
 	if refusal := node.Check(pod, isHold); refusal != nil {
 		return refusal, nil
 	}
-	return b.claims.check(ctx, pod, node.Object)
+	return b.claims.check(ctx, pod, node.Object, mayBeNew)
 }
 
 func (b *binder) hasSpares(task string) bool {

@@ -157,6 +157,36 @@ func TestBindingLooksFirst(t *testing.T) {
 	}
 }
 
+// A spare has no volumes, so that its node may have no room for those of the rank that gets it.
+func TestVolumesThatCountOnANodeAreLeftToTheSchedulerWhereThereAreSpares(t *testing.T) {
+	csi := corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "disks", VolumeHandle: "1"}}
+	tests := map[string]struct {
+		spares *int32
+		source corev1.PersistentVolumeSource
+		bound  bool
+	}{
+		"of a CSI driver, without spares": {nil, csi, true},
+		"of a CSI driver, with spares":    {new(int32(1)), csi, false},
+		"of a file server, with spares":   {new(int32(1)), corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "files", Path: "/"}}, true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			e := returning(t)
+			job := e.job()
+			job.Spec.Tasks[0].Spares = tc.spares
+			e.Must(e.API.Update(t.Context(), job))
+			withStorage(corev1.ClaimBound, corev1.ReadWriteMany, "")(e)
+			volume := &corev1.PersistentVolume{}
+			e.Must(e.API.Get(t.Context(), types.NamespacedName{Name: "pv"}, volume))
+			volume.Spec.PersistentVolumeSource = tc.source
+			e.Must(e.API.Update(t.Context(), volume))
+			nodes, err := e.bindAll(0)
+			e.Must(err)
+			check.Equal(t, "is bound", tc.bound, nodes[second] == "n1")
+		})
+	}
+}
+
 // A gang of which no pod is bound is bound as a whole.
 func TestAGangIsBoundAsAWhole(t *testing.T) {
 	e := returning(t)

@@ -30,8 +30,9 @@ type claimed struct {
 	err    error
 }
 
-// check returns why a pod's volumes keep it from a node.
-func (c *claims) check(ctx context.Context, pod *corev1.Pod, node *corev1.Node) (refusal, err error) {
+// check returns why a pod's volumes keep it from a node. Where the node may be new to the pod's rank, as that of a spare is, its room
+// for more volumes is the scheduler's to count.
+func (c *claims) check(ctx context.Context, pod *corev1.Pod, node *corev1.Node, mayBeNew bool) (refusal, err error) {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
 		if v.Ephemeral != nil {
@@ -48,6 +49,8 @@ func (c *claims) check(ctx context.Context, pod *corev1.Pod, node *corev1.Node) 
 			return nil, known.err
 		case !fit.Bound(&known.claim):
 			return fmt.Errorf("claim %s is not bound", known.claim.Name), nil
+		case mayBeNew && fit.CountsOnNode(&known.volume):
+			return fmt.Errorf("the node may be that of a spare, and may have no room for volume %s", known.volume.Name), nil
 		}
 		if refusal := fit.Claim(&known.claim, &known.volume, node); refusal != nil {
 			return refusal, nil

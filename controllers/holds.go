@@ -25,6 +25,7 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
+// hold puts or renews the taint of one hold.
 func (a *actor) hold(ctx context.Context, h v1alpha1.NodeHold) error {
 	taint := corev1.Taint{Key: policies.HoldKey(a.job), Value: policies.HoldValue(h), Effect: corev1.TaintEffectNoSchedule}
 	return writes.Taints(ctx, a.Client, h.Node, func(taints []corev1.Taint) []corev1.Taint {

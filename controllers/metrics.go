@@ -56,6 +56,11 @@ var (
 		Help: "Pods that returned to a node which their job held, by result: Bound, without the scheduler, or LeftToScheduler.",
 	}, []string{"namespace", "queue", "result"})
 
+	refusedStatuses = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "lockstep_refused_status_writes_total",
+		Help: "Statuses of TrainingJobs that the API server refused, each try of one: it is invalid or too large. Nothing is done for such a job.",
+	}, []string{"namespace"})
+
 	silentSupervisors = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "lockstep_silent_supervisors",
 		Help: "Supervisors of running programs that have no stream to this manager.",
@@ -75,7 +80,7 @@ type vector interface {
 }
 
 // kept are the metrics that are counted as things happen. All of them have the labels namespace and queue.
-var kept = []vector{incidents, steps, recovery, phases, lostSeconds, replacedRanks, checkpointsTotal, checkpointSeconds, bindings, silentSupervisors}
+var kept = []vector{incidents, steps, recovery, phases, lostSeconds, replacedRanks, checkpointsTotal, checkpointSeconds, bindings, refusedStatuses, silentSupervisors}
 
 func init() {
 	for _, collector := range kept {

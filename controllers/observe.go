@@ -43,6 +43,12 @@ func (r *TrainingJobReconciler) observe(ctx context.Context, job *v1alpha1.Train
 	if err := r.observePods(ctx, o); err != nil {
 		return nil, err
 	}
+	if err := r.observeMissing(ctx, o); err != nil {
+		return nil, err
+	}
+	if err := r.observeTaken(ctx, o); err != nil {
+		return nil, err
+	}
 	r.observeProcesses(o)
 	if err := r.observeCreateErrors(ctx, o); err != nil {
 		return nil, err

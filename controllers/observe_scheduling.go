@@ -154,7 +154,13 @@ func (r *TrainingJobReconciler) observeCreateErrors(ctx context.Context, o *gang
 		if err != nil {
 			return fmt.Errorf("list events of Volcano Job %s: %w", v.Name, err)
 		}
-		looks[v.UID] = eventLook{o.Now, gang.StartProblem{Message: createError(events, incompleteSince(o))}}
+		said := createError(events, incompleteSince(o))
+		if said == "" {
+			if said, err = r.takenName(ctx, o); err != nil {
+				return err
+			}
+		}
+		looks[v.UID] = eventLook{o.Now, gang.StartProblem{Message: said}}
 	}
 	v.CreateError = looks[v.UID].said.Message
 	return nil

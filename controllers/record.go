@@ -5,8 +5,12 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,10 +23,33 @@ func (r *TrainingJobReconciler) record(ctx context.Context, job *v1alpha1.Traini
 	updated := job.DeepCopy()
 	updated.Status = *status.DeepCopy()
 	if err := r.Status().Update(ctx, updated); err != nil {
-		return fmt.Errorf("record status: %w", err)
+		err = fmt.Errorf("record status: %w", err)
+		if isDenied(err) || isTooLarge(err) {
+			r.reportRefusedStatus(job, err)
+			return refusedError{err}
+		}
+		return err
 	}
 	r.writes.note(updated)
 	return nil
+}
+
+// isTooLarge reports whether an object is larger than the API server, or etcd, takes. Errors of etcd have no reason of their own.
+func isTooLarge(err error) bool {
+	return apierrors.IsRequestEntityTooLargeError(err) || strings.Contains(err.Error(), "request is too large") ||
+		strings.Contains(err.Error(), "trying to send message larger than max")
+}
+
+// refusedStatusEvery is the least time between two events about one job whose status is refused.
+const refusedStatusEvery = 10 * time.Minute
+
+// reportRefusedStatus tells of a status that cannot be written: nothing is done for the job until one can.
+func (r *TrainingJobReconciler) reportRefusedStatus(job *v1alpha1.TrainingJob, why error) {
+	refusedStatuses.WithLabelValues(job.Namespace).Inc()
+	if r.unrecorded.isDue(client.ObjectKeyFromObject(job), r.Clock.Now(), refusedStatusEvery) {
+		r.tell(job, corev1.EventTypeWarning, "StatusRefused", "Record",
+			"the job is not managed until its status can be written: "+cut(why.Error(), maxRefusal/2))
+	}
 }
 
 // catchUp reads a job that this process has not met yet from the API server, so that
@@ -118,6 +145,8 @@ func (f *refusals) get(key types.NamespacedName) string {
 func (r *TrainingJobReconciler) forget(key types.NamespacedName) {
 	r.writes.forget(key)
 	r.refusals.set(key, "")
+	r.unheld.forget(key)
+	r.unrecorded.forget(key)
 	r.tried.keep(key, nil)
 	r.opened.keep(key, nil)
 	r.lacks.forget(key)

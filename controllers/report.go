@@ -28,7 +28,7 @@ func (r *TrainingJobReconciler) report(job *v1alpha1.TrainingJob, now *v1alpha1.
 	}
 	r.Traces.Ended(job, now)
 	if now.Attempt != before.Attempt {
-		r.tell(job, corev1.EventTypeNormal, "NewAttempt", "Create", fmt.Sprintf("attempt %d", now.Attempt))
+		r.tell(job, corev1.EventTypeNormal, "NewAttempt", "Create", attemptStory(before, now))
 	}
 	r.reportCondition(job, now, v1alpha1.ConditionScheduled)
 	r.reportCondition(job, now, v1alpha1.ConditionRunning)
@@ -45,6 +45,15 @@ func (r *TrainingJobReconciler) report(job *v1alpha1.TrainingJob, now *v1alpha1.
 	if p := now.Placement; p != nil && p.HyperNode != "" && (before.Placement == nil || before.Placement.HyperNode != p.HyperNode) {
 		r.tell(job, corev1.EventTypeNormal, "Placed", "Place", "home is HyperNode "+p.HyperNode)
 	}
+}
+
+// attemptStory says which attempt begins, and why the first one has another number than 1.
+func attemptStory(before, now *v1alpha1.TrainingJobStatus) string {
+	story := fmt.Sprintf("attempt %d", now.Attempt)
+	if before.Attempt == 0 && now.Attempt > 1 {
+		story += fmt.Sprintf(": an earlier TrainingJob of this name still has pods of attempt %d", now.Attempt-1)
+	}
+	return story
 }
 
 // reportCondition tells of a condition that has become true, and of why the job is not scheduled.
@@ -220,7 +229,8 @@ func incidentNamed(s *v1alpha1.TrainingJobStatus, id int32) *v1alpha1.Incident {
 	return nil
 }
 
-// maxNote is how long the note of an event may be, in bytes: the API server refuses longer ones.
+// maxNote is the length of an event's note that the API server takes, in bytes (NoteLengthLimit in kubernetes
+// pkg/apis/core/validation/events.go).
 const maxNote = 1024
 
 // tell tells the job's users by an event, and those who run the manager by a line of the log.

@@ -12,12 +12,13 @@ import (
 	"github.com/lockstep-dev/lockstep/controllers/writes"
 )
 
-// refusedError is an error that is the job's: the API server refuses its Volcano Job. The job's status tells why.
+// refusedError is an error that is the job's: the API server refuses its Volcano Job or its status. The job's status or an event tells
+// why.
 type refusedError struct{ error }
 
 func (e refusedError) Unwrap() error { return e.error }
 
-// isRefused reports whether all that went wrong is that a Volcano Job is refused.
+// isRefused reports whether all that went wrong is that the API server refuses something of the job's.
 func isRefused(err error) bool {
 	return err != nil && writes.Every(err, func(one error) bool { return errors.As(one, &refusedError{}) })
 }
@@ -60,4 +61,30 @@ func (c *inARow) count(job types.NamespacedName, again bool) int {
 	}
 	c.jobs[job]++
 	return c.jobs[job]
+}
+
+// lastTimes remembers when something was last done for each job.
+type lastTimes struct {
+	mu   sync.Mutex
+	jobs map[types.NamespacedName]time.Time
+}
+
+// isDue reports whether the last time is long enough ago, and remembers this one if so.
+func (l *lastTimes) isDue(job types.NamespacedName, now time.Time, every time.Duration) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if last, known := l.jobs[job]; known && now.Sub(last) < every {
+		return false
+	}
+	if l.jobs == nil {
+		l.jobs = map[types.NamespacedName]time.Time{}
+	}
+	l.jobs[job] = now
+	return true
+}
+
+func (l *lastTimes) forget(job types.NamespacedName) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.jobs, job)
 }

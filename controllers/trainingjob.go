@@ -49,6 +49,8 @@ type TrainingJobReconciler struct {
 	fitErrors    fitErrors
 	tried        podMemory // left to the scheduler
 	opened       podMemory // their gates were lifted
+	unheld       unheld
+	unrecorded   lastTimes
 	lacks        lacks
 	podEvents    eventMemory
 	createErrors eventMemory
@@ -130,7 +132,7 @@ func (r *TrainingJobReconciler) step(ctx context.Context, req ctrl.Request) (_ c
 	if err := r.act(pass.Stage(ctx, tracing.Act), job, o, &decision.Status); err != nil {
 		return ctrl.Result{}, fmt.Errorf("act: %w", err)
 	}
-	next := instant.Earliest(decision.Next, r.reportSilence(o))
+	next := instant.Earliest(decision.Next, r.reportSilence(o), r.unheld.retryAt(req.NamespacedName))
 	if next.IsZero() {
 		return ctrl.Result{}, nil
 	}

@@ -231,6 +231,13 @@ func Claim(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume,
 	return nil
 }
 
+// CountsOnNode reports whether a node may take only a number of volumes of this kind, which its CSI driver says.
+func CountsOnNode(volume *corev1.PersistentVolume) bool {
+	s := &volume.Spec.PersistentVolumeSource
+	// The kinds beside CSI are those of cloud disks, which Kubernetes hands to CSI drivers.
+	return s.CSI != nil || s.AWSElasticBlockStore != nil || s.AzureDisk != nil || s.Cinder != nil || s.GCEPersistentDisk != nil || s.VsphereVolume != nil
+}
+
 // Bound reports whether a claim has its volume.
 func Bound(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.Status.Phase == corev1.ClaimBound && claim.Spec.VolumeName != ""

@@ -13,7 +13,7 @@ import (
 // contract is what the program is told through its pod's annotations.
 func (j job) contract(s *v1alpha1.TrainingJobStatus, r gang.Rank) map[string]string {
 	out := j.lifeOf(s, r)
-	resume := s.Restarts.Total > 0 || s.Attempt > 1 || gang.Incarnation(s, r.Task, r.Index) > 0
+	resume := s.Restarts.Total > 0 || gang.Incarnation(s, r.Task, r.Index) > 0
 	out[v1alpha1.AnnotationResume] = strconv.FormatBool(resume)
 	out[v1alpha1.AnnotationRestartReason] = ""
 	out[v1alpha1.AnnotationHyperNode] = j.Places(s).HomeOf(r)

@@ -13,7 +13,7 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/placement"
 )
 
-// Plan is what has to be done. No pod is deleted before every hold is in place.
+// Plan is what has to be done. No pod is deleted before the holds of its nodes are in place.
 type Plan struct {
 	// Hold these nodes.
 	Hold []v1alpha1.NodeHold
@@ -52,6 +52,8 @@ type PodDeletion struct {
 	Name, UID string
 	// Force removes the object without waiting for its node, which is dead.
 	Force bool
+	// HoldFirst are the nodes that have to be held before: the one that the pod is on, and the one that its rank goes to.
+	HoldFirst []string
 }
 
 // Stop is how a Volcano Job is stopped.
@@ -72,7 +74,8 @@ func (p *Plan) Empty() bool {
 // PlanFor computes what the world lacks to match a status.
 func PlanFor(o *gang.Observation, s *v1alpha1.TrainingJobStatus) Plan {
 	j := jobOf(o, s)
-	p := Plan{Hold: j.missingHolds(s), Release: j.endedHolds(s), DeletePods: j.deletions(s)}
+	p := Plan{Hold: j.missingHolds(s), Release: j.endedHolds(s)}
+	p.DeletePods = j.deletions(s, p.Hold)
 	for _, v := range o.VolcanoJobs {
 		if !v.Deleting && (v.Attempt < s.Attempt || (o.Job.Spec.Suspend && !gang.Finished(s))) {
 			p.DeleteVolcanoJobs = append(p.DeleteVolcanoJobs, v.Name)
@@ -149,7 +152,7 @@ func (j job) endedHolds(s *v1alpha1.TrainingJobStatus) []string {
 
 // deletions are the pods to delete: those of earlier incarnations, spares that hold no node, and terminating pods on dead
 // nodes, which are removed without a grace period since no kubelet confirms their end.
-func (j job) deletions(s *v1alpha1.TrainingJobStatus) []PodDeletion {
+func (j job) deletions(s *v1alpha1.TrainingJobStatus, missing []v1alpha1.NodeHold) []PodDeletion {
 	var out []PodDeletion
 	idle := map[*gang.Pod]bool{}
 	if !j.stopped(s) {
@@ -163,10 +166,21 @@ func (j job) deletions(s *v1alpha1.TrainingJobStatus) []PodDeletion {
 			continue
 		}
 		if dead := j.dead(s, p); dead || !p.Deleting {
-			out = append(out, PodDeletion{Name: p.Name, UID: p.UID, Force: dead})
+			out = append(out, PodDeletion{Name: p.Name, UID: p.UID, Force: dead, HoldFirst: holdFirst(s, missing, p)})
 		}
 	}
 	return out
+}
+
+// holdFirst returns those of the missing holds that a pod's deletion waits for, by their nodes.
+func holdFirst(s *v1alpha1.TrainingJobStatus, missing []v1alpha1.NodeHold, p *gang.Pod) []string {
+	var nodes []string
+	for _, node := range []string{p.Node, gang.NodeOf(s.Placement, p.Rank())} {
+		if placement.HoldOn(missing, node) != nil && !slices.Contains(nodes, node) {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes
 }
 
 // over reports whether a pod is of the present attempt, and of an earlier incarnation. Pods of earlier attempts go with their

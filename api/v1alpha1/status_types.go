@@ -45,7 +45,8 @@ type TrainingJobStatus struct {
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// attempt is the generation of the Volcano Job, from 1; 0 before the first.
+	// attempt is the generation of the Volcano Job; 0 before the first. It begins at 1, or at a higher number where an earlier
+	// TrainingJob of this name still has pods.
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
 	// epoch is the number of the gang's current run, from 1, where spec.supervisor is set; 0 where it is not. Every

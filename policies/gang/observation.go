@@ -28,6 +28,9 @@ type Observation struct {
 	// Nodes that matter to the job: those of its pods and ranks, of its home, and those it holds.
 	// A node that is missing here does not exist.
 	Nodes map[string]Node
+	// TakenAttempt is the last attempt of an earlier TrainingJob of this name that still has pods; 0 where there is none. It is
+	// observed before the first attempt.
+	TakenAttempt int32
 	// Topology of the cluster.
 	Topology *topology.Topology
 	// HealthPolicy bounds how much of a job is moved for its health. The manager always gives one; without it nothing is bounded, and

@@ -23,7 +23,11 @@ func (e Engine) begin(s *v1alpha1.TrainingJobStatus) {
 		s.Epoch = 1
 	}
 	unshrink(s)
-	if s.Placement == nil || s.Attempt == 0 {
+	if s.Attempt == 0 {
+		s.Attempt = e.TakenAttempt + 1 // a pod on a dead node keeps its name long after its job is deleted
+		return
+	}
+	if s.Placement == nil {
 		s.Attempt++
 		return
 	}

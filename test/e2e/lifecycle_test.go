@@ -98,6 +98,29 @@ func TestDeletionLeavesNothing(t *testing.T) {
 	s.awaitAny("its pods and holds are gone", func(ctxT) (bool, error) { return len(s.pods()) == 0 && len(s.held()) == 0, nil })
 }
 
+// Nobody confirms the end of a pod on a dead node, so that it keeps its name.
+func TestAJobIsCreatedAgainWhileADeadNodeHasAPodOfIt(t *testing.T) {
+	s := newScenario(t, "again", 1, 4)
+	s.run(s.trainingJob(3))
+	left := s.pod(1)
+	s.must(testCluster.StopHeartbeat(s.ctx, left.Spec.NodeName), "stop the heartbeat")
+	s.must(testCluster.Client().Delete(s.ctx, s.job), "delete the job")
+	s.awaitAny("only the pod on the dead node is left", func(ctxT) (bool, error) {
+		pods := s.pods()
+		return len(pods) == 1 && pods[left.Name].DeletionTimestamp != nil, nil
+	})
+
+	s.run(s.trainingJob(3))
+	if s.job.Status.Attempt != 2 {
+		t.Errorf("attempt %d, want 2: the names of the first one are taken", s.job.Status.Attempt)
+	}
+	if pods := s.pods(); len(pods) != 4 || pods[left.Name].UID != left.UID {
+		t.Errorf("the job runs beside %v, want pod %s", pods, left.Name)
+	}
+	s.must(testCluster.StartHeartbeat(s.ctx, left.Spec.NodeName), "start the heartbeat")
+	s.awaitAny("the pod goes", func(ctxT) (bool, error) { return len(s.pods()) == 3, nil })
+}
+
 // nothingRuns waits until no pod of the job is running or to be run.
 func (s *scenario) nothingRuns() {
 	s.t.Helper()

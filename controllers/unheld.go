@@ -1,0 +1,151 @@
+// Nodes that could not be held. Recovery waits only a moment for a hold: whether a job recovers matters more than where.
+
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/controllers/writes"
+	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/instant"
+)
+
+const (
+	// holdPatience is how long the pods of a node wait for a hold that fails without being refused: a webhook may be down, say.
+	holdPatience = 30 * time.Second
+	// holdRetry is the time between two tries to put a hold that was given up.
+	holdRetry = time.Minute
+)
+
+// isDenied reports whether the API server, or a webhook, refuses what it was asked for, so that asking again does not help.
+func isDenied(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
+}
+
+// holdTry is a try to put a hold.
+type holdTry struct {
+	v1alpha1.NodeHold
+	err error
+}
+
+// holdNodes puts the holds that are missing. It returns the nodes whose pods have to wait for their hold, and the errors of these.
+func (a *actor) holdNodes(ctx context.Context, missing []v1alpha1.NodeHold) (waiting map[string]bool, err error) {
+	waiting = map[string]bool{}
+	job := client.ObjectKeyFromObject(a.job)
+	tries := a.unheld.due(job, missing, a.seen.Now)
+	_ = writes.Each(ctx, a.Writers, tries, func(t *holdTry) error {
+		t.err = a.hold(ctx, t.NodeHold)
+		return nil
+	})
+	var errs, refusals []error
+	var refused []string
+	for _, t := range tries {
+		if t.err == nil {
+			continue
+		}
+		givenUp, isNew := a.unheld.note(job, t.Node, isDenied(t.err), a.seen.Now)
+		if !givenUp {
+			waiting[t.Node], errs = true, append(errs, t.err)
+		}
+		if isNew {
+			refused, refusals = append(refused, t.Node), append(refusals, t.err)
+		}
+	}
+	if len(refused) > 0 {
+		a.tell(a.job, corev1.EventTypeWarning, "HoldRefused", "Hold", fmt.Sprintf(
+			"node %s cannot be held: %s. Its ranks recover without a hold, and other jobs may take their place there. The manager tries again every %s",
+			named(refused), cut(refusals[0].Error(), maxRefusal/2), holdRetry))
+	}
+	return waiting, errors.Join(errs...)
+}
+
+// allowed returns the deletions that wait for no hold.
+func allowed(deletions []policies.PodDeletion, waiting map[string]bool) []policies.PodDeletion {
+	if len(waiting) == 0 {
+		return deletions
+	}
+	return slices.DeleteFunc(slices.Clone(deletions), func(d policies.PodDeletion) bool {
+		return slices.ContainsFunc(d.HoldFirst, func(node string) bool { return waiting[node] })
+	})
+}
+
+// unheld remembers the nodes that could not be held for jobs.
+type unheld struct {
+	mu   sync.Mutex
+	jobs map[types.NamespacedName]map[string]unheldNode
+}
+
+type unheldNode struct {
+	since   time.Time // of the first failure
+	retryAt time.Time // when a hold that was given up is tried again; zero for one that has just failed
+}
+
+// due returns the holds to try now, and forgets those that are not missing any more.
+func (u *unheld) due(job types.NamespacedName, missing []v1alpha1.NodeHold, now time.Time) []*holdTry {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	known := u.jobs[job]
+	delete(u.jobs, job)
+	var out []*holdTry
+	for _, h := range missing {
+		node, failed := known[h.Node]
+		if failed {
+			u.put(job, h.Node, node)
+		}
+		if !node.retryAt.After(now) {
+			out = append(out, &holdTry{NodeHold: h})
+		}
+	}
+	return out
+}
+
+func (u *unheld) put(job types.NamespacedName, name string, node unheldNode) {
+	if u.jobs == nil {
+		u.jobs = map[types.NamespacedName]map[string]unheldNode{}
+	}
+	if u.jobs[job] == nil {
+		u.jobs[job] = map[string]unheldNode{}
+	}
+	u.jobs[job][name] = node
+}
+
+// note remembers a failure. It reports whether the hold is given up for now, and whether it was not before.
+func (u *unheld) note(job types.NamespacedName, name string, denied bool, now time.Time) (givenUp, isNew bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	node, known := u.jobs[job][name]
+	if !known {
+		node.since = now
+	}
+	isNew = node.retryAt.IsZero()
+	givenUp = denied || !isNew || now.Sub(node.since) >= holdPatience
+	if givenUp {
+		node.retryAt = now.Add(holdRetry)
+	}
+	u.put(job, name, node)
+	return givenUp, givenUp && isNew
+}
+
+// retryAt returns when the next hold that was given up is tried again; zero for never.
+func (u *unheld) retryAt(job types.NamespacedName) time.Time {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var next time.Time
+	for _, node := range u.jobs[job] {
+		next = instant.Earliest(next, node.retryAt)
+	}
+	return next
+}
+
+func (u *unheld) forget(job types.NamespacedName) { u.due(job, nil, time.Time{}) }
