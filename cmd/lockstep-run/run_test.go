@@ -183,6 +183,18 @@ func TestContainerThatStartsAgain(t *testing.T) {
 	}
 }
 
+// Without the file the manager still says which epoch it is.
+func TestEpochThatCannotBeKept(t *testing.T) {
+	p := newPod(t)
+	c := p.run("--epoch-file=" + p.path("no/such/folder"))
+	p.puppets.Next()
+	s := p.connected(&wire.Order{Epoch: 2})
+	if r, _ := s.Await(waiting); r.Epoch != 2 {
+		t.Error("the report is", r)
+	}
+	c.says("Cannot keep the epoch")
+}
+
 func TestContainerThatStartsAgainWithoutManager(t *testing.T) {
 	p := newPod(t)
 	p.manager.Stop()
