@@ -32,7 +32,16 @@ type silences struct {
 type silence struct {
 	queue string
 	ranks int
+	since time.Time
 	due   time.Time // when the job's users are told
+}
+
+// observeSilence notes the ranks whose supervisors have been silent for so long that users are told.
+func (r *TrainingJobReconciler) observeSilence(o *gang.Observation) {
+	names := silent(o)
+	if s := r.silences.note(o, len(names)); len(names) > 0 && !o.Now.Before(s.since.Add(silenceTold)) {
+		o.SilentRanks = names
+	}
 }
 
 // reportSilence counts the running programs whose supervisors are not heard, and tells the job's users where some have not been for a while.
@@ -93,7 +102,7 @@ func (s *silences) note(o *gang.Observation, ranks int) *silence {
 		s.jobs[key] = job
 	}
 	if job.ranks == 0 {
-		job.due = o.Now.Add(silenceTold)
+		job.since, job.due = o.Now, o.Now.Add(silenceTold)
 	}
 	silentSupervisors.WithLabelValues(key.Namespace, job.queue).Add(float64(ranks - job.ranks))
 	job.ranks = ranks

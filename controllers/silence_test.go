@@ -22,6 +22,7 @@ func TestSilentSupervisorsAreTold(t *testing.T) {
 	r := &TrainingJobReconciler{Events: recorder, Supervision: &Supervision{Pods: volcano.Supervision{Address: "manager.test:9444"}}}
 	job := aJob()
 	job.Spec.Supervisor = &v1alpha1.Supervisor{}
+	var inMessage []string
 	// pass is one at a time, with the supervisors that are connected.
 	pass := func(at time.Duration, connected ...bool) time.Time {
 		o := &gang.Observation{Now: t0.Add(at), Job: job}
@@ -32,6 +33,8 @@ func TestSilentSupervisorsAreTold(t *testing.T) {
 			}
 			o.Pods = append(o.Pods, p)
 		}
+		r.observeSilence(o)
+		inMessage = o.SilentRanks
 		return r.reportSilence(o)
 	}
 	said := func(what string, want ...string) {
@@ -53,14 +56,18 @@ func TestSilentSupervisorsAreTold(t *testing.T) {
 	check.Equal(t, "due, of the first", t0.Add(silenceTold), pass(time.Minute, true, true, false))
 	check.Equal(t, "silent", map[string][2]float64{"research research": {1}}, told(t, silentSupervisors))
 	said("before it is due")
+	check.Equal(t, "in the message, before it is due", nil, inMessage)
 	pass(silenceTold, true, false, false)
+	check.Equal(t, "in the message", []string{"worker-1", "worker-2"}, inMessage)
 	said("when it is due", "Warning SupervisorsNotConnected no stream for 2m0s or more from the supervisors of worker-1, worker-2: ")
 	again := silenceTold + silenceRepeated
 	check.Equal(t, "due, once it was told", t0.Add(again), pass(2*silenceTold, true, false, false))
 	said("later")
+	check.Equal(t, "in the message, later", []string{"worker-1", "worker-2"}, inMessage)
 	pass(again, true, true, false)
 	said("when the event is gone", "supervisors of worker-2: ")
 	check.Equal(t, "due, where all are there", time.Time{}, pass(again+time.Minute, true, true, true))
+	check.Equal(t, "in the message, where all are there", nil, inMessage)
 	check.Equal(t, "silent, where all are there", map[string][2]float64{}, told(t, silentSupervisors))
 	pass(again+2*time.Minute, true, false, true)
 	said("before it is due again")

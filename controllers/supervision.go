@@ -59,6 +59,7 @@ func (r *TrainingJobReconciler) observeProcesses(o *gang.Observation) {
 			note(&o.Pods[i], report, programOf(o.Job, o.Pods[i].Task))
 		}
 	}
+	r.observeSilence(o)
 }
 
 // note gives a pod what its supervisor reports. A program that has ended tells as its container would.

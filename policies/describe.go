@@ -24,11 +24,11 @@ func (j job) describe(s *v1alpha1.TrainingJobStatus) {
 		j.SetCondition(s, v1alpha1.ConditionSuspended, false, v1alpha1.ReasonResumed, "spec.suspend is false")
 	}
 	s.State = j.stateOfJob(s)
-	s.Message = message(s)
+	s.Message = j.message(s)
 }
 
 // message returns the message of the condition that explains the state best.
-func message(s *v1alpha1.TrainingJobStatus) string {
+func (j job) message(s *v1alpha1.TrainingJobStatus) string {
 	told := func(condition string) string { return meta.FindStatusCondition(s.Conditions, condition).Message }
 	running := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionRunning)
 	switch s.State {
@@ -40,6 +40,7 @@ func message(s *v1alpha1.TrainingJobStatus) string {
 		if gang.IsTrue(s, v1alpha1.ConditionTopologyViolated) {
 			return told(v1alpha1.ConditionTopologyViolated)
 		}
+		return j.silentStory()
 	case v1alpha1.StateQueued, v1alpha1.StateRefused:
 		return told(v1alpha1.ConditionScheduled)
 	case v1alpha1.StateStarting:

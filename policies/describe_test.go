@@ -162,3 +162,21 @@ func TestWhatIsOnALostNodeIsNotReady(t *testing.T) {
 	s.decide()
 	check.Equal(t, "ready", "1/3", s.status().Ready)
 }
+
+// Supervisors that nobody hears are no incident, and a job that runs says nothing else.
+func TestSilentSupervisorsAreInTheMessage(t *testing.T) {
+	for name, tc := range map[string]struct {
+		ranks []string
+		want  string
+	}{
+		"none":  {nil, ""},
+		"one":   {[]string{"worker-1"}, "no stream from the supervisors of worker-1: their programs cannot be restarted in place"},
+		"three": {[]string{"a-0", "a-1", "a-2"}, "no stream from the supervisors of a-0, a-1, a-2: their programs cannot be restarted in place"},
+		"many":  {[]string{"a-0", "a-1", "a-2", "a-3", "a-4"}, "no stream from the supervisors of a-0, a-1, a-2 and 2 more: their programs cannot be restarted in place"},
+	} {
+		s := running(2)
+		s.SilentRanks = tc.ranks
+		s.decide()
+		check.Equal(t, name, tc.want, s.status().Message)
+	}
+}

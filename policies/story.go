@@ -33,6 +33,21 @@ func (j job) unknownStory(inc *v1alpha1.Incident) string {
 	return ""
 }
 
+// maxSilentTold is how many of the ranks whose supervisors are not heard are named.
+const maxSilentTold = 3
+
+// silentStory names ranks whose supervisors have not been heard for some time; empty where there are none.
+func (j job) silentStory() string {
+	ranks, more := j.SilentRanks, ""
+	if len(ranks) == 0 {
+		return ""
+	}
+	if n := len(ranks) - maxSilentTold; n > 0 {
+		ranks, more = ranks[:maxSilentTold], fmt.Sprintf(" and %d more", n)
+	}
+	return fmt.Sprintf("no stream from the supervisors of %s%s: their programs cannot be restarted in place", strings.Join(ranks, ", "), more)
+}
+
 // breakerStory says why an incident has to wait for its turn.
 func (j job) breakerStory(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) string {
 	policy := healthpolicy.Of(j.HealthPolicy, j.Now)

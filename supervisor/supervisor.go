@@ -4,7 +4,6 @@ package supervisor
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -62,9 +61,6 @@ func Run(o Options, signals <-chan os.Signal) (code int, err error) {
 		return 0, err
 	}
 	first := max(o.Epoch, kept)
-	if err := writeEpoch(o.EpochFile, first); err != nil {
-		return 0, fmt.Errorf("keep the epoch: %w", err)
-	}
 	s := &supervisor{
 		Options: o,
 		machine: epoch.New(epoch.Options{Epoch: first, Restarted: restarted, ManagerTimeout: o.ManagerTimeout}),
@@ -196,8 +192,8 @@ func (s *supervisor) answer(act func(), e epoch.Event) {
 	s.events <- e
 }
 
-// persist keeps an epoch. Where it cannot, the order is followed all the same: a disk that is full should not keep a gang from its
-// barrier, and only a container that starts again without a manager would need the file.
+// persist keeps an epoch. Where it cannot, the program starts, and orders are followed, all the same: a disk that is full should not keep
+// a gang from training, and only a container that starts again without a manager would need the file.
 func (s *supervisor) persist(e int64) {
 	if err := writeEpoch(s.EpochFile, e); err != nil {
 		s.Log.Error("Cannot keep the epoch", "epoch", e, "error", err)

@@ -46,8 +46,8 @@ The job is checked before it is sent, as the API server does it. The exit code i
 		Example: `  # 8 pods of 8 GPUs each that run PyTorch in one HyperNode of tier 1 or 2
   kubectl lockstep submit llama --framework pytorch --workers 8 --gpus 8 \
     --image reg.example/llama:1 --topology hard --tier 2 -- \
-    torchrun --nnodes='$(WORLD_SIZE)' --nproc-per-node=8 --node-rank='$(RANK)' \
-    --master-addr='$(MASTER_ADDR)' --master-port='$(MASTER_PORT)' train.py
+    torchrun --nnodes='$(WORLD_SIZE)' --nproc_per_node=8 --node_rank='$(RANK)' \
+    --master_addr='$(MASTER_ADDR)' --master_port='$(MASTER_PORT)' train.py
 
   # The same job as a file to edit
   kubectl lockstep submit llama --framework pytorch --workers 8 --gpus 8 \

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -103,11 +102,5 @@ func TestBadEpochFile(t *testing.T) {
 	c := p.run()
 	c.exits(codeFailed)
 	c.says(`"seven"`)
-	if err := os.Remove(p.path("epoch")); err != nil {
-		t.Fatal(err)
-	}
-	c = p.run("--epoch-file=" + p.path("no/such/folder"))
-	c.exits(codeFailed)
-	c.says("no/such")
 	p.puppets.None()
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 
@@ -13,6 +14,9 @@ import (
 // ownNamespace makes a process the first of its PID namespace, as most containers are.
 var ownNamespace = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS}
 
+// fullVolume is the variable with the folder that beInit makes a volume without room, in which an earlier container has kept epoch 4.
+const fullVolume = "LOCKSTEP_RUN_TEST_FULL_VOLUME"
+
 // beInit is the supervisor of a container with a PID namespace and a /proc of its own.
 func beInit() int {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
@@ -20,6 +24,15 @@ func beInit() int {
 	}
 	if err := unix.Mount("proc", "/proc", "proc", 0, ""); err != nil {
 		return failed(err)
+	}
+	if dir := os.Getenv(fullVolume); dir != "" {
+		// One page: the file of the epoch takes it.
+		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4k"); err != nil {
+			return failed(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "epoch"), []byte("4\n"), 0o600); err != nil {
+			return failed(err)
+		}
 	}
 	return execute(os.Args[2:])
 }
@@ -50,6 +63,22 @@ func TestPID1(t *testing.T) {
 	s.Await(terminating)
 	second.Die(syscall.SIGKILL)
 	c.exits(137)
+}
+
+// A program that has filled the node's disk starts again all the same.
+func TestContainerThatStartsAgainOnAFullVolume(t *testing.T) {
+	needsRoot(t)
+	p := newPod(t)
+	p.environ = append(p.environ, fullVolume+"="+p.dir)
+	c := p.executeAs(ownNamespace, append([]string{asInit}, p.arguments(p.puppets.Command("program"))...)...)
+	s := p.connected(&wire.Order{Epoch: 4})
+	s.Await(failedState)
+	s.Order(&wire.Order{Epoch: 5, Start: true})
+	p.puppets.Next()
+	if r, _ := s.Await(running); r.Epoch != 5 {
+		t.Error("the report is", r)
+	}
+	c.says("no space left on device")
 }
 
 func TestProcOfAnotherNamespace(t *testing.T) {

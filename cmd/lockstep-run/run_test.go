@@ -21,6 +21,9 @@ const (
 	terminating = wire.State_STATE_TERMINATING
 )
 
+// sigrtmin3 is SIGRTMIN+3, by which systemd is stopped.
+const sigrtmin3 = syscall.Signal(37)
+
 // The main way: a program is restarted in place, and ends well in its second epoch.
 func TestRestartInPlace(t *testing.T) {
 	p := newPod(t)
@@ -180,6 +183,18 @@ func TestContainerThatStartsAgain(t *testing.T) {
 	}
 }
 
+// Without the file the manager still says which epoch it is.
+func TestEpochThatCannotBeKept(t *testing.T) {
+	p := newPod(t)
+	c := p.run("--epoch-file=" + p.path("no/such/folder"))
+	p.puppets.Next()
+	s := p.connected(&wire.Order{Epoch: 2})
+	if r, _ := s.Await(waiting); r.Epoch != 2 {
+		t.Error("the report is", r)
+	}
+	c.says("Cannot keep the epoch")
+}
+
 func TestContainerThatStartsAgainWithoutManager(t *testing.T) {
 	p := newPod(t)
 	p.manager.Stop()
@@ -273,6 +288,25 @@ func TestTerminationBySignal(t *testing.T) {
 	c.signal(syscall.SIGTERM)
 	program.Ended()
 	c.exits(143)
+}
+
+// An image may name another stop signal than SIGTERM. The container ends with its program all the same, and does not wait for a restart.
+func TestStopSignalsOfImages(t *testing.T) {
+	for _, stop := range []syscall.Signal{syscall.SIGINT, syscall.SIGQUIT, sigrtmin3} {
+		t.Run(stop.String(), func(t *testing.T) {
+			p := newPod(t)
+			c := p.run()
+			program := p.puppets.Next()
+			program.Do("catch", number(stop))
+			c.signal(stop)
+			if got := supervision.Receive(t, program.Signals, "signal"); got != stop {
+				t.Errorf("it arrives as %v", got)
+			}
+			p.connected(&wire.Order{Epoch: 1}).Await(terminating)
+			program.Exit(3)
+			c.exits(3)
+		})
+	}
 }
 
 // A pod that was made for a later epoch waits for its gang.

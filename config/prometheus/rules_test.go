@@ -77,7 +77,7 @@ func rulesOf(t *testing.T, name string) ruleFile {
 // promtool runs a file of tests on rules, and returns what it says of those that fail.
 func promtool(t *testing.T, name string, rules ruleFile, tests []byte) (string, error) {
 	t.Helper()
-	binaries, err := cluster.Build(t.Context(), io.Discard)
+	binaries, err := cluster.Build(t.Context(), io.Discard, cluster.Promtool)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,6 +51,9 @@ func supervise(spec *corev1.PodSpec, s *v1alpha1.Supervisor, from *Supervision) 
 	if s.Progress != nil {
 		flags = append(flags, "--checkpoint-file="+s.Progress.CheckpointFile)
 	}
+	if path := program.TerminationMessagePath; path != "" {
+		flags = append(flags, "--termination-log="+path)
+	}
 	program.Command = slices.Concat(flags, []string{"--"}, program.Command)
 	program.Env = slices.Concat([]corev1.EnvVar{fromAnnotation("LOCKSTEP_EPOCH", v1alpha1.AnnotationEpoch)}, program.Env)
 	program.VolumeMounts = append(program.VolumeMounts,

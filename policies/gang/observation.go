@@ -48,6 +48,8 @@ type Observation struct {
 	BindsDirectly bool
 	// ListensSince is since when supervisors can reach this process.
 	ListensSince time.Time
+	// SilentRanks are ranks whose programs run, and whose supervisors have had no stream to this process for some time.
+	SilentRanks []string
 	// LackingSince is since when this process has seen the gang lack pods; zero where it has not. No object shows
 	// when a pod that is gone went.
 	LackingSince time.Time

@@ -6,7 +6,6 @@
 package epoch
 
 import (
-	"syscall"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
@@ -16,8 +15,8 @@ import (
 const (
 	// CodeRefused is the code of a container that the manager has refused, by the convention of env and timeout for their own failures.
 	CodeRefused = 125
-	// codeTerminated is the code of a container that got SIGTERM while it had no program: 128 and the signal.
-	codeTerminated = 128 + int(syscall.SIGTERM)
+	// codeSignalled and the signal are the code of a container that was asked to end while it had no program.
+	codeSignalled = 128
 )
 
 // first is the epoch in which no rank has run before.

@@ -33,9 +33,11 @@ func keep(e int64) epoch.Ordered {
 	return epoch.Ordered{Order: &wire.Order{Epoch: e, Start: true, Keep: true}}
 }
 
+func signalled(s syscall.Signal) epoch.Signalled { return epoch.Signalled{Signal: s} }
+
 var (
 	refusal = epoch.Ordered{Order: &wire.Order{Refused: "another pod has its place"}}
-	sigterm = epoch.Signalled{Signal: syscall.SIGTERM}
+	sigterm = signalled(syscall.SIGTERM)
 	up      = epoch.Connected{}
 	down    = epoch.Disconnected{}
 )
@@ -197,11 +199,28 @@ func TestRules(t *testing.T) {
 			want:    "persist 4, report FAILED 4\nreport TERMINATING 4, end 143",
 		},
 		"other signals are forwarded": {
-			moments: []moment{at(1, epoch.Signalled{Signal: syscall.SIGUSR1}), at(2, epoch.Signalled{Signal: syscall.SIGINT})},
-			want:    begun + "forward user defined signal 1\nforward interrupt",
+			moments: []moment{at(1, signalled(syscall.SIGUSR1)), at(2, signalled(syscall.SIGHUP))},
+			want:    begun + "forward user defined signal 1\nforward hangup",
+		},
+		"an image may have SIGINT as its stop signal": {
+			moments: []moment{at(1, signalled(syscall.SIGINT)), at(2, start(2)), at(3, exit(130))},
+			want:    begun + "report TERMINATING 1, forward interrupt\npersist 2\nreport TERMINATING 1 exit 130, end 130",
+		},
+		"an image may have SIGQUIT as its stop signal": {
+			moments: []moment{at(1, signalled(syscall.SIGQUIT)), at(2, exit(0))},
+			want:    begun + "report TERMINATING 1, forward quit\nreport TERMINATING 1 exit 0, end 0",
+		},
+		"an image may have SIGRTMIN+3 as its stop signal": {
+			moments: []moment{at(1, signalled(37)), at(2, exit(1))},
+			want:    begun + "report TERMINATING 1, forward signal 37\nreport TERMINATING 1 exit 1, end 1",
+		},
+		"SIGINT in a container that starts again": {
+			options: epoch.Options{Epoch: 4, Restarted: true},
+			moments: []moment{at(1, signalled(syscall.SIGINT))},
+			want:    "persist 4, report FAILED 4\nreport TERMINATING 4, end 130",
 		},
 		"a signal without a program": {
-			moments: []moment{at(1, exit(3)), at(2, epoch.Signalled{Signal: syscall.SIGUSR1})},
+			moments: []moment{at(1, exit(3)), at(2, signalled(syscall.SIGUSR1))},
 			want:    begun + "report FAILED 1 exit 3, stop\n-",
 		},
 		"a refused pod is stopped for good": {

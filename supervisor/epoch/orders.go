@@ -86,9 +86,16 @@ func (m *Machine) refuse() {
 	}
 }
 
-// signal forwards a signal. SIGTERM is the kubelet's: nothing starts after it.
+// stops reports whether a signal asks a container to end. The container runtime sends the one that the image names, SIGTERM by default;
+// the others are common ones that programs do not take for requests of another kind, as they may take SIGHUP, SIGUSR1 and SIGWINCH.
+func stops(s syscall.Signal) bool {
+	const rtmin3 = syscall.Signal(37) // SIGRTMIN+3, which stops systemd
+	return s == syscall.SIGTERM || s == syscall.SIGINT || s == syscall.SIGQUIT || s == rtmin3
+}
+
+// signal forwards a signal. Nothing starts after one that stops the container.
 func (m *Machine) signal(s syscall.Signal) {
-	ending := s == syscall.SIGTERM && m.state != wire.State_STATE_TERMINATING
+	ending := stops(s) && m.state != wire.State_STATE_TERMINATING
 	if ending {
 		m.report(wire.State_STATE_TERMINATING)
 	}
@@ -98,6 +105,6 @@ func (m *Machine) signal(s syscall.Signal) {
 	case ending && m.exit != nil:
 		m.end(int(m.exit.Code))
 	case ending:
-		m.end(codeTerminated)
+		m.end(codeSignalled + int(s))
 	}
 }

@@ -44,7 +44,7 @@ func prepareAssets(ctx context.Context, modules string, built Binaries, progress
 	if err := os.MkdirAll(filepath.Join(partial, crdFolder), 0o755); err != nil {
 		return fmt.Errorf("making the assets folder: %w", err)
 	}
-	if err := volcanoAssets(ctx, modules, built, partial); err != nil {
+	if err := volcanoAssets(ctx, modules, partial); err != nil {
 		return fmt.Errorf("collecting Volcano's manifests: %w", err)
 	}
 	if err := kwokAssets(ctx, modules, partial); err != nil {
@@ -53,7 +53,7 @@ func prepareAssets(ctx context.Context, modules string, built Binaries, progress
 	return os.Rename(partial, built.Assets)
 }
 
-func volcanoAssets(ctx context.Context, modules string, built Binaries, to string) error {
+func volcanoAssets(ctx context.Context, modules, to string) error {
 	source, err := goCommand(ctx, modules, "list", "-m", "-f", "{{.Dir}}", volcano)
 	if err != nil {
 		return err
@@ -65,12 +65,11 @@ func volcanoAssets(ctx context.Context, modules string, built Binaries, to strin
 		}
 	}
 	chart := filepath.Join(source, "installer", "helm", "chart", "volcano")
-	rendered, err := output(ctx, built.Path("helm"), "template", "volcano", chart,
-		"--namespace", VolcanoNamespace, "--show-only", "templates/webhooks.yaml")
+	rendered, err := os.ReadFile(filepath.Join(source, "installer", "volcano-development.yaml"))
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(to, webhookFile), rendered, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(to, webhookFile), webhooksOf(rendered), 0o644); err != nil {
 		return err
 	}
 	admission, err := os.ReadFile(filepath.Join(chart, "config", admissionFile))
@@ -78,6 +77,17 @@ func volcanoAssets(ctx context.Context, modules string, built Binaries, to strin
 		return err
 	}
 	return os.WriteFile(filepath.Join(to, admissionFile), admission, 0o644)
+}
+
+// webhooksOf are the webhook configurations of the manifest that Volcano renders from its chart. Each document says which template it is of.
+func webhooksOf(manifest []byte) []byte {
+	var found [][]byte
+	for document := range bytes.SplitSeq(manifest, []byte("\n---\n")) {
+		if bytes.HasPrefix(document, []byte("# Source: volcano/templates/webhooks.yaml\n")) {
+			found = append(found, document)
+		}
+	}
+	return bytes.Join(found, []byte("\n---\n"))
 }
 
 func kwokAssets(ctx context.Context, modules, to string) error {

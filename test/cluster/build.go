@@ -23,61 +23,6 @@ const BinariesVariable = "LOCKSTEP_CLUSTER_BIN"
 // recipe is part of the cache's key: raise it when the way of building below changes.
 const recipe = "3"
 
-// A binary is one program of the control plane: which module pins it and which package it is.
-type binary struct {
-	name    string
-	module  string // folder below test/cluster/binaries
-	pkg     string
-	stamped string // variable that holds the version, and the module whose version it is
-	version string
-	tags    string // build tags
-}
-
-// Programs that the control plane does without, and tests run.
-const (
-	Alertmanager = "alertmanager"
-	Prometheus   = "prometheus"
-	Promtool     = "promtool"
-	Collector    = "otelcol"
-)
-
-const (
-	kubernetes  = "k8s.io/kubernetes"
-	kubeVersion = "k8s.io/component-base/version"
-	volcano     = "volcano.sh/volcano"
-	prometheus  = "github.com/prometheus/prometheus"
-
-	prometheusVersion = "github.com/prometheus/common/version"
-)
-
-// kube is one of Kubernetes' own programs.
-func kube(name string) binary {
-	return binary{name: name, module: ".", pkg: kubernetes + "/cmd/" + name, stamped: kubeVersion + ".gitVersion", version: kubernetes}
-}
-
-func binaries() []binary {
-	vc := func(name, cmd string) binary {
-		return binary{name: name, module: ".", pkg: volcano + "/cmd/" + cmd, stamped: volcano + "/pkg/version.Version", version: volcano}
-	}
-	return []binary{
-		{name: Etcd, module: ".", pkg: "go.etcd.io/etcd/server/v3"},
-		kube(APIServer), kube(ControllerManager), kube("kubectl"),
-		vc(VolcanoScheduler, "scheduler"), vc(VolcanoControllerManager, "controller-manager"), vc(VolcanoWebhookManager, "webhook-manager"),
-		{name: KWOK, module: "kwok", pkg: "sigs.k8s.io/kwok/cmd/kwok"},
-		{name: "helm", module: "helm", pkg: "helm.sh/helm/v3/cmd/helm"},
-		{name: Alertmanager, module: "alerting", pkg: "github.com/prometheus/alertmanager/cmd/alertmanager"},
-		// Their targets are named in a file: what finds targets in two dozen clouds is left out.
-		{name: Prometheus, module: "alerting", pkg: prometheus + "/cmd/prometheus", tags: "remove_all_sd", stamped: prometheusVersion + ".Version", version: prometheus},
-		{name: Promtool, module: "alerting", pkg: prometheus + "/cmd/promtool", tags: "remove_all_sd"},
-		{name: Collector, module: "tracing", pkg: "."},
-	}
-}
-
-// nodeBinaries are the programs that only real nodes need.
-func nodeBinaries() []binary {
-	return []binary{kube(kubeletProgram), kube(kubeProxyProgram), kube(KubeScheduler), {name: CoreDNS, module: "dns", pkg: "."}}
-}
-
 // Binaries is a folder that holds the control plane's programs, and one with the manifests
 // (CRDs, webhook configurations, stages) that belong to their versions.
 type Binaries struct {
@@ -88,10 +33,19 @@ type Binaries struct {
 // Path is that of a program, by its name.
 func (b Binaries) Path(name string) string { return filepath.Join(b.Dir, name) }
 
-// Build makes what is missing of the binaries and manifests, and says on progress what it does.
-// Several processes may call it at once: one builds, the others wait for it.
-func Build(ctx context.Context, progress io.Writer) (Binaries, error) {
-	return build(ctx, progress, binaries())
+// Build makes what is missing of the control plane's programs, of the tools that are named, and of the manifests, and says on
+// progress what it does. Several processes may call it at once: one builds, the others wait for it.
+func Build(ctx context.Context, progress io.Writer, tools ...string) (Binaries, error) {
+	wanted, err := programs(tools)
+	if err != nil {
+		return Binaries{}, err
+	}
+	return build(ctx, progress, wanted)
+}
+
+// BuildAll makes what is missing of the control plane's programs and of all tools.
+func BuildAll(ctx context.Context, progress io.Writer) (Binaries, error) {
+	return build(ctx, progress, append(controlPlane(), tools()...))
 }
 
 // BuildNodes makes what is missing of the programs that real nodes need besides.

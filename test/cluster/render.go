@@ -17,17 +17,17 @@ import (
 
 // Kustomize returns the objects that `kubectl kustomize` renders of a folder.
 func Kustomize(ctx context.Context, dir string) ([]*unstructured.Unstructured, error) {
-	return rendered(ctx, "kubectl", "kustomize", dir)
+	return rendered(ctx, Kubectl, "kustomize", dir)
 }
 
 // Chart returns the objects that `helm template` renders with these arguments, for the release lockstep and the version
 // of the test cluster's Kubernetes.
 func Chart(ctx context.Context, args ...string) ([]*unstructured.Unstructured, error) {
-	return rendered(ctx, "helm", append([]string{"template", "lockstep", "--kube-version", "1.34"}, args...)...)
+	return rendered(ctx, Helm, append([]string{"template", "lockstep", "--kube-version", "1.34"}, args...)...)
 }
 
 func rendered(ctx context.Context, program string, args ...string) ([]*unstructured.Unstructured, error) {
-	built, err := Build(ctx, io.Discard)
+	built, err := Build(ctx, io.Discard, program)
 	if err != nil {
 		return nil, err
 	}

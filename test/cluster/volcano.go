@@ -56,7 +56,7 @@ func (c *Cluster) announceVolcano(ctx context.Context, binaries Binaries) error 
 // VolcanoChart returns the objects that some templates of Volcano's chart render, in the version of the test cluster and with
 // values, a YAML document.
 func VolcanoChart(ctx context.Context, values string, templates ...string) ([]*unstructured.Unstructured, error) {
-	built, err := Build(ctx, io.Discard)
+	built, err := Build(ctx, io.Discard, Helm)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func VolcanoChart(ctx context.Context, values string, templates ...string) ([]*u
 	for _, template := range templates {
 		args = append(args, "--show-only", "templates/"+template)
 	}
-	rendered, err := output(ctx, built.Path("helm"), args...)
+	rendered, err := output(ctx, built.Path(Helm), args...)
 	if err != nil {
 		return nil, err
 	}

@@ -84,7 +84,9 @@ func (d *demo) apply(sample string) error {
 		return fmt.Errorf("%s: %w", sample, err)
 	}
 	d.job.Namespace = "default"
-	say("\nApplying %s: TrainingJob %s.", sample, d.job.Name)
+	// The trainer fences its checkpoints by LOCKSTEP_INCARNATION. The default of a program that may not do so is a minute.
+	d.job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{UnreachableNode: &v1alpha1.UnreachableNode{GangDownAfterSeconds: new(int32(5))}}
+	say("\nApplying %s: TrainingJob %s, with gangDownAfterSeconds: 5, since its program fences its checkpoints.", sample, d.job.Name)
 	if err := d.Client().Create(d.ctx, d.job); err != nil {
 		return err
 	}

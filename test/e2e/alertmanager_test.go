@@ -62,7 +62,7 @@ func alertmanagerConfig(t *testing.T, token string) string {
 func (s *scenario) startAlertmanager() *alertmanager {
 	s.t.Helper()
 	dir := s.t.TempDir()
-	binaries, err := cluster.Build(s.ctx, io.Discard)
+	binaries, err := cluster.Build(s.ctx, io.Discard, cluster.Alertmanager)
 	s.must(err, "find Alertmanager")
 	port, err := testCluster.Port()
 	s.must(err, "find a port")

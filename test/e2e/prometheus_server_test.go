@@ -132,7 +132,7 @@ type prometheusServer struct {
 func (s *scenario) startPrometheus(am *alertmanager, agents []gpuNode) *prometheusServer {
 	s.t.Helper()
 	dir := s.t.TempDir()
-	binaries, err := cluster.Build(s.ctx, io.Discard)
+	binaries, err := cluster.Build(s.ctx, io.Discard, cluster.Prometheus)
 	s.must(err, "find Prometheus")
 	port, err := testCluster.Port()
 	s.must(err, "find a port")

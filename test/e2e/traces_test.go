@@ -59,7 +59,7 @@ func collectorConfig(address, certificates string) (string, error) {
 
 // tracingFlags start a collector, and have the manager send it the traces of all recoveries.
 func tracingFlags(ctx context.Context) ([]string, error) {
-	binaries, err := cluster.Build(ctx, io.Discard)
+	binaries, err := cluster.Build(ctx, io.Discard, cluster.Collector)
 	if err != nil {
 		return nil, err
 	}

@@ -11,8 +11,7 @@ causes:
 
 // session is recorded for the page of the plugin.
 var session = []string{
-	"sed '/^  restartPolicy:/,$d' config/samples/quickstart.yaml > job.yaml # with the default restart policy",
-	"kubectl apply -f job.yaml",
+	"kubectl apply -f config/samples/quickstart.yaml",
 	"kubectl wait tj/llama --for=condition=Running --timeout=2m",
 	"kubectl get tj",
 	"kubectl lockstep map llama",

@@ -27,13 +27,13 @@ func (s *shell) prepare(ctx context.Context) error {
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the plugin: %w\n%s", err, out)
 	}
-	built, err := cluster.Build(ctx, os.Stderr)
+	built, err := cluster.Build(ctx, os.Stderr, cluster.Kubectl, cluster.Helm)
 	if err != nil {
 		return err
 	}
 	return errors.Join(
-		os.Symlink(built.Path("kubectl"), filepath.Join(s.dir, "kubectl")),
-		os.Symlink(built.Path("helm"), filepath.Join(s.dir, "helm")),
+		os.Symlink(built.Path(cluster.Kubectl), filepath.Join(s.dir, "kubectl")),
+		os.Symlink(built.Path(cluster.Helm), filepath.Join(s.dir, "helm")),
 		os.Symlink(filepath.Join(root, "charts"), filepath.Join(s.dir, "charts")),
 		os.Symlink(filepath.Join(root, "config"), filepath.Join(s.dir, "config")),
 		os.WriteFile(filepath.Join(s.dir, "counted.yaml"), []byte(counted), 0o600),

@@ -10,7 +10,7 @@ var week = []part{
 	}},
 	{"job", []string{
 		"kubectl lockstep submit llama --framework pytorch --workers 4 --gpus 8 --image registry.example/llama:1 --tier 2 -- " +
-			"torchrun --nnodes='$(WORLD_SIZE)' --nproc-per-node=8 --node-rank='$(RANK)' --master-addr='$(MASTER_ADDR)' --master-port='$(MASTER_PORT)' train.py",
+			"torchrun --nnodes='$(WORLD_SIZE)' --nproc_per_node=8 --node_rank='$(RANK)' --master_addr='$(MASTER_ADDR)' --master_port='$(MASTER_PORT)' train.py",
 		"# kubectl wait tj/llama --for=condition=Running --timeout=2m",
 		"kubectl lockstep list",
 		"kubectl lockstep describe llama",

@@ -46,7 +46,7 @@ func managers() []panel {
 		{
 			title: "Managers", unit: units.Short, scale: goodFrom(2),
 			shows:     "Managers that Prometheus scrapes.",
-			good:      "2, so that one takes over in seconds where the node of the other dies.",
+			good:      "2, so that one takes over, in 17 s, where the node of the other dies.",
 			otherwise: "Look at the pods of the Deployment lockstep-manager, and at Prometheus' targets.",
 			queries:   []query{{`count(lockstep_quarantined_nodes)`, "managers"}},
 		},

@@ -26,7 +26,7 @@ func subcommands() []subcommand {
 	return slices.Concat([]subcommand{
 		{"up", "[flags]", "start a cluster with one pool of nodes, until interrupted or, with --detach, until down", up},
 		{"down", "", "stop the detached cluster", down},
-		{"build", "[--real]", "build the control plane's binaries, or those of real nodes", build},
+		{"build", "[--real]", "build the control plane's binaries and those that tests run, or those of real nodes", build},
 	}, verbs())
 }
 
@@ -72,7 +72,7 @@ func build(ctx context.Context, flags *flag.FlagSet, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	build := cluster.Build
+	build := cluster.BuildAll
 	if *nodes {
 		build = cluster.BuildNodes
 	}

@@ -99,7 +99,7 @@ func (s *site) simulateDCGM(context.Context) (err error) {
 
 // linkPrograms makes a folder of what is in an engineer's PATH: kubectl, helm and the plugin.
 func (s *site) linkPrograms(ctx context.Context) error {
-	built, err := cluster.Build(ctx, io.Discard)
+	built, err := cluster.Build(ctx, io.Discard, cluster.Kubectl, cluster.Helm)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (s *site) linkPrograms(ctx context.Context) error {
 	if err := os.Mkdir(programs, 0o755); err != nil {
 		return err
 	}
-	for _, name := range []string{"kubectl", "helm"} {
+	for _, name := range []string{cluster.Kubectl, cluster.Helm} {
 		if err := os.Symlink(built.Path(name), filepath.Join(programs, name)); err != nil {
 			return err
 		}
