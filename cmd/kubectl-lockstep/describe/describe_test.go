@@ -217,7 +217,7 @@ func TestThePolicyInUse(t *testing.T) {
 		"own":       {&v1alpha1.RestartPolicy{Rules: own}, nil, "Restart policy:   the job's own rules; those of the default are not in use\n  all: RestartPod, FailJob after 60s\n"},
 		"limits":    {&v1alpha1.RestartPolicy{ExcludeNodeSeconds: new(int32(60))}, nil, "Restart policy:   the default rules, with the job's limits\n"},
 		"task":      {nil, &v1alpha1.RestartPolicy{Rules: own}, "  of task worker: the task's own rules; those of the default are not in use\n  all: RestartPod"},
-		"backoff":   {&v1alpha1.RestartPolicy{Backoff: &v1alpha1.Backoff{InitialSeconds: 10, MaxSeconds: 300}}, nil, "; backoff 10s to 5m\n"},
+		"backoff":   {&v1alpha1.RestartPolicy{Backoff: &v1alpha1.Backoff{InitialSeconds: new(int32(10)), MaxSeconds: 300}}, nil, "; backoff 10s to 5m\n"},
 		"gang down": {&v1alpha1.RestartPolicy{UnreachableNode: &v1alpha1.UnreachableNode{GangDownAfterSeconds: new(int32(5))}}, nil, "after 60s, or 5s where the rest of the gang is down\n"},
 		"proof":     {&v1alpha1.RestartPolicy{UnreachableNode: &v1alpha1.UnreachableNode{Policy: v1alpha1.RequireProof}}, nil, "node counts as dead only with proof\n"},
 		"task's budget": {nil, &v1alpha1.RestartPolicy{Budget: &v1alpha1.Budget{MaxRestarts: new(int32(3)), WindowSeconds: 3600}},
