@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -33,6 +34,7 @@ func (r *TrainingJobReconciler) observeHealth(ctx context.Context, o *gang.Obser
 		health = r.Verdicts.Newer(health)
 		reports[name] = believed(health)
 		node.Ill = nodes.Quarantined(health) || slices.ContainsFunc(reports[name], isFailed)
+		node.AwaitsReport = awaitsReport(health, node.JoinedTime)
 		o.Nodes[name] = node
 	}
 	for i := range o.Pods {
@@ -84,6 +86,16 @@ func isFailed(r v1alpha1.HealthReport) bool { return r.State == v1alpha1.HealthS
 // beliefsMatter passes what jobs believe of a node.
 func beliefsMatter(before, after *v1alpha1.NodeHealth) bool {
 	return nodes.Quarantined(before) != nodes.Quarantined(after) || !equality.Semantic.DeepEqual(believed(before), believed(after))
+}
+
+// awaitsReport reports whether a node has a health agent that has not told since some time that it can judge the node.
+func awaitsReport(h *v1alpha1.NodeHealth, since time.Time) bool {
+	i := slices.IndexFunc(h.Status.Sources, func(s v1alpha1.HealthSource) bool { return s.Name == v1alpha1.SourceDCGM })
+	if i < 0 {
+		return false
+	}
+	s := &h.Status.Sources[i]
+	return s.State != v1alpha1.HealthHealthy || s.HeartbeatTime == nil || s.HeartbeatTime.Time.Before(since)
 }
 
 // believed are the reports of a node that may be acted upon.

@@ -17,6 +17,7 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/nodes"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
@@ -31,6 +32,9 @@ func (r *TrainingJobReconciler) observeNodes(ctx context.Context, o *gang.Observ
 	}
 	for i := range held.Items {
 		o.Nodes[held.Items[i].Name] = nodeOf(&held.Items[i], key)
+	}
+	if err := r.observeMachines(ctx, o, key); err != nil {
+		return err
 	}
 	for name := range nodeNames(o) {
 		if _, known := o.Nodes[name]; known {
@@ -51,6 +55,23 @@ func (r *TrainingJobReconciler) observeNodes(ctx context.Context, o *gang.Observ
 		o.Nodes[name] = nodeOf(node, key)
 	}
 	return errors.Join(r.observeUse(ctx, o), r.observeYounger(ctx, o))
+}
+
+// observeMachines looks at the nodes that machines are which the job is excluded from: they may have joined under another name.
+func (r *TrainingJobReconciler) observeMachines(ctx context.Context, o *gang.Observation, holdKey string) error {
+	for _, e := range o.Job.Status.ExcludedNodes {
+		if e.Machine == "" {
+			continue
+		}
+		found := &corev1.NodeList{}
+		if err := r.List(ctx, found, client.MatchingFields{indexMachine: e.Machine}); err != nil {
+			return fmt.Errorf("list the nodes of a machine: %w", err)
+		}
+		for i := range found.Items {
+			o.Nodes[found.Items[i].Name] = nodeOf(&found.Items[i], holdKey)
+		}
+	}
+	return nil
 }
 
 // carries reports whether some pod of the job is on a node.
@@ -105,6 +126,9 @@ func addNodes(names map[string]bool, known *topology.Topology, hyperNode string)
 func nodeOf(node *corev1.Node, holdKey string) gang.Node {
 	n := gang.Node{
 		Name:          node.Name,
+		UID:           string(node.UID),
+		Machine:       nodes.MachineOf(node),
+		JoinedTime:    node.CreationTimestamp.Time,
 		Hostname:      node.Labels[corev1.LabelHostname],
 		Unschedulable: node.Spec.Unschedulable,
 	}

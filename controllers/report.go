@@ -21,8 +21,8 @@ import (
 )
 
 // report tells the user what changed.
-func (r *TrainingJobReconciler) report(job *v1alpha1.TrainingJob, now *v1alpha1.TrainingJobStatus) {
-	before := &job.Status
+func (r *TrainingJobReconciler) report(o *gang.Observation, now *v1alpha1.TrainingJobStatus) {
+	job, before := o.Job, &o.Job.Status
 	for i := range now.Incidents {
 		r.reportIncident(job, incidentNamed(before, now.Incidents[i].ID), &now.Incidents[i])
 	}
@@ -38,7 +38,7 @@ func (r *TrainingJobReconciler) report(job *v1alpha1.TrainingJob, now *v1alpha1.
 	r.reportCondition(job, now, v1alpha1.ConditionCompleted)
 	r.reportCondition(job, now, v1alpha1.ConditionFailed)
 	r.reportRequest(job, now)
-	r.reportExclusions(job, now)
+	r.reportExclusions(o, now)
 	r.reportRestarts(job, now)
 	r.reportMoves(job, now)
 	reportLostTime(job, now)
@@ -133,26 +133,6 @@ func (r *TrainingJobReconciler) reportCheckpoint(job *v1alpha1.TrainingJob, befo
 	r.tell(job, kind, "Checkpoint"+string(is.Outcome), "Save", incident.CheckpointStory(is))
 	checkpointsTotal.WithLabelValues(job.Namespace, queueLabel(job), string(is.Outcome)).Inc()
 	checkpointSeconds.WithLabelValues(job.Namespace, queueLabel(job), string(is.Outcome)).Observe(is.EndTime.Sub(is.RequestTime.Time).Seconds())
-}
-
-// reportExclusions tells of nodes and HyperNodes that the job may go back to before their
-// time, because it found no other place.
-func (r *TrainingJobReconciler) reportExclusions(job *v1alpha1.TrainingJob, now *v1alpha1.TrainingJobStatus) {
-	at := r.Clock.Now()
-	for _, was := range job.Status.ExcludedNodes {
-		kept := slices.ContainsFunc(now.ExcludedNodes, func(e v1alpha1.ExcludedNode) bool { return e.Name == was.Name })
-		if !kept && was.Until.After(at) {
-			r.tell(job, corev1.EventTypeWarning, "ExclusionLifted", "Place",
-				fmt.Sprintf("node %s was excluded until %s, but no other node takes the job", was.Name, was.Until.UTC().Format(time.RFC3339)))
-		}
-	}
-	for _, was := range job.Status.LeftHyperNodes {
-		kept := slices.ContainsFunc(now.LeftHyperNodes, func(l v1alpha1.LeftHyperNode) bool { return l.Name == was.Name })
-		if !kept && was.Until.After(at) {
-			r.tell(job, corev1.EventTypeWarning, "ExclusionLifted", "Place",
-				fmt.Sprintf("the job left HyperNode %s, but no other one takes it", was.Name))
-		}
-	}
 }
 
 // otherwiseRestarted says why ranks were restarted by no step of an incident, by the reason of their lives. What happened to a

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -89,7 +90,7 @@ func TestMovesAreTold(t *testing.T) {
 	now := e.job().Status.DeepCopy()
 	now.Placement.Tasks[0].Nodes[1] = "n5"
 	e.Told()
-	e.r.report(e.job(), now)
+	e.r.report(&gang.Observation{Job: e.job()}, now)
 	check.Equal(t, "events", []string{"Normal Moved worker-1 from node n1 to node n5"}, e.Told())
 }
 
@@ -105,7 +106,7 @@ func TestRestartsByNoStepAreTold(t *testing.T) {
 		*ranks = append(*ranks, v1alpha1.RankStatus{Index: int32(len(*ranks)), Incarnation: 1, Reason: why})
 	}
 	e.Told()
-	e.r.report(e.job(), now)
+	e.r.report(&gang.Observation{Job: e.job()}, now)
 	check.Equal(t, "events", []string{
 		"Normal RankRestarted new pods for worker-2, worker-3, worker-4, worker-5, worker-6 and 1 more: a node is good now to which only a new pod may go",
 		"Normal RankRestarted new pods for worker-8: a rank that was given up leaves its node",

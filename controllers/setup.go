@@ -34,11 +34,13 @@ import (
 	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/incident"
+	"github.com/lockstep-dev/lockstep/policies/nodes"
 )
 
 // Indexes of the cache.
 const (
 	indexHolds      = "holds"         // nodes, by the keys of their holds
+	indexMachine    = "machine"       // nodes, by their machines
 	indexHoldKey    = "holdKey"       // jobs, by the key that they hold by
 	indexNode       = "spec.nodeName" // our pods, by node
 	indexJob        = "job"           // our pods, by the UID of their job
@@ -106,6 +108,7 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		value client.IndexerFunc
 	}{
 		{&corev1.Node{}, indexHolds, func(obj client.Object) []string { return holdKeys(obj.(*corev1.Node)) }},
+		{&corev1.Node{}, indexMachine, func(obj client.Object) []string { return []string{nodes.MachineOf(obj.(*corev1.Node))} }},
 		{&corev1.Pod{}, indexNode, func(obj client.Object) []string { return []string{obj.(*corev1.Pod).Spec.NodeName} }},
 		{&corev1.Pod{}, indexJob, func(obj client.Object) []string { return []string{obj.GetLabels()[v1alpha1.LabelUID]} }},
 		{&v1alpha1.TrainingJob{}, indexHoldKey, func(obj client.Object) []string {
@@ -234,7 +237,7 @@ func (r *TrainingJobReconciler) jobsIn(ctx context.Context, index, value string)
 // nodeMatters passes what decisions read of a node. Heartbeats pass by.
 func nodeMatters(before, after *corev1.Node) bool {
 	was, is := nodeOf(before, ""), nodeOf(after, "")
-	return was.Ready != is.Ready || was.Unschedulable != is.Unschedulable || was.OutOfService != is.OutOfService ||
+	return was.UID != is.UID || was.Machine != is.Machine || was.Ready != is.Ready || was.Unschedulable != is.Unschedulable || was.OutOfService != is.OutOfService ||
 		!slices.Equal(taintKeys(was.Taints), taintKeys(is.Taints))
 }
 

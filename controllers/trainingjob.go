@@ -127,7 +127,7 @@ func (r *TrainingJobReconciler) step(ctx context.Context, req ctrl.Request) (_ c
 		if err := r.record(pass.Stage(ctx, tracing.Record), job, decision.Status); err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
-		r.report(o.Job, &decision.Status)
+		r.report(o, &decision.Status)
 	}
 	if err := r.act(pass.Stage(ctx, tracing.Act), job, o, &decision.Status); err != nil {
 		return ctrl.Result{}, fmt.Errorf("act: %w", err)

@@ -3,6 +3,7 @@
 package health
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -352,5 +353,37 @@ func TestNothingIsChangedBehindOnesBack(t *testing.T) {
 	copied.acknowledged = before.acknowledged
 	if diff := cmp.Diff(before, copied, all...); diff != "" {
 		t.Errorf("the state before:\n%s", diff)
+	}
+}
+
+// An agent that has just started knows nothing of the GPUs before DCGM has answered it once, be it that the agent before it did.
+func TestNothingIsKnownBeforeDCGMHasAnswered(t *testing.T) {
+	n := newNode()
+	n.state = State{}
+	n.silent(1).wantKnown(t, "the first poll fails", false)
+	n.poll().wantKnown(t, "DCGM answers", true)
+	n.silent(2).wantKnown(t, "two polls fail", true)
+	n.silent(1).wantKnown(t, "the third one fails", false)
+	n.poll()
+	n.state = Restore(Reports(n.state), Source(n.state, ""), nil)
+	n.silent(1).wantKnown(t, "the first poll of the next agent fails", false)
+	n.poll().wantKnown(t, "and the second does not", true)
+}
+
+// Whatever ends a program, a kill by Lockstep included, leaves XIDs that blame it: 13 and 31 of its kernels, 43 and 45 of its
+// channels, in bursts on every GPU that it held. None of them says anything against the node.
+func TestTheEndOfAProgramIsNoFaultOfItsNode(t *testing.T) {
+	for _, code := range []int64{13, 31, 32, 39, 40, 41, 43, 45, 68, 69} {
+		n := newNode()
+		for range 100 {
+			n.xid(gpu0, code).xid(gpu1, code).after(time.Second)
+		}
+		n.poll().want(t, fmt.Sprintf("a burst of XID %d", code))
+		n.wantKnown(t, "and the node is well", true)
+		for range 100 {
+			n.xid(gpu0, code).poll()
+		}
+		n.want(t, fmt.Sprintf("XID %d again and again", code))
+		n.xid(gpu0, 79).xid(gpu0, code).poll().want(t, "what the device has remains", "gpu/GPU-0 XID79 Failed")
 	}
 }

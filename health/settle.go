@@ -143,7 +143,7 @@ func (p *poll) unknown() string {
 	switch {
 	case p.next.unreadable >= unknownAfter && p.sample.Reachable:
 		return "DCGM sees no GPU, where there were some"
-	case p.next.unreadable >= unknownAfter:
+	case p.next.unreadable >= unknownAfter, p.next.dcgmTime.IsZero():
 		return limited(cmp.Or(p.sample.Message, "DCGM does not answer"))
 	case p.next.portless >= unknownAfter:
 		return "no port is in /sys/class/infiniband, where there were some"

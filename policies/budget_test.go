@@ -230,3 +230,25 @@ func TestARefundTakesTheChargeOfItsIncident(t *testing.T) {
 	}
 	check.Equal(t, "left", []string{first.Truncate(time.Second).String(), last.Truncate(time.Second).String()}, left)
 }
+
+// The budget outlives the Volcano Job: whoever deletes that, or has it expire, gives back nothing of what was charged.
+func TestTheBudgetSurvivesTheVolcanoJob(t *testing.T) {
+	s := running(2)
+	s.Job.Spec.RestartPolicy = policy(budget(2, 1000))
+	s.mends(0, time.Minute)
+	charged := s.status().Restarts.ChargedTimes
+	check.Equal(t, "charged", 1, len(charged))
+
+	s.VolcanoJobs, s.PodGroup, s.Pods = nil, nil, nil
+	s.after(time.Minute).decide()
+	check.Equal(t, "trigger", v1alpha1.VolcanoJobDeleted, s.incident(t).Trigger)
+	check.Equal(t, "attempt", int32(2), s.status().Attempt)
+	s.started().placed()
+	check.Equal(t, "charged, after the Volcano Job was deleted", charged, s.status().Restarts.ChargedTimes)
+	check.Equal(t, "counted", int32(1), s.status().Restarts.Charged)
+
+	s.mends(0, time.Minute)
+	check.Equal(t, "state, with one charge left", v1alpha1.StateRunning, s.status().State)
+	s.mends(0, time.Minute)
+	check.Equal(t, "state, with none", v1alpha1.StateFailed, s.status().State)
+}

@@ -107,6 +107,10 @@ type Incident struct {
 	// runningTime is when the last program was started in the epoch. Ranks with readiness probes are ready later.
 	// +optional
 	RunningTime *metav1.MicroTime `json:"runningTime,omitempty"`
+	// waitRestartTime is when the wait for the next step began again, because the job may use nodes again that it had excluded
+	// only for their silence.
+	// +optional
+	WaitRestartTime *metav1.MicroTime `json:"waitRestartTime,omitempty"`
 	// noRoomTime is when the first replacement that had to wait for room began to: no node was good for it, or the
 	// scheduler had found none with room for 5 s.
 	// +optional

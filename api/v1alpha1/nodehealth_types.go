@@ -91,6 +91,13 @@ type HealthVerdict struct {
 	// quarantine until spec.acknowledgedTime is later than its last failure.
 	// +optional
 	Lemon bool `json:"lemon,omitempty"`
+	// machine that the verdict is about: spec.providerID of the Node object, or status.nodeInfo.systemUUID where it has none. It
+	// takes its quarantine along when it joins under another name.
+	// +optional
+	Machine string `json:"machine,omitempty"`
+	// formerNode is the node that the machine was when it came into quarantine, where it has joined under another name since.
+	// +optional
+	FormerNode string `json:"formerNode,omitempty"`
 }
 
 // The sources that are Lockstep's own. Any other is somebody else's, who writes its entries.

@@ -295,6 +295,18 @@ type ExcludedNode struct {
 	Until metav1.Time `json:"until"`
 	// incident that the exclusion comes from.
 	Incident int32 `json:"incident"`
+	// cause is the event for which the node is excluded. After NodeGone and NodeNotReady the exclusion ends early, once a new
+	// Node object of this name is Ready and the health agent, where the node has one, has reported since. Empty where it is
+	// not known.
+	// +optional
+	Cause EventType `json:"cause,omitempty"`
+	// nodeUID is the UID that the Node object had; empty where it was gone already.
+	// +optional
+	NodeUID string `json:"nodeUID,omitempty"`
+	// machine is the node's machine: spec.providerID of the Node object, or status.nodeInfo.systemUUID where it has none. It is set
+	// where the cause is the health of the node. The exclusion then concerns this machine, under whatever name it joins.
+	// +optional
+	Machine string `json:"machine,omitempty"`
 }
 
 // LeftHyperNode is a former home that this job must not go back to yet.

@@ -598,6 +598,10 @@ func (in *Incident) DeepCopyInto(out *Incident) {
 		in, out := &in.RunningTime, &out.RunningTime
 		*out = (*in).DeepCopy()
 	}
+	if in.WaitRestartTime != nil {
+		in, out := &in.WaitRestartTime, &out.WaitRestartTime
+		*out = (*in).DeepCopy()
+	}
 	if in.NoRoomTime != nil {
 		in, out := &in.NoRoomTime, &out.NoRoomTime
 		*out = (*in).DeepCopy()

@@ -169,22 +169,25 @@ func (f *fleet) join(healths []v1alpha1.NodeHealth) {
 	for i := range healths {
 		f.read[healths[i].Name] = &healths[i]
 	}
-	exists := make(map[string]bool, len(f.nodes))
+	f.Machines = make(map[string]string, len(f.nodes))
+	for i := range f.nodes {
+		f.Machines[f.nodes[i].Name] = nodes.MachineOf(&f.nodes[i])
+	}
+	for i := range healths {
+		if _, exists := f.Machines[healths[i].Name]; !exists {
+			f.Gone = append(f.Gone, &healths[i])
+		}
+	}
+	former := nodes.QuarantinedMachines(&f.Fleet)
 	for i := range f.nodes {
 		node := &f.nodes[i]
-		exists[node.Name] = true
 		h := nodes.WithConditions(f.read[node.Name], node, &f.Policy.Spec)
 		switch {
-		case h == nil:
+		case h == nil && former[f.Machines[node.Name]] == nil:
 		case f.read[node.Name] == nil:
 			f.missing = append(f.missing, node.Name) // its entries follow once it is there
 		default:
 			f.Healths = append(f.Healths, h)
-		}
-	}
-	for i := range healths {
-		if h := &healths[i]; !exists[h.Name] {
-			f.Gone = append(f.Gone, h)
 		}
 	}
 	slices.SortFunc(f.Healths, func(a, b *v1alpha1.NodeHealth) int { return strings.Compare(a.Name, b.Name) })
@@ -193,6 +196,9 @@ func (f *fleet) join(healths []v1alpha1.NodeHealth) {
 // outliveFor is how long a NodeHealth is kept after its node is gone: a node that is
 // repaired may come back under its name, and its faults are not mended by that.
 const outliveFor = 24 * time.Hour
+
+// quarantineOutlivesFor is the same of one in quarantine, which its health alone ends: a machine that is replaced never comes back.
+const quarantineOutlivesFor = 30 * 24 * time.Hour
 
 // miss finds the NodeHealths whose nodes have been gone for long enough.
 func (r *Reconciler) miss(f *fleet) {
@@ -203,7 +209,11 @@ func (r *Reconciler) miss(f *fleet) {
 			since = f.Now
 		}
 		missed[h.Name] = since
-		if f.Now.Sub(since) >= outliveFor {
+		limit := outliveFor
+		if nodes.Quarantined(h) {
+			limit = quarantineOutlivesFor
+		}
+		if f.Now.Sub(since) >= limit {
 			f.outlived = append(f.outlived, h)
 		}
 	}

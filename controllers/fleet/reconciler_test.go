@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -211,9 +212,11 @@ func TestNothingIsDoneThatIsNotRecorded(t *testing.T) {
 
 func TestNodeHealthOutlivesItsNodeForADay(t *testing.T) {
 	e := newEnv(t)
-	e.report(v1alpha1.HealthStateFailed, "n1")
+	e.report(v1alpha1.HealthStateDegraded, "n1")
+	e.report(v1alpha1.HealthStateFailed, "n2")
 	e.settle()
 	e.Must(e.API.Delete(t.Context(), e.node("n1")))
+	e.Must(e.API.Delete(t.Context(), e.node("n2")))
 	e.fleet.topology.Invalidate()
 	health := &v1alpha1.NodeHealth{}
 	e.Clock.SetTime(e.Clock.Now().Add(30 * 24 * time.Hour)) // nobody has written anything for long
@@ -224,6 +227,53 @@ func TestNodeHealthOutlivesItsNodeForADay(t *testing.T) {
 	e.Clock.SetTime(e.Clock.Now().Add(time.Hour))
 	e.settle()
 	check.Equal(t, "gone", true, apierrors.IsNotFound(e.API.Get(t.Context(), client.ObjectKey{Name: "n1"}, health)))
+	e.Must(e.API.Get(t.Context(), client.ObjectKey{Name: "n2"}, health)) // in quarantine
+	e.Clock.SetTime(e.Clock.Now().Add(29 * 24 * time.Hour))
+	e.settle()
+	check.Equal(t, "in quarantine, and gone", true, apierrors.IsNotFound(e.API.Get(t.Context(), client.ObjectKey{Name: "n2"}, health)))
+}
+
+// rejoin deletes a node and creates it again, on the same machine, under a name; its taints and conditions are gone.
+func (e *env) rejoin(old, name string) {
+	e.T.Helper()
+	node := e.node(old)
+	e.Must(e.API.Delete(e.T.Context(), node))
+	e.fleet.topology.Invalidate()
+	e.settle()
+	again := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name + "-again"), Labels: node.Labels}, Spec: corev1.NodeSpec{ProviderID: node.Spec.ProviderID}}
+	e.Must(e.API.Create(e.T.Context(), again))
+	e.fleet.topology.Invalidate()
+	e.settle()
+}
+
+// Deleting a Node object ends no quarantine: neither under the same name, nor under another one of the same machine.
+func TestAQuarantineOutlivesItsNodeObject(t *testing.T) {
+	for _, name := range []string{"n1", "n9"} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t)
+			node := e.node("n1")
+			node.Spec.ProviderID = "cloud://machine-1"
+			e.Must(e.API.Update(t.Context(), node))
+			e.report(v1alpha1.HealthStateFailed, "n1")
+			e.settle()
+			e.Clock.SetTime(e.Clock.Now().Add(48 * time.Hour))
+			e.rejoin("n1", name)
+			check.Equal(t, "in quarantine", []string{name}, e.tainted())
+
+			e.report(v1alpha1.HealthHealthy, name)
+			h := &v1alpha1.NodeHealth{}
+			e.Must(e.API.Get(t.Context(), client.ObjectKey{Name: name}, h))
+			h.Spec.AcknowledgedTime = new(metav1.NewTime(e.Clock.Now()))
+			e.Must(e.API.Update(t.Context(), h))
+			e.settle()
+			check.Equal(t, "in quarantine, not well for long enough", []string{name}, e.tainted())
+			e.Clock.SetTime(e.Clock.Now().Add(10 * time.Minute))
+			e.settle()
+			check.Equal(t, "in quarantine", nil, e.tainted())
+			e.settle()
+			check.Equal(t, "again", nil, e.tainted())
+		})
+	}
 }
 
 // What another tool says in a condition of a node becomes a report, and goes with it.

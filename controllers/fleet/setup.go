@@ -48,6 +48,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Named("fleet-act").
 		Watches(&v1alpha1.NodeHealth{}, now, builder.WithPredicates(predicates.OnUpdate(quarantineMatters))).
 		Watches(&v1alpha1.NodeHealth{}, later, builder.WithPredicates(predicates.OnUpdate(verdictMatters))).
+		Watches(&corev1.Node{}, now, builder.WithPredicates(predicate.Funcs{ // one that joins again has lost its taint
+			UpdateFunc:  func(event.UpdateEvent) bool { return false },
+			DeleteFunc:  func(event.DeleteEvent) bool { return false },
+			GenericFunc: func(event.GenericEvent) bool { return false },
+		})).
 		Watches(&corev1.Node{}, later, builder.WithPredicates(r.topology.Following(markMatters))).
 		Watches(&topologyv1alpha1.HyperNode{}, later, builder.WithPredicates(r.topology.FollowingHyperNodes(markOfHyperNodeMatters))).
 		WithOptions(one).

@@ -230,6 +230,12 @@ type StartProblem struct {
 // Node is a node as far as placement and failure detection care.
 type Node struct {
 	Name string
+	// UID of the Node object: another one once the node was deleted and has joined again.
+	UID string
+	// Machine is the identity of the node's machine, which its Node objects share; empty where it is not known.
+	Machine string
+	// JoinedTime is when the Node object was created, to the second.
+	JoinedTime time.Time
 	// Hostname is the node's kubernetes.io/hostname label, by which pods are pinned.
 	Hostname string
 	// Ready reports whether the node's Ready condition is True.
@@ -241,6 +247,8 @@ type Node struct {
 	Unschedulable bool
 	// Ill is true on a node in quarantine, and on one of which something is known to have failed.
 	Ill bool
+	// AwaitsReport reports whether the node has a health agent that has not told since the node joined that it can judge the node.
+	AwaitsReport bool
 	// OutOfService is true on a node with the taint node.kubernetes.io/out-of-service.
 	OutOfService bool
 	// InUse reports whether a pod of some TrainingJob that has not finished is on the node. It is known while a pod of

@@ -27,7 +27,7 @@ func (r Rung) fails(now time.Time) bool { return rules.ActionOf(r.Action).Fails 
 func (v *View) Due(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (Rung, bool) {
 	up, ok := v.nextRung(s, inc)
 	if ok && up.Index >= 0 {
-		up.At = instant.Latest(up.At, v.rested(s, inc, up.Index))
+		up.At = instant.Latest(up.At, v.rested(s, inc, up.Index), v.waitsAgain(inc, up.Index))
 	}
 	if v.AllFailed(s) && Restarted(inc) && !v.DryRun && !up.fails(v.Now) {
 		if restartedWholeJob(inc) && !ok {
@@ -86,11 +86,7 @@ func (v *View) rested(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, ind
 	if until.IsZero() {
 		return until
 	}
-	steps, before := v.RuleOf(inc).Steps, int32(0)
-	if index > 0 {
-		before = steps[index-1].AfterSeconds
-	}
-	return until.Add(instant.Seconds(steps[index].AfterSeconds - before))
+	return until.Add(v.interval(inc, index))
 }
 
 // nextRung is the first step that has not been taken. It is due at its time since the

@@ -18,6 +18,8 @@ import (
 const (
 	// entityNode is what a condition of a node concerns: all of it.
 	entityNode = "node"
+	// noCondition is said of a source that has gone silent.
+	noCondition = "the Node object has no such condition"
 	// maxSignal and maxReportMessage are the API's limits, in bytes.
 	maxSignal, maxReportMessage = 63, 1024
 )
@@ -36,8 +38,11 @@ func WithConditions(h *v1alpha1.NodeHealth, node *corev1.Node, spec *v1alpha1.He
 	for i := range spec.NodeConditions {
 		from := &spec.NodeConditions[i]
 		at := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return string(c.Type) == from.Type })
-		if at >= 0 {
+		switch {
+		case at >= 0:
 			addCondition(&is, &was, from, &node.Status.Conditions[at])
+		case reportsAs(&was, v1alpha1.SourceNodeCondition+from.Type): // a new Node object has none yet: that clears nothing
+			addCondition(&is, &was, from, &corev1.NodeCondition{Status: corev1.ConditionUnknown, Message: noCondition})
 		}
 	}
 	is = nodeConditionEntries(&is)
@@ -52,6 +57,12 @@ func WithConditions(h *v1alpha1.NodeHealth, node *corev1.Node, spec *v1alpha1.He
 	to.Sources = append(slices.DeleteFunc(to.Sources, func(s v1alpha1.HealthSource) bool { return isNodeCondition(s.Name) }), is.Sources...)
 	to.Reports = append(slices.DeleteFunc(to.Reports, func(r v1alpha1.HealthReport) bool { return isNodeCondition(r.Source) }), is.Reports...)
 	return out
+}
+
+// reportsAs reports whether a source has entries.
+func reportsAs(of *v1alpha1.NodeHealthStatus, source string) bool {
+	return slices.ContainsFunc(of.Sources, func(s v1alpha1.HealthSource) bool { return s.Name == source }) ||
+		slices.ContainsFunc(of.Reports, func(r v1alpha1.HealthReport) bool { return r.Source == source })
 }
 
 // nodeConditionEntries are the entries that conditions of a node gave, by source.

@@ -48,6 +48,16 @@ func TestWithConditions(t *testing.T) {
 			was:  &status{Reports: []v1alpha1.HealthReport{bad}},
 			want: &status{Sources: []v1alpha1.HealthSource{unknown}, Reports: []v1alpha1.HealthReport{bad}},
 		},
+		"a condition that is gone clears nothing": {
+			from: []v1alpha1.NodeConditionSource{missing},
+			was:  &status{Reports: []v1alpha1.HealthReport{bad}},
+			want: &status{Sources: []v1alpha1.HealthSource{{Name: unknown.Name, State: v1alpha1.HealthUnknown, Message: noCondition}}, Reports: []v1alpha1.HealthReport{bad}},
+		},
+		"another's condition that never was": {
+			from: []v1alpha1.NodeConditionSource{missing, ready}, conditions: []corev1.NodeCondition{condition(missing.Type, "False")},
+			was:  &status{Reports: []v1alpha1.HealthReport{bad}},
+			want: &status{Sources: []v1alpha1.HealthSource{source("node-condition/"+missing.Type, v1alpha1.HealthHealthy)}},
+		},
 		"the agent's entries stay": {
 			from: []v1alpha1.NodeConditionSource{missing}, conditions: []corev1.NodeCondition{condition(missing.Type, "False")},
 			was:  &status{Sources: []v1alpha1.HealthSource{agent}, Reports: []v1alpha1.HealthReport{own, bad}},

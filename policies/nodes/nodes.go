@@ -29,7 +29,7 @@ type Decision struct {
 // Decide computes what is made of the reports on every node.
 func Decide(f *Fleet) Decision {
 	t := &triage{
-		Fleet: f, policy: healthpolicy.Of(&f.Policy.Spec, f.Now), worsened: map[string]bool{},
+		Fleet: f, policy: healthpolicy.Of(&f.Policy.Spec, f.Now), worsened: map[string]bool{}, former: QuarantinedMachines(f),
 		verdicts: make(map[string]*v1alpha1.HealthVerdict, len(f.Healths)),
 	}
 	t.next = t.policy.Acknowledges
@@ -50,6 +50,7 @@ func (t *triage) assess(h *v1alpha1.NodeHealth) *v1alpha1.HealthVerdict {
 	if v == nil {
 		v = &v1alpha1.HealthVerdict{}
 	}
+	t.identify(h, v)
 	if state := t.stateOf(h); state != v.State {
 		if ill(state) && worse(state, v.State) {
 			t.worsened[h.Name] = true
@@ -71,6 +72,11 @@ func (t *triage) stateOf(h *v1alpha1.NodeHealth) v1alpha1.HealthState {
 	for i := range h.Status.Reports {
 		if s := h.Status.Reports[i].State; worse(s, state) {
 			state = s
+		}
+	}
+	for _, r := range t.inherited(h) {
+		if worse(r.State, state) {
+			state = r.State
 		}
 	}
 	return state
@@ -110,12 +116,12 @@ func (t *triage) quarantine(h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict, f
 	case failed, !t.canTell(h):
 		v.WellTime = nil
 	default:
-		t.release(v)
+		t.release(h, v)
 	}
 }
 
 // release ends the quarantine of a node that has been well for long enough.
-func (t *triage) release(v *v1alpha1.HealthVerdict) {
+func (t *triage) release(h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict) {
 	if v.WellTime == nil {
 		v.WellTime = new(metav1.NewTime(t.Now))
 	}
@@ -129,6 +135,7 @@ func (t *triage) release(v *v1alpha1.HealthVerdict) {
 		return
 	}
 	v.QuarantinedTime, v.WellTime = nil, nil
+	t.identify(h, v) // it may have been the quarantine of another machine
 }
 
 // noteFailure remembers when a node failed, and whether it does so too often. Only an

@@ -238,6 +238,7 @@ func TestSameVerdict(t *testing.T) {
 		return &v1alpha1.HealthVerdict{
 			State: v1alpha1.HealthStateFailed, Since: at, AdmittedTime: &at, HeldBackTime: &at, HeldBackBy: "cluster",
 			QuarantinedTime: &at, WellTime: &at, QuarantineEndTime: &at, FailureTimes: []metav1.Time{at}, Lemon: true,
+			Machine: "machine-1", FormerNode: "n01",
 		}
 	}
 	check.Equal(t, "of none and none", true, SameVerdict(nil, nil))

@@ -40,6 +40,6 @@ func SameVerdict(a, b *v1alpha1.HealthVerdict) bool {
 	}
 	return a.State == b.State && a.Since.Equal(&b.Since) && a.AdmittedTime.Equal(b.AdmittedTime) &&
 		a.HeldBackTime.Equal(b.HeldBackTime) && a.HeldBackBy == b.HeldBackBy &&
-		a.QuarantinedTime.Equal(b.QuarantinedTime) && a.WellTime.Equal(b.WellTime) && a.QuarantineEndTime.Equal(b.QuarantineEndTime) && a.Lemon == b.Lemon &&
+		a.QuarantinedTime.Equal(b.QuarantinedTime) && a.WellTime.Equal(b.WellTime) && a.QuarantineEndTime.Equal(b.QuarantineEndTime) && a.Lemon == b.Lemon && a.Machine == b.Machine && a.FormerNode == b.FormerNode &&
 		slices.EqualFunc(a.FailureTimes, b.FailureTimes, func(a, b metav1.Time) bool { return a.Equal(&b) })
 }

@@ -108,6 +108,9 @@ func Condition(h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict) metav1.Conditi
 	case v.QuarantinedTime != nil && v.State != v1alpha1.HealthStateFailed:
 		c.Message += "; in quarantine until that has been so for long enough"
 	}
+	if v.FormerNode != "" && v.QuarantinedTime != nil {
+		c.Message += "; its machine came into quarantine as node " + v.FormerNode
+	}
 	return c
 }
 

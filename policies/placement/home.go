@@ -39,7 +39,7 @@ func (v View) FindHome(old v1alpha1.PartitionPlacement, nodes []string, grown bo
 // that is for the scheduler.
 func (v View) Usable(node, task string) bool {
 	n, exists := v.Nodes[node]
-	if !exists || !n.Ready || n.Ill || n.Unschedulable || n.OutOfService || Excluded(v.s, node) || v.inLeft(node) {
+	if !exists || !n.Ready || n.Ill || n.Unschedulable || n.OutOfService || v.Excluded(node) || v.inLeft(node) {
 		return false
 	}
 	tolerations := v.tolerations(task)

@@ -40,6 +40,17 @@ func Excluded(s *v1alpha1.TrainingJobStatus, node string) bool {
 	return slices.ContainsFunc(s.ExcludedNodes, func(e v1alpha1.ExcludedNode) bool { return e.Name == node })
 }
 
+// Excluded reports whether the job must not use a node, or the machine that the node is.
+func (v View) Excluded(node string) bool {
+	n := v.Nodes[node]
+	return slices.ContainsFunc(v.s.ExcludedNodes, func(e v1alpha1.ExcludedNode) bool {
+		if e.Machine != "" && n.Machine != "" {
+			return e.Machine == n.Machine
+		}
+		return e.Name == node
+	})
+}
+
 // HasLeft reports whether a job has relocated from a HyperNode, and must not go back to it yet.
 func (v View) HasLeft(hyperNode string) bool {
 	return slices.ContainsFunc(v.s.LeftHyperNodes, func(l v1alpha1.LeftHyperNode) bool { return l.Name == hyperNode })

@@ -83,7 +83,7 @@ func (m *Rooms) freeIn(hyperNode, task string) freeNodes {
 	home, _ := m.Topology.Find(hyperNode)
 	for _, n := range home.Nodes {
 		node, exists := m.Nodes[n]
-		if !exists || node.Ill || Excluded(m.s, n) || m.inLeft(n) || m.isTaken(n) {
+		if !exists || node.Ill || m.Excluded(n) || m.inLeft(n) || m.isTaken(n) {
 			continue
 		}
 		free.all = append(free.all, node.Hostname)
@@ -117,12 +117,13 @@ func (m *Rooms) isTaken(node string) bool {
 func (m *Rooms) avoided() []string {
 	out := slices.Clone(m.Quarantined)
 	for _, e := range m.s.ExcludedNodes {
-		hostname := e.Hostname
-		if n, exists := m.Nodes[e.Name]; exists {
-			hostname = n.Hostname
+		if _, exists := m.Nodes[e.Name]; !exists && e.Hostname != "" {
+			out = append(out, e.Hostname)
 		}
-		if hostname != "" {
-			out = append(out, hostname)
+	}
+	for name, n := range m.Nodes {
+		if n.Hostname != "" && m.Excluded(name) {
+			out = append(out, n.Hostname)
 		}
 	}
 	for _, left := range m.s.LeftHyperNodes {

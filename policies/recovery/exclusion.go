@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/incident"
@@ -55,9 +53,9 @@ func (e Engine) excludeNode(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Inciden
 	if node == "" || placement.Excluded(s, node) {
 		return
 	}
-	s.ExcludedNodes = append(s.ExcludedNodes, v1alpha1.ExcludedNode{
-		Name: node, Hostname: e.Nodes[node].Hostname, Until: metav1.NewTime(e.Now.Add(limit)), Incident: inc.ID,
-	})
+	if x := e.exclusion(inc, node, limit); !incident.IsForgiven(e.Observation, inc, &x) {
+		s.ExcludedNodes = append(s.ExcludedNodes, x)
+	}
 }
 
 // liftExclusions drops the exclusions whose time is over, and returns when the next one is.

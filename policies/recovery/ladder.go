@@ -30,6 +30,9 @@ func (e Engine) takeDueSteps(s *v1alpha1.TrainingJobStatus) time.Time {
 				next = instant.Earliest(next, up.At)
 				break
 			}
+			if e.liftBeforeRelocation(s, inc, up) {
+				continue
+			}
 			if saves = e.handshake(s, inc, up); !saves.IsZero() {
 				next = instant.Earliest(next, saves)
 				break

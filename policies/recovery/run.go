@@ -17,7 +17,8 @@ func (e Engine) Run(s *v1alpha1.TrainingJobStatus) time.Time {
 	e.begin(s)
 	e.NoteCompleted(s)
 	e.place(s)
-	e.noteDeletedVolcanoJob(s) // before the failures: it ends the incidents that they would join
+	returns := e.liftReturned(s) // before the failures: ranks may have somewhere to go again
+	e.noteDeletedVolcanoJob(s)   // before the failures: it ends the incidents that they would join
 	e.noteFailures(s)
 	e.noteEndedVolcanoJob(s) // after the failures, which say more than that it has ended
 	e.noteRequest(s)
@@ -34,5 +35,5 @@ func (e Engine) Run(s *v1alpha1.TrainingJobStatus) time.Time {
 	e.useNewNodes(s)
 	e.followRestarts(s)
 	e.noteProgress(s)
-	return instant.Earliest(next, e.liftExclusions(s))
+	return instant.Earliest(next, returns, e.liftExclusions(s))
 }

@@ -12,12 +12,13 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
-// The node that failed comes back healthy, and by then is all that home has: the next
+// The node that was silent comes back, rebooted, with the Node object that it had, and by then is all that home has: the next
 // rank to lose its node waits until the exclusion has ended, and for the step after that.
 func TestExcludedNodeIsNotUsedBeforeItsTime(t *testing.T) {
 	l := newLane(t, "excluded", 1, 3)
 	l.run(l.trainingJob(2, func(j *v1alpha1.TrainingJob) {
 		j.Spec.RestartPolicy.ExcludeNodeSeconds = ptr.To[int32](15)
+		j.Spec.RestartPolicy.UnreachableNode = &v1alpha1.UnreachableNode{Policy: v1alpha1.ForceDelete, AfterSeconds: ptr.To[int32](1)}
 		j.Spec.RestartPolicy.Rules = []v1alpha1.Rule{{
 			Name:  "twice",
 			Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.AnyEvent}},
@@ -27,14 +28,15 @@ func TestExcludedNodeIsNotUsedBeforeItsTime(t *testing.T) {
 	failed, other := l.ranks()[1].Spec.NodeName, l.ranks()[0].Spec.NodeName
 
 	before := l.before()
-	model := l.loseNode(failed)
+	l.must(testCluster.StopHeartbeat(l.ctx, failed), "stop the heartbeat")
 	l.await("a node is excluded", func() bool { return len(l.job.Status.ExcludedNodes) == 1 })
 	excluded := l.job.Status.ExcludedNodes
 	if excluded[0].Name != failed {
 		t.Fatalf("excluded nodes %v, want %s", excluded, failed)
 	}
 	l.recovered(before)
-	l.bringNode(model, failed)
+	l.must(testCluster.StartHeartbeat(l.ctx, failed), "start the heartbeat")
+	l.must(testCluster.AwaitNodes(l.ctx, corev1.ConditionTrue, failed), "wait for the node")
 
 	before = l.before()
 	l.loseNode(other)

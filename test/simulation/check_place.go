@@ -51,7 +51,13 @@ func (r *record) checkExclusions() {
 	stuck := slices.ContainsFunc(r.o.Pods, func(p gang.Pod) bool { return p.Node == "" && !p.Deleting && (p.Gated || p.Unschedulable) })
 	lifted := 0
 	for _, e := range r.old.ExcludedNodes {
-		if !isExcluded(r.s, e.Name) && e.Until.After(r.o.Now) {
+		switch {
+		case isExcluded(r.s, e.Name) || !e.Until.After(r.o.Now):
+		case r.joinedAgain(e):
+			r.happened("excluded node has joined again")
+		case ofSilence(e) && r.o.Nodes[e.Name].Ready && stuck:
+			r.happened("silence of a node is forgiven")
+		default:
 			lifted++
 			r.happened("exclusion is lifted early")
 		}
@@ -64,6 +70,8 @@ func (r *record) checkExclusions() {
 	}
 	r.require(Home, lifted == 0 || (lifted == 1 && stuck), "%d exclusions are lifted before their time", lifted)
 	for _, e := range r.s.ExcludedNodes {
+		live := isTrue(r.s, v1alpha1.ConditionRunning) || isTrue(r.s, v1alpha1.ConditionRecovering)
+		r.require(Home, !live || !r.joinedAgain(e), "node %s was silent, has joined again, and stays excluded", e.Name)
 		if !isExcluded(r.old, e.Name) {
 			r.happened("node is excluded")
 			r.require(Evidence, r.atFault(e), "node %s is excluded and nothing shows that it is ill", e.Name)
@@ -72,6 +80,17 @@ func (r *record) checkExclusions() {
 	if len(r.s.LeftHyperNodes) > len(r.old.LeftHyperNodes) {
 		r.happened("home is left")
 	}
+}
+
+// ofSilence reports whether no more is known of an excluded node than that it was not heard of.
+func ofSilence(e v1alpha1.ExcludedNode) bool {
+	return e.Cause == v1alpha1.NodeGone || e.Cause == v1alpha1.NodeNotReady
+}
+
+// joinedAgain reports whether the Node object of a node that was silent is another one by now, and well.
+func (r *record) joinedAgain(e v1alpha1.ExcludedNode) bool {
+	n, exists := r.o.Nodes[e.Name]
+	return ofSilence(e) && exists && n.UID != e.NodeUID && n.Ready && !n.Ill
 }
 
 // atFault reports whether something was seen to be wrong with a node, or an incident moves a pod away from it.

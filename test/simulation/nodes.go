@@ -55,7 +55,7 @@ func (w *world) makeNodes() {
 
 // addNode adds a node to a leaf. Its hostname label is not its name, as on some clouds.
 func (w *world) addNode(name string, leaf int) *node {
-	n := &node{Node: gang.Node{Name: name, Hostname: "host-" + name, Ready: true}, holds: map[string]string{}, heldSince: map[string]time.Time{}}
+	n := &node{Node: gang.Node{Name: name, UID: name, Hostname: "host-" + name, Ready: true}, holds: map[string]string{}, heldSince: map[string]time.Time{}}
 	w.nodes[name] = n
 	w.names = append(w.names, name)
 	for _, h := range []string{leafName(leaf), rackName(leaf / leavesOfRack), "spine"} {
@@ -171,7 +171,7 @@ func (n *node) troubled() bool {
 
 func (w *world) mend(n *node) {
 	if n.gone {
-		n.returned = true
+		n.returned, n.UID = true, n.UID+"'"
 		w.happened("node returns")
 	}
 	n.gone, n.Ready, n.SilentSince, n.Unschedulable, n.OutOfService, n.Taints = false, true, time.Time{}, false, false, nil
