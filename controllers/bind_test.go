@@ -259,7 +259,7 @@ func TestAnotherProcessBindsWhatWasLifted(t *testing.T) {
 	e.Must(e.API.Update(t.Context(), job))
 	for _, node := range []string{"n0", "n1"} {
 		e.changeNode(node, func(n *corev1.Node) {
-			n.Status.Allocatable = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("110")}
+			n.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourcePods: resource.MustParse("110")}
 		})
 	}
 	e.settle()

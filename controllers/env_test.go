@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -48,7 +49,10 @@ func aJob() *v1alpha1.TrainingJob {
 	return &v1alpha1.TrainingJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, UID: "0123abcd-0000-4000-8000-000000000000", Generation: 1},
 		Spec: v1alpha1.TrainingJobSpec{Queue: "research", Tasks: []v1alpha1.Task{{
-			Name: "worker", Replicas: 2, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "train", Image: "train"}}}},
+			Name: "worker", Replicas: 2, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
+				Name: "train", Image: "train", // a pod requests half of a node, so that its node may be held
+				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}},
+			}}}},
 		}}},
 	}
 }

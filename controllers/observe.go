@@ -23,7 +23,10 @@ import (
 // observe looks at a job and all that matters to it.
 func (r *TrainingJobReconciler) observe(ctx context.Context, job *v1alpha1.TrainingJob) (*gang.Observation, error) {
 	key := client.ObjectKeyFromObject(job)
-	o := &gang.Observation{Now: r.Clock.Now(), Job: job, Refused: r.refusals.get(key), Answers: r.checkpoints.answers(key)}
+	o := &gang.Observation{
+		Now: r.Clock.Now(), Job: job, Refused: r.refusals.get(key), Answers: r.checkpoints.answers(key),
+		Requests: requestsOf(job), HoldLimits: r.HoldLimits,
+	}
 	o.BindsDirectly = r.DirectBinding.allows(ctx, o.Now)
 	o.LackingSince, o.SyncedTime = r.lacks.get(key)
 	var err error
@@ -38,6 +41,9 @@ func (r *TrainingJobReconciler) observe(ctx context.Context, job *v1alpha1.Train
 		return nil, err
 	}
 	if err := r.observeQueue(ctx, o); err != nil {
+		return nil, err
+	}
+	if err := r.observeQueueHolds(ctx, o); err != nil {
 		return nil, err
 	}
 	if err := r.observePods(ctx, o); err != nil {

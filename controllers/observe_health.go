@@ -48,7 +48,7 @@ func (r *TrainingJobReconciler) observeHealth(ctx context.Context, o *gang.Obser
 // observeQuarantine adds the nodes in quarantine, where nothing else keeps pods that are about
 // to be placed from them.
 func (r *TrainingJobReconciler) observeQuarantine(ctx context.Context, o *gang.Observation) error {
-	if !placement.EntersQuarantine(o.Job) || !slices.ContainsFunc(o.Pods, func(p gang.Pod) bool { return p.Gated }) {
+	if !placement.EntersQuarantine(o.Job) || !anyGated(o) {
 		return nil
 	}
 	healths := &v1alpha1.NodeHealthList{}

@@ -18,6 +18,7 @@ import (
 	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/nodes"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
@@ -54,6 +55,9 @@ func (r *TrainingJobReconciler) observeNodes(ctx context.Context, o *gang.Observ
 		}
 		o.Nodes[name] = nodeOf(node, key)
 	}
+	if err := r.observeHeld(ctx, o); err != nil {
+		return err
+	}
 	return errors.Join(r.observeUse(ctx, o), r.observeYounger(ctx, o))
 }
 
@@ -72,6 +76,29 @@ func (r *TrainingJobReconciler) observeMachines(ctx context.Context, o *gang.Obs
 		}
 	}
 	return nil
+}
+
+// observeHeld adds the nodes that other jobs hold, where nothing else keeps pods that are about to be placed from them.
+func (r *TrainingJobReconciler) observeHeld(ctx context.Context, o *gang.Observation) error {
+	if !placement.EntersHolds(o.Job) || !anyGated(o) {
+		return nil
+	}
+	held := &corev1.NodeList{}
+	if err := r.List(ctx, held, client.MatchingFields{indexHolds: yes}); err != nil {
+		return fmt.Errorf("list held nodes: %w", err)
+	}
+	key := policies.HoldKey(o.Job)
+	for i := range held.Items {
+		if name := held.Items[i].Name; o.Nodes[name].Name == "" {
+			o.Nodes[name] = nodeOf(&held.Items[i], key)
+		}
+	}
+	return nil
+}
+
+// anyGated reports whether a pod of the job waits behind its gate.
+func anyGated(o *gang.Observation) bool {
+	return slices.ContainsFunc(o.Pods, func(p gang.Pod) bool { return p.Gated })
 }
 
 // carries reports whether some pod of the job is on a node.
@@ -131,6 +158,7 @@ func nodeOf(node *corev1.Node, holdKey string) gang.Node {
 		JoinedTime:    node.CreationTimestamp.Time,
 		Hostname:      node.Labels[corev1.LabelHostname],
 		Unschedulable: node.Spec.Unschedulable,
+		Allocatable:   node.Status.Allocatable,
 	}
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {

@@ -39,6 +39,23 @@ func (r *TrainingJobReconciler) observeUse(ctx context.Context, o *gang.Observat
 	return nil
 }
 
+// observeQueueHolds counts the nodes that the other jobs of the queue hold, where their number is limited.
+func (r *TrainingJobReconciler) observeQueueHolds(ctx context.Context, o *gang.Observation) error {
+	if o.HoldLimits.MaxPerQueue == 0 {
+		return nil
+	}
+	jobs := &v1alpha1.TrainingJobList{}
+	if err := r.List(ctx, jobs, client.MatchingFields{indexQueue: o.Job.Spec.Queue}, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list the jobs of queue %s: %w", o.Job.Spec.Queue, err)
+	}
+	for i := range jobs.Items {
+		if jobs.Items[i].UID != o.Job.UID {
+			o.HeldInQueue += len(jobs.Items[i].Status.Holds)
+		}
+	}
+	return nil
+}
+
 // searching reports whether a pod of the job has no node.
 func searching(o *gang.Observation) bool {
 	return slices.ContainsFunc(o.Pods, func(p gang.Pod) bool { return p.Node == "" })

@@ -5,8 +5,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
@@ -94,4 +96,63 @@ func TestObservesWhichNodesTrainingJobsUse(t *testing.T) {
 	check.Equal(t, "used", true, used["n2"])
 	check.Equal(t, "not any more", false, used["n3"])
 	check.Equal(t, "by a rank, which is known", false, used["n0"])
+}
+
+// What other jobs of the queue hold counts where that is limited.
+func TestObservesWhatTheQueueHolds(t *testing.T) {
+	holder := func(name, queue string, holds int) *v1alpha1.TrainingJob {
+		job := aJob()
+		job.Name, job.UID, job.Spec.Queue = name, types.UID(name), queue
+		job.Status.Holds = make([]v1alpha1.NodeHold, holds)
+		return job
+	}
+	job, over := holder(key.Name, "research", 7), holder("over", "research", 5)
+	over.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionCompleted, Status: metav1.ConditionTrue}}
+	e := newEnv(t, job, over, holder("one", "research", 2), holder("two", "research", 1), holder("elsewhere", "other", 4))
+	for limit, want := range map[int]int{0: 0, 1: 3} {
+		e.r.HoldLimits.MaxPerQueue = limit
+		o, err := e.r.observe(t.Context(), e.job())
+		e.Must(err)
+		check.Equal(t, "held", want, o.HeldInQueue)
+	}
+}
+
+// A pod that tolerates every taint enters no node that another job holds, neither at the first start nor at home.
+func TestHoldsKeepWhatToleratesEverythingAway(t *testing.T) {
+	job := aJob()
+	job.Spec.Tasks[0].Template.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	hold := corev1.Taint{Key: v1alpha1.HoldTaintPrefix + "other-4567", Value: v1alpha1.HoldStanding, Effect: corev1.TaintEffectNoSchedule}
+	e := newEnv(t, job)
+	e.taint("n2", hold)
+	e.settle()
+	e.volcano(1)
+	e.settle()
+	at := func() corev1.NodeSelectorRequirement {
+		return e.pod("llm-1-worker-1").Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0]
+	}
+	check.Equal(t, "at the first start", corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"host-n2"}}, at())
+
+	e.run("llm-1-worker-0", "n0")
+	e.run("llm-1-worker-1", "n1")
+	e.settle()
+	e.Must(e.API.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}))
+	e.r.topology.Invalidate()
+	e.settle()
+	e.Must(client.IgnoreNotFound(e.API.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "llm-1-worker-1"}})))
+	e.volcano(1)
+	e.settle()
+	check.Equal(t, "at home", []string{"host-n0"}, at().Values)
+}
+
+func TestRequestsOf(t *testing.T) {
+	job := aJob()
+	job.Spec.Tasks[0].Template.Spec.Containers = append(job.Spec.Tasks[0].Template.Spec.Containers, corev1.Container{
+		Name: "limited", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{gpu: resource.MustParse("8"), corev1.ResourceCPU: resource.MustParse("2")}},
+	})
+	requests := requestsOf(job)["worker"]
+	for name, want := range map[corev1.ResourceName]int64{corev1.ResourceCPU: 6, gpu: 8} {
+		quantity := requests[name]
+		check.Equal(t, string(name), want, quantity.Value())
+	}
+	check.Equal(t, "job", true, job.Spec.Tasks[0].Template.Spec.Containers[1].Resources.Requests == nil)
 }

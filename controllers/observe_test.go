@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
@@ -242,13 +243,14 @@ func TestNodeOf(t *testing.T) {
 			{Key: "hold.lockstep.dev/other", Value: "200", Effect: corev1.TaintEffectNoSchedule},
 			{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute},
 		}},
-		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
+		Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{gpu: resource.MustParse("8")}, Conditions: []corev1.NodeCondition{
 			{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue},
 			{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(t0)},
 		}},
 	}
 	want := gang.Node{
 		Name: "n1", Hostname: "host-1", Unschedulable: true, Hold: "100", OutOfService: true, SilentSince: t0,
+		Allocatable: corev1.ResourceList{gpu: resource.MustParse("8")},
 		Taints: []corev1.Taint{{Key: "hold.lockstep.dev/other", Value: "200", Effect: corev1.TaintEffectNoSchedule}},
 	}
 	if diff := cmp.Diff(want, nodeOf(node, "hold.lockstep.dev/mine")); diff != "" {

@@ -62,6 +62,24 @@ func TestAViolatedTopologyIsTold(t *testing.T) {
 	check.Equal(t, "incidents", 0, len(status.Incidents))
 }
 
+// That a job is refused holds is told once, and that it gets them is not.
+func TestARefusedHoldIsTold(t *testing.T) {
+	e := running(t)
+	job := e.job()
+	job.Spec.Hold = &v1alpha1.Hold{Policy: v1alpha1.HoldAlways}
+	e.Must(e.API.Update(t.Context(), job))
+	e.r.HoldLimits.NoStanding = true
+	e.settle()
+	const want = "the manager does not allow hold.policy Always"
+	check.Equal(t, "refused", 1, countTold(e.Told(), "Normal StandingHoldsOff "+want))
+	check.Equal(t, "condition", true, meta.IsStatusConditionTrue(e.job().Status.Conditions, v1alpha1.ConditionHoldsRefused))
+
+	e.r.HoldLimits.NoStanding = false
+	e.settle()
+	check.Equal(t, "granted", 2, len(e.job().Status.Holds))
+	check.Equal(t, "told", nil, e.Told())
+}
+
 // What becomes of a user's request is told once: that it was refused as a warning, that it is carried out with its incident.
 func TestARequestIsTold(t *testing.T) {
 	e := running(t)

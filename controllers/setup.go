@@ -39,7 +39,7 @@ import (
 
 // Indexes of the cache.
 const (
-	indexHolds      = "holds"         // nodes, by the keys of their holds
+	indexHolds      = "holds"         // nodes, by the keys of their holds, and by whether they have one
 	indexMachine    = "machine"       // nodes, by their machines
 	indexHoldKey    = "holdKey"       // jobs, by the key that they hold by
 	indexNode       = "spec.nodeName" // our pods, by node
@@ -107,7 +107,13 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		field string
 		value client.IndexerFunc
 	}{
-		{&corev1.Node{}, indexHolds, func(obj client.Object) []string { return holdKeys(obj.(*corev1.Node)) }},
+		{&corev1.Node{}, indexHolds, func(obj client.Object) []string {
+			keys := holdKeys(obj.(*corev1.Node))
+			if len(keys) > 0 {
+				keys = append(keys, yes)
+			}
+			return keys
+		}},
 		{&corev1.Node{}, indexMachine, func(obj client.Object) []string { return []string{nodes.MachineOf(obj.(*corev1.Node))} }},
 		{&corev1.Pod{}, indexNode, func(obj client.Object) []string { return []string{obj.(*corev1.Pod).Spec.NodeName} }},
 		{&corev1.Pod{}, indexJob, func(obj client.Object) []string { return []string{obj.GetLabels()[v1alpha1.LabelUID]} }},

@@ -19,6 +19,7 @@ import (
 	"github.com/lockstep-dev/lockstep/controllers/tracing"
 	"github.com/lockstep-dev/lockstep/controllers/writes"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
@@ -36,6 +37,8 @@ type TrainingJobReconciler struct {
 	Writers int
 	// DirectBinding allows pods that return to nodes which their job has held to be bound without the scheduler; nil allows none.
 	DirectBinding *DirectBinding
+	// HoldLimits are the limits on the nodes that jobs hold.
+	HoldLimits gang.HoldLimits
 	// Traces makes spans of recoveries; nil for none.
 	Traces *tracing.Tracer
 	// Supervision is the manager's side of the supervisors of pods; nil where it offers none.

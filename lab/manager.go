@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
@@ -68,7 +69,7 @@ func (s *seen) note(n *node) {
 	}
 	s.nodes[n.name] = gang.Node{
 		Name: n.name, Hostname: n.name, Ready: !n.silent, SilentSince: n.silentSince, Ill: n.broken && n.reported, InUse: n.taken > 0,
-		Hold: n.hold, HeldSince: n.heldSince,
+		Hold: n.hold, HeldSince: n.heldSince, Allocatable: n.allocatable,
 	}
 }
 
@@ -84,7 +85,13 @@ func (w *world) observe() *gang.Observation {
 	return &gang.Observation{
 		Now: w.now, Job: w.job, VolcanoJobs: w.volcano, PodGroup: w.podGroup, Topology: w.topology, BindsDirectly: true,
 		HealthPolicy: &v1alpha1.HealthPolicySpec{}, Answers: w.answers, Nodes: w.seen.nodes, Pods: w.seen.pods,
+		Requests: w.requests,
 	}
+}
+
+// cpus are the resources of the lab, where a pod requests one CPU, and a node has one for each pod that fits there.
+func cpus(n int) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(int64(n), resource.DecimalSI)}
 }
 
 // signals are what the health agent reports of a node.

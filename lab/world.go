@@ -45,6 +45,8 @@ type world struct {
 	seen seen
 	// lived is the node on which each rank ran last.
 	lived map[gang.Rank]string
+	// requests are what a pod of each task requests.
+	requests map[string]corev1.ResourceList
 	// leaves are the nodes of the lowest HyperNode of each node.
 	leaves  map[string][]string
 	program program
@@ -66,6 +68,8 @@ type node struct {
 	taken     int
 	hold      string
 	heldSince time.Time
+	// allocatable is what the node has for pods.
+	allocatable corev1.ResourceList
 }
 
 // pod is a pod with its process.
@@ -79,16 +83,19 @@ func newWorld(s *Setup) *world {
 	w := &world{
 		Setup: s, now: Begin, end: Begin.Add(s.For), job: s.Job.DeepCopy(),
 		topology: topology.New(clone(s.HyperNodes)), nodes: map[string]*node{}, answers: map[gang.AnswerKey]gang.Answer{},
-		tally: newTally(), lived: map[gang.Rank]string{},
+		tally: newTally(), lived: map[gang.Rank]string{}, requests: map[string]corev1.ResourceList{},
 	}
 	w.job.Status = v1alpha1.TrainingJobStatus{}
 	if w.job.UID == "" {
 		w.job.UID = "lab"
 	}
+	for i := range w.job.Spec.Tasks {
+		w.requests[w.job.Spec.Tasks[i].Name] = cpus(1)
+	}
 	w.order, w.leaves = nodesOf(w.topology), leavesOf(w.topology)
 	w.seen.nodes = make(map[string]gang.Node, len(w.order))
 	for _, name := range w.order {
-		w.nodes[name] = &node{name: name}
+		w.nodes[name] = &node{name: name, allocatable: cpus(w.slots(name))}
 		w.seen.note(w.nodes[name])
 	}
 	return w

@@ -61,13 +61,19 @@ func (j job) hold(s *v1alpha1.TrainingJobStatus) time.Time {
 		}
 		return cmp.Compare(a.Node, b.Node)
 	})
-	s.Holds = slices.CompactFunc(holds, func(a, b v1alpha1.NodeHold) bool { return a.Node == b.Node })
-	j.markLate(s, before)
-	var next time.Time
-	for _, h := range s.Holds {
+	holds = slices.CompactFunc(holds, func(a, b v1alpha1.NodeHold) bool { return a.Node == b.Node })
+	var next time.Time // what is refused changes the status when it ends, too
+	for _, h := range holds {
 		if h.Until != nil {
 			next = instant.Earliest(next, h.Until.Time)
 		}
+	}
+	var refused refusedHolds
+	s.Holds, refused = j.grant(s, holds)
+	j.describeRefusedHolds(s, refused)
+	j.markLate(s, before)
+	if len(refused.overLimit) > 0 {
+		next = instant.Earliest(next, j.Now.Add(queueLimitCheck))
 	}
 	return next
 }
@@ -80,7 +86,7 @@ func (j job) holds(s *v1alpha1.TrainingJobStatus) []v1alpha1.NodeHold {
 	if h := j.Job.Spec.Hold; h != nil {
 		policy, limit = h.Policy, instant.Seconds(ptr.Deref(h.Seconds, defaultHoldSeconds))
 	}
-	if policy == v1alpha1.HoldAlways {
+	if policy == v1alpha1.HoldAlways && !j.HoldLimits.NoStanding {
 		return j.standing(s)
 	}
 	var holds []v1alpha1.NodeHold

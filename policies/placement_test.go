@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/incident"
@@ -20,6 +22,41 @@ func TestTargets(t *testing.T) {
 		"at the first start, anywhere": {func() *scene { return starting(3) }, placement.Target{}},
 		"but not in quarantine": {func() *scene { s := starting(3); s.Quarantined = []string{"host-n01"}; return s },
 			placement.Target{NotIn: []string{"host-n01"}}},
+		"but not where another job holds a node, which its pods tolerate": {func() *scene {
+			s := starting(3)
+			s.toleratesAll()
+			s.heldByAnother("n01", "n07")
+			return s
+		}, placement.Target{NotIn: []string{"host-n01", "host-n07"}}},
+		"where another job holds a node, whose taint keeps its pods away": {func() *scene {
+			s := starting(3)
+			s.heldByAnother("n01")
+			return s
+		}, placement.Target{}},
+		"home, less what another job holds, which its pods tolerate": {func() *scene {
+			s := running(3)
+			s.toleratesAll()
+			delete(s.Nodes, "n01")
+			s.heldByAnother("n04")
+			s.decide()
+			return s
+		}, placement.Target{In: []string{"host-n00", "host-n02", "host-n03", "host-n05"}}},
+		"home, with what a younger job holds that looks for room itself": {func() *scene {
+			s := running(3)
+			s.toleratesAll()
+			delete(s.Nodes, "n01")
+			s.heldByAnother("n04")
+			s.Younger = []gang.YoungerHold{{Key: otherHold, Since: s.Now.Add(-placement.NoRoomAfter)}}
+			s.decide()
+			return s
+		}, placement.Target{In: []string{"host-n00", "host-n02", "host-n03", "host-n04", "host-n05"}}},
+		"home, with what another job holds, whose taint keeps its pods away": {func() *scene {
+			s := running(3)
+			delete(s.Nodes, "n01")
+			s.heldByAnother("n04")
+			s.decide()
+			return s
+		}, placement.Target{In: []string{"host-n00", "host-n02", "host-n03", "host-n04", "host-n05"}}},
 		"its own node": {func() *scene { s := running(3); s.crash(1, 1); s.decide(); return s },
 			placement.Target{In: []string{"host-n01"}}},
 		"home, where its own is gone": {func() *scene { s := running(3); delete(s.Nodes, "n01"); s.decide(); return s },
@@ -88,6 +125,11 @@ func TestTargets(t *testing.T) {
 			check.Equal(t, "target", tc.want, w.Rooms(s.status()).ForRank(gang.Rank{Task: "worker", Index: 1}))
 		})
 	}
+}
+
+// toleratesAll has the pods of the job tolerate every taint.
+func (s *scene) toleratesAll() {
+	s.Job.Spec.Tasks[0].Template.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 }
 
 func TestNowhereIsNotAnywhere(t *testing.T) {

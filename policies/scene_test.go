@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -26,13 +27,31 @@ type scene struct {
 // sceneStart is a time that the API server keeps as it is, to the microsecond.
 var sceneStart = time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
 
-// aScene is the moment after a job was made: two racks of six nodes, nothing placed.
+const (
+	gpuResource = "nvidia.com/gpu"
+	gpusPerNode = 8
+)
+
+// gpus are some GPUs, with 16 CPUs each.
+func gpus(n int64) corev1.ResourceList {
+	return corev1.ResourceList{
+		gpuResource: *resource.NewQuantity(n, resource.DecimalSI), corev1.ResourceCPU: *resource.NewQuantity(16*n, resource.DecimalSI),
+	}
+}
+
+// aScene is the moment after a job was made: two racks of six nodes, nothing placed. A pod takes a whole node.
 func aScene(job jobWrapper) *scene {
-	s := &scene{Observation: gang.Observation{Now: sceneStart, Job: job.TrainingJob, Nodes: map[string]gang.Node{}}}
+	s := &scene{Observation: gang.Observation{
+		Now: sceneStart, Job: job.TrainingJob, Nodes: map[string]gang.Node{}, Requests: map[string]corev1.ResourceList{},
+		HoldLimits: gang.HoldLimits{Resources: []corev1.ResourceName{gpuResource}},
+	}}
+	for _, t := range job.Spec.Tasks {
+		s.Requests[t.Name] = gpus(gpusPerNode)
+	}
 	racks := []topology.HyperNode{{Name: "rack-a", Tier: 1}, {Name: "rack-b", Tier: 1}, {Name: "spine", Tier: 2}}
 	for i := range 12 {
 		name := fmt.Sprintf("n%02d", i)
-		s.Nodes[name] = gang.Node{Name: name, Hostname: "host-" + name, Ready: true}
+		s.Nodes[name] = gang.Node{Name: name, Hostname: "host-" + name, Ready: true, Allocatable: gpus(gpusPerNode)}
 		racks[i/6].Nodes = append(racks[i/6].Nodes, name)
 		racks[2].Nodes = append(racks[2].Nodes, name)
 	}

@@ -233,7 +233,9 @@ const (
 )
 
 // Hold says how the job's nodes are kept from other jobs, by a NoSchedule taint
-// that only this job's pods tolerate.
+// that only this job's pods tolerate. A node is held only where the job's pods on it request
+// at least half of its GPUs, or of its CPUs, and within the limits that the manager's flags set.
+// The condition HoldsRefused says which nodes are not.
 type Hold struct {
 	// policy is OnRecovery (nodes are held while pods that left them come back) or
 	// Always (from placement to the end of the job: for jobs that take whole nodes).

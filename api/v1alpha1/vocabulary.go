@@ -84,6 +84,9 @@ const (
 	// ConditionTopologyViolated is True while ranks run further apart than a hard networkTopology
 	// allows. A job of which none ever did has no such condition.
 	ConditionTopologyViolated = "TopologyViolated"
+	// ConditionHoldsRefused is True while the job does not hold nodes that it would hold by spec.hold. A job that was
+	// refused none has no such condition.
+	ConditionHoldsRefused = "HoldsRefused"
 	// ConditionSuspended is True while spec.suspend has taken effect.
 	ConditionSuspended = "Suspended"
 	// ConditionCompleted is True once the job has succeeded. It is terminal.
@@ -108,6 +111,10 @@ const (
 	ReasonTierExceeded        = "TierExceeded"        // no HyperNode of an allowed tier holds all the ranks that it should
 	ReasonNoHyperNodes        = "NoHyperNodes"        // the cluster has no HyperNodes
 	ReasonWithinTier          = "WithinTier"          // the ranks are together again
+	ReasonNodesShared         = "NodesShared"         // the job's pods on a node request less than half of it
+	ReasonHoldLimitReached    = "HoldLimitReached"    // the jobs of the queue hold as many nodes as they may
+	ReasonStandingHoldsOff    = "StandingHoldsOff"    // the manager does not allow hold.policy Always
+	ReasonHoldsGranted        = "HoldsGranted"        // no hold is refused
 	ReasonSuspended           = "SuspendedBySpec"     // spec.suspend is true
 	ReasonResumed             = "Resumed"             // spec.suspend went back to false
 	ReasonTasksSucceeded      = "TasksSucceeded"      // the tasks that count have succeeded

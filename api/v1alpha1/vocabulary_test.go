@@ -71,6 +71,33 @@ func TestVocabularyIsValid(t *testing.T) {
 	}
 }
 
+// A pod template must not tolerate the taints by which Lockstep keeps pods from nodes. One that tolerates every taint is common.
+func TestReservedTaintsAreRefused(t *testing.T) {
+	server := newAPIServer(t)
+	refused := 0
+	for name, word := range words(t, "vocabulary.go") {
+		if name == "HoldTaintPrefix" {
+			word += "llm-0123abcd"
+		} else if !strings.HasPrefix(name, "Taint") {
+			continue
+		}
+		refused++
+		for _, operator := range []string{"Exists", "Equal"} {
+			doc := set{"spec.tasks[0].template.spec.tolerations": "[{key: gpu, operator: Exists}, {key: " + word + ", operator: " + operator + "}]"}.apply(t, minimal)
+			wantError(t, server.Create(server.prepare(t, doc)), "spec.tasks[0].template.spec.tolerations", "must not name the taints")
+		}
+	}
+	if refused != 3 {
+		t.Errorf("%d kinds of taints are refused, and there are 3", refused)
+	}
+	for _, toleration := range []string{"operator: Exists", "key: gpu, operator: Exists", "key: lockstep.dev/quarantine-of-ours, operator: Exists"} {
+		doc := set{"spec.tasks[0].template.spec.tolerations": "[{" + toleration + "}]"}.apply(t, minimal)
+		if errs := server.Create(server.prepare(t, doc)); len(errs) > 0 {
+			t.Errorf("%s: %v", toleration, errs)
+		}
+	}
+}
+
 // A pod template must not set what Lockstep sets on its pods; the rules that say so
 // name the keys one by one, because a rule over every label would cost too much.
 func TestReservedKeysAreRefused(t *testing.T) {

@@ -7,11 +7,15 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/lockstep-dev/lockstep/controllers/supervisors"
 	"github.com/lockstep-dev/lockstep/health/alerts"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/version"
 )
 
@@ -28,6 +32,9 @@ type options struct {
 	burst                        int
 	bindDirectly                 bool
 	volcanoVersion               string
+	holdResources                string
+	standingHolds                bool
+	maxHoldsPerQueue             int
 	alerts                       alerts.Options
 	supervisors                  supervisors.Options
 	supervisorImage              string
@@ -47,6 +54,9 @@ func parseFlags() *options {
 	flag.IntVar(&o.burst, "kube-api-burst", 1000, "requests to the API server in a burst")
 	flag.BoolVar(&o.bindDirectly, "bind-directly", true, "bind a pod that returns to a node which its job has held without the scheduler; only with versions of Volcano that this was tested with")
 	flag.StringVar(&o.volcanoVersion, "volcano-version", "", "version of the cluster's Volcano, such as v1.14.1; default: the image tag of the Deployment labelled app=volcano-scheduler")
+	flag.StringVar(&o.holdResources, "hold-resources", "nvidia.com/gpu", "resources, separated by commas: a job holds a node only where it requests half of one of these, or of the node's cpu")
+	flag.BoolVar(&o.standingHolds, "allow-standing-holds", true, "let jobs hold their nodes from placement to the end (hold.policy Always); else these hold them while they recover")
+	flag.IntVar(&o.maxHoldsPerQueue, "max-holds-per-queue", 0, "number of nodes that the jobs of one queue may hold at a time; 0 for any number")
 	flag.StringVar(&o.alerts.Address, "alerts-bind-address", alerts.Off, "address of the receiver of Alertmanager's webhook, such as :9443; 0 turns it off")
 	flag.StringVar(&o.alerts.CertDir, "alerts-cert-dir", "", "folder of the receiver's tls.crt and tls.key; read again when they change")
 	flag.StringVar(&o.supervisors.BindAddress, "supervisors-bind-address", supervisors.Off, "address of the stream of the supervisors in pods, such as :9444; 0 turns it off, and jobs with spec.supervisor are refused")
@@ -70,6 +80,13 @@ func (o *options) validate(namespaceFile string) error {
 		return fmt.Errorf("--kube-api-qps=%g: set more than 0", o.qps)
 	case o.burst < 1:
 		return fmt.Errorf("--kube-api-burst=%d: set 1 or more", o.burst)
+	case o.maxHoldsPerQueue < 0:
+		return fmt.Errorf("--max-holds-per-queue=%d: set 0 or more", o.maxHoldsPerQueue)
+	}
+	for _, name := range o.holdLimits().Resources {
+		if wrong := validation.IsQualifiedName(string(name)); len(wrong) > 0 {
+			return fmt.Errorf("--hold-resources=%s: %q is not the name of a resource: %s", o.holdResources, name, strings.Join(wrong, "; "))
+		}
 	}
 	if o.leaderElect && o.leaderElectNamespace == "" {
 		if _, err := os.Stat(namespaceFile); err != nil {
@@ -80,4 +97,16 @@ func (o *options) validate(namespaceFile string) error {
 		return err
 	}
 	return o.alerts.Validate()
+}
+
+// holdLimits are the limits on the nodes that jobs hold.
+func (o *options) holdLimits() gang.HoldLimits {
+	limits := gang.HoldLimits{NoStanding: !o.standingHolds, MaxPerQueue: o.maxHoldsPerQueue}
+	if o.holdResources == "" {
+		return limits
+	}
+	for name := range strings.SplitSeq(o.holdResources, ",") {
+		limits.Resources = append(limits.Resources, corev1.ResourceName(name))
+	}
+	return limits
 }

@@ -6,8 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/lockstep-dev/lockstep/controllers/supervisors"
 	"github.com/lockstep-dev/lockstep/health/alerts"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 func TestFlagsAreChecked(t *testing.T) {
@@ -26,6 +30,9 @@ func TestFlagsAreChecked(t *testing.T) {
 		"no writers":                 {change: func(o *options) { o.writers = -1 }, want: "--writers=-1: "},
 		"no requests":                {change: func(o *options) { o.qps = 0 }, want: "--kube-api-qps=0: "},
 		"no burst":                   {change: func(o *options) { o.burst = 0 }, want: "--kube-api-burst=0: "},
+		"less than no holds":         {change: func(o *options) { o.maxHoldsPerQueue = -1 }, want: "--max-holds-per-queue=-1: set 0 or more"},
+		"holds by two resources":     {change: func(o *options) { o.holdResources = "nvidia.com/gpu,amd.com/gpu" }},
+		"holds by no resource":       {change: func(o *options) { o.holdResources = "nvidia.com/gpu, amd.com/gpu" }, want: `--hold-resources=nvidia.com/gpu, amd.com/gpu: " amd.com/gpu" is not the name of a resource: `},
 		"an election in a pod":       {change: func(o *options) { o.leaderElect = true }, file: inPod},
 		"an election outside":        {change: func(o *options) { o.leaderElect = true }, want: "set --leader-election-namespace"},
 		"outside, with a namespace":  {change: func(o *options) { o.leaderElect, o.leaderElectNamespace = true, "lockstep-system" }},
@@ -85,4 +92,11 @@ func TestTheAddressOfSupervisors(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestHoldLimits(t *testing.T) {
+	o := &options{holdResources: "nvidia.com/gpu,amd.com/gpu", maxHoldsPerQueue: 3}
+	check.Equal(t, "limits", gang.HoldLimits{Resources: []corev1.ResourceName{"nvidia.com/gpu", "amd.com/gpu"}, NoStanding: true, MaxPerQueue: 3}, o.holdLimits())
+	o = &options{standingHolds: true}
+	check.Equal(t, "without resources", gang.HoldLimits{}, o.holdLimits())
 }

@@ -124,6 +124,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, traces *tracing.Tr
 		Verdicts:      &nodes.Verdicts,
 		Traces:        traces,
 		DirectBinding: o.directBinding(mgr.GetAPIReader()),
+		HoldLimits:    o.holdLimits(),
 		Supervision:   supervision,
 	}
 	if err := jobs.SetupWithManager(mgr, o.workers); err != nil {

@@ -44,6 +44,12 @@ type Observation struct {
 	// Quarantined are the hostnames of the nodes in quarantine, where the job may go anywhere and
 	// its pods tolerate that: else its home and the taint keep them away.
 	Quarantined []string
+	// Requests are the resources that one pod of each task requests, by the task's name.
+	Requests map[string]corev1.ResourceList
+	// HoldLimits are the manager's limits on holds.
+	HoldLimits HoldLimits
+	// HeldInQueue is how many nodes the other jobs of the queue hold. It is known where HoldLimits.MaxPerQueue is set.
+	HeldInQueue int
 	// BindsDirectly reports whether pods may be bound without the scheduler.
 	BindsDirectly bool
 	// ListensSince is since when supervisors can reach this process.
@@ -62,6 +68,16 @@ type Observation struct {
 	QueueClosed bool
 	// Refused is why the API server last refused the Volcano Job; empty where it did not.
 	Refused string
+}
+
+// HoldLimits are the limits that the manager's flags set on holds.
+type HoldLimits struct {
+	// Resources decide, beside cpu, whether a job requests enough of a node to hold it.
+	Resources []corev1.ResourceName
+	// NoStanding treats the hold policy Always as OnRecovery.
+	NoStanding bool
+	// MaxPerQueue is how many nodes the jobs of one queue may hold at a time; 0 for any number.
+	MaxPerQueue int
 }
 
 // AnswerKey names what one pod was asked.
@@ -251,6 +267,9 @@ type Node struct {
 	AwaitsReport bool
 	// OutOfService is true on a node with the taint node.kubernetes.io/out-of-service.
 	OutOfService bool
+	// Allocatable is what the node has for pods. A resource that it does not report at present is missing. It is not copied,
+	// and must not be changed.
+	Allocatable corev1.ResourceList
 	// InUse reports whether a pod of some TrainingJob that has not finished is on the node. It is known while a pod of
 	// this one has no node, of nodes that no rank lives on.
 	InUse bool

@@ -65,6 +65,12 @@ func EntersQuarantine(job *v1alpha1.TrainingJob) bool {
 	return slices.ContainsFunc(job.Spec.Tasks, func(t v1alpha1.Task) bool { return tolerates(t.Template.Spec.Tolerations, taint) })
 }
 
+// EntersHolds reports whether the taint of a hold does not keep the pods of a job away from a node.
+func EntersHolds(job *v1alpha1.TrainingJob) bool {
+	taint := corev1.Taint{Key: v1alpha1.HoldTaintPrefix, Value: v1alpha1.HoldStanding, Effect: corev1.TaintEffectNoSchedule}
+	return slices.ContainsFunc(job.Spec.Tasks, func(t v1alpha1.Task) bool { return tolerates(t.Template.Spec.Tolerations, taint) })
+}
+
 // tolerates follows the rules of Kubernetes for taints and tolerations.
 func tolerates(tolerations []corev1.Toleration, taint corev1.Taint) bool {
 	return slices.ContainsFunc(tolerations, func(t corev1.Toleration) bool { return t.ToleratesTaint(logr.Discard(), &taint, true) })

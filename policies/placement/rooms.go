@@ -39,6 +39,8 @@ type Rooms struct {
 	taken map[string]bool
 	// away are the hostnames that ranks without a home keep away from.
 	away func() []string
+	// entersHolds reports whether the job's pods tolerate every hold.
+	entersHolds func() bool
 	// lived are the hostnames of the nodes that ranks live on, and lost is how many ranks have lost theirs, by HyperNode.
 	lived func() map[string]bool
 	lost  func() map[string]int
@@ -83,7 +85,7 @@ func (m *Rooms) freeIn(hyperNode, task string) freeNodes {
 	home, _ := m.Topology.Find(hyperNode)
 	for _, n := range home.Nodes {
 		node, exists := m.Nodes[n]
-		if !exists || node.Ill || m.Excluded(n) || m.inLeft(n) || m.isTaken(n) {
+		if !exists || node.Ill || m.Excluded(n) || m.inLeft(n) || m.isTaken(n) || m.isKept(node) {
 			continue
 		}
 		free.all = append(free.all, node.Hostname)
@@ -134,8 +136,19 @@ func (m *Rooms) avoided() []string {
 			}
 		}
 	}
+	for _, n := range m.Nodes {
+		if n.Hostname != "" && m.isKept(n) {
+			out = append(out, n.Hostname)
+		}
+	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// isKept reports whether a node is held by a job that does not give way, where the taint of the hold does not keep the pods of this
+// one away.
+func (m *Rooms) isKept(n gang.Node) bool {
+	return m.entersHolds() && slices.ContainsFunc(n.HoldsOfOthers(), func(key string) bool { return !slices.Contains(m.givingWay(), key) })
 }
 
 // Returns reports whether a rank goes back to its own node. One that was not there when home

@@ -34,14 +34,21 @@ func (m *Rooms) Passable(r gang.Rank, pins []string) []string {
 		keys = n.HoldsOfOthers()
 	}
 	if p := m.Pod(r); m.intent.LacksRoom(r) || (p != nil && m.Pending(p)) {
-		for _, y := range m.Younger {
-			if !y.Since.Add(NoRoomAfter).After(m.Now) {
-				keys = append(keys, y.Key)
-			}
-		}
+		keys = append(keys, m.givingWay()...)
 	}
 	slices.Sort(keys)
 	return slices.Compact(keys)
+}
+
+// givingWay returns the keys of the holds of younger jobs that have looked for room unsuccessfully.
+func (v View) givingWay() []string {
+	var keys []string
+	for _, y := range v.Younger {
+		if !y.Since.Add(NoRoomAfter).After(v.Now) {
+			keys = append(keys, y.Key)
+		}
+	}
+	return keys
 }
 
 // MissingTolerations are the holds that the pods which look for a node do not tolerate yet. A node may be held after the

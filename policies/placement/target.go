@@ -13,6 +13,7 @@ import (
 func NewRooms(v View, intent Intent) *Rooms {
 	m := &Rooms{View: v, intent: intent}
 	m.away = sync.OnceValue(m.avoided)
+	m.entersHolds = sync.OnceValue(func() bool { return EntersHolds(m.Job) })
 	m.lived = sync.OnceValue(m.livedOn)
 	m.lost = sync.OnceValue(m.countLost)
 	return m

@@ -26,6 +26,7 @@ import (
 	"github.com/lockstep-dev/lockstep/controllers"
 	"github.com/lockstep-dev/lockstep/controllers/supervisors"
 	"github.com/lockstep-dev/lockstep/controllers/volcano"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // setting is what the lives of an operator have in common. It knows one namespace and one pool of nodes, so that many can run side by side.
@@ -81,6 +82,7 @@ func begin(o setting) (*life, error) {
 	}
 	l.jobs = &controllers.TrainingJobReconciler{
 		Client: mgr.GetClient(), Live: live{mgr.GetAPIReader(), l}, Events: mgr.GetEventRecorder("lockstep"), Clock: &l.clock,
+		HoldLimits: gang.HoldLimits{Resources: []corev1.ResourceName{gpuResource}},
 	}
 	l.holds = &controllers.HoldSweeper{Client: mgr.GetClient(), Clock: o.clock}
 	if err := l.setUp(ctx, mgr, o.supervisors); err != nil {

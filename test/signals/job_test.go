@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -25,7 +26,7 @@ type job struct {
 }
 
 func aJob(now time.Time) *job {
-	j := &job{gang.Observation{Now: now, Nodes: map[string]gang.Node{}, Job: &v1alpha1.TrainingJob{
+	j := &job{gang.Observation{Now: now, Nodes: map[string]gang.Node{}, Requests: map[string]corev1.ResourceList{"worker": {corev1.ResourceCPU: resource.MustParse("1")}}, Job: &v1alpha1.TrainingJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "research", Name: "llm", Generation: 1, UID: "0123abcd-0000-4000-8000-000000000000"},
 		Spec:       v1alpha1.TrainingJobSpec{Queue: "default", Tasks: []v1alpha1.Task{{Name: "worker", Replicas: 3}}},
 	}}}

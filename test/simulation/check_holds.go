@@ -14,7 +14,7 @@ const defaultHold = 600 * time.Second
 // hold's time is over.
 func (t *tenant) checkHeld(p *pod) {
 	s := &t.job.Status
-	if !t.leads() || p.Spare || p.finished() || p.Deleting || yields(s) || !t.takesBack(p) {
+	if !t.leads() || p.Spare || p.finished() || p.Deleting || yields(s) || !t.takesBack(p) || !t.usesHalf(s, p.Node) {
 		return
 	}
 	until, recovering := t.holdEnd(s, p.rank())
@@ -105,6 +105,7 @@ func (t *tenant) checkHolds() {
 	for _, h := range t.job.Status.Holds {
 		t.require(Holds, h.Until == nil || h.Until.After(t.now), "node %s is held until %s, and it is %s", h.Node, h.Until, t.now)
 		held[h.Node] = holdValue(h)
+		t.require(Holds, t.usesHalf(&t.job.Status, h.Node), "node %s is held, and the job uses little of it", h.Node)
 	}
 	for _, name := range t.names {
 		n := t.nodes[name]
@@ -119,4 +120,16 @@ func (t *tenant) isBound(r rank) bool {
 	return t.findPod(func(p *pod) bool {
 		return p.rank() == r && p.Attempt == s.Attempt && p.Node != "" && !p.Deleting && !replaced(s, &p.Pod)
 	}) != nil
+}
+
+// usesHalf reports whether the ranks that live on a node request half of its GPUs. Those that have succeeded do not count.
+func (t *tenant) usesHalf(s *v1alpha1.TrainingJobStatus, node string) bool {
+	used := 0
+	for _, r := range ranksOf(t.job, s) {
+		succeeded := t.findPod(func(p *pod) bool { return p.rank() == r && p.Attempt == s.Attempt && p.Succeeded() })
+		if nodeOf(s, r) == node && succeeded == nil {
+			used += t.request
+		}
+	}
+	return 2*used >= gpus
 }

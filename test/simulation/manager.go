@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -187,7 +188,11 @@ func (t *tenant) observe() *gang.Observation {
 	o := &gang.Observation{
 		Now: t.now, Job: t.job, Answers: t.manager.answers, LackingSince: t.manager.lacking, SyncedTime: t.manager.synced,
 		Topology: t.topology, HealthPolicy: t.health, BindsDirectly: t.direct,
+		Requests: map[string]corev1.ResourceList{}, HoldLimits: gang.HoldLimits{Resources: []corev1.ResourceName{gpu}},
 		Nodes: make(map[string]gang.Node, len(t.names)), Pods: make([]gang.Pod, 0, len(t.pods)),
+	}
+	for i := range t.job.Spec.Tasks {
+		o.Requests[t.job.Spec.Tasks[i].Name] = gpusOf(t.request)
 	}
 	for _, v := range t.volcano {
 		o.VolcanoJobs = append(o.VolcanoJobs, v.observed())

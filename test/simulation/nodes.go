@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/topology"
@@ -27,8 +28,16 @@ type node struct {
 	cut       bool                 // while it is silent, it is only cut off from the control plane: its processes run on
 }
 
-// gpus is how many GPUs each node has.
-const gpus = 8
+const (
+	gpu = corev1.ResourceName("nvidia.com/gpu")
+	// gpus is how many GPUs each node has.
+	gpus = 8
+)
+
+// gpusOf are some GPUs.
+func gpusOf(n int) corev1.ResourceList {
+	return corev1.ResourceList{gpu: *resource.NewQuantity(int64(n), resource.DecimalSI)}
+}
 
 // The tiers of the HyperNodes.
 const (
@@ -55,7 +64,7 @@ func (w *world) makeNodes() {
 
 // addNode adds a node to a leaf. Its hostname label is not its name, as on some clouds.
 func (w *world) addNode(name string, leaf int) *node {
-	n := &node{Node: gang.Node{Name: name, UID: name, Hostname: "host-" + name, Ready: true}, holds: map[string]string{}, heldSince: map[string]time.Time{}}
+	n := &node{Node: gang.Node{Name: name, UID: name, Hostname: "host-" + name, Ready: true, Allocatable: gpusOf(gpus)}, holds: map[string]string{}, heldSince: map[string]time.Time{}}
 	w.nodes[name] = n
 	w.names = append(w.names, name)
 	for _, h := range []string{leafName(leaf), rackName(leaf / leavesOfRack), "spine"} {

@@ -50,6 +50,9 @@ func (w *world) newTenant(name string) *tenant {
 	t.confined, t.never = w.rng.IntN(2) == 0, w.rng.IntN(2) == 0
 	if w.is(sharedNodes) {
 		t.request = gpus / 2
+		if w.one(4) {
+			t.request = gpus / 4
+		}
 	}
 	t.job = t.drawJob()
 	if w.is(collective) && t.job.Spec.MinAvailable == nil {
