@@ -251,7 +251,7 @@ func TestNodeOf(t *testing.T) {
 	want := gang.Node{
 		Name: "n1", Hostname: "host-1", Unschedulable: true, Hold: "100", OutOfService: true, SilentSince: t0,
 		Allocatable: corev1.ResourceList{gpu: resource.MustParse("8")},
-		Taints: []corev1.Taint{{Key: "hold.lockstep.dev/other", Value: "200", Effect: corev1.TaintEffectNoSchedule}},
+		Taints:      []corev1.Taint{{Key: "hold.lockstep.dev/other", Value: "200", Effect: corev1.TaintEffectNoSchedule}},
 	}
 	if diff := cmp.Diff(want, nodeOf(node, "hold.lockstep.dev/mine")); diff != "" {
 		t.Errorf("node (-want +got):\n%s", diff)

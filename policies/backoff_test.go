@@ -20,7 +20,7 @@ func TestBackoff(t *testing.T) {
 		fired     []time.Duration // since each crash, which come 1 s after the one before is mended
 	}{
 		"by default": {nil, 3, false, []time.Duration{0, 9 * time.Second, 19 * time.Second}},
-		"of 0": {[]func(*v1alpha1.RestartPolicy){backoff(0, 300)}, 3, false, []time.Duration{0, 0, 0}},
+		"of 0":       {[]func(*v1alpha1.RestartPolicy){backoff(0, 300)}, 3, false, []time.Duration{0, 0, 0}},
 		"the first at once, then twice as long each time": {[]func(*v1alpha1.RestartPolicy){backoff(10, 300)}, 4, false,
 			[]time.Duration{0, 9 * time.Second, 19 * time.Second, 39 * time.Second}},
 		"up to the longest": {[]func(*v1alpha1.RestartPolicy){backoff(10, 25)}, 5, false,
