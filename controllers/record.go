@@ -111,6 +111,7 @@ func (r *TrainingJobReconciler) forget(key types.NamespacedName) {
 	r.refusals.set(key, "")
 	r.tried.keep(key, nil)
 	r.opened.keep(key, nil)
+	r.deleted.keep(key, nil)
 	r.lacks.forget(key)
 	r.silences.forget(key)
 	r.lastNodes.forget(key)

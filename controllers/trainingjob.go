@@ -49,6 +49,7 @@ type TrainingJobReconciler struct {
 	fitErrors   fitErrors
 	tried       podMemory // left to the scheduler
 	opened      podMemory // their gates were lifted
+	deleted     podMemory
 	lacks       lacks
 	silences    silences
 	lastNodes   lastNodes
