@@ -109,9 +109,7 @@ func (f *refusals) get(key types.NamespacedName) string {
 func (r *TrainingJobReconciler) forget(key types.NamespacedName) {
 	r.writes.forget(key)
 	r.refusals.set(key, "")
-	r.tried.keep(key, nil)
-	r.opened.keep(key, nil)
-	r.deleted.keep(key, nil)
+	r.keepPods(key, nil)
 	r.lacks.forget(key)
 	r.silences.forget(key)
 	r.lastNodes.forget(key)

@@ -50,6 +50,7 @@ type TrainingJobReconciler struct {
 	tried       podMemory // left to the scheduler
 	opened      podMemory // their gates were lifted
 	deleted     podMemory
+	contested   podMemory // others may be about to be bound to their nodes
 	lacks       lacks
 	silences    silences
 	lastNodes   lastNodes
