@@ -82,13 +82,22 @@ func (r *TrainingJobReconciler) act(ctx context.Context, job *v1alpha1.TrainingJ
 	return errors.Join(errs...)
 }
 
+// deletePod deletes a pod. The cache may not show for a while that this process has deleted it.
 func (a *actor) deletePod(ctx context.Context, d policies.PodDeletion) error {
+	job := client.ObjectKeyFromObject(a.job)
+	if !d.Force && a.deleted.knows(job, d.UID) {
+		return nil
+	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: a.job.Namespace, Name: d.Name}}
 	options := []client.DeleteOption{client.Preconditions{UID: new(types.UID(d.UID))}}
 	if d.Force {
 		options = append(options, client.GracePeriodSeconds(0))
 	}
-	if err := writes.Overtaken(a.Delete(ctx, pod, options...)); err != nil {
+	err := a.Delete(ctx, pod, options...)
+	if err == nil {
+		a.deleted.note(job, d.UID)
+	}
+	if writes.Overtaken(err) != nil {
 		return fmt.Errorf("delete pod %s: %w", d.Name, err)
 	}
 	return nil

@@ -94,6 +94,28 @@ func TestAGateIsOpenedOnce(t *testing.T) {
 	check.Equal(t, "known, once it is gone", false, e.r.opened.knows(key, string(stale.UID)))
 }
 
+// The cache shows for a while that a pod is there which this process has deleted.
+func TestAPodIsDeletedOnce(t *testing.T) {
+	e := running(t)
+	deletions := 0
+	e.restart(interceptor.Funcs{Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
+		deletions++
+		return nil
+	}})
+	e.crash("llm-1-worker-1")
+	for range 3 {
+		if _, err := e.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check.Equal(t, "deletions", 1, deletions)
+	e.r.deleted.keep(key, nil)
+	if _, err := e.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	check.Equal(t, "deletions by a process that has not deleted it", 2, deletions)
+}
+
 // hostOf is the first host that a pod is confined to.
 func hostOf(pod *corev1.Pod) string {
 	if pod.Spec.Affinity == nil {

@@ -52,6 +52,8 @@ type TrainingJobReconciler struct {
 	fitErrors    fitErrors
 	tried        podMemory // left to the scheduler
 	opened       podMemory // their gates were lifted
+	deleted      podMemory
+	contested    podMemory // others may be about to be bound to their nodes
 	unheld       unheld
 	unrecorded   lastTimes
 	lacks        lacks

@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"time"
 
 	audit "k8s.io/apiserver/pkg/apis/audit/v1"
 
@@ -46,8 +47,32 @@ type calls struct {
 	holds int
 	// refused are those that the server did not carry out: a conflict, or gone already.
 	refused int
-	// each of them, in order, for whoever looks for the reason of a figure.
-	each []string
+	// each of them, in order.
+	each []call
+}
+
+// call is one request and its answer.
+type call struct {
+	// kind is the verb and the resource; a refused request has its code, too.
+	kind, name string
+	at         time.Time
+}
+
+// timeline says how many calls of each kind there were, and when the first and the last of them came in, counted from a time.
+func (c calls) timeline(from time.Time) string {
+	var kinds []string
+	byKind := map[string][]call{}
+	for _, one := range c.each {
+		if byKind[one.kind] == nil {
+			kinds = append(kinds, one.kind)
+		}
+		byKind[one.kind] = append(byKind[one.kind], one)
+	}
+	for i, kind := range kinds {
+		of := byKind[kind]
+		kinds[i] = fmt.Sprintf("%d %s (%s–%s s)", len(of), kind, seconds(of[0].at.Sub(from)), seconds(of[len(of)-1].at.Sub(from)))
+	}
+	return strings.Join(kinds, ", ")
 }
 
 func (c calls) plus(d calls) calls {
@@ -122,14 +147,16 @@ func kindOf(e *audit.Event) string {
 }
 
 func tally(e *audit.Event) calls {
-	c := calls{each: []string{fmt.Sprintf("%s %s: %d", kindOf(e), e.ObjectRef.Name, e.ResponseStatus.Code)}}
+	kind, c := kindOf(e), calls{}
 	switch {
 	case e.ResponseStatus.Code >= 300:
+		kind = fmt.Sprintf("%s: %d", kind, e.ResponseStatus.Code)
 		c.refused = 1
 	case e.ObjectRef.Resource == "nodes" || e.ObjectRef.Resource == "podgroups":
 		c.holds = 1
 	default:
 		c.writes = 1
 	}
+	c.each = []call{{kind, e.ObjectRef.Name, e.RequestReceivedTimestamp.Time}}
 	return c
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -44,15 +45,15 @@ func TestCount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := calls{writes: 3, holds: 2, refused: 1, each: []string{
-		"update trainingjobs/status p4-lockstep0: 200",
-		"patch nodes p4-r0-n1: 200",
-		"delete pods p4-lockstep0-1-worker-2: 200",
-		"patch podgroups p4-lockstep0-1-aa: 200",
-		"patch pods p4-lockstep0-1-worker-2: 409",
-		"create jobs p4-lockstep0-1: 201",
+	want := calls{writes: 3, holds: 2, refused: 1, each: []call{
+		{kind: "update trainingjobs/status", name: "p4-lockstep0"},
+		{kind: "patch nodes", name: "p4-r0-n1"},
+		{kind: "delete pods", name: "p4-lockstep0-1-worker-2"},
+		{kind: "patch podgroups", name: "p4-lockstep0-1-aa"},
+		{kind: "patch pods: 409", name: "p4-lockstep0-1-worker-2"},
+		{kind: "create jobs", name: "p4-lockstep0-1"},
 	}}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(calls{})); diff != "" {
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(calls{}, call{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -80,5 +81,16 @@ func TestSinceAMark(t *testing.T) {
 	c, err := log.since(mark, "p4")
 	if err != nil || c.writes != 2 {
 		t.Errorf("got %d writes and %v, want 2", c.writes, err)
+	}
+}
+
+func TestTimeline(t *testing.T) {
+	from := time.Unix(100, 0)
+	c := calls{each: []call{
+		{"patch nodes", "a", from.Add(time.Second)}, {"delete pods", "x", from.Add(2 * time.Second)}, {"patch nodes", "b", from.Add(3 * time.Second)},
+	}}
+	want := "2 patch nodes (1.00–3.00 s), 1 delete pods (2.00–2.00 s)"
+	if got := c.timeline(from); got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -7,37 +7,8 @@ import (
 	"time"
 )
 
-// The sizes from which on the goals for larger gangs hold.
-const (
-	medium = 64
-	large  = 1000
-)
-
-// The goals. A limit of 0 is none.
-const (
-	maxWrites = 5 // of one pod's recovery, its binding among them
-	maxHolds  = 3 // more, for the place
-)
-
-// podLimit is for one pod's recovery, against Volcano's RestartPod.
-func podLimit(pods int) float64 {
-	if pods < medium {
-		return 0.8
-	}
-	return 0.5
-}
-
-// ofLarge is a goal for large gangs only.
-func ofLarge(limit float64) func(pods int) float64 {
-	return func(pods int) float64 {
-		if pods >= large {
-			return limit
-		}
-		return 0
-	}
-}
-
-func noLimit(int) float64 { return 0 }
+// large is the size from which on what takes minutes is done once.
+const large = 1000
 
 // checker judges figures and remembers those that miss their goal.
 type checker struct{ misses []string }

@@ -57,13 +57,18 @@ func TestChecker(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
+	all := readLimits()
 	for pods, want := range map[int]float64{4: 0.8, 63: 0.8, 64: 0.5, 5000: 0.5} {
-		if got := podLimit(pods); got != want {
+		if got := limitOf(all, restartPod, restartPod, pods).Ratio; got != want {
 			t.Errorf("one of %d pods: %g, want %g", pods, got, want)
 		}
 	}
-	whole := ofLarge(0.5)
-	if whole(64) != 0 || whole(1000) != 0.5 {
-		t.Errorf("whole jobs: %g for 64 pods and %g for 1000, want 0 and 0.5", whole(64), whole(1000))
+	for pods, want := range map[int]int{4: 20, 64: 200} {
+		if got := limitOf(all, restartJob, restartJob, pods).Writes.of(pods); got != want {
+			t.Errorf("writes of a whole job of %d pods: %d, want %d", pods, got, want)
+		}
+	}
+	if got := limitOf(all, start, start, 64); got != (limit{}) {
+		t.Errorf("the start of 64 pods: %+v, want no limit", got)
 	}
 }

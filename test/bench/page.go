@@ -16,15 +16,18 @@ type page struct {
 	results *results
 	options *options
 	checker checker
+	limits  []limit
 }
 
+// render returns the section, and notes in the results which limits are exceeded.
 func render(r *results, o *options, v readme.Versions) string {
-	p := &page{results: r, options: o}
+	p := &page{results: r, options: o, limits: readLimits()}
 	p.preface(v)
 	p.times()
 	p.touched()
 	p.kept()
 	p.misses()
+	r.misses = p.checker.misses
 	return p.String()
 }
 
@@ -53,15 +56,14 @@ func (p *page) roundsText() string {
 type comparison struct {
 	what         string
 	ours, theirs figure
-	limit        func(pods int) float64
 }
 
 var comparisons = []comparison{
-	{"gang applied → all its pods run", start, start, ofLarge(1.05)},
-	{"one pod failed → its replacement runs, by RestartPod", restartPod, restartPod, podLimit},
-	{"the same, theirs by RestartTask", restartPod, restartTask, noLimit},
-	{"the same, theirs by RestartJob", restartPod, restartJob, ofLarge(0.02)},
-	{"one pod failed → the whole job restarted, by RestartJob", restartJob, restartJob, ofLarge(0.5)},
+	{"gang applied → all its pods run", start, start},
+	{"one pod failed → its replacement runs, by RestartPod", restartPod, restartPod},
+	{"the same, theirs by RestartTask", restartPod, restartTask},
+	{"the same, theirs by RestartJob", restartPod, restartJob},
+	{"one pod failed → the whole job restarted, by RestartJob", restartJob, restartJob},
 }
 
 func (p *page) times() {
@@ -72,7 +74,7 @@ func (p *page) times() {
 			ours, theirs := p.results.of(pods, &lockstep, c.ours), p.results.of(pods, &volcano, c.theirs)
 			r := ratio(ours.times(), theirs.times())
 			what := fmt.Sprintf("%d pods, %s", pods, c.what)
-			p.line("| %d | %s | %s | %s | %.2f | %s |", pods, c.what, ours, theirs, r, p.checker.ratio(what, r, c.limit(pods)))
+			p.line("| %d | %s | %s | %s | %.2f | %s |", pods, c.what, ours, theirs, r, p.checker.ratio(what, r, limitOf(p.limits, c.ours, c.theirs, pods).Ratio))
 		}
 	}
 	p.line("")
@@ -126,12 +128,12 @@ func (p *page) touchedRow(pods int, r recovery) {
 		writes, holds := s.numbers(func(s *sample) int { return s.calls.writes }), s.numbers(func(s *sample) int { return s.calls.holds })
 		refused := s.numbers(func(s *sample) int { return s.calls.refused })
 		cells = []string{medianAndMost(touched), medianAndMost(writes), medianAndMost(holds), medianAndMost(refused)}
+		what, limit := fmt.Sprintf("%d pods, %s of Lockstep, ", pods, r.figure), limitOf(p.limits, r.figure, r.figure, pods)
 		if r.figure == restartPod {
-			what := fmt.Sprintf("%d pods, %s of Lockstep, ", pods, r.figure)
 			cells[0] += "; " + p.checker.most(what+"healthy pods replaced", most(touched), 0)
-			cells[1] += "; " + p.checker.most(what+"writes", most(writes), maxWrites)
-			cells[2] += "; " + p.checker.most(what+"writes for the hold", most(holds), maxHolds)
 		}
+		cells[1] += "; " + p.checker.most(what+"writes", most(writes), limit.Writes.of(pods))
+		cells[2] += "; " + p.checker.most(what+"writes for the hold", most(holds), limit.Holds.of(pods))
 	}
 	where := s.places()
 	p.line("| %d | %s, %s | %s | %d | %d | %d | %s |", pods, r.side.name, r.figure,

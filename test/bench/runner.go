@@ -106,8 +106,8 @@ func (t *turn) strike(ctx context.Context, how strike, i, n int) (bool, error) {
 		return came, err
 	}
 	s.calls, err = t.audit.since(mark, t.gang.pool.Name)
-	if how == strikePod && (s.calls.writes > maxWrites || s.calls.holds > maxHolds) {
-		say("%s: writes beyond the goal: %s", s, strings.Join(s.calls.each, ", "))
+	if t.side == &lockstep {
+		say("%s: the manager's writes: %s", s, s.calls.timeline(failed))
 	}
 	return came, err
 }
