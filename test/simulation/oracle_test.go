@@ -73,7 +73,7 @@ func TestOraclesOfTheWorld(t *testing.T) {
 			n := w.nodes[p.Node]
 			p.target, n.holds[job.name], w.direct = placement.Target{In: []string{n.Hostname}}, v1alpha1.HoldStanding, true
 			n.heldSince[job.name] = w.now.Add(-leftToScheduler)
-			unbind(p)
+			w.unbind(p)
 			job.checkWaiting()
 		}},
 		"a pod of a gang that is down is bound alone": {want: Holds, deed: func(w *world, job *tenant) {
@@ -81,7 +81,7 @@ func TestOraclesOfTheWorld(t *testing.T) {
 			for _, p := range job.pods {
 				nodes[p.UID] = p.Node
 				w.nodes[p.Node].holds[job.name] = v1alpha1.HoldStanding
-				unbind(p)
+				w.unbind(p)
 			}
 			first := job.pods[0]
 			m := job.acting
@@ -162,14 +162,14 @@ func TestOraclesOfTheRecord(t *testing.T) {
 		"a rank is replaced by no step": {Scope, func(_ *world, s *v1alpha1.TrainingJobStatus) { s.Tasks[0].Incarnation++ }},
 		"a finished job goes on":        {Status, func(_ *world, s *v1alpha1.TrainingJobStatus) { s.Attempt = 0 }},
 		"a healthy pod is named": {Evidence, func(w *world, s *v1alpha1.TrainingJobStatus) {
-			s.Incidents = []v1alpha1.Incident{{ID: 1, StartTime: at, PodCount: 1, Pods: []v1alpha1.IncidentPod{{Name: w.tenants[0].pods[0].Name, Task: "head"}}}}
+			s.Incidents = []v1alpha1.Incident{{ID: 1, StartTime: at, PodCount: 1, Pods: []v1alpha1.IncidentPod{{Name: w.tenants[0].pods[0].Name, Task: "head"}}, Ranks: []v1alpha1.IncidentRanks{{Task: "head", Failed: "0"}}}}
 		}},
 		"a node is excluded": {Evidence, func(_ *world, s *v1alpha1.TrainingJobStatus) {
 			s.ExcludedNodes = []v1alpha1.ExcludedNode{{Name: "n00", Until: metav1.NewTime(start.Add(time.Hour))}}
 		}},
 		"a step fires though all is well": {Cancel, func(w *world, s *v1alpha1.TrainingJobStatus) {
 			s.Incidents = []v1alpha1.Incident{{
-				ID: 1, Rule: "everything-else", StartTime: at, PodCount: 1, Pods: []v1alpha1.IncidentPod{{Name: w.tenants[0].pods[0].Name, Task: "head"}},
+				ID: 1, Rule: "everything-else", StartTime: at, PodCount: 1, Pods: []v1alpha1.IncidentPod{{Name: w.tenants[0].pods[0].Name, Task: "head"}}, Ranks: []v1alpha1.IncidentRanks{{Task: "head", Failed: "0"}},
 				Steps: []v1alpha1.FiredStep{{Action: v1alpha1.RestartPod, Time: at}},
 			}}
 		}},
