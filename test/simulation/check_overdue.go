@@ -85,12 +85,19 @@ func restartedSince(inc *v1alpha1.Incident, at time.Time) bool {
 	})
 }
 
+// mayBackOff reports whether a charge of late may delay the next restart that is charged to a budget.
+func (r *record) mayBackOff(p *policy) bool {
+	return slices.ContainsFunc(r.ledger.charges, func(c charge) bool {
+		return c.budgetOf == p.budgetOf && p.backoff > 0 && r.o.Now.Sub(c.at) <= max(p.backoff, p.maxBackoff)
+	})
+}
+
 // firstStepDue reports whether an incident has taken no step although the first one of its rule restarts ranks and is due, and neither a
 // backoff, nor a breaker, nor a checkpoint, nor another incident may keep it waiting.
 func (r *record) firstStepDue(inc *v1alpha1.Incident) bool {
 	policy := policyOf(r.o.Job, inc.PolicyTask)
 	rule := policy.rule(inc.Rule)
-	if len(inc.Steps) > 0 || len(rule.Steps) == 0 || ofJob(inc.Trigger) || isHealth(inc.Trigger) || policy.backoff > 0 || asksForCheckpoint(inc) || inc.RequestedAction != "" {
+	if len(inc.Steps) > 0 || len(rule.Steps) == 0 || ofJob(inc.Trigger) || isHealth(inc.Trigger) || r.mayBackOff(&policy) || asksForCheckpoint(inc) || inc.RequestedAction != "" {
 		return false
 	}
 	first := rule.Steps[0]
