@@ -30,8 +30,8 @@ func (r *record) checkReplaced() {
 // replaces reports whether an incident restarts a pod in this record.
 func (r *record) replaces(inc *v1alpha1.Incident, p *gang.Pod) bool {
 	was, of := incidentOf(r.old, inc.ID), rankOf(p)
-	if hasRestarted(inc) && namesRank(inc, of) && !namesRank(&was, of) && !r.dryRun {
-		// It joins one that has restarted the others.
+	if hasRestarted(inc) && namesRank(inc, of) && (!namesRank(&was, of) || restartedSince(&was, p.PlacedTime)) && !r.dryRun {
+		// It joins one that has restarted the others, or did so when none was restarted.
 		if !r.works(of) {
 			return true
 		}

@@ -55,7 +55,7 @@ func (t *tenant) drawJob() *v1alpha1.TrainingJob {
 	}
 	t.drawEnds(job)
 	t.drawPolicies(job)
-	if t.ranks > 0 && t.spreads.IntN(2) == 0 {
+	if t.ranks > 0 && (t.ranks > 128 || t.spreads.IntN(2) == 0) {
 		job.Spec.RestartPolicy, worker.RestartPolicy = nil, nil
 	}
 	t.drawCheckpoint(job)

@@ -7,11 +7,11 @@ import (
 
 // Large gangs, and failures that spread while the manager looks on.
 
-// drawSize gives one world in twenty a large gang, one in 500 a very large one, and one in eight failures that spread. It is drawn
+// drawSize gives one world in 25 a large gang, one in 1,000 a very large one, and one in eight failures that spread. It is drawn
 // apart, so that other histories are as they were.
 func (w *world) drawSize(seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 2))
-	switch huge, large, spreads := rng.IntN(500) == 0, rng.IntN(20) == 0, rng.IntN(8) == 0; {
+	switch huge, large, spreads := rng.IntN(1000) == 0, rng.IntN(25) == 0, rng.IntN(8) == 0; {
 	case huge:
 		w.ranks, w.perPod = 129+rng.IntN(872), 1
 	case large:
