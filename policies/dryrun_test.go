@@ -139,3 +139,20 @@ func TestAPodThatIsGoneIsMadeAgainInADryRun(t *testing.T) {
 	check.Equal(t, "lives", []int32{0, 1, 0}, s.lives())
 	check.Equal(t, "resumes", "true", s.plan().Lift[0].Annotations[v1alpha1.AnnotationResume])
 }
+
+// A rank that fails during a dry run, and joins an incident that has restarted others before, is restarted once the dry run is over.
+func TestARankThatJoinedDuringADryRun(t *testing.T) {
+	s := running(3, rule("r", step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartJob, 600)))
+	s.after(time.Minute).crash(1, 1)
+	s.decide()
+	s.dryRun(true)
+	s.crash(2, 1)
+	s.after(time.Second).decide()
+	check.Equal(t, "lives in the dry run", []int32{0, 1, 0}, s.lives())
+	s.dryRun(false)
+	s.after(time.Minute).decide()
+	check.Equal(t, "lives after it", []int32{0, 1, 1}, s.lives())
+	s.after(time.Minute).decide()
+	check.Equal(t, "restarted once", []int32{0, 1, 1}, s.lives())
+	check.Equal(t, "incidents", 1, len(s.status().Incidents))
+}

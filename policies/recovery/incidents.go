@@ -28,6 +28,7 @@ func (e Engine) noteFailures(s *v1alpha1.TrainingJobStatus) {
 			e.upgradeTrigger(inc, f, rule, policy)
 			e.explain(s, inc, f)
 			e.takenAway(s, inc, f)
+			e.restartMissed(s, inc, f)
 			continue
 		}
 		if cause != nil {

@@ -116,3 +116,16 @@ func (e Engine) takenAway(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident,
 	join(inc, f)
 	e.restart(s, f.Rank, v1alpha1.RestartPodGone)
 }
+
+// restartMissed restarts a rank that has failed for good in a pod which a step of its incident would have replaced, and did not: the rank
+// joined during a dry run, or had not failed by then.
+func (e Engine) restartMissed(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) {
+	p := e.Pod(f.Rank)
+	missed := p != nil && slices.ContainsFunc(inc.Steps, func(step v1alpha1.FiredStep) bool {
+		a := rules.ActionOf(step.Action)
+		return !step.DryRun && a.Scope == rules.BrokenPods && a.Replaces && step.Time.After(p.PlacedTime)
+	})
+	if missed && f.UID != "" && !f.InPlace() && !rules.OfWaiting(f.Event) && !rules.OfHealth(f.Event) && incident.Names(inc, f.Rank) {
+		e.restart(s, f.Rank, v1alpha1.RestartJoinedIncident)
+	}
+}

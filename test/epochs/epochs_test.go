@@ -68,7 +68,7 @@ func play(seed uint64) *world {
 		}
 	}
 	w.say("calm")
-	w.calm = true
+	w.calm, w.failing = true, -1
 	for _, n := range w.nodes {
 		if !n.Ready {
 			w.mend(n)
@@ -96,6 +96,7 @@ func (w *world) move() {
 		w.now = w.now.Add(time.Duration(w.rng.IntN(90)) * time.Second)
 	}
 	w.expire()
+	w.failStarts()
 	if len(w.pods) == 0 {
 		w.reconcile(false)
 		return
@@ -152,6 +153,25 @@ var moves = []struct {
 	}},
 }
 
+// A program that fails at each start costs its job the budget, and neither is restarted for days nor fills the status.
+func TestAProgramFailsAtEachStart(t *testing.T) {
+	for seed := range uint64(4) {
+		w := newWorld(seed)
+		w.job.Spec.RestartPolicy, w.failing = nil, 0
+		w.settle()
+		for w.now.Sub(began) < 24*time.Hour && w.defect == "" && !w.failed() {
+			w.now = w.now.Add(15 * time.Second)
+			w.settle()
+		}
+		if w.defect != "" || !w.failed() {
+			t.Errorf("seed %d: after %s the job is %s in epoch %d, with %d charged restarts: %s",
+				seed, w.now.Sub(began), w.job.Status.State, w.job.Status.Epoch, w.job.Status.Restarts.Charged, w.defect)
+		}
+	}
+}
+
+func (w *world) failed() bool { return w.job.Status.State == v1alpha1.StateFailed }
+
 // settle lets everything take its turn until nothing moves any more.
 func (w *world) settle() {
 	for range 60 {
@@ -162,6 +182,7 @@ func (w *world) settle() {
 			w.steps(p)
 			w.speaks(p)
 			w.hears(p)
+			w.failStarts() // before the manager sees the gang run
 		}
 		w.expire()
 		if w.writes == before && len(w.history) == said {

@@ -4,6 +4,7 @@
 package epochs
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -46,7 +47,9 @@ type world struct {
 	listens time.Time
 	writes  int
 
-	calm    bool // the trouble is over
+	calm bool // the trouble is over
+	// failing is the rank whose program fails soon after each start; negative for none.
+	failing int32
 	history []string
 	defect  string
 }
@@ -72,7 +75,7 @@ type pod struct {
 var began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func newWorld(seed uint64) *world {
-	w := &world{rng: rand.New(rand.NewPCG(seed, 0)), now: began, listens: began, nodes: map[string]*gang.Node{}}
+	w := &world{rng: rand.New(rand.NewPCG(seed, 0)), now: began, listens: began, failing: -1, nodes: map[string]*gang.Node{}}
 	ranks := int32(2 + w.rng.IntN(3))
 	for i := range int(ranks) + 2 {
 		name := fmt.Sprintf("n%d", i)
@@ -95,7 +98,28 @@ func newWorld(seed uint64) *world {
 	if w.one(2) {
 		w.job.Spec.Supervisor.Progress = &v1alpha1.Progress{CheckpointFile: "/checkpoints/latest", MaxRestarts: new(int32(1))}
 	}
+	if rand.New(rand.NewPCG(seed, 1)).IntN(8) == 0 { // drawn apart, so that other histories are as they were
+		w.failing = 0
+	}
 	return w
+}
+
+// maxStatus is how large the status of such a small gang may get, in bytes, whatever happens.
+const maxStatus = 32 << 10
+
+// checkSize checks that a status does not grow with each failure.
+func (w *world) checkSize(s *v1alpha1.TrainingJobStatus) {
+	raw, err := json.Marshal(s)
+	w.require(err == nil && len(raw) <= maxStatus, "the status takes %d bytes: %v", len(raw), err)
+}
+
+// failStarts ends the programs that fail soon after each start.
+func (w *world) failStarts() {
+	for _, p := range w.pods {
+		if p.Index == w.failing && p.program > 0 && !p.stopping {
+			w.exits(p, 1)
+		}
+	}
 }
 
 // keeps reports whether survivors are kept.
@@ -154,6 +178,7 @@ func (w *world) reconcile(dies bool) {
 		w.writes++
 		job := w.job.DeepCopy()
 		job.Status = d.Status
+		w.checkSize(&d.Status)
 		w.job = job
 		w.say("status: epoch %d, ready %s, %d incidents, %s", d.Status.Epoch, d.Status.Ready, len(d.Status.Incidents), d.Status.Message)
 	}

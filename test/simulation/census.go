@@ -54,6 +54,7 @@ var events = []string{
 	"kubelet backs off", "collective is complete", "collective aborts a rank", "collective aborts in a history", "victims in a history",
 	"culprit is named", "pod is removed early, with its gang down",
 	"kubelet cannot start a pod", "pod never becomes ready", "task starts nowhere",
+	"failure spreads", "rack is lost", "program fails at each start",
 	"request is carried out", "request is refused",
 	"moves are held back", "moves for health within the limit", "moves that were acknowledged",
 }
@@ -92,7 +93,7 @@ func allThings() []string {
 	}
 	add("time lost to", string(v1alpha1.CauseResized), string(v1alpha1.CauseNoIncident))
 	add("event", events...)
-	for _, k := range kinds {
+	for _, k := range append(slices.Clone(kinds), spreading, largeGangs) {
 		add("event", "world has "+string(k))
 	}
 	return all
@@ -128,7 +129,7 @@ func (t *tenant) count(old, s *v1alpha1.TrainingJobStatus) {
 
 // countIncident counts what is new of an incident.
 func (t *tenant) countIncident(inc, was *v1alpha1.Incident) {
-	for _, f := range inc.Steps[len(was.Steps):] {
+	for _, f := range newSteps(was, inc) {
 		kind := "action "
 		if f.DryRun {
 			kind = "dry run of "

@@ -34,7 +34,7 @@ func (r *record) checkCheckpoint(was, inc *v1alpha1.Incident) {
 		changes := same && !asksForCheckpoint(was) && !asksForCheckpoint(inc) && !equality.Semantic.DeepEqual(was.Checkpoint, inc.Checkpoint)
 		r.require(Checkpoint, !changes, "the checkpoint of incident %d is over, and changes", inc.ID)
 	}
-	for _, step := range inc.Steps[len(was.Steps):] {
+	for _, step := range newSteps(was, inc) {
 		if (step.Action == v1alpha1.MigratePod || byRequest(inc, step)) && !step.DryRun && r.o.Job.Spec.Checkpoint != nil {
 			r.checkAsked(was, inc, step)
 		}
@@ -97,7 +97,7 @@ func (r *record) couldSave(inc *v1alpha1.Incident) bool {
 		other := &r.s.Incidents[i]
 		was := incidentOf(r.old, other.ID)
 		joined := hasRestarted(other) && other.PodCount > was.PodCount
-		if other.ID != inc.ID && (joined || len(other.Steps) > len(was.Steps)) {
+		if other.ID != inc.ID && (joined || len(newSteps(&was, other)) > 0) {
 			return false
 		}
 	}

@@ -27,7 +27,7 @@ func (r *record) checkVictim(p *gang.Pod) {
 	}
 	may := slices.ContainsFunc(r.s.Incidents, func(inc v1alpha1.Incident) bool {
 		was := incidentOf(r.old, inc.ID)
-		return slices.ContainsFunc(inc.Steps[len(was.Steps):], func(f v1alpha1.FiredStep) bool {
+		return slices.ContainsFunc(newSteps(&was, &inc), func(f v1alpha1.FiredStep) bool {
 			forPods := f.Action == v1alpha1.RestartPod || f.Action == v1alpha1.MigratePod
 			return !f.DryRun && r.reaches(&inc, f, rankOf(p)) && (!forPods || isAbout(&was, p) || r.isOverdue(&was, rankOf(p)) || byRequest(&inc, f))
 		})
@@ -56,13 +56,18 @@ func (r *record) isSpared(p *gang.Pod) bool {
 		case isHealth(inc.Trigger) && !hasRestarted(&inc) && r.o.HealthPolicy != nil:
 			return false // it is held back
 		}
-		return slices.ContainsFunc(inc.Pods, func(q v1alpha1.IncidentPod) bool { return q.Name != p.Name }) || len(inc.Pods) == 0
+		return slices.ContainsFunc(inc.Pods, func(q v1alpha1.IncidentPod) bool { return q.Name != p.Name }) || unnamed(&inc)
 	})
 }
 
-// isAbout reports whether an incident names this very pod.
+// isAbout reports whether an incident is about this very pod. Of the pods that it does not name, it is about those that were there before.
 func isAbout(inc *v1alpha1.Incident, p *gang.Pod) bool {
-	return slices.ContainsFunc(inc.Pods, func(q v1alpha1.IncidentPod) bool { return q.UID == p.UID })
+	for _, q := range inc.Pods {
+		if q.Task == p.Task && q.Index == p.Index {
+			return q.UID == p.UID
+		}
+	}
+	return namesRank(inc, rankOf(p)) && !p.PlacedTime.After(inc.StartTime.Time)
 }
 
 // checkNamed checks that an incident does not name a rank that fell only in another's wake, before the time of that
@@ -127,7 +132,7 @@ func (r *record) checkRefused(inc *v1alpha1.Incident) {
 	if was.Charged || ruleOf(r.o.Job, inc).Charge == v1alpha1.ChargeAlways {
 		return
 	}
-	refused := len(inc.Pods) > 0
+	refused := len(inc.Pods) > 0 && int(inc.PodCount) == len(inc.Pods)
 	for _, of := range inc.Pods {
 		p := r.seen(rank{of.Task, of.Index})
 		refused = refused && p != nil && p.Refused && p.UID == of.UID

@@ -20,9 +20,13 @@ type record struct {
 	dryRun bool
 }
 
+func (t *tenant) recordOf(o *gang.Observation, old, s *v1alpha1.TrainingJobStatus) *record {
+	return &record{t, o, old, s, o.Job.Annotations[v1alpha1.DryRun] == "true"}
+}
+
 // checkRecord checks every status before it is written.
 func (t *tenant) checkRecord(o *gang.Observation, s *v1alpha1.TrainingJobStatus) {
-	r := &record{t, o, &t.job.Status, s, t.job.Annotations[v1alpha1.DryRun] == "true"}
+	r := t.recordOf(o, &t.job.Status, s)
 	if isFinished(r.old) {
 		same := isTrue(r.old, v1alpha1.ConditionFailed) == isTrue(s, v1alpha1.ConditionFailed) && s.Attempt == r.old.Attempt && len(s.Incidents) == len(r.old.Incidents)
 		t.require(Terminal, isFinished(s) && same, "a finished job goes on")
@@ -40,6 +44,7 @@ func (t *tenant) checkRecord(o *gang.Observation, s *v1alpha1.TrainingJobStatus)
 	r.checkSizes()
 	r.checkMoves()
 	r.checkRequest()
+	r.checkStatus()
 	if r.dryRun {
 		r.checkDryRun()
 	}
@@ -60,18 +65,31 @@ func (r *record) checkIncident(inc *v1alpha1.Incident, last int32) {
 		r.ledger.last = max(r.ledger.last, inc.ID)
 	}
 	r.require(Status, was.Outcome == "" || equality.Semantic.DeepEqual(was, *inc), "closed incident %d changes", inc.ID)
-	r.require(Once, len(inc.Steps) >= len(was.Steps), "steps of incident %d are forgotten", inc.ID)
+	forgotten := slices.ContainsFunc(was.Steps, func(f v1alpha1.FiredStep) bool { return f.Index >= 0 && !slices.Contains(inc.Steps, f) })
+	r.require(Once, !forgotten, "steps of incident %d are forgotten", inc.ID)
+	r.checkRanks(inc)
 	r.checkCheckpoint(&was, inc)
-	for _, step := range inc.Steps[len(was.Steps):] {
+	for _, step := range newSteps(&was, inc) {
 		r.checkStep(inc, step)
 	}
-	for _, p := range inc.Pods {
-		of := rank{p.Task, p.Index}
+	for _, of := range failedRanks(inc) {
 		if !namesRank(&was, of) {
-			r.require(Evidence, r.evidence(of) || (was.ID == 0 && r.asksFor(inc, of)), "nothing shows that pod %s is broken", p.Name)
+			r.require(Evidence, r.evidence(of) || (was.ID == 0 && r.asksFor(inc, of)), "nothing shows that rank %v is broken", of)
 			r.checkNamed(&was, inc, of)
 		}
 	}
+}
+
+// checkRanks checks that an incident counts the ranks that it keeps, and names the first of them.
+func (r *record) checkRanks(inc *v1alpha1.Incident) {
+	failed, victims := failedRanks(inc), 0
+	for _, of := range inc.Ranks {
+		victims += len(indexesOf(of.Victims))
+	}
+	named := !slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return !namesRank(inc, rank{p.Task, p.Index}) })
+	r.require(Status, named && len(inc.Pods) == min(len(failed), maxNamed), "incident %d names %v of the ranks %v", inc.ID, inc.Pods, inc.Ranks)
+	r.require(Status, int(inc.PodCount) == len(failed) && int(inc.VictimCount) == victims, "incident %d counts %d pods and %d victims of the ranks %v",
+		inc.ID, inc.PodCount, inc.VictimCount, inc.Ranks)
 }
 
 func (r *record) checkStep(inc *v1alpha1.Incident, step v1alpha1.FiredStep) {
@@ -85,11 +103,10 @@ func (r *record) checkStep(inc *v1alpha1.Incident, step v1alpha1.FiredStep) {
 		r.ledger.fired[key] = step.Time.Time
 		r.checkTime(inc, step)
 	}
-	if step.Action == v1alpha1.Ignore || step.Action == v1alpha1.FailJob || len(inc.Pods) == 0 || byRequest(inc, step) {
+	if step.Action == v1alpha1.Ignore || step.Action == v1alpha1.FailJob || unnamed(inc) || byRequest(inc, step) {
 		return
 	}
-	shown := slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool {
-		of := rank{p.Task, p.Index}
+	shown := slices.ContainsFunc(failedRanks(inc), func(of rank) bool {
 		return !r.works(of) && (r.evidence(of) || r.isOvertaken(r.seen(of)))
 	})
 	was := incidentOf(r.old, inc.ID)
@@ -102,7 +119,7 @@ func (r *record) checkStep(inc *v1alpha1.Incident, step v1alpha1.FiredStep) {
 // victims, too.
 func (r *record) isBroken(inc *v1alpha1.Incident, step v1alpha1.FiredStep) bool {
 	forPods := step.Action == v1alpha1.RestartPod || step.Action == v1alpha1.MigratePod || step.Action == v1alpha1.ShrinkTask
-	if slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return !r.works(rank{p.Task, p.Index}) }) {
+	if slices.ContainsFunc(failedRanks(inc), func(of rank) bool { return !r.works(of) }) {
 		return true
 	}
 	if !concernsMore(inc) && (inc.VictimCount == 0 || forPods) {

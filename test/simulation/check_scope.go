@@ -30,13 +30,13 @@ func (r *record) checkReplaced() {
 // replaces reports whether an incident restarts a pod in this record.
 func (r *record) replaces(inc *v1alpha1.Incident, p *gang.Pod) bool {
 	was, of := incidentOf(r.old, inc.ID), rankOf(p)
-	if hasRestarted(inc) && namesRank(inc, of) && !namesRank(&was, of) && !r.dryRun {
-		// It joins one that has restarted the others.
+	if hasRestarted(inc) && namesRank(inc, of) && (!namesRank(&was, of) || restartedSince(&was, p.PlacedTime)) && !r.dryRun {
+		// It joins one that has restarted the others, or did so when none was restarted.
 		if !r.works(of) {
 			return true
 		}
 	}
-	return slices.ContainsFunc(inc.Steps[len(was.Steps):], func(step v1alpha1.FiredStep) bool { return !step.DryRun && r.reaches(inc, step, of) })
+	return slices.ContainsFunc(newSteps(&was, inc), func(step v1alpha1.FiredStep) bool { return !step.DryRun && r.reaches(inc, step, of) })
 }
 
 // reaches reports whether a rank is in the scope of a step.
@@ -45,10 +45,10 @@ func (r *record) reaches(inc *v1alpha1.Incident, step v1alpha1.FiredStep, of ran
 	case v1alpha1.RestartJob, v1alpha1.RelocateJob:
 		return true
 	case v1alpha1.RestartTask:
-		return unnamed(inc) || slices.ContainsFunc(inc.Pods, func(q v1alpha1.IncidentPod) bool { return q.Task == of.task })
+		return unnamed(inc) || slices.ContainsFunc(failedRanks(inc), func(q rank) bool { return q.task == of.task })
 	case v1alpha1.RestartPartition:
 		return concernsJob(inc) || took(inc, v1alpha1.RestartTask) ||
-			slices.ContainsFunc(inc.Pods, func(q v1alpha1.IncidentPod) bool { return q.Task == of.task && samePartition(r.job, of, q.Index) })
+			slices.ContainsFunc(failedRanks(inc), func(q rank) bool { return q.task == of.task && samePartition(r.job, of, q.index) })
 	case v1alpha1.RestartPod, v1alpha1.MigratePod, v1alpha1.ShrinkTask:
 		return (namesRank(inc, of) || concernsMore(inc)) && (!r.works(of) || byRequest(inc, step))
 	}

@@ -22,11 +22,12 @@ func play(seed uint64, verbose bool) (w *world) {
 			w.broken = fmt.Sprintf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	if w.one(3) || (w.is(sharedNodes) && w.one(2)) {
+	if w.one(3) || (w.is(sharedNodes) && w.one(2)) || w.ranks > 0 {
 		w.startInPeace()
 	}
 	for range 20 + w.rng.IntN(180) {
 		w.move()
+		w.spread()
 		w.checkWorld()
 	}
 	w.calmDown()

@@ -2,12 +2,17 @@ package simulation
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
 // What an incident says that it concerns, and what was done about it.
+
+// maxNamed is how many of its ranks an incident names.
+const maxNamed = 32
 
 // incidentOf is the incident of an ID; a zero one where there is none.
 func incidentOf(s *v1alpha1.TrainingJobStatus, id int32) v1alpha1.Incident {
@@ -19,12 +24,79 @@ func incidentOf(s *v1alpha1.TrainingJobStatus, id int32) v1alpha1.Incident {
 
 // namesRank reports whether a pod of the rank is among those that an incident names.
 func namesRank(inc *v1alpha1.Incident, r rank) bool {
-	return slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return p.Task == r.task && p.Index == r.index })
+	return slices.ContainsFunc(inc.Ranks, func(of v1alpha1.IncidentRanks) bool { return of.Task == r.task && inSet(of.Failed, r.index) })
 }
 
-// unnamed reports whether an incident does not name all of its pods.
+// hasVictim reports whether an incident says of a rank that it fell only in the wake of others.
+func hasVictim(inc *v1alpha1.Incident, r rank) bool {
+	return slices.ContainsFunc(inc.Ranks, func(of v1alpha1.IncidentRanks) bool { return of.Task == r.task && inSet(of.Victims, r.index) })
+}
+
+// failedRanks are the ranks that an incident says have failed.
+func failedRanks(inc *v1alpha1.Incident) []rank {
+	var out []rank
+	for _, of := range inc.Ranks {
+		for _, index := range indexesOf(of.Failed) {
+			out = append(out, rank{of.Task, index})
+		}
+	}
+	return out
+}
+
+// unnamed reports whether an incident is about the job as a whole, and no rank in particular.
 func unnamed(inc *v1alpha1.Incident) bool {
-	return len(inc.Pods) == 0 || int(inc.PodCount) > len(inc.Pods)
+	return !slices.ContainsFunc(inc.Ranks, func(of v1alpha1.IncidentRanks) bool { return of.Failed != "" })
+}
+
+// eachRange calls f for each range of a set of indexes such as 0-31,40 until it returns false.
+func eachRange(set string, f func(first, last int32) bool) {
+	for set != "" {
+		var part string
+		part, set, _ = strings.Cut(set, ",")
+		from, to, isRange := strings.Cut(part, "-")
+		if !isRange {
+			to = from
+		}
+		first, err := strconv.ParseInt(from, 10, 32)
+		last, err2 := strconv.ParseInt(to, 10, 32)
+		if err != nil || err2 != nil {
+			panic(violation("a set of ranks is " + part))
+		}
+		if !f(int32(first), int32(last)) {
+			return
+		}
+	}
+}
+
+func inSet(set string, index int32) bool {
+	found := false
+	eachRange(set, func(first, last int32) bool {
+		found = first <= index && index <= last
+		return !found
+	})
+	return found
+}
+
+func indexesOf(set string) []int32 {
+	var out []int32
+	eachRange(set, func(first, last int32) bool {
+		for i := first; i <= last; i++ {
+			out = append(out, i)
+		}
+		return true
+	})
+	return out
+}
+
+// newSteps are the steps of an incident that it had not taken before. Of those that no rule asked for it keeps the last.
+func newSteps(was, inc *v1alpha1.Incident) []v1alpha1.FiredStep {
+	kept := 0
+	for _, f := range was.Steps {
+		if slices.Contains(inc.Steps, f) {
+			kept++
+		}
+	}
+	return inc.Steps[kept:]
 }
 
 // took reports whether a step of this action was taken.
@@ -64,8 +136,8 @@ func concerns(job *v1alpha1.TrainingJob, inc *v1alpha1.Incident, r rank) bool {
 		return true
 	}
 	task, partition := took(inc, v1alpha1.RestartTask), took(inc, v1alpha1.RestartPartition)
-	return slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool {
-		return p.Task == r.task && (task || (partition && samePartition(job, r, p.Index)))
+	return (task || partition) && slices.ContainsFunc(failedRanks(inc), func(p rank) bool {
+		return p.task == r.task && (task || samePartition(job, r, p.index))
 	})
 }
 

@@ -29,6 +29,9 @@ func (t *tenant) drawJob() *v1alpha1.TrainingJob {
 		}},
 	}
 	head, worker := &job.Spec.Tasks[0], &job.Spec.Tasks[1]
+	if t.ranks > 0 && len(t.tenants) == 0 {
+		worker.Replicas = int32(t.ranks - 1)
+	}
 	if t.confined {
 		job.Spec.NetworkTopology = &v1alpha1.NetworkTopology{Mode: v1alpha1.TopologyHard, HighestTierAllowed: new(rackTier)}
 	} else if t.one(5) {
@@ -52,15 +55,18 @@ func (t *tenant) drawJob() *v1alpha1.TrainingJob {
 	}
 	t.drawEnds(job)
 	t.drawPolicies(job)
+	if t.ranks > 0 && (t.ranks > 128 || t.spreads.IntN(2) == 0) {
+		job.Spec.RestartPolicy, worker.RestartPolicy = nil, nil
+	}
 	t.drawCheckpoint(job)
 	return job
 }
 
 // drawPartition gives a task partitions of two, most of them in one leaf each.
 func (t *tenant) drawPartition(task *v1alpha1.Task) {
-	task.Replicas = 2
+	task.Replicas = max(2, task.Replicas/2*2)
 	if t.rackSize > 5 && t.one(2) {
-		task.Replicas = 4
+		task.Replicas = max(4, task.Replicas)
 	}
 	task.Partition = &v1alpha1.Partition{Size: 2}
 	switch t.rng.IntN(6) {

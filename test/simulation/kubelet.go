@@ -47,6 +47,8 @@ func (t *tenant) runContainer(p *pod) {
 	case !p.running && !p.restartAt.After(t.now):
 		t.startProcess(p)
 		t.changed("the kubelet restarts the process of pod %s", p.Name)
+	case t.failsAtStart(p):
+		t.crash(p, 1)
 	case !p.Ready && t.isReady(p):
 		p.Ready, p.WasReady, p.Failure = true, true, gang.Failure{}
 		p.setReadyCondition()

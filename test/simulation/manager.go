@@ -117,6 +117,7 @@ func (m *manager) pass(t *tenant, at stored) {
 	d := policies.Decide(&o)
 	m.noteLack(d.Lacking, o.Now)
 	m.job, m.status = at.job, &d.Status
+	t.recordOf(&o, &at.job.Status, &d.Status).checkOverdue()
 	if !equality.Semantic.DeepEqual(at.job.Status, d.Status) {
 		m.write()
 		if at.version != t.version {

@@ -16,6 +16,7 @@ type node struct {
 	gang.Node      // as the API server has it, the holds apart
 	gone      bool // the Node object does not exist
 	foreign   int  // GPUs that pods of other systems use
+	used      int  // GPUs that pods of the jobs use, as last counted
 	signals   []gang.Signal
 	holds     map[string]string    // the values of hold taints, by job
 	heldSince map[string]time.Time // since when each job holds it, to the second
@@ -53,7 +54,7 @@ func rackName(i int) string { return fmt.Sprintf("rack-%d", i) }
 
 // makeNodes makes racks of leaves of two or three nodes.
 func (w *world) makeNodes() {
-	perLeaf := 2 + w.rng.IntN(2)
+	perLeaf := w.nodesPerLeaf()
 	w.rackSize = perLeaf * leavesOfRack
 	for i := range w.rackSize * racks {
 		w.addNode(fmt.Sprintf("n%02d", i), i/perLeaf)
@@ -115,15 +116,33 @@ func (n *node) heldByOthers(job string) bool {
 
 // used is how many GPUs of a node the unfinished pods bound to it request.
 func (w *world) used(n *node) int {
-	used := n.foreign
+	w.usage.of(w)
+	return n.foreign + n.used
+}
+
+// usage is when the GPUs were counted that pods of the jobs use: each change to the world counts in writes.
+type usage struct{ writes, pods int }
+
+// of counts again what the pods on each node request, where something has changed.
+func (u *usage) of(w *world) {
+	now := usage{w.writes, 0}
+	for _, t := range w.tenants {
+		now.pods += len(t.pods)
+	}
+	if *u == now {
+		return
+	}
+	*u = now
+	for _, n := range w.nodes {
+		n.used = 0
+	}
 	for _, t := range w.tenants {
 		for _, p := range t.pods {
-			if p.Node == n.Name && !p.finished() {
-				used += t.request
+			if n := w.nodes[p.Node]; n != nil && !p.finished() {
+				n.used += t.request
 			}
 		}
 	}
-	return used
 }
 
 func (w *world) free(n *node) int { return gpus - w.used(n) }

@@ -79,6 +79,7 @@ type ledger struct {
 	requests  map[int32]string // the ID of the last request for a checkpoint, by incident
 	answered  map[string]bool  // the IDs of restart requests
 	watch     stopwatch
+	overdue   map[string]time.Time // since when pods are seen that should have been replaced, by UID and reason
 }
 
 func newLedger() ledger {

@@ -3,6 +3,7 @@
 package simulation
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -44,11 +45,22 @@ func (t *tenant) abortAgain() {
 func (t *tenant) incidentAbout(p *pod, at time.Time, steps ...v1alpha1.FiredStep) *v1alpha1.TrainingJobStatus {
 	s := t.job.Status.DeepCopy()
 	s.Incidents = []v1alpha1.Incident{{
-		ID: 1, Trigger: v1alpha1.PodNotReady, Class: v1alpha1.ClassUser, Rule: "restarts-in-place", StartTime: metav1.NewMicroTime(at), PodCount: 1,
-		Pods: []v1alpha1.IncidentPod{{Name: p.Name, UID: p.UID, Task: p.Task, Index: p.Index, Node: p.Node}}, Steps: steps,
+		ID: 1, Trigger: v1alpha1.PodNotReady, Class: v1alpha1.ClassUser, Rule: "restarts-in-place", StartTime: metav1.NewMicroTime(at), Steps: steps,
 		Cause: v1alpha1.Cause{Pod: p.Name},
 	}}
+	addRank(&s.Incidents[0], v1alpha1.IncidentPod{Name: p.Name, UID: p.UID, Task: p.Task, Index: p.Index, Node: p.Node})
 	return s
+}
+
+// addRank makes a pod, of another task than those before or of the last one, part of an incident.
+func addRank(inc *v1alpha1.Incident, p v1alpha1.IncidentPod) {
+	inc.PodCount++
+	inc.Pods = append(inc.Pods, p)
+	if n := len(inc.Ranks); n > 0 && inc.Ranks[n-1].Task == p.Task {
+		inc.Ranks[n-1].Failed += fmt.Sprintf(",%d", p.Index)
+		return
+	}
+	inc.Ranks = append(inc.Ranks, v1alpha1.IncidentRanks{Task: p.Task, Failed: fmt.Sprint(p.Index)})
 }
 
 func (t *tenant) replaces(o *gang.Observation, p *pod, s *v1alpha1.TrainingJobStatus) {
@@ -64,7 +76,7 @@ func (t *tenant) replacesVictim(cache func(*gang.Observation, *gang.Pod)) {
 	victim := t.pods[1]
 	t.job.Status = *t.incidentAbout(t.pods[0], t.now)
 	inc := &t.job.Status.Incidents[0]
-	inc.PodCount, inc.Pods = 2, append(inc.Pods, v1alpha1.IncidentPod{Name: victim.Name, Task: victim.Task, Index: victim.Index})
+	addRank(inc, v1alpha1.IncidentPod{Name: victim.Name, Task: victim.Task, Index: victim.Index})
 	s := t.job.Status.DeepCopy()
 	s.Incidents[0].Steps = []v1alpha1.FiredStep{beside(t.now)}
 	o := t.observe()
@@ -86,7 +98,7 @@ func TestOraclesOfGangs(t *testing.T) {
 			job.abort()
 			s := job.incidentAbout(job.pods[0], w.now)
 			p := job.pods[1]
-			s.Incidents[0].PodCount, s.Incidents[0].Pods = 2, append(s.Incidents[0].Pods, v1alpha1.IncidentPod{Name: p.Name, Task: p.Task, Index: p.Index})
+			addRank(&s.Incidents[0], v1alpha1.IncidentPod{Name: p.Name, Task: p.Task, Index: p.Index})
 			job.checkRecord(job.observe(), s)
 		}},
 		"a victim is replaced with the culprit": {Scope, func(_ *world, job *tenant) {
@@ -165,8 +177,7 @@ func TestOraclesOfGangs(t *testing.T) {
 func (t *tenant) joinAndRestart(p *pod) {
 	s := t.job.Status.DeepCopy()
 	inc := &s.Incidents[0]
-	inc.PodCount++
-	inc.Pods = append(inc.Pods, v1alpha1.IncidentPod{Name: p.Name, UID: p.UID, Task: p.Task, Index: p.Index, Node: p.Node})
+	addRank(inc, v1alpha1.IncidentPod{Name: p.Name, UID: p.UID, Task: p.Task, Index: p.Index, Node: p.Node})
 	inc.Steps = append(inc.Steps, beside(t.now))
 	t.replaces(t.observe(), p, s)
 }

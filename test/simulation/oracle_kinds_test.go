@@ -16,8 +16,9 @@ import (
 )
 
 // unbind takes the node from a pod, as if it had just been created.
-func unbind(p *pod) {
+func (w *world) unbind(p *pod) {
 	p.Node, p.Phase, p.Ready, p.Unschedulable = "", corev1.PodPending, false, true
+	w.changed("pod %s has no node", p.Name)
 }
 
 func TestOraclesOfTheKinds(t *testing.T) {
@@ -37,8 +38,8 @@ func TestOraclesOfTheKinds(t *testing.T) {
 			w.nodes[mine.Node].holds = map[string]string{other.name: v1alpha1.HoldStanding}
 			w.nodes[theirs.Node].holds = map[string]string{job.name: v1alpha1.HoldStanding}
 			job.job.Status.Placement.HyperNode, other.job.Status.Placement.HyperNode = w.leafOf(mine.Node), w.leafOf(theirs.Node)
-			unbind(mine)
-			unbind(theirs)
+			w.unbind(mine)
+			w.unbind(theirs)
 			w.checkMutualHolds()
 			w.now = w.now.Add(mutualFor)
 			w.checkMutualHolds()
@@ -63,7 +64,7 @@ func TestOraclesOfTheKinds(t *testing.T) {
 			late.joinTime, p.PlacedTime = w.now.Add(-lateFor), w.now.Add(-2*lateFor)
 			w.members[home] = append(w.members[home], late.Name)
 			p.target = placement.Target{In: []string{"host-none"}}
-			unbind(p)
+			w.unbind(p)
 			job.checkWaiting()
 		}},
 	}

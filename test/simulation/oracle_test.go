@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -60,6 +61,19 @@ func broken(deed func()) (found string) {
 	return ""
 }
 
+// failsForGood has a pod fail that belongs to an incident with some steps, and nothing done about it.
+func failsForGood(w *world, job *tenant, steps []v1alpha1.FiredStep) {
+	p := job.pods[0]
+	p.Phase = corev1.PodFailed
+	s := job.incidentAbout(p, w.now, steps...)
+	s.Incidents[0].Rule = "everything-else"
+	for range 2 {
+		job.recordOf(job.observe(), s, s).checkOverdue()
+		w.pass(overdueAfter + time.Second)
+	}
+	job.recordOf(job.observe(), s, s).checkOverdue()
+}
+
 func TestOraclesOfTheWorld(t *testing.T) {
 	tests := map[string]struct {
 		want Invariant
@@ -73,15 +87,19 @@ func TestOraclesOfTheWorld(t *testing.T) {
 			n := w.nodes[p.Node]
 			p.target, n.holds[job.name], w.direct = placement.Target{In: []string{n.Hostname}}, v1alpha1.HoldStanding, true
 			n.heldSince[job.name] = w.now.Add(-leftToScheduler)
-			unbind(p)
+			w.unbind(p)
 			job.checkWaiting()
 		}},
+		"a rank that has failed is not restarted with the others of its incident": {want: Timing, deed: func(w *world, job *tenant) {
+			failsForGood(w, job, []v1alpha1.FiredStep{{Action: v1alpha1.RestartPod, Time: metav1.NewMicroTime(w.now.Add(time.Second))}})
+		}},
+		"a rank that has failed waits for a step that is due": {want: Timing, deed: func(w *world, job *tenant) { failsForGood(w, job, nil) }},
 		"a pod of a gang that is down is bound alone": {want: Holds, deed: func(w *world, job *tenant) {
 			nodes := map[string]string{}
 			for _, p := range job.pods {
 				nodes[p.UID] = p.Node
 				w.nodes[p.Node].holds[job.name] = v1alpha1.HoldStanding
-				unbind(p)
+				w.unbind(p)
 			}
 			first := job.pods[0]
 			m := job.acting
@@ -162,16 +180,26 @@ func TestOraclesOfTheRecord(t *testing.T) {
 		"a rank is replaced by no step": {Scope, func(_ *world, s *v1alpha1.TrainingJobStatus) { s.Tasks[0].Incarnation++ }},
 		"a finished job goes on":        {Status, func(_ *world, s *v1alpha1.TrainingJobStatus) { s.Attempt = 0 }},
 		"a healthy pod is named": {Evidence, func(w *world, s *v1alpha1.TrainingJobStatus) {
-			s.Incidents = []v1alpha1.Incident{{ID: 1, StartTime: at, PodCount: 1, Pods: []v1alpha1.IncidentPod{{Name: w.tenants[0].pods[0].Name, Task: "head"}}}}
+			s.Incidents = []v1alpha1.Incident{{ID: 1, StartTime: at, PodCount: 1, Pods: []v1alpha1.IncidentPod{{Name: w.tenants[0].pods[0].Name, Task: "head"}}, Ranks: []v1alpha1.IncidentRanks{{Task: "head", Failed: "0"}}}}
 		}},
 		"a node is excluded": {Evidence, func(_ *world, s *v1alpha1.TrainingJobStatus) {
 			s.ExcludedNodes = []v1alpha1.ExcludedNode{{Name: "n00", Until: metav1.NewTime(start.Add(time.Hour))}}
 		}},
 		"a step fires though all is well": {Cancel, func(w *world, s *v1alpha1.TrainingJobStatus) {
 			s.Incidents = []v1alpha1.Incident{{
-				ID: 1, Rule: "everything-else", StartTime: at, PodCount: 1, Pods: []v1alpha1.IncidentPod{{Name: w.tenants[0].pods[0].Name, Task: "head"}},
+				ID: 1, Rule: "everything-else", StartTime: at, PodCount: 1, Pods: []v1alpha1.IncidentPod{{Name: w.tenants[0].pods[0].Name, Task: "head"}}, Ranks: []v1alpha1.IncidentRanks{{Task: "head", Failed: "0"}},
 				Steps: []v1alpha1.FiredStep{{Action: v1alpha1.RestartPod, Time: at}},
 			}}
+		}},
+		"an incident counts ranks that it does not keep": {Status, func(_ *world, s *v1alpha1.TrainingJobStatus) {
+			s.Incidents = []v1alpha1.Incident{{ID: 1, StartTime: at, PodCount: 1}}
+		}},
+		"the API server refuses the status": {Status, func(w *world, s *v1alpha1.TrainingJobStatus) {
+			w.validates = true
+			s.Message, s.Conditions[0].Message = "", strings.Repeat("x", 32769)
+		}},
+		"the status is too large": {Status, func(w *world, s *v1alpha1.TrainingJobStatus) {
+			w.validates, s.Message = true, strings.Repeat("x", 2*maxStatus)
 		}},
 		"a step fires twice": {Once, func(_ *world, s *v1alpha1.TrainingJobStatus) {
 			s.Incidents = []v1alpha1.Incident{{ID: 1, StartTime: at, Steps: []v1alpha1.FiredStep{{Action: v1alpha1.Ignore, Time: at}, {Action: v1alpha1.Ignore, Time: at}}}}

@@ -186,6 +186,9 @@ func (w *world) nextTimer() time.Time {
 				continue
 			}
 			sooner(p.restartAt)
+			if t.failsAfter > 0 && p.running {
+				sooner(p.startTime.Add(t.failsAfter))
+			}
 			sooner(p.abortAt)
 			if t.collective && p.running && !p.joined && !p.Spare {
 				sooner(p.startTime.Add(rendezvous))

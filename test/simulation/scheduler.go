@@ -49,13 +49,13 @@ func (t *tenant) scheduleGang() {
 	slices.SortStableFunc(g.waiting, func(a, b *pod) int { return confinement(a) - confinement(b) })
 	for _, room := range t.roomsFor(g) {
 		chosen := t.fit(g, room)
-		placed := countRanks(g.bound, func(*pod) bool { return true }) + countRanks(g.waiting, func(p *pod) bool { return chosen[p] != "" })
+		placed := countRanks(g.bound, func(*pod) bool { return true }) + countRanks(g.waiting, func(p *pod) bool { return chosen.nodes[p] != "" })
 		if placed < int(v.size.MinAvailable) {
 			continue
 		}
 		for _, p := range g.waiting {
-			if chosen[p] != "" {
-				t.bind(p, chosen[p])
+			if node := chosen.nodes[p]; node != "" {
+				t.bind(p, node)
 			}
 		}
 		break
@@ -165,9 +165,15 @@ func holdsAll(room []string, bound []*pod) bool {
 	return !slices.ContainsFunc(bound, func(p *pod) bool { return !slices.Contains(room, p.Node) })
 }
 
+// choice is which pods are promised which nodes in one round, and how many pods each node.
+type choice struct {
+	nodes map[*pod]string
+	given map[string]int
+}
+
 // fit chooses nodes for the waiting pods, the partitions first.
-func (t *tenant) fit(g gangPods, room []string) map[*pod]string {
-	chosen := map[*pod]string{}
+func (t *tenant) fit(g gangPods, room []string) choice {
+	chosen := choice{nodes: map[*pod]string{}, given: map[string]int{}}
 	var seen []int32
 	for _, p := range g.waiting {
 		if id := t.subgroup(p); id >= 0 && !slices.Contains(seen, id) {
@@ -184,7 +190,7 @@ func (t *tenant) fit(g gangPods, room []string) map[*pod]string {
 }
 
 // fitSubgroup places the waiting pods of a partition in one leaf, beside those that are bound.
-func (t *tenant) fitSubgroup(g gangPods, id int32, room []string, chosen map[*pod]string) {
+func (t *tenant) fitSubgroup(g gangPods, id int32, room []string, chosen choice) {
 	others := func(p *pod) bool { return t.subgroup(p) != id }
 	bound := slices.DeleteFunc(slices.Clone(g.bound), others)
 	waiting := slices.DeleteFunc(slices.Clone(g.waiting), others)
@@ -197,7 +203,10 @@ func (t *tenant) fitSubgroup(g gangPods, id int32, room []string, chosen map[*po
 			return
 		}
 		for _, p := range waiting {
-			delete(chosen, p)
+			if node, ok := chosen.nodes[p]; ok {
+				chosen.given[node]--
+				delete(chosen.nodes, p)
+			}
 		}
 	}
 }
@@ -215,19 +224,19 @@ func (t *tenant) subgroup(p *pod) int32 {
 
 // choose gives a pod a random node of those that take it: beside another job's pods where it can, and not beside
 // its own, so that jobs which take less than a node share many.
-func (t *tenant) choose(p *pod, room []string, chosen map[*pod]string) bool {
-	if t.overShare(len(chosen) + 1) {
+func (t *tenant) choose(p *pod, room []string, chosen choice) bool {
+	if t.overShare(len(chosen.nodes) + 1) {
 		t.happened("queue's share refuses a pod")
 		return false
 	}
 	first, best, found := t.rng.IntN(len(room)), 0, ""
 	for i := range room {
 		n := t.nodes[room[(first+i)%len(room)]]
-		given := promised(chosen, n.Name)
-		if !n.good() || !t.mayPass(p, n) || !admits(p.target, n.Hostname) || t.free(n) < t.request*(1+given) {
+		given := chosen.given[n.Name]
+		if !n.good() || t.free(n) < t.request*(1+given) || !t.mayPass(p, n) || !admits(p.target, n.Hostname) {
 			continue
 		}
-		own := t.findPod(func(q *pod) bool { return q.Node == n.Name }) != nil || given > 0
+		own := given > 0 || t.findPod(func(q *pod) bool { return q.Node == n.Name }) != nil
 		score := 2
 		if own {
 			score = 1
@@ -239,18 +248,8 @@ func (t *tenant) choose(p *pod, room []string, chosen map[*pod]string) bool {
 		}
 	}
 	if found != "" {
-		chosen[p] = found
+		chosen.nodes[p] = found
+		chosen.given[found]++
 	}
 	return found != ""
-}
-
-// promised is how many pods have been given a node in this round.
-func promised(chosen map[*pod]string, node string) int {
-	n := 0
-	for _, name := range chosen {
-		if name == node {
-			n++
-		}
-	}
-	return n
 }

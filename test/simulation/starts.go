@@ -97,6 +97,7 @@ func (w *world) mendStarts() {
 	}
 	for _, t := range w.tenants {
 		clear(t.broken)
+		t.failsAfter = 0
 		for _, p := range t.pods {
 			p.hangs = false
 		}

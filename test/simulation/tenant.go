@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
@@ -28,6 +29,7 @@ type tenant struct {
 	group      []*pod // the collective
 	culprit    *culprit
 	broken     map[string]*startFault // tasks none of whose pods starts anywhere
+	failsAfter time.Duration          // how long the program runs until it fails, at each start; 0 where it does not
 
 	passes  int      // of its managers, to the end
 	manager *manager // the leader
@@ -53,6 +55,9 @@ func (w *world) newTenant(name string) *tenant {
 		if w.one(4) {
 			t.request = gpus / 4
 		}
+	}
+	if w.ranks > 0 {
+		t.request = w.perPod
 	}
 	t.job = t.drawJob()
 	if w.is(collective) && t.job.Spec.MinAvailable == nil {

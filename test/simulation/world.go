@@ -35,7 +35,12 @@ type world struct {
 	share     int  // GPUs that the queue gets while they have; 0 for no limit
 	tenants   []*tenant
 	mutual    mutual
+	usage     usage
 	forgets   *rand.Rand // draws which Jobs Volcano forgets; nil where it forgets none
+	spreads   *rand.Rand // draws failures that spread; nil where none do
+	ranks     int        // of a large gang; 0 for a small one
+	perPod    int        // GPUs that each pod of a large gang requests
+	validates bool       // the API server's validation is asked about each status
 	calm      bool       // the trouble is over
 
 	census census
@@ -54,9 +59,11 @@ const (
 	queueShare  kind = "queue share"  // the queue's share is too small while other queues have demand
 	refusals    kind = "refusals"     // binds are lost, or refused by the kubelet
 	startFaults kind = "start faults" // pods do not start on a node or anywhere, or never become ready
+	spreading   kind = "spreading"    // failures reach one rank, or five nodes, after the other; programs fail at each start
+	largeGangs  kind = "large gangs"  // a gang of 33 ranks or more
 )
 
-// kinds are all of them.
+// kinds are those that are drawn for each world; the others are drawn apart.
 var kinds = []kind{collective, sharedNodes, lateNodes, queueShare, refusals, startFaults}
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC)
@@ -68,6 +75,8 @@ func newWorld(seed uint64, verbose bool) *world {
 		nodes: map[string]*node{}, members: map[string][]string{}, census: census{}, shown: map[int]bool{},
 	}
 	w.kinds = w.drawKinds()
+	w.drawSize(seed)
+	w.validates = w.ranks > 0 || seed%validatedShare == 0
 	w.makeNodes()
 	w.health = w.drawHealthPolicy()
 	w.tenants = append(w.tenants, w.newTenant("llm"))

@@ -1,0 +1,107 @@
+package simulation
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+)
+
+// overdueAfter is for how long at most a rank that has failed for good is seen so, and not restarted, once nothing keeps its incident
+// from restarting it.
+const overdueAfter = 30 * time.Second
+
+// checkOverdue is called after each decision: no rank that has failed for good waits although its incident restarts ranks, or could.
+func (r *record) checkOverdue() {
+	seen := map[string]time.Time{}
+	if !r.dryRun && !r.o.Job.Spec.Suspend && !isFinished(r.s) && r.hasVolcanoJob() {
+		for i := range r.o.Pods {
+			p := &r.o.Pods[i]
+			why := r.owedRestart(p)
+			if why == "" {
+				continue
+			}
+			key := p.UID + " " + why
+			since, known := r.ledger.overdue[key]
+			if !known || since.After(r.o.Now) {
+				since = r.o.Now
+			}
+			seen[key] = since
+			r.require(Timing, r.o.Now.Sub(since) <= overdueAfter, "pod %s has failed for good and is not restarted for %s: %s", p.Name, r.o.Now.Sub(since), why)
+		}
+	}
+	r.ledger.overdue = seen
+}
+
+// hasVolcanoJob reports whether the Volcano Job of the attempt still makes pods.
+func (r *record) hasVolcanoJob() bool {
+	return slices.ContainsFunc(r.o.VolcanoJobs, func(v gang.VolcanoJob) bool {
+		return v.Attempt == r.s.Attempt && !v.Deleting && !v.Stopping && !v.Ended
+	})
+}
+
+// owedRestart says why the rank of a pod should be restarted by now; empty where it should not.
+func (r *record) owedRestart(p *gang.Pod) string {
+	if p.Spare || p.Gated || p.Deleting || p.Attempt != r.s.Attempt || !r.failedForGood(p) || replaced(r.s, p) || !r.isRank(p) {
+		return ""
+	}
+	claimed := false
+	for i := range r.s.Incidents {
+		inc := &r.s.Incidents[i]
+		if inc.Outcome != "" {
+			continue
+		}
+		own := namesRank(inc, rankOf(p))
+		claimed = claimed || own || concerns(r.o.Job, inc, rankOf(p))
+		switch {
+		case own && restartedSince(inc, p.PlacedTime):
+			return "its incident has restarted others"
+		case own && p.Phase == corev1.PodFailed && r.firstStepDue(inc):
+			return "the first step of its incident is due"
+		}
+	}
+	if !claimed && p.Phase == corev1.PodFailed && restartsFailed(r.o.Job, p) {
+		return "it is of no incident"
+	}
+	return ""
+}
+
+// isRank reports whether a job still asks for a pod.
+func (r *record) isRank(p *gang.Pod) bool { return p.Index < taskStatus(r.s, p.Task).Replicas }
+
+// failedForGood reports whether a pod was seen to be one that never runs again, or whose node does not answer.
+func (r *record) failedForGood(p *gang.Pod) bool {
+	n, exists := r.o.Nodes[p.Node]
+	return p.Phase == corev1.PodFailed || (p.Node != "" && p.Phase != corev1.PodSucceeded && (!exists || !n.Ready))
+}
+
+// restartedSince reports whether an incident has restarted ranks since a time, by a step that is for pods that have failed.
+func restartedSince(inc *v1alpha1.Incident, at time.Time) bool {
+	return slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool {
+		return !f.DryRun && (f.Action == v1alpha1.RestartPod || f.Action == v1alpha1.MigratePod) && f.Time.After(at)
+	})
+}
+
+// mayBackOff reports whether a charge of late may delay the next restart that is charged to a budget.
+func (r *record) mayBackOff(p *policy) bool {
+	return slices.ContainsFunc(r.ledger.charges, func(c charge) bool {
+		return c.budgetOf == p.budgetOf && p.backoff > 0 && r.o.Now.Sub(c.at) <= max(p.backoff, p.maxBackoff)
+	})
+}
+
+// firstStepDue reports whether an incident has taken no step although the first one of its rule restarts ranks and is due, and neither a
+// backoff, nor a breaker, nor a checkpoint, nor another incident may keep it waiting.
+func (r *record) firstStepDue(inc *v1alpha1.Incident) bool {
+	policy := policyOf(r.o.Job, inc.PolicyTask)
+	rule := policy.rule(inc.Rule)
+	if len(inc.Steps) > 0 || len(rule.Steps) == 0 || ofJob(inc.Trigger) || isHealth(inc.Trigger) || r.mayBackOff(&policy) || asksForCheckpoint(inc) || inc.RequestedAction != "" {
+		return false
+	}
+	first := rule.Steps[0]
+	restarts := slices.Contains([]v1alpha1.Action{v1alpha1.RestartPod, v1alpha1.RestartTask, v1alpha1.RestartJob}, first.Action)
+	waits := slices.ContainsFunc(r.s.Incidents, func(other v1alpha1.Incident) bool { return other.ID != inc.ID && other.Trigger == v1alpha1.PodPending })
+	return restarts && !waits && !r.o.Now.Before(inc.StartTime.Add(seconds(first.AfterSeconds)))
+}
