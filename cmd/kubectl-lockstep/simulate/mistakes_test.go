@@ -73,9 +73,9 @@ func TestFilesOfJobsAreRefused(t *testing.T) {
 
 // What the API server refuses is refused in its words.
 func TestJobsAreValidatedAsTheAPIServerDoes(t *testing.T) {
-	const policy = "unreachableNode: {afterSeconds: 60, gangDownAfterSeconds: 5}"
-	rule := func(text string) string { return changed(t, policy, "rules: [{name: r, "+text+"}]") }
 	spec := func(text string) string { return changed(t, "queue: default", text) }
+	policy := func(text string) string { return spec("queue: default\n  restartPolicy: {" + text + "}") }
+	rule := func(text string) string { return policy("rules: [{name: r, " + text + "}]") }
 	raw, err := os.ReadFile(sample)
 	if err != nil {
 		t.Fatal(err)
@@ -92,8 +92,8 @@ func TestJobsAreValidatedAsTheAPIServerDoes(t *testing.T) {
 		"an event":                  {[]string{"-f", rule("match: {events: [PodFaild]}, steps: [{action: RestartPod}]")}, `spec.restartPolicy.rules[0].match.events`},
 		"an enum":                   {[]string{"-f", changed(t, "hold: {policy: Always}", "hold: {policy: Sometimes}")}, `Unsupported value: "Sometimes"`},
 		"a type":                    {[]string{"-f", changed(t, "replicas: 4", "replicas: four")}, `spec.tasks[0].replicas: Invalid value: "string": spec.tasks[0].replicas in body must be of type integer`},
-		"a time":                    {[]string{"-f", changed(t, "afterSeconds: 60", "afterSeconds: 1m")}, `spec.restartPolicy.unreachableNode.afterSeconds: Invalid value: "string"`},
-		"a negative time":           {[]string{"-f", changed(t, "afterSeconds: 60", "afterSeconds: -1")}, `afterSeconds in body should be greater than or equal to`},
+		"a time":                    {[]string{"-f", policy("unreachableNode: {afterSeconds: 1m}")}, `spec.restartPolicy.unreachableNode.afterSeconds: Invalid value: "string"`},
+		"a negative time":           {[]string{"-f", policy("unreachableNode: {afterSeconds: -1}")}, `afterSeconds in body should be greater than or equal to`},
 		"a rule in CEL":             {[]string{"-f", changed(t, "networkTopology: {mode: hard, highestTierAllowed: 2}", "networkTopology: {mode: hard}")}, "mode hard needs highestTierAllowed"},
 		"a rule about tasks":        {[]string{"-f", rule("match: {}, steps: [{action: ShrinkTask}]")}, "rule r: ShrinkTask needs a task with minReplicas"},
 		"no tasks":                  {[]string{"-f", fileOf(t, job)}, "spec: Required value"},
