@@ -10,8 +10,10 @@ import (
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
-// recorded is the job of the sample with three incidents: one that the kubelet recovered, a node that was lost, and one that is open.
+// recorded gives the job of the sample a policy and three incidents: one that the kubelet recovered, a node that was lost, and one that is open.
 const recorded = `
+  restartPolicy:
+    unreachableNode: {afterSeconds: 60, gangDownAfterSeconds: 5}
 status:
   incidents:
   - id: 3
@@ -47,7 +49,7 @@ func TestRecordedIncidentsAreReplayed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slow := strings.Replace(string(raw), "afterSeconds: 60, gangDownAfterSeconds: 5}", "afterSeconds: 600, gangDownAfterSeconds: 600}", 1)
+	slow := string(raw) + "  restartPolicy:\n    unreachableNode: {afterSeconds: 600, gangDownAfterSeconds: 600}\n"
 	dir := t.TempDir()
 	for name, content := range map[string]string{"llama.yaml": string(raw) + recorded, "slow.yaml": slow} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
