@@ -31,7 +31,7 @@ var programs = map[string]struct {
 	"Never": {
 		func(n int32) *scene { return running(n) },
 		func(s *scene, i int) { s.crash(i, 1) },
-		func(s *scene, i int) {},
+		func(*scene, int) {},
 	},
 }
 

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"time"
 
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
@@ -44,5 +43,5 @@ func Listen(ctx context.Context, address string, most int) (net.Listener, error)
 
 // Runnable returns a server that a manager runs on every replica.
 func Runnable(name string, listener net.Listener, handler http.Handler) *manager.Server {
-	return &manager.Server{Name: name, Server: HTTP(handler), Listener: listener, ShutdownTimeout: ptr.To(shutdownTimeout)}
+	return &manager.Server{Name: name, Server: HTTP(handler), Listener: listener, ShutdownTimeout: new(shutdownTimeout)}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/instant"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
@@ -61,13 +62,8 @@ func (v *View) SilentNodesFor(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incid
 	if !rules.ActionOf(up.Action).LeavesHome || inc.WaitRestartTime != nil || v.interval(inc, up.Index) == 0 || v.OnlyPlays(inc) || v.awaitsOpening(inc) {
 		return nil
 	}
-	m, pending := v.Rooms(s), 0
-	v.EveryRankOf(inc, func(r gang.Rank) bool {
-		if p := v.Pod(r); v.State(s, r) < gang.Bound && (v.waitingFor(s, r, v1alpha1.PodPending) != nil || p != nil && m.Pending(p)) {
-			pending++
-		}
-		return true
-	})
+	m := v.Rooms(s)
+	pending := v.pendingOf(s, inc, m)
 	var names []string
 	for _, x := range s.ExcludedNodes {
 		n := v.Nodes[x.Name]
@@ -76,6 +72,18 @@ func (v *View) SilentNodesFor(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incid
 		}
 	}
 	return names
+}
+
+// pendingOf is how many ranks of an incident find no node.
+func (v *View) pendingOf(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, m *placement.Rooms) int {
+	n := 0
+	v.EveryRankOf(inc, func(r gang.Rank) bool {
+		if p := v.Pod(r); v.State(s, r) < gang.Bound && (v.waitingFor(s, r, v1alpha1.PodPending) != nil || p != nil && m.Pending(p)) {
+			n++
+		}
+		return true
+	})
+	return n
 }
 
 // waitsAgain is before when a step must not come because its wait has begun again; zero where it has not.

@@ -45,15 +45,11 @@ func (r *record) hasVolcanoJob() bool {
 
 // owedRestart says why the rank of a pod should be restarted by now; empty where it should not.
 func (r *record) owedRestart(p *gang.Pod) string {
-	if p.Spare || p.Gated || p.Deleting || p.Attempt != r.s.Attempt || !r.failedForGood(p) || replaced(r.s, p) || !r.isRank(p) {
+	if !r.failedForGood(p) || replaced(r.s, p) || !r.isRank(p) {
 		return ""
 	}
 	claimed := false
-	for i := range r.s.Incidents {
-		inc := &r.s.Incidents[i]
-		if inc.Outcome != "" {
-			continue
-		}
+	for _, inc := range openOnes(r.s) {
 		own := namesRank(inc, rankOf(p))
 		claimed = claimed || own || concerns(r.o.Job, inc, rankOf(p))
 		switch {
@@ -69,8 +65,21 @@ func (r *record) owedRestart(p *gang.Pod) string {
 	return ""
 }
 
-// isRank reports whether a job still asks for a pod.
-func (r *record) isRank(p *gang.Pod) bool { return p.Index < taskStatus(r.s, p.Task).Replicas }
+// openOnes are the open incidents of a status.
+func openOnes(s *v1alpha1.TrainingJobStatus) []*v1alpha1.Incident {
+	var open []*v1alpha1.Incident
+	for i := range s.Incidents {
+		if s.Incidents[i].Outcome == "" {
+			open = append(open, &s.Incidents[i])
+		}
+	}
+	return open
+}
+
+// isRank reports whether a job still asks for a pod, which nobody has deleted.
+func (r *record) isRank(p *gang.Pod) bool {
+	return p.Attempt == r.s.Attempt && !p.Spare && !p.Gated && !p.Deleting && p.Index < taskStatus(r.s, p.Task).Replicas
+}
 
 // failedForGood reports whether a pod was seen to be one that never runs again, or whose node does not answer.
 func (r *record) failedForGood(p *gang.Pod) bool {

@@ -62,13 +62,28 @@ func (r *record) checkExclusions() {
 			r.happened("exclusion is lifted early")
 		}
 	}
+	lifted += r.leftAllowedEarly()
+	r.require(Home, lifted == 0 || (lifted == 1 && stuck), "%d exclusions are lifted before their time", lifted)
+	r.checkNewExclusions()
+}
+
+// leftAllowedEarly counts the homes that the job may go back to before the time that was said.
+func (r *record) leftAllowedEarly() int {
+	n := 0
 	for _, l := range r.old.LeftHyperNodes {
 		if !slices.ContainsFunc(r.s.LeftHyperNodes, func(n v1alpha1.LeftHyperNode) bool { return n.Name == l.Name }) && l.Until.After(r.o.Now) {
-			lifted++
+			n++
 			r.happened("left home is allowed early")
 		}
 	}
-	r.require(Home, lifted == 0 || (lifted == 1 && stuck), "%d exclusions are lifted before their time", lifted)
+	return n
+}
+
+// checkNewExclusions checks that nodes are excluded for a reason, and not beyond it.
+func (r *record) checkNewExclusions() {
+	if len(r.s.LeftHyperNodes) > len(r.old.LeftHyperNodes) {
+		r.happened("home is left")
+	}
 	for _, e := range r.s.ExcludedNodes {
 		live := isTrue(r.s, v1alpha1.ConditionRunning) || isTrue(r.s, v1alpha1.ConditionRecovering)
 		r.require(Home, !live || !r.joinedAgain(e), "node %s was silent, has joined again, and stays excluded", e.Name)
@@ -76,9 +91,6 @@ func (r *record) checkExclusions() {
 			r.happened("node is excluded")
 			r.require(Evidence, r.atFault(e), "node %s is excluded and nothing shows that it is ill", e.Name)
 		}
-	}
-	if len(r.s.LeftHyperNodes) > len(r.old.LeftHyperNodes) {
-		r.happened("home is left")
 	}
 }
 

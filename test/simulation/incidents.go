@@ -27,11 +27,6 @@ func namesRank(inc *v1alpha1.Incident, r rank) bool {
 	return slices.ContainsFunc(inc.Ranks, func(of v1alpha1.IncidentRanks) bool { return of.Task == r.task && inSet(of.Failed, r.index) })
 }
 
-// hasVictim reports whether an incident says of a rank that it fell only in the wake of others.
-func hasVictim(inc *v1alpha1.Incident, r rank) bool {
-	return slices.ContainsFunc(inc.Ranks, func(of v1alpha1.IncidentRanks) bool { return of.Task == r.task && inSet(of.Victims, r.index) })
-}
-
 // failedRanks are the ranks that an incident says have failed.
 func failedRanks(inc *v1alpha1.Incident) []rank {
 	var out []rank
