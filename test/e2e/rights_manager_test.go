@@ -118,7 +118,7 @@ func TestTheManagerRunsTrainingJobsOnly(t *testing.T) {
 	}
 	s.must(create(func(*batch.Job) {}), "create a Volcano Job of the TrainingJob")
 	s.must(patch(pod.DeepCopy(), types.MergePatchType, `{"metadata":{"annotations":{"a":"b"}}}`), "annotate its pod")
-	s.must(secret("lockstep-supervisor-ca", corev1.SecretTypeTLS), "create the Secret of the authority")
+	s.must(client.IgnoreAlreadyExists(secret("lockstep-supervisor-ca", corev1.SecretTypeTLS)), "create the Secret of the authority") // other tests make it
 
 	controlled, elsewhere := "has to be controlled by the TrainingJob", "may create no Volcano Jobs in its own namespace"
 	authority := "may write no Secrets but lockstep-supervisor-ca"
