@@ -156,3 +156,15 @@ func TestAnIncidentOfAnEarlierVersion(t *testing.T) {
 	check.Equal(t, "ranks that are not restarted", 0, s.outstanding())
 	check.Equal(t, "ranks", "0-39", s.incident(t).Ranks[0].Failed)
 }
+
+// Where the first replacements are ready before the last ranks of a collective have aborted, these are restarted at once all the same.
+func TestAGangAbortsWhileItIsReplaced(t *testing.T) {
+	s := large(40).after(time.Minute)
+	for i := range 38 {
+		s.after(100*time.Millisecond).crash(i, 1)
+		s.decide()
+		s.back(i, s.status().Placement.Tasks[0].Nodes[i])
+		s.decide()
+		check.Equal(t, fmt.Sprintf("incarnation of rank %d", i), int32(1), s.lives()[i])
+	}
+}
