@@ -28,45 +28,30 @@ import (
 type binder struct {
 	*actor
 	claims claims
-	rivals *rivals // nil where no scheduler can be about to bind other pods
 }
 
-// bind binds pods: all that may be, or none where these are fewer than the least number. The late ones follow.
+// bind binds pods: all that may be, or none where these are fewer than the least number.
 func (a *actor) bind(ctx context.Context, bindings policies.Bindings) error {
-	b := &binder{actor: a, claims: claims{Reader: a.Live, namespace: a.job.Namespace}}
-	if complete, err := b.bindAll(ctx, bindings.Pods, bindings.Min); !complete || err != nil {
-		return err
-	}
-	late := a.uncontested(bindings.Late)
-	if len(late) == 0 {
+	if len(bindings.Pods) == 0 {
 		return nil
 	}
-	var err error
-	if b.rivals, err = readRivals(ctx, a.Live); err != nil {
-		return err
-	}
-	_, err = b.bindAll(ctx, late, 0)
-	return err
-}
-
-// bindAll binds the pods that their nodes take, and reports whether these were as many as the least number.
-func (b *binder) bindAll(ctx context.Context, bindings []policies.Binding, least int) (bool, error) {
-	byNode := groupByNode(bindings)
-	err := writes.Each(ctx, b.Writers, byNode, func(n *nodeBindings) (err error) {
+	b := &binder{actor: a, claims: claims{Reader: a.Live, namespace: a.job.Namespace}}
+	byNode := groupByNode(bindings.Pods)
+	err := writes.Each(ctx, a.Writers, byNode, func(n *nodeBindings) (err error) {
 		n.fitting, err = b.fitting(ctx, n.bindings)
 		return err
 	})
 	if err != nil {
-		return false, fmt.Errorf("check the nodes that pods return to: %w", err)
+		return fmt.Errorf("check the nodes that pods return to: %w", err)
 	}
 	var pods []*corev1.Pod
 	for _, n := range byNode {
 		pods = append(pods, n.fitting...)
 	}
-	if len(pods) < least {
-		return false, nil
+	if len(pods) < bindings.Min {
+		return nil
 	}
-	return true, writes.Each(ctx, b.Writers, pods, func(pod *corev1.Pod) error { return b.bindPod(ctx, pod) })
+	return writes.Each(ctx, a.Writers, pods, func(pod *corev1.Pod) error { return b.bindPod(ctx, pod) })
 }
 
 // nodeBindings are the pods to bind to one node, and those of them that it takes.
@@ -112,10 +97,6 @@ func (b *binder) fitting(ctx context.Context, bindings []policies.Binding) ([]*c
 		}
 		if refusal != nil {
 			b.leaveToScheduler(ctx, pod, binding.Node, refusal)
-			continue
-		}
-		if b.rivals.mayTake(node, pod) {
-			b.contested.note(client.ObjectKeyFromObject(b.job), binding.UID)
 			continue
 		}
 		pod.Spec.NodeName = binding.Node
@@ -171,13 +152,12 @@ func (b *binder) check(ctx context.Context, node *fit.Node, pod *corev1.Pod) (re
 		}
 	}
 	// What another job holds here is what it had beside this one.
+	isHold := func(t corev1.Taint) bool { return strings.HasPrefix(t.Key, v1alpha1.HoldTaintPrefix) }
 	if refusal := node.Check(pod, isHold); refusal != nil {
 		return refusal, nil
 	}
 	return b.claims.check(ctx, pod, node.Object, mayBeNew)
 }
-
-func isHold(t corev1.Taint) bool { return strings.HasPrefix(t.Key, v1alpha1.HoldTaintPrefix) }
 
 func (b *binder) hasSpares(task string) bool {
 	return slices.ContainsFunc(b.job.Spec.Tasks, func(t v1alpha1.Task) bool { return t.Name == task && ptr.Deref(t.Spares, 0) > 0 })

@@ -201,38 +201,6 @@ func TestAGangIsBoundAsAWhole(t *testing.T) {
 	check.Equal(t, "nodes, where both do", map[string]string{first: "n0", second: "n1"}, nodes)
 }
 
-// A node that was free before it was held may be about to get another pod, of those that wait for a node and would take the room.
-func TestALateBindingLooksForRivals(t *testing.T) {
-	rival := func(gpus string, change ...func(*corev1.Pod)) func(*env) {
-		return func(e *env) { e.foreign("", gpus, change...) }
-	}
-	tests := map[string]struct {
-		story func(*env)
-		bound bool
-	}{
-		"nobody waits":                         {func(*env) {}, true},
-		"a pod waits that would take the room": {rival("5"), false},
-		"one that leaves enough":               {rival("4"), true},
-		"two that together do not":             {func(e *env) { rival("4")(e); e.foreign("", "4", func(p *corev1.Pod) { p.Name = "another" }) }, false},
-		"one behind a gate":                    {rival("5", func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "quota"}} }), true},
-		"one that is for other nodes":          {rival("5", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"zone": "z"} }), true},
-		"one that is too large for the node":   {rival("9"), true},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			e := returning(t)
-			e.run(first, "n0")
-			tc.story(e)
-			a := actor{TrainingJobReconciler: e.r, job: e.job()}
-			b := policies.Bindings{Late: []policies.Binding{{Pod: second, UID: string(e.pod(second).UID), Node: "n1"}}}
-			e.Must(a.bind(t.Context(), b))
-			check.Equal(t, "bound", tc.bound, e.pod(second).Spec.NodeName == "n1")
-			check.Equal(t, "left to the scheduler for good", false, e.r.tried.knows(key, string(e.pod(second).UID)))
-			check.Equal(t, "looked at again while it is late", tc.bound, len(a.uncontested(b.Late)) == 1)
-		})
-	}
-}
-
 // Two pods that return to one node need room for both.
 func TestPodsThatReturnToOneNodeFitTogether(t *testing.T) {
 	e := returning(t)

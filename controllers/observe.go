@@ -179,7 +179,9 @@ func (r *TrainingJobReconciler) observePods(ctx context.Context, o *gang.Observa
 	}
 	job := client.ObjectKeyFromObject(o.Job)
 	o.FitErrors = r.fitErrors.note(job, list.Items, o.Now)
-	r.keepPods(job, o.Pods)
+	r.tried.keep(job, o.Pods)
+	r.opened.keep(job, o.Pods)
+	r.deleted.keep(job, o.Pods)
 	for i := range o.Pods {
 		o.Pods[i].BindingTried = r.tried.knows(job, o.Pods[i].UID)
 	}

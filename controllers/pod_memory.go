@@ -49,10 +49,3 @@ func (m *podMemory) keep(job types.NamespacedName, pods []gang.Pod) {
 		}
 	}
 }
-
-// keepPods forgets the pods of a job that are gone.
-func (r *TrainingJobReconciler) keepPods(job types.NamespacedName, pods []gang.Pod) {
-	for _, m := range []*podMemory{&r.tried, &r.opened, &r.deleted, &r.contested} {
-		m.keep(job, pods)
-	}
-}

@@ -53,7 +53,6 @@ type TrainingJobReconciler struct {
 	tried        podMemory // left to the scheduler
 	opened       podMemory // their gates were lifted
 	deleted      podMemory
-	contested    podMemory // others may be about to be bound to their nodes
 	unheld       unheld
 	unrecorded   lastTimes
 	lacks        lacks

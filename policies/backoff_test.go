@@ -111,7 +111,7 @@ func TestBackoffFollowsTheBudget(t *testing.T) {
 	s.mends(0, 0)
 	s.mends(2, time.Second)
 	check.Equal(t, "a worker's first is at once", 1, len(s.status().Tasks[1].ChargedTimes))
-	s.after(time.Second).crash(3, 1)
+	s.after(time.Second).crash(2, 1)
 	s.decide()
 	check.Equal(t, "a worker's second waits", nil, s.fired(t))
 }

@@ -22,13 +22,10 @@ type Bindings struct {
 	// Min is how many of them have to be bound for any to be. A gang that is bound in part does not run, and keeps
 	// others from the nodes that it has.
 	Min int
-	// Late are bound after these, to nodes that were free before they were held, and only where no scheduler can be about to bind
-	// another pod. Otherwise the scheduler places them.
-	Late []Binding
 }
 
-// bindDelay is for how long a scheduler that saw a node free, before it was held, may still be about to bind another job's pod
-// there.
+// bindDelay is how long a node that was free before it was held is left to the scheduler: one that saw it free may
+// still be about to bind somebody else's pod there.
 const bindDelay = 10 * time.Second
 
 // bindings are the pods that return to nodes which the job has kept. What is new to the job is for the scheduler:
@@ -37,22 +34,20 @@ func (j job) bindings(s *v1alpha1.TrainingJobStatus) Bindings {
 	var out Bindings
 	waiting, bound := j.toBind(s)
 	for _, p := range waiting {
-		if p.at.After(j.Now) {
-			out.Late = append(out.Late, p.Binding)
-		} else {
+		if !p.at.After(j.Now) {
 			out.Pods = append(out.Pods, p.Binding)
 		}
 	}
 	if bound == 0 {
-		out.Min = int(gang.MinMember(j.Effective)) - len(out.Late)
+		out.Min = int(gang.MinMember(j.Effective))
 	}
-	if len(out.Pods) < out.Min || bound+len(out.Pods) == 0 {
+	if len(out.Pods) < out.Min {
 		return Bindings{}
 	}
 	return out
 }
 
-// nextBinding returns when the next pod stops being late; zero for never.
+// nextBinding is when the next pod may be bound; zero for never.
 func (j job) nextBinding(s *v1alpha1.TrainingJobStatus) time.Time {
 	var next time.Time
 	waiting, _ := j.toBind(s)

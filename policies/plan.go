@@ -67,7 +67,7 @@ const (
 
 // Empty reports whether nothing has to be done.
 func (p *Plan) Empty() bool {
-	return len(p.Hold)+len(p.DeletePods)+len(p.DeleteVolcanoJobs)+len(p.Lift)+len(p.Bind.Pods)+len(p.Bind.Late)+len(p.Tolerate)+len(p.Release)+len(p.Ask) == 0 &&
+	return len(p.Hold)+len(p.DeletePods)+len(p.DeleteVolcanoJobs)+len(p.Lift)+len(p.Bind.Pods)+len(p.Tolerate)+len(p.Release)+len(p.Ask) == 0 &&
 		p.Stop == "" && !p.Create && p.Resize == nil && !p.Sync && !p.Admit && p.Refresh.Step == ""
 }
 

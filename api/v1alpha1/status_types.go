@@ -325,7 +325,7 @@ type NodeHold struct {
 	// +optional
 	Until *metav1.Time `json:"until,omitempty"`
 	// late reports whether the node was free before it was held, because its pod had ended or was being deleted.
-	// Another pod may be on its way there, so that for 10 s the manager binds a pod there only where none waits that could take the room.
+	// Another job's pod may be on its way there, so that for 10 s only the scheduler places pods on it.
 	// +optional
 	Late bool `json:"late,omitempty"`
 }
