@@ -533,3 +533,16 @@ func TestAVictimOfWhichAnIncidentIsHeldBack(t *testing.T) {
 	check.Equal(t, "incidents after another pass", n, len(s.status().Incidents))
 	check.Equal(t, "culprit", "llm-1-worker-0", s.incident(t).Cause.Pod)
 }
+
+// A program that ends after the first restart of an incident ends because of it, whatever is restarted later.
+func TestWhatEndsBetweenTwoRestartsIsNoCulprit(t *testing.T) {
+	s := running(3, rule("r", step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartPod, 5)))
+	s.unready(0)
+	s.decide()
+	s.exits(1, 137, 3*time.Second)
+	s.after(3 * time.Second).decide()
+	s.after(2 * time.Second).decide()
+	s.after(time.Second).decide()
+	check.Equal(t, "fired", []string{"RestartPod@0", "RestartPod@5"}, s.fired(t))
+	check.Equal(t, "incarnation of the victim", int32(0), s.lives()[1])
+}

@@ -20,7 +20,7 @@ func (v *View) Precedes(inc *v1alpha1.Incident, f rules.Failure) bool {
 	if !of.ByProgram() || f.ExitTime().IsZero() || v.Now.Sub(inc.StartTime.Time) > gang.Wake {
 		return false
 	}
-	if Restarted(inc) && !f.ExitTime().Before(LastRestart(inc).Truncate(time.Second)) {
+	if Restarted(inc) && !f.ExitTime().Before(FirstRestart(inc).Truncate(time.Second)) {
 		return false
 	}
 	if inc.Cause.ExitCode != nil {

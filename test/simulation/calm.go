@@ -87,6 +87,7 @@ func (w *world) endTrouble() {
 	}
 	w.mendAll()
 	for _, t := range w.tenants {
+		t.failsAfter = 0
 		t.formerLeaderActs()
 		if t.job.Annotations[v1alpha1.DryRun] != "" {
 			w.settle()
