@@ -84,7 +84,7 @@ func (g *gang) trainingJob() client.Object {
 			Tasks:           []v1alpha1.Task{{Name: task, Replicas: int32(g.pods), Template: g.template()}},
 			RestartPolicy: &v1alpha1.RestartPolicy{
 				Rules:  append([]v1alpha1.Rule{whole}, rules.DefaultRules(false)...),
-				Budget: &v1alpha1.Budget{MaxRestarts: new(int32(manyRestarts))},
+				Budget: &v1alpha1.Budget{MaxRestarts: new(int32(manyRestarts))}, Backoff: &v1alpha1.Backoff{InitialSeconds: new(int32(0))},
 			},
 			Hold: &v1alpha1.Hold{Policy: g.hold},
 		},

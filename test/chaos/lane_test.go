@@ -126,8 +126,10 @@ func (l *lane) trainingJob(replicas int32, change ...func(*v1alpha1.TrainingJob)
 		ObjectMeta: metav1.ObjectMeta{Namespace: l.pool.Name, Name: "job"},
 		Spec: v1alpha1.TrainingJobSpec{
 			NetworkTopology: &v1alpha1.NetworkTopology{Mode: v1alpha1.TopologyHard, HighestTierAllowed: ptr.To[int32](2)},
-			// Every recovery of a lane is one more: none may fail for that.
-			RestartPolicy: &v1alpha1.RestartPolicy{Budget: &v1alpha1.Budget{MaxRestarts: ptr.To[int32](1000)}},
+			// Every recovery of a lane is one more: none may fail or wait for that.
+			RestartPolicy: &v1alpha1.RestartPolicy{
+				Budget: &v1alpha1.Budget{MaxRestarts: ptr.To[int32](1000)}, Backoff: &v1alpha1.Backoff{InitialSeconds: new(int32(0))},
+			},
 			Tasks: []v1alpha1.Task{{Name: "worker", Replicas: replicas, Template: corev1.PodTemplateSpec{
 				Spec: corev1.PodSpec{
 					NodeSelector:                  l.pool.NodeSelector(),

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 	"github.com/lockstep-dev/lockstep/test/real"
 )
@@ -68,6 +69,7 @@ func (b *bench) killPrograms(ctx context.Context, s *series) (err error) {
 	t := s.training(s.name, s.ranks)
 	if s.supervised {
 		t.Supervise()
+		t.Job.Spec.RestartPolicy.Backoff = &v1alpha1.Backoff{InitialSeconds: new(int32(0))} // the next kill comes as soon as it trains again
 	}
 	created := time.Now()
 	if err := b.ground.Client().Create(ctx, t.Job); err != nil {
