@@ -74,7 +74,7 @@ func (j job) deciding() []corev1.ResourceName {
 }
 
 // requestedOn returns what the ranks on each node that would be held request together of the resources that decide, in thousandths.
-// A rank that has succeeded does not return.
+// A rank that has succeeded does not return. One whose program ends with 0 because its pod is deleted does.
 func (j job) requestedOn(s *v1alpha1.TrainingJobStatus, holds []v1alpha1.NodeHold) map[string][]int64 {
 	if len(holds) == 0 {
 		return nil
@@ -93,7 +93,7 @@ func (j job) requestedOn(s *v1alpha1.TrainingJobStatus, holds []v1alpha1.NodeHol
 	}
 	gang.EachRank(j.Effective, func(r gang.Rank) {
 		sum, known := sums[gang.NodeOf(s.Placement, r)]
-		if p := j.Pod(r); !known || (p != nil && p.Succeeded()) {
+		if !known || j.State(s, r) == gang.Succeeded {
 			return
 		}
 		for i, quantity := range ofTask[r.Task] {

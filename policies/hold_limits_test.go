@@ -148,3 +148,18 @@ func TestARefusalNamesSomeOfManyNodes(t *testing.T) {
 	check.Equal(t, "refused", fmt.Sprintf("NodesShared: not held, because the job's pods there request less than half of the cpu or nvidia.com/gpu: %s",
 		listed([]string{"n00", "n01", "n02", "n03", "n04", "n05"})), s.refusal())
 }
+
+// A program that ends with 0 when its pod is deleted has not succeeded: its rank returns, and its node stays held.
+func TestANodeIsHeldWhileItsProgramEndsWellForARestart(t *testing.T) {
+	s := running(3, rule("r", on(v1alpha1.AnyEvent), step(v1alpha1.RestartJob, 0)))
+	s.unready(1)
+	s.decide()
+	check.Equal(t, "held", []string{"n00", "n01", "n02"}, s.held())
+	for i := range s.Pods {
+		s.succeed(i)
+		s.Pods[i].Deleting = true
+	}
+	s.after(time.Second).decide()
+	check.Equal(t, "held while they end", []string{"n00", "n01", "n02"}, s.held())
+	check.Equal(t, "refused", "", s.refusal())
+}
