@@ -143,7 +143,7 @@ tasks:
   restartPolicy:
     rules: [{name: r, match: {podConditions: [{type: Ready, status: "True"}]}, steps: [{action: RestartPod, afterSeconds: 0}], charge: Auto}]
     budget: {maxRestarts: 20, windowSeconds: 86400}
-    backoff: {initialSeconds: 0, maxSeconds: 300}
+    backoff: {initialSeconds: 10, maxSeconds: 300}
     unreachableNode: {policy: ForceDelete, afterSeconds: 60}
 `
 	spec, err := yaml.Marshal(obj["spec"])
