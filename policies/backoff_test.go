@@ -6,9 +6,11 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -93,6 +95,54 @@ func TestBackoffNeverDelaysWhatEndsTheJob(t *testing.T) {
 	s.crash(1, 2)
 	s.decide()
 	check.Equal(t, "fired", []string{"FailJob@0"}, s.fired(t))
+}
+
+// A program that fails seconds after it was restarted in its pod has failed once more: it is charged, and backs off.
+func TestAProgramFailsAgainInItsPod(t *testing.T) {
+	tests := map[string]struct {
+		start func() *scene
+		// again has the program start in its pod, and fail after a time.
+		again func(s *scene, lasts time.Duration)
+	}{
+		"restarted by its supervisor": {
+			func() *scene { return supervised(2) },
+			func(s *scene, lasts time.Duration) {
+				s.all(gang.ProcessRunning)
+				s.decide()
+				s.after(lasts).fails(1, 1)
+			},
+		},
+		"restarted by its kubelet": {
+			func() *scene { return running(2, rule("r", step(v1alpha1.RestartPod, 0))) },
+			func(s *scene, lasts time.Duration) {
+				s.Pods[0].Incarnation, s.Pods[0].Ready = gang.Incarnation(s.status(), "worker", 0), true // of rank 0, the charge
+				s.decide()
+				started := s.Now
+				s.after(lasts).unready(1)
+				s.Pods[1].LastExit = &gang.ContainerFailure{Name: "train", ExitCode: 1, StartedTime: started, Time: s.Now}
+			},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := tc.start()
+			s.Now = sceneStart.Truncate(time.Second)
+			if s.Job.Spec.Supervisor != nil {
+				s.fails(1, 1)
+			} else {
+				s.crash(0, 1)
+			}
+			s.decide()
+			check.Equal(t, "charged at first", int32(1), s.status().Restarts.Charged)
+			s.Pods[0].Phase = corev1.PodRunning
+			tc.again(s.after(time.Second), 3*time.Second)
+			s.decide()
+			check.Equal(t, "incidents", 2, len(s.status().Incidents))
+			check.Equal(t, "fired while it backs off", nil, s.fired(t))
+			s.after(6 * time.Second).decide()
+			check.Equal(t, "charged", int32(2), s.status().Restarts.Charged)
+		})
+	}
 }
 
 // What is not charged waits for nobody's charges.

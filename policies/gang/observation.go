@@ -294,6 +294,16 @@ func (p *Pod) Finished() bool {
 	return p.Phase == corev1.PodSucceeded || p.Phase == corev1.PodFailed
 }
 
+// RanBefore reports whether the program of a pod that has ended was started before a time. It is false for supervised programs: they are
+// restarted together, and none of an earlier run is left.
+func (p *Pod) RanBefore(at time.Time) bool {
+	started := p.PlacedTime
+	if p.LastExit != nil && !p.LastExit.StartedTime.IsZero() {
+		started = p.LastExit.StartedTime
+	}
+	return p.Process == nil && started.Before(at)
+}
+
 // IsHealthy reports whether the pod runs and is ready.
 func (p *Pod) IsHealthy() bool { return p.Phase == corev1.PodRunning && p.Ready }
 

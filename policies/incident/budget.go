@@ -32,7 +32,7 @@ func (v *View) Charges(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bo
 	if v.FailedAsWhole(s, inc) {
 		class = v.ClassOfEnd()
 	}
-	return class == v1alpha1.ClassUser && !v.followsFrom(inc, *ChargedTimes(s, v.PolicyFor(inc)))
+	return class == v1alpha1.ClassUser && (inc.Charged || !v.followsFrom(inc, *ChargedTimes(s, v.PolicyFor(inc))))
 }
 
 // ChargesRepeats reports whether further starts of the programs are charged to an incident, one of which has failed before all ran. They are
@@ -88,7 +88,7 @@ func (v *View) Backoff(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) ti
 	return v.backoffOf(s, policy)
 }
 
-// followsFrom reports whether an incident began in the wake of the last charge, with ranks that were there before it: they fail with those that
+// followsFrom reports whether an incident began in the wake of the last charge, with programs that ran before it: they fail with those that
 // were restarted then, as the ranks of a collective that aborts over seconds do, and not once more.
 func (v *View) followsFrom(inc *v1alpha1.Incident, charges []metav1.Time) bool {
 	if len(charges) == 0 {
@@ -97,7 +97,7 @@ func (v *View) followsFrom(inc *v1alpha1.Incident, charges []metav1.Time) bool {
 	last := charges[len(charges)-1].Time
 	return inc.StartTime.Sub(last) <= gang.Wake && v.EveryRankOf(inc, func(r gang.Rank) bool {
 		p := v.Pod(r)
-		return p != nil && p.PlacedTime.Before(last)
+		return p != nil && p.RanBefore(last)
 	})
 }
 
