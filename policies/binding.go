@@ -19,8 +19,8 @@ type Binding struct{ Pod, UID, Node string }
 // Bindings are the pods to bind without the scheduler.
 type Bindings struct {
 	Pods []Binding
-	// Min is how many of them have to be bound for any to be. A gang that is bound in part does not run, and keeps
-	// others from the nodes that it has.
+	// Min is how many of them have to be bound for any to be: with those that are left to the scheduler for now, as many as the gang needs.
+	// A gang that is bound in part does not run, and keeps others from the nodes that it has.
 	Min int
 }
 
@@ -38,8 +38,8 @@ func (j job) bindings(s *v1alpha1.TrainingJobStatus) Bindings {
 			out.Pods = append(out.Pods, p.Binding)
 		}
 	}
-	if bound == 0 {
-		out.Min = int(gang.MinMember(j.Effective))
+	if late := len(waiting) - len(out.Pods); bound == 0 {
+		out.Min = max(1, int(gang.MinMember(j.Effective))-late)
 	}
 	if len(out.Pods) < out.Min {
 		return Bindings{}

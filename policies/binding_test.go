@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -64,32 +65,36 @@ func TestBindings(t *testing.T) {
 		story func(*scene)
 		want  []string
 	}{
-		"a pod whose node was held all along":                         {onePod(always), nil, []string{"n01"}},
-		"one whose node was free before it was held":                  {onePod(nil), nil, nil},
-		"the same after 9 s":                                          {onePod(nil), func(s *scene) { s.after(9 * time.Second) }, nil},
-		"the same after 10 s":                                         {onePod(nil), func(s *scene) { s.after(10 * time.Second) }, []string{"n01"}},
-		"all pods of a job that restarts":                             {wholeJob, nil, []string{"n00", "n01", "n02"}},
-		"those of healthy ranks that a step restarts, by any hold":    {func() *scene { return returning(nil, v1alpha1.RestartTask, 1) }, func(s *scene) { s.after(10 * time.Second) }, []string{"n00", "n01", "n02"}},
-		"none before all that the gang needs are there":               {wholeJob, func(s *scene) { s.Pods = s.Pods[:2] }, nil},
-		"the rest, where a part is bound":                             {wholeJob, func(s *scene) { s.bind(0, "n00") }, []string{"n01", "n02"}},
-		"none where one of a gang was refused":                        {wholeJob, func(s *scene) { s.Pods[0].BindingTried = true }, nil},
-		"none that was tried":                                         {onePod(always), func(s *scene) { s.Pods[1].BindingTried = true }, nil},
-		"none where pods are not bound directly":                      {onePod(always), func(s *scene) { s.BindsDirectly = false }, nil},
-		"a pod whose gate is lifted":                                  {onePod(always), func(s *scene) { s.lift(1) }, []string{"n01"}},
-		"none whose gate was lifted for other nodes, too":             {onePod(always), func(s *scene) { s.lift(1); s.Pods[1].Pins = []string{"host-n01", "host-n02"} }, nil},
-		"none whose gate was lifted in an earlier life":               {onePod(always), func(s *scene) { s.lift(1); s.Pods[1].Incarnation-- }, nil},
-		"none that is being deleted":                                  {onePod(always), func(s *scene) { s.Pods[1].Deleting = true }, nil},
-		"none while a pod of the job is leaving its node":             {onePod(always), func(s *scene) { s.leavesNode("n01") }, nil},
-		"none where the hold is not there yet":                        {onePod(always), func(s *scene) { s.changeNode("n01", func(n *gang.Node) { n.Hold = "" }) }, nil},
-		"none where it has another value":                             {onePod(always), func(s *scene) { s.changeNode("n01", func(n *gang.Node) { n.Hold = "1" }) }, nil},
-		"none where the hold was put back after the pod was made":     {onePod(always), func(s *scene) { s.changeNode("n01", func(n *gang.Node) { n.HeldSince = s.Now.Add(time.Second) }) }, nil},
-		"none on a node that is no good":                              {onePod(always), func(s *scene) { s.changeNode("n01", func(n *gang.Node) { n.Unschedulable = true }) }, nil},
-		"none of a job of which another rank was preempted":           {onePod(always), func(s *scene) { s.after(5 * time.Minute).preempt(2) }, nil},
-		"none whose rank has no node, because it is new":              {func() *scene { return grown(always) }, nil, nil},
-		"none while the Volcano Job is being stopped":                 {onePod(always), func(s *scene) { s.VolcanoJobs[0].Stopping = true }, nil},
-		"none where another pod of the rank may run":                  {onePod(always), func(s *scene) { s.anotherPodOf(1) }, nil},
-		"one that has its node is no business of the manager":         {onePod(always), func(s *scene) { s.bind(1, "n01") }, nil},
-		"none where the rank goes elsewhere, its own node in the way": {func() *scene { return returning(always, v1alpha1.MigratePod, 1) }, nil, nil},
+		"a pod whose node was held all along":                                {onePod(always), nil, []string{"n01"}},
+		"one whose node was free before it was held":                         {onePod(nil), nil, nil},
+		"the same after 9 s":                                                 {onePod(nil), func(s *scene) { s.after(9 * time.Second) }, nil},
+		"the same after 10 s":                                                {onePod(nil), func(s *scene) { s.after(10 * time.Second) }, []string{"n01"}},
+		"all pods of a job that restarts":                                    {wholeJob, nil, []string{"n00", "n01", "n02"}},
+		"those of healthy ranks that a step restarts, by any hold":           {func() *scene { return returning(nil, v1alpha1.RestartTask, 1) }, func(s *scene) { s.after(10 * time.Second) }, []string{"n00", "n01", "n02"}},
+		"the others, where one node of the gang was free before it was held": {func() *scene { return returning(nil, v1alpha1.RestartJob, 1) }, nil, []string{"n00", "n02"}},
+		"all, once that has been held for 10 s":                              {func() *scene { return returning(nil, v1alpha1.RestartJob, 1) }, func(s *scene) { s.after(10 * time.Second) }, []string{"n00", "n01", "n02"}},
+		"none where all nodes of the gang were free before they were held":   {func() *scene { return returning(nil, v1alpha1.RestartJob, 0, 1, 2) }, nil, nil},
+		"none of these, where the pod of that node is not there":             {func() *scene { return returning(nil, v1alpha1.RestartJob, 1) }, func(s *scene) { s.Pods = slices.Delete(s.Pods, 1, 2) }, nil},
+		"none before all that the gang needs are there":                      {wholeJob, func(s *scene) { s.Pods = s.Pods[:2] }, nil},
+		"the rest, where a part is bound":                                    {wholeJob, func(s *scene) { s.bind(0, "n00") }, []string{"n01", "n02"}},
+		"none where one of a gang was refused":                               {wholeJob, func(s *scene) { s.Pods[0].BindingTried = true }, nil},
+		"none that was tried":                                                {onePod(always), func(s *scene) { s.Pods[1].BindingTried = true }, nil},
+		"none where pods are not bound directly":                             {onePod(always), func(s *scene) { s.BindsDirectly = false }, nil},
+		"a pod whose gate is lifted":                                         {onePod(always), func(s *scene) { s.lift(1) }, []string{"n01"}},
+		"none whose gate was lifted for other nodes, too":                    {onePod(always), func(s *scene) { s.lift(1); s.Pods[1].Pins = []string{"host-n01", "host-n02"} }, nil},
+		"none whose gate was lifted in an earlier life":                      {onePod(always), func(s *scene) { s.lift(1); s.Pods[1].Incarnation-- }, nil},
+		"none that is being deleted":                                         {onePod(always), func(s *scene) { s.Pods[1].Deleting = true }, nil},
+		"none while a pod of the job is leaving its node":                    {onePod(always), func(s *scene) { s.leavesNode("n01") }, nil},
+		"none where the hold is not there yet":                               {onePod(always), func(s *scene) { s.changeNode("n01", func(n *gang.Node) { n.Hold = "" }) }, nil},
+		"none where it has another value":                                    {onePod(always), func(s *scene) { s.changeNode("n01", func(n *gang.Node) { n.Hold = "1" }) }, nil},
+		"none where the hold was put back after the pod was made":            {onePod(always), func(s *scene) { s.changeNode("n01", func(n *gang.Node) { n.HeldSince = s.Now.Add(time.Second) }) }, nil},
+		"none on a node that is no good":                                     {onePod(always), func(s *scene) { s.changeNode("n01", func(n *gang.Node) { n.Unschedulable = true }) }, nil},
+		"none of a job of which another rank was preempted":                  {onePod(always), func(s *scene) { s.after(5 * time.Minute).preempt(2) }, nil},
+		"none whose rank has no node, because it is new":                     {func() *scene { return grown(always) }, nil, nil},
+		"none while the Volcano Job is being stopped":                        {onePod(always), func(s *scene) { s.VolcanoJobs[0].Stopping = true }, nil},
+		"none where another pod of the rank may run":                         {onePod(always), func(s *scene) { s.anotherPodOf(1) }, nil},
+		"one that has its node is no business of the manager":                {onePod(always), func(s *scene) { s.bind(1, "n01") }, nil},
+		"none where the rank goes elsewhere, its own node in the way":        {func() *scene { return returning(always, v1alpha1.MigratePod, 1) }, nil, nil},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

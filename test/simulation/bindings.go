@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
@@ -61,11 +62,29 @@ func (t *tenant) bindReturning(x policies.Binding) {
 }
 
 // checkWholeGang checks that pods are bound without the scheduler only where the gang can run: as far as the manager
-// has seen, others are bound, or it binds as many as the gang needs.
+// has seen, others are bound, or it binds as many as the gang needs, together with those that wait for the scheduler because their nodes were
+// free before they were held.
 func (m *manager) checkWholeGang(t *tenant, binds int) {
 	bound := slices.ContainsFunc(m.cache.Pods, func(p gang.Pod) bool {
 		return p.Attempt == m.status.Attempt && p.Node != "" && !p.Spare && !p.Deleting && !ended(&p) && !replaced(m.status, &p)
 	})
 	needs := int(sizeOf(m.job, m.status).MinAvailable)
-	t.require(Holds, bound || binds >= needs, "%d pods of a gang of %d are bound", binds, needs)
+	late := m.latePods()
+	t.require(Holds, bound || binds+late >= needs, "%d pods of a gang of %d are bound, and the scheduler has %d", binds, needs, late)
+}
+
+// latePods is how many pods wait whose nodes were free before they were held.
+func (m *manager) latePods() int {
+	late := 0
+	for i := range m.cache.Pods {
+		p := &m.cache.Pods[i]
+		at := slices.IndexFunc(m.status.Holds, func(h v1alpha1.NodeHold) bool { return h.Node == nodeOf(m.status, rankOf(p)) })
+		if p.Attempt != m.status.Attempt || p.Node != "" || p.Spare || p.Deleting || ended(p) || replaced(m.status, p) || at < 0 {
+			continue
+		}
+		if since := m.cache.Nodes[m.status.Holds[at].Node].HeldSince; m.status.Holds[at].Late || since.After(p.CreatedTime) {
+			late++
+		}
+	}
+	return late
 }
