@@ -23,7 +23,7 @@ type RestartPolicy struct {
 	// +optional
 	Budget *Budget `json:"budget,omitempty"`
 
-	// backoff delays charged restarts that follow one another. Default: no delay.
+	// backoff delays charged restarts that follow one another without progress. Default: 10 s, doubled up to 300 s.
 	// +optional
 	Backoff *Backoff `json:"backoff,omitempty"`
 

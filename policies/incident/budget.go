@@ -97,7 +97,7 @@ func (v *View) followsFrom(inc *v1alpha1.Incident, charges []metav1.Time) bool {
 	last := charges[len(charges)-1].Time
 	return inc.StartTime.Sub(last) <= gang.Wake && v.EveryRankOf(inc, func(r gang.Rank) bool {
 		p := v.Pod(r)
-		return p != nil && p.RanBefore(last)
+		return p != nil && p.RanBefore(last) && !v.IsIndependent(r.Task)
 	})
 }
 

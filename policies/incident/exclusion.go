@@ -25,19 +25,23 @@ func (v *View) Stuck(s *v1alpha1.TrainingJobStatus) bool {
 	if len(s.ExcludedNodes)+len(s.LeftHyperNodes) == 0 || v.DryRun {
 		return false
 	}
-	stuck := false
+	stuck, acting := false, v.acting(s)
 	m := v.Rooms(s)
 	gang.EachRank(v.Effective, func(r gang.Rank) {
 		p := v.Pod(r)
-		stuck = stuck || (p != nil && m.Pending(p) && !v.stepsLeft(s, r))
+		stuck = stuck || (p != nil && m.Pending(p) && !slices.ContainsFunc(acting, func(inc *v1alpha1.Incident) bool { return v.Concerns(inc, r) }))
 	})
 	return stuck
 }
 
-// stepsLeft reports whether an open incident may still do something about a rank.
-func (v *View) stepsLeft(s *v1alpha1.TrainingJobStatus, r gang.Rank) bool {
-	return slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool {
-		_, more := v.nextRung(s, &inc)
-		return inc.Outcome == "" && more && v.Concerns(&inc, r) && !v.WaitsForCapacity(s, &inc)
-	})
+// acting are the open incidents that may still do something about their ranks.
+func (v *View) acting(s *v1alpha1.TrainingJobStatus) []*v1alpha1.Incident {
+	var out []*v1alpha1.Incident
+	for i := range s.Incidents {
+		inc := &s.Incidents[i]
+		if _, more := v.nextRung(s, inc); inc.Outcome == "" && more && !v.WaitsForCapacity(s, inc) {
+			out = append(out, inc)
+		}
+	}
+	return out
 }

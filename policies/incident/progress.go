@@ -3,6 +3,7 @@
 package incident
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
 // defaultMaxRestarts is how many restarts in a row may leave no newer checkpoint, as the API's comment has it.
@@ -19,13 +21,28 @@ const defaultMaxRestarts = 3
 // progressAfter is how long a gang has to be ready to count as having made progress, where nothing tells of its checkpoints.
 const progressAfter = 5 * time.Minute
 
-// HasProgressed reports whether the job has made progress since it last began to run, as far as is known.
+// HasProgressed reports whether the job has made progress since it last began to run and since the last charged restart, as far as is known.
+// The gang may run all the while that a rank which it does not need fails again and again.
 func (v *View) HasProgressed() bool {
 	if found := v.progress(); v.tracksProgress() && found != progressUnknown {
 		return found == someProgress
 	}
 	running := meta.FindStatusCondition(v.Job.Status.Conditions, v1alpha1.ConditionRunning)
-	return running != nil && running.Status == metav1.ConditionTrue && v.Now.Sub(running.LastTransitionTime.Time) >= progressAfter
+	return running != nil && running.Status == metav1.ConditionTrue && v.Now.Sub(running.LastTransitionTime.Time) >= progressAfter &&
+		v.Now.Sub(lastCharge(&v.Job.Status)) >= progressAfter
+}
+
+// lastCharge is when a restart was last charged to any budget; zero for never.
+func lastCharge(s *v1alpha1.TrainingJobStatus) time.Time {
+	all := slices.Clone(s.Restarts.ChargedTimes)
+	for i := range s.Tasks {
+		all = append(all, s.Tasks[i].ChargedTimes...)
+	}
+	var last time.Time
+	for _, t := range all {
+		last = instant.Latest(last, t.Time)
+	}
+	return last
 }
 
 // progress is whether the programs of a gang have saved a checkpoint in its present epoch.

@@ -30,7 +30,7 @@ func (e Engine) charge(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up
 	if len(spent) >= policy.MaxRestarts {
 		return false
 	}
-	if incident.Restarted(inc) && !inc.Charged {
+	if incident.Counted(inc) && !inc.Charged {
 		s.Restarts.Uncharged--
 	}
 	inc.Charged = true
@@ -47,26 +47,21 @@ func (e Engine) noteProgressMade(s *v1alpha1.TrainingJobStatus) {
 	}
 }
 
-// refund takes back what was charged to an incident.
+// refund takes back all that was charged to an incident.
 func (e Engine) refund(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
 	if !inc.Charged || e.Charges(s, inc) {
 		return
 	}
 	inc.Charged = false
-	s.Restarts.Charged--
 	s.Restarts.Uncharged++
 	times := incident.ChargedTimes(s, e.PolicyFor(inc))
-	for i, t := range slices.Backward(*times) {
-		if tookStepAt(inc, t.Time) {
+	for _, step := range inc.Steps {
+		if i := slices.IndexFunc(*times, func(t metav1.Time) bool { return sameSecond(t.Time, step.Time.Time) }); i >= 0 {
 			*times = slices.Delete(*times, i, i+1)
-			return
+			s.Restarts.Charged--
 		}
 	}
 }
 
-// tookStepAt reports whether an incident took a step at a time, to the second: a charge is noted when a step is taken.
-func tookStepAt(inc *v1alpha1.Incident, at time.Time) bool {
-	return slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool {
-		return f.Time.Truncate(time.Second).Equal(at.Truncate(time.Second))
-	})
-}
+// sameSecond reports whether two times are equal as far as the status keeps the times of charges.
+func sameSecond(a, b time.Time) bool { return a.Truncate(time.Second).Equal(b.Truncate(time.Second)) }

@@ -35,16 +35,20 @@ func (e Engine) restartBeside(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incid
 // maxExtraSteps is how many steps an incident lists that no rule asked for, besides its first step.
 const maxExtraSteps = 16
 
-// record adds a step to an incident. Of the steps that no rule asked for it keeps the last: a rank that fails again and again would
-// fill the status with them.
+// record adds a step to an incident. Of the steps that no rule asked for it keeps the last, and the last of each action, which say what
+// the incident concerns: a rank that fails again and again would fill the status with them.
 func (e Engine) record(inc *v1alpha1.Incident, up incident.Rung) {
 	inc.Steps = append(inc.Steps, v1alpha1.FiredStep{
 		Action: up.Action, Index: int32(up.Index), Time: metav1.NewMicroTime(e.Now), DryRun: e.OnlyPlays(inc),
 	})
-	extra, oldest := 0, 0
+	extra, oldest, later := 0, 0, map[v1alpha1.Action]bool{}
 	for i, f := range slices.Backward(inc.Steps[1:]) {
 		if f.Index == incident.Unruled {
-			extra, oldest = extra+1, i+1
+			extra++
+			if later[f.Action] {
+				oldest = i + 1
+			}
+			later[f.Action] = true
 		}
 	}
 	if extra > maxExtraSteps {

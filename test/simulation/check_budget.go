@@ -74,15 +74,11 @@ func (r *record) chargesNow(s *v1alpha1.TrainingJobStatus) int {
 	return len(slices.DeleteFunc(all, func(t metav1.Time) bool { return !t.Time.Equal(r.o.Now) }))
 }
 
-// refunded takes back the last charge of an incident.
+// refunded takes back the charges of an incident.
 func (r *record) refunded(inc *v1alpha1.Incident) {
-	for i, c := range slices.Backward(r.ledger.charges) {
-		if c.incident == inc.ID {
-			r.ledger.charges = slices.Delete(r.ledger.charges, i, i+1)
-			return
-		}
-	}
-	r.require(Budget, false, "incident %d is refunded and was not charged", inc.ID)
+	before := len(r.ledger.charges)
+	r.ledger.charges = slices.DeleteFunc(r.ledger.charges, func(c charge) bool { return c.incident == inc.ID })
+	r.require(Budget, len(r.ledger.charges) < before, "incident %d is refunded and was not charged", inc.ID)
 }
 
 func (r *record) checkCharge(inc *v1alpha1.Incident) {
