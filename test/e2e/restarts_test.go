@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/cluster"
@@ -17,7 +16,7 @@ import (
 
 func TestManagerRestartedInTheMiddleOfARecovery(t *testing.T) {
 	s := newScenario(t, "mgrrestart", 2, 6, 2)
-	s.run(s.trainingJob(4, tier(2), waiting(6)))
+	s.run(s.trainingJob(4, tier(2), rules(anything(step(v1alpha1.RestartPod, 3600)))))
 	before, victim := s.pods(), s.pod(1)
 	home := s.rackOf(victim.Spec.NodeName)
 
@@ -27,6 +26,7 @@ func TestManagerRestartedInTheMiddleOfARecovery(t *testing.T) {
 		s.firstSpans(1)
 	}, func() {})
 	s.keepManager()
+	s.due(v1alpha1.RestartPod)
 	s.recovered(1)
 
 	s.untouched(before, victim.Name)
@@ -98,20 +98,6 @@ func (s *scenario) thenWithoutManager(first, do func()) {
 	s.must(manager.Kill(), "kill the manager")
 	do()
 	s.must(manager.Start(s.ctx), "start the manager")
-}
-
-// waiting gives a job one rule that restarts a pod a while after it broke.
-func waiting(seconds int32) func(*v1alpha1.TrainingJob) {
-	return func(j *v1alpha1.TrainingJob) {
-		j.Spec.RestartPolicy = &v1alpha1.RestartPolicy{
-			Rules: []v1alpha1.Rule{{
-				Name:  "wait",
-				Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.AnyEvent}},
-				Steps: []v1alpha1.Step{{Action: v1alpha1.RestartPod, AfterSeconds: seconds}},
-			}},
-			UnreachableNode: &v1alpha1.UnreachableNode{Policy: v1alpha1.ForceDelete, AfterSeconds: ptr.To[int32](1)},
-		}
-	}
 }
 
 // held are the nodes of the pool that carry a hold.
