@@ -144,10 +144,9 @@ func TestWhyWithFewRights(t *testing.T) {
 	s := newScenario(t, "why-rights", 1, 2)
 	s.run(s.trainingJob(2))
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: s.pool.Name}
+	given := rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"trainingjobs"}, Verbs: []string{"get", "list"}}
 	for _, object := range []client.Object{
-		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"trainingjobs"}, Verbs: []string{"get", "list"}},
-		}},
+		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{given}},
 		&rbacv1.RoleBinding{
 			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "why-reader"}},
@@ -156,6 +155,7 @@ func TestWhyWithFewRights(t *testing.T) {
 		s.must(testCluster.Client().Create(s.ctx, object), "give a user rights")
 		t.Cleanup(func() { s.must(testCluster.Client().Delete(s.ctx, object), "take the rights away") })
 	}
+	s.awaitRight("why-reader", given)
 	kubeconfig, err := testCluster.KubeconfigFor("why-reader")
 	s.must(err, "make a kubeconfig")
 	out, err := s.lockstepWith(kubeconfig, "why", s.job.Name, "-n", namespace)
