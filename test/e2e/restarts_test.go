@@ -1,5 +1,4 @@
-// The manager or the scheduler goes away in the middle of a recovery; of every
-// job's, for the other tests go on meanwhile.
+// The manager or the scheduler goes away in the middle of a recovery. Without the manager the other tests go on.
 
 package e2e
 
@@ -37,8 +36,9 @@ func TestManagerRestartedInTheMiddleOfARecovery(t *testing.T) {
 	}
 }
 
+// No other test may run beside: 30 s without the scheduler, and a rank of any job counts as one that finds no room.
 func TestSchedulerRestartedInTheMiddleOfARecovery(t *testing.T) {
-	s := newScenario(t, "schedrestart", 2, 6, 2)
+	s := newScenarioAlone(t, "schedrestart", 2, 6, 2)
 	s.run(s.trainingJob(4, tier(2)))
 	before, victim := s.pods(), s.pod(1)
 	home := s.rackOf(victim.Spec.NodeName)

@@ -40,6 +40,7 @@ func (s *scenario) answers(args []string, wants ...string) {
 
 func TestWhyARankIsWhereItIs(t *testing.T) {
 	s := newScenario(t, "why", 2, 4, 2)
+	s.keepManager()
 	s.run(s.trainingJob(3))
 	name, home := s.job.Name, s.pool.Rack(s.rackOf(s.pod(0).Spec.NodeName))
 	s.answers([]string{name},
@@ -95,6 +96,7 @@ func TestWhyAJobWaits(t *testing.T) {
 // A gang that no HyperNode has room for, because another one holds a node, and one is cordoned.
 func TestWhyAJobFindsNoNode(t *testing.T) {
 	s := newScenario(t, "why-full", 1, 4)
+	s.keepManager()
 	s.run(s.trainingJob(2, func(j *v1alpha1.TrainingJob) { j.Spec.Hold = &v1alpha1.Hold{Policy: v1alpha1.HoldAlways} }))
 	idle := slices.DeleteFunc(s.pool.RackNodes(0), func(n string) bool { return slices.Contains(s.nodesOfRanks(), n) })
 	s.must(testCluster.Cordon(s.ctx, idle[0]), "cordon a node")
