@@ -15,7 +15,7 @@ import (
 // The node that was silent comes back, rebooted, with the Node object that it had, and by then is all that home has: the next
 // rank to lose its node waits until the exclusion has ended, and for the step after that.
 func TestExcludedNodeIsNotUsedBeforeItsTime(t *testing.T) {
-	l := newLane(t, "excluded", 1, 3)
+	l := newLane(t, "excluded", 1, 3, func(l *lane) { l.timeout += silentFor })
 	l.run(l.trainingJob(2, func(j *v1alpha1.TrainingJob) {
 		j.Spec.RestartPolicy.ExcludeNodeSeconds = ptr.To[int32](15)
 		j.Spec.RestartPolicy.UnreachableNode = &v1alpha1.UnreachableNode{Policy: v1alpha1.ForceDelete, AfterSeconds: ptr.To[int32](1)}

@@ -18,6 +18,9 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
+// silentFor is how long a node is silent before it is NotReady: one test waits for that, and heartbeats cost what the others need.
+const silentFor = 2 * time.Minute
+
 var testCluster *cluster.Cluster
 
 func TestMain(m *testing.M) {
@@ -31,8 +34,7 @@ func runAll(m *testing.M) int {
 	if err == nil {
 		testCluster, err = cluster.Start(context.Background(), cluster.Options{
 			Name: "chaos", Scheme: scheme, CRDs: []string{"../../config/crd"}, Progress: os.Stderr,
-			// No node falls silent here, and heartbeats cost what the tests need.
-			NodeMonitorGracePeriod: 2 * time.Minute,
+			NodeMonitorGracePeriod: silentFor,
 		})
 	}
 	if err != nil {

@@ -67,11 +67,15 @@ func (l *lane) changes() []call {
 	})
 }
 
-// untold is a status without what it tells of an incident that is open.
+// untold is a status without what it tells of an incident that is open, and since when a pod of it has waited.
 func untold(s v1alpha1.TrainingJobStatus) v1alpha1.TrainingJobStatus {
 	s = *s.DeepCopy()
+	s.Message = ""
 	if c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionRecovering); c != nil {
 		c.Message = ""
+	}
+	for i := range s.Incidents {
+		s.Incidents[i].NoRoomTime = nil
 	}
 	return s
 }

@@ -3,13 +3,11 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -36,13 +34,7 @@ func TestALargeGangAborts(t *testing.T) {
 				s.must(testCluster.FailPods(s.ctx, 1, keys...), "fail some ranks")
 				time.Sleep(3 * time.Second / batches) // it aborts over three seconds
 			}
-			s.awaitAny("every rank that has failed has another pod that runs", func(context.Context) (bool, error) {
-				now := s.pods()
-				return !slices.ContainsFunc(names, func(name string) bool {
-					return now[name].UID == before[name].UID || now[name].Status.Phase != corev1.PodRunning
-				}), nil
-			})
-			s.await("no incident is open", func() bool { return s.job.Status.State == v1alpha1.StateRunning })
+			s.replaced(before, names...)
 			s.untouched(before, names...)
 			for _, inc := range s.job.Status.Incidents {
 				for _, step := range inc.Steps {

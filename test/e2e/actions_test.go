@@ -143,15 +143,13 @@ func TestEscalationFromPodToTaskToJobToRelocation(t *testing.T) {
 func TestEvictedGangResumesAtHome(t *testing.T) {
 	s := newScenario(t, "evicted", 2, 6)
 	s.run(s.trainingJob(4))
-	nodes := s.nodesOfRanks()
+	before, nodes := s.pods(), s.nodesOfRanks()
 
-	for _, key := range s.keys() {
-		eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-		pod := s.pods()[key.Name]
+	for _, pod := range before {
+		eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
 		s.must(testCluster.Client().SubResource("eviction").Create(s.ctx, &pod, eviction), "evict a pod")
 	}
-	s.await("the job recovers", func() bool { return len(s.job.Status.Incidents) > 0 })
-	s.recovered(1)
+	s.replaced(before, slices.Collect(maps.Keys(before))...)
 
 	s.sameNodes(nodes)
 	if r := s.job.Status.Restarts; r.Charged != 0 || r.Uncharged == 0 {

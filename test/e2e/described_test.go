@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // No other test may run beside: the roles of users are made for it.
@@ -22,6 +24,8 @@ func TestAJobIsDescribed(t *testing.T) {
 	lost := s.pod(1).Spec.NodeName
 	s.must(testCluster.DeleteNode(s.ctx, lost), "delete a node")
 	s.recovered(1)
+	s.eventSays(corev1.EventTypeNormal, "IncidentRecovered")
+	s.eventSays(corev1.EventTypeNormal, "Moved")
 	// The plugin writes ranks with consecutive nodes as one range, so where a rank is now stands in the event alone in each case.
 	s.says(user, []string{"describe", "tj/" + s.job.Name},
 		"1 NodeGone", "Recovered RestartPod", "on "+lost, "Keeps away from: node "+lost, "Restarts: 1: 1 of pods", "lost to NodeGone",

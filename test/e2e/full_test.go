@@ -26,7 +26,7 @@ func TestTwoPodsAtOnceOnFullClusterEveryNodeKept(t *testing.T) {
 	a, b := s.pod(1), s.pod(4)
 
 	s.must(testCluster.FailPods(s.ctx, 1, keyOf(a), keyOf(b)), "fail two pods")
-	s.recovered(1)
+	s.replaced(before, a.Name, b.Name)
 
 	s.untouched(before, a.Name, b.Name)
 	s.sameNodes(nodes)

@@ -18,9 +18,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/operator"
 )
 
 const (
@@ -49,25 +51,32 @@ func installAgent(ctx context.Context) error {
 			}
 		}
 	}
-	return policyInForce(ctx)
+	// The token names no node.
+	return policyInForce(ctx, agentUser, &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: "nobody"}}, "needs a token that is bound to its pod")
 }
 
-// policyInForce waits until the API server minds the policy, which it does a second or so after
-// it was made: until an agent whose token names no node is refused.
-func policyInForce(ctx context.Context) error {
+// managerPolicyInForce waits until the manager may create no Volcano Job but those of TrainingJobs.
+func managerPolicyInForce(ctx context.Context) error {
+	foreign := &batch.Job{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "foreign"}}
+	return policyInForce(ctx, operator.User, foreign, "may change and delete what belongs to TrainingJobs")
+}
+
+// policyInForce waits until the API server enforces a policy, which it does a second or so after the policy was created: until it refuses
+// a user an object for a reason of the policy.
+func policyInForce(ctx context.Context, user string, forbidden client.Object, why string) error {
 	config := testCluster.RESTConfig()
-	config.Impersonate.UserName = "system:serviceaccount:" + agentNamespace + ":" + agentName
-	nobody, err := client.New(config, client.Options{Scheme: testCluster.Client().Scheme()})
+	config.Impersonate.UserName = user
+	as, err := client.New(config, client.Options{Scheme: testCluster.Client().Scheme()})
 	if err != nil {
 		return err
 	}
 	var last error
 	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, awaitTimeout, true, func(ctx context.Context) (bool, error) {
-		last = nobody.Create(ctx, &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: "nobody"}}, client.DryRunAll)
-		return last != nil && strings.Contains(last.Error(), "needs a token that is bound to its pod"), nil
+		last = as.Create(ctx, forbidden.DeepCopyObject().(client.Object), client.DryRunAll)
+		return last != nil && strings.Contains(last.Error(), why), nil
 	})
 	if err != nil {
-		return fmt.Errorf("waiting until the policy is in force: %w; the last answer was: %w", err, last)
+		return fmt.Errorf("waiting until the policy for %s is in force: %w; the last answer was: %w", user, err, last)
 	}
 	return nil
 }

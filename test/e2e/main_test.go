@@ -99,6 +99,9 @@ func start(ctx context.Context) (stop func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := managerPolicyInForce(ctx); err != nil {
+		return nil, err
+	}
 	receiver, err := receiverFlags()
 	if err != nil {
 		return nil, err

@@ -78,11 +78,17 @@ func widen(tree any, beside, value string) {
 // warned waits until a warning of a reason tells of the job.
 func (s *scenario) warned(reason string) {
 	s.t.Helper()
-	s.awaitAny("a warning says "+reason, func(ctxT) (bool, error) {
+	s.eventSays(corev1.EventTypeWarning, reason)
+}
+
+// eventSays waits until an event of a reason tells of the job: it comes later than what it tells of is in the status.
+func (s *scenario) eventSays(kind, reason string) {
+	s.t.Helper()
+	s.awaitAny("an event of type "+kind+" says "+reason, func(ctxT) (bool, error) {
 		events := &corev1.EventList{}
 		err := testCluster.Client().List(s.ctx, events, client.InNamespace(namespace))
 		return slices.ContainsFunc(events.Items, func(e corev1.Event) bool {
-			return e.InvolvedObject.UID == s.job.UID && e.Reason == reason && e.Type == corev1.EventTypeWarning
+			return e.InvolvedObject.UID == s.job.UID && e.Reason == reason && e.Type == kind
 		}), err
 	})
 }

@@ -1,5 +1,4 @@
-// The manager or the scheduler goes away in the middle of a recovery; of every
-// job's, for the other tests go on meanwhile.
+// The manager or the scheduler goes away in the middle of a recovery. Without the manager the other tests go on.
 
 package e2e
 
@@ -9,7 +8,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/cluster"
@@ -17,7 +15,7 @@ import (
 
 func TestManagerRestartedInTheMiddleOfARecovery(t *testing.T) {
 	s := newScenario(t, "mgrrestart", 2, 6, 2)
-	s.run(s.trainingJob(4, tier(2), waiting(6)))
+	s.run(s.trainingJob(4, tier(2), rules(anything(step(v1alpha1.RestartPod, 3600)))))
 	before, victim := s.pods(), s.pod(1)
 	home := s.rackOf(victim.Spec.NodeName)
 
@@ -27,6 +25,7 @@ func TestManagerRestartedInTheMiddleOfARecovery(t *testing.T) {
 		s.firstSpans(1)
 	}, func() {})
 	s.keepManager()
+	s.due(v1alpha1.RestartPod)
 	s.recovered(1)
 
 	s.untouched(before, victim.Name)
@@ -37,8 +36,9 @@ func TestManagerRestartedInTheMiddleOfARecovery(t *testing.T) {
 	}
 }
 
+// No other test may run beside: 30 s without the scheduler, and a rank of any job counts as one that finds no room.
 func TestSchedulerRestartedInTheMiddleOfARecovery(t *testing.T) {
-	s := newScenario(t, "schedrestart", 2, 6, 2)
+	s := newScenarioAlone(t, "schedrestart", 2, 6, 2)
 	s.run(s.trainingJob(4, tier(2)))
 	before, victim := s.pods(), s.pod(1)
 	home := s.rackOf(victim.Spec.NodeName)
@@ -98,20 +98,6 @@ func (s *scenario) thenWithoutManager(first, do func()) {
 	s.must(manager.Kill(), "kill the manager")
 	do()
 	s.must(manager.Start(s.ctx), "start the manager")
-}
-
-// waiting gives a job one rule that restarts a pod a while after it broke.
-func waiting(seconds int32) func(*v1alpha1.TrainingJob) {
-	return func(j *v1alpha1.TrainingJob) {
-		j.Spec.RestartPolicy = &v1alpha1.RestartPolicy{
-			Rules: []v1alpha1.Rule{{
-				Name:  "wait",
-				Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.AnyEvent}},
-				Steps: []v1alpha1.Step{{Action: v1alpha1.RestartPod, AfterSeconds: seconds}},
-			}},
-			UnreachableNode: &v1alpha1.UnreachableNode{Policy: v1alpha1.ForceDelete, AfterSeconds: ptr.To[int32](1)},
-		}
-	}
 }
 
 // held are the nodes of the pool that carry a hold.

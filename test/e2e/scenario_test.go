@@ -150,6 +150,23 @@ func (s *scenario) recovered(n int) {
 	})
 }
 
+// replaced waits until other pods than these of before run in their places, and no incident is open. The news of pods that fail
+// together may come before and after the first of them has recovered.
+func (s *scenario) replaced(before map[string]corev1.Pod, names ...string) {
+	s.t.Helper()
+	s.awaitAny(fmt.Sprintf("%d pods are replaced, and all run", len(names)), func(ctxT) (bool, error) {
+		now := s.pods()
+		for _, p := range now {
+			left := slices.Contains(names, p.Name) && before[p.Name].UID == p.UID
+			if left || p.Status.Phase != corev1.PodRunning || p.DeletionTimestamp != nil {
+				return false, nil
+			}
+		}
+		return len(now) == len(before), nil
+	})
+	s.await("no incident is open", func() bool { return s.job.Status.State == v1alpha1.StateRunning })
+}
+
 // pods are the job's pods, by name.
 func (s *scenario) pods() map[string]corev1.Pod {
 	s.t.Helper()

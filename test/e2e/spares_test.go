@@ -143,7 +143,8 @@ func TestHomeFullWaitsThenRelocates(t *testing.T) {
 	s := newScenario(t, "homefull", 2, 4)
 	s.run(s.trainingJob(4, rules(
 		rule("no-room", v1alpha1.PodPending, step(v1alpha1.RestartPod, 0), step(v1alpha1.RelocateJob, 40)),
-		anything(step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartTask, 50), step(v1alpha1.RestartJob, 55)),
+		// These would come while it waits: after the 30 s and more in which no node is found, and before it relocates 40 s later.
+		anything(step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartTask, 60), step(v1alpha1.RestartJob, 65)),
 	)))
 	before, victim := s.pods(), s.pod(1)
 	home := s.rackOf(victim.Spec.NodeName)

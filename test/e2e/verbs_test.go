@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,9 +72,28 @@ func (s *scenario) userWith(role string) string {
 		s.must(testCluster.Client().Create(s.ctx, o), "create a role")
 		s.t.Cleanup(func() { s.must(testCluster.Client().Delete(s.ctx, o), "delete a role") })
 	}
+	for _, o := range objects {
+		if r, ok := o.(*rbacv1.ClusterRole); ok && r.Name == role {
+			s.awaitRight(user, r.Rules[0])
+		}
+	}
 	kubeconfig, err := testCluster.KubeconfigFor(user)
 	s.must(err, "make a kubeconfig")
 	return kubeconfig
+}
+
+// awaitRight waits until the API server knows of a right that a user was given: it looks at roles and bindings a moment later.
+func (s *scenario) awaitRight(user string, given rbacv1.PolicyRule) {
+	s.t.Helper()
+	s.awaitAny("user "+user+" has its rights", func(ctx ctxT) (bool, error) {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Namespace: namespace, Group: given.APIGroups[0], Resource: given.Resources[0], Verb: given.Verbs[0],
+			},
+		}}
+		err := testCluster.Client().Create(ctx, review)
+		return review.Status.Allowed, err
+	})
 }
 
 // No other test may run beside: a job that is submitted may use the nodes of all.

@@ -40,6 +40,7 @@ func (s *scenario) answers(args []string, wants ...string) {
 
 func TestWhyARankIsWhereItIs(t *testing.T) {
 	s := newScenario(t, "why", 2, 4, 2)
+	s.keepManager()
 	s.run(s.trainingJob(3))
 	name, home := s.job.Name, s.pool.Rack(s.rackOf(s.pod(0).Spec.NodeName))
 	s.answers([]string{name},
@@ -95,6 +96,7 @@ func TestWhyAJobWaits(t *testing.T) {
 // A gang that no HyperNode has room for, because another one holds a node, and one is cordoned.
 func TestWhyAJobFindsNoNode(t *testing.T) {
 	s := newScenario(t, "why-full", 1, 4)
+	s.keepManager()
 	s.run(s.trainingJob(2, func(j *v1alpha1.TrainingJob) { j.Spec.Hold = &v1alpha1.Hold{Policy: v1alpha1.HoldAlways} }))
 	idle := slices.DeleteFunc(s.pool.RackNodes(0), func(n string) bool { return slices.Contains(s.nodesOfRanks(), n) })
 	s.must(testCluster.Cordon(s.ctx, idle[0]), "cordon a node")
@@ -144,10 +146,9 @@ func TestWhyWithFewRights(t *testing.T) {
 	s := newScenario(t, "why-rights", 1, 2)
 	s.run(s.trainingJob(2))
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: s.pool.Name}
+	given := rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"trainingjobs"}, Verbs: []string{"get", "list"}}
 	for _, object := range []client.Object{
-		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"trainingjobs"}, Verbs: []string{"get", "list"}},
-		}},
+		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{given}},
 		&rbacv1.RoleBinding{
 			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "why-reader"}},
@@ -156,6 +157,7 @@ func TestWhyWithFewRights(t *testing.T) {
 		s.must(testCluster.Client().Create(s.ctx, object), "give a user rights")
 		t.Cleanup(func() { s.must(testCluster.Client().Delete(s.ctx, object), "take the rights away") })
 	}
+	s.awaitRight("why-reader", given)
 	kubeconfig, err := testCluster.KubeconfigFor("why-reader")
 	s.must(err, "make a kubeconfig")
 	out, err := s.lockstepWith(kubeconfig, "why", s.job.Name, "-n", namespace)

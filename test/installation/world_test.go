@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -123,6 +124,23 @@ func (w world) await(what string, condition wait.ConditionWithContextFunc) {
 	}
 }
 
+// awaitRights waits until the API server knows of a user's new binding to a role.
+func (w world) awaitRights(user, role string) {
+	w.t.Helper()
+	given := &rbacv1.ClusterRole{}
+	w.must(testCluster.Client().Get(w.t.Context(), client.ObjectKey{Name: role}, given), "get the role")
+	first := given.Rules[0]
+	w.await("user "+user+" has its rights", func(ctx ctxT) (bool, error) {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Namespace: "default", Group: first.APIGroups[0], Resource: first.Resources[0], Verb: first.Verbs[0],
+			},
+		}}
+		err := testCluster.Client().Create(ctx, review)
+		return review.Status.Allowed, err
+	})
+}
+
 // userWith makes a user with a ClusterRole, or with none, and returns its kubeconfig.
 func (w world) userWith(name, role string) string {
 	w.t.Helper()
@@ -135,6 +153,7 @@ func (w world) userWith(name, role string) string {
 			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
 		})
 		_ = undo // the cluster ends with the tests
+		w.awaitRights(name, role)
 	}
 	return kubeconfig
 }

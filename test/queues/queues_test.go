@@ -118,7 +118,7 @@ func recoverOften(t *testing.T, hold v1alpha1.HoldPolicy, action v1alpha1.Action
 		Rules: []v1alpha1.Rule{{
 			Name: "all", Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.AnyEvent}}, Steps: []v1alpha1.Step{{Action: action}},
 		}},
-		Budget: &v1alpha1.Budget{MaxRestarts: new(int32(1000)), WindowSeconds: 60},
+		Budget: &v1alpha1.Budget{MaxRestarts: new(int32(1000)), WindowSeconds: 60}, Backoff: &v1alpha1.Backoff{InitialSeconds: new(int32(0))},
 	}
 	create(t, job)
 	await(t, "the gang runs", func() bool { return stateOf(t, job) == v1alpha1.StateRunning })
