@@ -115,3 +115,20 @@ func TestIndependentRanksFailOneAfterTheOther(t *testing.T) {
 	}
 	check.Equal(t, "charged", int32(2), s.status().Restarts.Charged)
 }
+
+// An evaluator that fails at each start neither delays the gang nor uses up its budget.
+func TestAnIndependentTaskDelaysNoGang(t *testing.T) {
+	job := aJob().tasks(task("worker", 2), task("eval", 1))
+	job.Spec.Tasks[1].Independent = true
+	s := aScene(job).started().placed()
+	for range 6 {
+		s.after(12*time.Second).crash(2, 1)
+		s.decide()
+		s.back(2, "n02")
+	}
+	check.Equal(t, "charged to the evaluator", 6, len(s.status().Tasks[1].ChargedTimes))
+	check.Equal(t, "charged to the job", 0, len(s.status().Restarts.ChargedTimes))
+	s.after(12*time.Second).crash(0, 1)
+	s.decide()
+	check.Equal(t, "the worker is restarted", []string{"RestartPod@0"}, s.fired(t))
+}

@@ -19,7 +19,7 @@ type RestartPolicy struct {
 	Rules []Rule `json:"rules,omitempty"`
 
 	// budget bounds the restarts that are charged. A task that gives one has a budget of its
-	// own, beside the job's. Default: 20 in 86400 seconds.
+	// own, beside the job's, and so has each independent task. Default: 20 in 86400 seconds.
 	// +optional
 	Budget *Budget `json:"budget,omitempty"`
 
@@ -332,7 +332,7 @@ type Budget struct {
 //
 // +kubebuilder:validation:XValidation:rule="self.initialSeconds <= self.maxSeconds",fieldPath=".maxSeconds",messageExpression="'maxSeconds is the longest delay, and has to be at least initialSeconds, which is %d'.format([self.initialSeconds])"
 type Backoff struct {
-	// initialSeconds is the first delay; 0 is none. Default: 10. A job all of whose tasks are independent and that has no backoff has none.
+	// initialSeconds is the first delay; 0 is none. Default: 10. An independent task has none unless its policy or the job's gives a backoff.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
 	// +kubebuilder:default=10

@@ -3,7 +3,6 @@
 package rules
 
 import (
-	"slices"
 	"time"
 
 	"k8s.io/utils/ptr"
@@ -41,16 +40,19 @@ func (b ByTask) Of(task string) *Policy {
 
 // Policies are the policies of a job and of its tasks.
 func Policies(job *v1alpha1.TrainingJob) ByTask {
-	own := defaultPolicy(job.Spec.Supervisor != nil)
-	if !slices.ContainsFunc(job.Spec.Tasks, func(t v1alpha1.Task) bool { return !t.Independent }) {
-		own.InitialBackoff = 0 // the failure of one rank delays no other
-	}
-	own = own.overlaid("", job.Spec.RestartPolicy)
+	start := defaultPolicy(job.Spec.Supervisor != nil)
+	own := start.overlaid("", job.Spec.RestartPolicy)
+	start.InitialBackoff = 0
+	alone := start.overlaid("", job.Spec.RestartPolicy) // the failure of an independent rank delays no other
 	out := ByTask{"": &own}
 	for i := range job.Spec.Tasks {
 		t := &job.Spec.Tasks[i]
-		if t.RestartPolicy != nil {
-			p := own.overlaid(t.Name, t.RestartPolicy)
+		p := own
+		if t.Independent {
+			p = alone
+			p.Of, p.BudgetOf = t.Name, t.Name // nor does it use up the budget of the gang
+		}
+		if p = p.overlaid(t.Name, t.RestartPolicy); p.Of != "" {
 			out[t.Name] = &p
 		}
 	}

@@ -26,15 +26,21 @@ type policy struct {
 
 // policyOf lays the policy of a task over the job's, and that over the default. The empty name stands for the job.
 func policyOf(job *v1alpha1.TrainingJob, task string) policy {
-	p := policy{rules: defaultRules(), maxRestarts: 20, window: seconds(86400), unreachableAfter: seconds(60), gangDownAfter: seconds(60)}
-	if slices.ContainsFunc(job.Spec.Tasks, func(t v1alpha1.Task) bool { return !t.Independent }) {
-		p.backoff, p.maxBackoff = seconds(10), seconds(300)
+	p := policy{
+		rules: defaultRules(), maxRestarts: 20, window: seconds(86400), unreachableAfter: seconds(60), gangDownAfter: seconds(60),
+		backoff: seconds(10), maxBackoff: seconds(300),
+	}
+	i := slices.IndexFunc(job.Spec.Tasks, func(t v1alpha1.Task) bool { return t.Name == task })
+	alone := i >= 0 && job.Spec.Tasks[i].Independent
+	if alone {
+		p.backoff = 0
 	}
 	p.overlay("", job.Spec.RestartPolicy)
-	for i := range job.Spec.Tasks {
-		if t := &job.Spec.Tasks[i]; t.Name == task {
-			p.overlay(task, t.RestartPolicy)
-		}
+	if alone {
+		p.budgetOf = task
+	}
+	if i >= 0 {
+		p.overlay(task, job.Spec.Tasks[i].RestartPolicy)
 	}
 	return p
 }
