@@ -2,6 +2,8 @@ package serving
 
 import (
 	"context"
+	"crypto/tls"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -13,12 +15,17 @@ import (
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
-const most = 8
+const (
+	most = 8
+	// slow is the path of an answer that ends when it is released.
+	slow = "/slow"
+)
 
 // watched is a listener that counts what a server takes.
 type watched struct {
 	net.Listener
 	open, peak, bytes atomic.Int64
+	release           chan struct{} // ends slow answers
 }
 
 func (w *watched) Accept() (net.Conn, error) {
@@ -50,15 +57,26 @@ func (c *watchedConn) Close() error {
 // serve serves "ok" at an address of this machine.
 func serve(t *testing.T) *watched {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	raw, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &watched{Listener: listener}
-	server := HTTP(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
-	go func() { _ = server.Serve(Limit(w, most)) }()
+	listener := &watched{Listener: raw, release: make(chan struct{})}
+	server := HTTP(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == slow {
+			w.WriteHeader(http.StatusOK)
+			_ = http.NewResponseController(w).Flush()
+			select {
+			case <-listener.release:
+			case <-r.Context().Done():
+				return
+			}
+		}
+		_, _ = io.WriteString(w, "ok")
+	}))
+	go func() { _ = server.Serve(Limit(listener, most)) }()
 	t.Cleanup(func() { _ = server.Close() })
-	return w
+	return listener
 }
 
 func dial(t *testing.T, from string, to net.Addr) net.Conn {
@@ -126,4 +144,54 @@ func TestSilentClientsKeepNobodyOut(t *testing.T) {
 	if got := w.peak.Load(); got > most+1 {
 		t.Errorf("%d connections at once, and there may be %d", got, most)
 	}
+}
+
+// Clients at more addresses than there may be connections keep nobody out: one that sends its request at once is answered.
+func TestSilentClientsAtManyAddressesKeepNobodyOut(t *testing.T) {
+	w := serve(t)
+	for i := range 4 * most {
+		_, _ = io.WriteString(dial(t, fmt.Sprintf("127.0.1.%d", i+1), w.Addr()), "GET / HTTP/1.1\r\nA: ")
+	}
+	body, _ := get(t, w.Addr())
+	check.Equal(t, "answer to another client", "ok", body)
+}
+
+// An answer that takes its time goes on while other clients connect again and again.
+func TestNewcomersEndNoAnswer(t *testing.T) {
+	w := serve(t)
+	scrape := dial(t, "127.0.0.2", w.Addr())
+	_, _ = io.WriteString(scrape, "GET "+slow+" HTTP/1.1\r\nHost: a\r\n\r\n")
+	first := make([]byte, len("HTTP/1.1 200 OK"))
+	if _, err := io.ReadFull(scrape, first); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 * most {
+		dial(t, fmt.Sprintf("127.0.1.%d", i+1), w.Addr())
+	}
+	body, _ := get(t, w.Addr())
+	check.Equal(t, "answer to another client", "ok", body)
+	if got := w.peak.Load(); got > most+2 { // the answer, and the one that gives way
+		t.Errorf("%d connections at once", got)
+	}
+	close(w.release)
+	rest, err := io.ReadAll(scrape)
+	if err != nil || !strings.Contains(string(rest), "\r\nok\r\n") {
+		t.Errorf("the rest of the answer: %q, %v", rest, err)
+	}
+}
+
+// A server behind TLS knows the connections of its requests, too.
+func TestTheConnectionOfARequest(t *testing.T) {
+	c := newDoor()
+	c.come("a:1")
+	conn := c.accepted[c.came[0]]
+	check.Equal(t, "its own", true, connOf(withConn(t.Context(), conn)) == conn)
+	check.Equal(t, "within TLS", true, connOf(withConn(t.Context(), tls.Server(conn, nil))) == conn)
+	check.Equal(t, "of no Listener", true, connOf(withConn(t.Context(), c.came[0])) == nil)
+}
+
+func TestAProbeHasLittleTime(t *testing.T) {
+	probes := Probes(http.NotFoundHandler())
+	check.Equal(t, "for its header", probeTimeout, probes.ReadHeaderTimeout)
+	check.Equal(t, "bytes of header", maxProbeHeader, probes.MaxHeaderBytes)
 }

@@ -6,20 +6,22 @@ import (
 	"sync"
 )
 
-// Listener bounds the connections of clients that the server does not know. When there are too many, the address with the most gives
-// one up, so that no client keeps those of other addresses out. A newcomer is refused only where no address has more than its own.
+// Listener bounds the connections of clients that the server does not know: those whose request is arriving and, apart from them,
+// those whose request is being answered. Where there are too many, the newcomer is let in and another connection of its kind is closed:
+// the oldest of the address with the most, or the oldest of all where addresses have as many. So clients that hold connections keep
+// nobody out, from however many addresses.
 type Listener struct {
 	net.Listener
-	most int
 
-	mu      sync.Mutex
-	unknown map[string][]*Conn // by the client's address, the oldest first
-	count   int
+	mu        sync.Mutex
+	arriving  crowd
+	answering crowd
+	entered   int64
 }
 
-// Limit returns a listener with at most so many connections of clients that are not known.
+// Limit returns a listener with at most so many connections of each kind of clients that are not known.
 func Limit(l net.Listener, most int) *Listener {
-	return &Listener{Listener: l, most: most, unknown: map[string][]*Conn{}}
+	return &Listener{Listener: l, arriving: newCrowd(most), answering: newCrowd(most)}
 }
 
 // Accept returns the next connection, which is a *Conn.
@@ -30,57 +32,32 @@ func (l *Listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		c := &Conn{Conn: accepted, listener: l, source: sourceOf(accepted)}
-		if l.enter(c) {
+		if l.enter(c, &l.arriving) {
 			return c, nil
 		}
 	}
 }
 
-// enter counts a connection as one of an unknown client, and closes one where there are too many. It reports whether c stays.
-func (l *Listener) enter(c *Conn) bool {
-	victim := l.add(c)
+// enter counts a connection in a crowd, and closes one where there are too many. It reports whether c stays.
+func (l *Listener) enter(c *Conn, in *crowd) bool {
+	victim := l.move(c, in)
 	if victim != nil {
 		_ = victim.Close()
 	}
 	return victim != c
 }
 
-// add returns the connection that has to give way, if any.
-func (l *Listener) add(c *Conn) *Conn {
+// move counts a connection in a crowd, and no longer in the one before. It returns the connection that has to give way, if any.
+func (l *Listener) move(c *Conn, in *crowd) *Conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c.closed || c.streams > 0 {
 		return nil
 	}
-	l.unknown[c.source] = append(l.unknown[c.source], c)
-	if l.count++; l.count <= l.most {
-		return nil
-	}
-	victim := c
-	for source, conns := range l.unknown {
-		if len(conns) > len(l.unknown[victim.source]) {
-			victim = l.unknown[source][0]
-		}
-	}
-	l.remove(victim)
-	return victim
-}
-
-// remove has a connection counted no longer. The caller has the lock.
-func (l *Listener) remove(c *Conn) {
-	conns := l.unknown[c.source]
-	for i := range conns {
-		if conns[i] != c {
-			continue
-		}
-		l.count--
-		if len(conns) == 1 {
-			delete(l.unknown, c.source)
-			return
-		}
-		l.unknown[c.source] = append(conns[:i:i], conns[i+1:]...)
-		return
-	}
+	c.leave()
+	l.entered++
+	c.in, c.entered = in, l.entered
+	return in.add(c)
 }
 
 // Conn is a connection that a Listener has accepted.
@@ -89,6 +66,8 @@ type Conn struct {
 	listener *Listener
 	source   string
 	// The listener's lock guards these.
+	in      *crowd
+	entered int64
 	streams int
 	closed  bool
 }
@@ -98,12 +77,23 @@ func (c *Conn) Known() (done func()) {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()
 	c.streams++
-	c.listener.remove(c)
+	c.leave()
 	return func() {
 		c.listener.mu.Lock()
 		c.streams--
 		c.listener.mu.Unlock()
-		c.listener.enter(c)
+		c.listener.enter(c, &c.listener.arriving)
+	}
+}
+
+// answering has the connection counted as one whose request has arrived.
+func (c *Conn) answering() { c.listener.enter(c, &c.listener.answering) }
+
+// leave has the connection counted no longer. The caller has the lock.
+func (c *Conn) leave() {
+	if c.in != nil {
+		c.in.remove(c)
+		c.in = nil
 	}
 }
 
@@ -111,7 +101,7 @@ func (c *Conn) Known() (done func()) {
 func (c *Conn) Close() error {
 	c.listener.mu.Lock()
 	c.closed = true
-	c.listener.remove(c)
+	c.leave()
 	c.listener.mu.Unlock()
 	return c.Conn.Close()
 }

@@ -37,22 +37,22 @@ func (q *queue) Accept() (net.Conn, error) {
 func (*queue) Close() error   { return nil }
 func (*queue) Addr() net.Addr { return address("") }
 
-// crowd is a listener for three clients that are not known, and those that have come.
-type crowd struct {
+// door is a listener for three clients that are not known, and those that have come.
+type door struct {
 	waiting  queue
 	listener *Listener
 	came     []*client
 	accepted map[*client]*Conn
 }
 
-func newCrowd() *crowd {
-	c := &crowd{accepted: map[*client]*Conn{}}
+func newDoor() *door {
+	c := &door{accepted: map[*client]*Conn{}}
 	c.listener = Limit(&c.waiting, 3)
 	return c
 }
 
 // come has clients of these addresses connect, one after the other.
-func (c *crowd) come(addresses ...string) {
+func (c *door) come(addresses ...string) {
 	for _, a := range addresses {
 		next := &client{address: a}
 		c.came, c.waiting = append(c.came, next), append(c.waiting, next)
@@ -63,7 +63,7 @@ func (c *crowd) come(addresses ...string) {
 }
 
 // open are the addresses of the clients whose connections stay, in their order.
-func (c *crowd) open() string {
+func (c *door) open() string {
 	var out []string
 	for _, client := range c.came {
 		if !client.closed {
@@ -75,17 +75,18 @@ func (c *crowd) open() string {
 
 func TestAnAddressTakesNoOthersPlace(t *testing.T) {
 	for name, tc := range map[string]struct{ come, stay string }{
-		"room":                                {"a:1 b:1 c:1", "a:1 b:1 c:1"},
-		"the first of the most gives way":     {"a:1 a:2 a:3 b:1", "a:2 a:3 b:1"},
-		"the most may be in the minority":     {"b:1 a:1 a:2 c:1", "b:1 a:2 c:1"},
-		"no newcomer of the most":             {"a:1 a:2 a:3 a:4 a:5", "a:1 a:2 a:3"},
-		"no newcomer of many":                 {"a:1 b:1 c:1 d:1", "a:1 b:1 c:1"},
-		"no newcomer that makes it the most":  {"a:1 b:1 c:1 a:2", "a:1 b:1 c:1"},
-		"of the same share the newcomer goes": {"a:1 a:2 b:1 b:2", "a:1 a:2 b:1"},
-		"IPv6":                                {"[fd00::1]:1 [fd00::1]:2 [fd00::1]:3 [fd00::2]:1", "[fd00::1]:2 [fd00::1]:3 [fd00::2]:1"},
+		"room":                              {"a:1 b:1 c:1", "a:1 b:1 c:1"},
+		"the first of the most gives way":   {"a:1 a:2 a:3 b:1", "a:2 a:3 b:1"},
+		"the most may be in the minority":   {"b:1 a:1 a:2 c:1", "b:1 a:2 c:1"},
+		"a newcomer of the most":            {"a:1 a:2 a:3 a:4 a:5", "a:3 a:4 a:5"},
+		"a newcomer beside many addresses":  {"a:1 b:1 c:1 d:1", "b:1 c:1 d:1"},
+		"many addresses, again and again":   {"a:1 b:1 c:1 d:1 a:2 b:2 c:2 e:1", "b:2 c:2 e:1"},
+		"a newcomer that makes it the most": {"a:1 b:1 c:1 a:2", "b:1 c:1 a:2"},
+		"of the same share the oldest goes": {"a:1 a:2 b:1 b:2", "a:2 b:1 b:2"},
+		"IPv6":                              {"[fd00::1]:1 [fd00::1]:2 [fd00::1]:3 [fd00::2]:1", "[fd00::1]:2 [fd00::1]:3 [fd00::2]:1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCrowd()
+			c := newDoor()
 			c.come(strings.Fields(tc.come)...)
 			check.Equal(t, "connections", tc.stay, c.open())
 		})
@@ -93,17 +94,17 @@ func TestAnAddressTakesNoOthersPlace(t *testing.T) {
 }
 
 func TestAClosedConnectionMakesRoom(t *testing.T) {
-	c := newCrowd()
+	c := newDoor()
 	c.come("a:1", "b:1", "c:1")
 	for range 2 { // as servers do
 		_ = c.accepted[c.came[1]].Close()
 	}
 	c.come("d:1", "e:1")
-	check.Equal(t, "connections", "a:1 c:1 d:1", c.open())
+	check.Equal(t, "connections", "c:1 d:1 e:1", c.open())
 }
 
 func TestWhoIsKnownDoesNotCount(t *testing.T) {
-	c := newCrowd()
+	c := newDoor()
 	c.come("a:1", "a:2")
 	first := c.accepted[c.came[0]]
 	done, again := first.Known(), first.Known()
@@ -112,5 +113,21 @@ func TestWhoIsKnownDoesNotCount(t *testing.T) {
 	done()
 	check.Equal(t, "with one stream less", "a:1 a:3 a:4 b:1", c.open())
 	again()
-	check.Equal(t, "without streams", "a:3 a:4 b:1", c.open())
+	check.Equal(t, "without streams", "a:1 a:4 b:1", c.open())
+}
+
+// Clients whose requests arrive slowly end no answer, and answers that are taken slowly keep no request out.
+func TestRequestsAndAnswersAreCountedApart(t *testing.T) {
+	c := newDoor()
+	c.come("a:1", "b:1", "c:1")
+	for _, client := range c.came {
+		c.accepted[client].answering()
+	}
+	c.come("d:1", "e:1", "f:1", "g:1")
+	check.Equal(t, "connections", "a:1 b:1 c:1 e:1 f:1 g:1", c.open())
+	c.accepted[c.came[6]].answering()
+	check.Equal(t, "with one answer more", "b:1 c:1 e:1 f:1 g:1", c.open())
+	c.accepted[c.came[3]].answering()
+	c.come("h:1")
+	check.Equal(t, "one that was closed counts no longer", "b:1 c:1 e:1 f:1 g:1 h:1", c.open())
 }

@@ -93,8 +93,8 @@ func run(o *options) error {
 	if a.reporter, err = newReporter(o, a.metrics); err != nil {
 		return err
 	}
-	defer serve(o.probeAddress, "/healthz", alive, stop, a.log)()
-	defer serve(o.metrics, "/metrics", a.metrics.Handler(), stop, a.log)()
+	defer serve(o.probeAddress, serving.Probes(only("/healthz", alive)), maxProbers, stop, a.log)()
+	defer serve(o.metrics, serving.HTTP(only("/metrics", a.metrics.Handler())), maxScrapers, stop, a.log)()
 	a.loop(ctx, o.interval)
 	return a.reader.Close(context.Background())
 }
@@ -131,24 +131,29 @@ func newReporter(o *options, metrics *healthagent.Metrics) (*healthagent.Reporte
 // engine that blocks is something to report, and a restart of the agent mends nothing.
 var alive = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 
-// maxConnections of the server of metrics, and of that of probes, at once.
-const maxConnections = 16
+// maxScrapers and maxProbers are how many connections of either server may have their requests arrive, and how many may be answered,
+// at once.
+const maxScrapers, maxProbers = 16, 128
 
-// serve answers a path at an address until it is closed; where it cannot, the agent stops.
-func serve(address, path string, handler http.Handler, stop func(), log *slog.Logger) (closing func()) {
+// only returns a handler of one path.
+func only(path string, handler http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET "+path, handler)
+	return mux
+}
+
+// serve serves at an address until it is closed; where it cannot, the agent stops.
+func serve(address string, server *http.Server, most int, stop func(), log *slog.Logger) (closing func()) {
 	if address == "0" {
 		return func() {}
 	}
-	mux := http.NewServeMux()
-	mux.Handle("GET "+path, handler)
-	server := serving.HTTP(mux)
 	go func() {
-		listener, err := serving.Listen(context.Background(), address, maxConnections)
+		listener, err := serving.Listen(context.Background(), address, most)
 		if err == nil {
 			err = server.Serve(listener)
 		}
 		if !errors.Is(err, http.ErrServerClosed) {
-			log.Error("cannot serve "+path, "error", err)
+			log.Error("cannot serve", "address", address, "error", err)
 			stop()
 		}
 	}()

@@ -18,14 +18,21 @@ import (
 const (
 	// off is the address of a server that does not run.
 	off = "0"
-	// maxConnections of either server at once: each may be a scrape, which holds all metrics in memory.
-	maxConnections = 32
+	// maxScrapers is how many connections of the server of metrics may have their requests arrive, and how many may be answered, at once.
+	maxScrapers = 32
+	// maxScrapes are gathered at once, each of which holds all metrics in memory: those that are answered, and as many whose
+	// connections have given way and that end soon.
+	maxScrapes = 2 * maxScrapers
+	// maxProbers is maxScrapers for probes: an answer costs nothing, and a kubelet whose probes fail restarts the manager.
+	maxProbers = 256
 )
 
 // addServers adds the servers that are on to a manager.
 func (o *options) addServers(ctx context.Context, mgr manager.Manager, ready healthz.Checker) error {
 	measured, probed := http.NewServeMux(), http.NewServeMux()
-	measured.Handle("/metrics", promhttp.HandlerFor(metrics.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
+	measured.Handle("/metrics", promhttp.HandlerFor(metrics.Registry, promhttp.HandlerOpts{
+		ErrorHandling: promhttp.HTTPErrorOnError, MaxRequestsInFlight: maxScrapes,
+	}))
 	for path, checks := range map[string]map[string]healthz.Checker{"/healthz": {"healthz": healthz.Ping}, "/readyz": {"readyz": ready}} {
 		handler := http.StripPrefix(path, &healthz.Handler{Checks: checks})
 		probed.Handle(path, handler)
@@ -33,19 +40,20 @@ func (o *options) addServers(ctx context.Context, mgr manager.Manager, ready hea
 	}
 	for _, s := range []struct {
 		name, flag, address string
-		handler             http.Handler
+		most                int
+		server              *http.Server
 	}{
-		{"metrics", "--metrics-bind-address", o.metricsAddress, measured},
-		{"probes", "--health-probe-bind-address", o.probeAddress, probed},
+		{"metrics", "--metrics-bind-address", o.metricsAddress, maxScrapers, serving.HTTP(measured)},
+		{"probes", "--health-probe-bind-address", o.probeAddress, maxProbers, serving.Probes(probed)},
 	} {
 		if s.address == off || s.address == "" {
 			continue
 		}
-		listener, err := serving.Listen(ctx, s.address, maxConnections)
+		listener, err := serving.Listen(ctx, s.address, s.most)
 		if err != nil {
 			return fmt.Errorf("%s=%s: %w", s.flag, s.address, err)
 		}
-		if err := mgr.Add(serving.Runnable(s.name, listener, s.handler)); err != nil {
+		if err := mgr.Add(serving.Runnable(s.name, listener, s.server)); err != nil {
 			return err
 		}
 	}

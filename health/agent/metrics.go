@@ -77,9 +77,12 @@ func NewMetrics() *Metrics {
 // Registry holds them.
 func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
 
+// maxScrapes are gathered at once. The server answers half as many; the others end soon, because their connections have given way.
+const maxScrapes = 32
+
 // Handler serves them.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
 }
 
 // Polled counts a poll.

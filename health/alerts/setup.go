@@ -34,8 +34,7 @@ const Off = "0"
 // In maxTime it suffices to read again and go on writing what a payload of maxAlerts nodes left.
 const qps, burst = 200, 500
 
-// maxConnections is how many there may be at once: those of requests that are worked on, that wait for a turn, and of clients that have
-// not said who they are.
+// maxConnections is how many clients may send their requests at once, and how many may have theirs worked on or wait for a turn.
 const maxConnections = 128
 
 // The files of CertDir.
@@ -113,7 +112,7 @@ func (o Options) serve(ctx context.Context, mgr manager.Manager, handler http.Ha
 		MinVersion:     tls.VersionTLS12,
 		NextProtos:     []string{"http/1.1"}, // one stream, one slot
 	})
-	return mgr.Add(serving.Runnable("alerts", listener, handler))
+	return mgr.Add(serving.Runnable("alerts", listener, serving.HTTP(handler)))
 }
 
 // certificates reads the receiver's certificate again when it changes. Where it cannot, the last one is served: no recovery depends on it.

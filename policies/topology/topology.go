@@ -95,11 +95,10 @@ func (h HyperNode) Holds(nodes []string) bool {
 	return true
 }
 
-// AnyApart reports whether some HyperNode up to a tier, of any where that is negative,
-// shares no node with the named ones.
-func (t *Topology) AnyApart(names []string, highest int32) bool {
+// Apart returns the HyperNodes up to a tier, of any where that is negative, that share no node with the named ones.
+func (t *Topology) Apart(names []string, highest int32) []HyperNode {
 	if t == nil {
-		return false
+		return nil
 	}
 	near := map[string]bool{}
 	for _, name := range names {
@@ -107,9 +106,8 @@ func (t *Topology) AnyApart(names []string, highest int32) bool {
 			near[n] = true
 		}
 	}
-	return slices.ContainsFunc(t.byTier, func(h HyperNode) bool {
-		return len(h.Nodes) > 0 && (highest < 0 || h.Tier <= highest) &&
-			!slices.ContainsFunc(h.Nodes, func(n string) bool { return near[n] })
+	return slices.DeleteFunc(slices.Clone(t.byTier), func(h HyperNode) bool {
+		return len(h.Nodes) == 0 || (highest >= 0 && h.Tier > highest) || slices.ContainsFunc(h.Nodes, func(n string) bool { return near[n] })
 	})
 }
 

@@ -61,22 +61,8 @@ func (t *tenant) stuckBy() string {
 		return outOfStep
 	case t.job.Status.Placement == nil:
 		return neverPlaced
-	case t.leavesTooLittle():
-		return leftTooMuch
 	}
 	return ""
-}
-
-// leavesTooLittle reports whether the homes that a job has left and keeps away from leave it fewer nodes than it
-// needs.
-func (t *tenant) leavesTooLittle() bool {
-	room := 0
-	for _, name := range t.names {
-		if t.nodes[name].good() && !t.hasLeft(name) {
-			room += gpus / t.request
-		}
-	}
-	return room < len(ranksOf(t.job, &t.job.Status))
 }
 
 // endTrouble mends what is broken, and ends dry runs and suspensions.

@@ -16,7 +16,6 @@ const (
 	spareInVain = "spare in vain"
 	outOfStep   = "out of step"
 	neverPlaced = "never placed"
-	leftTooMuch = "left too much"
 
 	releasedHold = "released hold"
 )
@@ -34,10 +33,6 @@ var knownFailures = []known{
 	{
 		invariant: Liveness, respect: neverPlaced, rare: true, seed: 27589,
 		why: "Before a gang has been placed as a whole, a rank without a node is no failure. A gang of which a part is placed, because a bind was lost or a pod fell meanwhile, waits for ever where there is no room beside that part.",
-	},
-	{
-		invariant: Liveness, respect: leftTooMuch, rare: true, seed: 58971,
-		why: "A job whose gang is smaller than its replicas relocates for the replica that finds no room, over and over: the homes that it has left leave room for the gang, and not for all replicas.",
 	},
 	{
 		invariant: Holds, respect: releasedHold, rare: true, seed: 16931,

@@ -3,6 +3,7 @@
 package simulation
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,11 +31,12 @@ func TestOraclesOfTheKinds(t *testing.T) {
 	}{
 		"two jobs wait for each other's holds": {sharedNodes, Holds, "", func(w *world, job *tenant) {
 			other := w.tenants[1]
+			mine, theirs := job.pods[0], other.pods[0]
+			theirs.Node = w.names[slices.IndexFunc(w.names, func(name string) bool { return w.leafOf(name) != w.leafOf(mine.Node) })]
+			w.changed("pod %s is in another leaf", theirs.Name)
 			for _, name := range w.names {
 				w.nodes[name].foreign += w.free(w.nodes[name])
 			}
-			mine := job.pods[0]
-			theirs := other.findPod(func(p *pod) bool { return p.Node != mine.Node })
 			w.nodes[mine.Node].holds = map[string]string{other.name: v1alpha1.HoldStanding}
 			w.nodes[theirs.Node].holds = map[string]string{job.name: v1alpha1.HoldStanding}
 			job.job.Status.Placement.HyperNode, other.job.Status.Placement.HyperNode = w.leafOf(mine.Node), w.leafOf(theirs.Node)
