@@ -3,6 +3,7 @@
 package gang
 
 import (
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,19 +20,41 @@ func ParseIndexes(text string) Indexes {
 	if text == "" {
 		return nil
 	}
-	set := make(Indexes, 0, strings.Count(text, ",")+1)
-	for part := range strings.SplitSeq(text, ",") {
-		from, to, isRange := strings.Cut(part, "-")
-		first, err := strconv.ParseInt(from, 10, 32)
-		last := first
-		if err == nil && isRange {
-			last, err = strconv.ParseInt(to, 10, 32)
-		}
-		if err == nil && first <= last {
-			set = append(set, span{int32(first), int32(last)})
+	return slices.AppendSeq(make(Indexes, 0, strings.Count(text, ",")+1), spansOf(text))
+}
+
+// HasIndex reports whether an index is in the set of a text, and allocates nothing.
+func HasIndex(text string, index int32) bool {
+	for s := range spansOf(text) {
+		if s.last >= index {
+			return s.first <= index
 		}
 	}
-	return set
+	return false
+}
+
+// spansOf reads the spans of a text.
+func spansOf(text string) iter.Seq[span] {
+	return func(yield func(span) bool) {
+		const none = -1
+		first, last := int32(none), int32(none)
+		for i := 0; i <= len(text); i++ {
+			switch {
+			case i == len(text) || text[i] == ',':
+				if first == none {
+					first = last
+				}
+				if last != none && first <= last && !yield(span{first, last}) {
+					return
+				}
+				first, last = none, none
+			case text[i] == '-':
+				first, last = last, none
+			case '0' <= text[i] && text[i] <= '9':
+				last = max(last, 0)*10 + int32(text[i]-'0')
+			}
+		}
+	}
 }
 
 // String is the text of the set.

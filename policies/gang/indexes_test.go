@@ -60,6 +60,7 @@ func TestIndexesAreASet(t *testing.T) {
 		var members []int32
 		for i := range int32(40) {
 			check.Equal(t, "has", want[i], set.Has(i))
+			check.Equal(t, "has by its text", want[i], HasIndex(set.String(), i))
 			if want[i] {
 				members = append(members, i)
 			}

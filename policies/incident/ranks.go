@@ -16,16 +16,21 @@ func Unnamed(inc *v1alpha1.Incident) bool {
 }
 
 // Names reports whether a rank is one of those that failed in an incident, and that it brings back.
-func Names(inc *v1alpha1.Incident, r gang.Rank) bool { return Failed(inc, r.Task).Has(r.Index) }
+func Names(inc *v1alpha1.Incident, r gang.Rank) bool {
+	if len(inc.Ranks) > 0 {
+		return gang.HasIndex(ranksOf(inc, r.Task).Failed, r.Index)
+	}
+	return Failed(inc, r.Task).Has(r.Index)
+}
 
 // IsVictim reports whether a rank failed only in the wake of an incident.
 func IsVictim(inc *v1alpha1.Incident, r gang.Rank) bool {
-	return gang.ParseIndexes(ranksOf(inc, r.Task).Victims).Has(r.Index)
+	return gang.HasIndex(ranksOf(inc, r.Task).Victims, r.Index)
 }
 
 // LostPod reports whether the pod of a rank was gone before a step of its incident asked for that.
 func LostPod(inc *v1alpha1.Incident, r gang.Rank) bool {
-	return gang.ParseIndexes(ranksOf(inc, r.Task).PodGone).Has(r.Index)
+	return gang.HasIndex(ranksOf(inc, r.Task).PodGone, r.Index)
 }
 
 // Failed are the ranks of a task that failed in an incident. Where an earlier version of the manager wrote it, they are those that it names.
