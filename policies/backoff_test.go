@@ -126,7 +126,7 @@ func TestAProgramFailsAgainInItsPod(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := tc.start()
-			s.Now = sceneStart.Truncate(time.Second)
+			s.Now = sceneStart.Truncate(time.Second).Add(time.Minute)
 			if s.Job.Spec.Supervisor != nil {
 				s.fails(1, 1)
 			} else {
