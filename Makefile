@@ -39,6 +39,8 @@ REAL_SKIP ?= TestFourCrashesInARow|TestTorchrunResumesAfterAKilledNode
 INSTALLATIONS ?= TestTheChart
 # Random histories of test-sim.
 HISTORIES ?= 100000
+# Parts of test-million.
+PARTS ?= 0 1 2 3 4 5 6 7 8 9
 # Nodes of test-week.
 NODES ?= 5000
 
@@ -154,6 +156,12 @@ test: prereqs cluster-binaries ## run every test that needs no root: with the ra
 test-sim: prereqs ## run 100000 random histories of the recovery engine; SEED=n replays one
 	go test ./test/simulation -count=1 -v -timeout=60m -run 'TestHistories$$' -histories=$(HISTORIES) $(if $(SEED),-seed=$(SEED))
 	go test ./test/epochs -count=1 -v -timeout=60m -histories=$(HISTORIES) $(if $(SEED),-seed=$(SEED))
+
+.PHONY: test-million
+test-million: prereqs ## run 1000000 random histories in ten parts, and list those that pass in test/simulation/histories.json: hours; PARTS="3 4" plays these
+	for part in $(PARTS); do \
+	  go test ./test/simulation -count=1 -v -timeout=12h -run 'TestHistories$$' -histories=100000 -from=$$((1000000 + part * 100000)) -record=histories.json || exit 1; \
+	done
 
 .PHONY: test-week
 test-week: prereqs ## play a week of 5000 healthy nodes, NODES=n of another number: nothing may be found ill

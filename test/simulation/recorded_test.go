@@ -1,0 +1,78 @@
+// Large runs are played in parts. Each part that passes is listed in histories.json, with the commit that it was played on.
+
+package simulation
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"io/fs"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var recordTo = flag.String("record", "", "file that lists the parts that have passed; a part that it lists for this commit is not played again")
+
+// part is some histories that have passed.
+type part struct {
+	// Commit that last changed the engine, the API or the simulation.
+	Commit string `json:"commit"`
+	// From is the seed of the first history. The others have the seeds that follow.
+	From      uint64 `json:"from"`
+	Histories int    `json:"histories"`
+	// Known is how many known failures were seen.
+	Known int `json:"known"`
+}
+
+// thisPart is the part that the flags ask for. The tree has to be as committed.
+func thisPart(t *testing.T) part {
+	t.Helper()
+	git := func(args ...string) string {
+		out, err := exec.Command("git", args...).Output()
+		if err != nil {
+			t.Fatalf("git %s: %v", strings.Join(args, " "), err)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	tested := []string{"--", ":/policies", ":/api", ".", ":!" + *recordTo}
+	if changed := git(append([]string{"status", "--porcelain", "--untracked-files=no"}, tested...)...); changed != "" {
+		t.Fatalf("a part is recorded with its commit, and these files are not as committed:\n%s", changed)
+	}
+	return part{Commit: git(append([]string{"log", "-1", "--format=%H"}, tested...)...), From: *from, Histories: *histories}
+}
+
+// isRecorded reports whether a part has passed already.
+func isRecorded(t *testing.T, p part) bool {
+	t.Helper()
+	return slices.ContainsFunc(recordedParts(t), func(q part) bool { return p.Commit == q.Commit && p.From == q.From && p.Histories == q.Histories })
+}
+
+func recordedParts(t *testing.T) (all []part) {
+	t.Helper()
+	raw, err := os.ReadFile(*recordTo)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, &all)
+	}
+	if err != nil {
+		t.Fatalf("read the parts that have passed: %v", err)
+	}
+	return all
+}
+
+// recordPart adds a part to the file.
+func recordPart(t *testing.T, p part) {
+	t.Helper()
+	raw, err := json.MarshalIndent(append(recordedParts(t), p), "", "  ")
+	if err == nil {
+		err = os.WriteFile(*recordTo, append(raw, '\n'), 0o644)
+	}
+	if err != nil {
+		t.Fatalf("record the part: %v", err)
+	}
+}
