@@ -127,6 +127,12 @@ func (v *View) nextRung(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (
 	return Rung{step.Action, index, at}, true
 }
 
+// HasStepLeft reports whether an incident has a step that it has not taken.
+func (v *View) HasStepLeft(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+	_, left := v.nextRung(s, inc)
+	return left
+}
+
 // lastMove is when the last of some steps was taken, other starts of the programs apart: these keep no later step waiting.
 func lastMove(steps []v1alpha1.FiredStep) time.Time {
 	for _, f := range slices.Backward(steps) {

@@ -83,17 +83,35 @@ func (v *View) VictimsUntil(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Inciden
 	return from.Add(victimTimeout)
 }
 
-// VictimsDue is when the next victims will have had their time.
+// MeetsUntil is until when the ranks of an incident without steps left have time to come back by themselves. It is as long after the last
+// restart as the incident had lasted by then, so that a program that fails at each start is restarted less and less often.
+func MeetsUntil(inc *v1alpha1.Incident) time.Time {
+	last := LastRestart(inc)
+	return last.Add(last.Sub(inc.StartTime.Time))
+}
+
+// VictimsDue is when the next victims, or ranks that fail in place although their incident has restarted them, will have had their time.
 func (v *View) VictimsDue(s *v1alpha1.TrainingJobStatus) time.Time {
 	var next time.Time
 	for i := range s.Incidents {
-		if inc := &s.Incidents[i]; inc.Outcome == "" && v.hasVictims(s, inc) {
-			if until := v.VictimsUntil(s, inc); until.After(v.Now) {
-				next = instant.Earliest(next, until)
-			}
+		inc := &s.Incidents[i]
+		if inc.Outcome != "" || !(v.hasVictims(s, inc) || v.stillFails(s, inc)) {
+			continue
+		}
+		until := v.VictimsUntil(s, inc)
+		if !until.After(v.Now) {
+			until = MeetsUntil(inc)
+		}
+		if until.After(v.Now) {
+			next = instant.Earliest(next, until)
 		}
 	}
 	return next
+}
+
+// stillFails reports whether an incident has restarted something, and its kubelet restarts one of its ranks.
+func (v *View) stillFails(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+	return Restarted(inc) && !v.EveryRankOf(inc, func(r gang.Rank) bool { return !v.failsInPlace(s, r) || v.ProcessFailed(v.Pod(r)) })
 }
 
 // isUncovered reports whether a rank has no open incident other than one that the breaker holds back.

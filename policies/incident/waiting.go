@@ -9,7 +9,8 @@ import (
 )
 
 // WaitsForCapacity reports whether an incident waits for nothing but room, or a pod that does not start, for which a rule of its own
-// decides. Its ladder pauses meanwhile: restarting healthy ranks makes no room.
+// decides. Its ladder pauses meanwhile: restarting healthy ranks makes no room. Ranks that only fail in place wait for neither, although
+// an incident about room may concern them since it has restarted the job.
 func (v *View) WaitsForCapacity(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
 	if inc.Trigger == v1alpha1.PodPending || (rules.OfJob(inc.Trigger) && !Restarted(inc)) || Requested(inc) || rules.OnlyFails(v.RuleOf(inc)) {
 		return false
@@ -22,7 +23,7 @@ func (v *View) WaitsForCapacity(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Inc
 		if v.State(s, r) >= gang.Working {
 			return true
 		}
-		waiting = true
+		waiting = waiting || !v.failsInPlace(s, r)
 		another := v.waitingFor(s, r, v1alpha1.PodPending, v1alpha1.PodNotStarted)
 		p := v.Pod(r)
 		return another != nil && another != inc && (p == nil || !p.Finished())

@@ -29,6 +29,7 @@ func (e Engine) noteFailures(s *v1alpha1.TrainingJobStatus) {
 			e.explain(s, inc, f)
 			e.takenAway(s, inc, f)
 			e.restartMissed(s, inc, f)
+			victims.bringBack(inc, f)
 			continue
 		}
 		if cause != nil {

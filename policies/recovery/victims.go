@@ -14,13 +14,16 @@ type victims struct {
 	s *v1alpha1.TrainingJobStatus
 	// overdue are the incidents whose victims have had their time.
 	overdue map[int32]bool
+	// exhausted are the incidents whose own ranks have had theirs, should no step be left.
+	exhausted map[int32]bool
 }
 
 func (e Engine) victims(s *v1alpha1.TrainingJobStatus) *victims {
-	v := &victims{e, s, map[int32]bool{}}
+	v := &victims{e, s, map[int32]bool{}, map[int32]bool{}}
 	for i := range s.Incidents {
 		if inc := &s.Incidents[i]; inc.Outcome == "" {
 			v.overdue[inc.ID] = !e.VictimsUntil(s, inc).After(e.Now)
+			v.exhausted[inc.ID] = v.overdue[inc.ID] && !incident.MeetsUntil(inc).After(e.Now)
 		}
 	}
 	return v
@@ -40,6 +43,19 @@ func (v *victims) note(inc *v1alpha1.Incident, f rules.Failure, rule v1alpha1.Ru
 		v.failVictim(v.s, inc, f)
 	default:
 		addVictim(inc, f)
+	}
+}
+
+// bringBack restarts a rank of a collective that its incident concerns, that fails in place, and that no step will restart: either the incident
+// has none left, or the rank was a victim until the incident came to concern its whole task. Kubelets restart such ranks one after the
+// other, each time later, and those that are there give up waiting for the others. Ranks that are restarted together meet.
+func (v *victims) bringBack(inc *v1alpha1.Incident, f rules.Failure) {
+	if f.Event != v1alpha1.PodNotReady || v.IsIndependent(f.Rank.Task) || !v.overdue[inc.ID] || !incident.Restarted(inc) {
+		return
+	}
+	victim := incident.IsVictim(inc, f.Rank) && !incident.Names(inc, f.Rank)
+	if victim || (v.exhausted[inc.ID] && !v.HasStepLeft(v.s, inc)) {
+		v.failVictim(v.s, inc, f)
 	}
 }
 

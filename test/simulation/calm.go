@@ -56,10 +56,7 @@ func (w *world) calmDown() {
 
 // stuckBy tells why a job that does not recover does not, where that is known.
 func (t *tenant) stuckBy() string {
-	switch {
-	case t.isOutOfStep():
-		return outOfStep
-	case t.job.Status.Placement == nil:
+	if t.job.Status.Placement == nil {
 		return neverPlaced
 	}
 	return ""
@@ -84,11 +81,6 @@ func (w *world) endTrouble() {
 			t.toggleSuspend()
 		}
 	}
-}
-
-// isOutOfStep reports whether nothing but the peers that come and go keeps a rank of a collective from training.
-func (t *tenant) isOutOfStep() bool {
-	return t.collective && t.findPod(func(p *pod) bool { return !p.Deleting && t.executes(p) && p.fault == peerFault }) != nil
 }
 
 // recovered reports whether every job is well or finished.

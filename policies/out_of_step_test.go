@@ -1,0 +1,144 @@
+// Tests of ranks whose kubelets restart them out of step: each is ready for a while, gives up waiting for the others, and fails again.
+
+package policies
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+// replaceAll has all pods that a step has restarted come back on their nodes, in the same second.
+func (s *scene) replaceAll() {
+	for i := range s.Pods {
+		if p := s.Pods[i]; gang.IsStale(s.status(), &p) {
+			s.replace(i)
+			s.bind(i, p.Node)
+		}
+	}
+}
+
+// alternate has one rank after the other be ready for half a minute, for some minutes.
+func (s *scene) alternate(minutes int) {
+	for range 2 * minutes {
+		for i := range s.Pods {
+			if s.Pods[i].Phase == corev1.PodRunning {
+				s.exits(i, 1, s.Now.Sub(sceneStart))
+			}
+		}
+		s.restarts(int(s.Now.Unix()/30) % len(s.Pods))
+		s.after(30 * time.Second).decide()
+	}
+}
+
+// A ladder has come to its end, and its ranks do not meet: those that are down are restarted together, ever less often.
+func TestRanksThatDoNotMeetAreRestartedTogether(t *testing.T) {
+	s := running(3, rule("all", step(v1alpha1.RestartJob, 0)))
+	s.exits(0, 1, 0)
+	s.decide()
+	s.replaceAll()
+	s.alternate(5)
+	check.Equal(t, "lives, as long as kubelets may take", []int32{1, 1, 1}, s.lives())
+	var together []time.Duration
+	for range 60 {
+		before := s.lives()
+		s.alternate(1)
+		raised := 0
+		for i, life := range s.lives() {
+			raised += int(life - before[i])
+		}
+		if raised > 0 {
+			check.Equal(t, "restarted together", true, raised >= 2)
+			together = append(together, s.Now.Sub(sceneStart).Truncate(time.Minute))
+			s.replaceAll()
+		}
+	}
+	check.Equal(t, "restarted", []time.Duration{6 * time.Minute, 12 * time.Minute, 23 * time.Minute, 46 * time.Minute}, together)
+	check.Equal(t, "incidents", 1, len(s.status().Incidents))
+	check.Equal(t, "charged", int32(1), s.status().Restarts.Charged)
+}
+
+// It looks again just when they have had their time.
+func TestWhenRanksThatDoNotMeetAreLookedAt(t *testing.T) {
+	s := running(3, rule("all", step(v1alpha1.RestartJob, 0)))
+	s.exits(0, 1, 0)
+	s.decide()
+	for _, want := range []time.Duration{330, 660, 1320} {
+		s.replaceAll()
+		for i := range s.Pods {
+			s.exits(i, 1, s.Now.Sub(sceneStart))
+		}
+		d, life := s.decide(), s.lives()[0]
+		for hops := 0; s.lives()[0] == life && hops < 10; hops++ {
+			s.Now = d.Next
+			d = s.decide()
+		}
+		check.Equal(t, "restarted", want*time.Second, s.Now.Sub(sceneStart).Round(time.Second))
+	}
+}
+
+// While a step is left, the ladder says when they are restarted.
+func TestRanksThatDoNotMeetWaitForTheNextStep(t *testing.T) {
+	s := running(3, rule("all", step(v1alpha1.RestartJob, 0), step(v1alpha1.RestartJob, 3600)))
+	s.exits(0, 1, 0)
+	s.decide()
+	s.replaceAll()
+	s.alternate(58)
+	check.Equal(t, "lives", []int32{1, 1, 1}, s.lives())
+	s.alternate(3)
+	check.Equal(t, "fired", []string{"RestartJob@0", "RestartJob@3600"}, s.fired(t))
+}
+
+// A rank that has no peers is left to its kubelet.
+func TestAnIndependentRankMeetsNobody(t *testing.T) {
+	independent := func(t *v1alpha1.Task) { t.Independent = true }
+	s := aScene(aJob().tasks(task("worker", 3, independent)).policy(withRules(rule("all", step(v1alpha1.RestartPod, 0))))).started().placed()
+	s.exits(0, 1, 0)
+	s.decide()
+	s.replaceAll()
+	s.exits(0, 1, 0)
+	s.after(time.Hour).decide()
+	check.Equal(t, "lives", []int32{1, 0, 0}, s.lives())
+}
+
+// A step for a task restarts the head. The first victim that does not come back makes the incident one of all workers: they are restarted
+// together, and not the first alone.
+func TestVictimsOfATaskAreRestartedTogether(t *testing.T) {
+	s := aScene(aJob().tasks(task("head", 1), task("worker", 3)).policy(withRules(rule("all", step(v1alpha1.RestartTask, 0))))).started().placed()
+	s.exits(0, 1, 0)
+	s.decide()
+	for i := 1; i < 4; i++ {
+		s.exits(i, 1, time.Second)
+	}
+	s.after(time.Second).decide()
+	s.replaceAll()
+	d := s.after(time.Second).decide()
+	check.Equal(t, "lives", []int32{1, 0, 0, 0}, s.lives())
+	s.Now = d.Next
+	s.decide()
+	check.Equal(t, "lives, once victims have had their time", []int32{1, 1, 1, 1}, s.lives())
+	check.Equal(t, "fired", []string{"RestartTask@0", "RestartPod@331"}, s.fired(t))
+}
+
+// A rank that has found room, and fails there, waits for no room any more.
+func TestARankThatFailsInPlaceWaitsForNoRoom(t *testing.T) {
+	s := searching(rule("no-room", on(v1alpha1.PodPending), step(v1alpha1.RelocateJob, 0)), rule("all", step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartJob, 600)))
+	s.after(30 * time.Second).decide()
+	check.Equal(t, "trigger", v1alpha1.PodPending, s.incident(t).Trigger)
+	for i := range s.Pods {
+		s.replace(i)
+	}
+	s.decide()
+	for i, node := range []string{"n06", "n07", "n08"} {
+		s.bind(i, node)
+	}
+	s.exits(1, 1, 31*time.Second)
+	s.decide()
+	s.after(10 * time.Minute).decide()
+	check.Equal(t, "steps of the first", 2, len(s.status().Incidents[0].Steps))
+}
