@@ -17,8 +17,6 @@ const (
 	outOfStep   = "out of step"
 	neverPlaced = "never placed"
 	leftTooMuch = "left too much"
-
-	releasedHold = "released hold"
 )
 
 var knownFailures = []known{
@@ -38,10 +36,6 @@ var knownFailures = []known{
 	{
 		invariant: Liveness, respect: leftTooMuch, rare: true, seed: 58971,
 		why: "A job whose gang is smaller than its replicas relocates for the replica that finds no room, over and over: the homes that it has left leave room for the gang, and not for all replicas.",
-	},
-	{
-		invariant: Holds, respect: releasedHold, rare: true, seed: 16931,
-		why: "A node that the manager has just released, and holds again within the same second, has the same value of its taint in a cache that is behind.",
 	},
 }
 
