@@ -59,8 +59,6 @@ func (t *tenant) stuckBy() string {
 	switch {
 	case t.isOutOfStep():
 		return outOfStep
-	case t.job.Status.Placement == nil:
-		return neverPlaced
 	case t.leavesTooLittle():
 		return leftTooMuch
 	}

@@ -15,7 +15,6 @@ type known struct {
 const (
 	spareInVain = "spare in vain"
 	outOfStep   = "out of step"
-	neverPlaced = "never placed"
 	leftTooMuch = "left too much"
 )
 
@@ -28,10 +27,6 @@ var knownFailures = []known{
 	{
 		invariant: Scope, respect: spareInVain, kind: sharedNodes, rare: true, seed: 12933,
 		why: "A rank that was given the room of one spare, and still waits because its gang is not complete, is given that of another spare of the same node.",
-	},
-	{
-		invariant: Liveness, respect: neverPlaced, rare: true, seed: 27589,
-		why: "Before a gang has been placed as a whole, a rank without a node is no failure. A gang of which a part is placed, because a bind was lost or a pod fell meanwhile, waits for ever where there is no room beside that part.",
 	},
 	{
 		invariant: Liveness, respect: leftTooMuch, rare: true, seed: 58971,
