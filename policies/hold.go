@@ -35,21 +35,34 @@ func HoldKey(job *v1alpha1.TrainingJob) string {
 	return v1alpha1.HoldTaintPrefix + name + "-" + uid
 }
 
-// HoldValue is the value of the taint for one hold.
+// HoldValue is the value of the taint for one hold. No two holds have the same: a cache that is behind may show the taint of an
+// earlier hold, which was released since.
 func HoldValue(h v1alpha1.NodeHold) string {
-	if h.Until == nil {
-		return v1alpha1.HoldStanding
+	value := v1alpha1.HoldStanding
+	if h.Until != nil {
+		value = strconv.FormatInt(h.Until.Unix(), 10)
 	}
-	return strconv.FormatInt(h.Until.Unix(), 10)
+	if h.ID != "" { // unlike that of an earlier version of the manager
+		value += "-" + h.ID
+	}
+	return value
+}
+
+// holdEnd returns when a hold of this value ends; zero for a standing one. It returns false for a value that no manager could have
+// written.
+func holdEnd(value string) (time.Time, bool) {
+	end, _, _ := strings.Cut(value, "-")
+	if end == v1alpha1.HoldStanding {
+		return time.Time{}, true
+	}
+	until, err := strconv.ParseInt(end, 10, 64)
+	return time.Unix(until, 0), err == nil
 }
 
 // HoldExpired reports whether a hold of this value has ended. A value that no manager could have written has.
 func HoldExpired(value string, now time.Time) bool {
-	if value == v1alpha1.HoldStanding {
-		return false
-	}
-	until, err := strconv.ParseInt(value, 10, 64)
-	return err != nil || until <= now.Unix()
+	end, ok := holdEnd(value)
+	return !ok || (!end.IsZero() && end.Unix() <= now.Unix())
 }
 
 // hold says in status which nodes are held, and returns when the next hold ends.
@@ -71,7 +84,7 @@ func (j job) hold(s *v1alpha1.TrainingJobStatus) time.Time {
 	var refused refusedHolds
 	s.Holds, refused = j.grant(s, holds)
 	j.describeRefusedHolds(s, refused)
-	j.markLate(s, before)
+	j.markBegun(s, before)
 	if len(refused.overLimit) > 0 {
 		next = instant.Earliest(next, j.Now.Add(queueLimitCheck))
 	}
@@ -151,15 +164,16 @@ func NextHoldEnd(taints []corev1.Taint) time.Time {
 		if !strings.HasPrefix(t.Key, v1alpha1.HoldTaintPrefix) {
 			continue
 		}
-		if until, err := strconv.ParseInt(t.Value, 10, 64); err == nil {
-			next = instant.Earliest(next, time.Unix(until, 0))
+		if end, ok := holdEnd(t.Value); ok {
+			next = instant.Earliest(next, end)
 		}
 	}
 	return next
 }
 
-// markLate says which of the holds began when their nodes were free already.
-func (j job) markLate(s *v1alpha1.TrainingJobStatus, before []v1alpha1.NodeHold) {
+// markBegun gives the holds that begin their ids, and says which of them begin when their nodes are free already. The status is
+// written only over the version that was observed, so that no other hold has the same id.
+func (j job) markBegun(s *v1alpha1.TrainingJobStatus, before []v1alpha1.NodeHold) {
 	if len(s.Holds) == 0 {
 		return
 	}
@@ -172,9 +186,9 @@ func (j job) markLate(s *v1alpha1.TrainingJobStatus, before []v1alpha1.NodeHold)
 	for i := range s.Holds {
 		h := &s.Holds[i]
 		if was := placement.HoldOn(before, h.Node); was != nil {
-			h.Late = was.Late
+			h.Late, h.ID = was.Late, was.ID
 		} else {
-			h.Late = vacant[h.Node]
+			h.Late, h.ID = vacant[h.Node], j.Job.ResourceVersion
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -192,6 +194,47 @@ func TestOfTwoIncidentsTheLongerHoldStays(t *testing.T) {
 	check.Equal(t, "held", []string{"n00", "n01", "n02"}, s.held())
 }
 
+// A cache that is behind shows the taint of a hold that was released. The node is held again before its next pod is deleted.
+func TestANodeIsHeldAgainThatTheCacheStillShowsHeld(t *testing.T) {
+	for name, hold := range map[string]*v1alpha1.Hold{"while it recovers": nil, "always": {Policy: v1alpha1.HoldAlways}} {
+		t.Run(name, func(t *testing.T) {
+			s := running(3, rule("r", step(v1alpha1.RestartPod, 0), charged(v1alpha1.ChargeNever)))
+			s.Job.Spec.Hold = hold
+			s.record("11")
+			s.crash(1, 1)
+			s.record("12")
+			s.node("n01", func(n *gang.Node) { n.Hold = HoldValue(*placement.HoldOn(s.status().Holds, "n01")) })
+			check.Equal(t, "is held", false, s.holdsFirst("n01"))
+			s.replace(1)
+			s.bind(1, "n01")
+			s.node("n01", func(n *gang.Node) { n.Unschedulable = true })
+			s.record("13")
+			check.Equal(t, "is released", []string{"n01"}, s.plan().Release)
+
+			s.node("n01", func(n *gang.Node) { n.Unschedulable = false })
+			s.crash(1, 1)
+			s.record("14")
+			check.Equal(t, "is held again", true, s.holdsFirst("n01"))
+			check.Equal(t, "value", true, strings.HasSuffix(HoldValue(*placement.HoldOn(s.status().Holds, "n01")), "-14"))
+			s.record("15")
+			check.Equal(t, "value, decided again", true, strings.HasSuffix(HoldValue(*placement.HoldOn(s.status().Holds, "n01")), "-14"))
+		})
+	}
+}
+
+// record decides on a version of the job.
+func (s *scene) record(version string) {
+	s.Job.ResourceVersion = version
+	s.decide()
+}
+
+// holdsFirst reports whether a node has yet to be held, and the deletion of some pod waits for that.
+func (s *scene) holdsFirst(node string) bool {
+	p := s.plan()
+	waits := slices.ContainsFunc(p.DeletePods, func(d PodDeletion) bool { return slices.Contains(d.HoldFirst, node) })
+	return waits && placement.HoldOn(p.Hold, node) != nil
+}
+
 func TestHoldKey(t *testing.T) {
 	names := map[string]string{
 		"short":                  "llm",
@@ -221,14 +264,19 @@ func TestHoldValues(t *testing.T) {
 	until := metav1.NewTime(time.Unix(1000, 0))
 	check.Equal(t, "value", "1000", HoldValue(v1alpha1.NodeHold{Until: &until}))
 	check.Equal(t, "standing", "standing", HoldValue(v1alpha1.NodeHold{}))
-	for value, want := range map[string]bool{"1000": true, "999": true, "1001": false, "standing": false, "": true, "soon": true} {
+	check.Equal(t, "value with an id", "1000-7", HoldValue(v1alpha1.NodeHold{Until: &until, ID: "7"}))
+	check.Equal(t, "standing with an id", "standing-7", HoldValue(v1alpha1.NodeHold{ID: "7"}))
+	for value, want := range map[string]bool{
+		"1000": true, "999": true, "1001": false, "standing": false, "": true, "soon": true,
+		"1000-7": true, "1001-7": false, "standing-7": false, "-7": true,
+	} {
 		check.Equal(t, value, want, HoldExpired(value, time.Unix(1000, 5)))
 	}
 	taints := []corev1.Taint{
 		{Key: "other", Value: "1"},
 		{Key: v1alpha1.HoldTaintPrefix + "a", Value: "standing"},
 		{Key: v1alpha1.HoldTaintPrefix + "b", Value: "3000"},
-		{Key: v1alpha1.HoldTaintPrefix + "c", Value: "2000"},
+		{Key: v1alpha1.HoldTaintPrefix + "c", Value: "2000-7"},
 	}
 	check.Equal(t, "next", time.Unix(2000, 0).Unix(), NextHoldEnd(taints).Unix())
 	check.Equal(t, "never", true, NextHoldEnd(taints[:2]).IsZero())

@@ -54,7 +54,12 @@ func TestWhenAPodIsWithoutRoom(t *testing.T) {
 		"behind its gate, with somewhere to go": {func(s *scene) { s.replace(1) }, time.Hour, false},
 		"not while the gang is not complete":    {func(s *scene) { s.replace(2) }, time.Hour, false},
 		"nor while another pod of it goes":      {func(s *scene) { s.Pods[2].Deleting = true }, 30 * time.Second, false},
-		"not before the gang was placed":        {func(s *scene) { s.status().Placement = nil; s.Pods[0].Node = "" }, time.Hour, false},
+		"not before the gang was placed": {func(s *scene) {
+			s.status().Placement = nil
+			s.search(0)
+			s.search(2)
+			s.Pods[0].Node, s.Pods[2].Node = "", ""
+		}, time.Hour, false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -247,4 +252,62 @@ func TestWhatAWaitingIncidentTells(t *testing.T) {
 	s.decide()
 	waits := ", waits for a healthy node in HyperNode rack-a"
 	check.Equal(t, "behind its gate", first+waits+second+waits+next, message())
+}
+
+// Binding a gang takes a while, and one of its pods may lose its node meanwhile. There may be no room for that beside the others.
+func TestAGangOfWhichAPartIsPlaced(t *testing.T) {
+	s := starting(3, noRoom, rule("others", step(v1alpha1.RestartPod, 0)))
+	for i := range s.Pods {
+		s.search(i)
+	}
+	s.after(time.Hour).decide()
+	check.Equal(t, "incidents, while none has a node", nil, s.summaries())
+	s.bound(0, "n00")
+	s.after(20*time.Second).bound(1, "n01")
+	s.decide()
+	check.Equal(t, "incidents, while they are bound", nil, s.summaries())
+	check.Equal(t, "looks again", 30*time.Second, Decide(&s.Observation).Next.Sub(s.Now))
+	s.after(30*time.Second - 1).decide()
+	check.Equal(t, "incidents, before the scheduler has looked for long", nil, s.summaries())
+
+	s.after(1).decide()
+	check.Equal(t, "trigger", v1alpha1.PodPending, s.incident(t).Trigger)
+	check.Equal(t, "rank", "llm-1-worker-2", s.incident(t).Cause.Pod)
+	check.Equal(t, "lives", []int32{0, 0, 1}, s.lives())
+	s.replace(2)
+	s.decide()
+	s.search(2)
+	s.after(300 * time.Second).decide()
+	check.Equal(t, "fired", []string{"RestartPod@0", "RelocateJob@300"}, s.fired(t))
+	check.Equal(t, "deleted", 3, len(s.deleted()))
+
+	s.relocated("n06", "n07", "n08")
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	check.Equal(t, "home", "rack-b", s.status().Placement.HyperNode)
+}
+
+// bound binds a pod whose gate was lifted before.
+func (s *scene) bound(i int, node string) {
+	lifted := s.Pods[i].PlacedTime
+	s.bind(i, node)
+	s.Pods[i].PlacedTime, s.Pods[i].BoundTime = lifted, s.Now
+}
+
+// relocated makes all pods again, on these nodes.
+func (s *scene) relocated(nodes ...string) {
+	for i, node := range nodes {
+		s.replace(i)
+		s.bind(i, node)
+	}
+	s.decide()
+}
+
+// A part that has failed keeps no place for the rest.
+func TestAGangOfWhichAPartHasFailedLooksForRoomAsAWhole(t *testing.T) {
+	s := starting(2, noRoom, rule("others", on(v1alpha1.PodNotReady), step(v1alpha1.RestartPod, 0)))
+	s.bind(0, "n00")
+	s.search(1)
+	s.crash(0, 1)
+	s.after(time.Hour).decide()
+	check.Equal(t, "incidents", nil, s.summaries())
 }

@@ -63,7 +63,7 @@ func (j job) nextSchedulingDeadline(s *v1alpha1.TrainingJobStatus) time.Time {
 	m := j.Rooms(s)
 	gang.EachRank(j.Effective, func(r gang.Rank) {
 		if p := j.Pod(r); p != nil && p.Node == "" {
-			for _, at := range []time.Time{placement.NoRoomToldAt(p), m.PendingAt(p)} {
+			for _, at := range []time.Time{placement.NoRoomToldAt(p), m.PendingAt(p), m.LacksRoomAt(p)} {
 				if at.After(j.Now) {
 					next = instant.Earliest(next, at)
 				}

@@ -324,6 +324,10 @@ type NodeHold struct {
 	// until is when the hold ends at the latest; unset for a standing hold.
 	// +optional
 	Until *metav1.Time `json:"until,omitempty"`
+	// id tells the hold from earlier holds of the node, which its taint may still show where the manager's cache is
+	// behind: the resourceVersion of the TrainingJob before the hold began.
+	// +optional
+	ID string `json:"id,omitempty"`
 	// late reports whether the node was free before it was held, because its pod had ended or was being deleted.
 	// Another job's pod may be on its way there, so that for 10 s only the scheduler places pods on it.
 	// +optional

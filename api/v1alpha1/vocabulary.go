@@ -28,9 +28,10 @@ const (
 
 	// HoldTaintPrefix starts the key of the NoSchedule taint that keeps a node
 	// free for one job; the job's hold key follows it. The value is the Unix
-	// time, in seconds, at which the hold expires, or HoldStanding.
+	// time, in seconds, at which the hold expires, or HoldStanding, and after
+	// a hyphen the id of the hold.
 	HoldTaintPrefix = "hold.lockstep.dev/"
-	// HoldStanding is the value of a hold that ends with the job and not at a time.
+	// HoldStanding begins the value of a hold that ends with the job and not at a time.
 	HoldStanding = "standing"
 
 	// TaintQuarantine is the key of the NoSchedule taint that keeps a node that has failed from

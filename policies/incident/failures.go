@@ -29,11 +29,10 @@ func (v *View) Failures(s *v1alpha1.TrainingJobStatus) []rules.Failure {
 	return found
 }
 
-// FailureOf says what is wrong with a rank. One that has never been placed is not
-// broken before the gang has been: the scheduler may still be looking for room.
+// FailureOf says what is wrong with a rank.
 func (v *View) FailureOf(s *v1alpha1.TrainingJobStatus, r gang.Rank, m *placement.Rooms) (rules.Failure, bool) {
 	p := v.Pod(r)
-	if p != nil && s.Placement != nil && m.Pending(p) {
+	if p != nil && m.LacksRoom(p) {
 		return rules.FailureOf(p, v1alpha1.PodPending, v1alpha1.ClassInfrastructure), true
 	}
 	if p == nil || p.Gated {

@@ -43,6 +43,37 @@ func (m *Rooms) PendingAt(p *gang.Pod) time.Time {
 	return time.Time{}
 }
 
+// LacksRoom reports whether it is a failure that a pod has no node.
+func (m *Rooms) LacksRoom(p *gang.Pod) bool {
+	at := m.LacksRoomAt(p)
+	return !at.IsZero() && !at.After(m.Now)
+}
+
+// LacksRoomAt returns when it will be a failure that a pod has no node; zero for never. A gang that was never placed as a whole
+// finds nodes as a whole, and waits for room for as long as that takes. Once a part of it has nodes, because a binding was lost or
+// a pod has failed meanwhile, there may be no room for the others beside that part.
+func (m *Rooms) LacksRoomAt(p *gang.Pod) time.Time {
+	at := m.PendingAt(p)
+	if m.s.Placement != nil || at.IsZero() {
+		return at
+	}
+	if m.lastBound().IsZero() {
+		return time.Time{}
+	}
+	return instant.Latest(at, m.lastBound().Add(NoRoomAfter))
+}
+
+// findLastBound returns when the last pod of the gang was bound that has its node still; zero where none has.
+func (m *Rooms) findLastBound() time.Time {
+	var last time.Time
+	gang.EachRank(m.Effective, func(r gang.Rank) {
+		if m.State(m.s, r) >= gang.Bound && !m.Pod(r).Finished() {
+			last = instant.Latest(last, m.Pod(r).BoundSince())
+		}
+	})
+	return last
+}
+
 // searchEnds is when the scheduler will have looked for long enough for the pods that it was
 // let have: it looks once the gang is complete, so the last gate counts. Zero while it is not.
 func (m *Rooms) searchEnds() time.Time {

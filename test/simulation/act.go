@@ -97,12 +97,12 @@ func (t *tenant) hold(h v1alpha1.NodeHold) bool {
 	return true
 }
 
-// holdValue is the documented value of the taint: the Unix time at which the hold ends, or "standing".
+// holdValue is the documented value of the taint: the Unix time at which the hold ends, or "standing", and the hold's id.
 func holdValue(h v1alpha1.NodeHold) string {
 	if h.Until == nil {
-		return v1alpha1.HoldStanding
+		return v1alpha1.HoldStanding + "-" + h.ID
 	}
-	return strconv.FormatInt(h.Until.Unix(), 10)
+	return strconv.FormatInt(h.Until.Unix(), 10) + "-" + h.ID
 }
 
 func (t *tenant) release(name string) {

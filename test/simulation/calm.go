@@ -48,18 +48,10 @@ func (w *world) calmDown() {
 	}
 	for _, t := range w.tenants {
 		if !t.well() && !isFinished(&t.job.Status) {
-			w.violate(Liveness, t.stuckBy(), "the job did not recover: "+t.summary())
+			w.violate(Liveness, "", "the job did not recover: "+t.summary())
 			panic(over{})
 		}
 	}
-}
-
-// stuckBy tells why a job that does not recover does not, where that is known.
-func (t *tenant) stuckBy() string {
-	if t.job.Status.Placement == nil {
-		return neverPlaced
-	}
-	return ""
 }
 
 // endTrouble mends what is broken, and ends dry runs and suspensions.

@@ -27,11 +27,7 @@ func (t *tenant) checkHeld(p *pod) {
 	if n.returned && t.acting.cache.Nodes[p.Node].Hold != "" {
 		return // the cache shows the hold of a Node object that was deleted and recreated since
 	}
-	respect := ""
-	if t.acting.cache.Nodes[p.Node].Hold != "" {
-		respect = releasedHold
-	}
-	t.requireOf(Holds, respect, held, "pod %s is deleted and its node %s is not held", p.Name, p.Node)
+	t.require(Holds, held, "pod %s is deleted and its node %s is not held", p.Name, p.Node)
 	t.ledger.owed = append(slices.DeleteFunc(t.ledger.owed, func(o owed) bool { return o.rank == p.rank() }), owed{p.Node, p.rank(), until})
 }
 

@@ -14,23 +14,12 @@ type known struct {
 // The respects in which invariants are known to fail.
 const (
 	spareInVain = "spare in vain"
-	neverPlaced = "never placed"
-
-	releasedHold = "released hold"
 )
 
 var knownFailures = []known{
 	{
 		invariant: Scope, respect: spareInVain, kind: sharedNodes, rare: true, seed: 12933,
 		why: "A rank that was given the room of one spare, and still waits because its gang is not complete, is given that of another spare of the same node.",
-	},
-	{
-		invariant: Liveness, respect: neverPlaced, rare: true, seed: 27589,
-		why: "Before a gang has been placed as a whole, a rank without a node is no failure. A gang of which a part is placed, because a bind was lost or a pod fell meanwhile, waits for ever where there is no room beside that part.",
-	},
-	{
-		invariant: Holds, respect: releasedHold, rare: true, seed: 16931,
-		why: "A node that the manager has just released, and holds again within the same second, has the same value of its taint in a cache that is behind.",
 	},
 }
 

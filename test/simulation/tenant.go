@@ -3,6 +3,7 @@ package simulation
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -60,6 +61,7 @@ func (w *world) newTenant(name string) *tenant {
 		t.request = w.perPod
 	}
 	t.job = t.drawJob()
+	t.job.ResourceVersion = strconv.Itoa(t.version)
 	if w.is(collective) && t.job.Spec.MinAvailable == nil {
 		t.collective, t.probed = true, w.one(3)
 	}
@@ -72,8 +74,9 @@ func (t *tenant) store(job *v1alpha1.TrainingJob) {
 	if n := len(t.earlier); n > keptVersions {
 		t.earlier = slices.Clone(t.earlier[n-keptVersions:])
 	}
-	t.job = job
 	t.version++
+	job.ResourceVersion = strconv.Itoa(t.version)
+	t.job = job
 }
 
 // edit is a user who changes the spec or the annotations.
