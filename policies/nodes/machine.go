@@ -3,7 +3,7 @@
 package nodes
 
 import (
-	"cmp"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -13,16 +13,46 @@ import (
 // MachineOf returns the identity of a node's machine, which it keeps when it joins again; empty where nothing but its name is
 // known. A cloud's controller sets the provider's ID before it lets pods onto the node.
 func MachineOf(node *corev1.Node) string {
-	return cmp.Or(node.Spec.ProviderID, node.Status.NodeInfo.SystemUUID)
+	if ids := idsOf(node); len(ids) > 0 {
+		return ids[0]
+	}
+	return ""
 }
 
-// QuarantinedMachines are the NodeHealths in quarantine whose machines are not, or no longer, the nodes of their names, by
-// machine.
-func QuarantinedMachines(f *Fleet) map[string]*v1alpha1.NodeHealth {
-	found := map[string]*v1alpha1.NodeHealth{}
+// idsOf are the IDs of a node's machine, the better one first.
+func idsOf(node *corev1.Node) []string {
+	ids := []string{node.Spec.ProviderID, node.Status.NodeInfo.SystemUUID}
+	return slices.DeleteFunc(ids, func(id string) bool { return id == "" })
+}
+
+// MachinesOf returns the IDs of the machine of each node, by the node's name, the better one first.
+func MachinesOf(all []corev1.Node) map[string][]string {
+	machines := make(map[string][]string, len(all))
+	for i := range all {
+		machines[all[i].Name] = idsOf(&all[i])
+	}
+	return machines
+}
+
+// Former are NodeHealths in quarantine whose machines are not, or no longer, the nodes of their names, by machine.
+type Former map[string]*v1alpha1.NodeHealth
+
+// Of returns the NodeHealth of a machine with these IDs; nil for none.
+func (m Former) Of(ids []string) *v1alpha1.NodeHealth {
+	for _, id := range ids {
+		if h := m[id]; h != nil {
+			return h
+		}
+	}
+	return nil
+}
+
+// QuarantinedMachines returns the NodeHealths in quarantine that may be those of machines with other names.
+func QuarantinedMachines(f *Fleet) Former {
+	found := Former{}
 	for _, all := range [][]*v1alpha1.NodeHealth{f.Gone, f.Healths} {
 		for _, h := range all {
-			if Quarantined(h) && h.Status.Verdict.Machine != "" && f.Machines[h.Name] != h.Status.Verdict.Machine {
+			if Quarantined(h) && h.Status.Verdict.Machine != "" && !slices.Contains(f.Machines[h.Name], h.Status.Verdict.Machine) {
 				found[h.Status.Verdict.Machine] = h
 			}
 		}
@@ -31,24 +61,25 @@ func QuarantinedMachines(f *Fleet) map[string]*v1alpha1.NodeHealth {
 }
 
 // identify notes which machine a node is. The first time it takes over the quarantine of the name that the machine had before.
-// A node in quarantine stays that of the machine that came into it.
+// A node in quarantine stays that of the machine that came into it, and takes a better ID of that machine, or its first one, when
+// that becomes known.
 func (t *triage) identify(h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict) {
-	machine := t.Machines[h.Name]
-	if machine == "" || machine == v.Machine || v.QuarantinedTime != nil {
+	ids, quarantined := t.Machines[h.Name], v.QuarantinedTime != nil
+	same := slices.Contains(ids, v.Machine) || quarantined && v.Machine == ""
+	if len(ids) == 0 || quarantined && !same {
 		return
 	}
-	former := t.former[machine]
-	if former != nil {
+	if former := t.former.Of(ids); !same && former != nil {
 		*v = *former.Status.Verdict.DeepCopy()
 		v.FormerNode, v.WellTime = former.Name, nil
 	}
-	v.Machine = machine
+	v.Machine = ids[0]
 }
 
 // inherited are the reports on a machine under its former name that still stand: its sources have not seen another boot, or
 // another load of the driver, since, and nobody has acknowledged them.
 func (t *triage) inherited(h *v1alpha1.NodeHealth) []v1alpha1.HealthReport {
-	former := t.former[t.Machines[h.Name]]
+	former := t.former.Of(t.Machines[h.Name])
 	if former == nil {
 		return nil
 	}

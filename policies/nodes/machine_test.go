@@ -3,7 +3,9 @@
 package nodes
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,14 +19,14 @@ import (
 // renamed is a fleet whose fourth node failed, was deleted, and joined again as the fifth, of which an agent reports.
 func renamed(t *testing.T) *fleetScene {
 	s := newFleet(t)
-	s.Machines = map[string]string{"n03": "machine-3"}
+	s.Machines = map[string][]string{"n03": {"machine-3"}}
 	s.Healths[3].Status.Sources[0].BootID = "boot-1"
 	s.Healths = slices.Delete(s.Healths, 4, 5)
 	s.report(v1alpha1.HealthStateFailed, 3)
 	s.pass(0)
 	check.Equal(t, "machine", "machine-3", s.verdict(3).Machine)
 	s.Gone, s.Healths = s.Healths[3:4:4], slices.Delete(slices.Clone(s.Healths), 3, 4)
-	s.Machines = map[string]string{"n04": "machine-3"}
+	s.Machines = map[string][]string{"n04": {"machine-3"}}
 	h := &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: "n04"}}
 	h.Status.Sources = []v1alpha1.HealthSource{{Name: "dcgm", State: v1alpha1.HealthHealthy, BootID: "boot-1"}}
 	s.Healths = slices.Insert(s.Healths, 3, h)
@@ -48,7 +50,7 @@ func TestAMachineTakesItsQuarantineAlong(t *testing.T) {
 			h.Spec.AcknowledgedTime = new(metav1.NewTime(s.Now))
 		}, v1alpha1.HealthHealthy, true, true},
 		"nobody reports on it": {func(_ *fleetScene, h *v1alpha1.NodeHealth) { h.Status.Sources = nil }, v1alpha1.HealthStateFailed, true, false},
-		"it is another machine": {func(s *fleetScene, _ *v1alpha1.NodeHealth) { s.Machines["n04"] = "machine-4" },
+		"it is another machine": {func(s *fleetScene, _ *v1alpha1.NodeHealth) { s.Machines["n04"] = []string{"machine-4"} },
 			v1alpha1.HealthHealthy, false, true},
 		"no machine is known": {func(s *fleetScene, _ *v1alpha1.NodeHealth) { s.Machines = nil }, v1alpha1.HealthHealthy, false, true},
 	}
@@ -75,10 +77,10 @@ func TestAMachineTakesItsQuarantineAlong(t *testing.T) {
 // What joins under the name of a machine in quarantine does not get rid of that, and that machine is still known.
 func TestAnotherMachineOfAQuarantinedName(t *testing.T) {
 	s := newFleet(t)
-	s.Machines = map[string]string{"n03": "machine-3"}
+	s.Machines = map[string][]string{"n03": {"machine-3"}}
 	s.report(v1alpha1.HealthStateFailed, 3)
 	s.pass(0)
-	s.Machines = map[string]string{"n03": "machine-b", "n04": "machine-3"}
+	s.Machines = map[string][]string{"n03": {"machine-b"}, "n04": {"machine-3"}}
 	s.pass(time.Minute)
 	check.Equal(t, "in quarantine", []int{3, 4}, s.of(quarantinedNode))
 	s.report(v1alpha1.HealthHealthy, 3)
@@ -87,6 +89,35 @@ func TestAnotherMachineOfAQuarantinedName(t *testing.T) {
 	check.Equal(t, "in quarantine, once both are well", nil, s.of(quarantinedNode))
 	s.pass(time.Minute)
 	check.Equal(t, "machine", "machine-b", s.verdict(3).Machine)
+}
+
+// A quarantine that began before its machine was known, or known by its better ID, is the machine's all the same.
+func TestAQuarantineGetsItsMachine(t *testing.T) {
+	const provider, uuid = "cloud://3", "uuid-3"
+	for name, tc := range map[string]struct{ began, known, joined []string }{
+		"nothing was known":               {nil, []string{provider, uuid}, []string{provider, uuid}},
+		"its UUID was":                    {[]string{uuid}, []string{provider, uuid}, []string{provider, uuid}},
+		"its UUID was, and is not now":    {[]string{uuid}, []string{provider, uuid}, []string{provider}},
+		"its UUID was, until it was gone": {[]string{uuid}, []string{uuid}, []string{provider, uuid}},
+		"its provider's ID was":           {[]string{provider}, []string{provider}, []string{provider, uuid}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := renamed(t)
+			s.Gone[0].Status.Verdict.Machine = ""
+			s.Healths[3], s.Gone[0] = s.Gone[0], s.Healths[3]
+			for _, ids := range [][]string{tc.began, tc.known} {
+				s.Machines = map[string][]string{"n03": ids}
+				s.Healths[3].Status.Verdict.Machine = cmp.Or(s.Healths[3].Status.Verdict.Machine, strings.Join(tc.began, ""))
+				s.pass(time.Minute)
+			}
+			check.Equal(t, "machine", tc.known[0], s.verdict(3).Machine)
+			s.Healths[3], s.Gone[0] = s.Gone[0], s.Healths[3]
+			s.Machines = map[string][]string{"n04": tc.joined}
+			s.pass(time.Minute)
+			check.Equal(t, "in quarantine under its new name", true, Quarantined(s.Healths[3]))
+			check.Equal(t, "machine, under its new name", tc.joined[0], s.verdict(3).Machine)
+		})
+	}
 }
 
 func TestMachineOf(t *testing.T) {
