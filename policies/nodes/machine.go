@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
@@ -76,21 +77,47 @@ func (t *triage) identify(h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict) {
 	v.Machine = ids[0]
 }
 
-// inherited are the reports on a machine under its former name that still stand: its sources have not seen another boot, or
-// another load of the driver, since, and nobody has acknowledged them.
-func (t *triage) inherited(h *v1alpha1.NodeHealth) []v1alpha1.HealthReport {
+// inherited are the reports on a machine under its former name that still stand, while its quarantine lasts: their sources have said
+// nothing since that ends them, and nobody has acknowledged them.
+func (t *triage) inherited(h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict) []v1alpha1.HealthReport {
 	former := t.former.Of(t.Machines[h.Name])
-	if former == nil {
+	if former == nil || v.QuarantinedTime == nil {
 		return nil
 	}
 	var out []v1alpha1.HealthReport
 	for _, r := range former.Status.Reports {
 		seen := h.Spec.AcknowledgedTime != nil && !r.Since.After(h.Spec.AcknowledgedTime.Time)
-		if !seen && !beganAgain(sourceOf(former, r.Source), sourceOf(h, r.Source)) {
+		if !seen && !overtaken(former, h, r) {
 			out = append(out, r)
 		}
 	}
 	return out
+}
+
+// overtaken reports whether the source of a report on a machine under its former name has said enough under its new name. One that
+// tells of boots remembers faults that only a boot ends, and does not know those of the former name: it has to tell of another boot.
+// What any other says now counts, if it can tell. If the fault is still there, that is a report of the new name.
+func overtaken(former, h *v1alpha1.NodeHealth, r v1alpha1.HealthReport) bool {
+	before, now := sourceOf(former, r.Source), sourceOf(h, r.Source)
+	if beganAgain(before, now) || before.BootID != "" {
+		return beganAgain(before, now)
+	}
+	return now.State == v1alpha1.HealthHealthy && (isNodeCondition(r.Source) || saidAfter(h, now, before, r.Since))
+}
+
+// saidAfter reports whether a source has said something of a node after a report and its last heartbeat under another name. A source
+// without heartbeats has not said anything before its NodeHealth was created.
+func saidAfter(h *v1alpha1.NodeHealth, now, before v1alpha1.HealthSource, report metav1.Time) bool {
+	said := h.CreationTimestamp
+	if now.HeartbeatTime != nil {
+		said = *now.HeartbeatTime
+	}
+	for _, r := range h.Status.Reports {
+		if r.Source == now.Name && said.Before(&r.Since) {
+			said = r.Since
+		}
+	}
+	return said.After(report.Time) && (before.HeartbeatTime == nil || said.After(before.HeartbeatTime.Time))
 }
 
 // beganAgain reports whether a source has told of another boot, or load of the driver, than before.

@@ -74,6 +74,56 @@ func TestAMachineTakesItsQuarantineAlong(t *testing.T) {
 	}
 }
 
+// A source that tells of no boots ends what it has reported under the former name by what it says under the new one.
+func TestOtherSourcesEndWhatAMachineTookAlong(t *testing.T) {
+	const alert, condition = v1alpha1.SourceAlertmanager, v1alpha1.SourceNodeCondition + "GPUMissing"
+	at := func(after time.Duration) *metav1.Time { return new(metav1.NewTime(began.Add(after))) }
+	tests := map[string]struct {
+		before, now v1alpha1.HealthSource
+		change      func(*fleetScene, *v1alpha1.NodeHealth)
+		ends        bool
+	}{
+		"it says that all is well":        {v1alpha1.HealthSource{Name: "tool", HeartbeatTime: at(0)}, v1alpha1.HealthSource{HeartbeatTime: at(time.Second)}, nil, true},
+		"it said so before":               {v1alpha1.HealthSource{Name: "tool", HeartbeatTime: at(0)}, v1alpha1.HealthSource{HeartbeatTime: at(0)}, nil, false},
+		"it said so, and then reported":   {v1alpha1.HealthSource{Name: "tool"}, v1alpha1.HealthSource{HeartbeatTime: at(0)}, nil, false},
+		"it has not seen another boot":    {v1alpha1.HealthSource{Name: "tool", BootID: "a"}, v1alpha1.HealthSource{BootID: "a", HeartbeatTime: at(time.Second)}, nil, false},
+		"it cannot tell":                  {v1alpha1.HealthSource{Name: "tool"}, v1alpha1.HealthSource{State: v1alpha1.HealthUnknown, HeartbeatTime: at(time.Second)}, nil, false},
+		"another one says so":             {v1alpha1.HealthSource{Name: "tool"}, v1alpha1.HealthSource{Name: "other", HeartbeatTime: at(time.Second)}, nil, false},
+		"an alert fired and has ended":    {v1alpha1.HealthSource{Name: alert}, v1alpha1.HealthSource{}, nil, true},
+		"an alert of an earlier node did": {v1alpha1.HealthSource{Name: alert}, v1alpha1.HealthSource{}, func(_ *fleetScene, h *v1alpha1.NodeHealth) { h.CreationTimestamp = *at(-time.Hour) }, false},
+		"another alert fires": {v1alpha1.HealthSource{Name: alert}, v1alpha1.HealthSource{}, func(_ *fleetScene, h *v1alpha1.NodeHealth) {
+			h.CreationTimestamp = *at(-time.Hour)
+			h.Status.Reports = []v1alpha1.HealthReport{{Source: alert, Entity: "gpu/GPU-b", Signal: "Hot", State: v1alpha1.HealthStateDegraded, Since: *at(time.Second)}}
+		}, true},
+		"the condition is not the bad one": {v1alpha1.HealthSource{Name: condition}, v1alpha1.HealthSource{}, func(_ *fleetScene, h *v1alpha1.NodeHealth) { h.CreationTimestamp = *at(-time.Hour) }, true},
+		"the condition is Unknown":         {v1alpha1.HealthSource{Name: condition}, v1alpha1.HealthSource{State: v1alpha1.HealthUnknown}, nil, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := renamed(t)
+			h, former := s.Healths[3], s.Gone[0]
+			h.CreationTimestamp = *at(time.Minute)
+			former.Status.Reports[0].Source = tc.before.Name
+			former.Status.Sources = append(former.Status.Sources, tc.before)
+			tc.now.Name, tc.now.State = cmp.Or(tc.now.Name, tc.before.Name), cmp.Or(tc.now.State, v1alpha1.HealthHealthy)
+			h.Status.Sources = append(h.Status.Sources, tc.now)
+			if tc.change != nil {
+				tc.change(s, h)
+			}
+			s.pass(time.Minute)
+			check.Equal(t, "in quarantine", true, Quarantined(h))
+			check.Equal(t, "still failed", !tc.ends, s.verdict(3).State == v1alpha1.HealthStateFailed)
+			s.pass(10 * time.Minute)
+			check.Equal(t, "has ended", tc.ends, !Quarantined(h))
+			if tc.ends { // silence afterwards does not bring it back
+				h.Status.Sources[1].State = v1alpha1.HealthUnknown
+				s.pass(time.Minute)
+				check.Equal(t, "is not back", false, Quarantined(h))
+			}
+		})
+	}
+}
+
 // What joins under the name of a machine in quarantine does not get rid of that, and that machine is still known.
 func TestAnotherMachineOfAQuarantinedName(t *testing.T) {
 	s := newFleet(t)
