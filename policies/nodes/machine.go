@@ -22,15 +22,22 @@ func MachineOf(node *corev1.Node) string {
 
 // idsOf are the IDs of a node's machine, the better one first.
 func idsOf(node *corev1.Node) []string {
-	ids := []string{node.Spec.ProviderID, node.Status.NodeInfo.SystemUUID}
+	ids := slices.Compact([]string{node.Spec.ProviderID, node.Status.NodeInfo.SystemUUID})
 	return slices.DeleteFunc(ids, func(id string) bool { return id == "" })
 }
 
-// MachinesOf returns the IDs of the machine of each node, by the node's name, the better one first.
+// MachinesOf returns the IDs of the machine of each node, by the node's name, the better one first. An ID that several nodes carry, as
+// the UUID of a cloned virtual machine, identifies none.
 func MachinesOf(all []corev1.Node) map[string][]string {
-	machines := make(map[string][]string, len(all))
+	machines, carriers := make(map[string][]string, len(all)), make(map[string]int, len(all))
 	for i := range all {
 		machines[all[i].Name] = idsOf(&all[i])
+		for _, id := range machines[all[i].Name] {
+			carriers[id]++
+		}
+	}
+	for name, ids := range machines {
+		machines[name] = slices.DeleteFunc(ids, func(id string) bool { return carriers[id] > 1 })
 	}
 	return machines
 }
@@ -67,14 +74,17 @@ func QuarantinedMachines(f *Fleet) Former {
 func (t *triage) identify(h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict) {
 	ids, quarantined := t.Machines[h.Name], v.QuarantinedTime != nil
 	same := slices.Contains(ids, v.Machine) || quarantined && v.Machine == ""
-	if len(ids) == 0 || quarantined && !same {
+	if quarantined && (len(ids) == 0 || !same) {
 		return
 	}
 	if former := t.former.Of(ids); !same && former != nil {
 		*v = *former.Status.Verdict.DeepCopy()
 		v.FormerNode, v.WellTime = former.Name, nil
 	}
-	v.Machine = ids[0]
+	v.Machine = ""
+	if len(ids) > 0 {
+		v.Machine = ids[0]
+	}
 }
 
 // inherited are the reports on a machine under its former name that still stand, while its quarantine lasts: their sources have said

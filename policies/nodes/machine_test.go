@@ -170,6 +170,46 @@ func TestAQuarantineGetsItsMachine(t *testing.T) {
 	}
 }
 
+// Machines with the same UUID have a quarantine of their own each, by their names.
+func TestMachinesThatShareAnID(t *testing.T) {
+	node := func(name, provider, uuid string) corev1.Node {
+		return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: provider}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{SystemUUID: uuid}}}
+	}
+	all := []corev1.Node{node("n02", "", "clone"), node("n03", "", "clone"), node("n04", "", "clone"), node("n05", "cloud://5", "clone"), node("n06", "", "6"), node("n07", "7", "7")}
+	want := map[string][]string{"n02": {}, "n03": {}, "n04": {}, "n05": {"cloud://5"}, "n06": {"6"}, "n07": {"7"}}
+	check.Equal(t, "machines", want, MachinesOf(all))
+
+	s := newFleet(t)
+	s.Machines = MachinesOf(all[1:2]) // it has joined as the first of them
+	s.pass(0)
+	s.Machines = MachinesOf(all)
+	s.pass(0)
+	s.report(v1alpha1.HealthStateFailed, 3)
+	s.pass(0)
+	check.Equal(t, "machine", "", s.verdict(3).Machine)
+	s.Gone, s.Healths = s.Healths[3:4:4], slices.Delete(slices.Clone(s.Healths), 3, 4)
+	for _, left := range [][]corev1.Node{slices.Delete(slices.Clone(all), 1, 2), all[2:3]} {
+		s.Machines = MachinesOf(left)
+		s.pass(time.Minute)
+		check.Equal(t, "in quarantine", nil, s.of(quarantinedNode))
+	}
+}
+
+// A machine that joins beside its old Node object cannot be told from it. Its quarantine follows once that object is gone.
+func TestAMachineThatJoinsBesideItsOldNode(t *testing.T) {
+	s := renamed(t)
+	joined := s.Healths[3]
+	s.Healths = slices.Insert(s.Healths, 3, s.Gone[0])
+	s.Gone, s.Machines = nil, nil
+	s.pass(time.Minute)
+	check.Equal(t, "in quarantine", []int{3}, s.of(quarantinedNode))
+	check.Equal(t, "machine", "machine-3", s.verdict(3).Machine)
+	s.Gone, s.Healths = s.Healths[3:4:4], slices.Delete(slices.Clone(s.Healths), 3, 4)
+	s.Machines = map[string][]string{"n04": {"machine-3"}}
+	s.pass(time.Minute)
+	check.Equal(t, "in quarantine, once the old one is gone", true, Quarantined(joined))
+}
+
 func TestMachineOf(t *testing.T) {
 	for want, node := range map[string]corev1.Node{
 		"cloud://1": {Spec: corev1.NodeSpec{ProviderID: "cloud://1"}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{SystemUUID: "2"}}},
