@@ -102,6 +102,7 @@ func (e *env) volcano(attempt int) {
 		pod.Namespace, pod.Name = v.Namespace, fmt.Sprintf("%s-worker-%d", v.Name, i)
 		pod.UID = types.UID(fmt.Sprintf("%s-%d", pod.Name, len(e.Calls)+e.Clock.Now().Nanosecond()))
 		pod.Annotations = map[string]string{batch.TaskIndex: fmt.Sprint(i)}
+		pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(v, batch.SchemeGroupVersion.WithKind("Job"))}
 		e.Must(client.IgnoreAlreadyExists(e.API.Create(e.T.Context(), pod)))
 	}
 }

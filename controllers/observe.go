@@ -175,7 +175,9 @@ func (r *TrainingJobReconciler) observePods(ctx context.Context, o *gang.Observa
 	}
 	o.Pods = make([]gang.Pod, 0, len(list.Items))
 	for i := range list.Items {
-		o.Pods = append(o.Pods, podOf(&list.Items[i]))
+		pod := podOf(&list.Items[i])
+		pod.Requests = requestsOfPod(&list.Items[i], o.Job)
+		o.Pods = append(o.Pods, pod)
 	}
 	job := client.ObjectKeyFromObject(o.Job)
 	o.FitErrors = r.fitErrors.note(job, list.Items, o.Now)

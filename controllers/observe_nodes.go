@@ -34,7 +34,8 @@ func (r *TrainingJobReconciler) observeNodes(ctx context.Context, o *gang.Observ
 	for i := range held.Items {
 		o.Nodes[held.Items[i].Name] = nodeOf(&held.Items[i], key)
 	}
-	if err := r.observeMachines(ctx, o, key); err != nil {
+	shared, err := r.observeMachines(ctx, o, key)
+	if err != nil {
 		return err
 	}
 	for name := range nodeNames(o) {
@@ -58,24 +59,8 @@ func (r *TrainingJobReconciler) observeNodes(ctx context.Context, o *gang.Observ
 	if err := r.observeHeld(ctx, o); err != nil {
 		return err
 	}
+	dropShared(o.Nodes, shared)
 	return errors.Join(r.observeUse(ctx, o), r.observeYounger(ctx, o))
-}
-
-// observeMachines looks at the nodes that machines are which the job is excluded from: they may have joined under another name.
-func (r *TrainingJobReconciler) observeMachines(ctx context.Context, o *gang.Observation, holdKey string) error {
-	for _, e := range o.Job.Status.ExcludedNodes {
-		if e.Machine == "" {
-			continue
-		}
-		found := &corev1.NodeList{}
-		if err := r.List(ctx, found, client.MatchingFields{indexMachine: e.Machine}); err != nil {
-			return fmt.Errorf("list the nodes of a machine: %w", err)
-		}
-		for i := range found.Items {
-			o.Nodes[found.Items[i].Name] = nodeOf(&found.Items[i], holdKey)
-		}
-	}
-	return nil
 }
 
 // observeHeld adds the nodes that other jobs hold, where nothing else keeps pods that are about to be placed from them.

@@ -11,7 +11,6 @@ import (
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/fit"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/placement"
 )
@@ -111,15 +110,4 @@ func conditionOf(pod *corev1.Pod, condition corev1.PodConditionType) *corev1.Pod
 		}
 	}
 	return nil
-}
-
-// requestsOf returns what one pod of each task requests. The cache keeps no containers of pods, so that the templates say it.
-func requestsOf(job *v1alpha1.TrainingJob) map[string]corev1.ResourceList {
-	requests := make(map[string]corev1.ResourceList, len(job.Spec.Tasks))
-	for i := range job.Spec.Tasks {
-		pod := &corev1.Pod{Spec: *job.Spec.Tasks[i].Template.Spec.DeepCopy()}
-		fit.DefaultRequests(&pod.Spec)
-		requests[job.Spec.Tasks[i].Name] = fit.Requests(pod)
-	}
-	return requests
 }

@@ -80,6 +80,41 @@ func TestAFailedMachineIsExcludedUnderEveryName(t *testing.T) {
 	check.Equal(t, "seen under its new name", "cloud://machine-1", o.Nodes["n9"].Machine)
 }
 
+// Where several nodes carry the ID of a machine that failed, only the one of its name is kept from.
+func TestMachinesThatShareAnIDAreExcludedByName(t *testing.T) {
+	const uuid = "03000200-0400-0500-0006-000700080009"
+	for name, tc := range map[string]struct {
+		carriers []string
+		machines map[string]string // of the nodes that the job observes
+	}{
+		"one node":                          {[]string{"n1"}, map[string]string{"n0": "", "n1": uuid}},
+		"two nodes of the job":              {[]string{"n0", "n1"}, map[string]string{"n0": "", "n1": ""}},
+		"a node that the job knows not":     {[]string{"n1", "n9"}, map[string]string{"n0": "", "n1": ""}},
+		"it is gone, and several are there": {[]string{"n8", "n9"}, map[string]string{"n0": "", "n1": ""}},
+		"it has joined under another name":  {[]string{"n9"}, map[string]string{"n0": "", "n1": "", "n9": uuid}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := running(t)
+			for _, name := range tc.carriers {
+				node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+				e.Must(client.IgnoreAlreadyExists(e.API.Create(t.Context(), node)))
+				e.Must(e.API.Get(t.Context(), client.ObjectKey{Name: name}, node))
+				node.Status.NodeInfo.SystemUUID = uuid
+				e.Must(e.API.Status().Update(t.Context(), node))
+			}
+			job := e.job()
+			job.Status.ExcludedNodes = []v1alpha1.ExcludedNode{{Name: "n1", Machine: uuid, Cause: v1alpha1.HealthFailed}}
+			o := &gang.Observation{Job: job, Pods: []gang.Pod{{Node: "n0"}, {Node: "n1"}}}
+			e.Must(e.r.observeNodes(t.Context(), o))
+			machines := map[string]string{}
+			for name, n := range o.Nodes {
+				machines[name] = n.Machine
+			}
+			check.Equal(t, "machines", tc.machines, machines)
+		})
+	}
+}
+
 // Why an exclusion has ended before its time.
 func TestEarlyEndsOfExclusionsAreTold(t *testing.T) {
 	e := running(t)

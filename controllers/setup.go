@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -51,8 +52,9 @@ const (
 )
 
 // CacheOptions keep in memory only what is needed: of pods, Volcano Jobs and
-// PodGroups those of TrainingJobs, and of pods and nodes the parts that are read.
-func CacheOptions() cache.Options {
+// PodGroups those of TrainingJobs, and of pods and nodes the parts that are read. The resources are those that decide about holds, beside
+// cpu.
+func CacheOptions(deciding ...corev1.ResourceName) cache.Options {
 	requirement, err := labels.NewRequirement(v1alpha1.LabelJob, selection.Exists, nil)
 	if err != nil {
 		panic(err) // the label is a constant
@@ -61,7 +63,7 @@ func CacheOptions() cache.Options {
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}:          {Label: ours, Transform: trimPod},
+			&corev1.Pod{}:          {Label: ours, Transform: trimPod(deciding)},
 			&corev1.Node{}:         {Transform: trimNode},
 			&batch.Job{}:           {Label: ours},
 			&scheduling.PodGroup{}: {Label: ours},
@@ -70,20 +72,23 @@ func CacheOptions() cache.Options {
 }
 
 // trimPod keeps what is read. The rest of a pod is most of its size, and a user's template decides on it. Pods that Volcano makes have
-// labels and annotations that stay, so that a patch of a trimmed pod adds to those of the pod and does not replace them.
-func trimPod(obj any) (any, error) {
-	pod, ok := obj.(*corev1.Pod)
-	if !ok {
-		return obj, nil
+// labels and annotations that stay, so that a patch of a trimmed pod adds to those of the pod and does not replace them. A pod may be
+// trimmed twice.
+func trimPod(deciding []corev1.ResourceName) toolscache.TransformFunc {
+	return func(obj any) (any, error) {
+		pod, ok := obj.(*corev1.Pod)
+		if !ok {
+			return obj, nil
+		}
+		pod.ManagedFields = nil
+		maps.DeleteFunc(pod.Labels, isNotRead)
+		maps.DeleteFunc(pod.Annotations, isNotRead)
+		pod.Spec = corev1.PodSpec{
+			NodeName: pod.Spec.NodeName, NodeSelector: pod.Spec.NodeSelector, Affinity: pod.Spec.Affinity, Tolerations: pod.Spec.Tolerations,
+			SchedulingGates: pod.Spec.SchedulingGates, RestartPolicy: pod.Spec.RestartPolicy, Resources: noteRequests(pod, deciding),
+		}
+		return pod, nil
 	}
-	pod.ManagedFields = nil
-	maps.DeleteFunc(pod.Labels, isNotRead)
-	maps.DeleteFunc(pod.Annotations, isNotRead)
-	pod.Spec = corev1.PodSpec{
-		NodeName: pod.Spec.NodeName, NodeSelector: pod.Spec.NodeSelector, Affinity: pod.Spec.Affinity, Tolerations: pod.Spec.Tolerations,
-		SchedulingGates: pod.Spec.SchedulingGates, RestartPolicy: pod.Spec.RestartPolicy,
-	}
-	return pod, nil
 }
 
 // isNotRead reports whether a label or an annotation of a pod says nothing to the manager.

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,7 +30,7 @@ func TestTrimming(t *testing.T) {
 	e.crash("llm-1-worker-1")
 	pod := e.pod("llm-1-worker-1")
 	before := podOf(pod)
-	trimmed, err := trimPod(pod.DeepCopy())
+	trimmed, err := trimPod(nil)(pod.DeepCopy())
 	e.Must(err)
 	if diff := cmp.Diff(before, podOf(trimmed.(*corev1.Pod))); diff != "" {
 		t.Errorf("pod (-whole +trimmed):\n%s", diff)
@@ -66,7 +68,7 @@ func TestWhatATemplateAddsIsNotKept(t *testing.T) {
 			ResourceClaims: []corev1.PodResourceClaim{{Name: long}}, ReadinessGates: []corev1.PodReadinessGate{{ConditionType: corev1.PodConditionType(long)}},
 		},
 	}
-	trimmed, err := trimPod(pod)
+	trimmed, err := trimPod(nil)(pod)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,6 +83,69 @@ func TestWhatATemplateAddsIsNotKept(t *testing.T) {
 	check.Equal(t, "annotations", map[string]string{batch.TaskIndex: "7", v1alpha1.AnnotationPlacedTime: "now"}, pod.Annotations)
 }
 
+// Of what a pod requests the cache keeps what decides about holds, as its kubelet has allocated it.
+func TestWhatAPodRequestsIsKept(t *testing.T) {
+	list := func(cpu, gpus string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), gpu: resource.MustParse(gpus)}
+	}
+	more := list("4", "8")
+	more[corev1.ResourceMemory] = resource.MustParse("1Gi")
+	resized := corev1.ContainerStatus{Name: "train", AllocatedResources: list("2", "8"), Resources: &corev1.ResourceRequirements{Requests: list("3", "8")}}
+	for name, tc := range map[string]struct {
+		requests corev1.ResourceList
+		statuses []corev1.ContainerStatus
+		deciding []corev1.ResourceName
+		want     corev1.ResourceList
+	}{
+		"cpu alone":           {more, nil, nil, corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}},
+		"GPUs, too":           {more, nil, []corev1.ResourceName{gpu}, list("4", "8")},
+		"nothing":             {nil, nil, []corev1.ResourceName{gpu}, corev1.ResourceList{}},
+		"one that is resized": {list("1m", "8"), []corev1.ContainerStatus{resized}, []corev1.ResourceName{gpu}, list("3", "8")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := &corev1.Pod{}
+			pod.Spec.Containers = []corev1.Container{{Name: "train", Resources: corev1.ResourceRequirements{Requests: tc.requests}}}
+			pod.Status.ContainerStatuses = tc.statuses
+			for _, what := range []string{"trimmed", "trimmed twice"} {
+				_, err := trimPod(tc.deciding)(pod)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := effectiveRequests(pod)
+				check.Equal(t, what, true, equality.Semantic.DeepEqual(tc.want, got))
+			}
+		})
+	}
+}
+
+// Only a pod that Volcano has made for the job requests something for it.
+func TestRequestsOfPods(t *testing.T) {
+	volcano := func(apiVersion, kind, name string, controls bool) []metav1.OwnerReference {
+		return []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: name, Controller: &controls}}
+	}
+	for name, tc := range map[string]struct {
+		owners []metav1.OwnerReference
+		counts bool
+	}{
+		"Volcano's":              {volcano("batch.volcano.sh/v1alpha1", "Job", "llm-1", true), true},
+		"of nobody":              {nil, false},
+		"of another job":         {volcano("batch.volcano.sh/v1alpha1", "Job", "other-1", true), false},
+		"of another attempt":     {volcano("batch.volcano.sh/v1alpha1", "Job", "llm-2", true), false},
+		"of a Job of Kubernetes": {volcano("batch/v1", "Job", "llm-1", true), false},
+		"of another kind":        {volcano("batch.volcano.sh/v1alpha1", "JobFlow", "llm-1", true), false},
+		"owned, not controlled":  {volcano("batch.volcano.sh/v1alpha1", "Job", "llm-1", false), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1alpha1.LabelAttempt: "1"}, OwnerReferences: tc.owners}}
+			pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{gpu: resource.MustParse("8")}}}}
+			requests := requestsOfPod(pod, aJob())
+			check.Equal(t, "is known", true, requests != nil)
+			_, counts := requests[gpu]
+			check.Equal(t, "counts", tc.counts, counts)
+		})
+	}
+}
+
 // What the cache drops of a pod stays on the pod when its gate is lifted.
 func TestATrimmedPodIsPatchedAsAWhole(t *testing.T) {
 	e := newEnv(t, aJob())
@@ -93,7 +158,7 @@ func TestATrimmedPodIsPatchedAsAWhole(t *testing.T) {
 		if err := c.Get(ctx, key, obj, opts...); err != nil {
 			return err
 		}
-		_, err := trimPod(obj)
+		_, err := trimPod(nil)(obj)
 		return err
 	}})
 	e.settle()

@@ -73,8 +73,8 @@ func (j job) deciding() []corev1.ResourceName {
 	return append([]corev1.ResourceName{corev1.ResourceCPU}, j.HoldLimits.Resources...)
 }
 
-// requestedOn returns what the ranks on each node that would be held request together of the resources that decide, in thousandths.
-// A rank that has succeeded does not return. One whose program ends with 0 because its pod is deleted does.
+// requestedOn returns what the ranks on each node that would be held request together of the resources that decide, in thousandths:
+// what their pods request, or the template's requests for a rank that has no pod. A rank that has succeeded does not return. One whose program ends with 0 because its pod is deleted does.
 func (j job) requestedOn(s *v1alpha1.TrainingJobStatus, holds []v1alpha1.NodeHold) map[string][]int64 {
 	if len(holds) == 0 {
 		return nil
@@ -84,23 +84,26 @@ func (j job) requestedOn(s *v1alpha1.TrainingJobStatus, holds []v1alpha1.NodeHol
 	for _, h := range holds {
 		sums[h.Node] = make([]int64, len(resources))
 	}
-	ofTask := map[string][]int64{}
-	for task, requests := range j.Requests {
-		for _, name := range resources {
-			quantity := requests[name]
-			ofTask[task] = append(ofTask[task], quantity.MilliValue())
-		}
-	}
 	gang.EachRank(j.Effective, func(r gang.Rank) {
 		sum, known := sums[gang.NodeOf(s.Placement, r)]
 		if !known || j.State(s, r) == gang.Succeeded {
 			return
 		}
-		for i, quantity := range ofTask[r.Task] {
-			sum[i] += quantity
+		requests := j.requestsOf(r)
+		for i, name := range resources {
+			quantity := requests[name]
+			sum[i] += quantity.MilliValue()
 		}
 	})
 	return sums
+}
+
+// requestsOf returns what a rank requests: a pod that takes little, whatever made it so, holds little.
+func (j job) requestsOf(r gang.Rank) corev1.ResourceList {
+	if p := j.Pod(r); p != nil && p.Requests != nil {
+		return p.Requests
+	}
+	return j.Requests[r.Task]
 }
 
 // usesHalfOf reports whether a job requests half of some resource of a node. A resource that the node does not report at present,

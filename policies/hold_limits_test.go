@@ -70,6 +70,39 @@ func TestAJobHoldsANodeThatItUsesHalfOf(t *testing.T) {
 	}
 }
 
+// What counts is what the pods take of the node, and the template only where a rank has none.
+func TestAJobHoldsByWhatItsPodsRequest(t *testing.T) {
+	requests := func(lists ...corev1.ResourceList) func(*scene) {
+		return func(s *scene) {
+			for i, list := range lists {
+				s.Pods[i].Requests = list
+			}
+		}
+	}
+	for name, tc := range map[string]struct {
+		template corev1.ResourceList
+		change   func(*scene)
+		want     []string
+	}{
+		"as the template":               {gpus(8), requests(gpus(8), gpus(8)), []string{"n00", "n01"}},
+		"one was made smaller":          {gpus(8), requests(gpus(3), gpus(8)), []string{"n01"}},
+		"one is not the job's":          {gpus(8), requests(corev1.ResourceList{}, gpus(8)), []string{"n01"}},
+		"one was made larger":           {gpus(3), requests(gpus(4), gpus(3)), []string{"n00"}},
+		"nothing is known of one":       {gpus(8), requests(nil, cpus("1m")), []string{"n00"}},
+		"one is missing":                {gpus(8), func(s *scene) { requests(gpus(8), gpus(8))(s); s.Pods = s.Pods[1:] }, []string{"n00", "n01"}},
+		"two on a node take half of it": {gpus(1), func(s *scene) { s.bind(1, "n00"); requests(gpus(1), gpus(3))(s) }, []string{"n00"}},
+		"two on a node take less of it": {gpus(8), func(s *scene) { s.bind(1, "n00"); requests(gpus(1), gpus(2))(s) }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := standing(2)
+			s.Requests["worker"] = tc.template
+			tc.change(s)
+			s.decide()
+			check.Equal(t, "held", tc.want, s.held())
+		})
+	}
+}
+
 // A recovery holds by the same rule, and the user sees why it does not.
 func TestARecoveryHoldsNoNodeThatItUsesLittleOf(t *testing.T) {
 	s := running(2)

@@ -82,7 +82,7 @@ func run(ctx context.Context, o *options) error {
 	}
 	mgr, err := ctrl.NewManager(config, manager.Options{
 		Scheme:                        newScheme(),
-		Cache:                         controllers.CacheOptions(),
+		Cache:                         controllers.CacheOptions(o.holdLimits().Resources...),
 		Metrics:                       metricsserver.Options{BindAddress: off}, // servers.go serves them
 		HealthProbeBindAddress:        off,
 		LeaderElection:                o.leaderElect,

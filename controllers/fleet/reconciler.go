@@ -169,10 +169,7 @@ func (f *fleet) join(healths []v1alpha1.NodeHealth) {
 	for i := range healths {
 		f.read[healths[i].Name] = &healths[i]
 	}
-	f.Machines = make(map[string]string, len(f.nodes))
-	for i := range f.nodes {
-		f.Machines[f.nodes[i].Name] = nodes.MachineOf(&f.nodes[i])
-	}
+	f.Machines = nodes.MachinesOf(f.nodes)
 	for i := range healths {
 		if _, exists := f.Machines[healths[i].Name]; !exists {
 			f.Gone = append(f.Gone, &healths[i])
@@ -183,7 +180,7 @@ func (f *fleet) join(healths []v1alpha1.NodeHealth) {
 		node := &f.nodes[i]
 		h := nodes.WithConditions(f.read[node.Name], node, &f.Policy.Spec)
 		switch {
-		case h == nil && former[f.Machines[node.Name]] == nil:
+		case h == nil && former.Of(f.Machines[node.Name]) == nil:
 		case f.read[node.Name] == nil:
 			f.missing = append(f.missing, node.Name) // its entries follow once it is there
 		default:

@@ -128,7 +128,7 @@ func sourceStates(h *v1alpha1.NodeHealth) map[string]v1alpha1.HealthState {
 // conditionsMatter passes a node of which others say something new in its conditions, heartbeats
 // apart.
 func conditionsMatter(before, after *corev1.Node) bool {
-	return !maps.Equal(conditionStates(before), conditionStates(after))
+	return nodes.MachineOf(before) != nodes.MachineOf(after) || !maps.Equal(conditionStates(before), conditionStates(after))
 }
 
 func conditionStates(node *corev1.Node) map[corev1.NodeConditionType]corev1.ConditionStatus {

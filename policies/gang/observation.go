@@ -44,7 +44,7 @@ type Observation struct {
 	// Quarantined are the hostnames of the nodes in quarantine, where the job may go anywhere and
 	// its pods tolerate that: else its home and the taint keep them away.
 	Quarantined []string
-	// Requests are the resources that one pod of each task requests, by the task's name.
+	// Requests are the resources that one pod of each task requests by its template, by the task's name.
 	Requests map[string]corev1.ResourceList
 	// HoldLimits are the manager's limits on holds.
 	HoldLimits HoldLimits
@@ -182,6 +182,9 @@ type Pod struct {
 	Untried bool
 	// Pins are the only hostnames that the pod may go to, as of when its gate was lifted; nil for any.
 	Pins []string
+	// Requests are the resources that the pod itself takes of its node, at least those that decide about holds. They are empty where no
+	// Volcano Job of the TrainingJob controls the pod, and nil where they are not known. They are not copied, and must not be changed.
+	Requests corev1.ResourceList
 	// Tolerates are the keys of the holds that the pod tolerates.
 	Tolerates []string
 	// Incarnation that the pod was given when its gate was lifted.

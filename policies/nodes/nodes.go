@@ -51,7 +51,7 @@ func (t *triage) assess(h *v1alpha1.NodeHealth) *v1alpha1.HealthVerdict {
 		v = &v1alpha1.HealthVerdict{}
 	}
 	t.identify(h, v)
-	if state := t.stateOf(h); state != v.State {
+	if state := t.stateOf(h, v); state != v.State {
 		if ill(state) && worse(state, v.State) {
 			t.worsened[h.Name] = true
 		}
@@ -64,7 +64,7 @@ func (t *triage) assess(h *v1alpha1.NodeHealth) *v1alpha1.HealthVerdict {
 }
 
 // stateOf is the worst that is reported of a node. Silence clears nothing.
-func (t *triage) stateOf(h *v1alpha1.NodeHealth) v1alpha1.HealthState {
+func (t *triage) stateOf(h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict) v1alpha1.HealthState {
 	state := v1alpha1.HealthHealthy
 	if !t.canTell(h) {
 		state = v1alpha1.HealthUnknown
@@ -74,7 +74,7 @@ func (t *triage) stateOf(h *v1alpha1.NodeHealth) v1alpha1.HealthState {
 			state = s
 		}
 	}
-	for _, r := range t.inherited(h) {
+	for _, r := range t.inherited(h, v) {
 		if worse(r.State, state) {
 			state = r.State
 		}

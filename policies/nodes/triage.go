@@ -17,8 +17,8 @@ type triage struct {
 	verdicts map[string]*v1alpha1.HealthVerdict
 	// worsened are those that fell ill, or from Degraded to Failed, since the look before.
 	worsened map[string]bool
-	// former are the NodeHealths of machines that came into quarantine under another name, by machine.
-	former map[string]*v1alpha1.NodeHealth
+	// former are the NodeHealths of machines that came into quarantine under another name.
+	former Former
 	next   time.Time
 }
 
@@ -49,8 +49,8 @@ type Fleet struct {
 	Healths []*v1alpha1.NodeHealth
 	// Gone are the NodeHealths of nodes that are gone: what was let through of late still counts.
 	Gone []*v1alpha1.NodeHealth
-	// Machines are those of the nodes that exist, by the names of these, as far as they are known.
-	Machines map[string]string
+	// Machines are the IDs of the machines of the nodes that exist, by the names of these, as far as they are known.
+	Machines map[string][]string
 	// Nodes is how many nodes the cluster has.
 	Nodes int
 	// Topology of the cluster.

@@ -63,7 +63,7 @@ func begin(o setting) (*life, error) {
 	mgr, err := ctrl.NewManager(testCluster.RESTConfig(), manager.Options{
 		Scheme:                  testCluster.Client().Scheme(),
 		Logger:                  zap.New(zap.WriteTo(o.log), zap.UseDevMode(true)),
-		Cache:                   narrowed(controllers.CacheOptions(), o.namespace, o.pool),
+		Cache:                   narrowed(controllers.CacheOptions(gpuResource), o.namespace, o.pool),
 		Metrics:                 metricsserver.Options{BindAddress: "0"},
 		Controller:              config.Controller{SkipNameValidation: new(true)},
 		GracefulShutdownTimeout: ptr.To[time.Duration](-1), // end waits for it
