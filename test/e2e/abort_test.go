@@ -77,7 +77,13 @@ type abort struct {
 // Gangs that are larger than the lists of names in their status abort over three seconds.
 func TestALargeGangAborts(t *testing.T) {
 	var seen []*abort
-	t.Cleanup(func() { writeAborts(t, seen) })
+	if *abortFile != "" {
+		of, err := evidence.Of(t.Context(), "make test-abort", *abortFile)
+		if err != nil {
+			t.Fatal("name what is tested:", err)
+		}
+		t.Cleanup(func() { writeAborts(t, of, seen) })
+	}
 	for _, ranks := range abortSizes {
 		for _, c := range []struct {
 			name string
@@ -221,17 +227,14 @@ func (s *scenario) count(a *abort, before map[string]corev1.Pod) {
 }
 
 // writeAborts writes what was seen into the file that the flag names.
-func writeAborts(t *testing.T, seen []*abort) {
-	if t.Failed() || *abortFile == "" {
+func writeAborts(t *testing.T, of evidence.Tested, seen []*abort) {
+	if t.Failed() {
 		return
 	}
-	of, err := evidence.Of(context.WithoutCancel(t.Context()), "make test-abort", *abortFile)
-	if err == nil {
-		err = evidence.Write(*abortFile, struct {
-			evidence.Tested
-			Aborts []*abort `json:"aborts"`
-		}{of, seen})
-	}
+	err := evidence.Write(*abortFile, struct {
+		evidence.Tested
+		Aborts []*abort `json:"aborts"`
+	}{of, seen})
 	if err != nil {
 		t.Error("write what was seen:", err)
 	}

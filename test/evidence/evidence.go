@@ -58,7 +58,11 @@ func commitOf(ctx context.Context, root, file string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	changed, err := git(ctx, root, "status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)"+filepath.ToSlash(relative))
+	status := []string{"status", "--porcelain", "--untracked-files=no"}
+	if filepath.IsLocal(relative) {
+		status = append(status, "--", ".", ":(exclude)"+filepath.ToSlash(relative))
+	}
+	changed, err := git(ctx, root, status...)
 	if changed != "" {
 		commit += "+dirty"
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +58,12 @@ type outcome struct {
 // A user of one namespace does all that may cost the manager memory or time. What the manager keeps is bounded, and goes when the user's
 // objects go, and the jobs of another namespace recover from each failure by one step.
 func TestAHostileTenant(t *testing.T) {
+	o := outcome{AttackSeconds: int(attackFor.Seconds())}
+	if *file != "" {
+		var err error
+		o.Tested, err = evidence.Of(t.Context(), "make test-tenants", *file)
+		must(t, err, "name what is tested")
+	}
 	a := newAttacker(t)
 	w, stopWork := startWork(t)
 	each := *attackFor / minutes
@@ -85,7 +92,7 @@ func TestAHostileTenant(t *testing.T) {
 		t.Error("the other tenant:", err)
 	}
 
-	o := outcome{AttackSeconds: int(attackFor.Seconds()), Attack: a.counts.list(), Rows: append(append(table, attacked...), after...)}
+	o.Attack, o.Rows = a.counts.list(), slices.Concat(table, attacked, after)
 	o.Quiet.Decisions, o.Quiet.Bystander = w.lateness(quiet)
 	o.Attacked.Decisions, o.Attacked.Bystander = w.lateness(attack)
 	o.Quiet.Manager = before.plus(began, -1).plus(ended, 1).plus(again, -1).passes()
@@ -95,7 +102,9 @@ func TestAHostileTenant(t *testing.T) {
 	if *attackFor >= minutes*time.Minute {
 		o.compare(t, attacked)
 	}
-	o.write(t)
+	if *file != "" {
+		must(t, evidence.Write(*file, o), "write what was seen")
+	}
 }
 
 // timesNow are the times of the manager's passes so far.
@@ -218,16 +227,4 @@ func (o *outcome) compare(t *testing.T, attacked []row) {
 	if q, a := o.Quiet.Decisions.P99Millis, o.Attacked.Decisions.P99Millis; a > 1.5*q {
 		t.Errorf("99 of 100 decisions come within %.0f ms under attack, and within %.0f ms in quiet: it may be %.0f", a, q, 1.5*q)
 	}
-}
-
-// write writes what was seen into the file that the flag names, whatever it was.
-func (o *outcome) write(t *testing.T) {
-	t.Helper()
-	if *file == "" {
-		return
-	}
-	var err error
-	o.Tested, err = evidence.Of(t.Context(), "make test-tenants", *file)
-	must(t, err, "name what was tested")
-	must(t, evidence.Write(*file, o), "write what was seen")
 }
