@@ -175,6 +175,14 @@ cluster-binaries: prereqs
 test-e2e: prereqs cluster-binaries ## run the end-to-end tests
 	go test -count=1 -shuffle=on -parallel=12 -timeout=$(E2E_TIMEOUT) ./test/e2e/...
 
+.PHONY: test-abort
+test-abort: prereqs cluster-binaries ## have gangs of 4, 40 and 400 ranks abort, and write what came of it into test/e2e/abort.json
+	go test -count=1 -v -parallel=1 -timeout=$(E2E_TIMEOUT) -run 'TestALargeGangAborts$$' ./test/e2e -abort.sizes=4,40,400 -abort.json=abort.json
+
+.PHONY: test-tenants
+test-tenants: prereqs cluster-binaries ## attack the manager as a user of one namespace for ten minutes, and write what it keeps into test/tenants/tenants.json; 25 minutes
+	go test -count=1 -v -timeout=$(E2E_TIMEOUT) -run 'TestAHostileTenant$$' ./test/tenants -tenants.attack=10m -tenants.json=tenants.json
+
 .PHONY: test-late
 test-late: prereqs cluster-binaries ## restart a gang whose supervisors and manager hear each other up to a minute late: 10 minutes
 	go test -count=1 -v -timeout=$(E2E_TIMEOUT) -run 'TestMessagesAreLate$$' ./test/chaos -late=60s

@@ -180,7 +180,7 @@ func (r *TrainingJobReconciler) SetupWithManager(mgr ctrl.Manager, workers int) 
 		WatchesRawSource(source.Channel(r.checkpoints.wakes, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
-			UsePriorityQueue:        new(true),
+			NewQueue:                newTurnsQueue,
 			// What was refused, for want of a queue say, is tried again soon after somebody has mended it.
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, 15*time.Second),
 		}).

@@ -50,6 +50,11 @@ func (c *Cluster) RestartContainers(ctx context.Context, key client.ObjectKey, h
 	return c.patchPod(ctx, key, func(pod *corev1.Pod) error { return restartContainer(pod, how, metav1.Now()) })
 }
 
+// RestartContainersOf does that to several pods at once: a collective aborts, and the kubelets start its ranks again.
+func (c *Cluster) RestartContainersOf(ctx context.Context, how Termination, pods ...client.ObjectKey) error {
+	return each(ctx, pods, func(ctx context.Context, pod client.ObjectKey) error { return c.RestartContainers(ctx, pod, how) })
+}
+
 // CrashLoop leaves a pod's container waiting for its next try, as after several crashes.
 func (c *Cluster) CrashLoop(ctx context.Context, key client.ObjectKey, how Termination) error {
 	return c.patchPod(ctx, key, func(pod *corev1.Pod) error {

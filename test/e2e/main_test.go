@@ -4,10 +4,12 @@ package e2e
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"slices"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -32,6 +34,7 @@ func TestMain(m *testing.M) {
 }
 
 func runAll(m *testing.M) int {
+	flag.Parse()
 	ctrl.SetLogger(zap.New())
 	ctx := context.Background()
 	stop, err := start(ctx)
@@ -80,7 +83,8 @@ func start(ctx context.Context) (stop func() error, err error) {
 	}
 	testCluster, err = cluster.Start(ctx, cluster.Options{
 		Name: "e2e", Scheme: scheme, CRDs: []string{"../../config/crd"}, Progress: os.Stderr,
-		Args: map[string][]string{cluster.APIServer: audited},
+		Args:                   map[string][]string{cluster.APIServer: audited},
+		NodeMonitorGracePeriod: gracePeriod(),
 	})
 	if err != nil {
 		return nil, err
@@ -123,6 +127,15 @@ func start(ctx context.Context) (stop func() error, err error) {
 		defer os.RemoveAll(dir)
 		return testCluster.Stop()
 	}, err
+}
+
+// gracePeriod is longer than the cluster's own where hundreds of nodes renew their leases. No test of a size that flags ask for waits for a
+// silent node.
+func gracePeriod() time.Duration {
+	if slices.Max(abortSizes) > manyNodes {
+		return 2 * time.Minute
+	}
+	return 0
 }
 
 // healthPolicy bounds what happens in a rack by its defaults, and what happens in the cluster

@@ -28,6 +28,8 @@ const (
 	gpuResource = "nvidia.com/gpu"
 	// awaitTimeout bounds a wait for something that takes seconds; no test measures it.
 	awaitTimeout = 2 * time.Minute
+	// manyNodes is the size of a pool from which on waits are longer, and look less often.
+	manyNodes = 100
 )
 
 // scenario is a pool of nodes and one job in it.
@@ -126,14 +128,23 @@ func (s *scenario) await(what string, holds func() bool) {
 
 func (s *scenario) awaitAny(what string, condition wait.ConditionWithContextFunc) {
 	s.t.Helper()
+	interval, timeout := s.patience()
 	var last error // an API server that is too busy for one answer has another later
-	err := wait.PollUntilContextTimeout(s.ctx, 50*time.Millisecond, awaitTimeout, true, func(ctx context.Context) (holds bool, _ error) {
+	err := wait.PollUntilContextTimeout(s.ctx, interval, timeout, true, func(ctx context.Context) (holds bool, _ error) {
 		holds, last = condition(ctx)
 		return holds && last == nil, nil
 	})
 	if err != nil {
 		s.t.Fatalf("waiting until %s: %v", what, errors.Join(err, last))
 	}
+}
+
+// patience returns how often a wait looks, and how long it takes at most.
+func (s *scenario) patience() (interval, timeout time.Duration) {
+	if nodes := s.pool.Racks * s.pool.NodesPerRack; nodes > manyNodes {
+		return time.Second, time.Duration(nodes) * awaitTimeout / manyNodes
+	}
+	return 50 * time.Millisecond, awaitTimeout
 }
 
 // recovered waits until n incidents have been recovered from and none is open.
