@@ -36,7 +36,7 @@ func (s *scene) alternate(minutes int) {
 	}
 }
 
-// A ladder has come to its end, and its ranks do not meet: those that are down are restarted together, ever less often.
+// A ladder has come to its end, and its ranks do not meet: those that are down are restarted together, and charged.
 func TestRanksThatDoNotMeetAreRestartedTogether(t *testing.T) {
 	s := running(3, rule("all", step(v1alpha1.RestartJob, 0)))
 	s.exits(0, 1, 0)
@@ -58,9 +58,19 @@ func TestRanksThatDoNotMeetAreRestartedTogether(t *testing.T) {
 			s.replaceAll()
 		}
 	}
-	check.Equal(t, "restarted", []time.Duration{6 * time.Minute, 12 * time.Minute, 23 * time.Minute, 46 * time.Minute}, together)
+	var want []time.Duration
+	for n := range 10 {
+		want = append(want, time.Duration(n+1)*6*time.Minute)
+	}
+	check.Equal(t, "restarted", want, together)
 	check.Equal(t, "incidents", 1, len(s.status().Incidents))
-	check.Equal(t, "charged", int32(1), s.status().Restarts.Charged)
+	check.Equal(t, "charged", int32(1+len(want)), s.status().Restarts.Charged)
+	for range 120 {
+		s.alternate(1)
+		s.replaceAll()
+	}
+	check.Equal(t, "reason of the end", v1alpha1.ReasonBudgetExhausted, conditionReason(s, v1alpha1.ConditionFailed))
+	check.Equal(t, "charged in the end", int32(20), s.status().Restarts.Charged)
 }
 
 // It looks again just when they have had their time.
@@ -68,7 +78,7 @@ func TestWhenRanksThatDoNotMeetAreLookedAt(t *testing.T) {
 	s := running(3, rule("all", step(v1alpha1.RestartJob, 0)))
 	s.exits(0, 1, 0)
 	s.decide()
-	for _, want := range []time.Duration{330, 660, 1320} {
+	for _, want := range []time.Duration{330, 660, 990} {
 		s.replaceAll()
 		for i := range s.Pods {
 			s.exits(i, 1, s.Now.Sub(sceneStart))

@@ -83,13 +83,6 @@ func (v *View) VictimsUntil(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Inciden
 	return from.Add(victimTimeout)
 }
 
-// MeetsUntil is until when the ranks of an incident without steps left have time to come back by themselves. It is as long after the last
-// restart as the incident had lasted by then, so that a program that fails at each start is restarted less and less often.
-func MeetsUntil(inc *v1alpha1.Incident) time.Time {
-	last := LastRestart(inc)
-	return last.Add(last.Sub(inc.StartTime.Time))
-}
-
 // VictimsDue is when the next victims, or ranks that fail in place although their incident has restarted them, will have had their time.
 func (v *View) VictimsDue(s *v1alpha1.TrainingJobStatus) time.Time {
 	var next time.Time
@@ -98,11 +91,7 @@ func (v *View) VictimsDue(s *v1alpha1.TrainingJobStatus) time.Time {
 		if inc.Outcome != "" || !(v.hasVictims(s, inc) || v.stillFails(s, inc)) {
 			continue
 		}
-		until := v.VictimsUntil(s, inc)
-		if !until.After(v.Now) {
-			until = MeetsUntil(inc)
-		}
-		if until.After(v.Now) {
+		if until := v.VictimsUntil(s, inc); until.After(v.Now) {
 			next = instant.Earliest(next, until)
 		}
 	}

@@ -12,10 +12,10 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/incident"
 )
 
-// charge counts an incident against its budget, once for each time that the job failed or its programs failed to start, or
+// charge counts an incident against its budget, once for each time that the job failed or its programs are started once more, or
 // as uncharged. It returns false, and counts nothing, where the budget is used up.
-func (e Engine) charge(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up incident.Rung) bool {
-	repeats := incident.Repeats(inc, up) && e.ChargesRepeats(inc)
+func (e Engine) charge(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, repeats bool) bool {
+	repeats = repeats && e.ChargesRepeats(inc)
 	if inc.Charged && !repeats && !e.FailedAsWhole(s, inc) {
 		return true
 	}

@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
@@ -29,7 +30,9 @@ func (e Engine) noteFailures(s *v1alpha1.TrainingJobStatus) {
 			e.explain(s, inc, f)
 			e.takenAway(s, inc, f)
 			e.restartMissed(s, inc, f)
-			victims.bringBack(inc, f)
+			if victims.bringBack(inc, f); gang.Finished(s) {
+				return
+			}
 			continue
 		}
 		if cause != nil {

@@ -63,7 +63,7 @@ func (e Engine) fire(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up i
 		e.Fail(s, v1alpha1.ReasonFailedByRule, "rule "+inc.Rule+" says so: "+incident.Story(inc))
 		return
 	}
-	if !e.charge(s, inc, up) {
+	if !e.charge(s, inc, incident.Repeats(inc, up)) {
 		e.Fail(s, v1alpha1.ReasonBudgetExhausted, e.Exhausted(inc)+incident.Story(inc))
 		return
 	}

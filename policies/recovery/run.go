@@ -20,12 +20,18 @@ func (e Engine) Run(s *v1alpha1.TrainingJobStatus) time.Time {
 	returns := e.liftReturned(s) // before the failures: ranks may have somewhere to go again
 	e.noteDeletedVolcanoJob(s)   // before the failures: it ends the incidents that they would join
 	e.noteFailures(s)
+	if gang.Finished(s) {
+		return time.Time{} // the budget is used up
+	}
 	e.noteEndedVolcanoJob(s) // after the failures, which say more than that it has ended
 	e.noteRequest(s)
 	if e.closeRecovered(s) {
 		e.noteFailures(s) // what is left of a pod that is back, such as a device that is degraded
 	}
-	next := e.takeDueSteps(s)
+	next := time.Time{}
+	if !gang.Finished(s) {
+		next = e.takeDueSteps(s)
+	}
 	if gang.Finished(s) {
 		return time.Time{}
 	}

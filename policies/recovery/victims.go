@@ -14,8 +14,8 @@ type victims struct {
 	s *v1alpha1.TrainingJobStatus
 	// overdue are the incidents whose victims have had their time.
 	overdue map[int32]bool
-	// exhausted are the incidents whose own ranks have had theirs, should no step be left.
-	exhausted map[int32]bool
+	// paid are the incidents that this pass has charged for ranks which it brings back.
+	paid map[int32]bool
 }
 
 func (e Engine) victims(s *v1alpha1.TrainingJobStatus) *victims {
@@ -23,7 +23,6 @@ func (e Engine) victims(s *v1alpha1.TrainingJobStatus) *victims {
 	for i := range s.Incidents {
 		if inc := &s.Incidents[i]; inc.Outcome == "" {
 			v.overdue[inc.ID] = !e.VictimsUntil(s, inc).After(e.Now)
-			v.exhausted[inc.ID] = v.overdue[inc.ID] && !incident.MeetsUntil(inc).After(e.Now)
 		}
 	}
 	return v
@@ -50,13 +49,23 @@ func (v *victims) note(inc *v1alpha1.Incident, f rules.Failure, rule v1alpha1.Ru
 // has none left, or the rank was a victim until the incident came to concern its whole task. Kubelets restart such ranks one after the
 // other, each time later, and those that are there give up waiting for the others. Ranks that are restarted together meet.
 func (v *victims) bringBack(inc *v1alpha1.Incident, f rules.Failure) {
-	if f.Event != v1alpha1.PodNotReady || v.IsIndependent(f.Rank.Task) || !v.overdue[inc.ID] || !incident.Restarted(inc) {
+	if f.Event != v1alpha1.PodNotReady || v.IsIndependent(f.Rank.Task) || !v.overdue[inc.ID] || !incident.Restarted(inc) || v.DryRun {
 		return
 	}
 	victim := incident.IsVictim(inc, f.Rank) && !incident.Names(inc, f.Rank)
-	if victim || (v.exhausted[inc.ID] && !v.HasStepLeft(v.s, inc)) {
+	if victim || (!v.HasStepLeft(v.s, inc) && v.pays(inc)) {
 		v.failVictim(v.s, inc, f)
 	}
+}
+
+// pays charges an incident for the ranks that one pass brings back, and fails the job where its budget is used up.
+func (v *victims) pays(inc *v1alpha1.Incident) bool {
+	if !v.paid[inc.ID] && !v.charge(v.s, inc, true) {
+		v.Fail(v.s, v1alpha1.ReasonBudgetExhausted, v.Exhausted(inc)+incident.Story(inc))
+		return false
+	}
+	v.paid[inc.ID] = true
+	return true
 }
 
 // failVictim makes a victim that did not come back by itself in time a rank that its incident brings back.
