@@ -13,7 +13,6 @@ type known struct {
 
 // The respects in which invariants are known to fail.
 const (
-	spareInVain = "spare in vain"
 	outOfStep   = "out of step"
 	leftTooMuch = "left too much"
 )
@@ -23,10 +22,6 @@ var knownFailures = []known{
 		invariant: Liveness, respect: outOfStep, kind: collective, rare: true, seed: 66102,
 		why: "An incident is over as soon as its ranks are ready, as a process is that waits for its peers. Ranks whose back-offs are out of phase " +
 			"come back one after the other, and the ladder begins again each time.",
-	},
-	{
-		invariant: Scope, respect: spareInVain, kind: sharedNodes, rare: true, seed: 12933,
-		why: "A rank that was given the room of one spare, and still waits because its gang is not complete, is given that of another spare of the same node.",
 	},
 	{
 		invariant: Liveness, respect: leftTooMuch, rare: true, seed: 58971,
