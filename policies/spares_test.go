@@ -110,8 +110,7 @@ func TestWhichSpareIsTaken(t *testing.T) {
 			tc.story(s)
 			s.decide()
 			check.Equal(t, "nodes", tc.nodes, s.nodes())
-			lives := []int32{gang.Incarnation(s.status(), "worker-spare", 0), gang.Incarnation(s.status(), "worker-spare", 1)}
-			check.Equal(t, "spares' lives", tc.spare, lives)
+			check.Equal(t, "spares' lives", tc.spare, s.spareLives())
 			check.Equal(t, "changes, decided again", nil, s.changes())
 		})
 	}
@@ -153,6 +152,55 @@ func TestARankTakesOneSpareAtATime(t *testing.T) {
 	s.after(time.Second).decide()
 	check.Equal(t, "nodes, later", []string{"n00", "n03", "n02"}, s.nodes())
 	check.Equal(t, "held", []string{"n03"}, s.held())
+}
+
+// A rank that has the room of a spare may still wait, for a peer that has failed or finds no room. It takes no other spare meanwhile.
+func TestARankThatWaitsForItsGangTakesNoOtherSpare(t *testing.T) {
+	tests := map[string]func(*scene){
+		"one that found no room": func(s *scene) {
+			s.after(60 * time.Second).decide() // the second step gives its own node up
+			s.replace(1)
+			s.decide()
+			s.search(1)
+			s.after(30 * time.Second).decide()
+		},
+		"one whose node is no good at its second step": func(s *scene) {
+			s.node("n01", func(n *gang.Node) { n.Unschedulable = true })
+			s.after(60 * time.Second).decide()
+		},
+	}
+	for name, loses := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := spared(2, atOnce)
+			s.Pods[s.spare(1)].Node = "n03"
+			s.crash(1, 1)
+			s.decide()
+			s.replace(1)
+			s.decide()
+			s.search(1)
+			loses(s)
+			check.Equal(t, "nodes", []string{"n00", "n03", "n02"}, s.nodes())
+			check.Equal(t, "spares' lives", []int32{1, 0}, s.spareLives())
+
+			s.replace(1)
+			s.replace(s.spare(0))
+			s.decide()
+			s.search(1)
+			s.after(30 * time.Second).decide()
+			check.Equal(t, "nodes, later", []string{"n00", "n03", "n02"}, s.nodes())
+			check.Equal(t, "spares' lives, later", []int32{1, 0}, s.spareLives())
+
+			s.node("n03", func(n *gang.Node) { n.Unschedulable = true })
+			s.Pods[s.spare(1)].Node = "n05"
+			s.decide()
+			check.Equal(t, "nodes, once that is no good", []string{"n00", "n05", "n02"}, s.nodes())
+		})
+	}
+}
+
+// spareLives are the incarnations of the first two spares.
+func (s *scene) spareLives() []int32 {
+	return []int32{gang.Incarnation(s.status(), "worker-spare", 0), gang.Incarnation(s.status(), "worker-spare", 1)}
 }
 
 func TestSparesThatAreOver(t *testing.T) {

@@ -35,6 +35,16 @@ func RestartRank(s *v1alpha1.TrainingJobStatus, r Rank, why v1alpha1.RestartReas
 	t.Ranks[i].Incarnation, t.Ranks[i].Reason = next, why
 }
 
+// LastRestart is why a rank was last restarted, since its task was as a whole; empty where it was not.
+func LastRestart(s *v1alpha1.TrainingJobStatus, r Rank) v1alpha1.RestartReason {
+	if t := TaskStatus(s, r.Task); t != nil {
+		if i, ok := findRank(t, r.Index); ok {
+			return t.Ranks[i].Reason
+		}
+	}
+	return ""
+}
+
 // RestartTask raises the incarnation of every rank of a task, for a step of an incident.
 func RestartTask(s *v1alpha1.TrainingJobStatus, task string) {
 	t := TaskStatus(s, task)

@@ -29,14 +29,18 @@ func (e Engine) adoptSpares(s *v1alpha1.TrainingJobStatus) {
 	}
 }
 
-// displaced reports whether a rank needs another node: its own is no longer usable, or its pod finds no node in home.
+// displaced reports whether a rank needs another node: its own is no longer usable, or its pod finds no node in home. One that was
+// given the node of a spare, and still waits, waits for the rest of its gang: another spare would not help it.
 func (e Engine) displaced(s *v1alpha1.TrainingJobStatus, r gang.Rank, m *placement.Rooms) bool {
 	own := gang.NodeOf(s.Placement, r)
 	if e.State(s, r) > gang.Unbound || m.Returns(r) {
 		return false
 	}
+	if own != "" && !e.Places(s).Usable(own, r.Task) {
+		return true
+	}
 	p := e.Pod(r)
-	return (own != "" && !e.Places(s).Usable(own, r.Task)) || (p != nil && m.Pending(p))
+	return p != nil && m.Pending(p) && gang.LastRestart(s, r) != v1alpha1.RestartSpareUsed
 }
 
 // adoptSpare gives a rank the node of a spare that runs in its home, where there is one.
@@ -49,8 +53,11 @@ func (e Engine) adoptSpare(s *v1alpha1.TrainingJobStatus, r gang.Rank) {
 		adopted = true
 		gang.SetNode(s.Placement, r, p.Node)
 		e.restart(s, spare, v1alpha1.RestartSpareUsed)
-		if own := e.Pod(r); own != nil && !own.Gated && !gang.IsStale(s, own) {
-			e.restart(s, r, v1alpha1.RestartSpareUsed) // where it may go was fixed when its gate was lifted
+		own := e.Pod(r)
+		confined := own != nil && !own.Gated && !gang.IsStale(s, own) // where it may go was fixed when its gate was lifted
+		// One that does not keep to its own node has to be known to have a spare's: see displaced.
+		if confined || !e.Rooms(s).Returns(r) {
+			e.restart(s, r, v1alpha1.RestartSpareUsed)
 		}
 	})
 }

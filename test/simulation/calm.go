@@ -48,7 +48,7 @@ func (w *world) calmDown() {
 	}
 	for _, t := range w.tenants {
 		if !t.well() && !isFinished(&t.job.Status) {
-			w.violate(Liveness, "", "the job did not recover: "+t.summary())
+			w.violate(Liveness, "the job did not recover: "+t.summary())
 			panic(over{})
 		}
 	}
@@ -107,7 +107,7 @@ func (w *world) settle() {
 			return
 		}
 	}
-	w.violate(Quiet, "", "nothing settles: "+w.tenants[0].summary())
+	w.violate(Quiet, "nothing settles: "+w.tenants[0].summary())
 	panic(over{})
 }
 

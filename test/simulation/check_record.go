@@ -55,7 +55,7 @@ func (r *record) checkIncident(inc *v1alpha1.Incident, last int32) {
 	names := map[string]bool{}
 	for _, p := range inc.Pods {
 		if p.Name == "" || names[p.Name] {
-			r.violate(Status, "", fmt.Sprintf("the API server refuses incident %d: its pods are %+v", inc.ID, inc.Pods))
+			r.violate(Status, fmt.Sprintf("the API server refuses incident %d: its pods are %+v", inc.ID, inc.Pods))
 		}
 		names[p.Name] = true
 	}

@@ -61,7 +61,7 @@ func (r *record) checkSpareReplaced(p *gang.Pod) {
 	adopted := slices.ContainsFunc(ranksOf(r.job, r.s), func(of rank) bool {
 		return p.Node != "" && nodeOf(r.s, of) == p.Node && nodeOf(r.old, of) != p.Node
 	})
-	r.requireOf(Scope, spareInVain, adopted || relocates, "spare %s on node %s goes, and nobody needs the node", p.Name, p.Node)
+	r.require(Scope, adopted || relocates, "spare %s on node %s goes, and nobody needs the node", p.Name, p.Node)
 	if adopted {
 		r.happened("spare is adopted")
 	}

@@ -42,27 +42,12 @@ type over struct{}
 // require checks an invariant.
 func (w *world) require(i Invariant, ok bool, format string, args ...any) {
 	if !ok {
-		w.violate(i, "", fmt.Sprintf(format, args...))
+		w.violate(i, fmt.Sprintf(format, args...))
 	}
 }
 
-// requireOf checks an invariant in one respect, by which a known failure can be told from others.
-func (w *world) requireOf(i Invariant, respect string, ok bool, format string, args ...any) {
-	if !ok {
-		w.violate(i, respect, fmt.Sprintf(format, args...))
-	}
-}
-
-// violate ends the history, unless the failure is a known one: that is counted, and the history goes on.
-func (w *world) violate(i Invariant, respect, message string) {
-	if respect != "" {
-		message = respect + ": " + message
-	}
-	if n := w.knownFailure(i, respect); n >= 0 {
-		w.shown[n] = true
-		w.say("KNOWN invariant %s: %s", i, message)
-		return
-	}
+// violate ends the history.
+func (w *world) violate(i Invariant, message string) {
 	panic(violation(fmt.Sprintf("invariant %s: %s", i, message)))
 }
 

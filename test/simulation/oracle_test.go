@@ -21,7 +21,7 @@ func running(t *testing.T, kinds ...kind) *world {
 	t.Helper()
 	w := &world{
 		rng: rand.New(rand.NewPCG(1, 0)), now: start, kinds: kinds, queueOpen: true,
-		nodes: map[string]*node{}, members: map[string][]string{}, census: census{}, shown: map[int]bool{},
+		nodes: map[string]*node{}, members: map[string][]string{}, census: census{},
 	}
 	w.makeNodes()
 	names := []string{"llm"}
@@ -223,28 +223,5 @@ func TestOraclesOfTheRecord(t *testing.T) {
 				t.Errorf("invariant %q is broken, want %q", got, tc.want)
 			}
 		})
-	}
-}
-
-// A known failure is counted in the worlds of its kind, and fails a history in all others.
-func TestKnownFailuresAreOfTheirKindAlone(t *testing.T) {
-	for n, k := range knownFailures {
-		if k.why == "" || k.seed == 0 {
-			t.Errorf("known failure %q has no reason, or no seed", k.respect)
-		}
-		w := running(t)
-		if k.kind == "" {
-			continue
-		}
-		if got := broken(func() { w.requireOf(k.invariant, k.respect, false, "by hand") }); got != string(k.invariant) {
-			t.Errorf("%q breaks %q in a plain world", k.respect, got)
-		}
-		w.kinds = []kind{k.kind}
-		if got := broken(func() { w.requireOf(k.invariant, k.respect, false, "by hand") }); got != "" || !w.shown[n] {
-			t.Errorf("%q breaks %q in a world of its kind", k.respect, got)
-		}
-		if got := broken(func() { w.requireOf(k.invariant, "another respect", false, "by hand") }); got != string(k.invariant) {
-			t.Errorf("%q breaks %q in a world of its kind", "another respect", got)
-		}
 	}
 }

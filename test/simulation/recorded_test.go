@@ -23,8 +23,6 @@ type part struct {
 	// From is the seed of the first history. The others have the seeds that follow.
 	From      uint64 `json:"from"`
 	Histories int    `json:"histories"`
-	// Known is how many known failures were seen.
-	Known int `json:"known"`
 }
 
 // thisPart is the part that the flags ask for. The tree has to be as committed.

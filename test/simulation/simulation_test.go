@@ -24,10 +24,6 @@ const (
 	// mostHappens and allHappens are how many histories it takes for what can happen to happen in some: most of it,
 	// and the rare things too.
 	mostHappens, allHappens = 5000, 50000
-	// knownShow is how many histories it takes for every known failure to show in some.
-	knownShow = 100000
-	// rareShow is the same for those that are marked as rare.
-	rareShow = 1000000
 	// maxFailed is after how many failures the rest is not run.
 	maxFailed = 10
 )
@@ -62,7 +58,6 @@ func TestHistories(t *testing.T) {
 		}
 	}
 	t.Logf("what happened in them:\n%s", sum)
-	reportKnown(t, first, worlds)
 	if failed > 0 {
 		return
 	}
@@ -72,32 +67,7 @@ func TestHistories(t *testing.T) {
 		}
 	}
 	if *recordTo != "" && !t.Failed() {
-		for _, w := range worlds {
-			this.Known += len(w.shown)
-		}
 		recordPart(t, this)
-	}
-}
-
-// reportKnown tells how many histories show each known failure. In a full run one that none shows is mended.
-func reportKnown(t *testing.T, first uint64, worlds []*world) {
-	for n, k := range knownFailures {
-		count, example := 0, uint64(0)
-		for i, w := range worlds {
-			if w == nil || !w.shown[n] {
-				continue
-			}
-			if count++; count == 1 {
-				example = first + uint64(i)
-			}
-		}
-		t.Logf("known failure of invariant %s, %q, kind %q: %d histories, the first is seed %d: %s", k.invariant, k.respect, k.kind, count, example, k.why)
-		if at := k.seed - first; count > 0 && at < uint64(len(worlds)) && worlds[at] != nil && !worlds[at].shown[n] {
-			t.Logf("seed %d, which known.go lists for it, does not show it any more", k.seed)
-		}
-		if enough := *histories >= rareShow || (*histories >= knownShow && !k.rare); count == 0 && enough && !t.Failed() {
-			t.Errorf("no history shows the known failure of invariant %s, %q, kind %q: it is mended, delete it from known.go", k.invariant, k.respect, k.kind)
-		}
 	}
 }
 
@@ -113,7 +83,7 @@ func playAll(first uint64, n int) []*world {
 				if w.broken != "" {
 					failed.Add(1)
 				}
-				out[i] = &world{census: w.census, broken: w.broken, shown: w.shown}
+				out[i] = &world{census: w.census, broken: w.broken}
 			}
 		})
 	}

@@ -44,8 +44,7 @@ type world struct {
 	calm      bool       // the trouble is over
 
 	census census
-	shown  map[int]bool // entries of knownFailures that this history shows
-	broken string       // the invariant that the history broke; empty for none
+	broken string // the invariant that the history broke; empty for none
 }
 
 // kind is a property that some worlds have and others do not.
@@ -72,7 +71,7 @@ var start = time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC)
 func newWorld(seed uint64, verbose bool) *world {
 	w := &world{
 		rng: rand.New(rand.NewPCG(seed, 0)), direct: seed%4 != 0, now: start, verbose: verbose, queueOpen: true,
-		nodes: map[string]*node{}, members: map[string][]string{}, census: census{}, shown: map[int]bool{},
+		nodes: map[string]*node{}, members: map[string][]string{}, census: census{},
 	}
 	w.kinds = w.drawKinds()
 	w.drawSize(seed)
@@ -87,7 +86,7 @@ func newWorld(seed uint64, verbose bool) *world {
 	return w
 }
 
-// drawKinds draws a plain world, in which no known failure shows, or one of some kinds.
+// drawKinds draws a plain world, or one of some kinds.
 func (w *world) drawKinds() []kind {
 	if w.one(3) {
 		return nil
