@@ -59,7 +59,7 @@ var (
 	refusedStatuses = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lockstep_refused_status_writes_total",
 		Help: "Statuses of TrainingJobs that the API server refused, each try of one: it is invalid or too large. Nothing is done for such a job.",
-	}, []string{"namespace"})
+	}, []string{"namespace", "queue"})
 
 	silentSupervisors = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "lockstep_silent_supervisors",

@@ -45,7 +45,7 @@ const refusedStatusEvery = 10 * time.Minute
 
 // reportRefusedStatus tells of a status that cannot be written: nothing is done for the job until one can.
 func (r *TrainingJobReconciler) reportRefusedStatus(job *v1alpha1.TrainingJob, why error) {
-	refusedStatuses.WithLabelValues(job.Namespace).Inc()
+	refusedStatuses.WithLabelValues(job.Namespace, queueLabel(job)).Inc()
 	if r.unrecorded.isDue(client.ObjectKeyFromObject(job), r.Clock.Now(), refusedStatusEvery) {
 		r.tell(job, corev1.EventTypeWarning, "StatusRefused", "Record",
 			"the job is not managed until its status can be written: "+cut(why.Error(), maxRefusal/2))

@@ -53,7 +53,7 @@ func TestAStatusThatCannotBeWrittenIsReported(t *testing.T) {
 			e.Clock.SetTime(t0.Add(refusedStatusEvery))
 			tries(2)
 			check.Equal(t, "events later", 1, len(e.Told()))
-			check.Equal(t, "counted", map[string][2]float64{"research": {5}}, told(t, refusedStatuses))
+			check.Equal(t, "counted", map[string][2]float64{"research research": {5}}, told(t, refusedStatuses))
 
 			fail = false
 			e.settle()

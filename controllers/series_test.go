@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -101,6 +102,8 @@ func TestSeriesAreNotUsersToMake(t *testing.T) {
 				queues = jobs
 			}
 			check.Equal(t, "series", queues*ofAQueue, countSeries(t, collectors()...))
+			e.r.reportRefusedStatus(all[0], errors.New("it is too large"))
+			check.Equal(t, "series with a status that is refused", queues*ofAQueue+1, countSeries(t, collectors()...))
 			check.Equal(t, "series of gauges", queues*2, countSeries(t, &Gauges{Jobs: e.r.Client, Clock: e.Clock}))
 			for _, job := range all {
 				e.r.forget(client.ObjectKeyFromObject(job))
