@@ -119,7 +119,8 @@ func TestAnIndependentRankMeetsNobody(t *testing.T) {
 // A step for a task restarts the head. The first victim that does not come back makes the incident one of all workers: they are restarted
 // together, and not the first alone.
 func TestVictimsOfATaskAreRestartedTogether(t *testing.T) {
-	s := aScene(aJob().tasks(task("head", 1), task("worker", 3)).policy(withRules(rule("all", step(v1alpha1.RestartTask, 0))))).started().placed()
+	all := rule("all", step(v1alpha1.RestartTask, 0), step(v1alpha1.RestartJob, 3600))
+	s := aScene(aJob().tasks(task("head", 1), task("worker", 3)).policy(withRules(all))).started().placed()
 	s.exits(0, 1, 0)
 	s.decide()
 	for i := 1; i < 4; i++ {
