@@ -59,7 +59,7 @@ func TestAPodIsReplacedOnItsOwnNode(t *testing.T) {
 	check.Equal(t, "writes: record, hold, delete", []string{
 		"update the status of *v1alpha1.TrainingJob llm", "patch *v1.Node n1", "delete *v1.Pod llm-1-worker-1",
 	}, e.Calls)
-	check.Equal(t, "held", map[string][]string{"n1": {holdKeyOfJob + "=1767323646"}}, e.taints())
+	check.Equal(t, "held", map[string][]string{"n1": {holdKeyOfJob + "=1767323646-1002"}}, e.taints())
 	e.volcano(1)
 	e.settle()
 	pod := e.pod("llm-1-worker-1")

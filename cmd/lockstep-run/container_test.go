@@ -3,7 +3,10 @@
 package main
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -175,5 +178,11 @@ func (p *pod) connected(o *wire.Order) *supervision.Stream {
 	return s
 }
 
-// gone reports whether no process, and no zombie, has the process id.
-func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+// gone reports whether no process has the process id. A zombie has ended: nothing of it is left but its exit code, for its parent.
+func gone(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH)
+	}
+	return strings.HasPrefix(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " Z")
+}

@@ -49,7 +49,6 @@ func (w *world) calmDown() {
 	for _, t := range w.tenants {
 		if !t.well() && !isFinished(&t.job.Status) {
 			w.violate(Liveness, "the job did not recover: "+t.summary())
-			panic(over{})
 		}
 	}
 }
@@ -108,7 +107,6 @@ func (w *world) settle() {
 		}
 	}
 	w.violate(Quiet, "nothing settles: "+w.tenants[0].summary())
-	panic(over{})
 }
 
 // passCalmly lets time pass until something is due.

@@ -15,7 +15,7 @@ func play(seed uint64, verbose bool) (w *world) {
 	w.drawForgets(seed)
 	defer func() {
 		switch p := recover().(type) {
-		case nil, over:
+		case nil:
 		case violation:
 			w.broken = string(p)
 		default:

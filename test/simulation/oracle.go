@@ -36,9 +36,6 @@ const (
 // violation ends a history.
 type violation string
 
-// over ends a history that cannot go on after a known failure.
-type over struct{}
-
 // require checks an invariant.
 func (w *world) require(i Invariant, ok bool, format string, args ...any) {
 	if !ok {

@@ -118,7 +118,7 @@ Restart policy:   the default (the job gives none)
   everything-else: RestartPod, RestartTask after 7m, RestartJob after 10m,
       RelocateJob after 15m
   limits: 20 charged restarts in 24h; a faulty node is avoided for 60m; a silent
-  node counts as dead after 60s
+  node counts as dead after 60s; backoff 10s to 5m
 Tasks:
   NAME    REPLICAS  READY  SUCCEEDED  SPARES  PARTITION  ELASTIC
   worker  4         4      0          1/2     -          -
@@ -218,8 +218,8 @@ func TestThePolicyInUse(t *testing.T) {
 		"limits":    {&v1alpha1.RestartPolicy{ExcludeNodeSeconds: new(int32(60))}, nil, "Restart policy:   the default rules, with the job's limits\n"},
 		"task":      {nil, &v1alpha1.RestartPolicy{Rules: own}, "  of task worker: the task's own rules; those of the default are not in use\n  all: RestartPod"},
 		"backoff":   {&v1alpha1.RestartPolicy{Backoff: &v1alpha1.Backoff{InitialSeconds: new(int32(10)), MaxSeconds: 300}}, nil, "; backoff 10s to 5m\n"},
-		"gang down": {&v1alpha1.RestartPolicy{UnreachableNode: &v1alpha1.UnreachableNode{GangDownAfterSeconds: new(int32(5))}}, nil, "after 60s, or 5s where the rest of the gang is down\n"},
-		"proof":     {&v1alpha1.RestartPolicy{UnreachableNode: &v1alpha1.UnreachableNode{Policy: v1alpha1.RequireProof}}, nil, "node counts as dead only with proof\n"},
+		"gang down": {&v1alpha1.RestartPolicy{UnreachableNode: &v1alpha1.UnreachableNode{GangDownAfterSeconds: new(int32(5))}}, nil, "after 60s, or 5s where the rest of the gang is down;"},
+		"proof":     {&v1alpha1.RestartPolicy{UnreachableNode: &v1alpha1.UnreachableNode{Policy: v1alpha1.RequireProof}}, nil, "node counts as dead only with proof;"},
 		"task's budget": {nil, &v1alpha1.RestartPolicy{Budget: &v1alpha1.Budget{MaxRestarts: new(int32(3)), WindowSeconds: 3600}},
 			"  of task worker: 3 of 3 charged restarts in 60m\n"},
 	} {

@@ -111,7 +111,7 @@ func TestJSONOfAReplay(t *testing.T) {
 	got := jsonOf(t, "-f", sample, "--replay", file)
 	check.Equal(t, "incident", Incident{
 		ID: 3, Trigger: "PodNotReady",
-		Together: Together{Recorded: new(22.0), Played: []Played{{asItWas, 22}, {"quickstart", 22}, {wholeJob, 61.5}}},
+		Together: Together{Recorded: new(22.0), Played: []Played{{asItWas, 22}, {"quickstart", 22}, {wholeJob, 117.9}}},
 	}, got.Replay.Incidents[0])
 	check.Equal(t, "an open one", true, got.Replay.Incidents[2].Recorded == nil)
 }
