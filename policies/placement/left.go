@@ -56,6 +56,16 @@ func (v View) HasLeft(hyperNode string) bool {
 	return slices.ContainsFunc(v.s.LeftHyperNodes, func(l v1alpha1.LeftHyperNode) bool { return l.Name == hyperNode })
 }
 
+// Elsewhere reports whether the topology allows the job a HyperNode that shares no node
+// with one that it leaves or has left.
+func (v View) Elsewhere(leaving string) bool {
+	left := []string{leaving}
+	for _, l := range v.s.LeftHyperNodes {
+		left = append(left, l.Name)
+	}
+	return v.Topology.AnyApart(left, v.highestTier())
+}
+
 // highestTier is the highest tier that may hold the gang; negative for any.
 func (v View) highestTier() int32 {
 	t := v.Effective.Spec.NetworkTopology

@@ -95,10 +95,11 @@ func (h HyperNode) Holds(nodes []string) bool {
 	return true
 }
 
-// Apart returns the HyperNodes up to a tier, of any where that is negative, that share no node with the named ones.
-func (t *Topology) Apart(names []string, highest int32) []HyperNode {
+// AnyApart reports whether some HyperNode up to a tier, of any where that is negative,
+// shares no node with the named ones.
+func (t *Topology) AnyApart(names []string, highest int32) bool {
 	if t == nil {
-		return nil
+		return false
 	}
 	near := map[string]bool{}
 	for _, name := range names {
@@ -106,8 +107,9 @@ func (t *Topology) Apart(names []string, highest int32) []HyperNode {
 			near[n] = true
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(t.byTier), func(h HyperNode) bool {
-		return len(h.Nodes) == 0 || (highest >= 0 && h.Tier > highest) || slices.ContainsFunc(h.Nodes, func(n string) bool { return near[n] })
+	return slices.ContainsFunc(t.byTier, func(h HyperNode) bool {
+		return len(h.Nodes) > 0 && (highest < 0 || h.Tier <= highest) &&
+			!slices.ContainsFunc(h.Nodes, func(n string) bool { return near[n] })
 	})
 }
 

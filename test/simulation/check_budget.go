@@ -56,9 +56,11 @@ func (r *record) checkCharges() {
 	}
 	for i := range r.s.Incidents {
 		inc := &r.s.Incidents[i]
-		if was := incidentOf(r.old, inc.ID); noted > 0 && was.Charged && recreatedAll(&was) && r.s.Attempt > r.old.Attempt {
+		was := incidentOf(r.old, inc.ID)
+		fellAgain := recreatedAll(&was) && r.s.Attempt > r.old.Attempt
+		if noted > 0 && was.Charged && (fellAgain || r.broughtBack(inc)) {
 			noted--
-			r.checkCharge(inc) // every rank has fallen again
+			r.checkCharge(inc)
 		}
 	}
 	r.require(Budget, noted == 0, "%d charges more are noted than were made", noted)
@@ -81,12 +83,20 @@ func (r *record) refunded(inc *v1alpha1.Incident) {
 	r.require(Budget, len(r.ledger.charges) < before, "incident %d is refunded and was not charged", inc.ID)
 }
 
+// broughtBack reports whether an incident has just restarted ranks that fail in place although each step of its rule is taken.
+func (r *record) broughtBack(inc *v1alpha1.Incident) bool {
+	rule := ruleOf(r.o.Job, inc)
+	last := inc.Steps[len(inc.Steps)-1]
+	tookLast := slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool { return int(f.Index) >= len(rule.Steps)-1 })
+	return last.Index < 0 && last.Action == v1alpha1.RestartPod && last.Time.Time.Equal(r.o.Now) && tookLast
+}
+
 func (r *record) checkCharge(inc *v1alpha1.Incident) {
 	policy := policyOf(r.o.Job, inc.PolicyTask)
 	rule := policy.rule(inc.Rule)
 	r.checkRefused(inc)
 	r.require(Budget, rule.Charge != v1alpha1.ChargeNever, "incident %d is charged by rule %s", inc.ID, rule.Name)
-	r.require(Budget, rule.Charge == v1alpha1.ChargeAlways || inc.Class == v1alpha1.ClassUser || concernsJob(inc),
+	r.require(Budget, rule.Charge == v1alpha1.ChargeAlways || inc.Class == v1alpha1.ClassUser || concernsJob(inc) || r.broughtBack(inc),
 		"incident %d of class %s is charged by rule %s", inc.ID, inc.Class, rule.Name)
 	spent, last := 0, time.Time{}
 	for _, c := range r.ledger.charges {
