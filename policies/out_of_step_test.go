@@ -78,7 +78,7 @@ func TestWhenRanksThatDoNotMeetAreLookedAt(t *testing.T) {
 	s := running(3, rule("all", step(v1alpha1.RestartJob, 0)))
 	s.exits(0, 1, 0)
 	s.decide()
-	for _, want := range []time.Duration{330, 660, 990} {
+	for _, want := range []time.Duration{330 * time.Second, 660 * time.Second, 990 * time.Second} {
 		s.replaceAll()
 		for i := range s.Pods {
 			s.exits(i, 1, s.Now.Sub(sceneStart))
@@ -88,7 +88,7 @@ func TestWhenRanksThatDoNotMeetAreLookedAt(t *testing.T) {
 			s.Now = d.Next
 			d = s.decide()
 		}
-		check.Equal(t, "restarted", want*time.Second, s.Now.Sub(sceneStart).Round(time.Second))
+		check.Equal(t, "restarted", want, s.Now.Sub(sceneStart).Round(time.Second))
 	}
 }
 

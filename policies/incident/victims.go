@@ -88,7 +88,7 @@ func (v *View) VictimsDue(s *v1alpha1.TrainingJobStatus) time.Time {
 	var next time.Time
 	for i := range s.Incidents {
 		inc := &s.Incidents[i]
-		if inc.Outcome != "" || !(v.hasVictims(s, inc) || v.stillFails(s, inc)) {
+		if inc.Outcome != "" || (!v.hasVictims(s, inc) && !v.stillFails(s, inc)) {
 			continue
 		}
 		if until := v.VictimsUntil(s, inc); until.After(v.Now) {

@@ -160,7 +160,7 @@ func (s *scenario) abortInPlace(a *abort) {
 		s.due(v1alpha1.RestartPod)
 		want[v1alpha1.RestartPod] = 1
 	}
-	s.allRun(func(pod corev1.Pod) bool { return true })
+	s.allRun(func(corev1.Pod) bool { return true })
 	s.await("no incident is open", func() bool { return s.job.Status.State == v1alpha1.StateRunning })
 	s.count(a, before)
 	s.untouched(before, namesOf(all[:a.StayDown])...)
