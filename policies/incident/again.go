@@ -40,10 +40,7 @@ func (v *View) againAt(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) ti
 	}
 	last := LastRestart(inc)
 	at := last.Add(min(max(last.Sub(inc.StartTime.Time), minAgain), maxAgain))
-	if v.ChargesRepeats(inc) {
-		at = instant.Latest(at, v.backoffOf(s, v.PolicyFor(inc)))
-	}
-	return at
+	return instant.Latest(at, v.RepeatsAt(s, inc))
 }
 
 // Repeats reports whether a step starts the programs of a gang once more, because one has failed before all ran.

@@ -41,6 +41,14 @@ func (v *View) ChargesRepeats(inc *v1alpha1.Incident) bool {
 	return v.RuleOf(inc).Charge != v1alpha1.ChargeNever
 }
 
+// RepeatsAt is when an incident may start programs once more at the earliest, by the backoff of what that is charged to; zero for any time.
+func (v *View) RepeatsAt(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) time.Time {
+	if !v.ChargesRepeats(inc) {
+		return time.Time{}
+	}
+	return v.backoffOf(s, v.PolicyFor(inc))
+}
+
 // FailedAsWhole reports whether every rank has failed again after this incident restarted the whole job. That is charged again.
 func (v *View) FailedAsWhole(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
 	return Restarted(inc) && restartedWholeJob(inc) && v.AllFailed(s)

@@ -91,8 +91,12 @@ func (v *View) VictimsDue(s *v1alpha1.TrainingJobStatus) time.Time {
 		if inc.Outcome != "" || (!v.hasVictims(s, inc) && !v.stillFails(s, inc)) {
 			continue
 		}
-		if until := v.VictimsUntil(s, inc); until.After(v.Now) {
-			next = instant.Earliest(next, until)
+		at := v.VictimsUntil(s, inc)
+		if !at.After(v.Now) {
+			at = v.RepeatsAt(s, inc)
+		}
+		if at.After(v.Now) {
+			next = instant.Earliest(next, at)
 		}
 	}
 	return next

@@ -58,9 +58,15 @@ func (v *victims) bringBack(inc *v1alpha1.Incident, f rules.Failure) {
 	}
 }
 
-// pays charges an incident for the ranks that one pass brings back, and fails the job where its budget is used up.
+// pays charges an incident for the ranks that one pass brings back, and fails the job where its budget is used up. It returns false where the
+// charge has to back off from another one.
 func (v *victims) pays(inc *v1alpha1.Incident) bool {
-	if !v.paid[inc.ID] && !v.charge(v.s, inc, true) {
+	switch {
+	case v.paid[inc.ID]:
+		return true
+	case v.RepeatsAt(v.s, inc).After(v.Now):
+		return false
+	case !v.charge(v.s, inc, true):
 		v.Fail(v.s, v1alpha1.ReasonBudgetExhausted, v.Exhausted(inc)+incident.Story(inc))
 		return false
 	}
