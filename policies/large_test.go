@@ -163,8 +163,8 @@ func TestAGangAbortsWhileItIsReplaced(t *testing.T) {
 	for i := range 38 {
 		s.after(100*time.Millisecond).crash(i, 1)
 		s.decide()
+		check.Equal(t, fmt.Sprintf("incarnation of rank %d", i), int32(1), s.lives()[i])
 		s.back(i, s.status().Placement.Tasks[0].Nodes[i])
 		s.decide()
-		check.Equal(t, fmt.Sprintf("incarnation of rank %d", i), int32(1), s.lives()[i])
 	}
 }
