@@ -149,3 +149,19 @@ func TestReadinessIsProgress(t *testing.T) {
 		})
 	}
 }
+
+// Nor has it where its charged restart took longer than that, and it was ready for a moment only.
+func TestALongRestartIsNoProgress(t *testing.T) {
+	s := running(2)
+	s.Now = sceneStart.Truncate(time.Second)
+	s.Job.Spec.RestartPolicy = policy(backoff(3600, 3600), withRules(rule("r", step(v1alpha1.RestartPod, 0))))
+	s.crash(0, 1)
+	s.decide()
+	s.replace(0)
+	s.after(10 * time.Minute).decide()
+	s.bind(0, "n00")
+	s.decide()
+	s.after(time.Minute).crash(0, 1)
+	s.decide()
+	check.Equal(t, "fired", nil, s.fired(t))
+}
