@@ -74,7 +74,8 @@ func (j job) deciding() []corev1.ResourceName {
 }
 
 // requestedOn returns what the ranks on each node that would be held request together of the resources that decide, in thousandths:
-// what their pods request, or the template's requests for a rank that has no pod. A rank that has succeeded does not return. One whose program ends with 0 because its pod is deleted does.
+// what their pods request, or the template's requests for a rank that has no pod. A rank that has succeeded does not return. One whose
+// program ends with 0 because its pod is deleted does.
 func (j job) requestedOn(s *v1alpha1.TrainingJobStatus, holds []v1alpha1.NodeHold) map[string][]int64 {
 	if len(holds) == 0 {
 		return nil

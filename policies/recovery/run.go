@@ -28,10 +28,10 @@ func (e Engine) Run(s *v1alpha1.TrainingJobStatus) time.Time {
 	if e.closeRecovered(s) {
 		e.noteFailures(s) // what is left of a pod that is back, such as a device that is degraded
 	}
-	next := time.Time{}
-	if !gang.Finished(s) {
-		next = e.takeDueSteps(s)
+	if gang.Finished(s) {
+		return time.Time{}
 	}
+	next := e.takeDueSteps(s)
 	if gang.Finished(s) {
 		return time.Time{}
 	}

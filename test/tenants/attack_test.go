@@ -152,7 +152,7 @@ func (a *attacker) waiting(ctx context.Context) {
 	})
 }
 
-// holder is a job that would hold the nodes that its small pods are on, whoever works there.
+// holder is a job with small pods that asks for a standing hold of every node that one of them is on.
 func holder(n int) *v1alpha1.TrainingJob {
 	job := hostile(fmt.Sprintf("hold-%d", n), 3)
 	job.Spec.Hold = &v1alpha1.Hold{Policy: v1alpha1.HoldAlways}

@@ -29,7 +29,7 @@ const (
 	patience = 20 * time.Second
 )
 
-// insecure connects with whoever answers.
+// insecure accepts any certificate: the attackers do not care which server answers.
 func insecure() *tls.Config { return &tls.Config{InsecureSkipVerify: true} }
 
 // crowd keeps connections to all ports until the context ends.

@@ -206,7 +206,7 @@ func (w *work) failAgainAndAgain(ctx context.Context, job *v1alpha1.TrainingJob)
 			return nil
 		case err != nil:
 			return fmt.Errorf("%s does not recover: %w", job.Name, err)
-		case len(inc.Steps) == 0 || inc.Steps[0].Action != v1alpha1.RestartPod:
+		case len(inc.Steps) != 1 || inc.Steps[0].Action != v1alpha1.RestartPod:
 			return fmt.Errorf("%s recovered from a failure by incident %d after %d, with the steps %v", job.Name, inc.ID, before, inc.Steps)
 		default:
 			w.decided(during, f, inc.Steps[0].Time.Time)
