@@ -48,7 +48,7 @@ func (w *world) calmDown() {
 	}
 	for _, t := range w.tenants {
 		if !t.well() && !isFinished(&t.job.Status) {
-			w.violate(Liveness, "the job did not recover: "+t.summary())
+			w.violate(Liveness, "the job did not recover: "+t.String())
 		}
 	}
 }
@@ -106,12 +106,12 @@ func (w *world) settle() {
 			return
 		}
 	}
-	w.violate(Quiet, "nothing settles: "+w.tenants[0].summary())
+	w.violate(Quiet, "nothing settles: "+w.tenants[0].String())
 }
 
 // passCalmly lets time pass until something is due.
 func (w *world) passCalmly() {
-	at := w.now.Add(time.Minute)
+	at := w.now.Add(5 * time.Minute)
 	if timer := w.nextTimer(); !timer.IsZero() && timer.Before(at) {
 		at = timer
 	}

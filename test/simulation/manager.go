@@ -5,7 +5,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
@@ -118,7 +117,7 @@ func (m *manager) pass(t *tenant, at stored) {
 	m.noteLack(d.Lacking, o.Now)
 	m.job, m.status = at.job, &d.Status
 	t.recordOf(&o, &at.job.Status, &d.Status).checkOverdue()
-	if !equality.Semantic.DeepEqual(at.job.Status, d.Status) {
+	if !isSame(&at.job.Status, &d.Status) {
 		m.write()
 		if at.version != t.version {
 			t.say("conflict: version %d is not %d", at.version, t.version)

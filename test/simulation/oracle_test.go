@@ -39,7 +39,7 @@ func running(t *testing.T, kinds ...kind) *world {
 	w.settle()
 	for _, job := range w.tenants {
 		if !job.well() {
-			t.Fatal(job.summary())
+			t.Fatal(job.String())
 		}
 	}
 	w.tenants[0].acting = w.tenants[0].manager

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"math/rand/v2"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -65,6 +66,7 @@ func TestHistories(t *testing.T) {
 
 // playAll plays histories on all processors. What each tells depends on its seed alone.
 func playAll(first uint64, n int) []*world {
+	defer debug.SetGCPercent(debug.SetGCPercent(800)) // what a history leaves is small: the collector need not come often
 	out := make([]*world, n)
 	var next, failed atomic.Int64
 	var wg sync.WaitGroup
@@ -87,7 +89,7 @@ func replay(t *testing.T, seed uint64) {
 	w := play(seed, true)
 	t.Logf("kinds %q\n%s", w.kinds, strings.Join(w.log, "\n"))
 	for _, job := range w.tenants {
-		t.Logf("%s, spec %s", job.summary(), asJSON(job.job.Spec))
+		t.Logf("%s, spec %s", job.String(), asJSON(job.job.Spec))
 	}
 	if w.broken != "" {
 		t.Error(w.broken)

@@ -87,8 +87,8 @@ func (t *tenant) edit(change func(*v1alpha1.TrainingJob)) {
 	t.store(job)
 }
 
-// summary tells where the job stands.
-func (t *tenant) summary() string {
+// String tells where the job stands.
+func (t *tenant) String() string {
 	s := &t.job.Status
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s: %s, attempt %d, ready %s, policy %s", t.name, s.State, s.Attempt, s.Ready, asJSON(t.job.Spec.RestartPolicy))
