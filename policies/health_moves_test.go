@@ -142,6 +142,20 @@ func TestAPodThatIsHeldBackAndGoes(t *testing.T) {
 	check.Equal(t, "both", v1alpha1.OutcomeCancelled, s.outcomes()[0])
 }
 
+// A rank that is well again is not waited for: what was ill has gone with the other.
+func TestAPodThatIsHeldBackAndGoesBesideOneThatIsWellAgain(t *testing.T) {
+	s := bounded(4)
+	s.moved(time.Minute, 2)
+	s.ail(failed, 1, 2)
+	s.decide()
+	s.Pods[1].Signals = nil
+	s.crash(2, 1)
+	s.decide()
+	s.replace(2)
+	s.decide()
+	check.Equal(t, "both", v1alpha1.OutcomeCancelled, s.outcomes()[0])
+}
+
 func (s *scene) outcomes() []v1alpha1.Outcome {
 	var out []v1alpha1.Outcome
 	for _, inc := range s.status().Incidents {

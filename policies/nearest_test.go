@@ -11,6 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/policies/placement"
+	"github.com/lockstep-dev/lockstep/policies/topology"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -79,6 +80,11 @@ func TestNearest(t *testing.T) {
 			s.fill("n05")
 			s.decide()
 		}, hosts(0, 5, 1)},
+		"home, though it lived elsewhere": {nil, func(s *scene) { // its node was not there when home was found
+			all := append(s.Topology.All(), topology.HyperNode{Name: "pair", Tier: 0, Nodes: []string{"n01", "n02"}})
+			s.Topology = topology.New(all)
+			s.status().Placement.HyperNode, s.status().Placement.Tier = "rack-b", new(int32(1))
+		}, hosts(6, 11)},
 		"home, once it has waited": {nil, func(s *scene) {
 			s.letGo(1)
 			s.after(placement.NoRoomAfter).decide()

@@ -59,16 +59,16 @@ func (v *View) LastPlaced(inc *v1alpha1.Incident) (placed, bound *metav1.MicroTi
 	return new(metav1.NewMicroTime(lifted)), new(metav1.NewMicroTime(got))
 }
 
-// Departed reports whether each pod that failed in an incident is gone, and with it what was ill: the next
+// Departed reports whether each pod that failed in an incident is well again, or gone, and with it what was ill: the next
 // one of its rank is placed elsewhere, and waits for nobody's acknowledgement.
-func (v *View) Departed(inc *v1alpha1.Incident) bool {
+func (v *View) Departed(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
 	if Unnamed(inc) {
 		return false
 	}
 	gone := true
 	v.eachFailed(inc, func(r gang.Rank) {
 		p := v.Pod(r)
-		gone = gone && (p == nil || !v.failedIn(inc, p))
+		gone = gone && (p == nil || !v.failedIn(inc, p) || v.BackFor(s, inc, r))
 	})
 	return gone
 }

@@ -8,14 +8,15 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
-// freeFor are the nodes for a rank that does not return to its own: of the lowest HyperNode around that which has an empty
+// freeFor are the nodes for a rank that does not return to its own: of the lowest HyperNode at home around that which has an empty
 // node for each rank that has lost its node there, else of the whole home. The scheduler chooses among HyperNodes by
 // scores of its own, so that what a pod only prefers does not count. Where no rule would let the rank go further if
 // somebody else took the node, it is not confined.
 func (m *Rooms) freeFor(r gang.Rank, home string) freeNodes {
 	whole, _ := m.Topology.Find(home)
-	if !m.intent.GivesUpNode(r) && m.intent.GoesFurther(r) {
-		for _, h := range m.Topology.Around(gang.NodeOf(m.s.Placement, r)) {
+	own := gang.NodeOf(m.s.Placement, r)
+	if whole.Holds([]string{own}) && !m.intent.GivesUpNode(r) && m.intent.GoesFurther(r) {
+		for _, h := range m.Topology.Around(own) {
 			if h.Tier >= whole.Tier {
 				break
 			}

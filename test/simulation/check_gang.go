@@ -199,8 +199,12 @@ func (r *record) tellsCulprit() bool {
 }
 
 // precedes reports whether the exit of the culprit is seen to come before that of another rank, whose process ran at the
-// time, or has nothing to do with it, as its process was started later.
+// time, or has nothing to do with it, as its process was started later. Where a clock was set back since the processes started, nobody
+// sees which came first.
 func (c *culprit) precedes(other *gang.ContainerFailure) bool {
+	if c.exit.Time.Before(c.exit.StartedTime) || other.Time.Before(other.StartedTime) {
+		return false
+	}
 	after := other.Time.Sub(c.exit.Time)
 	lead := after + killLead(&c.exit) - killLead(other)
 	killed := lead == 0 && killLead(&c.exit) > killLead(other)

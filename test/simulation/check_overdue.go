@@ -43,9 +43,10 @@ func (r *record) hasVolcanoJob() bool {
 	})
 }
 
-// owedRestart says why the rank of a pod should be restarted by now; empty where it should not.
+// owedRestart says why the rank of a pod should be restarted by now; empty where it should not: where no rule is for its failure, a user
+// deletes it.
 func (r *record) owedRestart(p *gang.Pod) string {
-	if !r.failedForGood(p) || replaced(r.s, p) || !r.isRank(p) {
+	if !r.failedForGood(p) || replaced(r.s, p) || !r.isRank(p) || (p.Phase == corev1.PodFailed && !restartsFailed(r.o.Job, p)) {
 		return ""
 	}
 	claimed := false
@@ -59,7 +60,7 @@ func (r *record) owedRestart(p *gang.Pod) string {
 			return "the first step of its incident is due"
 		}
 	}
-	if !claimed && p.Phase == corev1.PodFailed && restartsFailed(r.o.Job, p) {
+	if !claimed && p.Phase == corev1.PodFailed {
 		return "it is of no incident"
 	}
 	return ""
