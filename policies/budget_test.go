@@ -199,6 +199,17 @@ func TestRefunds(t *testing.T) {
 		check.Equal(t, "cause", "n03", s.incident(t).Cause.Node)
 		check.Equal(t, "trigger", v1alpha1.NodeGone, s.incident(t).Trigger)
 	})
+	t.Run("to a budget that was another when it was charged", func(t *testing.T) {
+		s := twoTasks(policy(withRules(others)), nil)
+		s.crash(2, 1)
+		s.decide()
+		check.Equal(t, "charged", 1, len(s.status().Restarts.ChargedTimes))
+		s.Job.Spec.Tasks[1].RestartPolicy = policy(budget(1, 1000))
+		s.lose("n03")
+		s.after(time.Second).decide()
+		check.Equal(t, "refunded", 0, len(s.status().Restarts.ChargedTimes))
+		check.Equal(t, "counts", v1alpha1.Restarts{Total: 1, Pod: 1, Uncharged: 1}, s.status().Restarts)
+	})
 	t.Run("before any step: nothing was paid", func(t *testing.T) {
 		s := running(3, rule("r", step(v1alpha1.RestartPod, 30)))
 		s.crash(0, 1)

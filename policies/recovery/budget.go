@@ -54,13 +54,25 @@ func (e Engine) refund(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
 	}
 	inc.Charged = false
 	s.Restarts.Uncharged++
-	times := incident.ChargedTimes(s, e.PolicyFor(inc))
 	for _, step := range inc.Steps {
-		if i := slices.IndexFunc(*times, func(t metav1.Time) bool { return sameSecond(t.Time, step.Time.Time) }); i >= 0 {
-			*times = slices.Delete(*times, i, i+1)
-			s.Restarts.Charged--
+		for _, times := range e.chargedTimes(s, inc) {
+			if i := slices.IndexFunc(*times, func(t metav1.Time) bool { return sameSecond(t.Time, step.Time.Time) }); i >= 0 {
+				*times = slices.Delete(*times, i, i+1)
+				s.Restarts.Charged--
+				break
+			}
 		}
 	}
+}
+
+// chargedTimes are the budgets that an incident may have been charged to, that of its present policy first: the policy may have been
+// changed since.
+func (e Engine) chargedTimes(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) []*[]metav1.Time {
+	all := []*[]metav1.Time{incident.ChargedTimes(s, e.PolicyFor(inc)), &s.Restarts.ChargedTimes}
+	for i := range s.Tasks {
+		all = append(all, &s.Tasks[i].ChargedTimes)
+	}
+	return all
 }
 
 // sameSecond reports whether two times are equal as far as the status keeps the times of charges.

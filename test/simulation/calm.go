@@ -130,7 +130,7 @@ func (w *world) passCalmly() {
 // deleteUnmatched is a user who deletes the failed pods that no rule restarts.
 func (t *tenant) deleteUnmatched() {
 	for _, p := range slices.Clone(t.pods) {
-		if p.Phase == corev1.PodFailed && !p.Spare && !restartsFailed(t.job, &p.Pod) {
+		if p.Phase == corev1.PodFailed && !p.Spare && !restarts(t.job, v1alpha1.PodFailed, &p.Pod) {
 			t.changed("a user deletes pod %s, which no rule restarts", p.Name)
 			t.remove(p)
 		}

@@ -43,10 +43,11 @@ func (r *record) hasVolcanoJob() bool {
 	})
 }
 
-// owedRestart says why the rank of a pod should be restarted by now; empty where it should not: where no rule is for its failure, a user
-// deletes it.
+// owedRestart says why the rank of a pod should be restarted by now; empty where it should not: where no rule is for its failure, it is
+// a user who deletes it.
 func (r *record) owedRestart(p *gang.Pod) string {
-	if !r.failedForGood(p) || replaced(r.s, p) || !r.isRank(p) || (p.Phase == corev1.PodFailed && !restartsFailed(r.o.Job, p)) {
+	failure := r.failureForGood(p)
+	if failure == "" || replaced(r.s, p) || !r.isRank(p) || !restarts(r.o.Job, failure, p) {
 		return ""
 	}
 	claimed := false
@@ -82,10 +83,18 @@ func (r *record) isRank(p *gang.Pod) bool {
 	return p.Attempt == r.s.Attempt && !p.Spare && !p.Gated && !p.Deleting && p.Index < taskStatus(r.s, p.Task).Replicas
 }
 
-// failedForGood reports whether a pod was seen to be one that never runs again, or whose node does not answer.
-func (r *record) failedForGood(p *gang.Pod) bool {
+// failureForGood is what a pod that was seen to never run again, or whose node does not answer, fails with; empty for another one.
+func (r *record) failureForGood(p *gang.Pod) v1alpha1.EventType {
 	n, exists := r.o.Nodes[p.Node]
-	return p.Phase == corev1.PodFailed || (p.Node != "" && p.Phase != corev1.PodSucceeded && (!exists || !n.Ready))
+	switch {
+	case p.Phase == corev1.PodFailed:
+		return v1alpha1.PodFailed
+	case p.Node == "" || p.Phase == corev1.PodSucceeded || (exists && n.Ready):
+		return ""
+	case !exists:
+		return v1alpha1.NodeGone
+	}
+	return v1alpha1.NodeNotReady
 }
 
 // restartedSince reports whether an incident has restarted ranks since a time, by a step that is for pods that have failed.

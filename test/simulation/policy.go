@@ -112,10 +112,10 @@ func defaultRules() []v1alpha1.Rule {
 	}
 }
 
-// restartsFailed reports whether the first rule that matches a Failed pod restarts it, whether the gang runs or not.
-func restartsFailed(job *v1alpha1.TrainingJob, p *gang.Pod) bool {
+// restarts reports whether the first rule that matches what a pod fails with restarts it, whether the gang runs or not.
+func restarts(job *v1alpha1.TrainingJob, of v1alpha1.EventType, p *gang.Pod) bool {
 	for _, r := range policyOf(job, p.Task).rules {
-		if !matches(&r.Match, v1alpha1.PodFailed, p) {
+		if !matches(&r.Match, of, p) {
 			continue
 		}
 		restarts := slices.ContainsFunc(r.Steps, func(s v1alpha1.Step) bool { return s.Action != v1alpha1.Ignore && s.Action != v1alpha1.ShrinkTask })
