@@ -59,16 +59,17 @@ func (v *View) LastPlaced(inc *v1alpha1.Incident) (placed, bound *metav1.MicroTi
 	return new(metav1.NewMicroTime(lifted)), new(metav1.NewMicroTime(got))
 }
 
-// Departed reports whether each pod that failed in an incident is well again, or gone, and with it what was ill: the next
-// one of its rank is placed elsewhere, and waits for nobody's acknowledgement.
-func (v *View) Departed(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+// Departed reports whether nothing is left of what was ill in an incident: each pod that failed in it is gone, so that the next one of
+// its rank is placed elsewhere, or its devices are well again. What still keeps its ranks down is a failure of its own, and waits for
+// nobody's acknowledgement.
+func (v *View) Departed(inc *v1alpha1.Incident) bool {
 	if Unnamed(inc) {
 		return false
 	}
 	gone := true
 	v.eachFailed(inc, func(r gang.Rank) {
 		p := v.Pod(r)
-		gone = gone && (p == nil || !v.failedIn(inc, p) || v.BackFor(s, inc, r))
+		gone = gone && (p == nil || !v.failedIn(inc, p) || len(p.Signals) == 0)
 	})
 	return gone
 }

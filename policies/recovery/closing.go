@@ -23,7 +23,7 @@ func (e Engine) closeRecovered(s *v1alpha1.TrainingJobStatus) bool {
 			continue
 		case e.Recovered(s, inc):
 			e.endRecovered(inc)
-		case e.WaitsForBreaker(s, inc) && e.Departed(s, inc):
+		case e.WaitsForBreaker(s, inc) && e.Departed(inc):
 			e.end(inc, v1alpha1.OutcomeCancelled)
 		default:
 			continue

@@ -22,7 +22,7 @@ const (
 // checkVictim checks that a rank that fell only in another's wake is replaced by no step for pods, before its time to
 // come back is over.
 func (r *record) checkVictim(p *gang.Pod) {
-	if !r.showsVictim(p) {
+	if !r.showsVictim(p, 0) {
 		return
 	}
 	may := slices.ContainsFunc(r.s.Incidents, func(inc v1alpha1.Incident) bool {
@@ -38,17 +38,22 @@ func (r *record) checkVictim(p *gang.Pod) {
 // showsVictim reports whether a pod fell only in another's wake, and the observation shows that its program has exited
 // while its node and its devices are fine. A cache that is behind may not show the exit yet, or may show a node that has
 // come back as silent: then nothing tells the pod from one that has to be replaced. One that is not behind shows all this.
-func (r *record) showsVictim(p *gang.Pod) bool {
+// Of the incidents that are new, only the one that names the pod counts, if any does: the pod may have failed before the others.
+func (r *record) showsVictim(p *gang.Pod, namedBy int32) bool {
 	is := r.podOfUID(p.UID)
 	shown := p.LastExit != nil && len(p.Signals) == 0 && r.o.Nodes[p.Node].Ready
-	return shown && is != nil && r.isVictim(is) && r.isSpared(p)
+	return shown && is != nil && r.isVictim(is) && r.isSpared(p, namedBy)
 }
 
 // isSpared reports whether an open incident is about other ranks, so that a rank may have fallen in the wake of those.
-func (r *record) isSpared(p *gang.Pod) bool {
+func (r *record) isSpared(p *gang.Pod, namedBy int32) bool {
 	return slices.ContainsFunc(r.s.Incidents, func(inc v1alpha1.Incident) bool {
 		rule, was := ruleOf(r.o.Job, &inc), incidentOf(r.old, inc.ID)
 		switch {
+		case namedBy > 0 && was.ID == 0 && inc.ID != namedBy:
+			return false // it may have begun after the pod failed
+		case was.Cause.Time != nil && p.LastExit.Time.Before(was.Cause.Time.Time):
+			return false // the clock was set back: by that, it fell first
 		case (inc.Trigger == v1alpha1.RestartRequested || inc.Trigger == v1alpha1.HealthDegraded) && !hasRestarted(&was):
 			return false // its ranks have run until now
 		case inc.Outcome != "" || inc.Trigger == v1alpha1.PodPending || len(rule.Steps) == 0 || rule.Steps[0].Action == v1alpha1.Ignore:
@@ -73,7 +78,7 @@ func isAbout(inc *v1alpha1.Incident, p *gang.Pod) bool {
 // checkNamed checks that an incident does not name a rank that fell only in another's wake, before the time of that
 // is over. The first to fall may be its cause: what it fell in the wake of may be unknown.
 func (r *record) checkNamed(was, inc *v1alpha1.Incident, of rank) {
-	if p := r.seen(of); p != nil && inc.Cause.Pod != p.Name && r.showsVictim(p) && !r.asksFor(inc, of) {
+	if p := r.seen(of); p != nil && inc.Cause.Pod != p.Name && r.showsVictim(p, inc.ID) && !r.asksFor(inc, of) {
 		r.require(Scope, was.ID != 0 && r.isOverdue(was, of), "incident %d names pod %s, and only its peers are broken", inc.ID, p.Name)
 	}
 }

@@ -64,12 +64,12 @@ func (t *tenant) takesBack(p *pod) bool {
 	return seen.Ready && !seen.Unschedulable && !seen.OutOfService && !tainted(&seen)
 }
 
-// isSettled reports whether a debt is over: the rank has a place again, or needs none here.
+// isSettled reports whether a debt is over: the rank has a place again, or needs none here, or too little of the node to hold it.
 func (t *tenant) isSettled(o owed) bool {
 	s := &t.job.Status
 	n := t.nodes[o.node]
 	return t.isBound(o.rank) || yields(s) || !n.good() || isExcluded(s, o.node) || isFinished(s) || t.job.Spec.Suspend ||
-		nodeOf(s, o.rank) != o.node || !o.until.After(t.now)
+		nodeOf(s, o.rank) != o.node || !t.usesHalf(s, o.node) || !o.until.After(t.now)
 }
 
 // checkRoomOwed is called when a pod takes room on a node: what the other jobs are owed there has to be left, unless

@@ -55,7 +55,7 @@ func (r *record) owedRestart(p *gang.Pod) string {
 		own := namesRank(inc, rankOf(p))
 		claimed = claimed || own || concerns(r.o.Job, inc, rankOf(p))
 		switch {
-		case own && restartedSince(inc, p.PlacedTime):
+		case own && restartedSince(inc, p.PlacedTime) && !r.waitsForAnother(inc, rankOf(p)):
 			return "its incident has restarted others"
 		case own && p.Phase == corev1.PodFailed && r.firstStepDue(inc):
 			return "the first step of its incident is due"
@@ -65,6 +65,13 @@ func (r *record) owedRestart(p *gang.Pod) string {
 		return "it is of no incident"
 	}
 	return ""
+}
+
+// waitsForAnother reports whether another open incident concerns a rank, too, and has a step left that may restart it.
+func (r *record) waitsForAnother(inc *v1alpha1.Incident, of rank) bool {
+	return slices.ContainsFunc(openOnes(r.s), func(other *v1alpha1.Incident) bool {
+		return other.ID != inc.ID && other.Trigger != v1alpha1.PodPending && other.Trigger != v1alpha1.PodNotStarted && concerns(r.o.Job, other, of) && r.hasStepLeft(other)
+	})
 }
 
 // openOnes are the open incidents of a status.

@@ -55,11 +55,13 @@ func (r *record) reaches(inc *v1alpha1.Incident, step v1alpha1.FiredStep, of ran
 	return false
 }
 
-// checkSpareReplaced checks that a spare goes only where a rank takes its node, or the job leaves home.
+// checkSpareReplaced checks that a spare goes only where a rank takes its node, or its room on a node that they share, or the job leaves
+// home.
 func (r *record) checkSpareReplaced(p *gang.Pod) {
 	relocates := r.s.Restarts.Relocations > r.old.Restarts.Relocations
 	adopted := slices.ContainsFunc(ranksOf(r.job, r.s), func(of rank) bool {
-		return p.Node != "" && nodeOf(r.s, of) == p.Node && nodeOf(r.old, of) != p.Node
+		takes := nodeOf(r.old, of) != p.Node || incarnationOf(r.s, of) > incarnationOf(r.old, of)
+		return p.Node != "" && nodeOf(r.s, of) == p.Node && takes
 	})
 	r.require(Scope, adopted || relocates, "spare %s on node %s goes, and nobody needs the node", p.Name, p.Node)
 	if adopted {

@@ -44,12 +44,16 @@ func (t *tenant) checkReturning(pods []*pod) {
 	}
 }
 
-// checkLateNodes checks that a rank that finds no room is not kept for long from a good node that joined its home since.
-// It may be sent to the nearest empty nodes first, and go further by a step for ranks without room. While the queue is over its
+// checkLateNodes checks that a rank that finds no room is not kept for long from a good node that joined its home since. Until a step
+// gives up its own node, it waits for that where it is good. It may be sent to the nearest empty nodes first, and go further by a step for ranks without room. While the queue is over its
 // share no such step is taken, and no node would be tried for the next pod either.
 func (t *tenant) checkLateNodes(p *pod) {
 	s := &t.job.Status
 	if t.job.Annotations[v1alpha1.DryRun] == "true" || t.overShare(1) {
+		return
+	}
+	own := t.nodes[nodeOf(s, p.rank())]
+	if own != nil && own.good() && !isExcluded(s, own.Name) && !t.hasLeft(own.Name) && admits(p.target, own.Hostname) {
 		return
 	}
 	home := t.members[homeOf(t.job, s, p.rank())]

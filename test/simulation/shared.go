@@ -72,13 +72,17 @@ func tainted(n *gang.Node) bool {
 
 // mayTakeFrom reports whether a job may take what another one holds: where that is younger and looks for room itself, and
 // where each returns to its own place and that of the other was taken meanwhile, by a stranger or by this job: one whose
-// node was free before it was held returns to a place that may be another's by now.
+// node was free before it was held returns to a place that may be another's by now. Of two that hold a node for the same room, the
+// first was there first: a scheduler that is behind may have let the other in.
 func (t *tenant) mayTakeFrom(other *tenant, p *pod, n *node) bool {
 	if !slices.Contains(p.Tolerates, holdKey(other.name)) {
 		return false
 	}
 	late := slices.ContainsFunc(t.job.Status.Holds, func(h v1alpha1.NodeHold) bool { return h.Node == n.Name && h.Late })
-	return t.precedes(other) || (nodeOf(&t.job.Status, p.rank()) == n.Name && (n.foreign > 0 || late))
+	since, ours := n.heldSince[t.name]
+	theirs, both := n.heldSince[other.name]
+	first := ours && both && since.Before(theirs)
+	return t.precedes(other) || (nodeOf(&t.job.Status, p.rank()) == n.Name && (n.foreign > 0 || late || first))
 }
 
 // checkTolerations checks that a pod passes another job's hold only on its own node, which its job holds too, or where
