@@ -200,11 +200,11 @@ func TestRefunds(t *testing.T) {
 		check.Equal(t, "trigger", v1alpha1.NodeGone, s.incident(t).Trigger)
 	})
 	t.Run("to a budget that was another when it was charged", func(t *testing.T) {
-		s := twoTasks(policy(withRules(others)), nil)
+		s := twoTasks(nil, policy(withRules(others)))
 		s.crash(2, 1)
 		s.decide()
 		check.Equal(t, "charged", 1, len(s.status().Restarts.ChargedTimes))
-		s.Job.Spec.Tasks[1].RestartPolicy = policy(budget(1, 1000))
+		s.Job.Spec.Tasks[1].RestartPolicy = policy(withRules(others), budget(1, 1000))
 		s.lose("n03")
 		s.after(time.Second).decide()
 		check.Equal(t, "refunded", 0, len(s.status().Restarts.ChargedTimes))
