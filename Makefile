@@ -208,7 +208,7 @@ test-full: REAL_SKIP = ^$$
 test-full: test test-late test-real test-sim test-mutations test-week ## everything that checks the product, an hour and a half
 
 .PHONY: test-mutations
-test-mutations: prereqs ## break the engine in each way that test/mutation lists: a test has to notice
+test-mutations: prereqs ## break the product in each way that test/mutation lists: a test has to notice
 	go run ./test/mutation
 
 .PHONY: bench

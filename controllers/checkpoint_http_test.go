@@ -225,13 +225,20 @@ func TestRoomForRequests(t *testing.T) {
 			check.Equal(t, "asked", path, take(t, "a request to "+path, asked))
 		}
 	}
+	isFull := func(share types.NamespacedName) bool {
+		used := c.slots.use(share, 1)
+		defer c.slots.leave(share)
+		return !used.TryAcquire(1)
+	}
 	send(job("a", "large-0"), "/large-0", 8000)
 	isAsked("/large-0", 8000)
+	check.Equal(t, "the share of a job is used up", true, isFull(job("a", "large-0")))
 	send(job("a", "small"), "/small", 10)
 	isAsked("/small", 10)
 	send(job("a", "large-0"), "/large-0-again", 10)
 	send(job("a", "large-1"), "/large-1", 8000)
 	isAsked("/large-1", 8000)
+	check.Equal(t, "the share of a namespace is used up", true, isFull(types.NamespacedName{Namespace: "a"}))
 	send(job("a", "late"), "/late", 1)
 	send(job("b", "small"), "/other", 10)
 	isAsked("/other", 10)

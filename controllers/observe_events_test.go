@@ -16,13 +16,14 @@ import (
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
-// countEventLists counts the lists of events that go to the API server.
+// countEventLists counts the lists of events that go to the API server, each of which has to be limited.
 func (e *env) countEventLists() *int {
 	lists := new(int)
 	e.r.Live = interceptor.NewClient(e.API, interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			if _, ok := list.(*corev1.EventList); ok {
 				*lists++
+				check.Equal(e.T, "limit of a list", int64(maxEvents), (&client.ListOptions{}).ApplyOptions(opts).Limit)
 			}
 			return c.List(ctx, list, opts...)
 		},
@@ -58,6 +59,9 @@ func TestEventsAreNotListedInEveryPass(t *testing.T) {
 		t.Errorf("%d lists in 10 minutes: does it look at all?", *lists)
 	}
 	check.Equal(t, "pods that are remembered", 9, len(e.r.podEvents.jobs[key]))
+	for uid, look := range e.r.podEvents.jobs[key] {
+		check.Equal(t, uid+" was never looked at", false, look.time.IsZero())
+	}
 	e.Must(e.API.Delete(t.Context(), e.job()))
 	e.settle()
 	check.Equal(t, "jobs that are remembered", 0, len(e.r.podEvents.jobs)+len(e.r.createErrors.jobs))

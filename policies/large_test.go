@@ -113,6 +113,17 @@ func TestALargeGangMovesOffDegradedNodes(t *testing.T) {
 	check.Equal(t, "excluded", []string{"n00", "n01", "n02", "n03"}, excluded)
 }
 
+// Every node whose kubelet has killed a rank is excluded, whether the incident names the rank or not.
+func TestALargeGangKeepsAwayFromNodesThatFailedIt(t *testing.T) {
+	s := large(100, rule("all", step(v1alpha1.RestartPod, 0)))
+	for i := range 60 {
+		s.crash(i, 1)
+		s.Pods[i].Disrupted = corev1.PodReasonTerminationByKubelet
+	}
+	s.decide()
+	check.Equal(t, "excluded", []string{"n00", "n01", "n02", "n03"}, s.excluded())
+}
+
 // Ranks that fail one after the other, each on its own, fill neither the conditions nor the status.
 func TestAStatusStaysSmall(t *testing.T) {
 	job := aJob().tasks(task("worker", 400, func(t *v1alpha1.Task) { t.Independent = true }))

@@ -195,3 +195,11 @@ func TestAProbeHasLittleTime(t *testing.T) {
 	check.Equal(t, "for its header", probeTimeout, probes.ReadHeaderTimeout)
 	check.Equal(t, "bytes of header", maxProbeHeader, probes.MaxHeaderBytes)
 }
+
+// No client has a connection for longer than its request and the answer may take.
+func TestARequestHasATime(t *testing.T) {
+	server := HTTP(http.NotFoundHandler())
+	check.Equal(t, "for its header", headerTimeout, server.ReadHeaderTimeout)
+	check.Equal(t, "for all of it", requestTimeout, server.ReadTimeout)
+	check.Equal(t, "with its answer", answerTimeout, server.WriteTimeout)
+}

@@ -5,8 +5,8 @@ package v1alpha1
 
 import (
 	"context"
-	"os"
-	"path/filepath"
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,41 +18,43 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 
+	"github.com/lockstep-dev/lockstep/config"
 	"github.com/lockstep-dev/lockstep/config/admission"
 )
 
-// The generated CRDs.
+// The names of the generated CRDs.
 const (
-	jobCRD    = "../../config/crd/lockstep.dev_trainingjobs.yaml"
-	healthCRD = "../../config/crd/lockstep.dev_nodehealths.yaml"
-	policyCRD = "../../config/crd/lockstep.dev_healthpolicies.yaml"
+	jobCRD    = "trainingjobs.lockstep.dev"
+	healthCRD = "nodehealths.lockstep.dev"
+	policyCRD = "healthpolicies.lockstep.dev"
 )
 
 // apiServer admits objects as an API server with the CRD installed would.
 type apiServer struct{ *admission.Schema }
 
 // loadCRD reads the generated CRD as the API server does.
-func loadCRD(file string) (*apiextensionsv1.CustomResourceDefinition, error) {
-	raw, err := os.ReadFile(filepath.FromSlash(file))
+func loadCRD(name string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	all, err := config.CRDs()
 	if err != nil {
 		return nil, err
 	}
-	var crd apiextensionsv1.CustomResourceDefinition
-	if err := yaml.UnmarshalStrict(raw, &crd); err != nil {
-		return nil, err
+	at := slices.IndexFunc(all, func(crd apiextensionsv1.CustomResourceDefinition) bool { return crd.Name == name })
+	if at < 0 {
+		return nil, fmt.Errorf("there is no CRD %s", name)
 	}
-	apiextensionsv1.SetDefaults_CustomResourceDefinition(&crd)
+	crd := &all[at]
+	apiextensionsv1.SetDefaults_CustomResourceDefinition(crd)
 	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&crd.Spec)
 	// A server that stores the object would have filled this in.
 	crd.Status.StoredVersions = []string{GroupVersion.Version}
-	return &crd, nil
+	return crd, nil
 }
 
 // theServer is made once: compiling the rules takes most of the tests' time.
 var theServer = sync.OnceValues(func() (*apiServer, error) { return serverOf(jobCRD) })
 
-func serverOf(file string) (*apiServer, error) {
-	crd, err := loadCRD(file)
+func serverOf(name string) (*apiServer, error) {
+	crd, err := loadCRD(name)
 	if err != nil {
 		return nil, err
 	}
@@ -97,8 +99,8 @@ func wantError(t *testing.T, errs field.ErrorList, path, fragment string) {
 
 // The API server refuses a CRD whose rules do not compile or may cost too much.
 func TestCRDIsAcceptedByTheAPIServer(t *testing.T) {
-	for _, file := range []string{jobCRD, healthCRD, policyCRD} {
-		crd, err := loadCRD(file)
+	for _, name := range []string{jobCRD, healthCRD, policyCRD} {
+		crd, err := loadCRD(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +109,7 @@ func TestCRDIsAcceptedByTheAPIServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, err := range crdvalidation.ValidateCustomResourceDefinition(context.Background(), &internal) {
-			t.Errorf("%s: %v", file, err)
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

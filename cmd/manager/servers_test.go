@@ -4,11 +4,16 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/lockstep-dev/lockstep/test/check"
 )
@@ -72,6 +77,45 @@ func TestMetricsAndProbes(t *testing.T) {
 	for name := range m.addresses {
 		code, _ := get(name, "/", http.Header{"A": {strings.Repeat("a", 32<<10)}})
 		check.Equal(t, name+": a header of 32 KiB", http.StatusRequestHeaderFieldsTooLarge, code)
+	}
+}
+
+// scrape is a collector that takes as long as a test has it take.
+type scrape func()
+
+func (scrape) Describe(to chan<- *prometheus.Desc) {
+	to <- prometheus.NewDesc("slow", "A metric.", nil, nil)
+}
+func (s scrape) Collect(chan<- prometheus.Metric) { s() }
+
+// Where more requests are being answered than may be, the oldest gives way.
+func TestAnswersAtOnceAreBounded(t *testing.T) {
+	arrived, release := make(chan struct{}), make(chan struct{})
+	slow := func() { arrived <- struct{}{}; <-release }
+	metrics.Registry.MustRegister(scrape(slow))
+	defer metrics.Registry.Unregister(scrape(slow))
+	m := &servers{t: t, addresses: map[string]string{}}
+	o := &options{metricsAddress: "127.0.0.1:0", probeAddress: "127.0.0.1:0"}
+	if err := o.addServers(t.Context(), m, func(*http.Request) error { slow(); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	defer close(release)
+	for server, path := range map[string]string{"metrics": "/metrics", "probes": "/readyz"} {
+		var all []net.Conn
+		for range map[string]int{"metrics": maxScrapers, "probes": maxProbers}[server] + 1 {
+			c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", m.addresses[server])
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			_, _ = io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: a\r\n\r\n")
+			<-arrived
+			all = append(all, c)
+		}
+		_ = all[0].SetReadDeadline(time.Now().Add(20 * time.Second))
+		if _, err := all[0].Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: the oldest of %d connections does not give way", server, len(all))
+		}
 	}
 }
 

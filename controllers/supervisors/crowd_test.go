@@ -1,7 +1,11 @@
 package supervisors
 
 import (
+	"errors"
+	"net"
+	"os"
 	"testing"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
 	"github.com/lockstep-dev/lockstep/test/check"
@@ -13,15 +17,23 @@ func TestACrowdWithoutTokens(t *testing.T) {
 	w.stop()
 	w.maxUnknown = 8
 	w.start()
-	crowd := func(from string) {
+	crowd := func(from string) (oldest net.Conn) {
 		for range 4 * w.maxUnknown {
 			c, err := dial(from, w.address)
 			must(t, err)
 			t.Cleanup(func() { _ = c.Close() })
+			if oldest == nil {
+				oldest = c
+			}
 		}
+		return oldest
 	}
 	w.hub.Order(theJob, Order{Epoch: 1})
-	crowd("127.0.0.2")
+	oldest := crowd("127.0.0.2")
+	must(t, oldest.SetReadDeadline(time.Now().Add(handshakeTimeout/2)))
+	if _, err := oldest.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the oldest connection does not give way")
+	}
 	p := w.connect(w.token("llm-1-worker-0"))
 	check.Equal(t, "epoch", int64(1), p.ordered().GetEpoch())
 	crowd("127.0.0.1") // as of pods that share the network of a node

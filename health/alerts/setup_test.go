@@ -4,12 +4,15 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
+	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	certutil "k8s.io/client-go/util/cert"
@@ -46,8 +49,9 @@ func (r *replica) Add(runnable manager.Runnable) error {
 	return nil
 }
 
-// Before it is known who calls, connections are of TLS, few, and their headers small.
-func TestTheReceiversServer(t *testing.T) {
+// serve has a replica serve a handler, whose certificate the roots know.
+func serve(t *testing.T, handler http.Handler) (address string, roots *x509.CertPool) {
+	t.Helper()
 	certificate, key, err := certutil.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -58,12 +62,42 @@ func TestTheReceiversServer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r, w := &replica{t: t}, newWorld(t, node("n1"))
-	if err := (Options{Address: "127.0.0.1:0", CertDir: dir}).serve(t.Context(), r, w.handler); err != nil {
+	r := &replica{t: t}
+	if err := (Options{Address: "127.0.0.1:0", CertDir: dir}).serve(t.Context(), r, handler); err != nil {
 		t.Fatal(err)
 	}
-	roots := x509.NewCertPool()
+	roots = x509.NewCertPool()
 	roots.AppendCertsFromPEM(certificate)
+	return r.address.String(), roots
+}
+
+// Where more requests are being answered than may be, the oldest gives way.
+func TestAnswersAtOnceAreBounded(t *testing.T) {
+	arrived, release := make(chan struct{}), make(chan struct{})
+	address, roots := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { arrived <- struct{}{}; <-release }))
+	defer close(release)
+	var oldest net.Conn
+	for range maxConnections + 1 {
+		c, err := (&tls.Dialer{Config: &tls.Config{RootCAs: roots}}).DialContext(t.Context(), "tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		<-arrived
+		if oldest == nil {
+			oldest = c
+		}
+	}
+	_ = oldest.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if _, err := oldest.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the oldest connection does not give way")
+	}
+}
+
+// Before it is known who calls, connections are of TLS, few, and their headers small.
+func TestTheReceiversServer(t *testing.T) {
+	address, roots := serve(t, newWorld(t, node("n1")).handler)
 	post := func(from, token string) int {
 		t.Helper()
 		transport := &http.Transport{
@@ -71,7 +105,7 @@ func TestTheReceiversServer(t *testing.T) {
 			DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).DialContext,
 		}
 		defer transport.CloseIdleConnections()
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+r.address.String()+Path, strings.NewReader(payloadJSON(alertOf(firing, "n1", "GPU-a", "A"))))
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+address+Path, strings.NewReader(payloadJSON(alertOf(firing, "n1", "GPU-a", "A"))))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +120,7 @@ func TestTheReceiversServer(t *testing.T) {
 	}
 	check.Equal(t, "a token of 32 KiB", http.StatusRequestHeaderFieldsTooLarge, post("127.0.0.1", strings.Repeat("a", 32<<10)))
 	for range 2 * maxConnections {
-		silent, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", r.address.String())
+		silent, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,54 +6,86 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 )
 
-// declaration is the source of one function, method, type, constant or variable.
+// engine is the folder of the recovery engine.
+const engine = "policies"
+
+// declaration is the source of one function, method, type, constant or variable, or a whole file of YAML.
 type declaration struct {
-	file   string
-	begin  int // in bytes
+	file   string // from the root of the module
+	begin  int    // in bytes
 	source string
 }
 
-// declarations are those of the engine, by name: a method has that of its type before its own, as in job.describe, and what is
-// in another package than policies has that of the package before it, as in nodes.triage.admit.
+// declarations returns those of the module by name. The name begins with the folder of the package, as in serving.maxHeader, but not in
+// policies itself. A method has its type before its own name, as in serving.crowd.add and job.describe. The name of a YAML file is its
+// path.
 func declarations(root string) (map[string][]declaration, error) {
 	found := map[string][]declaration{}
-	err := filepath.WalkDir(filepath.Join(root, "policies"), func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+	err := fs.WalkDir(os.DirFS(root), ".", func(file string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
 			return err
-		}
-		content, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		files := token.NewFileSet()
-		file, err := parser.ParseFile(files, path, content, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
-		note := func(name string, node ast.Node) {
-			if file.Name.Name != "policies" {
-				name = file.Name.Name + "." + name
-			}
-			begin, end := files.Position(node.Pos()).Offset, files.Position(node.End()).Offset
-			found[name] = append(found[name], declaration{path, begin, string(content[begin:end])})
-		}
-		for _, decl := range file.Decls {
-			switch d := decl.(type) {
-			case *ast.FuncDecl:
-				note(functionName(d), d)
-			case *ast.GenDecl:
-				for _, spec := range d.Specs {
-					noteSpec(spec, note)
-				}
-			}
+		case entry.IsDir() && isForeign(root, file):
+			return fs.SkipDir
+		case strings.HasSuffix(file, ".yaml"):
+			return declareFile(root, file, found)
+		case strings.HasSuffix(file, ".go") && !strings.HasSuffix(file, "_test.go"):
+			return declareGo(root, file, found)
 		}
 		return nil
 	})
 	return found, err
+}
+
+// isForeign reports whether the go command passes over a folder: its name says so, or it is another module.
+func isForeign(root, dir string) bool {
+	if dir == "." {
+		return false
+	}
+	name := path.Base(dir)
+	_, err := os.Stat(filepath.Join(root, dir, "go.mod"))
+	return err == nil || name == "testdata" || strings.HasPrefix(name, ".")
+}
+
+func declareFile(root, file string, found map[string][]declaration) error {
+	content, err := os.ReadFile(filepath.Join(root, file))
+	found[file] = []declaration{{file, 0, string(content)}}
+	return err
+}
+
+func declareGo(root, file string, found map[string][]declaration) error {
+	content, err := os.ReadFile(filepath.Join(root, file))
+	if err != nil {
+		return err
+	}
+	files := token.NewFileSet()
+	parsed, err := parser.ParseFile(files, file, content, parser.SkipObjectResolution)
+	if err != nil {
+		return err
+	}
+	note := func(name string, node ast.Node) {
+		if dir := path.Dir(file); dir != engine {
+			name = path.Base(dir) + "." + name
+		}
+		begin, end := files.Position(node.Pos()).Offset, files.Position(node.End()).Offset
+		found[name] = append(found[name], declaration{file, begin, string(content[begin:end])})
+	}
+	for _, decl := range parsed.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			note(functionName(d), d)
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				noteSpec(spec, note)
+			}
+		}
+	}
+	return nil
 }
 
 func noteSpec(spec ast.Spec, note func(string, ast.Node)) {

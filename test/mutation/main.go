@@ -1,7 +1,7 @@
-// Command mutation breaks the recovery engine in every way that faults.yaml lists, one at
-// a time, and runs its unit tests and the simulation on each: a fault that they do not notice
-// is a test that is missing. The files themselves are left alone, for the compiler is handed
-// an overlay.
+// Command mutation breaks the product in every way that faults.yaml lists, one at a time, and runs
+// the tests that have to notice it: those of the package that the fault is in and, for the recovery
+// engine, the histories. A fault that they do not notice is a test that is missing. The files
+// themselves are left alone, for the compiler is handed an overlay.
 package main
 
 import (
@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -32,19 +33,28 @@ var faultsYAML []byte
 type fault struct {
 	// What is wrong.
 	What string `json:"what"`
-	// In is what is declared wrong: a function such as recovery.join, a method such as recovery.Engine.takeDueSteps, a type, a constant or a variable.
+	// In is what is declared wrong: a function such as recovery.join, a method such as recovery.Engine.takeDueSteps, a type, a constant,
+	// a variable, or a file of YAML that a test embeds, such as config/policy/manager.yaml.
 	In string `json:"in"`
 	// Old is text that the declaration has exactly once, and New is what takes its place.
 	Old string `json:"old"`
 	New string `json:"new"`
+	// By are the packages whose tests have to notice it. Default: the package that the fault is in; for the engine all of its packages,
+	// then the simulation, then the epochs.
+	By []string `json:"by,omitempty"`
 
 	of declaration
 }
 
+// simulation is the package that plays random histories.
+const simulation = "./test/simulation"
+
+func (f fault) String() string { return f.In + ": " + f.What }
+
 func main() {
 	root := flag.String("root", ".", "the repository")
-	histories := flag.Int("histories", 200, "random histories to run on each fault")
-	only := flag.String("run", "", "only the faults whose description matches this expression")
+	histories := flag.Int("histories", 200, "random histories to run on each fault of the engine")
+	only := flag.String("run", "", "only the faults that this expression matches, as in what is printed of them")
 	flag.Parse()
 	if err := run(*root, *histories, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "mutation:", err)
@@ -63,13 +73,13 @@ func run(root string, histories int, only string) error {
 	if err != nil {
 		return err
 	}
-	faults = slices.DeleteFunc(faults, func(f fault) bool { return !wanted.MatchString(f.What) })
+	faults = slices.DeleteFunc(faults, func(f fault) bool { return !wanted.MatchString(f.String()) })
 	dir, err := os.MkdirTemp("", "mutation")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if out, err := test(ctx, root, histories); err != nil {
+	if out, err := test(ctx, root, allTests(faults), histories); err != nil {
 		return fmt.Errorf("the tests fail without any fault: %w\n%s", err, out)
 	}
 	var wg sync.WaitGroup
@@ -87,7 +97,7 @@ func run(root string, histories int, only string) error {
 				errs = append(errs, err)
 				return
 			}
-			fmt.Printf("caught: %s: %s (%s)\n", f.In, f.What, verdict)
+			fmt.Printf("caught: %s (%s)\n", f, verdict)
 		})
 	}
 	wg.Wait()
@@ -100,20 +110,20 @@ func run(root string, histories int, only string) error {
 
 // try runs the tests on one fault, and says which noticed it.
 func try(ctx context.Context, f fault, root, dir string, histories int) (string, error) {
-	overlay, err := f.overlay(dir)
+	overlay, err := f.overlay(root, dir)
 	if err != nil {
 		return "", err
 	}
-	out, err := test(ctx, root, histories, "-overlay="+overlay)
+	out, err := test(ctx, root, f.tests(), histories, "-overlay="+overlay)
 	if err == nil {
-		return "", fmt.Errorf("survived, and wants a test: %s: %s", f.In, f.What)
+		return "", fmt.Errorf("survived, and wants a test: %s", f)
 	}
 	if strings.Contains(out, "[build failed]") || strings.Contains(out, "[setup failed]") {
-		return "", fmt.Errorf("does not compile, and is no fault: %s: %s:\n%s", f.In, f.What, out)
+		return "", fmt.Errorf("does not compile, and is no fault: %s:\n%s", f, out)
 	}
 	by := noticed(out)
 	if by == "" {
-		return "", fmt.Errorf("no test failed: %s: %s: %w\n%s", f.In, f.What, err, out)
+		return "", fmt.Errorf("no test failed: %s: %w\n%s", f, err, out)
 	}
 	return by, nil
 }
@@ -150,8 +160,8 @@ func (f *fault) find(candidates []declaration) error {
 }
 
 // overlay writes the broken file, and what the compiler is told of it.
-func (f fault) overlay(dir string) (string, error) {
-	original, err := filepath.Abs(f.of.file)
+func (f fault) overlay(root, dir string) (string, error) {
+	original, err := filepath.Abs(filepath.Join(root, f.of.file))
 	if err != nil {
 		return "", err
 	}
@@ -173,13 +183,40 @@ func (f fault) overlay(dir string) (string, error) {
 	)
 }
 
-// test runs the engine's unit tests, then the simulation, until the first fails.
-func test(ctx context.Context, root string, histories int, flags ...string) (string, error) {
-	out, err := goTest(ctx, root, slices.Concat(flags, []string{"./policies/..."}))
-	if err != nil {
-		return out, err
+// tests returns the packages whose tests have to notice a fault, in their order.
+func (f fault) tests() []string {
+	dir := path.Dir(f.of.file)
+	switch {
+	case len(f.By) > 0:
+		return f.By
+	case dir == engine || strings.HasPrefix(dir, engine+"/"):
+		return []string{"./" + engine + "/...", simulation, "./test/epochs"}
 	}
-	return goTest(ctx, root, slices.Concat(flags, []string{"./test/simulation", fmt.Sprintf("-histories=%d", histories)}))
+	return []string{"./" + dir}
+}
+
+// allTests returns the packages that faults name.
+func allTests(faults []fault) []string {
+	var all []string
+	for _, f := range faults {
+		all = append(all, f.tests()...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// test runs the tests of packages until those of one fail.
+func test(ctx context.Context, root string, packages []string, histories int, flags ...string) (string, error) {
+	for _, p := range packages {
+		args := slices.Concat(flags, []string{p})
+		if p == simulation {
+			args = append(args, fmt.Sprintf("-histories=%d", histories))
+		}
+		if out, err := goTest(ctx, root, args); err != nil {
+			return out, err
+		}
+	}
+	return "", nil
 }
 
 func goTest(ctx context.Context, root string, args []string) (string, error) {

@@ -1,8 +1,17 @@
 package main
 
-import "testing"
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
 
-// The list is kept: whoever changes the engine changes it too. `make test-mutations` runs it.
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+// The list is kept: whoever changes the code that has a fault changes the fault, too. `make test-mutations` runs it.
 func TestEveryFaultApplies(t *testing.T) {
 	faults, err := load("../..")
 	if err != nil {
@@ -18,6 +27,64 @@ func TestEveryFaultApplies(t *testing.T) {
 	if len(faults) < 30 {
 		t.Errorf("%d faults", len(faults))
 	}
+	for _, p := range allTests(faults) {
+		dir := filepath.Join("../..", strings.TrimSuffix(p, "/..."))
+		if tests, _ := filepath.Glob(filepath.Join(dir, "*_test.go")); len(tests) == 0 {
+			t.Errorf("%s has no tests", p)
+		}
+	}
+}
+
+func TestWhichTestsHaveToNoticeAFault(t *testing.T) {
+	engine := []string{"./policies/...", "./test/simulation", "./test/epochs"}
+	tests := map[string]struct {
+		file string
+		by   []string
+		want []string
+	}{
+		"the engine's own package": {"policies/job.go", nil, engine},
+		"a package of the engine":  {"policies/nodes/breaker.go", nil, engine},
+		"another package":          {"controllers/supervisors/server.go", nil, []string{"./controllers/supervisors"}},
+		"a file of YAML":           {"config/policy/manager.yaml", nil, []string{"./config/policy"}},
+		"those that it names":      {"config/crd/jobs.yaml", []string{"./api/v1alpha1"}, []string{"./api/v1alpha1"}},
+		"no part of the engine":    {"policiesafter/a.go", nil, []string{"./policiesafter"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			check.Equal(t, "tests", tc.want, fault{By: tc.by, of: declaration{file: tc.file}}.tests())
+		})
+	}
+}
+
+func TestNamesOfDeclarations(t *testing.T) {
+	root := t.TempDir()
+	for file, content := range map[string]string{
+		"policies/a.go":           "package policies\n\ntype job struct{}\n\nfunc (j *job) describe() {}\n",
+		"policies/nodes/b.go":     "package nodes\n\nfunc admit() {}\n",
+		"cmd/manager/c.go":        "package main\n\nconst one, two = 1, 2\n",
+		"cmd/manager/c_test.go":   "package main\n\nconst tested = true\n",
+		"config/policy/d.yaml":    "a: b\n",
+		"tools/go.mod":            "module tools\n",
+		"tools/e.go":              "package tools\n\nfunc other() {}\n",
+		".cache/f.yaml":           "a: b\n",
+		"policies/testdata/g.go":  "package broken {",
+		"policies/nodes/README.x": "",
+	} {
+		path := filepath.Join(root, file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := declarations(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check.Equal(t, "names", []string{"config/policy/d.yaml", "job", "job.describe", "manager.one", "nodes.admit"}, slices.Sorted(maps.Keys(found)))
+	check.Equal(t, "source", "func (j *job) describe() {}", found["job.describe"][0].source)
+	check.Equal(t, "file", "policies/a.go", found["job.describe"][0].file)
 }
 
 func TestWhereAFaultIs(t *testing.T) {
