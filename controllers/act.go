@@ -33,6 +33,7 @@ type actor struct {
 	job     *v1alpha1.TrainingJob // at the size that it has now
 	attempt int32
 	seen    *gang.Observation
+	lifted  liftedPods
 }
 
 // act carries out a plan. Nothing is deleted where a hold is missing that may be put in a moment.
@@ -69,8 +70,9 @@ func (r *TrainingJobReconciler) act(ctx context.Context, job *v1alpha1.TrainingJ
 		errs = append(errs, a.refresh(ctx, plan.Refresh))
 	}
 	errs = append(errs,
-		a.place(ctx, plan.Lift, plan.Bind),
+		writes.Each(ctx, r.Writers, plan.Lift, func(l policies.Lift) error { return a.lift(ctx, l) }),
 		writes.Each(ctx, r.Writers, plan.Tolerate, func(t placement.Toleration) error { return a.tolerate(ctx, t) }),
+		a.bind(ctx, plan.Bind),
 		writes.Each(ctx, r.Writers, plan.Release, func(node string) error { return a.release(ctx, node) }),
 	)
 	r.checkpoints.keep(client.ObjectKeyFromObject(job), incident.Requests(job, status))

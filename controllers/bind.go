@@ -27,56 +27,31 @@ import (
 // binder binds pods of one job in one pass.
 type binder struct {
 	*actor
-	lifts  map[string]policies.Lift // by pod
 	claims claims
 }
 
-// place lifts the gates of pods, and binds those that return to nodes which the job has kept: all that may be, or none where these are
-// fewer than the least number. A pod is bound as soon as its gate is open, before the scheduler looks at it.
-func (a *actor) place(ctx context.Context, lifts []policies.Lift, bindings policies.Bindings) error {
-	b := &binder{actor: a, lifts: map[string]policies.Lift{}, claims: claims{Reader: a.Live, namespace: a.job.Namespace}}
-	for _, l := range lifts {
-		b.lifts[l.Pod] = l
+// bind binds pods: all that may be, or none where these are fewer than the least number.
+func (a *actor) bind(ctx context.Context, bindings policies.Bindings) error {
+	if len(bindings.Pods) == 0 {
+		return nil
 	}
-	fitting, err := b.allFitting(ctx, bindings)
-	behindGates, open := map[string]*corev1.Pod{}, []*corev1.Pod(nil)
-	for _, pod := range fitting {
-		if _, lifts := b.lifts[pod.Name]; lifts {
-			behindGates[pod.Name] = pod
-		} else {
-			open = append(open, pod)
-		}
-	}
-	return errors.Join(err,
-		writes.Each(ctx, a.Writers, lifts, func(l policies.Lift) error {
-			lifted, err := a.lift(ctx, l)
-			if pod := behindGates[l.Pod]; lifted && pod != nil {
-				return b.bindPod(ctx, pod)
-			}
-			return err
-		}),
-		writes.Each(ctx, a.Writers, open, func(pod *corev1.Pod) error { return b.bindPod(ctx, pod) }),
-	)
-}
-
-// allFitting are the pods that may be bound; none where these are fewer than the least number.
-func (b *binder) allFitting(ctx context.Context, bindings policies.Bindings) ([]*corev1.Pod, error) {
+	b := &binder{actor: a, claims: claims{Reader: a.Live, namespace: a.job.Namespace}}
 	byNode := groupByNode(bindings.Pods)
-	err := writes.Each(ctx, b.Writers, byNode, func(n *nodeBindings) (err error) {
+	err := writes.Each(ctx, a.Writers, byNode, func(n *nodeBindings) (err error) {
 		n.fitting, err = b.fitting(ctx, n.bindings)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("check the nodes that pods return to: %w", err)
+		return fmt.Errorf("check the nodes that pods return to: %w", err)
 	}
 	var pods []*corev1.Pod
 	for _, n := range byNode {
 		pods = append(pods, n.fitting...)
 	}
 	if len(pods) < bindings.Min {
-		return nil, nil
+		return nil
 	}
-	return pods, nil
+	return writes.Each(ctx, a.Writers, pods, func(pod *corev1.Pod) error { return b.bindPod(ctx, pod) })
 }
 
 // nodeBindings are the pods to bind to one node, and those of them that it takes.
@@ -150,21 +125,16 @@ func (b *binder) readNode(ctx context.Context, name string) (*fit.Node, error, e
 	return &fit.Node{Object: node, Pods: pods.Items}, nil, nil
 }
 
-// readPod reads a pod as it will be once its gate is open; nil where it is another one, or needs no node any more.
+// readPod reads a pod as it is now; nil where it is another one, or needs no node any more.
 func (b *binder) readPod(ctx context.Context, binding policies.Binding) (*corev1.Pod, error) {
-	pod := &corev1.Pod{}
-	if err := b.Live.Get(ctx, client.ObjectKey{Namespace: b.job.Namespace, Name: binding.Pod}, pod); err != nil {
-		return nil, client.IgnoreNotFound(err)
-	}
-	if string(pod.UID) != binding.UID || pod.Spec.NodeName != "" || !pod.DeletionTimestamp.IsZero() {
-		return nil, nil
-	}
-	if l, lifts := b.lifts[pod.Name]; lifts && gated(pod) {
-		if err := b.open(pod, l); err != nil {
-			return nil, err
+	pod := b.lifted.get(binding.Pod)
+	if pod == nil {
+		pod = &corev1.Pod{}
+		if err := b.Live.Get(ctx, client.ObjectKey{Namespace: b.job.Namespace, Name: binding.Pod}, pod); err != nil {
+			return nil, client.IgnoreNotFound(err)
 		}
 	}
-	if gated(pod) {
+	if string(pod.UID) != binding.UID || pod.Spec.NodeName != "" || !pod.DeletionTimestamp.IsZero() || gated(pod) {
 		return nil, nil
 	}
 	return pod, nil

@@ -82,7 +82,7 @@ func (e *env) bindAll(least int) (map[string]string, error) {
 		pod := e.pod(fmt.Sprintf("llm-1-worker-%d", i))
 		b.Pods = append(b.Pods, policies.Binding{Pod: pod.Name, UID: string(pod.UID), Node: fmt.Sprintf("n%d", i)})
 	}
-	err := a.place(e.T.Context(), nil, b)
+	err := a.bind(e.T.Context(), b)
 	nodes := map[string]string{}
 	for _, binding := range b.Pods {
 		if pod := e.pod(binding.Pod); pod.Spec.NodeName != "" {
@@ -210,7 +210,7 @@ func TestPodsThatReturnToOneNodeFitTogether(t *testing.T) {
 	for _, name := range []string{first, second} {
 		b.Pods = append(b.Pods, policies.Binding{Pod: name, UID: string(e.pod(name).UID), Node: "n0"})
 	}
-	e.Must(a.place(t.Context(), nil, b))
+	e.Must(a.bind(t.Context(), b))
 	check.Equal(t, "nodes", []string{"n0", ""}, []string{e.pod(first).Spec.NodeName, e.pod(second).Spec.NodeName})
 }
 
@@ -286,7 +286,7 @@ func TestADeposedLeaderBindsNothingTwice(t *testing.T) {
 		node      string
 	}{
 		"its successor has bound the pod": {func(e *env, successor *actor, b policies.Bindings) {
-			e.Must(successor.place(e.T.Context(), nil, b))
+			e.Must(successor.bind(e.T.Context(), b))
 		}, "n1"},
 		"its successor has replaced the pod": {func(e *env, _ *actor, _ policies.Bindings) {
 			pod := e.pod(second)
@@ -305,7 +305,7 @@ func TestADeposedLeaderBindsNothingTwice(t *testing.T) {
 				return c.SubResource(sub).Create(ctx, obj, of, opts...)
 			}})
 			deposed := &actor{TrainingJobReconciler: e.r, job: e.job()}
-			e.Must(deposed.place(t.Context(), nil, b))
+			e.Must(deposed.bind(t.Context(), b))
 			check.Equal(t, "node", tc.node, e.pod(second).Spec.NodeName)
 			has(t, e.Calls, "create the binding of *v1.Pod "+second)
 		})

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,45 +19,59 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/placement"
 )
 
-// lift lifts the gate of a pod, and reports whether that is open now.
-func (a *actor) lift(ctx context.Context, l policies.Lift) (bool, error) {
+func (a *actor) lift(ctx context.Context, l policies.Lift) error {
 	pod := &corev1.Pod{}
 	if err := a.Get(ctx, client.ObjectKey{Namespace: a.job.Namespace, Name: l.Pod}, pod); err != nil {
-		return false, client.IgnoreNotFound(err)
+		return client.IgnoreNotFound(err)
 	}
 	job := client.ObjectKeyFromObject(a.job)
-	switch {
-	case string(pod.UID) != l.UID:
-		return false, nil // another pod by now: its own event brings us back
-	case !gated(pod) || a.opened.knows(job, l.UID):
-		return true, nil
+	if string(pod.UID) != l.UID || !gated(pod) || a.opened.knows(job, l.UID) {
+		return nil // another pod by now, or lifted before: its own event brings us back
 	}
 	before := pod.DeepCopy()
-	if err := a.open(pod, l); err != nil {
-		return false, err
-	}
-	if err := writes.PatchPod(ctx, a.Client, before, pod); err != nil {
-		if client.IgnoreNotFound(err) == nil {
-			return false, nil
-		}
-		return false, fmt.Errorf("lift the gate of pod %s: %w", l.Pod, err)
-	}
-	a.opened.note(job, l.UID)
-	return true, nil
-}
-
-// open makes a pod what it is without its gate.
-func (a *actor) open(pod *corev1.Pod, l policies.Lift) error {
 	confine(&pod.Spec, l.Target)
 	tolerate(&pod.Spec, l.Tolerate)
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
 	maps.Copy(pod.Annotations, l.Annotations)
+	if err := a.authorize(pod); err != nil {
+		return err
+	}
 	pod.Spec.SchedulingGates = slices.DeleteFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool {
 		return g.Name == v1alpha1.PlacementGate
 	})
-	return a.authorize(pod)
+	err := writes.PatchPod(ctx, a.Client, before, pod)
+	if err == nil {
+		a.lifted.put(pod)
+		a.opened.note(job, l.UID)
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("lift the gate of pod %s: %w", l.Pod, err)
+	}
+	return nil
+}
+
+// liftedPods are the pods whose gates this pass has lifted, as the API server returned them.
+type liftedPods struct {
+	mu   sync.Mutex
+	pods map[string]*corev1.Pod
+}
+
+func (l *liftedPods) put(pod *corev1.Pod) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pods == nil {
+		l.pods = map[string]*corev1.Pod{}
+	}
+	l.pods[pod.Name] = pod
+}
+
+// get returns a copy of a pod; nil for one whose gate has not been lifted.
+func (l *liftedPods) get(name string) *corev1.Pod {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pods[name].DeepCopy()
 }
 
 // tolerate lets a pod that looks for a node pass holds of other jobs. Kubernetes allows tolerations to be added.

@@ -94,6 +94,6 @@ func TestLiftsNoGateTwice(t *testing.T) {
 	pod := e.pod("llm-1-worker-0")
 	a := actor{TrainingJobReconciler: e.r, job: e.job()}
 	e.Calls = nil
-	e.Must(a.place(t.Context(), []policies.Lift{{Pod: pod.Name, UID: string(pod.UID), Target: placement.Target{In: []string{"host-n5"}}}}, policies.Bindings{}))
+	e.Must(a.lift(t.Context(), policies.Lift{Pod: pod.Name, UID: string(pod.UID), Target: placement.Target{In: []string{"host-n5"}}}))
 	check.Equal(t, "writes", nil, e.Calls)
 }

@@ -265,8 +265,8 @@ func TestActionsNameAPodByUID(t *testing.T) {
 	check.Equal(t, "of UID", types.UID("another"), *asked.Preconditions.UID)
 
 	e.Calls = nil
-	e.Must(a.place(t.Context(), []policies.Lift{{Pod: "llm-1-worker-1", UID: "another", Target: placement.Target{In: []string{"x"}}}}, policies.Bindings{}))
-	e.Must(a.place(t.Context(), []policies.Lift{{Pod: "ghost", UID: "another"}}, policies.Bindings{}))
+	e.Must(a.lift(t.Context(), policies.Lift{Pod: "llm-1-worker-1", UID: "another", Target: placement.Target{In: []string{"x"}}}))
+	e.Must(a.lift(t.Context(), policies.Lift{Pod: "ghost", UID: "another"}))
 	check.Equal(t, "writes", nil, e.Calls)
 }
 

@@ -62,7 +62,7 @@ func TestALiftFromAStaleCache(t *testing.T) {
 				},
 			})
 			a := actor{TrainingJobReconciler: e.r, job: e.job()}
-			err := a.place(t.Context(), []policies.Lift{{Pod: stale.Name, UID: string(stale.UID), Target: placement.Target{In: []string{"host-n5"}}}}, policies.Bindings{})
+			err := a.lift(t.Context(), policies.Lift{Pod: stale.Name, UID: string(stale.UID), Target: placement.Target{In: []string{"host-n5"}}})
 			check.Equal(t, "conflicts", tc.target != "host-n5", apierrors.IsConflict(err))
 			pod := e.pod(stale.Name)
 			check.Equal(t, "gates", tc.gates, pod.Spec.SchedulingGates)
@@ -87,7 +87,7 @@ func TestAGateIsOpenedOnce(t *testing.T) {
 	e.Calls = nil
 	a := actor{TrainingJobReconciler: e.r, job: e.job()}
 	for range 2 {
-		e.Must(a.place(t.Context(), []policies.Lift{{Pod: stale.Name, UID: string(stale.UID)}}, policies.Bindings{}))
+		e.Must(a.lift(t.Context(), policies.Lift{Pod: stale.Name, UID: string(stale.UID)}))
 	}
 	check.Equal(t, "writes", 1, len(e.Calls))
 	e.r.opened.keep(key, nil)
