@@ -70,7 +70,7 @@ func (j job) toBind(s *v1alpha1.TrainingJobStatus) (waiting []returningPod, boun
 	if !j.mayBind(s) {
 		return nil, 0
 	}
-	leaving, alive, m := j.leaving(s), j.alive(), j.Rooms(s)
+	alive, m := j.alive(), j.Rooms(s)
 	gang.EachRank(j.Effective, func(r gang.Rank) {
 		p, node := j.Pod(r), gang.NodeOf(s.Placement, r)
 		if p == nil || p.Deleting || p.Phase == corev1.PodFailed || gang.IsStale(s, p) {
@@ -81,7 +81,7 @@ func (j job) toBind(s *v1alpha1.TrainingJobStatus) (waiting []returningPod, boun
 			return
 		}
 		at, kept := j.keptSince(s, node, p)
-		if kept && !p.BindingTried && !alive[r] && !leaving[node] && m.ReturnsOnly(r, p) {
+		if kept && !p.BindingTried && !alive[r] && !m.Leaves(node) && m.ReturnsOnly(r, p) {
 			waiting = append(waiting, returningPod{Binding{Pod: p.Name, UID: p.UID, Node: node}, at})
 		}
 	})
@@ -92,17 +92,6 @@ func (j job) toBind(s *v1alpha1.TrainingJobStatus) (waiting []returningPod, boun
 func (j job) mayBind(s *v1alpha1.TrainingJobStatus) bool {
 	return j.BindsDirectly && len(s.Holds) > 0 && s.Placement != nil && !yielding(s) &&
 		j.VolcanoJob != nil && !j.VolcanoJob.Ended && !j.VolcanoJob.Stopping
-}
-
-// leaving are the nodes that a pod of the job has still to leave.
-func (j job) leaving(s *v1alpha1.TrainingJobStatus) map[string]bool {
-	out := map[string]bool{}
-	for i := range j.Pods {
-		if p := &j.Pods[i]; p.Node != "" && !p.Finished() && (p.Deleting || p.Attempt != s.Attempt || gang.IsStale(s, p)) {
-			out[p.Node] = true
-		}
-	}
-	return out
 }
 
 // keptSince is from when on a pod may be bound to a node that the job holds, and whether the job does. A hold that is

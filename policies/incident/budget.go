@@ -30,7 +30,7 @@ func (v *View) Charges(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bo
 	}
 	class := inc.Class
 	if v.FailedAsWhole(s, inc) {
-		class = v.ClassOfEnd()
+		class = v.ClassOfEnd(s)
 	}
 	return class == v1alpha1.ClassUser && (inc.Charged || !v.followsFrom(inc, *ChargedTimes(s, v.PolicyFor(inc))))
 }
@@ -54,11 +54,11 @@ func (v *View) FailedAsWhole(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incide
 	return Restarted(inc) && restartedWholeJob(inc) && v.AllFailed(s)
 }
 
-// ClassOfEnd says whose fault it is that every rank has fallen.
-func (v *View) ClassOfEnd() v1alpha1.FailureClass {
+// ClassOfEnd says whose fault it is that every rank has fallen. What ends in a pod that is being replaced is not its program's.
+func (v *View) ClassOfEnd(s *v1alpha1.TrainingJobStatus) v1alpha1.FailureClass {
 	class := v1alpha1.ClassMaintenance
 	gang.EachRank(v.Effective, func(r gang.Rank) {
-		if p := v.Pod(r); p != nil && p.Phase == corev1.PodFailed && rules.ClassOf(p) == v1alpha1.ClassUser {
+		if p := v.Pod(r); p != nil && p.Phase == corev1.PodFailed && !p.Deleting && !gang.IsStale(s, p) && rules.ClassOf(p) == v1alpha1.ClassUser {
 			class = v1alpha1.ClassUser
 		}
 	})

@@ -78,7 +78,9 @@ func (v *View) SilentNodesFor(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incid
 func (v *View) pendingOf(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, m *placement.Rooms) int {
 	n := 0
 	v.EveryRankOf(inc, func(r gang.Rank) bool {
-		if p := v.Pod(r); v.State(s, r) < gang.Bound && (v.waitingFor(s, r, v1alpha1.PodPending) != nil || p != nil && m.Pending(p)) {
+		p := v.Pod(r)
+		hasNode := p != nil && p.Node != "" // it has failed there
+		if v.State(s, r) < gang.Bound && !hasNode && (v.waitingFor(s, r, v1alpha1.PodPending) != nil || p != nil && m.Pending(p)) {
 			n++
 		}
 		return true

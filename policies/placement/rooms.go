@@ -44,6 +44,8 @@ type Rooms struct {
 	// lived are the hostnames of the nodes that ranks live on, and lost is how many ranks have lost theirs, by HyperNode.
 	lived func() map[string]bool
 	lost  func() map[string]int
+	// leaving are the nodes that a pod of the job has still to leave.
+	leaving func() map[string]bool
 	// lastBound is when the last pod of the gang was bound that has its node still; zero where none has.
 	lastBound func() time.Time
 	// free are the free nodes of a home, by home and task: many ranks share them. Made when first needed.

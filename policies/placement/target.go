@@ -16,6 +16,7 @@ func NewRooms(v View, intent Intent) *Rooms {
 	m.entersHolds = sync.OnceValue(func() bool { return EntersHolds(m.Job) })
 	m.lived = sync.OnceValue(m.livedOn)
 	m.lost = sync.OnceValue(m.countLost)
+	m.leaving = sync.OnceValue(m.findLeaving)
 	m.lastBound = sync.OnceValue(m.findLastBound)
 	return m
 }

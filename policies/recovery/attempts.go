@@ -55,6 +55,6 @@ func (e Engine) noteDeletedVolcanoJob(s *v1alpha1.TrainingJobStatus) {
 func (e Engine) noteEndedVolcanoJob(s *v1alpha1.TrainingJobStatus) {
 	acts := func(inc v1alpha1.Incident) bool { return inc.Outcome == "" && !e.WaitsForBreaker(s, &inc) }
 	if e.AllFailed(s) && !slices.ContainsFunc(s.Incidents, acts) {
-		e.renew(s, v1alpha1.VolcanoJobEnded, e.ClassOfEnd())
+		e.renew(s, v1alpha1.VolcanoJobEnded, e.ClassOfEnd(s))
 	}
 }

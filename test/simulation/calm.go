@@ -24,7 +24,7 @@ const (
 // calmDown ends the trouble and gives the jobs time to recover.
 func (w *world) calmDown() {
 	w.endTrouble()
-	from, helped := w.now, false
+	from, helped := w.now, map[*tenant]bool{}
 	for round := 0; round < calmRounds && w.now.Sub(from) < calmFor; round++ {
 		if w.now.Sub(from) > busyFor {
 			w.leaveAll()
@@ -37,20 +37,35 @@ func (w *world) calmDown() {
 			return
 		}
 		w.passCalmly()
-		help := !helped && w.now.Sub(from) >= helpAfter
-		helped = helped || help
 		for _, t := range w.tenants {
 			t.deleteUnmatched()
-			if help {
-				t.relocateByHand()
+			if !helped[t] && w.now.Sub(from) >= helpAfter {
+				helped[t] = t.relocateByHand()
 			}
 		}
 	}
 	for _, t := range w.tenants {
-		if !t.well() && !isFinished(&t.job.Status) {
+		if !t.well() && !isFinished(&t.job.Status) && !t.awaitsFirstPlace() {
 			w.violate(Liveness, "the job did not recover: "+t.String())
 		}
 	}
+}
+
+// awaitsFirstPlace reports whether nothing but the scheduler keeps a job from its first place: its pods may go anywhere, and there is no
+// room for all of them while another job runs.
+func (t *tenant) awaitsFirstPlace() bool {
+	if t.job.Status.Placement != nil {
+		return false
+	}
+	for _, r := range ranksOf(t.job, &t.job.Status) {
+		free := t.findPod(func(p *pod) bool {
+			return p.rank() == r && !p.Gated && p.Node == "" && p.Unschedulable && p.target.In == nil && len(p.target.NotIn) == 0
+		})
+		if free == nil {
+			return false
+		}
+	}
+	return true
 }
 
 // endTrouble mends what is broken, and ends dry runs and suspensions.
@@ -138,12 +153,12 @@ func (t *tenant) deleteUnmatched() {
 }
 
 // relocateByHand is a user who sees ranks that are broken or wait for nodes that are not to be had, no step left
-// or none asked for, and has the job look for another place.
-func (t *tenant) relocateByHand() {
+// or none asked for, and has the job look for another place. It reports whether one does.
+func (t *tenant) relocateByHand() bool {
 	s := &t.job.Status
 	isBroken := slices.ContainsFunc(ranksOf(t.job, s), func(r rank) bool { return !t.inPlace(r) })
 	if !isBroken || slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool { return t.hasStepLeft(&inc) }) {
-		return
+		return false
 	}
 	steps := []v1alpha1.Step{{Action: v1alpha1.RestartPod}}
 	for i := range int32(10) {
@@ -159,6 +174,7 @@ func (t *tenant) relocateByHand() {
 		}
 	})
 	t.changed("a user has the job look for another place")
+	return true
 }
 
 // inPlace reports whether the pod of a rank runs on a good node and is ready, or has succeeded.

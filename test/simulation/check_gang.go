@@ -176,8 +176,10 @@ func (r *record) checkCauses() {
 	}
 	for i := range r.s.Incidents {
 		inc := &r.s.Incidents[i]
-		young := r.o.Now.Sub(inc.StartTime.Time) <= correctedFor && !inc.StartTime.Time.Before(r.culprit.exit.Time.Add(time.Second))
-		if inc.Outcome != "" || inc.Trigger != v1alpha1.PodNotReady || hasRestarted(inc) || !young {
+		age := r.o.Now.Sub(inc.StartTime.Time) // below 0 where the clock was set back
+		young := age >= 0 && age <= correctedFor && !inc.StartTime.Time.Before(r.culprit.exit.Time.Add(time.Second))
+		earlier := inc.Cause.Time != nil && inc.Cause.Time.Time.Before(r.culprit.exit.StartedTime) // it is about another failure
+		if inc.Outcome != "" || inc.Trigger != v1alpha1.PodNotReady || hasRestarted(inc) || !young || earlier {
 			continue
 		}
 		r.require(Evidence, inc.Cause.Pod == r.culprit.pod, "incident %d is blamed on %s, and %s exited first", inc.ID, inc.Cause.Pod, r.culprit.pod)
@@ -185,7 +187,8 @@ func (r *record) checkCauses() {
 	}
 }
 
-// tellsCulprit reports whether the observation shows the exit that broke the collective, later ones and nothing else.
+// tellsCulprit reports whether the observation shows the exit that broke the collective, later ones and nothing else, and the pod stays
+// that it was in: one that a step for something else replaces in this very pass is looked at no more.
 func (r *record) tellsCulprit() bool {
 	c, shown := r.culprit, false
 	for i := range r.o.Pods {
@@ -195,12 +198,17 @@ func (r *record) tellsCulprit() bool {
 		case p.Phase != corev1.PodRunning || p.Deleting || p.Disrupted != "" || len(p.Signals) > 0 || !r.o.Nodes[p.Node].Ready || replaced(r.old, p):
 			return false
 		case p.UID == c.uid:
-			shown = p.LastExit != nil && *p.LastExit == c.exit && isForExit(r.o.Job, p)
-		case p.LastExit != nil && !c.precedes(p.LastExit):
+			shown = !replaced(r.s, p) && p.LastExit != nil && *p.LastExit == c.exit && isForExit(r.o.Job, p)
+		case p.LastExit != nil && (!c.precedes(p.LastExit) || c.findsDown(p)):
 			return false
 		}
 	}
 	return shown
+}
+
+// findsDown reports whether a rank may have been down since an exit of its own, just before the process of the culprit started.
+func (c *culprit) findsDown(p *gang.Pod) bool {
+	return !p.Ready && p.LastExit.Time.Before(c.exit.StartedTime) && c.exit.Time.Sub(p.LastExit.Time) <= correctedFor
 }
 
 // precedes reports whether the exit of the culprit is seen to come before that of another rank, whose process ran at the

@@ -49,13 +49,14 @@ func (t *tenant) requireNone(p *pod, l policies.Lift, hyperNode string, inside b
 // said, unless a rank finds no place.
 func (r *record) checkExclusions() {
 	stuck := slices.ContainsFunc(r.o.Pods, func(p gang.Pod) bool { return p.Node == "" && !p.Deleting && (p.Gated || p.Unschedulable) })
+	waits := stuck || slices.ContainsFunc(openOnes(r.old), func(inc *v1alpha1.Incident) bool { return inc.Trigger == v1alpha1.PodPending })
 	lifted := 0
 	for _, e := range r.old.ExcludedNodes {
 		switch {
 		case isExcluded(r.s, e.Name) || !e.Until.After(r.o.Now):
 		case r.joinedAgain(e):
 			r.happened("excluded node has joined again")
-		case ofSilence(e) && r.o.Nodes[e.Name].Ready && stuck:
+		case ofSilence(e) && r.o.Nodes[e.Name].Ready && waits:
 			r.happened("silence of a node is forgiven")
 		default:
 			lifted++

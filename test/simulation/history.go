@@ -59,6 +59,9 @@ func (t *tenant) finish() {
 		t.settle()
 	}
 	s := &t.job.Status
+	if t.awaitsFirstPlace() {
+		return // its program has not run
+	}
 	t.require(Liveness, isFinished(s), "the program has ended and the job has not: %s", t)
 	for _, p := range t.pods {
 		t.require(Terminal, p.finished(), "pod %s of a finished job still runs", p.Name)

@@ -60,9 +60,16 @@ func (t *tenant) mayPass(p *pod, n *node) bool {
 
 // anyPasses reports whether some pod that has no node passes the holds of other jobs on one that it may go to.
 func (t *tenant) anyPasses(n *node) bool {
-	return t.findPod(func(p *pod) bool {
-		return !p.Gated && p.Node == "" && !p.Deleting && admits(p.target, n.Hostname) && t.mayPass(p, n)
-	}) != nil
+	return t.findPod(func(p *pod) bool { return t.mayGo(p, n) && t.mayPass(p, n) }) != nil
+}
+
+// anyMayGo reports whether some pod that has no node may go to one by its affinity.
+func (t *tenant) anyMayGo(n *node) bool {
+	return t.findPod(func(p *pod) bool { return t.mayGo(p, n) }) != nil
+}
+
+func (t *tenant) mayGo(p *pod, n *node) bool {
+	return !p.Gated && p.Node == "" && !p.Deleting && admits(p.target, n.Hostname)
 }
 
 // tainted reports whether a node was seen to have a taint that is no hold.
@@ -165,11 +172,11 @@ func (t *tenant) looks(r rank) bool {
 }
 
 // roomIn is for how many pods a HyperNode has room on nodes that another job does not hold, and on those that it
-// does and that none of the job's pods passes.
+// does and that none of the job's pods passes. Where none of these may go by its affinity, no hold keeps it away.
 func (t *tenant) roomIn(hyperNode string, other *tenant) (free, held int) {
 	for _, name := range t.members[hyperNode] {
 		n := t.nodes[name]
-		if !n.good() || isExcluded(&t.job.Status, name) || t.hasLeft(name) {
+		if !n.good() || isExcluded(&t.job.Status, name) || t.hasLeft(name) || !t.anyMayGo(n) {
 			continue
 		}
 		if _, is := n.holds[other.name]; is && !t.anyPasses(n) {
