@@ -132,3 +132,17 @@ func TestAnIndependentTaskDelaysNoGang(t *testing.T) {
 	s.decide()
 	check.Equal(t, "the worker is restarted", []string{"RestartPod@0"}, s.fired(t))
 }
+
+// What ends because its pod is replaced is not charged, also where all of the gang ends so.
+func TestAGangThatEndsBecauseItIsReplacedIsNotCharged(t *testing.T) {
+	s := running(3, rule("r", step(v1alpha1.RestartJob, 0), step(v1alpha1.RestartJob, 600)))
+	s.Pods[0].Disrupted = "EvictionByEvictionAPI"
+	s.crash(0, 1)
+	s.decide()
+	check.Equal(t, "fired", []string{"RestartJob@0"}, s.fired(t))
+	s.crashAll()
+	s.VolcanoJobs[0].Ended = true
+	s.after(time.Second).decide()
+	check.Equal(t, "attempt", int32(2), s.status().Attempt)
+	check.Equal(t, "charged", int32(0), s.status().Restarts.Charged)
+}

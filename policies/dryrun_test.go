@@ -140,6 +140,30 @@ func TestAPodThatIsGoneIsMadeAgainInADryRun(t *testing.T) {
 	check.Equal(t, "resumes", "true", s.plan().Lift[0].Annotations[v1alpha1.AnnotationResume])
 }
 
+// A rank whose device fails during a dry run is like any other, where no HealthPolicy counts its moves.
+func TestAnIllRankThatJoinedDuringADryRun(t *testing.T) {
+	for name, bounded := range map[string]bool{"no HealthPolicy": false, "a HealthPolicy": true} {
+		t.Run(name, func(t *testing.T) {
+			s := running(3, rule("r", step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartJob, 600)))
+			s.after(time.Minute).crash(1, 1)
+			s.decide()
+			s.dryRun(true)
+			s.ail(failed, 2)
+			s.after(time.Second).decide()
+			s.dryRun(false)
+			if bounded {
+				s.HealthPolicy = &v1alpha1.HealthPolicySpec{}
+			}
+			s.after(time.Second).decide()
+			want := []int32{0, 1, 1}
+			if bounded {
+				want = []int32{0, 1, 0}
+			}
+			check.Equal(t, "lives after it", want, s.lives())
+		})
+	}
+}
+
 // A rank that fails during a dry run, and joins an incident that has restarted others before, is restarted once the dry run is over.
 func TestARankThatJoinedDuringADryRun(t *testing.T) {
 	s := running(3, rule("r", step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartJob, 600)))

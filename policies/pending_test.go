@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -310,4 +311,24 @@ func TestAGangOfWhichAPartHasFailedLooksForRoomAsAWhole(t *testing.T) {
 	s.crash(0, 1)
 	s.after(time.Hour).decide()
 	check.Equal(t, "incidents", nil, s.summaries())
+}
+
+// An incident about a pod's start that has no step left lets the others go on once its rank looks for a node.
+func TestAnIncidentGoesOnWhereOneAboutAStartIsAtItsEnd(t *testing.T) {
+	s := running(3, rule("starts", on(v1alpha1.PodNotStarted), step(v1alpha1.MigratePod, 0)), rule("r", step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartJob, 300)))
+	s.crash(1, 1)
+	s.decide()
+	s.replace(1)
+	s.decide()
+	s.bind(1, "n01")
+	p := &s.Pods[1]
+	p.Phase, p.Ready, p.WasReady, p.BoundTime, p.StartProblem = corev1.PodPending, false, false, s.Now, gang.StartProblem{Reason: "ImagePullBackOff"}
+	s.after(30 * time.Second).decide()
+	check.Equal(t, "incidents", 2, len(s.status().Incidents))
+	s.replace(1)
+	s.decide()
+	s.search(1)
+	s.after(270 * time.Second).decide()
+	first := s.status().Incidents[0]
+	check.Equal(t, "last step", v1alpha1.RestartJob, first.Steps[len(first.Steps)-1].Action)
 }

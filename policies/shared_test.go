@@ -58,6 +58,13 @@ func TestWhoPassesTheHoldOfAnotherJob(t *testing.T) {
 			s.decide()
 			return s
 		}, []string{otherHold}},
+		"not while a pod of the job has still to leave it": {func() *scene {
+			s := restarted()
+			s.heldByAnother("n01")
+			s.Pods[2].Node, s.Pods[2].Deleting = "n01", true
+			s.decide()
+			return s
+		}, nil},
 		"not where nobody else holds that": {func() *scene {
 			s := restarted()
 			s.heldByAnother("n02")

@@ -24,11 +24,24 @@ func (v *View) WaitsForCapacity(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Inc
 			return true
 		}
 		waiting = waiting || !v.failsInPlace(s, r)
-		another := v.waitingFor(s, r, v1alpha1.PodPending, v1alpha1.PodNotStarted)
+		another := v.decidesOn(s, r)
 		p := v.Pod(r)
 		return another != nil && another != inc && (p == nil || !p.Finished())
 	})
 	return waiting && only
+}
+
+// decidesOn returns the incident about a rank's waiting that decides what comes next. One about its start, which has no step left, decides
+// nothing about a rank that looks for a node.
+func (v *View) decidesOn(s *v1alpha1.TrainingJobStatus, r gang.Rank) *v1alpha1.Incident {
+	if inc := v.waitingFor(s, r, v1alpha1.PodPending); inc != nil {
+		return inc
+	}
+	inc, p := v.waitingFor(s, r, v1alpha1.PodNotStarted), v.Pod(r)
+	if inc != nil && p != nil && p.Searches() && !v.HasStepLeft(s, inc) {
+		return nil
+	}
+	return inc
 }
 
 // mayStart reports whether each rank of an incident that is about a pod's start is back, on its way, or on a node where it
