@@ -79,7 +79,8 @@ type outage struct {
 	Uncharged int32 `json:"uncharged"`
 	// Budget is how many restarts may be charged within a day.
 	Budget int32 `json:"budget"`
-	// LongestBackoffSeconds is the longest time between two charges.
+	// LongestBackoffSeconds is the longest time between two charges. With OnFailure it is longer than the back-off: kubelets start the
+	// programs again between the two, which is not charged.
 	LongestBackoffSeconds int `json:"longestBackoffSeconds"`
 	// TrainsAfterSeconds is how long after the return of the storage every rank was ready.
 	TrainsAfterSeconds int `json:"trainsAfterSeconds"`
