@@ -179,6 +179,10 @@ test-e2e: prereqs cluster-binaries ## run the end-to-end tests
 test-abort: prereqs cluster-binaries ## have gangs of 4, 40 and 400 ranks abort, and write what came of it into test/e2e/abort.json
 	go test -count=1 -v -parallel=1 -timeout=$(E2E_TIMEOUT) -run 'TestALargeGangAborts$$' ./test/e2e -abort.sizes=4,40,400 -abort.json=abort.json
 
+.PHONY: test-storage
+test-storage: prereqs cluster-binaries ## take the storage of gangs away for 10 and for 30 minutes, and write what came of it into test/e2e/storage.json; 35 minutes
+	go test -count=1 -v -parallel=4 -timeout=60m -run 'TestStorageIsGone$$' ./test/e2e -storage.gone=10m,30m -storage.json=storage.json
+
 .PHONY: test-tenants
 test-tenants: prereqs cluster-binaries ## attack the manager as a user of one namespace for ten minutes, and write what it keeps into test/tenants/tenants.json; 25 minutes
 	go test -count=1 -v -timeout=$(E2E_TIMEOUT) -run 'TestAHostileTenant$$' ./test/tenants -tenants.attack=10m -tenants.json=tenants.json

@@ -57,34 +57,13 @@ func (c *Cluster) RestartContainersOf(ctx context.Context, how Termination, pods
 
 // CrashLoop leaves a pod's container waiting for its next try, as after several crashes.
 func (c *Cluster) CrashLoop(ctx context.Context, key client.ObjectKey, how Termination) error {
-	return c.patchPod(ctx, key, func(pod *corev1.Pod) error {
-		if err := restartContainer(pod, how, metav1.Now()); err != nil {
-			return err
-		}
-		chosen, err := containerIndex(pod, how.Container)
-		if err != nil {
-			return err
-		}
-		pod.Status.ContainerStatuses[chosen].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
-			Reason: "CrashLoopBackOff", Message: "back-off restarting failed container",
-		}}
-		return nil
-	})
+	return c.patchPod(ctx, key, func(pod *corev1.Pod) error { return crashLoop(pod, how, metav1.Now()) })
 }
 
 // ContainersReady lets the containers of pods pass their readiness probes.
 func (c *Cluster) ContainersReady(ctx context.Context, pods ...client.ObjectKey) error {
 	return each(ctx, pods, func(ctx context.Context, key client.ObjectKey) error {
-		return c.patchPod(ctx, key, func(pod *corev1.Pod) error {
-			for i := range pod.Status.ContainerStatuses {
-				status := &pod.Status.ContainerStatuses[i]
-				if status.State.Running == nil {
-					status.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}
-				}
-				status.Ready = true
-			}
-			return reportReadiness(pod)
-		})
+		return c.patchPod(ctx, key, func(pod *corev1.Pod) error { return containersReady(pod, metav1.Now()) })
 	})
 }
 
@@ -162,6 +141,31 @@ func restartContainer(pod *corev1.Pod, how Termination, now metav1.Time) error {
 	status.Ready = false
 	setReadiness(pod, corev1.ConditionFalse, "ContainersNotReady", now)
 	return nil
+}
+
+func crashLoop(pod *corev1.Pod, how Termination, now metav1.Time) error {
+	if err := restartContainer(pod, how, now); err != nil {
+		return err
+	}
+	chosen, err := containerIndex(pod, how.Container)
+	if err != nil {
+		return err
+	}
+	pod.Status.ContainerStatuses[chosen].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
+		Reason: crashLoopBackOff, Message: "back-off restarting failed container",
+	}}
+	return nil
+}
+
+func containersReady(pod *corev1.Pod, now metav1.Time) error {
+	for i := range pod.Status.ContainerStatuses {
+		status := &pod.Status.ContainerStatuses[i]
+		if status.State.Running == nil {
+			status.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}}
+		}
+		status.Ready = true
+	}
+	return reportReadiness(pod)
 }
 
 // containerIndex finds a container's status; the first of the spec when no name is given.

@@ -129,10 +129,10 @@ func start(ctx context.Context) (stop func() error, err error) {
 	}, err
 }
 
-// gracePeriod is longer than the cluster's own where hundreds of nodes renew their leases. No test of a size that flags ask for waits for a
-// silent node.
+// gracePeriod is longer than the cluster's own where hundreds of nodes renew their leases, and where storage is gone for minutes, beside
+// whatever else the machine does by then. No test of a size or a length that flags ask for waits for a silent node.
 func gracePeriod() time.Duration {
-	if slices.Max(abortSizes) > manyNodes {
+	if slices.Max(abortSizes) > manyNodes || slices.Max(storageGone) > time.Minute {
 		return 2 * time.Minute
 	}
 	return 0

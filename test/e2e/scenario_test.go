@@ -38,6 +38,8 @@ type scenario struct {
 	ctx  context.Context
 	pool cluster.Topology
 	job  *v1alpha1.TrainingJob
+	// longest bounds waits for what takes longer than awaitTimeout; zero for none.
+	longest time.Duration
 }
 
 // newScenario makes a pool of 8-GPU nodes for a test, and takes it away after.
@@ -141,6 +143,9 @@ func (s *scenario) awaitAny(what string, condition wait.ConditionWithContextFunc
 
 // patience returns how often a wait looks, and how long it takes at most.
 func (s *scenario) patience() (interval, timeout time.Duration) {
+	if s.longest > 0 {
+		return time.Second, s.longest
+	}
 	if nodes := s.pool.Racks * s.pool.NodesPerRack; nodes > manyNodes {
 		return time.Second, time.Duration(nodes) * awaitTimeout / manyNodes
 	}
