@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/incident"
@@ -253,25 +251,4 @@ func TestAsManyAreForgivenAsRanksWait(t *testing.T) {
 	s.after(30 * time.Second).decide()
 	s.after(300 * time.Second).decide()
 	check.Equal(t, "excluded", []string{"n00"}, s.excluded())
-}
-
-// Where ranks have failed on their nodes, an incident about room that concerns them, too, forgives nothing.
-func TestNothingIsForgivenForRanksThatHaveNodes(t *testing.T) {
-	for name, failed := range map[string]bool{"the ranks look for nodes": false, "the ranks have failed": true} {
-		t.Run(name, func(t *testing.T) {
-			s := silent(notReady, rule("no-room", on(v1alpha1.PodPending), step(v1alpha1.RestartTask, 0), step(v1alpha1.RelocateJob, 300)),
-				rule("rest", step(v1alpha1.RestartPod, 0)))
-			s.joins("n01", "old")
-			s.giveUpNode()
-			for i := range s.Pods {
-				s.replace(i)
-				if s.search(i); failed {
-					s.bind(i, "n03")
-					s.Pods[i].Phase, s.Pods[i].Ready = corev1.PodFailed, false
-				}
-			}
-			s.after(300 * time.Second).decide()
-			check.Equal(t, "excluded", failed, slices.Equal([]string{"n01"}, s.excluded()))
-		})
-	}
 }
