@@ -42,7 +42,7 @@ func (s *scene) outstanding() int {
 // A collective of ranks whose pods are not restarted in place aborts over three seconds: the first step restarts every rank, however many
 // have failed before it and after it.
 func TestALargeGangAborts(t *testing.T) {
-	for _, replicas := range []int32{4, 33, 34, 40, 100, 400, 1000} {
+	for _, replicas := range []int32{3, 4, 33, 34, 40, 100, 400, 1000} {
 		for _, first := range []int{1, 32, 33, 60} {
 			t.Run(fmt.Sprintf("%d of %d at first", first, replicas), func(t *testing.T) {
 				s := large(replicas)
@@ -64,6 +64,32 @@ func TestALargeGangAborts(t *testing.T) {
 				check.Equal(t, "ranks", fmt.Sprintf("0-%d", replicas-2), s.incident(t).Ranks[0].Failed)
 			})
 		}
+	}
+}
+
+// A collective of ranks that kubelets restart in place aborts over three seconds. The first step restarts the one that stays down, and
+// nobody else.
+func TestALargeGangAbortsInPlace(t *testing.T) {
+	for _, replicas := range []int32{1, 4, 33, 34, 40, 100, 400, 1000} {
+		t.Run(fmt.Sprint(replicas), func(t *testing.T) {
+			s := large(replicas)
+			for second := range 3 {
+				for i := second; i < len(s.Pods); i += 3 {
+					s.unready(i)
+					s.Pods[i].LastExit = &gang.ContainerFailure{Name: "train", ExitCode: 1, StartedTime: s.Now.Add(-time.Hour), Time: s.Now}
+				}
+				s.after(time.Second).decide()
+			}
+			for i := range s.Pods {
+				s.Pods[i].Ready = i > 0
+			}
+			s.decide()
+			s.after(88 * time.Second).decide()
+			check.Equal(t, "fired", []string{"RestartPod@90"}, s.fired(t))
+			lives := make([]int32, replicas)
+			lives[0] = 1
+			check.Equal(t, "lives", lives, s.lives())
+		})
 	}
 }
 
