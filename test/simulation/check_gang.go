@@ -50,10 +50,8 @@ func (r *record) isSpared(p *gang.Pod, namedBy int32) bool {
 	return slices.ContainsFunc(r.s.Incidents, func(inc v1alpha1.Incident) bool {
 		rule, was := ruleOf(r.o.Job, &inc), incidentOf(r.old, inc.ID)
 		switch {
-		case namedBy > 0 && was.ID == 0 && inc.ID != namedBy:
-			return false // it may have begun after the pod failed
-		case was.Cause.Time != nil && p.LastExit.Time.Before(was.Cause.Time.Time):
-			return false // the clock was set back: by that, it fell first
+		case fellFirst(p, &was, inc.ID, namedBy):
+			return false
 		case (inc.Trigger == v1alpha1.RestartRequested || inc.Trigger == v1alpha1.HealthDegraded) && !hasRestarted(&was):
 			return false // its ranks have run until now
 		case inc.Outcome != "" || inc.Trigger == v1alpha1.PodPending || len(rule.Steps) == 0 || rule.Steps[0].Action == v1alpha1.Ignore:
@@ -63,6 +61,13 @@ func (r *record) isSpared(p *gang.Pod, namedBy int32) bool {
 		}
 		return slices.ContainsFunc(inc.Pods, func(q v1alpha1.IncidentPod) bool { return q.Name != p.Name }) || unnamed(&inc)
 	})
+}
+
+// fellFirst reports whether a pod may have fallen before an incident began: one that is new and does not name it, or whose cause is later
+// by a clock that was set back meanwhile.
+func fellFirst(p *gang.Pod, was *v1alpha1.Incident, id, namedBy int32) bool {
+	isNew := namedBy > 0 && was.ID == 0 && id != namedBy
+	return isNew || (was.Cause.Time != nil && p.LastExit.Time.Before(was.Cause.Time.Time))
 }
 
 // isAbout reports whether an incident is about this very pod. Of the pods that it does not name, it is about those that were there before.
@@ -195,7 +200,7 @@ func (r *record) tellsCulprit() bool {
 		p := &r.o.Pods[i]
 		switch {
 		case p.Spare:
-		case p.Phase != corev1.PodRunning || p.Deleting || p.Disrupted != "" || len(p.Signals) > 0 || !r.o.Nodes[p.Node].Ready || replaced(r.old, p):
+		case !r.onlyExits(p):
 			return false
 		case p.UID == c.uid:
 			shown = !replaced(r.s, p) && p.LastExit != nil && *p.LastExit == c.exit && isForExit(r.o.Job, p)
@@ -204,6 +209,11 @@ func (r *record) tellsCulprit() bool {
 		}
 	}
 	return shown
+}
+
+// onlyExits reports whether nothing but an exit of its process is seen to be wrong with a pod.
+func (r *record) onlyExits(p *gang.Pod) bool {
+	return p.Phase == corev1.PodRunning && !p.Deleting && p.Disrupted == "" && len(p.Signals) == 0 && r.o.Nodes[p.Node].Ready && !replaced(r.old, p)
 }
 
 // findsDown reports whether a rank may have been down since an exit of its own, just before the process of the culprit started.

@@ -46,8 +46,7 @@ func (r *record) hasVolcanoJob() bool {
 // owedRestart says why the rank of a pod should be restarted by now; empty where it should not: where no rule is for its failure, it is
 // a user who deletes it.
 func (r *record) owedRestart(p *gang.Pod) string {
-	failure := r.failureForGood(p)
-	if failure == "" || replaced(r.s, p) || !r.isRank(p) || !restarts(r.o.Job, failure, p) {
+	if replaced(r.s, p) || !r.isRank(p) || !r.mayRestart(p) {
 		return ""
 	}
 	claimed := false
@@ -88,6 +87,12 @@ func openOnes(s *v1alpha1.TrainingJobStatus) []*v1alpha1.Incident {
 // isRank reports whether a job still asks for a pod, which nobody has deleted.
 func (r *record) isRank(p *gang.Pod) bool {
 	return p.Attempt == r.s.Attempt && !p.Spare && !p.Gated && !p.Deleting && p.Index < taskStatus(r.s, p.Task).Replicas
+}
+
+// mayRestart reports whether a pod was seen to never run again and a rule restarts it.
+func (r *record) mayRestart(p *gang.Pod) bool {
+	failure := r.failureForGood(p)
+	return failure != "" && restarts(r.o.Job, failure, p)
 }
 
 // failureForGood is what a pod that was seen to never run again, or whose node does not answer, fails with; empty for another one.

@@ -49,11 +49,7 @@ func (t *tenant) checkReturning(pods []*pod) {
 // share no such step is taken, and no node would be tried for the next pod either.
 func (t *tenant) checkLateNodes(p *pod) {
 	s := &t.job.Status
-	if t.job.Annotations[v1alpha1.DryRun] == "true" || t.overShare(1) {
-		return
-	}
-	own := t.nodes[nodeOf(s, p.rank())]
-	if own != nil && own.good() && !isExcluded(s, own.Name) && !t.hasLeft(own.Name) && admits(p.target, own.Hostname) {
+	if t.job.Annotations[v1alpha1.DryRun] == "true" || t.overShare(1) || t.waitsForOwn(p) {
 		return
 	}
 	home := t.members[homeOf(t.job, s, p.rank())]
@@ -69,4 +65,11 @@ func (t *tenant) checkLateNodes(p *pod) {
 		late := !n.joinTime.IsZero() && n.joinTime.After(p.PlacedTime) && t.now.Sub(n.joinTime) >= lateFor
 		t.require(Liveness, !late || !room(name), "pod %s finds no room, and is kept from node %s, which joined %s", p.Name, name, homeOf(t.job, s, p.rank()))
 	}
+}
+
+// waitsForOwn reports whether the own node of a pod's rank is good, and the pod may go there.
+func (t *tenant) waitsForOwn(p *pod) bool {
+	s := &t.job.Status
+	own := t.nodes[nodeOf(s, p.rank())]
+	return own != nil && own.good() && !isExcluded(s, own.Name) && !t.hasLeft(own.Name) && admits(p.target, own.Hostname)
 }
