@@ -19,8 +19,9 @@ type Binding struct{ Pod, UID, Node string }
 // Bindings are the pods to bind without the scheduler.
 type Bindings struct {
 	Pods []Binding
-	// Min is how many of them have to be bound for any to be: with those that are left to the scheduler for now, as many as the gang needs.
-	// A gang that is bound in part does not run, and keeps others from the nodes that it has.
+	// Min is how many of them have to be bound for any to be: with those that are left to the scheduler for now, and those whose pods are
+	// still to come to nodes which the job keeps, as many as the gang needs. A gang that is bound in part does not run, and keeps others
+	// from the nodes that it has; those that are kept for it, it keeps anyway.
 	Min int
 }
 
@@ -32,14 +33,14 @@ const bindDelay = 10 * time.Second
 // its queues have their shares of that.
 func (j job) bindings(s *v1alpha1.TrainingJobStatus) Bindings {
 	var out Bindings
-	waiting, bound := j.toBind(s)
+	waiting, bound, coming := j.toBind(s)
 	for _, p := range waiting {
 		if !p.at.After(j.Now) {
 			out.Pods = append(out.Pods, p.Binding)
 		}
 	}
 	if late := len(waiting) - len(out.Pods); bound == 0 {
-		out.Min = max(1, int(gang.MinMember(j.Effective))-late)
+		out.Min = max(1, int(gang.MinMember(j.Effective))-late-coming)
 	}
 	if len(out.Pods) < out.Min {
 		return Bindings{}
@@ -50,7 +51,7 @@ func (j job) bindings(s *v1alpha1.TrainingJobStatus) Bindings {
 // nextBinding is when the next pod may be bound; zero for never.
 func (j job) nextBinding(s *v1alpha1.TrainingJobStatus) time.Time {
 	var next time.Time
-	waiting, _ := j.toBind(s)
+	waiting, _, _ := j.toBind(s)
 	for _, p := range waiting {
 		if p.at.After(j.Now) {
 			next = instant.Earliest(next, p.at)
@@ -65,15 +66,19 @@ type returningPod struct {
 	at time.Time
 }
 
-// toBind are the pods that wait for the node that their rank had, and the number of ranks whose pods have a node.
-func (j job) toBind(s *v1alpha1.TrainingJobStatus) (waiting []returningPod, bound int) {
+// toBind are the pods that wait for the node that their rank had, the number of ranks whose pods have a node, and of those whose pods
+// are still to come to one that the job keeps.
+func (j job) toBind(s *v1alpha1.TrainingJobStatus) (waiting []returningPod, bound, coming int) {
 	if !j.mayBind(s) {
-		return nil, 0
+		return nil, 0, 0
 	}
 	alive, m := j.alive(), j.Rooms(s)
 	gang.EachRank(j.Effective, func(r gang.Rank) {
 		p, node := j.Pod(r), gang.NodeOf(s.Placement, r)
 		if p == nil || p.Deleting || p.Phase == corev1.PodFailed || gang.IsStale(s, p) {
+			if j.keeps(s, node) && m.Returns(r) {
+				coming++
+			}
 			return
 		}
 		if p.Node != "" {
@@ -85,7 +90,13 @@ func (j job) toBind(s *v1alpha1.TrainingJobStatus) (waiting []returningPod, boun
 			waiting = append(waiting, returningPod{Binding{Pod: p.Name, UID: p.UID, Node: node}, at})
 		}
 	})
-	return waiting, bound
+	return waiting, bound, coming
+}
+
+// keeps reports whether a node was seen to be held for the job as its status has it.
+func (j job) keeps(s *v1alpha1.TrainingJobStatus, node string) bool {
+	hold := placement.HoldOn(s.Holds, node)
+	return hold != nil && j.Nodes[node].Hold == HoldValue(*hold)
 }
 
 // mayBind reports whether the job has nodes that its ranks may be bound to without the scheduler.
@@ -97,12 +108,11 @@ func (j job) mayBind(s *v1alpha1.TrainingJobStatus) bool {
 // keptSince is from when on a pod may be bound to a node that the job holds, and whether the job does. A hold that is
 // younger than the pod was put back after it was lost: others may have seen the node free meanwhile.
 func (j job) keptSince(s *v1alpha1.TrainingJobStatus, node string, p *gang.Pod) (at time.Time, kept bool) {
-	hold := placement.HoldOn(s.Holds, node)
-	if hold == nil || j.Nodes[node].Hold != HoldValue(*hold) {
+	if !j.keeps(s, node) {
 		return time.Time{}, false
 	}
 	since := j.Nodes[node].HeldSince
-	if hold.Late || since.After(p.CreatedTime) {
+	if placement.HoldOn(s.Holds, node).Late || since.After(p.CreatedTime) {
 		return since.Add(bindDelay), true
 	}
 	return time.Time{}, true

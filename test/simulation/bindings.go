@@ -63,14 +63,33 @@ func (t *tenant) bindReturning(x policies.Binding) {
 
 // checkWholeGang checks that pods are bound without the scheduler only where the gang can run: as far as the manager
 // has seen, others are bound, or it binds as many as the gang needs, together with those that wait for the scheduler because their nodes were
-// free before they were held.
+// free before they were held, and those whose pods are still to come to nodes that are held.
 func (m *manager) checkWholeGang(t *tenant, binds int) {
 	bound := slices.ContainsFunc(m.cache.Pods, func(p gang.Pod) bool {
 		return p.Attempt == m.status.Attempt && p.Node != "" && !p.Spare && !p.Deleting && !ended(&p) && !replaced(m.status, &p)
 	})
 	needs := int(sizeOf(m.job, m.status).MinAvailable)
-	late := m.latePods()
-	t.require(Holds, bound || binds+late >= needs, "%d pods of a gang of %d are bound, and the scheduler has %d", binds, needs, late)
+	late, coming := m.latePods(), m.comingPods()
+	t.require(Holds, bound || binds+late+coming >= needs, "%d pods of a gang of %d are bound, the scheduler has %d, and %d come to held nodes", binds, needs, late, coming)
+}
+
+// comingPods is how many ranks have no pod that could be bound, and a node that is held.
+func (m *manager) comingPods() int {
+	there := map[rank]bool{}
+	for i := range m.cache.Pods {
+		p := &m.cache.Pods[i]
+		if p.Attempt == m.status.Attempt && !p.Spare && !p.Deleting && !ended(p) && !replaced(m.status, p) {
+			there[rankOf(p)] = true
+		}
+	}
+	coming := 0
+	for _, r := range ranksOf(m.job, m.status) {
+		at := slices.IndexFunc(m.status.Holds, func(h v1alpha1.NodeHold) bool { return h.Node == nodeOf(m.status, r) })
+		if at >= 0 && !there[r] && m.cache.Nodes[m.status.Holds[at].Node].Hold == holdValue(m.status.Holds[at]) {
+			coming++
+		}
+	}
+	return coming
 }
 
 // latePods is how many pods wait whose nodes were free before they were held.
