@@ -104,6 +104,26 @@ func TestALargeGangIsLookedForLonger(t *testing.T) {
 	check.Equal(t, "all", 40*time.Second, again(100))
 }
 
+// The others of a gang fail again and again while one of its ranks finds no room: that is found out in the end.
+func TestARankIsWithoutRoomThoughTheOthersAreRestarted(t *testing.T) {
+	s := starting(3, noRoom)
+	s.placed()
+	pending := func() time.Duration {
+		w := incident.ViewOf(&s.Observation, s.status())
+		return w.Rooms(s.status()).PendingAt(&s.Pods[0]).Sub(s.Now)
+	}
+	first := &s.Pods[0]
+	first.Node, first.Phase, first.Ready, first.PlacedTime, first.Unschedulable = "", "Pending", false, s.Now, true
+	for range 14 {
+		s.after(20 * time.Second)
+		s.Pods[1].PlacedTime = s.Now
+		check.Equal(t, "looks on", true, pending() > 0)
+	}
+	s.after(20 * time.Second)
+	s.Pods[1].PlacedTime = s.Now
+	check.Equal(t, "after 5 minutes", time.Duration(0), pending())
+}
+
 // A rule that lists PodPending by name has an incident of its own, in which the rank is
 // recreated without its pin; the incident that restarted it rests meanwhile.
 func TestARuleForPodsWithoutRoom(t *testing.T) {

@@ -19,6 +19,9 @@ const (
 	// podsPerSecond is how many more pods of a gang take it a second longer, at worst: a
 	// thousand at once took it 30 s on two cores (test/bench).
 	podsPerSecond = 10
+	// longSearch is how long a pod has to wait at most, however often others of its gang were let go since: where these fail again and
+	// again because it is missing, there is no last gate.
+	longSearch = 5 * time.Minute
 	// sameWave is how long before the last gate others were lifted with it.
 	sameWave = 5 * time.Minute
 )
@@ -38,7 +41,11 @@ func (m *Rooms) PendingAt(p *gang.Pod) time.Time {
 	case p.Gated && m.ForRank(p.Rank()).None():
 		return p.CreatedTime.Add(NoRoomAfter)
 	case p.Searches():
-		return m.searchEnds()
+		ends := m.searchEnds()
+		if ends.IsZero() {
+			return ends
+		}
+		return instant.Earliest(ends, p.PlacedTime.Add(longSearch))
 	}
 	return time.Time{}
 }
