@@ -56,6 +56,10 @@ func runAll(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		code = 1
 	}
+	if err := checkHistory(auditLog); err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		code = 1
+	}
 	if code != 0 {
 		fmt.Fprintf(os.Stderr, "e2e: the end of the manager's log:\n%s\n", testCluster.Log(operator.Name))
 	}

@@ -23,11 +23,20 @@ import (
 
 const agentUser = "system:serviceaccount:" + agentNamespace + ":" + agentName
 
-// auditPolicy logs the answers to the requests of the two accounts, without bodies. A watch has two: when it begins and when it ends.
+// auditPolicy logs what is written to the objects that package audit looks at, and the answers to all requests of the two accounts,
+// without bodies. A watch has two: when it begins and when it ends.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
+omitManagedFields: true
 rules:
+- level: RequestResponse
+  verbs: [create, update, patch, delete, deletecollection]
+  resources:
+  - group: ""
+    resources: [pods, pods/status, pods/binding, nodes, nodes/status]
+  - group: lockstep.dev
+    resources: [trainingjobs, trainingjobs/status]
 - level: Metadata
   users: ["` + operator.User + `", "` + agentUser + `"]
 - level: None
