@@ -190,15 +190,14 @@ func TestFalsifiedHistories(t *testing.T) {
 			h.pod("llama-1-worker-0", "n0")
 		}, ""},
 		"a second pod of a rank, while the first one ends": {func(h *history) {
-			h.restarts(1)
+			h.status(fields{"attempt": 2})
 			h.deletes("llama-1-worker-0")
-			delete(h.objects, "pods/llama-1-worker-0")
-			h.pod("llama-1-worker-0", "n1")
+			h.pod("llama-2-worker-0", "n1")
 		}, "OneLife"},
 		"the first pod has ended": {func(h *history) {
 			h.write(kubelet, "patch", "pods", "llama-1-worker-0", fields{"status": fields{"phase": "Failed"}})
-			delete(h.objects, "pods/llama-1-worker-0")
-			h.pod("llama-1-worker-0", "n1")
+			h.status(fields{"attempt": 2})
+			h.pod("llama-2-worker-0", "n1")
 		}, ""},
 		"a working pod is deleted, and no step asks for it": {func(h *history) { h.deletes("llama-1-worker-0") }, "Deletions"},
 		"it is deleted before the step is recorded":         {func(h *history) { h.deletes("llama-1-worker-0"); h.restarts(1) }, "Deletions"},
@@ -244,7 +243,7 @@ func TestFalsifiedHistories(t *testing.T) {
 			h.charged(3)
 		}, "Budget"},
 		"as much as the budget has":     {func(h *history) { h.charged(19); h.charged(20) }, ""},
-		"charges older than the window": {func(h *history) { h.charged(20); h.after(25 * time.Hour); h.charged(21) }, ""},
+		"charges older than the window": {func(h *history) { h.charged(20); h.after(25 * time.Hour); h.chargedAgain() }, ""},
 		"a hold outlives its time": {func(h *history) {
 			h.holds(fmt.Sprint(h.now.Add(time.Minute).Unix()) + "-7")
 			h.idle(2 * time.Minute)
@@ -306,6 +305,12 @@ func (h *history) charged(times int) {
 		all = append(all, h.now.Add(-time.Duration(times-i)*time.Second))
 	}
 	h.status(fields{"restarts": fields{"chargedTimes": all}})
+}
+
+// chargedAgain has the job charged once more.
+func (h *history) chargedAgain() {
+	times := h.objects["trainingjobs/llama"]["status"].(map[string]any)["restarts"].(map[string]any)["chargedTimes"].([]any)
+	h.status(fields{"restarts": fields{"chargedTimes": append(times, h.now)}})
 }
 
 // holds gives n0 the taint of the job; none where the value is empty.
