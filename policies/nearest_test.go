@@ -4,6 +4,7 @@ package policies
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -79,6 +80,16 @@ func TestNearest(t *testing.T) {
 			s.lose("n06")
 			s.fill("n05")
 			s.decide()
+		}, hosts(0, 5, 1)},
+		"its own rack, though its node is not in it any more": {nil, func(s *scene) { // as that of a Node object that was deleted
+			before := s.Topology
+			var all []topology.HyperNode
+			for _, h := range before.All() {
+				h.Nodes = slices.DeleteFunc(slices.Clone(h.Nodes), func(n string) bool { return n == "n01" })
+				all = append(all, h)
+			}
+			s.Topology = topology.New(all)
+			s.Topology.Remember(before)
 		}, hosts(0, 5, 1)},
 		"home, though it lived elsewhere": {nil, func(s *scene) { // its node was not there when home was found
 			all := append(s.Topology.All(), topology.HyperNode{Name: "pair", Tier: 0, Nodes: []string{"n01", "n02"}})

@@ -14,11 +14,13 @@ import (
 // somebody else took the node, it is not confined.
 func (m *Rooms) freeFor(r gang.Rank, home string) freeNodes {
 	whole, _ := m.Topology.Find(home)
-	own := gang.NodeOf(m.s.Placement, r)
-	if whole.Holds([]string{own}) && !m.intent.GivesUpNode(r) && m.intent.GoesFurther(r) {
-		for _, h := range m.Topology.Around(own) {
+	if !m.intent.GivesUpNode(r) && m.intent.GoesFurther(r) {
+		for _, h := range m.Topology.Around(gang.NodeOf(m.s.Placement, r)) {
 			if h.Tier >= whole.Tier {
 				break
+			}
+			if !whole.Holds(h.Nodes) {
+				continue // its node was not there when home was found
 			}
 			if near := m.freeIn(h.Name, r.Task); near.empty >= m.lost()[h.Name] && near.empty > 0 {
 				return near
