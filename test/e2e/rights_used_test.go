@@ -50,6 +50,7 @@ var unusedRights = map[string]string{
 	"delete lockstep.dev nodehealths":             "the manager forgets a node that has been gone for a day",
 	"create lockstep.dev healthpolicies":          "the manager makes the one with the defaults where there is none; here, there is one from the beginning",
 	"get lockstep.dev healthpolicies":             "the same, where another manager was faster",
+	"patch events.k8s.io events":                  "an event that repeats within minutes becomes a series: whether one does here is a matter of time",
 	"get persistentvolumeclaims":                  "the manager looks at the volumes of a pod before it binds it; the pods here have none",
 	"get persistentvolumes":                       "the same",
 }
