@@ -72,7 +72,7 @@ func (w *world) takePod(c *change) error {
 		return w.bind(c)
 	case c.Verb == "deletecollection":
 		return w.takePods(c)
-	case c.ObjectRef.Subresource != "" && c.ObjectRef.Subresource != "status" || len(c.ResponseObject) == 0:
+	case c.ObjectRef.Subresource != "" && c.ObjectRef.Subresource != "status" || len(c.ResponseObject) == 0 || isStatus(c.ResponseObject):
 		return nil
 	}
 	is := &pod{}
@@ -131,6 +131,10 @@ func (w *world) bind(c *change) error {
 }
 
 func (w *world) takeJob(c *change) error {
+	if c.Verb == "deletecollection" || isStatus(c.ResponseObject) {
+		w.removeJob(c)
+		return nil
+	}
 	is := &trainingJob{}
 	if err := json.Unmarshal(c.ResponseObject, is); err != nil || is.Metadata.UID == "" {
 		return err
@@ -144,20 +148,36 @@ func (w *world) takeJob(c *change) error {
 	return nil
 }
 
+// removeJob forgets a job whose deletion was answered with a Status: nothing keeps it.
+func (w *world) removeJob(c *change) {
+	for uid, was := range w.jobs {
+		if was.Metadata.Namespace == c.ObjectRef.Namespace && (was.Metadata.Name == c.ObjectRef.Name || c.Verb == "deletecollection") {
+			c.jobWas = was
+			delete(w.jobs, uid)
+		}
+	}
+}
+
+// isStatus reports whether a request was answered with a Status, and not with an object.
+func isStatus(answer json.RawMessage) bool {
+	var is struct {
+		Kind string `json:"kind"`
+	}
+	return json.Unmarshal(answer, &is) == nil && is.Kind == "Status"
+}
+
 func (w *world) takeNode(c *change) error {
+	if c.Verb == "delete" { // it is answered with a Status
+		c.nodeWas = w.nodes[c.ObjectRef.Name]
+		delete(w.nodes, c.ObjectRef.Name)
+		return nil
+	}
 	is := &node{}
 	if err := json.Unmarshal(c.ResponseObject, is); err != nil {
 		return err
 	}
-	name := c.ObjectRef.Name
-	if name == "" {
-		name = is.Metadata.Name
-	}
+	name := is.Metadata.Name
 	c.nodeWas = w.nodes[name]
-	if c.Verb == "delete" {
-		delete(w.nodes, name)
-		return nil
-	}
 	if is.Metadata.UID != "" {
 		c.nodeIs, w.nodes[name] = is, is
 	}
