@@ -57,7 +57,7 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	complete := completer{flags}
 	complete.globalFlags(c)
 	c.AddCommand(
-		newAck(streams, flags), newCheck(streams, flags), newDescribe(streams, flags), newList(streams, flags), newLogs(streams, flags), newMap(streams, flags),
+		newAck(streams, flags), newAudit(streams), newCheck(streams, flags), newDescribe(streams, flags), newList(streams, flags), newLogs(streams, flags), newMap(streams, flags),
 		newMigrate(streams, flags), newNodes(streams, flags), newRestart(streams, flags), newResume(streams, flags), suggestFlags(simulate.New(streams)),
 		newSubmit(streams, flags), newSuspend(streams, flags), newTimeline(streams, flags), newTop(streams, flags), newWhy(streams, flags),
 	)

@@ -1,0 +1,371 @@
+package audit
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// history writes the log of an API server, line by line.
+type history struct {
+	t     *testing.T
+	lines []string
+	now   time.Time
+	// version is the last resourceVersion, and objects are what there is, by resource and name.
+	version int
+	objects map[string]map[string]any
+}
+
+const (
+	manager = "system:serviceaccount:lockstep-system:lockstep-manager"
+	kubelet = "system:node:n0"
+	volcano = "volcano"
+	user1   = "ada"
+)
+
+func newHistory(t *testing.T) *history {
+	return &history{t: t, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), objects: map[string]map[string]any{}}
+}
+
+func (h *history) after(d time.Duration) *history {
+	h.now = h.now.Add(d)
+	return h
+}
+
+// write logs a request that changes an object, and its answer. Without changes the object keeps its version.
+func (h *history) write(by, verb, resource, name string, changes map[string]any) {
+	h.t.Helper()
+	key := resource + "/" + name
+	obj := h.objects[key]
+	if obj == nil {
+		obj = map[string]any{"metadata": map[string]any{"name": name, "namespace": "ml", "uid": "uid-" + name + "-1"}}
+	}
+	before := h.text(obj)
+	merge(obj, changes)
+	if h.text(obj) != before || verb == "create" {
+		h.version++
+		obj["metadata"].(map[string]any)["resourceVersion"] = fmt.Sprint(h.version)
+	}
+	h.objects[key] = obj
+	h.log(by, verb, resource, "", name, nil, obj)
+}
+
+// remove logs the request that removes an object at once.
+func (h *history) remove(by, resource, name string) {
+	h.t.Helper()
+	h.write(by, "delete", resource, name, map[string]any{"metadata": map[string]any{"deletionTimestamp": h.now, "deletionGracePeriodSeconds": 0}})
+	delete(h.objects, resource+"/"+name)
+}
+
+func (h *history) log(by, verb, resource, subresource, name string, request, answer any) {
+	h.t.Helper()
+	h.after(time.Millisecond)
+	h.lines = append(h.lines, h.text(map[string]any{
+		"kind": "Event", "stage": "ResponseComplete", "verb": verb, "user": map[string]any{"username": by},
+		"objectRef":      map[string]any{"resource": resource, "subresource": subresource, "namespace": "ml", "name": name},
+		"responseStatus": map[string]any{"code": 200}, "requestObject": request, "responseObject": answer,
+		"requestReceivedTimestamp": h.now, "stageTimestamp": h.now,
+	}))
+}
+
+func (h *history) text(of any) string {
+	raw, err := json.Marshal(of)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// merge puts changes into an object, map by map.
+func merge(into, changes map[string]any) {
+	for key, value := range changes {
+		if deeper, is := value.(map[string]any); is {
+			if old, has := into[key].(map[string]any); has {
+				merge(old, deeper)
+				continue
+			}
+			value = maps.Clone(deeper)
+		}
+		into[key] = value
+	}
+}
+
+type fields = map[string]any
+
+// job is a running TrainingJob of one rank on n0, which it holds.
+func (h *history) job() *history {
+	h.write(kubelet, "create", "nodes", "n0", fields{"status": fields{
+		"allocatable": fields{"nvidia.com/gpu": "8"}, "conditions": []any{fields{"type": "Ready", "status": "True"}},
+	}})
+	h.write(user1, "create", "trainingjobs", "llama", fields{"spec": fields{}})
+	h.status(fields{"attempt": 1, "tasks": []any{fields{"name": "worker"}}})
+	h.pod("llama-1-worker-0", "n0")
+	return h
+}
+
+// status is one that the manager writes.
+func (h *history) status(s fields) {
+	h.write(manager, "update", "trainingjobs", "llama", fields{"status": s})
+}
+
+// restarts has a step restart the rank.
+func (h *history) restarts(incarnation int) {
+	h.status(fields{"tasks": []any{fields{"name": "worker", "incarnation": incarnation}}})
+}
+
+// pod is one of the rank, made by Volcano, let go by the manager, bound and run.
+func (h *history) pod(name, node string) {
+	h.write(volcano, "create", "pods", name, fields{
+		"metadata": fields{"uid": fmt.Sprintf("uid-%s-%d", name, h.version), "labels": fields{
+			"lockstep.dev/job-uid": "uid-llama-1", "lockstep.dev/task": "worker", "lockstep.dev/attempt": "1",
+		}},
+		"spec": fields{
+			"schedulingGates": []any{fields{"name": "lockstep.dev/placement"}},
+			"containers":      []any{fields{"resources": fields{"requests": fields{"nvidia.com/gpu": "8"}}}},
+		},
+	})
+	h.write(manager, "patch", "pods", name, fields{"metadata": fields{"annotations": fields{"lockstep.dev/incarnation": h.wanted()}}, "spec": fields{"schedulingGates": []any{}}})
+	h.bind(volcano, name, node)
+	h.write(kubelet, "patch", "pods", name, fields{"spec": fields{"nodeName": node}, "status": fields{"phase": "Running"}})
+}
+
+// wanted is the incarnation that the status asks for.
+func (h *history) wanted() string {
+	tasks, _ := h.objects["trainingjobs/llama"]["status"].(map[string]any)["tasks"].([]any)
+	for _, t := range tasks {
+		if n, is := t.(map[string]any)["incarnation"].(int); is {
+			return fmt.Sprint(n)
+		}
+	}
+	return "0"
+}
+
+func (h *history) bind(by, name, node string) {
+	h.log(by, "create", "pods", "binding", name, fields{"target": fields{"name": node}}, fields{"kind": "Status"})
+}
+
+// deletes has the manager delete a pod, which its kubelet ends.
+func (h *history) deletes(name string) {
+	h.write(manager, "delete", "pods", name, fields{"metadata": fields{"deletionTimestamp": h.now, "deletionGracePeriodSeconds": 30}})
+}
+
+func (h *history) check() *Report {
+	h.t.Helper()
+	report, err := Check(strings.NewReader(strings.Join(h.lines, "\n")+"\n"), Options{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return report
+}
+
+// hold is the taint of the job, until a time or standing.
+func hold(value string) []any {
+	return []any{fields{"key": "hold.lockstep.dev/llama-uid", "value": value, "effect": "NoSchedule"}}
+}
+
+// incidents are those of a status.
+func incidents(of ...fields) fields {
+	var all []any
+	for _, one := range of {
+		all = append(all, one)
+	}
+	return fields{"incidents": all}
+}
+
+// Each history is one that is well, with one thing in it that is not.
+func TestFalsifiedHistories(t *testing.T) {
+	tests := map[string]struct {
+		story func(*history)
+		rule  string
+	}{
+		"a recovery": {func(h *history) {
+			h.restarts(1)
+			h.deletes("llama-1-worker-0")
+			h.after(time.Second).remove(kubelet, "pods", "llama-1-worker-0")
+			h.pod("llama-1-worker-0", "n0")
+		}, ""},
+		"a second pod of a rank, while the first one ends": {func(h *history) {
+			h.status(fields{"attempt": 2})
+			h.deletes("llama-1-worker-0")
+			h.pod("llama-2-worker-0", "n1")
+		}, "OneLife"},
+		"the first pod has ended": {func(h *history) {
+			h.write(kubelet, "patch", "pods", "llama-1-worker-0", fields{"status": fields{"phase": "Failed"}})
+			h.status(fields{"attempt": 2})
+			h.pod("llama-2-worker-0", "n1")
+		}, ""},
+		"a working pod is deleted, and no step asks for it": {func(h *history) { h.deletes("llama-1-worker-0") }, "Deletions"},
+		"it is deleted before the step is recorded":         {func(h *history) { h.deletes("llama-1-worker-0"); h.restarts(1) }, "Deletions"},
+		"a user deletes it": {func(h *history) {
+			h.write(user1, "delete", "pods", "llama-1-worker-0", fields{"metadata": fields{"deletionTimestamp": h.now}})
+		}, ""},
+		"a pod that has failed is deleted": {func(h *history) {
+			h.write(kubelet, "patch", "pods", "llama-1-worker-0", fields{"status": fields{"phase": "Failed"}})
+			h.deletes("llama-1-worker-0")
+		}, ""},
+		"a pod of a suspended job is deleted": {func(h *history) {
+			h.write(user1, "patch", "trainingjobs", "llama", fields{"spec": fields{"suspend": true}})
+			h.deletes("llama-1-worker-0")
+		}, ""},
+		"a pod of an earlier attempt is deleted":      {func(h *history) { h.status(fields{"attempt": 2}); h.deletes("llama-1-worker-0") }, ""},
+		"a step restarts a rank, and nothing happens": {func(h *history) { h.restarts(1); h.after(61 * time.Second); h.status(fields{"ready": "0/1"}) }, "Restarts"},
+		"a step restarts a rank, a little later":      {func(h *history) { h.restarts(1); h.after(59 * time.Second); h.deletes("llama-1-worker-0") }, ""},
+		"a step restarts a rank whose node is silent": {func(h *history) {
+			h.write("node-controller", "patch", "nodes", "n0", fields{"status": fields{"conditions": []any{fields{"type": "Ready", "status": "Unknown"}}}})
+			h.restarts(1)
+			h.after(2 * time.Minute)
+			h.status(fields{"ready": "0/1"})
+		}, ""},
+		"an incident that has ended opens again": {func(h *history) {
+			h.status(incidents(fields{"id": 1, "outcome": "Recovered"}))
+			h.status(incidents(fields{"id": 1}))
+		}, "Incidents"},
+		"an incident loses a step": {func(h *history) {
+			h.status(incidents(fields{"id": 1, "steps": []any{fields{"action": "RestartPod"}}}))
+			h.status(incidents(fields{"id": 1}))
+		}, "Incidents"},
+		"an incident is open when its job has ended": {func(h *history) {
+			h.status(fields{"incidents": []any{fields{"id": 1}}, "conditions": []any{fields{"type": "Failed", "status": "True"}}})
+		}, "Incidents"},
+		"an incident ends": {func(h *history) {
+			h.status(incidents(fields{"id": 1}))
+			h.status(incidents(fields{"id": 1, "outcome": "Recovered"}))
+		}, ""},
+		"more is charged than the default budget has": {func(h *history) { h.charged(20); h.charged(21) }, "Budget"},
+		"more is charged than the job's budget has": {func(h *history) {
+			h.write(user1, "patch", "trainingjobs", "llama", fields{"spec": fields{"restartPolicy": fields{"budget": fields{"maxRestarts": 2}}}})
+			h.charged(2)
+			h.charged(3)
+		}, "Budget"},
+		"as much as the budget has":     {func(h *history) { h.charged(19); h.charged(20) }, ""},
+		"charges older than the window": {func(h *history) { h.charged(20); h.after(25 * time.Hour); h.chargedAgain() }, ""},
+		"a hold outlives its time": {func(h *history) {
+			h.holds(fmt.Sprint(h.now.Add(time.Minute).Unix()) + "-7")
+			h.idle(2 * time.Minute)
+			h.idle(2 * time.Minute)
+		}, "Holds"},
+		"a hold ends in time": {func(h *history) {
+			h.holds(fmt.Sprint(h.now.Add(time.Minute).Unix()) + "-7")
+			h.idle(70 * time.Second)
+			h.holds("")
+			h.idle(2 * time.Minute)
+		}, ""},
+		"a standing hold outlives its job": {func(h *history) {
+			h.holds("standing-7")
+			h.remove(user1, "trainingjobs", "llama")
+			h.idle(time.Second)
+			h.idle(2 * time.Minute)
+		}, "Holds"},
+		"a standing hold outlives the end of its job": {func(h *history) {
+			h.holds("standing-7")
+			h.status(fields{"conditions": []any{fields{"type": "Completed", "status": "True"}}})
+			h.idle(time.Second)
+			h.idle(2 * time.Minute)
+		}, "Holds"},
+		"a standing hold of a job that runs": {func(h *history) { h.holds("standing-7"); h.idle(time.Hour); h.idle(time.Hour) }, ""},
+		"the manager binds a pod to a node that is full": {func(h *history) {
+			h.write(volcano, "create", "pods", "other", fields{"spec": fields{"containers": []any{fields{"resources": fields{"limits": fields{"nvidia.com/gpu": "1"}}}}}})
+			h.bind(manager, "other", "n0")
+		}, "Fit"},
+		"Volcano does": {func(h *history) {
+			h.write(volcano, "create", "pods", "other", fields{"spec": fields{"containers": []any{fields{"resources": fields{"limits": fields{"nvidia.com/gpu": "1"}}}}}})
+			h.bind(volcano, "other", "n0")
+		}, ""},
+		"the manager writes a status that is so already": {func(h *history) { h.status(fields{"ready": "1/1"}); h.status(fields{"ready": "1/1"}) }, "Quiet"},
+		"a user writes what is so already":               {func(h *history) { h.write(user1, "patch", "trainingjobs", "llama", fields{}) }, ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			h := newHistory(t).job()
+			tc.story(h)
+			var rules []string
+			for _, v := range h.check().Violations {
+				rules = append(rules, v.Rule)
+			}
+			var want []string
+			if tc.rule != "" {
+				want = []string{tc.rule}
+			}
+			if diff := cmp.Diff(want, rules); diff != "" {
+				t.Errorf("rules (-want +got):\n%s\n%v", diff, h.check().Violations)
+			}
+		})
+	}
+}
+
+// charged has the job charged so often, all of late.
+func (h *history) charged(times int) {
+	var all []any
+	for i := range times {
+		all = append(all, h.now.Add(-time.Duration(times-i)*time.Second))
+	}
+	h.status(fields{"restarts": fields{"chargedTimes": all}})
+}
+
+// chargedAgain has the job charged once more.
+func (h *history) chargedAgain() {
+	times := h.objects["trainingjobs/llama"]["status"].(map[string]any)["restarts"].(map[string]any)["chargedTimes"].([]any)
+	h.status(fields{"restarts": fields{"chargedTimes": append(times, h.now)}})
+}
+
+// holds gives n0 the taint of the job; none where the value is empty.
+func (h *history) holds(value string) {
+	taints := []any{}
+	if value != "" {
+		taints = hold(value)
+	}
+	h.write(manager, "patch", "nodes", "n0", fields{"spec": fields{"taints": taints}})
+}
+
+// idle lets time pass in which something else happens.
+func (h *history) idle(d time.Duration) {
+	h.after(d)
+	h.write(user1, "patch", "pods", "elsewhere", fields{"metadata": fields{"labels": fields{"at": h.now.String()}}})
+}
+
+func TestWhatALogHasShown(t *testing.T) {
+	h := newHistory(t).job()
+	report := h.check()
+	if report.Jobs != 1 || report.Pods != 1 || report.Lines != len(h.lines) || report.ByManager != 2 {
+		t.Errorf("got %+v", report)
+	}
+	if len(report.Violations) > 0 {
+		t.Errorf("got %v", report.Violations)
+	}
+}
+
+func TestBadLogs(t *testing.T) {
+	whole := newHistory(t).job()
+	withoutBodies := strings.NewReplacer(`"responseObject"`, `"not"`).Replace(strings.Join(whole.lines, "\n"))
+	tests := map[string]struct{ log, err string }{
+		"empty":              {"", ""},
+		"not a log":          {"hello\n", "line 1 is no event of an audit log"},
+		"without objects":    {withoutBodies, "level RequestResponse"},
+		"cut off at its end": {strings.Join(whole.lines, "\n") + "\n" + `{"stage":`, ""},
+		"broken within":      {whole.lines[0] + "\n{\n" + whole.lines[1] + "\n", "line 2 is no event of an audit log"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := Check(strings.NewReader(tc.log), Options{})
+			if tc.err == "" && err != nil || tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)) {
+				t.Errorf("got %v, want %q", err, tc.err)
+			}
+		})
+	}
+}
+
+func TestAReportHasALimit(t *testing.T) {
+	h := newHistory(t).job()
+	for range 5 {
+		h.status(fields{})
+	}
+	report, err := Check(strings.NewReader(strings.Join(h.lines, "\n")), Options{Max: 2})
+	if err != nil || len(report.Violations) != 2 {
+		t.Errorf("got %v, %v", report, err)
+	}
+}

@@ -1,0 +1,109 @@
+// Checking a log.
+
+package audit
+
+import (
+	"io"
+	"time"
+)
+
+// Options of a check.
+type Options struct {
+	// Manager is the user name by which the API server knows the manager. Default: that of the ServiceAccount lockstep-manager in the
+	// namespace lockstep-system.
+	Manager string
+	// Max is how many violations are reported at most. Default: 100.
+	Max int
+}
+
+// Report is what a log has shown.
+type Report struct {
+	// Lines of the log that changed an object, and how many of them are the manager's.
+	Lines     int `json:"writes"`
+	ByManager int `json:"byManager"`
+	// Jobs and Pods of TrainingJobs that it has shown.
+	Jobs int `json:"trainingJobs"`
+	Pods int `json:"pods"`
+	// From and To are when its first and its last line were answered.
+	From       time.Time   `json:"from"`
+	To         time.Time   `json:"to"`
+	Violations []Violation `json:"violations,omitempty"`
+}
+
+const (
+	defaultManager = "system:serviceaccount:lockstep-system:lockstep-manager"
+	defaultMax     = 100
+)
+
+// Rules are the names of the rules, in the order of README.md.
+func Rules() []string {
+	var names []string
+	for _, r := range rules {
+		names = append(names, r.name)
+	}
+	return names
+}
+
+// checker plays a log.
+type checker struct {
+	manager string
+	world   *world
+	// due are the pods that a step restarts, by UID, and since when; overSince the holds that should be gone.
+	due, overSince map[string]time.Time
+	// told is what was reported, and seenKeys are the keys of the holds of jobs that the log has shown.
+	told, seenKeys map[string]bool
+}
+
+// Check plays the audit log of an API server, and reports what does not hold. It returns an error where the log cannot be read, or
+// has no objects.
+func Check(log io.Reader, o Options) (*Report, error) {
+	if o.Manager == "" {
+		o.Manager = defaultManager
+	}
+	if o.Max == 0 {
+		o.Max = defaultMax
+	}
+	entries, err := read(log)
+	if err != nil {
+		return nil, err
+	}
+	c := &checker{
+		manager: o.Manager, world: newWorld(), due: map[string]time.Time{}, overSince: map[string]time.Time{}, told: map[string]bool{}, seenKeys: map[string]bool{},
+	}
+	report, pods := &Report{}, map[string]bool{}
+	for i := range entries {
+		line, err := c.world.take(&entries[i])
+		if err != nil {
+			return nil, err
+		}
+		report.count(c, line)
+		if p := line.podIs; p != nil {
+			if _, ok := p.rank(); ok {
+				pods[p.Metadata.UID] = true
+			}
+		}
+		for _, r := range rules {
+			message := r.check(c, line)
+			if message != "" && len(report.Violations) < o.Max {
+				report.Violations = append(report.Violations, Violation{Line: line.line, Time: c.world.now, Rule: r.name, Message: message})
+			}
+		}
+	}
+	report.Jobs, report.Pods = len(c.seenKeys), len(pods)
+	return report, nil
+}
+
+// count notes a line.
+func (r *Report) count(c *checker, line *change) {
+	if r.Lines == 0 {
+		r.From = c.world.now
+	}
+	r.Lines++
+	r.To = c.world.now
+	if c.byManager(line) {
+		r.ByManager++
+	}
+	if line.jobIs != nil {
+		c.seenKeys[keyOf(line.jobIs)] = true
+	}
+}

@@ -1,0 +1,101 @@
+// The log: lines of audit.k8s.io/v1, as the API server writes them.
+
+package audit
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// entry is one request that was answered.
+type entry struct {
+	line int // in the file, from 1
+
+	Stage                    string          `json:"stage"`
+	Verb                     string          `json:"verb"`
+	User                     user            `json:"user"`
+	ObjectRef                *reference      `json:"objectRef"`
+	ResponseStatus           *answer         `json:"responseStatus"`
+	RequestObject            json.RawMessage `json:"requestObject"`
+	ResponseObject           json.RawMessage `json:"responseObject"`
+	RequestReceivedTimestamp time.Time       `json:"requestReceivedTimestamp"`
+	StageTimestamp           time.Time       `json:"stageTimestamp"`
+}
+
+type user struct {
+	Username string `json:"username"`
+}
+
+type reference struct {
+	Resource    string `json:"resource"`
+	Subresource string `json:"subresource"`
+	Namespace   string `json:"namespace"`
+	Name        string `json:"name"`
+}
+
+type answer struct {
+	Code int `json:"code"`
+}
+
+// maxLine is the longest line that is read, in bytes: a request may have 3 MiB, and so may the answer.
+const maxLine = 16 << 20
+
+// errNoBodies is why a log says nothing.
+var errNoBodies = errors.New("the log has no objects: the audit policy has to have level RequestResponse for pods, nodes and trainingjobs")
+
+// read returns the requests of a log that changed something, in the order in which they were answered. A last line that is cut off is
+// left out.
+func read(from io.Reader) ([]entry, error) {
+	var out []entry
+	lines := bufio.NewScanner(from)
+	lines.Buffer(make([]byte, 0, 1<<20), maxLine)
+	n, bodies := 0, false
+	var bad error
+	for lines.Scan() {
+		n++
+		if bad != nil {
+			return nil, bad // it was not the last line
+		}
+		text := bytes.TrimSpace(lines.Bytes())
+		if len(text) == 0 {
+			continue
+		}
+		e := entry{line: n}
+		if err := json.Unmarshal(text, &e); err != nil {
+			bad = fmt.Errorf("line %d is no event of an audit log: %w", n, err)
+			continue
+		}
+		if !e.changes() {
+			continue
+		}
+		bodies = bodies || len(e.ResponseObject) > 0
+		out = append(out, e)
+	}
+	switch err := lines.Err(); {
+	case err != nil:
+		return nil, fmt.Errorf("line %d: %w", n+1, err)
+	case len(out) == 0 && bad != nil:
+		return nil, bad
+	case len(out) > 0 && !bodies:
+		return nil, errNoBodies
+	}
+	slices.SortStableFunc(out, func(a, b entry) int { return a.StageTimestamp.Compare(b.StageTimestamp) })
+	return out, nil
+}
+
+// changes reports whether a request was answered and may have changed an object.
+func (e *entry) changes() bool {
+	switch {
+	case e.Stage != "ResponseComplete" || e.ObjectRef == nil || e.ResponseStatus == nil:
+		return false
+	case e.ResponseStatus.Code < 200 || e.ResponseStatus.Code >= 300:
+		return false
+	}
+	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.Verb)
+}

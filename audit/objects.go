@@ -1,0 +1,217 @@
+// Objects: what the rules read of them.
+
+package audit
+
+import (
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// metadata is that of every object.
+type metadata struct {
+	Name                       string            `json:"name"`
+	Namespace                  string            `json:"namespace"`
+	UID                        string            `json:"uid"`
+	ResourceVersion            string            `json:"resourceVersion"`
+	Labels                     map[string]string `json:"labels"`
+	Annotations                map[string]string `json:"annotations"`
+	Finalizers                 []string          `json:"finalizers"`
+	DeletionTimestamp          *time.Time        `json:"deletionTimestamp"`
+	DeletionGracePeriodSeconds *int64            `json:"deletionGracePeriodSeconds"`
+}
+
+// isGone reports whether the API server has removed an object with the request that it is the answer to.
+func (m *metadata) isGone() bool {
+	return m.DeletionGracePeriodSeconds != nil && *m.DeletionGracePeriodSeconds == 0 && len(m.Finalizers) == 0
+}
+
+type pod struct {
+	Metadata metadata `json:"metadata"`
+	Spec     struct {
+		NodeName        string           `json:"nodeName"`
+		SchedulingGates []map[string]any `json:"schedulingGates"`
+		Containers      []container      `json:"containers"`
+		InitContainers  []container      `json:"initContainers"`
+	} `json:"spec"`
+	Status struct {
+		Phase string `json:"phase"`
+	} `json:"status"`
+}
+
+type container struct {
+	Resources struct {
+		Requests map[string]resource.Quantity `json:"requests"`
+		Limits   map[string]resource.Quantity `json:"limits"`
+	} `json:"resources"`
+}
+
+// finished reports whether a pod has ended for good.
+func (p *pod) finished() bool { return p.Status.Phase == "Succeeded" || p.Status.Phase == "Failed" }
+
+// works reports whether a pod has a node, and may run there.
+func (p *pod) works() bool { return p.Spec.NodeName != "" && !p.finished() }
+
+// rank is the place of a pod in its job.
+type rank struct {
+	job, task string // job is the UID
+	index     int
+	spare     bool
+}
+
+// rank returns the place of a pod in a TrainingJob, and false for another pod. Volcano ends the names of pods with their index.
+func (p *pod) rank() (rank, bool) {
+	m := &p.Metadata
+	uid, task := m.Labels["lockstep.dev/job-uid"], m.Labels["lockstep.dev/task"]
+	index, err := strconv.Atoi(m.Name[strings.LastIndexByte(m.Name, '-')+1:])
+	return rank{uid, task, index, m.Labels["lockstep.dev/spare"] == "true"}, uid != "" && task != "" && err == nil
+}
+
+func (p *pod) attempt() int { return number(p.Metadata.Labels["lockstep.dev/attempt"]) }
+
+func (p *pod) incarnation() int { return number(p.Metadata.Annotations["lockstep.dev/incarnation"]) }
+
+// number is that of a label; 0 where there is none.
+func number(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// requests are what a pod takes of a node: the most of what its containers need together and of each init container alone.
+func (p *pod) requests() map[string]resource.Quantity {
+	out := map[string]resource.Quantity{}
+	for i := range p.Spec.Containers {
+		for name, q := range p.Spec.Containers[i].requests() {
+			sum := out[name]
+			sum.Add(q)
+			out[name] = sum
+		}
+	}
+	for i := range p.Spec.InitContainers {
+		for name, q := range p.Spec.InitContainers[i].requests() {
+			if sum := out[name]; q.Cmp(sum) > 0 {
+				out[name] = q
+			}
+		}
+	}
+	return out
+}
+
+// requests are those of a container; of an extended resource its limits say as much.
+func (c *container) requests() map[string]resource.Quantity {
+	out := map[string]resource.Quantity{}
+	maps.Copy(out, c.Resources.Limits)
+	maps.Copy(out, c.Resources.Requests)
+	return out
+}
+
+type node struct {
+	Metadata metadata `json:"metadata"`
+	Spec     struct {
+		Taints []taint `json:"taints"`
+	} `json:"spec"`
+	Status struct {
+		Allocatable map[string]resource.Quantity `json:"allocatable"`
+		Conditions  []condition                  `json:"conditions"`
+	} `json:"status"`
+}
+
+type taint struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+type condition struct {
+	Type   string `json:"type"`
+	Status string `json:"status"`
+}
+
+// is reports whether a condition has a status.
+func is(conditions []condition, name, status string) bool {
+	for _, c := range conditions {
+		if c.Type == name {
+			return c.Status == status
+		}
+	}
+	return false
+}
+
+// ready reports whether a node's kubelet was heard of.
+func (n *node) ready() bool { return is(n.Status.Conditions, "Ready", "True") }
+
+type trainingJob struct {
+	Metadata metadata `json:"metadata"`
+	Spec     struct {
+		Suspend       bool           `json:"suspend"`
+		RestartPolicy *restartPolicy `json:"restartPolicy"`
+	} `json:"spec"`
+	Status struct {
+		Attempt    int         `json:"attempt"`
+		Conditions []condition `json:"conditions"`
+		Tasks      []struct {
+			Name        string `json:"name"`
+			Incarnation int    `json:"incarnation"`
+			Ranks       []struct {
+				Index       int `json:"index"`
+				Incarnation int `json:"incarnation"`
+			} `json:"ranks"`
+		} `json:"tasks"`
+		Incidents []incident `json:"incidents"`
+		Restarts  struct {
+			ChargedTimes []time.Time `json:"chargedTimes"`
+		} `json:"restarts"`
+	} `json:"status"`
+}
+
+type restartPolicy struct {
+	Budget *struct {
+		MaxRestarts   *int `json:"maxRestarts"`
+		WindowSeconds *int `json:"windowSeconds"`
+	} `json:"budget"`
+}
+
+type incident struct {
+	ID      int    `json:"id"`
+	Outcome string `json:"outcome"`
+	Steps   []struct {
+		Action string    `json:"action"`
+		Time   time.Time `json:"time"`
+	} `json:"steps"`
+}
+
+// finished reports whether a job has come to its end.
+func (j *trainingJob) finished() bool {
+	return is(j.Status.Conditions, "Completed", "True") || is(j.Status.Conditions, "Failed", "True")
+}
+
+// rests reports whether a job needs no pods.
+func (j *trainingJob) rests() bool {
+	return j.finished() || j.Spec.Suspend || j.Metadata.DeletionTimestamp != nil
+}
+
+// wanted is the incarnation that a rank should have: the later one of its task's and its own.
+func (j *trainingJob) wanted(r rank) int {
+	name := r.task
+	if r.spare {
+		name += "-spare"
+	}
+	for _, t := range j.Status.Tasks {
+		if t.Name != name {
+			continue
+		}
+		wanted := t.Incarnation
+		for _, one := range t.Ranks {
+			if one.Index == r.index {
+				wanted = max(wanted, one.Incarnation)
+			}
+		}
+		return wanted
+	}
+	return 0
+}

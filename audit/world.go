@@ -1,0 +1,185 @@
+// The world: what the log has shown of each object so far.
+
+package audit
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// world is what there is after a line of the log.
+type world struct {
+	now   time.Time
+	pods  map[string]*pod // by UID
+	jobs  map[string]*trainingJob
+	nodes map[string]*node // by name
+	// versions are the last resource versions of what was written, by resource, namespace and name.
+	versions map[string]string
+}
+
+func newWorld() *world {
+	return &world{pods: map[string]*pod{}, jobs: map[string]*trainingJob{}, nodes: map[string]*node{}, versions: map[string]string{}}
+}
+
+// change is what a line of the log has done.
+type change struct {
+	*entry
+	// Of the object that it changed, what was and what is; nil where there was or is none.
+	podWas, podIs   *pod
+	jobWas, jobIs   *trainingJob
+	nodeWas, nodeIs *node
+	// same reports whether the request changed nothing.
+	same bool
+}
+
+// take applies a line to the world.
+func (w *world) take(e *entry) (*change, error) {
+	w.now = e.StageTimestamp
+	c := &change{entry: e}
+	var err error
+	switch e.ObjectRef.Resource {
+	case "pods":
+		err = w.takePod(c)
+	case "trainingjobs":
+		err = w.takeJob(c)
+	case "nodes":
+		err = w.takeNode(c)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("line %d: %w", e.line, err)
+	}
+	w.compare(c)
+	return c, nil
+}
+
+// compare finds out whether a write has changed its object: the API server keeps the version of one that stays as it was.
+func (w *world) compare(c *change) {
+	var is struct {
+		Metadata metadata `json:"metadata"`
+	}
+	if c.Verb == "deletecollection" || json.Unmarshal(c.ResponseObject, &is) != nil || is.Metadata.ResourceVersion == "" {
+		return
+	}
+	key := c.ObjectRef.Resource + "/" + is.Metadata.Namespace + "/" + is.Metadata.Name
+	c.same = (c.Verb == "update" || c.Verb == "patch") && w.versions[key] == is.Metadata.ResourceVersion
+	w.versions[key] = is.Metadata.ResourceVersion
+}
+
+func (w *world) takePod(c *change) error {
+	switch {
+	case c.ObjectRef.Subresource == "binding":
+		return w.bind(c)
+	case c.Verb == "deletecollection":
+		return w.takePods(c)
+	case c.ObjectRef.Subresource != "" && c.ObjectRef.Subresource != "status" || len(c.ResponseObject) == 0 || isStatus(c.ResponseObject):
+		return nil
+	}
+	is := &pod{}
+	if err := json.Unmarshal(c.ResponseObject, is); err != nil || is.Metadata.UID == "" {
+		return err
+	}
+	w.setPod(c, is)
+	return nil
+}
+
+// setPod keeps a pod as it is after a request.
+func (w *world) setPod(c *change, is *pod) {
+	c.podWas, c.podIs = w.pods[is.Metadata.UID], is
+	w.pods[is.Metadata.UID] = is
+	if c.Verb != "create" && is.Metadata.isGone() {
+		c.podIs = nil
+		delete(w.pods, is.Metadata.UID)
+	}
+}
+
+// takePods applies the deletion of many pods.
+func (w *world) takePods(c *change) error {
+	list := struct {
+		Items []*pod `json:"items"`
+	}{}
+	if err := json.Unmarshal(c.ResponseObject, &list); err != nil {
+		return err
+	}
+	for _, is := range list.Items {
+		w.pods[is.Metadata.UID] = is
+		if is.Metadata.isGone() {
+			delete(w.pods, is.Metadata.UID)
+		}
+	}
+	return nil
+}
+
+// bind gives a pod its node.
+func (w *world) bind(c *change) error {
+	request := struct {
+		Target struct {
+			Name string `json:"name"`
+		} `json:"target"`
+	}{}
+	if err := json.Unmarshal(c.RequestObject, &request); err != nil {
+		return err
+	}
+	for uid, was := range w.pods {
+		if was.Metadata.Name == c.ObjectRef.Name && was.Metadata.Namespace == c.ObjectRef.Namespace {
+			is := *was
+			is.Spec.NodeName = request.Target.Name
+			c.podWas, c.podIs, w.pods[uid] = was, &is, &is
+		}
+	}
+	return nil
+}
+
+func (w *world) takeJob(c *change) error {
+	if c.Verb == "deletecollection" || isStatus(c.ResponseObject) {
+		w.removeJob(c)
+		return nil
+	}
+	is := &trainingJob{}
+	if err := json.Unmarshal(c.ResponseObject, is); err != nil || is.Metadata.UID == "" {
+		return err
+	}
+	uid := is.Metadata.UID
+	c.jobWas, c.jobIs, w.jobs[uid] = w.jobs[uid], is, is
+	if c.Verb == "delete" && (is.Metadata.DeletionTimestamp == nil || is.Metadata.isGone()) {
+		c.jobIs = nil
+		delete(w.jobs, uid)
+	}
+	return nil
+}
+
+// removeJob forgets a job whose deletion was answered with a Status: nothing keeps it.
+func (w *world) removeJob(c *change) {
+	for uid, was := range w.jobs {
+		if was.Metadata.Namespace == c.ObjectRef.Namespace && (was.Metadata.Name == c.ObjectRef.Name || c.Verb == "deletecollection") {
+			c.jobWas = was
+			delete(w.jobs, uid)
+		}
+	}
+}
+
+// isStatus reports whether a request was answered with a Status, and not with an object.
+func isStatus(answer json.RawMessage) bool {
+	var is struct {
+		Kind string `json:"kind"`
+	}
+	return json.Unmarshal(answer, &is) == nil && is.Kind == "Status"
+}
+
+func (w *world) takeNode(c *change) error {
+	if c.Verb == "delete" { // it is answered with a Status
+		c.nodeWas = w.nodes[c.ObjectRef.Name]
+		delete(w.nodes, c.ObjectRef.Name)
+		return nil
+	}
+	is := &node{}
+	if err := json.Unmarshal(c.ResponseObject, is); err != nil {
+		return err
+	}
+	name := is.Metadata.Name
+	c.nodeWas = w.nodes[name]
+	if is.Metadata.UID != "" {
+		c.nodeIs, w.nodes[name] = is, is
+	}
+	return nil
+}

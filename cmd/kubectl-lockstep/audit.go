@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/lockstep-dev/lockstep/audit"
+)
+
+func newAudit(streams genericiooptions.IOStreams) *cobra.Command {
+	var output format
+	var options audit.Options
+	c := &cobra.Command{
+		Use:   "audit FILE",
+		Short: "Check by the API server's audit log what Lockstep has done",
+		Long: `Check by the audit log of the API server that Lockstep has kept its promises: no rank ran twice, no working
+pod was deleted without a step that asked for it, no hold outlived its job. The check shares no code with the
+manager. It needs the audit policy of config/audit/policy.yaml, and reads no cluster. FILE may be - for stdin.
+
+Exit codes:
+  0  all that the log shows is as it should be
+  1  the log could not be read, or has no objects
+  2  something is not; each line names the rule, and the line of the log`,
+		Example: `  # A log of the API server
+  kubectl lockstep audit /var/log/kubernetes/audit.log
+
+  # Logs that were rotated, the oldest first
+  cat audit-*.log audit.log | kubectl lockstep audit -`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			report, err := auditFile(streams.In, args[0], options)
+			if err != nil {
+				return err
+			}
+			if err := output.print(streams.Out, report, func() error { return printAudit(streams.Out, report) }); err != nil {
+				return err
+			}
+			if len(report.Violations) > 0 {
+				cmd.SilenceErrors = true
+				return errProblems
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&options.Manager, "manager", "", "the user name of the manager; default: that of the ServiceAccount lockstep-manager in the namespace lockstep-system")
+	c.Flags().IntVar(&options.Max, "max", 0, "how many findings to print at most; default: 100")
+	output.addFlag(c)
+	return c
+}
+
+func auditFile(stdin io.Reader, name string, options audit.Options) (*audit.Report, error) {
+	if name == "-" {
+		return audit.Check(stdin, options)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	report, err := audit.Check(file, options)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return report, nil
+}
+
+func printAudit(out io.Writer, r *audit.Report) error {
+	for _, v := range r.Violations {
+		if _, err := fmt.Fprintln(out, v); err != nil {
+			return err
+		}
+	}
+	if r.Lines == 0 {
+		_, err := fmt.Fprintln(out, "The log has no request that changed anything.")
+		return err
+	}
+	findings := "all as it should be"
+	if n := len(r.Violations); n > 0 {
+		findings = fmt.Sprintf("%d findings", n)
+	}
+	_, err := fmt.Fprintf(out, "%d writes from %s to %s, %d of them by the manager, of %d TrainingJobs and %d pods: %s (%s).\n",
+		r.Lines, r.From.UTC().Format(time.RFC3339), r.To.UTC().Format(time.RFC3339), r.ByManager, r.Jobs, r.Pods, findings, strings.Join(audit.Rules(), ", "))
+	return err
+}
