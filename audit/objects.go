@@ -88,7 +88,7 @@ func (p *pod) requests() map[string]resource.Quantity {
 	out := map[string]resource.Quantity{}
 	for i := range p.Spec.Containers {
 		for name, q := range p.Spec.Containers[i].requests() {
-			sum := out[name]
+			sum := out[name].DeepCopy()
 			sum.Add(q)
 			out[name] = sum
 		}

@@ -239,13 +239,13 @@ func (c *checker) fit(line *change) string {
 		return "" // the node is older than the log
 	}
 	for name := range line.podIs.requests() {
-		var sum = n.Status.Allocatable[name]
+		left := n.Status.Allocatable[name].DeepCopy()
 		for _, p := range c.world.pods {
 			if q, asks := p.requests()[name]; asks && p.works() && p.Spec.NodeName == n.Metadata.Name {
-				sum.Sub(q)
+				left.Sub(q)
 			}
 		}
-		if sum.Sign() < 0 {
+		if left.Sign() < 0 {
 			return fmt.Sprintf("pod %s does not fit on node %s: the pods there request more %s than it has", nameOf(line.podIs), n.Metadata.Name, name)
 		}
 	}
