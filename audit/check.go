@@ -35,7 +35,7 @@ const (
 	defaultMax     = 100
 )
 
-// Rules are the names of the rules, in the order of ARCHITECTURE.md.
+// Rules are the names of the rules, in the order of README.md.
 func Rules() []string {
 	var names []string
 	for _, r := range rules {

@@ -3,6 +3,7 @@
 package audit
 
 import (
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -87,7 +88,7 @@ func (p *pod) requests() map[string]resource.Quantity {
 	out := map[string]resource.Quantity{}
 	for i := range p.Spec.Containers {
 		for name, q := range p.Spec.Containers[i].requests() {
-			sum := out[name]
+			sum := out[name].DeepCopy()
 			sum.Add(q)
 			out[name] = sum
 		}
@@ -105,12 +106,8 @@ func (p *pod) requests() map[string]resource.Quantity {
 // requests are those of a container; of an extended resource its limits say as much.
 func (c *container) requests() map[string]resource.Quantity {
 	out := map[string]resource.Quantity{}
-	for name, q := range c.Resources.Limits {
-		out[name] = q
-	}
-	for name, q := range c.Resources.Requests {
-		out[name] = q
-	}
+	maps.Copy(out, c.Resources.Limits)
+	maps.Copy(out, c.Resources.Requests)
 	return out
 }
 

@@ -1,4 +1,4 @@
-// Rules: what must hold after each line. Each has a name, by which the report and ARCHITECTURE.md call it.
+// Rules: what must hold after each line. Each has a name, by which the report and README.md call it.
 
 package audit
 
@@ -29,7 +29,7 @@ type rule struct {
 	check func(c *checker, line *change) string
 }
 
-// The rules, in the order of ARCHITECTURE.md.
+// The rules, in the order of README.md.
 var rules = []rule{
 	{"OneLife", (*checker).oneLife},
 	{"Deletions", (*checker).deletions},
@@ -69,7 +69,8 @@ func (c *checker) oneLife(line *change) string {
 	return ""
 }
 
-// deletions: the manager deletes no pod that works but one that a step, a new attempt or the end of its job reaches.
+// deletions: the manager deletes no rank's pod that works but one that a step, a new attempt or the end of its job reaches. Spares are
+// placeholders, and work at nothing.
 func (c *checker) deletions(line *change) string {
 	was := line.podWas
 	if line.Verb != "delete" || !c.byManager(line) || was == nil || !was.works() || was.Metadata.DeletionTimestamp != nil {
@@ -77,7 +78,7 @@ func (c *checker) deletions(line *change) string {
 	}
 	of, ok := was.rank()
 	job := c.world.jobs[of.job]
-	if !ok || job == nil || job.rests() || was.attempt() < job.Status.Attempt || was.incarnation() < job.wanted(of) {
+	if !ok || of.spare || job == nil || job.rests() || was.attempt() < job.Status.Attempt || was.incarnation() < job.wanted(of) {
 		return ""
 	}
 	return fmt.Sprintf("the manager deletes pod %s on node %s, and no step restarts its rank: its incarnation is %d, and should be %d",
@@ -85,7 +86,7 @@ func (c *checker) deletions(line *change) string {
 }
 
 // restarts: a pod that a step restarts is deleted within a minute, unless its node is silent.
-func (c *checker) restarts(line *change) string {
+func (c *checker) restarts(*change) string {
 	for uid, since := range c.due {
 		p := c.world.pods[uid]
 		if p == nil || !c.isDue(p) {
@@ -177,7 +178,7 @@ func (c *checker) budget(line *change) string {
 const holdPrefix = "hold.lockstep.dev/"
 
 // holds: no hold outlives its job or its time by a minute.
-func (c *checker) holds(line *change) string {
+func (c *checker) holds(*change) string {
 	for name, n := range c.world.nodes {
 		for _, t := range n.Spec.Taints {
 			key := name + " " + t.Key + "=" + t.Value
@@ -238,26 +239,26 @@ func (c *checker) fit(line *change) string {
 		return "" // the node is older than the log
 	}
 	for name := range line.podIs.requests() {
-		var sum = n.Status.Allocatable[name]
+		left := n.Status.Allocatable[name].DeepCopy()
 		for _, p := range c.world.pods {
 			if q, asks := p.requests()[name]; asks && p.works() && p.Spec.NodeName == n.Metadata.Name {
-				sum.Sub(q)
+				left.Sub(q)
 			}
 		}
-		if sum.Sign() < 0 {
+		if left.Sign() < 0 {
 			return fmt.Sprintf("pod %s does not fit on node %s: the pods there request more %s than it has", nameOf(line.podIs), n.Metadata.Name, name)
 		}
 	}
 	return ""
 }
 
-// quiet: the manager writes nothing that is so already.
+// quiet: the manager writes no status of a job that is so already. Patches of nodes and pods may come to nothing, where its cache is
+// behind.
 func (c *checker) quiet(line *change) string {
-	resource := line.ObjectRef.Resource
-	if !line.same || !c.byManager(line) || resource == "events" || resource == "leases" {
+	if !line.same || !c.byManager(line) || line.ObjectRef.Resource != "trainingjobs" {
 		return ""
 	}
-	return fmt.Sprintf("the manager writes %s %s, and nothing of it changes", resource, line.ObjectRef.Name)
+	return fmt.Sprintf("the manager writes the status of job %s, and nothing of it changes", line.ObjectRef.Name)
 }
 
 func nameOf(p *pod) string { return p.Metadata.Namespace + "/" + p.Metadata.Name }

@@ -90,7 +90,7 @@ func newOptions(streams genericiooptions.IOStreams) *cobra.Command {
 		Short: "List the flags of all verbs: which cluster, namespace and user",
 		Args:  cobra.NoArgs,
 		Run: func(c *cobra.Command, _ []string) {
-			fmt.Fprintf(streams.Out, "These flags are of all verbs; simulate reads no cluster, and needs none:\n\n%s", c.InheritedFlags().FlagUsagesWrapped(lines.Width))
+			fmt.Fprintf(streams.Out, "These flags are of all verbs; simulate and audit read no cluster, and need none:\n\n%s", c.InheritedFlags().FlagUsagesWrapped(lines.Width))
 		},
 	}
 }

@@ -38,9 +38,8 @@ func (m *Rooms) findLeaving() map[string]bool {
 
 // Passable returns the keys of the holds of other jobs that do not keep a rank's pod away. On the rank's own node, while
 // its job holds that too and has nothing there that has to leave, these are all: the others hold what they had there, and not what the
-// rank had. Once the rank
-// has looked for room in vain, they are those of the younger jobs that lack room, too: of jobs that wait for what
-// another one holds, the oldest goes first.
+// rank had. Once the rank has looked for room unsuccessfully, they are those of the younger jobs that lack room, too: of jobs that wait for
+// what another one holds, the oldest goes first.
 func (m *Rooms) Passable(r gang.Rank, pins []string) []string {
 	var keys []string
 	own := gang.NodeOf(m.s.Placement, r)

@@ -11,7 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
-// The list is kept: whoever changes the code that has a fault changes the fault, too. `make test-mutations` runs it.
+// A change of code that a fault quotes has to change the fault, too. `make test-mutations` runs it.
 func TestEveryFaultApplies(t *testing.T) {
 	faults, err := load("../..")
 	if err != nil {

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// line is one of an audit log: the manager writes the status of a job that has failed.
+const line = `{"stage":"ResponseComplete","verb":"update","user":{"username":"system:serviceaccount:lockstep-system:lockstep-manager"},` +
+	`"objectRef":{"resource":"trainingjobs","namespace":"ml","name":"llama"},"responseStatus":{"code":200},"stageTimestamp":"2026-01-02T03:04:05Z",` +
+	`"responseObject":{"metadata":{"name":"llama","namespace":"ml","uid":"a-b","resourceVersion":"1"},` +
+	`"status":{"conditions":[{"type":"Failed","status":"True"}],"incidents":[{"id":1,"outcome":"OUTCOME"}]}}}`
+
+func TestAudit(t *testing.T) {
+	tests := map[string]struct {
+		log, out string
+		err      error
+	}{
+		"all is as it should be": {strings.Replace(line, "OUTCOME", "Failed", 1), "1 of them by the manager, of 1 TrainingJobs and 0 pods: all as it should be", nil},
+		"an incident is open":    {strings.Replace(line, "OUTCOME", "", 1), "line 1, 2026-01-02T03:04:05Z: Incidents: job llama has ended, and its incident 1 is open", errProblems},
+		"nothing":                {"", "The log has no request that changed anything.", nil},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "audit.log")
+			if err := os.WriteFile(file, []byte(tc.log), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			out, err := lockstep("audit", file)
+			if !errors.Is(err, tc.err) || !strings.Contains(out, tc.out) {
+				t.Errorf("got %v and\n%s", err, out)
+			}
+		})
+	}
+}
