@@ -435,6 +435,23 @@ func TestAnExitThatFailsTheJob(t *testing.T) {
 	check.Equal(t, "failed", true, gang.IsTrue(s.status(), v1alpha1.ConditionFailed))
 }
 
+// What a rule asks of the gang is asked of the exit that lost the race, too: another program had ended by then.
+func TestAnExitThatLostTheRaceIsOfAGangThatDidNotRun(t *testing.T) {
+	code := int32(2)
+	for runs, fails := range map[bool]bool{true: false, false: true} {
+		final := rule("final", on(v1alpha1.ProcessFailed), step(v1alpha1.FailJob, 0))
+		final.Match.ExitCodes = &v1alpha1.ExitCodes{Operator: v1alpha1.ExitCodesIn, Values: []int32{code}}
+		final.Match.GangRunning = &runs
+		s := supervised(3, final, rule("again", on(v1alpha1.ProcessFailed), step(v1alpha1.RestartProcesses, 0)))
+		s.fails(1, 134)
+		s.decide()
+		s.all(gang.ProcessWaiting)
+		s.leaves(2, code, 0)
+		s.decide()
+		check.Equal(t, fmt.Sprintf("failed by a rule with gangRunning: %t", runs), fails, gang.IsTrue(s.status(), v1alpha1.ConditionFailed))
+	}
+}
+
 // A program that cannot be stopped, or whose supervisor is not heard of, is a failure of its own.
 func TestARankThatDoesNotReachTheEpoch(t *testing.T) {
 	for name, report := range map[string]*gang.Process{

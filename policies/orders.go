@@ -56,9 +56,7 @@ func (j job) abandoned(s *v1alpha1.TrainingJobStatus) bool {
 		if p == nil || gang.IsStale(s, p) || !j.ProcessFailed(p) {
 			return
 		}
-		f := rules.FailureOf(p, v1alpha1.ProcessFailed, v1alpha1.ClassUser)
-		f.GangDown = j.OthersDown(s, r, p)
-		rule, ok := rules.Match(j.Policy(r.Task).Rules, f)
+		rule, ok := rules.Match(j.Policy(r.Task).Rules, j.FailureBy(s, p, v1alpha1.ProcessFailed, v1alpha1.ClassUser))
 		found = found || !ok || rules.Ignores(rule)
 	})
 	return found

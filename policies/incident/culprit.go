@@ -45,8 +45,8 @@ func (v *View) FirstExit(s *v1alpha1.TrainingJobStatus, f rules.Failure) rules.F
 		if p == nil || p.LastExit == nil || v.IsIndependent(r.Task) || v.State(s, r) < gang.Impaired || !f.MayFollow(p.LastExit.Time) {
 			return
 		}
-		other := rules.FailureOf(p, v1alpha1.PodNotReady, v1alpha1.ClassUser)
-		other.Details.Containers, other.GangDown = []gang.ContainerFailure{*p.LastExit}, v.OthersDown(s, r, p)
+		other := v.FailureBy(s, p, v1alpha1.PodNotReady, v1alpha1.ClassUser)
+		other.Details.Containers = []gang.ContainerFailure{*p.LastExit}
 		if rules.CompareEvidence(other, first) < 0 {
 			first = other
 		}

@@ -21,7 +21,6 @@ func (v *View) Failures(s *v1alpha1.TrainingJobStatus) []rules.Failure {
 	m := v.Rooms(s)
 	gang.EachRank(v.Effective, func(r gang.Rank) {
 		if f, ok := v.FailureOf(s, r, m); ok {
-			f.GangDown = v.OthersDown(s, r, v.Pod(r))
 			found = append(found, f)
 		}
 	})
@@ -29,11 +28,18 @@ func (v *View) Failures(s *v1alpha1.TrainingJobStatus) []rules.Failure {
 	return found
 }
 
+// FailureBy makes the failure of a pod by an event, with what a rule may ask of its gang.
+func (v *View) FailureBy(s *v1alpha1.TrainingJobStatus, p *gang.Pod, event v1alpha1.EventType, class v1alpha1.FailureClass) rules.Failure {
+	f := rules.FailureOf(p, event, class)
+	f.GangDown = v.OthersDown(s, p.Rank(), p)
+	return f
+}
+
 // FailureOf says what is wrong with a rank.
 func (v *View) FailureOf(s *v1alpha1.TrainingJobStatus, r gang.Rank, m *placement.Rooms) (rules.Failure, bool) {
 	p := v.Pod(r)
 	if p != nil && m.LacksRoom(p) {
-		return rules.FailureOf(p, v1alpha1.PodPending, v1alpha1.ClassInfrastructure), true
+		return v.FailureBy(s, p, v1alpha1.PodPending, v1alpha1.ClassInfrastructure), true
 	}
 	if p == nil || p.Gated {
 		return v.lost(s, r)
@@ -41,7 +47,7 @@ func (v *View) FailureOf(s *v1alpha1.TrainingJobStatus, r gang.Rank, m *placemen
 	if p.Succeeded() || gang.IsStale(s, p) {
 		return rules.Failure{}, false
 	}
-	if f, ok := v.failedBefore(p); ok {
+	if f, ok := v.failedBefore(s, p); ok {
 		return f, true
 	}
 	event, class := v.eventOf(p)
@@ -58,13 +64,13 @@ func (v *View) FailureOf(s *v1alpha1.TrainingJobStatus, r gang.Rank, m *placemen
 	if event == "" {
 		return rules.Failure{}, false
 	}
-	return rules.FailureOf(p, event, class), true
+	return v.FailureBy(s, p, event, class), true
 }
 
 // failedBefore returns how a program ended in the epoch that the gang leaves, where its rule fails the job for that. Any other such
 // exit needs nothing more to be done.
-func (v *View) failedBefore(p *gang.Pod) (rules.Failure, bool) {
-	f, ok := v.ExitOf(p)
+func (v *View) failedBefore(s *v1alpha1.TrainingJobStatus, p *gang.Pod) (rules.Failure, bool) {
+	f, ok := v.ExitOf(s, p)
 	if !ok {
 		return f, false
 	}
@@ -73,12 +79,12 @@ func (v *View) failedBefore(p *gang.Pod) (rules.Failure, bool) {
 }
 
 // ExitOf is the failure of a program in the epoch that the gang leaves.
-func (v *View) ExitOf(p *gang.Pod) (rules.Failure, bool) {
+func (v *View) ExitOf(s *v1alpha1.TrainingJobStatus, p *gang.Pod) (rules.Failure, bool) {
 	exit := v.ExitBefore(p)
 	if exit == nil {
 		return rules.Failure{}, false
 	}
-	f := rules.FailureOf(p, v1alpha1.ProcessFailed, v1alpha1.ClassUser)
+	f := v.FailureBy(s, p, v1alpha1.ProcessFailed, v1alpha1.ClassUser)
 	f.Details.Containers = []gang.ContainerFailure{*exit}
 	return f, true
 }
@@ -115,7 +121,9 @@ func (v *View) lost(s *v1alpha1.TrainingJobStatus, r gang.Rank) (rules.Failure, 
 	if node == "" {
 		return rules.Failure{}, false
 	}
-	f := rules.Failure{Event: v1alpha1.PodDeleted, Class: v1alpha1.ClassMaintenance, Rank: r, Pod: gang.PodName(v.Job, s.Attempt, r), Node: node}
+	f := rules.Failure{
+		Event: v1alpha1.PodDeleted, Class: v1alpha1.ClassMaintenance, Rank: r, Pod: gang.PodName(v.Job, s.Attempt, r), Node: node, GangDown: v.OthersDown(s, r, v.Pod(r)),
+	}
 	if _, exists := v.Nodes[node]; !exists {
 		f.Event, f.Class = v1alpha1.NodeGone, v1alpha1.ClassInfrastructure
 	}

@@ -36,8 +36,8 @@ func (v *View) actionableSignals(s *v1alpha1.TrainingJobStatus, p *gang.Pod) []g
 		if signal.Failed {
 			event = v1alpha1.HealthFailed
 		}
-		f := rules.FailureOf(p, event, v1alpha1.ClassInfrastructure)
-		f.Signal, f.GangDown = signal, v.OthersDown(s, p.Rank(), p)
+		f := v.FailureBy(s, p, event, v1alpha1.ClassInfrastructure)
+		f.Signal = signal
 		rule, ok := rules.Match(v.Policy(p.Task).Rules, f)
 		return !ok || rules.Ignores(rule)
 	})

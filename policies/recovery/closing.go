@@ -22,7 +22,7 @@ func (e Engine) closeRecovered(s *v1alpha1.TrainingJobStatus) bool {
 		case inc.Outcome != "":
 			continue
 		case e.Recovered(s, inc):
-			e.endRecovered(inc)
+			e.endRecovered(s, inc)
 		case e.WaitsForBreaker(s, inc) && e.Departed(inc):
 			e.end(inc, v1alpha1.OutcomeCancelled)
 		default:
@@ -39,15 +39,15 @@ func (e Engine) closeRecovered(s *v1alpha1.TrainingJobStatus) bool {
 func (e Engine) closeOvertaken(s *v1alpha1.TrainingJobStatus, by *v1alpha1.Incident) {
 	for i := range s.Incidents {
 		if inc := &s.Incidents[i]; inc.ID != by.ID && inc.Outcome == "" && e.Recovered(s, inc) {
-			e.endRecovered(inc)
+			e.endRecovered(s, inc)
 		}
 	}
 }
 
-func (e Engine) endRecovered(inc *v1alpha1.Incident) {
+func (e Engine) endRecovered(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
 	inc.PlacedTime, inc.BoundTime = e.LastPlaced(inc)
 	e.noteEpoch(inc)
-	e.findCulprit(inc)
+	e.findCulprit(s, inc)
 	e.end(inc, v1alpha1.OutcomeRecovered)
 }
 

@@ -43,14 +43,14 @@ func (e Engine) blame(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f r
 // findCulprit names, of the programs that ended by themselves before the gang was restarted, the first as the cause of an incident
 // that one of them began, and the others as victims. It is done in the write that ends the incident: reports of exits come one after
 // the other, and would cost a write each.
-func (e Engine) findCulprit(inc *v1alpha1.Incident) {
+func (e Engine) findCulprit(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
 	replaced := slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool { return rules.ActionOf(f.Action).Replaces })
 	if inc.Trigger != v1alpha1.ProcessFailed || inc.Epoch == 0 || replaced {
 		return
 	}
 	var exits []rules.Failure
 	gang.EachRank(e.Effective, func(r gang.Rank) {
-		if f, ok := e.ExitOf(e.Pod(r)); ok {
+		if f, ok := e.ExitOf(s, e.Pod(r)); ok {
 			exits = append(exits, f)
 		}
 	})
@@ -69,7 +69,7 @@ func (e Engine) nameLatest(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident
 	var failed []rules.Failure
 	gang.EachRank(e.Effective, func(r gang.Rank) {
 		if p := e.Pod(r); p != nil && !gang.IsStale(s, p) && e.ProcessFailed(p) {
-			failed = append(failed, rules.FailureOf(p, v1alpha1.ProcessFailed, v1alpha1.ClassUser))
+			failed = append(failed, e.FailureBy(s, p, v1alpha1.ProcessFailed, v1alpha1.ClassUser))
 		}
 	})
 	if len(failed) == 0 {

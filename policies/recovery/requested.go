@@ -48,7 +48,7 @@ func (e Engine) openRequested(s *v1alpha1.TrainingJobStatus, request *v1alpha1.R
 // requested names the pod of a rank as an incident does.
 func (e Engine) requested(s *v1alpha1.TrainingJobStatus, r gang.Rank) rules.Failure {
 	if p := e.Pod(r); p != nil && !gang.IsStale(s, p) {
-		return rules.FailureOf(p, v1alpha1.RestartRequested, v1alpha1.ClassMaintenance)
+		return e.FailureBy(s, p, v1alpha1.RestartRequested, v1alpha1.ClassMaintenance)
 	}
 	return rules.Failure{Rank: r, Pod: gang.PodName(e.Job, s.Attempt, r), Node: gang.NodeOf(s.Placement, r)}
 }

@@ -24,7 +24,7 @@ type Failure struct {
 	Disrupted  string
 	Conditions []corev1.PodCondition
 	Signal     gang.Signal
-	// GangDown reports whether another rank does not run, as gang.OthersDown finds; whoever makes a failure to match it sets it.
+	// GangDown reports whether another rank does not run, as gang.OthersDown finds.
 	GangDown bool
 }
 
