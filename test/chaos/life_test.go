@@ -60,7 +60,7 @@ type life struct {
 func begin(o setting) (*life, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	l := &life{clock: observed{stoppable: o.clock}, wire: o.wire, stop: stop, ended: make(chan error, 1)}
-	mgr, err := ctrl.NewManager(testCluster.RESTConfig(), manager.Options{
+	mgr, err := ctrl.NewManager(rest.CopyConfig(managerConfig), manager.Options{
 		Scheme:                  testCluster.Client().Scheme(),
 		Logger:                  zap.New(zap.WriteTo(o.log), zap.UseDevMode(true)),
 		Cache:                   narrowed(controllers.CacheOptions(gpuResource), o.namespace, o.pool),

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -23,20 +22,8 @@ import (
 
 const agentUser = "system:serviceaccount:" + agentNamespace + ":" + agentName
 
-// auditPolicy logs what is written to the objects that package audit looks at, and the answers to all requests of the two accounts,
-// without bodies. A watch has two: when it begins and when it ends.
-const auditPolicy = `apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived]
-omitManagedFields: true
-rules:
-- level: RequestResponse
-  verbs: [create, update, patch, delete, deletecollection]
-  resources:
-  - group: ""
-    resources: [pods, pods/status, pods/binding, nodes, nodes/status]
-  - group: lockstep.dev
-    resources: [trainingjobs, trainingjobs/status]
+// auditOfRights logs the answers to the requests of the two accounts, without bodies. A watch has two: when it begins and when it ends.
+const auditOfRights = `
 - level: Metadata
   users: ["` + operator.User + `", "` + agentUser + `"]
 - level: None
@@ -53,13 +40,6 @@ var unusedRights = map[string]string{
 	"patch events.k8s.io events":                  "an event that repeats within minutes becomes a series: whether one does here is a matter of time",
 	"get persistentvolumeclaims":                  "the manager looks at the volumes of a pod before it binds it; the pods here have none",
 	"get persistentvolumes":                       "the same",
-}
-
-// auditFlags are those of the API server.
-func auditFlags(dir string) (flags []string, log string, err error) {
-	policy := filepath.Join(dir, "audit-policy.yaml")
-	log = filepath.Join(dir, "audit.log")
-	return []string{"--audit-policy-file=" + policy, "--audit-log-path=" + log}, log, os.WriteFile(policy, []byte(auditPolicy), 0o600)
 }
 
 // checkRights compares the rights that were granted with those that were used, where all tests have run.
@@ -126,7 +106,7 @@ func usedRights(log string) (map[string]map[string]bool, error) {
 	defer file.Close()
 	out := map[string]map[string]bool{operator.User: {}, agentUser: {}}
 	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
+	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
 		event := &audit.Event{}
 		if err := json.Unmarshal(lines.Bytes(), event); err != nil {
