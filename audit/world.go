@@ -5,21 +5,28 @@ package audit
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"time"
 )
 
 // world is what there is after a line of the log.
 type world struct {
-	now   time.Time
-	pods  map[string]*pod // by UID
-	jobs  map[string]*trainingJob
-	nodes map[string]*node // by name
+	now    time.Time
+	pods   map[string]*pod // by UID
+	jobs   map[string]*trainingJob
+	nodes  map[string]*node // by name
+	hypers map[string]*hyperNode
+	// settled is since when a node's taints are what they are.
+	settled map[string]time.Time
 	// versions are the last resource versions of what was written, by resource, namespace and name.
 	versions map[string]string
 }
 
 func newWorld() *world {
-	return &world{pods: map[string]*pod{}, jobs: map[string]*trainingJob{}, nodes: map[string]*node{}, versions: map[string]string{}}
+	return &world{
+		pods: map[string]*pod{}, jobs: map[string]*trainingJob{}, nodes: map[string]*node{}, hypers: map[string]*hyperNode{},
+		settled: map[string]time.Time{}, versions: map[string]string{},
+	}
 }
 
 // change is what a line of the log has done.
@@ -37,6 +44,9 @@ type change struct {
 func (w *world) take(e *entry) (*change, error) {
 	w.now = e.StageTimestamp
 	c := &change{entry: e}
+	if len(e.ResponseObject) == 0 && e.Verb != "delete" && e.Verb != "deletecollection" && e.ObjectRef.Subresource != "binding" {
+		return c, nil // the policy of the cluster has left it out
+	}
 	var err error
 	switch e.ObjectRef.Resource {
 	case "pods":
@@ -45,6 +55,8 @@ func (w *world) take(e *entry) (*change, error) {
 		err = w.takeJob(c)
 	case "nodes":
 		err = w.takeNode(c)
+	case "hypernodes":
+		err = w.takeHyperNode(c)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("line %d: %w", e.line, err)
@@ -180,6 +192,22 @@ func (w *world) takeNode(c *change) error {
 	c.nodeWas = w.nodes[name]
 	if is.Metadata.UID != "" {
 		c.nodeIs, w.nodes[name] = is, is
+		if c.nodeWas == nil || !reflect.DeepEqual(c.nodeWas.Spec, is.Spec) {
+			w.settled[name] = w.now
+		}
 	}
+	return nil
+}
+
+func (w *world) takeHyperNode(c *change) error {
+	if c.Verb == "delete" {
+		delete(w.hypers, c.ObjectRef.Name)
+		return nil
+	}
+	is := &hyperNode{}
+	if err := json.Unmarshal(c.ResponseObject, is); err != nil {
+		return err
+	}
+	w.hypers[is.Metadata.Name] = is
 	return nil
 }
