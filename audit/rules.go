@@ -84,7 +84,7 @@ func (c *checker) oneRun(line *change) string {
 	}
 	for _, other := range c.world.pods {
 		r, ok := other.rank()
-		if n := c.world.nodes[other.Spec.NodeName]; ok && !r.spare && r.job == of.job && other.attempt() < is.attempt() && other.works() && n != nil && n.ready() {
+		if n := c.world.nodes[other.Spec.NodeName]; ok && !r.spare && r.job == of.job && r != of && other.attempt() < is.attempt() && other.works() && n != nil && n.ready() {
 			return fmt.Sprintf("pod %s is on node %s while pod %s of an earlier attempt is on %s", nameOf(is), is.Spec.NodeName, nameOf(other), other.Spec.NodeName)
 		}
 	}
