@@ -280,6 +280,13 @@ func TestFalsifiedHistories(t *testing.T) {
 			h.idle(time.Second)
 			h.idle(2 * time.Minute)
 		}, "Holds"},
+		"a standing hold outlives its job, and its node does not": {func(h *history) {
+			h.holds("standing-7")
+			h.remove(user1, "trainingjobs", "llama")
+			h.log(user1, "deletecollection", "nodes", "", "", nil, fields{"kind": "NodeList", "items": []any{h.objects["nodes/n0"]}})
+			h.idle(time.Second)
+			h.idle(2 * time.Minute)
+		}, ""},
 		"a standing hold of a job that runs": {func(h *history) { h.holds("standing-7"); h.idle(time.Hour); h.idle(time.Hour) }, ""},
 		"the manager binds a pod to a node that is full": {func(h *history) {
 			h.write(volcano, "create", "pods", "other", fields{"spec": fields{"containers": []any{fields{"resources": fields{"limits": fields{"nvidia.com/gpu": "1"}}}}}})

@@ -33,9 +33,8 @@ func newWorld() *world {
 type change struct {
 	*entry
 	// Of the object that it changed, what was and what is; nil where there was or is none.
-	podWas, podIs   *pod
-	jobWas, jobIs   *trainingJob
-	nodeWas, nodeIs *node
+	podWas, podIs *pod
+	jobWas, jobIs *trainingJob
 	// same reports whether the request changed nothing.
 	same bool
 }
@@ -178,21 +177,43 @@ func isStatus(answer json.RawMessage) bool {
 	return json.Unmarshal(answer, &is) == nil && is.Kind == "Status"
 }
 
+// removed are the names of what a request removed; nil where it removes nothing.
+func removed(c *change) ([]string, error) {
+	switch c.Verb {
+	case "delete": // it is answered with a Status
+		return []string{c.ObjectRef.Name}, nil
+	case "deletecollection":
+		list := struct {
+			Items []struct {
+				Metadata metadata `json:"metadata"`
+			} `json:"items"`
+		}{}
+		err := json.Unmarshal(c.ResponseObject, &list)
+		names := make([]string, 0, len(list.Items))
+		for _, one := range list.Items {
+			names = append(names, one.Metadata.Name)
+		}
+		return names, err
+	}
+	return nil, nil
+}
+
 func (w *world) takeNode(c *change) error {
-	if c.Verb == "delete" { // it is answered with a Status
-		c.nodeWas = w.nodes[c.ObjectRef.Name]
-		delete(w.nodes, c.ObjectRef.Name)
-		return nil
+	if gone, err := removed(c); gone != nil || err != nil {
+		for _, name := range gone {
+			delete(w.nodes, name)
+		}
+		return err
 	}
 	is := &node{}
 	if err := json.Unmarshal(c.ResponseObject, is); err != nil {
 		return err
 	}
 	name := is.Metadata.Name
-	c.nodeWas = w.nodes[name]
+	was := w.nodes[name]
 	if is.Metadata.UID != "" {
-		c.nodeIs, w.nodes[name] = is, is
-		if c.nodeWas == nil || !reflect.DeepEqual(c.nodeWas.Spec, is.Spec) {
+		w.nodes[name] = is
+		if was == nil || !reflect.DeepEqual(was.Spec, is.Spec) {
 			w.settled[name] = w.now
 		}
 	}
@@ -200,9 +221,11 @@ func (w *world) takeNode(c *change) error {
 }
 
 func (w *world) takeHyperNode(c *change) error {
-	if c.Verb == "delete" {
-		delete(w.hypers, c.ObjectRef.Name)
-		return nil
+	if gone, err := removed(c); gone != nil || err != nil {
+		for _, name := range gone {
+			delete(w.hypers, name)
+		}
+		return err
 	}
 	is := &hyperNode{}
 	if err := json.Unmarshal(c.ResponseObject, is); err != nil {
