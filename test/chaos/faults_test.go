@@ -18,11 +18,11 @@ var errDead = errors.New("the operator is dead")
 
 // faults by name, each for one of the ways in which a call can go wrong.
 var faults = map[string]fault{
-	"refused":     {1, refused},
-	"answerlost":  {1, answerLost},
-	"overtaken":   {3, overtaken},
-	"crashbefore": {1, crashBefore},
-	"crashafter":  {1, crashAfter},
+	"refused":     {"refused", 1, refused},
+	"answerlost":  {"answerlost", 1, answerLost},
+	"overtaken":   {"overtaken", 3, overtaken},
+	"crashbefore": {"crashbefore", 1, crashBefore},
+	"crashafter":  {"crashafter", 1, crashAfter},
 }
 
 // refused turns a call away before it does anything.

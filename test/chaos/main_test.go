@@ -56,6 +56,10 @@ func runAll(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
+	if err := contract.check(); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		code = 1
+	}
 	if err := auditLog.Check(); err != nil {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
 		code = 1

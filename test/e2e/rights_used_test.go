@@ -13,9 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	audit "k8s.io/apiserver/pkg/apis/audit/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/lockstep-dev/lockstep/test/operator"
 )
@@ -52,8 +50,8 @@ func checkRights(log string) error {
 		return err
 	}
 	var unused []string
-	for user, file := range map[string]string{operator.User: "../../config/rbac/role.yaml", agentUser: "../../config/agent/role.yaml"} {
-		granted, err := grantedRights(file)
+	for user, file := range map[string]string{operator.User: "config/rbac/role.yaml", agentUser: "config/agent/role.yaml"} {
+		granted, err := operator.RightsOf(file)
 		if err != nil {
 			return err
 		}
@@ -68,33 +66,6 @@ func checkRights(log string) error {
 		return fmt.Errorf("rights that nobody used:\n%s", strings.Join(unused, "\n"))
 	}
 	return nil
-}
-
-// right names a verb and what it is for, as in "patch nodes/status" or "get lockstep.dev trainingjobs".
-func right(verb, group, resource string) string {
-	return strings.Join(strings.Fields(verb+" "+group+" "+resource), " ")
-}
-
-func grantedRights(file string) ([]string, error) {
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	role := &rbacv1.ClusterRole{}
-	if err := yaml.UnmarshalStrict(raw, role); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	var out []string
-	for _, rule := range role.Rules {
-		for _, group := range rule.APIGroups {
-			for _, resource := range rule.Resources {
-				for _, verb := range rule.Verbs {
-					out = append(out, right(verb, group, resource))
-				}
-			}
-		}
-	}
-	return out, nil
 }
 
 // usedRights are those of each user.
@@ -116,9 +87,9 @@ func usedRights(log string) (map[string]map[string]bool, error) {
 		if ref := event.ObjectRef; ref != nil && granted && out[event.User.Username] != nil {
 			resource := strings.TrimSuffix(ref.Resource+"/"+ref.Subresource, "/")
 			used := out[event.User.Username]
-			used[right(event.Verb, ref.APIGroup, resource)] = true
+			used[operator.Right(event.Verb, ref.APIGroup, resource)] = true
 			if event.Verb == "watch" { // which has the list in it, where the API server streams lists; clients list where it does not
-				used[right("list", ref.APIGroup, resource)] = true
+				used[operator.Right("list", ref.APIGroup, resource)] = true
 			}
 		}
 	}
