@@ -48,13 +48,14 @@ func (l *lane) illAndWell(at target, f fault) []call {
 	l.t.Helper()
 	node := l.pool.RackNodes(0)[0]
 	l.wire.arm(at, f)
+	health := &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: node}}
+	l.must(client.IgnoreNotFound(testCluster.Client().Delete(l.ctx, health)), "delete the NodeHealth, which the operator makes again")
 	l.says(node, corev1.ConditionTrue)
 	l.awaitNode(node, true)
 	l.says(node, corev1.ConditionFalse)
 	l.awaitNode(node, false)
 	calls := l.wire.seen()
 	l.wire.arm(target{}, fault{})
-	l.must(testCluster.Client().Delete(l.ctx, &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: node}}), "delete the NodeHealth")
 	return calls
 }
 
