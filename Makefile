@@ -187,6 +187,10 @@ test-storage: prereqs cluster-binaries ## take the storage of gangs away for 10 
 test-tenants: prereqs cluster-binaries ## attack the manager as a user of one namespace for ten minutes, and write what it keeps into test/tenants/tenants.json; 25 minutes
 	go test -count=1 -v -timeout=$(E2E_TIMEOUT) -run 'TestAHostileTenant$$' ./test/tenants -tenants.attack=10m -tenants.json=tenants.json
 
+.PHONY: test-contract
+test-contract: prereqs cluster-binaries ## strike each write of the manager by each fault, and write where into test/chaos/contract.md
+	go test -count=1 -timeout=$(E2E_TIMEOUT) ./test/chaos -contract.table=contract.md
+
 .PHONY: test-late
 test-late: prereqs cluster-binaries ## restart a gang whose supervisors and manager hear each other up to a minute late: 10 minutes
 	go test -count=1 -v -timeout=$(E2E_TIMEOUT) -run 'TestMessagesAreLate$$' ./test/chaos -late=60s

@@ -122,7 +122,7 @@ func (h *history) restarts(incarnation int) {
 func (h *history) pod(name, node string) {
 	h.write(volcano, "create", "pods", name, fields{
 		"metadata": fields{"uid": fmt.Sprintf("uid-%s-%d", name, h.version), "labels": fields{
-			"lockstep.dev/job-uid": "uid-llama-1", "lockstep.dev/task": "worker", "lockstep.dev/attempt": "1",
+			"lockstep.dev/job-uid": "uid-llama-1", "lockstep.dev/task": "worker", "lockstep.dev/attempt": strings.Split(name, "-")[1],
 		}},
 		"spec": fields{
 			"schedulingGates": []any{fields{"name": "lockstep.dev/placement"}},
@@ -179,10 +179,7 @@ func incidents(of ...fields) fields {
 
 // Each history is one that is well, with one thing in it that is not.
 func TestFalsifiedHistories(t *testing.T) {
-	tests := map[string]struct {
-		story func(*history)
-		rule  string
-	}{
+	judge(t, map[string]story{
 		"a recovery": {func(h *history) {
 			h.restarts(1)
 			h.deletes("llama-1-worker-0")
@@ -194,6 +191,15 @@ func TestFalsifiedHistories(t *testing.T) {
 			h.deletes("llama-1-worker-0")
 			h.pod("llama-2-worker-0", "n1")
 		}, "OneLife"},
+		"a pod of the next attempt, while another rank of the first one runs": {func(h *history) {
+			h.status(fields{"attempt": 2})
+			h.pod("llama-2-worker-1", "n1")
+		}, "OneRun"},
+		"the same, and the node of the first one is silent": {func(h *history) {
+			h.write("node-controller", "patch", "nodes", "n0", fields{"status": fields{"conditions": []any{fields{"type": "Ready", "status": "Unknown"}}}})
+			h.status(fields{"attempt": 2})
+			h.pod("llama-2-worker-1", "n1")
+		}, ""},
 		"the first pod has ended": {func(h *history) {
 			h.write(kubelet, "patch", "pods", "llama-1-worker-0", fields{"status": fields{"phase": "Failed"}})
 			h.status(fields{"attempt": 2})
@@ -242,7 +248,14 @@ func TestFalsifiedHistories(t *testing.T) {
 			h.charged(2)
 			h.charged(3)
 		}, "Budget"},
-		"as much as the budget has":     {func(h *history) { h.charged(19); h.charged(20) }, ""},
+		"as much as the budget has": {func(h *history) { h.charged(19); h.charged(20) }, ""},
+		"more is charged to a task than its own budget has": {func(h *history) {
+			h.write(user1, "patch", "trainingjobs", "llama", fields{"spec": fields{"tasks": []any{
+				fields{"name": "worker", "restartPolicy": fields{"budget": fields{"maxRestarts": 1}}},
+			}}})
+			h.status(fields{"tasks": []any{fields{"name": "worker", "chargedTimes": []any{h.now}}}})
+			h.status(fields{"tasks": []any{fields{"name": "worker", "chargedTimes": []any{h.now, h.now}}}})
+		}, "Budget"},
 		"charges older than the window": {func(h *history) { h.charged(20); h.after(25 * time.Hour); h.chargedAgain() }, ""},
 		"a hold outlives its time": {func(h *history) {
 			h.holds(fmt.Sprint(h.now.Add(time.Minute).Unix()) + "-7")
@@ -267,6 +280,13 @@ func TestFalsifiedHistories(t *testing.T) {
 			h.idle(time.Second)
 			h.idle(2 * time.Minute)
 		}, "Holds"},
+		"a standing hold outlives its job, and its node does not": {func(h *history) {
+			h.holds("standing-7")
+			h.remove(user1, "trainingjobs", "llama")
+			h.log(user1, "deletecollection", "nodes", "", "", nil, fields{"kind": "NodeList", "items": []any{h.objects["nodes/n0"]}})
+			h.idle(time.Second)
+			h.idle(2 * time.Minute)
+		}, ""},
 		"a standing hold of a job that runs": {func(h *history) { h.holds("standing-7"); h.idle(time.Hour); h.idle(time.Hour) }, ""},
 		"the manager binds a pod to a node that is full": {func(h *history) {
 			h.write(volcano, "create", "pods", "other", fields{"spec": fields{"containers": []any{fields{"resources": fields{"limits": fields{"nvidia.com/gpu": "1"}}}}}})
@@ -278,11 +298,20 @@ func TestFalsifiedHistories(t *testing.T) {
 		}, ""},
 		"the manager writes a status that is so already": {func(h *history) { h.status(fields{"ready": "1/1"}); h.status(fields{"ready": "1/1"}) }, "Quiet"},
 		"a user writes what is so already":               {func(h *history) { h.write(user1, "patch", "trainingjobs", "llama", fields{}) }, ""},
-	}
-	for name, tc := range tests {
+	})
+}
+
+// story is a history that goes on with a running job, and the rule that it breaks, if it breaks one.
+type story struct {
+	tell func(*history)
+	rule string
+}
+
+func judge(t *testing.T, stories map[string]story) {
+	for name, tc := range stories {
 		t.Run(name, func(t *testing.T) {
 			h := newHistory(t).job()
-			tc.story(h)
+			tc.tell(h)
 			var rules []string
 			for _, v := range h.check().Violations {
 				rules = append(rules, v.Rule)

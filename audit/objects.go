@@ -36,6 +36,7 @@ type pod struct {
 		SchedulingGates []map[string]any `json:"schedulingGates"`
 		Containers      []container      `json:"containers"`
 		InitContainers  []container      `json:"initContainers"`
+		Tolerations     []toleration     `json:"tolerations"`
 	} `json:"spec"`
 	Status struct {
 		Phase string `json:"phase"`
@@ -113,18 +114,35 @@ func (c *container) requests() map[string]resource.Quantity {
 
 type node struct {
 	Metadata metadata `json:"metadata"`
-	Spec     struct {
-		Taints []taint `json:"taints"`
-	} `json:"spec"`
-	Status struct {
+	Spec     nodeSpec `json:"spec"`
+	Status   struct {
 		Allocatable map[string]resource.Quantity `json:"allocatable"`
 		Conditions  []condition                  `json:"conditions"`
 	} `json:"status"`
 }
 
+type nodeSpec struct {
+	Taints        []taint `json:"taints"`
+	Unschedulable bool    `json:"unschedulable"`
+}
+
 type taint struct {
-	Key   string `json:"key"`
-	Value string `json:"value"`
+	Key    string `json:"key"`
+	Value  string `json:"value"`
+	Effect string `json:"effect"`
+}
+
+// toleration is one that a pod has of taints.
+type toleration struct {
+	Key      string `json:"key"`
+	Operator string `json:"operator"`
+	Value    string `json:"value"`
+	Effect   string `json:"effect"`
+}
+
+// covers reports whether it is one of a taint.
+func (t toleration) covers(of taint) bool {
+	return (t.Effect == "" || t.Effect == of.Effect) && (t.Key == "" || t.Key == of.Key) && (t.Operator == "Exists" || t.Value == of.Value)
 }
 
 type condition struct {
@@ -150,6 +168,10 @@ type trainingJob struct {
 	Spec     struct {
 		Suspend       bool           `json:"suspend"`
 		RestartPolicy *restartPolicy `json:"restartPolicy"`
+		Tasks         []struct {
+			Name          string         `json:"name"`
+			RestartPolicy *restartPolicy `json:"restartPolicy"`
+		} `json:"tasks"`
 	} `json:"spec"`
 	Status struct {
 		Attempt    int         `json:"attempt"`
@@ -161,12 +183,40 @@ type trainingJob struct {
 				Index       int `json:"index"`
 				Incarnation int `json:"incarnation"`
 			} `json:"ranks"`
+			ChargedTimes []time.Time `json:"chargedTimes"`
 		} `json:"tasks"`
+		Placement struct {
+			HyperNode string `json:"hyperNode"`
+		} `json:"placement"`
+		ExcludedNodes []struct {
+			Name  string    `json:"name"`
+			Until time.Time `json:"until"`
+		} `json:"excludedNodes"`
 		Incidents []incident `json:"incidents"`
 		Restarts  struct {
 			ChargedTimes []time.Time `json:"chargedTimes"`
 		} `json:"restarts"`
 	} `json:"status"`
+}
+
+// policyOf is the restart policy of a task's own, if it has one.
+func (j *trainingJob) policyOf(task string) *restartPolicy {
+	for _, t := range j.Spec.Tasks {
+		if t.Name == task {
+			return t.RestartPolicy
+		}
+	}
+	return nil
+}
+
+// chargesOf are when restarts were charged to a task's own budget.
+func (j *trainingJob) chargesOf(task string) []time.Time {
+	for _, t := range j.Status.Tasks {
+		if t.Name == task {
+			return t.ChargedTimes
+		}
+	}
+	return nil
 }
 
 type restartPolicy struct {

@@ -32,12 +32,15 @@ type rule struct {
 // The rules, in the order of README.md.
 var rules = []rule{
 	{"OneLife", (*checker).oneLife},
+	{"OneRun", (*checker).oneRun},
 	{"Deletions", (*checker).deletions},
 	{"Restarts", (*checker).restarts},
 	{"Incidents", (*checker).incidents},
 	{"Budget", (*checker).budget},
 	{"Holds", (*checker).holds},
+	{"Home", (*checker).home},
 	{"Fit", (*checker).fit},
+	{"Admits", (*checker).admits},
 	{"Quiet", (*checker).quiet},
 }
 
@@ -64,6 +67,25 @@ func (c *checker) oneLife(line *change) string {
 	for uid, other := range c.world.pods {
 		if r, ok := other.rank(); ok && uid != is.Metadata.UID && r == of && other.works() {
 			return fmt.Sprintf("pod %s is on node %s while pod %s of the same rank is on %s", nameOf(is), is.Spec.NodeName, nameOf(other), other.Spec.NodeName)
+		}
+	}
+	return ""
+}
+
+// oneRun: no pod of an attempt works while one of an earlier attempt of the same job does, unless the node of that one is silent.
+func (c *checker) oneRun(line *change) string {
+	is := line.podIs
+	if is == nil || !is.works() || (line.podWas != nil && line.podWas.works()) {
+		return ""
+	}
+	of, ok := is.rank()
+	if !ok || of.spare {
+		return ""
+	}
+	for _, other := range c.world.pods {
+		r, ok := other.rank()
+		if n := c.world.nodes[other.Spec.NodeName]; ok && !r.spare && r.job == of.job && r != of && other.attempt() < is.attempt() && other.works() && n != nil && n.ready() {
+			return fmt.Sprintf("pod %s is on node %s while pod %s of an earlier attempt is on %s", nameOf(is), is.Spec.NodeName, nameOf(other), other.Spec.NodeName)
 		}
 	}
 	return ""
@@ -151,11 +173,31 @@ const defaultRestarts, defaultWindow = 20, 24 * time.Hour
 // budget: no more restarts are charged within the window than the budget has.
 func (c *checker) budget(line *change) string {
 	is := line.jobIs
-	if is == nil || line.jobWas == nil || len(is.Status.Restarts.ChargedTimes) <= len(line.jobWas.Status.Restarts.ChargedTimes) {
+	if is == nil || line.jobWas == nil {
+		return ""
+	}
+	if over := c.overBudget(is.Spec.RestartPolicy, line.jobWas.Status.Restarts.ChargedTimes, is.Status.Restarts.ChargedTimes); over != "" {
+		return fmt.Sprintf("job %s %s", is.Metadata.Name, over)
+	}
+	for _, task := range is.Status.Tasks {
+		p := is.policyOf(task.Name)
+		if p == nil || p.Budget == nil {
+			continue
+		}
+		if over := c.overBudget(p, line.jobWas.chargesOf(task.Name), task.ChargedTimes); over != "" {
+			return fmt.Sprintf("task %s of job %s %s", task.Name, is.Metadata.Name, over)
+		}
+	}
+	return ""
+}
+
+// overBudget says that a charge is one too many for a policy; empty where none is.
+func (c *checker) overBudget(p *restartPolicy, before, charges []time.Time) string {
+	if len(charges) <= len(before) {
 		return ""
 	}
 	most, window := defaultRestarts, defaultWindow
-	if p := is.Spec.RestartPolicy; p != nil && p.Budget != nil {
+	if p != nil && p.Budget != nil {
 		if p.Budget.MaxRestarts != nil {
 			most = *p.Budget.MaxRestarts
 		}
@@ -164,13 +206,13 @@ func (c *checker) budget(line *change) string {
 		}
 	}
 	charged := 0
-	for _, at := range is.Status.Restarts.ChargedTimes {
+	for _, at := range charges {
 		if at.After(c.world.now.Add(-window)) {
 			charged++
 		}
 	}
 	if charged > most {
-		return fmt.Sprintf("job %s has been charged %d times within %s, and its budget is %d", is.Metadata.Name, charged, window, most)
+		return fmt.Sprintf("has been charged %d times within %s, and its budget is %d", charged, window, most)
 	}
 	return ""
 }
@@ -231,10 +273,7 @@ func keyOf(job *trainingJob) string {
 
 // fit: what the manager binds to a node fits there, beside what is there already.
 func (c *checker) fit(line *change) string {
-	if line.ObjectRef.Subresource != "binding" || !c.byManager(line) || line.podIs == nil {
-		return ""
-	}
-	n := c.world.nodes[line.podIs.Spec.NodeName]
+	_, n, _ := c.bound(line)
 	if n == nil || len(n.Status.Allocatable) == 0 {
 		return "" // the node is older than the log
 	}

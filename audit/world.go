@@ -5,30 +5,36 @@ package audit
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"time"
 )
 
 // world is what there is after a line of the log.
 type world struct {
-	now   time.Time
-	pods  map[string]*pod // by UID
-	jobs  map[string]*trainingJob
-	nodes map[string]*node // by name
+	now    time.Time
+	pods   map[string]*pod // by UID
+	jobs   map[string]*trainingJob
+	nodes  map[string]*node // by name
+	hypers map[string]*hyperNode
+	// settled is since when a node's taints are what they are.
+	settled map[string]time.Time
 	// versions are the last resource versions of what was written, by resource, namespace and name.
 	versions map[string]string
 }
 
 func newWorld() *world {
-	return &world{pods: map[string]*pod{}, jobs: map[string]*trainingJob{}, nodes: map[string]*node{}, versions: map[string]string{}}
+	return &world{
+		pods: map[string]*pod{}, jobs: map[string]*trainingJob{}, nodes: map[string]*node{}, hypers: map[string]*hyperNode{},
+		settled: map[string]time.Time{}, versions: map[string]string{},
+	}
 }
 
 // change is what a line of the log has done.
 type change struct {
 	*entry
 	// Of the object that it changed, what was and what is; nil where there was or is none.
-	podWas, podIs   *pod
-	jobWas, jobIs   *trainingJob
-	nodeWas, nodeIs *node
+	podWas, podIs *pod
+	jobWas, jobIs *trainingJob
 	// same reports whether the request changed nothing.
 	same bool
 }
@@ -37,6 +43,9 @@ type change struct {
 func (w *world) take(e *entry) (*change, error) {
 	w.now = e.StageTimestamp
 	c := &change{entry: e}
+	if len(e.ResponseObject) == 0 && e.Verb != "delete" && e.Verb != "deletecollection" && e.ObjectRef.Subresource != "binding" {
+		return c, nil // the policy of the cluster has left it out
+	}
 	var err error
 	switch e.ObjectRef.Resource {
 	case "pods":
@@ -45,6 +54,8 @@ func (w *world) take(e *entry) (*change, error) {
 		err = w.takeJob(c)
 	case "nodes":
 		err = w.takeNode(c)
+	case "hypernodes":
+		err = w.takeHyperNode(c)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("line %d: %w", e.line, err)
@@ -166,20 +177,60 @@ func isStatus(answer json.RawMessage) bool {
 	return json.Unmarshal(answer, &is) == nil && is.Kind == "Status"
 }
 
+// removed are the names of what a request removed; nil where it removes nothing.
+func removed(c *change) ([]string, error) {
+	switch c.Verb {
+	case "delete": // it is answered with a Status
+		return []string{c.ObjectRef.Name}, nil
+	case "deletecollection":
+		list := struct {
+			Items []struct {
+				Metadata metadata `json:"metadata"`
+			} `json:"items"`
+		}{}
+		err := json.Unmarshal(c.ResponseObject, &list)
+		names := make([]string, 0, len(list.Items))
+		for _, one := range list.Items {
+			names = append(names, one.Metadata.Name)
+		}
+		return names, err
+	}
+	return nil, nil
+}
+
 func (w *world) takeNode(c *change) error {
-	if c.Verb == "delete" { // it is answered with a Status
-		c.nodeWas = w.nodes[c.ObjectRef.Name]
-		delete(w.nodes, c.ObjectRef.Name)
-		return nil
+	if gone, err := removed(c); gone != nil || err != nil {
+		for _, name := range gone {
+			delete(w.nodes, name)
+		}
+		return err
 	}
 	is := &node{}
 	if err := json.Unmarshal(c.ResponseObject, is); err != nil {
 		return err
 	}
 	name := is.Metadata.Name
-	c.nodeWas = w.nodes[name]
+	was := w.nodes[name]
 	if is.Metadata.UID != "" {
-		c.nodeIs, w.nodes[name] = is, is
+		w.nodes[name] = is
+		if was == nil || !reflect.DeepEqual(was.Spec, is.Spec) {
+			w.settled[name] = w.now
+		}
 	}
+	return nil
+}
+
+func (w *world) takeHyperNode(c *change) error {
+	if gone, err := removed(c); gone != nil || err != nil {
+		for _, name := range gone {
+			delete(w.hypers, name)
+		}
+		return err
+	}
+	is := &hyperNode{}
+	if err := json.Unmarshal(c.ResponseObject, is); err != nil {
+		return err
+	}
+	w.hypers[is.Metadata.Name] = is
 	return nil
 }

@@ -23,15 +23,18 @@ func TestEveryCallGoesWrongOnce(t *testing.T) {
 						r.job(j)
 					}
 				}))
+				struck := map[string]bool{}
 				for k := 1; ; k++ {
-					calls := l.recover(r, k, f)
+					calls := l.recover(r, target{k: k}, f)
 					if t.Failed() {
 						t.Fatalf("with call %d of these: %v", k, calls)
 					}
 					if len(calls) < k {
 						t.Logf("%d calls: %v", len(calls), calls)
+						l.eachRight(calls, struck, func(right string) { l.recover(r, target{right: right}, f) })
 						break
 					}
+					struck[calls[k-1].right()] = true
 					if k > maxCalls {
 						t.Fatalf("%d calls and no end: %v", len(calls), calls)
 					}
@@ -42,12 +45,13 @@ func TestEveryCallGoesWrongOnce(t *testing.T) {
 	}
 }
 
-// recover goes through one recovery of which the k-th call breaks, and returns its calls.
-func (l *lane) recover(r recovery, k int, f fault) []call {
+// recover goes through one recovery of which a call breaks, and returns its calls.
+func (l *lane) recover(r recovery, at target, f fault) []call {
 	l.t.Helper()
 	before := l.before()
-	l.wire.arm(k, f)
-	r.strike(l, k)
+	l.wire.arm(at, f)
+	l.strikes++
+	r.strike(l, l.strikes)
 	l.recovered(before)
 	calls := l.wire.seen()
 	want := r.want
@@ -55,7 +59,7 @@ func (l *lane) recover(r recovery, k int, f fault) []call {
 	if diff := cmp.Diff(want, l.outcome(before)); diff != "" {
 		l.t.Errorf("the outcome differs (-want +got):\n%s", diff)
 	}
-	l.wire.arm(0, fault{})
+	l.wire.arm(target{}, fault{})
 	l.replay()
 	if w := l.wire.writes(); len(w) > 0 {
 		l.t.Errorf("all was done, and these were written: %v", w)

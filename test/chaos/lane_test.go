@@ -55,8 +55,12 @@ type lane struct {
 	kubelet     *kubelet
 	// elected reports whether operators have to be the leader.
 	elected bool
+	// fleet reports whether operators look after nodes, too.
+	fleet bool
 	// timeout bounds each wait.
 	timeout time.Duration
+	// strikes is how often something was broken.
+	strikes int
 }
 
 // newLane makes a pool of nodes and a namespace of the same name, and starts an operator for them.
@@ -91,7 +95,7 @@ func (l *lane) begin() {
 func (l *lane) setting() setting {
 	return setting{
 		wire: &l.wire, clock: &l.clock, namespace: l.pool.Name, pool: l.pool.NodeSelector(), log: &l.log, supervisors: l.supervisors,
-		elected: l.elected,
+		elected: l.elected, fleet: l.fleet,
 	}
 }
 

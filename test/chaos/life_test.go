@@ -24,6 +24,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/lockstep-dev/lockstep/controllers"
+	"github.com/lockstep-dev/lockstep/controllers/fleet"
 	"github.com/lockstep-dev/lockstep/controllers/supervisors"
 	"github.com/lockstep-dev/lockstep/controllers/volcano"
 	"github.com/lockstep-dev/lockstep/policies/gang"
@@ -40,10 +41,15 @@ type setting struct {
 	supervisors supervisors.Options
 	// elected reports whether it has to be the leader before it does anything.
 	elected bool
+	// fleet reports whether it looks after nodes, too.
+	fleet bool
 }
 
 // A leader that dies is missed after leaseTime, so that a test does not wait for the 15 s of cmd/manager.
 const leaseTime, renewTime, retryTime = 3 * time.Second, 2 * time.Second, 200 * time.Millisecond
+
+// volcanoVersion is that of the test cluster, by which pods are bound directly as they are by the shipped manager.
+const volcanoVersion = "v1.14.1"
 
 // life is one process of the operator.
 type life struct {
@@ -51,6 +57,8 @@ type life struct {
 	wire  *wire
 	jobs  *controllers.TrainingJobReconciler
 	holds *controllers.HoldSweeper
+	fleet *fleet.Reconciler // nil where it does not look after nodes
+	lane  string
 	dead  atomic.Bool
 	stop  context.CancelFunc
 	ended chan error
@@ -59,8 +67,8 @@ type life struct {
 // begin starts an operator, and returns once its caches are filled.
 func begin(o setting) (*life, error) {
 	ctx, stop := context.WithCancel(context.Background())
-	l := &life{clock: observed{stoppable: o.clock}, wire: o.wire, stop: stop, ended: make(chan error, 1)}
-	mgr, err := ctrl.NewManager(testCluster.RESTConfig(), manager.Options{
+	l := &life{clock: observed{stoppable: o.clock}, wire: o.wire, lane: o.namespace, stop: stop, ended: make(chan error, 1)}
+	mgr, err := ctrl.NewManager(rest.CopyConfig(managerConfig), manager.Options{
 		Scheme:                  testCluster.Client().Scheme(),
 		Logger:                  zap.New(zap.WriteTo(o.log), zap.UseDevMode(true)),
 		Cache:                   narrowed(controllers.CacheOptions(gpuResource), o.namespace, o.pool),
@@ -82,9 +90,14 @@ func begin(o setting) (*life, error) {
 	}
 	l.jobs = &controllers.TrainingJobReconciler{
 		Client: mgr.GetClient(), Live: live{mgr.GetAPIReader(), l}, Events: mgr.GetEventRecorder("lockstep"), Clock: &l.clock,
-		HoldLimits: gang.HoldLimits{Resources: []corev1.ResourceName{gpuResource}},
+		HoldLimits:    gang.HoldLimits{Resources: []corev1.ResourceName{gpuResource}},
+		DirectBinding: &controllers.DirectBinding{Version: volcanoVersion},
 	}
 	l.holds = &controllers.HoldSweeper{Client: mgr.GetClient(), Clock: o.clock}
+	if o.fleet {
+		l.fleet = &fleet.Reconciler{Client: mgr.GetClient(), Live: live{mgr.GetAPIReader(), l}, Events: mgr.GetEventRecorder("lockstep"), Clock: o.clock}
+		l.jobs.Verdicts = &l.fleet.Verdicts
+	}
 	if err := l.setUp(ctx, mgr, o.supervisors); err != nil {
 		return l, err
 	}
@@ -106,6 +119,11 @@ func (l *life) setUp(ctx context.Context, mgr ctrl.Manager, o supervisors.Option
 		l.jobs.Supervision = &controllers.Supervision{
 			Pods: volcano.Supervision{Image: "lockstep-run", Address: o.Address, ServerName: localhost},
 			Hub:  hub, Authorities: certificates.Bundle,
+		}
+	}
+	if l.fleet != nil {
+		if err := l.fleet.SetupWithManager(mgr); err != nil {
+			return err
 		}
 	}
 	if err := l.jobs.SetupWithManager(mgr, 2); err != nil {

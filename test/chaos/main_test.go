@@ -5,23 +5,33 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"testing"
 	"time"
 
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/history"
+	"github.com/lockstep-dev/lockstep/test/operator"
 )
 
 // silentFor is how long a node is silent before it is NotReady: one test waits for that, and heartbeats cost what the others need.
 const silentFor = 2 * time.Minute
 
-var testCluster *cluster.Cluster
+var (
+	testCluster *cluster.Cluster
+	// managerConfig is that of every operator. It is the shipped one's user, by whom the audit log is judged, and may do everything: each
+	// lane has its leader in a namespace of its own.
+	managerConfig *rest.Config
+)
 
 func TestMain(m *testing.M) {
 	os.Exit(runAll(m))
@@ -29,14 +39,13 @@ func TestMain(m *testing.M) {
 
 func runAll(m *testing.M) int {
 	ctrl.SetLogger(zap.New())
-	scheme := cluster.NewScheme()
-	err := v1alpha1.AddToScheme(scheme)
-	if err == nil {
-		testCluster, err = cluster.Start(context.Background(), cluster.Options{
-			Name: "chaos", Scheme: scheme, CRDs: []string{"../../config/crd"}, Progress: os.Stderr,
-			NodeMonitorGracePeriod: silentFor,
-		})
+	dir, err := os.MkdirTemp("", "lockstep-chaos-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		return 1
 	}
+	defer os.RemoveAll(dir)
+	auditLog, err := start(context.Background(), dir)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "chaos: start the cluster:", err)
 		return 1
@@ -47,9 +56,43 @@ func runAll(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
+	if err := contract.check(); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		code = 1
+	}
+	if err := auditLog.Check(); err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		code = 1
+	}
 	if err := testCluster.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "chaos: stop the cluster:", err)
 		return 1
 	}
 	return code
+}
+
+// start brings up the control plane, and returns its audit log.
+func start(ctx context.Context, dir string) (history.Log, error) {
+	options := cluster.Options{
+		Name: "chaos", Scheme: cluster.NewScheme(), CRDs: []string{"../../config/crd"}, Progress: os.Stderr, NodeMonitorGracePeriod: silentFor,
+	}
+	auditLog, err := history.Of(&options, dir, "")
+	if err != nil {
+		return auditLog, err
+	}
+	if err := v1alpha1.AddToScheme(options.Scheme); err != nil {
+		return auditLog, err
+	}
+	if testCluster, err = cluster.Start(ctx, options); err != nil {
+		return auditLog, err
+	}
+	kubeconfig, err := testCluster.KubeconfigFor(operator.User, "system:masters")
+	if err == nil {
+		managerConfig, err = clientcmd.BuildConfigFromFlags("", kubeconfig)
+	}
+	if err != nil {
+		return auditLog, errors.Join(err, testCluster.Stop())
+	}
+	managerConfig.QPS = -1
+	return auditLog, nil
 }

@@ -51,7 +51,7 @@ func TestStreamsAreCut(t *testing.T) {
 	// Each connection lives for half a second in the mean, and a recovery takes as long.
 	stop := meanwhile(300*time.Millisecond, func() { l.proxy.Cut(0.3) })
 	for range 8 {
-		l.recover(r, 0, fault{})
+		l.recover(r, target{}, fault{})
 	}
 	stop()
 	l.writesNothing()
@@ -172,7 +172,7 @@ func TestSupervisorsThatReachNoManager(t *testing.T) {
 		t.Errorf("it started %s after its container, want %s at least", after, managerTimeout)
 	}
 
-	l.wire.arm(0, fault{})
+	l.wire.arm(target{}, fault{})
 	l.proxy.Unblock()
 	l.await("all supervisors are connected", l.kubelet.connected)
 	l.idle()

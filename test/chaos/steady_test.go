@@ -47,7 +47,7 @@ func (l *lane) suspend(value bool) {
 func (l *lane) writesNothing() {
 	l.t.Helper()
 	l.restart()
-	l.wire.arm(0, fault{})
+	l.wire.arm(target{}, fault{})
 	l.idle()
 	l.replay()
 	if w := l.wire.writes(); len(w) > 0 {

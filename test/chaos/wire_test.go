@@ -19,13 +19,19 @@ type call struct {
 	verb string
 	obj  client.Object // nil for a list
 	kind string
+	sub  string // the subresource; empty for the object itself
 	name string
 	// failed reports whether it did not do what was asked for.
 	failed bool
 }
 
-func (c call) String() string { return c.verb + " " + c.kind + " " + c.name }
-func (c call) write() bool    { return c.verb != "get" && c.verb != "list" }
+func (c call) String() string {
+	if c.sub != "" {
+		return c.verb + " " + c.sub + " of " + c.kind + " " + c.name
+	}
+	return c.verb + " " + c.kind + " " + c.name
+}
+func (c call) write() bool { return c.verb != "get" && c.verb != "list" }
 
 // wire is shared by all lives of the operator in one lane.
 type wire struct {
@@ -34,27 +40,34 @@ type wire struct {
 	// last is when the last call was answered, and waiting how many are not yet.
 	last    time.Time
 	waiting int
-	// at is which of the calls breaks, from 1; 0 for none.
-	at    int
+	// at is which of the calls breaks.
+	at    target
 	fault fault
 	// broken is the call that broke, and times how often it will again.
 	broken string
 	times  int
 }
 
+// target is one of the calls to come: the k-th of them, from 1, or the first that is for a right; none where it is zero.
+type target struct {
+	k     int
+	right string
+}
+
 // fault is something that happens to a call, and the same call again until it has
 // happened to it so many times.
 type fault struct {
+	name  string
 	times int
 	// strike does with a call what is done to it: do carries it out.
 	strike func(l *life, k int, c call, do func() error) error
 }
 
-// arm starts counting from scratch, and breaks the k-th call from now on.
-func (w *wire) arm(k int, f fault) {
+// arm starts counting from scratch, and breaks one of the calls from now on.
+func (w *wire) arm(at target, f fault) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.calls, w.at, w.fault, w.broken, w.times = nil, k, f, "", f.times
+	w.calls, w.at, w.fault, w.broken, w.times = nil, at, f, "", f.times
 }
 
 // count notes a call, and says whether it breaks.
@@ -63,14 +76,14 @@ func (w *wire) count(c *call) (fault, int, bool) {
 	defer w.mu.Unlock()
 	w.calls = append(w.calls, c)
 	w.waiting++
-	if len(w.calls) == w.at {
+	if w.broken == "" && (len(w.calls) == w.at.k || (w.at.right != "" && c.right() == w.at.right)) {
 		w.broken = c.String()
 	}
 	if w.times == 0 || w.broken != c.String() {
 		return fault{}, 0, false
 	}
 	w.times--
-	return w.fault, w.at + w.times, true
+	return w.fault, len(w.calls) + w.times, true
 }
 
 // answer notes how a call ended.
@@ -121,6 +134,7 @@ func (l *life) send(c call, do func() error) error {
 		return errDead // what is dead makes no calls
 	}
 	if f, k, breaks := l.wire.count(&c); breaks {
+		contract.note(c.right(), f.name, l.lane)
 		return l.wire.answer(&c, f.strike(l, k, c, do))
 	}
 	return l.wire.answer(&c, do())
@@ -128,6 +142,13 @@ func (l *life) send(c call, do func() error) error {
 
 func about(verb string, obj client.Object) call {
 	return call{verb: verb, obj: obj, kind: reflect.TypeOf(obj).Elem().Name(), name: obj.GetName()}
+}
+
+// of is about a subresource of an object.
+func of(sub, verb string, obj client.Object) call {
+	c := about(verb, obj)
+	c.sub = sub
+	return c
 }
 
 // client wraps the writes of the manager's client.
@@ -145,11 +166,14 @@ func (l *life) client(c client.WithWatch) client.Client {
 		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 			return l.send(about("patch", obj), func() error { return c.Patch(ctx, obj, patch, opts...) })
 		},
+		SubResourceCreate: func(ctx context.Context, c client.Client, sub string, obj, with client.Object, opts ...client.SubResourceCreateOption) error {
+			return l.send(of(sub, "create", obj), func() error { return c.SubResource(sub).Create(ctx, obj, with, opts...) })
+		},
 		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
-			return l.send(about("update "+sub+" of", obj), func() error { return c.SubResource(sub).Update(ctx, obj, opts...) })
+			return l.send(of(sub, "update", obj), func() error { return c.SubResource(sub).Update(ctx, obj, opts...) })
 		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
-			return l.send(about("patch "+sub+" of", obj), func() error { return c.SubResource(sub).Patch(ctx, obj, patch, opts...) })
+			return l.send(of(sub, "patch", obj), func() error { return c.SubResource(sub).Patch(ctx, obj, patch, opts...) })
 		},
 	})
 }

@@ -40,6 +40,9 @@ rules:
 - level: Metadata
 `
 
+// auditInOneFile is for no new file before so many MB.
+const auditInOneFile = "--audit-log-maxsize=100000"
+
 // ports of the components, all on the loopback address.
 type ports struct {
 	etcd, etcdPeer, apiServer, controllerManager       int
@@ -116,10 +119,10 @@ func (p *plan) apiServer() (Command, error) {
 	}
 	if p.options.AuditLog != "" {
 		policy := p.path("audit-policy.yaml")
-		if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+		if err := os.WriteFile(policy, []byte(p.options.AuditPolicy), 0o600); err != nil {
 			return Command{}, fmt.Errorf("writing the audit policy: %w", err)
 		}
-		args = append(args, "--audit-policy-file="+policy, "--audit-log-path="+p.options.AuditLog)
+		args = append(args, "--audit-policy-file="+policy, "--audit-log-path="+p.options.AuditLog, auditInOneFile)
 	}
 	return p.command(APIServer, p.probe.ok(p.serverURL()+"/readyz"), args...), nil
 }

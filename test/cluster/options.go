@@ -39,9 +39,9 @@ type Options struct {
 	NodeMonitorGracePeriod time.Duration
 	// SchedulerConfig replaces the constant of that name.
 	SchedulerConfig string
-	// AuditLog is a file to which the API server writes one line per request that changes
-	// something.
-	AuditLog string
+	// AuditLog is a file to which the API server writes what AuditPolicy says; by default, one line
+	// per request that changes something, without the bodies.
+	AuditLog, AuditPolicy string
 	// Args are further flags by component name; a flag given here wins over ours.
 	Args map[string][]string
 
@@ -58,6 +58,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.SchedulerConfig == "" {
 		o.SchedulerConfig = SchedulerConfig
+	}
+	if o.AuditPolicy == "" {
+		o.AuditPolicy = auditPolicy
 	}
 	if o.Scheme == nil {
 		o.Scheme = NewScheme()

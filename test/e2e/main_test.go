@@ -17,6 +17,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/history"
 	"github.com/lockstep-dev/lockstep/test/operator"
 )
 
@@ -26,7 +27,7 @@ var (
 	// workDir is for what lives as long as the tests.
 	workDir string
 	// auditLog has the requests of the manager and of the agents.
-	auditLog string
+	auditLog history.Log
 )
 
 func TestMain(m *testing.M) {
@@ -52,7 +53,11 @@ func runAll(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		code = 1
 	}
-	if err := checkRights(auditLog); code == 0 && err != nil {
+	if err := checkRights(auditLog.Path); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		code = 1
+	}
+	if err := auditLog.Check(); err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		code = 1
 	}
@@ -77,16 +82,14 @@ func start(ctx context.Context) (stop func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	var audited []string
-	if audited, auditLog, err = auditFlags(dir); err != nil {
+	options := cluster.Options{
+		Name: "e2e", Scheme: scheme, CRDs: []string{"../../config/crd"}, Progress: os.Stderr,
+		NodeMonitorGracePeriod: gracePeriod(),
+	}
+	if auditLog, err = history.Of(&options, dir, auditOfRights); err != nil {
 		return nil, err
 	}
-	testCluster, err = cluster.Start(ctx, cluster.Options{
-		Name: "e2e", Scheme: scheme, CRDs: []string{"../../config/crd"}, Progress: os.Stderr,
-		Args:                   map[string][]string{cluster.APIServer: audited},
-		NodeMonitorGracePeriod: gracePeriod(),
-	})
-	if err != nil {
+	if testCluster, err = cluster.Start(ctx, options); err != nil {
 		return nil, err
 	}
 	if err := testCluster.Client().Create(ctx, healthPolicy()); err != nil {

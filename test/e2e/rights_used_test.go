@@ -10,24 +10,18 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	audit "k8s.io/apiserver/pkg/apis/audit/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/lockstep-dev/lockstep/test/operator"
 )
 
 const agentUser = "system:serviceaccount:" + agentNamespace + ":" + agentName
 
-// auditPolicy logs the answers to the requests of the two accounts, without bodies. A watch has two: when it begins and when it ends.
-const auditPolicy = `apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived]
-rules:
+// auditOfRights logs the answers to the requests of the two accounts, without bodies. A watch has two: when it begins and when it ends.
+const auditOfRights = `
 - level: Metadata
   users: ["` + operator.User + `", "` + agentUser + `"]
 - level: None
@@ -46,13 +40,6 @@ var unusedRights = map[string]string{
 	"get persistentvolumes":                       "the same",
 }
 
-// auditFlags are those of the API server.
-func auditFlags(dir string) (flags []string, log string, err error) {
-	policy := filepath.Join(dir, "audit-policy.yaml")
-	log = filepath.Join(dir, "audit.log")
-	return []string{"--audit-policy-file=" + policy, "--audit-log-path=" + log}, log, os.WriteFile(policy, []byte(auditPolicy), 0o600)
-}
-
 // checkRights compares the rights that were granted with those that were used, where all tests have run.
 func checkRights(log string) error {
 	if f := flag.Lookup("test.run"); f != nil && f.Value.String() != "" {
@@ -63,8 +50,8 @@ func checkRights(log string) error {
 		return err
 	}
 	var unused []string
-	for user, file := range map[string]string{operator.User: "../../config/rbac/role.yaml", agentUser: "../../config/agent/role.yaml"} {
-		granted, err := grantedRights(file)
+	for user, file := range map[string]string{operator.User: "config/rbac/role.yaml", agentUser: "config/agent/role.yaml"} {
+		granted, err := operator.RightsOf(file)
 		if err != nil {
 			return err
 		}
@@ -81,33 +68,6 @@ func checkRights(log string) error {
 	return nil
 }
 
-// right names a verb and what it is for, as in "patch nodes/status" or "get lockstep.dev trainingjobs".
-func right(verb, group, resource string) string {
-	return strings.Join(strings.Fields(verb+" "+group+" "+resource), " ")
-}
-
-func grantedRights(file string) ([]string, error) {
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	role := &rbacv1.ClusterRole{}
-	if err := yaml.UnmarshalStrict(raw, role); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	var out []string
-	for _, rule := range role.Rules {
-		for _, group := range rule.APIGroups {
-			for _, resource := range rule.Resources {
-				for _, verb := range rule.Verbs {
-					out = append(out, right(verb, group, resource))
-				}
-			}
-		}
-	}
-	return out, nil
-}
-
 // usedRights are those of each user.
 func usedRights(log string) (map[string]map[string]bool, error) {
 	file, err := os.Open(log)
@@ -117,7 +77,7 @@ func usedRights(log string) (map[string]map[string]bool, error) {
 	defer file.Close()
 	out := map[string]map[string]bool{operator.User: {}, agentUser: {}}
 	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
+	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
 		event := &audit.Event{}
 		if err := json.Unmarshal(lines.Bytes(), event); err != nil {
@@ -127,9 +87,9 @@ func usedRights(log string) (map[string]map[string]bool, error) {
 		if ref := event.ObjectRef; ref != nil && granted && out[event.User.Username] != nil {
 			resource := strings.TrimSuffix(ref.Resource+"/"+ref.Subresource, "/")
 			used := out[event.User.Username]
-			used[right(event.Verb, ref.APIGroup, resource)] = true
+			used[operator.Right(event.Verb, ref.APIGroup, resource)] = true
 			if event.Verb == "watch" { // which has the list in it, where the API server streams lists; clients list where it does not
-				used[right("list", ref.APIGroup, resource)] = true
+				used[operator.Right("list", ref.APIGroup, resource)] = true
 			}
 		}
 	}

@@ -102,7 +102,7 @@ func writeLimits(t *testing.T, action string, pods int) (found writeLimit) {
 // writesSince counts what the manager has asked for since then of the pool and its job, and was not refused.
 func (s *scenario) writesSince(began time.Time) map[string]int {
 	s.t.Helper()
-	file, err := os.Open(auditLog)
+	file, err := os.Open(auditLog.Path)
 	s.must(err, "open the audit log")
 	defer file.Close()
 	out := map[string]int{}

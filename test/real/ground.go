@@ -18,6 +18,7 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/images"
 	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/history"
 	"github.com/lockstep-dev/lockstep/test/operator"
 )
 
@@ -38,6 +39,8 @@ type Ground struct {
 	*cluster.Cluster
 	Nodes   cluster.Topology
 	Manager *cluster.Process
+	// History is the API server's audit log of all that was written.
+	History history.Log
 
 	dir string
 	// trainings is how many were described.
@@ -89,7 +92,11 @@ func (g *Ground) start(ctx context.Context, silence time.Duration, progress io.W
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return err
 	}
-	if g.Cluster, err = cluster.Start(ctx, cluster.Options{Name: "real", Scheme: scheme, NodeMonitorGracePeriod: silence, Progress: progress}); err != nil {
+	options := cluster.Options{Name: "real", Scheme: scheme, NodeMonitorGracePeriod: silence, Progress: progress}
+	if g.History, err = history.Of(&options, g.dir, ""); err != nil {
+		return err
+	}
+	if g.Cluster, err = cluster.Start(ctx, options); err != nil {
 		return err
 	}
 	if err := g.AddTopology(ctx, g.Nodes); err != nil {

@@ -41,6 +41,10 @@ func runAll(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "test/real:", err)
 		code = 1
 	}
+	if err := ground.History.Check(); err != nil {
+		fmt.Fprintln(os.Stderr, "test/real:", err)
+		code = 1
+	}
 	if code != 0 {
 		fmt.Fprintf(os.Stderr, "test/real: the end of the manager's log:\n%s\n", ground.Log(operator.Name))
 	}

@@ -1,0 +1,143 @@
+// Places: what a HyperNode has in it, and what a pod may be bound to.
+
+package audit
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"time"
+)
+
+// hyperNode is one of Volcano's.
+type hyperNode struct {
+	Metadata metadata `json:"metadata"`
+	Spec     struct {
+		Members []member `json:"members"`
+	} `json:"spec"`
+}
+
+type member struct {
+	Type     string `json:"type"` // Node or HyperNode
+	Selector struct {
+		ExactMatch *struct {
+			Name string `json:"name"`
+		} `json:"exactMatch"`
+		RegexMatch *struct {
+			Pattern string `json:"pattern"`
+		} `json:"regexMatch"`
+		LabelMatch *selector `json:"labelMatch"`
+	} `json:"selector"`
+}
+
+// names reports whether a member names an object by its name.
+func (m *member) names(name string) bool {
+	switch s := m.Selector; {
+	case s.ExactMatch != nil:
+		return s.ExactMatch.Name == name
+	case s.RegexMatch != nil:
+		matched, err := regexp.MatchString(s.RegexMatch.Pattern, name)
+		return err == nil && matched
+	}
+	return false
+}
+
+type selector struct {
+	MatchLabels      map[string]string `json:"matchLabels"`
+	MatchExpressions []struct {
+		Key      string   `json:"key"`
+		Operator string   `json:"operator"`
+		Values   []string `json:"values"`
+	} `json:"matchExpressions"`
+}
+
+// selects reports whether labels are what a selector asks for.
+func (s *selector) selects(labels map[string]string) bool {
+	for key, value := range s.MatchLabels {
+		if labels[key] != value {
+			return false
+		}
+	}
+	for _, e := range s.MatchExpressions {
+		value, there := labels[e.Key]
+		holds := map[string]bool{
+			"In": there && slices.Contains(e.Values, value), "NotIn": !slices.Contains(e.Values, value), "Exists": there, "DoesNotExist": !there,
+		}
+		if !holds[e.Operator] {
+			return false
+		}
+	}
+	return true
+}
+
+// maxDepth is how many tiers are looked through: HyperNodes may name each other in a ring.
+const maxDepth = 10
+
+// holds reports whether a node is in a HyperNode, at any depth.
+func (w *world) holds(name string, n *node, depth int) bool {
+	h := w.hypers[name]
+	if h == nil || depth > maxDepth {
+		return false
+	}
+	for i := range h.Spec.Members {
+		m := &h.Spec.Members[i]
+		switch by := m.Selector.LabelMatch; {
+		case m.Type == "HyperNode":
+			if slices.ContainsFunc(slices.Collect(maps.Keys(w.hypers)), func(below string) bool { return m.names(below) && w.holds(below, n, depth+1) }) {
+				return true
+			}
+		case m.names(n.Metadata.Name) || by != nil && by.selects(n.Metadata.Labels):
+			return true
+		}
+	}
+	return false
+}
+
+// home: what the manager binds is at home, and not on a node that its job excludes.
+func (c *checker) home(line *change) string {
+	p, n, job := c.bound(line)
+	if n == nil || job == nil {
+		return ""
+	}
+	for _, e := range job.Status.ExcludedNodes {
+		if e.Name == n.Metadata.Name && c.world.now.Before(e.Until) {
+			return fmt.Sprintf("the manager binds pod %s to node %s, which its job excludes until %s", nameOf(p), e.Name, e.Until.UTC().Format(time.RFC3339))
+		}
+	}
+	if home := job.Status.Placement.HyperNode; c.world.hypers[home] != nil && !c.world.holds(home, n, 0) {
+		return fmt.Sprintf("the manager binds pod %s to node %s, which is not in its job's home %s", nameOf(p), n.Metadata.Name, home)
+	}
+	return ""
+}
+
+// settledFor is how long a node has to have its taints before a binding that does not look at them is wrong: two requests that cross
+// each other are nobody's fault.
+const settledFor = time.Second
+
+// admits: the manager binds nothing to a node that is cordoned or has a taint that the pod does not tolerate.
+func (c *checker) admits(line *change) string {
+	p, n, _ := c.bound(line)
+	if n == nil || c.world.now.Sub(c.world.settled[n.Metadata.Name]) < settledFor {
+		return ""
+	}
+	if n.Spec.Unschedulable {
+		return fmt.Sprintf("the manager binds pod %s to node %s, which is cordoned", nameOf(p), n.Metadata.Name)
+	}
+	for _, t := range n.Spec.Taints {
+		if t.Effect == "PreferNoSchedule" || slices.ContainsFunc(p.Spec.Tolerations, func(one toleration) bool { return one.covers(t) }) {
+			continue
+		}
+		return fmt.Sprintf("the manager binds pod %s to node %s, and it does not tolerate the taint %s=%s:%s", nameOf(p), n.Metadata.Name, t.Key, t.Value, t.Effect)
+	}
+	return ""
+}
+
+// bound is a pod that the manager binds with a line, its node and its job; nil where there is none, or it is older than the log.
+func (c *checker) bound(line *change) (*pod, *node, *trainingJob) {
+	if line.ObjectRef.Subresource != "binding" || !c.byManager(line) || line.podIs == nil {
+		return nil, nil, nil
+	}
+	of, _ := line.podIs.rank()
+	return line.podIs, c.world.nodes[line.podIs.Spec.NodeName], c.world.jobs[of.job]
+}
