@@ -44,6 +44,9 @@ var contract = disturbed{faults: map[string]map[string]bool{}, lanes: map[string
 
 // note notes a call that a fault strikes in a lane.
 func (d *disturbed) note(right, fault, lane string) {
+	if right == "" {
+		return // a read
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.faults[right] == nil {
