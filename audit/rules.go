@@ -54,14 +54,23 @@ const (
 // byManager reports whether the manager has made a request.
 func (c *checker) byManager(line *change) bool { return line.User.Username == c.manager }
 
-// oneLife: no rank has two pods that have a node and have not ended.
-func (c *checker) oneLife(line *change) string {
+// begins returns the pod of a rank that has a node from this line on, and may run there; nil where there is none.
+func begins(line *change) (*pod, rank) {
 	is := line.podIs
 	if is == nil || !is.works() || (line.podWas != nil && line.podWas.works()) {
-		return ""
+		return nil, rank{}
 	}
 	of, ok := is.rank()
 	if !ok {
+		return nil, rank{}
+	}
+	return is, of
+}
+
+// oneLife: no rank has two pods that have a node and have not ended.
+func (c *checker) oneLife(line *change) string {
+	is, of := begins(line)
+	if is == nil {
 		return ""
 	}
 	for uid, other := range c.world.pods {
@@ -74,17 +83,14 @@ func (c *checker) oneLife(line *change) string {
 
 // oneRun: no pod of an attempt works while one of an earlier attempt of the same job does, unless the node of that one is silent.
 func (c *checker) oneRun(line *change) string {
-	is := line.podIs
-	if is == nil || !is.works() || (line.podWas != nil && line.podWas.works()) {
-		return ""
-	}
-	of, ok := is.rank()
-	if !ok || of.spare {
+	is, of := begins(line)
+	if is == nil || of.spare {
 		return ""
 	}
 	for _, other := range c.world.pods {
 		r, ok := other.rank()
-		if n := c.world.nodes[other.Spec.NodeName]; ok && !r.spare && r.job == of.job && r != of && other.attempt() < is.attempt() && other.works() && n != nil && n.ready() {
+		earlier := ok && !r.spare && r.job == of.job && r != of && other.attempt() < is.attempt() && other.works()
+		if n := c.world.nodes[other.Spec.NodeName]; earlier && n != nil && n.ready() {
 			return fmt.Sprintf("pod %s is on node %s while pod %s of an earlier attempt is on %s", nameOf(is), is.Spec.NodeName, nameOf(other), other.Spec.NodeName)
 		}
 	}
