@@ -370,11 +370,13 @@ func TestWhatALogHasShown(t *testing.T) {
 
 func TestBadLogs(t *testing.T) {
 	whole := newHistory(t).job()
+	ofAnother := strings.ReplaceAll(strings.Join(whole.lines, "\n"), manager, "system:serviceaccount:ours:manager")
 	withoutBodies := strings.NewReplacer(`"responseObject"`, `"not"`).Replace(strings.Join(whole.lines, "\n"))
 	tests := map[string]struct{ log, err string }{
 		"empty":              {"", ""},
 		"not a log":          {"hello\n", "line 1 is no event of an audit log"},
 		"without objects":    {withoutBodies, "level RequestResponse"},
+		"of another user":    {ofAnother, "no request in the log is the manager's"},
 		"cut off at its end": {strings.Join(whole.lines, "\n") + "\n" + `{"stage":`, ""},
 		"broken within":      {whole.lines[0] + "\n{\n" + whole.lines[1] + "\n", "line 2 is no event of an audit log"},
 	}

@@ -3,6 +3,7 @@
 package audit
 
 import (
+	"fmt"
 	"io"
 	"time"
 )
@@ -54,8 +55,8 @@ type checker struct {
 	told, seenKeys map[string]bool
 }
 
-// Check plays the audit log of an API server, and reports what does not hold. It returns an error where the log cannot be read, or
-// has no objects.
+// Check plays the audit log of an API server, and reports what does not hold. It returns an error where the log cannot be read,
+// has no objects, or has TrainingJobs and no request of the manager.
 func Check(log io.Reader, o Options) (*Report, error) {
 	if o.Manager == "" {
 		o.Manager = defaultManager
@@ -90,6 +91,9 @@ func Check(log io.Reader, o Options) (*Report, error) {
 		}
 	}
 	report.Jobs, report.Pods = len(c.seenKeys), len(pods)
+	if report.Jobs > 0 && report.ByManager == 0 {
+		return nil, fmt.Errorf("no request in the log is the manager's, %s: give its user name with --manager; each line of the log has one as user.username", o.Manager)
+	}
 	return report, nil
 }
 

@@ -62,7 +62,12 @@ func (f *upFlags) parse(flags *flag.FlagSet, args []string) error {
 	flags.StringVar(&f.preset, "preset", "", "gb300-nvl72: racks of 18 nodes with 4 GPUs each")
 	flags.Var(&f.crds, "crd", "a file or folder of CRDs to install; may be repeated")
 	flags.DurationVar(&f.options.NodeMonitorGracePeriod, "node-monitor-grace-period", 0, "how long a silent node stays Ready (default 8s)")
-	flags.StringVar(&f.options.AuditLog, "audit-log", "", "a file for one line per changing request")
+	flags.StringVar(&f.options.AuditLog, "audit-log", "", "a file for one line per changing request, or for what --audit-policy asks for")
+	flags.Func("audit-policy", "a `file` with the policy of the audit log, such as config/audit/policy.yaml", func(file string) error {
+		policy, err := os.ReadFile(file)
+		f.options.AuditPolicy = string(policy)
+		return err
+	})
 	flags.BoolVar(&f.options.Keep, "keep", false, "keep data and logs when the cluster stops")
 	if err := flags.Parse(args); err != nil {
 		return err
