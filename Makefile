@@ -207,7 +207,7 @@ node-binaries: prereqs
 test-real: prereqs prereqs-real cluster-binaries node-binaries ## as root: run real gangs on real kubelets, and break them; 25 minutes
 	go test -count=1 -v -timeout=$(REAL_TIMEOUT) -skip '$(REAL_SKIP)' ./test/real -recoveries=$(RECOVERIES)
 	go test -count=1 -v ./test/workloads/torchrun # the documented commands, by the torch that prereqs-real installs
-	go test -count=1 -v -timeout=$(REAL_TIMEOUT) -run '$(INSTALLATIONS)' ./test/real/install # install, upgrade, downgrade and uninstall by the commands of config/README.md
+	go test -count=1 -v -timeout=$(REAL_TIMEOUT) -run '$(INSTALLATIONS)' ./test/real/install # install, upgrade, downgrade and uninstall by the commands of docs/operators.md
 
 .PHONY: test-full
 test-full: RECOVERIES = 10
@@ -279,7 +279,7 @@ chart: $(HELM) ## pack the Helm chart into bin
 .PHONY: prereqs-images
 prereqs-images: prereqs-kubectl
 	@[[ "$(origin IMG) $(origin AGENT_IMG)" != *file* ]] || \
-	  { echo "set IMG and AGENT_IMG to the images in your registry: config/README.md says how they are built" >&2; exit 1; }
+	  { echo "set IMG and AGENT_IMG to the images in your registry: docs/operators.md says how they are built" >&2; exit 1; }
 	@[[ "$(origin SUPERVISOR_IMG)" != file || "$$($(KUBECTL) kustomize $(CONFIG))" != *--supervisor-image=lockstep-run:dev* ]] || \
 	  { echo "set SUPERVISOR_IMG to the image of lockstep-run in your registry: $(CONFIG) turns supervisors on" >&2; exit 1; }
 

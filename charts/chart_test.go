@@ -208,7 +208,7 @@ func TestBadValuesAreRefused(t *testing.T) {
 	}
 }
 
-// config/README.md shows a folder that adds the server of supervisors to another one than config/default.
+// docs/operators.md shows a folder that adds the server of supervisors to another one than config/default.
 func TestTheFolderOfThePage(t *testing.T) {
 	dir := t.TempDir()
 	root, err := filepath.Abs("..")
@@ -218,7 +218,7 @@ func TestTheFolderOfThePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	read(t, "../config/README.md", func(page []byte) error {
+	read(t, "../docs/operators.md", func(page []byte) error {
 		_, shown, _ := strings.Cut(string(page), "```yaml\n# mine/kustomization.yaml\n")
 		shown, _, _ = strings.Cut(shown, "```")
 		return os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(strings.ReplaceAll(shown, "../config", filepath.Join(root, "config"))), 0o600)

@@ -54,7 +54,7 @@ var programs = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// checkpointRequest is the body of a request; api/README.md documents it.
+// checkpointRequest is the body of a request; docs/researchers.md documents it.
 type checkpointRequest struct {
 	ID        string             `json:"id"`
 	Namespace string             `json:"namespace"`

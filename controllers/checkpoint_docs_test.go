@@ -1,4 +1,4 @@
-// The program that api/README.md shows is run, and asked as the manager asks.
+// The program that docs/researchers.md shows is run, and asked as the manager asks.
 
 package controllers
 
@@ -16,14 +16,15 @@ import (
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
-// block is the first block of a language in a page.
+// block is the first block of a language in a page, below the heading of the handshake.
 func block(t *testing.T, page, language string) string {
 	t.Helper()
 	raw, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, after, opened := strings.Cut(string(raw), "\n```"+language+"\n")
+	_, section, _ := strings.Cut(string(raw), "\n## Checkpoint handshake\n")
+	_, after, opened := strings.Cut(section, "\n```"+language+"\n")
 	text, _, closed := strings.Cut(after, "```")
 	if !opened || !closed {
 		t.Fatalf("%s has no block of %s", page, language)
@@ -36,7 +37,7 @@ func TestDocumentedCheckpointIsThatOfTheSample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := block(t, "../api/README.md", "yaml"); !strings.Contains(string(sample), text) {
+	if text := block(t, "../docs/researchers.md", "yaml"); !strings.Contains(string(sample), text) {
 		t.Errorf("not in the sample:\n%s", text)
 	}
 }
@@ -56,12 +57,12 @@ def save(step):
 func TestDocumentedProgramSavesWhenItIsAsked(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
-		t.Skip("needs python3, to run the program of api/README.md")
+		t.Skip("needs python3, to run the program of docs/researchers.md")
 	}
 	port := reservePort(t)
 	file := t.TempDir() + "/checkpoint"
 	ctx, stop := context.WithCancel(t.Context())
-	cmd := exec.CommandContext(ctx, python, "-c", training+block(t, "../api/README.md", "python"), file)
+	cmd := exec.CommandContext(ctx, python, "-c", training+block(t, "../docs/researchers.md", "python"), file)
 	cmd.Env = append(os.Environ(), "CHECKPOINT_PORT="+strconv.Itoa(port))
 	var said strings.Builder
 	cmd.Stderr = &said

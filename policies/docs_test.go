@@ -1,4 +1,4 @@
-// The default that README.md writes out is the default.
+// The default that docs/policies.md writes out is the default.
 
 package policies
 
@@ -15,34 +15,37 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
+// page is the users' page about restart policies.
+const page = "../docs/policies.md"
+
 func TestDocumentedDefault(t *testing.T) {
-	raw, err := os.ReadFile("README.md")
+	raw, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, after, found := strings.Cut(string(raw), "```yaml\n")
 	block, _, closed := strings.Cut(after, "```")
 	if !found || !closed {
-		t.Fatal("README.md has no yaml block")
+		t.Fatal("the page has no yaml block")
 	}
 	documented := v1alpha1.RestartPolicy{}
 	if err := yaml.UnmarshalStrict([]byte(block), &documented); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(rules.DefaultRules(false), documented.Rules); diff != "" {
-		t.Errorf("rules (-code +README):\n%s", diff)
+		t.Errorf("rules (-code +page):\n%s", diff)
 	}
 	job := &v1alpha1.TrainingJob{}
 	byDefault := *rules.Policies(job)[""]
 	job.Spec.RestartPolicy = &documented
 	if diff := cmp.Diff(byDefault, *rules.Policies(job)[""], cmp.AllowUnexported(rules.Policy{}), cmp.Comparer(func(a, b time.Duration) bool { return a == b })); diff != "" {
-		t.Errorf("figures (-code +README):\n%s", diff)
+		t.Errorf("figures (-code +page):\n%s", diff)
 	}
 }
 
-// Each worked example of README.md is a part of the sample that it names, to the letter.
+// Each worked example of the page is a part of the sample that it names, to the letter.
 func TestWorkedExamples(t *testing.T) {
-	raw, err := os.ReadFile("README.md")
+	raw, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,20 +67,20 @@ func TestWorkedExamples(t *testing.T) {
 
 // The rule of jobs with a supervisor stands in a block of its own.
 func TestDocumentedDefaultWithASupervisor(t *testing.T) {
-	raw, err := os.ReadFile("README.md")
+	raw, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, after, found := strings.Cut(string(raw), "```yaml\n- name: program-fails")
 	block, _, closed := strings.Cut("- name: program-fails"+after, "```")
 	if !found || !closed {
-		t.Fatal("README.md has no block of the rule program-fails")
+		t.Fatal("the page has no block of the rule program-fails")
 	}
 	var documented []v1alpha1.Rule
 	if err := yaml.UnmarshalStrict([]byte(block), &documented); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(rules.DefaultRules(true)[:1], documented); diff != "" {
-		t.Errorf("rules (-code +README):\n%s", diff)
+		t.Errorf("rules (-code +page):\n%s", diff)
 	}
 }

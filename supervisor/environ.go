@@ -8,7 +8,7 @@ import (
 	"github.com/lockstep-dev/lockstep/supervisor/epoch"
 )
 
-// The contract with the program that changes with the epoch; api/README.md documents it.
+// The contract with the program that changes with the epoch; docs/researchers.md documents it.
 const (
 	envEpoch         = "LOCKSTEP_EPOCH"
 	envResume        = "LOCKSTEP_RESUME"

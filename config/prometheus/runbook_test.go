@@ -1,8 +1,9 @@
-// Whoever is woken by an alert knows what to do, and where to read on.
+// Each alert says what to do, and has a section of docs/runbooks.md.
 
 package prometheus
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -26,6 +27,9 @@ func TestAlertsOfLockstepSayWhatToDo(t *testing.T) {
 			}
 		}
 		page, anchor, _ := strings.Cut(strings.TrimPrefix(r.Annotations["runbook_url"], repository), "#")
+		if page != "docs/runbooks.md" || anchor != strings.ToLower(r.Alert) {
+			t.Errorf("%s: its runbook is %s", r.Alert, r.Annotations["runbook_url"])
+		}
 		if !hasHeading(t, page, anchor) {
 			t.Errorf("%s: no heading of %s is #%s", r.Alert, page, anchor)
 		}
@@ -47,16 +51,19 @@ func hasHeading(t *testing.T, page, anchor string) bool {
 	return false
 }
 
-// README.md lists every alert.
-func TestThePageListsTheAlerts(t *testing.T) {
-	page, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range files {
+// The runbooks have a section for each alert about Lockstep, and README.md lists those about GPUs.
+func TestThePagesListTheAlerts(t *testing.T) {
+	for name, listed := range map[string]struct{ page, format string }{
+		"gpu.yaml":      {"README.md", "`%s`"},
+		"lockstep.yaml": {"../../docs/runbooks.md", "### %s\n"},
+	} {
+		page, err := os.ReadFile(listed.page)
+		if err != nil {
+			t.Fatal(err)
+		}
 		rulesOf(t, name).each(func(r *rule) {
-			if r.Alert != "" && !strings.Contains(string(page), "`"+r.Alert+"`") {
-				t.Errorf("README.md does not name %s", r.Alert)
+			if r.Alert != "" && !strings.Contains(string(page), fmt.Sprintf(listed.format, r.Alert)) {
+				t.Errorf("%s does not list %s", listed.page, r.Alert)
 			}
 		})
 	}

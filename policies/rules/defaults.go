@@ -1,4 +1,4 @@
-// The default restart policy, which is also written out in policies/README.md.
+// The default restart policy, which is also written out in docs/policies.md.
 
 package rules
 

@@ -13,12 +13,12 @@ func TestDocumentedSchedulerConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	documented, err := os.ReadFile("../../config/README.md")
+	documented, err := os.ReadFile("../../docs/operators.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, conf, found := strings.Cut(string(tested), "\nactions:")
 	if !found || !strings.Contains(string(documented), "```yaml\nactions:"+conf+"```") {
-		t.Error("config/README.md shows another configuration than scheduler.yaml")
+		t.Error("docs/operators.md shows another configuration than scheduler.yaml")
 	}
 }

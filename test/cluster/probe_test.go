@@ -29,7 +29,7 @@ func TestAStartWaitsUntilTheClusterTakesWork(t *testing.T) {
 	}
 }
 
-// This test pins a defect of Volcano 1.14.1 that config/README.md tells users of. When it fails for a
+// This test pins a defect of Volcano 1.14.1 that docs/operators.md tells users of. When it fails for a
 // newer version, that passage and syncJob can go.
 func TestVolcanoForgetsAJobWhosePodGroupItFirstSeesInqueue(t *testing.T) {
 	topology := pool(t, Topology{Name: "forgotten", Racks: 1, NodesPerRack: 2, GPUsPerNode: 8})

@@ -24,7 +24,7 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
-// request is what a program is sent, as api/README.md documents it.
+// request is what a program is sent, as docs/researchers.md documents it.
 type request struct {
 	ID, Namespace, Job, Pod, Reason, Signal, Deadline string
 	Incident                                          int32

@@ -50,7 +50,7 @@ func TestCommands(t *testing.T) {
 
 // The chart's page is packed with the chart, so it has the commands of the page that a test follows.
 func TestTheChartIsUninstalledAsThePageSays(t *testing.T) {
-	page, err := os.ReadFile("../../config/README.md")
+	page, err := os.ReadFile("../../docs/operators.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestTheChartIsUninstalledAsThePageSays(t *testing.T) {
 		want += commands
 	}
 	if !strings.Contains(string(chart), want) {
-		t.Errorf("charts/lockstep/README.md does not have these commands of config/README.md:\n%s", want)
+		t.Errorf("charts/lockstep/README.md does not have these commands of docs/operators.md:\n%s", want)
 	}
 }
 

@@ -1,5 +1,5 @@
 // Command recording starts a control plane, runs the commands of a new user in a shell, and writes them with what they print into a
-// page: -session=plugin is a job that runs, loses a node, is explained and gets a better policy; -session=week goes from the installation
+// page: -session=plugin is a job that runs and loses a node; -session=week goes from the installation
 // to the first alert. It fails where a command does.
 package main
 

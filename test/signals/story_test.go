@@ -102,7 +102,7 @@ func (n *node) recover(r *health.Row) string {
 	n.now = n.now.Add(11 * time.Minute)
 	n.polls(5)
 	has("after a boot", false)
-	return "a boot, or a load of the driver"
+	return "recovery"
 }
 
 // window is how long an increase is remembered.

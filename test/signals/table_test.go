@@ -7,7 +7,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -143,7 +145,7 @@ func checkPage(t *testing.T, page []outcome) {
 	if !begun || !ended {
 		t.Fatal("README.md has no place for the table")
 	}
-	want := before + tableBegin + tableOf(page) + tableEnd + after
+	want := before + tableBegin + tableOf(t, page) + tableEnd + after
 	switch {
 	case *update && !t.Failed():
 		if err := os.WriteFile("README.md", []byte(want), 0o644); err != nil {
@@ -154,16 +156,30 @@ func checkPage(t *testing.T, page []outcome) {
 	}
 }
 
-func tableOf(page []outcome) string {
+// tableOf is the table of the page, after the one of what the faults of each state lead to: all faults of a state lead to the same.
+func tableOf(t *testing.T, page []outcome) string {
+	t.Helper()
+	reactions := map[string]string{}
 	var b strings.Builder
-	b.WriteString("| id | injected | state | signal | entity | polls | event | action | cleared by |\n")
-	b.WriteString("| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	b.WriteString("| id | injected | state | signal | entity | polls | cleared by |\n")
+	b.WriteString("| --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, o := range page {
 		polls := ""
 		if o.polls > 0 {
 			polls = fmt.Sprint(o.polls)
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | `%s` | %s | %s | %s | %s | %s |\n", o.id, o.injected, o.state, o.signal, o.entity, polls, o.event, o.action, o.cleared)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | `%s` | %s | %s | %s |\n", o.id, o.injected, o.state, o.signal, o.entity, polls, o.cleared)
+		state, _, _ := strings.Cut(o.state, ";")
+		reaction := fmt.Sprintf("| %s | %s |", o.event, o.action)
+		if before, known := reactions[state]; known && before != reaction {
+			t.Errorf("%s: %s, and other rows that are %s lead to %s", o.id, reaction, state, before)
+		}
+		reactions[state] = reaction
 	}
-	return b.String()
+	var states strings.Builder
+	states.WriteString("| state | event | action |\n| --- | --- | --- |\n")
+	for _, state := range slices.Sorted(maps.Keys(reactions)) {
+		fmt.Fprintf(&states, "| %s %s\n", state, reactions[state])
+	}
+	return states.String() + "\n" + b.String()
 }

@@ -3,7 +3,7 @@
 //
 // The engine is a black box. The simulation hands it a gang.Observation, asks policies.Decide and
 // policies.PlanFor, and carries the plan out. The checks judge by the simulated world, by the status, and by what
-// README.md of policies documents; they call nothing of the engine.
+// docs/policies.md documents; they call nothing of the engine.
 //
 // A history is a function of its seed.
 package simulation

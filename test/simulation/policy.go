@@ -11,7 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
-// policy is the restart policy of a task, or of the job, as policies/README.md documents it.
+// policy is the restart policy of a task, or of the job, as docs/policies.md documents it.
 type policy struct {
 	rules            []v1alpha1.Rule
 	budgetOf         string // the task that the budget is of; empty for the job's
@@ -79,7 +79,7 @@ func ruleOf(job *v1alpha1.TrainingJob, inc *v1alpha1.Incident) v1alpha1.Rule {
 	return p.rule(inc.Rule)
 }
 
-// defaultRules are those of policies/README.md.
+// defaultRules are those of docs/policies.md.
 func defaultRules() []v1alpha1.Rule {
 	rule := func(name string, steps []v1alpha1.Step, events ...v1alpha1.EventType) v1alpha1.Rule {
 		return v1alpha1.Rule{Name: name, Match: v1alpha1.Match{Events: events}, Steps: steps}

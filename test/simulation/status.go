@@ -16,7 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
-// What a status says, read as its API comments and policies/README.md document it.
+// What a status says, read as its API comments and docs/policies.md document it.
 
 func isTrue(s *v1alpha1.TrainingJobStatus, condition string) bool {
 	return meta.IsStatusConditionTrue(s.Conditions, condition)

@@ -2,7 +2,7 @@
 # API reference
 
 Every field of the group `lockstep.dev`, from the Go types in [v1alpha1](v1alpha1): `make manifests` writes this page. What the fields are for
-is told in [the guide to the API](README.md), in [restart policies](../policies/README.md) and in [health](../health/README.md).
+is told in [the guide to the API](README.md), in [restart policies](../docs/policies.md) and in [health](../health/README.md).
 
 A field is optional unless it says *required*. A default is what the API server fills in; where a description names one, it applies
 although the field stays empty. The rules of a type are checked when an object is created or changed, and are told in the words of the

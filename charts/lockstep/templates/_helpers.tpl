@@ -4,7 +4,7 @@ a name without a registry is one of docker.io, where anybody may have registered
 */}}
 {{- define "lockstep.image" -}}
 {{- $image := (index .root.Values .program).image -}}
-{{- $message := printf "set %s.image.repository to the repository in your registry that has the image: config/README.md says how it is built" .program -}}
+{{- $message := printf "set %s.image.repository to the repository in your registry that has the image: docs/operators.md says how it is built" .program -}}
 {{- $repository := required $message $image.repository -}}
 {{- if $image.digest -}}
 {{ $repository }}@{{ $image.digest }}

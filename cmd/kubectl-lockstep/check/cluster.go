@@ -125,7 +125,7 @@ func reads(c *Cluster) (string, []Finding) {
 	if len(unknown) > 0 {
 		out = append(out, Finding{
 			Severity: Problem, Subject: "CRDs", What: "The API server does not know " + strings.Join(unknown, ", ") + ".",
-			Fix: "Install Volcano and Lockstep, whichever is missing: config/README.md says how.",
+			Fix: "Install Volcano and Lockstep, whichever is missing: docs/operators.md says how.",
 		})
 	}
 	return "what the checks need", out

@@ -13,8 +13,8 @@ import (
 
 // What to do about Lockstep's CRDs. They come with the manager: Helm takes none over that kubectl apply has created.
 const (
-	installLockstep = "Install Lockstep: config/README.md says how, with Helm or with kubectl. Either brings the CRDs."
-	alignLockstep   = "Use the plugin of the manager's version. If that finds a difference, too, install the manager's version again (config/README.md): that brings the CRDs up to date."
+	installLockstep = "Install Lockstep: docs/operators.md says how, with Helm or with kubectl. Either brings the CRDs."
+	alignLockstep   = "Use the plugin of the manager's version. If that finds a difference, too, install the manager's version again (docs/operators.md): that brings the CRDs up to date."
 )
 
 // shippedCRDs are the CRDs that this plugin was built with.

@@ -57,7 +57,7 @@ func manager(c *Cluster) (string, []Finding) {
 
 // unseenManager says what it means that neither a Deployment nor a lease shows a manager. Every manager makes the HealthPolicy.
 func (c *Cluster) unseenManager() Finding {
-	f := Finding{Severity: Problem, Subject: "Manager", Fix: "Install the manager: config/README.md says how.", Command: "make install IMG=<manager> AGENT_IMG=<health agent>"}
+	f := Finding{Severity: Problem, Subject: "Manager", Fix: "Install the manager: docs/operators.md says how.", Command: "make install IMG=<manager> AGENT_IMG=<health agent>"}
 	if len(c.HealthPolicies.Items) == 0 {
 		f.What = "No manager has ever run here: there is no Deployment of it, no lease and no HealthPolicy."
 		return f

@@ -73,14 +73,14 @@ func (c *Cluster) configMap(d *appsv1.Deployment, name types.NamespacedName) []F
 		return []Finding{{
 			Severity: Problem, Subject: "Deployment/" + d.Namespace + "/" + d.Name,
 			What: "It has no flag --scheduler-conf, so that the scheduler runs with its default, which knows no HyperNodes.",
-			Fix:  "Give it the flag, with the path of the configuration that config/README.md has.",
+			Fix:  "Give it the flag, with the path of the configuration that docs/operators.md has.",
 		}}
 	}
 	m, ok := c.ConfigMaps[name]
 	if !ok {
 		return []Finding{{
 			Severity: Problem, Subject: subject, What: "It does not exist, and Volcano's scheduler mounts it.",
-			Fix: "Create it with the configuration that config/README.md has.",
+			Fix: "Create it with the configuration that docs/operators.md has.",
 		}}
 	}
 	return inConfigMap(subject, &m, path.Base(file))
@@ -92,7 +92,7 @@ func inConfigMap(subject string, m *corev1.ConfigMap, key string) []Finding {
 		return []Finding{{
 			Severity: Problem, Subject: subject,
 			What: "It has no key " + key + ", which Volcano's scheduler reads: it runs with its default, which knows no HyperNodes.",
-			Fix:  "Add the key, with the configuration that config/README.md has.",
+			Fix:  "Add the key, with the configuration that docs/operators.md has.",
 		}}
 	}
 	conf := &schedulerConf{}
@@ -100,7 +100,7 @@ func inConfigMap(subject string, m *corev1.ConfigMap, key string) []Finding {
 		return []Finding{{
 			Severity: Problem, Subject: subject,
 			What: fmt.Sprintf("%s is no valid YAML, and the scheduler ignores it: %v.", key, err),
-			Fix:  "Mend it. config/README.md has the configuration that Lockstep needs.",
+			Fix:  "Fix it. docs/operators.md has the configuration that Lockstep needs.",
 		}}
 	}
 	out := conf.findings()

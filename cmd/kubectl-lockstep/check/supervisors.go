@@ -35,7 +35,7 @@ type Supervision struct {
 }
 
 // howToServe says how a manager is made to take supervisors.
-const howToServe = "Set supervisors.enabled=true and supervisors.image.repository in the chart's values, or run `make install CONFIG=config/supervisors` with SUPERVISOR_IMG. config/README.md says more."
+const howToServe = "Set supervisors.enabled=true and supervisors.image.repository in the chart's values, or run `make install CONFIG=config/supervisors` with SUPERVISOR_IMG. docs/operators.md says more."
 
 // supervision looks at each manager that takes supervisors, and for one where jobs need it.
 func supervision(c *Cluster) (string, []Finding) {

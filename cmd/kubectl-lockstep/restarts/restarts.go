@@ -132,7 +132,7 @@ func Stage(job *v1alpha1.TrainingJob, inc *v1alpha1.Incident, now time.Time) str
 	return state
 }
 
-// leastAway is how long a job stays away at least from a HyperNode that it has left: policies/README.md.
+// leastAway is how long a job stays away at least from a HyperNode that it has left: docs/policies.md.
 const leastAway = 10 * time.Minute
 
 // StaysAway is how long a job stays away from a HyperNode that it leaves.

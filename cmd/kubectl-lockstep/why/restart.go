@@ -67,7 +67,7 @@ func (s *Snapshot) tellAttempt(sub Subject) []Fact {
 		sub.Attempt, s.Job.Status.Attempt, gang.PodName(s.Job, s.Job.Status.Attempt, sub.Rank))
 }
 
-// becauseOf are the reasons of restarts by no step, in the words of policies/README.md.
+// becauseOf are the reasons of restarts by no step, in the words of docs/policies.md.
 var becauseOf = map[v1alpha1.RestartReason]string{
 	v1alpha1.RestartPodGone:        "its pod was gone already, alone or with its node: Lockstep deleted nothing",
 	v1alpha1.RestartJoinedIncident: "it failed, or somebody deleted its pod, when an incident had restarted others already",

@@ -155,7 +155,7 @@ func places() []panel {
 			title: "Checkpoints on request, by outcome", unit: units.Short, form: bars,
 			shows:     "Requests for a checkpoint before a pod is moved, by how they ended.",
 			good:      "Saved.",
-			otherwise: "Refused, TimedOut or Unreachable: the program was moved without a checkpoint. api/README.md says what its endpoint has to answer.",
+			otherwise: "Refused, TimedOut or Unreachable: the program was moved without a checkpoint. docs/researchers.md says what its endpoint has to answer.",
 			queries:   []query{{inQueue(`sum by (outcome) (increase(lockstep_checkpoints_total{SELECTED}[$__rate_interval])) > 0`), "{{outcome}}"}},
 		},
 		{

@@ -1,4 +1,4 @@
-// Package install installs Lockstep on real kubelets as config/README.md says, by the commands of that page: from archives that make
+// Package install installs Lockstep on real kubelets as docs/operators.md says, by the commands of that page: from archives that make
 // archives wrote, upgrades and downgrades it while jobs recover, and uninstalls it.
 package install
 
@@ -50,7 +50,7 @@ func start(ctx context.Context) (s *site, err error) {
 	if s.root, err = cluster.RepositoryRoot(); err != nil {
 		return nil, err
 	}
-	content, err := os.ReadFile(filepath.Join(s.root, "config", "README.md"))
+	content, err := os.ReadFile(filepath.Join(s.root, "docs", "operators.md"))
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +209,7 @@ func (s *site) follow(ctx context.Context, checkout, part string) error {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	if out, err := s.command(ctx, checkout, commands).CombinedOutput(); err != nil {
-		return fmt.Errorf("config/README.md, %s:\n%s%w\n%s", part, commands, err, out)
+		return fmt.Errorf("docs/operators.md, %s:\n%s%w\n%s", part, commands, err, out)
 	}
 	return nil
 }

@@ -130,7 +130,7 @@ func (r *rank) postCheckpoint(w http.ResponseWriter, req *http.Request) {
 		err = json.Unmarshal(body, &a)
 	}
 	if err != nil {
-		http.Error(w, "the body is not what api/README.md describes: "+err.Error(), http.StatusBadRequest)
+		http.Error(w, "the body is not what docs/researchers.md describes: "+err.Error(), http.StatusBadRequest)
 		return
 	}
 	if a.Deadline.IsZero() {
