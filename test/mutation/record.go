@@ -136,7 +136,7 @@ test that fails without the fix, and the faults in [faults.yaml](faults.yaml) th
 found some, [random histories](../simulation/README.md) others, and use the rest.
 
 ` + "```console\ngo run ./test/mutation -defect 'beyond the 33rd'   # takes out the fixes of one defect: its tests have to fail\n" +
-		"go run ./test/mutation -defect .                   # those of all, an hour\n```" + `
+		"go run ./test/mutation -defect . # those of all, an hour\n```" + `
 
 | what a user saw | fixed by | test that fails without it | faults that take it out |
 | --- | --- | --- | --- |

@@ -39,6 +39,11 @@ func TestTheRecordIsTrue(t *testing.T) {
 			t.Errorf("%q has %d tests and %d faults", d.Seen, len(d.Tests), len(d.Faults))
 		}
 		wantTests(d.Seen, d.Tests)
+		for _, f := range (fault{}).noticedBy(d.Tests, files).By {
+			if strings.HasPrefix(f, "./test/") && f != simulation && f != "./test/epochs" {
+				t.Errorf("%s: the tests of %s may want a cluster", d.Seen, f)
+			}
+		}
 		for _, what := range d.Faults {
 			if !known[what] {
 				t.Errorf("%s: faults.yaml has no fault %q", d.Seen, what)
