@@ -22,6 +22,9 @@ func TestSilentSupervisorsAreTold(t *testing.T) {
 	r := &TrainingJobReconciler{Events: recorder, Supervision: &Supervision{Pods: volcano.Supervision{Address: "manager.test:9444"}}}
 	job := aJob()
 	job.Spec.Supervisor = &v1alpha1.Supervisor{}
+	key := client.ObjectKeyFromObject(job)
+	series.move(key, job.Spec.Queue)
+	defer series.move(key, "")
 	var inMessage []string
 	// pass is one at a time, with the supervisors that are connected.
 	pass := func(at time.Duration, connected ...bool) time.Time {
