@@ -190,3 +190,17 @@ func TestBackoffOfAGangThatFallsAgain(t *testing.T) {
 	check.Equal(t, "attempt", int32(3), s.status().Attempt)
 	check.Equal(t, "charged", int32(2), s.status().Restarts.Charged)
 }
+
+// A backoff gets shorter as a charge leaves the window of the budget: that is looked at in time.
+func TestLooksAgainWhenAChargeLeavesTheWindow(t *testing.T) {
+	s := running(3)
+	s.Now = sceneStart.Truncate(time.Second)
+	s.Job.Spec.RestartPolicy = policy(budget(20, 100), backoff(60, 300), withRules(rule("r", step(v1alpha1.RestartPod, 0))))
+	s.crash(1, 1)
+	s.decide()
+	s.back(1, "n01")
+	s.after(95 * time.Second).breakNode("n02") // which is not charged
+	d := s.decide()
+	check.Equal(t, "charges", 1, len(s.status().Restarts.ChargedTimes))
+	check.Equal(t, "looks again", 5*time.Second, d.Next.Sub(s.Now))
+}
