@@ -135,8 +135,8 @@ Every defect of the product that was found and fixed, as far as a commit tells o
 test that fails without the fix, and the faults in [faults.yaml](faults.yaml) that take the fix out again. An adversarial reading of the code
 found some, [random histories](../simulation/README.md) others, and use the rest.
 
-` + "```console\ngo run ./test/mutation -defect 'beyond the 33rd'   # takes out the fixes of one defect: its tests have to fail\n" +
-		"go run ./test/mutation -defect . # those of all, an hour\n```" + `
+` + "```console\ngo run ./test/mutation -defect 'beyond the 33rd'  # takes out the fixes of one defect: its tests have to fail\n" +
+		"go run ./test/mutation -defect .                  # the fixes of all, half an hour\n```" + `
 
 | what a user saw | fixed by | test that fails without it | faults that take it out |
 | --- | --- | --- | --- |
