@@ -2,6 +2,9 @@
 // the tests that have to notice it: those of the package that the fault is in and, for the recovery
 // engine, the histories. A fault that they do not notice is a test that is missing. The files
 // themselves are left alone, for the compiler is handed an overlay.
+//
+// With -defect it takes the fixes of a defect out again that record.yaml lists, and wants the tests
+// that the list names to fail. With -record it writes record.md, the page of that list.
 package main
 
 import (
@@ -43,7 +46,8 @@ type fault struct {
 	// then the simulation, then the epochs.
 	By []string `json:"by,omitempty"`
 
-	of declaration
+	of    declaration
+	named string // matches the tests that have to notice it; empty for all
 }
 
 // simulation is the package that plays random histories.
@@ -55,31 +59,51 @@ func main() {
 	root := flag.String("root", ".", "the repository")
 	histories := flag.Int("histories", 200, "random histories to run on each fault of the engine")
 	only := flag.String("run", "", "only the faults that this expression matches, as in what is printed of them")
+	defect := flag.String("defect", "", "only the faults of the defects in record.yaml that this expression matches, by the tests named there")
+	page := flag.Bool("record", false, "write record.md, and break nothing")
 	flag.Parse()
-	if err := run(*root, *histories, *only); err != nil {
+	if err := run(*root, *histories, *only, *defect, *page); err != nil {
 		fmt.Fprintln(os.Stderr, "mutation:", err)
 		os.Exit(1)
 	}
 }
 
-func run(root string, histories int, only string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	wanted, err := regexp.Compile(only)
-	if err != nil {
-		return err
+func run(root string, histories int, only, defect string, page bool) error {
+	if page {
+		return writePage(root)
 	}
 	faults, err := load(root)
 	if err != nil {
 		return err
 	}
+	if faults, err = choose(root, faults, only, defect); err != nil {
+		return err
+	}
+	return tryAll(root, histories, faults)
+}
+
+// choose returns the faults that one expression matches and, where there is another, are those of the defects that it matches.
+func choose(root string, faults []fault, only, defect string) ([]fault, error) {
+	wanted, err := regexp.Compile(only)
+	if err != nil {
+		return nil, err
+	}
 	faults = slices.DeleteFunc(faults, func(f fault) bool { return !wanted.MatchString(f.String()) })
+	if defect == "" {
+		return faults, nil
+	}
+	return ofDefects(root, faults, defect)
+}
+
+func tryAll(root string, histories int, faults []fault) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
 	dir, err := os.MkdirTemp("", "mutation")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if out, err := test(ctx, root, allTests(faults), histories); err != nil {
+	if out, err := test(ctx, root, allTests(faults), histories, "-run="+allNamed(faults)); err != nil {
 		return fmt.Errorf("the tests fail without any fault: %w\n%s", err, out)
 	}
 	var wg sync.WaitGroup
@@ -114,7 +138,7 @@ func try(ctx context.Context, f fault, root, dir string, histories int) (string,
 	if err != nil {
 		return "", err
 	}
-	out, err := test(ctx, root, f.tests(), histories, "-overlay="+overlay)
+	out, err := test(ctx, root, f.tests(), histories, "-overlay="+overlay, "-run="+f.named)
 	if err == nil {
 		return "", fmt.Errorf("survived, and wants a test: %s", f)
 	}

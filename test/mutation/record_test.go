@@ -1,0 +1,117 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+func TestEveryFaultAndTestOfTheRecordIsThere(t *testing.T) {
+	r, err := readRecord()
+	if err != nil {
+		t.Fatal(err)
+	}
+	faults, err := load("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filesOfTests("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range r.Defects {
+		if d.Seen == "" || len(d.Tests) == 0 || len(d.Faults) == 0 {
+			t.Errorf("%q has %d tests and %d faults", d.Seen, len(d.Tests), len(d.Faults))
+		}
+		for _, what := range d.Faults {
+			if !slices.ContainsFunc(faults, func(f fault) bool { return f.What == what }) {
+				t.Errorf("%s: faults.yaml has no fault %q", d.Seen, what)
+			}
+		}
+		wantTests(t, d.Seen, d.Tests, files)
+		wantNoCluster(t, d, files)
+	}
+	for _, i := range r.Elsewhere {
+		wantTests(t, i.Project, i.Tests, files)
+	}
+}
+
+func wantTests(t *testing.T, of string, tests []string, files map[string][]string) {
+	t.Helper()
+	for _, name := range tests {
+		if len(files[name]) != 1 {
+			t.Errorf("%s: %s is in %v, want one file", of, name, files[name])
+		}
+	}
+}
+
+func wantNoCluster(t *testing.T, d defect, files map[string][]string) {
+	t.Helper()
+	for _, p := range (fault{}).noticedBy(d.Tests, files).By {
+		if strings.HasPrefix(p, "./test/") && p != simulation && p != "./test/epochs" {
+			t.Errorf("%s: the tests of %s may want a cluster", d.Seen, p)
+		}
+	}
+}
+
+func TestEveryFixIsPartOfTheHistory(t *testing.T) {
+	r, err := readRecord()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shallow, err := exec.Command("git", "rev-parse", "--is-shallow-repository").Output()
+	if err != nil || strings.TrimSpace(string(shallow)) != "false" {
+		t.Skipf("the history of the repository is not here: %v", err)
+	}
+	commits, err := exec.Command("git", "rev-list", "HEAD").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	history := strings.Fields(string(commits))
+	for _, d := range r.Defects {
+		is := func(commit string) bool { return strings.HasPrefix(commit, d.Mended) }
+		if len(d.Mended) < 7 || !slices.ContainsFunc(history, is) {
+			t.Errorf("%s: %q is no commit before HEAD", d.Seen, d.Mended)
+		}
+	}
+}
+
+// `go run ./test/mutation -record` writes the page.
+func TestThePageIsThatOfTheRecord(t *testing.T) {
+	want, err := pageOf("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile("record.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	check.Equal(t, "record.md", want, string(got))
+}
+
+func TestTheFaultsOfADefect(t *testing.T) {
+	faults, err := load("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	chosen, err := choose("../..", faults, "", "clock was past the year 9999")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var whats []string
+	for _, f := range chosen {
+		whats = append(whats, f.What)
+		check.Equal(t, "tests of "+f.What, "^(TestTimesThatCannotBe)$", f.named)
+		check.Equal(t, "packages of "+f.What, []string{"./controllers/supervisors"}, f.tests())
+	}
+	check.Equal(t, "faults", []string{"a time that has not come is taken from a report", "the end of a program is at any time"}, whats)
+	check.Equal(t, "tests of all", chosen[0].named, allNamed(chosen))
+	check.Equal(t, "tests where a fault names none", "", allNamed(append(chosen, fault{})))
+	if _, err := choose("../..", faults, "", "no such defect"); err == nil {
+		t.Error("no defect is matched, and that is no error")
+	}
+}
