@@ -25,7 +25,7 @@ func TestDelay(t *testing.T) {
 
 // Who has something new to say does not wait as long as who has not reached a manager for a day.
 func TestAReportShortensTheDelay(t *testing.T) {
-	c := New(Options{FirstDelay: time.Millisecond, MaxDelay: time.Hour})
+	c := New(Options{FirstDelay: time.Millisecond, MaxDelay: 10 * time.Second})
 	c.Report(&wire.Report{State: wire.State_STATE_FAILED})
 	if failures := c.pause(t.Context(), 1000); failures != 1 {
 		t.Errorf("after a report the delay is that of %d failures", failures)
