@@ -27,8 +27,8 @@ type record struct {
 type defect struct {
 	// Seen is what a user saw, in one sentence.
 	Seen string `json:"seen"`
-	// Mended is the commit that fixed it.
-	Mended string `json:"mended"`
+	// Fixed is the commit that fixed it.
+	Fixed string `json:"fixed"`
 	// Tests fail without the fix: each of the faults makes one of them fail. Where several packages have a test of a name, the folder
 	// comes before it, as in epoch.TestRules.
 	Tests []string `json:"tests"`
@@ -136,7 +136,7 @@ test that fails without the fix, and the faults in [faults.yaml](faults.yaml) th
 found some, [random histories](../simulation/README.md) others, and use the rest.
 
 ` + "```console\ngo run ./test/mutation -defect 'beyond the 33rd'  # takes out the fixes of one defect: its tests have to fail\n" +
-		"go run ./test/mutation -defect .                  # the fixes of all, half an hour\n```" + `
+		"go run ./test/mutation -defect .                  # the fixes of all, one after the other\n```" + `
 
 | what a user saw | fixed by | test that fails without it | faults that take it out |
 | --- | --- | --- | --- |
@@ -164,7 +164,7 @@ func pageOf(root string) (string, error) {
 	var page strings.Builder
 	page.WriteString(pageTop)
 	for _, d := range r.Defects {
-		fmt.Fprintf(&page, "| %s | `%s` | %s | %s |\n", d.Seen, d.Mended, links(d.Tests, files), strings.Join(d.Faults, "; "))
+		fmt.Fprintf(&page, "| %s | `%s` | %s | %s |\n", d.Seen, d.Fixed, links(d.Tests, files), strings.Join(d.Faults, "; "))
 	}
 	page.WriteString(pageElsewhere)
 	for _, i := range r.Elsewhere {

@@ -75,9 +75,9 @@ func TestEveryFixIsPartOfTheHistory(t *testing.T) {
 	}
 	history := strings.Fields(string(commits))
 	for _, d := range r.Defects {
-		is := func(commit string) bool { return strings.HasPrefix(commit, d.Mended) }
-		if len(d.Mended) < 7 || !slices.ContainsFunc(history, is) {
-			t.Errorf("%s: %q is no commit before HEAD", d.Seen, d.Mended)
+		is := func(commit string) bool { return strings.HasPrefix(commit, d.Fixed) }
+		if len(d.Fixed) < 7 || !slices.ContainsFunc(history, is) {
+			t.Errorf("%s: %q is no commit before HEAD", d.Seen, d.Fixed)
 		}
 	}
 }
