@@ -39,6 +39,7 @@ func (e Engine) Run(s *v1alpha1.TrainingJobStatus) time.Time {
 	e.liftOldestExclusion(s) // after the steps: it is for ranks that have none left
 	e.adoptSpares(s)
 	e.useNewNodes(s)
+	e.keepOutOfHolds(s)
 	e.followRestarts(s)
 	e.noteProgress(s)
 	return instant.Earliest(next, returns, e.liftExclusions(s))
