@@ -73,16 +73,15 @@ func TestToleratesHoldsOfOtherJobs(t *testing.T) {
 		t.Helper()
 		e.Must(a.tolerate(t.Context(), placement.Toleration{Pod: pod.Name, UID: uid, Keys: keys}))
 		pod = e.pod(pod.Name)
-		return podOf(pod)
+		return podFor(e.job(), pod)
 	}
-	own := policies.HoldKey(e.job())
 	one, two := v1alpha1.HoldTaintPrefix+"one", v1alpha1.HoldTaintPrefix+"two"
-	check.Equal(t, "tolerates", []string{own, one}, add(string(pod.UID), one).Tolerates)
-	check.Equal(t, "tolerates", []string{own, one, two}, add(string(pod.UID), two).Tolerates)
-	check.Equal(t, "another pod of the name", []string{own, one, two}, add("another", v1alpha1.HoldTaintPrefix+"three").Tolerates)
+	check.Equal(t, "tolerates", []string{one}, add(string(pod.UID), one).Tolerates)
+	check.Equal(t, "tolerates", []string{one, two}, add(string(pod.UID), two).Tolerates)
+	check.Equal(t, "another pod of the name", []string{one, two}, add("another", v1alpha1.HoldTaintPrefix+"three").Tolerates)
 	check.Equal(t, "tolerations", before+2, len(pod.Spec.Tolerations))
 	e.run(pod.Name, "n0")
-	check.Equal(t, "once it is bound", []string{own, one, two}, add(string(pod.UID), v1alpha1.HoldTaintPrefix+"three").Tolerates)
+	check.Equal(t, "once it is bound", []string{one, two}, add(string(pod.UID), v1alpha1.HoldTaintPrefix+"three").Tolerates)
 }
 
 // The plan was made from a cache that had yet to show that the gate was lifted.

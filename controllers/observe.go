@@ -175,7 +175,7 @@ func (r *TrainingJobReconciler) observePods(ctx context.Context, o *gang.Observa
 	}
 	o.Pods = make([]gang.Pod, 0, len(list.Items))
 	for i := range list.Items {
-		pod := podOf(&list.Items[i])
+		pod := podFor(o.Job, &list.Items[i])
 		pod.Requests = requestsOfPod(&list.Items[i], o.Job)
 		o.Pods = append(o.Pods, pod)
 	}

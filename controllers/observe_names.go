@@ -34,7 +34,7 @@ func (r *TrainingJobReconciler) observeMissing(ctx context.Context, o *gang.Obse
 	}
 	for i := range found {
 		if isPodOf(&found[i], o.Job) {
-			o.Pods = append(o.Pods, podOf(&found[i]))
+			o.Pods = append(o.Pods, podFor(o.Job, &found[i]))
 		}
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/placement"
 )
@@ -83,6 +84,13 @@ func gated(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool {
 		return g.Name == v1alpha1.PlacementGate
 	})
+}
+
+// podFor is a pod as decisions about its job see it.
+func podFor(job *v1alpha1.TrainingJob, pod *corev1.Pod) gang.Pod {
+	p, own := podOf(pod), policies.HoldKey(job)
+	p.Tolerates = slices.DeleteFunc(p.Tolerates, func(key string) bool { return key == own })
+	return p
 }
 
 // toleratedHolds are the keys of the holds that a pod tolerates.

@@ -142,6 +142,7 @@ func (r *TrainingJobReconciler) reportCheckpoint(job *v1alpha1.TrainingJob, befo
 var otherwiseRestarted = map[v1alpha1.RestartReason]struct{ event, told string }{
 	v1alpha1.RestartJoinedIncident: {"RankRestarted", "a failure after the incident had restarted others"},
 	v1alpha1.RestartNodeAvailable:  {"RankRestarted", "a node is good now to which only a new pod may go"},
+	v1alpha1.RestartHoldEnded:      {"RankRestarted", "the job holds their nodes no longer"},
 	v1alpha1.RestartNodeInherited:  {"RankRestarted", "a rank that was given up leaves its node"},
 	v1alpha1.RestartSpareUsed:      {"SpareUsed", "a replacement gets the node of a spare"},
 }

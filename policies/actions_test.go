@@ -16,7 +16,7 @@ import (
 func oneStep(action v1alpha1.Action, count string, more ...string) []string {
 	return append([]string{
 		"incidents[1].charged: true",
-		"incidents[1].steps[0]: action " + string(action) + ", index 0, time 10s",
+		"incidents[1].steps[0]: action " + string(action) + ", charged true, index 0, time 10s",
 		"restarts." + count + ": 1",
 		"restarts.charged: 1",
 		"restarts.chargedTimes[0]: 10s",
@@ -78,7 +78,7 @@ func TestWhatAStepChanges(t *testing.T) {
 		}, nil},
 		"ShrinkTask, where every rank has its node": {v1alpha1.ShrinkTask, []string{
 			"incidents[1].charged: true",
-			"incidents[1].steps[0]: action ShrinkTask, index 0, time 10s",
+			"incidents[1].steps[0]: action ShrinkTask, charged true, index 0, time 10s",
 			"restarts.charged: 1",
 			"restarts.chargedTimes[0]: 10s",
 		}, nil},

@@ -242,6 +242,25 @@ func TestARefundTakesTheChargeOfItsIncident(t *testing.T) {
 	check.Equal(t, "left", []string{first.Truncate(time.Second).String(), last.Truncate(time.Second).String()}, left)
 }
 
+// Two incidents are charged in the same second. The first takes another step then, which costs nothing: what it gets back is its own charge alone.
+func TestARefundLeavesTheChargesOfTheSameSecond(t *testing.T) {
+	s := twoTasks(policy(withRules(others)), policy(withRules(others), budget(1, 1000)))
+	s.crashAll()
+	s.decide()
+	check.Equal(t, "charged at first", int32(2), s.status().Restarts.Charged)
+	s.VolcanoJobs[0].Ended = true
+	s.decide()
+	check.Equal(t, "attempt", int32(2), s.status().Attempt)
+	check.Equal(t, "charged", int32(2), s.status().Restarts.Charged)
+	s.VolcanoJobs, s.Pods = nil, nil
+	s.started()
+	s.lose("n00")
+	s.after(time.Second).decide()
+	check.Equal(t, "counted", int32(1), s.status().Restarts.Charged)
+	check.Equal(t, "charged to the job", 0, len(s.status().Restarts.ChargedTimes))
+	check.Equal(t, "charged to the workers", 1, len(s.status().Tasks[1].ChargedTimes))
+}
+
 // The budget outlives the Volcano Job: whoever deletes that, or has it expire, gives back nothing of what was charged.
 func TestTheBudgetSurvivesTheVolcanoJob(t *testing.T) {
 	s := running(2)

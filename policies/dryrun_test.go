@@ -140,9 +140,11 @@ func TestAPodThatIsGoneIsMadeAgainInADryRun(t *testing.T) {
 	check.Equal(t, "resumes", "true", s.plan().Lift[0].Annotations[v1alpha1.AnnotationResume])
 }
 
-// A rank whose device fails during a dry run is like any other, where no HealthPolicy counts its moves.
+// A rank whose device fails during a dry run is like any other, where no HealthPolicy counts its moves, or where its node is silent.
 func TestAnIllRankThatJoinedDuringADryRun(t *testing.T) {
-	for name, bounded := range map[string]bool{"no HealthPolicy": false, "a HealthPolicy": true} {
+	for name, tc := range map[string]struct{ bounded, silent bool }{
+		"no HealthPolicy": {false, false}, "a HealthPolicy": {true, false}, "a HealthPolicy, and its node is silent": {true, true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			s := running(3, rule("r", step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartJob, 600)))
 			s.after(time.Minute).crash(1, 1)
@@ -151,12 +153,15 @@ func TestAnIllRankThatJoinedDuringADryRun(t *testing.T) {
 			s.ail(failed, 2)
 			s.after(time.Second).decide()
 			s.dryRun(false)
-			if bounded {
+			if tc.bounded {
 				s.HealthPolicy = &v1alpha1.HealthPolicySpec{}
+			}
+			if tc.silent {
+				s.breakNode("n02")
 			}
 			s.after(time.Second).decide()
 			want := []int32{0, 1, 1}
-			if bounded {
+			if tc.bounded && !tc.silent {
 				want = []int32{0, 1, 0}
 			}
 			check.Equal(t, "lives after it", want, s.lives())

@@ -2,6 +2,7 @@ package policies
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
@@ -14,10 +15,16 @@ import (
 )
 
 func TestHome(t *testing.T) {
-	elastic := func() *scene {
+	gated := func() *scene {
 		job := aJob().tasks(task("worker", 4))
 		job.Spec.MinAvailable = ptr.To[int32](2)
 		return aScene(job).started()
+	}
+	elastic := func() *scene {
+		s := gated()
+		s.search(2)
+		s.search(3)
+		return s
 	}
 	bind := func(s *scene, nodes ...string) *scene {
 		for i, n := range nodes {
@@ -33,10 +40,18 @@ func TestHome(t *testing.T) {
 		home  string
 		nodes []string
 	}{
-		"no home before the gang is whole": {func() *scene { return bind(starting(3), "n00", "n01") }, "", nil},
-		"the lowest of all its nodes":      {func() *scene { return bind(starting(3), "n00", "n01", "n05") }, "rack-a", []string{"n00", "n01", "n05"}},
-		"across racks":                     {func() *scene { return bind(starting(3), "n00", "n01", "n06") }, "spine", []string{"n00", "n01", "n06"}},
-		"minAvailable is enough":           {func() *scene { return bind(elastic(), "n00", "n01") }, "rack-a", []string{"n00", "n01", "", ""}},
+		"no home before the gang is whole":               {func() *scene { return bind(starting(3), "n00", "n01") }, "", nil},
+		"the lowest of all its nodes":                    {func() *scene { return bind(starting(3), "n00", "n01", "n05") }, "rack-a", []string{"n00", "n01", "n05"}},
+		"across racks":                                   {func() *scene { return bind(starting(3), "n00", "n01", "n06") }, "spine", []string{"n00", "n01", "n06"}},
+		"minAvailable is enough":                         {func() *scene { return bind(elastic(), "n00", "n01") }, "rack-a", []string{"n00", "n01", "", ""}},
+		"pods that have yet to be let go are waited for": {func() *scene { return bind(gated(), "n00", "n01") }, "", nil},
+		"and may be placed elsewhere":                    {func() *scene { return bind(bind(gated(), "n00", "n01"), "", "", "n06", "n07") }, "spine", []string{"n00", "n01", "n06", "n07"}},
+		"not for longer than a minute": {func() *scene {
+			s := bind(gated(), "n00", "n01")
+			s.after(Decide(&s.Observation).Next.Sub(s.Now)).decide()
+			check.Equal(t, "after", time.Minute, s.Now.Sub(sceneStart))
+			return s
+		}, "rack-a", []string{"n00", "n01", "", ""}},
 		"it grows while ranks are placed first": {func() *scene { return bind(bind(elastic(), "n00", "n01"), "", "", "n06") },
 			"spine", []string{"n00", "n01", "n06", ""}},
 		"it does not move with a rank that moves": {func() *scene {

@@ -65,6 +65,9 @@ func TestRanksThatDoNotMeetAreRestartedTogether(t *testing.T) {
 	check.Equal(t, "restarted", want, together)
 	check.Equal(t, "incidents", 1, len(s.status().Incidents))
 	check.Equal(t, "charged", int32(1+len(want)), s.status().Restarts.Charged)
+	for _, f := range s.incident(t).Steps {
+		check.Equal(t, "step is charged", true, f.Charged)
+	}
 	for range 120 {
 		s.alternate(1)
 		s.replaceAll()

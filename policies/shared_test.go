@@ -145,6 +145,48 @@ func TestAPodThatLooksPassesALaterHold(t *testing.T) {
 	check.Equal(t, "nor with a node", nil, s.plan().Tolerate)
 }
 
+// A pod keeps its tolerations: one that still looks for its node when the hold of its job ends would take what others hold later.
+func TestAHoldThatEndsTakesItsTolerationsWithIt(t *testing.T) {
+	for name, tc := range map[string]struct {
+		tolerates []string
+		dryRun    bool
+		after     time.Duration
+		restarted int32
+	}{
+		"it passes another hold":     {[]string{otherHold}, false, 10 * time.Minute, 1},
+		"before that":                {[]string{otherHold}, false, 9 * time.Minute, 0},
+		"it passes none":             {nil, false, 10 * time.Minute, 0},
+		"a dry run restarts no rank": {[]string{otherHold}, true, 10 * time.Minute, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := running(3, rule("all", step(v1alpha1.RestartPod, 0)))
+			s.crash(1, 1)
+			s.decide()
+			s.replace(1)
+			s.heldByAnother("n01")
+			s.decide()
+			s.letGo(1)
+			check.Equal(t, "passes", []string{otherHold}, s.Pods[1].Tolerates)
+			s.Pods[1].Tolerates = tc.tolerates
+			s.dryRun(tc.dryRun)
+			before := s.lives()[1]
+			s.after(tc.after).decide()
+			check.Equal(t, "restarted", tc.restarted, s.lives()[1]-before)
+			if tc.restarted == 0 {
+				return
+			}
+			check.Equal(t, "reason", v1alpha1.RestartHoldEnded, gang.LastRestart(s.status(), gang.Rank{Task: "worker", Index: 1}))
+			check.Equal(t, "held", nil, s.held())
+			s.replace(1)
+			s.decide()
+			s.letGo(1)
+			check.Equal(t, "the next one passes", nil, s.Pods[1].Tolerates)
+			s.decide()
+			check.Equal(t, "restarted again", before+1, s.lives()[1])
+		})
+	}
+}
+
 // A rank that has looked for room in vain passes the holds of younger jobs that have, too.
 func TestAYoungerJobGivesWay(t *testing.T) {
 	s := searching(rule("all", step(v1alpha1.RestartPod, 0)))

@@ -203,4 +203,7 @@ type FiredStep struct {
 	// dryRun reports whether a step was only recorded: see the annotation lockstep.dev/dry-run.
 	// +optional
 	DryRun bool `json:"dryRun,omitempty"`
+	// charged reports whether the step was charged to a budget. An incident that is not charged any more was paid back all of it.
+	// +optional
+	Charged bool `json:"charged,omitempty"`
 }

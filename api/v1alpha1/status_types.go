@@ -154,7 +154,7 @@ type RankStatus struct {
 	Index int32 `json:"index"`
 	// incarnation is the number that the rank's pod should carry.
 	Incarnation int32 `json:"incarnation"`
-	// reason why the rank was last restarted: Step, PodGone, JoinedIncident, NodeAvailable, SpareUsed or NodeInherited. A step
+	// reason why the rank was last restarted: Step, PodGone, JoinedIncident, NodeAvailable, HoldEnded, SpareUsed or NodeInherited. A step
 	// is listed in its incident.
 	// +optional
 	Reason RestartReason `json:"reason,omitempty"`
@@ -185,6 +185,8 @@ const (
 	RestartJoinedIncident RestartReason = "JoinedIncident"
 	// RestartNodeAvailable is for a rank whose pod found no node, while there was one to which only the next pod may go.
 	RestartNodeAvailable RestartReason = "NodeAvailable"
+	// RestartHoldEnded is for a rank whose pod found no node, and passed the holds of other jobs on its own, which its job held until then.
+	RestartHoldEnded RestartReason = "HoldEnded"
 	// RestartSpareUsed is for a spare that gave its node to a rank, and for that rank, whose pod may not go there.
 	RestartSpareUsed RestartReason = "SpareUsed"
 	// RestartNodeInherited is for a rank that gets the node of another one, which a step ShrinkTask has given up.

@@ -185,7 +185,7 @@ type Pod struct {
 	// Requests are the resources that the pod itself takes of its node, at least those that decide about holds. They are empty where no
 	// Volcano Job of the TrainingJob controls the pod, and nil where they are not known. They are not copied, and must not be changed.
 	Requests corev1.ResourceList
-	// Tolerates are the keys of the holds that the pod tolerates.
+	// Tolerates are the keys of the holds of other jobs that the pod tolerates.
 	Tolerates []string
 	// Incarnation that the pod was given when its gate was lifted.
 	Incarnation int32

@@ -55,6 +55,9 @@ func (e Engine) refund(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
 	inc.Charged = false
 	s.Restarts.Uncharged++
 	for _, step := range inc.Steps {
+		if !step.Charged {
+			continue // a charge of its second is another incident's
+		}
 		for _, times := range e.chargedTimes(s, inc) {
 			if i := slices.IndexFunc(*times, func(t metav1.Time) bool { return sameSecond(t.Time, step.Time.Time) }); i >= 0 {
 				*times = slices.Delete(*times, i, i+1)

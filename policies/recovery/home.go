@@ -3,17 +3,27 @@
 package recovery
 
 import (
+	"time"
+
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
-// place records where the ranks are, once the gang has been placed as a whole.
+// gatherFor is for how long a gang that is large enough waits for its other pods to be let go, before home is found: longer than a pod
+// has by default to leave.
+const gatherFor = time.Minute
+
+// place records where the ranks are, once the gang has been placed as a whole, and returns when to look again whether it has.
 // Home is found then, grows while ranks are placed for the first time, and stays
 // until a relocation gives it up: later moves do not change it.
-func (e Engine) place(s *v1alpha1.TrainingJobStatus) {
+func (e Engine) place(s *v1alpha1.TrainingJobStatus) time.Time {
 	if s.Placement == nil {
 		if e.CountBound(s) < gang.MinAvailable(e.Effective) {
-			return
+			return time.Time{}
+		}
+		if until := e.gathersUntil(s); until.After(e.Now) {
+			return until
 		}
 		s.Placement = &v1alpha1.Placement{}
 	}
@@ -23,6 +33,26 @@ func (e Engine) place(s *v1alpha1.TrainingJobStatus) {
 	home := e.Places(s).FindHome(v1alpha1.PartitionPlacement{HyperNode: p.HyperNode, Tier: p.Tier}, gang.PlacedNodes(p), grown)
 	p.HyperNode, p.Tier = home.HyperNode, home.Tier
 	e.Places(s).PlacePartitions()
+	return time.Time{}
+}
+
+// gathersUntil is until when a gang without a home waits for pods that have yet to come or to be let go; zero where there are none. Those
+// that come later may only go home, which may be too small for them: it is that of the ranks which came first.
+func (e Engine) gathersUntil(s *v1alpha1.TrainingJobStatus) time.Time {
+	var first time.Time
+	comes := false
+	gang.EachRank(e.Effective, func(r gang.Rank) {
+		switch p := e.Pod(r); {
+		case p == nil || p.Gated || p.Deleting || gang.IsStale(s, p):
+			comes = true
+		case p.Node != "":
+			first = instant.Earliest(first, p.BoundSince())
+		}
+	})
+	if !comes || first.IsZero() {
+		return time.Time{}
+	}
+	return first.Add(gatherFor)
 }
 
 // noteNodes records the nodes of the ranks, and reports whether one got its first. The new node of a rank that is being

@@ -125,7 +125,8 @@ func (e Engine) restartMissed(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incid
 		a := rules.ActionOf(step.Action)
 		return !step.DryRun && a.Scope == rules.BrokenPods && a.Replaces && step.Time.After(p.PlacedTime)
 	})
-	ill := rules.OfHealth(f.Event) && (f.Event == v1alpha1.HealthDegraded || e.HealthPolicy != nil) // it runs, or its moves are counted
+	runs := rules.OfHealth(f.Event) && e.Nodes[f.Node].Ready
+	ill := runs && (f.Event == v1alpha1.HealthDegraded || e.HealthPolicy != nil) // it trains on, or its moves are counted
 	if missed && f.UID != "" && !f.InPlace() && !rules.OfWaiting(f.Event) && !ill && incident.Names(inc, f.Rank) {
 		e.restart(s, f.Rank, v1alpha1.RestartJoinedIncident)
 	}

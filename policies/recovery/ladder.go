@@ -63,6 +63,7 @@ func (e Engine) fire(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up i
 		e.Fail(s, v1alpha1.ReasonFailedByRule, "rule "+inc.Rule+" says so: "+incident.Story(inc))
 		return
 	}
+	charged := s.Restarts.Charged
 	if !e.charge(s, inc, incident.Repeats(inc, up)) {
 		e.Fail(s, v1alpha1.ReasonBudgetExhausted, e.Exhausted(inc)+incident.Story(inc))
 		return
@@ -85,6 +86,7 @@ func (e Engine) fire(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up i
 	e.noteMove(s, inc)
 	before := *inc
 	e.record(inc, up)
+	inc.Steps[len(inc.Steps)-1].Charged = s.Restarts.Charged > charged
 	e.closeOvertaken(s, inc)
 	e.carryOut(s, inc, &before, up.Action)
 }

@@ -16,7 +16,7 @@ import (
 func (e Engine) Run(s *v1alpha1.TrainingJobStatus) time.Time {
 	e.begin(s)
 	e.NoteCompleted(s)
-	e.place(s)
+	gathers := e.place(s)
 	returns := e.liftReturned(s) // before the failures: ranks may have somewhere to go again
 	e.noteDeletedVolcanoJob(s)   // before the failures: it ends the incidents that they would join
 	e.noteFailures(s)
@@ -39,7 +39,8 @@ func (e Engine) Run(s *v1alpha1.TrainingJobStatus) time.Time {
 	e.liftOldestExclusion(s) // after the steps: it is for ranks that have none left
 	e.adoptSpares(s)
 	e.useNewNodes(s)
+	e.keepOutOfHolds(s)
 	e.followRestarts(s)
 	e.noteProgress(s)
-	return instant.Earliest(next, returns, e.liftExclusions(s))
+	return instant.Earliest(next, gathers, returns, e.liftExclusions(s))
 }

@@ -55,6 +55,8 @@ func (v *victims) bringBack(inc *v1alpha1.Incident, f rules.Failure) {
 	victim := incident.IsVictim(inc, f.Rank) && !incident.Names(inc, f.Rank)
 	if victim || (!v.HasStepLeft(v.s, inc) && v.pays(inc)) {
 		v.failVictim(v.s, inc, f)
+		last := &inc.Steps[len(inc.Steps)-1]
+		last.Charged = last.Charged || v.paid[inc.ID]
 	}
 }
 
