@@ -186,6 +186,11 @@ func TestFalsifiedHistories(t *testing.T) {
 			h.after(time.Second).remove(kubelet, "pods", "llama-1-worker-0")
 			h.pod("llama-1-worker-0", "n0")
 		}, ""},
+		"the pod of a rank that a step restarts is gone, and the answer to who removed it was an error": {func(h *history) {
+			h.restarts(1)
+			h.deletes("llama-1-worker-0")
+			h.pod("llama-1-worker-0", "n0")
+		}, ""},
 		"a second pod of a rank, while the first one ends": {func(h *history) {
 			h.status(fields{"attempt": 2})
 			h.deletes("llama-1-worker-0")
@@ -271,6 +276,12 @@ func TestFalsifiedHistories(t *testing.T) {
 		"a standing hold outlives its job": {func(h *history) {
 			h.holds("standing-7")
 			h.remove(user1, "trainingjobs", "llama")
+			h.idle(time.Second)
+			h.idle(2 * time.Minute)
+		}, "Holds"},
+		"a standing hold outlives its job, which was made anew": {func(h *history) {
+			h.holds("standing-7")
+			h.write(user1, "create", "trainingjobs", "llama", fields{"metadata": fields{"uid": "anew-llama"}, "spec": fields{}})
 			h.idle(time.Second)
 			h.idle(2 * time.Minute)
 		}, "Holds"},

@@ -5,6 +5,7 @@ package audit
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"time"
 )
@@ -96,12 +97,20 @@ func (w *world) takePod(c *change) error {
 
 // setPod keeps a pod as it is after a request.
 func (w *world) setPod(c *change, is *pod) {
+	if c.Verb == "create" {
+		succeed(w.pods, &is.Metadata, func(p *pod) *metadata { return &p.Metadata })
+	}
 	c.podWas, c.podIs = w.pods[is.Metadata.UID], is
 	w.pods[is.Metadata.UID] = is
 	if c.Verb != "create" && is.Metadata.isGone() {
 		c.podIs = nil
 		delete(w.pods, is.Metadata.UID)
 	}
+}
+
+// succeed forgets objects of the same name as one that is made: a deletion whose answer was an error may have been done.
+func succeed[T any](all map[string]T, is *metadata, of func(T) *metadata) {
+	maps.DeleteFunc(all, func(_ string, was T) bool { return of(was).Name == is.Name && of(was).Namespace == is.Namespace })
 }
 
 // takePods applies the deletion of many pods.
@@ -149,6 +158,9 @@ func (w *world) takeJob(c *change) error {
 	is := &trainingJob{}
 	if err := json.Unmarshal(c.ResponseObject, is); err != nil || is.Metadata.UID == "" {
 		return err
+	}
+	if c.Verb == "create" {
+		succeed(w.jobs, &is.Metadata, func(j *trainingJob) *metadata { return &j.Metadata })
 	}
 	uid := is.Metadata.UID
 	c.jobWas, c.jobIs, w.jobs[uid] = w.jobs[uid], is, is
