@@ -54,6 +54,19 @@ func TestHome(t *testing.T) {
 		}, "rack-a", []string{"n00", "n01", "", ""}},
 		"it grows while ranks are placed first": {func() *scene { return bind(bind(elastic(), "n00", "n01"), "", "", "n06") },
 			"spine", []string{"n00", "n01", "n06", ""}},
+		"the node of a pod that failed is one of them": {func() *scene {
+			s := starting(3)
+			s.bind(1, "n06")
+			s.Pods[1].Phase = corev1.PodFailed
+			return bind(s, "n00", "", "n01")
+		}, "spine", []string{"n00", "n06", "n01"}},
+		"unless the topology keeps the others apart from it": {func() *scene {
+			s := starting(3)
+			s.Job.Spec.NetworkTopology = &v1alpha1.NetworkTopology{Mode: v1alpha1.TopologyHard, HighestTierAllowed: ptr.To[int32](1)}
+			s.bind(1, "n06")
+			s.Pods[1].Phase = corev1.PodFailed
+			return bind(s, "n00", "", "n01")
+		}, "rack-a", []string{"n00", "", "n01"}},
 		"it does not move with a rank that moves": {func() *scene {
 			s := running(3)
 			s.replace(1)

@@ -60,15 +60,15 @@ func (j job) refreshSince(s *v1alpha1.TrainingJobStatus) time.Time {
 }
 
 // untriedSince is the last time at which something happened to a hard gang that runs and has a pod for which the scheduler tries no
-// node: the pod began to search, or an incident began. It is zero for any other gang.
+// node: the pod began to search, an incident began, or the Node object of a running pod was created anew. It is zero for any other gang.
 func (j job) untriedSince(s *v1alpha1.TrainingJobStatus) time.Time {
-	var since time.Time
+	var since, joined time.Time
 	runs := false
 	for i := range j.Pods {
 		p := &j.Pods[i]
 		switch {
-		case p.Node != "":
-			runs = runs || !p.Finished()
+		case p.Node != "" && !p.Finished():
+			runs, joined = true, instant.Latest(joined, j.Nodes[p.Node].JoinedTime)
 		case p.Untried && p.Searches() && !gang.IsStale(s, p) && gang.HasHardTopology(j.Job, j.Task(p.Task)):
 			since = instant.Latest(since, p.PlacedTime)
 		}
@@ -76,6 +76,7 @@ func (j job) untriedSince(s *v1alpha1.TrainingJobStatus) time.Time {
 	if !runs || since.IsZero() {
 		return time.Time{}
 	}
+	since = instant.Latest(since, joined)
 	for i := range s.Incidents {
 		since = instant.Latest(since, s.Incidents[i].StartTime.Time)
 	}

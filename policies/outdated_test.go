@@ -96,6 +96,14 @@ func TestVolcanoLooksAgainWhereNoNodeIsTried(t *testing.T) {
 		"a soft topology of the partition":    {func(s *scene) { s.Job.Spec.NetworkTopology = nil; s.partition(v1alpha1.TopologySoft) }, ""},
 		"done since the search began":         {func(s *scene) { s.PodGroup.RefreshedTime = s.Pods[1].PlacedTime }, ""},
 		"done before the search began":        {func(s *scene) { s.PodGroup.RefreshedTime = s.Pods[1].PlacedTime.Add(-1) }, RefreshBegin},
+		"done, and the node of a pod that runs has come back": {func(s *scene) {
+			s.PodGroup.RefreshedTime = s.Now
+			s.after(time.Second).joins(s.Pods[0].Node, "anew")
+		}, RefreshBegin},
+		"done, and the node of no pod has come": {func(s *scene) {
+			s.PodGroup.RefreshedTime = s.Now
+			s.after(time.Second).joins("n05", "anew")
+		}, ""},
 		"done, and another incident has begun": {func(s *scene) {
 			s.PodGroup.RefreshedTime = s.Now
 			s.status().Incidents[0].StartTime.Time = s.Now.Add(1)

@@ -66,6 +66,16 @@ func (v View) Elsewhere(leaving string) bool {
 	return v.Topology.AnyApart(left, v.highestTier())
 }
 
+// Apart reports whether nodes lie further apart than the topology allows the gang.
+func (v View) Apart(nodes []string) bool {
+	highest := v.highestTier()
+	if highest < 0 {
+		return false
+	}
+	h, ok := v.Topology.Lowest(nodes)
+	return ok && h.Tier > highest
+}
+
 // highestTier is the highest tier that may hold the gang; negative for any.
 func (v View) highestTier() int32 {
 	t := v.Effective.Spec.NetworkTopology

@@ -84,13 +84,21 @@ func (e Engine) restartUnscheduled(s *v1alpha1.TrainingJobStatus, r gang.Rank) {
 	}
 }
 
-// liftOldestExclusion lifts one exclusion, the oldest, where a rank has found no node, no step is left
-// that could change that, and nothing else would: an exclusion never makes a job
-// unplaceable for ever. A home that was left is given a second chance first.
-func (e Engine) liftOldestExclusion(s *v1alpha1.TrainingJobStatus) {
-	if !e.Stuck(s) {
+// liftOldestExclusions lifts exclusions, the oldest first, where a rank has found no node, no step is left
+// that could change that, and nothing else would, until each rank may go somewhere: an exclusion never makes a job
+// unplaceable for ever. They are lifted together, as each time all pods that look for a node are replaced.
+func (e Engine) liftOldestExclusions(s *v1alpha1.TrainingJobStatus) {
+	if !e.Stuck(s) || !e.liftOldest(s) {
 		return
 	}
+	for e.someGoNowhere(s) && e.liftOldest(s) {
+	}
+	gang.EachRank(e.Effective, func(r gang.Rank) { e.restartUnscheduled(s, r) })
+}
+
+// liftOldest lifts one exclusion that keeps ranks from a node, and reports whether there was one. A home that was left is given a
+// second chance first.
+func (e Engine) liftOldest(s *v1alpha1.TrainingJobStatus) bool {
 	left := slices.IndexFunc(s.LeftHyperNodes, func(l v1alpha1.LeftHyperNode) bool { return e.Places(s).KeepsFrom(l.Name) })
 	node := slices.IndexFunc(s.ExcludedNodes, func(x v1alpha1.ExcludedNode) bool { return e.Places(s).WouldTake(x.Name) })
 	switch {
@@ -98,8 +106,14 @@ func (e Engine) liftOldestExclusion(s *v1alpha1.TrainingJobStatus) {
 		s.LeftHyperNodes = slices.Delete(s.LeftHyperNodes, left, left+1)
 	case node >= 0:
 		s.ExcludedNodes = slices.Delete(s.ExcludedNodes, node, node+1)
-	default:
-		return
 	}
-	gang.EachRank(e.Effective, func(r gang.Rank) { e.restartUnscheduled(s, r) })
+	return left >= 0 || node >= 0
+}
+
+// someGoNowhere reports whether the pod of some rank waits behind its gate because no node is good for it.
+func (e Engine) someGoNowhere(s *v1alpha1.TrainingJobStatus) bool {
+	m := e.Rooms(s)
+	return slices.ContainsFunc(e.Pods, func(p gang.Pod) bool {
+		return p.Gated && !p.Spare && !p.Deleting && !gang.IsStale(s, &p) && m.ForRank(p.Rank()).None()
+	})
 }

@@ -69,11 +69,25 @@ func (e Engine) noteNodes(s *v1alpha1.TrainingJobStatus, all bool) (grown bool) 
 			if !all && !first && e.State(s, r) < gang.Working && e.Covering(s, r) != nil {
 				continue
 			}
+			if first && p.Finished() && e.Places(s).Apart(append(e.liveNodes(s), p.Node)) {
+				continue // Volcano has placed the others without it
+			}
 			grown = grown || first
 			nodes[index] = p.Node
 		}
 	}
 	return grown
+}
+
+// liveNodes are the nodes on which ranks run or are about to.
+func (e Engine) liveNodes(s *v1alpha1.TrainingJobStatus) []string {
+	var nodes []string
+	gang.EachRank(e.Effective, func(r gang.Rank) {
+		if p := e.Pod(r); p != nil && p.Node != "" && !p.Finished() && !p.Deleting && !gang.IsStale(s, p) {
+			nodes = append(nodes, p.Node)
+		}
+	})
+	return nodes
 }
 
 // resize brings a placement in line with the job's tasks and replicas.

@@ -36,7 +36,7 @@ func (e Engine) Run(s *v1alpha1.TrainingJobStatus) time.Time {
 		return time.Time{}
 	}
 	forget(s)
-	e.liftOldestExclusion(s) // after the steps: it is for ranks that have none left
+	e.liftOldestExclusions(s) // after the steps: it is for ranks that have none left
 	e.adoptSpares(s)
 	e.useNewNodes(s)
 	e.keepOutOfHolds(s)

@@ -54,7 +54,7 @@ func (t *tenant) bindReturning(x policies.Binding) {
 	if t.leads() {
 		t.require(Home, nodeOf(&t.job.Status, p.rank()) == x.Node, "pod %s is bound to %s, and is not to return there", p.Name, x.Node)
 	}
-	p.Node, p.Unschedulable, p.BoundTime = n.Name, false, t.now.Truncate(time.Second)
+	p.Node, p.returned, p.Unschedulable, p.BoundTime = n.Name, true, false, t.now.Truncate(time.Second)
 	t.happened("pod is bound without the scheduler")
 	t.changed("the manager binds pod %s to %s", p.Name, n.Name)
 	t.refuse(p, n)

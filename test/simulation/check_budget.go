@@ -99,8 +99,10 @@ func (r *record) checkCharge(inc *v1alpha1.Incident) {
 	r.require(Budget, rule.Charge == v1alpha1.ChargeAlways || inc.Class == v1alpha1.ClassUser || concernsJob(inc) || r.broughtBack(inc),
 		"incident %d of class %s is charged by rule %s", inc.ID, inc.Class, rule.Name)
 	spent, last := 0, time.Time{}
-	for _, c := range r.ledger.charges {
-		if c.budgetOf == policy.budgetOf && c.at.Truncate(time.Second).After(r.o.Now.Add(-policy.window)) {
+	for i := range r.ledger.charges {
+		c := &r.ledger.charges[i]
+		c.past = c.past || (c.budgetOf == policy.budgetOf && !c.at.Truncate(time.Second).After(r.o.Now.Add(-policy.window)))
+		if c.budgetOf == policy.budgetOf && !c.past {
 			spent++
 			if progress := r.s.Restarts.ProgressTime; progress == nil || !c.at.Truncate(time.Second).Before(progress.Time) {
 				last = c.at
@@ -118,5 +120,5 @@ func (r *record) checkCharge(inc *v1alpha1.Incident) {
 	} else {
 		r.happened("charge to the job's budget")
 	}
-	r.ledger.charges = append(r.ledger.charges, charge{policy.budgetOf, inc.ID, r.o.Now})
+	r.ledger.charges = append(r.ledger.charges, charge{budgetOf: policy.budgetOf, incident: inc.ID, at: r.o.Now})
 }

@@ -83,7 +83,11 @@ func isAbout(inc *v1alpha1.Incident, p *gang.Pod) bool {
 // checkNamed checks that an incident does not name a rank that fell only in another's wake, before the time of that
 // is over. The first to fall may be its cause: what it fell in the wake of may be unknown.
 func (r *record) checkNamed(was, inc *v1alpha1.Incident, of rank) {
-	if p := r.seen(of); p != nil && inc.Cause.Pod != p.Name && r.showsVictim(p, inc.ID) && !r.asksFor(inc, of) {
+	p := r.seen(of)
+	if p == nil || replaced(r.old, p) { // a step of before has yet to delete it
+		return
+	}
+	if inc.Cause.Pod != p.Name && r.showsVictim(p, inc.ID) && !r.asksFor(inc, of) {
 		r.require(Scope, was.ID != 0 && r.isOverdue(was, of), "incident %d names pod %s, and only its peers are broken", inc.ID, p.Name)
 	}
 }
@@ -203,12 +207,19 @@ func (r *record) tellsCulprit() bool {
 		case !r.onlyExits(p):
 			return false
 		case p.UID == c.uid:
-			shown = !replaced(r.s, p) && p.LastExit != nil && *p.LastExit == c.exit && isForExit(r.o.Job, p)
+			shown = !replaced(r.s, p) && p.LastExit != nil && *p.LastExit == c.exit && isForExit(r.o.Job, p) && !r.wasTaken(p)
 		case p.LastExit != nil && (!c.precedes(p.LastExit) || c.findsDown(p)):
 			return false
 		}
 	}
 	return shown
+}
+
+// wasTaken reports whether the rank of a pod was in an open incident when its process exited, which so is no news.
+func (r *record) wasTaken(p *gang.Pod) bool {
+	return slices.ContainsFunc(openOnes(r.old), func(inc *v1alpha1.Incident) bool {
+		return namesRank(inc, rankOf(p)) && inc.StartTime.Time.Before(p.LastExit.Time)
+	})
 }
 
 // onlyExits reports whether nothing but an exit of its process is seen to be wrong with a pod.

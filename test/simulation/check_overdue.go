@@ -99,12 +99,12 @@ func (r *record) mayRestart(p *gang.Pod) bool {
 func (r *record) failureForGood(p *gang.Pod) v1alpha1.EventType {
 	n, exists := r.o.Nodes[p.Node]
 	switch {
+	case p.Node != "" && !exists && p.Phase != corev1.PodSucceeded:
+		return v1alpha1.NodeGone
 	case p.Phase == corev1.PodFailed:
 		return v1alpha1.PodFailed
-	case p.Node == "" || p.Phase == corev1.PodSucceeded || (exists && n.Ready):
+	case p.Node == "" || p.Phase == corev1.PodSucceeded || n.Ready:
 		return ""
-	case !exists:
-		return v1alpha1.NodeGone
 	}
 	return v1alpha1.NodeNotReady
 }

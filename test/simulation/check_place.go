@@ -46,10 +46,15 @@ func (t *tenant) requireNone(p *pod, l policies.Lift, hyperNode string, inside b
 }
 
 // checkExclusions checks that the job keeps away from nodes and homes for a reason, and for as long as was
-// said, unless a rank finds no place.
+// said, unless ranks find no place: one for each at most.
 func (r *record) checkExclusions() {
-	stuck := slices.ContainsFunc(r.o.Pods, func(p gang.Pod) bool { return p.Node == "" && !p.Deleting && (p.Gated || p.Unschedulable) })
-	waits := stuck || slices.ContainsFunc(openOnes(r.old), func(inc *v1alpha1.Incident) bool { return inc.Trigger == v1alpha1.PodPending })
+	stuck := 0
+	for i := range r.o.Pods {
+		if p := &r.o.Pods[i]; p.Node == "" && !p.Deleting && (p.Gated || p.Unschedulable) {
+			stuck++
+		}
+	}
+	waits := stuck > 0 || slices.ContainsFunc(openOnes(r.old), func(inc *v1alpha1.Incident) bool { return inc.Trigger == v1alpha1.PodPending })
 	lifted := 0
 	for _, e := range r.old.ExcludedNodes {
 		switch {
@@ -64,7 +69,7 @@ func (r *record) checkExclusions() {
 		}
 	}
 	lifted += r.leftAllowedEarly()
-	r.require(Home, lifted == 0 || (lifted == 1 && stuck), "%d exclusions are lifted before their time", lifted)
+	r.require(Home, lifted <= stuck, "%d exclusions are lifted before their time for %d pods", lifted, stuck)
 	r.checkNewExclusions()
 }
 

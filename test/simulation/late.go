@@ -39,7 +39,7 @@ func (w *world) joinLate() {
 }
 
 func (w *world) join(n *node) {
-	n.late, n.gone, n.joinTime = false, false, w.now
+	n.late, n.gone, n.joinTime, n.JoinedTime = false, false, w.now, w.now
 	w.resolve()
 	w.happened("node joins late")
 	w.changed("node %s joins", n.Name)

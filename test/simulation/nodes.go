@@ -199,7 +199,7 @@ func (n *node) troubled() bool {
 
 func (w *world) mend(n *node) {
 	if n.gone {
-		n.returned, n.UID = true, n.UID+"'"
+		n.returned, n.UID, n.JoinedTime = true, n.UID+"'", w.now
 		w.happened("node returns")
 	}
 	n.gone, n.Ready, n.SilentSince, n.Unschedulable, n.OutOfService, n.Taints = false, true, time.Time{}, false, false, nil

@@ -76,6 +76,8 @@ type charge struct {
 	budgetOf string
 	incident int32
 	at       time.Time
+	// past is whether it lay outside the window when another charge was made: a window that grows later does not bring it back.
+	past bool
 }
 
 // owed is a node that a deleted pod is to find free when its rank comes back.

@@ -23,6 +23,8 @@ type pod struct {
 	gang.Pod
 	process
 	target placement.Target
+	// returned is whether the manager has bound it to a node that its job held: no hold of another job was asked.
+	returned bool
 }
 
 func rankOf(p *gang.Pod) rank {

@@ -82,7 +82,7 @@ func tainted(n *gang.Node) bool {
 // node was free before it was held returns to a place that may be another's by now. Of two that hold a node for the same room, the
 // first was there first: a scheduler that is behind may have let the other in.
 func (t *tenant) mayTakeFrom(other *tenant, p *pod, n *node) bool {
-	if !slices.Contains(p.Tolerates, holdKey(other.name)) {
+	if !p.returned && !slices.Contains(p.Tolerates, holdKey(other.name)) {
 		return false
 	}
 	late := slices.ContainsFunc(t.job.Status.Holds, func(h v1alpha1.NodeHold) bool { return h.Node == n.Name && h.Late })
