@@ -91,7 +91,8 @@ func (e Engine) liftOldestExclusions(s *v1alpha1.TrainingJobStatus) {
 	if !e.Stuck(s) || !e.liftOldest(s) {
 		return
 	}
-	for e.someGoNowhere(s) && e.liftOldest(s) {
+	for more := true; more && e.someGoNowhere(s); {
+		more = e.liftOldest(s)
 	}
 	gang.EachRank(e.Effective, func(r gang.Rank) { e.restartUnscheduled(s, r) })
 }

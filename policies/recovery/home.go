@@ -69,14 +69,20 @@ func (e Engine) noteNodes(s *v1alpha1.TrainingJobStatus, all bool) (grown bool) 
 			if !all && !first && e.State(s, r) < gang.Working && e.Covering(s, r) != nil {
 				continue
 			}
-			if first && p.Finished() && e.Places(s).Apart(append(e.liveNodes(s), p.Node)) {
-				continue // Volcano has placed the others without it
+			if first && e.endedApart(s, p) {
+				continue
 			}
 			grown = grown || first
 			nodes[index] = p.Node
 		}
 	}
 	return grown
+}
+
+// endedApart reports whether a pod has ended where the gang's topology does not allow its rank beside the others, which Volcano has placed
+// without it.
+func (e Engine) endedApart(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
+	return p.Finished() && e.Places(s).Apart(append(e.liveNodes(s), p.Node))
 }
 
 // liveNodes are the nodes on which ranks run or are about to.
