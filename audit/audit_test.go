@@ -73,6 +73,14 @@ func (h *history) log(by, verb, resource, subresource, name string, request, ans
 	}))
 }
 
+// fails logs a request that is answered with an error, whether it is done or not.
+func (h *history) fails(by, verb, resource, name string) {
+	h.t.Helper()
+	h.log(by, verb, resource, "", name, nil, fields{"kind": "Status"})
+	last := &h.lines[len(h.lines)-1]
+	*last = strings.Replace(*last, `"code":200`, `"code":504`, 1)
+}
+
 func (h *history) text(of any) string {
 	raw, err := json.Marshal(of)
 	if err != nil {
@@ -191,6 +199,11 @@ func TestFalsifiedHistories(t *testing.T) {
 			h.deletes("llama-1-worker-0")
 			h.pod("llama-1-worker-0", "n0")
 		}, ""},
+		"the next attempt, and the first pod was removed, which was answered with an error": {func(h *history) {
+			h.status(fields{"attempt": 2})
+			h.fails(manager, "delete", "pods", "llama-1-worker-0")
+			h.pod("llama-2-worker-1", "n1")
+		}, ""},
 		"a second pod of a rank, while the first one ends": {func(h *history) {
 			h.status(fields{"attempt": 2})
 			h.deletes("llama-1-worker-0")
@@ -212,6 +225,15 @@ func TestFalsifiedHistories(t *testing.T) {
 		}, ""},
 		"a working pod is deleted, and no step asks for it": {func(h *history) { h.deletes("llama-1-worker-0") }, "Deletions"},
 		"it is deleted before the step is recorded":         {func(h *history) { h.deletes("llama-1-worker-0"); h.restarts(1) }, "Deletions"},
+		"the step is recorded, and the answer was an error": {func(h *history) {
+			h.fails(manager, "update", "trainingjobs", "llama")
+			h.deletes("llama-1-worker-0")
+		}, ""},
+		"it was, and the log has shown the job since": {func(h *history) {
+			h.fails(manager, "update", "trainingjobs", "llama")
+			h.status(fields{"ready": "1/1"})
+			h.deletes("llama-1-worker-0")
+		}, "Deletions"},
 		"a user deletes it": {func(h *history) {
 			h.write(user1, "delete", "pods", "llama-1-worker-0", fields{"metadata": fields{"deletionTimestamp": h.now}})
 		}, ""},
@@ -267,6 +289,13 @@ func TestFalsifiedHistories(t *testing.T) {
 			h.idle(2 * time.Minute)
 			h.idle(2 * time.Minute)
 		}, "Holds"},
+		"a hold ends, and the answer was an error": {func(h *history) {
+			h.holds(fmt.Sprint(h.now.Add(time.Minute).Unix()) + "-7")
+			h.idle(70 * time.Second)
+			h.fails(manager, "patch", "nodes", "n0")
+			h.idle(2 * time.Minute)
+			h.idle(2 * time.Minute)
+		}, ""},
 		"a hold ends in time": {func(h *history) {
 			h.holds(fmt.Sprint(h.now.Add(time.Minute).Unix()) + "-7")
 			h.idle(70 * time.Second)

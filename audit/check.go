@@ -77,6 +77,9 @@ func Check(log io.Reader, o Options) (*Report, error) {
 		if err != nil {
 			return nil, err
 		}
+		if line.isUnsure() {
+			continue
+		}
 		report.count(c, line)
 		if p := line.podIs; p != nil {
 			if _, ok := p.rank(); ok {

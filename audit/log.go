@@ -94,8 +94,11 @@ func (e *entry) changes() bool {
 	switch {
 	case e.Stage != "ResponseComplete" || e.ObjectRef == nil || e.ResponseStatus == nil:
 		return false
-	case e.ResponseStatus.Code < 200 || e.ResponseStatus.Code >= 300:
+	case !e.isUnsure() && (e.ResponseStatus.Code < 200 || e.ResponseStatus.Code >= 300):
 		return false
 	}
 	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.Verb)
 }
+
+// isUnsure reports whether a request may have been done although it was answered with an error, as where its client was killed.
+func (e *entry) isUnsure() bool { return e.ResponseStatus.Code >= 500 }

@@ -139,5 +139,5 @@ func (c *checker) bound(line *change) (*pod, *node, *trainingJob) {
 		return nil, nil, nil
 	}
 	of, _ := line.podIs.rank()
-	return line.podIs, c.world.nodes[line.podIs.Spec.NodeName], c.world.jobs[of.job]
+	return line.podIs, c.world.nodes[line.podIs.Spec.NodeName], c.world.job(of.job)
 }

@@ -105,7 +105,7 @@ func (c *checker) deletions(line *change) string {
 		return ""
 	}
 	of, ok := was.rank()
-	job := c.world.jobs[of.job]
+	job := c.world.job(of.job)
 	if !ok || of.spare || job == nil || job.rests() || was.attempt() < job.Status.Attempt || was.incarnation() < job.wanted(of) {
 		return ""
 	}
@@ -136,7 +136,7 @@ func (c *checker) restarts(*change) string {
 // isDue reports whether a pod is to be deleted because a step restarts its rank.
 func (c *checker) isDue(p *pod) bool {
 	of, ok := p.rank()
-	job := c.world.jobs[of.job]
+	job := c.world.job(of.job)
 	if !ok || job == nil || job.rests() || p.Metadata.DeletionTimestamp != nil || len(p.Spec.SchedulingGates) > 0 || !p.works() {
 		return false
 	}

@@ -17,6 +17,8 @@ type world struct {
 	jobs   map[string]*trainingJob
 	nodes  map[string]*node // by name
 	hypers map[string]*hyperNode
+	// unsure are the jobs, by UID, of which a write was answered with an error, and that the log has not shown since.
+	unsure map[string]bool
 	// settled is since when a node's taints are what they are.
 	settled map[string]time.Time
 	// versions are the last resource versions of what was written, by resource, namespace and name.
@@ -26,7 +28,7 @@ type world struct {
 func newWorld() *world {
 	return &world{
 		pods: map[string]*pod{}, jobs: map[string]*trainingJob{}, nodes: map[string]*node{}, hypers: map[string]*hyperNode{},
-		settled: map[string]time.Time{}, versions: map[string]string{},
+		settled: map[string]time.Time{}, versions: map[string]string{}, unsure: map[string]bool{},
 	}
 }
 
@@ -44,6 +46,10 @@ type change struct {
 func (w *world) take(e *entry) (*change, error) {
 	w.now = e.StageTimestamp
 	c := &change{entry: e}
+	if e.isUnsure() {
+		w.doubt(e)
+		return c, nil
+	}
 	if len(e.ResponseObject) == 0 && e.Verb != "delete" && e.Verb != "deletecollection" && e.ObjectRef.Subresource != "binding" {
 		return c, nil // the policy of the cluster has left it out
 	}
@@ -63,6 +69,29 @@ func (w *world) take(e *entry) (*change, error) {
 	}
 	w.compare(c)
 	return c, nil
+}
+
+// doubt forgets what a request that was answered with an error may have changed, until the log shows it again.
+func (w *world) doubt(e *entry) {
+	named := func(m *metadata) bool { return m.Name == e.ObjectRef.Name && m.Namespace == e.ObjectRef.Namespace }
+	switch e.ObjectRef.Resource {
+	case "pods":
+		maps.DeleteFunc(w.pods, func(_ string, p *pod) bool { return e.Verb == "delete" && named(&p.Metadata) })
+	case "nodes":
+		delete(w.nodes, e.ObjectRef.Name)
+	case "trainingjobs":
+		for uid, job := range w.jobs {
+			w.unsure[uid] = w.unsure[uid] || named(&job.Metadata)
+		}
+	}
+}
+
+// job is a job as it is; nil where there is none, or the log does not tell.
+func (w *world) job(uid string) *trainingJob {
+	if w.unsure[uid] {
+		return nil
+	}
+	return w.jobs[uid]
 }
 
 // compare finds out whether a write has changed its object: the API server keeps the version of one that stays as it was.
@@ -164,6 +193,7 @@ func (w *world) takeJob(c *change) error {
 	}
 	uid := is.Metadata.UID
 	c.jobWas, c.jobIs, w.jobs[uid] = w.jobs[uid], is, is
+	delete(w.unsure, uid)
 	if c.Verb == "delete" && (is.Metadata.DeletionTimestamp == nil || is.Metadata.isGone()) {
 		c.jobIs = nil
 		delete(w.jobs, uid)
