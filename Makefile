@@ -220,16 +220,16 @@ test-mutations: prereqs ## break the product in each way that test/mutation list
 	go run ./test/mutation
 
 .PHONY: bench
-bench: prereqs cluster-binaries ## measure recoveries beside Volcano's own, reports of ill nodes, and restarts of programs, for test/README.md: 40 minutes
-	go run ./test/bench -readme=test/README.md $(BENCH)
+bench: prereqs cluster-binaries ## measure recoveries beside Volcano's own, reports of ill nodes, and restarts of programs, for docs/benchmarks.md: 40 minutes
+	go run ./test/bench -readme=docs/benchmarks.md $(BENCH)
 
 .PHONY: bench-real
-bench-real: prereqs prereqs-real cluster-binaries node-binaries ## as root: measure what killed nodes and programs cost real training, for test/real/README.md: an hour
-	go run ./test/real/bench -readme=test/real/README.md $(BENCH)
+bench-real: prereqs prereqs-real cluster-binaries node-binaries ## as root: measure what killed nodes and programs cost real training, for docs/benchmarks.md: an hour
+	go run ./test/real/bench -readme=docs/benchmarks.md $(BENCH)
 
 .PHONY: agreement
-agreement: prereqs prereqs-real cluster-binaries node-binaries ## as root: compare the policy lab with twenty incidents, for lab/README.md: a quarter of an hour
-	go run ./test/agreement -readme=lab/README.md
+agreement: prereqs prereqs-real cluster-binaries node-binaries ## as root: compare the policy lab with twenty incidents, for docs/benchmarks.md: 15 minutes
+	go run ./test/agreement -readme=docs/benchmarks.md
 
 .PHONY: cluster-up
 cluster-up: prereqs ## start a test cluster on this machine, without containers
@@ -240,7 +240,7 @@ cluster-down: prereqs ## stop the cluster of cluster-up; that of demo ends with 
 	go run ./test/cluster/cmd down
 
 .PHONY: gains
-gains: prereqs ## play jobs of three sizes in the policy lab, and write the gains of policies into lab/README.md; 7 minutes
+gains: prereqs ## play jobs of three sizes in the policy lab, and write the gains of policies into docs/benchmarks.md; 7 minutes
 	go run ./test/gains
 
 .PHONY: demo

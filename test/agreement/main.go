@@ -21,7 +21,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/readme"
 )
 
-// The parts of lab/README.md.
+// The parts of docs/benchmarks.md.
 const (
 	simulatedSection readme.Section = "agreement"
 	realSection      readme.Section = "agreement:real"
@@ -32,7 +32,7 @@ func main() {
 	simulated := flag.Int("simulated", 10, "how many of the incidents are played on simulated kubelets; 0 leaves these out")
 	onReal := flag.Int("real", 10, "the same on real kubelets, which need root")
 	only := flag.String("only", "", "play the incident of this name alone, such as exit-two, and write no table; -simulated=0 leaves out that side")
-	page := flag.String("readme", "lab/README.md", "the file to write the tables into, between their marks; empty only prints them")
+	page := flag.String("readme", "docs/benchmarks.md", "the file to write the tables into, between their marks; empty only prints them")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, *simulated, *onReal, *only, *page)
@@ -78,8 +78,8 @@ func run(ctx context.Context, simulated, onReal int, only, page string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", side.section, err)
 		}
-		parts[side.section] = render(r, side.preface, versions)
-		fmt.Println(parts[side.section])
+		fmt.Println(render(r, side.preface, versions, phases))
+		parts[side.section] = render(r, side.preface, versions, nil)
 	}
 	if page == "" {
 		return nil
@@ -121,7 +121,7 @@ func compare(ctx context.Context, start func(context.Context) (ground, error), t
 			return nil, fmt.Errorf("%s in the lab: %w", t.name, err)
 		}
 		r.lines = append(r.lines, line{trial: t, measured: m.outcome(), predicted: l})
-		fmt.Fprintf(os.Stderr, "agreement: %s", r.lines[len(r.lines)-1].row())
+		fmt.Fprintf(os.Stderr, "agreement: %s", r.lines[len(r.lines)-1].row(phases))
 		for _, inc := range m.incidents {
 			fmt.Fprintf(os.Stderr, "  %s, rule %s: %s\n", inc.Trigger, inc.Rule, inc.Message)
 		}
