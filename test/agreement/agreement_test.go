@@ -109,8 +109,8 @@ func TestPage(t *testing.T) {
 		{trial: trial{what: "a", policy: "b"}, measured: outcome{Steps: same, Down: in(4), In: map[incident.Phase]time.Duration{incident.Place: in(1.26)}}, predicted: outcome{Steps: same, Down: in(5)}},
 		{trial: trial{what: "c", policy: "d"}, measured: outcome{Down: in(6)}, predicted: outcome{Steps: same, Down: in(3)}},
 	}}
-	check.Equal(t, "same", "| a | b | RestartPod | 4.0 / 5.0 | 0.0 / 0.0 | 0.0 / 0.0 | 1.3 / 0.0 | 0.0 / 0.0 | 0.0 / 0.0 |\n", r.lines[0].row(phases))
-	check.Equal(t, "other", "| c | d | none; **predicted: RestartPod** | 6.0 / 3.0 | 0.0 / 0.0 | 0.0 / 0.0 | 0.0 / 0.0 | 0.0 / 0.0 | 0.0 / 0.0 |\n", r.lines[1].row(phases))
+	check.Equal(t, "same", "| a | b | RestartPod | 4.0 / 5.0 | 0.0 / 0.0 | 0.0 / 0.0 | 1.3 / 0.0 | 0.0 / 0.0 | 0.0 / 0.0 |\n", r.lines[0].row())
+	check.Equal(t, "other", "| c | d | none; **predicted: RestartPod** | 6.0 / 3.0 | 0.0 / 0.0 | 0.0 / 0.0 | 0.0 / 0.0 | 0.0 / 0.0 | 0.0 / 0.0 |\n", r.lines[1].row())
 	check.Equal(t, "sum", "The steps are the same in 1 of 2 incidents. The median absolute error of the downtime is 2.0 s. All of it together: 10.0 s\nmeasured, 8.0 s predicted, a ratio of 0.80.\n", r.sum())
 }
 

@@ -35,32 +35,37 @@ type line struct {
 	measured, predicted outcome
 }
 
-// phases are the columns of what is printed. The page has none of them.
+// phases are the last columns.
 var phases = []incident.Phase{incident.Detect, incident.Decide, incident.Place, incident.WaitForRoom, incident.Start}
 
-// render returns the table, with a column for each of some phases.
-func render(r *report, preface string, v readme.Versions, columns []incident.Phase) string {
+// summary is the part of the page: all incidents together.
+func summary(r *report, preface string, v readme.Versions) string {
+	return fmt.Sprintf(preface, v.Kubernetes, v.Volcano, runtime.NumCPU()) + r.sum()
+}
+
+// table has a line for each incident.
+func table(r *report, preface string, v readme.Versions) string {
 	var page strings.Builder
 	fmt.Fprintf(&page, preface, v.Kubernetes, v.Volcano, runtime.NumCPU())
 	c := &r.costs
 	fmt.Fprintf(&page, "Costs from three other failures: RestartInPlace %s, PeerAbort %s, Restore %s, React %s, Stop %s, Recreate %s, Schedule %s, Start\n%s, NodeNotReady %s (in seconds).\n\n",
 		seconds(c.RestartInPlace), seconds(c.PeerAbort), seconds(c.Restore), seconds(c.React), seconds(c.Stop), seconds(c.Recreate), seconds(c.Schedule), seconds(c.Start), seconds(c.NodeNotReady))
 	page.WriteString("| what failed | policy | steps taken | down, measured / predicted |")
-	for _, p := range columns {
+	for _, p := range phases {
 		fmt.Fprintf(&page, " %s |", p)
 	}
-	page.WriteString("\n| --- | --- | --- | ---: |" + strings.Repeat(" ---: |", len(columns)) + "\n")
+	page.WriteString("\n| --- | --- | --- | ---: |" + strings.Repeat(" ---: |", len(phases)) + "\n")
 	for _, l := range r.lines {
-		page.WriteString(l.row(columns))
+		page.WriteString(l.row())
 	}
 	page.WriteString("\n" + r.sum())
 	return page.String()
 }
 
 // row is a line of the table: measured / predicted, in seconds.
-func (l *line) row(columns []incident.Phase) string {
+func (l *line) row() string {
 	cells := []string{l.trial.what, l.trial.policy, l.steps(), pair(l.measured.Down, l.predicted.Down)}
-	for _, p := range columns {
+	for _, p := range phases {
 		cells = append(cells, pair(l.measured.In[p], l.predicted.In[p]))
 	}
 	return "| " + strings.Join(cells, " | ") + " |\n"
