@@ -63,6 +63,9 @@ OPTIONAL := alerts/receiver networkpolicy prometheus supervisors/server
 # What `make generate manifests` writes.
 GENERATED := charts config/grafana $(RENDERED:%=config/%) $(OPTIONAL:%=config/%) config/crd api/reference.md ':(glob)api/**/zz_generated.*.go' supervisor/wire
 MODULES = $(patsubst %/go.mod,%,$(shell git ls-files -- go.mod '*/go.mod' | sed 's|^go.mod$$|./go.mod|'))
+# The pages that are no prose of ours: programs write them, except for the CHANGELOG. Those that people write have so many words at most.
+WRITTEN := CHANGELOG.md api/reference.md health/table.md test/chaos/contract.md test/mutation/record.md test/signals/table.md
+MAX_WORDS := 50000
 # The race detector links C; without a C compiler, of which go knows, the tests run all the same.
 RACE = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 
@@ -126,8 +129,13 @@ manifests: $(CONTROLLER_GEN) $(HELM) $(HELM_DOCS) $(CRD_REF_DOCS) ## write the C
 lint: $(GOLANGCI_LINT) ## run the linters, import rules among them
 	$(GOLANGCI_LINT) run ./...
 
+.PHONY: words
+words: ## count the words of the pages that people write: MAX_WORDS at most
+	@words="$$(git ls-files -z '*.md' | grep -zvxF $(WRITTEN:%=-e %) | xargs -0 cat | wc -w)"; \
+	echo "$$words words in pages that people write; $(MAX_WORDS) at most"; [ "$$words" -le $(MAX_WORDS) ]
+
 .PHONY: verify
-verify: generate manifests lint ## check that what is generated is committed, modules are tidy and the code is clean
+verify: words generate manifests lint ## check that what is generated is committed, modules are tidy, pages are short and the code is clean
 	@stale="$$(git status --porcelain --untracked-files=all -- $(GENERATED))" || exit 1; \
 	if [ -n "$$stale" ]; then \
 	  echo "generated files are not as committed: run 'make generate manifests' and commit them" >&2; \
