@@ -173,7 +173,7 @@ test-million: prereqs ## run 1000000 random histories in ten parts, and list tho
 	done
 
 .PHONY: test-week
-test-week: prereqs ## play a week of 5000 healthy nodes, NODES=n of another number: nothing may be found ill
+test-week: prereqs ## play a week of 5000 healthy nodes, NODES=n of another number: nothing may be found unhealthy
 	go test ./health -count=1 -v -timeout=12h -run 'TestAHealthyWeek$$' -week.nodes=$(NODES)
 
 .PHONY: cluster-binaries
@@ -229,7 +229,7 @@ test-mutations: prereqs ## break the product in each way that test/mutation list
 	go run ./test/mutation
 
 .PHONY: bench
-bench: prereqs cluster-binaries ## measure recoveries beside Volcano's own, reports of ill nodes, and restarts of programs, for docs/benchmarks.md: 40 minutes
+bench: prereqs cluster-binaries ## measure recoveries beside Volcano's own, reports of unhealthy nodes, and restarts of programs, for docs/benchmarks.md: 40 minutes
 	go run ./test/bench -readme=docs/benchmarks.md $(BENCH)
 
 .PHONY: bench-real
