@@ -21,7 +21,7 @@ var (
 	fences   = regexp.MustCompile("(?ms)^[> ]*```.*?^[> ]*```")
 	comments = regexp.MustCompile(`(?s)<!--.*?-->`)
 	written  = regexp.MustCompile(`(?s)<!-- [\w:]+:begin -->.*?<!-- [\w:]+:end -->`)
-	code     = regexp.MustCompile("(?s)`[^`]+`")
+	code     = regexp.MustCompile("`(?:[^`\n]|\n[^`\n])+`") // within a paragraph
 	links    = regexp.MustCompile(`\[([^\[\]]*)\]\(([^()\s]+)\)`)
 	headings = regexp.MustCompile(`(?m)^#+ .*$`)
 	// The back-off of the glossary is the job's.
