@@ -63,6 +63,10 @@ OPTIONAL := alerts/receiver networkpolicy prometheus supervisors/server
 # What `make generate manifests` writes.
 GENERATED := charts config/grafana $(RENDERED:%=config/%) $(OPTIONAL:%=config/%) config/crd api/reference.md ':(glob)api/**/zz_generated.*.go' supervisor/wire
 MODULES = $(patsubst %/go.mod,%,$(shell git ls-files -- go.mod '*/go.mod' | sed 's|^go.mod$$|./go.mod|'))
+# The CHANGELOG, and the pages that programs write; charts/lockstep/README.md is made of values.yaml and the template beside it, whose
+# prose counts. The pages that people write have so many words at most.
+WRITTEN := CHANGELOG.md api/reference.md charts/lockstep/README.md health/table.md test/chaos/contract.md test/mutation/record.md test/signals/table.md
+MAX_WORDS := 50000
 # The race detector links C; without a C compiler, of which go knows, the tests run all the same.
 RACE = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 
@@ -126,8 +130,13 @@ manifests: $(CONTROLLER_GEN) $(HELM) $(HELM_DOCS) $(CRD_REF_DOCS) ## write the C
 lint: $(GOLANGCI_LINT) ## run the linters, import rules among them
 	$(GOLANGCI_LINT) run ./...
 
+.PHONY: words
+words: ## count the words of the pages that people write: MAX_WORDS at most
+	@words="$$(git ls-files -z '*.md' '*.md.gotmpl' | grep -zvxF $(WRITTEN:%=-e %) | xargs -0 cat | wc -w)"; \
+	echo "$$words words in pages that people write; $(MAX_WORDS) at most"; [ "$$words" -le $(MAX_WORDS) ]
+
 .PHONY: verify
-verify: generate manifests lint ## check that what is generated is committed, modules are tidy and the code is clean
+verify: words generate manifests lint ## check that what is generated is committed, modules are tidy, pages are short and the code is clean
 	@stale="$$(git status --porcelain --untracked-files=all -- $(GENERATED))" || exit 1; \
 	if [ -n "$$stale" ]; then \
 	  echo "generated files are not as committed: run 'make generate manifests' and commit them" >&2; \
@@ -164,7 +173,7 @@ test-million: prereqs ## run 1000000 random histories in ten parts, and list tho
 	done
 
 .PHONY: test-week
-test-week: prereqs ## play a week of 5000 healthy nodes, NODES=n of another number: nothing may be found ill
+test-week: prereqs ## play a week of 5000 healthy nodes, NODES=n of another number: nothing may be found unhealthy
 	go test ./health -count=1 -v -timeout=12h -run 'TestAHealthyWeek$$' -week.nodes=$(NODES)
 
 .PHONY: cluster-binaries
@@ -220,16 +229,16 @@ test-mutations: prereqs ## break the product in each way that test/mutation list
 	go run ./test/mutation
 
 .PHONY: bench
-bench: prereqs cluster-binaries ## measure recoveries beside Volcano's own, reports of ill nodes, and restarts of programs, for test/README.md: 40 minutes
-	go run ./test/bench -readme=test/README.md $(BENCH)
+bench: prereqs cluster-binaries ## measure recoveries beside Volcano's own, reports of unhealthy nodes, and restarts of programs, for docs/benchmarks.md: 40 minutes
+	go run ./test/bench -readme=docs/benchmarks.md $(BENCH)
 
 .PHONY: bench-real
-bench-real: prereqs prereqs-real cluster-binaries node-binaries ## as root: measure what killed nodes and programs cost real training, for test/real/README.md: an hour
-	go run ./test/real/bench -readme=test/real/README.md $(BENCH)
+bench-real: prereqs prereqs-real cluster-binaries node-binaries ## as root: measure what killed nodes and programs cost real training, for docs/benchmarks.md: an hour
+	go run ./test/real/bench -readme=docs/benchmarks.md $(BENCH)
 
 .PHONY: agreement
-agreement: prereqs prereqs-real cluster-binaries node-binaries ## as root: compare the policy lab with twenty incidents, for lab/README.md: a quarter of an hour
-	go run ./test/agreement -readme=lab/README.md
+agreement: prereqs prereqs-real cluster-binaries node-binaries ## as root: compare the policy lab with twenty incidents, for docs/benchmarks.md: 15 minutes
+	go run ./test/agreement -readme=docs/benchmarks.md
 
 .PHONY: cluster-up
 cluster-up: prereqs ## start a test cluster on this machine, without containers
@@ -240,7 +249,7 @@ cluster-down: prereqs ## stop the cluster of cluster-up; that of demo ends with 
 	go run ./test/cluster/cmd down
 
 .PHONY: gains
-gains: prereqs ## play jobs of three sizes in the policy lab, and write the gains of policies into lab/README.md; 7 minutes
+gains: prereqs ## play jobs of three sizes in the policy lab, and write the gains of policies into docs/benchmarks.md; 7 minutes
 	go run ./test/gains
 
 .PHONY: demo

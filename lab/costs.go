@@ -35,7 +35,7 @@ type Costs struct {
 
 // DefaultCosts are for a gang that checkpoints every half hour. NodeNotReady is Kubernetes' node-monitor-grace-period, 50 s since
 // 1.32 (kubernetes cmd/kube-controller-manager/app/options); Schedule is the period of Volcano's scheduler (schedule-period, 1 s).
-// CreateRate is what test/README.md found: 1,000 pods in 18 s.
+// CreateRate is what test/bench once found: 1,000 pods in 18 s.
 // The others are of the order that test/real and test/bench measure, save those of the program, which every user knows better.
 func DefaultCosts() Costs {
 	return Costs{

@@ -115,13 +115,13 @@ func TestPage(t *testing.T) {
 }
 
 func TestREADMEHasMarks(t *testing.T) {
-	raw, err := os.ReadFile(filepath.Join("..", "..", "lab", "README.md"))
+	raw, err := os.ReadFile(filepath.Join("..", "..", "docs", "benchmarks.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range []readme.Section{simulatedSection, realSection} {
 		if _, err := readme.With(string(raw), s, ""); err != nil {
-			t.Errorf("lab/README.md: %v", err)
+			t.Errorf("docs/benchmarks.md: %v", err)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -21,7 +22,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/readme"
 )
 
-// The parts of lab/README.md.
+// The parts of docs/benchmarks.md.
 const (
 	simulatedSection readme.Section = "agreement"
 	realSection      readme.Section = "agreement:real"
@@ -32,10 +33,11 @@ func main() {
 	simulated := flag.Int("simulated", 10, "how many of the incidents are played on simulated kubelets; 0 leaves these out")
 	onReal := flag.Int("real", 10, "the same on real kubelets, which need root")
 	only := flag.String("only", "", "play the incident of this name alone, such as exit-two, and write no table; -simulated=0 leaves out that side")
-	page := flag.String("readme", "lab/README.md", "the file to write the tables into, between their marks; empty only prints them")
+	page := flag.String("readme", "docs/benchmarks.md", "the file to write the sums into, between their marks; empty only prints")
+	tables := flag.String("tables", "test/agreement/incidents.txt", "the file to write the tables into, if both were played; empty only prints")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *simulated, *onReal, *only, *page)
+	err := run(ctx, *simulated, *onReal, *only, *page, *tables)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "agreement:", err)
@@ -43,7 +45,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, simulated, onReal int, only, page string) error {
+func run(ctx context.Context, simulated, onReal int, only, page, tables string) error {
 	root, err := cluster.RepositoryRoot()
 	if err != nil {
 		return err
@@ -53,6 +55,7 @@ func run(ctx context.Context, simulated, onReal int, only, page string) error {
 		return err
 	}
 	parts := map[readme.Section]string{}
+	var all []string
 	for _, side := range []struct {
 		section readme.Section
 		start   func(context.Context) (ground, error)
@@ -68,7 +71,7 @@ func run(ctx context.Context, simulated, onReal int, only, page string) error {
 		}
 		trials := side.trials[:min(side.count, len(side.trials))]
 		if only != "" {
-			page = "" // a table has all of them
+			page, tables = "", "" // these have all of them
 			trials = slices.DeleteFunc(slices.Clone(side.trials), func(t trial) bool { return t.name != only })
 		}
 		if len(trials) == 0 {
@@ -78,8 +81,14 @@ func run(ctx context.Context, simulated, onReal int, only, page string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", side.section, err)
 		}
-		parts[side.section] = render(r, side.preface, versions)
-		fmt.Println(parts[side.section])
+		all = append(all, table(r, side.preface, versions))
+		fmt.Println(all[len(all)-1])
+		parts[side.section] = summary(r, side.preface, versions)
+	}
+	if tables != "" && len(all) == 2 {
+		if err := os.WriteFile(tables, []byte(strings.Join(all, "\n")), 0o600); err != nil {
+			return err
+		}
 	}
 	if page == "" {
 		return nil

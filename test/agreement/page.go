@@ -16,13 +16,11 @@ import (
 	"github.com/lockstep-dev/lockstep/test/readme"
 )
 
-const simulatedPreface = `Kubernetes %s, Volcano %s, on %d cores: simulated kubelets. Each job has a pool of two racks of four nodes for
-itself. The program and its kubelet are played, with times that the lab is given too: the other ranks exit 2 s after one is lost,
-and the kubelet restarts a container after 1 s. What is compared are the manager's decisions, Volcano, and the control plane.
+const simulatedPreface = `Kubernetes %s, Volcano %s, on %d cores: simulated kubelets. Programs and kubelets are played, with times that the lab is given, too: the
+other ranks exit 2 s after one is lost, and the kubelet restarts a container after 1 s.
 `
 
-const realPreface = `Kubernetes %s, Volcano %s, on %d cores: real kubelets and the training program of test/workloads. The ranks of a
-job have a rack of four nodes. A rank is ready as long as it trains.
+const realPreface = `Kubernetes %s, Volcano %s, on %d cores: real kubelets and the training program of test/workloads. A rank is ready as long as it trains.
 `
 
 // report is what was compared.
@@ -37,17 +35,26 @@ type line struct {
 	measured, predicted outcome
 }
 
-// phases are the columns.
+// phases are the last columns.
 var phases = []incident.Phase{incident.Detect, incident.Decide, incident.Place, incident.WaitForRoom, incident.Start}
 
-func render(r *report, preface string, v readme.Versions) string {
+// summary is the part of the page: all incidents together.
+func summary(r *report, preface string, v readme.Versions) string {
+	return fmt.Sprintf(preface, v.Kubernetes, v.Volcano, runtime.NumCPU()) + r.sum()
+}
+
+// table has a line for each incident.
+func table(r *report, preface string, v readme.Versions) string {
 	var page strings.Builder
 	fmt.Fprintf(&page, preface, v.Kubernetes, v.Volcano, runtime.NumCPU())
 	c := &r.costs
 	fmt.Fprintf(&page, "Costs from three other failures: RestartInPlace %s, PeerAbort %s, Restore %s, React %s, Stop %s, Recreate %s, Schedule %s, Start\n%s, NodeNotReady %s (in seconds).\n\n",
 		seconds(c.RestartInPlace), seconds(c.PeerAbort), seconds(c.Restore), seconds(c.React), seconds(c.Stop), seconds(c.Recreate), seconds(c.Schedule), seconds(c.Start), seconds(c.NodeNotReady))
-	page.WriteString("| what failed | policy | steps taken | down | detect | decide | place | wait for room | start |\n")
-	page.WriteString("| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n")
+	page.WriteString("| what failed | policy | steps taken | down, measured / predicted |")
+	for _, p := range phases {
+		fmt.Fprintf(&page, " %s |", p)
+	}
+	page.WriteString("\n| --- | --- | --- | ---: |" + strings.Repeat(" ---: |", len(phases)) + "\n")
 	for _, l := range r.lines {
 		page.WriteString(l.row())
 	}

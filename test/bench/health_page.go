@@ -4,8 +4,6 @@ package main
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -56,28 +54,25 @@ func (w *wave) String() string {
 
 const decision = "the decision to move the pod"
 
-// points of a report that the table tells of.
+// points of a report that are printed. The page has those that matter to a job.
 var points = []struct {
-	name  string
-	point func(*report) time.Time
+	name   string
+	point  func(*report) time.Time
+	onPage bool
 }{
-	{"the NodeHealth shows it", toShown},
-	{"its verdict is seen", toVerdict},
-	{decision, toDecision},
-	{"that is recorded, and seen", toRecord},
-	{"the pod is deleted", toMove},
+	{"the NodeHealth shows it", toShown, false},
+	{"its verdict is seen", toVerdict, true},
+	{decision, toDecision, true},
+	{"that is recorded, and seen", toRecord, false},
+	{"the pod is deleted", toMove, true},
 }
 
 func renderHealth(r *healthResults, v readme.Versions) string {
 	p := &page{}
 	p.line("Kubernetes %s: %d nodes in racks of 18, each with a NodeHealth; %d gangs of %d pods run on some of them.", v.Kubernetes, r.nodes, r.gangs, healthPods)
-	p.line("Each report says that a GPU is ill, and is written as the health agent does. In a flood all nodes")
-	p.line("report within %d s that a GPU is degraded which nobody uses. A bare writer gets the same: it answers", int(stormLength.Seconds()))
-	p.line("each report with a verdict, and neither decides nor acts. In a storm, of one node in ten a GPU has")
-	p.line("failed that a gang uses. The breakers are set to let all through but in an outbreak, in which a GPU of")
-	p.line("every node fails, under the default limits. A decision's time is the incident's `startTime`, that of a")
-	p.line("deletion is when the API server was asked; what is seen is seen by a watch of this program, on the same")
-	p.line("machine.")
+	p.line("In a *flood* all nodes report within %d s that a GPU is degraded which nobody uses. In a *storm* a GPU that a gang uses has also failed on one", int(stormLength.Seconds()))
+	p.line("node in ten. The breakers let all of that through. In an *outbreak* a GPU of every node fails, under the default limits. A *bare writer* answers each report")
+	p.line("of a flood with a verdict, and neither decides nor acts.")
 	p.line("")
 	p.waves(r)
 	p.keepsUp(r)
@@ -113,6 +108,9 @@ func (p *page) waves(r *healthResults) {
 		{"a storm", &r.storm, goal{1, maxStorm}, goal{}},
 	} {
 		for _, point := range points {
+			if !point.onPage {
+				continue
+			}
 			g := goal{}
 			if point.name == decision {
 				g = w.fromSent
@@ -183,8 +181,8 @@ func (p *page) each(r *healthResults, what string, text func(*wave) string) {
 
 // kinds are the manager's writes.
 func (p *page) kinds(r *healthResults) {
-	p.line("The manager's writes for one report, until all is quiet and the pods run elsewhere, by the API server's")
-	p.line("audit log, Events and leases aside; in brackets all of them.")
+	p.line("The manager's writes for one report, until the pods run elsewhere, by the API server's audit log, without Events and leases; in brackets all")
+	p.line("of them.")
 	p.line("")
 	p.line("| write | one at a time | a flood | a storm | an outbreak |")
 	p.line("| --- | ---: | ---: | ---: | ---: |")
@@ -195,13 +193,6 @@ func (p *page) kinds(r *healthResults) {
 			cells[i] = fmt.Sprintf("%.2f (%d)", float64(of(w.writes))/float64(max(1, len(w.reports))), of(w.writes))
 		}
 		p.line("| %s | %s |", what, strings.Join(cells, " | "))
-	}
-	all := map[string]int{}
-	for _, w := range waves {
-		maps.Copy(all, w.writes.kinds)
-	}
-	for _, kind := range slices.Sorted(maps.Keys(all)) {
-		row(kind, func(w writes) int { return w.kinds[kind] })
 	}
 	row("all", func(w writes) int { return total(w.kinds) })
 	row("refused", func(w writes) int { return total(w.refused) })

@@ -153,7 +153,7 @@ func TestRenderHealth(t *testing.T) {
 		"| the last report → the last verdict | 1.20 s | 1.20 s; ≤ 1s **misses: 1.2s** | 1.20 s | 1.20 s |",
 		"| the last report → its last write |  | 1.50 s | 1.50 s | 1.50 s |",
 		"| its memory afterwards (70 MiB before) |  | 90 MiB | 90 MiB | 90 MiB |",
-		"| patch nodes | 2.00 (6) | 2.00 (6) | 2.00 (6) | 2.00 (6) |",
+		"| all | 2.00 (6) | 2.00 (6) | 2.00 (6) | 2.00 (6) |",
 		"| refused | 1.00 (3) | 1.00 (3) | 1.00 (3) | 1.00 (3) |",
 		"- a flood, from the last report until the last verdict is seen: 1.2s, and not ≤ 1s",
 	} {

@@ -85,7 +85,7 @@ func run(o *options) (err error) {
 	return err
 }
 
-// The parts of test/README.md.
+// The parts of docs/benchmarks.md.
 const (
 	gangSection       readme.Section = "bench"
 	healthSection     readme.Section = "bench:health"

@@ -34,13 +34,9 @@ func render(r *results, o *options, v readme.Versions) string {
 func (p *page) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
 
 func (p *page) preface(v readme.Versions) {
-	p.line("Kubernetes %s, Volcano %s, KWOK %s, each with its own defaults. Gangs of pods that take a", v.Kubernetes, v.Volcano, v.KWOK)
-	p.line("whole node each, in pools of just enough racks of 18 nodes (two at least) under HyperNodes of 8,")
-	p.line("hard topology up to the pool's root. Rounds by size (%s pods): %s, in each of which either side",
-		p.options.sizes.String(), p.roundsText())
-	p.line("starts a gang, loses a single pod %d times and is then restarted as a whole; who begins", p.options.recoveries)
-	p.line("alternates. Times are medians, with the 10th and 90th percentile, between watch events; a time")
-	p.line("of one machine says little, a ratio of two that were taken in turns says more.")
+	p.line("Kubernetes %s, Volcano %s, KWOK %s, each with its own defaults. Each pod takes a whole node. Racks have 18 nodes, under", v.Kubernetes, v.Volcano, v.KWOK)
+	p.line("HyperNodes of 8. Rounds by size (%s pods): %s. In each round both sides, in turns, start a gang, lose a single pod", p.options.sizes.String(), p.roundsText())
+	p.line("%d times, and are restarted as a whole. Times are medians between watch events, with the 10th and 90th percentile.", p.options.recoveries)
 	p.line("")
 }
 
@@ -61,7 +57,6 @@ type comparison struct {
 var comparisons = []comparison{
 	{"gang applied → all its pods run", start, start},
 	{"one pod failed → its replacement runs, by RestartPod", restartPod, restartPod},
-	{"the same, theirs by RestartTask", restartPod, restartTask},
 	{"the same, theirs by RestartJob", restartPod, restartJob},
 	{"one pod failed → the whole job restarted, by RestartJob", restartJob, restartJob},
 }
@@ -102,13 +97,12 @@ type recovery struct {
 }
 
 var recoveries = []recovery{
-	{&lockstep, restartPod}, {&volcano, restartPod}, {&volcano, restartTask}, {&volcano, restartJob}, {&lockstep, restartJob},
+	{&lockstep, restartPod}, {&volcano, restartPod}, {&lockstep, restartJob}, {&volcano, restartJob},
 }
 
 func (p *page) touched() {
-	p.line("What one pod's failure sets in motion. Writes are the manager's own, by the API server's audit log,")
-	p.line("Events and leases aside; those that hold a node or the place in the queue are counted apart, and those")
-	p.line("that the server refused. Medians, and the most where that is another; goals are held against the most.")
+	p.line("What one pod's failure sets in motion. Writes are the manager's, by the API server's audit log, without Events and leases.")
+	p.line("Writes that hold a node or the place in the queue are counted apart. Medians, and the most if it differs; goals are for the most.")
 	p.line("")
 	p.line("| pods | recovery | healthy pods replaced | new pods on their own node | in its rack | elsewhere | writes | for the hold | refused |")
 	p.line("| ---: | --- | ---: | ---: | ---: | ---: | --- | --- | ---: |")
@@ -154,8 +148,7 @@ func (p *page) kept() {
 	if len(p.results.kept) == 0 {
 		return
 	}
-	p.line("A rack of %d nodes, full with one gang, and two jobs waiting, of %d and of %d nodes: how often the", laneNodes, smallPods, largePods)
-	p.line("gang came back on all its nodes. Its pods fail by themselves, which gives their nodes back at once.")
+	p.line("A rack of %d nodes is full with one gang, and two jobs wait, of %d and of %d nodes. How often the gang came back on all its nodes:", laneNodes, smallPods, largePods)
 	p.line("")
 	p.line("| gang | fails | every node kept | lost to a waiting job | not back in time | goal |")
 	p.line("| --- | --- | ---: | ---: | ---: | --- |")

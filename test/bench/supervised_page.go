@@ -73,11 +73,9 @@ func of[T any](restarts []*programRestart, figure func(*programRestart) T) []T {
 
 func renderSupervised(r *supervisedResults, v readme.Versions) string {
 	p := &page{}
-	p.line("Kubernetes %s, Volcano %s, KWOK %s: one TrainingJob of %d ranks with `spec.supervisor`. The pods are", v.Kubernetes, v.Volcano, v.KWOK, r.ranks)
-	p.line("simulated, and so are the programs: to start one, and to stop it, takes no time. The supervisors are %d in one", r.ranks)
-	p.line("process beside the manager, each with its own connection, a token of its pod, and the code that decides and talks in")
-	p.line("`lockstep-run`. One program fails, %d times in turn. Goals are held against the worst. What is seen is seen by a watch", len(r.restarts))
-	p.line("of this program, on the same machine, which may be later than the supervisors act on it.")
+	p.line("Kubernetes %s, Volcano %s, KWOK %s: one TrainingJob of %d ranks with `spec.supervisor`. Pods and programs are simulated: to start or", v.Kubernetes, v.Volcano, v.KWOK, r.ranks)
+	p.line("stop a program takes no time. The %d supervisors run in one process, each with its own connection, a token of its pod, and the code of", r.ranks)
+	p.line("`lockstep-run`. One program fails, %d times in turn. Goals are for the worst.", len(r.restarts))
 	p.line("")
 	p.restartTimes(r)
 	p.restartCosts(r)
@@ -117,8 +115,7 @@ func (p *page) restartTimes(r *supervisedResults) {
 
 // restartCosts is the table of what a restart takes.
 func (p *page) restartCosts(r *supervisedResults) {
-	p.line("What one restart takes, until nothing is left to do: the manager's requests by the API server's audit log, and")
-	p.line("processor time and memory by the kernel.")
+	p.line("What one restart costs, until nothing is left to do:")
 	p.line("")
 	p.line("| of one restart | median | worst | goal |")
 	p.line("| --- | ---: | ---: | --- |")

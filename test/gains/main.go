@@ -1,5 +1,5 @@
 // Command gains plays jobs of several sizes in the policy lab, under the default policy, with spares, and with whole-job restarts,
-// and writes what comes of it into lab/README.md and lab/gains.svg. The same code gives the same figures.
+// and writes what comes of it into docs/benchmarks.md and docs/gains.svg. The same code gives the same figures.
 package main
 
 import (
@@ -30,7 +30,7 @@ const (
 )
 
 func main() {
-	folder := flag.String("lab", "lab", "folder with README.md, into which the figures are written")
+	folder := flag.String("docs", "docs", "folder with benchmarks.md, into which the figures are written")
 	days := flag.Int("days", 30, "days of each play")
 	plays := flag.Int("plays", 4, "plays of each job")
 	flag.Parse()
@@ -56,7 +56,7 @@ func run(ctx context.Context, folder string, days, plays int, gpus []int) error 
 	if err := os.WriteFile(filepath.Join(folder, "gains.svg"), drawing, 0o644); err != nil {
 		return err
 	}
-	return readme.Write(filepath.Join(folder, "README.md"), map[readme.Section]string{section: page(all, days, plays)})
+	return readme.Write(filepath.Join(folder, "benchmarks.md"), map[readme.Section]string{section: page(all, days, plays)})
 }
 
 // policies are what is compared, in the order of the columns.
@@ -158,8 +158,8 @@ func (s *size) lines() string {
 
 func page(all []size, days, plays int) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "%d days, %d plays of each from seed 1, with the failures of the training of Llama 3 and the default times; ± is half of the 95 %%\n", days, plays)
-	fmt.Fprintf(&out, "confidence interval. Nodes have %d GPUs, racks %d nodes; the cluster has %.0f %% more nodes than the job, and the job with spares has\none for each 100 nodes.\n\n", gpusPerNode, nodesPerRack, 100*roomShare)
+	fmt.Fprintf(&out, "%d days, %d plays of each from seed 1, with the failures of the training of Llama 3 and the default times. ± is half of the 95 %%\n", days, plays)
+	fmt.Fprintf(&out, "confidence interval. Nodes have %d GPUs, racks %d nodes. The cluster has %.0f %% more nodes than the job, and the job with spares one\nfor each 100 nodes.\n\n", gpusPerNode, nodesPerRack, 100*roomShare)
 	out.WriteString("| GPUs | policy | failures | ETTR | GPU-hours down | against whole-job restarts |\n| ---: | --- | ---: | ---: | ---: | ---: |\n")
 	for _, s := range all {
 		out.WriteString(s.lines())

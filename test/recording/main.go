@@ -1,6 +1,5 @@
 // Command recording starts a control plane, runs the commands of a new user in a shell, and writes them with what they print into a
-// page: -session=plugin is a job that runs and loses a node; -session=week goes from the installation
-// to the first alert. It fails where a command does.
+// page: a week from the installation to the first alert. It fails where a command does.
 package main
 
 import (
@@ -8,11 +7,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"maps"
 	"os"
 	"os/signal"
-	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -28,24 +24,11 @@ type part struct {
 	commands []string
 }
 
-// story is what is recorded: parts, one after the other.
-type story struct {
-	parts []part
-	// installs reports whether the first part installs Lockstep. Otherwise it is there from the start.
-	installs bool
-}
-
-var stories = map[string]story{
-	"plugin": {parts: []part{{"recording", session}}},
-	"week":   {parts: week, installs: true},
-}
-
 func main() {
 	page := flag.String("readme", "", "file into which the recording is written, between its marks")
-	name := flag.String("session", "plugin", "what is recorded: plugin or week")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *name, *page)
+	err := run(ctx, *page)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "recording:", err)
@@ -53,20 +36,12 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, name, page string) (err error) {
-	recorded, known := stories[name]
-	if !known {
-		return fmt.Errorf("-session: there is no session %q: give one of %s", name, strings.Join(slices.Sorted(maps.Keys(stories)), ", "))
-	}
+func run(ctx context.Context, page string) (err error) {
 	scheme := cluster.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return err
 	}
-	options := cluster.Options{Name: "recording", Scheme: scheme, Progress: os.Stderr}
-	if !recorded.installs {
-		options.CRDs = []string{"config/crd"}
-	}
-	c, err := cluster.Start(ctx, options)
+	c, err := cluster.Start(ctx, cluster.Options{Name: "recording", Scheme: scheme, Progress: os.Stderr})
 	if err != nil {
 		return err
 	}
@@ -84,7 +59,7 @@ func run(ctx context.Context, name, page string) (err error) {
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
-	texts, err := s.recordAll(ctx, c, recorded)
+	texts, err := s.recordAll(ctx, c)
 	if err != nil {
 		return fmt.Errorf("%w\nthe end of the manager's log:\n%s", err, c.Log(operator.Name))
 	}
@@ -94,22 +69,17 @@ func run(ctx context.Context, name, page string) (err error) {
 	return readme.Write(page, texts)
 }
 
-// recordAll records the parts of a story. The manager is a process of this machine, and starts once Lockstep is installed.
-func (s *shell) recordAll(ctx context.Context, c *cluster.Cluster, recorded story) (map[readme.Section]string, error) {
+// recordAll records the parts of the week. The manager is a process of this machine, and starts once Lockstep is installed.
+func (s *shell) recordAll(ctx context.Context, c *cluster.Cluster) (map[readme.Section]string, error) {
 	texts := map[readme.Section]string{}
-	for i, p := range recorded.parts {
-		if i == 0 && !recorded.installs {
-			if err := startManager(ctx, c, s.dir, operator.Kubeconfig); err != nil {
-				return nil, err
-			}
-		}
+	for i, p := range week {
 		text, err := s.record(ctx, p.commands)
 		if err != nil {
 			return nil, err
 		}
 		texts[p.section] = text
-		if i == 0 && recorded.installs {
-			if err := startManager(ctx, c, s.dir, installed); err != nil {
+		if i == 0 {
+			if err := startManager(ctx, c, s.dir); err != nil {
 				return nil, err
 			}
 		}
@@ -117,17 +87,13 @@ func (s *shell) recordAll(ctx context.Context, c *cluster.Cluster, recorded stor
 	return texts, nil
 }
 
-// installed is the kubeconfig of the account that the chart has made for the manager.
-func installed(_ context.Context, c *cluster.Cluster) (string, error) {
-	return c.KubeconfigFor(operator.User, "system:serviceaccounts", "system:serviceaccounts:"+operator.Namespace)
-}
-
-func startManager(ctx context.Context, c *cluster.Cluster, dir string, account func(context.Context, *cluster.Cluster) (string, error)) error {
+// startManager starts the manager under the account that the chart has made for it.
+func startManager(ctx context.Context, c *cluster.Cluster, dir string) error {
 	binary, err := operator.Build(ctx, dir)
 	if err != nil {
 		return err
 	}
-	kubeconfig, err := account(ctx, c)
+	kubeconfig, err := c.KubeconfigFor(operator.User, "system:serviceaccounts", "system:serviceaccounts:"+operator.Namespace)
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func fleetNow() []panel {
 		},
 		{
 			title: "Open breakers", unit: units.Short, scale: badFrom(1),
-			shows:     "Scopes in which Lockstep has stopped to act, because too many nodes are ill at once: HyperNodes, or the cluster.",
+			shows:     "Scopes in which Lockstep has stopped to act, because too many nodes are unhealthy at once: HyperNodes, or the cluster.",
 			good:      "0.",
 			otherwise: "Either much is broken, or a sensor is. `kubectl get healthpolicy " + v1alpha1.HealthPolicyName + " -o yaml` names the breakers; find out which it is. Where the reports are true, run `kubectl lockstep ack breaker`.",
 			queries:   []query{{`max by (scope) (lockstep_breaker_open) or on () vector(0)`, "{{scope}}"}},
@@ -78,7 +78,7 @@ func fleetOverTime() []panel {
 		},
 		{
 			title: "In quarantine, and held back", unit: units.Short, form: lines,
-			shows:     "Nodes in quarantine, and ill nodes about which nothing is done because a breaker is open.",
+			shows:     "Nodes in quarantine, and unhealthy nodes about which nothing is done because a breaker is open.",
 			good:      "None is held back.",
 			otherwise: "Look at the breakers: what they hold back waits until `kubectl lockstep ack breaker`, or until it is not reported any more. Time alone lets nothing through.",
 			queries:   []query{{`max(lockstep_quarantined_nodes)`, "in quarantine"}, {`max(lockstep_held_back_nodes)`, "held back"}},
@@ -107,14 +107,14 @@ func signals() []panel {
 	return []panel{
 		{
 			title: "Faults, by signal", unit: units.Short, form: lines,
-			shows:     "What the agents know to be ill now, by signal and state.",
+			shows:     "Faults that the agents report now, by signal and state.",
 			good:      "None.",
-			otherwise: "health/README.md says for each signal what it means and what ends it.",
+			otherwise: "health/table.md says for each signal what it means and what ends it.",
 			queries:   []query{{onNodes(`sum by (signal, state) (lockstep_health_faults{SELECTED}) > 0`), "{{signal}} {{state}}"}},
 		},
 		{
 			title: "Links", unit: units.Short, form: lines,
-			shows:     "Links that are ill now, by signal: NVLink, PCIe and InfiniBand, their adapters and the fabric.",
+			shows:     "Links with a fault now, by signal: NVLink, PCIe and InfiniBand, their adapters and the fabric.",
 			good:      "None.",
 			otherwise: "One node: its cable, port or GPU. Many nodes of one rack: their switch.",
 			queries:   []query{{onNodes(`sum by (signal) (lockstep_health_faults{SELECTED, signal=~"` + links + `"}) > 0`), "{{signal}}"}},

@@ -13,31 +13,24 @@ import (
 )
 
 const killsPreface = `Kubernetes %s, on %d cores. A gang has a rack of %d nodes of %d GPUs. One program after the other is killed, each time that
-of another rank, as soon as the gang has made %d steps since the last time. The times are from the kill until the last of all ranks
-
-- is told to stop, where its program has not ended by itself,
-- has no process left,
-- has its program started again by its supervisor; without supervisors, until the program prints its first line,
-- has made a step.
-
-They are taken from the containers' logs, of which the first is read %g s after the kill, since reading takes processor time from the restart; medians
-and ranges. The program's own start-up is what lies between the start and the step: Python, the
-rendezvous and the checkpoint, of all ranks on these cores. torchrun saves nothing on SIGTERM, so its jobs have ` + "`stopSeconds: %d`" + `. The goal is
-for the median until all are started, which should not grow either. The trainer's losses are compared with those of a run that nothing
-disturbed, and torchrun's, of steps that are done again, with each other.
+of another rank, as soon as the gang has made %d steps since the last time. Times are from the kill until the last of all ranks *trained* a step; had its
+program *started*, by its supervisor or, without one, by its own first line; had *stopped*, with no process left; was *told* to stop, if its program had not ended. Medians and
+ranges, from the containers' logs, of which the first is read %g s after the kill. The *start-up* is the program's own, from its start to the
+step: Python, the rendezvous and the checkpoint, of all ranks on these cores. torchrun's jobs have ` + "`stopSeconds: %d`" + `: it saves nothing on SIGTERM. The
+trainer's losses are compared with those of a run that nothing disturbed, and torchrun's, of steps that are done again, with each other.
 %s
 `
 
 func renderKills(all []*series, o *options, v readme.Versions) string {
 	p := &killsPage{}
 	fmt.Fprintf(p, killsPreface, v.Kubernetes, runtime.NumCPU(), nodesPerRack, gpusPerNode, between, settling.Seconds(), o.torchStop, o.circumstances())
-	p.WriteString("| program | ranks | kills | told | stopped | started | goal | the program's own start-up | trained |\n")
-	p.WriteString("| --- | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: |\n")
+	p.WriteString("| program | ranks | kills | trained | started | goal | stopped | told | start-up |\n")
+	p.WriteString("| --- | ---: | ---: | ---: | ---: | --- | ---: | ---: | ---: |\n")
 	for _, s := range all {
 		p.times(s)
 	}
-	p.WriteString("\n| program | started, of the first kill | of the tenth | of the last | medians of the first and the second half | goal | pods replaced | containers restarted | phases of pods and Volcano Job since | losses |\n")
-	p.WriteString("| --- | ---: | ---: | ---: | ---: | --- | ---: | ---: | --- | --- |\n")
+	p.WriteString("\n| program | started, of the first kill | of the tenth | of the last | medians of both halves | goal | pods replaced | containers restarted | losses |\n")
+	p.WriteString("| --- | ---: | ---: | ---: | ---: | --- | ---: | ---: | --- |\n")
 	for _, s := range all {
 		p.touched(s)
 	}
@@ -74,8 +67,8 @@ func (p *killsPage) times(s *series) {
 		stopped = fine(figures(s.kills, kill.toStop))
 		goal = p.checker.within("from the kill until all programs are started, "+s.title(), started, maxRestart)
 	}
-	fmt.Fprintf(p, "| %s | %d | %d | %s | %s | %s | %s | %s | %s |\n", s.title(), s.ranks, len(s.kills), told, stopped, fine(started), goal,
-		fine(figures(s.kills, kill.startUp)), fine(figures(s.kills, kill.toTrain)))
+	fmt.Fprintf(p, "| %s | %d | %d | %s | %s | %s | %s | %s | %s |\n", s.title(), s.ranks, len(s.kills),
+		fine(figures(s.kills, kill.toTrain)), fine(started), goal, stopped, told, fine(figures(s.kills, kill.startUp)))
 }
 
 // touched is the row of whether it grows, and of what else has changed.
@@ -97,8 +90,8 @@ func (p *killsPage) touched(s *series) {
 			p.checker.miss(what+"losses", "the same bits", s.losses)
 		}
 	}
-	fmt.Fprintf(p, "| %s | %s | %s | %s | %s, %s | %s | %d | %d | %s | %s |\n", s.title(), nth(started, 1), nth(started, 10), nth(started, len(started)),
-		seconds(first), seconds(second), goal, s.replaced, s.restarted, strings.Join(append([]string{"Running"}, s.phases...), ", "), losses)
+	fmt.Fprintf(p, "| %s | %s | %s | %s | %s, %s | %s | %d | %d | %s |\n", s.title(), nth(started, 1), nth(started, 10), nth(started, len(started)),
+		seconds(first), seconds(second), goal, s.replaced, s.restarted, losses)
 }
 
 // nth is one of the times, from 1.

@@ -14,13 +14,11 @@ import (
 )
 
 const preface = `Kubernetes %s, Volcano %s, on %d cores. A gang of %d ranks in a rack of four nodes loses the node of one
-rank. The time is from when the API server shows the node's Ready condition as Unknown to the first
-training step at home: median and range. Lockstep has its default rules, with
+rank. The time to the first training step at home begins when the node's Ready condition becomes Unknown: median and range. A node is NotReady after
+8 s of silence here, in place of Kubernetes' 40 to 50 s. Lockstep has its default rules, with
 ` + "`unreachableNode: {afterSeconds: %d, gangDownAfterSeconds: %d}`" + ` since the program fences. Volcano's policy is for
-the events PodFailed and PodEvicted; its pods are of the same program with ` + "`restartPolicy: Never`" + `, since
-Volcano is not told of containers that restart in place, and tolerate an unreachable node for %d s, so
-that they are evicted as soon as Lockstep may act. A gang that does not train %s after NotReady has not
-recovered. A node is NotReady after 8 s of silence here, in place of Kubernetes' 40 to 50 s.
+the events PodFailed and PodEvicted. Its pods have ` + "`restartPolicy: Never`" + `, since Volcano does not see containers that restart in place, and tolerate an unreachable node for %d s.
+A gang that does not train %s after NotReady has not recovered.
 `
 
 func render(sides []*side, o *options, v readme.Versions) string {
