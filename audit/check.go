@@ -5,6 +5,7 @@ package audit
 import (
 	"fmt"
 	"io"
+	"io/fs"
 	"time"
 )
 
@@ -15,6 +16,9 @@ type Options struct {
 	Manager string
 	// Max is how many violations are reported at most. Default: 100.
 	Max int
+	// PodLogs are the logs of pods as a kubelet keeps them in /var/log/pods, those of all nodes together. Where given, rule OneEpoch reads
+	// what supervisors have logged. Default: none.
+	PodLogs fs.FS
 }
 
 // Report is what a log has shown.
@@ -25,9 +29,13 @@ type Report struct {
 	// Jobs and Pods of TrainingJobs that it has shown.
 	Jobs int `json:"trainingJobs"`
 	Pods int `json:"pods"`
+	// Reports of supervisors that the logs of these pods have shown.
+	Reports int `json:"reports,omitempty"`
 	// From and To are when its first and its last line were answered.
 	From       time.Time   `json:"from"`
 	To         time.Time   `json:"to"`
+	// Rules that were checked, in the order of README.md.
+	Rules      []string    `json:"rules"`
 	Violations []Violation `json:"violations,omitempty"`
 }
 
@@ -35,15 +43,6 @@ const (
 	defaultManager = "system:serviceaccount:lockstep-system:lockstep-manager"
 	defaultMax     = 100
 )
-
-// Rules are the names of the rules, in the order of README.md.
-func Rules() []string {
-	var names []string
-	for _, r := range rules {
-		names = append(names, r.name)
-	}
-	return names
-}
 
 // checker plays a log.
 type checker struct {
@@ -53,6 +52,8 @@ type checker struct {
 	due, overSince map[string]time.Time
 	// told is what was reported, and seenKeys are the keys of the holds of jobs that the log has shown.
 	told, seenKeys map[string]bool
+	// ranks are all pods of ranks that the log has shown, by UID, each as it was last.
+	ranks map[string]*pod
 }
 
 // Check plays the audit log of an API server, and reports what does not hold. It returns an error where the log cannot be read,
@@ -70,8 +71,12 @@ func Check(log io.Reader, o Options) (*Report, error) {
 	}
 	c := &checker{
 		manager: o.Manager, world: newWorld(), due: map[string]time.Time{}, overSince: map[string]time.Time{}, told: map[string]bool{}, seenKeys: map[string]bool{},
+		ranks: map[string]*pod{},
 	}
-	report, pods := &Report{}, map[string]bool{}
+	report := &Report{}
+	for _, r := range rules {
+		report.Rules = append(report.Rules, r.name)
+	}
 	for i := range entries {
 		line, err := c.world.take(&entries[i])
 		if err != nil {
@@ -81,11 +86,7 @@ func Check(log io.Reader, o Options) (*Report, error) {
 			continue
 		}
 		report.count(c, line)
-		if p := line.podIs; p != nil {
-			if _, ok := p.rank(); ok {
-				pods[p.Metadata.UID] = true
-			}
-		}
+		c.note(line)
 		for _, r := range rules {
 			message := r.check(c, line)
 			if message != "" && len(report.Violations) < o.Max {
@@ -93,11 +94,28 @@ func Check(log io.Reader, o Options) (*Report, error) {
 			}
 		}
 	}
-	report.Jobs, report.Pods = len(c.seenKeys), len(pods)
+	report.Jobs, report.Pods = len(c.seenKeys), len(c.ranks)
 	if report.Jobs > 0 && report.ByManager == 0 {
 		return nil, fmt.Errorf("no request in the log is the manager's, %s: give its user name with --manager; each line of the log has one as user.username", o.Manager)
 	}
+	if o.PodLogs != nil {
+		found, n, err := c.checkRuns(o.PodLogs, report.To)
+		if err != nil {
+			return nil, fmt.Errorf("read the logs of pods: %w", err)
+		}
+		report.Reports, report.Rules = n, append(report.Rules, ruleOneEpoch)
+		report.Violations = append(report.Violations, found[:min(len(found), o.Max-len(report.Violations))]...)
+	}
 	return report, nil
+}
+
+// note keeps what a line shows of the pod of a rank.
+func (c *checker) note(line *change) {
+	if p := line.podIs; p != nil {
+		if _, ok := p.rank(); ok {
+			c.ranks[p.Metadata.UID] = p
+		}
+	}
 }
 
 // count notes a line.

@@ -29,6 +29,11 @@ func (m *metadata) isGone() bool {
 	return m.DeletionGracePeriodSeconds != nil && *m.DeletionGracePeriodSeconds == 0 && len(m.Finalizers) == 0
 }
 
+// names reports whether two objects of a kind have the same name.
+func (m *metadata) names(other *metadata) bool {
+	return m.Name == other.Name && m.Namespace == other.Namespace
+}
+
 type pod struct {
 	Metadata metadata `json:"metadata"`
 	Spec     struct {

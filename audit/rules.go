@@ -11,8 +11,8 @@ import (
 
 // Violation is a line of the log after which something does not hold that the manager promises.
 type Violation struct {
-	// Line of the log, from 1, and when the API server answered it.
-	Line int       `json:"line"`
+	// Line of the log, from 1, and when the API server answered it. What the logs of pods show has no line.
+	Line int       `json:"line,omitempty"`
 	Time time.Time `json:"time"`
 	// Rule is its name, and Message what was seen.
 	Rule    string `json:"rule"`
@@ -20,6 +20,9 @@ type Violation struct {
 }
 
 func (v Violation) String() string {
+	if v.Line == 0 {
+		return fmt.Sprintf("%s: %s: %s", v.Time.UTC().Format(time.RFC3339Nano), v.Rule, v.Message)
+	}
 	return fmt.Sprintf("line %d, %s: %s: %s", v.Line, v.Time.UTC().Format(time.RFC3339Nano), v.Rule, v.Message)
 }
 
@@ -43,6 +46,9 @@ var rules = []rule{
 	{"Admits", (*checker).admits},
 	{"Quiet", (*checker).quiet},
 }
+
+// ruleOneEpoch is the rule for what supervisors have logged: no program starts in an epoch while one of an earlier epoch runs.
+const ruleOneEpoch = "OneEpoch"
 
 const (
 	// restartWithin is how long the manager may take to delete the pod of a rank that a step restarts.

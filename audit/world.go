@@ -19,6 +19,8 @@ type world struct {
 	hypers map[string]*hyperNode
 	// unsure are the jobs, by UID, of which a write was answered with an error, and that the log has not shown since.
 	unsure map[string]bool
+	// gone is when pods were removed, by UID.
+	gone map[string]time.Time
 	// settled is since when a node's taints are what they are.
 	settled map[string]time.Time
 	// versions are the last resource versions of what was written, by resource, namespace and name.
@@ -29,6 +31,7 @@ func newWorld() *world {
 	return &world{
 		pods: map[string]*pod{}, jobs: map[string]*trainingJob{}, nodes: map[string]*node{}, hypers: map[string]*hyperNode{},
 		settled: map[string]time.Time{}, versions: map[string]string{}, unsure: map[string]bool{},
+		gone: map[string]time.Time{},
 	}
 }
 
@@ -73,10 +76,10 @@ func (w *world) take(e *entry) (*change, error) {
 
 // doubt forgets what a request that was answered with an error may have changed, until the log shows it again.
 func (w *world) doubt(e *entry) {
-	named := func(m *metadata) bool { return m.Name == e.ObjectRef.Name && m.Namespace == e.ObjectRef.Namespace }
+	named := (&metadata{Name: e.ObjectRef.Name, Namespace: e.ObjectRef.Namespace}).names
 	switch e.ObjectRef.Resource {
 	case "pods":
-		maps.DeleteFunc(w.pods, func(_ string, p *pod) bool { return e.Verb == "delete" && named(&p.Metadata) })
+		w.dropPods(func(p *pod) bool { return e.Verb == "delete" && named(&p.Metadata) })
 	case "nodes":
 		delete(w.nodes, e.ObjectRef.Name)
 	case "trainingjobs":
@@ -126,20 +129,25 @@ func (w *world) takePod(c *change) error {
 
 // setPod keeps a pod as it is after a request.
 func (w *world) setPod(c *change, is *pod) {
-	if c.Verb == "create" {
-		succeed(w.pods, &is.Metadata, func(p *pod) *metadata { return &p.Metadata })
+	if c.Verb == "create" { // a deletion whose answer was an error may have been done
+		w.dropPods(func(p *pod) bool { return p.Metadata.names(&is.Metadata) })
 	}
 	c.podWas, c.podIs = w.pods[is.Metadata.UID], is
 	w.pods[is.Metadata.UID] = is
 	if c.Verb != "create" && is.Metadata.isGone() {
 		c.podIs = nil
-		delete(w.pods, is.Metadata.UID)
+		w.dropPods(func(p *pod) bool { return p == is })
 	}
 }
 
-// succeed forgets objects of the same name as one that is made: a deletion whose answer was an error may have been done.
-func succeed[T any](all map[string]T, is *metadata, of func(T) *metadata) {
-	maps.DeleteFunc(all, func(_ string, was T) bool { return of(was).Name == is.Name && of(was).Namespace == is.Namespace })
+// dropPods forgets pods that are gone.
+func (w *world) dropPods(which func(*pod) bool) {
+	for uid, p := range w.pods {
+		if which(p) {
+			delete(w.pods, uid)
+			w.gone[uid] = w.now
+		}
+	}
 }
 
 // takePods applies the deletion of many pods.
@@ -153,7 +161,7 @@ func (w *world) takePods(c *change) error {
 	for _, is := range list.Items {
 		w.pods[is.Metadata.UID] = is
 		if is.Metadata.isGone() {
-			delete(w.pods, is.Metadata.UID)
+			w.dropPods(func(p *pod) bool { return p == is })
 		}
 	}
 	return nil
@@ -189,7 +197,7 @@ func (w *world) takeJob(c *change) error {
 		return err
 	}
 	if c.Verb == "create" {
-		succeed(w.jobs, &is.Metadata, func(j *trainingJob) *metadata { return &j.Metadata })
+		maps.DeleteFunc(w.jobs, func(_ string, j *trainingJob) bool { return j.Metadata.names(&is.Metadata) })
 	}
 	uid := is.Metadata.UID
 	c.jobWas, c.jobIs, w.jobs[uid] = w.jobs[uid], is, is

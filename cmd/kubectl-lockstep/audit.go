@@ -16,6 +16,7 @@ import (
 func newAudit(streams genericiooptions.IOStreams) *cobra.Command {
 	var output format
 	var options audit.Options
+	var podLogs string
 	c := &cobra.Command{
 		Use:   "audit FILE",
 		Short: "Check by the API server's audit log what Lockstep has done",
@@ -34,6 +35,9 @@ Exit codes:
   cat audit-*.log audit.log | kubectl lockstep audit -`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if podLogs != "" {
+				options.PodLogs = os.DirFS(podLogs)
+			}
 			report, err := auditFile(streams.In, args[0], options)
 			if err != nil {
 				return err
@@ -50,6 +54,7 @@ Exit codes:
 	}
 	c.Flags().StringVar(&options.Manager, "manager", "", "the user name of the manager; default: that of the ServiceAccount lockstep-manager in the namespace lockstep-system")
 	c.Flags().IntVar(&options.Max, "max", 0, "how many findings to print at most; default: 100")
+	c.Flags().StringVar(&podLogs, "pod-logs", "", "a folder of pods' logs, as kubelets keep them in /var/log/pods: what supervisors have logged there is checked, too")
 	output.addFlag(c)
 	return c
 }
@@ -84,7 +89,7 @@ func printAudit(out io.Writer, r *audit.Report) error {
 	if n := len(r.Violations); n > 0 {
 		findings = fmt.Sprintf("%d findings", n)
 	}
-	_, err := fmt.Fprintf(out, "%d writes from %s to %s, %d of them by the manager, of %d TrainingJobs and %d pods: %s (%s).\n",
-		r.Lines, r.From.UTC().Format(time.RFC3339), r.To.UTC().Format(time.RFC3339), r.ByManager, r.Jobs, r.Pods, findings, strings.Join(audit.Rules(), ", "))
+	_, err := fmt.Fprintf(out, "%d writes from %s to %s, %d of them by the manager, of %d TrainingJobs and %d pods, and %d reports of supervisors: %s (%s).\n",
+		r.Lines, r.From.UTC().Format(time.RFC3339), r.To.UTC().Format(time.RFC3339), r.ByManager, r.Jobs, r.Pods, r.Reports, findings, strings.Join(r.Rules, ", "))
 	return err
 }

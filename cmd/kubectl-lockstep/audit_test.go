@@ -19,7 +19,7 @@ func TestAudit(t *testing.T) {
 		log, out string
 		err      error
 	}{
-		"all is as it should be": {strings.Replace(line, "OUTCOME", "Failed", 1), "1 of them by the manager, of 1 TrainingJobs and 0 pods: all as it should be", nil},
+		"all is as it should be": {strings.Replace(line, "OUTCOME", "Failed", 1), "1 of them by the manager, of 1 TrainingJobs and 0 pods, and 0 reports of supervisors: all as it should be", nil},
 		"an incident is open":    {strings.Replace(line, "OUTCOME", "", 1), "line 1, 2026-01-02T03:04:05Z: Incidents: job llama has ended, and its incident 1 is open", errProblems},
 		"nothing":                {"", "The log has no request that changed anything.", nil},
 	}
@@ -34,5 +34,26 @@ func TestAudit(t *testing.T) {
 				t.Errorf("got %v and\n%s", err, out)
 			}
 		})
+	}
+}
+
+func TestAuditOfPodLogs(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "audit.log")
+	if err := os.WriteFile(file, []byte(strings.Replace(line, "OUTCOME", "Failed", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lockstep("audit", file, "--pod-logs", dir); err == nil || !strings.Contains(err.Error(), "there is no log like NAMESPACE_POD_UID/CONTAINER/0.log") {
+		t.Errorf("got %v", err)
+	}
+	logs := filepath.Join(dir, "ml_llama-1-worker-0_uid", "worker")
+	if err := os.MkdirAll(logs, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(logs, "0.log"), []byte("hello\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := lockstep("audit", file, "--pod-logs", dir); err != nil || !strings.Contains(out, "OneEpoch") {
+		t.Errorf("got %v and\n%s", err, out)
 	}
 }

@@ -1,0 +1,109 @@
+package audit
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// gangHistory is a history of two ranks with supervisors, and what these have logged.
+type gangHistory struct {
+	*history
+	logs fstest.MapFS
+}
+
+func newGangHistory(t *testing.T) *gangHistory {
+	g := &gangHistory{newHistory(t).job(), fstest.MapFS{}}
+	g.pod("llama-1-worker-1", "n1")
+	return g
+}
+
+// reports logs a report of the supervisor of a rank, a second later.
+func (g *gangHistory) reports(index int, state string, epoch int) {
+	g.after(2 * time.Second)
+	pod := g.objects[fmt.Sprintf("pods/llama-1-worker-%d", index)]
+	name := fmt.Sprintf("ml_llama-1-worker-%d_%s/worker/0.log", index, pod["metadata"].(map[string]any)["uid"])
+	if g.logs[name] == nil {
+		g.logs[name] = &fstest.MapFile{}
+	}
+	at := g.now.UTC().Format("2006-01-02T15:04:05.000Z")
+	g.logs[name].Data = fmt.Appendf(g.logs[name].Data, "%s stderr F time=%s level=INFO msg=Reporting from=lockstep-run state=%s epoch=%d\n", at, at, state, epoch)
+}
+
+func TestRunsOfAGangDoNotMeet(t *testing.T) {
+	tests := map[string]struct {
+		tell func(*gangHistory)
+		want []string
+	}{
+		"a gang that restarts in place": {func(g *gangHistory) {
+			g.reports(0, "RUNNING", 1)
+			g.reports(1, "RUNNING", 1)
+			g.reports(0, "FAILED", 1)
+			g.reports(1, "STOPPING", 1)
+			g.reports(0, "WAITING", 2)
+			g.reports(1, "WAITING", 2)
+			g.reports(0, "RUNNING", 2)
+			g.reports(1, "RUNNING", 2)
+		}, nil},
+		"a rank starts while another one stops": {func(g *gangHistory) {
+			g.reports(0, "RUNNING", 1)
+			g.reports(1, "RUNNING", 1)
+			g.reports(0, "FAILED", 1)
+			g.reports(1, "STOPPING", 1)
+			g.reports(0, "RUNNING", 2)
+			g.reports(1, "WAITING", 2)
+		}, []string{"the program of pod ml/llama-1-worker-0 started in epoch 2 while that of pod ml/llama-1-worker-1 ran in epoch 1"}},
+		"a rank never hears of the later epoch": {func(g *gangHistory) {
+			g.reports(1, "RUNNING", 1)
+			g.reports(0, "RUNNING", 2)
+			g.idle(time.Minute)
+		}, []string{"the program of pod ml/llama-1-worker-0 started in epoch 2 while that of pod ml/llama-1-worker-1 ran in epoch 1"}},
+		"its pod was removed before": {func(g *gangHistory) {
+			g.reports(1, "RUNNING", 1)
+			g.remove(kubelet, "pods", "llama-1-worker-1")
+			g.reports(0, "RUNNING", 2)
+			g.idle(time.Minute)
+		}, nil},
+		"a survivor goes on in the later epoch": {func(g *gangHistory) {
+			g.reports(0, "RUNNING", 1)
+			g.reports(1, "RUNNING", 1)
+			g.reports(0, "FAILED", 1)
+			g.reports(0, "RUNNING", 2)
+			g.reports(1, "RUNNING", 2)
+		}, nil},
+		"the clocks of two nodes are a little apart": {func(g *gangHistory) {
+			g.reports(1, "RUNNING", 1)
+			g.reports(1, "WAITING", 2)
+			g.after(-2500 * time.Millisecond)
+			g.reports(0, "RUNNING", 2)
+		}, nil},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			g := newGangHistory(t)
+			tc.tell(g)
+			g.idle(time.Second)
+			report, err := Check(strings.NewReader(strings.Join(g.lines, "\n")), Options{PodLogs: g.logs})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if report.Reports == 0 {
+				t.Error("no report was read")
+			}
+			var got []string
+			for _, v := range report.Violations {
+				got = append(got, v.Message)
+				if v.Rule != ruleOneEpoch {
+					t.Errorf("the rule is %s", v.Rule)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("violations (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
