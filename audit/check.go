@@ -32,8 +32,8 @@ type Report struct {
 	// Reports of supervisors that the logs of these pods have shown.
 	Reports int `json:"reports,omitempty"`
 	// From and To are when its first and its last line were answered.
-	From       time.Time   `json:"from"`
-	To         time.Time   `json:"to"`
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
 	// Rules that were checked, in the order of README.md.
 	Rules      []string    `json:"rules"`
 	Violations []Violation `json:"violations,omitempty"`
