@@ -21,6 +21,8 @@ const keepVariable = "LOCKSTEP_KEEP_AUDIT"
 type Log struct {
 	// Path is where the API server writes it.
 	Path string
+	// PodLogs is a folder with the logs of pods, as a kubelet has them, from which what supervisors logged is checked; empty for none.
+	PodLogs string
 	// run is the name of the tests.
 	run string
 }
@@ -49,12 +51,16 @@ func (l Log) Check() error {
 		return err
 	}
 	defer file.Close()
-	report, err := audit.Check(file, audit.Options{Manager: operator.User})
+	options := audit.Options{Manager: operator.User}
+	if l.PodLogs != "" {
+		options.PodLogs = os.DirFS(l.PodLogs)
+	}
+	report, err := audit.Check(file, options)
 	if err != nil {
 		return fmt.Errorf("check the audit log: %w", err)
 	}
-	fmt.Fprintf(os.Stderr, "%s: the audit log has %d writes, %d of them the manager's, of %d jobs and %d pods: %d violations\n",
-		l.run, report.Lines, report.ByManager, report.Jobs, report.Pods, len(report.Violations))
+	fmt.Fprintf(os.Stderr, "%s: the audit log has %d writes, %d of them the manager's, of %d jobs and %d pods, and there are %d reports of supervisors: %d violations\n",
+		l.run, report.Lines, report.ByManager, report.Jobs, report.Pods, report.Reports, len(report.Violations))
 	if len(report.Violations) == 0 && os.Getenv(keepVariable) == "" {
 		return nil
 	}

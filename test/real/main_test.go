@@ -2,6 +2,7 @@ package real
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -36,12 +37,18 @@ func runAll(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "test/real:", err)
 		return 1
 	}
+	logs, err := keepPodLogs(ground)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "test/real:", err)
+		return 1
+	}
+	ground.History.PodLogs = logs.folder
 	code := m.Run()
-	if err := oracle.Stop(); err != nil {
+	if err := errors.Join(logs.Stop(), ground.History.Check()); err != nil {
 		fmt.Fprintln(os.Stderr, "test/real:", err)
 		code = 1
 	}
-	if err := ground.History.Check(); err != nil {
+	if err := oracle.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "test/real:", err)
 		code = 1
 	}

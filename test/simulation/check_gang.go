@@ -187,7 +187,8 @@ func (r *record) checkCauses() {
 		inc := &r.s.Incidents[i]
 		age := r.o.Now.Sub(inc.StartTime.Time) // below 0 where the clock was set back
 		young := age >= 0 && age <= correctedFor && !inc.StartTime.Time.Before(r.culprit.exit.Time.Add(time.Second))
-		earlier := inc.Cause.Time != nil && inc.Cause.Time.Time.Before(r.culprit.exit.StartedTime) // it is about another failure
+		// It is about another failure, or about an exit just before, which a cache that was behind did not show to be over.
+		earlier := inc.Cause.Time != nil && (inc.Cause.Time.Time.Before(r.culprit.exit.StartedTime) || r.culprit.follows(inc.Cause.Time.Time))
 		if inc.Outcome != "" || inc.Trigger != v1alpha1.PodNotReady || hasRestarted(inc) || !young || earlier {
 			continue
 		}
@@ -225,6 +226,11 @@ func (r *record) wasTaken(p *gang.Pod) bool {
 // onlyExits reports whether nothing but an exit of its process is seen to be wrong with a pod.
 func (r *record) onlyExits(p *gang.Pod) bool {
 	return p.Phase == corev1.PodRunning && !p.Deleting && p.Disrupted == "" && len(p.Signals) == 0 && r.o.Nodes[p.Node].Ready && !replaced(r.old, p)
+}
+
+// follows reports whether the exit of the culprit came so soon after another one that what is seen may not tell them apart.
+func (c *culprit) follows(exit time.Time) bool {
+	return exit.Before(c.exit.Time) && c.exit.Time.Sub(exit) <= correctedFor
 }
 
 // findsDown reports whether a rank may have been down since an exit of its own, just before the process of the culprit started.

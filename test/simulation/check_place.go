@@ -64,13 +64,23 @@ func (r *record) checkExclusions() {
 		case ofSilence(e) && r.o.Nodes[e.Name].Ready && waits:
 			r.happened("silence of a node is forgiven")
 		default:
-			lifted++
+			if r.helps(e.Name) {
+				lifted++
+			}
 			r.happened("exclusion is lifted early")
 		}
 	}
 	lifted += r.leftAllowedEarly()
 	r.require(Home, lifted <= stuck, "%d exclusions are lifted before their time for %d pods", lifted, stuck)
 	r.checkNewExclusions()
+}
+
+// helps reports whether any rank may go to a node that is not excluded any more. Those that are in the way of the partition of a
+// rank are lifted before the one that helps it.
+func (r *record) helps(node string) bool {
+	n := r.nodes[node]
+	partitioned := slices.ContainsFunc(r.o.Job.Spec.Tasks, func(t v1alpha1.Task) bool { return t.Partition != nil })
+	return !partitioned && n != nil && n.good() && r.free(n) >= r.request && !n.heldByOthers(r.name)
 }
 
 // leftAllowedEarly counts the homes that the job may go back to before the time that was said.
