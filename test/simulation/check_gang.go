@@ -113,7 +113,7 @@ func (r *record) isOverdue(was *v1alpha1.Incident, victim rank) bool {
 // seemsDown reports whether a rank other than a pod's own, on a node that answers, is seen not to run, or to have exited
 // since shortly before the pod's node was found silent.
 func (t *tenant) seemsDown(p *pod, silentSince time.Time) bool {
-	o, s := t.acting.cache, t.acting.status
+	o, s := t.acting.seen, t.acting.status
 	since := silentSince.Add(-foundWithin)
 	if p.StartedTime.After(since) {
 		since = p.StartedTime
@@ -159,6 +159,9 @@ type culprit struct {
 // findCulprit finds out which exit has broken the collective; none where something else has.
 func (t *tenant) findCulprit() {
 	t.culprit = nil
+	if t.supervised {
+		return // see checkFirstExit
+	}
 	var first *pod
 	for _, p := range t.group {
 		switch lost := !p.joined || !t.computes(p) || t.podOfUID(p.UID) != p; {

@@ -44,6 +44,7 @@ func (t *tenant) checkRecord(o *gang.Observation, s *v1alpha1.TrainingJobStatus)
 	r.checkSizes()
 	r.checkMoves()
 	r.checkRequest()
+	r.checkEpochs()
 	r.checkStatus()
 	if r.dryRun {
 		r.checkDryRun()
@@ -141,7 +142,7 @@ func (r *record) checkTime(inc *v1alpha1.Incident, step v1alpha1.FiredStep) {
 	if ofJob(inc.Trigger) || int(step.Index) >= len(rule.Steps) || rule.Steps[step.Index].Action != step.Action {
 		return
 	}
-	due := inc.StartTime.Add(seconds(rule.Steps[step.Index].AfterSeconds))
+	due := inc.StartTime.Add(seconds(rule.Steps[step.Index].AfterSeconds) - r.soonerBy(inc, &rule))
 	r.require(Timing, !step.Time.Time.Before(due), "%s of incident %d fires at %s, and is due at %s", step.Action, inc.ID, step.Time, due)
 }
 
@@ -158,7 +159,7 @@ func (r *record) seen(of rank) *gang.Pod {
 // works reports whether a rank was seen to be well.
 func (r *record) works(of rank) bool {
 	p := r.seen(of)
-	return p != nil && !p.Deleting && !p.Gated && len(p.Signals) == 0 && !replaced(r.old, p) &&
+	return p != nil && !p.Deleting && !p.Gated && len(p.Signals) == 0 && !replaced(r.old, p) && !r.isAway(r.old, p) &&
 		(p.Phase == corev1.PodSucceeded || (p.Ready && p.Phase == corev1.PodRunning && r.o.Nodes[p.Node].Ready))
 }
 
@@ -174,7 +175,7 @@ func (r *record) evidence(of rank) bool {
 	if p.Node == "" {
 		return p.Unschedulable
 	}
-	return !r.o.Nodes[p.Node].Ready || (p.Phase == corev1.PodRunning && !p.Ready && p.WasReady) || r.hasExited(p) || r.failsToStart(p)
+	return !r.o.Nodes[p.Node].Ready || (p.Phase == corev1.PodRunning && !p.Ready && p.WasReady) || r.hasExited(p) || r.failsToStart(p) || r.hasFailedProgram(p) || r.isLate(p)
 }
 
 // relapsed reports whether an incident ends because a rank fell again.

@@ -22,6 +22,7 @@ type rank struct {
 type pod struct {
 	gang.Pod
 	process
+	supervisor
 	target placement.Target
 }
 
@@ -52,6 +53,7 @@ func admits(t placement.Target, hostname string) bool {
 
 func (t *tenant) remove(p *pod) {
 	t.changed("pod %s is gone", p.Name)
+	t.haunt(p)
 	t.pods = slices.DeleteFunc(t.pods, func(q *pod) bool { return q == p })
 }
 
