@@ -42,7 +42,7 @@ func (r *record) checkCharges() {
 	noted := r.chargesNow(r.s) - r.chargesNow(r.old)
 	for i := range r.s.Incidents {
 		inc := &r.s.Incidents[i]
-		if was := incidentOf(r.old, inc.ID); was.Charged && !inc.Charged {
+		if was := incidentOf(r.old, inc.ID); was.Charged && (!inc.Charged || r.changesSides(inc, &was)) {
 			r.happened("refund")
 			r.refunded(inc)
 		}

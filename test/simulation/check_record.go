@@ -111,7 +111,7 @@ func (r *record) checkStep(inc *v1alpha1.Incident, step v1alpha1.FiredStep) {
 		return !r.works(of) && (r.evidence(of) || r.isOvertaken(r.seen(of)))
 	})
 	was := incidentOf(r.old, inc.ID)
-	r.require(Evidence, shown || inc.Trigger != v1alpha1.PodNotStarted || concernsMore(&was), "%s of incident %d fires, and no pod of its task starts", step.Action, inc.ID)
+	r.require(Evidence, shown || inc.Trigger != v1alpha1.PodNotStarted || concernsMore(&was) || restartsGang(r.old), "%s of incident %d fires, and no pod of its task starts", step.Action, inc.ID)
 	broken := r.isBroken(inc, step)
 	r.require(Cancel, broken, "%s of incident %d fires after it has recovered", step.Action, inc.ID)
 }

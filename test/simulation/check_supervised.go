@@ -47,6 +47,11 @@ func (t *tenant) trains() bool {
 	return !slices.ContainsFunc(t.pods, func(p *pod) bool { return t.supervised && !p.Spare && !t.isIn(p) })
 }
 
+// endedWell counts the ranks whose programs have ended with 0 before those of the others.
+func (t *tenant) endedWell() int {
+	return countRanks(t.pods, func(p *pod) bool { return p.Phase == corev1.PodSucceeded && p.Attempt == t.job.Status.Attempt })
+}
+
 // isIn reports whether the program of a rank runs in the epoch of its job, or has ended well.
 func (t *tenant) isIn(p *pod) bool {
 	return p.Phase == corev1.PodSucceeded || (p.running && p.epoch == t.job.Status.Epoch)
@@ -189,7 +194,8 @@ func (r *record) checkRaised(inc, was *v1alpha1.Incident) {
 
 // checkRestarted checks that each rank was seen to run in the epoch that a recovery has begun.
 func (r *record) checkRestarted(inc *v1alpha1.Incident) {
-	if r.keepsSurvivors() || inc.Trigger == v1alpha1.PodPending || r.isUnheard(r.s) {
+	there := slices.ContainsFunc(ranksOf(r.o.Job, r.s), func(of rank) bool { return concerns(r.o.Job, inc, of) })
+	if r.keepsSurvivors() || inc.Trigger == v1alpha1.PodPending || r.isUnheard(r.s) || !there {
 		return
 	}
 	r.require(Scope, r.allTrain(r.s), "incident %d has recovered, and not every rank runs in epoch %d", inc.ID, inc.Epoch)
@@ -232,7 +238,8 @@ func fellAt(p *gang.Pod) time.Time { return p.Process.LastExit.Time.Add(-killLea
 // owedEpoch says why a rank should be restarted by now: it has had its time to reach the epoch of its job. It is empty for others.
 func (r *record) owedEpoch(p *gang.Pod) string {
 	at := r.lateSince(r.s, p)
-	if at.IsZero() || r.o.Now.Before(at) || !r.isRank(p) || !restarts(r.o.Job, v1alpha1.ProcessStuck, p) {
+	otherwise := !p.Ready || r.hasFailedProgram(p) || p.Disrupted != "" || len(p.Signals) > 0 // it is a failure of another kind, maybe in another's wake
+	if otherwise || at.IsZero() || r.o.Now.Before(at) || !r.isRank(p) || !restarts(r.o.Job, v1alpha1.ProcessStuck, p) {
 		return ""
 	}
 	if slices.ContainsFunc(openOnes(r.s), func(inc *v1alpha1.Incident) bool { return concerns(r.o.Job, inc, rankOf(p)) }) {
@@ -250,11 +257,20 @@ func (r *record) soonerBy(inc *v1alpha1.Incident, rule *v1alpha1.Rule) time.Dura
 	return seconds(rule.Steps[min(int(inc.RestartsWithoutProgress/each), len(rule.Steps)-1)].AfterSeconds)
 }
 
-// startedAgain reports whether an incident has just started programs once more, because one failed before all ran.
+// changesSides reports whether an incident turns out not to be the program's fault in the very record in which it starts programs once more: what
+// it was charged is refunded, and the start is charged.
+func (r *record) changesSides(inc, was *v1alpha1.Incident) bool {
+	auto := ruleOf(r.o.Job, inc).Charge != v1alpha1.ChargeAlways
+	return inc.Charged && auto && was.Class == v1alpha1.ClassUser && inc.Class != v1alpha1.ClassUser && r.startedAgain(inc)
+}
+
+// startedAgain reports whether an incident has just started programs once more, because one failed before all ran. Where a rank has ended
+// well, that takes new pods.
 func (r *record) startedAgain(inc *v1alpha1.Incident) bool {
 	if len(inc.Steps) == 0 {
 		return false
 	}
 	last := inc.Steps[len(inc.Steps)-1]
-	return last.Index < 0 && last.Action == v1alpha1.RestartProcesses && last.Time.Time.Equal(r.o.Now)
+	misses := last.Action == v1alpha1.RestartJob && slices.ContainsFunc(r.o.Pods, func(p gang.Pod) bool { return p.Phase == corev1.PodSucceeded })
+	return r.supervised && last.Index < 0 && (last.Action == v1alpha1.RestartProcesses || misses) && last.Time.Time.Equal(r.o.Now)
 }

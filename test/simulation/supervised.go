@@ -226,6 +226,9 @@ func (t *tenant) hesitates() bool { return !t.calm && t.supervision.IntN(2) == 0
 
 // runSupervisor lets a supervisor finish what it has begun, and talk with the manager.
 func (t *tenant) runSupervisor(p *pod) {
+	if !t.nodes[p.Node].answers() {
+		t.disconnect(p)
+	}
 	if !t.computes(p) {
 		return
 	}

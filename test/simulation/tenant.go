@@ -68,7 +68,7 @@ func (w *world) newTenant(name string) *tenant {
 	t.job = t.drawJob()
 	t.drawSupervisor()
 	t.job.ResourceVersion = strconv.Itoa(t.version)
-	if w.is(collective) && t.job.Spec.MinAvailable == nil {
+	if w.is(collective) && t.job.Spec.MinAvailable == nil && !t.keepsSurvivors() { // programs that heal themselves do not abort together
 		t.collective, t.probed = true, w.one(3)
 	}
 	return t
