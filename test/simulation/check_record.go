@@ -166,7 +166,7 @@ func (r *record) works(of rank) bool {
 // evidence reports whether something was seen to be wrong with a rank.
 func (r *record) evidence(of rank) bool {
 	p := r.seen(of)
-	if p == nil || p.Gated || p.Deleting || p.Phase == corev1.PodFailed || len(p.Signals) > 0 {
+	if p == nil || p.Gated || p.Deleting || p.Phase == corev1.PodFailed || len(p.Signals) > 0 || r.hasFailedProgram(p) || r.isLate(p) {
 		return true
 	}
 	if replaced(r.old, p) || (p.Node == "" && r.relapsed()) {
@@ -175,7 +175,7 @@ func (r *record) evidence(of rank) bool {
 	if p.Node == "" {
 		return p.Unschedulable
 	}
-	return !r.o.Nodes[p.Node].Ready || (p.Phase == corev1.PodRunning && !p.Ready && p.WasReady) || r.hasExited(p) || r.failsToStart(p) || r.hasFailedProgram(p) || r.isLate(p)
+	return !r.o.Nodes[p.Node].Ready || (p.Phase == corev1.PodRunning && !p.Ready && p.WasReady) || r.hasExited(p) || r.failsToStart(p)
 }
 
 // relapsed reports whether an incident ends because a rank fell again.

@@ -194,7 +194,10 @@ func (r *record) checkRaised(inc, was *v1alpha1.Incident) {
 
 // checkRestarted checks that each rank was seen to run in the epoch that a recovery has begun.
 func (r *record) checkRestarted(inc *v1alpha1.Incident) {
-	there := slices.ContainsFunc(ranksOf(r.o.Job, r.s), func(of rank) bool { return concerns(r.o.Job, inc, of) })
+	there := slices.ContainsFunc(ranksOf(r.o.Job, r.s), func(of rank) bool {
+		p := r.seen(of)
+		return concerns(r.o.Job, inc, of) && p != nil && p.Phase != corev1.PodSucceeded
+	})
 	if r.keepsSurvivors() || inc.Trigger == v1alpha1.PodPending || r.isUnheard(r.s) || !there {
 		return
 	}
@@ -204,7 +207,8 @@ func (r *record) checkRestarted(inc *v1alpha1.Incident) {
 
 // checkFirstExit checks that a recovery in place names the program that ended first in the epoch before.
 func (r *record) checkFirstExit(inc *v1alpha1.Incident) {
-	replaces := took(inc, v1alpha1.RestartPod, v1alpha1.MigratePod, v1alpha1.RestartTask, v1alpha1.RestartJob, v1alpha1.RelocateJob)
+	// A supervisor that has another container knows of no earlier exit, be it that the step was for a dry run alone.
+	replaces := slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool { return f.Action != v1alpha1.RestartProcesses && f.Action != v1alpha1.Ignore })
 	if inc.Trigger != v1alpha1.ProcessFailed || replaces {
 		return
 	}
@@ -267,10 +271,9 @@ func (r *record) changesSides(inc, was *v1alpha1.Incident) bool {
 // startedAgain reports whether an incident has just started programs once more, because one failed before all ran. Where a rank has ended
 // well, that takes new pods.
 func (r *record) startedAgain(inc *v1alpha1.Incident) bool {
-	if len(inc.Steps) == 0 {
-		return false
-	}
-	last := inc.Steps[len(inc.Steps)-1]
-	misses := last.Action == v1alpha1.RestartJob && slices.ContainsFunc(r.o.Pods, func(p gang.Pod) bool { return p.Phase == corev1.PodSucceeded })
-	return r.supervised && last.Index < 0 && (last.Action == v1alpha1.RestartProcesses || misses) && last.Time.Time.Equal(r.o.Now)
+	ended := slices.ContainsFunc(r.o.Pods, func(p gang.Pod) bool { return p.Phase == corev1.PodSucceeded })
+	return r.supervised && slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool {
+		starts := f.Action == v1alpha1.RestartProcesses || (ended && f.Action == v1alpha1.RestartJob)
+		return f.Index < 0 && starts && f.Time.Time.Equal(r.o.Now)
+	})
 }

@@ -89,6 +89,9 @@ func (t *tenant) addProgramRule(p *v1alpha1.RestartPolicy) {
 		last := &p.Rules[len(p.Rules)-1]
 		if !slices.ContainsFunc(last.Steps, func(s v1alpha1.Step) bool { return s.Action == v1alpha1.Ignore }) {
 			last.Steps = slices.Concat([]v1alpha1.Step{again}, last.Steps)
+			for i := range last.Steps[1:] {
+				last.Steps[i+1].AfterSeconds += 10
+			}
 		}
 	case 2:
 		m := v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.ProcessFailed, v1alpha1.ProcessStuck}}
