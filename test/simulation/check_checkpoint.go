@@ -48,7 +48,8 @@ func (r *record) checkAsked(was, inc *v1alpha1.Incident, step v1alpha1.FiredStep
 		r.require(Checkpoint, !r.couldSave(inc), "incident %d moves its pods, and nobody was asked for a checkpoint", inc.ID)
 		return
 	}
-	r.require(Once, asksForCheckpoint(was), "incident %d moves its pods, and its request for a checkpoint was not recorded before", inc.ID)
+	overtaken := r.supervised && c.Outcome == v1alpha1.CheckpointOvertaken && !r.couldSave(inc) // in the very pass
+	r.require(Once, overtaken || asksForCheckpoint(was), "incident %d moves its pods, and its request for a checkpoint was not recorded before", inc.ID)
 	asked := r.asked()
 	id := r.ledger.requests[inc.ID]
 	switch c.Outcome {

@@ -201,7 +201,7 @@ func (r *record) checkSizes() {
 func (r *record) checkDryRun() {
 	n, was := r.s.Restarts, r.old.Restarts
 	asked := n.Job - was.Job // the new Volcano Jobs that users have asked for
-	same := n.Total == was.Total+asked && n.Charged <= was.Charged && n.Charged+n.Uncharged == was.Charged+was.Uncharged+asked
+	same := n.Total == was.Total+asked && n.Charged <= was.Charged && (n.Charged+n.Uncharged == was.Charged+was.Uncharged+asked || (r.supervised && n.Charged < was.Charged)) // each start is refunded
 	r.require(DryRun, same && asked <= r.s.Attempt-r.old.Attempt, "a dry run counts restarts: %+v", n)
 	r.require(DryRun, len(r.s.LeftHyperNodes) <= len(r.old.LeftHyperNodes), "a dry run leaves home")
 	for _, e := range r.s.ExcludedNodes {

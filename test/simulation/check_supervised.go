@@ -161,7 +161,7 @@ func (r *record) checkEpochs() {
 			r.checkRaised(inc, &was)
 		}
 		if was.Outcome == "" && inc.Outcome == v1alpha1.OutcomeRecovered && inc.Epoch > 0 && inc.Epoch == r.s.Epoch {
-			r.checkRestarted(inc)
+			r.checkRestarted(inc, &was)
 			r.checkFirstExit(inc)
 		}
 	}
@@ -193,10 +193,11 @@ func (r *record) checkRaised(inc, was *v1alpha1.Incident) {
 }
 
 // checkRestarted checks that each rank was seen to run in the epoch that a recovery has begun.
-func (r *record) checkRestarted(inc *v1alpha1.Incident) {
+func (r *record) checkRestarted(inc, was *v1alpha1.Incident) {
+	// Of an incident whose ranks its user has given up nothing is to be seen.
 	there := slices.ContainsFunc(ranksOf(r.o.Job, r.s), func(of rank) bool {
 		p := r.seen(of)
-		return concerns(r.o.Job, inc, of) && p != nil && p.Phase != corev1.PodSucceeded
+		return concerns(r.o.Job, was, of) && p != nil && p.Phase != corev1.PodSucceeded
 	})
 	if r.keepsSurvivors() || inc.Trigger == v1alpha1.PodPending || r.isUnheard(r.s) || !there {
 		return

@@ -16,7 +16,6 @@ import (
 type manager struct {
 	wrote int               // the last version of the job that this process knows of; 0 after its start
 	cache *gang.Observation // what the caches of this process show
-	seen  *gang.Observation // what it decided by last
 	fuse  int               // writes left before it crashes; negative for none
 	// answers are what this process has asked the programs, and heard; posts has the keys in order.
 	answers map[gang.AnswerKey]gang.Answer
@@ -120,7 +119,6 @@ func (m *manager) pass(t *tenant, at stored) {
 		t.lookLive(&o)
 	}
 	o.Pods = m.withTries(o.Pods)
-	m.seen = &o
 	d := policies.Decide(&o)
 	m.noteLack(d.Lacking, o.Now)
 	m.job, m.status = at.job, &d.Status

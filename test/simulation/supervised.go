@@ -129,6 +129,7 @@ func (t *tenant) beginSupervisor(p *pod) {
 	p.supervisor = supervisor{kept: p.kept, deaf: p.deaf}
 	p.machine = epoch.New(epoch.Options{Epoch: p.kept, Restarted: restarted, ManagerTimeout: t.managerTimeout()})
 	t.inform(p, epoch.Began{})
+	t.require(OneLife, !p.running || p.epoch <= 1, "pod %s starts in epoch %d before its gang is there", p.Name, p.epoch)
 }
 
 // inform gives a supervisor an event, and does what it wants.

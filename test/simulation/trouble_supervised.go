@@ -24,7 +24,7 @@ var supervisedMoves = []struct {
 // troubleSupervisors lets something happen to the supervisors of a job now and then.
 func (w *world) troubleSupervisors() {
 	for _, t := range w.tenants {
-		if !t.supervised || t.supervision.IntN(6) > 0 {
+		if !t.supervised || t.supervision.IntN(4) > 0 {
 			continue
 		}
 		if p := t.drawSupervised(); p != nil {
@@ -56,8 +56,18 @@ func (t *tenant) troubleSupervisor(p *pod) {
 	for _, m := range supervisedMoves {
 		if at -= m.weight; at < 0 {
 			m.do(t, p)
+			t.goOn(t.supervision.IntN(6))
 			return
 		}
+	}
+}
+
+// goOn lets the supervisors of a job and its manager take some turns, so that trouble meets every stage of a restart in place.
+func (t *tenant) goOn(turns int) {
+	for range turns {
+		t.runSupervisors()
+		t.reconcile()
+		t.checkWorld()
 	}
 }
 
@@ -103,9 +113,11 @@ func (t *tenant) sticks(p *pod) {
 	t.changed("the processes of pod %s cannot be stopped", p.Name)
 }
 
-// endEarly ends the program of a rank with 0 before the others end.
+// endEarly ends the program of a rank with 0 before the others end. It does so only where the others can do without: where they cannot, and the
+// rank is of another task than those that fail for want of it, their programs are started in place again and again, and never find it. See the
+// README.
 func (t *tenant) endEarly(p *pod) {
-	if p.running {
+	if p.running && !t.collective {
 		t.happened("program ends early")
 		t.endProgram(p, 0)
 	}
