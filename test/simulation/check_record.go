@@ -200,7 +200,7 @@ func (r *record) checkSizes() {
 // checkDryRun checks that a dry run only records.
 func (r *record) checkDryRun() {
 	n, was := r.s.Restarts, r.old.Restarts
-	asked := n.Job - was.Job // the new Volcano Jobs that users have asked for
+	asked := n.Job - was.Job                                                                                                                                                  // the new Volcano Jobs that users have asked for
 	same := n.Total == was.Total+asked && n.Charged <= was.Charged && (n.Charged+n.Uncharged == was.Charged+was.Uncharged+asked || (r.supervised && n.Charged < was.Charged)) // each start is refunded
 	r.require(DryRun, same && asked <= r.s.Attempt-r.old.Attempt, "a dry run counts restarts: %+v", n)
 	r.require(DryRun, len(r.s.LeftHyperNodes) <= len(r.old.LeftHyperNodes), "a dry run leaves home")
