@@ -39,3 +39,16 @@ func TestAPodForANodeThatIsNotExcludedAnyMoreBeginsAnEpoch(t *testing.T) {
 	check.Equal(t, "incarnation", lives+1, s.lives()[0])
 	check.Equal(t, "epoch", epoch+1, s.status().Epoch)
 }
+
+// A rank whose supervisor is heard is none that has yet to find its first node, though the cache does not show where its pod runs.
+func TestARankThatIsHeardHasToReachTheBarrier(t *testing.T) {
+	s := supervised(3)
+	s.fails(0, 1)
+	s.decide()
+	s.all(gang.ProcessWaiting)
+	s.Pods[2].Node, s.status().Placement.Tasks[0].Nodes[2] = "", ""
+	s.Pods[2].Process = &gang.Process{State: gang.ProcessRunning, Epoch: 1}
+	check.Equal(t, "start", false, s.plan().Order.Start)
+	s.Pods[2].Process = nil
+	check.Equal(t, "start without a rank that looks for its first node", true, s.plan().Order.Start)
+}

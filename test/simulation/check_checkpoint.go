@@ -44,12 +44,12 @@ func (r *record) checkCheckpoint(was, inc *v1alpha1.Incident) {
 // checkAsked checks a step that moves pods of a job whose program wants to be asked first.
 func (r *record) checkAsked(was, inc *v1alpha1.Incident, step v1alpha1.FiredStep) {
 	c := inc.Checkpoint
-	if c == nil || c.EndTime == nil || !c.EndTime.Equal(&step.Time) {
+	before := was.Checkpoint != nil && was.Checkpoint.EndTime != nil // it was over in an earlier record, be it of the same moment
+	if c == nil || before || c.EndTime == nil || !c.EndTime.Equal(&step.Time) {
 		r.require(Checkpoint, !r.couldSave(inc), "incident %d moves its pods, and nobody was asked for a checkpoint", inc.ID)
 		return
 	}
-	overtaken := r.supervised && c.Outcome == v1alpha1.CheckpointOvertaken && !r.couldSave(inc) // in the very pass
-	r.require(Once, overtaken || asksForCheckpoint(was), "incident %d moves its pods, and its request for a checkpoint was not recorded before", inc.ID)
+	r.require(Once, asksForCheckpoint(was), "incident %d moves its pods, and its request for a checkpoint was not recorded before", inc.ID)
 	asked := r.asked()
 	id := r.ledger.requests[inc.ID]
 	switch c.Outcome {

@@ -130,7 +130,7 @@ func (t *tenant) seemsDown(p *pod, silentSince time.Time) bool {
 		if q.Phase == corev1.PodSucceeded || (q.Node != "" && !o.Nodes[q.Node].Ready) {
 			return false
 		}
-		waits := !q.Ready && q.LastExit != nil
+		waits := (!q.Ready && q.LastExit != nil) || (q.Process != nil && q.Process.State != processRunning)
 		return q.Phase != corev1.PodRunning || waits || (q.LastExit != nil && q.LastExit.Time.After(since))
 	})
 }

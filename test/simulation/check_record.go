@@ -166,16 +166,24 @@ func (r *record) works(of rank) bool {
 // evidence reports whether something was seen to be wrong with a rank.
 func (r *record) evidence(of rank) bool {
 	p := r.seen(of)
-	if p == nil || p.Gated || p.Deleting || p.Phase == corev1.PodFailed || len(p.Signals) > 0 || r.hasFailedProgram(p) || r.isLate(p) {
+	if p == nil || p.Gated || p.Deleting || p.Phase == corev1.PodFailed || len(p.Signals) > 0 {
 		return true
 	}
 	if replaced(r.old, p) || (p.Node == "" && r.relapsed()) {
 		return true // it was being restarted
 	}
+	if r.showsProgram(p) {
+		return true
+	}
 	if p.Node == "" {
 		return p.Unschedulable
 	}
-	return !r.o.Nodes[p.Node].Ready || (p.Phase == corev1.PodRunning && !p.Ready && p.WasReady) || r.hasExited(p) || r.failsToStart(p)
+	return r.isDown(p) || r.hasExited(p) || r.failsToStart(p)
+}
+
+// isDown reports whether a pod was ready and is not, or its node is silent.
+func (r *record) isDown(p *gang.Pod) bool {
+	return !r.o.Nodes[p.Node].Ready || (p.Phase == corev1.PodRunning && !p.Ready && p.WasReady)
 }
 
 // relapsed reports whether an incident ends because a rank fell again.

@@ -14,7 +14,7 @@ import (
 
 const (
 	// processRunning, processStopping and processFailed are what a supervisor says that a program does.
-	processRunning  = gang.ProcessState(wire.State_STATE_RUNNING - wire.State_STATE_RUNNING)
+	processRunning  = gang.ProcessState(0)
 	processStopping = gang.ProcessState(wire.State_STATE_STOPPING - wire.State_STATE_RUNNING)
 	processFailed   = gang.ProcessState(wire.State_STATE_FAILED - wire.State_STATE_RUNNING)
 	// heardWithin is how long supervisors have to be heard.
@@ -32,7 +32,8 @@ func (t *tenant) checkStart(p *pod, e int64) {
 		return
 	}
 	for _, q := range t.pods {
-		t.require(OneLife, q == p || !q.left || q.epoch == e, "the program of pod %s starts in epoch %d while that of pod %s is left of epoch %d", p.Name, e, q.Name, q.epoch)
+		givenUp := q.Index >= taskStatus(&t.job.Status, q.Task).Replicas // it is none of the gang any more, and soon gone
+		t.require(OneLife, givenUp || q == p || !q.left || q.epoch == e, "the program of pod %s starts in epoch %d while that of pod %s is left of epoch %d", p.Name, e, q.Name, q.epoch)
 	}
 }
 
@@ -126,10 +127,12 @@ func (r *record) hasFailedProgram(p *gang.Pod) bool {
 
 // lateSince is when a rank had had its time to reach the epoch of its job; zero where it has reached it, or nothing tells.
 func (r *record) lateSince(s *v1alpha1.TrainingJobStatus, p *gang.Pod) time.Time {
-	waits := r.supervised && s.EpochTime != nil && !p.Spare && p.Phase == corev1.PodRunning && !p.Deleting && r.o.Nodes[p.Node].Ready && !replaced(s, p)
+	if !r.mayBeLate(s, p) {
+		return time.Time{}
+	}
 	reached := p.Process != nil && p.Process.Epoch >= s.Epoch && p.Process.State != processStopping
 	runsOn := r.keepsSurvivors() && (p.Process == nil || p.Process.State == processRunning)
-	if !waits || reached || runsOn || !restartsGang(s) || !slices.ContainsFunc(r.o.Pods, func(q gang.Pod) bool { return q.Process != nil }) {
+	if reached || runsOn {
 		return time.Time{}
 	}
 	since := s.EpochTime.Time
@@ -140,6 +143,18 @@ func (r *record) lateSince(s *v1alpha1.TrainingJobStatus, p *gang.Pod) time.Time
 	}
 	return since.Add(seconds(ptr.Deref(r.o.Job.Spec.Supervisor.StopSeconds, 10)) + reachedWithin)
 }
+
+// mayBeLate reports whether a pod runs on a node that answers, while its gang is on its way to another epoch and some supervisor is heard.
+func (r *record) mayBeLate(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
+	if !r.supervised || s.EpochTime == nil || p.Spare || p.Deleting || replaced(s, p) || !restartsGang(s) {
+		return false
+	}
+	heard := slices.ContainsFunc(r.o.Pods, func(q gang.Pod) bool { return q.Process != nil })
+	return heard && p.Phase == corev1.PodRunning && r.o.Nodes[p.Node].Ready
+}
+
+// showsProgram reports whether the program of a rank was seen to have failed, or to be late.
+func (r *record) showsProgram(p *gang.Pod) bool { return r.hasFailedProgram(p) || r.isLate(p) }
 
 // isLate reports whether a rank has had its time to reach the epoch of its job.
 func (r *record) isLate(p *gang.Pod) bool {
@@ -215,28 +230,27 @@ func (r *record) checkFirstExit(inc *v1alpha1.Incident) {
 	if inc.Trigger != v1alpha1.ProcessFailed || replaces {
 		return
 	}
-	var first *gang.Pod
-	exits := 0
-	for _, of := range ranksOf(r.o.Job, r.s) {
-		p := r.seen(of)
-		if p == nil || p.Process == nil || p.Process.LastExit == nil || p.Process.LastExitEpoch != r.s.Epoch-1 {
-			continue
-		}
-		exits++
-		if first == nil || fellAt(p).Before(fellAt(first)) {
-			first = p
-		}
-	}
-	if first == nil {
+	exits := r.exitsBefore()
+	if len(exits) == 0 {
 		return
 	}
-	named := slices.ContainsFunc(r.o.Pods, func(p gang.Pod) bool {
-		return p.Name == inc.Cause.Pod && p.Process != nil && p.Process.LastExit != nil && p.Process.LastExitEpoch == r.s.Epoch-1 && !fellAt(first).Before(fellAt(&p))
-	})
+	first := slices.MinFunc(exits, func(a, b *gang.Pod) int { return fellAt(a).Compare(fellAt(b)) })
+	named := slices.ContainsFunc(exits, func(p *gang.Pod) bool { return p.Name == inc.Cause.Pod && !fellAt(first).Before(fellAt(p)) })
 	r.require(Evidence, named, "incident %d is blamed on %s, and the program of %s ended first", inc.ID, inc.Cause.Pod, first.Name)
-	if exits > 1 {
+	if len(exits) > 1 {
 		r.happened("first of several programs is named")
 	}
+}
+
+// exitsBefore are the pods whose programs ended by themselves in the epoch before that of the job.
+func (r *record) exitsBefore() []*gang.Pod {
+	var out []*gang.Pod
+	for _, of := range ranksOf(r.o.Job, r.s) {
+		if p := r.seen(of); p != nil && p.Process != nil && p.Process.LastExit != nil && p.Process.LastExitEpoch == r.s.Epoch-1 {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // fellAt is when the program of a pod ended, or may have, if it was killed.

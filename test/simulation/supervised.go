@@ -153,7 +153,7 @@ func (t *tenant) inform(p *pod, e epoch.Event) {
 			p.forwarded = true
 		case epoch.Report:
 			p.report = a.Report
-			t.changed("the supervisor of pod %s: %s in epoch %d", p.Name, a.State, a.Report.Epoch)
+			t.changed("the supervisor of pod %s: %s in epoch %d", p.Name, a.State, a.Epoch)
 			t.noteEpoch(p)
 		case epoch.End:
 			t.endContainer(p, int32(a.Code), p.fault)
