@@ -42,7 +42,10 @@ func (r *record) checkVictim(p *gang.Pod) {
 func (r *record) showsVictim(p *gang.Pod, namedBy int32) bool {
 	is := r.podOfUID(p.UID)
 	shown := p.LastExit != nil && len(p.Signals) == 0 && r.o.Nodes[p.Node].Ready
-	return shown && is != nil && !r.isLate(p) && !(r.supervised && r.failsToStart(p)) && r.isVictim(is) && r.isSpared(p, namedBy)
+	if r.supervised && (r.isLate(p) || r.failsToStart(p)) {
+		return false
+	}
+	return shown && is != nil && r.isVictim(is) && r.isSpared(p, namedBy)
 }
 
 // isSpared reports whether an open incident is about other ranks, so that a rank may have fallen in the wake of those.
