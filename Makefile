@@ -157,14 +157,13 @@ build: prereqs ## build bin/manager, bin/kubectl-lockstep, bin/lockstep-run and 
 
 .PHONY: test
 test: prereqs cluster-binaries ## run every test that needs no root: with the race detector all that has goroutines, then e2e on a real control plane
-	go test -count=1 $(RACE) -shuffle=on -timeout=$(TEST_TIMEOUT) $$(go list ./... | grep -v -e '/test/e2e' -e '/test/real' -e '/test/simulation' -e '/test/epochs' -e '/policies' -e '/lab$$')
-	go test -count=1 -shuffle=on -timeout=$(TEST_TIMEOUT) ./policies/... ./lab ./test/simulation ./test/epochs # decisions have no goroutines: the race detector has nothing to find
+	go test -count=1 $(RACE) -shuffle=on -timeout=$(TEST_TIMEOUT) $$(go list ./... | grep -v -e '/test/e2e' -e '/test/real' -e '/test/simulation' -e '/policies' -e '/lab$$')
+	go test -count=1 -shuffle=on -timeout=$(TEST_TIMEOUT) ./policies/... ./lab ./test/simulation # decisions have no goroutines: the race detector has nothing to find
 	@$(MAKE) --no-print-directory test-e2e
 
 .PHONY: test-sim
 test-sim: prereqs ## run 100000 random histories of the recovery engine; SEED=n replays one
 	go test ./test/simulation -count=1 -v -timeout=60m -run 'TestHistories$$' -histories=$(HISTORIES) $(if $(SEED),-seed=$(SEED))
-	go test ./test/epochs -count=1 -v -timeout=60m -histories=$(HISTORIES) $(if $(SEED),-seed=$(SEED))
 
 .PHONY: test-million
 test-million: prereqs ## run 1000000 random histories in ten parts, and list those that pass in test/simulation/histories.json: hours; PARTS="3 4" plays these

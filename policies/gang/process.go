@@ -126,9 +126,9 @@ func (g *Gang) everyProcess(s *v1alpha1.TrainingJobStatus, f func(*Pod) bool) bo
 	return all
 }
 
-// isNew reports whether a rank has yet to find its first node: a replica beyond the gang.
+// isNew reports whether a rank has yet to find its first node while the gang has its place: a replica beyond the gang.
 func (g *Gang) isNew(s *v1alpha1.TrainingJobStatus, r Rank, p *Pod) bool {
-	return NodeOf(s.Placement, r) == "" && (p == nil || p.Node == "")
+	return s.Placement != nil && NodeOf(s.Placement, r) == "" && (p == nil || (p.Node == "" && p.Process == nil)) // reports may come before the cache shows the node
 }
 
 // ExitBefore is how the program of a pod ended by itself in the epoch before that of the gang, if it has: known only after another

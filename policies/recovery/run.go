@@ -40,7 +40,8 @@ func (e Engine) Run(s *v1alpha1.TrainingJobStatus) time.Time {
 	e.adoptSpares(s)
 	e.useNewNodes(s)
 	e.keepOutOfHolds(s)
-	e.followRestarts(s)
+	lifts := e.liftExclusions(s)
+	e.followRestarts(s) // after all that gives ranks other pods
 	e.noteProgress(s)
-	return instant.Earliest(next, gathers, returns, e.liftExclusions(s))
+	return instant.Earliest(next, gathers, returns, lifts)
 }

@@ -43,7 +43,7 @@ type fault struct {
 	Old string `json:"old"`
 	New string `json:"new"`
 	// By are the packages whose tests have to notice it. Default: the package that the fault is in; for the engine all of its packages,
-	// then the simulation, then the epochs.
+	// then the simulation.
 	By []string `json:"by,omitempty"`
 
 	of    declaration
@@ -214,7 +214,7 @@ func (f fault) tests() []string {
 	case len(f.By) > 0:
 		return f.By
 	case dir == engine || strings.HasPrefix(dir, engine+"/"):
-		return []string{"./" + engine + "/...", simulation, "./test/epochs"}
+		return []string{"./" + engine + "/...", simulation}
 	}
 	return []string{"./" + dir}
 }

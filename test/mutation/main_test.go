@@ -36,7 +36,7 @@ func TestEveryFaultApplies(t *testing.T) {
 }
 
 func TestWhichTestsHaveToNoticeAFault(t *testing.T) {
-	engine := []string{"./policies/...", "./test/simulation", "./test/epochs"}
+	engine := []string{"./policies/...", "./test/simulation"}
 	tests := map[string]struct {
 		file string
 		by   []string

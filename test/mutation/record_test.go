@@ -32,7 +32,7 @@ func TestTheRecordIsTrue(t *testing.T) {
 			t.Errorf("%q has %d tests and %d faults", d.Seen, len(d.Tests), len(d.Faults))
 		}
 		for _, f := range (fault{}).noticedBy(d.Tests, files).By {
-			if strings.HasPrefix(f, "./test/") && f != simulation && f != "./test/epochs" {
+			if strings.HasPrefix(f, "./test/") && f != simulation {
 				t.Errorf("%s: the tests of %s may want a cluster", d.Seen, f)
 			}
 		}

@@ -17,11 +17,10 @@ import (
 
 // act carries out a plan in the order, and with the preconditions, of the controller.
 func (m *manager) act(t *tenant, p policies.Plan) {
-	for _, h := range p.Hold {
-		m.write()
-		if !t.hold(h) {
-			return // nothing is deleted where a hold is missing
-		}
+	held := m.holdAll(t, p.Hold)
+	m.giveOrder(t, p.Order)
+	if !held {
+		return // nothing is deleted where a hold is missing
 	}
 	for _, d := range p.DeletePods {
 		m.write()
@@ -47,6 +46,17 @@ func (m *manager) act(t *tenant, p policies.Plan) {
 		m.write()
 		t.release(name)
 	}
+}
+
+// holdAll holds nodes until it fails to.
+func (m *manager) holdAll(t *tenant, holds []v1alpha1.NodeHold) bool {
+	for _, h := range holds {
+		m.write()
+		if !t.hold(h) {
+			return false
+		}
+	}
+	return true
 }
 
 // actOnVolcano carries out what a plan wants of Volcano Jobs and their PodGroups.
@@ -259,6 +269,7 @@ func (t *tenant) lift(l policies.Lift) {
 	t.checkTolerations(p, l.Target, l.Tolerate)
 	p.Pins, p.Tolerates = l.Target.In, l.Tolerate
 	p.Gated, p.target, p.PlacedTime, p.Incarnation = false, l.Target, t.now, int32(incarnation)
+	t.giveEpoch(p, l)
 	t.require(Status, p.Phase == corev1.PodPending, "a gated pod is %s", p.Phase)
 	t.changed("the gate of pod %s is lifted, incarnation %d, to %v but %v, past %v", p.Name, p.Incarnation, p.target.In, p.target.NotIn, p.Tolerates)
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/policies/gang"
@@ -66,7 +68,7 @@ func (t *tenant) bindReturning(x policies.Binding) {
 // free before they were held, and those whose pods are still to come to nodes that are held.
 func (m *manager) checkWholeGang(t *tenant, binds int) {
 	bound := slices.ContainsFunc(m.cache.Pods, func(p gang.Pod) bool {
-		return p.Attempt == m.status.Attempt && p.Node != "" && !p.Spare && !p.Deleting && !ended(&p) && !replaced(m.status, &p)
+		return p.Attempt == m.status.Attempt && p.Node != "" && !p.Spare && !p.Deleting && p.Phase != corev1.PodFailed && !replaced(m.status, &p)
 	})
 	needs := int(sizeOf(m.job, m.status).MinAvailable)
 	late, coming := m.latePods(), m.comingPods()

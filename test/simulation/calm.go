@@ -184,7 +184,8 @@ func (t *tenant) inPlace(r rank) bool {
 		if p.rank() != r || p.Attempt != s.Attempt || p.Deleting || p.Gated || replaced(s, &p.Pod) || (p.Disrupted != "" && !p.finished()) {
 			return false
 		}
-		return p.Phase == corev1.PodSucceeded || (p.Phase == corev1.PodRunning && p.Ready && t.nodes[p.Node].Ready)
+		away := p.machine != nil && !t.isIn(p)
+		return p.Phase == corev1.PodSucceeded || (p.Phase == corev1.PodRunning && p.Ready && t.nodes[p.Node].Ready && !away)
 	}) != nil
 }
 

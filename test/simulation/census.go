@@ -93,6 +93,7 @@ func allThings() []string {
 	}
 	add("time lost to", string(v1alpha1.CauseResized), string(v1alpha1.CauseNoIncident))
 	add("event", events...)
+	all = append(all, supervisedThings()...)
 	for _, k := range append(slices.Clone(kinds), spreading, largeGangs) {
 		add("event", "world has "+string(k))
 	}

@@ -95,7 +95,7 @@ func (r *record) isReady(of rank) bool {
 		if p.Gated || p.Deleting || replaced(r.s, p) {
 			return false
 		}
-		return p.Phase == corev1.PodSucceeded || (p.Phase == corev1.PodRunning && p.Ready && p.Disrupted == "" && r.o.Nodes[p.Node].Ready)
+		return p.Phase == corev1.PodSucceeded || (!r.isAway(r.s, p) && p.Phase == corev1.PodRunning && p.Ready && p.Disrupted == "" && r.o.Nodes[p.Node].Ready)
 	}
 	return false
 }

@@ -12,10 +12,10 @@ import (
 // checkCounts checks that the restarts add up, and that each incident is charged or not.
 func (r *record) checkCounts() {
 	n := r.s.Restarts
-	r.require(Status, n.Total == n.Pod+n.Task+n.Partition+n.Job+n.Relocations, "restarts do not add up: %+v", n)
+	r.require(Status, n.Total == n.Process+n.Pod+n.Task+n.Partition+n.Job+n.Relocations, "restarts do not add up: %+v", n)
 	for i := range r.s.Incidents {
 		inc := &r.s.Incidents[i]
-		if took(afterResume(inc), v1alpha1.RestartPod, v1alpha1.RestartTask, v1alpha1.RestartPartition, v1alpha1.RestartJob, v1alpha1.MigratePod, v1alpha1.ShrinkTask, v1alpha1.RelocateJob) {
+		if took(afterResume(inc), v1alpha1.RestartProcesses, v1alpha1.RestartPod, v1alpha1.RestartTask, v1alpha1.RestartPartition, v1alpha1.RestartJob, v1alpha1.MigratePod, v1alpha1.ShrinkTask, v1alpha1.RelocateJob) {
 			r.ledger.uncharged[inc.ID] = !inc.Charged
 		}
 	}
@@ -42,7 +42,7 @@ func (r *record) checkCharges() {
 	noted := r.chargesNow(r.s) - r.chargesNow(r.old)
 	for i := range r.s.Incidents {
 		inc := &r.s.Incidents[i]
-		if was := incidentOf(r.old, inc.ID); was.Charged && !inc.Charged {
+		if was := incidentOf(r.old, inc.ID); was.Charged && (!inc.Charged || r.changesSides(inc, &was)) {
 			r.happened("refund")
 			r.refunded(inc)
 		}
@@ -58,7 +58,7 @@ func (r *record) checkCharges() {
 		inc := &r.s.Incidents[i]
 		was := incidentOf(r.old, inc.ID)
 		fellAgain := recreatedAll(&was) && r.s.Attempt > r.old.Attempt
-		if noted > 0 && was.Charged && (fellAgain || r.broughtBack(inc)) {
+		if noted > 0 && was.Charged && (fellAgain || r.broughtBack(inc) || r.startedAgain(inc)) {
 			noted--
 			r.checkCharge(inc)
 		}
@@ -96,7 +96,7 @@ func (r *record) checkCharge(inc *v1alpha1.Incident) {
 	rule := policy.rule(inc.Rule)
 	r.checkRefused(inc)
 	r.require(Budget, rule.Charge != v1alpha1.ChargeNever, "incident %d is charged by rule %s", inc.ID, rule.Name)
-	r.require(Budget, rule.Charge == v1alpha1.ChargeAlways || inc.Class == v1alpha1.ClassUser || concernsJob(inc) || r.broughtBack(inc),
+	r.require(Budget, rule.Charge == v1alpha1.ChargeAlways || inc.Class == v1alpha1.ClassUser || concernsJob(inc) || r.broughtBack(inc) || r.startedAgain(inc),
 		"incident %d of class %s is charged by rule %s", inc.ID, inc.Class, rule.Name)
 	spent, last := 0, time.Time{}
 	for i := range r.ledger.charges {

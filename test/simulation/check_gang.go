@@ -42,6 +42,9 @@ func (r *record) checkVictim(p *gang.Pod) {
 func (r *record) showsVictim(p *gang.Pod, namedBy int32) bool {
 	is := r.podOfUID(p.UID)
 	shown := p.LastExit != nil && len(p.Signals) == 0 && r.o.Nodes[p.Node].Ready
+	if r.supervised && (r.isLate(p) || r.failsToStart(p)) {
+		return false
+	}
 	return shown && is != nil && r.isVictim(is) && r.isSpared(p, namedBy)
 }
 
@@ -117,7 +120,7 @@ func (r *record) isOverdue(was *v1alpha1.Incident, victim rank) bool {
 // seemsDown reports whether a rank other than a pod's own, on a node that answers, is seen not to run, or to have exited
 // since shortly before the pod's node was found silent.
 func (t *tenant) seemsDown(p *pod, silentSince time.Time) bool {
-	o, s := t.acting.cache, t.acting.status
+	o, s, pods := t.acting.cache, t.acting.status, t.withReports(t.acting.cache.Pods)
 	since := silentSince.Add(-foundWithin)
 	if p.StartedTime.After(since) {
 		since = p.StartedTime
@@ -126,15 +129,15 @@ func (t *tenant) seemsDown(p *pod, silentSince time.Time) bool {
 		if of == p.rank() {
 			return false
 		}
-		i := slices.IndexFunc(o.Pods, func(q gang.Pod) bool { return rankOf(&q) == of && q.Attempt == s.Attempt })
-		if i < 0 || replaced(s, &o.Pods[i]) {
+		i := slices.IndexFunc(pods, func(q gang.Pod) bool { return rankOf(&q) == of && q.Attempt == s.Attempt })
+		if i < 0 || replaced(s, &pods[i]) {
 			return true
 		}
-		q := &o.Pods[i]
+		q := &pods[i]
 		if q.Phase == corev1.PodSucceeded || (q.Node != "" && !o.Nodes[q.Node].Ready) {
 			return false
 		}
-		waits := !q.Ready && q.LastExit != nil
+		waits := (!q.Ready && q.LastExit != nil) || (q.Process != nil && q.Process.State != processRunning)
 		return q.Phase != corev1.PodRunning || waits || (q.LastExit != nil && q.LastExit.Time.After(since))
 	})
 }
@@ -143,7 +146,7 @@ func (t *tenant) seemsDown(p *pod, silentSince time.Time) bool {
 // the program where the whole gang has fallen since.
 func (r *record) checkRefused(inc *v1alpha1.Incident) {
 	was := incidentOf(r.old, inc.ID)
-	if was.Charged || ruleOf(r.o.Job, inc).Charge == v1alpha1.ChargeAlways {
+	if was.Charged || r.startedAgain(inc) || ruleOf(r.o.Job, inc).Charge == v1alpha1.ChargeAlways {
 		return
 	}
 	refused := len(inc.Pods) > 0 && int(inc.PodCount) == len(inc.Pods)
@@ -163,6 +166,9 @@ type culprit struct {
 // findCulprit finds out which exit has broken the collective; none where something else has.
 func (t *tenant) findCulprit() {
 	t.culprit = nil
+	if t.supervised {
+		return // see checkFirstExit
+	}
 	var first *pod
 	for _, p := range t.group {
 		switch lost := !p.joined || !t.computes(p) || t.podOfUID(p.UID) != p; {

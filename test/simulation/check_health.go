@@ -130,5 +130,5 @@ func (r *record) ladderMoves(of rank) bool {
 
 // onlyIll reports whether a pod is ready, on a node that is, and nothing but its signals is wrong.
 func (r *record) onlyIll(p *gang.Pod) bool {
-	return p.Phase == corev1.PodRunning && p.Ready && !p.Deleting && p.Disrupted == "" && r.o.Nodes[p.Node].Ready && len(p.Signals) > 0
+	return p.Phase == corev1.PodRunning && p.Ready && !p.Deleting && p.Disrupted == "" && r.o.Nodes[p.Node].Ready && len(p.Signals) > 0 && !r.isAway(r.old, p)
 }

@@ -22,6 +22,9 @@ func (r *record) checkOverdue() {
 			p := &r.o.Pods[i]
 			why := r.owedRestart(p)
 			if why == "" {
+				why = r.owedEpoch(p)
+			}
+			if why == "" {
 				continue
 			}
 			key := p.UID + " " + why

@@ -128,6 +128,6 @@ func (r *record) atFault(e v1alpha1.ExcludedNode) bool {
 	moves := slices.ContainsFunc(ruleOf(r.o.Job, &inc).Steps, func(step v1alpha1.Step) bool { return step.Action == v1alpha1.MigratePod })
 	return !exists || !n.Ready || (inc.Class == v1alpha1.ClassInfrastructure && inc.Cause.Node == e.Name) || moves || inc.RequestedAction == v1alpha1.MigratePod ||
 		slices.ContainsFunc(r.o.Pods, func(p gang.Pod) bool {
-			return p.Node == e.Name && (len(p.Signals) > 0 || p.Disrupted != "" || slices.Contains(refusalReasons, p.Failure.Reason) || r.failsToStart(&p))
+			return p.Node == e.Name && (len(p.Signals) > 0 || p.Disrupted != "" || slices.Contains(refusalReasons, p.Failure.Reason) || r.failsToStart(&p) || r.isLate(&p))
 		})
 }

@@ -44,6 +44,7 @@ func (t *tenant) checkRecord(o *gang.Observation, s *v1alpha1.TrainingJobStatus)
 	r.checkSizes()
 	r.checkMoves()
 	r.checkRequest()
+	r.checkEpochs()
 	r.checkStatus()
 	if r.dryRun {
 		r.checkDryRun()
@@ -110,7 +111,7 @@ func (r *record) checkStep(inc *v1alpha1.Incident, step v1alpha1.FiredStep) {
 		return !r.works(of) && (r.evidence(of) || r.isOvertaken(r.seen(of)))
 	})
 	was := incidentOf(r.old, inc.ID)
-	r.require(Evidence, shown || inc.Trigger != v1alpha1.PodNotStarted || concernsMore(&was), "%s of incident %d fires, and no pod of its task starts", step.Action, inc.ID)
+	r.require(Evidence, shown || inc.Trigger != v1alpha1.PodNotStarted || concernsMore(&was) || restartsGang(r.old), "%s of incident %d fires, and no pod of its task starts", step.Action, inc.ID)
 	broken := r.isBroken(inc, step)
 	r.require(Cancel, broken, "%s of incident %d fires after it has recovered", step.Action, inc.ID)
 }
@@ -141,7 +142,7 @@ func (r *record) checkTime(inc *v1alpha1.Incident, step v1alpha1.FiredStep) {
 	if ofJob(inc.Trigger) || int(step.Index) >= len(rule.Steps) || rule.Steps[step.Index].Action != step.Action {
 		return
 	}
-	due := inc.StartTime.Add(seconds(rule.Steps[step.Index].AfterSeconds))
+	due := inc.StartTime.Add(seconds(rule.Steps[step.Index].AfterSeconds) - r.soonerBy(inc, &rule))
 	r.require(Timing, !step.Time.Time.Before(due), "%s of incident %d fires at %s, and is due at %s", step.Action, inc.ID, step.Time, due)
 }
 
@@ -158,7 +159,7 @@ func (r *record) seen(of rank) *gang.Pod {
 // works reports whether a rank was seen to be well.
 func (r *record) works(of rank) bool {
 	p := r.seen(of)
-	return p != nil && !p.Deleting && !p.Gated && len(p.Signals) == 0 && !replaced(r.old, p) &&
+	return p != nil && !p.Deleting && !p.Gated && len(p.Signals) == 0 && !replaced(r.old, p) && !r.isAway(r.old, p) &&
 		(p.Phase == corev1.PodSucceeded || (p.Ready && p.Phase == corev1.PodRunning && r.o.Nodes[p.Node].Ready))
 }
 
@@ -171,10 +172,18 @@ func (r *record) evidence(of rank) bool {
 	if replaced(r.old, p) || (p.Node == "" && r.relapsed()) {
 		return true // it was being restarted
 	}
+	if r.showsProgram(p) {
+		return true
+	}
 	if p.Node == "" {
 		return p.Unschedulable
 	}
-	return !r.o.Nodes[p.Node].Ready || (p.Phase == corev1.PodRunning && !p.Ready && p.WasReady) || r.hasExited(p) || r.failsToStart(p)
+	return r.isDown(p) || r.hasExited(p) || r.failsToStart(p)
+}
+
+// isDown reports whether a pod was ready and is not, or its node is silent.
+func (r *record) isDown(p *gang.Pod) bool {
+	return !r.o.Nodes[p.Node].Ready || (p.Phase == corev1.PodRunning && !p.Ready && p.WasReady)
 }
 
 // relapsed reports whether an incident ends because a rank fell again.
@@ -199,8 +208,8 @@ func (r *record) checkSizes() {
 // checkDryRun checks that a dry run only records.
 func (r *record) checkDryRun() {
 	n, was := r.s.Restarts, r.old.Restarts
-	asked := n.Job - was.Job // the new Volcano Jobs that users have asked for
-	same := n.Total == was.Total+asked && n.Charged <= was.Charged && n.Charged+n.Uncharged == was.Charged+was.Uncharged+asked
+	asked := n.Job - was.Job                                                                                                                                                  // the new Volcano Jobs that users have asked for
+	same := n.Total == was.Total+asked && n.Charged <= was.Charged && (n.Charged+n.Uncharged == was.Charged+was.Uncharged+asked || (r.supervised && n.Charged < was.Charged)) // each start is refunded
 	r.require(DryRun, same && asked <= r.s.Attempt-r.old.Attempt, "a dry run counts restarts: %+v", n)
 	r.require(DryRun, len(r.s.LeftHyperNodes) <= len(r.old.LeftHyperNodes), "a dry run leaves home")
 	for _, e := range r.s.ExcludedNodes {

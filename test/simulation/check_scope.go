@@ -3,6 +3,8 @@ package simulation
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
@@ -21,7 +23,8 @@ func (r *record) checkReplaced() {
 			// It goes to look for another place, and nothing is lost.
 		default:
 			ok := slices.ContainsFunc(r.s.Incidents, func(inc v1alpha1.Incident) bool { return r.replaces(&inc, p) })
-			r.require(Scope, ok, "pod %s on node %s is replaced by no step", p.Name, p.Node)
+			failed := r.supervised && p.Phase == corev1.PodFailed // nothing is lost, and the step may name the program that failed last instead
+			r.require(Scope, ok || failed, "pod %s on node %s is replaced by no step", p.Name, p.Node)
 			r.checkVictim(p)
 		}
 	}

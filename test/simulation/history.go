@@ -28,6 +28,7 @@ func play(seed uint64, verbose bool) (w *world) {
 	for range 20 + w.rng.IntN(180) {
 		w.move()
 		w.spread()
+		w.troubleSupervisors()
 		w.checkWorld()
 	}
 	w.calmDown()
@@ -91,6 +92,6 @@ func (t *tenant) checkExpiry() {
 // well reports whether a job runs, and its program trains, as if nothing had happened.
 func (t *tenant) well() bool {
 	s := &t.job.Status
-	n := len(ranksOf(t.job, s))
-	return s.State == v1alpha1.StateRunning && s.Ready == fmt.Sprintf("%d/%d", n, n) && (!t.collective || len(t.group) > 0)
+	n := len(ranksOf(t.job, s)) - t.endedWell()
+	return s.State == v1alpha1.StateRunning && s.Ready == fmt.Sprintf("%d/%d", n, len(ranksOf(t.job, s))) && (!t.collective || len(t.group) > 0) && t.trains()
 }

@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -19,12 +18,16 @@ func (w *world) runKubelets() {
 		}
 		t.runProgram()
 	}
+	w.runSupervisors()
 }
 
 func (t *tenant) runPod(p *pod) {
 	n := t.nodes[p.Node]
 	switch {
 	case p.Deleting && (n == nil || n.speaks() || n.gone):
+		if n != nil && n.answers() && t.terminate(p) {
+			return
+		}
 		t.remove(p)
 	case n != nil && n.gone:
 		p.Deleting = true
@@ -44,7 +47,7 @@ func (t *tenant) runContainer(p *pod) {
 		t.startProcess(p)
 		t.drawHang(p)
 		t.changed("pod %s runs", p.Name)
-	case !p.running && !p.restartAt.After(t.now):
+	case !p.containerRuns() && !p.restartAt.After(t.now):
 		t.startProcess(p)
 		t.changed("the kubelet restarts the process of pod %s", p.Name)
 	case t.failsAtStart(p):
@@ -53,8 +56,7 @@ func (t *tenant) runContainer(p *pod) {
 		p.Ready, p.WasReady, p.Failure = true, true, gang.Failure{}
 		p.setReadyCondition()
 		t.changed("pod %s is ready", p.Name)
-	case t.done && p.Ready && !p.Spare:
-		p.Phase, p.Ready, p.running, p.StartedTime = corev1.PodSucceeded, false, false, time.Time{}
-		t.changed("pod %s has succeeded", p.Name)
+	case t.done && p.Ready && !p.Spare && p.running:
+		t.succeed(p)
 	}
 }

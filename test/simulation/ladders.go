@@ -16,6 +16,7 @@ func (t *tenant) drawPolicies(job *v1alpha1.TrainingJob) {
 	if t.one(3) {
 		worker.RestartPolicy = t.drawPolicy(worker)
 	}
+	t.drawSupervisedRules(job)
 }
 
 // drawPolicy draws a restart policy that may concern a task: each part of it or none.

@@ -72,8 +72,8 @@ func (w *world) reboot() {
 	w.changed("nodes %v reboot", nodes)
 	for _, t := range w.tenants {
 		for _, p := range t.pods {
-			if slices.Contains(nodes, p.Node) && p.running && t.executes(p) {
-				t.crash(p, 137)
+			if slices.Contains(nodes, p.Node) && p.containerRuns() && t.executes(p) {
+				t.kill(p)
 			}
 		}
 	}

@@ -21,6 +21,9 @@ type manager struct {
 	answers map[gang.AnswerKey]gang.Answer
 	posts   []gang.AnswerKey
 	tried   map[string]bool // pods that this process has left to the scheduler, by UID
+	// order is what this process tells supervisors, which can reach it since it listens.
+	order   *policies.Order
+	listens time.Time
 	// lacking is since when this process has seen the gang lack pods, and synced when it last asked Volcano for them.
 	lacking, synced time.Time
 	// last is what a former leader looked at before it was stopped in the middle of a pass.
@@ -40,14 +43,14 @@ func (t *tenant) reconcile() {
 		m.fuse = t.rng.IntN(6)
 	}
 	if m.cache == nil || !t.one(3) || t.now.Sub(m.cache.Now) > 10*time.Second {
-		m.cache = t.observe()
+		m.cache = t.cached()
 	}
 	m.pass(t, t.look())
 }
 
 // reconcileFresh is one reconciliation with nothing in its way.
 func (t *tenant) reconcileFresh() {
-	t.manager.fuse, t.manager.cache = -1, t.observe()
+	t.manager.fuse, t.manager.cache = -1, t.cached()
 	t.manager.pass(t, stored{t.version, t.job})
 }
 
@@ -71,10 +74,11 @@ func (t *tenant) changeLeader() {
 	}
 	at := t.look()
 	o := *m.cache
-	o.Now, o.Job, o.Answers = t.now, at.job, m.answers
+	o.Now, o.Job, o.Answers, o.Pods, o.ListensSince = t.now, at.job, m.answers, t.withReports(o.Pods), m.listens
 	t.lookLive(&o)
 	m.cache, m.last, m.fuse = &o, &at, -1
-	t.former, t.manager = m, &manager{}
+	t.former, t.manager = m, &manager{listens: t.now}
+	t.disconnectAll()
 	t.say("another manager leads")
 }
 
@@ -101,7 +105,8 @@ func (m *manager) pass(t *tenant, at stored) {
 			}
 			t.say("the manager crashes")
 			m.wrote, m.answers, m.posts, m.tried = 0, nil, nil, nil
-			m.lacking, m.synced = time.Time{}, time.Time{}
+			m.lacking, m.synced, m.order, m.listens = time.Time{}, time.Time{}, nil, t.now
+			t.disconnectAll()
 		}
 	}()
 	if at.version < m.wrote {
@@ -110,6 +115,7 @@ func (m *manager) pass(t *tenant, at stored) {
 	o := *m.cache
 	if m.last == nil {
 		o.Now, o.Job, o.Answers, o.LackingSince, o.SyncedTime = t.now, at.job, m.answers, m.lacking, m.synced
+		o.Pods, o.ListensSince = t.withReports(o.Pods), m.listens
 		t.lookLive(&o)
 	}
 	o.Pods = m.withTries(o.Pods)
@@ -183,8 +189,15 @@ func (m *manager) write() {
 	m.fuse--
 }
 
-// observe is what the caches show when they do not lag.
+// observe is what the manager sees when its caches do not lag.
 func (t *tenant) observe() *gang.Observation {
+	o := t.cached()
+	o.Pods, o.ListensSince = t.withReports(o.Pods), t.manager.listens
+	return o
+}
+
+// cached is what the caches show when they do not lag.
+func (t *tenant) cached() *gang.Observation {
 	o := &gang.Observation{
 		Now: t.now, Job: t.job, Answers: t.manager.answers, LackingSince: t.manager.lacking, SyncedTime: t.manager.synced,
 		Topology: t.topology, HealthPolicy: t.health, BindsDirectly: t.direct,

@@ -22,6 +22,7 @@ type rank struct {
 type pod struct {
 	gang.Pod
 	process
+	supervisor
 	target placement.Target
 	// returned is whether the manager has bound it to a node that its job held: no hold of another job was asked.
 	returned bool
@@ -54,6 +55,7 @@ func admits(t placement.Target, hostname string) bool {
 
 func (t *tenant) remove(p *pod) {
 	t.changed("pod %s is gone", p.Name)
+	t.haunt(p)
 	t.pods = slices.DeleteFunc(t.pods, func(q *pod) bool { return q == p })
 }
 

@@ -30,6 +30,9 @@ func policyOf(job *v1alpha1.TrainingJob, task string) policy {
 		rules: defaultRules(), maxRestarts: 20, window: seconds(86400), unreachableAfter: seconds(60), gangDownAfter: seconds(60),
 		backoff: seconds(10), maxBackoff: seconds(300),
 	}
+	if job.Spec.Supervisor != nil {
+		p.rules = append([]v1alpha1.Rule{programRule()}, p.rules...)
+	}
 	i := slices.IndexFunc(job.Spec.Tasks, func(t v1alpha1.Task) bool { return t.Name == task })
 	alone := i >= 0 && job.Spec.Tasks[i].Independent
 	if alone {
@@ -77,6 +80,16 @@ func (p *policy) rule(name string) v1alpha1.Rule {
 func ruleOf(job *v1alpha1.TrainingJob, inc *v1alpha1.Incident) v1alpha1.Rule {
 	p := policyOf(job, inc.PolicyTask)
 	return p.rule(inc.Rule)
+}
+
+// programRule is what a job with supervisors has before the default rules.
+func programRule() v1alpha1.Rule {
+	return v1alpha1.Rule{Name: "program-fails", Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.ProcessFailed}}, Steps: []v1alpha1.Step{
+		{Action: v1alpha1.RestartProcesses},
+		{Action: v1alpha1.RestartPod, AfterSeconds: 120},
+		{Action: v1alpha1.RestartJob, AfterSeconds: 600},
+		{Action: v1alpha1.RelocateJob, AfterSeconds: 900},
+	}}
 }
 
 // defaultRules are those of docs/policies.md.

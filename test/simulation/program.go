@@ -49,10 +49,25 @@ func (t *tenant) crash(p *pod, code int32) {
 	t.exit(p, code, ownFault)
 }
 
-// exit ends the process of a pod. With restartPolicy Never the pod fails; with OnFailure its kubelet restarts the
+// exit ends the process of a pod, or the program that its supervisor keeps.
+func (t *tenant) exit(p *pod, code int32, why fault) {
+	if p.machine != nil {
+		p.fault = why
+		t.endProgram(p, code)
+		return
+	}
+	t.endContainer(p, code, why)
+}
+
+// endContainer ends the container of a pod. With restartPolicy Never the pod fails; with OnFailure its kubelet restarts the
 // process after the back-off. Meanwhile the container waits (CrashLoopBackOff), the pod is Running and not ready,
 // and the last state of the container has the exit code.
-func (t *tenant) exit(p *pod, code int32, why fault) {
+func (t *tenant) endContainer(p *pod, code int32, why fault) {
+	t.dropSupervisor(p)
+	if code == 0 {
+		t.succeed(p)
+		return
+	}
 	p.Ready, p.WasReady, p.running, p.joined, p.abortAt, p.fault = false, true, false, false, time.Time{}, why
 	ended := gang.ContainerFailure{
 		Name: "train", ExitCode: code, Reason: "Error", StartedTime: p.StartedTime, Time: t.now.Truncate(time.Second),
@@ -78,11 +93,18 @@ func (t *tenant) exit(p *pod, code int32, why fault) {
 func (t *tenant) startProcess(p *pod) {
 	p.running, p.startTime, p.restartAt = true, t.now, time.Time{}
 	p.StartedTime, p.StartProblem = t.now.Truncate(time.Second), gang.StartProblem{}
+	if t.supervised && !p.Spare {
+		p.running = false
+		t.beginSupervisor(p)
+	}
 }
 
 // isReady reports whether a process passes its readiness probe. Without one it does as soon as it runs.
 func (t *tenant) isReady(p *pod) bool {
-	return p.running && !p.hangs && (!t.probed || p.joined || p.Spare || t.done)
+	if !t.probed {
+		return p.containerRuns() && !p.hangs
+	}
+	return p.running && !p.hangs && (p.joined || p.Spare || t.done)
 }
 
 // setReadyCondition keeps the conditions in line with Ready, as the kubelet does.
@@ -186,6 +208,8 @@ func (w *world) nextTimer() time.Time {
 				continue
 			}
 			sooner(p.restartAt)
+			sooner(t.nextExpiry(p))
+			sooner(p.deaf)
 			if t.failsAfter > 0 && p.running {
 				sooner(p.startTime.Add(t.failsAfter))
 			}

@@ -99,7 +99,7 @@ func (w *world) mendStarts() {
 		clear(t.broken)
 		t.failsAfter = 0
 		for _, p := range t.pods {
-			p.hangs = false
+			p.hangs, p.stuck = false, false
 		}
 	}
 }

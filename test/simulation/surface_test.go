@@ -14,10 +14,10 @@ import (
 
 // surface is all that the simulation may know of the engine: what it observes, decides and plans.
 var surface = []string{
-	"gang.Answer", "gang.AnswerKey", "gang.ContainerFailure", "gang.Failure", "gang.HoldLimits", "gang.Node", "gang.Observation", "gang.Pod", "gang.PodGroup",
+	"gang.Answer", "gang.AnswerKey", "gang.ContainerFailure", "gang.Failure", "gang.HoldLimits", "gang.Node", "gang.Observation", "gang.Pod", "gang.PodGroup", "gang.Process", "gang.ProcessState",
 	"gang.Signal", "gang.Size", "gang.StartProblem", "gang.VolcanoJob", "gang.YoungerHold",
 	"placement.Target", "placement.Toleration",
-	"policies.Ask", "policies.AskedPod", "policies.Binding", "policies.Bindings", "policies.Decide", "policies.Decision", "policies.Lift",
+	"policies.Ask", "policies.AskedPod", "policies.Binding", "policies.Bindings", "policies.Decide", "policies.Decision", "policies.Lift", "policies.Order",
 	"policies.Plan", "policies.PlanFor", "policies.PodDeletion", "policies.Refresh", "policies.RefreshBegin",
 	"topology.HyperNode", "topology.New", "topology.Topology",
 }

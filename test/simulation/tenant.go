@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
 )
 
 // tenant is a TrainingJob with all that belongs to it alone.
@@ -24,6 +25,10 @@ type tenant struct {
 	confined bool // the gang has to be in one rack
 	never    bool // the template's restartPolicy is Never; else OnFailure
 	done     bool // the program comes to its end
+
+	supervised bool             // the programs run under supervisors
+	orders     []policies.Order // that its managers gave of late
+	ghosts     []*pod           // whose objects are gone, and whose programs may run on
 
 	collective bool   // the processes of the ranks need each other
 	probed     bool   // a process is ready only while it is in the collective
@@ -49,7 +54,7 @@ type stored struct {
 const keptVersions = 4
 
 func (w *world) newTenant(name string) *tenant {
-	t := &tenant{world: w, name: name, version: 1, request: gpus, manager: &manager{}, ledger: newLedger(), broken: map[string]*startFault{}}
+	t := &tenant{world: w, name: name, version: 1, request: gpus, manager: &manager{listens: w.now}, ledger: newLedger(), broken: map[string]*startFault{}}
 	t.confined, t.never = w.rng.IntN(2) == 0, w.rng.IntN(2) == 0
 	if w.is(sharedNodes) {
 		t.request = gpus / 2
@@ -61,8 +66,9 @@ func (w *world) newTenant(name string) *tenant {
 		t.request = w.perPod
 	}
 	t.job = t.drawJob()
+	t.drawSupervisor()
 	t.job.ResourceVersion = strconv.Itoa(t.version)
-	if w.is(collective) && t.job.Spec.MinAvailable == nil {
+	if w.is(collective) && t.job.Spec.MinAvailable == nil && !t.keepsSurvivors() { // programs that heal themselves do not abort together
 		t.collective, t.probed = true, w.one(3)
 	}
 	return t

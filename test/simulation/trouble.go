@@ -64,7 +64,7 @@ func (t *tenant) disruptPod() {
 	}
 	switch t.rng.IntN(3) {
 	case 0:
-		t.exit(p, 137, ownFault)
+		t.kill(p)
 		p.Phase, p.Disrupted = corev1.PodFailed, corev1.PodReasonTerminationByKubelet
 	case 1:
 		p.Deleting, p.Disrupted = true, corev1.PodReasonPreemptionByScheduler

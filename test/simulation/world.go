@@ -36,12 +36,14 @@ type world struct {
 	tenants   []*tenant
 	mutual    mutual
 	usage     usage
-	forgets   *rand.Rand // draws which Jobs Volcano forgets; nil where it forgets none
-	spreads   *rand.Rand // draws failures that spread; nil where none do
-	ranks     int        // of a large gang; 0 for a small one
-	perPod    int        // GPUs that each pod of a large gang requests
-	validates bool       // the API server's validation is asked about each status
-	calm      bool       // the trouble is over
+	// supervision draws which jobs have supervisors, and what becomes of these; nil where none has.
+	supervision *rand.Rand
+	forgets     *rand.Rand // draws which Jobs Volcano forgets; nil where it forgets none
+	spreads     *rand.Rand // draws failures that spread; nil where none do
+	ranks       int        // of a large gang; 0 for a small one
+	perPod      int        // GPUs that each pod of a large gang requests
+	validates   bool       // the API server's validation is asked about each status
+	calm        bool       // the trouble is over
 
 	census census
 	broken string // the invariant that the history broke; empty for none
@@ -73,6 +75,7 @@ func newWorld(seed uint64, verbose bool) *world {
 		rng: rand.New(rand.NewPCG(seed, 0)), direct: seed%4 != 0, now: start, verbose: verbose, queueOpen: true,
 		nodes: map[string]*node{}, members: map[string][]string{}, census: census{},
 	}
+	w.supervision = supervisionOf(seed)
 	w.kinds = w.drawKinds()
 	w.drawSize(seed)
 	w.validates = w.ranks > 0 || seed%validatedShare == 0

@@ -1,0 +1,54 @@
+// The barrier: when the programs of a supervised gang may start, and which restarts it follows.
+
+package policies
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+// No rank is at the barrier of a gang that has yet to find its first place: its pods may have been given an earlier epoch.
+func TestAGangWithoutAPlaceIsNotAtItsBarrier(t *testing.T) {
+	job := aJob().tasks(task("worker", 2))
+	job.Spec.Supervisor = &v1alpha1.Supervisor{}
+	s := aScene(job).started()
+	s.decide()
+	check.Equal(t, "placement", nil, s.status().Placement)
+	check.Equal(t, "order", &Order{Epoch: 1}, s.plan().Order)
+}
+
+// A rank that gets another pod begins another epoch, also where that is for a node that the job may go back to.
+func TestAPodForANodeThatIsNotExcludedAnyMoreBeginsAnEpoch(t *testing.T) {
+	s := supervised(2, rule("moves", on(v1alpha1.ProcessFailed), step(v1alpha1.MigratePod, 0)))
+	s.fails(0, 1)
+	s.decide()
+	s.all(gang.ProcessWaiting)
+	s.replace(0)
+	s.decide()
+	s.search(0)
+	s.node("n00", func(n *gang.Node) { n.Unschedulable = true })
+	s.decide()
+	check.Equal(t, "excluded", []string{"n00"}, s.excluded())
+	lives, epoch := s.lives()[0], s.status().Epoch
+	s.after(2 * time.Hour).decide()
+	check.Equal(t, "excluded", nil, s.excluded())
+	check.Equal(t, "incarnation", lives+1, s.lives()[0])
+	check.Equal(t, "epoch", epoch+1, s.status().Epoch)
+}
+
+// A rank whose supervisor is heard is none that has yet to find its first node, though the cache does not show where its pod runs.
+func TestARankThatIsHeardHasToReachTheBarrier(t *testing.T) {
+	s := supervised(3)
+	s.fails(0, 1)
+	s.decide()
+	s.all(gang.ProcessWaiting)
+	s.Pods[2].Node, s.status().Placement.Tasks[0].Nodes[2] = "", ""
+	s.Pods[2].Process = &gang.Process{State: gang.ProcessRunning, Epoch: 1}
+	check.Equal(t, "start", false, s.plan().Order.Start)
+	s.Pods[2].Process = nil
+	check.Equal(t, "start without a rank that looks for its first node", true, s.plan().Order.Start)
+}
