@@ -91,7 +91,8 @@ func reportsOf(dir fs.FS, name string) ([]stateReport, error) {
 	return out, lines.Err()
 }
 
-// runsOf are the runs of a pod's program. The last one ends with the pod, or lasts until the end of the log.
+// runsOf are the runs of a pod's program, which last until the end of the pod, or of the log, at most: what runs on where a node was silent
+// is not known to the API server.
 func runsOf(p *pod, reports []stateReport, end time.Time) []run {
 	var out []run
 	var open *run
@@ -112,6 +113,11 @@ func runsOf(p *pod, reports []stateReport, end time.Time) []run {
 	if open != nil {
 		open.to = end
 		out = append(out, *open)
+	}
+	for i := range out {
+		if out[i].to.After(end) {
+			out[i].to = end
+		}
 	}
 	return out
 }

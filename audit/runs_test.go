@@ -14,19 +14,23 @@ import (
 type gangHistory struct {
 	*history
 	logs fstest.MapFS
+	// uids are those of the pods of the ranks.
+	uids [2]string
 }
 
 func newGangHistory(t *testing.T) *gangHistory {
-	g := &gangHistory{newHistory(t).job(), fstest.MapFS{}}
+	g := &gangHistory{history: newHistory(t).job(), logs: fstest.MapFS{}}
 	g.pod("llama-1-worker-1", "n1")
+	for i := range g.uids {
+		g.uids[i] = g.objects[fmt.Sprintf("pods/llama-1-worker-%d", i)]["metadata"].(map[string]any)["uid"].(string)
+	}
 	return g
 }
 
 // reports logs a report of the supervisor of a rank, a second later.
 func (g *gangHistory) reports(index int, state string, epoch int) {
 	g.after(2 * time.Second)
-	pod := g.objects[fmt.Sprintf("pods/llama-1-worker-%d", index)]
-	name := fmt.Sprintf("ml_llama-1-worker-%d_%s/worker/0.log", index, pod["metadata"].(map[string]any)["uid"])
+	name := fmt.Sprintf("ml_llama-1-worker-%d_%s/worker/0.log", index, g.uids[index])
 	if g.logs[name] == nil {
 		g.logs[name] = &fstest.MapFile{}
 	}
@@ -67,6 +71,14 @@ func TestRunsOfAGangDoNotMeet(t *testing.T) {
 			g.remove(kubelet, "pods", "llama-1-worker-1")
 			g.reports(0, "RUNNING", 2)
 			g.idle(time.Minute)
+		}, nil},
+		"it was removed by force, and its program ran on": {func(g *gangHistory) {
+			g.reports(1, "RUNNING", 1)
+			g.remove("pod-garbage-collector", "pods", "llama-1-worker-1")
+			g.reports(0, "RUNNING", 2)
+			g.reports(1, "TERMINATING", 1)
+			g.reports(1, "STOPPING", 1)
+			g.reports(1, "FAILED", 1)
 		}, nil},
 		"a survivor goes on in the later epoch": {func(g *gangHistory) {
 			g.reports(0, "RUNNING", 1)
