@@ -18,10 +18,11 @@ type record struct {
 	o      *gang.Observation
 	old, s *v1alpha1.TrainingJobStatus
 	dryRun bool
+	trains map[*v1alpha1.TrainingJobStatus]bool // what allTrain has found, by status
 }
 
 func (t *tenant) recordOf(o *gang.Observation, old, s *v1alpha1.TrainingJobStatus) *record {
-	return &record{t, o, old, s, o.Job.Annotations[v1alpha1.DryRun] == "true"}
+	return &record{tenant: t, o: o, old: old, s: s, dryRun: o.Job.Annotations[v1alpha1.DryRun] == "true"}
 }
 
 // checkRecord checks every status before it is written.

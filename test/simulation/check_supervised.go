@@ -100,6 +100,18 @@ func (r *record) isUnheard(s *v1alpha1.TrainingJobStatus) bool {
 
 // allTrain reports whether each rank that has a place was seen to run in the epoch of the job, ready, or to have ended well.
 func (r *record) allTrain(s *v1alpha1.TrainingJobStatus) bool {
+	if all, known := r.trains[s]; known {
+		return all
+	}
+	if r.trains == nil {
+		r.trains = map[*v1alpha1.TrainingJobStatus]bool{}
+	}
+	r.trains[s] = r.findAllTrain(s)
+	return r.trains[s]
+}
+
+// findAllTrain looks at every rank.
+func (r *record) findAllTrain(s *v1alpha1.TrainingJobStatus) bool {
 	return !slices.ContainsFunc(ranksOf(r.o.Job, s), func(of rank) bool {
 		i := slices.IndexFunc(r.o.Pods, func(p gang.Pod) bool { return rankOf(&p) == of && p.Attempt == s.Attempt })
 		if i < 0 {
