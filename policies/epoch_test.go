@@ -218,8 +218,11 @@ func TestAProgramThatFailsAfterTwoReplacements(t *testing.T) {
 		s.bind(i, node)
 	}
 	s.all(gang.ProcessRunning)
+	s.status().Incidents[0].StartTime.Time = s.Now.Add(-time.Minute) // the first waits for longer than the second would
 	s.fails(0, 1)
 	s.after(3 * time.Second).decide()
+	check.Equal(t, "restarts of programs, early", int32(0), s.status().Restarts.Process)
+	s.after(time.Minute).decide()
 	check.Equal(t, "restarts of programs", int32(1), s.status().Restarts.Process)
 }
 
