@@ -308,9 +308,9 @@ func TestFalsifiedHistories(t *testing.T) {
 			h.idle(time.Second)
 			h.idle(2 * time.Minute)
 		}, "Holds"},
-		"a standing hold outlives its job, which was made anew": {func(h *history) {
+		"a standing hold outlives its job, which was recreated": {func(h *history) {
 			h.holds("standing-7")
-			h.write(user1, "create", "trainingjobs", "llama", fields{"metadata": fields{"uid": "anew-llama"}, "spec": fields{}})
+			h.write(user1, "create", "trainingjobs", "llama", fields{"metadata": fields{"uid": "second-llama"}, "spec": fields{}})
 			h.idle(time.Second)
 			h.idle(2 * time.Minute)
 		}, "Holds"},

@@ -27,7 +27,7 @@ func newGangHistory(t *testing.T) *gangHistory {
 	return g
 }
 
-// reports logs a report of the supervisor of a rank, a second later.
+// reports logs a report of the supervisor of a rank, two seconds later.
 func (g *gangHistory) reports(index int, state string, epoch int) {
 	g.after(2 * time.Second)
 	name := fmt.Sprintf("ml_llama-1-worker-%d_%s/worker/0.log", index, g.uids[index])
@@ -80,6 +80,13 @@ func TestRunsOfAGangDoNotMeet(t *testing.T) {
 			g.reports(1, "STOPPING", 1)
 			g.reports(1, "FAILED", 1)
 		}, nil},
+		"its deletion was answered with an error, and not done": {func(g *gangHistory) {
+			g.reports(1, "RUNNING", 1)
+			g.fails(manager, "delete", "pods", "llama-1-worker-1")
+			g.write(kubelet, "patch", "pods", "llama-1-worker-1", fields{"status": fields{"message": "runs"}})
+			g.reports(0, "RUNNING", 2)
+			g.idle(time.Minute)
+		}, []string{"the program of pod ml/llama-1-worker-0 started in epoch 2 while that of pod ml/llama-1-worker-1 ran in epoch 1"}},
 		"a survivor goes on in the later epoch": {func(g *gangHistory) {
 			g.reports(0, "RUNNING", 1)
 			g.reports(1, "RUNNING", 1)

@@ -133,6 +133,7 @@ func (w *world) setPod(c *change, is *pod) {
 		w.dropPods(func(p *pod) bool { return p.Metadata.names(&is.Metadata) })
 	}
 	c.podWas, c.podIs = w.pods[is.Metadata.UID], is
+	delete(w.gone, is.Metadata.UID) // a deletion that was answered with an error was not done
 	w.pods[is.Metadata.UID] = is
 	if c.Verb != "create" && is.Metadata.isGone() {
 		c.podIs = nil

@@ -60,7 +60,7 @@ func (j job) refreshSince(s *v1alpha1.TrainingJobStatus) time.Time {
 }
 
 // untriedSince is the last time at which something happened to a hard gang that runs and has a pod for which the scheduler tries no
-// node: the pod began to search, an incident began, or the Node object of a running pod was created anew. It is zero for any other gang.
+// node: the pod began to search, an incident began, or the Node object of a running pod was recreated. It is zero for any other gang.
 func (j job) untriedSince(s *v1alpha1.TrainingJobStatus) time.Time {
 	var since, joined time.Time
 	runs := false

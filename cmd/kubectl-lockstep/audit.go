@@ -89,7 +89,11 @@ func printAudit(out io.Writer, r *audit.Report) error {
 	if n := len(r.Violations); n > 0 {
 		findings = fmt.Sprintf("%d findings", n)
 	}
-	_, err := fmt.Fprintf(out, "%d writes from %s to %s, %d of them by the manager, of %d TrainingJobs and %d pods, and %d reports of supervisors: %s (%s).\n",
-		r.Lines, r.From.UTC().Format(time.RFC3339), r.To.UTC().Format(time.RFC3339), r.ByManager, r.Jobs, r.Pods, r.Reports, findings, strings.Join(r.Rules, ", "))
+	reports := ""
+	if r.Reports > 0 {
+		reports = fmt.Sprintf(", and %d reports of supervisors", r.Reports)
+	}
+	_, err := fmt.Fprintf(out, "%d writes from %s to %s, %d of them by the manager, of %d TrainingJobs and %d pods%s: %s (%s).\n",
+		r.Lines, r.From.UTC().Format(time.RFC3339), r.To.UTC().Format(time.RFC3339), r.ByManager, r.Jobs, r.Pods, reports, findings, strings.Join(r.Rules, ", "))
 	return err
 }

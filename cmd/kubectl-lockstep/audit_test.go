@@ -19,7 +19,7 @@ func TestAudit(t *testing.T) {
 		log, out string
 		err      error
 	}{
-		"all is as it should be": {strings.Replace(line, "OUTCOME", "Failed", 1), "1 of them by the manager, of 1 TrainingJobs and 0 pods, and 0 reports of supervisors: all as it should be", nil},
+		"all is as it should be": {strings.Replace(line, "OUTCOME", "Failed", 1), "1 of them by the manager, of 1 TrainingJobs and 0 pods: all as it should be", nil},
 		"an incident is open":    {strings.Replace(line, "OUTCOME", "", 1), "line 1, 2026-01-02T03:04:05Z: Incidents: job llama has ended, and its incident 1 is open", errProblems},
 		"nothing":                {"", "The log has no request that changed anything.", nil},
 	}

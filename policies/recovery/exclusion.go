@@ -86,7 +86,7 @@ func (e Engine) restartUnscheduled(s *v1alpha1.TrainingJobStatus, r gang.Rank) {
 
 // liftOldestExclusions lifts exclusions, the oldest first, where a rank has found no node, no step is left
 // that could change that, and nothing else would, until each rank may go somewhere: an exclusion never makes a job
-// unplaceable for ever. They are lifted together, as each time all pods that look for a node are replaced.
+// unplaceable for ever. They are lifted together, because each lift replaces all pods that look for a node.
 func (e Engine) liftOldestExclusions(s *v1alpha1.TrainingJobStatus) {
 	if !e.Stuck(s) || !e.liftOldest(s) {
 		return

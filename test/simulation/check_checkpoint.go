@@ -44,7 +44,7 @@ func (r *record) checkCheckpoint(was, inc *v1alpha1.Incident) {
 // checkAsked checks a step that moves pods of a job whose program wants to be asked first.
 func (r *record) checkAsked(was, inc *v1alpha1.Incident, step v1alpha1.FiredStep) {
 	c := inc.Checkpoint
-	before := was.Checkpoint != nil && was.Checkpoint.EndTime != nil // it was over in an earlier record, be it of the same moment
+	before := was.Checkpoint != nil && was.Checkpoint.EndTime != nil // it was over in an earlier record, which may be of the same moment
 	if c == nil || before || c.EndTime == nil || !c.EndTime.Equal(&step.Time) {
 		r.require(Checkpoint, !r.couldSave(inc), "incident %d moves its pods, and nobody was asked for a checkpoint", inc.ID)
 		return

@@ -235,7 +235,7 @@ func (r *record) checkRestarted(inc, was *v1alpha1.Incident) {
 
 // checkFirstExit checks that a recovery in place names the program that ended first in the epoch before.
 func (r *record) checkFirstExit(inc *v1alpha1.Incident) {
-	// A supervisor that has another container knows of no earlier exit, be it that the step was for a dry run alone.
+	// A supervisor that has another container knows of no earlier exit. A step in a dry run counts, too.
 	replaces := slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool {
 		return f.Action != v1alpha1.RestartProcesses && f.Action != v1alpha1.Ignore
 	})
