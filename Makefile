@@ -44,6 +44,11 @@ PARTS ?= 0 1 2 3 4 5 6 7 8 9
 # Nodes of test-week.
 NODES ?= 5000
 
+# Flags of release; `go run ./release -h` lists them.
+RELEASE ?=
+# The folder of check-release.
+DIR ?=
+
 # Flags of cluster-up, such as CLUSTER='--tiers 3'; `go run ./test/cluster/cmd up -h` lists them.
 CLUSTER ?=
 # Flags of bench, such as BENCH='-sizes=4 -kept=0 -health=0 -supervised=0 -readme='; `go run ./test/bench -h` lists them.
@@ -283,6 +288,19 @@ plugin: prereqs ## pack kubectl-lockstep for Linux, macOS and Windows into bin/p
 .PHONY: chart
 chart: $(HELM) ## pack the Helm chart into bin
 	$(HELM) package charts/lockstep --destination bin $(if $(VERSION),--version $(VERSION:v%=%) --app-version $(VERSION)) 2> >(grep -v 'found symbolic link' >&2)
+
+.PHONY: release
+release: prereqs $(HELM) ## write what is published of the commit's tag into bin/release, the same bytes each time: images, chart, manifests, plugin, notes, SHA256SUMS; RELEASE='-registry=... -url=...'
+	go run ./release -helm $(HELM) $(RELEASE)
+
+.PHONY: check-release
+check-release: prereqs ## check that the files in DIR are those that its SHA256SUMS lists: make check-release DIR=bin/release/v1.2.0
+	@test -n "$(DIR)" || { echo "DIR is not set: it is the folder of a release" >&2; exit 1; }
+	@go run ./release -check '$(DIR)'
+
+.PHONY: test-release
+test-release: prereqs $(HELM) ## write a release of this commit twice, in two places, and compare the bytes: 10 minutes
+	go test -count=1 -timeout=$(E2E_TIMEOUT) -v -run TestAReleaseIsTheSameTwice ./release -whole
 
 .PHONY: prereqs-images
 prereqs-images: prereqs-kubectl
