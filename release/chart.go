@@ -68,5 +68,6 @@ func dated(archive []byte, at time.Time) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return out.Bytes(), errors.Join(w.Close(), compressed.Close())
+	err = errors.Join(w.Close(), compressed.Close())
+	return out.Bytes(), err
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"flag"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -140,6 +141,18 @@ func TestAChartThatIsPackedLaterIsTheSame(t *testing.T) {
 	}
 	if !bytes.Equal(one, two) {
 		t.Error("the archives differ")
+	}
+	unpacked, err := gzip.NewReader(bytes.NewReader(one))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := tar.NewReader(unpacked)
+	header, err := files.Next()
+	if err != nil || header.Name != "lockstep/Chart.yaml" || !header.ModTime.Equal(at) {
+		t.Error(header, err)
+	}
+	if content, err := io.ReadAll(files); err != nil || string(content) != "name" {
+		t.Errorf("the file has %q (%v)", content, err)
 	}
 }
 
