@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -114,12 +115,7 @@ func TestARecoveringGangKeepsItsNodes(t *testing.T) {
 func recoverOften(t *testing.T, hold v1alpha1.HoldPolicy, action v1alpha1.Action) {
 	job := gang("gang", "training", nodes)
 	job.Spec.Hold = &v1alpha1.Hold{Policy: hold}
-	job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{
-		Rules: []v1alpha1.Rule{{
-			Name: "all", Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.AnyEvent}}, Steps: []v1alpha1.Step{{Action: action}},
-		}},
-		Budget: &v1alpha1.Budget{MaxRestarts: new(int32(1000)), WindowSeconds: 60}, Backoff: &v1alpha1.Backoff{InitialSeconds: new(int32(0))},
-	}
+	job.Spec.RestartPolicy = always(action)
 	create(t, job)
 	await(t, "the gang runs", func() bool { return stateOf(t, job) == v1alpha1.StateRunning })
 	if hold == v1alpha1.HoldAlways {
@@ -159,6 +155,66 @@ func recoverOften(t *testing.T, hold v1alpha1.HoldPolicy, action v1alpha1.Action
 	for _, other := range waiting {
 		remove(t, other)
 	}
+}
+
+// A recovery leaves no quota reserved for pods that are gone: what Volcano counts for the queue is what the pods that run request, and what a
+// suspended job gives up is another job's at once.
+func TestARecoveryGivesItsQuotaBack(t *testing.T) {
+	for _, action := range []v1alpha1.Action{v1alpha1.RestartPod, v1alpha1.RestartJob} {
+		t.Run(string(action), func(t *testing.T) {
+			queue := &scheduling.Queue{
+				ObjectMeta: metav1.ObjectMeta{Name: "quota-" + strings.ToLower(string(action))},
+				Spec:       scheduling.QueueSpec{Weight: 1, Capability: corev1.ResourceList{gpu: *resource.NewQuantity(2*gpus, resource.DecimalSI)}},
+			}
+			must(t, testCluster.Client().Create(t.Context(), queue))
+			counts := func(ranks int64) {
+				t.Helper()
+				await(t, fmt.Sprintf("the queue counts %d ranks", ranks), func() bool {
+					must(t, testCluster.Client().Get(t.Context(), client.ObjectKeyFromObject(queue), queue))
+					allocated := queue.Status.Allocated[gpu]
+					return allocated.Value() == ranks*gpus
+				})
+			}
+			job, other := gang("quota", queue.Name, 2), gang("quota-waits", queue.Name, 1)
+			job.Spec.RestartPolicy = always(action)
+			create(t, job)
+			counts(2)
+			create(t, other)
+			for n := range 3 {
+				must(t, testCluster.RestartContainers(t.Context(), keyOf(pods(t, job)[n%2]), cluster.Termination{ExitCode: 1}))
+				await(t, fmt.Sprintf("recovery %d is over", n+1), func() bool { return recovered(read(t, job)) == n+1 })
+				counts(2)
+				if placed := nodesOf(t, other); len(placed) > 0 {
+					t.Fatalf("a pod that the quota has no room for is on %v", placed)
+				}
+			}
+			suspend(t, job, true)
+			await(t, "the other job runs on what the first gave up", func() bool { return stateOf(t, other) == v1alpha1.StateRunning })
+			counts(1)
+			remove(t, other)
+			suspend(t, job, false)
+			await(t, "the first job runs again", func() bool { return stateOf(t, job) == v1alpha1.StateRunning })
+			counts(2)
+			remove(t, job)
+			counts(0)
+		})
+	}
+}
+
+// always is a policy that answers any failure by an action, at once.
+func always(action v1alpha1.Action) *v1alpha1.RestartPolicy {
+	return &v1alpha1.RestartPolicy{
+		Rules: []v1alpha1.Rule{{
+			Name: "all", Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.AnyEvent}}, Steps: []v1alpha1.Step{{Action: action}},
+		}},
+		Budget: &v1alpha1.Budget{MaxRestarts: new(int32(1000)), WindowSeconds: 60}, Backoff: &v1alpha1.Backoff{InitialSeconds: new(int32(0))},
+	}
+}
+
+func suspend(t *testing.T, job *v1alpha1.TrainingJob, suspended bool) {
+	t.Helper()
+	patch := fmt.Sprintf(`{"spec": {"suspend": %t}}`, suspended)
+	must(t, testCluster.Client().Patch(t.Context(), job.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch))))
 }
 
 // gang is a job whose ranks take a whole node each.
