@@ -237,6 +237,20 @@ func TestFalsifiedHistories(t *testing.T) {
 		"a user deletes it": {func(h *history) {
 			h.write(user1, "delete", "pods", "llama-1-worker-0", fields{"metadata": fields{"deletionTimestamp": h.now}})
 		}, ""},
+		"a user whom the manager's credentials speak for deletes it": {func(h *history) {
+			h.deletes("llama-1-worker-0")
+			last := &h.lines[len(h.lines)-1]
+			*last = strings.Replace(*last, `"objectRef"`, `"impersonatedUser":{"username":"ada"},"objectRef"`, 1)
+		}, ""},
+		"a deletion is tried": {func(h *history) {
+			h.log(manager, "delete", "pods", "", "llama-1-worker-0", fields{"kind": "DeleteOptions", "dryRun": []any{"All"}}, h.objects["pods/llama-1-worker-0"])
+		}, ""},
+		"a status is tried": {func(h *history) {
+			h.restarts(1)
+			last := &h.lines[len(h.lines)-1]
+			*last = strings.Replace(*last, `"objectRef"`, `"requestURI":"/apis/lockstep.dev/v1alpha1/namespaces/ml/trainingjobs/llama/status?dryRun=All","objectRef"`, 1)
+			h.deletes("llama-1-worker-0")
+		}, "Deletions"},
 		"a pod that has failed is deleted": {func(h *history) {
 			h.write(kubelet, "patch", "pods", "llama-1-worker-0", fields{"status": fields{"phase": "Failed"}})
 			h.deletes("llama-1-worker-0")

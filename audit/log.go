@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -18,8 +20,10 @@ type entry struct {
 	line int // in the file, from 1
 
 	Stage                    string          `json:"stage"`
+	RequestURI               string          `json:"requestURI"`
 	Verb                     string          `json:"verb"`
 	User                     user            `json:"user"`
+	ImpersonatedUser         *user           `json:"impersonatedUser"`
 	ObjectRef                *reference      `json:"objectRef"`
 	ResponseStatus           *answer         `json:"responseStatus"`
 	RequestObject            json.RawMessage `json:"requestObject"`
@@ -94,10 +98,31 @@ func (e *entry) changes() bool {
 	switch {
 	case e.Stage != "ResponseComplete" || e.ObjectRef == nil || e.ResponseStatus == nil:
 		return false
+	case e.isDryRun():
+		return false
 	case !e.isUnsure() && (e.ResponseStatus.Code < 200 || e.ResponseStatus.Code >= 300):
 		return false
 	}
 	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.Verb)
+}
+
+// isDryRun reports whether a request asks for nothing to be done: by its address or, as some deletions, by its content.
+func (e *entry) isDryRun() bool {
+	if address, err := url.Parse(e.RequestURI); err == nil && address.Query().Has("dryRun") {
+		return true
+	}
+	var options struct {
+		DryRun []string `json:"dryRun"`
+	}
+	return strings.HasPrefix(e.Verb, "delete") && json.Unmarshal(e.RequestObject, &options) == nil && len(options.DryRun) > 0
+}
+
+// by is who made a request: of one that speaks for somebody else, that user.
+func (e *entry) by() string {
+	if e.ImpersonatedUser != nil {
+		return e.ImpersonatedUser.Username
+	}
+	return e.User.Username
 }
 
 // isUnsure reports whether a request may have been done although it was answered with an error, as where its client was killed.

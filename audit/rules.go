@@ -58,7 +58,7 @@ const (
 )
 
 // byManager reports whether the manager has made a request.
-func (c *checker) byManager(line *change) bool { return line.User.Username == c.manager }
+func (c *checker) byManager(line *change) bool { return line.by() == c.manager }
 
 // begins returns the pod of a rank that has a node from this line on, and may run there; nil where there is none.
 func begins(line *change) (*pod, rank) {
