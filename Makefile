@@ -34,7 +34,7 @@ REAL_TIMEOUT ?= 40m
 # How often a gang recovers in each case of test-real in which other jobs wait for its nodes.
 RECOVERIES ?= 3
 # The tests of test/real that test-real leaves to test-full: the kubelet's back-off, and the default rules' 90 s, take two minutes each.
-REAL_SKIP ?= TestFourCrashesInARow|TestTorchrunResumesAfterAKilledNode
+REAL_SKIP ?= TestFourCrashesInARow|Test(Torchrun|MPI)ResumesAfterAKilledNode
 # Which tests of installations test-real runs; test-full runs the one by kubectl, too.
 INSTALLATIONS ?= TestTheChart
 # Random histories of test-sim.
