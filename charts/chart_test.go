@@ -130,6 +130,21 @@ func TestKustomizeAndTheChartRenderTheSame(t *testing.T) {
 	}
 }
 
+// The files of values that docs/operators.md names install the agent as the folders of their names do, and the alerts besides.
+func TestSamplesOfValues(t *testing.T) {
+	for file, dir := range map[string]string{"values-gpu-operator.yaml": "dcgm-gpu-operator", "values-dcgm-socket.yaml": "dcgm-node-library"} {
+		got := chart(t, "--values", "../config/samples/"+file, "--values", "../config/values.yaml") // with the images of the folders
+		if diff := cmp.Diff(kustomize(t, "samples/"+dir)[agent].Object, got[agent].Object); diff != "" {
+			t.Errorf("%s (-config/samples/%s +chart):\n%s", file, dir, diff)
+		}
+		for _, name := range []string{"PrometheusRule lockstep-system/lockstep", "PodMonitor lockstep-system/lockstep-manager"} {
+			if o := got[name]; o == nil || o.GetLabels()["release"] != "kube-prometheus-stack" {
+				t.Errorf("%s installs no %s with the label of the file", file, name)
+			}
+		}
+	}
+}
+
 // A release may be in any namespace, and the agent in any other.
 func TestNamespaces(t *testing.T) {
 	objects, err := render(t, "--namespace", "training-system", "--set", supervisors+

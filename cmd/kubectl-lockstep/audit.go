@@ -1,6 +1,7 @@
 package main
 
 import (
+	"compress/gzip"
 	"fmt"
 	"io"
 	"os"
@@ -18,11 +19,14 @@ func newAudit(streams genericiooptions.IOStreams) *cobra.Command {
 	var options audit.Options
 	var podLogs string
 	c := &cobra.Command{
-		Use:   "audit FILE",
+		Use:   "audit FILE...",
 		Short: "Check by the API server's audit log what Lockstep has done",
 		Long: `Check by the audit log of the API server that Lockstep has kept its promises: no rank ran twice, no working
 pod was deleted without a step that asked for it, no hold outlived its job. The check shares no code with the
 manager. It needs the audit policy of config/audit/policy.yaml, and reads no cluster. FILE may be - for stdin.
+
+Several files are one log, in any order: those that an API server has rotated, with .gz those that it has packed, and
+those of other API servers. Lines are counted through them.
 
 Exit codes:
   0  all that the log shows is as it should be
@@ -31,14 +35,14 @@ Exit codes:
 		Example: `  # A log of the API server
   kubectl lockstep audit /var/log/kubernetes/audit.log
 
-  # Logs that were rotated, the oldest first
-  cat audit-*.log audit.log | kubectl lockstep audit -`,
-		Args: cobra.ExactArgs(1),
+  # The logs of two API servers, which have been rotated
+  kubectl lockstep audit server-1/audit*.log* server-2/audit*.log*`,
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if podLogs != "" {
 				options.PodLogs = os.DirFS(podLogs)
 			}
-			report, err := auditFile(streams.In, args[0], options)
+			report, err := auditFiles(streams.In, args, options)
 			if err != nil {
 				return err
 			}
@@ -59,18 +63,29 @@ Exit codes:
 	return c
 }
 
-func auditFile(stdin io.Reader, name string, options audit.Options) (*audit.Report, error) {
-	if name == "-" {
-		return audit.Check(stdin, options)
+// auditFiles checks files as one log. Check sorts requests by their time, so the order of the files does not matter.
+func auditFiles(stdin io.Reader, names []string, options audit.Options) (*audit.Report, error) {
+	logs := make([]io.Reader, len(names))
+	for i, name := range names {
+		if name == "-" {
+			logs[i] = stdin
+			continue
+		}
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		logs[i] = file
+		if strings.HasSuffix(name, ".gz") {
+			if logs[i], err = gzip.NewReader(file); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+		}
 	}
-	file, err := os.Open(name)
+	report, err := audit.Check(io.MultiReader(logs...), options)
 	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	report, err := audit.Check(file, options)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", strings.Join(names, ", "), err)
 	}
 	return report, nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"compress/gzip"
 	"errors"
 	"os"
 	"path/filepath"
@@ -34,6 +35,33 @@ func TestAudit(t *testing.T) {
 				t.Errorf("got %v and\n%s", err, out)
 			}
 		})
+	}
+}
+
+// An incident ends in a file that is older, packed, and named last: it is not reopened.
+func TestAuditOfSeveralFiles(t *testing.T) {
+	dir := t.TempDir()
+	live, rotated := filepath.Join(dir, "audit.log"), filepath.Join(dir, "audit-2026-01-02.log.gz")
+	later := strings.NewReplacer("OUTCOME", "", "03:04:05Z", "03:05:05Z", `"resourceVersion":"1"`, `"resourceVersion":"2"`).Replace(line)
+	if err := os.WriteFile(live, []byte(later+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Create(rotated)
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed := gzip.NewWriter(file)
+	_, err = packed.Write([]byte(strings.Replace(line, "OUTCOME", "Failed", 1) + "\n"))
+	if err := errors.Join(err, packed.Close(), file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	out, err := lockstep("audit", live, rotated)
+	const changed = "line 1, 2026-01-02T03:05:05Z: Incidents: "
+	if !errors.Is(err, errProblems) || !strings.Contains(out, changed) || !strings.Contains(out, "2 writes from 2026-01-02T03:04:05Z to 2026-01-02T03:05:05Z") {
+		t.Errorf("got %v and\n%s", err, out)
+	}
+	if _, err := lockstep("audit", live, filepath.Join(dir, "none.log")); err == nil || !strings.Contains(err.Error(), "none.log") {
+		t.Errorf("of a file that does not exist: %v", err)
 	}
 }
 

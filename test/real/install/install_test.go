@@ -49,6 +49,7 @@ func TestTheChart(t *testing.T) {
 	w.must(here.writeValues(here.previous))
 	w.must(here.writeValues(here.root))
 	w.follow(here.previous, "helm")
+	w.must(w.shell(ready))
 	w.agentsReport()
 	job := w.train("chart")
 
@@ -65,6 +66,7 @@ func TestTheChart(t *testing.T) {
 	w.must(w.shell("helm uninstall lockstep --namespace lockstep-system --wait"))
 	w.must(job.AwaitSteps(w.ctx, job.LastStep()+10)) // nobody is needed to train
 	w.follow(here.root, "helm")
+	w.must(w.shell(ready))
 	w.restartsInPlace(job) // its supervisors have found the next manager, and trust it
 	w.breakLink()
 	w.follow(here.root, "free")
@@ -82,7 +84,7 @@ func TestKustomize(t *testing.T) {
 	job := w.train("kustomize")
 	w.acrossAnIncident(job, func() {
 		w.follow(here.root, "kubectl")
-		w.must(w.shell("kubectl --namespace lockstep-system rollout status deployment lockstep-manager --timeout=5m"))
+		w.must(w.shell(ready))
 	})
 	w.runs(here.root)
 	w.follow(here.root, "verify")
@@ -90,6 +92,9 @@ func TestKustomize(t *testing.T) {
 	w.follow(here.root, "uninstall-kubectl")
 	w.nothingIsLeft()
 }
+
+// ready waits for the manager, as the page does when it verifies an installation.
+const ready = "kubectl --namespace lockstep-system rollout status deployment lockstep-manager --timeout=5m"
 
 // world is a cluster as it is before an installation.
 type world struct {

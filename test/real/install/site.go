@@ -168,7 +168,7 @@ const commandTimeout = 10 * time.Minute
 // architecture is that of the machine that tests with real nodes run on.
 const architecture = "amd64"
 
-// writeValues writes lockstep.yaml, the file of values on the page, into a checkout: what is the page's, what this site's nodes need, and, as
+// writeValues writes lockstep-values.yaml, the file of values on the page, into a checkout: what is the page's, what this site's nodes need, and, as
 // the previous version has none, supervisors. Nothing enforces the NetworkPolicies here.
 func (s *site) writeValues(checkout string) error {
 	agent := map[string]any{
@@ -205,7 +205,7 @@ func (s *site) follow(ctx context.Context, checkout, part string) error {
 		return err
 	}
 	// What a site has of its own is elsewhere than in its checkout here.
-	commands = strings.NewReplacer("lockstep.yaml", s.values(checkout), "config/samples/dcgm-node-library", s.overlay(checkout)).Replace(commands)
+	commands = strings.NewReplacer("lockstep-values.yaml", s.values(checkout), "config/samples/dcgm-node-library", s.overlay(checkout)).Replace(commands)
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	if out, err := s.command(ctx, checkout, commands).CombinedOutput(); err != nil {
