@@ -86,6 +86,9 @@ func (k known) wrongTarget(args []string) string {
 }
 
 func (k known) wrongVerb(args []string) string {
+	if args[0] == "--help" {
+		return ""
+	}
 	flags, ok := k.verbs[args[0]]
 	if !ok {
 		return args[0]
