@@ -56,6 +56,7 @@ type TrainingJobReconciler struct {
 	unheld       unheld
 	unrecorded   lastTimes
 	lacks        lacks
+	sightings    sightings
 	podEvents    eventMemory
 	createErrors eventMemory
 	silences     silences

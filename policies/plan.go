@@ -217,10 +217,11 @@ func (j job) forceDeleteDeadline(s *v1alpha1.TrainingJobStatus, p *gang.Pod, n g
 	case n.SilentSince.IsZero():
 		return time.Time{} // of a node that has never spoken nothing is known
 	}
+	silent := instant.Latest(n.SilentSince, n.SilentSeen)
 	if policy.GangDownAfter < policy.UnreachableAfter && j.OthersDown(s, p.Rank(), p) {
-		return n.SilentSince.Add(policy.GangDownAfter)
+		return silent.Add(policy.GangDownAfter)
 	}
-	return n.SilentSince.Add(policy.UnreachableAfter)
+	return silent.Add(policy.UnreachableAfter)
 }
 
 // nextForceDelete returns when the next pod that is being deleted will count as dead.
