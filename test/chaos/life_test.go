@@ -95,7 +95,7 @@ func begin(o setting) (*life, error) {
 		HoldLimits:    gang.HoldLimits{Resources: []corev1.ResourceName{gpuResource}},
 		DirectBinding: &controllers.DirectBinding{Version: volcanoVersion},
 	}
-	l.holds = &controllers.HoldSweeper{Client: mgr.GetClient(), Clock: o.clock}
+	l.holds = &controllers.HoldSweeper{Client: mgr.GetClient(), Live: live{mgr.GetAPIReader(), l}, Clock: o.clock}
 	if o.fleet {
 		l.fleet = &fleet.Reconciler{Client: mgr.GetClient(), Live: live{mgr.GetAPIReader(), l}, Events: mgr.GetEventRecorder("lockstep"), Clock: o.clock}
 		l.jobs.Verdicts = &l.fleet.Verdicts
