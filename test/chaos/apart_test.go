@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
@@ -41,7 +40,7 @@ func TestANodeHasItsTimeWhereClocksAreApart(t *testing.T) {
 	const after = 20 * time.Second
 	l := newLane(t, "apart-silent", 1, 4, func(l *lane) { l.clock.advance(apart["ahead"]) })
 	l.run(l.trainingJob(3, func(j *v1alpha1.TrainingJob) {
-		j.Spec.RestartPolicy.UnreachableNode = &v1alpha1.UnreachableNode{Policy: v1alpha1.ForceDelete, AfterSeconds: ptr.To(int32(after.Seconds()))}
+		j.Spec.RestartPolicy.UnreachableNode = &v1alpha1.UnreachableNode{Policy: v1alpha1.ForceDelete, AfterSeconds: new(int32(after.Seconds()))}
 		j.Spec.RestartPolicy.Rules = []v1alpha1.Rule{{
 			Name:  "replace",
 			Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.AnyEvent}},
