@@ -91,6 +91,9 @@ func (a *actor) deletePod(ctx context.Context, d policies.PodDeletion) error {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: a.job.Namespace, Name: d.Name}}
 	options := []client.DeleteOption{client.Preconditions{UID: new(types.UID(d.UID))}}
 	if d.Force {
+		if err := a.confirmNode(ctx, a.seen, d.Node); err != nil {
+			return fmt.Errorf("delete pod %s, whose node is dead: %w", d.Name, err)
+		}
 		options = append(options, client.GracePeriodSeconds(0))
 	}
 	err := a.Delete(ctx, pod, options...)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,8 +53,17 @@ func withoutTaint(taints []corev1.Taint, key string) []corev1.Taint {
 // finished, whoever wrote them and whenever. Holds of live jobs are their own controller's.
 type HoldSweeper struct {
 	client.Client
+	// Live reads from the API server: the cache of jobs may be older than that of nodes.
+	Live  client.Reader
 	Clock clock.PassiveClock
+
+	mu sync.Mutex
+	// gone are keys of jobs that the API server does not have. Since a key has a part of a UID, no job comes back by it.
+	gone map[string]bool
 }
+
+// maxGone is how many keys of jobs that are gone are remembered.
+const maxGone = 1000
 
 // Reconcile sweeps one node.
 func (h *HoldSweeper) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -82,7 +92,7 @@ func (h *HoldSweeper) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 	return ctrl.Result{}, nil
 }
 
-// ownedKeys are the keys whose job exists.
+// ownedKeys reports of keys whether their job exists and needs its nodes. A key is missing if only the API server knows its job.
 func (h *HoldSweeper) ownedKeys(ctx context.Context, keys []string) (map[string]bool, error) {
 	owned := map[string]bool{}
 	for _, key := range keys {
@@ -90,9 +100,38 @@ func (h *HoldSweeper) ownedKeys(ctx context.Context, keys []string) (map[string]
 		if err := h.List(ctx, jobs, client.MatchingFields{indexHoldKey: key}, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("list jobs that hold by %s: %w", key, err)
 		}
+		if len(jobs.Items) == 0 {
+			if gone, err := h.isGone(ctx, key); err != nil || !gone {
+				return owned, err
+			}
+		}
 		owned[key] = slices.ContainsFunc(jobs.Items, func(j v1alpha1.TrainingJob) bool { return !over(&j) })
 	}
 	return owned, nil
+}
+
+// isGone reports whether no job holds by a key.
+func (h *HoldSweeper) isGone(ctx context.Context, key string) (bool, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.gone[key] {
+		return true, nil
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("TrainingJobList"))
+	if err := h.Live.List(ctx, list); err != nil {
+		return false, fmt.Errorf("list jobs from the API server: %w", err)
+	}
+	for i := range list.Items {
+		if policies.HoldKey(&v1alpha1.TrainingJob{ObjectMeta: list.Items[i].ObjectMeta}) == key {
+			return false, nil
+		}
+	}
+	if len(h.gone) >= maxGone || h.gone == nil {
+		h.gone = map[string]bool{}
+	}
+	h.gone[key] = true
+	return true, nil
 }
 
 // over reports whether a job needs its nodes no more.

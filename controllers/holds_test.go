@@ -53,7 +53,7 @@ func TestHoldSweeper(t *testing.T) {
 			}
 			e := newEnv(t, job)
 			e.taint("n3", tc.taints...)
-			sweeper := &HoldSweeper{Client: e.Restart(interceptor.Funcs{}), Clock: e.Clock}
+			sweeper := &HoldSweeper{Client: e.Restart(interceptor.Funcs{}), Live: e.API, Clock: e.Clock}
 			result, err := sweeper.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "n3"}})
 			e.Must(err)
 			check.Equal(t, "taints", tc.want, e.taints()["n3"])
@@ -65,7 +65,7 @@ func TestHoldSweeper(t *testing.T) {
 	}
 	t.Run("a node that is gone", func(t *testing.T) {
 		e := newEnv(t)
-		_, err := (&HoldSweeper{Client: e.API, Clock: e.Clock}).Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "ghost"}})
+		_, err := (&HoldSweeper{Client: e.API, Live: e.API, Clock: e.Clock}).Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "ghost"}})
 		e.Must(err)
 	})
 }
@@ -84,7 +84,7 @@ func TestHoldThatComesMeanwhileIsNotSwept(t *testing.T) {
 			return c.Get(ctx, key, obj, opts...)
 		},
 	})
-	_, err := (&HoldSweeper{Client: c, Clock: e.Clock}).Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "n3"}})
+	_, err := (&HoldSweeper{Client: c, Live: e.API, Clock: e.Clock}).Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "n3"}})
 	e.Must(err)
 	check.Equal(t, "taints", []string{"hold.lockstep.dev/new-88888888=standing"}, e.taints()["n3"])
 }
@@ -94,6 +94,39 @@ func TestTheNodesThatAJobHeldAreSweptWithIt(t *testing.T) {
 	e := newEnv(t, job)
 	e.taint("n3", corev1.Taint{Key: holdKeyOfJob, Value: "standing", Effect: corev1.TaintEffectNoSchedule})
 	e.taint("n4", corev1.Taint{Key: "hold.lockstep.dev/other-99999999", Value: "standing", Effect: corev1.TaintEffectNoSchedule})
-	requests := (&HoldSweeper{Client: e.API, Clock: e.Clock}).nodesHeldBy(t.Context(), job)
+	requests := (&HoldSweeper{Client: e.API, Live: e.API, Clock: e.Clock}).nodesHeldBy(t.Context(), job)
 	check.Equal(t, "nodes", []ctrl.Request{{NamespacedName: types.NamespacedName{Name: "n3"}}}, requests)
+}
+
+// The cache of jobs may be older than that of nodes: a hold on one of them is of a job that has yet to come.
+func TestTheHoldOfAJobThatTheCacheLacksIsKept(t *testing.T) {
+	e := newEnv(t, aJob())
+	e.taint("n3", corev1.Taint{Key: holdKeyOfJob, Value: "standing", Effect: corev1.TaintEffectNoSchedule})
+	behind := e.Restart(interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+		if _, jobs := list.(*v1alpha1.TrainingJobList); jobs {
+			return nil
+		}
+		return c.List(ctx, list, opts...)
+	}})
+	lists := 0
+	sweeper := &HoldSweeper{Client: behind, Clock: e.Clock, Live: interceptor.NewClient(e.API, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			lists++
+			return c.List(ctx, list, opts...)
+		},
+	})}
+	sweep := func(node string) {
+		_, err := sweeper.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: node}})
+		e.Must(err)
+	}
+	sweep("n3")
+	check.Equal(t, "held", []string{holdKeyOfJob + "=standing"}, e.taints()["n3"])
+
+	for _, node := range []string{"n4", "n5"} {
+		e.taint(node, corev1.Taint{Key: "hold.lockstep.dev/ghost-99999999", Value: "standing", Effect: corev1.TaintEffectNoSchedule})
+	}
+	sweep("n4")
+	sweep("n5")
+	check.Equal(t, "held by no job", 0, len(e.taints()["n4"])+len(e.taints()["n5"]))
+	check.Equal(t, "lists of all jobs", 2, lists)
 }

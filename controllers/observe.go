@@ -65,6 +65,7 @@ func (r *TrainingJobReconciler) observe(ctx context.Context, job *v1alpha1.Train
 	if err := r.observeStartProblems(ctx, o); err != nil {
 		return nil, err
 	}
+	r.sightings.note(o)
 	return o, r.observeHealth(ctx, o)
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -47,6 +48,7 @@ func podOf(pod *corev1.Pod) gang.Pod {
 		Refused:       refused(pod),
 		Deleting:      !pod.DeletionTimestamp.IsZero(),
 		GraceEnds:     graceEnds(pod),
+		Grace:         time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second,
 		NeverRan:      neverRan(pod),
 		Disrupted:     disruption(pod),
 		Conditions:    pod.Status.Conditions,

@@ -22,6 +22,7 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/controllers/writes"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
@@ -256,7 +257,7 @@ func TestActionsNameAPodByUID(t *testing.T) {
 		asked = *(&client.DeleteOptions{}).ApplyOptions(opts)
 		return apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, obj.GetName(), errors.New("the UID is another"))
 	}})
-	a := actor{TrainingJobReconciler: e.r, job: e.job(), attempt: 1}
+	a := actor{TrainingJobReconciler: e.r, job: e.job(), attempt: 1, seen: &gang.Observation{}}
 	e.Must(a.deletePod(t.Context(), policies.PodDeletion{Name: "llm-1-worker-1", UID: "another"}))
 	check.Equal(t, "of UID", types.UID("another"), *asked.Preconditions.UID)
 	check.Equal(t, "grace", nil, asked.GracePeriodSeconds)

@@ -151,6 +151,7 @@ func (r *TrainingJobReconciler) forget(key types.NamespacedName) {
 	r.opened.keep(key, nil)
 	r.deleted.keep(key, nil)
 	r.lacks.forget(key)
+	r.sightings.forget(key)
 	r.podEvents.keep(key)
 	r.createErrors.keep(key)
 	r.countUnder(key, "")

@@ -56,6 +56,7 @@ type TrainingJobReconciler struct {
 	unheld       unheld
 	unrecorded   lastTimes
 	lacks        lacks
+	sightings    sightings
 	podEvents    eventMemory
 	createErrors eventMemory
 	silences     silences
@@ -128,6 +129,9 @@ func (r *TrainingJobReconciler) step(ctx context.Context, req ctrl.Request) (_ c
 		return ctrl.Result{}, client.IgnoreNotFound(r.Delete(ctx, job, client.Preconditions{UID: &job.UID}))
 	}
 	if !isRecorded {
+		if err := r.confirm(ctx, o, &decision.Status); err != nil {
+			return ctrl.Result{}, err
+		}
 		if err := r.record(pass.Stage(ctx, tracing.Record), job, decision.Status); err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}

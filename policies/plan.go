@@ -52,6 +52,8 @@ type PodDeletion struct {
 	Name, UID string
 	// Force removes the object without waiting for its node, which is dead.
 	Force bool
+	// Node is the one that the pod is on; empty for none.
+	Node string
 	// HoldFirst are the nodes that have to be held before: the one that the pod is on, and the one that its rank goes to.
 	HoldFirst []string
 }
@@ -166,7 +168,7 @@ func (j job) deletions(s *v1alpha1.TrainingJobStatus, missing []v1alpha1.NodeHol
 			continue
 		}
 		if dead := j.dead(s, p); dead || !p.Deleting {
-			out = append(out, PodDeletion{Name: p.Name, UID: p.UID, Force: dead, HoldFirst: holdFirst(s, missing, p)})
+			out = append(out, PodDeletion{Name: p.Name, UID: p.UID, Force: dead, Node: p.Node, HoldFirst: holdFirst(s, missing, p)})
 		}
 	}
 	return out
@@ -215,10 +217,11 @@ func (j job) forceDeleteDeadline(s *v1alpha1.TrainingJobStatus, p *gang.Pod, n g
 	case n.SilentSince.IsZero():
 		return time.Time{} // of a node that has never spoken nothing is known
 	}
+	silent := instant.Latest(n.SilentSince, n.SilentSeen)
 	if policy.GangDownAfter < policy.UnreachableAfter && j.OthersDown(s, p.Rank(), p) {
-		return n.SilentSince.Add(policy.GangDownAfter)
+		return silent.Add(policy.GangDownAfter)
 	}
-	return n.SilentSince.Add(policy.UnreachableAfter)
+	return silent.Add(policy.UnreachableAfter)
 }
 
 // nextForceDelete returns when the next pod that is being deleted will count as dead.

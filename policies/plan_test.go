@@ -31,7 +31,7 @@ func TestPlans(t *testing.T) {
 		"to hold, then to delete": {
 			func() *scene { s := running(2); s.crash(1, 1); s.decide(); return s },
 			func(s *scene) Plan {
-				return Plan{Hold: s.status().Holds, DeletePods: []PodDeletion{{Name: "llm-1-worker-1", UID: "2", HoldFirst: []string{"n01"}}}}
+				return Plan{Hold: s.status().Holds, DeletePods: []PodDeletion{{Name: "llm-1-worker-1", UID: "2", Node: "n01", HoldFirst: []string{"n01"}}}}
 			},
 		},
 		"nothing, while the pod goes": {

@@ -133,7 +133,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, traces *tracing.Tr
 	if err := metrics.Registry.Register(&controllers.Gauges{Jobs: mgr.GetClient(), Clock: clock.RealClock{}}); err != nil {
 		return fmt.Errorf("register the gauges of jobs: %w", err)
 	}
-	if err := (&controllers.HoldSweeper{Client: mgr.GetClient(), Clock: clock.RealClock{}}).SetupWithManager(mgr); err != nil {
+	if err := (&controllers.HoldSweeper{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}}).SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the hold sweeper: %w", err)
 	}
 	if err := nodes.SetupWithManager(mgr); err != nil {

@@ -194,6 +194,11 @@ type Pod struct {
 	// Deleting reports whether somebody has asked for its deletion, and GraceEnds is when its grace is over.
 	Deleting  bool
 	GraceEnds time.Time
+	// Grace is how long it has to end.
+	Grace time.Duration
+	// UnreadySeen and DeletingSeen are since when the observer has seen that it runs and is not ready, and that it is being deleted;
+	// zero where that is not known. Other times of a pod may be by another clock.
+	UnreadySeen, DeletingSeen time.Time
 	// NeverRan reports whether no container of the pod was ever made, as its kubelet says.
 	NeverRan bool
 	// Disrupted is the reason of a true DisruptionTarget condition.
@@ -262,6 +267,8 @@ type Node struct {
 	// SilentSince is since when the node has not been heard of; zero where it has, be it to
 	// say that it is not ready: then its kubelet still confirms what ends there.
 	SilentSince time.Time
+	// SilentSeen is since when the observer has seen that; zero where that is not known. SilentSince may be by another clock.
+	SilentSeen time.Time
 	// Unschedulable is true on a cordoned node.
 	Unschedulable bool
 	// Ill is true on a node in quarantine, and on one of which something is known to have failed.

@@ -23,6 +23,9 @@ func (p *Pod) mayEndUntil() time.Time {
 	if i < 0 || len(p.Failure.Containers) > 0 || p.StartedTime.IsZero() || p.Conditions[i].LastTransitionTime.IsZero() {
 		return time.Time{}
 	}
+	if !p.UnreadySeen.IsZero() {
+		return p.UnreadySeen.Add(EndReportedWithin)
+	}
 	return p.Conditions[i].LastTransitionTime.Add(EndReportedWithin)
 }
 

@@ -67,7 +67,11 @@ func (p *Pod) StuckAt() time.Time {
 	if !p.Deleting || !p.NeverRan || p.GraceEnds.IsZero() {
 		return time.Time{}
 	}
-	return p.GraceEnds.Add(startErrorAfter)
+	ends := p.GraceEnds
+	if !p.DeletingSeen.IsZero() {
+		ends = instant.Latest(ends, p.DeletingSeen.Add(p.Grace))
+	}
+	return ends.Add(startErrorAfter)
 }
 
 // BoundSince is when the pod was bound to its node; where that is not known, when its gate was lifted.

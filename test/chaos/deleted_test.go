@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -49,7 +50,9 @@ func (l *lane) deletedAt(r recovery, k int) bool {
 	r.strike(l, l.strikes)
 	struck := l.overOrDeleted(before, deleted)
 	if !struck {
-		l.must(testCluster.Client().Delete(l.ctx, l.job), "delete the job")
+		err := testCluster.Client().Delete(l.ctx, l.job)
+		struck = apierrors.IsNotFound(err) // the call came when the recovery was over
+		l.must(client.IgnoreNotFound(err), "delete the job")
 	}
 	l.removed()
 	l.awaitAny("no node is held", func(context.Context) (bool, error) { return len(l.held()) == 0, nil })

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -44,10 +45,12 @@ type lane struct {
 	pool cluster.Topology
 	job  *v1alpha1.TrainingJob
 
-	wire  wire
-	clock stoppable
-	life  *life
-	log   tail
+	// config is how an operator reaches the API server.
+	config *rest.Config
+	wire   wire
+	clock  stoppable
+	life   *life
+	log    tail
 
 	// supervisors says where they find the operator, through the proxy if there is one, and kubelet runs them; off and nil for a job without.
 	supervisors supervisors.Options
@@ -69,7 +72,7 @@ func newLane(t *testing.T, name string, racks, nodesPerRack int, options ...func
 	t.Parallel()
 	l := &lane{t: t, ctx: context.WithoutCancel(t.Context()), pool: cluster.Topology{
 		Name: name, Racks: racks, NodesPerRack: nodesPerRack, GPUsPerNode: gpus, Tiers: []int{racks}, Members: cluster.LabelMembers,
-	}, supervisors: supervisors.Options{BindAddress: supervisors.Off}, timeout: awaitTimeout}
+	}, config: managerConfig, supervisors: supervisors.Options{BindAddress: supervisors.Off}, timeout: awaitTimeout}
 	l.must(testCluster.AddTopology(l.ctx, l.pool), "add the topology")
 	l.must(testCluster.Client().Create(l.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}), "create the namespace")
 	l.awaitAny("the namespace has a service account", func(ctx context.Context) (bool, error) {
@@ -94,7 +97,7 @@ func (l *lane) begin() {
 
 func (l *lane) setting() setting {
 	return setting{
-		wire: &l.wire, clock: &l.clock, namespace: l.pool.Name, pool: l.pool.NodeSelector(), log: &l.log, supervisors: l.supervisors,
+		config: l.config, wire: &l.wire, clock: &l.clock, namespace: l.pool.Name, pool: l.pool.NodeSelector(), log: &l.log, supervisors: l.supervisors,
 		elected: l.elected, fleet: l.fleet,
 	}
 }

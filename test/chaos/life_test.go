@@ -32,6 +32,7 @@ import (
 
 // setting is what the lives of an operator have in common. It knows one namespace and one pool of nodes, so that many can run side by side.
 type setting struct {
+	config    *rest.Config
 	wire      *wire
 	clock     *stoppable
 	namespace string
@@ -53,22 +54,23 @@ const volcanoVersion = "v1.14.1"
 
 // life is one process of the operator.
 type life struct {
-	clock observed
-	wire  *wire
-	jobs  *controllers.TrainingJobReconciler
-	holds *controllers.HoldSweeper
-	fleet *fleet.Reconciler // nil where it does not look after nodes
-	lane  string
-	dead  atomic.Bool
-	stop  context.CancelFunc
-	ended chan error
+	config *rest.Config
+	clock  observed
+	wire   *wire
+	jobs   *controllers.TrainingJobReconciler
+	holds  *controllers.HoldSweeper
+	fleet  *fleet.Reconciler // nil where it does not look after nodes
+	lane   string
+	dead   atomic.Bool
+	stop   context.CancelFunc
+	ended  chan error
 }
 
 // begin starts an operator, and returns once its caches are filled.
 func begin(o setting) (*life, error) {
 	ctx, stop := context.WithCancel(context.Background())
-	l := &life{clock: observed{stoppable: o.clock}, wire: o.wire, lane: o.namespace, stop: stop, ended: make(chan error, 1)}
-	mgr, err := ctrl.NewManager(rest.CopyConfig(managerConfig), manager.Options{
+	l := &life{config: o.config, clock: observed{stoppable: o.clock}, wire: o.wire, lane: o.namespace, stop: stop, ended: make(chan error, 1)}
+	mgr, err := ctrl.NewManager(rest.CopyConfig(o.config), manager.Options{
 		Scheme:                  testCluster.Client().Scheme(),
 		Logger:                  zap.New(zap.WriteTo(o.log), zap.UseDevMode(true)),
 		Cache:                   narrowed(controllers.CacheOptions(gpuResource), o.namespace, o.pool),
@@ -93,7 +95,7 @@ func begin(o setting) (*life, error) {
 		HoldLimits:    gang.HoldLimits{Resources: []corev1.ResourceName{gpuResource}},
 		DirectBinding: &controllers.DirectBinding{Version: volcanoVersion},
 	}
-	l.holds = &controllers.HoldSweeper{Client: mgr.GetClient(), Clock: o.clock}
+	l.holds = &controllers.HoldSweeper{Client: mgr.GetClient(), Live: live{mgr.GetAPIReader(), l}, Clock: o.clock}
 	if o.fleet {
 		l.fleet = &fleet.Reconciler{Client: mgr.GetClient(), Live: live{mgr.GetAPIReader(), l}, Events: mgr.GetEventRecorder("lockstep"), Clock: o.clock}
 		l.jobs.Verdicts = &l.fleet.Verdicts
@@ -171,16 +173,24 @@ func (c *observed) Now() time.Time {
 	return now
 }
 
-// stoppable is a clock that can be stopped. Whoever asks it for the time waits until
+// stoppable is a clock that can be stopped, and set. Whoever asks it for the time waits until
 // it goes on: nothing is observed meanwhile, so that all that happens then is seen at once.
 type stoppable struct {
 	clock.RealClock
 	stopped sync.RWMutex
+	// ahead is how many nanoseconds it is ahead of all other clocks.
+	ahead atomic.Int64
 }
+
+// advance sets it forward.
+func (c *stoppable) advance(by time.Duration) { c.ahead.Add(int64(by)) }
+
+// Since tells how long ago something was.
+func (c *stoppable) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
 // Now tells the time.
 func (c *stoppable) Now() time.Time {
 	c.stopped.RLock()
 	defer c.stopped.RUnlock()
-	return c.RealClock.Now()
+	return c.RealClock.Now().Add(time.Duration(c.ahead.Load()))
 }

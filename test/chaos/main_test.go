@@ -31,6 +31,8 @@ var (
 	// managerConfig is that of every operator. It is the shipped one's user, by whom the audit log is judged, and may do everything: each
 	// lane has its leader in a namespace of its own.
 	managerConfig *rest.Config
+	// auditLog is the log of the API server, and of the one that is held back.
+	auditLog history.Log
 )
 
 func TestMain(m *testing.M) {
@@ -45,8 +47,7 @@ func runAll(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	auditLog, err := start(context.Background(), dir)
-	if err != nil {
+	if err := start(context.Background(), dir); err != nil {
 		fmt.Fprintln(os.Stderr, "chaos: start the cluster:", err)
 		return 1
 	}
@@ -71,28 +72,28 @@ func runAll(m *testing.M) int {
 	return code
 }
 
-// start brings up the control plane, and returns its audit log.
-func start(ctx context.Context, dir string) (history.Log, error) {
+// start brings up the control plane.
+func start(ctx context.Context, dir string) (err error) {
 	options := cluster.Options{
 		Name: "chaos", Scheme: cluster.NewScheme(), CRDs: []string{"../../config/crd"}, Progress: os.Stderr, NodeMonitorGracePeriod: silentFor,
 	}
-	auditLog, err := history.Of(&options, dir, "")
-	if err != nil {
-		return auditLog, err
+	if auditLog, err = history.Of(&options, dir, ""); err != nil {
+		return err
 	}
+	auditLog.Others = []string{auditLog.Path + ".held-back"}
 	if err := v1alpha1.AddToScheme(options.Scheme); err != nil {
-		return auditLog, err
+		return err
 	}
 	if testCluster, err = cluster.Start(ctx, options); err != nil {
-		return auditLog, err
+		return err
 	}
 	kubeconfig, err := testCluster.KubeconfigFor(operator.User, "system:masters")
 	if err == nil {
 		managerConfig, err = clientcmd.BuildConfigFromFlags("", kubeconfig)
 	}
 	if err != nil {
-		return auditLog, errors.Join(err, testCluster.Stop())
+		return errors.Join(err, testCluster.Stop())
 	}
 	managerConfig.QPS = -1
-	return auditLog, nil
+	return nil
 }

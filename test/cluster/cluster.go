@@ -26,6 +26,7 @@ type Cluster struct {
 	authority  *authority
 	config     *rest.Config
 	client     client.WithWatch
+	plan       *plan // nil for one that was connected to
 
 	fleet *fleet
 
@@ -59,10 +60,11 @@ func (c *Cluster) start(ctx context.Context, built Binaries) error {
 	if err := c.makeDir(ctx); err != nil {
 		return err
 	}
-	plan, err := c.plan(built)
+	plan, err := c.newPlan(built)
 	if err != nil {
 		return err
 	}
+	c.plan = plan
 	c.kubeconfig = plan.path("kubeconfig")
 	if err := c.authority.kubeconfig(c.kubeconfig, c.options.Name, plan.serverURL(), "admin", adminGroup); err != nil {
 		return err
@@ -79,7 +81,7 @@ func (c *Cluster) start(ctx context.Context, built Binaries) error {
 		c.AwaitUsable)
 }
 
-func (c *Cluster) plan(built Binaries) (*plan, error) {
+func (c *Cluster) newPlan(built Binaries) (*plan, error) {
 	pki := filepath.Join(c.dir, "pki")
 	if err := os.MkdirAll(pki, 0o700); err != nil {
 		return nil, fmt.Errorf("making the folder of certificates: %w", err)

@@ -3,6 +3,7 @@
 package history
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -23,6 +24,8 @@ type Log struct {
 	Path string
 	// PodLogs is a folder with the logs of pods, as a kubelet has them, from which what supervisors logged is checked; empty for none.
 	PodLogs string
+	// Others are where further API servers of the cluster write theirs. A server that was not started has none.
+	Others []string
 	// run is the name of the tests.
 	run string
 }
@@ -46,7 +49,7 @@ func Of(o *cluster.Options, dir, rules string) (Log, error) {
 // Check returns an error that names each promise that the manager has not kept in the run, and says on standard error how much there was
 // to check. Where there is one, the log is kept.
 func (l Log) Check() error {
-	file, err := os.Open(l.Path)
+	file, err := l.open()
 	if err != nil {
 		return err
 	}
@@ -73,6 +76,38 @@ func (l Log) Check() error {
 		all = append(all, v.String())
 	}
 	return fmt.Errorf("the audit log, which is kept as %s, shows that promises were not kept:\n%s", kept, strings.Join(all, "\n"))
+}
+
+// open opens the log: where several API servers have written one, a file of all their lines.
+func (l Log) open() (*os.File, error) {
+	if len(l.Others) == 0 {
+		return os.Open(l.Path)
+	}
+	all, err := os.Create(l.Path + ".all")
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range append([]string{l.Path}, l.Others...) {
+		if err := copyTo(all, path); err != nil {
+			return nil, errors.Join(err, all.Close())
+		}
+	}
+	_, err = all.Seek(0, io.SeekStart)
+	return all, err
+}
+
+// copyTo copies a file, if there is one.
+func copyTo(to io.Writer, path string) error {
+	from, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	_, err = io.Copy(to, from)
+	return err
 }
 
 // keep copies the log to where it outlives the run, and returns its path.
