@@ -84,7 +84,8 @@ func (r *record) isUnheard(s *v1alpha1.TrainingJobStatus) bool {
 		if p.Process != nil {
 			return false
 		}
-		if p.Attempt != s.Attempt || p.Spare || replaced(s, p) {
+		// A pod beyond the size of its task, which stays until Volcano deletes it, is no supervisor of the gang's.
+		if p.Attempt != s.Attempt || p.Spare || replaced(s, p) || !slices.Contains(ranksOf(r.o.Job, s), rankOf(p)) {
 			continue
 		}
 		started := p.StartedTime
