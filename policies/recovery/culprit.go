@@ -61,9 +61,9 @@ func (e Engine) findCulprit(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Inciden
 }
 
 // nameLatest names the rank whose program has failed first since the gang was last started by an incident, which is about to replace the
-// pods that it names: of the one that began it the program may have started well since.
+// pods that it names: the one that began it may be back since.
 func (e Engine) nameLatest(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
-	if inc.Trigger != v1alpha1.ProcessFailed || inc.Epoch == 0 || inc.Epoch != s.Epoch {
+	if inc.Epoch == 0 || inc.Epoch != s.Epoch {
 		return
 	}
 	var failed []rules.Failure
@@ -78,16 +78,21 @@ func (e Engine) nameLatest(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident
 	named, m := e.PodsOf(s, inc), e.Rooms(s)
 	nameFirst(inc, failed)
 	for _, p := range named { // what else is broken than programs is still to be brought back
-		if f, fails := e.FailureOf(s, gang.Rank{Task: p.Task, Index: p.Index}, m); fails && !f.InPlace() {
+		r := gang.Rank{Task: p.Task, Index: p.Index}
+		if f, fails := e.FailureOf(s, r, m); fails && !f.InPlace() {
 			join(inc, f)
+		} else if e.State(s, r) < gang.Bound {
+			join(inc, rules.Failure{Rank: r, Pod: p.Name, UID: p.UID, Node: p.Node})
 		}
 	}
 }
 
-// nameFirst names the first of some exits as the cause of an incident, and the others as victims.
+// nameFirst names the first of some exits as the cause of an incident that began with an exit, and the others as victims.
 func nameFirst(inc *v1alpha1.Incident, exits []rules.Failure) {
 	slices.SortStableFunc(exits, rules.CompareEvidence)
-	inc.Cause = incident.CauseOf(exits[0])
+	if rules.InPlace(inc.Trigger) {
+		inc.Cause = incident.CauseOf(exits[0])
+	}
 	clearFailed(inc)
 	join(inc, exits[0])
 	removeVictim(inc, exits[0])
