@@ -60,8 +60,8 @@ func (e Engine) findCulprit(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Inciden
 	nameFirst(inc, exits)
 }
 
-// nameLatest names the rank whose program has failed first since the gang was last started by an incident, which is about to replace the
-// pods that it names: the one that began it may be back since.
+// nameLatest names the rank whose program has failed first since the gang was last started by an incident, which is about to take a
+// step for the pods that it names: the one that began it may be back since.
 func (e Engine) nameLatest(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
 	if inc.Epoch == 0 || inc.Epoch != s.Epoch {
 		return

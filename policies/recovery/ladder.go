@@ -68,7 +68,7 @@ func (e Engine) fire(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up i
 		e.Fail(s, v1alpha1.ReasonBudgetExhausted, e.Exhausted(inc)+incident.Story(inc))
 		return
 	}
-	if a := rules.ActionOf(up.Action); a.Scope == rules.BrokenPods && a.Replaces {
+	if a := rules.ActionOf(up.Action); a.Scope == rules.BrokenPods && !a.Rejoins {
 		e.nameLatest(s, inc)
 	}
 	e.excludeFor(s, inc, rules.ActionOf(up.Action))
