@@ -77,6 +77,12 @@ func (g *Gang) isAway(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
 	return p.Process != nil && (p.Process.Epoch < s.Epoch || p.Process.State != ProcessRunning)
 }
 
+// Gathers reports whether the gang is being restarted, as far as supervisors tell, and has yet to run as a whole. Programs that heal themselves do
+// not wait for each other.
+func (g *Gang) Gathers(s *v1alpha1.TrainingJobStatus) bool {
+	return !g.KeepsSurvivors() && g.Restarts(s) && !g.Unheard(s) && !g.trains(s)
+}
+
 // trains reports whether every rank that the gang needs runs in its epoch, and is ready.
 func (g *Gang) trains(s *v1alpha1.TrainingJobStatus) bool {
 	if g.training == nil || g.training.epoch != s.Epoch {

@@ -1,0 +1,40 @@
+// Epochs of incidents: what an incident that restarts the programs of a gang waits for, names and does next.
+
+package policies
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+// A gang that was restarted for a rank which its user gives up is not back before the others run.
+func TestAnIncidentWhoseRankIsGivenUpWaitsForItsGang(t *testing.T) {
+	s := supervised(3)
+	s.fails(2, 1)
+	s.decide()
+	s.all(gang.ProcessWaiting)
+	s.Job.Spec.Tasks[0].Replicas = 2
+	s.Pods = s.Pods[:2]
+	s.after(time.Second).decide()
+	check.Equal(t, "outcome while the others wait", v1alpha1.Outcome(""), s.incident(t).Outcome)
+	s.all(gang.ProcessRunning)
+	s.decide()
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+}
+
+// The same goes for one whose program ends well.
+func TestAnIncidentWhoseRankHasSucceededWaitsForItsGang(t *testing.T) {
+	s := supervised(3)
+	s.fails(2, 1)
+	s.decide()
+	s.all(gang.ProcessWaiting)
+	s.succeed(2)
+	s.Pods[2].Process = nil
+	s.after(time.Second).decide()
+	check.Equal(t, "outcome while the others wait", v1alpha1.Outcome(""), s.incident(t).Outcome)
+}
+
