@@ -38,3 +38,25 @@ func TestAnIncidentWhoseRankHasSucceededWaitsForItsGang(t *testing.T) {
 	check.Equal(t, "outcome while the others wait", v1alpha1.Outcome(""), s.incident(t).Outcome)
 }
 
+// A step that was only played has replaced no pod, whose exit is known.
+func TestTheFirstExitIsTheCulpritAfterADryRun(t *testing.T) {
+	s := supervised(3, rule("all", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartProcesses, 10)))
+	s.Job.Annotations = map[string]string{v1alpha1.DryRun: "true"}
+	s.fails(1, 1)
+	s.decide()
+	check.Equal(t, "played", []string{"RestartPod@0"}, s.fired(t))
+	s.after(time.Second)
+	s.Job.Annotations = nil
+	s.Job.Spec.RestartPolicy.Rules[0].Steps = s.Job.Spec.RestartPolicy.Rules[0].Steps[1:]
+	s.after(20 * time.Second).decide()
+	s.all(gang.ProcessWaiting)
+	s.leaves(1, 1, 7*time.Millisecond)
+	s.leaves(2, 137, 2*time.Millisecond)
+	for i := range s.Pods {
+		s.Pods[i].Process.State = gang.ProcessRunning
+	}
+	s.decide()
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	check.Equal(t, "cause", "llm-1-worker-2", s.incident(t).Cause.Pod)
+}
+

@@ -44,7 +44,7 @@ func (e Engine) blame(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f r
 // that one of them began, and the others as victims. It is done in the write that ends the incident: reports of exits come one after
 // the other, and would cost a write each.
 func (e Engine) findCulprit(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
-	replaced := slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool { return rules.ActionOf(f.Action).Replaces })
+	replaced := slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool { return rules.ActionOf(f.Action).Replaces && !f.DryRun })
 	if inc.Trigger != v1alpha1.ProcessFailed || inc.Epoch == 0 || replaced {
 		return
 	}
