@@ -38,6 +38,19 @@ func TestAnIncidentWhoseRankHasSucceededWaitsForItsGang(t *testing.T) {
 	check.Equal(t, "outcome while the others wait", v1alpha1.Outcome(""), s.incident(t).Outcome)
 }
 
+// A step that replaces the rank which fails starts all programs again, so that none is started again before it.
+func TestAStepThatIsDueComesInPlaceOfAnotherStart(t *testing.T) {
+	s := supervised(3)
+	s.fails(0, 1)
+	s.decide()
+	s.all(gang.ProcessRunning)
+	s.fails(0, 1)
+	s.after(150 * time.Second).decide() // the manager was away
+	check.Equal(t, "steps", []string{"RestartProcesses@0", "RestartPod@150"}, s.fired(t))
+	check.Equal(t, "lives", []int32{1, 0, 0}, s.lives())
+	check.Equal(t, "restarts", v1alpha1.Restarts{Total: 2, Process: 1, Pod: 1, Charged: 1}, withoutTimes(s.status().Restarts))
+}
+
 // A step that was only played has replaced no pod, whose exit is known.
 func TestTheFirstExitIsTheCulpritAfterADryRun(t *testing.T) {
 	s := supervised(3, rule("all", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartProcesses, 10)))

@@ -39,13 +39,14 @@ func (v *View) Due(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (Rung,
 	return v.delayed(s, inc, up, ok)
 }
 
-// delayed is a rung, if there is one, at the time when it may be taken; or another start of the programs, which comes before it.
+// delayed is a rung, if there is one, at the time when it may be taken; or another start of the programs, which comes before one that is not
+// due.
 func (v *View) delayed(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up Rung, ok bool) (Rung, bool) {
 	again := v.againAt(s, inc)
 	if ok && again.IsZero() && rules.ActionOf(up.Action).Scope == rules.BrokenPods && v.OnlyWaits(s, inc) {
 		up.At = instant.Latest(up.At, v.VictimsUntil(s, inc))
 	}
-	if !again.IsZero() && (!ok || again.Before(up.At)) {
+	if !again.IsZero() && (!ok || (again.Before(up.At) && up.At.After(v.Now))) {
 		up, ok = Rung{v1alpha1.RestartProcesses, Unruled, again}, true
 	}
 	if ok && rules.ActionOf(up.Action).Scope != rules.Nothing {
