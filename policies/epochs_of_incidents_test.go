@@ -73,3 +73,19 @@ func TestTheFirstExitIsTheCulpritAfterADryRun(t *testing.T) {
 	check.Equal(t, "cause", "llm-1-worker-2", s.incident(t).Cause.Pod)
 }
 
+// A program that fails after that of another task has ended well would wait for it without end in the pods that there are.
+func TestAProgramThatFailsAfterAnotherTaskHasCompleted(t *testing.T) {
+	for survivors, want := range map[v1alpha1.Survivors]string{v1alpha1.SurvivorsRestart: "RestartJob@0", v1alpha1.SurvivorsKeep: "RestartProcesses@0"} {
+		job := aJob().tasks(task("head", 1), task("worker", 2))
+		job.Spec.Supervisor = &v1alpha1.Supervisor{Survivors: survivors}
+		s := aScene(job).started().placed()
+		s.all(gang.ProcessRunning)
+		s.decide()
+		s.succeed(0)
+		s.Pods[0].Process = nil
+		s.decide()
+		s.fails(1, 1)
+		s.decide()
+		check.Equal(t, "steps with survivors "+string(survivors), []string{want}, s.fired(t))
+	}
+}
