@@ -42,8 +42,8 @@ func (v *View) Due(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (Rung,
 // delayed is a rung, if there is one, at the time when it may be taken; or another start of the programs, which comes before it.
 func (v *View) delayed(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up Rung, ok bool) (Rung, bool) {
 	again := v.againAt(s, inc)
-	if ok && again.IsZero() && rules.ActionOf(up.Action).Scope == rules.BrokenPods && v.OnlyWaits(s, inc) {
-		up.At = instant.Latest(up.At, v.VictimsUntil(s, inc))
+	if ok && rules.ActionOf(up.Action).Scope == rules.BrokenPods && v.OnlyWaits(s, inc) {
+		up.At = instant.Latest(up.At, v.startsUntil(s, inc, !again.IsZero()))
 	}
 	if !again.IsZero() && (!ok || again.Before(up.At)) {
 		up, ok = Rung{v1alpha1.RestartProcesses, Unruled, again}, true
