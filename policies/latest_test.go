@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/placement"
@@ -48,18 +50,44 @@ func TestTheRankThatFailsAtEachStartLeavesItsNode(t *testing.T) {
 	check.Equal(t, "n01 is excluded", false, placement.Excluded(s.status(), "n01"))
 }
 
-// A rank whose old pod is still there on a silent node stays in its incident when another one is named.
-func TestARankWhoseOldPodIsStillThereIsNotForgotten(t *testing.T) {
-	s := keepsSurvivors(rule("all", on(v1alpha1.AnyEvent), step(v1alpha1.RestartProcesses, 0), step(v1alpha1.RestartPod, 60), step(v1alpha1.RestartPod, 120)))
-	s.fails(0, 1)
+// A program that fails while a rank was not seen to start may do so for want of that one: its pod is left alone, until that one is there.
+func TestAProgramThatFailsForWantOfAPeerKeepsItsPod(t *testing.T) {
+	for name, miss := range map[string]func(*scene){
+		"a pod that was deleted":         func(s *scene) { s.replace(1) },
+		"a pod that is being deleted":    func(s *scene) { s.Pods[1].Deleting = true },
+		"a silent node":                  func(s *scene) { s.breakNode("n01") },
+		"a supervisor that is not heard": func(s *scene) { s.Pods[1].Process = nil },
+		"a program that waits":           func(s *scene) { s.reports(1, gang.ProcessWaiting) },
+		"a pod that has failed":          func(s *scene) { s.Pods[1].Phase, s.Pods[1].Ready = corev1.PodFailed, false },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := supervised(3)
+			s.fails(2, 1)
+			s.decide()
+			s.all(gang.ProcessRunning)
+			s.after(119 * time.Second).decide()
+			miss(s)
+			s.fails(0, 1)
+			s.after(time.Second).decide()
+			check.Equal(t, "lives of those that are there", []int32{0, 0}, []int32{s.lives()[0], s.lives()[2]})
+		})
+	}
+}
+
+// Where it fails at each start and nothing tells of the missing rank, the steps go on.
+func TestAPeerThatIsNeverSeenKeepsNoStepWaiting(t *testing.T) {
+	s := supervised(3, rule("ignored", on(v1alpha1.ProcessStuck), step(v1alpha1.Ignore, 0)),
+		rule("all", on(v1alpha1.AnyEvent), step(v1alpha1.RestartProcesses, 0), step(v1alpha1.RestartPod, 60), step(v1alpha1.RestartJob, 120)))
+	s.fails(2, 1)
 	s.decide()
-	s.reports(0, gang.ProcessRunning)
-	s.breakNode("n01")
-	s.after(time.Second).decide()
-	s.after(time.Minute).decide()
-	check.Equal(t, "lives", []int32{0, 1, 0}, s.lives())
-	s.fails(0, 1)
-	s.after(time.Minute).decide()
-	check.Equal(t, "lives", []int32{1, 1, 0}, s.lives())
-	check.Equal(t, "pods of the incident", int32(2), s.incident(t).PodCount)
+	for s.Now.Before(sceneStart.Add(340 * time.Second)) {
+		s.all(gang.ProcessRunning)
+		s.Pods[1].Process = nil
+		s.fails(0, 1)
+		s.after(5 * time.Second).decide()
+	}
+	steps := s.status().Incidents[0].Steps
+	last := steps[len(steps)-1]
+	check.Equal(t, "last step", v1alpha1.RestartPod, last.Action)
+	check.Equal(t, "its time", 330*time.Second, last.Time.Sub(s.status().Incidents[0].StartTime.Time))
 }

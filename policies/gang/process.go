@@ -86,7 +86,7 @@ func (g *Gang) Gathers(s *v1alpha1.TrainingJobStatus) bool {
 // trains reports whether every rank that the gang needs runs in its epoch, and is ready.
 func (g *Gang) trains(s *v1alpha1.TrainingJobStatus) bool {
 	if g.training == nil || g.training.epoch != s.Epoch {
-		g.training = &training{epoch: s.Epoch, all: g.everyProcess(s, func(p *Pod) bool {
+		g.training = &training{epoch: s.Epoch, all: g.everyProcess(s, s.Epoch, func(p *Pod) bool {
 			return (p.Process.State == ProcessRunning && p.IsHealthy()) || p.Process.State == ProcessSucceeded
 		})}
 	}
@@ -112,14 +112,23 @@ func (g *Gang) Restarts(s *v1alpha1.TrainingJobStatus) bool {
 // AtBarrier reports whether every rank that the gang needs has reached its epoch: nothing of an earlier epoch is left of any. Programs
 // that heal themselves have no barrier.
 func (g *Gang) AtBarrier(s *v1alpha1.TrainingJobStatus) bool {
-	return g.KeepsSurvivors() || g.everyProcess(s, func(p *Pod) bool {
+	return g.KeepsSurvivors() || g.everyProcess(s, s.Epoch, func(p *Pod) bool {
 		return p.Process.State != ProcessStopping && p.Process.State != ProcessTerminating
 	})
 }
 
-// everyProcess reports whether each rank that the gang needs has reached its epoch, and f holds for its pod. A
+// SeesAllStart reports whether the program of every rank that the gang needs is seen to have started in the epoch that the gang had when it
+// was observed, in a pod that is still there. Survivors that are kept may have started before.
+func (g *Gang) SeesAllStart(s *v1alpha1.TrainingJobStatus) bool {
+	return g.everyProcess(s, g.epoch, func(p *Pod) bool {
+		started := p.Process.State == ProcessRunning || p.Process.State == ProcessFailed || p.Process.State == ProcessSucceeded
+		return started && !p.Finished() && g.Nodes[p.Node].Ready
+	})
+}
+
+// everyProcess reports whether each rank that the gang needs has reached an epoch, and f holds for its pod. A
 // rank that has completed is not needed, nor a replica beyond the gang that has yet to find its first node.
-func (g *Gang) everyProcess(s *v1alpha1.TrainingJobStatus, f func(*Pod) bool) bool {
+func (g *Gang) everyProcess(s *v1alpha1.TrainingJobStatus, epoch int64, f func(*Pod) bool) bool {
 	all := true
 	EachRank(g.Effective, func(r Rank) {
 		p := g.Pod(r)
@@ -127,7 +136,7 @@ func (g *Gang) everyProcess(s *v1alpha1.TrainingJobStatus, f func(*Pod) bool) bo
 			return
 		}
 		all = all && p != nil && !p.Gated && !p.Deleting && !IsStale(s, p) &&
-			p.Process != nil && p.Process.Epoch == s.Epoch && f(p)
+			p.Process != nil && (p.Process.Epoch == epoch || g.KeepsSurvivors()) && f(p)
 	})
 	return all
 }

@@ -43,8 +43,8 @@ func (v *View) Due(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (Rung,
 // due.
 func (v *View) delayed(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up Rung, ok bool) (Rung, bool) {
 	again := v.againAt(s, inc)
-	if ok && again.IsZero() && rules.ActionOf(up.Action).Scope == rules.BrokenPods && v.OnlyWaits(s, inc) {
-		up.At = instant.Latest(up.At, v.VictimsUntil(s, inc))
+	if ok && rules.ActionOf(up.Action).Scope == rules.BrokenPods && v.OnlyWaits(s, inc) {
+		up.At = instant.Latest(up.At, v.startsUntil(s, inc, !again.IsZero()))
 	}
 	if !again.IsZero() && (!ok || (again.Before(up.At) && up.At.After(v.Now))) {
 		up, ok = Rung{v1alpha1.RestartProcesses, Unruled, again}, true

@@ -60,30 +60,11 @@ func (e Engine) findCulprit(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Inciden
 	nameFirst(inc, exits)
 }
 
-// nameLatest names the rank whose program has failed first since the gang was last started by an incident, which is about to take a
-// step for the pods that it names: the one that began it may be back since.
+// nameLatest names the rank whose program has failed first since all ranks were last started by an incident, which is about to take a step
+// for the pods that it names: the one that began it may be back since.
 func (e Engine) nameLatest(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
-	if inc.Epoch == 0 || inc.Epoch != s.Epoch {
-		return
-	}
-	var failed []rules.Failure
-	gang.EachRank(e.Effective, func(r gang.Rank) {
-		if p := e.Pod(r); p != nil && !gang.IsStale(s, p) && e.ProcessFailed(p) {
-			failed = append(failed, e.FailureBy(s, p, v1alpha1.ProcessFailed, v1alpha1.ClassUser))
-		}
-	})
-	if len(failed) == 0 {
-		return
-	}
-	named, m := e.PodsOf(s, inc), e.Rooms(s)
-	nameFirst(inc, failed)
-	for _, p := range named { // what else is broken than programs is still to be brought back
-		r := gang.Rank{Task: p.Task, Index: p.Index}
-		if f, fails := e.FailureOf(s, r, m); fails && !f.InPlace() {
-			join(inc, f)
-		} else if e.State(s, r) < gang.Bound {
-			join(inc, rules.Failure{Rank: r, Pod: p.Name, UID: p.UID, Node: p.Node})
-		}
+	if failed := e.FailedStarts(s, inc); len(failed) > 0 {
+		nameFirst(inc, failed)
 	}
 }
 
