@@ -189,7 +189,7 @@ func (r *record) checkEpochs() {
 			r.checkRaised(inc, &was)
 		}
 		if was.Outcome == "" && inc.Outcome == v1alpha1.OutcomeRecovered && inc.Epoch > 0 && inc.Epoch == r.s.Epoch {
-			r.checkRestarted(inc, &was)
+			r.checkRestarted(inc)
 			r.checkFirstExit(inc)
 		}
 	}
@@ -202,8 +202,8 @@ func (r *record) checkOwnEpoch() {
 		return
 	}
 	renewed := slices.ContainsFunc(ranksOf(r.o.Job, r.s), func(of rank) bool { return incarnationOf(r.s, of) > incarnationOf(r.old, of) })
-	heard := slices.ContainsFunc(r.o.Pods, func(p gang.Pod) bool { return p.Process != nil })
-	r.require(OneLife, !renewed || !heard || r.s.Epoch > r.old.Epoch, "a rank gets another pod in epoch %d, which has met the others", r.s.Epoch)
+	met := r.old.Placement != nil || slices.ContainsFunc(r.o.Pods, func(p gang.Pod) bool { return p.Process != nil })
+	r.require(OneLife, !renewed || !met || r.s.Epoch > r.old.Epoch, "a rank gets another pod in epoch %d, which has met the others", r.s.Epoch)
 	r.require(Scope, r.s.Epoch == r.old.Epoch || renewed || r.s.Attempt > r.old.Attempt || r.restartsPrograms(), "epoch %d begins for nothing", r.s.Epoch)
 }
 
@@ -221,13 +221,8 @@ func (r *record) checkRaised(inc, was *v1alpha1.Incident) {
 }
 
 // checkRestarted checks that each rank was seen to run in the epoch that a recovery has begun.
-func (r *record) checkRestarted(inc, was *v1alpha1.Incident) {
-	// Of an incident whose ranks its user has given up nothing is to be seen.
-	there := slices.ContainsFunc(ranksOf(r.o.Job, r.s), func(of rank) bool {
-		p := r.seen(of)
-		return concerns(r.o.Job, was, of) && p != nil && p.Phase != corev1.PodSucceeded
-	})
-	if r.keepsSurvivors() || inc.Trigger == v1alpha1.PodPending || r.isUnheard(r.s) || !there {
+func (r *record) checkRestarted(inc *v1alpha1.Incident) {
+	if r.keepsSurvivors() || inc.Trigger == v1alpha1.PodPending || r.isUnheard(r.s) {
 		return
 	}
 	r.require(Scope, r.allTrain(r.s), "incident %d has recovered, and not every rank runs in epoch %d", inc.ID, inc.Epoch)
@@ -236,9 +231,9 @@ func (r *record) checkRestarted(inc, was *v1alpha1.Incident) {
 
 // checkFirstExit checks that a recovery in place names the program that ended first in the epoch before.
 func (r *record) checkFirstExit(inc *v1alpha1.Incident) {
-	// A supervisor that has another container knows of no earlier exit. A step in a dry run counts, too.
+	// A supervisor that has another container knows of no earlier exit.
 	replaces := slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool {
-		return f.Action != v1alpha1.RestartProcesses && f.Action != v1alpha1.Ignore
+		return !f.DryRun && f.Action != v1alpha1.RestartProcesses && f.Action != v1alpha1.Ignore && f.Action != v1alpha1.ShrinkTask
 	})
 	if inc.Trigger != v1alpha1.ProcessFailed || replaces {
 		return
