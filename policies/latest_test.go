@@ -65,13 +65,43 @@ func TestAProgramThatFailsForWantOfAPeerKeepsItsPod(t *testing.T) {
 			s.fails(2, 1)
 			s.decide()
 			s.all(gang.ProcessRunning)
-			s.after(119 * time.Second).decide()
 			miss(s)
 			s.fails(0, 1)
-			s.after(time.Second).decide()
+			s.after(120 * time.Second).decide()
+			check.Equal(t, "incident", "llm-1-worker-2", s.status().Incidents[0].Cause.Pod)
 			check.Equal(t, "lives of those that are there", []int32{0, 0}, []int32{s.lives()[0], s.lives()[2]})
 		})
 	}
+}
+
+// The step waits for the others to be seen, and then replaces the rank whose program has failed.
+func TestAStepForPodsWaitsForThePeersToBeSeen(t *testing.T) {
+	s := supervised(3)
+	s.fails(2, 1)
+	s.decide()
+	s.all(gang.ProcessRunning)
+	s.Pods[1].Process = nil
+	s.fails(0, 1)
+	s.after(125 * time.Second).decide()
+	check.Equal(t, "pods restarted", int32(0), s.status().Restarts.Pod)
+	s.all(gang.ProcessRunning)
+	s.fails(0, 1)
+	s.after(time.Second).decide()
+	check.Equal(t, "lives", []int32{1, 0, 0}, s.lives())
+}
+
+// Survivors that are kept go on in the epoch that they started in.
+func TestTheRankThatFailsBesideSurvivorsIsReplaced(t *testing.T) {
+	s := keepsSurvivors()
+	s.fails(1, 1)
+	s.decide()
+	s.fails(0, 1)
+	s.after(119 * time.Second).decide()
+	s.reports(1, gang.ProcessRunning)
+	s.fails(0, 1)
+	s.after(10 * time.Second).decide()
+	check.Equal(t, "epoch of a survivor", int64(1), s.Pods[2].Process.Epoch)
+	check.Equal(t, "lives", []int32{1, 0, 0}, s.lives())
 }
 
 // Where it fails at each start and nothing tells of the missing rank, the steps go on.
@@ -90,4 +120,37 @@ func TestAPeerThatIsNeverSeenKeepsNoStepWaiting(t *testing.T) {
 	last := steps[len(steps)-1]
 	check.Equal(t, "last step", v1alpha1.RestartPod, last.Action)
 	check.Equal(t, "its time", 330*time.Second, last.Time.Sub(s.status().Incidents[0].StartTime.Time))
+}
+
+// A pod that has ended for good is replaced although the programs of its gang are started again in place.
+func TestAPodThatEndsWhileAProgramFailsIsReplaced(t *testing.T) {
+	s := supervised(3).after(time.Minute)
+	s.fails(0, 1)
+	s.crash(1, 137)
+	s.Pods[1].Process = nil
+	s.decide()
+	check.Equal(t, "steps", []string{"RestartProcesses@0"}, s.fired(t))
+	s.decide()
+	check.Equal(t, "lives", []int32{0, 1, 0}, s.lives())
+	check.Equal(t, "cause", "llm-1-worker-0", s.incident(t).Cause.Pod)
+}
+
+// A failure that is ignored does not decide on an incident about another rank, while that one fails.
+func TestWhatIsIgnoredDecidesOnNoOtherRank(t *testing.T) {
+	s := supervised(4, rule("ends", on(v1alpha1.ProcessFailed), step(v1alpha1.Ignore, 0)), rule("rest", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 30)))
+	s.fails(0, 1)
+	s.fails(1, 1)
+	s.decide()
+	s.Pods[1].Process = nil
+	s.unready(1)
+	s.after(time.Second).decide()
+	check.Equal(t, "rule", "rest", s.incident(t).Rule)
+	s.fails(2, 1)
+	s.after(time.Second).decide()
+	check.Equal(t, "rule while it fails", "rest", s.incident(t).Rule)
+	check.Equal(t, "victims", []string{"llm-1-worker-2"}, s.incident(t).Victims)
+	s.reports(1, gang.ProcessRunning)
+	s.Pods[1].Ready = true
+	s.after(time.Second).decide()
+	check.Equal(t, "rule once it is back", "ends", s.incident(t).Rule)
 }
