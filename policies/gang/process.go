@@ -141,9 +141,10 @@ func (g *Gang) everyProcess(s *v1alpha1.TrainingJobStatus, epoch int64, f func(*
 	return all
 }
 
-// isNew reports whether a rank has yet to find its first node while the gang has its place: a replica beyond the gang.
+// isNew reports whether a rank has yet to find its first node while the gang has its place: a replica beyond the gang. A pod that is to be
+// replaced may have found one: the cache may be behind, and reports may come before it shows the node.
 func (g *Gang) isNew(s *v1alpha1.TrainingJobStatus, r Rank, p *Pod) bool {
-	return s.Placement != nil && NodeOf(s.Placement, r) == "" && (p == nil || (p.Node == "" && p.Process == nil)) // reports may come before the cache shows the node
+	return s.Placement != nil && NodeOf(s.Placement, r) == "" && (p == nil || (p.Node == "" && p.Process == nil && !IsStale(s, p)))
 }
 
 // ExitBefore is how the program of a pod ended by itself in the epoch before that of the gang, if it has: known only after another

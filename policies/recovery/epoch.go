@@ -71,4 +71,17 @@ func (e Engine) followRestarts(s *v1alpha1.TrainingJobStatus) {
 	if renewed {
 		e.raiseEpoch(s)
 	}
+	if before.Epoch == 1 && s.Epoch > 1 {
+		e.renewWaiting(s)
+	}
+}
+
+// renewWaiting asks for new pods of the ranks that still look for a node when their gang leaves its first epoch: the program of a pod that was
+// given that one starts at once, and no barrier waits for a rank that has yet to find its first node.
+func (e Engine) renewWaiting(s *v1alpha1.TrainingJobStatus) {
+	gang.EachRank(e.Effective, func(r gang.Rank) {
+		if p := e.Pod(r); p != nil && p.Node == "" && !p.Gated && e.IsSupervised(r.Task) && !gang.IsStale(s, p) {
+			e.restart(s, r, v1alpha1.RestartByStep)
+		}
+	})
 }

@@ -28,12 +28,27 @@ const (
 func (t *tenant) checkStart(p *pod, e int64) {
 	t.require(OneLife, !p.left && !p.running, "two programs run in pod %s", p.Name)
 	t.require(OneLife, e >= p.kept, "the program of pod %s starts in epoch %d, and its supervisor has seen %d", p.Name, e, p.kept)
-	if !p.ordered || t.keepsSurvivors() || slices.Contains(t.ghosts, p) {
+	if t.keepsSurvivors() || slices.Contains(t.ghosts, p) {
+		return
+	}
+	if !p.ordered {
+		t.checkFirstStart(p, e)
 		return
 	}
 	for _, q := range t.pods {
 		givenUp := q.Index >= taskStatus(&t.job.Status, q.Task).Replicas // it is none of the gang any more, and soon gone
 		t.require(OneLife, givenUp || q == p || !q.left || q.epoch == e, "the program of pod %s starts in epoch %d while that of pod %s is left of epoch %d", p.Name, e, q.Name, q.epoch)
+	}
+}
+
+// checkFirstStart checks that a program which starts at once, in the epoch that its pod was given, meets none of a later one. In a dry run no pod
+// that waits is replaced.
+func (t *tenant) checkFirstStart(p *pod, e int64) {
+	if t.job.Annotations[v1alpha1.DryRun] == "true" || p.LastExit != nil {
+		return
+	}
+	for _, q := range t.pods {
+		t.require(OneLife, q.Attempt != p.Attempt || !q.left || q.epoch <= e, "the program of pod %s starts in epoch %d while that of pod %s runs in epoch %d", p.Name, e, q.Name, q.epoch)
 	}
 }
 
