@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/placement"
@@ -58,7 +56,6 @@ func TestAProgramThatFailsForWantOfAPeerKeepsItsPod(t *testing.T) {
 		"a silent node":                  func(s *scene) { s.breakNode("n01") },
 		"a supervisor that is not heard": func(s *scene) { s.Pods[1].Process = nil },
 		"a program that waits":           func(s *scene) { s.reports(1, gang.ProcessWaiting) },
-		"a pod that has failed":          func(s *scene) { s.Pods[1].Phase, s.Pods[1].Ready = corev1.PodFailed, false },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := supervised(3)

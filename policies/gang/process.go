@@ -118,11 +118,11 @@ func (g *Gang) AtBarrier(s *v1alpha1.TrainingJobStatus) bool {
 }
 
 // SeesAllStart reports whether the program of every rank that the gang needs is seen to have started in the epoch that the gang had when it
-// was observed, in a pod that is still there. Survivors that are kept may have started before.
+// was observed, on a node that answers. Survivors that are kept may have started before.
 func (g *Gang) SeesAllStart(s *v1alpha1.TrainingJobStatus) bool {
 	return g.everyProcess(s, g.epoch, func(p *Pod) bool {
 		started := p.Process.State == ProcessRunning || p.Process.State == ProcessFailed || p.Process.State == ProcessSucceeded
-		return started && !p.Finished() && g.Nodes[p.Node].Ready
+		return started && g.Nodes[p.Node].Ready
 	})
 }
 
