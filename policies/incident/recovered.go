@@ -20,7 +20,12 @@ func (v *View) Recovered(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) 
 	if inc.Trigger == v1alpha1.PodPending && !wide(inc) {
 		return v.EveryRankOf(inc, func(r gang.Rank) bool { return v.State(s, r) > gang.Unbound })
 	}
-	if v.awaitsOpening(inc) || v.waitsForVictims(s, inc) || v.awaitsRun(s, inc) {
+	return !v.waitsForVictims(s, inc) && v.RanksBack(s, inc)
+}
+
+// RanksBack reports whether the ranks of an incident, its victims apart, are in place again.
+func (v *View) RanksBack(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+	if v.awaitsOpening(inc) || v.awaitsRun(s, inc) {
 		return false
 	}
 	if !wide(inc) {
