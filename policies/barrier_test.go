@@ -21,6 +21,35 @@ func TestAGangWithoutAPlaceIsNotAtItsBarrier(t *testing.T) {
 	check.Equal(t, "order", &Order{Epoch: 1}, s.plan().Order)
 }
 
+// The program of a pod that was given the first epoch starts at once. One that waits for a node when the gang moves on is replaced, and waited for
+// until it is gone.
+func TestAPodThatWaitsForANodeMeetsNoLaterEpoch(t *testing.T) {
+	s := supervised(3)
+	s.Job.Spec.MinAvailable = new(int32(2))
+	s.replace(2)
+	s.search(2)
+	s.status().Placement.Tasks[0].Nodes[2] = ""
+	s.decide()
+	s.fails(0, 1)
+	s.decide()
+	check.Equal(t, "epoch", int64(2), s.status().Epoch)
+	check.Equal(t, "lives", []int32{0, 0, 1}, s.lives())
+	check.Equal(t, "deleted", []string{s.Pods[2].UID}, s.deleted())
+	for i := range 2 {
+		s.reports(i, gang.ProcessWaiting)
+	}
+	check.Equal(t, "start while it is there", false, s.plan().Order.Start)
+	s.replace(2)
+	s.decide()
+	check.Equal(t, "start", true, s.plan().Order.Start)
+	check.Equal(t, "epoch of the next pod", "2", s.plan().Lift[0].Annotations[v1alpha1.AnnotationEpoch])
+	s.search(2)
+	s.fails(0, 1)
+	s.after(11 * time.Second).decide()
+	check.Equal(t, "later epoch", int64(3), s.status().Epoch)
+	check.Equal(t, "lives then", []int32{0, 0, 1}, s.lives())
+}
+
 // A rank that gets another pod begins another epoch, also where that is for a node that the job may go back to.
 func TestAPodForANodeThatIsNotExcludedAnyMoreBeginsAnEpoch(t *testing.T) {
 	s := supervised(2, rule("moves", on(v1alpha1.ProcessFailed), step(v1alpha1.MigratePod, 0)))

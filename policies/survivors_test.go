@@ -39,6 +39,20 @@ func TestSurvivorsAreKept(t *testing.T) {
 	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
 }
 
+// A step that gives up ranks without a node is not taken in the name of one that is back while another fails.
+func TestAStepThatShrinksNamesTheRankThatFails(t *testing.T) {
+	s := keepsSurvivors(rule("all", on(v1alpha1.AnyEvent), step(v1alpha1.RestartProcesses, 0), step(v1alpha1.ShrinkTask, 15)))
+	s.fails(0, 1)
+	s.decide()
+	for range 15 {
+		s.all(gang.ProcessRunning)
+		s.fails(2, 1)
+		s.after(time.Second).decide()
+	}
+	check.Equal(t, "steps", []string{"RestartProcesses@0", "RestartProcesses@10", "ShrinkTask@15"}, s.fired(t))
+	check.Equal(t, "named", "llm-1-worker-2", s.incident(t).Pods[0].Name)
+}
+
 func TestSurvivorsAreKeptWhenAPodIsReplaced(t *testing.T) {
 	s := keepsSurvivors(rule("all", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 0)))
 	s.breakNode("n01")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
@@ -545,4 +546,23 @@ func TestWhatEndsBetweenTwoRestartsIsNoCulprit(t *testing.T) {
 	s.after(time.Second).decide()
 	check.Equal(t, "fired", []string{"RestartPod@0", "RestartPod@5"}, s.fired(t))
 	check.Equal(t, "incarnation of the victim", int32(0), s.lives()[1])
+}
+
+// Of two incidents about a rank that is back, which wait for a victim, one takes its step: the other would miss the rank in its old pod, and move it.
+func TestAStepEndsAnotherIncidentOfItsRanks(t *testing.T) {
+	s := aScene(aJob().tasks(task("head", 1), task("worker", 2)).policy(withRules(
+		rule("task", on(v1alpha1.NodeNotReady), step(v1alpha1.RestartTask, 30)), rule("move", on(v1alpha1.AnyEvent), step(v1alpha1.MigratePod, 30))))).started().placed()
+	s.decide()
+	for i, name := range []string{"task", "move"} {
+		s.status().Incidents = append(s.status().Incidents, v1alpha1.Incident{
+			ID: int32(i + 1), Trigger: v1alpha1.NodeNotReady, Class: v1alpha1.ClassInfrastructure, Rule: name, StartTime: metav1.NewMicroTime(s.Now),
+			Pods:  []v1alpha1.IncidentPod{{Name: s.Pods[0].Name, UID: s.Pods[0].UID, Task: "head", Node: s.Pods[0].Node}},
+			Ranks: []v1alpha1.IncidentRanks{{Task: "head", Failed: "0"}, {Task: "worker", Victims: "0"}}, PodCount: 1, VictimCount: 1,
+		})
+	}
+	s.exits(1, 1, 0)
+	s.after(30 * time.Second).decide()
+	check.Equal(t, "outcomes", []v1alpha1.Outcome{"", v1alpha1.OutcomeRecovered}, []v1alpha1.Outcome{s.status().Incidents[0].Outcome, s.status().Incidents[1].Outcome})
+	check.Equal(t, "excluded", nil, s.excluded())
+	check.Equal(t, "lives", []int32{1, 0, 0}, s.lives())
 }

@@ -77,10 +77,16 @@ func (g *Gang) isAway(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
 	return p.Process != nil && (p.Process.Epoch < s.Epoch || p.Process.State != ProcessRunning)
 }
 
+// Gathers reports whether the gang is being restarted, as far as supervisors tell, and has yet to run as a whole. Programs that heal themselves do
+// not wait for each other.
+func (g *Gang) Gathers(s *v1alpha1.TrainingJobStatus) bool {
+	return !g.KeepsSurvivors() && g.Restarts(s) && !g.Unheard(s) && !g.trains(s)
+}
+
 // trains reports whether every rank that the gang needs runs in its epoch, and is ready.
 func (g *Gang) trains(s *v1alpha1.TrainingJobStatus) bool {
 	if g.training == nil || g.training.epoch != s.Epoch {
-		g.training = &training{epoch: s.Epoch, all: g.everyProcess(s, func(p *Pod) bool {
+		g.training = &training{epoch: s.Epoch, all: g.everyProcess(s, s.Epoch, func(p *Pod) bool {
 			return (p.Process.State == ProcessRunning && p.IsHealthy()) || p.Process.State == ProcessSucceeded
 		})}
 	}
@@ -106,14 +112,23 @@ func (g *Gang) Restarts(s *v1alpha1.TrainingJobStatus) bool {
 // AtBarrier reports whether every rank that the gang needs has reached its epoch: nothing of an earlier epoch is left of any. Programs
 // that heal themselves have no barrier.
 func (g *Gang) AtBarrier(s *v1alpha1.TrainingJobStatus) bool {
-	return g.KeepsSurvivors() || g.everyProcess(s, func(p *Pod) bool {
+	return g.KeepsSurvivors() || g.everyProcess(s, s.Epoch, func(p *Pod) bool {
 		return p.Process.State != ProcessStopping && p.Process.State != ProcessTerminating
 	})
 }
 
-// everyProcess reports whether each rank that the gang needs has reached its epoch, and f holds for its pod. A
+// SeesAllStart reports whether the program of every rank that the gang needs is seen to have started in the epoch that the gang had when it
+// was observed, on a node that answers. Survivors that are kept may have started before.
+func (g *Gang) SeesAllStart(s *v1alpha1.TrainingJobStatus) bool {
+	return g.everyProcess(s, g.epoch, func(p *Pod) bool {
+		started := p.Process.State == ProcessRunning || p.Process.State == ProcessFailed || p.Process.State == ProcessSucceeded
+		return started && g.Nodes[p.Node].Ready
+	})
+}
+
+// everyProcess reports whether each rank that the gang needs has reached an epoch, and f holds for its pod. A
 // rank that has completed is not needed, nor a replica beyond the gang that has yet to find its first node.
-func (g *Gang) everyProcess(s *v1alpha1.TrainingJobStatus, f func(*Pod) bool) bool {
+func (g *Gang) everyProcess(s *v1alpha1.TrainingJobStatus, epoch int64, f func(*Pod) bool) bool {
 	all := true
 	EachRank(g.Effective, func(r Rank) {
 		p := g.Pod(r)
@@ -121,14 +136,15 @@ func (g *Gang) everyProcess(s *v1alpha1.TrainingJobStatus, f func(*Pod) bool) bo
 			return
 		}
 		all = all && p != nil && !p.Gated && !p.Deleting && !IsStale(s, p) &&
-			p.Process != nil && p.Process.Epoch == s.Epoch && f(p)
+			p.Process != nil && (p.Process.Epoch == epoch || g.KeepsSurvivors()) && f(p)
 	})
 	return all
 }
 
-// isNew reports whether a rank has yet to find its first node while the gang has its place: a replica beyond the gang.
+// isNew reports whether a rank has yet to find its first node while the gang has its place: a replica beyond the gang. A pod that is to be
+// replaced may have found one: the cache may be behind, and reports may come before it shows the node.
 func (g *Gang) isNew(s *v1alpha1.TrainingJobStatus, r Rank, p *Pod) bool {
-	return s.Placement != nil && NodeOf(s.Placement, r) == "" && (p == nil || (p.Node == "" && p.Process == nil)) // reports may come before the cache shows the node
+	return s.Placement != nil && NodeOf(s.Placement, r) == "" && (p == nil || (p.Node == "" && p.Process == nil && !IsStale(s, p)))
 }
 
 // ExitBefore is how the program of a pod ended by itself in the epoch before that of the gang, if it has: known only after another

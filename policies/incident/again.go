@@ -30,17 +30,44 @@ func (v *View) againAt(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) ti
 	if v.DryRun || first < 0 || s.Incidents[first].ID != inc.ID {
 		return time.Time{}
 	}
-	failed := false
-	gang.EachRank(v.Effective, func(r gang.Rank) {
-		p := v.Pod(r)
-		failed = failed || (p != nil && !gang.IsStale(s, p) && v.ProcessFailed(p))
-	})
-	if !failed {
+	if len(v.failedPrograms(s)) == 0 {
 		return time.Time{}
 	}
 	last := LastRestart(inc)
 	at := last.Add(min(max(last.Sub(inc.StartTime.Time), minAgain), maxAgain))
 	return instant.Latest(at, v.RepeatsAt(s, inc))
+}
+
+// failedPrograms are the programs that have failed in the epoch of the gang.
+func (v *View) failedPrograms(s *v1alpha1.TrainingJobStatus) []rules.Failure {
+	var failed []rules.Failure
+	gang.EachRank(v.Effective, func(r gang.Rank) {
+		if p := v.Pod(r); p != nil && !gang.IsStale(s, p) && v.ProcessFailed(p) {
+			failed = append(failed, v.FailureBy(s, p, v1alpha1.ProcessFailed, v1alpha1.ClassUser))
+		}
+	})
+	return failed
+}
+
+// FailedStarts are the programs that have failed since an incident last started the gang. While a rank was not seen to start with it they are
+// none: programs also fail for want of that one.
+func (v *View) FailedStarts(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) []rules.Failure {
+	if inc.Epoch == 0 || inc.Epoch != s.Epoch || !v.SeesAllStart(s) {
+		return nil
+	}
+	return v.failedPrograms(s)
+}
+
+// startsUntil is until when an incident whose own ranks only wait puts off a step for pods: its victims have their time. Once a program has
+// failed it is that one's turn, if all others are seen; they have as long to be seen as victims have, but no longer for every further start.
+func (v *View) startsUntil(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, again bool) time.Time {
+	switch {
+	case !again:
+		return v.VictimsUntil(s, inc)
+	case len(v.FailedStarts(s, inc)) > 0:
+		return time.Time{}
+	}
+	return instant.Earliest(v.VictimsUntil(s, inc), instant.Latest(inc.StartTime.Time, lastMove(inc.Steps)).Add(victimTimeout))
 }
 
 // Repeats reports whether a step starts the programs of a gang once more, because one has failed before all ran.

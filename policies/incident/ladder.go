@@ -39,13 +39,14 @@ func (v *View) Due(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (Rung,
 	return v.delayed(s, inc, up, ok)
 }
 
-// delayed is a rung, if there is one, at the time when it may be taken; or another start of the programs, which comes before it.
+// delayed is a rung, if there is one, at the time when it may be taken; or another start of the programs, which comes before one that is not
+// due.
 func (v *View) delayed(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up Rung, ok bool) (Rung, bool) {
 	again := v.againAt(s, inc)
-	if ok && again.IsZero() && rules.ActionOf(up.Action).Scope == rules.BrokenPods && v.OnlyWaits(s, inc) {
-		up.At = instant.Latest(up.At, v.VictimsUntil(s, inc))
+	if ok && rules.ActionOf(up.Action).Scope == rules.BrokenPods && v.OnlyWaits(s, inc) {
+		up.At = instant.Latest(up.At, v.startsUntil(s, inc, !again.IsZero()))
 	}
-	if !again.IsZero() && (!ok || again.Before(up.At)) {
+	if !again.IsZero() && (!ok || (again.Before(up.At) && up.At.After(v.Now))) {
 		up, ok = Rung{v1alpha1.RestartProcesses, Unruled, again}, true
 	}
 	if ok && rules.ActionOf(up.Action).Scope != rules.Nothing {
@@ -159,7 +160,15 @@ func failsYet(inc *v1alpha1.Incident, rule v1alpha1.Rule, taken []v1alpha1.Fired
 // would wait for it in vain.
 func (v *View) MissesPeers(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
 	return !v.EveryRankOf(inc, func(r gang.Rank) bool {
-		t := gang.TaskStatus(s, r.Task)
-		return t == nil || t.Succeeded == 0 || v.IsIndependent(r.Task) || (!Requested(inc) && v.BackFor(s, inc, r))
+		return v.IsIndependent(r.Task) || !v.anyPeerSucceeded(s, r) || (!Requested(inc) && v.BackFor(s, inc, r))
+	})
+}
+
+// anyPeerSucceeded reports whether a rank that another one trains with has succeeded. Supervised programs that do not heal themselves start
+// together, whatever their tasks.
+func (v *View) anyPeerSucceeded(s *v1alpha1.TrainingJobStatus, r gang.Rank) bool {
+	together := v.IsSupervised(r.Task) && !v.KeepsSurvivors()
+	return slices.ContainsFunc(s.Tasks, func(t v1alpha1.TaskStatus) bool {
+		return t.Succeeded > 0 && (t.Name == r.Task || (together && v.IsSupervised(t.Name)))
 	})
 }

@@ -20,7 +20,12 @@ func (v *View) Recovered(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) 
 	if inc.Trigger == v1alpha1.PodPending && !wide(inc) {
 		return v.EveryRankOf(inc, func(r gang.Rank) bool { return v.State(s, r) > gang.Unbound })
 	}
-	if v.awaitsOpening(inc) || v.waitsForVictims(s, inc) {
+	return !v.waitsForVictims(s, inc) && v.RanksBack(s, inc)
+}
+
+// RanksBack reports whether the ranks of an incident, its victims apart, are in place again.
+func (v *View) RanksBack(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+	if v.awaitsOpening(inc) || v.awaitsRun(s, inc) {
 		return false
 	}
 	if !wide(inc) {
@@ -29,6 +34,12 @@ func (v *View) Recovered(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) 
 	return s.Placement != nil && v.EveryRankOf(inc, func(r gang.Rank) bool {
 		return v.BackFor(s, inc, r) || (gang.NodeOf(s.Placement, r) == "" && v.PartitionOf(r) < 0 && !Names(inc, r))
 	})
+}
+
+// awaitsRun reports whether an incident has begun the present epoch of the gang, and some rank has yet to run in it. That holds although its own
+// ranks may have ended well, or been given up.
+func (v *View) awaitsRun(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+	return inc.Epoch > 0 && inc.Epoch == s.Epoch && v.Gathers(s)
 }
 
 // awaitsOpening reports whether an incident has yet to take the step that comes before those of its rule. Until then its ranks may

@@ -33,15 +33,20 @@ func (e Engine) closeRecovered(s *v1alpha1.TrainingJobStatus) bool {
 	return ended
 }
 
-// closeOvertaken ends the incidents that wait for nothing but victims which a step of another incident is about to restart.
-// Once the step has made the pods stale, such an incident would seem to miss ranks of its own, and take its next step for
-// nothing.
+// closeOvertaken ends the incidents whose own ranks are back, and that wait for nothing but victims, where a step of another incident is about
+// to restart these or those. Once the step has made the pods stale, such an incident would seem to miss ranks of its own, and
+// take its next step for nothing.
 func (e Engine) closeOvertaken(s *v1alpha1.TrainingJobStatus, by *v1alpha1.Incident) {
 	for i := range s.Incidents {
-		if inc := &s.Incidents[i]; inc.ID != by.ID && inc.Outcome == "" && e.Recovered(s, inc) {
+		if inc := &s.Incidents[i]; inc.ID != by.ID && inc.Outcome == "" && (e.Recovered(s, inc) || (e.shareRanks(inc, by) && e.RanksBack(s, inc))) {
 			e.endRecovered(s, inc)
 		}
 	}
+}
+
+// shareRanks reports whether an incident concerns a rank of another one.
+func (e Engine) shareRanks(inc, other *v1alpha1.Incident) bool {
+	return !e.EveryRankOf(inc, func(r gang.Rank) bool { return !e.Concerns(other, r) })
 }
 
 func (e Engine) endRecovered(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {

@@ -44,7 +44,7 @@ func (e Engine) blame(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f r
 // that one of them began, and the others as victims. It is done in the write that ends the incident: reports of exits come one after
 // the other, and would cost a write each.
 func (e Engine) findCulprit(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
-	replaced := slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool { return rules.ActionOf(f.Action).Replaces })
+	replaced := slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool { return rules.ActionOf(f.Action).Replaces && !f.DryRun })
 	if inc.Trigger != v1alpha1.ProcessFailed || inc.Epoch == 0 || replaced {
 		return
 	}
@@ -60,34 +60,20 @@ func (e Engine) findCulprit(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Inciden
 	nameFirst(inc, exits)
 }
 
-// nameLatest names the rank whose program has failed first since the gang was last started by an incident, which is about to replace the
-// pods that it names: of the one that began it the program may have started well since.
+// nameLatest names the rank whose program has failed first since all ranks were last started by an incident, which is about to take a step
+// for the pods that it names: the one that began it may be back since.
 func (e Engine) nameLatest(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
-	if inc.Trigger != v1alpha1.ProcessFailed || inc.Epoch == 0 || inc.Epoch != s.Epoch {
-		return
-	}
-	var failed []rules.Failure
-	gang.EachRank(e.Effective, func(r gang.Rank) {
-		if p := e.Pod(r); p != nil && !gang.IsStale(s, p) && e.ProcessFailed(p) {
-			failed = append(failed, e.FailureBy(s, p, v1alpha1.ProcessFailed, v1alpha1.ClassUser))
-		}
-	})
-	if len(failed) == 0 {
-		return
-	}
-	named, m := e.PodsOf(s, inc), e.Rooms(s)
-	nameFirst(inc, failed)
-	for _, p := range named { // what else is broken than programs is still to be brought back
-		if f, fails := e.FailureOf(s, gang.Rank{Task: p.Task, Index: p.Index}, m); fails && !f.InPlace() {
-			join(inc, f)
-		}
+	if failed := e.FailedStarts(s, inc); len(failed) > 0 {
+		nameFirst(inc, failed)
 	}
 }
 
-// nameFirst names the first of some exits as the cause of an incident, and the others as victims.
+// nameFirst names the first of some exits as the cause of an incident that began with an exit, and the others as victims.
 func nameFirst(inc *v1alpha1.Incident, exits []rules.Failure) {
 	slices.SortStableFunc(exits, rules.CompareEvidence)
-	inc.Cause = incident.CauseOf(exits[0])
+	if rules.InPlace(inc.Trigger) {
+		inc.Cause = incident.CauseOf(exits[0])
+	}
 	clearFailed(inc)
 	join(inc, exits[0])
 	removeVictim(inc, exits[0])

@@ -57,18 +57,31 @@ func (e Engine) noteProgress(s *v1alpha1.TrainingJobStatus) {
 }
 
 // followRestarts begins another run where a rank gets another pod: the programs of the others have met the old one, and cannot go on
-// with the new one, unless they heal themselves. Where no supervisor is heard, the kubelets restart the programs, and only another attempt is another run.
+// with the new one, unless they heal themselves. Of a gang without a place of which no supervisor is heard, none has met another.
 func (e Engine) followRestarts(s *v1alpha1.TrainingJobStatus) {
 	before := &e.Job.Status
 	if e.Job.Spec.Supervisor == nil || s.Epoch == 0 || gang.Finished(s) || e.KeepsSurvivors() {
 		return
 	}
-	heard := e.AnySupervisor() || e.Now.Before(e.ListensSince.Add(gang.HeardWithin))
+	met := e.AnySupervisor() || before.Placement != nil
 	renewed := s.Attempt > before.Attempt && before.Attempt > 0
 	gang.EachRank(e.Effective, func(r gang.Rank) {
-		renewed = renewed || (heard && e.IsSupervised(r.Task) && gang.Incarnation(s, r.Task, r.Index) > gang.Incarnation(before, r.Task, r.Index))
+		renewed = renewed || (met && e.IsSupervised(r.Task) && gang.Incarnation(s, r.Task, r.Index) > gang.Incarnation(before, r.Task, r.Index))
 	})
 	if renewed {
 		e.raiseEpoch(s)
 	}
+	if before.Epoch == 1 && s.Epoch > 1 {
+		e.renewWaiting(s)
+	}
+}
+
+// renewWaiting asks for new pods of the ranks that still look for a node when their gang leaves its first epoch: the program of a pod that was
+// given that one starts at once, and no barrier waits for a rank that has yet to find its first node.
+func (e Engine) renewWaiting(s *v1alpha1.TrainingJobStatus) {
+	gang.EachRank(e.Effective, func(r gang.Rank) {
+		if p := e.Pod(r); p != nil && p.Node == "" && !p.Gated && e.IsSupervised(r.Task) && !gang.IsStale(s, p) {
+			e.restart(s, r, v1alpha1.RestartByStep)
+		}
+	})
 }

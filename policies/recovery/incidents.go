@@ -3,6 +3,8 @@
 package recovery
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -26,7 +28,7 @@ func (e Engine) noteFailures(s *v1alpha1.TrainingJobStatus) {
 		inc, cause := e.CoveringOf(s, f, rule), e.WakeOf(s, f, rule, policy)
 		if inc != nil && (cause == nil || !incident.AwaitsMove(inc)) {
 			e.follow(inc, rule, policy)
-			e.upgradeTrigger(inc, f, rule, policy)
+			e.upgradeTrigger(s, inc, f, rule, policy)
 			e.explain(s, inc, f)
 			e.takenAway(s, inc, f)
 			e.restartMissed(s, inc, f)
@@ -121,12 +123,22 @@ func (e Engine) open(s *v1alpha1.TrainingJobStatus, trigger v1alpha1.EventType, 
 
 // upgradeTrigger selects the rule of an incident again when a stronger event arrives for it, as long as no step has restarted
 // anything; when any event arrives that is not ignored, where the first one is; and when the rest of the gang is found down
-// while a node is silent. What a user asked for stays that.
-func (e Engine) upgradeTrigger(inc *v1alpha1.Incident, f rules.Failure, rule v1alpha1.Rule, policy *rules.Policy) {
+// while a node is silent. What a user asked for stays that, and what is acted on is not ignored for another rank, while it fails.
+func (e Engine) upgradeTrigger(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure, rule v1alpha1.Rule, policy *rules.Policy) {
 	another := f.UID != "" && f.Event != inc.Trigger && !rules.OfJob(inc.Trigger) && rules.Ignores(e.RuleOf(inc)) && !rules.Ignores(rule)
 	down := f.GangDown && rules.OfNode(f.Event) && f.Event == inc.Trigger && f.Pod == inc.Cause.Pod && rule.Name != inc.Rule
 	if incident.Restarted(inc) || inc.RequestedAction != "" || (rules.Strength(f.Event) <= rules.Strength(inc.Trigger) && !another && !down) || incident.OnlyFollows(inc, f) {
 		return
 	}
+	if rules.Ignores(rule) && !rules.Ignores(e.RuleOf(inc)) && f.Pod != inc.Cause.Pod && e.causeFails(s, inc) {
+		return
+	}
 	inc.Trigger, inc.Class, inc.Rule, inc.PolicyTask, inc.Cause = f.Event, f.Class, rule.Name, policy.Of, incident.CauseOf(f)
+}
+
+// causeFails reports whether the rank with which an incident began, or that decided its rule since, is not back.
+func (e Engine) causeFails(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+	return slices.ContainsFunc(e.PodsOf(s, inc), func(p v1alpha1.IncidentPod) bool {
+		return p.Name == inc.Cause.Pod && !e.BackFor(s, inc, gang.Rank{Task: p.Task, Index: p.Index})
+	})
 }

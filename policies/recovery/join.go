@@ -118,12 +118,12 @@ func (e Engine) takenAway(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident,
 }
 
 // restartMissed restarts a rank that has failed for good in a pod which a step of its incident would have replaced, and did not: the rank
-// joined during a dry run, or had not failed by then.
+// joined during a dry run, or had not failed by then. So it does with a pod that has ended, in which no program can be started again.
 func (e Engine) restartMissed(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) {
 	p := e.Pod(f.Rank)
 	missed := p != nil && slices.ContainsFunc(inc.Steps, func(step v1alpha1.FiredStep) bool {
 		a := rules.ActionOf(step.Action)
-		return !step.DryRun && a.Scope == rules.BrokenPods && a.Replaces && step.Time.After(p.PlacedTime)
+		return !step.DryRun && a.Scope == rules.BrokenPods && (a.Replaces || (a.Rejoins && f.Event == v1alpha1.PodFailed)) && step.Time.After(p.PlacedTime)
 	})
 	runs := rules.OfHealth(f.Event) && e.Nodes[f.Node].Ready
 	ill := runs && (f.Event == v1alpha1.HealthDegraded || e.HealthPolicy != nil) // it trains on, or its moves are counted

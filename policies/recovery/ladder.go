@@ -68,6 +68,9 @@ func (e Engine) fire(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up i
 		e.Fail(s, v1alpha1.ReasonBudgetExhausted, e.Exhausted(inc)+incident.Story(inc))
 		return
 	}
+	if a := rules.ActionOf(up.Action); a.Scope == rules.BrokenPods && !a.Rejoins {
+		e.nameLatest(s, inc)
+	}
 	e.excludeFor(s, inc, rules.ActionOf(up.Action))
 	if e.VolcanoJobGone(s) || incident.ByUser(inc) {
 		// The Volcano Job makes no more pods: whatever the scope of the action, every rank is recreated.
@@ -79,9 +82,6 @@ func (e Engine) fire(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up i
 	}
 	if a := rules.ActionOf(up.Action); a.Scope == rules.BrokenPods && (a.Replaces || a.Rejoins) && e.MissesPeers(s, inc) {
 		up.Action = v1alpha1.RestartJob
-	}
-	if a := rules.ActionOf(up.Action); a.Scope == rules.BrokenPods && a.Replaces {
-		e.nameLatest(s, inc)
 	}
 	e.noteMove(s, inc)
 	before := *inc

@@ -90,9 +90,20 @@ func (r *record) checkNamed(was, inc *v1alpha1.Incident, of rank) {
 	if p == nil || replaced(r.old, p) { // a step of before has yet to delete it
 		return
 	}
-	if inc.Cause.Pod != p.Name && r.showsVictim(p, inc.ID) && !r.asksFor(inc, of) {
+	// An exit whose rule fails the job first counts by itself, which a dry run shows.
+	counts := failsFirst(r.o.Job, v1alpha1.ProcessFailed, p)
+	if inc.Cause.Pod != p.Name && (was.ID != 0 || !r.isSeenFirst(inc, p)) && r.showsVictim(p, inc.ID) && !r.asksFor(inc, of) && !counts {
 		r.require(Scope, was.ID != 0 && r.isOverdue(was, of), "incident %d names pod %s, and only its peers are broken", inc.ID, p.Name)
 	}
+}
+
+// isSeenFirst reports whether the exit of a pod comes before all others that are seen of an incident: in the record in which that begins, its cause
+// may pass on to a stronger failure of another rank.
+func (r *record) isSeenFirst(inc *v1alpha1.Incident, p *gang.Pod) bool {
+	return p.LastExit != nil && !slices.ContainsFunc(failedRanks(inc), func(of rank) bool {
+		q := r.seen(of)
+		return q != nil && q.UID != p.UID && (q.LastExit == nil || !p.LastExit.Time.Before(q.LastExit.Time))
+	})
 }
 
 // isOverdue reports whether a victim of an incident has had its time: it begins when the last of the incident's own

@@ -57,7 +57,7 @@ func (r *record) owedRestart(p *gang.Pod) string {
 		own := namesRank(inc, rankOf(p))
 		claimed = claimed || own || concerns(r.o.Job, inc, rankOf(p))
 		switch {
-		case own && restartedSince(inc, p.PlacedTime) && !r.waitsForAnother(inc, rankOf(p)):
+		case own && (restartedSince(inc, p.PlacedTime) || r.startsWithout(inc, p)) && !r.waitsForAnother(inc, rankOf(p)):
 			return "its incident has restarted others"
 		case own && p.Phase == corev1.PodFailed && r.firstStepDue(inc):
 			return "the first step of its incident is due"
@@ -116,6 +116,13 @@ func (r *record) failureForGood(p *gang.Pod) v1alpha1.EventType {
 func restartedSince(inc *v1alpha1.Incident, at time.Time) bool {
 	return slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool {
 		return !f.DryRun && (f.Action == v1alpha1.RestartPod || f.Action == v1alpha1.MigratePod) && f.Time.After(at)
+	})
+}
+
+// startsWithout reports whether an incident has started programs since a pod was placed that has ended for good.
+func (r *record) startsWithout(inc *v1alpha1.Incident, p *gang.Pod) bool {
+	return p.Phase == corev1.PodFailed && slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool {
+		return !f.DryRun && f.Action == v1alpha1.RestartProcesses && f.Time.After(p.PlacedTime)
 	})
 }
 

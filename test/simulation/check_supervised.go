@@ -28,12 +28,27 @@ const (
 func (t *tenant) checkStart(p *pod, e int64) {
 	t.require(OneLife, !p.left && !p.running, "two programs run in pod %s", p.Name)
 	t.require(OneLife, e >= p.kept, "the program of pod %s starts in epoch %d, and its supervisor has seen %d", p.Name, e, p.kept)
-	if !p.ordered || t.keepsSurvivors() || slices.Contains(t.ghosts, p) {
+	if t.keepsSurvivors() || slices.Contains(t.ghosts, p) {
+		return
+	}
+	if !p.ordered {
+		t.checkFirstStart(p, e)
 		return
 	}
 	for _, q := range t.pods {
 		givenUp := q.Index >= taskStatus(&t.job.Status, q.Task).Replicas // it is none of the gang any more, and soon gone
 		t.require(OneLife, givenUp || q == p || !q.left || q.epoch == e, "the program of pod %s starts in epoch %d while that of pod %s is left of epoch %d", p.Name, e, q.Name, q.epoch)
+	}
+}
+
+// checkFirstStart checks that a program which starts at once, in the first epoch, meets none of a later one. In a later epoch, or another
+// container, it starts without an order only if its supervisor reaches no manager; in a dry run no pod that waits is replaced.
+func (t *tenant) checkFirstStart(p *pod, e int64) {
+	if e > 1 || t.job.Annotations[v1alpha1.DryRun] == "true" || p.LastExit != nil {
+		return
+	}
+	for _, q := range t.pods {
+		t.require(OneLife, q.Attempt != p.Attempt || !q.left || q.epoch <= e, "the program of pod %s starts in epoch %d while that of pod %s runs in epoch %d", p.Name, e, q.Name, q.epoch)
 	}
 }
 
@@ -84,7 +99,8 @@ func (r *record) isUnheard(s *v1alpha1.TrainingJobStatus) bool {
 		if p.Process != nil {
 			return false
 		}
-		if p.Attempt != s.Attempt || p.Spare || replaced(s, p) {
+		// A pod beyond the size of its task, which stays until Volcano deletes it, is no supervisor of the gang's.
+		if p.Attempt != s.Attempt || p.Spare || replaced(s, p) || !slices.Contains(ranksOf(r.o.Job, s), rankOf(p)) {
 			continue
 		}
 		started := p.StartedTime
@@ -188,7 +204,7 @@ func (r *record) checkEpochs() {
 			r.checkRaised(inc, &was)
 		}
 		if was.Outcome == "" && inc.Outcome == v1alpha1.OutcomeRecovered && inc.Epoch > 0 && inc.Epoch == r.s.Epoch {
-			r.checkRestarted(inc, &was)
+			r.checkRestarted(inc)
 			r.checkFirstExit(inc)
 		}
 	}
@@ -201,8 +217,8 @@ func (r *record) checkOwnEpoch() {
 		return
 	}
 	renewed := slices.ContainsFunc(ranksOf(r.o.Job, r.s), func(of rank) bool { return incarnationOf(r.s, of) > incarnationOf(r.old, of) })
-	heard := slices.ContainsFunc(r.o.Pods, func(p gang.Pod) bool { return p.Process != nil })
-	r.require(OneLife, !renewed || !heard || r.s.Epoch > r.old.Epoch, "a rank gets another pod in epoch %d, which has met the others", r.s.Epoch)
+	met := r.old.Placement != nil || slices.ContainsFunc(r.o.Pods, func(p gang.Pod) bool { return p.Process != nil })
+	r.require(OneLife, !renewed || !met || r.s.Epoch > r.old.Epoch, "a rank gets another pod in epoch %d, which has met the others", r.s.Epoch)
 	r.require(Scope, r.s.Epoch == r.old.Epoch || renewed || r.s.Attempt > r.old.Attempt || r.restartsPrograms(), "epoch %d begins for nothing", r.s.Epoch)
 }
 
@@ -220,13 +236,8 @@ func (r *record) checkRaised(inc, was *v1alpha1.Incident) {
 }
 
 // checkRestarted checks that each rank was seen to run in the epoch that a recovery has begun.
-func (r *record) checkRestarted(inc, was *v1alpha1.Incident) {
-	// Of an incident whose ranks its user has given up nothing is to be seen.
-	there := slices.ContainsFunc(ranksOf(r.o.Job, r.s), func(of rank) bool {
-		p := r.seen(of)
-		return concerns(r.o.Job, was, of) && p != nil && p.Phase != corev1.PodSucceeded
-	})
-	if r.keepsSurvivors() || inc.Trigger == v1alpha1.PodPending || r.isUnheard(r.s) || !there {
+func (r *record) checkRestarted(inc *v1alpha1.Incident) {
+	if r.keepsSurvivors() || inc.Trigger == v1alpha1.PodPending || r.isUnheard(r.s) {
 		return
 	}
 	r.require(Scope, r.allTrain(r.s), "incident %d has recovered, and not every rank runs in epoch %d", inc.ID, inc.Epoch)
@@ -235,9 +246,9 @@ func (r *record) checkRestarted(inc, was *v1alpha1.Incident) {
 
 // checkFirstExit checks that a recovery in place names the program that ended first in the epoch before.
 func (r *record) checkFirstExit(inc *v1alpha1.Incident) {
-	// A supervisor that has another container knows of no earlier exit. A step in a dry run counts, too.
+	// A supervisor that has another container knows of no earlier exit.
 	replaces := slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool {
-		return f.Action != v1alpha1.RestartProcesses && f.Action != v1alpha1.Ignore
+		return !f.DryRun && f.Action != v1alpha1.RestartProcesses && f.Action != v1alpha1.Ignore && f.Action != v1alpha1.ShrinkTask
 	})
 	if inc.Trigger != v1alpha1.ProcessFailed || replaces {
 		return

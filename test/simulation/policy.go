@@ -140,6 +140,13 @@ func restarts(job *v1alpha1.TrainingJob, of v1alpha1.EventType, p *gang.Pod) boo
 	return false
 }
 
+// failsFirst reports whether the first rule that matches what a pod fails with begins with FailJob.
+func failsFirst(job *v1alpha1.TrainingJob, of v1alpha1.EventType, p *gang.Pod) bool {
+	all := policyOf(job, p.Task).rules
+	i := slices.IndexFunc(all, func(r v1alpha1.Rule) bool { return matches(&r.Match, of, p) })
+	return i >= 0 && len(all[i].Steps) > 0 && all[i].Steps[0].Action == v1alpha1.FailJob
+}
+
 // isForExit reports whether some rule does something about the exit of a pod's program in place, whether the gang runs
 // or not.
 func isForExit(job *v1alpha1.TrainingJob, p *gang.Pod) bool {

@@ -56,6 +56,11 @@ func TestOraclesOfSupervisedGangs(t *testing.T) {
 			p.running, p.left, p.kept, p.ordered = false, false, 2, true
 			job.startProgram(p, 2)
 		}},
+		"a program starts at once beside one of a later epoch": {want: OneLife, deed: func(_ *world, job *tenant) {
+			p := job.pods[0]
+			p.running, p.left, job.pods[1].epoch = false, false, 2
+			job.startProgram(p, 1)
+		}},
 		"a program starts in an epoch older than one seen": {want: OneLife, deed: func(_ *world, job *tenant) {
 			p := job.pods[0]
 			p.running, p.left, p.kept = false, false, 2
@@ -75,6 +80,20 @@ func TestOraclesOfSupervisedGangs(t *testing.T) {
 		"another pod meets the others": {want: OneLife, deed: func(_ *world, job *tenant) {
 			s := status(job)
 			s.Tasks[0].Incarnation++
+			job.recordOf(job.observe(), &job.job.Status, s).checkEpochs()
+		}},
+		"another pod of a gang that is not heard meets the others": {want: OneLife, deed: func(_ *world, job *tenant) {
+			job.disconnectAll()
+			s := status(job)
+			s.Tasks[0].Incarnation++
+			job.recordOf(job.observe(), &job.job.Status, s).checkEpochs()
+		}},
+		"a recovery of a rank that is given up leaves others behind": {want: Scope, deed: func(w *world, job *tenant) {
+			s := job.incidentAbout(job.pods[1], w.now, v1alpha1.FiredStep{Action: v1alpha1.RestartProcesses})
+			s.Epoch, s.Incidents[0].Epoch, s.Incidents[0].Trigger = 2, 2, v1alpha1.ProcessFailed
+			job.job.Status = *s.DeepCopy()
+			job.job.Spec.Tasks[1].Replicas = 0
+			s.Incidents[0].Outcome = v1alpha1.OutcomeRecovered
 			job.recordOf(job.observe(), &job.job.Status, s).checkEpochs()
 		}},
 		"a recovery leaves a rank behind": {want: Scope, deed: func(w *world, job *tenant) {

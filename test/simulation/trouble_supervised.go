@@ -113,11 +113,9 @@ func (t *tenant) sticks(p *pod) {
 	t.changed("the processes of pod %s cannot be stopped", p.Name)
 }
 
-// endEarly ends the program of a rank with 0 before the others end. It does so only where the others can do without: where they cannot, and the
-// rank is of another task than those that fail for want of it, their programs are started in place again and again, and never find it. See the
-// README.
+// endEarly ends the program of a rank with 0 before the others end.
 func (t *tenant) endEarly(p *pod) {
-	if p.running && !t.collective {
+	if p.running {
 		t.happened("program ends early")
 		t.endProgram(p, 0)
 	}

@@ -1,0 +1,91 @@
+// Epochs of incidents: what an incident that restarts the programs of a gang waits for, names and does next.
+
+package policies
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+// A gang that was restarted for a rank which its user gives up is not back before the others run.
+func TestAnIncidentWhoseRankIsGivenUpWaitsForItsGang(t *testing.T) {
+	s := supervised(3)
+	s.fails(2, 1)
+	s.decide()
+	s.all(gang.ProcessWaiting)
+	s.Job.Spec.Tasks[0].Replicas = 2
+	s.Pods = s.Pods[:2]
+	s.after(time.Second).decide()
+	check.Equal(t, "outcome while the others wait", v1alpha1.Outcome(""), s.incident(t).Outcome)
+	s.all(gang.ProcessRunning)
+	s.decide()
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+}
+
+// The same goes for one whose program ends well.
+func TestAnIncidentWhoseRankHasSucceededWaitsForItsGang(t *testing.T) {
+	s := supervised(3)
+	s.fails(2, 1)
+	s.decide()
+	s.all(gang.ProcessWaiting)
+	s.succeed(2)
+	s.Pods[2].Process = nil
+	s.after(time.Second).decide()
+	check.Equal(t, "outcome while the others wait", v1alpha1.Outcome(""), s.incident(t).Outcome)
+}
+
+// A step that replaces the rank which fails starts all programs again, so that none is started again before it.
+func TestAStepThatIsDueComesInPlaceOfAnotherStart(t *testing.T) {
+	s := supervised(3)
+	s.fails(0, 1)
+	s.decide()
+	s.all(gang.ProcessRunning)
+	s.fails(0, 1)
+	s.after(150 * time.Second).decide() // the manager was away
+	check.Equal(t, "steps", []string{"RestartProcesses@0", "RestartPod@150"}, s.fired(t))
+	check.Equal(t, "lives", []int32{1, 0, 0}, s.lives())
+	check.Equal(t, "restarts", v1alpha1.Restarts{Total: 2, Process: 1, Pod: 1, Charged: 1}, withoutTimes(s.status().Restarts))
+}
+
+// A step that was only played has replaced no pod, whose exit is known.
+func TestTheFirstExitIsTheCulpritAfterADryRun(t *testing.T) {
+	s := supervised(3, rule("all", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartProcesses, 10)))
+	s.Job.Annotations = map[string]string{v1alpha1.DryRun: "true"}
+	s.fails(1, 1)
+	s.decide()
+	check.Equal(t, "played", []string{"RestartPod@0"}, s.fired(t))
+	s.after(time.Second)
+	s.Job.Annotations = nil
+	s.Job.Spec.RestartPolicy.Rules[0].Steps = s.Job.Spec.RestartPolicy.Rules[0].Steps[1:]
+	s.after(20 * time.Second).decide()
+	s.all(gang.ProcessWaiting)
+	s.leaves(1, 1, 7*time.Millisecond)
+	s.leaves(2, 137, 2*time.Millisecond)
+	for i := range s.Pods {
+		s.Pods[i].Process.State = gang.ProcessRunning
+	}
+	s.decide()
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	check.Equal(t, "cause", "llm-1-worker-2", s.incident(t).Cause.Pod)
+}
+
+// A program that fails after that of another task has ended well would wait for it without end in the pods that there are.
+func TestAProgramThatFailsAfterAnotherTaskHasCompleted(t *testing.T) {
+	for survivors, want := range map[v1alpha1.Survivors]string{v1alpha1.SurvivorsRestart: "RestartJob@0", v1alpha1.SurvivorsKeep: "RestartProcesses@0"} {
+		job := aJob().tasks(task("head", 1), task("worker", 2))
+		job.Spec.Supervisor = &v1alpha1.Supervisor{Survivors: survivors}
+		s := aScene(job).started().placed()
+		s.all(gang.ProcessRunning)
+		s.decide()
+		s.succeed(0)
+		s.Pods[0].Process = nil
+		s.decide()
+		s.fails(1, 1)
+		s.decide()
+		check.Equal(t, "steps with survivors "+string(survivors), []string{want}, s.fired(t))
+	}
+}

@@ -1,0 +1,153 @@
+// The latest failure: a step for pods replaces the rank that keeps its gang from starting now.
+
+package policies
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/placement"
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+// failing has the program of worker 0 fail at each start of the gang, until a pod is replaced.
+func (s *scene) failing(until time.Duration) {
+	for s.Now.Before(sceneStart.Add(until)) && s.status().Restarts.Total == s.status().Restarts.Process {
+		s.all(gang.ProcessRunning)
+		s.fails(0, 1)
+		s.after(time.Second).decide()
+	}
+}
+
+// A node that was silent for a moment has its pods back, and another rank fails: that one gets another pod.
+func TestTheRankThatFailsIsReplacedAfterANodeWasSilent(t *testing.T) {
+	s := supervised(3)
+	s.fails(1, 1)
+	s.decide()
+	s.breakNode("n01")
+	s.after(time.Second).decide()
+	check.Equal(t, "trigger", v1alpha1.NodeNotReady, s.incident(t).Trigger)
+	s.node("n01", func(n *gang.Node) { n.Ready = true })
+	s.failing(130 * time.Second)
+	check.Equal(t, "lives", []int32{1, 0, 0}, s.lives())
+	check.Equal(t, "named", "llm-1-worker-0", s.incident(t).Pods[0].Name)
+	check.Equal(t, "cause", "llm-1-worker-1", s.incident(t).Cause.Pod)
+	check.Equal(t, "incidents", 1, len(s.status().Incidents))
+}
+
+// A rank that fails at each start is moved off its own node, and not off that of the rank that failed first.
+func TestTheRankThatFailsAtEachStartLeavesItsNode(t *testing.T) {
+	s := supervised(3, rule("all", on(v1alpha1.AnyEvent), step(v1alpha1.RestartProcesses, 0), step(v1alpha1.MigratePod, 120)))
+	s.fails(1, 1)
+	s.decide()
+	s.failing(130 * time.Second)
+	check.Equal(t, "lives", []int32{1, 0, 0}, s.lives())
+	check.Equal(t, "n00 is excluded", true, placement.Excluded(s.status(), "n00"))
+	check.Equal(t, "n01 is excluded", false, placement.Excluded(s.status(), "n01"))
+}
+
+// A program that fails while a rank was not seen to start may do so for want of that one: its pod is left alone, until that one is there.
+func TestAProgramThatFailsForWantOfAPeerKeepsItsPod(t *testing.T) {
+	for name, miss := range map[string]func(*scene){
+		"a pod that was deleted":         func(s *scene) { s.replace(1) },
+		"a pod that is being deleted":    func(s *scene) { s.Pods[1].Deleting = true },
+		"a silent node":                  func(s *scene) { s.breakNode("n01") },
+		"a supervisor that is not heard": func(s *scene) { s.Pods[1].Process = nil },
+		"a program that waits":           func(s *scene) { s.reports(1, gang.ProcessWaiting) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := supervised(3)
+			s.fails(2, 1)
+			s.decide()
+			s.all(gang.ProcessRunning)
+			miss(s)
+			s.fails(0, 1)
+			s.after(120 * time.Second).decide()
+			check.Equal(t, "incident", "llm-1-worker-2", s.status().Incidents[0].Cause.Pod)
+			check.Equal(t, "lives of those that are there", []int32{0, 0}, []int32{s.lives()[0], s.lives()[2]})
+		})
+	}
+}
+
+// The step waits for the others to be seen, and then replaces the rank whose program has failed.
+func TestAStepForPodsWaitsForThePeersToBeSeen(t *testing.T) {
+	s := supervised(3)
+	s.fails(2, 1)
+	s.decide()
+	s.all(gang.ProcessRunning)
+	s.Pods[1].Process = nil
+	s.fails(0, 1)
+	s.after(125 * time.Second).decide()
+	check.Equal(t, "pods restarted", int32(0), s.status().Restarts.Pod)
+	s.all(gang.ProcessRunning)
+	s.fails(0, 1)
+	s.after(time.Second).decide()
+	check.Equal(t, "lives", []int32{1, 0, 0}, s.lives())
+}
+
+// Survivors that are kept go on in the epoch that they started in.
+func TestTheRankThatFailsBesideSurvivorsIsReplaced(t *testing.T) {
+	s := keepsSurvivors()
+	s.fails(1, 1)
+	s.decide()
+	s.fails(0, 1)
+	s.after(119 * time.Second).decide()
+	s.reports(1, gang.ProcessRunning)
+	s.fails(0, 1)
+	s.after(10 * time.Second).decide()
+	check.Equal(t, "epoch of a survivor", int64(1), s.Pods[2].Process.Epoch)
+	check.Equal(t, "lives", []int32{1, 0, 0}, s.lives())
+}
+
+// Where it fails at each start and nothing tells of the missing rank, the steps go on.
+func TestAPeerThatIsNeverSeenKeepsNoStepWaiting(t *testing.T) {
+	s := supervised(3, rule("ignored", on(v1alpha1.ProcessStuck), step(v1alpha1.Ignore, 0)),
+		rule("all", on(v1alpha1.AnyEvent), step(v1alpha1.RestartProcesses, 0), step(v1alpha1.RestartPod, 60), step(v1alpha1.RestartJob, 120)))
+	s.fails(2, 1)
+	s.decide()
+	for s.Now.Before(sceneStart.Add(340 * time.Second)) {
+		s.all(gang.ProcessRunning)
+		s.Pods[1].Process = nil
+		s.fails(0, 1)
+		s.after(5 * time.Second).decide()
+	}
+	steps := s.status().Incidents[0].Steps
+	last := steps[len(steps)-1]
+	check.Equal(t, "last step", v1alpha1.RestartPod, last.Action)
+	check.Equal(t, "its time", 330*time.Second, last.Time.Sub(s.status().Incidents[0].StartTime.Time))
+}
+
+// A pod that has ended for good is replaced although the programs of its gang are started again in place.
+func TestAPodThatEndsWhileAProgramFailsIsReplaced(t *testing.T) {
+	s := supervised(3).after(time.Minute)
+	s.fails(0, 1)
+	s.crash(1, 137)
+	s.Pods[1].Process = nil
+	s.decide()
+	check.Equal(t, "steps", []string{"RestartProcesses@0"}, s.fired(t))
+	s.decide()
+	check.Equal(t, "lives", []int32{0, 1, 0}, s.lives())
+	check.Equal(t, "cause", "llm-1-worker-0", s.incident(t).Cause.Pod)
+}
+
+// A failure that is ignored does not decide on an incident about another rank, while that one fails.
+func TestWhatIsIgnoredDecidesOnNoOtherRank(t *testing.T) {
+	s := supervised(4, rule("ends", on(v1alpha1.ProcessFailed), step(v1alpha1.Ignore, 0)), rule("rest", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 30)))
+	s.fails(0, 1)
+	s.fails(1, 1)
+	s.decide()
+	s.Pods[1].Process = nil
+	s.unready(1)
+	s.after(time.Second).decide()
+	check.Equal(t, "rule", "rest", s.incident(t).Rule)
+	s.fails(2, 1)
+	s.after(time.Second).decide()
+	check.Equal(t, "rule while it fails", "rest", s.incident(t).Rule)
+	check.Equal(t, "victims", []string{"llm-1-worker-2"}, s.incident(t).Victims)
+	s.reports(1, gang.ProcessRunning)
+	s.Pods[1].Ready = true
+	s.after(time.Second).decide()
+	check.Equal(t, "rule once it is back", "ends", s.incident(t).Rule)
+}
