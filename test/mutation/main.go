@@ -1,15 +1,11 @@
-// Command mutation breaks the product in every way that faults.yaml lists, one at a time, and runs
-// the tests that have to notice it: those of the package that the fault is in and, for the recovery
-// engine, the histories. A fault that they do not notice is a test that is missing. The files
-// themselves are left alone, for the compiler is handed an overlay.
+// Command mutation takes the fixes of the defects in record.yaml out again, one at a time, and wants the tests that the record names to
+// fail: a fix that nobody would miss is a test that is missing. The files themselves are left alone, for the compiler is handed an overlay.
 //
-// With -defect it takes the fixes of a defect out again that record.yaml lists, and wants the tests
-// that the list names to fail. With -record it writes record.md, the page of that list.
+// With -record it writes record.md, the page of that list.
 package main
 
 import (
 	"context"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -17,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -25,16 +20,11 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"sigs.k8s.io/yaml"
 )
 
-//go:embed faults.yaml
-var faultsYAML []byte
-
-// fault is a mistake that somebody could make.
+// fault takes a fix out, or a part of it.
 type fault struct {
-	// What is wrong.
+	// What is wrong with it.
 	What string `json:"what"`
 	// In is what is declared wrong: a function such as recovery.join, a method such as recovery.Engine.takeDueSteps, a type, a constant,
 	// a variable, or a file of YAML that a test embeds, such as config/policy/manager.yaml.
@@ -42,60 +32,37 @@ type fault struct {
 	// Old is text that the declaration has exactly once, and New is what takes its place.
 	Old string `json:"old"`
 	New string `json:"new"`
-	// By are the packages whose tests have to notice it. Default: the package that the fault is in; for the engine all of its packages,
-	// then the simulation.
-	By []string `json:"by,omitempty"`
 
-	of    declaration
-	named string // matches the tests that have to notice it; empty for all
+	of declaration
+	// tests are the names of those that have to notice it, and packages the folders that they are in.
+	tests, packages []string
 }
-
-// simulation is the package that plays random histories.
-const simulation = "./test/simulation"
 
 func (f fault) String() string { return f.In + ": " + f.What }
 
 func main() {
 	root := flag.String("root", ".", "the repository")
-	histories := flag.Int("histories", 200, "random histories to run on each fault of the engine")
-	only := flag.String("run", "", "only the faults that this expression matches, as in what is printed of them")
-	defect := flag.String("defect", "", "only the faults of the defects in record.yaml that this expression matches, by the tests named there")
+	defect := flag.String("defect", ".", "only the defects of which this expression matches what was seen")
 	page := flag.Bool("record", false, "write record.md, and break nothing")
 	flag.Parse()
-	if err := run(*root, *histories, *only, *defect, *page); err != nil {
+	if err := run(*root, *defect, *page); err != nil {
 		fmt.Fprintln(os.Stderr, "mutation:", err)
 		os.Exit(1)
 	}
 }
 
-func run(root string, histories int, only, defect string, page bool) error {
+func run(root, defect string, page bool) error {
 	if page {
 		return writePage(root)
 	}
-	faults, err := load(root)
+	faults, err := load(root, defect)
 	if err != nil {
 		return err
 	}
-	if faults, err = choose(root, faults, only, defect); err != nil {
-		return err
-	}
-	return tryAll(root, histories, faults)
+	return tryAll(root, faults)
 }
 
-// choose returns the faults that one expression matches and, where there is another, are those of the defects that it matches.
-func choose(root string, faults []fault, only, defect string) ([]fault, error) {
-	wanted, err := regexp.Compile(only)
-	if err != nil {
-		return nil, err
-	}
-	faults = slices.DeleteFunc(faults, func(f fault) bool { return !wanted.MatchString(f.String()) })
-	if defect == "" {
-		return faults, nil
-	}
-	return ofDefects(root, faults, defect)
-}
-
-func tryAll(root string, histories int, faults []fault) error {
+func tryAll(root string, faults []fault) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	dir, err := os.MkdirTemp("", "mutation")
@@ -103,7 +70,7 @@ func tryAll(root string, histories int, faults []fault) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if out, err := test(ctx, root, allTests(faults), histories, "-run="+allNamed(faults)); err != nil {
+	if out, err := test(ctx, root, together(faults)); err != nil {
 		return fmt.Errorf("the tests fail without any fault: %w\n%s", err, out)
 	}
 	var wg sync.WaitGroup
@@ -114,7 +81,7 @@ func tryAll(root string, histories int, faults []fault) error {
 		turns <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-turns }()
-			verdict, err := try(ctx, f, root, filepath.Join(dir, strconv.Itoa(i)), histories)
+			verdict, err := try(ctx, f, root, filepath.Join(dir, strconv.Itoa(i)))
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -133,12 +100,12 @@ func tryAll(root string, histories int, faults []fault) error {
 }
 
 // try runs the tests on one fault, and says which noticed it.
-func try(ctx context.Context, f fault, root, dir string, histories int) (string, error) {
+func try(ctx context.Context, f fault, root, dir string) (string, error) {
 	overlay, err := f.overlay(root, dir)
 	if err != nil {
 		return "", err
 	}
-	out, err := test(ctx, root, f.tests(), histories, "-overlay="+overlay, "-run="+f.named)
+	out, err := test(ctx, root, f, "-overlay="+overlay)
 	if err == nil {
 		return "", fmt.Errorf("survived, and wants a test: %s", f)
 	}
@@ -152,11 +119,11 @@ func try(ctx context.Context, f fault, root, dir string, histories int) (string,
 	return by, nil
 }
 
-// load reads the faults, and makes sure that each still applies.
-func load(root string) ([]fault, error) {
-	var faults []fault
-	if err := yaml.UnmarshalStrict(faultsYAML, &faults); err != nil {
-		return nil, fmt.Errorf("faults.yaml: %w", err)
+// load reads the faults of the defects that an expression matches, and makes sure that each still applies.
+func load(root, defect string) ([]fault, error) {
+	faults, err := faultsOf(root, defect)
+	if err != nil {
+		return nil, err
 	}
 	declared, err := declarations(root)
 	if err != nil {
@@ -207,45 +174,22 @@ func (f fault) overlay(root, dir string) (string, error) {
 	)
 }
 
-// tests returns the packages whose tests have to notice a fault, in their order.
-func (f fault) tests() []string {
-	dir := path.Dir(f.of.file)
-	switch {
-	case len(f.By) > 0:
-		return f.By
-	case dir == engine || strings.HasPrefix(dir, engine+"/"):
-		return []string{"./" + engine + "/...", simulation}
-	}
-	return []string{"./" + dir}
-}
-
-// allTests returns the packages that faults name.
-func allTests(faults []fault) []string {
-	var all []string
+// together is what has the tests of all of some faults.
+func together(faults []fault) fault {
+	var all fault
 	for _, f := range faults {
-		all = append(all, f.tests()...)
+		all.tests, all.packages = append(all.tests, f.tests...), append(all.packages, f.packages...)
 	}
-	slices.Sort(all)
-	return slices.Compact(all)
+	slices.Sort(all.tests)
+	slices.Sort(all.packages)
+	all.tests, all.packages = slices.Compact(all.tests), slices.Compact(all.packages)
+	return all
 }
 
-// test runs the tests of packages until those of one fail.
-func test(ctx context.Context, root string, packages []string, histories int, flags ...string) (string, error) {
-	for _, p := range packages {
-		args := slices.Concat(flags, []string{p})
-		if p == simulation {
-			args = append(args, fmt.Sprintf("-histories=%d", histories))
-		}
-		if out, err := goTest(ctx, root, args); err != nil {
-			return out, err
-		}
-	}
-	return "", nil
-}
-
-func goTest(ctx context.Context, root string, args []string) (string, error) {
+// test runs the tests that have to notice a fault.
+func test(ctx context.Context, root string, f fault, flags ...string) (string, error) {
 	// Results of packages that a fault does not touch come from the cache of the go command.
-	args = append([]string{"test", "-failfast", "-vet=off", "-timeout=2m"}, args...)
+	args := slices.Concat([]string{"test", "-failfast", "-vet=off", "-timeout=2m", "-run=^(" + strings.Join(f.tests, "|") + ")$"}, flags, f.packages)
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = root
 	cmd.WaitDelay = time.Second

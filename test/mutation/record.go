@@ -32,8 +32,8 @@ type defect struct {
 	// Tests fail without the fix: each of the faults makes one of them fail. Where several packages have a test of a name, the folder
 	// comes before it, as in epoch.TestRules.
 	Tests []string `json:"tests"`
-	// Faults take the fix out again. They are named by what is wrong, as in faults.yaml.
-	Faults []string `json:"faults"`
+	// Faults take the fix out again.
+	Faults []fault `json:"faults"`
 }
 
 // incident is one that another project had.
@@ -56,8 +56,8 @@ func readRecord() (record, error) {
 	return r, nil
 }
 
-// ofDefects returns the faults of the defects that an expression matches. The tests that the record names have to notice them, and no others.
-func ofDefects(root string, faults []fault, expression string) ([]fault, error) {
+// faultsOf returns the faults of the defects that an expression matches, with the tests that have to notice each.
+func faultsOf(root, expression string) ([]fault, error) {
 	wanted, err := regexp.Compile(expression)
 	if err != nil {
 		return nil, err
@@ -70,52 +70,32 @@ func ofDefects(root string, faults []fault, expression string) ([]fault, error) 
 	if err != nil {
 		return nil, err
 	}
-	tests := map[string][]string{} // by fault
+	var out []fault
 	for _, d := range r.Defects {
-		for _, what := range d.Faults {
-			if wanted.MatchString(d.Seen) {
-				tests[what] = append(tests[what], d.Tests...)
-			}
+		if !wanted.MatchString(d.Seen) {
+			continue
+		}
+		for _, f := range d.Faults {
+			f.tests, f.packages = namesAndPackages(d.Tests, files)
+			out = append(out, f)
 		}
 	}
-	var chosen []fault
-	for _, f := range faults {
-		if tests[f.What] != nil {
-			chosen = append(chosen, f.noticedBy(tests[f.What], files))
-		}
-	}
-	if len(chosen) == 0 {
+	if len(out) == 0 {
 		return nil, fmt.Errorf("no defect in record.yaml is matched by %q", expression)
 	}
-	return chosen, nil
+	return out, nil
 }
 
-// noticedBy returns the fault with the tests that have to notice it.
-func (f fault) noticedBy(tests []string, files map[string][]string) fault {
-	f.By = nil
-	var names []string
+// namesAndPackages are the names of tests as go test knows them, and the packages that they are in.
+func namesAndPackages(tests []string, files map[string][]string) (names, packages []string) {
 	for _, t := range tests {
 		names = append(names, t[strings.LastIndex(t, ".")+1:])
 		for _, file := range files[t] {
-			f.By = append(f.By, "./"+path.Dir(file))
+			packages = append(packages, "./"+path.Dir(file))
 		}
 	}
-	slices.Sort(f.By)
-	f.By, f.named = slices.Compact(f.By), "^("+strings.Join(names, "|")+")$"
-	return f
-}
-
-// allNamed matches the tests that have to notice faults; empty for all.
-func allNamed(faults []fault) string {
-	var all []string
-	for _, f := range faults {
-		if f.named == "" {
-			return ""
-		}
-		all = append(all, f.named)
-	}
-	slices.Sort(all)
-	return strings.Join(slices.Compact(all), "|")
+	slices.Sort(packages)
+	return names, slices.Compact(packages)
 }
 
 func writePage(root string) error {
@@ -132,11 +112,11 @@ const (
 <!-- Written by go run ./test/mutation -record, from record.yaml. -->
 
 Every defect of the product that was found and fixed, as far as a commit tells of it: what a user saw, the commit that fixed it, the
-test that fails without the fix, and the faults in [faults.yaml](faults.yaml) that take the fix out again. An adversarial reading of the code
+test that fails without the fix, and the faults in [record.yaml](record.yaml) that take the fix out again. An adversarial reading of the code
 found some, [random histories](../simulation/README.md) others, and use the rest.
 
 ` + "```console\ngo run ./test/mutation -defect 'beyond the 33rd'  # takes out the fixes of one defect: its tests have to fail\n" +
-		"go run ./test/mutation -defect .                  # the fixes of all, one after the other\n```" + `
+		"go run ./test/mutation                            # the fixes of all, one after the other\n```" + `
 
 | what a user saw | fixed by | test that fails without it | faults that take it out |
 | --- | --- | --- | --- |
@@ -164,7 +144,11 @@ func pageOf(root string) (string, error) {
 	var page strings.Builder
 	page.WriteString(pageTop)
 	for _, d := range r.Defects {
-		fmt.Fprintf(&page, "| %s | `%s` | %s | %s |\n", d.Seen, d.Fixed, links(d.Tests, files), strings.Join(d.Faults, "; "))
+		var faults []string
+		for _, f := range d.Faults {
+			faults = append(faults, f.What)
+		}
+		fmt.Fprintf(&page, "| %s | `%s` | %s | %s |\n", d.Seen, d.Fixed, links(d.Tests, files), strings.Join(faults, "; "))
 	}
 	page.WriteString(pageElsewhere)
 	for _, i := range r.Elsewhere {

@@ -31,32 +31,15 @@ func TestTheRecordIsTrue(t *testing.T) {
 		if d.Seen == "" || len(d.Tests) == 0 || len(d.Faults) == 0 {
 			t.Errorf("%q has %d tests and %d faults", d.Seen, len(d.Tests), len(d.Faults))
 		}
-		for _, f := range (fault{}).noticedBy(d.Tests, files).By {
-			if strings.HasPrefix(f, "./test/") && f != simulation {
-				t.Errorf("%s: the tests of %s may want a cluster", d.Seen, f)
+		_, packages := namesAndPackages(d.Tests, files)
+		for _, p := range packages {
+			if strings.HasPrefix(p, "./test/") && p != "./test/simulation" {
+				t.Errorf("%s: the tests of %s may want a cluster", d.Seen, p)
 			}
 		}
 	}
 	for _, i := range r.Elsewhere {
 		wantTests(i.Project, i.Tests)
-	}
-}
-
-func TestTheRecordNamesFaults(t *testing.T) {
-	r, err := readRecord()
-	if err != nil {
-		t.Fatal(err)
-	}
-	faults, err := load("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range r.Defects {
-		for _, what := range d.Faults {
-			if !slices.ContainsFunc(faults, func(f fault) bool { return f.What == what }) {
-				t.Errorf("%s: faults.yaml has no fault %q", d.Seen, what)
-			}
-		}
 	}
 }
 
@@ -96,24 +79,18 @@ func TestThePageIsThatOfTheRecord(t *testing.T) {
 }
 
 func TestTheFaultsOfADefect(t *testing.T) {
-	faults, err := load("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	chosen, err := choose("../..", faults, "", "clock was past the year 9999")
+	faults, err := load("../..", "clock was past the year 9999")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var whats []string
-	for _, f := range chosen {
+	for _, f := range append(faults, together(faults)) {
 		whats = append(whats, f.What)
-		check.Equal(t, "tests of "+f.What, "^(TestTimesThatCannotBe)$", f.named)
-		check.Equal(t, "packages of "+f.What, []string{"./controllers/supervisors"}, f.tests())
+		check.Equal(t, "tests of "+f.What, []string{"TestTimesThatCannotBe"}, f.tests)
+		check.Equal(t, "packages of "+f.What, []string{"./controllers/supervisors"}, f.packages)
 	}
-	check.Equal(t, "faults", []string{"a time that has not come is taken from a report", "the end of a program is at any time"}, whats)
-	check.Equal(t, "tests of all", chosen[0].named, allNamed(chosen))
-	check.Equal(t, "tests where a fault names none", "", allNamed(append(chosen, fault{})))
-	if _, err := choose("../..", faults, "", "no such defect"); err == nil {
+	check.Equal(t, "faults", []string{"a time that has not come is taken from a report", "the end of a program is at any time", ""}, whats)
+	if _, err := load("../..", "no such defect"); err == nil {
 		t.Error("no defect is matched, and that is no error")
 	}
 }
