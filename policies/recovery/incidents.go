@@ -127,13 +127,17 @@ func (e Engine) open(s *v1alpha1.TrainingJobStatus, trigger v1alpha1.EventType, 
 func (e Engine) upgradeTrigger(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure, rule v1alpha1.Rule, policy *rules.Policy) {
 	another := f.UID != "" && f.Event != inc.Trigger && !rules.OfJob(inc.Trigger) && rules.Ignores(e.RuleOf(inc)) && !rules.Ignores(rule)
 	down := f.GangDown && rules.OfNode(f.Event) && f.Event == inc.Trigger && f.Pod == inc.Cause.Pod && rule.Name != inc.Rule
-	if incident.Restarted(inc) || inc.RequestedAction != "" || (rules.Strength(f.Event) <= rules.Strength(inc.Trigger) && !another && !down) || incident.OnlyFollows(inc, f) {
-		return
-	}
-	if rules.Ignores(rule) && !rules.Ignores(e.RuleOf(inc)) && f.Pod != inc.Cause.Pod && e.causeFails(s, inc) {
+	if incident.Restarted(inc) || inc.RequestedAction != "" || (rules.Strength(f.Event) <= rules.Strength(inc.Trigger) && !another && !down) || e.decidesNothing(s, inc, f, rule) {
 		return
 	}
 	inc.Trigger, inc.Class, inc.Rule, inc.PolicyTask, inc.Cause = f.Event, f.Class, rule.Name, policy.Of, incident.CauseOf(f)
+}
+
+// decidesNothing reports whether a failure does not decide on an incident: it follows from that, or it is ignored, and the incident is acted on
+// for another rank that still fails.
+func (e Engine) decidesNothing(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure, rule v1alpha1.Rule) bool {
+	ignored := rules.Ignores(rule) && !rules.Ignores(e.RuleOf(inc)) && f.Pod != inc.Cause.Pod && e.causeFails(s, inc)
+	return ignored || incident.OnlyFollows(inc, f)
 }
 
 // causeFails reports whether the rank with which an incident began, or that decided its rule since, is not back.

@@ -122,12 +122,17 @@ func (e Engine) takenAway(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident,
 func (e Engine) restartMissed(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) {
 	p := e.Pod(f.Rank)
 	missed := p != nil && slices.ContainsFunc(inc.Steps, func(step v1alpha1.FiredStep) bool {
-		a := rules.ActionOf(step.Action)
-		return !step.DryRun && a.Scope == rules.BrokenPods && (a.Replaces || (a.Rejoins && f.Event == v1alpha1.PodFailed)) && step.Time.After(p.PlacedTime)
+		return !step.DryRun && step.Time.After(p.PlacedTime) && concernsPod(step.Action, f)
 	})
 	runs := rules.OfHealth(f.Event) && e.Nodes[f.Node].Ready
 	ill := runs && (f.Event == v1alpha1.HealthDegraded || e.HealthPolicy != nil) // it trains on, or its moves are counted
 	if missed && f.UID != "" && !f.InPlace() && !rules.OfWaiting(f.Event) && !ill && incident.Names(inc, f.Rank) {
 		e.restart(s, f.Rank, v1alpha1.RestartJoinedIncident)
 	}
+}
+
+// concernsPod reports whether an action replaces broken pods, or starts programs again, which a pod that has ended has to be replaced for.
+func concernsPod(name v1alpha1.Action, f rules.Failure) bool {
+	a := rules.ActionOf(name)
+	return a.Scope == rules.BrokenPods && (a.Replaces || (a.Rejoins && f.Event == v1alpha1.PodFailed))
 }

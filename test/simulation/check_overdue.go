@@ -57,7 +57,7 @@ func (r *record) owedRestart(p *gang.Pod) string {
 		own := namesRank(inc, rankOf(p))
 		claimed = claimed || own || concerns(r.o.Job, inc, rankOf(p))
 		switch {
-		case own && (restartedSince(inc, p.PlacedTime) || r.startsWithout(inc, p)) && !r.waitsForAnother(inc, rankOf(p)):
+		case own && hasPassed(inc, p) && !r.waitsForAnother(inc, rankOf(p)):
 			return "its incident has restarted others"
 		case own && p.Phase == corev1.PodFailed && r.firstStepDue(inc):
 			return "the first step of its incident is due"
@@ -119,9 +119,9 @@ func restartedSince(inc *v1alpha1.Incident, at time.Time) bool {
 	})
 }
 
-// startsWithout reports whether an incident has started programs since a pod was placed that has ended for good.
-func (r *record) startsWithout(inc *v1alpha1.Incident, p *gang.Pod) bool {
-	return p.Phase == corev1.PodFailed && slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool {
+// hasPassed reports whether an incident has restarted pods since a pod was placed, or has started programs, and the pod has ended for good.
+func hasPassed(inc *v1alpha1.Incident, p *gang.Pod) bool {
+	return restartedSince(inc, p.PlacedTime) || p.Phase == corev1.PodFailed && slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool {
 		return !f.DryRun && f.Action == v1alpha1.RestartProcesses && f.Time.After(p.PlacedTime)
 	})
 }
