@@ -121,7 +121,7 @@ func TestAChartThatIsPackedLaterIsTheSame(t *testing.T) {
 	pack := func(at time.Time) []byte {
 		var out bytes.Buffer
 		compressed := gzip.NewWriter(&out)
-		compressed.Header.Comment, compressed.Header.ModTime = "Helm", at
+		compressed.Comment, compressed.ModTime = "Helm", at
 		w := tar.NewWriter(compressed)
 		if err := w.WriteHeader(&tar.Header{Name: "lockstep/Chart.yaml", Mode: 0o644, Size: 4, ModTime: at}); err != nil {
 			t.Fatal(err)
