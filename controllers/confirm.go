@@ -1,5 +1,5 @@
-// Confirm: what a decision rests on is read from the API server before pods are deleted for it. The cache may be behind, by much where
-// its watch hangs or an API server is slow.
+// Confirm: the pods and nodes that a decision rests on are read from the API server before ranks are restarted for it. The cache may be behind,
+// by much where its watch hangs or an API server is slow. What is known of devices is not read again.
 
 package controllers
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,8 +63,12 @@ type HoldSweeper struct {
 	gone map[string]bool
 }
 
-// maxGone is how many keys of jobs that are gone are remembered.
-const maxGone = 1000
+const (
+	// maxGone is how many keys of jobs that are gone are remembered.
+	maxGone = 1000
+	// behindPause is how long a node is left alone whose job the cache does not show yet.
+	behindPause = 10 * time.Second
+)
 
 // Reconcile sweeps one node.
 func (h *HoldSweeper) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -71,9 +76,14 @@ func (h *HoldSweeper) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 	if err := h.Get(ctx, req.NamespacedName, node); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	owned, err := h.ownedKeys(ctx, holdKeys(node))
+	keys := holdKeys(node)
+	owned, err := h.ownedKeys(ctx, keys)
 	if err != nil {
 		return ctrl.Result{}, err
+	}
+	pause := writes.MinRequeue
+	if slices.ContainsFunc(keys, func(key string) bool { _, known := owned[key]; return !known }) {
+		pause = behindPause
 	}
 	now := h.Clock.Now()
 	ended := func(t corev1.Taint) bool {
@@ -87,7 +97,7 @@ func (h *HoldSweeper) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 		return ctrl.Result{}, writes.Overtaken(err)
 	}
 	if next := policies.NextHoldEnd(node.Spec.Taints); !next.IsZero() {
-		return ctrl.Result{RequeueAfter: max(next.Sub(now), writes.MinRequeue)}, nil
+		return ctrl.Result{RequeueAfter: max(next.Sub(now), pause)}, nil
 	}
 	return ctrl.Result{}, nil
 }
@@ -101,8 +111,12 @@ func (h *HoldSweeper) ownedKeys(ctx context.Context, keys []string) (map[string]
 			return nil, fmt.Errorf("list jobs that hold by %s: %w", key, err)
 		}
 		if len(jobs.Items) == 0 {
-			if gone, err := h.isGone(ctx, key); err != nil || !gone {
-				return owned, err
+			gone, err := h.isGone(ctx, key)
+			if err != nil {
+				return nil, err
+			}
+			if !gone {
+				continue
 			}
 		}
 		owned[key] = slices.ContainsFunc(jobs.Items, func(j v1alpha1.TrainingJob) bool { return !over(&j) })

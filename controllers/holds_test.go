@@ -122,6 +122,12 @@ func TestTheHoldOfAJobThatTheCacheLacksIsKept(t *testing.T) {
 	sweep("n3")
 	check.Equal(t, "held", []string{holdKeyOfJob + "=standing"}, e.taints()["n3"])
 
+	e.taint("n2", corev1.Taint{Key: holdKeyOfJob, Value: "1767323045", Effect: corev1.TaintEffectNoSchedule})
+	result, err := sweeper.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "n2"}})
+	e.Must(err)
+	check.Equal(t, "looks again after", behindPause, result.RequeueAfter)
+	lists = 1
+
 	for _, node := range []string{"n4", "n5"} {
 		e.taint(node, corev1.Taint{Key: "hold.lockstep.dev/ghost-99999999", Value: "standing", Effect: corev1.TaintEffectNoSchedule})
 	}

@@ -37,7 +37,7 @@ func (s *sightings) note(o *gang.Observation) {
 	for i := range o.Pods {
 		p := &o.Pods[i]
 		if p.Phase == corev1.PodRunning && !p.Ready {
-			p.UnreadySeen = since("unready " + p.UID)
+			p.UnreadySeen = since(fmt.Sprint("unready ", p.UID, p.ReadyChanged().Unix()))
 		}
 		if p.Deleting {
 			p.DeletingSeen = since("deleting " + p.UID)

@@ -45,6 +45,18 @@ func TestWaitsAreCountedByOneClock(t *testing.T) {
 			func(s *scene) bool { return len(s.status().Incidents) > 0 },
 		},
 	}
+	t.Run("of a node that was silent long before", func(t *testing.T) {
+		s := running(2)
+		s.node("n01", func(n *gang.Node) { n.Ready, n.SilentSince, n.SilentSeen = false, s.Now.Add(-clocksApart), s.Now })
+		s.Pods[1].Deleting = true
+		s.after(time.Minute - time.Second).decide()
+		check.Equal(t, "early", false, len(s.deleted()) > 0)
+		s.after(time.Second).decide()
+		check.Equal(t, "in time", true, len(s.deleted()) > 0)
+		s.node("n01", func(n *gang.Node) { n.SilentSeen = s.Now })
+		s.decide()
+		check.Equal(t, "and not again", true, len(s.deleted()) > 0)
+	})
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := running(2)

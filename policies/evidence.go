@@ -11,9 +11,9 @@ import (
 
 // Evidence is why ranks are restarted, and why nodes are not avoided any more.
 type Evidence struct {
-	// Pods are those because of which steps are taken.
+	// Pods are those that do not work, and because of which steps are taken and ranks restarted.
 	Pods []*gang.Pod
-	// Nodes are those of such pods that are not ready, and those that an exclusion ends for before its time, by name.
+	// Nodes are those of such pods that are not ready, and those whose exclusion ends before its time, by name.
 	Nodes []string
 }
 
@@ -25,10 +25,14 @@ func EvidenceFor(o *gang.Observation, s *v1alpha1.TrainingJobStatus) Evidence {
 	var e Evidence
 	j := jobOf(o, &o.Job.Status)
 	for i := range s.Incidents {
-		if inc := &s.Incidents[i]; len(inc.Steps) > stepsOf(&o.Job.Status, inc.ID) {
-			j.addReasons(&e, inc)
+		inc := &s.Incidents[i]
+		if last, before := lastStep(s, inc.ID), lastStep(&o.Job.Status, inc.ID); last != nil && (before == nil || !last.Time.Equal(&before.Time) || last.Index != before.Index) {
+			j.addReasons(&e, func(r gang.Rank) bool { return j.Concerns(inc, r) })
 		}
 	}
+	j.addReasons(&e, func(r gang.Rank) bool { // also of those that join an incident after its step
+		return gang.Incarnation(s, r.Task, r.Index) > gang.Incarnation(&o.Job.Status, r.Task, r.Index)
+	})
 	for _, x := range o.Job.Status.ExcludedNodes {
 		if x.Until.After(o.Now) && !slices.ContainsFunc(s.ExcludedNodes, func(still v1alpha1.ExcludedNode) bool { return still.Name == x.Name }) {
 			for name, n := range o.Nodes {
@@ -42,24 +46,24 @@ func EvidenceFor(o *gang.Observation, s *v1alpha1.TrainingJobStatus) Evidence {
 	return e
 }
 
-// stepsOf is how many steps of an incident a status has.
-func stepsOf(s *v1alpha1.TrainingJobStatus, incident int32) int {
+// lastStep is the step of an incident that a status has recorded last; nil for none.
+func lastStep(s *v1alpha1.TrainingJobStatus, incident int32) *v1alpha1.FiredStep {
 	for i := range s.Incidents {
-		if s.Incidents[i].ID == incident {
-			return len(s.Incidents[i].Steps)
+		if steps := s.Incidents[i].Steps; s.Incidents[i].ID == incident && len(steps) > 0 {
+			return &steps[len(steps)-1]
 		}
 	}
-	return 0
+	return nil
 }
 
-// addReasons adds the pods of an incident that do not work, unless they are replaced already or have ended for good.
-func (j job) addReasons(e *Evidence, inc *v1alpha1.Incident) {
+// addReasons adds those pods of some ranks that do not work, unless they are replaced already or have ended for good.
+func (j job) addReasons(e *Evidence, of func(gang.Rank) bool) {
 	gang.EachRank(j.Effective, func(r gang.Rank) {
 		p := j.Pod(r)
-		if p == nil || !j.Concerns(inc, r) || gang.IsStale(&j.Job.Status, p) {
+		if p == nil || !of(r) || gang.IsStale(&j.Job.Status, p) {
 			return
 		}
-		if !p.Ready && !p.Finished() && len(e.Pods) < maxEvidence {
+		if !p.Ready && !p.Finished() && len(e.Pods) < maxEvidence && !slices.Contains(e.Pods, p) {
 			e.Pods = append(e.Pods, p)
 		}
 		if n, exists := j.Nodes[p.Node]; exists && !n.Ready {

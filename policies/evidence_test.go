@@ -13,6 +13,42 @@ import (
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
+// evidence is that of the decision that is next, by names of pods and nodes.
+func (s *scene) evidence() (pods, nodes []string) {
+	decision := Decide(&s.Observation)
+	e := EvidenceFor(&s.Observation, &decision.Status)
+	for _, p := range e.Pods {
+		pods = append(pods, p.Name)
+	}
+	return pods, e.Nodes
+}
+
+// A rank that joins an incident after its step is restarted at once, by no step of its own.
+func TestEvidenceOfARankThatJoins(t *testing.T) {
+	s := running(3, rule("all", step(v1alpha1.RestartPod, 0)))
+	s.breakNode("n01")
+	s.decide()
+	s.breakNode("n02")
+	_, nodes := s.evidence()
+	check.Equal(t, "nodes", []string{"n02"}, nodes)
+	s.decide()
+	check.Equal(t, "lives", []int32{0, 1, 1}, s.lives())
+	check.Equal(t, "steps", 1, len(s.incident(t).Steps))
+}
+
+// Of many steps an incident forgets the oldest.
+func TestEvidenceOfTheLastStepOfMany(t *testing.T) {
+	s := running(3, rule("all", step(v1alpha1.RestartPod, 600)))
+	s.unready(1)
+	s.decide()
+	inc := &s.status().Incidents[0]
+	inc.Steps = []v1alpha1.FiredStep{{Action: v1alpha1.RestartProcesses, Time: metav1.NewMicroTime(s.Now.Add(-2 * time.Second))}}
+	decided := s.status().DeepCopy()
+	decided.Incidents[0].Steps[0].Time = metav1.NewMicroTime(s.Now)
+	check.Equal(t, "pods", 1, len(EvidenceFor(&s.Observation, decided).Pods))
+	check.Equal(t, "pods without a step", 0, len(EvidenceFor(&s.Observation, s.status()).Pods))
+}
+
 func TestEvidence(t *testing.T) {
 	type want struct{ pods, nodes []string }
 	excluded := func(s *scene, until time.Duration) {
@@ -38,13 +74,8 @@ func TestEvidence(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := running(3, rule("all", step(v1alpha1.RestartJob, 0)))
 			tc.story(s)
-			decision := Decide(&s.Observation)
-			e := EvidenceFor(&s.Observation, &decision.Status)
 			var got want
-			for _, p := range e.Pods {
-				got.pods = append(got.pods, p.Name)
-			}
-			got.nodes = e.Nodes
+			got.pods, got.nodes = s.evidence()
 			check.Equal(t, "pods", tc.want.pods, got.pods)
 			check.Equal(t, "nodes", tc.want.nodes, got.nodes)
 		})

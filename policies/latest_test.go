@@ -48,6 +48,20 @@ func TestTheRankThatFailsAtEachStartLeavesItsNode(t *testing.T) {
 	check.Equal(t, "n01 is excluded", false, placement.Excluded(s.status(), "n01"))
 }
 
+// A program may fail for a device of another rank: the step is about that one.
+func TestAProgramThatFailsForTheDeviceOfAnotherRankStays(t *testing.T) {
+	s := supervised(3, rule("all", on(v1alpha1.AnyEvent), step(v1alpha1.RestartProcesses, 0), step(v1alpha1.MigratePod, 60)))
+	s.ail(gang.Signal{Name: "XID79", Failed: true}, 1)
+	s.decide()
+	s.all(gang.ProcessRunning)
+	s.fails(2, 1)
+	s.after(60 * time.Second).decide()
+	check.Equal(t, "named", "llm-1-worker-1", s.incident(t).Pods[0].Name)
+	check.Equal(t, "lives of the others", []int32{0, 0}, []int32{s.lives()[0], s.lives()[2]})
+	check.Equal(t, "n01 is excluded", true, placement.Excluded(s.status(), "n01"))
+	check.Equal(t, "n02 is excluded", false, placement.Excluded(s.status(), "n02"))
+}
+
 // A program that fails while a rank was not seen to start may do so for want of that one: its pod is left alone, until that one is there.
 func TestAProgramThatFailsForWantOfAPeerKeepsItsPod(t *testing.T) {
 	for name, miss := range map[string]func(*scene){

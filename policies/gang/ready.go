@@ -3,7 +3,6 @@
 package gang
 
 import (
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,14 +18,24 @@ func (p *Pod) IsUnready(now time.Time) bool {
 // mayEndUntil is until when a pod that is not ready, and whose containers run, may only be ending; zero for one of which a
 // container has exited since it was last ready, or of which nothing is known.
 func (p *Pod) mayEndUntil() time.Time {
-	i := slices.IndexFunc(p.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady })
-	if i < 0 || len(p.Failure.Containers) > 0 || p.StartedTime.IsZero() || p.Conditions[i].LastTransitionTime.IsZero() {
+	changed := p.ReadyChanged()
+	if len(p.Failure.Containers) > 0 || p.StartedTime.IsZero() || changed.IsZero() {
 		return time.Time{}
 	}
 	if !p.UnreadySeen.IsZero() {
 		return p.UnreadySeen.Add(EndReportedWithin)
 	}
-	return p.Conditions[i].LastTransitionTime.Add(EndReportedWithin)
+	return changed.Add(EndReportedWithin)
+}
+
+// ReadyChanged is when the pod was last said to be ready, or not to be; zero where nothing was said.
+func (p *Pod) ReadyChanged() time.Time {
+	for _, c := range p.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
 }
 
 // NextReadyCheck is when the next pod that is not ready will have had the time to end.

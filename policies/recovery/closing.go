@@ -34,7 +34,7 @@ func (e Engine) closeRecovered(s *v1alpha1.TrainingJobStatus) bool {
 }
 
 // closeOvertaken ends the incidents whose own ranks are back, and that wait for nothing but victims, where a step of another incident is about
-// to restart these or those. Once the step has made the pods stale, such an incident would seem to miss ranks of its own, and
+// to restart those victims or its own ranks. Once the step has made the pods stale, such an incident would seem to miss ranks of its own, and
 // take its next step for nothing.
 func (e Engine) closeOvertaken(s *v1alpha1.TrainingJobStatus, by *v1alpha1.Incident) {
 	for i := range s.Incidents {

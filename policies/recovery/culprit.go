@@ -61,9 +61,19 @@ func (e Engine) findCulprit(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Inciden
 }
 
 // nameLatest names the rank whose program has failed first since all ranks were last started by an incident, which is about to take a step
-// for the pods that it names: the one that began it may be back since.
+// for the pods that it names: the one that began it may be back since. While something else than a program is broken of a named rank, as a
+// device is, programs may fail for that.
 func (e Engine) nameLatest(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
-	if failed := e.FailedStarts(s, inc); len(failed) > 0 {
+	failed := e.FailedStarts(s, inc)
+	if len(failed) == 0 {
+		return
+	}
+	m := e.Rooms(s)
+	broken := slices.ContainsFunc(e.PodsOf(s, inc), func(p v1alpha1.IncidentPod) bool {
+		f, fails := e.FailureOf(s, gang.Rank{Task: p.Task, Index: p.Index}, m)
+		return fails && !f.InPlace()
+	})
+	if !broken {
 		nameFirst(inc, failed)
 	}
 }

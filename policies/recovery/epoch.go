@@ -57,16 +57,16 @@ func (e Engine) noteProgress(s *v1alpha1.TrainingJobStatus) {
 }
 
 // followRestarts begins another run where a rank gets another pod: the programs of the others have met the old one, and cannot go on
-// with the new one, unless they heal themselves. Of a gang without a place of which no supervisor is heard, none has met another.
+// with the new one, unless they heal themselves. Where no supervisor is heard, the kubelets restart the programs, and only another attempt is another run.
 func (e Engine) followRestarts(s *v1alpha1.TrainingJobStatus) {
 	before := &e.Job.Status
 	if e.Job.Spec.Supervisor == nil || s.Epoch == 0 || gang.Finished(s) || e.KeepsSurvivors() {
 		return
 	}
-	met := e.AnySupervisor() || before.Placement != nil
+	heard := e.AnySupervisor() || e.Now.Before(e.ListensSince.Add(gang.HeardWithin))
 	renewed := s.Attempt > before.Attempt && before.Attempt > 0
 	gang.EachRank(e.Effective, func(r gang.Rank) {
-		renewed = renewed || (met && e.IsSupervised(r.Task) && gang.Incarnation(s, r.Task, r.Index) > gang.Incarnation(before, r.Task, r.Index))
+		renewed = renewed || (heard && e.IsSupervised(r.Task) && gang.Incarnation(s, r.Task, r.Index) > gang.Incarnation(before, r.Task, r.Index))
 	})
 	if renewed {
 		e.raiseEpoch(s)

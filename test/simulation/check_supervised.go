@@ -44,7 +44,11 @@ func (t *tenant) checkStart(p *pod, e int64) {
 // checkFirstStart checks that a program which starts at once, in the first epoch, meets none of a later one. In a later epoch, or another
 // container, it starts without an order only if its supervisor reaches no manager; in a dry run no pod that waits is replaced.
 func (t *tenant) checkFirstStart(p *pod, e int64) {
-	if e > 1 || t.job.Annotations[v1alpha1.DryRun] == "true" || p.LastExit != nil {
+	if t.job.Annotations[v1alpha1.DryRun] == "true" {
+		return
+	}
+	if e > 1 || p.LastExit != nil {
+		t.require(OneLife, !p.up, "the program of pod %s starts in epoch %d without an order, and its supervisor reaches the manager", p.Name, e)
 		return
 	}
 	for _, q := range t.pods {
@@ -217,8 +221,8 @@ func (r *record) checkOwnEpoch() {
 		return
 	}
 	renewed := slices.ContainsFunc(ranksOf(r.o.Job, r.s), func(of rank) bool { return incarnationOf(r.s, of) > incarnationOf(r.old, of) })
-	met := r.old.Placement != nil || slices.ContainsFunc(r.o.Pods, func(p gang.Pod) bool { return p.Process != nil })
-	r.require(OneLife, !renewed || !met || r.s.Epoch > r.old.Epoch, "a rank gets another pod in epoch %d, which has met the others", r.s.Epoch)
+	heard := slices.ContainsFunc(r.o.Pods, func(p gang.Pod) bool { return p.Process != nil })
+	r.require(OneLife, !renewed || !heard || r.s.Epoch > r.old.Epoch, "a rank gets another pod in epoch %d, which has met the others", r.s.Epoch)
 	r.require(Scope, r.s.Epoch == r.old.Epoch || renewed || r.s.Attempt > r.old.Attempt || r.restartsPrograms(), "epoch %d begins for nothing", r.s.Epoch)
 }
 

@@ -82,12 +82,6 @@ func TestOraclesOfSupervisedGangs(t *testing.T) {
 			s.Tasks[0].Incarnation++
 			job.recordOf(job.observe(), &job.job.Status, s).checkEpochs()
 		}},
-		"another pod of a gang that is not heard meets the others": {want: OneLife, deed: func(_ *world, job *tenant) {
-			job.disconnectAll()
-			s := status(job)
-			s.Tasks[0].Incarnation++
-			job.recordOf(job.observe(), &job.job.Status, s).checkEpochs()
-		}},
 		"a recovery of a rank that is given up leaves others behind": {want: Scope, deed: func(w *world, job *tenant) {
 			s := job.incidentAbout(job.pods[1], w.now, v1alpha1.FiredStep{Action: v1alpha1.RestartProcesses})
 			s.Epoch, s.Incidents[0].Epoch, s.Incidents[0].Trigger = 2, 2, v1alpha1.ProcessFailed
