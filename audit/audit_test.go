@@ -164,7 +164,7 @@ func (h *history) deletes(name string) {
 
 func (h *history) check() *Report {
 	h.t.Helper()
-	report, err := Check(strings.NewReader(strings.Join(h.lines, "\n")+"\n"), Options{})
+	report, err := Check(Options{}, strings.NewReader(strings.Join(h.lines, "\n")+"\n"))
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -436,7 +436,7 @@ func TestBadLogs(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := Check(strings.NewReader(tc.log), Options{})
+			_, err := Check(Options{}, strings.NewReader(tc.log))
 			if tc.err == "" && err != nil || tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)) {
 				t.Errorf("got %v, want %q", err, tc.err)
 			}
@@ -449,8 +449,26 @@ func TestAReportHasALimit(t *testing.T) {
 	for range 5 {
 		h.status(fields{})
 	}
-	report, err := Check(strings.NewReader(strings.Join(h.lines, "\n")), Options{Max: 2})
+	report, err := Check(Options{Max: 2}, strings.NewReader(strings.Join(h.lines, "\n")))
 	if err != nil || len(report.Violations) != 2 {
 		t.Errorf("got %v, %v", report, err)
+	}
+}
+
+// Each of several logs may end within a line, and a request may be in two of them.
+func TestSeveralLogs(t *testing.T) {
+	h := newHistory(t).job()
+	for i, line := range h.lines {
+		h.lines[i] = strings.Replace(line, `"kind":"Event"`, fmt.Sprintf(`"kind":"Event","auditID":"%d"`, i), 1)
+	}
+	half := len(h.lines) / 2
+	later := strings.NewReader(strings.Join(h.lines[half-1:], "\n") + "\n" + `{"kind":"Ev`)
+	earlier := strings.NewReader(strings.Join(h.lines[:half], "\n") + "\n" + h.lines[half][:20])
+	report, err := Check(Options{}, later, earlier)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Lines != len(h.lines) || len(report.Violations) > 0 {
+		t.Errorf("%d of %d requests were played, and %v", report.Lines, len(h.lines), report.Violations)
 	}
 }

@@ -56,16 +56,17 @@ type checker struct {
 	ranks map[string]*pod
 }
 
-// Check plays the audit log of an API server, and reports what does not hold. It returns an error where the log cannot be read,
-// has no objects, or has TrainingJobs and no request of the manager.
-func Check(log io.Reader, o Options) (*Report, error) {
+// Check plays the audit logs of a cluster's API servers, and reports what does not hold. Requests are played in the order in which they were
+// answered, whatever the order of the logs. It returns an error where a log cannot be read, there are no objects, or there are TrainingJobs
+// and no request of the manager.
+func Check(o Options, logs ...io.Reader) (*Report, error) {
 	if o.Manager == "" {
 		o.Manager = defaultManager
 	}
 	if o.Max == 0 {
 		o.Max = defaultMax
 	}
-	entries, err := read(log)
+	entries, err := read(logs)
 	if err != nil {
 		return nil, err
 	}

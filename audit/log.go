@@ -19,6 +19,7 @@ import (
 type entry struct {
 	line int // in the file, from 1
 
+	AuditID                  string          `json:"auditID"`
 	Stage                    string          `json:"stage"`
 	RequestURI               string          `json:"requestURI"`
 	Verb                     string          `json:"verb"`
@@ -53,13 +54,38 @@ const maxLine = 16 << 20
 // errNoBodies is why a log says nothing.
 var errNoBodies = errors.New("the log has no objects: the audit policy has to have level RequestResponse for pods, nodes and trainingjobs")
 
-// read returns the requests of a log that changed something, in the order in which they were answered. A last line that is cut off is
-// left out.
-func read(from io.Reader) ([]entry, error) {
+// read returns the requests of logs that changed something, in the order in which they were answered, each once. A last line of a log that
+// is cut off is left out.
+func read(logs []io.Reader) ([]entry, error) {
+	var out []entry
+	bodies, seen := false, map[string]bool{}
+	for _, log := range logs {
+		entries, err := readOne(log)
+		if err != nil {
+			return nil, err
+		}
+		for i := range entries {
+			e := &entries[i]
+			if e.AuditID != "" && seen[e.AuditID] {
+				continue
+			}
+			seen[e.AuditID] = true
+			bodies = bodies || len(e.ResponseObject) > 0
+			out = append(out, *e)
+		}
+	}
+	if len(out) > 0 && !bodies {
+		return nil, errNoBodies
+	}
+	slices.SortStableFunc(out, func(a, b entry) int { return a.StageTimestamp.Compare(b.StageTimestamp) })
+	return out, nil
+}
+
+func readOne(from io.Reader) ([]entry, error) {
 	var out []entry
 	lines := bufio.NewScanner(from)
 	lines.Buffer(make([]byte, 0, 1<<20), maxLine)
-	n, bodies := 0, false
+	n := 0
 	var bad error
 	for lines.Scan() {
 		n++
@@ -78,7 +104,6 @@ func read(from io.Reader) ([]entry, error) {
 		if !e.changes() {
 			continue
 		}
-		bodies = bodies || len(e.ResponseObject) > 0
 		out = append(out, e)
 	}
 	switch err := lines.Err(); {
@@ -86,10 +111,7 @@ func read(from io.Reader) ([]entry, error) {
 		return nil, fmt.Errorf("line %d: %w", n+1, err)
 	case len(out) == 0 && bad != nil:
 		return nil, bad
-	case len(out) > 0 && !bodies:
-		return nil, errNoBodies
 	}
-	slices.SortStableFunc(out, func(a, b entry) int { return a.StageTimestamp.Compare(b.StageTimestamp) })
 	return out, nil
 }
 

@@ -106,7 +106,7 @@ func TestRunsOfAGangDoNotMeet(t *testing.T) {
 			g := newGangHistory(t)
 			tc.tell(g)
 			g.idle(time.Second)
-			report, err := Check(strings.NewReader(strings.Join(g.lines, "\n")), Options{PodLogs: g.logs})
+			report, err := Check(Options{PodLogs: g.logs}, strings.NewReader(strings.Join(g.lines, "\n")))
 			if err != nil {
 				t.Fatal(err)
 			}

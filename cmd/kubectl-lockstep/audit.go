@@ -83,7 +83,7 @@ func auditFiles(stdin io.Reader, names []string, options audit.Options) (*audit.
 			}
 		}
 	}
-	report, err := audit.Check(io.MultiReader(logs...), options)
+	report, err := audit.Check(options, logs...)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", strings.Join(names, ", "), err)
 	}

@@ -33,7 +33,7 @@ func TestAuditReadsWhatIsLogged(t *testing.T) {
 	made := `{"stage": "ResponseComplete", "verb": "create", "objectRef": {"resource": "pods", "namespace": "ml", "name": "llama-1-worker-0"},` +
 		` "responseStatus": {"code": 201}, "requestReceivedTimestamp": "2026-01-02T15:00:00.000000Z", "stageTimestamp": "2026-01-02T15:00:00.000000Z",` +
 		` "responseObject": {"metadata": {"namespace": "ml", "name": "llama-1-worker-0", "uid": "u", "labels": {"lockstep.dev/job-uid": "j", "lockstep.dev/task": "worker"}}}}`
-	report, err := audit.Check(strings.NewReader(made), audit.Options{PodLogs: fstest.MapFS{"ml_llama-1-worker-0_u/worker/0.log": {Data: []byte(kept.String())}}})
+	report, err := audit.Check(audit.Options{PodLogs: fstest.MapFS{"ml_llama-1-worker-0_u/worker/0.log": {Data: []byte(kept.String())}}}, strings.NewReader(made))
 	if err != nil {
 		t.Fatal(err)
 	}

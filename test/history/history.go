@@ -49,16 +49,20 @@ func Of(o *cluster.Options, dir, rules string) (Log, error) {
 // Check returns an error that names each promise that the manager has not kept in the run, and says on standard error how much there was
 // to check. Where there is one, the log is kept.
 func (l Log) Check() error {
-	file, err := l.open()
+	logs, closeAll, err := l.open()
 	if err != nil {
 		return err
 	}
-	defer file.Close()
+	defer closeAll()
 	options := audit.Options{Manager: operator.User}
 	if l.PodLogs != "" {
 		options.PodLogs = os.DirFS(l.PodLogs)
 	}
-	report, err := audit.Check(file, options)
+	var read []io.Reader
+	for _, log := range logs {
+		read = append(read, log)
+	}
+	report, err := audit.Check(options, read...)
 	if err != nil {
 		return fmt.Errorf("check the audit log: %w", err)
 	}
@@ -67,7 +71,7 @@ func (l Log) Check() error {
 	if len(report.Violations) == 0 && os.Getenv(keepVariable) == "" {
 		return nil
 	}
-	kept, err := l.keep(file)
+	kept, err := l.keepAll(logs)
 	if err != nil || len(report.Violations) == 0 {
 		return err
 	}
@@ -78,39 +82,43 @@ func (l Log) Check() error {
 	return fmt.Errorf("the audit log, which is kept as %s, shows that promises were not kept:\n%s", kept, strings.Join(all, "\n"))
 }
 
-// open opens the log: where several API servers have written one, a file of all their lines.
-func (l Log) open() (*os.File, error) {
-	if len(l.Others) == 0 {
-		return os.Open(l.Path)
-	}
-	all, err := os.Create(l.Path + ".all")
-	if err != nil {
-		return nil, err
-	}
-	for _, path := range append([]string{l.Path}, l.Others...) {
-		if err := copyTo(all, path); err != nil {
-			return nil, errors.Join(err, all.Close())
+// open opens the logs of the API servers that were started.
+func (l Log) open() ([]io.ReadSeeker, func(), error) {
+	var logs []io.ReadSeeker
+	var files []*os.File
+	closeAll := func() {
+		for _, file := range files {
+			_ = file.Close()
 		}
 	}
-	_, err = all.Seek(0, io.SeekStart)
-	return all, err
+	for _, path := range append([]string{l.Path}, l.Others...) {
+		file, err := os.Open(path)
+		if errors.Is(err, os.ErrNotExist) && path != l.Path {
+			continue
+		}
+		if err != nil {
+			closeAll()
+			return nil, nil, err
+		}
+		logs, files = append(logs, file), append(files, file)
+	}
+	return logs, closeAll, nil
 }
 
-// copyTo copies a file, if there is one.
-func copyTo(to io.Writer, path string) error {
-	from, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
+// keepAll keeps each log.
+func (l Log) keepAll(logs []io.ReadSeeker) (string, error) {
+	var all []string
+	for _, log := range logs {
+		kept, err := l.keep(log)
+		if err != nil {
+			return "", err
+		}
+		all = append(all, kept)
 	}
-	if err != nil {
-		return err
-	}
-	defer from.Close()
-	_, err = io.Copy(to, from)
-	return err
+	return strings.Join(all, " and "), nil
 }
 
-// keep copies the log to where it outlives the run, and returns its path.
+// keep copies a log to where it outlives the run, and returns its path.
 func (l Log) keep(log io.ReadSeeker) (string, error) {
 	if _, err := log.Seek(0, io.SeekStart); err != nil {
 		return "", err
