@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -60,16 +61,19 @@ func (r release) write(ctx context.Context, dir string) (string, error) {
 
 // commit is the one that is checked out.
 func (r release) commit(ctx context.Context) (commit, error) {
-	changed, err := r.git(ctx, "status", "--porcelain")
+	changed, err := r.git(ctx, "status", "--porcelain", "--untracked-files=all")
 	if err != nil {
 		return commit{}, err
 	}
 	if changed != "" {
 		return commit{}, fmt.Errorf("files differ from the commit, so nobody could make the release again; commit or remove:\n%s", changed)
 	}
-	tag, err := r.git(ctx, "describe", "--tags", "--exact-match", "--match", "v*")
+	tag, err := r.git(ctx, "tag", "--points-at", "HEAD", "--list", "v*")
 	if err != nil {
-		return commit{}, fmt.Errorf("the commit has no tag: git tag v1.2.0, or that of the release: %w", err)
+		return commit{}, err
+	}
+	if len(strings.Fields(tag)) != 1 {
+		return commit{}, fmt.Errorf("the commit has to have one tag, that of the release, such as v1.2.0, and has %q: git tag sets it", strings.Fields(tag))
 	}
 	seconds, err := r.git(ctx, "show", "--no-patch", "--format=%ct", "HEAD")
 	if err != nil {
@@ -102,11 +106,12 @@ func (r release) notes(tag string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	link := regexp.MustCompile(`^\[[^]]+\]: `) // they stand at the end
 	heading := "## [" + strings.TrimPrefix(tag, "v") + "]"
 	var out strings.Builder
 	in := false
 	for line := range strings.Lines(string(changelog)) {
-		if strings.HasPrefix(line, "## ") || strings.HasPrefix(line, "[") { // links stand at the end
+		if strings.HasPrefix(line, "## ") || link.MatchString(line) {
 			in = strings.HasPrefix(line, heading)
 		}
 		if in {

@@ -38,7 +38,7 @@ func git(t *testing.T, dir string, args ...string) {
 	}
 }
 
-const changelog = "# Changelog\n\n## [Unreleased]\n\n- later\n\n## [1.2.0] - 2026-01-02\n\n### Added\n\n- this\n\n## [1.1.0]\n\n- before\n\n[1.1.0]: https://example.com\n"
+const changelog = "# Changelog\n\n## [Unreleased]\n\n- later\n\n## [1.2.0] - 2026-01-02\n\n### Added\n\n- this\n[that](x)\n\n## [1.1.0]\n\n- before\n\n[1.1.0]: https://example.com\n"
 
 // repository is one of a commit with a CHANGELOG.
 func repository(t *testing.T) string {
@@ -53,7 +53,7 @@ func repository(t *testing.T) string {
 func TestNotesAreTheSectionOfTheTag(t *testing.T) {
 	r := release{root: repository(t)}
 	for tag, want := range map[string]string{
-		"v1.2.0": "## [1.2.0] - 2026-01-02\n\n### Added\n\n- this\n",
+		"v1.2.0": "## [1.2.0] - 2026-01-02\n\n### Added\n\n- this\n[that](x)\n",
 		"v1.1.0": "## [1.1.0]\n\n- before\n",
 	} {
 		if got, err := r.notes(tag); err != nil || got != want {
@@ -76,6 +76,10 @@ func TestOnlyACleanCommitWithATagIsReleased(t *testing.T) {
 	if got, err := r.commit(t.Context()); err != nil || got != want {
 		t.Error(got, err)
 	}
+	git(t, dir, "tag", "v1.2.1")
+	if _, err := r.commit(t.Context()); err == nil || !strings.Contains(err.Error(), "one tag") {
+		t.Error("with two tags:", err)
+	}
 	write(t, "", dir, "left")
 	if _, err := r.commit(t.Context()); err == nil || !strings.Contains(err.Error(), "left") {
 		t.Error("with a file that is not committed:", err)
@@ -94,7 +98,15 @@ func TestWhatWasTamperedWithIsFound(t *testing.T) {
 		"a file for another":    {func(dir string) { _ = os.Rename(filepath.Join(dir, "one"), filepath.Join(dir, "two")) }, "two is not what was published"},
 		"the list":              {func(dir string) { write(t, "no list", dir, sumsFile) }, "no sum and name"},
 		"the list, to be empty": {func(dir string) { write(t, "", dir, sumsFile) }, "one is not listed"},
-		"no list":               {func(dir string) { _ = os.Remove(filepath.Join(dir, sumsFile)) }, sumsFile},
+		"a link to the same": {func(dir string) {
+			_ = os.Rename(filepath.Join(dir, "one"), filepath.Join(filepath.Dir(dir), "elsewhere"))
+			_ = os.Symlink("../elsewhere", filepath.Join(dir, "one"))
+		}, "one is no regular file"},
+		"a line more": {func(dir string) {
+			list, _ := os.ReadFile(filepath.Join(dir, sumsFile))
+			write(t, string(list)+string(list), dir, sumsFile)
+		}, "lists one twice"},
+		"no list": {func(dir string) { _ = os.Remove(filepath.Join(dir, sumsFile)) }, sumsFile},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -5,6 +5,7 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -50,6 +51,9 @@ func checkSums(dir string) (int, error) {
 		if !ok {
 			return 0, fmt.Errorf("%s has a line %q that is no sum and name", sumsFile, line)
 		}
+		if _, twice := listed[name]; twice {
+			return 0, fmt.Errorf("%s lists %s twice", sumsFile, name)
+		}
 		listed[name] = sum
 		if !slices.Contains(names, name) {
 			wrong = append(wrong, name+" is missing")
@@ -89,8 +93,11 @@ func filesOf(dir string) ([]string, error) {
 	return out, err
 }
 
-// sumOf is the SHA-256 of a file, in hexadecimal.
+// sumOf is the SHA-256 of a regular file, in hexadecimal.
 func sumOf(path string) (string, error) {
+	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+		return "", errors.Join(err, fmt.Errorf("%s is no regular file", path))
+	}
 	file, err := os.Open(path)
 	if err != nil {
 		return "", err

@@ -1,5 +1,5 @@
 // A second API server on the same etcd, which can be held back: it takes writes and reads single objects as they are, and its lists and
-// watches stay as they were. So does one whose watch of etcd is slow.
+// watches stay as they were. An API server whose watch of etcd is slow behaves so, too.
 
 package cluster
 

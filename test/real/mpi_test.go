@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 )
@@ -37,7 +38,7 @@ func mpi(t *testing.T, name string) *scenario {
 	if err := ground.LoadMPI(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s := &scenario{Training: ground.NewMPI(name, 2, 120), t: t, ctx: context.WithoutCancel(t.Context())}
+	s := &scenario{Training: ground.NewMPI(name, 2, 300), t: t, ctx: context.WithoutCancel(t.Context())}
 	inOneRack(s.Training)
 	s.removedAtTheEnd()
 	s.must(ground.Client().Create(s.ctx, s.Job))
@@ -47,7 +48,7 @@ func mpi(t *testing.T, name string) *scenario {
 
 // killRank kills the process of a rank, which Open MPI started on a worker.
 func (s *scenario) killRank(rank int) error {
-	program, mark := []byte("/train.py\x00"), fmt.Appendf(nil, "\x00OMPI_COMM_WORLD_RANK=%d\x00", rank)
+	program, marks := []byte("/train.py\x00"), [][]byte{fmt.Appendf(nil, "\x00OMPI_COMM_WORLD_RANK=%d\x00", rank), []byte("\x00LOCKSTEP_JOB=" + s.Job.Name + "\x00")}
 	processes, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		return err
@@ -55,7 +56,8 @@ func (s *scenario) killRank(rank int) error {
 	for _, process := range processes {
 		command, _ := os.ReadFile(filepath.Join(process, "cmdline"))
 		environ, _ := os.ReadFile(filepath.Join(process, "environ"))
-		if !bytes.HasSuffix(command, program) || !bytes.Contains(append([]byte{0}, environ...), mark) {
+		isNot := func(mark []byte) bool { return !bytes.Contains(append([]byte{0}, environ...), mark) }
+		if !bytes.HasSuffix(command, program) || slices.ContainsFunc(marks, isNot) {
 			continue
 		}
 		var pid int
