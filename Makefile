@@ -299,7 +299,7 @@ check-release: prereqs ## check that the files in DIR are those that its SHA256S
 	@go run ./release -check '$(DIR)'
 
 .PHONY: test-release
-test-release: prereqs $(HELM) ## write a release of this commit twice, in two places, and compare the bytes: 10 minutes
+test-release: prereqs $(HELM) ## write a release of this commit twice, in two places, and compare the bytes
 	go test -count=1 -timeout=$(E2E_TIMEOUT) -v -run TestAReleaseIsTheSameTwice ./release -whole
 
 .PHONY: prereqs-images

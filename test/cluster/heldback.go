@@ -86,7 +86,7 @@ func (h *HeldBack) Hold(words ...string) {
 // Release lets it know everything.
 func (h *HeldBack) Release() { h.Hold() }
 
-// forward passes what comes to a port on to etcd, but for what watches are told while their keys are held back.
+// forward passes what comes to a port on to etcd, except what watches are told while their keys are held back.
 func (h *HeldBack) forward(etcd, port int) error {
 	var plain http.Protocols
 	plain.SetUnencryptedHTTP2(true) // gRPC is nothing else
