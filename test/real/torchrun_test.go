@@ -53,7 +53,7 @@ func (s *scenario) resumesPrinting(what string, disturb func() error) {
 	s.t.Helper()
 	began := time.Now()
 	s.must(disturb())
-	s.must(s.awaitPrinted("event=resumed rank=[0-2] step=[1-9]"))
+	s.must(s.awaitPrinted("event=resumed rank=[0-2] step=([3-9][0-9]|[1-9][0-9]{2})"))
 	s.t.Logf("%s: trains again after %s", what, time.Since(began).Round(10*time.Millisecond))
 	s.must(s.AwaitJob(s.ctx, "the job has completed", func(job *v1alpha1.TrainingJob) bool {
 		return job.Status.State == v1alpha1.StateCompleted
