@@ -4,6 +4,7 @@ package supervisors
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -82,7 +83,11 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	wire.RegisterSupervisionServer(server, s)
 	// Streams have no end to wait for: the next leader is where they go on.
 	defer context.AfterFunc(ctx, server.Stop)()
-	return server.Serve(serving.Limit(netutil.LimitListener(listener, maxStreams+s.maxUnknown), s.maxUnknown))
+	err := server.Serve(serving.Limit(netutil.LimitListener(listener, maxStreams+s.maxUnknown), s.maxUnknown))
+	if errors.Is(err, grpc.ErrServerStopped) { // the context ended before it began
+		return nil
+	}
+	return err
 }
 
 // limits keep the memory of a stream small, and what a client can take.

@@ -1,7 +1,9 @@
 package supervisors
 
 import (
+	"context"
 	"math"
+	"net"
 	"runtime"
 	"strings"
 	"testing"
@@ -315,4 +317,16 @@ func TestWhoReadsNothingEndsWithItsToken(t *testing.T) {
 	}
 	w.clock.Step(time.Hour)
 	w.await("the end of the stream", func(r map[types.UID]Report) bool { return !r[rank0].Connected })
+}
+
+// A manager may lose its lease before its server has begun.
+func TestAServerEndsBeforeItBegins(t *testing.T) {
+	w := newWorld(t)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for range 200 {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		must(t, err)
+		must(t, w.server.serve(ended, listener))
+	}
 }
