@@ -6,6 +6,13 @@ import (
 	"testing"
 )
 
+// Each command of the week does what the page says.
+func TestTheWeek(t *testing.T) {
+	if err := run(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // The page shows the commands that are recorded, and no others.
 func TestThePageShowsWhatIsRecorded(t *testing.T) {
 	const page = "../../config/first-week.md"

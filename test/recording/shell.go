@@ -60,7 +60,7 @@ func (s *shell) record(ctx context.Context, commands []string) (string, error) {
 }
 
 func (s *shell) run(ctx context.Context, command string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute)
 	defer cancel()
 	sh := exec.CommandContext(ctx, "sh", "-c", command)
 	sh.Dir = s.dir

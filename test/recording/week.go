@@ -18,17 +18,17 @@ var week = []part{
 	}},
 	{"job", []string{
 		"kubectl apply -f config/samples/claim.yaml",
-		"# kubectl wait pvc/checkpoints --for=jsonpath={.status.phase}=Bound --timeout=1m",
+		"# kubectl wait pvc/checkpoints --for=jsonpath={.status.phase}=Bound --timeout=10m",
 		"kubectl lockstep submit llama --framework pytorch --workers 4 --gpus 8 --image registry.example/llama:1 --tier 2 --mount checkpoints:/ckpt -- " +
 			"torchrun --nnodes='$(WORLD_SIZE)' --nproc_per_node=8 --node_rank='$(RANK)' --master_addr='$(MASTER_ADDR)' --master_port='$(MASTER_PORT)' train.py",
-		"# kubectl wait tj/llama --for=condition=Running --timeout=2m",
+		"# kubectl wait tj/llama --for=condition=Running --timeout=10m",
 		"kubectl lockstep list",
 		"kubectl lockstep describe llama",
 	}},
 	{"failure", []string{
 		"# sleep 20",
 		"kubectl delete node $(kubectl get pod llama-1-worker-1 -o jsonpath={.spec.nodeName})",
-		"# kubectl wait tj/llama --for=jsonpath={.status.incidents[0].outcome}=Recovered --timeout=2m",
+		"# kubectl wait tj/llama --for=jsonpath={.status.incidents[0].outcome}=Recovered --timeout=10m",
 		"kubectl lockstep top llama --once",
 		"kubectl lockstep why llama worker-1",
 	}},
@@ -40,8 +40,8 @@ var week = []part{
 	{"alert", []string{
 		"grep -A8 LockstepNodesQuarantined config/prometheus/lockstep.yaml",
 		"# " + ill,
-		"# timeout 60 sh -c 'until kubectl get healthpolicy cluster -o jsonpath={.status.quarantined} | grep -q 1; do sleep 1; done'",
-		"# kubectl wait tj/llama --for=jsonpath={.status.state}=Running --timeout=2m",
+		"# timeout 600 sh -c 'until kubectl get healthpolicy cluster -o jsonpath={.status.quarantined} | grep -q 1; do sleep 1; done'",
+		"# kubectl wait tj/llama --for=jsonpath={.status.state}=Running --timeout=10m",
 		"kubectl get healthpolicies",
 		"kubectl lockstep nodes --unhealthy",
 		"# kubectl lockstep timeline llama",
