@@ -41,14 +41,14 @@ func (t *tenant) checkStart(p *pod, e int64) {
 	}
 }
 
-// checkFirstStart checks that a program which starts without an order in the first epoch meets none of a later one. Starts without an order in
-// a later epoch, or in another container, are not judged; and in a dry run no pod that waits is replaced.
+// checkFirstStart checks that a program which starts without an order in the first epoch meets none that an order has started in a later one.
+// Starts without an order in a later epoch, or in another container, are not judged; and in a dry run no pod that waits is replaced.
 func (t *tenant) checkFirstStart(p *pod, e int64) {
 	if e > 1 || t.job.Annotations[v1alpha1.DryRun] == "true" || p.LastExit != nil {
 		return
 	}
 	for _, q := range t.pods {
-		t.require(OneLife, q.Attempt != p.Attempt || !q.left || q.epoch <= e, "the program of pod %s starts in epoch %d while that of pod %s runs in epoch %d", p.Name, e, q.Name, q.epoch)
+		t.require(OneLife, q.Attempt != p.Attempt || !q.left || q.alone || q.epoch <= e, "the program of pod %s starts in epoch %d while that of pod %s runs in epoch %d", p.Name, e, q.Name, q.epoch)
 	}
 }
 

@@ -35,6 +35,7 @@ type supervisor struct {
 	stuck                         bool // its processes cannot be stopped
 	signalled                     bool // the kubelet has asked its container to end
 	ordered                       bool // what it does now follows an order
+	alone                         bool // its program was started without one
 
 	report *wire.Report // its last one
 	// heard is the last report that the manager has on the stream that there is; nil where there is none. It is up once an order has come.
@@ -172,7 +173,7 @@ func (t *tenant) noteEpoch(p *pod) {
 // startProgram starts the program of a supervised rank.
 func (t *tenant) startProgram(p *pod, e int64) {
 	t.checkStart(p, e)
-	p.running, p.left, p.epoch, p.startTime = true, true, e, t.now
+	p.running, p.left, p.epoch, p.startTime, p.alone = true, true, e, t.now, !p.ordered
 	t.changed("the program of pod %s starts in epoch %d", p.Name, e)
 }
 
