@@ -3,6 +3,7 @@
 package policies
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -349,6 +350,30 @@ func TestAnIncidentGoesOnWhereOneAboutAStartIsAtItsEnd(t *testing.T) {
 	s.decide()
 	s.search(1)
 	s.after(270 * time.Second).decide()
+	first := s.status().Incidents[0]
+	check.Equal(t, "last step", v1alpha1.RestartJob, first.Steps[len(first.Steps)-1].Action)
+}
+
+// A rank whose program waits for its gang has its node: an incident about room has nothing to decide on it.
+func TestAnIncidentGoesOnWhereOneAboutRoomHasBroughtAllToNodes(t *testing.T) {
+	s := supervised(3, rule("room", on(v1alpha1.PodPending), step(v1alpha1.RestartJob, 0)), rule("r", step(v1alpha1.RestartProcesses, 0), step(v1alpha1.RestartJob, 600)))
+	s.fails(0, 1)
+	s.decide()
+	s.Pods[1].Deleting = true
+	s.decide()
+	s.replace(1)
+	s.decide()
+	s.search(1)
+	s.after(placement.NoRoomAfter).decide()
+	check.Equal(t, "incidents", 2, len(s.status().Incidents))
+	for i := range s.Pods {
+		s.replace(i)
+		s.decide()
+		s.bind(i, "n0"+strconv.Itoa(i))
+		s.reports(i, gang.ProcessWaiting)
+	}
+	s.fails(0, 1) // before the others have started
+	s.after(600 * time.Second).decide()
 	first := s.status().Incidents[0]
 	check.Equal(t, "last step", v1alpha1.RestartJob, first.Steps[len(first.Steps)-1].Action)
 }

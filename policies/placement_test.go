@@ -76,6 +76,18 @@ func TestTargets(t *testing.T) {
 			s.status().ExcludedNodes = append(s.status().ExcludedNodes, v1alpha1.ExcludedNode{Name: "n05"})
 			return s
 		}, placement.Target{In: []string{"host-n00", "host-n02", "host-n03", "host-n04"}}},
+		"its own after all, where home has none but those that others return to": {func() *scene {
+			s := starting(3, rule("all", step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartJob, 60)))
+			for i, node := range []string{"n00", "n01", "n01"} {
+				s.bind(i, node)
+			}
+			s.decide()
+			s.fill("n00", "n01")
+			s.crash(1, 1)
+			s.decide()
+			s.after(time.Minute).decide()
+			return s
+		}, placement.Target{In: []string{"host-n02", "host-n03", "host-n04", "host-n05", "host-n01"}}},
 		"nowhere, where home has no good node": {func() *scene {
 			s := running(3)
 			for _, n := range []string{"n00", "n01", "n02", "n03", "n04", "n05"} {

@@ -23,12 +23,17 @@ func (v *View) WaitsForCapacity(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Inc
 		if v.State(s, r) >= gang.Working {
 			return true
 		}
-		waiting = waiting || !v.failsInPlace(s, r)
+		waiting = waiting || v.isWaiting(s, r)
 		another := v.decidesOn(s, r)
 		p := v.Pod(r)
 		return another != nil && another != inc && (p == nil || !p.Finished())
 	})
 	return waiting && only
+}
+
+// isWaiting reports whether a rank looks for a node, or for its start there. One whose program waits for its gang has found both.
+func (v *View) isWaiting(s *v1alpha1.TrainingJobStatus, r gang.Rank) bool {
+	return !v.failsInPlace(s, r) && (v.State(s, r) < gang.Bound || v.waitingFor(s, r, v1alpha1.PodNotStarted) != nil)
 }
 
 // decidesOn returns the incident about a rank's waiting that decides what comes next. One about its start, which has no step left, decides

@@ -78,6 +78,16 @@ func (f freeNodes) without(hostnames map[string]bool) freeNodes {
 	return freeNodes{all: slices.DeleteFunc(slices.Clone(f.all), own), good: slices.DeleteFunc(slices.Clone(f.good), own)}
 }
 
+func (f freeNodes) with(hostname string) freeNodes {
+	if !slices.Contains(f.all, hostname) {
+		f.all = append(slices.Clone(f.all), hostname)
+	}
+	if !slices.Contains(f.good, hostname) {
+		f.good = append(slices.Clone(f.good), hostname)
+	}
+	return f
+}
+
 // freeIn are the nodes of a HyperNode, less those that other ranks are on their way back to.
 // A home that is not to be found just now is not given up: its ranks wait for it.
 func (m *Rooms) freeIn(hyperNode, task string) freeNodes {

@@ -24,14 +24,19 @@ func NewRooms(v View, intent Intent) *Rooms {
 // ForRank is where a rank may go: its own node where that is good, else home's other
 // nodes, else, for a job without a home, anywhere but the excluded nodes.
 func (m *Rooms) ForRank(r gang.Rank) Target {
+	own := gang.NodeOf(m.s.Placement, r)
 	if m.Returns(r) {
-		return Target{In: []string{m.Nodes[gang.NodeOf(m.s.Placement, r)].Hostname}}
+		return Target{In: []string{m.Nodes[own].Hostname}}
 	}
 	home := m.HomeOf(r)
 	if home == "" {
 		return Target{NotIn: m.away()}
 	}
-	return m.freeFor(r, home).target()
+	free := m.freeFor(r, home)
+	if m.Usable(own, r.Task) && m.AtHome(r, own) {
+		free = free.with(m.Nodes[own].Hostname) // what it leaves there is its own, though other ranks return there
+	}
+	return free.target()
 }
 
 // ForSpare is where a spare of a task may go: where home has room beyond the ranks' nodes.

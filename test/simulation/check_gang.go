@@ -87,7 +87,7 @@ func isAbout(inc *v1alpha1.Incident, p *gang.Pod) bool {
 // is over. The first to fall may be its cause: what it fell in the wake of may be unknown.
 func (r *record) checkNamed(was, inc *v1alpha1.Incident, of rank) {
 	p := r.seen(of)
-	if p == nil || replaced(r.old, p) { // a step of before has yet to delete it
+	if p == nil || replaced(r.old, p) || r.hasOwn(of, inc.ID) { // a step of before has yet to delete it
 		return
 	}
 	// An exit whose rule fails the job first counts by itself, which a dry run shows.
@@ -95,6 +95,11 @@ func (r *record) checkNamed(was, inc *v1alpha1.Incident, of rank) {
 	if inc.Cause.Pod != p.Name && (was.ID != 0 || !r.isSeenFirst(inc, p)) && r.showsVictim(p, inc.ID) && !r.asksFor(inc, of) && !counts {
 		r.require(Scope, was.ID != 0 && r.isOverdue(was, of), "incident %d names pod %s, and only its peers are broken", inc.ID, p.Name)
 	}
+}
+
+// hasOwn reports whether an open incident besides one was about a rank already.
+func (r *record) hasOwn(of rank, besides int32) bool {
+	return slices.ContainsFunc(openOnes(r.old), func(inc *v1alpha1.Incident) bool { return inc.ID != besides && namesRank(inc, of) })
 }
 
 // isSeenFirst reports whether the exit of a pod comes before all others that are seen of an incident: in the record in which that begins, its cause
