@@ -47,7 +47,7 @@ func TestWaitsAreCountedByOneClock(t *testing.T) {
 	}
 	t.Run("of a node that was silent long before", func(t *testing.T) {
 		s := running(2)
-		s.node("n01", func(n *gang.Node) { n.Ready, n.SilentSince, n.SilentSeen = false, s.Now.Add(-clocksApart), s.Now })
+		s.node("n01", func(n *gang.Node) { n.Ready, n.SilentSince, n.SilentSeen = false, s.Now.Add(-gang.ClocksApart), s.Now })
 		s.Pods[1].Deleting = true
 		s.after(time.Minute - time.Second).decide()
 		check.Equal(t, "early", false, len(s.deleted()) > 0)

@@ -206,16 +206,13 @@ func (j job) dead(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
 	return !at.IsZero() && !at.After(j.Now)
 }
 
-// clocksApart is how far the clocks of Kubernetes and of the manager may be apart.
-const clocksApart = 5 * time.Minute
-
 // silentFrom is from when the silence of a node is counted: from when the observer has seen it, by whose clock it is counted. A manager that has
 // just started sees it late, and waits no longer than clocks may be apart.
 func silentFrom(n gang.Node) time.Time {
 	if n.SilentSeen.IsZero() {
 		return n.SilentSince
 	}
-	return instant.Latest(n.SilentSince, instant.Earliest(n.SilentSeen, n.SilentSince.Add(clocksApart)))
+	return instant.Latest(n.SilentSince, instant.Earliest(n.SilentSeen, n.SilentSince.Add(gang.ClocksApart)))
 }
 
 // forceDeleteDeadline returns when a pod counts as dead because its node is unreachable, or cannot take it away; zero for never.

@@ -207,6 +207,8 @@ func TestWhetherTheGangRuns(t *testing.T) {
 		"it does":                           {func(*scene) {}, false},
 		"a rank exited before, and is back": {func(s *scene) { s.exits(0, 1, -59*time.Second); s.restarts(0) }, true},
 		"a rank exited long before":         {func(s *scene) { s.exits(0, 1, -61*time.Second); s.restarts(0) }, false},
+		"a clock is hours ahead":            {func(s *scene) { s.exits(0, 1, 2*time.Hour); s.restarts(0) }, false},
+		"a clock is minutes ahead":          {func(s *scene) { s.exits(0, 1, 4*time.Minute); s.restarts(0) }, true},
 		"it started after that exit": {func(s *scene) {
 			s.exits(0, 1, -30*time.Second)
 			s.restarts(0)

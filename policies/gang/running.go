@@ -26,7 +26,7 @@ func (g *Gang) outage(s *v1alpha1.TrainingJobStatus) *outage {
 		if NodeOf(s.Placement, r) == "" && (p == nil || p.Node == "") {
 			return // a replica beyond the gang that has yet to find its first node
 		}
-		g.outages.note(r, p, p == nil || IsStale(s, p))
+		g.outages.note(r, p, p == nil || IsStale(s, p), g.Now.Add(ClocksApart))
 		if len(g.outages.starting) < 2 && g.isStarting(s, r) {
 			g.outages.starting = append(g.outages.starting, r)
 		}
@@ -34,11 +34,12 @@ func (g *Gang) outage(s *v1alpha1.TrainingJobStatus) *outage {
 	return g.outages
 }
 
-func (o *outage) note(r Rank, p *Pod, gone bool) {
+// note takes a rank down that is gone or does not run, and when its process last ended. A time that no clock has reached yet says nothing.
+func (o *outage) note(r Rank, p *Pod, gone bool, latest time.Time) {
 	if len(o.down) < 2 && (gone || p.Phase != corev1.PodRunning || (!p.Ready && len(p.Failure.Containers) > 0) || p.processEnded()) {
 		o.down = append(o.down, r)
 	}
-	if p == nil || p.LastExit == nil {
+	if p == nil || p.LastExit == nil || p.LastExit.Time.After(latest) {
 		return
 	}
 	for i := range 2 {

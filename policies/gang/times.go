@@ -14,4 +14,6 @@ const (
 	// EndReportedWithin is how long after a pod is reported as not ready its kubelet reports that it has ended: its
 	// readiness probe fails before its containers are seen to have exited.
 	EndReportedWithin = 5 * time.Second
+	// ClocksApart is how far the clocks of Kubernetes, of its nodes and of the manager may be apart.
+	ClocksApart = 5 * time.Minute
 )
