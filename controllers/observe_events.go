@@ -19,8 +19,7 @@ import (
 )
 
 const (
-	// maxEventLookups is of how many pods of a job the events are read within lookAgain. The others fail for the same reason, more
-	// often than not.
+	// maxEventLookups is of how many pods of a job the events are read one by one within lookAgain. Those of more are read together.
 	maxEventLookups = 4
 	// lookAgain is how long after its events were read those of a pod are not read again. Passes come every 30 s for such a pod, and
 	// one may come a moment early.
@@ -28,6 +27,8 @@ const (
 	// maxEvents is how many events of an object are read. Their writers merge similar ones, and write at most some 40 of an object an
 	// hour, which is how long they stay (EventCorrelator in client-go). Others of the namespace may write any number.
 	maxEvents = 50
+	// maxWarnings is how many warnings of a namespace are read at once for the pods of a job.
+	maxWarnings = 500
 	// maxStartMessage is how much of a message is kept, in bytes.
 	maxStartMessage = 1024
 )
@@ -41,9 +42,13 @@ type eventMemory struct {
 
 // eventLook is what was found, and when; its time is zero where nobody has looked.
 type eventLook struct {
-	time time.Time
-	said gang.StartProblem
+	time  time.Time
+	alone bool // it was for this object alone
+	said  gang.StartProblem
 }
+
+// together stands for the pods of a job whose events were read at once.
+const together = ""
 
 // keep returns what is remembered of these objects of a job, and forgets the others. Only this job's passes use the result, one after
 // the other.
@@ -66,53 +71,91 @@ func (m *eventMemory) keep(job types.NamespacedName, uids ...string) map[string]
 }
 
 // observeStartProblems reads why pods do not start from the kubelet's events, for pods that have not started for as long
-// as starting may take and whose status gives no reason: their sandbox, or a volume, cannot be made. Pods at which nobody has looked
-// for the longest time come first.
+// as starting may take and whose status gives no reason: their sandbox, or a volume, cannot be made.
 func (r *TrainingJobReconciler) observeStartProblems(ctx context.Context, o *gang.Observation) error {
-	var silent []*gang.Pod
+	var silent, due []*gang.Pod
 	var uids []string
 	for i := range o.Pods {
 		if p := &o.Pods[i]; gang.StartsSilently(p, o.Now) {
 			silent, uids = append(silent, p), append(uids, p.UID)
 		}
 	}
+	if len(silent) > 0 {
+		uids = append(uids, together)
+	}
 	looks := r.podEvents.keep(client.ObjectKeyFromObject(o.Job), uids...)
-	slices.SortFunc(silent, func(a, b *gang.Pod) int {
-		return cmp.Or(looks[a.UID].time.Compare(looks[b.UID].time), cmp.Compare(a.Name, b.Name))
-	})
-	isRecent := func(p *gang.Pod) bool { return o.Now.Sub(looks[p.UID].time) < lookAgain }
 	left := maxEventLookups
 	for _, p := range silent {
-		if isRecent(p) {
+		if o.Now.Sub(looks[p.UID].time) >= lookAgain {
+			due = append(due, p)
+		} else if looks[p.UID].alone {
 			left--
 		}
 	}
-	for _, p := range silent {
-		if left > 0 && !isRecent(p) {
-			left--
-			problem, err := r.lastWarning(ctx, o.Job.Namespace, p.UID)
-			if err != nil {
-				return fmt.Errorf("list events of pod %s: %w", p.Name, err)
-			}
-			looks[p.UID] = eventLook{o.Now, problem}
+	if len(due) > maxEventLookups && o.Now.Sub(looks[together].time) >= lookAgain {
+		if err := r.lookTogether(ctx, o, due, looks); err != nil {
+			return err
 		}
+	}
+	if err := r.lookAlone(ctx, o, due, looks, left); err != nil {
+		return err
+	}
+	for _, p := range silent {
 		p.StartProblem = looks[p.UID].said
 	}
 	return nil
 }
 
-// lastWarning is the last warning of a kubelet about a pod.
-func (r *TrainingJobReconciler) lastWarning(ctx context.Context, namespace, uid string) (gang.StartProblem, error) {
-	events, err := r.eventsWith(ctx, namespace, fields.Set{"involvedObject.uid": uid, "type": corev1.EventTypeWarning, "source": "kubelet"})
-	if err != nil || len(events) == 0 {
-		return gang.StartProblem{}, err
+// lookTogether reads the warnings of a namespace for many pods at once. Where there are more than it reads, only those pods have been looked at
+// that it has found one of.
+func (r *TrainingJobReconciler) lookTogether(ctx context.Context, o *gang.Observation, pods []*gang.Pod, looks map[string]eventLook) error {
+	events, all, err := r.eventsWith(ctx, o.Job.Namespace, fields.Set{"type": corev1.EventTypeWarning, "source": "kubelet"}, maxWarnings)
+	if err != nil {
+		return fmt.Errorf("list events of pods: %w", err)
 	}
-	last := slices.MaxFunc(events, func(a, b corev1.Event) int { return a.LastTimestamp.Compare(b.LastTimestamp.Time) })
-	return gang.StartProblem{Reason: last.Reason, Message: cut(last.Message, maxStartMessage)}, nil
+	looks[together] = eventLook{time: o.Now}
+	byPod := map[string][]corev1.Event{}
+	for _, e := range events {
+		byPod[string(e.InvolvedObject.UID)] = append(byPod[string(e.InvolvedObject.UID)], e)
+	}
+	for _, p := range pods {
+		if found := byPod[p.UID]; all || len(found) > 0 {
+			looks[p.UID] = eventLook{time: o.Now, said: lastWarning(found)}
+		}
+	}
+	return nil
 }
 
-func (r *TrainingJobReconciler) eventsWith(ctx context.Context, namespace string, selected fields.Set) ([]corev1.Event, error) {
+// lookAlone reads the events of single pods, those at which nobody has looked for the longest time first.
+func (r *TrainingJobReconciler) lookAlone(ctx context.Context, o *gang.Observation, pods []*gang.Pod, looks map[string]eventLook, most int) error {
+	slices.SortFunc(pods, func(a, b *gang.Pod) int {
+		return cmp.Or(looks[a.UID].time.Compare(looks[b.UID].time), cmp.Compare(a.Name, b.Name))
+	})
+	for _, p := range pods[:min(len(pods), max(most, 0))] {
+		if looks[p.UID].time.Equal(o.Now) {
+			return nil
+		}
+		events, _, err := r.eventsWith(ctx, o.Job.Namespace, fields.Set{"involvedObject.uid": p.UID, "type": corev1.EventTypeWarning, "source": "kubelet"}, maxEvents)
+		if err != nil {
+			return fmt.Errorf("list events of pod %s: %w", p.Name, err)
+		}
+		looks[p.UID] = eventLook{time: o.Now, alone: true, said: lastWarning(events)}
+	}
+	return nil
+}
+
+// lastWarning is what the last of some warnings says.
+func lastWarning(warnings []corev1.Event) gang.StartProblem {
+	if len(warnings) == 0 {
+		return gang.StartProblem{}
+	}
+	last := slices.MaxFunc(warnings, func(a, b corev1.Event) int { return a.LastTimestamp.Compare(b.LastTimestamp.Time) })
+	return gang.StartProblem{Reason: last.Reason, Message: cut(last.Message, maxStartMessage)}
+}
+
+// eventsWith lists events of a namespace, a number of them at most, and reports whether these are all.
+func (r *TrainingJobReconciler) eventsWith(ctx context.Context, namespace string, selected fields.Set, most int64) (events []corev1.Event, all bool, err error) {
 	list := &corev1.EventList{}
-	err := r.Live.List(ctx, list, client.InNamespace(namespace), client.MatchingFieldsSelector{Selector: selected.AsSelector()}, client.Limit(maxEvents))
-	return list.Items, err
+	err = r.Live.List(ctx, list, client.InNamespace(namespace), client.MatchingFieldsSelector{Selector: selected.AsSelector()}, client.Limit(most))
+	return list.Items, list.Continue == "", err
 }

@@ -17,54 +17,106 @@ import (
 )
 
 // countEventLists counts the lists of events that go to the API server, each of which has to be limited.
-func (e *env) countEventLists() *int {
+func (e *env) countEventLists() *int { return e.listEvents(func(*corev1.EventList) {}) }
+
+// listEvents changes what lists of events of many objects return, and counts all.
+func (e *env) listEvents(change func(*corev1.EventList)) *int {
 	lists := new(int)
 	e.r.Live = interceptor.NewClient(e.API, interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-			if _, ok := list.(*corev1.EventList); ok {
-				*lists++
-				check.Equal(e.T, "limit of a list", int64(maxEvents), (&client.ListOptions{}).ApplyOptions(opts).Limit)
+			events, ok := list.(*corev1.EventList)
+			if !ok {
+				return c.List(ctx, list, opts...)
 			}
-			return c.List(ctx, list, opts...)
+			*lists++
+			o := (&client.ListOptions{}).ApplyOptions(opts)
+			_, ofOne := o.FieldSelector.RequiresExactMatch("involvedObject.uid")
+			check.Equal(e.T, "limit of a list", map[bool]int64{true: maxEvents, false: maxWarnings}[ofOne], o.Limit)
+			err := c.List(ctx, list, opts...)
+			if !ofOne {
+				change(events)
+			}
+			return err
 		},
 	})
 	return lists
 }
 
-// Nine pods pull their images for 10 minutes, and each has a pass for every second.
-func TestEventsAreNotListedInEveryPass(t *testing.T) {
+// silentPods are those of a job that pull their images and say nothing.
+func silentPods(t *testing.T, n int32) *env {
+	t.Helper()
 	job := aJob()
-	job.Spec.Tasks[0].Replicas = 9
+	job.Spec.Tasks[0].Replicas = n
 	e := newEnv(t, job)
 	e.settle()
 	e.volcano(1)
 	e.settle()
-	for i := range 9 {
+	for i := range n {
 		name := fmt.Sprintf("llm-1-worker-%d", i)
 		e.run(name, "n0")
 		e.setStatus(name, corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
 			{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(t0)},
 		}})
 	}
+	return e
+}
+
+// Pods pull their images for 10 minutes, and the job has a pass in every second.
+func TestEventsAreNotListedInEveryPass(t *testing.T) {
+	hides := func(list *corev1.EventList) { list.Continue = "more" } // others of the namespace have written more than is read
+	tests := map[string]struct {
+		pods         int32
+		change       func(*corev1.EventList)
+		most, remain int // lists in 29 s, and pods that are remembered
+	}{
+		"of a few":                      {maxEventLookups, hides, maxEventLookups, maxEventLookups},
+		"of many":                       {9, func(*corev1.EventList) {}, 1, 9},
+		"of many among those of others": {9, hides, 1 + maxEventLookups, 9},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			e := silentPods(t, tc.pods)
+			lists := e.listEvents(tc.change)
+			for second := range 600 {
+				e.Clock.SetTime(t0.Add(time.Duration(second) * time.Second))
+				_, err := e.reconcile()
+				e.Must(err)
+				if most := tc.most * (second / 29); *lists > most {
+					t.Fatalf("%d lists after %d s, at most %d were expected", *lists, second, most)
+				}
+			}
+			if *lists < 15*tc.most {
+				t.Errorf("%d lists in 10 minutes: does it look at all?", *lists)
+			}
+			looks := e.r.podEvents.jobs[key]
+			delete(looks, together)
+			check.Equal(t, "pods that are remembered", tc.remain, len(looks))
+			for uid, look := range looks {
+				check.Equal(t, uid+" was never looked at", false, look.time.IsZero())
+			}
+			e.Must(e.API.Delete(t.Context(), e.job()))
+			e.settle()
+			check.Equal(t, "jobs that are remembered", 0, len(e.r.podEvents.jobs)+len(e.r.createErrors.jobs))
+		})
+	}
+}
+
+// The pods of a large gang that cannot start for the same reason fail together.
+func TestTheEventsOfManyPodsAreReadTogether(t *testing.T) {
+	e := silentPods(t, 60)
+	pods := &corev1.PodList{}
+	e.Must(e.API.List(t.Context(), pods))
+	for i := range pods.Items {
+		e.Must(e.API.Create(t.Context(), aWarning(pods.Items[i].UID, "FailedMount", "no such volume", t0)))
+	}
 	lists := e.countEventLists()
-	for second := range 600 {
-		e.Clock.SetTime(t0.Add(time.Duration(second) * time.Second))
-		_, err := e.reconcile()
-		e.Must(err)
-		if most := maxEventLookups * (second / 29); *lists > most {
-			t.Fatalf("%d lists after %d s, at most %d were expected", *lists, second, most)
-		}
+	e.Clock.SetTime(t0.Add(30 * time.Second))
+	o, err := e.r.observe(t.Context(), e.job())
+	e.Must(err)
+	for i := range o.Pods {
+		check.Equal(t, "problem of "+o.Pods[i].Name, "FailedMount", o.Pods[i].StartProblem.Reason)
 	}
-	if *lists < 50 {
-		t.Errorf("%d lists in 10 minutes: does it look at all?", *lists)
-	}
-	check.Equal(t, "pods that are remembered", 9, len(e.r.podEvents.jobs[key]))
-	for uid, look := range e.r.podEvents.jobs[key] {
-		check.Equal(t, uid+" was never looked at", false, look.time.IsZero())
-	}
-	e.Must(e.API.Delete(t.Context(), e.job()))
-	e.settle()
-	check.Equal(t, "jobs that are remembered", 0, len(e.r.podEvents.jobs)+len(e.r.createErrors.jobs))
+	check.Equal(t, "lists", 1, *lists)
 }
 
 // What was found stays known between two looks, and what comes later is found by the next one.

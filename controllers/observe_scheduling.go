@@ -150,7 +150,7 @@ func (r *TrainingJobReconciler) observeCreateErrors(ctx context.Context, o *gang
 	v := &o.VolcanoJobs[at]
 	looks := r.createErrors.keep(job, v.UID)
 	if o.Now.Sub(looks[v.UID].time) >= policies.LacksFor {
-		events, err := r.eventsWith(ctx, o.Job.Namespace, fields.Set{"involvedObject.uid": v.UID, "reason": reasonFailedCreate})
+		events, _, err := r.eventsWith(ctx, o.Job.Namespace, fields.Set{"involvedObject.uid": v.UID, "reason": reasonFailedCreate}, maxEvents)
 		if err != nil {
 			return fmt.Errorf("list events of Volcano Job %s: %w", v.Name, err)
 		}
@@ -160,7 +160,7 @@ func (r *TrainingJobReconciler) observeCreateErrors(ctx context.Context, o *gang
 				return err
 			}
 		}
-		looks[v.UID] = eventLook{o.Now, gang.StartProblem{Message: said}}
+		looks[v.UID] = eventLook{time: o.Now, said: gang.StartProblem{Message: said}}
 	}
 	v.CreateError = looks[v.UID].said.Message
 	return nil
