@@ -27,7 +27,7 @@ const (
 // that the gang is there, no program of another epoch of any rank. A supervisor that reaches no manager does not know of the others.
 func (t *tenant) checkStart(p *pod, e int64) {
 	t.require(OneLife, !p.left && !p.running, "two programs run in pod %s", p.Name)
-	t.require(OneLife, e >= p.kept, "the program of pod %s starts in epoch %d, and its supervisor has seen %d", p.Name, e, p.kept)
+	t.require(Barrier, e >= p.kept, "the program of pod %s starts in epoch %d, and its supervisor has seen %d", p.Name, e, p.kept)
 	if t.keepsSurvivors() || slices.Contains(t.ghosts, p) {
 		return
 	}
@@ -37,7 +37,7 @@ func (t *tenant) checkStart(p *pod, e int64) {
 	}
 	for _, q := range t.pods {
 		givenUp := q.Index >= taskStatus(&t.job.Status, q.Task).Replicas // it is none of the gang any more, and soon gone
-		t.require(OneLife, givenUp || q == p || !q.left || q.epoch == e, "the program of pod %s starts in epoch %d while that of pod %s is left of epoch %d", p.Name, e, q.Name, q.epoch)
+		t.require(Barrier, givenUp || q == p || !q.left || q.epoch == e, "the program of pod %s starts in epoch %d while that of pod %s is left of epoch %d", p.Name, e, q.Name, q.epoch)
 	}
 }
 
@@ -48,14 +48,14 @@ func (t *tenant) checkFirstStart(p *pod, e int64) {
 		return
 	}
 	for _, q := range t.pods {
-		t.require(OneLife, q.Attempt != p.Attempt || !q.left || q.alone || q.epoch <= e, "the program of pod %s starts in epoch %d while that of pod %s runs in epoch %d", p.Name, e, q.Name, q.epoch)
+		t.require(Barrier, q.Attempt != p.Attempt || !q.left || q.alone || q.epoch <= e, "the program of pod %s starts in epoch %d while that of pod %s runs in epoch %d", p.Name, e, q.Name, q.epoch)
 	}
 }
 
 // checkStop is called when a supervisor begins to stop its program.
 func (t *tenant) checkStop(p *pod) {
 	kept := t.keepsSurvivors() && p.running && !slices.Contains(t.ghosts, p)
-	t.require(Scope, !kept, "the program of pod %s is stopped, and survivors are kept", p.Name)
+	t.require(Survivors, !kept, "the program of pod %s is stopped, and survivors are kept", p.Name)
 }
 
 // trains reports whether every program of a supervised gang runs, in the epoch of its job.
@@ -195,7 +195,7 @@ func (r *record) checkEpochs() {
 	if !r.supervised {
 		return
 	}
-	r.require(Once, r.s.Epoch == r.old.Epoch || r.s.Epoch == r.old.Epoch+1, "epoch %d follows epoch %d", r.s.Epoch, r.old.Epoch)
+	r.require(OneEpoch, r.s.Epoch == r.old.Epoch || r.s.Epoch == r.old.Epoch+1, "epoch %d follows epoch %d", r.s.Epoch, r.old.Epoch)
 	r.checkOwnEpoch()
 	for i := range r.s.Incidents {
 		inc := &r.s.Incidents[i]
@@ -218,8 +218,8 @@ func (r *record) checkOwnEpoch() {
 	}
 	renewed := slices.ContainsFunc(ranksOf(r.o.Job, r.s), func(of rank) bool { return incarnationOf(r.s, of) > incarnationOf(r.old, of) })
 	heard := slices.ContainsFunc(r.o.Pods, func(p gang.Pod) bool { return p.Process != nil })
-	r.require(OneLife, !renewed || !heard || r.s.Epoch > r.old.Epoch, "a rank gets another pod in epoch %d, which has met the others", r.s.Epoch)
-	r.require(Scope, r.s.Epoch == r.old.Epoch || renewed || r.s.Attempt > r.old.Attempt || r.restartsPrograms(), "epoch %d begins for nothing", r.s.Epoch)
+	r.require(OneEpoch, !renewed || !heard || r.s.Epoch > r.old.Epoch, "a rank gets another pod in epoch %d, which has met the others", r.s.Epoch)
+	r.require(OneEpoch, r.s.Epoch == r.old.Epoch || renewed || r.s.Attempt > r.old.Attempt || r.restartsPrograms(), "epoch %d begins for nothing", r.s.Epoch)
 }
 
 // restartsPrograms reports whether a step in this record restarts programs.
@@ -240,7 +240,7 @@ func (r *record) checkRestarted(inc *v1alpha1.Incident) {
 	if r.keepsSurvivors() || inc.Trigger == v1alpha1.PodPending || r.isUnheard(r.s) {
 		return
 	}
-	r.require(Scope, r.allTrain(r.s), "incident %d has recovered, and not every rank runs in epoch %d", inc.ID, inc.Epoch)
+	r.require(WholeRun, r.allTrain(r.s), "incident %d has recovered, and not every rank runs in epoch %d", inc.ID, inc.Epoch)
 	r.once("every rank is restarted in a history")
 }
 

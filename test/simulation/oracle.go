@@ -25,6 +25,11 @@ const (
 	Holds    Invariant = "11"
 	Fit      Invariant = "12"
 
+	Barrier   Invariant = "16"
+	OneEpoch  Invariant = "17"
+	WholeRun  Invariant = "18"
+	Survivors Invariant = "19"
+
 	Liveness   Invariant = "L"
 	Timing     Invariant = "T"
 	Checkpoint Invariant = "C"

@@ -130,7 +130,7 @@ func (t *tenant) beginSupervisor(p *pod) {
 	p.supervisor = supervisor{kept: p.kept, deaf: p.deaf}
 	p.machine = epoch.New(epoch.Options{Epoch: p.kept, Restarted: restarted, ManagerTimeout: t.managerTimeout()})
 	t.inform(p, epoch.Began{})
-	t.require(OneLife, !p.running || p.epoch <= 1, "pod %s starts in epoch %d before its gang is there", p.Name, p.epoch)
+	t.require(Barrier, !p.running || p.epoch <= 1, "pod %s starts in epoch %d before its gang is there", p.Name, p.epoch)
 }
 
 // inform gives a supervisor an event, and does what it wants.
@@ -141,7 +141,7 @@ func (t *tenant) inform(p *pod, e epoch.Event) {
 	for _, a := range p.machine.Handle(t.now, e) {
 		switch a := a.(type) {
 		case epoch.Persist:
-			t.require(OneLife, a.Epoch >= p.kept, "pod %s keeps epoch %d after %d", p.Name, a.Epoch, p.kept)
+			t.require(Barrier, a.Epoch >= p.kept, "pod %s keeps epoch %d after %d", p.Name, a.Epoch, p.kept)
 			p.kept = a.Epoch
 		case epoch.Start:
 			t.startProgram(p, a.Epoch)
