@@ -229,8 +229,8 @@ test-full: REAL_SKIP = ^$$
 test-full: test test-late test-real test-sim test-mutations test-week ## everything that checks the product: hours
 
 .PHONY: test-mutations
-test-mutations: prereqs ## take the fix of each defect in test/mutation/record.md out again: a test has to fail; 45 minutes
-	go run ./test/mutation
+test-mutations: prereqs ## take the fix of each defect in test/mutation/record.md out again, and write which test failed into record.json; 45 minutes
+	go run ./test/mutation -json test/mutation/record.json
 
 .PHONY: bench
 bench: prereqs cluster-binaries ## measure recoveries beside Volcano's own, reports of unhealthy nodes, and restarts of programs, for docs/benchmarks.md: 40 minutes

@@ -1,7 +1,7 @@
 // Command mutation takes the fixes of the defects in record.yaml out again, one at a time, and wants the tests that the record names to
 // fail: a fix that nobody would miss is a test that is missing. The files themselves are left alone, for the compiler is handed an overlay.
 //
-// With -record it writes record.md, the page of that list.
+// With -json it writes which test noticed each into a file. With -record it writes record.md, the page of that list.
 package main
 
 import (
@@ -20,6 +20,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/test/evidence"
 )
 
 // fault takes a fix out, or a part of it.
@@ -44,14 +46,15 @@ func main() {
 	root := flag.String("root", ".", "the repository")
 	defect := flag.String("defect", ".", "only the defects of which this expression matches what was seen")
 	page := flag.Bool("record", false, "write record.md, and break nothing")
+	file := flag.String("json", "", "the file into which it writes what noticed each fault, if something noticed every one")
 	flag.Parse()
-	if err := run(*root, *defect, *page); err != nil {
+	if err := run(*root, *defect, *file, *page); err != nil {
 		fmt.Fprintln(os.Stderr, "mutation:", err)
 		os.Exit(1)
 	}
 }
 
-func run(root, defect string, page bool) error {
+func run(root, defect, file string, page bool) error {
 	if page {
 		return writePage(root)
 	}
@@ -59,20 +62,44 @@ func run(root, defect string, page bool) error {
 	if err != nil {
 		return err
 	}
-	return tryAll(root, faults)
-}
-
-func tryAll(root string, faults []fault) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	dir, err := os.MkdirTemp("", "mutation")
+	if file == "" {
+		_, err := tryAll(ctx, root, faults)
+		return err
+	}
+	of, err := evidence.Of(ctx, "make test-mutations", file)
 	if err != nil {
 		return err
 	}
+	all, err := tryAll(ctx, root, faults)
+	if err != nil {
+		return err
+	}
+	return evidence.Write(file, struct {
+		evidence.Tested
+		Defects string   `json:"defects"` // an expression that matches them
+		Caught  []caught `json:"caught"`
+	}{of, defect, all})
+}
+
+// caught is a fault that a test has noticed.
+type caught struct {
+	Fault string `json:"fault"`
+	By    string `json:"by"`
+}
+
+// tryAll takes the fixes out, one at a time, and returns what noticed each, in the order of the record.
+func tryAll(ctx context.Context, root string, faults []fault) ([]caught, error) {
+	dir, err := os.MkdirTemp("", "mutation")
+	if err != nil {
+		return nil, err
+	}
 	defer os.RemoveAll(dir)
 	if out, err := test(ctx, root, together(faults)); err != nil {
-		return fmt.Errorf("the tests fail without any fault: %w\n%s", err, out)
+		return nil, fmt.Errorf("the tests fail without any fault: %w\n%s", err, out)
 	}
+	all := make([]caught, len(faults))
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var errs []error
@@ -88,15 +115,16 @@ func tryAll(root string, faults []fault) error {
 				errs = append(errs, err)
 				return
 			}
+			all[i] = caught{f.String(), verdict}
 			fmt.Printf("caught: %s (%s)\n", f, verdict)
 		})
 	}
 	wg.Wait()
 	if ctx.Err() != nil {
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
 	fmt.Printf("%d faults, %d caught\n", len(faults), len(faults)-len(errs))
-	return errors.Join(errs...)
+	return all, errors.Join(errs...)
 }
 
 // try runs the tests on one fault, and says which noticed it.

@@ -34,11 +34,11 @@ func TestAFixIsTakenOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := tryAll("../..", faults); err != nil {
+	if _, err := tryAll(t.Context(), "../..", faults); err != nil {
 		t.Error(err)
 	}
 	faults[0].New = faults[0].Old + " "
-	if err := tryAll("../..", faults[:1]); err == nil {
+	if _, err := tryAll(t.Context(), "../..", faults[:1]); err == nil {
 		t.Error("a fault that changes nothing was noticed")
 	}
 }

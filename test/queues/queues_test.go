@@ -23,6 +23,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/history"
 	"github.com/lockstep-dev/lockstep/test/operator"
 )
 
@@ -35,7 +36,10 @@ const (
 	gpu          = corev1.ResourceName("nvidia.com/gpu")
 )
 
-var testCluster *cluster.Cluster
+var (
+	testCluster *cluster.Cluster
+	auditLog    history.Log
+)
 
 func TestMain(m *testing.M) { os.Exit(runAll(m)) }
 
@@ -57,6 +61,10 @@ func runAll(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "queues:", err)
 		code = 1
 	}
+	if err := auditLog.Check(); err != nil {
+		fmt.Fprintln(os.Stderr, "queues:", err)
+		code = 1
+	}
 	if err := stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "queues: stop the cluster:", err)
 		return 1
@@ -69,12 +77,15 @@ func start(ctx context.Context) (stop func() error, err error) {
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
-	testCluster, err = cluster.Start(ctx, cluster.Options{Name: "queues", Scheme: scheme, CRDs: []string{"../../config/crd"}, Progress: os.Stderr})
+	dir, err := os.MkdirTemp("", "lockstep-queues-")
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "lockstep-queues-")
-	if err != nil {
+	options := cluster.Options{Name: "queues", Scheme: scheme, CRDs: []string{"../../config/crd"}, Progress: os.Stderr}
+	if auditLog, err = history.Of(&options, dir, ""); err != nil {
+		return nil, err
+	}
+	if testCluster, err = cluster.Start(ctx, options); err != nil {
 		return nil, err
 	}
 	binary, err := operator.Build(ctx, dir)
