@@ -83,8 +83,9 @@ func TestRenderNodes(t *testing.T) {
 	page := renderNodes([]*side{supervised, volcano}, o, readme.Versions{Kubernetes: "v1", Volcano: "v2"})
 	contains(t, page,
 		"A gang of 24 ranks of the trainer", "train 1m after NotReady",
-		"| Lockstep | with supervisors | 1 | 1 | 12.50 s (12.50–12.50) | 3.50 s (3.50–3.50) | 2.00 s (2.00–2.00) | 1.50 s (1.50–1.50) | ≤ 2s | 8 | 0 | 0 | 16 | 0 |  |\n",
-		"| Volcano | RestartJob | 1 | 0 | – | – | – | – |  | 8 | 16 | 0 | 0 | 0 | stuck |\n",
+		"| Lockstep with supervisors | 1 | 1 | 12.50 s (12.50–12.50) | 3.50 s (3.50–3.50) | 2.00 s (2.00–2.00) | 1.50 s (1.50–1.50) | ≤ 2s |\n",
+		"| Volcano RestartJob | 1 | 0 | – | – | – | – |  |\n",
+		"| Lockstep with supervisors | 8 | 0 | 0 | 16 | 0 |  |\n", "| Volcano RestartJob | 8 | 16 | 0 | 0 | 0 | stuck |\n",
 		"No policy of Volcano's brought the gang back within 1m.", "No goal is missed.",
 	)
 	slow := run(14 * time.Second)
