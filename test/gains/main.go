@@ -49,7 +49,7 @@ func run(ctx context.Context, folder string, days, plays int, gpus []int) error 
 		all = append(all, s)
 		fmt.Print(s.lines())
 	}
-	drawing, err := picture(all)
+	drawing, err := picture(all, days)
 	if err != nil {
 		return err
 	}
@@ -164,6 +164,6 @@ func page(all []size, days, plays int) string {
 	for _, s := range all {
 		out.WriteString(s.lines())
 	}
-	out.WriteString("\n![ETTR by number of GPUs and policy](gains.svg)\n")
+	out.WriteString("\n![Time down by number of GPUs and policy](gains.svg)\n")
 	return out.String()
 }
