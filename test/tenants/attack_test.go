@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
 // What there is of the attackers at a time.
@@ -37,6 +38,7 @@ const (
 // attacker does what its user may.
 type attacker struct {
 	client client.Client
+	ports  addresses
 	counts counts
 }
 
@@ -46,8 +48,8 @@ type counts struct {
 	MetricsConnections, AlertConnections, SupervisorStream atomic.Int64
 }
 
-// newAttacker makes the user.
-func newAttacker(t *testing.T) *attacker {
+// newUser makes the attackers' user, and returns its kubeconfig.
+func newUser(t *testing.T) string {
 	t.Helper()
 	must(t, testCluster.Client().Create(t.Context(), &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Namespace: attackers, Name: attackers},
@@ -63,11 +65,7 @@ func newAttacker(t *testing.T) *attacker {
 	}), "bind it to their user")
 	kubeconfig, err := testCluster.KubeconfigFor(attackers)
 	must(t, err, "make their kubeconfig")
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	must(t, err, "read it")
-	config.QPS = -1
-	a := &attacker{}
-	a.client, err = client.New(config, client.Options{Scheme: testCluster.Client().Scheme()})
+	a, err := newAttacker(kubeconfig, ports)
 	must(t, err, "make their client")
 	await(t, "the Role counts", func(ctx context.Context) error {
 		return a.client.List(ctx, &v1alpha1.TrainingJobList{}, client.InNamespace(attackers))
@@ -80,16 +78,30 @@ func newAttacker(t *testing.T) *attacker {
 			t.Errorf("the attackers may list %s: %v", what, err)
 		}
 	}
-	return a
+	return kubeconfig
 }
 
-// start attacks until the context ends. The returned function waits for the end.
-func (a *attacker) start(ctx context.Context) (wait func()) {
+func newAttacker(kubeconfig string, ports addresses) (*attacker, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1
+	scheme := cluster.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	return &attacker{client: c, ports: ports}, err
+}
+
+// attack attacks until the context ends.
+func (a *attacker) attack(ctx context.Context) {
 	var group sync.WaitGroup
 	for _, attack := range []func(context.Context){a.queues, a.waiting, a.holds, a.requests, a.pretend, a.crowd} {
 		group.Go(func() { attack(ctx) })
 	}
-	return group.Wait
+	group.Wait()
 }
 
 // every calls do with a growing number until the context ends.
@@ -237,7 +249,7 @@ func small() corev1.PodSpec {
 }
 
 // leave deletes all that the attackers have, and waits until it is gone.
-func (a *attacker) leave(t *testing.T) {
+func leave(t *testing.T) {
 	t.Helper()
 	for _, kind := range []client.Object{&v1alpha1.TrainingJob{}, &corev1.Pod{}} {
 		must(t, testCluster.Client().DeleteAllOf(t.Context(), kind, client.InNamespace(attackers), client.GracePeriodSeconds(0)), "delete what the attackers left")

@@ -40,13 +40,13 @@ func (a *attacker) crowd(ctx context.Context) {
 		dials   *atomic.Int64
 		talk    func(ctx context.Context, kind int, c net.Conn)
 	}{
-		{ports.metrics, &a.counts.MetricsConnections, talkHTTP},
-		{ports.alerts, &a.counts.AlertConnections, func(ctx context.Context, kind int, c net.Conn) {
+		{a.ports.Metrics, &a.counts.MetricsConnections, talkHTTP},
+		{a.ports.Alerts, &a.counts.AlertConnections, func(ctx context.Context, kind int, c net.Conn) {
 			if secure := tls.Client(c, insecure()); kind == 0 || secure.HandshakeContext(ctx) == nil {
 				talkHTTP(ctx, kind, secure)
 			}
 		}},
-		{ports.supervisors, &a.counts.SupervisorStream, talkGRPC},
+		{a.ports.Supervisors, &a.counts.SupervisorStream, talkGRPC},
 	} {
 		for i := range connections {
 			group.Go(func() {

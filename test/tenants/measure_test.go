@@ -34,7 +34,7 @@ func scrape(ctx context.Context) (m metrics, err error) {
 }
 
 func scrapeOnce(ctx context.Context) (metrics, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+ports.metrics+"/metrics", http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+ports.Metrics+"/metrics", http.NoBody)
 	if err != nil {
 		return nil, err
 	}

@@ -64,24 +64,22 @@ func TestAHostileTenant(t *testing.T) {
 		o.Tested, err = evidence.Of(t.Context(), "make test-tenants", *file)
 		must(t, err, "name what is tested")
 	}
-	a := newAttacker(t)
+	user := newUser(t)
 	w, stopWork := startWork(t)
 	each := *attackFor / minutes
 	began := timesNow(t)
 	table := rows(t, quiet, 1, *attackFor/2, each)
 
 	before := timesNow(t)
-	attacking, cancel := context.WithCancel(t.Context())
-	end := a.start(attacking)
+	end := startAttack(t, user)
 	w.enter(attack)
 	attacked := rows(t, attack, 1, *attackFor, each)
-	a.holdsNothing(t)
-	a.labels(t)
+	holdNothing(t)
+	labels(t)
 	w.enter(settle)
 	during := timesNow(t)
-	cancel()
-	end()
-	a.leave(t)
+	o.Attack = end()
+	leave(t)
 	calm := table[len(table)-1].sample
 	await(t, "the manager keeps nothing of the attackers", func(ctx context.Context) error { return settled(ctx, calm) })
 	w.enter(quiet)
@@ -92,7 +90,7 @@ func TestAHostileTenant(t *testing.T) {
 		t.Error("the other tenant:", err)
 	}
 
-	o.Attack, o.Rows = a.counts.list(), slices.Concat(table, attacked, after)
+	o.Rows = slices.Concat(table, attacked, after)
 	o.Quiet.Decisions, o.Quiet.Bystander = w.lateness(quiet)
 	o.Attacked.Decisions, o.Attacked.Bystander = w.lateness(attack)
 	o.Quiet.Manager = before.plus(began, -1).plus(ended, 1).plus(again, -1).passes()
@@ -124,8 +122,18 @@ func (c *counts) list() map[string]int64 {
 	}
 }
 
-// holdsNothing checks that a job of the attackers was to hold nodes, and does not.
-func (a *attacker) holdsNothing(t *testing.T) {
+// complete returns an error for what the attackers have not done. The API server need not refuse anything.
+func complete(did map[string]int64) error {
+	for what, n := range did {
+		if n == 0 && what != "refusedByTheAPIServer" {
+			return fmt.Errorf("the attackers did nothing of %s", what)
+		}
+	}
+	return nil
+}
+
+// holdNothing checks that a job of the attackers was to hold nodes, and does not.
+func holdNothing(t *testing.T) {
 	t.Helper()
 	await(t, "a job of the attackers is refused its holds", func(ctx context.Context) error {
 		jobs := &v1alpha1.TrainingJobList{}
@@ -142,7 +150,7 @@ func (a *attacker) holdsNothing(t *testing.T) {
 }
 
 // labels checks that names of queues that do not exist are no labels.
-func (a *attacker) labels(t *testing.T) {
+func labels(t *testing.T) {
 	t.Helper()
 	m, err := scrape(t.Context())
 	must(t, err, "scrape the manager")
@@ -191,10 +199,8 @@ func (o *outcome) bounded(t *testing.T, attacked []row) {
 	if q, a := o.Quiet.Decisions.Failures, o.Attacked.Decisions.Failures; q == 0 || a == 0 {
 		t.Errorf("%d decisions in quiet, %d under attack: the other tenant did nothing", q, a)
 	}
-	for what, n := range o.Attack {
-		if n == 0 && what != "refusedByTheAPIServer" {
-			t.Errorf("the attackers did nothing of %s", what)
-		}
+	if err := complete(o.Attack); err != nil {
+		t.Error(err)
 	}
 }
 
