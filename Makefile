@@ -201,7 +201,7 @@ test-tenants: prereqs cluster-binaries ## attack the manager as a user of one na
 	go test -count=1 -v -timeout=$(E2E_TIMEOUT) -run 'TestAHostileTenant$$' ./test/tenants -tenants.attack=10m -tenants.json=tenants.json
 
 .PHONY: test-contract
-test-contract: prereqs cluster-binaries ## strike each write of the manager by each fault, and write where into test/chaos/contract.md
+test-contract: prereqs cluster-binaries ## strike each write of the manager by each fault, refused for each reason, and write where into test/chaos/contract.md
 	go test -count=1 -timeout=$(E2E_TIMEOUT) ./test/chaos -contract.table=contract.md
 
 .PHONY: test-late

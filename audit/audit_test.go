@@ -204,6 +204,14 @@ func TestFalsifiedHistories(t *testing.T) {
 			h.fails(manager, "delete", "pods", "llama-1-worker-0")
 			h.pod("llama-2-worker-1", "n1")
 		}, ""},
+		"the next attempt, and another deletion of the first pod is answered after its removal": {func(h *history) {
+			h.status(fields{"attempt": 2})
+			h.deletes("llama-1-worker-0")
+			answer := json.RawMessage(h.text(h.objects["pods/llama-1-worker-0"]))
+			h.remove(kubelet, "pods", "llama-1-worker-0")
+			h.log("garbage-collector", "delete", "pods", "", "llama-1-worker-0", nil, answer)
+			h.pod("llama-2-worker-1", "n1")
+		}, ""},
 		"a second pod of a rank, while the first one ends": {func(h *history) {
 			h.status(fields{"attempt": 2})
 			h.deletes("llama-1-worker-0")

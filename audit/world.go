@@ -21,6 +21,8 @@ type world struct {
 	unsure map[string]bool
 	// gone is when pods were removed, by UID.
 	gone map[string]time.Time
+	// removed are the pods, by UID, that a request has removed: what the log has of them later are answers to earlier requests.
+	removed map[string]bool
 	// settled is since when a node's taints are what they are.
 	settled map[string]time.Time
 	// versions are the last resource versions of what was written, by resource, namespace and name.
@@ -31,7 +33,7 @@ func newWorld() *world {
 	return &world{
 		pods: map[string]*pod{}, jobs: map[string]*trainingJob{}, nodes: map[string]*node{}, hypers: map[string]*hyperNode{},
 		settled: map[string]time.Time{}, versions: map[string]string{}, unsure: map[string]bool{},
-		gone: map[string]time.Time{},
+		gone: map[string]time.Time{}, removed: map[string]bool{},
 	}
 }
 
@@ -129,6 +131,9 @@ func (w *world) takePod(c *change) error {
 
 // setPod keeps a pod as it is after a request.
 func (w *world) setPod(c *change, is *pod) {
+	if w.removed[is.Metadata.UID] {
+		return
+	}
 	if c.Verb == "create" { // a deletion whose answer was an error may have been done
 		w.dropPods(func(p *pod) bool { return p.Metadata.names(&is.Metadata) })
 	}
@@ -137,6 +142,7 @@ func (w *world) setPod(c *change, is *pod) {
 	w.pods[is.Metadata.UID] = is
 	if c.Verb != "create" && is.Metadata.isGone() {
 		c.podIs = nil
+		w.removed[is.Metadata.UID] = true
 		w.dropPods(func(p *pod) bool { return p == is })
 	}
 }
@@ -160,8 +166,12 @@ func (w *world) takePods(c *change) error {
 		return err
 	}
 	for _, is := range list.Items {
+		if w.removed[is.Metadata.UID] {
+			continue
+		}
 		w.pods[is.Metadata.UID] = is
 		if is.Metadata.isGone() {
+			w.removed[is.Metadata.UID] = true
 			w.dropPods(func(p *pod) bool { return p == is })
 		}
 	}

@@ -31,7 +31,7 @@ func TestEveryCallGoesWrongOnce(t *testing.T) {
 					}
 					if len(calls) < k {
 						t.Logf("%d calls: %v", len(calls), calls)
-						l.eachRight(calls, struck, func(right string) { l.recover(r, target{right: right}, f) })
+						l.eachRight(calls, struck, f, func(right string, f fault) { l.recover(r, target{right: right}, f) })
 						break
 					}
 					struck[calls[k-1].right()] = true

@@ -6,10 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"syscall"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,27 +24,54 @@ var errDead = errors.New("the operator is dead")
 
 // faults by name, each for one of the ways in which a call can go wrong.
 var faults = map[string]fault{
-	"refused":     {"refused", 1, refused},
-	"answerlost":  {"answerlost", 1, answerLost},
-	"overtaken":   {"overtaken", 3, overtaken},
-	"crashbefore": {"crashbefore", 1, crashBefore},
-	"crashafter":  {"crashafter", 1, crashAfter},
-	"delayed":     {"delayed", 1, delayed},
-	"edited":      {"edited", 1, edited},
+	refused:       refuse(func(k int) metav1.StatusReason { return reasons[k%len(reasons)] }),
+	"answerlost":  {name: "answerlost", times: 1, strike: answerLost},
+	"overtaken":   {name: "overtaken", times: 3, strike: overtaken},
+	"crashbefore": {name: "crashbefore", times: 1, strike: crashBefore},
+	"crashafter":  {name: "crashafter", times: 1, strike: crashAfter},
+	"delayed":     {name: "delayed", times: 1, strike: delayed},
+	"edited":      {name: "edited", times: 1, strike: edited},
 }
 
-// refused turns a call away before it does anything.
-func refused(_ *life, k int, c call, _ func() error) error {
-	switch resource := (schema.GroupResource{Resource: c.kind}); k % 4 {
-	case 0:
+// refused is the name of the fault that turns a call away before it does anything.
+const refused = "refused"
+
+// refusals are the answers of the API server that turn a call away, by their reasons.
+var refusals = map[metav1.StatusReason]func(resource schema.GroupResource, c call) error{
+	metav1.StatusReasonInternalError: func(schema.GroupResource, call) error {
 		return apierrors.NewInternalError(errors.New("etcdserver: request timed out"))
-	case 1:
+	},
+	metav1.StatusReasonServerTimeout: func(resource schema.GroupResource, c call) error {
 		return apierrors.NewServerTimeout(resource, c.verb, 0)
-	case 2:
+	},
+	metav1.StatusReasonConflict: func(resource schema.GroupResource, c call) error {
 		return apierrors.NewConflict(resource, c.name, errors.New("the object has been modified"))
-	default:
+	},
+	metav1.StatusReasonTooManyRequests: func(schema.GroupResource, call) error {
 		return apierrors.NewTooManyRequests("the server has received too many requests", 0)
+	},
+}
+
+// reasons are those of refusals.
+var reasons = slices.Sorted(maps.Keys(refusals))
+
+// refuse turns the k-th call away for a reason.
+func refuse(reason func(k int) metav1.StatusReason) fault {
+	return fault{name: refused, times: 1, reason: reason, strike: func(_ *life, k int, c call, _ func() error) error {
+		return refusals[reason(k)](schema.GroupResource{Resource: c.kind}, c)
+	}}
+}
+
+// each is a fault in each of its kinds, where the contract's table is asked for: refused for each reason.
+func (f fault) each() []fault {
+	if f.name != refused || *contractTable == "" {
+		return []fault{f}
 	}
+	var out []fault
+	for _, reason := range reasons {
+		out = append(out, refuse(func(int) metav1.StatusReason { return reason }))
+	}
+	return out
 }
 
 // answerLost carries a call out, and the connection breaks before the answer.

@@ -36,11 +36,12 @@ func TestEveryWriteAboutNodesGoesWrongOnce(t *testing.T) {
 	})
 	calls := l.illAndWell(target{}, fault{})
 	for name, f := range faults {
-		l.eachRight(calls, nil, func(right string) { l.illAndWell(target{right: right}, f) })
+		l.eachRight(calls, nil, f, func(right string, f fault) { l.illAndWell(target{right: right}, f) })
 		if t.Failed() {
 			t.Fatalf("with fault %s", name)
 		}
 	}
+	l.rareWrites()
 }
 
 // illAndWell has a node fall ill and be well again, and one call about it break. It returns the calls.

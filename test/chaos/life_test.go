@@ -18,7 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -27,6 +27,7 @@ import (
 	"github.com/lockstep-dev/lockstep/controllers/fleet"
 	"github.com/lockstep-dev/lockstep/controllers/supervisors"
 	"github.com/lockstep-dev/lockstep/controllers/volcano"
+	"github.com/lockstep-dev/lockstep/health/alerts"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
@@ -49,6 +50,9 @@ type setting struct {
 // A leader that dies is missed after leaseTime, so that a test does not wait for the 15 s of cmd/manager.
 const leaseTime, renewTime, retryTime = 3 * time.Second, 2 * time.Second, 200 * time.Millisecond
 
+// leaseName is that of the leader's Lease, in the namespace of the lane.
+const leaseName = "lockstep"
+
 // volcanoVersion is that of the test cluster, by which pods are bound directly as they are by the shipped manager.
 const volcanoVersion = "v1.14.1"
 
@@ -60,6 +64,7 @@ type life struct {
 	jobs   *controllers.TrainingJobReconciler
 	holds  *controllers.HoldSweeper
 	fleet  *fleet.Reconciler // nil where it does not look after nodes
+	alerts *alerts.Receiver  // likewise
 	lane   string
 	dead   atomic.Bool
 	stop   context.CancelFunc
@@ -70,14 +75,16 @@ type life struct {
 func begin(o setting) (*life, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	l := &life{config: o.config, clock: observed{stoppable: o.clock}, wire: o.wire, lane: o.namespace, stop: stop, ended: make(chan error, 1)}
-	mgr, err := ctrl.NewManager(rest.CopyConfig(o.config), manager.Options{
+	config := rest.CopyConfig(o.config)
+	config.Wrap(l.transport)
+	mgr, err := ctrl.NewManager(config, manager.Options{
 		Scheme:                  testCluster.Client().Scheme(),
 		Logger:                  zap.New(zap.WriteTo(o.log), zap.UseDevMode(true)),
 		Cache:                   narrowed(controllers.CacheOptions(gpuResource), o.namespace, o.pool),
 		Metrics:                 metricsserver.Options{BindAddress: "0"},
-		Controller:              config.Controller{SkipNameValidation: new(true)},
+		Controller:              ctrlconfig.Controller{SkipNameValidation: new(true)},
 		GracefulShutdownTimeout: ptr.To[time.Duration](-1), // end waits for it
-		LeaderElection:          o.elected, LeaderElectionID: "lockstep", LeaderElectionNamespace: o.namespace,
+		LeaderElection:          o.elected, LeaderElectionID: leaseName, LeaderElectionNamespace: o.namespace,
 		LeaseDuration: new(leaseTime), RenewDeadline: new(renewTime), RetryPeriod: new(retryTime),
 		NewClient: func(config *rest.Config, options client.Options) (client.Client, error) {
 			c, err := client.NewWithWatch(config, options)
@@ -103,7 +110,11 @@ func begin(o setting) (*life, error) {
 	if err := l.setUp(ctx, mgr, o.supervisors); err != nil {
 		return l, err
 	}
-	go func() { l.ended <- mgr.Start(ctx) }()
+	go func() {
+		err := mgr.Start(ctx)
+		l.dead.Store(true)
+		l.ended <- err
+	}()
 	mgr.GetCache().WaitForCacheSync(ctx)
 	return l, nil
 }
@@ -124,7 +135,7 @@ func (l *life) setUp(ctx context.Context, mgr ctrl.Manager, o supervisors.Option
 		}
 	}
 	if l.fleet != nil {
-		if err := l.fleet.SetupWithManager(mgr); err != nil {
+		if err := l.setUpFleet(mgr); err != nil {
 			return err
 		}
 	}
@@ -132,6 +143,16 @@ func (l *life) setUp(ctx context.Context, mgr ctrl.Manager, o supervisors.Option
 		return err
 	}
 	return l.holds.SetupWithManager(mgr)
+}
+
+// setUpFleet adds what looks after nodes. The receiver of alerts has a client of its own, and is told of them without its server.
+func (l *life) setUpFleet(mgr ctrl.Manager) error {
+	own, err := client.NewWithWatch(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return err
+	}
+	l.alerts = &alerts.Receiver{Cluster: mgr.GetClient(), Store: &alerts.Store{Client: l.client(own)}}
+	return l.fleet.SetupWithManager(mgr)
 }
 
 // narrowed leaves of what is cached one namespace and the nodes of one pool.
@@ -154,10 +175,14 @@ func (l *life) crash() {
 
 func (l *life) over() bool { return l.dead.Load() }
 
-// end crashes a life, if it has not, and returns when nothing of it is left.
+// end crashes a life, if it has not, and returns when nothing of it is left. One that is no longer the leader has ended by itself.
 func (l *life) end() error {
 	l.crash()
-	return <-l.ended
+	err := <-l.ended
+	if err != nil && err.Error() == "leader election lost" {
+		return nil
+	}
+	return err
 }
 
 // observed is the clock of one life. Each look at a job begins with it.

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
@@ -59,6 +61,8 @@ type target struct {
 type fault struct {
 	name  string
 	times int
+	// reason is why it refuses the k-th call; nil where it refuses none.
+	reason func(k int) metav1.StatusReason
 	// strike does with a call what is done to it: do carries it out.
 	strike func(l *life, k int, c call, do func() error) error
 }
@@ -84,6 +88,20 @@ func (w *wire) count(c *call) (fault, int, bool) {
 	}
 	w.times--
 	return w.fault, len(w.calls) + w.times, true
+}
+
+// waitsFor reports whether a call for a right is to break.
+func (w *wire) waitsFor(right string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.at.right == right
+}
+
+// broke reports whether a call has broken, and all calls are answered.
+func (w *wire) broke() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.broken != "" && w.waiting == 0
 }
 
 // answer notes how a call ended.
@@ -134,7 +152,7 @@ func (l *life) send(c call, do func() error) error {
 		return errDead // what is dead makes no calls
 	}
 	if f, k, breaks := l.wire.count(&c); breaks {
-		contract.note(c.right(), f.name, l.lane)
+		contract.note(c.right(), f, k, l.lane)
 		return l.wire.answer(&c, f.strike(l, k, c, do))
 	}
 	return l.wire.answer(&c, do())
@@ -151,7 +169,15 @@ func of(sub, verb string, obj client.Object) call {
 	return c
 }
 
-// client wraps the writes of the manager's client.
+// applied is about an object, or a subresource of it, that is applied.
+func applied(sub string, configuration runtime.ApplyConfiguration) call {
+	obj := configuration.(client.Object).DeepCopyObject().(client.Object)
+	c := of(sub, "patch", obj)
+	c.kind = obj.GetObjectKind().GroupVersionKind().Kind
+	return c
+}
+
+// client wraps the writes of a client of the manager.
 func (l *life) client(c client.WithWatch) client.Client {
 	return interceptor.NewClient(c, interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
@@ -165,6 +191,12 @@ func (l *life) client(c client.WithWatch) client.Client {
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 			return l.send(about("patch", obj), func() error { return c.Patch(ctx, obj, patch, opts...) })
+		},
+		Apply: func(ctx context.Context, c client.WithWatch, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+			return l.send(applied("", obj), func() error { return c.Apply(ctx, obj, opts...) })
+		},
+		SubResourceApply: func(ctx context.Context, c client.Client, sub string, obj runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
+			return l.send(applied(sub, obj), func() error { return c.SubResource(sub).Apply(ctx, obj, opts...) })
 		},
 		SubResourceCreate: func(ctx context.Context, c client.Client, sub string, obj, with client.Object, opts ...client.SubResourceCreateOption) error {
 			return l.send(of(sub, "create", obj), func() error { return c.SubResource(sub).Create(ctx, obj, with, opts...) })

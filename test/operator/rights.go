@@ -3,12 +3,16 @@
 package operator
 
 import (
+	"bytes"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/lockstep-dev/lockstep/test/cluster"
@@ -19,8 +23,76 @@ func Right(verb, group, resource string) string {
 	return strings.Join(strings.Fields(verb+" "+group+" "+resource), " ")
 }
 
-// Rights are those that the manager's role grants.
-func Rights() ([]string, error) { return RightsOf("config/rbac/role.yaml") }
+// Rights are those that the shipped roles grant the manager, in whichever of the folders under config they are.
+func Rights() ([]string, error) {
+	root, err := cluster.RepositoryRoot()
+	if err != nil {
+		return nil, err
+	}
+	all := grants{rules: map[string][]rbacv1.PolicyRule{}}
+	err = filepath.WalkDir(filepath.Join(root, "config"), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".yaml" {
+			return err
+		}
+		return all.read(path)
+	})
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, role := range all.managers {
+		if len(all.rules[role]) == 0 {
+			return nil, fmt.Errorf("the manager is bound to %s, and no file under config has its rules", role)
+		}
+		out = append(out, rightsOf(all.rules[role])...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+// grants are roles, and which of them the manager has.
+type grants struct {
+	// rules by kind and name of the role.
+	rules map[string][]rbacv1.PolicyRule
+	// managers are the roles that are bound to the manager's account.
+	managers []string
+}
+
+// read adds the roles and bindings of a file.
+func (g *grants) read(path string) error {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	for document := range bytes.SplitSeq(raw, []byte("\n---")) {
+		var o struct {
+			metav1.TypeMeta   `json:",inline"`
+			metav1.ObjectMeta `json:"metadata"`
+			Rules             []rbacv1.PolicyRule `json:"rules"`
+			RoleRef           rbacv1.RoleRef      `json:"roleRef"`
+			Subjects          []rbacv1.Subject    `json:"subjects"`
+		}
+		if !bytes.Contains(document, []byte(rbacv1.GroupName)) {
+			continue
+		}
+		if err := yaml.Unmarshal(document, &o); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		switch o.Kind {
+		case "Role", "ClusterRole":
+			g.rules[o.Kind+" "+o.Name] = o.Rules
+		case "RoleBinding", "ClusterRoleBinding":
+			if slices.ContainsFunc(o.Subjects, isManager) {
+				g.managers = append(g.managers, o.RoleRef.Kind+" "+o.RoleRef.Name)
+			}
+		}
+	}
+	return nil
+}
+
+func isManager(s rbacv1.Subject) bool {
+	return s.Kind == rbacv1.ServiceAccountKind && "system:serviceaccount:"+s.Namespace+":"+s.Name == User
+}
 
 // RightsOf are those that a role grants, by its file in the repository.
 func RightsOf(file string) ([]string, error) {
@@ -36,8 +108,12 @@ func RightsOf(file string) ([]string, error) {
 	if err := yaml.UnmarshalStrict(raw, role); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
+	return rightsOf(role.Rules), nil
+}
+
+func rightsOf(rules []rbacv1.PolicyRule) []string {
 	var out []string
-	for _, rule := range role.Rules {
+	for _, rule := range rules {
 		for _, group := range rule.APIGroups {
 			for _, resource := range rule.Resources {
 				for _, verb := range rule.Verbs {
@@ -46,5 +122,5 @@ func RightsOf(file string) ([]string, error) {
 			}
 		}
 	}
-	return out, nil
+	return out
 }
