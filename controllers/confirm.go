@@ -1,5 +1,5 @@
-// Confirm: the pods and nodes that a decision rests on are read from the API server before ranks are restarted for it. The cache may be behind,
-// by much where its watch hangs or an API server is slow. What is known of devices is not read again.
+// Confirm: the pods and nodes that a decision rests on are read from the API server before ranks are restarted for it, or an incident ends. The
+// cache may be behind, by much where its watch hangs or an API server is slow. What is known of devices is not read again.
 
 package controllers
 
@@ -27,6 +27,7 @@ func (r *TrainingJobReconciler) confirm(ctx context.Context, o *gang.Observation
 	evidence := policies.EvidenceFor(o, status)
 	return errors.Join(
 		writes.Each(ctx, r.Writers, evidence.Pods, func(p *gang.Pod) error { return r.confirmPod(ctx, o, p) }),
+		writes.Each(ctx, r.Writers, evidence.Back, func(p *gang.Pod) error { return r.confirmBack(ctx, o, p) }),
 		writes.Each(ctx, r.Writers, evidence.Nodes, func(name string) error { return r.confirmNode(ctx, o, name) }),
 	)
 }
@@ -42,6 +43,20 @@ func (r *TrainingJobReconciler) confirmPod(ctx context.Context, o *gang.Observat
 	}
 	is := podFor(o.Job, pod)
 	if is.UID != seen.UID || is.Ready || (is.Node != "" && seen.Node == "") {
+		return apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, seen.Name, errBehind)
+	}
+	return nil
+}
+
+// confirmBack returns a conflict where a pod that was seen to work does not.
+func (r *TrainingJobReconciler) confirmBack(ctx context.Context, o *gang.Observation, seen *gang.Pod) error {
+	pod := &corev1.Pod{}
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: o.Job.Namespace, Name: seen.Name}, pod)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("get pod %s: %w", seen.Name, err)
+	}
+	is := podFor(o.Job, pod)
+	if err != nil || is.UID != seen.UID || !(is.Ready || is.Succeeded()) {
 		return apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, seen.Name, errBehind)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -86,6 +87,24 @@ func TestNoStepIsTakenForAPodThatIsBack(t *testing.T) {
 			check.Equal(t, "conflicts", !tc.step, err != nil && writes.IsConflict(err))
 		})
 	}
+}
+
+func TestAnIncidentEndsOnWhatIsSo(t *testing.T) {
+	e := running(t)
+	seen := e.pod("llm-1-worker-1")
+	job := e.job()
+	job.Status.Incidents = []v1alpha1.Incident{{ID: 1, StartTime: metav1.NewMicroTime(t0.Add(time.Hour)), Pods: []v1alpha1.IncidentPod{{Task: "worker", Index: 1, Name: seen.Name}}}}
+	o := &gang.Observation{Job: job, Pods: []gang.Pod{podFor(job, seen)}, Nodes: map[string]gang.Node{}}
+	decided := job.Status.DeepCopy()
+	decided.Incidents[0].Outcome = v1alpha1.OutcomeRecovered
+	e.Must(e.r.confirm(t.Context(), o, decided))
+
+	e.setStatus(seen.Name, corev1.PodStatus{Phase: corev1.PodFailed})
+	err := e.r.confirm(t.Context(), o, decided)
+	check.Equal(t, "conflicts where it has failed", true, err != nil && writes.IsConflict(err))
+	e.Must(e.API.Delete(t.Context(), seen))
+	err = e.r.confirm(t.Context(), o, decided)
+	check.Equal(t, "conflicts where it is gone", true, err != nil && writes.IsConflict(err))
 }
 
 func TestNothingIsForcedOnANodeThatIsBack(t *testing.T) {

@@ -7,12 +7,16 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 )
 
-// Evidence is why ranks are restarted, and why nodes are not avoided any more.
+// Evidence is why ranks are restarted, why incidents end, and why nodes are not avoided any more.
 type Evidence struct {
 	// Pods are those that do not work, and because of which steps are taken and ranks restarted.
 	Pods []*gang.Pod
+	// Back are pods that work again, because of which incidents end: those that were there before these began. A cache that is behind may show
+	// them as they were.
+	Back []*gang.Pod
 	// Nodes are those of such pods that are not ready, and those whose exclusion ends before its time, by name.
 	Nodes []string
 }
@@ -28,6 +32,9 @@ func EvidenceFor(o *gang.Observation, s *v1alpha1.TrainingJobStatus) Evidence {
 		inc := &s.Incidents[i]
 		if last, before := lastStep(s, inc.ID), lastStep(&o.Job.Status, inc.ID); last != nil && (before == nil || !last.Time.Equal(&before.Time) || last.Index != before.Index) {
 			j.addReasons(&e, func(r gang.Rank) bool { return j.Concerns(inc, r) })
+		}
+		if inc.Outcome == v1alpha1.OutcomeRecovered && isOpen(&o.Job.Status, inc.ID) {
+			j.addBack(&e, inc)
 		}
 	}
 	j.addReasons(&e, func(r gang.Rank) bool { // also of those that join an incident after its step
@@ -68,6 +75,21 @@ func (j job) addReasons(e *Evidence, of func(gang.Rank) bool) {
 		}
 		if n, exists := j.Nodes[p.Node]; exists && !n.Ready {
 			e.addNode(p.Node)
+		}
+	})
+}
+
+// isOpen reports whether an incident was open in a status.
+func isOpen(s *v1alpha1.TrainingJobStatus, incident int32) bool {
+	return slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool { return inc.ID == incident && inc.Outcome == "" })
+}
+
+// addBack adds those pods of an incident's ranks that were there before it began, and work.
+func (j job) addBack(e *Evidence, inc *v1alpha1.Incident) {
+	gang.EachRank(j.Effective, func(r gang.Rank) {
+		p := j.Pod(r)
+		if p != nil && p.Ready && incident.Names(inc, r) && !p.PlacedTime.After(inc.StartTime.Time) && len(e.Back) < maxEvidence {
+			e.Back = append(e.Back, p)
 		}
 	})
 }

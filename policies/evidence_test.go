@@ -36,6 +36,31 @@ func TestEvidenceOfARankThatJoins(t *testing.T) {
 	check.Equal(t, "steps", 1, len(s.incident(t).Steps))
 }
 
+// An incident that ends rests on the pods that were there before it, not on those that were made since.
+func TestEvidenceOfAnIncidentThatEnds(t *testing.T) {
+	s := running(3, rule("all", step(v1alpha1.RestartPod, 60)))
+	s.after(time.Second)
+	s.unready(1)
+	s.decide()
+	back := func() (names []string) {
+		decision := Decide(&s.Observation)
+		for _, p := range EvidenceFor(&s.Observation, &decision.Status).Back {
+			names = append(names, p.Name)
+		}
+		return names
+	}
+	check.Equal(t, "while it is open", nil, back())
+	s.Pods[1].Ready = true
+	check.Equal(t, "once it is over", []string{"llm-1-worker-1"}, back())
+	s.unready(1)
+	s.after(time.Minute).decide()
+	s.replace(1)
+	s.decide()
+	s.bind(1, "n01")
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, Decide(&s.Observation).Status.Incidents[0].Outcome)
+	check.Equal(t, "of a pod that was made since", nil, back())
+}
+
 // Of many steps an incident forgets the oldest.
 func TestEvidenceOfTheLastStepOfMany(t *testing.T) {
 	s := running(3, rule("all", step(v1alpha1.RestartPod, 600)))
