@@ -19,8 +19,9 @@ type world struct {
 	hypers map[string]*hyperNode
 	// unsure are the jobs, by UID, of which a write was answered with an error, and that the log has not shown since.
 	unsure map[string]bool
-	// gone is when pods were removed, by UID.
-	gone map[string]time.Time
+	// gone is when pods were removed, by UID, and perhaps those whose removal was answered with an error.
+	gone    map[string]time.Time
+	perhaps map[string]bool
 	// settled is since when a node's taints are what they are.
 	settled map[string]time.Time
 	// versions are the last resource versions of what was written, by resource, namespace and name.
@@ -31,7 +32,7 @@ func newWorld() *world {
 	return &world{
 		pods: map[string]*pod{}, jobs: map[string]*trainingJob{}, nodes: map[string]*node{}, hypers: map[string]*hyperNode{},
 		settled: map[string]time.Time{}, versions: map[string]string{}, unsure: map[string]bool{},
-		gone: map[string]time.Time{},
+		gone: map[string]time.Time{}, perhaps: map[string]bool{},
 	}
 }
 
@@ -79,7 +80,11 @@ func (w *world) doubt(e *entry) {
 	named := (&metadata{Name: e.ObjectRef.Name, Namespace: e.ObjectRef.Namespace}).names
 	switch e.ObjectRef.Resource {
 	case "pods":
-		w.dropPods(func(p *pod) bool { return e.Verb == "delete" && named(&p.Metadata) })
+		w.dropPods(func(p *pod) bool {
+			doubted := e.Verb == "delete" && named(&p.Metadata)
+			w.perhaps[p.Metadata.UID] = w.perhaps[p.Metadata.UID] || doubted
+			return doubted
+		})
 	case "nodes":
 		delete(w.nodes, e.ObjectRef.Name)
 	case "trainingjobs":
@@ -132,13 +137,24 @@ func (w *world) setPod(c *change, is *pod) {
 	if c.Verb == "create" { // a deletion whose answer was an error may have been done
 		w.dropPods(func(p *pod) bool { return p.Metadata.names(&is.Metadata) })
 	}
+	if w.isGone(is) {
+		return
+	}
 	c.podWas, c.podIs = w.pods[is.Metadata.UID], is
 	delete(w.gone, is.Metadata.UID) // a deletion that was answered with an error was not done
+	delete(w.perhaps, is.Metadata.UID)
 	w.pods[is.Metadata.UID] = is
 	if c.Verb != "create" && is.Metadata.isGone() {
 		c.podIs = nil
 		w.dropPods(func(p *pod) bool { return p == is })
 	}
+}
+
+// isGone reports whether a pod was removed before. Requests at about the same time, to two API servers say, may be answered in another order
+// than they were done in.
+func (w *world) isGone(p *pod) bool {
+	_, gone := w.gone[p.Metadata.UID]
+	return gone && !w.perhaps[p.Metadata.UID]
 }
 
 // dropPods forgets pods that are gone.
@@ -160,6 +176,9 @@ func (w *world) takePods(c *change) error {
 		return err
 	}
 	for _, is := range list.Items {
+		if w.isGone(is) {
+			continue
+		}
 		w.pods[is.Metadata.UID] = is
 		if is.Metadata.isGone() {
 			w.dropPods(func(p *pod) bool { return p == is })
