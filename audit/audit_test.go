@@ -121,9 +121,11 @@ func (h *history) status(s fields) {
 	h.write(manager, "update", "trainingjobs", "llama", fields{"status": s})
 }
 
-// restarts has a step restart the rank.
+// restarts has a step restart the rank, with all of its task.
 func (h *history) restarts(incarnation int) {
-	h.status(fields{"tasks": []any{fields{"name": "worker", "incarnation": incarnation}}})
+	h.status(fields{
+		"tasks": []any{fields{"name": "worker", "replicas": 1, "incarnation": incarnation}}, "incidents": []any{incident0("0", step0("RestartTask", h.now))},
+	})
 }
 
 // pod is one of the rank, made by Volcano, let go by the manager, bound and run.

@@ -52,8 +52,20 @@ type checker struct {
 	due, overSince map[string]time.Time
 	// told is what was reported, and seenKeys are the keys of the holds of jobs that the log has shown.
 	told, seenKeys map[string]bool
-	// ranks are all pods of ranks that the log has shown, by UID, each as it was last.
-	ranks map[string]*pod
+	// ranks are all pods of ranks that the log has shown, by UID, each as it was last; latest the last one of each rank that is no spare.
+	ranks  map[string]*pod
+	latest map[place]*pod
+	// began is when pods got their nodes, by UID; zero for those that had theirs when the log began.
+	began map[string]time.Time
+	// founded are the incarnations that ranks, or all of a task, got with a reason.
+	founded map[place]int
+}
+
+func newChecker(manager string) *checker {
+	return &checker{
+		manager: manager, world: newWorld(), due: map[string]time.Time{}, overSince: map[string]time.Time{}, told: map[string]bool{}, seenKeys: map[string]bool{},
+		ranks: map[string]*pod{}, latest: map[place]*pod{}, began: map[string]time.Time{}, founded: map[place]int{},
+	}
 }
 
 // Check plays the audit logs of a cluster's API servers, and reports what does not hold. Requests are played in the order in which they were
@@ -70,11 +82,7 @@ func Check(o Options, logs ...io.Reader) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &checker{
-		manager: o.Manager, world: newWorld(), due: map[string]time.Time{}, overSince: map[string]time.Time{}, told: map[string]bool{}, seenKeys: map[string]bool{},
-		ranks: map[string]*pod{},
-	}
-	report := &Report{}
+	c, report := newChecker(o.Manager), &Report{}
 	for _, r := range rules {
 		report.Rules = append(report.Rules, r.name)
 	}
@@ -110,11 +118,32 @@ func Check(o Options, logs ...io.Reader) (*Report, error) {
 	return report, nil
 }
 
-// note keeps what a line shows of the pod of a rank.
+// note keeps what a line shows, for the lines after it.
 func (c *checker) note(line *change) {
-	if p := line.podIs; p != nil {
-		if _, ok := p.rank(); ok {
-			c.ranks[p.Metadata.UID] = p
+	c.notePod(line)
+	c.noteReasons(line)
+}
+
+// notePod keeps what a line shows of the pod of a rank.
+func (c *checker) notePod(line *change) {
+	p := line.podIs
+	if p == nil {
+		return
+	}
+	of, ok := p.rank()
+	if !ok {
+		return
+	}
+	uid := p.Metadata.UID
+	at := place{of.job, of.task, of.index}
+	if last := c.latest[at]; !of.spare && (last == nil || last.Metadata.UID == uid || c.ranks[uid] == nil) {
+		c.latest[at] = p
+	}
+	c.ranks[uid] = p
+	if _, known := c.began[uid]; !known && p.Spec.NodeName != "" {
+		c.began[uid] = time.Time{}
+		if line.podWas != nil || line.Verb == "create" {
+			c.began[uid] = c.world.now
 		}
 	}
 }

@@ -112,8 +112,12 @@ func (c *checker) deletions(line *change) string {
 	}
 	of, ok := was.rank()
 	job := c.world.job(of.job)
-	if !ok || of.spare || job == nil || job.rests() || was.attempt() < job.Status.Attempt || was.incarnation() < job.wanted(of) {
+	if !ok || of.spare || job == nil || job.rests() || was.attempt() < job.Status.Attempt || c.isFounded(was, of) {
 		return ""
+	}
+	if was.incarnation() < job.wanted(of) {
+		return fmt.Sprintf("the manager deletes pod %s on node %s, and no step and no other reason restarts its rank, although its incarnation is %d, and should be %d",
+			nameOf(was), was.Spec.NodeName, was.incarnation(), job.wanted(of))
 	}
 	return fmt.Sprintf("the manager deletes pod %s on node %s, and no step restarts its rank: its incarnation is %d, and should be %d",
 		nameOf(was), was.Spec.NodeName, was.incarnation(), job.wanted(of))

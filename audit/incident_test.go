@@ -1,0 +1,99 @@
+package audit
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"time"
+)
+
+// incident0 is an open incident about ranks that failed, which has taken steps.
+func incident0(failed string, steps ...any) fields {
+	return fields{"id": 1, "trigger": "PodFailed", "ranks": []any{fields{"task": "worker", "failed": failed}}, "steps": steps}
+}
+
+func step0(action string, at time.Time) fields {
+	return fields{"action": action, "index": 0, "time": at}
+}
+
+// with is an object with changes.
+func with(of, changes fields) fields {
+	out := maps.Clone(of)
+	maps.Copy(out, changes)
+	return out
+}
+
+// rank0 is the status of a task of four ranks, the first of which a restart has raised, for a reason.
+func rank0(reason string) []any {
+	return []any{fields{"name": "worker", "replicas": 4, "ranks": []any{fields{"index": 0, "incarnation": 1, "reason": reason}}}}
+}
+
+// raises has the manager restart the first rank after it has run for a while, for a reason and with an incident, and delete its pod.
+func (h *history) raises(reason string, inc ...any) {
+	h.after(time.Minute)
+	h.status(fields{"tasks": rank0(reason), "incidents": inc})
+	h.deletes("llama-1-worker-0")
+}
+
+// raisesTask does so with all ranks of its task.
+func (h *history) raisesTask(inc ...any) {
+	h.status(fields{"tasks": []any{fields{"name": "worker", "replicas": 4, "incarnation": 1}}, "incidents": inc})
+	h.deletes("llama-1-worker-0")
+}
+
+func TestFalsifiedReasons(t *testing.T) {
+	other := fields{"ranks": []any{fields{"task": "other", "failed": "0"}}}
+	partitions := fields{"tasks": []any{fields{"name": "worker", "partition": fields{"size": 2}}}}
+	judge(t, map[string]story{
+		"a task is raised, and there is no incident": {func(h *history) { h.raisesTask() }, "Deletions"},
+		"a task is raised by a step for one rank":    {func(h *history) { h.raisesTask(incident0("0", step0("RestartPod", h.now))) }, "Deletions"},
+		"a task is raised by a step for another one": {func(h *history) { h.raisesTask(with(incident0("", step0("RestartTask", h.now)), other)) }, "Deletions"},
+		"a task is raised by a step of a dry run": {func(h *history) {
+			h.raisesTask(incident0("0", with(step0("RestartTask", h.now), fields{"dryRun": true})))
+		}, "Deletions"},
+		"a task is raised by a step that was before": {func(h *history) {
+			i := incident0("0", step0("RestartTask", h.now))
+			h.status(incidents(i))
+			h.raisesTask(i)
+		}, "Deletions"},
+		"a task is raised by its step":                {func(h *history) { h.raisesTask(incident0("3", step0("RestartTask", h.now))) }, ""},
+		"a task is raised with its job":               {func(h *history) { h.raisesTask(with(incident0("", step0("RestartJob", h.now)), other)) }, ""},
+		"a task is raised by a step for the job":      {func(h *history) { h.raisesTask(incident0("", step0("RestartTask", h.now))) }, ""},
+		"a rank is raised, and there is no incident":  {func(h *history) { h.raises("Step") }, "Deletions"},
+		"a rank is raised by a step for others":       {func(h *history) { h.raises("Step", incident0("1-3", step0("RestartPod", h.now))) }, "Deletions"},
+		"a rank is raised by a step that raises none": {func(h *history) { h.raises("Step", incident0("0", step0("RestartProcesses", h.now))) }, "Deletions"},
+		"a rank is raised by a step for another group": {func(h *history) {
+			h.spec(partitions)
+			h.raises("Step", incident0("2", step0("RestartPartition", h.now)))
+		}, "Deletions"},
+		"a rank joins an incident that has done nothing": {func(h *history) { h.raises("JoinedIncident", incident0("0")) }, "Deletions"},
+		"a rank joins an incident about others":          {func(h *history) { h.raises("JoinedIncident", incident0("1", step0("RestartPod", h.now))) }, "Deletions"},
+		"the pod of a rank is gone, and it works":        {func(h *history) { h.raises("PodGone", incident0("0")) }, "Deletions"},
+		"a rank is raised by its step":                   {func(h *history) { h.raises("Step", incident0("0-3", step0("MigratePod", h.now))) }, ""},
+		"a rank is raised by a step for its group": {func(h *history) {
+			h.spec(partitions)
+			h.raises("Step", incident0("1", step0("RestartPartition", h.now)))
+		}, ""},
+		"a rank is raised by a step after one for the job": {func(h *history) {
+			h.raises("Step", incident0("1", step0("RestartJob", h.now), with(step0("RestartPod", h.now), fields{"index": 1})))
+		}, ""},
+		"a rank joins an incident":                  {func(h *history) { h.raises("JoinedIncident", incident0("0", step0("RestartPod", h.now))) }, ""},
+		"a rank gets the node of another one":       {func(h *history) { h.raises("NodeInherited", incident0("1", step0("ShrinkTask", h.now))) }, ""},
+		"a rank is raised as its pod gets its node": {func(h *history) { h.status(fields{"tasks": rank0("HoldEnded")}); h.deletes("llama-1-worker-0") }, ""},
+		"a rank was raised when the log began":      {func(h *history) { h.raises("Step"); h.forgetJob() }, ""},
+	})
+}
+
+// spec is one that the user writes.
+func (h *history) spec(s fields) { h.write(user1, "patch", "trainingjobs", "llama", fields{"spec": s}) }
+
+// forgetJob leaves out all that the log has of the job but its last line.
+func (h *history) forgetJob() {
+	var lines []string
+	for i, line := range h.lines {
+		if i >= len(h.lines)-2 || !strings.Contains(line, `"resource":"trainingjobs"`) {
+			lines = append(lines, line)
+		}
+	}
+	h.lines = lines
+}
