@@ -107,3 +107,19 @@ func newSteps(was *trainingJob, now *incident) []step {
 	}
 	return out
 }
+
+// repeats reports whether an incident has taken a step of its rule twice, and which. What a dry run recorded is still to be taken; a FailJob
+// may come into the rule at a position that was taken.
+func (i *incident) repeats() (int, bool) {
+	taken := map[int]bool{}
+	for _, s := range i.Steps {
+		if s.Index < 0 || !s.acts() || s.Action == "FailJob" {
+			continue
+		}
+		if taken[s.Index] {
+			return s.Index, true
+		}
+		taken[s.Index] = true
+	}
+	return 0, false
+}

@@ -97,3 +97,27 @@ func (h *history) forgetJob() {
 	}
 	h.lines = lines
 }
+
+func TestFalsifiedLadders(t *testing.T) {
+	judge(t, map[string]story{
+		"a step is taken twice": {func(h *history) {
+			h.status(incidents(incident0("0", step0("RestartPod", h.now), step0("RestartPod", h.now.Add(time.Second)))))
+		}, "Incidents"},
+		"a step is taken twice, as another one": {func(h *history) {
+			h.status(incidents(incident0("0", step0("RestartPod", h.now), step0("RestartJob", h.now))))
+		}, "Incidents"},
+		"a step is recorded, and then taken": {func(h *history) {
+			h.status(incidents(incident0("0", with(step0("RestartPod", h.now), fields{"dryRun": true}), step0("RestartPod", h.now))))
+		}, ""},
+		"a step that was ignored is taken": {func(h *history) {
+			h.status(incidents(incident0("0", step0("Ignore", h.now), step0("RestartPod", h.now))))
+		}, ""},
+		"a step that no rule asks for is taken again": {func(h *history) {
+			again := with(step0("RestartProcesses", h.now), fields{"index": -1})
+			h.status(incidents(incident0("0", again, with(again, fields{"time": h.now.Add(time.Second)}))))
+		}, ""},
+		"a FailJob comes into the rule": {func(h *history) {
+			h.status(incidents(incident0("0", step0("RestartPod", h.now), step0("FailJob", h.now))))
+		}, ""},
+	})
+}

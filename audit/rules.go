@@ -155,7 +155,8 @@ func (c *checker) isDue(p *pod) bool {
 		job.Metadata.Annotations["lockstep.dev/dry-run"] != "true"
 }
 
-// incidents: an incident that has ended stays as it is, steps are only added, and none is open when its job has ended.
+// incidents: an incident that has ended stays as it is, steps are only added, none of its rule is taken twice, and none is open when its job has
+// ended.
 func (c *checker) incidents(line *change) string {
 	is, was := line.jobIs, line.jobWas
 	if is == nil {
@@ -164,6 +165,9 @@ func (c *checker) incidents(line *change) string {
 	for _, one := range is.Status.Incidents {
 		if is.finished() && one.Outcome == "" {
 			return fmt.Sprintf("job %s has ended, and its incident %d is open", is.Metadata.Name, one.ID)
+		}
+		if n, twice := one.repeats(); twice {
+			return fmt.Sprintf("incident %d of job %s has taken step %d of its rule twice", one.ID, is.Metadata.Name, n)
 		}
 	}
 	if was == nil {
