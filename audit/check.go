@@ -59,12 +59,22 @@ type checker struct {
 	began map[string]time.Time
 	// founded are the incarnations that ranks, or all of a task, got with a reason.
 	founded map[place]int
+	// stepAt is when an incident last replaced the ranks that failed, by its key.
+	stepAt map[string]time.Time
+	// managerAt is when the manager last wrote anything, and spoke when it wrote the status of a job, by UID.
+	managerAt time.Time
+	spoke     map[string]time.Time
+	// spells are what may not last, by its key. looks is whether that is looked at after this line; it was at lookedAt, and at lookedBefore.
+	spells                 map[string]spell
+	looks                  bool
+	lookedAt, lookedBefore time.Time
 }
 
 func newChecker(manager string) *checker {
 	return &checker{
 		manager: manager, world: newWorld(), due: map[string]time.Time{}, overSince: map[string]time.Time{}, told: map[string]bool{}, seenKeys: map[string]bool{},
 		ranks: map[string]*pod{}, latest: map[place]*pod{}, began: map[string]time.Time{}, founded: map[place]int{},
+		stepAt: map[string]time.Time{}, spoke: map[string]time.Time{}, spells: map[string]spell{},
 	}
 }
 
@@ -120,8 +130,15 @@ func Check(o Options, logs ...io.Reader) (*Report, error) {
 
 // note keeps what a line shows, for the lines after it.
 func (c *checker) note(line *change) {
+	if c.byManager(line) {
+		c.managerAt = c.world.now
+	}
 	c.notePod(line)
 	c.noteReasons(line)
+	c.noteSteps(line)
+	if c.looks = c.world.now.Sub(c.lookedAt) >= lookEvery; c.looks {
+		c.lookedBefore, c.lookedAt = c.lookedAt, c.world.now
+	}
 }
 
 // notePod keeps what a line shows of the pod of a rank.

@@ -17,7 +17,10 @@ type incident struct {
 		Task   string `json:"task"`
 		Failed string `json:"failed"`
 	} `json:"ranks"`
-	Steps []step `json:"steps"`
+	Steps      []step `json:"steps"`
+	Checkpoint *struct {
+		Outcome string `json:"outcome"`
+	} `json:"checkpoint"`
 }
 
 type step struct {

@@ -98,6 +98,113 @@ func (h *history) forgetJob() {
 	h.lines = lines
 }
 
+// fails0 ends the pod of the first rank.
+func (h *history) fails0() {
+	h.write(kubelet, "patch", "pods", "llama-1-worker-0", fields{"status": fields{"phase": "Failed"}})
+}
+
+// misses has a step restart ranks after a while, and not the first one.
+func (h *history) misses(inc fields) {
+	h.after(time.Minute)
+	h.status(fields{"tasks": []any{fields{"name": "worker", "replicas": 4}}, "incidents": []any{inc}})
+}
+
+// speaks has the manager write the status, after some time.
+func (h *history) speaks(after time.Duration) {
+	h.after(after)
+	h.status(fields{"message": h.now.String()})
+}
+
+// aMinute passes, in which the manager writes the status.
+func (h *history) aMinute() {
+	h.speaks(time.Second)
+	h.speaks(time.Minute)
+}
+
+func TestFalsifiedReach(t *testing.T) {
+	pods := func(h *history) fields { return incident0("0-3", step0("RestartPod", h.now)) }
+	misses := func(after time.Duration) func(*history) {
+		return func(h *history) { h.fails0(); h.misses(pods(h)); h.speaks(time.Second); h.speaks(after) }
+	}
+	judge(t, map[string]story{
+		"a step leaves a pod that had failed": {misses(40 * time.Second), "Reached"},
+		"it leaves it, but not for long":      {misses(20 * time.Second), ""},
+		"it leaves one that fails later":      {func(h *history) { h.misses(pods(h)); h.fails0(); h.speaks(time.Second); h.speaks(40 * time.Second) }, "Reached"},
+		"it leaves one that is gone": {func(h *history) {
+			h.misses(pods(h))
+			h.remove(user1, "pods", "llama-1-worker-0")
+			h.speaks(time.Second)
+			h.speaks(40 * time.Second)
+		}, "Reached"},
+		"it leaves one that may be gone": {func(h *history) {
+			h.misses(pods(h))
+			h.fails(user1, "delete", "pods", "llama-1-worker-0")
+			h.speaks(time.Second)
+			h.speaks(40 * time.Second)
+		}, ""},
+		"it leaves one, and the manager looks after others for minutes": {func(h *history) {
+			h.fails0()
+			h.misses(pods(h))
+			h.holds("standing-7")
+			h.after(time.Second)
+			h.idle(time.Second)
+			h.after(3 * time.Minute)
+			h.holds("")
+		}, "Reached"},
+		"it leaves one, and the manager is away": {func(h *history) { h.fails0(); h.misses(pods(h)); h.idle(time.Second); h.idle(10 * time.Minute) }, ""},
+		"it restarts the rank": {func(h *history) {
+			h.fails0()
+			h.after(time.Minute)
+			h.status(fields{"tasks": rank0("Step"), "incidents": []any{pods(h)}})
+			h.aMinute()
+		}, ""},
+		"a step for programs leaves it": {func(h *history) {
+			h.fails0()
+			h.misses(incident0("0", step0("RestartProcesses", h.now)))
+			h.aMinute()
+		}, ""},
+		"a step of a dry run leaves it": {func(h *history) {
+			h.fails0()
+			h.misses(incident0("0", with(step0("RestartPod", h.now), fields{"dryRun": true})))
+			h.aMinute()
+		}, ""},
+		"a step for other ranks leaves it": {func(h *history) {
+			h.fails0()
+			h.misses(incident0("1-3", step0("RestartPod", h.now)))
+			h.aMinute()
+		}, ""},
+		"the incident has ended": {func(h *history) {
+			h.fails0()
+			h.misses(with(pods(h), fields{"outcome": "Failed"}))
+			h.aMinute()
+		}, ""},
+		"the job is suspended": {func(h *history) {
+			h.fails0()
+			h.misses(pods(h))
+			h.spec(fields{"suspend": true})
+			h.aMinute()
+		}, ""},
+		"the rank is given up": {func(h *history) {
+			h.fails0()
+			h.misses(pods(h))
+			h.status(fields{"tasks": []any{fields{"name": "worker", "replicas": 0}}})
+			h.speaks(time.Minute)
+			h.speaks(time.Minute)
+		}, ""},
+		"the next pod of the rank fails, and the ladder goes on later": {func(h *history) {
+			h.fails0()
+			h.after(time.Minute)
+			h.status(fields{"tasks": rank0("Step"), "incidents": []any{pods(h)}})
+			h.deletes("llama-1-worker-0")
+			h.remove(kubelet, "pods", "llama-1-worker-0")
+			h.pod("llama-1-worker-0", "n0")
+			h.write(manager, "patch", "pods", "llama-1-worker-0", fields{"metadata": fields{"annotations": fields{"lockstep.dev/incarnation": "1"}}})
+			h.fails0()
+			h.aMinute()
+		}, ""},
+	})
+}
+
 func TestFalsifiedLadders(t *testing.T) {
 	judge(t, map[string]story{
 		"a step is taken twice": {func(h *history) {
@@ -118,6 +225,49 @@ func TestFalsifiedLadders(t *testing.T) {
 		}, ""},
 		"a FailJob comes into the rule": {func(h *history) {
 			h.status(incidents(incident0("0", step0("RestartPod", h.now), step0("FailJob", h.now))))
+		}, ""},
+	})
+}
+
+// lingers has all pods ready while an incident is open, for some time.
+func (h *history) lingers(inc fields, status fields, d time.Duration) {
+	h.write(kubelet, "patch", "pods", "llama-1-worker-0", fields{"status": fields{"conditions": []any{fields{"type": "Ready", "status": "True"}}}})
+	h.status(with(fields{"tasks": []any{fields{"name": "worker", "replicas": 1}}, "incidents": []any{inc}}, status))
+	h.speaks(time.Second)
+	h.speaks(d)
+}
+
+func TestFalsifiedEnds(t *testing.T) {
+	open, none := incident0("0", step0("RestartPod", time.Time{})), fields{}
+	running := func(status string) fields {
+		return fields{"conditions": []any{fields{"type": "Running", "status": status}}}
+	}
+	judge(t, map[string]story{
+		"an incident is open while all is well": {func(h *history) { h.lingers(open, none, 6*time.Minute) }, "Ends"},
+		"one of a supervised gang is, while it runs": {func(h *history) {
+			h.spec(fields{"supervisor": fields{}})
+			h.lingers(open, running("True"), 6*time.Minute)
+		}, "Ends"},
+		"one that has taken no step is": {func(h *history) { h.lingers(incident0("0"), none, 6*time.Minute) }, "Ends"},
+		"it is, but not for long":       {func(h *history) { h.lingers(open, none, 4*time.Minute) }, ""},
+		"it is, and a step is to come":  {func(h *history) { h.lingers(open, fields{"nextStep": fields{"incident": 1}}, 6*time.Minute) }, ""},
+		"a supervised gang does not run": {func(h *history) {
+			h.spec(fields{"supervisor": fields{}})
+			h.lingers(open, running("False"), 6*time.Minute)
+		}, ""},
+		"another rank has no pod": {func(h *history) {
+			h.lingers(open, fields{"tasks": []any{fields{"name": "worker", "replicas": 2}}}, 6*time.Minute)
+		}, ""},
+		"it waits for a device":     {func(h *history) { h.lingers(with(open, fields{"trigger": "HealthDegraded"}), none, 6*time.Minute) }, ""},
+		"it waits for a checkpoint": {func(h *history) { h.lingers(with(open, fields{"checkpoint": fields{}}), none, 6*time.Minute) }, ""},
+		"its node is in quarantine": {func(h *history) {
+			h.becomes("n0", taints("lockstep.dev/quarantine", "NoSchedule"))
+			h.lingers(open, none, 6*time.Minute)
+		}, ""},
+		"it has ended": {func(h *history) { h.lingers(with(open, fields{"outcome": "Recovered"}), none, 6*time.Minute) }, ""},
+		"it is in a dry run": {func(h *history) {
+			h.write(user1, "patch", "trainingjobs", "llama", fields{"metadata": fields{"annotations": fields{"lockstep.dev/dry-run": "true"}}})
+			h.lingers(open, none, 6*time.Minute)
 		}, ""},
 	})
 }

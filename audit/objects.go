@@ -44,7 +44,8 @@ type pod struct {
 		Tolerations     []toleration     `json:"tolerations"`
 	} `json:"spec"`
 	Status struct {
-		Phase string `json:"phase"`
+		Phase      string      `json:"phase"`
+		Conditions []condition `json:"conditions"`
 	} `json:"status"`
 }
 
@@ -173,6 +174,7 @@ type trainingJob struct {
 	Spec     struct {
 		Suspend       bool           `json:"suspend"`
 		RestartPolicy *restartPolicy `json:"restartPolicy"`
+		Supervisor    *struct{}      `json:"supervisor"`
 		Tasks         []struct {
 			Name          string         `json:"name"`
 			RestartPolicy *restartPolicy `json:"restartPolicy"`
@@ -185,6 +187,7 @@ type trainingJob struct {
 		Attempt    int          `json:"attempt"`
 		Conditions []condition  `json:"conditions"`
 		Tasks      []taskStatus `json:"tasks"`
+		NextStep   *struct{}    `json:"nextStep"`
 		Placement  struct {
 			HyperNode string `json:"hyperNode"`
 		} `json:"placement"`
