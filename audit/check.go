@@ -64,6 +64,9 @@ type checker struct {
 	// managerAt is when the manager last wrote anything, and spoke when it wrote the status of a job, by UID.
 	managerAt time.Time
 	spoke     map[string]time.Time
+	// lifts are the gates that the manager has lifted, by the UID of the pod, and homeAt is when the home of a job last changed.
+	lifts  map[string]lift
+	homeAt map[string]time.Time
 	// spells are what may not last, by its key. looks is whether that is looked at after this line; it was at lookedAt, and at lookedBefore.
 	spells                 map[string]spell
 	looks                  bool
@@ -75,6 +78,7 @@ func newChecker(manager string) *checker {
 		manager: manager, world: newWorld(), due: map[string]time.Time{}, overSince: map[string]time.Time{}, told: map[string]bool{}, seenKeys: map[string]bool{},
 		ranks: map[string]*pod{}, latest: map[place]*pod{}, began: map[string]time.Time{}, founded: map[place]int{},
 		stepAt: map[string]time.Time{}, spoke: map[string]time.Time{}, spells: map[string]spell{},
+		lifts: map[string]lift{}, homeAt: map[string]time.Time{},
 	}
 }
 
@@ -134,6 +138,8 @@ func (c *checker) note(line *change) {
 		c.managerAt = c.world.now
 	}
 	c.notePod(line)
+	c.noteHome(line)
+	c.noteLift(line)
 	c.noteReasons(line)
 	c.noteSteps(line)
 	if c.looks = c.world.now.Sub(c.lookedAt) >= lookEvery; c.looks {
