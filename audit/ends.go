@@ -146,13 +146,14 @@ func (i *incident) waits() bool {
 	return i.Checkpoint != nil && i.Checkpoint.Outcome == "" || strings.HasPrefix(i.Trigger, "Health")
 }
 
-// allReady reports whether every rank of a job has a ready pod, on a node that is well. Of the programs of a supervised gang only the
-// manager's own word is in the log.
+// allReady reports whether every rank of a job has a ready pod, on a node that is well. Whether the programs of a supervised gang run the log
+// does not show: there the status has to say so, too.
 func (c *checker) allReady(job *trainingJob) bool {
-	if job.Spec.Supervisor != nil && !is(job.Status.Conditions, "Running", "True") {
-		return false
-	}
-	for _, t := range job.Status.Tasks {
+	for i := range job.Spec.Tasks {
+		t := job.task(job.Spec.Tasks[i].Name)
+		if job.Spec.Supervisor != nil && t.Ready < t.Replicas {
+			return false
+		}
 		for index := range t.Replicas {
 			p := c.latest[place{job.Metadata.UID, t.Name, index}]
 			if p == nil || p.attempt() != job.Status.Attempt || !c.isReady(p) {
@@ -160,7 +161,7 @@ func (c *checker) allReady(job *trainingJob) bool {
 			}
 		}
 	}
-	return len(job.Status.Tasks) > 0
+	return len(job.Spec.Tasks) > 0
 }
 
 func (c *checker) isReady(p *pod) bool {
@@ -173,5 +174,5 @@ func (c *checker) isReady(p *pod) bool {
 			return false // its devices may be at fault
 		}
 	}
-	return is(p.Status.Conditions, "Ready", "True")
+	return is(p.Status.Conditions, "Ready", "True") && !is(p.Status.Conditions, "DisruptionTarget", "True")
 }

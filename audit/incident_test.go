@@ -230,44 +230,51 @@ func TestFalsifiedLadders(t *testing.T) {
 }
 
 // lingers has all pods ready while an incident is open, for some time.
-func (h *history) lingers(inc fields, status fields, d time.Duration) {
-	h.write(kubelet, "patch", "pods", "llama-1-worker-0", fields{"status": fields{"conditions": []any{fields{"type": "Ready", "status": "True"}}}})
-	h.status(with(fields{"tasks": []any{fields{"name": "worker", "replicas": 1}}, "incidents": []any{inc}}, status))
+func (h *history) lingers(inc, status fields, d time.Duration) {
+	h.spec(fields{"tasks": []any{fields{"name": "worker"}}})
+	h.condition("Ready")
+	h.status(with(fields{"tasks": ranks(1, 0), "incidents": []any{inc}}, status))
 	h.speaks(time.Second)
 	h.speaks(d)
 }
 
+// condition adds one to the pod of the rank.
+func (h *history) condition(name string) {
+	status := h.objects["pods/llama-1-worker-0"]["status"].(map[string]any)
+	old, _ := status["conditions"].([]any)
+	h.write(kubelet, "patch", "pods", "llama-1-worker-0", fields{"status": fields{"conditions": append(old, fields{"type": name, "status": "True"})}})
+}
+
+// ranks are those of a status, and how many of them are ready.
+func ranks(replicas, ready int) []any {
+	return []any{
+		fields{"name": "worker", "replicas": replicas, "ready": ready},
+		fields{"name": "worker-spare", "replicas": 1},
+	}
+}
+
 func TestFalsifiedEnds(t *testing.T) {
 	open, none := incident0("0", step0("RestartPod", time.Time{})), fields{}
-	running := func(status string) fields {
-		return fields{"conditions": []any{fields{"type": "Running", "status": status}}}
-	}
+	long, supervised := 6*time.Minute, fields{"supervisor": fields{}}
 	judge(t, map[string]story{
-		"an incident is open while all is well": {func(h *history) { h.lingers(open, none, 6*time.Minute) }, "Ends"},
-		"one of a supervised gang is, while it runs": {func(h *history) {
-			h.spec(fields{"supervisor": fields{}})
-			h.lingers(open, running("True"), 6*time.Minute)
-		}, "Ends"},
-		"one that has taken no step is": {func(h *history) { h.lingers(incident0("0"), none, 6*time.Minute) }, "Ends"},
-		"it is, but not for long":       {func(h *history) { h.lingers(open, none, 4*time.Minute) }, ""},
-		"it is, and a step is to come":  {func(h *history) { h.lingers(open, fields{"nextStep": fields{"incident": 1}}, 6*time.Minute) }, ""},
-		"a supervised gang does not run": {func(h *history) {
-			h.spec(fields{"supervisor": fields{}})
-			h.lingers(open, running("False"), 6*time.Minute)
-		}, ""},
-		"another rank has no pod": {func(h *history) {
-			h.lingers(open, fields{"tasks": []any{fields{"name": "worker", "replicas": 2}}}, 6*time.Minute)
-		}, ""},
-		"it waits for a device":     {func(h *history) { h.lingers(with(open, fields{"trigger": "HealthDegraded"}), none, 6*time.Minute) }, ""},
-		"it waits for a checkpoint": {func(h *history) { h.lingers(with(open, fields{"checkpoint": fields{}}), none, 6*time.Minute) }, ""},
+		"an incident is open while all is well":      {func(h *history) { h.lingers(open, none, long) }, "Ends"},
+		"one of a supervised gang is, while it runs": {func(h *history) { h.spec(supervised); h.lingers(open, fields{"tasks": ranks(1, 1)}, long) }, "Ends"},
+		"one that has taken no step is":              {func(h *history) { h.lingers(incident0("0"), none, long) }, "Ends"},
+		"it is, but not for long":                    {func(h *history) { h.lingers(open, none, 4*time.Minute) }, ""},
+		"it is, and a step is to come":               {func(h *history) { h.lingers(open, fields{"nextStep": fields{"incident": 1}}, long) }, ""},
+		"a supervised gang does not run":             {func(h *history) { h.spec(supervised); h.lingers(open, none, long) }, ""},
+		"another rank has no pod":                    {func(h *history) { h.lingers(open, fields{"tasks": ranks(2, 1)}, long) }, ""},
+		"a pod is about to be evicted":               {func(h *history) { h.condition("DisruptionTarget"); h.lingers(open, none, long) }, ""},
+		"it waits for a device":                      {func(h *history) { h.lingers(with(open, fields{"trigger": "HealthDegraded"}), none, long) }, ""},
+		"it waits for a checkpoint":                  {func(h *history) { h.lingers(with(open, fields{"checkpoint": fields{}}), none, long) }, ""},
 		"its node is in quarantine": {func(h *history) {
 			h.becomes("n0", taints("lockstep.dev/quarantine", "NoSchedule"))
-			h.lingers(open, none, 6*time.Minute)
+			h.lingers(open, none, long)
 		}, ""},
-		"it has ended": {func(h *history) { h.lingers(with(open, fields{"outcome": "Recovered"}), none, 6*time.Minute) }, ""},
+		"it has ended": {func(h *history) { h.lingers(with(open, fields{"outcome": "Recovered"}), none, long) }, ""},
 		"it is in a dry run": {func(h *history) {
 			h.write(user1, "patch", "trainingjobs", "llama", fields{"metadata": fields{"annotations": fields{"lockstep.dev/dry-run": "true"}}})
-			h.lingers(open, none, 6*time.Minute)
+			h.lingers(open, none, long)
 		}, ""},
 	})
 }

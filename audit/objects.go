@@ -232,6 +232,7 @@ type restartPolicy struct {
 type taskStatus struct {
 	Name        string `json:"name"`
 	Replicas    int    `json:"replicas"`
+	Ready       int    `json:"ready"`
 	Incarnation int    `json:"incarnation"`
 	Ranks       []struct {
 		Index       int    `json:"index"`
