@@ -121,13 +121,23 @@ func (h *history) status(s fields) {
 	h.write(manager, "update", "trainingjobs", "llama", fields{"status": s})
 }
 
-// restarts has a step restart the rank.
+// restarts has a step restart the rank, with all of its task.
 func (h *history) restarts(incarnation int) {
-	h.status(fields{"tasks": []any{fields{"name": "worker", "incarnation": incarnation}}})
+	h.status(fields{
+		"tasks": []any{fields{"name": "worker", "replicas": 1, "incarnation": incarnation}}, "incidents": []any{incident0("0", step0("RestartTask", h.now))},
+	})
 }
 
 // pod is one of the rank, made by Volcano, let go by the manager, bound and run.
 func (h *history) pod(name, node string) {
+	h.gated(name)
+	h.lifts(name)
+	h.bind(volcano, name, node)
+	h.write(kubelet, "patch", "pods", name, fields{"spec": fields{"nodeName": node}, "status": fields{"phase": "Running"}})
+}
+
+// gated is one of the rank that Volcano has made.
+func (h *history) gated(name string) {
 	h.write(volcano, "create", "pods", name, fields{
 		"metadata": fields{"uid": fmt.Sprintf("uid-%s-%d", name, h.version), "labels": fields{
 			"lockstep.dev/job-uid": "uid-llama-1", "lockstep.dev/task": "worker", "lockstep.dev/attempt": strings.Split(name, "-")[1],
@@ -137,9 +147,11 @@ func (h *history) pod(name, node string) {
 			"containers":      []any{fields{"resources": fields{"requests": fields{"nvidia.com/gpu": "8"}}}},
 		},
 	})
+}
+
+// lifts has the manager lift the gate of a pod.
+func (h *history) lifts(name string) {
 	h.write(manager, "patch", "pods", name, fields{"metadata": fields{"annotations": fields{"lockstep.dev/incarnation": h.wanted()}}, "spec": fields{"schedulingGates": []any{}}})
-	h.bind(volcano, name, node)
-	h.write(kubelet, "patch", "pods", name, fields{"spec": fields{"nodeName": node}, "status": fields{"phase": "Running"}})
 }
 
 // wanted is the incarnation that the status asks for.
@@ -198,6 +210,15 @@ func TestFalsifiedHistories(t *testing.T) {
 			h.restarts(1)
 			h.deletes("llama-1-worker-0")
 			h.pod("llama-1-worker-0", "n0")
+		}, ""},
+		"the pod of a rank is gone, and then another server answers that it is to go": {func(h *history) {
+			h.restarts(1)
+			answer := json.RawMessage(h.text(h.objects["pods/llama-1-worker-0"]))
+			h.remove(kubelet, "pods", "llama-1-worker-0")
+			h.gated("llama-1-worker-0")
+			h.log(manager, "delete", "pods", "", "llama-1-worker-0", nil, answer)
+			h.lifts("llama-1-worker-0")
+			h.bind(manager, "llama-1-worker-0", "n0")
 		}, ""},
 		"the next attempt, and the first pod was removed, which was answered with an error": {func(h *history) {
 			h.status(fields{"attempt": 2})

@@ -52,8 +52,34 @@ type checker struct {
 	due, overSince map[string]time.Time
 	// told is what was reported, and seenKeys are the keys of the holds of jobs that the log has shown.
 	told, seenKeys map[string]bool
-	// ranks are all pods of ranks that the log has shown, by UID, each as it was last.
-	ranks map[string]*pod
+	// ranks are all pods of ranks that the log has shown, by UID, each as it was last; latest the last one of each rank that is no spare.
+	ranks  map[string]*pod
+	latest map[place]*pod
+	// began is when pods got their nodes, by UID; zero for those that had theirs when the log began.
+	began map[string]time.Time
+	// founded are the incarnations that ranks, or all of a task, got with a reason.
+	founded map[place]int
+	// stepAt is when an incident last replaced the ranks that failed, by its key.
+	stepAt map[string]time.Time
+	// managerAt is when the manager last wrote anything, and spoke when it wrote the status of a job, by UID.
+	managerAt time.Time
+	spoke     map[string]time.Time
+	// lifts are the gates that the manager has lifted, by the UID of the pod, and homeAt is when the home of a job last changed.
+	lifts  map[string]lift
+	homeAt map[string]time.Time
+	// spells are what may not last, by its key. looks is whether that is looked at after this line; it was at lookedAt, and at lookedBefore.
+	spells                 map[string]spell
+	looks                  bool
+	lookedAt, lookedBefore time.Time
+}
+
+func newChecker(manager string) *checker {
+	return &checker{
+		manager: manager, world: newWorld(), due: map[string]time.Time{}, overSince: map[string]time.Time{}, told: map[string]bool{}, seenKeys: map[string]bool{},
+		ranks: map[string]*pod{}, latest: map[place]*pod{}, began: map[string]time.Time{}, founded: map[place]int{},
+		stepAt: map[string]time.Time{}, spoke: map[string]time.Time{}, spells: map[string]spell{},
+		lifts: map[string]lift{}, homeAt: map[string]time.Time{},
+	}
 }
 
 // Check plays the audit logs of a cluster's API servers, and reports what does not hold. Requests are played in the order in which they were
@@ -70,11 +96,7 @@ func Check(o Options, logs ...io.Reader) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &checker{
-		manager: o.Manager, world: newWorld(), due: map[string]time.Time{}, overSince: map[string]time.Time{}, told: map[string]bool{}, seenKeys: map[string]bool{},
-		ranks: map[string]*pod{},
-	}
-	report := &Report{}
+	c, report := newChecker(o.Manager), &Report{}
 	for _, r := range rules {
 		report.Rules = append(report.Rules, r.name)
 	}
@@ -110,11 +132,41 @@ func Check(o Options, logs ...io.Reader) (*Report, error) {
 	return report, nil
 }
 
-// note keeps what a line shows of the pod of a rank.
+// note keeps what a line shows, for the lines after it.
 func (c *checker) note(line *change) {
-	if p := line.podIs; p != nil {
-		if _, ok := p.rank(); ok {
-			c.ranks[p.Metadata.UID] = p
+	if c.byManager(line) {
+		c.managerAt = c.world.now
+	}
+	c.notePod(line)
+	c.noteHome(line)
+	c.noteLift(line)
+	c.noteReasons(line)
+	c.noteSteps(line)
+	if c.looks = c.world.now.Sub(c.lookedAt) >= lookEvery; c.looks {
+		c.lookedBefore, c.lookedAt = c.lookedAt, c.world.now
+	}
+}
+
+// notePod keeps what a line shows of the pod of a rank.
+func (c *checker) notePod(line *change) {
+	p := line.podIs
+	if p == nil {
+		return
+	}
+	of, ok := p.rank()
+	if !ok {
+		return
+	}
+	uid := p.Metadata.UID
+	at := place{of.job, of.task, of.index}
+	if last := c.latest[at]; !of.spare && (last == nil || last.Metadata.UID == uid || c.ranks[uid] == nil) {
+		c.latest[at] = p
+	}
+	c.ranks[uid] = p
+	if _, known := c.began[uid]; !known && p.Spec.NodeName != "" {
+		c.began[uid] = time.Time{}
+		if line.podWas != nil || line.Verb == "create" {
+			c.began[uid] = c.world.now
 		}
 	}
 }

@@ -44,7 +44,8 @@ type pod struct {
 		Tolerations     []toleration     `json:"tolerations"`
 	} `json:"spec"`
 	Status struct {
-		Phase string `json:"phase"`
+		Phase      string      `json:"phase"`
+		Conditions []condition `json:"conditions"`
 	} `json:"status"`
 }
 
@@ -173,24 +174,21 @@ type trainingJob struct {
 	Spec     struct {
 		Suspend       bool           `json:"suspend"`
 		RestartPolicy *restartPolicy `json:"restartPolicy"`
+		Supervisor    *struct{}      `json:"supervisor"`
 		Tasks         []struct {
 			Name          string         `json:"name"`
 			RestartPolicy *restartPolicy `json:"restartPolicy"`
+			Partition     *struct {
+				Size int `json:"size"`
+			} `json:"partition"`
 		} `json:"tasks"`
 	} `json:"spec"`
 	Status struct {
-		Attempt    int         `json:"attempt"`
-		Conditions []condition `json:"conditions"`
-		Tasks      []struct {
-			Name        string `json:"name"`
-			Incarnation int    `json:"incarnation"`
-			Ranks       []struct {
-				Index       int `json:"index"`
-				Incarnation int `json:"incarnation"`
-			} `json:"ranks"`
-			ChargedTimes []time.Time `json:"chargedTimes"`
-		} `json:"tasks"`
-		Placement struct {
+		Attempt    int          `json:"attempt"`
+		Conditions []condition  `json:"conditions"`
+		Tasks      []taskStatus `json:"tasks"`
+		NextStep   *struct{}    `json:"nextStep"`
+		Placement  struct {
 			HyperNode string `json:"hyperNode"`
 		} `json:"placement"`
 		ExcludedNodes []struct {
@@ -231,13 +229,17 @@ type restartPolicy struct {
 	} `json:"budget"`
 }
 
-type incident struct {
-	ID      int    `json:"id"`
-	Outcome string `json:"outcome"`
-	Steps   []struct {
-		Action string    `json:"action"`
-		Time   time.Time `json:"time"`
-	} `json:"steps"`
+type taskStatus struct {
+	Name        string `json:"name"`
+	Replicas    int    `json:"replicas"`
+	Ready       int    `json:"ready"`
+	Incarnation int    `json:"incarnation"`
+	Ranks       []struct {
+		Index       int    `json:"index"`
+		Incarnation int    `json:"incarnation"`
+		Reason      string `json:"reason"`
+	} `json:"ranks"`
+	ChargedTimes []time.Time `json:"chargedTimes"`
 }
 
 // finished reports whether a job has come to its end.
@@ -252,21 +254,29 @@ func (j *trainingJob) rests() bool {
 
 // wanted is the incarnation that a rank should have: the later one of its task's and its own.
 func (j *trainingJob) wanted(r rank) int {
-	name := r.task
 	if r.spare {
-		name += "-spare"
+		return j.wantedOf(r.task+"-spare", r.index)
 	}
+	return j.wantedOf(r.task, r.index)
+}
+
+func (j *trainingJob) wantedOf(task string, index int) int {
+	t := j.task(task)
+	wanted := t.Incarnation
+	for _, one := range t.Ranks {
+		if one.Index == index {
+			wanted = max(wanted, one.Incarnation)
+		}
+	}
+	return wanted
+}
+
+// task is the status of a task; a zero one where there is none.
+func (j *trainingJob) task(name string) taskStatus {
 	for _, t := range j.Status.Tasks {
-		if t.Name != name {
-			continue
+		if t.Name == name {
+			return t
 		}
-		wanted := t.Incarnation
-		for _, one := range t.Ranks {
-			if one.Index == r.index {
-				wanted = max(wanted, one.Incarnation)
-			}
-		}
-		return wanted
 	}
-	return 0
+	return taskStatus{}
 }

@@ -94,8 +94,32 @@ func (w *world) holds(name string, n *node, depth int) bool {
 	return false
 }
 
-// home: what the manager binds is at home, and not on a node that its job excludes.
+// builtAt is when a HyperNode, or one within it, was last written.
+func (w *world) builtAt(name string, depth int) time.Time {
+	at, h := w.hyperAt[name], w.hypers[name]
+	if h == nil || depth > maxDepth {
+		return at
+	}
+	for i := range h.Spec.Members {
+		m := &h.Spec.Members[i]
+		for below := range w.hyperAt {
+			if m.Type != "HyperNode" || !m.names(below) {
+				continue
+			}
+			if inner := w.builtAt(below, depth+1); inner.After(at) {
+				at = inner
+			}
+		}
+	}
+	return at
+}
+
+// home: what the manager binds is at home, and not on a node that its job excludes. What another one binds is at home where the manager let it
+// go when home was known.
 func (c *checker) home(line *change) string {
+	if !c.byManager(line) {
+		return c.homeOfLifted(line)
+	}
 	p, n, job := c.bound(line)
 	if n == nil || job == nil {
 		return ""
@@ -109,6 +133,48 @@ func (c *checker) home(line *change) string {
 		return fmt.Sprintf("the manager binds pod %s to node %s, which is not in its job's home %s", nameOf(p), n.Metadata.Name, home)
 	}
 	return ""
+}
+
+// noteHome keeps when the home of a job changed.
+func (c *checker) noteHome(line *change) {
+	is, was := line.jobIs, line.jobWas
+	if is != nil && (was == nil || was.Status.Placement.HyperNode != is.Status.Placement.HyperNode) {
+		c.homeAt[is.Metadata.UID] = c.world.now
+	}
+}
+
+// lift is the home that a job had when the manager lifted the gate of its pod, and when that was.
+type lift struct {
+	home string
+	at   time.Time
+}
+
+// noteLift keeps where the job of a pod lives as the manager lifts the pod's gate. Spares go wherever there is room.
+func (c *checker) noteLift(line *change) {
+	was, is := line.podWas, line.podIs
+	if !c.byManager(line) || was == nil || is == nil || len(was.Spec.SchedulingGates) == 0 || len(is.Spec.SchedulingGates) > 0 {
+		return
+	}
+	of, ok := is.rank()
+	if job := c.world.job(of.job); ok && job != nil && !of.spare {
+		c.lifts[is.Metadata.UID] = lift{job.Status.Placement.HyperNode, c.world.now}
+	}
+}
+
+// homeOfLifted judges where somebody else binds a pod whose gate the manager has lifted. Where home, or a HyperNode, has changed since then, or
+// just before, the manager did not know.
+func (c *checker) homeOfLifted(line *change) string {
+	p := line.podIs
+	if p == nil || line.ObjectRef.Subresource != "binding" {
+		return ""
+	}
+	of, _ := p.rank()
+	n, job, let := c.world.nodes[p.Spec.NodeName], c.world.job(of.job), c.lifts[p.Metadata.UID]
+	knew := let.at.Sub(c.world.builtAt(let.home, 0)) > settledFor && let.at.Sub(c.homeAt[of.job]) > settledFor
+	if n == nil || job == nil || !knew || c.world.hypers[let.home] == nil || job.Status.Placement.HyperNode != let.home || c.world.holds(let.home, n, 0) {
+		return ""
+	}
+	return fmt.Sprintf("the manager let pod %s go, and %s binds it to node %s, which is not in its job's home %s", nameOf(p), line.by(), n.Metadata.Name, let.home)
 }
 
 // settledFor is how long a node has to have its taints before a binding that does not look at them is wrong: two requests that cross

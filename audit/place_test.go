@@ -66,9 +66,34 @@ func TestFalsifiedPlaces(t *testing.T) {
 			h.write(user1, "patch", "nodes", "n0", fields{"spec": fields{"unschedulable": true}})
 			h.comes("n0")
 		}, ""},
-		"a taint":                                  {func(h *history) { h.becomes("n0", taints("lockstep.dev/quarantine", "NoSchedule")); h.comes("n0") }, "Admits"},
-		"a taint that is tolerated":                {func(h *history) { h.becomes("n0", taints("dedicated", "NoSchedule")); h.comes("n0") }, ""},
-		"a taint that is a preference":             {func(h *history) { h.becomes("n0", taints("slow", "PreferNoSchedule")); h.comes("n0") }, ""},
-		"Volcano binds to another rack, as it may": {func(h *history) { h.racks(); h.pod("llama-1-worker-1", "n1") }, ""},
+		"a taint":                                     {func(h *history) { h.becomes("n0", taints("lockstep.dev/quarantine", "NoSchedule")); h.comes("n0") }, "Admits"},
+		"a taint that is tolerated":                   {func(h *history) { h.becomes("n0", taints("dedicated", "NoSchedule")); h.comes("n0") }, ""},
+		"a taint that is a preference":                {func(h *history) { h.becomes("n0", taints("slow", "PreferNoSchedule")); h.comes("n0") }, ""},
+		"Volcano binds a replacement to another rack": {func(h *history) { h.racks(); h.after(time.Minute); h.pod("llama-1-worker-1", "n1") }, "Home"},
+		"Volcano binds a replacement to another spine": {func(h *history) {
+			h.racks()
+			h.write(user1, "create", "nodes", "n2", fields{})
+			h.home("spine")
+			h.after(time.Minute)
+			h.pod("llama-1-worker-1", "n2")
+		}, "Home"},
+		"Volcano binds within the spine":             {func(h *history) { h.racks(); h.home("spine"); h.after(time.Minute); h.pod("llama-1-worker-1", "n1") }, ""},
+		"Volcano binds where home was not yet found": {func(h *history) { h.racks(); h.pod("llama-1-worker-1", "n1") }, ""},
+		"Volcano binds once home has moved": {func(h *history) {
+			h.racks()
+			h.after(time.Minute)
+			h.gated("llama-1-worker-1")
+			h.lifts("llama-1-worker-1")
+			h.home("r1")
+			h.bind(volcano, "llama-1-worker-1", "n1")
+		}, ""},
+		"Volcano binds once the rack has lost a node": {func(h *history) {
+			h.racks()
+			h.after(time.Minute)
+			h.gated("llama-1-worker-1")
+			h.lifts("llama-1-worker-1")
+			h.hyperNode("r0", "Node", fields{"exactMatch": fields{"name": "n2"}})
+			h.bind(volcano, "llama-1-worker-1", "n0")
+		}, ""},
 	})
 }

@@ -38,7 +38,9 @@ var rules = []rule{
 	{"OneRun", (*checker).oneRun},
 	{"Deletions", (*checker).deletions},
 	{"Restarts", (*checker).restarts},
+	{"Reached", (*checker).reached},
 	{"Incidents", (*checker).incidents},
+	{"Ends", (*checker).ends},
 	{"Budget", (*checker).budget},
 	{"Holds", (*checker).holds},
 	{"Home", (*checker).home},
@@ -112,8 +114,12 @@ func (c *checker) deletions(line *change) string {
 	}
 	of, ok := was.rank()
 	job := c.world.job(of.job)
-	if !ok || of.spare || job == nil || job.rests() || was.attempt() < job.Status.Attempt || was.incarnation() < job.wanted(of) {
+	if !ok || of.spare || job == nil || job.rests() || was.attempt() < job.Status.Attempt || c.isFounded(was, of) {
 		return ""
+	}
+	if was.incarnation() < job.wanted(of) {
+		return fmt.Sprintf("the manager deletes pod %s on node %s, and no step and no other reason restarts its rank, although its incarnation is %d, and should be %d",
+			nameOf(was), was.Spec.NodeName, was.incarnation(), job.wanted(of))
 	}
 	return fmt.Sprintf("the manager deletes pod %s on node %s, and no step restarts its rank: its incarnation is %d, and should be %d",
 		nameOf(was), was.Spec.NodeName, was.incarnation(), job.wanted(of))
@@ -151,7 +157,8 @@ func (c *checker) isDue(p *pod) bool {
 		job.Metadata.Annotations["lockstep.dev/dry-run"] != "true"
 }
 
-// incidents: an incident that has ended stays as it is, steps are only added, and none is open when its job has ended.
+// incidents: an incident that has ended stays as it is, steps are only added, none of its rule is taken twice, and none is open when its job has
+// ended.
 func (c *checker) incidents(line *change) string {
 	is, was := line.jobIs, line.jobWas
 	if is == nil {
@@ -160,6 +167,9 @@ func (c *checker) incidents(line *change) string {
 	for _, one := range is.Status.Incidents {
 		if is.finished() && one.Outcome == "" {
 			return fmt.Sprintf("job %s has ended, and its incident %d is open", is.Metadata.Name, one.ID)
+		}
+		if n, twice := one.repeats(); twice {
+			return fmt.Sprintf("incident %d of job %s has taken step %d of its rule twice", one.ID, is.Metadata.Name, n)
 		}
 	}
 	if was == nil {

@@ -17,6 +17,8 @@ type world struct {
 	jobs   map[string]*trainingJob
 	nodes  map[string]*node // by name
 	hypers map[string]*hyperNode
+	// hyperAt is when a HyperNode was last written, by name.
+	hyperAt map[string]time.Time
 	// unsure are the jobs, by UID, of which a write was answered with an error, and that the log has not shown since.
 	unsure map[string]bool
 	// gone is when pods were removed, by UID.
@@ -33,7 +35,7 @@ func newWorld() *world {
 	return &world{
 		pods: map[string]*pod{}, jobs: map[string]*trainingJob{}, nodes: map[string]*node{}, hypers: map[string]*hyperNode{},
 		settled: map[string]time.Time{}, versions: map[string]string{}, unsure: map[string]bool{},
-		gone: map[string]time.Time{}, removed: map[string]bool{},
+		gone: map[string]time.Time{}, removed: map[string]bool{}, hyperAt: map[string]time.Time{},
 	}
 }
 
@@ -285,6 +287,7 @@ func (w *world) takeHyperNode(c *change) error {
 	if gone, err := removed(c); gone != nil || err != nil {
 		for _, name := range gone {
 			delete(w.hypers, name)
+			w.hyperAt[name] = w.now
 		}
 		return err
 	}
@@ -292,6 +295,6 @@ func (w *world) takeHyperNode(c *change) error {
 	if err := json.Unmarshal(c.ResponseObject, is); err != nil {
 		return err
 	}
-	w.hypers[is.Metadata.Name] = is
+	w.hypers[is.Metadata.Name], w.hyperAt[is.Metadata.Name] = is, w.now
 	return nil
 }
