@@ -185,8 +185,9 @@ type trainingJob struct {
 			Name        string `json:"name"`
 			Incarnation int    `json:"incarnation"`
 			Ranks       []struct {
-				Index       int `json:"index"`
-				Incarnation int `json:"incarnation"`
+				Indexes     string `json:"indexes"`
+				Index       *int   `json:"index"` // of earlier versions of the manager
+				Incarnation int    `json:"incarnation"`
 			} `json:"ranks"`
 			ChargedTimes []time.Time `json:"chargedTimes"`
 		} `json:"tasks"`
@@ -250,6 +251,22 @@ func (j *trainingJob) rests() bool {
 	return j.finished() || j.Spec.Suspend || j.Metadata.DeletionTimestamp != nil
 }
 
+// inSet reports whether an index is in a set of them, such as 0-31,40.
+func inSet(set string, index int) bool {
+	for part := range strings.SplitSeq(set, ",") {
+		from, to, isRange := strings.Cut(part, "-")
+		if !isRange {
+			to = from
+		}
+		first, err := strconv.Atoi(from)
+		last, errLast := strconv.Atoi(to)
+		if err == nil && errLast == nil && first <= index && index <= last {
+			return true
+		}
+	}
+	return false
+}
+
 // wanted is the incarnation that a rank should have: the later one of its task's and its own.
 func (j *trainingJob) wanted(r rank) int {
 	name := r.task
@@ -262,7 +279,7 @@ func (j *trainingJob) wanted(r rank) int {
 		}
 		wanted := t.Incarnation
 		for _, one := range t.Ranks {
-			if one.Index == r.index {
+			if inSet(one.Indexes, r.index) || (one.Index != nil && *one.Index == r.index) {
 				wanted = max(wanted, one.Incarnation)
 			}
 		}
