@@ -60,6 +60,7 @@ func (d *dice) observation() *gang.Observation {
 			o.Answers[gang.AnswerKey{Request: incident.RequestID(o.Job, inc), Pod: fmt.Sprint(d.roll(8))}] = gang.Answer{Saved: d.yes(), Refused: d.yes(), Message: one(d, "", "refused")}
 		}
 	}
+	d.supervise(o)
 	return o
 }
 
