@@ -56,7 +56,7 @@ func changed(text string, with, drop []int32) string {
 }
 
 // A text that is no set, as somebody may write into a status, is no reason to fail.
-func TestWhatIsNoSet(t *testing.T) {
+func TestWhatIsNoSet(*testing.T) {
 	for _, text := range []string{",", ",,1", "x", "3-1", "5,2-", "-", "1,,9", "99999999999", "4,4,1-2,"} {
 		for i := int32(-1); i < 12; i++ {
 			HasIndex(text, i)
