@@ -4,6 +4,7 @@ package audit
 
 import (
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -230,16 +231,27 @@ type restartPolicy struct {
 }
 
 type taskStatus struct {
-	Name        string `json:"name"`
-	Replicas    int    `json:"replicas"`
-	Ready       int    `json:"ready"`
-	Incarnation int    `json:"incarnation"`
-	Ranks       []struct {
-		Index       int    `json:"index"`
-		Incarnation int    `json:"incarnation"`
-		Reason      string `json:"reason"`
-	} `json:"ranks"`
+	Name         string      `json:"name"`
+	Replicas     int         `json:"replicas"`
+	Ready        int         `json:"ready"`
+	Incarnation  int         `json:"incarnation"`
+	Ranks        []rankSet   `json:"ranks"`
 	ChargedTimes []time.Time `json:"chargedTimes"`
+}
+
+// rankSet are ranks of a task that were restarted as often, and for the same reason.
+type rankSet struct {
+	Indexes     string `json:"indexes"`
+	Index       int    `json:"index"` // the first of them, and all that earlier versions of the manager wrote
+	Incarnation int    `json:"incarnation"`
+	Reason      string `json:"reason"`
+}
+
+func (r rankSet) all() []int {
+	if r.Indexes == "" {
+		return []int{r.Index}
+	}
+	return indexes(r.Indexes)
 }
 
 // finished reports whether a job has come to its end.
@@ -264,7 +276,7 @@ func (j *trainingJob) wantedOf(task string, index int) int {
 	t := j.task(task)
 	wanted := t.Incarnation
 	for _, one := range t.Ranks {
-		if one.Index == index {
+		if slices.Contains(one.all(), index) {
 			wanted = max(wanted, one.Incarnation)
 		}
 	}

@@ -29,9 +29,11 @@ func (c *checker) noteReasons(line *change) {
 			c.founded[all] = t.Incarnation
 		}
 		for _, r := range t.Ranks {
-			of := place{is.Metadata.UID, t.Name, r.Index}
-			if was == nil || r.Incarnation > was.wantedOf(t.Name, r.Index) && c.restartsRank(was, is, of, r.Reason) {
-				c.founded[of] = r.Incarnation
+			for _, index := range r.all() {
+				of := place{is.Metadata.UID, t.Name, index}
+				if was == nil || r.Incarnation > was.wantedOf(t.Name, index) && c.restartsRank(was, is, of, r.Reason) {
+					c.founded[of] = r.Incarnation
+				}
 			}
 		}
 	}

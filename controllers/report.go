@@ -155,10 +155,13 @@ func (r *TrainingJobReconciler) reportRestarts(job *v1alpha1.TrainingJob, now *v
 	restarted := map[v1alpha1.RestartReason][]string{}
 	for i := range now.Tasks {
 		task := &now.Tasks[i]
-		for _, rank := range task.Ranks {
-			if rank.Incarnation > gang.Incarnation(&job.Status, task.Name, rank.Index) {
-				restarted[rank.Reason] = append(restarted[rank.Reason], fmt.Sprintf("%s-%d", task.Name, rank.Index))
-			}
+		for j := range task.Ranks {
+			set := &task.Ranks[j]
+			gang.RestartedRanks(set).Each(func(index int32) {
+				if set.Incarnation > gang.Incarnation(&job.Status, task.Name, index) {
+					restarted[set.Reason] = append(restarted[set.Reason], fmt.Sprintf("%s-%d", task.Name, index))
+				}
+			})
 		}
 	}
 	for _, why := range slices.Sorted(maps.Keys(otherwiseRestarted)) {

@@ -3,6 +3,7 @@
 package controllers
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -121,7 +122,7 @@ func TestRestartsByNoStepAreTold(t *testing.T) {
 		v1alpha1.RestartNodeAvailable, v1alpha1.RestartNodeAvailable, v1alpha1.RestartNodeAvailable, v1alpha1.RestartNodeInherited,
 	} {
 		ranks := &now.Tasks[0].Ranks
-		*ranks = append(*ranks, v1alpha1.RankStatus{Index: int32(len(*ranks)), Incarnation: 1, Reason: why})
+		*ranks = append(*ranks, v1alpha1.RankStatus{Indexes: fmt.Sprint(len(*ranks)), Incarnation: 1, Reason: why})
 	}
 	e.Told()
 	e.r.report(&gang.Observation{Job: e.job()}, now)

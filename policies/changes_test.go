@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // changes decides, and tells every leaf of the status that is another one afterwards. Times
@@ -51,6 +52,10 @@ func gone(path string, after map[string]string) string {
 
 // leaves are the leaves of a status, by path.
 func leaves(s *v1alpha1.TrainingJobStatus) map[string]string {
+	s = s.DeepCopy()
+	for i := range s.Tasks {
+		s.Tasks[i].Ranks = singly(s.Tasks[i].Ranks)
+	}
 	raw, err := json.Marshal(s)
 	if err != nil {
 		panic(err)
@@ -63,6 +68,16 @@ func leaves(s *v1alpha1.TrainingJobStatus) map[string]string {
 	delete(tree, "nextStep")
 	out := map[string]string{}
 	walk(out, "", tree)
+	return out
+}
+
+// singly has a set for each rank.
+func singly(sets []v1alpha1.RankStatus) (out []v1alpha1.RankStatus) {
+	for _, set := range sets {
+		gang.RestartedRanks(&set).Each(func(index int32) {
+			out = append(out, v1alpha1.RankStatus{Index: index, Incarnation: set.Incarnation, Reason: set.Reason})
+		})
+	}
 	return out
 }
 

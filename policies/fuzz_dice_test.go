@@ -55,7 +55,7 @@ func (d *dice) node() string { return one(d, "n00", "n01", "n02", "n06", "n07", 
 func (d *dice) event() v1alpha1.EventType {
 	return one(d, v1alpha1.PodFailed, v1alpha1.PodDeleted, v1alpha1.PodNotReady, v1alpha1.PodNotStarted, v1alpha1.PodPending, v1alpha1.NodeNotReady, v1alpha1.NodeGone,
 		v1alpha1.HealthDegraded, v1alpha1.HealthFailed, v1alpha1.AnyEvent, v1alpha1.VolcanoJobDeleted, v1alpha1.VolcanoJobEnded, v1alpha1.JobResumed,
-		v1alpha1.RestartRequested)
+		v1alpha1.RestartRequested, v1alpha1.ProcessFailed)
 }
 
 func (d *dice) class() v1alpha1.FailureClass {
@@ -64,7 +64,7 @@ func (d *dice) class() v1alpha1.FailureClass {
 
 func (d *dice) action() v1alpha1.Action {
 	return one(d, v1alpha1.RestartPod, v1alpha1.RestartTask, v1alpha1.RestartPartition, v1alpha1.RestartJob, v1alpha1.MigratePod,
-		v1alpha1.ShrinkTask, v1alpha1.RelocateJob, v1alpha1.FailJob, v1alpha1.Ignore, "Dance")
+		v1alpha1.ShrinkTask, v1alpha1.RelocateJob, v1alpha1.RestartProcesses, v1alpha1.FailJob, v1alpha1.Ignore, "Dance")
 }
 
 func (d *dice) rule(name string) v1alpha1.Rule {

@@ -86,6 +86,9 @@ func FuzzDecide(f *testing.F) {
 		before := copied(o)
 		d := Decide(o)
 		unchanged(t, "a decision", before, o)
+		if o.Job.Spec.Supervisor != nil {
+			checkEpoch(t, o, &d)
+		}
 		if again := Decide(o); !reflect.DeepEqual(d, again) {
 			t.Fatal("two decisions on one observation differ: ", cmp.Diff(d, again, cmpopts.EquateEmpty()))
 		}

@@ -60,6 +60,7 @@ func (d *dice) observation() *gang.Observation {
 			o.Answers[gang.AnswerKey{Request: incident.RequestID(o.Job, inc), Pod: fmt.Sprint(d.roll(8))}] = gang.Answer{Saved: d.yes(), Refused: d.yes(), Message: one(d, "", "refused")}
 		}
 	}
+	d.supervise(o)
 	return o
 }
 
@@ -96,7 +97,11 @@ func (d *dice) status() v1alpha1.TrainingJobStatus {
 		return v1alpha1.TaskStatus{
 			Name: d.task(), Replicas: d.odd(6), Shrunk: d.odd(4), Ready: d.odd(4), Incarnation: d.odd(4),
 			Ranks: some(d, 3, func(i int) v1alpha1.RankStatus {
-				return v1alpha1.RankStatus{Index: int32(i) + d.odd(2), Incarnation: d.odd(6)}
+				set := v1alpha1.RankStatus{Indexes: one(d, "0", "1-2", "0,2-4", "x", ""), Incarnation: d.odd(6)}
+				if d.roll(4) == 3 {
+					set.Indexes, set.Index = "", int32(i)+d.odd(2)
+				}
+				return set
 			}),
 			ChargedTimes: some(d, 3, func(int) metav1.Time { return d.time() }),
 		}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
-	"github.com/lockstep-dev/lockstep/policies/placement"
 )
 
 const (
@@ -24,6 +23,8 @@ const (
 	// queueLimitCheck is how often a job that its queue's limit keeps from a hold looks again. No event says that another job of the
 	// queue has released a node.
 	queueLimitCheck = time.Minute
+	// maxHolds is how many nodes a job holds at most: the status of a job with so many holds fits into etcd.
+	maxHolds = 5000
 )
 
 // refusedHolds are the nodes that a job would hold, and may not.
@@ -32,6 +33,8 @@ type refusedHolds struct {
 	shared []string
 	// overLimit are those beyond the limit of the queue.
 	overLimit []string
+	// beyond are those for which the status has no room.
+	beyond []string
 }
 
 // grant returns the holds that a job may have.
@@ -45,27 +48,36 @@ func (j job) grant(s *v1alpha1.TrainingJobStatus, holds []v1alpha1.NodeHold) ([]
 		refused.shared = append(refused.shared, h.Node)
 		return true
 	})
-	if j.HoldLimits.MaxPerQueue == 0 {
-		return holds, refused
+	if j.HoldLimits.MaxPerQueue > 0 {
+		holds, refused.overLimit = firstHolds(s, holds, j.HoldLimits.MaxPerQueue-j.HeldInQueue)
 	}
-	isHeld := func(h v1alpha1.NodeHold) bool { return placement.Held(s, h.Node) }
-	room := j.HoldLimits.MaxPerQueue - j.HeldInQueue
+	holds, refused.beyond = firstHolds(s, holds, maxHolds)
+	return holds, refused
+}
+
+// firstHolds returns the holds for which there is room, and the nodes of the others. Those that the job has stay: else two jobs that
+// exceed a limit together would both give up what they hold.
+func firstHolds(s *v1alpha1.TrainingJobStatus, holds []v1alpha1.NodeHold, room int) (granted []v1alpha1.NodeHold, refused []string) {
+	held := map[string]bool{}
+	for _, h := range s.Holds {
+		held[h.Node] = true
+	}
 	for _, h := range holds {
-		if isHeld(h) {
-			room-- // it stays: else two jobs that exceed the limit together would both give up what they hold
+		if held[h.Node] {
+			room--
 		}
 	}
-	holds = slices.DeleteFunc(holds, func(h v1alpha1.NodeHold) bool {
-		if isHeld(h) {
+	granted = slices.DeleteFunc(holds, func(h v1alpha1.NodeHold) bool {
+		if held[h.Node] {
 			return false
 		}
 		if room--; room >= 0 {
 			return false
 		}
-		refused.overLimit = append(refused.overLimit, h.Node)
+		refused = append(refused, h.Node)
 		return true
 	})
-	return holds, refused
+	return granted, refused
 }
 
 // deciding are the resources by which a job holds a node.
@@ -139,6 +151,9 @@ func (j job) describeRefusedHolds(s *v1alpha1.TrainingJobStatus, refused refused
 	if len(refused.overLimit) > 0 {
 		add(v1alpha1.ReasonHoldLimitReached, fmt.Sprintf("not held, because the jobs of queue %s may hold %d nodes at a time (--max-holds-per-queue): %s",
 			j.Job.Spec.Queue, j.HoldLimits.MaxPerQueue, listed(refused.overLimit)))
+	}
+	if len(refused.beyond) > 0 {
+		add(v1alpha1.ReasonHoldLimitReached, fmt.Sprintf("not held, because a job holds %d nodes at most: %s", maxHolds, listed(refused.beyond)))
 	}
 	switch {
 	case reason != "":

@@ -5,7 +5,6 @@ package policies
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -186,8 +185,9 @@ func TestAnIncidentOfAnEarlierVersion(t *testing.T) {
 	s.decide()
 	inc := s.incident(t)
 	inc.Ranks = nil
-	for i := 32; i < 40; i++ { // as if these had failed later
-		s.Job.Status.Tasks[0].Ranks = slices.DeleteFunc(s.Job.Status.Tasks[0].Ranks, func(r v1alpha1.RankStatus) bool { return int(r.Index) == i })
+	s.Job.Status.Tasks[0].Ranks = nil
+	for i := range int32(32) { // as if the others had failed later
+		s.Job.Status.Tasks[0].Ranks = append(s.Job.Status.Tasks[0].Ranks, v1alpha1.RankStatus{Index: i, Incarnation: 1, Reason: v1alpha1.RestartByStep})
 	}
 	s.after(time.Second).decide()
 	check.Equal(t, "ranks that are not restarted", 0, s.outstanding())

@@ -70,7 +70,7 @@ func TestAcceptsTask(t *testing.T) {
 			"spec.tasks[1]": "{name: worker-spare, template: {spec: {containers: [{name: c}]}}}",
 		},
 		"replicas at both ends":                      {task + ".minReplicas": "16", task + ".maxReplicas": "16"},
-		"replicas between":                           {task + ".minReplicas": "1", task + ".maxReplicas": "20000"},
+		"replicas between":                           {task + ".minReplicas": "1", task + ".maxReplicas": "10000"},
 		"minReplicas alone":                          {task + ".minReplicas": "8"},
 		"an elastic worker of ray":                   {task + ".minReplicas": "8", "spec.tasks[1]": "{name: head, template: {spec: {containers: [{name: c}]}}}", "spec.framework": "{ray: {}}"},
 		"an elastic task beside those of tensorflow": {"spec.tasks[1]": data, "spec.tasks[1].minReplicas": "1", "spec.framework": "{tensorflow: {}}"},

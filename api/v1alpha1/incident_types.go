@@ -59,11 +59,11 @@ type Incident struct {
 	// +optional
 	PodCount int32 `json:"podCount,omitempty"`
 	// pods are the first 32 of them, by name. ranks has all of them.
-	// +listType=map
-	// +listMapKey=name
+	// +listType=atomic
 	// +optional
 	Pods []IncidentPod `json:"pods,omitempty"`
-	// ranks that the incident is about, by task: those that failed, and those that failed only in the wake of the others.
+	// ranks that the incident is about, by task: those that failed, and those that failed only in the wake of the others. Once it is over,
+	// only the first 4,096 characters of each set are kept.
 	// +listType=map
 	// +listMapKey=task
 	// +optional

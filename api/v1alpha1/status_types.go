@@ -98,18 +98,15 @@ type TrainingJobStatus struct {
 	// +optional
 	NextStep *NextStep `json:"nextStep,omitempty"`
 	// excludedNodes are the nodes that this job must not go back to yet.
-	// +listType=map
-	// +listMapKey=name
+	// +listType=atomic
 	// +optional
 	ExcludedNodes []ExcludedNode `json:"excludedNodes,omitempty"`
 	// leftHyperNodes are the homes that the job relocated from and must not go back to yet.
-	// +listType=map
-	// +listMapKey=name
+	// +listType=atomic
 	// +optional
 	LeftHyperNodes []LeftHyperNode `json:"leftHyperNodes,omitempty"`
-	// holds are the nodes that are kept free for this job.
-	// +listType=map
-	// +listMapKey=node
+	// holds are the nodes that are kept free for this job, 5,000 at most.
+	// +listType=atomic
 	// +optional
 	Holds []NodeHold `json:"holds,omitempty"`
 }
@@ -137,9 +134,8 @@ type TaskStatus struct {
 	// A pod with a lower one is deleted.
 	// +optional
 	Incarnation int32 `json:"incarnation,omitempty"`
-	// ranks are the ranks that were restarted one by one since incarnation was last raised.
-	// +listType=map
-	// +listMapKey=index
+	// ranks are the ranks that were restarted one by one since incarnation was last raised, in sets with one incarnation and one reason.
+	// +listType=atomic
 	// +optional
 	Ranks []RankStatus `json:"ranks,omitempty"`
 	// chargedTimes are when restarts were charged to the task's own budget, within its window.
@@ -148,13 +144,16 @@ type TaskStatus struct {
 	ChargedTimes []metav1.Time `json:"chargedTimes,omitempty"`
 }
 
-// RankStatus is how often one rank was restarted.
+// RankStatus is how often some ranks of a task were restarted.
 type RankStatus struct {
-	// index of the rank in its task, from 0.
+	// indexes of the ranks in their task, and ranges of them, such as 0-31,40. Earlier versions of the manager wrote none.
+	// +optional
+	Indexes string `json:"indexes,omitempty"`
+	// index is the first of them, the only one that earlier versions of the manager know.
 	Index int32 `json:"index"`
-	// incarnation is the number that the rank's pod should carry.
+	// incarnation is the number that the ranks' pods should carry.
 	Incarnation int32 `json:"incarnation"`
-	// reason why the rank was last restarted: Step, PodGone, JoinedIncident, NodeAvailable, HoldEnded, SpareUsed or NodeInherited. A step
+	// reason why the ranks were last restarted: Step, PodGone, JoinedIncident, NodeAvailable, HoldEnded, SpareUsed or NodeInherited. A step
 	// is listed in its incident.
 	// +optional
 	Reason RestartReason `json:"reason,omitempty"`

@@ -35,7 +35,7 @@ type Task struct {
 	// replicas is the number of pods, each a rank of the task. It may be changed while the
 	// job runs: lowered where minReplicas is given, raised where maxReplicas is, within these.
 	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=20000
+	// +kubebuilder:validation:Maximum=10000
 	// +kubebuilder:default=1
 	// +optional
 	Replicas int32 `json:"replicas,omitempty"`
@@ -51,7 +51,7 @@ type Task struct {
 	// maxReplicas is up to where replicas may be raised. Not where minReplicas may not be.
 	// Default: replicas, which cannot be raised then.
 	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=20000
+	// +kubebuilder:validation:Maximum=10000
 	// +optional
 	MaxReplicas *int32 `json:"maxReplicas,omitempty"`
 

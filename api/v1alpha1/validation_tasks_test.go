@@ -35,7 +35,7 @@ func TestRefusesElastic(t *testing.T) {
 	}
 	checkRefusals(t, map[string]refusal{
 		"no minReplicas":       {set: set{task + ".minReplicas": "0"}, field: task + ".minReplicas", want: "greater than or equal to 1"},
-		"maxReplicas too high": {set: set{task + ".maxReplicas": "20001"}, field: task + ".maxReplicas", want: "less than or equal to 20000"},
+		"maxReplicas too high": {set: set{task + ".maxReplicas": "10001"}, field: task + ".maxReplicas", want: "less than or equal to 10000"},
 		"fewer than minReplicas": {
 			set: set{task + ".minReplicas": "17"}, field: task + ".replicas", want: "at least minReplicas, which is 17",
 		},

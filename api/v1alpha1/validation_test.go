@@ -197,6 +197,13 @@ func TestRefusesFramework(t *testing.T) {
 	})
 }
 
+// The status of a job has an entry for each of its ranks, whatever their tasks.
+func TestRefusesMoreRanksThanItsStatusHasRoomFor(t *testing.T) {
+	checkRefusals(t, map[string]refusal{
+		"too many together": {doc: full, set: set{"spec.tasks[1].replicas": "10000"}, field: "spec.tasks", want: "at most 10000 are supported"},
+	})
+}
+
 func TestRefusesTask(t *testing.T) {
 	const task, spec = "spec.tasks[0]", "spec.tasks[0].template.spec"
 	checkRefusals(t, map[string]refusal{
@@ -205,7 +212,7 @@ func TestRefusesTask(t *testing.T) {
 		},
 		"name in capitals":  {set: set{task + ".name": "Worker"}, field: task + ".name", want: "should match"},
 		"no replicas":       {set: set{task + ".replicas": "0"}, field: task + ".replicas", want: "greater than or equal to 1"},
-		"too many replicas": {set: set{task + ".replicas": "20001"}, field: task + ".replicas", want: "less than or equal to 20000"},
+		"too many replicas": {set: set{task + ".replicas": "10001"}, field: task + ".replicas", want: "less than or equal to 10000"},
 		"template without a spec": {
 			set: set{task + ".template": "{}"}, field: spec + ".containers", want: "at least one container",
 		},

@@ -113,7 +113,7 @@ const (
 	ReasonNoHyperNodes        = "NoHyperNodes"        // the cluster has no HyperNodes
 	ReasonWithinTier          = "WithinTier"          // the ranks are together again
 	ReasonNodesShared         = "NodesShared"         // the job's pods on a node request less than half of it
-	ReasonHoldLimitReached    = "HoldLimitReached"    // the jobs of the queue hold as many nodes as they may
+	ReasonHoldLimitReached    = "HoldLimitReached"    // the job, or the jobs of its queue, hold as many nodes as they may
 	ReasonStandingHoldsOff    = "StandingHoldsOff"    // the manager does not allow hold.policy Always
 	ReasonHoldsGranted        = "HoldsGranted"        // no hold is refused
 	ReasonSuspended           = "SuspendedBySpec"     // spec.suspend is true

@@ -5,6 +5,7 @@ package gang
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
@@ -15,8 +16,8 @@ func Incarnation(s *v1alpha1.TrainingJobStatus, task string, index int32) int32 
 	if t == nil {
 		return 0
 	}
-	if i, ok := findRank(t, index); ok {
-		return max(t.Incarnation, t.Ranks[i].Incarnation)
+	if set := ranksWith(t, index); set != nil {
+		return max(t.Incarnation, set.Incarnation)
 	}
 	return t.Incarnation
 }
@@ -28,18 +29,26 @@ func RestartRank(s *v1alpha1.TrainingJobStatus, r Rank, why v1alpha1.RestartReas
 		return
 	}
 	next := Incarnation(s, r.Task, r.Index) + 1
-	i, ok := findRank(t, r.Index)
-	if !ok {
-		t.Ranks = slices.Insert(t.Ranks, i, v1alpha1.RankStatus{Index: r.Index})
+	for i := range t.Ranks {
+		set := &t.Ranks[i]
+		set.Indexes = WithoutIndex(indexesOf(set), r.Index)
 	}
-	t.Ranks[i].Incarnation, t.Ranks[i].Reason = next, why
+	t.Ranks = slices.DeleteFunc(t.Ranks, func(set v1alpha1.RankStatus) bool { return set.Indexes == "" })
+	i := slices.IndexFunc(t.Ranks, func(set v1alpha1.RankStatus) bool { return set.Incarnation == next && set.Reason == why })
+	if i < 0 {
+		i, t.Ranks = len(t.Ranks), append(t.Ranks, v1alpha1.RankStatus{Incarnation: next, Reason: why})
+	}
+	t.Ranks[i].Indexes = WithIndex(t.Ranks[i].Indexes, r.Index)
+	for i := range t.Ranks {
+		t.Ranks[i].Index = spanAt(t.Ranks[i].Indexes, 0).first
+	}
 }
 
 // LastRestart is why a rank was last restarted, since its task was as a whole; empty where it was not.
 func LastRestart(s *v1alpha1.TrainingJobStatus, r Rank) v1alpha1.RestartReason {
 	if t := TaskStatus(s, r.Task); t != nil {
-		if i, ok := findRank(t, r.Index); ok {
-			return t.Ranks[i].Reason
+		if set := ranksWith(t, r.Index); set != nil {
+			return set.Reason
 		}
 	}
 	return ""
@@ -75,8 +84,25 @@ func TaskStatus(s *v1alpha1.TrainingJobStatus, task string) *v1alpha1.TaskStatus
 	return nil
 }
 
-func findRank(t *v1alpha1.TaskStatus, index int32) (int, bool) {
-	return slices.BinarySearchFunc(t.Ranks, index, func(r v1alpha1.RankStatus, i int32) int { return int(r.Index - i) })
+// RestartedRanks are the ranks of a set.
+func RestartedRanks(set *v1alpha1.RankStatus) Indexes { return ParseIndexes(indexesOf(set)) }
+
+// indexesOf are the indexes of a set, of which earlier versions of the manager wrote one alone.
+func indexesOf(set *v1alpha1.RankStatus) string {
+	if set.Indexes != "" {
+		return set.Indexes
+	}
+	return strconv.Itoa(int(set.Index))
+}
+
+// ranksWith is the set of the ranks restarted one by one that has a rank; nil where none has.
+func ranksWith(t *v1alpha1.TaskStatus, index int32) *v1alpha1.RankStatus {
+	for i := range t.Ranks {
+		if set := &t.Ranks[i]; HasIndex(indexesOf(set), index) {
+			return set
+		}
+	}
+	return nil
 }
 
 // IsStale reports whether a pod is of an earlier incarnation of its rank. A pod behind its gate has none yet.

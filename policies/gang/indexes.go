@@ -25,12 +25,77 @@ func ParseIndexes(text string) Indexes {
 
 // HasIndex reports whether an index is in the set of a text, and allocates nothing.
 func HasIndex(text string, index int32) bool {
-	for s := range spansOf(text) {
-		if s.last >= index {
-			return s.first <= index
+	start, _ := seek(text, index)
+	return spanAt(text, start).has(index)
+}
+
+// WithIndex returns the text of a set with an index. Only the spans beside it are read, so that a large set is quick to build.
+func WithIndex(text string, index int32) string {
+	start, end := seek(text, index)
+	next := spanAt(text, start)
+	if next.has(index) {
+		return text
+	}
+	added := span{index, index}
+	before, after := text[:start], text[start:]
+	if next.first == index+1 {
+		added.last, after = next.last, text[end:]
+	}
+	before = strings.TrimSuffix(before, ",")
+	cut := strings.LastIndexByte(before, ',') + 1
+	if previous := spanAt(before, cut); before != "" && previous.last == index-1 {
+		added.first, before = previous.first, strings.TrimSuffix(before[:cut], ",")
+	}
+	return joinSpans(before, added.String(), strings.TrimPrefix(after, ","))
+}
+
+// WithoutIndex returns the text of a set without an index.
+func WithoutIndex(text string, index int32) string {
+	start, end := seek(text, index)
+	s := spanAt(text, start)
+	if !s.has(index) {
+		return text
+	}
+	return joinSpans(strings.TrimSuffix(text[:start], ","), span{s.first, index - 1}.String(), span{index + 1, s.last}.String(), strings.TrimPrefix(text[end:], ","))
+}
+
+// seek returns where the first span of a text lies that does not end before an index; the end of the text where there is none.
+func seek(text string, index int32) (start, end int) {
+	low, high := 0, len(text)
+	for low < high {
+		middle := low + (high-low)/2
+		start := low + strings.LastIndexByte(text[low:middle], ',') + 1
+		if spanAt(text, start).last < index {
+			low = min(endOf(text, start)+1, len(text))
+		} else {
+			high = start
 		}
 	}
-	return false
+	return low, endOf(text, low)
+}
+
+// endOf is where the span ends that begins in a text at start.
+func endOf(text string, start int) int {
+	if n := strings.IndexByte(text[start:], ','); n >= 0 {
+		return start + n
+	}
+	return len(text)
+}
+
+// noSpan has no index, and lies beside none.
+var noSpan = span{-2, -3}
+
+// spanAt is the span that begins in a text at start.
+func spanAt(text string, start int) span {
+	for s := range spansOf(text[start:endOf(text, start)]) {
+		return s
+	}
+	return noSpan
+}
+
+// joinSpans joins the texts of spans; empty ones are left out.
+func joinSpans(texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), ",")
 }
 
 // spansOf reads the spans of a text.
@@ -59,18 +124,24 @@ func spansOf(text string) iter.Seq[span] {
 
 // String is the text of the set.
 func (x Indexes) String() string {
-	var b strings.Builder
+	texts := make([]string, 0, len(x))
 	for _, s := range x {
-		if b.Len() > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(strconv.Itoa(int(s.first)))
-		if s.last > s.first {
-			b.WriteByte('-')
-			b.WriteString(strconv.Itoa(int(s.last)))
-		}
+		texts = append(texts, s.String())
 	}
-	return b.String()
+	return joinSpans(texts...)
+}
+
+func (s span) has(index int32) bool { return s.first <= index && index <= s.last }
+
+// String is the text of a span; empty where it has no index.
+func (s span) String() string {
+	switch {
+	case s.first > s.last:
+		return ""
+	case s.first == s.last:
+		return strconv.Itoa(int(s.first))
+	}
+	return strconv.Itoa(int(s.first)) + "-" + strconv.Itoa(int(s.last))
 }
 
 // find returns the place of an index among the spans, and whether one of them has it.

@@ -38,7 +38,31 @@ func TestIndexes(t *testing.T) {
 				set = set.Without(i)
 			}
 			check.Equal(t, "set", tc.want, set.String())
+			check.Equal(t, "text", tc.want, changed(tc.text, tc.with, tc.drop))
 		})
+	}
+}
+
+// changed changes the text of a set. What is no set is read and written first.
+func changed(text string, with, drop []int32) string {
+	text = ParseIndexes(text).String()
+	for _, i := range with {
+		text = WithIndex(text, i)
+	}
+	for _, i := range drop {
+		text = WithoutIndex(text, i)
+	}
+	return text
+}
+
+// A text that is no set, as somebody may write into a status, is no reason to fail.
+func TestWhatIsNoSet(*testing.T) {
+	for _, text := range []string{",", ",,1", "x", "3-1", "5,2-", "-", "1,,9", "99999999999", "4,4,1-2,"} {
+		for i := int32(-1); i < 12; i++ {
+			HasIndex(text, i)
+			WithIndex(text, i)
+			WithoutIndex(text, i)
+		}
 	}
 }
 
@@ -46,14 +70,15 @@ func TestIndexes(t *testing.T) {
 func TestIndexesAreASet(t *testing.T) {
 	dice := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
-		set, want := Indexes(nil), map[int32]bool{}
+		text, set, want := "", Indexes(nil), map[int32]bool{}
 		for range 100 {
 			i := dice.Int32N(40)
 			if dice.IntN(3) == 0 {
-				set, want[i] = set.Without(i), false
+				text, set, want[i] = WithoutIndex(text, i), set.Without(i), false
 			} else {
-				set, want[i] = ParseIndexes(set.With(i).String()), true
+				text, set, want[i] = WithIndex(text, i), ParseIndexes(set.With(i).String()), true
 			}
+			check.Equal(t, "text", set.String(), text)
 		}
 		var got []int32
 		set.Each(func(i int32) { got = append(got, i) })

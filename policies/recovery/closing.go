@@ -4,6 +4,7 @@ package recovery
 
 import (
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -71,6 +72,20 @@ func (e Engine) end(inc *v1alpha1.Incident, outcome v1alpha1.Outcome) {
 		e.conclude(inc, v1alpha1.CheckpointCancelled, "")
 	}
 	inc.EndTime, inc.Outcome, inc.Message = new(metav1.NewMicroTime(e.Now)), outcome, gang.Shorten(incident.Story(inc))
+	for i := range inc.Ranks {
+		of := &inc.Ranks[i]
+		of.Failed, of.PodGone, of.Victims = cut(of.Failed), cut(of.PodGone), cut(of.Victims)
+	}
+}
+
+// maxClosedSet is how many bytes of each set of ranks an incident keeps that is over: only people read it then.
+const maxClosedSet = 4096
+
+func cut(set string) string {
+	if len(set) <= maxClosedSet {
+		return set
+	}
+	return set[:max(0, strings.LastIndexByte(set[:maxClosedSet], ','))]
 }
 
 // Complete ends a job all of whose pods that count have succeeded.

@@ -92,8 +92,8 @@ func ranksOf(inc *v1alpha1.Incident, task string) *v1alpha1.IncidentRanks {
 	return &inc.Ranks[len(inc.Ranks)-1]
 }
 
-func include(set *string, index int32) { *set = gang.ParseIndexes(*set).With(index).String() }
-func remove(set *string, index int32)  { *set = gang.ParseIndexes(*set).Without(index).String() }
+func include(set *string, index int32) { *set = gang.WithIndex(*set, index) }
+func remove(set *string, index int32)  { *set = gang.WithoutIndex(*set, index) }
 
 // apply does to a rank that just joined an incident what was already done to the others, and restarts a rank whose pod is gone
 // at once: nothing is left of it that could come back by itself.

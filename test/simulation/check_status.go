@@ -18,8 +18,8 @@ import (
 const (
 	// validatedShare is how many histories there are for each one in which every status is validated: that takes longer than the rest.
 	validatedShare = 50
-	// maxStatus and maxStatusPerRank bound the size of a status, in bytes.
-	maxStatus, maxStatusPerRank = 64 << 10, 256
+	// maxStatus and maxStatusPerRank bound the size of a status, in bytes, and mostStatus that of any: etcd takes 1.5 MiB.
+	maxStatus, maxStatusPerRank, mostStatus = 64 << 10, 256, 1 << 20
 	// specOfJob is one that the API server accepts, whatever the status.
 	specOfJob = `{"queue": "default", "tasks": [{"name": "worker", "replicas": 1, "template": {"spec": {"containers": [{"name": "train", "image": "train"}]}}}]}`
 )
@@ -44,7 +44,7 @@ func (r *record) checkStatus() {
 	}
 	raw, err := json.Marshal(r.s)
 	r.require(Status, err == nil, "the status is no JSON: %v", err)
-	limit := maxStatus + maxStatusPerRank*len(ranksOf(r.o.Job, r.s))
+	limit := min(mostStatus, maxStatus+maxStatusPerRank*len(ranksOf(r.o.Job, r.s)))
 	r.require(Status, len(raw) <= limit, "the status has %d bytes, and may have %d", len(raw), limit)
 	if validates {
 		refusal := refusalOf(raw)

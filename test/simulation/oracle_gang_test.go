@@ -64,7 +64,7 @@ func addRank(inc *v1alpha1.Incident, p v1alpha1.IncidentPod) {
 }
 
 func (t *tenant) replaces(o *gang.Observation, p *pod, s *v1alpha1.TrainingJobStatus) {
-	s.Tasks[1].Ranks = []v1alpha1.RankStatus{{Index: p.Index, Incarnation: 1}}
+	s.Tasks[1].Ranks = []v1alpha1.RankStatus{{Indexes: fmt.Sprint(p.Index), Incarnation: 1}}
 	s.Restarts = v1alpha1.Restarts{Total: 1, Pod: 1, Uncharged: 1}
 	t.checkRecord(o, s)
 }

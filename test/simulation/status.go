@@ -37,7 +37,7 @@ func taskStatus(s *v1alpha1.TrainingJobStatus, name string) v1alpha1.TaskStatus 
 func incarnationOf(s *v1alpha1.TrainingJobStatus, r rank) int32 {
 	t := taskStatus(s, r.task)
 	for _, own := range t.Ranks {
-		if own.Index == r.index {
+		if inSet(own.Indexes, r.index) {
 			return max(t.Incarnation, own.Incarnation)
 		}
 	}

@@ -120,9 +120,11 @@ func (s *Snapshot) tellSpare(r gang.Rank) []Fact {
 		return nil
 	}
 	var used []string
-	for _, spare := range t.Ranks {
-		if spare.Reason == v1alpha1.RestartSpareUsed {
-			used = append(used, Subject{Rank: gang.Rank{Task: t.Name, Index: spare.Index}}.name())
+	for i := range t.Ranks {
+		if set := &t.Ranks[i]; set.Reason == v1alpha1.RestartSpareUsed {
+			gang.RestartedRanks(set).Each(func(index int32) {
+				used = append(used, Subject{Rank: gang.Rank{Task: t.Name, Index: index}}.name())
+			})
 		}
 	}
 	if len(used) == 0 {

@@ -39,7 +39,7 @@ func TestARankThatWasNeverRestarted(t *testing.T) {
 func restartedOnce() *Snapshot {
 	s := running()
 	s.Job.Status.Incidents = []v1alpha1.Incident{over(anIncident())}
-	s.Job.Status.Tasks[0].Ranks = []v1alpha1.RankStatus{{Index: 1, Incarnation: 1, Reason: v1alpha1.RestartByStep}}
+	s.Job.Status.Tasks[0].Ranks = []v1alpha1.RankStatus{{Indexes: "1", Incarnation: 1, Reason: v1alpha1.RestartByStep}}
 	pinned(&s.Pods[1], "n1")
 	return s
 }
@@ -91,7 +91,7 @@ func TestWhatIsToldOfARank(t *testing.T) {
 		}},
 		"moved from a node in quarantine to that of a spare": {restartedOnce, moved(func(s *Snapshot) {
 			s.Nodes[1].Spec.Taints = []corev1.Taint{{Key: v1alpha1.TaintQuarantine}}
-			s.Job.Status.Tasks = append(s.Job.Status.Tasks, v1alpha1.TaskStatus{Name: "worker-spare", Ranks: []v1alpha1.RankStatus{{Index: 0, Incarnation: 1, Reason: v1alpha1.RestartSpareUsed}}})
+			s.Job.Status.Tasks = append(s.Job.Status.Tasks, v1alpha1.TaskStatus{Name: "worker-spare", Ranks: []v1alpha1.RankStatus{{Indexes: "0", Incarnation: 1, Reason: v1alpha1.RestartSpareUsed}}})
 		}), []string{onN3, allowed, tookN3,
 			"Node n1 is now in quarantine. [Node n1]",
 			"Of the spares of its task these have given their node to a rank: worker-spare-0. The status does not say to which. [status.tasks]",
@@ -272,7 +272,7 @@ func TestWhyThereIsNoPod(t *testing.T) {
 			s.Job.Spec.Tasks[0].Independent, s.Job.Status.Tasks[0].CompletedIndexes = true, "0-1"
 		}, []string{none, "Of its task these ranks have succeeded, and are not run again: 0-1. [status.tasks]", noEvents}},
 		"a spare that is not wanted": {Subject{Rank: gang.SpareRank("worker", 0), Attempt: 1, Pod: "llm-1-worker-spare-0"}, func(s *Snapshot) {
-			s.Job.Status.Tasks = append(s.Job.Status.Tasks, v1alpha1.TaskStatus{Name: "worker-spare", Ranks: []v1alpha1.RankStatus{{Incarnation: 1, Reason: v1alpha1.RestartSpareUsed}}})
+			s.Job.Status.Tasks = append(s.Job.Status.Tasks, v1alpha1.TaskStatus{Name: "worker-spare", Ranks: []v1alpha1.RankStatus{{Indexes: "0", Incarnation: 1, Reason: v1alpha1.RestartSpareUsed}}})
 		}, []string{
 			"There is no pod llm-1-worker-spare-0. [Pods]", "Task worker has 0 spares now. [spec.tasks]", "The rank is at incarnation 1, and the job in attempt 1. [status.tasks]",
 			"It was last restarted by no step (SpareUsed): a spare gave up its node, or the rank that got this node needed a new pod to go there. [status.tasks]",

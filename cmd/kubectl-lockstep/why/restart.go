@@ -85,7 +85,7 @@ func restarted(s *Snapshot, sub Subject) []Fact {
 		return told("status.tasks", "Lockstep has never restarted the rank: it is at incarnation 0, in attempt 1.")
 	}
 	out := told("status.tasks", "The rank is at incarnation %d, and the job in attempt %d.", incarnation, status.Attempt)
-	reason := s.reasonOf(sub.Rank)
+	reason := gang.LastRestart(&s.Job.Status, sub.Rank)
 	if why, ok := becauseOf[reason]; ok {
 		out = append(out, told("status.tasks", "It was last restarted by no step (%s): %s.", reason, why)...)
 	}
@@ -118,18 +118,6 @@ func (s *Snapshot) tellEarlier(sub Subject, last *v1alpha1.Incident) []Fact {
 		}
 	}
 	return out
-}
-
-// reasonOf is why a rank was restarted by itself; empty where its task was restarted as a whole since.
-func (s *Snapshot) reasonOf(r gang.Rank) v1alpha1.RestartReason {
-	if t := gang.TaskStatus(&s.Job.Status, r.Task); t != nil {
-		for _, rank := range t.Ranks {
-			if rank.Index == r.Index {
-				return rank.Reason
-			}
-		}
-	}
-	return ""
 }
 
 // restartedBy is the last step that restarted a rank, and its incident; nil where none is remembered.

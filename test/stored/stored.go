@@ -1,0 +1,57 @@
+// Package stored sizes objects as the API server stores them, without one.
+package stored
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+
+	"github.com/lockstep-dev/lockstep/config"
+)
+
+// fields reads which fields an object of a CRD of ours has. It is made once.
+var fields = sync.OnceValues(func() (managedfields.TypeConverter, error) {
+	crds, err := config.CRDs()
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(crds, func(crd apiextensionsv1.CustomResourceDefinition) bool { return crd.Spec.Names.Kind == "TrainingJob" })
+	api, err := builder.BuildOpenAPIV3(&crds[i], crds[i].Spec.Versions[0].Name, builder.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return managedfields.NewTypeConverter(api.Components.Schemas, false)
+})
+
+// Size is how many bytes a TrainingJob takes: its JSON, and the managedFields in which the API server notes every field, and every item of
+// a list that is no atomic one.
+func Size(job any) (int, error) {
+	raw, err := json.Marshal(job)
+	if err != nil {
+		return 0, err
+	}
+	obj := &unstructured.Unstructured{}
+	if err := obj.UnmarshalJSON(raw); err != nil {
+		return 0, err
+	}
+	converter, err := fields()
+	if err != nil {
+		return 0, fmt.Errorf("read the CRD: %w", err)
+	}
+	value, err := converter.ObjectToTyped(obj)
+	if err != nil {
+		return 0, err
+	}
+	set, err := value.ToFieldSet()
+	if err != nil {
+		return 0, err
+	}
+	managed, err := set.ToJSON()
+	return len(raw) + len(managed), err
+}
