@@ -51,8 +51,8 @@ type TrainingJobStatus struct {
 	Attempt int32 `json:"attempt,omitempty"`
 	// epoch is the number of the gang's current run, from 1, where spec.supervisor is set; 0 where it is not. Every
 	// restart of a rank or of the programs raises it. No rank starts its program in an epoch older than one it has seen,
-	// and no two ranks train in different epochs. Where spec.supervisor.survivors is Keep, only restarts of programs raise it, and a
-	// program that runs goes on in the next one.
+	// and no two ranks train in different epochs, save where a supervisor reaches no manager. Where spec.supervisor.survivors is Keep, only
+	// restarts of programs raise it, and a program that runs goes on in the next one.
 	// +optional
 	Epoch int64 `json:"epoch,omitempty"`
 	// epochTime is when the epoch was raised last; none in the first one.
