@@ -56,7 +56,7 @@ func (r *TrainingJobReconciler) confirmBack(ctx context.Context, o *gang.Observa
 		return fmt.Errorf("get pod %s: %w", seen.Name, err)
 	}
 	is := podFor(o.Job, pod)
-	if err != nil || is.UID != seen.UID || !(is.Ready || is.Succeeded()) {
+	if err != nil || is.UID != seen.UID || (!is.Ready && !is.Succeeded()) {
 		return apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, seen.Name, errBehind)
 	}
 	return nil
