@@ -51,38 +51,38 @@ func TestOraclesOfSupervisedGangs(t *testing.T) {
 		want      Invariant
 		deed      func(*world, *tenant)
 	}{
-		"a program starts beside one of an earlier epoch": {want: OneLife, deed: func(_ *world, job *tenant) {
+		"a program starts beside one of an earlier epoch": {want: Barrier, deed: func(_ *world, job *tenant) {
 			p := job.pods[0]
 			p.running, p.left, p.kept, p.ordered = false, false, 2, true
 			job.startProgram(p, 2)
 		}},
-		"a program starts at once beside one of a later epoch": {want: OneLife, deed: func(_ *world, job *tenant) {
-			p := job.pods[0]
-			p.running, p.left, job.pods[1].epoch = false, false, 2
+		"a program starts at once beside one of a later epoch": {want: Barrier, deed: func(_ *world, job *tenant) {
+			p, other := job.pods[0], job.pods[1]
+			p.running, p.left, other.epoch, other.alone = false, false, 2, false
 			job.startProgram(p, 1)
 		}},
-		"a program starts in an epoch older than one seen": {want: OneLife, deed: func(_ *world, job *tenant) {
+		"a program starts in an epoch older than one seen": {want: Barrier, deed: func(_ *world, job *tenant) {
 			p := job.pods[0]
 			p.running, p.left, p.kept = false, false, 2
 			job.startProgram(p, 1)
 		}},
 		"two programs run in a pod": {want: OneLife, deed: func(_ *world, job *tenant) { job.startProgram(job.pods[0], 1) }},
-		"a survivor that is kept is stopped": {v1alpha1.SurvivorsKeep, Scope, func(_ *world, job *tenant) {
+		"a survivor that is kept is stopped": {v1alpha1.SurvivorsKeep, Survivors, func(_ *world, job *tenant) {
 			job.orders = []policies.Order{{Epoch: 2}}
 			job.manager.order = &job.orders[0]
 			job.obey(job.pods[0])
 		}},
-		"an epoch begins for nothing": {want: Scope, deed: func(_ *world, job *tenant) {
+		"an epoch begins for nothing": {want: OneEpoch, deed: func(_ *world, job *tenant) {
 			s := status(job)
 			s.Epoch++
 			job.recordOf(job.observe(), &job.job.Status, s).checkEpochs()
 		}},
-		"another pod meets the others": {want: OneLife, deed: func(_ *world, job *tenant) {
+		"another pod meets the others": {want: OneEpoch, deed: func(_ *world, job *tenant) {
 			s := status(job)
 			s.Tasks[0].Incarnation++
 			job.recordOf(job.observe(), &job.job.Status, s).checkEpochs()
 		}},
-		"a recovery of a rank that is given up leaves others behind": {want: Scope, deed: func(w *world, job *tenant) {
+		"a recovery of a rank that is given up leaves others behind": {want: WholeRun, deed: func(w *world, job *tenant) {
 			s := job.incidentAbout(job.pods[1], w.now, v1alpha1.FiredStep{Action: v1alpha1.RestartProcesses})
 			s.Epoch, s.Incidents[0].Epoch, s.Incidents[0].Trigger = 2, 2, v1alpha1.ProcessFailed
 			job.job.Status = *s.DeepCopy()
@@ -90,7 +90,7 @@ func TestOraclesOfSupervisedGangs(t *testing.T) {
 			s.Incidents[0].Outcome = v1alpha1.OutcomeRecovered
 			job.recordOf(job.observe(), &job.job.Status, s).checkEpochs()
 		}},
-		"a recovery leaves a rank behind": {want: Scope, deed: func(w *world, job *tenant) {
+		"a recovery leaves a rank behind": {want: WholeRun, deed: func(w *world, job *tenant) {
 			old := status(job)
 			old.Epoch = 2
 			job.job.Status = *old
