@@ -3,11 +3,8 @@
 package incident
 
 import (
-	"slices"
-
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
-	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
@@ -69,27 +66,18 @@ func (v *View) mayStart(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) b
 }
 
 // InVain reports whether an action cannot help an incident: its ranks wait for a node, and the scheduler tries none for
-// them, whatever is restarted and wherever, or another pod could go nowhere else. Where the gang's home is outdated, a restart of the whole
-// gang helps.
+// them, whatever is restarted and wherever. Where the gang's home is outdated, a restart of the whole gang helps.
 func (v *View) InVain(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, action v1alpha1.Action) bool {
 	a := rules.ActionOf(action)
 	if inc.Trigger != v1alpha1.PodPending || !a.Replaces {
 		return false
 	}
-	found, m := false, v.Rooms(s)
+	found := false
 	all := v.EveryRankOf(inc, func(r gang.Rank) bool {
 		p := v.Pod(r)
-		if p == nil || !p.Searches() {
-			return true
-		}
-		found = true
+		found = found || (p != nil && p.Searches())
 		_, outdated := v.OutdatedHome(s, r)
-		return (p.Untried && (a.Scope != rules.WholeJob || !outdated)) || (a.Scope == rules.BrokenPods && looksEverywhere(s, m, p))
+		return p == nil || !p.Searches() || (p.Untried && (a.Scope != rules.WholeJob || !outdated))
 	})
 	return found && all
-}
-
-// looksEverywhere reports whether a pod looks for the first node of its rank wherever another pod could.
-func looksEverywhere(s *v1alpha1.TrainingJobStatus, m *placement.Rooms, p *gang.Pod) bool {
-	return gang.NodeOf(s.Placement, p.Rank()) == "" && slices.Equal(p.Pins, m.ForRank(p.Rank()).In)
 }
