@@ -247,6 +247,23 @@ func TestANewRankIsToldThatItResumes(t *testing.T) {
 	check.Equal(t, "its life", "0", s.plan().Lift[0].Annotations[v1alpha1.AnnotationIncarnation])
 }
 
+// An earlier version of the manager wrote a rank for each, in the order of their indexes, reads the first of each set, and searches.
+func TestSetsForAnEarlierManager(t *testing.T) {
+	s := running(4)
+	restart := func(index int32) {
+		gang.RestartRank(s.status(), gang.Rank{Task: "worker", Index: index}, v1alpha1.RestartByStep)
+	}
+	s.status().Tasks[0].Ranks = []v1alpha1.RankStatus{{Index: 2, Incarnation: 1, Reason: v1alpha1.RestartByStep}}
+	for _, index := range []int32{2, 3, 0} {
+		restart(index)
+	}
+	want := []v1alpha1.RankStatus{
+		{Indexes: "0,3", Index: 0, Incarnation: 1, Reason: v1alpha1.RestartByStep}, {Indexes: "2", Index: 2, Incarnation: 2, Reason: v1alpha1.RestartByStep},
+	}
+	check.Equal(t, "sets", want, s.status().Tasks[0].Ranks)
+	check.Equal(t, "lives", []int32{1, 0, 2, 1}, s.lives())
+}
+
 // A rank that stays where it is learns nothing of a restart that is not its own;
 // after a task's restart the numbers of its ranks are one again.
 func TestIncarnations(t *testing.T) {

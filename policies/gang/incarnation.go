@@ -4,6 +4,7 @@
 package gang
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 
@@ -42,6 +43,7 @@ func RestartRank(s *v1alpha1.TrainingJobStatus, r Rank, why v1alpha1.RestartReas
 	for i := range t.Ranks {
 		t.Ranks[i].Index = spanAt(t.Ranks[i].Indexes, 0).first
 	}
+	slices.SortFunc(t.Ranks, func(a, b v1alpha1.RankStatus) int { return cmp.Compare(a.Index, b.Index) }) // earlier versions of the manager search so
 }
 
 // LastRestart is why a rank was last restarted, since its task was as a whole; empty where it was not.
