@@ -11,6 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/incident"
+	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
 // closeRecovered ends the open incidents all of whose ranks are in place again, and those that are held
@@ -72,14 +73,21 @@ func (e Engine) end(inc *v1alpha1.Incident, outcome v1alpha1.Outcome) {
 		e.conclude(inc, v1alpha1.CheckpointCancelled, "")
 	}
 	inc.EndTime, inc.Outcome, inc.Message = new(metav1.NewMicroTime(e.Now)), outcome, gang.Shorten(incident.Story(inc))
+}
+
+// maxClosedSet is how many bytes of each set of ranks an incident keeps that is over.
+const maxClosedSet = 4096
+
+// cutClosed shortens what a closed incident keeps of its ranks: only people read it. One about waiting says until when the others were paused.
+func cutClosed(inc *v1alpha1.Incident) {
+	if inc.Outcome == "" || rules.OfWaiting(inc.Trigger) {
+		return
+	}
 	for i := range inc.Ranks {
 		of := &inc.Ranks[i]
 		of.Failed, of.PodGone, of.Victims = cut(of.Failed), cut(of.PodGone), cut(of.Victims)
 	}
 }
-
-// maxClosedSet is how many bytes of each set of ranks an incident keeps that is over: only people read it then.
-const maxClosedSet = 4096
 
 func cut(set string) string {
 	if len(set) <= maxClosedSet {
@@ -115,11 +123,11 @@ func (e Engine) Suspend(s *v1alpha1.TrainingJobStatus) {
 // maxClosedIncidents is how many incidents are remembered after they are over.
 const maxClosedIncidents = 10
 
-// forget drops the oldest closed incidents.
+// forget drops the oldest closed incidents, and shortens the others.
 func forget(s *v1alpha1.TrainingJobStatus) {
 	closed := 0
-	for _, inc := range s.Incidents {
-		if inc.Outcome != "" {
+	for i := range s.Incidents {
+		if cutClosed(&s.Incidents[i]); s.Incidents[i].Outcome != "" {
 			closed++
 		}
 	}

@@ -49,12 +49,15 @@ func (e Engine) excludeFaulty(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incid
 	}
 }
 
+// maxExcluded is how many nodes a job excludes: its status has room for a limited number, of which the latest say most.
+const maxExcluded = 1000
+
 func (e Engine) excludeNode(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, node string, limit time.Duration) {
 	if node == "" || placement.Excluded(s, node) {
 		return
 	}
 	if x := e.exclusion(inc, node, limit); !incident.IsForgiven(e.Observation, inc, &x) {
-		s.ExcludedNodes = append(s.ExcludedNodes, x)
+		s.ExcludedNodes = append(s.ExcludedNodes[max(0, len(s.ExcludedNodes)-maxExcluded+1):], x)
 	}
 }
 
@@ -91,43 +94,30 @@ func (e Engine) liftOldestExclusions(s *v1alpha1.TrainingJobStatus) {
 	if !e.Stuck(s) || !e.liftOldest(s) {
 		return
 	}
-	for more := true; more && e.goNowhere(s) > 0; {
+	for more := true; more && e.someGoNowhere(s); {
 		more = e.liftOldest(s)
 	}
 	gang.EachRank(e.Effective, func(r gang.Rank) { e.restartUnscheduled(s, r) })
 }
 
 // liftOldest lifts one exclusion that keeps ranks from a node, and reports whether there was one. A home that was left is given a
-// second chance first. An exclusion that frees no place for a rank that may go nowhere stays while another one does.
+// second chance first.
 func (e Engine) liftOldest(s *v1alpha1.TrainingJobStatus) bool {
 	left := slices.IndexFunc(s.LeftHyperNodes, func(l v1alpha1.LeftHyperNode) bool { return e.Places(s).KeepsFrom(l.Name) })
-	if left >= 0 {
+	node := slices.IndexFunc(s.ExcludedNodes, func(x v1alpha1.ExcludedNode) bool { return e.Places(s).WouldTake(x.Name) })
+	switch {
+	case left >= 0:
 		s.LeftHyperNodes = slices.Delete(s.LeftHyperNodes, left, left+1)
-		return true
+	case node >= 0:
+		s.ExcludedNodes = slices.Delete(s.ExcludedNodes, node, node+1)
 	}
-	all, nowhere := s.ExcludedNodes, e.goNowhere(s)
-	without := func(helps func() bool) bool {
-		for i := range all {
-			if !e.Places(s).WouldTake(all[i].Name) {
-				continue
-			}
-			if s.ExcludedNodes = slices.Delete(slices.Clone(all), i, i+1); helps() {
-				return true
-			}
-			s.ExcludedNodes = all
-		}
-		return false
-	}
-	return (nowhere > 0 && without(func() bool { return e.goNowhere(s) < nowhere })) || without(func() bool { return true })
+	return left >= 0 || node >= 0
 }
 
-// goNowhere counts the ranks whose pods wait behind their gates because no node is good for them.
-func (e Engine) goNowhere(s *v1alpha1.TrainingJobStatus) int {
-	n, m := 0, e.Rooms(s)
-	for i := range e.Pods {
-		if p := &e.Pods[i]; p.Gated && !p.Spare && !p.Deleting && !gang.IsStale(s, p) && m.ForRank(p.Rank()).None() {
-			n++
-		}
-	}
-	return n
+// someGoNowhere reports whether the pod of some rank waits behind its gate because no node is good for it.
+func (e Engine) someGoNowhere(s *v1alpha1.TrainingJobStatus) bool {
+	m := e.Rooms(s)
+	return slices.ContainsFunc(e.Pods, func(p gang.Pod) bool {
+		return p.Gated && !p.Spare && !p.Deleting && !gang.IsStale(s, &p) && m.ForRank(p.Rank()).None()
+	})
 }
