@@ -61,9 +61,10 @@ type checker struct {
 	founded map[place]int
 	// stepAt is when an incident last replaced the ranks that failed, by its key.
 	stepAt map[string]time.Time
-	// managerAt is when the manager last wrote anything, and spoke when it wrote the status of a job, by UID.
-	managerAt time.Time
-	spoke     map[string]time.Time
+	// managerAt is when the manager last wrote anything, backAt when it first did after a silence, and spoke when it wrote the status of a job, by
+	// UID.
+	managerAt, backAt time.Time
+	spoke             map[string]time.Time
 	// lifts are the gates that the manager has lifted, by the UID of the pod, and homeAt is when the home of a job last changed.
 	lifts  map[string]lift
 	homeAt map[string]time.Time
@@ -135,6 +136,9 @@ func Check(o Options, logs ...io.Reader) (*Report, error) {
 // note keeps what a line shows, for the lines after it.
 func (c *checker) note(line *change) {
 	if c.byManager(line) {
+		if c.world.now.Sub(c.managerAt) > silentFor {
+			c.backAt = c.world.now
+		}
 		c.managerAt = c.world.now
 	}
 	c.notePod(line)

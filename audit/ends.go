@@ -61,6 +61,15 @@ func (c *checker) lasts(key string, tooLong func(since time.Time) bool) (time.Ti
 	return s.since, true
 }
 
+// presentSince is for how long the manager has been there since a time, by what it writes. One that has written nothing for long may have been
+// away, and begins anew.
+func (c *checker) presentSince(since time.Time) time.Duration {
+	if c.backAt.After(since) {
+		since = c.backAt
+	}
+	return c.managerAt.Sub(since)
+}
+
 // ofIncidents asks about each open incident that the manager acts on, and joins the answers that are not empty.
 func (c *checker) ofIncidents(ask func(*trainingJob, *incident) string) string {
 	if !c.looks {
@@ -96,7 +105,7 @@ func (c *checker) missedBy(job *trainingJob, inc *incident) string {
 	}
 	uid := job.Metadata.UID
 	late := func(since time.Time) bool {
-		return c.spoke[uid].Sub(since) > reachedWithin || c.managerAt.Sub(since) > silentFor
+		return c.spoke[uid].Sub(since) > reachedWithin || c.presentSince(since) > silentFor
 	}
 	var missed []string
 	for _, of := range inc.Ranks {
@@ -134,7 +143,9 @@ func (c *checker) lingers(job *trainingJob, inc *incident) string {
 	if job.Status.NextStep != nil || inc.waits() || !c.allReady(job) {
 		return ""
 	}
-	since, long := c.lasts("Ends "+inc.key(job), func(since time.Time) bool { return c.managerAt.Sub(since) > endsWithin })
+	since, long := c.lasts("Ends "+inc.key(job), func(since time.Time) bool {
+		return c.spoke[job.Metadata.UID].Sub(since) > endsWithin || c.presentSince(since) > endsWithin
+	})
 	if !long {
 		return ""
 	}

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -148,9 +149,19 @@ func TestFalsifiedReach(t *testing.T) {
 			h.holds("standing-7")
 			h.after(time.Second)
 			h.idle(time.Second)
-			h.after(3 * time.Minute)
-			h.holds("")
+			for i := range 4 {
+				h.after(time.Minute)
+				h.holds(fmt.Sprint("standing-", i))
+			}
 		}, "Reached"},
+		"it leaves one, and the manager was away and looks after others first": {func(h *history) {
+			h.fails0()
+			h.misses(pods(h))
+			h.after(time.Second)
+			h.idle(time.Second)
+			h.after(10 * time.Minute)
+			h.holds("standing-7")
+		}, ""},
 		"it leaves one, and the manager is away": {func(h *history) { h.fails0(); h.misses(pods(h)); h.idle(time.Second); h.idle(10 * time.Minute) }, ""},
 		"it restarts the rank": {func(h *history) {
 			h.fails0()

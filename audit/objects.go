@@ -4,7 +4,6 @@ package audit
 
 import (
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -171,6 +170,9 @@ func is(conditions []condition, name, status string) bool {
 func (n *node) ready() bool { return is(n.Status.Conditions, "Ready", "True") }
 
 type trainingJob struct {
+	// single are the incarnations of ranks that were restarted one by one; nil until they are asked for.
+	single map[place]int
+
 	Metadata metadata `json:"metadata"`
 	Spec     struct {
 		Suspend       bool           `json:"suspend"`
@@ -273,14 +275,18 @@ func (j *trainingJob) wanted(r rank) int {
 }
 
 func (j *trainingJob) wantedOf(task string, index int) int {
-	t := j.task(task)
-	wanted := t.Incarnation
-	for _, one := range t.Ranks {
-		if slices.Contains(one.all(), index) {
-			wanted = max(wanted, one.Incarnation)
+	if j.single == nil { // a status is asked for each rank, again and again
+		j.single = map[place]int{}
+		for _, t := range j.Status.Tasks {
+			for _, set := range t.Ranks {
+				for _, i := range set.all() {
+					of := place{task: t.Name, index: i}
+					j.single[of] = max(j.single[of], set.Incarnation)
+				}
+			}
 		}
 	}
-	return wanted
+	return max(j.task(task).Incarnation, j.single[place{task: task, index: index}])
 }
 
 // task is the status of a task; a zero one where there is none.

@@ -94,6 +94,16 @@ func (w *world) holds(name string, n *node, depth int) bool {
 	return false
 }
 
+// isWhole reports whether the log has shown a HyperNode and all that it names. Which ones a pattern names beside those that the log has shown is
+// not known.
+func (w *world) isWhole(name string, depth int) bool {
+	h := w.hypers[name]
+	return h != nil && depth <= maxDepth && !slices.ContainsFunc(h.Spec.Members, func(m member) bool {
+		by := m.Selector.ExactMatch
+		return m.Type == "HyperNode" && (by == nil || !w.isWhole(by.Name, depth+1))
+	})
+}
+
 // builtAt is when a HyperNode, or one within it, was last written.
 func (w *world) builtAt(name string, depth int) time.Time {
 	at, h := w.hyperAt[name], w.hypers[name]
@@ -129,7 +139,7 @@ func (c *checker) home(line *change) string {
 			return fmt.Sprintf("the manager binds pod %s to node %s, which its job excludes until %s", nameOf(p), e.Name, e.Until.UTC().Format(time.RFC3339))
 		}
 	}
-	if home := job.Status.Placement.HyperNode; c.world.hypers[home] != nil && !c.world.holds(home, n, 0) {
+	if home := job.Status.Placement.HyperNode; c.world.isWhole(home, 0) && !c.world.holds(home, n, 0) {
 		return fmt.Sprintf("the manager binds pod %s to node %s, which is not in its job's home %s", nameOf(p), n.Metadata.Name, home)
 	}
 	return ""
@@ -171,7 +181,7 @@ func (c *checker) homeOfLifted(line *change) string {
 	of, _ := p.rank()
 	n, job, let := c.world.nodes[p.Spec.NodeName], c.world.job(of.job), c.lifts[p.Metadata.UID]
 	knew := let.at.Sub(c.world.builtAt(let.home, 0)) > settledFor && let.at.Sub(c.homeAt[of.job]) > settledFor
-	if n == nil || job == nil || !knew || c.world.hypers[let.home] == nil || job.Status.Placement.HyperNode != let.home || c.world.holds(let.home, n, 0) {
+	if n == nil || job == nil || !knew || !c.world.isWhole(let.home, 0) || job.Status.Placement.HyperNode != let.home || c.world.holds(let.home, n, 0) {
 		return ""
 	}
 	return fmt.Sprintf("the manager let pod %s go, and %s binds it to node %s, which is not in its job's home %s", nameOf(p), line.by(), n.Metadata.Name, let.home)

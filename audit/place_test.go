@@ -10,12 +10,16 @@ func (h *history) racks() {
 	h.write(user1, "create", "nodes", "n1", fields{"metadata": fields{"labels": fields{"rack": "r1"}}})
 	h.hyperNode("r0", "Node", fields{"exactMatch": fields{"name": "n0"}})
 	h.hyperNode("r1", "Node", fields{"labelMatch": fields{"matchExpressions": []any{fields{"key": "rack", "operator": "In", "values": []any{"r1"}}}}})
-	h.hyperNode("spine", "HyperNode", fields{"regexMatch": fields{"pattern": "^r[01]$"}})
+	h.hyperNode("spine", "HyperNode", fields{"exactMatch": fields{"name": "r0"}}, fields{"exactMatch": fields{"name": "r1"}})
 	h.home("r0")
 }
 
-func (h *history) hyperNode(name, of string, selector fields) {
-	h.write(user1, "create", "hypernodes", name, fields{"spec": fields{"members": []any{fields{"type": of, "selector": selector}}}})
+func (h *history) hyperNode(name, of string, selectors ...fields) {
+	var members []any
+	for _, selector := range selectors {
+		members = append(members, fields{"type": of, "selector": selector})
+	}
+	h.write(user1, "create", "hypernodes", name, fields{"spec": fields{"members": members}})
 }
 
 func (h *history) home(name string) { h.status(fields{"placement": fields{"hyperNode": name}}) }
@@ -50,7 +54,19 @@ func TestFalsifiedPlaces(t *testing.T) {
 			h.hyperNode("ring", "HyperNode", fields{"exactMatch": fields{"name": "ring"}})
 			h.home("ring")
 			h.comes("n1")
-		}, "Home"},
+		}, ""},
+		"a spine whose racks a pattern names, of which some may be older than the log": {func(h *history) {
+			h.racks()
+			h.hyperNode("pod", "HyperNode", fields{"regexMatch": fields{"pattern": "^r0$"}})
+			h.home("pod")
+			h.comes("n1")
+		}, ""},
+		"a spine with a rack that is older than the log": {func(h *history) {
+			h.racks()
+			h.hyperNode("pod", "HyperNode", fields{"exactMatch": fields{"name": "r0"}}, fields{"exactMatch": fields{"name": "r9"}})
+			h.home("pod")
+			h.comes("n1")
+		}, ""},
 		"home is older than the log": {func(h *history) { h.home("r9"); h.comes("n0") }, ""},
 		"a node that is excluded": {func(h *history) {
 			h.status(fields{"excludedNodes": []any{fields{"name": "n0", "until": h.now.Add(time.Hour)}}})

@@ -97,9 +97,11 @@ func (r *record) checkNamed(was, inc *v1alpha1.Incident, of rank) {
 	}
 }
 
-// hasOwn reports whether an open incident besides one was about a rank already.
+// hasOwn reports whether an open incident besides one was about a rank's failure already.
 func (r *record) hasOwn(of rank, besides int32) bool {
-	return slices.ContainsFunc(openOnes(r.old), func(inc *v1alpha1.Incident) bool { return inc.ID != besides && namesRank(inc, of) })
+	return slices.ContainsFunc(openOnes(r.old), func(inc *v1alpha1.Incident) bool {
+		return inc.ID != besides && inc.Trigger != v1alpha1.PodPending && namesRank(inc, of)
+	})
 }
 
 // isSeenFirst reports whether the exit of a pod comes before all others that are seen of an incident: in the record in which that begins, its cause
