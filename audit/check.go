@@ -68,7 +68,8 @@ type checker struct {
 	// lifts are the gates that the manager has lifted, by the UID of the pod, and homeAt is when the home of a job last changed.
 	lifts  map[string]lift
 	homeAt map[string]time.Time
-	// spells are what may not last, by its key. looks is whether that is looked at after this line; it was at lookedAt, and at lookedBefore.
+	// spells are the conditions that may not last, by key. looks reports whether they are checked after this line; lookedAt and lookedBefore are
+	// the last two checks.
 	spells                 map[string]spell
 	looks                  bool
 	lookedAt, lookedBefore time.Time

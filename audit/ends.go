@@ -14,7 +14,7 @@ const (
 	reachedWithin, silentFor = 30 * time.Second, 2 * time.Minute
 	// endsWithin is how long an incident may be open while all pods of its job are ready.
 	endsWithin = 5 * time.Minute
-	// lookEvery is how often is looked at what takes that long.
+	// lookEvery is the interval of the log's time after which Reached and Ends are checked again.
 	lookEvery = time.Second
 )
 
@@ -43,10 +43,10 @@ func (c *checker) noteSteps(line *change) {
 // key tells an incident from all others.
 func (i *incident) key(of *trainingJob) string { return fmt.Sprint(of.Metadata.UID, " ", i.ID) }
 
-// spell is since when something has been so at each look, and when that was last looked at.
+// spell is a time for which a condition has held at each check: since is its begin, and looked the last check.
 type spell struct{ since, looked time.Time }
 
-// lasts notes that something is so, and returns since when; and whether that is too long, once for each key.
+// lasts notes that a condition holds, and returns since when. It reports once for each key whether that is too long.
 func (c *checker) lasts(key string, tooLong func(since time.Time) bool) (time.Time, bool) {
 	s := c.spells[key]
 	if s.looked.IsZero() || !s.looked.Equal(c.lookedBefore) {
@@ -61,8 +61,8 @@ func (c *checker) lasts(key string, tooLong func(since time.Time) bool) (time.Ti
 	return s.since, true
 }
 
-// presentSince is for how long the manager has been there since a time, by what it writes. One that has written nothing for long may have been
-// away, and begins anew.
+// presentSince is how long the manager has been there since a time, by its writes. After a silence of silentFor it may have been away: the time
+// counts from its first write.
 func (c *checker) presentSince(since time.Time) time.Duration {
 	if c.backAt.After(since) {
 		since = c.backAt

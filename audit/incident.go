@@ -1,4 +1,4 @@
-// Incidents: whom they concern, and what their steps reach.
+// Incidents: the ranks that they concern, and the ranks that their steps restart.
 
 package audit
 

@@ -29,6 +29,20 @@ func CRDs() ([]apiextensionsv1.CustomResourceDefinition, error) {
 	return out, nil
 }
 
+// CRD returns Lockstep's CustomResourceDefinition of a kind, such as TrainingJob.
+func CRD(kind string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	all, err := CRDs()
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if all[i].Spec.Names.Kind == kind {
+			return &all[i], nil
+		}
+	}
+	return nil, fmt.Errorf("there is no CRD of kind %s", kind)
+}
+
 // ManagerRole returns the ClusterRole that the manager needs.
 func ManagerRole() (*rbacv1.ClusterRole, error) {
 	role := &rbacv1.ClusterRole{}

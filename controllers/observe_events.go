@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// maxEventLookups is of how many pods of a job the events are read one by one within lookAgain. Those of more are read together.
+	// maxEventLookups is the number of a job's pods whose events are read one by one within lookAgain. Those of more pods are read together.
 	maxEventLookups = 4
 	// lookAgain is how long after its events were read those of a pod are not read again. Passes come every 30 s for such a pod, and
 	// one may come a moment early.
@@ -27,8 +27,8 @@ const (
 	// maxEvents is how many events of an object are read. Their writers merge similar ones, and write at most some 40 of an object an
 	// hour, which is how long they stay (EventCorrelator in client-go). Others of the namespace may write any number.
 	maxEvents = 50
-	// maxWarnings is how many warnings of a namespace are read at once for the pods of a job.
-	maxWarnings = 500
+	// minWarnings and maxWarnings bound how many warnings of a namespace are read at once for the pods of a job: two for each pod.
+	minWarnings, maxWarnings = 500, 10000
 	// maxStartMessage is how much of a message is kept, in bytes.
 	maxStartMessage = 1024
 )
@@ -106,10 +106,11 @@ func (r *TrainingJobReconciler) observeStartProblems(ctx context.Context, o *gan
 	return nil
 }
 
-// lookTogether reads the warnings of a namespace for many pods at once. Where there are more than it reads, only those pods have been looked at
-// that it has found one of.
+// lookTogether reads the warnings of a namespace for many pods at once. If it does not read all of them, pods without one have yet to be looked
+// at.
 func (r *TrainingJobReconciler) lookTogether(ctx context.Context, o *gang.Observation, pods []*gang.Pod, looks map[string]eventLook) error {
-	events, all, err := r.eventsWith(ctx, o.Job.Namespace, fields.Set{"type": corev1.EventTypeWarning, "source": "kubelet"}, maxWarnings)
+	most := int64(min(max(minWarnings, 2*len(pods)), maxWarnings))
+	events, all, err := r.eventsWith(ctx, o.Job.Namespace, fields.Set{"type": corev1.EventTypeWarning, "source": "kubelet"}, most)
 	if err != nil {
 		return fmt.Errorf("list events of pods: %w", err)
 	}

@@ -19,7 +19,7 @@ import (
 // countEventLists counts the lists of events that go to the API server, each of which has to be limited.
 func (e *env) countEventLists() *int { return e.listEvents(func(*corev1.EventList) {}) }
 
-// listEvents changes what lists of events of many objects return, and counts all.
+// listEvents counts the lists of events. It changes the answers to those about many objects, which the API server limits.
 func (e *env) listEvents(change func(*corev1.EventList)) *int {
 	lists := new(int)
 	e.r.Live = interceptor.NewClient(e.API, interceptor.Funcs{
@@ -31,8 +31,11 @@ func (e *env) listEvents(change func(*corev1.EventList)) *int {
 			*lists++
 			o := (&client.ListOptions{}).ApplyOptions(opts)
 			_, ofOne := o.FieldSelector.RequiresExactMatch("involvedObject.uid")
-			check.Equal(e.T, "limit of a list", map[bool]int64{true: maxEvents, false: maxWarnings}[ofOne], o.Limit)
+			check.Equal(e.T, "limit of a list", true, (ofOne && o.Limit == maxEvents) || (!ofOne && o.Limit >= minWarnings && o.Limit <= maxWarnings))
 			err := c.List(ctx, list, opts...)
+			if int64(len(events.Items)) > o.Limit { // the fake API server knows no limits
+				events.Items, events.Continue = events.Items[:o.Limit], "more"
+			}
 			if !ofOne {
 				change(events)
 			}
@@ -101,13 +104,14 @@ func TestEventsAreNotListedInEveryPass(t *testing.T) {
 	}
 }
 
-// The pods of a large gang that cannot start for the same reason fail together.
+// The pods of a large gang that cannot start for the same reason fail together, though each has two warnings.
 func TestTheEventsOfManyPodsAreReadTogether(t *testing.T) {
-	e := silentPods(t, 60)
+	e := silentPods(t, 300)
 	pods := &corev1.PodList{}
 	e.Must(e.API.List(t.Context(), pods))
 	for i := range pods.Items {
-		e.Must(e.API.Create(t.Context(), aWarning(pods.Items[i].UID, "FailedMount", "no such volume", t0)))
+		e.Must(e.API.Create(t.Context(), aWarning(pods.Items[i].UID, "FailedAttachVolume", "no such volume", t0)))
+		e.Must(e.API.Create(t.Context(), aWarning(pods.Items[i].UID, "FailedMount", "no such volume", t0.Add(time.Second))))
 	}
 	lists := e.countEventLists()
 	e.Clock.SetTime(t0.Add(30 * time.Second))

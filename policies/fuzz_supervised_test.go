@@ -7,12 +7,10 @@ package policies
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"time"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -77,7 +75,7 @@ func (d *dice) process(epoch int64) *gang.Process {
 	return p
 }
 
-// checkEpoch checks what a decision makes of the epoch, and what the supervisors are told.
+// checkEpoch checks the epoch after a decision, and the order to the supervisors.
 func checkEpoch(t *testing.T, o *gang.Observation, d *Decision) {
 	t.Helper()
 	was, is := &o.Job.Status, &d.Status
@@ -128,12 +126,11 @@ func neededBy(o *gang.Observation, s *v1alpha1.TrainingJobStatus, p *gang.Pod) b
 }
 
 var trainingJobs = sync.OnceValues(func() (*admission.Schema, error) {
-	crds, err := config.CRDs()
+	crd, err := config.CRD("TrainingJob")
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(crds, func(crd apiextensionsv1.CustomResourceDefinition) bool { return crd.Spec.Names.Kind == "TrainingJob" })
-	return admission.New(&crds[i])
+	return admission.New(crd)
 })
 
 // checkAccepted checks that the API server takes a job with its status.

@@ -97,7 +97,7 @@ type TrainingJobStatus struct {
 	// nextStep is the step that is taken next unless its incident has recovered by then. Unset where none is due by itself.
 	// +optional
 	NextStep *NextStep `json:"nextStep,omitempty"`
-	// excludedNodes are the nodes that this job must not go back to yet.
+	// excludedNodes are the nodes that this job must not go back to yet, the latest 1,000 of them.
 	// +listType=atomic
 	// +optional
 	ExcludedNodes []ExcludedNode `json:"excludedNodes,omitempty"`

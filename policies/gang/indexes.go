@@ -168,34 +168,6 @@ func (x Indexes) HasAny(first, last int32) bool {
 	return slices.ContainsFunc(x, func(s span) bool { return s.first <= last && s.last >= first })
 }
 
-// With returns the set with an index.
-func (x Indexes) With(index int32) Indexes {
-	i, ok := x.find(index)
-	if ok {
-		return x
-	}
-	x = slices.Insert(slices.Clone(x), i, span{index, index})
-	if i+1 < len(x) && x[i+1].first == index+1 {
-		x[i].last = x[i+1].last
-		x = slices.Delete(x, i+1, i+2)
-	}
-	if i > 0 && x[i-1].last == index-1 {
-		x[i-1].last = x[i].last
-		x = slices.Delete(x, i, i+1)
-	}
-	return x
-}
-
-// Without returns the set without an index.
-func (x Indexes) Without(index int32) Indexes {
-	i, ok := x.find(index)
-	if !ok {
-		return x
-	}
-	rest := slices.DeleteFunc([]span{{x[i].first, index - 1}, {index + 1, x[i].last}}, func(s span) bool { return s.first > s.last })
-	return slices.Replace(slices.Clone(x), i, i+1, rest...)
-}
-
 // Len is how many indexes are in the set.
 func (x Indexes) Len() int {
 	n := 0

@@ -38,13 +38,13 @@ func Failed(inc *v1alpha1.Incident, task string) gang.Indexes {
 	if len(inc.Ranks) > 0 {
 		return gang.ParseIndexes(ranksOf(inc, task).Failed)
 	}
-	var set gang.Indexes
+	set := ""
 	for _, p := range inc.Pods {
 		if p.Task == task {
-			set = set.With(p.Index)
+			set = gang.WithIndex(set, p.Index)
 		}
 	}
-	return set
+	return gang.ParseIndexes(set)
 }
 
 func ranksOf(inc *v1alpha1.Incident, task string) v1alpha1.IncidentRanks {

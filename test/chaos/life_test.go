@@ -145,7 +145,7 @@ func (l *life) setUp(ctx context.Context, mgr ctrl.Manager, o supervisors.Option
 	return l.holds.SetupWithManager(mgr)
 }
 
-// setUpFleet adds what looks after nodes. The receiver of alerts has a client of its own, and is told of them without its server.
+// setUpFleet adds the fleet controller and the receiver of alerts. The receiver has its own client. Tests call it directly, without its server.
 func (l *life) setUpFleet(mgr ctrl.Manager) error {
 	own, err := client.NewWithWatch(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {

@@ -2,11 +2,9 @@ package simulation
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -18,20 +16,19 @@ import (
 const (
 	// validatedShare is how many histories there are for each one in which every status is validated: that takes longer than the rest.
 	validatedShare = 50
-	// maxStatus and maxStatusPerRank bound the size of a status, in bytes, and mostStatus that of any: etcd takes 1.5 MiB.
-	maxStatus, maxStatusPerRank, mostStatus = 64 << 10, 256, 1 << 20
+	// maxStatus and maxStatusPerRank bound the size of a status, in bytes.
+	maxStatus, maxStatusPerRank = 64 << 10, 256
 	// specOfJob is one that the API server accepts, whatever the status.
 	specOfJob = `{"queue": "default", "tasks": [{"name": "worker", "replicas": 1, "template": {"spec": {"containers": [{"name": "train", "image": "train"}]}}}]}`
 )
 
 // jobSchema validates TrainingJobs as the API server does. It is compiled once.
 var jobSchema = sync.OnceValues(func() (*admission.Schema, error) {
-	crds, err := config.CRDs()
+	crd, err := config.CRD("TrainingJob")
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(crds, func(crd apiextensionsv1.CustomResourceDefinition) bool { return crd.Spec.Names.Kind == "TrainingJob" })
-	return admission.New(&crds[i])
+	return admission.New(crd)
 })
 
 // checkStatus checks that the API server accepts a status, and that the status has its bounds. In most histories it looks only at the
@@ -44,7 +41,7 @@ func (r *record) checkStatus() {
 	}
 	raw, err := json.Marshal(r.s)
 	r.require(Status, err == nil, "the status is no JSON: %v", err)
-	limit := min(mostStatus, maxStatus+maxStatusPerRank*len(ranksOf(r.o.Job, r.s)))
+	limit := maxStatus + maxStatusPerRank*len(ranksOf(r.o.Job, r.s))
 	r.require(Status, len(raw) <= limit, "the status has %d bytes, and may have %d", len(raw), limit)
 	if validates {
 		refusal := refusalOf(raw)

@@ -1,13 +1,11 @@
-// Package stored sizes objects as the API server stores them, without one.
+// Package stored computes how large the API server stores an object, without an API server.
 package stored
 
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"sync"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/managedfields"
@@ -15,14 +13,13 @@ import (
 	"github.com/lockstep-dev/lockstep/config"
 )
 
-// fields reads which fields an object of a CRD of ours has. It is made once.
+// fields tells the fields of a TrainingJob by its CRD. It is made once.
 var fields = sync.OnceValues(func() (managedfields.TypeConverter, error) {
-	crds, err := config.CRDs()
+	crd, err := config.CRD("TrainingJob")
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(crds, func(crd apiextensionsv1.CustomResourceDefinition) bool { return crd.Spec.Names.Kind == "TrainingJob" })
-	api, err := builder.BuildOpenAPIV3(&crds[i], crds[i].Spec.Versions[0].Name, builder.Options{})
+	api, err := builder.BuildOpenAPIV3(crd, crd.Spec.Versions[0].Name, builder.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-// The attackers' machine: a process of its own, which leaves the cores to the cluster where both want them.
+// The attackers as a process of their own, with the lowest priority: the cluster gets the cores that both want, as on other machines.
 
 package tenants
 
@@ -13,10 +13,10 @@ import (
 	"testing"
 )
 
-// attackVariable tells a process of this test to attack, and how.
+// attackVariable is the environment variable with the attackOrder, as JSON. A process of this test that has it attacks.
 const attackVariable = "LOCKSTEP_ATTACK"
 
-// attackOrder is what such a process is told.
+// attackOrder configures the process of the attackers.
 type attackOrder struct {
 	Kubeconfig string
 	Ports      addresses

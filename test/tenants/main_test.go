@@ -27,8 +27,8 @@ const (
 	// attackers is the namespace and the user that attack, and workers the namespace and the queue of the other tenant.
 	attackers, workers = "attackers", "workers"
 
-	// seatsPerCore is how many requests that write the API server takes at once for each core; it reads twice as many. Its defaults, 200 and
-	// 400, are for machines of some 40 cores: a smaller one that takes as many keeps everybody waiting.
+	// seatsPerCore is the API server's --max-mutating-requests-inflight for each core; --max-requests-inflight is twice as high. The defaults,
+	// 200 and 400, do not depend on the number of cores.
 	seatsPerCore = 5
 
 	gpu  = corev1.ResourceName("nvidia.com/gpu")

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -69,12 +68,11 @@ func listOf(all []object) string {
 
 // jobSchema is made once: compiling its rules takes a while.
 var jobSchema = sync.OnceValues(func() (*admission.Schema, error) {
-	crds, err := config.CRDs()
+	crd, err := config.CRD(kind)
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(crds, func(c apiextensionsv1.CustomResourceDefinition) bool { return c.Spec.Names.Kind == kind })
-	return admission.New(&crds[i])
+	return admission.New(crd)
 })
 
 // admit returns a job as the API server would store it, with its defaults and the status that it has. An error names all that the API
