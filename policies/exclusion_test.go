@@ -205,13 +205,38 @@ func TestRelent(t *testing.T) {
 			s.search(1)
 			return s
 		}, 30 * time.Second, []string{"n01"}, []int32{0, 2, 0}},
-		"as many as let each rank go somewhere": {func() *scene {
+		"not one that gives no rank a place, while another does": {func() *scene {
 			s := stuck(once)
 			s.node("n03", func(n *gang.Node) {
 				n.Hold, n.Taints = "", []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}}
 			})
 			return s
-		}, 30 * time.Second, nil, []int32{0, 1, 0}},
+		}, 30 * time.Second, []string{"n03"}, []int32{0, 1, 0}},
+		"not one to which another rank returns": {func() *scene {
+			s := stuck(once)
+			s.node("n00", func(n *gang.Node) { n.Unschedulable = false })
+			s.node("n03", func(n *gang.Node) { n.Unschedulable = true })
+			s.status().ExcludedNodes[0].Name = "n00"
+			s.replace(0)
+			s.search(0)
+			return s
+		}, 30 * time.Second, []string{"n00"}, []int32{1, 1, 0}},
+		"as many as let each rank go somewhere": {func() *scene {
+			s := stuck(once)
+			until := s.status().ExcludedNodes[0].Until
+			s = running(3, once)
+			s.fill("n01", "n02")
+			s.breakNode("n01")
+			s.breakNode("n02")
+			s.decide()
+			for i, node := range []string{"n01", "n02"} {
+				s.replace(1 + i)
+				s.node(node, func(n *gang.Node) { n.Ready, n.SilentSince = true, time.Time{} })
+			}
+			s.status().ExcludedNodes = []v1alpha1.ExcludedNode{{Name: "n01", Until: until}, {Name: "n02", Until: until}}
+			s.decide()
+			return s
+		}, 30 * time.Second, nil, []int32{0, 1, 1}},
 		"one with each look": {func() *scene {
 			s := stuck(once)
 			s.after(30 * time.Second).decide()

@@ -198,9 +198,8 @@ func (d *dice) supervisedScene() *scene {
 	}
 	if d.yes() {
 		all := []v1alpha1.Action{v1alpha1.RestartProcesses, v1alpha1.RestartPod, v1alpha1.RestartTask, v1alpha1.RestartJob, v1alpha1.RelocateJob, v1alpha1.MigratePod}
-		// The first step does not wait. Two programs that fail before the pod of a third rank ends are the cause in turns while it does.
 		first, second := one(d, all...), one(d, all...)
-		job.Spec.RestartPolicy = policy(budget(int32(d.roll(6)), 3600), withRules(rule("r", on(v1alpha1.AnyEvent), step(first, 0), step(second, 420))))
+		job.Spec.RestartPolicy = policy(budget(int32(d.roll(6)), 3600), withRules(rule("r", on(v1alpha1.AnyEvent), step(first, one[int32](d, 0, 90)), step(second, 420))))
 	}
 	s := aScene(job).started().placed()
 	for i := range s.Pods {

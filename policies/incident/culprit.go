@@ -23,14 +23,25 @@ func (v *View) Precedes(inc *v1alpha1.Incident, f rules.Failure) bool {
 	if Restarted(inc) && !f.ExitTime().Before(FirstRestart(inc).Truncate(time.Second)) {
 		return false
 	}
+	return compareWithCause(inc, f) < 0
+}
+
+// Succeeds reports whether a program ended after that of another pod, with which an incident began.
+func Succeeds(inc *v1alpha1.Incident, f rules.Failure) bool {
+	of := rules.Failure{Event: inc.Trigger, Class: inc.Class}
+	return of.ByProgram() && f.ByProgram() && f.Pod != inc.Cause.Pod && compareWithCause(inc, f) > 0
+}
+
+// compareWithCause orders a failure and the cause of an incident by their exits.
+func compareWithCause(inc *v1alpha1.Incident, f rules.Failure) int {
+	of := rules.Failure{Event: f.Event, Class: inc.Class}
 	if inc.Cause.ExitCode != nil {
 		of.Details.Containers = []gang.ContainerFailure{{ExitCode: *inc.Cause.ExitCode, Reason: inc.Cause.Reason}}
 		if inc.Cause.Time != nil {
 			of.Details.Containers[0].Time = inc.Cause.Time.Time
 		}
 	}
-	of.Event = f.Event
-	return rules.CompareEvidence(f, of) < 0
+	return rules.CompareEvidence(f, of)
 }
 
 // FirstExit returns the failure that the exit of a program followed from: that of a rank whose process had exited

@@ -37,9 +37,12 @@ func (v View) FindHome(old v1alpha1.PartitionPlacement, nodes []string, grown bo
 
 // Usable reports whether a node is good for a pod of the task. What others have on it or hold there is not looked at:
 // that is for the scheduler.
-func (v View) Usable(node, task string) bool {
+func (v View) Usable(node, task string) bool { return !v.Excluded(node) && v.takes(node, task) }
+
+// takes reports whether a node is good for a pod of the task once the job does not exclude it.
+func (v View) takes(node, task string) bool {
 	n, exists := v.Nodes[node]
-	if !exists || !n.Ready || n.Ill || n.Unschedulable || n.OutOfService || v.Excluded(node) || v.inLeft(node) {
+	if !exists || !n.Ready || n.Ill || n.Unschedulable || n.OutOfService || v.inLeft(node) {
 		return false
 	}
 	tolerations := v.tolerations(task)

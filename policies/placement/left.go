@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // WouldTake reports whether nothing but its exclusion keeps ranks from a node of home.
@@ -19,6 +20,35 @@ func (v View) WouldTake(node string) bool {
 	}
 	home, known := v.Topology.Find(v.s.Placement.HyperNode)
 	return !known || home.Holds([]string{node})
+}
+
+// Relieves reports, of excluded nodes, whether one of the ranks that go nowhere may go there once the node is not excluded: it is
+// that rank's own, or in its home, and no other rank is to return there.
+func (m *Rooms) Relieves(nowhere []gang.Rank) func(node string) bool {
+	lacking, owners, returning := map[room]gang.Rank{}, map[string][]gang.Rank{}, map[string][]gang.Rank{}
+	for _, r := range nowhere {
+		lacking[room{m.HomeOf(r), r.Task}] = r
+		owners[gang.NodeOf(m.s.Placement, r)] = append(owners[gang.NodeOf(m.s.Placement, r)], r)
+	}
+	if len(nowhere) > 0 {
+		gang.EachRank(m.Effective, func(r gang.Rank) {
+			if m.State(m.s, r) < gang.Bound && !m.intent.GivesUpNode(r) {
+				returning[gang.NodeOf(m.s.Placement, r)] = append(returning[gang.NodeOf(m.s.Placement, r)], r)
+			}
+		})
+	}
+	return func(node string) bool {
+		takes := func(r gang.Rank) bool { return m.takes(node, r.Task) && m.AtHome(r, node) }
+		if slices.ContainsFunc(owners[node], takes) || slices.ContainsFunc(returning[node], takes) {
+			return slices.ContainsFunc(owners[node], takes)
+		}
+		for _, r := range lacking {
+			if takes(r) && !m.isKept(m.Nodes[node]) {
+				return true
+			}
+		}
+		return false
+	}
 }
 
 // KeepsFrom reports whether a former home has nodes in common with where the job may be.

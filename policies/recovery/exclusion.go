@@ -87,37 +87,48 @@ func (e Engine) restartUnscheduled(s *v1alpha1.TrainingJobStatus, r gang.Rank) {
 	}
 }
 
-// liftOldestExclusions lifts exclusions, the oldest first, where a rank has found no node, no step is left
-// that could change that, and nothing else would, until each rank may go somewhere: an exclusion never makes a job
-// unplaceable for ever. They are lifted together, because each lift replaces all pods that look for a node.
+// liftOldestExclusions lifts exclusions where a rank has found no node, no step is left that could change that, and nothing else would,
+// until each rank may go somewhere: an exclusion never makes a job unplaceable for ever. They are lifted together, because each
+// lift replaces all pods that look for a node.
 func (e Engine) liftOldestExclusions(s *v1alpha1.TrainingJobStatus) {
-	if !e.Stuck(s) || !e.liftOldest(s) {
+	if !e.Stuck(s) || !e.liftOldest(s, e.goNowhere(s)) {
 		return
 	}
-	for more := true; more && e.someGoNowhere(s); {
-		more = e.liftOldest(s)
+	for more := true; more; {
+		nowhere := e.goNowhere(s)
+		more = len(nowhere) > 0 && e.liftOldest(s, nowhere)
 	}
 	gang.EachRank(e.Effective, func(r gang.Rank) { e.restartUnscheduled(s, r) })
 }
 
-// liftOldest lifts one exclusion that keeps ranks from a node, and reports whether there was one. A home that was left is given a
-// second chance first.
-func (e Engine) liftOldest(s *v1alpha1.TrainingJobStatus) bool {
+// liftOldest lifts one exclusion that keeps ranks from a node, and reports whether there was one: a home that was left, else the oldest that
+// gives one of the ranks that go nowhere a place, else the oldest.
+func (e Engine) liftOldest(s *v1alpha1.TrainingJobStatus, nowhere []gang.Rank) bool {
 	left := slices.IndexFunc(s.LeftHyperNodes, func(l v1alpha1.LeftHyperNode) bool { return e.Places(s).KeepsFrom(l.Name) })
-	node := slices.IndexFunc(s.ExcludedNodes, func(x v1alpha1.ExcludedNode) bool { return e.Places(s).WouldTake(x.Name) })
-	switch {
-	case left >= 0:
+	if left >= 0 {
 		s.LeftHyperNodes = slices.Delete(s.LeftHyperNodes, left, left+1)
-	case node >= 0:
+		return true
+	}
+	relieves := e.Rooms(s).Relieves(nowhere)
+	node := slices.IndexFunc(s.ExcludedNodes, func(x v1alpha1.ExcludedNode) bool { return relieves(x.Name) })
+	if node < 0 {
+		node = slices.IndexFunc(s.ExcludedNodes, func(x v1alpha1.ExcludedNode) bool { return e.Places(s).WouldTake(x.Name) })
+	}
+	if node >= 0 {
 		s.ExcludedNodes = slices.Delete(s.ExcludedNodes, node, node+1)
 	}
-	return left >= 0 || node >= 0
+	return node >= 0
 }
 
-// someGoNowhere reports whether the pod of some rank waits behind its gate because no node is good for it.
-func (e Engine) someGoNowhere(s *v1alpha1.TrainingJobStatus) bool {
+// goNowhere are the ranks whose pods wait behind their gates because no node is good for them.
+func (e Engine) goNowhere(s *v1alpha1.TrainingJobStatus) []gang.Rank {
 	m := e.Rooms(s)
-	return slices.ContainsFunc(e.Pods, func(p gang.Pod) bool {
-		return p.Gated && !p.Spare && !p.Deleting && !gang.IsStale(s, &p) && m.ForRank(p.Rank()).None()
-	})
+	var out []gang.Rank
+	for i := range e.Pods {
+		p := &e.Pods[i]
+		if p.Gated && !p.Spare && !p.Deleting && !gang.IsStale(s, p) && m.ForRank(p.Rank()).None() {
+			out = append(out, p.Rank())
+		}
+	}
+	return out
 }

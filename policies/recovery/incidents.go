@@ -133,9 +133,12 @@ func (e Engine) upgradeTrigger(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Inci
 	inc.Trigger, inc.Class, inc.Rule, inc.PolicyTask, inc.Cause = f.Event, f.Class, rule.Name, policy.Of, incident.CauseOf(f)
 }
 
-// decidesNothing reports whether a failure does not decide on an incident: it follows from that, or it is ignored, and the incident is acted on
-// for another rank that still fails.
+// decidesNothing reports whether a failure does not decide on an incident: it follows from that, or from the exit that the incident began with
+// and is acted on for, or it is ignored, and the incident is acted on for another rank that still fails.
 func (e Engine) decidesNothing(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure, rule v1alpha1.Rule) bool {
+	if !rules.Ignores(e.RuleOf(inc)) && incident.Succeeds(inc, f) {
+		return true
+	}
 	ignored := rules.Ignores(rule) && !rules.Ignores(e.RuleOf(inc)) && f.Pod != inc.Cause.Pod && e.causeFails(s, inc)
 	return ignored || incident.OnlyFollows(inc, f)
 }

@@ -3,6 +3,7 @@ package real
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	"github.com/lockstep-dev/lockstep/test/operator"
 )
 
 // scenario is a training in a test.
@@ -43,7 +46,7 @@ func (s *scenario) removedAtTheEnd() {
 	s.t.Cleanup(func() {
 		if s.t.Failed() {
 			s.dump()
-			s.t.Logf("what failed:\n%s", strings.Join(s.failures, "\n")) // again: it is far up by now
+			s.t.Logf("what failed:\n%s\n%s", strings.Join(s.failures, "\n"), s.brief()) // again: it is far up by now
 		}
 		s.must(s.Delete(s.ctx))
 	})
@@ -81,6 +84,47 @@ func (s *scenario) dump() {
 		log, err := s.Log(s.ctx, pod, 8)
 		s.t.Logf("rank %d: %s on %s, %s\n%s%v", rank, pod.Name, pod.Spec.NodeName, pod.Status.Phase, log, err)
 	}
+}
+
+// brief says in a line each what the manager did about the job, and where each rank is: where output is cut, its end is kept.
+func (s *scenario) brief() string {
+	var out strings.Builder
+	lines := strings.Split(ground.Log(operator.Name), "\n")
+	lines = slices.DeleteFunc(lines, func(line string) bool { return !strings.Contains(line, fmt.Sprintf("%q", s.Job.Name)) })
+	for _, line := range lines[max(0, len(lines)-15):] {
+		fmt.Fprintln(&out, line[:min(len(line), 300)])
+	}
+	pods := s.pods()
+	for rank := range s.Ranks {
+		pod, made := pods[rank]
+		if !made {
+			fmt.Fprintf(&out, "rank %d: no pod\n", rank)
+			continue
+		}
+		log, err := s.Log(s.ctx, pod, 1)
+		if len(pod.Status.ContainerStatuses) > 0 {
+			c := pod.Status.ContainerStatuses[0]
+			log = fmt.Sprintf("ready %t, restarts %d, %s", c.Ready, c.RestartCount, log)
+		}
+		fmt.Fprintf(&out, "rank %d: %s on %q, %s, %s, %.300s %v\n", rank, pod.Name, pod.Spec.NodeName, pod.Status.Phase, pod.CreationTimestamp.UTC().Format(time.TimeOnly), strings.TrimSpace(log), err)
+	}
+	nodes := &corev1.NodeList{}
+	if err := ground.Client().List(s.ctx, nodes); err != nil {
+		fmt.Fprintln(&out, err)
+	}
+	for _, node := range nodes.Items {
+		fmt.Fprintf(&out, "node %s: ready %v, taints %v, allocatable %v\n", node.Name, readyOf(node), node.Spec.Taints, node.Status.Allocatable[gpuResource])
+	}
+	return out.String()
+}
+
+func readyOf(node corev1.Node) corev1.ConditionStatus {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status
+		}
+	}
+	return corev1.ConditionUnknown
 }
 
 // resumes does something to the gang, and returns the time until it trains again.
