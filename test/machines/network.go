@@ -92,7 +92,10 @@ func (n *Network) Connect() error {
 		if err := configure(router, uplinkName, n.subnet(hostByte, 2, 30)); err != nil {
 			return err
 		}
-		if err := router.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridgeName}}); err != nil {
+		// A bridge without an address of its own takes the lowest of its ports, and another one when that machine is powered off: the
+		// others then send to an address that nobody has, until they ask again half a minute later.
+		address := net.HardwareAddr{0x02, 0, 10, n.second, 0, 254}
+		if err := router.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridgeName, HardwareAddr: address}}); err != nil {
 			return fmt.Errorf("making the router's bridge: %w", err)
 		}
 		return configure(router, bridgeName, &net.IPNet{IP: n.gateway(), Mask: net.CIDRMask(24, 32)})
