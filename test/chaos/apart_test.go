@@ -48,8 +48,8 @@ func TestANodeHasItsTimeWhereClocksAreApart(t *testing.T) {
 		}}
 	}))
 	before, pod := l.before(), l.ranks()[1]
+	silent := time.Now() // at the earliest: it takes a moment until it is known that the heartbeat has stopped
 	l.must(testCluster.StopHeartbeat(l.ctx, pod.Spec.NodeName), "stop the heartbeat")
-	silent := time.Now()
 	l.readiness(pod.Spec.NodeName, corev1.ConditionUnknown)
 	l.awaitAny("the pod is taken away", func(context.Context) (bool, error) { return l.pods()[pod.Name].UID != pod.UID, nil })
 	if had := time.Since(silent); had < after {

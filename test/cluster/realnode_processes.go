@@ -21,7 +21,9 @@ import (
 func (c *Cluster) SignalContainer(ctx context.Context, key client.ObjectKey, container string, signal syscall.Signal) error {
 	pids, err := c.ContainerProcesses(ctx, key, container)
 	for _, pid := range pids {
-		err = errors.Join(err, syscall.Kill(pid, signal))
+		if failed := syscall.Kill(pid, signal); !errors.Is(failed, syscall.ESRCH) { // it has ended meanwhile
+			err = errors.Join(err, failed)
+		}
 	}
 	return err
 }

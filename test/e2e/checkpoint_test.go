@@ -6,6 +6,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -42,8 +43,12 @@ type program struct {
 func (s *scenario) program(answer func(request, <-chan struct{}) int) *program {
 	p := &program{asked: make(chan request, 100)}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		content, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // the manager was killed
+		}
 		var body request
-		if err := json.NewDecoder(r.Body).Decode(&body); err != nil || r.Method != http.MethodPost || r.URL.Path != "/checkpoint" {
+		if err := json.Unmarshal(content, &body); err != nil || r.Method != http.MethodPost || r.URL.Path != "/checkpoint" {
 			s.t.Errorf("%s %s: %v", r.Method, r.URL, err)
 		}
 		p.asked <- body

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"syscall"
 	"testing"
 
@@ -17,6 +18,7 @@ func TestTheRouterKeepsItsAddress(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root makes networks")
 	}
+	runtime.LockOSThread() // the kernel kills the router when the thread that began it ends
 	router := exec.Command("sleep", "infinity")
 	router.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
 	must(t, router.Start())

@@ -3,6 +3,7 @@
 package real
 
 import (
+	"context"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -80,9 +81,19 @@ func (s *scenario) blames(before map[int]corev1.Pod, ranks ...int) {
 	}
 }
 
-// powerOff powers nodes off until the end of the test.
+// powerOff powers nodes off until the end of the test. The next one finds them as they were: a node has its GPUs a moment after it is ready.
 func (s *scenario) powerOff(nodes ...string) error {
-	s.t.Cleanup(func() { s.must(ground.PowerOn(s.ctx, nodes...)) })
+	s.t.Cleanup(func() {
+		s.must(ground.PowerOn(s.ctx, nodes...))
+		for _, name := range nodes {
+			s.must(await(s.ctx, "node "+name+" has its GPUs", func(ctx context.Context) (bool, error) {
+				node := &corev1.Node{}
+				err := ground.Client().Get(ctx, client.ObjectKey{Name: name}, node)
+				gpus := node.Status.Allocatable[gpuResource]
+				return gpus.Value() == int64(ground.Nodes.GPUsPerNode), err
+			}))
+		}
+	})
 	return ground.PowerOff(s.ctx, nodes...)
 }
 

@@ -48,11 +48,12 @@ func TestSupervisorsThatMayNotReachTheManager(t *testing.T) {
 
 	failed := time.Now()
 	s.resumes("one program killed behind a firewall", func() error { return ground.KillPrograms(s.ctx, s.key(3)) })
-	last := s.pods()[3].Status.ContainerStatuses[0].LastTerminationState.Terminated
-	switch {
-	case last == nil:
-		s.errorf("the container of the program that was killed has not ended")
-	case last.ExitCode != 137 || last.FinishedAt.Time.Before(failed.Add(managerTimeout-time.Second)):
+	var last *corev1.ContainerStateTerminated
+	s.must(await(s.ctx, "the kubelet reports that the container has ended", func(context.Context) (bool, error) {
+		last = s.pods()[3].Status.ContainerStatuses[0].LastTerminationState.Terminated
+		return last != nil, nil
+	}))
+	if last.ExitCode != 137 || last.FinishedAt.Time.Before(failed.Add(managerTimeout-time.Second)) {
 		s.errorf("the container ended with %d after %s, want 137 after %s", last.ExitCode, last.FinishedAt.Sub(failed), managerTimeout)
 	}
 
@@ -61,6 +62,10 @@ func TestSupervisorsThatMayNotReachTheManager(t *testing.T) {
 	s.must(s.awaitLog("every supervisor has a stream", "A stream to the manager is up", s.pods()))
 	s.must(s.Refresh(s.ctx))
 	t.Logf("every supervisor has a stream after %s; epoch %d", time.Since(opened).Round(100*time.Millisecond), s.Job.Status.Epoch)
+	for rank := range before {
+		_, err := ground.ContainerProcesses(s.ctx, s.key(rank), "") // once the kubelet has reported what runs
+		s.must(err)
+	}
 	restarts := s.restartCounts()
 	s.must(s.AwaitJob(s.ctx, "no incident is open", func(job *v1alpha1.TrainingJob) bool { return job.Status.State == v1alpha1.StateRunning }))
 	s.resumes("one program killed once the manager is reached", func() error { return ground.KillPrograms(s.ctx, s.key(3)) })

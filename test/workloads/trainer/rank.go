@@ -177,6 +177,10 @@ func (r *rank) step() (save bool, err error) {
 	r.state.Loss = v[len(grad)] / float64(r.batch)
 	r.optimizer.Apply(&r.state, grad, r.batch)
 	if r.history != nil {
+		// A process that was frozen may have been replaced meanwhile, while what the others had sent it was there already.
+		if err := r.store.Fenced(); err != nil {
+			return false, err
+		}
 		// Before the checkpoint: no resume can go on from a step that the history lacks.
 		line := losses.NewLine(next, r.state.Loss, r.incarnation, r.gang.Generation)
 		if err := r.history.Append(line); err != nil {
