@@ -311,18 +311,20 @@ func TestADeletedVolcanoJobEndsWhatWasOpen(t *testing.T) {
 	check.Equal(t, "charged", int32(0), s.status().Restarts.Charged)
 }
 
-// A rank's pod ends a second after the programs of two others have failed, and before anything has been restarted. What began it stays the cause,
-// with its rule, and no later decision takes that back.
+// A rank's pod ends a second after the programs of two others have failed, and before anything has been restarted. Its event decides, because
+// nothing is left of it, and the first exit stays the cause with each decision.
 func TestTheCauseOfAnIncidentStays(t *testing.T) {
 	s := supervised(4, rule("later", on(v1alpha1.AnyEvent), step(v1alpha1.RestartTask, 90)))
 	s.fails(1, 1)
 	s.fails(2, 1)
 	s.after(time.Second).crash(0, 1)
 	s.Pods[0].Failure.Containers[0].Time = s.Now
+	s.decide()
+	check.Equal(t, "cause at first", "llm-1-worker-1", s.status().Incidents[0].Cause.Pod)
 	for range 4 {
 		s.decide()
 		inc := s.status().Incidents[0]
-		check.Equal(t, "trigger", v1alpha1.ProcessFailed, inc.Trigger)
+		check.Equal(t, "trigger", v1alpha1.PodFailed, inc.Trigger)
 		check.Equal(t, "cause", "llm-1-worker-1", inc.Cause.Pod)
 	}
 }

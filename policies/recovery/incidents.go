@@ -123,22 +123,23 @@ func (e Engine) open(s *v1alpha1.TrainingJobStatus, trigger v1alpha1.EventType, 
 
 // upgradeTrigger selects the rule of an incident again when a stronger event arrives for it, as long as no step has restarted
 // anything; when any event arrives that is not ignored, where the first one is; and when the rest of the gang is found down
-// while a node is silent. What a user asked for stays that, and what is acted on is not ignored for another rank, while it fails.
+// while a node is silent. What a user asked for stays that, and what is acted on is not ignored for another rank, while it fails. A program
+// that ended after the first is not the cause, though its event decides.
 func (e Engine) upgradeTrigger(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure, rule v1alpha1.Rule, policy *rules.Policy) {
 	another := f.UID != "" && f.Event != inc.Trigger && !rules.OfJob(inc.Trigger) && rules.Ignores(e.RuleOf(inc)) && !rules.Ignores(rule)
 	down := f.GangDown && rules.OfNode(f.Event) && f.Event == inc.Trigger && f.Pod == inc.Cause.Pod && rule.Name != inc.Rule
 	if incident.Restarted(inc) || inc.RequestedAction != "" || (rules.Strength(f.Event) <= rules.Strength(inc.Trigger) && !another && !down) || e.decidesNothing(s, inc, f, rule) {
 		return
 	}
-	inc.Trigger, inc.Class, inc.Rule, inc.PolicyTask, inc.Cause = f.Event, f.Class, rule.Name, policy.Of, incident.CauseOf(f)
+	if another || !incident.Succeeds(inc, f) {
+		inc.Cause = incident.CauseOf(f)
+	}
+	inc.Trigger, inc.Class, inc.Rule, inc.PolicyTask = f.Event, f.Class, rule.Name, policy.Of
 }
 
-// decidesNothing reports whether a failure does not decide on an incident: it follows from that, or from the exit that the incident began with
-// and is acted on for, or it is ignored, and the incident is acted on for another rank that still fails.
+// decidesNothing reports whether a failure does not decide on an incident: it follows from that, or it is ignored, and the incident is acted on
+// for another rank that still fails.
 func (e Engine) decidesNothing(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure, rule v1alpha1.Rule) bool {
-	if !rules.Ignores(e.RuleOf(inc)) && incident.Succeeds(inc, f) {
-		return true
-	}
 	ignored := rules.Ignores(rule) && !rules.Ignores(e.RuleOf(inc)) && f.Pod != inc.Cause.Pod && e.causeFails(s, inc)
 	return ignored || incident.OnlyFollows(inc, f)
 }
