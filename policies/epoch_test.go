@@ -205,6 +205,20 @@ func TestALostRankIsReplacedBeforeTheOneThatFails(t *testing.T) {
 	check.Equal(t, "incidents", 1, len(s.status().Incidents))
 }
 
+// So is one of which nothing is heard since it was told to start, though its pod and its node seem well.
+func TestARankThatIsNotSeenToStartIsReplacedBeforeTheOneThatFails(t *testing.T) {
+	s := supervised(3)
+	s.fails(1, 1)
+	s.decide()
+	s.Pods[1].Process, s.Pods[1].Failure, s.Pods[1].LastExit = nil, gang.Failure{}, nil
+	for range 13 {
+		s.reports(2, gang.ProcessRunning)
+		s.fails(0, 1)
+		s.after(10 * time.Second).decide()
+	}
+	check.Equal(t, "lives", []int32{0, 1, 0}, s.lives())
+}
+
 // Of two incidents whose ranks come back together, one starts the gang again.
 func TestAProgramThatFailsAfterTwoReplacements(t *testing.T) {
 	s := supervised(4, rule("all", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 0)))

@@ -156,3 +156,31 @@ func TestARankThatFailsInPlaceWaitsForNoRoom(t *testing.T) {
 	s.after(10 * time.Minute).decide()
 	check.Equal(t, "steps of the first", 2, len(s.status().Incidents[0].Steps))
 }
+
+// So does a rank that did not start on its node, was moved, and fails in place where it has started: the incident that restarted its task goes on.
+func TestARankThatFailsInPlaceDoesNotWaitForItsStart(t *testing.T) {
+	s := running(3, rule("starts", on(v1alpha1.PodNotStarted), step(v1alpha1.MigratePod, 0)), rule("all", step(v1alpha1.RestartTask, 0), step(v1alpha1.RestartJob, 600)))
+	s.crash(0, 1)
+	s.decide()
+	for i := range s.Pods {
+		s.replace(i)
+	}
+	s.decide()
+	for i, node := range []string{"n00", "n01", "n02"} {
+		s.bind(i, node)
+	}
+	p := &s.Pods[1]
+	p.Phase, p.Ready, p.WasReady, p.BoundTime, p.StartProblem = corev1.PodPending, false, false, s.Now, gang.StartProblem{Reason: "ImagePullBackOff"}
+	for range 10 {
+		s.after(30 * time.Second).decide()
+	}
+	s.replace(1)
+	s.decide()
+	s.bind(1, "n03")
+	s.exits(1, 1, s.Now.Sub(sceneStart))
+	s.decide()
+	for range 20 {
+		s.after(30 * time.Second).decide()
+	}
+	check.Equal(t, "step of the first", v1alpha1.RestartJob, s.status().Incidents[0].Steps[1].Action)
+}
