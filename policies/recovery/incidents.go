@@ -127,14 +127,19 @@ func (e Engine) open(s *v1alpha1.TrainingJobStatus, trigger v1alpha1.EventType, 
 // that ended after the first is not the cause, though its event decides.
 func (e Engine) upgradeTrigger(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure, rule v1alpha1.Rule, policy *rules.Policy) {
 	another := f.UID != "" && f.Event != inc.Trigger && !rules.OfJob(inc.Trigger) && rules.Ignores(e.RuleOf(inc)) && !rules.Ignores(rule)
-	down := f.GangDown && rules.OfNode(f.Event) && f.Event == inc.Trigger && f.Pod == inc.Cause.Pod && rule.Name != inc.Rule
-	if incident.Restarted(inc) || inc.RequestedAction != "" || (rules.Strength(f.Event) <= rules.Strength(inc.Trigger) && !another && !down) || e.decidesNothing(s, inc, f, rule) {
+	if incident.Restarted(inc) || inc.RequestedAction != "" || (!another && !outweighs(inc, f, rule)) || e.decidesNothing(s, inc, f, rule) {
 		return
 	}
 	if another || !incident.Succeeds(inc, f) {
 		inc.Cause = incident.CauseOf(f)
 	}
 	inc.Trigger, inc.Class, inc.Rule, inc.PolicyTask = f.Event, f.Class, rule.Name, policy.Of
+}
+
+// outweighs reports whether an event says more than that with which an incident began: it is a stronger one, or the gang is down by now.
+func outweighs(inc *v1alpha1.Incident, f rules.Failure, rule v1alpha1.Rule) bool {
+	down := f.GangDown && rules.OfNode(f.Event) && f.Event == inc.Trigger && f.Pod == inc.Cause.Pod && rule.Name != inc.Rule
+	return down || rules.Strength(f.Event) > rules.Strength(inc.Trigger)
 }
 
 // decidesNothing reports whether a failure does not decide on an incident: it follows from that, or it is ignored, and the incident is acted on
