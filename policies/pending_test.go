@@ -377,3 +377,33 @@ func TestAnIncidentGoesOnWhereOneAboutRoomHasBroughtAllToNodes(t *testing.T) {
 	first := s.status().Incidents[0]
 	check.Equal(t, "last step", v1alpha1.RestartJob, first.Steps[len(first.Steps)-1].Action)
 }
+
+// A step that was put off while a rank had no room does not come as soon as it has a node, but as long after that as its rule says.
+func TestAStepThatWasPutOffWaitsAgainOnceThereIsRoom(t *testing.T) {
+	s := running(3, rule("room", on(v1alpha1.PodPending), step(v1alpha1.RestartPod, 0), step(v1alpha1.RelocateJob, 40)),
+		rule("r", step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartTask, 60)))
+	s.fill("n00", "n01", "n02")
+	s.lose("n01")
+	s.decide()
+	s.replace(1)
+	s.decide()
+	s.search(1)
+	s.after(placement.NoRoomAfter).decide()
+	s.replace(1)
+	s.decide()
+	s.search(1)
+	s.after(40 * time.Second).decide()
+	check.Equal(t, "left", []string{"rack-a"}, s.left())
+	for i := range s.Pods {
+		s.replace(i)
+	}
+	s.decide()
+	for i, node := range []string{"n06", "n07", "n08"} {
+		s.bind(i, node)
+		s.unready(i)
+	}
+	s.decide()
+	check.Equal(t, "steps of the first", 1, len(s.status().Incidents[0].Steps))
+	s.after(60 * time.Second).decide()
+	check.Equal(t, "steps of the first, later", 2, len(s.status().Incidents[0].Steps))
+}

@@ -75,12 +75,12 @@ func (v *View) rested(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, ind
 	var until time.Time
 	for i := range s.Incidents {
 		other := &s.Incidents[i]
-		if !rules.OfWaiting(other.Trigger) || other == inc || other.EndTime == nil || other.EndTime.Before(&inc.StartTime) {
+		if !rules.OfWaiting(other.Trigger) || other == inc || (other.EndTime != nil && other.EndTime.Before(&inc.StartTime)) {
 			continue
 		}
 		v.eachFailed(other, func(r gang.Rank) {
 			if v.Concerns(inc, r) {
-				until = instant.Latest(until, other.EndTime.Time)
+				until = instant.Latest(until, v.waitedUntil(other, r))
 			}
 		})
 	}
@@ -88,6 +88,19 @@ func (v *View) rested(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, ind
 		return until
 	}
 	return until.Add(v.interval(inc, index))
+}
+
+// waitedUntil is when a rank no longer waited for what an incident is about: room, until it had a node, or its start, until the incident was over.
+// Zero where it waits still.
+func (v *View) waitedUntil(inc *v1alpha1.Incident, r gang.Rank) time.Time {
+	p := v.Pod(r)
+	switch {
+	case inc.EndTime != nil:
+		return inc.EndTime.Time
+	case inc.Trigger == v1alpha1.PodPending && p != nil && p.Node != "":
+		return p.BoundSince()
+	}
+	return time.Time{}
 }
 
 // nextRung is the first step that has not been taken. It is due at its time since the
