@@ -205,7 +205,7 @@ func TestALostRankIsReplacedBeforeTheOneThatFails(t *testing.T) {
 	check.Equal(t, "incidents", 1, len(s.status().Incidents))
 }
 
-// So is one of which nothing is heard since it was told to start, though its pod and its node seem well.
+// A rank whose supervisor has not reported since the restart is replaced, although its pod and its node look healthy.
 func TestARankThatIsNotSeenToStartIsReplacedBeforeTheOneThatFails(t *testing.T) {
 	s := supervised(3)
 	s.fails(1, 1)

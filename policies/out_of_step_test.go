@@ -157,7 +157,7 @@ func TestARankThatFailsInPlaceWaitsForNoRoom(t *testing.T) {
 	check.Equal(t, "steps of the first", 2, len(s.status().Incidents[0].Steps))
 }
 
-// So does a rank that did not start on its node, was moved, and fails in place where it has started: the incident that restarted its task goes on.
+// A rank that did not start on its node was moved, has started, and fails in place. The incident that restarted its task goes on.
 func TestARankThatFailsInPlaceDoesNotWaitForItsStart(t *testing.T) {
 	s := running(3, rule("starts", on(v1alpha1.PodNotStarted), step(v1alpha1.MigratePod, 0)), rule("all", step(v1alpha1.RestartTask, 0), step(v1alpha1.RestartJob, 600)))
 	s.crash(0, 1)

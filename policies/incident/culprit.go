@@ -26,8 +26,8 @@ func (v *View) Precedes(inc *v1alpha1.Incident, f rules.Failure) bool {
 	return compareWithCause(inc, f) < 0
 }
 
-// Succeeds reports whether a program ended after that of another pod, with which an incident began.
-func Succeeds(inc *v1alpha1.Incident, f rules.Failure) bool {
+// ExitFollows reports whether a program exited after that of another pod, with which an incident began.
+func ExitFollows(inc *v1alpha1.Incident, f rules.Failure) bool {
 	of := rules.Failure{Event: inc.Trigger, Class: inc.Class}
 	return of.ByProgram() && f.ByProgram() && f.Pod != inc.Cause.Pod && compareWithCause(inc, f) > 0
 }

@@ -3,6 +3,7 @@
 package placement
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -22,32 +23,27 @@ func (v View) WouldTake(node string) bool {
 	return !known || home.Holds([]string{node})
 }
 
-// Relieves reports, of excluded nodes, whether one of the ranks that go nowhere may go there once the node is not excluded: it is
-// that rank's own, or in its home, and no other rank is to return there.
-func (m *Rooms) Relieves(nowhere []gang.Rank) func(node string) bool {
-	lacking, owners, returning := map[room]gang.Rank{}, map[string][]gang.Rank{}, map[string][]gang.Rank{}
-	for _, r := range nowhere {
-		lacking[room{m.HomeOf(r), r.Task}] = r
-		owners[gang.NodeOf(m.s.Placement, r)] = append(owners[gang.NodeOf(m.s.Placement, r)], r)
+// Relieves returns a function that reports, of an excluded node, whether an unplaced rank may use it once it is not excluded. It may
+// return to its own node, and use another one of home where no rank returns to that.
+func (m *Rooms) Relieves(unplaced []gang.Rank) func(node string) bool {
+	kinds, owners, returning := map[room]gang.Rank{}, map[string][]gang.Rank{}, map[string][]gang.Rank{}
+	for _, r := range unplaced {
+		own := gang.NodeOf(m.s.Placement, r)
+		owners[own] = append(owners[own], r)
+		kinds[room{m.HomeOf(r), r.Task}] = r
 	}
-	if len(nowhere) > 0 {
-		gang.EachRank(m.Effective, func(r gang.Rank) {
-			if m.State(m.s, r) < gang.Bound && !m.intent.GivesUpNode(r) {
-				returning[gang.NodeOf(m.s.Placement, r)] = append(returning[gang.NodeOf(m.s.Placement, r)], r)
-			}
-		})
-	}
+	gang.EachRank(m.Effective, func(r gang.Rank) {
+		if len(unplaced) > 0 && m.State(m.s, r) < gang.Bound && !m.intent.GivesUpNode(r) {
+			own := gang.NodeOf(m.s.Placement, r)
+			returning[own] = append(returning[own], r)
+		}
+	})
 	return func(node string) bool {
-		takes := func(r gang.Rank) bool { return m.takes(node, r.Task) && m.AtHome(r, node) }
-		if slices.ContainsFunc(owners[node], takes) || slices.ContainsFunc(returning[node], takes) {
-			return slices.ContainsFunc(owners[node], takes)
+		mayUse := func(r gang.Rank) bool { return m.takes(node, r.Task) && m.AtHome(r, node) }
+		if slices.ContainsFunc(owners[node], mayUse) {
+			return true
 		}
-		for _, r := range lacking {
-			if takes(r) && !m.isKept(m.Nodes[node]) {
-				return true
-			}
-		}
-		return false
+		return !m.isKept(m.Nodes[node]) && !slices.ContainsFunc(returning[node], mayUse) && slices.ContainsFunc(slices.Collect(maps.Values(kinds)), mayUse)
 	}
 }
 

@@ -88,28 +88,27 @@ func (e Engine) restartUnscheduled(s *v1alpha1.TrainingJobStatus, r gang.Rank) {
 }
 
 // liftOldestExclusions lifts exclusions where a rank has found no node, no step is left that could change that, and nothing else would,
-// until each rank may go somewhere: an exclusion never makes a job unplaceable for ever. They are lifted together, because each
-// lift replaces all pods that look for a node.
+// until each rank has a node that it may use: an exclusion never blocks a job permanently. They are lifted together, because each lift
+// replaces all pods that look for a node.
 func (e Engine) liftOldestExclusions(s *v1alpha1.TrainingJobStatus) {
-	if !e.Stuck(s) || !e.liftOldest(s, e.goNowhere(s)) {
+	if !e.Stuck(s) || !e.liftOldest(s, e.unplaced(s)) {
 		return
 	}
-	for more := true; more; {
-		nowhere := e.goNowhere(s)
-		more = len(nowhere) > 0 && e.liftOldest(s, nowhere)
+	for ranks := e.unplaced(s); len(ranks) > 0 && e.liftOldest(s, ranks); {
+		ranks = e.unplaced(s)
 	}
 	gang.EachRank(e.Effective, func(r gang.Rank) { e.restartUnscheduled(s, r) })
 }
 
-// liftOldest lifts one exclusion that keeps ranks from a node, and reports whether there was one: a home that was left, else the oldest that
-// gives one of the ranks that go nowhere a place, else the oldest.
-func (e Engine) liftOldest(s *v1alpha1.TrainingJobStatus, nowhere []gang.Rank) bool {
+// liftOldest lifts one exclusion that keeps ranks from a node, and reports whether there was one: a home that was left, else the oldest whose
+// node an unplaced rank may use then, else the oldest.
+func (e Engine) liftOldest(s *v1alpha1.TrainingJobStatus, unplaced []gang.Rank) bool {
 	left := slices.IndexFunc(s.LeftHyperNodes, func(l v1alpha1.LeftHyperNode) bool { return e.Places(s).KeepsFrom(l.Name) })
 	if left >= 0 {
 		s.LeftHyperNodes = slices.Delete(s.LeftHyperNodes, left, left+1)
 		return true
 	}
-	relieves := e.Rooms(s).Relieves(nowhere)
+	relieves := e.Rooms(s).Relieves(unplaced)
 	node := slices.IndexFunc(s.ExcludedNodes, func(x v1alpha1.ExcludedNode) bool { return relieves(x.Name) })
 	if node < 0 {
 		node = slices.IndexFunc(s.ExcludedNodes, func(x v1alpha1.ExcludedNode) bool { return e.Places(s).WouldTake(x.Name) })
@@ -120,8 +119,8 @@ func (e Engine) liftOldest(s *v1alpha1.TrainingJobStatus, nowhere []gang.Rank) b
 	return node >= 0
 }
 
-// goNowhere are the ranks whose pods wait behind their gates because no node is good for them.
-func (e Engine) goNowhere(s *v1alpha1.TrainingJobStatus) []gang.Rank {
+// unplaced are the ranks whose pods wait behind their gates because no node is good for them.
+func (e Engine) unplaced(s *v1alpha1.TrainingJobStatus) []gang.Rank {
 	m := e.Rooms(s)
 	var out []gang.Rank
 	for i := range e.Pods {

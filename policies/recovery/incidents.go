@@ -124,13 +124,13 @@ func (e Engine) open(s *v1alpha1.TrainingJobStatus, trigger v1alpha1.EventType, 
 // upgradeTrigger selects the rule of an incident again when a stronger event arrives for it, as long as no step has restarted
 // anything; when any event arrives that is not ignored, where the first one is; and when the rest of the gang is found down
 // while a node is silent. What a user asked for stays that, and what is acted on is not ignored for another rank, while it fails. A program
-// that ended after the first is not the cause, though its event decides.
+// that exited after the first decides the rule, and is not the cause.
 func (e Engine) upgradeTrigger(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure, rule v1alpha1.Rule, policy *rules.Policy) {
 	another := f.UID != "" && f.Event != inc.Trigger && !rules.OfJob(inc.Trigger) && rules.Ignores(e.RuleOf(inc)) && !rules.Ignores(rule)
 	if incident.Restarted(inc) || inc.RequestedAction != "" || (!another && !outweighs(inc, f, rule)) || e.decidesNothing(s, inc, f, rule) {
 		return
 	}
-	if another || !incident.Succeeds(inc, f) {
+	if another || !incident.ExitFollows(inc, f) {
 		inc.Cause = incident.CauseOf(f)
 	}
 	inc.Trigger, inc.Class, inc.Rule, inc.PolicyTask = f.Event, f.Class, rule.Name, policy.Of

@@ -142,11 +142,10 @@ func recoverOften(t *testing.T, hold v1alpha1.HoldPolicy, action v1alpha1.Action
 
 	before := nodesOf(t, job)
 	var took []time.Duration
-	var last int // the last incident that is over
 	for n := range recoveries {
 		began := time.Now()
 		must(t, testCluster.RestartContainers(t.Context(), keyOf(pods(t, job)[n%nodes]), cluster.Termination{ExitCode: 1}))
-		last = awaitRecovery(t, job, last)
+		await(t, fmt.Sprintf("recovery %d is over", n+1), func() bool { return recovered(read(t, job)) == n+1 })
 		took = append(took, time.Since(began).Round(10*time.Millisecond))
 		if after := nodesOf(t, job); !slices.Equal(after, before) {
 			t.Fatalf("the ranks were on %v, and are on %v", before, after)
@@ -192,10 +191,9 @@ func TestARecoveryGivesItsQuotaBack(t *testing.T) {
 			create(t, job)
 			counts(2)
 			create(t, other)
-			var last int // the last incident that is over
 			for n := range 3 {
 				must(t, testCluster.RestartContainers(t.Context(), keyOf(pods(t, job)[n%2]), cluster.Termination{ExitCode: 1}))
-				last = awaitRecovery(t, job, last)
+				await(t, fmt.Sprintf("recovery %d is over", n+1), func() bool { return recovered(read(t, job)) == n+1 })
 				counts(2)
 				if placed := nodesOf(t, other); len(placed) > 0 {
 					t.Fatalf("a pod that the quota has no room for is on %v", placed)
@@ -281,17 +279,6 @@ func recovered(job *v1alpha1.TrainingJob) int {
 		highest = max(highest, int(inc.ID))
 	}
 	return highest
-}
-
-// awaitRecovery waits until an incident after the last one is over, and all others are, and returns the new last one.
-func awaitRecovery(t *testing.T, job *v1alpha1.TrainingJob, last int) int {
-	t.Helper()
-	now := last
-	await(t, fmt.Sprintf("an incident after incident %d is over", last), func() bool {
-		now = recovered(read(t, job))
-		return now > last
-	})
-	return now
 }
 
 // pods are those of a job, by name.

@@ -55,12 +55,10 @@ func returnsOften(t *testing.T, hold v1alpha1.HoldPolicy, action v1alpha1.Action
 
 	before := gang.pods()
 	var took []time.Duration
-	var last int // the last incident that is over
 	for n := range *recoveries {
 		began := time.Now()
 		gang.must(ground.KillContainers(gang.ctx, gang.key(1+n%nodes)))
-		gang.must(gang.AwaitJob(gang.ctx, fmt.Sprintf("recovery %d is over", n+1), func(job *v1alpha1.TrainingJob) bool { return recovered(job) > last }))
-		last = recovered(gang.Job)
+		gang.must(gang.AwaitJob(gang.ctx, fmt.Sprintf("recovery %d is over", n+1), func(job *v1alpha1.TrainingJob) bool { return recovered(job) == n+1 }))
 		took = append(took, time.Since(began).Round(10*time.Millisecond))
 		gang.sameNodes(before)
 		for _, other := range waiting {
