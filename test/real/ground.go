@@ -42,7 +42,8 @@ type Ground struct {
 	// History is the API server's audit log of all that was written.
 	History history.Log
 
-	dir string
+	dir  string
+	logs *podLogs
 	// trainings is how many were described.
 	trainings int
 }

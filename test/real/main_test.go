@@ -2,7 +2,6 @@ package real
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -37,14 +36,12 @@ func runAll(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "test/real:", err)
 		return 1
 	}
-	logs, err := keepPodLogs(ground)
-	if err != nil {
+	if err := ground.KeepPodLogs(); err != nil {
 		fmt.Fprintln(os.Stderr, "test/real:", err)
 		return 1
 	}
-	ground.History.PodLogs = logs.folder
 	code := m.Run()
-	if err := errors.Join(logs.Stop(), ground.History.Check()); err != nil {
+	if err := ground.CheckHistory(); err != nil {
 		fmt.Fprintln(os.Stderr, "test/real:", err)
 		code = 1
 	}

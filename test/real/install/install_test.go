@@ -35,6 +35,10 @@ func runAll(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
+	if err := here.CheckHistory(); err != nil {
+		fmt.Fprintln(os.Stderr, "test/real/install:", err)
+		code = 1
+	}
 	if err := here.stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "test/real/install:", err)
 		return 1

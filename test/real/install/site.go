@@ -61,6 +61,9 @@ func start(ctx context.Context) (s *site, err error) {
 	if s.Ground, err = real.StartBare(ctx, 2, silence, os.Stderr); err != nil {
 		return nil, err
 	}
+	if err := s.KeepPodLogs(); err != nil {
+		return nil, errors.Join(err, s.stop())
+	}
 	for _, prepare := range []func(context.Context) error{s.simulateDCGM, s.linkPrograms, s.buildImages, s.buildPrevious} {
 		if err := prepare(ctx); err != nil {
 			return nil, errors.Join(err, s.stop())

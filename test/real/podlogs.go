@@ -20,25 +20,29 @@ type podLogs struct {
 	done   chan error
 }
 
-// keepPodLogs begins to keep the logs of pods on all nodes.
-func keepPodLogs(g *Ground) (*podLogs, error) {
+// KeepPodLogs begins to keep the logs of pods on all nodes, for CheckHistory.
+func (g *Ground) KeepPodLogs() error {
 	var nodes []string
-	for rack := range g.Nodes.Racks {
-		for index := range g.Nodes.NodesPerRack {
-			logs, err := g.NodeLogs(g.Nodes.Node(rack, index))
-			if err != nil {
-				return nil, err
-			}
-			nodes = append(nodes, filepath.Join(logs, "pods"))
+	for _, node := range g.Nodes.NodeNames() {
+		logs, err := g.NodeLogs(node)
+		if err != nil {
+			return err
 		}
+		nodes = append(nodes, filepath.Join(logs, "pods"))
 	}
-	l := &podLogs{folder: filepath.Join(g.dir, "pods"), stop: make(chan struct{}), done: make(chan error, 1)}
-	go func() { l.done <- l.link(nodes) }()
-	return l, nil
+	g.logs = &podLogs{folder: filepath.Join(g.dir, "pods"), stop: make(chan struct{}), done: make(chan error, 1)}
+	go func() { g.logs.done <- g.logs.link(nodes) }()
+	g.History.PodLogs = g.logs.folder
+	return nil
 }
 
-// Stop ends it, and returns what went wrong.
-func (l *podLogs) Stop() error {
+// CheckHistory ends KeepPodLogs, and returns what went wrong with it and each promise that the manager has not kept by then.
+func (g *Ground) CheckHistory() error {
+	return errors.Join(g.logs.end(), g.History.Check())
+}
+
+// end ends it, and returns what went wrong.
+func (l *podLogs) end() error {
 	close(l.stop)
 	return <-l.done
 }
