@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/test/check"
 )
@@ -24,4 +25,16 @@ func TestWhatIsOnlyARefusal(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) { check.Equal(t, "is only a refusal", tc.want, isRefused(tc.err)) })
 	}
+}
+
+// Each try is a call of Volcano's webhook, and a user may create any number of jobs that are refused.
+func TestARefusedJobIsTriedNowAndThen(t *testing.T) {
+	tries := func(within time.Duration) (n int) {
+		for at := time.Duration(0); at <= within; at += retryAfter(n) {
+			n++
+		}
+		return n
+	}
+	check.Equal(t, "tries within 4 s", 3, tries(4*time.Second))
+	check.Equal(t, "tries within a minute", 8, tries(time.Minute))
 }
