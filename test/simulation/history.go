@@ -9,9 +9,15 @@ import (
 	"github.com/lockstep-dev/lockstep/policies"
 )
 
-// play plays one history: trouble, then calm, then the end of the jobs.
-func play(seed uint64, verbose bool) (w *world) {
-	w = newWorld(seed, verbose)
+// play plays one history.
+func play(seed uint64, verbose bool) *world {
+	w := newWorld(seed, verbose)
+	w.playHistory(seed)
+	return w
+}
+
+// playHistory plays the history of a world: trouble, then calm, then the end of the jobs.
+func (w *world) playHistory(seed uint64) {
 	w.drawForgets(seed)
 	defer func() {
 		switch p := recover().(type) {
@@ -35,7 +41,6 @@ func play(seed uint64, verbose bool) (w *world) {
 	for _, t := range w.tenants {
 		t.finish()
 	}
-	return w
 }
 
 // startInPeace lets the jobs start before the trouble does.

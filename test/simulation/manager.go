@@ -138,7 +138,9 @@ func (m *manager) pass(t *tenant, at stored) {
 		t.changed("status of %s: %s", t.name, t.job.Status.State)
 		m.wrote = t.version
 	}
-	m.act(t, policies.PlanFor(&o, &d.Status))
+	plan := policies.PlanFor(&o, &d.Status)
+	t.decided.note(&d, &plan)
+	m.act(t, plan)
 	t.passes++
 }
 

@@ -53,6 +53,7 @@ func TestHistories(t *testing.T) {
 			t.Errorf("replay with -seed=%d: %s", first+uint64(i), w.broken)
 		}
 	}
+	writeDecisions(t, first, worlds)
 	t.Logf("what happened in them:\n%s", sum)
 	if failed > 0 {
 		return
@@ -73,11 +74,11 @@ func playAll(first uint64, n int) []*world {
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for i := next.Add(1) - 1; i < int64(n) && failed.Load() < maxFailed; i = next.Add(1) - 1 {
-				w := play(first+uint64(i), false)
+				w := playAsAsked(first+uint64(i), false)
 				if w.broken != "" {
 					failed.Add(1)
 				}
-				out[i] = &world{census: w.census, broken: w.broken}
+				out[i] = &world{census: w.census, broken: w.broken, decided: w.decided}
 			}
 		})
 	}
@@ -86,7 +87,8 @@ func playAll(first uint64, n int) []*world {
 }
 
 func replay(t *testing.T, seed uint64) {
-	w := play(seed, true)
+	w := playAsAsked(seed, true)
+	writeDecisions(t, seed, []*world{w})
 	t.Logf("kinds %q\n%s", w.kinds, strings.Join(w.log, "\n"))
 	for _, job := range w.tenants {
 		t.Logf("%s, spec %s", job.String(), asJSON(job.job.Spec))

@@ -18,6 +18,7 @@ type world struct {
 	// log tells the history line by line; it is kept only where verbose is set.
 	verbose bool
 	log     []string
+	decided decisions
 	// writes counts the changes to the world: it settles once the count stands still.
 	writes int
 	uids   int

@@ -1,0 +1,72 @@
+package simulation
+
+import (
+	"bufio"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+var decisionsTo = flag.String("decisions", "", "file for what the manager decides: of each history its seed, the number of passes and a digest, and with -seed each pass, as JSON. test/differential compares the files of two engines")
+
+// playAsAsked plays a history, and keeps what the manager decides in it where that is asked for.
+func playAsAsked(seed uint64, verbose bool) *world {
+	w := newWorld(seed, verbose)
+	if *decisionsTo != "" {
+		w.keepDecisions()
+	}
+	w.playHistory(seed)
+	return w
+}
+
+// writeDecisions writes what the manager has decided in histories, where that is asked for.
+func writeDecisions(t *testing.T, first uint64, worlds []*world) {
+	t.Helper()
+	if *decisionsTo == "" {
+		return
+	}
+	file, err := os.Create(*decisionsTo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := bufio.NewWriter(file)
+	for i, w := range worlds {
+		switch {
+		case w == nil:
+		case w.decided.whole != nil:
+			for _, pass := range w.decided.whole {
+				fmt.Fprintln(out, pass)
+			}
+		default:
+			fmt.Fprintln(out, first+uint64(i), w.decided.passes, w.decided.digest.Sum64())
+		}
+	}
+	if err := out.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Another decision is another digest.
+func TestDecisionsAreKept(t *testing.T) {
+	kept := func(seed uint64, verbose bool) *world {
+		w := newWorld(seed, verbose)
+		w.keepDecisions()
+		w.playHistory(seed)
+		if w.decided.passes == 0 {
+			t.Fatal("a history decides nothing")
+		}
+		return w
+	}
+	a, b, told := kept(1, false), kept(2, false), kept(1, true)
+	check.Equal(t, "the same history decides the same", true, a.decided.digest.Sum64() == told.decided.digest.Sum64())
+	check.Equal(t, "and another one something else", false, a.decided.digest.Sum64() == b.decided.digest.Sum64())
+	check.Equal(t, "passes that are told", a.decided.passes, len(told.decided.whole))
+	check.Equal(t, "told whole", false, slices.Contains(told.decided.whole, ""))
+}
