@@ -176,6 +176,10 @@ test-million: prereqs ## run 1000000 random histories in ten parts, and list tho
 	  go test ./test/simulation -count=1 -v -timeout=12h -run 'TestHistories$$' -histories=100000 -from=$$((1000000 + part * 100000)) -record=histories.json || exit 1; \
 	done
 
+.PHONY: differential
+differential: prereqs ## play random histories with the engine of the commit in test/differential/differences.yaml, and with this one: 25 minutes; BASE=commit, HISTORIES=n
+	go run ./test/differential -histories=$(HISTORIES) $(if $(BASE),-base=$(BASE))
+
 .PHONY: test-week
 test-week: prereqs ## play a week of 5000 healthy nodes, NODES=n of another number: nothing may be found unhealthy
 	go test ./health -count=1 -v -timeout=12h -run 'TestAHealthyWeek$$' -week.nodes=$(NODES)
