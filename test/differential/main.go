@@ -41,15 +41,15 @@ func main() {
 	from := flag.Uint64("from", 1, "seed of the first")
 	looks := flag.Int("looks", 100, "histories that are looked into at most, of those that differ")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, *root, *base, *from, *histories, *looks); err != nil {
+	if err := run(*root, *base, *from, *histories, *looks); err != nil {
 		fmt.Fprintln(os.Stderr, "differential:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, root, base string, from uint64, histories, looks int) error {
+func run(root, base string, from uint64, histories, looks int) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
 	meant, err := read(filepath.Join(root, "test", "differential", "differences.yaml"))
 	if err != nil {
 		return err
