@@ -39,6 +39,8 @@ REAL_SKIP ?= TestFourCrashesInARow|Test(Torchrun|MPI)ResumesAfterAKilledNode
 INSTALLATIONS ?= TestTheChart
 # Random histories of test-sim.
 HISTORIES ?= 100000
+# How often make test-again runs make test.
+RUNS ?= 5
 # Parts of test-million.
 PARTS ?= 0 1 2 3 4 5 6 7 8 9
 # Nodes of test-week.
@@ -165,6 +167,10 @@ test: prereqs cluster-binaries ## run every test that needs no root: with the ra
 	go test -count=1 $(RACE) -shuffle=on -timeout=$(TEST_TIMEOUT) $$(go list ./... | grep -v -e '/test/e2e' -e '/test/real' -e '/test/simulation' -e '/policies' -e '/lab$$')
 	go test -count=1 -shuffle=on -timeout=$(TEST_TIMEOUT) ./policies/... ./lab ./test/simulation # decisions have no goroutines: the race detector has nothing to find
 	@$(MAKE) --no-print-directory test-e2e
+
+.PHONY: test-again
+test-again: prereqs cluster-binaries ## run make test RUNS times beside test-million, and write what passed into test/again/again.json: hours
+	go run ./test/again -runs=$(RUNS)
 
 .PHONY: test-sim
 test-sim: prereqs ## run 100000 random histories of the recovery engine; SEED=n replays one
