@@ -25,7 +25,7 @@ func isRefused(err error) bool {
 
 const (
 	// minRetry and maxRetry bound the time after which what was refused is tried again: a queue that is missing, say, may be created
-	// a moment later, or never. A queue that opens wakes its jobs. Each try is a call of Volcano's webhook, and a user may create any number
+	// a moment later, or never. A queue that is created, or opened again, wakes its jobs. Each try is a call of Volcano's webhook, and a user may create any number
 	// of jobs that are refused.
 	minRetry = time.Second
 	maxRetry = 15 * time.Second

@@ -181,7 +181,7 @@ func (r *TrainingJobReconciler) SetupWithManager(mgr ctrl.Manager, workers int) 
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			NewQueue:                newTurnsQueue,
-			// What was refused, for want of a queue say, is tried again soon after somebody has mended it.
+			// For errors. What the API server refuses of a job has its own times: see retryAfter.
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, 15*time.Second),
 		}).
 		Complete(r)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -16,6 +17,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/lockstep-dev/lockstep/test/checkout"
 )
 
 // list is differences.yaml.
@@ -100,16 +103,14 @@ type engine struct{ name, binary, dir string }
 
 // build builds the simulation with both engines. Each is played by the simulation of its own commit.
 func build(ctx context.Context, root, base, dir string) (before, after engine, err error) {
-	checkout := filepath.Join(dir, "base")
-	if err := os.Mkdir(checkout, 0o755); err != nil {
+	folder := filepath.Join(dir, "base")
+	if err := os.Mkdir(folder, 0o755); err != nil {
 		return engine{}, engine{}, err
 	}
-	unpack := exec.CommandContext(ctx, "sh", "-c", `git archive "$1" | tar -x -C "$2"`, "sh", base, checkout)
-	unpack.Dir = root
-	if out, err := unpack.CombinedOutput(); err != nil {
-		return engine{}, engine{}, fmt.Errorf("take the files of %s from Git: %w\n%s", base, err, out)
+	if err := checkout.Files(ctx, root, base, folder); err != nil {
+		return engine{}, engine{}, err
 	}
-	before = engine{"base", filepath.Join(dir, "base.test"), filepath.Join(checkout, "test", "simulation")}
+	before = engine{"base", filepath.Join(dir, "base.test"), filepath.Join(folder, "test", "simulation")}
 	after = engine{"head", filepath.Join(dir, "head.test"), filepath.Join(root, "test", "simulation")}
 	for _, e := range []engine{before, after} {
 		compile := exec.CommandContext(ctx, "go", "test", "-c", "-o", e.binary, ".")
@@ -188,7 +189,8 @@ func lookInto(ctx context.Context, before, after engine, seeds []uint64) (places
 // judge tells what differs, and returns an error that names what is not meant.
 func (p places) judge(meant list) error {
 	var unmeant []error
-	for place, seeds := range p {
+	for _, place := range slices.Sorted(maps.Keys(p)) {
+		seeds := p[place]
 		i := slices.IndexFunc(meant.Differences, func(d difference) bool { return d.At == place })
 		if i < 0 {
 			unmeant = append(unmeant, fmt.Errorf("%s differs in %d of the histories that were looked into, first in that of seed %d", place, len(seeds), seeds[0]))
@@ -196,6 +198,5 @@ func (p places) judge(meant list) error {
 		}
 		fmt.Printf("%s differs in %d of the histories that were looked into: %s\n", place, len(seeds), meant.Differences[i].Reason)
 	}
-	slices.SortFunc(unmeant, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(unmeant...)
 }

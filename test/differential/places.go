@@ -25,7 +25,7 @@ func firstDifference(was, is []string) ([]string, error) {
 	if len(was) != len(is) {
 		return []string{"the number of passes"}, nil
 	}
-	return nil, errors.New("its decisions differ where they are kept as a digest, and not where they are told")
+	return nil, errors.New("the digests of its decisions differ, and the decisions do not")
 }
 
 // differ notes the places at which two values differ. Lists of another length differ as a whole.

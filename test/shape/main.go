@@ -3,15 +3,17 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/lockstep-dev/lockstep/test/checkout"
 )
 
 func main() {
@@ -35,10 +37,8 @@ func run(root, base string) error {
 			return err
 		}
 		defer os.RemoveAll(dir)
-		unpack := exec.Command("sh", "-c", `git archive "$1" | tar -x -C "$2"`, "sh", base, dir)
-		unpack.Dir = root
-		if out, err := unpack.CombinedOutput(); err != nil {
-			return fmt.Errorf("take the files of %s from Git: %w\n%s", base, err, out)
+		if err := checkout.Files(context.Background(), root, base, dir); err != nil {
+			return err
 		}
 		names, columns = append(names, base), append(columns, counts{})
 		if err := columns[1].countTree(dir); err != nil {

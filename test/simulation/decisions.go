@@ -14,7 +14,7 @@ type decisions struct {
 	// digest is of all of them; nil where they are not kept.
 	digest hash.Hash64
 	passes int
-	// whole has each as JSON, where the history is told.
+	// whole has each as JSON; nil where only the digest is kept.
 	whole []string
 }
 

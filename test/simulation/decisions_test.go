@@ -62,13 +62,13 @@ func TestDecisionsAreKept(t *testing.T) {
 		}
 		return w
 	}
-	a, b, told := kept(1, false), kept(2, false), kept(1, true)
+	a, b, replay := kept(1, false), kept(2, false), kept(1, true)
 	switch {
-	case a.decided.digest.Sum64() != told.decided.digest.Sum64():
-		t.Error("the same history decides something else when it is told")
+	case a.decided.digest.Sum64() != replay.decided.digest.Sum64():
+		t.Error("the same history decides something else in a replay")
 	case a.decided.digest.Sum64() == b.decided.digest.Sum64():
 		t.Error("two histories decide the same")
-	case a.decided.passes != len(told.decided.whole) || slices.Contains(told.decided.whole, ""):
-		t.Errorf("of %d passes %d are told", a.decided.passes, len(told.decided.whole))
+	case a.decided.passes != len(replay.decided.whole) || slices.Contains(replay.decided.whole, ""):
+		t.Errorf("%d passes, and the decisions of %d", a.decided.passes, len(replay.decided.whole))
 	}
 }

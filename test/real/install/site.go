@@ -17,6 +17,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/images"
 	"github.com/lockstep-dev/lockstep/images/debian"
+	"github.com/lockstep-dev/lockstep/test/checkout"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 	"github.com/lockstep-dev/lockstep/test/dcgmsim"
 	"github.com/lockstep-dev/lockstep/test/readme"
@@ -80,9 +81,8 @@ func (s *site) checkOut(ctx context.Context) error {
 	if err := os.Mkdir(s.previous, 0o755); err != nil {
 		return err
 	}
-	script := fmt.Sprintf("git archive %s | tar -x -C %q", Previous, s.previous)
-	if out, err := s.command(ctx, s.root, script).CombinedOutput(); err != nil {
-		return fmt.Errorf("the previous version: %w\n%s\nthe commit %s has to be in the repository: git fetch --unshallow", err, out, Previous)
+	if err := checkout.Files(ctx, s.root, Previous, s.previous); err != nil {
+		return fmt.Errorf("the previous version: %w\nthe commit %s has to be in the repository: git fetch --unshallow", err, Previous)
 	}
 	return nil
 }
