@@ -36,8 +36,12 @@ func (a *actor) bind(ctx context.Context, bindings policies.Bindings) error {
 		return nil
 	}
 	b := &binder{actor: a, claims: claims{Reader: a.Live, namespace: a.job.Namespace}}
+	bindings, err := b.withoutRivals(ctx, bindings)
+	if err != nil {
+		return err
+	}
 	byNode := groupByNode(bindings.Pods)
-	err := writes.Each(ctx, a.Writers, byNode, func(n *nodeBindings) (err error) {
+	err = writes.Each(ctx, a.Writers, byNode, func(n *nodeBindings) (err error) {
 		n.fitting, err = b.fitting(ctx, n.bindings)
 		return err
 	})
@@ -52,6 +56,33 @@ func (a *actor) bind(ctx context.Context, bindings policies.Bindings) error {
 		return nil
 	}
 	return writes.Each(ctx, a.Writers, pods, func(pod *corev1.Pod) error { return b.bindPod(ctx, pod) })
+}
+
+// maxUnassigned is how many pods without a node are read at most. Where there are more, some of them are taken to be for the scheduler.
+const maxUnassigned = 50
+
+// withoutRivals leaves the early ones to the scheduler while it has pods of others to place. A pod that it is about to bind is still
+// without a node, and the holds were seen before this is read: a pod that comes later finds the nodes held.
+func (b *binder) withoutRivals(ctx context.Context, bindings policies.Bindings) (policies.Bindings, error) {
+	settled := bindings.Settled()
+	if len(settled.Pods) == len(bindings.Pods) {
+		return bindings, nil
+	}
+	ours := map[string]bool{}
+	for _, x := range bindings.Pods {
+		ours[x.UID] = true
+	}
+	pods := &corev1.PodList{}
+	if err := b.Live.List(ctx, pods, client.MatchingFields{"spec.nodeName": ""}, client.Limit(maxUnassigned)); err != nil {
+		return policies.Bindings{}, fmt.Errorf("list the pods without a node: %w", err)
+	}
+	isRival := func(p corev1.Pod) bool {
+		return !ours[string(p.UID)] && p.DeletionTimestamp.IsZero() && len(p.Spec.SchedulingGates) == 0
+	}
+	if pods.Continue != "" || slices.ContainsFunc(pods.Items, isRival) {
+		return settled, nil
+	}
+	return bindings, nil
 }
 
 // nodeBindings are the pods to bind to one node, and those of them that it takes.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -73,14 +74,14 @@ func (e *env) changePod(name string, change func(*corev1.Pod)) {
 	e.Must(e.API.Update(e.T.Context(), pod))
 }
 
-// bindAll has the pods bound to their nodes, and returns where they are then.
-func (e *env) bindAll(least int) (map[string]string, error) {
+// bindAll has the pods bound to their nodes, and returns where they are then. The named ones are early.
+func (e *env) bindAll(least int, early ...string) (map[string]string, error) {
 	e.T.Helper()
 	a := actor{TrainingJobReconciler: e.r, job: e.job()}
 	b := policies.Bindings{Min: least}
 	for i := range 2 {
 		pod := e.pod(fmt.Sprintf("llm-1-worker-%d", i))
-		b.Pods = append(b.Pods, policies.Binding{Pod: pod.Name, UID: string(pod.UID), Node: fmt.Sprintf("n%d", i)})
+		b.Pods = append(b.Pods, policies.Binding{Pod: pod.Name, UID: string(pod.UID), Node: fmt.Sprintf("n%d", i), Early: slices.Contains(early, pod.Name)})
 	}
 	err := a.bind(e.T.Context(), b)
 	nodes := map[string]string{}
@@ -155,6 +156,49 @@ func TestBindingLooksFirst(t *testing.T) {
 			check.Equal(t, "nodes", want, nodes)
 		})
 	}
+}
+
+// A pod whose node may have been seen free is bound where the scheduler has no pod of others that it could bind there.
+func TestEarlyBindingsWaitForOthersPods(t *testing.T) {
+	waits := func(change func(*corev1.Pod)) func(*env) {
+		return func(e *env) { e.foreign("", "1", change) }
+	}
+	both := map[string]string{first: "n0", second: "n1"}
+	tests := map[string]struct {
+		story func(*env)
+		min   int
+		early []string
+		want  map[string]string
+	}{
+		"no other pods wait":                      {func(*env) {}, 2, []string{second}, both},
+		"one waits":                               {waits(func(*corev1.Pod) {}), 2, []string{second}, map[string]string{first: "n0"}},
+		"one waits, and all are early":            {waits(func(*corev1.Pod) {}), 2, []string{first, second}, nil},
+		"one waits, and none is early":            {waits(func(*corev1.Pod) {}), 2, nil, both},
+		"one waits behind a gate":                 {waits(func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "quota"}} }), 2, []string{second}, both},
+		"one has a node":                          {func(e *env) { e.foreign("n1", "1") }, 2, []string{second}, both},
+		"one is bound to the node meanwhile":      {func(e *env) { e.foreign("n1", "5") }, 1, []string{second}, map[string]string{first: "n0"}},
+		"more wait behind gates than can be read": {manyWait, 2, []string{second}, map[string]string{first: "n0"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			e := returning(t)
+			tc.story(e)
+			nodes, err := e.bindAll(tc.min, tc.early...)
+			e.Must(err)
+			check.Equal(t, "nodes", tc.want, nodes)
+		})
+	}
+}
+
+// manyWait has the list of pods without a node cut off.
+func manyWait(e *env) {
+	e.r.Live = interceptor.NewClient(e.API, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+		err := c.List(ctx, list, opts...)
+		if o := (&client.ListOptions{}).ApplyOptions(opts); o.Limit > 0 {
+			list.SetContinue("more")
+		}
+		return err
+	}})
 }
 
 // A spare has no volumes, so that its node may have no room for those of the rank that gets it.

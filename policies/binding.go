@@ -3,6 +3,7 @@
 package policies
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,36 +15,49 @@ import (
 )
 
 // Binding is a pod to bind to a node.
-type Binding struct{ Pod, UID, Node string }
+type Binding struct {
+	Pod, UID, Node string
+	// Early says that the node was free before it was held, and has not been held for [bindDelay] yet. A scheduler that saw it free may
+	// still be about to bind another pod there: the pod may be bound only where no pod of others waits for a node.
+	Early bool
+}
 
 // Bindings are the pods to bind without the scheduler.
 type Bindings struct {
 	Pods []Binding
-	// Min is how many of them have to be bound for any to be: with those that are left to the scheduler for now, and those whose pods are
-	// still to come to nodes which the job keeps, as many as the gang needs. A gang that is bound in part does not run, and keeps others
-	// from the nodes that it has; those that are kept for it, it keeps anyway.
+	// Min is how many of them have to be bound for any to be: with the early ones that are left to the scheduler for now, and those whose
+	// pods are still to come to nodes which the job keeps, as many as the gang needs. A gang that is bound in part does not run, and keeps
+	// others from the nodes that it has; those that are kept for it, it keeps anyway.
 	Min int
 }
 
-// bindDelay is how long a node that was free before it was held is left to the scheduler: one that saw it free may
-// still be about to bind somebody else's pod there.
+// bindDelay is how long a node that was free before it was held is left to the scheduler while pods of others wait: one that saw it free
+// may still be about to bind one of them there.
 const bindDelay = 10 * time.Second
 
 // bindings are the pods that return to nodes which the job has kept. What is new to the job is for the scheduler:
 // its queues have their shares of that.
 func (j job) bindings(s *v1alpha1.TrainingJobStatus) Bindings {
-	var out Bindings
 	waiting, bound, coming := j.toBind(s)
+	out := Bindings{}
 	for _, p := range waiting {
-		if !p.at.After(j.Now) {
-			out.Pods = append(out.Pods, p.Binding)
-		}
+		p.Early = p.at.After(j.Now)
+		out.Pods = append(out.Pods, p.Binding)
 	}
-	if late := len(waiting) - len(out.Pods); bound == 0 {
-		out.Min = max(1, int(gang.MinMember(j.Effective))-late-coming)
+	if bound == 0 {
+		out.Min = max(1, int(gang.MinMember(j.Effective))-coming)
 	}
 	if len(out.Pods) < out.Min {
 		return Bindings{}
+	}
+	return out
+}
+
+// Settled are the bindings without the early ones, which are left to the scheduler for now.
+func (b Bindings) Settled() Bindings {
+	out := Bindings{Pods: slices.DeleteFunc(slices.Clone(b.Pods), func(x Binding) bool { return x.Early })}
+	if b.Min > 0 {
+		out.Min = max(1, b.Min-(len(b.Pods)-len(out.Pods)))
 	}
 	return out
 }

@@ -12,12 +12,19 @@ import (
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
-// bound are the names of the nodes that the plan binds pods to.
+// boundTo are the names of the nodes that the plan binds pods to while the scheduler has pods of others to place.
 func (s *scene) boundTo() []string {
 	s.decide()
+	return nodesOf(PlanFor(&s.Observation, s.status()).Bind.Settled())
+}
+
+func nodesOf(b Bindings) []string {
 	var out []string
-	for _, b := range PlanFor(&s.Observation, s.status()).Bind.Pods {
-		out = append(out, b.Node)
+	if len(b.Pods) < b.Min {
+		return nil
+	}
+	for _, x := range b.Pods {
+		out = append(out, x.Node)
 	}
 	return out
 }
@@ -110,6 +117,36 @@ func TestBindings(t *testing.T) {
 			check.Equal(t, "bound to", tc.want, s.boundTo())
 		})
 	}
+}
+
+// A node that was free before it was held is no reason to wait where the scheduler has no pods of others to place.
+func TestEarlyBindings(t *testing.T) {
+	tests := map[string]struct {
+		scene          *scene
+		early, settled []string
+		min            int
+	}{
+		"a pod that failed":                   {returning(nil, v1alpha1.RestartPod, 1), []string{"n01"}, nil, 0},
+		"one of a gang":                       {returning(nil, v1alpha1.RestartJob, 1), []string{"n00", "n01", "n02"}, []string{"n00", "n02"}, 3},
+		"all of a gang":                       {returning(nil, v1alpha1.RestartJob, 0, 1, 2), []string{"n00", "n01", "n02"}, nil, 3},
+		"one whose hold was put back since":   {lostHold(), []string{"n01"}, nil, 0},
+		"one whose node was held all the way": {returning(&v1alpha1.Hold{Policy: v1alpha1.HoldAlways}, v1alpha1.RestartPod, 1), []string{"n01"}, []string{"n01"}, 0},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			tc.scene.decide()
+			b := PlanFor(&tc.scene.Observation, tc.scene.status()).Bind
+			check.Equal(t, "early", tc.early, nodesOf(b))
+			check.Equal(t, "min", tc.min, b.Min)
+			check.Equal(t, "settled", tc.settled, nodesOf(b.Settled()))
+		})
+	}
+}
+
+func lostHold() *scene {
+	s := returning(&v1alpha1.Hold{Policy: v1alpha1.HoldAlways}, v1alpha1.RestartPod, 1)
+	s.changeNode("n01", func(n *gang.Node) { n.HeldSince = s.Now.Add(time.Second) })
+	return s
 }
 
 // The manager looks again when a node that was held late has been left to the scheduler for long enough.

@@ -330,7 +330,7 @@ type NodeHold struct {
 	// +optional
 	ID string `json:"id,omitempty"`
 	// late reports whether the node was free before it was held, because its pod had ended or was being deleted.
-	// Another job's pod may be on its way there, so that for 10 s only the scheduler places pods on it.
+	// Another job's pod may be on its way there: while any waits for a node, for 10 s only the scheduler places pods on it.
 	// +optional
 	Late bool `json:"late,omitempty"`
 }

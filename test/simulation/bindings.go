@@ -14,6 +14,9 @@ import (
 // bind binds pods to the nodes that their job has held for them, as the controller does: it looks at the API server
 // first, and leaves the pods to the scheduler that their nodes do not take.
 func (m *manager) bind(t *tenant, b policies.Bindings) {
+	if t.anyOtherWaits(b) {
+		b = b.Settled()
+	}
 	var fitting []policies.Binding
 	given := map[string]int{}
 	for _, x := range b.Pods {
@@ -36,12 +39,30 @@ func (m *manager) bind(t *tenant, b policies.Bindings) {
 		t.happened("gang is bound without the scheduler")
 	}
 	if len(fitting) > 0 {
-		m.checkWholeGang(t, len(fitting))
+		m.checkWholeGang(t, fitting)
 	}
 	for _, x := range fitting {
+		if x.Early {
+			t.happened("pod is bound early")
+		}
 		m.write()
 		t.bindReturning(x)
 	}
+}
+
+// anyOtherWaits reports whether the scheduler has a pod to place that is not among those to bind.
+func (t *tenant) anyOtherWaits(b policies.Bindings) bool {
+	for _, n := range t.nodes {
+		if n.arriving.gpus > 0 {
+			return true
+		}
+	}
+	return slices.ContainsFunc(t.tenants, func(other *tenant) bool {
+		return slices.ContainsFunc(other.pods, func(p *pod) bool {
+			ours := other == t && slices.ContainsFunc(b.Pods, func(x policies.Binding) bool { return x.UID == p.UID })
+			return !ours && p.Node == "" && !p.Gated && !p.Deleting && !p.finished()
+		})
+	})
 }
 
 // takesReturning reports whether a node takes a pod that returns to it, beside others that do. What other jobs hold
@@ -66,13 +87,13 @@ func (t *tenant) bindReturning(x policies.Binding) {
 // checkWholeGang checks that pods are bound without the scheduler only where the gang can run: as far as the manager
 // has seen, others are bound, or it binds as many as the gang needs, together with those that wait for the scheduler because their nodes were
 // free before they were held, and those whose pods are still to come to nodes that are held.
-func (m *manager) checkWholeGang(t *tenant, binds int) {
+func (m *manager) checkWholeGang(t *tenant, binds []policies.Binding) {
 	bound := slices.ContainsFunc(m.cache.Pods, func(p gang.Pod) bool {
 		return p.Attempt == m.status.Attempt && p.Node != "" && !p.Spare && !p.Deleting && p.Phase != corev1.PodFailed && !replaced(m.status, &p)
 	})
 	needs := int(sizeOf(m.job, m.status).MinAvailable)
-	late, coming := m.latePods(), m.comingPods()
-	t.require(Holds, bound || binds+late+coming >= needs, "%d pods of a gang of %d are bound, the scheduler has %d, and %d come to held nodes", binds, needs, late, coming)
+	late, coming := m.latePods(binds), m.comingPods()
+	t.require(Holds, bound || len(binds)+late+coming >= needs, "%d pods of a gang of %d are bound, the scheduler has %d, and %d come to held nodes", len(binds), needs, late, coming)
 }
 
 // comingPods is how many ranks have no pod that could be bound, and a node that is held.
@@ -94,13 +115,16 @@ func (m *manager) comingPods() int {
 	return coming
 }
 
-// latePods is how many pods wait whose nodes were free before they were held.
-func (m *manager) latePods() int {
+// latePods is how many pods are left to wait whose nodes were free before they were held.
+func (m *manager) latePods(bound []policies.Binding) int {
 	late := 0
 	for i := range m.cache.Pods {
 		p := &m.cache.Pods[i]
 		at := slices.IndexFunc(m.status.Holds, func(h v1alpha1.NodeHold) bool { return h.Node == nodeOf(m.status, rankOf(p)) })
 		if p.Attempt != m.status.Attempt || p.Node != "" || p.Spare || p.Deleting || ended(p) || replaced(m.status, p) || at < 0 {
+			continue
+		}
+		if slices.ContainsFunc(bound, func(x policies.Binding) bool { return x.UID == p.UID }) {
 			continue
 		}
 		if since := m.cache.Nodes[m.status.Holds[at].Node].HeldSince; m.status.Holds[at].Late || since.After(p.CreatedTime) {

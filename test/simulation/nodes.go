@@ -17,6 +17,7 @@ type node struct {
 	gone      bool // the Node object does not exist
 	foreign   int  // GPUs that pods of other systems use
 	used      int  // GPUs that pods of the jobs use, as last counted
+	arriving  arrival
 	signals   []gang.Signal
 	holds     map[string]string    // the values of hold taints, by job
 	heldSince map[string]time.Time // since when each job holds it, to the second
@@ -147,12 +148,15 @@ func (u *usage) of(w *world) {
 
 func (w *world) free(n *node) int { return gpus - w.used(n) }
 
+// schedulable is how many GPUs of a node the scheduler has to give.
+func (w *world) schedulable(n *node) int { return w.free(n) - n.arriving.gpus }
+
 // occupied reports whether a pod of a job uses the node.
 func (w *world) occupied(n *node) bool { return w.used(n) > n.foreign }
 
 // takes reports whether a node takes one more pod of a job now.
 func (t *tenant) takes(n *node) bool {
-	return n.good() && !n.heldByOthers(t.name) && t.free(n) >= t.request
+	return n.good() && !n.heldByOthers(t.name) && t.schedulable(n) >= t.request
 }
 
 // observed is the node as one job observes it: the holds of other jobs are taints like any other.
@@ -211,6 +215,7 @@ func (w *world) mend(n *node) {
 // mendAll ends the trouble.
 func (w *world) mendAll() {
 	w.calm, w.queueOpen = true, true
+	w.arrive(w.now.Add(behindFor))
 	busy := w.is(sharedNodes) && w.one(2)
 	for _, name := range w.names {
 		n := w.nodes[name]

@@ -69,11 +69,11 @@ func (w *world) grabNode() {
 }
 
 func (w *world) grabbable(n *node) bool {
-	return n.good() && len(n.holds) == 0 && w.free(n) > 0
+	return n.good() && len(n.holds) == 0 && w.schedulable(n) > 0
 }
 
 func (w *world) grab(n *node) {
-	n.foreign += min(w.free(n), []int{gpus, gpus / 2}[w.rng.IntN(2)])
+	n.foreign += min(w.schedulable(n), []int{gpus, gpus / 2}[w.rng.IntN(2)])
 	w.changed("pods of another system take node %s", n.Name)
 	w.checkRoomOwed(n, nil, nil)
 }

@@ -65,7 +65,7 @@ func (t *tenant) scheduleGang() {
 
 func (t *tenant) bind(p *pod, node string) {
 	n := t.nodes[node]
-	if t.losesPlace(p, n) || t.free(n) < t.request {
+	if t.losesPlace(p, n) || t.schedulable(n) < t.request {
 		return
 	}
 	p.Node, p.Unschedulable, p.BoundTime = node, false, t.now.Truncate(time.Second)
@@ -233,7 +233,7 @@ func (t *tenant) choose(p *pod, room []string, chosen choice) bool {
 	for i := range room {
 		n := t.nodes[room[(first+i)%len(room)]]
 		given := chosen.given[n.Name]
-		if !n.good() || t.free(n) < t.request*(1+given) || !t.mayPass(p, n) || !admits(p.target, n.Hostname) {
+		if !n.good() || t.schedulable(n) < t.request*(1+given) || !t.mayPass(p, n) || !admits(p.target, n.Hostname) {
 			continue
 		}
 		own := given > 0 || t.findPod(func(q *pod) bool { return q.Node == n.Name }) != nil

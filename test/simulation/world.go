@@ -41,6 +41,7 @@ type world struct {
 	supervision *rand.Rand
 	forgets     *rand.Rand // draws which Jobs Volcano forgets; nil where it forgets none
 	spreads     *rand.Rand // draws failures that spread; nil where none do
+	behind      *rand.Rand // draws when the scheduler is behind; nil where it never is
 	ranks       int        // of a large gang; 0 for a small one
 	perPod      int        // GPUs that each pod of a large gang requests
 	validates   bool       // the API server's validation is asked about each status
@@ -79,6 +80,7 @@ func newWorld(seed uint64, verbose bool) *world {
 	w.supervision = supervisionOf(seed)
 	w.kinds = w.drawKinds()
 	w.drawSize(seed)
+	w.drawBehind(seed)
 	w.validates = w.ranks > 0 || seed%validatedShare == 0
 	w.makeNodes()
 	w.health = w.drawHealthPolicy()
@@ -130,6 +132,7 @@ func (w *world) changed(format string, args ...any) {
 
 // pass lets time pass.
 func (w *world) pass(d time.Duration) {
+	w.arrive(w.now.Add(d))
 	w.now = w.now.Add(d)
 	w.say("%s pass", d)
 }
