@@ -166,6 +166,17 @@ func TestAHoldIsLateOnce(t *testing.T) {
 
 	s = returning(&v1alpha1.Hold{Policy: v1alpha1.HoldAlways}, v1alpha1.RestartPod, 0)
 	check.Equal(t, "late, though it stood before", false, late(s))
+
+	s = running(3)
+	s.BindsDirectly, s.Job.Spec.Hold = true, &v1alpha1.Hold{Policy: v1alpha1.HoldAlways}
+	s.decide()
+	check.Equal(t, "late, before its taint is there", false, late(s))
+	s.crash(0, 1)
+	s.decide()
+	check.Equal(t, "late, when its pod has failed before its taint was there", true, late(s))
+	s.heldAsRecorded()
+	s.decide()
+	check.Equal(t, "late, once its taint is there", true, late(s))
 }
 
 func (s *scene) lift(i int) {
