@@ -152,7 +152,8 @@ func (r *TrainingJobReconciler) observeQueue(ctx context.Context, o *gang.Observ
 		return fmt.Errorf("get queue %s: %w", o.Job.Spec.Queue, err)
 	}
 	r.countUnder(client.ObjectKeyFromObject(o.Job), labelOf(o.Job.Spec.Queue, err == nil))
-	o.QueueClosed = err == nil && closed(queue) // without a queue the Volcano Job is refused
+	o.QueueMissing = err != nil
+	o.QueueClosed = err == nil && closed(queue)
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/test/check"
@@ -266,7 +267,7 @@ func TestNodeOf(t *testing.T) {
 	}
 }
 
-func TestAQueueIsClosed(t *testing.T) {
+func TestTheStateOfAQueue(t *testing.T) {
 	for state, want := range map[scheduling.QueueState]bool{
 		"": false, scheduling.QueueStateOpen: false, scheduling.QueueStateClosing: true, scheduling.QueueStateClosed: true,
 	} {
@@ -278,7 +279,27 @@ func TestAQueueIsClosed(t *testing.T) {
 		o, err := e.r.observe(t.Context(), e.job())
 		e.Must(err)
 		check.Equal(t, "closed in state "+string(state), want, o.QueueClosed)
+		check.Equal(t, "missing", false, o.QueueMissing)
 	}
+}
+
+// Volcano's webhook is not called for a job whose queue does not exist. A queue that Volcano opens wakes its jobs.
+func TestAJobWithoutQueue(t *testing.T) {
+	e := newEnv(t, aJob())
+	e.Must(e.API.Delete(t.Context(), aQueue("research")))
+	result, err := e.reconcile()
+	e.Must(err)
+	check.Equal(t, "looks again after", time.Duration(0), result.RequeueAfter)
+	check.Equal(t, "state", v1alpha1.StateRefused, e.job().Status.State)
+	check.Equal(t, "calls", []string{"update the status of *v1alpha1.TrainingJob llm"}, e.Calls)
+
+	e.Must(e.API.Create(t.Context(), aQueue("research")))
+	e.settle()
+	check.Equal(t, "state, once there is the queue", v1alpha1.StateQueued, e.job().Status.State)
+	opened := aQueue("research")
+	opened.Status.State = scheduling.QueueStateOpen
+	check.Equal(t, "its opening matters", true, stateMatters(aQueue("research"), opened))
+	check.Equal(t, "anything else matters", false, stateMatters(opened, opened))
 }
 
 func TestPodsOfAnEarlierJobOfTheSameNameAreNotSeen(t *testing.T) {

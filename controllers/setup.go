@@ -230,8 +230,10 @@ func (r *TrainingJobReconciler) jobsOfQueue(ctx context.Context, queue client.Ob
 	return r.jobsIn(ctx, indexQueue, queue.GetName())
 }
 
-// stateMatters passes a queue that was opened or closed.
-func stateMatters(before, after *scheduling.Queue) bool { return closed(before) != closed(after) }
+// stateMatters passes a queue that was opened or closed. Volcano opens a new one a moment after it was created, and refuses jobs until then.
+func stateMatters(before, after *scheduling.Queue) bool {
+	return before.Status.State != after.Status.State
+}
 
 func (r *TrainingJobReconciler) jobsIn(ctx context.Context, index, value string) []reconcile.Request {
 	jobs := &v1alpha1.TrainingJobList{}

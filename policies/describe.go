@@ -57,8 +57,8 @@ func (j job) describeScheduled(s *v1alpha1.TrainingJobStatus) {
 	switch {
 	case j.stopped(s):
 		j.SetCondition(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonVolcanoJobNotNeeded, "the job is not active")
-	case j.Refused != "":
-		j.SetCondition(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonVolcanoJobRefused, j.Refused)
+	case j.refused() != "":
+		j.SetCondition(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonVolcanoJobRefused, j.refused())
 	case j.forgotten(s):
 		j.SetCondition(s, v1alpha1.ConditionScheduled, false, v1alpha1.ReasonPodsNotCreated, j.forgottenStory())
 	case keepsPlace(s) && (!gang.IsTrue(s, v1alpha1.ConditionScheduled) || !whole):
@@ -123,6 +123,14 @@ func (j job) describeRecovering(s *v1alpha1.TrainingJobStatus) {
 	}
 }
 
+// refused is why there is no Volcano Job; empty where that is not refused.
+func (j job) refused() string {
+	if j.VolcanoJob == nil && j.QueueMissing {
+		return "queue " + j.Job.Spec.Queue + " does not exist: the job starts when it is created"
+	}
+	return j.Refused
+}
+
 func (j job) stateOfJob(s *v1alpha1.TrainingJobStatus) v1alpha1.State {
 	switch {
 	case gang.IsTrue(s, v1alpha1.ConditionCompleted):
@@ -135,7 +143,7 @@ func (j job) stateOfJob(s *v1alpha1.TrainingJobStatus) v1alpha1.State {
 		return v1alpha1.StateRecovering
 	case gang.IsTrue(s, v1alpha1.ConditionRunning):
 		return v1alpha1.StateRunning
-	case j.Refused != "":
+	case j.refused() != "":
 		return v1alpha1.StateRefused
 	case j.queued():
 		return v1alpha1.StateQueued

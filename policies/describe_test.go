@@ -62,6 +62,10 @@ func TestStates(t *testing.T) {
 			s.decide()
 			return s
 		}, v1alpha1.StateRefused, map[string]string{v1alpha1.ConditionScheduled: v1alpha1.ReasonVolcanoJobRefused}},
+		"has no queue": {withoutQueue,
+			v1alpha1.StateRefused, map[string]string{v1alpha1.ConditionScheduled: v1alpha1.ReasonVolcanoJobRefused}},
+		"loses its queue while it runs": {func() *scene { s := running(2); s.QueueMissing = true; s.decide(); return s },
+			v1alpha1.StateRunning, map[string]string{v1alpha1.ConditionScheduled: v1alpha1.ReasonPodsScheduled}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -179,4 +183,22 @@ func TestSilentSupervisorsAreInTheMessage(t *testing.T) {
 		s.decide()
 		check.Equal(t, name, tc.want, s.status().Message)
 	}
+}
+
+func withoutQueue() *scene {
+	s := aScene(aJob().tasks(task("worker", 2)))
+	s.QueueMissing = true
+	s.decide()
+	return s
+}
+
+// No Volcano Job is made that would be refused because its queue does not exist. The event of a new queue brings the job back.
+func TestAJobWaitsForItsQueueToExist(t *testing.T) {
+	s := withoutQueue()
+	check.Equal(t, "creates the Volcano Job", false, PlanFor(&s.Observation, s.status()).Create)
+	check.Equal(t, "message", "queue default does not exist: the job starts when it is created", s.status().Message)
+	s.QueueMissing = false
+	s.decide()
+	check.Equal(t, "creates it once there is the queue", true, PlanFor(&s.Observation, s.status()).Create)
+	check.Equal(t, "state", v1alpha1.StateQueued, s.status().State)
 }

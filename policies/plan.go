@@ -90,7 +90,7 @@ func PlanFor(o *gang.Observation, s *v1alpha1.TrainingJobStatus) Plan {
 	if o.Job.Spec.Suspend || s.Attempt == 0 {
 		return p
 	}
-	p.Create = j.VolcanoJob == nil
+	p.Create = j.VolcanoJob == nil && !j.QueueMissing
 	p.Admit = j.PodGroup != nil && j.PodGroup.Pending && keepsPlace(s)
 	p.Resize = j.resize()
 	p.Sync = j.forgotten(s) && !j.syncAt(s).After(j.Now)

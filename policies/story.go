@@ -65,8 +65,8 @@ func (j job) obstacle(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, wai
 		return j.breakerStory(s, inc)
 	}
 	switch {
-	case j.Refused != "":
-		return ", " + j.Refused
+	case j.refused() != "":
+		return ", " + j.refused()
 	case j.forgotten(s):
 		return ", waits for its pods: " + j.forgottenStory()
 	case waiting != nil:

@@ -123,7 +123,7 @@ const (
 	ReasonFailedByRule        = "FailedByRule"        // a rule's FailJob step fired
 	ReasonBudgetExhausted     = "BudgetExhausted"     // more charged restarts than the budget allows
 	ReasonLadderExhausted     = "LadderExhausted"     // every step fired and the job did not recover
-	ReasonVolcanoJobRefused   = "VolcanoJobRefused"   // the API server or Volcano's admission refused the rendered job, or its name is taken
+	ReasonVolcanoJobRefused   = "VolcanoJobRefused"   // the queue does not exist, the API server or Volcano's admission refused the rendered job, or its name is taken
 	ReasonVolcanoJobNotNeeded = "VolcanoJobNotNeeded" // suspended or finished: no Volcano Job is kept
 )
 

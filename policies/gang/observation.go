@@ -66,6 +66,8 @@ type Observation struct {
 	FitErrors []string
 	// QueueClosed reports whether the job's queue is closed: Volcano starts nothing from it that waits.
 	QueueClosed bool
+	// QueueMissing reports whether the queue does not exist: the Volcano Job would be refused.
+	QueueMissing bool
 	// Refused is why the API server last refused the Volcano Job; empty where it did not.
 	Refused string
 }

@@ -63,7 +63,7 @@ func (s *scenario) admitted(name string) {
 	})
 }
 
-func TestRefusalByVolcanoIsToldAndMended(t *testing.T) {
+func TestAMissingQueueIsToldAndMended(t *testing.T) {
 	s := newScenario(t, "refused", 1, 4)
 	s.job = s.trainingJob(4, func(j *v1alpha1.TrainingJob) { j.Spec.Queue = "refused" })
 	s.must(testCluster.Client().Create(s.ctx, s.job), "create the job")

@@ -28,7 +28,8 @@ func TestWhatKeepsAJobFromRunningIsTold(t *testing.T) {
 		state  v1alpha1.State
 		told   string
 	}{
-		"queue":    {func(j *v1alpha1.TrainingJob) { j.Spec.Queue = "nope" }, v1alpha1.StateRefused, `the Volcano Job is refused: unable to find job queue: queue.scheduling.volcano.sh "nope" not found`},
+		"queue":    {func(j *v1alpha1.TrainingJob) { j.Spec.Queue = "nope" }, v1alpha1.StateRefused, "queue nope does not exist: the job starts when it is created"},
+		"root":     {func(j *v1alpha1.TrainingJob) { j.Spec.Queue = "root" }, v1alpha1.StateRefused, "the Volcano Job is refused: can not submit job to root queue"},
 		"priority": {pod(func(p *corev1.PodSpec) { p.PriorityClassName = "nope" }), v1alpha1.StateStarting, "pods are forbidden: no PriorityClass with name nope was found"},
 		"quota":    {func(j *v1alpha1.TrainingJob) { j.Namespace = "told-small" }, v1alpha1.StateStarting, "pods are forbidden: exceeded quota: one-pod"},
 	}
