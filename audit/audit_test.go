@@ -73,6 +73,19 @@ func (h *history) log(by, verb, resource, subresource, name string, request, ans
 	}))
 }
 
+// late has the last request be answered only now that others, which follow it, have been.
+func (h *history) late(others func()) {
+	h.t.Helper()
+	at := len(h.lines) - 1
+	others()
+	var event fields
+	if err := json.Unmarshal([]byte(h.lines[at]), &event); err != nil {
+		h.t.Fatal(err)
+	}
+	event["stageTimestamp"] = h.after(time.Millisecond).now
+	h.lines[at] = h.text(event)
+}
+
 // fails logs a request that is answered with an error, whether it is done or not.
 func (h *history) fails(by, verb, resource, name string) {
 	h.t.Helper()
@@ -232,6 +245,12 @@ func TestFalsifiedHistories(t *testing.T) {
 			h.remove(kubelet, "pods", "llama-1-worker-0")
 			h.log("garbage-collector", "delete", "pods", "", "llama-1-worker-0", nil, answer)
 			h.pod("llama-2-worker-1", "n1")
+		}, ""},
+		"the removal of the first pod is answered late": {func(h *history) {
+			h.status(fields{"attempt": 2})
+			h.deletes("llama-1-worker-0")
+			h.remove(kubelet, "pods", "llama-1-worker-0")
+			h.late(func() { h.pod("llama-2-worker-0", "n1") })
 		}, ""},
 		"a second pod of a rank, while the first one ends": {func(h *history) {
 			h.status(fields{"attempt": 2})

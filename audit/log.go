@@ -17,7 +17,8 @@ import (
 
 // entry is one request that was answered.
 type entry struct {
-	line int // in the file, from 1
+	line int       // in the file, from 1
+	done time.Time // when the request was done, at the latest
 
 	AuditID                  string          `json:"auditID"`
 	Stage                    string          `json:"stage"`
@@ -54,7 +55,7 @@ const maxLine = 16 << 20
 // errNoBodies is why a log says nothing.
 var errNoBodies = errors.New("the log has no objects: the audit policy has to have level RequestResponse for pods, nodes and trainingjobs")
 
-// read returns the requests of logs that changed something, in the order in which they were answered, each once. A last line of a log that
+// read returns the requests of logs that changed something, in the order in which they were done, each once. A last line of a log that
 // is cut off is left out.
 func read(logs []io.Reader) ([]entry, error) {
 	var out []entry
@@ -77,7 +78,7 @@ func read(logs []io.Reader) ([]entry, error) {
 	if len(out) > 0 && !bodies {
 		return nil, errNoBodies
 	}
-	slices.SortStableFunc(out, func(a, b entry) int { return a.StageTimestamp.Compare(b.StageTimestamp) })
+	order(out)
 	return out, nil
 }
 

@@ -51,7 +51,7 @@ type change struct {
 
 // take applies a line to the world.
 func (w *world) take(e *entry) (*change, error) {
-	w.now = e.StageTimestamp
+	w.now = e.done
 	c := &change{entry: e}
 	if e.isUnsure() {
 		w.doubt(e)
