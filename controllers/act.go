@@ -84,8 +84,8 @@ func (r *TrainingJobReconciler) act(ctx context.Context, job *v1alpha1.TrainingJ
 
 // deletePod deletes a pod. The cache may not show for a while that this process has deleted it.
 func (a *actor) deletePod(ctx context.Context, d policies.PodDeletion) error {
-	job := client.ObjectKeyFromObject(a.job)
-	if !d.Force && a.deleted.knows(job, d.UID) {
+	m := a.memoryOf(a.job)
+	if !d.Force && m.deleted.knows(d.UID) {
 		return nil
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: a.job.Namespace, Name: d.Name}}
@@ -98,7 +98,7 @@ func (a *actor) deletePod(ctx context.Context, d policies.PodDeletion) error {
 	}
 	err := a.Delete(ctx, pod, options...)
 	if err == nil {
-		a.deleted.note(job, d.UID)
+		m.deleted.note(d.UID)
 	}
 	if writes.Overtaken(err) != nil {
 		return fmt.Errorf("delete pod %s: %w", d.Name, err)
@@ -118,7 +118,7 @@ func (a *actor) deleteVolcanoJob(ctx context.Context, name string) error {
 // kept for the condition that tells the user.
 func (a *actor) create(ctx context.Context) error {
 	if a.job.Spec.Supervisor != nil && a.Supervision == nil {
-		a.refusals.set(client.ObjectKeyFromObject(a.job), noSupervision)
+		a.memoryOf(a.job).refused = noSupervision
 		return refusedError{errors.New(noSupervision)}
 	}
 	v := volcano.Render(a.job, a.attempt, a.supervision())
@@ -126,15 +126,15 @@ func (a *actor) create(ctx context.Context) error {
 	if apierrors.IsAlreadyExists(err) {
 		return a.adopted(ctx, v.Name)
 	}
-	key := client.ObjectKeyFromObject(a.job)
+	m := a.memoryOf(a.job)
 	if isDenied(err) {
-		a.refusals.set(key, refusal(err))
+		m.refused = refusal(err)
 		return refusedError{fmt.Errorf("create Volcano Job %s: %w", v.Name, err)}
 	}
 	if err != nil {
 		return fmt.Errorf("create Volcano Job %s: %w", v.Name, err)
 	}
-	a.refusals.set(key, "")
+	m.refused = ""
 	return nil
 }
 
@@ -173,11 +173,11 @@ func (a *actor) adopted(ctx context.Context, name string) error {
 		return fmt.Errorf("get Volcano Job %s: %w", name, err)
 	}
 	if ownedBy(v, a.job) {
-		a.refusals.set(client.ObjectKeyFromObject(a.job), "")
+		a.memoryOf(a.job).refused = ""
 		return nil
 	}
 	message := fmt.Sprintf("a Volcano Job named %s exists and is not this TrainingJob's: delete it, or choose another name", name)
-	a.refusals.set(client.ObjectKeyFromObject(a.job), message)
+	a.memoryOf(a.job).refused = message
 	return refusedError{errors.New(message)}
 }
 
@@ -215,7 +215,7 @@ func (a *actor) sync(ctx context.Context) error {
 	if err := a.command(ctx, "sync", bus.SyncJobAction, v1alpha1.ReasonPodsNotCreated); err != nil {
 		return err
 	}
-	a.lacks.noteSync(client.ObjectKeyFromObject(a.job), a.seen.Now)
+	a.memoryOf(a.job).lack.noteSync(a.seen.Now)
 	return nil
 }
 

@@ -214,7 +214,7 @@ func (b *binder) bindPod(ctx context.Context, pod *corev1.Pod) error {
 
 // leaveToScheduler notes that a pod is not to be bound, so that it is tried once.
 func (b *binder) leaveToScheduler(ctx context.Context, pod *corev1.Pod, node string, why error) {
-	b.tried.note(client.ObjectKeyFromObject(b.job), string(pod.UID))
+	b.memoryOf(b.job).tried.note(string(pod.UID))
 	bindings.WithLabelValues(b.job.Namespace, queueLabel(b.job), bindingLeft).Inc()
 	log.FromContext(ctx).Info("The scheduler places a pod that returns to its node", "pod", pod.Name, "node", node, "reason", why.Error())
 }

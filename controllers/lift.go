@@ -24,8 +24,8 @@ func (a *actor) lift(ctx context.Context, l policies.Lift) error {
 	if err := a.Get(ctx, client.ObjectKey{Namespace: a.job.Namespace, Name: l.Pod}, pod); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	job := client.ObjectKeyFromObject(a.job)
-	if string(pod.UID) != l.UID || !gated(pod) || a.opened.knows(job, l.UID) {
+	m := a.memoryOf(a.job)
+	if string(pod.UID) != l.UID || !gated(pod) || m.opened.knows(l.UID) {
 		return nil // another pod by now, or lifted before: its own event brings us back
 	}
 	before := pod.DeepCopy()
@@ -44,7 +44,7 @@ func (a *actor) lift(ctx context.Context, l policies.Lift) error {
 	err := writes.PatchPod(ctx, a.Client, before, pod)
 	if err == nil {
 		a.lifted.put(pod)
-		a.opened.note(job, l.UID)
+		m.opened.note(l.UID)
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("lift the gate of pod %s: %w", l.Pod, err)

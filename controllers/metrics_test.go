@@ -171,7 +171,7 @@ func TestLastNodes(t *testing.T) {
 	earlier := func(p *gang.Pod) { p.Attempt = 0 }
 	job := aJob()
 	job.Status.Placement = &v1alpha1.Placement{Tasks: []v1alpha1.TaskPlacement{{Name: "worker", Nodes: []string{"n0", "n1", ""}}}}
-	l := &lastNodes{}
+	l := new(lastNodes)
 	for _, look := range []struct {
 		what string
 		pods []gang.Pod
@@ -189,9 +189,4 @@ func TestLastNodes(t *testing.T) {
 	} {
 		check.Equal(t, look.what, look.want, l.note(job, look.pods, 1))
 	}
-	again := job.DeepCopy()
-	again.UID = "another"
-	check.Equal(t, "another job of the name", nil, l.note(again, []gang.Pod{pod(0, "x", "n5")}, 1))
-	l.forget(key)
-	check.Equal(t, "forgotten", 0, len(l.jobs))
 }

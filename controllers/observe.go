@@ -22,13 +22,13 @@ import (
 
 // observe looks at a job and all that matters to it.
 func (r *TrainingJobReconciler) observe(ctx context.Context, job *v1alpha1.TrainingJob) (*gang.Observation, error) {
-	key := client.ObjectKeyFromObject(job)
+	m := r.memoryOf(job)
 	o := &gang.Observation{
-		Now: r.Clock.Now(), Job: job, Refused: r.refusals.get(key), Answers: r.checkpoints.answers(key),
+		Now: r.Clock.Now(), Job: job, Refused: m.refused, Answers: r.checkpoints.answers(client.ObjectKeyFromObject(job)),
 		Requests: requestsOf(job), HoldLimits: r.HoldLimits,
 	}
 	o.BindsDirectly = r.DirectBinding.allows(ctx, o.Now)
-	o.LackingSince, o.SyncedTime = r.lacks.get(key)
+	o.LackingSince, o.SyncedTime = m.lack.since, m.lack.synced
 	var err error
 	if o.Topology, err = r.topology.Get(ctx, r.Client); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (r *TrainingJobReconciler) observe(ctx context.Context, job *v1alpha1.Train
 	if err := r.observeStartProblems(ctx, o); err != nil {
 		return nil, err
 	}
-	r.sightings.note(o)
+	m.sight(o)
 	return o, r.observeHealth(ctx, o)
 }
 
@@ -160,7 +160,7 @@ func (r *TrainingJobReconciler) observeQueue(ctx context.Context, o *gang.Observ
 // countUnder has the metrics count a job under a queue, or no longer if that is empty.
 func (r *TrainingJobReconciler) countUnder(job types.NamespacedName, queue string) {
 	if series.of(job) != queue {
-		r.silences.forget(job) // its part of a gauge
+		r.memories.of(job).endSilence()
 	}
 	series.move(job, queue)
 }
@@ -181,13 +181,13 @@ func (r *TrainingJobReconciler) observePods(ctx context.Context, o *gang.Observa
 		pod.Requests = requestsOfPod(&list.Items[i], o.Job)
 		o.Pods = append(o.Pods, pod)
 	}
-	job := client.ObjectKeyFromObject(o.Job)
-	o.FitErrors = r.fitErrors.note(job, list.Items, o.Now)
-	r.tried.keep(job, o.Pods)
-	r.opened.keep(job, o.Pods)
-	r.deleted.keep(job, o.Pods)
+	m := r.memoryOf(o.Job)
+	o.FitErrors = m.noteFitErrors(list.Items, o.Now)
+	for _, pods := range []*podMemory{&m.tried, &m.opened, &m.deleted} {
+		pods.keep(o.Pods)
+	}
 	for i := range o.Pods {
-		o.Pods[i].BindingTried = r.tried.knows(job, o.Pods[i].UID)
+		o.Pods[i].BindingTried = m.tried.knows(o.Pods[i].UID)
 	}
 	return nil
 }

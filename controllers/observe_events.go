@@ -7,12 +7,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/policies/gang"
@@ -33,14 +31,8 @@ const (
 	maxStartMessage = 1024
 )
 
-// eventMemory remembers what events said of objects. For each list of the events of an object the API server reads all of its
-// namespace.
-type eventMemory struct {
-	mu   sync.Mutex
-	jobs map[types.NamespacedName]map[string]eventLook // by job, and the UID of what the events are about
-}
-
-// eventLook is what was found, and when; its time is zero where nobody has looked.
+// eventLook is what events said of an object, and when they were read; its time is zero where they were not. For each list of the events of
+// an object the API server reads all of its namespace.
 type eventLook struct {
 	time  time.Time
 	alone bool // it was for this object alone
@@ -50,24 +42,13 @@ type eventLook struct {
 // together stands for the pods of a job whose events were read at once.
 const together = ""
 
-// keep returns what is remembered of these objects of a job, and forgets the others. Only this job's passes use the result, one after
-// the other.
-func (m *eventMemory) keep(job types.NamespacedName, uids ...string) map[string]eventLook {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	known := m.jobs[job]
-	delete(m.jobs, job)
-	if len(uids) == 0 {
-		return nil
-	}
-	if m.jobs == nil {
-		m.jobs = map[types.NamespacedName]map[string]eventLook{}
-	}
-	m.jobs[job] = make(map[string]eventLook, len(uids))
+// keepLooks returns what is remembered of these objects, and nothing of others.
+func keepLooks(known map[string]eventLook, uids ...string) map[string]eventLook {
+	out := make(map[string]eventLook, len(uids))
 	for _, uid := range uids {
-		m.jobs[job][uid] = known[uid]
+		out[uid] = known[uid]
 	}
-	return m.jobs[job]
+	return out
 }
 
 // observeStartProblems reads why pods do not start from the kubelet's events, for pods that have not started for as long
@@ -83,7 +64,9 @@ func (r *TrainingJobReconciler) observeStartProblems(ctx context.Context, o *gan
 	if len(silent) > 0 {
 		uids = append(uids, together)
 	}
-	looks := r.podEvents.keep(client.ObjectKeyFromObject(o.Job), uids...)
+	m := r.memoryOf(o.Job)
+	m.podEvents = keepLooks(m.podEvents, uids...)
+	looks := m.podEvents
 	left := maxEventLookups
 	for _, p := range silent {
 		if o.Now.Sub(looks[p.UID].time) >= lookAgain {

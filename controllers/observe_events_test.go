@@ -91,7 +91,7 @@ func TestEventsAreNotListedInEveryPass(t *testing.T) {
 			if *lists < 15*tc.most {
 				t.Errorf("%d lists in 10 minutes: does it look at all?", *lists)
 			}
-			looks := e.r.podEvents.jobs[key]
+			looks := e.r.memories.of(key).podEvents
 			delete(looks, together)
 			check.Equal(t, "pods that are remembered", tc.remain, len(looks))
 			for uid, look := range looks {
@@ -99,7 +99,7 @@ func TestEventsAreNotListedInEveryPass(t *testing.T) {
 			}
 			e.Must(e.API.Delete(t.Context(), e.job()))
 			e.settle()
-			check.Equal(t, "jobs that are remembered", 0, len(e.r.podEvents.jobs)+len(e.r.createErrors.jobs))
+			check.Equal(t, "jobs that are remembered", 0, len(e.r.memories.jobs))
 		})
 	}
 }

@@ -10,15 +10,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
@@ -50,17 +47,10 @@ const (
 	maxFitErrors = 5
 )
 
-// fitErrors remembers why nodes did not fit the pods of jobs. A round of Volcano tells of several resources that a node lacks only
-// one, of several HyperNodes the last one, and of several pods the first one, in the order of Go's maps (in 1.14.1).
-type fitErrors struct {
-	mu   sync.Mutex
-	jobs map[types.NamespacedName]map[string]time.Time
-}
-
-// note adds the reasons that a job's pods have now, and returns those of late. A job of which no pod looks for a node has none.
-func (f *fitErrors) note(job types.NamespacedName, pods []corev1.Pod, now time.Time) []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// noteFitErrors adds the reasons that a job's pods have now, and returns those of late. A job of which no pod looks for a node has none. A
+// round of Volcano tells of several resources that a node lacks only one, of several HyperNodes the last one, and of several pods the first
+// one, in the order of Go's maps (in 1.14.1).
+func (m *memory) noteFitErrors(pods []corev1.Pod, now time.Time) []string {
 	seen := map[string]time.Time{}
 	looks := false
 	for i := range pods {
@@ -70,26 +60,21 @@ func (f *fitErrors) note(job types.NamespacedName, pods []corev1.Pod, now time.T
 		}
 	}
 	if !looks {
-		delete(f.jobs, job)
+		m.fitErrors = nil
 		return nil
 	}
-	for reason, at := range f.jobs[job] {
+	for reason, at := range m.fitErrors {
 		if _, again := seen[reason]; !again && now.Sub(at) < fitErrorsFor {
 			seen[reason] = at
 		}
 	}
-	if f.jobs == nil {
-		f.jobs = map[types.NamespacedName]map[string]time.Time{}
-	}
-	f.jobs[job] = seen
+	m.fitErrors = seen
 	reasons := slices.Sorted(maps.Keys(seen))
 	if more := len(reasons) - maxFitErrors; more > 0 {
 		return append(reasons[:maxFitErrors], fmt.Sprintf("%d more", more))
 	}
 	return reasons
 }
-
-func (f *fitErrors) forget(job types.NamespacedName) { f.note(job, nil, time.Time{}) }
 
 var (
 	// nodeCount is the number of nodes before a reason, and taintValue the value of a taint in it.
@@ -141,14 +126,15 @@ var (
 
 // observeCreateErrors reads why Volcano makes no more pods for a gang that has lacked some for a while.
 func (r *TrainingJobReconciler) observeCreateErrors(ctx context.Context, o *gang.Observation) error {
-	job, since := client.ObjectKeyFromObject(o.Job), policies.LackingSince(o)
+	m, since := r.memoryOf(o.Job), policies.LackingSince(o)
 	at := slices.IndexFunc(o.VolcanoJobs, func(v gang.VolcanoJob) bool { return v.Attempt == o.Job.Status.Attempt })
 	if at < 0 || since.IsZero() || o.Now.Sub(since) < policies.LacksFor {
-		r.createErrors.keep(job)
+		m.createErrors = nil
 		return nil
 	}
 	v := &o.VolcanoJobs[at]
-	looks := r.createErrors.keep(job, v.UID)
+	m.createErrors = keepLooks(m.createErrors, v.UID)
+	looks := m.createErrors
 	if o.Now.Sub(looks[v.UID].time) >= policies.LacksFor {
 		events, _, err := r.eventsWith(ctx, o.Job.Namespace, fields.Set{"involvedObject.uid": v.UID, "reason": reasonFailedCreate}, maxEvents)
 		if err != nil {

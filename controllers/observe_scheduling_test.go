@@ -87,13 +87,13 @@ func TestFitErrorsOfTheLastMinute(t *testing.T) {
 		}
 		return out
 	}
-	var f fitErrors
+	var m memory
 	at := func(seconds int) time.Time { return t0.Add(time.Duration(seconds) * time.Second) }
-	check.Equal(t, "one round", []string{"gpu"}, f.note(key, pods("gpu"), at(0)))
-	check.Equal(t, "another", []string{"gpu", "rdma"}, f.note(key, pods("rdma"), at(1)))
-	check.Equal(t, "the first again", []string{"gpu", "rdma"}, f.note(key, pods("gpu"), at(2)))
-	check.Equal(t, "a minute after the last of one", []string{"gpu"}, f.note(key, pods("gpu"), at(61)))
-	check.Equal(t, "too many", []string{"a", "b", "c", "d", "e", "2 more"}, f.note(key, pods("a", "b", "c", "d", "e", "f"), at(62)))
-	check.Equal(t, "no pod looks for a node", nil, f.note(key, nil, at(63)))
-	check.Equal(t, "later", []string{"rdma"}, f.note(key, pods("rdma"), at(64)))
+	check.Equal(t, "one round", []string{"gpu"}, m.noteFitErrors(pods("gpu"), at(0)))
+	check.Equal(t, "another", []string{"gpu", "rdma"}, m.noteFitErrors(pods("rdma"), at(1)))
+	check.Equal(t, "the first again", []string{"gpu", "rdma"}, m.noteFitErrors(pods("gpu"), at(2)))
+	check.Equal(t, "a minute after the last of one", []string{"gpu"}, m.noteFitErrors(pods("gpu"), at(61)))
+	check.Equal(t, "too many", []string{"a", "b", "c", "d", "e", "2 more"}, m.noteFitErrors(pods("a", "b", "c", "d", "e", "f"), at(62)))
+	check.Equal(t, "no pod looks for a node", nil, m.noteFitErrors(nil, at(63)))
+	check.Equal(t, "later", []string{"rdma"}, m.noteFitErrors(pods("rdma"), at(64)))
 }

@@ -5,47 +5,42 @@ package controllers
 import (
 	"sync"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
-// podMemory remembers pods, by job and UID.
+// podMemory remembers pods, by UID.
 type podMemory struct {
 	mu   sync.Mutex
-	uids map[types.NamespacedName]map[string]bool
+	uids map[string]bool
 }
 
-func (m *podMemory) note(job types.NamespacedName, uid string) {
+func (m *podMemory) note(uid string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.uids == nil {
-		m.uids = map[types.NamespacedName]map[string]bool{}
+		m.uids = map[string]bool{}
 	}
-	if m.uids[job] == nil {
-		m.uids[job] = map[string]bool{}
-	}
-	m.uids[job][uid] = true
+	m.uids[uid] = true
 }
 
-func (m *podMemory) knows(job types.NamespacedName, uid string) bool {
+func (m *podMemory) knows(uid string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.uids[job][uid]
+	return m.uids[uid]
 }
 
-// keep forgets the pods of a job that are gone.
-func (m *podMemory) keep(job types.NamespacedName, pods []gang.Pod) {
+// keep forgets the pods that are gone.
+func (m *podMemory) keep(pods []gang.Pod) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known := m.uids[job]
-	delete(m.uids, job)
+	if len(m.uids) == 0 {
+		return
+	}
+	kept := map[string]bool{}
 	for i := range pods {
-		if uid := pods[i].UID; known[uid] {
-			if m.uids[job] == nil {
-				m.uids[job] = map[string]bool{}
-			}
-			m.uids[job][uid] = true
+		if uid := pods[i].UID; m.uids[uid] {
+			kept[uid] = true
 		}
 	}
+	m.uids = kept
 }

@@ -246,7 +246,7 @@ func TestAJobThatIsGoneIsForgotten(t *testing.T) {
 	e.Must(e.API.Delete(t.Context(), e.job()))
 	_, err := e.reconcile()
 	e.Must(err)
-	check.Equal(t, "known", 0, len(e.r.writes.versions))
+	check.Equal(t, "known", 0, len(e.r.memories.jobs))
 }
 
 // A pod of the name is there, and it is another one: neither deleted nor lifted.
@@ -295,13 +295,13 @@ func TestALiftIsOnePatch(t *testing.T) {
 // A user deletes a job and creates it again before this process looks at it.
 func TestNothingIsKeptOfAnEarlierJobOfTheName(t *testing.T) {
 	e := running(t)
-	e.r.refusals.set(key, "refused")
+	e.r.memories.of(key).refused = "refused"
 	e.Must(e.API.Delete(t.Context(), e.job()))
 	again := aJob()
 	again.UID, again.Spec.Suspend = "again", true
 	e.Must(e.API.Create(t.Context(), again))
 	_, err := e.reconcile()
 	e.Must(err)
-	check.Equal(t, "known", "again", string(e.r.writes.of(key).uid))
-	check.Equal(t, "refusal", "", e.r.refusals.get(key))
+	check.Equal(t, "known", "again", string(e.r.memories.of(key).written.uid))
+	check.Equal(t, "refusal", "", e.r.memories.of(key).refused)
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,7 +29,7 @@ func (r *TrainingJobReconciler) record(ctx context.Context, job *v1alpha1.Traini
 		}
 		return err
 	}
-	r.writes.note(updated)
+	r.memoryOf(updated).written = versionOf(updated)
 	return nil
 }
 
@@ -46,7 +45,8 @@ const refusedStatusEvery = 10 * time.Minute
 // reportRefusedStatus tells of a status that cannot be written: nothing is done for the job until one can.
 func (r *TrainingJobReconciler) reportRefusedStatus(job *v1alpha1.TrainingJob, why error) {
 	refusedStatuses.WithLabelValues(job.Namespace, queueLabel(job)).Inc()
-	if r.unrecorded.isDue(client.ObjectKeyFromObject(job), r.Clock.Now(), refusedStatusEvery) {
+	if m, now := r.memoryOf(job), r.Clock.Now(); now.Sub(m.unrecorded) >= refusedStatusEvery {
+		m.unrecorded = now
 		r.tell(job, corev1.EventTypeWarning, "StatusRefused", "Record",
 			"the job is not managed until its status can be written: "+cut(why.Error(), maxRefusal/2))
 	}
@@ -57,7 +57,7 @@ func (r *TrainingJobReconciler) reportRefusedStatus(job *v1alpha1.TrainingJob, w
 // remembered of an earlier job of the name is forgotten.
 func (r *TrainingJobReconciler) catchUp(ctx context.Context, job *v1alpha1.TrainingJob) error {
 	key := client.ObjectKeyFromObject(job)
-	switch r.writes.of(key).uid {
+	switch r.memoryOf(job).written.uid {
 	case job.UID:
 		return nil
 	case "":
@@ -68,15 +68,8 @@ func (r *TrainingJobReconciler) catchUp(ctx context.Context, job *v1alpha1.Train
 	if err := r.Live.Get(ctx, key, live); err != nil {
 		return fmt.Errorf("get the job from the API server: %w", err)
 	}
-	r.writes.note(live)
+	r.memoryOf(live).written = versionOf(live)
 	return nil
-}
-
-// lastWrites remembers the last version of each job that this process wrote, so
-// that nothing is decided on an older one from the cache.
-type lastWrites struct {
-	mu       sync.Mutex
-	versions map[types.NamespacedName]version
 }
 
 // version is one of a job; its UID is empty for a job that is not known.
@@ -85,80 +78,13 @@ type version struct {
 	resource string
 }
 
-func (l *lastWrites) note(job *v1alpha1.TrainingJob) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.versions == nil {
-		l.versions = map[types.NamespacedName]version{}
-	}
-	l.versions[client.ObjectKeyFromObject(job)] = version{job.UID, job.ResourceVersion}
-}
+func versionOf(job *v1alpha1.TrainingJob) version { return version{job.UID, job.ResourceVersion} }
 
-// of returns the version of a job that this process has written or read last.
-func (l *lastWrites) of(key types.NamespacedName) version {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.versions[key]
-}
-
-// newerThan reports whether this process has written a later version of the job.
-func (l *lastWrites) newerThan(job *v1alpha1.TrainingJob) bool {
-	written := l.of(client.ObjectKeyFromObject(job))
-	if written.uid == "" {
+// isNewerThan reports whether this version of a job, which this process has written, is later than one from the cache.
+func (v version) isNewerThan(job *v1alpha1.TrainingJob) bool {
+	if v.uid == "" {
 		return false
 	}
-	order, err := resourceversion.CompareResourceVersion(job.ResourceVersion, written.resource)
+	order, err := resourceversion.CompareResourceVersion(job.ResourceVersion, v.resource)
 	return err == nil && order < 0
-}
-
-func (l *lastWrites) forget(key types.NamespacedName) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.versions, key)
-}
-
-// refusals remembers why the API server refused a job's Volcano Job, for the condition that tells the user.
-type refusals struct {
-	mu       sync.Mutex
-	messages map[types.NamespacedName]string
-}
-
-func (f *refusals) set(key types.NamespacedName, message string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.messages == nil {
-		f.messages = map[types.NamespacedName]string{}
-	}
-	if message == "" {
-		delete(f.messages, key)
-		return
-	}
-	f.messages[key] = message
-}
-
-func (f *refusals) get(key types.NamespacedName) string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.messages[key]
-}
-
-func (r *TrainingJobReconciler) forget(key types.NamespacedName) {
-	r.writes.forget(key)
-	r.refusals.set(key, "")
-	r.unheld.forget(key)
-	r.unrecorded.forget(key)
-	r.tried.keep(key, nil)
-	r.opened.keep(key, nil)
-	r.deleted.keep(key, nil)
-	r.lacks.forget(key)
-	r.sightings.forget(key)
-	r.podEvents.keep(key)
-	r.createErrors.keep(key)
-	r.countUnder(key, "")
-	r.lastNodes.forget(key)
-	r.fitErrors.forget(key)
-	r.checkpoints.keep(key, nil)
-	if r.Supervision != nil {
-		r.Supervision.Hub.Forget(key)
-	}
 }

@@ -4,10 +4,7 @@ package controllers
 
 import (
 	"errors"
-	"sync"
 	"time"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lockstep-dev/lockstep/controllers/writes"
 )
@@ -43,49 +40,12 @@ func retryAfter(refusals int) time.Duration {
 	return min(delay, maxRetry)
 }
 
-// inARow counts how often something has happened to each job in a row.
-type inARow struct {
-	mu   sync.Mutex
-	jobs map[types.NamespacedName]int
-}
-
-// count counts one more, or starts again at 0.
-func (c *inARow) count(job types.NamespacedName, again bool) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// inARow counts one more of what has happened again, or starts again at 0.
+func inARow(count *int, again bool) int {
 	if !again {
-		delete(c.jobs, job)
+		*count = 0
 		return 0
 	}
-	if c.jobs == nil {
-		c.jobs = map[types.NamespacedName]int{}
-	}
-	c.jobs[job]++
-	return c.jobs[job]
-}
-
-// lastTimes remembers when something was last done for each job.
-type lastTimes struct {
-	mu   sync.Mutex
-	jobs map[types.NamespacedName]time.Time
-}
-
-// isDue reports whether the last time is long enough ago, and remembers this one if so.
-func (l *lastTimes) isDue(job types.NamespacedName, now time.Time, every time.Duration) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if last, known := l.jobs[job]; known && now.Sub(last) < every {
-		return false
-	}
-	if l.jobs == nil {
-		l.jobs = map[types.NamespacedName]time.Time{}
-	}
-	l.jobs[job] = now
-	return true
-}
-
-func (l *lastTimes) forget(job types.NamespacedName) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.jobs, job)
+	*count++
+	return *count
 }

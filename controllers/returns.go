@@ -5,10 +5,6 @@ package controllers
 
 import (
 	"slices"
-	"sync"
-
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
@@ -29,7 +25,7 @@ func (r *TrainingJobReconciler) reportReturns(o *gang.Observation, s *v1alpha1.T
 	if s.Placement != nil {
 		home = s.Placement.HyperNode
 	}
-	for _, m := range r.lastNodes.note(o.Job, o.Pods, s.Attempt) {
+	for _, m := range r.memoryOf(o.Job).lastNodes.note(o.Job, o.Pods, s.Attempt) {
 		replacedRanks.WithLabelValues(o.Job.Namespace, queueLabel(o.Job), placeOf(o.Topology, home, m)).Inc()
 	}
 }
@@ -48,16 +44,8 @@ func placeOf(t *topology.Topology, home string, m nodeChange) string {
 	return placeElsewhere
 }
 
-// lastNodes remembers in which pod, and on which node, this process last saw each rank ready.
-type lastNodes struct {
-	mu   sync.Mutex
-	jobs map[types.NamespacedName]jobNodes
-}
-
-type jobNodes struct {
-	job   types.UID
-	ranks map[gang.Rank]readyPod
-}
+// lastNodes are the pods, and their nodes, in which this process last saw each rank of a job ready; nil where it has not looked.
+type lastNodes map[gang.Rank]readyPod
 
 type readyPod struct{ uid, node string }
 
@@ -67,16 +55,9 @@ type nodeChange struct{ From, To string }
 // note remembers the pods of an attempt that are ready, and returns the changes since the last look. On the first look at a job there
 // are none: a rank that is ready may have been so for long, and one that is not was last ready on the node that the status records.
 func (l *lastNodes) note(job *v1alpha1.TrainingJob, pods []gang.Pod, attempt int32) []nodeChange {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	key := client.ObjectKeyFromObject(job)
-	known, seen := l.jobs[key]
-	if !seen || known.job != job.UID {
-		seen, known = false, jobNodes{job.UID, recordedNodes(job)}
-		if l.jobs == nil {
-			l.jobs = map[types.NamespacedName]jobNodes{}
-		}
-		l.jobs[key] = known
+	seen := *l != nil
+	if !seen {
+		*l = recordedNodes(job)
 	}
 	var changes []nodeChange
 	for i := range pods {
@@ -84,11 +65,11 @@ func (l *lastNodes) note(job *v1alpha1.TrainingJob, pods []gang.Pod, attempt int
 		if p.Spare || p.Attempt != attempt || !p.IsHealthy() {
 			continue
 		}
-		was := known.ranks[p.Rank()]
+		was := (*l)[p.Rank()]
 		if was.uid == p.UID {
 			continue
 		}
-		known.ranks[p.Rank()] = readyPod{p.UID, p.Node}
+		(*l)[p.Rank()] = readyPod{p.UID, p.Node}
 		if seen && was.node != "" {
 			changes = append(changes, nodeChange{was.node, p.Node})
 		}
@@ -97,8 +78,8 @@ func (l *lastNodes) note(job *v1alpha1.TrainingJob, pods []gang.Pod, attempt int
 }
 
 // recordedNodes are the nodes of the ranks by the status of a job.
-func recordedNodes(job *v1alpha1.TrainingJob) map[gang.Rank]readyPod {
-	out := map[gang.Rank]readyPod{}
+func recordedNodes(job *v1alpha1.TrainingJob) lastNodes {
+	out := lastNodes{}
 	if job.Status.Placement == nil {
 		return out
 	}
@@ -108,10 +89,4 @@ func recordedNodes(job *v1alpha1.TrainingJob) map[gang.Rank]readyPod {
 		}
 	}
 	return out
-}
-
-func (l *lastNodes) forget(key types.NamespacedName) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.jobs, key)
 }

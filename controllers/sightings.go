@@ -5,29 +5,18 @@ package controllers
 
 import (
 	"fmt"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
-// sightings remembers when something was first seen, by job and by what it is.
-type sightings struct {
-	mu   sync.Mutex
-	jobs map[types.NamespacedName]map[string]time.Time
-}
-
-// note sets in an observation since when this process has seen it, and forgets what is not seen any more.
-func (s *sightings) note(o *gang.Observation) {
-	key, seen := client.ObjectKeyFromObject(o.Job), map[string]time.Time{}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// sight sets in an observation since when this process has seen what is in it, and forgets what is not seen any more.
+func (m *memory) sight(o *gang.Observation) {
+	seen := map[string]time.Time{}
 	since := func(what string) time.Time {
-		first, known := s.jobs[key][what]
+		first, known := m.sightings[what]
 		if !known {
 			first = o.Now
 		}
@@ -49,22 +38,5 @@ func (s *sightings) note(o *gang.Observation) {
 			o.Nodes[name] = n
 		}
 	}
-	s.put(key, seen)
-}
-
-func (s *sightings) forget(job types.NamespacedName) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.put(job, nil)
-}
-
-func (s *sightings) put(job types.NamespacedName, seen map[string]time.Time) {
-	if len(seen) == 0 {
-		delete(s.jobs, job)
-		return
-	}
-	if s.jobs == nil {
-		s.jobs = map[types.NamespacedName]map[string]time.Time{}
-	}
-	s.jobs[job] = seen
+	m.sightings = seen
 }

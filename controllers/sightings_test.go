@@ -14,10 +14,10 @@ import (
 
 // What others stamp is seen later than it was stamped, or earlier where their clocks are ahead.
 func TestSightings(t *testing.T) {
-	var s sightings
+	var m memory
 	look := func(at time.Time, node gang.Node, pods ...gang.Pod) *gang.Observation {
 		o := &gang.Observation{Now: at, Job: aJob(), Pods: pods, Nodes: map[string]gang.Node{"n1": node}}
-		s.note(o)
+		m.sight(o)
 		return o
 	}
 	unready := gang.Pod{UID: "1", Phase: corev1.PodRunning}
@@ -38,7 +38,7 @@ func TestSightings(t *testing.T) {
 	check.Equal(t, "silent again", later, o.Nodes["n1"].SilentSeen)
 
 	look(later, gang.Node{})
-	check.Equal(t, "remembered", 0, len(s.jobs))
+	check.Equal(t, "remembered", 0, len(m.sightings))
 }
 
 // The reconciler counts from what it has seen itself.

@@ -5,12 +5,9 @@ package controllers
 import (
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
@@ -22,15 +19,10 @@ const silenceTold = 2 * time.Minute
 // silenceRepeated is how long it takes until they are told again: as long as the API server keeps an event by default.
 const silenceRepeated = time.Hour
 
-// silences remembers the jobs with such programs.
-type silences struct {
-	mu   sync.Mutex
-	jobs map[types.NamespacedName]*silence
-}
-
 // silence is that of a job's supervisors.
 type silence struct {
-	queue string
+	namespace, queue string
+
 	ranks int
 	since time.Time
 	due   time.Time // when the job's users are told
@@ -39,7 +31,7 @@ type silence struct {
 // observeSilence notes the ranks whose supervisors have been silent for so long that users are told.
 func (r *TrainingJobReconciler) observeSilence(o *gang.Observation) {
 	names := silent(o)
-	if s := r.silences.note(o, len(names)); len(names) > 0 && !o.Now.Before(s.since.Add(silenceTold)) {
+	if s := r.memoryOf(o.Job).noteSilence(o, len(names)); len(names) > 0 && !o.Now.Before(s.since.Add(silenceTold)) {
 		o.SilentRanks = names
 	}
 }
@@ -51,7 +43,7 @@ func (r *TrainingJobReconciler) reportSilence(o *gang.Observation) time.Time {
 		return time.Time{}
 	}
 	names := silent(o)
-	s := r.silences.note(o, len(names)) // only this job's passes use it, one after the other
+	s := r.memoryOf(o.Job).noteSilence(o, len(names))
 	switch {
 	case len(names) == 0:
 		return time.Time{}
@@ -88,33 +80,24 @@ func isSupervised(o *gang.Observation, task string) bool {
 	return false
 }
 
-// note keeps how many ranks of a job are silent.
-func (s *silences) note(o *gang.Observation, ranks int) *silence {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	key := client.ObjectKeyFromObject(o.Job)
-	job := s.jobs[key]
-	if job == nil {
-		job = &silence{queue: queueLabel(o.Job)}
-		if s.jobs == nil {
-			s.jobs = map[types.NamespacedName]*silence{}
-		}
-		s.jobs[key] = job
+// noteSilence keeps how many ranks of a job are silent.
+func (m *memory) noteSilence(o *gang.Observation, ranks int) *silence {
+	if m.silence == nil {
+		m.silence = &silence{namespace: o.Job.Namespace, queue: queueLabel(o.Job)}
 	}
-	if job.ranks == 0 {
-		job.since, job.due = o.Now, o.Now.Add(silenceTold)
+	s := m.silence
+	if s.ranks == 0 {
+		s.since, s.due = o.Now, o.Now.Add(silenceTold)
 	}
-	silentSupervisors.WithLabelValues(key.Namespace, job.queue).Add(float64(ranks - job.ranks))
-	job.ranks = ranks
-	return job
+	silentSupervisors.WithLabelValues(s.namespace, s.queue).Add(float64(ranks - s.ranks))
+	s.ranks = ranks
+	return s
 }
 
-// forget forgets a job that is gone.
-func (s *silences) forget(key types.NamespacedName) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if job := s.jobs[key]; job != nil {
-		silentSupervisors.WithLabelValues(key.Namespace, job.queue).Sub(float64(job.ranks))
-		delete(s.jobs, key)
+// endSilence takes a job out of the gauge.
+func (m *memory) endSilence() {
+	if s := m.silence; s != nil {
+		silentSupervisors.WithLabelValues(s.namespace, s.queue).Sub(float64(s.ranks))
+		m.silence = nil
 	}
 }

@@ -76,7 +76,7 @@ func TestSilentSupervisorsAreTold(t *testing.T) {
 	said("before it is due again")
 	pass(again+2*time.Minute+silenceTold, true, false, true)
 	said("again", "supervisors of worker-1: ")
-	r.silences.forget(client.ObjectKeyFromObject(job))
+	r.memoryOf(job).endSilence()
 	check.Equal(t, "silent, of a job that is gone", map[string][2]float64{}, told(t, silentSupervisors))
 }
 

@@ -90,8 +90,8 @@ func TestAGateIsOpenedOnce(t *testing.T) {
 		e.Must(a.lift(t.Context(), policies.Lift{Pod: stale.Name, UID: string(stale.UID)}))
 	}
 	check.Equal(t, "writes", 1, len(e.Calls))
-	e.r.opened.keep(key, nil)
-	check.Equal(t, "known, once it is gone", false, e.r.opened.knows(key, string(stale.UID)))
+	e.r.memories.of(key).opened.keep(nil)
+	check.Equal(t, "known, once it is gone", false, e.r.memories.of(key).opened.knows(string(stale.UID)))
 }
 
 // The cache shows for a while that a pod is there which this process has deleted.
@@ -109,7 +109,7 @@ func TestAPodIsDeletedOnce(t *testing.T) {
 		}
 	}
 	check.Equal(t, "deletions", 1, deletions)
-	e.r.deleted.keep(key, nil)
+	e.r.memories.of(key).deleted.keep(nil)
 	if _, err := e.reconcile(); err != nil {
 		t.Fatal(err)
 	}

@@ -46,24 +46,9 @@ type TrainingJobReconciler struct {
 	// Verdicts are those of the fleet controller in this process; nil for what the cache shows of them.
 	Verdicts *fleet.Verdicts
 
-	topology     hypernodes.Cache
-	writes       lastWrites
-	refusals     refusals
-	fitErrors    fitErrors
-	tried        podMemory // left to the scheduler
-	opened       podMemory // their gates were lifted
-	deleted      podMemory
-	unheld       unheld
-	unrecorded   lastTimes
-	lacks        lacks
-	sightings    sightings
-	podEvents    eventMemory
-	createErrors eventMemory
-	silences     silences
-	lastNodes    lastNodes
-	conflicts    inARow
-	refused      inARow
-	checkpoints  checkpoints
+	topology    hypernodes.Cache
+	memories    memories
+	checkpoints checkpoints
 }
 
 // +kubebuilder:rbac:groups=lockstep.dev,resources=trainingjobs,verbs=get;list;watch;delete
@@ -90,11 +75,15 @@ const lastingConflict = 10
 // Reconcile takes one job one step further. Where others have written meanwhile it looks again soon.
 func (r *TrainingJobReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	result, err := r.step(ctx, req)
-	if n := r.conflicts.count(req.NamespacedName, err != nil && writes.IsConflict(err)); n > 0 && n < lastingConflict {
+	if !r.memories.knows(req.NamespacedName) {
+		return result, err
+	}
+	m := r.memories.of(req.NamespacedName)
+	if n := inARow(&m.conflicts, err != nil && writes.IsConflict(err)); n > 0 && n < lastingConflict {
 		log.FromContext(ctx).V(1).Info("Others have written meanwhile", "error", err.Error())
 		return ctrl.Result{RequeueAfter: writes.ConflictPause}, nil
 	}
-	if n := r.refused.count(req.NamespacedName, isRefused(err)); n > 0 {
+	if n := inARow(&m.refusals, isRefused(err)); n > 0 {
 		log.FromContext(ctx).V(1).Info("What the job asks for is refused", "error", err.Error())
 		return ctrl.Result{RequeueAfter: retryAfter(n)}, nil
 	}
@@ -110,7 +99,8 @@ func (r *TrainingJobReconciler) step(ctx context.Context, req ctrl.Request) (_ c
 	if err := r.catchUp(ctx, job); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if !job.DeletionTimestamp.IsZero() || r.writes.newerThan(job) {
+	m := r.memoryOf(job)
+	if !job.DeletionTimestamp.IsZero() || m.written.isNewerThan(job) {
 		return ctrl.Result{}, nil // gone soon, or the cache has yet to show our own last write: its event brings us back
 	}
 	pass := r.Traces.Pass(job)
@@ -122,7 +112,7 @@ func (r *TrainingJobReconciler) step(ctx context.Context, req ctrl.Request) (_ c
 	pass.Stage(ctx, tracing.Decide)
 	decision := policies.Decide(o)
 	pass.Concerns(&decision.Status)
-	r.lacks.note(req.NamespacedName, decision.Lacking, o.Now)
+	m.lack.note(decision.Lacking, o.Now)
 	r.reportReturns(o, &decision.Status)
 	isRecorded := equality.Semantic.DeepEqual(job.Status, decision.Status)
 	if decision.Delete && isRecorded {
@@ -140,7 +130,7 @@ func (r *TrainingJobReconciler) step(ctx context.Context, req ctrl.Request) (_ c
 	if err := r.act(pass.Stage(ctx, tracing.Act), job, o, &decision.Status); err != nil {
 		return ctrl.Result{}, fmt.Errorf("act: %w", err)
 	}
-	next := instant.Earliest(decision.Next, r.reportSilence(o), r.unheld.retryAt(req.NamespacedName))
+	next := instant.Earliest(decision.Next, r.reportSilence(o), m.unheldRetry())
 	if next.IsZero() {
 		return ctrl.Result{}, nil
 	}

@@ -7,13 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/controllers/writes"
@@ -42,8 +39,8 @@ type holdTry struct {
 // holdNodes puts the holds that are missing. It returns the nodes whose pods have to wait for their hold, and the errors of these.
 func (a *actor) holdNodes(ctx context.Context, missing []v1alpha1.NodeHold) (waiting map[string]bool, err error) {
 	waiting = map[string]bool{}
-	job := client.ObjectKeyFromObject(a.job)
-	tries := a.unheld.due(job, missing, a.seen.Now)
+	m := a.memoryOf(a.job)
+	tries := m.dueHolds(missing, a.seen.Now)
 	_ = writes.Each(ctx, a.Writers, tries, func(t *holdTry) error {
 		t.err = a.hold(ctx, t.NodeHold)
 		return nil
@@ -54,7 +51,7 @@ func (a *actor) holdNodes(ctx context.Context, missing []v1alpha1.NodeHold) (wai
 		if t.err == nil {
 			continue
 		}
-		givenUp, isNew := a.unheld.note(job, t.Node, isDenied(t.err), a.seen.Now)
+		givenUp, isNew := m.noteUnheld(t.Node, isDenied(t.err), a.seen.Now)
 		if !givenUp {
 			waiting[t.Node], errs = true, append(errs, t.err)
 		}
@@ -80,28 +77,21 @@ func allowed(deletions []policies.PodDeletion, waiting map[string]bool) []polici
 	})
 }
 
-// unheld remembers the nodes that could not be held for jobs.
-type unheld struct {
-	mu   sync.Mutex
-	jobs map[types.NamespacedName]map[string]unheldNode
-}
-
+// unheldNode is a node that could not be held.
 type unheldNode struct {
 	since   time.Time // of the first failure
 	retryAt time.Time // when a hold that was given up is tried again; zero for one that has just failed
 }
 
-// due returns the holds to try now, and forgets those that are not missing any more.
-func (u *unheld) due(job types.NamespacedName, missing []v1alpha1.NodeHold, now time.Time) []*holdTry {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	known := u.jobs[job]
-	delete(u.jobs, job)
+// dueHolds returns the holds to try now, and forgets those that are not missing any more.
+func (m *memory) dueHolds(missing []v1alpha1.NodeHold, now time.Time) []*holdTry {
+	known := m.unheld
+	m.unheld = map[string]unheldNode{}
 	var out []*holdTry
 	for _, h := range missing {
 		node, failed := known[h.Node]
 		if failed {
-			u.put(job, h.Node, node)
+			m.unheld[h.Node] = node
 		}
 		if !node.retryAt.After(now) {
 			out = append(out, &holdTry{NodeHold: h})
@@ -110,21 +100,9 @@ func (u *unheld) due(job types.NamespacedName, missing []v1alpha1.NodeHold, now 
 	return out
 }
 
-func (u *unheld) put(job types.NamespacedName, name string, node unheldNode) {
-	if u.jobs == nil {
-		u.jobs = map[types.NamespacedName]map[string]unheldNode{}
-	}
-	if u.jobs[job] == nil {
-		u.jobs[job] = map[string]unheldNode{}
-	}
-	u.jobs[job][name] = node
-}
-
-// note remembers a failure. It reports whether the hold is given up for now, and whether it was not before.
-func (u *unheld) note(job types.NamespacedName, name string, denied bool, now time.Time) (givenUp, isNew bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	node, known := u.jobs[job][name]
+// noteUnheld remembers a failure. It reports whether the hold is given up for now, and whether it was not before.
+func (m *memory) noteUnheld(name string, denied bool, now time.Time) (givenUp, isNew bool) {
+	node, known := m.unheld[name]
 	if !known {
 		node.since = now
 	}
@@ -133,19 +111,15 @@ func (u *unheld) note(job types.NamespacedName, name string, denied bool, now ti
 	if givenUp {
 		node.retryAt = now.Add(holdRetry)
 	}
-	u.put(job, name, node)
+	m.unheld[name] = node
 	return givenUp, givenUp && isNew
 }
 
-// retryAt returns when the next hold that was given up is tried again; zero for never.
-func (u *unheld) retryAt(job types.NamespacedName) time.Time {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+// unheldRetry returns when the next hold that was given up is tried again; zero for never.
+func (m *memory) unheldRetry() time.Time {
 	var next time.Time
-	for _, node := range u.jobs[job] {
+	for _, node := range m.unheld {
 		next = instant.Earliest(next, node.retryAt)
 	}
 	return next
 }
-
-func (u *unheld) forget(job types.NamespacedName) { u.due(job, nil, time.Time{}) }

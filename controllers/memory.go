@@ -1,0 +1,82 @@
+// Memory: what this process remembers of a job from one pass to the next, and no object shows.
+
+package controllers
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// memory is what is remembered of one job. Only the job's passes use it, one after the other. What writes of one pass note side by side has a
+// lock of its own.
+type memory struct {
+	written      version   // the last version of the job that this process wrote or read live: nothing is decided on an older one from the cache
+	refused      string    // why the API server refused the Volcano Job, for the condition that says so
+	refusals     int       // of the Volcano Job or the status, in a row
+	conflicts    int       // in a row
+	unrecorded   time.Time // when users were last told that the status is refused
+	lack         lack
+	unheld       map[string]unheldNode // nodes that could not be held
+	tried        podMemory             // left to the scheduler
+	opened       podMemory             // their gates were lifted
+	deleted      podMemory
+	sightings    map[string]time.Time
+	fitErrors    map[string]time.Time // reasons why nodes did not fit, and when they were last given
+	podEvents    map[string]eventLook
+	createErrors map[string]eventLook
+	silence      *silence
+	lastNodes    lastNodes
+}
+
+// memories are those of all jobs.
+type memories struct {
+	mu   sync.Mutex
+	jobs map[types.NamespacedName]*memory
+}
+
+// of returns what is remembered of a job, which may be nothing yet.
+func (m *memories) of(job types.NamespacedName) *memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	found := m.jobs[job]
+	if found == nil {
+		if m.jobs == nil {
+			m.jobs = map[types.NamespacedName]*memory{}
+		}
+		found = &memory{}
+		m.jobs[job] = found
+	}
+	return found
+}
+
+// knows reports whether a job has been met and is not gone.
+func (m *memories) knows(job types.NamespacedName) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.jobs[job] != nil
+}
+
+func (m *memories) forget(job types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.jobs, job)
+}
+
+func (r *TrainingJobReconciler) memoryOf(job *v1alpha1.TrainingJob) *memory {
+	return r.memories.of(client.ObjectKeyFromObject(job))
+}
+
+// forget forgets a job that is gone.
+func (r *TrainingJobReconciler) forget(job types.NamespacedName) {
+	r.countUnder(job, "") // with its part of a gauge, which its memory has
+	r.memories.forget(job)
+	r.checkpoints.keep(job, nil)
+	if r.Supervision != nil {
+		r.Supervision.Hub.Forget(job)
+	}
+}
