@@ -72,31 +72,32 @@ func run(o *options) error {
 	if o.interval <= 0 || o.interval > 30*time.Second {
 		return fmt.Errorf("--interval: %s is not between 0 and 30s", o.interval)
 	}
-	host, err := readHost(o.procfs)
+	host, err := healthagent.ReadHost(o.procfs)
 	if err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	a := &agent{
-		reader:    dcgm.NewReader(dcgm.Options{Address: address, Library: o.dcgmLibrary, Interval: o.interval, Timeout: o.timeout}),
-		overrides: &healthagent.Overrides{},
-		host:      host, sysfs: os.DirFS(o.sysfs), metrics: healthagent.NewMetrics(),
-		log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	reader := dcgm.NewReader(dcgm.Options{Address: address, Library: o.dcgmLibrary, Interval: o.interval, Timeout: o.timeout})
+	a := &healthagent.Agent{
+		DCGM:      reader,
+		Overrides: &healthagent.Overrides{},
+		Host:      host, Sysfs: os.DirFS(o.sysfs), Metrics: healthagent.NewMetrics(),
+		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	}
 	if o.policyDir != "" {
 		if _, err := os.ReadDir(o.policyDir); err != nil {
 			return fmt.Errorf("--policy-dir: %w", err)
 		}
-		a.overrides.Dir = os.DirFS(o.policyDir)
+		a.Overrides.Dir = os.DirFS(o.policyDir)
 	}
-	if a.reporter, err = newReporter(o, a.metrics); err != nil {
+	if a.Reporter, err = newReporter(o, a.Metrics); err != nil {
 		return err
 	}
-	defer serve(o.probeAddress, serving.Probes(only("/healthz", alive)), maxProbers, stop, a.log)()
-	defer serve(o.metrics, serving.HTTP(only("/metrics", a.metrics.Handler())), maxScrapers, stop, a.log)()
-	a.loop(ctx, o.interval)
-	return a.reader.Close(context.Background())
+	defer serve(o.probeAddress, serving.Probes(only("/healthz", alive)), maxProbers, stop, a.Log)()
+	defer serve(o.metrics, serving.HTTP(only("/metrics", a.Metrics.Handler())), maxScrapers, stop, a.Log)()
+	a.Run(ctx, o.interval)
+	return reader.Close(context.Background())
 }
 
 // newReporter connects to the API server and the kubelet; nil where no node is named.

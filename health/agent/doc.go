@@ -1,3 +1,3 @@
-// Package agent takes what the health of a node's devices means to the cluster: which
+// Package agent watches the devices of a node, and takes what that means to the cluster: which
 // pods it concerns, and the node's NodeHealth.
 package agent

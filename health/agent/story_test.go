@@ -2,7 +2,7 @@
 
 //go:build linux && cgo && !nodcgm
 
-package main
+package agent
 
 import (
 	"context"
@@ -21,7 +21,6 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/health"
-	healthagent "github.com/lockstep-dev/lockstep/health/agent"
 	"github.com/lockstep-dev/lockstep/health/dcgm"
 	"github.com/lockstep-dev/lockstep/test/dcgmsim"
 )
@@ -34,7 +33,8 @@ type story struct {
 	client  client.Client
 	dir     string // of overrides
 	now     time.Time
-	agent   *agent
+	reader  *dcgm.Reader
+	agent   *Agent
 }
 
 func aStory(t *testing.T) *story {
@@ -68,15 +68,16 @@ func aStory(t *testing.T) *story {
 
 // start starts an agent that knows nothing but what was published.
 func (s *story) start() *story {
-	metrics := healthagent.NewMetrics()
-	s.agent = &agent{
-		reader:    dcgm.NewReader(dcgm.Options{Address: dcgm.Address{Mode: dcgm.TCP, Target: "127.0.0.1:5555"}, Library: s.library}),
-		overrides: &healthagent.Overrides{Dir: os.DirFS(s.dir)},
-		host:      host{"boot", time.Unix(0, 0)}, sysfs: fstest.MapFS{}, metrics: metrics,
-		log: slog.New(slog.NewTextHandler(s.Output(), nil)),
-		reporter: &healthagent.Reporter{
+	metrics := NewMetrics()
+	s.reader = dcgm.NewReader(dcgm.Options{Address: dcgm.Address{Mode: dcgm.TCP, Target: "127.0.0.1:5555"}, Library: s.library})
+	s.agent = &Agent{
+		DCGM:      s.reader,
+		Overrides: &Overrides{Dir: os.DirFS(s.dir)},
+		Host:      Host{"boot", time.Unix(0, 0)}, Sysfs: fstest.MapFS{}, Metrics: metrics,
+		Log: slog.New(slog.NewTextHandler(s.Output(), nil)),
+		Reporter: &Reporter{
 			Metrics:   metrics,
-			Publisher: &healthagent.Publisher{Client: s.client, Node: "n1", Source: health.SourceName, Heartbeat: time.Hour},
+			Publisher: &Publisher{Client: s.client, Node: "n1", Source: health.SourceName, Heartbeat: time.Hour},
 			Holders:   func(context.Context) (map[string][]string, error) { return nil, nil },
 		},
 	}
@@ -85,7 +86,7 @@ func (s *story) start() *story {
 
 func (s *story) stop() {
 	s.Helper()
-	if err := s.agent.reader.Close(context.Background()); err != nil {
+	if err := s.reader.Close(context.Background()); err != nil {
 		s.Fatal(err)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build linux && cgo && !nodcgm
 
-package main
+package agent
 
 import (
 	"testing"

@@ -1,6 +1,6 @@
 // What the kernel says of the node.
 
-package main
+package agent
 
 import (
 	"fmt"
@@ -13,32 +13,32 @@ import (
 	"time"
 )
 
-// host is what stays as it is until the node boots again.
-type host struct {
-	bootID   string
-	bootTime time.Time
+// Host holds what is fixed until the node boots again.
+type Host struct {
+	BootID   string
+	BootTime time.Time
 }
 
-// readHost reads /proc/sys/kernel/random/boot_id, and btime of /proc/stat (proc(5)).
-func readHost(procfs string) (host, error) {
+// ReadHost reads /proc/sys/kernel/random/boot_id, and btime of /proc/stat (proc(5)).
+func ReadHost(procfs string) (Host, error) {
 	id, err := os.ReadFile(filepath.Join(procfs, "sys/kernel/random/boot_id"))
 	if err != nil {
-		return host{}, fmt.Errorf("read the boot id: %w", err)
+		return Host{}, fmt.Errorf("read the boot id: %w", err)
 	}
 	stat, err := os.ReadFile(filepath.Join(procfs, "stat"))
 	if err != nil {
-		return host{}, fmt.Errorf("read the time of boot: %w", err)
+		return Host{}, fmt.Errorf("read the time of boot: %w", err)
 	}
 	for line := range strings.Lines(string(stat)) {
 		if text, found := strings.CutPrefix(line, "btime "); found {
 			seconds, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 			if err != nil {
-				return host{}, fmt.Errorf("read the time of boot: %w", err)
+				return Host{}, fmt.Errorf("read the time of boot: %w", err)
 			}
-			return host{strings.TrimSpace(string(id)), time.Unix(seconds, 0)}, nil
+			return Host{strings.TrimSpace(string(id)), time.Unix(seconds, 0)}, nil
 		}
 	}
-	return host{}, fmt.Errorf("no btime in %s/stat", procfs)
+	return Host{}, fmt.Errorf("no btime in %s/stat", procfs)
 }
 
 // driverID is the number of the inode of /sys/module/nvidia, which is there while the driver is

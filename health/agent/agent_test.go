@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"bytes"
@@ -11,7 +11,6 @@ import (
 	"testing/fstest"
 	"time"
 
-	healthagent "github.com/lockstep-dev/lockstep/health/agent"
 	"github.com/lockstep-dev/lockstep/health/dcgm"
 )
 
@@ -26,19 +25,19 @@ func TestReadHost(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := readHost(dir); err == nil {
+	if _, err := ReadHost(dir); err == nil {
 		t.Error("no boot id, and no error")
 	}
 	write("sys/kernel/random/boot_id", "f3a1\n")
 	for _, stat := range []string{"cpu 1 2 3\n", "btime x\n"} {
 		write("stat", stat)
-		if h, err := readHost(dir); err == nil {
+		if h, err := ReadHost(dir); err == nil {
 			t.Errorf("%q is accepted: %v", stat, h)
 		}
 	}
 	write("stat", "cpu 1 2 3\nbtime 1700000000\nprocesses 5\n")
-	want := host{"f3a1", time.Unix(1700000000, 0)}
-	if got, err := readHost(dir); err != nil || got != want {
+	want := Host{"f3a1", time.Unix(1700000000, 0)}
+	if got, err := ReadHost(dir); err != nil || got != want {
 		t.Errorf("got %v, %v", got, err)
 	}
 }
@@ -72,13 +71,13 @@ func TestDriverID(t *testing.T) {
 func TestPollWithoutDCGM(t *testing.T) {
 	state := &fstest.MapFile{Data: []byte("4: ACTIVE\n")}
 	var out bytes.Buffer
-	a := &agent{
-		reader:    dcgm.NewReader(dcgm.Options{Address: dcgm.Address{Mode: dcgm.Embedded}, Library: "/nowhere/libdcgm.so.4"}),
-		overrides: &healthagent.Overrides{},
-		host:      host{"boot", time.Unix(0, 0)},
-		sysfs:     fstest.MapFS{"class/infiniband/mlx5_0/ports/1/state": state},
-		log:       slog.New(slog.NewTextHandler(&out, nil)),
-		metrics:   healthagent.NewMetrics(),
+	a := &Agent{
+		DCGM:      dcgm.NewReader(dcgm.Options{Address: dcgm.Address{Mode: dcgm.Embedded}, Library: "/nowhere/libdcgm.so.4"}),
+		Overrides: &Overrides{},
+		Host:      Host{"boot", time.Unix(0, 0)},
+		Sysfs:     fstest.MapFS{"class/infiniband/mlx5_0/ports/1/state": state},
+		Log:       slog.New(slog.NewTextHandler(&out, nil)),
+		Metrics:   NewMetrics(),
 	}
 	now := time.Unix(1_000_000, 0)
 	poll := func(polls int) string {
