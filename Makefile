@@ -198,6 +198,10 @@ cluster-binaries: prereqs
 test-e2e: prereqs cluster-binaries ## run the end-to-end tests
 	go test -count=1 -shuffle=on -parallel=12 -timeout=$(E2E_TIMEOUT) ./test/e2e/...
 
+.PHONY: questions
+questions: prereqs cluster-binaries ## write anew the clusters of which TestQuestions asks the plugin, from moments of the end-to-end tests: 5 minutes
+	go test -count=1 -parallel=1 -timeout=30m -snapshots=$(CURDIR)/cmd/kubectl-lockstep/testdata/questions ./test/e2e -run 'TestWhy|TestAMissingQueue|TestHomeFullWaits|TestSpareIsUsedFirst|TestFailedNodeIsKept|TestBreakerStops|TestBudgetExhausted|TestDryRun|TestUnreachableNode|TestTheMapShowsAHeldNode'
+
 .PHONY: test-abort
 test-abort: prereqs cluster-binaries ## have gangs of 4, 40 and 400 ranks abort, and write what came of it into test/e2e/abort.json
 	go test -count=1 -v -parallel=1 -timeout=$(E2E_TIMEOUT) -run 'TestALargeGangAborts$$' ./test/e2e -abort.sizes=4,40,400 -abort.json=abort.json

@@ -31,6 +31,8 @@ type server struct {
 	written []string
 	// now is the clock of the server.
 	now time.Time
+	// recording has what objects lack; nil for nothing.
+	recording *recording
 }
 
 // serve starts a server that knows these API groups, and returns the flag with its address.
@@ -58,6 +60,9 @@ func (s *server) serve(t *testing.T, groups ...metav1.APIResourceList) string {
 			s.written = append(s.written, r.Method+" "+r.URL.String()+" "+string(body))
 		}
 		object, ok := s.objects[r.URL.Path]
+		if !ok && s.recording != nil {
+			object, ok = s.recording.answer(r.URL)
+		}
 		status, failed := object.(metav1.Status)
 		switch {
 		case !ok:

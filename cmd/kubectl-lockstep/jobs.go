@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +22,8 @@ var errNoName = errors.New("the name of a TrainingJob is missing: `kubectl get t
 type jobs struct {
 	config *genericclioptions.ConfigFlags
 	files  []string
+	// at is the time of the API server when it was read; zero for files.
+	at time.Time
 }
 
 func (j *jobs) addFlags(c *cobra.Command) {
@@ -49,6 +52,7 @@ func (j *jobs) get(ctx context.Context, names []string) ([]*v1alpha1.TrainingJob
 		}
 		out = append(out, job)
 	}
+	j.at = cluster.clock.Now()
 	return out, nil
 }
 

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"time"
-
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -50,8 +48,8 @@ where there is a timeline, and 1 where there is none.`,
 			}
 			var all timeline.Jobs
 			for _, job := range found {
-				at := time.Now()
-				if len(j.files) > 0 {
+				at := j.at
+				if at.IsZero() {
 					at = timeline.LastChange(&job.Status)
 				}
 				all.Jobs = append(all.Jobs, timeline.Of(job, at))

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -61,7 +60,7 @@ func runWhy(ctx context.Context, out io.Writer, flags *genericclioptions.ConfigF
 	if err != nil {
 		return err
 	}
-	s := r.snapshot(ctx, job, sub, time.Now())
+	s := r.snapshot(ctx, job, sub, c.clock.Now())
 	if sub != nil && !s.Knows(*sub) {
 		return fmt.Errorf("there is no pod %s, and nothing that is recorded tells of one: TrainingJob %s has %s, in attempt %d%s",
 			sub.Pod, job.Name, why.Ranks(job), job.Status.Attempt, didYouMean(sub.Pod, why.PodNames(job), ""))

@@ -66,6 +66,7 @@ func TestBudgetExhausted(t *testing.T) {
 	s.must(testCluster.FailPod(s.ctx, keyOf(s.pod(1)), 7), "fail its replacement")
 	s.await("the job fails", func() bool { return s.job.Status.State == v1alpha1.StateFailed })
 
+	s.snapshot("budget-exhausted")
 	c := meta.FindStatusCondition(s.job.Status.Conditions, v1alpha1.ConditionFailed)
 	if c.Reason != v1alpha1.ReasonBudgetExhausted || !strings.Contains(c.Message, "worker-1") || !strings.Contains(c.Message, "exited with 7") {
 		t.Errorf("condition %s: %q does not tell the story", c.Reason, c.Message)
@@ -135,6 +136,7 @@ func TestDryRunRecordsAndDoesNothing(t *testing.T) {
 	s.must(testCluster.FailPod(s.ctx, keyOf(victim), 1), "fail a pod")
 	s.await("the step is recorded", func() bool { return len(s.steps()) == 1 })
 	s.settled()
+	s.snapshot("dry-run")
 	s.untouched(before)
 	if st := s.job.Status; !st.Incidents[0].Steps[0].DryRun || st.Restarts.Total != 0 || st.Restarts.Charged != 0 || len(s.held()) != 0 {
 		t.Errorf("step %+v, restarts %+v, held %v: want a dry run and nothing done", st.Incidents[0].Steps[0], st.Restarts, s.held())
@@ -156,6 +158,7 @@ func TestUnreachableNodeWithProofDemanded(t *testing.T) {
 	s.must(testCluster.StopHeartbeat(s.ctx, victim.Spec.NodeName), "stop the heartbeat")
 	s.await("the step fires", func() bool { return len(s.steps()) == 1 })
 	s.settled()
+	s.snapshot("node-silent")
 	if got := s.pods()[victim.Name]; got.UID != victim.UID {
 		t.Fatal("the pod was replaced without proof of its death")
 	}

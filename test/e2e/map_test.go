@@ -103,6 +103,7 @@ func TestTheMapShowsAHeldNode(t *testing.T) {
 		return !there && slices.Contains(s.held(), node), nil
 	})
 
+	s.snapshot("node-held")
 	want := map[string]rune{node: 'h', other: '#'}
 	for _, n := range s.pool.RackNodes(0) {
 		if want[n] == 0 {

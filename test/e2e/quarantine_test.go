@@ -50,6 +50,7 @@ func TestFailedNodeIsKeptFromAllJobs(t *testing.T) {
 	})
 	s.awaitAny("the node is in quarantine", func(ctxT) (bool, error) { return slices.Equal(s.quarantined(), idle[:1]), nil })
 	s.awaitRack(0, metav1.ConditionFalse)
+	s.snapshot("quarantined")
 
 	before := s.pods()
 	s.must(testCluster.DeleteNode(s.ctx, s.pod(1).Spec.NodeName), "delete the node of a rank")
@@ -81,6 +82,7 @@ func TestBreakerStopsAtARack(t *testing.T) {
 	})
 	s.awaitAny("two are moved", func(ctxT) (bool, error) { return len(s.quarantined()) == 2 && s.moved(before) == 2, nil })
 	s.settled()
+	s.snapshot("breaker-open")
 	if n := len(s.quarantined()); n != 2 {
 		t.Errorf("%d nodes of the rack are in quarantine, want 2", n)
 	}

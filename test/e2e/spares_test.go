@@ -66,6 +66,7 @@ func TestSpareIsUsedFirstAndReturnedWhenHomeHasRoom(t *testing.T) {
 		t.Errorf("the rank went to node %s, and the spare held %s", got, spare)
 	}
 	again := s.sparesRun(1)[0]
+	s.snapshot("spare-adopted")
 	s.atHome(home)
 	if slices.Contains(s.nodesOfRanks(), again) {
 		t.Errorf("the spare is back on node %s, which a rank has", again)
@@ -155,10 +156,12 @@ func TestHomeFullWaitsThenRelocates(t *testing.T) {
 		return c != nil && strings.Contains(c.Message, "waits for room in HyperNode "+s.job.Status.Placement.HyperNode)
 	})
 	s.await("it counts as without room", func() bool { return len(s.job.Status.Incidents) == 2 })
+	s.snapshot("home-full")
 	s.untouched(before, victim.Name)
 	s.recovered(2)
 
 	s.atHome(1 - home)
+	s.snapshot("relocated")
 	for _, action := range s.steps() {
 		if action == v1alpha1.RestartTask || action == v1alpha1.RestartJob {
 			t.Errorf("%s was taken: it makes no room", action)

@@ -72,6 +72,7 @@ func TestAMissingQueueIsToldAndMended(t *testing.T) {
 		return c != nil && c.Reason == v1alpha1.ReasonVolcanoJobRefused && strings.Contains(c.Message, "queue")
 	})
 
+	s.snapshot("queue-missing")
 	queue := &scheduling.Queue{ObjectMeta: metav1.ObjectMeta{Name: "refused"}, Spec: scheduling.QueueSpec{Weight: 1}}
 	s.must(testCluster.Client().Create(s.ctx, queue), "create the queue")
 	s.await("the job runs", func() bool { return s.job.Status.State == v1alpha1.StateRunning })

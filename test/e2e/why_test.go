@@ -67,11 +67,13 @@ func TestWhyARankIsWhereItIs(t *testing.T) {
 		"Node "+lost+" does not exist any more", "RestartPod of incident 2", ": NodeGone of pod", "It is of class Infrastructure")
 	s.answers([]string{name}, "The last incident, 2, has been Recovered since", "It keeps away from node "+lost)
 
+	s.snapshot("recovered")
 	s.change("suspend it", func(j *v1alpha1.TrainingJob) { j.Spec.Suspend = true })
 	s.awaitAny("its pods are gone", func(ctxT) (bool, error) { return len(s.pods()) == 0, nil })
 	s.await("it is suspended", func() bool { return s.job.Status.State == v1alpha1.StateSuspended })
 	s.answers([]string{"pod/" + first.Name}, "There is no pod "+first.Name, "It has been suspended since", "was RestartPod of incident 1")
 	s.answers([]string{name}, "TrainingJob default/why: Suspended", "It has been suspended since", "reason SuspendedBySpec")
+	s.snapshot("suspended")
 }
 
 func TestWhyAJobWaits(t *testing.T) {
@@ -88,9 +90,11 @@ func TestWhyAJobWaits(t *testing.T) {
 		"Queue why-waits is too small for the gang: it may not use more than 9 of nvidia.com/gpu (spec.capability), and the gang needs 16 at once.",
 		"The queue has not admitted the gang of 2 pods yet",
 		"The topology is hard: all pods have to fit into one HyperNode of tier 1 at most.")
+	s.snapshot("queue-too-small")
 	s.operate(queue, bus.CloseQueueAction)
 	s.await("it says that the queue is closed", func() bool { return strings.HasSuffix(s.job.Status.Message, "is closed") })
 	s.answers([]string{s.job.Name}, "reason Queued: queue why-waits is closed", "Queue why-waits is Clos")
+	s.snapshot("queue-closed")
 }
 
 // A gang that no HyperNode has room for, because another one holds a node, and one is cordoned.
@@ -119,6 +123,7 @@ func TestWhyAJobFindsNoNode(t *testing.T) {
 	s.answers([]string{other.Name}, "reason PodsPending", "Of 4 nodes that the job may use by its nodeSelector, 2 are held by other TrainingJobs",
 		"1 is cordoned ("+idle[0]+")", "1 is free for its pods ("+idle[1]+")", "The scheduler has found no place for the whole gang since",
 		"Of the HyperNodes up to tier 1, "+s.pool.Rack(0)+" has the most free nodes: 1 of 4. The gang is 2 pods.")
+	s.snapshot("no-node-fits")
 	for _, rank := range []string{"launcher-0", "worker-2"} {
 		out, err := s.lockstep("why", other.Name, rank, "-n", namespace)
 		if err == nil || !strings.Contains(out, `"`+rank+`" names no rank of TrainingJob why-full-other: give one of worker-0 to worker-1`) {

@@ -72,10 +72,11 @@ func (s *Snapshot) trouble(node string) string {
 	return "is " + strings.Join(bad, ", ")
 }
 
-// isOrWas is the verb for ranks on a node: one that is gone has none any more.
+// isOrWas is the verb for ranks on a node: one that is gone has none any more, and one that they have left has none of their pods.
 func (s *Snapshot) isOrWas(node string, ranks int) string {
+	there := !s.couldRead("pods") || slices.ContainsFunc(s.Pods, func(p corev1.Pod) bool { return p.Spec.NodeName == node })
 	switch {
-	case s.node(node) != nil:
+	case there && s.node(node) != nil:
 		return isOrAre(ranks)
 	case ranks == 1:
 		return "was"

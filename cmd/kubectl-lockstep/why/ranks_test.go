@@ -23,6 +23,9 @@ func TestRanksOnNodesThatAreNotWell(t *testing.T) {
 		s.Nodes[1].Status.Conditions[0].Status = corev1.ConditionUnknown
 		s.Nodes = s.Nodes[:3]
 	}, Job))
+	left := running()
+	left.Nodes[0].Spec.Unschedulable, left.Pods[0].Spec.NodeName = true, ""
+	check.Equal(t, "while a rank looks for another node", []string{"worker-0 was on node n0, which is cordoned. [Node n0]"}, sentences(onBadNodes(left)))
 	many := running()
 	many.Job.Spec.Tasks[0].Replicas = 7
 	many.Job.Status.Placement.Tasks[0].Nodes = []string{"a", "b", "c", "d", "e", "f", "g"}
