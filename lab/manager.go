@@ -128,11 +128,7 @@ func (w *world) act(plan *policies.Plan) {
 			p.Tolerates = append(p.Tolerates, t.Keys...)
 		}
 	}
-	for _, b := range plan.Bind.Pods {
-		if p := w.podOf(b.Pod, b.UID); p != nil {
-			w.bind(p, b.Node)
-		}
-	}
+	w.bindReturning(plan.Bind.Pods)
 	for _, name := range plan.Release {
 		n := w.nodes[name]
 		n.hold, n.heldSince = "", time.Time{}
@@ -140,6 +136,26 @@ func (w *world) act(plan *policies.Plan) {
 	}
 	for _, ask := range plan.Ask {
 		w.ask(ask)
+	}
+}
+
+// bindReturning binds pods to nodes that are kept for them, or leaves them to the scheduler where there is no room any more.
+func (w *world) bindReturning(bindings []policies.Binding) {
+	if len(bindings) == 0 {
+		return
+	}
+	used := w.used()
+	for _, b := range bindings {
+		p := w.podOf(b.Pod, b.UID)
+		if p == nil {
+			continue
+		}
+		if !w.nodes[b.Node].usable() || w.free(used, b.Node) <= 0 {
+			p.BindingTried = true
+			continue
+		}
+		used[b.Node]++
+		w.bind(p, b.Node)
 	}
 }
 
