@@ -15,6 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/timeline"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/why"
 	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
@@ -129,28 +130,18 @@ func (p page) events() {
 		return
 	}
 	events := slices.Clone(p.Events)
-	slices.SortStableFunc(events, func(a, b corev1.Event) int { return lastSeen(&a).Compare(lastSeen(&b)) })
+	slices.SortStableFunc(events, func(a, b corev1.Event) int { return why.LastSeen(&a).Compare(why.LastSeen(&b)) })
 	if left := len(events) - maxEvents; left > 0 {
 		events = events[left:]
 	}
 	var rows []lines.Row
 	for i := range events {
 		e := &events[i]
-		age := p.ago(lastSeen(e))
+		age := p.ago(why.LastSeen(e))
 		if e.Count > 1 {
 			age += fmt.Sprintf(" (x%d)", e.Count)
 		}
 		rows = append(rows, lines.Row{Cells: []string{age, e.Type, e.Reason}, Note: e.Message})
 	}
 	p.table("Events", []string{"AGO", "TYPE", "REASON"}, rows)
-}
-
-// lastSeen is when an event happened last.
-func lastSeen(e *corev1.Event) time.Time {
-	for _, t := range []time.Time{e.LastTimestamp.Time, e.EventTime.Time, e.FirstTimestamp.Time} {
-		if !t.IsZero() {
-			return t
-		}
-	}
-	return e.CreationTimestamp.Time
 }

@@ -20,7 +20,7 @@ func bound(s *Snapshot, sub Subject) []Fact {
 	}
 	for _, e := range slices.Backward(s.Events) {
 		if e.Reason == "Scheduled" && e.InvolvedObject.UID == p.UID {
-			return told("Event", "%s bound it at %s: %s.", reporter(&e), s.at(timeOf(&e)), strings.TrimSuffix(e.Message, "."))
+			return told("Event", "%s bound it at %s: %s.", reporter(&e), s.at(LastSeen(&e)), strings.TrimSuffix(e.Message, "."))
 		}
 	}
 	return told("Events", "Who bound it to its node is not known: no event of that is left.")

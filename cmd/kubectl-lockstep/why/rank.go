@@ -159,19 +159,19 @@ func lastEvents(s *Snapshot, sub Subject) []Fact {
 	events := slices.DeleteFunc(slices.Clone(s.Events), func(e corev1.Event) bool {
 		return e.InvolvedObject.Kind != "Pod" || e.InvolvedObject.Name != sub.Pod || (p != nil && e.InvolvedObject.UID != p.UID)
 	})
-	slices.SortStableFunc(events, func(a, b corev1.Event) int { return timeOf(&a).Compare(timeOf(&b)) })
+	slices.SortStableFunc(events, func(a, b corev1.Event) int { return LastSeen(&a).Compare(LastSeen(&b)) })
 	if len(events) == 0 && p == nil && s.couldRead("Events") {
 		return told("Events", "There is no event of pod %s: Kubernetes keeps events for an hour, unless it is configured otherwise.", sub.Pod)
 	}
 	var out []Fact
 	for _, e := range events[max(0, len(events)-maxEvents):] {
-		out = append(out, told("Event", "At %s, %s said of pod %s%s.", s.at(timeOf(&e)), reporter(&e), sub.Pod, reasonStory(e.Reason, e.Message))...)
+		out = append(out, told("Event", "At %s, %s said of pod %s%s.", s.at(LastSeen(&e)), reporter(&e), sub.Pod, reasonStory(e.Reason, e.Message))...)
 	}
 	return out
 }
 
-// timeOf is when an event was seen last.
-func timeOf(e *corev1.Event) time.Time {
+// LastSeen is when an event was seen last.
+func LastSeen(e *corev1.Event) time.Time {
 	last := e.FirstTimestamp.Time
 	for _, t := range []time.Time{e.EventTime.Time, e.LastTimestamp.Time} {
 		if t.After(last) {

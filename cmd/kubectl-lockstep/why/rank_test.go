@@ -381,7 +381,7 @@ func TestTimeOfEvents(t *testing.T) {
 		"event":  {EventTime: micro(5)},
 		"series": {EventTime: micro(9), Series: &corev1.EventSeries{LastObservedTime: micro(5)}},
 	} {
-		check.Equal(t, name, before(5).Time, metav1.NewTime(timeOf(&e)).Time)
+		check.Equal(t, name, before(5).Time, metav1.NewTime(LastSeen(&e)).Time)
 	}
 }
 
