@@ -40,10 +40,13 @@ func TestCalibrate(t *testing.T) {
 		failed: []time.Time{failed}, up: at(7.8), incidents: []v1alpha1.Incident{{StartTime: micro(0.1)}},
 		seen: recordOf(
 			podTimes{name: "rank-1", made: at(-60), gone: at(1.5)}, podTimes{name: "rank-0", made: at(-60), running: at(4)},
-			podTimes{name: "rank-1", made: at(1.7), lifted: at(2), bound: at(2.8), running: at(4.8)},
+			podTimes{name: "rank-1", made: at(1.7), lifted: at(2), bound: at(2.25), running: at(4.25)},
 		),
 	}
-	lost := &measurement{failed: []time.Time{failed}, seen: &record{silent: at(9)}}
+	lost := &measurement{failed: []time.Time{failed}, seen: recordOf(
+		podTimes{name: "rank-2", made: at(-60), gone: at(15)}, podTimes{name: "rank-2", made: at(15.2), lifted: at(15.4), bound: at(16.2), running: at(18)},
+	)}
+	lost.seen.silent = at(9)
 	want := lab.DefaultCosts()
 	want.RestartInPlace, want.PeerAbort, want.Restore, want.React, want.Stop = in(1), in(2.5), in(2.5), in(0.1), in(1.5)
 	want.Recreate, want.Schedule, want.Start, want.NodeNotReady = in(0.2), in(0.8), in(2), in(9)
@@ -136,5 +139,27 @@ func TestEachTrialHasANameOfItsOwnAndFits(t *testing.T) {
 			}
 			names[tr.name] = true
 		}
+	}
+}
+
+func TestDisagreement(t *testing.T) {
+	one := func(measured, predicted float64, steps ...v1alpha1.Action) line {
+		return line{measured: outcome{Down: in(measured)}, predicted: outcome{Down: in(predicted), Steps: steps}}
+	}
+	for name, tc := range map[string]struct {
+		lines  []line
+		agrees bool
+	}{
+		"the same":             {[]line{one(10, 10), one(5, 5)}, true},
+		"a fifth less":         {[]line{one(10, 8)}, true},
+		"more than that":       {[]line{one(10, 7.9)}, false},
+		"a quarter more":       {[]line{one(10, 12.5)}, true},
+		"more than that, too":  {[]line{one(10, 12.6)}, false},
+		"errors that even out": {[]line{one(10, 14), one(10, 6)}, true},
+		"another step once":    {[]line{one(10, 10, v1alpha1.RestartJob), one(5, 5)}, true},
+		"other steps twice":    {[]line{one(10, 10, v1alpha1.RestartJob), one(5, 5, v1alpha1.RestartJob)}, false},
+		"nothing was down":     {[]line{one(0, 0)}, false},
+	} {
+		check.Equal(t, name, tc.agrees, (&report{lines: tc.lines}).disagreement() == nil)
 	}
 }

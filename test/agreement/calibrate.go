@@ -23,12 +23,13 @@ func calibrate(exit, deleted, lost *measurement) lab.Costs {
 	c.RestartInPlace, c.PeerAbort = span(exit.failed[0], first), span(first, together)
 	c.Restore = span(together, exit.up)
 
-	// A pod that is deleted is noticed, ends, is made again, gets its node, and starts there.
+	// A pod that is deleted is noticed, ends, is made again, and starts on its node. One that moves needs the scheduler.
 	before, after := deleted.seen.replaced()
 	c.React = span(deleted.failed[0], deleted.incidents[0].StartTime.Time)
 	c.Stop = span(deleted.failed[0], before.gone)
 	c.Recreate = span(before.gone, after.made)
-	c.Schedule = span(after.lifted, after.bound)
+	_, moved := lost.seen.replaced()
+	c.Schedule = span(moved.lifted, moved.bound)
 	c.Start = span(after.bound, after.running) // as lab.Costs says: until all are ready the peers count too, which the lab plays itself
 
 	c.NodeNotReady = span(lost.failed[0], lost.seen.silent)

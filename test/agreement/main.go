@@ -1,6 +1,6 @@
 // Command agreement compares the policy lab with what happens: it makes failures on the test cluster, with simulated kubelets and
 // with real ones, and plays the same failures in the lab. It prints what was measured beside what was predicted, and writes that
-// into a README. It fails on an error, never on a difference.
+// into a README. It fails where they do not agree.
 package main
 
 import (
@@ -56,6 +56,7 @@ func run(ctx context.Context, simulated, onReal int, only, page, tables string) 
 	}
 	parts := map[readme.Section]string{}
 	var all []string
+	var differ error
 	for _, side := range []struct {
 		section readme.Section
 		start   func(context.Context) (ground, error)
@@ -84,6 +85,9 @@ func run(ctx context.Context, simulated, onReal int, only, page, tables string) 
 		all = append(all, table(r, side.preface, versions))
 		fmt.Println(all[len(all)-1])
 		parts[side.section] = summary(r, side.preface, versions)
+		if err := r.disagreement(); err != nil {
+			differ = errors.Join(differ, fmt.Errorf("%s: %w", side.section, err))
+		}
 	}
 	if tables != "" && len(all) == 2 {
 		if err := os.WriteFile(tables, []byte(strings.Join(all, "\n")), 0o600); err != nil {
@@ -91,9 +95,9 @@ func run(ctx context.Context, simulated, onReal int, only, page, tables string) 
 		}
 	}
 	if page == "" {
-		return nil
+		return differ
 	}
-	return readme.Write(page, parts)
+	return errors.Join(differ, readme.Write(page, parts))
 }
 
 // compare plays the trials that the costs come from, then the others, and has the lab predict these.
