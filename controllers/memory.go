@@ -15,6 +15,8 @@ import (
 // memory is what is remembered of one job. Only the job's passes use it, one after the other. What writes of one pass note side by side has a
 // lock of its own.
 type memory struct {
+	pass sync.Mutex // held during a pass: the controller has one at a time, and whoever else calls Reconcile waits
+
 	written      version   // the last version of the job that this process wrote or read live: nothing is decided on an older one from the cache
 	refused      string    // why the API server refused the Volcano Job, for the condition that says so
 	refusals     int       // of the Volcano Job or the status, in a row
@@ -52,13 +54,6 @@ func (m *memories) of(job types.NamespacedName) *memory {
 		m.jobs[job] = found
 	}
 	return found
-}
-
-// knows reports whether a job has been met and is not gone.
-func (m *memories) knows(job types.NamespacedName) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.jobs[job] != nil
 }
 
 func (m *memories) forget(job types.NamespacedName) {

@@ -74,11 +74,10 @@ const lastingConflict = 10
 
 // Reconcile takes one job one step further. Where others have written meanwhile it looks again soon.
 func (r *TrainingJobReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	result, err := r.step(ctx, req)
-	if !r.memories.knows(req.NamespacedName) {
-		return result, err
-	}
 	m := r.memories.of(req.NamespacedName)
+	m.pass.Lock()
+	defer m.pass.Unlock()
+	result, err := r.step(ctx, req)
 	if n := inARow(&m.conflicts, err != nil && writes.IsConflict(err)); n > 0 && n < lastingConflict {
 		log.FromContext(ctx).V(1).Info("Others have written meanwhile", "error", err.Error())
 		return ctrl.Result{RequeueAfter: writes.ConflictPause}, nil
