@@ -15,7 +15,8 @@ import (
 // memory is what is remembered of one job. Only the job's passes use it, one after the other. What writes of one pass note side by side has a
 // lock of its own.
 type memory struct {
-	pass sync.Mutex // held during a pass: the controller has one at a time, and whoever else calls Reconcile waits
+	// pass is locked during a pass. The controller runs one pass of a job at a time; a second caller of Reconcile is made to do so, too.
+	pass sync.Mutex
 
 	written      version   // the last version of the job that this process wrote or read live: nothing is decided on an older one from the cache
 	refused      string    // why the API server refused the Volcano Job, for the condition that says so
