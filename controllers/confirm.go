@@ -1,4 +1,4 @@
-// Confirm: the pods and nodes that a decision rests on are read from the API server before ranks are restarted for it, or an incident ends. The
+// Confirm: the pods, nodes and Volcano Job that a decision rests on are read from the API server before ranks are restarted for it, or an incident ends. The
 // cache may be behind, by much where its watch hangs or an API server is slow. What is known of devices is not read again.
 
 package controllers
@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/controllers/writes"
@@ -29,7 +30,24 @@ func (r *TrainingJobReconciler) confirm(ctx context.Context, o *gang.Observation
 		writes.Each(ctx, r.Writers, evidence.Pods, func(p *gang.Pod) error { return r.confirmPod(ctx, o, p) }),
 		writes.Each(ctx, r.Writers, evidence.Back, func(p *gang.Pod) error { return r.confirmBack(ctx, o, p) }),
 		writes.Each(ctx, r.Writers, evidence.Nodes, func(name string) error { return r.confirmNode(ctx, o, name) }),
+		r.confirmVolcanoJob(ctx, o, evidence.VolcanoJob),
 	)
+}
+
+// confirmVolcanoJob returns a conflict where a Volcano Job is gone that was seen: its pods went before it did in the cache.
+func (r *TrainingJobReconciler) confirmVolcanoJob(ctx context.Context, o *gang.Observation, seen *gang.VolcanoJob) error {
+	if seen == nil {
+		return nil
+	}
+	v := &batch.Job{}
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: o.Job.Namespace, Name: seen.Name}, v)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("get Volcano Job %s: %w", seen.Name, err)
+	}
+	if err != nil || string(v.UID) != seen.UID || !v.DeletionTimestamp.IsZero() {
+		return apierrors.NewConflict(batch.Resource("jobs"), seen.Name, errBehind)
+	}
+	return nil
 }
 
 // confirmPod returns a conflict where a pod has come further than was seen, or is another one.

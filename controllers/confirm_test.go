@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/controllers/writes"
@@ -53,6 +54,39 @@ func TestNothingIsRecordedWhileTheCacheIsBehind(t *testing.T) {
 	isBehind = false
 	e.settle()
 	check.Equal(t, "incidents", 0, len(e.job().Status.Incidents))
+}
+
+// The cache of pods shows that they went with their Volcano Job, that of Volcano Jobs does not yet.
+func TestPodsThatWentWithTheirVolcanoJob(t *testing.T) {
+	e := running(t)
+	v := &batch.Job{}
+	e.Must(e.API.Get(t.Context(), client.ObjectKey{Namespace: key.Namespace, Name: "llm-1"}, v))
+	isBehind := true
+	e.restart(interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+		err := c.List(ctx, list, opts...)
+		if jobs, ok := list.(*batch.JobList); ok && isBehind {
+			jobs.Items = []batch.Job{*v}
+		}
+		return err
+	}})
+	e.settle()
+	for _, name := range []string{"llm-1-worker-0", "llm-1-worker-1"} {
+		e.Must(e.API.Delete(t.Context(), e.pod(name)))
+	}
+	e.Must(e.API.Delete(t.Context(), v.DeepCopy()))
+	e.Calls = nil
+	result, err := e.reconcile()
+	e.Must(err)
+	check.Equal(t, "looks again", writes.ConflictPause, result.RequeueAfter)
+	check.Equal(t, "writes", nil, e.Calls)
+
+	isBehind = false
+	e.settle()
+	var triggers []v1alpha1.EventType
+	for _, inc := range e.job().Status.Incidents {
+		triggers = append(triggers, inc.Trigger)
+	}
+	check.Equal(t, "incidents", []v1alpha1.EventType{v1alpha1.VolcanoJobDeleted}, triggers)
 }
 
 func TestNoStepIsTakenForAPodThatIsBack(t *testing.T) {

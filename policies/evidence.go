@@ -19,6 +19,8 @@ type Evidence struct {
 	Back []*gang.Pod
 	// Nodes are those of such pods that are not ready, and those whose exclusion ends before its time, by name.
 	Nodes []string
+	// VolcanoJob is that of pods which are gone or end: where it is gone itself, they are by that. Nil for none.
+	VolcanoJob *gang.VolcanoJob
 }
 
 // maxEvidence is how many pods and how many nodes of a decision are evidence: a cache that is behind shows it in each of them.
@@ -63,11 +65,18 @@ func lastStep(s *v1alpha1.TrainingJobStatus, incident int32) *v1alpha1.FiredStep
 	return nil
 }
 
-// addReasons adds those pods of some ranks that do not work, unless they are replaced already or have ended for good.
+// addReasons adds those pods of some ranks that do not work, unless they are replaced already or have ended for good, and what else may have
+// ended them.
 func (j job) addReasons(e *Evidence, of func(gang.Rank) bool) {
 	gang.EachRank(j.Effective, func(r gang.Rank) {
 		p := j.Pod(r)
-		if p == nil || !of(r) || gang.IsStale(&j.Job.Status, p) {
+		if !of(r) {
+			return
+		}
+		if p == nil || p.Deleting {
+			e.VolcanoJob = j.VolcanoJob
+		}
+		if p == nil || gang.IsStale(&j.Job.Status, p) {
 			return
 		}
 		if !p.Ready && !p.Finished() && len(e.Pods) < maxEvidence && !slices.Contains(e.Pods, p) {

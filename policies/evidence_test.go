@@ -61,6 +61,26 @@ func TestEvidenceOfAnIncidentThatEnds(t *testing.T) {
 	check.Equal(t, "of a pod that was made since", nil, back())
 }
 
+// Pods that are gone may be so by their Volcano Job.
+func TestEvidenceOfPodsThatAreGone(t *testing.T) {
+	for name, tc := range map[string]struct {
+		story func(*scene)
+		asked bool
+	}{
+		"a pod is gone":      {func(s *scene) { s.gone(1) }, true},
+		"a pod is deleted":   {func(s *scene) { s.Pods[1].Deleting, s.Pods[1].Ready = true, false }, true},
+		"a pod is not ready": {func(s *scene) { s.unready(1) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := running(3, rule("all", step(v1alpha1.RestartJob, 0)))
+			tc.story(s)
+			decision := Decide(&s.Observation)
+			check.Equal(t, "steps", 1, len(decision.Status.Incidents[0].Steps))
+			check.Equal(t, "asks for the Volcano Job", tc.asked, EvidenceFor(&s.Observation, &decision.Status).VolcanoJob != nil)
+		})
+	}
+}
+
 // Of many steps an incident forgets the oldest.
 func TestEvidenceOfTheLastStepOfMany(t *testing.T) {
 	s := running(3, rule("all", step(v1alpha1.RestartPod, 600)))
