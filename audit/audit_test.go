@@ -86,6 +86,14 @@ func (h *history) late(others func()) {
 	h.lines[at] = h.text(event)
 }
 
+// evicts logs an eviction, whose answer does not have the pod.
+func (h *history) evicts(by, name string) {
+	h.t.Helper()
+	h.version++
+	merge(h.objects["pods/"+name], fields{"metadata": fields{"deletionTimestamp": h.now, "resourceVersion": fmt.Sprint(h.version)}})
+	h.log(by, "create", "pods", "eviction", name, nil, fields{"kind": "Status"})
+}
+
 // fails logs a request that is answered with an error, whether it is done or not.
 func (h *history) fails(by, verb, resource, name string) {
 	h.t.Helper()
@@ -251,6 +259,12 @@ func TestFalsifiedHistories(t *testing.T) {
 			h.deletes("llama-1-worker-0")
 			h.remove(kubelet, "pods", "llama-1-worker-0")
 			h.late(func() { h.pod("llama-2-worker-0", "n1") })
+		}, ""},
+		"a pod is deleted that is being evicted": {func(h *history) {
+			h.evicts(user1, "llama-1-worker-0")
+			h.write(user1, "create", "pods", "another", nil)
+			h.restarts(1)
+			h.write(manager, "delete", "pods", "llama-1-worker-0", nil)
 		}, ""},
 		"a second pod of a rank, while the first one ends": {func(h *history) {
 			h.status(fields{"attempt": 2})

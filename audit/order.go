@@ -11,7 +11,8 @@ import (
 )
 
 // order puts requests in the order in which they were done, and says when: an object was written before any object of its kind with a later
-// resourceVersion was answered. What has no version of its own, as a binding or a write that changed nothing, counts when it was answered.
+// resourceVersion was answered. What has no version of its own, as a binding or a write that changed nothing, counts when it was answered: the
+// answer to the latter has the version of an earlier write.
 func order(entries []entry) {
 	for i := range entries {
 		entries[i].done = entries[i].StageTimestamp
@@ -29,7 +30,9 @@ func order(entries []entry) {
 			if soonest.IsZero() || written[i].done.Before(soonest) {
 				soonest = written[i].done
 			}
-			written[i].done = soonest
+			if !soonest.Before(written[i].RequestReceivedTimestamp) { // else the version is that of an earlier write
+				written[i].done = soonest
+			}
 		}
 		for i := range at {
 			entries[at[i]] = written[i].entry
