@@ -38,6 +38,25 @@ func TestAnIncidentWhoseRankHasSucceededWaitsForItsGang(t *testing.T) {
 	check.Equal(t, "outcome while the others wait", v1alpha1.Outcome(""), s.incident(t).Outcome)
 }
 
+// A rank that does not reach the epoch ends the incident that began it, where that has no step left. The gang is no less on its way: the incident
+// of that rank waits for it.
+func TestTheEpochOutlivesTheIncidentThatBeganIt(t *testing.T) {
+	s := supervised(3, rule("stuck", on(v1alpha1.ProcessStuck), step(v1alpha1.RestartPod, 60)), rule("all", step(v1alpha1.RestartJob, 0)))
+	s.VolcanoJobs, s.Pods = nil, nil
+	s.decide()
+	s.started().placed()
+	s.all(gang.ProcessWaiting)
+	s.Pods[2].Process = nil
+	s.Now = s.decide().Next
+	s.decide()
+	s.after(time.Second).decide()
+	check.Equal(t, "incidents", []summary{
+		{v1alpha1.VolcanoJobDeleted, v1alpha1.ClassMaintenance, "all", 0, v1alpha1.OutcomeFailed},
+		{v1alpha1.ProcessStuck, v1alpha1.ClassInfrastructure, "stuck", 1, ""},
+	}, s.summaries())
+	check.Equal(t, "epoch", s.status().Epoch, s.status().Incidents[1].Epoch)
+}
+
 // A step that replaces the rank which fails starts all programs again, so that none is started again before it.
 func TestAStepThatIsDueComesInPlaceOfAnotherStart(t *testing.T) {
 	s := supervised(3)

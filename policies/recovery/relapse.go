@@ -31,13 +31,17 @@ func (e Engine) endRelapsed(s *v1alpha1.TrainingJobStatus, found []rules.Failure
 }
 
 // inherit has the new incident of a rank that fell again take over the ranks that the ended
-// one was still bringing back: they would be without one, and their nodes without a hold.
+// one was still bringing back: they would be without one, and their nodes without a hold. It
+// takes over the epoch that the gang is on its way to, too, which that one began.
 func (e Engine) inherit(s *v1alpha1.TrainingJobStatus, ended []relapse) {
 	for _, fell := range ended {
 		heir := e.Covering(s, fell.rank)
 		i := slices.IndexFunc(s.Incidents, func(inc v1alpha1.Incident) bool { return inc.ID == fell.incident })
 		if heir == nil || i < 0 {
 			continue
+		}
+		if began := s.Incidents[i].Epoch; began == s.Epoch {
+			heir.Epoch = began
 		}
 		e.EveryRankOf(&s.Incidents[i], func(r gang.Rank) bool {
 			if e.State(s, r) < gang.Bound && e.Covering(s, r) == nil {
