@@ -22,7 +22,7 @@ const (
 // checkVictim checks that a rank that fell only in another's wake is replaced by no step for pods, before its time to
 // come back is over.
 func (r *record) checkVictim(p *gang.Pod) {
-	if !r.showsVictim(p, 0) {
+	if !r.showsVictim(p, 0) || r.isSilent(p) {
 		return
 	}
 	may := slices.ContainsFunc(r.s.Incidents, func(inc v1alpha1.Incident) bool {
@@ -33,6 +33,11 @@ func (r *record) checkVictim(p *gang.Pod) {
 		})
 	})
 	r.require(Scope, may, "pod %s on node %s is replaced, and only its peers are broken", p.Name, p.Node)
+}
+
+// isSilent reports whether a pod is ready and its supervisor is not heard, although others of its gang are. Nothing says that its program waits.
+func (r *record) isSilent(p *gang.Pod) bool {
+	return p.Ready && p.Process == nil && r.mayBeLate(r.old, p)
 }
 
 // showsVictim reports whether a pod fell only in another's wake, and the observation shows that its program has exited
