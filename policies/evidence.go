@@ -35,7 +35,9 @@ func EvidenceFor(o *gang.Observation, s *v1alpha1.TrainingJobStatus) Evidence {
 		if last, before := lastStep(s, inc.ID), lastStep(&o.Job.Status, inc.ID); last != nil && (before == nil || !last.Time.Equal(&before.Time) || last.Index != before.Index) {
 			j.addReasons(&e, func(r gang.Rank) bool { return j.Concerns(inc, r) })
 		}
-		if inc.Outcome == v1alpha1.OutcomeRecovered && isOpen(&o.Job.Status, inc.ID) {
+	}
+	for i := range o.Job.Status.Incidents {
+		if inc := &o.Job.Status.Incidents[i]; inc.Outcome == "" && isOver(s, inc.ID) {
 			j.addBack(&e, inc)
 		}
 	}
@@ -88,9 +90,11 @@ func (j job) addReasons(e *Evidence, of func(gang.Rank) bool) {
 	})
 }
 
-// isOpen reports whether an incident was open in a status.
-func isOpen(s *v1alpha1.TrainingJobStatus, incident int32) bool {
-	return slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool { return inc.ID == incident && inc.Outcome == "" })
+// isOver reports whether an incident has ended well in a status, which may have forgotten it by now.
+func isOver(s *v1alpha1.TrainingJobStatus, incident int32) bool {
+	return !slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool {
+		return inc.ID == incident && inc.Outcome != v1alpha1.OutcomeRecovered
+	})
 }
 
 // addBack adds those pods of an incident's ranks that were there before it began, and work.

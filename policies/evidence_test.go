@@ -61,6 +61,21 @@ func TestEvidenceOfAnIncidentThatEnds(t *testing.T) {
 	check.Equal(t, "of a pod that was made since", nil, back())
 }
 
+// An old incident that ends may be forgotten at once, after many that came and went since.
+func TestEvidenceOfAnIncidentThatIsForgotten(t *testing.T) {
+	s := running(3, rule("all", step(v1alpha1.RestartPod, 60)))
+	s.after(time.Second)
+	s.unready(1)
+	s.decide()
+	for id := range int32(10) {
+		s.status().Incidents = append(s.status().Incidents, v1alpha1.Incident{ID: id + 2, Outcome: v1alpha1.OutcomeRecovered})
+	}
+	s.Pods[1].Ready = true
+	decided := Decide(&s.Observation).Status
+	check.Equal(t, "the first that is left", int32(2), decided.Incidents[0].ID)
+	check.Equal(t, "back", 1, len(EvidenceFor(&s.Observation, &decided).Back))
+}
+
 // Pods that are gone may be so by their Volcano Job.
 func TestEvidenceOfPodsThatAreGone(t *testing.T) {
 	for name, tc := range map[string]struct {
