@@ -40,14 +40,12 @@ func TestHistories(t *testing.T) {
 	}
 	defer recordPart(t, thisPart(t))
 	t.Logf("histories %d to %d", first, first+uint64(*histories)-1)
-	sum := census{}
 	failed := 0
-	worlds := playAll(first, *histories)
+	worlds, sum := playAll(first, *histories)
 	for i, w := range worlds {
 		if w == nil {
 			continue // not run any more, after too many have failed
 		}
-		sum.add(w.census)
 		if w.broken != "" && failed < maxFailed {
 			failed++
 			t.Errorf("replay with -seed=%d: %s", first+uint64(i), w.broken)
@@ -65,11 +63,12 @@ func TestHistories(t *testing.T) {
 	}
 }
 
-// playAll plays histories on all processors. What each tells depends on its seed alone.
-func playAll(first uint64, n int) []*world {
+// playAll plays histories on all processors, and counts what happened in them. What each tells depends on its seed alone.
+func playAll(first uint64, n int) ([]*world, census) {
 	defer debug.SetGCPercent(debug.SetGCPercent(800)) // what a history leaves is small: the collector need not come often
-	out := make([]*world, n)
+	out, sum := make([]*world, n), census{}
 	var next, failed atomic.Int64
+	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
@@ -78,12 +77,15 @@ func playAll(first uint64, n int) []*world {
 				if w.broken != "" {
 					failed.Add(1)
 				}
-				out[i] = &world{census: w.census, broken: w.broken, decided: w.decided}
+				out[i] = &world{broken: w.broken, decided: w.decided}
+				mu.Lock()
+				sum.add(w.census)
+				mu.Unlock()
 			}
 		})
 	}
 	wg.Wait()
-	return out
+	return out, sum
 }
 
 func replay(t *testing.T, seed uint64) {
