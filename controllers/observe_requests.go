@@ -21,9 +21,7 @@ import (
 func requestsOf(job *v1alpha1.TrainingJob) map[string]corev1.ResourceList {
 	requests := make(map[string]corev1.ResourceList, len(job.Spec.Tasks))
 	for i := range job.Spec.Tasks {
-		pod := &corev1.Pod{Spec: *job.Spec.Tasks[i].Template.Spec.DeepCopy()}
-		fit.DefaultRequests(&pod.Spec)
-		requests[job.Spec.Tasks[i].Name] = fit.Requests(pod)
+		requests[job.Spec.Tasks[i].Name] = fit.Requests(fit.PodOf(&job.Spec.Tasks[i].Template))
 	}
 	return requests
 }

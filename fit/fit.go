@@ -96,6 +96,13 @@ func Requests(pod *corev1.Pod) corev1.ResourceList {
 	return out
 }
 
+// PodOf is a pod of a template, as the API server defaults it.
+func PodOf(template *corev1.PodTemplateSpec) *corev1.Pod {
+	pod := &corev1.Pod{Spec: *template.Spec.DeepCopy()}
+	DefaultRequests(&pod.Spec)
+	return pod
+}
+
 // DefaultRequests sets the request of each resource that a container only has a limit of to that limit, as the API
 // server does for pods. It does not do so for a template in another object, which Volcano sums up before there are pods.
 func DefaultRequests(spec *corev1.PodSpec) {

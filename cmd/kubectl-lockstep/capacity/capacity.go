@@ -13,7 +13,6 @@ import (
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/fit"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 )
@@ -107,11 +106,4 @@ func hasAtMost(largest resource.Quantity) string {
 		return "no node has any"
 	}
 	return "no node has more than " + largest.String()
-}
-
-// podOf is a pod of a task, as the API server defaults it.
-func podOf(t *v1alpha1.Task) *corev1.Pod {
-	pod := &corev1.Pod{Spec: *t.Template.Spec.DeepCopy()}
-	fit.DefaultRequests(&pod.Spec)
-	return pod
 }

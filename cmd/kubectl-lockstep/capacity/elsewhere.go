@@ -44,7 +44,7 @@ func isGoodFor(job *v1alpha1.TrainingJob, n *corev1.Node) bool {
 	}
 	own := func(t corev1.Taint) bool { return t.Key == policies.HoldKey(job) }
 	for i := range job.Spec.Tasks {
-		pod := podOf(&job.Spec.Tasks[i])
+		pod := fit.PodOf(&job.Spec.Tasks[i].Template)
 		if _, kept := fit.Untolerated(pod, n, own); kept || fit.Selected(pod, n) != nil {
 			return false
 		}

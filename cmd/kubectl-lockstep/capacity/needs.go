@@ -33,7 +33,7 @@ func needsOf(job *v1alpha1.TrainingJob) []need {
 	for i := range job.Spec.Tasks {
 		t := &job.Spec.Tasks[i]
 		if pods := int64(t.Replicas) - (all - least); pods > 0 {
-			pod := podOf(t)
+			pod := fit.PodOf(&t.Template)
 			out = append(out, need{task: t.Name, pods: pods, pod: pod, requests: fit.Requests(pod)})
 		}
 	}
@@ -49,7 +49,7 @@ func leastOf(job *v1alpha1.TrainingJob, name corev1.ResourceName) resource.Quant
 	var tasks []asked
 	for i := range job.Spec.Tasks {
 		t := &job.Spec.Tasks[i]
-		tasks = append(tasks, asked{fit.Requests(podOf(t))[name], int64(t.Replicas)})
+		tasks = append(tasks, asked{fit.Requests(fit.PodOf(&t.Template))[name], int64(t.Replicas)})
 	}
 	slices.SortFunc(tasks, func(a, b asked) int { return a.each.Cmp(b.each) })
 	var sum resource.Quantity

@@ -58,7 +58,7 @@ func addTo[K comparable](to map[K]corev1.ResourceList, key K, more corev1.Resour
 // HasRoom reports whether the pods of a node leave room for one of each task of a job.
 func (u *Usage) HasRoom(job *v1alpha1.TrainingJob, node *corev1.Node) bool {
 	for i := range job.Spec.Tasks {
-		for name, asked := range fit.Requests(podOf(&job.Spec.Tasks[i])) {
+		for name, asked := range fit.Requests(fit.PodOf(&job.Spec.Tasks[i].Template)) {
 			total := asked.DeepCopy()
 			total.Add(u.byNode[node.Name][name])
 			if has := node.Status.Allocatable[name]; !asked.IsZero() && total.Cmp(has) > 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/fleetmap"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/nodelist"
+	"github.com/lockstep-dev/lockstep/fit"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
@@ -76,7 +77,7 @@ func placed(nodes []fleetmap.Node, jobs []*v1alpha1.TrainingJob, gpus GPUs) []fl
 			n := int64(0)
 			for i := range job.Spec.Tasks {
 				if job.Spec.Tasks[i].Name == task.Name {
-					n = perPod(&job.Spec.Tasks[i], gpus)
+					n = gpus(fit.Requests(fit.PodOf(&job.Spec.Tasks[i].Template)))
 				}
 			}
 			for _, name := range task.Nodes {

@@ -12,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
-	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
@@ -149,15 +148,9 @@ func gpusOf(job *v1alpha1.TrainingJob, gpus GPUs) int64 {
 		if s := gang.TaskStatus(&job.Status, t.Name); s != nil {
 			replicas = s.Replicas
 		}
-		sum += int64(replicas) * perPod(t, gpus)
+		sum += int64(replicas) * gpus(fit.Requests(fit.PodOf(&t.Template)))
 	}
 	return sum
-}
-
-func perPod(t *v1alpha1.Task, gpus GPUs) int64 {
-	pod := &corev1.Pod{Spec: *t.Template.Spec.DeepCopy()}
-	fit.DefaultRequests(&pod.Spec)
-	return gpus(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}))
 }
 
 // maxIncidents is how many incidents of one job are shown: the last ones.

@@ -104,9 +104,7 @@ func requests(job *v1alpha1.TrainingJob) corev1.ResourceList {
 	sum := corev1.ResourceList{}
 	for i := range job.Spec.Tasks {
 		t := &job.Spec.Tasks[i]
-		pod := &corev1.Pod{Spec: *t.Template.Spec.DeepCopy()}
-		fit.DefaultRequests(&pod.Spec)
-		for name, q := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
+		for name, q := range resourcehelper.PodRequests(fit.PodOf(&t.Template), resourcehelper.PodResourcesOptions{}) {
 			q.Mul(int64(t.Replicas))
 			total := sum[name]
 			total.Add(q)
