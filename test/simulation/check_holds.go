@@ -73,26 +73,38 @@ func (t *tenant) isSettled(o owed) bool {
 }
 
 // checkRoomOwed is called when a pod takes room on a node: what the other jobs are owed there has to be left, unless
-// they have to give way.
+// they have to give way. A job whose own pod takes the room of another of its ranks has spent it.
 func (w *world) checkRoomOwed(n *node, by *tenant, p *pod) {
 	for _, t := range w.tenants {
-		if t == by || (p != nil && by.mayTakeFrom(t, p, n)) {
-			continue
-		}
-		needed := 0
-		for _, o := range t.ledger.owed {
-			if o.node == n.Name && !t.isSettled(o) {
-				needed += t.request
+		switch {
+		case t == by:
+			for i := len(t.ledger.owed) - 1; i >= 0 && t.roomOwed(n) > w.free(n); i-- {
+				if t.ledger.owed[i].node == n.Name {
+					t.ledger.owed = slices.Delete(t.ledger.owed, i, i+1)
+				}
 			}
+		case p == nil || !by.mayTakeFrom(t, p, n):
+			needed := t.roomOwed(n)
+			w.require(Holds, needed <= 0 || w.free(n) >= needed, "node %s, held for %s, is lost to another job", n.Name, t.name)
 		}
-		// A pod of the job itself that is still on its way out leaves its room to the one that comes back.
-		for _, p := range t.pods {
-			if p.Node == n.Name && p.Deleting && !p.finished() {
-				needed -= t.request
-			}
-		}
-		w.require(Holds, needed <= 0 || w.free(n) >= needed, "node %s, held for %s, is lost to another job", n.Name, t.name)
 	}
+}
+
+// roomOwed is what ranks of a job have to find free on a node when they come back.
+func (t *tenant) roomOwed(n *node) int {
+	needed := 0
+	for _, o := range t.ledger.owed {
+		if o.node == n.Name && !t.isSettled(o) {
+			needed += t.request
+		}
+	}
+	// A pod of the job itself that is still on its way out leaves its room to the one that comes back.
+	for _, p := range t.pods {
+		if p.Node == n.Name && p.Deleting && !p.finished() {
+			needed -= t.request
+		}
+	}
+	return needed
 }
 
 // checkHolds checks, in a settled world, that the taints are those that the status lists, and in time.
