@@ -57,6 +57,24 @@ func TestTheEpochOutlivesTheIncidentThatBeganIt(t *testing.T) {
 	check.Equal(t, "epoch", s.status().Epoch, s.status().Incidents[1].Epoch)
 }
 
+// The epoch that begins because a rank gets another pod is that of its incident, before any step: it waits for a rank that does not reach the
+// epoch, which is found by that.
+func TestTheEpochOfAPodThatIsGoneIsItsIncidents(t *testing.T) {
+	s := supervised(3, rule("stuck", on(v1alpha1.ProcessStuck), step(v1alpha1.RestartPod, 60)), rule("late", step(v1alpha1.RestartPod, 3600)))
+	s.replace(1)
+	s.decide()
+	check.Equal(t, "steps", 0, len(s.incident(t).Steps))
+	check.Equal(t, "epoch", s.status().Epoch, s.incident(t).Epoch)
+	s.bind(1, "n01")
+	s.all(gang.ProcessWaiting)
+	s.Pods[2].Process.State = gang.ProcessStopping
+	s.Now = s.decide().Next
+	s.decide()
+	check.Equal(t, "incidents", []summary{
+		{v1alpha1.PodDeleted, v1alpha1.ClassMaintenance, "late", 1, ""}, {v1alpha1.ProcessStuck, v1alpha1.ClassInfrastructure, "stuck", 1, ""},
+	}, s.summaries())
+}
+
 // A step that replaces the rank which fails starts all programs again, so that none is started again before it.
 func TestAStepThatIsDueComesInPlaceOfAnotherStart(t *testing.T) {
 	s := supervised(3)

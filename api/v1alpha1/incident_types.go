@@ -85,7 +85,7 @@ type Incident struct {
 	// checkpoint is the last request for a checkpoint before a step; none where nobody was asked.
 	// +optional
 	Checkpoint *IncidentCheckpoint `json:"checkpoint,omitempty"`
-	// epoch that the last step of the incident raised status.epoch to; 0 where none did.
+	// epoch that the incident began last, by a step or because a rank of it got another pod; 0 where it began none.
 	// +optional
 	Epoch int64 `json:"epoch,omitempty"`
 	// charged reports whether the incident counts against the budget.

@@ -14,14 +14,22 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
-// raiseEpoch begins another run of the gang, once in a decision. The open incidents that have restarted something wait for it.
+// raiseEpoch begins another run of the gang, once in a decision. The open incidents that have restarted something wait for it, and those of whose
+// ranks one gets another pod, which may have had no step yet.
 func (e Engine) raiseEpoch(s *v1alpha1.TrainingJobStatus) {
 	s.Epoch, s.EpochTime = e.Job.Status.Epoch+1, new(metav1.NewMicroTime(e.Now))
 	for i := range s.Incidents {
-		if inc := &s.Incidents[i]; inc.Outcome == "" && incident.Restarted(inc) {
+		if inc := &s.Incidents[i]; inc.Outcome == "" && (incident.Restarted(inc) || e.renews(s, inc)) {
 			inc.Epoch = s.Epoch
 		}
 	}
+}
+
+// renews reports whether a rank of an incident gets another pod in this decision. A dry run waits for nothing.
+func (e Engine) renews(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+	return !e.DryRun && !e.EveryRankOf(inc, func(r gang.Rank) bool {
+		return gang.Incarnation(s, r.Task, r.Index) <= gang.Incarnation(&e.Job.Status, r.Task, r.Index)
+	})
 }
 
 // noteEpoch records of an incident when its gang was stopped, at the barrier and started, as the supervisors tell. Clocks of nodes may
