@@ -44,15 +44,7 @@ func EvidenceFor(o *gang.Observation, s *v1alpha1.TrainingJobStatus) Evidence {
 	j.addReasons(&e, func(r gang.Rank) bool { // also of those that join an incident after its step
 		return gang.Incarnation(s, r.Task, r.Index) > gang.Incarnation(&o.Job.Status, r.Task, r.Index)
 	})
-	for _, x := range o.Job.Status.ExcludedNodes {
-		if x.Until.After(o.Now) && !slices.ContainsFunc(s.ExcludedNodes, func(still v1alpha1.ExcludedNode) bool { return still.Name == x.Name }) {
-			for name, n := range o.Nodes {
-				if name == x.Name || (x.Machine != "" && n.Machine == x.Machine) {
-					e.addNode(name)
-				}
-			}
-		}
-	}
+	j.addReturned(&e, s)
 	slices.Sort(e.Nodes)
 	return e
 }
@@ -88,6 +80,19 @@ func (j job) addReasons(e *Evidence, of func(gang.Rank) bool) {
 			e.addNode(p.Node)
 		}
 	})
+}
+
+// addReturned adds the nodes whose exclusion ends before its time.
+func (j job) addReturned(e *Evidence, s *v1alpha1.TrainingJobStatus) {
+	for _, x := range j.Job.Status.ExcludedNodes {
+		if x.Until.After(j.Now) && !slices.ContainsFunc(s.ExcludedNodes, func(still v1alpha1.ExcludedNode) bool { return still.Name == x.Name }) {
+			for name, n := range j.Nodes {
+				if name == x.Name || (x.Machine != "" && n.Machine == x.Machine) {
+					e.addNode(name)
+				}
+			}
+		}
+	}
 }
 
 // isOver reports whether an incident has ended well in a status, which may have forgotten it by now.
