@@ -7,6 +7,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -191,7 +192,8 @@ func (c *checker) homeOfLifted(line *change) string {
 // each other are nobody's fault.
 const settledFor = time.Second
 
-// admits: the manager binds nothing to a node that is cordoned or has a taint that the pod does not tolerate.
+// admits: the manager binds nothing to a node that is cordoned or has a taint that the pod does not tolerate. On a node that its job holds, what
+// another job holds is room beside it.
 func (c *checker) admits(line *change) string {
 	p, n, _ := c.bound(line)
 	if n == nil || c.world.now.Sub(c.world.settled[n.Metadata.Name]) < settledFor {
@@ -200,8 +202,13 @@ func (c *checker) admits(line *change) string {
 	if n.Spec.Unschedulable {
 		return fmt.Sprintf("the manager binds pod %s to node %s, which is cordoned", nameOf(p), n.Metadata.Name)
 	}
+	covered := func(t taint) bool {
+		return slices.ContainsFunc(p.Spec.Tolerations, func(one toleration) bool { return one.covers(t) })
+	}
+	isHold := func(t taint) bool { return strings.HasPrefix(t.Key, holdPrefix) }
+	held := slices.ContainsFunc(n.Spec.Taints, func(t taint) bool { return isHold(t) && covered(t) })
 	for _, t := range n.Spec.Taints {
-		if t.Effect == "PreferNoSchedule" || slices.ContainsFunc(p.Spec.Tolerations, func(one toleration) bool { return one.covers(t) }) {
+		if t.Effect == "PreferNoSchedule" || covered(t) || (held && isHold(t)) {
 			continue
 		}
 		return fmt.Sprintf("the manager binds pod %s to node %s, and it does not tolerate the taint %s=%s:%s", nameOf(p), n.Metadata.Name, t.Key, t.Value, t.Effect)
