@@ -17,6 +17,7 @@ import (
 
 // entry is one request that was answered.
 type entry struct {
+	log  int       // of several, from 0
 	line int       // in the file, from 1
 	done time.Time // when the request was done, at the latest
 
@@ -60,7 +61,7 @@ var errNoBodies = errors.New("the log has no objects: the audit policy has to ha
 func read(logs []io.Reader) ([]entry, error) {
 	var out []entry
 	bodies, seen := false, map[string]bool{}
-	for _, log := range logs {
+	for at, log := range logs {
 		entries, err := readOne(log)
 		if err != nil {
 			return nil, err
@@ -71,7 +72,7 @@ func read(logs []io.Reader) ([]entry, error) {
 				continue
 			}
 			seen[e.AuditID] = true
-			bodies = bodies || len(e.ResponseObject) > 0
+			bodies, e.log = bodies || len(e.ResponseObject) > 0, at
 			out = append(out, *e)
 		}
 	}

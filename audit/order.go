@@ -12,7 +12,7 @@ import (
 
 // order puts requests in the order in which they were done, and says when: an object was written before any object of its kind with a later
 // resourceVersion was answered. What has no version of its own, as a binding or a write that changed nothing, counts when it was answered: the
-// answer to the latter has the version of an earlier write.
+// answer to the latter has the version of an earlier write. Clocks of API servers, of which each has its own logs, may differ.
 func order(entries []entry) {
 	for i := range entries {
 		entries[i].done = entries[i].StageTimestamp
@@ -26,11 +26,13 @@ func order(entries []entry) {
 		}
 		slices.SortFunc(written, func(a, b versionedEntry) int { return cmp.Compare(a.version, b.version) })
 		var soonest time.Time
+		of := 0 // the log of that
 		for i := len(written) - 1; i >= 0; i-- {
 			if soonest.IsZero() || written[i].done.Before(soonest) {
-				soonest = written[i].done
+				soonest, of = written[i].done, written[i].log
 			}
-			if !soonest.Before(written[i].RequestReceivedTimestamp) { // else the version is that of an earlier write
+			earlier := soonest.Before(written[i].RequestReceivedTimestamp) && written[i].log == of // by the clock of one API server
+			if !earlier {
 				written[i].done = soonest
 			}
 		}

@@ -195,7 +195,7 @@ const settledFor = time.Second
 // admits: the manager binds nothing to a node that is cordoned or has a taint that the pod does not tolerate. On a node that its job holds, what
 // another job holds is room beside it.
 func (c *checker) admits(line *change) string {
-	p, n, _ := c.bound(line)
+	p, n, job := c.bound(line)
 	if n == nil || c.world.now.Sub(c.world.settled[n.Metadata.Name]) < settledFor {
 		return ""
 	}
@@ -205,10 +205,9 @@ func (c *checker) admits(line *change) string {
 	covered := func(t taint) bool {
 		return slices.ContainsFunc(p.Spec.Tolerations, func(one toleration) bool { return one.covers(t) })
 	}
-	isHold := func(t taint) bool { return strings.HasPrefix(t.Key, holdPrefix) }
-	held := slices.ContainsFunc(n.Spec.Taints, func(t taint) bool { return isHold(t) && covered(t) })
+	held := job != nil && slices.ContainsFunc(n.Spec.Taints, func(t taint) bool { return t.Key == keyOf(job) })
 	for _, t := range n.Spec.Taints {
-		if t.Effect == "PreferNoSchedule" || covered(t) || (held && isHold(t)) {
+		if t.Effect == "PreferNoSchedule" || covered(t) || (held && strings.HasPrefix(t.Key, holdPrefix)) {
 			continue
 		}
 		return fmt.Sprintf("the manager binds pod %s to node %s, and it does not tolerate the taint %s=%s:%s", nameOf(p), n.Metadata.Name, t.Key, t.Value, t.Effect)

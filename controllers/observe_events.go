@@ -128,12 +128,15 @@ func (r *TrainingJobReconciler) lookAlone(ctx context.Context, o *gang.Observati
 	return nil
 }
 
-// lastWarning is what the last of some warnings says.
+// lastWarning is what the last of some warnings says. Their times are of seconds, and the end of the name of an event is when it first happened, in
+// nanoseconds (GenerateEventName in client-go).
 func lastWarning(warnings []corev1.Event) gang.StartProblem {
 	if len(warnings) == 0 {
 		return gang.StartProblem{}
 	}
-	last := slices.MaxFunc(warnings, func(a, b corev1.Event) int { return a.LastTimestamp.Compare(b.LastTimestamp.Time) })
+	last := slices.MaxFunc(warnings, func(a, b corev1.Event) int {
+		return cmp.Or(a.LastTimestamp.Compare(b.LastTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
 	return gang.StartProblem{Reason: last.Reason, Message: cut(last.Message, maxStartMessage)}
 }
 

@@ -150,6 +150,15 @@ func TestTheReasonStaysKnownBetweenLooks(t *testing.T) {
 	check.Equal(t, "lists", 2, *lists)
 }
 
+// A kubelet that tried a volume again says within one second why the sandbox cannot be made.
+func TestTheLastWarningOfASecond(t *testing.T) {
+	mount := corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "llm-1-worker-0.18eb6c24b00e0855"}, Reason: "FailedMount", LastTimestamp: metav1.NewTime(t0)}
+	sandbox := corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "llm-1-worker-0.18eb6c24d81a0855"}, Reason: "FailedCreatePodSandBox", LastTimestamp: mount.LastTimestamp}
+	check.Equal(t, "the later", "FailedCreatePodSandBox", lastWarning([]corev1.Event{mount, sandbox}).Reason)
+	mount.LastTimestamp = metav1.NewTime(t0.Add(time.Second))
+	check.Equal(t, "which is said again", "FailedMount", lastWarning([]corev1.Event{mount, sandbox}).Reason)
+}
+
 // Volcano fails to make pods, and the job has a pass every second.
 func TestErrorsOfVolcanoAreNotListedInEveryPass(t *testing.T) {
 	e := newEnv(t, aJob())

@@ -75,6 +75,18 @@ func TestTheEpochOfAPodThatIsGoneIsItsIncidents(t *testing.T) {
 	}, s.summaries())
 }
 
+// An incident that stops nobody has no part in the epoch that begins while a rank of its gets another pod: it may stay open for long after.
+func TestAnIncidentThatStopsNobodyBeginsNoEpoch(t *testing.T) {
+	s := supervised(3,
+		rule("ill", on(v1alpha1.HealthDegraded), step(v1alpha1.MigratePod, 3600)),
+		rule("all", step(v1alpha1.RestartJob, 0)))
+	s.ail(gang.Signal{Name: "XID63", Message: "rows"}, 1)
+	s.decide()
+	s.crash(0, 1)
+	s.after(time.Second).decide()
+	check.Equal(t, "epochs", []int64{0, 2}, []int64{s.status().Incidents[0].Epoch, s.status().Incidents[1].Epoch})
+}
+
 // A step that replaces the rank which fails starts all programs again, so that none is started again before it.
 func TestAStepThatIsDueComesInPlaceOfAnotherStart(t *testing.T) {
 	s := supervised(3)

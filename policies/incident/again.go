@@ -72,5 +72,5 @@ func (v *View) startsUntil(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident
 
 // Repeats reports whether a step starts the programs of a gang once more, because one has failed before all ran.
 func Repeats(inc *v1alpha1.Incident, up Rung) bool {
-	return up.Index == Unruled && rules.ActionOf(up.Action).Rejoins && Restarted(inc)
+	return up.Index == Unruled && rules.ActionOf(up.Action).Rejoins && (Restarted(inc) || inc.Epoch > 0)
 }

@@ -16,7 +16,7 @@ func (v *View) Interrupting(s *v1alpha1.TrainingJobStatus) *v1alpha1.Incident {
 		if inc.Outcome != "" {
 			continue
 		}
-		stops := v.stopsGang(s, inc)
+		stops := v.StopsGang(s, inc)
 		down := !v.EveryRankOf(inc, func(r gang.Rank) bool { return v.State(s, r) >= gang.Impaired })
 		if stops && down {
 			return inc

@@ -30,9 +30,9 @@ func (v *View) failsInPlace(s *v1alpha1.TrainingJobStatus, r gang.Rank) bool {
 	return rules.InPlace(event)
 }
 
-// stopsGang reports whether the ranks of an incident are ones without which the others cannot train. One that is
+// StopsGang reports whether the ranks of an incident are ones without which the others cannot train. One that is
 // degraded trains on until it is moved.
-func (v *View) stopsGang(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+func (v *View) StopsGang(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
 	needed := slices.ContainsFunc(v.TasksOf(inc), func(task string) bool { return !v.IsIndependent(task) })
 	return inc.Outcome == "" && inc.Trigger != v1alpha1.PodPending && !AwaitsMove(inc) &&
 		needed && !rules.Ignores(v.RuleOf(inc)) && !v.WaitsForBreaker(s, inc)
@@ -48,7 +48,7 @@ func (v *View) WakeOf(s *v1alpha1.TrainingJobStatus, f rules.Failure, rule v1alp
 	for i := range s.Incidents {
 		inc := &s.Incidents[i]
 		apart := !f.InPlace() && (v.PolicyFor(inc).RulesOf != policy.RulesOf || (inc.Rule != rule.Name && len(rule.Match.Tasks) > 0))
-		if v.stopsGang(s, inc) && !v.Concerns(inc, f.Rank) && !apart {
+		if v.StopsGang(s, inc) && !v.Concerns(inc, f.Rank) && !apart {
 			return inc
 		}
 	}

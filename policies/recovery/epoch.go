@@ -14,8 +14,8 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
-// raiseEpoch begins another run of the gang, once in a decision. The open incidents that have restarted something wait for it, and those of whose
-// ranks one gets another pod, which may have had no step yet.
+// raiseEpoch begins another run of the gang, once in a decision. The open incidents that have restarted something wait for it, and those that stop
+// the gang because of a rank that gets another pod, which may have had no step yet.
 func (e Engine) raiseEpoch(s *v1alpha1.TrainingJobStatus) {
 	s.Epoch, s.EpochTime = e.Job.Status.Epoch+1, new(metav1.NewMicroTime(e.Now))
 	for i := range s.Incidents {
@@ -25,9 +25,10 @@ func (e Engine) raiseEpoch(s *v1alpha1.TrainingJobStatus) {
 	}
 }
 
-// renews reports whether a rank of an incident gets another pod in this decision. A dry run waits for nothing.
+// renews reports whether a rank without which the others cannot train gets another pod in this decision, and an incident is about it. A dry run
+// waits for nothing.
 func (e Engine) renews(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
-	return !e.DryRun && !e.EveryRankOf(inc, func(r gang.Rank) bool {
+	return !e.DryRun && e.StopsGang(s, inc) && !e.EveryRankOf(inc, func(r gang.Rank) bool {
 		return gang.Incarnation(s, r.Task, r.Index) <= gang.Incarnation(&e.Job.Status, r.Task, r.Index)
 	})
 }

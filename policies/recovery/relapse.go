@@ -40,7 +40,7 @@ func (e Engine) inherit(s *v1alpha1.TrainingJobStatus, ended []relapse) {
 		if heir == nil || i < 0 {
 			continue
 		}
-		if began := s.Incidents[i].Epoch; began == s.Epoch {
+		if began := s.Incidents[i].Epoch; began == s.Epoch && e.StopsGang(s, heir) {
 			heir.Epoch = began
 		}
 		e.EveryRankOf(&s.Incidents[i], func(r gang.Rank) bool {
