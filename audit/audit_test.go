@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -216,6 +217,23 @@ func incidents(of ...fields) fields {
 		all = append(all, one)
 	}
 	return fields{"incidents": all}
+}
+
+// Clocks of API servers may differ by more than what lies between two writes.
+func TestOrderOfSeveralServers(t *testing.T) {
+	at := func(ms int) time.Time { return time.Date(2026, 1, 2, 3, 4, 5, ms*1e6, time.UTC) }
+	write := func(log, version, from, until int) entry {
+		answer := fmt.Sprintf(`{"metadata": {"name": "p", "resourceVersion": "%d"}}`, version)
+		return entry{log: log, line: version, ObjectRef: &reference{Resource: "pods"}, ResponseObject: json.RawMessage(answer),
+			RequestReceivedTimestamp: at(from), StageTimestamp: at(until)}
+	}
+	for second, want := range map[int][]int{0: {2, 1}, 1: {1, 2}} { // by one server the first has changed nothing
+		entries := []entry{write(0, 1, 50, 53), write(second, 2, 10, 13)}
+		order(entries)
+		if got := []int{entries[0].line, entries[1].line}; !slices.Equal(got, want) {
+			t.Errorf("the second write by server %d: versions in order %v, want %v", second, got, want)
+		}
+	}
 }
 
 // Each history is one that is well, with one thing in it that is not.

@@ -28,7 +28,7 @@ func (h *history) home(name string) { h.status(fields{"placement": fields{"hyper
 func (h *history) comes(node string) {
 	h.write(volcano, "create", "pods", "llama-1-worker-1", fields{
 		"metadata": fields{"labels": fields{"lockstep.dev/job-uid": "uid-llama-1", "lockstep.dev/task": "worker", "lockstep.dev/attempt": "1"}},
-		"spec":     fields{"tolerations": []any{fields{"key": "dedicated", "operator": "Exists"}, fields{"key": "hold.lockstep.dev/llama-uid", "operator": "Exists"}}},
+		"spec":     fields{"tolerations": []any{fields{"key": "dedicated", "operator": "Exists"}, fields{"key": "hold.lockstep.dev/llama-uid", "operator": "Exists"}, fields{"key": "hold.lockstep.dev/passed-uid", "operator": "Exists"}}},
 	})
 	h.bind(manager, "llama-1-worker-1", node)
 }
@@ -86,6 +86,10 @@ func TestFalsifiedPlaces(t *testing.T) {
 		"a taint that is tolerated": {func(h *history) { h.becomes("n0", taints("dedicated", "NoSchedule")); h.comes("n0") }, ""},
 		"a hold of another job, on a node that its own does not hold": {func(h *history) {
 			h.becomes("n0", taints("hold.lockstep.dev/other-uid", "NoSchedule"))
+			h.comes("n0")
+		}, "Admits"},
+		"a hold of another job beside one that the pod may pass": {func(h *history) {
+			h.becomes("n0", fields{"taints": []any{fields{"key": "hold.lockstep.dev/other-uid", "effect": "NoSchedule"}, fields{"key": "hold.lockstep.dev/passed-uid", "effect": "NoSchedule"}}})
 			h.comes("n0")
 		}, "Admits"},
 		"a hold of another job beside its own": {func(h *history) {

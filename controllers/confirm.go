@@ -1,5 +1,5 @@
-// Confirm: the pods, nodes and Volcano Job that a decision rests on are read from the API server before ranks are restarted for it, or an incident ends. The
-// cache may be behind, by much where its watch hangs or an API server is slow. What is known of devices is not read again.
+// Confirm: the pods, nodes and Volcano Job that a decision rests on are read from the API server before ranks are restarted for it, or an incident
+// ends. The cache may be behind, by much where its watch hangs or an API server is slow. What is known of devices is not read again.
 
 package controllers
 

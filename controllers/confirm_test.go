@@ -21,6 +21,25 @@ import (
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
+// changeLists is a new process of the manager, whose cache lists objects otherwise than the API server has them.
+func (e *env) changeLists(change func(client.ObjectList)) {
+	e.restart(interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+		err := c.List(ctx, list, opts...)
+		change(list)
+		return err
+	}})
+}
+
+// findsItselfBehind has a pass that writes nothing and asks for another one.
+func (e *env) findsItselfBehind() {
+	e.T.Helper()
+	e.Calls = nil
+	result, err := e.reconcile()
+	e.Must(err)
+	check.Equal(e.T, "looks again", writes.ConflictPause, result.RequeueAfter)
+	check.Equal(e.T, "writes", nil, e.Calls)
+}
+
 // The cache shows that a pod is not ready, which it is by now.
 func TestNothingIsRecordedWhileTheCacheIsBehind(t *testing.T) {
 	job := aJob()
@@ -35,21 +54,15 @@ func TestNothingIsRecordedWhileTheCacheIsBehind(t *testing.T) {
 	e.run("llm-1-worker-1", "n1")
 	e.settle()
 	isBehind := true
-	e.restart(interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-		err := c.List(ctx, list, opts...)
+	e.changeLists(func(list client.ObjectList) {
 		if pods, ok := list.(*corev1.PodList); ok && isBehind {
 			for i := range pods.Items {
 				pods.Items[i].Status.Conditions[0].Status = corev1.ConditionFalse
 				pods.Items[i].Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "train", RestartCount: 1}}
 			}
 		}
-		return err
-	}})
-	e.Calls = nil
-	result, err := e.reconcile()
-	e.Must(err)
-	check.Equal(t, "looks again", writes.ConflictPause, result.RequeueAfter)
-	check.Equal(t, "writes", nil, e.Calls)
+	})
+	e.findsItselfBehind()
 
 	isBehind = false
 	e.settle()
@@ -62,23 +75,17 @@ func TestPodsThatWentWithTheirVolcanoJob(t *testing.T) {
 	v := &batch.Job{}
 	e.Must(e.API.Get(t.Context(), client.ObjectKey{Namespace: key.Namespace, Name: "llm-1"}, v))
 	isBehind := true
-	e.restart(interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-		err := c.List(ctx, list, opts...)
+	e.changeLists(func(list client.ObjectList) {
 		if jobs, ok := list.(*batch.JobList); ok && isBehind {
 			jobs.Items = []batch.Job{*v}
 		}
-		return err
-	}})
+	})
 	e.settle()
 	for _, name := range []string{"llm-1-worker-0", "llm-1-worker-1"} {
 		e.Must(e.API.Delete(t.Context(), e.pod(name)))
 	}
 	e.Must(e.API.Delete(t.Context(), v.DeepCopy()))
-	e.Calls = nil
-	result, err := e.reconcile()
-	e.Must(err)
-	check.Equal(t, "looks again", writes.ConflictPause, result.RequeueAfter)
-	check.Equal(t, "writes", nil, e.Calls)
+	e.findsItselfBehind()
 
 	isBehind = false
 	e.settle()

@@ -75,7 +75,20 @@ func TestTheEpochOfAPodThatIsGoneIsItsIncidents(t *testing.T) {
 	}, s.summaries())
 }
 
-// An incident that stops nobody has no part in the epoch that begins while a rank of its gets another pod: it may stay open for long after.
+// A program that fails at its start is charged, also where no step of the incident began the epoch.
+func TestAnotherStartBeforeAnyStepIsCharged(t *testing.T) {
+	s := supervised(3, rule("late", step(v1alpha1.RestartPod, 3600)))
+	s.replace(1)
+	s.decide()
+	s.bind(1, "n01")
+	s.all(gang.ProcessRunning)
+	s.fails(1, 1)
+	s.after(2 * time.Second).decide()
+	check.Equal(t, "steps", []string{"RestartProcesses@2"}, s.fired(t))
+	check.Equal(t, "charged", int32(1), s.status().Restarts.Charged)
+}
+
+// An incident that stops nobody has no part in the epoch that begins while one of its ranks gets another pod: it may stay open for long after.
 func TestAnIncidentThatStopsNobodyBeginsNoEpoch(t *testing.T) {
 	s := supervised(3,
 		rule("ill", on(v1alpha1.HealthDegraded), step(v1alpha1.MigratePod, 3600)),

@@ -19,7 +19,7 @@ type Evidence struct {
 	Back []*gang.Pod
 	// Nodes are those of such pods that are not ready, and those whose exclusion ends before its time, by name.
 	Nodes []string
-	// VolcanoJob is that of pods which are gone or end: where it is gone itself, they are by that. Nil for none.
+	// VolcanoJob is that of pods which are gone or end; nil for none. Its deletion may have removed them.
 	VolcanoJob *gang.VolcanoJob
 }
 
