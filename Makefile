@@ -155,9 +155,11 @@ verify: words generate manifests lint ## check that what is generated is committ
 	done
 	go vet ./...
 
+BUILD_MANAGER = CGO_ENABLED=0 go build -trimpath -buildvcs=auto -tags grpcnotrace -o bin/manager ./cmd/manager
+
 .PHONY: build
 build: prereqs ## build bin/manager, bin/kubectl-lockstep, bin/lockstep-run and bin/health-agent (which reaches DCGM where there is a C compiler)
-	CGO_ENABLED=0 go build -trimpath -buildvcs=auto -tags grpcnotrace -o bin/manager ./cmd/manager
+	$(BUILD_MANAGER)
 	CGO_ENABLED=0 go build -trimpath -buildvcs=auto -o bin/kubectl-lockstep ./cmd/kubectl-lockstep
 	CGO_ENABLED=0 go build -trimpath -buildvcs=auto -o bin/lockstep-run ./cmd/lockstep-run
 	go build -trimpath -buildvcs=auto -o bin/health-agent ./cmd/health-agent
@@ -271,7 +273,9 @@ gains: prereqs ## play jobs of three sizes in the policy lab, and write the gain
 	go run ./test/gains
 
 .PHONY: demo
-demo: build ## show a gang fall together, lose a node and come back in its rack; KEEP=1 keeps the cluster
+demo: prereqs ## show a gang fall together, lose a node and come back in its rack; KEEP=1 keeps the cluster
+	@test -e bin/manager || echo "The first time this takes 15 minutes on two cores: first the manager and the demo are built, then the 7 programs of a control plane."
+	$(BUILD_MANAGER)
 	CGO_ENABLED=0 go build -trimpath -o bin/trainer ./test/workloads/trainer
 	go run ./test/demo
 

@@ -57,7 +57,7 @@ func run(manager, sample, crd, trainer string) (err error) {
 	say("  export KUBECONFIG=%s", c.Kubeconfig())
 	say("  kubectl get tj,vcjob,pods -o wide")
 	say("  kubectl describe tj %s", d.job.Name)
-	say("With bin on the PATH, the kubectl plugin as well:")
+	say("After make build, and with bin on the PATH, the kubectl plugin as well:")
 	say("  kubectl lockstep map %[1]s; kubectl lockstep timeline %[1]s; kubectl lockstep why %[1]s", d.job.Name)
 	say("Its check warns here that Volcano and the manager have no pods: in the demo they are processes. The kubelets are simulated, so")
 	say("there are no logs: `kubectl lockstep logs` and `kubectl logs` fail.")
