@@ -158,6 +158,11 @@ func (r *record) lateSince(s *v1alpha1.TrainingJobStatus, p *gang.Pod) time.Time
 	if !r.mayBeLate(s, p) {
 		return time.Time{}
 	}
+	return r.behindSince(s, p)
+}
+
+// behindSince is the same, whether or not an incident has the gang on its way to that epoch.
+func (r *record) behindSince(s *v1alpha1.TrainingJobStatus, p *gang.Pod) time.Time {
 	reached := p.Process != nil && p.Process.Epoch >= s.Epoch && p.Process.State != processStopping
 	runsOn := r.keepsSurvivors() && (p.Process == nil || p.Process.State == processRunning)
 	if reached || runsOn {
@@ -174,11 +179,16 @@ func (r *record) lateSince(s *v1alpha1.TrainingJobStatus, p *gang.Pod) time.Time
 
 // mayBeLate reports whether a pod runs on a node that answers, while its gang is on its way to another epoch and some supervisor is heard.
 func (r *record) mayBeLate(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
-	if !r.supervised || s.EpochTime == nil || p.Spare || p.Deleting || replaced(s, p) || !restartsGang(s) {
+	if !restartsGang(s) || !r.mayAnswer(s, p) {
 		return false
 	}
-	heard := slices.ContainsFunc(r.o.Pods, func(q gang.Pod) bool { return q.Process != nil })
-	return heard && p.Phase == corev1.PodRunning && r.o.Nodes[p.Node].Ready
+	return slices.ContainsFunc(r.o.Pods, func(q gang.Pod) bool { return q.Process != nil })
+}
+
+// mayAnswer reports whether a pod of a supervised gang runs on a node that answers, and stays.
+func (r *record) mayAnswer(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
+	stays := r.supervised && s.EpochTime != nil && !p.Spare && !p.Deleting && !replaced(s, p)
+	return stays && p.Phase == corev1.PodRunning && r.o.Nodes[p.Node].Ready
 }
 
 // showsProgram reports whether the program of a rank was seen to have failed, or to be late.
@@ -282,9 +292,13 @@ func (r *record) exitsBefore() []*gang.Pod {
 // fellAt is when the program of a pod ended, or may have, if it was killed.
 func fellAt(p *gang.Pod) time.Time { return p.Process.LastExit.Time.Add(-killLead(p.Process.LastExit)) }
 
-// owedEpoch says why a rank should be restarted by now: it has had its time to reach the epoch of its job. It is empty for others.
+// owedEpoch says why a rank should be restarted by now: it has had its time to reach the epoch of its job, or was seen not to have reached
+// it, whoever began that. It is empty for others.
 func (r *record) owedEpoch(p *gang.Pod) string {
 	at := r.lateSince(r.s, p)
+	if at.IsZero() && p.Process != nil && r.mayAnswer(r.s, p) {
+		at = r.behindSince(r.s, p)
+	}
 	otherwise := !p.Ready || r.hasFailedProgram(p) || p.Disrupted != "" || len(p.Signals) > 0 // it is a failure of another kind, maybe in another's wake
 	if otherwise || at.IsZero() || r.o.Now.Before(at) || !r.isRank(p) || !restarts(r.o.Job, v1alpha1.ProcessStuck, p) {
 		return ""

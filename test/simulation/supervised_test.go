@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
 )
@@ -89,6 +92,14 @@ func TestOraclesOfSupervisedGangs(t *testing.T) {
 			job.job.Spec.Tasks[1].Replicas = 0
 			s.Incidents[0].Outcome = v1alpha1.OutcomeRecovered
 			job.recordOf(job.observe(), &job.job.Status, s).checkEpochs()
+		}},
+		"a rank is left in an earlier epoch, which no open incident has begun": {want: Timing, deed: func(w *world, job *tenant) {
+			s := &job.job.Status
+			s.Epoch, s.EpochTime = 2, ptr.To(metav1.NewMicroTime(w.now))
+			for _, after := range []time.Duration{10 * time.Minute, overdueAfter, time.Second} {
+				w.now = w.now.Add(after)
+				job.recordOf(job.observe(), s, s).checkOverdue()
+			}
 		}},
 		"a recovery leaves a rank behind": {want: WholeRun, deed: func(w *world, job *tenant) {
 			old := status(job)
