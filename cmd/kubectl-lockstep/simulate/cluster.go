@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -26,7 +28,6 @@ const gpuResource = "nvidia.com/gpu"
 type cluster struct {
 	nodes, nodesPerRack, gpusPerNode uint
 	file                             string
-	in                               io.Reader
 }
 
 func (c *cluster) addFlags(f *pflag.FlagSet) {
@@ -42,15 +43,15 @@ type site struct {
 	gpus       map[string]int64 // of each node
 }
 
-// site returns the nodes on which all of the studies are played. Those that a replay names or takes away are among them. What of a file
-// is left out is told as a warning.
-func (c *cluster) site(studies []*study, history *lab.History, warn func(string)) (*site, error) {
+// site returns the nodes on which all of the studies are played. Those that a replay names or takes away are among them. Nodes of a file
+// that take no pod of any study are left out, as their failures were not counted, and told as a warning.
+func (c *cluster) site(in io.Reader, studies []*study, history *lab.History, warn func(string)) (*site, error) {
 	out := &site{gpus: map[string]int64{}}
 	allocatable, most := map[string]int64{}, int64(0)
 	if c.file == "" {
 		out.hyperNodes = lab.Racks(c.size(studies, history), int(c.nodesPerRack))
 	} else {
-		hyperNodes, nodes, err := c.readTopology(history, warn)
+		hyperNodes, nodes, err := c.readTopology(in, history, warn)
 		if err != nil {
 			return nil, fmt.Errorf("--topology %s: %w", c.file, err)
 		}
@@ -60,16 +61,28 @@ func (c *cluster) site(studies []*study, history *lab.History, warn func(string)
 		}
 		out.hyperNodes = slices.DeleteFunc(hypernodes.Resolve(hyperNodes, nodes), func(h topology.HyperNode) bool { return len(h.Nodes) == 0 })
 	}
-	for _, h := range out.hyperNodes {
-		for _, n := range h.Nodes {
-			out.gpus[n] = int64(c.gpusPerNode)
-			if most > 0 {
-				out.gpus[n] = allocatable[n]
-			}
-		}
+	least := int64(math.MaxInt64)
+	for _, st := range studies {
+		least = min(least, gpusOfPod(st.job))
 	}
-	if small := out.leaveOut(studies); c.file != "" && len(small) > 0 {
-		warn(fmt.Sprintf("--topology %s: %d nodes with too few GPUs for a pod of any job are left out, such as %s", c.file, len(small), small[0]))
+	small := sets.New[string]()
+	for i := range out.hyperNodes {
+		h := &out.hyperNodes[i]
+		h.Nodes = slices.DeleteFunc(h.Nodes, func(node string) bool {
+			gpus := int64(c.gpusPerNode)
+			if most > 0 {
+				gpus = allocatable[node]
+			}
+			if podsFor(gpus, least) == 0 {
+				small.Insert(node)
+				return true
+			}
+			out.gpus[node] = gpus
+			return false
+		})
+	}
+	if c.file != "" && len(small) > 0 {
+		warn(fmt.Sprintf("--topology %s: %s with too few GPUs for a pod of any job left out, such as %s", c.file, count(len(small), "node"), slices.Min(small.UnsortedList())))
 	}
 	return out, nil
 }
@@ -91,8 +104,8 @@ func (c *cluster) size(studies []*study, history *lab.History) int {
 
 // readTopology reads the HyperNodes and Nodes of the file of --topology. Nodes that the incidents of a replay name, and that are not
 // there any more, are added.
-func (c *cluster) readTopology(history *lab.History, warn func(string)) ([]topologyv1alpha1.HyperNode, []corev1.Node, error) {
-	raw, err := readFile(c.in, c.file)
+func (c *cluster) readTopology(in io.Reader, history *lab.History, warn func(string)) ([]topologyv1alpha1.HyperNode, []corev1.Node, error) {
+	raw, err := readFile(in, c.file)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -120,27 +133,6 @@ func (c *cluster) readTopology(history *lab.History, warn func(string)) ([]topol
 		warn(fmt.Sprintf("--topology %s: nodes that the incidents name, and that are not in the file, are taken to have been there: %s", c.file, strings.Join(former, ", ")))
 	}
 	return hyperNodes, nodes, nil
-}
-
-// leaveOut removes the nodes that take no pod of any study, and returns their names: the failures of such nodes were not counted.
-func (s *site) leaveOut(studies []*study) []string {
-	least := gpusOfPod(studies[0].job)
-	for _, st := range studies {
-		least = min(least, gpusOfPod(st.job))
-	}
-	var small []string
-	for node, gpus := range s.gpus {
-		if podsFor(gpus, least) == 0 {
-			small = append(small, node)
-			delete(s.gpus, node)
-		}
-	}
-	for i := range s.hyperNodes {
-		h := &s.hyperNodes[i]
-		h.Nodes = slices.DeleteFunc(h.Nodes, func(node string) bool { _, ok := s.gpus[node]; return !ok })
-	}
-	slices.Sort(small)
-	return small
 }
 
 // podsOn is how many pods of a job fit on each node. An error says why the job cannot run.

@@ -81,9 +81,7 @@ var idle = map[string][]string{
 
 // New is the command.
 func New(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &options{
-		IOStreams: streams, costs: lab.DefaultCosts(), failures: failures{now: time.Now, in: streams.In}, cluster: cluster{in: streams.In},
-	}
+	o := &options{IOStreams: streams, costs: lab.DefaultCosts()}
 	c := &cobra.Command{
 		Use:   "simulate -f JOB.yaml",
 		Short: "Play failures against the restart policy of a TrainingJob",
@@ -147,7 +145,7 @@ func (o *options) check() error {
 func (o *options) run(ctx context.Context) error {
 	// A play makes much garbage and keeps little: less frequent collection costs some MiB and saves a fifth of the time.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	model, err := o.failures.read()
+	model, err := o.failures.read(o.In)
 	if err != nil {
 		return err
 	}
@@ -186,8 +184,8 @@ func (o *options) warn(text string) { fmt.Fprintln(o.ErrOut, "Warning:", text) }
 
 // playAll plays the studies, and a sweep of the first one. Text is printed as soon as it is known.
 func (o *options) playAll(ctx context.Context, model *lab.Model, studies []*study, report *Report) error {
-	sweep, err := o.plannedSweep(studies[0])
-	if err != nil {
+	var err error
+	if report.Sweep, err = o.plannedSweep(studies[0]); err != nil {
 		return err
 	}
 	for _, s := range studies {
@@ -195,15 +193,15 @@ func (o *options) playAll(ctx context.Context, model *lab.Model, studies []*stud
 			return err
 		}
 	}
-	*report = *o.report(model, studies)
+	o.fill(report, model, studies)
 	if o.output == "" {
 		o.print(report)
 	}
-	if sweep == nil {
+	if report.Sweep == nil {
 		return nil
 	}
-	if report.Sweep, err = o.playSweep(ctx, sweep); err == nil && o.output == "" {
-		o.printSweep(report.Sweep, sweep.hint(report.Sweep.Points))
+	if err = o.playSweep(ctx, report.Sweep); err == nil && o.output == "" {
+		report.Sweep.print(o.Out)
 	}
 	return err
 }
@@ -247,7 +245,7 @@ func (o *options) studies(model *lab.Model, recorded *v1alpha1.TrainingJob, hist
 	if err != nil {
 		return nil, err
 	}
-	site, err := o.cluster.site(studies, history, o.warn)
+	site, err := o.cluster.site(o.In, studies, history, o.warn)
 	if err != nil {
 		return nil, err
 	}

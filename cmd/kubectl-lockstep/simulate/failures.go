@@ -24,8 +24,6 @@ type failures struct {
 	from   string
 	nodes  uint
 	repair time.Duration
-	now    func() time.Time
-	in     io.Reader
 }
 
 func (f *failures) addFlags(flags *pflag.FlagSet) {
@@ -34,7 +32,7 @@ func (f *failures) addFlags(flags *pflag.FlagSet) {
 	flags.UintVar(&f.nodes, "counted-nodes", 0, "nodes on which the incidents of a .csv file were counted")
 }
 
-func (f *failures) read() (*lab.Model, error) {
+func (f *failures) read(in io.Reader) (*lab.Model, error) {
 	isCSV := filepath.Ext(f.from) == ".csv"
 	switch {
 	case isCSV != (f.nodes > 0):
@@ -42,7 +40,7 @@ func (f *failures) read() (*lab.Model, error) {
 	case slices.Contains(lab.Models(), f.from):
 		return lab.ModelNamed(f.from)
 	}
-	raw, err := readFile(f.in, f.from)
+	raw, err := readFile(in, f.from)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("--failures: there is neither a failure model nor a file %q: give a file, or one of the models %s", f.from, strings.Join(lab.Models(), ", "))
 	}
@@ -69,7 +67,7 @@ func (f *failures) parse(raw []byte) (*lab.Model, error) {
 		if err != nil {
 			return nil, err
 		}
-		return lab.CountIncidents(jobs, f.now(), f.repair)
+		return lab.CountIncidents(jobs, time.Now(), f.repair)
 	}
 	m := &lab.Model{}
 	if err := yaml.UnmarshalStrict(raw, m); err != nil {

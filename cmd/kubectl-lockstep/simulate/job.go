@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -78,17 +79,18 @@ func admit(o *unstructured.Unstructured) (*v1alpha1.TrainingJob, error) {
 	}
 	job := &v1alpha1.TrainingJob{}
 	inMetadata, errOfType := decode(o, job)
-	errs = append(append(errs, inMetadata...), checkMetadata(job.ObjectMeta)...)
 	if errOfType == nil {
 		delete(o.Object, "status") // otherwise the schema names the field
 	}
-	for _, err := range schema.Create(o.Object) {
-		errs = append(errs, err)
+	metadata := job.ObjectMeta
+	metadata.Namespace = cmp.Or(metadata.Namespace, metav1.NamespaceDefault)
+	wrong := apivalidation.ValidateObjectMeta(&metadata, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	wrong = append(wrong, schema.Create(o.Object)...)
+	err = errors.Join(append(append(errs, inMetadata...), wrong.ToAggregate())...)
+	if err == nil {
+		err = errOfType // such as of a time, which the schema is less strict about
 	}
-	if len(errs) == 0 {
-		errs = append(errs, errOfType) // such as of a time, which the schema is less strict about
-	}
-	if err := errors.Join(errs...); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return job, nil
@@ -101,16 +103,4 @@ func Admit(job *v1alpha1.TrainingJob) (*v1alpha1.TrainingJob, error) {
 		return nil, err
 	}
 	return admit(&unstructured.Unstructured{Object: o})
-}
-
-// checkMetadata checks what no schema of a CRD has rules about.
-func checkMetadata(m metav1.ObjectMeta) []error {
-	if m.Namespace == "" {
-		m.Namespace = metav1.NamespaceDefault
-	}
-	var errs []error
-	for _, err := range apivalidation.ValidateObjectMeta(&m, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata")) {
-		errs = append(errs, err)
-	}
-	return errs
 }

@@ -152,17 +152,17 @@ func hint(r *Report) string {
 	return ""
 }
 
-func (o *options) printSweep(sw *Sweep, hint string) {
-	fmt.Fprintf(o.Out, "\n%s:\n", sw.Field)
-	if hint != "" {
-		printWrapped(o.Out, hint)
+func (sw *Sweep) print(out io.Writer) {
+	fmt.Fprintf(out, "\n%s:\n", sw.Field)
+	if hint := sw.hint(); hint != "" {
+		printWrapped(out, hint)
 		return
 	}
 	rows := [][]string{{"", "ETTR", "against " + formatSeconds(sw.Points[0].Seconds)}}
 	for _, p := range sw.Points {
 		rows = append(rows, []string{formatSeconds(p.Seconds), fmt.Sprintf("%.5f", p.ETTR.Mean), p.AgainstFirst.difference()})
 	}
-	printTable(o.Out, rows)
+	printTable(out, rows)
 }
 
 // formatSeconds writes a time to a tenth of a second.

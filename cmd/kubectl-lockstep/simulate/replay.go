@@ -142,7 +142,7 @@ func (t *Together) add(policy string, d time.Duration) {
 
 // whyNoRoom says what became of the nodes of a shortage.
 func whyNoRoom(s *lab.Shortage) string {
-	return fmt.Sprintf("of %d nodes %d have a pod of the job, %d are lost or ill, %d are excluded by the policy, and %d were taken by other jobs then",
+	return fmt.Sprintf("of %d nodes %d with a pod of the job, %d lost or unhealthy, %d excluded by the policy, %d taken by other jobs then",
 		s.Nodes, s.InUse, s.Lost, s.Excluded, s.Taken)
 }
 

@@ -23,6 +23,7 @@ func (r *Replay) print(out io.Writer) {
 	}
 	if len(r.NoRoom) > 0 {
 		printWrapped(out, "More nodes (--nodes, or a --topology with free ones), a shorter --repair, or a shorter excludeNodeSeconds of the policy shorten such waits.")
+		fmt.Fprintln(out)
 	}
 	r.printMisfits(out)
 	if len(r.LeftOut) > 0 {

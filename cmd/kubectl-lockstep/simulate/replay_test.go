@@ -99,7 +99,7 @@ func replayed(t *testing.T, status string, args ...string) string {
 func TestAReplaySaysWhereNoNodeIsFree(t *testing.T) {
 	out := replayed(t, recorded, "--nodes", "4", "--repair", "2h")
 	for _, want := range []string{
-		"as it was, incident 4: no healthy free node is left in HyperNode rack-0 until\n", "of 4 nodes 3 have a pod of the job, 1 are lost or ill,",
+		"as it was, incident 4: no healthy free node is left in HyperNode rack-0 until\n", "of 4 nodes 3 with a pod of the job, 1 lost or unhealthy, 0\nexcluded",
 		"a shorter --repair", "is away for 2h (--repair).\n",
 	} {
 		if !strings.Contains(out, want) {

@@ -129,6 +129,8 @@ type Unfinished struct {
 type Sweep struct {
 	Field  string  `json:"field"`
 	Points []Point `json:"points"`
+	// studies are those of the points.
+	studies []*study
 }
 
 // Point is one value of a sweep.
@@ -151,19 +153,17 @@ func (e estimate) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// report sums the studies up. The last one is that of whole-job restarts.
-func (o *options) report(model *lab.Model, studies []*study) *Report {
+// fill sums the studies up. The last one is that of whole-job restarts.
+func (o *options) fill(r *Report, model *lab.Model, studies []*study) {
 	first, whole := studies[0], studies[len(studies)-1]
-	out := &Report{
-		Setup: &Setup{
-			Pods: gang.Replicas(first.job), Spares: gang.Spares(first.job), Nodes: len(first.setup.PodsOn), Seconds: o.length.Seconds(), Plays: o.plays, Seed: o.seed,
-			FailureSource: model.Source, FailuresPerThousandNodeDays: rate(first.setup.Causes),
-			CheckpointIntervalSeconds: o.costs.CheckpointInterval.Seconds(), CheckpointWriteSeconds: o.costs.CheckpointWrite.Seconds(),
-			RestoreSeconds: o.costs.Restore.Seconds(), AssumedRepairSeconds: model.AssumedRepair.Seconds(),
-			SupervisorsIgnored: slices.ContainsFunc(studies, func(s *study) bool { return s.job.Spec.Supervisor != nil }),
-		},
-		NeverDown: limit(&first.setup),
+	r.Setup = &Setup{
+		Pods: gang.Replicas(first.job), Spares: gang.Spares(first.job), Nodes: len(first.setup.PodsOn), Seconds: o.length.Seconds(), Plays: o.plays, Seed: o.seed,
+		FailureSource: model.Source, FailuresPerThousandNodeDays: rate(first.setup.Causes),
+		CheckpointIntervalSeconds: o.costs.CheckpointInterval.Seconds(), CheckpointWriteSeconds: o.costs.CheckpointWrite.Seconds(),
+		RestoreSeconds: o.costs.Restore.Seconds(), AssumedRepairSeconds: model.AssumedRepair.Seconds(),
+		SupervisorsIgnored: slices.ContainsFunc(studies, func(s *study) bool { return s.job.Spec.Supervisor != nil }),
 	}
+	r.NeverDown = limit(&first.setup)
 	for _, s := range studies {
 		j := s.report()
 		if s != first {
@@ -172,9 +172,8 @@ func (o *options) report(model *lab.Model, studies []*study) *Report {
 		if s != whole {
 			j.AgainstWholeJob = new(s.against(whole))
 		}
-		out.Jobs = append(out.Jobs, j)
+		r.Jobs = append(r.Jobs, j)
 	}
-	return out
 }
 
 func (s *study) report() Job {

@@ -15,15 +15,8 @@ import (
 	"github.com/lockstep-dev/lockstep/lab"
 )
 
-// sweep is a time of the policy that is varied, with a study for each value.
-type sweep struct {
-	field   string
-	times   []time.Duration
-	studies []*study
-}
-
 // plannedSweep reads --sweep, so that what is wrong with it is told before anything is played; nil without one.
-func (o *options) plannedSweep(base *study) (*sweep, error) {
+func (o *options) plannedSweep(base *study) (*Sweep, error) {
 	if o.sweep == "" {
 		return nil, nil
 	}
@@ -31,13 +24,13 @@ func (o *options) plannedSweep(base *study) (*sweep, error) {
 	if err != nil {
 		return nil, err
 	}
-	sw := &sweep{field: field, times: times}
+	sw := &Sweep{Field: field}
 	for _, d := range times {
 		s, err := base.vary(field, d)
 		if err != nil {
 			return nil, fmt.Errorf("--sweep: %w", err)
 		}
-		sw.studies = append(sw.studies, s)
+		sw.Points, sw.studies = append(sw.Points, Point{Seconds: d.Seconds()}), append(sw.studies, s)
 	}
 	return sw, nil
 }
@@ -70,20 +63,19 @@ func between(from, to time.Duration, points int) []time.Duration {
 }
 
 // playSweep plays the job with each time.
-func (o *options) playSweep(ctx context.Context, sw *sweep) (*Sweep, error) {
-	out := &Sweep{Field: sw.field}
+func (o *options) playSweep(ctx context.Context, sw *Sweep) error {
 	for i, s := range sw.studies {
 		if err := o.play(ctx, s); err != nil {
-			return nil, err
+			return err
 		}
-		out.Points = append(out.Points, Point{Seconds: sw.times[i].Seconds(), ETTR: s.ettr(), AgainstFirst: s.against(sw.studies[0])})
+		sw.Points[i].ETTR, sw.Points[i].AgainstFirst = s.ettr(), s.against(sw.studies[0])
 	}
-	return out, nil
+	return nil
 }
 
 // hint says why no value of a sweep makes a difference; empty where one does.
-func (sw *sweep) hint(points []Point) string {
-	if slices.ContainsFunc(points[1:], func(p Point) bool { return p.AgainstFirst.Certain() }) {
+func (sw *Sweep) hint() string {
+	if slices.ContainsFunc(sw.Points, func(p Point) bool { return p.AgainstFirst.Certain() }) {
 		return ""
 	}
 	applied := map[string]bool{}
@@ -92,9 +84,9 @@ func (sw *sweep) hint(points []Point) string {
 			maps.Copy(applied, r.Rules)
 		}
 	}
-	if rule, _, ok := strings.Cut(strings.TrimPrefix(sw.field, "rules["), "]"); ok && !applied[rule] {
+	if rule, _, ok := strings.Cut(strings.TrimPrefix(sw.Field, "rules["), "]"); ok && !applied[rule] {
 		names := cmp.Or(strings.Join(slices.Sorted(maps.Keys(applied)), ", "), "no rule")
 		return fmt.Sprintf("No incident was given to rule %s, so its times make no difference. Incidents were given to: %s. %s", rule, names, more)
 	}
-	return fmt.Sprintf("No difference between the values can be told: the ETTR is %.5f with each. %s", points[0].ETTR.Mean, more)
+	return fmt.Sprintf("No difference between the values can be told: the ETTR is %.5f with each. %s", sw.Points[0].ETTR.Mean, more)
 }

@@ -43,7 +43,7 @@ func TestNodesTakeAsManyPodsAsTheyHaveGPUsFor(t *testing.T) {
 	if !strings.HasPrefix(out, "4 pods on 3 nodes for 1d") {
 		t.Error(out)
 	}
-	if want := "2 nodes with too few GPUs for a pod of any job are left out, such as n1\n"; !strings.HasSuffix(warnings, want) {
+	if want := "2 nodes with too few GPUs for a pod of any job left out, such as n1\n"; !strings.HasSuffix(warnings, want) {
 		t.Errorf("got %q, want %q", warnings, want)
 	}
 }
