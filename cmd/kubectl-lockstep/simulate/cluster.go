@@ -82,7 +82,8 @@ func (c *cluster) site(in io.Reader, studies []*study, history *lab.History, war
 		})
 	}
 	if c.file != "" && len(small) > 0 {
-		warn(fmt.Sprintf("--topology %s: %s with too few GPUs for a pod of any job left out, such as %s", c.file, count(len(small), "node"), slices.Min(small.UnsortedList())))
+		warn(fmt.Sprintf("--topology %s: %s with too few GPUs for a pod of any job left out, such as %s",
+			c.file, count(len(small), "node"), slices.Min(small.UnsortedList())))
 	}
 	return out, nil
 }
@@ -130,7 +131,8 @@ func (c *cluster) readTopology(in io.Reader, history *lab.History, warn func(str
 		former, nodes = append(former, name), append(nodes, n)
 	}
 	if len(former) > 0 {
-		warn(fmt.Sprintf("--topology %s: nodes that the incidents name, and that are not in the file, are taken to have been there: %s", c.file, strings.Join(former, ", ")))
+		warn(fmt.Sprintf("--topology %s: nodes that the incidents name, and that are not in the file, are taken to have been there: %s",
+			c.file, strings.Join(former, ", ")))
 	}
 	return hyperNodes, nodes, nil
 }
@@ -161,7 +163,8 @@ func (s *site) podsOn(job *v1alpha1.TrainingJob) (map[string]int, error) {
 		}
 	}
 	if n := int(gang.MinAvailable(job)); n > most {
-		return nil, fmt.Errorf("the job needs %d pods at once, and a HyperNode of tier %d or lower, as its networkTopology asks for, takes %d at most: see --nodes, --nodes-per-rack and --topology", n, *t.HighestTierAllowed, most)
+		return nil, fmt.Errorf("the job needs %d pods at once, and a HyperNode of tier %d or lower, as its networkTopology asks for, takes %d at most: "+
+			"see --nodes, --nodes-per-rack and --topology", n, *t.HighestTierAllowed, most)
 	}
 	return out, nil
 }

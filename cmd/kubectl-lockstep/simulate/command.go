@@ -73,7 +73,8 @@ const example = `  # A month of a job, with the failures of the training of Llam
 // idle are flags that do nothing beside another one.
 var idle = map[string][]string{
 	"replay": {
-		"failures", "counted-nodes", "for", "plays", "seed", "sweep", "suggest", "checkpoint-interval", "restore", "backoff", "node-not-ready", "health-report",
+		"failures", "counted-nodes", "for", "plays", "seed", "sweep", "suggest",
+		"checkpoint-interval", "restore", "backoff", "node-not-ready", "health-report",
 	},
 	"topology": {"nodes", "nodes-per-rack"},
 	"output":   {"suggest"},
@@ -93,7 +94,8 @@ Nothing is sent to a cluster. The same seed gives the same answer.`,
 		Example: example,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return fmt.Errorf("simulate takes no arguments: give a file by -f; of a job of the cluster:\n  kubectl get trainingjob %s -o yaml | kubectl lockstep simulate -f -", args[0])
+				return fmt.Errorf("simulate takes no arguments: give a file by -f; of a job of the cluster:\n"+
+					"  kubectl get trainingjob %s -o yaml | kubectl lockstep simulate -f -", args[0])
 			}
 			return nil
 		},
@@ -150,7 +152,7 @@ func (o *options) run(ctx context.Context) error {
 		return err
 	}
 	if model.NodeDays > 0 && model.NodeDays < 1 {
-		o.warn(fmt.Sprintf("--failures %s: the jobs have run for %.2g node-days, which is too short to tell how often they fail: give jobs that have run for a day or more",
+		o.warn(fmt.Sprintf("--failures %s: the jobs have run for %.2g node-days, which is too short to tell how often they fail",
 			o.failures.from, model.NodeDays))
 	}
 	recorded, history, err := o.readReplay()

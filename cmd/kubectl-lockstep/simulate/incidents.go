@@ -26,7 +26,7 @@ func readRows(raw []byte) ([]map[string]string, error) {
 		return nil, err
 	}
 	if len(all) < 2 {
-		return nil, fmt.Errorf("it has to have a line that names the columns %s, and below it a line for each incident", strings.Join(csvColumns, ","))
+		return nil, fmt.Errorf("it has to have a line that names the columns %s, and a line for each incident", strings.Join(csvColumns, ","))
 	}
 	var out []map[string]string
 	for _, row := range all[1:] {
@@ -74,7 +74,8 @@ func (f *failures) count(raw []byte) (*lab.Model, error) {
 			byCause[c.Name] = c
 		}
 		if c.Effect != effect {
-			return nil, fmt.Errorf("incident %d: cause %q has effect %s, and had %s before: give each effect its own cause", i+1, c.Name, effect, c.Effect)
+			return nil, fmt.Errorf("incident %d: cause %q has effect %s, and had %s before: give each effect its own cause",
+				i+1, c.Name, effect, c.Effect)
 		}
 		c.Failures++
 		repair[c.Name] += away

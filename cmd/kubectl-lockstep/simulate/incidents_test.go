@@ -34,9 +34,9 @@ func TestARepairIsAssumedWhereAListTellsNone(t *testing.T) {
 func TestAListOfIncidentsNamesWhatIsWrong(t *testing.T) {
 	const header = "time,cause,effect\n"
 	for name, tc := range map[string]struct{ text, want string }{
-		"empty":        {"", "it has to have a line that names the columns time,cause,effect,repair, and below it a line for each incident"},
+		"empty":        {"", "it has to have a line that names the columns time,cause,effect,repair, and a line for each incident"},
 		"column":       {"time,cause\n2026-01-01T00:00:00Z,x\n", "column effect is missing: the first line has to name time,cause,effect,repair"},
-		"no incident":  {header, "and below it a line for each incident"},
+		"no incident":  {header, "and a line for each incident"},
 		"time":         {header + "today,x,ProcessExit\n", `incident 1: time is "today", and has to be like`},
 		"fields":       {header + "2026-01-01T00:00:00Z,x\n", "line 2: wrong number of fields"},
 		"quotes":       {header + "2026-01-01T00:00:00Z,a \"b\" c,ProcessExit\n", "line 2, column 24: bare \" in non-quoted-field"},

@@ -24,7 +24,8 @@ func printJSON(out io.Writer, r *Report) error {
 
 func (o *options) print(r *Report) {
 	s := r.Setup
-	fmt.Fprintf(o.Out, "%s on %d nodes for %s, %s from seed %d.\n", podsAndSpares(s.Pods, s.Spares), s.Nodes, formatSpan(o.length), count(int(s.Plays), "play"), s.Seed)
+	fmt.Fprintf(o.Out, "%s on %d nodes for %s, %s from seed %d.\n",
+		podsAndSpares(s.Pods, s.Spares), s.Nodes, formatSpan(o.length), count(int(s.Plays), "play"), s.Seed)
 	fmt.Fprintf(o.Out, "Failures: %.2f in 1,000 node-days\n  (%s).\n", s.FailuresPerThousandNodeDays, s.FailureSource)
 	fmt.Fprintf(o.Out, "Assumed: a checkpoint every %s (--checkpoint-interval), which takes %s\n  (--checkpoint-write); %s to restore one (--restore).\n",
 		formatSpan(o.costs.CheckpointInterval), formatSpan(o.costs.CheckpointWrite), formatSpan(o.costs.Restore))
@@ -147,7 +148,8 @@ func hint(r *Report) string {
 	case bound == 0:
 		return "Whole-job restarts lose as much in each play: with these failures the policy makes no difference."
 	case !e.Certain():
-		return fmt.Sprintf("No difference from whole-job restarts can be told: if there is one, it is less than %.2g of the %.1f GPU-hours lost. %s", bound, lost, more)
+		return fmt.Sprintf("No difference from whole-job restarts can be told: if there is one, it is less than %.2g of the %.1f GPU-hours lost. %s",
+			bound, lost, more)
 	}
 	return ""
 }

@@ -20,16 +20,17 @@ func (o *options) readReplay() (*v1alpha1.TrainingJob, *lab.History, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	for i := range job.Status.Incidents {
-		for _, p := range job.Status.Incidents[i].Pods {
+	for _, inc := range job.Status.Incidents {
+		for _, p := range inc.Pods {
 			if !hasRank(job, p) {
-				return nil, nil, fmt.Errorf("--replay: incident %d is about pod %q, rank %d of task %q, which the job does not have", job.Status.Incidents[i].ID, p.Name, p.Index, p.Task)
+				return nil, nil, fmt.Errorf("--replay: incident %d is about pod %q, rank %d of task %q, which the job does not have",
+					inc.ID, p.Name, p.Index, p.Task)
 			}
 		}
 	}
 	history := lab.HistoryOf(job, o.costs, o.failures.repair)
 	if len(history.Incidents) == 0 {
-		return nil, nil, fmt.Errorf("--replay: the status of %s remembers no incident that can be played: save a job that had some with kubectl get trainingjob NAME -o yaml", job.Name)
+		return nil, nil, fmt.Errorf("--replay: the status of %s remembers no incident that can be played: save a job that had some", job.Name)
 	}
 	return job, history, nil
 }
@@ -104,7 +105,8 @@ func (o *options) playReplay(ctx context.Context, h *lab.History, studies []*stu
 	if err := h.Fit(recorded.setup); err != nil {
 		return nil, fmt.Errorf("%s: %w", recorded.name, err)
 	}
-	out := &Replay{Job: recorded.job.Name, Pods: gang.Replicas(recorded.job), Spares: gang.Spares(recorded.job), Nodes: len(recorded.setup.PodsOn)}
+	job := recorded.job
+	out := &Replay{Job: job.Name, Pods: gang.Replicas(job), Spares: gang.Spares(job), Nodes: len(recorded.setup.PodsOn)}
 	if h.LostNodes() > 0 {
 		out.AssumedRepairSeconds = o.failures.repair.Seconds()
 	}
@@ -112,7 +114,8 @@ func (o *options) playReplay(ctx context.Context, h *lab.History, studies []*stu
 		out.LeftOut = append(out.LeftOut, LeftOut{int64(inc.ID), string(inc.Trigger)})
 	}
 	for _, inc := range h.Incidents {
-		out.Incidents = append(out.Incidents, Incident{int64(inc.ID), inc.Same, string(inc.Trigger), Together{Recorded: seconds(inc.Down, inc.Known)}})
+		was := Together{Recorded: seconds(inc.Down, inc.Known)}
+		out.Incidents = append(out.Incidents, Incident{int64(inc.ID), inc.Same, string(inc.Trigger), was})
 	}
 	out.Together.Recorded = seconds(h.RecordedTogether())
 	for _, s := range studies {

@@ -11,7 +11,8 @@ import (
 
 // print prints a replay as a table with a line for each incident, and in sentences what its figures do not tell.
 func (r *Replay) print(out io.Writer) {
-	fmt.Fprintf(out, "The incidents of %s, %s on %d nodes, and how long not all ranks ran:\n\n", r.Job, podsAndSpares(r.Pods, r.Spares), r.Nodes)
+	fmt.Fprintf(out, "The incidents of %s, %s on %d nodes, and how long not all ranks ran:\n\n",
+		r.Job, podsAndSpares(r.Pods, r.Spares), r.Nodes)
 	printTable(out, r.rows())
 	fmt.Fprintln(out)
 	for _, n := range r.NoRoom {
@@ -19,10 +20,12 @@ func (r *Replay) print(out io.Writer) {
 		if n.HyperNode != "" {
 			where = "HyperNode " + n.HyperNode
 		}
-		printWrapped(out, fmt.Sprintf("%s, incident %d: no healthy free node is left in %s until %s later: %s.", n.Policy, n.ID, where, formatSeconds(n.Seconds), n.Why))
+		printWrapped(out, fmt.Sprintf("%s, incident %d: no healthy free node is left in %s until %s later: %s.",
+			n.Policy, n.ID, where, formatSeconds(n.Seconds), n.Why))
 	}
 	if len(r.NoRoom) > 0 {
-		printWrapped(out, "More nodes (--nodes, or a --topology with free ones), a shorter --repair, or a shorter excludeNodeSeconds of the policy shorten such waits.")
+		printWrapped(out, "More nodes (--nodes, or a --topology with free ones), a shorter --repair, "+
+			"or a shorter excludeNodeSeconds of the policy shorten such waits.")
 		fmt.Fprintln(out)
 	}
 	r.printMisfits(out)
@@ -84,8 +87,8 @@ func (r *Replay) printMisfits(out io.Writer) {
 		if inc.Recorded == nil || waited || math.Abs(own.Seconds-*inc.Recorded) <= max(1, *inc.Recorded/misfit) {
 			continue
 		}
-		printWrapped(out, fmt.Sprintf("Incident %d takes %s under its own policy, and %s was recorded: the policy may have been another one then.",
-			inc.ID, formatSeconds(own.Seconds), formatSeconds(*inc.Recorded)))
+		printWrapped(out, fmt.Sprintf("Incident %d takes %s under its own policy, and %s was recorded: "+
+			"the policy may have been another one then.", inc.ID, formatSeconds(own.Seconds), formatSeconds(*inc.Recorded)))
 	}
 }
 

@@ -85,7 +85,9 @@ var (
 		{"  start", "start", downIn(lab.Start)},
 		{"  restore", "restore", downIn(lab.Restore)},
 		{"  slower training", "slowerTraining", func(r *lab.Result) float64 { return r.Slowed.Hours() }},
-		{"  checkpoint writes", "checkpointWrites", func(r *lab.Result) float64 { return (r.Wall - r.Trained - r.Lost - r.Down - r.Slowed).Hours() }},
+		{"  checkpoint writes", "checkpointWrites", func(r *lab.Result) float64 {
+			return (r.Wall - r.Trained - r.Lost - r.Down - r.Slowed).Hours()
+		}},
 	}
 	places = []figure{
 		{"back on own node", "ownNode", backAt(lab.OwnNode)},
@@ -157,7 +159,8 @@ func (e estimate) MarshalJSON() ([]byte, error) {
 func (o *options) fill(r *Report, model *lab.Model, studies []*study) {
 	first, whole := studies[0], studies[len(studies)-1]
 	r.Setup = &Setup{
-		Pods: gang.Replicas(first.job), Spares: gang.Spares(first.job), Nodes: len(first.setup.PodsOn), Seconds: o.length.Seconds(), Plays: o.plays, Seed: o.seed,
+		Pods: gang.Replicas(first.job), Spares: gang.Spares(first.job), Nodes: len(first.setup.PodsOn),
+		Seconds: o.length.Seconds(), Plays: o.plays, Seed: o.seed,
 		FailureSource: model.Source, FailuresPerThousandNodeDays: rate(first.setup.Causes),
 		CheckpointIntervalSeconds: o.costs.CheckpointInterval.Seconds(), CheckpointWriteSeconds: o.costs.CheckpointWrite.Seconds(),
 		RestoreSeconds: o.costs.Restore.Seconds(), AssumedRepairSeconds: model.AssumedRepair.Seconds(),

@@ -49,7 +49,8 @@ func addCosts(f *pflag.FlagSet, c *lab.Costs) {
 	spanVar(f, &c.Restore, "restore", c.Restore, "time from when all processes run until they train")
 	spanVar(f, &c.Start, "start", c.Start, "time from the binding of a pod until its process runs")
 	spanVar(f, &c.Stop, "stop", c.Stop, "time from the deletion of a pod until it is gone")
-	spanVar(f, &c.RestartInPlace, "restart-in-place", c.RestartInPlace, "time from the end of a container until its kubelet has restarted it for the first time")
+	spanVar(f, &c.RestartInPlace, "restart-in-place", c.RestartInPlace,
+		"time from the end of a container until its kubelet has restarted it for the first time")
 	spanVar(f, &c.Backoff, "backoff", c.Backoff, "time for which the kubelet waits where it ends again; it doubles up to 5m")
 	spanVar(f, &c.PeerAbort, "peer-abort", c.PeerAbort, "time from the end of a process until its peers have aborted")
 	spanVar(f, &c.NodeNotReady, "node-not-ready", c.NodeNotReady, "time from the loss of a node until Kubernetes shows it")

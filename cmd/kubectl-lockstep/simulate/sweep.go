@@ -86,7 +86,8 @@ func (sw *Sweep) hint() string {
 	}
 	if rule, _, ok := strings.Cut(strings.TrimPrefix(sw.Field, "rules["), "]"); ok && !applied[rule] {
 		names := cmp.Or(strings.Join(slices.Sorted(maps.Keys(applied)), ", "), "no rule")
-		return fmt.Sprintf("No incident was given to rule %s, so its times make no difference. Incidents were given to: %s. %s", rule, names, more)
+		return fmt.Sprintf("No incident was given to rule %s, so its times make no difference. Incidents were given to: %s. %s",
+			rule, names, more)
 	}
 	return fmt.Sprintf("No difference between the values can be told: the ETTR is %.5f with each. %s", sw.Points[0].ETTR.Mean, more)
 }
