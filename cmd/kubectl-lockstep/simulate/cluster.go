@@ -1,13 +1,21 @@
 package simulate
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"math"
+	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/api/resource"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/controllers/hypernodes"
+	"github.com/lockstep-dev/lockstep/fit"
 	"github.com/lockstep-dev/lockstep/lab"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/topology"
@@ -18,127 +26,170 @@ const gpuResource = "nvidia.com/gpu"
 
 // cluster is where the jobs run: racks of nodes, or the HyperNodes of a file.
 type cluster struct {
-	nodes, nodesPerRack int
-	gpusPerNode         int64
-	file                string
-	// lost is how many nodes a replay takes away, which a cluster of no given size has beside the others.
-	lost int
-	// named are the nodes that the incidents of a replay name.
-	named []string
-	// gpusGiven is whether gpusPerNode is from the user.
-	gpusGiven bool
-	in        io.Reader
+	nodes, nodesPerRack, gpusPerNode uint
+	file                             string
 }
 
 func (c *cluster) addFlags(f *pflag.FlagSet) {
-	f.IntVar(&c.nodes, "nodes", 0, "nodes of the cluster; default: those that the jobs need and a tenth more")
-	f.IntVar(&c.nodesPerRack, "nodes-per-rack", 32, "nodes of a HyperNode of tier 1; all are in one of tier 2")
-	f.Int64Var(&c.gpusPerNode, "gpus-per-node", 8, "GPUs of a node; with --topology, where no Node says how many it has")
+	f.UintVar(&c.nodes, "nodes", 0, "nodes of the cluster; default: those that the jobs need and a tenth more")
+	f.UintVar(&c.nodesPerRack, "nodes-per-rack", 32, "nodes of a HyperNode of tier 1; all are in one of tier 2")
+	f.UintVar(&c.gpusPerNode, "gpus-per-node", 8, "GPUs of a node; with --topology, where no Node says how many it has")
 	f.StringVar(&c.file, "topology", "", "file with HyperNodes and Nodes in place of --nodes: what kubectl get hypernodes,nodes -o yaml prints")
-}
-
-func (c *cluster) check() error {
-	switch {
-	case c.nodesPerRack < 1:
-		return fmt.Errorf("--nodes-per-rack is %d, and has to be 1 at least", c.nodesPerRack)
-	case c.nodes < 0:
-		return fmt.Errorf("--nodes is %d, and has to be positive", c.nodes)
-	case c.gpusPerNode < 1:
-		return fmt.Errorf("--gpus-per-node is %d, and has to be 1 at least", c.gpusPerNode)
-	}
-	return nil
 }
 
 // site is a cluster as the lab plays it.
 type site struct {
 	hyperNodes []topology.HyperNode
 	gpus       map[string]int64 // of each node
-	// name is how errors call one of its nodes, and flags are those that say how large it is.
-	name, flags string
 }
 
-// site returns the nodes on which all of the studies are played. What of a file is left out is told as a warning.
-func (c *cluster) site(studies []*study, warn func(string)) (*site, error) {
-	if c.file != "" {
-		return c.readTopology(studies, warn)
-	}
-	nodes := c.nodes
-	if nodes == 0 {
-		for _, s := range studies {
-			perNode := max(1, podsFor(c.gpusPerNode, s.job))
-			needed := (pods(s.job) + perNode - 1) / perNode
-			nodes = max(nodes, needed+max((needed+9)/10, c.lost))
+// site returns the nodes on which all of the studies are played. Those that a replay names or takes away are among them. Nodes of a file
+// that take no pod of any study are left out, as their failures were not counted, and told as a warning.
+func (c *cluster) site(in io.Reader, studies []*study, history *lab.History, warn func(string)) (*site, error) {
+	out := &site{gpus: map[string]int64{}}
+	allocatable, most := map[string]int64{}, int64(0)
+	if c.file == "" {
+		out.hyperNodes = lab.Racks(c.size(studies, history), int(c.nodesPerRack))
+	} else {
+		hyperNodes, nodes, err := c.readTopology(in, history, warn)
+		if err != nil {
+			return nil, fmt.Errorf("--topology %s: %w", c.file, err)
 		}
-	}
-	out := &site{hyperNodes: lab.Racks(nodes, c.nodesPerRack), gpus: map[string]int64{}, name: "a node, see --gpus-per-node,", flags: ": see --nodes and --nodes-per-rack"}
-	for _, h := range out.hyperNodes {
-		for _, n := range h.Nodes {
-			out.gpus[n] = c.gpusPerNode
+		for i := range nodes {
+			gpus := gpusIn(nodes[i].Status.Allocatable)
+			allocatable[nodes[i].Name], most = gpus, max(most, gpus)
 		}
+		out.hyperNodes = slices.DeleteFunc(hypernodes.Resolve(hyperNodes, nodes), func(h topology.HyperNode) bool { return len(h.Nodes) == 0 })
+	}
+	least := int64(math.MaxInt64)
+	for _, st := range studies {
+		least = min(least, gpusOfPod(st.job))
+	}
+	small := sets.New[string]()
+	for i := range out.hyperNodes {
+		h := &out.hyperNodes[i]
+		h.Nodes = slices.DeleteFunc(h.Nodes, func(node string) bool {
+			gpus := int64(c.gpusPerNode)
+			if most > 0 {
+				gpus = allocatable[node]
+			}
+			if podsFor(gpus, least) == 0 {
+				small.Insert(node)
+				return true
+			}
+			out.gpus[node] = gpus
+			return false
+		})
+	}
+	if c.file != "" && len(small) > 0 {
+		warn(fmt.Sprintf("--topology %s: %s with too few GPUs for a pod of any job left out, such as %s",
+			c.file, count(len(small), "node"), slices.Min(small.UnsortedList())))
 	}
 	return out, nil
 }
 
-// podsOn is how many pods of a job fit on each node.
-func (s *site) podsOn(job *v1alpha1.TrainingJob) (map[string]int, error) {
-	out := map[string]int{}
-	most, room := int64(0), 0
-	for node, gpus := range s.gpus {
-		out[node] = podsFor(gpus, job)
-		most, room = max(most, gpus), max(room, out[node])
+// size is how many nodes a cluster without a topology has.
+func (c *cluster) size(studies []*study, history *lab.History) int {
+	nodes := int(c.nodes)
+	if nodes > 0 {
+		return nodes
 	}
-	if t := largestTask(job); room == 0 {
-		return nil, fmt.Errorf("a pod of task %s has %d GPUs, and %s has %d at most", t.Name, gpusOf(t), s.name, most)
+	for _, s := range studies {
+		perNode := max(1, podsFor(int64(c.gpusPerNode), gpusOfPod(s.job)))
+		pods := int(gang.Replicas(s.job) + gang.Spares(s.job))
+		needed := (pods + perNode - 1) / perNode
+		nodes = max(nodes, needed+max((needed+9)/10, history.LostNodes()))
 	}
-	return out, s.checkRoom(job, out)
+	return nodes
 }
 
-// checkRoom refuses a job that no HyperNode which it may use has room for.
-func (s *site) checkRoom(job *v1alpha1.TrainingJob, podsOn map[string]int) error {
+// readTopology reads the HyperNodes and Nodes of the file of --topology. Nodes that the incidents of a replay name, and that are not
+// there any more, are added.
+func (c *cluster) readTopology(in io.Reader, history *lab.History, warn func(string)) ([]topologyv1alpha1.HyperNode, []corev1.Node, error) {
+	raw, err := readFile(in, c.file)
+	if err != nil {
+		return nil, nil, err
+	}
+	hyperNodes, err := ofKind[topologyv1alpha1.HyperNode](raw, "HyperNode")
+	if err != nil {
+		return nil, nil, err
+	}
+	nodes, err := ofKind[corev1.Node](raw, "Node")
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(hyperNodes) == 0 || len(nodes) == 0 {
+		return nil, nil, errors.New("it has to have HyperNodes and Nodes: save what kubectl get hypernodes,nodes -o yaml prints")
+	}
+	var former []string
+	for _, name := range history.Nodes() {
+		if slices.ContainsFunc(nodes, func(n corev1.Node) bool { return n.Name == name }) {
+			continue
+		}
+		n := corev1.Node{Status: nodes[0].Status} // as the others are
+		n.Name, n.Labels = name, map[string]string{corev1.LabelHostname: name}
+		former, nodes = append(former, name), append(nodes, n)
+	}
+	if len(former) > 0 {
+		warn(fmt.Sprintf("--topology %s: nodes that the incidents name, and that are not in the file, are taken to have been there: %s",
+			c.file, strings.Join(former, ", ")))
+	}
+	return hyperNodes, nodes, nil
+}
+
+// podsOn is how many pods of a job fit on each node. An error says why the job cannot run.
+func (s *site) podsOn(job *v1alpha1.TrainingJob) (map[string]int, error) {
+	out := map[string]int{}
+	room, perPod := 0, gpusOfPod(job)
+	for node, gpus := range s.gpus {
+		out[node] = podsFor(gpus, perPod)
+		room += out[node]
+	}
+	if room == 0 {
+		return nil, fmt.Errorf("a pod has %d GPUs, and no node has as many: see --gpus-per-node and --topology", perPod)
+	}
 	t := job.Spec.NetworkTopology
 	if t == nil || t.Mode != v1alpha1.TopologyHard || t.HighestTierAllowed == nil {
-		return nil
+		return out, nil
 	}
 	most := 0
 	for _, h := range s.hyperNodes {
 		slots := 0
 		for _, n := range h.Nodes {
-			slots += podsOn[n]
+			slots += out[n]
 		}
 		if h.Tier <= *t.HighestTierAllowed {
 			most = max(most, slots)
 		}
 	}
 	if n := int(gang.MinAvailable(job)); n > most {
-		return fmt.Errorf("the job needs %d pods at once, and a HyperNode of tier %d or lower, as its networkTopology asks for, takes %d at most%s", n, *t.HighestTierAllowed, most, s.flags)
+		return nil, fmt.Errorf("the job needs %d pods at once, and a HyperNode of tier %d or lower, as its networkTopology asks for, takes %d at most: "+
+			"see --nodes, --nodes-per-rack and --topology", n, *t.HighestTierAllowed, most)
 	}
-	return nil
+	return out, nil
 }
 
-// podsFor is how many pods of the job's largest task have room on a node with some GPUs.
-func podsFor(gpus int64, job *v1alpha1.TrainingJob) int {
-	if needed := gpusOf(largestTask(job)); needed > 0 {
-		return int(gpus / needed)
+// podsFor is how many pods have room on a node.
+func podsFor(gpus, perPod int64) int {
+	if perPod == 0 {
+		return 1
 	}
-	return 1
+	return int(gpus / perPod)
 }
 
-// largestTask is that whose pods have the most GPUs.
-func largestTask(job *v1alpha1.TrainingJob) *v1alpha1.Task {
-	largest := &job.Spec.Tasks[0]
+// gpusOfPod are the GPUs of a pod of the job, and the most where tasks differ.
+func gpusOfPod(job *v1alpha1.TrainingJob) int64 {
+	most := int64(0)
 	for i := range job.Spec.Tasks {
-		if t := &job.Spec.Tasks[i]; gpusOf(t) > gpusOf(largest) {
-			largest = t
-		}
+		most = max(most, gpusOf(&job.Spec.Tasks[i]))
 	}
-	return largest
+	return most
 }
 
 // gpusOf are the GPUs of a pod of a task.
-func gpusOf(t *v1alpha1.Task) int64 {
-	gpus := int64(0)
-	for _, c := range t.Template.Spec.Containers {
-		gpus += c.Resources.Limits.Name(gpuResource, resource.DecimalSI).Value()
-	}
-	return gpus
+func gpusOf(t *v1alpha1.Task) int64 { return gpusIn(fit.Requests(fit.PodOf(&t.Template))) }
+
+func gpusIn(resources corev1.ResourceList) int64 {
+	gpus := resources[gpuResource]
+	return gpus.Value()
 }

@@ -4,36 +4,33 @@ package simulate
 import (
 	"context"
 	"fmt"
-	"math"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/lab"
-	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // options are the flags.
 type options struct {
 	genericiooptions.IOStreams
-	file           string
-	compare        []string
-	failures       failures
-	cluster        cluster
-	sweep, picture string
-	replay         string
-	suggest        bool
-	length         time.Duration
-	output         string
-	plays          int
-	seed           uint64
-	costs          lab.Costs
+	file     string
+	compare  []string
+	failures failures
+	cluster  cluster
+	sweep    string
+	replay   string
+	suggest  bool
+	length   time.Duration
+	output   string
+	plays    uint
+	seed     uint64
+	costs    lab.Costs
 }
 
 const example = `  # A month of a job, with the failures of the training of Llama 3
@@ -47,7 +44,7 @@ const example = `  # A month of a job, with the failures of the training of Llam
 
   # How long a silent node may take to come back
   kubectl lockstep simulate -f job.yaml \
-    --sweep 'rules[node-may-return].afterSeconds=10s..5m' --svg sweep.svg
+    --sweep 'rules[node-may-return].afterSeconds=10s..5m'
 
   # Better times for the policy, as YAML
   kubectl lockstep simulate -f job.yaml --suggest
@@ -56,10 +53,7 @@ const example = `  # A month of a job, with the failures of the training of Llam
   kubectl get trainingjob llama -o yaml > llama.yaml
   kubectl lockstep simulate -f job.yaml --replay llama.yaml
 
-  # The same, with nothing but its own policy and whole-job restarts
-  kubectl get trainingjob llama -o yaml | kubectl lockstep simulate --replay -
-
-  # Failures that you have counted, or a list of incidents
+  # Failures that you have counted: a model, or a list of incidents
   kubectl lockstep simulate -f job.yaml --failures counted.yaml
   kubectl lockstep simulate -f job.yaml \
     --failures incidents.csv --counted-nodes 128
@@ -76,11 +70,19 @@ const example = `  # A month of a job, with the failures of the training of Llam
   kubectl lockstep simulate -f job.yaml \
     --topology cluster.yaml --checkpoint-interval 10m`
 
+// idle are flags that do nothing beside another one.
+var idle = map[string][]string{
+	"replay": {
+		"failures", "counted-nodes", "for", "plays", "seed", "sweep", "suggest",
+		"checkpoint-interval", "restore", "backoff", "node-not-ready", "health-report",
+	},
+	"topology": {"nodes", "nodes-per-rack"},
+	"output":   {"suggest"},
+}
+
 // New is the command.
 func New(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &options{
-		IOStreams: streams, costs: lab.DefaultCosts(), failures: failures{now: time.Now, in: streams.In}, cluster: cluster{in: streams.In},
-	}
+	o := &options{IOStreams: streams, costs: lab.DefaultCosts()}
 	c := &cobra.Command{
 		Use:   "simulate -f JOB.yaml",
 		Short: "Play failures against the restart policy of a TrainingJob",
@@ -92,83 +94,100 @@ Nothing is sent to a cluster. The same seed gives the same answer.`,
 		Example: example,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return notByName(args[0])
+				return fmt.Errorf("simulate takes no arguments: give a file by -f; of a job of the cluster:\n"+
+					"  kubectl get trainingjob %s -o yaml | kubectl lockstep simulate -f -", args[0])
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(cmd.Flags()); err != nil {
+			if err := o.check(); err != nil {
 				return err
 			}
 			return o.run(cmd.Context())
 		},
 	}
-	c.SetFlagErrorFunc(flagError)
 	f := c.Flags()
 	f.StringVarP(&o.file, "filename", "f", "", "file with the TrainingJob; - for standard input")
 	f.StringSliceVar(&o.compare, "compare", nil, "files with TrainingJobs to play beside it")
 	f.StringVar(&o.sweep, "sweep", "", "time of the policy to play from one value to another, such as rules[node-may-return].afterSeconds=10s..5m")
-	f.StringVar(&o.picture, "svg", "", "file for a picture of the sweep")
 	f.BoolVar(&o.suggest, "suggest", false, "search the times of the policy for better ones")
 	f.StringVar(&o.replay, "replay", "", "file with a TrainingJob whose incidents are played in place of drawn failures; what kubectl get -o yaml prints")
 	spanVar(f, &o.length, "for", 30*24*time.Hour, "how long to play, such as 12h or 365d")
-	f.IntVar(&o.plays, "plays", 5, "how often to play, each time with other failures")
+	f.UintVar(&o.plays, "plays", 5, "how often to play, each time with other failures")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the random numbers")
 	f.StringVarP(&o.output, "output", "o", "", "json for other programs; default: text")
 	o.failures.addFlags(f)
 	o.cluster.addFlags(f)
 	addCosts(f, &o.costs)
+	c.MarkFlagsOneRequired("filename", "replay")
+	for flag, others := range idle {
+		for _, other := range others {
+			c.MarkFlagsMutuallyExclusive(flag, other)
+		}
+	}
 	return c
 }
 
 // check says what is wrong with the flags, before any file is read.
-func (o *options) check(f *pflag.FlagSet) error {
-	if err := checkFlags(f); err != nil {
-		return err
-	}
-	if err := o.checkStandardInput(); err != nil {
-		return err
-	}
-	if err := o.checkGiven(f); err != nil {
-		return err
-	}
-	switch {
-	case o.output != "" && o.output != "json":
+func (o *options) check() error {
+	if o.output != "" && o.output != "json" {
 		return fmt.Errorf("--output is %q, and has to be json, or left out for text", o.output)
-	case o.length <= 0:
-		return fmt.Errorf("--for is %s, and has to be positive", o.length)
-	case o.failures.repair <= 0:
-		return fmt.Errorf("--repair is %s, and has to be positive", o.failures.repair)
-	case o.plays < 1:
-		return fmt.Errorf("--plays is %d, and has to be 1 at least", o.plays)
 	}
-	o.cluster.gpusGiven = f.Changed("gpus-per-node")
-	if err := o.cluster.check(); err != nil {
-		return err
+	for flag, zero := range map[string]bool{
+		"for": o.length == 0, "repair": o.failures.repair == 0, "checkpoint-interval": o.costs.CheckpointInterval == 0,
+		"plays": o.plays == 0, "nodes-per-rack": o.cluster.nodesPerRack == 0, "gpus-per-node": o.cluster.gpusPerNode == 0,
+	} {
+		if zero {
+			return fmt.Errorf("--%s is 0, and has to be positive", flag)
+		}
 	}
-	return checkCosts(&o.costs)
+	return nil
 }
 
 func (o *options) run(ctx context.Context) error {
 	// A play makes much garbage and keeps little: less frequent collection costs some MiB and saves a fifth of the time.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	model, err := o.readModel()
+	model, err := o.failures.read(o.In)
 	if err != nil {
 		return err
 	}
-	replay, err := o.plannedReplay()
+	if model.NodeDays > 0 && model.NodeDays < 1 {
+		o.warn(fmt.Sprintf("--failures %s: the jobs have run for %.2g node-days, which is too short to tell how often they fail",
+			o.failures.from, model.NodeDays))
+	}
+	recorded, history, err := o.readReplay()
 	if err != nil {
 		return err
 	}
-	studies, err := o.studies(model, replay)
+	studies, err := o.studies(model, recorded, history)
 	if err != nil {
 		return err
 	}
-	if replay != nil {
-		return o.runReplay(ctx, replay, studies)
+	report := &Report{}
+	if recorded != nil {
+		report.Replay, err = o.playReplay(ctx, history, studies)
+	} else {
+		err = o.playAll(ctx, model, studies, report)
 	}
-	sweep, err := o.plannedSweep(studies[0])
-	if err != nil {
+	switch {
+	case err != nil:
+		return err
+	case o.output != "":
+		return printJSON(o.Out, report)
+	case recorded != nil:
+		report.Replay.print(o.Out)
+	case o.suggest:
+		return o.runSuggest(ctx, studies[0])
+	}
+	return nil
+}
+
+func (o *options) warn(text string) { fmt.Fprintln(o.ErrOut, "Warning:", text) }
+
+// playAll plays the studies, and a sweep of the first one. Text is printed as soon as it is known.
+func (o *options) playAll(ctx context.Context, model *lab.Model, studies []*study, report *Report) error {
+	var err error
+	if report.Sweep, err = o.plannedSweep(studies[0]); err != nil {
 		return err
 	}
 	for _, s := range studies {
@@ -176,69 +195,59 @@ func (o *options) run(ctx context.Context) error {
 			return err
 		}
 	}
-	report := o.report(model, studies)
+	o.fill(report, model, studies)
 	if o.output == "" {
-		o.print(report) // before the sweep, which takes a while
+		o.print(report)
 	}
-	if sweep != nil {
-		if report.Sweep, err = o.playSweep(ctx, sweep); err != nil {
-			return err
-		}
+	if report.Sweep == nil {
+		return nil
 	}
-	switch {
-	case o.output != "":
-		return printJSON(o.Out, report)
-	case sweep != nil:
-		o.printSweep(report.Sweep, o.sweepHint(sweep, report.Sweep.Points))
+	if err = o.playSweep(ctx, report.Sweep); err == nil && o.output == "" {
+		report.Sweep.print(o.Out)
 	}
-	if o.suggest {
-		return o.runSuggest(ctx, studies[0])
-	}
-	return nil
-}
-
-// readModel reads the failures, and warns where they were counted for too short a time.
-func (o *options) readModel() (*lab.Model, error) {
-	model, err := o.failures.read()
-	if err == nil && model.NodeDays > 0 && model.NodeDays < 1 {
-		o.warn(fmt.Sprintf("--failures %s: the jobs have run for %.2g node-days, which is too short to tell how often they fail: give jobs that have run for a day or more",
-			nameOf(o.failures.from), model.NodeDays))
-	}
-	return model, err
-}
-
-func (o *options) warn(text string) { fmt.Fprintln(o.ErrOut, "Warning:", text) }
-
-func (o *options) runReplay(ctx context.Context, r *replay, studies []*study) error {
-	played, err := r.play(ctx, studies)
-	if err != nil {
-		return err
-	}
-	if o.output != "" {
-		return printJSON(o.Out, &Report{Replay: played})
-	}
-	played.print(o.Out)
-	return nil
+	return err
 }
 
 // wholeJob names the job under a policy that restarts all of it with every failure.
 const wholeJob = "whole-job restarts"
 
 // studies are the jobs to play, all on the same nodes: the one whose incidents are replayed, the one that is asked for, those beside
-// it, and the first one under whole-job restarts.
-func (o *options) studies(model *lab.Model, replay *replay) ([]*study, error) {
-	studies, err := o.readStudies(replay)
-	if err != nil {
-		return nil, err
+// it, and under whole-job restarts the one that is asked for, or replayed.
+func (o *options) studies(model *lab.Model, recorded *v1alpha1.TrainingJob, history *lab.History) ([]*study, error) {
+	var studies []*study
+	asked := recorded
+	if recorded != nil {
+		studies = append(studies, &study{name: asItWas, job: recorded})
 	}
-	if replay != nil {
-		o.cluster.lost, o.cluster.named = replay.history.LostNodes(), replay.history.Nodes()
+	add := func(flag, file string) error {
+		job, err := o.readJob(flag, file)
+		if err != nil {
+			return err
+		}
+		name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+		if file == "-" {
+			name = job.Name
+		}
+		studies = append(studies, &study{name: name, job: job})
+		return nil
 	}
+	if o.file != "" {
+		if err := add("-f", o.file); err != nil {
+			return nil, err
+		}
+		asked = studies[len(studies)-1].job
+	}
+	for _, file := range o.compare {
+		if err := add("--compare", file); err != nil {
+			return nil, err
+		}
+	}
+	studies = append(studies, &study{name: wholeJob, job: lab.WholeJobRestarts(asked)})
 	causes, err := model.Rates()
 	if err != nil {
 		return nil, err
 	}
-	site, err := o.cluster.site(studies, o.warn)
+	site, err := o.cluster.site(o.In, studies, history, o.warn)
 	if err != nil {
 		return nil, err
 	}
@@ -253,65 +262,3 @@ func (o *options) studies(model *lab.Model, replay *replay) ([]*study, error) {
 	}
 	return studies, nil
 }
-
-func (o *options) readStudies(replay *replay) ([]*study, error) {
-	var studies []*study
-	if replay != nil {
-		studies = append(studies, &study{name: asItWas, job: replay.recorded})
-	}
-	if o.file != "" {
-		job, err := o.readJob("-f", o.file)
-		if err != nil {
-			return nil, err
-		}
-		studies = append(studies, &study{name: title(o.file, job), job: job})
-	}
-	for _, file := range o.compare {
-		other, err := o.readJob("--compare", file)
-		if err != nil {
-			return nil, err
-		}
-		studies = append(studies, &study{name: title(file, other), job: other})
-	}
-	restarts := studies[0].job
-	if replay != nil && o.file != "" {
-		restarts = studies[1].job
-	}
-	return append(studies, &study{name: wholeJob, job: lab.WholeJobRestarts(restarts)}), nil
-}
-
-// title is how a table calls the job of a file.
-func title(file string, job *v1alpha1.TrainingJob) string {
-	if file == "-" {
-		return job.Name
-	}
-	return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
-}
-
-// play plays a study, if that has not been done.
-func (o *options) play(ctx context.Context, s *study) error {
-	var err error
-	if s.results == nil {
-		if s.results, err = lab.PlayMany(ctx, s.setup, o.plays, o.seed); err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
-	}
-	return nil
-}
-
-// vary is a study with a time of its policy changed, as the API server would take it.
-func (s *study) vary(field string, d time.Duration) (*study, error) {
-	job, err := lab.Vary(s.job, field, int32(min(d.Seconds(), math.MaxInt32)))
-	if err != nil {
-		return nil, err
-	}
-	if job, err = Admit(job); err != nil {
-		return nil, fmt.Errorf("with %s: %w", d, err)
-	}
-	out := &study{name: d.String(), job: job, setup: s.setup}
-	out.setup.Job = job
-	return out, nil
-}
-
-// pods is how many pods a job has, spares among them.
-func pods(job *v1alpha1.TrainingJob) int { return int(gang.Replicas(job) + gang.Spares(job)) }

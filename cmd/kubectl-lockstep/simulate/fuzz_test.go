@@ -3,7 +3,6 @@ package simulate
 import (
 	"os"
 	"testing"
-	"time"
 )
 
 // Whatever is in a file, it is read or refused.
@@ -18,7 +17,7 @@ func FuzzFiles(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	models := failures{nodes: 1, now: func() time.Time { return time.Unix(0, 0) }}
+	models := failures{nodes: 1}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if job, err := parseJob(raw); (job == nil) != (err != nil) {
 			t.Errorf("job %v, error %v", job, err)

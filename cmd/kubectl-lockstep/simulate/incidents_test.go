@@ -34,17 +34,17 @@ func TestARepairIsAssumedWhereAListTellsNone(t *testing.T) {
 func TestAListOfIncidentsNamesWhatIsWrong(t *testing.T) {
 	const header = "time,cause,effect\n"
 	for name, tc := range map[string]struct{ text, want string }{
-		"empty":        {"", "the file is empty: its first line has to name the columns time,cause,effect,repair"},
-		"column":       {"time,cause\n", `line 1: column effect is missing: it is "time,cause"`},
-		"no incident":  {header, "there are no incidents in it"},
-		"time":         {header + "today,x,ProcessExit\n", `line 2: time is "today", and has to be like`},
-		"fields":       {header + "2026-01-01T00:00:00Z,x\n", "line 2: it has 2 fields, and the first line has 3 columns"},
-		"quotes":       {header + "2026-01-01T00:00:00Z,a \"b\" c,ProcessExit\n", "line 2, character 24: bare \" in non-quoted-field: put the field into quotes"},
+		"empty":        {"", "it has to have a line that names the columns time,cause,effect,repair, and a line for each incident"},
+		"column":       {"time,cause\n2026-01-01T00:00:00Z,x\n", "column effect is missing: the first line has to name time,cause,effect,repair"},
+		"no incident":  {header, "and a line for each incident"},
+		"time":         {header + "today,x,ProcessExit\n", `incident 1: time is "today", and has to be like`},
+		"fields":       {header + "2026-01-01T00:00:00Z,x\n", "line 2: wrong number of fields"},
+		"quotes":       {header + "2026-01-01T00:00:00Z,a \"b\" c,ProcessExit\n", "line 2, column 24: bare \" in non-quoted-field"},
 		"one day":      {header + "2026-01-01T00:00:00Z,x,ProcessExit\n", "within one day"},
-		"no cause":     {header + "2026-01-01T00:00:00Z,,ProcessExit\n", "line 2: cause is empty"},
-		"effect":       {header + "2026-01-01T00:00:00Z,\"a\nb\",ProcessExit\n2026-01-01T00:00:00Z,x,Boom\n", `line 4: cause "x" has effect "Boom"`},
-		"effects":      {header + "2026-01-01T00:00:00Z,x,ProcessExit\n2026-02-01T00:00:00Z,x,PodLoss\n", `line 3: cause "x" has effect PodLoss, and had ProcessExit before: give each effect its own cause`},
-		"wrong repair": {"time,cause,effect,repair\n2026-01-01T00:00:00Z,x,NodeLoss,long\n", `line 2: cause "x" has repair "long", and it has to be a time such as 24h or 2d`},
+		"no cause":     {header + "2026-01-01T00:00:00Z,,ProcessExit\n2026-02-01T00:00:00Z,,ProcessExit\n", "causes[0].name is empty"},
+		"effect":       {header + "2026-01-01T00:00:00Z,x,Boom\n2026-02-01T00:00:00Z,x,Boom\n", `cause "x" has effect "Boom"`},
+		"effects":      {header + "2026-01-01T00:00:00Z,x,ProcessExit\n2026-02-01T00:00:00Z,x,PodLoss\n", `incident 2: cause "x" has effect PodLoss, and had ProcessExit before: give each effect its own cause`},
+		"wrong repair": {"time,cause,effect,repair\n2026-01-01T00:00:00Z,x,NodeLoss,long\n", `incident 1: repair is "long", and has to be a time such as 24h or 2d`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := (&failures{nodes: 1}).count([]byte(tc.text))

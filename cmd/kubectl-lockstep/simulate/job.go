@@ -1,16 +1,16 @@
 package simulate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -30,7 +30,7 @@ func (o *options) readJob(flag, file string) (*v1alpha1.TrainingJob, error) {
 	}
 	job, err := parseJob(raw)
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", flag, nameOf(file), err)
+		return nil, fmt.Errorf("%s %s: %w", flag, file, err)
 	}
 	return job, nil
 }
@@ -40,14 +40,11 @@ func parseJob(raw []byte) (*v1alpha1.TrainingJob, error) {
 	if err != nil {
 		return nil, err
 	}
-	jobs := slices.DeleteFunc(slices.Clone(all), func(o object) bool { return o.text("kind") != kind })
-	switch {
-	case len(jobs) == 0:
-		return nil, fmt.Errorf("there is no %s in it, but %s", kind, listOf(all))
-	case len(jobs) > 1:
-		return nil, fmt.Errorf("there are %d TrainingJobs in it, and there has to be one: give each a file of its own: %s", len(jobs), listOf(jobs))
+	jobs := slices.DeleteFunc(all, func(o *unstructured.Unstructured) bool { return o.GetKind() != kind })
+	if len(jobs) != 1 {
+		return nil, fmt.Errorf("there are %d TrainingJobs in it, and there has to be one", len(jobs))
 	}
-	if version := jobs[0].text("apiVersion"); version != v1alpha1.GroupVersion.String() {
+	if version := jobs[0].GetAPIVersion(); version != v1alpha1.GroupVersion.String() {
 		return nil, fmt.Errorf("apiVersion is %q, and has to be %s", version, v1alpha1.GroupVersion)
 	}
 	job, err := admit(jobs[0])
@@ -55,15 +52,6 @@ func parseJob(raw []byte) (*v1alpha1.TrainingJob, error) {
 		return nil, errors.New("spec.tasks: all tasks have 0 replicas")
 	}
 	return job, err
-}
-
-// listOf names objects.
-func listOf(all []object) string {
-	var names []string
-	for _, o := range all {
-		names = append(names, o.String())
-	}
-	return strings.Join(names, ", ")
 }
 
 // jobSchema is made once: compiling its rules takes a while.
@@ -77,34 +65,33 @@ var jobSchema = sync.OnceValues(func() (*admission.Schema, error) {
 
 // admit returns a job as the API server would store it, with its defaults and the status that it has. An error names all that the API
 // server would refuse. A status is not validated, as in a creation.
-func admit(o object) (*v1alpha1.TrainingJob, error) {
+func admit(o *unstructured.Unstructured) (*v1alpha1.TrainingJob, error) {
 	schema, err := jobSchema()
 	if err != nil {
 		return nil, err
 	}
-	generateName(o)
-	unknown := schema.Prepare(o)
-	raw, err := utiljson.Marshal(o)
-	if err != nil {
-		return nil, err
+	if o.GetName() == "" && o.GetGenerateName() != "" {
+		o.SetName(o.GetGenerateName() + "00000") // with as many characters as the API server adds
+	}
+	var errs []error
+	for _, path := range schema.Prepare(o.Object) {
+		errs = append(errs, fmt.Errorf("unknown field %q", path))
 	}
 	job := &v1alpha1.TrainingJob{}
-	inMetadata, errOfType := decode(raw, job)
-	if errOfType != nil && strings.HasPrefix(errOfType.Error(), "metadata") {
-		return nil, errOfType // of which the schema of a CRD says nothing
-	}
-	errs := append(unknownFields(append(unknown, inMetadata...)), checkMetadata(job.ObjectMeta)...)
+	inMetadata, errOfType := decode(o, job)
 	if errOfType == nil {
-		delete(o, "status") // otherwise the schema names the field
+		delete(o.Object, "status") // otherwise the schema names the field
 	}
-	for _, err := range schema.Create(o) {
-		errs = append(errs, err)
+	metadata := job.ObjectMeta
+	metadata.Namespace = cmp.Or(metadata.Namespace, metav1.NamespaceDefault)
+	wrong := apivalidation.ValidateObjectMeta(&metadata, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	wrong = append(wrong, schema.Create(o.Object)...)
+	err = errors.Join(append(append(errs, inMetadata...), wrong.ToAggregate())...)
+	if err == nil {
+		err = errOfType // such as of a time, which the schema is less strict about
 	}
-	switch {
-	case len(errs) > 0:
-		return nil, listed(errs)
-	case errOfType != nil: // a time, which the schema is less strict about
-		return nil, fmt.Errorf("a time of metadata or status: %w", errOfType)
+	if err != nil {
+		return nil, err
 	}
 	return job, nil
 }
@@ -115,25 +102,5 @@ func Admit(job *v1alpha1.TrainingJob) (*v1alpha1.TrainingJob, error) {
 	if err != nil {
 		return nil, err
 	}
-	return admit(o)
-}
-
-// generateName gives a job that has none the name that the API server would make, with as many characters.
-func generateName(o object) {
-	metadata, _ := o["metadata"].(map[string]any)
-	if prefix, ok := metadata["generateName"].(string); ok && metadata["name"] == nil {
-		metadata["name"] = prefix + "00000"
-	}
-}
-
-// checkMetadata checks what no schema of a CRD has rules about.
-func checkMetadata(m metav1.ObjectMeta) []error {
-	if m.Namespace == "" {
-		m.Namespace = metav1.NamespaceDefault
-	}
-	var errs []error
-	for _, err := range apivalidation.ValidateObjectMeta(&m, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata")) {
-		errs = append(errs, err)
-	}
-	return errs
+	return admit(&unstructured.Unstructured{Object: o})
 }

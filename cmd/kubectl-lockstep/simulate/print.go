@@ -1,16 +1,31 @@
 package simulate
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode/utf8"
 
-	"github.com/lockstep-dev/lockstep/lab"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 )
+
+// printJSON prints a report for other programs.
+func printJSON(out io.Writer, r *Report) error {
+	e := json.NewEncoder(out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
+}
 
 func (o *options) print(r *Report) {
 	s := r.Setup
-	fmt.Fprintf(o.Out, "%s on %d nodes for %s, %s from seed %d.\n", podsAndSpares(s.Pods, s.Spares), s.Nodes, formatSpan(o.length), plays(s.Plays), s.Seed)
+	fmt.Fprintf(o.Out, "%s on %d nodes for %s, %s from seed %d.\n",
+		podsAndSpares(s.Pods, s.Spares), s.Nodes, formatSpan(o.length), count(int(s.Plays), "play"), s.Seed)
 	fmt.Fprintf(o.Out, "Failures: %.2f in 1,000 node-days\n  (%s).\n", s.FailuresPerThousandNodeDays, s.FailureSource)
 	fmt.Fprintf(o.Out, "Assumed: a checkpoint every %s (--checkpoint-interval), which takes %s\n  (--checkpoint-write); %s to restore one (--restore).\n",
 		formatSpan(o.costs.CheckpointInterval), formatSpan(o.costs.CheckpointWrite), formatSpan(o.costs.Restore))
@@ -18,19 +33,18 @@ func (o *options) print(r *Report) {
 		fmt.Fprintf(o.Out, "A node is away for %s where a failure does not tell it (--repair).\n", formatSpan(o.failures.repair))
 	}
 	if s.SupervisorsIgnored {
-		fmt.Fprintln(o.Out, wrapped("spec.supervisor is not played: the kubelet restarts a program that fails, after its back-off."))
+		printWrapped(o.Out, "spec.supervisor is not played: the kubelet restarts a program that fails, after its back-off.")
 	}
-	tableOf(r.Jobs).print(o.Out)
-	if text := writes(&r.Jobs[0]); text != "" {
-		fmt.Fprintf(o.Out, "\n%s\n", wrapped(text))
-	}
-	if hint := o.hint(r); hint != "" {
-		fmt.Fprintf(o.Out, "\n%s\n", wrapped(hint))
+	fmt.Fprintln(o.Out)
+	printTable(o.Out, jobRows(r.Jobs))
+	if text := hint(r); text != "" {
+		fmt.Fprintln(o.Out)
+		printWrapped(o.Out, text)
 	}
 	fmt.Fprintf(o.Out, "\nA job that is never down, by the published formula: ETTR %.4f.\n", r.NeverDown)
 	first := r.Jobs[0]
 	for _, j := range r.Jobs[1 : len(r.Jobs)-1] {
-		fmt.Fprintf(o.Out, "%s against %s: ETTR %s.\n", j.Name, first.Name, difference(j.AgainstFirst))
+		fmt.Fprintf(o.Out, "%s against %s: ETTR %s.\n", j.Name, first.Name, j.AgainstFirst.difference())
 	}
 	for _, j := range r.Jobs {
 		for _, u := range j.Unfinished {
@@ -38,126 +52,122 @@ func (o *options) print(r *Report) {
 		}
 	}
 	fmt.Fprintf(o.Out, "\nGPU-hours lost by %s, by cause:\n", first.Name)
+	var rows [][]string
 	for _, c := range first.Causes {
-		fmt.Fprintf(o.Out, "  %-40s%12.1f\n", c.Name, c.Lost)
+		rows = append(rows, []string{c.Name, fmt.Sprintf("%.1f", c.Lost)})
 	}
+	printTable(o.Out, rows)
 }
 
-// writes tells that most of the loss is checkpoints that are written; empty where it is not.
-func writes(j *Job) string {
-	if j.Lost.Total <= 0 || j.Lost.CheckpointWrites < j.Lost.Total/2 {
-		return ""
-	}
-	return fmt.Sprintf("%.0f %% of what %s loses are checkpoint writes, which no policy changes: see --checkpoint-interval and --checkpoint-write.",
-		100*j.Lost.CheckpointWrites/j.Lost.Total, j.Name)
-}
-
-// podsAndSpares tells the size of a job.
 func podsAndSpares(pods, spares int32) string {
-	text := fmt.Sprintf("%d pods", pods)
-	switch spares {
-	case 0:
-		return text
-	case 1:
-		return text + " and 1 spare"
+	if spares == 0 {
+		return count(int(pods), "pod")
 	}
-	return fmt.Sprintf("%s and %d spares", text, spares)
+	return count(int(pods), "pod") + " and " + count(int(spares), "spare")
 }
 
-// tableOf has a column for each job. Lines that say nothing of any job are left out.
-func tableOf(jobs []Job) *table {
-	t := &table{names: []string{""}}
-	for i := range jobs {
-		t.columns = append(t.columns, []string{jobs[i].Name})
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
 	}
-	for _, r := range rows {
-		cells, says := make([]string, len(jobs)), false
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// jobRows has a column for each job. Rows that say nothing of any job are left out.
+func jobRows(jobs []Job) [][]string {
+	var rows [][]string
+	add := func(label string, of func(*Job) string) {
+		row, says := []string{label}, false
 		for i := range jobs {
-			cells[i] = r.of(&jobs[i])
-			says = says || !slices.Contains(silent, cells[i])
+			row = append(row, of(&jobs[i]))
+			says = says || !slices.Contains([]string{"-", "0.0", "0.0 %", noneSeen}, row[i+1])
 		}
-		if !says {
-			continue
-		}
-		t.names = append(t.names, r.name)
-		for i := range cells {
-			t.columns[i] = append(t.columns[i], cells[i])
+		if says {
+			rows = append(rows, row)
 		}
 	}
-	return t
+	addAll := func(all []figure, format string, factor float64, of func(*Job) map[string]float64) {
+		for _, f := range all {
+			add(f.label, func(j *Job) string { return fmt.Sprintf(format, factor*of(j)[f.field]) })
+		}
+	}
+	add("", func(j *Job) string { return j.Name })
+	add("ETTR", func(j *Job) string { return j.ETTR.String() })
+	add("  against whole-job", func(j *Job) string { return j.AgainstWholeJob.difference() })
+	add("failures", func(j *Job) string { return fmt.Sprintf("%.1f", j.Failures) })
+	addAll(restarts, "%.1f", 1, func(j *Job) map[string]float64 { return j.Restarts })
+	addAll(losses, "%.1f", 1, func(j *Job) map[string]float64 { return j.Lost })
+	addAll(places, "%.1f %%", 100, func(j *Job) map[string]float64 { return j.Replaced })
+	return rows
 }
 
-// silent are the cells that say nothing.
-var silent = []string{"-", "0.0", "0.0 %", noneSeen}
+// printTable prints rows in columns: the first one to the left, and the others to the right.
+func printTable(out io.Writer, rows [][]string) {
+	first := 0
+	for _, row := range rows {
+		first = max(first, utf8.RuneCountInString(row[0]))
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, row := range rows {
+		fmt.Fprintf(w, "%-*s\t%s\t\n", first, row[0], strings.Join(row[1:], "\t"))
+	}
+	w.Flush()
+}
+
+func printWrapped(out io.Writer, text string) {
+	fmt.Fprintln(out, strings.Join(lines.Wrap(text, lines.Width), "\n"))
+}
 
 // noneSeen is how a difference that may be luck is told.
 const noneSeen = "none seen"
 
-// rows are the lines of the table: a figure of each job.
-var rows = []struct {
-	name string
-	of   func(*Job) string
-}{
-	{"ETTR", func(j *Job) string { return j.ETTR.String() }},
-	{"  against whole-job", func(j *Job) string { return difference(j.AgainstWholeJob) }},
-	{"failures", figure(func(j *Job) float64 { return j.Failures })},
-	{"pod restarts", figure(func(j *Job) float64 { return j.Restarts.Pods })},
-	{"task restarts", figure(func(j *Job) float64 { return j.Restarts.TasksAndPartitions })},
-	{"job restarts", figure(func(j *Job) float64 { return j.Restarts.Jobs })},
-	{"relocations", figure(func(j *Job) float64 { return j.Restarts.Relocations })},
-	{"GPU-hours lost", figure(func(j *Job) float64 { return j.Lost.Total })},
-	{"  steps since a save", figure(func(j *Job) float64 { return j.Lost.StepsSinceSave })},
-	{"  detect", figure(func(j *Job) float64 { return j.Lost.Detect })},
-	{"  decide", figure(func(j *Job) float64 { return j.Lost.Decide })},
-	{"  wait for room", figure(func(j *Job) float64 { return j.Lost.WaitForRoom })},
-	{"  place", figure(func(j *Job) float64 { return j.Lost.Place })},
-	{"  start", figure(func(j *Job) float64 { return j.Lost.Start })},
-	{"  restore", figure(func(j *Job) float64 { return j.Lost.Restore })},
-	{"  slower training", figure(func(j *Job) float64 { return j.Lost.SlowerTraining })},
-	{"  checkpoint writes", figure(func(j *Job) float64 { return j.Lost.CheckpointWrites })},
-	{"back on own node", share(func(p *Places) float64 { return p.OwnNode })},
-	{"  else in HyperNode", share(func(p *Places) float64 { return p.LowestHyperNode })},
-	{"  else in home", share(func(p *Places) float64 { return p.Home })},
-	{"  elsewhere", share(func(p *Places) float64 { return p.Elsewhere })},
-}
-
-func figure(of func(*Job) float64) func(*Job) string {
-	return func(j *Job) string { return fmt.Sprintf("%.1f", of(j)) }
-}
-
-// share is how many of the replaced ranks came back at a place.
-func share(of func(*Places) float64) func(*Job) string {
-	return func(j *Job) string {
-		if j.Replaced == nil {
-			return "-"
-		}
-		return fmt.Sprintf("%.1f %%", 100*of(j.Replaced))
-	}
-}
-
-// difference tells a difference only where it is one.
-func difference(e *estimate) string {
+// difference tells a difference of two ETTRs only where it is one: with more digits than an ETTR has, as the plays meet the same failures.
+func (e *estimate) difference() string {
 	switch {
 	case e == nil || math.IsInf(e.Margin, 1):
 		return "-"
 	case !e.Certain():
 		return noneSeen
 	}
-	digits := 5
-	for digits < 8 && math.Abs(e.Mean) < 10*math.Pow10(-digits) {
-		digits++
-	}
-	return fmt.Sprintf("%+.*f ±%.*f", digits, e.Mean, digits, e.Margin)
+	return fmt.Sprintf("%+.6f ±%.6f", e.Mean, e.Margin)
 }
 
-// smallDifference tells the difference that one time of a policy makes, with more digits than an ETTR has: the plays meet the same
-// failures.
-func smallDifference(e lab.Estimate) string {
+// more is how to have smaller differences told.
+const more = "Play longer (--for), more often (--plays), or with other --failures."
+
+// hint says why no difference between the jobs can be told, and what to do; empty where one can.
+func hint(r *Report) string {
+	first := &r.Jobs[0]
+	e, lost := first.AgainstWholeJob, first.Lost["total"]
+	bound := (math.Abs(e.Mean) + e.Margin) * lost / (1 - first.ETTR.Mean)
 	switch {
-	case e.Mean == 0 && e.Margin == 0:
-		return ""
+	case first.Failures == 0:
+		return "No failure hit the job: the table is about its start and its checkpoints alone. " + more
+	case math.IsInf(e.Margin, 1):
+		return "One play tells no difference between the jobs, as it may be luck: give --plays 2 or more."
+	case bound == 0:
+		return "Whole-job restarts lose as much in each play: with these failures the policy makes no difference."
 	case !e.Certain():
-		return noneSeen
+		return fmt.Sprintf("No difference from whole-job restarts can be told: if there is one, it is less than %.2g of the %.1f GPU-hours lost. %s",
+			bound, lost, more)
 	}
-	return fmt.Sprintf("%+.6f ±%.6f", e.Mean, e.Margin)
+	return ""
+}
+
+func (sw *Sweep) print(out io.Writer) {
+	fmt.Fprintf(out, "\n%s:\n", sw.Field)
+	if hint := sw.hint(); hint != "" {
+		printWrapped(out, hint)
+		return
+	}
+	rows := [][]string{{"", "ETTR", "against " + formatSeconds(sw.Points[0].Seconds)}}
+	for _, p := range sw.Points {
+		rows = append(rows, []string{formatSeconds(p.Seconds), fmt.Sprintf("%.5f", p.ETTR.Mean), p.AgainstFirst.difference()})
+	}
+	printTable(out, rows)
+}
+
+// formatSeconds writes a time to a tenth of a second.
+func formatSeconds(s float64) string {
+	return time.Duration(math.Round(s*10) * float64(100*time.Millisecond)).String()
 }

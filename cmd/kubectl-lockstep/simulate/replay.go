@@ -2,10 +2,8 @@ package simulate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -13,34 +11,28 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
-// replay plays the incidents that the status of a job remembers under other policies.
-type replay struct {
-	recorded *v1alpha1.TrainingJob
-	history  *lab.History
-	repair   time.Duration // of a node that was not seen to come back
-}
-
-// plannedReplay reads --replay, so that what is wrong with it is told before anything is played; nil without one.
-func (o *options) plannedReplay() (*replay, error) {
+// readReplay reads the job of --replay, and the incidents that its status remembers; nil and none without the flag.
+func (o *options) readReplay() (*v1alpha1.TrainingJob, *lab.History, error) {
 	if o.replay == "" {
-		return nil, nil
+		return nil, &lab.History{}, nil
 	}
 	job, err := o.readJob("--replay", o.replay)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	for i := range job.Status.Incidents {
-		for _, p := range job.Status.Incidents[i].Pods {
+	for _, inc := range job.Status.Incidents {
+		for _, p := range inc.Pods {
 			if !hasRank(job, p) {
-				return nil, fmt.Errorf("--replay: incident %d is about pod %q, rank %d of task %q, which the job does not have", job.Status.Incidents[i].ID, p.Name, p.Index, p.Task)
+				return nil, nil, fmt.Errorf("--replay: incident %d is about pod %q, rank %d of task %q, which the job does not have",
+					inc.ID, p.Name, p.Index, p.Task)
 			}
 		}
 	}
-	r := &replay{recorded: job, history: lab.HistoryOf(job, o.costs, o.failures.repair), repair: o.failures.repair}
-	if len(r.history.Incidents) == 0 {
-		return nil, errors.New("--replay: the status of " + job.Name + " remembers no incident that can be played: save a job that had some with kubectl get trainingjob NAME -o yaml")
+	history := lab.HistoryOf(job, o.costs, o.failures.repair)
+	if len(history.Incidents) == 0 {
+		return nil, nil, fmt.Errorf("--replay: the status of %s remembers no incident that can be played: save a job that had some", job.Name)
 	}
-	return r, nil
+	return job, history, nil
 }
 
 func hasRank(job *v1alpha1.TrainingJob, p v1alpha1.IncidentPod) bool {
@@ -106,24 +98,24 @@ type LeftOut struct {
 // asItWas names the job with the policy that it had.
 const asItWas = "as it was"
 
-// play plays the incidents under the policy of the job that had them, which is that of the first study, and under those of the others.
-func (r *replay) play(ctx context.Context, studies []*study) (*Replay, error) {
-	h := r.history
-	if err := h.Fit(studies[0].setup); err != nil {
-		return nil, fmt.Errorf("%s: %w", studies[0].name, err)
+// playReplay plays the incidents under the policy of the job that had them, which is that of the first study, and under those of the
+// others.
+func (o *options) playReplay(ctx context.Context, h *lab.History, studies []*study) (*Replay, error) {
+	recorded := studies[0]
+	if err := h.Fit(recorded.setup); err != nil {
+		return nil, fmt.Errorf("%s: %w", recorded.name, err)
 	}
-	out := &Replay{Job: r.recorded.Name, Pods: gang.Replicas(r.recorded), Spares: gang.Spares(r.recorded), Nodes: countNodes(&studies[0].setup)}
+	job := recorded.job
+	out := &Replay{Job: job.Name, Pods: gang.Replicas(job), Spares: gang.Spares(job), Nodes: len(recorded.setup.PodsOn)}
 	if h.LostNodes() > 0 {
-		out.AssumedRepairSeconds = r.repair.Seconds()
+		out.AssumedRepairSeconds = o.failures.repair.Seconds()
 	}
 	for _, inc := range h.LeftOut {
 		out.LeftOut = append(out.LeftOut, LeftOut{int64(inc.ID), string(inc.Trigger)})
 	}
-	for i := range h.Incidents {
-		inc := &h.Incidents[i]
-		one := Incident{ID: int64(inc.ID), Same: inc.Same, Trigger: string(inc.Trigger)}
-		one.Recorded = seconds(inc.Down, inc.Known)
-		out.Incidents = append(out.Incidents, one)
+	for _, inc := range h.Incidents {
+		was := Together{Recorded: seconds(inc.Down, inc.Known)}
+		out.Incidents = append(out.Incidents, Incident{int64(inc.ID), inc.Same, string(inc.Trigger), was})
 	}
 	out.Together.Recorded = seconds(h.RecordedTogether())
 	for _, s := range studies {
@@ -138,7 +130,11 @@ func (r *replay) play(ctx context.Context, studies []*study) (*Replay, error) {
 			out.Incidents[i].add(s.name, h.Down(played, i))
 		}
 		out.Together.add(s.name, h.Together(played))
-		out.NoRoom = append(out.NoRoom, noRoom(h, s.name, played)...)
+		for _, w := range h.Waits(played) {
+			if d := w.Until - w.From; d >= time.Second {
+				out.NoRoom = append(out.NoRoom, NoRoom{s.name, int64(h.Incidents[w.Incident].ID), w.HyperNode, tenths(d), whyNoRoom(&w.Shortage)})
+			}
+		}
 	}
 	return out, nil
 }
@@ -147,36 +143,10 @@ func (t *Together) add(policy string, d time.Duration) {
 	t.Played = append(t.Played, Played{policy, tenths(d)})
 }
 
-// noRoom are the waits for a node of a play.
-func noRoom(h *lab.History, policy string, played *lab.Result) []NoRoom {
-	var out []NoRoom
-	for _, w := range h.Waits(played) {
-		if d := w.Until - w.From; d >= time.Second {
-			out = append(out, NoRoom{Policy: policy, ID: int64(h.Incidents[w.Incident].ID), HyperNode: w.HyperNode, Seconds: tenths(d), Why: whyNoRoom(&w.Shortage)})
-		}
-	}
-	return out
-}
-
 // whyNoRoom says what became of the nodes of a shortage.
 func whyNoRoom(s *lab.Shortage) string {
-	text := []string{fmt.Sprintf("of %d nodes %d %s a pod of the job", s.Nodes, s.InUse, plural(s.InUse, "has", "have"))}
-	for _, part := range []struct {
-		n    int
-		what string
-	}{{s.Lost, "lost or ill"}, {s.Excluded, "excluded by the policy"}, {s.Taken, "taken by other jobs then"}} {
-		if part.n > 0 {
-			text = append(text, fmt.Sprintf("%d %s %s", part.n, plural(part.n, "is", "are"), part.what))
-		}
-	}
-	return strings.Join(text, ", ")
-}
-
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
+	return fmt.Sprintf("of %d nodes %d with a pod of the job, %d lost or unhealthy, %d excluded by the policy, %d taken by other jobs then",
+		s.Nodes, s.InUse, s.Lost, s.Excluded, s.Taken)
 }
 
 // seconds is a time where it is known.
@@ -187,10 +157,5 @@ func seconds(d time.Duration, known bool) *float64 {
 	return new(tenths(d))
 }
 
-// tenths is a time in seconds, to a tenth; of less than a second to a hundredth.
-func tenths(d time.Duration) float64 {
-	if d < time.Second {
-		return d.Round(10 * time.Millisecond).Seconds()
-	}
-	return d.Round(100 * time.Millisecond).Seconds()
-}
+// tenths is a time in seconds, to a tenth.
+func tenths(d time.Duration) float64 { return d.Round(100 * time.Millisecond).Seconds() }

@@ -7,17 +7,26 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 )
 
 // print prints a replay as a table with a line for each incident, and in sentences what its figures do not tell.
 func (r *Replay) print(out io.Writer) {
-	fmt.Fprintf(out, "The incidents of %s, %s on %d nodes, and how long not all ranks ran:\n", r.Job, podsAndSpares(r.Pods, r.Spares), r.Nodes)
-	r.table().print(out)
+	fmt.Fprintf(out, "The incidents of %s, %s on %d nodes, and how long not all ranks ran:\n\n",
+		r.Job, podsAndSpares(r.Pods, r.Spares), r.Nodes)
+	printTable(out, r.rows())
 	fmt.Fprintln(out)
+	for _, n := range r.NoRoom {
+		where := "the cluster"
+		if n.HyperNode != "" {
+			where = "HyperNode " + n.HyperNode
+		}
+		printWrapped(out, fmt.Sprintf("%s, incident %d: no healthy free node is left in %s until %s later: %s.",
+			n.Policy, n.ID, where, formatSeconds(n.Seconds), n.Why))
+	}
 	if len(r.NoRoom) > 0 {
-		r.printNoRoom(out)
+		printWrapped(out, "More nodes (--nodes, or a --topology with free ones), a shorter --repair, "+
+			"or a shorter excludeNodeSeconds of the policy shorten such waits.")
+		fmt.Fprintln(out)
 	}
 	r.printMisfits(out)
 	if len(r.LeftOut) > 0 {
@@ -25,11 +34,12 @@ func (r *Replay) print(out io.Writer) {
 		for _, l := range r.LeftOut {
 			names = append(names, fmt.Sprintf("%d %s", l.ID, l.Trigger))
 		}
-		fmt.Fprintln(out, wrapped("Not played, as they tell of no failure of their own: "+strings.Join(names, ", ")+"."))
+		printWrapped(out, "Not played, as they tell of no failure of their own: "+strings.Join(names, ", ")+".")
 	}
-	fmt.Fprint(out, replayNotes)
+	printWrapped(out, replayNotes)
 	if r.AssumedRepairSeconds > 0 {
-		fmt.Fprintln(out, wrapped(fmt.Sprintf("A node that was not seen to come back is away for %s (--repair).", formatSpan(time.Duration(r.AssumedRepairSeconds*float64(time.Second))))))
+		repair := time.Duration(r.AssumedRepairSeconds * float64(time.Second))
+		printWrapped(out, fmt.Sprintf("A node that was not seen to come back is away for %s (--repair).", formatSpan(repair)))
 	}
 }
 
@@ -37,63 +47,35 @@ const replayNotes = `Each time is from when the failure was seen until all ranks
 incident came before that, both have the time from then on, and it counts once
 in all of them together. What is played has the times that things took in the
 record: how fast a pod starts is that of the incident, and when it is restarted
-is the policy's.
-`
+is the policy's.`
 
-func (r *Replay) table() *table {
-	names, recorded, played := []string{""}, []string{"recorded"}, [][]string{}
+// rows are those of the table, with a column for what was recorded and one for each policy.
+func (r *Replay) rows() [][]string {
+	head := []string{"", "recorded"}
 	for _, p := range r.Together.Played {
-		played = append(played, []string{p.Policy})
+		head = append(head, p.Policy)
 	}
+	rows := [][]string{head}
 	add := func(name string, t *Together) {
-		names = append(names, name)
-		was := "open"
+		row := []string{name, "open"}
 		if t.Recorded != nil {
-			was = formatSeconds(*t.Recorded)
+			row[1] = formatSeconds(*t.Recorded)
 		}
-		recorded = append(recorded, was)
-		for j, p := range t.Played {
-			played[j] = append(played[j], formatSeconds(p.Seconds))
+		for _, p := range t.Played {
+			row = append(row, formatSeconds(p.Seconds))
 		}
+		rows = append(rows, row)
 	}
 	for i := range r.Incidents {
 		inc := &r.Incidents[i]
-		ids := []string{fmt.Sprint(inc.ID)}
+		name := fmt.Sprint(inc.ID)
 		for _, id := range inc.Same {
-			ids = append(ids, fmt.Sprint(id))
+			name += fmt.Sprintf("+%d", id)
 		}
-		add(strings.Join(ids, "+")+" "+inc.Trigger, &inc.Together)
+		add(name+" "+inc.Trigger, &inc.Together)
 	}
-	if len(r.Incidents) > 1 {
-		add("together", &r.Together)
-	}
-	return &table{names: names, columns: append([][]string{recorded}, played...), repeated: 1}
-}
-
-// printNoRoom says where a replacement found no node, which no policy can do anything about. Policies with the same wait share a
-// sentence.
-func (r *Replay) printNoRoom(out io.Writer) {
-	var told []NoRoom
-	for _, n := range r.NoRoom {
-		same := func(o NoRoom) bool { n.Policy = o.Policy; return n == o }
-		policy := n.Policy
-		if i := slices.IndexFunc(told, same); i >= 0 {
-			told[i].Policy += ", " + policy
-			continue
-		}
-		n.Policy = policy
-		told = append(told, n)
-	}
-	for _, n := range told {
-		where := "the cluster"
-		if n.HyperNode != "" {
-			where = "HyperNode " + n.HyperNode
-		}
-		fmt.Fprintln(out, wrapped(fmt.Sprintf("%s, incident %d: no healthy free node is left in %s until %s later: %s.",
-			n.Policy, n.ID, where, formatSeconds(n.Seconds), n.Why)))
-	}
-	fmt.Fprintln(out, wrapped("More nodes (--nodes, or a --topology with free ones), a shorter --repair, or a shorter excludeNodeSeconds of the policy shorten such waits."))
-	fmt.Fprintln(out)
+	add("together", &r.Together)
+	return rows
 }
 
 // printMisfits says which incidents take another time under the policy of the job than was recorded, for another reason than a lack
@@ -105,17 +87,10 @@ func (r *Replay) printMisfits(out io.Writer) {
 		if inc.Recorded == nil || waited || math.Abs(own.Seconds-*inc.Recorded) <= max(1, *inc.Recorded/misfit) {
 			continue
 		}
-		fmt.Fprintln(out, wrapped(fmt.Sprintf("Incident %d takes %s under its own policy, and %s was recorded: the policy may have been another one then.",
-			inc.ID, formatSeconds(own.Seconds), formatSeconds(*inc.Recorded))))
+		printWrapped(out, fmt.Sprintf("Incident %d takes %s under its own policy, and %s was recorded: "+
+			"the policy may have been another one then.", inc.ID, formatSeconds(own.Seconds), formatSeconds(*inc.Recorded)))
 	}
 }
 
 // misfit is the part of a recorded time by which a play of it may be off.
 const misfit = 10
-
-func formatSeconds(s float64) string {
-	return time.Duration(math.Round(s*100) * float64(10*time.Millisecond)).String()
-}
-
-// wrapped breaks a text into lines of the width of a terminal.
-func wrapped(text string) string { return strings.Join(lines.Wrap(text, lineWidth), "\n") }

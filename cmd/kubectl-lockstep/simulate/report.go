@@ -3,7 +3,7 @@ package simulate
 import (
 	"cmp"
 	"encoding/json"
-	"io"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -31,7 +31,7 @@ type Setup struct {
 	Spares                      int32   `json:"spares,omitempty"`
 	Nodes                       int     `json:"nodes"`
 	Seconds                     float64 `json:"seconds"`
-	Plays                       int     `json:"plays"`
+	Plays                       uint    `json:"plays"`
 	Seed                        uint64  `json:"seed"`
 	FailureSource               string  `json:"failureSource"`
 	FailuresPerThousandNodeDays float64 `json:"failuresPerThousandNodeDays"`
@@ -52,43 +52,67 @@ type Job struct {
 	AgainstFirst    *estimate `json:"againstFirst,omitempty"`
 	AgainstWholeJob *estimate `json:"againstWholeJob,omitempty"`
 	Failures        float64   `json:"failures"`
-	Restarts        Restarts  `json:"restarts"`
-	Lost            GPUHours  `json:"gpuHoursLost"`
-	// Replaced are the shares of the replaced ranks that came back at a place; nil where none was replaced.
-	Replaced *Places `json:"replaced,omitempty"`
-	Causes   []Cause `json:"causes"`
+	// Restarts, Lost and Replaced have the figures of these names. Replaced has shares of the replaced ranks, and is nil where none was.
+	Restarts map[string]float64 `json:"restarts"`
+	Lost     map[string]float64 `json:"gpuHoursLost"`
+	Replaced map[string]float64 `json:"replaced,omitempty"`
+	Causes   []Cause            `json:"causes"`
 	// Unfinished are the plays that did not train to the end.
 	Unfinished []Unfinished `json:"unfinished,omitempty"`
 }
 
-// Restarts counts the restarts of a play.
-type Restarts struct {
-	Pods               float64 `json:"pods"`
-	TasksAndPartitions float64 `json:"tasksAndPartitions"`
-	Jobs               float64 `json:"jobs"`
-	Relocations        float64 `json:"relocations"`
+// figure is a figure of a play: a line of the table, and a field of the JSON.
+type figure struct {
+	label, field string
+	of           func(*lab.Result) float64
 }
 
-// GPUHours are those in which a job did not train.
-type GPUHours struct {
-	Total            float64 `json:"total"`
-	StepsSinceSave   float64 `json:"stepsSinceSave"`
-	Detect           float64 `json:"detect"`
-	Decide           float64 `json:"decide"`
-	WaitForRoom      float64 `json:"waitForRoom"`
-	Place            float64 `json:"place"`
-	Start            float64 `json:"start"`
-	Restore          float64 `json:"restore"`
-	SlowerTraining   float64 `json:"slowerTraining"`
-	CheckpointWrites float64 `json:"checkpointWrites"`
+var (
+	restarts = []figure{
+		{"pod restarts", "pods", func(r *lab.Result) float64 { return float64(r.Restarts.Pod) }},
+		{"task restarts", "tasksAndPartitions", func(r *lab.Result) float64 { return float64(r.Restarts.Task + r.Restarts.Partition) }},
+		{"job restarts", "jobs", func(r *lab.Result) float64 { return float64(r.Restarts.Job) }},
+		{"relocations", "relocations", func(r *lab.Result) float64 { return float64(r.Restarts.Relocations) }},
+	}
+	// losses are in hours of the whole job.
+	losses = []figure{
+		{"GPU-hours lost", "total", func(r *lab.Result) float64 { return (r.Wall - r.Trained).Hours() }},
+		{"  steps since a save", "stepsSinceSave", func(r *lab.Result) float64 { return r.Lost.Hours() }},
+		{"  detect", "detect", downIn(lab.Detect)},
+		{"  decide", "decide", downIn(lab.Decide)},
+		{"  wait for room", "waitForRoom", downIn(lab.Room)},
+		{"  place", "place", downIn(lab.Place)},
+		{"  start", "start", downIn(lab.Start)},
+		{"  restore", "restore", downIn(lab.Restore)},
+		{"  slower training", "slowerTraining", func(r *lab.Result) float64 { return r.Slowed.Hours() }},
+		{"  checkpoint writes", "checkpointWrites", func(r *lab.Result) float64 {
+			return (r.Wall - r.Trained - r.Lost - r.Down - r.Slowed).Hours()
+		}},
+	}
+	places = []figure{
+		{"back on own node", "ownNode", backAt(lab.OwnNode)},
+		{"  else in HyperNode", "lowestHyperNode", backAt(lab.LowestHyperNode)},
+		{"  else in home", "elsewhereInHome", backAt(lab.Home)},
+		{"  elsewhere", "outsideOfHome", backAt(lab.Elsewhere)},
+	}
+)
+
+func downIn(p lab.Phase) func(*lab.Result) float64 {
+	return func(r *lab.Result) float64 { return r.DownIn[p].Hours() }
 }
 
-// Places are shares, from 0 to 1.
-type Places struct {
-	OwnNode         float64 `json:"ownNode"`
-	LowestHyperNode float64 `json:"lowestHyperNode"`
-	Home            float64 `json:"elsewhereInHome"`
-	Elsewhere       float64 `json:"outsideOfHome"`
+// backAt counts the replaced ranks that came back at a place.
+func backAt(p lab.Locality) func(*lab.Result) float64 {
+	return func(r *lab.Result) float64 { return float64(r.Places[p]) }
+}
+
+// figures are the means of figures over the plays, each times a factor.
+func (s *study) figures(all []figure, factor float64) map[string]float64 {
+	out := map[string]float64{}
+	for _, f := range all {
+		out[f.field] = factor * s.mean(f.of)
+	}
+	return out
 }
 
 // Cause is what the failures of a cause have cost.
@@ -107,6 +131,8 @@ type Unfinished struct {
 type Sweep struct {
 	Field  string  `json:"field"`
 	Points []Point `json:"points"`
+	// studies are those of the points.
+	studies []*study
 }
 
 // Point is one value of a sweep.
@@ -122,131 +148,79 @@ type estimate struct{ lab.Estimate }
 
 // MarshalJSON leaves out a margin that is infinite, which JSON cannot say.
 func (e estimate) MarshalJSON() ([]byte, error) {
-	out := struct {
-		Mean   float64  `json:"mean"`
-		Margin *float64 `json:"margin,omitempty"`
-	}{Mean: e.Mean}
+	out := map[string]float64{"mean": e.Mean}
 	if !math.IsInf(e.Margin, 1) {
-		out.Margin = &e.Margin
+		out["margin"] = e.Margin
 	}
 	return json.Marshal(out)
 }
 
-// report sums the studies up. The last one is that of whole-job restarts.
-func (o *options) report(model *lab.Model, studies []*study) *Report {
+// fill sums the studies up. The last one is that of whole-job restarts.
+func (o *options) fill(r *Report, model *lab.Model, studies []*study) {
 	first, whole := studies[0], studies[len(studies)-1]
-	out := &Report{
-		Setup: &Setup{
-			Pods: gang.Replicas(first.job), Spares: gang.Spares(first.job), Nodes: countNodes(&first.setup), Seconds: o.length.Seconds(), Plays: o.plays, Seed: o.seed,
-			FailureSource: model.Source, FailuresPerThousandNodeDays: rate(first.setup.Causes),
-			CheckpointIntervalSeconds: o.costs.CheckpointInterval.Seconds(), CheckpointWriteSeconds: o.costs.CheckpointWrite.Seconds(),
-			RestoreSeconds: o.costs.Restore.Seconds(), AssumedRepairSeconds: model.AssumedRepair.Seconds(),
-			SupervisorsIgnored: slices.ContainsFunc(studies, func(s *study) bool { return s.job.Spec.Supervisor != nil }),
-		},
-		NeverDown: limit(&first.setup),
+	r.Setup = &Setup{
+		Pods: gang.Replicas(first.job), Spares: gang.Spares(first.job), Nodes: len(first.setup.PodsOn),
+		Seconds: o.length.Seconds(), Plays: o.plays, Seed: o.seed,
+		FailureSource: model.Source, FailuresPerThousandNodeDays: rate(first.setup.Causes),
+		CheckpointIntervalSeconds: o.costs.CheckpointInterval.Seconds(), CheckpointWriteSeconds: o.costs.CheckpointWrite.Seconds(),
+		RestoreSeconds: o.costs.Restore.Seconds(), AssumedRepairSeconds: model.AssumedRepair.Seconds(),
+		SupervisorsIgnored: slices.ContainsFunc(studies, func(s *study) bool { return s.job.Spec.Supervisor != nil }),
 	}
+	r.NeverDown = limit(&first.setup)
 	for _, s := range studies {
-		j := jobReport(s)
+		j := s.report()
 		if s != first {
-			j.AgainstFirst = &estimate{s.against(first)}
+			j.AgainstFirst = new(s.against(first))
 		}
 		if s != whole {
-			j.AgainstWholeJob = &estimate{s.against(whole)}
+			j.AgainstWholeJob = new(s.against(whole))
 		}
-		out.Jobs = append(out.Jobs, j)
-	}
-	return out
-}
-
-func jobReport(s *study) Job {
-	mean := func(of func(*lab.Result) int32) float64 {
-		return s.mean(func(r *lab.Result) float64 { return float64(of(r)) })
-	}
-	return Job{
-		Name: s.name, ETTR: estimate{s.ettr()}, Failures: s.failures(), Lost: lost(s), Replaced: replaced(s), Causes: causes(s), Unfinished: unfinished(s),
-		Restarts: Restarts{
-			Pods:               mean(func(r *lab.Result) int32 { return r.Restarts.Pod }),
-			TasksAndPartitions: mean(func(r *lab.Result) int32 { return r.Restarts.Task + r.Restarts.Partition }),
-			Jobs:               mean(func(r *lab.Result) int32 { return r.Restarts.Job }),
-			Relocations:        mean(func(r *lab.Result) int32 { return r.Restarts.Relocations }),
-		},
+		r.Jobs = append(r.Jobs, j)
 	}
 }
 
-func lost(s *study) GPUHours {
-	hours := func(of func(*lab.Result) time.Duration) float64 {
-		return s.mean(func(r *lab.Result) float64 { return s.gpuHours(of(r)) })
+func (s *study) report() Job {
+	j := Job{
+		Name: s.name, ETTR: s.ettr(), Restarts: s.figures(restarts, 1), Lost: s.figures(losses, s.gpus()), Causes: causes(s),
+		Failures: s.mean(func(r *lab.Result) float64 { return sum(maps.Values(r.Failures)) }),
 	}
-	in := func(p lab.Phase) float64 { return hours(func(r *lab.Result) time.Duration { return r.DownIn[p] }) }
-	return GPUHours{
-		Total:          hours(func(r *lab.Result) time.Duration { return r.Wall - r.Trained }),
-		StepsSinceSave: hours(func(r *lab.Result) time.Duration { return r.Lost }),
-		Detect:         in(lab.Detect), Decide: in(lab.Decide), WaitForRoom: in(lab.Room), Place: in(lab.Place), Start: in(lab.Start), Restore: in(lab.Restore),
-		SlowerTraining:   hours(func(r *lab.Result) time.Duration { return r.Slowed }),
-		CheckpointWrites: hours(func(r *lab.Result) time.Duration { return r.Wall - r.Trained - r.Lost - r.Down - r.Slowed }),
+	if all := sum(maps.Values(s.figures(places, 1))); all > 0 {
+		j.Replaced = s.figures(places, 1/all)
 	}
-}
-
-func replaced(s *study) *Places {
-	at, all := [lab.Localities]float64{}, 0.0
-	for _, r := range s.results {
-		for p, n := range r.Places {
-			at[p] += float64(n)
-			all += float64(n)
+	for i, r := range s.results {
+		switch {
+		case r.Failed != "":
+			j.Unfinished = append(j.Unfinished, Unfinished{i + 1, "it ended: " + r.Failed})
+		case r.Trained == 0:
+			j.Unfinished = append(j.Unfinished, Unfinished{i + 1, "it never trained: no HyperNode that it may use has room for all of it"})
 		}
 	}
-	if all == 0 {
-		return nil
-	}
-	return &Places{at[lab.OwnNode] / all, at[lab.LowestHyperNode] / all, at[lab.Home] / all, at[lab.Elsewhere] / all}
+	return j
 }
 
 // causes are what each cause has cost, the most expensive first.
 func causes(s *study) []Cause {
-	lost := map[string]float64{}
+	lost, gpus := map[string]float64{}, s.gpus()
 	for _, r := range s.results {
 		for cause, d := range r.LostBy {
-			lost[cause] += s.gpuHours(d) / float64(len(s.results))
+			lost[cause] += gpus * d.Hours() / float64(len(s.results))
 		}
 	}
 	var out []Cause
-	for _, name := range slices.Sorted(maps.Keys(lost)) {
-		out = append(out, Cause{name, lost[name]})
+	for name, hours := range lost {
+		out = append(out, Cause{name, hours})
 	}
-	slices.SortStableFunc(out, func(a, b Cause) int { return cmp.Or(cmp.Compare(b.Lost, a.Lost), strings.Compare(a.Name, b.Name)) })
+	slices.SortFunc(out, func(a, b Cause) int { return cmp.Or(cmp.Compare(b.Lost, a.Lost), strings.Compare(a.Name, b.Name)) })
 	return out
 }
 
-func unfinished(s *study) []Unfinished {
-	var out []Unfinished
-	for i, r := range s.results {
-		switch {
-		case r.Failed != "":
-			out = append(out, Unfinished{i + 1, "it ended: " + r.Failed})
-		case r.Trained == 0:
-			out = append(out, Unfinished{i + 1, "it never trained: no HyperNode that it may use has room for all of it"})
-		}
+// sum adds numbers.
+func sum[T int | float64](numbers iter.Seq[T]) float64 {
+	out := 0.0
+	for n := range numbers {
+		out += float64(n)
 	}
 	return out
-}
-
-// countNodes is how many nodes the cluster of a setup has.
-func countNodes(s *lab.Setup) int {
-	nodes := map[string]bool{}
-	for _, h := range s.HyperNodes {
-		for _, n := range h.Nodes {
-			nodes[n] = true
-		}
-	}
-	return len(nodes)
-}
-
-// printJSON prints a report for other programs.
-func printJSON(out io.Writer, r *Report) error {
-	e := json.NewEncoder(out)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
 }
 
 // rate is how often anything fails, in 1,000 days of one node.

@@ -1,6 +1,9 @@
 package simulate
 
 import (
+	"context"
+	"fmt"
+	"math"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -15,6 +18,31 @@ type study struct {
 	results []*lab.Result
 }
 
+// play plays a study, if that has not been done.
+func (o *options) play(ctx context.Context, s *study) error {
+	var err error
+	if s.results == nil {
+		if s.results, err = lab.PlayMany(ctx, s.setup, int(o.plays), o.seed); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	return nil
+}
+
+// vary is a study with a time of its policy changed, as the API server would take it.
+func (s *study) vary(field string, d time.Duration) (*study, error) {
+	job, err := lab.Vary(s.job, field, int32(min(d.Seconds(), math.MaxInt32)))
+	if err != nil {
+		return nil, err
+	}
+	if job, err = Admit(job); err != nil {
+		return nil, fmt.Errorf("with %s: %w", d, err)
+	}
+	out := &study{name: d.String(), job: job, setup: s.setup}
+	out.setup.Job = job
+	return out, nil
+}
+
 func (s *study) ettrs() []float64 {
 	out := make([]float64, len(s.results))
 	for i, r := range s.results {
@@ -23,10 +51,12 @@ func (s *study) ettrs() []float64 {
 	return out
 }
 
-func (s *study) ettr() lab.Estimate { return lab.EstimateOf(s.ettrs()) }
+func (s *study) ettr() estimate { return estimate{lab.EstimateOf(s.ettrs())} }
 
 // against estimates by how much the ETTR is greater than that of another study, which met the same failures.
-func (s *study) against(other *study) lab.Estimate { return lab.Difference(s.ettrs(), other.ettrs()) }
+func (s *study) against(other *study) estimate {
+	return estimate{lab.Difference(s.ettrs(), other.ettrs())}
+}
 
 // mean is that of a figure of each play.
 func (s *study) mean(of func(*lab.Result) float64) float64 {
@@ -37,19 +67,8 @@ func (s *study) mean(of func(*lab.Result) float64) float64 {
 	return sum / float64(len(s.results))
 }
 
-// failures of a play, on average.
-func (s *study) failures() float64 {
-	return s.mean(func(r *lab.Result) float64 {
-		n := 0
-		for _, c := range r.Failures {
-			n += c
-		}
-		return float64(n)
-	})
-}
-
-// gpuHours are the hours of all GPUs of the job, or of all its pods where they have none.
-func (s *study) gpuHours(d time.Duration) float64 {
+// gpus are those of the job, or its pods where it has none.
+func (s *study) gpus() float64 {
 	gpus, pods := int64(0), int64(0)
 	for i := range s.job.Spec.Tasks {
 		t := &s.job.Spec.Tasks[i]
@@ -59,5 +78,5 @@ func (s *study) gpuHours(d time.Duration) float64 {
 	if gpus == 0 {
 		gpus = pods
 	}
-	return d.Hours() * float64(gpus)
+	return float64(gpus)
 }

@@ -26,56 +26,37 @@ func (o *options) runSuggest(ctx context.Context, base *study) error {
 	best := base
 	fmt.Fprintf(o.Out, "\nSearching the times of the policy of %s:\n", base.name)
 	for _, field := range timesOf(base) {
-		better, err := o.improve(ctx, best, field)
-		if err != nil {
-			return err
+		before := best
+		now, _ := lab.TimeOf(before.job, field)
+		for _, d := range between(0, max(time.Minute, suggestFactor*now), suggestPoints) {
+			s, err := before.vary(field, d)
+			if err != nil || d == now {
+				continue // the steps of a rule keep their order
+			}
+			if err := o.play(ctx, s); err != nil {
+				return err
+			}
+			if gain := s.against(best); gain.Certain() && gain.Mean > 0 {
+				best = s
+			}
 		}
-		if better != nil {
-			fmt.Fprintf(o.Out, "  %s: %s is better, by %s\n", field, better.name, smallDifference(better.against(best)))
-			best = better
+		if gain := best.against(before); best != before {
+			fmt.Fprintf(o.Out, "  %s: %s is better, by %s\n", field, best.name, gain.difference())
 		}
 	}
 	if best == base {
-		fmt.Fprintln(o.Out, "  no time makes a difference that can be told: more --plays, or a longer --for,\n  tell smaller ones.")
+		printWrapped(o.Out, "No time makes a difference that can be told. "+more)
 		return nil
 	}
-	return o.confirm(ctx, base, best)
-}
-
-// improve returns the study with the best value of a time; nil where none is better than the present one with certainty.
-func (o *options) improve(ctx context.Context, base *study, field string) (*study, error) {
-	now, ok := lab.TimeOf(base.job, field)
-	if !ok {
-		return nil, nil
-	}
-	var best *study
-	for _, d := range between(0, max(time.Minute, suggestFactor*now), suggestPoints) {
-		s, err := base.vary(field, d)
-		if err != nil || d == now {
-			continue // the steps of a rule keep their order
-		}
+	o.seed += checkSeed
+	checked := []*study{{job: base.job, setup: base.setup}, {job: best.job, setup: best.setup}}
+	for _, s := range checked {
 		if err := o.play(ctx, s); err != nil {
-			return nil, err
-		}
-		if gain := s.against(base); gain.Certain() && gain.Mean > 0 && (best == nil || gain.Mean > best.against(base).Mean) {
-			best = s
-		}
-	}
-	return best, nil
-}
-
-func (o *options) confirm(ctx context.Context, base, best *study) error {
-	seed := o.seed + checkSeed
-	checked := make([][]float64, 2)
-	for i, s := range []*study{base, best} {
-		results, err := lab.PlayMany(ctx, s.setup, o.plays, seed)
-		if err != nil {
 			return err
 		}
-		checked[i] = (&study{results: results}).ettrs()
 	}
-	gain := lab.Difference(checked[1], checked[0])
-	fmt.Fprintf(o.Out, "Together, with failures that the search has not seen: %s.\n", smallDifference(gain))
+	gain := checked[1].against(checked[0])
+	fmt.Fprintf(o.Out, "Together, with failures that the search has not seen: %s.\n", gain.difference())
 	if !gain.Certain() || gain.Mean < 0 {
 		fmt.Fprintln(o.Out, "That is no gain to rely on: the policy is as good as it is.")
 		return nil
