@@ -14,7 +14,7 @@ import (
 func TestRanksOnNodesThatAreNotWell(t *testing.T) {
 	check.Equal(t, "while it runs", []string{
 		"worker-0 is on node n0, which is cordoned. [Node n0]",
-		"worker-1, worker-2 are on node n1, which is in quarantine, not ready, degraded. [Node n1]",
+		"worker-1, worker-2 are on node n1, which is not ready, in quarantine, degraded. [Node n1]",
 		"worker-3 was on node n3, which does not exist any more. [Node n3]",
 	}, added(running(), func(s *Snapshot) {
 		s.Job.Status.Placement.Tasks[0].Nodes[2] = "n1"
