@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
@@ -39,8 +37,7 @@ period, and their nodes are given back to the cluster. What a job is recovering 
 remembered.
 
 The program is not asked for a checkpoint: what it trained since its last one is trained again, unless it saves
-its state when it gets SIGTERM. A job that is suspended already stays as it is. The exit code is 0 where
-all jobs are suspended, and 1 where one is not, as when it has ended.`,
+its state when it gets SIGTERM.`,
 		Example: `  # Stop a job
   kubectl lockstep suspend llama
 
@@ -59,10 +56,7 @@ func newResume(streams genericiooptions.IOStreams, flags *genericclioptions.Conf
 		Short: "Start TrainingJobs that are suspended",
 		Long: `Start TrainingJobs that are suspended: spec.suspend becomes false. They wait for their queues, and
 their pods are created: in the home that a job had where there is room, and elsewhere if not. The
-program finds LOCKSTEP_RESUME=true, and goes on from its last checkpoint.
-
-A job that is not suspended stays as it is. The exit code is 0 where no job is suspended any more, and 1
-where one could not be resumed, as when it has ended.`,
+program finds LOCKSTEP_RESUME=true, and goes on from its last checkpoint.`,
 		Example: `  # Start a job that is suspended
   kubectl lockstep resume llama`,
 	})
@@ -70,12 +64,7 @@ where one could not be resumed, as when it has ended.`,
 
 func (s *suspension) command(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags, c *cobra.Command) *cobra.Command {
 	c.Annotations = needs(roleEdit)
-	c.Args = func(_ *cobra.Command, names []string) error {
-		if len(names) == 0 {
-			return errNoName
-		}
-		return nil
-	}
+	c.Args = oneOrMoreNames
 	c.ValidArgsFunction = completer{flags}.manyJobs
 	c.RunE = func(c *cobra.Command, names []string) error {
 		cluster, err := newCluster(flags)
@@ -88,21 +77,19 @@ func (s *suspension) command(streams genericiooptions.IOStreams, flags *genericc
 	return c
 }
 
-// run goes on after a job that fails, and says once what happens to those that were changed.
+// run goes on after a job that fails, and says what happens to those that were changed, once for all of which it is the same.
 func (s *suspension) run(ctx context.Context, out io.Writer, c *cluster, names []string) error {
 	var errs []error
-	var effects []string
+	told := ""
 	for _, name := range names {
 		changed, err := s.set(ctx, out, c, name)
 		errs = append(errs, err)
-		if changed != nil && s.dryRun == dryRunNone {
-			effects = append(effects, s.effect(&changed.Status))
+		if changed == nil || s.dryRun != dryRunNone {
+			continue
 		}
-	}
-	slices.Sort(effects)
-	for _, effect := range slices.Compact(effects) {
-		for _, line := range lines.Wrap(effect, lines.Width) {
-			fmt.Fprintln(out, line)
+		if effect := s.effect(&changed.Status); effect != told {
+			told = effect
+			printWrapped(out, effect)
 		}
 	}
 	return errors.Join(errs...)
