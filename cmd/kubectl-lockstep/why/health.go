@@ -53,21 +53,13 @@ func (s *Snapshot) concernedNodes() map[string]bool {
 
 // illNodes tells what the NodeHealths say of nodes of the answer that are not well.
 func illNodes(s *Snapshot) []Fact {
-	var out []Fact
-	ill := 0
+	var each [][]Fact
 	for i := range s.NodeHealths {
-		facts := s.tellHealth(&s.NodeHealths[i])
-		if len(facts) > 0 {
-			ill++
-		}
-		if ill <= maxNames || s.All {
-			out = append(out, facts...)
+		if facts := s.tellHealth(&s.NodeHealths[i]); len(facts) > 0 {
+			each = append(each, facts)
 		}
 	}
-	if more := ill - maxNames; more > 0 && !s.All {
-		out = append(out, told("NodeHealths", "%d more of these nodes %s not well: `kubectl lockstep nodes --unhealthy` has all.", more, plural(more, "is", "are"))...)
-	}
-	return out
+	return s.first(each, "NodeHealths", "Such nodes beside these: %d. `kubectl lockstep nodes --unhealthy` has all.")
 }
 
 // Health tells what is known to be wrong with a node.
@@ -76,19 +68,13 @@ func Health(now time.Time, h *v1alpha1.NodeHealth) []Fact {
 	return s.tellHealth(h)
 }
 
-// maxReports is how many faults of one node are told, unless all are asked for.
-const maxReports = 3
-
 func (s *Snapshot) tellHealth(h *v1alpha1.NodeHealth) []Fact {
 	source := "NodeHealth " + h.Name
-	var out []Fact
-	for i, r := range h.Status.Reports {
-		if more := len(h.Status.Reports) - maxReports; i == maxReports && !s.All {
-			out = append(out, told(source, "Node %s: %s reported beside these.", h.Name, plural(more, "1 fault is", fmt.Sprintf("%d faults are", more)))...)
-			break
-		}
-		out = append(out, told(source, "Node %s: %s reports %s of %s, %s since %s%s.", h.Name, r.Source, r.Signal, r.Entity, r.State, s.at(r.Since.Time), reasonStory("", r.Message))...)
+	var each [][]Fact
+	for _, r := range h.Status.Reports {
+		each = append(each, told(source, "Node %s: %s reports %s of %s, %s since %s%s.", h.Name, r.Source, r.Signal, r.Entity, r.State, s.at(r.Since.Time), reasonStory("", r.Message)))
 	}
+	out := s.first(each, source, "Faults that are reported of node "+h.Name+" beside these: %d.")
 	for _, from := range h.Status.Sources {
 		if from.State == v1alpha1.HealthUnknown {
 			out = append(out, told(source, "Node %s: %s cannot tell whether it is well%s.", h.Name, from.Name, reasonStory("", from.Message))...)

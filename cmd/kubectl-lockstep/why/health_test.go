@@ -32,9 +32,9 @@ func TestWhatIsToldOfHealth(t *testing.T) {
 			"Node n1 is in quarantine since 11:41:00 UTC (19m ago), because it is Failed: no job is placed on it. [NodeHealth n1]",
 		}},
 		"many faults, held back": {v1alpha1.NodeHealthStatus{
-			Reports: []v1alpha1.HealthReport{{}, {}, {}, {}, {}}[:4], Verdict: &v1alpha1.HealthVerdict{HeldBackTime: new(before(19)), HeldBackBy: "cluster"},
+			Reports: make([]v1alpha1.HealthReport, 5), Verdict: &v1alpha1.HealthVerdict{HeldBackTime: new(before(19)), HeldBackBy: "cluster"},
 		}, []string{
-			"Node n1: 1 fault is reported beside these. [NodeHealth n1]",
+			"Faults that are reported of node n1 beside these: 1. [NodeHealth n1]",
 			"The breaker of the cluster holds node n1 back since 11:41:00 UTC (19m ago): too many nodes are ill at once, so no pod is moved from it until a person has looked, and acknowledged that: `kubectl lockstep ack breaker`. [NodeHealth n1]",
 		}},
 		"a lemon": {v1alpha1.NodeHealthStatus{Verdict: &v1alpha1.HealthVerdict{QuarantinedTime: new(before(19)), Lemon: true, FailureTimes: []metav1.Time{before(9), before(5)}, WellTime: new(before(2))}}, []string{
@@ -115,5 +115,5 @@ func TestManyNodesThatAreNotWell(t *testing.T) {
 	}
 	got := sentences(illNodes(s))
 	check.Equal(t, "told", 5, len(got))
-	check.Equal(t, "the last", "2 more of these nodes are not well: `kubectl lockstep nodes --unhealthy` has all. [NodeHealths]", got[4])
+	check.Equal(t, "the last", "Such nodes beside these: 2. `kubectl lockstep nodes --unhealthy` has all. [NodeHealths]", got[4])
 }

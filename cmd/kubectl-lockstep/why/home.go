@@ -103,14 +103,11 @@ func holds(s *Snapshot) []Fact {
 
 // exclusions tells which nodes the job keeps away from.
 func exclusions(s *Snapshot) []Fact {
-	var out []Fact
-	for i, x := range s.Job.Status.ExcludedNodes {
-		if more := len(s.Job.Status.ExcludedNodes) - maxNames; i == maxNames && !s.All {
-			return append(out, told("status.excludedNodes", "The job keeps away from %s more.", counted(more, "node"))...)
-		}
-		out = append(out, s.tellExclusion(&x)...)
+	var each [][]Fact
+	for _, x := range s.Job.Status.ExcludedNodes {
+		each = append(each, s.tellExclusion(&x))
 	}
-	return out
+	return s.first(each, "status.excludedNodes", "Nodes that the job keeps away from beside these: %d.")
 }
 
 func (s *Snapshot) tellExclusion(x *v1alpha1.ExcludedNode) []Fact {

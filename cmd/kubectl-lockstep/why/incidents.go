@@ -96,10 +96,10 @@ func (s *Snapshot) stepsStory(inc *v1alpha1.Incident) string {
 	return cmp.Or(strings.Join(out, ", "), "none")
 }
 
-// ruleStory tells the ladder of an incident's rule, as it reads now.
+// ruleStory tells the rule of an incident, with its ladder as it reads now, where that may have more steps to come or came to no good.
 func (s *Snapshot) ruleStory(inc *v1alpha1.Incident) string {
-	if inc.Rule == "" {
-		return "none"
+	if inc.Rule == "" || (inc.Outcome != "" && inc.Outcome != v1alpha1.OutcomeFailed) {
+		return cmp.Or(inc.Rule, "none")
 	}
 	for _, r := range rules.Policies(s.Job).Of(inc.PolicyTask).Rules {
 		if r.Name == inc.Rule {

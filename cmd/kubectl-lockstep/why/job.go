@@ -45,8 +45,8 @@ func identity(s *Snapshot) []Fact {
 	if class := s.Job.Spec.PriorityClassName; class != "" {
 		queue += ", priority class " + class
 	}
-	return told("metadata, status", "It was created at %s, in %s. Ready are %s pods, in attempt %d.", s.at(s.Job.CreationTimestamp.Time), queue,
-		cmp.Or(s.Job.Status.Ready, "no"), s.Job.Status.Attempt)
+	return told("metadata, status", "It was created at %s, in %s. %s pods are ready, in attempt %d.", s.at(s.Job.CreationTimestamp.Time), queue,
+		cmp.Or(s.Job.Status.Ready, "No"), s.Job.Status.Attempt)
 }
 
 // message tells what the manager says of the job.

@@ -94,7 +94,7 @@ func TestWhatIsToldOfAJob(t *testing.T) {
 		}, []string{
 			"It relocated 2 times, the last time at 11:51:00 UTC (9m ago), for incident 7: PodFailed of pod llm-1-worker-1. [status.incidents]",
 			"It relocated from HyperNode rack-b, and keeps away from there until 12:20:00 UTC (in 20m). [status.leftHyperNodes]",
-			"Incident 7 has been Recovered since 11:52:00 UTC (8m ago): PodFailed of pod llm-1-worker-1. It began at 11:50:00 UTC (10m ago), is of class User and follows rule everything-else (RestartPod, RestartTask after 7m, RestartJob after 10m, RelocateJob after 15m) of the default restart policy. Steps taken: RestartPod at 11:51:00 UTC (9m ago), RelocateJob at 11:51:00 UTC (9m ago). [status.incidents]",
+			"Incident 7 has been Recovered since 11:52:00 UTC (8m ago): PodFailed of pod llm-1-worker-1. It began at 11:50:00 UTC (10m ago), is of class User and follows rule everything-else of the default restart policy. Steps taken: RestartPod at 11:51:00 UTC (9m ago), RelocateJob at 11:51:00 UTC (9m ago). [status.incidents]",
 		}},
 		"a home that it left long ago": {running, func(s *Snapshot) {
 			s.Job.Status.LeftHyperNodes = []v1alpha1.LeftHyperNode{{Name: "rack-b", Until: before(2)}}
@@ -119,7 +119,7 @@ func TestWhatIsToldOfAJob(t *testing.T) {
 			"The job keeps away from node b until 2026-01-03 12:00:00 UTC (in 24h), because of incident 7. [status.excludedNodes]",
 			"The job keeps away from node c until 2026-01-03 12:00:00 UTC (in 24h), because of incident 7. [status.excludedNodes]",
 			"The job keeps away from node d until 2026-01-03 12:00:00 UTC (in 24h), because of incident 7. [status.excludedNodes]",
-			"The job keeps away from 2 nodes more. [status.excludedNodes]",
+			"Nodes that the job keeps away from beside these: 2. [status.excludedNodes]",
 		}},
 		"suspended": {running, func(s *Snapshot) {
 			s.Job.Spec.Suspend = true

@@ -199,25 +199,19 @@ func onBadNodes(s *Snapshot) []Fact {
 	if !s.couldRead("nodes") {
 		return nil
 	}
-	var out []Fact
-	more := 0
+	var each [][]Fact
 	nodes, ranks := s.rankNodes()
 	for _, node := range nodes {
-		trouble := s.trouble(node)
-		switch n := len(ranks[node]); {
-		case trouble == "":
-		case len(out) == maxNames && !s.All:
-			more++
-		case s.isOn(node):
-			out = append(out, told("Node "+node, "%s %s on node %s, which %s.", s.listed(ranks[node]), plural(n, "is", "are"), node, trouble)...)
-		default:
-			out = append(out, told("Node "+node, "%s %s on node %s, which %s.", s.listed(ranks[node]), plural(n, "was", "were"), node, trouble)...)
+		n := len(ranks[node])
+		verb := plural(n, "was", "were")
+		if s.isOn(node) {
+			verb = plural(n, "is", "are")
+		}
+		if trouble := s.trouble(node); trouble != "" {
+			each = append(each, told("Node "+node, "%s %s on node %s, which %s.", s.listed(ranks[node]), verb, node, trouble))
 		}
 	}
-	if more > 0 {
-		out = append(out, told("Nodes", "%d more of the nodes of its ranks %s not well: `kubectl lockstep map %s` has all.", more, plural(more, "is", "are"), s.Job.Name)...)
-	}
-	return out
+	return s.first(each, "Nodes", "Nodes of its ranks that are not well beside these: %d. `kubectl lockstep map "+s.Job.Name+"` has all.")
 }
 
 // trouble is what is wrong with a node of a rank, as it reads behind "which"; empty where nothing is.

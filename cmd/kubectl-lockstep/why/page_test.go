@@ -102,7 +102,7 @@ func TestAWholeJob(t *testing.T) {
 	s.Job.Spec.PriorityClassName, s.Job.Spec.Supervisor = "high", &v1alpha1.Supervisor{Progress: &v1alpha1.Progress{}}
 	s.Job.Status.RestartsWithoutProgress = 2
 	check.Equal(t, "added", []string{
-		"It was created at 09:00:00 UTC (3h ago), in queue default, priority class high. Ready are 3/4 pods, in attempt 1. [metadata, status]",
+		"It was created at 09:00:00 UTC (3h ago), in queue default, priority class high. 3/4 pods are ready, in attempt 1. [metadata, status]",
 		"Incident 1 has been Recovered since 11:10:00 UTC (50m ago): NodeGone of pod llm-1-worker-1 on node gpu-9: RestartJob. It began at 11:00:00 UTC (60m ago), is of class Infrastructure and follows rule none of the default restart policy. Steps taken: RestartPod at 11:01:00 UTC (59m ago), RestartJob at 11:02:00 UTC (58m ago). [status.incidents]",
 		"ETTR 0.7500: ready for 1h30m, 30m lost to NodeGone. [status.availability]",
 		"It was restarted 3 times: 2 of pods, 1 of the job. [status.restarts]",

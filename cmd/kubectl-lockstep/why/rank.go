@@ -3,6 +3,7 @@
 package why
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/instant"
 	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
@@ -47,26 +49,18 @@ func thePod(s *Snapshot, sub Subject) []Fact {
 		}
 	}
 	out := told(source, "Rank %s is pod %s, which was created at %s and is %s %s.", Name(sub.Rank), p.Name, s.at(p.CreationTimestamp.Time), p.Status.Phase, where)
-	if !p.DeletionTimestamp.IsZero() {
-		out = append(out, told(source, "Somebody has asked for its deletion: its grace ends at %s.", s.at(p.DeletionTimestamp.Time))...)
-		out = append(out, s.tellSilentNode(sub, p)...)
+	if p.DeletionTimestamp.IsZero() {
+		return out
 	}
-	return out
-}
-
-// tellSilentNode tells how long a pod stays that is to go from a node that is not ready.
-func (s *Snapshot) tellSilentNode(sub Subject, p *corev1.Pod) []Fact {
-	n := s.node(p.Spec.NodeName)
-	if n == nil {
-		return nil
-	}
+	out = append(out, told(source, "Somebody has asked for its deletion: its grace ends at %s.", s.at(p.DeletionTimestamp.Time))...)
+	n := cmp.Or(s.node(p.Spec.NodeName), &corev1.Node{})
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown {
-			out := told("Node "+n.Name, "Node %s does not answer since %s, so no kubelet says that the pod has ended.", n.Name, s.at(c.LastTransitionTime.Time))
-			return append(out, told("spec.restartPolicy", "Lockstep removes the pod when it is dead: it %s.", silenceOf(rules.Policies(s.Job).Of(sub.Rank.Task)))...)
+			out = append(out, told("Node "+n.Name, "Node %s does not answer since %s, so no kubelet says that the pod has ended. Lockstep removes it when it %s.",
+				n.Name, s.at(c.LastTransitionTime.Time), silenceOf(rules.Policies(s.Job).Of(sub.Rank.Task)))...)
 		}
 	}
-	return nil
+	return out
 }
 
 // held tells whether the node of the rank is kept for the job.
@@ -174,22 +168,12 @@ func (s *Snapshot) tellEvents(most int, about func(*corev1.ObjectReference) bool
 
 // lastSeen is when an event was seen last.
 func lastSeen(e *corev1.Event) time.Time {
-	last := e.FirstTimestamp.Time
-	for _, t := range []time.Time{e.EventTime.Time, e.LastTimestamp.Time} {
-		if t.After(last) {
-			last = t
-		}
-	}
-	if e.Series != nil && e.Series.LastObservedTime.After(last) {
-		last = e.Series.LastObservedTime.Time
+	last := instant.Latest(e.FirstTimestamp.Time, e.EventTime.Time, e.LastTimestamp.Time)
+	if e.Series != nil {
+		last = instant.Latest(last, e.Series.LastObservedTime.Time)
 	}
 	return last
 }
 
 // reporter is who an event is of.
-func reporter(e *corev1.Event) string {
-	if e.ReportingController != "" {
-		return e.ReportingController
-	}
-	return e.Source.Component
-}
+func reporter(e *corev1.Event) string { return cmp.Or(e.ReportingController, e.Source.Component) }

@@ -59,7 +59,7 @@ func TestARankThatWasRestarted(t *testing.T) {
 // recovered is what is told of the incident of the second worker that took these steps.
 func recovered(steps string) string {
 	return "Incident 7 has been Recovered since 11:52:00 UTC (8m ago): PodFailed of pod llm-1-worker-1. It began at 11:50:00 UTC (10m ago), is of class User and follows rule everything-else " +
-		"(RestartPod, RestartTask after 7m, RestartJob after 10m, RelocateJob after 15m) of the default restart policy. Steps taken: " + steps + ". [status.incidents]"
+		"of the default restart policy. Steps taken: " + steps + ". [status.incidents]"
 }
 
 // What a change of these adds to the answer about the second worker.
@@ -204,8 +204,7 @@ func TestWhatIsToldOfARank(t *testing.T) {
 			s.Nodes[1].Status.Conditions[0] = corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: before(3)}
 		}, []string{
 			"Somebody has asked for its deletion: its grace ends at 11:58:00 UTC (2m ago). [Pod llm-1-worker-1]",
-			"Node n1 does not answer since 11:57:00 UTC (3m ago), so no kubelet says that the pod has ended. [Node n1]",
-			"Lockstep removes the pod when it is dead: it counts as dead after 1m (unreachableNode.afterSeconds). [spec.restartPolicy]",
+			"Node n1 does not answer since 11:57:00 UTC (3m ago), so no kubelet says that the pod has ended. Lockstep removes it when it counts as dead after 1m (unreachableNode.afterSeconds). [Node n1]",
 		}},
 		"the same, where proof is wanted": {running, func(s *Snapshot) {
 			s.Pods[1].DeletionTimestamp = new(before(2))
@@ -213,8 +212,7 @@ func TestWhatIsToldOfARank(t *testing.T) {
 			s.Job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{UnreachableNode: &v1alpha1.UnreachableNode{Policy: v1alpha1.RequireProof}}
 		}, []string{
 			"Somebody has asked for its deletion: its grace ends at 11:58:00 UTC (2m ago). [Pod llm-1-worker-1]",
-			"Node n1 does not answer since 11:57:00 UTC (3m ago), so no kubelet says that the pod has ended. [Node n1]",
-			"Lockstep removes the pod when it is dead: it counts as dead once the node is deleted or has the taint node.kubernetes.io/out-of-service: unreachableNode.policy is RequireProof. [spec.restartPolicy]",
+			"Node n1 does not answer since 11:57:00 UTC (3m ago), so no kubelet says that the pod has ended. Lockstep removes it when it counts as dead once the node is deleted or has the taint node.kubernetes.io/out-of-service: unreachableNode.policy is RequireProof. [Node n1]",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -29,7 +29,7 @@ func TestRanksOnNodesThatAreNotWell(t *testing.T) {
 	many := running()
 	many.Job.Spec.Tasks[0].Replicas = 7
 	many.Job.Status.Placement.Tasks[0].Nodes = []string{"a", "b", "c", "d", "e", "f", "g"}
-	if got := sentences(Job(many)); !slices.Contains(got, "3 more of the nodes of its ranks are not well: `kubectl lockstep map llm` has all. [Nodes]") {
+	if got := sentences(Job(many)); !slices.Contains(got, "Nodes of its ranks that are not well beside these: 3. `kubectl lockstep map llm` has all. [Nodes]") {
 		t.Errorf("answered %q", got)
 	}
 	blind := running()

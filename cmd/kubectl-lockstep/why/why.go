@@ -144,7 +144,7 @@ func (s *Snapshot) until(t time.Time) string {
 	return strings.TrimSuffix(s.at(t), ")") + ", and the manager has yet to notice)"
 }
 
-// maxNames is how many names a sentence has, unless all are asked for.
+// maxNames is how many names a sentence has, and of how many things of a kind an answer tells, unless all are asked for.
 const maxNames = 4
 
 // listed are some names, and how many more there are.
@@ -153,6 +153,14 @@ func (s *Snapshot) listed(names []string) string {
 		return strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNames], ", "), len(names)-maxNames)
+}
+
+// first are the facts of the first of some things, and how many more of these there are, unless all are asked for.
+func (s *Snapshot) first(each [][]Fact, source, more string) []Fact {
+	if s.All || len(each) <= maxNames {
+		return slices.Concat(each...)
+	}
+	return append(slices.Concat(each[:maxNames]...), told(source, more, len(each)-maxNames)...)
 }
 
 // counted is a number with its noun, as in 1 pod and 2 pods.
