@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -10,7 +11,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/timeline"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/why"
 )
@@ -133,18 +133,9 @@ func described(ctx context.Context, j *jobs, names []string) ([]*why.Snapshot, e
 	return out, nil
 }
 
-// jobTitle names a job, with its state.
-func jobTitle(job *v1alpha1.TrainingJob) string {
-	state := string(job.Status.State)
-	if state == "" {
-		state = "no state yet"
-	}
-	return fmt.Sprintf("TrainingJob %s/%s: %s", job.Namespace, job.Name, state)
-}
-
 // printAnswer prints facts, one after the other, each with what it was read from, and the lists of a whole job.
 func printAnswer(out io.Writer, s *why.Snapshot, answer *why.Answer) {
-	title := jobTitle(s.Job)
+	title := fmt.Sprintf("TrainingJob %s/%s: %s", s.Job.Namespace, s.Job.Name, cmp.Or(string(s.Job.Status.State), "no state yet"))
 	if answer.Rank != "" {
 		title = "Rank " + answer.Rank + " of " + title
 	}

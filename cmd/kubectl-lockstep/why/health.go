@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	policynodes "github.com/lockstep-dev/lockstep/policies/nodes"
 )
 
@@ -30,9 +31,10 @@ func (s *Snapshot) Concerned(sub *Subject, all []v1alpha1.NodeHealth) []v1alpha1
 
 func (s *Snapshot) concernedNodes() map[string]bool {
 	out := map[string]bool{}
-	nodes, _ := s.rankNodes()
-	for _, name := range nodes {
-		out[name] = true
+	if s.active() && s.Job.Status.Placement != nil {
+		for _, name := range gang.PlacedNodes(s.Job.Status.Placement) {
+			out[name] = true
+		}
 	}
 	for _, x := range s.Job.Status.ExcludedNodes {
 		out[x.Name] = true

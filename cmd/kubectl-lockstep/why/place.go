@@ -36,7 +36,7 @@ func allowed(s *Snapshot, sub Subject) []Fact {
 	if err != nil {
 		return nil
 	}
-	to := "left its node to the scheduler"
+	to := "left its node to the scheduler" + within(s.Job.Spec.NetworkTopology)
 	switch pins := placement.PinsOf(p); {
 	case len(pins) == 1:
 		to = "allowed it node " + pins[0] + " only"
@@ -53,11 +53,7 @@ func came(s *Snapshot, sub Subject) []Fact {
 		return nil
 	}
 	if p.Annotations[v1alpha1.AnnotationResume] == "false" {
-		chose := ""
-		if len(placement.PinsOf(p)) == 0 {
-			chose = ", and the scheduler chose the node" + within(s.Job.Spec.NetworkTopology)
-		}
-		return told("Pod "+p.Name, "It is the first pod of the rank: nothing of the job had been restarted before%s.", chose)
+		return told("Pod "+p.Name, "It is the first pod of the rank: nothing of the job had been restarted before.")
 	}
 	inc, before := s.lastLoss(sub.Rank)
 	switch {

@@ -29,8 +29,8 @@ func TestARankThatWasNeverRestarted(t *testing.T) {
 	check.Equal(t, "answer", []string{
 		"Rank worker-1 is pod llm-1-worker-1, which was created at 11:00:00 UTC (60m ago) and is Running on node n1 of HyperNode rack-a of tier 1. [Pod llm-1-worker-1]",
 		"volcano bound it at 11:00:00 UTC (60m ago): Successfully assigned research/llm-1-worker-1 to n1. [Event]",
-		"The manager opened its gate at 11:00:00 UTC (60m ago), and left its node to the scheduler. [Pod llm-1-worker-1]",
-		"It is the first pod of the rank: nothing of the job had been restarted before, and the scheduler chose the node, in one HyperNode of tier 1 at most. [Pod llm-1-worker-1]",
+		"The manager opened its gate at 11:00:00 UTC (60m ago), and left its node to the scheduler, in one HyperNode of tier 1 at most. [Pod llm-1-worker-1]",
+		"It is the first pod of the rank: nothing of the job had been restarted before. [Pod llm-1-worker-1]",
 		"Lockstep has never restarted the rank: it is at incarnation 0, in attempt 1. [status.tasks]",
 	}, sentences(Rank(s, worker1)))
 }
@@ -259,10 +259,6 @@ func TestWhyThereIsNoPod(t *testing.T) {
 			none, "It was a pod of attempt 1, and the job is at attempt 2: all pods of an attempt go when its Volcano Job has ended or is deleted. The rank is pod llm-2-worker-1 now. [status.attempt]",
 			"The rank is at incarnation 0, and the job in attempt 2. [status.tasks]",
 			"The incident that restarted it is not remembered any more: the status keeps the last 10 that are over. The manager's log has it, and events for about an hour. [status.incidents]", noEvents,
-		}},
-		"of an attempt to come": {Subject{Rank: worker1.Rank, Attempt: 3, Pod: "llm-3-worker-1"}, func(*Snapshot) {}, []string{
-			"There is no pod llm-3-worker-1. [Pods]", "The job is at attempt 1, and the pod would be of attempt 3. [status.attempt]",
-			"There is no event of pod llm-3-worker-1: Kubernetes keeps events for an hour, unless it is configured otherwise. [Events]",
 		}},
 		"there are fewer replicas": {worker1, func(s *Snapshot) { s.Job.Spec.Tasks[0].Replicas = 1 }, []string{
 			none, "Task worker has 1 replica now: Volcano deletes the pods of the highest indexes where they were more. [spec.tasks]", noEvents,

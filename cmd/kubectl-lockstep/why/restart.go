@@ -30,8 +30,6 @@ func noPod(s *Snapshot, sub Subject) []Fact {
 	case sub.Attempt < status.Attempt:
 		return append(out, told("status.attempt", "It was a pod of attempt %d, and the job is at attempt %d: all pods of an attempt go when its Volcano Job has ended or is deleted. The rank is pod %s now.",
 			sub.Attempt, status.Attempt, gang.PodName(s.Job, status.Attempt, sub.Rank))...)
-	case sub.Attempt > status.Attempt:
-		return append(out, told("status.attempt", "The job is at attempt %d, and the pod would be of attempt %d.", status.Attempt, sub.Attempt)...)
 	}
 	if gone := s.tellNotWanted(sub.Rank); len(gone) > 0 {
 		return append(out, gone...)
