@@ -107,8 +107,8 @@ func TestAWholeJob(t *testing.T) {
 		"ETTR 0.7500: ready for 1h30m, 30m lost to NodeGone. [status.availability]",
 		"It was restarted 3 times: 2 of pods, 1 of the job. [status.restarts]",
 		"Of the last restarts 2 came to no newer checkpoint; the job fails after 3 in a row. [status.restartsWithoutProgress]",
-		"At 11:00:00 UTC (60m ago), lockstep said of llm, reason IncidentOpened: earlier. [Event]",
-		"At 11:59:00 UTC (60s ago), lockstep said of llm, reason StepTaken: later. [Event]",
+		"IncidentOpened, told by lockstep at 11:00:00 UTC (60m ago): earlier. [Event]",
+		"StepTaken, told by lockstep at 11:59:00 UTC (60s ago): later. [Event]",
 	}, added(s, func(s *Snapshot) { s.Whole = true }, Job))
 }
 

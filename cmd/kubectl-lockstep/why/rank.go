@@ -161,7 +161,7 @@ func (s *Snapshot) tellEvents(most int, about func(*corev1.ObjectReference) bool
 	slices.SortStableFunc(found, func(a, b corev1.Event) int { return lastSeen(&a).Compare(lastSeen(&b)) })
 	var out []Fact
 	for _, e := range found[max(0, len(found)-most):] {
-		out = append(out, told("Event", "At %s, %s said of %s%s.", s.at(lastSeen(&e)), reporter(&e), e.InvolvedObject.Name, reasonStory(e.Reason, e.Message))...)
+		out = append(out, told("Event", "%s, told by %s at %s%s.", e.Reason, reporter(&e), s.at(lastSeen(&e)), reasonStory("", e.Message))...)
 	}
 	return out
 }

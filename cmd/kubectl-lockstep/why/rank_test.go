@@ -245,9 +245,9 @@ func TestWhyThereIsNoPod(t *testing.T) {
 			}
 			s.Events = []corev1.Event{about("Killing", 1), about("Pulled", 4), about("Started", 3), about("Created", 5)}
 		}, []string{
-			none, "At 11:56:00 UTC (4m ago), kubelet said of llm-1-worker-1, reason Pulled. [Event]",
-			"At 11:57:00 UTC (3m ago), kubelet said of llm-1-worker-1, reason Started. [Event]",
-			"At 11:59:00 UTC (60s ago), kubelet said of llm-1-worker-1, reason Killing. [Event]",
+			none, "Pulled, told by kubelet at 11:56:00 UTC (4m ago). [Event]",
+			"Started, told by kubelet at 11:57:00 UTC (3m ago). [Event]",
+			"Killing, told by kubelet at 11:59:00 UTC (60s ago). [Event]",
 		}},
 		"the job has failed": {worker1, func(s *Snapshot) { s.set(v1alpha1.ConditionFailed, true, "FailedByRule", "by rule") }, []string{
 			none, "It failed at 11:00:00 UTC (60m ago), reason FailedByRule: by rule. [condition Failed]", noEvents,
