@@ -5,7 +5,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/capacity"
@@ -124,17 +124,9 @@ func (r *restartRequest) send(ctx context.Context, c *cluster, job *v1alpha1.Tra
 	if err := r.check(ctx, c, job, ranks); err != nil {
 		return err
 	}
-	fields := map[string]any{"id": r.ID, "action": r.Action, "pods": nil, "reason": nil} // null removes what an earlier request had
-	if len(r.Pods) > 0 {
-		fields["pods"] = r.Pods
-	}
-	if r.Reason != "" {
-		fields["reason"] = r.Reason
-	}
-	merge, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"resourceVersion": job.ResourceVersion}, // the job is the one that was read
-		"spec":     map[string]any{"restartRequest": fields},
-	})
+	was := job.DeepCopy()
+	job.Spec.RestartRequest = &r.RestartRequest
+	merge, err := client.MergeFromWithOptions(was, client.MergeFromWithOptimisticLock{}).Data(job)
 	if err != nil {
 		return err
 	}

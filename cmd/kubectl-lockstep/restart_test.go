@@ -44,16 +44,16 @@ func TestRestartAndMigrateAsk(t *testing.T) {
 		written string
 		err     string
 	}{
-		"a rank":          {[]string{"restart", "llama", "worker-1", "--reason", "slow"}, asks(`"action":"RestartPod","id":"b","pods":[{"task":"worker","index":1}],"reason":"slow"`), ""},
-		"by its pod":      {[]string{"restart", "llama", "llama-1-worker-1", "worker-1"}, asks(`"action":"RestartPod","id":"b","pods":[{"task":"worker","index":1}],"reason":null`), ""},
-		"a partition":     {[]string{"restart", "llama", "worker-3", "--partition"}, asks(`"action":"RestartPartition","id":"b","pods":[{"task":"worker","index":3}],"reason":null`), ""},
-		"a task":          {[]string{"restart", "llama", "--task", "worker"}, asks(`"action":"RestartTask","id":"b","pods":[{"task":"worker","index":0}],"reason":null`), ""},
-		"all":             {[]string{"restart", "llama"}, asks(`"action":"RestartJob","id":"b","pods":null,"reason":null`), ""},
-		"a move":          {[]string{"migrate", "llama", "worker-0"}, asks(`"action":"MigratePod","id":"b","pods":[{"task":"worker","index":0}],"reason":null`), ""},
-		"off a node":      {[]string{"migrate", "llama", "--node", "n2"}, asks(`"action":"MigratePod","id":"b","pods":[{"task":"worker","index":2},{"task":"worker","index":3}],"reason":null`), ""},
-		"out of its rack": {[]string{"migrate", "llama", "--all"}, asks(`"action":"RelocateJob","id":"b","pods":null,"reason":null`), ""},
+		"a rank":          {[]string{"restart", "llama", "worker-1", "--reason", "slow"}, asks(`"action":"RestartPod","id":"b","pods":[{"index":1,"task":"worker"}],"reason":"slow"`), ""},
+		"by its pod":      {[]string{"restart", "llama", "llama-1-worker-1", "worker-1"}, asks(`"action":"RestartPod","id":"b","pods":[{"index":1,"task":"worker"}]`), ""},
+		"a partition":     {[]string{"restart", "llama", "worker-3", "--partition"}, asks(`"action":"RestartPartition","id":"b","pods":[{"index":3,"task":"worker"}]`), ""},
+		"a task":          {[]string{"restart", "llama", "--task", "worker"}, asks(`"action":"RestartTask","id":"b","pods":[{"index":0,"task":"worker"}]`), ""},
+		"all":             {[]string{"restart", "llama"}, asks(`"id":"b"`), ""},
+		"a move":          {[]string{"migrate", "llama", "worker-0"}, asks(`"action":"MigratePod","id":"b","pods":[{"index":0,"task":"worker"}]`), ""},
+		"off a node":      {[]string{"migrate", "llama", "--node", "n2"}, asks(`"action":"MigratePod","id":"b","pods":[{"index":2,"task":"worker"},{"index":3,"task":"worker"}]`), ""},
+		"out of its rack": {[]string{"migrate", "llama", "--all"}, asks(`"action":"RelocateJob","id":"b"`), ""},
 
-		"programs":           {[]string{"restart", "llama", "--processes"}, asks(`"action":"RestartProcesses","id":"b","pods":null,"reason":null`), ""},
+		"programs":           {[]string{"restart", "llama", "--processes"}, asks(`"action":"RestartProcesses","id":"b"`), ""},
 		"programs of a rank": {[]string{"restart", "llama", "worker-0", "--processes"}, "", "--processes: the programs of all ranks start again together: leave ranks, --task and --partition out"},
 
 		"no job":              {[]string{"restart"}, "", errNoName.Error()},

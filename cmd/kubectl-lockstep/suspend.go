@@ -21,6 +21,8 @@ type suspension struct {
 	done, already string
 	// effect says what happens to a job that was as its status says.
 	effect func(*v1alpha1.TrainingJobStatus) string
+	// told is the effect that was told last.
+	told   string
 	dryRun dryRun
 }
 
@@ -71,28 +73,14 @@ func (s *suspension) command(streams genericiooptions.IOStreams, flags *genericc
 		if err != nil {
 			return err
 		}
-		return s.run(c.Context(), streams.Out, cluster, names)
+		var errs []error
+		for _, name := range names { // the others, too, where one fails
+			errs = append(errs, s.set(c.Context(), streams.Out, cluster, name))
+		}
+		return errors.Join(errs...)
 	}
 	s.dryRun.addFlag(c)
 	return c
-}
-
-// run goes on after a job that fails, and says what happens to those that were changed, once for all of which it is the same.
-func (s *suspension) run(ctx context.Context, out io.Writer, c *cluster, names []string) error {
-	var errs []error
-	told := ""
-	for _, name := range names {
-		changed, err := s.set(ctx, out, c, name)
-		errs = append(errs, err)
-		if changed == nil || s.dryRun != dryRunNone {
-			continue
-		}
-		if effect := s.effect(&changed.Status); effect != told {
-			told = effect
-			printWrapped(out, effect)
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // suspendEffect says what happens to a job that is suspended. One that is refused or queued has no pods.
@@ -112,24 +100,28 @@ func resumeEffect(s *v1alpha1.TrainingJobStatus) string {
 	return "The job waits for its queue again, and its pods are created in its home if that has room: kubectl lockstep list shows how far it is."
 }
 
-// set changes a job, and returns it as it was; nil where it was not changed.
-func (s *suspension) set(ctx context.Context, out io.Writer, c *cluster, name string) (*v1alpha1.TrainingJob, error) {
+// set changes a job, and says what happens to it, unless that was said already of the one before.
+func (s *suspension) set(ctx context.Context, out io.Writer, c *cluster, name string) error {
 	job, err := c.job(ctx, name)
 	switch {
 	case err != nil:
-		return nil, err
+		return err
 	case gang.Finished(&job.Status):
-		return nil, fmt.Errorf("TrainingJob %s has ended (%s), and cannot be %s: create a new one to train again", job.Name, job.Status.State, s.done)
+		return fmt.Errorf("TrainingJob %s has ended (%s), and cannot be %s: create a new one to train again", job.Name, job.Status.State, s.done)
 	case job.Spec.Suspend == s.suspend:
 		fmt.Fprintf(out, "%s %s\n", resourceName(job), s.already)
-		return nil, nil
+		return nil
 	}
-	was := job.DeepCopy()
+	effect := s.effect(&job.Status) // before the answer of the API server replaces it
 	if err := c.patch(ctx, job, fmt.Sprintf(`{"spec":{"suspend":%t}}`, s.suspend), s.dryRun); err != nil {
-		return nil, err
+		return err
 	}
 	fmt.Fprintf(out, "%s %s%s\n", resourceName(job), s.done, s.dryRun.suffix())
-	return was, nil
+	if s.dryRun == dryRunNone && effect != s.told {
+		printWrapped(out, effect)
+		s.told = effect
+	}
+	return nil
 }
 
 // resourceName is how kubectl names a TrainingJob.

@@ -85,14 +85,11 @@ func podWaits(s *Snapshot, sub Subject) []Fact {
 	var out []Fact
 	if p.Spec.NodeName == "" {
 		out = told("Pod "+p.Name, "It has no node: %s.", unplacedStory(p))
-		out = append(out, recovering(s)...)
-		if len(out) == 1 {
-			out = append(out, unscheduled(s)...)
+		out = slices.Concat(out, recovering(s), unscheduled(s))
+		if s.Waits() { // a spare does not
+			out = slices.Concat(out, sparesOfOthers(s), impossible(s), queue(s), kept(s))
 		}
-		if !s.Waits() { // a spare may
-			return out
-		}
-		return slices.Concat(out, sparesOfOthers(s), impossible(s), queue(s), kept(s))
+		return out
 	}
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		out = append(out, s.tellContainer(p, &c)...)

@@ -20,21 +20,15 @@ func noPod(s *Snapshot, sub Subject) []Fact {
 	if s.pod(sub) != nil || !s.couldRead("pods") {
 		return nil
 	}
-	status := &s.Job.Status
 	out := told("Pods", "There is no pod %s.", sub.Pod)
-	switch {
-	case gang.Finished(status):
-		return append(append(out, failed(s)...), completed(s)...)
-	case s.Job.Spec.Suspend:
-		return append(out, suspended(s)...)
-	case sub.Attempt < status.Attempt:
+	switch gone := s.tellNotWanted(sub.Rank); {
+	case sub.Attempt < s.Job.Status.Attempt:
 		return append(out, told("status.attempt", "It was a pod of attempt %d, and the job is at attempt %d: all pods of an attempt go when its Volcano Job has ended or is deleted. The rank is pod %s now.",
-			sub.Attempt, status.Attempt, gang.PodName(s.Job, status.Attempt, sub.Rank))...)
-	}
-	if gone := s.tellNotWanted(sub.Rank); len(gone) > 0 {
+			sub.Attempt, s.Job.Status.Attempt, gang.PodName(s.Job, s.Job.Status.Attempt, sub.Rank))...)
+	case len(gone) > 0:
 		return append(out, gone...)
 	}
-	return append(append(out, recovering(s)...), unscheduled(s)...)
+	return slices.Concat(out, failed(s), completed(s), suspended(s), recovering(s), unscheduled(s))
 }
 
 // tellNotWanted tells why the task has no such rank to run; nothing where it has.
