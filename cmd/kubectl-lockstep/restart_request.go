@@ -196,7 +196,7 @@ func (c *cluster) checkRoom(ctx context.Context, job *v1alpha1.TrainingJob, rank
 		return nil
 	}
 	known := c.capacity(ctx, job)
-	usage, err := c.usage(ctx)
+	usage, err := c.usage(ctx, nil)
 	if err != nil || len(known.Nodes) == 0 || len(capacity.Elsewhere(job, left, known, usage)) > 0 {
 		return nil //nolint:nilerr // The request does not need to know.
 	}

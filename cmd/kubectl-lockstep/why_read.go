@@ -117,7 +117,9 @@ func (c *cluster) snapshot(ctx context.Context, job *v1alpha1.TrainingJob, sub *
 		s.Topology = topology.New(hypernodes.Resolve(hyperNodes.Items, nodes.Items))
 	}
 	if s.Waits() {
-		usage, err := c.usage(ctx)
+		ofAll := &scheduling.PodGroupList{}
+		list("PodGroups of all namespaces", ofAll)
+		usage, err := c.usage(ctx, ofAll.Items)
 		note("pods of all namespaces", err)
 		s.Usage = usage
 	}
@@ -128,13 +130,9 @@ func ofJob(job *v1alpha1.TrainingJob) client.MatchingLabels {
 	return client.MatchingLabels{v1alpha1.LabelUID: string(job.UID)}
 }
 
-// usage reads what the pods of the cluster take, and of which PodGroups these are.
-func (c *cluster) usage(ctx context.Context) (*capacity.Usage, error) {
-	groups := &scheduling.PodGroupList{}
-	if err := c.List(ctx, groups); err != nil {
-		return nil, err
-	}
-	usage := capacity.NewUsage(groups.Items)
+// usage reads what the pods of the cluster take. The PodGroups say of which queues these are.
+func (c *cluster) usage(ctx context.Context, groups []scheduling.PodGroup) (*capacity.Usage, error) {
+	usage := capacity.NewUsage(groups)
 	err := c.Each(ctx, &corev1.PodList{}, func(o runtime.Object) error {
 		usage.Add(o.(*corev1.Pod))
 		return nil
