@@ -136,7 +136,8 @@ func (c *cluster) getOr(ctx context.Context, name string, into client.Object, ab
 
 func (a *acknowledgement) node(ctx context.Context, out io.Writer, c *cluster, name string) error {
 	health := &v1alpha1.NodeHealth{}
-	if err := c.getOr(ctx, name, health, "nothing was ever reported of a node of that name. `kubectl get nodehealths` lists those with reports"); err != nil {
+	err := c.getOr(ctx, name, health, "nothing was ever reported of a node of that name. `kubectl get nodehealths` lists those with reports")
+	if err != nil {
 		return err
 	}
 	for _, fact := range why.Health(c.clock.Now(), health) {
@@ -159,7 +160,9 @@ func (a *acknowledgement) node(ctx context.Context, out io.Writer, c *cluster, n
 }
 
 // write acknowledges what began until a time, and tells what follows.
-func (a *acknowledgement) write(ctx context.Context, out io.Writer, c *cluster, object client.Object, name, merge string, until time.Time, next string) error {
+func (a *acknowledgement) write(
+	ctx context.Context, out io.Writer, c *cluster, object client.Object, name, merge string, until time.Time, next string,
+) error {
 	if err := c.patch(ctx, object, fmt.Sprintf(merge, until.UTC().Format(time.RFC3339)), a.dryRun); err != nil {
 		return err
 	}
@@ -196,7 +199,9 @@ func faultsUntil(h *v1alpha1.NodeHealth) time.Time {
 
 func (a *acknowledgement) breaker(ctx context.Context, out io.Writer, c *cluster) error {
 	policy := &v1alpha1.HealthPolicy{}
-	if err := c.getOr(ctx, v1alpha1.HealthPolicyName, policy, "the manager creates it when it starts. `kubectl lockstep check` finds out what is wrong with it"); err != nil {
+	err := c.getOr(ctx, v1alpha1.HealthPolicyName, policy,
+		"the manager creates it when it starts. `kubectl lockstep check` finds out what is wrong with it")
+	if err != nil {
 		return err
 	}
 	jobs := &v1alpha1.TrainingJobList{}

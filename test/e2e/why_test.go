@@ -120,7 +120,7 @@ func TestWhyAJobFindsNoNode(t *testing.T) {
 		err := testCluster.Client().Get(ctx, client.ObjectKeyFromObject(other), other)
 		return strings.Contains(other.Status.Message, "no node fits"), err
 	})
-	s.answers([]string{other.Name}, "reason PodsPending", "Of 4 nodes that the job may use by its nodeSelector, 2 are held by other TrainingJobs",
+	s.answers([]string{other.Name}, "reason PodsPending", "Of 4 nodes", "2 are held by other TrainingJobs",
 		"1 is cordoned ("+idle[0]+")", "1 is free for its pods ("+idle[1]+")", "The scheduler has found no place for the whole gang since",
 		"Of the HyperNodes up to tier 1, "+s.pool.Rack(0)+" has the most free nodes: 1 of 4. The gang is 2 pods.")
 	s.snapshot("no-node-fits")

@@ -74,7 +74,8 @@ func (s *Snapshot) tellHealth(h *v1alpha1.NodeHealth) []Fact {
 	source := "NodeHealth " + h.Name
 	var each [][]Fact
 	for _, r := range h.Status.Reports {
-		each = append(each, told(source, "Node %s: %s reports %s of %s, %s since %s%s.", h.Name, r.Source, r.Signal, r.Entity, r.State, s.at(r.Since.Time), reasonStory("", r.Message)))
+		each = append(each, told(source, "Node %s: %s reports %s of %s, %s since %s%s.",
+			h.Name, r.Source, r.Signal, r.Entity, r.State, s.at(r.Since.Time), reasonStory("", r.Message)))
 	}
 	out := s.first(each, source, "Faults that are reported of node "+h.Name+" beside these: %d.")
 	for _, from := range h.Status.Sources {

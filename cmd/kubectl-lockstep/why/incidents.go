@@ -136,7 +136,7 @@ func (s *Snapshot) policyStory(inc *v1alpha1.Incident) string {
 // silenceOf tells when a pod counts as dead whose node does not answer.
 func silenceOf(p *rules.Policy) string {
 	if p.RequireProof {
-		return fmt.Sprintf("counts as dead once the node is deleted or has the taint %s: unreachableNode.policy is RequireProof", corev1.TaintNodeOutOfService)
+		return "counts as dead once the node is deleted or has the taint " + corev1.TaintNodeOutOfService + ": unreachableNode.policy is RequireProof"
 	}
 	text := fmt.Sprintf("counts as dead after %s (unreachableNode.afterSeconds)", lines.Duration(p.UnreachableAfter))
 	if p.GangDownAfter < p.UnreachableAfter {
@@ -188,6 +188,7 @@ func (s *Snapshot) tellBudget(whose string, p *rules.Policy, charged []metav1.Ti
 	if used == 0 {
 		return nil
 	}
+	left := max(0, p.MaxRestarts-used)
 	return told("status.restarts", "Used of the budget of %s: %d of %s within %s. %d of %d %s left.", whose, used,
-		counted(p.MaxRestarts, "charged restart"), duration.HumanDuration(p.Window), max(0, p.MaxRestarts-used), p.MaxRestarts, plural(p.MaxRestarts-used, "is", "are"))
+		counted(p.MaxRestarts, "charged restart"), duration.HumanDuration(p.Window), left, p.MaxRestarts, plural(left, "is", "are"))
 }

@@ -22,7 +22,8 @@ import (
 // Job answers why a job is in its state.
 func Job(s *Snapshot) []Fact {
 	return answer(s, unseen, identity, message, failed, completed, suspended, recovering, openIncidents, nextStep, unscheduled, waiting,
-		growing, ready, unready, onBadNodes, spares, home, left, violated, pastIncidents, availability, restarts, budget, holds, exclusions, illNodes, events)
+		growing, ready, unready, onBadNodes, spares, home, left, violated, pastIncidents, availability, restarts, budget, holds,
+		exclusions, illNodes, events)
 }
 
 // unseen tells that the status does not answer the job as it is now.

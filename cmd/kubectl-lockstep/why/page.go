@@ -132,8 +132,8 @@ func (s *Snapshot) printPolicies(out io.Writer) {
 		for _, r := range policy.Rules {
 			printItem(out, r.Name+": "+ladderOf(&r))
 		}
-		limits := fmt.Sprintf("limits: %s in %s; a faulty node is avoided for %s; a pod on a silent node %s", counted(policy.MaxRestarts, "charged restart"),
-			lines.Duration(policy.Window), lines.Duration(policy.ExcludeNode), silenceOf(policy))
+		limits := fmt.Sprintf("limits: %s in %s; a faulty node is avoided for %s; a pod on a silent node %s",
+			counted(policy.MaxRestarts, "charged restart"), lines.Duration(policy.Window), lines.Duration(policy.ExcludeNode), silenceOf(policy))
 		if policy.InitialBackoff > 0 {
 			limits += fmt.Sprintf("; backoff %s to %s", lines.Duration(policy.InitialBackoff), lines.Duration(policy.MaxBackoff))
 		}

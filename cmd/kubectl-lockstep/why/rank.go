@@ -48,7 +48,8 @@ func thePod(s *Snapshot, sub Subject) []Fact {
 			where += " of HyperNode " + around[0].Name + tierStory(&around[0].Tier)
 		}
 	}
-	out := told(source, "Rank %s is pod %s, which was created at %s and is %s %s.", Name(sub.Rank), p.Name, s.at(p.CreationTimestamp.Time), p.Status.Phase, where)
+	out := told(source, "Rank %s is pod %s, which was created at %s and is %s %s.",
+		Name(sub.Rank), p.Name, s.at(p.CreationTimestamp.Time), p.Status.Phase, where)
 	if p.DeletionTimestamp.IsZero() {
 		return out
 	}
