@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,7 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/acks"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/why"
+	"github.com/lockstep-dev/lockstep/policies/incident"
+	"github.com/lockstep-dev/lockstep/policies/instant"
+	policynodes "github.com/lockstep-dev/lockstep/policies/nodes"
+	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
 func newAck(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {
@@ -54,8 +61,7 @@ the time of the last fault or failure that is shown. The faults are cleared unle
 is lost is no longer expected, and a node that has failed too often may leave quarantine.
 
 A fault that nobody has reported yet is not acknowledged. With --until-now all that began until now is, even if
-nothing is shown. The exit code is 0 where nothing of the nodes is left to acknowledge, and 1 where it could not be
-acknowledged.`,
+nothing is shown.`,
 		Example: `  # The faults of a node that was repaired
   kubectl lockstep ack node gpu-17
 
@@ -119,40 +125,82 @@ cluster or of a HyperNode is open: kubectl lockstep why JOB has these. Where the
 	return c
 }
 
+// getOr reads an object, and says what it means where there is none.
+func (c *cluster) getOr(ctx context.Context, name string, into client.Object, absent string) error {
+	err := c.Get(ctx, client.ObjectKey{Name: name}, into)
+	if apierrors.IsNotFound(err) {
+		err = fmt.Errorf("%w: %s", err, absent)
+	}
+	return err
+}
+
 func (a *acknowledgement) node(ctx context.Context, out io.Writer, c *cluster, name string) error {
 	health := &v1alpha1.NodeHealth{}
-	err := c.Get(ctx, client.ObjectKey{Name: name}, health)
-	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("%w: nothing was ever reported of a node of that name. `kubectl get nodehealths` lists those with reports", err)
-	}
+	err := c.getOr(ctx, name, health, "nothing was ever reported of a node of that name. `kubectl get nodehealths` lists those with reports")
 	if err != nil {
 		return err
 	}
-	for _, line := range acks.Node(health) {
-		fmt.Fprintln(out, line)
+	for _, fact := range why.Health(c.clock.Now(), health) {
+		printItem(out, fact.Text)
 	}
-	until := acks.Until(health)
+	until := faultsUntil(health)
 	if a.untilNow {
-		until = latest(until, now(c))
+		until = instant.Latest(until, now(c))
 	}
 	if acked := health.Spec.AcknowledgedTime; until.IsZero() || (acked != nil && !until.After(acked.Time)) {
 		fmt.Fprintf(out, "nodehealth.lockstep.dev/%s not changed: nothing is left to acknowledge\n", name)
 		return nil
 	}
-	if err := c.patch(ctx, health, fmt.Sprintf(`{"spec":{"acknowledgedTime":%q}}`, until.UTC().Format(time.RFC3339)), a.dryRun); err != nil {
+	next := ""
+	if v := health.Status.Verdict; v != nil && v.QuarantinedTime != nil {
+		next = "Its quarantine ends when nothing of it has been Failed for quarantine.wellSeconds of the HealthPolicy, by default 10 minutes: " +
+			"`kubectl lockstep nodes --unhealthy` says at what time."
+	}
+	return a.write(ctx, out, c, health, "nodehealth.lockstep.dev/"+name, `{"spec":{"acknowledgedTime":%q}}`, until, next)
+}
+
+// write acknowledges what began until a time, and tells what follows.
+func (a *acknowledgement) write(
+	ctx context.Context, out io.Writer, c *cluster, object client.Object, name, merge string, until time.Time, next string,
+) error {
+	if err := c.patch(ctx, object, fmt.Sprintf(merge, until.UTC().Format(time.RFC3339)), a.dryRun); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "nodehealth.lockstep.dev/%s acknowledged: faults up to %s UTC%s\n", name, until.UTC().Format(time.DateTime), a.dryRun.suffix())
-	a.explain(out, acks.Quarantine(health))
+	fmt.Fprintf(out, "%s acknowledged: faults up to %s UTC%s\n", name, until.UTC().Format(time.DateTime), a.dryRun.suffix())
+	if a.dryRun == dryRunNone && next != "" {
+		printWrapped(out, next)
+	}
 	return nil
+}
+
+func printWrapped(out io.Writer, text string) {
+	for _, line := range lines.Wrap(text, lines.Width) {
+		fmt.Fprintln(out, line)
+	}
+}
+
+// faultsUntil returns up to when a node has to be acknowledged for all that is known of it; zero where there is nothing. An agent knows a
+// fraction of a second more than its report says, so that this is the end of the last second.
+func faultsUntil(h *v1alpha1.NodeHealth) time.Time {
+	var last time.Time
+	for _, r := range h.Status.Reports {
+		last = instant.Latest(last, r.Since.Time)
+	}
+	if h.Status.Verdict != nil {
+		for _, t := range h.Status.Verdict.FailureTimes {
+			last = instant.Latest(last, t.Time)
+		}
+	}
+	if last.IsZero() {
+		return last
+	}
+	return last.Add(time.Second)
 }
 
 func (a *acknowledgement) breaker(ctx context.Context, out io.Writer, c *cluster) error {
 	policy := &v1alpha1.HealthPolicy{}
-	err := c.Get(ctx, client.ObjectKey{Name: v1alpha1.HealthPolicyName}, policy)
-	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("%w: the manager creates it when it starts. `kubectl lockstep check` finds out what is wrong with it", err)
-	}
+	err := c.getOr(ctx, v1alpha1.HealthPolicyName, policy,
+		"the manager creates it when it starts. `kubectl lockstep check` finds out what is wrong with it")
 	if err != nil {
 		return err
 	}
@@ -160,40 +208,49 @@ func (a *acknowledgement) breaker(ctx context.Context, out io.Writer, c *cluster
 	if err := c.List(ctx, jobs); err != nil {
 		return err
 	}
-	open := acks.Breakers(policy, acks.Waiting(jobs.Items))
-	for _, line := range open {
-		fmt.Fprintln(out, line)
+	waiting := waitingForAck(jobs.Items)
+	if len(waiting) > 0 {
+		printWrapped(out, "Moves of these TrainingJobs are not made yet, and may wait for an acknowledgement: "+strings.Join(waiting, ", ")+".")
 	}
-	if len(open) == 0 {
-		fmt.Fprintf(out, "healthpolicy.lockstep.dev/%s not changed: no breaker is open, and nothing is left to acknowledge\n", policy.Name)
+	for i := range policy.Status.Breakers {
+		printWrapped(out, breakerStory(&policy.Status.Breakers[i]))
+	}
+	name := "healthpolicy.lockstep.dev/" + policy.Name
+	if len(waiting) == 0 && len(policy.Status.Breakers) == 0 {
+		fmt.Fprintln(out, name+" not changed: no breaker is open, and nothing is left to acknowledge")
 		return nil
 	}
-	until := now(c)
-	merge := fmt.Sprintf(`{"spec":{"breaker":{"acknowledgedTime":%q}}}`, until.UTC().Format(time.RFC3339))
-	if err := c.patch(ctx, policy, merge, a.dryRun); err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "healthpolicy.lockstep.dev/%s acknowledged: faults up to %s UTC%s\n", policy.Name, until.UTC().Format(time.DateTime), a.dryRun.suffix())
-	a.explain(out, acks.Next())
-	return nil
+	return a.write(ctx, out, c, policy, name, `{"spec":{"breaker":{"acknowledgedTime":%q}}}`, now(c),
+		"Within seconds the nodes that failed are put into quarantine, and pods are moved from ill nodes as the rules of their jobs say. "+
+			"Nodes that fall ill from now on are counted again: `kubectl lockstep nodes --unhealthy` shows them.")
 }
 
-// explain prints what follows an acknowledgement that was written.
-func (a *acknowledgement) explain(out io.Writer, next []string) {
-	if a.dryRun.suffix() != "" {
-		return
+// waitingForAck names the jobs with moves for their health that have not been made, and may wait for an acknowledgement.
+func waitingForAck(jobs []v1alpha1.TrainingJob) []string {
+	var out []string
+	for i := range jobs {
+		mayWait := func(inc v1alpha1.Incident) bool {
+			return inc.Outcome == "" && rules.OfHealth(inc.Trigger) && !incident.Restarted(&inc)
+		}
+		if slices.ContainsFunc(jobs[i].Status.Incidents, mayWait) {
+			out = append(out, jobs[i].Namespace+"/"+jobs[i].Name)
+		}
 	}
-	for _, line := range next {
-		fmt.Fprintln(out, line)
+	return out
+}
+
+// breakerStory tells why a breaker is open, and what it holds back.
+func breakerStory(b *v1alpha1.OpenBreaker) string {
+	text := fmt.Sprintf("The breaker of %s has been open since %s UTC", policynodes.DescribeScope(b.Scope), b.OpenTime.UTC().Format(time.DateTime))
+	if b.WindowSeconds > 0 {
+		text += fmt.Sprintf(": more than %d nodes fell ill within %d s", b.Allowed, b.WindowSeconds)
 	}
+	text += fmt.Sprintf(". It holds back %d of them: %s", b.HeldBack, strings.Join(b.Nodes, ", "))
+	if more := int(b.HeldBack) - len(b.Nodes); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text + "."
 }
 
 // now is the time of the API server. It tells whole seconds, so that this is up to one second later.
 func now(c *cluster) time.Time { return c.clock.Now().Add(time.Second) }
-
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}

@@ -78,3 +78,54 @@ func TestAcknowledgements(t *testing.T) {
 		})
 	}
 }
+
+func at(minute int) metav1.Time { return metav1.Date(2026, 1, 2, 3, minute, 5, 0, time.UTC) }
+
+// A node is shown with its faults, and is acknowledged until the last of them, or of its failures.
+func TestWhatIsShownOfANode(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/dev/null")
+	h := healthOf("gpu-17", at(4), at(7))
+	h.Status.Verdict = &v1alpha1.HealthVerdict{
+		State: v1alpha1.HealthStateFailed, Since: at(7), QuarantinedTime: new(at(2)), Lemon: true, FailureTimes: []metav1.Time{at(1), at(2), at(6)},
+	}
+	s := &server{now: at(30).Time, objects: map[string]any{theHealths + "/gpu-17": h}}
+	out, err := lockstep("ack", "node", "gpu-17", s.serve(t, core, product))
+	check.Equal(t, "error", nil, err)
+	text := strings.Join(strings.Fields(out), " ")
+	for _, want := range []string{
+		"dcgm reports XID79 of node, Failed since 03:04:05 UTC (26m ago)", "Failed since 03:07:05 UTC (23m ago)", "in quarantine since 03:02:05 UTC", "failed too often", "3 times lately",
+		"Its quarantine ends when nothing of it has been Failed for quarantine.wellSeconds of the HealthPolicy, by default 10 minutes",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	check.Equal(t, "until", at(7).Add(time.Second), faultsUntil(&h))
+	h.Status.Reports = nil
+	check.Equal(t, "until, of a lemon that is well", at(6).Add(time.Second), faultsUntil(&h))
+	h.Status.Verdict.FailureTimes = nil
+	check.Equal(t, "until, of nothing", time.Time{}, faultsUntil(&h))
+}
+
+func TestOpenBreakers(t *testing.T) {
+	for want, b := range map[string]v1alpha1.OpenBreaker{
+		"The breaker of the cluster has been open since 2026-01-02 03:01:05 UTC: more than 2 nodes fell ill within 3600 s. It holds back 5 of them: n1, n2 and 3 more.": {
+			Scope: "cluster", OpenTime: at(1), Nodes: []string{"n1", "n2"}, HeldBack: 5, Allowed: 2, WindowSeconds: 3600},
+		"The breaker of HyperNode rack-0 has been open since 2026-01-02 03:02:05 UTC. It holds back 1 of them: n3.": {
+			Scope: "hypernode/rack-0", OpenTime: at(2), Nodes: []string{"n3"}, HeldBack: 1},
+	} {
+		check.Equal(t, "story", want, breakerStory(&b))
+	}
+}
+
+func TestWhichJobsMayWait(t *testing.T) {
+	job := func(name string, inc v1alpha1.Incident) v1alpha1.TrainingJob {
+		return v1alpha1.TrainingJob{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name}, Status: v1alpha1.TrainingJobStatus{Incidents: []v1alpha1.Incident{inc}}}
+	}
+	check.Equal(t, "jobs", []string{"a/ill"}, waitingForAck([]v1alpha1.TrainingJob{
+		job("ill", v1alpha1.Incident{Trigger: v1alpha1.HealthFailed}),
+		job("moved", v1alpha1.Incident{Trigger: v1alpha1.HealthFailed, Steps: []v1alpha1.FiredStep{{Action: v1alpha1.MigratePod}}}),
+		job("over", v1alpha1.Incident{Trigger: v1alpha1.HealthFailed, Outcome: v1alpha1.OutcomeRecovered}),
+		job("crashed", v1alpha1.Incident{Trigger: v1alpha1.PodFailed}),
+	}))
+}

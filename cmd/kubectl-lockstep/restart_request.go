@@ -3,21 +3,29 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/capacity"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
-	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/restarts"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/why"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
+	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
 const (
@@ -30,11 +38,26 @@ const (
 // restartRequest is what restart and migrate ask the manager for.
 type restartRequest struct {
 	v1alpha1.RestartRequest
-	wait    bool
-	timeout time.Duration
-	dryRun  dryRun
-	// check looks at the cluster before the request is sent; nil for nothing to look at.
-	check func(context.Context, *cluster, *v1alpha1.TrainingJob, []gang.Rank) error
+	wait, force bool
+	timeout     time.Duration
+	dryRun      dryRun
+}
+
+func oneOrMoreNames(_ *cobra.Command, names []string) error {
+	if len(names) == 0 {
+		return errNoName
+	}
+	return nil
+}
+
+func (r *restartRequest) addFlags(c *cobra.Command, flags *genericclioptions.ConfigFlags) {
+	c.Annotations = needs(roleEdit)
+	c.ValidArgsFunction = completer{flags}.jobAndRanks
+	c.Flags().StringVar(&r.Reason, "reason", "", "why, for people: the incident and its events repeat it; 256 characters at most")
+	c.Flags().StringVar(&r.ID, "id", "", "the id of the request: the same id is not carried out twice in a row, so that a script may repeat the command. Default: a new one")
+	c.Flags().BoolVar(&r.wait, "wait", false, "wait until all ranks are ready again")
+	c.Flags().DurationVar(&r.timeout, "timeout", 30*time.Minute, "how long --wait waits, and the manager has to answer: that no more than 15s")
+	r.dryRun.addFlag(c)
 }
 
 // ask writes a request, and tells what the manager makes of it. Choose decides on the action and on the ranks that it is about.
@@ -49,13 +72,29 @@ func (r *restartRequest) ask(
 	if err != nil {
 		return err
 	}
-	if err := r.fill(job, args[1:], choose); err != nil {
+	var ranks []gang.Rank
+	for _, name := range args[1:] {
+		sub, err := findRank(job, name)
+		if err != nil {
+			return err
+		}
+		ranks = append(ranks, sub.Rank)
+	}
+	if ranks, err = choose(job, ranks); err != nil {
 		return err
 	}
-	if !restarts.Answered(job, r.ID) { // else it was asked for before
-		if err := r.send(ctx, c, job); err != nil || r.dryRun != dryRunNone {
+	for _, rank := range ranks {
+		if p := (v1alpha1.RequestedPod{Task: rank.Task, Index: rank.Index}); !slices.Contains(r.Pods, p) {
+			r.Pods = append(r.Pods, p)
+		}
+	}
+	if r.ID == "" {
+		r.ID = string(uuid.NewUUID())
+	}
+	if !answered(job, r.ID) { // else it was asked for before
+		if err := r.send(ctx, c, job, ranks); err != nil || r.dryRun != dryRunNone {
 			if err == nil {
-				fmt.Fprintf(out, "%s: %s of %s requested%s\n", resourceName(job), r.Action, restarts.Names(job, &r.RestartRequest), r.dryRun.suffix())
+				fmt.Fprintf(out, "%s: %s requested%s\n", resourceName(job), story(&r.RestartRequest), r.dryRun.suffix())
 			}
 			return err
 		}
@@ -63,41 +102,36 @@ func (r *restartRequest) ask(
 	return r.follow(ctx, out, c, job.Name)
 }
 
-func (r *restartRequest) fill(job *v1alpha1.TrainingJob, names []string, choose func(*v1alpha1.TrainingJob, []gang.Rank) ([]gang.Rank, error)) error {
-	var ranks []gang.Rank
-	for _, name := range names {
-		sub, err := findRank(job, name)
-		if err != nil {
-			return err
-		}
-		ranks = append(ranks, sub.Rank)
-	}
-	ranks, err := choose(job, ranks)
-	if err != nil {
-		return err
-	}
-	if r.ID == "" {
-		r.ID = string(uuid.NewUUID())
-	}
-	r.Pods, err = restarts.Pods(ranks)
-	return err
+// answered reports whether the status has an answer to a request.
+func answered(job *v1alpha1.TrainingJob, id string) bool {
+	return job.Status.RestartRequest != nil && job.Status.RestartRequest.ID == id
 }
 
-func (r *restartRequest) send(ctx context.Context, c *cluster, job *v1alpha1.TrainingJob) error {
-	if err := restarts.Check(job); err != nil {
+// story tells what a request asks for.
+func story(request *v1alpha1.RestartRequest) string {
+	var names []string
+	for _, p := range request.Pods {
+		name := fmt.Sprintf("%s-%d", p.Task, p.Index)
+		if request.Action == v1alpha1.RequestedAction(v1alpha1.RestartTask) {
+			name = "task " + p.Task
+		}
+		names = append(names, name)
+	}
+	return fmt.Sprintf("%s of %s", request.Action, cmp.Or(strings.Join(names, ", "), "the whole job"))
+}
+
+func (r *restartRequest) send(ctx context.Context, c *cluster, job *v1alpha1.TrainingJob, ranks []gang.Rank) error {
+	if err := r.check(ctx, c, job, ranks); err != nil {
 		return err
 	}
-	if r.check != nil {
-		if err := r.check(ctx, c, job, restarts.Ranks(&r.RestartRequest)); err != nil {
-			return err
-		}
-	}
-	merge, err := restarts.Patch(job, &r.RestartRequest)
+	was := job.DeepCopy()
+	job.Spec.RestartRequest = &r.RestartRequest
+	merge, err := client.MergeFromWithOptions(was, client.MergeFromWithOptimisticLock{}).Data(job)
 	if err != nil {
 		return err
 	}
 	job.Spec.RestartRequest = nil // the answer fills it
-	err = c.patch(ctx, job, merge, r.dryRun)
+	err = c.patch(ctx, job, string(merge), r.dryRun)
 	switch {
 	case apierrors.IsConflict(err):
 		return fmt.Errorf("TrainingJob %s was changed by somebody else meanwhile: try again", job.Name)
@@ -111,10 +145,91 @@ func (r *restartRequest) send(ctx context.Context, c *cluster, job *v1alpha1.Tra
 var errPruned = errors.New("the cluster's CRD has no spec.restartRequest, for it is older than this plugin: nothing was requested. " +
 	"Use the plugin of the manager's version: `kubectl lockstep check` compares them")
 
+// check returns an error where a job takes no request now, or where the request would gain nothing and --force is not given.
+func (r *restartRequest) check(ctx context.Context, c *cluster, job *v1alpha1.TrainingJob, ranks []gang.Rank) error {
+	pending := job.Spec.RestartRequest
+	switch {
+	case gang.Finished(&job.Status):
+		return fmt.Errorf("TrainingJob %s has ended (%s): create a new one to train again", job.Name, job.Status.State)
+	case job.Spec.Suspend:
+		return fmt.Errorf("TrainingJob %s is suspended: `kubectl lockstep resume %s` creates all of its pods again", job.Name, job.Name)
+	case pending != nil && !answered(job, pending.ID):
+		return fmt.Errorf("TrainingJob %s has a request that the manager has not seen yet (%s): `kubectl lockstep check` finds out whether the manager runs",
+			job.Name, story(pending))
+	case r.force:
+		return nil
+	}
+	switch v1alpha1.Action(r.Action) {
+	case v1alpha1.MigratePod:
+		return c.checkRoom(ctx, job, ranks)
+	case v1alpha1.RestartPod, v1alpha1.RelocateJob:
+		return nil
+	}
+	for i := range job.Status.Incidents {
+		if inc := &job.Status.Incidents[i]; inc.Outcome == "" && phaseOf(inc, c.clock.Now()) == incident.WaitForRoom {
+			return fmt.Errorf("incident %d waits for a node, and until it has one the gang cannot train: %s would only restart ranks that are well. --force does it all the same; `kubectl lockstep why %s` says what is missing",
+				inc.ID, r.Action, job.Name)
+		}
+	}
+	return nil
+}
+
+// phaseOf is the phase in which an open incident is: WaitForRoom.
+func phaseOf(inc *v1alpha1.Incident, now time.Time) incident.Phase {
+	phases := incident.PhasesAt(inc, now)
+	if len(phases) == 0 {
+		return ""
+	}
+	return phases[len(phases)-1].Phase
+}
+
+// checkRoom refuses to move ranks that run where no other node of their home has room for one: they would wait, and their gang with
+// them. A spare is such room for ranks of its own task. Who may not read nodes, or the pods of all namespaces, is not told.
+func (c *cluster) checkRoom(ctx context.Context, job *v1alpha1.TrainingJob, ranks []gang.Rank) error {
+	var left, names []string
+	for _, rank := range ranks {
+		if !hasSpare(job, rank.Task) {
+			left, names = append(left, gang.NodeOf(job.Status.Placement, rank)), append(names, why.Name(rank))
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	known := c.capacity(ctx, job)
+	usage, err := c.usage(ctx, nil)
+	if err != nil || len(known.Nodes) == 0 || len(capacity.Elsewhere(job, left, known, usage)) > 0 {
+		return nil //nolint:nilerr // The request does not need to know.
+	}
+	home := "the cluster"
+	if p := job.Status.Placement; p != nil && p.HyperNode != "" {
+		home = "HyperNode " + p.HyperNode
+	}
+	return fmt.Errorf("no other node of %s has room for %s now: it would wait for one, and the gang with it. --force moves it all the same, and --all the whole job to another HyperNode",
+		home, strings.Join(names, ", "))
+}
+
+// hasSpare reports whether a spare of a task holds a node.
+func hasSpare(job *v1alpha1.TrainingJob, task string) bool {
+	return slices.ContainsFunc(job.Spec.Tasks, func(t v1alpha1.Task) bool {
+		return t.Name == task && gang.ReadySpares(&job.Status, &t) > 0
+	})
+}
+
+// ranksOn are the ranks of a job that are on a node, by its status.
+func ranksOn(job *v1alpha1.TrainingJob, node string) []gang.Rank {
+	var out []gang.Rank
+	gang.EachRank(gang.Effective(job, &job.Status), func(r gang.Rank) {
+		if gang.NodeOf(job.Status.Placement, r) == node {
+			out = append(out, r)
+		}
+	})
+	return out
+}
+
 // follow tells which incident carries the request out, and with --wait how that ends.
 func (r *restartRequest) follow(ctx context.Context, out io.Writer, c *cluster, name string) error {
 	timeout := min(r.timeout, answerTimeout)
-	job, err := r.await(ctx, c, name, timeout, func(job *v1alpha1.TrainingJob) bool { return restarts.Answered(job, r.ID) })
+	job, err := r.await(ctx, c, name, timeout, func(job *v1alpha1.TrainingJob) bool { return answered(job, r.ID) })
 	if wait.Interrupted(err) {
 		return fmt.Errorf("the manager has not answered for %s. The request stays, and is carried out once it does: `kubectl lockstep check` finds out whether the manager runs", timeout)
 	}
@@ -123,14 +238,14 @@ func (r *restartRequest) follow(ctx context.Context, out io.Writer, c *cluster, 
 	}
 	answer := job.Status.RestartRequest
 	if answer.Message != "" {
-		return fmt.Errorf("%s of %s is refused: %s", r.Action, restarts.Names(job, &r.RestartRequest), answer.Message)
+		return fmt.Errorf("%s is refused: %s", story(&r.RestartRequest), answer.Message)
 	}
-	fmt.Fprintf(out, "%s: %s of %s is incident %d\n", resourceName(job), r.Action, restarts.Names(job, &r.RestartRequest), answer.Incident)
+	fmt.Fprintf(out, "%s: %s is incident %d\n", resourceName(job), story(&r.RestartRequest), answer.Incident)
 	if job.Annotations[v1alpha1.DryRun] == "true" {
 		fmt.Fprintf(out, "It is only recorded: the job has the annotation %s.\n", v1alpha1.DryRun)
 	}
 	if r.Action == v1alpha1.RequestedAction(v1alpha1.RelocateJob) {
-		fmt.Fprintf(out, "Once it has moved, the job stays away from the HyperNode that it has left for %s.\n", lines.Exactly(restarts.StaysAway(job)))
+		fmt.Fprintf(out, "Once it has moved, the job stays away from the HyperNode that it has left for %s.\n", lines.Exactly(staysAway(job)))
 	}
 	if !r.wait {
 		fmt.Fprintf(out, "`kubectl lockstep timeline %s` shows how far it is.\n", name)
@@ -139,35 +254,47 @@ func (r *restartRequest) follow(ctx context.Context, out io.Writer, c *cluster, 
 	return r.awaitEnd(ctx, out, c, name, answer.Incident)
 }
 
+// staysAway is how long a job stays away from a HyperNode that it leaves: docs/policies.md.
+func staysAway(job *v1alpha1.TrainingJob) time.Duration {
+	return max(rules.Policies(job).Of("").ExcludeNode, 10*time.Minute)
+}
+
 // awaitEnd waits for the end of the incident that carries the request out. Other requests and incidents may come meanwhile.
 func (r *restartRequest) awaitEnd(ctx context.Context, out io.Writer, c *cluster, name string, id int32) error {
 	stage := ""
-	job, err := r.await(ctx, c, name, r.timeout, func(job *v1alpha1.TrainingJob) bool {
-		inc := restarts.Incident(job, id)
+	var inc *v1alpha1.Incident
+	_, err := r.await(ctx, c, name, r.timeout, func(job *v1alpha1.TrainingJob) bool {
+		inc = nil
+		for i := range job.Status.Incidents {
+			if job.Status.Incidents[i].ID == id {
+				inc = &job.Status.Incidents[i]
+			}
+		}
 		if inc == nil || inc.Outcome != "" {
 			return true
 		}
-		if now := restarts.Stage(job, inc, c.clock.Now()); now != stage {
+		if now := fmt.Sprintf("%s, %s", job.Status.State, phaseOf(inc, c.clock.Now())); now != stage {
 			stage = now
 			fmt.Fprintf(out, "%s, %s ready\n", stage, job.Status.Ready)
 		}
 		return false
 	})
-	if wait.Interrupted(err) {
+	switch {
+	case wait.Interrupted(err):
 		return fmt.Errorf("it was not over after %s (--timeout): `kubectl lockstep timeline %s` shows how far it is", r.timeout, name)
-	}
-	if err != nil {
+	case err != nil:
 		return err
-	}
-	inc := restarts.Incident(job, id)
-	if inc == nil {
+	case inc == nil:
 		return fmt.Errorf("incident %d of TrainingJob %s is over, and how it ended is not known: its status keeps the last incidents only", id, name)
 	}
 	told := fmt.Sprintf("%s after %s", inc.Outcome, inc.EndTime.Sub(inc.StartTime.Time).Round(100*time.Millisecond))
 	if inc.Outcome != v1alpha1.OutcomeRecovered {
 		return fmt.Errorf("incident %d: %s: %s", inc.ID, told, inc.Message)
 	}
-	fmt.Fprintln(out, told+restarts.WithoutCheckpoint(inc))
+	if inc.Checkpoint != nil {
+		told += ", " + incident.CheckpointStory(inc.Checkpoint)
+	}
+	fmt.Fprintln(out, told)
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -43,23 +44,22 @@ func TestRestartAndMigrateAsk(t *testing.T) {
 		written string
 		err     string
 	}{
-		"a rank":          {[]string{"restart", "llama", "worker-1", "--reason", "slow"}, asks(`"action":"RestartPod","id":"b","pods":[{"task":"worker","index":1}],"reason":"slow"`), ""},
-		"by its pod":      {[]string{"restart", "llama", "llama-1-worker-1", "worker-1"}, asks(`"action":"RestartPod","id":"b","pods":[{"task":"worker","index":1}],"reason":null`), ""},
-		"a partition":     {[]string{"restart", "llama", "worker-3", "--partition"}, asks(`"action":"RestartPartition","id":"b","pods":[{"task":"worker","index":3}],"reason":null`), ""},
-		"a task":          {[]string{"restart", "llama", "--task", "worker"}, asks(`"action":"RestartTask","id":"b","pods":[{"task":"worker","index":0}],"reason":null`), ""},
-		"all":             {[]string{"restart", "llama"}, asks(`"action":"RestartJob","id":"b","pods":null,"reason":null`), ""},
-		"a move":          {[]string{"migrate", "llama", "worker-0"}, asks(`"action":"MigratePod","id":"b","pods":[{"task":"worker","index":0}],"reason":null`), ""},
-		"off a node":      {[]string{"migrate", "llama", "--node", "n2"}, asks(`"action":"MigratePod","id":"b","pods":[{"task":"worker","index":2},{"task":"worker","index":3}],"reason":null`), ""},
-		"out of its rack": {[]string{"migrate", "llama", "--all"}, asks(`"action":"RelocateJob","id":"b","pods":null,"reason":null`), ""},
+		"a rank":          {[]string{"restart", "llama", "worker-1", "--reason", "slow"}, asks(`"action":"RestartPod","id":"b","pods":[{"index":1,"task":"worker"}],"reason":"slow"`), ""},
+		"by its pod":      {[]string{"restart", "llama", "llama-1-worker-1", "worker-1"}, asks(`"action":"RestartPod","id":"b","pods":[{"index":1,"task":"worker"}]`), ""},
+		"a partition":     {[]string{"restart", "llama", "worker-3", "--partition"}, asks(`"action":"RestartPartition","id":"b","pods":[{"index":3,"task":"worker"}]`), ""},
+		"a task":          {[]string{"restart", "llama", "--task", "worker"}, asks(`"action":"RestartTask","id":"b","pods":[{"index":0,"task":"worker"}]`), ""},
+		"all":             {[]string{"restart", "llama"}, asks(`"id":"b"`), ""},
+		"a move":          {[]string{"migrate", "llama", "worker-0"}, asks(`"action":"MigratePod","id":"b","pods":[{"index":0,"task":"worker"}]`), ""},
+		"off a node":      {[]string{"migrate", "llama", "--node", "n2"}, asks(`"action":"MigratePod","id":"b","pods":[{"index":2,"task":"worker"},{"index":3,"task":"worker"}]`), ""},
+		"out of its rack": {[]string{"migrate", "llama", "--all"}, asks(`"action":"RelocateJob","id":"b"`), ""},
 
-		"programs of a job without": {[]string{"restart", "llama", "--processes"}, "", "--processes: TrainingJob llama has no spec.supervisor, which starts programs again in their pods: leave --processes out, and all pods are replaced"},
-		"programs of a rank":        {[]string{"restart", "llama", "worker-0", "--processes"}, "", "--processes: the programs of all ranks start again together: leave ranks, --task and --partition out"},
+		"programs":           {[]string{"restart", "llama", "--processes"}, asks(`"action":"RestartProcesses","id":"b"`), ""},
+		"programs of a rank": {[]string{"restart", "llama", "worker-0", "--processes"}, "", "--processes: the programs of all ranks start again together: leave ranks, --task and --partition out"},
 
 		"no job":              {[]string{"restart"}, "", errNoName.Error()},
 		"no such rank":        {[]string{"restart", "llama", "worker-4"}, "", `"worker-4" names no rank of TrainingJob llama: give one of worker-0 to worker-3, loader-0, or the name of its pod`},
-		"no such task":        {[]string{"restart", "llama", "--task", "ps"}, "", `--task: TrainingJob llama has no task "ps"`},
+		"no such task":        {[]string{"restart", "llama", "--task", "ps"}, "", `"ps-0" names no rank of TrainingJob llama: give one of worker-0 to worker-3, loader-0, or the name of its pod`},
 		"a task and a rank":   {[]string{"restart", "llama", "worker-0", "--task", "worker"}, "", "--task: give either that or the rank worker-0"},
-		"no partition":        {[]string{"restart", "llama", "loader-0", "--partition"}, "", "--partition: task loader has no partitions: leave --partition out, or use --task"},
 		"no rank to a group":  {[]string{"restart", "llama", "--partition"}, "", "--partition: name a rank of each partition that is to be restarted, such as worker-0"},
 		"nothing to move":     {[]string{"migrate", "llama"}, "", "say what is moved: ranks such as worker-3, --node NODE for those on a node, or --all for the whole job"},
 		"nothing on the node": {[]string{"migrate", "llama", "--node", "n3"}, "", "--node: no rank of TrainingJob llama is on node \"n3\": `kubectl lockstep map llama` shows where they are"},
@@ -82,23 +82,6 @@ func TestRestartAndMigrateAsk(t *testing.T) {
 }
 
 // An older CRD has no such field: the API server answers with the job as it was.
-func TestRestartOfPrograms(t *testing.T) {
-	t.Setenv("KUBECONFIG", "/dev/null")
-	ask := func(supervisor *v1alpha1.Supervisor) (written string, err error) {
-		job := requestedJob(func(j *v1alpha1.TrainingJob) { j.Spec.Supervisor = supervisor })
-		s := &server{objects: map[string]any{theJobs + "/llama": job}}
-		_, err = lockstep("restart", "llama", "--processes", "--id", "b", "--timeout", "1ms", s.serve(t, core, product))
-		return strings.Join(s.written, "\n"), err
-	}
-	written, _ := ask(&v1alpha1.Supervisor{})
-	check.Equal(t, "written", "PATCH "+theJobs+`/llama?fieldManager=kubectl-lockstep {"metadata":{"resourceVersion":"7"},"spec":{"restartRequest":{"action":"RestartProcesses","id":"b","pods":null,"reason":null}}}`, written)
-	written, err := ask(&v1alpha1.Supervisor{Survivors: v1alpha1.SurvivorsKeep})
-	check.Equal(t, "written where survivors are kept", "", written)
-	if err == nil || !strings.Contains(err.Error(), "survivors of TrainingJob llama is Keep") {
-		t.Error("error:", err)
-	}
-}
-
 func TestARequestThatIsPruned(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/dev/null")
 	pruned := requestedJob(func(j *v1alpha1.TrainingJob) { j.Spec.RestartRequest, j.Status.RestartRequest = nil, nil })
@@ -167,8 +150,8 @@ func TestWhatBecameOfARequest(t *testing.T) {
 			j.Status.Incidents[0].Outcome, j.Status.Incidents[0].EndTime = "", nil
 		}, []string{"--wait", "--timeout", "600ms"}, "trainingjob.lockstep.dev/llama: RestartJob of the whole job is incident 3\nRecovering, Decide, 3/5 ready\n", "it was not over after 600ms (--timeout): `kubectl lockstep timeline llama` shows how far it is"},
 		"without a checkpoint": {func(j *v1alpha1.TrainingJob) {
-			j.Status.Incidents[0].Checkpoint = &v1alpha1.IncidentCheckpoint{Outcome: v1alpha1.CheckpointRefused, Message: "llama-1-worker-2: answered 404 Not Found"}
-		}, []string{"--wait"}, "trainingjob.lockstep.dev/llama: RestartJob of the whole job is incident 3\nRecovered after 1.5s, without a checkpoint (Refused): llama-1-worker-2: answered 404 Not Found\n", ""},
+			j.Status.Incidents[0].Checkpoint = &v1alpha1.IncidentCheckpoint{Outcome: v1alpha1.CheckpointRefused, Pods: 4, Answered: 3, Message: "llama-1-worker-2: answered 404 Not Found"}
+		}, []string{"--wait"}, "trainingjob.lockstep.dev/llama: RestartJob of the whole job is incident 3\nRecovered after 1.5s, without a checkpoint: Refused, 3 of 4 pods answered (llama-1-worker-2: answered 404 Not Found)\n", ""},
 		"refused": {func(j *v1alpha1.TrainingJob) { j.Status.RestartRequest.Message = "the gang has not been placed yet" }, nil, "", "RestartJob of the whole job is refused: the gang has not been placed yet"},
 		"a dry run of the job": {func(j *v1alpha1.TrainingJob) { j.Annotations = map[string]string{v1alpha1.DryRun: "true"} }, []string{"--wait"},
 			"trainingjob.lockstep.dev/llama: RestartJob of the whole job is incident 3\nIt is only recorded: the job has the annotation lockstep.dev/dry-run.\nRecovered after 1.5s\n", ""},
@@ -212,5 +195,41 @@ func TestAJobThatTakesNoRequest(t *testing.T) {
 			_, err := lockstep("restart", "llama", s.serve(t, core, product))
 			check.Equal(t, "error", tc.err, err.Error())
 		})
+	}
+}
+
+// While an incident is open, the phase that it is in is shown.
+func TestThePhaseOfAnIncident(t *testing.T) {
+	start := metav1.NewMicroTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	at := func(seconds int) *metav1.MicroTime {
+		return new(metav1.NewMicroTime(start.Add(time.Duration(seconds) * time.Second)))
+	}
+	inc := &v1alpha1.Incident{StartTime: start}
+	expect := func(want incident.Phase) {
+		t.Helper()
+		check.Equal(t, "phase", want, phaseOf(inc, start.Add(time.Minute)))
+	}
+	expect(incident.Decide)
+	inc.Steps = []v1alpha1.FiredStep{{Action: v1alpha1.RestartPod, Time: *at(1)}}
+	expect(incident.Place)
+	inc.NoRoomTime = at(2)
+	expect(incident.WaitForRoom)
+	inc.PlacedTime, inc.BoundTime = at(3), at(3)
+	expect(incident.Start)
+}
+
+// A job stays away from the HyperNode that it leaves for excludeNodeSeconds, and for 10 minutes at least.
+func TestHowLongAJobStaysAway(t *testing.T) {
+	for name, tc := range map[string]struct {
+		seconds *int32
+		want    time.Duration
+	}{
+		"by default": {nil, time.Hour},
+		"longer":     {new(int32(7200)), 2 * time.Hour},
+		"not at all": {new(int32(0)), 10 * time.Minute},
+	} {
+		job := &v1alpha1.TrainingJob{}
+		job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{ExcludeNodeSeconds: tc.seconds}
+		check.Equal(t, name, tc.want, staysAway(job))
 	}
 }

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
@@ -23,6 +21,8 @@ type suspension struct {
 	done, already string
 	// effect says what happens to a job that was as its status says.
 	effect func(*v1alpha1.TrainingJobStatus) string
+	// told is the effect that was told last.
+	told   string
 	dryRun dryRun
 }
 
@@ -39,8 +39,7 @@ period, and their nodes are given back to the cluster. What a job is recovering 
 remembered.
 
 The program is not asked for a checkpoint: what it trained since its last one is trained again, unless it saves
-its state when it gets SIGTERM. A job that is suspended already stays as it is. The exit code is 0 where
-all jobs are suspended, and 1 where one is not, as when it has ended.`,
+its state when it gets SIGTERM.`,
 		Example: `  # Stop a job
   kubectl lockstep suspend llama
 
@@ -59,10 +58,7 @@ func newResume(streams genericiooptions.IOStreams, flags *genericclioptions.Conf
 		Short: "Start TrainingJobs that are suspended",
 		Long: `Start TrainingJobs that are suspended: spec.suspend becomes false. They wait for their queues, and
 their pods are created: in the home that a job had where there is room, and elsewhere if not. The
-program finds LOCKSTEP_RESUME=true, and goes on from its last checkpoint.
-
-A job that is not suspended stays as it is. The exit code is 0 where no job is suspended any more, and 1
-where one could not be resumed, as when it has ended.`,
+program finds LOCKSTEP_RESUME=true, and goes on from its last checkpoint.`,
 		Example: `  # Start a job that is suspended
   kubectl lockstep resume llama`,
 	})
@@ -70,42 +66,21 @@ where one could not be resumed, as when it has ended.`,
 
 func (s *suspension) command(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags, c *cobra.Command) *cobra.Command {
 	c.Annotations = needs(roleEdit)
-	c.Args = func(_ *cobra.Command, names []string) error {
-		if len(names) == 0 {
-			return errNoName
-		}
-		return nil
-	}
+	c.Args = oneOrMoreNames
 	c.ValidArgsFunction = completer{flags}.manyJobs
 	c.RunE = func(c *cobra.Command, names []string) error {
 		cluster, err := newCluster(flags)
 		if err != nil {
 			return err
 		}
-		return s.run(c.Context(), streams.Out, cluster, names)
+		var errs []error
+		for _, name := range names { // the others, too, where one fails
+			errs = append(errs, s.set(c.Context(), streams.Out, cluster, name))
+		}
+		return errors.Join(errs...)
 	}
 	s.dryRun.addFlag(c)
 	return c
-}
-
-// run goes on after a job that fails, and says once what happens to those that were changed.
-func (s *suspension) run(ctx context.Context, out io.Writer, c *cluster, names []string) error {
-	var errs []error
-	var effects []string
-	for _, name := range names {
-		changed, err := s.set(ctx, out, c, name)
-		errs = append(errs, err)
-		if changed != nil && s.dryRun == dryRunNone {
-			effects = append(effects, s.effect(&changed.Status))
-		}
-	}
-	slices.Sort(effects)
-	for _, effect := range slices.Compact(effects) {
-		for _, line := range lines.Wrap(effect, lines.Width) {
-			fmt.Fprintln(out, line)
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // suspendEffect says what happens to a job that is suspended. One that is refused or queued has no pods.
@@ -125,24 +100,28 @@ func resumeEffect(s *v1alpha1.TrainingJobStatus) string {
 	return "The job waits for its queue again, and its pods are created in its home if that has room: kubectl lockstep list shows how far it is."
 }
 
-// set changes a job, and returns it as it was; nil where it was not changed.
-func (s *suspension) set(ctx context.Context, out io.Writer, c *cluster, name string) (*v1alpha1.TrainingJob, error) {
+// set changes a job, and says what happens to it, unless that was said already of the one before.
+func (s *suspension) set(ctx context.Context, out io.Writer, c *cluster, name string) error {
 	job, err := c.job(ctx, name)
 	switch {
 	case err != nil:
-		return nil, err
+		return err
 	case gang.Finished(&job.Status):
-		return nil, fmt.Errorf("TrainingJob %s has ended (%s), and cannot be %s: create a new one to train again", job.Name, job.Status.State, s.done)
+		return fmt.Errorf("TrainingJob %s has ended (%s), and cannot be %s: create a new one to train again", job.Name, job.Status.State, s.done)
 	case job.Spec.Suspend == s.suspend:
 		fmt.Fprintf(out, "%s %s\n", resourceName(job), s.already)
-		return nil, nil
+		return nil
 	}
-	was := job.DeepCopy()
+	effect := s.effect(&job.Status) // before the answer of the API server replaces it
 	if err := c.patch(ctx, job, fmt.Sprintf(`{"spec":{"suspend":%t}}`, s.suspend), s.dryRun); err != nil {
-		return nil, err
+		return err
 	}
 	fmt.Fprintf(out, "%s %s%s\n", resourceName(job), s.done, s.dryRun.suffix())
-	return was, nil
+	if s.dryRun == dryRunNone && effect != s.told {
+		printWrapped(out, effect)
+		s.told = effect
+	}
+	return nil
 }
 
 // resourceName is how kubectl names a TrainingJob.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -10,12 +11,13 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/timeline"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/why"
 )
 
 func newWhy(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {
 	var output format
+	all := false
 	c := &cobra.Command{
 		Use:   "why JOB [RANK] | pod/NAME",
 		Short: "Answer why a job waits, or why a rank is where it is",
@@ -25,8 +27,7 @@ any more.
 
 Each sentence is one fact and ends with what it was read from: the status of the TrainingJob, its PodGroup and Queue,
 pods, nodes and their NodeHealths, HyperNodes and events. What is not recorded is not told. A source that may not be read, or is not there,
-is named at the end. The exit code is 0 where there is an answer, and 1 where there is none, as for a rank that the job
-does not have.`,
+is named at the end. --all tells all of a job, as kubectl lockstep describe does.`,
 		Example: `  # Why a job waits, recovers, runs where it does, or has failed
   kubectl lockstep why llama
 
@@ -39,51 +40,102 @@ does not have.`,
 			if len(args) == 0 {
 				return errNoName
 			}
+			if all && len(args) > 1 {
+				return fmt.Errorf("--all: give either that or the rank %s", args[1])
+			}
 			return atMost(2)(c, args)
 		},
 		ValidArgsFunction: completer{flags}.jobAndRank,
 		RunE: func(c *cobra.Command, args []string) error {
-			return runWhy(c.Context(), streams.Out, flags, output, args)
+			cluster, err := newCluster(flags)
+			if err != nil {
+				return err
+			}
+			job, sub, err := cluster.find(c.Context(), args)
+			if err != nil {
+				return err
+			}
+			s := cluster.snapshot(c.Context(), job, sub)
+			if sub != nil && !s.Knows(*sub) {
+				return fmt.Errorf("there is no pod %s, and nothing that is recorded tells of one: TrainingJob %s has %s, in attempt %d%s",
+					sub.Pod, job.Name, why.Ranks(job), job.Status.Attempt, didYouMean(sub.Pod, why.PodNames(job), ""))
+			}
+			s.Whole, s.All = all && sub == nil, all
+			answer := why.Ask(s, sub)
+			return output.print(streams.Out, answer, func() error {
+				printAnswer(streams.Out, s, &answer)
+				return nil
+			})
 		},
 	}
 	output.addFlag(c)
+	c.Flags().BoolVar(&all, "all", false, "tell all of a job, as describe does, and list every rank")
 	return c
 }
 
-func runWhy(ctx context.Context, out io.Writer, flags *genericclioptions.ConfigFlags, output format, args []string) error {
-	c, err := newCluster(flags)
-	if err != nil {
-		return err
+// newDescribe is why, for all that is known of jobs.
+func newDescribe(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {
+	j, all := &jobs{config: flags}, false
+	c := &cobra.Command{
+		Use:   "describe JOB...",
+		Short: "Show all of a TrainingJob: facts, ranks, policy, events",
+		Long: `Show all of a TrainingJob on one page: what kubectl lockstep why answers, the incidents, the last events, the tasks, which rank is
+on which node, and the restart policy in force.
+
+Ranks are listed by HyperNode: 48 of them, and with --all every one. A job in a file is described by its status alone.`,
+		Example: `  # A job
+  kubectl lockstep describe llama
+
+  # A job with a thousand ranks, each with its node
+  kubectl lockstep describe llama --all
+
+  # A job that somebody has saved with kubectl get -o yaml
+  kubectl lockstep describe -f llama.yaml`,
+		ValidArgsFunction: completer{flags}.manyJobs,
+		RunE: func(c *cobra.Command, names []string) error {
+			snapshots, err := described(c.Context(), j, names)
+			for i, s := range snapshots {
+				if i > 0 {
+					fmt.Fprint(streams.Out, "\n\n")
+				}
+				s.Whole, s.All = true, all
+				answer := why.Ask(s, nil)
+				printAnswer(streams.Out, s, &answer)
+			}
+			return err
+		},
 	}
-	r := &whyReader{c}
-	job, sub, err := r.find(ctx, args)
-	if err != nil {
-		return err
-	}
-	s := r.snapshot(ctx, job, sub, c.clock.Now())
-	if sub != nil && !s.Knows(*sub) {
-		return fmt.Errorf("there is no pod %s, and nothing that is recorded tells of one: TrainingJob %s has %s, in attempt %d%s",
-			sub.Pod, job.Name, why.Ranks(job), job.Status.Attempt, didYouMean(sub.Pod, why.PodNames(job), ""))
-	}
-	answer := why.Ask(s, sub)
-	return output.print(out, answer, func() error {
-		printAnswer(out, job, &answer)
-		return nil
-	})
+	j.addFlags(c)
+	c.Flags().BoolVar(&all, "all", false, "list every rank with its node, however many there are")
+	return c
 }
 
-// jobTitle names a job, with its state.
-func jobTitle(job *v1alpha1.TrainingJob) string {
-	state := string(job.Status.State)
-	if state == "" {
-		state = "no state yet"
+// described reads jobs with what is around them; of jobs in files, these alone.
+func described(ctx context.Context, j *jobs, names []string) ([]*why.Snapshot, error) {
+	found, err := j.get(ctx, names)
+	if err != nil {
+		return nil, err
 	}
-	return fmt.Sprintf("TrainingJob %s/%s: %s", job.Namespace, job.Name, state)
+	var out []*why.Snapshot
+	if len(j.files) > 0 {
+		for _, job := range found {
+			out = append(out, &why.Snapshot{Now: timeline.LastChange(&job.Status), Job: job, FromFile: true})
+		}
+		return out, nil
+	}
+	c, err := newCluster(j.config)
+	if err != nil {
+		return nil, err
+	}
+	for _, job := range found {
+		out = append(out, c.snapshot(ctx, job, nil))
+	}
+	return out, nil
 }
 
-// printAnswer prints facts, one after the other, each with what it was read from.
-func printAnswer(out io.Writer, job *v1alpha1.TrainingJob, answer *why.Answer) {
-	title := jobTitle(job)
+// printAnswer prints facts, one after the other, each with what it was read from, and the lists of a whole job.
+func printAnswer(out io.Writer, s *why.Snapshot, answer *why.Answer) {
+	title := fmt.Sprintf("TrainingJob %s/%s: %s", s.Job.Namespace, s.Job.Name, cmp.Or(string(s.Job.Status.State), "no state yet"))
 	if answer.Rank != "" {
 		title = "Rank " + answer.Rank + " of " + title
 	}
@@ -94,5 +146,8 @@ func printAnswer(out io.Writer, job *v1alpha1.TrainingJob, answer *why.Answer) {
 			text += " [" + f.Source + "]"
 		}
 		printItem(out, strings.TrimSpace(text))
+	}
+	if s.Whole {
+		why.PrintLists(out, s)
 	}
 }

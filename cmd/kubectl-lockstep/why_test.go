@@ -20,6 +20,7 @@ func TestWhyAndMapNameWhatIsWrong(t *testing.T) {
 		"no name":        {[]string{"why"}, "the name of a TrainingJob is missing"},
 		"too many":       {[]string{"why", "llama", "worker-0", "worker-1"}, "worker-1 is too many: write kubectl lockstep why JOB [RANK] | pod/NAME [flags]"},
 		"two jobs":       {[]string{"map", "llama", "other"}, "other is too many: write kubectl lockstep map [JOB] [flags]"},
+		"all of a rank":  {[]string{"why", "llama", "worker-0", "--all"}, "--all: give either that or the rank worker-0"},
 		"no such config": {[]string{"why", "llama", "--kubeconfig", "nowhere"}, "nowhere: no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -34,7 +35,7 @@ func TestWhyAndMapNameWhatIsWrong(t *testing.T) {
 func TestAnswersAreWrapped(t *testing.T) {
 	out := &bytes.Buffer{}
 	job := &v1alpha1.TrainingJob{ObjectMeta: metav1.ObjectMeta{Namespace: "research", Name: "llama"}, Status: v1alpha1.TrainingJobStatus{State: v1alpha1.StateRunning}}
-	printAnswer(out, job, &why.Answer{Facts: []why.Fact{
+	printAnswer(out, &why.Snapshot{Job: job}, &why.Answer{Facts: []why.Fact{
 		{Text: "It is short.", Source: "status"},
 		{Text: strings.Repeat("word ", 17) + strings.Repeat("long-", 20) + " end."},
 	}})

@@ -19,8 +19,8 @@ func TestAJobIsDescribed(t *testing.T) {
 	user := s.userWith("lockstep-explain")
 	home := s.pool.Rack(0)
 	s.says(user, []string{"describe", s.job.Name},
-		"Name: described Namespace: default", "State: Running, 3/3 pods ready, attempt 1", "Restart policy: the default (the job gives none)",
-		"Home: HyperNode "+home+" of tier 1", home+" (3 ranks):", "Restarts: none", "Budget left: 20 of 20 charged restarts in 24h", "Incidents: none", "PodsReady")
+		"TrainingJob default/described: Running", "3/3 pods are ready, in attempt 1.", "Restart policy of the job: the default rules",
+		"Home is HyperNode "+home+" of tier 1", "Ranks in "+home+" (3):", "20 charged restarts in 24h", "reason PodsReady")
 	lost := s.pod(1).Spec.NodeName
 	s.must(testCluster.DeleteNode(s.ctx, lost), "delete a node")
 	s.recovered(1)
@@ -28,8 +28,8 @@ func TestAJobIsDescribed(t *testing.T) {
 	s.eventSays(corev1.EventTypeNormal, "Moved")
 	// The plugin writes ranks with consecutive nodes as one range, so where a rank is now stands in the event alone in each case.
 	s.says(user, []string{"describe", "tj/" + s.job.Name},
-		"1 NodeGone", "Recovered RestartPod", "on "+lost, "Keeps away from: node "+lost, "Restarts: 1: 1 of pods", "lost to NodeGone",
-		"Events: AGO TYPE REASON", "IncidentRecovered", "worker-1 from node "+lost+" to node "+s.pod(1).Spec.NodeName)
+		"Incident 1 has been Recovered since", ": NodeGone of pod", "on node "+lost, "Steps taken: RestartPod at", "keeps away from node "+lost,
+		"It was restarted 1 time: 1 of pods", "lost to NodeGone", "IncidentRecovered, told by", "worker-1 from node "+lost+" to node "+s.pod(1).Spec.NodeName)
 	s.refuses(user, []string{"describe", "nowhere"}, `trainingjobs.lockstep.dev "nowhere" not found in namespace default`)
 }
 

@@ -114,9 +114,9 @@ func TestTheMapShowsAHeldNode(t *testing.T) {
 	want[other] = '0'
 	s.rowIs("a node is held", s.pool.Rack(0), want, s.job.Name)
 	s.answers([]string{"pod/" + victim.Name}, "There is no pod "+victim.Name, "It has been recovering since",
-		"The job holds node "+node+" for it, until", "was RestartPod of incident 1", "PodFailed of pod "+victim.Name, "and is open")
+		"The job holds node "+node+" for it, until", "was RestartPod of incident 1", "PodFailed of pod "+victim.Name, "Incident 1 is open")
 	s.answers([]string{s.job.Name}, "TrainingJob default/mapped-held: Recovering", "The next step of incident 1 is RestartTask at",
-		"follows rule everything-else (RestartPod after 0s, RestartTask after 7m0s, RestartJob after 10m0s, RelocateJob after 15m0s) of the default restart policy",
+		"follows rule everything-else (RestartPod, RestartTask after 7m, RestartJob after 10m, RelocateJob after 15m) of the default restart policy",
 		"It holds 1 node until its ranks are back")
 
 	s.must(controller.Start(s.ctx), "start Volcano's controller")

@@ -185,12 +185,12 @@ func TestFaultsAndTheBreakerAreAcknowledged(t *testing.T) {
 		return err == nil && len(p.Status.Breakers) == 1 && len(s.quarantined()) == 2, err
 	})
 	s.says(testCluster.Kubeconfig(), []string{"nodes", "--unhealthy"}, "yes Failed", "held back 0/8", "NVLinkDown of nvlink/GPU-0/3 (Failed,")
-	s.says(user, []string{"ack", "breaker", "--dry-run=server"}, "The breaker of HyperNode "+s.pool.HyperNode(1, 0)+" has been open since", "more than 2 nodes fell ill", "holds back 1 node: ", "(server dry run)")
+	s.says(user, []string{"ack", "breaker", "--dry-run=server"}, "The breaker of HyperNode "+s.pool.HyperNode(1, 0)+" has been open since", "more than 2 nodes fell ill", "holds back 1 of them: ", "(server dry run)")
 	s.says(user, []string{"ack", "breaker"}, "healthpolicy.lockstep.dev/cluster acknowledged: faults up to")
 	s.awaitAny("all three are in quarantine", func(ctxT) (bool, error) { return len(s.quarantined()) == 3, nil })
 
 	node := nodes[0]
-	s.says(user, []string{"ack", "node", node}, "Node "+node+": Failed since", "in quarantine since", "NVLinkDown of nvlink/GPU-0/3: Failed since", "nodehealth.lockstep.dev/"+node+" acknowledged: faults up to")
+	s.says(user, []string{"ack", "node", node}, "Node "+node+" is in quarantine since", "because it is Failed", "reports NVLinkDown of nvlink/GPU-0/3, Failed since", "nodehealth.lockstep.dev/"+node+" acknowledged: faults up to")
 	s.published(node, "the manager forgets that it failed", func(h v1alpha1.NodeHealthStatus) bool { return h.Verdict != nil && len(h.Verdict.FailureTimes) == 0 })
 	s.says(user, []string{"ack", "node", node}, "nothing is left to acknowledge")
 	s.refuses(user, []string{"ack", "node", "nowhere"}, `nodehealths.lockstep.dev "nowhere" not found: nothing was ever reported`)

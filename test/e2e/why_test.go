@@ -56,16 +56,16 @@ func TestWhyARankIsWhereItIs(t *testing.T) {
 	s.answers([]string{"pod/" + first.Name},
 		"allowed it node "+first.Spec.NodeName+" only",
 		"It went back to its own node: when incident 1 began, the rank was on node "+first.Spec.NodeName,
-		"The rank is at incarnation 1", "was RestartPod of incident 1", "step 1 of rule everything-else of the default restart policy",
-		"PodFailed of pod "+first.Name, "It is of class User, and has been Recovered since")
+		"The rank is at incarnation 1", "was RestartPod of incident 1", "step 1 of rule everything-else", "of the default restart policy",
+		"PodFailed of pod "+first.Name, "is of class User", "has been Recovered since")
 
 	lost := s.pod(2).Spec.NodeName
 	s.must(testCluster.DeleteNode(s.ctx, lost), "delete a node")
 	s.recovered(2)
 	s.answers([]string{name, "worker-2"},
 		"It took node "+s.pod(2).Spec.NodeName+" in place of node "+lost+", on which the rank was when incident 2 began",
-		"Node "+lost+" does not exist any more", "RestartPod of incident 2", ": NodeGone of pod", "It is of class Infrastructure")
-	s.answers([]string{name}, "The last incident, 2, has been Recovered since", "It keeps away from node "+lost)
+		"Node "+lost+" does not exist any more", "RestartPod of incident 2", ": NodeGone of pod", "is of class Infrastructure")
+	s.answers([]string{name}, "Incident 2 has been Recovered since", "The job keeps away from node "+lost)
 
 	s.snapshot("recovered")
 	s.change("suspend it", func(j *v1alpha1.TrainingJob) { j.Spec.Suspend = true })
@@ -120,7 +120,7 @@ func TestWhyAJobFindsNoNode(t *testing.T) {
 		err := testCluster.Client().Get(ctx, client.ObjectKeyFromObject(other), other)
 		return strings.Contains(other.Status.Message, "no node fits"), err
 	})
-	s.answers([]string{other.Name}, "reason PodsPending", "Of 4 nodes that the job may use by its nodeSelector, 2 are held by other TrainingJobs",
+	s.answers([]string{other.Name}, "reason PodsPending", "Of 4 nodes", "2 are held by other TrainingJobs",
 		"1 is cordoned ("+idle[0]+")", "1 is free for its pods ("+idle[1]+")", "The scheduler has found no place for the whole gang since",
 		"Of the HyperNodes up to tier 1, "+s.pool.Rack(0)+" has the most free nodes: 1 of 4. The gang is 2 pods.")
 	s.snapshot("no-node-fits")

@@ -2,6 +2,7 @@ package why
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,13 +32,13 @@ func TestWhatIsToldOfHealth(t *testing.T) {
 			"Node n1 is in quarantine since 11:41:00 UTC (19m ago), because it is Failed: no job is placed on it. [NodeHealth n1]",
 		}},
 		"many faults, held back": {v1alpha1.NodeHealthStatus{
-			Reports: []v1alpha1.HealthReport{{}, {}, {}, {}, {}}[:4], Verdict: &v1alpha1.HealthVerdict{HeldBackTime: new(before(19)), HeldBackBy: "cluster"},
+			Reports: make([]v1alpha1.HealthReport, 5), Verdict: &v1alpha1.HealthVerdict{HeldBackTime: new(before(19)), HeldBackBy: "cluster"},
 		}, []string{
-			"Of node n1 1 fault is reported more. [NodeHealth n1]",
-			"The breaker of cluster holds node n1 back since 11:41:00 UTC (19m ago): too many nodes are ill at once, so no pod is moved from it until a person has looked, and acknowledged that: `kubectl lockstep ack breaker`. [NodeHealth n1]",
+			"Faults that are reported of node n1 beside these: 1. [NodeHealth n1]",
+			"The breaker of the cluster holds node n1 back since 11:41:00 UTC (19m ago): too many nodes are ill at once, so no pod is moved from it until a person has looked, and acknowledged that: `kubectl lockstep ack breaker`. [NodeHealth n1]",
 		}},
-		"a lemon": {v1alpha1.NodeHealthStatus{Verdict: &v1alpha1.HealthVerdict{QuarantinedTime: new(before(19)), Lemon: true, WellTime: new(before(2))}}, []string{
-			"Node n1 is in quarantine since 11:41:00 UTC (19m ago). It has failed too often to come back by itself: it stays there until a person has looked at it, and acknowledged that: `kubectl lockstep ack node n1`. [NodeHealth n1]",
+		"a lemon": {v1alpha1.NodeHealthStatus{Verdict: &v1alpha1.HealthVerdict{QuarantinedTime: new(before(19)), Lemon: true, FailureTimes: []metav1.Time{before(9), before(5)}, WellTime: new(before(2))}}, []string{
+			"Node n1 is in quarantine since 11:41:00 UTC (19m ago). It has failed too often to come back by itself (2 times lately): it stays there until a person has looked at it, and acknowledged that: `kubectl lockstep ack node n1`. [NodeHealth n1]",
 		}},
 		"well again": {v1alpha1.NodeHealthStatus{Verdict: &v1alpha1.HealthVerdict{QuarantinedTime: new(before(19)), WellTime: new(before(2))}}, []string{
 			"Node n1 is in quarantine since 11:41:00 UTC (19m ago), and well since 11:58:00 UTC (2m ago): it comes back when it has been well for long enough. [NodeHealth n1]",
@@ -58,45 +59,61 @@ func TestWhatIsToldOfHealth(t *testing.T) {
 	}
 }
 
-// Only the health of a few nodes is told: of those that explain something.
+// The health is told of the nodes that the answer is about.
 func TestWhoseHealthIsRead(t *testing.T) {
+	ranks := []string{"n0", "n1", "n2", "n3"}
 	for name, tc := range map[string]struct {
 		of   func() *Snapshot
+		sub  *Subject
 		want []string
 	}{
-		"a job that runs":     {running, nil},
-		"a job that recovers": {func() *Snapshot { return recoveringFrom(anIncident()) }, []string{"n1"}},
+		"a job that runs": {running, nil, ranks},
+		"a rank":          {running, &worker1, []string{"n1"}},
+		"a job that recovers": {func() *Snapshot {
+			s := recoveringFrom(anIncident())
+			s.Job.Status.Incidents[0].Pods[0].Node = "n7"
+			return s
+		}, nil, append(slices.Clone(ranks), "n7")},
+		"a rank that was elsewhere": {func() *Snapshot {
+			s := recoveringFrom(over(anIncident()))
+			s.Job.Status.Incidents[0].Pods[0].Node = "n7"
+			return s
+		}, &worker1, []string{"n1", "n7"}},
 		"a job that keeps away from nodes": {func() *Snapshot {
 			s := running()
-			for _, n := range []string{"n8", "n9", "n5", "n6", "n7"} {
+			for _, n := range []string{"n8", "n5"} {
 				s.Job.Status.ExcludedNodes = append(s.Job.Status.ExcludedNodes, v1alpha1.ExcludedNode{Name: n})
 			}
 			return s
-		}, []string{"n5", "n6", "n7", "n8"}},
+		}, nil, append(slices.Clone(ranks), "n5", "n8")},
 		"a job that waits": {func() *Snapshot {
 			s := queued()
 			s.Nodes[2].Spec.Taints = []corev1.Taint{{Key: v1alpha1.TaintQuarantine}}
 			return s
-		}, []string{"n2"}},
-		"a rank on a node that is ill": {func() *Snapshot {
-			s := running()
-			s.NodeHealths = []v1alpha1.NodeHealth{health("n3", v1alpha1.NodeHealthStatus{Verdict: &v1alpha1.HealthVerdict{State: v1alpha1.HealthStateFailed}})}
-			return s
-		}, []string{"n3"}},
+		}, nil, []string{"n2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := tc.of()
-			all := s.NodeHealths
+			var all []v1alpha1.NodeHealth
 			for i := range 10 {
-				if name := fmt.Sprintf("n%d", i); len(all) == 0 || all[0].Name != name {
-					all = append(all, health(name, v1alpha1.NodeHealthStatus{Verdict: &v1alpha1.HealthVerdict{State: v1alpha1.HealthHealthy}}))
-				}
+				all = append(all, health(fmt.Sprintf("n%d", i), v1alpha1.NodeHealthStatus{}))
 			}
 			var got []string
-			for _, h := range s.Concerned(all) {
+			for _, h := range tc.of().Concerned(tc.sub, all) {
 				got = append(got, h.Name)
 			}
 			check.Equal(t, "nodes", tc.want, got)
 		})
 	}
+}
+
+// Of many nodes that are not well the first few are told, and how many more there are. One that is well takes no room.
+func TestManyNodesThatAreNotWell(t *testing.T) {
+	s := running()
+	s.NodeHealths = append(s.NodeHealths, health("well", v1alpha1.NodeHealthStatus{}))
+	for i := range 6 {
+		s.NodeHealths = append(s.NodeHealths, health(fmt.Sprintf("n%d", i), v1alpha1.NodeHealthStatus{Reports: make([]v1alpha1.HealthReport, 1)}))
+	}
+	got := sentences(illNodes(s))
+	check.Equal(t, "told", 5, len(got))
+	check.Equal(t, "the last", "Such nodes beside these: 2. `kubectl lockstep nodes --unhealthy` has all. [NodeHealths]", got[4])
 }

@@ -11,10 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/rules"
-	"github.com/lockstep-dev/lockstep/policies/topology"
 )
-
-type hyperNode = topology.HyperNode
 
 // home tells where the job lives, and who chose that.
 func home(s *Snapshot) []Fact {
@@ -22,10 +19,8 @@ func home(s *Snapshot) []Fact {
 	if p == nil || gang.Finished(&s.Job.Status) {
 		return nil
 	}
-	var out []Fact
-	if p.HyperNode == "" {
-		out = told("status.placement", "It has no home: no HyperNode holds all its nodes.")
-	} else {
+	out := told("status.placement", "It has no home: no HyperNode holds all its nodes.")
+	if p.HyperNode != "" {
 		out = told("status.placement", "Home is HyperNode %s%s, the lowest that holds all its nodes. Replacements go there.", p.HyperNode, tierStory(p.Tier))
 	}
 	for _, t := range p.Tasks {
@@ -36,13 +31,10 @@ func home(s *Snapshot) []Fact {
 			}
 		}
 		if len(homes) > 0 {
-			out = append(out, told("status.placement", "The partitions of task %s have homes of their own: %s.", t.Name, listed(homes))...)
+			out = append(out, told("status.placement", "The partitions of task %s have homes of their own: %s.", t.Name, s.listed(homes))...)
 		}
 	}
-	if s.Job.Status.Restarts.Relocations > 0 {
-		return append(out, s.tellRelocation()...)
-	}
-	return append(out, told("status.restarts", "It has never relocated: the scheduler chose the nodes when the gang was first placed%s.", within(s.Job.Spec.NetworkTopology))...)
+	return append(out, s.tellRelocation()...)
 }
 
 func tierStory(tier *int32) string {
@@ -65,7 +57,10 @@ func within(t *v1alpha1.NetworkTopology) string {
 
 // tellRelocation tells which incident left the former home, where that is remembered.
 func (s *Snapshot) tellRelocation() []Fact {
-	n := int(s.Job.Status.Restarts.Relocations)
+	n := s.Job.Status.Restarts.Relocations
+	if n == 0 {
+		return told("status.restarts", "It has never relocated: the scheduler chose the nodes when the gang was first placed%s.", within(s.Job.Spec.NetworkTopology))
+	}
 	for _, inc := range slices.Backward(s.Job.Status.Incidents) {
 		for _, step := range slices.Backward(inc.Steps) {
 			if rules.ActionOf(step.Action).LeavesHome && !step.DryRun {
@@ -98,22 +93,23 @@ func holds(s *Snapshot) []Fact {
 	}
 	var out []Fact
 	if n := len(standing); n > 0 {
-		out = told("status.holds", "It holds %s until it ends: %s.", counted(n, "node"), listed(standing))
+		out = told("status.holds", "It holds %s until it ends: %s.", counted(n, "node"), s.listed(standing))
 	}
 	if n := len(ending); n > 0 {
-		out = append(out, told("status.holds", "It holds %s until its ranks are back, and the last no longer than until %s: %s.", counted(n, "node"), until, listed(ending))...)
+		out = append(out, told("status.holds", "It holds %s until its ranks are back, and the last no longer than until %s: %s.", counted(n, "node"), until, s.listed(ending))...)
 	}
 	return out
 }
 
 // exclusions tells which nodes the job keeps away from.
 func exclusions(s *Snapshot) []Fact {
-	var out []Fact
-	for i, x := range s.Job.Status.ExcludedNodes {
-		if more := len(s.Job.Status.ExcludedNodes) - maxNames; i == maxNames {
-			return append(out, told("status.excludedNodes", "It keeps away from %s more.", counted(more, "node"))...)
-		}
-		out = append(out, told("status.excludedNodes", "It keeps away from node %s until %s, because of incident %d.", x.Name, s.until(x.Until.Time), x.Incident)...)
+	var each [][]Fact
+	for _, x := range s.Job.Status.ExcludedNodes {
+		each = append(each, s.tellExclusion(&x))
 	}
-	return out
+	return s.first(each, "status.excludedNodes", "Nodes that the job keeps away from beside these: %d.")
+}
+
+func (s *Snapshot) tellExclusion(x *v1alpha1.ExcludedNode) []Fact {
+	return told("status.excludedNodes", "The job keeps away from node %s until %s, because of incident %d.", x.Name, s.until(x.Until.Time), x.Incident)
 }

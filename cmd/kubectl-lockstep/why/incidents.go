@@ -3,6 +3,7 @@
 package why
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,56 +14,112 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/timeline"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/policies/instant"
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
-
-func recovering(s *Snapshot) []Fact {
-	if c := s.condition(v1alpha1.ConditionRecovering, metav1.ConditionTrue); s.active() && c != nil {
-		return s.tellCondition(c, "It has been recovering since")
-	}
-	return nil
-}
 
 // openIncidents tells of each open incident what the condition does not.
 func openIncidents(s *Snapshot) []Fact {
 	var out []Fact
 	for i := range s.Job.Status.Incidents {
 		if inc := &s.Job.Status.Incidents[i]; inc.Outcome == "" {
-			out = append(out, s.tellRule(inc)...)
-			out = append(out, tellCause(inc)...)
-			out = append(out, s.tellUnreachable(inc)...)
-			if n := int(inc.VictimCount); n > 0 {
-				out = append(out, told("status.incidents", "Incident %d has %s that fell only because of it (%s): the kubelet restarts them in place.",
-					inc.ID, counted(n, "victim"), listed(inc.Victims))...)
-			}
+			out = append(out, s.tellIncident(inc)...)
 		}
 	}
 	return out
 }
 
-// tellRule tells which rule an incident follows, and how far it has come.
-func (s *Snapshot) tellRule(inc *v1alpha1.Incident) []Fact {
-	return told("status.incidents", "Incident %d began at %s, is of class %s and follows rule %s of %s. Steps taken: %s.",
-		inc.ID, s.at(inc.StartTime.Time), inc.Class, s.ruleStory(inc), s.policyStory(inc), s.stepsStory(inc))
+// pastIncidents tells of the last incident that is over, where none is open; and of a whole job, of all that the status remembers.
+func pastIncidents(s *Snapshot) []Fact {
+	all := s.Job.Status.Incidents
+	open := slices.ContainsFunc(all, func(inc v1alpha1.Incident) bool { return inc.Outcome == "" })
+	var out []Fact
+	for i := range all {
+		if all[i].Outcome != "" && (s.Whole || (!open && i == len(all)-1)) {
+			out = append(out, s.tellIncident(&all[i])...)
+		}
+	}
+	return out
 }
 
-// ruleStory tells the ladder of an incident's rule, as it reads now.
+// tellIncident tells what an incident is about, which rule it follows, how far that has come, and whom it has hit.
+func (s *Snapshot) tellIncident(inc *v1alpha1.Incident) []Fact {
+	const source = "status.incidents"
+	outcome := "is open"
+	if inc.Outcome != "" {
+		outcome = "has been " + string(inc.Outcome)
+	}
+	if inc.EndTime != nil {
+		outcome += " since " + s.at(inc.EndTime.Truncate(time.Second))
+	}
+	out := told(source, "Incident %d %s: %s. It began at %s, is of class %s and follows rule %s of %s. Steps taken: %s.", inc.ID, outcome, storyOf(inc),
+		s.at(inc.StartTime.Time), inc.Class, s.ruleStory(inc), s.policyStory(inc), s.stepsStory(inc))
+	what := "message of the cause of"
+	if inc.Trigger == v1alpha1.RestartRequested {
+		what = "reason that was given for"
+	}
+	if message := strings.TrimSpace(inc.Cause.Message); message != "" {
+		out = append(out, told(source, "The %s incident %d: %q.", what, inc.ID, message)...)
+	}
+	if inc.Trigger == v1alpha1.NodeNotReady { // which no step of the rule says
+		out = append(out, told("spec.restartPolicy", "A pod on a silent node %s.", silenceOf(rules.Policies(s.Job).Of(inc.PolicyTask)))...)
+	}
+	if n := inc.VictimCount; n > 0 && inc.Outcome == "" {
+		out = append(out, told(source, "Incident %d has %s that fell only because of it (%s): the kubelet restarts them in place.",
+			inc.ID, counted(n, "victim"), s.listed(inc.Victims))...)
+	}
+	return out
+}
+
+// storyOf is an incident in its own words, without its number.
+func storyOf(inc *v1alpha1.Incident) string {
+	text := inc.Message
+	if text == "" {
+		text = incident.Story(inc)
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(text, fmt.Sprintf("incident %d, ", inc.ID)), ".")
+}
+
+// stepsStory tells the steps that were taken.
+func (s *Snapshot) stepsStory(inc *v1alpha1.Incident) string {
+	var out []string
+	for _, step := range inc.Steps {
+		one := fmt.Sprintf("%s at %s", step.Action, s.at(step.Time.Time))
+		if step.DryRun {
+			one += ", only recorded: a dry run"
+		}
+		out = append(out, one)
+	}
+	return cmp.Or(strings.Join(out, ", "), "none")
+}
+
+// ruleStory tells the rule of an incident, with its ladder as it reads now, where that may have more steps to come or came to no good.
 func (s *Snapshot) ruleStory(inc *v1alpha1.Incident) string {
-	if inc.Rule == "" {
-		return "none"
+	if inc.Rule == "" || (inc.Outcome != "" && inc.Outcome != v1alpha1.OutcomeFailed) {
+		return cmp.Or(inc.Rule, "none")
 	}
-	all := rules.Policies(s.Job).Of(inc.PolicyTask).Rules
-	i := slices.IndexFunc(all, func(r v1alpha1.Rule) bool { return r.Name == inc.Rule })
-	if i < 0 {
-		return inc.Rule + " (which is not there any more)"
+	for _, r := range rules.Policies(s.Job).Of(inc.PolicyTask).Rules {
+		if r.Name == inc.Rule {
+			return inc.Rule + " (" + ladderOf(&r) + ")"
+		}
 	}
+	return inc.Rule + " (which is not there any more)"
+}
+
+// ladderOf tells the steps of a rule.
+func ladderOf(r *v1alpha1.Rule) string {
 	var steps []string
-	for _, step := range all[i].Steps {
-		steps = append(steps, fmt.Sprintf("%s after %s", step.Action, instant.Seconds(step.AfterSeconds)))
+	for _, step := range r.Steps {
+		text := string(step.Action)
+		if step.AfterSeconds > 0 {
+			text += " after " + lines.Duration(instant.Seconds(step.AfterSeconds))
+		}
+		steps = append(steps, text)
 	}
-	return inc.Rule + " (" + strings.Join(steps, ", ") + ")"
+	return strings.Join(steps, ", ")
 }
 
 // policyStory tells whose policy an incident follows.
@@ -76,48 +133,16 @@ func (s *Snapshot) policyStory(inc *v1alpha1.Incident) string {
 	return "the default restart policy"
 }
 
-func (s *Snapshot) stepsStory(inc *v1alpha1.Incident) string {
-	if len(inc.Steps) == 0 {
-		return "none"
+// silenceOf tells when a pod counts as dead whose node does not answer.
+func silenceOf(p *rules.Policy) string {
+	if p.RequireProof {
+		return "counts as dead once the node is deleted or has the taint " + corev1.TaintNodeOutOfService + ": unreachableNode.policy is RequireProof"
 	}
-	var out []string
-	for _, step := range inc.Steps {
-		one := fmt.Sprintf("%s at %s", step.Action, s.at(step.Time.Time))
-		if step.DryRun {
-			one += ", only recorded: a dry run"
-		}
-		out = append(out, one)
+	text := fmt.Sprintf("counts as dead after %s (unreachableNode.afterSeconds)", lines.Duration(p.UnreachableAfter))
+	if p.GangDownAfter < p.UnreachableAfter {
+		text += fmt.Sprintf(", and where the rest of the gang is down after %s (gangDownAfterSeconds)", lines.Duration(p.GangDownAfter))
 	}
-	return strings.Join(out, ", ")
-}
-
-// tellCause tells the message of the failure: of a container, a node, or who reports its health.
-func tellCause(inc *v1alpha1.Incident) []Fact {
-	message := strings.TrimSpace(inc.Cause.Message)
-	if message == "" {
-		return nil
-	}
-	if inc.Trigger == v1alpha1.RestartRequested {
-		return told("status.incidents", "The reason that was given for incident %d: %q.", inc.ID, message)
-	}
-	return told("status.incidents", "The message of the cause of incident %d: %q.", inc.ID, message)
-}
-
-// tellUnreachable tells how long the pod of a rank on a silent node is waited for, which no step of the rule says.
-func (s *Snapshot) tellUnreachable(inc *v1alpha1.Incident) []Fact {
-	if inc.Trigger != v1alpha1.NodeNotReady {
-		return nil
-	}
-	const source = "spec.restartPolicy"
-	switch p := rules.Policies(s.Job).Of(inc.PolicyTask); {
-	case p.RequireProof:
-		return told(source, "A pod on a silent node counts as dead once the node is deleted or has the taint %s: unreachableNode.policy is RequireProof.", corev1.TaintNodeOutOfService)
-	case p.GangDownAfter < p.UnreachableAfter:
-		return told(source, "A pod on a silent node counts as dead after %s while other ranks run (unreachableNode.afterSeconds), and after %s where the rest of the gang is down (gangDownAfterSeconds). The status does not record which it was.",
-			p.UnreachableAfter, p.GangDownAfter)
-	default:
-		return told(source, "A pod on a silent node counts as dead after %s (unreachableNode.afterSeconds), and not earlier where the rest of the gang is down: no shorter gangDownAfterSeconds is set.", p.UnreachableAfter)
-	}
+	return text
 }
 
 // nextStep tells the step that is announced.
@@ -140,7 +165,7 @@ func nextStep(s *Snapshot) []Fact {
 	return out
 }
 
-// budget tells how much of each budget is used, where something is.
+// budget tells how much of each budget is used and left, where something is used.
 func budget(s *Snapshot) []Fact {
 	policies := rules.Policies(s.Job)
 	out := s.tellBudget("the job", policies.Of(""), s.Job.Status.Restarts.ChargedTimes)
@@ -163,39 +188,7 @@ func (s *Snapshot) tellBudget(whose string, p *rules.Policy, charged []metav1.Ti
 	if used == 0 {
 		return nil
 	}
-	return told("status.restarts", "Used of the budget of %s: %d of %s within %s.", whose, used, counted(p.MaxRestarts, "charged restart"), duration.HumanDuration(p.Window))
-}
-
-// lastIncident tells of the last incident that is over, where none is open.
-func lastIncident(s *Snapshot) []Fact {
-	var last *v1alpha1.Incident
-	for i := range s.Job.Status.Incidents {
-		inc := &s.Job.Status.Incidents[i]
-		if inc.Outcome == "" {
-			return nil
-		}
-		last = inc
-	}
-	if last == nil {
-		return nil
-	}
-	out := told("status.incidents", "The last incident, %d, has been %s%s: %s.", last.ID, last.Outcome, s.since(last.EndTime), storyOf(last))
-	out = append(out, s.tellUnreachable(last)...)
-	if last.Outcome == v1alpha1.OutcomeFailed {
-		out = append(append(out, s.tellRule(last)...), tellCause(last)...)
-	}
-	return out
-}
-
-// storyOf is an incident in its own words, without its number.
-func storyOf(inc *v1alpha1.Incident) string {
-	return strings.TrimSuffix(strings.TrimPrefix(inc.Message, fmt.Sprintf("incident %d, ", inc.ID)), ".")
-}
-
-// since tells since when something is, where that is known.
-func (s *Snapshot) since(t *metav1.MicroTime) string {
-	if t == nil {
-		return ""
-	}
-	return " since " + s.at(t.Truncate(time.Second))
+	left := max(0, p.MaxRestarts-used)
+	return told("status.restarts", "Used of the budget of %s: %d of %s within %s. %d of %d %s left.", whose, used,
+		counted(p.MaxRestarts, "charged restart"), duration.HumanDuration(p.Window), left, p.MaxRestarts, plural(left, "is", "are"))
 }

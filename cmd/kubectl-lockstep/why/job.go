@@ -3,21 +3,27 @@
 package why
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/timeline"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // Job answers why a job is in its state.
 func Job(s *Snapshot) []Fact {
-	return answer(s, unseen, message, ended, suspended, recovering, openIncidents, nextStep, unscheduled, impossible, queue, podGroup,
-		podsWithoutNode, kept, confined, growing, unready, onBadNodes, spares, home, left, violated, lastIncident, budget, holds, exclusions, illNodes)
+	return answer(s, unseen, identity, message, failed, completed, suspended, recovering, openIncidents, nextStep, unscheduled, waiting,
+		growing, ready, unready, onBadNodes, spares, home, left, violated, pastIncidents, availability, restarts, budget, holds,
+		exclusions, illNodes, events)
 }
 
 // unseen tells that the status does not answer the job as it is now.
@@ -31,11 +37,24 @@ func unseen(s *Snapshot) []Fact {
 	return nil
 }
 
+// identity tells what the first line of an answer about the whole job does not.
+func identity(s *Snapshot) []Fact {
+	if !s.Whole {
+		return nil
+	}
+	queue := "queue " + s.Job.Spec.Queue
+	if class := s.Job.Spec.PriorityClassName; class != "" {
+		queue += ", priority class " + class
+	}
+	return told("metadata, status", "It was created at %s, in %s. %s pods are ready, in attempt %d.", s.at(s.Job.CreationTimestamp.Time), queue,
+		cmp.Or(s.Job.Status.Ready, "No"), s.Job.Status.Attempt)
+}
+
 // message tells what the manager says of the job.
 func message(s *Snapshot) []Fact {
 	m := s.Job.Status.Message
 	repeated := slices.ContainsFunc(s.Job.Status.Conditions, func(c metav1.Condition) bool {
-		return c.Message == m && (c.Type == v1alpha1.ConditionRecovering || c.Type == v1alpha1.ConditionScheduled)
+		return c.Message == m && slices.Contains([]string{v1alpha1.ConditionRecovering, v1alpha1.ConditionScheduled, v1alpha1.ConditionFailed}, c.Type)
 	})
 	if m != "" && !repeated {
 		return told("status.message", "The manager says: %s.", strings.TrimSuffix(m, "."))
@@ -43,28 +62,42 @@ func message(s *Snapshot) []Fact {
 	return nil
 }
 
-// condition returns a condition of the job if it has this value.
-func (s *Snapshot) condition(name string, value metav1.ConditionStatus) *metav1.Condition {
-	if c := meta.FindStatusCondition(s.Job.Status.Conditions, name); c != nil && c.Status == value {
-		return c
-	}
-	return nil
+// is reports whether a condition of the job has this value.
+func (s *Snapshot) is(name string, value metav1.ConditionStatus) bool {
+	return meta.IsStatusConditionPresentAndEqual(s.Job.Status.Conditions, name, value)
 }
 
-// tellCondition tells a condition in its own words.
-func (s *Snapshot) tellCondition(c *metav1.Condition, what string) []Fact {
-	return told("condition "+c.Type, "%s %s, reason %s: %s.", what, s.at(c.LastTransitionTime.Time), c.Reason, strings.TrimSuffix(c.Message, "."))
+// condition tells a condition in its own words; nothing where it has another value.
+func condition(name string, value metav1.ConditionStatus, what string) question {
+	return func(s *Snapshot) []Fact {
+		if !s.is(name, value) {
+			return nil
+		}
+		c := meta.FindStatusCondition(s.Job.Status.Conditions, name)
+		return told("condition "+c.Type, "%s %s, reason %s: %s.", what, s.at(c.LastTransitionTime.Time), c.Reason, strings.TrimSuffix(c.Message, "."))
+	}
 }
 
-func ended(s *Snapshot) []Fact {
-	if c := s.condition(v1alpha1.ConditionFailed, metav1.ConditionTrue); c != nil {
-		return s.tellCondition(c, "It failed at")
+// whileActive asks a question of a job that should have pods.
+func whileActive(ask question) question {
+	return func(s *Snapshot) []Fact {
+		if !s.active() {
+			return nil
+		}
+		return ask(s)
 	}
-	if c := s.condition(v1alpha1.ConditionCompleted, metav1.ConditionTrue); c != nil {
-		return s.tellCondition(c, "It completed at")
-	}
-	return nil
 }
+
+var (
+	failed      = condition(v1alpha1.ConditionFailed, metav1.ConditionTrue, "It failed at")
+	completed   = condition(v1alpha1.ConditionCompleted, metav1.ConditionTrue, "It completed at")
+	stopped     = condition(v1alpha1.ConditionSuspended, metav1.ConditionTrue, "It has been suspended since")
+	violated    = condition(v1alpha1.ConditionTopologyViolated, metav1.ConditionTrue, "Its topology has been violated since")
+	recovering  = whileActive(condition(v1alpha1.ConditionRecovering, metav1.ConditionTrue, "It has been recovering since"))
+	unscheduled = whileActive(condition(v1alpha1.ConditionScheduled, metav1.ConditionFalse, "It has not been scheduled since"))
+	ready       = whileActive(condition(v1alpha1.ConditionRunning, metav1.ConditionTrue, "It has been running since"))
+	notReady    = whileActive(condition(v1alpha1.ConditionRunning, metav1.ConditionFalse, "It has not been running since"))
+)
 
 // active reports whether the job should have pods.
 func (s *Snapshot) active() bool { return !gang.Finished(&s.Job.Status) && !s.Job.Spec.Suspend }
@@ -73,43 +106,28 @@ func suspended(s *Snapshot) []Fact {
 	if !s.Job.Spec.Suspend || gang.Finished(&s.Job.Status) {
 		return nil
 	}
-	c := s.condition(v1alpha1.ConditionSuspended, metav1.ConditionTrue)
-	if c == nil {
-		return told("spec.suspend", "spec.suspend is true, and its pods are being stopped: %s left.", counted(len(s.Pods), "pod"))
+	out := stopped(s)
+	if len(out) == 0 {
+		out = told("spec.suspend", "spec.suspend is true, and its pods are being stopped.")
 	}
-	out := s.tellCondition(c, "It has been suspended since")
 	if n := len(s.Pods); n > 0 {
 		out = append(out, told("Pods", "It still has %s, which are being stopped.", counted(n, "pod"))...)
 	}
 	return out
 }
 
-// unscheduled tells what a job that has never got all its nodes, or gets them again, waits for.
-func unscheduled(s *Snapshot) []Fact {
-	if c := s.condition(v1alpha1.ConditionScheduled, metav1.ConditionFalse); s.active() && c != nil {
-		return s.tellCondition(c, "It has not been scheduled since")
-	}
-	return nil
-}
-
 // Waits reports whether the gang, or a pod of it, has yet to get a node.
 func (s *Snapshot) Waits() bool {
-	return s.active() && (s.condition(v1alpha1.ConditionScheduled, metav1.ConditionFalse) != nil || len(s.unplaced()) > 0)
+	return s.active() && (s.is(v1alpha1.ConditionScheduled, metav1.ConditionFalse) || len(s.unplaced()) > 0)
 }
 
-// unready tells whether the gang is ready.
+// unready tells that the gang is not ready, unless what it waits for says more.
 func unready(s *Snapshot) []Fact {
-	if !s.active() {
+	c := meta.FindStatusCondition(s.Job.Status.Conditions, v1alpha1.ConditionRunning)
+	if c != nil && c.Reason == v1alpha1.ReasonPodsNotReady && s.Waits() {
 		return nil
 	}
-	if c := s.condition(v1alpha1.ConditionRunning, metav1.ConditionTrue); c != nil {
-		return s.tellCondition(c, "It has been running since")
-	}
-	c := s.condition(v1alpha1.ConditionRunning, metav1.ConditionFalse)
-	if c == nil || (c.Reason == v1alpha1.ReasonPodsNotReady && s.Waits()) {
-		return nil // what it waits for says more
-	}
-	return s.tellCondition(c, "It has not been running since")
+	return notReady(s)
 }
 
 // growing tells that a job which starts may train all the same.
@@ -121,10 +139,39 @@ func growing(s *Snapshot) []Fact {
 	return told("status.availability", "It has been growing since %s, and %s ranks are ready. %s", s.at(since.Time), s.Job.Status.Ready, timeline.GrowingHint)
 }
 
-// violated tells that ranks run further apart than the topology allows.
-func violated(s *Snapshot) []Fact {
-	if c := s.condition(v1alpha1.ConditionTopologyViolated, metav1.ConditionTrue); c != nil {
-		return s.tellCondition(c, "Its topology has been violated since")
+// availability tells what share of its time a job was ready.
+func availability(s *Snapshot) []Fact {
+	a := timeline.Of(s.Job, s.Now).Availability
+	if !s.Whole || a == nil {
+		return nil
 	}
-	return nil
+	tell := func(ms int64) string { return lines.Duration(time.Duration(ms) * time.Millisecond) }
+	text := fmt.Sprintf("ETTR %.4f: ready for %s", a.ETTR, tell(a.ReadyMilliseconds))
+	for _, lost := range a.LostTime {
+		text += fmt.Sprintf(", %s lost to %s", tell(lost.Milliseconds), lost.Cause)
+	}
+	return told("status.availability", "%s.", text)
+}
+
+// restarts tells how many restarts there were of each kind, and how many in a row came to no newer checkpoint.
+func restarts(s *Snapshot) []Fact {
+	r := &s.Job.Status.Restarts
+	if !s.Whole || r.Total == 0 {
+		return nil
+	}
+	var kinds []string
+	for _, k := range []struct {
+		n    int32
+		what string
+	}{{r.Process, "of programs"}, {r.Pod, "of pods"}, {r.Task, "of tasks"}, {r.Partition, "of partitions"}, {r.Job, "of the job"}, {r.Relocations, "with a relocation"}} {
+		if k.n > 0 {
+			kinds = append(kinds, fmt.Sprintf("%d %s", k.n, k.what))
+		}
+	}
+	out := told("status.restarts", "It was restarted %s: %s.", counted(r.Total, "time"), strings.Join(kinds, ", "))
+	if sup := s.Job.Spec.Supervisor; sup != nil && sup.Progress != nil {
+		out = append(out, told("status.restartsWithoutProgress", "Of the last restarts %d came to no newer checkpoint; the job fails after %d in a row.",
+			s.Job.Status.RestartsWithoutProgress, ptr.Deref(sup.Progress.MaxRestarts, 3))...)
+	}
+	return out
 }

@@ -36,7 +36,7 @@ func TestAQueuedJob(t *testing.T) {
 func TestARecoveringJob(t *testing.T) {
 	check.Equal(t, "answer", []string{
 		"It has been recovering since 11:00:00 UTC (60m ago), reason IncidentOpen: incident 7, PodFailed of pod llm-1-worker-1. [condition Recovering]",
-		"Incident 7 began at 11:50:00 UTC (10m ago), is of class User and follows rule everything-else (RestartPod after 0s, RestartTask after 7m0s, RestartJob after 10m0s, RelocateJob after 15m0s) of the default restart policy. Steps taken: RestartPod at 11:51:00 UTC (9m ago). [status.incidents]",
+		"Incident 7 is open: PodFailed of pod llm-1-worker-1. It began at 11:50:00 UTC (10m ago), is of class User and follows rule everything-else (RestartPod, RestartTask after 7m, RestartJob after 10m, RelocateJob after 15m) of the default restart policy. Steps taken: RestartPod at 11:51:00 UTC (9m ago). [status.incidents]",
 	}, sentences(Job(recoveringFrom(anIncident())))[:2])
 }
 
@@ -94,7 +94,7 @@ func TestWhatIsToldOfAJob(t *testing.T) {
 		}, []string{
 			"It relocated 2 times, the last time at 11:51:00 UTC (9m ago), for incident 7: PodFailed of pod llm-1-worker-1. [status.incidents]",
 			"It relocated from HyperNode rack-b, and keeps away from there until 12:20:00 UTC (in 20m). [status.leftHyperNodes]",
-			"The last incident, 7, has been Recovered since 11:52:00 UTC (8m ago): PodFailed of pod llm-1-worker-1. [status.incidents]",
+			"Incident 7 has been Recovered since 11:52:00 UTC (8m ago): PodFailed of pod llm-1-worker-1. It began at 11:50:00 UTC (10m ago), is of class User and follows rule everything-else of the default restart policy. Steps taken: RestartPod at 11:51:00 UTC (9m ago), RelocateJob at 11:51:00 UTC (9m ago). [status.incidents]",
 		}},
 		"a home that it left long ago": {running, func(s *Snapshot) {
 			s.Job.Status.LeftHyperNodes = []v1alpha1.LeftHyperNode{{Name: "rack-b", Until: before(2)}}
@@ -115,11 +115,11 @@ func TestWhatIsToldOfAJob(t *testing.T) {
 				s.Job.Status.ExcludedNodes = append(s.Job.Status.ExcludedNodes, v1alpha1.ExcludedNode{Name: n, Until: before(-24 * 60), Incident: 7})
 			}
 		}, []string{
-			"It keeps away from node a until 2026-01-03 12:00:00 UTC (in 24h), because of incident 7. [status.excludedNodes]",
-			"It keeps away from node b until 2026-01-03 12:00:00 UTC (in 24h), because of incident 7. [status.excludedNodes]",
-			"It keeps away from node c until 2026-01-03 12:00:00 UTC (in 24h), because of incident 7. [status.excludedNodes]",
-			"It keeps away from node d until 2026-01-03 12:00:00 UTC (in 24h), because of incident 7. [status.excludedNodes]",
-			"It keeps away from 2 nodes more. [status.excludedNodes]",
+			"The job keeps away from node a until 2026-01-03 12:00:00 UTC (in 24h), because of incident 7. [status.excludedNodes]",
+			"The job keeps away from node b until 2026-01-03 12:00:00 UTC (in 24h), because of incident 7. [status.excludedNodes]",
+			"The job keeps away from node c until 2026-01-03 12:00:00 UTC (in 24h), because of incident 7. [status.excludedNodes]",
+			"The job keeps away from node d until 2026-01-03 12:00:00 UTC (in 24h), because of incident 7. [status.excludedNodes]",
+			"Nodes that the job keeps away from beside these: 2. [status.excludedNodes]",
 		}},
 		"suspended": {running, func(s *Snapshot) {
 			s.Job.Spec.Suspend = true
@@ -129,7 +129,7 @@ func TestWhatIsToldOfAJob(t *testing.T) {
 			"It still has 4 pods, which are being stopped. [Pods]",
 		}},
 		"being suspended": {running, func(s *Snapshot) { s.Job.Spec.Suspend = true }, []string{
-			"spec.suspend is true, and its pods are being stopped: 4 pods left. [spec.suspend]",
+			"spec.suspend is true, and its pods are being stopped. [spec.suspend]", "It still has 4 pods, which are being stopped. [Pods]",
 		}},
 		"completed": {running, func(s *Snapshot) { s.set(v1alpha1.ConditionCompleted, true, "TasksSucceeded", "all have succeeded") }, []string{
 			"It completed at 11:00:00 UTC (60m ago), reason TasksSucceeded: all have succeeded. [condition Completed]",
@@ -142,31 +142,30 @@ func TestWhatIsToldOfAJob(t *testing.T) {
 			s.Job.Status.Restarts.ChargedTimes = []metav1.Time{before(3000), before(9)}
 		}, []string{
 			"It failed at 11:00:00 UTC (60m ago), reason BudgetExhausted: 20 restarts are used. [condition Failed]",
-			"The last incident, 7, has been Failed since 11:52:00 UTC (8m ago): PodFailed of pod llm-1-worker-1. [status.incidents]",
-			"Incident 7 began at 11:50:00 UTC (10m ago), is of class User and follows rule everything-else (RestartPod after 0s, RestartTask after 7m0s, RestartJob after 10m0s, RelocateJob after 15m0s) of the default restart policy. Steps taken: RestartPod at 11:51:00 UTC (9m ago). [status.incidents]",
-			"Used of the budget of the job: 1 of 20 charged restarts within 24h. [status.restarts]",
+			"Incident 7 has been Failed since 11:52:00 UTC (8m ago): PodFailed of pod llm-1-worker-1. It began at 11:50:00 UTC (10m ago), is of class User and follows rule everything-else (RestartPod, RestartTask after 7m, RestartJob after 10m, RelocateJob after 15m) of the default restart policy. Steps taken: RestartPod at 11:51:00 UTC (9m ago). [status.incidents]",
+			"Used of the budget of the job: 1 of 20 charged restarts within 24h. 19 of 20 are left. [status.restarts]",
 		}},
 		"a budget of a task": {running, func(s *Snapshot) {
 			s.Job.Spec.Tasks[0].RestartPolicy = &v1alpha1.RestartPolicy{Budget: &v1alpha1.Budget{MaxRestarts: new(int32(1)), WindowSeconds: 7200}}
 			s.Job.Status.Tasks[0].ChargedTimes = []metav1.Time{before(9)}
-		}, []string{"Used of the budget of task worker: 1 of 1 charged restart within 120m. [status.restarts]"}},
+		}, []string{"Used of the budget of task worker: 1 of 1 charged restart within 120m. 0 of 1 are left. [status.restarts]"}},
 
 		"no step yet, and a rule that is gone": {open, incident(func(inc *v1alpha1.Incident) { inc.Steps, inc.Rule = nil, "mine" }), []string{
-			"Incident 7 began at 11:50:00 UTC (10m ago), is of class User and follows rule mine (which is not there any more) of the default restart policy. Steps taken: none. [status.incidents]",
+			"Incident 7 is open: PodFailed of pod llm-1-worker-1. It began at 11:50:00 UTC (10m ago), is of class User and follows rule mine (which is not there any more) of the default restart policy. Steps taken: none. [status.incidents]",
 		}},
 		"a rule of the job, in a dry run": {open, func(s *Snapshot) {
 			s.Job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{{Name: "everything-else", Steps: []v1alpha1.Step{{Action: v1alpha1.FailJob, AfterSeconds: 5}}}}}
 			s.Job.Status.Incidents[0].Steps[0].DryRun = true
 			s.Job.Status.NextStep = &v1alpha1.NextStep{Incident: 7, Action: v1alpha1.FailJob, Time: before(-1), DryRun: true}
 		}, []string{
-			"Incident 7 began at 11:50:00 UTC (10m ago), is of class User and follows rule everything-else (FailJob after 5s) of the job's restartPolicy. Steps taken: RestartPod at 11:51:00 UTC (9m ago), only recorded: a dry run. [status.incidents]",
+			"Incident 7 is open: PodFailed of pod llm-1-worker-1. It began at 11:50:00 UTC (10m ago), is of class User and follows rule everything-else (FailJob after 5s) of the job's restartPolicy. Steps taken: RestartPod at 11:51:00 UTC (9m ago), only recorded: a dry run. [status.incidents]",
 			"The next step of incident 7 is FailJob at 12:01:00 UTC (in 60s), and will only be recorded: the job has the annotation lockstep.dev/dry-run. [status.nextStep]",
 		}},
 		"a rule of the task": {open, func(s *Snapshot) {
 			s.Job.Spec.Tasks[0].RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{{Name: "everything-else", Steps: []v1alpha1.Step{{Action: v1alpha1.RestartJob}}}}}
 			s.Job.Status.Incidents[0].PolicyTask = "worker"
 		}, []string{
-			"Incident 7 began at 11:50:00 UTC (10m ago), is of class User and follows rule everything-else (RestartJob after 0s) of the restartPolicy of task worker. Steps taken: RestartPod at 11:51:00 UTC (9m ago). [status.incidents]",
+			"Incident 7 is open: PodFailed of pod llm-1-worker-1. It began at 11:50:00 UTC (10m ago), is of class User and follows rule everything-else (RestartJob) of the restartPolicy of task worker. Steps taken: RestartPod at 11:51:00 UTC (9m ago). [status.incidents]",
 		}},
 		"victims and the words of Kubernetes": {open, incident(func(inc *v1alpha1.Incident) {
 			inc.VictimCount, inc.Victims, inc.Cause.Message = 1, []string{"llm-1-worker-2"}, "CUDA error\n"
@@ -175,13 +174,13 @@ func TestWhatIsToldOfAJob(t *testing.T) {
 			"Incident 7 has 1 victim that fell only because of it (llm-1-worker-2): the kubelet restarts them in place. [status.incidents]",
 		}},
 		"a silent node": {open, incident(func(inc *v1alpha1.Incident) { inc.Trigger = v1alpha1.NodeNotReady }), []string{
-			"A pod on a silent node counts as dead after 1m0s (unreachableNode.afterSeconds), and not earlier where the rest of the gang is down: no shorter gangDownAfterSeconds is set. [spec.restartPolicy]",
+			"A pod on a silent node counts as dead after 1m (unreachableNode.afterSeconds). [spec.restartPolicy]",
 		}},
 		"a silent node, and a fence": {open, func(s *Snapshot) {
 			s.Job.Status.Incidents[0].Trigger = v1alpha1.NodeNotReady
 			s.Job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{UnreachableNode: &v1alpha1.UnreachableNode{GangDownAfterSeconds: new(int32(5))}}
 		}, []string{
-			"A pod on a silent node counts as dead after 1m0s while other ranks run (unreachableNode.afterSeconds), and after 5s where the rest of the gang is down (gangDownAfterSeconds). The status does not record which it was. [spec.restartPolicy]",
+			"A pod on a silent node counts as dead after 1m (unreachableNode.afterSeconds), and where the rest of the gang is down after 5s (gangDownAfterSeconds). [spec.restartPolicy]",
 		}},
 		"a silent node, and proof": {open, func(s *Snapshot) {
 			s.Job.Status.Incidents[0].Trigger = v1alpha1.NodeNotReady

@@ -20,7 +20,7 @@ func bound(s *Snapshot, sub Subject) []Fact {
 	}
 	for _, e := range slices.Backward(s.Events) {
 		if e.Reason == "Scheduled" && e.InvolvedObject.UID == p.UID {
-			return told("Event", "%s bound it at %s: %s.", reporter(&e), s.at(LastSeen(&e)), strings.TrimSuffix(e.Message, "."))
+			return told("Event", "%s bound it at %s: %s.", reporter(&e), s.at(lastSeen(&e)), strings.TrimSuffix(e.Message, "."))
 		}
 	}
 	return told("Events", "Who bound it to its node is not known: no event of that is left.")
@@ -36,14 +36,14 @@ func allowed(s *Snapshot, sub Subject) []Fact {
 	if err != nil {
 		return nil
 	}
-	source := "Pod " + p.Name
+	to := "left its node to the scheduler" + within(s.Job.Spec.NetworkTopology)
 	switch pins := placement.PinsOf(p); {
 	case len(pins) == 1:
-		return told(source, "The manager opened its gate at %s, and allowed it node %s only.", s.at(placed), pins[0])
+		to = "allowed it node " + pins[0] + " only"
 	case len(pins) > 1:
-		return told(source, "The manager opened its gate at %s, and allowed it %s: %s.", s.at(placed), counted(len(pins), "node"), listed(pins))
+		to = "allowed it " + counted(len(pins), "node") + ": " + s.listed(pins)
 	}
-	return told(source, "The manager opened its gate at %s, and left its node to the scheduler.", s.at(placed))
+	return told("Pod "+p.Name, "The manager opened its gate at %s, and %s.", s.at(placed), to)
 }
 
 // came tells how the rank came to its node: at the first start, back to it, or in place of another.
@@ -53,36 +53,27 @@ func came(s *Snapshot, sub Subject) []Fact {
 		return nil
 	}
 	if p.Annotations[v1alpha1.AnnotationResume] == "false" {
-		chose := ""
-		if len(placement.PinsOf(p)) == 0 {
-			chose = ", and the scheduler chose the node" + within(s.Job.Spec.NetworkTopology)
-		}
-		return told("Pod "+p.Name, "It is the first pod of the rank: nothing of the job had been restarted before%s.", chose)
+		return told("Pod "+p.Name, "It is the first pod of the rank: nothing of the job had been restarted before.")
 	}
 	inc, before := s.lastLoss(sub.Rank)
 	switch {
+	case inc == nil && groupOf(s.Job, sub.Rank.Task).spare:
+		return nil
+	case inc == nil:
+		return told("status.incidents", "No incident that the status remembers names the rank, so it does not tell on which node the pod before was.")
 	case before == p.Spec.NodeName:
 		return told("status.incidents", "It went back to its own node: when incident %d began, the rank was on node %s, too.", inc.ID, before)
-	case before != "":
-		out := told("status.incidents", "It took node %s in place of node %s, on which the rank was when incident %d began.", p.Spec.NodeName, before, inc.ID)
-		return slices.Concat(out, s.tellLostNode(inc, before), s.tellSpare(sub.Rank))
 	}
-	if moved := s.moved(sub); moved != "" {
-		return told("Event", "It moved: %s.", moved)
-	}
-	if _, spare := s.task(sub.Rank); spare {
-		return nil
-	}
-	return told("status.incidents", "No incident that the status remembers names the rank, so it does not tell on which node the pod before was.")
+	out := told("status.incidents", "It took node %s in place of node %s, on which the rank was when incident %d began.", p.Spec.NodeName, before, inc.ID)
+	return slices.Concat(out, s.tellLostNode(inc, before), s.tellSpare(sub.Rank))
 }
 
-// lastLoss returns the last incident that names a rank, and the node that the rank was on then.
+// lastLoss returns the last incident that names a rank, and the node that the rank was on then; nil where none does.
 func (s *Snapshot) lastLoss(r gang.Rank) (*v1alpha1.Incident, string) {
-	for i := len(s.Job.Status.Incidents) - 1; i >= 0; i-- {
-		inc := &s.Job.Status.Incidents[i]
+	for _, inc := range slices.Backward(s.Job.Status.Incidents) {
 		for _, p := range inc.Pods {
 			if p.Task == r.Task && p.Index == r.Index && p.Node != "" {
-				return inc, p.Node
+				return &inc, p.Node
 			}
 		}
 	}
@@ -94,7 +85,7 @@ func (s *Snapshot) tellLostNode(inc *v1alpha1.Incident, node string) []Fact {
 	var out []Fact
 	for _, x := range s.Job.Status.ExcludedNodes {
 		if x.Name == node {
-			out = told("status.excludedNodes", "The job keeps away from node %s until %s, because of incident %d.", node, s.until(x.Until.Time), x.Incident)
+			out = s.tellExclusion(&x)
 		}
 	}
 	if !s.couldRead("nodes") {
@@ -115,35 +106,16 @@ func (s *Snapshot) tellLostNode(inc *v1alpha1.Incident, node string) []Fact {
 
 // tellSpare tells that spares of the rank's task have given up their nodes. The status does not say for whom.
 func (s *Snapshot) tellSpare(r gang.Rank) []Fact {
-	t := gang.TaskStatus(&s.Job.Status, r.Task+v1alpha1.SpareSuffix)
-	if t == nil {
-		return nil
-	}
 	var used []string
-	for i := range t.Ranks {
-		if set := &t.Ranks[i]; set.Reason == v1alpha1.RestartSpareUsed {
-			gang.RestartedRanks(set).Each(func(index int32) {
-				used = append(used, Subject{Rank: gang.Rank{Task: t.Name, Index: index}}.name())
-			})
+	if t := gang.TaskStatus(&s.Job.Status, r.Task+v1alpha1.SpareSuffix); t != nil {
+		for i := range t.Ranks {
+			if set := &t.Ranks[i]; set.Reason == v1alpha1.RestartSpareUsed {
+				gang.RestartedRanks(set).Each(func(index int32) { used = append(used, Name(gang.SpareRank(r.Task, index))) })
+			}
 		}
 	}
 	if len(used) == 0 {
 		return nil
 	}
-	return told("status.tasks", "Of the spares of its task these have given their node to a rank: %s. The status does not say to which.", listed(used))
-}
-
-// moved returns what an event says of a move of the rank, as in "worker-1 from node a to node b".
-func (s *Snapshot) moved(sub Subject) string {
-	for _, e := range slices.Backward(s.Events) {
-		if e.Reason != "Moved" || e.InvolvedObject.UID != s.Job.UID {
-			continue
-		}
-		for part := range strings.SplitSeq(e.Message, ", ") {
-			if strings.HasPrefix(part, sub.name()+" from node ") {
-				return part
-			}
-		}
-	}
-	return ""
+	return told("status.tasks", "Of the spares of its task these have given their node to a rank: %s. The status does not say to which.", s.listed(used))
 }

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
 
-	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/capacity"
 	"github.com/lockstep-dev/lockstep/fit"
 	"github.com/lockstep-dev/lockstep/policies/gang"
@@ -20,9 +19,6 @@ import (
 
 // impossible tells what keeps a gang from ever being placed, while the cluster is as it is.
 func impossible(s *Snapshot) []Fact {
-	if !s.Waits() {
-		return nil
-	}
 	var out []Fact
 	for _, f := range capacity.Of(s.Job, &capacity.Cluster{Queue: s.Queue, NoQueue: s.NoQueue, Nodes: s.Nodes, Topology: s.Topology}) {
 		out = append(out, Fact(f))
@@ -33,18 +29,19 @@ func impossible(s *Snapshot) []Fact {
 // queue tells how much is left of what the queue of a gang that waits may use, and who uses the rest.
 func queue(s *Snapshot) []Fact {
 	q := s.Queue
-	if q == nil || !s.Waits() || capacity.Closed(q) {
+	if q == nil || capacity.Closed(q) {
 		return nil
 	}
-	out := s.shortOf("may not use more than %s (spec.capability)", q.Spec.Capability)
+	asks := s.requests()
+	out := s.shortOf(asks, "may not use more than %s (spec.capability)", q.Spec.Capability)
 	if len(out) == 0 {
-		out = s.shortOf("deserves %s (spec.deserved)", q.Spec.Deserved)
+		out = s.shortOf(asks, "deserves %s (spec.deserved)", q.Spec.Deserved)
 	}
 	if len(out) > 0 || s.PodGroup == nil || !pending(s.PodGroup) {
 		return out
 	}
 	out = told("Queue "+q.Name, "Queue %s is open, and its limits leave room for the gang. What share of the cluster the scheduler allows it is only in the scheduler's metrics volcano_queue_*.", q.Name)
-	for _, name := range sortedNames(requests(gang.Effective(s.Job, &s.Job.Status))) {
+	for _, name := range slices.Sorted(maps.Keys(asks)) {
 		if strings.Contains(string(name), "/") { // GPUs and other devices
 			out = append(out, s.users(name)...)
 		}
@@ -53,13 +50,12 @@ func queue(s *Snapshot) []Fact {
 }
 
 // shortOf tells of which resources a job that has no node yet asks for more than a limit of its queue leaves.
-func (s *Snapshot) shortOf(limited string, limits corev1.ResourceList) []Fact {
+func (s *Snapshot) shortOf(asks corev1.ResourceList, limited string, limits corev1.ResourceList) []Fact {
 	if slices.ContainsFunc(s.Pods, func(p corev1.Pod) bool { return p.Spec.NodeName != "" }) {
 		return nil // what the job has already is among what the queue has allocated
 	}
-	asks := requests(gang.Effective(s.Job, &s.Job.Status))
 	var out []Fact
-	for _, name := range sortedNames(limits) {
+	for _, name := range slices.Sorted(maps.Keys(limits)) {
 		asked, limit, allocated := asks[name], limits[name], s.Queue.Status.Allocated[name]
 		total := asked.DeepCopy()
 		total.Add(allocated)
@@ -90,30 +86,25 @@ func (s *Snapshot) users(name corev1.ResourceName) []Fact {
 			parts = append(parts, fmt.Sprintf("%s (%s)", u.Name, u.Quantity.String()))
 		}
 	}
-	if len(parts) == 0 {
-		return nil
-	}
 	if n := len(all) - maxNames; n > 0 {
 		parts = append(parts, fmt.Sprintf("%s (%s)", counted(n, "other"), more.String()))
+	}
+	if len(parts) == 0 {
+		return nil
 	}
 	return told("PodGroups, Pods", "Others that use %s of queue %s: %s.", name, s.Queue.Name, strings.Join(parts, ", "))
 }
 
 // requests are the resources that all pods of a job ask for.
-func requests(job *v1alpha1.TrainingJob) corev1.ResourceList {
-	sum := corev1.ResourceList{}
+func (s *Snapshot) requests() corev1.ResourceList {
+	job, sum := gang.Effective(s.Job, &s.Job.Status), corev1.ResourceList{}
 	for i := range job.Spec.Tasks {
 		t := &job.Spec.Tasks[i]
 		for name, q := range resourcehelper.PodRequests(fit.PodOf(&t.Template), resourcehelper.PodResourcesOptions{}) {
 			q.Mul(int64(t.Replicas))
-			total := sum[name]
-			total.Add(q)
-			sum[name] = total
+			q.Add(sum[name])
+			sum[name] = q
 		}
 	}
 	return sum
-}
-
-func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
-	return slices.Sorted(maps.Keys(list))
 }

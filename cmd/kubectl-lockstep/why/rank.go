@@ -3,14 +3,16 @@
 package why
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/instant"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
@@ -20,17 +22,16 @@ func Rank(s *Snapshot, sub Subject) []Fact {
 		return func(s *Snapshot) []Fact { return ask(s, sub) }
 	}
 	return answer(s, unseen, of(thePod), of(noPod), of(bound), of(allowed), of(came), illNodes, of(held),
-		of(restarted), of(waiting), of(lastEvents))
+		of(restarted), of(podWaits), of(lastEvents))
 }
 
 // pod is the pod that is asked about; nil where it is not there.
 func (s *Snapshot) pod(sub Subject) *corev1.Pod {
-	for i := range s.Pods {
-		if s.Pods[i].Name == sub.Pod {
-			return &s.Pods[i]
-		}
+	i := slices.IndexFunc(s.Pods, func(p corev1.Pod) bool { return p.Name == sub.Pod })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return &s.Pods[i]
 }
 
 // thePod tells what the pod of the rank is.
@@ -42,60 +43,42 @@ func thePod(s *Snapshot, sub Subject) []Fact {
 	source := "Pod " + p.Name
 	where := "without a node"
 	if p.Spec.NodeName != "" {
-		where = "on node " + p.Spec.NodeName + s.hyperNodeStory(p.Spec.NodeName)
+		where = "on node " + p.Spec.NodeName
+		if around := s.Topology.Containing(p.Spec.NodeName); len(around) > 0 {
+			where += " of HyperNode " + around[0].Name + tierStory(&around[0].Tier)
+		}
 	}
-	out := told(source, "Rank %s is pod %s, which was created at %s and is %s %s.", sub.name(), p.Name, s.at(p.CreationTimestamp.Time), p.Status.Phase, where)
-	if !p.DeletionTimestamp.IsZero() {
-		out = append(out, told(source, "Somebody has asked for its deletion: its grace ends at %s.", s.at(p.DeletionTimestamp.Time))...)
-		out = append(out, s.tellSilentNode(sub, p)...)
+	out := told(source, "Rank %s is pod %s, which was created at %s and is %s %s.",
+		Name(sub.Rank), p.Name, s.at(p.CreationTimestamp.Time), p.Status.Phase, where)
+	if p.DeletionTimestamp.IsZero() {
+		return out
+	}
+	out = append(out, told(source, "Somebody has asked for its deletion: its grace ends at %s.", s.at(p.DeletionTimestamp.Time))...)
+	n := cmp.Or(s.node(p.Spec.NodeName), &corev1.Node{})
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown {
+			out = append(out, told("Node "+n.Name, "Node %s does not answer since %s, so no kubelet says that the pod has ended. Lockstep removes it when it %s.",
+				n.Name, s.at(c.LastTransitionTime.Time), silenceOf(rules.Policies(s.Job).Of(sub.Rank.Task)))...)
+		}
 	}
 	return out
-}
-
-// hyperNodeStory tells in which HyperNode a node is.
-func (s *Snapshot) hyperNodeStory(node string) string {
-	around := s.Topology.Containing(node)
-	if len(around) == 0 {
-		return ""
-	}
-	return " of HyperNode " + around[0].Name + tierStory(&around[0].Tier)
-}
-
-// tellSilentNode tells how long a pod stays that is to go from a node that is not ready.
-func (s *Snapshot) tellSilentNode(sub Subject, p *corev1.Pod) []Fact {
-	n := s.node(p.Spec.NodeName)
-	if n == nil {
-		return nil
-	}
-	for _, c := range n.Status.Conditions {
-		if c.Type != corev1.NodeReady || c.Status != corev1.ConditionUnknown {
-			continue
-		}
-		out := told("Node "+n.Name, "Node %s does not answer since %s, so no kubelet says that the pod has ended.", n.Name, s.at(c.LastTransitionTime.Time))
-		policy := rules.Policies(s.Job).Of(sub.Rank.Task)
-		if policy.RequireProof {
-			return append(out, told("spec.restartPolicy", "unreachableNode.policy is RequireProof: the pod stays until the node is deleted, or has the taint %s.", corev1.TaintNodeOutOfService)...)
-		}
-		return append(out, told("spec.restartPolicy", "Lockstep removes the pod once its node has been silent for %s (%s where the rest of the gang is down).", policy.UnreachableAfter, policy.GangDownAfter)...)
-	}
-	return nil
 }
 
 // held tells whether the node of the rank is kept for the job.
 func held(s *Snapshot, sub Subject) []Fact {
 	node := gang.NodeOf(s.Job.Status.Placement, sub.Rank)
-	i := slices.IndexFunc(s.Job.Status.Holds, func(h v1alpha1.NodeHold) bool { return h.Node == node })
-	if i < 0 || node == "" {
+	hold := placement.HoldOn(s.Job.Status.Holds, node)
+	if hold == nil {
 		return nil
 	}
-	if until := s.Job.Status.Holds[i].Until; until != nil {
-		return told("status.holds", "The job holds node %s for it, until %s at most.", node, s.until(until.Time))
+	if hold.Until != nil {
+		return told("status.holds", "The job holds node %s for it, until %s at most.", node, s.until(hold.Until.Time))
 	}
 	return told("status.holds", "The job holds node %s until it ends.", node)
 }
 
-// waiting tells what the pod of a rank waits for, and what that does for the job.
-func waiting(s *Snapshot, sub Subject) []Fact {
+// podWaits tells what the pod of a rank waits for, and what that does for the job.
+func podWaits(s *Snapshot, sub Subject) []Fact {
 	p := s.pod(sub)
 	if p == nil || !p.DeletionTimestamp.IsZero() || p.Status.Phase == corev1.PodSucceeded {
 		return nil
@@ -103,11 +86,11 @@ func waiting(s *Snapshot, sub Subject) []Fact {
 	var out []Fact
 	if p.Spec.NodeName == "" {
 		out = told("Pod "+p.Name, "It has no node: %s.", unplacedStory(p))
-		out = append(out, recovering(s)...)
-		if len(out) == 1 {
-			out = append(out, unscheduled(s)...)
+		out = slices.Concat(out, recovering(s), unscheduled(s))
+		if s.Waits() { // a spare does not
+			out = slices.Concat(out, sparesOfOthers(s), impossible(s), queue(s), kept(s))
 		}
-		return slices.Concat(out, sparesOfOthers(s), impossible(s), queue(s), kept(s))
+		return out
 	}
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		out = append(out, s.tellContainer(p, &c)...)
@@ -147,47 +130,48 @@ func reasonStory(reason, message string) string {
 	return out
 }
 
-// maxEvents is how many events of a pod are told.
-const maxEvents = 3
-
 // lastEvents tells the last events of a pod that does not run.
 func lastEvents(s *Snapshot, sub Subject) []Fact {
 	p := s.pod(sub)
 	if p != nil && p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	events := slices.DeleteFunc(slices.Clone(s.Events), func(e corev1.Event) bool {
-		return e.InvolvedObject.Kind != "Pod" || e.InvolvedObject.Name != sub.Pod || (p != nil && e.InvolvedObject.UID != p.UID)
+	out := s.tellEvents(3, func(o *corev1.ObjectReference) bool {
+		return o.Kind == "Pod" && o.Name == sub.Pod && (p == nil || o.UID == p.UID)
 	})
-	slices.SortStableFunc(events, func(a, b corev1.Event) int { return LastSeen(&a).Compare(LastSeen(&b)) })
-	if len(events) == 0 && p == nil && s.couldRead("Events") {
+	if len(out) == 0 && p == nil && s.couldRead("Events") {
 		return told("Events", "There is no event of pod %s: Kubernetes keeps events for an hour, unless it is configured otherwise.", sub.Pod)
-	}
-	var out []Fact
-	for _, e := range events[max(0, len(events)-maxEvents):] {
-		out = append(out, told("Event", "At %s, %s said of pod %s%s.", s.at(LastSeen(&e)), reporter(&e), sub.Pod, reasonStory(e.Reason, e.Message))...)
 	}
 	return out
 }
 
-// LastSeen is when an event was seen last.
-func LastSeen(e *corev1.Event) time.Time {
-	last := e.FirstTimestamp.Time
-	for _, t := range []time.Time{e.EventTime.Time, e.LastTimestamp.Time} {
-		if t.After(last) {
-			last = t
-		}
+// events tells the last events of a whole job.
+func events(s *Snapshot) []Fact {
+	if !s.Whole {
+		return nil
 	}
-	if e.Series != nil && e.Series.LastObservedTime.After(last) {
-		last = e.Series.LastObservedTime.Time
+	return s.tellEvents(10, func(o *corev1.ObjectReference) bool { return o.UID == s.Job.UID })
+}
+
+// tellEvents tells the last events about an object, the oldest first.
+func (s *Snapshot) tellEvents(most int, about func(*corev1.ObjectReference) bool) []Fact {
+	found := slices.DeleteFunc(slices.Clone(s.Events), func(e corev1.Event) bool { return !about(&e.InvolvedObject) })
+	slices.SortStableFunc(found, func(a, b corev1.Event) int { return lastSeen(&a).Compare(lastSeen(&b)) })
+	var out []Fact
+	for _, e := range found[max(0, len(found)-most):] {
+		out = append(out, told("Event", "%s, told by %s at %s%s.", e.Reason, reporter(&e), s.at(lastSeen(&e)), reasonStory("", e.Message))...)
+	}
+	return out
+}
+
+// lastSeen is when an event was seen last.
+func lastSeen(e *corev1.Event) time.Time {
+	last := instant.Latest(e.FirstTimestamp.Time, e.EventTime.Time, e.LastTimestamp.Time)
+	if e.Series != nil {
+		last = instant.Latest(last, e.Series.LastObservedTime.Time)
 	}
 	return last
 }
 
 // reporter is who an event is of.
-func reporter(e *corev1.Event) string {
-	if e.ReportingController != "" {
-		return e.ReportingController
-	}
-	return e.Source.Component
-}
+func reporter(e *corev1.Event) string { return cmp.Or(e.ReportingController, e.Source.Component) }

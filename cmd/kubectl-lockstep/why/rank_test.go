@@ -29,8 +29,8 @@ func TestARankThatWasNeverRestarted(t *testing.T) {
 	check.Equal(t, "answer", []string{
 		"Rank worker-1 is pod llm-1-worker-1, which was created at 11:00:00 UTC (60m ago) and is Running on node n1 of HyperNode rack-a of tier 1. [Pod llm-1-worker-1]",
 		"volcano bound it at 11:00:00 UTC (60m ago): Successfully assigned research/llm-1-worker-1 to n1. [Event]",
-		"The manager opened its gate at 11:00:00 UTC (60m ago), and left its node to the scheduler. [Pod llm-1-worker-1]",
-		"It is the first pod of the rank: nothing of the job had been restarted before, and the scheduler chose the node, in one HyperNode of tier 1 at most. [Pod llm-1-worker-1]",
+		"The manager opened its gate at 11:00:00 UTC (60m ago), and left its node to the scheduler, in one HyperNode of tier 1 at most. [Pod llm-1-worker-1]",
+		"It is the first pod of the rank: nothing of the job had been restarted before. [Pod llm-1-worker-1]",
 		"Lockstep has never restarted the rank: it is at incarnation 0, in attempt 1. [status.tasks]",
 	}, sentences(Rank(s, worker1)))
 }
@@ -51,9 +51,15 @@ func TestARankThatWasRestarted(t *testing.T) {
 		"The manager opened its gate at 11:00:00 UTC (60m ago), and allowed it node n1 only. [Pod llm-1-worker-1]",
 		"It went back to its own node: when incident 7 began, the rank was on node n1, too. [status.incidents]",
 		"The rank is at incarnation 1, and the job in attempt 1. [status.tasks]",
-		"The last step that restarted it was RestartPod of incident 7 at 11:51:00 UTC (9m ago), step 1 of rule everything-else of the default restart policy: the pod before was deleted for that, unless it was gone already. [status.incidents]",
-		"Incident 7 began at 11:50:00 UTC (10m ago): PodFailed of pod llm-1-worker-1. It is of class User, and has been Recovered since 11:52:00 UTC (8m ago). [status.incidents]",
+		"The last step that restarted it was RestartPod of incident 7 at 11:51:00 UTC (9m ago), step 1 of rule everything-else: the pod before was deleted for that, unless it was gone already. [status.incidents]",
+		recovered("RestartPod at 11:51:00 UTC (9m ago)"),
 	}, sentences(Rank(restartedOnce(), worker1)))
+}
+
+// recovered is what is told of the incident of the second worker that took these steps.
+func recovered(steps string) string {
+	return "Incident 7 has been Recovered since 11:52:00 UTC (8m ago): PodFailed of pod llm-1-worker-1. It began at 11:50:00 UTC (10m ago), is of class User and follows rule everything-else " +
+		"of the default restart policy. Steps taken: " + steps + ". [status.incidents]"
 }
 
 // What a change of these adds to the answer about the second worker.
@@ -99,10 +105,6 @@ func TestWhatIsToldOfARank(t *testing.T) {
 		"nodes that cannot be read": {restartedOnce, moved(func(s *Snapshot) {
 			s.Unread = []Unread{{"nodes", errors.New("forbidden")}}
 		}), []string{onN3, allowed, tookN3, "The nodes could not be read: forbidden. []"}},
-		"moved, by an event": {restartedOnce, func(s *Snapshot) {
-			s.Job.Status.Incidents[0].Pods = nil
-			s.Events = []corev1.Event{{InvolvedObject: corev1.ObjectReference{UID: s.Job.UID}, Reason: "Moved", Message: "worker-0 from node a to node b, worker-1 from node n0 to node n1"}}
-		}, []string{"It moved: worker-1 from node n0 to node n1. [Event]"}},
 		"held": {restartedOnce, func(s *Snapshot) {
 			s.Job.Status.Holds = []v1alpha1.NodeHold{{Node: "n1", Until: new(before(-5))}}
 		}, []string{"The job holds node n1 for it, until 12:05:00 UTC (in 5m) at most. [status.holds]"}},
@@ -113,6 +115,7 @@ func TestWhatIsToldOfARank(t *testing.T) {
 			s.Job.Status.Incidents[0].Steps = append(s.Job.Status.Incidents[0].Steps, v1alpha1.FiredStep{Action: v1alpha1.MigratePod, Index: 1, Time: micro(8)})
 		}, []string{
 			"Rank worker-1 is pod llm-1-worker-1, which was created at 11:51:00 UTC (9m ago) and is Running on node n1 of HyperNode rack-a of tier 1. [Pod llm-1-worker-1]",
+			recovered("RestartPod at 11:51:00 UTC (9m ago), MigratePod at 11:52:00 UTC (8m ago)"),
 		}},
 		"a later step, for which the pod is to go": {restartedOnce, func(s *Snapshot) {
 			s.Pods[1].CreationTimestamp, s.Pods[1].Annotations[v1alpha1.AnnotationIncarnation] = before(9), "1"
@@ -121,7 +124,8 @@ func TestWhatIsToldOfARank(t *testing.T) {
 		}, []string{
 			"Rank worker-1 is pod llm-1-worker-1, which was created at 11:51:00 UTC (9m ago) and is Running on node n1 of HyperNode rack-a of tier 1. [Pod llm-1-worker-1]",
 			"The rank is at incarnation 2, and the job in attempt 1. [status.tasks]",
-			"The last step that restarted it was MigratePod of incident 7 at 11:52:00 UTC (8m ago), step 2 of rule everything-else of the default restart policy: the pod before was deleted for that, unless it was gone already. [status.incidents]",
+			"The last step that restarted it was MigratePod of incident 7 at 11:52:00 UTC (8m ago), step 2 of rule everything-else: the pod before was deleted for that, unless it was gone already. [status.incidents]",
+			recovered("RestartPod at 11:51:00 UTC (9m ago), MigratePod at 11:52:00 UTC (8m ago)"),
 		}},
 		"an incident that is forgotten": {restartedOnce, func(s *Snapshot) { s.Job.Status.Incidents = nil }, []string{
 			"No incident that the status remembers names the rank, so it does not tell on which node the pod before was. [status.incidents]",
@@ -137,27 +141,27 @@ func TestWhatIsToldOfARank(t *testing.T) {
 			inc.Trigger, inc.Steps = v1alpha1.VolcanoJobEnded, []v1alpha1.FiredStep{{Action: v1alpha1.RestartJob, Index: -1, Time: micro(9)}}
 		}), []string{
 			"The last step that restarted it was RestartJob of incident 7 at 11:51:00 UTC (9m ago), because Volcano had ended its Job: the pod before was deleted for that, unless it was gone already. [status.incidents]",
+			recovered("RestartJob at 11:51:00 UTC (9m ago)"),
 		}},
 		"a job that was resumed, before its rule's first step": {restartedOnce, incident(func(inc *v1alpha1.Incident) {
 			inc.Trigger, inc.Steps[0].Action = v1alpha1.JobResumed, v1alpha1.RestartJob
 		}), []string{
 			"The last step that restarted it was RestartJob of incident 7 at 11:51:00 UTC (9m ago), because the job was resumed: the pod before was deleted for that, unless it was gone already. [status.incidents]",
+			recovered("RestartJob at 11:51:00 UTC (9m ago)"),
 		}},
 		"a step of the rule after a job was resumed": {restartedOnce, incident(func(inc *v1alpha1.Incident) {
 			inc.Trigger, inc.Steps[0].Action = v1alpha1.JobResumed, v1alpha1.RestartJob
 			inc.Steps = append(inc.Steps, v1alpha1.FiredStep{Action: v1alpha1.RestartTask, Index: 1, Time: micro(8)})
 		}), []string{
-			"The last step that restarted it was RestartTask of incident 7 at 11:52:00 UTC (8m ago), step 2 of rule everything-else of the default restart policy: the pod before was deleted for that, unless it was gone already. [status.incidents]",
-		}},
-		"a new attempt in place of the rule's step": {restartedOnce, incident(func(inc *v1alpha1.Incident) { inc.Steps[0].Action = v1alpha1.RestartJob }), []string{
-			"The last step that restarted it was RestartJob of incident 7 at 11:51:00 UTC (9m ago), in place of RestartPod, step 1 of rule everything-else of the default restart policy, because Volcano had ended its Job, or peers had ended for good: the pod before was deleted for that, unless it was gone already. [status.incidents]",
+			"The last step that restarted it was RestartTask of incident 7 at 11:52:00 UTC (8m ago), step 2 of rule everything-else: the pod before was deleted for that, unless it was gone already. [status.incidents]",
+			recovered("RestartJob at 11:51:00 UTC (9m ago), RestartTask at 11:52:00 UTC (8m ago)"),
 		}},
 		"a step between the ladder's, of an open incident": {restartedOnce, incident(func(inc *v1alpha1.Incident) {
 			inc.Steps = append(inc.Steps, v1alpha1.FiredStep{Action: v1alpha1.RestartPod, Index: -1, Time: micro(8)})
 			inc.Outcome, inc.EndTime = "", nil
 		}), []string{
 			"The last step that restarted it was RestartPod of incident 7 at 11:52:00 UTC (8m ago), which replaced a pod that failed between the steps of its rule: the pod before was deleted for that, unless it was gone already. [status.incidents]",
-			"Incident 7 began at 11:50:00 UTC (10m ago): PodFailed of pod llm-1-worker-1. It is of class User, and is open. [status.incidents]",
+			"Incident 7 is open: PodFailed of pod llm-1-worker-1. It began at 11:50:00 UTC (10m ago), is of class User and follows rule everything-else (RestartPod, RestartTask after 7m, RestartJob after 10m, RelocateJob after 15m) of the default restart policy. Steps taken: RestartPod at 11:51:00 UTC (9m ago), RestartPod at 11:52:00 UTC (8m ago). [status.incidents]",
 		}},
 
 		"a pod that searches": {restartedOnce, func(s *Snapshot) {
@@ -200,8 +204,7 @@ func TestWhatIsToldOfARank(t *testing.T) {
 			s.Nodes[1].Status.Conditions[0] = corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: before(3)}
 		}, []string{
 			"Somebody has asked for its deletion: its grace ends at 11:58:00 UTC (2m ago). [Pod llm-1-worker-1]",
-			"Node n1 does not answer since 11:57:00 UTC (3m ago), so no kubelet says that the pod has ended. [Node n1]",
-			"Lockstep removes the pod once its node has been silent for 1m0s (1m0s where the rest of the gang is down). [spec.restartPolicy]",
+			"Node n1 does not answer since 11:57:00 UTC (3m ago), so no kubelet says that the pod has ended. Lockstep removes it when it counts as dead after 1m (unreachableNode.afterSeconds). [Node n1]",
 		}},
 		"the same, where proof is wanted": {running, func(s *Snapshot) {
 			s.Pods[1].DeletionTimestamp = new(before(2))
@@ -209,8 +212,7 @@ func TestWhatIsToldOfARank(t *testing.T) {
 			s.Job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{UnreachableNode: &v1alpha1.UnreachableNode{Policy: v1alpha1.RequireProof}}
 		}, []string{
 			"Somebody has asked for its deletion: its grace ends at 11:58:00 UTC (2m ago). [Pod llm-1-worker-1]",
-			"Node n1 does not answer since 11:57:00 UTC (3m ago), so no kubelet says that the pod has ended. [Node n1]",
-			"unreachableNode.policy is RequireProof: the pod stays until the node is deleted, or has the taint node.kubernetes.io/out-of-service. [spec.restartPolicy]",
+			"Node n1 does not answer since 11:57:00 UTC (3m ago), so no kubelet says that the pod has ended. Lockstep removes it when it counts as dead once the node is deleted or has the taint node.kubernetes.io/out-of-service: unreachableNode.policy is RequireProof. [Node n1]",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -243,24 +245,20 @@ func TestWhyThereIsNoPod(t *testing.T) {
 			}
 			s.Events = []corev1.Event{about("Killing", 1), about("Pulled", 4), about("Started", 3), about("Created", 5)}
 		}, []string{
-			none, "At 11:56:00 UTC (4m ago), kubelet said of pod llm-1-worker-1, reason Pulled. [Event]",
-			"At 11:57:00 UTC (3m ago), kubelet said of pod llm-1-worker-1, reason Started. [Event]",
-			"At 11:59:00 UTC (60s ago), kubelet said of pod llm-1-worker-1, reason Killing. [Event]",
+			none, "Pulled, told by kubelet at 11:56:00 UTC (4m ago). [Event]",
+			"Started, told by kubelet at 11:57:00 UTC (3m ago). [Event]",
+			"Killing, told by kubelet at 11:59:00 UTC (60s ago). [Event]",
 		}},
 		"the job has failed": {worker1, func(s *Snapshot) { s.set(v1alpha1.ConditionFailed, true, "FailedByRule", "by rule") }, []string{
 			none, "It failed at 11:00:00 UTC (60m ago), reason FailedByRule: by rule. [condition Failed]", noEvents,
 		}},
 		"the job is suspended": {worker1, func(s *Snapshot) { s.Job.Spec.Suspend, s.Pods = true, nil }, []string{
-			none, "spec.suspend is true, and its pods are being stopped: 0 pods left. [spec.suspend]", noEvents,
+			none, "spec.suspend is true, and its pods are being stopped. [spec.suspend]", noEvents,
 		}},
 		"of an attempt before": {worker1, func(s *Snapshot) { s.Job.Status.Attempt = 2 }, []string{
 			none, "It was a pod of attempt 1, and the job is at attempt 2: all pods of an attempt go when its Volcano Job has ended or is deleted. The rank is pod llm-2-worker-1 now. [status.attempt]",
 			"The rank is at incarnation 0, and the job in attempt 2. [status.tasks]",
 			"The incident that restarted it is not remembered any more: the status keeps the last 10 that are over. The manager's log has it, and events for about an hour. [status.incidents]", noEvents,
-		}},
-		"of an attempt to come": {Subject{Rank: worker1.Rank, Attempt: 3, Pod: "llm-3-worker-1"}, func(*Snapshot) {}, []string{
-			"There is no pod llm-3-worker-1. [Pods]", "The job is at attempt 1, and the pod would be of attempt 3. [status.attempt]",
-			"There is no event of pod llm-3-worker-1: Kubernetes keeps events for an hour, unless it is configured otherwise. [Events]",
 		}},
 		"there are fewer replicas": {worker1, func(s *Snapshot) { s.Job.Spec.Tasks[0].Replicas = 1 }, []string{
 			none, "Task worker has 1 replica now: Volcano deletes the pods of the highest indexes where they were more. [spec.tasks]", noEvents,
@@ -322,8 +320,8 @@ func TestTheReachOfSteps(t *testing.T) {
 		s.Job.Status.Incidents = []v1alpha1.Incident{inc}
 		var got []string
 		gang.EachRank(s.Job, func(r gang.Rank) {
-			if found, _ := s.restartedBy(Subject{Rank: r}); found != nil {
-				got = append(got, Subject{Rank: r}.name())
+			if len(s.restartsOf(Subject{Rank: r})) > 0 {
+				got = append(got, Name(r))
 			}
 		})
 		check.Equal(t, string(action), want, got)
@@ -331,7 +329,7 @@ func TestTheReachOfSteps(t *testing.T) {
 	many := anIncident()
 	many.PodCount, many.Ranks = 40, []v1alpha1.IncidentRanks{{Task: "worker", Failed: "1,3-41"}}
 	s.Job.Status.Incidents = []v1alpha1.Incident{many}
-	if found, _ := s.restartedBy(Subject{Rank: gang.Rank{Task: "worker", Index: 3}}); found == nil {
+	if len(s.restartsOf(Subject{Rank: gang.Rank{Task: "worker", Index: 3}})) == 0 {
 		t.Error("a rank of an incident that does not name it was restarted by nothing")
 	}
 }
@@ -381,7 +379,7 @@ func TestTimeOfEvents(t *testing.T) {
 		"event":  {EventTime: micro(5)},
 		"series": {EventTime: micro(9), Series: &corev1.EventSeries{LastObservedTime: micro(5)}},
 	} {
-		check.Equal(t, name, before(5).Time, metav1.NewTime(LastSeen(&e)).Time)
+		check.Equal(t, name, before(5).Time, metav1.NewTime(lastSeen(&e)).Time)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 func TestRanksOnNodesThatAreNotWell(t *testing.T) {
 	check.Equal(t, "while it runs", []string{
 		"worker-0 is on node n0, which is cordoned. [Node n0]",
-		"worker-1, worker-2 are on node n1, which is in quarantine, not ready, degraded. [Node n1]",
+		"worker-1, worker-2 are on node n1, which is not ready, in quarantine, degraded. [Node n1]",
 		"worker-3 was on node n3, which does not exist any more. [Node n3]",
 	}, added(running(), func(s *Snapshot) {
 		s.Job.Status.Placement.Tasks[0].Nodes[2] = "n1"
@@ -29,7 +29,7 @@ func TestRanksOnNodesThatAreNotWell(t *testing.T) {
 	many := running()
 	many.Job.Spec.Tasks[0].Replicas = 7
 	many.Job.Status.Placement.Tasks[0].Nodes = []string{"a", "b", "c", "d", "e", "f", "g"}
-	if got := sentences(Job(many)); !slices.Contains(got, "3 more of the nodes of its ranks are not well: `kubectl lockstep map llm` has all. [Nodes]") {
+	if got := sentences(Job(many)); !slices.Contains(got, "Nodes of its ranks that are not well beside these: 3. `kubectl lockstep map llm` has all. [Nodes]") {
 		t.Errorf("answered %q", got)
 	}
 	blind := running()

@@ -27,7 +27,7 @@ type Subject struct {
 // the job has no such rank. Of a pod that need not exist any more, the rank may be one that the job had before it shrank.
 func Find(job *v1alpha1.TrainingJob, text string) (Subject, bool) {
 	text = strings.TrimPrefix(text, "pod/")
-	if rank, ok := findRank(job, text); ok && rank.Index < size(job, rank.Task) {
+	if rank, ok := findRank(job, text); ok && rank.Index < groupOf(job, rank.Task).size {
 		attempt := max(1, job.Status.Attempt)
 		return Subject{Rank: rank, Attempt: attempt, Pod: gang.PodName(job, attempt, rank)}, true
 	}
@@ -43,51 +43,52 @@ func Find(job *v1alpha1.TrainingJob, text string) (Subject, bool) {
 
 // findRank finds the rank of a name such as worker-3, or worker-spare-0 for a spare, whatever its index.
 func findRank(job *v1alpha1.TrainingJob, text string) (gang.Rank, bool) {
-	at := strings.LastIndex(text, "-")
-	if at < 0 {
-		return gang.Rank{}, false
-	}
-	index, err := strconv.ParseUint(text[at+1:], 10, 31)
-	if err != nil || size(job, text[:at]) == 0 {
+	at := max(0, strings.LastIndex(text, "-"))
+	index, err := strconv.ParseUint(strings.TrimPrefix(text[at:], "-"), 10, 31)
+	if err != nil || groupOf(job, text[:at]).size == 0 {
 		return gang.Rank{}, false
 	}
 	return gang.Rank{Task: text[:at], Index: int32(index)}, true
 }
 
-// size is how many ranks a task has, or how many spares where the name is that of the spares of a task; 0 where there is none.
-func size(job *v1alpha1.TrainingJob, name string) int32 {
-	for i := range job.Spec.Tasks {
-		switch t := &job.Spec.Tasks[i]; name {
-		case t.Name:
-			return t.Replicas
-		case t.Name + v1alpha1.SpareSuffix:
-			return ptr.Deref(t.Spares, 0)
-		}
-	}
-	return 0
+// group is the ranks of a task, or its spares.
+type group struct {
+	name  string
+	size  int32
+	task  *v1alpha1.Task
+	spare bool
 }
 
-// groups are the names of the tasks, each followed by that of its spares where it has some.
-func groups(job *v1alpha1.TrainingJob) []string {
-	var out []string
+// groups are those of a job, each task followed by its spares.
+func groups(job *v1alpha1.TrainingJob) []group {
+	var out []group
 	for i := range job.Spec.Tasks {
 		t := &job.Spec.Tasks[i]
-		out = append(out, t.Name)
-		if ptr.Deref(t.Spares, 0) > 0 {
-			out = append(out, t.Name+v1alpha1.SpareSuffix)
-		}
+		out = append(out, group{t.Name, t.Replicas, t, false}, group{t.Name + v1alpha1.SpareSuffix, ptr.Deref(t.Spares, 0), t, true})
 	}
 	return out
+}
+
+// groupOf is the group of a name; one of nobody where there is none.
+func groupOf(job *v1alpha1.TrainingJob, name string) group {
+	for _, g := range groups(job) {
+		if g.name == name {
+			return g
+		}
+	}
+	return group{name: name}
 }
 
 // Ranks tells which names Find knows, for people.
 func Ranks(job *v1alpha1.TrainingJob) string {
 	var out []string
-	for _, name := range groups(job) {
-		if last := size(job, name) - 1; last == 0 {
-			out = append(out, name+"-0")
-		} else {
-			out = append(out, fmt.Sprintf("%s-0 to %s-%d", name, name, last))
+	for _, g := range groups(job) {
+		switch g.size {
+		case 0:
+		case 1:
+			out = append(out, g.name+"-0")
+		default:
+			out = append(out, fmt.Sprintf("%s-0 to %s-%d", g.name, g.name, g.size-1))
 		}
 	}
 	return strings.Join(out, ", ")
@@ -96,9 +97,9 @@ func Ranks(job *v1alpha1.TrainingJob) string {
 // RankNames are the names of all ranks and spares of a job.
 func RankNames(job *v1alpha1.TrainingJob) []string {
 	var out []string
-	for _, name := range groups(job) {
-		for index := range size(job, name) {
-			out = append(out, fmt.Sprintf("%s-%d", name, index))
+	for _, g := range groups(job) {
+		for index := range g.size {
+			out = append(out, Name(gang.Rank{Task: g.name, Index: index}))
 		}
 	}
 	return out
@@ -106,17 +107,20 @@ func RankNames(job *v1alpha1.TrainingJob) []string {
 
 // PodNames are the names of the pods of a job's present attempt.
 func PodNames(job *v1alpha1.TrainingJob) []string {
-	var out []string
-	for _, name := range RankNames(job) {
-		out = append(out, fmt.Sprintf("%s-%s", gang.VolcanoJobName(job, max(1, job.Status.Attempt)), name))
+	out := RankNames(job)
+	for i, name := range out {
+		out[i] = gang.VolcanoJobName(job, max(1, job.Status.Attempt)) + "-" + name
 	}
 	return out
 }
 
+// Name of a rank, such as worker-3.
+func Name(r gang.Rank) string { return fmt.Sprintf("%s-%d", r.Task, r.Index) }
+
 // Knows reports whether the pod that is asked about exists, or must have existed, or anything that is recorded tells of it. A rank
 // that the job had before it shrank is known by its events and incidents.
 func (s *Snapshot) Knows(sub Subject) bool {
-	if s.pod(sub) != nil || !s.couldRead("pods") || (sub.Attempt <= max(1, s.Job.Status.Attempt) && sub.Rank.Index < size(s.Job, sub.Rank.Task)) {
+	if s.pod(sub) != nil || !s.couldRead("pods") || (sub.Attempt <= max(1, s.Job.Status.Attempt) && sub.Rank.Index < groupOf(s.Job, sub.Rank.Task).size) {
 		return true
 	}
 	if slices.ContainsFunc(s.Events, func(e corev1.Event) bool { return e.InvolvedObject.Kind == "Pod" && e.InvolvedObject.Name == sub.Pod }) {
@@ -125,21 +129,4 @@ func (s *Snapshot) Knows(sub Subject) bool {
 	return slices.ContainsFunc(s.Job.Status.Incidents, func(inc v1alpha1.Incident) bool {
 		return slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool { return p.Name == sub.Pod })
 	})
-}
-
-// name of the rank, such as worker-3.
-func (sub Subject) name() string { return fmt.Sprintf("%s-%d", sub.Rank.Task, sub.Rank.Index) }
-
-// task of the job that a rank belongs to, be it as a spare.
-func (s *Snapshot) task(r gang.Rank) (task *v1alpha1.Task, spare bool) {
-	for i := range s.Job.Spec.Tasks {
-		t := &s.Job.Spec.Tasks[i]
-		if t.Name == r.Task {
-			return t, false
-		}
-		if t.Name+v1alpha1.SpareSuffix == r.Task {
-			return t, true
-		}
-	}
-	return nil, false
 }

@@ -18,34 +18,42 @@ func pending(pg *scheduling.PodGroup) bool {
 	return pg.Status.Phase == "" || pg.Status.Phase == scheduling.PodGroupPending
 }
 
+// waiting tells what keeps a job from its nodes that waits for them.
+func waiting(s *Snapshot) []Fact {
+	if !s.Waits() {
+		return nil
+	}
+	var out []Fact
+	for _, ask := range []question{impossible, queue, podGroup, podsWithoutNode, kept, confined} {
+		out = append(out, ask(s)...)
+	}
+	return out
+}
+
 // podGroup tells how far Volcano is with the gang, while it waits.
 func podGroup(s *Snapshot) []Fact {
-	if !s.Waits() || s.Job.Status.Attempt == 0 || !s.couldRead("PodGroups") {
+	if s.Job.Status.Attempt == 0 || !s.couldRead("PodGroups") {
 		return nil
 	}
 	pg := s.PodGroup
 	if pg == nil {
 		return told("PodGroups", "Volcano has not begun with attempt %d yet: there is no PodGroup for it.", s.Job.Status.Attempt)
 	}
+	stage := "The gang of %s has been placed before: the scheduler looks for nodes for the pods that have none."
+	switch {
+	case pending(pg):
+		stage = "The queue has not admitted the gang of %s yet: its pods are only created after that."
+	case pg.Status.Phase == scheduling.PodGroupInqueue:
+		stage = "The queue has admitted the gang of %s: the scheduler looks for nodes for all of them at once."
+	}
 	source := fmt.Sprintf("PodGroup %s, phase %s", pg.Name, cmp.Or(pg.Status.Phase, scheduling.PodGroupPending))
-	out := told(source, gangStory(pg), counted(int(pg.Spec.MinMember), "pod"))
+	out := told(source, stage, counted(pg.Spec.MinMember, "pod"))
 	for _, c := range pg.Status.Conditions {
 		if c.Type == scheduling.PodGroupUnschedulableType && c.Status == corev1.ConditionTrue {
 			out = append(out, told(source, "The scheduler has found no place for the whole gang since %s: %q.", s.at(c.LastTransitionTime.Time), c.Message)...)
 		}
 	}
 	return out
-}
-
-// gangStory says what the phase of a PodGroup means for its gang.
-func gangStory(pg *scheduling.PodGroup) string {
-	switch {
-	case pending(pg):
-		return "The queue has not admitted the gang of %s yet: its pods are only created after that."
-	case pg.Status.Phase == scheduling.PodGroupInqueue:
-		return "The queue has admitted the gang of %s: the scheduler looks for nodes for all of them at once."
-	}
-	return "The gang of %s has been placed before: the scheduler looks for nodes for the pods that have none."
 }
 
 // unplaced are the pods of the present attempt that have no node.
@@ -62,52 +70,27 @@ const maxReasons = 3
 
 // podsWithoutNode tells what the scheduler says of the pods without a node, once for all of which it says the same.
 func podsWithoutNode(s *Snapshot) []Fact {
-	if !s.Waits() {
-		return nil
-	}
 	var out []Fact
 	if made, need := len(s.Pods), int(gang.MinMember(gang.Effective(s.Job, &s.Job.Status))); s.PodGroup != nil && !pending(s.PodGroup) && made < need && s.couldRead("pods") {
 		out = told("Pods", "Volcano has made %d of the %d pods of the gang.", made, need)
 	}
 	said := map[string][]string{}
 	var order []string
-	unplaced := s.unplaced()
-	for i := range unplaced {
-		why := unplacedStory(&unplaced[i])
-		if _, known := said[why]; !known {
+	for _, p := range s.unplaced() {
+		why := unplacedStory(&p)
+		if said[why] == nil {
 			order = append(order, why)
 		}
-		said[why] = append(said[why], unplaced[i].Name)
+		said[why] = append(said[why], p.Name)
 	}
 	for i, why := range order {
 		if i == maxReasons {
 			out = append(out, told("Pods", "Other pods have no node for other reasons: kubectl describe pod tells each.")...)
 			break
 		}
-		have := "have"
-		if len(said[why]) == 1 {
-			have = "has"
-		}
-		out = append(out, told("Pods", "%s %s no node: %s.", listed(said[why]), have, why)...)
+		out = append(out, told("Pods", "%s %s no node: %s.", s.listed(said[why]), plural(len(said[why]), "has", "have"), why)...)
 	}
 	return append(out, sparesOfOthers(s)...)
-}
-
-// sparesOfOthers tells why spares that hold a node do not help the ranks that wait for one: they serve their own task alone.
-func sparesOfOthers(s *Snapshot) []Fact {
-	waits := map[string]bool{}
-	for _, p := range s.unplaced() {
-		waits[p.Labels[v1alpha1.LabelTask]] = true
-	}
-	var out []Fact
-	for i := range s.Pods {
-		p := &s.Pods[i]
-		task := p.Labels[v1alpha1.LabelTask]
-		if p.Labels[v1alpha1.LabelSpare] == "true" && p.Spec.NodeName != "" && !hasEnded(p) && len(waits) > 0 && !waits[task] {
-			out = append(out, told("Pod "+p.Name, "The spare on node %s is for task %s only.", p.Spec.NodeName, task)...)
-		}
-	}
-	return out
 }
 
 // unplacedStory tells what a pod without a node waits for.
@@ -125,4 +108,56 @@ func unplacedStory(p *corev1.Pod) string {
 
 func gated(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == v1alpha1.PlacementGate })
+}
+
+// sparesOfOthers tells why spares that hold a node do not help the ranks that wait for one: they serve their own task alone.
+func sparesOfOthers(s *Snapshot) []Fact {
+	waits := map[string]bool{}
+	for _, p := range s.unplaced() {
+		waits[p.Labels[v1alpha1.LabelTask]] = true
+	}
+	var out []Fact
+	for _, p := range s.Pods {
+		task := p.Labels[v1alpha1.LabelTask]
+		if p.Labels[v1alpha1.LabelSpare] == "true" && p.Spec.NodeName != "" && !hasEnded(&p) && len(waits) > 0 && !waits[task] {
+			out = append(out, told("Pod "+p.Name, "The spare on node %s is for task %s only.", p.Spec.NodeName, task)...)
+		}
+	}
+	return out
+}
+
+// spares tells of the spares that hold no node, and why.
+func spares(s *Snapshot) []Fact {
+	if !s.active() || s.Job.Status.Placement == nil {
+		return nil
+	}
+	var out []Fact
+	for _, g := range groups(s.Job) {
+		status := gang.TaskStatus(&s.Job.Status, g.name)
+		if !g.spare || status == nil || status.Ready >= g.size {
+			continue
+		}
+		out = append(out, told("status.tasks", "Of the %s of task %s, %d %s a node. While one is missing, a rank that loses its node may have to wait for another.",
+			counted(g.size, "spare"), g.task.Name, status.Ready, plural(status.Ready, "holds", "hold"))...)
+		for index := range g.size {
+			out = append(out, s.tellMissingSpare(gang.SpareRank(g.task.Name, index))...)
+		}
+	}
+	return out
+}
+
+// tellMissingSpare tells what a spare without a node waits for.
+func (s *Snapshot) tellMissingSpare(r gang.Rank) []Fact {
+	p := s.pod(Subject{Pod: gang.PodName(s.Job, s.Job.Status.Attempt, r)})
+	switch {
+	case !s.couldRead("pods"):
+		return nil
+	case p == nil:
+		return told("Pods", "There is no pod of %s yet.", Name(r))
+	case p.Spec.NodeName != "":
+		return nil
+	case gated(p):
+		return told("Pod "+p.Name, "%s waits behind its gate: a spare gets a node while no incident is open, every rank has one, and home has a free one.", Name(r))
+	}
+	return told("Pod "+p.Name, "%s has no node: %s.", Name(r), unplacedStory(p))
 }

@@ -5,6 +5,7 @@ package why
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,18 +31,22 @@ type Snapshot struct {
 	NoQueue bool
 	// Pods of the job, of every attempt.
 	Pods []corev1.Pod
-	// Nodes are those of the answer: of the rank, or all.
+	// Nodes of the cluster.
 	Nodes []corev1.Node
 	// Usage is what all pods of the cluster take, while the job waits for nodes; nil where it was not read.
 	Usage *capacity.Usage
-	// NodeHealths are those of the nodes of a rank, or what Concerned chooses; a node that nobody reports on has none.
+	// NodeHealths are those that Concerned chooses; a node that nobody reports on has none.
 	NodeHealths []v1alpha1.NodeHealth
 	// Topology is the HyperNodes, with those of Nodes that are in them; nil where it was not read.
 	Topology *topology.Topology
-	// Events of the job, its pods and its PodGroup.
+	// Events of the job, and of the pod that is asked about.
 	Events []corev1.Event
 	// Unread are the sources that could not be read.
 	Unread []Unread
+	// FromFile reports whether the job was read from a file, and nothing beside it.
+	FromFile bool
+	// Whole asks for all that is known of a job, and All for every name in the lists of that.
+	Whole, All bool
 }
 
 // Unread is a source that could not be read.
@@ -75,7 +80,7 @@ func Ask(s *Snapshot, sub *Subject) Answer {
 	if sub == nil {
 		out.Facts = Job(s)
 	} else {
-		out.Rank, out.Pod, out.Facts = sub.name(), sub.Pod, Rank(s, *sub)
+		out.Rank, out.Pod, out.Facts = Name(sub.Rank), sub.Pod, Rank(s, *sub)
 	}
 	return out
 }
@@ -115,12 +120,7 @@ func unread(s *Snapshot) []Fact {
 
 // couldRead reports whether a source was read.
 func (s *Snapshot) couldRead(what string) bool {
-	for _, u := range s.Unread {
-		if u.What == what {
-			return false
-		}
-	}
-	return true
+	return !s.FromFile && !slices.ContainsFunc(s.Unread, func(u Unread) bool { return u.What == what })
 }
 
 // at tells a time, and how long ago it was or how soon it comes.
@@ -144,22 +144,34 @@ func (s *Snapshot) until(t time.Time) string {
 	return strings.TrimSuffix(s.at(t), ")") + ", and the manager has yet to notice)"
 }
 
-// maxNames is how many names a sentence has.
+// maxNames is how many names a sentence has, and of how many things of a kind an answer tells, unless all are asked for.
 const maxNames = 4
 
 // listed are some names, and how many more there are.
-func listed(names []string) string {
-	out := strings.Join(names[:min(len(names), maxNames)], ", ")
-	if more := len(names) - maxNames; more > 0 {
-		out += fmt.Sprintf(" and %d more", more)
+func (s *Snapshot) listed(names []string) string {
+	if s.All || len(names) <= maxNames {
+		return strings.Join(names, ", ")
 	}
-	return out
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNames], ", "), len(names)-maxNames)
+}
+
+// first are the facts of the first of some things, and how many more of these there are, unless all are asked for.
+func (s *Snapshot) first(each [][]Fact, source, more string) []Fact {
+	if s.All || len(each) <= maxNames {
+		return slices.Concat(each...)
+	}
+	return append(slices.Concat(each[:maxNames]...), told(source, more, len(each)-maxNames)...)
 }
 
 // counted is a number with its noun, as in 1 pod and 2 pods.
-func counted(n int, noun string) string {
+func counted[N int | int32](n N, noun string) string {
+	return fmt.Sprintf("%d %s", n, plural(n, noun, noun+"s"))
+}
+
+// plural is the first word for 1, and the second for any other number.
+func plural[N int | int32](n N, one, many string) string {
 	if n == 1 {
-		return "1 " + noun
+		return one
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return many
 }
