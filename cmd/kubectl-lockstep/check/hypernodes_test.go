@@ -40,7 +40,7 @@ func TestHyperNodes(t *testing.T) {
 		"a HyperNode by labels": {add(of("c", 3, topology.MemberSpec{Type: topology.MemberTypeHyperNode, Selector: topology.MemberSelector{LabelMatch: &metav1.LabelSelector{}}})),
 			[]string{"Problem HyperNode/c: A member of the type HyperNode has no exactMatch, and Volcano takes no other selector there."}},
 		"a HyperNode that is gone": {add(of("c", 3, below("top"), below("d"))), []string{
-			"Problem HyperNode/c: It lists HyperNode d, which does not exist. The scheduler of Volcano 1.14.1 dies of such a member once it is deleted.",
+			"Problem HyperNode/c: It lists HyperNode d, which does not exist. The scheduler of Volcano 1.14.1 crashes when such a member is deleted.",
 		}},
 		"tiers upside down": {tree(func(all []topology.HyperNode) []topology.HyperNode {
 			all[0].Spec.Tier = 2
