@@ -79,9 +79,9 @@ type Cluster struct {
 	Validating admissionv1.ValidatingWebhookConfigurationList
 	// Backends are the Services of webhooks that may refuse what Lockstep writes, and those of managers that take supervisors.
 	Backends map[types.NamespacedName]Backend
-	// Authorities are the Secrets that sign the certificates of these managers, by namespace: nil for one that does not exist. One that
-	// may not be read is missing: it has a private key, which the role lockstep-check must not show.
-	Authorities map[string]*corev1.Secret
+	// NoAuthority has the namespaces of these managers without the Secret that signs their certificates. It has a private key, which the
+	// role lockstep-check must not show: one that may not be read is taken to be there.
+	NoAuthority map[string]bool
 
 	ClusterRoles        rbacv1.ClusterRoleList
 	ClusterRoleBindings rbacv1.ClusterRoleBindingList

@@ -17,7 +17,7 @@ import (
 // What to do about CRDs. Those of Lockstep come with the manager: Helm takes none over that kubectl apply has created.
 const (
 	installLockstep = "Install Lockstep: docs/operators.md says how, with Helm or with kubectl. Either brings the CRDs."
-	alignLockstep   = "Use the plugin of the manager's version. If that differs, too, install the manager and its CRDs again (docs/operators.md)."
+	alignLockstep   = "Use the plugin of the manager's version. If that differs, too, install the manager and CRDs again (docs/operators.md)."
 	upgradeVolcano  = "Install the CRDs of Volcano 1.14: they are in its chart, and in config/crd/volcano/bases of its repository."
 )
 

@@ -3,11 +3,11 @@ package check
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/controllers/hypernodes"
@@ -33,7 +33,6 @@ func hyperNodes(c *Cluster, r *Result) {
 		t.members(&c.HyperNodes.Items[i])
 	}
 	t.parents()
-	t.cycles()
 	t.nodes()
 }
 
@@ -106,33 +105,28 @@ func (t *tree) child(h *topologyv1alpha1.HyperNode, name string) {
 		t.problem("HyperNode/"+h.Name,
 			"It lists HyperNode "+name+", which does not exist. The scheduler of Volcano 1.14.1 crashes when such a member is deleted.",
 			"Remove the member, or create "+name+". Delete HyperNodes from the highest tier down.")
-	case child.Spec.Tier >= h.Spec.Tier:
-		t.problem("HyperNode/"+h.Name, fmt.Sprintf(
-			"It is of tier %d and lists %s of tier %d. The lower a tier is, the closer its nodes are, so that gangs are placed apart.",
-			h.Spec.Tier, name, child.Spec.Tier), "Give a HyperNode a higher tier than those that it lists.")
+	case child.Spec.Tier >= h.Spec.Tier: // each cycle has such a member
+		what := fmt.Sprintf("It is of tier %d and lists %s of tier %d. ", h.Spec.Tier, name, child.Spec.Tier) +
+			"The lower a tier is, the closer its nodes are, so that gangs are placed apart."
+		if t.reaches(name, h.Name, map[string]bool{}) {
+			what += " That makes a cycle. " + unready
+		}
+		t.problem("HyperNode/"+h.Name, what, "Give a HyperNode a higher tier than those that it lists.")
 	}
 }
 
-// selector looks at a member that selects nodes by a pattern or by labels.
+// selector looks at a member that selects nodes by a pattern or by labels. One that is invalid or empty selects none for Volcano.
 func (t *tree) selector(subject string, m topologyv1alpha1.MemberSpec) {
 	one := topologyv1alpha1.HyperNode{Spec: topologyv1alpha1.HyperNodeSpec{Members: []topologyv1alpha1.MemberSpec{m}}}
 	if len(hypernodes.Resolve([]topologyv1alpha1.HyperNode{one}, t.Nodes.Items)[0].Nodes) > 0 {
 		return
 	}
-	what := "A member selects no node."
-	switch regex, labels := m.Selector.RegexMatch, m.Selector.LabelMatch; {
-	case regex != nil:
-		what = fmt.Sprintf("Its regexMatch %q selects no node.", regex.Pattern)
-		if _, err := regexp.Compile(regex.Pattern); err != nil {
-			what = fmt.Sprintf("Its regexMatch %q is no regular expression, and selects no node.", regex.Pattern)
-		}
-	case labels != nil:
-		what = "Its labelMatch selects no node."
-		if len(labels.MatchLabels)+len(labels.MatchExpressions) == 0 {
-			what = "Its labelMatch is empty, and selects no node for Volcano."
-		}
+	member := "labelMatch " + metav1.FormatLabelSelector(m.Selector.LabelMatch)
+	if regex := m.Selector.RegexMatch; regex != nil {
+		member = fmt.Sprintf("regexMatch %q", regex.Pattern)
 	}
-	t.problem(subject, what, "Compare it with the names and labels of the nodes, and fix it.")
+	t.problem(subject, "Its "+member+" selects no node.",
+		"Compare it with the nodes' names and labels, and fix it. Volcano selects nothing by an invalid or empty one.")
 }
 
 // parents finds HyperNodes that more than one lists.
@@ -152,20 +146,7 @@ func (t *tree) parents() {
 	}
 }
 
-// cycles finds HyperNodes that are below themselves.
-func (t *tree) cycles() {
-	var in []string
-	for name := range t.byName {
-		if t.reaches(name, name, map[string]bool{}) {
-			in = append(in, name)
-		}
-	}
-	if len(in) > 0 {
-		t.problem("HyperNode/"+slices.Min(in), "It is below itself, in a cycle of "+some(in)+". "+unready,
-			"Remove the member that leads back up.")
-	}
-}
-
+// reaches reports whether a HyperNode is below another one, at any depth.
 func (t *tree) reaches(from, to string, seen map[string]bool) bool {
 	return slices.ContainsFunc(t.children(from), func(child string) bool {
 		if seen[child] {

@@ -34,7 +34,7 @@ func Read(ctx context.Context, config *rest.Config) (*Cluster, error) {
 	config.QPS = -1
 	c := &Cluster{
 		ConfigMaps: map[types.NamespacedName]corev1.ConfigMap{}, Backends: map[types.NamespacedName]Backend{},
-		Authorities: map[string]*corev1.Secret{}, Unread: map[Resource]Unread{},
+		NoAuthority: map[string]bool{}, Unread: map[Resource]Unread{},
 	}
 	var clock serverclock.Clock // leases and reports are compared with it
 	clock.Watch(config)
@@ -133,7 +133,7 @@ func (r *reader) named(ctx context.Context) {
 	for _, m := range r.managers() {
 		if m.takesSupervisors() {
 			r.backend(ctx, m.service())
-			r.authority(ctx, m.home)
+			r.NoAuthority[m.home] = apierrors.IsNotFound(r.client.Get(ctx, m.secret(), &corev1.Secret{}))
 		}
 	}
 }
@@ -164,17 +164,4 @@ func (r *reader) backend(ctx context.Context, name types.NamespacedName) {
 		}
 	}
 	r.Backends[name] = b
-}
-
-// authority reads the Secret of a manager's certificate authority.
-func (r *reader) authority(ctx context.Context, namespace string) {
-	secret := &corev1.Secret{}
-	switch err := r.client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: supervisorsAuthority}, secret); {
-	case apierrors.IsForbidden(err):
-	case err == nil:
-		r.Authorities[namespace] = secret
-	default:
-		r.Authorities[namespace] = nil
-		r.note("get", "secrets", client.IgnoreNotFound(err))
-	}
 }

@@ -1,12 +1,9 @@
-// Whether the supervisors of jobs find the manager, and it has certificates that they trust.
+// Whether the supervisors of jobs find the manager, and can trust it.
 
 package check
 
 import (
 	"cmp"
-	"crypto/x509"
-	"encoding/pem"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -69,6 +66,11 @@ func (d *deployed) service() types.NamespacedName {
 	return types.NamespacedName{Namespace: d.home, Name: supervisorsService}
 }
 
+// secret is that of the authority of its certificate.
+func (d *deployed) secret() types.NamespacedName {
+	return types.NamespacedName{Namespace: d.home, Name: supervisorsAuthority}
+}
+
 // supervisorsAddress is where supervisors connect to.
 func (d *deployed) supervisorsAddress() string {
 	_, port, _ := net.SplitHostPort(d.flags["supervisors-bind-address"])
@@ -85,8 +87,11 @@ func (r *Result) serves(c *Cluster, d *deployed) {
 	if host, _, err := net.SplitHostPort(d.supervisorsAddress()); err == nil && host == supervisorsService+"."+d.home+".svc" {
 		r.reaches(d, c.Backends[d.service()])
 	}
-	if secret, readable := c.Authorities[d.home]; readable && d.leader.settled {
-		r.trusted(c, d, secret)
+	if c.NoAuthority[d.home] && d.leader.settled { // the first leader makes it as it begins
+		r.problem("Secret/"+d.secret().String(),
+			"It does not exist: the manager has no authority for its certificate, and the pods of new supervised jobs stay behind their gates.",
+			"See what the leader's log says of the authority: the manager may lack the Role lockstep-supervisors.",
+			"kubectl -n "+d.Namespace+" logs -l app.kubernetes.io/component=manager --prefix")
 	}
 }
 
@@ -109,34 +114,4 @@ func (r *Result) reaches(d *deployed, b Backend) {
 		r.problem(subject, "The leader "+d.leader.name+" is not among the ready pods behind it, and only the leader listens.",
 			"See that the leader is ready, and that spec.selector has the labels of the manager's pods.", command)
 	}
-}
-
-// trusted finds why the leader has no certificate that supervisors trust. The first leader makes the authority as it begins.
-func (r *Result) trusted(c *Cluster, d *deployed, secret *corev1.Secret) {
-	subject := "Secret/" + d.home + "/" + supervisorsAuthority
-	const fix = "See what the leader's log says of the authority: the manager may lack the Role lockstep-supervisors."
-	logs := "kubectl -n " + d.Namespace + " logs -l app.kubernetes.io/component=manager --prefix"
-	if secret == nil {
-		r.problem(subject, "It does not exist: the manager has no authority for its certificate, and the pods of new supervised jobs stay "+
-			"behind their gates.", fix, logs)
-		return
-	}
-	authority, err := certificateOf(secret.Data[corev1.TLSCertKey])
-	switch {
-	case err != nil:
-		r.problem(subject, fmt.Sprintf("Its tls.crt cannot be read: %v.", err),
-			"Restore the Secret. Or delete it to have the leader make another authority: pods without a stream at that time have to be replaced.",
-			"kubectl -n "+d.home+" delete secret "+supervisorsAuthority)
-	case !c.Now.Before(authority.NotAfter):
-		r.problem(subject, fmt.Sprintf("Its certificate has expired on %s, and no leader has renewed it: no supervisor connects.",
-			authority.NotAfter.UTC().Format("2006-01-02")), fix, logs)
-	}
-}
-
-func certificateOf(text []byte) (*x509.Certificate, error) {
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return nil, errors.New("no certificate in PEM")
-	}
-	return x509.ParseCertificate(block.Bytes)
 }

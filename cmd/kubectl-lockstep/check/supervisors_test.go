@@ -1,12 +1,6 @@
 package check
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
-	"math/big"
 	"testing"
 	"time"
 
@@ -25,30 +19,12 @@ func TestTheNamesAreTheManagers(t *testing.T) {
 	check.Equal(t, "Secret", supervisors.SecretName, supervisorsAuthority)
 }
 
-// authority is a certificate that ends at a time.
-func authority(t *testing.T, ends time.Time) *corev1.Secret {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: ends.Add(-time.Hour), NotAfter: ends}
-	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &corev1.Secret{ObjectMeta: named("lockstep-system", supervisorsAuthority), Data: map[string][]byte{
-		corev1.TLSCertKey: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}),
-	}}
-}
-
 const theLeader = "lockstep-manager-7d9f-abcde"
 
 // served is what there is for supervisors in a manager's namespace.
 type served struct {
 	Backend
-	Authority *corev1.Secret
-	Hidden    bool
+	NoAuthority bool
 }
 
 func TestSupervisors(t *testing.T) {
@@ -60,14 +36,12 @@ func TestSupervisors(t *testing.T) {
 			c.TrainingJobs.Items[0].Spec.Supervisor = &v1alpha1.Supervisor{}
 			c.Leases.Items[0].Spec.HolderIdentity = new(theLeader + "_1b2c")
 			service := &corev1.Service{ObjectMeta: named("lockstep-system", supervisorsService), Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone}}
-			s := served{Backend: Backend{Service: service, Ready: []string{theLeader}}, Authority: authority(t, now.Add(time.Hour))}
+			s := served{Backend: Backend{Service: service, Ready: []string{theLeader}}}
 			if change != nil {
 				change(c, &s)
 			}
 			c.Backends[types.NamespacedName{Namespace: "lockstep-system", Name: supervisorsService}] = s.Backend
-			if !s.Hidden {
-				c.Authorities = map[string]*corev1.Secret{"lockstep-system": s.Authority}
-			}
+			c.NoAuthority = map[string]bool{"lockstep-system": s.NoAuthority}
 		}
 	}
 	arg := func(c *Cluster, more ...string) {
@@ -114,16 +88,9 @@ func TestSupervisors(t *testing.T) {
 			"Problem" + service + "The leader lockstep-manager-7d9f-abcde is not among the ready pods behind it, and only the leader listens.",
 		}},
 		"a leader that is no pod of the Deployment": {on(func(c *Cluster, _ *served) { c.Leases.Items[0].Spec.HolderIdentity = new("workstation_1b2c") }), nil},
-		"no authority": {on(func(_ *Cluster, s *served) { s.Authority = nil }), []string{secret + "It does not exist: the manager has no authority for its certificate, and the pods of new supervised jobs stay behind their gates."}},
+		"no authority": {on(func(_ *Cluster, s *served) { s.NoAuthority = true }), []string{secret + "It does not exist: the manager has no authority for its certificate, and the pods of new supervised jobs stay behind their gates."}},
 		"no authority, of a new leader": {on(func(c *Cluster, s *served) {
-			s.Authority, c.Leases.Items[0].Spec.AcquireTime = nil, new(metav1.NewMicroTime(now.Add(-time.Second)))
+			s.NoAuthority, c.Leases.Items[0].Spec.AcquireTime = true, new(metav1.NewMicroTime(now.Add(-time.Second)))
 		}), nil},
-		"an authority that may not be read": {on(func(_ *Cluster, s *served) { s.Authority, s.Hidden = nil, true }), nil},
-		"an authority that has expired": {on(func(_ *Cluster, s *served) { s.Authority = authority(t, now.Add(-time.Hour)) }), []string{
-			secret + "Its certificate has expired on 2026-01-02, and no leader has renewed it: no supervisor connects.",
-		}},
-		"an authority that is none": {on(func(_ *Cluster, s *served) { s.Authority.Data = nil }), []string{
-			secret + "Its tls.crt cannot be read: no certificate in PEM.",
-		}},
 	})
 }

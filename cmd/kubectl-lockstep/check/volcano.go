@@ -221,7 +221,8 @@ func (s *schedulerConf) check(lacks func(what, fix string)) {
 	}
 	at := slices.IndexFunc(s.Configurations, func(n component) bool { return n.Name == "allocate" })
 	if at < 0 || s.Configurations[at].Arguments["predicateErrorCacheEnable"] != false {
-		lacks("The predicate error cache of the action allocate is on, as by default: two replacements with different places are not placed.",
+		lacks("The predicate error cache of the action allocate is on, as by default: of two replacements with different places "+
+			"neither is placed.",
 			"Add `- name: allocate` with `arguments: {predicateErrorCacheEnable: false}` to `configurations`.")
 	}
 }

@@ -123,7 +123,7 @@ func TestTheSchedulersConfiguration(t *testing.T) {
 			data["volcano-scheduler.conf"] = strings.Replace(data["volcano-scheduler.conf"], old, replacement, 1)
 		}
 	}
-	const cached = subject + "The predicate error cache of the action allocate is on, as by default: two replacements with different places are not placed."
+	const cached = subject + "The predicate error cache of the action allocate is on, as by default: of two replacements with different places neither is placed."
 	expect(t, map[string]change{
 		"no topology":   {replace("network-topology-aware", "nodeorder"), []string{subject + "The plugin network-topology-aware is missing: the scheduler does not mind HyperNodes: gangs are spread over the cluster."}},
 		"no gang":       {replace("gang", "drf"), []string{subject + "The plugin gang is missing: parts of a gang are placed, and wait for the rest while they hold their nodes."}},
