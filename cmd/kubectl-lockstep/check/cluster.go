@@ -24,7 +24,6 @@ type Resource string
 
 // What is read.
 const (
-	Version             Resource = "/version"
 	CRDs                Resource = "customresourcedefinitions.apiextensions.k8s.io"
 	Nodes               Resource = "nodes"
 	HyperNodes          Resource = "hypernodes.topology.volcano.sh"

@@ -32,42 +32,37 @@ func hyperNodes(c *Cluster, r *Result) {
 	for i := range c.HyperNodes.Items {
 		t.members(&c.HyperNodes.Items[i])
 	}
-	t.parents()
+	for _, child := range slices.Sorted(maps.Keys(t.listedBy)) {
+		if by := t.listedBy[child]; len(by) > 1 {
+			t.problem("HyperNode/"+child, Count(len(by), "HyperNode")+" list it: "+some(by)+". "+unready, "Leave it in one of them.")
+		}
+	}
 	t.nodes()
 }
 
-// tree is the HyperNodes of a cluster, and as the manager resolves them.
+// tree is the HyperNodes of a cluster, those that list each of them, and all as the manager resolves them.
 type tree struct {
 	*Cluster
 	*Result
 	byName   map[string]*topologyv1alpha1.HyperNode
-	exists   map[string]bool // nodes
+	listedBy map[string][]string
 	resolved *topology.Topology
 }
 
 func newTree(c *Cluster, r *Result) *tree {
 	resolved := topology.New(hypernodes.Resolve(c.HyperNodes.Items, c.Nodes.Items))
-	t := &tree{c, r, map[string]*topologyv1alpha1.HyperNode{}, map[string]bool{}, resolved}
+	t := &tree{c, r, map[string]*topologyv1alpha1.HyperNode{}, map[string][]string{}, resolved}
 	for i := range c.HyperNodes.Items {
-		t.byName[c.HyperNodes.Items[i].Name] = &c.HyperNodes.Items[i]
-	}
-	for i := range c.Nodes.Items {
-		t.exists[c.Nodes.Items[i].Name] = true
-	}
-	return t
-}
-
-// children are the HyperNodes that one lists.
-func (t *tree) children(name string) []string {
-	var out []string
-	if h := t.byName[name]; h != nil {
+		h := &c.HyperNodes.Items[i]
+		t.byName[h.Name] = h
 		for _, m := range h.Spec.Members {
-			if exact := m.Selector.ExactMatch; m.Type == topologyv1alpha1.MemberTypeHyperNode && exact != nil {
-				out = append(out, exact.Name)
+			exact := m.Selector.ExactMatch
+			if m.Type == topologyv1alpha1.MemberTypeHyperNode && exact != nil && !slices.Contains(t.listedBy[exact.Name], h.Name) {
+				t.listedBy[exact.Name] = append(t.listedBy[exact.Name], h.Name)
 			}
 		}
 	}
-	return out
+	return t
 }
 
 // members finds members of a HyperNode that select nothing, or not what they seem to.
@@ -84,7 +79,7 @@ func (t *tree) members(h *topologyv1alpha1.HyperNode) {
 			t.child(h, exact.Name)
 		case exact == nil:
 			t.selector(subject, m)
-		case !t.exists[exact.Name]:
+		case len(t.resolved.Containing(exact.Name)) == 0:
 			gone = append(gone, exact.Name)
 		}
 	}
@@ -108,7 +103,7 @@ func (t *tree) child(h *topologyv1alpha1.HyperNode, name string) {
 	case child.Spec.Tier >= h.Spec.Tier: // each cycle has such a member
 		what := fmt.Sprintf("It is of tier %d and lists %s of tier %d. ", h.Spec.Tier, name, child.Spec.Tier) +
 			"The lower a tier is, the closer its nodes are, so that gangs are placed apart."
-		if t.reaches(name, h.Name, map[string]bool{}) {
+		if t.isBelow(h.Name, name, map[string]bool{}) {
 			what += " That makes a cycle. " + unready
 		}
 		t.problem("HyperNode/"+h.Name, what, "Give a HyperNode a higher tier than those that it lists.")
@@ -129,47 +124,28 @@ func (t *tree) selector(subject string, m topologyv1alpha1.MemberSpec) {
 		"Compare it with the nodes' names and labels, and fix it. Volcano selects nothing by an invalid or empty one.")
 }
 
-// parents finds HyperNodes that more than one lists.
-func (t *tree) parents() {
-	listedBy := map[string][]string{}
-	for name := range t.byName {
-		for _, child := range t.children(name) {
-			if !slices.Contains(listedBy[child], name) {
-				listedBy[child] = append(listedBy[child], name)
-			}
-		}
-	}
-	for _, child := range slices.Sorted(maps.Keys(listedBy)) {
-		if by := listedBy[child]; len(by) > 1 {
-			t.problem("HyperNode/"+child, Count(len(by), "HyperNode")+" list it: "+some(by)+". "+unready, "Leave it in one of them.")
-		}
-	}
-}
-
-// reaches reports whether a HyperNode is below another one, at any depth.
-func (t *tree) reaches(from, to string, seen map[string]bool) bool {
-	return slices.ContainsFunc(t.children(from), func(child string) bool {
-		if seen[child] {
-			return false
-		}
-		seen[child] = true
-		return child == to || t.reaches(child, to, seen)
+// isBelow reports whether a HyperNode is below another one, at any depth.
+func (t *tree) isBelow(name, other string, seen map[string]bool) bool {
+	return slices.ContainsFunc(t.listedBy[name], func(parent string) bool {
+		again := seen[parent]
+		seen[parent] = true
+		return parent == other || !again && t.isBelow(parent, other, seen)
 	})
 }
 
 // nodes finds nodes that are in several HyperNodes of one tier, and GPU nodes that are in none.
 func (t *tree) nodes() {
 	shared := map[string][]string{} // by the tier and the HyperNodes
-	for node := range t.exists {
+	for _, node := range t.Nodes.Items {
 		tiers := map[int32][]string{}
-		for _, h := range t.resolved.Containing(node) {
+		for _, h := range t.resolved.Containing(node.Name) {
 			tiers[h.Tier] = append(tiers[h.Tier], h.Name)
 		}
 		for tier, names := range tiers {
 			if len(names) > 1 {
 				slices.Sort(names)
 				key := fmt.Sprintf("%d %s", tier, strings.Join(names, " "))
-				shared[key] = append(shared[key], node)
+				shared[key] = append(shared[key], node.Name)
 			}
 		}
 	}

@@ -3,13 +3,15 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -91,12 +93,12 @@ func taints(c *Cluster, r *Result) {
 	n := 0
 	for _, node := range c.Nodes.Items {
 		for _, taint := range node.Spec.Taints {
-			why := ""
+			var why string
 			switch {
-			case strings.HasPrefix(taint.Key, v1alpha1.HoldTaintPrefix):
-				why = c.leftHold(taint, owners[taint.Key])
 			case taint.Key == v1alpha1.TaintQuarantine:
 				why = leftQuarantine(verdicts[node.Name])
+			case strings.HasPrefix(taint.Key, v1alpha1.HoldTaintPrefix):
+				why = c.leftHold(taint.Value, owners[taint.Key])
 			default:
 				continue
 			}
@@ -112,27 +114,19 @@ func taints(c *Cluster, r *Result) {
 }
 
 // leftHold says why a hold should be gone; empty where it stands for a job that needs its node.
-func (c *Cluster) leftHold(taint corev1.Taint, owner *v1alpha1.TrainingJob) string {
+func (c *Cluster) leftHold(value string, owner *v1alpha1.TrainingJob) string {
 	switch {
 	case owner == nil:
 		return "the TrainingJob that held the node does not exist"
-	case over(owner) && c.Now.Sub(ended(owner)) > reactionTime:
-		return "TrainingJob " + full(owner) + ", which held the node, has ended"
-	case !over(owner) && policies.HoldExpired(taint.Value, c.Now.Add(-reactionTime)):
+	case over(owner):
+		ended := ptr.Deref(cmp.Or(owner.DeletionTimestamp, owner.Status.CompletionTime), metav1.Time{})
+		if c.Now.Sub(ended.Time) > reactionTime {
+			return "TrainingJob " + full(owner) + ", which held the node, has ended"
+		}
+	case policies.HoldExpired(value, c.Now.Add(-reactionTime)):
 		return "the time for which TrainingJob " + full(owner) + " held the node has passed"
 	}
 	return ""
-}
-
-// ended is when a job ended, or began to be deleted; zero where that is not known.
-func ended(job *v1alpha1.TrainingJob) time.Time {
-	switch {
-	case job.DeletionTimestamp != nil:
-		return job.DeletionTimestamp.Time
-	case job.Status.CompletionTime != nil:
-		return job.Status.CompletionTime.Time
-	}
-	return time.Time{}
 }
 
 // leftQuarantine says why a quarantine should be gone.

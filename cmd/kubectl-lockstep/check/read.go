@@ -32,10 +32,6 @@ import (
 func Read(ctx context.Context, config *rest.Config) (*Cluster, error) {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
-	c := &Cluster{
-		ConfigMaps: map[types.NamespacedName]corev1.ConfigMap{}, Backends: map[types.NamespacedName]Backend{},
-		NoAuthority: map[string]bool{}, Unread: map[Resource]Unread{},
-	}
 	var clock serverclock.Clock // leases and reports are compared with it
 	clock.Watch(config)
 	found, err := discovery.NewDiscoveryClientForConfig(config)
@@ -46,23 +42,33 @@ func Read(ctx context.Context, config *rest.Config) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ask the API server for its version: %w", err)
 	}
-	c.Version = served.GitVersion
-	kinds := runtime.NewScheme()
-	add := runtime.SchemeBuilder{
-		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, scheduling.AddToScheme, topology.AddToScheme, v1alpha1.AddToScheme,
-	}
-	if err := add.AddToScheme(kinds); err != nil {
-		return nil, err
-	}
-	api, err := client.New(config, client.Options{Scheme: kinds})
+	api, err := client.New(config, client.Options{Scheme: kinds()})
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{Cluster: c, client: paging.Reader{Reader: api}}
+	c, err := read(ctx, paging.Reader{Reader: api})
+	c.Version, c.Now = served.GitVersion, clock.Now()
+	return c, err
+}
+
+func kinds() *runtime.Scheme {
+	s := runtime.NewScheme()
+	add := runtime.SchemeBuilder{
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, scheduling.AddToScheme, topology.AddToScheme, v1alpha1.AddToScheme,
+	}
+	utilruntime.Must(add.AddToScheme(s))
+	return s
+}
+
+// read reads objects.
+func read(ctx context.Context, client client.Reader) (*Cluster, error) {
+	r := &reader{client: client, Cluster: &Cluster{
+		ConfigMaps: map[types.NamespacedName]corev1.ConfigMap{}, Backends: map[types.NamespacedName]Backend{},
+		NoAuthority: map[string]bool{}, Unread: map[Resource]Unread{},
+	}}
 	r.lists(ctx)
 	r.named(ctx)
-	c.Now = clock.Now()
-	return c, r.err
+	return r.Cluster, r.err
 }
 
 // reader fills a Cluster.
