@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
@@ -49,15 +51,11 @@ Exit codes:
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			rest, err := config.ToRESTConfig()
+			installation, err := readInstallation(cmd.Context(), config)
 			if err != nil {
 				return err
 			}
-			cluster, err := check.Read(cmd.Context(), rest)
-			if err != nil {
-				return err
-			}
-			report := check.Run(cluster)
+			report := check.Run(installation)
 			if err := output.print(streams.Out, report, func() error { return printReport(streams.Out, report) }); err != nil {
 				return err
 			}
@@ -70,6 +68,27 @@ Exit codes:
 	}
 	output.addFlag(c)
 	return c
+}
+
+func readInstallation(ctx context.Context, config *genericclioptions.ConfigFlags) (*check.Cluster, error) {
+	api, err := newCluster(config)
+	if err != nil {
+		return nil, err
+	}
+	if err := apiextensionsv1.AddToScheme(api.watcher.Scheme()); err != nil {
+		return nil, err
+	}
+	discovery, err := config.ToDiscoveryClient()
+	if err != nil {
+		return nil, err
+	}
+	served, err := discovery.ServerVersion()
+	if err != nil {
+		return nil, fmt.Errorf("ask the API server for its version: %w", err)
+	}
+	c, err := check.Read(ctx, api)
+	c.Version, c.Now = served.GitVersion, api.clock.Now() // leases and reports are compared with it
+	return c, err
 }
 
 func printReport(out io.Writer, r check.Report) error {

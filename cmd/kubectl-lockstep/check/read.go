@@ -6,62 +6,19 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/client-go/discovery"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
-	topology "volcano.sh/apis/pkg/apis/topology/v1alpha1"
-
-	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/paging"
-	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/serverclock"
 )
 
-// Read reads what the checks need. What may not be read, or is not known to the API server, is noted in the Cluster. The error is
-// that of an API server that does not answer.
-func Read(ctx context.Context, config *rest.Config) (*Cluster, error) {
-	config = rest.CopyConfig(config)
-	config.QPS = -1
-	var clock serverclock.Clock // leases and reports are compared with it
-	clock.Watch(config)
-	found, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	served, err := found.ServerVersion()
-	if err != nil {
-		return nil, fmt.Errorf("ask the API server for its version: %w", err)
-	}
-	api, err := client.New(config, client.Options{Scheme: kinds()})
-	if err != nil {
-		return nil, err
-	}
-	c, err := read(ctx, paging.Reader{Reader: api})
-	c.Version, c.Now = served.GitVersion, clock.Now()
-	return c, err
-}
-
-func kinds() *runtime.Scheme {
-	s := runtime.NewScheme()
-	add := runtime.SchemeBuilder{
-		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, scheduling.AddToScheme, topology.AddToScheme, v1alpha1.AddToScheme,
-	}
-	utilruntime.Must(add.AddToScheme(s))
-	return s
-}
-
-// read reads objects.
-func read(ctx context.Context, client client.Reader) (*Cluster, error) {
+// Read reads what the checks need, but the version of Kubernetes and the time. What may not be read, or is not known to the API server,
+// is noted in the Cluster. The error is that of an API server that does not answer.
+func Read(ctx context.Context, client client.Reader) (*Cluster, error) {
 	r := &reader{client: client, Cluster: &Cluster{
 		ConfigMaps: map[types.NamespacedName]corev1.ConfigMap{}, Backends: map[types.NamespacedName]Backend{},
 		NoAuthority: map[string]bool{}, Unread: map[Resource]Unread{},

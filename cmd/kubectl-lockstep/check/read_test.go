@@ -5,10 +5,16 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	topology "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -28,12 +34,18 @@ func TestRead(t *testing.T) {
 	}
 	slice.Labels = map[string]string{discoveryv1.LabelServiceName: "admission"}
 	stranger := workload("research", "web", "web", "web:v1")
-	api := fake.NewClientBuilder().WithScheme(kinds()).
+	kinds := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, scheduling.AddToScheme, topology.AddToScheme, v1alpha1.AddToScheme,
+	} {
+		check.Equal(t, "error", nil, add(kinds))
+	}
+	api := fake.NewClientBuilder().WithScheme(kinds).
 		WithObjects(&m, slice, &stranger, &corev1.Service{ObjectMeta: named("volcano-system", "admission")}).
 		WithLists(&c.CRDs, &c.Nodes, &c.HyperNodes, &c.Queues, &c.TrainingJobs, &c.NodeHealths, &c.HealthPolicies, &c.Volcano, &c.Managers, &c.Agents,
 			&c.Leases, &c.Mutating, &c.Validating, &c.ClusterRoles, &c.ClusterRoleBindings).
 		WithIndex(&c.Leases.Items[0], "metadata.name", func(o client.Object) []string { return []string{o.GetName()} }).Build()
-	got, err := read(t.Context(), api)
+	got, err := Read(t.Context(), api)
 	if err != nil {
 		t.Fatal(err)
 	}
