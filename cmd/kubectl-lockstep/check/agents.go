@@ -107,24 +107,22 @@ func (r *Result) unwatched(c *Cluster, gpus []string, sources map[string]v1alpha
 // said groups what the agents say is wrong.
 func (r *Result) said(sources map[string]v1alpha1.HealthSource) {
 	type saying struct {
-		state   v1alpha1.HealthState
-		message string
+		severity Severity
+		message  string
 	}
 	by := map[saying][]string{}
 	for node, s := range sources {
-		if s.State == v1alpha1.HealthUnknown || s.Message != "" {
-			by[saying{s.State, s.Message}] = append(by[saying{s.State, s.Message}], node)
+		if s.State == v1alpha1.HealthUnknown {
+			by[saying{Problem, s.Message}] = append(by[saying{Problem, s.Message}], node)
+		} else if s.Message != "" {
+			by[saying{Warning, s.Message}] = append(by[saying{Warning, s.Message}], node)
 		}
 	}
-	order := func(a, b saying) int { // what is unknown comes first
-		return cmp.Or(strings.Compare(string(b.state), string(a.state)), strings.Compare(a.message, b.message))
+	order := func(a, b saying) int {
+		return cmp.Or(cmp.Compare(a.severity, b.severity), cmp.Compare(a.message, b.message))
 	}
 	for _, s := range slices.SortedFunc(maps.Keys(by), order) {
-		severity := Warning
-		if s.state == v1alpha1.HealthUnknown {
-			severity = Problem
-		}
-		r.add(severity, "NodeHealth/"+slices.Min(by[s]),
+		r.add(s.severity, "NodeHealth/"+slices.Min(by[s]),
 			fmt.Sprintf("The health agents of %s say: %s (%s).", Count(len(by[s]), "node"), s.message, some(by[s])),
 			`config/agent/README.md has what to do about each message, under "When something is wrong".`)
 	}
