@@ -43,7 +43,7 @@ func kubernetes(c *Cluster, r *Result) {
 
 // The labels app of Volcano's Deployments, which its chart gives them.
 const (
-	schedulerApp  = "volcano-scheduler"
+	schedulerApp  = volcano.SchedulerApp
 	controllerApp = "volcano-controller"
 	admissionApp  = "volcano-admission"
 )
@@ -57,44 +57,28 @@ func volcanoComponents(c *Cluster, r *Result) {
 		d := &c.Volcano.Items[i]
 		r.running(d, without[d.Labels["app"]])
 	}
-	found, tags := c.volcanoVersion()
+	found, err := c.managerFlag("volcano-version"), error(nil)
+	if found == "" {
+		found, err = volcano.Version(c.Volcano.Items)
+	}
 	untested := volcano.WhyUntested(found)
-	switch _, err := version.ParseGeneric(found); {
+	if err != nil {
+		untested = err.Error()
+	}
+	switch {
 	case isOlder(found, oldestVolcano):
 		r.problem("Volcano/"+found, "It is older than 1.14, and lacks what Lockstep uses of HyperNodes and partitions.",
 			"Upgrade Volcano to 1.14.1.")
-	case untested == "" || !c.bindsDirectly():
-	case err != nil:
-		r.warning("Volcano", fmt.Sprintf("Its version cannot be told: the Deployments labelled app=%s have the image tags %q. "+
-			"So pods that return to held nodes wait for the scheduler.", schedulerApp, tags), "Give the manager the flag --volcano-version.")
-	default:
-		r.warning("Volcano/"+found,
+	case untested != "" && c.bindsDirectly():
+		r.warning(strings.TrimSuffix("Volcano/"+found, "/"),
 			"Pods that return to held nodes wait for the scheduler, since Lockstep binds none itself here: "+untested+".",
-			"Use Volcano 1.14.1, if recoveries are to be faster.")
+			"Use Volcano 1.14.1, if recoveries are to be faster. If it is that version, give the manager the flag --volcano-version.")
 	}
 	r.Saw = cmp.Or(found, "version unknown")
 }
 
 // bindsDirectly reports whether the manager may bind pods without the scheduler, where Volcano's version allows it.
 func (c *Cluster) bindsDirectly() bool { return c.managerFlag("bind-directly") != "false" }
-
-// volcanoVersion returns Volcano's version as the manager finds it, and the image tags that it was found by.
-func (c *Cluster) volcanoVersion() (found string, tags []string) {
-	for _, d := range c.Volcano.Items {
-		if d.Labels["app"] == schedulerApp {
-			for _, container := range d.Spec.Template.Spec.Containers {
-				tags = append(tags, volcano.ImageTag(container.Image))
-			}
-		}
-	}
-	slices.Sort(tags)
-	tags = slices.DeleteFunc(slices.Compact(tags), func(tag string) bool { return tag == "" })
-	found = c.managerFlag("volcano-version")
-	if found == "" && len(tags) == 1 {
-		found = tags[0]
-	}
-	return found, tags
-}
 
 // running finds why a Deployment does not run. Without replicas it may be that what it is for runs elsewhere.
 func (r *Result) running(d *appsv1.Deployment, otherwise string) {

@@ -28,7 +28,7 @@ func TestVersions(t *testing.T) {
 			"Warning Volcano/v1.14.2: Pods that return to held nodes wait for the scheduler, since Lockstep binds none itself here: it was not tested with Volcano v1.14.2, but with 1.14.1.",
 		}},
 		"an image without a tag": {image("@sha256:0123"), []string{
-			"Warning Volcano: Its version cannot be told: the Deployments labelled app=volcano-scheduler have the image tags []. So pods that return to held nodes wait for the scheduler.",
+			"Warning Volcano: Pods that return to held nodes wait for the scheduler, since Lockstep binds none itself here: the Deployments labelled app=volcano-scheduler have the image tags [], and one was expected: set --volcano-version.",
 		}},
 		"a manager that leaves every pod to the scheduler": {func(c *Cluster) {
 			image(":v1.14.2")(c)
@@ -40,8 +40,11 @@ func TestVersions(t *testing.T) {
 			args := &c.Managers.Items[0].Spec.Template.Spec.Containers[0].Args
 			*args = append(*args, "--volcano-version=v1.14.1")
 		}, nil},
+		"a tag that is no version": {image(":latest"), []string{
+			`Warning Volcano/latest: Pods that return to held nodes wait for the scheduler, since Lockstep binds none itself here: the version of Volcano is not known: could not parse "latest" as version.`,
+		}},
 		"a Volcano elsewhere": {func(c *Cluster) { c.Volcano.Items = nil }, []string{
-			"Warning Volcano: Its version cannot be told: the Deployments labelled app=volcano-scheduler have the image tags []. So pods that return to held nodes wait for the scheduler.",
+			"Warning Volcano: Pods that return to held nodes wait for the scheduler, since Lockstep binds none itself here: the Deployments labelled app=volcano-scheduler have the image tags [], and one was expected: set --volcano-version.",
 		}},
 		"controllers that do not run": {func(c *Cluster) { c.Volcano.Items[1].Status.AvailableReplicas = 0 }, []string{
 			"Problem Deployment/volcano-system/volcano-controllers: None of its 1 replica is available: no pod is created.",
