@@ -44,17 +44,13 @@ func hyperNodes(c *Cluster, r *Result) {
 type tree struct {
 	*Cluster
 	*Result
-	byName   map[string]*topologyv1alpha1.HyperNode
 	listedBy map[string][]string
 	resolved *topology.Topology
 }
 
 func newTree(c *Cluster, r *Result) *tree {
-	resolved := topology.New(hypernodes.Resolve(c.HyperNodes.Items, c.Nodes.Items))
-	t := &tree{c, r, map[string]*topologyv1alpha1.HyperNode{}, map[string][]string{}, resolved}
-	for i := range c.HyperNodes.Items {
-		h := &c.HyperNodes.Items[i]
-		t.byName[h.Name] = h
+	t := &tree{c, r, map[string][]string{}, topology.New(hypernodes.Resolve(c.HyperNodes.Items, c.Nodes.Items))}
+	for _, h := range c.HyperNodes.Items {
 		for _, m := range h.Spec.Members {
 			exact := m.Selector.ExactMatch
 			if m.Type == topologyv1alpha1.MemberTypeHyperNode && exact != nil && !slices.Contains(t.listedBy[exact.Name], h.Name) {
@@ -94,14 +90,13 @@ func (t *tree) members(h *topologyv1alpha1.HyperNode) {
 
 // child looks at a HyperNode that another one lists.
 func (t *tree) child(h *topologyv1alpha1.HyperNode, name string) {
-	child, ok := t.byName[name]
-	switch {
-	case !ok:
+	switch child, exists := t.resolved.Find(name); {
+	case !exists:
 		t.problem("HyperNode/"+h.Name,
 			"It lists HyperNode "+name+", which does not exist. The scheduler of Volcano 1.14.1 crashes when such a member is deleted.",
 			"Remove the member, or create "+name+". Delete HyperNodes from the highest tier down.")
-	case child.Spec.Tier >= h.Spec.Tier: // each cycle has such a member
-		what := fmt.Sprintf("It is of tier %d and lists %s of tier %d. ", h.Spec.Tier, name, child.Spec.Tier) +
+	case int(child.Tier) >= h.Spec.Tier: // each cycle has such a member
+		what := fmt.Sprintf("It is of tier %d and lists %s of tier %d. ", h.Spec.Tier, name, child.Tier) +
 			"The lower a tier is, the closer its nodes are, so that gangs are placed apart."
 		if t.isBelow(h.Name, name, map[string]bool{}) {
 			what += " That makes a cycle. " + unready

@@ -95,8 +95,8 @@ func (r *reader) named(ctx context.Context) {
 	}
 	for _, m := range r.managers() {
 		if m.takesSupervisors() {
-			r.backend(ctx, m.service())
-			r.NoAuthority[m.home] = apierrors.IsNotFound(r.client.Get(ctx, m.secret(), &corev1.Secret{}))
+			r.backend(ctx, m.atHome(supervisorsService))
+			r.NoAuthority[m.home] = apierrors.IsNotFound(r.client.Get(ctx, m.atHome(supervisorsAuthority), &corev1.Secret{}))
 		}
 	}
 }

@@ -14,7 +14,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Names of what the supervisors need in a manager's namespace (controllers/supervisors).
+// Names of what the supervisors need in a manager's namespace (controllers/supervisors): the Service that they find it by, unless it is
+// given another address, and the Secret of the authority of its certificate.
 const (
 	supervisorsService   = "lockstep-supervisors"
 	supervisorsAuthority = "lockstep-supervisor-ca"
@@ -61,14 +62,9 @@ func (d *deployed) takesSupervisors() bool {
 	return cmp.Or(d.flags["supervisors-bind-address"], "0") != "0"
 }
 
-// service is the Service that supervisors find the manager by, unless it is given another address.
-func (d *deployed) service() types.NamespacedName {
-	return types.NamespacedName{Namespace: d.home, Name: supervisorsService}
-}
-
-// secret is that of the authority of its certificate.
-func (d *deployed) secret() types.NamespacedName {
-	return types.NamespacedName{Namespace: d.home, Name: supervisorsAuthority}
+// atHome is the full name of an object in the namespace of the manager's lease.
+func (d *deployed) atHome(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: d.home, Name: name}
 }
 
 // supervisorsAddress is where supervisors connect to.
@@ -85,10 +81,10 @@ func (r *Result) serves(c *Cluster, d *deployed) {
 		return
 	}
 	if host, _, err := net.SplitHostPort(d.supervisorsAddress()); err == nil && host == supervisorsService+"."+d.home+".svc" {
-		r.reaches(d, c.Backends[d.service()])
+		r.reaches(d, c.Backends[d.atHome(supervisorsService)])
 	}
 	if c.NoAuthority[d.home] && d.leader.settled { // the first leader makes it as it begins
-		r.problem("Secret/"+d.secret().String(),
+		r.problem("Secret/"+d.atHome(supervisorsAuthority).String(),
 			"It does not exist: the manager has no authority for its certificate, and the pods of new supervised jobs stay behind their gates.",
 			"See what the leader's log says of the authority: the manager may lack the Role lockstep-supervisors.",
 			"kubectl -n "+d.Namespace+" logs -l app.kubernetes.io/component=manager --prefix")
@@ -97,7 +93,7 @@ func (r *Result) serves(c *Cluster, d *deployed) {
 
 // reaches finds why the Service does not lead to the leader.
 func (r *Result) reaches(d *deployed, b Backend) {
-	subject, command := "Service/"+d.service().String(), "kubectl -n "+d.home+" get service,endpointslices"
+	subject, command := "Service/"+d.atHome(supervisorsService).String(), "kubectl -n "+d.home+" get service,endpointslices"
 	switch replicas := ptr.Deref(d.Spec.Replicas, 1); {
 	case b.Service == nil:
 		r.problem(subject, "It does not exist: no supervisor finds the manager.",
