@@ -18,8 +18,8 @@ import (
 
 // Read reads what the checks need, but the version of Kubernetes and the time. What may not be read, or is not known to the API server,
 // is noted in the Cluster. The error is that of an API server that does not answer.
-func Read(ctx context.Context, client client.Reader) (*Cluster, error) {
-	r := &reader{client: client, Cluster: &Cluster{
+func Read(ctx context.Context, api client.Reader) (*Cluster, error) {
+	r := &reader{client: api, Cluster: &Cluster{
 		ConfigMaps: map[types.NamespacedName]corev1.ConfigMap{}, Backends: map[types.NamespacedName]Backend{},
 		NoAuthority: map[string]bool{}, Unread: map[Resource]Unread{},
 	}}
