@@ -5,7 +5,6 @@ package controllers
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -17,7 +16,7 @@ import (
 )
 
 // schedulerLabel is the label that Volcano's chart gives the Deployment of its scheduler.
-var schedulerLabel = client.MatchingLabels{"app": "volcano-scheduler"}
+var schedulerLabel = client.MatchingLabels{"app": volcano.SchedulerApp}
 
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=list
 
@@ -99,16 +98,5 @@ func volcanoVersion(ctx context.Context, reader client.Reader) (string, error) {
 	if err := reader.List(ctx, list, schedulerLabel); err != nil {
 		return "", fmt.Errorf("list the Deployments of Volcano's scheduler: %w", err)
 	}
-	var tags []string
-	for i := range list.Items {
-		for _, container := range list.Items[i].Spec.Template.Spec.Containers {
-			if tag := volcano.ImageTag(container.Image); tag != "" && !slices.Contains(tags, tag) {
-				tags = append(tags, tag)
-			}
-		}
-	}
-	if len(tags) != 1 {
-		return "", fmt.Errorf("the Deployments labelled app=volcano-scheduler have the image tags %q, and one was expected: set --volcano-version", tags)
-	}
-	return tags[0], nil
+	return volcano.Version(list.Items)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
@@ -49,15 +51,11 @@ Exit codes:
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			rest, err := config.ToRESTConfig()
+			installation, err := readInstallation(cmd.Context(), config)
 			if err != nil {
 				return err
 			}
-			cluster, err := check.Read(cmd.Context(), rest)
-			if err != nil {
-				return err
-			}
-			report := check.Run(cluster)
+			report := check.Run(installation)
 			if err := output.print(streams.Out, report, func() error { return printReport(streams.Out, report) }); err != nil {
 				return err
 			}
@@ -72,67 +70,69 @@ Exit codes:
 	return c
 }
 
+func readInstallation(ctx context.Context, config *genericclioptions.ConfigFlags) (*check.Cluster, error) {
+	api, err := newCluster(config)
+	if err != nil {
+		return nil, err
+	}
+	if err := apiextensionsv1.AddToScheme(api.watcher.Scheme()); err != nil {
+		return nil, err
+	}
+	discovery, err := config.ToDiscoveryClient()
+	if err != nil {
+		return nil, err
+	}
+	served, err := discovery.ServerVersion()
+	if err != nil {
+		return nil, fmt.Errorf("ask the API server for its version: %w", err)
+	}
+	c, err := check.Read(ctx, api)
+	c.Version, c.Now = served.GitVersion, api.clock.Now() // leases and reports are compared with it
+	return c, err
+}
+
 func printReport(out io.Writer, r check.Report) error {
 	t := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
 	fmt.Fprintln(t, "CHECK\tRESULT\tOF")
 	for i := range r.Checks {
-		c := &r.Checks[i]
-		switch {
-		case len(c.Lacks) > 0:
-			fmt.Fprintf(t, "%s\tskipped\t%s\n", c.Check, lacking(c.Lacks))
-		default:
-			fmt.Fprintf(t, "%s\t%s\t%s\n", c.Check, verdict(c), c.Saw)
-		}
+		result, of := verdict(&r.Checks[i])
+		fmt.Fprintf(t, "%s\t%s\t%s\n", r.Checks[i].Check, result, of)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	for i := range r.Checks {
-		for _, f := range r.Checks[i].Findings {
-			printFinding(out, &f)
+	for _, c := range r.Checks {
+		for _, f := range c.Findings {
+			printFinding(out, f)
 		}
 	}
-	fmt.Fprintf(out, "\n%d checks, %d skipped: %s, %s.\n", len(r.Checks), r.Skipped, amount(r.Problems, "problem"), amount(r.Warnings, "warning"))
+	problems, warnings := check.Count(r.Problems, "problem"), check.Count(r.Warnings, "warning")
+	fmt.Fprintf(out, "\n%d checks, %d skipped: %s, %s.\n", len(r.Checks), r.Skipped, problems, warnings)
 	return nil
 }
 
-// lacking says what a check lacks, in a few words: what could not be read is told in full below the table.
-func lacking(resources []check.Resource) string {
-	first, _, _ := strings.Cut(string(resources[0]), ".")
-	if more := len(resources) - 1; more > 0 {
-		return fmt.Sprintf("needs %s and %d more", first, more)
-	}
-	return "needs " + first
-}
-
-// amount is a number of things: 1 problem, 2 problems.
-func amount(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// verdict sums the findings of a check up. What runs elsewhere, and leaves no trace in the cluster, was not looked at.
-func verdict(c *check.Result) string {
-	problems := 0
-	for _, f := range c.Findings {
-		if f.Severity == check.Problem {
-			problems++
+// verdict sums a check up, and says what of. What could not be read is told in full below the table. What runs elsewhere, and leaves no
+// trace in the cluster, was not looked at.
+func verdict(c *check.Result) (result, of string) {
+	problems, warnings := c.Number(check.Problem), c.Number(check.Warning)
+	switch {
+	case len(c.Lacks) > 0:
+		of, _, _ = strings.Cut("needs "+string(c.Lacks[0]), ".")
+		if more := len(c.Lacks) - 1; more > 0 {
+			of += fmt.Sprintf(" and %d more", more)
 		}
-	}
-	switch warnings := len(c.Findings) - problems; {
+		return "skipped", of
 	case problems > 0:
-		return amount(problems, "problem")
+		return check.Count(problems, "problem"), c.Saw
 	case warnings > 0:
-		return amount(warnings, "warning")
+		return check.Count(warnings, "warning"), c.Saw
 	case strings.HasPrefix(c.Saw, "elsewhere:"):
-		return "not seen"
+		return "not seen", c.Saw
 	}
-	return "ok"
+	return "ok", c.Saw
 }
 
-func printFinding(out io.Writer, f *check.Finding) {
+func printFinding(out io.Writer, f check.Finding) {
 	const indent = "  "
 	fmt.Fprintf(out, "\n%s: %s\n", f.Severity, f.Subject)
 	for _, text := range []string{f.What, "To do: " + f.Fix} {

@@ -64,7 +64,7 @@ var mistakes = []mistake{
 		return w.create(hyperNode("rows", 3, topology.MemberSpec{Type: topology.MemberTypeNode, Selector: topology.MemberSelector{
 			LabelMatch: &metav1.LabelSelector{MatchLabels: map[string]string{"row": "7"}},
 		}}))
-	}, []finding{{"HyperNode/rows", "Its labelMatch selects no node."}}},
+	}, []finding{{"HyperNode/rows", "Its labelMatch row=7 selects no node."}}},
 	{"two parents", func(w world) func() {
 		return w.create(hyperNode("spine", 2, listed("gpu-r0")))
 	}, []finding{
@@ -182,7 +182,6 @@ var mistakes = []mistake{
 		return func() { forget(); unselect(); turnOff() }
 	}, []finding{
 		{"Service/lockstep-system/lockstep-supervisors", "No ready pod is behind it"},
-		{"Secret/lockstep-system/lockstep-supervisor-ca", "Its tls.crt cannot be read"},
 	}},
 }
 

@@ -1,11 +1,13 @@
 // Package check finds what is wrong with an installation of Lockstep. Read reads a cluster into a Cluster, and Run looks at that
-// alone: each check is a function that returns what it saw, and its findings.
+// alone: each check is a function that writes what it saw, and its findings, into a Result.
 package check
 
 import (
 	"fmt"
 	"slices"
 	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Severity says how much a finding matters.
@@ -41,6 +43,29 @@ type Result struct {
 	Findings []Finding  `json:"findings,omitempty"`
 }
 
+func (r *Result) problem(subject, what, fix string, command ...string) {
+	r.add(Problem, subject, what, fix, command...)
+}
+
+func (r *Result) warning(subject, what, fix string, command ...string) {
+	r.add(Warning, subject, what, fix, command...)
+}
+
+func (r *Result) add(severity Severity, subject, what, fix string, command ...string) {
+	r.Findings = append(r.Findings, Finding{severity, subject, what, fix, strings.Join(command, "")})
+}
+
+// Number is how many findings of a severity there are.
+func (r *Result) Number(severity Severity) int {
+	n := 0
+	for _, f := range r.Findings {
+		if f.Severity == severity {
+			n++
+		}
+	}
+	return n
+}
+
 // Report is what all checks have found.
 type Report struct {
 	Problems int      `json:"problems"`
@@ -54,13 +79,13 @@ type probe struct {
 	name string
 	// needs are the resources without which it says nothing.
 	needs []Resource
-	find  func(*Cluster) (saw string, findings []Finding)
+	look  func(*Cluster, *Result)
 }
 
 // checks are all of them, in the order in which one thing depends on another.
 var checks = []probe{
 	{"reads", nil, reads},
-	{"kubernetes", []Resource{Version}, kubernetes},
+	{"kubernetes", nil, kubernetes},
 	{"lockstep-crds", []Resource{CRDs}, lockstepCRDs},
 	{"volcano-crds", []Resource{CRDs}, volcanoCRDs},
 	{"volcano", []Resource{Deployments}, volcanoComponents},
@@ -81,19 +106,14 @@ var checks = []probe{
 func Run(c *Cluster) Report {
 	var r Report
 	for _, p := range checks {
-		result := Result{Check: p.name}
-		if result.Lacks = c.lacks(p.needs); len(result.Lacks) > 0 {
+		result := Result{Check: p.name, Lacks: c.lacks(p.needs)}
+		if len(result.Lacks) > 0 {
 			r.Skipped++
 		} else {
-			result.Saw, result.Findings = p.find(c)
+			p.look(c, &result)
 		}
-		for _, f := range result.Findings {
-			if f.Severity == Problem {
-				r.Problems++
-			} else {
-				r.Warnings++
-			}
-		}
+		r.Problems += result.Number(Problem)
+		r.Warnings += result.Number(Warning)
 		r.Checks = append(r.Checks, result)
 	}
 	return r
@@ -111,8 +131,8 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// count is a number of things, such as "1 node" and "2 nodes".
-func count(n int, what string) string {
+// Count is a number of things, such as "1 node" and "2 nodes".
+func Count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
@@ -122,12 +142,10 @@ func count(n int, what string) string {
 // countAre is a number of things with the verb: "1 node is", "2 nodes are".
 func countAre(n int, what string) string {
 	if n == 1 {
-		return count(n, what) + " is"
+		return Count(n, what) + " is"
 	}
-	return count(n, what) + " are"
+	return Count(n, what) + " are"
 }
 
-func contains(names []string, name string) bool { return slices.Contains(names, name) }
-
-// joined is a list in a flag: a=1,b=2.
-func joined(parts []string) string { return strings.Join(slices.Sorted(slices.Values(parts)), ",") }
+// full is the name of an object with its namespace.
+func full(o metav1.Object) string { return o.GetNamespace() + "/" + o.GetName() }

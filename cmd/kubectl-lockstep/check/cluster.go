@@ -24,7 +24,6 @@ type Resource string
 
 // What is read.
 const (
-	Version             Resource = "/version"
 	CRDs                Resource = "customresourcedefinitions.apiextensions.k8s.io"
 	Nodes               Resource = "nodes"
 	HyperNodes          Resource = "hypernodes.topology.volcano.sh"
@@ -77,11 +76,11 @@ type Cluster struct {
 
 	Mutating   admissionv1.MutatingWebhookConfigurationList
 	Validating admissionv1.ValidatingWebhookConfigurationList
-	// Backends are the Services of webhooks that may refuse what Lockstep writes.
+	// Backends are the Services of webhooks that may refuse what Lockstep writes, and those of managers that take supervisors.
 	Backends map[types.NamespacedName]Backend
-
-	// Supervisions are what there is for supervisors, by the namespaces of managers that take them.
-	Supervisions map[string]Supervision
+	// NoAuthority has the namespaces of these managers without the Secret that signs their certificates. It has a private key, which the
+	// role lockstep-check must not show: one that may not be read is taken to be there.
+	NoAuthority map[string]bool
 
 	ClusterRoles        rbacv1.ClusterRoleList
 	ClusterRoleBindings rbacv1.ClusterRoleBindingList
@@ -90,11 +89,10 @@ type Cluster struct {
 	Unread map[Resource]Unread
 }
 
-// Backend is the Service of a webhook.
+// Backend is a Service, nil where there is none, and the pods of its ready endpoints. An endpoint without a pod has an empty name.
 type Backend struct {
-	Exists bool
-	// Ready is how many of its endpoints are ready.
-	Ready int
+	Service *corev1.Service
+	Ready   []string
 }
 
 // lacks says which of the resources could not be read.
@@ -103,7 +101,8 @@ func (c *Cluster) lacks(needs []Resource) []Resource {
 }
 
 // reads finds what could not be read. What the API server does not know is told by the check of CRDs, where these could be read.
-func reads(c *Cluster) (string, []Finding) {
+func reads(c *Cluster, r *Result) {
+	r.Saw = "what the checks need"
 	_, blind := c.Unread[CRDs]
 	var forbidden, unknown []string
 	for _, resource := range slices.Sorted(maps.Keys(c.Unread)) {
@@ -114,19 +113,13 @@ func reads(c *Cluster) (string, []Finding) {
 			unknown = append(unknown, string(resource))
 		}
 	}
-	var out []Finding
 	if len(forbidden) > 0 {
-		out = append(out, Finding{
-			Severity: Problem, Subject: "Rights", What: "You lack the rights to " + strings.Join(forbidden, ", ") + ". The checks that need them are skipped.",
-			Fix:     "Get the ClusterRole lockstep-check, which has all of them.",
-			Command: "kubectl create clusterrolebinding lockstep-check --clusterrole=lockstep-check --user=<you>",
-		})
+		r.problem("Rights", "You lack the rights to "+strings.Join(forbidden, ", ")+". The checks that need them are skipped.",
+			"Get the ClusterRole lockstep-check, which has all of them.",
+			"kubectl create clusterrolebinding lockstep-check --clusterrole=lockstep-check --user=<you>")
 	}
 	if len(unknown) > 0 {
-		out = append(out, Finding{
-			Severity: Problem, Subject: "CRDs", What: "The API server does not know " + strings.Join(unknown, ", ") + ".",
-			Fix: "Install Volcano and Lockstep, whichever is missing: docs/operators.md says how.",
-		})
+		r.problem("CRDs", "The API server does not know "+strings.Join(unknown, ", ")+".",
+			"Install Volcano and Lockstep, whichever is missing: docs/operators.md says how.")
 	}
-	return "what the checks need", out
 }

@@ -48,7 +48,7 @@ func good(t *testing.T) *Cluster {
 	c := &Cluster{
 		Now: now, Version: "v1.34.1",
 		ConfigMaps: map[types.NamespacedName]corev1.ConfigMap{confName: {ObjectMeta: named(confName.Namespace, confName.Name), Data: map[string]string{"volcano-scheduler.conf": goodConf}}},
-		Backends:   map[types.NamespacedName]Backend{{Namespace: "volcano-system", Name: "admission"}: {Exists: true, Ready: 1}},
+		Backends:   map[types.NamespacedName]Backend{{Namespace: "volcano-system", Name: "admission"}: {Service: &corev1.Service{}, Ready: []string{"admission-0"}}},
 		Unread:     map[Resource]Unread{},
 	}
 	c.CRDs.Items = volcanos()
@@ -153,7 +153,7 @@ func volcanos() []apiextensionsv1.CustomResourceDefinition {
 	var out []apiextensionsv1.CustomResourceDefinition
 	for _, need := range volcanoNeeds {
 		root := apiextensionsv1.JSONSchemaProps{}
-		for _, path := range need.fields {
+		for path := range need.fields {
 			root = with(root, strings.Split(path, "."))
 		}
 		crd := apiextensionsv1.CustomResourceDefinition{ObjectMeta: named("", need.name)}

@@ -3,248 +3,167 @@ package check
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/controllers/hypernodes"
+	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
-// gpuResource is what a node has whose pods use GPUs.
+// gpuResource is the extended resource of GPU nodes.
 const gpuResource corev1.ResourceName = "nvidia.com/gpu"
 
 // unready says what becomes of a tree that Volcano cannot build (UpdateHyperNode and Ready in pkg/scheduler/api/hyper_node_info.go).
-const unready = "Volcano's scheduler cannot build the tree of HyperNodes, and places no job with a topology until it can"
+const unready = "Volcano's scheduler cannot build the tree of HyperNodes, and places no job with a topology until it can."
 
 // hyperNodes checks that the HyperNodes are a tree, that each holds nodes, and that every GPU node is in one.
-func hyperNodes(c *Cluster) (string, []Finding) {
-	saw := fmt.Sprintf("%s, %s", count(len(c.HyperNodes.Items), "HyperNode"), count(len(c.gpuNodes()), "GPU node"))
+func hyperNodes(c *Cluster, r *Result) {
+	r.Saw = fmt.Sprintf("%s, %s", Count(len(c.HyperNodes.Items), "HyperNode"), Count(len(c.gpuNodes()), "GPU node"))
 	if len(c.HyperNodes.Items) == 0 {
-		return saw, []Finding{{
-			Severity: Problem, Subject: "HyperNodes", What: "There are none: a job that asks for a topology is not placed, and none goes back to its place.",
-			Fix: "Create HyperNodes by hand, or have Volcano discover them from node labels or UFM.",
-		}}
+		r.problem("HyperNodes", "There are none: a job that asks for a topology is not placed, and none goes back to its place.",
+			"Create HyperNodes by hand, or have Volcano discover them from node labels or UFM.")
+		return
 	}
-	t := newTree(c)
-	var out []Finding
+	t := newTree(c, r)
 	for i := range c.HyperNodes.Items {
-		h := &c.HyperNodes.Items[i]
-		found := t.members(h)
-		if len(found) == 0 && len(t.nodes[h.Name]) == 0 {
-			found = []Finding{hyperNode(Problem, h.Name, "No node is in it.", "Add nodes to it, or delete it after those that list it.")}
+		t.members(&c.HyperNodes.Items[i])
+	}
+	for _, child := range slices.Sorted(maps.Keys(t.listedBy)) {
+		if by := t.listedBy[child]; len(by) > 1 {
+			t.problem("HyperNode/"+child, Count(len(by), "HyperNode")+" list it: "+some(by)+". "+unready, "Leave it in one of them.")
 		}
-		out = append(out, found...)
 	}
-	return saw, slices.Concat(out, t.parents(), t.cycles(), t.shared(), t.uncovered(c))
+	t.nodes()
 }
 
-func hyperNode(severity Severity, name, what, fix string) Finding {
-	return Finding{Severity: severity, Subject: "HyperNode/" + name, What: what, Fix: fix}
-}
-
-// tree is the HyperNodes of a cluster.
+// tree is the HyperNodes of a cluster, those that list each of them, and all as the manager resolves them.
 type tree struct {
-	cluster *Cluster
-	byName  map[string]*topologyv1alpha1.HyperNode
-	exists  map[string]bool     // nodes
-	nodes   map[string][]string // below each HyperNode
+	*Cluster
+	*Result
+	listedBy map[string][]string
+	resolved *topology.Topology
 }
 
-func newTree(c *Cluster) *tree {
-	t := &tree{cluster: c, byName: map[string]*topologyv1alpha1.HyperNode{}, exists: map[string]bool{}, nodes: map[string][]string{}}
-	for i := range c.HyperNodes.Items {
-		t.byName[c.HyperNodes.Items[i].Name] = &c.HyperNodes.Items[i]
-	}
-	for i := range c.Nodes.Items {
-		t.exists[c.Nodes.Items[i].Name] = true
-	}
-	for _, h := range hypernodes.Resolve(c.HyperNodes.Items, c.Nodes.Items) {
-		t.nodes[h.Name] = h.Nodes
+func newTree(c *Cluster, r *Result) *tree {
+	t := &tree{c, r, map[string][]string{}, topology.New(hypernodes.Resolve(c.HyperNodes.Items, c.Nodes.Items))}
+	for _, h := range c.HyperNodes.Items {
+		for _, m := range h.Spec.Members {
+			exact := m.Selector.ExactMatch
+			if m.Type == topologyv1alpha1.MemberTypeHyperNode && exact != nil && !slices.Contains(t.listedBy[exact.Name], h.Name) {
+				t.listedBy[exact.Name] = append(t.listedBy[exact.Name], h.Name)
+			}
+		}
 	}
 	return t
 }
 
-// children are the HyperNodes that one lists.
-func children(h *topologyv1alpha1.HyperNode) []string {
-	var out []string
-	for _, m := range h.Spec.Members {
-		if exact := m.Selector.ExactMatch; m.Type == topologyv1alpha1.MemberTypeHyperNode && exact != nil {
-			out = append(out, exact.Name)
-		}
-	}
-	return out
-}
-
 // members finds members of a HyperNode that select nothing, or not what they seem to.
-func (t *tree) members(h *topologyv1alpha1.HyperNode) []Finding {
-	var out []Finding
+func (t *tree) members(h *topologyv1alpha1.HyperNode) {
+	subject, before := "HyperNode/"+h.Name, len(t.Findings)
+	resolved, _ := t.resolved.Find(h.Name)
 	var gone []string
 	for _, m := range h.Spec.Members {
 		switch exact := m.Selector.ExactMatch; {
 		case m.Type == topologyv1alpha1.MemberTypeHyperNode && exact == nil:
-			out = append(out, hyperNode(Problem, h.Name, "A member of the type HyperNode has no exactMatch, and Volcano takes no other selector there.", "Name each HyperNode that is a member by exactMatch."))
+			t.problem(subject, "A member of the type HyperNode has no exactMatch, and Volcano takes no other selector there.",
+				"Name each HyperNode that is a member by exactMatch.")
 		case m.Type == topologyv1alpha1.MemberTypeHyperNode:
-			out = append(out, t.child(h, exact.Name)...)
-		case exact != nil:
-			if !t.exists[exact.Name] {
-				gone = append(gone, exact.Name)
-			}
-		default:
-			out = append(out, t.selector(h, m)...)
+			t.child(h, exact.Name)
+		case exact == nil:
+			t.selector(subject, m)
+		case len(t.resolved.Containing(exact.Name)) == 0:
+			gone = append(gone, exact.Name)
 		}
 	}
-	if len(gone) > 0 && len(t.nodes[h.Name]) > 0 {
-		out = append(out, hyperNode(Warning, h.Name, "It lists "+count(len(gone), "node")+" that the cluster does not have: "+some(gone)+".", "Remove these members, unless the nodes come back."))
+	switch {
+	case len(gone) > 0 && len(resolved.Nodes) > 0:
+		t.warning(subject, "It lists "+Count(len(gone), "node")+" that the cluster does not have: "+some(gone)+".",
+			"Remove these members, unless the nodes come back.")
+	case len(resolved.Nodes) == 0 && len(t.Findings) == before:
+		t.problem(subject, "No node is in it.", "Add nodes to it, or delete it after those that list it.")
 	}
-	return out
 }
 
 // child looks at a HyperNode that another one lists.
-func (t *tree) child(h *topologyv1alpha1.HyperNode, name string) []Finding {
-	child, ok := t.byName[name]
-	switch {
-	case !ok:
-		return []Finding{hyperNode(Problem, h.Name,
-			"It lists HyperNode "+name+", which does not exist. The scheduler of Volcano 1.14.1 dies of such a member once it is deleted.",
-			"Remove the member, or create "+name+". Delete HyperNodes from the highest tier down.")}
-	case child.Spec.Tier >= h.Spec.Tier:
-		return []Finding{hyperNode(Problem, h.Name,
-			fmt.Sprintf("It is of tier %d and lists %s of tier %d. The lower a tier is, the closer its nodes are, so that gangs are placed apart.", h.Spec.Tier, name, child.Spec.Tier),
-			"Give a HyperNode a higher tier than those that it lists.")}
+func (t *tree) child(h *topologyv1alpha1.HyperNode, name string) {
+	switch child, exists := t.resolved.Find(name); {
+	case !exists:
+		t.problem("HyperNode/"+h.Name,
+			"It lists HyperNode "+name+", which does not exist. The scheduler of Volcano 1.14.1 crashes when such a member is deleted.",
+			"Remove the member, or create "+name+". Delete HyperNodes from the highest tier down.")
+	case int(child.Tier) >= h.Spec.Tier: // each cycle has such a member
+		what := fmt.Sprintf("It is of tier %d and lists %s of tier %d. ", h.Spec.Tier, name, child.Tier) +
+			"The lower a tier is, the closer its nodes are, so that gangs are placed apart."
+		if t.isBelow(h.Name, name, map[string]bool{}) {
+			what += " That makes a cycle. " + unready
+		}
+		t.problem("HyperNode/"+h.Name, what, "Give a HyperNode a higher tier than those that it lists.")
 	}
-	return nil
 }
 
-// selector looks at a member that selects nodes by a pattern or by labels.
-func (t *tree) selector(h *topologyv1alpha1.HyperNode, m topologyv1alpha1.MemberSpec) []Finding {
-	s, what := m.Selector, "A member"
-	switch {
-	case s.RegexMatch != nil:
-		what = fmt.Sprintf("Its regexMatch %q", s.RegexMatch.Pattern)
-		if _, err := regexp.Compile(s.RegexMatch.Pattern); err != nil {
-			return []Finding{hyperNode(Problem, h.Name, what+" is no regular expression, and selects no node.", "Mend the pattern.")}
-		}
-	case s.LabelMatch != nil:
-		what = "Its labelMatch"
-		if len(s.LabelMatch.MatchLabels)+len(s.LabelMatch.MatchExpressions) == 0 {
-			return []Finding{hyperNode(Problem, h.Name, "Its labelMatch is empty, and selects no node for Volcano.", "Say which labels the nodes have.")}
-		}
-	}
+// selector looks at a member that selects nodes by a pattern or by labels. One that is invalid or empty selects none for Volcano.
+func (t *tree) selector(subject string, m topologyv1alpha1.MemberSpec) {
 	one := topologyv1alpha1.HyperNode{Spec: topologyv1alpha1.HyperNodeSpec{Members: []topologyv1alpha1.MemberSpec{m}}}
-	if len(hypernodes.Resolve([]topologyv1alpha1.HyperNode{one}, t.cluster.Nodes.Items)[0].Nodes) > 0 {
-		return nil
+	if len(hypernodes.Resolve([]topologyv1alpha1.HyperNode{one}, t.Nodes.Items)[0].Nodes) > 0 {
+		return
 	}
-	return []Finding{hyperNode(Problem, h.Name, what+" selects no node.", "Compare it with the names and labels of the nodes, and mend it.")}
+	member := "labelMatch " + metav1.FormatLabelSelector(m.Selector.LabelMatch)
+	if regex := m.Selector.RegexMatch; regex != nil {
+		member = fmt.Sprintf("regexMatch %q", regex.Pattern)
+	}
+	t.problem(subject, "Its "+member+" selects no node.",
+		"Compare it with the nodes' names and labels, and fix it. Volcano selects nothing by an invalid or empty one.")
 }
 
-// parents finds HyperNodes that more than one lists.
-func (t *tree) parents() []Finding {
-	listedBy := map[string][]string{}
-	for name, h := range t.byName {
-		for _, child := range children(h) {
-			if !contains(listedBy[child], name) {
-				listedBy[child] = append(listedBy[child], name)
+// isBelow reports whether a HyperNode is below another one, at any depth.
+func (t *tree) isBelow(name, other string, seen map[string]bool) bool {
+	return slices.ContainsFunc(t.listedBy[name], func(parent string) bool {
+		again := seen[parent]
+		seen[parent] = true
+		return parent == other || !again && t.isBelow(parent, other, seen)
+	})
+}
+
+// nodes finds nodes that are in several HyperNodes of one tier, and GPU nodes that are in none.
+func (t *tree) nodes() {
+	shared := map[string][]string{} // by the tier and the HyperNodes
+	for _, node := range t.Nodes.Items {
+		tiers := map[int32][]string{}
+		for _, h := range t.resolved.Containing(node.Name) {
+			tiers[h.Tier] = append(tiers[h.Tier], h.Name)
+		}
+		for tier, names := range tiers {
+			if len(names) > 1 {
+				slices.Sort(names)
+				key := fmt.Sprintf("%d %s", tier, strings.Join(names, " "))
+				shared[key] = append(shared[key], node.Name)
 			}
 		}
 	}
-	var out []Finding
-	for _, child := range slices.Sorted(maps.Keys(listedBy)) {
-		if by := listedBy[child]; len(by) > 1 {
-			out = append(out, hyperNode(Problem, child, fmt.Sprintf("%s list it: %s. %s.", count(len(by), "HyperNode"), some(by), unready), "Leave it in one of them."))
-		}
+	for _, key := range slices.Sorted(maps.Keys(shared)) {
+		names, nodes := strings.Fields(key), shared[key]
+		t.problem("HyperNode/"+names[1], "It shares "+Count(len(nodes), "node")+" with "+some(names[2:])+", of the same tier "+names[0]+": "+
+			some(nodes)+". Where a gang is at home there cannot be told.", "Leave each node in one HyperNode of a tier.")
 	}
-	return out
-}
-
-// cycles finds HyperNodes that are below themselves.
-func (t *tree) cycles() []Finding {
-	var in []string
-	for name := range t.byName {
-		if t.reaches(name, name, map[string]bool{}) {
-			in = append(in, name)
-		}
+	out := slices.DeleteFunc(t.gpuNodes(), func(node string) bool { return len(t.resolved.Containing(node)) > 0 })
+	if len(out) > 0 {
+		t.problem("Node/"+slices.Min(out),
+			countAre(len(out), "GPU node")+" in no HyperNode: "+some(out)+". Jobs with a hard topology never use them.",
+			"Add them to the HyperNodes that they are close to.")
 	}
-	if len(in) == 0 {
-		return nil
-	}
-	slices.Sort(in)
-	return []Finding{hyperNode(Problem, in[0], "It is below itself, in a cycle of "+some(in)+". "+unready+".", "Remove the member that leads back up.")}
-}
-
-func (t *tree) reaches(from, to string, seen map[string]bool) bool {
-	h := t.byName[from]
-	if h == nil || seen[from] {
-		return false
-	}
-	seen[from] = true
-	below := children(h)
-	return contains(below, to) || slices.ContainsFunc(below, func(child string) bool { return t.reaches(child, to, seen) })
-}
-
-// shared finds nodes that are in several HyperNodes of one tier.
-func (t *tree) shared() []Finding {
-	type place struct {
-		tier int
-		node string
-	}
-	in := map[place][]string{}
-	for name, h := range t.byName {
-		for _, node := range t.nodes[name] {
-			in[place{h.Spec.Tier, node}] = append(in[place{h.Spec.Tier, node}], name)
-		}
-	}
-	nodes := map[string][]string{} // by the HyperNodes that share them
-	for p, names := range in {
-		if len(names) > 1 {
-			slices.Sort(names)
-			key := fmt.Sprintf("%d %s", p.tier, strings.Join(names, " "))
-			nodes[key] = append(nodes[key], p.node)
-		}
-	}
-	var out []Finding
-	for _, key := range slices.Sorted(maps.Keys(nodes)) {
-		names := strings.Fields(key)
-		out = append(out, hyperNode(Problem, names[1],
-			fmt.Sprintf("It shares %s with %s, of the same tier %s: %s. Where a gang is at home there cannot be told.", count(len(nodes[key]), "node"), some(names[2:]), names[0], some(nodes[key])),
-			"Leave each node in one HyperNode of a tier."))
-	}
-	return out
-}
-
-// uncovered finds GPU nodes that are in no HyperNode.
-func (t *tree) uncovered(c *Cluster) []Finding {
-	covered := map[string]bool{}
-	for _, nodes := range t.nodes {
-		for _, node := range nodes {
-			covered[node] = true
-		}
-	}
-	out := slices.DeleteFunc(c.gpuNodes(), func(node string) bool { return covered[node] })
-	if len(out) == 0 {
-		return nil
-	}
-	return []Finding{{
-		Severity: Problem, Subject: "Node/" + slices.Min(out),
-		What: fmt.Sprintf("%s in no HyperNode: %s. Jobs with a hard topology never use them.", countAre(len(out), "GPU node"), some(out)),
-		Fix:  "Add them to the HyperNodes that they are close to.",
-	}}
 }
 
 // gpuNodes are the names of the nodes with GPUs.
 func (c *Cluster) gpuNodes() []string {
 	var out []string
-	for i := range c.Nodes.Items {
-		if n := &c.Nodes.Items[i]; hasGPU(n) {
+	for _, n := range c.Nodes.Items {
+		if gpus := n.Status.Capacity[gpuResource]; !gpus.IsZero() {
 			out = append(out, n.Name)
 		}
 	}
 	return out
-}
-
-func hasGPU(n *corev1.Node) bool {
-	gpus := n.Status.Capacity[gpuResource]
-	return !gpus.IsZero()
 }

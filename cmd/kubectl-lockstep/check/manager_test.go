@@ -68,7 +68,7 @@ func TestTheManager(t *testing.T) {
 			other := c.Leases.Items[0].DeepCopy()
 			other.Namespace = "default"
 			c.Leases.Items = append(c.Leases.Items, *other)
-		}, []string{"Problem Lease/lockstep-system/manager.lockstep.dev: Managers lead in 2 namespaces: default, lockstep-system. All of them act on every job."}},
+		}, []string{"Problem Lease/default/manager.lockstep.dev: Managers lead in 2 namespaces: default, lockstep-system. All of them act on every job."}},
 	})
 }
 

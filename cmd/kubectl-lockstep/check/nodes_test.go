@@ -83,24 +83,31 @@ func TestAgentsAreCountedByTheirPods(t *testing.T) {
 	} {
 		c := good(t)
 		tc.change(c)
-		saw, _ := agents(c)
-		check.Equal(t, name, tc.saw, saw)
+		var r Result
+		agents(c, &r)
+		check.Equal(t, name, tc.saw, r.Saw)
 	}
 }
 
 func TestSilentReportsWithoutADaemonSet(t *testing.T) {
 	c := good(t)
 	c.Agents.Items, c.NodeHealths.Items[1].Status.Sources[0].HeartbeatTime = nil, ago(time.Hour)
-	_, found := agents(c)
-	check.Equal(t, "no pods to look at", "", found[0].Command)
+	var r Result
+	agents(c, &r)
+	check.Equal(t, "no pods to look at", "", r.Findings[0].Command)
 }
 
 func TestOneCommandLabelsAllNodes(t *testing.T) {
 	c := good(t)
 	delete(c.Nodes.Items[3].Labels, "nvidia.com/gpu.present")
 	delete(c.Nodes.Items[1].Labels, "nvidia.com/gpu.present")
-	_, found := agents(c)
-	check.Equal(t, "command", "kubectl label nodes a-1 b-1 nvidia.com/gpu.present=true", found[0].Command)
+	c.Agents.Items[0].Spec.Template.Spec.NodeSelector["pool"] = "gpu"
+	for i := range c.Nodes.Items {
+		c.Nodes.Items[i].Labels["pool"] = "gpu"
+	}
+	var r Result
+	agents(c, &r)
+	check.Equal(t, "command", "kubectl label nodes a-1 b-1 nvidia.com/gpu.present=true pool=gpu", r.Findings[0].Command)
 }
 
 func TestTaints(t *testing.T) {
@@ -157,7 +164,7 @@ func TestTaints(t *testing.T) {
 		}, []string{"Warning NodeHealth/a-0: 1 node is in quarantine until somebody has looked at it, after repeated failures: a-0."}},
 		"an open breaker": {func(c *Cluster) {
 			c.HealthPolicies.Items[0].Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionBreakerOpen, Status: metav1.ConditionTrue, Message: "4 nodes of hypernode/a are held back"}}
-		}, []string{"Warning HealthPolicy/cluster: The breaker holds ill nodes back, and nothing is done about them: 4 nodes of hypernode/a are held back."}},
+		}, []string{"Warning HealthPolicy/cluster: The breaker holds unhealthy nodes back, and nothing is done about them: 4 nodes of hypernode/a are held back."}},
 	})
 }
 

@@ -4,75 +4,28 @@ import (
 	"context"
 	"fmt"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/rest"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
-	topology "volcano.sh/apis/pkg/apis/topology/v1alpha1"
-
-	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/paging"
-	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/serverclock"
 )
 
-// Read reads what the checks need. What may not be read, or is not known to the API server, is noted in the Cluster. The error is
-// that of an API server that does not answer.
-func Read(ctx context.Context, config *rest.Config) (*Cluster, error) {
-	config = rest.CopyConfig(config)
-	config.QPS = -1
-	c := &Cluster{
+// Read reads what the checks need, but the version of Kubernetes and the time. What may not be read, or is not known to the API server,
+// is noted in the Cluster. The error is that of an API server that does not answer.
+func Read(ctx context.Context, api client.Reader) (*Cluster, error) {
+	r := &reader{client: api, Cluster: &Cluster{
 		ConfigMaps: map[types.NamespacedName]corev1.ConfigMap{}, Backends: map[types.NamespacedName]Backend{},
-		Supervisions: map[string]Supervision{}, Unread: map[Resource]Unread{},
-	}
-	var clock serverclock.Clock // leases and reports are compared with it
-	clock.Watch(config)
-	found, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	served, err := found.ServerVersion()
-	if err != nil {
-		return nil, fmt.Errorf("ask the API server for its version: %w", err)
-	}
-	c.Version = served.GitVersion
-	api, err := client.New(config, client.Options{Scheme: scheme()})
-	if err != nil {
-		return nil, err
-	}
-	r := &reader{Cluster: c, client: paging.Reader{Reader: api}}
+		NoAuthority: map[string]bool{}, Unread: map[Resource]Unread{},
+	}}
 	r.lists(ctx)
-	r.configMaps(ctx)
-	r.backends(ctx)
-	r.supervisions(ctx)
-	c.Now = clock.Now()
-	return c, r.err
-}
-
-func scheme() *runtime.Scheme {
-	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		admissionv1.AddToScheme, appsv1.AddToScheme, coordinationv1.AddToScheme, corev1.AddToScheme, discoveryv1.AddToScheme,
-		rbacv1.AddToScheme, apiextensionsv1.AddToScheme, scheduling.AddToScheme, topology.AddToScheme, v1alpha1.AddToScheme,
-	} {
-		if err := add(s); err != nil {
-			panic(err) // two types of one name, which a test would show
-		}
-	}
-	return s
+	r.named(ctx)
+	return r.Cluster, r.err
 }
 
 // reader fills a Cluster.
@@ -107,9 +60,7 @@ var (
 
 func (r *reader) lists(ctx context.Context) {
 	volcano, err := labels.NewRequirement("app", selection.In, []string{schedulerApp, controllerApp, admissionApp})
-	if err != nil {
-		panic(err) // its values are constants
-	}
+	utilruntime.Must(err) // its values are constants
 	r.list(ctx, CRDs, &r.CRDs)
 	r.list(ctx, HyperNodes, &r.HyperNodes)
 	r.list(ctx, Queues, &r.Queues)
@@ -128,93 +79,52 @@ func (r *reader) lists(ctx context.Context) {
 	r.list(ctx, ClusterRoleBindings, &r.ClusterRoleBindings)
 }
 
-// configMaps reads the configuration of Volcano's scheduler.
-func (r *reader) configMaps(ctx context.Context) {
+// named reads the objects that those of the lists name.
+func (r *reader) named(ctx context.Context) {
 	for i := range r.Volcano.Items {
-		d := &r.Volcano.Items[i]
-		if d.Labels["app"] != schedulerApp {
-			continue
-		}
-		for _, name := range mountedConfigMaps(d) {
-			m := corev1.ConfigMap{}
-			err := r.client.Get(ctx, name, &m)
-			if err == nil {
+		for _, name := range schedulerConfigs(&r.Volcano.Items[i]) {
+			if m := (corev1.ConfigMap{}); r.get(ctx, ConfigMaps, name, &m) {
 				r.ConfigMaps[name] = m
 			}
-			r.note("get", ConfigMaps, client.IgnoreNotFound(err))
+		}
+	}
+	for _, h := range r.hooks() {
+		if h.refuses() {
+			r.backend(ctx, h.service)
+		}
+	}
+	for _, m := range r.managers() {
+		if m.takesSupervisors() {
+			r.backend(ctx, m.atHome(supervisorsService))
+			r.NoAuthority[m.home] = apierrors.IsNotFound(r.client.Get(ctx, m.atHome(supervisorsAuthority), &corev1.Secret{}))
 		}
 	}
 }
 
-// backends reads the Services of the webhooks that a recovery needs.
-func (r *reader) backends(ctx context.Context) {
-	hooks := r.hooks()
-	for i := range hooks {
-		name, ok := hooks[i].backend()
-		if _, done := r.Backends[name]; !ok || done || !hooks[i].refuses() {
-			continue
-		}
-		service, slices := &corev1.Service{}, &discoveryv1.EndpointSliceList{}
-		err := r.client.Get(ctx, name, service)
-		r.note("get", Services, client.IgnoreNotFound(err))
-		r.list(ctx, EndpointSlices, slices, client.InNamespace(name.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: name.Name})
-		r.Backends[name] = Backend{Exists: err == nil, Ready: readyEndpoints(slices.Items)}
-	}
+// get reads an object, and reports whether it exists.
+func (r *reader) get(ctx context.Context, resource Resource, name types.NamespacedName, into client.Object) bool {
+	err := r.client.Get(ctx, name, into)
+	r.note("get", resource, client.IgnoreNotFound(err))
+	return err == nil
 }
 
-func readyEndpoints(slices []discoveryv1.EndpointSlice) int {
-	n := 0
-	for _, s := range slices {
+// backend reads a Service and its ready pods, once.
+func (r *reader) backend(ctx context.Context, name types.NamespacedName) {
+	if _, done := r.Backends[name]; done {
+		return
+	}
+	var b Backend
+	if service := (&corev1.Service{}); r.get(ctx, Services, name, service) {
+		b.Service = service
+	}
+	var slices discoveryv1.EndpointSliceList
+	r.list(ctx, EndpointSlices, &slices, client.InNamespace(name.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: name.Name})
+	for _, s := range slices.Items {
 		for _, e := range s.Endpoints {
 			if ptr.Deref(e.Conditions.Ready, true) {
-				n++
+				b.Ready = append(b.Ready, ptr.Deref(e.TargetRef, corev1.ObjectReference{}).Name)
 			}
 		}
 	}
-	return n
-}
-
-// supervisions reads what there is for supervisors in the namespaces of managers that take them.
-func (r *reader) supervisions(ctx context.Context) {
-	for i := range r.Managers.Items {
-		d := &r.Managers.Items[i]
-		namespace := leaseNamespace(d)
-		if _, done := r.Supervisions[namespace]; !done && takesSupervisors(d) {
-			r.Supervisions[namespace] = r.supervision(ctx, namespace)
-		}
-	}
-}
-
-func (r *reader) supervision(ctx context.Context, namespace string) Supervision {
-	var out Supervision
-	service := &corev1.Service{}
-	err := r.client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: supervisorsService}, service)
-	r.note("get", Services, client.IgnoreNotFound(err))
-	if err == nil {
-		out.Service = service
-		slices := &discoveryv1.EndpointSliceList{}
-		r.list(ctx, EndpointSlices, slices, client.InNamespace(namespace), client.MatchingLabels{discoveryv1.LabelServiceName: supervisorsService})
-		out.Ready = readyPods(slices.Items)
-	}
-	secret := &corev1.Secret{}
-	switch err := r.client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: supervisorsAuthority}, secret); {
-	case apierrors.IsForbidden(err):
-		out.Hidden = true
-	case err == nil:
-		out.Authority = secret
-	default:
-		r.note("get", "secrets", client.IgnoreNotFound(err))
-	}
-	return out
-}
-
-func readyPods(slices []discoveryv1.EndpointSlice) (names []string) {
-	for _, s := range slices {
-		for _, e := range s.Endpoints {
-			if ptr.Deref(e.Conditions.Ready, true) && e.TargetRef != nil {
-				names = append(names, e.TargetRef.Name)
-			}
-		}
-	}
-	return names
+	r.Backends[name] = b
 }

@@ -36,7 +36,7 @@ func TestTheSampleOfHyperNodes(t *testing.T) {
 		})
 	}
 	check.Equal(t, "HyperNodes of each tier", map[int]int{1: 2, 2: 1}, tiers)
-	saw, findings := hyperNodes(c)
-	check.Equal(t, "seen", "3 HyperNodes, 5 GPU nodes", saw)
-	check.Equal(t, "findings", nil, findings)
+	var r Result
+	hyperNodes(c, &r)
+	check.Equal(t, "found", Result{Saw: "3 HyperNodes, 5 GPU nodes"}, r)
 }

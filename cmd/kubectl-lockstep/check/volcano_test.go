@@ -1,12 +1,14 @@
 package check
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/lockstep-dev/lockstep/test/check"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -26,7 +28,7 @@ func TestVersions(t *testing.T) {
 			"Warning Volcano/v1.14.2: Pods that return to held nodes wait for the scheduler, since Lockstep binds none itself here: it was not tested with Volcano v1.14.2, but with 1.14.1.",
 		}},
 		"an image without a tag": {image("@sha256:0123"), []string{
-			"Warning Volcano: Its version cannot be told: the Deployments labelled app=volcano-scheduler have the image tags []. So pods that return to held nodes wait for the scheduler.",
+			"Warning Volcano: Pods that return to held nodes wait for the scheduler, since Lockstep binds none itself here: the Deployments labelled app=volcano-scheduler have the image tags [], and one was expected: set --volcano-version.",
 		}},
 		"a manager that leaves every pod to the scheduler": {func(c *Cluster) {
 			image(":v1.14.2")(c)
@@ -38,8 +40,11 @@ func TestVersions(t *testing.T) {
 			args := &c.Managers.Items[0].Spec.Template.Spec.Containers[0].Args
 			*args = append(*args, "--volcano-version=v1.14.1")
 		}, nil},
+		"a tag that is no version": {image(":latest"), []string{
+			`Warning Volcano/latest: Pods that return to held nodes wait for the scheduler, since Lockstep binds none itself here: the version of Volcano is not known: could not parse "latest" as version.`,
+		}},
 		"a Volcano elsewhere": {func(c *Cluster) { c.Volcano.Items = nil }, []string{
-			"Warning Volcano: Its version cannot be told: the Deployments labelled app=volcano-scheduler have the image tags []. So pods that return to held nodes wait for the scheduler.",
+			"Warning Volcano: Pods that return to held nodes wait for the scheduler, since Lockstep binds none itself here: the Deployments labelled app=volcano-scheduler have the image tags [], and one was expected: set --volcano-version.",
 		}},
 		"controllers that do not run": {func(c *Cluster) { c.Volcano.Items[1].Status.AvailableReplicas = 0 }, []string{
 			"Problem Deployment/volcano-system/volcano-controllers: None of its 1 replica is available: no pod is created.",
@@ -54,14 +59,17 @@ func TestVersions(t *testing.T) {
 func TestNoCommandAppliesTheCRDsAlone(t *testing.T) {
 	c := good(t)
 	c.CRDs.Items = nil
-	_, missing := lockstepCRDs(c)
-	check.Equal(t, "fix", installLockstep, missing[0].Fix)
-	check.Equal(t, "command", "", missing[0].Command)
+	var r Result
+	lockstepCRDs(c, &r)
+	check.Equal(t, "fix", installLockstep, r.Findings[0].Fix)
+	check.Equal(t, "command", "", r.Findings[0].Command)
 }
 
 func TestCRDs(t *testing.T) {
 	on := func(name string, change func(*apiextensionsv1.CustomResourceDefinition)) func(*Cluster) {
-		return func(c *Cluster) { change(c.crd(name)) }
+		return func(c *Cluster) {
+			change(&c.CRDs.Items[slices.IndexFunc(c.CRDs.Items, func(crd apiextensionsv1.CustomResourceDefinition) bool { return crd.Name == name })])
+		}
 	}
 	spec := func(crd *apiextensionsv1.CustomResourceDefinition) apiextensionsv1.JSONSchemaProps {
 		return crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
@@ -70,10 +78,10 @@ func TestCRDs(t *testing.T) {
 	expect(t, map[string]change{
 		"none": {func(c *Cluster) { c.CRDs.Items = nil }, []string{
 			"Problem CRD/healthpolicies.lockstep.dev: 3 CRDs are not installed: healthpolicies.lockstep.dev, nodehealths.lockstep.dev, trainingjobs.lockstep.dev.",
-			"Problem CRD/jobs.batch.volcano.sh: 5 CRDs are not installed, and Lockstep stands on Volcano: commands.bus.volcano.sh, hypernodes.topology.volcano.sh, jobs.batch.volcano.sh, podgroups.scheduling.volcano.sh, queues.scheduling.volcano.sh.",
+			"Problem CRD/jobs.batch.volcano.sh: 5 CRDs are not installed: commands.bus.volcano.sh, hypernodes.topology.volcano.sh, jobs.batch.volcano.sh, podgroups.scheduling.volcano.sh, queues.scheduling.volcano.sh.",
 		}},
 		"an older one": {on(jobs, func(crd *apiextensionsv1.CustomResourceDefinition) { delete(spec(crd).Properties, "restartPolicy") }), []string{
-			"Problem CRD/trainingjobs.lockstep.dev: It is older than this plugin: the API server drops spec.restartPolicy without a word.",
+			"Problem CRD/trainingjobs.lockstep.dev: It is older than this plugin: the API server drops spec.restartPolicy silently.",
 		}},
 		"a newer one": {on(jobs, func(crd *apiextensionsv1.CustomResourceDefinition) {
 			spec(crd).Properties["elastic"] = apiextensionsv1.JSONSchemaProps{Properties: map[string]apiextensionsv1.JSONSchemaProps{"min": {}}}
@@ -122,7 +130,7 @@ func TestTheSchedulersConfiguration(t *testing.T) {
 	expect(t, map[string]change{
 		"no topology":   {replace("network-topology-aware", "nodeorder"), []string{subject + "The plugin network-topology-aware is missing: the scheduler does not mind HyperNodes: gangs are spread over the cluster."}},
 		"no gang":       {replace("gang", "drf"), []string{subject + "The plugin gang is missing: parts of a gang are placed, and wait for the rest while they hold their nodes."}},
-		"no predicates": {replace("predicates", "drf"), []string{subject + "The plugin predicates is missing: the scheduler minds neither taints nor node affinity: holds and quarantine do not keep pods away, and replacements are not placed at home."}},
+		"no predicates": {replace("predicates", "drf"), []string{subject + "The plugin predicates is missing: the scheduler ignores taints and node affinity, so holds and quarantine keep no pod away, and replacements leave home."}},
 		"no taints": {replace("{name: predicates}", "{name: predicates, arguments: {predicate.TaintTolerationEnable: false}}"), []string{
 			subject + "The plugin predicates has predicate.TaintTolerationEnable: false. Lockstep confines pods by node affinity, and keeps them away by taints.",
 		}},
@@ -138,7 +146,7 @@ func TestTheSchedulersConfiguration(t *testing.T) {
 		}},
 		"no ConfigMap": {func(c *Cluster) { delete(c.ConfigMaps, confName) }, []string{subject + "It does not exist, and Volcano's scheduler mounts it."}},
 		"no flag": {func(c *Cluster) { c.Volcano.Items[0].Spec.Template.Spec.Containers[0].Args = nil }, []string{
-			"Problem Deployment/volcano-system/volcano-scheduler: It has no flag --scheduler-conf, so that the scheduler runs with its default, which knows no HyperNodes.",
+			"Problem Deployment/volcano-system/volcano-scheduler: It has no flag --scheduler-conf: it runs with its default, which knows no HyperNodes.",
 		}},
 		"a scheduler elsewhere": {func(c *Cluster) { c.Volcano.Items[0].Spec.Template.Spec.Volumes = nil }, nil},
 	})
@@ -157,7 +165,7 @@ func TestWebhooks(t *testing.T) {
 	const subject = "Problem ValidatingWebhookConfiguration/jobs: Webhook validatejob.volcano.sh needs Service volcano-system/admission, which "
 	expect(t, map[string]change{
 		"no Service":   {backend(Backend{}), []string{subject + "does not exist: the API server refuses what it would ask about."}},
-		"no endpoints": {backend(Backend{Exists: true}), []string{subject + "has no ready endpoint: the API server refuses what it would ask about."}},
+		"no endpoints": {backend(Backend{Service: &corev1.Service{}}), []string{subject + "has no ready endpoint: the API server refuses what it would ask about."}},
 		"one that is ignored where it does not answer": {backend(Backend{}, func(w *admissionv1.ValidatingWebhook) { w.FailurePolicy = ptr.To(admissionv1.Ignore) }), nil},
 		"one of all kinds": {func(c *Cluster) {
 			other := c.Validating.Items[0].DeepCopy()
