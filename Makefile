@@ -297,7 +297,8 @@ archives: prereqs ## write the images IMG, SUPERVISOR_IMG and AGENT_IMG as OCI a
 
 .PHONY: plugin
 plugin: prereqs ## pack kubectl-lockstep for Linux, macOS and Windows into bin/plugin, 5 minutes; PLUGIN_URL=https://... writes krew's manifest, too
-	go run ./cmd/kubectl-lockstep/dist/build -dir bin/plugin -url '$(PLUGIN_URL)'
+	rm -rf bin/plugin # what an earlier run has left would be in the checksums
+	go run ./release -plugin -dir bin/plugin -url '$(PLUGIN_URL)'
 
 .PHONY: chart
 chart: $(HELM) ## pack the Helm chart into bin
