@@ -11,6 +11,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/why"
 )
 
@@ -39,7 +40,7 @@ does not have.`,
 			if len(args) == 0 {
 				return errNoName
 			}
-			return atMost(2)(c, args)
+			return cobra.MaximumNArgs(2)(c, args)
 		},
 		ValidArgsFunction: completer{flags}.jobAndRank,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -93,6 +94,6 @@ func printAnswer(out io.Writer, job *v1alpha1.TrainingJob, answer *why.Answer) {
 		if f.Source != "" {
 			text += " [" + f.Source + "]"
 		}
-		printItem(out, strings.TrimSpace(text))
+		fmt.Fprintln(out, strings.Join(lines.Item(text), "\n"))
 	}
 }
