@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,18 +30,15 @@ type cluster struct {
 }
 
 // newScheme has the kinds of Kubernetes, Volcano and Lockstep that verbs read and write.
-func newScheme() (*runtime.Scheme, error) {
+func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	add := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, scheduling.AddToScheme, topologyv1alpha1.AddToScheme, v1alpha1.AddToScheme)
-	return scheme, add.AddToScheme(scheme)
+	utilruntime.Must(add.AddToScheme(scheme))
+	return scheme
 }
 
 // newCluster makes a client.
 func newCluster(flags *genericclioptions.ConfigFlags) (*cluster, error) {
-	scheme, err := newScheme()
-	if err != nil {
-		return nil, err
-	}
 	namespace, _, err := flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return nil, err
@@ -52,7 +50,7 @@ func newCluster(flags *genericclioptions.ConfigFlags) (*cluster, error) {
 	config.QPS = -1 // a verb asks a few questions, and ends
 	clock := &serverclock.Clock{}
 	clock.Watch(config)
-	all, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	all, err := client.NewWithWatch(config, client.Options{Scheme: newScheme()})
 	if err != nil {
 		return nil, err
 	}

@@ -55,10 +55,7 @@ func (j *jobs) get(ctx context.Context, names []string) ([]*v1alpha1.TrainingJob
 }
 
 func (j *jobs) fromFiles() ([]*v1alpha1.TrainingJob, error) {
-	scheme, err := newScheme()
-	if err != nil {
-		return nil, err
-	}
+	scheme := newScheme()
 	infos, err := resource.NewBuilder(j.config).WithScheme(scheme, scheme.PrioritizedVersionsAllGroups()...).ContinueOnError().Flatten().
 		Local().FilenameParam(false, &resource.FilenameOptions{Filenames: j.files}).Do().Infos()
 	if err != nil {
