@@ -63,6 +63,7 @@ GOLANGCI_LINT := $(TOOLS)/golangci-lint
 HELM := $(TOOLS)/helm
 HELM_DOCS := $(TOOLS)/helm-docs
 CRD_REF_DOCS := $(TOOLS)/crd-ref-docs
+ACTIONLINT := $(TOOLS)/actionlint
 PROTOBUF := $(TOOLS)/protobuf
 # Folders of the chart's templates that `make manifests` renders into config, and those of them that need a value.
 RENDERED := manager rbac agent policy
@@ -116,6 +117,9 @@ $(HELM_DOCS): .ci/helm-docs/go.mod .ci/helm-docs/go.sum | prereqs
 $(CRD_REF_DOCS): .ci/crd-ref-docs/go.mod .ci/crd-ref-docs/go.sum | prereqs
 	go build -C .ci/crd-ref-docs -o $@ github.com/elastic/crd-ref-docs
 
+$(ACTIONLINT): .ci/actionlint/go.mod .ci/actionlint/go.sum | prereqs
+	go build -C .ci/actionlint -o $@ github.com/rhysd/actionlint/cmd/actionlint
+
 .PHONY: manifests
 manifests: $(CONTROLLER_GEN) $(HELM) $(HELM_DOCS) $(CRD_REF_DOCS) ## write the CRD, api/reference.md and the manager's role from the code, config from the chart, and the dashboards
 	$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:artifacts:config=config/crd
@@ -134,8 +138,9 @@ manifests: $(CONTROLLER_GEN) $(HELM) $(HELM_DOCS) $(CRD_REF_DOCS) ## write the C
 	$(HELM_DOCS) --chart-search-root charts --sort-values-order file --log-level warning
 
 .PHONY: lint
-lint: $(GOLANGCI_LINT) ## run the linters, import rules among them
+lint: $(GOLANGCI_LINT) $(ACTIONLINT) ## run the linters, import rules among them
 	$(GOLANGCI_LINT) run ./...
+	$(ACTIONLINT) .github/workflows/ci.yaml
 
 .PHONY: words
 words: ## count the words of the pages that people write: MAX_WORDS at most
@@ -301,7 +306,8 @@ archives: prereqs ## write the images IMG, SUPERVISOR_IMG and AGENT_IMG as OCI a
 
 .PHONY: plugin
 plugin: prereqs ## pack kubectl-lockstep for Linux, macOS and Windows into bin/plugin, 5 minutes; PLUGIN_URL=https://... writes krew's manifest, too
-	go run ./cmd/kubectl-lockstep/dist/build -dir bin/plugin -url '$(PLUGIN_URL)'
+	rm -rf bin/plugin # what an earlier run has left would be in the checksums
+	go run ./release -plugin -dir bin/plugin -url '$(PLUGIN_URL)'
 
 .PHONY: chart
 chart: $(HELM) ## pack the Helm chart into bin

@@ -14,7 +14,12 @@ import (
 
 // Compile builds a Go program of the repository at root for linux and an architecture, as a static binary without debug information.
 func Compile(ctx context.Context, root, pkg, architecture, binary string) error {
-	return compile(ctx, root, pkg, architecture, binary, "CGO_ENABLED=0")
+	return CompileFor(ctx, root, pkg, "linux", architecture, binary)
+}
+
+// CompileFor does the same for an operating system.
+func CompileFor(ctx context.Context, root, pkg, system, architecture, binary string) error {
+	return compile(ctx, root, pkg, architecture, binary, "CGO_ENABLED=0", "GOOS="+system)
 }
 
 // compileC builds one that links C: with the C compiler that Go knows for this machine's architecture, and with Debian's

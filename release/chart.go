@@ -9,11 +9,15 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 )
+
+// manifestsFile is the name of the rendered manifests. krew's manifest is in the same folder, and its name is given.
+const manifestsFile = "manifests.yaml"
 
 // chart packs the chart, and renders it as manifests for those who do not use Helm.
 func (r release) chart(ctx context.Context, c commit, dir string) error {
@@ -40,7 +44,7 @@ func (r release) chart(ctx context.Context, c commit, dir string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, "lockstep.yaml"), manifests, 0o644)
+	return os.WriteFile(filepath.Join(dir, manifestsFile), manifests, 0o644)
 }
 
 // dated is a tar.gz whose files have the time of the commit in place of that at which they were packed.
@@ -49,25 +53,19 @@ func dated(archive []byte, at time.Time) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out bytes.Buffer
-	compressed := gzip.NewWriter(&out)
-	w := tar.NewWriter(compressed)
-	for files := tar.NewReader(unpacked); ; {
-		header, err := files.Next()
+	var files []entry
+	for from := tar.NewReader(unpacked); ; {
+		header, err := from.Next()
 		if errors.Is(err, io.EOF) {
-			break
+			return tarGzip(at, files)
 		}
 		if err != nil {
 			return nil, err
 		}
-		header = &tar.Header{Typeflag: header.Typeflag, Name: header.Name, Mode: header.Mode, Size: header.Size, ModTime: at, Format: tar.FormatUSTAR}
-		if err := w.WriteHeader(header); err != nil {
+		content, err := io.ReadAll(from)
+		if err != nil {
 			return nil, err
 		}
-		if _, err := io.Copy(w, files); err != nil {
-			return nil, err
-		}
+		files = append(files, entry{header.Name, fs.FileMode(header.Mode), content})
 	}
-	err = errors.Join(w.Close(), compressed.Close())
-	return out.Bytes(), err
 }

@@ -1,4 +1,5 @@
-// Command release writes what is published of a tag, and checks what was published: `make release` and `make check-release`.
+// Command release writes what is published of a tag, or the plugin alone of any commit, and checks what was published: `make release`,
+// `make plugin` and `make check-release`.
 package main
 
 import (
@@ -14,6 +15,7 @@ import (
 func main() {
 	r := release{root: "."}
 	dir := flag.String("dir", "bin/release", "folder to write the folder of the release into")
+	alone := flag.Bool("plugin", false, "write the kubectl plugin alone, into the folder itself; the commit needs no tag")
 	check := flag.String("check", "", "folder of a release to check against its SHA256SUMS; nothing is written")
 	flag.StringVar(&r.helm, "helm", ".cache/tools/helm", "helm, to pack and to render the chart")
 	flag.StringVar(&r.url, "url", "", "address of the folder that the release will be downloaded from, for krew's manifest; without it none is written")
@@ -24,13 +26,13 @@ func main() {
 	agents := flag.String("agent-architectures", runtime.GOARCH, "architectures of the health agent; another than this machine's needs a cross compiler")
 	flag.Parse()
 	r.architectures, r.agentArchitectures = strings.Split(*architectures, ","), strings.Split(*agents, ",")
-	if err := run(r, *dir, *check); err != nil {
+	if err := run(r, *dir, *alone, *check); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
 }
 
-func run(r release, dir, check string) error {
+func run(r release, dir string, alone bool, check string) error {
 	if check != "" {
 		n, err := checkSums(check)
 		if err != nil {
@@ -41,6 +43,12 @@ func run(r release, dir, check string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	if alone {
+		if err := r.plugin(ctx, commit{}, dir); err != nil {
+			return err
+		}
+		return writeSums(dir)
+	}
 	written, err := r.write(ctx, dir)
 	if err != nil {
 		return err

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/dist"
 	"github.com/lockstep-dev/lockstep/images"
 	"github.com/lockstep-dev/lockstep/images/debian"
 )
@@ -125,9 +124,7 @@ func (r release) notes(tag string) (string, error) {
 }
 
 func (r release) plugin(ctx context.Context, c commit, dir string) error {
-	d := dist.Release{Root: r.root, Package: "./cmd/kubectl-lockstep", URL: r.url, Version: c.tag}
-	_, err := d.Write(ctx, dir, dist.Platforms()...)
-	return err
+	return plugin{r.root, "./cmd/kubectl-lockstep", r.url, c.tag}.write(ctx, dir, platforms...)
 }
 
 func (r release) images(ctx context.Context, c commit, dir string) error {

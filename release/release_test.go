@@ -130,7 +130,7 @@ func TestWhatWasTamperedWithIsFound(t *testing.T) {
 
 // Helm packs a chart with the time at which it does.
 func TestAChartThatIsPackedLaterIsTheSame(t *testing.T) {
-	pack := func(at time.Time) []byte {
+	packedAt := func(at time.Time) []byte {
 		var out bytes.Buffer
 		compressed := gzip.NewWriter(&out)
 		compressed.Comment, compressed.ModTime = "Helm", at
@@ -143,11 +143,11 @@ func TestAChartThatIsPackedLaterIsTheSame(t *testing.T) {
 		return out.Bytes()
 	}
 	at := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
-	one, err := dated(pack(at.Add(time.Hour)), at)
+	one, err := dated(packedAt(at.Add(time.Hour)), at)
 	if err != nil {
 		t.Fatal(err)
 	}
-	two, err := dated(pack(at.Add(2*time.Hour)), at)
+	two, err := dated(packedAt(at.Add(2*time.Hour)), at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,6 +194,11 @@ func TestAReleaseIsTheSameTwice(t *testing.T) {
 		}
 		if n, err := checkSums(dir); err != nil || n < 10 {
 			t.Error(n, "files:", err)
+		}
+		for _, name := range []string{manifestsFile, krewFile} {
+			if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+				t.Error(err)
+			}
 		}
 		list, err := os.ReadFile(filepath.Join(dir, sumsFile))
 		if err != nil {

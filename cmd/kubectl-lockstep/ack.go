@@ -141,7 +141,7 @@ func (a *acknowledgement) node(ctx context.Context, out io.Writer, c *cluster, n
 		return err
 	}
 	for _, fact := range why.Health(c.clock.Now(), health) {
-		printItem(out, fact.Text)
+		fmt.Fprintln(out, strings.Join(lines.Item(fact.Text), "\n"))
 	}
 	until := faultsUntil(health)
 	if a.untilNow {

@@ -46,7 +46,7 @@ Exit codes:
 			if err != nil {
 				return err
 			}
-			if err := output.print(streams.Out, report, func() error { return printAudit(streams.Out, report) }); err != nil {
+			if err := output.print(streams.Out, report, func() error { printAudit(streams.Out, report); return nil }); err != nil {
 				return err
 			}
 			if len(report.Violations) > 0 {
@@ -90,25 +90,21 @@ func auditFiles(stdin io.Reader, names []string, options audit.Options) (*audit.
 	return report, nil
 }
 
-func printAudit(out io.Writer, r *audit.Report) error {
+func printAudit(out io.Writer, r *audit.Report) {
 	for _, v := range r.Violations {
-		if _, err := fmt.Fprintln(out, v); err != nil {
-			return err
-		}
+		fmt.Fprintln(out, v)
 	}
 	if r.Lines == 0 {
-		_, err := fmt.Fprintln(out, "The log has no request that changed anything.")
-		return err
+		fmt.Fprintln(out, "The log has no request that changed anything.")
+		return
 	}
-	findings := "all as it should be"
+	findings, reports := "all as it should be", ""
 	if n := len(r.Violations); n > 0 {
 		findings = fmt.Sprintf("%d findings", n)
 	}
-	reports := ""
 	if r.Reports > 0 {
 		reports = fmt.Sprintf(", and %d reports of supervisors", r.Reports)
 	}
-	_, err := fmt.Fprintf(out, "%d writes from %s to %s, %d of them by the manager, of %d TrainingJobs and %d pods%s: %s (%s).\n",
+	fmt.Fprintf(out, "%d writes from %s to %s, %d of them by the manager, of %d TrainingJobs and %d pods%s: %s (%s).\n",
 		r.Lines, r.From.UTC().Format(time.RFC3339), r.To.UTC().Format(time.RFC3339), r.ByManager, r.Jobs, r.Pods, reports, findings, strings.Join(r.Rules, ", "))
-	return err
 }

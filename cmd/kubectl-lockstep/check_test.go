@@ -55,7 +55,7 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 	}{
 		"an unknown format":    {[]string{"-o", "xml"}, `invalid argument "xml" for "-o, --output" flag: it has to be json or yaml`},
 		"an argument too many": {[]string{"llama"}, `unknown command "llama"`},
-		"nobody answers":       {[]string{"--server", "https://127.0.0.1:1"}, "the connection to the server 127.0.0.1:1 was refused - did you specify the right host or port?"},
+		"nobody answers":       {[]string{"--server", "https://127.0.0.1:1"}, "unable to connect to the server: dial tcp 127.0.0.1:1: connect: connection refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := lockstep(append([]string{"check"}, tc.args...)...)

@@ -7,6 +7,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,16 +29,16 @@ type cluster struct {
 	namespace string
 }
 
-// newCluster makes a client for the kinds of Kubernetes, Volcano and Lockstep that verbs read and write.
-func newCluster(flags *genericclioptions.ConfigFlags) (*cluster, error) {
+// newScheme has the kinds of Kubernetes, Volcano and Lockstep that verbs read and write.
+func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, scheduling.AddToScheme, topologyv1alpha1.AddToScheme, v1alpha1.AddToScheme,
-	} {
-		if err := add(scheme); err != nil {
-			return nil, err
-		}
-	}
+	add := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, scheduling.AddToScheme, topologyv1alpha1.AddToScheme, v1alpha1.AddToScheme)
+	utilruntime.Must(add.AddToScheme(scheme))
+	return scheme
+}
+
+// newCluster makes a client.
+func newCluster(flags *genericclioptions.ConfigFlags) (*cluster, error) {
 	namespace, _, err := flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return nil, err
@@ -48,11 +50,26 @@ func newCluster(flags *genericclioptions.ConfigFlags) (*cluster, error) {
 	config.QPS = -1 // a verb asks a few questions, and ends
 	clock := &serverclock.Clock{}
 	clock.Watch(config)
-	all, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	all, err := client.NewWithWatch(config, client.Options{Scheme: newScheme()})
 	if err != nil {
 		return nil, err
 	}
 	return &cluster{Reader: paging.Reader{Reader: all}, writer: all, watcher: all, clock: clock, namespace: namespace}, nil
+}
+
+// fieldOwner is the manager of the fields that the plugin writes.
+const fieldOwner = client.FieldOwner("kubectl-lockstep")
+
+// patch sends a merge patch of an object, unless nothing is to be sent.
+func (c *cluster) patch(ctx context.Context, object client.Object, merge string, d dryRun) error {
+	options := []client.PatchOption{fieldOwner}
+	switch d {
+	case dryRunClient:
+		return nil
+	case dryRunServer:
+		options = append(options, client.DryRunAll)
+	}
+	return c.writer.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(merge)), options...)
 }
 
 // job reads a TrainingJob by its name, which may be written as kubectl get -o name prints it.
@@ -66,7 +83,7 @@ func (c *cluster) job(ctx context.Context, name string) (*v1alpha1.TrainingJob, 
 		if missing := c.namespaceExists(ctx); missing != nil {
 			return nil, missing
 		}
-		names, _ := c.names(ctx, v1alpha1.GroupVersion.WithKind("TrainingJobList"), client.InNamespace(c.namespace)) // for a suggestion
+		names, _ := c.names(ctx, v1alpha1.GroupVersion.WithKind("TrainingJobList")) // for a suggestion
 		err = fmt.Errorf("%w in namespace %s: `kubectl get trainingjobs -A` lists those of all namespaces%s", err, c.namespace, didYouMean(name, names, ""))
 	}
 	return job, err

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/resource"
 
@@ -57,13 +55,8 @@ func (j *jobs) get(ctx context.Context, names []string) ([]*v1alpha1.TrainingJob
 }
 
 func (j *jobs) fromFiles() ([]*v1alpha1.TrainingJob, error) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, v1alpha1.AddToScheme} { // a List is of the core
-		if err := add(scheme); err != nil {
-			return nil, err
-		}
-	}
-	infos, err := resource.NewBuilder(j.config).WithScheme(scheme, corev1.SchemeGroupVersion, v1alpha1.GroupVersion).ContinueOnError().Flatten().
+	scheme := newScheme()
+	infos, err := resource.NewBuilder(j.config).WithScheme(scheme, scheme.PrioritizedVersionsAllGroups()...).ContinueOnError().Flatten().
 		Local().FilenameParam(false, &resource.FilenameOptions{Filenames: j.files}).Do().Infos()
 	if err != nil {
 		return nil, err
@@ -72,7 +65,7 @@ func (j *jobs) fromFiles() ([]*v1alpha1.TrainingJob, error) {
 	for _, info := range infos {
 		job, ok := info.Object.(*v1alpha1.TrainingJob)
 		if !ok {
-			return nil, fmt.Errorf("%s is no TrainingJob", info.ObjectName())
+			return nil, fmt.Errorf("%s is no TrainingJob", strings.TrimSpace(info.ObjectName()))
 		}
 		out = append(out, job)
 	}

@@ -70,7 +70,7 @@ one could not; the others are printed all the same.`,
 			if l.since < 0 {
 				return fmt.Errorf("--since: %s is negative: give a time such as 10m", l.since)
 			}
-			return atMost(2)(c, args)
+			return cobra.MaximumNArgs(2)(c, args)
 		},
 		ValidArgsFunction: completer{flags}.jobAndRank,
 		RunE: func(c *cobra.Command, args []string) error {

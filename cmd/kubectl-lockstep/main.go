@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -12,7 +13,6 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/klog/v2"
@@ -40,7 +40,6 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Use:               "kubectl-lockstep",
 		Short:             "Run TrainingJobs, and understand and tune their recovery",
 		SilenceUsage:      true,
-		SilenceErrors:     false,
 		Version:           version.String(),
 		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl lockstep"},
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true}, // kubectl completes its plugins: see the README
@@ -53,21 +52,52 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	c.SetFlagErrorFunc(explainFlags)
 	flags := genericclioptions.NewConfigFlags(true)
 	flags.AddFlags(c.PersistentFlags())
-	addVerbosity(c.PersistentFlags())
+	logging := flag.NewFlagSet("", flag.PanicOnError)
+	klog.InitFlags(logging)
+	c.PersistentFlags().AddGoFlag(logging.Lookup("v")) // as kubectl has it: from 6 on, each request is logged
 	complete := completer{flags}
-	complete.globalFlags(c)
+	cobra.CheckErr(c.RegisterFlagCompletionFunc("namespace", complete.namespaces))
+	cobra.CheckErr(c.RegisterFlagCompletionFunc("context", complete.contexts))
 	c.AddCommand(
 		newAck(streams, flags), newAudit(streams), newCheck(streams, flags), newDescribe(streams, flags), newList(streams, flags), newLogs(streams, flags), newMap(streams, flags),
-		newMigrate(streams, flags), newNodes(streams, flags), newRestart(streams, flags), newResume(streams, flags), suggestFlags(simulate.New(streams)),
+		newMigrate(streams, flags), newNodes(streams, flags), newRestart(streams, flags), newResume(streams, flags), simulate.New(streams),
 		newSubmit(streams, flags), newSuspend(streams, flags), newTimeline(streams, flags), newTop(streams, flags), newWhy(streams, flags),
 	)
 	for _, verb := range c.Commands() {
-		wrapAllHelp(verb)
-		explainErrors(verb, roleExplain)
+		prepare(verb, roleExplain)
 	}
-	addPointers(c, streams)
-	c.AddCommand(newOptions(streams))
+	c.AddCommand(newOptions(streams), &cobra.Command{
+		Use: "version", Short: "Print the version, as --version does", Hidden: true, Args: cobra.NoArgs,
+		Run: func(*cobra.Command, []string) { fmt.Fprintln(streams.Out, "kubectl lockstep", version.String()) },
+	})
 	return c
+}
+
+// otherWords are what people try in place of a verb: cobra then suggests that.
+var otherWords = map[string][]string{"describe": {"status"}, "list": {"get"}, "why": {"explain"}}
+
+// prepare wraps the help of a verb, and of those below it, and has them say what to do about an error of a cluster: a role has the rights.
+func prepare(c *cobra.Command, role string) {
+	role = cmp.Or(c.Annotations[roleAnnotation], role)
+	c.SuggestFor = otherWords[c.Name()]
+	c.Long = wrapHelp(c.Long)
+	if run := c.RunE; run != nil {
+		c.RunE = func(c *cobra.Command, args []string) error { return explain(run(c, args), role) }
+	}
+	for _, below := range c.Commands() {
+		prepare(below, role)
+	}
+}
+
+// wrapHelp breaks the paragraphs of a help text. Those with lines that are indented stay as they are.
+func wrapHelp(text string) string {
+	paragraphs := strings.Split(text, "\n\n")
+	for i, p := range paragraphs {
+		if !strings.Contains("\n"+p, "\n ") {
+			paragraphs[i] = strings.Join(lines.Wrap(p, lines.Width), "\n")
+		}
+	}
+	return strings.Join(paragraphs, "\n\n")
 }
 
 // usage is the template of cobra, but it leaves the flags of the whole program to the verb options, as kubectl does.
@@ -93,13 +123,4 @@ func newOptions(streams genericiooptions.IOStreams) *cobra.Command {
 			fmt.Fprintf(streams.Out, "These flags are of all verbs; simulate and audit read no cluster, and need none:\n\n%s", c.InheritedFlags().FlagUsagesWrapped(lines.Width))
 		},
 	}
-}
-
-// addVerbosity adds -v as kubectl has it: from 6 on, each request is logged.
-func addVerbosity(flags *pflag.FlagSet) {
-	logging := flag.NewFlagSet("", flag.PanicOnError)
-	klog.InitFlags(logging)
-	v := pflag.PFlagFromGoFlag(logging.Lookup("v"))
-	v.Shorthand = "v"
-	flags.AddFlag(v)
 }

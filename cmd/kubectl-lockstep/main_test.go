@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/test/check"
+	"github.com/lockstep-dev/lockstep/version"
 )
 
 const sample = "../../config/samples/quickstart.yaml"
@@ -120,11 +121,24 @@ func TestTheHelpOfAVerb(t *testing.T) {
 	out, err := lockstep("map", "--help")
 	check.Equal(t, "error", nil, err)
 	_, flags, _ := strings.Cut(out, "\nFlags:\n")
-	check.Equal(t, "flags", `      --all             show every HyperNode with every node, however many
-                        there are
-  -h, --help            help for map
-  -o, --output format   json or yaml, for other programs; default: text
+	check.Equal(t, "flags", `      --all                show every HyperNode with every node, however
+                           many there are
+  -h, --help               help for map
+  -o, --output json|yaml   print for other programs; default: text
 
 Use "kubectl lockstep options" for the flags of all verbs, such as --namespace.
 `, flags)
+}
+
+func TestWordsThatPeopleTry(t *testing.T) {
+	for word, verb := range map[string]string{"get": "list", "status": "describe", "explain": "why", "dscribe": "describe"} {
+		_, err := lockstep(word, "llama", "--force")
+		want := `unknown command "` + word + `" for "kubectl lockstep"` + "\n\nDid you mean this?\n\t" + verb + "\n"
+		if err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	out, err := lockstep("version")
+	check.Equal(t, "error", nil, err)
+	check.Equal(t, "version", "kubectl lockstep "+version.String()+"\n", out)
 }

@@ -40,7 +40,7 @@ on. Nodes that are in no HyperNode come last. The exit code is 0 where there is 
 
   # Where the ranks of a job are
   kubectl lockstep map llama`,
-		Args:              atMost(1),
+		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completer{flags}.oneJob,
 		RunE: func(c *cobra.Command, args []string) error {
 			return runMap(c.Context(), streams.Out, flags, output, args, all)

@@ -36,7 +36,7 @@ The exit code is 0 where the nodes could be read, even if none is listed, and 1 
 
   # The nodes of a HyperNode
   kubectl lockstep nodes rack-0`,
-		Args:              atMost(1),
+		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completer{flags}.hyperNode,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -78,11 +78,11 @@ func runNodes(ctx context.Context, streams genericiooptions.IOStreams, flags *ge
 }
 
 // hyperNode completes the name of one HyperNode.
-func (m completer) hyperNode(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+func (m completer) hyperNode(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return m.ask(c, word, func(ctx context.Context, cluster *cluster) ([]string, error) {
+	return m.ask(c, args, func(ctx context.Context, cluster *cluster) ([]string, error) {
 		return cluster.names(ctx, topologyv1alpha1.SchemeGroupVersion.WithKind("HyperNodeList"))
 	})
 }

@@ -54,7 +54,7 @@ Objects are read once, and then only their changes. The exit code is 0 where the
 
   # The nodes as they are now, for a script
   kubectl lockstep top nodes --once`,
-		Args:              atMost(1),
+		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completer{flags}.jobOrNodes,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {

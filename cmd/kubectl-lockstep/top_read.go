@@ -158,5 +158,5 @@ func (m completer) jobOrNodes(c *cobra.Command, args []string, word string) ([]s
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	names, directive := m.manyJobs(c, args, word)
-	return append(startingWith(word, []string{topNodes}), names...), directive
+	return append([]string{topNodes}, names...), directive
 }

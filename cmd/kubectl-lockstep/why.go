@@ -11,6 +11,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/timeline"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/why"
 )
@@ -43,7 +44,7 @@ is named at the end. --all tells all of a job, as kubectl lockstep describe does
 			if all && len(args) > 1 {
 				return fmt.Errorf("--all: give either that or the rank %s", args[1])
 			}
-			return atMost(2)(c, args)
+			return cobra.MaximumNArgs(2)(c, args)
 		},
 		ValidArgsFunction: completer{flags}.jobAndRank,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -145,7 +146,7 @@ func printAnswer(out io.Writer, s *why.Snapshot, answer *why.Answer) {
 		if f.Source != "" {
 			text += " [" + f.Source + "]"
 		}
-		printItem(out, strings.TrimSpace(text))
+		fmt.Fprintln(out, strings.Join(lines.Item(text), "\n"))
 	}
 	if s.Whole {
 		why.PrintLists(out, s)

@@ -18,8 +18,8 @@ func TestWhyAndMapNameWhatIsWrong(t *testing.T) {
 		want string
 	}{
 		"no name":        {[]string{"why"}, "the name of a TrainingJob is missing"},
-		"too many":       {[]string{"why", "llama", "worker-0", "worker-1"}, "worker-1 is too many: write kubectl lockstep why JOB [RANK] | pod/NAME [flags]"},
-		"two jobs":       {[]string{"map", "llama", "other"}, "other is too many: write kubectl lockstep map [JOB] [flags]"},
+		"too many":       {[]string{"why", "llama", "worker-0", "worker-1"}, "accepts at most 2 arg(s), received 3"},
+		"two jobs":       {[]string{"map", "llama", "other"}, "accepts at most 1 arg(s), received 2"},
 		"all of a rank":  {[]string{"why", "llama", "worker-0", "--all"}, "--all: give either that or the rank worker-0"},
 		"no such config": {[]string{"why", "llama", "--kubeconfig", "nowhere"}, "nowhere: no such file"},
 	} {

@@ -3,17 +3,14 @@ package serverclock
 
 import (
 	"net/http"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/rest"
 )
 
 // Clock is the clock of an API server. It is safe for use by many requests at once.
-type Clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
+type Clock struct{ now atomic.Pointer[time.Time] }
 
 // Watch has every answer to a client of this configuration set the clock.
 func (c *Clock) Watch(config *rest.Config) {
@@ -22,28 +19,23 @@ func (c *Clock) Watch(config *rest.Config) {
 
 // Now is the time of the last answer, to the second; zero before the first.
 func (c *Clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *Clock) set(now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = now
+	if now := c.now.Load(); now != nil {
+		return *now
+	}
+	return time.Time{}
 }
 
 type watch struct {
-	next  http.RoundTripper
+	http.RoundTripper
 	clock *Clock
 }
 
 // RoundTrip implements http.RoundTripper.
 func (w watch) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := w.next.RoundTrip(request)
+	response, err := w.RoundTripper.RoundTrip(request)
 	if err == nil {
 		if at, wrong := http.ParseTime(response.Header.Get("Date")); wrong == nil {
-			w.clock.set(at)
+			w.clock.now.Store(&at)
 		}
 	}
 	return response, err

@@ -1,4 +1,4 @@
-package dist_test
+package main
 
 import (
 	"os"
@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/dist"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -16,11 +15,11 @@ import (
 func krew(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	run(t, nil, "go", "build", "-C", filepath.Join(root, ".ci", "krew"), "-o", dir, "sigs.k8s.io/krew/cmd/krew", "sigs.k8s.io/krew/cmd/validate-krew-manifest")
+	execute(t, nil, "go", "build", "-C", filepath.Join(root, ".ci", "krew"), "-o", dir, "sigs.k8s.io/krew/cmd/krew", "sigs.k8s.io/krew/cmd/validate-krew-manifest")
 	return dir
 }
 
-func run(t *testing.T, env []string, name string, args ...string) string {
+func execute(t *testing.T, env []string, name string, args ...string) string {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), name, args...)
 	c.Env = append(os.Environ(), env...)
@@ -32,12 +31,12 @@ func run(t *testing.T, env []string, name string, args ...string) string {
 }
 
 // install has krew install the plugin of a platform from its archive, without a network, and returns where the program is then.
-func install(t *testing.T, krew, dir string, p dist.Platform) string {
+func install(t *testing.T, krew, dir string, p platform) string {
 	t.Helper()
 	home := t.TempDir()
 	env := []string{"KREW_ROOT=" + home, "KREW_OS=" + p.OS, "KREW_ARCH=" + p.Arch}
-	run(t, env, filepath.Join(krew, "krew"), "install", "--manifest", filepath.Join(dir, dist.Manifest), "--archive", filepath.Join(dir, p.Archive()))
-	store := filepath.Join(home, "store", "lockstep", small.Version)
+	execute(t, env, filepath.Join(krew, "krew"), "install", "--manifest", filepath.Join(dir, krewFile), "--archive", filepath.Join(dir, p.Archive()))
+	store := filepath.Join(home, "store", "lockstep", small.version)
 	for _, name := range []string{p.Binary(), "LICENSE"} {
 		if _, err := os.Stat(filepath.Join(store, name)); err != nil {
 			t.Errorf("%s/%s: %v", p.OS, p.Arch, err)
@@ -49,16 +48,16 @@ func install(t *testing.T, krew, dir string, p dist.Platform) string {
 // krew finds nothing wrong with the manifest, and installs every platform's archive by it: the checksum is right, and so are the names.
 func TestKrewInstallsEveryPlatform(t *testing.T) {
 	tools := krew(t)
-	dir, _ := write(t, small, dist.Platforms()...)
-	out := run(t, nil, filepath.Join(tools, "validate-krew-manifest"), "-skip-install", "-manifest", filepath.Join(dir, dist.Manifest))
+	dir := pack(t, small, platforms...)
+	out := execute(t, nil, filepath.Join(tools, "validate-krew-manifest"), "-skip-install", "-manifest", filepath.Join(dir, krewFile))
 	for _, want := range []string{"structural validation OK", "no overlapping spec.platform"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	manifest, err := os.ReadFile(filepath.Join(dir, dist.Manifest))
+	manifest, err := os.ReadFile(filepath.Join(dir, krewFile))
 	check.Equal(t, "error", nil, err)
-	for _, p := range dist.Platforms() {
+	for _, p := range platforms {
 		if !strings.Contains(string(manifest), "uri: "+base+"/"+p.Archive()+"\n") {
 			t.Errorf("no address of %s in\n%s", p.Archive(), manifest)
 		}
@@ -68,10 +67,10 @@ func TestKrewInstallsEveryPlatform(t *testing.T) {
 
 // The plugin that krew installs on this machine runs.
 func TestTheInstalledPluginRuns(t *testing.T) {
-	plugin, this := small, dist.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH}
-	plugin.Package = "./cmd/kubectl-lockstep"
-	dir, _ := write(t, plugin, this)
-	out := run(t, nil, install(t, krew(t), dir, this), "list", "--help")
+	product, this := small, platform{runtime.GOOS, runtime.GOARCH}
+	product.program = "./cmd/kubectl-lockstep"
+	dir := pack(t, product, this)
+	out := execute(t, nil, install(t, krew(t), dir, this), "list", "--help")
 	if !strings.Contains(out, "kubectl lockstep list -A") {
 		t.Errorf("the plugin that was installed prints\n%s", out)
 	}

@@ -1,41 +1,45 @@
-package dist_test
+package main
 
 import (
 	"archive/tar"
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/dist"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 const (
-	root = "../../.."
+	root = ".."
 	base = "https://downloads.example/lockstep/v1.2.0"
 )
 
 // small is a release of a small program, which builds quickly for every platform.
-var small = dist.Release{Root: root, Package: "./test/pause", URL: base + "/", Version: "v1.2.0"}
+var small = plugin{root: root, program: "./test/pause", url: base + "/", version: "v1.2.0"}
 
-func write(t *testing.T, r dist.Release, platforms ...dist.Platform) (dir string, paths []string) {
+// pack writes the plugin for these platforms into a folder.
+func pack(t *testing.T, p plugin, on ...platform) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	paths, err := r.Write(t.Context(), dir, platforms...)
-	if err != nil {
+	if err := p.write(t.Context(), dir, on...); err != nil {
 		t.Fatal(err)
 	}
-	return dir, paths
+	return dir
+}
+
+// namesIn are the names of the files in a folder.
+func namesIn(t *testing.T, dir string) []string {
+	t.Helper()
+	names, err := filesOf(dir)
+	check.Equal(t, "error", nil, err)
+	return names
 }
 
 // unpacked returns the files of an archive, with their modes.
@@ -87,20 +91,16 @@ func unpacked(t *testing.T, path string) (content map[string][]byte, modes map[s
 var formats = map[string]string{"linux": "\x7fELF", "darwin": "\xcf\xfa\xed\xfe", "windows": "MZ"}
 
 func TestAnArchiveForEachPlatform(t *testing.T) {
-	dir, paths := write(t, small, dist.Platforms()...)
-	var names []string
-	for _, path := range paths {
-		names = append(names, filepath.Base(path))
-	}
+	dir := pack(t, small, platforms...)
 	check.Equal(t, "files", []string{
 		"kubectl-lockstep_darwin_amd64.tar.gz", "kubectl-lockstep_darwin_arm64.tar.gz",
 		"kubectl-lockstep_linux_amd64.tar.gz", "kubectl-lockstep_linux_arm64.tar.gz",
 		"kubectl-lockstep_windows_amd64.zip", "kubectl-lockstep_windows_arm64.zip",
-		"kubectl-lockstep_checksums.txt", "lockstep.yaml",
-	}, names)
+		"lockstep.yaml",
+	}, namesIn(t, dir))
 	license, err := os.ReadFile(filepath.Join(root, "LICENSE"))
 	check.Equal(t, "error", nil, err)
-	for _, p := range dist.Platforms() {
+	for _, p := range platforms {
 		content, modes := unpacked(t, filepath.Join(dir, p.Archive()))
 		check.Equal(t, p.Archive(), map[string]fs.FileMode{p.Binary(): 0o755, "LICENSE": 0o644}, modes)
 		check.Equal(t, "license", true, bytes.Equal(license, content["LICENSE"]))
@@ -110,26 +110,10 @@ func TestAnArchiveForEachPlatform(t *testing.T) {
 	}
 }
 
-func TestChecksumsAreThoseOfTheArchives(t *testing.T) {
-	dir, _ := write(t, small, dist.Platforms()[0], dist.Platforms()[5])
-	raw, err := os.ReadFile(filepath.Join(dir, dist.Checksums))
-	check.Equal(t, "error", nil, err)
-	var want strings.Builder
-	for _, p := range []dist.Platform{dist.Platforms()[0], dist.Platforms()[5]} {
-		content, err := os.ReadFile(filepath.Join(dir, p.Archive()))
-		check.Equal(t, "error", nil, err)
-		sum := sha256.Sum256(content)
-		want.WriteString(hex.EncodeToString(sum[:]) + "  " + p.Archive() + "\n")
-	}
-	check.Equal(t, "checksums", want.String(), string(raw))
-}
-
 func TestTheSameCommitGivesTheSameFiles(t *testing.T) {
-	platforms := []dist.Platform{{OS: "linux", Arch: "arm64"}, {OS: "windows", Arch: "amd64"}}
-	first, paths := write(t, small, platforms...)
-	second, _ := write(t, small, platforms...)
-	for _, path := range paths {
-		name := filepath.Base(path)
+	on := []platform{{"linux", "arm64"}, {"windows", "amd64"}}
+	first, second := pack(t, small, on...), pack(t, small, on...)
+	for _, name := range namesIn(t, first) {
 		one, err := os.ReadFile(filepath.Join(first, name))
 		other, err2 := os.ReadFile(filepath.Join(second, name))
 		if err := errors.Join(err, err2); err != nil || !bytes.Equal(one, other) {
@@ -139,7 +123,6 @@ func TestTheSameCommitGivesTheSameFiles(t *testing.T) {
 }
 
 func TestAManifestNeedsAnAddressAndAVersion(t *testing.T) {
-	platform := dist.Platform{OS: "linux", Arch: "amd64"}
 	for name, tc := range map[string]struct{ url, version, want string }{
 		"no address":      {"downloads.example", "v1.2.0", `-url: "downloads.example" has to be the address of a folder, like https://`},
 		"not encrypted":   {"http://downloads.example", "v1.2.0", `-url: "http://downloads.example" has to be`},
@@ -148,9 +131,9 @@ func TestAManifestNeedsAnAddressAndAVersion(t *testing.T) {
 		"not to the full": {base, "v1.2", `the program says version "v1.2", which krew does not take`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := small
-			r.URL, r.Version = tc.url, tc.version
-			_, err := r.Write(t.Context(), t.TempDir(), platform)
+			p := small
+			p.url, p.version = tc.url, tc.version
+			err := p.write(t.Context(), t.TempDir(), platform{"linux", "amd64"})
 			if err == nil || !strings.HasPrefix(err.Error(), tc.want) {
 				t.Errorf("got %v, want %s", err, tc.want)
 			}
@@ -159,10 +142,7 @@ func TestAManifestNeedsAnAddressAndAVersion(t *testing.T) {
 }
 
 func TestWithoutAnAddressThereIsNoManifest(t *testing.T) {
-	r := small
-	r.URL = ""
-	_, paths := write(t, r, dist.Platform{OS: "linux", Arch: "amd64"})
-	if slices.ContainsFunc(paths, func(p string) bool { return filepath.Base(p) == dist.Manifest }) {
-		t.Errorf("a manifest without addresses was written: %v", paths)
-	}
+	p := small
+	p.url = ""
+	check.Equal(t, "files", []string{"kubectl-lockstep_linux_amd64.tar.gz"}, namesIn(t, pack(t, p, platform{"linux", "amd64"})))
 }
