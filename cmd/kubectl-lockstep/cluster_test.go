@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/joblist"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -208,7 +207,7 @@ func TestShellsCompleteNames(t *testing.T) {
 		"nodes to ack":     {[]string{"ack", "node", "gpu-1", "gpu"}, []string{"gpu-2"}},
 		"containers":       {[]string{"logs", "llama", "-c", "t"}, []string{"train"}},
 		"ranks to log":     {[]string{"logs", "llama", "worker-11"}, []string{"worker-11"}},
-		"states":           {[]string{"list", "--state", ""}, joblist.StateNames()},
+		"states":           {[]string{"list", "--state", ""}, stateNames()},
 		"frameworks":       {[]string{"submit", "--framework", ""}, []string{"none", "pytorch", "mpi"}},
 		"jobs to suspend":  {[]string{"suspend", "llama", ""}, []string{"llava", "mamba"}},
 		"dry runs":         {[]string{"resume", "--dry-run", ""}, []string{"none", "client", "server"}},

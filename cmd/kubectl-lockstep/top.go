@@ -5,15 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/top"
 )
@@ -28,6 +27,8 @@ type topOptions struct {
 	// job or nodes; all jobs where neither is given.
 	job   string
 	nodes bool
+	// namespace of the jobs; empty for all.
+	namespace string
 }
 
 func newTop(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {
@@ -36,16 +37,16 @@ func newTop(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigF
 		Use:   "top [JOB|nodes]",
 		Short: "Watch TrainingJobs, one of them, or the nodes, as they are now",
 		Long: `Watch the TrainingJobs of a namespace, or of all: those that recover first. With a name, watch that job and its last three
-incidents; with the word nodes, the HyperNodes and the nodes that are not well (a job of that name is tj/nodes). q or Ctrl-C ends it. Where the output is
+incidents; with the word nodes, the map of the nodes and those that are not well (a job of that name is tj/nodes). q or Ctrl-C ends it. Where the output is
 no terminal, or with --once, the answer is printed once.
 
 READY is how many pods are ready, of how many. GPUS are those that all pods of the job ask for. ETTR is the share of the time
 since all pods were first ready in which they were, suspensions apart. INCIDENT is the trigger of the oldest open incident, PHASE
 the phase that it is in and for how long: Decide, Place, WaitForRoom or Start, as timeline has them. NEXT is the step that
 is taken unless the ranks are back by then. Nodes are in use where a TrainingJob was placed on them: pods are not read, and
-kubectl lockstep nodes has those of others.
+kubectl lockstep map has those of others.
 
-Objects are read once, and then only their changes. The exit code is 0 where they could be read, and 1 where not.`,
+The exit code is 0 where the objects could be read, and 1 where not. Then only their changes are read.`,
 		Example: `  # The jobs of all namespaces, until q is pressed
   kubectl lockstep top -A
 
@@ -80,23 +81,68 @@ func (o *topOptions) run(ctx context.Context, streams genericiooptions.IOStreams
 	if err != nil {
 		return err
 	}
-	if o.once || !isTerminal(streams.In, streams.Out) {
-		draw, err := o.onceFrom(ctx, c)
+	if !o.all && !o.nodes {
+		o.namespace = c.namespace
+	}
+	if o.job != "" && !o.nodes {
+		job, err := c.job(ctx, o.job)
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprint(streams.Out, draw(top.Screen{Width: cmp.Or(terminalWidth(streams.Out), lines.Width)}))
+		o.job = job.Name // the name may have been given as tj/llama
+	}
+	text, err := o.draw(ctx, c, c.clock.Now, top.Screen{Width: cmp.Or(terminalWidth(streams.Out), lines.Width)})
+	if err != nil {
 		return err
 	}
-	return o.live(ctx, streams, c)
+	if o.once || !isTerminal(streams.In, streams.Out) {
+		_, err = fmt.Fprint(streams.Out, text)
+		return err
+	}
+	watched, trouble, err := o.watch(ctx, flags, c)
+	if err != nil {
+		return err
+	}
+	ahead := time.Until(c.clock.Now()) // of this machine's clock
+	return show(ctx, streams, o.interval, func(screen top.Screen) string {
+		now, problem := time.Now().Add(ahead), trouble.String()
+		latest, err := o.draw(ctx, watched, func() time.Time { return now }, screen)
+		if err != nil {
+			latest, problem = text, err.Error() // such as of a job that was deleted
+		}
+		text = latest
+		return top.Fit(text, problem, screen)
+	})
 }
 
-// isTerminal reports whether somebody sits in front of both.
-func isTerminal(in io.Reader, out io.Writer) bool {
-	for _, side := range []any{in, out} {
-		if file, ok := side.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
-			return false
+// draw draws what was asked for, as a reader has it. The time is that after the last object was read.
+func (o *topOptions) draw(ctx context.Context, r client.Reader, now func() time.Time, screen top.Screen) (string, error) {
+	jobs := &v1alpha1.TrainingJobList{}
+	switch {
+	case o.nodes:
+		fleet, err := readFleet(ctx, r)
+		if err != nil {
+			return "", err
 		}
+		addHealth(ctx, r, fleet)
+		err = r.List(ctx, jobs)
+		return top.Nodes(&top.Snapshot{Now: now(), Jobs: jobs.Items}, fleet, screen), err
+	case o.job != "":
+		job := v1alpha1.TrainingJob{}
+		if err := r.Get(ctx, client.ObjectKey{Namespace: o.namespace, Name: o.job}, &job); err != nil {
+			return "", err
+		}
+		return top.Job(&top.Snapshot{Now: now(), Jobs: []v1alpha1.TrainingJob{job}}, screen), nil
 	}
-	return true
+	err := r.List(ctx, jobs, client.InNamespace(o.namespace))
+	return top.Jobs(&top.Snapshot{Now: now(), Jobs: jobs.Items, Namespaces: o.all}, screen), err
+}
+
+// jobOrNodes completes the name of one TrainingJob, or the word nodes.
+func (m completer) jobOrNodes(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	names, directive := m.manyJobs(c, args, word)
+	return append(startingWith(word, []string{topNodes}), names...), directive
 }
