@@ -10,6 +10,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
@@ -177,34 +178,16 @@ func UpTo(s *v1alpha1.TrainingJobStatus, now time.Time) time.Time {
 
 // LastChange is the last time that a status records.
 func LastChange(s *v1alpha1.TrainingJobStatus) time.Time {
-	var last time.Time
-	note := func(times ...*metav1.MicroTime) {
-		for _, t := range times {
-			if t != nil && t.After(last) {
-				last = t.Time
-			}
-		}
-	}
+	var times []time.Time
 	if a := s.Availability; a != nil {
-		note(&a.StartTime, a.EndTime)
-		if a.Interruption != nil {
-			note(&a.Interruption.StartTime)
-		}
+		times = append(times, a.StartTime.Time, ptr.Deref(a.EndTime, a.StartTime).Time, ptr.Deref(a.Interruption, v1alpha1.Interruption{}).StartTime.Time)
 	}
 	for i := range s.Incidents {
-		inc := &s.Incidents[i]
-		if c := inc.Checkpoint; c != nil {
-			note(&c.RequestTime, c.EndTime)
-		}
-		note(&inc.StartTime, inc.NoRoomTime, inc.PlacedTime, inc.BoundTime, inc.StoppedTime, inc.BarrierTime, inc.RunningTime, inc.EndTime)
-		for j := range inc.Steps {
-			note(&inc.Steps[j].Time)
-		}
+		all := events(&s.Incidents[i])
+		times = append(times, all[len(all)-1].Time.Time)
 	}
 	for i := range s.Conditions {
-		if at := s.Conditions[i].LastTransitionTime.Time; at.After(last) {
-			last = at
-		}
+		times = append(times, s.Conditions[i].LastTransitionTime.Time)
 	}
-	return last
+	return instant.Latest(times...)
 }
