@@ -8,33 +8,38 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	extensions "k8s.io/api/extensions/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/capacity"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/fleetmap"
+	"github.com/lockstep-dev/lockstep/controllers/hypernodes"
+	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
-// readFleet reads the nodes and HyperNodes. Without nodes there is no fleet; without the rest it is told what is missing.
-func readFleet(ctx context.Context, r client.Reader) (*fleetmap.Fleet, error) {
+// fleet reads the nodes and HyperNodes. Without nodes there is no fleet; without the rest it is told what is missing.
+func (c *cluster) fleet(ctx context.Context) (*fleetmap.Fleet, error) {
 	nodes, hyperNodes := &corev1.NodeList{}, &topologyv1alpha1.HyperNodeList{}
-	if err := r.List(ctx, nodes); err != nil {
+	if err := c.List(ctx, nodes); err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
-	err := r.List(ctx, hyperNodes)
+	err := c.List(ctx, hyperNodes)
 	f := fleetmap.New(nodes.Items, hyperNodes.Items)
 	noteUnread(f, "HyperNodes could not be read", err)
 	return f, nil
 }
 
 // addHealth reads the health of the nodes of a fleet.
-func addHealth(ctx context.Context, r client.Reader, f *fleetmap.Fleet) {
+func (c *cluster) addHealth(ctx context.Context, f *fleetmap.Fleet) {
 	healths := &v1alpha1.NodeHealthList{}
-	noteUnread(f, "NodeHealths could not be read, so the health of nodes is not known", r.List(ctx, healths))
+	noteUnread(f, "NodeHealths could not be read, so the health of nodes is not known", c.List(ctx, healths))
 	f.AddHealth(healths.Items)
 }
 
@@ -69,4 +74,26 @@ func (c *cluster) pods(ctx context.Context, job *v1alpha1.TrainingJob) ([]corev1
 		return nil, fmt.Errorf("list the pods of TrainingJob %s: %w", job.Name, err)
 	}
 	return pods.Items, nil
+}
+
+// capacity reads what a job is compared with. What may not be read, or is not there, is not compared.
+func (c *cluster) capacity(ctx context.Context, job *v1alpha1.TrainingJob) *capacity.Cluster {
+	out := &capacity.Cluster{}
+	queue := &scheduling.Queue{}
+	switch err := c.Get(ctx, client.ObjectKey{Name: job.Spec.Queue}, queue); {
+	case err == nil:
+		out.Queue = queue
+	case apierrors.IsNotFound(err):
+		out.NoQueue = true
+	}
+	nodes := &corev1.NodeList{}
+	if err := c.List(ctx, nodes); err != nil {
+		return out
+	}
+	out.Nodes = nodes.Items
+	hyperNodes := &topologyv1alpha1.HyperNodeList{}
+	if err := c.List(ctx, hyperNodes); err == nil {
+		out.Topology = topology.New(hypernodes.Resolve(hyperNodes.Items, nodes.Items))
+	}
+	return out
 }

@@ -72,7 +72,7 @@ func runMap(ctx context.Context, streams genericiooptions.IOStreams, flags *gene
 		}
 		o.Job = fleetmap.JobOf(job, pods)
 	}
-	fleet, err := readFleet(ctx, c)
+	fleet, err := c.fleet(ctx)
 	if err != nil {
 		return err
 	}
@@ -124,12 +124,12 @@ func runNodes(ctx context.Context, streams genericiooptions.IOStreams, flags *ge
 	if err != nil {
 		return err
 	}
-	fleet, err := readFleet(ctx, c)
+	fleet, err := c.fleet(ctx)
 	if err != nil {
 		return err
 	}
 	c.addPods(ctx, fleet)
-	addHealth(ctx, c, fleet)
+	c.addHealth(ctx, fleet)
 	nodes, err := fleet.List(name, unhealthy)
 	if err != nil {
 		return err

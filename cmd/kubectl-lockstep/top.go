@@ -27,8 +27,6 @@ type topOptions struct {
 	// job or nodes; all jobs where neither is given.
 	job   string
 	nodes bool
-	// namespace of the jobs; empty for all.
-	namespace string
 }
 
 func newTop(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {
@@ -46,7 +44,8 @@ the phase that it is in and for how long: Decide, Place, WaitForRoom or Start, a
 is taken unless the ranks are back by then. Nodes are in use where a TrainingJob was placed on them: pods are not read, and
 kubectl lockstep map has those of others.
 
-The exit code is 0 where the objects could be read, and 1 where not. Then only their changes are read.`,
+Where reading takes longer than a tenth of the interval, the screen is drawn less often. The exit code is 0 where the objects could be
+read at first, and 1 where not.`,
 		Example: `  # The jobs of all namespaces, until q is pressed
   kubectl lockstep top -A
 
@@ -81,17 +80,7 @@ func (o *topOptions) run(ctx context.Context, streams genericiooptions.IOStreams
 	if err != nil {
 		return err
 	}
-	if !o.all && !o.nodes {
-		o.namespace = c.namespace
-	}
-	if o.job != "" && !o.nodes {
-		job, err := c.job(ctx, o.job)
-		if err != nil {
-			return err
-		}
-		o.job = job.Name // the name may have been given as tj/llama
-	}
-	text, err := o.draw(ctx, c, c.clock.Now, top.Screen{Width: cmp.Or(terminalWidth(streams.Out), lines.Width)})
+	text, err := o.draw(ctx, c, top.Screen{Width: cmp.Or(terminalWidth(streams.Out), lines.Width)})
 	if err != nil {
 		return err
 	}
@@ -99,43 +88,41 @@ func (o *topOptions) run(ctx context.Context, streams genericiooptions.IOStreams
 		_, err = fmt.Fprint(streams.Out, text)
 		return err
 	}
-	watched, trouble, err := o.watch(ctx, flags, c)
-	if err != nil {
-		return err
-	}
-	ahead := time.Until(c.clock.Now()) // of this machine's clock
 	return show(ctx, streams, o.interval, func(screen top.Screen) string {
-		now, problem := time.Now().Add(ahead), trouble.String()
-		latest, err := o.draw(ctx, watched, func() time.Time { return now }, screen)
+		latest, err := o.draw(ctx, c, screen)
 		if err != nil {
-			latest, problem = text, err.Error() // such as of a job that was deleted
+			return top.Fit(text, explain(err, roleExplain).Error(), screen)
 		}
 		text = latest
-		return top.Fit(text, problem, screen)
+		return top.Fit(text, "", screen)
 	})
 }
 
-// draw draws what was asked for, as a reader has it. The time is that after the last object was read.
-func (o *topOptions) draw(ctx context.Context, r client.Reader, now func() time.Time, screen top.Screen) (string, error) {
-	jobs := &v1alpha1.TrainingJobList{}
-	switch {
-	case o.nodes:
-		fleet, err := readFleet(ctx, r)
+// draw draws what was asked for.
+func (o *topOptions) draw(ctx context.Context, c *cluster, screen top.Screen) (string, error) {
+	snapshot := func(jobs ...v1alpha1.TrainingJob) *top.Snapshot {
+		return &top.Snapshot{Now: c.clock.Now(), Jobs: jobs, Namespaces: o.all}
+	}
+	if o.job != "" && !o.nodes {
+		job, err := c.job(ctx, o.job)
 		if err != nil {
 			return "", err
 		}
-		addHealth(ctx, r, fleet)
-		err = r.List(ctx, jobs)
-		return top.Nodes(&top.Snapshot{Now: now(), Jobs: jobs.Items}, fleet, screen), err
-	case o.job != "":
-		job := v1alpha1.TrainingJob{}
-		if err := r.Get(ctx, client.ObjectKey{Namespace: o.namespace, Name: o.job}, &job); err != nil {
-			return "", err
-		}
-		return top.Job(&top.Snapshot{Now: now(), Jobs: []v1alpha1.TrainingJob{job}}, screen), nil
+		return top.Job(snapshot(*job), screen), nil
 	}
-	err := r.List(ctx, jobs, client.InNamespace(o.namespace))
-	return top.Jobs(&top.Snapshot{Now: now(), Jobs: jobs.Items, Namespaces: o.all}, screen), err
+	jobs, namespace := &v1alpha1.TrainingJobList{}, c.namespace
+	if o.all || o.nodes {
+		namespace = ""
+	}
+	if err := c.List(ctx, jobs, client.InNamespace(namespace)); err != nil || !o.nodes {
+		return top.Jobs(snapshot(jobs.Items...), screen), err
+	}
+	fleet, err := c.fleet(ctx)
+	if err != nil {
+		return "", err
+	}
+	c.addHealth(ctx, fleet)
+	return top.Nodes(snapshot(jobs.Items...), fleet, screen), nil
 }
 
 // jobOrNodes completes the name of one TrainingJob, or the word nodes.

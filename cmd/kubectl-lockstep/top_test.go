@@ -3,13 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -99,18 +97,4 @@ func TestTheTerminalIsRestored(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A watch that is broken is told of for a minute, and one that ends is ordinary.
-func TestTroubleOfAWatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		broken := &trouble{}
-		broken.note(t.Context(), nil, io.EOF)
-		check.Equal(t, "an end", "", broken.String())
-		broken.note(t.Context(), nil, errors.New("nodes is forbidden"))
-		time.Sleep(3 * time.Second)
-		check.Equal(t, "an error", "3s ago, nodes is forbidden", broken.String())
-		time.Sleep(time.Minute)
-		check.Equal(t, "an old error", "", broken.String())
-	})
 }
