@@ -40,8 +40,8 @@ func TestDescribeReadsAJobWithWhatIsAroundIt(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		thePods + "?labelSelector=lockstep.dev%2Fjob-uid%3Du1%2Clockstep.dev%2Fspare%3Dtrue&limit=500",
-		theEvents + "?fieldSelector=involvedObject.uid%3Du1&limit=500",
+		thePods + "?labelSelector=lockstep.dev%2Fjob-uid%3Du1%2Clockstep.dev%2Fspare%3Dtrue",
+		theEvents + "?fieldSelector=involvedObject.uid%3Du1",
 	} {
 		if !slices.Contains(s.asked, want) {
 			t.Errorf("%s was not asked for, but %v", want, s.asked)

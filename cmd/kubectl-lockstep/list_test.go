@@ -40,11 +40,11 @@ func TestListAsksForWhatTheFlagsSay(t *testing.T) {
 		names string
 		query url.Values
 	}{
-		"namespace": {nil, "llama mamba", url.Values{"limit": {"500"}}},
-		"states":    {[]string{"--state", "queued,failed"}, "mamba", url.Values{"limit": {"500"}}},
-		"all":       {[]string{"-A"}, "llama t5", url.Values{"limit": {"500"}}},
-		"labels":    {[]string{"-l", "team=language"}, "llama mamba", url.Values{"limit": {"500"}, "labelSelector": {"team=language"}}},
-		"none":      {[]string{"-n", "research"}, "", url.Values{"limit": {"500"}}},
+		"namespace": {nil, "llama mamba", url.Values{}},
+		"states":    {[]string{"--state", "queued,failed"}, "mamba", url.Values{}},
+		"all":       {[]string{"-A"}, "llama t5", url.Values{}},
+		"labels":    {[]string{"-l", "team=language"}, "llama mamba", url.Values{"labelSelector": {"team=language"}}},
+		"none":      {[]string{"-n", "research"}, "", url.Values{}},
 		"named":     {[]string{"llama", "tj/mamba"}, "llama mamba", url.Values{}},
 	} {
 		t.Run(name, func(t *testing.T) {

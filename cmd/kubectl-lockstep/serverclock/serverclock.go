@@ -3,48 +3,39 @@ package serverclock
 
 import (
 	"net/http"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/rest"
 )
 
 // Clock is the clock of an API server. It is safe for use by many requests at once.
-type Clock struct {
-	mu  sync.Mutex
-	now time.Time
+type Clock struct{ now atomic.Pointer[time.Time] }
+
+// Now is the time of the last answer, to the second; zero before the first.
+func (c *Clock) Now() time.Time {
+	if now := c.now.Load(); now != nil {
+		return *now
+	}
+	return time.Time{}
 }
 
 // Watch has every answer to a client of this configuration set the clock.
 func (c *Clock) Watch(config *rest.Config) {
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return watch{next, c} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(request *http.Request) (*http.Response, error) {
+			response, err := next.RoundTrip(request)
+			if err == nil {
+				if at, wrong := http.ParseTime(response.Header.Get("Date")); wrong == nil {
+					c.now.Store(&at)
+				}
+			}
+			return response, err
+		})
+	})
 }
 
-// Now is the time of the last answer, to the second; zero before the first.
-func (c *Clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *Clock) set(now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = now
-}
-
-type watch struct {
-	next  http.RoundTripper
-	clock *Clock
-}
+type roundTripper func(*http.Request) (*http.Response, error)
 
 // RoundTrip implements http.RoundTripper.
-func (w watch) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := w.next.RoundTrip(request)
-	if err == nil {
-		if at, wrong := http.ParseTime(response.Header.Get("Date")); wrong == nil {
-			w.clock.set(at)
-		}
-	}
-	return response, err
-}
+func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
