@@ -26,14 +26,23 @@ import (
 
 // fleet reads the nodes and HyperNodes. Without nodes there is no fleet; without the rest it is told what is missing.
 func (c *cluster) fleet(ctx context.Context) (*fleetmap.Fleet, error) {
-	nodes, hyperNodes := &corev1.NodeList{}, &topologyv1alpha1.HyperNodeList{}
+	nodes := &corev1.NodeList{}
 	if err := c.List(ctx, nodes); err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
-	err := c.List(ctx, hyperNodes)
-	f := fleetmap.New(nodes.Items, hyperNodes.Items)
+	tree, err := c.hyperNodes(ctx, nodes.Items)
+	f := fleetmap.New(nodes.Items, tree)
 	noteUnread(f, "HyperNodes could not be read", err)
 	return f, nil
+}
+
+// hyperNodes reads the tree of HyperNodes above nodes; nil where it cannot be read.
+func (c *cluster) hyperNodes(ctx context.Context, nodes []corev1.Node) (*topology.Topology, error) {
+	list := &topologyv1alpha1.HyperNodeList{}
+	if err := c.List(ctx, list); err != nil {
+		return nil, err
+	}
+	return topology.New(hypernodes.Resolve(list.Items, nodes)), nil
 }
 
 // addHealth reads the health of the nodes of a fleet.
@@ -91,9 +100,6 @@ func (c *cluster) capacity(ctx context.Context, job *v1alpha1.TrainingJob) *capa
 		return out
 	}
 	out.Nodes = nodes.Items
-	hyperNodes := &topologyv1alpha1.HyperNodeList{}
-	if err := c.List(ctx, hyperNodes); err == nil {
-		out.Topology = topology.New(hypernodes.Resolve(hyperNodes.Items, nodes.Items))
-	}
+	out.Topology, _ = c.hyperNodes(ctx, nodes.Items)
 	return out
 }

@@ -11,10 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
-	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/controllers/hypernodes"
 	"github.com/lockstep-dev/lockstep/fit"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/topology"
@@ -75,8 +73,8 @@ func (n *Node) Unhealthy() bool {
 }
 
 // New is the fleet of these nodes, with nothing on them.
-func New(nodes []corev1.Node, hyperNodes []topologyv1alpha1.HyperNode) *Fleet {
-	f := &Fleet{Topology: topology.New(hypernodes.Resolve(hyperNodes, nodes))}
+func New(nodes []corev1.Node, t *topology.Topology) *Fleet {
+	f := &Fleet{Topology: t}
 	for i := range nodes {
 		f.Nodes = append(f.Nodes, nodeOf(&nodes[i]))
 	}
