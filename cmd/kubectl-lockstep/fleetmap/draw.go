@@ -42,10 +42,6 @@ func Draw(f *Fleet, o Options) []string {
 
 // heading tells what the map is of.
 func (m *fleetMap) heading() []string {
-	var out []string
-	if m.job != nil {
-		out = lines.Wrap(m.job.title(), lines.Width)
-	}
 	c := m.all
 	var parts []string
 	for _, one := range []struct {
@@ -67,11 +63,11 @@ func (m *fleetMap) heading() []string {
 	if has > 0 {
 		text += fmt.Sprintf(" GPUs in use: %d of %d.", used, has)
 	}
-	out = append(out, lines.Wrap(text, lines.Width)...)
-	for _, u := range m.f.Unread {
-		out = append(out, lines.Wrap(u, lines.Width)...)
+	out := append([]string{text}, m.f.Unread...)
+	if m.job != nil {
+		out = slices.Insert(out, 0, m.job.title())
 	}
-	return append(out, "", tableHead)
+	return append(wrapped(out), "", tableHead)
 }
 
 // footing is the legend, and the names of the nodes to look at.
@@ -83,13 +79,26 @@ func (m *fleetMap) footing() []string {
 			legend = append(legend, strings.ReplaceAll(k.legend, " ", blank))
 		}
 	}
-	out := append([]string{""}, strings.Split(strings.ReplaceAll(strings.Join(lines.Wrap(strings.Join(legend, ", "), lines.Width), "\n"), blank, " "), "\n")...)
+	out := []string{""}
+	for _, line := range lines.Wrap(strings.Join(legend, ", "), lines.Width) {
+		out = append(out, strings.ReplaceAll(line, blank, " "))
+	}
+	var more []string
 	for _, k := range m.kinds {
 		if names := m.nodesOf(k); len(names) > 0 {
-			out = append(out, lines.Wrap(fmt.Sprintf("%c: %s", k.mark, listed(names)), lines.Width)...)
+			more = append(more, fmt.Sprintf("%c: %s", k.mark, listed(names)))
 		}
 	}
-	return append(out, m.aboutRanks()...)
+	return append(out, wrapped(append(more, m.aboutRanks()...))...)
+}
+
+// wrapped breaks each of the texts into lines.
+func wrapped(texts []string) []string {
+	var out []string
+	for _, text := range texts {
+		out = append(out, lines.Wrap(text, lines.Width)...)
+	}
+	return out
 }
 
 // maxNames is how many nodes of one kind are named.

@@ -4,13 +4,10 @@ package fleetmap
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/sets"
-
-	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 )
 
 // kind is a kind of node, with its mark.
@@ -142,33 +139,31 @@ func (m *fleetMap) aboutRanks() []string {
 	if m.job == nil {
 		return nil
 	}
-	var without, ill []string
-	ranks := map[string]int{}
+	var out, without, ill, nodes []string
 	for _, t := range m.job.Tasks {
 		for i, node := range t.Nodes {
 			rank := fmt.Sprintf("%s-%d", t.Name, i)
-			ranks[node]++
 			if node == "" {
 				without = append(without, rank)
-			} else if why := m.trouble(node); why != "" {
+				continue
+			}
+			nodes = append(nodes, node)
+			if why := m.trouble(node); why != "" {
 				ill = append(ill, fmt.Sprintf("%s on %s (%s)", rank, node, why))
 			}
 		}
 	}
-	delete(ranks, "")
-	var out []string
-	if slices.Max(append(slices.Collect(maps.Values(ranks)), 0)) > 1 {
+	if sets.New(nodes...).Len() < len(nodes) {
 		out = append(out, "A node of several ranks has the mark of the first of them.")
 	}
 	if len(without) > 0 {
-		out = append(out, lines.Wrap("Ranks without a node: "+listed(without), lines.Width)...)
+		out = append(out, "Ranks without a node: "+listed(without))
 	}
-	if has := len(m.job.Spares); has < int(m.job.SparesWanted) {
-		text := fmt.Sprintf("Spares without a node: %d of %d. `kubectl lockstep why %s` has why.", int(m.job.SparesWanted)-has, m.job.SparesWanted, m.job.Name)
-		out = append(out, lines.Wrap(text, lines.Width)...)
+	if lacks := int(m.job.SparesWanted) - len(m.job.Spares); lacks > 0 {
+		out = append(out, fmt.Sprintf("Spares without a node: %d of %d. `kubectl lockstep why %s` has why.", lacks, m.job.SparesWanted, m.job.Name))
 	}
 	if len(ill) > 0 {
-		out = append(out, lines.Wrap("Ranks on nodes that are not well: "+listed(ill), lines.Width)...)
+		out = append(out, "Ranks on nodes that are not well: "+listed(ill))
 	}
 	return out
 }

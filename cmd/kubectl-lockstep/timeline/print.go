@@ -76,7 +76,7 @@ func printAvailability(out io.Writer, a *Availability) {
 func (j *Job) printIncident(out io.Writer, inc *Incident, longest time.Duration) {
 	fmt.Fprintf(out, "\n%s. %s\n", inc.Message, j.outcome(inc))
 	line := func(at time.Time, what string) {
-		fmt.Fprintf(out, "  %s  %8s  %s\n", moment(at), lines.Duration(at.Sub(inc.Start.Time)), what)
+		fmt.Fprintf(out, "  %s  %8s  %s\n", moment(at), lines.Duration(at.Sub(inc.StartTime.Time)), what)
 	}
 	for _, e := range inc.Events {
 		line(e.Time.Time, e.What)
@@ -99,11 +99,11 @@ func (j *Job) printIncident(out io.Writer, inc *Incident, longest time.Duration)
 func (j *Job) outcome(inc *Incident) string {
 	switch {
 	case inc.Outcome == "":
-		return "Open for " + lines.Duration(j.Time.Sub(inc.Start.Time))
-	case inc.End == nil:
+		return "Open for " + lines.Duration(j.Time.Sub(inc.StartTime.Time))
+	case inc.EndTime == nil:
 		return string(inc.Outcome)
 	}
-	return fmt.Sprintf("%s after %s", inc.Outcome, lines.Duration(inc.End.Sub(inc.Start.Time)))
+	return fmt.Sprintf("%s after %s", inc.Outcome, lines.Duration(inc.EndTime.Sub(inc.StartTime.Time)))
 }
 
 // nextStory tells of the step that is announced.
