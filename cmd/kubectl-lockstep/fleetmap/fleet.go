@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 
@@ -47,17 +46,8 @@ type Node struct {
 	// Holds are the keys of the taints by which TrainingJobs hold the node.
 	Holds []string `json:"holds,omitempty"`
 
-	// State is the verdict of the manager; empty where there is none, or where health was not read.
-	State v1alpha1.HealthState `json:"state,omitempty"`
-	Since *metav1.Time         `json:"since,omitempty"`
-	// QuarantinedTime is since when no job is placed on the node.
-	QuarantinedTime *metav1.Time `json:"quarantinedTime,omitempty"`
-	// QuarantineEndTime is when the quarantine ends, if nothing fails until then.
-	QuarantineEndTime *metav1.Time `json:"quarantineEndTime,omitempty"`
-	// Lemon reports whether the node stays in quarantine until it is acknowledged.
-	Lemon bool `json:"lemon,omitempty"`
-	// HeldBackBy is the scope of the breaker that keeps everybody from acting on the node's illness.
-	HeldBackBy string `json:"heldBackBy,omitempty"`
+	// HealthVerdict is that of the manager; nil where there is none, or where health was not read.
+	*v1alpha1.HealthVerdict `json:",inline"`
 	// Reports are the faults that are known, the worst first.
 	Reports []v1alpha1.HealthReport `json:"reports,omitempty"`
 	// Silent are the sources that cannot tell how the node is.
@@ -69,7 +59,7 @@ func (n *Node) busy() bool { return n.Used || n.OthersGPUs }
 
 // Unhealthy reports whether the node is not ready, cordoned, in quarantine, or anything but Healthy.
 func (n *Node) Unhealthy() bool {
-	return n.NotReady || n.Cordoned || n.Quarantined || n.Degraded || (n.State != "" && n.State != v1alpha1.HealthHealthy)
+	return n.NotReady || n.Cordoned || n.Quarantined || n.Degraded || (n.HealthVerdict != nil && n.State != v1alpha1.HealthHealthy)
 }
 
 // New is the fleet of these nodes, with nothing on them.

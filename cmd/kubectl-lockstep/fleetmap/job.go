@@ -6,10 +6,8 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -32,17 +30,7 @@ type Job struct {
 	Spares       []string `json:"spares,omitempty"`
 	SparesWanted int32    `json:"sparesWanted,omitempty"`
 	// Excluded are the nodes that it keeps away from.
-	Excluded map[string]Exclusion `json:"excluded,omitempty"`
-}
-
-// Exclusion says until when a job keeps away from a node, and because of which incident.
-type Exclusion struct {
-	Until    metav1.Time `json:"until"`
-	Incident int32       `json:"incident"`
-}
-
-func (x Exclusion) story() string {
-	return fmt.Sprintf("until %s UTC by incident %d", x.Until.UTC().Format(time.DateTime), x.Incident)
+	Excluded map[string]v1alpha1.ExcludedNode `json:"excluded,omitempty"`
 }
 
 // Task is a task of the job.
@@ -59,10 +47,10 @@ func (j *Job) title() string {
 // JobOf is a job with its pods, as the map shows it.
 func JobOf(job *v1alpha1.TrainingJob, pods []corev1.Pod) *Job {
 	out := &Job{
-		Namespace: job.Namespace, Name: job.Name, State: job.Status.State, HoldKey: policies.HoldKey(job), SparesWanted: gang.Spares(job), Excluded: map[string]Exclusion{},
+		Namespace: job.Namespace, Name: job.Name, State: job.Status.State, HoldKey: policies.HoldKey(job), SparesWanted: gang.Spares(job), Excluded: map[string]v1alpha1.ExcludedNode{},
 	}
 	for _, x := range job.Status.ExcludedNodes {
-		out.Excluded[x.Name] = Exclusion{Until: x.Until, Incident: x.Incident}
+		out.Excluded[x.Name] = x
 	}
 	if p := job.Status.Placement; p != nil {
 		out.Homes = append(out.Homes, p.HyperNode)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 )
@@ -126,7 +127,8 @@ func (m *fleetMap) nodesOf(k kind) []string {
 			name += " (" + n.HyperNode + ")"
 		}
 		if m.job != nil && k.mark == 'x' {
-			name += " " + m.job.Excluded[n.Name].story()
+			x := m.job.Excluded[n.Name]
+			name += fmt.Sprintf(" until %s UTC by incident %d", x.Until.UTC().Format(time.DateTime), x.Incident)
 		}
 		out = append(out, name)
 	}

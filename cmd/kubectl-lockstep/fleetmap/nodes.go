@@ -25,10 +25,7 @@ func (f *Fleet) AddHealth(healths []v1alpha1.NodeHealth) {
 		if n == nil {
 			continue
 		}
-		if v := h.Status.Verdict; v != nil {
-			n.State, n.Since, n.QuarantinedTime, n.Lemon, n.HeldBackBy = v.State, &v.Since, v.QuarantinedTime, v.Lemon, v.HeldBackBy
-			n.QuarantineEndTime = v.QuarantineEndTime
-		}
+		n.HealthVerdict = h.Status.Verdict
 		n.Reports = slices.SortedStableFunc(slices.Values(h.Status.Reports), func(a, b v1alpha1.HealthReport) int {
 			return cmp.Or(cmp.Compare(severity(a.State), severity(b.State)), a.Since.Compare(b.Since.Time))
 		})
@@ -84,7 +81,7 @@ func (nodes *Nodes) Print(out io.Writer, width int, at time.Time) {
 			gpus = ""
 		}
 		rows = append(rows, lines.Row{
-			Cells: []string{n.HyperNode, n.Name, n.ready(), string(n.State), age(n.Since, at), n.quarantine(at), gpus, n.heldFor()},
+			Cells: []string{n.HyperNode, n.Name, n.ready(), string(n.verdict().State), age(&n.verdict().Since, at), n.quarantine(at), gpus, n.heldFor()},
 			Note:  n.story(at),
 		})
 	}
@@ -105,17 +102,23 @@ func (n *Node) ready() string {
 	return ready
 }
 
+// verdict is that of the manager, or an empty one.
+func (n *Node) verdict() *v1alpha1.HealthVerdict {
+	return cmp.Or(n.HealthVerdict, &v1alpha1.HealthVerdict{})
+}
+
 // quarantine tells since when the node is in quarantine, or that the breaker holds it back.
 func (n *Node) quarantine(at time.Time) string {
+	v := n.verdict()
 	switch {
-	case n.HeldBackBy != "":
+	case v.HeldBackBy != "":
 		return "held back"
-	case n.Lemon:
-		return age(n.QuarantinedTime, at) + ",lemon"
-	case n.QuarantinedTime == nil && n.Quarantined:
+	case v.Lemon:
+		return age(v.QuarantinedTime, at) + ",lemon"
+	case v.QuarantinedTime == nil && n.Quarantined:
 		return "yes"
 	}
-	return age(n.QuarantinedTime, at)
+	return age(v.QuarantinedTime, at)
 }
 
 // heldFor names the jobs that hold the node: the key of a hold ends with a part of the job's UID.
@@ -131,7 +134,7 @@ func (n *Node) heldFor() string {
 // story tells when the node leaves quarantine, what is reported of it, and who cannot tell.
 func (n *Node) story(at time.Time) string {
 	var out []string
-	if end := n.QuarantineEndTime; end != nil {
+	if end := n.verdict().QuarantineEndTime; end != nil {
 		out = append(out, fmt.Sprintf("leaves quarantine at %s UTC (in %s), if nothing fails until then", end.UTC().Format(time.TimeOnly), duration.HumanDuration(end.Sub(at))))
 	}
 	for i := range n.Reports {
@@ -145,7 +148,7 @@ func (n *Node) story(at time.Time) string {
 }
 
 func age(since *metav1.Time, at time.Time) string {
-	if since == nil {
+	if since.IsZero() {
 		return ""
 	}
 	return duration.HumanDuration(at.Sub(since.Time))
