@@ -133,23 +133,14 @@ func (f *Fleet) Place(jobs []v1alpha1.TrainingJob) {
 			continue
 		}
 		for j := range job.Spec.Tasks {
-			each := TaskGPUs(&job.Spec.Tasks[j])
-			for _, name := range placed(job, job.Spec.Tasks[j].Name) {
-				if n := f.find(name); n != nil {
+			where, each := gang.TaskPlacement(job.Status.Placement, job.Spec.Tasks[j].Name), TaskGPUs(&job.Spec.Tasks[j])
+			for i := 0; where != nil && i < len(where.Nodes); i++ {
+				if n := f.find(where.Nodes[i]); n != nil {
 					n.Used, n.GPUsUsed = true, n.GPUsUsed+each
 				}
 			}
 		}
 	}
-}
-
-func placed(job *v1alpha1.TrainingJob, task string) []string {
-	for _, t := range job.Status.Placement.Tasks {
-		if t.Name == task {
-			return t.Nodes
-		}
-	}
-	return nil
 }
 
 // HasNodes reports whether a job was placed, and has neither ended nor been suspended since.
