@@ -43,8 +43,8 @@ func TestDescribeReadsAJobWithWhatIsAroundIt(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		thePods + "?labelSelector=lockstep.dev%2Fjob-uid%3Du1&limit=500",
-		theEvents + "?fieldSelector=involvedObject.name%3Dllama&limit=500",
+		thePods + "?labelSelector=lockstep.dev%2Fjob-uid%3Du1",
+		theEvents + "?fieldSelector=involvedObject.name%3Dllama",
 	} {
 		if !slices.Contains(s.asked, want) {
 			t.Errorf("%s was not asked for, but %v", want, s.asked)

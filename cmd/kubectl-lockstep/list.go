@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -48,15 +49,6 @@ namespace that was named does not exist.`,
 
   # The jobs with a label
   kubectl lockstep list -l team=language`,
-		Args: func(_ *cobra.Command, names []string) error {
-			switch {
-			case len(names) > 0 && l.all:
-				return fmt.Errorf("--all-namespaces: give either that or the name %s, which is looked for in one namespace", names[0])
-			case len(names) > 0 && l.selector != "":
-				return fmt.Errorf("--selector: give either that or the name %s", names[0])
-			}
-			return nil
-		},
 		ValidArgsFunction: completer{flags}.manyJobs,
 		RunE: func(c *cobra.Command, names []string) error {
 			return l.run(c.Context(), streams, flags, output, names)
@@ -65,21 +57,33 @@ namespace that was named does not exist.`,
 	c.Flags().BoolVarP(&l.all, "all-namespaces", "A", false, "list the jobs of all namespaces")
 	c.Flags().StringSliceVar(&l.states, "state", nil, "list only jobs in these states, such as Queued,Running")
 	c.Flags().StringVarP(&l.selector, "selector", "l", "", "list only jobs with these labels, such as team=language")
-	if err := c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(joblist.StateNames(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
+	if err := c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(stateNames(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag is defined above
 	}
 	output.addTableFlag(c)
 	return c
 }
 
+func stateNames() []string {
+	var out []string
+	for _, s := range joblist.States {
+		out = append(out, string(s))
+	}
+	return out
+}
+
 func (l *listing) run(ctx context.Context, streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags, output format, names []string) error {
-	states, err := joblist.ParseStates(l.states)
-	if err != nil {
-		return err
+	for _, state := range l.states {
+		if !slices.ContainsFunc(stateNames(), func(name string) bool { return strings.EqualFold(name, state) }) {
+			return fmt.Errorf("--state: there is no state %q: give one or more of %s", state, strings.Join(stateNames(), ", "))
+		}
 	}
 	selector, err := labels.Parse(l.selector)
-	if err != nil {
+	switch {
+	case err != nil:
 		return fmt.Errorf("--selector: %w: write it like team=language,size!=small", err)
+	case len(names) > 0 && (l.all || l.selector != ""):
+		return fmt.Errorf("give either the name %s, which is looked for in one namespace, or --all-namespaces and --selector", names[0])
 	}
 	c, err := newCluster(flags)
 	if err != nil {
@@ -89,8 +93,7 @@ func (l *listing) run(ctx context.Context, streams genericiooptions.IOStreams, f
 	if err != nil {
 		return err
 	}
-	at := c.clock.Now()
-	jobs := joblist.Of(found, states, at)
+	jobs := joblist.Of(found, c.clock.Now())
 	return output.print(streams.Out, jobs, func() error {
 		if len(jobs.Jobs) == 0 {
 			place := "in any namespace"
@@ -100,48 +103,43 @@ func (l *listing) run(ctx context.Context, streams genericiooptions.IOStreams, f
 			fmt.Fprintf(streams.ErrOut, "No TrainingJobs found %s.\n", place)
 			return nil
 		}
-		joblist.Print(streams.Out, jobs, joblist.Columns{Namespace: l.all, Wide: output == formatWide, Note: output.width(streams.Out)}, at)
-		if terminalWidth(streams.Out) > 0 {
-			fmt.Fprint(streams.ErrOut, whyHint(jobs.Jobs))
+		columns := []string{"NAME", "STATE", "READY", "ATTEMPT", "HYPERNODE", "RESTARTS", "ETTR", "AGE"}
+		if l.all {
+			columns = slices.Insert(columns, 0, "NAMESPACE")
 		}
+		if output == formatWide {
+			columns = append(columns, "QUEUE", "SPARES")
+		}
+		joblist.Print(streams.Out, jobs, columns, true, output.width(streams.Out))
 		return nil
 	})
 }
 
-// whyHint names the verb that says more of a job in the queue; empty where there is none.
-func whyHint(jobs []joblist.Job) string {
-	i := slices.IndexFunc(jobs, func(j joblist.Job) bool { return j.State == v1alpha1.StateQueued })
-	if i < 0 {
-		return ""
-	}
-	return fmt.Sprintf("`kubectl lockstep why %s` says whether it can ever start.\n", jobs[i].Name)
-}
-
 // find reads the jobs of these names, or all that the flags ask for.
 func (l *listing) find(ctx context.Context, c *cluster, names []string, selector labels.Selector) ([]v1alpha1.TrainingJob, error) {
-	var out []v1alpha1.TrainingJob
+	found := &v1alpha1.TrainingJobList{}
 	for _, name := range names {
 		job, err := c.job(ctx, name)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, *job)
+		found.Items = append(found.Items, *job)
 	}
-	if len(names) > 0 {
-		return out, nil
+	if len(names) == 0 {
+		where := client.InNamespace(c.namespace)
+		if l.all {
+			where = ""
+		}
+		if err := c.List(ctx, found, where, client.MatchingLabelsSelector{Selector: selector}); err != nil {
+			return nil, err
+		}
+		if len(found.Items) == 0 && !l.all {
+			return nil, c.namespaceExists(ctx)
+		}
 	}
-	where := client.InNamespace(c.namespace)
-	if l.all {
-		where = ""
-	}
-	found := &v1alpha1.TrainingJobList{}
-	if err := c.List(ctx, found, where, client.MatchingLabelsSelector{Selector: selector}); err != nil {
-		return nil, err
-	}
-	if len(found.Items) == 0 && !l.all {
-		return nil, c.namespaceExists(ctx)
-	}
-	return found.Items, nil
+	return slices.DeleteFunc(found.Items, func(job v1alpha1.TrainingJob) bool {
+		return len(l.states) > 0 && !slices.ContainsFunc(l.states, func(name string) bool { return strings.EqualFold(name, string(job.Status.State)) })
+	}), nil
 }
 
 // namespaceExists returns an error where the namespace does not exist. Who may not list namespaces is not told.

@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/joblist"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -41,11 +40,11 @@ func TestListAsksForWhatTheFlagsSay(t *testing.T) {
 		names string
 		query url.Values
 	}{
-		"namespace": {nil, "llama mamba", url.Values{"limit": {"500"}}},
-		"states":    {[]string{"--state", "queued,failed"}, "mamba", url.Values{"limit": {"500"}}},
-		"all":       {[]string{"-A"}, "llama t5", url.Values{"limit": {"500"}}},
-		"labels":    {[]string{"-l", "team=language"}, "llama mamba", url.Values{"limit": {"500"}, "labelSelector": {"team=language"}}},
-		"none":      {[]string{"-n", "research"}, "", url.Values{"limit": {"500"}}},
+		"namespace": {nil, "llama mamba", url.Values{}},
+		"states":    {[]string{"--state", "queued,failed"}, "mamba", url.Values{}},
+		"all":       {[]string{"-A"}, "llama t5", url.Values{}},
+		"labels":    {[]string{"-l", "team=language"}, "llama mamba", url.Values{"labelSelector": {"team=language"}}},
+		"none":      {[]string{"-n", "research"}, "", url.Values{}},
 		"named":     {[]string{"llama", "tj/mamba"}, "llama mamba", url.Values{}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -87,10 +86,10 @@ func TestListOfNothing(t *testing.T) {
 
 func TestListNamesTheFlagThatIsWrong(t *testing.T) {
 	for flag, want := range map[string]string{
-		"--state=Asleep": `--state: there is no state "Asleep": give one or more of Refused, Queued, Starting, Running, Recovering, Suspended, Completed, Failed`,
+		"--state=Asleep": `--state: there is no state "Asleep": give one or more of Recovering, Refused, Starting, Queued, Running, Suspended, Failed, Completed`,
 		"--selector=a,,": "--selector: ",
-		"-A llama":       "--all-namespaces: give either that or the name llama, which is looked for in one namespace",
-		"-l=a=b llama":   "--selector: give either that or the name llama",
+		"-A llama":       "give either the name llama, which is looked for in one namespace, or --all-namespaces and --selector",
+		"-l=a=b llama":   "give either the name llama, which is looked for in one namespace, or --all-namespaces and --selector",
 		"--output=xml":   `invalid argument "xml" for "-o, --output" flag: it has to be json, yaml or wide`,
 	} {
 		_, err := lockstep(append([]string{"list"}, strings.Fields(flag)...)...)
@@ -98,10 +97,4 @@ func TestListNamesTheFlagThatIsWrong(t *testing.T) {
 			t.Errorf("%s: got %v", flag, err)
 		}
 	}
-}
-
-func TestAQueuedJobHasAHint(t *testing.T) {
-	jobs := []joblist.Job{{Name: "llama", State: v1alpha1.StateRunning}, {Name: "mamba", State: v1alpha1.StateQueued}}
-	check.Equal(t, "hint", "`kubectl lockstep why mamba` says whether it can ever start.\n", whyHint(jobs))
-	check.Equal(t, "hint without one", "", whyHint(jobs[:1]))
 }

@@ -1,9 +1,8 @@
 package main
 
 import (
-	"fmt"
-	"net/url"
-	"slices"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -11,14 +10,27 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/why"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 const thePods = "/api/v1/namespaces/default/pods"
 
-// loggingServer has a job of three ranks, of which the first has logged two lines, the second one, and the third has not started.
-func loggingServer() *server {
+// kubectl puts a program of that name into the path, which prints what it was asked for.
+func kubectl(t *testing.T, script string) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "kubectl"), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil { //nolint:gosec // it has to run
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+}
+
+// logged is a job of three ranks with their pods.
+func logged() map[string]any {
 	job := jobIn("default", "llama", v1alpha1.StateRunning)
+	job.UID = "u-1"
 	job.Spec.Tasks = []v1alpha1.Task{{Name: "worker", Replicas: 3}}
 	pods := corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}}
 	for _, name := range []string{"llama-1-worker-0", "llama-1-worker-1", "llama-1-worker-2"} {
@@ -26,95 +38,98 @@ func loggingServer() *server {
 		p.Spec.Containers[0].Name = "train"
 		pods.Items = append(pods.Items, p)
 	}
-	return &server{objects: map[string]any{
-		theJobs + "/llama": job, thePods: pods,
-		thePods + "/llama-1-worker-0/log": "step 1\nstep 2\n", thePods + "/llama-1-worker-1/log": "step 1",
-		thePods + "/llama-1-worker-2/log": refusal(400, metav1.StatusReasonBadRequest, "container train is waiting to start"),
-	}}
+	return map[string]any{theJobs + "/llama": job, thePods: pods}
 }
 
+// kubectl logs has the flags that were given, with those of the connection.
 func TestLogs(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/dev/null")
-	const waits = "rank worker-2: container train is waiting to start"
 	for name, tc := range map[string]struct {
-		args  []string
-		want  string
-		err   string
-		query url.Values // of the last request
+		args []string
+		want string
+		err  string
 	}{
-		"a rank":                {[]string{"worker-1"}, "step 1\n", "", url.Values{"container": {"train"}}},
-		"by its pod":            {[]string{"llama-1-worker-0"}, "step 1\nstep 2\n", "", url.Values{"container": {"train"}}},
-		"the first":             {nil, "step 1\nstep 2\n", "", url.Values{"container": {"train"}}},
-		"all":                   {[]string{"--all"}, "[worker-0] step 1\n[worker-0] step 2\n[worker-1] step 1\n", waits, url.Values{"container": {"train"}}},
-		"the last ones":         {[]string{"worker-0", "--tail", "1", "-f"}, "step 1\nstep 2\n", "", url.Values{"container": {"train"}, "tailLines": {"1"}, "follow": {"true"}}},
-		"the youngest":          {[]string{"worker-0", "--since", "90s", "--timestamps"}, "step 1\nstep 2\n", "", url.Values{"container": {"train"}, "sinceSeconds": {"90"}, "timestamps": {"true"}}},
-		"fewer lines than none": {[]string{"worker-0", "--tail=-3"}, "", "--tail: -3 is negative: give a number of lines, or -1 for all", nil},
-		"no previous": {[]string{"worker-0", "--previous"}, "", "rank worker-0 has no previous log: container train of pod llama-1-worker-0 has not restarted, and no earlier pod of the rank is left: logs go with their pods",
-			url.Values{"labelSelector": {"lockstep.dev/job-uid="}, "limit": {"500"}}},
-		"no rank":  {[]string{"worker-7"}, "", `"worker-7" names no rank of TrainingJob llama: give one of worker-0 to worker-2, or the name of its pod`, url.Values{}},
-		"too many": {[]string{"--all", "-f", "--max-log-requests", "2"}, "", "--max-log-requests: there are 3 logs to follow, and 2 may be: raise it, or name a rank", url.Values{}},
-		"both":     {[]string{"worker-0", "--all"}, "", "--all: give either that or the rank worker-0", nil},
+		"a rank":        {[]string{"worker-1"}, "logs llama-1-worker-1 --max-log-requests=50 SERVER --tail=-1", ""},
+		"by its pod":    {[]string{"llama-1-worker-0"}, "logs llama-1-worker-0 --max-log-requests=50 SERVER --tail=-1", ""},
+		"the first":     {nil, "logs llama-1-worker-0 --max-log-requests=50 SERVER --tail=-1", ""},
+		"all":           {[]string{"--all"}, "logs --prefix --ignore-errors --selector lockstep.dev/job-uid=u-1,lockstep.dev/attempt=1,lockstep.dev/spare!=true --max-log-requests=50 SERVER --tail=-1", ""},
+		"the last ones": {[]string{"worker-0", "--tail", "1", "-f", "-c", "train"}, "logs llama-1-worker-0 --container=train --follow=true --max-log-requests=50 SERVER --tail=1", ""},
+		"the youngest":  {[]string{"worker-0", "--since", "90s", "--timestamps"}, "logs llama-1-worker-0 --max-log-requests=50 SERVER --since=1m30s --tail=-1 --timestamps=true", ""},
+		"a user":        {[]string{"worker-0", "--as=jane", "--as-group=a", "--as-group=b"}, "logs llama-1-worker-0 --as=jane --as-group=a --as-group=b --max-log-requests=50 SERVER --tail=-1", ""},
+		"no previous":   {[]string{"worker-0", "--previous"}, "", "rank worker-0 has no previous log: container train of pod llama-1-worker-0 has not restarted, and no earlier pod of the rank is left: logs go with their pods"},
+		"no rank":       {[]string{"worker-7"}, "", `"worker-7" names no rank of TrainingJob llama: give one of worker-0 to worker-2, or the name of its pod`},
+		"both":          {[]string{"worker-0", "--all"}, "", "--all: give either that or the rank worker-0"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := loggingServer()
-			out, err := lockstep(append([]string{"logs", "llama", s.serve(t, core, product)}, tc.args...)...)
+			kubectl(t, `echo "$@"`)
+			s := &server{objects: logged()}
+			address := s.serve(t, core, product)
+			out, err := lockstep(append([]string{"logs", "llama", address}, tc.args...)...)
 			message := ""
 			if err != nil {
 				message = err.Error()
 			}
 			check.Equal(t, "error", tc.err, message)
-			check.Equal(t, "output", tc.want, out)
-			if tc.query == nil {
-				return
-			}
-			asked, err := url.Parse(s.asked[len(s.asked)-1])
-			check.Equal(t, "error", nil, err)
-			check.Equal(t, "query", tc.query, asked.Query())
+			check.Equal(t, "asked", tc.want, strings.TrimSpace(strings.Replace(out, address, "SERVER", 1)))
 		})
 	}
-}
-
-// The API server has the log from the kubelet, which may not answer.
-func TestLogsOfASilentNode(t *testing.T) {
-	t.Setenv("KUBECONFIG", "/dev/null")
-	s := loggingServer()
-	s.objects[thePods+"/llama-1-worker-0/log"] = refusal(500, metav1.StatusReasonInternalError, `Get "https://10.0.0.1:10250/containerLogs": dial tcp: connection refused`)
-	s.objects["/api/v1/nodes/n1"] = corev1.Node{TypeMeta: metav1.TypeMeta{Kind: "Node", APIVersion: "v1"}}
-	_, err := lockstep("logs", "llama", "worker-0", s.serve(t, core, product))
-	if want := "rank worker-0: the kubelet of node n1 does not give the log of pod llama-1-worker-0: the node has never been Ready. "; err == nil || !strings.HasPrefix(err.Error(), want) {
-		t.Errorf("got %v", err)
+	kubectl(t, "echo one; exit 1")
+	s := &server{objects: logged()}
+	out, err := lockstep("logs", "llama", "worker-0", s.serve(t, core, product))
+	if out != "one\n" || err == nil || err.Error() != "kubectl logs: exit status 1" {
+		t.Errorf("printed %q, and failed with %v", out, err)
 	}
 }
 
-// Logs that are not followed come in the order of the ranks.
-func TestLogsOfManyRanks(t *testing.T) {
-	t.Setenv("KUBECONFIG", "/dev/null")
-	job := jobIn("default", "llama", v1alpha1.StateRunning)
-	job.Spec.Tasks = []v1alpha1.Task{{Name: "worker", Replicas: 40}}
-	pods := corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}}
-	s := &server{objects: map[string]any{theJobs + "/llama": job}}
-	var want strings.Builder
-	for i := range 40 {
-		p := podNamed(fmt.Sprintf("llama-1-worker-%d", i), "n1", map[string]string{v1alpha1.LabelAttempt: "1"}, nil)
-		p.Spec.Containers[0].Name = "train"
-		pods.Items = append(pods.Items, p)
-		s.objects[thePods+"/"+p.Name+"/log"] = "done\n"
-		fmt.Fprintf(&want, "[worker-%d] done\n", i)
+func loggedPod(name, attempt string, change func(*corev1.Pod)) corev1.Pod {
+	p := podNamed(name, "node-"+attempt, map[string]string{v1alpha1.LabelAttempt: attempt}, nil)
+	p.Annotations = map[string]string{}
+	p.Spec.Containers = []corev1.Container{{Name: "train"}, {Name: "sidecar"}}
+	if change != nil {
+		change(&p)
 	}
-	s.objects[thePods] = pods
-	out, err := lockstep("logs", "llama", "--all", s.serve(t, core, product))
-	check.Equal(t, "error", nil, err)
-	check.Equal(t, "output", want.String(), out)
+	return p
 }
 
-func TestLogsOfAllRanksAtOnce(t *testing.T) {
-	t.Setenv("KUBECONFIG", "/dev/null")
-	s := loggingServer()
-	out, err := lockstep("logs", "llama", "--all", "-f", s.serve(t, core, product))
-	if err == nil || !strings.Contains(err.Error(), "rank worker-2: container train is waiting to start") {
-		t.Errorf("error %v", err)
+func restartedOnce(p *corev1.Pod) {
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "train", LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}}
+}
+
+func TestThePodWithALog(t *testing.T) {
+	job := &v1alpha1.TrainingJob{ObjectMeta: metav1.ObjectMeta{Name: "llama"}}
+	suspended := &v1alpha1.TrainingJob{ObjectMeta: metav1.ObjectMeta{Name: "llama"}, Spec: v1alpha1.TrainingJobSpec{Suspend: true}}
+	first, second, other := loggedPod("llama-1-worker-3", "1", nil), loggedPod("llama-2-worker-3", "2", nil), loggedPod("llama-2-worker-30", "2", nil)
+	restarted := loggedPod("llama-2-worker-3", "2", restartedOnce)
+	sidecar := loggedPod("llama-2-worker-3", "2", func(p *corev1.Pod) { restartedOnce(p); p.Annotations[defaultContainer] = "sidecar" })
+	for name, tc := range map[string]struct {
+		job      *v1alpha1.TrainingJob
+		pods     []corev1.Pod
+		attempt  int32
+		l        logging
+		want     string
+		previous bool
+		err      string
+	}{
+		"its pod":                  {job, []corev1.Pod{first, other, second}, 2, logging{}, "llama-2-worker-3", false, ""},
+		"an earlier pod":           {job, []corev1.Pod{first, second}, 1, logging{}, "llama-1-worker-3", false, ""},
+		"a restart":                {job, []corev1.Pod{first, restarted}, 2, logging{previous: true}, "llama-2-worker-3", true, ""},
+		"of another container":     {job, []corev1.Pod{first, restarted}, 2, logging{previous: true, container: "sidecar"}, "llama-1-worker-3", false, ""},
+		"of another one's default": {job, []corev1.Pod{first, sidecar}, 2, logging{previous: true}, "llama-1-worker-3", false, ""},
+		"the pod before":           {job, []corev1.Pod{first, second}, 2, logging{previous: true}, "llama-1-worker-3", false, ""},
+		"nothing before": {job, []corev1.Pod{second}, 2, logging{previous: true}, "", false,
+			"rank worker-3 has no previous log: container train of pod llama-2-worker-3 has not restarted, and no earlier pod of the rank is left: logs go with their pods"},
+		"no pod":    {job, []corev1.Pod{other}, 2, logging{}, "", false, "rank worker-3 has no pod: `kubectl lockstep why llama worker-3` says why"},
+		"suspended": {suspended, nil, 1, logging{}, "", false, "rank worker-3 has no pod: the job is suspended, and the logs went with the pods: `kubectl lockstep resume llama` starts it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, previous, err := tc.l.choose(tc.job, &why.Subject{Rank: gang.Rank{Task: "worker", Index: 3}, Attempt: tc.attempt}, tc.pods)
+			message := ""
+			if err != nil {
+				message = err.Error()
+			}
+			check.Equal(t, "error", tc.err, message)
+			check.Equal(t, "pod", tc.want, got)
+			check.Equal(t, "previous", tc.previous, previous)
+		})
 	}
-	lines := strings.Split(strings.TrimSpace(out), "\n")
-	slices.Sort(lines)
-	check.Equal(t, "lines", []string{"[worker-0] step 1", "[worker-0] step 2", "[worker-1] step 1"}, lines)
 }

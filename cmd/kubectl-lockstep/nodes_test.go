@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/nodelist"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/fleetmap"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -41,7 +41,7 @@ The HyperNodes could not be read: Volcano is not installed`) {
 	}
 	out, err = lockstep("nodes", address, "-o", "json")
 	check.Equal(t, "error", nil, err)
-	var nodes nodelist.Nodes
+	var nodes fleetmap.Nodes
 	check.Equal(t, "error", nil, json.Unmarshal([]byte(out), &nodes))
 	check.Equal(t, "nodes", 2, len(nodes.Nodes))
 	check.Equal(t, "state", v1alpha1.HealthStateFailed, nodes.Nodes[0].State)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/capacity"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/newjob"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/simulate"
@@ -77,9 +79,9 @@ func (s *submission) addFlags(c *cobra.Command) {
 	f.StringVar(&s.Framework, "framework", newjob.None, "whose rendezvous is set up: "+strings.Join(newjob.Frameworks, ", "))
 	f.Int32Var(&s.Workers, "workers", 1, "how many pods train")
 	f.Int64Var(&s.GPUs, "gpus", 0, "how many GPUs (nvidia.com/gpu) each of them has")
-	f.StringVar(&s.CPU, "cpu", "", "how many CPUs each of them requests, such as 16")
-	f.StringVar(&s.Memory, "memory", "", "how much memory each of them may use, such as 64Gi")
-	f.StringVar(&s.Shm, "shm", "", "the size of their /dev/shm, such as 16Gi: it counts as memory. Default: that of the container runtime, 64Mi")
+	f.Var(&s.CPU, "cpu", "how many CPUs each of them requests, such as 16")
+	f.Var(&s.Memory, "memory", "how much memory each of them may use, such as 64Gi")
+	f.Var(&s.Shm, "shm", "the size of their /dev/shm, such as 16Gi: it counts as memory. Default: that of the container runtime, 64Mi")
 	f.StringVar(&s.Image, "image", "", "the image of the pods; required")
 	f.StringVar(&s.Topology, "topology", "", "hard: wait rather than leave a HyperNode of --tier; soft: stay close where there is room. Default: hard with --tier, else none")
 	f.Int32Var(&s.tier, "tier", 0, "the highest tier of HyperNode that may hold all pods together; a lower one is closer")
@@ -141,16 +143,22 @@ func (s *submission) run(ctx context.Context, streams genericiooptions.IOStreams
 	if err != nil {
 		return err
 	}
-	for _, text := range s.Warnings() {
-		printWarning(streams.ErrOut, text)
-	}
+	warnings := s.Warnings()
 	if c != nil {
-		c.warn(ctx, streams.ErrOut, admitted)
+		ctx, stop := context.WithTimeout(ctx, warningTimeout)
+		defer stop()
+		for _, f := range capacity.Of(admitted, c.capacity(ctx, admitted)) {
+			warnings = append(warnings, strings.Replace(f.Text, "highestTierAllowed ", "--tier ", 1)) // in the words of the flags
+		}
 	}
-	manifest, err := manifestOf(job)
+	for _, text := range warnings {
+		lines.Print(streams.ErrOut, "Warning: "+text, lines.Width)
+	}
+	manifest, err := runtime.DefaultUnstructuredConverter.ToUnstructured(job)
 	if err != nil {
 		return err
 	}
+	delete(manifest, "status") // which is not there yet
 	return s.output.print(streams.Out, manifest, func() error {
 		fmt.Fprintf(streams.Out, "%s created%s\n", resourceName(job), s.dryRun.suffix())
 		if s.dryRun == dryRunNone {
@@ -158,13 +166,14 @@ func (s *submission) run(ctx context.Context, streams genericiooptions.IOStreams
 			if len(s.Command) == 0 {
 				next = "No command was given: the pods run that of the image. " + next
 			}
-			for _, line := range lines.Wrap(next, lines.Width) {
-				fmt.Fprintln(streams.Out, line)
-			}
+			lines.Print(streams.Out, next, lines.Width)
 		}
 		return nil
 	})
 }
+
+// warningTimeout is how long submit waits for a cluster that it only compares the job with.
+const warningTimeout = 5 * time.Second
 
 // nextSteps says what to do once a job was created.
 const nextSteps = "kubectl lockstep list shows how far it is, why %[1]s what it waits for, and timeline %[1]s what went wrong later."
@@ -186,11 +195,4 @@ func (s *submission) create(ctx context.Context, c *cluster, job *v1alpha1.Train
 		return cmp.Or(c.namespaceExists(ctx), err)
 	}
 	return err
-}
-
-// manifestOf is a job without the status, which is not there yet.
-func manifestOf(job *v1alpha1.TrainingJob) (map[string]any, error) {
-	out, err := runtime.DefaultUnstructuredConverter.ToUnstructured(job)
-	delete(out, "status")
-	return out, err
 }

@@ -87,8 +87,8 @@ incident 2, NodeNotReady of pod llama-1-worker-2 on node gpu-2: RestartPod. Reco
 `+"  "+strings.Repeat("-", 12)+strings.Repeat("#", 8)+strings.Repeat("~", 28)+strings.Repeat("=", 12)+`
   decide 1m, place 40s, wait for room 2m20s, start 1m
 
-Times are UTC. The longest bar is 5m: . detect  - decide  # place
-~ wait for room  = start
+Times are UTC. The longest bar is 5m: . detect  - decide
+# place  ~ wait for room  = start  x stop  | barrier
 `, out)
 }
 

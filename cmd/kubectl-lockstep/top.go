@@ -5,15 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/top"
 )
@@ -36,16 +35,17 @@ func newTop(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigF
 		Use:   "top [JOB|nodes]",
 		Short: "Watch TrainingJobs, one of them, or the nodes, as they are now",
 		Long: `Watch the TrainingJobs of a namespace, or of all: those that recover first. With a name, watch that job and its last three
-incidents; with the word nodes, the HyperNodes and the nodes that are not well (a job of that name is tj/nodes). q or Ctrl-C ends it. Where the output is
+incidents; with the word nodes, the map of the nodes and those that are not well (a job of that name is tj/nodes). q or Ctrl-C ends it. Where the output is
 no terminal, or with --once, the answer is printed once.
 
 READY is how many pods are ready, of how many. GPUS are those that all pods of the job ask for. ETTR is the share of the time
 since all pods were first ready in which they were, suspensions apart. INCIDENT is the trigger of the oldest open incident, PHASE
 the phase that it is in and for how long: Decide, Place, WaitForRoom or Start, as timeline has them. NEXT is the step that
 is taken unless the ranks are back by then. Nodes are in use where a TrainingJob was placed on them: pods are not read, and
-kubectl lockstep nodes has those of others.
+kubectl lockstep map has those of others.
 
-Objects are read once, and then only their changes. The exit code is 0 where they could be read, and 1 where not.`,
+Where reading takes longer than a tenth of the interval, the screen is drawn less often. The exit code is 0 where the objects could be
+read at first, and 1 where not.`,
 		Example: `  # The jobs of all namespaces, until q is pressed
   kubectl lockstep top -A
 
@@ -80,23 +80,56 @@ func (o *topOptions) run(ctx context.Context, streams genericiooptions.IOStreams
 	if err != nil {
 		return err
 	}
-	if o.once || !isTerminal(streams.In, streams.Out) {
-		draw, err := o.onceFrom(ctx, c)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprint(streams.Out, draw(top.Screen{Width: cmp.Or(terminalWidth(streams.Out), lines.Width)}))
+	text, err := o.draw(ctx, c, top.Screen{Width: cmp.Or(terminalWidth(streams.Out), lines.Width)})
+	if err != nil {
 		return err
 	}
-	return o.live(ctx, streams, c)
+	if o.once || !isTerminal(streams.In, streams.Out) {
+		_, err = fmt.Fprint(streams.Out, text)
+		return err
+	}
+	return show(ctx, streams, o.interval, func(screen top.Screen) string {
+		latest, err := o.draw(ctx, c, screen)
+		if err != nil {
+			return top.Fit(text, explain(err, roleExplain).Error(), screen)
+		}
+		text = latest
+		return top.Fit(text, "", screen)
+	})
 }
 
-// isTerminal reports whether somebody sits in front of both.
-func isTerminal(in io.Reader, out io.Writer) bool {
-	for _, side := range []any{in, out} {
-		if file, ok := side.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
-			return false
-		}
+// draw draws what was asked for.
+func (o *topOptions) draw(ctx context.Context, c *cluster, screen top.Screen) (string, error) {
+	snapshot := func(jobs ...v1alpha1.TrainingJob) *top.Snapshot {
+		return &top.Snapshot{Now: c.clock.Now(), Jobs: jobs, Namespaces: o.all}
 	}
-	return true
+	if o.job != "" && !o.nodes {
+		job, err := c.job(ctx, o.job)
+		if err != nil {
+			return "", err
+		}
+		return top.Job(snapshot(*job), screen), nil
+	}
+	jobs, namespace := &v1alpha1.TrainingJobList{}, c.namespace
+	if o.all || o.nodes {
+		namespace = ""
+	}
+	if err := c.List(ctx, jobs, client.InNamespace(namespace)); err != nil || !o.nodes {
+		return top.Jobs(snapshot(jobs.Items...), screen), err
+	}
+	fleet, err := c.fleet(ctx)
+	if err != nil {
+		return "", err
+	}
+	c.addHealth(ctx, fleet)
+	return top.Nodes(snapshot(jobs.Items...), fleet, screen), nil
+}
+
+// jobOrNodes completes the name of one TrainingJob, or the word nodes.
+func (m completer) jobOrNodes(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	names, directive := m.manyJobs(c, args, word)
+	return append([]string{topNodes}, names...), directive
 }

@@ -4,84 +4,78 @@ package main
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
+	"golang.org/x/term"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"k8s.io/klog/v2"
 
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
-	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/livelist"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/top"
 )
 
-// live watches, and draws until q or Ctrl-C is pressed.
-func (o *topOptions) live(ctx context.Context, streams genericiooptions.IOStreams, c *cluster) error {
+// isTerminal reports whether somebody sits in front of both.
+func isTerminal(in io.Reader, out io.Writer) bool {
+	for _, side := range []any{in, out} {
+		if file, ok := side.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
+			return false
+		}
+	}
+	return true
+}
+
+// What terminals do: see the control sequences of xterm.
+const (
+	otherScreen = "\x1b[?1049h\x1b[?25l" // without a cursor
+	firstScreen = "\x1b[?25h\x1b[?1049l"
+	emptyScreen = "\x1b[H\x1b[J"
+	ctrlC       = 3
+)
+
+// pauseFor is the pause after a drawing that took so long: the API server is asked for a tenth of the time at most.
+func pauseFor(interval, took time.Duration) time.Duration { return max(interval, 9*took) }
+
+// show draws a screen until q or Ctrl-C is pressed, and leaves the terminal as it was.
+func show(ctx context.Context, streams genericiooptions.IOStreams, interval time.Duration, draw func(top.Screen) string) error {
 	ctx, stop := context.WithCancel(ctx)
-	feed := livelist.New(c.watcher)
-	defer feed.Wait()
 	defer stop()
-	klog.SetOutput(io.Discard) // what the watches log would be written across the screen, which tells of their errors itself
-	klog.LogToStderr(false)
-	draw, err := o.watched(ctx, c, feed)
-	if err != nil {
-		return err
-	}
-	return show(ctx, streams, &screen{draw: draw, interval: o.interval, size: top.Screen{Width: lines.Width, Height: 24}})
-}
-
-// show draws a screen until it is ended, and leaves the terminal as it was.
-func show(ctx context.Context, streams genericiooptions.IOStreams, s *screen) error {
-	_, err := tea.NewProgram(s, tea.WithContext(ctx), tea.WithInput(streams.In), tea.WithOutput(streams.Out), tea.WithAltScreen(), tea.WithoutSignalHandler()).Run()
-	if ctx.Err() == nil && !errors.Is(err, tea.ErrInterrupted) {
-		return err
-	}
-	return nil // somebody ended it
-}
-
-// screen is what bubbletea runs.
-type screen struct {
-	draw     drawing
-	interval time.Duration
-	size     top.Screen
-	text     string
-}
-
-// due says that the screen is to be drawn again.
-type due struct{}
-
-func (s *screen) later() tea.Cmd {
-	return tea.Tick(s.interval, func(time.Time) tea.Msg { return due{} })
-}
-
-// Init implements tea.Model.
-func (s *screen) Init() tea.Cmd {
-	s.text = s.draw(s.size)
-	return s.later()
-}
-
-// Update implements tea.Model.
-func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
-	switch msg := msg.(type) {
-	case tea.KeyMsg:
-		switch msg.String() {
-		case "q", "Q", "ctrl+c":
-			return s, tea.Quit
+	if file, ok := streams.In.(*os.File); ok {
+		before, err := term.MakeRaw(int(file.Fd())) // for keys to come at once
+		if err != nil {
+			return err
 		}
-	case tea.WindowSizeMsg:
-		if msg.Width > 0 && msg.Height > 0 { // a terminal need not know its size
-			s.size = top.Screen{Width: msg.Width, Height: msg.Height}
-		}
-		s.text = s.draw(s.size)
-	case due:
-		s.text = s.draw(s.size)
-		return s, s.later()
+		defer func() { _ = term.Restore(int(file.Fd()), before) }()
 	}
-	return s, nil
+	go func() {
+		defer stop()
+		for key := []byte{0}; key[0] != 'q' && key[0] != 'Q' && key[0] != ctrlC; {
+			if _, err := streams.In.Read(key); err != nil {
+				return
+			}
+		}
+	}()
+	fmt.Fprint(streams.Out, otherScreen)
+	defer fmt.Fprint(streams.Out, firstScreen)
+	for ctx.Err() == nil {
+		begin := time.Now()
+		fmt.Fprint(streams.Out, emptyScreen+strings.ReplaceAll(draw(sizeOf(streams.Out)), "\n", "\r\n"))
+		select {
+		case <-ctx.Done():
+		case <-time.After(pauseFor(interval, time.Since(begin))):
+		}
+	}
+	return nil
 }
 
-// View implements tea.Model.
-func (s *screen) View() string { return strings.TrimSuffix(s.text, "\n") }
+// sizeOf is the size of a terminal, or the usual one where it does not know its own.
+func sizeOf(out io.Writer) top.Screen {
+	if file, ok := out.(*os.File); ok {
+		if width, height, err := term.GetSize(int(file.Fd())); err == nil && width > 0 && height > 0 {
+			return top.Screen{Width: width, Height: height}
+		}
+	}
+	return top.Screen{Width: lines.Width, Height: 24}
+}

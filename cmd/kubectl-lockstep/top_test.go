@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -40,7 +39,7 @@ func TestTopPrintsOnce(t *testing.T) {
 		"namespace": {nil, []string{"03:04:05 UTC. Jobs: 1 (1 Running)", "\nllama  Running  4/4"}},
 		"all":       {[]string{"-A"}, []string{"\nresearch   t5     Queued"}},
 		"a job":     {[]string{"tj/llama", "--once"}, []string{"\nllama  Running  4/4", "TrainingJob default/llama: Running"}},
-		"nodes":     {[]string{"nodes"}, []string{"Nodes: 1, of these free 0", "gpu-1  no"}},
+		"nodes":     {[]string{"nodes"}, []string{"0 HyperNodes, 1 node: 1 not ready.", "gpu-1  no"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := lockstep(append([]string{"top", address}, tc.args...)...)
@@ -68,45 +67,30 @@ func TestTopNamesTheFlagThatIsWrong(t *testing.T) {
 	}
 }
 
-func counting() (*screen, *int) {
-	n := 0
-	return &screen{interval: time.Hour, draw: func(s top.Screen) string { n++; return fmt.Sprintf("drawn %d, %d columns\n", n, s.Width) }}, &n
-}
-
-func TestTheScreenIsDrawnAgain(t *testing.T) {
-	s, n := counting()
-	if s.Init() == nil {
-		t.Error("it is never drawn again")
-	}
-	s.Update(tea.WindowSizeMsg{Width: 100, Height: 30})
-	check.Equal(t, "screen", "drawn 2, 100 columns", s.View())
-	if _, next := s.Update(due{}); next == nil {
-		t.Error("it is not drawn a third time")
-	}
-	check.Equal(t, "screen", "drawn 3, 100 columns", s.View())
-	s.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("x")})
-	check.Equal(t, "times", 3, *n)
-}
-
-// q and Ctrl-C end it, and so does the end of the context; the terminal is as it was: the other screen is left, and the cursor shown.
+// The screen is drawn again at the interval. q and Ctrl-C end it, and so does the end of the context; the terminal is as it was: the other
+// screen is left, and the cursor shown.
 func TestTheTerminalIsRestored(t *testing.T) {
 	for name, tc := range map[string]struct {
 		keys string
 		over bool
-	}{"q": {keys: "q"}, "ctrl-c": {keys: "\x03"}, "end of the context": {over: true}} {
+	}{"q": {keys: "xq"}, "ctrl-c": {keys: "\x03"}, "end of the context": {over: true}} {
 		t.Run(name, func(t *testing.T) {
 			ctx, end := context.WithCancel(t.Context())
 			defer end()
-			if tc.over {
-				end()
-			}
 			in, keys := io.Pipe()
 			t.Cleanup(func() { _ = keys.Close() })
-			go func() { _, _ = io.WriteString(keys, tc.keys) }()
-			s, _ := counting()
+			drawn := 0
+			draw := func(s top.Screen) string {
+				if drawn++; drawn == 3 && tc.over {
+					end()
+				} else if drawn == 3 {
+					go func() { _, _ = io.WriteString(keys, tc.keys) }()
+				}
+				return fmt.Sprintf("drawn %d\n%d columns", drawn, s.Width)
+			}
 			var out bytes.Buffer
-			check.Equal(t, "error", nil, show(ctx, genericiooptions.IOStreams{In: in, Out: &out}, s))
-			for _, want := range []string{"\x1b[?1049h", "\x1b[?1049l", "\x1b[?25h"} {
+			check.Equal(t, "error", nil, show(ctx, genericiooptions.IOStreams{In: in, Out: &out}, time.Millisecond, draw))
+			for _, want := range []string{"\x1b[?1049h", "drawn 1\r\n80 columns", "drawn 3", "\x1b[?1049l", "\x1b[?25h"} {
 				if !strings.Contains(out.String(), want) {
 					t.Errorf("no %q in %q", want, out.String())
 				}

@@ -33,7 +33,7 @@ func TestAJobIsDescribed(t *testing.T) {
 	s.refuses(user, []string{"describe", "nowhere"}, `trainingjobs.lockstep.dev "nowhere" not found in namespace default`)
 }
 
-// The watches of the screen are those that the role allows. A script gives it a terminal.
+// A script gives the screen a terminal.
 func TestTopInATerminal(t *testing.T) {
 	s := newScenarioAlone(t, "terminal", 1, 4)
 	s.run(s.trainingJob(3))

@@ -9,7 +9,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/labels"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -87,23 +87,20 @@ func pods(needs []need, nodes []corev1.Node) []Finding {
 	for i := range needs {
 		n := &needs[i]
 		selected := n.selected(nodes)
-		if len(selected) == 0 {
-			out = append(out, found("Nodes", "No node %s.", n.unselectedStory(nodes))...)
-			continue
-		}
-		if name, largest, short := n.shortOf(selected); short {
-			asked := n.requests[name]
-			out = append(out, found("Nodes", "No node is large enough for a pod of task %s: it asks for %s of %s, and %s.", n.task, asked.String(), name, hasAtMost(largest))...)
-		} else if n.room(selected) == 0 {
-			out = append(out, found("Nodes", "No node has all that a pod of task %s asks for at once: %s.", n.task, list(n.requests))...)
+		name, largest, short := n.shortOf(selected)
+		asked := n.requests[name]
+		switch {
+		case len(selected) == 0:
+			out = append(out, found("Nodes", "No node is one that the nodeSelector (%s) and the node affinity of task %s select.",
+				labels.SelectorFromSet(n.pod.Spec.NodeSelector), n.task.Name)...)
+		case short && largest.IsZero():
+			out = append(out, found("Nodes", "No node is large enough for a pod of task %s: it asks for %s of %s, and no node has any.", n.task.Name, asked.String(), name)...)
+		case short:
+			out = append(out, found("Nodes", "No node is large enough for a pod of task %s: it asks for %s of %s, and no node has more than %s.",
+				n.task.Name, asked.String(), name, largest.String())...)
+		case n.room(selected) == 0:
+			out = append(out, found("Nodes", "No node has all that a pod of task %s asks for at once: %s.", n.task.Name, list(n.requests))...)
 		}
 	}
 	return out
-}
-
-func hasAtMost(largest resource.Quantity) string {
-	if largest.IsZero() {
-		return "no node has any"
-	}
-	return "no node has more than " + largest.String()
 }

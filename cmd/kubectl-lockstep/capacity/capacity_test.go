@@ -85,7 +85,7 @@ func TestWhatKeepsAGangFromEverBeingPlaced(t *testing.T) {
 		}, []string{"No node has all that a pod of task worker asks for at once: 8 of nvidia.com/gpu, 1 of pods, 1 of rdma/nic. [Nodes]"}},
 		"no node is selected": {func(j *v1alpha1.TrainingJob, _ *Cluster) {
 			j.Spec.Tasks[0].Template.Spec.NodeSelector = map[string]string{"zone": "9"}
-		}, []string{"No node has the labels zone=9, as the nodeSelector of task worker asks. [Nodes]"}},
+		}, []string{"No node is one that the nodeSelector (zone=9) and the node affinity of task worker select. [Nodes]"}},
 		"too many pods for a rack": {func(j *v1alpha1.TrainingJob, _ *Cluster) { j.Spec.Tasks[0].Replicas = 5 }, []string{
 			"No HyperNode of tier 1 at most is large enough for the gang, even if it were empty. The largest is rack-0: it has room for 4 of the 5 pods of task worker that have to run together. [HyperNodes]"}},
 		"a rack with few selected nodes": {func(j *v1alpha1.TrainingJob, c *Cluster) {

@@ -3,7 +3,6 @@
 package capacity
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -11,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/fit"
@@ -20,7 +18,7 @@ import (
 
 // need is how many pods of a task have to run together, and what each asks for.
 type need struct {
-	task     string
+	task     *v1alpha1.Task
 	pods     int64
 	pod      *corev1.Pod
 	requests corev1.ResourceList
@@ -28,13 +26,13 @@ type need struct {
 
 // needsOf are the fewest pods of each task with which the gang is complete.
 func needsOf(job *v1alpha1.TrainingJob) []need {
-	all, least := int64(gang.Replicas(job)), int64(gang.MinMember(job))
+	rest := int64(gang.Replicas(job) - gang.MinMember(job))
 	var out []need
 	for i := range job.Spec.Tasks {
 		t := &job.Spec.Tasks[i]
-		if pods := int64(t.Replicas) - (all - least); pods > 0 {
+		if pods := int64(t.Replicas) - rest; pods > 0 {
 			pod := fit.PodOf(&t.Template)
-			out = append(out, need{task: t.Name, pods: pods, pod: pod, requests: fit.Requests(pod)})
+			out = append(out, need{task: t, pods: pods, pod: pod, requests: fit.Requests(pod)})
 		}
 	}
 	return out
@@ -42,23 +40,15 @@ func needsOf(job *v1alpha1.TrainingJob) []need {
 
 // leastOf is the least of a resource that the gang asks for: that of its smallest pods, as many as it needs.
 func leastOf(job *v1alpha1.TrainingJob, name corev1.ResourceName) resource.Quantity {
-	type asked struct {
-		each resource.Quantity
-		pods int64
-	}
-	var tasks []asked
+	var each []resource.Quantity
 	for i := range job.Spec.Tasks {
 		t := &job.Spec.Tasks[i]
-		tasks = append(tasks, asked{fit.Requests(fit.PodOf(&t.Template))[name], int64(t.Replicas)})
+		each = append(each, slices.Repeat([]resource.Quantity{fit.Requests(fit.PodOf(&t.Template))[name]}, int(t.Replicas))...)
 	}
-	slices.SortFunc(tasks, func(a, b asked) int { return a.each.Cmp(b.each) })
+	slices.SortFunc(each, func(a, b resource.Quantity) int { return a.Cmp(b) })
 	var sum resource.Quantity
-	left := int64(gang.MinMember(job))
-	for _, t := range tasks {
-		n := min(left, t.pods)
-		t.each.Mul(n)
-		sum.Add(t.each)
-		left -= n
+	for _, q := range each[:min(int(gang.MinMember(job)), len(each))] {
+		sum.Add(q)
 	}
 	return sum
 }
@@ -72,15 +62,6 @@ func (n *need) selected(nodes []corev1.Node) []corev1.Node {
 		}
 	}
 	return out
-}
-
-// unselectedStory tells what no node is, where the pods of the task may go to none.
-func (n *need) unselectedStory(nodes []corev1.Node) string {
-	selector := labels.SelectorFromSet(n.pod.Spec.NodeSelector)
-	if !slices.ContainsFunc(nodes, func(node corev1.Node) bool { return selector.Matches(labels.Set(node.Labels)) }) {
-		return fmt.Sprintf("has the labels %s, as the nodeSelector of task %s asks", selector, n.task)
-	}
-	return fmt.Sprintf("is one that the nodeSelector and the node affinity of task %s select", n.task)
 }
 
 // shortOf returns a resource that a pod asks for more of than any of the nodes has, and the most that one has.
@@ -99,23 +80,19 @@ func (n *need) shortOf(nodes []corev1.Node) (corev1.ResourceName, resource.Quant
 	return "", resource.Quantity{}, false
 }
 
-// room is how many pods of the task the nodes hold while nothing else is on them.
+// room is how many pods of the task the nodes hold while nothing else is on them, of those that it may go to.
 func (n *need) room(nodes []corev1.Node) int64 {
 	var sum int64
-	for i := range nodes {
-		sum += n.roomOn(&nodes[i])
+	for _, node := range n.selected(nodes) {
+		room := int64(math.MaxInt32)
+		for name, asked := range n.requests {
+			if has := node.Status.Allocatable[name]; !asked.IsZero() {
+				room = min(room, int64(has.AsApproximateFloat64()/asked.AsApproximateFloat64()+1e-9))
+			}
+		}
+		sum += room
 	}
 	return sum
-}
-
-func (n *need) roomOn(node *corev1.Node) int64 {
-	room := int64(math.MaxInt32)
-	for name, asked := range n.requests {
-		if has := node.Status.Allocatable[name]; !asked.IsZero() {
-			room = min(room, int64(has.AsApproximateFloat64()/asked.AsApproximateFloat64()+1e-9))
-		}
-	}
-	return room
 }
 
 func sortedNames(list corev1.ResourceList) []corev1.ResourceName {

@@ -25,7 +25,7 @@ func places(job *v1alpha1.TrainingJob, needs []need, c *Cluster) []Finding {
 		return out
 	}
 	for i := range needs {
-		task := taskOf(job, needs[i].task)
+		task := needs[i].task
 		if task.Partition == nil || !gang.IsHard(task.Partition.NetworkTopology) {
 			continue
 		}
@@ -36,27 +36,23 @@ func places(job *v1alpha1.TrainingJob, needs []need, c *Cluster) []Finding {
 	return out
 }
 
-func taskOf(job *v1alpha1.TrainingJob, name string) *v1alpha1.Task {
-	for i := range job.Spec.Tasks {
-		if job.Spec.Tasks[i].Name == name {
-			return &job.Spec.Tasks[i]
-		}
-	}
-	return nil
-}
-
 // fits finds out whether some place that a topology allows could hold what is needed.
 func fits(what string, t *v1alpha1.NetworkTopology, needs []need, c *Cluster) []Finding {
-	everywhere := place{name: "the cluster", nodes: c.Nodes}
-	if !gang.IsHard(t) || t.HighestTierAllowed == nil || c.Topology == nil {
-		if lack := everywhere.lack(needs); lack != "" {
-			return found("Nodes", "The cluster is too small for %s, even if it were empty: %s.", what, lack)
+	var out []Finding
+	highest, confined := int32(0), gang.IsHard(t) && t.HighestTierAllowed != nil && c.Topology != nil
+	if confined {
+		highest = *t.HighestTierAllowed
+		if top := topTier(c); highest >= top {
+			confined = false
+			story := fmt.Sprintf("the highest HyperNode is of tier %d", top-1)
+			if len(c.Topology.All()) == 0 {
+				story = "the cluster has no HyperNodes"
+			}
+			out = found("HyperNodes", "highestTierAllowed %d lets Volcano spread %s over all nodes: %s.", highest, what, story)
 		}
-		return nil
 	}
-	highest, top := *t.HighestTierAllowed, topTier(c)
-	if highest >= top {
-		out := found("HyperNodes", "highestTierAllowed %d lets Volcano spread %s over all nodes: %s.", highest, what, highestStory(top-1))
+	if !confined {
+		everywhere := place{nodes: c.Nodes}
 		if lack := everywhere.lack(needs); lack != "" {
 			out = append(out, found("Nodes", "The cluster is too small for %s, even if it were empty: %s.", what, lack)...)
 		}
@@ -88,13 +84,6 @@ func topTier(c *Cluster) int32 {
 	return top
 }
 
-func highestStory(tier int32) string {
-	if tier == 0 {
-		return "the cluster has no HyperNodes"
-	}
-	return fmt.Sprintf("the highest HyperNode is of tier %d", tier)
-}
-
 // hyperNodes are the HyperNodes up to a tier, with their nodes.
 func hyperNodes(c *Cluster, highest int32) []place {
 	byName := make(map[string]*corev1.Node, len(c.Nodes))
@@ -122,8 +111,8 @@ func hyperNodes(c *Cluster, highest int32) []place {
 func (p *place) lack(needs []need) string {
 	for i := range needs {
 		n := &needs[i]
-		if room := n.room(n.selected(p.nodes)); room < n.pods {
-			return fmt.Sprintf("it has room for %d of the %d pods of task %s that have to run together", room, n.pods, n.task)
+		if room := n.room(p.nodes); room < n.pods {
+			return fmt.Sprintf("it has room for %d of the %d pods of task %s that have to run together", room, n.pods, n.task.Name)
 		}
 	}
 	asked := corev1.ResourceList{}
@@ -150,7 +139,7 @@ func (p *place) lack(needs []need) string {
 func (p *place) holds(needs []need) int64 {
 	var sum int64
 	for i := range needs {
-		sum += min(needs[i].pods, needs[i].room(needs[i].selected(p.nodes)))
+		sum += min(needs[i].pods, needs[i].room(p.nodes))
 	}
 	return sum
 }

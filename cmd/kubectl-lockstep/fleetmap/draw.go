@@ -6,76 +6,156 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 )
 
-// detail is how much of the tree is shown.
-type detail struct {
-	// quiet sums up neighbours that have nothing to tell.
-	quiet bool
-	// sums up all neighbours of less than this height, whatever they have to tell.
-	below int
+// Options say what is drawn.
+type Options struct {
+	// Job to show; nil for the fleet.
+	Job *Job
+	// Limit is how many lines the map may have; 0 for any number.
+	Limit int
 }
 
-// details are all levels of detail, the fullest first.
-func (m *fleetMap) details() []detail {
-	out := []detail{{}, {quiet: true}}
+// hint tells that something is summed up.
+var hint = lines.Wrap("A line with a number in brackets sums up so many HyperNodes, and has one character for each: the first of these "+
+	"marks that a node of it has. Use --all for all of them.", lines.Width)
+
+// Draw returns the lines of the map, with as much detail as fits.
+func Draw(f *Fleet, o Options) []string {
+	m := newMap(f, o.Job)
+	above, below := m.heading(), m.footing()
 	highest := 0
 	for _, b := range m.roots {
 		highest = max(highest, b.height)
 	}
-	for h := range highest + 1 {
-		out = append(out, detail{quiet: true, below: h + 1})
+	body := m.draw(nil, m.roots, 0, 0)
+	for d := detail(1); o.Limit > 0 && len(above)+len(body)+len(below) > o.Limit && int(d) <= highest+2; d++ {
+		if d == 1 {
+			below = append(below, hint...)
+		}
+		body = m.draw(nil, m.roots, 0, d)
 	}
-	return out
+	return slices.Concat(above, body, below)
 }
 
-func (m *fleetMap) draw(d detail) []string { return m.drawAll(nil, m.roots, 0, d) }
-
-// drawAll draws neighbours, those of a group on one line.
-func (m *fleetMap) drawAll(out []string, neighbours []*branch, depth int, d detail) []string {
-	for _, group := range groups(neighbours, d) {
-		if len(group) > 1 {
-			out = m.drawGroup(out, group, depth)
-		} else {
-			out = m.drawOne(out, group[0], depth, d)
+// heading tells what the map is of.
+func (m *fleetMap) heading() []string {
+	c := m.all
+	var parts []string
+	for _, one := range []struct {
+		n    int
+		what string
+	}{
+		{c.Free, "free"}, {c.Used, "in use" + c.ofThemHeld()}, {c.Held - c.HeldInUse, "held and unused"}, {c.Quarantined, "in quarantine"},
+		{c.Cordoned, "cordoned"}, {c.Degraded, "degraded"}, {c.NotReady, "not ready"},
+	} {
+		if one.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", one.n, one.what))
 		}
 	}
-	return out
+	text := fmt.Sprintf("%s, %s: %s.", counted(len(m.f.Topology.All()), "HyperNode"), counted(c.Nodes, "node"), strings.Join(parts, ", "))
+	var has, used int64
+	for i := range m.f.Nodes {
+		has, used = has+m.f.Nodes[i].GPUs, used+m.f.Nodes[i].GPUsUsed
+	}
+	if has > 0 {
+		text += fmt.Sprintf(" GPUs in use: %d of %d.", used, has)
+	}
+	out := append([]string{text}, m.f.Unread...)
+	if m.job != nil {
+		out = slices.Insert(out, 0, m.job.title())
+	}
+	return append(wrapped(out), "", tableHead)
 }
 
-// groups cuts neighbours into those that share a line.
-func groups(neighbours []*branch, d detail) [][]*branch {
-	var out [][]*branch
-	for _, b := range neighbours {
-		last := len(out) - 1
-		if last >= 0 && b.name != outside && together(out[last][0], b, d) {
-			out[last] = append(out[last], b)
-		} else {
-			out = append(out, []*branch{b})
+// footing is the legend, and the names of the nodes to look at.
+func (m *fleetMap) footing() []string {
+	const blank = "\x00" // which is not broken at
+	var legend []string
+	for i, k := range m.kinds {
+		if k.legend != "" && (m.has[i] || k.always) {
+			legend = append(legend, strings.ReplaceAll(k.legend, " ", blank))
 		}
+	}
+	out := []string{""}
+	for _, line := range lines.Wrap(strings.Join(legend, ", "), lines.Width) {
+		out = append(out, strings.ReplaceAll(line, blank, " "))
+	}
+	var more []string
+	for _, k := range m.kinds {
+		if names := m.nodesOf(k); len(names) > 0 {
+			more = append(more, fmt.Sprintf("%c: %s", k.mark, listed(names)))
+		}
+	}
+	return append(out, wrapped(append(more, m.aboutRanks()...))...)
+}
+
+// wrapped breaks each of the texts into lines.
+func wrapped(texts []string) []string {
+	var out []string
+	for _, text := range texts {
+		out = append(out, lines.Wrap(text, lines.Width)...)
 	}
 	return out
 }
+
+// maxNames is how many nodes of one kind are named.
+const maxNames = 6
+
+func listed(names []string) string {
+	out := strings.Join(names[:min(len(names), maxNames)], ", ")
+	if more := len(names) - maxNames; more > 0 {
+		out += fmt.Sprintf(" and %d more", more)
+	}
+	return out
+}
+
+// counted is a number with its noun.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// detail is how much of the tree is left out: at 0 nothing, from 1 on neighbours that have nothing to tell are summed up, and from 2 on
+// all neighbours of less than so many tiers, whatever they have to tell.
+type detail int
 
 // together reports whether two neighbours share a line.
-func together(a, b *branch, d detail) bool {
-	if a.height < d.below && b.height < d.below {
-		return true
+func (d detail) together(a, b *branch) bool {
+	return max(a.height, b.height)+1 < int(d) || (d > 0 && !a.tells && !b.tells && a.height == b.height)
+}
+
+// draw draws neighbours, those that are summed up on one line.
+func (m *fleetMap) draw(out []string, neighbours []*branch, depth int, d detail) []string {
+	for first := 0; first < len(neighbours); {
+		next := first + 1
+		for next < len(neighbours) && neighbours[next].name != outside && d.together(neighbours[first], neighbours[next]) {
+			next++
+		}
+		if next-first > 1 {
+			out = m.drawGroup(out, neighbours[first:next], depth)
+		} else {
+			out = m.drawOne(out, neighbours[first], depth, d)
+		}
+		first = next
 	}
-	return d.quiet && !a.tells && !b.tells && a.height == b.height
+	return out
 }
 
 func (m *fleetMap) drawOne(out []string, b *branch, depth int, d detail) []string {
-	name := b.name
-	if m.isHome(name) {
-		name += " (home)"
-	}
-	out = append(out, line(depth, name, b.Counts))
-	if d.quiet && !b.tells {
+	out = append(out, line(depth, b.name+m.ofHome(b), b.Counts))
+	if d > 0 && !b.tells {
 		return out
 	}
-	out = append(out, m.row(depth, b.nodes)...)
-	return m.drawAll(out, b.children, depth+1, d)
+	var marks strings.Builder
+	for _, n := range b.nodes {
+		marks.WriteRune(m.kinds[m.kindOf(n)].mark)
+	}
+	return m.draw(append(out, cut(depth, marks.String())...), b.children, depth+1, d)
 }
 
 // drawGroup draws neighbours as one, with the mark of each where one of them tells something.
@@ -83,36 +163,32 @@ func (m *fleetMap) drawGroup(out []string, group []*branch, depth int) []string 
 	var sum Counts
 	var marks strings.Builder
 	for _, b := range group {
-		sum.add(b.Counts)
+		for _, n := range b.all {
+			sum.count(n)
+		}
 		marks.WriteRune(m.kinds[b.worst].mark)
 	}
-	name := fmt.Sprintf("%s…%s (%d)", group[0].name, group[len(group)-1].name, len(group))
-	if slices.ContainsFunc(group, func(b *branch) bool { return m.isHome(b.name) }) {
-		name += " (home)"
-	}
-	out = append(out, line(depth, name, sum))
+	out = append(out, line(depth, fmt.Sprintf("%s…%s (%d)", group[0].name, group[len(group)-1].name, len(group))+m.ofHome(group...), sum))
 	if !slices.ContainsFunc(group, func(b *branch) bool { return b.tells }) {
 		return out
 	}
 	return append(out, cut(depth, marks.String())...)
 }
 
-// row has one mark for each node.
-func (m *fleetMap) row(depth int, nodes []*Node) []string {
-	var marks strings.Builder
-	for _, n := range nodes {
-		marks.WriteRune(m.kinds[m.kindOf(n)].mark)
+// ofHome says behind the name of branches that one of them is the job's home.
+func (m *fleetMap) ofHome(group ...*branch) string {
+	if slices.ContainsFunc(group, func(b *branch) bool { return m.isHome(b.name) }) {
+		return " (home)"
 	}
-	return cut(depth, marks.String())
+	return ""
 }
 
 // cut breaks marks, which are of one byte each, into lines.
 func cut(depth int, marks string) []string {
 	indent := indentOf(depth) + "  "
 	var out []string
-	for len(marks) > 0 {
-		n := min(len(marks), width-len(indent))
-		out, marks = append(out, indent+marks[:n]), marks[n:]
+	for part := range slices.Chunk([]byte(marks), lines.Width-len(indent)) {
+		out = append(out, indent+string(part))
 	}
 	return out
 }
@@ -123,22 +199,21 @@ const maxDepth = 6
 func indentOf(depth int) string { return strings.Repeat("  ", min(depth, maxDepth)) }
 
 // nameWidth is how wide the names are: the rest is for eight numbers of six columns.
-const nameWidth = width - 8*6
+const nameWidth = lines.Width - 8*6
 
 var tableHead = fmt.Sprintf("%-*s%6s%6s%6s%6s%6s%6s%6s%6s", nameWidth, "HYPERNODE", "NODES", "FREE", "USED", "HELD", "QUAR", "CORD", "DEGR", "DOWN")
 
 // line is the line of a branch.
 func line(depth int, name string, c Counts) string {
-	var out strings.Builder
-	fmt.Fprintf(&out, "%-*s", nameWidth, shortened(indentOf(depth)+name, nameWidth-1))
+	out := fmt.Sprintf("%-*s", nameWidth, shortened(indentOf(depth)+name, nameWidth-1))
 	for _, n := range []int{c.Nodes, c.Free, c.Used, c.Held, c.Quarantined, c.Cordoned, c.Degraded, c.NotReady} {
 		if n == 0 {
-			out.WriteString("     -")
+			out += "     -"
 		} else {
-			fmt.Fprintf(&out, "%6d", n)
+			out += fmt.Sprintf("%6d", n)
 		}
 	}
-	return out.String()
+	return out
 }
 
 // shortened is a name without its middle where it is too long: what tells names apart is at their ends.

@@ -13,6 +13,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
@@ -81,7 +82,7 @@ func llama() *Job {
 		Namespace: "default", Name: "llama", State: "Recovering", Homes: []string{"rack-0"}, HoldKey: "hold.lockstep.dev/llama-1",
 		Tasks:  []Task{{"launcher", []string{"gpu-0-0"}}, {"worker", []string{"gpu-0-1", "", "gpu-0-7"}}},
 		Spares: []string{"gpu-0-3"}, SparesWanted: 2,
-		Excluded: map[string]Exclusion{"gpu-0-6": {Until: metav1.Date(2026, 1, 2, 10, 0, 0, 0, time.UTC), Incident: 2}},
+		Excluded: map[string]v1alpha1.ExcludedNode{"gpu-0-6": {Until: metav1.Date(2026, 1, 2, 10, 0, 0, 0, time.UTC), Incident: 2}},
 	}
 }
 

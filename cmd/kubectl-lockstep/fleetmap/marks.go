@@ -4,9 +4,11 @@ package fleetmap
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // kind is a kind of node, with its mark.
@@ -78,9 +80,9 @@ func rankKinds(j *Job) []kind {
 	next := 0
 	for i, t := range j.Tasks {
 		if ranks > len(rankMarks) {
-			on := nodeSet(t.Nodes)
+			on := sets.New(t.Nodes...)
 			mark := rune('A' + i)
-			out = append(out, kind{mark, fmt.Sprintf("%c %s", mark, t.Name), func(n *Node) bool { return on[n.Name] }, telling, false})
+			out = append(out, kind{mark, fmt.Sprintf("%c %s", mark, t.Name), func(n *Node) bool { return on.Has(n.Name) }, telling, false})
 			continue
 		}
 		for index, node := range t.Nodes {
@@ -104,14 +106,6 @@ func rankLegend(t Task, first int) string {
 	return fmt.Sprintf("%c-%c %s-0 to %s-%d", rankMarks[first], rankMarks[first+last], t.Name, t.Name, last)
 }
 
-func nodeSet(names []string) map[string]bool {
-	out := make(map[string]bool, len(names))
-	for _, n := range names {
-		out[n] = true
-	}
-	return out
-}
-
 // kindOf is the index of a node's kind.
 func (m *fleetMap) kindOf(n *Node) int {
 	return slices.IndexFunc(m.kinds, func(k kind) bool { return k.is(n) })
@@ -129,11 +123,12 @@ func (m *fleetMap) nodesOf(k kind) []string {
 			continue
 		}
 		name := n.Name
-		if around := m.f.Topology.Containing(n.Name); len(around) > 0 {
-			name += " (" + around[0].Name + ")"
+		if n.HyperNode != "" {
+			name += " (" + n.HyperNode + ")"
 		}
 		if m.job != nil && k.mark == 'x' {
-			name += " " + m.job.Excluded[n.Name].story()
+			x := m.job.Excluded[n.Name]
+			name += fmt.Sprintf(" until %s UTC by incident %d", x.Until.UTC().Format(time.DateTime), x.Incident)
 		}
 		out = append(out, name)
 	}
@@ -146,45 +141,44 @@ func (m *fleetMap) aboutRanks() []string {
 	if m.job == nil {
 		return nil
 	}
-	var without, ill []string
-	ranks := map[string]int{}
+	var out, without, ill, nodes []string
 	for _, t := range m.job.Tasks {
 		for i, node := range t.Nodes {
 			rank := fmt.Sprintf("%s-%d", t.Name, i)
-			ranks[node]++
 			if node == "" {
 				without = append(without, rank)
-			} else if why := m.trouble(node); why != "" {
+				continue
+			}
+			nodes = append(nodes, node)
+			if why := m.trouble(node); why != "" {
 				ill = append(ill, fmt.Sprintf("%s on %s (%s)", rank, node, why))
 			}
 		}
 	}
-	delete(ranks, "")
-	var out []string
-	if slices.Max(append(slices.Collect(maps.Values(ranks)), 0)) > 1 {
+	if sets.New(nodes...).Len() < len(nodes) {
 		out = append(out, "A node of several ranks has the mark of the first of them.")
 	}
 	if len(without) > 0 {
-		out = wrap(out, "  ", "Ranks without a node: "+listed(without))
+		out = append(out, "Ranks without a node: "+listed(without))
 	}
-	if has := len(m.job.Spares); has < int(m.job.SparesWanted) {
-		out = wrap(out, "  ", fmt.Sprintf("Spares without a node: %d of %d. `kubectl lockstep why %s` has why.", int(m.job.SparesWanted)-has, m.job.SparesWanted, m.job.Name))
+	if lacks := int(m.job.SparesWanted) - len(m.job.Spares); lacks > 0 {
+		out = append(out, fmt.Sprintf("Spares without a node: %d of %d. `kubectl lockstep why %s` has why.", lacks, m.job.SparesWanted, m.job.Name))
 	}
 	if len(ill) > 0 {
-		out = wrap(out, "  ", "Ranks on nodes that are not well: "+listed(ill))
+		out = append(out, "Ranks on nodes that are not well: "+listed(ill))
 	}
 	return out
 }
 
 // trouble is what is wrong with a node.
 func (m *fleetMap) trouble(name string) string {
-	i, found := slices.BinarySearchFunc(m.f.Nodes, name, func(n Node, name string) int { return strings.Compare(n.Name, name) })
-	if !found {
+	n := m.f.find(name)
+	if n == nil {
 		return "gone"
 	}
 	var out []string
 	for _, k := range fleetKinds() {
-		if k.weight == named && k.mark != 'h' && k.is(&m.f.Nodes[i]) {
+		if k.weight == named && k.mark != 'h' && k.is(n) {
 			out = append(out, k.legend[2:])
 		}
 	}

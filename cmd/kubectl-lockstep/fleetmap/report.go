@@ -1,8 +1,6 @@
-// The report: a fleet as an object, for other programs.
+// The report: a map as an object, for other programs.
 
 package fleetmap
-
-import "slices"
 
 // Report is a fleet with its HyperNodes as a map shows them, each above those that are in it.
 type Report struct {
@@ -29,24 +27,15 @@ type HyperNode struct {
 // ReportOf is the report of a fleet, and of a job in it, if there is one.
 func ReportOf(f *Fleet, job *Job) Report {
 	m := newMap(f, job)
-	out := Report{Job: job, Total: m.all, Nodes: slices.Clone(f.Nodes), Unread: f.Unread}
-	for i := range out.Nodes {
-		if around := f.Topology.Containing(out.Nodes[i].Name); len(around) > 0 {
-			out.Nodes[i].HyperNode = around[0].Name
-		}
-	}
-	out.HyperNodes = m.flattened(nil, "", m.roots)
-	return out
+	return Report{Job: job, Total: m.all, Nodes: f.Nodes, Unread: f.Unread, HyperNodes: m.flattened(nil, "", m.roots)}
 }
 
 func (m *fleetMap) flattened(out []HyperNode, parent string, branches []*branch) []HyperNode {
 	for _, b := range branches {
-		h, is := m.f.Topology.Find(b.name)
-		if !is {
-			continue // the nodes that are in none
+		if h, is := m.f.Topology.Find(b.name); is { // unlike the nodes that are in none
+			out = append(out, HyperNode{Name: b.name, Tier: h.Tier, Parent: parent, Home: m.isHome(b.name), Counts: b.Counts})
+			out = m.flattened(out, b.name, b.children)
 		}
-		out = append(out, HyperNode{Name: b.name, Tier: h.Tier, Parent: parent, Home: m.isHome(b.name), Counts: b.Counts})
-		out = m.flattened(out, b.name, b.children)
 	}
 	return out
 }

@@ -29,8 +29,8 @@ type branch struct {
 	// height is 0 for a HyperNode without HyperNodes below it.
 	height   int
 	children []*branch
-	// nodes that are in none of the children.
-	nodes []*Node
+	// nodes that are in none of the children, of all.
+	nodes, all []*Node
 	Counts
 	// tells reports whether something of it is worth a line of its own, and worst is the first kind that a node of it is of.
 	tells bool
@@ -52,16 +52,20 @@ type Counts struct {
 	NotReady    int `json:"notReady"`
 }
 
-func (c *Counts) add(o Counts) {
-	c.Nodes += o.Nodes
-	c.Free += o.Free
-	c.Used += o.Used
-	c.Held += o.Held
-	c.HeldInUse += o.HeldInUse
-	c.Quarantined += o.Quarantined
-	c.Cordoned += o.Cordoned
-	c.Degraded += o.Degraded
-	c.NotReady += o.NotReady
+// count counts one node.
+func (c *Counts) count(n *Node) {
+	busy, held := n.busy(), len(n.Holds) > 0
+	for _, one := range []struct {
+		is bool
+		of *int
+	}{
+		{true, &c.Nodes}, {!busy && !held && !n.NotReady && !n.Quarantined && !n.Cordoned, &c.Free}, {busy, &c.Used}, {held, &c.Held},
+		{busy && held, &c.HeldInUse}, {n.Quarantined, &c.Quarantined}, {n.Cordoned, &c.Cordoned}, {n.Degraded, &c.Degraded}, {n.NotReady, &c.NotReady},
+	} {
+		if one.is {
+			*one.of++
+		}
+	}
 }
 
 // ofThemHeld tells how many of the nodes in use are held, too; empty where none is.
@@ -75,73 +79,54 @@ func (c *Counts) ofThemHeld() string {
 	return fmt.Sprintf(" (%d of them held)", c.HeldInUse)
 }
 
-// countsOf counts one node.
-func countsOf(n *Node) Counts {
-	one := func(is bool) int {
-		if is {
-			return 1
-		}
-		return 0
-	}
-	good := !n.NotReady && !n.Quarantined && !n.Cordoned
-	return Counts{
-		Nodes: 1, Free: one(good && !n.busy() && len(n.Holds) == 0), Used: one(n.busy()), Held: one(len(n.Holds) > 0), HeldInUse: one(n.busy() && len(n.Holds) > 0),
-		Quarantined: one(n.Quarantined), Cordoned: one(n.Cordoned), Degraded: one(n.Degraded), NotReady: one(n.NotReady),
-	}
-}
-
 // outside is the name of the branch of nodes that no HyperNode has.
 const outside = "in no HyperNode"
 
 func newMap(f *Fleet, job *Job) *fleetMap {
+	f.sort()
 	m := &fleetMap{f: f, job: job, kinds: fleetKinds()}
 	if job != nil {
 		m.kinds = jobKinds(job)
 	}
 	m.has = make([]bool, len(m.kinds))
-	slices.SortFunc(f.Nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
-	byName := make(map[string]*Node, len(f.Nodes))
-	alone := branch{name: outside}
+	alone := &branch{name: outside}
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
-		byName[n.Name] = n
-		m.all.add(countsOf(n))
+		m.all.count(n)
 		m.has[m.kindOf(n)] = true
-		if len(f.Topology.Containing(n.Name)) == 0 {
-			alone.nodes = append(alone.nodes, n)
+		if n.HyperNode == "" {
+			alone.all = append(alone.all, n)
 		}
 	}
-	m.grow(byName)
-	if len(alone.nodes) > 0 {
-		m.finish(&alone, alone.nodes)
-		m.roots = append(m.roots, &alone)
+	m.grow()
+	if alone.nodes = alone.all; len(alone.nodes) > 0 {
+		m.finish(alone)
+		m.roots = append(m.roots, alone)
 	}
 	return m
 }
 
 // grow makes the branches, the closest HyperNodes first, so that the children of each are complete before it.
-func (m *fleetMap) grow(byName map[string]*Node) {
+func (m *fleetMap) grow() {
 	below := map[string][]*branch{}
 	for _, h := range m.f.Topology.All() {
 		b := &branch{name: h.Name, children: below[h.Name]}
-		covered := map[string]bool{}
+		covered := map[*Node]bool{}
 		for _, c := range b.children {
 			b.height = max(b.height, c.height+1)
-			h, _ := m.f.Topology.Find(c.name)
-			for _, n := range h.Nodes {
+			for _, n := range c.all {
 				covered[n] = true
 			}
 		}
-		all := make([]*Node, 0, len(h.Nodes))
 		for _, name := range h.Nodes {
-			if n := byName[name]; n != nil {
-				all = append(all, n)
-				if !covered[name] {
+			if n := m.f.find(name); n != nil {
+				b.all = append(b.all, n)
+				if !covered[n] {
 					b.nodes = append(b.nodes, n)
 				}
 			}
 		}
-		m.finish(b, all)
+		m.finish(b)
 		if above := m.parent(h); above != "" {
 			below[above] = append(below[above], b)
 		} else {
@@ -164,13 +149,13 @@ func (m *fleetMap) parent(h topology.HyperNode) string {
 	return ""
 }
 
-// finish works out what a branch with these nodes, at any depth, tells.
-func (m *fleetMap) finish(b *branch, all []*Node) {
+// finish works out what a branch tells.
+func (m *fleetMap) finish(b *branch) {
 	sortBranches(b.children)
 	slices.SortFunc(b.nodes, func(x, y *Node) int { return Naturally(x.Name, y.Name) })
 	b.worst = len(m.kinds) - 1
-	for _, n := range all {
-		b.add(countsOf(n))
+	for _, n := range b.all {
+		b.count(n)
 		k := m.kindOf(n)
 		b.worst = min(b.worst, k)
 		b.tells = b.tells || m.kinds[k].weight > quiet
@@ -188,29 +173,25 @@ func sortBranches(branches []*branch) {
 
 // Naturally compares names as people count: rack-2 comes before rack-10.
 func Naturally(a, b string) int {
-	for a != "" && b != "" {
-		x, y := number(a), number(b)
-		if x == "" || y == "" {
-			if a[0] != b[0] {
-				return cmp.Compare(a[0], b[0])
-			}
-			a, b = a[1:], b[1:]
-			continue
-		}
-		a, b = a[len(x):], b[len(y):]
-		x, y = strings.TrimLeft(x, "0"), strings.TrimLeft(y, "0")
-		if order := cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(x, y)); order != 0 {
-			return order
-		}
+	i := 0
+	for i < min(len(a), len(b)) && a[i] == b[i] {
+		i++
 	}
-	return cmp.Compare(len(a), len(b))
+	same := strings.TrimRight(a[:i], digits) // up to the number in which they differ
+	x, y := number(a[len(same):]), number(b[len(same):])
+	if x == "" || y == "" {
+		return strings.Compare(a, b)
+	}
+	return cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(x, y), strings.Compare(a, b))
 }
 
-// number is the number that a text begins with.
+const digits = "0123456789"
+
+// number is the number that a text begins with, without zeros in front of it but the last digit.
 func number(text string) string {
-	end := strings.IndexFunc(text, func(r rune) bool { return r < '0' || r > '9' })
-	if end < 0 {
-		return text
+	all := text[:len(text)-len(strings.TrimLeft(text, digits))]
+	if short := strings.TrimLeft(all, "0"); short != "" {
+		return short
 	}
-	return text[:end]
+	return all
 }

@@ -1,20 +1,30 @@
-// Package joblist lists TrainingJobs as a table with a line for each. It reads nothing: the same jobs give the same table.
+// Package joblist shows TrainingJobs as a table with a line for each. It reads nothing: the same jobs give the same table.
 package joblist
 
 import (
 	"fmt"
+	"io"
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/fleetmap"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/timeline"
 	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 )
+
+// States are all states. Those that need attention come first.
+var States = []v1alpha1.State{
+	v1alpha1.StateRecovering, v1alpha1.StateRefused, v1alpha1.StateStarting, v1alpha1.StateQueued, v1alpha1.StateRunning,
+	v1alpha1.StateSuspended, v1alpha1.StateFailed, v1alpha1.StateCompleted,
+}
 
 // Jobs is a list of TrainingJobs.
 type Jobs struct {
@@ -42,15 +52,19 @@ type Job struct {
 	CreationTime metav1.Time `json:"creationTime"`
 	// Message says what the job waits for; empty where it waits for nothing.
 	Message string `json:"message,omitempty"`
+	// GPUs are those that all pods of the job ask for.
+	GPUs int64 `json:"gpus,omitempty"`
+	// Placed reports whether the job has nodes, and with them its GPUs.
+	Placed bool `json:"placed,omitempty"`
+
+	age, trigger, phase, next string
 }
 
-// Of lists the jobs that are in one of these states, or all where none is given.
-func Of(jobs []v1alpha1.TrainingJob, states []v1alpha1.State, at time.Time) Jobs {
+// Of lists jobs as they are at a time.
+func Of(jobs []v1alpha1.TrainingJob, at time.Time) Jobs {
 	out := Jobs{Jobs: []Job{}} // [] in JSON where there is none
 	for i := range jobs {
-		if len(states) == 0 || slices.Contains(states, jobs[i].Status.State) {
-			out.Jobs = append(out.Jobs, jobOf(&jobs[i], at))
-		}
+		out.Jobs = append(out.Jobs, jobOf(&jobs[i], at))
 	}
 	return out
 }
@@ -59,7 +73,8 @@ func jobOf(job *v1alpha1.TrainingJob, at time.Time) Job {
 	s := &job.Status
 	out := Job{
 		Namespace: job.Namespace, Name: job.Name, Queue: job.Spec.Queue, State: s.State, Ready: s.Ready, Attempt: s.Attempt, Restarts: s.Restarts.Total,
-		CreationTime: job.CreationTimestamp, Message: firstStory(s),
+		CreationTime: job.CreationTimestamp, Message: s.Message, Placed: fleetmap.HasNodes(job),
+		age: duration.HumanDuration(at.Sub(job.CreationTimestamp.Time)), next: nextStep(s.NextStep, at),
 	}
 	if s.Placement != nil {
 		out.HyperNode = s.Placement.HyperNode
@@ -69,6 +84,11 @@ func jobOf(job *v1alpha1.TrainingJob, at time.Time) Job {
 		t := &job.Spec.Tasks[i]
 		wanted += ptr.Deref(t.Spares, 0)
 		has += gang.ReadySpares(s, t)
+		replicas := t.Replicas
+		if present := gang.TaskStatus(s, t.Name); present != nil {
+			replicas = present.Replicas
+		}
+		out.GPUs += int64(replicas) * fleetmap.TaskGPUs(t)
 	}
 	if wanted > 0 {
 		out.Spares = fmt.Sprintf("%d/%d", has, wanted)
@@ -79,48 +99,63 @@ func jobOf(job *v1alpha1.TrainingJob, at time.Time) Job {
 	if s.Availability != nil {
 		out.ETTR = new(policies.TimesAt(s.Availability, timeline.UpTo(s, at)).ETTR())
 	}
+	out.trigger, out.phase = openIncident(s, at)
 	return out
 }
 
-// firstStory is the message of a job; of several open incidents that of the oldest, and how many more there are.
-func firstStory(s *v1alpha1.TrainingJobStatus) string {
-	open := 0
-	for i := range s.Incidents {
-		if s.Incidents[i].Outcome == "" {
-			open++
+// openIncident is the trigger of the oldest open incident, the phase that it is in, and for how long.
+func openIncident(s *v1alpha1.TrainingJobStatus, at time.Time) (trigger, phase string) {
+	i := slices.IndexFunc(s.Incidents, func(inc v1alpha1.Incident) bool { return inc.Outcome == "" })
+	if i < 0 {
+		return "", ""
+	}
+	if spans := incident.PhasesAt(&s.Incidents[i], at); len(spans) > 0 {
+		last := spans[len(spans)-1]
+		phase = fmt.Sprintf("%s %s", last.Phase, duration.HumanDuration(last.Duration()))
+	}
+	return string(s.Incidents[i].Trigger), phase
+}
+
+// nextStep tells which step is due, and in how long.
+func nextStep(step *v1alpha1.NextStep, at time.Time) string {
+	switch {
+	case step == nil:
+		return ""
+	case step.Time.After(at):
+		return fmt.Sprintf("%s in %s", step.Action, duration.HumanDuration(step.Time.Sub(at)))
+	}
+	return fmt.Sprintf("%s due %s", step.Action, duration.HumanDuration(at.Sub(step.Time.Time)))
+}
+
+// cells are what the columns have of a job.
+func (j *Job) cells() map[string]string {
+	gpus, ettr := fmt.Sprint(j.GPUs), ""
+	if !j.Placed {
+		gpus = "(" + gpus + ")" // not counted as in use
+	}
+	if j.ETTR != nil {
+		ettr = fmt.Sprintf("%.4f", *j.ETTR)
+	}
+	return map[string]string{
+		"NAMESPACE": j.Namespace, "NAME": j.Name, "STATE": string(j.State), "READY": j.Ready, "ATTEMPT": fmt.Sprint(j.Attempt),
+		"HYPERNODE": j.HyperNode, "RESTARTS": fmt.Sprint(j.Restarts), "ETTR": ettr, "AGE": j.age, "QUEUE": j.Queue, "SPARES": j.Spares,
+		"GPUS": gpus, "INCIDENT": j.trigger, "PHASE": j.phase, "NEXT": j.next,
+	}
+}
+
+// Print prints a line with these columns for each job, and below it the job's message if messages are asked for, cut to a width; 0 is
+// any width.
+func Print(out io.Writer, jobs Jobs, columns []string, messages bool, width int) {
+	var rows []lines.Row
+	for i := range jobs.Jobs {
+		cells, row := jobs.Jobs[i].cells(), lines.Row{}
+		for _, name := range columns {
+			row.Cells = append(row.Cells, cells[name])
 		}
-	}
-	first, rest, found := strings.Cut(s.Message, "; incident ")
-	if !found || open < 2 {
-		return s.Message
-	}
-	return fmt.Sprintf("%s; and %d more: kubectl lockstep why", first, 1+strings.Count(rest, "; incident "))
-}
-
-// States are all states, in the order in which a job meets them.
-var States = []v1alpha1.State{
-	v1alpha1.StateRefused, v1alpha1.StateQueued, v1alpha1.StateStarting, v1alpha1.StateRunning, v1alpha1.StateRecovering,
-	v1alpha1.StateSuspended, v1alpha1.StateCompleted, v1alpha1.StateFailed,
-}
-
-// ParseStates finds the states of these names, in upper or lower case.
-func ParseStates(names []string) ([]v1alpha1.State, error) {
-	var out []v1alpha1.State
-	for _, name := range names {
-		i := slices.IndexFunc(States, func(s v1alpha1.State) bool { return strings.EqualFold(string(s), name) })
-		if i < 0 {
-			return nil, fmt.Errorf("--state: there is no state %q: give one or more of %s", name, strings.Join(StateNames(), ", "))
+		if messages {
+			row.Note = jobs.Jobs[i].Message
 		}
-		out = append(out, States[i])
+		rows = append(rows, row)
 	}
-	return out, nil
-}
-
-// StateNames are the names of all states.
-func StateNames() []string {
-	var out []string
-	for _, s := range States {
-		out = append(out, string(s))
-	}
-	return out
+	lines.Table(out, columns, rows, width)
 }

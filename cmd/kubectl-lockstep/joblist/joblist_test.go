@@ -2,6 +2,7 @@ package joblist
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,9 +37,11 @@ func jobs() []v1alpha1.TrainingJob {
 	}
 }
 
-func printed(c Columns) string {
+var columns = []string{"NAME", "STATE", "READY", "ATTEMPT", "HYPERNODE", "RESTARTS", "ETTR", "AGE"}
+
+func printed(columns []string, width int) string {
 	var out bytes.Buffer
-	Print(&out, Of(jobs(), nil, now), c, now)
+	Print(&out, Of(jobs(), now), columns, true, width)
 	return out.String()
 }
 
@@ -48,7 +51,7 @@ llama  Running  4/4    2        rack-0     7         0.7500  3h
 mamba  Queued   0/16   0        -          0         -       5m
   waits for room in queue research, which has 8 of 128 GPUs left and needs al...
 new    -        -      0        -          0         -       1s
-`, printed(Columns{Note: 80}))
+`, printed(columns, 80))
 }
 
 // A job that runs without all of its spares waits for these.
@@ -57,10 +60,10 @@ func TestSparesThatAreMissing(t *testing.T) {
 		State: v1alpha1.StateRunning, Ready: "4/4", Attempt: 1, Tasks: []v1alpha1.TaskStatus{{Name: "worker", Ready: 4}, {Name: "worker-spare", Ready: 1}},
 	})
 	job.Spec.Tasks = []v1alpha1.Task{{Name: "worker", Replicas: 4, Spares: new(int32(2))}, {Name: "launcher", Replicas: 1}}
-	got := Of([]v1alpha1.TrainingJob{job}, nil, now).Jobs[0]
+	got := Of([]v1alpha1.TrainingJob{job}, now).Jobs[0]
 	check.Equal(t, "spares", "1/2: 1/2 spares hold a node", got.Spares+": "+got.Message)
 	job.Status.Tasks[1].Ready = 2
-	got = Of([]v1alpha1.TrainingJob{job}, nil, now).Jobs[0]
+	got = Of([]v1alpha1.TrainingJob{job}, now).Jobs[0]
 	check.Equal(t, "spares", "2/2: ", got.Spares+": "+got.Message)
 }
 
@@ -69,38 +72,17 @@ func TestMoreColumns(t *testing.T) {
 	wide[0].Spec = v1alpha1.TrainingJobSpec{Queue: "research", Tasks: []v1alpha1.Task{{Name: "worker", Spares: new(int32(2))}}}
 	wide[0].Status.Tasks = []v1alpha1.TaskStatus{{Name: "worker-spare", Ready: 2}}
 	var out bytes.Buffer
-	Print(&out, Of(wide, nil, now), Columns{Wide: true}, now)
+	Print(&out, Of(wide, now), append(slices.Clone(columns), "QUEUE", "SPARES"), true, 0)
 	check.Equal(t, "table", `NAME   STATE    READY  ATTEMPT  HYPERNODE  RESTARTS  ETTR    AGE  QUEUE     SPARES
 llama  Running  4/4    2        rack-0     7         0.7500  3h   research  2/2
 `, out.String())
 }
 
 func TestAllNamespacesAndAnyWidth(t *testing.T) {
-	out := printed(Columns{Namespace: true})
+	out := printed(append([]string{"NAMESPACE"}, columns...), 0)
 	for _, want := range []string{"NAMESPACE  NAME ", "\nresearch   llama  Running", "\n  waits for room in queue research, which has 8 of 128 GPUs left and needs all of them\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-}
-
-func TestStates(t *testing.T) {
-	states, err := ParseStates([]string{"running", "Failed"})
-	check.Equal(t, "error", nil, err)
-	check.Equal(t, "states", []v1alpha1.State{v1alpha1.StateRunning, v1alpha1.StateFailed}, states)
-	listed := Of(jobs(), states, now).Jobs
-	if len(listed) != 1 || listed[0].Name != "llama" {
-		t.Errorf("listed: %+v", listed)
-	}
-	_, err = ParseStates([]string{"Run"})
-	if err == nil || !strings.Contains(err.Error(), `--state: there is no state "Run": give one or more of Refused, Queued,`) {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestTheOldestOfSeveralIncidents(t *testing.T) {
-	s := &v1alpha1.TrainingJobStatus{Incidents: make([]v1alpha1.Incident, 3), Message: "incident 1, PodFailed, waits for room; incident 2, NodeGone; incident 3, NodeGone"}
-	check.Equal(t, "three", "incident 1, PodFailed, waits for room; and 2 more: kubectl lockstep why", firstStory(s))
-	s.Incidents[1].Outcome, s.Incidents[2].Outcome, s.Message = v1alpha1.OutcomeRecovered, v1alpha1.OutcomeRecovered, "incident 1, PodFailed"
-	check.Equal(t, "one", "incident 1, PodFailed", firstStory(s))
 }

@@ -2,6 +2,8 @@
 package lines
 
 import (
+	"fmt"
+	"io"
 	"strings"
 	"unicode/utf8"
 )
@@ -35,4 +37,11 @@ func Wrap(text string, width int) []string {
 		}
 	}
 	return append(out, line)
+}
+
+// Print prints a text, broken into lines of at most so many columns.
+func Print(out io.Writer, text string, width int) {
+	for _, line := range Wrap(text, width) {
+		fmt.Fprintln(out, line)
+	}
 }

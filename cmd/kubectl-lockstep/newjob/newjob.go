@@ -4,10 +4,13 @@ package newjob
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"path"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -25,14 +28,14 @@ type Options struct {
 	Tier            *int32
 	Queue           string
 	Spares          int32
-	CPU, Memory     string
-	Shm             string
-	Priority        string
-	Labels          map[string]string
-	NodeSelector    map[string]string
-	Mounts          []string
-	Env             []string
-	Command         []string
+	// CPU, Memory and Shm are zero where they are not given.
+	CPU, Memory, Shm resource.QuantityValue
+	Priority         string
+	Labels           map[string]string
+	NodeSelector     map[string]string
+	Mounts           []string
+	Env              []string
+	Command          []string
 }
 
 // The frameworks.
@@ -53,9 +56,6 @@ const (
 	container = "train"
 )
 
-// maxSpares is how many spares a task may have: the API's limit.
-const maxSpares = 1000
-
 // gpu is the resource of a whole GPU.
 const gpu corev1.ResourceName = "nvidia.com/gpu"
 
@@ -75,7 +75,7 @@ func Of(o Options) (*v1alpha1.TrainingJob, error) {
 		Spec:       v1alpha1.TrainingJobSpec{Queue: o.Queue, PriorityClassName: o.Priority, NetworkTopology: topology},
 	}
 	o.tasks(&job.Spec, pod)
-	if last := &job.Spec.Tasks[len(job.Spec.Tasks)-1]; o.Spares > 0 {
+	if last := &job.Spec.Tasks[len(job.Spec.Tasks)-1]; o.Spares != 0 {
 		last.Spares = &o.Spares
 	}
 	return job, nil
@@ -90,11 +90,12 @@ func (o *Options) validate() error {
 	}
 	refuse(!slices.Contains(Frameworks, o.Framework), "--framework: %q is not known: give one of %s", o.Framework, strings.Join(Frameworks, ", "))
 	refuse(o.Image == "", "--image is missing: give the image of the program")
+	for flag, q := range map[string]resource.Quantity{"cpu": o.CPU.Quantity, "memory": o.Memory.Quantity, "shm": o.Shm.Quantity} {
+		refuse(q.Sign() < 0, "--%s: %s is negative: give a quantity such as 16 or 64Gi", flag, q.String())
+	}
 	refuse(o.Workers < 1, "--workers: %d is too few: give 1 or more", o.Workers)
 	refuse(o.Workers == 1 && o.Framework == PyTorch, "--workers: with --framework pytorch there are 2 or more, of which the first is the master: for 1, leave out --framework")
 	refuse(o.GPUs < 0, "--gpus: %d is negative: give 0 or more", o.GPUs)
-	refuse(o.Spares < 0, "--spares: %d is negative: give 0 or more", o.Spares)
-	refuse(o.Spares > maxSpares, "--spares: %d are too many: give %d at most", o.Spares, maxSpares)
 	refuse(o.Framework == MPI && len(o.Command) == 0, "the command is missing: with --framework mpi, write what the launcher runs after --, such as -- sh -c 'mpirun --host $MPI_HOST train'")
 	return errors.Join(errs...)
 }
@@ -136,10 +137,11 @@ func (o *Options) networkTopology() (*v1alpha1.NetworkTopology, error) {
 
 // pod is the template of the pods that train.
 func (o *Options) pod() (corev1.PodTemplateSpec, error) {
-	c := corev1.Container{Name: container, Image: o.Image, Command: o.Command}
-	resources, err := o.resources()
-	c.Resources = resources
-	errs := []error{err}
+	c := corev1.Container{Name: container, Image: o.Image, Command: o.Command, Resources: corev1.ResourceRequirements{
+		Requests: given(corev1.ResourceList{corev1.ResourceCPU: o.CPU.Quantity}), // without a limit, which would slow them down
+		Limits:   given(corev1.ResourceList{gpu: *resource.NewQuantity(o.GPUs, resource.DecimalSI), corev1.ResourceMemory: o.Memory.Quantity}),
+	}}
+	var errs []error
 	for _, text := range o.Env {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || len(validation.IsEnvVarName(name)) > 0 {
@@ -159,12 +161,38 @@ func (o *Options) pod() (corev1.PodTemplateSpec, error) {
 		}})
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: path})
 	}
-	if o.Shm != "" {
-		volume, err := sharedMemory(o.Shm)
-		volumes, errs = append(volumes, volume), append(errs, err)
-		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volume.Name, MountPath: "/dev/shm"})
+	if !o.Shm.IsZero() { // it counts as memory of the pod
+		volumes = append(volumes, corev1.Volume{Name: "shm", VolumeSource: corev1.VolumeSource{
+			EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: &o.Shm.Quantity},
+		}})
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "shm", MountPath: "/dev/shm"})
 	}
 	// The kubelet restarts a rank that crashes in place, which is the fastest recovery.
 	spec := corev1.PodSpec{RestartPolicy: corev1.RestartPolicyOnFailure, Containers: []corev1.Container{c}, Volumes: volumes, NodeSelector: o.NodeSelector}
 	return corev1.PodTemplateSpec{Spec: spec}, errors.Join(errs...)
+}
+
+// given are those of the resources that are not zero; nil where all are.
+func given(resources corev1.ResourceList) corev1.ResourceList {
+	maps.DeleteFunc(resources, func(_ corev1.ResourceName, q resource.Quantity) bool { return q.IsZero() })
+	if len(resources) == 0 {
+		return nil
+	}
+	return resources
+}
+
+// Warnings are about what is valid, and may not do what its author expects, in sentences.
+func (o *Options) Warnings() []string {
+	var out []string
+	setsNodes := slices.ContainsFunc(o.Command, func(arg string) bool {
+		return strings.HasPrefix(arg, "--nnodes") || strings.HasPrefix(arg, "--standalone")
+	})
+	if o.Workers > 1 && len(o.Command) > 0 && path.Base(o.Command[0]) == "torchrun" && !setsNodes {
+		out = append(out, "torchrun without --nnodes trains a model of its own in every pod: "+
+			"`kubectl lockstep submit --help` has the flags that it needs with --framework pytorch")
+	}
+	if o.Spares > 0 && o.Framework == PyTorch {
+		out = append(out, fmt.Sprintf("a spare replaces ranks of its own task only: those of --spares serve the task %s, and not the %s", worker, master))
+	}
+	return out
 }

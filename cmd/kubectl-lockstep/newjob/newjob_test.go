@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -88,11 +89,8 @@ func TestMistakesNameTheFlag(t *testing.T) {
 		"--workers: 0 is too few": func(o *Options) { o.Workers = 0 },
 		"--workers: with --framework pytorch there are 2 or more": func(o *Options) { o.Framework, o.Workers = PyTorch, 1 },
 		"--gpus: -1 is negative":                                  func(o *Options) { o.GPUs = -1 },
-		"--spares: 3000 are too many: give 1000 at most":          func(o *Options) { o.Spares = 3000 },
-		`--memory: "a lot" has to be a quantity`:                  func(o *Options) { o.Memory = "a lot" },
-		`--shm: "-1Gi" has to be a quantity`:                      func(o *Options) { o.Shm = "-1Gi" },
-		"--spares: -1 is negative":                                func(o *Options) { o.Spares = -1 },
 		`--topology: "strict" is not known: give hard or soft`:    func(o *Options) { o.Topology = "strict" },
+		"--shm: -1Gi is negative":                                 func(o *Options) { o.Shm.Quantity = resource.MustParse("-1Gi") },
 		"--tier is missing":                                       func(o *Options) { o.Topology = "hard" },
 		`--env: "1A=b" has to be NAME=VALUE`:                      func(o *Options) { o.Env = []string{"1A=b"} },
 		`--mount: "data:mnt" has to be CLAIM:/PATH`:               func(o *Options) { o.Mounts = []string{"data:mnt"} },
@@ -108,7 +106,8 @@ func TestMistakesNameTheFlag(t *testing.T) {
 
 func TestResources(t *testing.T) {
 	spec := made(t, func(o *Options) {
-		o.CPU, o.Memory, o.Shm, o.Priority, o.NodeSelector = "16", "64Gi", "8Gi", "high", map[string]string{"gpu": "h200"}
+		o.CPU.Quantity, o.Memory.Quantity, o.Shm.Quantity = resource.MustParse("16"), resource.MustParse("64Gi"), resource.MustParse("8Gi")
+		o.Priority, o.NodeSelector = "high", map[string]string{"gpu": "h200"}
 	})
 	pod := spec.Tasks[0].Template.Spec
 	c := pod.Containers[0]
@@ -118,4 +117,27 @@ func TestResources(t *testing.T) {
 	check.Equal(t, "mounts", []corev1.VolumeMount{{Name: "shm", MountPath: "/dev/shm"}}, c.VolumeMounts)
 	check.Equal(t, "priority", "high", spec.PriorityClassName)
 	check.Equal(t, "nodeSelector", map[string]string{"gpu": "h200"}, pod.NodeSelector)
+}
+
+func TestWarnings(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*Options)
+		want   string
+	}{
+		"nothing":                    {func(*Options) {}, ""},
+		"torchrun in each pod alone": {func(o *Options) { o.Command = []string{"/usr/bin/torchrun", "train.py"} }, "torchrun without --nnodes"},
+		"torchrun of one pod":        {func(o *Options) { o.Command, o.Workers = []string{"torchrun", "train.py"}, 1 }, ""},
+		"torchrun of all pods":       {func(o *Options) { o.Command = []string{"torchrun", "--nnodes=$(WORLD_SIZE)", "train.py"} }, ""},
+		"a master without spares":    {func(o *Options) { o.Framework, o.Spares = PyTorch, 1 }, "a spare replaces ranks of its own task only"},
+		"spares of the only task":    {func(o *Options) { o.Spares = 1 }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := options(tc.change)
+			got := strings.Join(o.Warnings(), "; ")
+			check.Equal(t, "warned", tc.want != "", got != "")
+			if !strings.HasPrefix(got, tc.want) {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
 }

@@ -38,18 +38,12 @@ func (a *api) List(_ context.Context, into client.ObjectList, options ...client.
 func TestListsAreReadInPages(t *testing.T) {
 	for nodes, pages := range map[int]int{0: 1, 1: 1, 500: 1, 501: 2, 1700: 4} {
 		a := &api{nodes: nodes}
-		list := &corev1.NodeList{}
-		check.Equal(t, "error", nil, Reader{a}.List(t.Context(), list))
-		var listed, visited []string
-		for i := range list.Items {
-			listed = append(listed, list.Items[i].Name)
-		}
-		check.Equal(t, fmt.Sprintf("pages of %d", nodes), pages, a.pages)
+		var visited []string
 		check.Equal(t, "error", nil, Reader{a}.Each(t.Context(), &corev1.NodeList{}, func(o runtime.Object) error {
 			visited = append(visited, o.(*corev1.Node).Name)
 			return nil
 		}))
-		check.Equal(t, "names", listed, visited)
-		check.Equal(t, "nodes", nodes, len(listed))
+		check.Equal(t, fmt.Sprintf("pages of %d", nodes), pages, a.pages)
+		check.Equal(t, "nodes", nodes, len(visited))
 	}
 }

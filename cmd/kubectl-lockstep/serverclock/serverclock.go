@@ -12,11 +12,6 @@ import (
 // Clock is the clock of an API server. It is safe for use by many requests at once.
 type Clock struct{ now atomic.Pointer[time.Time] }
 
-// Watch has every answer to a client of this configuration set the clock.
-func (c *Clock) Watch(config *rest.Config) {
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return watch{next, c} })
-}
-
 // Now is the time of the last answer, to the second; zero before the first.
 func (c *Clock) Now() time.Time {
 	if now := c.now.Load(); now != nil {
@@ -25,18 +20,22 @@ func (c *Clock) Now() time.Time {
 	return time.Time{}
 }
 
-type watch struct {
-	http.RoundTripper
-	clock *Clock
+// Watch has every answer to a client of this configuration set the clock.
+func (c *Clock) Watch(config *rest.Config) {
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(request *http.Request) (*http.Response, error) {
+			response, err := next.RoundTrip(request)
+			if err == nil {
+				if at, wrong := http.ParseTime(response.Header.Get("Date")); wrong == nil {
+					c.now.Store(&at)
+				}
+			}
+			return response, err
+		})
+	})
 }
 
+type roundTripper func(*http.Request) (*http.Response, error)
+
 // RoundTrip implements http.RoundTripper.
-func (w watch) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := w.RoundTripper.RoundTrip(request)
-	if err == nil {
-		if at, wrong := http.ParseTime(response.Header.Get("Date")); wrong == nil {
-			w.clock.now.Store(&at)
-		}
-	}
-	return response, err
-}
+func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }

@@ -3,6 +3,7 @@
 package timeline
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -24,16 +25,15 @@ var marks = map[incident.Phase]struct{ name, mark string }{
 	incident.Start:       {"start", "="},
 }
 
+// legend explains the marks. Only supervised gangs have stop and barrier.
+const legend = ". detect  - decide\n# place  ~ wait for room  = start  x stop  | barrier"
+
 // barWidth is the length of the longest bar, in columns.
 const barWidth = 60
 
 // Print prints the timeline of a job. All its bars have one scale.
 func Print(out io.Writer, j *Job) {
-	state := string(j.State)
-	if state == "" {
-		state = "no state yet"
-	}
-	fmt.Fprintf(out, "TrainingJob %s/%s: %s, attempt %d, incidents remembered: %d\n", j.Namespace, j.Name, state, j.Attempt, len(j.Incidents))
+	fmt.Fprintf(out, "TrainingJob %s/%s: %s, attempt %d, incidents remembered: %d\n", j.Namespace, j.Name, cmp.Or(string(j.State), "no state yet"), j.Attempt, len(j.Incidents))
 	switch {
 	case j.Availability != nil:
 		printAvailability(out, j.Availability)
@@ -41,7 +41,7 @@ func Print(out io.Writer, j *Job) {
 		fmt.Fprintf(out, "Its pods have not all been ready yet: `kubectl lockstep why %s` says what it waits for.\n", j.Name)
 	}
 	if j.GrowingSince != nil {
-		printWrapped(out, "Growing since "+moment(j.GrowingSince.Time)+". "+GrowingHint)
+		lines.Print(out, "Growing since "+moment(j.GrowingSince.Time)+". "+GrowingHint, lines.Width)
 	}
 	longest := time.Duration(0)
 	for i := range j.Incidents {
@@ -51,29 +51,11 @@ func Print(out io.Writer, j *Job) {
 		j.printIncident(out, &j.Incidents[i], longest)
 	}
 	if longest > 0 {
-		fmt.Fprintf(out, "\nTimes are UTC. The longest bar is %s: . detect  - decide  # place\n~ wait for room  = start%s\n", lines.Duration(longest), j.legendOfEpochs())
+		fmt.Fprintf(out, "\nTimes are UTC. The longest bar is %s: %s\n", lines.Duration(longest), legend)
 	}
 	if next := j.NextStep; next != nil && Overdue(next, j.Time.Time) {
 		fmt.Fprintln(out)
-		printWrapped(out, OverdueHint)
-	}
-}
-
-// legendOfEpochs explains the marks of supervised gangs; empty where no bar has one.
-func (j *Job) legendOfEpochs() string {
-	for i := range j.Incidents {
-		for _, p := range j.Incidents[i].Phases {
-			if p.Phase == incident.Stop || p.Phase == incident.Barrier {
-				return "  x stop  | barrier"
-			}
-		}
-	}
-	return ""
-}
-
-func printWrapped(out io.Writer, text string) {
-	for _, line := range lines.Wrap(text, lines.Width) {
-		fmt.Fprintln(out, line)
+		lines.Print(out, OverdueHint, lines.Width)
 	}
 }
 
@@ -94,7 +76,7 @@ func printAvailability(out io.Writer, a *Availability) {
 func (j *Job) printIncident(out io.Writer, inc *Incident, longest time.Duration) {
 	fmt.Fprintf(out, "\n%s. %s\n", inc.Message, j.outcome(inc))
 	line := func(at time.Time, what string) {
-		fmt.Fprintf(out, "  %s  %8s  %s\n", moment(at), lines.Duration(at.Sub(inc.Start.Time)), what)
+		fmt.Fprintf(out, "  %s  %8s  %s\n", moment(at), lines.Duration(at.Sub(inc.StartTime.Time)), what)
 	}
 	for _, e := range inc.Events {
 		line(e.Time.Time, e.What)
@@ -117,11 +99,11 @@ func (j *Job) printIncident(out io.Writer, inc *Incident, longest time.Duration)
 func (j *Job) outcome(inc *Incident) string {
 	switch {
 	case inc.Outcome == "":
-		return "Open for " + lines.Duration(j.Time.Sub(inc.Start.Time))
-	case inc.End == nil:
+		return "Open for " + lines.Duration(j.Time.Sub(inc.StartTime.Time))
+	case inc.EndTime == nil:
 		return string(inc.Outcome)
 	}
-	return fmt.Sprintf("%s after %s", inc.Outcome, lines.Duration(inc.End.Sub(inc.Start.Time)))
+	return fmt.Sprintf("%s after %s", inc.Outcome, lines.Duration(inc.EndTime.Sub(inc.StartTime.Time)))
 }
 
 // nextStory tells of the step that is announced.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
@@ -54,18 +55,11 @@ type Availability struct {
 	SuspendedMilliseconds int64               `json:"suspendedMilliseconds"`
 }
 
-// Incident is one failure, and what was done about it.
+// Incident is one failure, with what was done about it. Its outcome is empty while it is open.
 type Incident struct {
-	ID      int32                  `json:"id"`
-	Trigger v1alpha1.EventType     `json:"trigger"`
-	Class   v1alpha1.FailureClass  `json:"class,omitempty"`
-	Message string                 `json:"message"`
-	Outcome v1alpha1.Outcome       `json:"outcome,omitempty"` // empty while the incident is open
-	Start   metav1.MicroTime       `json:"startTime"`
-	End     *metav1.MicroTime      `json:"endTime,omitempty"`
-	Pods    []v1alpha1.IncidentPod `json:"pods,omitempty"`
-	Events  []Event                `json:"events"`
-	Phases  []Phase                `json:"phases,omitempty"`
+	v1alpha1.Incident `json:",inline"`
+	Events            []Event `json:"events"`
+	Phases            []Phase `json:"phases,omitempty"`
 }
 
 // Event is something that happened.
@@ -126,10 +120,8 @@ func availability(a *v1alpha1.Availability, at time.Time) *Availability {
 }
 
 func incidentOf(inc *v1alpha1.Incident, at time.Time) Incident {
-	out := Incident{
-		ID: inc.ID, Trigger: inc.Trigger, Class: inc.Class, Outcome: inc.Outcome, Start: inc.StartTime, End: inc.EndTime, Pods: inc.Pods,
-		Message: cmp.Or(inc.Message, fmt.Sprintf("incident %d, %s", inc.ID, inc.Trigger)), Events: events(inc),
-	}
+	out := Incident{Incident: *inc, Events: events(inc)}
+	out.Message = cmp.Or(inc.Message, fmt.Sprintf("incident %d, %s", inc.ID, inc.Trigger))
 	for _, p := range incident.PhasesAt(inc, at) {
 		out.Phases = append(out.Phases, Phase{p.Phase, p.Duration().Milliseconds()})
 	}
@@ -177,34 +169,17 @@ func UpTo(s *v1alpha1.TrainingJobStatus, now time.Time) time.Time {
 
 // LastChange is the last time that a status records.
 func LastChange(s *v1alpha1.TrainingJobStatus) time.Time {
-	var last time.Time
-	note := func(times ...*metav1.MicroTime) {
-		for _, t := range times {
-			if t != nil && t.After(last) {
-				last = t.Time
-			}
-		}
-	}
+	var times []time.Time
 	if a := s.Availability; a != nil {
-		note(&a.StartTime, a.EndTime)
-		if a.Interruption != nil {
-			note(&a.Interruption.StartTime)
-		}
+		interrupted := ptr.Deref(a.Interruption, v1alpha1.Interruption{}).StartTime
+		times = append(times, a.StartTime.Time, ptr.Deref(a.EndTime, a.StartTime).Time, interrupted.Time)
 	}
 	for i := range s.Incidents {
-		inc := &s.Incidents[i]
-		if c := inc.Checkpoint; c != nil {
-			note(&c.RequestTime, c.EndTime)
-		}
-		note(&inc.StartTime, inc.NoRoomTime, inc.PlacedTime, inc.BoundTime, inc.StoppedTime, inc.BarrierTime, inc.RunningTime, inc.EndTime)
-		for j := range inc.Steps {
-			note(&inc.Steps[j].Time)
-		}
+		all := events(&s.Incidents[i])
+		times = append(times, all[len(all)-1].Time.Time)
 	}
 	for i := range s.Conditions {
-		if at := s.Conditions[i].LastTransitionTime.Time; at.After(last) {
-			last = at
-		}
+		times = append(times, s.Conditions[i].LastTransitionTime.Time)
 	}
-	return last
+	return instant.Latest(times...)
 }

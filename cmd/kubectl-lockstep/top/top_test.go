@@ -20,12 +20,10 @@ var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func micro(d time.Duration) metav1.MicroTime { return metav1.NewMicroTime(now.Add(-d)) }
 
-func gpus(list corev1.ResourceList) int64 { q := list["nvidia.com/gpu"]; return q.Value() }
-
 // job is one of four pods with eight GPUs each, on nodes gpu-0 to gpu-3.
-func job(name string, s v1alpha1.TrainingJobStatus) *v1alpha1.TrainingJob {
+func job(name string, s v1alpha1.TrainingJobStatus) v1alpha1.TrainingJob {
 	container := corev1.Container{Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8")}}}
-	return &v1alpha1.TrainingJob{
+	return v1alpha1.TrainingJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "research", Name: name},
 		Spec: v1alpha1.TrainingJobSpec{Tasks: []v1alpha1.Task{{
 			Name: "worker", Replicas: 4, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{container}}},
@@ -36,7 +34,7 @@ func job(name string, s v1alpha1.TrainingJobStatus) *v1alpha1.TrainingJob {
 
 func snapshot() *Snapshot {
 	placed := &v1alpha1.Placement{Tasks: []v1alpha1.TaskPlacement{{Name: "worker", Nodes: []string{"gpu-0", "gpu-1", "gpu-2", "gpu-3"}}}}
-	return &Snapshot{Now: now, Jobs: []*v1alpha1.TrainingJob{
+	return &Snapshot{Now: now, Jobs: []v1alpha1.TrainingJob{
 		job("mamba", v1alpha1.TrainingJobStatus{State: v1alpha1.StateQueued, Ready: "0/4"}),
 		job("opt", v1alpha1.TrainingJobStatus{State: v1alpha1.StateCompleted, Ready: "0/4", Placement: placed, Conditions: []metav1.Condition{{Type: v1alpha1.ConditionCompleted, Status: metav1.ConditionTrue}}}),
 		job("bert", v1alpha1.TrainingJobStatus{State: v1alpha1.StateRunning, Ready: "4/4", Placement: &v1alpha1.Placement{}, Availability: &v1alpha1.Availability{StartTime: micro(time.Hour)}}),
@@ -65,13 +63,13 @@ llama  Recovering  3/4    32    0.7500  NodeGone  WaitForRoom 35s  RestartTask i
 mamba  Queued      0/4    (32)  -       -         -                -
 bert   Running     4/4    32    1.0000  -         -                -
 opt    Completed   0/4    (32)  -       -         -                -
-`, Jobs(snapshot(), gpus, Screen{Width: 80}))
+`, Jobs(snapshot(), Screen{Width: 80}))
 }
 
 func TestAStepThatIsOverdue(t *testing.T) {
 	s := snapshot()
 	s.Now, s.Namespaces = now.Add(7*time.Minute), true
-	out := Jobs(s, gpus, Screen{Width: 120})
+	out := Jobs(s, Screen{Width: 120})
 	for _, want := range []string{"RestartTask due 60s\n", "NAMESPACE  NAME", "research   llama"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
@@ -80,17 +78,17 @@ func TestAStepThatIsOverdue(t *testing.T) {
 }
 
 func TestNoJobs(t *testing.T) {
-	check.Equal(t, "screen", "03:04:05 UTC. Jobs: 0 (none), GPUs in use: 0.\n", Jobs(&Snapshot{Now: now}, gpus, Screen{Width: 80}))
+	check.Equal(t, "screen", "03:04:05 UTC. Jobs: 0 (none), GPUs in use: 0.\n", Jobs(&Snapshot{Now: now}, Screen{Width: 80}))
 }
 
 // What does not fit into a terminal is said, and so is that it may be old. Both leave room for each other.
 func TestAScreenIsNotExceeded(t *testing.T) {
-	s := &Snapshot{Now: now, Problem: "3s ago, the connection to the server was refused"}
+	s := &Snapshot{Now: now}
 	for i := range 1000 {
 		s.Jobs = append(s.Jobs, job(fmt.Sprintf("job-%03d", i), v1alpha1.TrainingJobStatus{State: v1alpha1.StateRunning, Ready: "4/4"}))
 	}
-	out := Jobs(s, gpus, Screen{Width: 40, Height: 10})
-	all := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+	screen := Screen{Width: 40, Height: 10}
+	all := strings.Split(Fit(Jobs(s, screen), "3s ago, the connection to the server was refused", screen), "\n")
 	check.Equal(t, "lines", 10, len(all))
 	check.Equal(t, "last", []string{"... and 995 more lines: a taller term...", "This may be old: 3s ago, the connecti..."}, all[8:])
 	for _, line := range all {
@@ -101,7 +99,9 @@ func TestAScreenIsNotExceeded(t *testing.T) {
 }
 
 func TestOneJob(t *testing.T) {
-	out := Job(snapshot(), "llama", gpus, Screen{Width: 80})
+	s := snapshot()
+	s.Jobs = s.Jobs[3:4]
+	out := Job(s, Screen{Width: 80})
 	for _, want := range []string{
 		"Jobs: 1 (1 Recovering), GPUs in use: 32.\n", "\nincident 2, NodeGone of pod llama-1-worker-3: no node of rack-0 is free\n\nTrainingJob research/llama: Recovering",
 		"incident 1, PodFailed. Recovered after 10m\n", "RestartTask is next, in 6m", "ETTR 0.7500",
@@ -110,7 +110,6 @@ func TestOneJob(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	check.Equal(t, "gone", "03:04:05 UTC. TrainingJob t5 is gone.\n", Job(snapshot(), "t5", gpus, Screen{Width: 80}))
 }
 
 func TestNodes(t *testing.T) {
@@ -121,23 +120,28 @@ func TestNodes(t *testing.T) {
 		}),
 	}
 	for i := range 6 {
-		fleet.Nodes = append(fleet.Nodes, fleetmap.Node{Name: fmt.Sprintf("gpu-%d", i), GPUs: 8, Quarantined: i == 5})
+		fleet.Nodes = append(fleet.Nodes, fleetmap.Node{Name: fmt.Sprintf("gpu-%d", i), HyperNode: fmt.Sprintf("rack-%d", i/3), GPUs: 8, Quarantined: i == 5})
 	}
 	healths := []v1alpha1.NodeHealth{{ObjectMeta: metav1.ObjectMeta{Name: "gpu-5"}, Status: v1alpha1.NodeHealthStatus{
 		Reports: []v1alpha1.HealthReport{{Source: "dcgm", Entity: "gpu/GPU-a", Signal: "XID79", State: v1alpha1.HealthStateFailed, Since: metav1.NewTime(now.Add(-3 * time.Hour))}},
 		Verdict: &v1alpha1.HealthVerdict{State: v1alpha1.HealthStateFailed, Since: metav1.NewTime(now.Add(-3 * time.Hour)), QuarantinedTime: new(metav1.NewTime(now.Add(-3 * time.Hour)))},
 	}}}
-	check.Equal(t, "screen", `03:04:05 UTC. Nodes: 6, of these free 1, in use 4, held and unused 0, in
-quarantine 1, not ready 0. GPUs in use: 32 of 48.
-HYPERNODE  NODES  FREE  USED  HELD  QUARANTINE  DEGRADED  NOT-READY  GPUS
-rack-0     3      -     3     -     -           -         -          24/24
-rack-1     3      1     1     -     1           -         -          8/24
+	fleet.AddHealth(healths)
+	check.Equal(t, "screen", `03:04:05 UTC.
+3 HyperNodes, 6 nodes: 1 free, 4 in use, 1 in quarantine. GPUs in use: 32 of 48.
+
+HYPERNODE                        NODES  FREE  USED  HELD  QUAR  CORD  DEGR  DOWN
+spine                                6     1     4     -     1     -     -     -
+  rack-0                             3     -     3     -     -     -     -     -
+    ###
+  rack-1                             3     1     1     -     1     -     -     -
+    #.q
+
+q in quarantine, # in use, . free
+q: gpu-5 (rack-1)
 
 HYPERNODE  NODE   READY  STATE   SINCE  QUARANTINE  GPUS  HELD-FOR
 rack-1     gpu-5  yes    Failed  3h     3h          0/8   -
   XID79 of gpu/GPU-a (Failed, 3h)
-`, Nodes(snapshot(), fleet, healths, gpus, Screen{Width: 80}))
-	if fleet.Nodes[0].Used {
-		t.Error("the fleet was changed")
-	}
+`, Nodes(snapshot(), fleet, Screen{Width: 80}))
 }

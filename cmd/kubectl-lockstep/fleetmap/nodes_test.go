@@ -1,4 +1,4 @@
-package nodelist
+package fleetmap
 
 import (
 	"bytes"
@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/fleetmap"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
@@ -19,19 +18,21 @@ var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func ago(hours int) metav1.Time { return metav1.NewTime(now.Add(time.Duration(-hours) * time.Hour)) }
 
-// fleet is two racks with one node each of several kinds, and a node that is in none.
-func fleet() *fleetmap.Fleet {
-	return &fleetmap.Fleet{
+// twoRacks is two racks with one node each of several kinds, and a node that is in none.
+func twoRacks() *Fleet {
+	f := &Fleet{
 		Topology: topology.New([]topology.HyperNode{
 			{Name: "rack-2", Tier: 1, Nodes: []string{"gpu-2", "gpu-10"}}, {Name: "rack-10", Tier: 1, Nodes: []string{"gpu-3", "gpu-4"}},
 			{Name: "spine", Tier: 2, Nodes: []string{"gpu-10", "gpu-2", "gpu-3", "gpu-4"}},
 		}),
-		Nodes: []fleetmap.Node{
+		Nodes: []Node{
 			{Name: "gpu-10", GPUs: 8, GPUsUsed: 8, Quarantined: true}, {Name: "gpu-2", GPUs: 8, GPUsUsed: 4, Holds: []string{"hold.lockstep.dev/llama-70b-1a2b3c4d"}},
 			{Name: "gpu-3", GPUs: 8, NotReady: true, Cordoned: true}, {Name: "gpu-4", GPUs: 8}, {Name: "login"},
 		},
 		Unread: []string{"The pods could not be read."},
 	}
+	f.sort()
+	return f
 }
 
 func health(name string, s v1alpha1.NodeHealthStatus) v1alpha1.NodeHealth {
@@ -55,16 +56,17 @@ func healths() []v1alpha1.NodeHealth {
 	}
 }
 
-func listed(t *testing.T, o Options) string {
+func printed(t *testing.T, f *Fleet, healths []v1alpha1.NodeHealth, name string, unhealthy bool) string {
 	t.Helper()
-	nodes, err := Of(fleet(), healths(), o)
+	f.AddHealth(healths)
+	nodes, err := f.List(name, unhealthy)
 	check.Equal(t, "error", nil, err)
 	var out bytes.Buffer
-	Print(&out, nodes, 80, now)
+	nodes.Print(&out, 80, now)
 	return out.String()
 }
 
-func TestTheTable(t *testing.T) {
+func TestTheListOfNodes(t *testing.T) {
 	check.Equal(t, "table", `HYPERNODE  NODE    READY        STATE    SINCE  QUARANTINE  GPUS  HELD-FOR
 rack-2     gpu-2   yes          Healthy  5h     -           4/8   llama-70b
 rack-2     gpu-10  yes          Failed   3h     3h,lemon    8/8   -
@@ -74,36 +76,36 @@ rack-10    gpu-4   yes          Unknown  60m    held back   0/8   -
   dcgm cannot tell: the host engine does not answer
 -          login   yes          -        -      -           -     -
 The pods could not be read.
-`, listed(t, Options{}))
+`, printed(t, twoRacks(), healths(), "", false))
 }
 
 func TestWhenAQuarantineEnds(t *testing.T) {
 	well := health("gpu-10", v1alpha1.NodeHealthStatus{Verdict: &v1alpha1.HealthVerdict{
 		State: v1alpha1.HealthHealthy, Since: ago(1), QuarantinedTime: new(ago(3)), QuarantineEndTime: new(metav1.NewTime(now.Add(5 * time.Minute))),
 	}})
-	nodes, err := Of(fleet(), []v1alpha1.NodeHealth{well}, Options{HyperNode: "rack-2", Unhealthy: true})
-	check.Equal(t, "error", nil, err)
-	var out bytes.Buffer
-	Print(&out, nodes, 80, now)
 	check.Equal(t, "table", `HYPERNODE  NODE    READY  STATE    SINCE  QUARANTINE  GPUS  HELD-FOR
 rack-2     gpu-10  yes    Healthy  60m    3h          8/8   -
   leaves quarantine at 03:09:05 UTC (in 5m), if nothing fails until then
 The pods could not be read.
-`, out.String())
+`, printed(t, twoRacks(), []v1alpha1.NodeHealth{well}, "rack-2", true))
 }
 
 func TestNodesAreChosen(t *testing.T) {
 	for name, tc := range map[string]struct {
-		o    Options
-		want string
+		of        string
+		unhealthy bool
+		want      string
 	}{
-		"a rack":               {Options{HyperNode: "rack-2"}, "gpu-2 gpu-10"},
-		"at any tier":          {Options{HyperNode: "spine"}, "gpu-2 gpu-10 gpu-3 gpu-4"},
-		"unhealthy":            {Options{Unhealthy: true}, "gpu-10 gpu-3 gpu-4"},
-		"unhealthy, of a rack": {Options{HyperNode: "rack-10", Unhealthy: true}, "gpu-3 gpu-4"},
+		"a rack":               {"rack-2", false, "gpu-2 gpu-10"},
+		"at any tier":          {"spine", false, "gpu-2 gpu-10 gpu-3 gpu-4"},
+		"unhealthy":            {"", true, "gpu-10 gpu-3 gpu-4"},
+		"unhealthy, of a rack": {"rack-10", true, "gpu-3 gpu-4"},
+		"a node":               {"gpu-2", false, "gpu-2"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			nodes, err := Of(fleet(), healths(), tc.o)
+			f := twoRacks()
+			f.AddHealth(healths())
+			nodes, err := f.List(tc.of, tc.unhealthy)
 			check.Equal(t, "error", nil, err)
 			var names []string
 			for i := range nodes.Nodes {
@@ -112,12 +114,12 @@ func TestNodesAreChosen(t *testing.T) {
 			check.Equal(t, "nodes", tc.want, strings.Join(names, " "))
 		})
 	}
-	cordoned := fleet()
+	cordoned := twoRacks()
 	cordoned.Nodes[0].Cordoned = true
-	nodes, err := Of(cordoned, nil, Options{Unhealthy: true})
+	nodes, err := cordoned.List("", true)
 	check.Equal(t, "error", nil, err)
 	check.Equal(t, "a node that is only cordoned is listed", true, slices.ContainsFunc(nodes.Nodes, func(n Node) bool { return n.Name == cordoned.Nodes[0].Name }))
-	_, err = Of(fleet(), nil, Options{HyperNode: "rack-7"})
+	_, err = twoRacks().List("rack-7", false)
 	if want := "there is no HyperNode \"rack-7\": The pods could not be read. `kubectl lockstep map --all` shows all."; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
