@@ -6,7 +6,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
@@ -95,7 +94,7 @@ func TestOraclesOfSupervisedGangs(t *testing.T) {
 		}},
 		"a rank is left in an earlier epoch, which no open incident has begun": {want: Timing, deed: func(w *world, job *tenant) {
 			s := &job.job.Status
-			s.Epoch, s.EpochTime = 2, ptr.To(metav1.NewMicroTime(w.now))
+			s.Epoch, s.EpochTime = 2, new(metav1.NewMicroTime(w.now))
 			for _, after := range []time.Duration{10 * time.Minute, overdueAfter, time.Second} {
 				w.now = w.now.Add(after)
 				job.recordOf(job.observe(), s, s).checkOverdue()

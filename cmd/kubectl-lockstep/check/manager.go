@@ -22,9 +22,9 @@ const LeaseName = "manager.lockstep.dev"
 // deployed is a Deployment of managers, with its flags, the namespace of its lease, and who leads by that.
 type deployed struct {
 	*appsv1.Deployment
-	flags map[string]string
-	home  string
-	leader
+	flags  map[string]string
+	home   string
+	leader leader
 }
 
 // leader is who holds a lease: a pod, or a host outside the cluster. It is empty where nobody does.

@@ -58,8 +58,8 @@ func (h *hook) refuses() bool {
 	})
 }
 
-func matches(list []string, any ...string) bool {
-	return slices.ContainsFunc(list, func(item string) bool { return slices.Contains(any, item) })
+func matches(list []string, items ...string) bool {
+	return slices.ContainsFunc(list, func(item string) bool { return slices.Contains(items, item) })
 }
 
 // webhooks looks for webhooks that nobody answers, and for the one that validates Volcano Jobs.

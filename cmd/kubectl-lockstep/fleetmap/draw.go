@@ -205,15 +205,15 @@ var tableHead = fmt.Sprintf("%-*s%6s%6s%6s%6s%6s%6s%6s%6s", nameWidth, "HYPERNOD
 
 // line is the line of a branch.
 func line(depth int, name string, c Counts) string {
-	out := fmt.Sprintf("%-*s", nameWidth, shortened(indentOf(depth)+name, nameWidth-1))
+	cells := []string{fmt.Sprintf("%-*s", nameWidth, shortened(indentOf(depth)+name, nameWidth-1))}
 	for _, n := range []int{c.Nodes, c.Free, c.Used, c.Held, c.Quarantined, c.Cordoned, c.Degraded, c.NotReady} {
 		if n == 0 {
-			out += "     -"
+			cells = append(cells, "     -")
 		} else {
-			out += fmt.Sprintf("%6d", n)
+			cells = append(cells, fmt.Sprintf("%6d", n))
 		}
 	}
-	return out
+	return strings.Join(cells, "")
 }
 
 // shortened is a name without its middle where it is too long: what tells names apart is at their ends.

@@ -68,11 +68,11 @@ func (r *Replay) rows() [][]string {
 	}
 	for i := range r.Incidents {
 		inc := &r.Incidents[i]
-		name := fmt.Sprint(inc.ID)
+		ids := []string{fmt.Sprint(inc.ID)}
 		for _, id := range inc.Same {
-			name += fmt.Sprintf("+%d", id)
+			ids = append(ids, fmt.Sprint(id))
 		}
-		add(name+" "+inc.Trigger, &inc.Together)
+		add(strings.Join(ids, "+")+" "+inc.Trigger, &inc.Together)
 	}
 	add("together", &r.Together)
 	return rows

@@ -146,11 +146,11 @@ func availability(s *Snapshot) []Fact {
 		return nil
 	}
 	tell := func(ms int64) string { return lines.Duration(time.Duration(ms) * time.Millisecond) }
-	text := fmt.Sprintf("ETTR %.4f: ready for %s", a.ETTR, tell(a.ReadyMilliseconds))
+	parts := []string{fmt.Sprintf("ETTR %.4f: ready for %s", a.ETTR, tell(a.ReadyMilliseconds))}
 	for _, lost := range a.LostTime {
-		text += fmt.Sprintf(", %s lost to %s", tell(lost.Milliseconds), lost.Cause)
+		parts = append(parts, fmt.Sprintf("%s lost to %s", tell(lost.Milliseconds), lost.Cause))
 	}
-	return told("status.availability", "%s.", text)
+	return told("status.availability", "%s.", strings.Join(parts, ", "))
 }
 
 // restarts tells how many restarts there were of each kind, and how many in a row came to no newer checkpoint.

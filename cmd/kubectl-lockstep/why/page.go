@@ -118,7 +118,7 @@ func (s *Snapshot) printRanks(out io.Writer) {
 // printPolicies lists the restart policies in force: that of the job, and of each task that has its own.
 func (s *Snapshot) printPolicies(out io.Writer) {
 	policies := rules.Policies(s.Job)
-	print := func(whose string, own *v1alpha1.RestartPolicy, policy *rules.Policy) {
+	list := func(whose string, own *v1alpha1.RestartPolicy, policy *rules.Policy) {
 		name := "the default rules"
 		switch {
 		case policy.RulesOf != "" || (own != nil && len(own.Rules) > 0):
@@ -139,10 +139,10 @@ func (s *Snapshot) printPolicies(out io.Writer) {
 		}
 		printItem(out, limits)
 	}
-	print("the job", s.Job.Spec.RestartPolicy, policies.Of(""))
+	list("the job", s.Job.Spec.RestartPolicy, policies.Of(""))
 	for i := range s.Job.Spec.Tasks {
 		if t := &s.Job.Spec.Tasks[i]; t.RestartPolicy != nil {
-			print("task "+t.Name, t.RestartPolicy, policies.Of(t.Name))
+			list("task "+t.Name, t.RestartPolicy, policies.Of(t.Name))
 		}
 	}
 }
