@@ -121,7 +121,7 @@ func TestAJobFromSubmitToResume(t *testing.T) {
 	s.says(user, []string{"ls", "-A", "--state", "Running"}, "default submitted Running")
 	s.says(testCluster.Kubeconfig(), []string{"nodes", s.pool.Rack(0)}, s.pool.Rack(0)+" "+s.pod(0).Spec.NodeName+" yes - - - 8/8")
 
-	s.says(user, []string{"restart", "submitted", "--task", "worker", "--dry-run=server"}, "RestartTask of task worker (2 ranks) requested (server dry run)")
+	s.says(user, []string{"restart", "submitted", "--task", "worker", "--dry-run=server"}, "RestartTask of task worker requested (server dry run)")
 	s.says(user, []string{"restart", "submitted", "worker-0", "--wait"}, "Recovered after")
 	s.says(user, []string{"suspend", "submitted", "--dry-run=server"}, "submitted suspended (server dry run)")
 	s.says(user, []string{"suspend", "submitted"}, "submitted suspended", "kubectl lockstep resume starts it again")
