@@ -130,7 +130,7 @@ func (s *Snapshot) at(t time.Time) string {
 		format = time.DateTime
 	}
 	stamp := t.UTC().Format(format) + " UTC"
-	if d := t.Sub(s.Now); d > 0 {
+	if d := t.Sub(s.Now); d >= time.Second { // the clock of the API server has no fractions
 		return stamp + " (in " + duration.HumanDuration(d) + ")"
 	}
 	return stamp + " (" + duration.HumanDuration(s.Now.Sub(t)) + " ago)"
