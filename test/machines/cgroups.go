@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,8 +17,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroupRoot is where cgroup v1's hierarchies are mounted, each in a folder named after it.
+// cgroupRoot is where the host has its cgroups: the one hierarchy of cgroup v2, or a folder for each of v1.
 const cgroupRoot = "/sys/fs/cgroup"
+
+// Unified says whether the host has cgroup v2 alone. Otherwise it has v1, with or without v2 beside it.
+func Unified() bool {
+	var at unix.Statfs_t
+	return unix.Statfs(cgroupRoot, &at) == nil && at.Type == unix.CGROUP2_SUPER_MAGIC
+}
 
 // Cgroup is a machine's, or a group of machines', folder in each cgroup hierarchy of the host.
 type Cgroup struct{ path string }
@@ -39,7 +46,35 @@ func (c Cgroup) Make() error {
 			return fmt.Errorf("making a cgroup: %w", err)
 		}
 	}
+	if Unified() {
+		return c.allowControllers()
+	}
 	return c.allowCPUs()
+}
+
+// controllers are those of cgroup v2 that kubelets use.
+var controllers = []string{"cpu", "cpuset", "hugetlb", "io", "memory", "pids"}
+
+// allowControllers lets the cgroup use the controllers that the host has: each cgroup of v2 has those that the one above it allows.
+func (c Cgroup) allowControllers() error {
+	raw, err := os.ReadFile(filepath.Join(cgroupRoot, "cgroup.controllers"))
+	if err != nil {
+		return err
+	}
+	has := strings.Fields(string(raw))
+	folder := cgroupRoot
+	for name := range strings.SplitSeq(c.path, "/") {
+		for _, controller := range controllers {
+			if !slices.Contains(has, controller) {
+				continue
+			}
+			if err := os.WriteFile(filepath.Join(folder, "cgroup.subtree_control"), []byte("+"+controller), 0); err != nil {
+				return fmt.Errorf("allowing the controller %s below %s: %w", controller, folder, err)
+			}
+		}
+		folder = filepath.Join(folder, name)
+	}
+	return nil
 }
 
 // allowCPUs gives the cgroup all processors and memory nodes: a new folder of the cpuset hierarchy has
@@ -78,8 +113,11 @@ func (c Cgroup) Folders() ([]string, error) {
 	return folders, nil
 }
 
-// hierarchies are the mount points of cgroup v1.
+// hierarchies are the mount points of the host's hierarchies: one of cgroup v2, or those of v1.
 func hierarchies() ([]string, error) {
+	if Unified() {
+		return []string{cgroupRoot}, nil
+	}
 	mounts, err := os.Open("/proc/self/mounts")
 	if err != nil {
 		return nil, err
@@ -95,28 +133,42 @@ func hierarchies() ([]string, error) {
 	return found, nil
 }
 
-// freezer is the cgroup's folder in the hierarchy that all of them have.
-func (c Cgroup) freezer() string { return filepath.Join(cgroupRoot, "freezer", c.path) }
+// freezer is the cgroup's folder in the hierarchy that stops its processes, which all cgroups of machines have.
+func (c Cgroup) freezer() string {
+	if Unified() {
+		return filepath.Join(cgroupRoot, c.path)
+	}
+	return filepath.Join(cgroupRoot, "freezer", c.path)
+}
 
 // Freeze stops every process in the cgroup, as when a machine hangs, and returns once all are stopped.
-func (c Cgroup) Freeze() error { return c.setFreezer("FROZEN") }
+func (c Cgroup) Freeze() error {
+	if Unified() {
+		return c.setFreezer("cgroup.freeze", "1", "cgroup.events", "frozen 1")
+	}
+	return c.setFreezer("freezer.state", "FROZEN", "freezer.state", "FROZEN")
+}
 
 // Thaw lets the processes go on.
-func (c Cgroup) Thaw() error { return c.setFreezer("THAWED") }
+func (c Cgroup) Thaw() error {
+	if Unified() {
+		return c.setFreezer("cgroup.freeze", "0", "cgroup.events", "frozen 0")
+	}
+	return c.setFreezer("freezer.state", "THAWED", "freezer.state", "THAWED")
+}
 
-func (c Cgroup) setFreezer(state string) error {
-	file := filepath.Join(c.freezer(), "freezer.state")
+// setFreezer writes a state into one file of the cgroup, until another has the line that says that it is reached.
+func (c Cgroup) setFreezer(file, state, answer, line string) error {
 	for {
-		// The kernel's documentation has the writer repeat itself until the state is reached: a fork
-		// may have got away.
-		if err := os.WriteFile(file, []byte(state), 0); err != nil {
-			return fmt.Errorf("setting the cgroup %s to %s: %w", c.path, state, err)
+		// The documentation of v1 has the writer repeat itself until the state is reached: a fork may have got away.
+		if err := os.WriteFile(filepath.Join(c.freezer(), file), []byte(state), 0); err != nil {
+			return fmt.Errorf("setting %s of the cgroup %s to %s: %w", file, c.path, state, err)
 		}
-		now, err := os.ReadFile(file)
+		now, err := os.ReadFile(filepath.Join(c.freezer(), answer))
 		if err != nil {
 			return err
 		}
-		if strings.TrimSpace(string(now)) == state {
+		if slices.Contains(strings.Split(strings.TrimSpace(string(now)), "\n"), line) {
 			return nil
 		}
 		time.Sleep(time.Millisecond)

@@ -8,5 +8,5 @@
 // When that process dies, the kernel ends all processes of the machine and frees its mounts and its
 // network. A janitor process removes the rest, the cgroups and the folders, however the caller ends.
 //
-// It needs Linux, root and cgroup v1; Check says what is missing.
+// It needs Linux and root, and cgroup v2 or v1; Check says what is missing.
 package machines

@@ -41,8 +41,8 @@ func Check() error {
 	if os.Getuid() != 0 {
 		return errors.New("real nodes need root: namespaces, mounts and cgroups are made for each")
 	}
-	if _, err := os.Stat(filepath.Join(cgroupRoot, "freezer", "cgroup.procs")); err != nil {
-		return errors.New("real nodes need cgroup v1 with the freezer hierarchy at /sys/fs/cgroup/freezer: start the host with systemd.unified_cgroup_hierarchy=0")
+	if _, err := os.Stat(filepath.Join(Cgroup{}.freezer(), "cgroup.procs")); err != nil {
+		return fmt.Errorf("real nodes need cgroup v2 at %s, or cgroup v1 with the freezer hierarchy at %[1]s/freezer: %w", cgroupRoot, err)
 	}
 	var missing []string
 	for program, name := range packages {

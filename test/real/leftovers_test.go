@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/machines"
 )
 
 // standVariable has this test binary start a cluster with two real nodes, and hold it.
@@ -117,9 +118,13 @@ func cables() []string {
 // by its cable, which is none of the others', and the machines' files.
 func remains(t *testing.T, dir, cgroup string, others []string) []string {
 	t.Helper()
-	cgroups, _ := filepath.Glob("/sys/fs/cgroup/*/" + cgroup + "*")
-	machines, _ := filepath.Glob(filepath.Join(dir, "machines"))
-	found := slices.Concat(cgroups, machines)
+	pattern := "/sys/fs/cgroup/*/" + cgroup + "*" // a folder in each hierarchy of v1
+	if machines.Unified() {
+		pattern = "/sys/fs/cgroup/" + cgroup + "*"
+	}
+	cgroups, _ := filepath.Glob(pattern)
+	files, _ := filepath.Glob(filepath.Join(dir, "machines"))
+	found := slices.Concat(cgroups, files)
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lockstep-dev/lockstep/test/machines"
 	"github.com/lockstep-dev/lockstep/test/machines/boot"
 )
 
@@ -25,14 +26,31 @@ func joinCgroups(config string) error {
 		return err
 	}
 	for _, cgroup := range c.Cgroups {
-		if err := os.WriteFile(filepath.Join(cgroup, "cgroup.procs"), []byte("0"), 0); err != nil {
-			return fmt.Errorf("joining the cgroup %s: %w", cgroup, err)
+		if err := joinCgroup(cgroup); err != nil {
+			return err
 		}
 	}
 	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
 		return fmt.Errorf("unsharing the cgroup namespace: %w", err)
 	}
+	if machines.Unified() {
+		// A cgroup of v2 that gives controllers to those below it has no processes of its own: the kubelet makes those of pods beside this one.
+		services := filepath.Join(c.Cgroups[0], "services")
+		if err := os.MkdirAll(services, 0o755); err != nil {
+			return fmt.Errorf("making a cgroup: %w", err)
+		}
+		if err := joinCgroup(services); err != nil {
+			return err
+		}
+	}
 	return unix.Exec("/proc/self/exe", []string{"init", "enter", config}, os.Environ())
+}
+
+func joinCgroup(folder string) error {
+	if err := os.WriteFile(filepath.Join(folder, "cgroup.procs"), []byte("0"), 0); err != nil {
+		return fmt.Errorf("joining the cgroup %s: %w", folder, err)
+	}
+	return nil
 }
 
 // enter makes the machine out of the namespaces and keeps its services running.

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lockstep-dev/lockstep/test/machines"
 	"github.com/lockstep-dev/lockstep/test/machines/boot"
 )
 
@@ -45,7 +46,6 @@ func makeRoot(c boot.Config) error {
 		mount{"tmpfs", root + "/run", "tmpfs", 0, "mode=755"},
 		mount{"tmpfs", root + "/tmp", "tmpfs", 0, "mode=1777"},
 		mount{"tmpfs", root + "/dev/shm", "tmpfs", 0, "mode=1777"},
-		mount{"tmpfs", root + "/sys/fs/cgroup", "tmpfs", 0, "mode=755"},
 	); err != nil {
 		return err
 	}
@@ -106,11 +106,15 @@ func bindMount(source, target string) error {
 // cgroupMounts are the host's cgroup hierarchies, to be mounted on the machine, where each begins at
 // the machine's own cgroup.
 func cgroupMounts() ([]mount, error) {
+	const target = root + "/sys/fs/cgroup"
+	if machines.Unified() {
+		return []mount{{"cgroup2", target, "cgroup2", 0, ""}}, nil
+	}
 	content, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		return nil, err
 	}
-	var mounts []mount
+	mounts := []mount{{"tmpfs", target, "tmpfs", 0, "mode=755"}}
 	for line := range strings.Lines(string(content)) {
 		// A line is hierarchy:controllers:path; see cgroups(7).
 		controllers := strings.SplitN(strings.TrimSpace(line), ":", 3)[1]
@@ -119,9 +123,9 @@ func cgroupMounts() ([]mount, error) {
 		case controllers == "":
 			continue // cgroup v2 beside v1 has no controllers.
 		case isNamed:
-			mounts = append(mounts, mount{"cgroup", root + "/sys/fs/cgroup/" + name, "cgroup", 0, "none," + controllers})
+			mounts = append(mounts, mount{"cgroup", target + "/" + name, "cgroup", 0, "none," + controllers})
 		default:
-			mounts = append(mounts, mount{"cgroup", root + "/sys/fs/cgroup/" + controllers, "cgroup", 0, controllers})
+			mounts = append(mounts, mount{"cgroup", target + "/" + controllers, "cgroup", 0, controllers})
 		}
 	}
 	return mounts, nil
