@@ -2,11 +2,12 @@ package main
 
 import (
 	"cmp"
-	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -21,8 +22,8 @@ import (
 
 // logging is what logs is asked for. The other flags are those of kubectl logs, which prints.
 type logging struct {
-	all, previous bool
-	container     string
+	all, follow, previous bool
+	container             string
 }
 
 // ownFlags are the flags of logs that kubectl logs does not have, or not in the same sense.
@@ -39,7 +40,8 @@ With --all the logs of all ranks are printed, each line with its pod. The logs a
 With --previous it is the log of the run before: of the container, where that was restarted in its pod, and else
 of the pod that the rank had in the attempt before, as long as that exists. The logs of a pod go with it.
 
-With -f the log is followed until its container ends. The exit code is that of kubectl logs.`,
+With -f the log is followed until its container ends, and those of all ranks come as they are written. The exit code is 0 where
+each log could be read, and 1 where not; with --all -f a log that cannot be read is only reported.`,
 		Example: `  # The log of a rank
   kubectl lockstep logs llama worker-3
 
@@ -65,7 +67,7 @@ With -f the log is followed until its container ends. The exit code is that of k
 	}
 	f := c.Flags()
 	f.BoolVar(&l.all, "all", false, "print the logs of all ranks, each line with its pod")
-	f.BoolP("follow", "f", false, "go on with the lines to come")
+	f.BoolVarP(&l.follow, "follow", "f", false, "go on with the lines to come")
 	f.BoolVarP(&l.previous, "previous", "p", false, "print the log of the run before")
 	f.StringVarP(&l.container, "container", "c", "", "the container; default: the first, or that of the annotation kubectl.kubernetes.io/default-container")
 	f.Int64("tail", -1, "how many of the last lines are printed; -1 for all")
@@ -87,23 +89,66 @@ func (l *logging) run(c *cobra.Command, streams genericiooptions.IOStreams, flag
 	if err != nil {
 		return err
 	}
-	what := []string{"--prefix", "--ignore-errors", "--selector", fmt.Sprintf("%s=%s,%s=%d,%s!=true", // spares only sleep
-		v1alpha1.LabelUID, job.UID, v1alpha1.LabelAttempt, job.Status.Attempt, v1alpha1.LabelSpare)}
-	previous := l.previous
-	if !l.all {
-		pod := ""
-		if pod, previous, err = l.podOf(c.Context(), streams, cluster, job, args[1:]); err != nil {
+	if l.all && l.follow {
+		return kubectlLogs(c, streams, false, "--prefix", "--ignore-errors", "--selector", fmt.Sprintf("%s=%s,%s=%d,%s!=true", // spares only sleep
+			v1alpha1.LabelUID, job.UID, v1alpha1.LabelAttempt, job.Status.Attempt, v1alpha1.LabelSpare))
+	}
+	pods, err := cluster.pods(c.Context(), job)
+	switch {
+	case err != nil:
+		return err
+	case l.all:
+		return l.printAll(c, streams, job, pods)
+	}
+	ranks := ranksOf(job)
+	rank := ranks[0]
+	if len(args) > 1 {
+		if rank, err = findRank(job, args[1]); err != nil {
 			return err
 		}
-		what = []string{pod}
+	} else if len(ranks) > 1 {
+		fmt.Fprintf(streams.ErrOut, "TrainingJob %s has %d ranks: this is %s; --all prints all.\n", job.Name, len(ranks), why.Name(rank.Rank))
 	}
+	pod, previous, err := l.choose(job, &rank, pods)
+	if err != nil {
+		return err
+	}
+	return kubectlLogs(c, streams, previous, pod)
+}
+
+// printAll prints the logs of all ranks, one after the other. A log that cannot be read keeps no other back.
+func (l *logging) printAll(c *cobra.Command, streams genericiooptions.IOStreams, job *v1alpha1.TrainingJob, pods []corev1.Pod) error {
+	ranks := ranksOf(job)
+	if len(pods) == 0 {
+		ranks = ranks[:1] // one says it for all
+	}
+	var errs []error
+	for _, rank := range ranks {
+		pod, previous, err := l.choose(job, &rank, pods)
+		if err == nil && c.Context().Err() == nil {
+			err = kubectlLogs(c, streams, previous, "--prefix", pod)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// ranksOf are the ranks of a job, in its present attempt.
+func ranksOf(job *v1alpha1.TrainingJob) []why.Subject {
+	var all []why.Subject
+	gang.EachRank(job, func(r gang.Rank) { all = append(all, why.Subject{Rank: r, Attempt: job.Status.Attempt}) })
+	return all
+}
+
+// kubectlLogs has kubectl print logs. It ends without an error where somebody interrupts it.
+func kubectlLogs(c *cobra.Command, streams genericiooptions.IOStreams, previous bool, what ...string) error {
 	kubectl := exec.CommandContext(c.Context(), "kubectl", slices.Concat([]string{"logs"}, what, passedOn(c.Flags()))...)
 	if previous {
 		kubectl.Args = append(kubectl.Args, "--previous")
 	}
 	kubectl.Stdin, kubectl.Stdout, kubectl.Stderr = streams.In, streams.Out, streams.ErrOut
-	if err := kubectl.Run(); err != nil {
-		return fmt.Errorf("kubectl logs: %w", err)
+	if err := kubectl.Run(); err != nil && c.Context().Err() == nil {
+		return fmt.Errorf("kubectl %s: %w", strings.Join(kubectl.Args[1:len(what)+2], " "), err)
 	}
 	return nil
 }
@@ -125,37 +170,12 @@ func passedOn(flags *pflag.FlagSet) []string {
 	return out
 }
 
-// podOf is the pod that has the log of the rank that is named, or of the first one, and whether it is that of the run of its container
-// before.
-func (l *logging) podOf(ctx context.Context, streams genericiooptions.IOStreams, c *cluster, job *v1alpha1.TrainingJob, names []string) (string, bool, error) {
-	var rank why.Subject
-	if len(names) > 0 {
-		sub, err := findRank(job, names[0])
-		if err != nil {
-			return "", false, err
-		}
-		rank = sub
-	} else {
-		var all []gang.Rank
-		gang.EachRank(job, func(r gang.Rank) { all = append(all, r) })
-		rank = why.Subject{Rank: all[0], Attempt: job.Status.Attempt}
-		if len(all) > 1 {
-			fmt.Fprintf(streams.ErrOut, "TrainingJob %s has %d ranks: this is %s-%d; --all prints all.\n", job.Name, len(all), rank.Rank.Task, rank.Rank.Index)
-		}
-	}
-	pods, err := c.pods(ctx, job)
-	if err != nil {
-		return "", false, err
-	}
-	return l.choose(job, &rank, pods)
-}
-
 // defaultContainer is the annotation by which kubectl, too, chooses a container.
 const defaultContainer = "kubectl.kubernetes.io/default-container"
 
 // choose chooses among the pods of a rank, up to an attempt. The pod of a later attempt has replaced that of an earlier one.
 func (l *logging) choose(job *v1alpha1.TrainingJob, sub *why.Subject, pods []corev1.Pod) (name string, previous bool, err error) {
-	rank := fmt.Sprintf("%s-%d", sub.Rank.Task, sub.Rank.Index)
+	rank := why.Name(sub.Rank)
 	attempt := func(p corev1.Pod) int32 {
 		n, _ := strconv.ParseInt(p.Labels[v1alpha1.LabelAttempt], 10, 32)
 		return int32(n)

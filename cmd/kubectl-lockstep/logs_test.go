@@ -52,7 +52,8 @@ func TestLogs(t *testing.T) {
 		"a rank":        {[]string{"worker-1"}, "logs llama-1-worker-1 --max-log-requests=50 SERVER --tail=-1", ""},
 		"by its pod":    {[]string{"llama-1-worker-0"}, "logs llama-1-worker-0 --max-log-requests=50 SERVER --tail=-1", ""},
 		"the first":     {nil, "logs llama-1-worker-0 --max-log-requests=50 SERVER --tail=-1", ""},
-		"all":           {[]string{"--all"}, "logs --prefix --ignore-errors --selector lockstep.dev/job-uid=u-1,lockstep.dev/attempt=1,lockstep.dev/spare!=true --max-log-requests=50 SERVER --tail=-1", ""},
+		"all":           {[]string{"--all"}, "logs --prefix llama-1-worker-0 --max-log-requests=50 SERVER --tail=-1\nlogs --prefix llama-1-worker-1 --max-log-requests=50 SERVER --tail=-1\nlogs --prefix llama-1-worker-2 --max-log-requests=50 SERVER --tail=-1", ""},
+		"all to come":   {[]string{"--all", "-f"}, "logs --prefix --ignore-errors --selector lockstep.dev/job-uid=u-1,lockstep.dev/attempt=1,lockstep.dev/spare!=true --follow=true --max-log-requests=50 SERVER --tail=-1", ""},
 		"the last ones": {[]string{"worker-0", "--tail", "1", "-f", "-c", "train"}, "logs llama-1-worker-0 --container=train --follow=true --max-log-requests=50 SERVER --tail=1", ""},
 		"the youngest":  {[]string{"worker-0", "--since", "90s", "--timestamps"}, "logs llama-1-worker-0 --max-log-requests=50 SERVER --since=1m30s --tail=-1 --timestamps=true", ""},
 		"a user":        {[]string{"worker-0", "--as=jane", "--as-group=a", "--as-group=b"}, "logs llama-1-worker-0 --as=jane --as-group=a --as-group=b --max-log-requests=50 SERVER --tail=-1", ""},
@@ -70,14 +71,19 @@ func TestLogs(t *testing.T) {
 				message = err.Error()
 			}
 			check.Equal(t, "error", tc.err, message)
-			check.Equal(t, "asked", tc.want, strings.TrimSpace(strings.Replace(out, address, "SERVER", 1)))
+			check.Equal(t, "asked", tc.want, strings.TrimSpace(strings.ReplaceAll(out, address, "SERVER")))
 		})
 	}
 	kubectl(t, "echo one; exit 1")
 	s := &server{objects: logged()}
 	out, err := lockstep("logs", "llama", "worker-0", s.serve(t, core, product))
-	if out != "one\n" || err == nil || err.Error() != "kubectl logs: exit status 1" {
+	if out != "one\n" || err == nil || err.Error() != "kubectl logs llama-1-worker-0: exit status 1" {
 		t.Errorf("printed %q, and failed with %v", out, err)
+	}
+	kubectl(t, `echo one; [ "$3" != llama-1-worker-1 ]`)
+	out, err = lockstep("logs", "llama", "--all", s.serve(t, core, product))
+	if out != "one\none\none\n" || err == nil || err.Error() != "kubectl logs --prefix llama-1-worker-1: exit status 1" {
+		t.Errorf("of all ranks: printed %q, and failed with %v", out, err)
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -57,9 +58,10 @@ refuses, or they do not come back.`,
 				case processes:
 					r.Action = "RestartProcesses"
 				case task != "":
-					sub, err := findRank(job, task+"-0")
-					r.Action, ranks = "RestartTask", []gang.Rank{sub.Rank}
-					return ranks, err
+					if !slices.ContainsFunc(job.Spec.Tasks, func(t v1alpha1.Task) bool { return t.Name == task }) {
+						return nil, fmt.Errorf("--task: TrainingJob %s has no task %q", job.Name, task)
+					}
+					r.Action, ranks = "RestartTask", []gang.Rank{{Task: task}}
 				case partitions:
 					r.Action = "RestartPartition"
 				case len(ranks) > 0:

@@ -58,7 +58,7 @@ func TestRestartAndMigrateAsk(t *testing.T) {
 
 		"no job":              {[]string{"restart"}, "", errNoName.Error()},
 		"no such rank":        {[]string{"restart", "llama", "worker-4"}, "", `"worker-4" names no rank of TrainingJob llama: give one of worker-0 to worker-3, loader-0, or the name of its pod`},
-		"no such task":        {[]string{"restart", "llama", "--task", "ps"}, "", `"ps-0" names no rank of TrainingJob llama: give one of worker-0 to worker-3, loader-0, or the name of its pod`},
+		"no such task":        {[]string{"restart", "llama", "--task", "ps"}, "", `--task: TrainingJob llama has no task "ps"`},
 		"a task and a rank":   {[]string{"restart", "llama", "worker-0", "--task", "worker"}, "", "--task: give either that or the rank worker-0"},
 		"no rank to a group":  {[]string{"restart", "llama", "--partition"}, "", "--partition: name a rank of each partition that is to be restarted, such as worker-0"},
 		"nothing to move":     {[]string{"migrate", "llama"}, "", "say what is moved: ranks such as worker-3, --node NODE for those on a node, or --all for the whole job"},

@@ -88,7 +88,7 @@ func (o *topOptions) run(ctx context.Context, streams genericiooptions.IOStreams
 		_, err = fmt.Fprint(streams.Out, text)
 		return err
 	}
-	return show(ctx, streams, o.interval, func(screen top.Screen) string {
+	return show(ctx, streams, o.interval, func(ctx context.Context, screen top.Screen) string {
 		latest, err := o.draw(ctx, c, screen)
 		if err != nil {
 			return top.Fit(text, explain(err, roleExplain).Error(), screen)

@@ -39,7 +39,7 @@ const (
 func pauseFor(interval, took time.Duration) time.Duration { return max(interval, 9*took) }
 
 // show draws a screen until q or Ctrl-C is pressed, and leaves the terminal as it was.
-func show(ctx context.Context, streams genericiooptions.IOStreams, interval time.Duration, draw func(top.Screen) string) error {
+func show(ctx context.Context, streams genericiooptions.IOStreams, interval time.Duration, draw func(context.Context, top.Screen) string) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	if file, ok := streams.In.(*os.File); ok {
@@ -61,7 +61,7 @@ func show(ctx context.Context, streams genericiooptions.IOStreams, interval time
 	defer fmt.Fprint(streams.Out, firstScreen)
 	for ctx.Err() == nil {
 		begin := time.Now()
-		fmt.Fprint(streams.Out, emptyScreen+strings.ReplaceAll(draw(sizeOf(streams.Out)), "\n", "\r\n"))
+		fmt.Fprint(streams.Out, emptyScreen+strings.ReplaceAll(draw(ctx, sizeOf(streams.Out)), "\n", "\r\n"))
 		select {
 		case <-ctx.Done():
 		case <-time.After(pauseFor(interval, time.Since(begin))):

@@ -80,7 +80,7 @@ func TestTheTerminalIsRestored(t *testing.T) {
 			in, keys := io.Pipe()
 			t.Cleanup(func() { _ = keys.Close() })
 			drawn := 0
-			draw := func(s top.Screen) string {
+			draw := func(_ context.Context, s top.Screen) string {
 				if drawn++; drawn == 3 && tc.over {
 					end()
 				} else if drawn == 3 {
@@ -97,4 +97,16 @@ func TestTheTerminalIsRestored(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A drawing that waits for the API server ends with the screen.
+func TestTheScreenEndsWhileItWaits(t *testing.T) {
+	in, keys := io.Pipe()
+	t.Cleanup(func() { _ = keys.Close() })
+	draw := func(ctx context.Context, _ top.Screen) string {
+		_, _ = io.WriteString(keys, "q")
+		<-ctx.Done()
+		return ""
+	}
+	check.Equal(t, "error", nil, show(t.Context(), genericiooptions.IOStreams{In: in, Out: io.Discard}, time.Millisecond, draw))
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -69,7 +70,7 @@ func (c *cluster) findByPod(ctx context.Context, name string) (*v1alpha1.Trainin
 func (c *cluster) snapshot(ctx context.Context, job *v1alpha1.TrainingJob, sub *why.Subject) *why.Snapshot {
 	s := &why.Snapshot{Job: job}
 	note := func(what string, err error) {
-		if err != nil {
+		if err != nil && !slices.ContainsFunc(s.Unread, func(u why.Unread) bool { return u.What == what }) {
 			s.Unread = append(s.Unread, why.Unread{What: what, Err: translate(err)})
 		}
 	}

@@ -26,7 +26,6 @@ func TestAJobIsDescribed(t *testing.T) {
 	s.recovered(1)
 	s.eventSays(corev1.EventTypeNormal, "IncidentRecovered")
 	s.eventSays(corev1.EventTypeNormal, "Moved")
-	// The plugin writes ranks with consecutive nodes as one range, so where a rank is now stands in the event alone in each case.
 	s.says(user, []string{"describe", "tj/" + s.job.Name},
 		"Incident 1 has been Recovered since", ": NodeGone of pod", "on node "+lost, "Steps taken: RestartPod at", "keeps away from node "+lost,
 		"It was restarted 1 time: 1 of pods", "lost to NodeGone", "IncidentRecovered, told by", "worker-1 from node "+lost+" to node "+s.pod(1).Spec.NodeName)

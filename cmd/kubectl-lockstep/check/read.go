@@ -8,6 +8,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
@@ -96,7 +97,9 @@ func (r *reader) named(ctx context.Context) {
 	for _, m := range r.managers() {
 		if m.takesSupervisors() {
 			r.backend(ctx, m.atHome(supervisorsService))
-			r.NoAuthority[m.home] = apierrors.IsNotFound(r.client.Get(ctx, m.atHome(supervisorsAuthority), &corev1.Secret{}))
+			authority := &metav1.PartialObjectMetadata{} // its private key is nobody's business here
+			authority.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+			r.NoAuthority[m.home] = apierrors.IsNotFound(r.client.Get(ctx, m.atHome(supervisorsAuthority), authority))
 		}
 	}
 }

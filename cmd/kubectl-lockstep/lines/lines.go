@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -21,11 +22,22 @@ func Item(text string) []string {
 	return out
 }
 
+// Plain is a text with a space in place of what has no shape: a terminal would obey control characters, and who writes a queue's name or an
+// event may be anybody.
+func Plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsGraphic(r) {
+			return r
+		}
+		return ' '
+	}, text)
+}
+
 // Wrap breaks a text between words into lines of at most so many columns.
 func Wrap(text string, width int) []string {
 	var out []string
 	line := ""
-	for word := range strings.FieldsSeq(text) {
+	for word := range strings.FieldsSeq(Plain(text)) {
 		switch {
 		case line == "":
 			line = word

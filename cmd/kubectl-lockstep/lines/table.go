@@ -22,7 +22,7 @@ func Table(out io.Writer, head []string, rows []Row, width int) {
 	for _, r := range rows {
 		cells := make([]string, len(r.Cells))
 		for i, cell := range r.Cells {
-			if cells[i] = cell; cell == "" {
+			if cells[i] = Plain(cell); cell == "" {
 				cells[i] = "-"
 			}
 		}
@@ -40,7 +40,7 @@ func Table(out io.Writer, head []string, rows []Row, width int) {
 // Cut shortens a text to one line of so many columns, or of any number where that is 0.
 func Cut(text string, width int) string {
 	const mark = "..."
-	text = strings.ReplaceAll(text, "\n", " ")
+	text = Plain(text)
 	if all := []rune(text); width > 0 && len(all) > width {
 		return string(all[:max(0, width-len(mark))]) + mark
 	}

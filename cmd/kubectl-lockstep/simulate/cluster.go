@@ -28,12 +28,15 @@ const gpuResource = "nvidia.com/gpu"
 type cluster struct {
 	nodes, nodesPerRack, gpusPerNode uint
 	file                             string
+	// gpusGiven reports whether the user has said how many GPUs a node has.
+	gpusGiven func() bool
 }
 
 func (c *cluster) addFlags(f *pflag.FlagSet) {
 	f.UintVar(&c.nodes, "nodes", 0, "nodes of the cluster; default: those that the jobs need and a tenth more")
 	f.UintVar(&c.nodesPerRack, "nodes-per-rack", 32, "nodes of a HyperNode of tier 1; all are in one of tier 2")
 	f.UintVar(&c.gpusPerNode, "gpus-per-node", 8, "GPUs of a node; with --topology, where no Node says how many it has")
+	c.gpusGiven = func() bool { return f.Changed("gpus-per-node") }
 	f.StringVar(&c.file, "topology", "", "file with HyperNodes and Nodes in place of --nodes: what kubectl get hypernodes,nodes -o yaml prints")
 }
 
@@ -59,7 +62,15 @@ func (c *cluster) site(in io.Reader, studies []*study, history *lab.History, war
 			gpus := gpusIn(nodes[i].Status.Allocatable)
 			allocatable[nodes[i].Name], most = gpus, max(most, gpus)
 		}
-		out.hyperNodes = slices.DeleteFunc(hypernodes.Resolve(hyperNodes, nodes), func(h topology.HyperNode) bool { return len(h.Nodes) == 0 })
+		if most > 0 && c.gpusGiven() {
+			return nil, fmt.Errorf("the Nodes of --topology %s say how many GPUs they have: leave --gpus-per-node out", c.file)
+		}
+		out.hyperNodes = slices.DeleteFunc(hypernodes.Resolve(hyperNodes, nodes), func(h topology.HyperNode) bool {
+			if len(h.Nodes) == 0 {
+				warn(fmt.Sprintf("--topology %s: HyperNode %s has none of its Nodes, and is left out", c.file, h.Name))
+			}
+			return len(h.Nodes) == 0
+		})
 	}
 	least := int64(math.MaxInt64)
 	for _, st := range studies {

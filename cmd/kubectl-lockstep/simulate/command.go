@@ -3,6 +3,7 @@ package simulate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"runtime/debug"
@@ -132,6 +133,9 @@ Nothing is sent to a cluster. The same seed gives the same answer.`,
 func (o *options) check() error {
 	if o.output != "" && o.output != "json" {
 		return fmt.Errorf("--output is %q, and has to be json, or left out for text", o.output)
+	}
+	if o.file == "" && o.replay == "" {
+		return errors.New("-f names no file: give it that of a TrainingJob, or - for standard input")
 	}
 	for flag, zero := range map[string]bool{
 		"for": o.length == 0, "repair": o.failures.repair == 0, "checkpoint-interval": o.costs.CheckpointInterval == 0,

@@ -57,6 +57,7 @@ func TestFilesOfJobsAreRefused(t *testing.T) {
 	two := fileOf(t, job+pods+"---\n"+strings.Replace(job, "name: a", "name: b", 1)+pods)
 	checkMistakes(t, map[string]mistake{
 		"no file":            {nil, "at least one of the flags in the group [filename replay] is required"},
+		"an empty name":      {[]string{"-f", ""}, "-f names no file: give it that of a TrainingJob, or - for standard input"},
 		"a file that is not": {[]string{"-f", "nowhere.yaml"}, "-f: open nowhere.yaml: no such file"},
 		"one to compare":     {[]string{"-f", sample, "--compare", "nowhere.yaml"}, "--compare: open nowhere.yaml: no such file"},
 		"an empty file":      {file("# nothing\n"), "file.yaml: there are 0 TrainingJobs in it, and there has to be one"},

@@ -31,6 +31,7 @@ func TestTheGPUsOfNodesCount(t *testing.T) {
 	checkMistakes(t, map[string]mistake{
 		"too few on each":   {topology(everyNode, 4, 4, 4, 4, 0), "quickstart: a pod has 8 GPUs, and no node has as many"},
 		"too few nodes":     {topology(everyNode, 8, 8, 8, 7), "the job needs 4 pods at once, and a HyperNode of tier 2 or lower, as its networkTopology asks for, takes 3 at most"},
+		"GPUs twice":        {append(topology(everyNode, 8, 8, 8, 8), "--gpus-per-node", "4"), "say how many GPUs they have: leave --gpus-per-node out"},
 		"GPUs that are not": {append(topology(everyNode, -1, -1, -1, -1), "--gpus-per-node", "4"), "a pod has 8 GPUs, and no node has as many: see --gpus-per-node"},
 		"no file":           {[]string{"-f", sample, "--topology", "nowhere.yaml"}, "--topology nowhere.yaml: open nowhere.yaml: no such file"},
 		"other objects":     {[]string{"-f", sample, "--topology", sample}, "it has to have HyperNodes and Nodes"},

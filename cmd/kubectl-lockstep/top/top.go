@@ -86,7 +86,7 @@ func Job(s *Snapshot, screen Screen) string {
 	return out.String()
 }
 
-// mapLines is how many lines the map may have at least, and at most on a screen of any height.
+// leastMap and mostMap are how many lines the map may have at least, and at most on a screen of any height.
 const leastMap, mostMap = 20, 60
 
 // Nodes draws the map of a fleet, and below it the nodes that are not well. In use are the nodes that the jobs of the snapshot were placed

@@ -202,14 +202,16 @@ func onBadNodes(s *Snapshot) []Fact {
 	var each [][]Fact
 	nodes, ranks := s.rankNodes()
 	for _, node := range nodes {
+		trouble := s.trouble(node)
+		if trouble == "" {
+			continue
+		}
 		n := len(ranks[node])
 		verb := plural(n, "was", "were")
 		if s.isOn(node) {
 			verb = plural(n, "is", "are")
 		}
-		if trouble := s.trouble(node); trouble != "" {
-			each = append(each, told("Node "+node, "%s %s on node %s, which %s.", s.listed(ranks[node]), verb, node, trouble))
-		}
+		each = append(each, told("Node "+node, "%s %s on node %s, which %s.", s.listed(ranks[node]), verb, node, trouble))
 	}
 	return s.first(each, "Nodes", "Nodes of its ranks that are not well beside these: %d. `kubectl lockstep map "+s.Job.Name+"` has all.")
 }

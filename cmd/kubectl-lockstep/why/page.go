@@ -76,7 +76,10 @@ func (s *Snapshot) seats() map[string][]string {
 	}
 	for _, g := range groups(s.Job) {
 		for i := range g.size {
-			if p := s.pod(Subject{Pod: gang.PodName(s.Job, s.Job.Status.Attempt, gang.Rank{Task: g.name, Index: i})}); g.spare && p != nil {
+			if !g.spare {
+				break
+			}
+			if p := s.pod(Subject{Pod: gang.PodName(s.Job, s.Job.Status.Attempt, gang.Rank{Task: g.name, Index: i})}); p != nil {
 				add(g.name, int(i), p.Spec.NodeName)
 			}
 		}

@@ -27,11 +27,12 @@ func Rank(s *Snapshot, sub Subject) []Fact {
 
 // pod is the pod that is asked about; nil where it is not there.
 func (s *Snapshot) pod(sub Subject) *corev1.Pod {
-	i := slices.IndexFunc(s.Pods, func(p corev1.Pod) bool { return p.Name == sub.Pod })
-	if i < 0 {
-		return nil
+	for i := range s.Pods {
+		if s.Pods[i].Name == sub.Pod {
+			return &s.Pods[i]
+		}
 	}
-	return &s.Pods[i]
+	return nil
 }
 
 // thePod tells what the pod of the rank is.

@@ -143,6 +143,10 @@ func TestWhatIsToldOfARank(t *testing.T) {
 			"The last step that restarted it was RestartJob of incident 7 at 11:51:00 UTC (9m ago), because Volcano had ended its Job: the pod before was deleted for that, unless it was gone already. [status.incidents]",
 			recovered("RestartJob at 11:51:00 UTC (9m ago)"),
 		}},
+		"a new attempt in place of the rule's step": {restartedOnce, incident(func(inc *v1alpha1.Incident) { inc.Steps[0].Action = v1alpha1.RestartJob }), []string{
+			"The last step that restarted it was RestartJob of incident 7 at 11:51:00 UTC (9m ago), in place of RestartPod, step 1 of rule everything-else, because Volcano had ended its Job, or peers had ended for good: the pod before was deleted for that, unless it was gone already. [status.incidents]",
+			"Incident 7 has been Recovered since 11:52:00 UTC (8m ago): PodFailed of pod llm-1-worker-1. It began at 11:50:00 UTC (10m ago), is of class User and follows rule everything-else of the default restart policy. Steps taken: RestartJob at 11:51:00 UTC (9m ago). [status.incidents]",
+		}},
 		"a job that was resumed, before its rule's first step": {restartedOnce, incident(func(inc *v1alpha1.Incident) {
 			inc.Trigger, inc.Steps[0].Action = v1alpha1.JobResumed, v1alpha1.RestartJob
 		}), []string{
@@ -254,6 +258,12 @@ func TestWhyThereIsNoPod(t *testing.T) {
 		}},
 		"the job is suspended": {worker1, func(s *Snapshot) { s.Job.Spec.Suspend, s.Pods = true, nil }, []string{
 			none, "spec.suspend is true, and its pods are being stopped. [spec.suspend]", noEvents,
+		}},
+		"of an attempt before, and the job is suspended": {worker1, func(s *Snapshot) { s.Job.Spec.Suspend, s.Pods, s.Job.Status.Attempt = true, nil, 2 }, []string{
+			none, "spec.suspend is true, and its pods are being stopped. [spec.suspend]",
+			"The rank is at incarnation 0, and the job in attempt 2. [status.tasks]",
+			"The incident that restarted it is not remembered any more: the status keeps the last 10 that are over. The manager's log has it, and events for about an hour. [status.incidents]",
+			noEvents,
 		}},
 		"of an attempt before": {worker1, func(s *Snapshot) { s.Job.Status.Attempt = 2 }, []string{
 			none, "It was a pod of attempt 1, and the job is at attempt 2: all pods of an attempt go when its Volcano Job has ended or is deleted. The rank is pod llm-2-worker-1 now. [status.attempt]",

@@ -21,14 +21,17 @@ func noPod(s *Snapshot, sub Subject) []Fact {
 		return nil
 	}
 	out := told("Pods", "There is no pod %s.", sub.Pod)
+	over := slices.Concat(failed(s), completed(s), suspended(s))
 	switch gone := s.tellNotWanted(sub.Rank); {
+	case len(over) > 0:
+		return append(out, over...)
 	case sub.Attempt < s.Job.Status.Attempt:
 		return append(out, told("status.attempt", "It was a pod of attempt %d, and the job is at attempt %d: all pods of an attempt go when its Volcano Job has ended or is deleted. The rank is pod %s now.",
 			sub.Attempt, s.Job.Status.Attempt, gang.PodName(s.Job, s.Job.Status.Attempt, sub.Rank))...)
 	case len(gone) > 0:
 		return append(out, gone...)
 	}
-	return slices.Concat(out, failed(s), completed(s), suspended(s), recovering(s), unscheduled(s))
+	return slices.Concat(out, recovering(s), unscheduled(s))
 }
 
 // tellNotWanted tells why the task has no such rank to run; nothing where it has.
@@ -141,7 +144,7 @@ func (s *Snapshot) covers(inc *v1alpha1.Incident, step v1alpha1.FiredStep, r gan
 // tellStep tells the step that restarted a rank last, and the failure that it answered.
 func (s *Snapshot) tellStep(r restart) []Fact {
 	out := told("status.incidents", "The last step that restarted it was %s of incident %d at %s, %s: the pod before was deleted for that, unless it was gone already.",
-		r.step.Action, r.ID, s.at(r.step.Time.Time), stepReason(r))
+		r.step.Action, r.ID, s.at(r.step.Time.Time), s.stepReason(r))
 	if r.Trigger == v1alpha1.PodDeleted {
 		out = append(out, told("status.incidents", "PodDeleted means that somebody else than Lockstep had deleted or evicted the pod first.")...)
 	}
@@ -156,7 +159,7 @@ var ofJobBecause = map[v1alpha1.EventType]string{
 }
 
 // stepReason tells who asked for a step.
-func stepReason(r restart) string {
+func (s *Snapshot) stepReason(r restart) string {
 	because := ofJobBecause[r.Trigger]
 	switch {
 	case r.Trigger == v1alpha1.RestartRequested && r.step.Action == r.RequestedAction:
@@ -166,5 +169,19 @@ func stepReason(r restart) string {
 	case r.step.Index < 0:
 		return cmp.Or(because, "which replaced a pod that failed between the steps of its rule")
 	}
-	return fmt.Sprintf("step %d of rule %s", r.step.Index+1, r.Rule)
+	step := fmt.Sprintf("step %d of rule %s", r.step.Index+1, r.Rule)
+	if asked := s.ruledAction(r); r.step.Action == v1alpha1.RestartJob && asked != "" && asked != r.step.Action {
+		return fmt.Sprintf("in place of %s, %s, because Volcano had ended its Job, or peers had ended for good", asked, step)
+	}
+	return step
+}
+
+// ruledAction is the action of a step as its rule has it now; empty where there is none.
+func (s *Snapshot) ruledAction(r restart) v1alpha1.Action {
+	for _, rule := range rules.Policies(s.Job).Of(r.PolicyTask).Rules {
+		if rule.Name == r.Rule && int(r.step.Index) < len(rule.Steps) {
+			return rule.Steps[r.step.Index].Action
+		}
+	}
+	return ""
 }
