@@ -74,7 +74,7 @@ func printAvailability(out io.Writer, a *Availability) {
 }
 
 func (j *Job) printIncident(out io.Writer, inc *Incident, longest time.Duration) {
-	fmt.Fprintf(out, "\n%s. %s\n", inc.Message, j.outcome(inc))
+	fmt.Fprintf(out, "\n%s. %s\n", lines.Plain(inc.Message), j.outcome(inc))
 	line := func(at time.Time, what string) {
 		fmt.Fprintf(out, "  %s  %8s  %s\n", moment(at), lines.Duration(at.Sub(inc.StartTime.Time)), what)
 	}
