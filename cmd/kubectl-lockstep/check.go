@@ -26,8 +26,9 @@ const exitProblems = 2
 func newCheck(streams genericiooptions.IOStreams, config *genericclioptions.ConfigFlags) *cobra.Command {
 	var output format
 	c := &cobra.Command{
-		Use:   "check",
-		Short: "Find what is wrong with an installation, and say what to do",
+		Use:         "check",
+		Annotations: needs("lockstep-check"),
+		Short:       "Find what is wrong with an installation, and say what to do",
 		Long: `Find what is wrong with an installation of Lockstep, and say what to do about it: versions, CRDs, the
 configuration of Volcano's scheduler, webhooks, HyperNodes, queues, the manager and its rights, the way of supervisors
 to it, health agents, and taints that were left behind. Nothing is written to the cluster.

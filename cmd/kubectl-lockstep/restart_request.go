@@ -153,7 +153,7 @@ func (r *restartRequest) check(ctx context.Context, c *cluster, job *v1alpha1.Tr
 		return fmt.Errorf("TrainingJob %s has ended (%s): create a new one to train again", job.Name, job.Status.State)
 	case job.Spec.Suspend:
 		return fmt.Errorf("TrainingJob %s is suspended: `kubectl lockstep resume %s` creates all of its pods again", job.Name, job.Name)
-	case pending != nil && !answered(job, pending.ID):
+	case pending != nil && pending.ID != r.ID && !answered(job, pending.ID):
 		return fmt.Errorf("TrainingJob %s has a request that the manager has not seen yet (%s): `kubectl lockstep check` finds out whether the manager runs",
 			job.Name, story(pending))
 	case r.force:
@@ -289,7 +289,7 @@ func (r *restartRequest) awaitEnd(ctx context.Context, out io.Writer, c *cluster
 	}
 	told := fmt.Sprintf("%s after %s", inc.Outcome, inc.EndTime.Sub(inc.StartTime.Time).Round(100*time.Millisecond))
 	if inc.Outcome != v1alpha1.OutcomeRecovered {
-		return fmt.Errorf("incident %d: %s: %s", inc.ID, told, inc.Message)
+		return fmt.Errorf("incident %d: %s: %s", inc.ID, told, lines.Plain(inc.Message))
 	}
 	if inc.Checkpoint != nil {
 		told += ", " + incident.CheckpointStory(inc.Checkpoint)

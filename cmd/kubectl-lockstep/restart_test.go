@@ -233,3 +233,14 @@ func TestHowLongAJobStaysAway(t *testing.T) {
 		check.Equal(t, name, tc.want, staysAway(job))
 	}
 }
+
+// The same request may be made again: it is one, whether the manager has seen it or not.
+func TestARequestIsMadeAgain(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/dev/null")
+	again := requestedJob(func(j *v1alpha1.TrainingJob) {
+		j.Spec.RestartRequest = &v1alpha1.RestartRequest{ID: "c", Action: "RestartPod", Pods: []v1alpha1.RequestedPod{{Task: "worker", Index: 2}}}
+	})
+	s := &server{now: time.Date(2026, 1, 2, 4, 0, 0, 0, time.UTC), objects: map[string]any{theJobs + "/llama": again}}
+	_, err := lockstep("restart", "llama", "worker-2", "--id", "c", "--dry-run=server", s.serve(t, core, product))
+	check.Equal(t, "error", nil, err)
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -120,7 +121,11 @@ func described(ctx context.Context, j *jobs, names []string) ([]*why.Snapshot, e
 	var out []*why.Snapshot
 	if len(j.files) > 0 {
 		for _, job := range found {
-			out = append(out, &why.Snapshot{Now: timeline.LastChange(&job.Status), Job: job, FromFile: true})
+			now := timeline.LastChange(&job.Status)
+			if now.IsZero() { // it never ran
+				now = time.Now()
+			}
+			out = append(out, &why.Snapshot{Now: now, Job: job, FromFile: true})
 		}
 		return out, nil
 	}

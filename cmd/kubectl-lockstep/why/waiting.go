@@ -71,7 +71,14 @@ const maxReasons = 3
 // podsWithoutNode tells what the scheduler says of the pods without a node, once for all of which it says the same.
 func podsWithoutNode(s *Snapshot) []Fact {
 	var out []Fact
-	if made, need := len(s.Pods), int(gang.MinMember(gang.Effective(s.Job, &s.Job.Status))); s.PodGroup != nil && !pending(s.PodGroup) && made < need && s.couldRead("pods") {
+	attempt := fmt.Sprint(s.Job.Status.Attempt)
+	made := 0
+	for i := range s.Pods {
+		if s.Pods[i].Labels[v1alpha1.LabelAttempt] == attempt && s.Pods[i].Labels[v1alpha1.LabelSpare] != "true" {
+			made++
+		}
+	}
+	if need := int(gang.MinMember(gang.Effective(s.Job, &s.Job.Status))); s.PodGroup != nil && !pending(s.PodGroup) && made < need && s.couldRead("pods") {
 		out = told("Pods", "Volcano has made %d of the %d pods of the gang.", made, need)
 	}
 	said := map[string][]string{}
