@@ -186,10 +186,10 @@ func phaseOf(inc *v1alpha1.Incident, now time.Time) incident.Phase {
 // checkRoom refuses to move ranks that run where no other node of their home has room for one: they would wait, and their gang with
 // them. A spare is such room for ranks of its own task. Who may not read nodes, or the pods of all namespaces, is not told.
 func (c *cluster) checkRoom(ctx context.Context, job *v1alpha1.TrainingJob, ranks []gang.Rank) error {
-	var left, names []string
+	var tasks, left, names []string
 	for _, rank := range ranks {
 		if !hasSpare(job, rank.Task) {
-			left, names = append(left, gang.NodeOf(job.Status.Placement, rank)), append(names, why.Name(rank))
+			tasks, left, names = append(tasks, rank.Task), append(left, gang.NodeOf(job.Status.Placement, rank)), append(names, why.Name(rank))
 		}
 	}
 	if len(names) == 0 {
@@ -197,7 +197,7 @@ func (c *cluster) checkRoom(ctx context.Context, job *v1alpha1.TrainingJob, rank
 	}
 	known := c.capacity(ctx, job)
 	usage, err := c.usage(ctx, nil)
-	if err != nil || len(known.Nodes) == 0 || len(capacity.Elsewhere(job, left, known, usage)) > 0 {
+	if err != nil || len(known.Nodes) == 0 || len(capacity.Elsewhere(job, tasks, left, known, usage)) > 0 {
 		return nil //nolint:nilerr // The request does not need to know.
 	}
 	home := "the cluster"

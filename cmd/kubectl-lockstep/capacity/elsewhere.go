@@ -13,9 +13,9 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/placement"
 )
 
-// Elsewhere are the nodes of a job's home, apart from those that are left, that are good for the job and have room for another one of
-// its pods.
-func Elsewhere(job *v1alpha1.TrainingJob, left []string, c *Cluster, u *Usage) []string {
+// Elsewhere are the nodes of a job's home, apart from those that are left, that are good for a pod of one of the named tasks and have room
+// for another one.
+func Elsewhere(job *v1alpha1.TrainingJob, tasks, left []string, c *Cluster, u *Usage) []string {
 	var home []string
 	if p := job.Status.Placement; p != nil && c.Topology != nil {
 		h, _ := c.Topology.Find(p.HyperNode)
@@ -27,15 +27,19 @@ func Elsewhere(job *v1alpha1.TrainingJob, left []string, c *Cluster, u *Usage) [
 		if slices.Contains(left, n.Name) || (len(home) > 0 && !slices.Contains(home, n.Name)) || placement.Excluded(&job.Status, n.Name) {
 			continue
 		}
-		if isGoodFor(job, n) && u.HasRoom(job, n) {
+		takes := func(t v1alpha1.Task) bool {
+			pod := fit.PodOf(&t.Template)
+			return slices.Contains(tasks, t.Name) && isGoodFor(job, pod, n) && u.hasRoomFor(pod, n)
+		}
+		if slices.ContainsFunc(job.Spec.Tasks, takes) {
 			out = append(out, n.Name)
 		}
 	}
 	return out
 }
 
-// isGoodFor reports whether a node is ready and schedulable, and takes the pods of each task of a job. The job's own hold keeps none away.
-func isGoodFor(job *v1alpha1.TrainingJob, n *corev1.Node) bool {
+// isGoodFor reports whether a node is ready and schedulable, and takes a pod of a job. The job's own hold keeps none away.
+func isGoodFor(job *v1alpha1.TrainingJob, pod *corev1.Pod, n *corev1.Node) bool {
 	ready := slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 	})
@@ -43,11 +47,6 @@ func isGoodFor(job *v1alpha1.TrainingJob, n *corev1.Node) bool {
 		return false
 	}
 	own := func(t corev1.Taint) bool { return t.Key == policies.HoldKey(job) }
-	for i := range job.Spec.Tasks {
-		pod := fit.PodOf(&job.Spec.Tasks[i].Template)
-		if _, kept := fit.Untolerated(pod, n, own); kept || fit.Selected(pod, n) != nil {
-			return false
-		}
-	}
-	return true
+	_, kept := fit.Untolerated(pod, n, own)
+	return !kept && fit.Selected(pod, n) == nil
 }

@@ -21,6 +21,8 @@ func TestElsewhere(t *testing.T) {
 	job := &v1alpha1.TrainingJob{ObjectMeta: metav1.ObjectMeta{Name: "llama", UID: "0123abcd-0000-4000-8000-000000000000"}}
 	job.Spec.Tasks = []v1alpha1.Task{{Name: "worker", Replicas: 2, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 		Containers: []corev1.Container{{Name: "train", Resources: corev1.ResourceRequirements{Limits: gpus("8")}}},
+	}}}, {Name: "launcher", Replicas: 1, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+		NodeSelector: map[string]string{"kind": "cpu"}, Containers: []corev1.Container{{Name: "mpirun"}},
 	}}}}
 	job.Status.Placement = &v1alpha1.Placement{HyperNode: "rack-a"}
 	job.Status.ExcludedNodes = []v1alpha1.ExcludedNode{{Name: "n3"}}
@@ -38,5 +40,7 @@ func TestElsewhere(t *testing.T) {
 	u := NewUsage(nil)
 	u.Add(&corev1.Pod{Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: gpus("1")}}}}})
 
-	check.Equal(t, "nodes", []string{"n2", "n7"}, Elsewhere(job, []string{"n0"}, c, u))
+	c.Nodes[1].Labels = map[string]string{"kind": "cpu"}
+	check.Equal(t, "nodes of workers", []string{"n2", "n7"}, Elsewhere(job, []string{"worker"}, []string{"n0"}, c, u))
+	check.Equal(t, "nodes of the launcher", []string{"n1"}, Elsewhere(job, []string{"launcher"}, []string{"n0"}, c, u))
 }

@@ -55,15 +55,17 @@ func addTo[K comparable](to map[K]corev1.ResourceList, key K, more corev1.Resour
 	}
 }
 
-// HasRoom reports whether the pods of a node leave room for one of each task of a job.
+// HasRoom reports whether the pods of a node leave room for one of a task of a job.
 func (u *Usage) HasRoom(job *v1alpha1.TrainingJob, node *corev1.Node) bool {
-	for i := range job.Spec.Tasks {
-		for name, asked := range fit.Requests(fit.PodOf(&job.Spec.Tasks[i].Template)) {
-			total := asked.DeepCopy()
-			total.Add(u.byNode[node.Name][name])
-			if has := node.Status.Allocatable[name]; !asked.IsZero() && total.Cmp(has) > 0 {
-				return false
-			}
+	return slices.ContainsFunc(job.Spec.Tasks, func(t v1alpha1.Task) bool { return u.hasRoomFor(fit.PodOf(&t.Template), node) })
+}
+
+func (u *Usage) hasRoomFor(pod *corev1.Pod, node *corev1.Node) bool {
+	for name, asked := range fit.Requests(pod) {
+		total := asked.DeepCopy()
+		total.Add(u.byNode[node.Name][name])
+		if has := node.Status.Allocatable[name]; !asked.IsZero() && total.Cmp(has) > 0 {
+			return false
 		}
 	}
 	return true

@@ -100,15 +100,18 @@ func (s *Snapshot) inHome(node string) bool {
 	return !known || home.Holds([]string{node})
 }
 
-// untolerated is a taint that keeps the pods of some task from a node; empty where there is none.
+// untolerated is a taint that keeps the pods of every task from a node; empty where one tolerates all.
 func (s *Snapshot) untolerated(n *corev1.Node) string {
 	ownHold := func(t corev1.Taint) bool { return t.Key == policies.HoldKey(s.Job) }
+	kept := ""
 	for i := range s.Job.Spec.Tasks {
-		if taint, is := fit.Untolerated(&corev1.Pod{Spec: s.Job.Spec.Tasks[i].Template.Spec}, n, ownHold); is {
-			return taint.ToString()
+		taint, is := fit.Untolerated(&corev1.Pod{Spec: s.Job.Spec.Tasks[i].Template.Spec}, n, ownHold)
+		if !is {
+			return ""
 		}
+		kept = taint.ToString()
 	}
-	return ""
+	return kept
 }
 
 // selected reports whether some task of the job may go to a node by its nodeSelector and node affinity.
