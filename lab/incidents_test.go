@@ -155,3 +155,15 @@ func TestPeersCrashAgainWhereAPodIsDeletedAtOnce(t *testing.T) {
 		t.Errorf("down for %s with peers that notice late", d)
 	}
 }
+
+// A job that a rule fails trains no more, although its kubelets would start its programs again.
+func TestAJobThatFailsTrainsNoMore(t *testing.T) {
+	j := job(4)
+	j.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{{
+		Name: "end", Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.AnyEvent}}, Steps: []v1alpha1.Step{{Action: v1alpha1.FailJob}},
+	}}}
+	r := play(t, fails(j, ProcessExit, time.Hour))
+	if r.Failed == "" || r.Trained > time.Hour {
+		t.Errorf("it trained for %s, and failed: %q", r.Trained, r.Failed)
+	}
+}

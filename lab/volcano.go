@@ -34,8 +34,18 @@ func (w *world) actOnVolcano(plan *policies.Plan) {
 		w.podGroup = &gang.PodGroup{Name: w.podGroup.Name}
 	}
 	if plan.Stop != "" {
-		for i := range w.volcano {
-			w.volcano[i].Ended = w.volcano[i].Attempt == w.job.Status.Attempt
+		w.stop()
+	}
+}
+
+// stop has Volcano end the Job of the attempt, with the pods that still run.
+func (w *world) stop() {
+	for i := range w.volcano {
+		w.volcano[i].Ended = w.volcano[i].Attempt == w.job.Status.Attempt
+	}
+	for _, p := range slices.Clone(w.pods) {
+		if p.Attempt == w.job.Status.Attempt && !p.Finished() {
+			w.delete(p, false)
 		}
 	}
 }
