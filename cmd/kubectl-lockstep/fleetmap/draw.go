@@ -72,7 +72,7 @@ func (m *fleetMap) heading() []string {
 
 // footing is the legend, and the names of the nodes to look at.
 func (m *fleetMap) footing() []string {
-	const blank = "\x00" // which is not broken at
+	const blank = "␣" // which is not broken at, and in no name
 	var legend []string
 	for i, k := range m.kinds {
 		if k.legend != "" && (m.has[i] || k.always) {
