@@ -112,7 +112,7 @@ func printReport(out io.Writer, r check.Report) error {
 	return nil
 }
 
-// verdict sums a check up, and says what of. What could not be read is told in full below the table. What runs elsewhere, and leaves no
+// verdict sums a check up, and says what of. What could not be read is printed in full below the table. What runs elsewhere, and leaves no
 // trace in the cluster, was not looked at.
 func verdict(c *check.Result) (result, of string) {
 	problems, warnings := c.Number(check.Problem), c.Number(check.Warning)

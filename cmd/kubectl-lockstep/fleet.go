@@ -24,7 +24,7 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
-// fleet reads the nodes and HyperNodes. Without nodes there is no fleet; without the rest it is told what is missing.
+// fleet reads the nodes and HyperNodes. Without nodes there is no fleet. The fleet names what else could not be read.
 func (c *cluster) fleet(ctx context.Context) (*fleetmap.Fleet, error) {
 	nodes := &corev1.NodeList{}
 	if err := c.List(ctx, nodes); err != nil {

@@ -58,6 +58,9 @@ each log could be read, and 1 where not; with --all -f a log that cannot be read
 			if l.all && len(args) > 1 {
 				return fmt.Errorf("--all: give either that or the rank %s", args[1])
 			}
+			if l.all && l.follow && l.previous {
+				return errors.New("--previous: the run before writes no more lines: leave -f out")
+			}
 			return cobra.MaximumNArgs(2)(c, args)
 		},
 		ValidArgsFunction: completer{flags}.jobAndRank,

@@ -59,6 +59,7 @@ func TestLogs(t *testing.T) {
 		"a user":        {[]string{"worker-0", "--as=jane", "--as-group=a", "--as-group=b"}, "logs llama-1-worker-0 --as=jane --as-group=a --as-group=b --max-log-requests=50 SERVER --tail=-1", ""},
 		"no previous":   {[]string{"worker-0", "--previous"}, "", "rank worker-0 has no previous log: container train of pod llama-1-worker-0 has not restarted, and no earlier pod of the rank is left: logs go with their pods"},
 		"no rank":       {[]string{"worker-7"}, "", `"worker-7" names no rank of TrainingJob llama: give one of worker-0 to worker-2, or the name of its pod`},
+		"no more lines": {[]string{"--all", "-f", "--previous"}, "", "--previous: the run before writes no more lines: leave -f out"},
 		"both":          {[]string{"worker-0", "--all"}, "", "--all: give either that or the rank worker-0"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -118,7 +118,7 @@ func printWrapped(out io.Writer, text string) {
 	fmt.Fprintln(out, strings.Join(lines.Wrap(text, lines.Width), "\n"))
 }
 
-// noneSeen is how a difference that may be luck is told.
+// noneSeen is printed for a difference that may be luck.
 const noneSeen = "none seen"
 
 // difference tells a difference of two ETTRs only where it is one: with more digits than an ETTR has, as the plays meet the same failures.

@@ -59,7 +59,7 @@ func TestWhatIsToldOfHealth(t *testing.T) {
 	}
 }
 
-// The health is told of the nodes that the answer is about.
+// An answer has the health of the nodes that it is about.
 func TestWhoseHealthIsRead(t *testing.T) {
 	ranks := []string{"n0", "n1", "n2", "n3"}
 	for name, tc := range map[string]struct {
@@ -106,7 +106,7 @@ func TestWhoseHealthIsRead(t *testing.T) {
 	}
 }
 
-// Of many nodes that are not well the first few are told, and how many more there are. One that is well takes no room.
+// Of many nodes that are not well the answer names the first few, and how many more there are. One that is well takes no room.
 func TestManyNodesThatAreNotWell(t *testing.T) {
 	s := running()
 	s.NodeHealths = append(s.NodeHealths, health("well", v1alpha1.NodeHealthStatus{}))

@@ -45,7 +45,7 @@ func pastIncidents(s *Snapshot) []Fact {
 	return out
 }
 
-// tellIncident tells what an incident is about, which rule it follows, how far that has come, and whom it has hit.
+// tellIncident says what an incident is about, which rule it follows, how far that has come, and which ranks it has hit.
 func (s *Snapshot) tellIncident(inc *v1alpha1.Incident) []Fact {
 	const source = "status.incidents"
 	outcome := "is open"

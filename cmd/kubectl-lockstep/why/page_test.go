@@ -96,7 +96,7 @@ Restart policy of the job: the default rules
 `, printed(broken()))
 }
 
-// What is told of a whole job, beside its lists.
+// The answer about a whole job, beside its lists.
 func TestAWholeJob(t *testing.T) {
 	s := broken()
 	s.Job.Spec.PriorityClassName, s.Job.Spec.Supervisor = "high", &v1alpha1.Supervisor{Progress: &v1alpha1.Progress{}}
@@ -170,7 +170,7 @@ func TestThePolicyInUse(t *testing.T) {
 	}
 }
 
-// Of many events the last ten are told, the oldest first.
+// Of many events the answer has the last ten, the oldest first.
 func TestTheLastEvents(t *testing.T) {
 	s := placed(1)
 	s.Whole = true
