@@ -88,8 +88,9 @@ func (w *Watcher) look() (state, bool) {
 	defer late.Stop()
 	found := make(chan state, 1)
 	go func() {
-		found <- stateOf(w.path)
-		w.looks <- struct{}{}
+		s := stateOf(w.path)
+		w.looks <- struct{}{} // before the answer: its reader may look again at once
+		found <- s
 	}()
 	select {
 	case s := <-found:

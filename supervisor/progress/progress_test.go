@@ -121,3 +121,14 @@ func TestAFileSystemThatHangs(t *testing.T) {
 		t.Error("the change is forgotten")
 	}
 }
+
+// A look that has ended never keeps the next one from the file.
+func TestEachLookMayBeFollowedByAnother(t *testing.T) {
+	w := New(filepath.Join(t.TempDir(), "latest"))
+	for n := range 1000 {
+		w.Check()
+		if len(w.looks) == 0 {
+			t.Fatalf("after look %d the next one finds it under way", n)
+		}
+	}
+}
