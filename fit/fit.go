@@ -15,6 +15,8 @@ import (
 	scheduling "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
 // Node is a node with the pods that are bound to it.
@@ -95,6 +97,21 @@ func Requests(pod *corev1.Pod) corev1.ResourceList {
 	out[corev1.ResourcePods] = *resource.NewQuantity(1, resource.DecimalSI)
 	return out
 }
+
+// GPUs counts GPUs, and parts of them: nvidia.com/gpu, nvidia.com/mig-1g.10gb, amd.com/gpu.
+func GPUs(resources corev1.ResourceList) int64 {
+	sum := int64(0)
+	for name, n := range resources {
+		_, device, _ := strings.Cut(string(name), "/")
+		if strings.HasPrefix(device, "gpu") || strings.HasPrefix(device, "mig-") {
+			sum += n.Value()
+		}
+	}
+	return sum
+}
+
+// TaskGPUs are the GPUs that each pod of a task asks for.
+func TaskGPUs(t *v1alpha1.Task) int64 { return GPUs(Requests(PodOf(&t.Template))) }
 
 // PodOf is a pod of a template, as the API server defaults it.
 func PodOf(template *corev1.PodTemplateSpec) *corev1.Pod {

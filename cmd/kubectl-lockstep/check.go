@@ -107,7 +107,7 @@ func printReport(out io.Writer, r check.Report) error {
 			printFinding(out, f)
 		}
 	}
-	problems, warnings := check.Count(r.Problems, "problem"), check.Count(r.Warnings, "warning")
+	problems, warnings := lines.Count(r.Problems, "problem"), lines.Count(r.Warnings, "warning")
 	fmt.Fprintf(out, "\n%d checks, %d skipped: %s, %s.\n", len(r.Checks), r.Skipped, problems, warnings)
 	return nil
 }
@@ -124,9 +124,9 @@ func verdict(c *check.Result) (result, of string) {
 		}
 		return "skipped", of
 	case problems > 0:
-		return check.Count(problems, "problem"), c.Saw
+		return lines.Count(problems, "problem"), c.Saw
 	case warnings > 0:
-		return check.Count(warnings, "warning"), c.Saw
+		return lines.Count(warnings, "warning"), c.Saw
 	case strings.HasPrefix(c.Saw, "elsewhere:"):
 		return "not seen", c.Saw
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/policies/healthpolicy"
 )
 
@@ -35,12 +36,12 @@ func agents(c *Cluster, r *Result) {
 				"Look at what these pods say.", describePods(d.Namespace, d.Spec.Selector))
 		}
 	}
-	r.Saw = Count(len(gpus), "GPU node")
+	r.Saw = lines.Count(len(gpus), "GPU node")
 	switch {
 	case len(c.Agents.Items) > 0:
-		r.Saw += ", " + Count(ready, "agent")
+		r.Saw += ", " + lines.Count(ready, "agent")
 	case len(sources) > 0: // reports outlive the agents
-		r.Saw += ", no DaemonSet of agents, " + Count(len(sources), "report")
+		r.Saw += ", no DaemonSet of agents, " + lines.Count(len(sources), "report")
 	case len(gpus) > 0:
 		r.Saw += ", no agent"
 		r.warning("DaemonSet/lockstep-health-agent",
@@ -96,11 +97,11 @@ func (r *Result) unwatched(c *Cluster, gpus []string, sources map[string]v1alpha
 		fix, command = "Install the health agent, whose DaemonSet is missing (config/agent/README.md), or delete the NodeHealths it has left.", ""
 	}
 	if len(never) > 0 {
-		r.problem("NodeHealth/"+never[0], "No health agent has reported on "+Count(len(never), "GPU node")+": "+some(never)+".", fix, command)
+		r.problem("NodeHealth/"+never[0], "No health agent has reported on "+lines.Count(len(never), "GPU node")+": "+some(never)+".", fix, command)
 	}
 	if len(stale) > 0 {
 		r.problem("NodeHealth/"+stale[0], fmt.Sprintf("The health agents of %s have been silent for more than %s: %s. Their health is Unknown.",
-			Count(len(stale), "GPU node"), after, some(stale)), fix, command)
+			lines.Count(len(stale), "GPU node"), after, some(stale)), fix, command)
 	}
 }
 
@@ -123,7 +124,7 @@ func (r *Result) said(sources map[string]v1alpha1.HealthSource) {
 	}
 	for _, s := range slices.SortedFunc(maps.Keys(by), order) {
 		r.add(s.severity, "NodeHealth/"+slices.Min(by[s]),
-			fmt.Sprintf("The health agents of %s say: %s (%s).", Count(len(by[s]), "node"), s.message, some(by[s])),
+			fmt.Sprintf("The health agents of %s say: %s (%s).", lines.Count(len(by[s]), "node"), s.message, some(by[s])),
 			`config/agent/README.md has what to do about each message, under "When something is wrong".`)
 	}
 }
@@ -141,7 +142,7 @@ func (r *Result) engines(sources map[string]v1alpha1.HealthSource) {
 	}
 	var all []string
 	for _, v := range slices.Sorted(maps.Keys(by)) {
-		nodes := Count(len(by[v]), "node")
+		nodes := lines.Count(len(by[v]), "node")
 		all = append(all, fmt.Sprintf("%s on %s (%s)", v, nodes, some(by[v])))
 		if isOlder(v, oldestEngine) {
 			r.warning("NodeHealth/"+slices.Min(by[v]), fmt.Sprintf(
@@ -168,7 +169,7 @@ func (c *Cluster) policy() *v1alpha1.HealthPolicy {
 
 // health finds what waits for a person.
 func health(c *Cluster, r *Result) {
-	r.Saw = Count(len(c.NodeHealths.Items), "NodeHealth")
+	r.Saw = lines.Count(len(c.NodeHealths.Items), "NodeHealth")
 	policy := c.policy()
 	open := meta.FindStatusCondition(policy.Status.Conditions, v1alpha1.ConditionBreakerOpen)
 	if open != nil && open.Status == metav1.ConditionTrue {

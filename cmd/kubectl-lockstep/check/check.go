@@ -3,11 +3,12 @@
 package check
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 )
 
 // Severity says how much a finding matters.
@@ -124,27 +125,12 @@ const maxNames = 5
 
 // some lists names, the first few of many.
 func some(names []string) string {
-	names = slices.Sorted(slices.Values(names))
-	if more := len(names) - maxNames; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNames], ", "), more)
-	}
-	return strings.Join(names, ", ")
-}
-
-// Count is a number of things, such as "1 node" and "2 nodes".
-func Count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return lines.Names(slices.Sorted(slices.Values(names)), maxNames)
 }
 
 // countAre is a number of things with the verb: "1 node is", "2 nodes are".
 func countAre(n int, what string) string {
-	if n == 1 {
-		return Count(n, what) + " is"
-	}
-	return Count(n, what) + " are"
+	return lines.Count(n, what) + lines.Plural(n, " is", " are")
 }
 
 // full is the name of an object with its namespace.

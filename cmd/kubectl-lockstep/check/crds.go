@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/config"
 )
 
@@ -80,7 +81,7 @@ func (r *Result) crds(c *Cluster, want []wanted, install string, compare func(su
 			compare("CRD/"+w.name, w.fields, fieldsOf(schema))
 		}
 	}
-	r.Saw = Count(len(want), "CRD")
+	r.Saw = lines.Count(len(want), "CRD")
 	if len(absent) > 0 {
 		r.Saw = fmt.Sprintf("%d of %s", len(want)-len(absent), r.Saw)
 		r.problem("CRD/"+absent[0], countAre(len(absent), "CRD")+" not installed: "+some(absent)+".", install)

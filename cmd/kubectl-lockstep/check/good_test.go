@@ -61,7 +61,7 @@ func good(t *testing.T) *Cluster {
 	for _, name := range []string{"a-0", "a-1", "b-0", "b-1"} {
 		c.Nodes.Items = append(c.Nodes.Items, corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"nvidia.com/gpu.present": "true", "rack": name[:1]}},
-			Status:     corev1.NodeStatus{Capacity: corev1.ResourceList{gpuResource: resource.MustParse("8")}},
+			Status:     corev1.NodeStatus{Capacity: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8")}},
 		})
 		c.NodeHealths.Items = append(c.NodeHealths.Items, v1alpha1.NodeHealth{ObjectMeta: named("", name), Status: v1alpha1.NodeHealthStatus{
 			Sources: []v1alpha1.HealthSource{{Name: v1alpha1.SourceDCGM, State: v1alpha1.HealthHealthy, HeartbeatTime: ago(4 * time.Minute)}},

@@ -6,23 +6,21 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/controllers/hypernodes"
+	"github.com/lockstep-dev/lockstep/fit"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 )
-
-// gpuResource is the extended resource of GPU nodes.
-const gpuResource corev1.ResourceName = "nvidia.com/gpu"
 
 // unready says what becomes of a tree that Volcano cannot build (UpdateHyperNode and Ready in pkg/scheduler/api/hyper_node_info.go).
 const unready = "Volcano's scheduler cannot build the tree of HyperNodes, and places no job with a topology until it can."
 
 // hyperNodes checks that the HyperNodes are a tree, that each holds nodes, and that every GPU node is in one.
 func hyperNodes(c *Cluster, r *Result) {
-	r.Saw = fmt.Sprintf("%s, %s", Count(len(c.HyperNodes.Items), "HyperNode"), Count(len(c.gpuNodes()), "GPU node"))
+	r.Saw = fmt.Sprintf("%s, %s", lines.Count(len(c.HyperNodes.Items), "HyperNode"), lines.Count(len(c.gpuNodes()), "GPU node"))
 	if len(c.HyperNodes.Items) == 0 {
 		r.problem("HyperNodes", "There are none: a job that asks for a topology is not placed, and none goes back to its place.",
 			"Create HyperNodes by hand, or have Volcano discover them from node labels or UFM.")
@@ -34,7 +32,7 @@ func hyperNodes(c *Cluster, r *Result) {
 	}
 	for _, child := range slices.Sorted(maps.Keys(t.listedBy)) {
 		if by := t.listedBy[child]; len(by) > 1 {
-			t.problem("HyperNode/"+child, Count(len(by), "HyperNode")+" list it: "+some(by)+". "+unready, "Leave it in one of them.")
+			t.problem("HyperNode/"+child, lines.Count(len(by), "HyperNode")+" list it: "+some(by)+". "+unready, "Leave it in one of them.")
 		}
 	}
 	t.nodes()
@@ -81,7 +79,7 @@ func (t *tree) members(h *topologyv1alpha1.HyperNode) {
 	}
 	switch {
 	case len(gone) > 0 && len(resolved.Nodes) > 0:
-		t.warning(subject, "It lists "+Count(len(gone), "node")+" that the cluster does not have: "+some(gone)+".",
+		t.warning(subject, "It lists "+lines.Count(len(gone), "node")+" that the cluster does not have: "+some(gone)+".",
 			"Remove these members, unless the nodes come back.")
 	case len(resolved.Nodes) == 0 && len(t.Findings) == before:
 		t.problem(subject, "No node is in it.", "Add nodes to it, or delete it after those that list it.")
@@ -146,7 +144,7 @@ func (t *tree) nodes() {
 	}
 	for _, key := range slices.Sorted(maps.Keys(shared)) {
 		names, nodes := strings.Fields(key), shared[key]
-		t.problem("HyperNode/"+names[1], "It shares "+Count(len(nodes), "node")+" with "+some(names[2:])+", of the same tier "+names[0]+": "+
+		t.problem("HyperNode/"+names[1], "It shares "+lines.Count(len(nodes), "node")+" with "+some(names[2:])+", of the same tier "+names[0]+": "+
 			some(nodes)+". Where a gang is at home there cannot be told.", "Leave each node in one HyperNode of a tier.")
 	}
 	out := slices.DeleteFunc(t.gpuNodes(), func(node string) bool { return len(t.resolved.Containing(node)) > 0 })
@@ -161,7 +159,7 @@ func (t *tree) nodes() {
 func (c *Cluster) gpuNodes() []string {
 	var out []string
 	for _, n := range c.Nodes.Items {
-		if gpus := n.Status.Capacity[gpuResource]; !gpus.IsZero() {
+		if fit.GPUs(n.Status.Capacity) > 0 {
 			out = append(out, n.Name)
 		}
 	}

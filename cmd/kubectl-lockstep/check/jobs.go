@@ -15,6 +15,7 @@ import (
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
@@ -36,7 +37,7 @@ func queues(c *Cluster, r *Result) {
 			jobsIn[job.Spec.Queue] = append(jobsIn[job.Spec.Queue], full(job))
 		}
 	}
-	r.Saw = fmt.Sprintf("%s of %s", Count(len(jobsIn), "queue"), Count(len(c.TrainingJobs.Items), "TrainingJob"))
+	r.Saw = fmt.Sprintf("%s of %s", lines.Count(len(jobsIn), "queue"), lines.Count(len(c.TrainingJobs.Items), "TrainingJob"))
 	for _, name := range slices.Sorted(maps.Keys(jobsIn)) {
 		switch state, ok := states[name]; {
 		case !ok:
@@ -54,7 +55,7 @@ const reactionTime = time.Minute
 
 // jobs finds jobs that no manager looks at: their pods would stay behind their gates.
 func jobs(c *Cluster, r *Result) {
-	r.Saw = Count(len(c.TrainingJobs.Items), "TrainingJob")
+	r.Saw = lines.Count(len(c.TrainingJobs.Items), "TrainingJob")
 	var unseen []string
 	for i := range c.TrainingJobs.Items {
 		job := &c.TrainingJobs.Items[i]
@@ -65,7 +66,7 @@ func jobs(c *Cluster, r *Result) {
 	if len(unseen) > 0 {
 		r.problem("TrainingJob/"+slices.Min(unseen), fmt.Sprintf(
 			"No manager has looked at %s for a minute since it was created or changed: %s. No pod gets past its scheduling gate without one.",
-			Count(len(unseen), "job"), some(unseen)), "See that the manager runs, and what its log says of the job.")
+			lines.Count(len(unseen), "job"), some(unseen)), "See that the manager runs, and what its log says of the job.")
 	}
 }
 
@@ -110,7 +111,7 @@ func taints(c *Cluster, r *Result) {
 			}
 		}
 	}
-	r.Saw = fmt.Sprintf("%s of Lockstep's on %s", Count(n, "taint"), Count(len(c.Nodes.Items), "node"))
+	r.Saw = fmt.Sprintf("%s of Lockstep's on %s", lines.Count(n, "taint"), lines.Count(len(c.Nodes.Items), "node"))
 }
 
 // leftHold says why a hold should be gone; empty where it stands for a job that needs its node.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/component-helpers/auth/rbac/validation"
 	"k8s.io/utils/ptr"
 
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/config"
 )
 
@@ -88,7 +89,7 @@ func manager(c *Cluster, r *Result) {
 	leading := slices.Sorted(maps.Keys(c.leaders())) // namespaces
 	if len(leading) > 1 {
 		r.problem("Lease/"+leading[0]+"/"+LeaseName,
-			"Managers lead in "+Count(len(leading), "namespace")+": "+some(leading)+". All of them act on every job.", "Leave one installation.")
+			"Managers lead in "+lines.Count(len(leading), "namespace")+": "+some(leading)+". All of them act on every job.", "Leave one installation.")
 	}
 	switch deployments := len(c.Managers.Items); {
 	case len(leading) > 0 && deployments > 0:
@@ -96,7 +97,7 @@ func manager(c *Cluster, r *Result) {
 	case len(leading) > 0:
 		r.Saw = "elsewhere, and leads in namespace " + some(leading)
 	case deployments > 0:
-		r.Saw = Count(deployments, "Deployment")
+		r.Saw = lines.Count(deployments, "Deployment")
 	case len(c.HealthPolicies.Items) == 0: // every manager makes one
 		r.Saw = "neither a Deployment nor a lease"
 		r.problem("Manager", "No manager has ever run here: there is no Deployment of it, no lease and no HealthPolicy.",

@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 )
 
 // Names of what the supervisors need in a manager's namespace (controllers/supervisors): the Service that they find it by, unless it is
@@ -40,7 +42,7 @@ func supervision(c *Cluster, r *Result) {
 			r.serves(c, &d)
 		}
 	}
-	needing := Count(len(jobs), "TrainingJob")
+	needing := lines.Count(len(jobs), "TrainingJob")
 	switch {
 	case len(addresses) > 0:
 		slices.Sort(addresses)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/controllers/volcano"
 )
 
@@ -89,7 +90,7 @@ func (r *Result) running(d *appsv1.Deployment, otherwise string) {
 		r.warning(subject, "It asks for no replica: unless it runs elsewhere, "+otherwise+".", "Scale it up, if it does not run elsewhere.",
 			fmt.Sprintf("kubectl -n %s scale deployment %s --replicas=1", d.Namespace, d.Name))
 	case available == 0:
-		r.problem(subject, fmt.Sprintf("None of its %s is available: %s.", Count(int(want), "replica"), otherwise), look, pods)
+		r.problem(subject, fmt.Sprintf("None of its %s is available: %s.", lines.Count(int(want), "replica"), otherwise), look, pods)
 	case available < want:
 		r.warning(subject, fmt.Sprintf("%d of its %d replicas are available.", available, want), look, pods)
 	}

@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 )
 
 // hook is a webhook of either kind. It has no service where it is outside the cluster.
@@ -65,7 +67,7 @@ func matches(list []string, items ...string) bool {
 // webhooks looks for webhooks that nobody answers, and for the one that validates Volcano Jobs.
 func webhooks(c *Cluster, r *Result) {
 	hooks := c.hooks()
-	r.Saw = Count(len(hooks), "webhook")
+	r.Saw = lines.Count(len(hooks), "webhook")
 	for _, h := range hooks {
 		if !h.refuses() {
 			continue

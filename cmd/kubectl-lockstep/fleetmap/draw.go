@@ -55,7 +55,7 @@ func (m *fleetMap) heading() []string {
 			parts = append(parts, fmt.Sprintf("%d %s", one.n, one.what))
 		}
 	}
-	text := fmt.Sprintf("%s, %s: %s.", counted(len(m.f.Topology.All()), "HyperNode"), counted(c.Nodes, "node"), strings.Join(parts, ", "))
+	text := fmt.Sprintf("%s, %s: %s.", lines.Count(len(m.f.Topology.All()), "HyperNode"), lines.Count(c.Nodes, "node"), strings.Join(parts, ", "))
 	var has, used int64
 	for i := range m.f.Nodes {
 		has, used = has+m.f.Nodes[i].GPUs, used+m.f.Nodes[i].GPUsUsed
@@ -86,7 +86,7 @@ func (m *fleetMap) footing() []string {
 	var more []string
 	for _, k := range m.kinds {
 		if names := m.nodesOf(k); len(names) > 0 {
-			more = append(more, fmt.Sprintf("%c: %s", k.mark, listed(names)))
+			more = append(more, fmt.Sprintf("%c: %s", k.mark, lines.Names(names, maxNames)))
 		}
 	}
 	return append(out, wrapped(append(more, m.aboutRanks()...))...)
@@ -103,22 +103,6 @@ func wrapped(texts []string) []string {
 
 // maxNames is how many nodes of one kind are named.
 const maxNames = 6
-
-func listed(names []string) string {
-	out := strings.Join(names[:min(len(names), maxNames)], ", ")
-	if more := len(names) - maxNames; more > 0 {
-		out += fmt.Sprintf(" and %d more", more)
-	}
-	return out
-}
-
-// counted is a number with its noun.
-func counted(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
 
 // detail is how much of the tree is left out: at 0 nothing, from 1 on neighbours that have nothing to tell are summed up, and from 2 on
 // all neighbours of less than so many tiers, whatever they have to tell.

@@ -86,7 +86,7 @@ func nodeOf(n *corev1.Node) Node {
 	ready := slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 	})
-	out := Node{Name: n.Name, Cordoned: n.Spec.Unschedulable, NotReady: !ready, GPUs: gpus(n.Status.Allocatable)}
+	out := Node{Name: n.Name, Cordoned: n.Spec.Unschedulable, NotReady: !ready, GPUs: fit.GPUs(n.Status.Allocatable)}
 	for _, t := range n.Spec.Taints {
 		switch {
 		case t.Key == v1alpha1.TaintQuarantine:
@@ -116,7 +116,7 @@ func (f *Fleet) AddPod(p *corev1.Pod) {
 	if n == nil {
 		return
 	}
-	has := gpus(resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{}))
+	has := fit.GPUs(resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{}))
 	n.GPUsUsed += has
 	if _, job := p.Labels[batch.JobNameKey]; job {
 		n.Used, n.Spare = true, n.Spare || p.Labels[v1alpha1.LabelSpare] == "true"
@@ -133,7 +133,7 @@ func (f *Fleet) Place(jobs []v1alpha1.TrainingJob) {
 			continue
 		}
 		for j := range job.Spec.Tasks {
-			where, each := gang.TaskPlacement(job.Status.Placement, job.Spec.Tasks[j].Name), TaskGPUs(&job.Spec.Tasks[j])
+			where, each := gang.TaskPlacement(job.Status.Placement, job.Spec.Tasks[j].Name), fit.TaskGPUs(&job.Spec.Tasks[j])
 			for i := 0; where != nil && i < len(where.Nodes); i++ {
 				if n := f.find(where.Nodes[i]); n != nil {
 					n.Used, n.GPUsUsed = true, n.GPUsUsed+each
@@ -146,19 +146,4 @@ func (f *Fleet) Place(jobs []v1alpha1.TrainingJob) {
 // HasNodes reports whether a job was placed, and has neither ended nor been suspended since.
 func HasNodes(job *v1alpha1.TrainingJob) bool {
 	return job.Status.Placement != nil && !job.Spec.Suspend && !gang.Finished(&job.Status)
-}
-
-// TaskGPUs are the GPUs that each pod of a task asks for.
-func TaskGPUs(t *v1alpha1.Task) int64 { return gpus(fit.Requests(fit.PodOf(&t.Template))) }
-
-// gpus counts GPUs, and parts of them: nvidia.com/gpu, nvidia.com/mig-1g.10gb, amd.com/gpu.
-func gpus(resources corev1.ResourceList) int64 {
-	sum := int64(0)
-	for name, n := range resources {
-		_, device, _ := strings.Cut(string(name), "/")
-		if strings.HasPrefix(device, "gpu") || strings.HasPrefix(device, "mig-") {
-			sum += n.Value()
-		}
-	}
-	return sum
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 )
 
 // kind is a kind of node, with its mark.
@@ -159,13 +161,13 @@ func (m *fleetMap) aboutRanks() []string {
 		out = append(out, "A node of several ranks has the mark of the first of them.")
 	}
 	if len(without) > 0 {
-		out = append(out, "Ranks without a node: "+listed(without))
+		out = append(out, "Ranks without a node: "+lines.Names(without, maxNames))
 	}
 	if lacks := int(m.job.SparesWanted) - len(m.job.Spares); lacks > 0 {
 		out = append(out, fmt.Sprintf("Spares without a node: %d of %d. `kubectl lockstep why %s` has why.", lacks, m.job.SparesWanted, m.job.Name))
 	}
 	if len(ill) > 0 {
-		out = append(out, "Ranks on nodes that are not well: "+listed(ill))
+		out = append(out, "Ranks on nodes that are not well: "+lines.Names(ill, maxNames))
 	}
 	return out
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/fleetmap"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/timeline"
+	"github.com/lockstep-dev/lockstep/fit"
 	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/incident"
@@ -88,7 +89,7 @@ func jobOf(job *v1alpha1.TrainingJob, at time.Time) Job {
 		if present := gang.TaskStatus(s, t.Name); present != nil {
 			replicas = present.Replicas
 		}
-		out.GPUs += int64(replicas) * fleetmap.TaskGPUs(t)
+		out.GPUs += int64(replicas) * fit.TaskGPUs(t)
 	}
 	if wanted > 0 {
 		out.Spares = fmt.Sprintf("%d/%d", has, wanted)

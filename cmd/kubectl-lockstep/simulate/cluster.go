@@ -14,15 +14,13 @@ import (
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/controllers/hypernodes"
 	"github.com/lockstep-dev/lockstep/fit"
 	"github.com/lockstep-dev/lockstep/lab"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 )
-
-// gpuResource is what a pod asks for that uses GPUs.
-const gpuResource = "nvidia.com/gpu"
 
 // cluster is where the jobs run: racks of nodes, or the HyperNodes of a file.
 type cluster struct {
@@ -59,7 +57,7 @@ func (c *cluster) site(in io.Reader, studies []*study, history *lab.History, war
 			return nil, fmt.Errorf("--topology %s: %w", c.file, err)
 		}
 		for i := range nodes {
-			gpus := gpusIn(nodes[i].Status.Allocatable)
+			gpus := fit.GPUs(nodes[i].Status.Allocatable)
 			allocatable[nodes[i].Name], most = gpus, max(most, gpus)
 		}
 		if most > 0 && c.gpusGiven() {
@@ -94,7 +92,7 @@ func (c *cluster) site(in io.Reader, studies []*study, history *lab.History, war
 	}
 	if c.file != "" && len(small) > 0 {
 		warn(fmt.Sprintf("--topology %s: %s with too few GPUs for a pod of any job left out, such as %s",
-			c.file, count(len(small), "node"), slices.Min(small.UnsortedList())))
+			c.file, lines.Count(len(small), "node"), slices.Min(small.UnsortedList())))
 	}
 	return out, nil
 }
@@ -192,15 +190,7 @@ func podsFor(gpus, perPod int64) int {
 func gpusOfPod(job *v1alpha1.TrainingJob) int64 {
 	most := int64(0)
 	for i := range job.Spec.Tasks {
-		most = max(most, gpusOf(&job.Spec.Tasks[i]))
+		most = max(most, fit.TaskGPUs(&job.Spec.Tasks[i]))
 	}
 	return most
-}
-
-// gpusOf are the GPUs of a pod of a task.
-func gpusOf(t *v1alpha1.Task) int64 { return gpusIn(fit.Requests(fit.PodOf(&t.Template))) }
-
-func gpusIn(resources corev1.ResourceList) int64 {
-	gpus := resources[gpuResource]
-	return gpus.Value()
 }

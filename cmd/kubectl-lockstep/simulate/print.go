@@ -25,7 +25,7 @@ func printJSON(out io.Writer, r *Report) error {
 func (o *options) print(r *Report) {
 	s := r.Setup
 	fmt.Fprintf(o.Out, "%s on %d nodes for %s, %s from seed %d.\n",
-		podsAndSpares(s.Pods, s.Spares), s.Nodes, formatSpan(o.length), count(int(s.Plays), "play"), s.Seed)
+		podsAndSpares(s.Pods, s.Spares), s.Nodes, formatSpan(o.length), lines.Count(int(s.Plays), "play"), s.Seed)
 	fmt.Fprintf(o.Out, "Failures: %.2f in 1,000 node-days\n  (%s).\n", s.FailuresPerThousandNodeDays, s.FailureSource)
 	fmt.Fprintf(o.Out, "Assumed: a checkpoint every %s (--checkpoint-interval), which takes %s\n  (--checkpoint-write); %s to restore one (--restore).\n",
 		formatSpan(o.costs.CheckpointInterval), formatSpan(o.costs.CheckpointWrite), formatSpan(o.costs.Restore))
@@ -61,16 +61,9 @@ func (o *options) print(r *Report) {
 
 func podsAndSpares(pods, spares int32) string {
 	if spares == 0 {
-		return count(int(pods), "pod")
+		return lines.Count(int(pods), "pod")
 	}
-	return count(int(pods), "pod") + " and " + count(int(spares), "spare")
-}
-
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
+	return lines.Count(int(pods), "pod") + " and " + lines.Count(int(spares), "spare")
 }
 
 // jobRows has a column for each job. Rows that say nothing of any job are left out.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/fit"
 	"github.com/lockstep-dev/lockstep/lab"
 )
 
@@ -72,7 +73,7 @@ func (s *study) gpus() float64 {
 	gpus, pods := int64(0), int64(0)
 	for i := range s.job.Spec.Tasks {
 		t := &s.job.Spec.Tasks[i]
-		gpus += gpusOf(t) * int64(t.Replicas)
+		gpus += fit.TaskGPUs(t) * int64(t.Replicas)
 		pods += int64(t.Replicas)
 	}
 	if gpus == 0 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	policynodes "github.com/lockstep-dev/lockstep/policies/nodes"
 )
@@ -101,7 +102,7 @@ func (s *Snapshot) tellVerdict(source string, h *v1alpha1.NodeHealth) []Fact {
 	switch {
 	case v.Lemon:
 		text += fmt.Sprintf(". It has failed too often to come back by itself (%s lately): it stays there until a person has looked at it, and acknowledged that: `kubectl lockstep ack node %s`.",
-			counted(len(v.FailureTimes), "time"), h.Name)
+			lines.Count(len(v.FailureTimes), "time"), h.Name)
 	case v.WellTime != nil:
 		text += fmt.Sprintf(", and well since %s: it comes back when it has been well for long enough.", s.at(v.WellTime.Time))
 	default:

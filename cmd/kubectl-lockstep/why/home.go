@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
@@ -64,11 +65,11 @@ func (s *Snapshot) tellRelocation() []Fact {
 	for _, inc := range slices.Backward(s.Job.Status.Incidents) {
 		for _, step := range slices.Backward(inc.Steps) {
 			if rules.ActionOf(step.Action).LeavesHome && !step.DryRun {
-				return told("status.incidents", "It relocated %s, the last time at %s, for incident %d: %s.", counted(n, "time"), s.at(step.Time.Time), inc.ID, storyOf(&inc))
+				return told("status.incidents", "It relocated %s, the last time at %s, for incident %d: %s.", lines.Count(n, "time"), s.at(step.Time.Time), inc.ID, storyOf(&inc))
 			}
 		}
 	}
-	return told("status.restarts", "It relocated %s. The incidents of that are not remembered any more.", counted(n, "time"))
+	return told("status.restarts", "It relocated %s. The incidents of that are not remembered any more.", lines.Count(n, "time"))
 }
 
 // left tells which homes the job keeps away from.
@@ -93,10 +94,10 @@ func holds(s *Snapshot) []Fact {
 	}
 	var out []Fact
 	if n := len(standing); n > 0 {
-		out = told("status.holds", "It holds %s until it ends: %s.", counted(n, "node"), s.listed(standing))
+		out = told("status.holds", "It holds %s until it ends: %s.", lines.Count(n, "node"), s.listed(standing))
 	}
 	if n := len(ending); n > 0 {
-		out = append(out, told("status.holds", "It holds %s until its ranks are back, and the last no longer than until %s: %s.", counted(n, "node"), until, s.listed(ending))...)
+		out = append(out, told("status.holds", "It holds %s until its ranks are back, and the last no longer than until %s: %s.", lines.Count(n, "node"), until, s.listed(ending))...)
 	}
 	return out
 }

@@ -69,7 +69,7 @@ func (s *Snapshot) tellIncident(inc *v1alpha1.Incident) []Fact {
 	}
 	if n := inc.VictimCount; n > 0 && inc.Outcome == "" {
 		out = append(out, told(source, "Incident %d has %s that fell only because of it (%s): the kubelet restarts them in place.",
-			inc.ID, counted(n, "victim"), s.listed(inc.Victims))...)
+			inc.ID, lines.Count(n, "victim"), s.listed(inc.Victims))...)
 	}
 	return out
 }
@@ -190,5 +190,5 @@ func (s *Snapshot) tellBudget(whose string, p *rules.Policy, charged []metav1.Ti
 	}
 	left := max(0, p.MaxRestarts-used)
 	return told("status.restarts", "Used of the budget of %s: %d of %s within %s. %d of %d %s left.", whose, used,
-		counted(p.MaxRestarts, "charged restart"), duration.HumanDuration(p.Window), left, p.MaxRestarts, plural(left, "is", "are"))
+		lines.Count(p.MaxRestarts, "charged restart"), duration.HumanDuration(p.Window), left, p.MaxRestarts, lines.Plural(left, "is", "are"))
 }

@@ -111,7 +111,7 @@ func suspended(s *Snapshot) []Fact {
 		out = told("spec.suspend", "spec.suspend is true, and its pods are being stopped.")
 	}
 	if n := len(s.Pods); n > 0 {
-		out = append(out, told("Pods", "It still has %s, which are being stopped.", counted(n, "pod"))...)
+		out = append(out, told("Pods", "It still has %s, which are being stopped.", lines.Count(n, "pod"))...)
 	}
 	return out
 }
@@ -168,7 +168,7 @@ func restarts(s *Snapshot) []Fact {
 			kinds = append(kinds, fmt.Sprintf("%d %s", k.n, k.what))
 		}
 	}
-	out := told("status.restarts", "It was restarted %s: %s.", counted(r.Total, "time"), strings.Join(kinds, ", "))
+	out := told("status.restarts", "It was restarted %s: %s.", lines.Count(r.Total, "time"), strings.Join(kinds, ", "))
 	if sup := s.Job.Spec.Supervisor; sup != nil && sup.Progress != nil {
 		out = append(out, told("status.restartsWithoutProgress", "Of the last restarts %d came to no newer checkpoint; the job fails after %d in a row.",
 			s.Job.Status.RestartsWithoutProgress, ptr.Deref(sup.Progress.MaxRestarts, 3))...)

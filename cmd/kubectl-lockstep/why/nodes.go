@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/capacity"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/fit"
 	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/policies/gang"
@@ -142,13 +143,13 @@ func kept(s *Snapshot) []Fact {
 	for _, what := range slices.SortedFunc(maps.Keys(by), func(a, b string) int {
 		return cmp.Or(len(by[b])-len(by[a]), strings.Compare(a, b))
 	}) {
-		parts = append(parts, fmt.Sprintf("%d %s %s (%s)", len(by[what]), plural(len(by[what]), "is", "are"), what, s.listed(by[what])))
+		parts = append(parts, fmt.Sprintf("%d %s %s (%s)", len(by[what]), lines.Plural(len(by[what]), "is", "are"), what, s.listed(by[what])))
 	}
 	which := ""
 	if n < len(s.Nodes) {
 		which = " that the job may use by its nodeSelector"
 	}
-	return told("Nodes, Pods", "Of %s%s, %s.", counted(n, "node"), which, strings.Join(parts, ", "))
+	return told("Nodes, Pods", "Of %s%s, %s.", lines.Count(n, "node"), which, strings.Join(parts, ", "))
 }
 
 // confined tells of a job without a home how its topology confines it, and what the cluster has of that.
@@ -178,7 +179,7 @@ func confined(s *Snapshot) []Fact {
 		return out
 	}
 	return append(out, told("HyperNodes", "Of the HyperNodes up to tier %d, %s has the most free nodes: %d of %d. The gang is %s.",
-		*t.HighestTierAllowed, best.Name, most, len(best.Nodes), counted(gang.MinAvailable(s.Job), "pod"))...)
+		*t.HighestTierAllowed, best.Name, most, len(best.Nodes), lines.Count(gang.MinAvailable(s.Job), "pod"))...)
 }
 
 // rankNodes are the nodes of the job's ranks, each with the ranks on it; the nodes are in the order of the ranks.
@@ -210,9 +211,9 @@ func onBadNodes(s *Snapshot) []Fact {
 			continue
 		}
 		n := len(ranks[node])
-		verb := plural(n, "was", "were")
+		verb := lines.Plural(n, "was", "were")
 		if s.isOn(node) {
-			verb = plural(n, "is", "are")
+			verb = lines.Plural(n, "is", "are")
 		}
 		each = append(each, told("Node "+node, "%s %s on node %s, which %s.", s.listed(ranks[node]), verb, node, trouble))
 	}

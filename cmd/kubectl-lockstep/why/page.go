@@ -136,7 +136,7 @@ func (s *Snapshot) printPolicies(out io.Writer) {
 			printItem(out, r.Name+": "+ladderOf(&r))
 		}
 		limits := fmt.Sprintf("limits: %s in %s; a faulty node is avoided for %s; a pod on a silent node %s",
-			counted(policy.MaxRestarts, "charged restart"), lines.Duration(policy.Window), lines.Duration(policy.ExcludeNode), silenceOf(policy))
+			lines.Count(policy.MaxRestarts, "charged restart"), lines.Duration(policy.Window), lines.Duration(policy.ExcludeNode), silenceOf(policy))
 		if policy.InitialBackoff > 0 {
 			limits += fmt.Sprintf("; backoff %s to %s", lines.Duration(policy.InitialBackoff), lines.Duration(policy.MaxBackoff))
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/placement"
 )
@@ -41,7 +42,7 @@ func allowed(s *Snapshot, sub Subject) []Fact {
 	case len(pins) == 1:
 		to = "allowed it node " + pins[0] + " only"
 	case len(pins) > 1:
-		to = "allowed it " + counted(len(pins), "node") + ": " + s.listed(pins)
+		to = "allowed it " + lines.Count(len(pins), "node") + ": " + s.listed(pins)
 	}
 	return told("Pod "+p.Name, "The manager opened its gate at %s, and %s.", s.at(placed), to)
 }

@@ -13,6 +13,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/capacity"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/fit"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
@@ -87,7 +88,7 @@ func (s *Snapshot) users(name corev1.ResourceName) []Fact {
 		}
 	}
 	if n := len(all) - maxNames; n > 0 {
-		parts = append(parts, fmt.Sprintf("%s (%s)", counted(n, "other"), more.String()))
+		parts = append(parts, fmt.Sprintf("%s (%s)", lines.Count(n, "other"), more.String()))
 	}
 	if len(parts) == 0 {
 		return nil

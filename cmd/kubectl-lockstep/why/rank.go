@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/instant"
 	"github.com/lockstep-dev/lockstep/policies/placement"
@@ -115,7 +116,7 @@ func (s *Snapshot) tellContainer(p *corev1.Pod, c *corev1.ContainerStatus) []Fac
 	}
 	if e := c.LastTerminationState.Terminated; e != nil && c.RestartCount > 0 {
 		return told(source, "The kubelet has restarted its container %s %s. It exited with %d at %s%s.",
-			c.Name, counted(int(c.RestartCount), "time"), e.ExitCode, s.at(e.FinishedAt.Time), reasonStory(e.Reason, e.Message))
+			c.Name, lines.Count(int(c.RestartCount), "time"), e.ExitCode, s.at(e.FinishedAt.Time), reasonStory(e.Reason, e.Message))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/policies/rules"
@@ -40,13 +41,13 @@ func (s *Snapshot) tellNotWanted(r gang.Rank) []Fact {
 	t := gang.TaskStatus(&s.Job.Status, r.Task)
 	switch {
 	case g.spare && r.Index >= g.size:
-		return told("spec.tasks", "Task %s has %s now.", g.task.Name, counted(g.size, "spare"))
+		return told("spec.tasks", "Task %s has %s now.", g.task.Name, lines.Count(g.size, "spare"))
 	case g.spare:
 		return nil
 	case t != nil && t.Shrunk > 0 && r.Index >= g.size-t.Shrunk:
-		return told("status.tasks", "A step ShrinkTask gave up the last %s of task %s, as long as nothing brings them back.", counted(t.Shrunk, "rank"), g.name)
+		return told("status.tasks", "A step ShrinkTask gave up the last %s of task %s, as long as nothing brings them back.", lines.Count(t.Shrunk, "rank"), g.name)
 	case r.Index >= g.size:
-		return told("spec.tasks", "Task %s has %s now: Volcano deletes the pods of the highest indexes where they were more.", g.name, counted(g.size, "replica"))
+		return told("spec.tasks", "Task %s has %s now: Volcano deletes the pods of the highest indexes where they were more.", g.name, lines.Count(g.size, "replica"))
 	case t != nil && t.CompletedIndexes != "" && g.task.Independent:
 		return told("status.tasks", "Of its task these ranks have succeeded, and are not run again: %s.", t.CompletedIndexes)
 	}

@@ -11,6 +11,7 @@ import (
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
@@ -47,7 +48,7 @@ func podGroup(s *Snapshot) []Fact {
 		stage = "The queue has admitted the gang of %s: the scheduler looks for nodes for all of them at once."
 	}
 	source := fmt.Sprintf("PodGroup %s, phase %s", pg.Name, cmp.Or(pg.Status.Phase, scheduling.PodGroupPending))
-	out := told(source, stage, counted(pg.Spec.MinMember, "pod"))
+	out := told(source, stage, lines.Count(pg.Spec.MinMember, "pod"))
 	for _, c := range pg.Status.Conditions {
 		if c.Type == scheduling.PodGroupUnschedulableType && c.Status == corev1.ConditionTrue {
 			out = append(out, told(source, "The scheduler has found no place for the whole gang since %s: %q.", s.at(c.LastTransitionTime.Time), c.Message)...)
@@ -95,7 +96,7 @@ func podsWithoutNode(s *Snapshot) []Fact {
 			out = append(out, told("Pods", "Other pods have no node for other reasons: kubectl describe pod tells each.")...)
 			break
 		}
-		out = append(out, told("Pods", "%s %s no node: %s.", s.listed(said[why]), plural(len(said[why]), "has", "have"), why)...)
+		out = append(out, told("Pods", "%s %s no node: %s.", s.listed(said[why]), lines.Plural(len(said[why]), "has", "have"), why)...)
 	}
 	return append(out, sparesOfOthers(s)...)
 }
@@ -145,7 +146,7 @@ func spares(s *Snapshot) []Fact {
 			continue
 		}
 		out = append(out, told("status.tasks", "Of the %s of task %s, %d %s a node. While one is missing, a rank that loses its node may have to wait for another.",
-			counted(g.size, "spare"), g.task.Name, status.Ready, plural(status.Ready, "holds", "hold"))...)
+			lines.Count(g.size, "spare"), g.task.Name, status.Ready, lines.Plural(status.Ready, "holds", "hold"))...)
 		for index := range g.size {
 			out = append(out, s.tellMissingSpare(gang.SpareRank(g.task.Name, index))...)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/capacity"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
@@ -149,10 +150,10 @@ const maxNames = 4
 
 // listed are some names, and how many more there are.
 func (s *Snapshot) listed(names []string) string {
-	if s.All || len(names) <= maxNames {
-		return strings.Join(names, ", ")
+	if s.All {
+		return lines.Names(names, len(names))
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNames], ", "), len(names)-maxNames)
+	return lines.Names(names, maxNames)
 }
 
 // first are the facts of the first of some things, and how many more of these there are, unless all are asked for.
@@ -161,17 +162,4 @@ func (s *Snapshot) first(each [][]Fact, source, more string) []Fact {
 		return slices.Concat(each...)
 	}
 	return append(slices.Concat(each[:maxNames]...), told(source, more, len(each)-maxNames)...)
-}
-
-// counted is a number with its noun, as in 1 pod and 2 pods.
-func counted[N int | int32](n N, noun string) string {
-	return fmt.Sprintf("%d %s", n, plural(n, noun, noun+"s"))
-}
-
-// plural is the first word for 1, and the second for any other number.
-func plural[N int | int32](n N, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
 }
