@@ -18,8 +18,8 @@ const lookWithin = time.Second
 // Watcher looks at one path. Its methods are called one after the other.
 type Watcher struct {
 	path string
-	// looks holds a token while no look is under way. A look at a file system that hangs may never end.
-	looks chan struct{}
+	// pending is what the last look will find, where that was not known in time. A look at a file system that hangs may never end.
+	pending chan state
 	// last is what the path was at the last look, and known whether there was one since Reset.
 	last  state
 	known bool
@@ -40,9 +40,7 @@ func New(path string) *Watcher {
 	if path == "" {
 		return nil
 	}
-	w := &Watcher{path: path, looks: make(chan struct{}, 1)}
-	w.looks <- struct{}{}
-	return w
+	return &Watcher{path: path}
 }
 
 // Reset takes the path as it is now for what was there before the program.
@@ -77,23 +75,22 @@ func (w *Watcher) Ticks(ctx context.Context) <-chan time.Time {
 	return ticker.C
 }
 
-// look returns what the path is; false where that is not known in time.
+// look returns what the path is; false where that is not known in time. At most one look is under way.
 func (w *Watcher) look() (state, bool) {
-	select {
-	case <-w.looks:
-	default:
-		return state{}, false // the last look has yet to end
+	if w.pending != nil {
+		select {
+		case <-w.pending: // what it found is old
+		default:
+			return state{}, false
+		}
 	}
+	w.pending = make(chan state, 1)
+	go func(found chan<- state) { found <- stateOf(w.path) }(w.pending)
 	late := time.NewTimer(lookWithin)
 	defer late.Stop()
-	found := make(chan state, 1)
-	go func() {
-		s := stateOf(w.path)
-		w.looks <- struct{}{} // before the answer: its reader may look again at once
-		found <- s
-	}()
 	select {
-	case s := <-found:
+	case s := <-w.pending:
+		w.pending = nil
 		return s, true
 	case <-late.C:
 		return state{}, false
