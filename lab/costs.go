@@ -15,6 +15,8 @@ type Costs struct {
 	RestartInPlace, Backoff time.Duration
 	// PeerAbort is from the end of a process until the others of the gang have aborted.
 	PeerAbort time.Duration
+	// StopProgram is from an order to a supervisor to stop its program until nothing of that is left. Another one starts at once.
+	StopProgram time.Duration
 	// NodeNotReady is from the loss of a node until the control plane shows it as not ready.
 	NodeNotReady time.Duration
 	// HealthReport is from the failure of a device until its node's NodeHealth shows it.
@@ -40,7 +42,7 @@ type Costs struct {
 func DefaultCosts() Costs {
 	return Costs{
 		CheckpointInterval: 30 * time.Minute, CheckpointWrite: 30 * time.Second,
-		RestartInPlace: time.Second, Backoff: firstBackoff, PeerAbort: 5 * time.Second, NodeNotReady: 50 * time.Second, HealthReport: 30 * time.Second,
+		RestartInPlace: time.Second, Backoff: firstBackoff, PeerAbort: 5 * time.Second, StopProgram: 200 * time.Millisecond, NodeNotReady: 50 * time.Second, HealthReport: 30 * time.Second,
 		React: 50 * time.Millisecond, Stop: 5 * time.Second, Recreate: 500 * time.Millisecond, CreateRate: 55, Schedule: time.Second,
 		Start: 10 * time.Second, Restore: 2 * time.Minute,
 	}
@@ -49,7 +51,7 @@ func DefaultCosts() Costs {
 func (c *Costs) check() error {
 	for name, d := range map[string]time.Duration{
 		"CheckpointWrite": c.CheckpointWrite, "PeerAbort": c.PeerAbort, "NodeNotReady": c.NodeNotReady, "HealthReport": c.HealthReport,
-		"RestartInPlace": c.RestartInPlace, "Backoff": c.Backoff, "React": c.React, "Stop": c.Stop, "Recreate": c.Recreate, "Schedule": c.Schedule, "Start": c.Start, "Restore": c.Restore,
+		"RestartInPlace": c.RestartInPlace, "Backoff": c.Backoff, "StopProgram": c.StopProgram, "React": c.React, "Stop": c.Stop, "Recreate": c.Recreate, "Schedule": c.Schedule, "Start": c.Start, "Restore": c.Restore,
 	} {
 		if d < 0 {
 			return fmt.Errorf("costs: %s is %s, and must not be negative", name, d)

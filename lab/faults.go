@@ -34,7 +34,7 @@ func (w *world) apply(c Cause, n *node) {
 		w.exitOneOn(n.name)
 	case PodFailure:
 		if p := w.rankOn(n.name); p != nil {
-			w.endProcess(p, false)
+			w.endContainer(p, false)
 		}
 	case PodLoss:
 		if p := w.rankOn(n.name); p != nil {
@@ -91,6 +91,7 @@ func (w *world) cut(n *node) {
 	joined := false
 	for _, p := range w.podsOn(n.name) {
 		joined = joined || p.process.joined
+		p.machine = nil
 		w.setRunning(p, false)
 	}
 	if joined {

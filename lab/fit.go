@@ -155,7 +155,7 @@ func (r *Recorded) adjust(off time.Duration, spent [Phases]time.Duration, with f
 // the kubelet waited for is in what was recorded.
 func (h *History) costsOf(i int) *Costs {
 	c, f := h.seenCosts(i), h.factors(i)
-	times(f.inPlace, &c.PeerAbort, &c.RestartInPlace)
+	times(f.inPlace, &c.PeerAbort, &c.RestartInPlace, &c.StopProgram)
 	times(f.placed, &c.React, &c.Stop, &c.Recreate, &c.Schedule)
 	times(f.started, &c.Start)
 	c.CreateRate /= f.placed
@@ -181,8 +181,13 @@ func (h *History) factors(i int) factors {
 		placed:  h.factor(r.placed, func(f *factors) float64 { return f.placed }),
 		started: h.factor(r.started, func(f *factors) float64 { return f.started }),
 	}
+	inPlace := c.PeerAbort + c.RestartInPlace
+	if r.bySupervisors() {
+		inPlace = c.StopProgram
+		out.placed = 1 // the manager was as quick as ever
+	}
 	if r.Known && r.Down > 0 {
-		out.inPlace = atMost(out.inPlace, c.PeerAbort+c.RestartInPlace, r.Down)
+		out.inPlace = atMost(out.inPlace, inPlace, r.Down)
 		if r.returned() {
 			out.started = atMost(out.started, c.Start, r.Down)
 		}

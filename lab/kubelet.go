@@ -24,6 +24,9 @@ const (
 	relist = time.Second
 )
 
+// container is the name of the only one of each pod.
+const container = "train"
+
 // process is the program in a pod.
 type process struct {
 	running bool
@@ -51,7 +54,7 @@ func (w *world) bind(p *pod, name string) {
 // start starts the process of a pod, unless its node does not let it.
 func (w *world) start(p *pod) {
 	n := w.nodes[p.Node]
-	if p.Finished() || p.process.running || n.lost || n.broken || !slices.Contains(w.pods, p) || (p.Deleting && !w.startsAgain(p)) {
+	if p.Finished() || p.process.running || p.machine != nil || n.lost || n.broken || !slices.Contains(w.pods, p) || (p.Deleting && !w.startsAgain(p)) {
 		return
 	}
 	p.process.inSync = false
@@ -59,8 +62,12 @@ func (w *world) start(p *pod) {
 	if !w.ReadyWhenTraining || p.Spare {
 		p.beReady()
 	}
-	w.setRunning(p, true)
 	w.changed()
+	if w.isSupervised(p) {
+		w.supervise(p)
+		return
+	}
+	w.setRunning(p, true)
 	w.program.gather(w)
 }
 
@@ -90,16 +97,19 @@ func (w *world) setRunning(p *pod, running bool) {
 }
 
 // exit ends the process of a pod with a code other than 0.
-func (w *world) exit(p *pod) { w.endProcess(p, w.restartsInPlace(p)) }
-
-// endProcess is exit, after which the kubelet restarts the process in place, or the pod has failed.
-func (w *world) endProcess(p *pod, inPlace bool) {
-	if !p.process.running {
+func (w *world) exit(p *pod) {
+	if p.machine != nil {
+		w.programEnds(p, 1)
 		return
 	}
+	w.endContainer(p, w.restartsInPlace(p))
+}
+
+// endContainer ends the container of a pod with an error, after which the kubelet restarts it in place, or the pod has failed.
+func (w *world) endContainer(p *pod, inPlace bool) {
 	joined := p.process.joined
-	ended := gang.ContainerFailure{Name: "train", ExitCode: 1, Reason: "Error", StartedTime: p.StartedTime, Time: w.now}
-	p.Ready, p.WasReady = false, true
+	ended := gang.ContainerFailure{Name: container, ExitCode: 1, Reason: "Error", StartedTime: p.StartedTime, Time: w.now}
+	p.Ready, p.WasReady, p.machine = false, true, nil
 	w.setRunning(p, false)
 	p.Failure, p.LastExit, p.StartedTime = gang.Failure{Containers: []gang.ContainerFailure{ended}}, &ended, time.Time{}
 	if inPlace {
@@ -115,12 +125,7 @@ func (w *world) endProcess(p *pod, inPlace bool) {
 }
 
 func (w *world) restartsInPlace(p *pod) bool {
-	for i := range w.job.Spec.Tasks {
-		if t := &w.job.Spec.Tasks[i]; t.Name == p.Task {
-			return t.Template.Spec.RestartPolicy != corev1.RestartPolicyNever
-		}
-	}
-	return true
+	return w.task(p.Task).Template.Spec.RestartPolicy != corev1.RestartPolicyNever
 }
 
 func (w *world) restartInPlace(p *pod) {
@@ -178,8 +183,14 @@ func (w *world) confirm(p *pod) {
 	}
 }
 
-// leave ends the process of a pod, and with it the collective.
+// leave ends the container of a pod.
 func (w *world) leave(p *pod) {
+	p.machine = nil
+	w.stopProcess(p)
+}
+
+// stopProcess ends the process of a pod, and with it the collective.
+func (w *world) stopProcess(p *pod) {
 	joined := p.process.joined
 	w.setRunning(p, false)
 	if joined {

@@ -78,14 +78,16 @@ func (w *world) observe() *gang.Observation {
 	w.seen.pods = w.seen.pods[:0]
 	for _, p := range w.pods {
 		w.seen.pods = append(w.seen.pods, p.Pod)
+		seen := &w.seen.pods[len(w.seen.pods)-1]
 		if n := w.nodes[p.Node]; n != nil && n.reported && !p.Finished() {
-			w.seen.pods[len(w.seen.pods)-1].Signals = n.signals()
+			seen.Signals = n.signals()
 		}
+		p.showTo(seen)
 	}
 	return &gang.Observation{
 		Now: w.now, Job: w.job, VolcanoJobs: w.volcano, PodGroup: w.podGroup, Topology: w.topology, BindsDirectly: true,
 		HealthPolicy: &v1alpha1.HealthPolicySpec{}, Answers: w.answers, Nodes: w.seen.nodes, Pods: w.seen.pods,
-		Requests: w.requests,
+		Requests: w.requests, ListensSince: Begin,
 	}
 }
 
@@ -112,6 +114,7 @@ func (w *world) act(plan *policies.Plan) {
 		n.hold = policies.HoldValue(h)
 		w.seen.note(n)
 	}
+	w.give(plan.Order)
 	for _, d := range plan.DeletePods {
 		if p := w.podOf(d.Name, d.UID); p != nil {
 			w.delete(p, d.Force)
@@ -164,6 +167,7 @@ func (w *world) lift(p *pod, l policies.Lift) {
 	if n, err := strconv.ParseInt(l.Annotations[v1alpha1.AnnotationIncarnation], 10, 32); err == nil {
 		p.Incarnation = int32(n)
 	}
+	p.kept = epochOf(l)
 	w.placeSoon()
 }
 

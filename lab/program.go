@@ -24,12 +24,20 @@ func (g *program) gather(w *world) {
 		p.process.joined = p.process.running && !p.Spare
 	}
 	gathering := g.gathering
+	goesOn := func() bool { return g.joined && g.gathering == gathering }
 	w.after(w.Costs.Restore, func() {
-		if g.joined && g.gathering == gathering {
+		if goesOn() {
 			g.training, g.since, g.savedAt = true, w.now, time.Time{}
 			w.trains()
 		}
 	})
+	if w.showsProgress() {
+		w.after(w.Costs.Restore+w.Costs.CheckpointInterval+w.Costs.CheckpointWrite, func() {
+			if goesOn() {
+				w.progress()
+			}
+		})
+	}
 }
 
 // trains has pods that are ready only then become so.
@@ -45,16 +53,23 @@ func (w *world) trains() {
 	w.changed()
 }
 
-// breakUp ends the collective: the other processes notice, and abort. Until then none of them joins another one.
+// breakUp ends the collective: the other processes notice, and abort. Until then none of them joins another one. Survivors that are kept
+// wait for the rank that is missing, with all that they have trained.
 func (g *program) breakUp(w *world) {
 	if !g.joined {
 		return
 	}
 	g.joined = false
+	if g.training && w.keepsSurvivors() {
+		g.savedAt = w.now
+	}
 	if g.training {
 		w.tally.stop(w, g.since, g.savedAt)
 	}
 	g.training = false
+	if w.keepsSurvivors() {
+		return
+	}
 	var peers []*pod
 	for _, p := range w.pods {
 		if p.process.joined {

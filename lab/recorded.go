@@ -20,7 +20,7 @@ const DefaultRepair = 24 * time.Hour
 
 // effects are what the failures behind incidents did.
 var effects = map[v1alpha1.EventType]Effect{
-	v1alpha1.PodFailed: PodFailure, v1alpha1.PodNotReady: ProcessExit, v1alpha1.PodDeleted: PodLoss, v1alpha1.PodNotStarted: PodLoss,
+	v1alpha1.PodFailed: PodFailure, v1alpha1.PodNotReady: ProcessExit, v1alpha1.ProcessFailed: ProcessExit, v1alpha1.PodDeleted: PodLoss, v1alpha1.PodNotStarted: PodLoss,
 	v1alpha1.NodeNotReady: NodeLoss, v1alpha1.NodeGone: NodeDeletion, v1alpha1.HealthFailed: DeviceFailure, v1alpha1.HealthDegraded: Degradation,
 }
 
@@ -37,7 +37,7 @@ type Recorded struct {
 	effect Effect
 	// seen is when the failure was seen; downFrom is since when ranks were down, and end when all ran again.
 	seen, downFrom, end time.Time
-	// stepped is whether the policy restarted something.
+	// stepped is whether the policy restarted more than programs.
 	stepped bool
 	// noRoom is for how long after the failure a replacement found no node; zero where it found one at once.
 	noRoom time.Duration
@@ -121,7 +121,8 @@ func readIncident(inc *v1alpha1.Incident, repair time.Duration) Recorded {
 		r.repair = r.noRoom // the node may have been what there was room on then
 	}
 	for _, s := range inc.Steps {
-		if restarts := s.Action != v1alpha1.Ignore && !s.DryRun; restarts && !r.stepped {
+		inPlace := r.bySupervisors() && s.Action == v1alpha1.RestartProcesses
+		if restarts := s.Action != v1alpha1.Ignore && !inPlace && !s.DryRun; restarts && !r.stepped {
 			r.stepped = true
 			if r.effect == Degradation {
 				r.downFrom = s.Time.Time // until then the job trains on
@@ -153,3 +154,6 @@ func (r *Recorded) failures(at time.Duration, costs *Costs) []Failure {
 
 // returned reports whether the node of an incident came back by itself.
 func (r *Recorded) returned() bool { return r.effect.NeedsRepair() && !r.stepped }
+
+// bySupervisors reports whether an incident began with the program of a supervised rank, which is restarted with its peers.
+func (r *Recorded) bySupervisors() bool { return r.Trigger == v1alpha1.ProcessFailed }

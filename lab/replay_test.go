@@ -27,6 +27,13 @@ func slow() Costs {
 	return c
 }
 
+// stopping are those of programs that take some time to stop.
+func stopping(d time.Duration) Costs {
+	c := DefaultCosts()
+	c.StopProgram = d
+	return c
+}
+
 // record plays failures of ranks, and returns the job with the status that it has then.
 func record(t *testing.T, j *v1alpha1.TrainingJob, costs Costs, nodes int, failures ...Failure) *v1alpha1.TrainingJob {
 	t.Helper()
@@ -74,18 +81,20 @@ func TestAReplayUnderTheSamePolicyTakesAsLongAsWasRecorded(t *testing.T) {
 		// their sum is compared.
 		rough bool
 	}{
-		"the demo":                       {demo(t), 6, false},
-		"simulated kubelets":             {record(t, fenced(), swift(), 6, inTurn...), 6, false},
-		"large images":                   {record(t, fenced(), slow(), 6, failure(at, 1, ProcessExit, 0), failure(2*at, 2, NodeLoss, never), failure(3*at, 0, PodLoss, 0)), 6, false},
-		"the default costs":              {record(t, fenced(), DefaultCosts(), 6, inTurn...), 6, true},
-		"every node is used":             {record(t, job(4), swift(), 4, failure(at, 1, PodLoss, 0), failure(at+30*second, 2, ProcessExit, 0), failure(at+60*second, 1, PodLoss, 0)), 4, false},
-		"a node that comes back":         {record(t, waiting(), DefaultCosts(), 4, failure(at, 2, NodeLoss, 70*second)), 4, false},
-		"the whole job":                  {record(t, whole, swift(), 6, inTurn[:3]...), 6, false},
-		"incidents that overlap":         {record(t, job(4), slow(), 6, failure(at, 1, ProcessExit, 0), failure(at+20*second, 2, PodLoss, 0), failure(at+40*second, 3, PodLoss, 0)), 6, false},
-		"a device":                       {record(t, job(4), DefaultCosts(), 6, failure(at, 1, DeviceFailure, never), failure(2*at, 0, PodLoss, 0)), 6, false},
-		"a replacement waits for a node": {record(t, returning(), DefaultCosts(), 4, failure(at, 1, NodeLoss, 10*time.Minute)), 4, false},
-		"nodes that others had then":     {record(t, returning(), DefaultCosts(), 4, failure(at, 1, NodeLoss, 10*time.Minute)), 6, false},
-		"pods that fail for good":        {record(t, job(4), swift(), 6, failure(at, 0, PodFailure, 0), failure(at, 1, PodFailure, 0), failure(at, 2, PodFailure, 0), failure(at, 3, PodFailure, 0)), 6, false},
+		"the demo":                             {demo(t), 6, false},
+		"simulated kubelets":                   {record(t, fenced(), swift(), 6, inTurn...), 6, false},
+		"large images":                         {record(t, fenced(), slow(), 6, failure(at, 1, ProcessExit, 0), failure(2*at, 2, NodeLoss, never), failure(3*at, 0, PodLoss, 0)), 6, false},
+		"the default costs":                    {record(t, fenced(), DefaultCosts(), 6, inTurn...), 6, true},
+		"every node is used":                   {record(t, job(4), swift(), 4, failure(at, 1, PodLoss, 0), failure(at+30*second, 2, ProcessExit, 0), failure(at+60*second, 1, PodLoss, 0)), 4, false},
+		"a node that comes back":               {record(t, waiting(), DefaultCosts(), 4, failure(at, 2, NodeLoss, 70*second)), 4, false},
+		"the whole job":                        {record(t, whole, swift(), 6, inTurn[:3]...), 6, false},
+		"incidents that overlap":               {record(t, job(4), slow(), 6, failure(at, 1, ProcessExit, 0), failure(at+20*second, 2, PodLoss, 0), failure(at+40*second, 3, PodLoss, 0)), 6, false},
+		"a device":                             {record(t, job(4), DefaultCosts(), 6, failure(at, 1, DeviceFailure, never), failure(2*at, 0, PodLoss, 0)), 6, false},
+		"a replacement waits for a node":       {record(t, returning(), DefaultCosts(), 4, failure(at, 1, NodeLoss, 10*time.Minute)), 4, false},
+		"nodes that others had then":           {record(t, returning(), DefaultCosts(), 4, failure(at, 1, NodeLoss, 10*time.Minute)), 6, false},
+		"pods that fail for good":              {record(t, job(4), swift(), 6, failure(at, 0, PodFailure, 0), failure(at, 1, PodFailure, 0), failure(at, 2, PodFailure, 0), failure(at, 3, PodFailure, 0)), 6, false},
+		"supervised programs":                  {record(t, supervisedJob(4, ""), DefaultCosts(), 6, failure(at, 1, ProcessExit, 0), failure(2*at, 2, ProcessExit, 0), failure(3*at, 3, NodeLoss, never)), 6, false},
+		"supervised programs that stop slowly": {record(t, supervisedJob(4, ""), stopping(10*second), 6, failure(at, 1, ProcessExit, 0), failure(2*at, 0, PodLoss, 0)), 6, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := HistoryOf(tc.job, DefaultCosts(), DefaultRepair)

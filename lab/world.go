@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/policies/topology"
@@ -43,6 +44,8 @@ type world struct {
 	degraded int
 	// seen are the nodes and pods as the manager last saw them.
 	seen seen
+	// ordered is what the supervisors of the job heard last.
+	ordered *policies.Order
 	// lived is the node on which each rank ran last.
 	lived map[gang.Rank]string
 	// requests are what a pod of each task requests.
@@ -75,6 +78,7 @@ type node struct {
 // pod is a pod with its process.
 type pod struct {
 	gang.Pod
+	supervisor
 	target  placement.Target
 	process process
 }
@@ -157,6 +161,11 @@ func (w *world) used() map[string]int {
 		}
 	}
 	return used
+}
+
+// task is the one of a name.
+func (w *world) task(name string) *v1alpha1.Task {
+	return &w.job.Spec.Tasks[slices.IndexFunc(w.job.Spec.Tasks, func(t v1alpha1.Task) bool { return t.Name == name })]
 }
 
 // spares are how many spares a task asks for.
