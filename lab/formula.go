@@ -14,9 +14,11 @@ func ExpectedETTR(failures float64, restart, interval, write time.Duration) floa
 	return (1 - failures*(restart+interval/2).Seconds()) / (1 + write.Seconds()/interval.Seconds())
 }
 
-// WholeJobRestarts is a job under a policy that restarts all of it with every failure, without a limit: what most systems do.
+// WholeJobRestarts is a job under a policy that restarts all of it with every failure, without a limit and without supervisors: what
+// most systems do.
 func WholeJobRestarts(job *v1alpha1.TrainingJob) *v1alpha1.TrainingJob {
 	job = job.DeepCopy()
+	job.Spec.Supervisor = nil
 	job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{
 		Rules: []v1alpha1.Rule{{
 			Name: "all", Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.AnyEvent}},
