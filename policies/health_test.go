@@ -218,7 +218,7 @@ func TestAPodThatIsBackOnADegradedDevice(t *testing.T) {
 	s.Pods[1].Signals = []gang.Signal{degraded}
 	s.decide()
 	s.Pods[1].Signals = []gang.Signal{failed}
-	if w := incident.ViewOf(&s.Observation, s.status()); w.BackFor(s.status(), s.incident(t), gang.Rank{Task: "worker", Index: 1}) {
+	if w := incident.ViewOf(&s.Observation, s.status()); w.IsHealedFor(s.status(), s.incident(t), gang.Rank{Task: "worker", Index: 1}) {
 		t.Error("a pod on a device that has failed is back")
 	}
 	check.Equal(t, "a replacement", []summary{

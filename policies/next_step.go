@@ -20,7 +20,7 @@ func (j job) describeNextStep(s *v1alpha1.TrainingJobStatus) {
 		inc := &s.Incidents[i]
 		up, ok := j.announced(s, inc)
 		if ok && (s.NextStep == nil || up.At.Before(s.NextStep.Time.Time)) {
-			s.NextStep = &v1alpha1.NextStep{Incident: inc.ID, Action: up.Action, Time: metav1.NewTime(up.At.Truncate(time.Second)), DryRun: j.OnlyPlays(inc)}
+			s.NextStep = &v1alpha1.NextStep{Incident: inc.ID, Action: up.Action, Time: metav1.NewTime(up.At.Truncate(time.Second)), DryRun: j.OnlyRecords(inc)}
 		}
 	}
 }
@@ -32,7 +32,7 @@ func (j job) nextStory(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) st
 		return ""
 	}
 	told := ", then "
-	if j.OnlyPlays(inc) {
+	if j.OnlyRecords(inc) {
 		told = ", in a dry run then "
 	}
 	return fmt.Sprintf("%s%s at %s UTC", told, up.Action, up.At.UTC().Format(time.TimeOnly))
@@ -46,7 +46,7 @@ func (j job) announced(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (i
 	}
 	up, ok := j.Due(s, inc)
 	a := rules.ActionOf(up.Action)
-	if !ok || !a.Known || up.Action == v1alpha1.Ignore || j.InVain(s, inc, up.Action) || (a.Scope == rules.BrokenPods && j.OnlyWaits(s, inc)) {
+	if !ok || !a.Known || up.Action == v1alpha1.Ignore || j.CannotHelp(s, inc, up.Action) || (a.Scope == rules.BrokenPods && j.OnlyWaits(s, inc)) {
 		return incident.Rung{}, false
 	}
 	return up, up.At.After(j.Now)

@@ -21,9 +21,9 @@ func rejoins(inc *v1alpha1.Incident) bool {
 	return len(inc.Steps) > 0 && rules.ActionOf(inc.Steps[len(inc.Steps)-1].Action).Rejoins
 }
 
-// againAt is when an incident that has begun the present epoch of the gang begins another one, because a program has failed before all ran;
-// zero where none has. Of several incidents it is the first.
-func (v *View) againAt(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) time.Time {
+// nextStartOfPrograms is when the incident that has begun the present epoch starts all programs again, because one has failed before all
+// ran. It is zero where none has. Of several incidents the first one does it.
+func (v *View) nextStartOfPrograms(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) time.Time {
 	first := slices.IndexFunc(s.Incidents, func(other v1alpha1.Incident) bool {
 		return other.Outcome == "" && other.Epoch > 0 && other.Epoch == s.Epoch
 	})

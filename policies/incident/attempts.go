@@ -32,12 +32,12 @@ func (v *View) VolcanoJobGone(s *v1alpha1.TrainingJobStatus) bool {
 	if v.VolcanoJob != nil {
 		return v.VolcanoJob.Ended
 	}
-	return v.AnyPod(s) || gang.IsTrue(&v.Job.Status, v1alpha1.ConditionScheduled) || v.fell(s.Attempt)
+	return v.AnyPod(s) || gang.IsTrue(&v.Job.Status, v1alpha1.ConditionScheduled) || v.namesPodsOf(s.Attempt)
 }
 
-// fell reports whether an incident names a pod of an attempt: there were some, even
+// namesPodsOf reports whether an incident names a pod of an attempt: there were some, even
 // where the news that all are gone came before that of their Volcano Job.
-func (v *View) fell(attempt int32) bool {
+func (v *View) namesPodsOf(attempt int32) bool {
 	return slices.ContainsFunc(v.Job.Status.Incidents, func(inc v1alpha1.Incident) bool {
 		return slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool {
 			return p.Name == gang.PodName(v.Job, attempt, gang.Rank{Task: p.Task, Index: p.Index})

@@ -8,10 +8,9 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
-// BackFor reports whether a rank is back as far as an incident goes. That something which its pod
-// uses is degraded is an incident of its own: the next step of this one would not mend it. That something has failed is one, too, where
-// a HealthPolicy bounds such moves, save for an incident that is of health itself.
-func (v *View) BackFor(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r gang.Rank) bool {
+// IsHealedFor reports whether nothing is left of an incident on a rank. A degraded device of its pod is an incident of its own: the next
+// step of this one would not mend it. So is a failed device, where a HealthPolicy bounds such moves, except for an incident of health.
+func (v *View) IsHealedFor(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r gang.Rank) bool {
 	switch state := v.State(s, r); {
 	case state != gang.Impaired:
 		return state >= gang.Working

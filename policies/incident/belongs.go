@@ -10,8 +10,8 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
-// apart reports whether a failure must not join an incident.
-func (v *View) apart(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) bool {
+// mustNotJoin reports whether a failure must not join an incident.
+func (v *View) mustNotJoin(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) bool {
 	if rules.OfHealth(f.Event) { // with what moves already it would be moved uncounted
 		return v.HealthPolicy != nil && !v.SubjectToBreaker(inc)
 	}
@@ -70,7 +70,7 @@ func (v *View) Joinable(s *v1alpha1.TrainingJobStatus, f rules.Failure, rule v1a
 	open, last := 0, (*v1alpha1.Incident)(nil)
 	for i := range s.Incidents {
 		inc := &s.Incidents[i]
-		if inc.Outcome != "" || unrelated(inc, f) || v.apart(s, inc, f) {
+		if inc.Outcome != "" || unrelated(inc, f) || v.mustNotJoin(s, inc, f) {
 			continue
 		}
 		limit := gang.Wake

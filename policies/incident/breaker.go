@@ -78,7 +78,7 @@ func (v *View) RecentMoves(s *v1alpha1.TrainingJobStatus, policy *healthpolicy.P
 func (v *View) ToMove(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) int {
 	n := 0
 	v.EveryRankOf(inc, func(r gang.Rank) bool {
-		if !v.BackFor(s, inc, r) {
+		if !v.IsHealedFor(s, inc, r) {
 			n++
 		}
 		return true

@@ -42,7 +42,7 @@ func (v *View) FailureOf(s *v1alpha1.TrainingJobStatus, r gang.Rank, m *placemen
 		return v.FailureBy(s, p, v1alpha1.PodPending, v1alpha1.ClassInfrastructure), true
 	}
 	if p == nil || p.Gated {
-		return v.lost(s, r)
+		return v.podLost(s, r)
 	}
 	if p.Succeeded() || gang.IsStale(s, p) {
 		return rules.Failure{}, false
@@ -115,8 +115,8 @@ func (v *View) eventOf(p *gang.Pod) (v1alpha1.EventType, v1alpha1.FailureClass) 
 	return "", ""
 }
 
-// lost says that a rank's pod was taken away: it was placed once, and what is there now was not.
-func (v *View) lost(s *v1alpha1.TrainingJobStatus, r gang.Rank) (rules.Failure, bool) {
+// podLost returns PodDeleted or NodeGone for a rank that was placed, and whose pod is missing or was not placed.
+func (v *View) podLost(s *v1alpha1.TrainingJobStatus, r gang.Rank) (rules.Failure, bool) {
 	node := gang.NodeOf(s.Placement, r)
 	if node == "" {
 		return rules.Failure{}, false

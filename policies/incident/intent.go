@@ -51,8 +51,8 @@ func (i intent) LacksRoom(r gang.Rank) bool {
 	return i.v.waitingFor(i.s, r, v1alpha1.PodPending) != nil
 }
 
-// GoesFurther reports whether a rule for ranks that find no room restarts this one.
-func (i intent) GoesFurther(r gang.Rank) bool {
+// HasRuleForNoRoom reports whether a rule for ranks that find no room restarts this one.
+func (i intent) HasRuleForNoRoom(r gang.Rank) bool {
 	rule, ok := rules.Match(i.v.Policy(r.Task).Rules, rules.Failure{
 		Event: v1alpha1.PodPending, Class: v1alpha1.ClassInfrastructure, Rank: r, GangDown: i.v.OthersDown(i.s, r, i.v.Pod(r)),
 	})

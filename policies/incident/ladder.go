@@ -27,7 +27,7 @@ func (r Rung) fails(now time.Time) bool { return rules.ActionOf(r.Action).Fails 
 func (v *View) Due(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (Rung, bool) {
 	up, ok := v.nextRung(s, inc)
 	if ok && up.Index >= 0 {
-		up.At = instant.Latest(up.At, v.rested(s, inc, up.Index), v.waitsAgain(inc, up.Index))
+		up.At = instant.Latest(up.At, v.notBefore(s, inc, up.Index), v.waitsAgain(inc, up.Index))
 	}
 	if v.AllFailed(s) && Restarted(inc) && !v.DryRun && !up.fails(v.Now) {
 		if restartedWholeJob(inc) && !ok {
@@ -36,13 +36,13 @@ func (v *View) Due(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (Rung,
 		// Whatever the ladder says next: without a new attempt no rank would ever come back.
 		up, ok = Rung{v1alpha1.RestartJob, Unruled, v.Now}, true
 	}
-	return v.delayed(s, inc, up, ok)
+	return v.nextAllowed(s, inc, up, ok)
 }
 
-// delayed is a rung, if there is one, at the time when it may be taken; or another start of the programs, which comes before one that is not
-// due.
-func (v *View) delayed(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up Rung, ok bool) (Rung, bool) {
-	again := v.againAt(s, inc)
+// nextAllowed is the next step with the time from which it is allowed: the rung, if there is one, or another start of the programs, which
+// comes before a rung that is not due.
+func (v *View) nextAllowed(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up Rung, ok bool) (Rung, bool) {
+	again := v.nextStartOfPrograms(s, inc)
 	if ok && rules.ActionOf(up.Action).Scope == rules.BrokenPods && v.OnlyWaits(s, inc) {
 		up.At = instant.Latest(up.At, v.startsUntil(s, inc, !again.IsZero()))
 	}
@@ -57,7 +57,7 @@ func (v *View) delayed(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up
 
 // OnlyWaits reports whether an incident has nothing left to restart, and waits for ranks that the kubelet does.
 func (v *View) OnlyWaits(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
-	return !Requested(inc) && v.EveryRankOf(inc, func(r gang.Rank) bool { return v.BackFor(s, inc, r) || v.WaitsForPeers(s, inc, r) })
+	return !Requested(inc) && v.EveryRankOf(inc, func(r gang.Rank) bool { return v.IsHealedFor(s, inc, r) || v.WaitsForPeers(s, inc, r) })
 }
 
 // delay returns the earliest time at which an incident may restart anything, by its backoff and by the breaker.
@@ -69,9 +69,9 @@ func (v *View) delay(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) time
 	return until
 }
 
-// rested returns before when a step must not come because its incident was paused: once a rank has found its node, the step
-// waits for as long as the rule puts between it and the step before. Zero where it was not paused.
-func (v *View) rested(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, index int) time.Time {
+// notBefore is the earliest time of a step after a pause of its incident for want of a node: as long after the rank has found its node as
+// the rule puts between the step and the one before. It is zero without a pause.
+func (v *View) notBefore(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, index int) time.Time {
 	var until time.Time
 	for i := range s.Incidents {
 		other := &s.Incidents[i]
@@ -113,7 +113,7 @@ func (v *View) nextRung(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (
 	start := inc.StartTime.Time
 	steps := v.taken(inc)
 	last, fired := lastFired(steps)
-	if first, ok := opening(inc); ok {
+	if first, ok := openingStep(inc); ok {
 		if len(steps) == 0 {
 			return Rung{first, rules.StepsAtOnce(rule) - 1, start}, true
 		}
@@ -124,7 +124,7 @@ func (v *View) nextRung(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (
 	if fired {
 		index = max(index, int(last.Index)+1)
 	}
-	for index < len(rule.Steps)-1 && (!rules.ActionOf(rule.Steps[index].Action).Known || v.InVain(s, inc, rule.Steps[index].Action)) {
+	for index < len(rule.Steps)-1 && (!rules.ActionOf(rule.Steps[index].Action).Known || v.CannotHelp(s, inc, rule.Steps[index].Action)) {
 		index++
 	}
 	if index >= len(rule.Steps) {
@@ -164,7 +164,7 @@ func failsYet(inc *v1alpha1.Incident, rule v1alpha1.Rule, taken []v1alpha1.Fired
 		return false
 	}
 	last := rule.Steps[len(rule.Steps)-1]
-	_, opens := opening(inc)
+	_, opens := openingStep(inc)
 	return rules.ActionOf(last.Action).Fails && (last.AfterSeconds > 0 || !opens) &&
 		!slices.ContainsFunc(taken, func(f v1alpha1.FiredStep) bool { return rules.ActionOf(f.Action).Fails })
 }
@@ -173,7 +173,7 @@ func failsYet(inc *v1alpha1.Incident, rule v1alpha1.Rule, taken []v1alpha1.Fired
 // would wait for it in vain.
 func (v *View) MissesPeers(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
 	return !v.EveryRankOf(inc, func(r gang.Rank) bool {
-		return v.IsIndependent(r.Task) || !v.anyPeerSucceeded(s, r) || (!Requested(inc) && v.BackFor(s, inc, r))
+		return v.IsIndependent(r.Task) || !v.anyPeerSucceeded(s, r) || (!Requested(inc) && v.IsHealedFor(s, inc, r))
 	})
 }
 

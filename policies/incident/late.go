@@ -24,15 +24,15 @@ func (v *View) lateAt(s *v1alpha1.TrainingJobStatus, p *gang.Pod) time.Time {
 	if s.EpochTime == nil || !v.Restarts(s) || !v.IsSupervised(p.Task) || p.Spare || p.Phase != corev1.PodRunning || !v.Nodes[p.Node].Ready || p.Deleting {
 		return time.Time{}
 	}
-	if v.mayBeThere(s, p) {
+	if v.mayHaveReachedEpoch(s, p) {
 		return time.Time{}
 	}
 	stop := instant.Seconds(ptr.Deref(v.Job.Spec.Supervisor.StopSeconds, 10))
 	return instant.Latest(s.EpochTime.Time, p.StartedTime, v.ListensSince).Add(stop + epochReachedWithin)
 }
 
-// mayBeThere reports whether a rank has reached the epoch of its gang, or nothing is known to be wrong with it.
-func (v *View) mayBeThere(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
+// mayHaveReachedEpoch reports whether a rank has reached the epoch of its gang, or is not known to be behind it.
+func (v *View) mayHaveReachedEpoch(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
 	switch {
 	case p.Process == nil && !v.AnySupervisor():
 		return true // no supervisor reaches the manager, and the kubelets restart the programs

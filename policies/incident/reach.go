@@ -11,16 +11,16 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
-// wide reports whether an incident concerns more than the ranks that failed in it.
-func wide(inc *v1alpha1.Incident) bool {
-	return ofWholeJob(inc) || reached(inc, rules.TheirTasks) || reached(inc, rules.TheirPartitions)
+// concernsOthers reports whether an incident concerns more than the ranks that failed in it.
+func concernsOthers(inc *v1alpha1.Incident) bool {
+	return ofWholeJob(inc) || tookStepOf(inc, rules.TheirTasks) || tookStepOf(inc, rules.TheirPartitions)
 }
 
 // ofWholeJob reports whether an incident concerns every rank.
-func ofWholeJob(inc *v1alpha1.Incident) bool { return Unnamed(inc) || reached(inc, rules.WholeJob) }
+func ofWholeJob(inc *v1alpha1.Incident) bool { return Unnamed(inc) || tookStepOf(inc, rules.WholeJob) }
 
-// reached reports whether a step of this scope has been taken.
-func reached(inc *v1alpha1.Incident, what rules.Scope) bool {
+// tookStepOf reports whether a step of this scope has been taken.
+func tookStepOf(inc *v1alpha1.Incident, what rules.Scope) bool {
 	return slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool { return rules.ActionOf(f.Action).Scope == what && !f.DryRun })
 }
 
@@ -29,10 +29,10 @@ func (v *View) Concerns(inc *v1alpha1.Incident, r gang.Rank) bool {
 	if ofWholeJob(inc) || Names(inc, r) {
 		return true
 	}
-	if reached(inc, rules.TheirTasks) {
+	if tookStepOf(inc, rules.TheirTasks) {
 		return len(Failed(inc, r.Task)) > 0
 	}
-	if !reached(inc, rules.TheirPartitions) {
+	if !tookStepOf(inc, rules.TheirPartitions) {
 		return false
 	}
 	return Failed(inc, r.Task).HasAny(gang.PartitionBounds(v.Task(r.Task), r.Index))
@@ -41,7 +41,7 @@ func (v *View) Concerns(inc *v1alpha1.Incident, r gang.Rank) bool {
 // EveryRankOf reports whether f holds for each rank that an incident concerns and the job still has.
 func (v *View) EveryRankOf(inc *v1alpha1.Incident, f func(gang.Rank) bool) bool {
 	all := true
-	if wide(inc) {
+	if concernsOthers(inc) {
 		gang.EachRank(v.Effective, func(r gang.Rank) { all = all && (!v.Concerns(inc, r) || f(r)) })
 		return all
 	}

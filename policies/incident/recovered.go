@@ -17,7 +17,7 @@ import (
 // concerns more than the ranks that failed in it, that is every rank that had a place: replicas
 // beyond minAvailable may still be waiting for their first.
 func (v *View) Recovered(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
-	if inc.Trigger == v1alpha1.PodPending && !wide(inc) {
+	if inc.Trigger == v1alpha1.PodPending && !concernsOthers(inc) {
 		return v.EveryRankOf(inc, func(r gang.Rank) bool { return v.State(s, r) > gang.Unbound })
 	}
 	return !v.waitsForVictims(s, inc) && v.RanksBack(s, inc)
@@ -28,11 +28,11 @@ func (v *View) RanksBack(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) 
 	if v.awaitsOpening(inc) || v.awaitsRun(s, inc) {
 		return false
 	}
-	if !wide(inc) {
-		return v.EveryRankOf(inc, func(r gang.Rank) bool { return v.BackFor(s, inc, r) })
+	if !concernsOthers(inc) {
+		return v.EveryRankOf(inc, func(r gang.Rank) bool { return v.IsHealedFor(s, inc, r) })
 	}
 	return s.Placement != nil && v.EveryRankOf(inc, func(r gang.Rank) bool {
-		return v.BackFor(s, inc, r) || (gang.NodeOf(s.Placement, r) == "" && v.PartitionOf(r) < 0 && !Names(inc, r))
+		return v.IsHealedFor(s, inc, r) || (gang.NodeOf(s.Placement, r) == "" && v.PartitionOf(r) < 0 && !Names(inc, r))
 	})
 }
 
@@ -49,7 +49,7 @@ func (v *View) awaitsOpening(inc *v1alpha1.Incident) bool {
 	case Restarted(inc):
 		return false
 	case rules.OfJob(inc.Trigger):
-		return ByUser(inc) || v.VolcanoJob == nil || v.VolcanoJob.Ended
+		return AwaitsVolcanoJob(inc) || v.VolcanoJob == nil || v.VolcanoJob.Ended
 	}
 	return Requested(inc) && (len(inc.Steps) == 0 || !v.DryRun)
 }
@@ -85,11 +85,10 @@ func (v *View) Departed(inc *v1alpha1.Incident) bool {
 	return gone
 }
 
-// FailedAgain reports whether an incident has no step left for a failure, although it
-// restarted the rank once: the ladder begins again, as a new incident, and is charged again.
-// ShrinkTask leaves a broken pod as it was: that has not fallen again. In a dry run the
-// steps that are left have only been played, and what the incident did before goes on.
-func (v *View) FailedAgain(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) bool {
+// FailsAfterLastStep reports whether a rank that an incident has restarted has failed again, and the incident has no step left for it. The
+// ladder then begins again, as a new incident that is charged again. ShrinkTask leaves a broken pod as it was, which is no new failure. In a
+// dry run steps are only recorded, and what the incident did before goes on.
+func (v *View) FailsAfterLastStep(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) bool {
 	if v.DryRun || !Restarted(inc) || f.UID == "" || f.InPlace() || rules.OfWaiting(f.Event) {
 		return false
 	}

@@ -77,9 +77,9 @@ func openRequests(s *v1alpha1.TrainingJobStatus) int {
 // Requested reports whether an incident has yet to do what a user asked for. Until then its ranks may be well.
 func Requested(inc *v1alpha1.Incident) bool { return inc.RequestedAction != "" && !Restarted(inc) }
 
-// opening is the step that an incident takes before those of its rule: a new attempt, where it is about the job as a whole, or
+// openingStep is the step that an incident takes before those of its rule: a new attempt, where it is about the job as a whole, or
 // what a user asked for.
-func opening(inc *v1alpha1.Incident) (v1alpha1.Action, bool) {
+func openingStep(inc *v1alpha1.Incident) (v1alpha1.Action, bool) {
 	if rules.OfJob(inc.Trigger) {
 		return v1alpha1.RestartJob, true
 	}

@@ -59,7 +59,7 @@ func hasJoined(o *gang.Observation, x *v1alpha1.ExcludedNode) bool {
 // the incident find no node, of those that are excluded only for their silence and are well again. There are none where
 // the rule leaves no time between this step and the one before, or the wait has begun again already.
 func (v *View) SilentNodesFor(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up Rung) []string {
-	if !rules.ActionOf(up.Action).LeavesHome || inc.WaitRestartTime != nil || v.interval(inc, up.Index) == 0 || v.OnlyPlays(inc) || v.awaitsOpening(inc) {
+	if !rules.ActionOf(up.Action).LeavesHome || inc.WaitRestartTime != nil || v.interval(inc, up.Index) == 0 || v.OnlyRecords(inc) || v.awaitsOpening(inc) {
 		return nil
 	}
 	m := v.Rooms(s)

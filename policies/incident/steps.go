@@ -63,14 +63,13 @@ func restartedWholeJob(inc *v1alpha1.Incident) bool {
 	return false
 }
 
-// OnlyPlays reports whether the steps of an incident are recorded and not taken. The new
-// Volcano Job that a user has asked for is made in a dry run, too.
-func (v *View) OnlyPlays(inc *v1alpha1.Incident) bool { return v.DryRun && !ByUser(inc) }
+// OnlyRecords reports whether the steps of an incident are recorded and not taken: in a dry run, which still makes the Volcano Job that a
+// user has asked for.
+func (v *View) OnlyRecords(inc *v1alpha1.Incident) bool { return v.DryRun && !AwaitsVolcanoJob(inc) }
 
-// ByUser reports whether an incident has yet to give a user what they asked for: a new
-// Volcano Job, after a suspension or in place of one that they have deleted. It has a
-// new name, for Volcano may still be busy with the old one.
-func ByUser(inc *v1alpha1.Incident) bool {
+// AwaitsVolcanoJob reports whether an incident has yet to make the Volcano Job that a user has asked for, after a suspension or in place of
+// one that they have deleted. It has a new name, for Volcano may still be busy with the old one.
+func AwaitsVolcanoJob(inc *v1alpha1.Incident) bool {
 	return (inc.Trigger == v1alpha1.JobResumed || inc.Trigger == v1alpha1.VolcanoJobDeleted) && len(inc.Steps) == 0
 }
 

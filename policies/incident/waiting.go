@@ -65,9 +65,9 @@ func (v *View) mayStart(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) b
 	})
 }
 
-// InVain reports whether an action cannot help an incident: its ranks wait for a node, and the scheduler tries none for
+// CannotHelp reports whether an action cannot help an incident: its ranks wait for a node, and the scheduler tries none for
 // them, whatever is restarted and wherever. Where the gang's home is outdated, a restart of the whole gang helps.
-func (v *View) InVain(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, action v1alpha1.Action) bool {
+func (v *View) CannotHelp(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, action v1alpha1.Action) bool {
 	a := rules.ActionOf(action)
 	if inc.Trigger != v1alpha1.PodPending || !a.Replaces {
 		return false

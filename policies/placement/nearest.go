@@ -14,7 +14,7 @@ import (
 // somebody else took the node, it is not confined.
 func (m *Rooms) freeFor(r gang.Rank, home string) freeNodes {
 	whole, _ := m.Topology.Find(home)
-	if !m.intent.GivesUpNode(r) && m.intent.GoesFurther(r) {
+	if !m.intent.GivesUpNode(r) && m.intent.HasRuleForNoRoom(r) {
 		for _, h := range m.Topology.Around(gang.NodeOf(m.s.Placement, r)) {
 			if h.Tier >= whole.Tier {
 				break

@@ -27,8 +27,8 @@ type Intent interface {
 	GivesUpNode(gang.Rank) bool
 	// LacksRoom reports whether it is known that a rank finds no room.
 	LacksRoom(gang.Rank) bool
-	// GoesFurther reports whether a rank that finds no room will be let go further within its home.
-	GoesFurther(gang.Rank) bool
+	// HasRuleForNoRoom reports whether a rank that finds no room will be let go further within its home.
+	HasRuleForNoRoom(gang.Rank) bool
 }
 
 // Rooms answers where ranks may go, for one status. It caches which nodes are free: make new Rooms once the status has changed these.

@@ -49,7 +49,7 @@ func (e Engine) restartTasks(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incide
 func (e Engine) restartPods(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, requested bool) {
 	patient := e.VictimsUntil(s, inc).After(e.Now)
 	e.EveryRankOf(inc, func(r gang.Rank) bool {
-		broken := !e.BackFor(s, inc, r) && (!patient || !e.WaitsForPeers(s, inc, r))
+		broken := !e.IsHealedFor(s, inc, r) && (!patient || !e.WaitsForPeers(s, inc, r))
 		if (broken || requested) && e.State(s, r) > gang.Outdated {
 			e.restart(s, r, v1alpha1.RestartByStep)
 		}

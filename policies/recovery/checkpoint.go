@@ -72,8 +72,8 @@ func (e Engine) concludes(inc *v1alpha1.Incident, asked []*gang.Pod) bool {
 	return true
 }
 
-// goOn ends the wait of an incident that goes on without it, or that has no step to take now.
-func (e Engine) goOn(inc *v1alpha1.Incident) {
+// cancelCheckpoint ends the wait for a checkpoint of an incident that goes on without it, or that has no step to take now.
+func (e Engine) cancelCheckpoint(inc *v1alpha1.Incident) {
 	if !incident.Asking(inc) {
 		return
 	}

@@ -29,7 +29,7 @@ func (e Engine) excludeFor(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident
 		return
 	}
 	for _, p := range e.PodsOf(s, inc) {
-		if incident.Requested(inc) || !e.BackFor(s, inc, gang.Rank{Task: p.Task, Index: p.Index}) {
+		if incident.Requested(inc) || !e.IsHealedFor(s, inc, gang.Rank{Task: p.Task, Index: p.Index}) {
 			e.excludeNode(s, inc, p.Node, max(e.Policy(p.Task).ExcludeNode, migrateFor))
 		}
 	}
@@ -44,7 +44,7 @@ func (e Engine) exclude(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
 // excludeFaulty keeps the job away from the node of one pod, where the infrastructure failed it there.
 func (e Engine) excludeFaulty(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, p v1alpha1.IncidentPod) {
 	limit := e.Policy(p.Task).ExcludeNode
-	if limit > 0 && !e.BackFor(s, inc, gang.Rank{Task: p.Task, Index: p.Index}) && e.Faulty(s, inc, p) {
+	if limit > 0 && !e.IsHealedFor(s, inc, gang.Rank{Task: p.Task, Index: p.Index}) && e.Faulty(s, inc, p) {
 		e.excludeNode(s, inc, p.Node, limit)
 	}
 }

@@ -65,7 +65,7 @@ func (e Engine) openFor(s *v1alpha1.TrainingJobStatus, f rules.Failure) {
 	inc.Rule, inc.PolicyTask, inc.Cause = rule.Name, policy.Of, incident.CauseOf(first)
 	join(inc, first)
 	inc.RestartsWithoutProgress = e.RestartsWithoutProgress()
-	e.apply(s, inc, first)
+	e.restartLate(s, inc, first)
 	if first.Rank != f.Rank {
 		addVictim(inc, f)
 	}
@@ -79,7 +79,7 @@ func (e Engine) joinTo(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f 
 		join(inc, f)
 		e.explain(s, inc, f)
 	}
-	e.apply(s, inc, f)
+	e.restartLate(s, inc, f)
 }
 
 // follow gives an incident whose rule is not there any more, because the policy was
@@ -106,7 +106,7 @@ func (e Engine) explain(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f
 // moveOn restarts a rank away from a failed device or node, to which its incident had returned it.
 func (e Engine) moveOn(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) {
 	e.exclude(s, inc)
-	e.restartBeside(s, inc, f.Rank)
+	e.restartExtra(s, inc, f.Rank)
 }
 
 func (e Engine) open(s *v1alpha1.TrainingJobStatus, trigger v1alpha1.EventType, class v1alpha1.FailureClass) *v1alpha1.Incident {
@@ -152,6 +152,6 @@ func (e Engine) decidesNothing(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Inci
 // causeFails reports whether the rank with which an incident began, or that decided its rule since, is not back.
 func (e Engine) causeFails(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
 	return slices.ContainsFunc(e.PodsOf(s, inc), func(p v1alpha1.IncidentPod) bool {
-		return p.Name == inc.Cause.Pod && !e.BackFor(s, inc, gang.Rank{Task: p.Task, Index: p.Index})
+		return p.Name == inc.Cause.Pod && !e.IsHealedFor(s, inc, gang.Rank{Task: p.Task, Index: p.Index})
 	})
 }

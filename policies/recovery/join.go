@@ -95,9 +95,9 @@ func ranksOf(inc *v1alpha1.Incident, task string) *v1alpha1.IncidentRanks {
 func include(set *string, index int32) { *set = gang.WithIndex(*set, index) }
 func remove(set *string, index int32)  { *set = gang.WithoutIndex(*set, index) }
 
-// apply does to a rank that just joined an incident what was already done to the others, and restarts a rank whose pod is gone
-// at once: nothing is left of it that could come back by itself.
-func (e Engine) apply(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) {
+// restartLate restarts a rank that joins an incident after the others were restarted. A rank whose pod is gone it restarts at once: nothing is
+// left of that which could come back by itself.
+func (e Engine) restartLate(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) {
 	switch {
 	case incident.Restarted(inc) && !e.DryRun:
 		e.excludeFaulty(s, inc, podOf(f))

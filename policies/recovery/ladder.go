@@ -23,7 +23,7 @@ func (e Engine) takeDueSteps(s *v1alpha1.TrainingJobStatus) time.Time {
 				e.giveUp(s, inc)
 				break
 			}
-			if !rules.ActionOf(up.Action).Known || e.InVain(s, inc, up.Action) {
+			if !rules.ActionOf(up.Action).Known || e.CannotHelp(s, inc, up.Action) {
 				break // another version of the manager may take it, or the scheduler tries nodes again
 			}
 			if up.At.After(e.Now) {
@@ -43,7 +43,7 @@ func (e Engine) takeDueSteps(s *v1alpha1.TrainingJobStatus) time.Time {
 			}
 		}
 		if saves.IsZero() {
-			e.goOn(inc)
+			e.cancelCheckpoint(inc)
 		}
 		if gang.Finished(s) {
 			return time.Time{}
@@ -54,7 +54,7 @@ func (e Engine) takeDueSteps(s *v1alpha1.TrainingJobStatus) time.Time {
 
 // fire takes one step.
 func (e Engine) fire(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up incident.Rung) {
-	if e.OnlyPlays(inc) || up.Action == v1alpha1.Ignore {
+	if e.OnlyRecords(inc) || up.Action == v1alpha1.Ignore {
 		e.record(inc, up)
 		return
 	}
@@ -72,7 +72,7 @@ func (e Engine) fire(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up i
 		e.nameLatest(s, inc)
 	}
 	e.excludeFor(s, inc, rules.ActionOf(up.Action))
-	if e.VolcanoJobGone(s) || incident.ByUser(inc) {
+	if e.VolcanoJobGone(s) || incident.AwaitsVolcanoJob(inc) {
 		// The Volcano Job makes no more pods: whatever the scope of the action, every rank is recreated.
 		s.Attempt++
 		unshrink(s)

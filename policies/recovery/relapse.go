@@ -22,7 +22,7 @@ func (e Engine) endRelapsed(s *v1alpha1.TrainingJobStatus, found []rules.Failure
 	var ended []relapse
 	for _, f := range found {
 		rule, ok := rules.Match(e.Policy(f.Rank.Task).Rules, f)
-		for inc := e.CoveringOf(s, f, rule); ok && inc != nil && e.FailedAgain(s, inc, f); inc = e.CoveringOf(s, f, rule) {
+		for inc := e.CoveringOf(s, f, rule); ok && inc != nil && e.FailsAfterLastStep(s, inc, f); inc = e.CoveringOf(s, f, rule) {
 			e.end(inc, v1alpha1.OutcomeFailed)
 			ended = append(ended, relapse{inc.ID, f.Rank})
 		}

@@ -20,8 +20,8 @@ func (e Engine) restart(s *v1alpha1.TrainingJobStatus, r gang.Rank, why v1alpha1
 	}
 }
 
-// restartBeside restarts a rank between the steps of its incident's ladder.
-func (e Engine) restartBeside(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r gang.Rank) {
+// restartExtra restarts one more rank of an incident now, without waiting for its next step.
+func (e Engine) restartExtra(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r gang.Rank) {
 	e.restart(s, r, v1alpha1.RestartByStep)
 	last := inc.Steps[len(inc.Steps)-1]
 	if last.Index == incident.Unruled && last.Time.Time.Equal(e.Now) {
@@ -39,7 +39,7 @@ const maxExtraSteps = 16
 // the incident concerns: a rank that fails again and again would fill the status with them.
 func (e Engine) record(inc *v1alpha1.Incident, up incident.Rung) {
 	inc.Steps = append(inc.Steps, v1alpha1.FiredStep{
-		Action: up.Action, Index: int32(up.Index), Time: metav1.NewMicroTime(e.Now), DryRun: e.OnlyPlays(inc),
+		Action: up.Action, Index: int32(up.Index), Time: metav1.NewMicroTime(e.Now), DryRun: e.OnlyRecords(inc),
 	})
 	extra, oldest, later := 0, 0, map[v1alpha1.Action]bool{}
 	for i, f := range slices.Backward(inc.Steps[1:]) {

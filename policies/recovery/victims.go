@@ -33,11 +33,11 @@ func (v *victims) note(inc *v1alpha1.Incident, f rules.Failure, rule v1alpha1.Ru
 	switch {
 	case v.Precedes(inc, f):
 		v.blame(v.s, inc, f, rule, policy)
-		v.apply(v.s, inc, f)
+		v.restartLate(v.s, inc, f)
 	case !f.InPlace():
 		addVictim(inc, f)
 		join(inc, f)
-		v.apply(v.s, inc, f)
+		v.restartLate(v.s, inc, f)
 	case v.overdue[inc.ID]:
 		v.failVictim(v.s, inc, f)
 	default:
@@ -80,6 +80,6 @@ func (v *victims) pays(inc *v1alpha1.Incident) bool {
 func (e Engine) failVictim(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) {
 	join(inc, f)
 	if incident.Restarted(inc) && !e.DryRun {
-		e.restartBeside(s, inc, f.Rank)
+		e.restartExtra(s, inc, f.Rank)
 	}
 }
