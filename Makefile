@@ -262,7 +262,7 @@ bench-real: prereqs prereqs-real cluster-binaries node-binaries ## as root: meas
 	go run ./test/real/bench -readme=docs/benchmarks.md $(BENCH)
 
 .PHONY: agreement
-agreement: prereqs prereqs-real cluster-binaries node-binaries ## as root: compare the policy lab with twenty incidents, for docs/benchmarks.md: 15 minutes
+agreement: prereqs prereqs-real cluster-binaries node-binaries ## as root: compare the policy lab with 22 incidents, for docs/benchmarks.md: 15 minutes
 	go run ./test/agreement -readme=docs/benchmarks.md
 
 .PHONY: cluster-up

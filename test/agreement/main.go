@@ -31,7 +31,7 @@ const (
 func main() {
 	ctrl.SetLogger(zap.New())
 	simulated := flag.Int("simulated", 10, "how many of the incidents are played on simulated kubelets; 0 leaves these out")
-	onReal := flag.Int("real", 10, "the same on real kubelets, which need root")
+	onReal := flag.Int("real", 12, "the same on real kubelets, which need root")
 	only := flag.String("only", "", "play the incident of this name alone, such as exit-two, and write no table; -simulated=0 leaves out that side")
 	page := flag.String("readme", "docs/benchmarks.md", "the file to write the sums into, between their marks; empty only prints")
 	tables := flag.String("tables", "test/agreement/incidents.txt", "the file to write the tables into, if both were played; empty only prints")

@@ -49,6 +49,9 @@ func (g *kubelets) begin(ctx context.Context, t *trial) (*stage, error) {
 	for _, change := range t.change {
 		change(job)
 	}
+	if t.supervised {
+		g.training.Supervise()
+	}
 	s := &stage{job: job, pool: g.Nodes, readyWhenTraining: true}
 	if err := g.training.Run(ctx); err != nil {
 		return s, err
@@ -85,6 +88,9 @@ func (g *kubelets) strike(ctx context.Context, s *stage, t *trial) (away time.Du
 		default:
 			return 0, fmt.Errorf("no %s on real kubelets", t.effect)
 		}
+	}
+	if t.effect == lab.ProcessExit && t.supervised {
+		return 0, g.KillPrograms(ctx, keys...)
 	}
 	if t.effect == lab.ProcessExit {
 		return 0, g.KillContainers(ctx, keys...)

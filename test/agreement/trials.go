@@ -26,6 +26,8 @@ type trial struct {
 	// gang is the number of ranks, of a rack of four nodes.
 	gang   int
 	change []func(*v1alpha1.TrainingJob)
+	// supervised is whether supervisors run the programs.
+	supervised bool
 }
 
 // calibrations are the trials that the costs come from: a process exits, a pod is deleted, a node is lost.
@@ -62,6 +64,8 @@ func realTrials() []trial {
 	return append(shared(),
 		trial{name: "exit-again", what: "a process exits for the second time", policy: "default", effect: lab.ProcessExit, ranks: []int{1}, before: 1, gang: 3},
 		trial{name: "node", what: "a node is lost", policy: "default, fenced", effect: lab.NodeLoss, ranks: []int{0}, gang: 3, change: changes(fenced)},
+		trial{name: "program", what: "a program ends under its supervisor", policy: "default", effect: lab.ProcessExit, ranks: []int{1}, gang: 3, supervised: true},
+		trial{name: "program-node", what: "a node is lost, with supervisors", policy: "default, fenced", effect: lab.NodeLoss, ranks: []int{2}, gang: 3, change: changes(fenced), supervised: true},
 	)
 }
 
