@@ -54,25 +54,43 @@ func (c *Cache) Get(ctx context.Context, reader client.Reader) (*topology.Topolo
 }
 
 // Resolve finds the nodes below each HyperNode. A selector that Volcano would not
-// accept selects nothing, and a cycle ends where it began.
+// accept selects nothing, and a cycle ends where it began. Faults has what is skipped.
 func Resolve(hyperNodes []topologyv1alpha1.HyperNode, nodes []corev1.Node) []topology.HyperNode {
-	byName, exists := map[string]*topologyv1alpha1.HyperNode{}, map[string]bool{}
-	for i := range hyperNodes {
-		byName[hyperNodes[i].Name] = &hyperNodes[i]
-	}
-	for i := range nodes {
-		exists[nodes[i].Name] = true
-	}
+	all := index(hyperNodes, nodes)
 	out := make([]topology.HyperNode, 0, len(hyperNodes))
 	for i := range hyperNodes {
-		m := members{names: map[string]bool{}}
-		m.collect(&hyperNodes[i], byName, map[string]bool{})
+		m, _ := all.below(&hyperNodes[i])
 		out = append(out, topology.HyperNode{
-			Name: hyperNodes[i].Name, Tier: int32(hyperNodes[i].Spec.Tier), Nodes: m.among(nodes, exists), Names: m.name,
+			Name: hyperNodes[i].Name, Tier: int32(hyperNodes[i].Spec.Tier), Nodes: m.among(nodes, all.exists), Names: m.name,
 			CreatedTime: hyperNodes[i].CreationTimestamp.Time,
 		})
 	}
 	return out
+}
+
+// objects are the HyperNodes of a cluster by their names, and which nodes exist.
+type objects struct {
+	byName map[string]*topologyv1alpha1.HyperNode
+	exists map[string]bool
+}
+
+func index(hyperNodes []topologyv1alpha1.HyperNode, nodes []corev1.Node) objects {
+	all := objects{map[string]*topologyv1alpha1.HyperNode{}, map[string]bool{}}
+	for i := range hyperNodes {
+		all.byName[hyperNodes[i].Name] = &hyperNodes[i]
+	}
+	for i := range nodes {
+		all.exists[nodes[i].Name] = true
+	}
+	return all
+}
+
+// below returns the members of a HyperNode that are nodes, and the names of the HyperNodes that they are members of: its own and those
+// below it.
+func (o objects) below(h *topologyv1alpha1.HyperNode) (*members, map[string]bool) {
+	m, seen := &members{names: map[string]bool{}}, map[string]bool{}
+	m.collect(h, o.byName, seen)
+	return m, seen
 }
 
 // members are the members of a HyperNode that are nodes, at any depth below it.
