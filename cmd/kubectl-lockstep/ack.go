@@ -45,15 +45,39 @@ too often may come back; or the open breaker, so that the ill nodes which it hol
 	return c
 }
 
-// acknowledgement is what the verbs of ack are asked for.
+// acknowledgement is what the verbs of ack are asked for, and what they work with.
 type acknowledgement struct {
+	*cluster
+	out      io.Writer
 	untilNow bool
 	dryRun   dryRun
 }
 
+// command completes a verb of ack, which acknowledges what there is of each object that is named.
+func (a *acknowledgement) command(
+	streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags, c *cobra.Command, ack func(ctx context.Context, name string) error,
+) *cobra.Command {
+	c.RunE = func(c *cobra.Command, names []string) (err error) {
+		if a.cluster, err = newCluster(flags); err != nil {
+			return err
+		}
+		a.out = streams.Out
+		if len(names) == 0 {
+			return ack(c.Context(), v1alpha1.HealthPolicyName)
+		}
+		var errs []error
+		for _, name := range names {
+			errs = append(errs, ack(c.Context(), name))
+		}
+		return errors.Join(errs...)
+	}
+	a.dryRun.addFlag(c)
+	return c
+}
+
 func newAckNode(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {
-	var a acknowledgement
-	c := &cobra.Command{
+	a := &acknowledgement{}
+	c := a.command(streams, flags, &cobra.Command{
 		Use:   "node NODE...",
 		Short: "Acknowledge the faults of nodes, which are then cleared",
 		Long: `Show what is known to be wrong with a node, and acknowledge that: spec.acknowledgedTime of its NodeHealth becomes
@@ -77,26 +101,14 @@ nothing is shown.`,
 			return nil
 		},
 		ValidArgsFunction: completer{flags}.nodeHealths,
-		RunE: func(c *cobra.Command, names []string) error {
-			cluster, err := newCluster(flags)
-			if err != nil {
-				return err
-			}
-			var errs []error
-			for _, name := range names {
-				errs = append(errs, a.node(c.Context(), streams.Out, cluster, name))
-			}
-			return errors.Join(errs...)
-		},
-	}
+	}, a.node)
 	c.Flags().BoolVar(&a.untilNow, "until-now", false, "acknowledge all that began until now, by the clock of the API server")
-	a.dryRun.addFlag(c)
 	return c
 }
 
 func newAckBreaker(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {
-	var a acknowledgement
-	c := &cobra.Command{
+	a := &acknowledgement{}
+	return a.command(streams, flags, &cobra.Command{
 		Use:   "breaker",
 		Short: "Acknowledge the open breaker: the nodes that it holds back are ill",
 		Long: `Show which breakers are open and which nodes they hold back, and acknowledge that these are ill:
@@ -113,16 +125,7 @@ cluster or of a HyperNode is open: kubectl lockstep why JOB has these. Where the
   kubectl lockstep ack breaker --dry-run=client`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(c *cobra.Command, _ []string) error {
-			cluster, err := newCluster(flags)
-			if err != nil {
-				return err
-			}
-			return a.breaker(c.Context(), streams.Out, cluster)
-		},
-	}
-	a.dryRun.addFlag(c)
-	return c
+	}, a.breaker)
 }
 
 // getOr reads an object, and says what it means where there is none.
@@ -134,21 +137,21 @@ func (c *cluster) getOr(ctx context.Context, name string, into client.Object, ab
 	return err
 }
 
-func (a *acknowledgement) node(ctx context.Context, out io.Writer, c *cluster, name string) error {
+func (a *acknowledgement) node(ctx context.Context, name string) error {
 	health := &v1alpha1.NodeHealth{}
-	err := c.getOr(ctx, name, health, "nothing was ever reported of a node of that name. `kubectl get nodehealths` lists those with reports")
+	err := a.getOr(ctx, name, health, "nothing was ever reported of a node of that name. `kubectl get nodehealths` lists those with reports")
 	if err != nil {
 		return err
 	}
-	for _, fact := range why.Health(c.clock.Now(), health) {
-		fmt.Fprintln(out, strings.Join(lines.Item(fact.Text), "\n"))
+	for _, fact := range why.Health(a.clock.Now(), health) {
+		fmt.Fprintln(a.out, strings.Join(lines.Item(fact.Text), "\n"))
 	}
 	until := faultsUntil(health)
 	if a.untilNow {
-		until = instant.Latest(until, now(c))
+		until = instant.Latest(until, a.now())
 	}
 	if acked := health.Spec.AcknowledgedTime; until.IsZero() || (acked != nil && !until.After(acked.Time)) {
-		fmt.Fprintf(out, "nodehealth.lockstep.dev/%s not changed: nothing is left to acknowledge\n", name)
+		fmt.Fprintf(a.out, "nodehealth.lockstep.dev/%s not changed: nothing is left to acknowledge\n", name)
 		return nil
 	}
 	next := ""
@@ -156,28 +159,22 @@ func (a *acknowledgement) node(ctx context.Context, out io.Writer, c *cluster, n
 		next = "Its quarantine ends when nothing of it has been Failed for quarantine.wellSeconds of the HealthPolicy, by default 10 minutes: " +
 			"`kubectl lockstep nodes --unhealthy` says at what time."
 	}
-	return a.write(ctx, out, c, health, "nodehealth.lockstep.dev/"+name, `{"spec":{"acknowledgedTime":%q}}`, until, next)
+	return a.write(ctx, health, "nodehealth.lockstep.dev/"+name, `{"spec":{"acknowledgedTime":%q}}`, until, next)
 }
 
-// write acknowledges what began until a time, and tells what follows.
-func (a *acknowledgement) write(
-	ctx context.Context, out io.Writer, c *cluster, object client.Object, name, merge string, until time.Time, next string,
-) error {
-	if err := c.patch(ctx, object, fmt.Sprintf(merge, until.UTC().Format(time.RFC3339)), a.dryRun); err != nil {
+// write acknowledges what began until a time, and says what follows.
+func (a *acknowledgement) write(ctx context.Context, object client.Object, name, merge string, until time.Time, next string) error {
+	if err := a.patch(ctx, object, fmt.Sprintf(merge, until.UTC().Format(time.RFC3339)), a.dryRun); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s acknowledged: faults up to %s UTC%s\n", name, until.UTC().Format(time.DateTime), a.dryRun.suffix())
+	fmt.Fprintf(a.out, "%s acknowledged: faults up to %s UTC%s\n", name, until.UTC().Format(time.DateTime), a.dryRun.suffix())
 	if a.dryRun == dryRunNone && next != "" {
-		printWrapped(out, next)
+		printWrapped(a.out, next)
 	}
 	return nil
 }
 
-func printWrapped(out io.Writer, text string) {
-	for _, line := range lines.Wrap(text, lines.Width) {
-		fmt.Fprintln(out, line)
-	}
-}
+func printWrapped(out io.Writer, text string) { lines.Print(out, text, lines.Width) }
 
 // faultsUntil returns up to when a node has to be acknowledged for all that is known of it; zero where there is nothing. An agent knows a
 // fraction of a second more than its report says, so that this is the end of the last second.
@@ -197,30 +194,30 @@ func faultsUntil(h *v1alpha1.NodeHealth) time.Time {
 	return last.Add(time.Second)
 }
 
-func (a *acknowledgement) breaker(ctx context.Context, out io.Writer, c *cluster) error {
+func (a *acknowledgement) breaker(ctx context.Context, name string) error {
 	policy := &v1alpha1.HealthPolicy{}
-	err := c.getOr(ctx, v1alpha1.HealthPolicyName, policy,
-		"the manager creates it when it starts. `kubectl lockstep check` finds out what is wrong with it")
+	err := a.getOr(ctx, name, policy, "the manager creates it when it starts. `kubectl lockstep check` finds out what is wrong with it")
 	if err != nil {
 		return err
 	}
 	jobs := &v1alpha1.TrainingJobList{}
-	if err := c.List(ctx, jobs); err != nil {
+	if err := a.List(ctx, jobs); err != nil {
 		return err
 	}
 	waiting := waitingForAck(jobs.Items)
 	if len(waiting) > 0 {
-		printWrapped(out, "Moves of these TrainingJobs are not made yet, and may wait for an acknowledgement: "+strings.Join(waiting, ", ")+".")
+		printWrapped(a.out, "Moves of these TrainingJobs are not made yet, and may wait for an acknowledgement: "+strings.Join(waiting, ", ")+".")
 	}
-	for i := range policy.Status.Breakers {
-		printWrapped(out, breakerStory(&policy.Status.Breakers[i]))
+	for _, b := range policy.Status.Breakers {
+		printWrapped(a.out, fmt.Sprintf("Open since %s UTC: %s. `kubectl lockstep nodes --unhealthy` lists them.",
+			b.OpenTime.UTC().Format(time.DateTime), policynodes.DescribeBreaker(b)))
 	}
-	name := "healthpolicy.lockstep.dev/" + policy.Name
+	resource := "healthpolicy.lockstep.dev/" + name
 	if len(waiting) == 0 && len(policy.Status.Breakers) == 0 {
-		fmt.Fprintln(out, name+" not changed: no breaker is open, and nothing is left to acknowledge")
+		fmt.Fprintln(a.out, resource+" not changed: no breaker is open, and nothing is left to acknowledge")
 		return nil
 	}
-	return a.write(ctx, out, c, policy, name, `{"spec":{"breaker":{"acknowledgedTime":%q}}}`, now(c),
+	return a.write(ctx, policy, resource, `{"spec":{"breaker":{"acknowledgedTime":%q}}}`, a.now(),
 		"Within seconds the nodes that failed are put into quarantine, and pods are moved from ill nodes as the rules of their jobs say. "+
 			"Nodes that fall ill from now on are counted again: `kubectl lockstep nodes --unhealthy` shows them.")
 }
@@ -239,18 +236,5 @@ func waitingForAck(jobs []v1alpha1.TrainingJob) []string {
 	return out
 }
 
-// breakerStory tells why a breaker is open, and what it holds back.
-func breakerStory(b *v1alpha1.OpenBreaker) string {
-	text := fmt.Sprintf("The breaker of %s has been open since %s UTC", policynodes.DescribeScope(b.Scope), b.OpenTime.UTC().Format(time.DateTime))
-	if b.WindowSeconds > 0 {
-		text += fmt.Sprintf(": more than %d nodes fell ill within %d s", b.Allowed, b.WindowSeconds)
-	}
-	text += fmt.Sprintf(". It holds back %d of them: %s", b.HeldBack, strings.Join(b.Nodes, ", "))
-	if more := int(b.HeldBack) - len(b.Nodes); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text + "."
-}
-
 // now is the time of the API server. It tells whole seconds, so that this is up to one second later.
-func now(c *cluster) time.Time { return c.clock.Now().Add(time.Second) }
+func (a *acknowledgement) now() time.Time { return a.clock.Now().Add(time.Second) }

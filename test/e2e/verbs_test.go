@@ -185,7 +185,7 @@ func TestFaultsAndTheBreakerAreAcknowledged(t *testing.T) {
 		return err == nil && len(p.Status.Breakers) == 1 && len(s.quarantined()) == 2, err
 	})
 	s.says(testCluster.Kubeconfig(), []string{"nodes", "--unhealthy"}, "yes Failed", "held back 0/8", "NVLinkDown of nvlink/GPU-0/3 (Failed,")
-	s.says(user, []string{"ack", "breaker", "--dry-run=server"}, "The breaker of HyperNode "+s.pool.HyperNode(1, 0)+" has been open since", "more than 2 nodes fell ill", "holds back 1 of them: ", "(server dry run)")
+	s.says(user, []string{"ack", "breaker", "--dry-run=server"}, "the breaker of HyperNode "+s.pool.HyperNode(1, 0)+" holds back 1 (", "since more than 2 fell ill", "(server dry run)")
 	s.says(user, []string{"ack", "breaker"}, "healthpolicy.lockstep.dev/cluster acknowledged: faults up to")
 	s.awaitAny("all three are in quarantine", func(ctxT) (bool, error) { return len(s.quarantined()) == 3, nil })
 
