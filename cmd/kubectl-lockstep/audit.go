@@ -46,14 +46,7 @@ Exit codes:
 			if err != nil {
 				return err
 			}
-			if err := output.print(streams.Out, report, func() error { printAudit(streams.Out, report); return nil }); err != nil {
-				return err
-			}
-			if len(report.Violations) > 0 {
-				cmd.SilenceErrors = true
-				return errProblems
-			}
-			return nil
+			return output.judge(cmd, report, len(report.Violations) > 0, func() error { printAudit(streams.Out, report); return nil })
 		},
 	}
 	c.Flags().StringVar(&options.Manager, "manager", "", "the user name of the manager; default: that of the ServiceAccount lockstep-manager in the namespace lockstep-system")

@@ -23,6 +23,15 @@ var errProblems = errors.New("problems were found")
 // exitProblems is the exit code of errProblems.
 const exitProblems = 2
 
+// judge prints a report as print does. It returns errProblems for a bad one.
+func (f *format) judge(c *cobra.Command, report any, bad bool, text func() error) error {
+	if err := f.print(c.OutOrStdout(), report, text); err != nil || !bad {
+		return err
+	}
+	c.SilenceErrors = true
+	return errProblems
+}
+
 func newCheck(streams genericiooptions.IOStreams, config *genericclioptions.ConfigFlags) *cobra.Command {
 	var output format
 	c := &cobra.Command{
@@ -57,14 +66,7 @@ Exit codes:
 				return err
 			}
 			report := check.Run(installation)
-			if err := output.print(streams.Out, report, func() error { return printReport(streams.Out, report) }); err != nil {
-				return err
-			}
-			if report.Problems > 0 {
-				cmd.SilenceErrors = true
-				return errProblems
-			}
-			return nil
+			return output.judge(cmd, report, report.Problems > 0, func() error { return printReport(streams.Out, report) })
 		},
 	}
 	output.addFlag(c)
