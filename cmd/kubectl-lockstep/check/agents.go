@@ -3,7 +3,6 @@
 package check
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -69,21 +68,20 @@ func (c *Cluster) watched() (nodes map[string]bool, label string) {
 	return nodes, label
 }
 
-// unwatched finds GPU nodes on which no agent can run, and those of which none has been heard, or not for longer than the HealthPolicy
-// allows.
+// unwatched finds GPU nodes that no DaemonSet of agents selects, those whose agent has never reported, and those whose agent has been
+// silent for longer than the HealthPolicy allows.
 func (r *Result) unwatched(c *Cluster, gpus []string, sources map[string]v1alpha1.HealthSource) {
 	after := healthpolicy.Of(&c.policy().Spec, c.Now).SilentAfter
 	watched, label := c.watched()
 	var unlabelled, never, stale []string
 	for _, node := range slices.Sorted(slices.Values(gpus)) {
-		s, reported := sources[node]
-		if len(c.Agents.Items) > 0 && !watched[node] {
+		switch s, reported := sources[node]; {
+		case label != "" && !watched[node]:
 			unlabelled = append(unlabelled, node)
-		} else if !reported && watched[node] {
-			never = append(never, node)
-		}
-		if reported && s.HeartbeatTime != nil && c.Now.Sub(s.HeartbeatTime.Time) > after {
+		case reported && s.HeartbeatTime != nil && c.Now.Sub(s.HeartbeatTime.Time) > after:
 			stale = append(stale, node)
+		case !reported && watched[node]:
+			never = append(never, node)
 		}
 	}
 	if len(unlabelled) > 0 {
@@ -105,26 +103,27 @@ func (r *Result) unwatched(c *Cluster, gpus []string, sources map[string]v1alpha
 	}
 }
 
-// said groups what the agents say is wrong.
-func (r *Result) said(sources map[string]v1alpha1.HealthSource) {
-	type saying struct {
-		severity Severity
-		message  string
-	}
-	by := map[saying][]string{}
+// nodesBy are the nodes with each value, such as a version, of what the agents say of themselves. Those without one are left out.
+func nodesBy(sources map[string]v1alpha1.HealthSource, value func(v1alpha1.HealthSource) string) (nodes map[string][]string, values []string) {
+	nodes = map[string][]string{}
 	for node, s := range sources {
-		if s.State == v1alpha1.HealthUnknown {
-			by[saying{Problem, s.Message}] = append(by[saying{Problem, s.Message}], node)
-		} else if s.Message != "" {
-			by[saying{Warning, s.Message}] = append(by[saying{Warning, s.Message}], node)
+		if v := value(s); v != "" {
+			nodes[v] = append(nodes[v], node)
 		}
 	}
-	order := func(a, b saying) int {
-		return cmp.Or(cmp.Compare(a.severity, b.severity), cmp.Compare(a.message, b.message))
-	}
-	for _, s := range slices.SortedFunc(maps.Keys(by), order) {
-		r.add(s.severity, "NodeHealth/"+slices.Min(by[s]),
-			fmt.Sprintf("The health agents of %s say: %s (%s).", lines.Count(len(by[s]), "node"), s.message, some(by[s])),
+	return nodes, slices.Sorted(maps.Keys(nodes))
+}
+
+// said groups what the agents say is wrong. An agent that says why the health of its node is Unknown sees nothing.
+func (r *Result) said(sources map[string]v1alpha1.HealthSource) {
+	by, messages := nodesBy(sources, func(s v1alpha1.HealthSource) string { return s.Message })
+	for _, message := range messages {
+		severity := Warning
+		if slices.ContainsFunc(by[message], func(node string) bool { return sources[node].State == v1alpha1.HealthUnknown }) {
+			severity = Problem
+		}
+		r.add(severity, "NodeHealth/"+slices.Min(by[message]),
+			fmt.Sprintf("The health agents of %s say: %s (%s).", lines.Count(len(by[message]), "node"), message, some(by[message])),
 			`config/agent/README.md has what to do about each message, under "When something is wrong".`)
 	}
 }
@@ -134,14 +133,9 @@ const oldestEngine = "4.6.0"
 
 // engines finds host engines of DCGM that are too old to see everything of, and nodes whose engines differ.
 func (r *Result) engines(sources map[string]v1alpha1.HealthSource) {
-	by := map[string][]string{}
-	for node, s := range sources {
-		if s.Version != "" {
-			by[s.Version] = append(by[s.Version], node)
-		}
-	}
+	by, versions := nodesBy(sources, func(s v1alpha1.HealthSource) string { return s.Version })
 	var all []string
-	for _, v := range slices.Sorted(maps.Keys(by)) {
+	for _, v := range versions {
 		nodes := lines.Count(len(by[v]), "node")
 		all = append(all, fmt.Sprintf("%s on %s (%s)", v, nodes, some(by[v])))
 		if isOlder(v, oldestEngine) {
@@ -151,20 +145,17 @@ func (r *Result) engines(sources map[string]v1alpha1.HealthSource) {
 		}
 	}
 	if len(all) > 1 {
-		first := by[slices.Min(slices.Collect(maps.Keys(by)))]
-		r.warning("NodeHealth/"+slices.Min(first), "DCGM's host engines are of different versions: "+strings.Join(all, ", ")+
+		r.warning("NodeHealth/"+slices.Min(by[versions[0]]), "DCGM's host engines are of different versions: "+strings.Join(all, ", ")+
 			". The same fault may be seen on some nodes and not on others.", "Bring all host engines to one version.")
 	}
 }
 
-// policy is the HealthPolicy, or an empty one.
+// policy is the HealthPolicy, or an empty one. The API server takes one only.
 func (c *Cluster) policy() *v1alpha1.HealthPolicy {
-	for i := range c.HealthPolicies.Items {
-		if c.HealthPolicies.Items[i].Name == v1alpha1.HealthPolicyName {
-			return &c.HealthPolicies.Items[i]
-		}
+	if len(c.HealthPolicies.Items) == 0 {
+		return &v1alpha1.HealthPolicy{}
 	}
-	return &v1alpha1.HealthPolicy{}
+	return &c.HealthPolicies.Items[0]
 }
 
 // health finds what waits for a person.
