@@ -10,6 +10,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/component-helpers/auth/rbac/validation"
 	"k8s.io/utils/ptr"
 
@@ -28,14 +30,13 @@ type deployed struct {
 	leader leader
 }
 
-// leader is who holds a lease: a pod, or a host outside the cluster. It is empty where nobody does.
+// leader holds a lease since a time: it is a pod, or a host outside the cluster. Its name is empty for a lease that is free.
 type leader struct {
-	name string
-	// settled means that it has led for longer than it takes to look at anything.
-	settled bool
+	name  string
+	since time.Time
 }
 
-// leaders are those who hold a lease now, by its namespace.
+// leaders hold a lease now. They are listed by its namespace.
 func (c *Cluster) leaders() map[string]leader {
 	out := map[string]leader{}
 	for _, l := range c.Leases.Items {
@@ -43,7 +44,7 @@ func (c *Cluster) leaders() map[string]leader {
 		lasts := time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds, 15)) * time.Second
 		if holder != "" && l.Spec.RenewTime != nil && l.Spec.RenewTime.Add(lasts).After(c.Now) {
 			name, _, _ := strings.Cut(holder, "_") // a host, and an id of the process
-			out[l.Namespace] = leader{name, l.Spec.AcquireTime == nil || c.Now.Sub(l.Spec.AcquireTime.Time) > reactionTime}
+			out[l.Namespace] = leader{name, ptr.Deref(l.Spec.AcquireTime, metav1.MicroTime{}).Time}
 		}
 	}
 	return out
@@ -72,8 +73,11 @@ func (c *Cluster) managerFlag(name string) string {
 	return ""
 }
 
-// leads reports whether a pod of the Deployment leads.
-func (d *deployed) leads() bool { return strings.HasPrefix(d.leader.name, d.Name+"-") }
+// leads reports whether a pod of the Deployment leads: to the name of the Deployment, that of a pod adds two parts.
+func (d *deployed) leads() bool {
+	parts, ok := strings.CutPrefix(d.leader.name, d.Name+"-")
+	return ok && strings.Count(parts, "-") < 2
+}
 
 // manager looks for one manager that works. A manager that runs elsewhere shows in its lease alone.
 func manager(c *Cluster, r *Result) {
@@ -128,9 +132,7 @@ func (r *Result) elects(d *deployed) {
 // managerRights compares what the manager may do with what it needs.
 func managerRights(c *Cluster, r *Result) {
 	role, err := config.ManagerRole()
-	if err != nil {
-		panic(err) // it is embedded, and a test parses it
-	}
+	utilruntime.Must(err) // it is embedded, and a test parses it
 	r.Saw = "ClusterRole " + role.Name
 	if len(c.Managers.Items) == 0 {
 		r.Saw = "elsewhere: no Deployment names its account"

@@ -54,6 +54,10 @@ func TestTheManager(t *testing.T) {
 			deployment(func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 0 })(c)
 			lease(func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("lockstep-manager-7d9f-abcde_1b2c") })(c)
 		}, []string{"Problem Deployment/lockstep-system/lockstep-manager: None of its 1 replica is available: nothing is recovered."}},
+		"none is asked for, and one of a Deployment whose name begins alike": {func(c *Cluster) {
+			deployment(func(d *appsv1.Deployment) { d.Spec.Replicas, d.Status.AvailableReplicas = ptr.To[int32](0), 0 })(c)
+			lease(func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("lockstep-manager-blue-7d9f-abcde_1b2c") })(c)
+		}, nil},
 		"one of two": {deployment(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](2) }), []string{
 			"Warning Deployment/lockstep-system/lockstep-manager: 1 of its 2 replicas are available.",
 		}},

@@ -85,7 +85,7 @@ func (r *Result) serves(c *Cluster, d *deployed) {
 	if host, _, err := net.SplitHostPort(d.supervisorsAddress()); err == nil && host == supervisorsService+"."+d.home+".svc" {
 		r.reaches(d, c.Backends[d.atHome(supervisorsService)])
 	}
-	if c.NoAuthority[d.home] && d.leader.settled { // the first leader makes it as it begins
+	if c.NoAuthority[d.home] && d.leader.name != "" && c.Now.Sub(d.leader.since) > reactionTime { // the first leader makes it as it begins
 		r.problem("Secret/"+d.atHome(supervisorsAuthority).String(),
 			"It does not exist: the manager has no authority for its certificate, and the pods of new supervised jobs stay behind their gates.",
 			"See what the leader's log says of the authority: the manager may lack the Role lockstep-supervisors.",
