@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 
 	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/config"
@@ -31,9 +33,7 @@ type wanted struct {
 // shippedCRDs are the CRDs that this plugin was built with.
 var shippedCRDs = sync.OnceValue(func() []apiextensionsv1.CustomResourceDefinition {
 	crds, err := config.CRDs()
-	if err != nil {
-		panic(err) // they are embedded, and a test parses them
-	}
+	utilruntime.Must(err) // they are embedded, and a test parses them
 	return crds
 })
 
@@ -109,7 +109,7 @@ func (r *Result) skew(subject string, ours, theirs fields) {
 	var changed []string
 	for path, rules := range ours {
 		if other, ok := theirs[path]; ok && other != rules {
-			changed = append(changed, path)
+			changed = append(changed, cmp.Or(path, "the whole object"))
 		}
 	}
 	switch {

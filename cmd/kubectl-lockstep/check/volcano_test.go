@@ -95,6 +95,9 @@ func TestCRDs(t *testing.T) {
 			queue.MaxLength = ptr.To[int64](63)
 			spec(crd).Properties["queue"] = queue
 		}), []string{"Warning CRD/trainingjobs.lockstep.dev: It validates otherwise than this plugin's version: spec.queue."}},
+		"another rule of all": {on(jobs, func(crd *apiextensionsv1.CustomResourceDefinition) {
+			crd.Spec.Versions[0].Schema.OpenAPIV3Schema.XValidations = nil
+		}), []string{"Warning CRD/trainingjobs.lockstep.dev: It validates otherwise than this plugin's version: the whole object."}},
 		"another description": {on(jobs, func(crd *apiextensionsv1.CustomResourceDefinition) {
 			queue := spec(crd).Properties["queue"]
 			queue.Description = "says something else"
