@@ -87,9 +87,9 @@ func taints(c *Cluster, r *Result) {
 	for i := range c.TrainingJobs.Items {
 		owners[policies.HoldKey(&c.TrainingJobs.Items[i])] = &c.TrainingJobs.Items[i]
 	}
-	verdicts := map[string]*v1alpha1.HealthVerdict{}
-	for i := range c.NodeHealths.Items {
-		verdicts[c.NodeHealths.Items[i].Name] = c.NodeHealths.Items[i].Status.Verdict
+	quarantined := map[string]bool{}
+	for _, h := range c.NodeHealths.Items {
+		quarantined[h.Name] = h.Status.Verdict != nil && h.Status.Verdict.QuarantinedTime != nil
 	}
 	n := 0
 	for _, node := range c.Nodes.Items {
@@ -97,7 +97,9 @@ func taints(c *Cluster, r *Result) {
 			var why string
 			switch {
 			case taint.Key == v1alpha1.TaintQuarantine:
-				why = leftQuarantine(verdicts[node.Name])
+				if !quarantined[node.Name] {
+					why = "no NodeHealth says why"
+				}
 			case strings.HasPrefix(taint.Key, v1alpha1.HoldTaintPrefix):
 				why = c.leftHold(taint.Value, owners[taint.Key])
 			default:
@@ -126,17 +128,6 @@ func (c *Cluster) leftHold(value string, owner *v1alpha1.TrainingJob) string {
 		}
 	case policies.HoldExpired(value, c.Now.Add(-reactionTime)):
 		return "the time for which TrainingJob " + full(owner) + " held the node has passed"
-	}
-	return ""
-}
-
-// leftQuarantine says why a quarantine should be gone.
-func leftQuarantine(v *v1alpha1.HealthVerdict) string {
-	switch {
-	case v == nil:
-		return "no NodeHealth says why"
-	case v.QuarantinedTime == nil:
-		return "the verdict on the node is " + string(v.State) + ", without a quarantine"
 	}
 	return ""
 }

@@ -154,7 +154,7 @@ func TestTaints(t *testing.T) {
 		}},
 		"a quarantine": {verdict(&v1alpha1.HealthVerdict{State: v1alpha1.HealthStateFailed, QuarantinedTime: ago(0)}), nil},
 		"a quarantine that is over": {verdict(&v1alpha1.HealthVerdict{State: v1alpha1.HealthHealthy}), []string{
-			"Problem Node/a-0: The taint lockstep.dev/quarantine=failed keeps jobs away, and the verdict on the node is Healthy, without a quarantine.",
+			"Problem Node/a-0: The taint lockstep.dev/quarantine=failed keeps jobs away, and no NodeHealth says why.",
 		}},
 		"a quarantine of nobody's": {verdict(nil), []string{
 			"Problem Node/a-0: The taint lockstep.dev/quarantine=failed keeps jobs away, and no NodeHealth says why.",
