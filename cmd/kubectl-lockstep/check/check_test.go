@@ -52,26 +52,25 @@ func TestNothingIsFoundOnAGoodCluster(t *testing.T) {
 
 // A cluster of which nothing can be read has findings and skips, and no panic.
 func TestWhatCannotBeReadIsTold(t *testing.T) {
-	c := &Cluster{Now: now, Version: "v1.34.1", Unread: map[Resource]Unread{}}
+	c := &Cluster{Now: now, Version: "v1.34.1", Unread: map[Resource]string{}}
 	for _, resource := range []Resource{
 		CRDs, Nodes, HyperNodes, Queues, TrainingJobs, NodeHealths, HealthPolicies, Deployments, DaemonSets, Leases, MutatingWebhooks,
 		ValidatingWebhooks, ClusterRoles, ClusterRoleBindings,
 	} {
-		c.Unread[resource] = Unread{Verb: "list"}
+		c.Unread[resource] = "list"
 	}
 	r := Run(c)
 	check.Equal(t, "problems", 1, r.Problems)
 	check.Equal(t, "skipped", len(checks)-2, r.Skipped) // but this one, and that of the version
 
 	expect(t, map[string]change{
-		"one right": {func(c *Cluster) { c.Unread[Leases] = Unread{Verb: "list"} },
+		"one right": {func(c *Cluster) { c.Unread[Leases] = "list" },
 			[]string{"Problem Rights: You lack the rights to list leases.coordination.k8s.io. The checks that need them are skipped."}},
-		"a kind that is not served, beside its CRD": {func(c *Cluster) { c.Unread[HyperNodes] = Unread{Verb: "list", NotServed: true} }, nil},
+		"a kind that is not served, beside its CRD": {func(c *Cluster) { c.Unread[HyperNodes] = "" }, nil},
 		"a kind that is not served, and no CRDs": {func(c *Cluster) {
-			c.Unread[CRDs], c.Unread[HyperNodes] = Unread{Verb: "list"}, Unread{Verb: "list", NotServed: true}
+			c.Unread[CRDs], c.Unread[HyperNodes] = "list", ""
 		}, []string{
 			"Problem Rights: You lack the rights to list customresourcedefinitions.apiextensions.k8s.io. The checks that need them are skipped.",
-			"Problem CRDs: The API server does not know hypernodes.topology.volcano.sh.",
 		}},
 	})
 }

@@ -43,13 +43,6 @@ const (
 	ClusterRoleBindings Resource = "clusterrolebindings.rbac.authorization.k8s.io"
 )
 
-// Unread says why a resource could not be read.
-type Unread struct {
-	Verb string
-	// NotServed means that the API server does not know the resource.
-	NotServed bool
-}
-
 // Cluster is what was read of a cluster.
 type Cluster struct {
 	// Now is the API server's time.
@@ -85,8 +78,8 @@ type Cluster struct {
 	ClusterRoles        rbacv1.ClusterRoleList
 	ClusterRoleBindings rbacv1.ClusterRoleBindingList
 
-	// Unread are the resources that could not be read.
-	Unread map[Resource]Unread
+	// Unread are the resources that could not be read, with the verb that may not be used; empty where the API server does not know them.
+	Unread map[Resource]string
 }
 
 // Backend is a Service, nil where there is none, and the pods of its ready endpoints. An endpoint without a pod has an empty name.
@@ -100,26 +93,18 @@ func (c *Cluster) lacks(needs []Resource) []Resource {
 	return slices.DeleteFunc(slices.Clone(needs), func(r Resource) bool { _, unread := c.Unread[r]; return !unread })
 }
 
-// reads finds what could not be read. What the API server does not know is told by the check of CRDs, where these could be read.
+// reads finds what may not be read. The checks of CRDs find what the API server does not know.
 func reads(c *Cluster, r *Result) {
 	r.Saw = "what the checks need"
-	_, blind := c.Unread[CRDs]
-	var forbidden, unknown []string
+	var forbidden []string
 	for _, resource := range slices.Sorted(maps.Keys(c.Unread)) {
-		switch u := c.Unread[resource]; {
-		case !u.NotServed:
-			forbidden = append(forbidden, u.Verb+" "+string(resource))
-		case blind:
-			unknown = append(unknown, string(resource))
+		if verb := c.Unread[resource]; verb != "" {
+			forbidden = append(forbidden, verb+" "+string(resource))
 		}
 	}
 	if len(forbidden) > 0 {
 		r.problem("Rights", "You lack the rights to "+strings.Join(forbidden, ", ")+". The checks that need them are skipped.",
 			"Get the ClusterRole lockstep-check, which has all of them.",
 			"kubectl create clusterrolebinding lockstep-check --clusterrole=lockstep-check --user=<you>")
-	}
-	if len(unknown) > 0 {
-		r.problem("CRDs", "The API server does not know "+strings.Join(unknown, ", ")+".",
-			"Install Volcano and Lockstep, whichever is missing: docs/operators.md says how.")
 	}
 }

@@ -49,7 +49,7 @@ func good(t *testing.T) *Cluster {
 		Now: now, Version: "v1.34.1",
 		ConfigMaps: map[types.NamespacedName]corev1.ConfigMap{confName: {ObjectMeta: named(confName.Namespace, confName.Name), Data: map[string]string{"volcano-scheduler.conf": goodConf}}},
 		Backends:   map[types.NamespacedName]Backend{{Namespace: "volcano-system", Name: "admission"}: {Service: &corev1.Service{}, Ready: []string{"admission-0"}}},
-		Unread:     map[Resource]Unread{},
+		Unread:     map[Resource]string{},
 	}
 	c.CRDs.Items = volcanos()
 	for _, crd := range shippedCRDs() {

@@ -22,7 +22,7 @@ import (
 func Read(ctx context.Context, api client.Reader) (*Cluster, error) {
 	r := &reader{client: api, Cluster: &Cluster{
 		ConfigMaps: map[types.NamespacedName]corev1.ConfigMap{}, Backends: map[types.NamespacedName]Backend{},
-		NoAuthority: map[string]bool{}, Unread: map[Resource]Unread{},
+		NoAuthority: map[string]bool{}, Unread: map[Resource]string{},
 	}}
 	r.lists(ctx)
 	r.named(ctx)
@@ -41,9 +41,9 @@ func (r *reader) note(verb string, resource Resource, err error) {
 	switch {
 	case err == nil:
 	case meta.IsNoMatchError(err) || apierrors.IsNotFound(err):
-		r.Unread[resource] = Unread{Verb: verb, NotServed: true}
+		r.Unread[resource] = ""
 	case apierrors.IsForbidden(err):
-		r.Unread[resource] = Unread{Verb: verb}
+		r.Unread[resource] = verb
 	case r.err == nil:
 		r.err = fmt.Errorf("%s %s: %w", verb, resource, err)
 	}

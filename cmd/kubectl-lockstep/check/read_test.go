@@ -52,7 +52,7 @@ func TestRead(t *testing.T) {
 	got.Now, got.Version = now, c.Version
 	service := types.NamespacedName{Namespace: "volcano-system", Name: "admission"}
 	check.Equal(t, "ready pods", []string{"admission-0"}, got.Backends[service].Ready)
-	check.Equal(t, "unread", map[Resource]Unread{}, got.Unread)
+	check.Equal(t, "unread", map[Resource]string{}, got.Unread)
 	r := Run(got)
 	check.Equal(t, "skipped", 0, r.Skipped)
 	check.Equal(t, "findings", []string{
