@@ -28,12 +28,12 @@ func newAck(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigF
 	c := &cobra.Command{
 		Use:   "ack node NODE... | breaker",
 		Short: "Acknowledge faults of nodes, or the open breaker",
-		Long: `Acknowledge what somebody has looked at: the faults of a node, so that they are cleared and a node that has failed
-too often may come back; or the open breaker, so that the ill nodes which it holds back are acted upon.`,
+		Long: `Acknowledge what you have looked at. With node, the faults of a node are cleared, and a node that has failed too often
+may come back. With breaker, Lockstep acts upon the unhealthy nodes that the open breaker holds back.`,
 		Example: `  # The faults of a node that was repaired
   kubectl lockstep ack node gpu-17
 
-  # So many nodes really are ill: act on them
+  # So many nodes really are unhealthy: act on them
   kubectl lockstep ack breaker`,
 		Annotations: needs(roleHealthAdmin),
 		Args:        cobra.ArbitraryArgs,
@@ -55,7 +55,7 @@ type acknowledgement struct {
 
 // command completes a verb of ack, which acknowledges what there is of each object that is named.
 func (a *acknowledgement) command(
-	streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags, c *cobra.Command, ack func(ctx context.Context, name string) error,
+	streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags, c *cobra.Command, ack func(context.Context, string) error,
 ) *cobra.Command {
 	c.RunE = func(c *cobra.Command, names []string) (err error) {
 		if a.cluster, err = newCluster(flags); err != nil {
@@ -84,8 +84,7 @@ func newAckNode(streams genericiooptions.IOStreams, flags *genericclioptions.Con
 the time of the last fault or failure that is shown. The faults are cleared unless they are found again, a GPU that
 is lost is no longer expected, and a node that has failed too often may leave quarantine.
 
-A fault that nobody has reported yet is not acknowledged. With --until-now all that began until now is, even if
-nothing is shown.`,
+--until-now acknowledges all that began until now, even faults that no agent has reported yet.`,
 		Example: `  # The faults of a node that was repaired
   kubectl lockstep ack node gpu-17
 
@@ -110,14 +109,13 @@ func newAckBreaker(streams genericiooptions.IOStreams, flags *genericclioptions.
 	a := &acknowledgement{}
 	return a.command(streams, flags, &cobra.Command{
 		Use:   "breaker",
-		Short: "Acknowledge the open breaker: the nodes that it holds back are ill",
-		Long: `Show which breakers are open and which nodes they hold back, and acknowledge that these are ill:
-spec.breaker.acknowledgedTime of the HealthPolicy becomes the time of the API server. What was held back until then is
-acted upon: nodes are tainted and pods are moved. The windows in which ill nodes, and moves of a job's pods, are
-counted begin again.
+		Short: "Acknowledge the open breaker: its nodes are unhealthy",
+		Long: `Show which breakers are open and which nodes they hold back, and acknowledge that these are unhealthy:
+spec.breaker.acknowledgedTime of the HealthPolicy becomes the time of the API server. Lockstep acts upon what was held
+back until then: it taints nodes and moves pods. It begins to count unhealthy nodes, and moves of a job's pods, again.
 
-Moves of a job that wait for an acknowledgement go on, too, so that there may be something to acknowledge although no breaker of the
-cluster or of a HyperNode is open: kubectl lockstep why JOB has these. Where there is neither, nothing is changed.`,
+Moves of a job go on, too, if they wait for an acknowledgement. They may wait although no breaker of the cluster or
+of a HyperNode is open: kubectl lockstep why JOB has them. Where there is neither, nothing is changed.`,
 		Example: `  # Act on the nodes that are held back
   kubectl lockstep ack breaker
 
@@ -218,8 +216,8 @@ func (a *acknowledgement) breaker(ctx context.Context, name string) error {
 		return nil
 	}
 	return a.write(ctx, policy, resource, `{"spec":{"breaker":{"acknowledgedTime":%q}}}`, a.now(),
-		"Within seconds the nodes that failed are put into quarantine, and pods are moved from ill nodes as the rules of their jobs say. "+
-			"Nodes that fall ill from now on are counted again: `kubectl lockstep nodes --unhealthy` shows them.")
+		"Within seconds the manager puts the nodes that failed into quarantine, and moves pods from unhealthy nodes as the rules of their jobs "+
+			"say. It counts unhealthy nodes again from now on: `kubectl lockstep nodes --unhealthy` shows them.")
 }
 
 // waitingForAck names the jobs with moves for their health that have not been made, and may wait for an acknowledgement.
@@ -236,5 +234,5 @@ func waitingForAck(jobs []v1alpha1.TrainingJob) []string {
 	return out
 }
 
-// now is the time of the API server. It tells whole seconds, so that this is up to one second later.
+// now is the time of the API server. It has whole seconds, so that this is up to one second later.
 func (a *acknowledgement) now() time.Time { return a.clock.Now().Add(time.Second) }

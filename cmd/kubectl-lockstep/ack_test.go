@@ -45,7 +45,7 @@ func TestAcknowledgements(t *testing.T) {
 		"nothing, until now": {[]string{"node", "well", "--until-now", "--dry-run=server"}, "nodehealth.lockstep.dev/well acknowledged: faults up to 2026-01-02 04:00:01 UTC (server dry run)",
 			node + "well?dryRun=All&fieldManager=kubectl-lockstep " + `{"spec":{"acknowledgedTime":"2026-01-02T04:00:01Z"}}`, ""},
 		"already":            {[]string{"node", "acked"}, "nodehealth.lockstep.dev/acked not changed: nothing is left to acknowledge", "", ""},
-		"breaker":            {[]string{"breaker"}, "are counted again: `kubectl lockstep nodes --unhealthy` shows them.", "PATCH " + thePolicy + manager + `{"spec":{"breaker":{"acknowledgedTime":"2026-01-02T04:00:01Z"}}}`, ""},
+		"breaker":            {[]string{"breaker"}, "nodes again from now on: `kubectl lockstep nodes --unhealthy` shows them.", "PATCH " + thePolicy + manager + `{"spec":{"breaker":{"acknowledgedTime":"2026-01-02T04:00:01Z"}}}`, ""},
 		"a look at it":       {[]string{"breaker", "--dry-run=client"}, "healthpolicy.lockstep.dev/cluster acknowledged: faults up to 2026-01-02 04:00:01 UTC (dry run)", "", ""},
 		"no breaker is open": {[]string{"breaker"}, "healthpolicy.lockstep.dev/cluster not changed: no breaker is open, and nothing is left to acknowledge", "", ""},
 		"no right":           {[]string{"node", "secret"}, "", "", `nodehealths "secret" is forbidden. The ClusterRole lockstep-health-admin has all rights that this verb needs: ask an administrator to bind it to you`},

@@ -37,7 +37,8 @@ func Faults(hyperNodes []topologyv1alpha1.HyperNode, nodes []corev1.Node) []Faul
 	for _, child := range slices.Sorted(maps.Keys(f.parents)) {
 		parents := slices.Compact(slices.Sorted(slices.Values(f.parents[child])))
 		if len(parents) > 1 {
-			f.add(child, fmt.Sprintf("%d HyperNodes list it: %s. %s", len(parents), strings.Join(parents, ", "), unready), "Leave it in one of them.")
+			f.add(child, fmt.Sprintf("%d HyperNodes list it: %s. %s", len(parents), strings.Join(parents, ", "), unready),
+				"Leave it in one of them.")
 		}
 	}
 	return f.found

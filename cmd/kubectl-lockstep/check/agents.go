@@ -103,9 +103,10 @@ func (r *Result) unwatched(c *Cluster, gpus []string, sources map[string]v1alpha
 	}
 }
 
-// nodesBy are the nodes with each value, such as a version, of what the agents say of themselves. Those without one are left out.
-func nodesBy(sources map[string]v1alpha1.HealthSource, value func(v1alpha1.HealthSource) string) (nodes map[string][]string, values []string) {
-	nodes = map[string][]string{}
+// nodesBy returns what the agents say of themselves, such as their versions, and the nodes where they say so. Those that say nothing are
+// left out.
+func nodesBy(sources map[string]v1alpha1.HealthSource, value func(v1alpha1.HealthSource) string) (map[string][]string, []string) {
+	nodes := map[string][]string{}
 	for node, s := range sources {
 		if v := value(s); v != "" {
 			nodes[v] = append(nodes[v], node)

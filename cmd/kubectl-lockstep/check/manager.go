@@ -36,7 +36,7 @@ type leader struct {
 	since time.Time
 }
 
-// leaders hold a lease now. They are listed by its namespace.
+// leaders returns those who hold a lease now, by the namespace of the lease.
 func (c *Cluster) leaders() map[string]leader {
 	out := map[string]leader{}
 	for _, l := range c.Leases.Items {

@@ -97,7 +97,7 @@ func (r *reader) named(ctx context.Context) {
 	for _, m := range r.managers() {
 		if m.takesSupervisors() {
 			r.backend(ctx, m.atHome(supervisorsService))
-			authority := &metav1.PartialObjectMetadata{} // its private key is nobody's business here
+			authority := &metav1.PartialObjectMetadata{} // not its private key
 			authority.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 			r.NoAuthority[m.home] = apierrors.IsNotFound(r.client.Get(ctx, m.atHome(supervisorsAuthority), authority))
 		}

@@ -64,7 +64,7 @@ func matches(list []string, items ...string) bool {
 	return slices.ContainsFunc(list, func(item string) bool { return slices.Contains(items, item) })
 }
 
-// webhooks looks for webhooks that nobody answers, and for the one that validates Volcano Jobs.
+// webhooks finds webhooks whose Service does not answer, and looks for the one that validates Volcano Jobs.
 func webhooks(c *Cluster, r *Result) {
 	hooks := c.hooks()
 	r.Saw = lines.Count(len(hooks), "webhook")
