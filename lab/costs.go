@@ -42,7 +42,7 @@ type Costs struct {
 func DefaultCosts() Costs {
 	return Costs{
 		CheckpointInterval: 30 * time.Minute, CheckpointWrite: 30 * time.Second,
-		RestartInPlace: time.Second, Backoff: firstBackoff, PeerAbort: 5 * time.Second, StopProgram: 200 * time.Millisecond, NodeNotReady: 50 * time.Second, HealthReport: 30 * time.Second,
+		RestartInPlace: time.Second, Backoff: firstBackoff, PeerAbort: 5 * time.Second, StopProgram: 100 * time.Millisecond, NodeNotReady: 50 * time.Second, HealthReport: 30 * time.Second,
 		React: 50 * time.Millisecond, Stop: 5 * time.Second, Recreate: 500 * time.Millisecond, CreateRate: 55, Schedule: time.Second,
 		Start: 10 * time.Second, Restore: 2 * time.Minute,
 	}
