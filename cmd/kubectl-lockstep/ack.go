@@ -99,7 +99,6 @@ is lost is no longer expected, and a node that has failed too often may leave qu
 			}
 			return nil
 		},
-		ValidArgsFunction: completer{flags}.nodeHealths,
 	}, a.node)
 	c.Flags().BoolVar(&a.untilNow, "until-now", false, "acknowledge all that began until now, by the clock of the API server")
 	return c

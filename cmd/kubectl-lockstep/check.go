@@ -78,7 +78,7 @@ func readInstallation(ctx context.Context, config *genericclioptions.ConfigFlags
 	if err != nil {
 		return nil, err
 	}
-	if err := apiextensionsv1.AddToScheme(api.watcher.Scheme()); err != nil {
+	if err := apiextensionsv1.AddToScheme(api.Scheme()); err != nil {
 		return nil, err
 	}
 	discovery, err := config.ToDiscoveryClient()

@@ -3,29 +3,35 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
 
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/pager"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/paging"
-	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/serverclock"
 )
 
-// cluster reads from the cluster, and in the namespace, that the flags ask for, and writes there.
+// cluster is a client of the cluster, and of the namespace, that the flags name.
 type cluster struct {
-	paging.Reader
-	writer    client.Writer
-	watcher   client.WithWatch
-	clock     *serverclock.Clock
+	client.Client
+	clock     *clock
 	namespace string
 }
 
@@ -48,13 +54,62 @@ func newCluster(flags *genericclioptions.ConfigFlags) (*cluster, error) {
 		return nil, err
 	}
 	config.QPS = -1 // a verb asks a few questions, and ends
-	clock := &serverclock.Clock{}
-	clock.Watch(config)
-	all, err := client.NewWithWatch(config, client.Options{Scheme: newScheme()})
-	if err != nil {
+	c := &cluster{clock: &clock{}, namespace: namespace}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		c.clock.RoundTripper = next
+		return c.clock
+	})
+	if c.Client, err = client.New(config, client.Options{Scheme: newScheme()}); err != nil {
 		return nil, err
 	}
-	return &cluster{Reader: paging.Reader{Reader: all}, writer: all, watcher: all, clock: clock, namespace: namespace}, nil
+	return c, nil
+}
+
+// app is what all verbs share: the streams, and the flags that name the cluster.
+type app struct {
+	genericiooptions.IOStreams
+	flags *genericclioptions.ConfigFlags
+}
+
+// on makes a verb of what it does on the cluster with its arguments.
+func (a app) on(run func(context.Context, *cluster, []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		cluster, err := newCluster(a.flags)
+		if err != nil {
+			return err
+		}
+		return run(c.Context(), cluster, args)
+	}
+}
+
+// clock is the clock of an API server, by which its objects are dated. It reads the time from each answer. It is safe for use by many
+// requests at once.
+type clock struct {
+	http.RoundTripper
+	now atomic.Pointer[time.Time]
+}
+
+// Now is the time of the last answer, to the second; zero before the first.
+func (c *clock) Now() time.Time { return ptr.Deref(c.now.Load(), time.Time{}) }
+
+// RoundTrip implements http.RoundTripper.
+func (c *clock) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := c.RoundTripper.RoundTrip(request)
+	if err == nil {
+		if at, wrong := http.ParseTime(response.Header.Get("Date")); wrong == nil {
+			c.now.Store(&at)
+		}
+	}
+	return response, err
+}
+
+// Each calls a function with every object of a list, which it reads in pages. The list only says of which kind it is.
+func (c *cluster) Each(ctx context.Context, kind client.ObjectList, visit func(runtime.Object) error, options ...client.ListOption) error {
+	pages := pager.New(func(ctx context.Context, page metav1.ListOptions) (runtime.Object, error) {
+		list := kind.DeepCopyObject().(client.ObjectList)
+		return list, c.List(ctx, list, append([]client.ListOption{client.Limit(page.Limit), client.Continue(page.Continue)}, options...)...)
+	})
+	return pages.EachListItem(ctx, metav1.ListOptions{}, visit)
 }
 
 // fieldOwner is the manager of the fields that the plugin writes.
@@ -69,7 +124,15 @@ func (c *cluster) patch(ctx context.Context, object client.Object, merge string,
 	case dryRunServer:
 		options = append(options, client.DryRunAll)
 	}
-	return c.writer.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(merge)), options...)
+	return c.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(merge)), options...)
+}
+
+// in is the namespace to list, or all of them.
+func (c *cluster) in(all bool) client.InNamespace {
+	if all {
+		return ""
+	}
+	return client.InNamespace(c.namespace)
 }
 
 // job reads a TrainingJob by its name, which may be written as kubectl get -o name prints it.
@@ -83,8 +146,25 @@ func (c *cluster) job(ctx context.Context, name string) (*v1alpha1.TrainingJob, 
 		if missing := c.namespaceExists(ctx); missing != nil {
 			return nil, missing
 		}
-		names, _ := c.names(ctx, v1alpha1.GroupVersion.WithKind("TrainingJobList")) // for a suggestion
-		err = fmt.Errorf("%w in namespace %s: `kubectl get trainingjobs -A` lists those of all namespaces%s", err, c.namespace, didYouMean(name, names, ""))
+		err = fmt.Errorf("%w in namespace %s: `kubectl get trainingjobs -A` lists those of all namespaces", err, c.namespace)
 	}
 	return job, err
+}
+
+// namespaceExists returns an error where the namespace does not exist. It returns none where namespaces may not be read.
+func (c *cluster) namespaceExists(ctx context.Context) error {
+	names, err := namespaceNames(ctx, c, nil)
+	if err != nil || slices.Contains(names, c.namespace) {
+		return nil //nolint:nilerr // what was not found is the answer
+	}
+	return fmt.Errorf("namespace %s does not exist: `kubectl get namespaces` lists those that do", c.namespace)
+}
+
+// pods reads the pods of a job.
+func (c *cluster) pods(ctx context.Context, job *v1alpha1.TrainingJob) ([]corev1.Pod, error) {
+	pods := &corev1.PodList{}
+	if err := c.List(ctx, pods, client.InNamespace(job.Namespace), ofJob(job)); err != nil {
+		return nil, fmt.Errorf("list the pods of TrainingJob %s: %w", job.Name, err)
+	}
+	return pods.Items, nil
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 	"sigs.k8s.io/yaml"
+
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/top"
 )
 
 // choice is a flag that has one of these values.
@@ -68,17 +70,15 @@ func (f *format) width(out io.Writer) int {
 	if *f == formatWide {
 		return 0
 	}
-	return terminalWidth(out)
+	return screenOf(out).Width
 }
 
-// terminalWidth is how many columns the terminal has that is written to; 0 where it is none, such as a file or a pipe.
-func terminalWidth(out io.Writer) int {
+// screenOf is the size of the terminal that is written to; zero where it is none, such as a file or a pipe.
+func screenOf(out io.Writer) (screen top.Screen) {
 	if file, ok := out.(*os.File); ok {
-		if width, _, err := term.GetSize(int(file.Fd())); err == nil {
-			return width
-		}
+		screen.Width, screen.Height, _ = term.GetSize(int(file.Fd())) // 0 with an error
 	}
-	return 0
+	return screen
 }
 
 // print prints an answer as an object in this format, or as text.
@@ -120,15 +120,9 @@ func (d *dryRun) suffix() string {
 	return map[dryRun]string{dryRunClient: " (dry run)", dryRunServer: " (server dry run)"}[*d]
 }
 
-// explainFlags says which flag may have been meant by one that a verb does not have.
+// explainFlags says where the flags of a verb are listed.
 func explainFlags(c *cobra.Command, err error) error {
-	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) {
-		return err
-	}
-	var names []string
-	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	return fmt.Errorf("%w%s\nSee '%s --help' for usage", err, didYouMean(unknown.GetSpecifiedName(), names, "--"), c.CommandPath())
+	return fmt.Errorf("%w\nSee '%s --help' for usage", err, c.CommandPath())
 }
 
 // explainSubmitFlags takes a flag that submit does not have, behind a second argument, for one of the command.
@@ -138,19 +132,4 @@ func explainSubmitFlags(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w: if it is a flag of the command, write -- before that: %s %s [flags] -- %s", err, c.CommandPath(), before[0], before[1])
 	}
 	return explainFlags(c, err)
-}
-
-// didYouMean asks whether one of the names was meant that are spelled like a word, by cobra's rule for commands; it is empty where
-// none is. Each is written with a prefix, such as "--".
-func didYouMean(word string, names []string, prefix string) string {
-	const most = 3
-	tree := &cobra.Command{SuggestionsMinimumDistance: min(2, len(word)/2)} // two letters of three make any other word
-	for _, name := range names {
-		tree.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
-	}
-	found := tree.SuggestionsFor(word)
-	if len(found) == 0 {
-		return ""
-	}
-	return "; did you mean " + prefix + strings.Join(found[:min(len(found), most)], " or "+prefix) + "?"
 }

@@ -30,17 +30,17 @@ func TestAnswersArePrintedAsObjects(t *testing.T) {
 
 func TestAFlagThatIsNotThereIsExplained(t *testing.T) {
 	for args, want := range map[string]string{
-		"submit llama --worker=4":                   "unknown flag: --worker; did you mean --workers?\nSee 'kubectl lockstep submit --help' for usage",
+		"submit llama --worker=4":                   "unknown flag: --worker\nSee 'kubectl lockstep submit --help' for usage",
 		"submit llama --nodes=4":                    "unknown flag: --nodes\nSee 'kubectl lockstep submit --help' for usage",
-		"submit llama --gpu=4":                      "unknown flag: --gpu; did you mean --cpu or --gpus?\nSee 'kubectl lockstep submit --help' for usage",
+		"submit llama --gpu=4":                      "unknown flag: --gpu\nSee 'kubectl lockstep submit --help' for usage",
 		"restart llama --pod=x":                     "unknown flag: --pod\nSee 'kubectl lockstep restart --help' for usage",
 		"suspend --all":                             "unknown flag: --all\nSee 'kubectl lockstep suspend --help' for usage",
-		"list --stat Queued":                        "unknown flag: --stat; did you mean --state?\nSee 'kubectl lockstep list --help' for usage",
-		"why llama --namspace x":                    "unknown flag: --namspace; did you mean --namespace?\nSee 'kubectl lockstep why --help' for usage",
+		"list --stat Queued":                        "unknown flag: --stat\nSee 'kubectl lockstep list --help' for usage",
+		"why llama --namspace x":                    "unknown flag: --namspace\nSee 'kubectl lockstep why --help' for usage",
 		"map --everything":                          "unknown flag: --everything\nSee 'kubectl lockstep map --help' for usage",
 		"list -x":                                   "unknown shorthand flag: 'x' in -x\nSee 'kubectl lockstep list --help' for usage",
 		"list --limit":                              "unknown flag: --limit\nSee 'kubectl lockstep list --help' for usage",
-		"list --state":                              "flag needs an argument: --state",
+		"list --state":                              "flag needs an argument: --state\nSee 'kubectl lockstep list --help' for usage",
 		"submit llama --image x torchrun --nproc 8": "unknown flag: --nproc: if it is a flag of the command, write -- before that: kubectl lockstep submit llama [flags] -- torchrun",
 		"submit llama --image x python -m train":    "unknown shorthand flag: 'm' in -m: if it is a flag of the command, write -- before that: kubectl lockstep submit llama [flags] -- python",
 		"submit llama --image x python train.py":    `"python": there is one name; the command comes after --: kubectl lockstep submit llama [flags] -- python train.py`,

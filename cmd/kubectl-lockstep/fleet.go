@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,11 +25,14 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
-// fleet reads the nodes and HyperNodes. Without nodes there is no fleet. The fleet names what else could not be read.
+// fleet reads the nodes and HyperNodes. It fails without nodes. The fleet names what else could not be read.
 func (c *cluster) fleet(ctx context.Context) (*fleetmap.Fleet, error) {
 	nodes := &corev1.NodeList{}
 	if err := c.List(ctx, nodes); err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	if len(nodes.Items) == 0 {
+		return nil, errors.New("the cluster has no nodes")
 	}
 	tree, err := c.hyperNodes(ctx, nodes.Items)
 	f := fleetmap.New(nodes.Items, tree)
@@ -75,15 +79,6 @@ var running = []client.ListOption{
 
 // notOfDaemonSet selects pods without the label that the DaemonSet controller gives to each of its own.
 var notOfDaemonSet, _ = labels.NewRequirement(extensions.DaemonSetTemplateGenerationKey, selection.DoesNotExist, nil)
-
-// pods reads the pods of a job.
-func (c *cluster) pods(ctx context.Context, job *v1alpha1.TrainingJob) ([]corev1.Pod, error) {
-	pods := &corev1.PodList{}
-	if err := c.List(ctx, pods, client.InNamespace(job.Namespace), client.MatchingLabels{v1alpha1.LabelUID: string(job.UID)}); err != nil {
-		return nil, fmt.Errorf("list the pods of TrainingJob %s: %w", job.Name, err)
-	}
-	return pods.Items, nil
-}
 
 // capacity reads what a job is compared with. What may not be read, or is not there, is not compared.
 func (c *cluster) capacity(ctx context.Context, job *v1alpha1.TrainingJob) *capacity.Cluster {

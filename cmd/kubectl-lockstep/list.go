@@ -7,26 +7,24 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/joblist"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/top"
 )
 
 // listing is what list is asked for.
 type listing struct {
+	app
 	all      bool
 	states   []string
 	selector string
+	output   format
 }
 
-func newList(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {
-	var l listing
-	var output format
+func newList(a app) *cobra.Command {
+	l := listing{app: a}
 	c := &cobra.Command{
 		Use:     "list [JOB...]",
 		Aliases: []string{"ls"},
@@ -49,74 +47,70 @@ namespace that was named does not exist.`,
 
   # The jobs with a label
   kubectl lockstep list -l team=language`,
-		ValidArgsFunction: completer{flags}.manyJobs,
-		RunE: func(c *cobra.Command, names []string) error {
-			return l.run(c.Context(), streams, flags, output, names)
-		},
+		RunE: a.on(l.run),
 	}
 	c.Flags().BoolVarP(&l.all, "all-namespaces", "A", false, "list the jobs of all namespaces")
 	c.Flags().StringSliceVar(&l.states, "state", nil, "list only jobs in these states, such as Queued,Running")
 	c.Flags().StringVarP(&l.selector, "selector", "l", "", "list only jobs with these labels, such as team=language")
-	if err := c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(stateNames(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // the flag is defined above
-	}
-	output.addTableFlag(c)
+	cobra.CheckErr(c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(stateNames(), cobra.ShellCompDirectiveNoFileComp)))
+	l.output.addTableFlag(c)
 	return c
 }
 
 func stateNames() []string {
 	var out []string
-	for _, s := range joblist.States {
+	for _, s := range top.States {
 		out = append(out, string(s))
 	}
 	return out
 }
 
-func (l *listing) run(ctx context.Context, streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags, output format, names []string) error {
+// isOneOf reports whether a state is one of these, whatever the case of its letters.
+func isOneOf(state string, states []string) bool {
+	return slices.ContainsFunc(states, func(s string) bool { return strings.EqualFold(s, state) })
+}
+
+func (l *listing) run(ctx context.Context, c *cluster, names []string) error {
 	for _, state := range l.states {
-		if !slices.ContainsFunc(stateNames(), func(name string) bool { return strings.EqualFold(name, state) }) {
+		if !isOneOf(state, stateNames()) {
 			return fmt.Errorf("--state: there is no state %q: give one or more of %s", state, strings.Join(stateNames(), ", "))
 		}
 	}
-	selector, err := labels.Parse(l.selector)
-	switch {
-	case err != nil:
-		return fmt.Errorf("--selector: %w: write it like team=language,size!=small", err)
-	case len(names) > 0 && (l.all || l.selector != ""):
-		return fmt.Errorf("give either the name %s, which is looked for in one namespace, or --all-namespaces and --selector", names[0])
-	}
-	c, err := newCluster(flags)
+	found, err := l.find(ctx, c, names)
 	if err != nil {
 		return err
 	}
-	found, err := l.find(ctx, c, names, selector)
-	if err != nil {
-		return err
-	}
-	jobs := joblist.Of(found, c.clock.Now())
-	return output.print(streams.Out, jobs, func() error {
+	jobs := top.Of(found, c.clock.Now())
+	return l.output.print(l.Out, jobs, func() error {
 		if len(jobs.Jobs) == 0 {
 			place := "in any namespace"
 			if !l.all {
 				place = fmt.Sprintf("in namespace %s; -A lists all namespaces", c.namespace)
 			}
-			fmt.Fprintf(streams.ErrOut, "No TrainingJobs found %s.\n", place)
+			fmt.Fprintf(l.ErrOut, "No TrainingJobs found %s.\n", place)
 			return nil
 		}
 		columns := []string{"NAME", "STATE", "READY", "ATTEMPT", "HYPERNODE", "RESTARTS", "ETTR", "AGE"}
 		if l.all {
 			columns = slices.Insert(columns, 0, "NAMESPACE")
 		}
-		if output == formatWide {
+		if l.output == formatWide {
 			columns = append(columns, "QUEUE", "SPARES")
 		}
-		joblist.Print(streams.Out, jobs, columns, true, output.width(streams.Out))
+		jobs.Print(l.Out, columns, true, l.output.width(l.Out))
 		return nil
 	})
 }
 
 // find reads the jobs of these names, or all that the flags ask for.
-func (l *listing) find(ctx context.Context, c *cluster, names []string, selector labels.Selector) ([]v1alpha1.TrainingJob, error) {
+func (l *listing) find(ctx context.Context, c *cluster, names []string) ([]v1alpha1.TrainingJob, error) {
+	selector, err := labels.Parse(l.selector)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("--selector: %w: write it like team=language,size!=small", err)
+	case len(names) > 0 && (l.all || l.selector != ""):
+		return nil, fmt.Errorf("give either the name %s, which is looked for in one namespace, or --all-namespaces and --selector", names[0])
+	}
 	found := &v1alpha1.TrainingJobList{}
 	for _, name := range names {
 		job, err := c.job(ctx, name)
@@ -126,11 +120,7 @@ func (l *listing) find(ctx context.Context, c *cluster, names []string, selector
 		found.Items = append(found.Items, *job)
 	}
 	if len(names) == 0 {
-		where := client.InNamespace(c.namespace)
-		if l.all {
-			where = ""
-		}
-		if err := c.List(ctx, found, where, client.MatchingLabelsSelector{Selector: selector}); err != nil {
+		if err := c.List(ctx, found, c.in(l.all), client.MatchingLabelsSelector{Selector: selector}); err != nil {
 			return nil, err
 		}
 		if len(found.Items) == 0 && !l.all {
@@ -138,15 +128,6 @@ func (l *listing) find(ctx context.Context, c *cluster, names []string, selector
 		}
 	}
 	return slices.DeleteFunc(found.Items, func(job v1alpha1.TrainingJob) bool {
-		return len(l.states) > 0 && !slices.ContainsFunc(l.states, func(name string) bool { return strings.EqualFold(name, string(job.Status.State)) })
+		return len(l.states) > 0 && !isOneOf(string(job.Status.State), l.states)
 	}), nil
-}
-
-// namespaceExists returns an error where the namespace does not exist. Who may not list namespaces is not told.
-func (c *cluster) namespaceExists(ctx context.Context) error {
-	names, err := c.names(ctx, corev1.SchemeGroupVersion.WithKind("NamespaceList"))
-	if err != nil || slices.Contains(names, c.namespace) {
-		return nil //nolint:nilerr // what was not found is the answer
-	}
-	return fmt.Errorf("namespace %s does not exist: `kubectl get namespaces` lists those that do%s", c.namespace, didYouMean(c.namespace, names, ""))
 }

@@ -76,7 +76,7 @@ func TestListOfNothing(t *testing.T) {
 	}}
 	address := s.serve(t, core, product)
 	_, err := lockstep("list", "-n", "reserch", address)
-	if want := "namespace reserch does not exist: `kubectl get namespaces` lists those that do; did you mean research?"; err == nil || err.Error() != want {
+	if want := "namespace reserch does not exist: `kubectl get namespaces` lists those that do"; err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 	s.objects["/api/v1/namespaces"] = refusal(403, metav1.StatusReasonForbidden, "no")

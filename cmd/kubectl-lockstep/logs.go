@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -12,8 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/why"
@@ -22,6 +21,8 @@ import (
 
 // logging is what logs is asked for. The other flags are those of kubectl logs, which prints.
 type logging struct {
+	app
+	given                 *pflag.FlagSet
 	all, follow, previous bool
 	container             string
 }
@@ -29,8 +30,8 @@ type logging struct {
 // ownFlags are the flags of logs that kubectl logs does not have, or not in the same sense.
 var ownFlags = []string{"all", "previous"}
 
-func newLogs(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {
-	var l logging
+func newLogs(a app) *cobra.Command {
+	l := logging{app: a}
 	c := &cobra.Command{
 		Use:   "logs JOB [RANK]",
 		Short: "Print the logs of a rank, or of all ranks",
@@ -63,12 +64,10 @@ each log could be read, and 1 where not; with --all -f a log that cannot be read
 			}
 			return cobra.MaximumNArgs(2)(c, args)
 		},
-		ValidArgsFunction: completer{flags}.jobAndRank,
-		RunE: func(c *cobra.Command, args []string) error {
-			return l.run(c, streams, flags, args)
-		},
+		RunE: a.on(l.run),
 	}
 	f := c.Flags()
+	l.given = f
 	f.BoolVar(&l.all, "all", false, "print the logs of all ranks, each line with its pod")
 	f.BoolVarP(&l.follow, "follow", "f", false, "go on with the lines to come")
 	f.BoolVarP(&l.previous, "previous", "p", false, "print the log of the run before")
@@ -77,80 +76,60 @@ each log could be read, and 1 where not; with --all -f a log that cannot be read
 	f.Duration("since", 0, "print only lines that are younger, such as 10m. Default: all")
 	f.Bool("timestamps", false, "begin each line with the time at which it was written")
 	f.Int("max-log-requests", 50, "how many logs are followed at once, at most")
-	if err := c.RegisterFlagCompletionFunc("container", completer{flags}.containers); err != nil {
-		panic(err) // the flag is defined above
-	}
+	cobra.CheckErr(c.RegisterFlagCompletionFunc("container", a.complete(ofFirstJob(containers))))
 	return c
 }
 
-func (l *logging) run(c *cobra.Command, streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags, args []string) error {
-	cluster, err := newCluster(flags)
-	if err != nil {
-		return err
-	}
-	job, err := cluster.job(c.Context(), args[0])
+func (l *logging) run(ctx context.Context, c *cluster, args []string) error {
+	job, err := c.job(ctx, args[0])
 	if err != nil {
 		return err
 	}
 	if l.all && l.follow {
-		return kubectlLogs(c, streams, false, "--prefix", "--ignore-errors", "--selector", fmt.Sprintf("%s=%s,%s=%d,%s!=true", // spares only sleep
+		return l.kubectl(ctx, false, "--prefix", "--ignore-errors", "--selector", fmt.Sprintf("%s=%s,%s=%d,%s!=true", // spares only sleep
 			v1alpha1.LabelUID, job.UID, v1alpha1.LabelAttempt, job.Status.Attempt, v1alpha1.LabelSpare))
 	}
-	pods, err := cluster.pods(c.Context(), job)
-	switch {
-	case err != nil:
-		return err
-	case l.all:
-		return l.printAll(c, streams, job, pods)
-	}
-	ranks := ranksOf(job)
-	rank := ranks[0]
-	if len(args) > 1 {
-		if rank, err = findRank(job, args[1]); err != nil {
-			return err
-		}
-	} else if len(ranks) > 1 {
-		fmt.Fprintf(streams.ErrOut, "TrainingJob %s has %d ranks: this is %s; --all prints all.\n", job.Name, len(ranks), why.Name(rank.Rank))
-	}
-	pod, previous, err := l.choose(job, &rank, pods)
+	pods, err := c.pods(ctx, job)
 	if err != nil {
 		return err
 	}
-	return kubectlLogs(c, streams, previous, pod)
-}
-
-// printAll prints the logs of all ranks, one after the other. A log that cannot be read keeps no other back.
-func (l *logging) printAll(c *cobra.Command, streams genericiooptions.IOStreams, job *v1alpha1.TrainingJob, pods []corev1.Pod) error {
-	ranks := ranksOf(job)
-	if len(pods) == 0 {
+	var ranks []why.Subject
+	gang.EachRank(job, func(r gang.Rank) { ranks = append(ranks, why.Subject{Rank: r, Attempt: job.Status.Attempt}) })
+	switch {
+	case len(args) > 1:
+		if ranks[0], err = findRank(job, args[1]); err != nil {
+			return err
+		}
+		ranks = ranks[:1]
+	case !l.all && len(ranks) > 1:
+		fmt.Fprintf(l.ErrOut, "TrainingJob %s has %d ranks: this is %s; --all prints all.\n", job.Name, len(ranks), why.Name(ranks[0].Rank))
+		ranks = ranks[:1]
+	case len(pods) == 0:
 		ranks = ranks[:1] // one says it for all
 	}
 	var errs []error
-	for _, rank := range ranks {
+	for _, rank := range ranks { // the others, too, where one fails
 		pod, previous, err := l.choose(job, &rank, pods)
-		if err == nil && c.Context().Err() == nil {
-			err = kubectlLogs(c, streams, previous, "--prefix", pod)
+		what := []string{pod}
+		if l.all {
+			what = []string{"--prefix", pod}
+		}
+		if err == nil && ctx.Err() == nil {
+			err = l.kubectl(ctx, previous, what...)
 		}
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-// ranksOf are the ranks of a job, in its present attempt.
-func ranksOf(job *v1alpha1.TrainingJob) []why.Subject {
-	var all []why.Subject
-	gang.EachRank(job, func(r gang.Rank) { all = append(all, why.Subject{Rank: r, Attempt: job.Status.Attempt}) })
-	return all
-}
-
-// kubectlLogs has kubectl print logs. It ends without an error where somebody interrupts it.
-func kubectlLogs(c *cobra.Command, streams genericiooptions.IOStreams, previous bool, what ...string) error {
-	kubectl := exec.CommandContext(c.Context(), "kubectl", slices.Concat([]string{"logs"}, what, passedOn(c.Flags()))...)
+// kubectl has kubectl print logs. It ends without an error where somebody interrupts it.
+func (l *logging) kubectl(ctx context.Context, previous bool, what ...string) error {
+	kubectl := exec.CommandContext(ctx, "kubectl", slices.Concat([]string{"logs"}, what, passedOn(l.given))...)
 	if previous {
 		kubectl.Args = append(kubectl.Args, "--previous")
 	}
-	kubectl.Stdin, kubectl.Stdout, kubectl.Stderr = streams.In, streams.Out, streams.ErrOut
-	if err := kubectl.Run(); err != nil && c.Context().Err() == nil {
+	kubectl.Stdin, kubectl.Stdout, kubectl.Stderr = l.In, l.Out, l.ErrOut
+	if err := kubectl.Run(); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("kubectl %s: %w", strings.Join(kubectl.Args[1:len(what)+2], " "), err)
 	}
 	return nil

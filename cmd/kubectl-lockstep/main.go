@@ -55,16 +55,16 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	logging := flag.NewFlagSet("", flag.PanicOnError)
 	klog.InitFlags(logging)
 	c.PersistentFlags().AddGoFlag(logging.Lookup("v")) // as kubectl has it: from 6 on, each request is logged
-	complete := completer{flags}
-	cobra.CheckErr(c.RegisterFlagCompletionFunc("namespace", complete.namespaces))
-	cobra.CheckErr(c.RegisterFlagCompletionFunc("context", complete.contexts))
+	a := app{streams, flags}
+	cobra.CheckErr(c.RegisterFlagCompletionFunc("namespace", a.complete(namespaceNames)))
+	cobra.CheckErr(c.RegisterFlagCompletionFunc("context", a.completeContexts))
 	c.AddCommand(
-		newAck(streams, flags), newAudit(streams), newCheck(streams, flags), newDescribe(streams, flags), newList(streams, flags), newLogs(streams, flags), newMap(streams, flags),
-		newMigrate(streams, flags), newNodes(streams, flags), newRestart(streams, flags), newResume(streams, flags), simulate.New(streams),
-		newSubmit(streams, flags), newSuspend(streams, flags), newTimeline(streams, flags), newTop(streams, flags), newWhy(streams, flags),
+		newAck(streams, flags), newAudit(streams), newCheck(streams, flags), newDescribe(streams, flags), newList(a), newLogs(a), newMap(a),
+		newMigrate(streams, flags), newNodes(a), newRestart(streams, flags), newResume(streams, flags), simulate.New(streams),
+		newSubmit(streams, flags), newSuspend(streams, flags), newTimeline(a), newTop(a), newWhy(streams, flags),
 	)
 	for _, verb := range c.Commands() {
-		prepare(verb, roleExplain)
+		a.prepare(verb, roleExplain)
 	}
 	c.AddCommand(newOptions(streams), &cobra.Command{
 		Use: "version", Short: "Print the version, as --version does", Hidden: true, Args: cobra.NoArgs,
@@ -76,16 +76,20 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 // otherWords are what people try in place of a verb: cobra then suggests that.
 var otherWords = map[string][]string{"describe": {"status"}, "list": {"get"}, "why": {"explain"}}
 
-// prepare wraps the help of a verb, and of those below it, and has them say what to do about an error of a cluster: a role has the rights.
-func prepare(c *cobra.Command, role string) {
+// prepare wraps the help of a verb, and of those below it, completes their arguments, and has them say what to do about an error of a
+// cluster: a role has the rights.
+func (a app) prepare(c *cobra.Command, role string) {
 	role = cmp.Or(c.Annotations[roleAnnotation], role)
 	c.SuggestFor = otherWords[c.Name()]
 	c.Long = wrapHelp(c.Long)
+	if sources := arguments[c.Name()]; sources != nil {
+		c.ValidArgsFunction = a.complete(sources...)
+	}
 	if run := c.RunE; run != nil {
 		c.RunE = func(c *cobra.Command, args []string) error { return explain(run(c, args), role) }
 	}
 	for _, below := range c.Commands() {
-		prepare(below, role)
+		a.prepare(below, role)
 	}
 }
 

@@ -2,14 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
-	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/fleetmap"
 )
@@ -17,10 +13,17 @@ import (
 // mapLines is how many lines a map has at most, unless all is asked for: about a screen.
 const mapLines = 60
 
-func newMap(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {
-	all, output := false, format("")
+// mapping is what map is asked for.
+type mapping struct {
+	app
+	all, nodes, unhealthy bool
+	output                format
+}
+
+func newMap(a app) *cobra.Command {
+	m := mapping{app: a}
 	c := &cobra.Command{
-		Use:   "map [JOB]",
+		Use:   "map [JOB] | map --nodes [HYPERNODE]",
 		Short: "Show the HyperNodes and their nodes, and where a job runs",
 		Long: `Show the tree of HyperNodes, with the numbers of their nodes, and one character for each node; with JOB, where the
 ranks and spares of that TrainingJob are, its home, and the nodes that it holds or keeps away from. Of several states of
@@ -32,7 +35,15 @@ HELD are kept for a TrainingJob. QUAR, CORD, DEGR and DOWN are in quarantine, co
 and not ready.
 
 The map has 60 lines at most: HyperNodes with nothing to tell are summed up first, then those of the lowest tier, and so
-on. Nodes that are in no HyperNode come last. The exit code is 0 where there is a map, and 1 where there is none.`,
+on. Nodes that are in no HyperNode come last.
+
+With --nodes, as kubectl lockstep nodes, list the nodes of the cluster, or of a HyperNode, or one node, with their health. A node with
+faults has a second line with these, cut to the width of the terminal; kubectl lockstep ack node NODE --dry-run=client has them in full.
+STATE is what the manager makes of all reports, SINCE for how long. QUARANTINE is for how long no job is placed on the
+node: a lemon has failed too often, and stays there until it is acknowledged. Nothing is done about a node that the breaker holds
+back. GPUS are those that pods have of those that the node has. HELD-FOR names the TrainingJobs for which the node is kept free.
+
+The exit code is 0 where the nodes could be read, even if none is listed, and 1 where not.`,
 		Example: `  # The HyperNodes, and which nodes are ill, held or free
   kubectl lockstep map
 
@@ -40,26 +51,42 @@ on. Nodes that are in no HyperNode come last. The exit code is 0 where there is 
   kubectl lockstep map --all
 
   # Where the ranks of a job are
-  kubectl lockstep map llama`,
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: completer{flags}.oneJob,
-		RunE: func(c *cobra.Command, args []string) error {
-			o := fleetmap.Options{Limit: mapLines}
-			if all {
-				o.Limit = 0
-			}
-			return runMap(c.Context(), streams, flags, output, strings.Join(args, ""), o)
-		},
+  kubectl lockstep map llama
+
+  # The nodes that are ill, not ready, cordoned or in quarantine
+  kubectl lockstep nodes --unhealthy
+
+  # The nodes of a HyperNode
+  kubectl lockstep nodes rack-0`,
+		Args: cobra.MaximumNArgs(1),
 	}
-	c.Flags().BoolVar(&all, "all", false, "show every HyperNode with every node, however many there are")
-	output.addFlag(c)
+	c.RunE = a.on(func(ctx context.Context, c *cluster, args []string) error {
+		name := strings.Join(args, "")
+		if m.nodes {
+			return m.list(ctx, c, name)
+		}
+		return m.draw(ctx, c, name)
+	})
+	c.Flags().BoolVar(&m.all, "all", false, "show every HyperNode with every node, however many there are")
+	c.Flags().BoolVar(&m.nodes, "nodes", false, "list nodes with their health and GPUs, by HyperNode")
+	c.Flags().BoolVar(&m.unhealthy, "unhealthy", false, "list only nodes that are not ready, cordoned, in quarantine, or not Healthy")
+	m.output.addTableFlag(c)
 	return c
 }
 
-func runMap(ctx context.Context, streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags, output format, name string, o fleetmap.Options) error {
-	c, err := newCluster(flags)
-	if err != nil {
-		return err
+// newNodes is map --nodes.
+func newNodes(a app) *cobra.Command {
+	c := newMap(a)
+	c.Use, c.Short = "nodes [HYPERNODE]", "List nodes with their health and GPUs, as map --nodes does"
+	cobra.CheckErr(c.Flags().Set("nodes", "true"))
+	return c
+}
+
+// draw draws the map of the fleet, or of a job in it.
+func (m *mapping) draw(ctx context.Context, c *cluster, name string) error {
+	o := fleetmap.Options{Limit: mapLines}
+	if m.all {
+		o.Limit = 0
 	}
 	if name != "" {
 		job, err := c.job(ctx, name)
@@ -76,78 +103,31 @@ func runMap(ctx context.Context, streams genericiooptions.IOStreams, flags *gene
 	if err != nil {
 		return err
 	}
-	if len(fleet.Nodes) == 0 {
-		return errors.New("the cluster has no nodes")
-	}
 	c.addPods(ctx, fleet)
-	return output.print(streams.Out, fleetmap.ReportOf(fleet, o.Job), func() error {
-		_, err := fmt.Fprintln(streams.Out, strings.Join(fleetmap.Draw(fleet, o), "\n"))
+	return m.output.print(m.Out, fleetmap.ReportOf(fleet, o.Job), func() error {
+		_, err := fmt.Fprintln(m.Out, strings.Join(fleetmap.Draw(fleet, o), "\n"))
 		return err
 	})
 }
 
-func newNodes(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {
-	unhealthy, output := false, format("")
-	c := &cobra.Command{
-		Use:   "nodes [HYPERNODE]",
-		Short: "List nodes with their health and GPUs, by HyperNode",
-		Long: `List the nodes of the cluster, or of a HyperNode, or one node, with their health. A node with faults has a second line with these,
-cut to the width of the terminal; kubectl lockstep ack node NODE --dry-run=client has them in full.
-
-STATE is what the manager makes of all reports, SINCE for how long. QUARANTINE is for how long no job is placed on the
-node: a lemon has failed too often, and stays there until it is acknowledged. Nothing is done about a node that the breaker holds
-back. GPUS are those that pods have of those that the node has; GPUs of resource claims are not looked at. HELD-FOR names
-the TrainingJobs for which the node is kept free.
-
-The exit code is 0 where the nodes could be read, even if none is listed, and 1 where not.`,
-		Example: `  # All nodes
-  kubectl lockstep nodes
-
-  # Those that are ill, not ready, cordoned or in quarantine
-  kubectl lockstep nodes --unhealthy
-
-  # The nodes of a HyperNode
-  kubectl lockstep nodes rack-0`,
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: completer{flags}.hyperNode,
-		RunE: func(c *cobra.Command, args []string) error {
-			return runNodes(c.Context(), streams, flags, output, strings.Join(args, ""), unhealthy)
-		},
-	}
-	c.Flags().BoolVar(&unhealthy, "unhealthy", false, "list only nodes that are not ready, cordoned, in quarantine, or not Healthy")
-	output.addTableFlag(c)
-	return c
-}
-
-func runNodes(ctx context.Context, streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags, output format, name string, unhealthy bool) error {
-	c, err := newCluster(flags)
-	if err != nil {
-		return err
-	}
+// list lists the nodes of the fleet, or those with a name.
+func (m *mapping) list(ctx context.Context, c *cluster, name string) error {
 	fleet, err := c.fleet(ctx)
 	if err != nil {
 		return err
 	}
 	c.addPods(ctx, fleet)
 	c.addHealth(ctx, fleet)
-	nodes, err := fleet.List(name, unhealthy)
+	nodes, err := fleet.List(name, m.unhealthy)
 	if err != nil {
 		return err
 	}
-	return output.print(streams.Out, nodes, func() error {
+	return m.output.print(m.Out, nodes, func() error {
 		if len(nodes.Nodes) == 0 {
-			fmt.Fprintln(streams.ErrOut, "No such nodes found.")
+			fmt.Fprintln(m.ErrOut, "No such nodes found.")
 			return nil
 		}
-		nodes.Print(streams.Out, output.width(streams.Out), c.clock.Now())
+		nodes.Print(m.Out, m.output.width(m.Out), c.clock.Now())
 		return nil
 	})
-}
-
-// hyperNode completes the name of one HyperNode.
-func (m completer) hyperNode(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return cobra.NoFileCompletions(c, args, word)
-	}
-	return m.listed(c, nil, topologyv1alpha1.SchemeGroupVersion.WithKind("HyperNodeList"))
 }

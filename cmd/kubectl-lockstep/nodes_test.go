@@ -39,6 +39,9 @@ func TestNodesReadsHealthAndGPUs(t *testing.T) {
 The HyperNodes could not be read: Volcano is not installed`) {
 		t.Errorf("printed:\n%s", out)
 	}
+	same, err := lockstep("map", "--nodes", "--unhealthy", address)
+	check.Equal(t, "error", nil, err)
+	check.Equal(t, "map --nodes", out, same)
 	out, err = lockstep("nodes", address, "-o", "json")
 	check.Equal(t, "error", nil, err)
 	var nodes fleetmap.Nodes

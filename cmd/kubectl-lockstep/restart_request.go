@@ -52,7 +52,6 @@ func oneOrMoreNames(_ *cobra.Command, names []string) error {
 
 func (r *restartRequest) addFlags(c *cobra.Command, flags *genericclioptions.ConfigFlags) {
 	c.Annotations = needs(roleEdit)
-	c.ValidArgsFunction = completer{flags}.jobAndRanks
 	c.Flags().StringVar(&r.Reason, "reason", "", "why, for people: the incident and its events repeat it; 256 characters at most")
 	c.Flags().StringVar(&r.ID, "id", "", "the id of the request: the same id is not carried out twice in a row, so that a script may repeat the command. Default: a new one")
 	c.Flags().BoolVar(&r.wait, "wait", false, "wait until all ranks are ready again")

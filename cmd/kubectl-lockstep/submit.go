@@ -187,7 +187,7 @@ func (s *submission) create(ctx context.Context, c *cluster, job *v1alpha1.Train
 	if s.dryRun == dryRunServer {
 		options = append(options, client.DryRunAll)
 	}
-	err := c.writer.Create(ctx, job, options...)
+	err := c.Create(ctx, job, options...)
 	if apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("%w in namespace %s: give another name, or delete that one with `kubectl delete trainingjob %s`", err, job.Namespace, job.Name)
 	}

@@ -67,7 +67,6 @@ program finds LOCKSTEP_RESUME=true, and goes on from its last checkpoint.`,
 func (s *suspension) command(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags, c *cobra.Command) *cobra.Command {
 	c.Annotations = needs(roleEdit)
 	c.Args = oneOrMoreNames
-	c.ValidArgsFunction = completer{flags}.manyJobs
 	c.RunE = func(c *cobra.Command, names []string) error {
 		cluster, err := newCluster(flags)
 		if err != nil {

@@ -51,7 +51,7 @@ func TestSuspendAndResume(t *testing.T) {
 		"ended":             {[]string{"suspend", "t5", "llama"}, resource + "llama suspended", true, suspends, hasEnded},
 		"no right":          {[]string{"suspend", "bert"}, "", false, "", notServed},
 		"no name":           {[]string{"resume"}, "", false, "", errNoName.Error()},
-		"no such dry run":   {[]string{"resume", "llama", "--dry-run=yes"}, "", false, "", `invalid argument "yes" for "--dry-run" flag: it has to be none, client or server`},
+		"no such dry run":   {[]string{"resume", "llama", "--dry-run=yes"}, "", false, "", "invalid argument \"yes\" for \"--dry-run\" flag: it has to be none, client or server\nSee 'kubectl lockstep resume --help' for usage"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &server{objects: map[string]any{

@@ -2,14 +2,12 @@ package main
 
 import (
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/timeline"
 )
 
-func newTimeline(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {
-	j, output := &jobs{config: flags}, format("")
+func newTimeline(a app) *cobra.Command {
+	j, output := &jobs{config: a.flags}, format("")
 	c := &cobra.Command{
 		Use:   "timeline NAME...",
 		Short: "Show the incidents of a TrainingJob, with their phases to scale",
@@ -40,7 +38,6 @@ where there is a timeline, and 1 where there is none.`,
 
   # Those of a job that somebody has saved with kubectl get -o yaml
   kubectl lockstep timeline -f llama.yaml`,
-		ValidArgsFunction: completer{flags}.manyJobs,
 		RunE: func(c *cobra.Command, names []string) error {
 			found, err := j.get(c.Context(), names)
 			if err != nil {
@@ -54,9 +51,9 @@ where there is a timeline, and 1 where there is none.`,
 				}
 				all.Jobs = append(all.Jobs, timeline.Of(job, at))
 			}
-			return output.print(streams.Out, all, func() error {
+			return output.print(a.Out, all, func() error {
 				for i := range all.Jobs {
-					timeline.Print(streams.Out, &all.Jobs[i])
+					timeline.Print(a.Out, &all.Jobs[i])
 				}
 				return nil
 			})

@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"golang.org/x/term"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
@@ -22,6 +24,7 @@ const topNodes = "nodes"
 
 // topOptions is what top is asked for.
 type topOptions struct {
+	app
 	all, once bool
 	interval  time.Duration
 	// job or nodes; all jobs where neither is given.
@@ -29,8 +32,8 @@ type topOptions struct {
 	nodes bool
 }
 
-func newTop(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {
-	var o topOptions
+func newTop(a app) *cobra.Command {
+	o := topOptions{app: a}
 	c := &cobra.Command{
 		Use:   "top [JOB|nodes]",
 		Short: "Watch TrainingJobs, one of them, or the nodes, as they are now",
@@ -54,14 +57,8 @@ read at first, and 1 where not.`,
 
   # The nodes as they are now, for a script
   kubectl lockstep top nodes --once`,
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: completer{flags}.jobOrNodes,
-		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				o.job, o.nodes = args[0], args[0] == topNodes
-			}
-			return o.run(c.Context(), streams, flags)
-		},
+		Args: cobra.MaximumNArgs(1),
+		RunE: a.on(o.run),
 	}
 	c.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "watch the jobs of all namespaces")
 	c.Flags().BoolVar(&o.once, "once", false, "print once, and end")
@@ -69,26 +66,26 @@ read at first, and 1 where not.`,
 	return c
 }
 
-func (o *topOptions) run(ctx context.Context, streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) error {
+func (o *topOptions) run(ctx context.Context, c *cluster, args []string) error {
+	o.job = strings.Join(args, "")
+	if o.nodes = o.job == topNodes; o.nodes {
+		o.job = ""
+	}
 	switch {
 	case o.interval < 100*time.Millisecond:
 		return fmt.Errorf("--interval: %v is too short: give 100ms or more", o.interval)
-	case o.all && o.job != "" && !o.nodes:
+	case o.all && o.job != "":
 		return errors.New("--all-namespaces goes with no name of a job: leave out one of them")
 	}
-	c, err := newCluster(flags)
+	text, err := o.draw(ctx, c, top.Screen{Width: sizeOf(o.Out).Width})
 	if err != nil {
 		return err
 	}
-	text, err := o.draw(ctx, c, top.Screen{Width: cmp.Or(terminalWidth(streams.Out), lines.Width)})
-	if err != nil {
+	if o.once || !isTerminal(o.In, o.Out) {
+		_, err = fmt.Fprint(o.Out, text)
 		return err
 	}
-	if o.once || !isTerminal(streams.In, streams.Out) {
-		_, err = fmt.Fprint(streams.Out, text)
-		return err
-	}
-	return show(ctx, streams, o.interval, func(ctx context.Context, screen top.Screen) string {
+	return show(ctx, o.IOStreams, o.interval, func(ctx context.Context, screen top.Screen) string {
 		latest, err := o.draw(ctx, c, screen)
 		if err != nil {
 			return top.Fit(text, explain(err, roleExplain).Error(), screen)
@@ -100,36 +97,87 @@ func (o *topOptions) run(ctx context.Context, streams genericiooptions.IOStreams
 
 // draw draws what was asked for.
 func (o *topOptions) draw(ctx context.Context, c *cluster, screen top.Screen) (string, error) {
-	snapshot := func(jobs ...v1alpha1.TrainingJob) *top.Snapshot {
-		return &top.Snapshot{Now: c.clock.Now(), Jobs: jobs, Namespaces: o.all}
-	}
-	if o.job != "" && !o.nodes {
+	s := &top.Snapshot{Namespaces: o.all}
+	if o.job != "" {
 		job, err := c.job(ctx, o.job)
 		if err != nil {
 			return "", err
 		}
-		return top.Job(snapshot(*job), screen), nil
+		s.Now, s.Jobs = c.clock.Now(), []v1alpha1.TrainingJob{*job}
+		return s.DrawJob(screen), nil
 	}
-	jobs, namespace := &v1alpha1.TrainingJobList{}, c.namespace
-	if o.all || o.nodes {
-		namespace = ""
+	jobs := &v1alpha1.TrainingJobList{}
+	if err := c.List(ctx, jobs, c.in(o.all || o.nodes)); err != nil {
+		return "", err
 	}
-	if err := c.List(ctx, jobs, client.InNamespace(namespace)); err != nil || !o.nodes {
-		return top.Jobs(snapshot(jobs.Items...), screen), err
+	s.Now, s.Jobs = c.clock.Now(), jobs.Items
+	if !o.nodes {
+		return s.DrawJobs(screen), nil
 	}
 	fleet, err := c.fleet(ctx)
 	if err != nil {
 		return "", err
 	}
 	c.addHealth(ctx, fleet)
-	return top.Nodes(snapshot(jobs.Items...), fleet, screen), nil
+	return s.DrawNodes(fleet, screen), nil
 }
 
-// jobOrNodes completes the name of one TrainingJob, or the word nodes.
-func (m completer) jobOrNodes(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+// isTerminal reports whether somebody sits in front of both.
+func isTerminal(in io.Reader, out io.Writer) bool {
+	for _, side := range []any{in, out} {
+		if file, ok := side.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
+			return false
+		}
 	}
-	names, directive := m.manyJobs(c, args, word)
-	return append([]string{topNodes}, names...), directive
+	return true
+}
+
+// What terminals do: see the control sequences of xterm.
+const (
+	otherScreen = "\x1b[?1049h\x1b[?25l" // without a cursor
+	firstScreen = "\x1b[?25h\x1b[?1049l"
+	emptyScreen = "\x1b[H\x1b[J"
+	ctrlC       = 3
+)
+
+// pauseFor is the pause after a drawing that took so long: the API server is asked for a tenth of the time at most.
+func pauseFor(interval, took time.Duration) time.Duration { return max(interval, 9*took) }
+
+// show draws a screen until q or Ctrl-C is pressed, and leaves the terminal as it was.
+func show(ctx context.Context, streams genericiooptions.IOStreams, interval time.Duration, draw func(context.Context, top.Screen) string) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	if file, ok := streams.In.(*os.File); ok {
+		before, err := term.MakeRaw(int(file.Fd())) // for keys to come at once
+		if err != nil {
+			return err
+		}
+		defer func() { _ = term.Restore(int(file.Fd()), before) }()
+	}
+	go func() {
+		defer stop()
+		for key := []byte{0}; key[0] != 'q' && key[0] != 'Q' && key[0] != ctrlC; {
+			if _, err := streams.In.Read(key); err != nil {
+				return
+			}
+		}
+	}()
+	fmt.Fprint(streams.Out, otherScreen)
+	defer fmt.Fprint(streams.Out, firstScreen)
+	for ctx.Err() == nil {
+		begin := time.Now()
+		fmt.Fprint(streams.Out, emptyScreen+strings.ReplaceAll(draw(ctx, sizeOf(streams.Out)), "\n", "\r\n"))
+		select {
+		case <-ctx.Done():
+		case <-time.After(pauseFor(interval, time.Since(begin))):
+		}
+	}
+	return nil
+}
+
+// sizeOf is the size of a terminal, or the usual width and any height where there is none.
+func sizeOf(out io.Writer) top.Screen {
+	screen := screenOf(out)
+	screen.Width = cmp.Or(screen.Width, lines.Width)
+	return screen
 }

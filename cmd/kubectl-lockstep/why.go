@@ -47,7 +47,6 @@ is named at the end. --all tells all of a job, as kubectl lockstep describe does
 			}
 			return cobra.MaximumNArgs(2)(c, args)
 		},
-		ValidArgsFunction: completer{flags}.jobAndRank,
 		RunE: func(c *cobra.Command, args []string) error {
 			cluster, err := newCluster(flags)
 			if err != nil {
@@ -59,8 +58,8 @@ is named at the end. --all tells all of a job, as kubectl lockstep describe does
 			}
 			s := cluster.snapshot(c.Context(), job, sub)
 			if sub != nil && !s.Knows(*sub) {
-				return fmt.Errorf("there is no pod %s, and nothing that is recorded tells of one: TrainingJob %s has %s, in attempt %d%s",
-					sub.Pod, job.Name, why.Ranks(job), job.Status.Attempt, didYouMean(sub.Pod, why.PodNames(job), ""))
+				return fmt.Errorf("there is no pod %s, and nothing that is recorded tells of one: TrainingJob %s has %s, in attempt %d",
+					sub.Pod, job.Name, why.Ranks(job), job.Status.Attempt)
 			}
 			s.Whole, s.All = all && sub == nil, all
 			answer := why.Ask(s, sub)
@@ -93,7 +92,6 @@ Ranks are listed by HyperNode: 48 of them, and with --all every one. A job in a 
 
   # A job that somebody has saved with kubectl get -o yaml
   kubectl lockstep describe -f llama.yaml`,
-		ValidArgsFunction: completer{flags}.manyJobs,
 		RunE: func(c *cobra.Command, names []string) error {
 			snapshots, err := described(c.Context(), j, names)
 			for i, s := range snapshots {

@@ -59,11 +59,7 @@ func (c *cluster) findByPod(ctx context.Context, name string) (*v1alpha1.Trainin
 			return &jobs.Items[i], &sub, nil
 		}
 	}
-	var names []string
-	for i := range jobs.Items {
-		names = append(names, why.PodNames(&jobs.Items[i])...)
-	}
-	return nil, nil, fmt.Errorf("%q is no name of a pod of a TrainingJob in namespace %s: these are JOB-ATTEMPT-TASK-INDEX, and the TrainingJob has to exist%s", name, c.namespace, didYouMean(name, names, ""))
+	return nil, nil, fmt.Errorf("%q is no name of a pod of a TrainingJob in namespace %s: these are JOB-ATTEMPT-TASK-INDEX, and the TrainingJob has to exist", name, c.namespace)
 }
 
 // snapshot reads what an answer needs. What cannot be read is noted in it.

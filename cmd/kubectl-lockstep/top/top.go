@@ -12,7 +12,6 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/fleetmap"
-	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/joblist"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/timeline"
 )
@@ -30,20 +29,20 @@ type Snapshot struct {
 // Screen is the size of a terminal. Height 0 is a text of any length.
 type Screen struct{ Width, Height int }
 
-// Jobs draws a line for each job, by their states.
-func Jobs(s *Snapshot, screen Screen) string {
-	jobs := joblist.Of(s.Jobs, s.Now)
-	slices.SortStableFunc(jobs.Jobs, func(a, b joblist.Job) int {
-		return cmp.Or(slices.Index(joblist.States, a.State)-slices.Index(joblist.States, b.State), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+// DrawJobs draws a line for each job, by their states.
+func (s *Snapshot) DrawJobs(screen Screen) string {
+	jobs := Of(s.Jobs, s.Now)
+	slices.SortStableFunc(jobs.Jobs, func(a, b Job) int {
+		return cmp.Or(slices.Index(States, a.State)-slices.Index(States, b.State), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	var out bytes.Buffer
-	lines.Print(&out, s.clock()+" "+title(jobs.Jobs), screen.Width)
+	lines.Print(&out, s.clock()+" "+jobs.title(), screen.Width)
 	columns := []string{"NAMESPACE", "NAME", "STATE", "READY", "GPUS", "ETTR", "INCIDENT", "PHASE", "NEXT"}
 	if !s.Namespaces {
 		columns = columns[1:]
 	}
 	if len(jobs.Jobs) > 0 {
-		joblist.Print(&out, jobs, columns, false, screen.Width)
+		jobs.Print(&out, columns, false, screen.Width)
 	}
 	return out.String()
 }
@@ -51,47 +50,48 @@ func Jobs(s *Snapshot, screen Screen) string {
 func (s *Snapshot) clock() string { return s.Now.UTC().Format(time.TimeOnly) + " UTC." }
 
 // title counts the jobs by state, and the GPUs of those that have some.
-func title(jobs []joblist.Job) string {
+func (jobs *Jobs) title() string {
 	states, gpus := map[v1alpha1.State]int{}, int64(0)
-	for i := range jobs {
-		states[jobs[i].State]++
-		if jobs[i].Placed {
-			gpus += jobs[i].GPUs
+	for i := range jobs.Jobs {
+		j := &jobs.Jobs[i]
+		states[j.State]++
+		if j.Placed {
+			gpus += j.GPUs
 		}
 	}
 	var parts []string
-	for _, state := range append([]v1alpha1.State{""}, joblist.States...) {
+	for _, state := range append([]v1alpha1.State{""}, States...) {
 		if n := states[state]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, cmp.Or(string(state), "new")))
 		}
 	}
-	return fmt.Sprintf("Jobs: %d (%s), GPUs in use: %d.", len(jobs), cmp.Or(strings.Join(parts, ", "), "none"), gpus)
+	return fmt.Sprintf("Jobs: %d (%s), GPUs in use: %d.", len(jobs.Jobs), cmp.Or(strings.Join(parts, ", "), "none"), gpus)
 }
 
 // maxIncidents is how many incidents of one job are shown: the last ones.
 const maxIncidents = 3
 
-// Job draws the only job of a snapshot: its line, and the timeline of its last incidents.
-func Job(s *Snapshot, screen Screen) string {
+// DrawJob draws the only job of a snapshot: its line, and the timeline of its last incidents.
+func (s *Snapshot) DrawJob(screen Screen) string {
 	var out bytes.Buffer
-	out.WriteString(Jobs(s, screen))
+	out.WriteString(s.DrawJobs(screen))
 	job := &s.Jobs[0]
 	if job.Status.Message != "" {
 		lines.Print(&out, job.Status.Message, screen.Width)
 	}
 	fmt.Fprintln(&out)
-	told := timeline.Of(job, s.Now)
-	told.Incidents = told.Incidents[max(0, len(told.Incidents)-maxIncidents):]
-	timeline.Print(&out, &told)
+	all := timeline.Of(job, s.Now)
+	all.Incidents = all.Incidents[max(0, len(all.Incidents)-maxIncidents):]
+	timeline.Print(&out, &all)
 	return out.String()
 }
 
 // leastMap and mostMap are how many lines the map may have at least, and at most on a screen of any height.
 const leastMap, mostMap = 20, 60
 
-// Nodes draws the map of a fleet, and below it the nodes that are not well. In use are the nodes that the jobs of the snapshot were placed
+// DrawNodes draws the map of a fleet, and below it the nodes that are not well. In use are the nodes that the jobs of the snapshot were placed
 // on: pods are not looked at.
-func Nodes(s *Snapshot, fleet *fleetmap.Fleet, screen Screen) string {
+func (s *Snapshot) DrawNodes(fleet *fleetmap.Fleet, screen Screen) string {
 	fleet.Place(s.Jobs)
 	var ill bytes.Buffer
 	if unhealthy, err := fleet.List("", true); err == nil && len(unhealthy.Nodes) > 0 {
@@ -113,7 +113,7 @@ func Fit(text, problem string, screen Screen) string {
 	if problem != "" {
 		room--
 	}
-	if left := len(all) - room; left > 0 {
+	if left := len(all) - room; left > 0 && screen.Height > 0 {
 		all = append(all[:max(0, room-1)], fmt.Sprintf("... and %d more lines: a taller terminal shows them, --once prints all", left+1))
 	}
 	if problem != "" {

@@ -63,13 +63,13 @@ llama  Recovering  3/4    32    0.7500  NodeGone  WaitForRoom 35s  RestartTask i
 mamba  Queued      0/4    (32)  -       -         -                -
 bert   Running     4/4    32    1.0000  -         -                -
 opt    Completed   0/4    (32)  -       -         -                -
-`, Jobs(snapshot(), Screen{Width: 80}))
+`, snapshot().DrawJobs(Screen{Width: 80}))
 }
 
 func TestAStepThatIsOverdue(t *testing.T) {
 	s := snapshot()
 	s.Now, s.Namespaces = now.Add(7*time.Minute), true
-	out := Jobs(s, Screen{Width: 120})
+	out := s.DrawJobs(Screen{Width: 120})
 	for _, want := range []string{"RestartTask due 60s\n", "NAMESPACE  NAME", "research   llama"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
@@ -78,7 +78,7 @@ func TestAStepThatIsOverdue(t *testing.T) {
 }
 
 func TestNoJobs(t *testing.T) {
-	check.Equal(t, "screen", "03:04:05 UTC. Jobs: 0 (none), GPUs in use: 0.\n", Jobs(&Snapshot{Now: now}, Screen{Width: 80}))
+	check.Equal(t, "screen", "03:04:05 UTC. Jobs: 0 (none), GPUs in use: 0.\n", (&Snapshot{Now: now}).DrawJobs(Screen{Width: 80}))
 }
 
 // What does not fit into a terminal is said, and so is that it may be old. Both leave room for each other.
@@ -88,7 +88,7 @@ func TestAScreenIsNotExceeded(t *testing.T) {
 		s.Jobs = append(s.Jobs, job(fmt.Sprintf("job-%03d", i), v1alpha1.TrainingJobStatus{State: v1alpha1.StateRunning, Ready: "4/4"}))
 	}
 	screen := Screen{Width: 40, Height: 10}
-	all := strings.Split(Fit(Jobs(s, screen), "3s ago, the connection to the server was refused", screen), "\n")
+	all := strings.Split(Fit(s.DrawJobs(screen), "3s ago, the connection to the server was refused", screen), "\n")
 	check.Equal(t, "lines", 10, len(all))
 	check.Equal(t, "last", []string{"... and 995 more lines: a taller term...", "This may be old: 3s ago, the connecti..."}, all[8:])
 	for _, line := range all {
@@ -101,7 +101,7 @@ func TestAScreenIsNotExceeded(t *testing.T) {
 func TestOneJob(t *testing.T) {
 	s := snapshot()
 	s.Jobs = s.Jobs[3:4]
-	out := Job(s, Screen{Width: 80})
+	out := s.DrawJob(Screen{Width: 80})
 	for _, want := range []string{
 		"Jobs: 1 (1 Recovering), GPUs in use: 32.\n", "\nincident 2, NodeGone of pod llama-1-worker-3: no node of rack-0 is free\n\nTrainingJob research/llama: Recovering",
 		"incident 1, PodFailed. Recovered after 10m\n", "RestartTask is next, in 6m", "ETTR 0.7500",
@@ -143,5 +143,5 @@ q: gpu-5 (rack-1)
 HYPERNODE  NODE   READY  STATE   SINCE  QUARANTINE  GPUS  HELD-FOR
 rack-1     gpu-5  yes    Failed  3h     3h          0/8   -
   XID79 of gpu/GPU-a (Failed, 3h)
-`, Nodes(snapshot(), fleet, Screen{Width: 80}))
+`, snapshot().DrawNodes(fleet, Screen{Width: 80}))
 }

@@ -1,4 +1,4 @@
-package joblist
+package top
 
 import (
 	"bytes"
@@ -12,8 +12,6 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
-
-var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func named(name string, age time.Duration, s v1alpha1.TrainingJobStatus) v1alpha1.TrainingJob {
 	return v1alpha1.TrainingJob{
@@ -41,7 +39,8 @@ var columns = []string{"NAME", "STATE", "READY", "ATTEMPT", "HYPERNODE", "RESTAR
 
 func printed(columns []string, width int) string {
 	var out bytes.Buffer
-	Print(&out, Of(jobs(), now), columns, true, width)
+	all := Of(jobs(), now)
+	all.Print(&out, columns, true, width)
 	return out.String()
 }
 
@@ -72,7 +71,8 @@ func TestMoreColumns(t *testing.T) {
 	wide[0].Spec = v1alpha1.TrainingJobSpec{Queue: "research", Tasks: []v1alpha1.Task{{Name: "worker", Spares: new(int32(2))}}}
 	wide[0].Status.Tasks = []v1alpha1.TaskStatus{{Name: "worker-spare", Ready: 2}}
 	var out bytes.Buffer
-	Print(&out, Of(wide, now), append(slices.Clone(columns), "QUEUE", "SPARES"), true, 0)
+	all := Of(wide, now)
+	all.Print(&out, append(slices.Clone(columns), "QUEUE", "SPARES"), true, 0)
 	check.Equal(t, "table", `NAME   STATE    READY  ATTEMPT  HYPERNODE  RESTARTS  ETTR    AGE  QUEUE     SPARES
 llama  Running  4/4    2        rack-0     7         0.7500  3h   research  2/2
 `, out.String())

@@ -1,5 +1,6 @@
-// Package joblist shows TrainingJobs as a table with a line for each. It reads nothing: the same jobs give the same table.
-package joblist
+// The list: TrainingJobs as a table with a line for each.
+
+package top
 
 import (
 	"fmt"
@@ -146,7 +147,7 @@ func (j *Job) cells() map[string]string {
 
 // Print prints a line with these columns for each job, and below it the job's message if messages are asked for, cut to a width; 0 is
 // any width.
-func Print(out io.Writer, jobs Jobs, columns []string, messages bool, width int) {
+func (jobs *Jobs) Print(out io.Writer, columns []string, messages bool, width int) {
 	var rows []lines.Row
 	for i := range jobs.Jobs {
 		cells, row := jobs.Jobs[i].cells(), lines.Row{}

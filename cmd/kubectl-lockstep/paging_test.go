@@ -1,4 +1,4 @@
-package paging
+package main
 
 import (
 	"context"
@@ -14,13 +14,13 @@ import (
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
-// api has so many nodes, and lists them as an API server does: in pages.
-type api struct {
-	client.Reader
+// pagedNodes has so many nodes, and lists them as an API server does: in pages.
+type pagedNodes struct {
+	client.Client
 	nodes, pages int
 }
 
-func (a *api) List(_ context.Context, into client.ObjectList, options ...client.ListOption) error {
+func (a *pagedNodes) List(_ context.Context, into client.ObjectList, options ...client.ListOption) error {
 	var o client.ListOptions
 	o.ApplyOptions(options)
 	a.pages++
@@ -37,9 +37,9 @@ func (a *api) List(_ context.Context, into client.ObjectList, options ...client.
 
 func TestListsAreReadInPages(t *testing.T) {
 	for nodes, pages := range map[int]int{0: 1, 1: 1, 500: 1, 501: 2, 1700: 4} {
-		a := &api{nodes: nodes}
+		a := &pagedNodes{nodes: nodes}
 		var visited []string
-		check.Equal(t, "error", nil, Reader{a}.Each(t.Context(), &corev1.NodeList{}, func(o runtime.Object) error {
+		check.Equal(t, "error", nil, (&cluster{Client: a}).Each(t.Context(), &corev1.NodeList{}, func(o runtime.Object) error {
 			visited = append(visited, o.(*corev1.Node).Name)
 			return nil
 		}))
