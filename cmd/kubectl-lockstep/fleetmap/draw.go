@@ -42,28 +42,27 @@ func Draw(f *Fleet, o Options) []string {
 
 // heading tells what the map is of.
 func (m *fleetMap) heading() []string {
-	c := m.all
+	c, used := &m.all, "in use"
+	if c.HeldInUse > 0 {
+		used += fmt.Sprintf(" (%d of them held)", c.HeldInUse)
+	}
 	var parts []string
 	for _, one := range []struct {
 		n    int
 		what string
 	}{
-		{c.Free, "free"}, {c.Used, "in use" + c.ofThemHeld()}, {c.Held - c.HeldInUse, "held and unused"}, {c.Quarantined, "in quarantine"},
+		{c.Free, "free"}, {c.Used, used}, {c.Held - c.HeldInUse, "held and unused"}, {c.Quarantined, "in quarantine"},
 		{c.Cordoned, "cordoned"}, {c.Degraded, "degraded"}, {c.NotReady, "not ready"},
 	} {
 		if one.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", one.n, one.what))
 		}
 	}
-	text := fmt.Sprintf("%s, %s: %s.", lines.Count(len(m.f.Topology.All()), "HyperNode"), lines.Count(c.Nodes, "node"), strings.Join(parts, ", "))
-	var has, used int64
-	for i := range m.f.Nodes {
-		has, used = has+m.f.Nodes[i].GPUs, used+m.f.Nodes[i].GPUsUsed
+	text := fmt.Sprintf("%s, %s: %s.", lines.Count(len(m.Topology.All()), "HyperNode"), lines.Count(c.Nodes, "node"), strings.Join(parts, ", "))
+	if c.gpus > 0 {
+		text += fmt.Sprintf(" GPUs in use: %d of %d.", c.gpusUsed, c.gpus)
 	}
-	if has > 0 {
-		text += fmt.Sprintf(" GPUs in use: %d of %d.", used, has)
-	}
-	out := append([]string{text}, m.f.Unread...)
+	out := append([]string{text}, m.Unread...)
 	if m.job != nil {
 		out = slices.Insert(out, 0, m.job.title())
 	}
@@ -75,7 +74,7 @@ func (m *fleetMap) footing() []string {
 	const blank = "␣" // which is not broken at, and in no name
 	var legend []string
 	for i, k := range m.kinds {
-		if k.legend != "" && (m.has[i] || k.always) {
+		if k.legend != "" && (m.all.kinds[i] > 0 || k.always) {
 			legend = append(legend, strings.ReplaceAll(k.legend, " ", blank))
 		}
 	}
@@ -83,13 +82,7 @@ func (m *fleetMap) footing() []string {
 	for _, line := range lines.Wrap(strings.Join(legend, ", "), lines.Width) {
 		out = append(out, strings.ReplaceAll(line, blank, " "))
 	}
-	var more []string
-	for _, k := range m.kinds {
-		if names := m.nodesOf(k); len(names) > 0 {
-			more = append(more, fmt.Sprintf("%c: %s", k.mark, lines.Names(names, maxNames)))
-		}
-	}
-	return append(out, wrapped(append(more, m.aboutRanks()...))...)
+	return append(out, wrapped(append(m.namedNodes(), m.aboutRanks()...))...)
 }
 
 // wrapped breaks each of the texts into lines.
@@ -117,7 +110,7 @@ func (d detail) together(a, b *branch) bool {
 func (m *fleetMap) draw(out []string, neighbours []*branch, depth int, d detail) []string {
 	for first := 0; first < len(neighbours); {
 		next := first + 1
-		for next < len(neighbours) && neighbours[next].name != outside && d.together(neighbours[first], neighbours[next]) {
+		for next < len(neighbours) && neighbours[next].Name != outside && d.together(neighbours[first], neighbours[next]) {
 			next++
 		}
 		if next-first > 1 {
@@ -131,7 +124,7 @@ func (m *fleetMap) draw(out []string, neighbours []*branch, depth int, d detail)
 }
 
 func (m *fleetMap) drawOne(out []string, b *branch, depth int, d detail) []string {
-	out = append(out, line(depth, b.name+m.ofHome(b), b.Counts))
+	out = append(out, line(depth, b.Name+m.ofHome(b), b.Counts))
 	if d > 0 && !b.tells {
 		return out
 	}
@@ -144,15 +137,17 @@ func (m *fleetMap) drawOne(out []string, b *branch, depth int, d detail) []strin
 
 // drawGroup draws neighbours as one, with the mark of each where one of them tells something.
 func (m *fleetMap) drawGroup(out []string, group []*branch, depth int) []string {
-	var sum Counts
+	var all []*Node
 	var marks strings.Builder
 	for _, b := range group {
-		for _, n := range b.all {
-			sum.count(n)
+		all = append(all, b.all...)
+		first := slices.IndexFunc(b.kinds, func(n int) bool { return n > 0 })
+		if first < 0 {
+			first = len(m.kinds) - 1 // it has no nodes
 		}
-		marks.WriteRune(m.kinds[b.worst].mark)
+		marks.WriteRune(m.kinds[first].mark)
 	}
-	out = append(out, line(depth, fmt.Sprintf("%s…%s (%d)", group[0].name, group[len(group)-1].name, len(group))+m.ofHome(group...), sum))
+	out = append(out, line(depth, fmt.Sprintf("%s…%s (%d)", group[0].Name, group[len(group)-1].Name, len(group))+m.ofHome(group...), m.sumOf(all).Counts))
 	if !slices.ContainsFunc(group, func(b *branch) bool { return b.tells }) {
 		return out
 	}
@@ -161,7 +156,7 @@ func (m *fleetMap) drawGroup(out []string, group []*branch, depth int) []string 
 
 // ofHome says behind the name of branches that one of them is the job's home.
 func (m *fleetMap) ofHome(group ...*branch) string {
-	if slices.ContainsFunc(group, func(b *branch) bool { return m.isHome(b.name) }) {
+	if slices.ContainsFunc(group, func(b *branch) bool { return m.isHome(b.Name) }) {
 		return " (home)"
 	}
 	return ""

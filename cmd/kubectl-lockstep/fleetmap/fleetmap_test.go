@@ -176,6 +176,14 @@ func TestTheReport(t *testing.T) {
 	}, ReportOf(f, job))
 }
 
+// A job whose nodes no HyperNode holds has no home, and each partition may have one of its own.
+func TestHomes(t *testing.T) {
+	job := &v1alpha1.TrainingJob{Status: v1alpha1.TrainingJobStatus{Placement: &v1alpha1.Placement{}}}
+	check.Equal(t, "nowhere", 0, len(JobOf(job, nil).Homes))
+	job.Status.Placement.Tasks = []v1alpha1.TaskPlacement{{Partitions: []v1alpha1.PartitionPlacement{{HyperNode: "rack-0"}, {HyperNode: "rack-1"}}}}
+	check.Equal(t, "of partitions", []string{"rack-0", "rack-1"}, JobOf(job, nil).Homes)
+}
+
 // However few lines there may be, a map that is summed up to one line of HyperNodes, with its hint, is the shortest.
 func TestMapsFit(t *testing.T) {
 	const shortest = 20

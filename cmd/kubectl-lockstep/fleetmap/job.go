@@ -5,6 +5,7 @@ package fleetmap
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -59,6 +60,7 @@ func JobOf(job *v1alpha1.TrainingJob, pods []corev1.Pod) *Job {
 				out.Homes = append(out.Homes, part.HyperNode)
 			}
 		}
+		out.Homes = slices.DeleteFunc(out.Homes, func(name string) bool { return name == "" }) // nodes that no HyperNode holds
 	}
 	byTask := map[string][]string{}
 	for i := range job.Spec.Tasks {

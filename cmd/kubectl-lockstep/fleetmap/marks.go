@@ -113,28 +113,28 @@ func (m *fleetMap) kindOf(n *Node) int {
 	return slices.IndexFunc(m.kinds, func(k kind) bool { return k.is(n) })
 }
 
-// nodesOf are the nodes of a kind whose nodes are named, with their HyperNodes.
-func (m *fleetMap) nodesOf(k kind) []string {
-	if k.weight < named {
-		return nil
-	}
-	var out []string
-	for i := range m.f.Nodes {
-		n := &m.f.Nodes[i]
-		if m.kinds[m.kindOf(n)].mark != k.mark {
-			continue
-		}
-		name := n.Name
+// namedNodes lists the nodes of each kind whose nodes are named, with their HyperNodes.
+func (m *fleetMap) namedNodes() []string {
+	names := make([][]string, len(m.kinds))
+	for i := range m.Nodes {
+		n := &m.Nodes[i]
+		k, name := m.kindOf(n), n.Name
 		if n.HyperNode != "" {
 			name += " (" + n.HyperNode + ")"
 		}
-		if m.job != nil && k.mark == 'x' {
+		if m.job != nil && m.kinds[k].mark == 'x' {
 			x := m.job.Excluded[n.Name]
 			name += fmt.Sprintf(" until %s UTC by incident %d", x.Until.UTC().Format(time.DateTime), x.Incident)
 		}
-		out = append(out, name)
+		names[k] = append(names[k], name)
 	}
-	slices.SortFunc(out, Naturally)
+	var out []string
+	for i, k := range m.kinds {
+		if k.weight == named && len(names[i]) > 0 {
+			slices.SortFunc(names[i], Naturally)
+			out = append(out, fmt.Sprintf("%c: %s", k.mark, lines.Names(names[i], maxNames)))
+		}
+	}
 	return out
 }
 
@@ -174,7 +174,7 @@ func (m *fleetMap) aboutRanks() []string {
 
 // trouble is what is wrong with a node.
 func (m *fleetMap) trouble(name string) string {
-	n := m.f.find(name)
+	n := m.find(name)
 	if n == nil {
 		return "gone"
 	}

@@ -27,14 +27,14 @@ type HyperNode struct {
 // ReportOf is the report of a fleet, and of a job in it, if there is one.
 func ReportOf(f *Fleet, job *Job) Report {
 	m := newMap(f, job)
-	return Report{Job: job, Total: m.all, Nodes: f.Nodes, Unread: f.Unread, HyperNodes: m.flattened(nil, "", m.roots)}
+	return Report{Job: job, Total: m.all.Counts, Nodes: f.Nodes, Unread: f.Unread, HyperNodes: m.flattened(nil, "", m.roots)}
 }
 
 func (m *fleetMap) flattened(out []HyperNode, parent string, branches []*branch) []HyperNode {
 	for _, b := range branches {
-		if h, is := m.f.Topology.Find(b.name); is { // unlike the nodes that are in none
-			out = append(out, HyperNode{Name: b.name, Tier: h.Tier, Parent: parent, Home: m.isHome(b.name), Counts: b.Counts})
-			out = m.flattened(out, b.name, b.children)
+		if b.Name != outside {
+			out = append(out, HyperNode{Name: b.Name, Tier: b.Tier, Parent: parent, Home: m.isHome(b.Name), Counts: b.Counts})
+			out = m.flattened(out, b.Name, b.children)
 		}
 	}
 	return out

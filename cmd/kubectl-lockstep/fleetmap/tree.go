@@ -4,37 +4,35 @@ package fleetmap
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
 // fleetMap is a fleet as a tree, with the marks of its nodes.
 type fleetMap struct {
-	f     *Fleet
+	*Fleet
 	job   *Job
 	kinds []kind
-	// has reports of each kind whether there is such a node.
-	has []bool
-	all Counts
+	all   sum
 	// roots are the HyperNodes that are in no other, and last the nodes that are in none.
 	roots []*branch
 }
 
 // branch is a HyperNode.
 type branch struct {
-	name string
-	// height is 0 for a HyperNode without HyperNodes below it.
-	height   int
+	topology.HyperNode
 	children []*branch
+	// height is 0 for a HyperNode without HyperNodes below it.
+	height int
 	// nodes that are in none of the children, of all.
 	nodes, all []*Node
-	Counts
-	// tells reports whether something of it is worth a line of its own, and worst is the first kind that a node of it is of.
+	sum
+	// tells reports whether something of it is worth a line of its own.
 	tells bool
-	worst int
 }
 
 // Counts are numbers of nodes. A node counts under everything that it is.
@@ -52,31 +50,35 @@ type Counts struct {
 	NotReady    int `json:"notReady"`
 }
 
-// count counts one node.
-func (c *Counts) count(n *Node) {
-	busy, held := n.busy(), len(n.Holds) > 0
-	for _, one := range []struct {
-		is bool
-		of *int
-	}{
-		{true, &c.Nodes}, {!busy && !held && !n.NotReady && !n.Quarantined && !n.Cordoned, &c.Free}, {busy, &c.Used}, {held, &c.Held},
-		{busy && held, &c.HeldInUse}, {n.Quarantined, &c.Quarantined}, {n.Cordoned, &c.Cordoned}, {n.Degraded, &c.Degraded}, {n.NotReady, &c.NotReady},
-	} {
-		if one.is {
-			*one.of++
-		}
-	}
+// sum is what nodes are together.
+type sum struct {
+	Counts
+	gpus, gpusUsed int64
+	// kinds are the numbers of nodes whose mark is of each kind.
+	kinds []int
 }
 
-// ofThemHeld tells how many of the nodes in use are held, too; empty where none is.
-func (c *Counts) ofThemHeld() string {
-	switch c.HeldInUse {
-	case 0:
-		return ""
-	case c.Used:
-		return " (all held)"
+// sumOf sums nodes up.
+func (m *fleetMap) sumOf(nodes []*Node) sum {
+	out := sum{kinds: make([]int, len(m.kinds))}
+	for _, n := range nodes {
+		out.gpus, out.gpusUsed = out.gpus+n.GPUs, out.gpusUsed+n.GPUsUsed
+		out.kinds[m.kindOf(n)]++
+		busy, held := n.busy(), len(n.Holds) > 0
+		for _, one := range []struct {
+			is bool
+			of *int
+		}{
+			{true, &out.Nodes}, {!busy && !held && !n.NotReady && !n.Quarantined && !n.Cordoned, &out.Free}, {busy, &out.Used}, {held, &out.Held},
+			{busy && held, &out.HeldInUse}, {n.Quarantined, &out.Quarantined}, {n.Cordoned, &out.Cordoned}, {n.Degraded, &out.Degraded},
+			{n.NotReady, &out.NotReady},
+		} {
+			if one.is {
+				*one.of++
+			}
+		}
 	}
-	return fmt.Sprintf(" (%d of them held)", c.HeldInUse)
+	return out
 }
 
 // outside is the name of the branch of nodes that no HyperNode has.
@@ -84,56 +86,58 @@ const outside = "in no HyperNode"
 
 func newMap(f *Fleet, job *Job) *fleetMap {
 	f.sort()
-	m := &fleetMap{f: f, job: job, kinds: fleetKinds()}
+	m := &fleetMap{Fleet: f, job: job, kinds: fleetKinds()}
 	if job != nil {
 		m.kinds = jobKinds(job)
 	}
-	m.has = make([]bool, len(m.kinds))
-	alone := &branch{name: outside}
+	var all, alone []*Node
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
-		m.all.count(n)
-		m.has[m.kindOf(n)] = true
+		all = append(all, n)
 		if n.HyperNode == "" {
-			alone.all = append(alone.all, n)
+			alone = append(alone, n)
 		}
 	}
-	m.grow()
-	if alone.nodes = alone.all; len(alone.nodes) > 0 {
-		m.finish(alone)
-		m.roots = append(m.roots, alone)
+	m.all = m.sumOf(all)
+	below := map[string][]*branch{}
+	for _, h := range f.Topology.All() { // the closest ones first, so that the children of each are complete before it
+		var nodes []*Node
+		for _, name := range h.Nodes {
+			if n := f.find(name); n != nil {
+				nodes = append(nodes, n)
+			}
+		}
+		above := m.parent(h)
+		below[above] = append(below[above], m.branch(h, below[h.Name], nodes))
+	}
+	m.roots = below[""]
+	sortBranches(m.roots)
+	if len(alone) > 0 {
+		m.roots = append(m.roots, m.branch(topology.HyperNode{Name: outside}, nil, alone))
 	}
 	return m
 }
 
-// grow makes the branches, the closest HyperNodes first, so that the children of each are complete before it.
-func (m *fleetMap) grow() {
-	below := map[string][]*branch{}
-	for _, h := range m.f.Topology.All() {
-		b := &branch{name: h.Name, children: below[h.Name]}
-		covered := map[*Node]bool{}
-		for _, c := range b.children {
-			b.height = max(b.height, c.height+1)
-			for _, n := range c.all {
-				covered[n] = true
-			}
-		}
-		for _, name := range h.Nodes {
-			if n := m.f.find(name); n != nil {
-				b.all = append(b.all, n)
-				if !covered[n] {
-					b.nodes = append(b.nodes, n)
-				}
-			}
-		}
-		m.finish(b)
-		if above := m.parent(h); above != "" {
-			below[above] = append(below[above], b)
-		} else {
-			m.roots = append(m.roots, b)
+// branch makes a branch of its children and all its nodes.
+func (m *fleetMap) branch(h topology.HyperNode, children []*branch, all []*Node) *branch {
+	b := &branch{HyperNode: h, children: children, all: all, sum: m.sumOf(all), tells: m.isHome(h.Name)}
+	covered := sets.New[*Node]()
+	for _, c := range children {
+		b.height = max(b.height, c.height+1)
+		b.tells = b.tells || c.tells
+		covered.Insert(c.all...)
+	}
+	for i, n := range b.kinds {
+		b.tells = b.tells || (n > 0 && m.kinds[i].weight > quiet)
+	}
+	for _, n := range all {
+		if !covered.Has(n) {
+			b.nodes = append(b.nodes, n)
 		}
 	}
-	sortBranches(m.roots)
+	sortBranches(b.children)
+	slices.SortFunc(b.nodes, func(x, y *Node) int { return Naturally(x.Name, y.Name) })
+	return b
 }
 
 // parent is the closest HyperNode above another one; empty for none.
@@ -141,7 +145,7 @@ func (m *fleetMap) parent(h topology.HyperNode) string {
 	if len(h.Nodes) == 0 {
 		return ""
 	}
-	for _, above := range m.f.Topology.Containing(h.Nodes[0]) {
+	for _, above := range m.Topology.Containing(h.Nodes[0]) {
 		if above.Tier > h.Tier && above.Holds(h.Nodes) {
 			return above.Name
 		}
@@ -149,26 +153,12 @@ func (m *fleetMap) parent(h topology.HyperNode) string {
 	return ""
 }
 
-// finish works out what a branch tells.
-func (m *fleetMap) finish(b *branch) {
-	sortBranches(b.children)
-	slices.SortFunc(b.nodes, func(x, y *Node) int { return Naturally(x.Name, y.Name) })
-	b.worst = len(m.kinds) - 1
-	for _, n := range b.all {
-		b.count(n)
-		k := m.kindOf(n)
-		b.worst = min(b.worst, k)
-		b.tells = b.tells || m.kinds[k].weight > quiet
-	}
-	b.tells = b.tells || slices.ContainsFunc(b.children, func(c *branch) bool { return c.tells }) || m.isHome(b.name)
-}
-
 func (m *fleetMap) isHome(name string) bool {
 	return m.job != nil && slices.Contains(m.job.Homes, name)
 }
 
 func sortBranches(branches []*branch) {
-	slices.SortFunc(branches, func(a, b *branch) int { return Naturally(a.name, b.name) })
+	slices.SortFunc(branches, func(a, b *branch) int { return Naturally(a.Name, b.Name) })
 }
 
 // Naturally compares names as people count: rack-2 comes before rack-10.

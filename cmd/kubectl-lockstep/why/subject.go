@@ -105,15 +105,6 @@ func RankNames(job *v1alpha1.TrainingJob) []string {
 	return out
 }
 
-// PodNames are the names of the pods of a job's present attempt.
-func PodNames(job *v1alpha1.TrainingJob) []string {
-	out := RankNames(job)
-	for i, name := range out {
-		out[i] = gang.VolcanoJobName(job, max(1, job.Status.Attempt)) + "-" + name
-	}
-	return out
-}
-
 // Name of a rank, such as worker-3.
 func Name(r gang.Rank) string { return fmt.Sprintf("%s-%d", r.Task, r.Index) }
 
