@@ -127,7 +127,7 @@ func TestAJobFromSubmitToResume(t *testing.T) {
 	s.says(user, []string{"suspend", "submitted"}, "submitted suspended", "kubectl lockstep resume starts it again")
 	s.says(user, []string{"suspend", "submitted"}, "submitted is suspended already")
 	s.await("the job is suspended", func() bool { return s.job.Status.State == v1alpha1.StateSuspended && len(s.pods()) == 0 })
-	s.refuses(user, []string{"logs", "submitted", "worker-0"}, "rank worker-0 has no pod")
+	s.refuses(user, []string{"logs", "submitted"}, "TrainingJob submitted has no pods")
 	s.says(user, []string{"resume", "submitted"}, "submitted resumed")
 	s.await("the job runs again", func() bool { return s.job.Status.State == v1alpha1.StateRunning })
 	s.says(user, []string{"resume", "submitted"}, "submitted is not suspended")
@@ -136,7 +136,7 @@ func TestAJobFromSubmitToResume(t *testing.T) {
 	}
 
 	s.refuses(user, []string{"logs", "submitted", "worker-7"}, `"worker-7" names no rank of TrainingJob submitted: give one of master-0, worker-0 to worker-1`)
-	s.refuses(user, []string{"logs", "submitted", "worker-0", "-p"}, "rank worker-0 has no previous log")
+	s.refuses(user, []string{"logs", "submitted", "worker-0", "-p"}, "logs go with their pods")
 	s.must(testCluster.SucceedPods(s.ctx, s.keys()...), "let the pods succeed")
 	s.await("the job completes", func() bool { return s.job.Status.State == v1alpha1.StateCompleted })
 	s.refuses(user, []string{"suspend", "submitted"}, "TrainingJob submitted has ended (Completed), and cannot be suspended")
