@@ -181,7 +181,8 @@ func TestShellsCompleteNames(t *testing.T) {
 		return out
 	}
 	s := &server{objects: map[string]any{
-		"/apis/lockstep.dev/v1alpha1/nodehealths": named("gpu-1", "gpu-2", "cpu-1"),
+		"/apis/lockstep.dev/v1alpha1/nodehealths":       named("gpu-1", "gpu-2", "cpu-1"),
+		"/apis/topology.volcano.sh/v1alpha1/hypernodes": named("rack-0", "rack-1"),
 		theJobs:              named("llama", "llava", "mamba"),
 		"/api/v1/namespaces": named("default", "research"),
 		theJobs + "/llama": v1alpha1.TrainingJob{
@@ -191,7 +192,7 @@ func TestShellsCompleteNames(t *testing.T) {
 			}}}},
 		},
 	}}
-	address := s.serve(t, core, product)
+	address := s.serve(t, core, product, resources("topology.volcano.sh/v1alpha1", "HyperNode"))
 	var ranks []string
 	for i := range 12 {
 		ranks = append(ranks, fmt.Sprint("worker-", i))
@@ -206,6 +207,8 @@ func TestShellsCompleteNames(t *testing.T) {
 		"a job to watch":   {[]string{"top", ""}, []string{"nodes", "llama", "llava", "mamba"}},
 		"one job only":     {[]string{"map", "llama", ""}, nil},
 		"ranks":            {[]string{"why", "llama", ""}, ranks},
+		"one rank only":    {[]string{"why", "llama", "worker-0", ""}, nil},
+		"HyperNodes":       {[]string{"nodes", ""}, []string{"rack-0", "rack-1"}},
 		"ranks of no job":  {[]string{"why", "nobody", ""}, nil},
 		"no file of check": {[]string{"check", ""}, nil},
 		"namespaces":       {[]string{"map", "-n", ""}, []string{"default", "research"}},

@@ -62,7 +62,7 @@ The exit code is 0 where the nodes could be read, even if none is listed, and 1 
 	}
 	c.RunE = a.on(func(ctx context.Context, c *cluster, args []string) error {
 		name := strings.Join(args, "")
-		if m.nodes {
+		if m.nodes || m.unhealthy {
 			return m.list(ctx, c, name)
 		}
 		return m.draw(ctx, c, name)

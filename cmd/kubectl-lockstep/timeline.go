@@ -45,11 +45,7 @@ where there is a timeline, and 1 where there is none.`,
 			}
 			var all timeline.Jobs
 			for _, job := range found {
-				at := j.at
-				if at.IsZero() {
-					at = timeline.LastChange(&job.Status)
-				}
-				all.Jobs = append(all.Jobs, timeline.Of(job, at))
+				all.Jobs = append(all.Jobs, timeline.Of(job, j.at))
 			}
 			return output.print(a.Out, all, func() error {
 				for i := range all.Jobs {

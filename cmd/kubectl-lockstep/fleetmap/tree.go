@@ -4,6 +4,8 @@ package fleetmap
 
 import (
 	"cmp"
+	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -161,27 +163,13 @@ func sortBranches(branches []*branch) {
 	slices.SortFunc(branches, func(a, b *branch) int { return Naturally(a.Name, b.Name) })
 }
 
+// number is a number in a name, with the zeros in front of it.
+var number = regexp.MustCompile(`[0-9]+`)
+
 // Naturally compares names as people count: rack-2 comes before rack-10.
 func Naturally(a, b string) int {
-	i := 0
-	for i < min(len(a), len(b)) && a[i] == b[i] {
-		i++
+	padded := func(name string) string {
+		return number.ReplaceAllStringFunc(name, func(n string) string { return fmt.Sprintf("%20s", strings.TrimLeft(n, "0")) })
 	}
-	same := strings.TrimRight(a[:i], digits) // up to the number in which they differ
-	x, y := number(a[len(same):]), number(b[len(same):])
-	if x == "" || y == "" {
-		return strings.Compare(a, b)
-	}
-	return cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(x, y), strings.Compare(a, b))
-}
-
-const digits = "0123456789"
-
-// number is the number that a text begins with, without zeros in front of it but the last digit.
-func number(text string) string {
-	all := text[:len(text)-len(strings.TrimLeft(text, digits))]
-	if short := strings.TrimLeft(all, "0"); short != "" {
-		return short
-	}
-	return all
+	return cmp.Or(strings.Compare(padded(a), padded(b)), strings.Compare(a, b))
 }
