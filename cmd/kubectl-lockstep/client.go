@@ -138,12 +138,24 @@ func (c *cluster) patch(ctx context.Context, object client.Object, merge string,
 	return c.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(merge)), options...)
 }
 
-// in is the namespace to list, or all of them.
-func (c *cluster) in(all bool) client.InNamespace {
+// jobs reads the TrainingJobs of these names, or without names those that a selector selects, in the namespace or in all of them.
+func (c *cluster) jobs(ctx context.Context, names []string, all bool, selector labels.Selector) ([]v1alpha1.TrainingJob, error) {
+	found, namespace := &v1alpha1.TrainingJobList{}, c.namespace
 	if all {
-		return ""
+		namespace = ""
 	}
-	return client.InNamespace(c.namespace)
+	for _, name := range names {
+		job, err := c.job(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		found.Items = append(found.Items, *job)
+	}
+	if len(names) > 0 {
+		return found.Items, nil
+	}
+	err := c.List(ctx, found, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector})
+	return found.Items, err
 }
 
 // job reads a TrainingJob by its name, which may be written as kubectl get -o name prints it.

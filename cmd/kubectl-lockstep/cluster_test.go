@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/top"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -216,7 +217,7 @@ func TestShellsCompleteNames(t *testing.T) {
 		"containers":       {[]string{"logs", "llama", "-c", ""}, []string{"sidecar", "train"}},
 		"ranks to log":     {[]string{"logs", "llama", ""}, ranks},
 		"ranks to restart": {[]string{"restart", "llama", "worker-0", ""}, ranks[1:]},
-		"states":           {[]string{"list", "--state", ""}, stateNames()},
+		"states":           {[]string{"list", "--state", ""}, top.States},
 		"frameworks":       {[]string{"submit", "--framework", ""}, []string{"none", "pytorch", "mpi"}},
 		"jobs to suspend":  {[]string{"suspend", "llama", ""}, []string{"llava", "mamba"}},
 		"dry runs":         {[]string{"resume", "--dry-run", ""}, []string{"none", "client", "server"}},

@@ -42,16 +42,13 @@ func (j *jobs) get(ctx context.Context, names []string) ([]*v1alpha1.TrainingJob
 	if err != nil {
 		return nil, err
 	}
+	found, err := cluster.jobs(ctx, names, false, nil)
 	var out []*v1alpha1.TrainingJob
-	for _, name := range names {
-		job, err := cluster.job(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, job)
+	for i := range found {
+		out = append(out, &found[i])
 	}
 	j.at = cluster.clock.Now()
-	return out, nil
+	return out, err
 }
 
 func (j *jobs) fromFiles() ([]*v1alpha1.TrainingJob, error) {

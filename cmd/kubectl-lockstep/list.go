@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/labels"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/top"
@@ -52,17 +51,9 @@ namespace that was named does not exist.`,
 	c.Flags().BoolVarP(&l.all, "all-namespaces", "A", false, "list the jobs of all namespaces")
 	c.Flags().StringSliceVar(&l.states, "state", nil, "list only jobs in these states, such as Queued,Running")
 	c.Flags().StringVarP(&l.selector, "selector", "l", "", "list only jobs with these labels, such as team=language")
-	cobra.CheckErr(c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(stateNames(), cobra.ShellCompDirectiveNoFileComp)))
+	cobra.CheckErr(c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(top.States, cobra.ShellCompDirectiveNoFileComp)))
 	l.output.addTableFlag(c)
 	return c
-}
-
-func stateNames() []string {
-	var out []string
-	for _, s := range top.States {
-		out = append(out, string(s))
-	}
-	return out
 }
 
 // isOneOf reports whether a state is one of these, whatever the case of its letters.
@@ -72,8 +63,8 @@ func isOneOf(state string, states []string) bool {
 
 func (l *listing) run(ctx context.Context, c *cluster, names []string) error {
 	for _, state := range l.states {
-		if !isOneOf(state, stateNames()) {
-			return fmt.Errorf("--state: there is no state %q: give one or more of %s", state, strings.Join(stateNames(), ", "))
+		if !isOneOf(state, top.States) {
+			return fmt.Errorf("--state: there is no state %q: give one or more of %s", state, strings.Join(top.States, ", "))
 		}
 	}
 	found, err := l.find(ctx, c, names)
@@ -111,23 +102,11 @@ func (l *listing) find(ctx context.Context, c *cluster, names []string) ([]v1alp
 	case len(names) > 0 && (l.all || l.selector != ""):
 		return nil, fmt.Errorf("give either the name %s, which is looked for in one namespace, or --all-namespaces and --selector", names[0])
 	}
-	found := &v1alpha1.TrainingJobList{}
-	for _, name := range names {
-		job, err := c.job(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		found.Items = append(found.Items, *job)
+	found, err := c.jobs(ctx, names, l.all, selector)
+	if err == nil && len(found) == 0 && !l.all {
+		err = c.namespaceExists(ctx)
 	}
-	if len(names) == 0 {
-		if err := c.List(ctx, found, c.in(l.all), client.MatchingLabelsSelector{Selector: selector}); err != nil {
-			return nil, err
-		}
-		if len(found.Items) == 0 && !l.all {
-			return nil, c.namespaceExists(ctx)
-		}
-	}
-	return slices.DeleteFunc(found.Items, func(job v1alpha1.TrainingJob) bool {
+	return slices.DeleteFunc(found, func(job v1alpha1.TrainingJob) bool {
 		return len(l.states) > 0 && !isOneOf(string(job.Status.State), l.states)
-	}), nil
+	}), err
 }

@@ -111,11 +111,11 @@ func usage(template string) string {
 Use "kubectl lockstep options" for the flags of all verbs, such as --namespace.{{if .HasHelpSubCommands}}`
 	before, rest, _ := strings.Cut(template, "{{if .HasAvailableInheritedFlags}}")
 	_, after, _ := strings.Cut(rest, "{{if .HasHelpSubCommands}}")
-	after = strings.Replace(after, "for more information about a command", "for more about a command", 1) // in 80 columns
 	return strings.NewReplacer(
 		".HasAvailableLocalFlags", ".LocalNonPersistentFlags.HasAvailableFlags",
 		".LocalFlags.FlagUsages", ".LocalNonPersistentFlags.FlagUsagesWrapped 80",
-	).Replace(before) + global + after
+		"for more information about a command", "for more about a command", // in 80 columns
+	).Replace(before + global + after)
 }
 
 func newOptions(streams genericiooptions.IOStreams) *cobra.Command {

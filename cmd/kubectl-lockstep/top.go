@@ -7,14 +7,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/top"
 )
@@ -27,8 +28,8 @@ type topOptions struct {
 	app
 	all, once bool
 	interval  time.Duration
-	// job or nodes; all jobs where neither is given.
-	job   string
+	// names is the name of a job; empty for all jobs, and for nodes.
+	names []string
 	nodes bool
 }
 
@@ -67,14 +68,13 @@ read at first, and 1 where not.`,
 }
 
 func (o *topOptions) run(ctx context.Context, c *cluster, args []string) error {
-	o.job = strings.Join(args, "")
-	if o.nodes = o.job == topNodes; o.nodes {
-		o.job = ""
+	if o.nodes = slices.Contains(args, topNodes); !o.nodes {
+		o.names = args
 	}
 	switch {
 	case o.interval < 100*time.Millisecond:
 		return fmt.Errorf("--interval: %v is too short: give 100ms or more", o.interval)
-	case o.all && o.job != "":
+	case o.all && len(o.names) > 0:
 		return errors.New("--all-namespaces goes with no name of a job: leave out one of them")
 	}
 	text, err := o.draw(ctx, c, top.Screen{Width: sizeOf(o.Out).Width})
@@ -97,21 +97,15 @@ func (o *topOptions) run(ctx context.Context, c *cluster, args []string) error {
 
 // draw draws what was asked for.
 func (o *topOptions) draw(ctx context.Context, c *cluster, screen top.Screen) (string, error) {
-	s := &top.Snapshot{Namespaces: o.all}
-	if o.job != "" {
-		job, err := c.job(ctx, o.job)
-		if err != nil {
-			return "", err
-		}
-		s.Now, s.Jobs = c.clock.Now(), []v1alpha1.TrainingJob{*job}
-		return s.DrawJob(screen), nil
-	}
-	jobs := &v1alpha1.TrainingJobList{}
-	if err := c.List(ctx, jobs, c.in(o.all || o.nodes)); err != nil {
+	jobs, err := c.jobs(ctx, o.names, o.all || o.nodes, labels.Everything())
+	if err != nil {
 		return "", err
 	}
-	s.Now, s.Jobs = c.clock.Now(), jobs.Items
-	if !o.nodes {
+	s := &top.Snapshot{Now: c.clock.Now(), Jobs: jobs, Namespaces: o.all}
+	switch {
+	case len(o.names) > 0:
+		return s.DrawJob(screen), nil
+	case !o.nodes:
 		return s.DrawJobs(screen), nil
 	}
 	fleet, err := c.fleet(ctx)

@@ -23,9 +23,9 @@ import (
 )
 
 // States are all states. Those that need attention come first.
-var States = []v1alpha1.State{
-	v1alpha1.StateRecovering, v1alpha1.StateRefused, v1alpha1.StateStarting, v1alpha1.StateQueued, v1alpha1.StateRunning,
-	v1alpha1.StateSuspended, v1alpha1.StateFailed, v1alpha1.StateCompleted,
+var States = []string{
+	string(v1alpha1.StateRecovering), string(v1alpha1.StateRefused), string(v1alpha1.StateStarting), string(v1alpha1.StateQueued),
+	string(v1alpha1.StateRunning), string(v1alpha1.StateSuspended), string(v1alpha1.StateFailed), string(v1alpha1.StateCompleted),
 }
 
 // Jobs is a list of TrainingJobs.

@@ -33,7 +33,7 @@ type Screen struct{ Width, Height int }
 func (s *Snapshot) DrawJobs(screen Screen) string {
 	jobs := Of(s.Jobs, s.Now)
 	slices.SortStableFunc(jobs.Jobs, func(a, b Job) int {
-		return cmp.Or(slices.Index(States, a.State)-slices.Index(States, b.State), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(slices.Index(States, string(a.State))-slices.Index(States, string(b.State)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	var out bytes.Buffer
 	lines.Print(&out, s.clock()+" "+jobs.title(), screen.Width)
@@ -51,18 +51,18 @@ func (s *Snapshot) clock() string { return s.Now.UTC().Format(time.TimeOnly) + "
 
 // title counts the jobs by state, and the GPUs of those that have some.
 func (jobs *Jobs) title() string {
-	states, gpus := map[v1alpha1.State]int{}, int64(0)
+	states, gpus := map[string]int{}, int64(0)
 	for i := range jobs.Jobs {
 		j := &jobs.Jobs[i]
-		states[j.State]++
+		states[string(j.State)]++
 		if j.Placed {
 			gpus += j.GPUs
 		}
 	}
 	var parts []string
-	for _, state := range append([]v1alpha1.State{""}, States...) {
+	for _, state := range append([]string{""}, States...) {
 		if n := states[state]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, cmp.Or(string(state), "new")))
+			parts = append(parts, fmt.Sprintf("%d %s", n, cmp.Or(state, "new")))
 		}
 	}
 	return fmt.Sprintf("Jobs: %d (%s), GPUs in use: %d.", len(jobs.Jobs), cmp.Or(strings.Join(parts, ", "), "none"), gpus)
