@@ -41,7 +41,7 @@ func explain(err error, role string) error {
 // noConfig is the server that kubectl, too, asks where no kubeconfig names one.
 const noConfig = "http://localhost:8080/"
 
-// translate says why a cluster does not answer. What somebody may not read stays as it is.
+// translate says why a cluster does not answer. It leaves an error for lack of rights as it is.
 func translate(err error) error {
 	var call *url.Error
 	var missing *meta.NoKindMatchError

@@ -107,7 +107,7 @@ func (l *logging) run(ctx context.Context, c *cluster, args []string) error {
 	return errors.Join(errs...)
 }
 
-// kubectl has kubectl print logs. It ends without an error where somebody interrupts it.
+// kubectl has kubectl print logs. It ends without an error if it is interrupted.
 func (l *logging) kubectl(ctx context.Context, job *v1alpha1.TrainingJob, what ...string) error {
 	kubectl := exec.CommandContext(ctx, "kubectl", slices.Concat([]string{"logs"}, what, passedOn(l.flags))...)
 	kubectl.Stdin, kubectl.Stdout, kubectl.Stderr = l.In, l.Out, l.ErrOut

@@ -34,7 +34,7 @@ which TrainingJobs are, or GPUs that another pod has. Pods of DaemonSets, and GP
 HELD are kept for a TrainingJob. QUAR, CORD, DEGR and DOWN are in quarantine, cordoned, degraded
 and not ready.
 
-The map has 60 lines at most: HyperNodes with nothing to tell are summed up first, then those of the lowest tier, and so
+The map has 60 lines at most: HyperNodes without notable nodes are summed up first, then those of the lowest tier, and so
 on. Nodes that are in no HyperNode come last.
 
 With --nodes, as kubectl lockstep nodes, list the nodes of the cluster, or of a HyperNode, or one node, with their health. A node with
@@ -44,7 +44,7 @@ node: a lemon has failed too often, and stays there until it is acknowledged. No
 back. GPUS are those that pods have of those that the node has. HELD-FOR names the TrainingJobs for which the node is kept free.
 
 The exit code is 0 where the nodes could be read, even if none is listed, and 1 where not.`,
-		Example: `  # The HyperNodes, and which nodes are ill, held or free
+		Example: `  # The HyperNodes, and which nodes are unhealthy, held or free
   kubectl lockstep map
 
   # Every HyperNode with every node
@@ -53,7 +53,7 @@ The exit code is 0 where the nodes could be read, even if none is listed, and 1 
   # Where the ranks of a job are
   kubectl lockstep map llama
 
-  # The nodes that are ill, not ready, cordoned or in quarantine
+  # The nodes that are unhealthy, not ready, cordoned or in quarantine
   kubectl lockstep nodes --unhealthy
 
   # The nodes of a HyperNode

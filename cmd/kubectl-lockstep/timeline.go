@@ -36,7 +36,7 @@ where there is a timeline, and 1 where there is none.`,
 		Example: `  # The incidents of a job
   kubectl lockstep timeline llama
 
-  # Those of a job that somebody has saved with kubectl get -o yaml
+  # Those of a job that was saved with kubectl get -o yaml
   kubectl lockstep timeline -f llama.yaml`,
 		RunE: func(c *cobra.Command, names []string) error {
 			found, err := j.get(c.Context(), names)

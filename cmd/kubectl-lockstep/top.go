@@ -116,7 +116,7 @@ func (o *topOptions) draw(ctx context.Context, c *cluster, screen top.Screen) (s
 	return s.DrawNodes(fleet, screen), nil
 }
 
-// isTerminal reports whether somebody sits in front of both.
+// isTerminal reports whether both are a terminal.
 func isTerminal(in io.Reader, out io.Writer) bool {
 	for _, side := range []any{in, out} {
 		if file, ok := side.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {

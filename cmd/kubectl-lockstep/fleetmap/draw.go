@@ -18,7 +18,7 @@ type Options struct {
 	Limit int
 }
 
-// hint tells that something is summed up.
+// hint explains the lines that sum HyperNodes up.
 var hint = lines.Wrap("A line with a number in brackets sums up so many HyperNodes, and has one character for each: the first of these "+
 	"marks that a node of it has. Use --all for all of them.", lines.Width)
 
@@ -40,7 +40,7 @@ func Draw(f *Fleet, o Options) []string {
 	return slices.Concat(above, body, below)
 }
 
-// heading tells what the map is of.
+// heading is the job, the numbers of all nodes, and what could not be read.
 func (m *fleetMap) heading() []string {
 	c, used := &m.all, "in use"
 	if c.HeldInUse > 0 {
@@ -97,13 +97,13 @@ func wrapped(texts []string) []string {
 // maxNames is how many nodes of one kind are named.
 const maxNames = 6
 
-// detail is how much of the tree is left out: at 0 nothing, from 1 on neighbours that have nothing to tell are summed up, and from 2 on
-// all neighbours of less than so many tiers, whatever they have to tell.
+// detail is how much of the tree is left out: at 0 nothing, from 1 on neighbours without notable nodes are summed up, and from 2 on
+// all neighbours of less than so many tiers.
 type detail int
 
 // together reports whether two neighbours share a line.
 func (d detail) together(a, b *branch) bool {
-	return max(a.height, b.height)+1 < int(d) || (d > 0 && !a.tells && !b.tells && a.height == b.height)
+	return max(a.height, b.height)+1 < int(d) || (d > 0 && !a.notable && !b.notable && a.height == b.height)
 }
 
 // draw draws neighbours, those that are summed up on one line.
@@ -125,7 +125,7 @@ func (m *fleetMap) draw(out []string, neighbours []*branch, depth int, d detail)
 
 func (m *fleetMap) drawOne(out []string, b *branch, depth int, d detail) []string {
 	out = append(out, line(depth, b.Name+m.ofHome(b), b.Counts))
-	if d > 0 && !b.tells {
+	if d > 0 && !b.notable {
 		return out
 	}
 	var marks strings.Builder
@@ -135,7 +135,7 @@ func (m *fleetMap) drawOne(out []string, b *branch, depth int, d detail) []strin
 	return m.draw(append(out, cut(depth, marks.String())...), b.children, depth+1, d)
 }
 
-// drawGroup draws neighbours as one, with the mark of each where one of them tells something.
+// drawGroup draws neighbours on one line. If one of them is notable, a second line has the mark of each.
 func (m *fleetMap) drawGroup(out []string, group []*branch, depth int) []string {
 	var all []*Node
 	var marks strings.Builder
@@ -148,7 +148,7 @@ func (m *fleetMap) drawGroup(out []string, group []*branch, depth int) []string 
 		marks.WriteRune(m.kinds[first].mark)
 	}
 	out = append(out, line(depth, fmt.Sprintf("%s…%s (%d)", group[0].Name, group[len(group)-1].Name, len(group))+m.ofHome(group...), m.sumOf(all).Counts))
-	if !slices.ContainsFunc(group, func(b *branch) bool { return b.tells }) {
+	if !slices.ContainsFunc(group, func(b *branch) bool { return b.notable }) {
 		return out
 	}
 	return append(out, cut(depth, marks.String())...)
@@ -195,7 +195,7 @@ func line(depth int, name string, c Counts) string {
 	return strings.Join(cells, "")
 }
 
-// shortened is a name without its middle where it is too long: what tells names apart is at their ends.
+// shortened is a name without its middle if it is too long. Names of one kind differ at their ends.
 func shortened(name string, most int) string {
 	r := []rune(name)
 	if len(r) <= most {

@@ -1,5 +1,5 @@
 // Package fleetmap shows the nodes of a cluster: as a map of its HyperNodes, with one line for each of these and one character for each
-// node, and as a list with the health of each. What has nothing to tell is summed up until the map fits, so that 5,000 nodes stay
+// node, and as a list with the health of each. HyperNodes without notable nodes are summed up until the map fits, so that 5,000 nodes stay
 // readable. The package reads nothing: the same fleet gives the same text.
 package fleetmap
 
@@ -50,11 +50,11 @@ type Node struct {
 	*v1alpha1.HealthVerdict `json:",inline"`
 	// Reports are the faults that are known, the worst first.
 	Reports []v1alpha1.HealthReport `json:"reports,omitempty"`
-	// Silent are the sources that cannot tell how the node is.
+	// Silent are the sources that do not know how the node is.
 	Silent []v1alpha1.HealthSource `json:"silent,omitempty"`
 }
 
-// busy reports whether somebody has the node, or GPUs of it.
+// busy reports whether a pod uses the node, or GPUs of it.
 func (n *Node) busy() bool { return n.Used || n.OthersGPUs }
 
 // Unhealthy reports whether the node is not ready, cordoned, in quarantine, or anything but Healthy.

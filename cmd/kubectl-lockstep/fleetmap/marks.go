@@ -27,8 +27,8 @@ type kind struct {
 type weight int
 
 const (
-	quiet   weight = iota // a HyperNode with only such nodes has nothing to tell
-	telling               // a HyperNode with such a node has a line of its own while there is room
+	quiet   weight = iota // a HyperNode with only such nodes is not notable
+	notable               // a HyperNode with such a node has a line of its own while there is room
 	named                 // the same, and the nodes are named below the map
 )
 
@@ -84,11 +84,11 @@ func rankKinds(j *Job) []kind {
 		if ranks > len(rankMarks) {
 			on := sets.New(t.Nodes...)
 			mark := rune('A' + i)
-			out = append(out, kind{mark, fmt.Sprintf("%c %s", mark, t.Name), func(n *Node) bool { return on.Has(n.Name) }, telling, false})
+			out = append(out, kind{mark, fmt.Sprintf("%c %s", mark, t.Name), func(n *Node) bool { return on.Has(n.Name) }, notable, false})
 			continue
 		}
 		for index, node := range t.Nodes {
-			k := kind{mark: rune(rankMarks[next]), is: func(n *Node) bool { return n.Name == node }, weight: telling}
+			k := kind{mark: rune(rankMarks[next]), is: func(n *Node) bool { return n.Name == node }, weight: notable}
 			if index == 0 {
 				k.legend, k.always = rankLegend(t, next), true
 			}
@@ -99,7 +99,7 @@ func rankKinds(j *Job) []kind {
 	return out
 }
 
-// rankLegend tells which marks the ranks of a task have.
+// rankLegend is the legend of the marks of a task's ranks.
 func rankLegend(t Task, first int) string {
 	if len(t.Nodes) == 1 {
 		return fmt.Sprintf("%c %s-0", rankMarks[first], t.Name)
@@ -138,12 +138,12 @@ func (m *fleetMap) namedNodes() []string {
 	return out
 }
 
-// aboutRanks tells of ranks that have no node, and of those whose node is not well.
+// aboutRanks lists the ranks that have no node, and those whose node is unhealthy.
 func (m *fleetMap) aboutRanks() []string {
 	if m.job == nil {
 		return nil
 	}
-	var out, without, ill, nodes []string
+	var out, without, unhealthy, nodes []string
 	for _, t := range m.job.Tasks {
 		for i, node := range t.Nodes {
 			rank := fmt.Sprintf("%s-%d", t.Name, i)
@@ -153,7 +153,7 @@ func (m *fleetMap) aboutRanks() []string {
 			}
 			nodes = append(nodes, node)
 			if why := m.trouble(node); why != "" {
-				ill = append(ill, fmt.Sprintf("%s on %s (%s)", rank, node, why))
+				unhealthy = append(unhealthy, fmt.Sprintf("%s on %s (%s)", rank, node, why))
 			}
 		}
 	}
@@ -166,8 +166,8 @@ func (m *fleetMap) aboutRanks() []string {
 	if lacks := int(m.job.SparesWanted) - len(m.job.Spares); lacks > 0 {
 		out = append(out, fmt.Sprintf("Spares without a node: %d of %d. `kubectl lockstep why %s` has why.", lacks, m.job.SparesWanted, m.job.Name))
 	}
-	if len(ill) > 0 {
-		out = append(out, "Ranks on nodes that are not well: "+lines.Names(ill, maxNames))
+	if len(unhealthy) > 0 {
+		out = append(out, "Ranks on nodes that are not well: "+lines.Names(unhealthy, maxNames))
 	}
 	return out
 }

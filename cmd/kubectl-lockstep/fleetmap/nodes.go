@@ -107,7 +107,7 @@ func (n *Node) verdict() *v1alpha1.HealthVerdict {
 	return cmp.Or(n.HealthVerdict, &v1alpha1.HealthVerdict{})
 }
 
-// quarantine tells since when the node is in quarantine, or that the breaker holds it back.
+// quarantine is for how long the node has been in quarantine, or "held back" if the breaker holds it back.
 func (n *Node) quarantine(at time.Time) string {
 	v := n.verdict()
 	switch {
@@ -131,7 +131,7 @@ func (n *Node) heldFor() string {
 	return strings.Join(out, ",")
 }
 
-// story tells when the node leaves quarantine, what is reported of it, and who cannot tell.
+// story says when the node leaves quarantine, what is reported of it, and which sources do not know.
 func (n *Node) story(at time.Time) string {
 	var out []string
 	if end := n.verdict().QuarantineEndTime; end != nil {

@@ -124,3 +124,11 @@ func TestNodesAreChosen(t *testing.T) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
+
+func TestNamesAreComparedNaturally(t *testing.T) {
+	sorted := []string{"gpu-0", "gpu-00", "gpu-1", "gpu-02", "gpu-2", "gpu-10", "gpu-10-b", "gpu-a", "rack-9-1", "rack-9-12"}
+	got := slices.Clone(sorted)
+	slices.Reverse(got)
+	slices.SortFunc(got, Naturally)
+	check.Equal(t, "names", sorted, got)
+}

@@ -4,8 +4,6 @@ package fleetmap
 
 import (
 	"cmp"
-	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -33,8 +31,8 @@ type branch struct {
 	// nodes that are in none of the children, of all.
 	nodes, all []*Node
 	sum
-	// tells reports whether something of it is worth a line of its own.
-	tells bool
+	// notable reports whether the branch has a line of its own while there is room.
+	notable bool
 }
 
 // Counts are numbers of nodes. A node counts under everything that it is.
@@ -122,15 +120,15 @@ func newMap(f *Fleet, job *Job) *fleetMap {
 
 // branch makes a branch of its children and all its nodes.
 func (m *fleetMap) branch(h topology.HyperNode, children []*branch, all []*Node) *branch {
-	b := &branch{HyperNode: h, children: children, all: all, sum: m.sumOf(all), tells: m.isHome(h.Name)}
+	b := &branch{HyperNode: h, children: children, all: all, sum: m.sumOf(all), notable: m.isHome(h.Name)}
 	covered := sets.New[*Node]()
 	for _, c := range children {
 		b.height = max(b.height, c.height+1)
-		b.tells = b.tells || c.tells
+		b.notable = b.notable || c.notable
 		covered.Insert(c.all...)
 	}
 	for i, n := range b.kinds {
-		b.tells = b.tells || (n > 0 && m.kinds[i].weight > quiet)
+		b.notable = b.notable || (n > 0 && m.kinds[i].weight > quiet)
 	}
 	for _, n := range all {
 		if !covered.Has(n) {
@@ -163,13 +161,19 @@ func sortBranches(branches []*branch) {
 	slices.SortFunc(branches, func(a, b *branch) int { return Naturally(a.Name, b.Name) })
 }
 
-// number is a number in a name, with the zeros in front of it.
-var number = regexp.MustCompile(`[0-9]+`)
-
 // Naturally compares names as people count: rack-2 comes before rack-10.
 func Naturally(a, b string) int {
-	padded := func(name string) string {
-		return number.ReplaceAllStringFunc(name, func(n string) string { return fmt.Sprintf("%20s", strings.TrimLeft(n, "0")) })
+	const digits = "0123456789"
+	number := func(text string) string {
+		return strings.TrimLeft(text[:len(text)-len(strings.TrimLeft(text, digits))], "0")
 	}
-	return cmp.Or(strings.Compare(padded(a), padded(b)), strings.Compare(a, b))
+	i := 0
+	for i < min(len(a), len(b)) && a[i] == b[i] {
+		i++
+	}
+	i = len(strings.TrimRight(a[:i], digits))                     // where the number begins in which they differ
+	if x, y := number(a[i:]), number(b[i:]); x != "" && y != "" { // 0 and what is no number are compared as text
+		return cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(x, y), strings.Compare(a, b))
+	}
+	return strings.Compare(a, b)
 }

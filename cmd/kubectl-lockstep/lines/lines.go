@@ -22,8 +22,8 @@ func Item(text string) []string {
 	return out
 }
 
-// Plain is a text with a space in place of what has no shape: a terminal would obey control characters, and who writes a queue's name or an
-// event may be anybody.
+// Plain is a text with a space in place of characters without a shape. A terminal would obey control characters, and any user may write
+// a queue's name or an event.
 func Plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsGraphic(r) {

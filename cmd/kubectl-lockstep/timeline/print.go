@@ -95,7 +95,7 @@ func (j *Job) printIncident(out io.Writer, inc *Incident, longest time.Duration)
 	}
 }
 
-// outcome tells how an incident ended and how long it took, or for how long it has been open.
+// outcome says how an incident ended and how long it took, or for how long it has been open.
 func (j *Job) outcome(inc *Incident) string {
 	switch {
 	case inc.Outcome == "":
@@ -106,7 +106,7 @@ func (j *Job) outcome(inc *Incident) string {
 	return fmt.Sprintf("%s after %s", inc.Outcome, lines.Duration(inc.EndTime.Sub(inc.StartTime.Time)))
 }
 
-// nextStory tells of the step that is announced.
+// nextStory describes the step that is announced.
 func nextStory(next *v1alpha1.NextStep, at time.Time) string {
 	what := fmt.Sprintf("%s is next, in %s", next.Action, lines.Duration(next.Time.Sub(at)))
 	if late := at.Sub(next.Time.Time); late > 0 {

@@ -1,4 +1,4 @@
-// Package timeline tells what happened to a TrainingJob and when, from its status alone: Of makes a plain value, for people and
+// Package timeline says what happened to a TrainingJob and when, from its status alone: Of makes a plain value, for people and
 // for other programs, and Print draws it.
 package timeline
 
@@ -161,7 +161,7 @@ func events(inc *v1alpha1.Incident) []Event {
 	return events
 }
 
-// UpTo is the time up to which a status is told: now, or its last change where that is later. A clock in whole seconds is behind a
+// UpTo is the time up to which a timeline goes: now, or its last change where that is later. A clock in whole seconds is behind a
 // change by up to one, and the time in which a job was ready would go backwards.
 func UpTo(s *v1alpha1.TrainingJobStatus, now time.Time) time.Time {
 	return instant.Latest(now, LastChange(s))

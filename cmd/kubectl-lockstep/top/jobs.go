@@ -118,7 +118,7 @@ func openIncident(s *v1alpha1.TrainingJobStatus, at time.Time) (trigger, phase s
 	return string(s.Incidents[i].Trigger), phase
 }
 
-// nextStep tells which step is due, and in how long.
+// nextStep is the step that is next, and in how long it is due.
 func nextStep(step *v1alpha1.NextStep, at time.Time) string {
 	switch {
 	case step == nil:

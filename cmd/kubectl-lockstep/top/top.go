@@ -93,17 +93,17 @@ const leastMap, mostMap = 20, 60
 // on: pods are not looked at.
 func (s *Snapshot) DrawNodes(fleet *fleetmap.Fleet, screen Screen) string {
 	fleet.Place(s.Jobs)
-	var ill bytes.Buffer
+	var below bytes.Buffer
 	if unhealthy, err := fleet.List("", true); err == nil && len(unhealthy.Nodes) > 0 {
 		unhealthy.Unread = nil // the map has it
-		fmt.Fprintln(&ill)
-		unhealthy.Print(&ill, screen.Width, s.Now)
+		fmt.Fprintln(&below)
+		unhealthy.Print(&below, screen.Width, s.Now)
 	}
 	limit := mostMap
 	if screen.Height > 0 {
-		limit = max(leastMap, screen.Height-2-bytes.Count(ill.Bytes(), []byte("\n")))
+		limit = max(leastMap, screen.Height-2-bytes.Count(below.Bytes(), []byte("\n")))
 	}
-	return s.clock() + "\n" + strings.Join(fleetmap.Draw(fleet, fleetmap.Options{Limit: limit}), "\n") + "\n" + ill.String()
+	return s.clock() + "\n" + strings.Join(fleetmap.Draw(fleet, fleetmap.Options{Limit: limit}), "\n") + "\n" + below.String()
 }
 
 // Fit cuts a text to a screen, and says how much is left out, and why it may be old if there is a problem.
