@@ -106,67 +106,46 @@ func (d detail) together(a, b *branch) bool {
 	return max(a.height, b.height)+1 < int(d) || (d > 0 && !a.notable && !b.notable && a.height == b.height)
 }
 
-// draw draws neighbours, those that are summed up on one line.
+// draw draws neighbours. A single one has the marks of its nodes, and its children below it; those that share a line have one mark each.
 func (m *fleetMap) draw(out []string, neighbours []*branch, depth int, d detail) []string {
-	for first := 0; first < len(neighbours); {
-		next := first + 1
-		for next < len(neighbours) && neighbours[next].Name != outside && d.together(neighbours[first], neighbours[next]) {
-			next++
+	for len(neighbours) > 0 {
+		n := 1
+		for n < len(neighbours) && neighbours[n].Name != outside && d.together(neighbours[0], neighbours[n]) {
+			n++
 		}
-		if next-first > 1 {
-			out = m.drawGroup(out, neighbours[first:next], depth)
-		} else {
-			out = m.drawOne(out, neighbours[first], depth, d)
+		group, b := neighbours[:n], neighbours[0]
+		neighbours = neighbours[n:]
+		name, counts, marks := b.Name, b.Counts, []byte{}
+		if n > 1 {
+			var all []*Node
+			for _, one := range group {
+				all, marks = append(all, one.all...), append(marks, one.mark)
+			}
+			name, counts = fmt.Sprintf("%s…%s (%d)", b.Name, group[n-1].Name, n), m.sumOf(all).Counts
 		}
-		first = next
+		if slices.ContainsFunc(group, func(b *branch) bool { return m.isHome(b.Name) }) {
+			name += " (home)"
+		}
+		out = append(out, line(depth, name, counts))
+		switch {
+		case d > 0 && !slices.ContainsFunc(group, func(b *branch) bool { return b.notable }):
+		case n > 1:
+			out = append(out, cut(depth, marks)...)
+		default:
+			for _, one := range b.nodes {
+				marks = append(marks, m.kinds[m.kindOf(one)].mark)
+			}
+			out = m.draw(append(out, cut(depth, marks)...), b.children, depth+1, d)
+		}
 	}
 	return out
 }
 
-func (m *fleetMap) drawOne(out []string, b *branch, depth int, d detail) []string {
-	out = append(out, line(depth, b.Name+m.ofHome(b), b.Counts))
-	if d > 0 && !b.notable {
-		return out
-	}
-	var marks strings.Builder
-	for _, n := range b.nodes {
-		marks.WriteRune(m.kinds[m.kindOf(n)].mark)
-	}
-	return m.draw(append(out, cut(depth, marks.String())...), b.children, depth+1, d)
-}
-
-// drawGroup draws neighbours on one line. If one of them is notable, a second line has the mark of each.
-func (m *fleetMap) drawGroup(out []string, group []*branch, depth int) []string {
-	var all []*Node
-	var marks strings.Builder
-	for _, b := range group {
-		all = append(all, b.all...)
-		first := slices.IndexFunc(b.kinds, func(n int) bool { return n > 0 })
-		if first < 0 {
-			first = len(m.kinds) - 1 // it has no nodes
-		}
-		marks.WriteRune(m.kinds[first].mark)
-	}
-	out = append(out, line(depth, fmt.Sprintf("%s…%s (%d)", group[0].Name, group[len(group)-1].Name, len(group))+m.ofHome(group...), m.sumOf(all).Counts))
-	if !slices.ContainsFunc(group, func(b *branch) bool { return b.notable }) {
-		return out
-	}
-	return append(out, cut(depth, marks.String())...)
-}
-
-// ofHome says behind the name of branches that one of them is the job's home.
-func (m *fleetMap) ofHome(group ...*branch) string {
-	if slices.ContainsFunc(group, func(b *branch) bool { return m.isHome(b.Name) }) {
-		return " (home)"
-	}
-	return ""
-}
-
-// cut breaks marks, which are of one byte each, into lines.
-func cut(depth int, marks string) []string {
+// cut breaks marks into lines.
+func cut(depth int, marks []byte) []string {
 	indent := indentOf(depth) + "  "
 	var out []string
-	for part := range slices.Chunk([]byte(marks), lines.Width-len(indent)) {
+	for part := range slices.Chunk(marks, lines.Width-len(indent)) {
 		out = append(out, indent+string(part))
 	}
 	return out

@@ -15,7 +15,7 @@ import (
 
 // kind is a kind of node, with its mark.
 type kind struct {
-	mark   rune
+	mark   byte
 	legend string
 	is     func(*Node) bool
 	weight weight
@@ -83,12 +83,12 @@ func rankKinds(j *Job) []kind {
 	for i, t := range j.Tasks {
 		if ranks > len(rankMarks) {
 			on := sets.New(t.Nodes...)
-			mark := rune('A' + i)
+			mark := byte('A' + i)
 			out = append(out, kind{mark, fmt.Sprintf("%c %s", mark, t.Name), func(n *Node) bool { return on.Has(n.Name) }, notable, false})
 			continue
 		}
 		for index, node := range t.Nodes {
-			k := kind{mark: rune(rankMarks[next]), is: func(n *Node) bool { return n.Name == node }, weight: notable}
+			k := kind{mark: rankMarks[next], is: func(n *Node) bool { return n.Name == node }, weight: notable}
 			if index == 0 {
 				k.legend, k.always = rankLegend(t, next), true
 			}

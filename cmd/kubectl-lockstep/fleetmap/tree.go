@@ -33,6 +33,8 @@ type branch struct {
 	sum
 	// notable reports whether the branch has a line of its own while there is room.
 	notable bool
+	// mark is the first that a node of the branch has.
+	mark byte
 }
 
 // Counts are numbers of nodes. A node counts under everything that it is.
@@ -120,15 +122,17 @@ func newMap(f *Fleet, job *Job) *fleetMap {
 
 // branch makes a branch of its children and all its nodes.
 func (m *fleetMap) branch(h topology.HyperNode, children []*branch, all []*Node) *branch {
-	b := &branch{HyperNode: h, children: children, all: all, sum: m.sumOf(all), notable: m.isHome(h.Name)}
+	b := &branch{HyperNode: h, children: children, all: all, sum: m.sumOf(all), notable: m.isHome(h.Name), mark: free.mark}
 	covered := sets.New[*Node]()
 	for _, c := range children {
 		b.height = max(b.height, c.height+1)
 		b.notable = b.notable || c.notable
 		covered.Insert(c.all...)
 	}
-	for i, n := range b.kinds {
-		b.notable = b.notable || (n > 0 && m.kinds[i].weight > quiet)
+	for i, n := range slices.Backward(b.kinds) {
+		if n > 0 {
+			b.mark, b.notable = m.kinds[i].mark, b.notable || m.kinds[i].weight > quiet
+		}
 	}
 	for _, n := range all {
 		if !covered.Has(n) {
