@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -77,11 +76,12 @@ func (o *topOptions) run(ctx context.Context, c *cluster, args []string) error {
 	case o.all && len(o.names) > 0:
 		return errors.New("--all-namespaces goes with no name of a job: leave out one of them")
 	}
-	text, err := o.draw(ctx, c, top.Screen{Width: sizeOf(o.Out).Width})
+	width := screenOf(o.Out).Width
+	text, err := o.draw(ctx, c, top.Screen{Width: width})
 	if err != nil {
 		return err
 	}
-	if o.once || !isTerminal(o.In, o.Out) {
+	if in, ok := o.In.(*os.File); o.once || width == 0 || !ok || !term.IsTerminal(int(in.Fd())) {
 		_, err = fmt.Fprint(o.Out, text)
 		return err
 	}
@@ -95,8 +95,9 @@ func (o *topOptions) run(ctx context.Context, c *cluster, args []string) error {
 	})
 }
 
-// draw draws what was asked for.
+// draw draws what was asked for. A screen of no width is as wide as usual.
 func (o *topOptions) draw(ctx context.Context, c *cluster, screen top.Screen) (string, error) {
+	screen.Width = cmp.Or(screen.Width, lines.Width)
 	jobs, err := c.jobs(ctx, o.names, o.all || o.nodes, labels.Everything())
 	if err != nil {
 		return "", err
@@ -116,16 +117,6 @@ func (o *topOptions) draw(ctx context.Context, c *cluster, screen top.Screen) (s
 	return s.DrawNodes(fleet, screen), nil
 }
 
-// isTerminal reports whether both are a terminal.
-func isTerminal(in io.Reader, out io.Writer) bool {
-	for _, side := range []any{in, out} {
-		if file, ok := side.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
-			return false
-		}
-	}
-	return true
-}
-
 // What terminals do: see the control sequences of xterm.
 const (
 	otherScreen = "\x1b[?1049h\x1b[?25l" // without a cursor
@@ -133,9 +124,6 @@ const (
 	emptyScreen = "\x1b[H\x1b[J"
 	ctrlC       = 3
 )
-
-// pauseFor is the pause after a drawing that took so long: the API server is asked for a tenth of the time at most.
-func pauseFor(interval, took time.Duration) time.Duration { return max(interval, 9*took) }
 
 // show draws a screen until q or Ctrl-C is pressed, and leaves the terminal as it was.
 func show(ctx context.Context, streams genericiooptions.IOStreams, interval time.Duration, draw func(context.Context, top.Screen) string) error {
@@ -160,18 +148,11 @@ func show(ctx context.Context, streams genericiooptions.IOStreams, interval time
 	defer fmt.Fprint(streams.Out, firstScreen)
 	for ctx.Err() == nil {
 		begin := time.Now()
-		fmt.Fprint(streams.Out, emptyScreen+strings.ReplaceAll(draw(ctx, sizeOf(streams.Out)), "\n", "\r\n"))
+		fmt.Fprint(streams.Out, emptyScreen+strings.ReplaceAll(draw(ctx, screenOf(streams.Out)), "\n", "\r\n"))
 		select {
 		case <-ctx.Done():
-		case <-time.After(pauseFor(interval, time.Since(begin))):
+		case <-time.After(max(interval, 9*time.Since(begin))): // the API server is asked for a tenth of the time at most
 		}
 	}
 	return nil
-}
-
-// sizeOf is the size of a terminal, or the usual width and any height where there is none.
-func sizeOf(out io.Writer) top.Screen {
-	screen := screenOf(out)
-	screen.Width = cmp.Or(screen.Width, lines.Width)
-	return screen
 }

@@ -90,7 +90,7 @@ func TestTheTerminalIsRestored(t *testing.T) {
 			}
 			var out bytes.Buffer
 			check.Equal(t, "error", nil, show(ctx, genericiooptions.IOStreams{In: in, Out: &out}, time.Millisecond, draw))
-			for _, want := range []string{"\x1b[?1049h", "drawn 1\r\n80 columns", "drawn 3", "\x1b[?1049l", "\x1b[?25h"} {
+			for _, want := range []string{"\x1b[?1049h", "drawn 1\r\n0 columns", "drawn 3", "\x1b[?1049l", "\x1b[?25h"} {
 				if !strings.Contains(out.String(), want) {
 					t.Errorf("no %q in %q", want, out.String())
 				}
