@@ -84,10 +84,11 @@ func newNodes(a app) *cobra.Command {
 
 // draw draws the map of the fleet, or of a job in it.
 func (m *mapping) draw(ctx context.Context, c *cluster, name string) error {
-	o := fleetmap.Options{Limit: mapLines}
+	limit := mapLines
 	if m.all {
-		o.Limit = 0
+		limit = 0
 	}
+	var shown *fleetmap.Job
 	if name != "" {
 		job, err := c.job(ctx, name)
 		if err != nil {
@@ -97,15 +98,15 @@ func (m *mapping) draw(ctx context.Context, c *cluster, name string) error {
 		if err != nil {
 			return err
 		}
-		o.Job = fleetmap.JobOf(job, pods)
+		shown = fleetmap.JobOf(job, pods)
 	}
 	fleet, err := c.fleet(ctx)
 	if err != nil {
 		return err
 	}
 	c.addPods(ctx, fleet)
-	return m.output.print(m.Out, fleetmap.ReportOf(fleet, o.Job), func() error {
-		_, err := fmt.Fprintln(m.Out, strings.Join(fleetmap.Draw(fleet, o), "\n"))
+	return m.output.print(m.Out, fleetmap.ReportOf(fleet, shown), func() error {
+		_, err := fmt.Fprintln(m.Out, strings.Join(fleetmap.Draw(fleet, shown, limit), "\n"))
 		return err
 	})
 }

@@ -10,28 +10,20 @@ import (
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 )
 
-// Options say what is drawn.
-type Options struct {
-	// Job to show; nil for the fleet.
-	Job *Job
-	// Limit is how many lines the map may have; 0 for any number.
-	Limit int
-}
-
 // hint explains the lines that sum HyperNodes up.
 var hint = lines.Wrap("A line with a number in brackets sums up so many HyperNodes, and has one character for each: the first of these "+
 	"marks that a node of it has. Use --all for all of them.", lines.Width)
 
-// Draw returns the lines of the map, with as much detail as fits.
-func Draw(f *Fleet, o Options) []string {
-	m := newMap(f, o.Job)
+// Draw returns the lines of the map of a fleet, or of a job in it, with as much detail as fits into so many lines; 0 is any number.
+func Draw(f *Fleet, job *Job, limit int) []string {
+	m := newMap(f, job)
 	above, below := m.heading(), m.footing()
 	highest := 0
 	for _, b := range m.roots {
 		highest = max(highest, b.height)
 	}
 	body := m.draw(nil, m.roots, 0, 0)
-	for d := detail(1); o.Limit > 0 && len(above)+len(body)+len(below) > o.Limit && int(d) <= highest+2; d++ {
+	for d := detail(1); limit > 0 && len(above)+len(body)+len(below) > limit && int(d) <= highest+2; d++ {
 		if d == 1 {
 			below = append(below, hint...)
 		}

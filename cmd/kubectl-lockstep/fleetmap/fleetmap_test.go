@@ -122,35 +122,36 @@ func jobOf(ranks, firstRack int) *Job {
 func TestMapsAreDrawn(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fleet *Fleet
-		o     Options
+		limit int
+		job   *Job
 	}{
-		"small":            {small(), Options{Limit: 60}},
-		"others-gpus":      {withOthers(), Options{Limit: 60}},
-		"small-job":        {small(), Options{Limit: 60, Job: llama()}},
-		"no-hypernodes":    {&Fleet{Nodes: []Node{{Name: "a"}, {Name: "b", NotReady: true}}}, Options{Limit: 60}},
-		"unread":           {&Fleet{Nodes: []Node{{Name: "a"}}, Unread: []string{"The pods could not be read, so no node is shown as in use: pods is forbidden: User \"jane\" cannot list resource \"pods\"."}}, Options{Limit: 60}},
-		"long-names":       {&Fleet{Nodes: []Node{{Name: "a"}}, Topology: topology.New([]topology.HyperNode{{Name: strings.Repeat("long-", 12) + "rack-1", Nodes: []string{"a"}}})}, Options{}},
-		"wide-rack":        {fleet(1, 100, 0), Options{Limit: 60}},
-		"hundred-racks":    {fleet(100, 18, 0), Options{Limit: 60}},
-		"lone-rack":        {lone(), Options{Limit: 12}},
-		"flat-and-outside": {outsiders(), Options{Limit: 20}},
-		"queued-job":       {fleet(4, 8, 2), Options{Limit: 14, Job: queuedJob()}},
-		"large":            {large(12), Options{Limit: 60}},
-		"large-ill":        {large(120), Options{Limit: 60}},
-		"large-flat-ill":   {flat(large(400)), Options{Limit: 60}},
-		"large-job":        {large(40), Options{Limit: 60, Job: jobOf(32, 5)}},
-		"large-job-racks":  {large(40), Options{Limit: 60, Job: jobOf(128, 4)}},
-		"large-job-spines": {large(40), Options{Limit: 60, Job: jobOf(2000, 0)}},
+		"small":            {small(), 60, nil},
+		"others-gpus":      {withOthers(), 60, nil},
+		"small-job":        {small(), 60, llama()},
+		"no-hypernodes":    {&Fleet{Nodes: []Node{{Name: "a"}, {Name: "b", NotReady: true}}}, 60, nil},
+		"unread":           {&Fleet{Nodes: []Node{{Name: "a"}}, Unread: []string{"The pods could not be read, so no node is shown as in use: pods is forbidden: User \"jane\" cannot list resource \"pods\"."}}, 60, nil},
+		"long-names":       {&Fleet{Nodes: []Node{{Name: "a"}}, Topology: topology.New([]topology.HyperNode{{Name: strings.Repeat("long-", 12) + "rack-1", Nodes: []string{"a"}}})}, 0, nil},
+		"wide-rack":        {fleet(1, 100, 0), 60, nil},
+		"hundred-racks":    {fleet(100, 18, 0), 60, nil},
+		"lone-rack":        {lone(), 12, nil},
+		"flat-and-outside": {outsiders(), 20, nil},
+		"queued-job":       {fleet(4, 8, 2), 14, queuedJob()},
+		"large":            {large(12), 60, nil},
+		"large-ill":        {large(120), 60, nil},
+		"large-flat-ill":   {flat(large(400)), 60, nil},
+		"large-job":        {large(40), 60, jobOf(32, 5)},
+		"large-job-racks":  {large(40), 60, jobOf(128, 4)},
+		"large-job-spines": {large(40), 60, jobOf(2000, 0)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			lines := Draw(tc.fleet, tc.o)
+			lines := Draw(tc.fleet, tc.job, tc.limit)
 			for _, line := range lines {
 				if n := utf8.RuneCountInString(line); n > 80 {
 					t.Errorf("%d columns: %s", n, line)
 				}
 			}
-			if n := len(lines); tc.o.Limit > 0 && n > tc.o.Limit {
-				t.Errorf("%d lines, and there may be %d", n, tc.o.Limit)
+			if n := len(lines); tc.limit > 0 && n > tc.limit {
+				t.Errorf("%d lines, and there may be %d", n, tc.limit)
 			}
 			golden(t, name, strings.Join(lines, "\n")+"\n")
 		})
@@ -188,7 +189,7 @@ func TestHomes(t *testing.T) {
 func TestMapsFit(t *testing.T) {
 	const shortest = 20
 	for limit := shortest; limit < 120; limit += 5 {
-		if n := len(Draw(large(60), Options{Limit: limit})); n > limit {
+		if n := len(Draw(large(60), nil, limit)); n > limit {
 			t.Errorf("%d lines, and there may be %d", n, limit)
 		}
 	}

@@ -103,7 +103,7 @@ func (s *Snapshot) DrawNodes(fleet *fleetmap.Fleet, screen Screen) string {
 	if screen.Height > 0 {
 		limit = max(leastMap, screen.Height-2-bytes.Count(below.Bytes(), []byte("\n")))
 	}
-	return s.clock() + "\n" + strings.Join(fleetmap.Draw(fleet, fleetmap.Options{Limit: limit}), "\n") + "\n" + below.String()
+	return s.clock() + "\n" + strings.Join(fleetmap.Draw(fleet, nil, limit), "\n") + "\n" + below.String()
 }
 
 // Fit cuts a text to a screen, and says how much is left out, and why it may be old if there is a problem.
