@@ -112,7 +112,8 @@ func (l *logging) kubectl(ctx context.Context, job *v1alpha1.TrainingJob, what .
 	kubectl := exec.CommandContext(ctx, "kubectl", slices.Concat([]string{"logs"}, what, passedOn(l.flags))...)
 	kubectl.Stdin, kubectl.Stdout, kubectl.Stderr = l.In, l.Out, l.ErrOut
 	if err := kubectl.Run(); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("kubectl logs %s: %w: logs go with their pods, and `kubectl lockstep why %s` says what became of these", strings.Join(what, " "), err, job.Name)
+		return fmt.Errorf("kubectl logs %s: %w: logs go with their pods, and `kubectl lockstep why %s` says what became of these",
+			strings.Join(what, " "), err, job.Name)
 	}
 	return nil
 }

@@ -33,7 +33,8 @@ type Screen struct{ Width, Height int }
 func (s *Snapshot) DrawJobs(screen Screen) string {
 	jobs := Of(s.Jobs, s.Now)
 	slices.SortStableFunc(jobs.Jobs, func(a, b Job) int {
-		return cmp.Or(slices.Index(States, string(a.State))-slices.Index(States, string(b.State)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		state := func(j Job) int { return slices.Index(States, string(j.State)) }
+		return cmp.Or(state(a)-state(b), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	var out bytes.Buffer
 	lines.Print(&out, s.clock()+" "+jobs.title(), screen.Width)
