@@ -1,20 +1,15 @@
 package main
 
 import (
-	"cmp"
-	"context"
 	"fmt"
-	"io"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/timeline"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/why"
+	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
 func newWhy(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {
@@ -64,7 +59,7 @@ is named at the end. --all tells all of a job, as kubectl lockstep describe does
 			s.Whole, s.All = all && sub == nil, all
 			answer := why.Ask(s, sub)
 			return output.print(streams.Out, answer, func() error {
-				printAnswer(streams.Out, s, &answer)
+				why.Print(streams.Out, s, &answer)
 				return nil
 			})
 		},
@@ -93,65 +88,30 @@ Ranks are listed by HyperNode: 48 of them, and with --all every one. A job in a 
   # A job that somebody has saved with kubectl get -o yaml
   kubectl lockstep describe -f llama.yaml`,
 		RunE: func(c *cobra.Command, names []string) error {
-			snapshots, err := described(c.Context(), j, names)
-			for i, s := range snapshots {
+			found, err := j.get(c.Context(), names)
+			if err != nil {
+				return err
+			}
+			for i, job := range found {
+				s := &why.Snapshot{Now: instant.Latest(timeline.LastChange(&job.Status), job.CreationTimestamp.Time), Job: job, FromFile: true}
+				if len(j.files) == 0 {
+					cluster, err := newCluster(flags)
+					if err != nil {
+						return err
+					}
+					s = cluster.snapshot(c.Context(), job, nil)
+				}
 				if i > 0 {
 					fmt.Fprint(streams.Out, "\n\n")
 				}
 				s.Whole, s.All = true, all
 				answer := why.Ask(s, nil)
-				printAnswer(streams.Out, s, &answer)
+				why.Print(streams.Out, s, &answer)
 			}
-			return err
+			return nil
 		},
 	}
 	j.addFlags(c)
 	c.Flags().BoolVar(&all, "all", false, "list every rank with its node, however many there are")
 	return c
-}
-
-// described reads jobs with what is around them; of jobs in files, these alone.
-func described(ctx context.Context, j *jobs, names []string) ([]*why.Snapshot, error) {
-	found, err := j.get(ctx, names)
-	if err != nil {
-		return nil, err
-	}
-	var out []*why.Snapshot
-	if len(j.files) > 0 {
-		for _, job := range found {
-			now := timeline.LastChange(&job.Status)
-			if now.IsZero() { // it never ran
-				now = time.Now()
-			}
-			out = append(out, &why.Snapshot{Now: now, Job: job, FromFile: true})
-		}
-		return out, nil
-	}
-	c, err := newCluster(j.config)
-	if err != nil {
-		return nil, err
-	}
-	for _, job := range found {
-		out = append(out, c.snapshot(ctx, job, nil))
-	}
-	return out, nil
-}
-
-// printAnswer prints facts, one after the other, each with what it was read from, and the lists of a whole job.
-func printAnswer(out io.Writer, s *why.Snapshot, answer *why.Answer) {
-	title := fmt.Sprintf("TrainingJob %s/%s: %s", s.Job.Namespace, s.Job.Name, cmp.Or(string(s.Job.Status.State), "no state yet"))
-	if answer.Rank != "" {
-		title = "Rank " + answer.Rank + " of " + title
-	}
-	fmt.Fprintln(out, title)
-	for _, f := range answer.Facts {
-		text := f.Text
-		if f.Source != "" {
-			text += " [" + f.Source + "]"
-		}
-		fmt.Fprintln(out, strings.Join(lines.Item(text), "\n"))
-	}
-	if s.Whole {
-		why.PrintLists(out, s)
-	}
 }

@@ -12,13 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
-	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/capacity"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/why"
-	"github.com/lockstep-dev/lockstep/controllers/hypernodes"
-	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
 // find returns the job that the arguments name, and the rank if they name one.
@@ -70,10 +67,8 @@ func (c *cluster) snapshot(ctx context.Context, job *v1alpha1.TrainingJob, sub *
 			s.Unread = append(s.Unread, why.Unread{What: what, Err: translate(err)})
 		}
 	}
-	list := func(what string, into client.ObjectList, options ...client.ListOption) bool {
-		err := c.List(ctx, into, options...)
-		note(what, err)
-		return err == nil
+	list := func(what string, into client.ObjectList, options ...client.ListOption) {
+		note(what, c.List(ctx, into, options...))
 	}
 	here := client.InNamespace(job.Namespace)
 
@@ -94,7 +89,6 @@ func (c *cluster) snapshot(ctx context.Context, job *v1alpha1.TrainingJob, sub *
 	default:
 		note("Queue "+job.Spec.Queue, err)
 	}
-
 	about := []string{job.Name}
 	if sub != nil {
 		about = append(about, sub.Pod)
@@ -104,21 +98,20 @@ func (c *cluster) snapshot(ctx context.Context, job *v1alpha1.TrainingJob, sub *
 		list("Events", events, here, client.MatchingFields{"involvedObject.name": name})
 		s.Events = append(s.Events, events.Items...)
 	}
-
-	nodes, healths, hyperNodes := &corev1.NodeList{}, &v1alpha1.NodeHealthList{}, &topologyv1alpha1.HyperNodeList{}
+	nodes, healths := &corev1.NodeList{}, &v1alpha1.NodeHealthList{}
 	list("nodes", nodes)
 	s.Pods, s.Nodes, s.Now = pods.Items, nodes.Items, c.clock.Now()
 	list("NodeHealths", healths)
 	s.NodeHealths = s.Concerned(sub, healths.Items)
-	if list("HyperNodes", hyperNodes) && len(nodes.Items) > 0 {
-		s.Topology = topology.New(hypernodes.Resolve(hyperNodes.Items, nodes.Items))
+	tree, err := c.hyperNodes(ctx, nodes.Items)
+	if note("HyperNodes", err); len(nodes.Items) > 0 {
+		s.Topology = tree
 	}
 	if s.Waits() {
 		ofAll := &scheduling.PodGroupList{}
 		list("PodGroups of all namespaces", ofAll)
-		usage, err := c.usage(ctx, ofAll.Items)
+		s.Usage, err = c.usage(ctx, ofAll.Items)
 		note("pods of all namespaces", err)
-		s.Usage = usage
 	}
 	return s
 }

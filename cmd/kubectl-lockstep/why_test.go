@@ -1,15 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/why"
-	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 func TestWhyAndMapNameWhatIsWrong(t *testing.T) {
@@ -30,22 +27,6 @@ func TestWhyAndMapNameWhatIsWrong(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestAnswersAreWrapped(t *testing.T) {
-	out := &bytes.Buffer{}
-	job := &v1alpha1.TrainingJob{ObjectMeta: metav1.ObjectMeta{Namespace: "research", Name: "llama"}, Status: v1alpha1.TrainingJobStatus{State: v1alpha1.StateRunning}}
-	printAnswer(out, &why.Snapshot{Job: job}, &why.Answer{Facts: []why.Fact{
-		{Text: "It is short.", Source: "status"},
-		{Text: strings.Repeat("word ", 17) + strings.Repeat("long-", 20) + " end."},
-	}})
-	check.Equal(t, "output", `TrainingJob research/llama: Running
-- It is short. [status]
-- word word word word word word word word word word word word word word word
-  word word
-  long-long-long-long-long-long-long-long-long-long-long-long-long-long-long-long-long-long-long-long-
-  end.
-`, out.String())
 }
 
 // A name that is no job, or a pod that never was, has no answer: the error says what there is.

@@ -7,12 +7,18 @@ package capacity
 
 import (
 	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/labels"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/fit"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 )
@@ -26,27 +32,31 @@ type Cluster struct {
 	Nodes []corev1.Node
 	// Topology is the HyperNodes with their nodes; nil where it was not read.
 	Topology *topology.Topology
+	// Pods of the job, of every attempt. Usage is what all pods of the cluster take; nil where it was not read. Only Standings looks at them.
+	Pods  []corev1.Pod
+	Usage *Usage
 }
 
-// Finding is one reason why the gang cannot be placed, in a sentence.
-type Finding struct {
-	Text string
-	// Source is what it was read from.
-	Source string
+// Fact is one sentence of an answer.
+type Fact struct {
+	Text string `json:"text"`
+	// Source is what it was read from, such as status.incidents or Queue research.
+	Source string `json:"source,omitempty"`
 }
 
-func found(source, format string, args ...any) []Finding {
-	return []Finding{{Text: fmt.Sprintf(format, args...), Source: source}}
+// Told makes a fact of a source.
+func Told(source, format string, args ...any) []Fact {
+	return []Fact{{Text: fmt.Sprintf(format, args...), Source: source}}
 }
 
 // Of finds what keeps the gang of a job, at its present size, from ever being placed. The job has its defaults.
-func Of(job *v1alpha1.TrainingJob, c *Cluster) []Finding {
+func Of(job *v1alpha1.TrainingJob, c *Cluster) []Fact {
 	job = gang.Effective(job, &job.Status)
 	out := queue(job, c)
 	if len(c.Nodes) == 0 {
 		return out
 	}
-	needs := needsOf(job)
+	needs := needsOf(job, gang.Replicas(job)-gang.MinMember(job))
 	if tooLarge := pods(needs, c.Nodes); len(tooLarge) > 0 {
 		return append(out, tooLarge...) // no HyperNode has room for these
 	}
@@ -54,22 +64,22 @@ func Of(job *v1alpha1.TrainingJob, c *Cluster) []Finding {
 }
 
 // queue finds what is wrong with the queue of a job.
-func queue(job *v1alpha1.TrainingJob, c *Cluster) []Finding {
+func queue(job *v1alpha1.TrainingJob, c *Cluster) []Fact {
 	if c.NoQueue {
-		return found("Queues", "Queue %s does not exist: `kubectl get queues` lists those that do.", job.Spec.Queue)
+		return Told("Queues", "Queue %s does not exist: `kubectl get queues` lists those that do.", job.Spec.Queue)
 	}
 	if c.Queue == nil {
 		return nil
 	}
 	source := "Queue " + c.Queue.Name
 	if Closed(c.Queue) {
-		return found(source, "Queue %s is %s: Volcano starts nothing from it until it is open again.", c.Queue.Name, c.Queue.Status.State)
+		return Told(source, "Queue %s is %s: Volcano starts nothing from it until it is open again.", c.Queue.Name, c.Queue.Status.State)
 	}
-	var out []Finding
+	var out []Fact
 	for _, name := range sortedNames(c.Queue.Spec.Capability) {
 		limit, least := c.Queue.Spec.Capability[name], leastOf(job, name)
 		if least.Cmp(limit) > 0 {
-			out = append(out, found(source, "Queue %s is too small for the gang: it may not use more than %s of %s (spec.capability), and the gang needs %s at once.",
+			out = append(out, Told(source, "Queue %s is too small for the gang: it may not use more than %s of %s (spec.capability), and the gang needs %s at once.",
 				c.Queue.Name, limit.String(), name, least.String())...)
 		}
 	}
@@ -82,8 +92,8 @@ func Closed(q *scheduling.Queue) bool {
 }
 
 // pods finds tasks with pods that no node is large enough for.
-func pods(needs []need, nodes []corev1.Node) []Finding {
-	var out []Finding
+func pods(needs []need, nodes []corev1.Node) []Fact {
+	var out []Fact
 	for i := range needs {
 		n := &needs[i]
 		selected := n.selected(nodes)
@@ -91,16 +101,126 @@ func pods(needs []need, nodes []corev1.Node) []Finding {
 		asked := n.requests[name]
 		switch {
 		case len(selected) == 0:
-			out = append(out, found("Nodes", "No node is one that the nodeSelector (%s) and the node affinity of task %s select.",
+			out = append(out, Told("Nodes", "No node is one that the nodeSelector (%s) and the node affinity of task %s select.",
 				labels.SelectorFromSet(n.pod.Spec.NodeSelector), n.task.Name)...)
 		case short && largest.IsZero():
-			out = append(out, found("Nodes", "No node is large enough for a pod of task %s: it asks for %s of %s, and no node has any.", n.task.Name, asked.String(), name)...)
+			out = append(out, Told("Nodes", "No node is large enough for a pod of task %s: it asks for %s of %s, and no node has any.", n.task.Name, asked.String(), name)...)
 		case short:
-			out = append(out, found("Nodes", "No node is large enough for a pod of task %s: it asks for %s of %s, and no node has more than %s.",
+			out = append(out, Told("Nodes", "No node is large enough for a pod of task %s: it asks for %s of %s, and no node has more than %s.",
 				n.task.Name, asked.String(), name, largest.String())...)
 		case n.room(selected) == 0:
-			out = append(out, found("Nodes", "No node has all that a pod of task %s asks for at once: %s.", n.task.Name, list(n.requests))...)
+			out = append(out, Told("Nodes", "No node has all that a pod of task %s asks for at once: %s.", n.task.Name, list(n.requests))...)
 		}
 	}
 	return out
+}
+
+// need is how many pods of a task have to run together, and what each asks for.
+type need struct {
+	task     *v1alpha1.Task
+	pods     int64
+	pod      *corev1.Pod
+	requests corev1.ResourceList
+}
+
+// needsOf are the fewest pods of each task that run while some pods of the job are missing.
+func needsOf(job *v1alpha1.TrainingJob, missing int32) []need {
+	var out []need
+	for i := range job.Spec.Tasks {
+		t := &job.Spec.Tasks[i]
+		if pods := int64(t.Replicas - missing); pods > 0 {
+			pod := fit.PodOf(&t.Template)
+			out = append(out, need{task: t, pods: pods, pod: pod, requests: fit.Requests(pod)})
+		}
+	}
+	return out
+}
+
+// Requests are the resources that all pods of a job ask for.
+func Requests(job *v1alpha1.TrainingJob) corev1.ResourceList {
+	return total(needsOf(gang.Effective(job, &job.Status), 0))
+}
+
+// total is what the pods ask for together.
+func total(needs []need) corev1.ResourceList {
+	sum := corev1.ResourceList{}
+	for i := range needs {
+		for name, each := range needs[i].requests {
+			each.Mul(needs[i].pods)
+			each.Add(sum[name])
+			sum[name] = each
+		}
+	}
+	return sum
+}
+
+// leastOf is the least of a resource that the gang asks for: that of its smallest pods, as many as it needs.
+func leastOf(job *v1alpha1.TrainingJob, name corev1.ResourceName) resource.Quantity {
+	var each []resource.Quantity
+	for i := range job.Spec.Tasks {
+		t := &job.Spec.Tasks[i]
+		each = append(each, slices.Repeat([]resource.Quantity{fit.Requests(fit.PodOf(&t.Template))[name]}, int(t.Replicas))...)
+	}
+	slices.SortFunc(each, func(a, b resource.Quantity) int { return a.Cmp(b) })
+	var sum resource.Quantity
+	for _, q := range each[:min(int(gang.MinMember(job)), len(each))] {
+		sum.Add(q)
+	}
+	return sum
+}
+
+// selected are the nodes that a pod of the task may go to by its nodeSelector and node affinity.
+func (n *need) selected(nodes []corev1.Node) []corev1.Node {
+	var out []corev1.Node
+	for i := range nodes {
+		if fit.Selected(n.pod, &nodes[i]) == nil {
+			out = append(out, nodes[i])
+		}
+	}
+	return out
+}
+
+// shortOf returns a resource that a pod asks for more of than any of the nodes has, and the most that one has.
+func (n *need) shortOf(nodes []corev1.Node) (corev1.ResourceName, resource.Quantity, bool) {
+	for _, name := range sortedNames(n.requests) {
+		var largest resource.Quantity
+		for i := range nodes {
+			if has := nodes[i].Status.Allocatable[name]; has.Cmp(largest) > 0 {
+				largest = has
+			}
+		}
+		if asked := n.requests[name]; asked.Cmp(largest) > 0 {
+			return name, largest, true
+		}
+	}
+	return "", resource.Quantity{}, false
+}
+
+// room is how many pods of the task the nodes hold while nothing else is on them, of those that it may go to.
+func (n *need) room(nodes []corev1.Node) int64 {
+	var sum int64
+	for _, node := range n.selected(nodes) {
+		room := int64(math.MaxInt32)
+		for name, asked := range n.requests {
+			if has := node.Status.Allocatable[name]; !asked.IsZero() {
+				room = min(room, int64(has.AsApproximateFloat64()/asked.AsApproximateFloat64()+1e-9))
+			}
+		}
+		sum += room
+	}
+	return sum
+}
+
+func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
+	return slices.Sorted(maps.Keys(list))
+}
+
+// list names resources with their quantities.
+func list(resources corev1.ResourceList) string {
+	var out []string
+	for _, name := range sortedNames(resources) {
+		quantity := resources[name]
+		out = append(out, quantity.String()+" of "+string(name))
+	}
+	return strings.Join(out, ", ")
 }

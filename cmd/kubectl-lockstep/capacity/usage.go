@@ -4,6 +4,7 @@ package capacity
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -35,9 +36,14 @@ func NewUsage(groups []scheduling.PodGroup) *Usage {
 	return u
 }
 
-// Add adds a pod. One without a node, or that has ended, takes nothing.
+// UsesNode reports whether a pod has a node and has not ended there.
+func UsesNode(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+}
+
+// Add adds a pod. One that uses no node takes nothing.
 func (u *Usage) Add(pod *corev1.Pod) {
-	if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+	if !UsesNode(pod) {
 		return
 	}
 	requests := fit.Requests(pod)
@@ -55,11 +61,7 @@ func addTo[K comparable](to map[K]corev1.ResourceList, key K, more corev1.Resour
 	}
 }
 
-// HasRoom reports whether the pods of a node leave room for one of a task of a job.
-func (u *Usage) HasRoom(job *v1alpha1.TrainingJob, node *corev1.Node) bool {
-	return slices.ContainsFunc(job.Spec.Tasks, func(t v1alpha1.Task) bool { return u.hasRoomFor(fit.PodOf(&t.Template), node) })
-}
-
+// hasRoomFor reports whether the pods of a node leave room for another one.
 func (u *Usage) hasRoomFor(pod *corev1.Pod, node *corev1.Node) bool {
 	for name, asked := range fit.Requests(pod) {
 		total := asked.DeepCopy()
@@ -71,34 +73,33 @@ func (u *Usage) hasRoomFor(pod *corev1.Pod, node *corev1.Node) bool {
 	return true
 }
 
-// User is a job that takes something of a queue.
-type User struct {
-	// Name of the job with its kind and namespace, such as "TrainingJob research/llama".
-	Name string
-	// Quantity that its pods take, or that is reserved for them.
-	Quantity resource.Quantity
-	// Reserved reports that the queue has admitted the gang, and that its pods have no nodes yet.
-	Reserved bool
-}
-
-// Users are the jobs that take a resource of a queue, those that take the most first. A job does not stand in its own way.
-func (u *Usage) Users(queue string, name corev1.ResourceName, without *v1alpha1.TrainingJob) []User {
-	var out []User
+// Users names the jobs that take a resource of a queue, each with how much, those that take the most first. The job that asks is left out.
+// A quantity is reserved while the queue has admitted the gang, and its pods have no nodes yet.
+func (u *Usage) Users(queue string, name corev1.ResourceName, without *v1alpha1.TrainingJob) []string {
+	type user struct {
+		text  string
+		takes resource.Quantity
+	}
+	var users []user
 	for key, group := range u.groups {
 		if group.Spec.Queue != queue || group.Labels[v1alpha1.LabelUID] == string(without.UID) {
 			continue
 		}
-		user := User{Name: userName(group), Quantity: u.byJob[key][name]}
+		takes, state := u.byJob[key][name], ""
 		if group.Status.Phase == scheduling.PodGroupInqueue && group.Spec.MinResources != nil {
-			if reserved := (*group.Spec.MinResources)[name]; reserved.Cmp(user.Quantity) > 0 {
-				user.Quantity, user.Reserved = reserved, true
+			if reserved := (*group.Spec.MinResources)[name]; reserved.Cmp(takes) > 0 {
+				takes, state = reserved, ", reserved: its pods have no nodes yet"
 			}
 		}
-		if !user.Quantity.IsZero() {
-			out = append(out, user)
+		if !takes.IsZero() {
+			users = append(users, user{fmt.Sprintf("%s (%s%s)", userName(group), takes.String(), state), takes})
 		}
 	}
-	slices.SortFunc(out, func(a, b User) int { return cmp.Or(b.Quantity.Cmp(a.Quantity), strings.Compare(a.Name, b.Name)) })
+	slices.SortFunc(users, func(a, b user) int { return cmp.Or(b.takes.Cmp(a.takes), strings.Compare(a.text, b.text)) })
+	var out []string
+	for _, u := range users {
+		out = append(out, u.text)
+	}
 	return out
 }
 

@@ -8,6 +8,7 @@ import (
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/fit"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -49,17 +50,11 @@ func TestWhoUsesAQueue(t *testing.T) {
 	} {
 		u.Add(p)
 	}
-	var got []string
-	for _, user := range u.Users("research", gpu, mine) {
-		text := user.Name + " " + user.Quantity.String()
-		if user.Reserved {
-			text += " reserved"
-		}
-		got = append(got, text)
-	}
-	check.Equal(t, "users", []string{"PodGroup b/three 64 reserved", "TrainingJob a/mamba 16", "Volcano Job b/bert 8"}, got)
+	check.Equal(t, "users", []string{
+		"PodGroup b/three (64, reserved: its pods have no nodes yet)", "TrainingJob a/mamba (16)", "Volcano Job b/bert (8)",
+	}, u.Users("research", gpu, mine))
 
-	c := aCluster()
-	check.Equal(t, "room on a node in use", false, u.HasRoom(mine, &c.Nodes[0]))
-	check.Equal(t, "room where a pod has ended", true, u.HasRoom(mine, &c.Nodes[3]))
+	c, pod := aCluster(), fit.PodOf(&mine.Spec.Tasks[0].Template)
+	check.Equal(t, "room on a node in use", false, u.hasRoomFor(pod, &c.Nodes[0]))
+	check.Equal(t, "room where a pod has ended", true, u.hasRoomFor(pod, &c.Nodes[3]))
 }

@@ -10,16 +10,21 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/timeline"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/policies/instant"
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
+
+// view is what the status says, as the engine reads it.
+func (s *Snapshot) view() *incident.View {
+	return incident.ViewOf(&gang.Observation{Now: s.Now, Job: s.Job}, &s.Job.Status)
+}
 
 // openIncidents tells of each open incident what the condition does not.
 func openIncidents(s *Snapshot) []Fact {
@@ -65,7 +70,7 @@ func (s *Snapshot) tellIncident(inc *v1alpha1.Incident) []Fact {
 		out = append(out, told(source, "The %s incident %d: %q.", what, inc.ID, message)...)
 	}
 	if inc.Trigger == v1alpha1.NodeNotReady { // which no step of the rule says
-		out = append(out, told("spec.restartPolicy", "A pod on a silent node %s.", silenceOf(rules.Policies(s.Job).Of(inc.PolicyTask)))...)
+		out = append(out, told("spec.restartPolicy", "A pod on a silent node %s.", silenceOf(s.view().PolicyFor(inc)))...)
 	}
 	if n := inc.VictimCount; n > 0 && inc.Outcome == "" {
 		out = append(out, told(source, "Incident %d has %s that fell only because of it (%s): the kubelet restarts them in place.",
@@ -101,12 +106,11 @@ func (s *Snapshot) ruleStory(inc *v1alpha1.Incident) string {
 	if inc.Rule == "" || (inc.Outcome != "" && inc.Outcome != v1alpha1.OutcomeFailed) {
 		return cmp.Or(inc.Rule, "none")
 	}
-	for _, r := range rules.Policies(s.Job).Of(inc.PolicyTask).Rules {
-		if r.Name == inc.Rule {
-			return inc.Rule + " (" + ladderOf(&r) + ")"
-		}
+	rule := s.view().RuleOf(inc)
+	if rule.Name == "" {
+		return inc.Rule + " (which is not there any more)"
 	}
-	return inc.Rule + " (which is not there any more)"
+	return inc.Rule + " (" + ladderOf(&rule) + ")"
 }
 
 // ladderOf tells the steps of a rule.
@@ -125,7 +129,7 @@ func ladderOf(r *v1alpha1.Rule) string {
 // policyStory tells whose policy an incident follows.
 func (s *Snapshot) policyStory(inc *v1alpha1.Incident) string {
 	switch policy := s.Job.Spec.RestartPolicy; {
-	case rules.Policies(s.Job).Of(inc.PolicyTask).RulesOf != "":
+	case s.view().PolicyFor(inc).RulesOf != "":
 		return "the restartPolicy of task " + inc.PolicyTask
 	case policy != nil && len(policy.Rules) > 0:
 		return "the job's restartPolicy"
@@ -167,28 +171,20 @@ func nextStep(s *Snapshot) []Fact {
 
 // budget tells how much of each budget is used and left, where something is used.
 func budget(s *Snapshot) []Fact {
-	policies := rules.Policies(s.Job)
-	out := s.tellBudget("the job", policies.Of(""), s.Job.Status.Restarts.ChargedTimes)
-	for i := range s.Job.Status.Tasks {
-		t := &s.Job.Status.Tasks[i]
-		if p := policies.Of(t.Name); p.BudgetOf == t.Name {
-			out = append(out, s.tellBudget("task "+t.Name, p, t.ChargedTimes)...)
+	view := s.view()
+	tell := func(task, whose string) []Fact {
+		p := view.Policy(task)
+		used := len(view.Spent(&s.Job.Status, p))
+		if p.BudgetOf != task || used == 0 {
+			return nil
 		}
+		left := max(0, p.MaxRestarts-used)
+		return told("status.restarts", "Used of the budget of %s: %d of %s within %s. %d of %d %s left.", whose, used,
+			lines.Count(p.MaxRestarts, "charged restart"), duration.HumanDuration(p.Window), left, p.MaxRestarts, lines.Plural(left, "is", "are"))
+	}
+	out := tell("", "the job")
+	for _, t := range s.Job.Status.Tasks {
+		out = append(out, tell(t.Name, "task "+t.Name)...)
 	}
 	return out
-}
-
-func (s *Snapshot) tellBudget(whose string, p *rules.Policy, charged []metav1.Time) []Fact {
-	used := 0
-	for _, t := range charged {
-		if t.Add(p.Window).After(s.Now) {
-			used++
-		}
-	}
-	if used == 0 {
-		return nil
-	}
-	left := max(0, p.MaxRestarts-used)
-	return told("status.restarts", "Used of the budget of %s: %d of %s within %s. %d of %d %s left.", whose, used,
-		lines.Count(p.MaxRestarts, "charged restart"), duration.HumanDuration(p.Window), left, p.MaxRestarts, lines.Plural(left, "is", "are"))
 }

@@ -1,4 +1,4 @@
-// Nodes: what each is to the job, which a job that waits could have, and which of those with ranks are not well.
+// Nodes: which a job that waits could have, which of those with ranks are not well, and what the NodeHealths say of them.
 
 package why
 
@@ -8,16 +8,16 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/capacity"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
-	"github.com/lockstep-dev/lockstep/fit"
-	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/policies/gang"
-	"github.com/lockstep-dev/lockstep/policies/placement"
+	policynodes "github.com/lockstep-dev/lockstep/policies/nodes"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
@@ -30,113 +30,16 @@ func (s *Snapshot) node(name string) *corev1.Node {
 	return &s.Nodes[i]
 }
 
-// What a node is to the job, as it reads behind "is".
-const (
-	quarantined  = "in quarantine"
-	heldByOthers = "held by other TrainingJobs"
-	freeForIt    = "free for its pods"
-	unknownUse   = "perhaps in use, as the pods of all namespaces could not be read"
-)
-
-func tainted(n *corev1.Node, key string) bool {
-	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
-}
-
-// obstacles are what keeps pods of the job from a node by what the node itself tells, the worst first.
-func (s *Snapshot) obstacles(n *corev1.Node) []string {
-	unready := func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue
-	}
-	foreign := func(t corev1.Taint) bool { return gang.IsHold(t) && t.Key != policies.HoldKey(s.Job) }
-	var out []string
-	for _, o := range []struct {
-		is   bool
-		what string
-	}{
-		{slices.ContainsFunc(n.Status.Conditions, unready), "not ready"},
-		{tainted(n, corev1.TaintNodeOutOfService), "out of service"},
-		{tainted(n, v1alpha1.TaintQuarantine), quarantined},
-		{n.Spec.Unschedulable, "cordoned"},
-		{slices.ContainsFunc(n.Spec.Taints, foreign), heldByOthers},
-	} {
-		if o.is {
-			out = append(out, o.what)
-		}
-	}
-	return out
-}
-
-// standing is what a node is to a job that waits for nodes. Each node has one.
-func (s *Snapshot) standing(n *corev1.Node) string {
-	if obstacles := s.obstacles(n); len(obstacles) > 0 {
-		return obstacles[0]
-	}
-	taint := s.untolerated(n)
-	job := gang.Effective(s.Job, &s.Job.Status)
-	switch {
-	case !s.inHome(n.Name):
-		return "outside of home"
-	case placement.Excluded(&s.Job.Status, n.Name):
-		return "avoided by the job after a failure"
-	case taint != "":
-		return "tainted with " + taint
-	case !capacity.NewUsage(nil).HasRoom(job, n):
-		return "too small for its pods"
-	case slices.ContainsFunc(s.Pods, func(p corev1.Pod) bool { return p.Spec.NodeName == n.Name && !hasEnded(&p) }):
-		return "in use by the job itself"
-	case s.Usage == nil:
-		return unknownUse
-	case !s.Usage.HasRoom(job, n):
-		return "in use by others"
-	}
-	return freeForIt
-}
-
-// inHome reports whether a node may take ranks of the job because it is in home, or because there is none.
-func (s *Snapshot) inHome(node string) bool {
-	if s.Job.Status.Placement == nil {
-		return true
-	}
-	home, known := s.Topology.Find(s.Job.Status.Placement.HyperNode)
-	return !known || home.Holds([]string{node})
-}
-
-// untolerated is a taint that keeps the pods of every task from a node; empty where one tolerates all.
-func (s *Snapshot) untolerated(n *corev1.Node) string {
-	ownHold := func(t corev1.Taint) bool { return t.Key == policies.HoldKey(s.Job) }
-	kept := ""
-	for i := range s.Job.Spec.Tasks {
-		taint, is := fit.Untolerated(&corev1.Pod{Spec: s.Job.Spec.Tasks[i].Template.Spec}, n, ownHold)
-		if !is {
-			return ""
-		}
-		kept = taint.ToString()
-	}
-	return kept
-}
-
-// selected reports whether some task of the job may go to a node by its nodeSelector and node affinity.
-func (s *Snapshot) selected(n *corev1.Node) bool {
-	return slices.ContainsFunc(s.Job.Spec.Tasks, func(t v1alpha1.Task) bool {
-		return fit.Selected(&corev1.Pod{Spec: t.Template.Spec}, n) == nil
-	})
-}
-
-func hasEnded(p *corev1.Pod) bool {
-	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
-}
-
 // kept tells of a job that waits for nodes what each of those is to it that it may use: a sum, the most first.
 func kept(s *Snapshot) []Fact {
-	by, n := map[string][]string{}, 0
+	standings := s.Standings(s.Job)
+	by := map[string][]string{}
 	for i := range s.Nodes {
-		if s.selected(&s.Nodes[i]) {
-			what := s.standing(&s.Nodes[i])
+		if what, selected := standings[s.Nodes[i].Name]; selected {
 			by[what] = append(by[what], s.Nodes[i].Name)
-			n++
 		}
 	}
-	if len(by[unknownUse]) == n { // which may be 0
+	if len(by[capacity.UnknownUse]) == len(standings) { // which may be 0
 		return nil
 	}
 	var parts []string
@@ -146,10 +49,10 @@ func kept(s *Snapshot) []Fact {
 		parts = append(parts, fmt.Sprintf("%d %s %s (%s)", len(by[what]), lines.Plural(len(by[what]), "is", "are"), what, s.listed(by[what])))
 	}
 	which := ""
-	if n < len(s.Nodes) {
+	if len(standings) < len(s.Nodes) {
 		which = " that the job may use by its nodeSelector"
 	}
-	return told("Nodes, Pods", "Of %s%s, %s.", lines.Count(n, "node"), which, strings.Join(parts, ", "))
+	return told("Nodes, Pods", "Of %s%s, %s.", lines.Count(len(standings), "node"), which, strings.Join(parts, ", "))
 }
 
 // confined tells of a job without a home how its topology confines it, and what the cluster has of that.
@@ -159,15 +62,12 @@ func confined(s *Snapshot) []Fact {
 		return nil
 	}
 	out := told("spec.networkTopology", "The topology is hard: all pods have to fit into one HyperNode of tier %d at most.", *t.HighestTierAllowed)
-	free := map[string]bool{}
-	for i := range s.Nodes {
-		free[s.Nodes[i].Name] = s.selected(&s.Nodes[i]) && s.standing(&s.Nodes[i]) == freeForIt
-	}
+	standings := s.Standings(s.Job)
 	best, most := topology.HyperNode{}, -1
 	for _, h := range s.Topology.All() {
 		n := 0
 		for _, node := range h.Nodes {
-			if free[node] {
+			if standings[node] == capacity.Free {
 				n++
 			}
 		}
@@ -185,7 +85,7 @@ func confined(s *Snapshot) []Fact {
 // rankNodes are the nodes of the job's ranks, each with the ranks on it; the nodes are in the order of the ranks.
 func (s *Snapshot) rankNodes() (nodes []string, ranks map[string][]string) {
 	ranks = map[string][]string{}
-	if !s.active() {
+	if gang.Finished(&s.Job.Status) {
 		return nil, ranks
 	}
 	gang.EachRank(gang.Effective(s.Job, &s.Job.Status), func(r gang.Rank) {
@@ -200,7 +100,7 @@ func (s *Snapshot) rankNodes() (nodes []string, ranks map[string][]string) {
 
 // onBadNodes tells which ranks are on nodes that are not well, or that no new pod may go to.
 func onBadNodes(s *Snapshot) []Fact {
-	if !s.couldRead("nodes") {
+	if !s.active() || !s.couldRead("nodes") {
 		return nil
 	}
 	var each [][]Fact
@@ -226,8 +126,8 @@ func (s *Snapshot) trouble(node string) string {
 	if n == nil {
 		return "does not exist any more"
 	}
-	bad := slices.DeleteFunc(s.obstacles(n), func(one string) bool { return one == heldByOthers })
-	if tainted(n, v1alpha1.TaintDegraded) {
+	bad := slices.DeleteFunc(capacity.Obstacles(s.Job, n), func(one string) bool { return one == capacity.HeldByOthers })
+	if slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.TaintDegraded }) {
 		bad = append(bad, "degraded")
 	}
 	if len(bad) == 0 {
@@ -239,4 +139,102 @@ func (s *Snapshot) trouble(node string) string {
 // isOn reports whether pods of the job may still be on a node: it is there, and not all of them have left.
 func (s *Snapshot) isOn(node string) bool {
 	return s.node(node) != nil && (!s.couldRead("pods") || slices.ContainsFunc(s.Pods, func(p corev1.Pod) bool { return p.Spec.NodeName == node }))
+}
+
+// Concerned chooses the NodeHealths of the nodes that an answer is about. Of a rank these are those that it is on, and was on. Of a job they
+// are those of its ranks, those that it keeps away from, that its open incidents name, and that are kept from it by a quarantine.
+func (s *Snapshot) Concerned(sub *Subject, all []v1alpha1.NodeHealth) []v1alpha1.NodeHealth {
+	about := sets.New[string]()
+	if sub == nil {
+		about = s.concernedNodes()
+	} else {
+		_, before := s.lastLoss(sub.Rank)
+		about.Insert(before)
+		if p := s.pod(sub.Pod); p != nil {
+			about.Insert(p.Spec.NodeName)
+		}
+	}
+	return slices.DeleteFunc(all, func(h v1alpha1.NodeHealth) bool { return !about.Has(h.Name) })
+}
+
+func (s *Snapshot) concernedNodes() sets.Set[string] {
+	out := sets.New[string]()
+	if s.active() {
+		nodes, _ := s.rankNodes()
+		out.Insert(nodes...)
+	}
+	for _, x := range s.Job.Status.ExcludedNodes {
+		out.Insert(x.Name)
+	}
+	for _, inc := range s.Job.Status.Incidents {
+		for _, p := range inc.Pods {
+			if inc.Outcome == "" {
+				out.Insert(p.Node)
+			}
+		}
+	}
+	waits := s.Waits()
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; waits && slices.Contains(capacity.Obstacles(s.Job, n), capacity.InQuarantine) {
+			out.Insert(n.Name)
+		}
+	}
+	return out
+}
+
+// illNodes tells what the NodeHealths say of nodes of the answer that are not well.
+func illNodes(s *Snapshot) []Fact {
+	var each [][]Fact
+	for i := range s.NodeHealths {
+		if facts := s.tellHealth(&s.NodeHealths[i]); len(facts) > 0 {
+			each = append(each, facts)
+		}
+	}
+	return s.first(each, "NodeHealths", "Such nodes beside these: %d. `kubectl lockstep nodes --unhealthy` has all.")
+}
+
+// Health tells what is known to be wrong with a node.
+func Health(now time.Time, h *v1alpha1.NodeHealth) []Fact {
+	s := &Snapshot{Now: now, All: true}
+	return s.tellHealth(h)
+}
+
+func (s *Snapshot) tellHealth(h *v1alpha1.NodeHealth) []Fact {
+	source := "NodeHealth " + h.Name
+	var each [][]Fact
+	for _, r := range h.Status.Reports {
+		each = append(each, told(source, "Node %s: %s reports %s of %s, %s since %s%s.",
+			h.Name, r.Source, r.Signal, r.Entity, r.State, s.at(r.Since.Time), reasonStory("", r.Message)))
+	}
+	out := s.first(each, source, "Faults that are reported of node "+h.Name+" beside these: %d.")
+	for _, from := range h.Status.Sources {
+		if from.State == v1alpha1.HealthUnknown {
+			out = append(out, told(source, "Node %s: %s cannot tell whether it is well%s.", h.Name, from.Name, reasonStory("", from.Message))...)
+		}
+	}
+	return append(out, s.tellVerdict(source, h)...)
+}
+
+// tellVerdict tells what the manager makes of the health of a node.
+func (s *Snapshot) tellVerdict(source string, h *v1alpha1.NodeHealth) []Fact {
+	v := cmp.Or(h.Status.Verdict, &v1alpha1.HealthVerdict{})
+	var out []Fact
+	if v.HeldBackTime != nil {
+		out = told(source, "The breaker of %s holds node %s back since %s: too many nodes are ill at once, so no pod is moved from it until a person has looked, and acknowledged that: `kubectl lockstep ack breaker`.",
+			policynodes.DescribeScope(v.HeldBackBy), h.Name, s.at(v.HeldBackTime.Time))
+	}
+	if v.QuarantinedTime == nil {
+		return out
+	}
+	text := fmt.Sprintf("Node %s is in quarantine since %s", h.Name, s.at(v.QuarantinedTime.Time))
+	switch {
+	case v.Lemon:
+		text += fmt.Sprintf(". It has failed too often to come back by itself (%s lately): it stays there until a person has looked at it, and acknowledged that: `kubectl lockstep ack node %s`.",
+			lines.Count(len(v.FailureTimes), "time"), h.Name)
+	case v.WellTime != nil:
+		text += fmt.Sprintf(", and well since %s: it comes back when it has been well for long enough.", s.at(v.WellTime.Time))
+	default:
+		text += fmt.Sprintf(", because it is %s: no job is placed on it.", v.State)
+	}
+	return append(out, told(source, "%s", text)...)
 }

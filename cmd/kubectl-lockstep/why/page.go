@@ -1,8 +1,9 @@
-// The page: the lists of a job that sentences are no good for.
+// The page: an answer as text. Of a whole job it has lists, too, that sentences are no good for.
 
 package why
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -18,11 +19,25 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
-// PrintLists prints the tasks, ranks and restart policies of a job, 80 columns wide.
-func PrintLists(out io.Writer, s *Snapshot) {
-	s.printTasks(out)
-	s.printRanks(out)
-	s.printPolicies(out)
+// Print prints the facts of an answer, each with what it was read from. Of a whole job it also lists the tasks, ranks and restart policies.
+func Print(out io.Writer, s *Snapshot, answer *Answer) {
+	title := fmt.Sprintf("TrainingJob %s/%s: %s", answer.Namespace, answer.Name, cmp.Or(string(answer.State), "no state yet"))
+	if answer.Rank != "" {
+		title = "Rank " + answer.Rank + " of " + title
+	}
+	fmt.Fprintln(out, title)
+	for _, f := range answer.Facts {
+		text := f.Text
+		if f.Source != "" {
+			text += " [" + f.Source + "]"
+		}
+		printItem(out, text)
+	}
+	if s.Whole {
+		s.printTasks(out)
+		s.printRanks(out)
+		s.printPolicies(out)
+	}
 }
 
 func printItem(out io.Writer, text string) {
@@ -61,26 +76,22 @@ const maxRanks = 48
 // seats are the ranks and spares that have a node, as worker-0=gpu-7, by where that is.
 func (s *Snapshot) seats() map[string][]string {
 	out := map[string][]string{}
-	add := func(task string, index int, node string) {
-		if node != "" {
-			where := s.whereIs(node)
-			out[where] = append(out[where], fmt.Sprintf("%s-%d=%s", task, index, node))
+	add := func(rank, node string) {
+		where := s.whereIs(node)
+		out[where] = append(out[where], rank+"="+node)
+	}
+	nodes, ranks := s.rankNodes()
+	for _, node := range nodes {
+		for _, rank := range ranks[node] {
+			add(rank, node)
 		}
 	}
-	if p := s.Job.Status.Placement; p != nil && !gang.Finished(&s.Job.Status) {
-		for _, t := range p.Tasks {
-			for i, node := range t.Nodes {
-				add(t.Name, i, node)
-			}
-		}
-	}
-	for _, g := range groups(s.Job) {
-		for i := range g.size {
-			if !g.spare {
-				break
-			}
-			if p := s.pod(Subject{Pod: gang.PodName(s.Job, s.Job.Status.Attempt, gang.Rank{Task: g.name, Index: i})}); p != nil {
-				add(g.name, int(i), p.Spec.NodeName)
+	for i := range s.Job.Spec.Tasks {
+		t := &s.Job.Spec.Tasks[i]
+		for index := range ptr.Deref(t.Spares, 0) {
+			r := gang.SpareRank(t.Name, index)
+			if p := s.podOf(r); p != nil && p.Spec.NodeName != "" {
+				add(Name(r), p.Spec.NodeName)
 			}
 		}
 	}

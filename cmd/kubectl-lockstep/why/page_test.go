@@ -18,8 +18,10 @@ import (
 
 func printed(s *Snapshot) string {
 	var out bytes.Buffer
-	PrintLists(&out, s)
-	return out.String()
+	s.Whole = true
+	Print(&out, s, &Answer{})
+	_, lists, _ := strings.Cut(out.String(), "\n")
+	return lists
 }
 
 // placed is a job of which so many ranks are on nodes gpu-0, gpu-1 and so on.
@@ -212,4 +214,19 @@ func TestTheHealthOfANode(t *testing.T) {
 	h := health("gpu-17", v1alpha1.NodeHealthStatus{Reports: make([]v1alpha1.HealthReport, 5)})
 	check.Equal(t, "faults", 5, len(Health(t0, &h)))
 	check.Equal(t, "of a node that is well", 0, len(Health(t0.Add(time.Second), &v1alpha1.NodeHealth{})))
+}
+
+func TestAnswersAreWrapped(t *testing.T) {
+	out := &bytes.Buffer{}
+	Print(out, &Snapshot{}, &Answer{Namespace: "research", Name: "llama", State: v1alpha1.StateRunning, Facts: []Fact{
+		{Text: "It is short.", Source: "status"},
+		{Text: strings.Repeat("word ", 17) + strings.Repeat("long-", 20) + " end."},
+	}})
+	check.Equal(t, "output", `TrainingJob research/llama: Running
+- It is short. [status]
+- word word word word word word word word word word word word word word word
+  word word
+  long-long-long-long-long-long-long-long-long-long-long-long-long-long-long-long-long-long-long-long-
+  end.
+`, out.String())
 }

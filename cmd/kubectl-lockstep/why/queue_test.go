@@ -41,7 +41,7 @@ func taking(nodesOf map[string][]string) *capacity.Usage {
 func TestWhoUsesTheQueueOfAJobThatWaits(t *testing.T) {
 	s := queued()
 	s.Usage = taking(map[string][]string{"mamba": {"x0", "x1"}, "bert": {"x2"}, "t5": {"x3"}, "vit": {"x4"}, "clip": {"x5"}, "dino": {"x6"}})
-	const users = "Others that use nvidia.com/gpu of queue default: TrainingJob a/mamba (16), TrainingJob a/bert (8), TrainingJob a/clip (8), TrainingJob a/dino (8), 2 others (16). [PodGroups, Pods]"
+	const users = "Others that use nvidia.com/gpu of queue default: TrainingJob a/mamba (16), TrainingJob a/bert (8), TrainingJob a/clip (8), TrainingJob a/dino (8) and 2 more. [PodGroups, Pods]"
 	check.Equal(t, "where the limits leave room", true, slices.Contains(sentences(Job(s)), users))
 
 	s.Queue.Spec.Capability = corev1.ResourceList{gpu: resource.MustParse("64")}

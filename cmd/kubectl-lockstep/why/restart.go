@@ -12,13 +12,12 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/policies/gang"
-	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
 // noPod tells why there is no such pod now.
 func noPod(s *Snapshot, sub Subject) []Fact {
-	if s.pod(sub) != nil || !s.couldRead("pods") {
+	if s.pod(sub.Pod) != nil || !s.couldRead("pods") {
 		return nil
 	}
 	out := told("Pods", "There is no pod %s.", sub.Pod)
@@ -117,7 +116,7 @@ func (s *Snapshot) restartsOf(sub Subject) []restart {
 
 // outlived reports whether the pod was there before a step and is not to go: a step for pods leaves those alone that are back.
 func (s *Snapshot) outlived(sub Subject, step v1alpha1.FiredStep) bool {
-	p := s.pod(sub)
+	p := s.pod(sub.Pod)
 	if p == nil || !p.CreationTimestamp.Time.Before(step.Time.Truncate(time.Second)) {
 		return false
 	}
@@ -127,19 +126,9 @@ func (s *Snapshot) outlived(sub Subject, step v1alpha1.FiredStep) bool {
 
 // covers reports whether a step of an incident restarts a rank.
 func (s *Snapshot) covers(inc *v1alpha1.Incident, step v1alpha1.FiredStep, r gang.Rank) bool {
-	a := rules.ActionOf(step.Action)
-	failed := incident.Failed(inc, r.Task)
-	switch {
-	case !a.Replaces:
-		return false
-	case a.Scope == rules.WholeJob || incident.Unnamed(inc):
-		return true
-	case a.Scope == rules.TheirTasks:
-		return len(failed) > 0
-	case a.Scope == rules.TheirPartitions:
-		return failed.HasAny(gang.PartitionBounds(groupOf(s.Job, r.Task).task, r.Index))
-	}
-	return failed.Has(r.Index)
+	only := *inc
+	only.Steps = []v1alpha1.FiredStep{step}
+	return rules.ActionOf(step.Action).Replaces && s.view().Concerns(&only, r)
 }
 
 // tellStep tells the step that restarted a rank last, and the failure that it answered.
@@ -171,18 +160,9 @@ func (s *Snapshot) stepReason(r restart) string {
 		return cmp.Or(because, "which replaced a pod that failed between the steps of its rule")
 	}
 	step := fmt.Sprintf("step %d of rule %s", r.step.Index+1, r.Rule)
-	if asked := s.ruledAction(r); r.step.Action == v1alpha1.RestartJob && asked != "" && asked != r.step.Action {
-		return fmt.Sprintf("in place of %s, %s, because Volcano had ended its Job, or peers had ended for good", asked, step)
+	steps := s.view().RuleOf(r.Incident).Steps // as they are now
+	if r.step.Action == v1alpha1.RestartJob && int(r.step.Index) < len(steps) && steps[r.step.Index].Action != r.step.Action {
+		return fmt.Sprintf("in place of %s, %s, because Volcano had ended its Job, or peers had ended for good", steps[r.step.Index].Action, step)
 	}
 	return step
-}
-
-// ruledAction is the action of a step as its rule has it now; empty where there is none.
-func (s *Snapshot) ruledAction(r restart) v1alpha1.Action {
-	for _, rule := range rules.Policies(s.Job).Of(r.PolicyTask).Rules {
-		if rule.Name == r.Rule && int(r.step.Index) < len(rule.Steps) {
-			return rule.Steps[r.step.Index].Action
-		}
-	}
-	return ""
 }

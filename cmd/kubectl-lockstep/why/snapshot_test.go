@@ -44,7 +44,8 @@ func running() *Snapshot {
 			}},
 		},
 	}
-	s := &Snapshot{Now: t0, Job: job, Queue: &scheduling.Queue{ObjectMeta: metav1.ObjectMeta{Name: "default"}}}
+	s := &Snapshot{Now: t0, Job: job}
+	s.Queue = &scheduling.Queue{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 	s.set(v1alpha1.ConditionScheduled, true, v1alpha1.ReasonPodsScheduled, "every pod of the gang has a node")
 	s.set(v1alpha1.ConditionRunning, true, v1alpha1.ReasonPodsReady, "every pod of the gang is ready")
 	s.PodGroup = &scheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: "llm-1-uid"}, Spec: scheduling.PodGroupSpec{MinMember: 4}}

@@ -111,7 +111,7 @@ func Name(r gang.Rank) string { return fmt.Sprintf("%s-%d", r.Task, r.Index) }
 // Knows reports whether the pod that is asked about exists, or must have existed, or anything that is recorded tells of it. A rank
 // that the job had before it shrank is known by its events and incidents.
 func (s *Snapshot) Knows(sub Subject) bool {
-	if s.pod(sub) != nil || !s.couldRead("pods") || (sub.Attempt <= max(1, s.Job.Status.Attempt) && sub.Rank.Index < groupOf(s.Job, sub.Rank.Task).size) {
+	if s.pod(sub.Pod) != nil || !s.couldRead("pods") || (sub.Attempt <= max(1, s.Job.Status.Attempt) && sub.Rank.Index < groupOf(s.Job, sub.Rank.Task).size) {
 		return true
 	}
 	if slices.ContainsFunc(s.Events, func(e corev1.Event) bool { return e.InvolvedObject.Kind == "Pod" && e.InvolvedObject.Name == sub.Pod }) {

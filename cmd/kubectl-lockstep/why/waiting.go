@@ -1,16 +1,19 @@
-// Waiting: what a gang, or a pod of it, needs to get its nodes.
+// Waiting: what a gang, or a pod of it, needs to get its nodes, and what its queue has left for it.
 
 package why
 
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/capacity"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
@@ -29,6 +32,65 @@ func waiting(s *Snapshot) []Fact {
 		out = append(out, ask(s)...)
 	}
 	return out
+}
+
+// impossible tells what keeps a gang from ever being placed, while the cluster is as it is.
+func impossible(s *Snapshot) []Fact {
+	return capacity.Of(s.Job, &s.Cluster)
+}
+
+// queue tells how much is left of what the queue of a gang that waits may use, and who uses the rest.
+func queue(s *Snapshot) []Fact {
+	q := s.Queue
+	if q == nil || capacity.Closed(q) {
+		return nil
+	}
+	asks := capacity.Requests(s.Job)
+	out := s.shortOf(asks, "may not use more than %s (spec.capability)", q.Spec.Capability)
+	if len(out) == 0 {
+		out = s.shortOf(asks, "deserves %s (spec.deserved)", q.Spec.Deserved)
+	}
+	if len(out) > 0 || s.PodGroup == nil || !pending(s.PodGroup) {
+		return out
+	}
+	out = told("Queue "+q.Name, "Queue %s is open, and its limits leave room for the gang. What share of the cluster the scheduler allows it is only in the scheduler's metrics volcano_queue_*.", q.Name)
+	for _, name := range slices.Sorted(maps.Keys(asks)) {
+		if strings.Contains(string(name), "/") { // GPUs and other devices
+			out = append(out, s.users(name)...)
+		}
+	}
+	return out
+}
+
+// shortOf tells of which resources a job that has no node yet asks for more than a limit of its queue leaves.
+func (s *Snapshot) shortOf(asks corev1.ResourceList, limited string, limits corev1.ResourceList) []Fact {
+	if slices.ContainsFunc(s.Pods, func(p corev1.Pod) bool { return p.Spec.NodeName != "" }) {
+		return nil // what the job has already is among what the queue has allocated
+	}
+	var out []Fact
+	for _, name := range slices.Sorted(maps.Keys(limits)) {
+		asked, limit, allocated := asks[name], limits[name], s.Queue.Status.Allocated[name]
+		total := asked.DeepCopy()
+		total.Add(allocated)
+		if !asked.IsZero() && total.Cmp(limit) > 0 {
+			out = append(out, told("spec.tasks, Queue "+s.Queue.Name, "All pods of the job ask for %s of %s. Queue %s "+limited+", and %s are allocated.",
+				asked.String(), name, s.Queue.Name, limit.String(), allocated.String())...)
+			out = append(out, s.users(name)...)
+		}
+	}
+	return out
+}
+
+// users tells which jobs use a resource of the queue, or have it reserved.
+func (s *Snapshot) users(name corev1.ResourceName) []Fact {
+	if s.Usage == nil {
+		return nil
+	}
+	users := s.Usage.Users(s.Queue.Name, name, s.Job)
+	if len(users) == 0 {
+		return nil
+	}
+	return told("PodGroups, Pods", "Others that use %s of queue %s: %s.", name, s.Queue.Name, s.listed(users))
 }
 
 // podGroup tells how far Volcano is with the gang, while it waits.
@@ -127,7 +189,7 @@ func sparesOfOthers(s *Snapshot) []Fact {
 	var out []Fact
 	for _, p := range s.Pods {
 		task := p.Labels[v1alpha1.LabelTask]
-		if p.Labels[v1alpha1.LabelSpare] == "true" && p.Spec.NodeName != "" && !hasEnded(&p) && len(waits) > 0 && !waits[task] {
+		if p.Labels[v1alpha1.LabelSpare] == "true" && capacity.UsesNode(&p) && len(waits) > 0 && !waits[task] {
 			out = append(out, told("Pod "+p.Name, "The spare on node %s is for task %s only.", p.Spec.NodeName, task)...)
 		}
 	}
@@ -156,7 +218,7 @@ func spares(s *Snapshot) []Fact {
 
 // tellMissingSpare tells what a spare without a node waits for.
 func (s *Snapshot) tellMissingSpare(r gang.Rank) []Fact {
-	p := s.pod(Subject{Pod: gang.PodName(s.Job, s.Job.Status.Attempt, r)})
+	p := s.podOf(r)
 	switch {
 	case !s.couldRead("pods"):
 		return nil

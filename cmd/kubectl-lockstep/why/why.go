@@ -4,7 +4,6 @@
 package why
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -17,7 +16,6 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/capacity"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
-	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
 // Snapshot is one look at a TrainingJob and at what it depends on.
@@ -27,19 +25,10 @@ type Snapshot struct {
 	Job *v1alpha1.TrainingJob
 	// PodGroup of the present attempt; nil where there is none.
 	PodGroup *scheduling.PodGroup
-	// Queue of the job; nil where it was not read. NoQueue reports that there is none of its name.
-	Queue   *scheduling.Queue
-	NoQueue bool
-	// Pods of the job, of every attempt.
-	Pods []corev1.Pod
-	// Nodes of the cluster.
-	Nodes []corev1.Node
-	// Usage is what all pods of the cluster take, while the job waits for nodes; nil where it was not read.
-	Usage *capacity.Usage
+	// Cluster around the job. Its usage is read while the job waits for nodes.
+	capacity.Cluster
 	// NodeHealths are those that Concerned chooses; a node that nobody reports on has none.
 	NodeHealths []v1alpha1.NodeHealth
-	// Topology is the HyperNodes, with those of Nodes that are in them; nil where it was not read.
-	Topology *topology.Topology
 	// Events of the job, and of the pod that is asked about.
 	Events []corev1.Event
 	// Unread are the sources that could not be read.
@@ -58,11 +47,7 @@ type Unread struct {
 }
 
 // Fact is one sentence of an answer.
-type Fact struct {
-	Text string `json:"text"`
-	// Source is what it was read from, such as status.incidents or Queue research.
-	Source string `json:"source,omitempty"`
-}
+type Fact = capacity.Fact
 
 // Answer is what is known of a job, or of a rank of it.
 type Answer struct {
@@ -100,7 +85,7 @@ func answer(s *Snapshot, questions ...question) []Fact {
 
 // told makes a fact of a source.
 func told(source, format string, args ...any) []Fact {
-	return []Fact{{Text: fmt.Sprintf(format, args...), Source: source}}
+	return capacity.Told(source, format, args...)
 }
 
 // Role is the ClusterRole with the rights to all that answers are made of.
