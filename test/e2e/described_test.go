@@ -19,7 +19,7 @@ func TestAJobIsDescribed(t *testing.T) {
 	user := s.userWith("lockstep-explain")
 	home := s.pool.Rack(0)
 	s.says(user, []string{"describe", s.job.Name},
-		"TrainingJob default/described: Running", "3/3 pods are ready, in attempt 1.", "Restart policy of the job: the default rules",
+		"TrainingJob default/described: Running", "3/3 pods are ready, in attempt 1.", "The job follows the default restart policy:",
 		"Home is HyperNode "+home+" of tier 1", "Ranks in "+home+" (3):", "20 charged restarts in 24h", "reason PodsReady")
 	lost := s.pod(1).Spec.NodeName
 	s.must(testCluster.DeleteNode(s.ctx, lost), "delete a node")

@@ -52,11 +52,11 @@ func Told(source, format string, args ...any) []Fact {
 // Of finds what keeps the gang of a job, at its present size, from ever being placed. The job has its defaults.
 func Of(job *v1alpha1.TrainingJob, c *Cluster) []Fact {
 	job = gang.Effective(job, &job.Status)
-	out := queue(job, c)
+	needs := needsOf(job, gang.Replicas(job)-gang.MinMember(job))
+	out := queue(job, needs, c)
 	if len(c.Nodes) == 0 {
 		return out
 	}
-	needs := needsOf(job, gang.Replicas(job)-gang.MinMember(job))
 	if tooLarge := pods(needs, c.Nodes); len(tooLarge) > 0 {
 		return append(out, tooLarge...) // no HyperNode has room for these
 	}
@@ -64,7 +64,7 @@ func Of(job *v1alpha1.TrainingJob, c *Cluster) []Fact {
 }
 
 // queue finds what is wrong with the queue of a job.
-func queue(job *v1alpha1.TrainingJob, c *Cluster) []Fact {
+func queue(job *v1alpha1.TrainingJob, needs []need, c *Cluster) []Fact {
 	if c.NoQueue {
 		return Told("Queues", "Queue %s does not exist: `kubectl get queues` lists those that do.", job.Spec.Queue)
 	}
@@ -76,8 +76,9 @@ func queue(job *v1alpha1.TrainingJob, c *Cluster) []Fact {
 		return Told(source, "Queue %s is %s: Volcano starts nothing from it until it is open again.", c.Queue.Name, c.Queue.Status.State)
 	}
 	var out []Fact
+	asked := total(needs)
 	for _, name := range sortedNames(c.Queue.Spec.Capability) {
-		limit, least := c.Queue.Spec.Capability[name], leastOf(job, name)
+		limit, least := c.Queue.Spec.Capability[name], asked[name]
 		if least.Cmp(limit) > 0 {
 			out = append(out, Told(source, "Queue %s is too small for the gang: it may not use more than %s of %s (spec.capability), and the gang needs %s at once.",
 				c.Queue.Name, limit.String(), name, least.String())...)
@@ -103,8 +104,6 @@ func pods(needs []need, nodes []corev1.Node) []Fact {
 		case len(selected) == 0:
 			out = append(out, Told("Nodes", "No node is one that the nodeSelector (%s) and the node affinity of task %s select.",
 				labels.SelectorFromSet(n.pod.Spec.NodeSelector), n.task.Name)...)
-		case short && largest.IsZero():
-			out = append(out, Told("Nodes", "No node is large enough for a pod of task %s: it asks for %s of %s, and no node has any.", n.task.Name, asked.String(), name)...)
 		case short:
 			out = append(out, Told("Nodes", "No node is large enough for a pod of task %s: it asks for %s of %s, and no node has more than %s.",
 				n.task.Name, asked.String(), name, largest.String())...)
@@ -150,21 +149,6 @@ func total(needs []need) corev1.ResourceList {
 			each.Add(sum[name])
 			sum[name] = each
 		}
-	}
-	return sum
-}
-
-// leastOf is the least of a resource that the gang asks for: that of its smallest pods, as many as it needs.
-func leastOf(job *v1alpha1.TrainingJob, name corev1.ResourceName) resource.Quantity {
-	var each []resource.Quantity
-	for i := range job.Spec.Tasks {
-		t := &job.Spec.Tasks[i]
-		each = append(each, slices.Repeat([]resource.Quantity{fit.Requests(fit.PodOf(&t.Template))[name]}, int(t.Replicas))...)
-	}
-	slices.SortFunc(each, func(a, b resource.Quantity) int { return a.Cmp(b) })
-	var sum resource.Quantity
-	for _, q := range each[:min(int(gang.MinMember(job)), len(each))] {
-		sum.Add(q)
 	}
 	return sum
 }

@@ -78,7 +78,7 @@ func TestWhatKeepsAGangFromEverBeingPlaced(t *testing.T) {
 			"No node is large enough for a pod of task worker: it asks for 16 of nvidia.com/gpu, and no node has more than 8. [Nodes]"}},
 		"a resource that no node has": {func(j *v1alpha1.TrainingJob, _ *Cluster) {
 			container(j).Resources.Limits = corev1.ResourceList{"amd.com/gpu": resource.MustParse("1")}
-		}, []string{"No node is large enough for a pod of task worker: it asks for 1 of amd.com/gpu, and no node has any. [Nodes]"}},
+		}, []string{"No node is large enough for a pod of task worker: it asks for 1 of amd.com/gpu, and no node has more than 0. [Nodes]"}},
 		"no node has both": {func(j *v1alpha1.TrainingJob, c *Cluster) {
 			container(j).Resources.Limits["rdma/nic"] = resource.MustParse("1")
 			c.Nodes[0].Status.Allocatable = corev1.ResourceList{"rdma/nic": resource.MustParse("1"), "pods": resource.MustParse("9")}

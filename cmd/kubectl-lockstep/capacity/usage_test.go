@@ -30,9 +30,7 @@ func TestWhoUsesAQueue(t *testing.T) {
 	mine := aJob()
 	u := NewUsage([]scheduling.PodGroup{
 		aGroup("a", "one", func(g *scheduling.PodGroup) { g.Labels = map[string]string{v1alpha1.LabelJob: "mamba"} }),
-		aGroup("b", "two", func(g *scheduling.PodGroup) {
-			g.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch.volcano.sh/v1alpha1", Kind: "Job", Name: "bert"}}
-		}),
+		aGroup("b", "two", func(*scheduling.PodGroup) {}),
 		aGroup("b", "three", func(g *scheduling.PodGroup) {
 			g.Status.Phase, g.Spec.MinResources = scheduling.PodGroupInqueue, new(gpus("64"))
 		}),
@@ -51,7 +49,7 @@ func TestWhoUsesAQueue(t *testing.T) {
 		u.Add(p)
 	}
 	check.Equal(t, "users", []string{
-		"PodGroup b/three (64, reserved: its pods have no nodes yet)", "TrainingJob a/mamba (16)", "Volcano Job b/bert (8)",
+		"PodGroup b/three (64, reserved: its pods have no nodes yet)", "TrainingJob a/mamba (16)", "PodGroup b/two (8)",
 	}, u.Users("research", gpu, mine))
 
 	c, pod := aCluster(), fit.PodOf(&mine.Spec.Tasks[0].Template)

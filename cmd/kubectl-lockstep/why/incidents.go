@@ -61,7 +61,7 @@ func (s *Snapshot) tellIncident(inc *v1alpha1.Incident) []Fact {
 		outcome += " since " + s.at(inc.EndTime.Truncate(time.Second))
 	}
 	out := told(source, "Incident %d %s: %s. It began at %s, is of class %s and follows rule %s of %s. Steps taken: %s.", inc.ID, outcome, storyOf(inc),
-		s.at(inc.StartTime.Time), inc.Class, s.ruleStory(inc), s.policyStory(inc), s.stepsStory(inc))
+		s.at(inc.StartTime.Time), inc.Class, s.ruleStory(inc), s.policyStory(s.view().PolicyFor(inc)), s.stepsStory(inc))
 	what := "message of the cause of"
 	if inc.Trigger == v1alpha1.RestartRequested {
 		what = "reason that was given for"
@@ -126,12 +126,12 @@ func ladderOf(r *v1alpha1.Rule) string {
 	return strings.Join(steps, ", ")
 }
 
-// policyStory tells whose policy an incident follows.
-func (s *Snapshot) policyStory(inc *v1alpha1.Incident) string {
-	switch policy := s.Job.Spec.RestartPolicy; {
-	case s.view().PolicyFor(inc).RulesOf != "":
-		return "the restartPolicy of task " + inc.PolicyTask
-	case policy != nil && len(policy.Rules) > 0:
+// policyStory tells whose rules a policy has.
+func (s *Snapshot) policyStory(p *rules.Policy) string {
+	switch own := s.Job.Spec.RestartPolicy; {
+	case p.RulesOf != "":
+		return "the restartPolicy of task " + p.RulesOf
+	case own != nil && len(own.Rules) > 0:
 		return "the job's restartPolicy"
 	}
 	return "the default restart policy"

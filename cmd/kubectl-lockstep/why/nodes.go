@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -186,7 +185,7 @@ func (s *Snapshot) concernedNodes() sets.Set[string] {
 func illNodes(s *Snapshot) []Fact {
 	var each [][]Fact
 	for i := range s.NodeHealths {
-		if facts := s.tellHealth(&s.NodeHealths[i]); len(facts) > 0 {
+		if facts := s.Health(&s.NodeHealths[i]); len(facts) > 0 {
 			each = append(each, facts)
 		}
 	}
@@ -194,12 +193,7 @@ func illNodes(s *Snapshot) []Fact {
 }
 
 // Health tells what is known to be wrong with a node.
-func Health(now time.Time, h *v1alpha1.NodeHealth) []Fact {
-	s := &Snapshot{Now: now, All: true}
-	return s.tellHealth(h)
-}
-
-func (s *Snapshot) tellHealth(h *v1alpha1.NodeHealth) []Fact {
+func (s *Snapshot) Health(h *v1alpha1.NodeHealth) []Fact {
 	source := "NodeHealth " + h.Name
 	var each [][]Fact
 	for _, r := range h.Status.Reports {

@@ -12,7 +12,6 @@ import (
 
 	"k8s.io/utils/ptr"
 
-	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/fleetmap"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/policies/gang"
@@ -73,12 +72,12 @@ func (s *Snapshot) printTasks(out io.Writer) {
 // maxRanks is how many ranks are listed unless all are asked for.
 const maxRanks = 48
 
-// seats are the ranks and spares that have a node, as worker-0=gpu-7, by where that is.
-func (s *Snapshot) seats() map[string][]string {
-	out := map[string][]string{}
+// printRanks lists the ranks and spares that have a node, as worker-0=gpu-7, by HyperNode.
+func (s *Snapshot) printRanks(out io.Writer) {
+	seats, listed := map[string][]string{}, 0
 	add := func(rank, node string) {
-		where := s.whereIs(node)
-		out[where] = append(out[where], rank+"="+node)
+		lowest, _ := s.Topology.Lowest([]string{node})
+		seats[lowest.Name] = append(seats[lowest.Name], rank+"="+node)
 	}
 	nodes, ranks := s.rankNodes()
 	for _, node := range nodes {
@@ -95,32 +94,9 @@ func (s *Snapshot) seats() map[string][]string {
 			}
 		}
 	}
-	return out
-}
-
-// noHyperNode begins the names of places that are none, which are listed last.
-const noHyperNode = "~"
-
-// whereIs is the lowest HyperNode of a node, or why there is none.
-func (s *Snapshot) whereIs(node string) string {
-	h, known := s.Topology.Lowest([]string{node})
-	switch {
-	case len(s.Nodes) > 0 && s.node(node) == nil:
-		return noHyperNode + "last on nodes that do not exist any more"
-	case known:
-		return "in " + h.Name
-	case s.Topology == nil:
-		return noHyperNode + "in all HyperNodes"
-	}
-	return noHyperNode + "in no HyperNode"
-}
-
-// printRanks lists the ranks with their nodes, by HyperNode.
-func (s *Snapshot) printRanks(out io.Writer) {
-	seats, listed := s.seats(), 0
 	for _, where := range slices.SortedFunc(maps.Keys(seats), fleetmap.Naturally) {
 		here := seats[where]
-		fmt.Fprintf(out, "\nRanks %s (%d):\n", strings.TrimPrefix(where, noHyperNode), len(here))
+		fmt.Fprintf(out, "\nRanks in %s (%d):\n", cmp.Or(where, "no known HyperNode"), len(here))
 		if room := max(0, maxRanks-listed); !s.All && len(here) > room {
 			here = append(here[:room:room], fmt.Sprintf("and %d more, which --all lists", len(here)-room))
 		}
@@ -129,20 +105,11 @@ func (s *Snapshot) printRanks(out io.Writer) {
 	}
 }
 
-// printPolicies lists the restart policies in force: that of the job, and of each task that has its own.
+// printPolicies lists the restart policies in use: that of the job, and of each task that has its own.
 func (s *Snapshot) printPolicies(out io.Writer) {
-	policies := rules.Policies(s.Job)
-	list := func(whose string, own *v1alpha1.RestartPolicy, policy *rules.Policy) {
-		name := "the default rules"
-		switch {
-		case policy.RulesOf != "" || (own != nil && len(own.Rules) > 0):
-			name = "its own rules; those of the default are not in use"
-		case s.Job.Spec.RestartPolicy != nil && len(s.Job.Spec.RestartPolicy.Rules) > 0:
-			name = "the rules of the job, with its own limits"
-		case own != nil:
-			name = "the default rules, with its own limits"
-		}
-		fmt.Fprintf(out, "\nRestart policy of %s: %s\n", whose, name)
+	view := s.view()
+	list := func(whose string, policy *rules.Policy) {
+		fmt.Fprintf(out, "\n%s follows %s:\n", whose, s.policyStory(policy))
 		for _, r := range policy.Rules {
 			printItem(out, r.Name+": "+ladderOf(&r))
 		}
@@ -153,10 +120,10 @@ func (s *Snapshot) printPolicies(out io.Writer) {
 		}
 		printItem(out, limits)
 	}
-	list("the job", s.Job.Spec.RestartPolicy, policies.Of(""))
+	list("The job", view.Policy(""))
 	for i := range s.Job.Spec.Tasks {
 		if t := &s.Job.Spec.Tasks[i]; t.RestartPolicy != nil {
-			list("task "+t.Name, t.RestartPolicy, policies.Of(t.Name))
+			list("Task "+t.Name, view.Policy(t.Name))
 		}
 	}
 }

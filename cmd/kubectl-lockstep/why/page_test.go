@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -73,16 +72,16 @@ func TestTheListsOfAJob(t *testing.T) {
 TASK    REPLICAS  READY  SUCCEEDED  SPARES  PARTITION  ELASTIC
 worker  4         4      0          1/2     -          -
 
+Ranks in no known HyperNode (2):
+- worker-3=gpu-3, worker-spare-0=gpu-4
+
 Ranks in rack-2 (2):
 - worker-0=gpu-0, worker-1=gpu-1
 
 Ranks in rack-10 (1):
 - worker-2=gpu-2
 
-Ranks in no HyperNode (2):
-- worker-3=gpu-3, worker-spare-0=gpu-4
-
-Restart policy of the job: the default rules
+The job follows the default restart policy:
 - restarts-in-place: RestartPod after 1m30s, RestartJob after 10m, RelocateJob
   after 15m
 - node-may-return: RestartPod after 1m30s, RestartJob after 10m, RelocateJob
@@ -153,11 +152,11 @@ func TestThePolicyInUse(t *testing.T) {
 		job, task *v1alpha1.RestartPolicy
 		want      string
 	}{
-		"default":   {nil, nil, "Restart policy of the job: the default rules\n"},
-		"own":       {&v1alpha1.RestartPolicy{Rules: own}, nil, "of the job: its own rules; those of the default are not in use\n- all: RestartPod, FailJob after 1m\n"},
-		"limits":    {&v1alpha1.RestartPolicy{ExcludeNodeSeconds: new(int32(60))}, nil, "of the job: the default rules, with its own limits\n"},
-		"task":      {nil, &v1alpha1.RestartPolicy{Rules: own}, "of task worker: its own rules; those of the default are not in use\n- all: RestartPod"},
-		"of both":   {&v1alpha1.RestartPolicy{Rules: own}, &v1alpha1.RestartPolicy{ExcludeNodeSeconds: new(int32(60))}, "of task worker: the rules of the job, with its own limits\n"},
+		"default":   {nil, nil, "The job follows the default restart policy:\n"},
+		"own":       {&v1alpha1.RestartPolicy{Rules: own}, nil, "The job follows the job's restartPolicy:\n- all: RestartPod, FailJob after 1m\n"},
+		"limits":    {&v1alpha1.RestartPolicy{ExcludeNodeSeconds: new(int32(60))}, nil, "The job follows the default restart policy:\n"},
+		"task":      {nil, &v1alpha1.RestartPolicy{Rules: own}, "Task worker follows the restartPolicy of task worker:\n- all: RestartPod"},
+		"of both":   {&v1alpha1.RestartPolicy{Rules: own}, &v1alpha1.RestartPolicy{ExcludeNodeSeconds: new(int32(60))}, "Task worker follows the job's restartPolicy:\n"},
 		"backoff":   {&v1alpha1.RestartPolicy{Backoff: &v1alpha1.Backoff{InitialSeconds: new(int32(10)), MaxSeconds: 300}}, nil, "; backoff 10s to 5m\n"},
 		"gang down": {&v1alpha1.RestartPolicy{UnreachableNode: &v1alpha1.UnreachableNode{GangDownAfterSeconds: new(int32(5))}}, nil, "where the rest of the gang is down after 5s"},
 		"proof":     {&v1alpha1.RestartPolicy{UnreachableNode: &v1alpha1.UnreachableNode{Policy: v1alpha1.RequireProof}}, nil, "unreachableNode.policy is RequireProof"},
@@ -187,17 +186,6 @@ func TestTheLastEvents(t *testing.T) {
 	}
 }
 
-// Ranks whose nodes are gone are told apart from those that run.
-func TestNodesThatAreGone(t *testing.T) {
-	s := placed(4)
-	for i := range 3 {
-		s.Nodes = append(s.Nodes, readyNode(fmt.Sprintf("gpu-%d", i)))
-	}
-	if out, want := printed(s), "Ranks last on nodes that do not exist any more (1):\n- worker-3=gpu-3\n"; !strings.Contains(out, want) {
-		t.Errorf("no %q in\n%s", want, out)
-	}
-}
-
 // Names are cut in a sentence, unless all are asked for.
 func TestHowManyNamesAreListed(t *testing.T) {
 	s := running()
@@ -212,8 +200,8 @@ func TestHowManyNamesAreListed(t *testing.T) {
 // What there is to acknowledge of a node has the faults without a limit.
 func TestTheHealthOfANode(t *testing.T) {
 	h := health("gpu-17", v1alpha1.NodeHealthStatus{Reports: make([]v1alpha1.HealthReport, 5)})
-	check.Equal(t, "faults", 5, len(Health(t0, &h)))
-	check.Equal(t, "of a node that is well", 0, len(Health(t0.Add(time.Second), &v1alpha1.NodeHealth{})))
+	check.Equal(t, "faults", 5, len((&Snapshot{Now: t0, All: true}).Health(&h)))
+	check.Equal(t, "of a node that is well", 0, len((&Snapshot{Now: t0}).Health(&v1alpha1.NodeHealth{})))
 }
 
 func TestAnswersAreWrapped(t *testing.T) {

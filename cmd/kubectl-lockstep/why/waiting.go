@@ -128,9 +128,6 @@ func (s *Snapshot) unplaced() []corev1.Pod {
 	})
 }
 
-// maxReasons is how many reasons of the scheduler are told.
-const maxReasons = 3
-
 // podsWithoutNode tells what the scheduler says of the pods without a node, once for all of which it says the same.
 func podsWithoutNode(s *Snapshot) []Fact {
 	var out []Fact
@@ -145,22 +142,16 @@ func podsWithoutNode(s *Snapshot) []Fact {
 		out = told("Pods", "Volcano has made %d of the %d pods of the gang.", made, need)
 	}
 	said := map[string][]string{}
-	var order []string
 	for _, p := range s.unplaced() {
 		why := unplacedStory(&p)
-		if said[why] == nil {
-			order = append(order, why)
-		}
 		said[why] = append(said[why], p.Name)
 	}
-	for i, why := range order {
-		if i == maxReasons {
-			out = append(out, told("Pods", "Other pods have no node for other reasons: kubectl describe pod tells each.")...)
-			break
-		}
-		out = append(out, told("Pods", "%s %s no node: %s.", s.listed(said[why]), lines.Plural(len(said[why]), "has", "have"), why)...)
+	var each [][]Fact
+	for _, why := range slices.Sorted(maps.Keys(said)) {
+		each = append(each, told("Pods", "%s %s no node: %s.", s.listed(said[why]), lines.Plural(len(said[why]), "has", "have"), why))
 	}
-	return append(out, sparesOfOthers(s)...)
+	more := s.first(each, "Pods", "Reasons why pods have no node beside these: %d. `kubectl describe pod` has that of each.")
+	return slices.Concat(out, more, sparesOfOthers(s))
 }
 
 // unplacedStory tells what a pod without a node waits for.
