@@ -140,7 +140,7 @@ func (a *acknowledgement) node(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	for _, fact := range (&why.Snapshot{Now: a.clock.Now(), All: true}).Health(health) {
+	for _, fact := range (&why.Snapshot{Now: a.clock.Now(), All: true}).Health(*health) {
 		fmt.Fprintln(a.out, strings.Join(lines.Item(fact.Text), "\n"))
 	}
 	until := faultsUntil(health)

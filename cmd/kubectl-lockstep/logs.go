@@ -79,7 +79,7 @@ func (l *logging) run(ctx context.Context, c *cluster, args []string) error {
 			v1alpha1.LabelUID, job.UID, v1alpha1.LabelAttempt, job.Status.Attempt, v1alpha1.LabelSpare))
 	}
 	if len(args) > 1 {
-		sub, err := findRank(job, args[1])
+		sub, err := why.Find(job, args[1])
 		if err != nil {
 			return err
 		}

@@ -73,7 +73,7 @@ func (r *restartRequest) ask(
 	}
 	var ranks []gang.Rank
 	for _, name := range args[1:] {
-		sub, err := findRank(job, name)
+		sub, err := why.Find(job, name)
 		if err != nil {
 			return err
 		}

@@ -32,17 +32,8 @@ func (c *cluster) find(ctx context.Context, args []string) (*v1alpha1.TrainingJo
 	if err != nil || len(args) == 1 {
 		return job, nil, err
 	}
-	sub, err := findRank(job, args[1])
+	sub, err := why.Find(job, args[1])
 	return job, &sub, err
-}
-
-// findRank finds the rank of a job that an argument names.
-func findRank(job *v1alpha1.TrainingJob, text string) (why.Subject, error) {
-	sub, ok := why.Find(job, text)
-	if !ok {
-		return sub, fmt.Errorf("%q names no rank of TrainingJob %s: give one of %s, or the name of its pod", text, job.Name, why.Ranks(job))
-	}
-	return sub, nil
 }
 
 // findByPod finds the job of a pod, and the rank, by the name of the pod.
@@ -52,7 +43,7 @@ func (c *cluster) findByPod(ctx context.Context, name string) (*v1alpha1.Trainin
 		return nil, nil, fmt.Errorf("find the TrainingJob of pod %s: %w", name, err)
 	}
 	for i := range jobs.Items {
-		if sub, ok := why.Find(&jobs.Items[i], "pod/"+name); ok && sub.Pod == name {
+		if sub, err := why.Find(&jobs.Items[i], name); err == nil && sub.Pod == name {
 			return &jobs.Items[i], &sub, nil
 		}
 	}

@@ -48,13 +48,10 @@ func identity(s *Snapshot) []Fact {
 		cmp.Or(s.Job.Status.Ready, "No"), s.Job.Status.Attempt)
 }
 
-// message tells what the manager says of the job.
+// message tells what the manager says of the job, and no condition says.
 func message(s *Snapshot) []Fact {
 	m := s.Job.Status.Message
-	repeated := slices.ContainsFunc(s.Job.Status.Conditions, func(c metav1.Condition) bool {
-		return c.Message == m && slices.Contains([]string{v1alpha1.ConditionRecovering, v1alpha1.ConditionScheduled, v1alpha1.ConditionFailed}, c.Type)
-	})
-	if m != "" && !repeated {
+	if m != "" && !slices.ContainsFunc(s.Job.Status.Conditions, func(c metav1.Condition) bool { return c.Message == m }) {
 		return told("status.message", "The manager says: %s.", strings.TrimSuffix(m, "."))
 	}
 	return nil
@@ -271,13 +268,9 @@ func holds(s *Snapshot) []Fact {
 
 // exclusions tells which nodes the job keeps away from.
 func exclusions(s *Snapshot) []Fact {
-	var each [][]Fact
-	for _, x := range s.Job.Status.ExcludedNodes {
-		each = append(each, s.tellExclusion(&x))
-	}
-	return s.first(each, "status.excludedNodes", "Nodes that the job keeps away from beside these: %d.")
+	return first(s, s.Job.Status.ExcludedNodes, s.tellExclusion, "status.excludedNodes", "Nodes that the job keeps away from beside these: %d.")
 }
 
-func (s *Snapshot) tellExclusion(x *v1alpha1.ExcludedNode) []Fact {
+func (s *Snapshot) tellExclusion(x v1alpha1.ExcludedNode) []Fact {
 	return told("status.excludedNodes", "The job keeps away from node %s until %s, because of incident %d.", x.Name, s.until(x.Until.Time), x.Incident)
 }

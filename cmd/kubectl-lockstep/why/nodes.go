@@ -102,21 +102,19 @@ func onBadNodes(s *Snapshot) []Fact {
 	if !s.active() || !s.couldRead("nodes") {
 		return nil
 	}
-	var each [][]Fact
 	nodes, ranks := s.rankNodes()
-	for _, node := range nodes {
+	return first(s, nodes, func(node string) []Fact {
 		trouble := s.trouble(node)
 		if trouble == "" {
-			continue
+			return nil
 		}
 		n := len(ranks[node])
 		verb := lines.Plural(n, "was", "were")
 		if s.isOn(node) {
 			verb = lines.Plural(n, "is", "are")
 		}
-		each = append(each, told("Node "+node, "%s %s on node %s, which %s.", s.listed(ranks[node]), verb, node, trouble))
-	}
-	return s.first(each, "Nodes", "Nodes of its ranks that are not well beside these: %d. `kubectl lockstep map "+s.Job.Name+"` has all.")
+		return told("Node "+node, "%s %s on node %s, which %s.", s.listed(ranks[node]), verb, node, trouble)
+	}, "Nodes", "Nodes of its ranks that are not well beside these: %d. `kubectl lockstep map "+s.Job.Name+"` has all.")
 }
 
 // trouble is what is wrong with a node of a rank, as it reads behind "which"; empty where nothing is.
@@ -183,30 +181,22 @@ func (s *Snapshot) concernedNodes() sets.Set[string] {
 
 // illNodes tells what the NodeHealths say of nodes of the answer that are not well.
 func illNodes(s *Snapshot) []Fact {
-	var each [][]Fact
-	for i := range s.NodeHealths {
-		if facts := s.Health(&s.NodeHealths[i]); len(facts) > 0 {
-			each = append(each, facts)
-		}
-	}
-	return s.first(each, "NodeHealths", "Such nodes beside these: %d. `kubectl lockstep nodes --unhealthy` has all.")
+	return first(s, s.NodeHealths, s.Health, "NodeHealths", "Such nodes beside these: %d. `kubectl lockstep nodes --unhealthy` has all.")
 }
 
 // Health tells what is known to be wrong with a node.
-func (s *Snapshot) Health(h *v1alpha1.NodeHealth) []Fact {
+func (s *Snapshot) Health(h v1alpha1.NodeHealth) []Fact {
 	source := "NodeHealth " + h.Name
-	var each [][]Fact
-	for _, r := range h.Status.Reports {
-		each = append(each, told(source, "Node %s: %s reports %s of %s, %s since %s%s.",
-			h.Name, r.Source, r.Signal, r.Entity, r.State, s.at(r.Since.Time), reasonStory("", r.Message)))
-	}
-	out := s.first(each, source, "Faults that are reported of node "+h.Name+" beside these: %d.")
+	out := first(s, h.Status.Reports, func(r v1alpha1.HealthReport) []Fact {
+		return told(source, "Node %s: %s reports %s of %s, %s since %s%s.",
+			h.Name, r.Source, r.Signal, r.Entity, r.State, s.at(r.Since.Time), reasonStory("", r.Message))
+	}, source, "Faults that are reported of node "+h.Name+" beside these: %d.")
 	for _, from := range h.Status.Sources {
 		if from.State == v1alpha1.HealthUnknown {
 			out = append(out, told(source, "Node %s: %s cannot tell whether it is well%s.", h.Name, from.Name, reasonStory("", from.Message))...)
 		}
 	}
-	return append(out, s.tellVerdict(source, h)...)
+	return append(out, s.tellVerdict(source, &h)...)
 }
 
 // tellVerdict tells what the manager makes of the health of a node.

@@ -200,8 +200,8 @@ func TestHowManyNamesAreListed(t *testing.T) {
 // What there is to acknowledge of a node has the faults without a limit.
 func TestTheHealthOfANode(t *testing.T) {
 	h := health("gpu-17", v1alpha1.NodeHealthStatus{Reports: make([]v1alpha1.HealthReport, 5)})
-	check.Equal(t, "faults", 5, len((&Snapshot{Now: t0, All: true}).Health(&h)))
-	check.Equal(t, "of a node that is well", 0, len((&Snapshot{Now: t0}).Health(&v1alpha1.NodeHealth{})))
+	check.Equal(t, "faults", 5, len((&Snapshot{Now: t0, All: true}).Health(h)))
+	check.Equal(t, "of a node that is well", 0, len((&Snapshot{Now: t0}).Health(v1alpha1.NodeHealth{})))
 }
 
 func TestAnswersAreWrapped(t *testing.T) {

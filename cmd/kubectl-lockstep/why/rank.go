@@ -145,7 +145,7 @@ func (s *Snapshot) tellLostNode(inc *v1alpha1.Incident, node string) []Fact {
 	var out []Fact
 	for _, x := range s.Job.Status.ExcludedNodes {
 		if x.Name == node {
-			out = s.tellExclusion(&x)
+			out = s.tellExclusion(x)
 		}
 	}
 	if !s.couldRead("nodes") {

@@ -365,17 +365,12 @@ func TestFind(t *testing.T) {
 		"worker-spare-1":        nil,
 		"pod/a-1-1-worker-4":    {gang.Rank{Task: "worker", Index: 4}, 1, "a-1-1-worker-4"}, // before the task shrank
 	} {
-		got, ok := Find(job, text)
+		got, err := Find(job, text)
 		if want == nil {
 			want = &Subject{}
-		} else if !ok {
-			t.Errorf("%s is not found", text)
 		}
-		if ok {
-			check.Equal(t, text, *want, got)
-		} else {
-			check.Equal(t, text, *want, Subject{})
-		}
+		check.Equal(t, text, *want, got)
+		check.Equal(t, text+" is found", *want != (Subject{}), err == nil)
 	}
 	check.Equal(t, "ranks", "worker-0 to worker-3, worker-spare-0", Ranks(job))
 	check.Equal(t, "names", []string{"worker-0", "worker-1", "worker-2", "worker-3", "worker-spare-0"}, RankNames(job))

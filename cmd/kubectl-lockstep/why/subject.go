@@ -23,22 +23,22 @@ type Subject struct {
 	Pod     string
 }
 
-// Find finds the rank that a text names: as worker-3, as the name of a pod, or as pod/NAME. The second result is false where
-// the job has no such rank. Of a pod that need not exist any more, the rank may be one that the job had before it shrank.
-func Find(job *v1alpha1.TrainingJob, text string) (Subject, bool) {
-	text = strings.TrimPrefix(text, "pod/")
-	if rank, ok := findRank(job, text); ok && rank.Index < groupOf(job, rank.Task).size {
+// Find finds the rank that a text names: as worker-3, as the name of a pod, or as pod/NAME. The error says which ranks the job has. Of a
+// pod that need not exist any more, the rank may be one that the job had before it shrank.
+func Find(job *v1alpha1.TrainingJob, text string) (Subject, error) {
+	name := strings.TrimPrefix(text, "pod/")
+	if rank, ok := findRank(job, name); ok && rank.Index < groupOf(job, rank.Task).size {
 		attempt := max(1, job.Status.Attempt)
-		return Subject{Rank: rank, Attempt: attempt, Pod: gang.PodName(job, attempt, rank)}, true
+		return Subject{Rank: rank, Attempt: attempt, Pod: gang.PodName(job, attempt, rank)}, nil
 	}
-	rest, ok := strings.CutPrefix(text, job.Name+"-")
-	if !ok {
-		return Subject{}, false
+	if rest, ok := strings.CutPrefix(name, job.Name+"-"); ok {
+		number, rest, _ := strings.Cut(rest, "-")
+		attempt, err := strconv.ParseInt(number, 10, 32)
+		if rank, found := findRank(job, rest); err == nil && attempt > 0 && found {
+			return Subject{Rank: rank, Attempt: int32(attempt), Pod: name}, nil
+		}
 	}
-	number, name, _ := strings.Cut(rest, "-")
-	attempt, err := strconv.ParseInt(number, 10, 32)
-	rank, found := findRank(job, name)
-	return Subject{Rank: rank, Attempt: int32(attempt), Pod: text}, err == nil && attempt > 0 && found
+	return Subject{}, fmt.Errorf("%q names no rank of TrainingJob %s: give one of %s, or the name of its pod", text, job.Name, Ranks(job))
 }
 
 // findRank finds the rank of a name such as worker-3, or worker-spare-0 for a spare, whatever its index.

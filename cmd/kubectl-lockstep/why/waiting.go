@@ -146,12 +146,10 @@ func podsWithoutNode(s *Snapshot) []Fact {
 		why := unplacedStory(&p)
 		said[why] = append(said[why], p.Name)
 	}
-	var each [][]Fact
-	for _, why := range slices.Sorted(maps.Keys(said)) {
-		each = append(each, told("Pods", "%s %s no node: %s.", s.listed(said[why]), lines.Plural(len(said[why]), "has", "have"), why))
-	}
-	more := s.first(each, "Pods", "Reasons why pods have no node beside these: %d. `kubectl describe pod` has that of each.")
-	return slices.Concat(out, more, sparesOfOthers(s))
+	reasons := first(s, slices.Sorted(maps.Keys(said)), func(why string) []Fact {
+		return told("Pods", "%s %s no node: %s.", s.listed(said[why]), lines.Plural(len(said[why]), "has", "have"), why)
+	}, "Pods", "Reasons why pods have no node beside these: %d. `kubectl describe pod` has that of each.")
+	return slices.Concat(out, reasons, sparesOfOthers(s))
 }
 
 // unplacedStory tells what a pod without a node waits for.

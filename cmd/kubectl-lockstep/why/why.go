@@ -141,8 +141,14 @@ func (s *Snapshot) listed(names []string) string {
 	return lines.Names(names, maxNames)
 }
 
-// first are the facts of the first of some things, and how many more of these there are, unless all are asked for.
-func (s *Snapshot) first(each [][]Fact, source, more string) []Fact {
+// first tells of the first of some things, and how many more there are of which there is something to tell, unless all are asked for.
+func first[T any](s *Snapshot, things []T, tell func(T) []Fact, source, more string) []Fact {
+	var each [][]Fact
+	for _, thing := range things {
+		if facts := tell(thing); len(facts) > 0 {
+			each = append(each, facts)
+		}
+	}
 	if s.All || len(each) <= maxNames {
 		return slices.Concat(each...)
 	}
