@@ -81,10 +81,7 @@ func (s *Snapshot) tellIncident(inc *v1alpha1.Incident) []Fact {
 
 // storyOf is an incident in its own words, without its number.
 func storyOf(inc *v1alpha1.Incident) string {
-	text := inc.Message
-	if text == "" {
-		text = incident.Story(inc)
-	}
+	text := cmp.Or(inc.Message, incident.Story(inc))
 	return strings.TrimSuffix(strings.TrimPrefix(text, fmt.Sprintf("incident %d, ", inc.ID)), ".")
 }
 

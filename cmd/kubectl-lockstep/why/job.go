@@ -57,48 +57,36 @@ func message(s *Snapshot) []Fact {
 	return nil
 }
 
-// is reports whether a condition of the job has this value.
-func (s *Snapshot) is(name string, value metav1.ConditionStatus) bool {
-	return meta.IsStatusConditionPresentAndEqual(s.Job.Status.Conditions, name, value)
-}
-
-// condition tells a condition in its own words; nothing where it has another value.
+// condition tells a condition in its own words; nothing where it has another value, or only says that the job needs no pods.
 func condition(name string, value metav1.ConditionStatus, what string) question {
 	return func(s *Snapshot) []Fact {
-		if !s.is(name, value) {
+		c := meta.FindStatusCondition(s.Job.Status.Conditions, name)
+		if c == nil || c.Status != value || c.Reason == v1alpha1.ReasonVolcanoJobNotNeeded {
 			return nil
 		}
-		c := meta.FindStatusCondition(s.Job.Status.Conditions, name)
 		return told("condition "+c.Type, "%s %s, reason %s: %s.", what, s.at(c.LastTransitionTime.Time), c.Reason, strings.TrimSuffix(c.Message, "."))
 	}
 }
 
-// where asks a question of the jobs for which something holds.
-func where(holds func(*Snapshot) bool, ask question) question {
+// whole asks a question only about a job of which all is to be told.
+func whole(ask question) question {
 	return func(s *Snapshot) []Fact {
-		if !holds(s) {
+		if !s.Whole {
 			return nil
 		}
 		return ask(s)
 	}
 }
 
-// whole asks a question of a job of which all is to be told, and whileActive one of a job that should have pods.
-func whole(ask question) question {
-	return where(func(s *Snapshot) bool { return s.Whole }, ask)
-}
-
-func whileActive(ask question) question { return where((*Snapshot).active, ask) }
-
 var (
 	failed      = condition(v1alpha1.ConditionFailed, metav1.ConditionTrue, "It failed at")
 	completed   = condition(v1alpha1.ConditionCompleted, metav1.ConditionTrue, "It completed at")
 	stopped     = condition(v1alpha1.ConditionSuspended, metav1.ConditionTrue, "It has been suspended since")
 	violated    = condition(v1alpha1.ConditionTopologyViolated, metav1.ConditionTrue, "Its topology has been violated since")
-	recovering  = whileActive(condition(v1alpha1.ConditionRecovering, metav1.ConditionTrue, "It has been recovering since"))
-	unscheduled = whileActive(condition(v1alpha1.ConditionScheduled, metav1.ConditionFalse, "It has not been scheduled since"))
-	ready       = whileActive(condition(v1alpha1.ConditionRunning, metav1.ConditionTrue, "It has been running since"))
-	notReady    = whileActive(condition(v1alpha1.ConditionRunning, metav1.ConditionFalse, "It has not been running since"))
+	recovering  = condition(v1alpha1.ConditionRecovering, metav1.ConditionTrue, "It has been recovering since")
+	unscheduled = condition(v1alpha1.ConditionScheduled, metav1.ConditionFalse, "It has not been scheduled since")
+	ready       = condition(v1alpha1.ConditionRunning, metav1.ConditionTrue, "It has been running since")
+	notReady    = condition(v1alpha1.ConditionRunning, metav1.ConditionFalse, "It has not been running since")
 )
 
 // active reports whether the job should have pods.
@@ -120,7 +108,7 @@ func suspended(s *Snapshot) []Fact {
 
 // Waits reports whether the gang, or a pod of it, has yet to get a node.
 func (s *Snapshot) Waits() bool {
-	return s.active() && (s.is(v1alpha1.ConditionScheduled, metav1.ConditionFalse) || len(s.unplaced()) > 0)
+	return s.active() && (len(unscheduled(s)) > 0 || len(s.unplaced()) > 0)
 }
 
 // unready tells that the gang is not ready, unless what it waits for says more.

@@ -30,18 +30,12 @@ func Print(out io.Writer, s *Snapshot, answer *Answer) {
 		if f.Source != "" {
 			text += " [" + f.Source + "]"
 		}
-		printItem(out, text)
+		fmt.Fprintln(out, strings.Join(lines.Item(text), "\n"))
 	}
 	if s.Whole {
 		s.printTasks(out)
 		s.printRanks(out)
 		s.printPolicies(out)
-	}
-}
-
-func printItem(out io.Writer, text string) {
-	for _, line := range lines.Item(text) {
-		fmt.Fprintln(out, line)
 	}
 }
 
@@ -101,7 +95,7 @@ func (s *Snapshot) printRanks(out io.Writer) {
 			here = append(here[:room:room], fmt.Sprintf("and %d more, which --all lists", len(here)-room))
 		}
 		listed += len(seats[where])
-		printItem(out, strings.Join(here, ", "))
+		fmt.Fprintln(out, strings.Join(lines.Item(strings.Join(here, ", ")), "\n"))
 	}
 }
 
@@ -111,14 +105,14 @@ func (s *Snapshot) printPolicies(out io.Writer) {
 	list := func(whose string, policy *rules.Policy) {
 		fmt.Fprintf(out, "\n%s follows %s:\n", whose, s.policyStory(policy))
 		for _, r := range policy.Rules {
-			printItem(out, r.Name+": "+ladderOf(&r))
+			fmt.Fprintln(out, strings.Join(lines.Item(r.Name+": "+ladderOf(&r)), "\n"))
 		}
 		limits := fmt.Sprintf("limits: %s in %s; a faulty node is avoided for %s; a pod on a silent node %s",
 			lines.Count(policy.MaxRestarts, "charged restart"), lines.Duration(policy.Window), lines.Duration(policy.ExcludeNode), silenceOf(policy))
 		if policy.InitialBackoff > 0 {
 			limits += fmt.Sprintf("; backoff %s to %s", lines.Duration(policy.InitialBackoff), lines.Duration(policy.MaxBackoff))
 		}
-		printItem(out, limits)
+		fmt.Fprintln(out, strings.Join(lines.Item(limits), "\n"))
 	}
 	list("The job", view.Policy(""))
 	for i := range s.Job.Spec.Tasks {
