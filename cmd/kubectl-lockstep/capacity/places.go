@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
 // places finds gangs, and partitions of them, that no place has room for.
@@ -55,12 +56,7 @@ func fits(what string, t *v1alpha1.NetworkTopology, needs []need, c *Cluster) []
 		if h.Tier > *t.HighestTierAllowed {
 			break
 		}
-		var nodes []corev1.Node
-		for i := range c.Nodes {
-			if h.Holds([]string{c.Nodes[i].Name}) {
-				nodes = append(nodes, c.Nodes[i])
-			}
-		}
+		nodes := c.nodesOf(h)
 		switch lacks, n := lackOf(nodes, needs), holds(nodes, needs); {
 		case lacks == "":
 			return nil
@@ -74,6 +70,17 @@ func fits(what string, t *v1alpha1.NetworkTopology, needs []need, c *Cluster) []
 	}
 	return Told("HyperNodes", "No HyperNode of tier %d at most is large enough for %s, even if it were empty. The largest is %s: %s.",
 		*t.HighestTierAllowed, what, best, lack)
+}
+
+// nodesOf are the nodes of a HyperNode.
+func (c *Cluster) nodesOf(h topology.HyperNode) []corev1.Node {
+	var out []corev1.Node
+	for i := range c.Nodes {
+		if h.Holds([]string{c.Nodes[i].Name}) {
+			out = append(out, c.Nodes[i])
+		}
+	}
+	return out
 }
 
 // lackOf is what nodes have too little of; empty where they have room for all that is needed, as far as each task and each resource

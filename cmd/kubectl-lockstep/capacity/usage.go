@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -22,18 +23,16 @@ import (
 // Usage is what the pods of a cluster take, as far as they are on nodes and have not ended.
 type Usage struct {
 	byNode map[string]corev1.ResourceList
-	byJob  map[groupKey]corev1.ResourceList
-	groups map[groupKey]*scheduling.PodGroup
+	// byJob and groups are by PodGroup.
+	byJob  map[types.NamespacedName]corev1.ResourceList
+	groups map[types.NamespacedName]*scheduling.PodGroup
 }
-
-// groupKey is a PodGroup.
-type groupKey struct{ namespace, name string }
 
 // NewUsage is the usage of no pods yet. The PodGroups say which queue those are of that are added.
 func NewUsage(groups []scheduling.PodGroup) *Usage {
-	u := &Usage{byNode: map[string]corev1.ResourceList{}, byJob: map[groupKey]corev1.ResourceList{}, groups: map[groupKey]*scheduling.PodGroup{}}
+	u := &Usage{map[string]corev1.ResourceList{}, map[types.NamespacedName]corev1.ResourceList{}, map[types.NamespacedName]*scheduling.PodGroup{}}
 	for i := range groups {
-		u.groups[groupKey{groups[i].Namespace, groups[i].Name}] = &groups[i]
+		u.groups[types.NamespacedName{Namespace: groups[i].Namespace, Name: groups[i].Name}] = &groups[i]
 	}
 	return u
 }
@@ -50,7 +49,7 @@ func (u *Usage) Add(pod *corev1.Pod) {
 	}
 	requests := fit.Requests(pod)
 	addTo(u.byNode, pod.Spec.NodeName, requests)
-	addTo(u.byJob, groupKey{pod.Namespace, pod.Annotations[scheduling.KubeGroupNameAnnotationKey]}, requests)
+	addTo(u.byJob, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Annotations[scheduling.KubeGroupNameAnnotationKey]}, requests)
 }
 
 func addTo[K comparable](to map[K]corev1.ResourceList, key K, more corev1.ResourceList) {

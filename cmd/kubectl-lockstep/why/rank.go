@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/capacity"
@@ -16,7 +17,6 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/instant"
 	"github.com/lockstep-dev/lockstep/policies/placement"
-	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
 // Rank answers why a rank is where it is, why its last pod was deleted, and what it waits for.
@@ -66,7 +66,7 @@ func thePod(s *Snapshot, sub Subject) []Fact {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown {
 			out = append(out, told("Node "+n.Name, "Node %s does not answer since %s, so no kubelet says that the pod has ended. Lockstep removes it when it %s.",
-				n.Name, s.at(c.LastTransitionTime.Time), silenceOf(rules.Policies(s.Job).Of(sub.Rank.Task)))...)
+				n.Name, s.at(c.LastTransitionTime.Time), silenceOf(s.view().Policy(sub.Rank.Task)))...)
 		}
 	}
 	return out
@@ -279,11 +279,8 @@ func (s *Snapshot) tellEvents(most int, about func(*corev1.ObjectReference) bool
 
 // lastSeen is when an event was seen last.
 func lastSeen(e *corev1.Event) time.Time {
-	last := instant.Latest(e.FirstTimestamp.Time, e.EventTime.Time, e.LastTimestamp.Time)
-	if e.Series != nil {
-		last = instant.Latest(last, e.Series.LastObservedTime.Time)
-	}
-	return last
+	last := ptr.Deref(e.Series, corev1.EventSeries{}).LastObservedTime
+	return instant.Latest(e.FirstTimestamp.Time, e.EventTime.Time, e.LastTimestamp.Time, last.Time)
 }
 
 // reporter is who an event is of.
