@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/capacity"
@@ -81,19 +82,28 @@ func confined(s *Snapshot) []Fact {
 		*t.HighestTierAllowed, best.Name, most, len(best.Nodes), lines.Count(gang.MinAvailable(s.Job), "pod"))...)
 }
 
-// rankNodes are the nodes of the job's ranks, each with the ranks on it; the nodes are in the order of the ranks.
+// rankNodes are the nodes of the job's ranks, and of its spares, each with the ranks on it; the nodes are in the order of the ranks.
 func (s *Snapshot) rankNodes() (nodes []string, ranks map[string][]string) {
 	ranks = map[string][]string{}
 	if gang.Finished(&s.Job.Status) {
 		return nil, ranks
 	}
-	gang.EachRank(gang.Effective(s.Job, &s.Job.Status), func(r gang.Rank) {
-		node := gang.NodeOf(s.Job.Status.Placement, r)
+	note := func(r gang.Rank, node string) {
 		if node != "" && ranks[node] == nil {
 			nodes = append(nodes, node)
 		}
 		ranks[node] = append(ranks[node], Name(r))
-	})
+	}
+	gang.EachRank(gang.Effective(s.Job, &s.Job.Status), func(r gang.Rank) { note(r, gang.NodeOf(s.Job.Status.Placement, r)) })
+	for i := range s.Job.Spec.Tasks {
+		t := &s.Job.Spec.Tasks[i]
+		for index := range ptr.Deref(t.Spares, 0) {
+			r := gang.SpareRank(t.Name, index)
+			if p := s.podOf(r); p != nil {
+				note(r, p.Spec.NodeName)
+			}
+		}
+	}
 	return nodes, ranks
 }
 
@@ -104,7 +114,7 @@ func onBadNodes(s *Snapshot) []Fact {
 	}
 	nodes, ranks := s.rankNodes()
 	return first(s, nodes, func(node string) []Fact {
-		trouble := s.trouble(node)
+		trouble := s.trouble(node, capacity.HeldByOthers)
 		if trouble == "" {
 			return nil
 		}
@@ -117,13 +127,13 @@ func onBadNodes(s *Snapshot) []Fact {
 	}, "Nodes", "Nodes of its ranks that are not well beside these: %d. `kubectl lockstep map "+s.Job.Name+"` has all.")
 }
 
-// trouble is what is wrong with a node of a rank, as it reads behind "which"; empty where nothing is.
-func (s *Snapshot) trouble(node string) string {
+// trouble is what is wrong with a node, as it reads behind "which", but for one thing; empty where nothing is.
+func (s *Snapshot) trouble(node, except string) string {
 	n := s.node(node)
 	if n == nil {
 		return "does not exist any more"
 	}
-	bad := slices.DeleteFunc(capacity.Obstacles(s.Job, n), func(one string) bool { return one == capacity.HeldByOthers })
+	bad := slices.DeleteFunc(capacity.Obstacles(s.Job, n), func(one string) bool { return one == except })
 	if slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.TaintDegraded }) {
 		bad = append(bad, "degraded")
 	}

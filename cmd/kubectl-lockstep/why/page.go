@@ -69,23 +69,11 @@ const maxRanks = 48
 // printRanks lists the ranks and spares that have a node, as worker-0=gpu-7, by HyperNode.
 func (s *Snapshot) printRanks(out io.Writer) {
 	seats, listed := map[string][]string{}, 0
-	add := func(rank, node string) {
-		lowest, _ := s.Topology.Lowest([]string{node})
-		seats[lowest.Name] = append(seats[lowest.Name], rank+"="+node)
-	}
 	nodes, ranks := s.rankNodes()
 	for _, node := range nodes {
+		lowest, _ := s.Topology.Lowest([]string{node})
 		for _, rank := range ranks[node] {
-			add(rank, node)
-		}
-	}
-	for i := range s.Job.Spec.Tasks {
-		t := &s.Job.Spec.Tasks[i]
-		for index := range ptr.Deref(t.Spares, 0) {
-			r := gang.SpareRank(t.Name, index)
-			if p := s.podOf(r); p != nil && p.Spec.NodeName != "" {
-				add(Name(r), p.Spec.NodeName)
-			}
+			seats[lowest.Name] = append(seats[lowest.Name], rank+"="+node)
 		}
 	}
 	for _, where := range slices.SortedFunc(maps.Keys(seats), fleetmap.Naturally) {

@@ -12,7 +12,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/capacity"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/instant"
@@ -151,12 +150,8 @@ func (s *Snapshot) tellLostNode(inc *v1alpha1.Incident, node string) []Fact {
 	if !s.couldRead("nodes") {
 		return out
 	}
-	n := s.node(node)
-	if n == nil {
-		return append(out, told("Nodes", "Node %s does not exist any more.", node)...)
-	}
-	if now := capacity.Obstacles(s.Job, n); len(now) > 0 {
-		out = append(out, told("Node "+node, "Node %s is now %s.", node, strings.Join(now, ", "))...)
+	if trouble := s.trouble(node, ""); trouble != "" {
+		out = append(out, told("Node "+node, "Node %s %s.", node, trouble)...)
 	}
 	if len(out) == 0 {
 		out = told("Node "+node, "Nothing keeps the job from node %s now. What did when incident %d replaced the pod is not recorded beyond its cause.", node, inc.ID)

@@ -93,13 +93,13 @@ func TestWhatIsToldOfARank(t *testing.T) {
 			s.Job.Status.ExcludedNodes = []v1alpha1.ExcludedNode{{Name: "n1", Until: before(-50), Incident: 7}}
 		}), []string{onN3, allowed, tookN3,
 			"The job keeps away from node n1 until 12:50:00 UTC (in 50m), because of incident 7. [status.excludedNodes]",
-			"Node n1 does not exist any more. [Nodes]",
+			"Node n1 does not exist any more. [Node n1]",
 		}},
 		"moved from a node in quarantine to that of a spare": {restartedOnce, moved(func(s *Snapshot) {
 			s.Nodes[1].Spec.Taints = []corev1.Taint{{Key: v1alpha1.TaintQuarantine}}
 			s.Job.Status.Tasks = append(s.Job.Status.Tasks, v1alpha1.TaskStatus{Name: "worker-spare", Ranks: []v1alpha1.RankStatus{{Indexes: "0", Incarnation: 1, Reason: v1alpha1.RestartSpareUsed}}})
 		}), []string{onN3, allowed, tookN3,
-			"Node n1 is now in quarantine. [Node n1]",
+			"Node n1 is in quarantine. [Node n1]",
 			"Of the spares of its task these have given their node to a rank: worker-spare-0. The status does not say to which. [status.tasks]",
 		}},
 		"nodes that cannot be read": {restartedOnce, moved(func(s *Snapshot) {

@@ -26,6 +26,11 @@ func TestRanksOnNodesThatAreNotWell(t *testing.T) {
 	left := running()
 	left.Nodes[0].Spec.Unschedulable, left.Pods[0].Spec.NodeName = true, ""
 	check.Equal(t, "while a rank looks for another node", []string{"worker-0 was on node n0, which is cordoned. [Node n0]"}, sentences(onBadNodes(left)))
+	spare := running()
+	spare.Job.Spec.Tasks[0].Spares, spare.Nodes = new(int32(1)), append(spare.Nodes, readyNode("n4"))
+	spare.Pods, spare.Nodes[4].Spec.Unschedulable = append(spare.Pods, podOn(4, "n4")), true
+	spare.Pods[4].Name = "llm-1-worker-spare-0"
+	check.Equal(t, "a spare", []string{"worker-spare-0 is on node n4, which is cordoned. [Node n4]"}, sentences(onBadNodes(spare)))
 	many := running()
 	many.Job.Spec.Tasks[0].Replicas = 7
 	many.Job.Status.Placement.Tasks[0].Nodes = []string{"a", "b", "c", "d", "e", "f", "g"}
