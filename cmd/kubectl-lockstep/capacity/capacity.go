@@ -147,7 +147,7 @@ func fits(what string, t *v1alpha1.NetworkTopology, needs []need, c *Cluster) []
 		confined, out = false, Told("HyperNodes", "highestTierAllowed %d lets Volcano spread %s over all nodes: %s.", *t.HighestTierAllowed, what, story)
 	}
 	if !confined {
-		if lack := lackOf(c.Nodes, needs); lack != "" {
+		if lack, _ := lackOf(c.Nodes, needs); lack != "" {
 			out = append(out, Told("Nodes", "The cluster is too small for %s, even if it were empty: %s.", what, lack)...)
 		}
 		return out
@@ -157,8 +157,7 @@ func fits(what string, t *v1alpha1.NetworkTopology, needs []need, c *Cluster) []
 		if h.Tier > *t.HighestTierAllowed {
 			break
 		}
-		nodes := c.nodesOf(h)
-		switch lacks, n := lackOf(nodes, needs), holds(nodes, needs); {
+		switch lacks, n := lackOf(c.nodesOf(h), needs); {
 		case lacks == "":
 			return nil
 		case n > most:
@@ -184,13 +183,14 @@ func (c *Cluster) nodesOf(h topology.HyperNode) []corev1.Node {
 	return out
 }
 
-// lackOf is what nodes have too little of; empty where they have room for all that is needed, as far as each task and each resource
-// by itself can tell.
-func lackOf(nodes []corev1.Node, needs []need) string {
+// lackOf is what nodes have too little of, and how many of the pods they have room for. Nothing is lacking where they have room for all
+// that is needed, as far as each task and each resource by itself can tell.
+func lackOf(nodes []corev1.Node, needs []need) (lack string, holds int64) {
 	for i := range needs {
 		n := &needs[i]
-		if room := n.room(nodes); room < n.pods {
-			return fmt.Sprintf("it has room for %d of the %d pods of task %s that have to run together", room, n.pods, n.task.Name)
+		room := min(n.pods, n.room(nodes))
+		if holds += room; room < n.pods && lack == "" {
+			lack = fmt.Sprintf("it has room for %d of the %d pods of task %s that have to run together", room, n.pods, n.task.Name)
 		}
 	}
 	asked := total(needs)
@@ -199,20 +199,11 @@ func lackOf(nodes []corev1.Node, needs []need) string {
 		for i := range nodes {
 			has.Add(nodes[i].Status.Allocatable[name])
 		}
-		if all := asked[name]; all.Cmp(has) > 0 {
-			return fmt.Sprintf("it has %s of %s, and the pods that have to run together ask for %s", has.String(), name, all.String())
+		if all := asked[name]; lack == "" && all.Cmp(has) > 0 {
+			lack = fmt.Sprintf("it has %s of %s, and the pods that have to run together ask for %s", has.String(), name, all.String())
 		}
 	}
-	return ""
-}
-
-// holds is how many of the pods that are needed nodes have room for, each task by itself.
-func holds(nodes []corev1.Node, needs []need) int64 {
-	var sum int64
-	for i := range needs {
-		sum += min(needs[i].pods, needs[i].room(nodes))
-	}
-	return sum
+	return lack, holds
 }
 
 // need is how many pods of a task have to run together, and what each asks for.
