@@ -1,8 +1,8 @@
 // Package capacity finds what keeps a gang from ever being placed while its cluster and its queue are as they are: a queue that
 // does not exist, is closed or may not use enough; pods that no node is large enough for; HyperNodes that are too small. It also
-// tells whose pods use what a queue may use. It reads nothing.
+// names the jobs that use what a queue may use, and says what each node is to a job. It reads nothing.
 //
-// What is found is certain: each node is taken for empty and well, so that a gang without a finding may have to wait all the same.
+// What Of finds is certain: it takes each node for empty and healthy. A gang without a finding may have to wait all the same.
 package capacity
 
 import (
@@ -44,7 +44,7 @@ type Fact struct {
 	Source string `json:"source,omitempty"`
 }
 
-// Told makes a fact of a source.
+// Told makes a fact with its source.
 func Told(source, format string, args ...any) []Fact {
 	return []Fact{{Text: fmt.Sprintf(format, args...), Source: source}}
 }
@@ -183,8 +183,8 @@ func (c *Cluster) nodesOf(h topology.HyperNode) []corev1.Node {
 	return out
 }
 
-// lackOf is what nodes have too little of, and how many of the pods they have room for. Nothing is lacking where they have room for all
-// that is needed, as far as each task and each resource by itself can tell.
+// lackOf is what nodes have too little of, and how many of the pods they have room for. It looks at each task and at each resource by
+// itself. It is empty if they have room for all that is needed.
 func lackOf(nodes []corev1.Node, needs []need) (lack string, holds int64) {
 	for i := range needs {
 		n := &needs[i]
@@ -214,7 +214,7 @@ type need struct {
 	requests corev1.ResourceList
 }
 
-// needsOf are the fewest pods of each task that run while some pods of the job are missing.
+// needsOf are the fewest pods of each task that run while this many pods of the job are missing.
 func needsOf(job *v1alpha1.TrainingJob, missing int32) []need {
 	var out []need
 	for i := range job.Spec.Tasks {

@@ -75,7 +75,7 @@ func (u *Usage) hasRoomFor(pod *corev1.Pod, node *corev1.Node) bool {
 }
 
 // Users names the jobs that take a resource of a queue, each with how much, those that take the most first. The job that asks is left out.
-// A quantity is reserved while the queue has admitted the gang, and its pods have no nodes yet.
+// A quantity is reserved if the queue has admitted the gang, and its pods have no nodes yet.
 func (u *Usage) Users(queue string, name corev1.ResourceName, without *v1alpha1.TrainingJob) []string {
 	type user struct {
 		text  string
@@ -143,8 +143,8 @@ func Obstacles(job *v1alpha1.TrainingJob, n *corev1.Node) []string {
 	return out
 }
 
-// Standings are what the nodes are to pods of a job, by name: of those of some tasks, or of all tasks where none is named. A node that
-// none of these pods may select has none.
+// Standings are what the nodes are to a job, by the name of the node. If tasks are named, only their pods count. A node that the
+// nodeSelectors and node affinities of these pods exclude has none.
 func (c *Cluster) Standings(job *v1alpha1.TrainingJob, tasks ...string) map[string]string {
 	out := map[string]string{}
 	for i := range job.Spec.Tasks {

@@ -26,7 +26,7 @@ func (s *Snapshot) view() *incident.View {
 	return incident.ViewOf(&gang.Observation{Now: s.Now, Job: s.Job}, &s.Job.Status)
 }
 
-// openIncidents tells of each open incident what the condition does not.
+// openIncidents describes each open incident.
 func openIncidents(s *Snapshot) []Fact {
 	var out []Fact
 	for i := range s.Job.Status.Incidents {
@@ -37,7 +37,7 @@ func openIncidents(s *Snapshot) []Fact {
 	return out
 }
 
-// pastIncidents tells of the last incident that is over, where none is open; and of a whole job, of all that the status remembers.
+// pastIncidents describes the last incident that is over, if none is open; of a whole job, all that the status remembers.
 func pastIncidents(s *Snapshot) []Fact {
 	all := s.Job.Status.Incidents
 	open := slices.ContainsFunc(all, func(inc v1alpha1.Incident) bool { return inc.Outcome == "" })
@@ -85,7 +85,7 @@ func storyOf(inc *v1alpha1.Incident) string {
 	return strings.TrimSuffix(strings.TrimPrefix(text, fmt.Sprintf("incident %d, ", inc.ID)), ".")
 }
 
-// stepsStory tells the steps that were taken.
+// stepsStory lists the steps that were taken.
 func (s *Snapshot) stepsStory(inc *v1alpha1.Incident) string {
 	var out []string
 	for _, step := range inc.Steps {
@@ -98,7 +98,7 @@ func (s *Snapshot) stepsStory(inc *v1alpha1.Incident) string {
 	return cmp.Or(strings.Join(out, ", "), "none")
 }
 
-// ruleStory tells the rule of an incident, with its ladder as it reads now, where that may have more steps to come or came to no good.
+// ruleStory names the rule of an incident. While more steps may come, and after a failure, it adds the steps as they read now.
 func (s *Snapshot) ruleStory(inc *v1alpha1.Incident) string {
 	if inc.Rule == "" || (inc.Outcome != "" && inc.Outcome != v1alpha1.OutcomeFailed) {
 		return cmp.Or(inc.Rule, "none")
@@ -110,7 +110,7 @@ func (s *Snapshot) ruleStory(inc *v1alpha1.Incident) string {
 	return inc.Rule + " (" + ladderOf(&rule) + ")"
 }
 
-// ladderOf tells the steps of a rule.
+// ladderOf lists the steps of a rule.
 func ladderOf(r *v1alpha1.Rule) string {
 	var steps []string
 	for _, step := range r.Steps {
@@ -123,7 +123,7 @@ func ladderOf(r *v1alpha1.Rule) string {
 	return strings.Join(steps, ", ")
 }
 
-// policyStory tells whose rules a policy has.
+// policyStory says whose rules a policy has.
 func (s *Snapshot) policyStory(p *rules.Policy) string {
 	switch own := s.Job.Spec.RestartPolicy; {
 	case p.RulesOf != "":
@@ -134,7 +134,7 @@ func (s *Snapshot) policyStory(p *rules.Policy) string {
 	return "the default restart policy"
 }
 
-// silenceOf tells when a pod counts as dead whose node does not answer.
+// silenceOf says when a pod counts as dead whose node does not answer.
 func silenceOf(p *rules.Policy) string {
 	if p.RequireProof {
 		return "counts as dead once the node is deleted or has the taint " + corev1.TaintNodeOutOfService + ": unreachableNode.policy is RequireProof"
@@ -146,7 +146,7 @@ func silenceOf(p *rules.Policy) string {
 	return text
 }
 
-// nextStep tells the step that is announced.
+// nextStep says which step comes next, and when.
 func nextStep(s *Snapshot) []Fact {
 	next := s.Job.Status.NextStep
 	if next == nil {
@@ -166,7 +166,7 @@ func nextStep(s *Snapshot) []Fact {
 	return out
 }
 
-// budget tells how much of each budget is used and left, where something is used.
+// budget says how much of each budget is used and left. A budget of which nothing is used is left out.
 func budget(s *Snapshot) []Fact {
 	view := s.view()
 	tell := func(task, whose string) []Fact {

@@ -27,7 +27,7 @@ func Job(s *Snapshot) []Fact {
 		exclusions, illNodes, whole(events))
 }
 
-// unseen tells that the status does not answer the job as it is now.
+// unseen says that the status does not answer the job as it is now.
 func unseen(s *Snapshot) []Fact {
 	switch status := &s.Job.Status; {
 	case status.State == "":
@@ -38,7 +38,7 @@ func unseen(s *Snapshot) []Fact {
 	return nil
 }
 
-// identity tells what the first line of an answer about the whole job does not.
+// identity says when the job was created, in which queue, and how many pods are ready.
 func identity(s *Snapshot) []Fact {
 	queue := "queue " + s.Job.Spec.Queue
 	if class := s.Job.Spec.PriorityClassName; class != "" {
@@ -48,7 +48,7 @@ func identity(s *Snapshot) []Fact {
 		cmp.Or(s.Job.Status.Ready, "No"), s.Job.Status.Attempt)
 }
 
-// message tells what the manager says of the job, and no condition says.
+// message repeats the message of the status, unless a condition has the same.
 func message(s *Snapshot) []Fact {
 	m := s.Job.Status.Message
 	if m != "" && !slices.ContainsFunc(s.Job.Status.Conditions, func(c metav1.Condition) bool { return c.Message == m }) {
@@ -57,7 +57,7 @@ func message(s *Snapshot) []Fact {
 	return nil
 }
 
-// condition tells a condition in its own words; nothing where it has another value, or only says that the job needs no pods.
+// condition repeats the message of a condition. It leaves out one with another value, and one that only says that the job needs no pods.
 func condition(name string, value metav1.ConditionStatus, what string) question {
 	return func(s *Snapshot) []Fact {
 		c := meta.FindStatusCondition(s.Job.Status.Conditions, name)
@@ -68,7 +68,7 @@ func condition(name string, value metav1.ConditionStatus, what string) question 
 	}
 }
 
-// whole asks a question only about a job of which all is to be told.
+// whole asks a question only if the answer is about the whole job.
 func whole(ask question) question {
 	return func(s *Snapshot) []Fact {
 		if !s.Whole {
@@ -111,7 +111,7 @@ func (s *Snapshot) Waits() bool {
 	return s.active() && (len(unscheduled(s)) > 0 || len(s.unplaced()) > 0)
 }
 
-// unready tells that the gang is not ready, unless what it waits for says more.
+// unready says that the gang is not ready. It leaves that out while the facts about waiting say more.
 func unready(s *Snapshot) []Fact {
 	c := meta.FindStatusCondition(s.Job.Status.Conditions, v1alpha1.ConditionRunning)
 	if c != nil && c.Reason == v1alpha1.ReasonPodsNotReady && s.Waits() {
@@ -120,7 +120,7 @@ func unready(s *Snapshot) []Fact {
 	return notReady(s)
 }
 
-// growing tells that a job which starts may train all the same.
+// growing says that a job which starts may train all the same.
 func growing(s *Snapshot) []Fact {
 	since := timeline.GrowingSince(&s.Job.Status)
 	if !s.active() || since == nil {
@@ -129,7 +129,7 @@ func growing(s *Snapshot) []Fact {
 	return told("status.availability", "It has been growing since %s, and %s ranks are ready. %s", s.at(since.Time), s.Job.Status.Ready, timeline.GrowingHint)
 }
 
-// availability tells what share of its time a job was ready.
+// availability says what share of its time a job was ready.
 func availability(s *Snapshot) []Fact {
 	a := timeline.Of(s.Job, s.Now).Availability
 	if a == nil {
@@ -143,7 +143,7 @@ func availability(s *Snapshot) []Fact {
 	return told("status.availability", "%s.", strings.Join(parts, ", "))
 }
 
-// restarts tells how many restarts there were of each kind, and how many in a row came to no newer checkpoint.
+// restarts says how many restarts there were of each kind, and how many in a row came to no newer checkpoint.
 func restarts(s *Snapshot) []Fact {
 	r := &s.Job.Status.Restarts
 	if r.Total == 0 {
@@ -166,7 +166,7 @@ func restarts(s *Snapshot) []Fact {
 	return out
 }
 
-// home tells where the job lives, and who chose that.
+// home says where the job lives, and who chose that.
 func home(s *Snapshot) []Fact {
 	p := s.Job.Status.Placement
 	if p == nil || gang.Finished(&s.Job.Status) {
@@ -197,7 +197,7 @@ func tierStory(tier *int32) string {
 	return fmt.Sprintf(" of tier %d", *tier)
 }
 
-// within tells what a topology allowed the scheduler.
+// within says what a topology allowed the scheduler.
 func within(t *v1alpha1.NetworkTopology) string {
 	switch {
 	case t == nil:
@@ -208,7 +208,7 @@ func within(t *v1alpha1.NetworkTopology) string {
 	return ", close together where there was room (networkTopology soft)"
 }
 
-// tellRelocation tells which incident left the former home, where that is remembered.
+// tellRelocation says which incident left the former home, where that is remembered.
 func (s *Snapshot) tellRelocation() []Fact {
 	n := s.Job.Status.Restarts.Relocations
 	if n == 0 {
@@ -224,7 +224,7 @@ func (s *Snapshot) tellRelocation() []Fact {
 	return told("status.restarts", "It relocated %s. The incidents of that are not remembered any more.", lines.Count(n, "time"))
 }
 
-// left tells which homes the job keeps away from.
+// left says which homes the job keeps away from.
 func left(s *Snapshot) []Fact {
 	var out []Fact
 	for _, l := range s.Job.Status.LeftHyperNodes {
@@ -233,7 +233,7 @@ func left(s *Snapshot) []Fact {
 	return out
 }
 
-// holds tells which nodes are kept free for the job.
+// holds says which nodes are kept free for the job.
 func holds(s *Snapshot) []Fact {
 	var standing, ending []string
 	until := ""
@@ -254,7 +254,7 @@ func holds(s *Snapshot) []Fact {
 	return out
 }
 
-// exclusions tells which nodes the job keeps away from.
+// exclusions says which nodes the job keeps away from.
 func exclusions(s *Snapshot) []Fact {
 	return first(s, s.Job.Status.ExcludedNodes, s.tellExclusion, "status.excludedNodes", "Nodes that the job keeps away from beside these: %d.")
 }

@@ -30,7 +30,7 @@ func (s *Snapshot) node(name string) *corev1.Node {
 	return &s.Nodes[i]
 }
 
-// kept tells of a job that waits for nodes what each of those is to it that it may use: a sum, the most first.
+// kept sums up what the nodes that a waiting job may use are to it, the most first.
 func kept(s *Snapshot) []Fact {
 	standings := s.Standings(s.Job)
 	by := map[string][]string{}
@@ -55,7 +55,7 @@ func kept(s *Snapshot) []Fact {
 	return told("Nodes, Pods", "Of %s%s, %s.", lines.Count(len(standings), "node"), which, strings.Join(parts, ", "))
 }
 
-// confined tells of a job without a home how its topology confines it, and what the cluster has of that.
+// confined says how the topology confines a job without a home, and which HyperNode has the most free nodes.
 func confined(s *Snapshot) []Fact {
 	t := s.Job.Spec.NetworkTopology
 	if s.Job.Status.Placement != nil || !gang.IsHard(t) || t.HighestTierAllowed == nil {
@@ -107,7 +107,7 @@ func (s *Snapshot) rankNodes() (nodes []string, ranks map[string][]string) {
 	return nodes, ranks
 }
 
-// onBadNodes tells which ranks are on nodes that are not well, or that no new pod may go to.
+// onBadNodes says which ranks are on nodes that are unhealthy, or that take no new pod.
 func onBadNodes(s *Snapshot) []Fact {
 	if !s.active() || !s.couldRead("nodes") {
 		return nil
@@ -127,7 +127,7 @@ func onBadNodes(s *Snapshot) []Fact {
 	}, "Nodes", "Nodes of its ranks that are not well beside these: %d. `kubectl lockstep map "+s.Job.Name+"` has all.")
 }
 
-// trouble is what is wrong with a node, as it reads behind "which", but for one thing; empty where nothing is.
+// trouble is what is wrong with a node, as it reads behind "which". It leaves one obstacle out, and is empty where nothing is wrong.
 func (s *Snapshot) trouble(node, except string) string {
 	n := s.node(node)
 	if n == nil {
@@ -148,8 +148,9 @@ func (s *Snapshot) isOn(node string) bool {
 	return s.node(node) != nil && (!s.couldRead("pods") || slices.ContainsFunc(s.Pods, func(p corev1.Pod) bool { return p.Spec.NodeName == node }))
 }
 
-// Concerned chooses the NodeHealths of the nodes that an answer is about. Of a rank these are those that it is on, and was on. Of a job they
-// are those of its ranks, those that it keeps away from, that its open incidents name, and that are kept from it by a quarantine.
+// Concerned chooses the NodeHealths of the nodes that an answer is about. An answer about a rank is about the nodes that it is on and was
+// on. One about a job is about the nodes of its ranks, those that it keeps away from, those that its open incidents name, and, while it
+// waits, those in quarantine.
 func (s *Snapshot) Concerned(sub *Subject, all []v1alpha1.NodeHealth) []v1alpha1.NodeHealth {
 	about := sets.New[string]()
 	if sub == nil {
@@ -189,12 +190,12 @@ func (s *Snapshot) concernedNodes() sets.Set[string] {
 	return out
 }
 
-// illNodes tells what the NodeHealths say of nodes of the answer that are not well.
+// illNodes repeats what the NodeHealths say of the unhealthy nodes of the answer.
 func illNodes(s *Snapshot) []Fact {
 	return first(s, s.NodeHealths, s.Health, "NodeHealths", "Such nodes beside these: %d. `kubectl lockstep nodes --unhealthy` has all.")
 }
 
-// Health tells what is known to be wrong with a node.
+// Health says what is known to be wrong with a node.
 func (s *Snapshot) Health(h v1alpha1.NodeHealth) []Fact {
 	source := "NodeHealth " + h.Name
 	out := first(s, h.Status.Reports, func(r v1alpha1.HealthReport) []Fact {
@@ -209,7 +210,7 @@ func (s *Snapshot) Health(h v1alpha1.NodeHealth) []Fact {
 	return append(out, s.tellVerdict(source, &h)...)
 }
 
-// tellVerdict tells what the manager makes of the health of a node.
+// tellVerdict says what the manager decided about the health of a node.
 func (s *Snapshot) tellVerdict(source string, h *v1alpha1.NodeHealth) []Fact {
 	v := cmp.Or(h.Status.Verdict, &v1alpha1.HealthVerdict{})
 	var out []Fact

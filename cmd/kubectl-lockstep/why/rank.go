@@ -41,7 +41,7 @@ func (s *Snapshot) podOf(r gang.Rank) *corev1.Pod {
 	return s.pod(gang.PodName(s.Job, s.Job.Status.Attempt, r))
 }
 
-// thePod tells what the pod of the rank is.
+// thePod says what the pod of the rank is.
 func thePod(s *Snapshot, sub Subject) []Fact {
 	p := s.pod(sub.Pod)
 	if p == nil {
@@ -71,7 +71,7 @@ func thePod(s *Snapshot, sub Subject) []Fact {
 	return out
 }
 
-// bound tells who bound the pod to its node: the manager says so in its event, and the scheduler in its own.
+// bound says who bound the pod to its node: the manager says so in its event, and the scheduler in its own.
 func bound(s *Snapshot, sub Subject) []Fact {
 	p := s.pod(sub.Pod)
 	if p == nil || p.Spec.NodeName == "" || !s.couldRead("Events") {
@@ -85,7 +85,7 @@ func bound(s *Snapshot, sub Subject) []Fact {
 	return told("Events", "Who bound it to its node is not known: no event of that is left.")
 }
 
-// allowed tells which nodes the pod might go to when its gate was opened.
+// allowed says which nodes the pod might go to when its gate was opened.
 func allowed(s *Snapshot, sub Subject) []Fact {
 	p := s.pod(sub.Pod)
 	if p == nil || gated(p) {
@@ -105,7 +105,7 @@ func allowed(s *Snapshot, sub Subject) []Fact {
 	return told("Pod "+p.Name, "The manager opened its gate at %s, and %s.", s.at(placed), to)
 }
 
-// came tells how the rank came to its node: at the first start, back to it, or in place of another.
+// came says how the rank came to its node: at the first start, back to it, or in place of another.
 func came(s *Snapshot, sub Subject) []Fact {
 	p := s.pod(sub.Pod)
 	if p == nil || p.Spec.NodeName == "" {
@@ -139,7 +139,7 @@ func (s *Snapshot) lastLoss(r gang.Rank) (*v1alpha1.Incident, string) {
 	return nil, ""
 }
 
-// tellLostNode tells what keeps the rank from the node that it had.
+// tellLostNode says what keeps the rank from the node that it had.
 func (s *Snapshot) tellLostNode(inc *v1alpha1.Incident, node string) []Fact {
 	var out []Fact
 	for _, x := range s.Job.Status.ExcludedNodes {
@@ -159,7 +159,7 @@ func (s *Snapshot) tellLostNode(inc *v1alpha1.Incident, node string) []Fact {
 	return out
 }
 
-// tellSpare tells that spares of the rank's task have given up their nodes. The status does not say for whom.
+// tellSpare says that spares of the rank's task have given up their nodes. The status does not say for whom.
 func (s *Snapshot) tellSpare(r gang.Rank) []Fact {
 	var used []string
 	if t := gang.TaskStatus(&s.Job.Status, r.Task+v1alpha1.SpareSuffix); t != nil {
@@ -175,7 +175,7 @@ func (s *Snapshot) tellSpare(r gang.Rank) []Fact {
 	return told("status.tasks", "Of the spares of its task these have given their node to a rank: %s. The status does not say to which.", s.listed(used))
 }
 
-// held tells whether the node of the rank is kept for the job.
+// held says whether the node of the rank is kept for the job.
 func held(s *Snapshot, sub Subject) []Fact {
 	node := gang.NodeOf(s.Job.Status.Placement, sub.Rank)
 	hold := placement.HoldOn(s.Job.Status.Holds, node)
@@ -188,7 +188,7 @@ func held(s *Snapshot, sub Subject) []Fact {
 	return told("status.holds", "The job holds node %s until it ends.", node)
 }
 
-// podWaits tells what the pod of a rank waits for, and what that does for the job.
+// podWaits says what the pod of a rank waits for, and what that does for the job.
 func podWaits(s *Snapshot, sub Subject) []Fact {
 	p := s.pod(sub.Pod)
 	if p == nil || !p.DeletionTimestamp.IsZero() || p.Status.Phase == corev1.PodSucceeded {
@@ -214,7 +214,7 @@ func podWaits(s *Snapshot, sub Subject) []Fact {
 	return out
 }
 
-// tellContainer tells of a container that does not run, or has run before.
+// tellContainer describes a container that does not run, or that ran before.
 func (s *Snapshot) tellContainer(p *corev1.Pod, c *corev1.ContainerStatus) []Fact {
 	source := "Pod " + p.Name
 	if w := c.State.Waiting; w != nil {
@@ -241,7 +241,7 @@ func reasonStory(reason, message string) string {
 	return out
 }
 
-// lastEvents tells the last events of a pod that does not run.
+// lastEvents lists the last events of a pod that does not run.
 func lastEvents(s *Snapshot, sub Subject) []Fact {
 	p := s.pod(sub.Pod)
 	if p != nil && p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp.IsZero() {
@@ -256,12 +256,12 @@ func lastEvents(s *Snapshot, sub Subject) []Fact {
 	return out
 }
 
-// events tells the last events of a whole job.
+// events lists the last events of a whole job.
 func events(s *Snapshot) []Fact {
 	return s.tellEvents(10, func(o *corev1.ObjectReference) bool { return o.UID == s.Job.UID })
 }
 
-// tellEvents tells the last events about an object, the oldest first.
+// tellEvents lists the last events about an object, the oldest first.
 func (s *Snapshot) tellEvents(most int, about func(*corev1.ObjectReference) bool) []Fact {
 	found := slices.DeleteFunc(slices.Clone(s.Events), func(e corev1.Event) bool { return !about(&e.InvolvedObject) })
 	slices.SortStableFunc(found, func(a, b corev1.Event) int { return lastSeen(&a).Compare(lastSeen(&b)) })

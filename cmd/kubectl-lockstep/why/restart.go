@@ -15,7 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
-// noPod tells why there is no such pod now.
+// noPod says why there is no such pod now.
 func noPod(s *Snapshot, sub Subject) []Fact {
 	if s.pod(sub.Pod) != nil || !s.couldRead("pods") {
 		return nil
@@ -34,7 +34,7 @@ func noPod(s *Snapshot, sub Subject) []Fact {
 	return slices.Concat(out, recovering(s), unscheduled(s))
 }
 
-// tellNotWanted tells why the task has no such rank to run; nothing where it has.
+// tellNotWanted says why the task has no such rank to run; nothing where it has.
 func (s *Snapshot) tellNotWanted(r gang.Rank) []Fact {
 	g := groupOf(s.Job, r.Task)
 	t := gang.TaskStatus(&s.Job.Status, r.Task)
@@ -63,7 +63,7 @@ var becauseOf = map[v1alpha1.RestartReason]string{
 	v1alpha1.RestartNodeInherited:  "a step ShrinkTask gave up another rank, and this one got its node",
 }
 
-// restarted tells why the pod before this one was deleted.
+// restarted says why the pod before this one was deleted.
 func restarted(s *Snapshot, sub Subject) []Fact {
 	status := &s.Job.Status
 	incarnation := gang.Incarnation(status, sub.Rank.Task, sub.Rank.Index)
@@ -131,7 +131,7 @@ func (s *Snapshot) covers(inc *v1alpha1.Incident, step v1alpha1.FiredStep, r gan
 	return rules.ActionOf(step.Action).Replaces && s.view().Concerns(&only, r)
 }
 
-// tellStep tells the step that restarted a rank last, and the failure that it answered.
+// tellStep describes the step that restarted a rank last, and the failure that caused it.
 func (s *Snapshot) tellStep(r restart) []Fact {
 	out := told("status.incidents", "The last step that restarted it was %s of incident %d at %s, %s: the pod before was deleted for that, unless it was gone already.",
 		r.step.Action, r.ID, s.at(r.step.Time.Time), s.stepReason(r))
@@ -148,7 +148,7 @@ var ofJobBecause = map[v1alpha1.EventType]string{
 	v1alpha1.JobResumed:        "because the job was resumed",
 }
 
-// stepReason tells who asked for a step.
+// stepReason says who asked for a step.
 func (s *Snapshot) stepReason(r restart) string {
 	because := ofJobBecause[r.Trigger]
 	switch {

@@ -69,7 +69,7 @@ func groups(job *v1alpha1.TrainingJob) []group {
 	return out
 }
 
-// groupOf is the group of a name; one of nobody where there is none.
+// groupOf is the group of a name; an empty one where there is none.
 func groupOf(job *v1alpha1.TrainingJob, name string) group {
 	for _, g := range groups(job) {
 		if g.name == name {
@@ -79,7 +79,7 @@ func groupOf(job *v1alpha1.TrainingJob, name string) group {
 	return group{name: name}
 }
 
-// Ranks tells which names Find knows, for people.
+// Ranks says which names Find knows, for people.
 func Ranks(job *v1alpha1.TrainingJob) string {
 	var out []string
 	for _, g := range groups(job) {
@@ -108,7 +108,7 @@ func RankNames(job *v1alpha1.TrainingJob) []string {
 // Name of a rank, such as worker-3.
 func Name(r gang.Rank) string { return fmt.Sprintf("%s-%d", r.Task, r.Index) }
 
-// Knows reports whether the pod that is asked about exists, or must have existed, or anything that is recorded tells of it. A rank
+// Knows reports whether the pod that is asked about exists, must have existed, or is named by anything that is recorded. A rank
 // that the job had before it shrank is known by its events and incidents.
 func (s *Snapshot) Knows(sub Subject) bool {
 	if s.pod(sub.Pod) != nil || !s.couldRead("pods") || (sub.Attempt <= max(1, s.Job.Status.Attempt) && sub.Rank.Index < groupOf(s.Job, sub.Rank.Task).size) {

@@ -22,7 +22,7 @@ func pending(pg *scheduling.PodGroup) bool {
 	return pg.Status.Phase == "" || pg.Status.Phase == scheduling.PodGroupPending
 }
 
-// waiting tells what keeps a job from its nodes that waits for them.
+// waiting says what keeps a waiting job from its nodes.
 func waiting(s *Snapshot) []Fact {
 	if !s.Waits() {
 		return nil
@@ -34,12 +34,12 @@ func waiting(s *Snapshot) []Fact {
 	return out
 }
 
-// impossible tells what keeps a gang from ever being placed, while the cluster is as it is.
+// impossible says what keeps a gang from ever being placed, while the cluster is as it is.
 func impossible(s *Snapshot) []Fact {
 	return capacity.Of(s.Job, &s.Cluster)
 }
 
-// queue tells how much is left of what the queue of a gang that waits may use, and who uses the rest.
+// queue says how much the queue has left for a waiting gang, and who uses the rest.
 func queue(s *Snapshot) []Fact {
 	q := s.Queue
 	if q == nil || capacity.Closed(q) {
@@ -62,7 +62,7 @@ func queue(s *Snapshot) []Fact {
 	return out
 }
 
-// shortOf tells of which resources a job that has no node yet asks for more than a limit of its queue leaves.
+// shortOf names the resources of which a limit of the queue leaves less than a job without nodes asks for.
 func (s *Snapshot) shortOf(asks corev1.ResourceList, limited string, limits corev1.ResourceList) []Fact {
 	if slices.ContainsFunc(s.Pods, func(p corev1.Pod) bool { return p.Spec.NodeName != "" }) {
 		return nil // what the job has already is among what the queue has allocated
@@ -81,7 +81,7 @@ func (s *Snapshot) shortOf(asks corev1.ResourceList, limited string, limits core
 	return out
 }
 
-// users tells which jobs use a resource of the queue, or have it reserved.
+// users says which jobs use a resource of the queue, or have it reserved.
 func (s *Snapshot) users(name corev1.ResourceName) []Fact {
 	if s.Usage == nil {
 		return nil
@@ -93,7 +93,7 @@ func (s *Snapshot) users(name corev1.ResourceName) []Fact {
 	return told("PodGroups, Pods", "Others that use %s of queue %s: %s.", name, s.Queue.Name, s.listed(users))
 }
 
-// podGroup tells how far Volcano is with the gang, while it waits.
+// podGroup says how far Volcano is with a waiting gang.
 func podGroup(s *Snapshot) []Fact {
 	if s.Job.Status.Attempt == 0 || !s.couldRead("PodGroups") {
 		return nil
@@ -128,7 +128,7 @@ func (s *Snapshot) unplaced() []corev1.Pod {
 	})
 }
 
-// podsWithoutNode tells what the scheduler says of the pods without a node, once for all of which it says the same.
+// podsWithoutNode repeats what the scheduler says of the pods without a node. Pods with the same reason share a sentence.
 func podsWithoutNode(s *Snapshot) []Fact {
 	var out []Fact
 	attempt := fmt.Sprint(s.Job.Status.Attempt)
@@ -152,7 +152,7 @@ func podsWithoutNode(s *Snapshot) []Fact {
 	return slices.Concat(out, reasons, sparesOfOthers(s))
 }
 
-// unplacedStory tells what a pod without a node waits for.
+// unplacedStory says what a pod without a node waits for.
 func unplacedStory(p *corev1.Pod) string {
 	if gated(p) {
 		return "the manager has yet to open the gate " + v1alpha1.PlacementGate
@@ -169,7 +169,7 @@ func gated(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == v1alpha1.PlacementGate })
 }
 
-// sparesOfOthers tells why spares that hold a node do not help the ranks that wait for one: they serve their own task alone.
+// sparesOfOthers names the spares that hold a node and serve none of the tasks that wait for one.
 func sparesOfOthers(s *Snapshot) []Fact {
 	waits := map[string]bool{}
 	for _, p := range s.unplaced() {
@@ -185,7 +185,7 @@ func sparesOfOthers(s *Snapshot) []Fact {
 	return out
 }
 
-// spares tells of the spares that hold no node, and why.
+// spares says which spares hold no node, and why.
 func spares(s *Snapshot) []Fact {
 	if !s.active() || s.Job.Status.Placement == nil {
 		return nil
@@ -205,7 +205,7 @@ func spares(s *Snapshot) []Fact {
 	return out
 }
 
-// tellMissingSpare tells what a spare without a node waits for.
+// tellMissingSpare says what a spare without a node waits for.
 func (s *Snapshot) tellMissingSpare(r gang.Rank) []Fact {
 	p := s.podOf(r)
 	switch {

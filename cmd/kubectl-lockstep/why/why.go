@@ -27,7 +27,7 @@ type Snapshot struct {
 	PodGroup *scheduling.PodGroup
 	// Cluster around the job. Its usage is read while the job waits for nodes.
 	capacity.Cluster
-	// NodeHealths are those that Concerned chooses; a node that nobody reports on has none.
+	// NodeHealths are those that Concerned chooses. A node without reports has none.
 	NodeHealths []v1alpha1.NodeHealth
 	// Events of the job, and of the pod that is asked about.
 	Events []corev1.Event
@@ -83,7 +83,7 @@ func answer(s *Snapshot, questions ...question) []Fact {
 	return out
 }
 
-// told makes a fact of a source.
+// told makes a fact with its source.
 func told(source, format string, args ...any) []Fact {
 	return capacity.Told(source, format, args...)
 }
@@ -109,7 +109,7 @@ func (s *Snapshot) couldRead(what string) bool {
 	return !s.FromFile && !slices.ContainsFunc(s.Unread, func(u Unread) bool { return u.What == what })
 }
 
-// at tells a time, and how long ago it was or how soon it comes.
+// at writes a time, and how long ago it was or how soon it comes.
 func (s *Snapshot) at(t time.Time) string {
 	format := time.TimeOnly
 	if t.UTC().Format(time.DateOnly) != s.Now.UTC().Format(time.DateOnly) {
@@ -122,7 +122,7 @@ func (s *Snapshot) at(t time.Time) string {
 	return stamp + " (" + duration.HumanDuration(s.Now.Sub(t)) + " ago)"
 }
 
-// until tells the time at which something ends that the manager has to end.
+// until writes the time at which the manager ends something.
 func (s *Snapshot) until(t time.Time) string {
 	if t.After(s.Now) {
 		return s.at(t)
@@ -130,7 +130,7 @@ func (s *Snapshot) until(t time.Time) string {
 	return strings.TrimSuffix(s.at(t), ")") + ", and the manager has yet to notice)"
 }
 
-// maxNames is how many names a sentence has, and of how many things of a kind an answer tells, unless all are asked for.
+// maxNames is how many names a sentence has, and how many things of a kind an answer has, unless all are asked for.
 const maxNames = 4
 
 // listed are some names, and how many more there are.
@@ -141,7 +141,7 @@ func (s *Snapshot) listed(names []string) string {
 	return lines.Names(names, maxNames)
 }
 
-// first tells of the first of some things, and how many more there are of which there is something to tell, unless all are asked for.
+// first is what there is to say of the first of some things, and how many more there are; or of all, if all are asked for.
 func first[T any](s *Snapshot, things []T, tell func(T) []Fact, source, more string) []Fact {
 	var each [][]Fact
 	for _, thing := range things {
