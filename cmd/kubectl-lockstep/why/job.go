@@ -22,9 +22,9 @@ import (
 
 // Job answers why a job is in its state.
 func Job(s *Snapshot) []Fact {
-	return answer(s, unseen, whole(identity), message, failed, completed, suspended, recovering, openIncidents, nextStep, unscheduled, waiting,
-		growing, ready, unready, onBadNodes, spares, home, left, violated, pastIncidents, whole(availability), whole(restarts), budget, holds,
-		exclusions, illNodes, whole(events))
+	return slices.Concat(unseen(s), s.whole(identity), message(s), failed(s), completed(s), suspended(s), recovering(s), openIncidents(s),
+		nextStep(s), unscheduled(s), waiting(s), growing(s), ready(s), unready(s), onBadNodes(s), spares(s), home(s), left(s), violated(s),
+		pastIncidents(s), s.whole(availability), s.whole(restarts), budget(s), holds(s), exclusions(s), illNodes(s), s.whole(events), unread(s))
 }
 
 // unseen says that the status does not answer the job as it is now.
@@ -69,13 +69,11 @@ func condition(name string, value metav1.ConditionStatus, what string) question 
 }
 
 // whole asks a question only if the answer is about the whole job.
-func whole(ask question) question {
-	return func(s *Snapshot) []Fact {
-		if !s.Whole {
-			return nil
-		}
-		return ask(s)
+func (s *Snapshot) whole(ask question) []Fact {
+	if !s.Whole {
+		return nil
 	}
+	return ask(s)
 }
 
 var (

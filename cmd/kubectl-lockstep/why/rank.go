@@ -20,11 +20,8 @@ import (
 
 // Rank answers why a rank is where it is, why its last pod was deleted, and what it waits for.
 func Rank(s *Snapshot, sub Subject) []Fact {
-	of := func(ask func(*Snapshot, Subject) []Fact) question {
-		return func(s *Snapshot) []Fact { return ask(s, sub) }
-	}
-	return answer(s, unseen, of(thePod), of(noPod), of(bound), of(allowed), of(came), illNodes, of(held),
-		of(restarted), of(podWaits), of(lastEvents))
+	return slices.Concat(unseen(s), thePod(s, sub), noPod(s, sub), bound(s, sub), allowed(s, sub), came(s, sub), illNodes(s), held(s, sub),
+		restarted(s, sub), podWaits(s, sub), lastEvents(s, sub), unread(s))
 }
 
 // pod is a pod of the job; nil where it is not there.

@@ -27,11 +27,7 @@ func waiting(s *Snapshot) []Fact {
 	if !s.Waits() {
 		return nil
 	}
-	var out []Fact
-	for _, ask := range []question{impossible, queue, podGroup, podsWithoutNode, kept, confined} {
-		out = append(out, ask(s)...)
-	}
-	return out
+	return slices.Concat(impossible(s), queue(s), podGroup(s), podsWithoutNode(s), kept(s), confined(s))
 }
 
 // impossible says what keeps a gang from ever being placed, while the cluster is as it is.

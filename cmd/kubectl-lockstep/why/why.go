@@ -74,15 +74,6 @@ func Ask(s *Snapshot, sub *Subject) Answer {
 // question is a function that looks for one kind of fact.
 type question func(*Snapshot) []Fact
 
-// answer asks questions one after the other. What could not be read comes last.
-func answer(s *Snapshot, questions ...question) []Fact {
-	var out []Fact
-	for _, ask := range append(questions, unread) {
-		out = append(out, ask(s)...)
-	}
-	return out
-}
-
 // told makes a fact with its source.
 func told(source, format string, args ...any) []Fact {
 	return capacity.Told(source, format, args...)
@@ -91,6 +82,7 @@ func told(source, format string, args ...any) []Fact {
 // Role is the ClusterRole with the rights to all that answers are made of.
 const Role = "lockstep-explain"
 
+// unread names what could not be read.
 func unread(s *Snapshot) []Fact {
 	var out []Fact
 	forbidden := false
