@@ -5,7 +5,6 @@ package why
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -26,24 +25,14 @@ func (s *Snapshot) view() *incident.View {
 	return incident.ViewOf(&gang.Observation{Now: s.Now, Job: s.Job}, &s.Job.Status)
 }
 
-// openIncidents describes each open incident.
-func openIncidents(s *Snapshot) []Fact {
-	var out []Fact
-	for i := range s.Job.Status.Incidents {
-		if inc := &s.Job.Status.Incidents[i]; inc.Outcome == "" {
-			out = append(out, s.tellIncident(inc)...)
-		}
-	}
-	return out
-}
-
-// pastIncidents describes the last incident that is over, if none is open; of a whole job, all that the status remembers.
-func pastIncidents(s *Snapshot) []Fact {
+// incidents describes the incidents that are open, or those that are over. Of these it leaves out all but the last one, and that one, too,
+// while another is open, unless the answer is about the whole job.
+func (s *Snapshot) incidents(open bool) []Fact {
 	all := s.Job.Status.Incidents
-	open := slices.ContainsFunc(all, func(inc v1alpha1.Incident) bool { return inc.Outcome == "" })
 	var out []Fact
 	for i := range all {
-		if all[i].Outcome != "" && (s.Whole || (!open && i == len(all)-1)) {
+		wanted := open || s.Whole || (i == len(all)-1 && !incident.AnyOpen(&s.Job.Status))
+		if isOpen := all[i].Outcome == ""; isOpen == open && wanted {
 			out = append(out, s.tellIncident(&all[i])...)
 		}
 	}

@@ -22,9 +22,9 @@ import (
 
 // Job answers why a job is in its state.
 func Job(s *Snapshot) []Fact {
-	return slices.Concat(unseen(s), s.whole(identity), message(s), failed(s), completed(s), suspended(s), recovering(s), openIncidents(s),
+	return slices.Concat(unseen(s), s.whole(identity), message(s), failed(s), completed(s), suspended(s), recovering(s), s.incidents(true),
 		nextStep(s), unscheduled(s), waiting(s), growing(s), ready(s), unready(s), onBadNodes(s), spares(s), home(s), left(s), violated(s),
-		pastIncidents(s), s.whole(availability), s.whole(restarts), budget(s), holds(s), exclusions(s), illNodes(s), s.whole(events), unread(s))
+		s.incidents(false), s.whole(availability), s.whole(restarts), budget(s), holds(s), exclusions(s), illNodes(s), s.whole(events), unread(s))
 }
 
 // unseen says that the status does not answer the job as it is now.

@@ -128,12 +128,9 @@ func (s *Snapshot) unplaced() []corev1.Pod {
 func podsWithoutNode(s *Snapshot) []Fact {
 	var out []Fact
 	attempt := fmt.Sprint(s.Job.Status.Attempt)
-	made := 0
-	for i := range s.Pods {
-		if s.Pods[i].Labels[v1alpha1.LabelAttempt] == attempt && s.Pods[i].Labels[v1alpha1.LabelSpare] != "true" {
-			made++
-		}
-	}
+	made := len(slices.DeleteFunc(slices.Clone(s.Pods), func(p corev1.Pod) bool {
+		return p.Labels[v1alpha1.LabelAttempt] != attempt || p.Labels[v1alpha1.LabelSpare] == "true"
+	}))
 	if need := int(gang.MinMember(gang.Effective(s.Job, &s.Job.Status))); s.PodGroup != nil && !pending(s.PodGroup) && made < need && s.couldRead("pods") {
 		out = told("Pods", "Volcano has made %d of the %d pods of the gang.", made, need)
 	}
