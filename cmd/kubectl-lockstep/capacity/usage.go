@@ -93,7 +93,11 @@ func (u *Usage) Users(queue string, name corev1.ResourceName, without *v1alpha1.
 			}
 		}
 		if !takes.IsZero() {
-			users = append(users, user{fmt.Sprintf("%s (%s%s)", userName(group), takes.String(), state), takes})
+			who := "PodGroup " + group.Namespace + "/" + group.Name
+			if job := group.Labels[v1alpha1.LabelJob]; job != "" { // Volcano gives a PodGroup the labels of its Job
+				who = "TrainingJob " + group.Namespace + "/" + job
+			}
+			users = append(users, user{fmt.Sprintf("%s (%s%s)", who, takes.String(), state), takes})
 		}
 	}
 	slices.SortFunc(users, func(a, b user) int { return cmp.Or(b.takes.Cmp(a.takes), strings.Compare(a.text, b.text)) })
@@ -102,14 +106,6 @@ func (u *Usage) Users(queue string, name corev1.ResourceName, without *v1alpha1.
 		out = append(out, u.text)
 	}
 	return out
-}
-
-// userName names the job of a PodGroup. Volcano gives a PodGroup the labels of its Job.
-func userName(group *scheduling.PodGroup) string {
-	if job := group.Labels[v1alpha1.LabelJob]; job != "" {
-		return "TrainingJob " + group.Namespace + "/" + job
-	}
-	return "PodGroup " + group.Namespace + "/" + group.Name
 }
 
 // What a node is to a job, as it reads behind "is".

@@ -101,10 +101,14 @@ type restart struct {
 // restartsOf are the restarts of a rank that the status remembers, the last one of each incident, the latest first.
 func (s *Snapshot) restartsOf(sub Subject) []restart {
 	var out []restart
+	view := s.view()
 	for i := range s.Job.Status.Incidents {
 		inc := &s.Job.Status.Incidents[i]
 		for _, step := range slices.Backward(inc.Steps) {
-			if !step.DryRun && s.covers(inc, step, sub.Rank) && !s.outlived(sub, step) {
+			alone := *inc
+			alone.Steps = []v1alpha1.FiredStep{step}
+			restarts := rules.ActionOf(step.Action).Replaces && !step.DryRun && view.Concerns(&alone, sub.Rank)
+			if restarts && !s.outlived(sub, step) {
 				out = append(out, restart{inc, step})
 				break
 			}
@@ -122,13 +126,6 @@ func (s *Snapshot) outlived(sub Subject, step v1alpha1.FiredStep) bool {
 	}
 	incarnation, err := strconv.ParseInt(p.Annotations[v1alpha1.AnnotationIncarnation], 10, 32)
 	return err == nil && int32(incarnation) >= gang.Incarnation(&s.Job.Status, sub.Rank.Task, sub.Rank.Index)
-}
-
-// covers reports whether a step of an incident restarts a rank.
-func (s *Snapshot) covers(inc *v1alpha1.Incident, step v1alpha1.FiredStep, r gang.Rank) bool {
-	only := *inc
-	only.Steps = []v1alpha1.FiredStep{step}
-	return rules.ActionOf(step.Action).Replaces && s.view().Concerns(&only, r)
 }
 
 // tellStep describes the step that restarted a rank last, and the failure that caused it.
