@@ -135,16 +135,16 @@ func places(job *v1alpha1.TrainingJob, needs []need, c *Cluster) []Fact {
 // fits finds out whether some place that a topology allows could hold what is needed.
 func fits(what string, t *v1alpha1.NetworkTopology, needs []need, c *Cluster) []Fact {
 	var out []Fact
-	all := c.Topology.All() // the highest comes last
 	confined := gang.IsHard(t) && t.HighestTierAllowed != nil && c.Topology != nil
+	all, top, highest, lowest := c.Topology.All(), int32(0), "the cluster has no HyperNodes", "the cluster has none"
+	if len(all) > 0 {
+		top = all[len(all)-1].Tier
+		highest, lowest = fmt.Sprintf("the highest HyperNode is of tier %d", top), fmt.Sprintf("the lowest is of tier %d", all[0].Tier)
+	}
 	// Volcano imagines a HyperNode above all others, with all nodes of the cluster: a topology that allows it confines to nothing. See
 	// addClusterTopHyperNode in Volcano's pkg/scheduler/framework/session.go.
-	if confined && (len(all) == 0 || *t.HighestTierAllowed > all[len(all)-1].Tier) {
-		story := "the cluster has no HyperNodes"
-		if len(all) > 0 {
-			story = fmt.Sprintf("the highest HyperNode is of tier %d", all[len(all)-1].Tier)
-		}
-		confined, out = false, Told("HyperNodes", "highestTierAllowed %d lets Volcano spread %s over all nodes: %s.", *t.HighestTierAllowed, what, story)
+	if confined && *t.HighestTierAllowed > top {
+		confined, out = false, Told("HyperNodes", "highestTierAllowed %d lets Volcano spread %s over all nodes: %s.", *t.HighestTierAllowed, what, highest)
 	}
 	if !confined {
 		if lack, _ := lackOf(c.Nodes, needs); lack != "" {
@@ -165,8 +165,8 @@ func fits(what string, t *v1alpha1.NetworkTopology, needs []need, c *Cluster) []
 		}
 	}
 	if most < 0 {
-		return Told("HyperNodes", "No HyperNode is of tier %d at most, as networkTopology.highestTierAllowed of %s asks: the lowest is of tier %d.",
-			*t.HighestTierAllowed, what, all[0].Tier)
+		return Told("HyperNodes", "No HyperNode is of tier %d at most, as networkTopology.highestTierAllowed of %s asks: %s.",
+			*t.HighestTierAllowed, what, lowest)
 	}
 	return Told("HyperNodes", "No HyperNode of tier %d at most is large enough for %s, even if it were empty. The largest is %s: %s.",
 		*t.HighestTierAllowed, what, best, lack)

@@ -110,6 +110,9 @@ func TestWhatKeepsAGangFromEverBeingPlaced(t *testing.T) {
 			"The cluster is too small for the gang, even if it were empty: it has room for 8 of the 9 pods of task worker that have to run together. [Nodes]"}},
 		"no HyperNode of its tier": {func(j *v1alpha1.TrainingJob, _ *Cluster) { j.Spec.NetworkTopology = within(0) }, []string{
 			"No HyperNode is of tier 0 at most, as networkTopology.highestTierAllowed of the gang asks: the lowest is of tier 1. [HyperNodes]"}},
+		"no HyperNode at all, for its tier": {func(j *v1alpha1.TrainingJob, c *Cluster) {
+			j.Spec.NetworkTopology, c.Topology = within(0), topology.New(nil)
+		}, []string{"No HyperNode is of tier 0 at most, as networkTopology.highestTierAllowed of the gang asks: the cluster has none. [HyperNodes]"}},
 		"a tier above all HyperNodes": {func(j *v1alpha1.TrainingJob, _ *Cluster) { j.Spec.NetworkTopology = within(7) }, []string{
 			"highestTierAllowed 7 lets Volcano spread the gang over all nodes: the highest HyperNode is of tier 2. [HyperNodes]"}},
 		"no HyperNodes": {func(j *v1alpha1.TrainingJob, c *Cluster) {
