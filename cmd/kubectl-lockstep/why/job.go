@@ -58,7 +58,7 @@ func message(s *Snapshot) []Fact {
 }
 
 // condition repeats the message of a condition. It leaves out one with another value, and one that only says that the job needs no pods.
-func condition(name string, value metav1.ConditionStatus, what string) question {
+func condition(name string, value metav1.ConditionStatus, what string) func(*Snapshot) []Fact {
 	return func(s *Snapshot) []Fact {
 		c := meta.FindStatusCondition(s.Job.Status.Conditions, name)
 		if c == nil || c.Status != value || c.Reason == v1alpha1.ReasonVolcanoJobNotNeeded {
@@ -69,7 +69,7 @@ func condition(name string, value metav1.ConditionStatus, what string) question 
 }
 
 // whole asks a question only if the answer is about the whole job.
-func (s *Snapshot) whole(ask question) []Fact {
+func (s *Snapshot) whole(ask func(*Snapshot) []Fact) []Fact {
 	if !s.Whole {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/capacity"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/instant"
@@ -196,7 +197,7 @@ func podWaits(s *Snapshot, sub Subject) []Fact {
 		out = told("Pod "+p.Name, "It has no node: %s.", unplacedStory(p))
 		out = slices.Concat(out, recovering(s), unscheduled(s))
 		if s.Waits() { // a spare does not
-			out = slices.Concat(out, sparesOfOthers(s), impossible(s), queue(s), kept(s))
+			out = slices.Concat(out, sparesOfOthers(s), capacity.Of(s.Job, &s.Cluster), queue(s), kept(s))
 		}
 		return out
 	}

@@ -27,12 +27,7 @@ func waiting(s *Snapshot) []Fact {
 	if !s.Waits() {
 		return nil
 	}
-	return slices.Concat(impossible(s), queue(s), podGroup(s), podsWithoutNode(s), kept(s), confined(s))
-}
-
-// impossible says what keeps a gang from ever being placed, while the cluster is as it is.
-func impossible(s *Snapshot) []Fact {
-	return capacity.Of(s.Job, &s.Cluster)
+	return slices.Concat(capacity.Of(s.Job, &s.Cluster), queue(s), podGroup(s), podsWithoutNode(s), kept(s), confined(s))
 }
 
 // queue says how much the queue has left for a waiting gang, and who uses the rest.

@@ -71,9 +71,6 @@ func Ask(s *Snapshot, sub *Subject) Answer {
 	return out
 }
 
-// question is a function that looks for one kind of fact.
-type question func(*Snapshot) []Fact
-
 // told makes a fact with its source.
 func told(source, format string, args ...any) []Fact {
 	return capacity.Told(source, format, args...)
