@@ -53,7 +53,7 @@ func Told(source, format string, args ...any) []Fact {
 func Of(job *v1alpha1.TrainingJob, c *Cluster) []Fact {
 	job = gang.Effective(job, &job.Status)
 	needs := needsOf(job, gang.Replicas(job)-gang.MinMember(job))
-	out := queue(job, needs, c)
+	out := queue(job, c)
 	if len(c.Nodes) == 0 {
 		return out
 	}
@@ -64,7 +64,7 @@ func Of(job *v1alpha1.TrainingJob, c *Cluster) []Fact {
 }
 
 // queue finds what is wrong with the queue of a job.
-func queue(job *v1alpha1.TrainingJob, needs []need, c *Cluster) []Fact {
+func queue(job *v1alpha1.TrainingJob, c *Cluster) []Fact {
 	if c.NoQueue {
 		return Told("Queues", "Queue %s does not exist: `kubectl get queues` lists those that do.", job.Spec.Queue)
 	}
@@ -76,9 +76,8 @@ func queue(job *v1alpha1.TrainingJob, needs []need, c *Cluster) []Fact {
 		return Told(source, "Queue %s is %s: Volcano starts nothing from it until it is open again.", c.Queue.Name, c.Queue.Status.State)
 	}
 	var out []Fact
-	asked := total(needs)
 	for _, name := range sortedNames(c.Queue.Spec.Capability) {
-		limit, least := c.Queue.Spec.Capability[name], asked[name]
+		limit, least := c.Queue.Spec.Capability[name], leastOf(job, name)
 		if least.Cmp(limit) > 0 {
 			out = append(out, Told(source, "Queue %s is too small for the gang: it may not use more than %s of %s (spec.capability), and the gang needs %s at once.",
 				c.Queue.Name, limit.String(), name, least.String())...)
@@ -225,6 +224,21 @@ func needsOf(job *v1alpha1.TrainingJob, missing int32) []need {
 		}
 	}
 	return out
+}
+
+// leastOf is the least of a resource that the gang asks for: that of its smallest pods, as many as it needs.
+func leastOf(job *v1alpha1.TrainingJob, name corev1.ResourceName) resource.Quantity {
+	var each []resource.Quantity
+	for i := range job.Spec.Tasks {
+		t := &job.Spec.Tasks[i]
+		each = append(each, slices.Repeat([]resource.Quantity{fit.Requests(fit.PodOf(&t.Template))[name]}, int(t.Replicas))...)
+	}
+	slices.SortFunc(each, func(a, b resource.Quantity) int { return a.Cmp(b) })
+	var sum resource.Quantity
+	for _, q := range each[:min(int(gang.MinMember(job)), len(each))] {
+		sum.Add(q)
+	}
+	return sum
 }
 
 // Requests are the resources that all pods of a job ask for.

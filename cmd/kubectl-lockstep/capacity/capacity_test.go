@@ -71,6 +71,12 @@ func TestWhatKeepsAGangFromEverBeingPlaced(t *testing.T) {
 		"enough capability for a smaller gang": {func(j *v1alpha1.TrainingJob, c *Cluster) {
 			j.Spec.MinAvailable, c.Queue.Spec.Capability = new(int32(3)), gpus("24")
 		}, nil},
+		"too little capability for a smaller gang of two tasks": {func(j *v1alpha1.TrainingJob, c *Cluster) {
+			j.Spec.Tasks = append(j.Spec.Tasks, *j.Spec.Tasks[0].DeepCopy())
+			j.Spec.Tasks[0].Replicas, j.Spec.Tasks[1].Replicas, j.Spec.Tasks[1].Name = 2, 2, "other"
+			j.Spec.MinAvailable, c.Queue.Spec.Capability = new(int32(3)), gpus("23")
+		}, []string{
+			"Queue research is too small for the gang: it may not use more than 23 of nvidia.com/gpu (spec.capability), and the gang needs 24 at once. [Queue research]"}},
 		"a capability in use": {func(_ *v1alpha1.TrainingJob, c *Cluster) {
 			c.Queue.Spec.Capability, c.Queue.Status.Allocated = gpus("32"), gpus("32")
 		}, nil},
