@@ -33,9 +33,8 @@ func TestExamplesOfTheHelpRun(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, content := range map[string]string{
 		"llama.yaml": string(raw) + incidents, "job.yaml": string(raw), "other.yaml": string(raw), "cluster.yaml": aRack,
-		"jobs.yaml":     string(raw) + incidents + "  placement: {hyperNode: rack, tier: 1, tasks: [{name: worker, nodes: [n1, n2, n3, n4]}]}\n",
-		"counted.yaml":  "source: ours\nnodes: 10\ndays: 100\ncauses:\n- {name: exit, failures: 10, effect: ProcessExit}\n",
-		"incidents.csv": "time,cause,effect\n2026-01-01T00:00:00Z,exit,ProcessExit\n2026-01-31T00:00:00Z,exit,ProcessExit\n",
+		"jobs.yaml":    string(raw) + incidents + "  placement: {hyperNode: rack, tier: 1, tasks: [{name: worker, nodes: [n1, n2, n3, n4]}]}\n",
+		"counted.yaml": "source: ours\nnodes: 10\ndays: 100\ncauses:\n- {name: exit, failures: 10, effect: ProcessExit}\n",
 	} {
 		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -56,7 +55,7 @@ func TestExamplesOfTheHelpRun(t *testing.T) {
 			}
 		}
 	}
-	check.Equal(t, "examples", 14, n)
+	check.Equal(t, "examples", 13, n)
 }
 
 // incidents are those of the job of the sample.

@@ -3,8 +3,10 @@ package simulate
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
@@ -54,10 +56,8 @@ const example = `  # A month of a job, with the failures of the training of Llam
   kubectl get trainingjob llama -o yaml > llama.yaml
   kubectl lockstep simulate -f job.yaml --replay llama.yaml
 
-  # Failures that you have counted: a model, or a list of incidents
+  # Failures that you have counted
   kubectl lockstep simulate -f job.yaml --failures counted.yaml
-  kubectl lockstep simulate -f job.yaml \
-    --failures incidents.csv --counted-nodes 128
 
   # The failures that the jobs of a cluster have had
   kubectl get trainingjobs -A -o yaml > jobs.yaml
@@ -74,7 +74,7 @@ const example = `  # A month of a job, with the failures of the training of Llam
 // idle are flags that do nothing beside another one.
 var idle = map[string][]string{
 	"replay": {
-		"failures", "counted-nodes", "for", "plays", "seed", "sweep", "suggest",
+		"failures", "for", "plays", "seed", "sweep", "suggest",
 		"checkpoint-interval", "restore", "backoff", "node-not-ready", "health-report",
 	},
 	"topology": {"nodes", "nodes-per-rack"},
@@ -100,12 +100,7 @@ Nothing is sent to a cluster. The same seed gives the same answer.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(); err != nil {
-				return err
-			}
-			return o.run(cmd.Context())
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
 	f := c.Flags()
 	f.StringVarP(&o.file, "filename", "f", "", "file with the TrainingJob; - for standard input")
@@ -149,6 +144,9 @@ func (o *options) check() error {
 }
 
 func (o *options) run(ctx context.Context) error {
+	if err := o.check(); err != nil {
+		return err
+	}
 	// A play makes much garbage and keeps little: less frequent collection costs some MiB and saves a fifth of the time.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	model, err := o.failures.read(o.In)
@@ -167,49 +165,47 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	report := &Report{}
+	report, text := &Report{}, o.Out
+	if o.output != "" {
+		text = io.Discard
+	}
 	if recorded != nil {
-		report.Replay, err = o.playReplay(ctx, history, studies)
+		report.Replay, err = o.playReplay(ctx, text, history, studies)
 	} else {
-		err = o.playAll(ctx, model, studies, report)
+		err = o.playAll(ctx, text, model, studies, report)
 	}
-	switch {
-	case err != nil:
+	if err != nil || o.output == "" {
 		return err
-	case o.output != "":
-		return printJSON(o.Out, report)
-	case recorded != nil:
-		report.Replay.print(o.Out)
-	case o.suggest:
-		return o.runSuggest(ctx, studies[0])
 	}
-	return nil
+	e := json.NewEncoder(o.Out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(report)
 }
 
 func (o *options) warn(text string) { fmt.Fprintln(o.ErrOut, "Warning:", text) }
 
-// playAll plays the studies, and a sweep of the first one. Text is printed as soon as it is known.
-func (o *options) playAll(ctx context.Context, model *lab.Model, studies []*study, report *Report) error {
+// playAll plays the studies, and a sweep of the first one or a search for a better one. Text is printed as soon as it is known.
+func (o *options) playAll(ctx context.Context, text io.Writer, model *lab.Model, studies []*study, report *Report) error {
 	var err error
 	if report.Sweep, err = o.plannedSweep(studies[0]); err != nil {
 		return err
 	}
-	for _, s := range studies {
-		if err := o.play(ctx, s); err != nil {
-			return err
-		}
+	if err := o.play(ctx, studies...); err != nil {
+		return err
 	}
 	o.fill(report, model, studies)
-	if o.output == "" {
-		o.print(report)
+	o.print(text, report)
+	if report.Sweep != nil {
+		if err := o.playSweep(ctx, report.Sweep); err != nil {
+			return err
+		}
+		report.Sweep.print(text)
 	}
-	if report.Sweep == nil {
-		return nil
+	if o.suggest {
+		return o.runSuggest(ctx, studies[0])
 	}
-	if err = o.playSweep(ctx, report.Sweep); err == nil && o.output == "" {
-		report.Sweep.print(o.Out)
-	}
-	return err
+	return nil
 }
 
 // wholeJob names the job under a policy that restarts all of it with every failure.
@@ -219,34 +215,26 @@ const wholeJob = "whole-job restarts"
 // it, and under whole-job restarts the one that is asked for, or replayed.
 func (o *options) studies(model *lab.Model, recorded *v1alpha1.TrainingJob, history *lab.History) ([]*study, error) {
 	var studies []*study
-	asked := recorded
 	if recorded != nil {
 		studies = append(studies, &study{name: asItWas, job: recorded})
 	}
-	add := func(flag, file string) error {
-		job, err := o.readJob(flag, file)
+	asked := 0
+	files := o.compare
+	if o.file != "" {
+		asked, files = len(studies), append([]string{o.file}, files...)
+	}
+	for _, file := range files {
+		job, err := o.readJob(file)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
 		if file == "-" {
 			name = job.Name
 		}
 		studies = append(studies, &study{name: name, job: job})
-		return nil
 	}
-	if o.file != "" {
-		if err := add("-f", o.file); err != nil {
-			return nil, err
-		}
-		asked = studies[len(studies)-1].job
-	}
-	for _, file := range o.compare {
-		if err := add("--compare", file); err != nil {
-			return nil, err
-		}
-	}
-	studies = append(studies, &study{name: wholeJob, job: lab.WholeJobRestarts(asked)})
+	studies = append(studies, &study{name: wholeJob, job: lab.WholeJobRestarts(studies[asked].job)})
 	causes, err := model.Rates()
 	if err != nil {
 		return nil, err

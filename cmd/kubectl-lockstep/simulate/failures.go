@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -22,36 +21,29 @@ import (
 // failures is where the failure model comes from.
 type failures struct {
 	from   string
-	nodes  uint
 	repair time.Duration
 }
 
 func (f *failures) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&f.from, "failures", "llama3", "failure model: "+strings.Join(lab.Models(), ", ")+"; a file with one; a .csv file of incidents; or a file with TrainingJobs, whose incidents count")
-	spanVar(flags, &f.repair, "repair", lab.DefaultRepair, "time for which a node is away or degraded after a failure of --failures or --replay that does not tell it")
-	flags.UintVar(&f.nodes, "counted-nodes", 0, "nodes on which the incidents of a .csv file were counted")
+	flags.StringVar(&f.from, "failures", "llama3", "failure model: "+strings.Join(lab.Models(), ", ")+
+		"; a file with one; or a file with TrainingJobs, whose incidents count")
+	spanVar(flags, &f.repair, "repair", lab.DefaultRepair,
+		"time for which a node is away or degraded after a failure of --failures or --replay that does not tell it")
 }
 
 func (f *failures) read(in io.Reader) (*lab.Model, error) {
-	isCSV := filepath.Ext(f.from) == ".csv"
-	switch {
-	case isCSV != (f.nodes > 0):
-		return nil, fmt.Errorf("--failures %s: a .csv file of incidents needs --counted-nodes, and nothing else has them", f.from)
-	case slices.Contains(lab.Models(), f.from):
+	if slices.Contains(lab.Models(), f.from) {
 		return lab.ModelNamed(f.from)
 	}
 	raw, err := readFile(in, f.from)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("--failures: there is neither a failure model nor a file %q: give a file, or one of the models %s", f.from, strings.Join(lab.Models(), ", "))
+		return nil, fmt.Errorf("--failures: there is neither a failure model nor a file %q: give a file, or one of the models %s",
+			f.from, strings.Join(lab.Models(), ", "))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--failures: %w", err)
 	}
-	parse := f.parse
-	if isCSV {
-		parse = f.count
-	}
-	m, err := parse(raw)
+	m, err := f.parse(raw)
 	if err != nil {
 		return nil, fmt.Errorf("--failures %s: %w", f.from, err)
 	}

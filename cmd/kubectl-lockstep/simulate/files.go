@@ -20,15 +20,15 @@ func readFile(in io.Reader, name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// objects are those of a YAML or JSON file, and of the lists in it, as kubectl reads them.
-func objects(raw []byte) ([]*unstructured.Unstructured, error) {
+// objects are those of a kind in a YAML or JSON file, and in the lists in it, as kubectl reads them.
+func objects(raw []byte, kind string) ([]*unstructured.Unstructured, error) {
 	infos, err := resource.NewLocalBuilder().Unstructured().Flatten().Stream(bytes.NewReader(raw), "the file").Do().Infos()
 	if err != nil {
 		return nil, err
 	}
 	var out []*unstructured.Unstructured
 	for _, info := range infos {
-		if o, ok := info.Object.(*unstructured.Unstructured); ok {
+		if o, ok := info.Object.(*unstructured.Unstructured); ok && o.GetKind() == kind {
 			out = append(out, o)
 		}
 	}
@@ -49,20 +49,12 @@ func decode(o *unstructured.Unstructured, into any) (unknown []error, err error)
 
 // ofKind decodes the objects of a kind in a file.
 func ofKind[T any](raw []byte, kind string) ([]T, error) {
-	all, err := objects(raw)
-	if err != nil {
-		return nil, err
-	}
-	var out []T
-	for _, o := range all {
-		if o.GetKind() != kind {
-			continue
-		}
-		var one T
-		if _, err := decode(o, &one); err != nil {
+	all, err := objects(raw, kind)
+	out := make([]T, len(all))
+	for i, o := range all {
+		if _, err := decode(o, &out[i]); err != nil {
 			return nil, err
 		}
-		out = append(out, one)
 	}
-	return out, nil
+	return out, err
 }

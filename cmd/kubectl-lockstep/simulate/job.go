@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -16,42 +15,35 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/config"
 	"github.com/lockstep-dev/lockstep/config/admission"
-	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // kind is that of TrainingJobs.
 const kind = "TrainingJob"
 
-// readJob reads the TrainingJob of the file that a flag names, as the API server would store it.
-func (o *options) readJob(flag, file string) (*v1alpha1.TrainingJob, error) {
+// readJob reads the TrainingJob of a file, as the API server would store it.
+func (o *options) readJob(file string) (*v1alpha1.TrainingJob, error) {
 	raw, err := readFile(o.In, file)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", flag, err)
+		return nil, err
 	}
 	job, err := parseJob(raw)
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", flag, file, err)
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return job, nil
 }
 
 func parseJob(raw []byte) (*v1alpha1.TrainingJob, error) {
-	all, err := objects(raw)
-	if err != nil {
+	jobs, err := objects(raw, kind)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	jobs := slices.DeleteFunc(all, func(o *unstructured.Unstructured) bool { return o.GetKind() != kind })
-	if len(jobs) != 1 {
+	case len(jobs) != 1:
 		return nil, fmt.Errorf("there are %d TrainingJobs in it, and there has to be one", len(jobs))
+	case jobs[0].GetAPIVersion() != v1alpha1.GroupVersion.String():
+		return nil, fmt.Errorf("apiVersion is %q, and has to be %s", jobs[0].GetAPIVersion(), v1alpha1.GroupVersion)
 	}
-	if version := jobs[0].GetAPIVersion(); version != v1alpha1.GroupVersion.String() {
-		return nil, fmt.Errorf("apiVersion is %q, and has to be %s", version, v1alpha1.GroupVersion)
-	}
-	job, err := admit(jobs[0])
-	if err == nil && gang.Replicas(job) == 0 {
-		return nil, errors.New("spec.tasks: all tasks have 0 replicas")
-	}
-	return job, err
+	return admit(jobs[0])
 }
 
 // jobSchema is made once: compiling its rules takes a while.

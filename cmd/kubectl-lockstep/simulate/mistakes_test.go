@@ -58,8 +58,8 @@ func TestFilesOfJobsAreRefused(t *testing.T) {
 	checkMistakes(t, map[string]mistake{
 		"no file":            {nil, "at least one of the flags in the group [filename replay] is required"},
 		"an empty name":      {[]string{"-f", ""}, "-f names no file: give it that of a TrainingJob, or - for standard input"},
-		"a file that is not": {[]string{"-f", "nowhere.yaml"}, "-f: open nowhere.yaml: no such file"},
-		"one to compare":     {[]string{"-f", sample, "--compare", "nowhere.yaml"}, "--compare: open nowhere.yaml: no such file"},
+		"a file that is not": {[]string{"-f", "nowhere.yaml"}, "open nowhere.yaml: no such file"},
+		"one to compare":     {[]string{"-f", sample, "--compare", "nowhere.yaml"}, "open nowhere.yaml: no such file"},
 		"an empty file":      {file("# nothing\n"), "file.yaml: there are 0 TrainingJobs in it, and there has to be one"},
 		"no YAML":            {file(job + "spec: {\n"), "line 4: "},
 		"in a second part":   {file("# one\n---\n" + job + "spec:\n\ttasks: []\n"), "found character that cannot start any token"},
@@ -82,7 +82,7 @@ func TestJobsAreValidatedAsTheAPIServerDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkMistakes(t, map[string]mistake{
-		"an unknown field":          {[]string{"-f", spec("queu: default")}, `-f `},
+		"an unknown field":          {[]string{"-f", spec("queu: default")}, `file.yaml: `},
 		"its path":                  {[]string{"-f", spec("queu: default")}, `unknown field "spec.queu"`},
 		"an unknown field of a pod": {[]string{"-f", changed(t, "image:", "imag:")}, `unknown field "spec.tasks[0].template.spec.containers[0].imag"`},
 		"unknown metadata":          {[]string{"-f", changed(t, "name: llama", "name: llama\n  label: {}")}, `unknown field "metadata.label"`},
@@ -138,18 +138,13 @@ func TestFlagsNameWhatIsWrong(t *testing.T) {
 func TestFlagsThatWouldBeIgnored(t *testing.T) {
 	for flag, others := range idle {
 		for _, other := range others {
-			value := map[string]string{"nodes": "5", "nodes-per-rack": "5", "counted-nodes": "5", "plays": "5", "seed": "5", "suggest": "true"}[other]
+			value := map[string]string{"nodes": "5", "nodes-per-rack": "5", "plays": "5", "seed": "5", "suggest": "true"}[other]
 			_, err := simulate("-f", sample, "--"+flag, sample, "--"+other+"="+cmp.Or(value, "1h"))
 			if want := "[" + flag + " " + other + "] are set none of the others can be"; err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want %q", err, want)
 			}
 		}
 	}
-	checkMistakes(t, map[string]mistake{
-		"a count of nothing":     {[]string{"-f", sample, "--counted-nodes", "5"}, "a .csv file of incidents needs --counted-nodes, and nothing else has them"},
-		"a count beside a model": {[]string{"-f", sample, "--failures", "llama3", "--counted-nodes", "5"}, "--failures llama3: a .csv file of incidents needs --counted-nodes, and nothing else has them"},
-		"a list without a count": {[]string{"-f", sample, "--failures", "list.csv"}, "--failures list.csv: a .csv file of incidents needs --counted-nodes"},
-	})
 }
 
 func TestFailureModelsNameWhatIsWrong(t *testing.T) {

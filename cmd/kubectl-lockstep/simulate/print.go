@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -14,49 +13,41 @@ import (
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 )
 
-// printJSON prints a report for other programs.
-func printJSON(out io.Writer, r *Report) error {
-	e := json.NewEncoder(out)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
-}
-
-func (o *options) print(r *Report) {
+func (o *options) print(out io.Writer, r *Report) {
 	s := r.Setup
-	fmt.Fprintf(o.Out, "%s on %d nodes for %s, %s from seed %d.\n",
+	fmt.Fprintf(out, "%s on %d nodes for %s, %s from seed %d.\n",
 		podsAndSpares(s.Pods, s.Spares), s.Nodes, formatSpan(o.length), lines.Count(int(s.Plays), "play"), s.Seed)
-	fmt.Fprintf(o.Out, "Failures: %.2f in 1,000 node-days\n  (%s).\n", s.FailuresPerThousandNodeDays, s.FailureSource)
-	fmt.Fprintf(o.Out, "Assumed: a checkpoint every %s (--checkpoint-interval), which takes %s\n  (--checkpoint-write); %s to restore one (--restore).\n",
+	fmt.Fprintf(out, "Failures: %.2f in 1,000 node-days\n  (%s).\n", s.FailuresPerThousandNodeDays, s.FailureSource)
+	fmt.Fprintf(out, "Assumed: a checkpoint every %s (--checkpoint-interval), which takes %s\n  (--checkpoint-write); %s to restore one (--restore).\n",
 		formatSpan(o.costs.CheckpointInterval), formatSpan(o.costs.CheckpointWrite), formatSpan(o.costs.Restore))
 	if s.AssumedRepairSeconds > 0 {
-		fmt.Fprintf(o.Out, "A node is away for %s where a failure does not tell it (--repair).\n", formatSpan(o.failures.repair))
+		fmt.Fprintf(out, "A node is away for %s where a failure does not tell it (--repair).\n", formatSpan(o.failures.repair))
 	}
 	if s.SupervisorsIgnored {
-		printWrapped(o.Out, "spec.supervisor is not played: the kubelet restarts a program that fails, after its back-off.")
+		say(out, "spec.supervisor is not played: the kubelet restarts a program that fails, after its back-off.")
 	}
-	fmt.Fprintln(o.Out)
-	printTable(o.Out, jobRows(r.Jobs))
+	fmt.Fprintln(out)
+	printTable(out, jobRows(r.Jobs))
 	if text := hint(r); text != "" {
-		fmt.Fprintln(o.Out)
-		printWrapped(o.Out, text)
+		fmt.Fprintln(out)
+		say(out, "%s", text)
 	}
-	fmt.Fprintf(o.Out, "\nA job that is never down, by the published formula: ETTR %.4f.\n", r.NeverDown)
+	fmt.Fprintf(out, "\nA job that is never down, by the published formula: ETTR %.4f.\n", r.NeverDown)
 	first := r.Jobs[0]
 	for _, j := range r.Jobs[1 : len(r.Jobs)-1] {
-		fmt.Fprintf(o.Out, "%s against %s: ETTR %s.\n", j.Name, first.Name, j.AgainstFirst.difference())
+		fmt.Fprintf(out, "%s against %s: ETTR %s.\n", j.Name, first.Name, j.AgainstFirst.difference())
 	}
 	for _, j := range r.Jobs {
 		for _, u := range j.Unfinished {
-			fmt.Fprintf(o.Out, "%s, play %d: %s.\n", j.Name, u.Play, u.Why)
+			fmt.Fprintf(out, "%s, play %d: %s.\n", j.Name, u.Play, u.Why)
 		}
 	}
-	fmt.Fprintf(o.Out, "\nGPU-hours lost by %s, by cause:\n", first.Name)
+	fmt.Fprintf(out, "\nGPU-hours lost by %s, by cause:\n", first.Name)
 	var rows [][]string
 	for _, c := range first.Causes {
 		rows = append(rows, []string{c.Name, fmt.Sprintf("%.1f", c.Lost)})
 	}
-	printTable(o.Out, rows)
+	printTable(out, rows)
 }
 
 func podsAndSpares(pods, spares int32) string {
@@ -107,8 +98,9 @@ func printTable(out io.Writer, rows [][]string) {
 	w.Flush()
 }
 
-func printWrapped(out io.Writer, text string) {
-	fmt.Fprintln(out, strings.Join(lines.Wrap(text, lines.Width), "\n"))
+// say prints a sentence, broken into lines.
+func say(out io.Writer, format string, args ...any) {
+	lines.Print(out, fmt.Sprintf(format, args...), lines.Width)
 }
 
 // noneSeen is printed for a difference that may be luck.
@@ -145,19 +137,6 @@ func hint(r *Report) string {
 			bound, lost, more)
 	}
 	return ""
-}
-
-func (sw *Sweep) print(out io.Writer) {
-	fmt.Fprintf(out, "\n%s:\n", sw.Field)
-	if hint := sw.hint(); hint != "" {
-		printWrapped(out, hint)
-		return
-	}
-	rows := [][]string{{"", "ETTR", "against " + formatSeconds(sw.Points[0].Seconds)}}
-	for _, p := range sw.Points {
-		rows = append(rows, []string{formatSeconds(p.Seconds), fmt.Sprintf("%.5f", p.ETTR.Mean), p.AgainstFirst.difference()})
-	}
-	printTable(out, rows)
 }
 
 // formatSeconds writes a time to a tenth of a second.

@@ -3,7 +3,10 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"io"
+	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -16,13 +19,14 @@ func (o *options) readReplay() (*v1alpha1.TrainingJob, *lab.History, error) {
 	if o.replay == "" {
 		return nil, &lab.History{}, nil
 	}
-	job, err := o.readJob("--replay", o.replay)
+	job, err := o.readJob(o.replay)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, inc := range job.Status.Incidents {
 		for _, p := range inc.Pods {
-			if !hasRank(job, p) {
+			known := func(t v1alpha1.Task) bool { return t.Name == p.Task && p.Index >= 0 && p.Index < t.Replicas }
+			if !slices.ContainsFunc(job.Spec.Tasks, known) {
 				return nil, nil, fmt.Errorf("--replay: incident %d is about pod %q, rank %d of task %q, which the job does not have",
 					inc.ID, p.Name, p.Index, p.Task)
 			}
@@ -33,10 +37,6 @@ func (o *options) readReplay() (*v1alpha1.TrainingJob, *lab.History, error) {
 		return nil, nil, fmt.Errorf("--replay: the status of %s remembers no incident that can be played: save a job that had some", job.Name)
 	}
 	return job, history, nil
-}
-
-func hasRank(job *v1alpha1.TrainingJob, p v1alpha1.IncidentPod) bool {
-	return slices.ContainsFunc(job.Spec.Tasks, func(t v1alpha1.Task) bool { return t.Name == p.Task && p.Index >= 0 && p.Index < t.Replicas })
 }
 
 // Replay is how long each incident took, and takes under other policies.
@@ -99,8 +99,8 @@ type LeftOut struct {
 const asItWas = "as it was"
 
 // playReplay plays the incidents under the policy of the job that had them, which is that of the first study, and under those of the
-// others.
-func (o *options) playReplay(ctx context.Context, h *lab.History, studies []*study) (*Replay, error) {
+// others. It prints what comes of that as text.
+func (o *options) playReplay(ctx context.Context, text io.Writer, h *lab.History, studies []*study) (*Replay, error) {
 	recorded := studies[0]
 	if err := h.Fit(recorded.setup); err != nil {
 		return nil, fmt.Errorf("%s: %w", recorded.name, err)
@@ -132,21 +132,18 @@ func (o *options) playReplay(ctx context.Context, h *lab.History, studies []*stu
 		out.Together.add(s.name, h.Together(played))
 		for _, w := range h.Waits(played) {
 			if d := w.Until - w.From; d >= time.Second {
-				out.NoRoom = append(out.NoRoom, NoRoom{s.name, int64(h.Incidents[w.Incident].ID), w.HyperNode, tenths(d), whyNoRoom(&w.Shortage)})
+				why := fmt.Sprintf("of %d nodes %d with a pod of the job, %d lost or unhealthy, %d excluded by the policy, "+
+					"%d taken by other jobs then", w.Nodes, w.InUse, w.Lost, w.Excluded, w.Taken)
+				out.NoRoom = append(out.NoRoom, NoRoom{s.name, int64(h.Incidents[w.Incident].ID), w.HyperNode, tenths(d), why})
 			}
 		}
 	}
+	out.print(text)
 	return out, nil
 }
 
 func (t *Together) add(policy string, d time.Duration) {
 	t.Played = append(t.Played, Played{policy, tenths(d)})
-}
-
-// whyNoRoom says what became of the nodes of a shortage.
-func whyNoRoom(s *lab.Shortage) string {
-	return fmt.Sprintf("of %d nodes %d with a pod of the job, %d lost or unhealthy, %d excluded by the policy, %d taken by other jobs then",
-		s.Nodes, s.InUse, s.Lost, s.Excluded, s.Taken)
 }
 
 // seconds is a time where it is known.
@@ -159,3 +156,88 @@ func seconds(d time.Duration, known bool) *float64 {
 
 // tenths is a time in seconds, to a tenth.
 func tenths(d time.Duration) float64 { return d.Round(100 * time.Millisecond).Seconds() }
+
+// print prints a replay as a table with a line for each incident, and in sentences what its figures do not show.
+func (r *Replay) print(out io.Writer) {
+	fmt.Fprintf(out, "The incidents of %s, %s on %d nodes, and how long not all ranks ran:\n\n",
+		r.Job, podsAndSpares(r.Pods, r.Spares), r.Nodes)
+	printTable(out, r.rows())
+	fmt.Fprintln(out)
+	for _, n := range r.NoRoom {
+		where := "the cluster"
+		if n.HyperNode != "" {
+			where = "HyperNode " + n.HyperNode
+		}
+		say(out, "%s, incident %d: no healthy free node is left in %s until %s later: %s.",
+			n.Policy, n.ID, where, formatSeconds(n.Seconds), n.Why)
+	}
+	if len(r.NoRoom) > 0 {
+		say(out, "More nodes (--nodes, or a --topology with free ones), a shorter --repair, "+
+			"or a shorter excludeNodeSeconds of the policy shorten such waits.")
+		fmt.Fprintln(out)
+	}
+	r.printMisfits(out)
+	if len(r.LeftOut) > 0 {
+		var names []string
+		for _, l := range r.LeftOut {
+			names = append(names, fmt.Sprintf("%d %s", l.ID, l.Trigger))
+		}
+		say(out, "Not played, as they tell of no failure of their own: %s.", strings.Join(names, ", "))
+	}
+	say(out, replayNotes)
+	if r.AssumedRepairSeconds > 0 {
+		repair := time.Duration(r.AssumedRepairSeconds * float64(time.Second))
+		say(out, "A node that was not seen to come back is away for %s (--repair).", formatSpan(repair))
+	}
+}
+
+const replayNotes = `Each time is from when the failure was seen until all ranks ran. Where the next
+incident came before that, both have the time from then on, and it counts once
+in all of them together. What is played has the times that things took in the
+record: how fast a pod starts is that of the incident, and when it is restarted
+is the policy's.`
+
+// rows are those of the table, with a column for what was recorded and one for each policy.
+func (r *Replay) rows() [][]string {
+	rows := [][]string{{"", "recorded"}}
+	for _, p := range r.Together.Played {
+		rows[0] = append(rows[0], p.Policy)
+	}
+	add := func(name string, t *Together) {
+		row := []string{name, "open"}
+		if t.Recorded != nil {
+			row[1] = formatSeconds(*t.Recorded)
+		}
+		for _, p := range t.Played {
+			row = append(row, formatSeconds(p.Seconds))
+		}
+		rows = append(rows, row)
+	}
+	for i := range r.Incidents {
+		inc := &r.Incidents[i]
+		ids := fmt.Sprint(inc.ID)
+		for _, id := range inc.Same {
+			ids += fmt.Sprint("+", id)
+		}
+		add(ids+" "+inc.Trigger, &inc.Together)
+	}
+	add("together", &r.Together)
+	return rows
+}
+
+// printMisfits says which incidents take another time under the policy of the job than was recorded, for another reason than a lack
+// of nodes.
+func (r *Replay) printMisfits(out io.Writer) {
+	for i := range r.Incidents {
+		inc, own := &r.Incidents[i], r.Incidents[i].Played[0]
+		waited := slices.ContainsFunc(r.NoRoom, func(n NoRoom) bool { return n.Policy == own.Policy && n.ID <= inc.ID })
+		if inc.Recorded == nil || waited || math.Abs(own.Seconds-*inc.Recorded) <= max(1, *inc.Recorded/misfit) {
+			continue
+		}
+		say(out, "Incident %d takes %s under its own policy, and %s was recorded: the policy may have been another one then.",
+			inc.ID, formatSeconds(own.Seconds), formatSeconds(*inc.Recorded))
+	}
+}
+
+// misfit is the part of a recorded time by which a play of it may be off.
+const misfit = 10

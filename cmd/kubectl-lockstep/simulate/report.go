@@ -127,22 +127,6 @@ type Unfinished struct {
 	Why  string `json:"why"`
 }
 
-// Sweep is what came of each value of a time.
-type Sweep struct {
-	Field  string  `json:"field"`
-	Points []Point `json:"points"`
-	// studies are those of the points.
-	studies []*study
-}
-
-// Point is one value of a sweep.
-type Point struct {
-	Seconds float64  `json:"seconds"`
-	ETTR    estimate `json:"ettr"`
-	// AgainstFirst is by how much the ETTR is greater than that of the first point.
-	AgainstFirst estimate `json:"againstFirst"`
-}
-
 // estimate is a mean with its margin, which is left out where there is one play.
 type estimate struct{ lab.Estimate }
 
@@ -188,11 +172,8 @@ func (s *study) report() Job {
 		j.Replaced = s.figures(places, 1/all)
 	}
 	for i, r := range s.results {
-		switch {
-		case r.Failed != "":
+		if r.Failed != "" {
 			j.Unfinished = append(j.Unfinished, Unfinished{i + 1, "it ended: " + r.Failed})
-		case r.Trained == 0:
-			j.Unfinished = append(j.Unfinished, Unfinished{i + 1, "it never trained: no HyperNode that it may use has room for all of it"})
 		}
 	}
 	return j

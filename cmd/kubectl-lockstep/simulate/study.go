@@ -1,14 +1,17 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/fit"
 	"github.com/lockstep-dev/lockstep/lab"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // study is one job, played several times.
@@ -19,13 +22,17 @@ type study struct {
 	results []*lab.Result
 }
 
-// play plays a study, if that has not been done.
-func (o *options) play(ctx context.Context, s *study) error {
-	var err error
-	if s.results == nil {
-		if s.results, err = lab.PlayMany(ctx, s.setup, int(o.plays), o.seed); err != nil {
+// play plays studies that have no results yet.
+func (o *options) play(ctx context.Context, studies ...*study) error {
+	for _, s := range studies {
+		if s.results != nil {
+			continue
+		}
+		results, err := lab.PlayMany(ctx, s.setup, int(o.plays), o.seed)
+		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
+		s.results = results
 	}
 	return nil
 }
@@ -68,16 +75,21 @@ func (s *study) mean(of func(*lab.Result) float64) float64 {
 	return sum / float64(len(s.results))
 }
 
+// rules are those that an incident was given to in any play.
+func (s *study) rules() map[string]bool {
+	out := map[string]bool{}
+	for _, r := range s.results {
+		maps.Copy(out, r.Rules)
+	}
+	return out
+}
+
 // gpus are those of the job, or its pods where it has none.
 func (s *study) gpus() float64 {
-	gpus, pods := int64(0), int64(0)
+	gpus := int64(0)
 	for i := range s.job.Spec.Tasks {
 		t := &s.job.Spec.Tasks[i]
 		gpus += fit.TaskGPUs(t) * int64(t.Replicas)
-		pods += int64(t.Replicas)
 	}
-	if gpus == 0 {
-		gpus = pods
-	}
-	return float64(gpus)
+	return float64(cmp.Or(gpus, int64(gang.Replicas(s.job))))
 }

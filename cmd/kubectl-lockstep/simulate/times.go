@@ -1,0 +1,195 @@
+// Times of the policy: --sweep plays one of them from one value to another, and --suggest searches all of them for better values.
+
+package simulate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"gonum.org/v1/gonum/floats"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lockstep-dev/lockstep/lab"
+	"github.com/lockstep-dev/lockstep/policies/rules"
+)
+
+const (
+	// sweepPoints is how many values --sweep plays.
+	sweepPoints = 7
+	// suggestPoints is how many values of each time --suggest tries, up to suggestFactor times the present one.
+	suggestPoints = 4
+	suggestFactor = 4
+	// checkSeed is added to the seed for the plays that check what was found: the best of many is partly luck.
+	checkSeed = 1 << 32
+)
+
+// Sweep is what came of each value of a time.
+type Sweep struct {
+	Field  string  `json:"field"`
+	Points []Point `json:"points"`
+	// studies are those of the points.
+	studies []*study
+}
+
+// Point is one value of a sweep.
+type Point struct {
+	Seconds float64  `json:"seconds"`
+	ETTR    estimate `json:"ettr"`
+	// AgainstFirst is by how much the ETTR is greater than that of the first point.
+	AgainstFirst estimate `json:"againstFirst"`
+}
+
+// plannedSweep reads --sweep, so that a mistake in it is named before anything is played; nil without one.
+func (o *options) plannedSweep(base *study) (*Sweep, error) {
+	if o.sweep == "" {
+		return nil, nil
+	}
+	field, times, err := parseSweep(o.sweep)
+	if err != nil {
+		return nil, err
+	}
+	sw := &Sweep{Field: field}
+	for _, d := range times {
+		s, err := base.vary(field, d)
+		if err != nil {
+			return nil, fmt.Errorf("--sweep: %w", err)
+		}
+		sw.Points, sw.studies = append(sw.Points, Point{Seconds: d.Seconds()}), append(sw.studies, s)
+	}
+	return sw, nil
+}
+
+// parseSweep reads FIELD=FROM..TO, such as rules[node-may-return].afterSeconds=10s..10m.
+func parseSweep(text string) (string, []time.Duration, error) {
+	field, values, _ := strings.Cut(text, "=")
+	low, high, _ := strings.Cut(values, "..")
+	from, errFrom := lab.ParseTime(low)
+	to, errTo := lab.ParseTime(high)
+	whole := from%time.Second == 0 && to%time.Second == 0
+	if errFrom != nil || errTo != nil || from < 0 || to <= from || !whole {
+		return "", nil, fmt.Errorf("--sweep is %q, and has to be FIELD=FROM..TO in whole seconds, "+
+			"such as rules[everything-else].steps[1].afterSeconds=90s..10m", text)
+	}
+	return field, between(from, to, sweepPoints), nil
+}
+
+// between are times from one to another, further from each other the longer they are.
+func between(from, to time.Duration, points int) []time.Duration {
+	seconds := floats.LogSpan(make([]float64, points), max(1, from.Seconds()), max(1, to.Seconds()))
+	seconds[0] = from.Seconds()
+	var out []time.Duration
+	for _, s := range seconds {
+		out = append(out, time.Duration(math.Round(s))*time.Second)
+	}
+	return slices.Compact(out)
+}
+
+// playSweep plays the job with each time.
+func (o *options) playSweep(ctx context.Context, sw *Sweep) error {
+	err := o.play(ctx, sw.studies...)
+	if err == nil {
+		for i, s := range sw.studies {
+			sw.Points[i].ETTR, sw.Points[i].AgainstFirst = s.ettr(), s.against(sw.studies[0])
+		}
+	}
+	return err
+}
+
+func (sw *Sweep) print(out io.Writer) {
+	fmt.Fprintf(out, "\n%s:\n", sw.Field)
+	if hint := sw.hint(); hint != "" {
+		say(out, "%s", hint)
+		return
+	}
+	rows := [][]string{{"", "ETTR", "against " + sw.studies[0].name}}
+	for i, p := range sw.Points {
+		rows = append(rows, []string{sw.studies[i].name, fmt.Sprintf("%.5f", p.ETTR.Mean), p.AgainstFirst.difference()})
+	}
+	printTable(out, rows)
+}
+
+// hint says why no value of a sweep makes a difference; empty where one does.
+func (sw *Sweep) hint() string {
+	if slices.ContainsFunc(sw.Points, func(p Point) bool { return p.AgainstFirst.Certain() }) {
+		return ""
+	}
+	applied := map[string]bool{}
+	for _, s := range sw.studies {
+		maps.Copy(applied, s.rules())
+	}
+	if rule, _, ok := strings.Cut(strings.TrimPrefix(sw.Field, "rules["), "]"); ok && !applied[rule] {
+		names := cmp.Or(strings.Join(slices.Sorted(maps.Keys(applied)), ", "), "no rule")
+		return fmt.Sprintf("No incident was given to rule %s, so its times make no difference. Incidents were given to: %s. %s",
+			rule, names, more)
+	}
+	return fmt.Sprintf("No difference between the values can be told: the ETTR is %.5f with each. %s", sw.Points[0].ETTR.Mean, more)
+}
+
+// runSuggest searches each time of the policy in turn for a value that is better with certainty, and checks what was found with
+// failures that the search has not seen.
+func (o *options) runSuggest(ctx context.Context, base *study) error {
+	best := base
+	fmt.Fprintf(o.Out, "\nSearching the times of the policy of %s:\n", base.name)
+	for _, field := range timesOf(base) {
+		before := best
+		now, _ := lab.TimeOf(before.job, field)
+		for _, d := range between(0, max(time.Minute, suggestFactor*now), suggestPoints) {
+			s, err := before.vary(field, d)
+			if err != nil || d == now {
+				continue // the steps of a rule keep their order
+			}
+			if err := o.play(ctx, s); err != nil {
+				return err
+			}
+			if gain := s.against(best); gain.Certain() && gain.Mean > 0 {
+				best = s
+			}
+		}
+		if gain := best.against(before); best != before {
+			fmt.Fprintf(o.Out, "  %s: %s is better, by %s\n", field, best.name, gain.difference())
+		}
+	}
+	if best == base {
+		say(o.Out, "No time makes a difference that can be told. "+more)
+		return nil
+	}
+	o.seed += checkSeed
+	was, is := &study{job: base.job, setup: base.setup}, &study{job: best.job, setup: best.setup}
+	if err := o.play(ctx, was, is); err != nil {
+		return err
+	}
+	gain := is.against(was)
+	fmt.Fprintf(o.Out, "Together, with failures that the search has not seen: %s.\n", gain.difference())
+	if !gain.Certain() || gain.Mean < 0 {
+		fmt.Fprintln(o.Out, "That is no gain to rely on: the policy is as good as it is.")
+		return nil
+	}
+	out, err := yaml.Marshal(map[string]any{"spec": map[string]any{"restartPolicy": best.job.Spec.RestartPolicy}})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(o.Out, "The policy to try:\n\n%s", out)
+	return nil
+}
+
+// timesOf are the times of a job's policy that can make a difference: those of the rules that applied. How long a pod on a silent node
+// has is not among them: it is as short as the program's fence allows, which no play knows.
+func timesOf(s *study) []string {
+	var out []string
+	applied := s.rules()
+	for _, r := range rules.Policies(s.job).Of("").Rules {
+		if applied[r.Name] {
+			for i := range r.Steps {
+				out = append(out, fmt.Sprintf("rules[%s].steps[%d].afterSeconds", r.Name, i))
+			}
+		}
+	}
+	return append(out, "excludeNodeSeconds")
+}
