@@ -59,7 +59,7 @@ func (r *restartRequest) addFlags(c *cobra.Command, flags *genericclioptions.Con
 	r.dryRun.addFlag(c)
 }
 
-// ask writes a request, and tells what the manager makes of it. Choose decides on the action and on the ranks that it is about.
+// ask writes a request, and prints what the manager makes of it. Choose decides on the action and on the ranks that it is about.
 func (r *restartRequest) ask(
 	ctx context.Context, out io.Writer, flags *genericclioptions.ConfigFlags, args []string, choose func(*v1alpha1.TrainingJob, []gang.Rank) ([]gang.Rank, error),
 ) error {
@@ -87,15 +87,17 @@ func (r *restartRequest) ask(
 			r.Pods = append(r.Pods, p)
 		}
 	}
-	if r.ID == "" {
-		r.ID = string(uuid.NewUUID())
+	r.ID = cmp.Or(r.ID, string(uuid.NewUUID()))
+	if was := r.usedFor(job); was != "" {
+		return fmt.Errorf("--id: %q was the id of %s: give %s an id of its own", r.ID, was, story(&r.RestartRequest))
 	}
 	if !answered(job, r.ID) { // else it was asked for before
-		if err := r.send(ctx, c, job, ranks); err != nil || r.dryRun != dryRunNone {
-			if err == nil {
-				fmt.Fprintf(out, "%s: %s requested%s\n", resourceName(job), story(&r.RestartRequest), r.dryRun.suffix())
-			}
+		if err := r.send(ctx, c, job, ranks); err != nil {
 			return err
+		}
+		if r.dryRun != dryRunNone {
+			fmt.Fprintf(out, "%s: %s requested%s\n", resourceName(job), story(&r.RestartRequest), r.dryRun.suffix())
+			return nil
 		}
 	}
 	return r.follow(ctx, out, c, job.Name)
@@ -106,7 +108,32 @@ func answered(job *v1alpha1.TrainingJob, id string) bool {
 	return job.Status.RestartRequest != nil && job.Status.RestartRequest.ID == id
 }
 
-// story tells what a request asks for.
+// usedFor is another request that had the same id, as far as the job still has it in its spec or as an incident; empty for none.
+func (r *restartRequest) usedFor(job *v1alpha1.TrainingJob) string {
+	if was := job.Spec.RestartRequest; was != nil && was.ID == r.ID {
+		if story(was) != story(&r.RestartRequest) {
+			return story(was)
+		}
+	} else if answered(job, r.ID) {
+		inc := incidentOf(job, job.Status.RestartRequest.Incident)
+		if inc != nil && inc.RequestedAction != v1alpha1.Action(r.Action) {
+			return string(inc.RequestedAction)
+		}
+	}
+	return ""
+}
+
+// incidentOf is the incident of a job with an id; nil where its status does not have it any more.
+func incidentOf(job *v1alpha1.TrainingJob, id int32) *v1alpha1.Incident {
+	for i := range job.Status.Incidents {
+		if job.Status.Incidents[i].ID == id {
+			return &job.Status.Incidents[i]
+		}
+	}
+	return nil
+}
+
+// story is what a request asks for.
 func story(request *v1alpha1.RestartRequest) string {
 	var names []string
 	for _, p := range request.Pods {
@@ -225,7 +252,7 @@ func ranksOn(job *v1alpha1.TrainingJob, node string) []gang.Rank {
 	return out
 }
 
-// follow tells which incident carries the request out, and with --wait how that ends.
+// follow prints which incident carries the request out, and with --wait how that ends.
 func (r *restartRequest) follow(ctx context.Context, out io.Writer, c *cluster, name string) error {
 	timeout := min(r.timeout, answerTimeout)
 	job, err := r.await(ctx, c, name, timeout, func(job *v1alpha1.TrainingJob) bool { return answered(job, r.ID) })
@@ -263,13 +290,7 @@ func (r *restartRequest) awaitEnd(ctx context.Context, out io.Writer, c *cluster
 	stage := ""
 	var inc *v1alpha1.Incident
 	_, err := r.await(ctx, c, name, r.timeout, func(job *v1alpha1.TrainingJob) bool {
-		inc = nil
-		for i := range job.Status.Incidents {
-			if job.Status.Incidents[i].ID == id {
-				inc = &job.Status.Incidents[i]
-			}
-		}
-		if inc == nil || inc.Outcome != "" {
+		if inc = incidentOf(job, id); inc == nil || inc.Outcome != "" {
 			return true
 		}
 		if now := fmt.Sprintf("%s, %s", job.Status.State, phaseOf(inc, c.clock.Now())); now != stage {
@@ -286,14 +307,14 @@ func (r *restartRequest) awaitEnd(ctx context.Context, out io.Writer, c *cluster
 	case inc == nil:
 		return fmt.Errorf("incident %d of TrainingJob %s is over, and how it ended is not known: its status keeps the last incidents only", id, name)
 	}
-	told := fmt.Sprintf("%s after %s", inc.Outcome, inc.EndTime.Sub(inc.StartTime.Time).Round(100*time.Millisecond))
+	outcome := fmt.Sprintf("%s after %s", inc.Outcome, inc.EndTime.Sub(inc.StartTime.Time).Round(100*time.Millisecond))
 	if inc.Outcome != v1alpha1.OutcomeRecovered {
-		return fmt.Errorf("incident %d: %s: %s", inc.ID, told, lines.Plain(inc.Message))
+		return fmt.Errorf("incident %d: %s: %s", inc.ID, outcome, lines.Plain(inc.Message))
 	}
 	if inc.Checkpoint != nil {
-		told += ", " + incident.CheckpointStory(inc.Checkpoint)
+		outcome += ", " + incident.CheckpointStory(inc.Checkpoint)
 	}
-	fmt.Fprintln(out, told)
+	fmt.Fprintln(out, outcome)
 	return nil
 }
 

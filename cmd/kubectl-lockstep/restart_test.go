@@ -100,7 +100,8 @@ func TestARequestThatIsPruned(t *testing.T) {
 // A move out of the HyperNode says for how long the job does not come back.
 func TestARelocationSaysHowLongItStaysAway(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/dev/null")
-	s := &server{objects: map[string]any{theJobs + "/llama": requestedJob()}}
+	moved := requestedJob(func(j *v1alpha1.TrainingJob) { j.Spec.RestartRequest.Action = "RelocateJob" })
+	s := &server{objects: map[string]any{theJobs + "/llama": moved}}
 	out, err := lockstep("migrate", "llama", "--all", "--id", "a", s.serve(t, core, product))
 	check.Equal(t, "error", nil, err)
 	check.Equal(t, "says", "trainingjob.lockstep.dev/llama: RelocateJob of the whole job is incident 3\n"+
@@ -243,4 +244,40 @@ func TestARequestIsMadeAgain(t *testing.T) {
 	s := &server{now: time.Date(2026, 1, 2, 4, 0, 0, 0, time.UTC), objects: map[string]any{theJobs + "/llama": again}}
 	_, err := lockstep("restart", "llama", "worker-2", "--id", "c", "--dry-run=server", s.serve(t, core, product))
 	check.Equal(t, "error", nil, err)
+}
+
+// An id names one request: what another action came to is no answer, even where the spec does not have the request any more.
+func TestAnIDIsNotThatOfAnotherRequest(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/dev/null")
+	forgotten := func(j *v1alpha1.TrainingJob) {
+		j.Spec.RestartRequest = nil
+		j.Status.Incidents[0].RequestedAction = v1alpha1.RestartJob
+	}
+	for name, tc := range map[string]struct {
+		args   []string
+		change func(*v1alpha1.TrainingJob)
+		err    string
+	}{
+		"another action": {[]string{"migrate", "llama", "--all"}, func(*v1alpha1.TrainingJob) {},
+			`--id: "a" was the id of RestartJob of the whole job: give RelocateJob of the whole job an id of its own`},
+		"another rank": {[]string{"restart", "llama", "worker-1"}, func(j *v1alpha1.TrainingJob) {
+			j.Spec.RestartRequest.Action, j.Spec.RestartRequest.Pods = "RestartPod", []v1alpha1.RequestedPod{{Task: "worker", Index: 2}}
+		}, `--id: "a" was the id of RestartPod of worker-2: give RestartPod of worker-1 an id of its own`},
+		"one that has no answer": {[]string{"migrate", "llama", "--all"}, func(j *v1alpha1.TrainingJob) { j.Status.RestartRequest = nil },
+			`--id: "a" was the id of RestartJob of the whole job: give RelocateJob of the whole job an id of its own`},
+		"one that is gone": {[]string{"migrate", "llama", "--all"}, forgotten,
+			`--id: "a" was the id of RestartJob: give RelocateJob of the whole job an id of its own`},
+		"the same, which is gone": {[]string{"restart", "llama"}, forgotten, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &server{now: time.Date(2026, 1, 2, 3, 5, 0, 0, time.UTC), objects: map[string]any{theJobs + "/llama": requestedJob(tc.change)}}
+			_, err := lockstep(append(tc.args, "--id", "a", s.serve(t, core, product))...)
+			message := ""
+			if err != nil {
+				message = err.Error()
+			}
+			check.Equal(t, "error", tc.err, message)
+			check.Equal(t, "written", 0, len(s.written))
+		})
+	}
 }

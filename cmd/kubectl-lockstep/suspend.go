@@ -11,6 +11,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
@@ -21,16 +22,13 @@ type suspension struct {
 	done, already string
 	// effect says what happens to a job that was as its status says.
 	effect func(*v1alpha1.TrainingJobStatus) string
-	// told is the effect that was told last.
-	told   string
+	// said is the effect that was printed last.
+	said   string
 	dryRun dryRun
 }
 
 func newSuspend(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {
-	s := &suspension{
-		suspend: true, done: "suspended", already: "is suspended already",
-		effect: suspendEffect,
-	}
+	s := &suspension{suspend: true, done: "suspended", already: "is suspended already", effect: suspendEffect}
 	return s.command(streams, flags, &cobra.Command{
 		Use:   "suspend JOB...",
 		Short: "Stop TrainingJobs, and give their nodes back",
@@ -49,10 +47,7 @@ its state when it gets SIGTERM.`,
 }
 
 func newResume(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {
-	s := &suspension{
-		done: "resumed", already: "is not suspended",
-		effect: resumeEffect,
-	}
+	s := &suspension{done: "resumed", already: "is not suspended", effect: resumeEffect}
 	return s.command(streams, flags, &cobra.Command{
 		Use:   "resume JOB...",
 		Short: "Start TrainingJobs that are suspended",
@@ -116,9 +111,9 @@ func (s *suspension) set(ctx context.Context, out io.Writer, c *cluster, name st
 		return err
 	}
 	fmt.Fprintf(out, "%s %s%s\n", resourceName(job), s.done, s.dryRun.suffix())
-	if s.dryRun == dryRunNone && effect != s.told {
-		printWrapped(out, effect)
-		s.told = effect
+	if s.dryRun == dryRunNone && effect != s.said {
+		lines.Print(out, effect, lines.Width)
+		s.said = effect
 	}
 	return nil
 }
