@@ -76,14 +76,17 @@ The job is checked before it is sent, as the API server does it. The exit code i
 
 func (s *submission) addFlags(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&s.Framework, "framework", newjob.None, "whose rendezvous is set up: "+strings.Join(newjob.Frameworks, ", "))
+	s.Framework = newjob.None
+	addChoice(c, &s.Framework, "framework", "", "whose rendezvous is set up", newjob.Frameworks...)
 	f.Int32Var(&s.Workers, "workers", 1, "how many pods train")
-	f.Int64Var(&s.GPUs, "gpus", 0, "how many GPUs (nvidia.com/gpu) each of them has")
+	f.UintVar(&s.GPUs, "gpus", 0, "how many GPUs (nvidia.com/gpu) each of them has")
 	f.Var(&s.CPU, "cpu", "how many CPUs each of them requests, such as 16")
 	f.Var(&s.Memory, "memory", "how much memory each of them may use, such as 64Gi")
 	f.Var(&s.Shm, "shm", "the size of their /dev/shm, such as 16Gi: it counts as memory. Default: that of the container runtime, 64Mi")
 	f.StringVar(&s.Image, "image", "", "the image of the pods; required")
-	f.StringVar(&s.Topology, "topology", "", "hard: wait rather than leave a HyperNode of --tier; soft: stay close where there is room. Default: hard with --tier, else none")
+	addChoice(c, &s.Topology, "topology", "",
+		"hard: wait rather than leave a HyperNode of --tier; soft: stay close where there is room. Default: hard with --tier, else none",
+		string(v1alpha1.TopologyHard), string(v1alpha1.TopologySoft))
 	f.Int32Var(&s.tier, "tier", 0, "the highest tier of HyperNode that may hold all pods together; a lower one is closer")
 	f.StringVar(&s.Queue, "queue", "", "the Volcano queue. Default: default")
 	f.StringVar(&s.Priority, "priority", "", "the PriorityClass of the pods. Default: that of the cluster")
@@ -94,11 +97,6 @@ func (s *submission) addFlags(c *cobra.Command) {
 	f.StringArrayVar(&s.Env, "env", nil, "an environment variable, as in NCCL_DEBUG=INFO; may be repeated")
 	s.dryRun.addFlag(c)
 	s.output.addFlag(c)
-	for name, words := range map[string][]string{"framework": newjob.Frameworks, "topology": {"hard", "soft"}} {
-		if err := c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-			panic(err) // the flags are defined above
-		}
-	}
 }
 
 // args takes the name, and behind -- the command.
@@ -134,13 +132,10 @@ func (s *submission) run(ctx context.Context, streams genericiooptions.IOStreams
 		return fmt.Errorf("TrainingJob %s is refused: %w", job.Name, err)
 	}
 	c, err := newCluster(flags)
-	switch {
-	case err == nil:
+	if err == nil && s.dryRun != dryRunClient {
 		err = s.create(ctx, c, job)
-	case s.dryRun == dryRunClient:
-		err = nil // it needs no cluster
 	}
-	if err != nil {
+	if err != nil && s.dryRun != dryRunClient { // which needs no cluster
 		return err
 	}
 	warnings := s.Warnings()
@@ -178,11 +173,8 @@ const warningTimeout = 5 * time.Second
 // nextSteps says what to do once a job was created.
 const nextSteps = "kubectl lockstep list shows how far it is, why %[1]s what it waits for, and timeline %[1]s what went wrong later."
 
-// create sends the job, unless nothing is to be sent. The job is then what the API server has made of it.
+// create sends the job. It is then what the API server has made of it.
 func (s *submission) create(ctx context.Context, c *cluster, job *v1alpha1.TrainingJob) error {
-	if s.dryRun == dryRunClient {
-		return nil
-	}
 	options := []client.CreateOption{fieldOwner}
 	if s.dryRun == dryRunServer {
 		options = append(options, client.DryRunAll)

@@ -2,6 +2,7 @@
 package newjob
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
@@ -22,7 +22,7 @@ type Options struct {
 	Name, Namespace string
 	Framework       string
 	Workers         int32
-	GPUs            int64
+	GPUs            uint
 	Image           string
 	Topology        string
 	Tier            *int32
@@ -62,42 +62,38 @@ const gpu corev1.ResourceName = "nvidia.com/gpu"
 // sshd is what the workers of MPI run, in which the launcher starts the ranks.
 var sshd = []string{"sh", "-c", "mkdir -p /run/sshd && exec /usr/sbin/sshd -D"}
 
-// Of makes the job. An error names the flag that is wrong.
+// Of makes the job. An error names the flag that is wrong. What the API server refuses is left to the API server.
 func Of(o Options) (*v1alpha1.TrainingJob, error) {
-	pod, podErr := o.pod()
-	topology, topologyErr := o.networkTopology()
-	if err := errors.Join(o.validate(), podErr, topologyErr); err != nil {
+	switch {
+	case o.Image == "":
+		return nil, errors.New("--image is missing: give the image of the program")
+	case o.Workers < 1: // the API server would take 0 for a number that is left out
+		return nil, fmt.Errorf("--workers: %d is too few: give 1 or more", o.Workers)
+	case o.Framework == PyTorch && o.Workers == 1:
+		return nil, errors.New("--workers: with --framework pytorch there are 2 or more, of which the first is the master: " +
+			"for 1, leave out --framework")
+	case o.Framework == MPI && len(o.Command) == 0:
+		return nil, errors.New("the command is missing: with --framework mpi, write what the launcher runs after --, " +
+			"such as -- sh -c 'mpirun --host $MPI_HOST train'")
+	}
+	pod, err := o.pod()
+	if err != nil {
 		return nil, err
 	}
 	job := &v1alpha1.TrainingJob{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "TrainingJob"},
 		ObjectMeta: metav1.ObjectMeta{Name: o.Name, Namespace: o.Namespace, Labels: o.Labels},
-		Spec:       v1alpha1.TrainingJobSpec{Queue: o.Queue, PriorityClassName: o.Priority, NetworkTopology: topology},
+		Spec:       v1alpha1.TrainingJobSpec{Queue: o.Queue, PriorityClassName: o.Priority},
+	}
+	if o.Topology != "" || o.Tier != nil {
+		mode := cmp.Or(v1alpha1.TopologyMode(o.Topology), v1alpha1.TopologyHard)
+		job.Spec.NetworkTopology = &v1alpha1.NetworkTopology{Mode: mode, HighestTierAllowed: o.Tier}
 	}
 	o.tasks(&job.Spec, pod)
 	if last := &job.Spec.Tasks[len(job.Spec.Tasks)-1]; o.Spares != 0 {
 		last.Spares = &o.Spares
 	}
 	return job, nil
-}
-
-func (o *Options) validate() error {
-	var errs []error
-	refuse := func(is bool, format string, args ...any) {
-		if is {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
-	refuse(!slices.Contains(Frameworks, o.Framework), "--framework: %q is not known: give one of %s", o.Framework, strings.Join(Frameworks, ", "))
-	refuse(o.Image == "", "--image is missing: give the image of the program")
-	for flag, q := range map[string]resource.Quantity{"cpu": o.CPU.Quantity, "memory": o.Memory.Quantity, "shm": o.Shm.Quantity} {
-		refuse(q.Sign() < 0, "--%s: %s is negative: give a quantity such as 16 or 64Gi", flag, q.String())
-	}
-	refuse(o.Workers < 1, "--workers: %d is too few: give 1 or more", o.Workers)
-	refuse(o.Workers == 1 && o.Framework == PyTorch, "--workers: with --framework pytorch there are 2 or more, of which the first is the master: for 1, leave out --framework")
-	refuse(o.GPUs < 0, "--gpus: %d is negative: give 0 or more", o.GPUs)
-	refuse(o.Framework == MPI && len(o.Command) == 0, "the command is missing: with --framework mpi, write what the launcher runs after --, such as -- sh -c 'mpirun --host $MPI_HOST train'")
-	return errors.Join(errs...)
 }
 
 // tasks are those of the framework. The last one has the workers.
@@ -119,47 +115,31 @@ func (o *Options) tasks(spec *v1alpha1.TrainingJobSpec, pod corev1.PodTemplateSp
 	}
 }
 
-// networkTopology is hard where only a tier is given.
-func (o *Options) networkTopology() (*v1alpha1.NetworkTopology, error) {
-	t := &v1alpha1.NetworkTopology{Mode: v1alpha1.TopologyMode(o.Topology), HighestTierAllowed: o.Tier}
-	switch {
-	case o.Topology == "" && o.Tier == nil:
-		return nil, nil
-	case o.Topology == "":
-		t.Mode = v1alpha1.TopologyHard
-	case t.Mode != v1alpha1.TopologyHard && t.Mode != v1alpha1.TopologySoft:
-		return nil, fmt.Errorf("--topology: %q is not known: give hard or soft", o.Topology)
-	case t.Mode == v1alpha1.TopologyHard && o.Tier == nil:
-		return nil, errors.New("--tier is missing: --topology hard needs the highest tier of HyperNode that may hold all pods together, which `kubectl get hypernodes` shows")
-	}
-	return t, nil
-}
-
 // pod is the template of the pods that train.
 func (o *Options) pod() (corev1.PodTemplateSpec, error) {
 	c := corev1.Container{Name: container, Image: o.Image, Command: o.Command, Resources: corev1.ResourceRequirements{
 		Requests: given(corev1.ResourceList{corev1.ResourceCPU: o.CPU.Quantity}), // without a limit, which would slow them down
-		Limits:   given(corev1.ResourceList{gpu: *resource.NewQuantity(o.GPUs, resource.DecimalSI), corev1.ResourceMemory: o.Memory.Quantity}),
+		Limits:   given(corev1.ResourceList{gpu: *resource.NewQuantity(int64(o.GPUs), resource.DecimalSI), corev1.ResourceMemory: o.Memory.Quantity}),
 	}}
-	var errs []error
 	for _, text := range o.Env {
 		name, value, ok := strings.Cut(text, "=")
-		if !ok || len(validation.IsEnvVarName(name)) > 0 {
-			errs = append(errs, fmt.Errorf("--env: %q has to be NAME=VALUE, such as NCCL_DEBUG=INFO", text))
+		if !ok {
+			return corev1.PodTemplateSpec{}, fmt.Errorf("--env: %q has to be NAME=VALUE, such as NCCL_DEBUG=INFO", text)
 		}
 		c.Env = append(c.Env, corev1.EnvVar{Name: name, Value: value})
 	}
 	var volumes []corev1.Volume
 	for i, text := range o.Mounts {
-		claim, path, _ := strings.Cut(text, ":")
-		if len(validation.IsDNS1123Subdomain(claim)) > 0 || !strings.HasPrefix(path, "/") || strings.Contains(path, ":") {
-			errs = append(errs, fmt.Errorf("--mount: %q has to be CLAIM:/PATH, a PersistentVolumeClaim and where it is mounted, such as data:/mnt/data", text))
+		claim, path, ok := strings.Cut(text, ":/")
+		if !ok || strings.Contains(path, ":") {
+			return corev1.PodTemplateSpec{}, fmt.Errorf("--mount: %q has to be CLAIM:/PATH, "+
+				"a PersistentVolumeClaim and where it is mounted, such as data:/mnt/data", text)
 		}
 		name := fmt.Sprintf("mount-%d", i)
 		volumes = append(volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
 		}})
-		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: path})
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: "/" + path})
 	}
 	if !o.Shm.IsZero() { // it counts as memory of the pod
 		volumes = append(volumes, corev1.Volume{Name: "shm", VolumeSource: corev1.VolumeSource{
@@ -169,7 +149,7 @@ func (o *Options) pod() (corev1.PodTemplateSpec, error) {
 	}
 	// The kubelet restarts a rank that crashes in place, which is the fastest recovery.
 	spec := corev1.PodSpec{RestartPolicy: corev1.RestartPolicyOnFailure, Containers: []corev1.Container{c}, Volumes: volumes, NodeSelector: o.NodeSelector}
-	return corev1.PodTemplateSpec{Spec: spec}, errors.Join(errs...)
+	return corev1.PodTemplateSpec{Spec: spec}, nil
 }
 
 // given are those of the resources that are not zero; nil where all are.
