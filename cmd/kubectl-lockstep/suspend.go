@@ -18,17 +18,19 @@ import (
 // suspension sets spec.suspend of TrainingJobs.
 type suspension struct {
 	suspend bool
-	// done says what a job is afterwards, and already what it is if it was so before.
-	done, already string
-	// effect says what happens to a job that was as its status says.
-	effect func(*v1alpha1.TrainingJobStatus) string
-	// said is the effect that was printed last.
-	said   string
-	dryRun dryRun
+	// done says what a job is afterwards, already what it is if it was so before, and effect what happens to jobs that were changed.
+	done, already, effect string
+	// changed is whether any job was changed.
+	changed bool
+	dryRun  dryRun
 }
 
 func newSuspend(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {
-	s := &suspension{suspend: true, done: "suspended", already: "is suspended already", effect: suspendEffect}
+	s := &suspension{
+		suspend: true, done: "suspended", already: "is suspended already",
+		effect: "The pods are deleted, with their usual grace period, and the nodes are given back. The program is not asked for a checkpoint, " +
+			"and goes on from its last one: kubectl lockstep resume starts it again.",
+	}
 	return s.command(streams, flags, &cobra.Command{
 		Use:   "suspend JOB...",
 		Short: "Stop TrainingJobs, and give their nodes back",
@@ -47,7 +49,11 @@ its state when it gets SIGTERM.`,
 }
 
 func newResume(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {
-	s := &suspension{done: "resumed", already: "is not suspended", effect: resumeEffect}
+	s := &suspension{
+		done: "resumed", already: "is not suspended",
+		effect: "The job waits for its queue, and its pods are created in its former home if that has room: " +
+			"kubectl lockstep list shows how far it is.",
+	}
 	return s.command(streams, flags, &cobra.Command{
 		Use:   "resume JOB...",
 		Short: "Start TrainingJobs that are suspended",
@@ -71,30 +77,16 @@ func (s *suspension) command(streams genericiooptions.IOStreams, flags *genericc
 		for _, name := range names { // the others, too, where one fails
 			errs = append(errs, s.set(c.Context(), streams.Out, cluster, name))
 		}
+		if s.changed && s.dryRun == dryRunNone {
+			lines.Print(streams.Out, s.effect, lines.Width)
+		}
 		return errors.Join(errs...)
 	}
 	s.dryRun.addFlag(c)
 	return c
 }
 
-// suspendEffect says what happens to a job that is suspended. One that is refused or queued has no pods.
-func suspendEffect(s *v1alpha1.TrainingJobStatus) string {
-	switch s.State {
-	case "", v1alpha1.StateRefused, v1alpha1.StateQueued:
-		return "It has no pods to stop: kubectl lockstep resume has it try again."
-	}
-	return "The pods are deleted, with their usual grace period, and the nodes are given back. The program is not asked for a checkpoint, and goes on from its last one: kubectl lockstep resume starts it again."
-}
-
-// resumeEffect says what happens to a job that is resumed. One that was never placed has no home.
-func resumeEffect(s *v1alpha1.TrainingJobStatus) string {
-	if s.Placement == nil {
-		return "The job waits for its queue: kubectl lockstep list shows how far it is."
-	}
-	return "The job waits for its queue again, and its pods are created in its home if that has room: kubectl lockstep list shows how far it is."
-}
-
-// set changes a job, and says what happens to it, unless that was said already of the one before.
+// set changes a job, unless it is as wanted.
 func (s *suspension) set(ctx context.Context, out io.Writer, c *cluster, name string) error {
 	job, err := c.job(ctx, name)
 	switch {
@@ -106,16 +98,12 @@ func (s *suspension) set(ctx context.Context, out io.Writer, c *cluster, name st
 		fmt.Fprintf(out, "%s %s\n", resourceName(job), s.already)
 		return nil
 	}
-	effect := s.effect(&job.Status) // before the answer of the API server replaces it
-	if err := c.patch(ctx, job, fmt.Sprintf(`{"spec":{"suspend":%t}}`, s.suspend), s.dryRun); err != nil {
-		return err
+	err = c.patch(ctx, job, fmt.Sprintf(`{"spec":{"suspend":%t}}`, s.suspend), s.dryRun)
+	if err == nil {
+		fmt.Fprintf(out, "%s %s%s\n", resourceName(job), s.done, s.dryRun.suffix())
+		s.changed = true
 	}
-	fmt.Fprintf(out, "%s %s%s\n", resourceName(job), s.done, s.dryRun.suffix())
-	if s.dryRun == dryRunNone && effect != s.said {
-		lines.Print(out, effect, lines.Width)
-		s.said = effect
-	}
-	return nil
+	return err
 }
 
 // resourceName is how kubectl names a TrainingJob.

@@ -10,17 +10,6 @@ import (
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
-// What is said happens to a job that has no pods, or no home, too.
-func TestTheEffectsOfSuspendAndResume(t *testing.T) {
-	for state, stops := range map[v1alpha1.State]bool{
-		"": false, v1alpha1.StateRefused: false, v1alpha1.StateQueued: false, v1alpha1.StateStarting: true, v1alpha1.StateRunning: true, v1alpha1.StateRecovering: true,
-	} {
-		check.Equal(t, string(state), stops, strings.HasPrefix(suspendEffect(&v1alpha1.TrainingJobStatus{State: state}), "The pods are deleted"))
-	}
-	check.Equal(t, "without a home", "The job waits for its queue: kubectl lockstep list shows how far it is.", resumeEffect(&v1alpha1.TrainingJobStatus{}))
-	check.Equal(t, "with a home", true, strings.Contains(resumeEffect(&v1alpha1.TrainingJobStatus{Placement: &v1alpha1.Placement{}}), "in its home"))
-}
-
 func TestSuspendAndResume(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/dev/null")
 	running, suspended := jobIn("default", "llama", v1alpha1.StateRunning), jobIn("default", "mamba", v1alpha1.StateSuspended)
