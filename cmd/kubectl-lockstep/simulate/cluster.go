@@ -45,30 +45,17 @@ type site struct {
 }
 
 // site returns the nodes on which all of the studies are played. Those that a replay names or takes away are among them. Nodes of a file
-// that take no pod of any study are left out, as their failures were not counted, and told as a warning.
+// that take no pod of any study are left out with a warning, as their failures were not counted.
 func (c *cluster) site(in io.Reader, studies []*study, history *lab.History, warn func(string)) (*site, error) {
 	out := &site{gpus: map[string]int64{}}
-	allocatable, most := map[string]int64{}, int64(0)
+	var allocatable map[string]int64
 	if c.file == "" {
 		out.hyperNodes = lab.Racks(c.size(studies, history), int(c.nodesPerRack))
 	} else {
-		hyperNodes, nodes, err := c.readTopology(in, history, warn)
-		if err != nil {
+		var err error
+		if out.hyperNodes, allocatable, err = c.readTopology(in, history, warn); err != nil {
 			return nil, fmt.Errorf("--topology %s: %w", c.file, err)
 		}
-		for i := range nodes {
-			gpus := fit.GPUs(nodes[i].Status.Allocatable)
-			allocatable[nodes[i].Name], most = gpus, max(most, gpus)
-		}
-		if most > 0 && c.gpusGiven() {
-			return nil, fmt.Errorf("the Nodes of --topology %s say how many GPUs they have: leave --gpus-per-node out", c.file)
-		}
-		out.hyperNodes = slices.DeleteFunc(hypernodes.Resolve(hyperNodes, nodes), func(h topology.HyperNode) bool {
-			if len(h.Nodes) == 0 {
-				warn(fmt.Sprintf("--topology %s: HyperNode %s has none of its Nodes, and is left out", c.file, h.Name))
-			}
-			return len(h.Nodes) == 0
-		})
 	}
 	least := int64(math.MaxInt64)
 	for _, st := range studies {
@@ -79,7 +66,7 @@ func (c *cluster) site(in io.Reader, studies []*study, history *lab.History, war
 		h := &out.hyperNodes[i]
 		h.Nodes = slices.DeleteFunc(h.Nodes, func(node string) bool {
 			gpus := int64(c.gpusPerNode)
-			if most > 0 {
+			if len(allocatable) > 0 {
 				gpus = allocatable[node]
 			}
 			if podsFor(gpus, least) == 0 {
@@ -112,9 +99,9 @@ func (c *cluster) size(studies []*study, history *lab.History) int {
 	return nodes
 }
 
-// readTopology reads the HyperNodes and Nodes of the file of --topology. Nodes that the incidents of a replay name, and that are not
-// there any more, are added.
-func (c *cluster) readTopology(in io.Reader, history *lab.History, warn func(string)) ([]topologyv1alpha1.HyperNode, []corev1.Node, error) {
+// readTopology reads the HyperNodes of the file of --topology, and how many GPUs each of its Nodes has; none where no Node says that.
+// Nodes that the incidents of a replay name, and that are not there any more, are added.
+func (c *cluster) readTopology(in io.Reader, history *lab.History, warn func(string)) ([]topology.HyperNode, map[string]int64, error) {
 	raw, err := readFile(in, c.file)
 	if err != nil {
 		return nil, nil, err
@@ -143,7 +130,16 @@ func (c *cluster) readTopology(in io.Reader, history *lab.History, warn func(str
 		warn(fmt.Sprintf("--topology %s: nodes that the incidents name, and that are not in the file, are taken to have been there: %s",
 			c.file, strings.Join(former, ", ")))
 	}
-	return hyperNodes, nodes, nil
+	gpus := map[string]int64{}
+	for i := range nodes {
+		if n := fit.GPUs(nodes[i].Status.Allocatable); n > 0 {
+			gpus[nodes[i].Name] = n
+		}
+	}
+	if len(gpus) > 0 && c.gpusGiven() {
+		return nil, nil, errors.New("the Nodes say how many GPUs they have: leave --gpus-per-node out")
+	}
+	return hypernodes.Resolve(hyperNodes, nodes), gpus, nil
 }
 
 // podsOn is how many pods of a job fit on each node. An error says why the job cannot run.

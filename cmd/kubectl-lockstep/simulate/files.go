@@ -2,14 +2,25 @@ package simulate
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
+	"time"
 
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
 	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/lab"
 )
 
 // readFile reads a file, or the standard input for -.
@@ -57,4 +68,56 @@ func ofKind[T any](raw []byte, kind string) ([]T, error) {
 		}
 	}
 	return out, err
+}
+
+// failures is where the failure model comes from.
+type failures struct {
+	from   string
+	repair time.Duration
+}
+
+func (f *failures) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&f.from, "failures", "llama3", "failure model: "+strings.Join(lab.Models(), ", ")+
+		"; a file with one; or a file with TrainingJobs, whose incidents count")
+	spanVar(flags, &f.repair, "repair", lab.DefaultRepair,
+		"time for which a node is away or degraded after a failure of --failures or --replay that does not tell it")
+}
+
+func (f *failures) read(in io.Reader) (*lab.Model, error) {
+	if slices.Contains(lab.Models(), f.from) {
+		return lab.ModelNamed(f.from)
+	}
+	raw, err := readFile(in, f.from)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("--failures: there is neither a failure model nor a file %q: give a file, or one of the models %s",
+			f.from, strings.Join(lab.Models(), ", "))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--failures: %w", err)
+	}
+	m, err := f.parse(raw)
+	if err != nil {
+		return nil, fmt.Errorf("--failures %s: %w", f.from, err)
+	}
+	m.Source = cmp.Or(m.Source, f.from)
+	return m, nil
+}
+
+// parse reads a model, or counts the incidents of TrainingJobs.
+func (f *failures) parse(raw []byte) (*lab.Model, error) {
+	var object metav1.TypeMeta
+	if err := yaml.Unmarshal(raw, &object); err == nil && object != (metav1.TypeMeta{}) {
+		jobs, err := ofKind[*v1alpha1.TrainingJob](raw, kind)
+		if err != nil {
+			return nil, err
+		}
+		return lab.CountIncidents(jobs, time.Now(), f.repair)
+	}
+	m := &lab.Model{}
+	if err := yaml.UnmarshalStrict(raw, m); err != nil {
+		return nil, err
+	}
+	m.AssumeRepair(f.repair)
+	_, err := m.Rates()
+	return m, err
 }

@@ -53,10 +53,10 @@ type Replay struct {
 	// AssumedRepairSeconds is for how long a node is away that was not seen to come back; left out where there was none.
 	AssumedRepairSeconds float64 `json:"assumedRepairSeconds,omitempty"`
 	// LeftOut are the incidents that tell of no failure, and so are not played.
-	LeftOut []LeftOut `json:"leftOut,omitempty"`
+	LeftOut []Incident `json:"leftOut,omitempty"`
 }
 
-// Incident is one that was played.
+// Incident is one that was played, or left out.
 type Incident struct {
 	ID int64 `json:"id"`
 	// Same are further incidents of the same failure, which is played once.
@@ -69,7 +69,7 @@ type Incident struct {
 type Together struct {
 	// Recorded is nil where an incident is open.
 	Recorded *float64 `json:"recordedSeconds,omitempty"`
-	Played   []Played `json:"played"`
+	Played   []Played `json:"played,omitempty"`
 }
 
 // Played is how long ranks were down under a policy.
@@ -89,12 +89,6 @@ type NoRoom struct {
 	Why string `json:"why"`
 }
 
-// LeftOut is an incident that is not played.
-type LeftOut struct {
-	ID      int64  `json:"id"`
-	Trigger string `json:"trigger"`
-}
-
 // asItWas names the job with the policy that it had.
 const asItWas = "as it was"
 
@@ -111,7 +105,7 @@ func (o *options) playReplay(ctx context.Context, text io.Writer, h *lab.History
 		out.AssumedRepairSeconds = o.failures.repair.Seconds()
 	}
 	for _, inc := range h.LeftOut {
-		out.LeftOut = append(out.LeftOut, LeftOut{int64(inc.ID), string(inc.Trigger)})
+		out.LeftOut = append(out.LeftOut, Incident{ID: int64(inc.ID), Trigger: string(inc.Trigger)})
 	}
 	for _, inc := range h.Incidents {
 		was := Together{Recorded: seconds(inc.Down, inc.Known)}
