@@ -132,11 +132,13 @@ func (s *submission) run(ctx context.Context, streams genericiooptions.IOStreams
 		return fmt.Errorf("TrainingJob %s is refused: %w", job.Name, err)
 	}
 	c, err := newCluster(flags)
-	if err == nil && s.dryRun != dryRunClient {
-		err = s.create(ctx, c, job)
-	}
-	if err != nil && s.dryRun != dryRunClient { // which needs no cluster
-		return err
+	if s.dryRun != dryRunClient { // which needs no cluster
+		if err == nil {
+			err = s.create(ctx, c, job)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	warnings := s.Warnings()
 	if c != nil {
