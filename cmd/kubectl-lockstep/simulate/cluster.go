@@ -4,13 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -44,42 +42,25 @@ type site struct {
 	gpus       map[string]int64 // of each node
 }
 
-// site returns the nodes on which all of the studies are played. Those that a replay names or takes away are among them. Nodes of a file
-// that take no pod of any study are left out with a warning, as their failures were not counted.
+// site returns the nodes on which all of the studies are played. Those that a replay names or takes away are among them.
 func (c *cluster) site(in io.Reader, studies []*study, history *lab.History, warn func(string)) (*site, error) {
 	out := &site{gpus: map[string]int64{}}
-	var allocatable map[string]int64
+	var counted map[string]int64
 	if c.file == "" {
 		out.hyperNodes = lab.Racks(c.size(studies, history), int(c.nodesPerRack))
 	} else {
 		var err error
-		if out.hyperNodes, allocatable, err = c.readTopology(in, history, warn); err != nil {
+		if out.hyperNodes, counted, err = c.readTopology(in, studies, history, warn); err != nil {
 			return nil, fmt.Errorf("--topology %s: %w", c.file, err)
 		}
 	}
-	least := int64(math.MaxInt64)
-	for _, st := range studies {
-		least = min(least, gpusOfPod(st.job))
-	}
-	small := sets.New[string]()
-	for i := range out.hyperNodes {
-		h := &out.hyperNodes[i]
-		h.Nodes = slices.DeleteFunc(h.Nodes, func(node string) bool {
-			gpus := int64(c.gpusPerNode)
-			if len(allocatable) > 0 {
-				gpus = allocatable[node]
+	for _, h := range out.hyperNodes {
+		for _, node := range h.Nodes {
+			out.gpus[node] = int64(c.gpusPerNode)
+			if counted != nil {
+				out.gpus[node] = counted[node]
 			}
-			if podsFor(gpus, least) == 0 {
-				small.Insert(node)
-				return true
-			}
-			out.gpus[node] = gpus
-			return false
-		})
-	}
-	if c.file != "" && len(small) > 0 {
-		warn(fmt.Sprintf("--topology %s: %s with too few GPUs for a pod of any job left out, such as %s",
-			c.file, lines.Count(len(small), "node"), slices.Min(small.UnsortedList())))
+		}
 	}
 	return out, nil
 }
@@ -99,9 +80,12 @@ func (c *cluster) size(studies []*study, history *lab.History) int {
 	return nodes
 }
 
-// readTopology reads the HyperNodes of the file of --topology, and how many GPUs each of its Nodes has; none where no Node says that.
-// Nodes that the incidents of a replay name, and that are not there any more, are added.
-func (c *cluster) readTopology(in io.Reader, history *lab.History, warn func(string)) ([]topology.HyperNode, map[string]int64, error) {
+// readTopology reads the HyperNodes of the file of --topology, and how many GPUs each of its Nodes has; nil where no Node says that.
+// Nodes that the incidents of a replay name, and that are not there any more, are added. Nodes that take no pod of any study are left
+// out, as their failures were not counted.
+func (c *cluster) readTopology(
+	in io.Reader, studies []*study, history *lab.History, warn func(string),
+) ([]topology.HyperNode, map[string]int64, error) {
 	raw, err := readFile(in, c.file)
 	if err != nil {
 		return nil, nil, err
@@ -117,27 +101,36 @@ func (c *cluster) readTopology(in io.Reader, history *lab.History, warn func(str
 	if len(hyperNodes) == 0 || len(nodes) == 0 {
 		return nil, nil, errors.New("it has to have HyperNodes and Nodes: save what kubectl get hypernodes,nodes -o yaml prints")
 	}
-	var former []string
+	var former, small []string
 	for _, name := range history.Nodes() {
-		if slices.ContainsFunc(nodes, func(n corev1.Node) bool { return n.Name == name }) {
-			continue
+		if !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return n.Name == name }) {
+			n := corev1.Node{Status: nodes[0].Status} // as the others are
+			n.Name, n.Labels = name, map[string]string{corev1.LabelHostname: name}
+			former, nodes = append(former, name), append(nodes, n)
 		}
-		n := corev1.Node{Status: nodes[0].Status} // as the others are
-		n.Name, n.Labels = name, map[string]string{corev1.LabelHostname: name}
-		former, nodes = append(former, name), append(nodes, n)
 	}
 	if len(former) > 0 {
 		warn(fmt.Sprintf("--topology %s: nodes that the incidents name, and that are not in the file, are taken to have been there: %s",
 			c.file, strings.Join(former, ", ")))
 	}
-	gpus := map[string]int64{}
-	for i := range nodes {
-		if n := fit.GPUs(nodes[i].Status.Allocatable); n > 0 {
-			gpus[nodes[i].Name] = n
-		}
+	if !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return fit.GPUs(n.Status.Allocatable) > 0 }) {
+		return hypernodes.Resolve(hyperNodes, nodes), nil, nil
 	}
-	if len(gpus) > 0 && c.gpusGiven() {
+	if c.gpusGiven() {
 		return nil, nil, errors.New("the Nodes say how many GPUs they have: leave --gpus-per-node out")
+	}
+	gpus := map[string]int64{}
+	nodes = slices.DeleteFunc(nodes, func(n corev1.Node) bool {
+		gpus[n.Name] = fit.GPUs(n.Status.Allocatable)
+		takes := slices.ContainsFunc(studies, func(s *study) bool { return podsFor(gpus[n.Name], gpusOfPod(s.job)) > 0 })
+		if !takes {
+			small = append(small, n.Name)
+		}
+		return !takes
+	})
+	if len(small) > 0 {
+		warn(fmt.Sprintf("--topology %s: %s with too few GPUs for a pod of any job left out, such as %s",
+			c.file, lines.Count(len(small), "node"), small[0]))
 	}
 	return hypernodes.Resolve(hyperNodes, nodes), gpus, nil
 }
