@@ -3,11 +3,9 @@ package simulate
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
-	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
@@ -20,22 +18,6 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
-// cluster is where the jobs run: racks of nodes, or the HyperNodes of a file.
-type cluster struct {
-	nodes, nodesPerRack, gpusPerNode uint
-	file                             string
-	// gpusGiven reports whether the user has said how many GPUs a node has.
-	gpusGiven func() bool
-}
-
-func (c *cluster) addFlags(f *pflag.FlagSet) {
-	f.UintVar(&c.nodes, "nodes", 0, "nodes of the cluster; default: those that the jobs need and a tenth more")
-	f.UintVar(&c.nodesPerRack, "nodes-per-rack", 32, "nodes of a HyperNode of tier 1; all are in one of tier 2")
-	f.UintVar(&c.gpusPerNode, "gpus-per-node", 8, "GPUs of a node; with --topology, where no Node says how many it has")
-	c.gpusGiven = func() bool { return f.Changed("gpus-per-node") }
-	f.StringVar(&c.file, "topology", "", "file with HyperNodes and Nodes in place of --nodes: what kubectl get hypernodes,nodes -o yaml prints")
-}
-
 // site is a cluster as the lab plays it.
 type site struct {
 	hyperNodes []topology.HyperNode
@@ -43,20 +25,20 @@ type site struct {
 }
 
 // site returns the nodes on which all of the studies are played. Those that a replay names or takes away are among them.
-func (c *cluster) site(in io.Reader, studies []*study, history *lab.History, warn func(string)) (*site, error) {
+func (o *options) site(studies []*study, history *lab.History) (*site, error) {
 	out := &site{gpus: map[string]int64{}}
 	var counted map[string]int64
-	if c.file == "" {
-		out.hyperNodes = lab.Racks(c.size(studies, history), int(c.nodesPerRack))
+	if o.topology == "" {
+		out.hyperNodes = lab.Racks(o.size(studies, history), int(o.nodesPerRack))
 	} else {
 		var err error
-		if out.hyperNodes, counted, err = c.readTopology(in, studies, history, warn); err != nil {
-			return nil, fmt.Errorf("--topology %s: %w", c.file, err)
+		if out.hyperNodes, counted, err = o.readTopology(studies, history); err != nil {
+			return nil, fmt.Errorf("--topology %s: %w", o.topology, err)
 		}
 	}
 	for _, h := range out.hyperNodes {
 		for _, node := range h.Nodes {
-			out.gpus[node] = int64(c.gpusPerNode)
+			out.gpus[node] = int64(o.gpusPerNode)
 			if counted != nil {
 				out.gpus[node] = counted[node]
 			}
@@ -66,13 +48,13 @@ func (c *cluster) site(in io.Reader, studies []*study, history *lab.History, war
 }
 
 // size is how many nodes a cluster without a topology has.
-func (c *cluster) size(studies []*study, history *lab.History) int {
-	nodes := int(c.nodes)
+func (o *options) size(studies []*study, history *lab.History) int {
+	nodes := int(o.nodes)
 	if nodes > 0 {
 		return nodes
 	}
 	for _, s := range studies {
-		perNode := max(1, podsFor(int64(c.gpusPerNode), gpusOfPod(s.job)))
+		perNode := max(1, podsFor(int64(o.gpusPerNode), gpusOfPod(s.job)))
 		pods := int(gang.Replicas(s.job) + gang.Spares(s.job))
 		needed := (pods + perNode - 1) / perNode
 		nodes = max(nodes, needed+max((needed+9)/10, history.LostNodes()))
@@ -83,10 +65,8 @@ func (c *cluster) size(studies []*study, history *lab.History) int {
 // readTopology reads the HyperNodes of the file of --topology, and how many GPUs each of its Nodes has; nil where no Node says that.
 // Nodes that the incidents of a replay name, and that are not there any more, are added. Nodes that take no pod of any study are left
 // out, as their failures were not counted.
-func (c *cluster) readTopology(
-	in io.Reader, studies []*study, history *lab.History, warn func(string),
-) ([]topology.HyperNode, map[string]int64, error) {
-	raw, err := readFile(in, c.file)
+func (o *options) readTopology(studies []*study, history *lab.History) ([]topology.HyperNode, map[string]int64, error) {
+	raw, err := readFile(o.In, o.topology)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -110,13 +90,13 @@ func (c *cluster) readTopology(
 		}
 	}
 	if len(former) > 0 {
-		warn(fmt.Sprintf("--topology %s: nodes that the incidents name, and that are not in the file, are taken to have been there: %s",
-			c.file, strings.Join(former, ", ")))
+		o.warn(fmt.Sprintf("--topology %s: nodes that the incidents name, and that are not in the file, are taken to have been there: %s",
+			o.topology, strings.Join(former, ", ")))
 	}
 	if !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return fit.GPUs(n.Status.Allocatable) > 0 }) {
 		return hypernodes.Resolve(hyperNodes, nodes), nil, nil
 	}
-	if c.gpusGiven() {
+	if o.gpusGiven() {
 		return nil, nil, errors.New("the Nodes say how many GPUs they have: leave --gpus-per-node out")
 	}
 	gpus := map[string]int64{}
@@ -129,8 +109,8 @@ func (c *cluster) readTopology(
 		return !takes
 	})
 	if len(small) > 0 {
-		warn(fmt.Sprintf("--topology %s: %s with too few GPUs for a pod of any job left out, such as %s",
-			c.file, lines.Count(len(small), "node"), small[0]))
+		o.warn(fmt.Sprintf("--topology %s: %s with too few GPUs for a pod of any job left out, such as %s",
+			o.topology, lines.Count(len(small), "node"), small[0]))
 	}
 	return hypernodes.Resolve(hyperNodes, nodes), gpus, nil
 }

@@ -4,13 +4,11 @@ package simulate
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -18,23 +16,6 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/lab"
 )
-
-// options are the flags.
-type options struct {
-	genericiooptions.IOStreams
-	file     string
-	compare  []string
-	failures failures
-	cluster  cluster
-	sweep    string
-	replay   string
-	suggest  bool
-	length   time.Duration
-	output   string
-	plays    uint
-	seed     uint64
-	costs    lab.Costs
-}
 
 const example = `  # A month of a job, with the failures of the training of Llama 3
   kubectl lockstep simulate -f job.yaml
@@ -71,19 +52,9 @@ const example = `  # A month of a job, with the failures of the training of Llam
   kubectl lockstep simulate -f job.yaml \
     --topology cluster.yaml --checkpoint-interval 10m`
 
-// idle are flags that do nothing beside another one.
-var idle = map[string][]string{
-	"replay": {
-		"failures", "for", "plays", "seed", "sweep", "suggest",
-		"checkpoint-interval", "restore", "backoff", "node-not-ready", "health-report",
-	},
-	"topology": {"nodes", "nodes-per-rack"},
-	"output":   {"suggest"},
-}
-
 // New is the command.
 func New(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &options{IOStreams: streams, costs: lab.DefaultCosts()}
+	o := &options{IOStreams: streams, length: 30 * day, repair: lab.DefaultRepair, costs: lab.DefaultCosts()}
 	c := &cobra.Command{
 		Use:   "simulate -f JOB.yaml",
 		Short: "Play failures against the restart policy of a TrainingJob",
@@ -102,45 +73,8 @@ Nothing is sent to a cluster. The same seed gives the same answer.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
-	f := c.Flags()
-	f.StringVarP(&o.file, "filename", "f", "", "file with the TrainingJob; - for standard input")
-	f.StringSliceVar(&o.compare, "compare", nil, "files with TrainingJobs to play beside it")
-	f.StringVar(&o.sweep, "sweep", "", "time of the policy to play from one value to another, such as rules[node-may-return].afterSeconds=10s..5m")
-	f.BoolVar(&o.suggest, "suggest", false, "search the times of the policy for better ones")
-	f.StringVar(&o.replay, "replay", "", "file with a TrainingJob whose incidents are played in place of drawn failures; what kubectl get -o yaml prints")
-	spanVar(f, &o.length, "for", 30*24*time.Hour, "how long to play, such as 12h or 365d")
-	f.UintVar(&o.plays, "plays", 5, "how often to play, each time with other failures")
-	f.Uint64Var(&o.seed, "seed", 1, "seed of the random numbers")
-	f.StringVarP(&o.output, "output", "o", "", "json for other programs; default: text")
-	o.failures.addFlags(f)
-	o.cluster.addFlags(f)
-	addCosts(f, &o.costs)
-	c.MarkFlagsOneRequired("filename", "replay")
-	for flag, others := range idle {
-		for _, other := range others {
-			c.MarkFlagsMutuallyExclusive(flag, other)
-		}
-	}
+	o.addFlags(c)
 	return c
-}
-
-// check says what is wrong with the flags, before any file is read.
-func (o *options) check() error {
-	if o.output != "" && o.output != "json" {
-		return fmt.Errorf("--output is %q, and has to be json, or left out for text", o.output)
-	}
-	if o.file == "" && o.replay == "" {
-		return errors.New("-f names no file: give it that of a TrainingJob, or - for standard input")
-	}
-	for flag, zero := range map[string]bool{
-		"for": o.length == 0, "repair": o.failures.repair == 0, "checkpoint-interval": o.costs.CheckpointInterval == 0,
-		"plays": o.plays == 0, "nodes-per-rack": o.cluster.nodesPerRack == 0, "gpus-per-node": o.cluster.gpusPerNode == 0,
-	} {
-		if zero {
-			return fmt.Errorf("--%s is 0, and has to be positive", flag)
-		}
-	}
-	return nil
 }
 
 func (o *options) run(ctx context.Context) error {
@@ -149,13 +83,13 @@ func (o *options) run(ctx context.Context) error {
 	}
 	// A play makes much garbage and keeps little: less frequent collection costs some MiB and saves a fifth of the time.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	model, err := o.failures.read(o.In)
+	model, err := o.readModel()
 	if err != nil {
 		return err
 	}
 	if model.NodeDays > 0 && model.NodeDays < 1 {
 		o.warn(fmt.Sprintf("--failures %s: the jobs have run for %.2g node-days, which is too short to tell how often they fail",
-			o.failures.from, model.NodeDays))
+			o.failures, model.NodeDays))
 	}
 	recorded, history, err := o.readReplay()
 	if err != nil {
@@ -239,7 +173,7 @@ func (o *options) studies(model *lab.Model, recorded *v1alpha1.TrainingJob, hist
 	if err != nil {
 		return nil, err
 	}
-	site, err := o.cluster.site(o.In, studies, history, o.warn)
+	site, err := o.site(studies, history)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
@@ -70,54 +69,42 @@ func ofKind[T any](raw []byte, kind string) ([]T, error) {
 	return out, err
 }
 
-// failures is where the failure model comes from.
-type failures struct {
-	from   string
-	repair time.Duration
-}
-
-func (f *failures) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&f.from, "failures", "llama3", "failure model: "+strings.Join(lab.Models(), ", ")+
-		"; a file with one; or a file with TrainingJobs, whose incidents count")
-	spanVar(flags, &f.repair, "repair", lab.DefaultRepair,
-		"time for which a node is away or degraded after a failure of --failures or --replay that does not tell it")
-}
-
-func (f *failures) read(in io.Reader) (*lab.Model, error) {
-	if slices.Contains(lab.Models(), f.from) {
-		return lab.ModelNamed(f.from)
+// readModel reads the failure model of --failures.
+func (o *options) readModel() (*lab.Model, error) {
+	if slices.Contains(lab.Models(), o.failures) {
+		return lab.ModelNamed(o.failures)
 	}
-	raw, err := readFile(in, f.from)
+	raw, err := readFile(o.In, o.failures)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("--failures: there is neither a failure model nor a file %q: give a file, or one of the models %s",
-			f.from, strings.Join(lab.Models(), ", "))
+			o.failures, strings.Join(lab.Models(), ", "))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--failures: %w", err)
 	}
-	m, err := f.parse(raw)
+	m, err := o.parseModel(raw)
 	if err != nil {
-		return nil, fmt.Errorf("--failures %s: %w", f.from, err)
+		return nil, fmt.Errorf("--failures %s: %w", o.failures, err)
 	}
-	m.Source = cmp.Or(m.Source, f.from)
+	m.Source = cmp.Or(m.Source, o.failures)
 	return m, nil
 }
 
-// parse reads a model, or counts the incidents of TrainingJobs.
-func (f *failures) parse(raw []byte) (*lab.Model, error) {
+// parseModel reads a model, or counts the incidents of TrainingJobs.
+func (o *options) parseModel(raw []byte) (*lab.Model, error) {
 	var object metav1.TypeMeta
 	if err := yaml.Unmarshal(raw, &object); err == nil && object != (metav1.TypeMeta{}) {
 		jobs, err := ofKind[*v1alpha1.TrainingJob](raw, kind)
 		if err != nil {
 			return nil, err
 		}
-		return lab.CountIncidents(jobs, time.Now(), f.repair)
+		return lab.CountIncidents(jobs, time.Now(), o.repair)
 	}
 	m := &lab.Model{}
 	if err := yaml.UnmarshalStrict(raw, m); err != nil {
 		return nil, err
 	}
-	m.AssumeRepair(f.repair)
+	m.AssumeRepair(o.repair)
 	_, err := m.Rates()
 	return m, err
 }

@@ -21,7 +21,7 @@ func FuzzFiles(f *testing.F) {
 		if job, err := parseJob(raw); (job == nil) != (err != nil) {
 			t.Errorf("job %v, error %v", job, err)
 		}
-		if _, err := (&failures{}).parse(raw); err != nil && err.Error() == "" {
+		if _, err := (&options{}).parseModel(raw); err != nil && err.Error() == "" {
 			t.Error("an error that says nothing")
 		}
 	})

@@ -21,7 +21,7 @@ func (o *options) print(out io.Writer, r *Report) {
 	fmt.Fprintf(out, "Assumed: a checkpoint every %s (--checkpoint-interval), which takes %s\n  (--checkpoint-write); %s to restore one (--restore).\n",
 		formatSpan(o.costs.CheckpointInterval), formatSpan(o.costs.CheckpointWrite), formatSpan(o.costs.Restore))
 	if s.AssumedRepairSeconds > 0 {
-		fmt.Fprintf(out, "A node is away for %s where a failure does not tell it (--repair).\n", formatSpan(o.failures.repair))
+		fmt.Fprintf(out, "A node is away for %s where a failure does not tell it (--repair).\n", formatSpan(o.repair))
 	}
 	if s.SupervisorsIgnored {
 		say(out, "spec.supervisor is not played: the kubelet restarts a program that fails, after its back-off.")

@@ -32,7 +32,7 @@ func (o *options) readReplay() (*v1alpha1.TrainingJob, *lab.History, error) {
 			}
 		}
 	}
-	history := lab.HistoryOf(job, o.costs, o.failures.repair)
+	history := lab.HistoryOf(job, o.costs, o.repair)
 	if len(history.Incidents) == 0 {
 		return nil, nil, fmt.Errorf("--replay: the status of %s remembers no incident that can be played: save a job that had some", job.Name)
 	}
@@ -102,7 +102,7 @@ func (o *options) playReplay(ctx context.Context, text io.Writer, h *lab.History
 	job := recorded.job
 	out := &Replay{Job: job.Name, Pods: gang.Replicas(job), Spares: gang.Spares(job), Nodes: len(recorded.setup.PodsOn)}
 	if h.LostNodes() > 0 {
-		out.AssumedRepairSeconds = o.failures.repair.Seconds()
+		out.AssumedRepairSeconds = o.repair.Seconds()
 	}
 	for _, inc := range h.LeftOut {
 		out.LeftOut = append(out.LeftOut, Incident{ID: int64(inc.ID), Trigger: string(inc.Trigger)})

@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/lockstep-dev/lockstep/lab"
 	"github.com/lockstep-dev/lockstep/policies/gang"
@@ -219,6 +218,6 @@ func limit(s *lab.Setup) float64 {
 	perNode := slices.Max(append(slices.Collect(maps.Values(s.PodsOn)), 1))
 	nodes := float64(gang.Replicas(s.Job)) / float64(perNode)
 	stops := slices.DeleteFunc(slices.Clone(s.Causes), func(c lab.Cause) bool { return c.Effect == lab.Degradation })
-	perSecond := nodes * rate(stops) / 1000 / (24 * time.Hour).Seconds()
+	perSecond := nodes * rate(stops) / 1000 / day.Seconds()
 	return lab.ExpectedETTR(perSecond, 0, s.Costs.CheckpointInterval, s.Costs.CheckpointWrite)
 }
