@@ -10,6 +10,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/why"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
@@ -42,40 +43,33 @@ refuses, or they do not come back.`,
 
   # Restart the programs of all ranks in their pods
   kubectl lockstep restart llama --processes --reason "its collective hangs"`,
-		Args: oneOrMoreNames,
-		RunE: func(c *cobra.Command, args []string) error {
-			switch named := len(args) > 1; {
-			case processes && (task != "" || partitions || named):
-				return errors.New("--processes: the programs of all ranks start again together: leave ranks, --task and --partition out")
-			case task != "" && named:
-				return fmt.Errorf("--task: give either that or the rank %s", args[1])
-			case partitions && !named:
-				return errors.New("--partition: name a rank of each partition that is to be restarted, such as worker-0")
-			}
-			return r.ask(c.Context(), streams.Out, flags, args, func(job *v1alpha1.TrainingJob, ranks []gang.Rank) ([]gang.Rank, error) {
-				r.Action = "RestartJob"
-				switch { // the manager refuses what the job is not made for
-				case processes:
-					r.Action = "RestartProcesses"
-				case task != "":
-					if !slices.ContainsFunc(job.Spec.Tasks, func(t v1alpha1.Task) bool { return t.Name == task }) {
-						return nil, fmt.Errorf("--task: TrainingJob %s has no task %q", job.Name, task)
-					}
-					r.Action, ranks = "RestartTask", []gang.Rank{{Task: task}}
-				case partitions:
-					r.Action = "RestartPartition"
-				case len(ranks) > 0:
-					r.Action = "RestartPod"
-				}
-				return ranks, nil
-			})
-		},
 	}
+	r.setUp(c, streams, flags, func(job *v1alpha1.TrainingJob, ranks []gang.Rank) ([]gang.Rank, error) {
+		r.Action = "RestartJob"
+		switch named := len(ranks) > 0; { // the manager refuses what the job is not made for
+		case processes && (task != "" || partitions || named):
+			return nil, errors.New("--processes: the programs of all ranks start again together: leave ranks, --task and --partition out")
+		case processes:
+			r.Action = "RestartProcesses"
+		case task != "" && named:
+			return nil, fmt.Errorf("--task: give either that or the rank %s", why.Name(ranks[0]))
+		case task != "" && !slices.ContainsFunc(job.Spec.Tasks, func(t v1alpha1.Task) bool { return t.Name == task }):
+			return nil, fmt.Errorf("--task: TrainingJob %s has no task %q", job.Name, task)
+		case task != "":
+			r.Action, ranks = "RestartTask", []gang.Rank{{Task: task}}
+		case partitions && !named:
+			return nil, errors.New("--partition: name a rank of each partition that is to be restarted, such as worker-0")
+		case partitions:
+			r.Action = "RestartPartition"
+		case named:
+			r.Action = "RestartPod"
+		}
+		return ranks, nil
+	})
 	c.Flags().StringVar(&task, "task", "", "restart all ranks of this task")
 	c.Flags().BoolVar(&processes, "processes", false, "restart the programs of all ranks in the pods that there are")
 	c.Flags().BoolVar(&r.force, "force", false, "restart ranks that are well even while another waits for a node")
 	c.Flags().BoolVar(&partitions, "partition", false, "restart the partitions that the ranks are in")
-	r.addFlags(c, flags)
 	return c
 }
 
@@ -105,30 +99,25 @@ refuses, or they do not come back.`,
 
   # Move the whole job out of its HyperNode
   kubectl lockstep migrate llama --all`,
-		Args: oneOrMoreNames,
-		RunE: func(c *cobra.Command, args []string) error {
-			if given := len(args) > 1; (given && node != "") || (given && all) || (node != "" && all) {
-				return errors.New("give ranks, --node or --all, and only one of them")
-			}
-			return r.ask(c.Context(), streams.Out, flags, args, func(job *v1alpha1.TrainingJob, ranks []gang.Rank) ([]gang.Rank, error) {
-				r.Action = "MigratePod"
-				switch {
-				case all:
-					r.Action = "RelocateJob"
-				case node != "":
-					if ranks = ranksOn(job, node); len(ranks) == 0 {
-						return nil, fmt.Errorf("--node: no rank of TrainingJob %s is on node %q: `kubectl lockstep map %s` shows where they are", job.Name, node, job.Name)
-					}
-				case len(ranks) == 0:
-					return nil, errors.New("say what is moved: ranks such as worker-3, --node NODE for those on a node, or --all for the whole job")
-				}
-				return ranks, nil
-			})
-		},
 	}
+	r.setUp(c, streams, flags, func(job *v1alpha1.TrainingJob, ranks []gang.Rank) ([]gang.Rank, error) {
+		r.Action = "MigratePod"
+		switch named := len(ranks) > 0; {
+		case named && (node != "" || all), node != "" && all:
+			return nil, errors.New("give ranks, --node or --all, and only one of them")
+		case all:
+			r.Action = "RelocateJob"
+		case node != "":
+			if ranks = ranksOn(job, node); len(ranks) == 0 {
+				return nil, fmt.Errorf("--node: no rank of TrainingJob %s is on node %q: `kubectl lockstep map %s` shows where they are", job.Name, node, job.Name)
+			}
+		case !named:
+			return nil, errors.New("say what is moved: ranks such as worker-3, --node NODE for those on a node, or --all for the whole job")
+		}
+		return ranks, nil
+	})
 	c.Flags().StringVar(&node, "node", "", "move all ranks of the job that are on this node")
 	c.Flags().BoolVar(&all, "all", false, "move the whole job to another HyperNode")
 	c.Flags().BoolVar(&r.force, "force", false, "move ranks even where no other node has room for them, so that they wait for one")
-	r.addFlags(c, flags)
 	return c
 }

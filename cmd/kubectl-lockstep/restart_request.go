@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -50,8 +51,16 @@ func oneOrMoreNames(_ *cobra.Command, names []string) error {
 	return nil
 }
 
-func (r *restartRequest) addFlags(c *cobra.Command, flags *genericclioptions.ConfigFlags) {
+// chooser decides on the action of a request, and on the ranks that it is about, of which the arguments name some.
+type chooser func(job *v1alpha1.TrainingJob, named []gang.Rank) ([]gang.Rank, error)
+
+// setUp gives a command what restart and migrate have in common.
+func (r *restartRequest) setUp(c *cobra.Command, streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags, choose chooser) {
 	c.Annotations = needs(roleEdit)
+	c.Args = oneOrMoreNames
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return r.ask(c.Context(), streams.Out, flags, args, choose)
+	}
 	c.Flags().StringVar(&r.Reason, "reason", "", "why, for people: the incident and its events repeat it; 256 characters at most")
 	c.Flags().StringVar(&r.ID, "id", "", "the id of the request: the same id is not carried out twice in a row, so that a script may repeat the command. Default: a new one")
 	c.Flags().BoolVar(&r.wait, "wait", false, "wait until all ranks are ready again")
@@ -59,10 +68,8 @@ func (r *restartRequest) addFlags(c *cobra.Command, flags *genericclioptions.Con
 	r.dryRun.addFlag(c)
 }
 
-// ask writes a request, and prints what the manager makes of it. Choose decides on the action and on the ranks that it is about.
-func (r *restartRequest) ask(
-	ctx context.Context, out io.Writer, flags *genericclioptions.ConfigFlags, args []string, choose func(*v1alpha1.TrainingJob, []gang.Rank) ([]gang.Rank, error),
-) error {
+// ask writes a request, and prints what the manager makes of it.
+func (r *restartRequest) ask(ctx context.Context, out io.Writer, flags *genericclioptions.ConfigFlags, args []string, choose chooser) error {
 	c, err := newCluster(flags)
 	if err != nil {
 		return err
