@@ -21,28 +21,18 @@ import (
 // site is a cluster as the lab plays it.
 type site struct {
 	hyperNodes []topology.HyperNode
-	gpus       map[string]int64 // of each node
+	// gpus of each node; nil where all have perNode.
+	gpus    map[string]int64
+	perNode int64
 }
 
 // site returns the nodes on which all of the studies are played. Those that a replay names or takes away are among them.
 func (o *options) site(studies []*study, history *lab.History) (*site, error) {
-	out := &site{gpus: map[string]int64{}}
-	var counted map[string]int64
+	out := &site{perNode: int64(o.gpusPerNode)}
 	if o.topology == "" {
 		out.hyperNodes = lab.Racks(o.size(studies, history), int(o.nodesPerRack))
-	} else {
-		var err error
-		if out.hyperNodes, counted, err = o.readTopology(studies, history); err != nil {
-			return nil, fmt.Errorf("--topology %s: %w", o.topology, err)
-		}
-	}
-	for _, h := range out.hyperNodes {
-		for _, node := range h.Nodes {
-			out.gpus[node] = int64(o.gpusPerNode)
-			if counted != nil {
-				out.gpus[node] = counted[node]
-			}
-		}
+	} else if err := o.readTopology(out, studies, history); err != nil {
+		return nil, fmt.Errorf("--topology %s: %w", o.topology, err)
 	}
 	return out, nil
 }
@@ -62,24 +52,24 @@ func (o *options) size(studies []*study, history *lab.History) int {
 	return nodes
 }
 
-// readTopology reads the HyperNodes of the file of --topology, and how many GPUs each of its Nodes has; nil where no Node says that.
-// Nodes that the incidents of a replay name, and that are not there any more, are added. Nodes that take no pod of any study are left
-// out, as their failures were not counted.
-func (o *options) readTopology(studies []*study, history *lab.History) ([]topology.HyperNode, map[string]int64, error) {
+// readTopology reads the HyperNodes of the file of --topology, and how many GPUs each of its Nodes has, where any Node says that. Nodes
+// that the incidents of a replay name, and that are not there any more, are added. Nodes that take no pod of any study are left out, as
+// their failures were not counted.
+func (o *options) readTopology(out *site, studies []*study, history *lab.History) error {
 	raw, err := readFile(o.In, o.topology)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	hyperNodes, err := ofKind[topologyv1alpha1.HyperNode](raw, "HyperNode")
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	nodes, err := ofKind[corev1.Node](raw, "Node")
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	if len(hyperNodes) == 0 || len(nodes) == 0 {
-		return nil, nil, errors.New("it has to have HyperNodes and Nodes: save what kubectl get hypernodes,nodes -o yaml prints")
+		return errors.New("it has to have HyperNodes and Nodes: save what kubectl get hypernodes,nodes -o yaml prints")
 	}
 	var former, small []string
 	for _, name := range history.Nodes() {
@@ -93,56 +83,56 @@ func (o *options) readTopology(studies []*study, history *lab.History) ([]topolo
 		o.warn(fmt.Sprintf("--topology %s: nodes that the incidents name, and that are not in the file, are taken to have been there: %s",
 			o.topology, strings.Join(former, ", ")))
 	}
-	if !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return fit.GPUs(n.Status.Allocatable) > 0 }) {
-		return hypernodes.Resolve(hyperNodes, nodes), nil, nil
-	}
-	if o.gpusGiven() {
-		return nil, nil, errors.New("the Nodes say how many GPUs they have: leave --gpus-per-node out")
-	}
-	gpus := map[string]int64{}
-	nodes = slices.DeleteFunc(nodes, func(n corev1.Node) bool {
-		gpus[n.Name] = fit.GPUs(n.Status.Allocatable)
-		takes := slices.ContainsFunc(studies, func(s *study) bool { return podsFor(gpus[n.Name], gpusOfPod(s.job)) > 0 })
-		if !takes {
-			small = append(small, n.Name)
+	if slices.ContainsFunc(nodes, func(n corev1.Node) bool { return fit.GPUs(n.Status.Allocatable) > 0 }) {
+		if o.gpusGiven() {
+			return errors.New("the Nodes say how many GPUs they have: leave --gpus-per-node out")
 		}
-		return !takes
-	})
+		out.gpus = map[string]int64{}
+		nodes = slices.DeleteFunc(nodes, func(n corev1.Node) bool {
+			gpus := fit.GPUs(n.Status.Allocatable)
+			out.gpus[n.Name] = gpus
+			takes := slices.ContainsFunc(studies, func(s *study) bool { return podsFor(gpus, gpusOfPod(s.job)) > 0 })
+			if !takes {
+				small = append(small, n.Name)
+			}
+			return !takes
+		})
+	}
 	if len(small) > 0 {
 		o.warn(fmt.Sprintf("--topology %s: %s with too few GPUs for a pod of any job left out, such as %s",
 			o.topology, lines.Count(len(small), "node"), small[0]))
 	}
-	return hypernodes.Resolve(hyperNodes, nodes), gpus, nil
+	out.hyperNodes = hypernodes.Resolve(hyperNodes, nodes)
+	return nil
 }
 
 // podsOn is how many pods of a job fit on each node. An error says why the job cannot run.
 func (s *site) podsOn(job *v1alpha1.TrainingJob) (map[string]int, error) {
 	out := map[string]int{}
-	room, perPod := 0, gpusOfPod(job)
-	for node, gpus := range s.gpus {
-		out[node] = podsFor(gpus, perPod)
-		room += out[node]
+	perPod, room, allowed := gpusOfPod(job), 0, 0
+	t := job.Spec.NetworkTopology
+	hard := t != nil && t.Mode == v1alpha1.TopologyHard && t.HighestTierAllowed != nil
+	for _, h := range s.hyperNodes {
+		slots := 0
+		for _, n := range h.Nodes {
+			gpus := s.perNode
+			if s.gpus != nil {
+				gpus = s.gpus[n]
+			}
+			out[n] = podsFor(gpus, perPod)
+			slots += out[n]
+		}
+		room = max(room, slots)
+		if hard && h.Tier <= *t.HighestTierAllowed {
+			allowed = max(allowed, slots)
+		}
 	}
 	if room == 0 {
 		return nil, fmt.Errorf("a pod has %d GPUs, and no node has as many: see --gpus-per-node and --topology", perPod)
 	}
-	t := job.Spec.NetworkTopology
-	if t == nil || t.Mode != v1alpha1.TopologyHard || t.HighestTierAllowed == nil {
-		return out, nil
-	}
-	most := 0
-	for _, h := range s.hyperNodes {
-		slots := 0
-		for _, n := range h.Nodes {
-			slots += out[n]
-		}
-		if h.Tier <= *t.HighestTierAllowed {
-			most = max(most, slots)
-		}
-	}
-	if n := int(gang.MinAvailable(job)); n > most {
-		return nil, fmt.Errorf("the job needs %d pods at once, and a HyperNode of tier %d or lower, as its networkTopology asks for, takes %d at most: "+
-			"see --nodes, --nodes-per-rack and --topology", n, *t.HighestTierAllowed, most)
+	if n := int(gang.MinAvailable(job)); hard && n > allowed {
+		return nil, fmt.Errorf("the job needs %d pods at once, and a HyperNode of tier %d or lower, as its networkTopology asks for, "+
+			"takes %d at most: see --nodes, --nodes-per-rack and --topology", n, *t.HighestTierAllowed, allowed)
 	}
 	return out, nil
 }
