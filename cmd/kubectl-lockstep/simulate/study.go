@@ -8,6 +8,8 @@ import (
 	"math"
 	"time"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/fit"
 	"github.com/lockstep-dev/lockstep/lab"
@@ -51,29 +53,25 @@ func (s *study) vary(field string, d time.Duration) (*study, error) {
 	return out, nil
 }
 
-func (s *study) ettrs() []float64 {
+// values are those of a figure in each play.
+func (s *study) values(of func(*lab.Result) float64) []float64 {
 	out := make([]float64, len(s.results))
 	for i, r := range s.results {
-		out[i] = r.ETTR
+		out[i] = of(r)
 	}
 	return out
 }
 
-func (s *study) ettr() estimate { return estimate{lab.EstimateOf(s.ettrs())} }
+func (s *study) mean(of func(*lab.Result) float64) float64 { return stat.Mean(s.values(of), nil) }
+
+func (s *study) ettr() estimate { return estimate{lab.EstimateOf(s.values(ettrOf))} }
 
 // against estimates by how much the ETTR is greater than that of another study, which met the same failures.
 func (s *study) against(other *study) estimate {
-	return estimate{lab.Difference(s.ettrs(), other.ettrs())}
+	return estimate{lab.Difference(s.values(ettrOf), other.values(ettrOf))}
 }
 
-// mean is that of a figure of each play.
-func (s *study) mean(of func(*lab.Result) float64) float64 {
-	sum := 0.0
-	for _, r := range s.results {
-		sum += of(r)
-	}
-	return sum / float64(len(s.results))
-}
+func ettrOf(r *lab.Result) float64 { return r.ETTR }
 
 // rules are those that an incident was given to in any play.
 func (s *study) rules() map[string]bool {

@@ -34,8 +34,6 @@ const (
 type Sweep struct {
 	Field  string  `json:"field"`
 	Points []Point `json:"points"`
-	// studies are those of the points.
-	studies []*study
 }
 
 // Point is one value of a sweep.
@@ -44,6 +42,8 @@ type Point struct {
 	ETTR    estimate `json:"ettr"`
 	// AgainstFirst is by how much the ETTR is greater than that of the first point.
 	AgainstFirst estimate `json:"againstFirst"`
+	// study is the job with this value.
+	study *study
 }
 
 // plannedSweep reads --sweep, so that a mistake in it is named before anything is played; nil without one.
@@ -61,7 +61,7 @@ func (o *options) plannedSweep(base *study) (*Sweep, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--sweep: %w", err)
 		}
-		sw.Points, sw.studies = append(sw.Points, Point{Seconds: d.Seconds()}), append(sw.studies, s)
+		sw.Points = append(sw.Points, Point{Seconds: d.Seconds(), study: s})
 	}
 	return sw, nil
 }
@@ -93,13 +93,14 @@ func between(from, to time.Duration, points int) []time.Duration {
 
 // playSweep plays the job with each time.
 func (o *options) playSweep(ctx context.Context, sw *Sweep) error {
-	err := o.play(ctx, sw.studies...)
-	if err == nil {
-		for i, s := range sw.studies {
-			sw.Points[i].ETTR, sw.Points[i].AgainstFirst = s.ettr(), s.against(sw.studies[0])
+	for i := range sw.Points {
+		p := &sw.Points[i]
+		if err := o.play(ctx, p.study); err != nil {
+			return err
 		}
+		p.ETTR, p.AgainstFirst = p.study.ettr(), p.study.against(sw.Points[0].study)
 	}
-	return err
+	return nil
 }
 
 func (sw *Sweep) print(out io.Writer) {
@@ -108,9 +109,9 @@ func (sw *Sweep) print(out io.Writer) {
 		say(out, "%s", hint)
 		return
 	}
-	rows := [][]string{{"", "ETTR", "against " + sw.studies[0].name}}
-	for i, p := range sw.Points {
-		rows = append(rows, []string{sw.studies[i].name, fmt.Sprintf("%.5f", p.ETTR.Mean), p.AgainstFirst.difference()})
+	rows := [][]string{{"", "ETTR", "against " + sw.Points[0].study.name}}
+	for _, p := range sw.Points {
+		rows = append(rows, []string{p.study.name, fmt.Sprintf("%.5f", p.ETTR.Mean), p.AgainstFirst.difference()})
 	}
 	printTable(out, rows)
 }
@@ -121,8 +122,8 @@ func (sw *Sweep) hint() string {
 		return ""
 	}
 	applied := map[string]bool{}
-	for _, s := range sw.studies {
-		maps.Copy(applied, s.rules())
+	for _, p := range sw.Points {
+		maps.Copy(applied, p.study.rules())
 	}
 	if rule, _, ok := strings.Cut(strings.TrimPrefix(sw.Field, "rules["), "]"); ok && !applied[rule] {
 		names := cmp.Or(strings.Join(slices.Sorted(maps.Keys(applied)), ", "), "no rule")
