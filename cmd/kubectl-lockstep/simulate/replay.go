@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -170,7 +169,6 @@ func (r *Replay) print(out io.Writer) {
 			"or a shorter excludeNodeSeconds of the policy shorten such waits.")
 		fmt.Fprintln(out)
 	}
-	r.printMisfits(out)
 	if len(r.LeftOut) > 0 {
 		var names []string
 		for _, l := range r.LeftOut {
@@ -189,7 +187,8 @@ const replayNotes = `Each time is from when the failure was seen until all ranks
 incident came before that, both have the time from then on, and it counts once
 in all of them together. What is played has the times that things took in the
 record: how fast a pod starts is that of the incident, and when it is restarted
-is the policy's.`
+is the policy's. If no node was missing and the time as it was still differs
+from the recorded one, the policy may have been another one then.`
 
 // rows are those of the table, with a column for what was recorded and one for each policy.
 func (r *Replay) rows() [][]string {
@@ -218,20 +217,3 @@ func (r *Replay) rows() [][]string {
 	add("together", &r.Together)
 	return rows
 }
-
-// printMisfits says which incidents take another time under the policy of the job than was recorded, for another reason than a lack
-// of nodes.
-func (r *Replay) printMisfits(out io.Writer) {
-	for i := range r.Incidents {
-		inc, own := &r.Incidents[i], r.Incidents[i].Played[0]
-		waited := slices.ContainsFunc(r.NoRoom, func(n NoRoom) bool { return n.Policy == own.Policy && n.ID <= inc.ID })
-		if inc.Recorded == nil || waited || math.Abs(own.Seconds-*inc.Recorded) <= max(1, *inc.Recorded/misfit) {
-			continue
-		}
-		say(out, "Incident %d takes %s under its own policy, and %s was recorded: the policy may have been another one then.",
-			inc.ID, formatSeconds(own.Seconds), formatSeconds(*inc.Recorded))
-	}
-}
-
-// misfit is the part of a recorded time by which a play of it may be off.
-const misfit = 10
