@@ -26,7 +26,6 @@ import (
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/why"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/incident"
-	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
 const (
@@ -277,19 +276,11 @@ func (r *restartRequest) follow(ctx context.Context, out io.Writer, c *cluster, 
 	if job.Annotations[v1alpha1.DryRun] == "true" {
 		fmt.Fprintf(out, "It is only recorded: the job has the annotation %s.\n", v1alpha1.DryRun)
 	}
-	if r.Action == v1alpha1.RequestedAction(v1alpha1.RelocateJob) {
-		fmt.Fprintf(out, "Once it has moved, the job stays away from the HyperNode that it has left for %s.\n", lines.Exactly(staysAway(job)))
-	}
 	if !r.wait {
 		fmt.Fprintf(out, "`kubectl lockstep timeline %s` shows how far it is.\n", name)
 		return nil
 	}
 	return r.awaitEnd(ctx, out, c, name, answer.Incident)
-}
-
-// staysAway is how long a job stays away from a HyperNode that it leaves: docs/policies.md.
-func staysAway(job *v1alpha1.TrainingJob) time.Duration {
-	return max(rules.Policies(job).Of("").ExcludeNode, 10*time.Minute)
 }
 
 // awaitEnd waits for the end of the incident that carries the request out. Other requests and incidents may come meanwhile.

@@ -97,17 +97,6 @@ func TestARequestThatIsPruned(t *testing.T) {
 	check.Equal(t, "nothing is sent", nil, err)
 }
 
-// A move out of the HyperNode says for how long the job does not come back.
-func TestARelocationSaysHowLongItStaysAway(t *testing.T) {
-	t.Setenv("KUBECONFIG", "/dev/null")
-	moved := requestedJob(func(j *v1alpha1.TrainingJob) { j.Spec.RestartRequest.Action = "RelocateJob" })
-	s := &server{objects: map[string]any{theJobs + "/llama": moved}}
-	out, err := lockstep("migrate", "llama", "--all", "--id", "a", s.serve(t, core, product))
-	check.Equal(t, "error", nil, err)
-	check.Equal(t, "says", "trainingjob.lockstep.dev/llama: RelocateJob of the whole job is incident 3\n"+
-		"Once it has moved, the job stays away from the HyperNode that it has left for 1h.\n`kubectl lockstep timeline llama` shows how far it is.\n", out)
-}
-
 // The status has the answer to the last request only.
 func TestWaitOutlastsOtherRequests(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/dev/null")
@@ -217,22 +206,6 @@ func TestThePhaseOfAnIncident(t *testing.T) {
 	expect(incident.WaitForRoom)
 	inc.PlacedTime, inc.BoundTime = at(3), at(3)
 	expect(incident.Start)
-}
-
-// A job stays away from the HyperNode that it leaves for excludeNodeSeconds, and for 10 minutes at least.
-func TestHowLongAJobStaysAway(t *testing.T) {
-	for name, tc := range map[string]struct {
-		seconds *int32
-		want    time.Duration
-	}{
-		"by default": {nil, time.Hour},
-		"longer":     {new(int32(7200)), 2 * time.Hour},
-		"not at all": {new(int32(0)), 10 * time.Minute},
-	} {
-		job := &v1alpha1.TrainingJob{}
-		job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{ExcludeNodeSeconds: tc.seconds}
-		check.Equal(t, name, tc.want, staysAway(job))
-	}
 }
 
 // The same request may be made again: it is one, whether the manager has seen it or not.
