@@ -44,7 +44,7 @@ refuses, or they do not come back.`,
   # Restart the programs of all ranks in their pods
   kubectl lockstep restart llama --processes --reason "its collective hangs"`,
 	}
-	r.setUp(c, streams, flags, func(job *v1alpha1.TrainingJob, ranks []gang.Rank) ([]gang.Rank, error) {
+	r.choose = func(job *v1alpha1.TrainingJob, ranks []gang.Rank) ([]gang.Rank, error) {
 		r.Action = "RestartJob"
 		switch named := len(ranks) > 0; { // the manager refuses what the job is not made for
 		case processes && (task != "" || partitions || named):
@@ -65,7 +65,8 @@ refuses, or they do not come back.`,
 			r.Action = "RestartPod"
 		}
 		return ranks, nil
-	})
+	}
+	r.setUp(c, streams, flags)
 	c.Flags().StringVar(&task, "task", "", "restart all ranks of this task")
 	c.Flags().BoolVar(&processes, "processes", false, "restart the programs of all ranks in the pods that there are")
 	c.Flags().BoolVar(&r.force, "force", false, "restart ranks that are well even while another waits for a node")
@@ -100,7 +101,7 @@ refuses, or they do not come back.`,
   # Move the whole job out of its HyperNode
   kubectl lockstep migrate llama --all`,
 	}
-	r.setUp(c, streams, flags, func(job *v1alpha1.TrainingJob, ranks []gang.Rank) ([]gang.Rank, error) {
+	r.choose = func(job *v1alpha1.TrainingJob, ranks []gang.Rank) ([]gang.Rank, error) {
 		r.Action = "MigratePod"
 		switch named := len(ranks) > 0; {
 		case named && (node != "" || all), node != "" && all:
@@ -109,13 +110,15 @@ refuses, or they do not come back.`,
 			r.Action = "RelocateJob"
 		case node != "":
 			if ranks = ranksOn(job, node); len(ranks) == 0 {
-				return nil, fmt.Errorf("--node: no rank of TrainingJob %s is on node %q: `kubectl lockstep map %s` shows where they are", job.Name, node, job.Name)
+				return nil, fmt.Errorf("--node: no rank of TrainingJob %s is on node %q: `kubectl lockstep map %s` shows where they are",
+					job.Name, node, job.Name)
 			}
 		case !named:
 			return nil, errors.New("say what is moved: ranks such as worker-3, --node NODE for those on a node, or --all for the whole job")
 		}
 		return ranks, nil
-	})
+	}
+	r.setUp(c, streams, flags)
 	c.Flags().StringVar(&node, "node", "", "move all ranks of the job that are on this node")
 	c.Flags().BoolVar(&all, "all", false, "move the whole job to another HyperNode")
 	c.Flags().BoolVar(&r.force, "force", false, "move ranks even where no other node has room for them, so that they wait for one")

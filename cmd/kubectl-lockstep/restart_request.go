@@ -41,6 +41,8 @@ type restartRequest struct {
 	wait, force bool
 	timeout     time.Duration
 	dryRun      dryRun
+	// choose decides on the action, and on the ranks that it is about. The arguments name some.
+	choose func(job *v1alpha1.TrainingJob, named []gang.Rank) ([]gang.Rank, error)
 }
 
 func oneOrMoreNames(_ *cobra.Command, names []string) error {
@@ -50,16 +52,11 @@ func oneOrMoreNames(_ *cobra.Command, names []string) error {
 	return nil
 }
 
-// chooser decides on the action of a request, and on the ranks that it is about, of which the arguments name some.
-type chooser func(job *v1alpha1.TrainingJob, named []gang.Rank) ([]gang.Rank, error)
-
 // setUp gives a command what restart and migrate have in common.
-func (r *restartRequest) setUp(c *cobra.Command, streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags, choose chooser) {
+func (r *restartRequest) setUp(c *cobra.Command, streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) {
 	c.Annotations = needs(roleEdit)
 	c.Args = oneOrMoreNames
-	c.RunE = func(c *cobra.Command, args []string) error {
-		return r.ask(c.Context(), streams.Out, flags, args, choose)
-	}
+	c.RunE = func(c *cobra.Command, args []string) error { return r.ask(c.Context(), streams.Out, flags, args) }
 	c.Flags().StringVar(&r.Reason, "reason", "", "why, for people: the incident and its events repeat it; 256 characters at most")
 	c.Flags().StringVar(&r.ID, "id", "", "the id of the request: the same id is not carried out twice in a row, so that a script may repeat the command. Default: a new one")
 	c.Flags().BoolVar(&r.wait, "wait", false, "wait until all ranks are ready again")
@@ -68,7 +65,7 @@ func (r *restartRequest) setUp(c *cobra.Command, streams genericiooptions.IOStre
 }
 
 // ask writes a request, and prints what the manager makes of it.
-func (r *restartRequest) ask(ctx context.Context, out io.Writer, flags *genericclioptions.ConfigFlags, args []string, choose chooser) error {
+func (r *restartRequest) ask(ctx context.Context, out io.Writer, flags *genericclioptions.ConfigFlags, args []string) error {
 	c, err := newCluster(flags)
 	if err != nil {
 		return err
@@ -85,7 +82,7 @@ func (r *restartRequest) ask(ctx context.Context, out io.Writer, flags *genericc
 		}
 		ranks = append(ranks, sub.Rank)
 	}
-	if ranks, err = choose(job, ranks); err != nil {
+	if ranks, err = r.choose(job, ranks); err != nil {
 		return err
 	}
 	for _, rank := range ranks {

@@ -28,8 +28,8 @@ type suspension struct {
 func newSuspend(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {
 	s := &suspension{
 		suspend: true, done: "suspended", already: "is suspended already",
-		effect: "The pods are deleted, with their usual grace period, and the nodes are given back. The program is not asked for a checkpoint, " +
-			"and goes on from its last one: kubectl lockstep resume starts it again.",
+		effect: "The pods are deleted, with their usual grace period, and the nodes are given back. The program is not asked for a " +
+			"checkpoint, and goes on from its last one: kubectl lockstep resume starts it again.",
 	}
 	return s.command(streams, flags, &cobra.Command{
 		Use:   "suspend JOB...",

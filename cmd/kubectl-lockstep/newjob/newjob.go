@@ -119,7 +119,9 @@ func (o *Options) tasks(spec *v1alpha1.TrainingJobSpec, pod corev1.PodTemplateSp
 func (o *Options) pod() (corev1.PodTemplateSpec, error) {
 	c := corev1.Container{Name: container, Image: o.Image, Command: o.Command, Resources: corev1.ResourceRequirements{
 		Requests: given(corev1.ResourceList{corev1.ResourceCPU: o.CPU.Quantity}), // without a limit, which would slow them down
-		Limits:   given(corev1.ResourceList{gpu: *resource.NewQuantity(int64(o.GPUs), resource.DecimalSI), corev1.ResourceMemory: o.Memory.Quantity}),
+		Limits: given(corev1.ResourceList{
+			gpu: *resource.NewQuantity(int64(o.GPUs), resource.DecimalSI), corev1.ResourceMemory: o.Memory.Quantity,
+		}),
 	}}
 	for _, text := range o.Env {
 		name, value, ok := strings.Cut(text, "=")

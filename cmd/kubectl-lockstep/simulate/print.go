@@ -106,7 +106,7 @@ func say(out io.Writer, format string, args ...any) {
 // noneSeen is printed for a difference that may be luck.
 const noneSeen = "none seen"
 
-// difference tells a difference of two ETTRs only where it is one: with more digits than an ETTR has, as the plays meet the same failures.
+// difference writes a difference of two ETTRs, if it is certain. It has more digits than an ETTR, as the plays meet the same failures.
 func (e *estimate) difference() string {
 	switch {
 	case e == nil || math.IsInf(e.Margin, 1):
@@ -117,10 +117,10 @@ func (e *estimate) difference() string {
 	return fmt.Sprintf("%+.6f ±%.6f", e.Mean, e.Margin)
 }
 
-// more is how to have smaller differences told.
+// more says how to find smaller differences.
 const more = "Play longer (--for), more often (--plays), or with other --failures."
 
-// hint says why no difference between the jobs can be told, and what to do; empty where one can.
+// hint says why no difference between the jobs is certain, and what to do; empty where one is.
 func hint(r *Report) string {
 	first := &r.Jobs[0]
 	e, lost := first.AgainstWholeJob, first.Lost["total"]

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -51,7 +52,7 @@ type Replay struct {
 	NoRoom []NoRoom `json:"noRoom,omitempty"`
 	// AssumedRepairSeconds is for how long a node is away that was not seen to come back; left out where there was none.
 	AssumedRepairSeconds float64 `json:"assumedRepairSeconds,omitempty"`
-	// LeftOut are the incidents that tell of no failure, and so are not played.
+	// LeftOut are the incidents without a failure of their own, which are not played.
 	LeftOut []Incident `json:"leftOut,omitempty"`
 }
 
@@ -157,12 +158,8 @@ func (r *Replay) print(out io.Writer) {
 	printTable(out, r.rows())
 	fmt.Fprintln(out)
 	for _, n := range r.NoRoom {
-		where := "the cluster"
-		if n.HyperNode != "" {
-			where = "HyperNode " + n.HyperNode
-		}
 		say(out, "%s, incident %d: no healthy free node is left in %s until %s later: %s.",
-			n.Policy, n.ID, where, formatSeconds(n.Seconds), n.Why)
+			n.Policy, n.ID, cmp.Or(n.HyperNode, "the cluster"), formatSeconds(n.Seconds), n.Why)
 	}
 	if len(r.NoRoom) > 0 {
 		say(out, "More nodes (--nodes, or a --topology with free ones), a shorter --repair, "+

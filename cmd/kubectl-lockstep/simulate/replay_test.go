@@ -95,10 +95,10 @@ func replayed(t *testing.T, status string, args ...string) string {
 }
 
 func TestAReplaySaysWhereNoNodeIsFree(t *testing.T) {
-	out := replayed(t, recorded, "--nodes", "4", "--repair", "2h")
+	out := strings.Join(strings.Fields(replayed(t, recorded, "--nodes", "4", "--repair", "2h")), " ")
 	for _, want := range []string{
-		"as it was, incident 4: no healthy free node is left in HyperNode rack-0 until\n", "of 4 nodes 3 with a pod of the job, 1 lost or unhealthy, 0\nexcluded",
-		"a shorter --repair", "is away for 2h (--repair).\n",
+		"as it was, incident 4: no healthy free node is left in rack-0 until", "of 4 nodes 3 with a pod of the job, 1 lost or unhealthy, 0 excluded",
+		"a shorter --repair", "is away for 2h (--repair).",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
