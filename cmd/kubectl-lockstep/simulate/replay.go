@@ -121,9 +121,10 @@ func (o *options) playReplay(ctx context.Context, text io.Writer, h *lab.History
 			return nil, fmt.Errorf("%s: %w", s.name, err)
 		}
 		for i := range out.Incidents {
-			out.Incidents[i].add(s.name, h.Down(played, i))
+			inc := &out.Incidents[i]
+			inc.Played = append(inc.Played, Played{s.name, tenths(h.Down(played, i))})
 		}
-		out.Together.add(s.name, h.Together(played))
+		out.Together.Played = append(out.Together.Played, Played{s.name, tenths(h.Together(played))})
 		for _, w := range h.Waits(played) {
 			if d := w.Until - w.From; d >= time.Second {
 				why := fmt.Sprintf("of %d nodes %d with a pod of the job, %d lost or unhealthy, %d excluded by the policy, "+
@@ -134,10 +135,6 @@ func (o *options) playReplay(ctx context.Context, text io.Writer, h *lab.History
 	}
 	out.print(text)
 	return out, nil
-}
-
-func (t *Together) add(policy string, d time.Duration) {
-	t.Played = append(t.Played, Played{policy, tenths(d)})
 }
 
 // seconds is a time where it is known.
