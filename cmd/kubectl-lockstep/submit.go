@@ -129,7 +129,7 @@ func (s *submission) run(ctx context.Context, streams genericiooptions.IOStreams
 	}
 	admitted, err := simulate.Admit(job)
 	if err != nil {
-		return fmt.Errorf("TrainingJob %s is refused: %w", job.Name, err)
+		return fmt.Errorf("TrainingJob %s is refused: %s", job.Name, flagNames.Replace(err.Error()))
 	}
 	c, err := newCluster(flags)
 	if s.dryRun != dryRunClient { // which needs no cluster
@@ -145,7 +145,7 @@ func (s *submission) run(ctx context.Context, streams genericiooptions.IOStreams
 		ctx, stop := context.WithTimeout(ctx, warningTimeout)
 		defer stop()
 		for _, f := range capacity.Of(admitted, c.capacity(ctx, admitted)) {
-			warnings = append(warnings, strings.Replace(f.Text, "highestTierAllowed ", "--tier ", 1)) // in the words of the flags
+			warnings = append(warnings, flagNames.Replace(f.Text))
 		}
 	}
 	for _, text := range warnings {
@@ -168,6 +168,9 @@ func (s *submission) run(ctx context.Context, streams genericiooptions.IOStreams
 		return nil
 	})
 }
+
+// flagNames has the name of a flag for the field that it sets.
+var flagNames = strings.NewReplacer("spec.networkTopology.highestTierAllowed", "--tier", "highestTierAllowed", "--tier")
 
 // warningTimeout is how long submit waits for a cluster that it only compares the job with.
 const warningTimeout = 5 * time.Second

@@ -30,7 +30,8 @@ func TestSubmit(t *testing.T) {
 		"no right": {with("llama"), refusal(403, metav1.StatusReasonForbidden, "trainingjobs is forbidden"), "", "POST ",
 			"trainingjobs is forbidden. The ClusterRole edit has all rights that this verb needs: ask an administrator to bind it to you"},
 		"refused before": {with("7b"), nil, "", "", "TrainingJob 7b is refused: metadata: Invalid value: metadata.name becomes part of a Service's name: it has to start with a letter and must not hold dots"},
-		"a bad tier":     {with("llama", "--tier=-1"), nil, "", "", "TrainingJob llama is refused: spec.networkTopology.highestTierAllowed: Invalid value: -1: spec.networkTopology.highestTierAllowed in body should be greater than or equal to 0"},
+		"a bad tier":     {with("llama", "--tier=-1"), nil, "", "", "TrainingJob llama is refused: --tier: Invalid value: -1: --tier in body should be greater than or equal to 0"},
+		"no tier":        {with("llama", "--topology=hard"), nil, "", "", "TrainingJob llama is refused: --tier: Invalid value: mode hard needs --tier, the highest tier of HyperNode that may hold the pods together: without it nothing would be constrained"},
 		"no dashes":      {[]string{"llama", "train"}, nil, "", "", `"train": there is one name; the command comes after --: kubectl lockstep submit llama [flags] -- train`},
 		"no name":        {with(), nil, "", "", "the name of the job is missing: kubectl lockstep submit NAME --image IMAGE -- COMMAND"},
 	} {
