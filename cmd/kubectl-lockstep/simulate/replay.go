@@ -166,7 +166,7 @@ func (r *Replay) print(out io.Writer) {
 	if len(r.LeftOut) > 0 {
 		var names []string
 		for _, l := range r.LeftOut {
-			names = append(names, fmt.Sprintf("%d %s", l.ID, l.Trigger))
+			names = append(names, l.name())
 		}
 		say(out, "Not played, as they tell of no failure of their own: %s.", strings.Join(names, ", "))
 	}
@@ -201,13 +201,17 @@ func (r *Replay) rows() [][]string {
 		rows = append(rows, row)
 	}
 	for i := range r.Incidents {
-		inc := &r.Incidents[i]
-		ids := fmt.Sprint(inc.ID)
-		for _, id := range inc.Same {
-			ids += fmt.Sprint("+", id)
-		}
-		add(ids+" "+inc.Trigger, &inc.Together)
+		add(r.Incidents[i].name(), &r.Incidents[i].Together)
 	}
 	add("together", &r.Together)
 	return rows
+}
+
+// name is the incident's id, those of the further ones, and its trigger: 1+2 NodeGone.
+func (i *Incident) name() string {
+	ids := []string{fmt.Sprint(i.ID)}
+	for _, id := range i.Same {
+		ids = append(ids, fmt.Sprint(id))
+	}
+	return strings.Join(ids, "+") + " " + i.Trigger
 }
