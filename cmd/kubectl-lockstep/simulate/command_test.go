@@ -49,9 +49,9 @@ func TestSimulatePlaysAJob(t *testing.T) {
 	}
 }
 
-func TestAJobWithASupervisorIsPlayedWithout(t *testing.T) {
-	out, err := simulate("-f", "../../../config/samples/supervisor.yaml", "--for", "30d", "--plays", "1")
-	if err != nil || !strings.Contains(out, "spec.supervisor is not played") {
+func TestSupervisorsRestartPrograms(t *testing.T) {
+	out, err := simulate("-f", "../../../config/samples/supervisor.yaml", "--for", "60d", "--plays", "8")
+	if err != nil || !strings.Contains(out, "program restarts") {
 		t.Errorf("%v, in\n%s", err, out)
 	}
 }

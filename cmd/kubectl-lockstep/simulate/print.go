@@ -23,9 +23,6 @@ func (o *options) print(out io.Writer, r *Report) {
 	if s.AssumedRepairSeconds > 0 {
 		fmt.Fprintf(out, "A node is away for %s where a failure does not tell it (--repair).\n", formatSpan(o.repair))
 	}
-	if s.SupervisorsIgnored {
-		say(out, "spec.supervisor is not played: the kubelet restarts a program that fails, after its back-off.")
-	}
 	fmt.Fprintln(out)
 	printTable(out, jobRows(r.Jobs))
 	if text := hint(r); text != "" {

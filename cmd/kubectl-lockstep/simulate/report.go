@@ -39,8 +39,6 @@ type Setup struct {
 	RestoreSeconds              float64 `json:"restoreSeconds"`
 	// AssumedRepairSeconds is for how long a node is away after a failure that does not tell it; left out where all do.
 	AssumedRepairSeconds float64 `json:"assumedRepairSeconds,omitempty"`
-	// SupervisorsIgnored reports whether a job has a supervisor: it is played without one.
-	SupervisorsIgnored bool `json:"supervisorsIgnored,omitempty"`
 }
 
 // Job is what comes of one job.
@@ -68,6 +66,7 @@ type figure struct {
 
 var (
 	restarts = []figure{
+		{"program restarts", "programs", func(r *lab.Result) float64 { return float64(r.Restarts.Process) }},
 		{"pod restarts", "pods", func(r *lab.Result) float64 { return float64(r.Restarts.Pod) }},
 		{"task restarts", "tasksAndPartitions", func(r *lab.Result) float64 { return float64(r.Restarts.Task + r.Restarts.Partition) }},
 		{"job restarts", "jobs", func(r *lab.Result) float64 { return float64(r.Restarts.Job) }},
@@ -147,7 +146,6 @@ func (o *options) fill(r *Report, model *lab.Model, studies []*study) {
 		FailureSource: model.Source, FailuresPerThousandNodeDays: rate(first.setup.Causes),
 		CheckpointIntervalSeconds: o.costs.CheckpointInterval.Seconds(), CheckpointWriteSeconds: o.costs.CheckpointWrite.Seconds(),
 		RestoreSeconds: o.costs.Restore.Seconds(), AssumedRepairSeconds: model.AssumedRepair.Seconds(),
-		SupervisorsIgnored: slices.ContainsFunc(studies, func(s *study) bool { return s.job.Spec.Supervisor != nil }),
 	}
 	r.NeverDown = limit(&first.setup)
 	for _, s := range studies {
