@@ -67,6 +67,7 @@ func (o *options) addFlags(c *cobra.Command) {
 		"time from the end of a container until its kubelet has restarted it for the first time")
 	f.Var((*span)(&o.costs.Backoff), "backoff", "time for which the kubelet waits where it ends again; it doubles up to 5m")
 	f.Var((*span)(&o.costs.PeerAbort), "peer-abort", "time from the end of a process until its peers have aborted")
+	f.Var((*span)(&o.costs.StopProgram), "stop-program", "time from a supervisor's order to stop until its program has ended")
 	f.Var((*span)(&o.costs.NodeNotReady), "node-not-ready", "time from the loss of a node until Kubernetes shows it")
 	f.Var((*span)(&o.costs.HealthReport), "health-report", "time from the failure of a device until the health agent reports it")
 	c.MarkFlagsOneRequired("filename", "replay")
