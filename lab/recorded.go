@@ -120,13 +120,10 @@ func readIncident(inc *v1alpha1.Incident, repair time.Duration) Recorded {
 	if r.noRoom > 0 {
 		r.repair = r.noRoom // the node may have been what there was room on then
 	}
-	for _, s := range inc.Steps {
-		inPlace := r.bySupervisors() && s.Action == v1alpha1.RestartProcesses
-		if restarts := s.Action != v1alpha1.Ignore && !inPlace && !s.DryRun; restarts && !r.stepped {
-			r.stepped = true
-			if r.effect == Degradation {
-				r.downFrom = s.Time.Time // until then the job trains on
-			}
+	if i := slices.IndexFunc(inc.Steps, r.replaces); i >= 0 {
+		r.stepped = true
+		if r.effect == Degradation {
+			r.downFrom = inc.Steps[i].Time.Time // until then the job trains on
 		}
 	}
 	r.Known = inc.EndTime != nil && inc.Outcome == v1alpha1.OutcomeRecovered
@@ -154,6 +151,11 @@ func (r *Recorded) failures(at time.Duration, costs *Costs) []Failure {
 
 // returned reports whether the node of an incident came back by itself.
 func (r *Recorded) returned() bool { return r.effect.NeedsRepair() && !r.stepped }
+
+// replaces reports whether a step restarted more than programs that supervisors restart in place.
+func (r *Recorded) replaces(s v1alpha1.FiredStep) bool {
+	return s.Action != v1alpha1.Ignore && !s.DryRun && (s.Action != v1alpha1.RestartProcesses || !r.bySupervisors())
+}
 
 // bySupervisors reports whether an incident began with the program of a supervised rank, which is restarted with its peers.
 func (r *Recorded) bySupervisors() bool { return r.Trigger == v1alpha1.ProcessFailed }

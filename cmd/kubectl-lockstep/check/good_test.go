@@ -144,10 +144,6 @@ func labelled(key, value string) topology.MemberSpec {
 	return topology.MemberSpec{Type: topology.MemberTypeNode, Selector: topology.MemberSelector{LabelMatch: &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}}}
 }
 
-func pattern(text string) topology.MemberSpec {
-	return topology.MemberSpec{Type: topology.MemberTypeNode, Selector: topology.MemberSelector{RegexMatch: &topology.RegexMatch{Pattern: text}}}
-}
-
 // volcanos are CRDs with the fields that are needed and no others; the real ones are looked at in test/installation.
 func volcanos() []apiextensionsv1.CustomResourceDefinition {
 	var out []apiextensionsv1.CustomResourceDefinition
