@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/term"
 	"sigs.k8s.io/yaml"
 
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/top"
 )
 
@@ -73,10 +75,13 @@ func (f *format) width(out io.Writer) int {
 	return screenOf(out).Width
 }
 
-// screenOf is the size of the terminal that is written to; zero where it is none, such as a file or a pipe.
+// screenOf is the size of the terminal that is written to, or the usual one where it does not know its own; zero where it is none, such as a
+// file or a pipe.
 func screenOf(out io.Writer) (screen top.Screen) {
 	if file, ok := out.(*os.File); ok {
-		screen.Width, screen.Height, _ = term.GetSize(int(file.Fd())) // 0 with an error
+		if width, height, err := term.GetSize(int(file.Fd())); err == nil {
+			screen = top.Screen{Width: cmp.Or(width, lines.Width), Height: cmp.Or(height, 24)}
+		}
 	}
 	return screen
 }
