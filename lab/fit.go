@@ -184,7 +184,9 @@ func (h *History) factors(i int) factors {
 	inPlace := c.PeerAbort + c.RestartInPlace
 	if r.bySupervisors() {
 		inPlace = c.StopProgram
-		out.placed = 1 // the manager was as quick as ever
+	}
+	if r.bySupervisors() && !r.stepped {
+		out.placed = 1 // nothing was placed, and the manager was as quick as ever
 	}
 	if r.Known && r.Down > 0 {
 		out.inPlace = atMost(out.inPlace, inPlace, r.Down)

@@ -21,6 +21,9 @@ func (g *program) gather(w *world) {
 	g.joined = true
 	g.gathering++
 	for _, p := range w.pods {
+		if p.process.joined { // a survivor that was kept, with all that was trained
+			w.tally.giveBack()
+		}
 		p.process.joined = p.process.running && !p.Spare
 	}
 	gathering := g.gathering
@@ -54,15 +57,12 @@ func (w *world) trains() {
 }
 
 // breakUp ends the collective: the other processes notice, and abort. Until then none of them joins another one. Survivors that are kept
-// wait for the rank that is missing, with all that they have trained.
+// wait for the rank that is missing.
 func (g *program) breakUp(w *world) {
 	if !g.joined {
 		return
 	}
 	g.joined = false
-	if g.training && w.keepsSurvivors() {
-		g.savedAt = w.now
-	}
 	if g.training {
 		w.tally.stop(w, g.since, g.savedAt)
 	}

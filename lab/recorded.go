@@ -56,10 +56,27 @@ func readIncidents(job *v1alpha1.TrainingJob, repair time.Duration) (played []Re
 			leftOut = append(leftOut, *inc)
 			continue
 		}
-		played = append(played, readIncident(inc, repair))
+		r := readIncident(inc, repair)
+		if job.Spec.Supervisor != nil && (r.effect == NodeLoss || r.effect == NodeDeletion) {
+			r.Pods = onLostNodes(job, inc)
+		}
+		played = append(played, r)
 	}
 	slices.SortStableFunc(played, func(a, b Recorded) int { return cmp.Or(a.seen.Compare(b.seen), cmp.Compare(a.ID, b.ID)) })
 	return measured(merged(played)), leftOut
+}
+
+// onLostNodes are the pods of an incident on nodes that were lost: on that of its cause, or on one that the job avoids since. The others are
+// of programs that ended first, because they had lost a peer.
+func onLostNodes(job *v1alpha1.TrainingJob, inc *v1alpha1.Incident) []v1alpha1.IncidentPod {
+	lost := slices.DeleteFunc(slices.Clone(inc.Pods), func(p v1alpha1.IncidentPod) bool {
+		avoided := slices.ContainsFunc(job.Status.ExcludedNodes, func(x v1alpha1.ExcludedNode) bool { return x.Name == p.Node && x.Incident == inc.ID })
+		return p.Node != inc.Cause.Node && !avoided
+	})
+	if len(lost) == 0 {
+		return inc.Pods
+	}
+	return lost
 }
 
 // merged joins incidents of one failure, of which the first is played.

@@ -43,6 +43,15 @@ func record(t *testing.T, j *v1alpha1.TrainingJob, costs Costs, nodes int, failu
 	return out
 }
 
+// supervisedPods is a job of four whose programs are restarted in new pods.
+func supervisedPods() *v1alpha1.TrainingJob {
+	j := supervisedJob(4, "")
+	j.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{{
+		Name: "pods", Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.AnyEvent}}, Steps: []v1alpha1.Step{{Action: v1alpha1.RestartPod}},
+	}}}
+	return j
+}
+
 func failure(at time.Duration, rank int32, effect Effect, repair time.Duration) Failure {
 	return Failure{At: at, Rank: gang.Rank{Task: "worker", Index: rank}, Cause: Cause{Name: string(effect), Effect: effect, Repair: repair}}
 }
@@ -95,6 +104,8 @@ func TestAReplayUnderTheSamePolicyTakesAsLongAsWasRecorded(t *testing.T) {
 		"pods that fail for good":              {record(t, job(4), swift(), 6, failure(at, 0, PodFailure, 0), failure(at, 1, PodFailure, 0), failure(at, 2, PodFailure, 0), failure(at, 3, PodFailure, 0)), 6, false},
 		"supervised programs":                  {record(t, supervisedJob(4, ""), DefaultCosts(), 6, failure(at, 1, ProcessExit, 0), failure(2*at, 2, ProcessExit, 0), failure(3*at, 3, NodeLoss, never)), 6, false},
 		"supervised programs that stop slowly": {record(t, supervisedJob(4, ""), stopping(10*second), 6, failure(at, 1, ProcessExit, 0), failure(2*at, 0, PodLoss, 0)), 6, false},
+		"a lost node, and a spare one":         {record(t, supervisedJob(4, ""), DefaultCosts(), 5, failure(at, 3, NodeLoss, never)), 5, false},
+		"supervised pods":                      {record(t, supervisedPods(), swift(), 6, failure(at, 1, ProcessExit, 0)), 6, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := HistoryOf(tc.job, DefaultCosts(), DefaultRepair)

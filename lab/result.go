@@ -112,6 +112,12 @@ func (t *tally) stop(w *world, since, savedAt time.Time) {
 	t.outages = append(t.outages, Outage{At: w.now.Sub(Begin), Cause: t.cause, Lost: lost})
 }
 
+// giveBack notes that nothing was lost when training stopped.
+func (t *tally) giveBack() {
+	o := &t.outages[len(t.outages)-1]
+	t.trained, o.Lost = t.trained+o.Lost, 0
+}
+
 // split says how much of the training of some time a checkpoint has, and how much is lost: what is expected of a failure that may
 // as well have come a little earlier or later, half of an interval. What really is lost jumps by a whole interval, where a restart that is
 // a second faster or slower makes the next failure come before or after a checkpoint: no number of plays would tell what the second is

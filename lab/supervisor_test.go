@@ -63,6 +63,20 @@ func TestASupervisedJobRecoversFromEachKindOfFailure(t *testing.T) {
 	}
 }
 
+// Survivors that are kept lose nothing; where a step restarts all, none is left.
+func TestWhatIsLostWithoutSurvivors(t *testing.T) {
+	for action, lost := range map[v1alpha1.Action]time.Duration{v1alpha1.RestartPod: 0, v1alpha1.RestartJob: 15 * time.Minute} {
+		j := supervisedJob(4, v1alpha1.SurvivorsKeep)
+		j.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{{
+			Name: "all", Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.AnyEvent}}, Steps: []v1alpha1.Step{{Action: action}},
+		}}}
+		r := play(t, Setup{Job: j, HyperNodes: racks(1, 6), For: 10 * time.Hour, Failures: []Failure{
+			{At: 70 * time.Minute, Nodes: []string{"n-0-0"}, Cause: Cause{Name: "c", Effect: ProcessExit}},
+		}})
+		check.Equal(t, string(action), lost, r.Lost)
+	}
+}
+
 // Where checkpoints are the sign of progress, a program that saves them between its failures has each failure to itself.
 func TestSupervisorsNoticeCheckpoints(t *testing.T) {
 	for interval, fails := range map[time.Duration]bool{10 * time.Minute: false, 1000 * time.Hour: true} {
@@ -88,6 +102,20 @@ func TestAProgramThatNoRuleRestartsIsItsKubelets(t *testing.T) {
 	r := play(t, Setup{Job: j, HyperNodes: racks(1, 6), For: 10 * time.Hour, Failures: []Failure{
 		{At: time.Hour, Nodes: []string{"n-0-0"}, Cause: Cause{Name: "c", Effect: ProcessExit}},
 	}})
-	t.Logf("%+v", r)
 	check.Equal(t, "restarts", int32(0), r.Restarts.Process)
+	if r.Down > 10*time.Minute {
+		t.Errorf("down for %s", r.Down)
+	}
+}
+
+// In a dry run supervisors leave programs to their kubelets, as if there were none.
+func TestADryRunLeavesProgramsToTheirKubelets(t *testing.T) {
+	j := supervisedJob(4, v1alpha1.SurvivorsRestart)
+	j.Annotations = map[string]string{v1alpha1.DryRun: "true"}
+	r := play(t, Setup{Job: j, HyperNodes: racks(1, 6), For: 10 * time.Hour, Failures: []Failure{
+		{At: time.Hour, Nodes: []string{"n-0-0"}, Cause: Cause{Name: "c", Effect: ProcessExit}},
+	}})
+	if r.Down > 10*time.Minute {
+		t.Errorf("down for %s", r.Down)
+	}
 }

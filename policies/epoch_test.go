@@ -352,6 +352,10 @@ func TestAProgramThatNobodyRestartsIsReleased(t *testing.T) {
 	s.decide()
 	check.Equal(t, "incidents", 0, len(s.status().Incidents))
 	check.Equal(t, "released", true, s.plan().Order.Release)
+	s = supervised(3, rule("ignored", on(v1alpha1.ProcessFailed), step(v1alpha1.Ignore, 0)))
+	s.fails(0, 1)
+	s.decide()
+	check.Equal(t, "released under a rule that does nothing", true, s.plan().Order.Release)
 	s = supervised(3)
 	s.Job.Annotations = map[string]string{v1alpha1.DryRun: "true"}
 	s.fails(0, 1)

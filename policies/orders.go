@@ -5,7 +5,6 @@ package policies
 import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
-	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
@@ -44,11 +43,13 @@ func (j job) order(s *v1alpha1.TrainingJobStatus) *Order {
 	return o
 }
 
-// abandoned reports whether a program has ended with an error that no incident is about, nor will be: no rule is for it, or one that does
-// nothing. One that has ended while other ranks have yet to start is an incident once they have.
+// abandoned reports whether a program has ended with an error that no step will mend: no rule is for it, or one that does nothing, and no other
+// incident is open. One that has ended while other ranks have yet to start is an incident once they have.
 func (j job) abandoned(s *v1alpha1.TrainingJobStatus) bool {
-	if incident.AnyOpen(s) {
-		return false
+	for i := range s.Incidents {
+		if inc := &s.Incidents[i]; inc.Outcome == "" && !rules.Ignores(j.RuleOf(inc)) {
+			return false
+		}
 	}
 	found := false
 	gang.EachRank(j.Effective, func(r gang.Rank) {

@@ -160,6 +160,9 @@ func (m *Machine) programEnded(exit *wire.Exit) {
 		m.exit, m.alone = exit, m.now
 		m.report(wire.State_STATE_FAILED)
 		m.stop() // what it has started does not outlive it, as in a container without a supervisor
+		if m.order.GetRelease() {
+			m.release() // no further order says so again
+		}
 	}
 }
 

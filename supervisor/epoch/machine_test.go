@@ -29,6 +29,10 @@ func start(e int64) epoch.Ordered {
 	return epoch.Ordered{Order: &wire.Order{Epoch: e, Start: true, Resume: true}}
 }
 
+func released(e int64) epoch.Ordered {
+	return epoch.Ordered{Order: &wire.Order{Epoch: e, Start: true, Release: true}}
+}
+
 func keep(e int64) epoch.Ordered {
 	return epoch.Ordered{Order: &wire.Order{Epoch: e, Start: true, Keep: true}}
 }
@@ -49,6 +53,10 @@ func TestRules(t *testing.T) {
 		moments []moment
 		want    string
 	}{
+		"a program that fails is left to its kubelet at once where the manager has said so before": {
+			moments: []moment{at(1, up), at(2, released(1)), at(3, exit(1))},
+			want:    "persist 1, start 1 with the pod's contract, report RUNNING 1\n-\n-\nreport FAILED 1 exit 1, stop, end 1",
+		},
 		"the first start needs no manager": {
 			want: "persist 1, start 1 with the pod's contract, report RUNNING 1",
 		},
