@@ -132,3 +132,26 @@ func TestNamesAreComparedNaturally(t *testing.T) {
 	slices.SortFunc(got, Naturally)
 	check.Equal(t, "names", sorted, got)
 }
+
+// Names sort alike from whatever order: if one is before a second, and that before a third, the first is before the third.
+func TestTheNaturalOrderIsStrict(t *testing.T) {
+	names := []string{"", "rack-", "rack-a", "rack"}
+	for _, number := range []string{"0", "00", "000", "1", "01", "2", "02", "002", "10", "010"} {
+		for _, end := range []string{"", "a", "-", "-0", "-00", "-1", "-02a"} {
+			names = append(names, "rack-"+number+end)
+		}
+	}
+	less := func(a, b string) bool { return Naturally(a, b) < 0 }
+	for _, a := range names {
+		for _, b := range names {
+			check.Equal(t, a+" and "+b, Naturally(a, b), -Naturally(b, a))
+			check.Equal(t, a+" is "+b, a == b, Naturally(a, b) == 0)
+			for _, c := range names {
+				if less(a, b) && less(b, c) && !less(a, c) {
+					t.Fatalf("%s < %s < %s < %s", a, b, c, a)
+				}
+			}
+		}
+	}
+	check.Equal(t, "0 is a number", true, less("rack-0a", "rack-1") && less("rack-1", "rack-02") && less("rack-0a", "rack-02"))
+}

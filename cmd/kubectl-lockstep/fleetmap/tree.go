@@ -168,15 +168,16 @@ func sortBranches(branches []*branch) {
 // Naturally compares names as people count: rack-2 comes before rack-10.
 func Naturally(a, b string) int {
 	const digits = "0123456789"
-	number := func(text string) string {
-		return strings.TrimLeft(text[:len(text)-len(strings.TrimLeft(text, digits))], "0")
+	number := func(text string) string { // without zeros in front of it, but with its last digit
+		all := text[:len(text)-len(strings.TrimLeft(text, digits))]
+		return strings.TrimLeft(all[:max(len(all)-1, 0)], "0") + all[max(len(all)-1, 0):]
 	}
 	i := 0
 	for i < min(len(a), len(b)) && a[i] == b[i] {
 		i++
 	}
-	i = len(strings.TrimRight(a[:i], digits))                     // where the number begins in which they differ
-	if x, y := number(a[i:]), number(b[i:]); x != "" && y != "" { // 0 and what is no number are compared as text
+	i = len(strings.TrimRight(a[:i], digits)) // where the number begins in which they differ
+	if x, y := number(a[i:]), number(b[i:]); x != "" && y != "" {
 		return cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(x, y), strings.Compare(a, b))
 	}
 	return strings.Compare(a, b)
