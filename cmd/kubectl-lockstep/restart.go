@@ -76,7 +76,6 @@ refuses, or they do not come back.`,
 
 func newMigrate(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {
 	var r restartRequest
-	var node string
 	var all bool
 	c := &cobra.Command{
 		Use:   "migrate JOB [RANK...]",
@@ -104,22 +103,19 @@ refuses, or they do not come back.`,
 	r.choose = func(job *v1alpha1.TrainingJob, ranks []gang.Rank) ([]gang.Rank, error) {
 		r.Action = "MigratePod"
 		switch named := len(ranks) > 0; {
-		case named && (node != "" || all), node != "" && all:
+		case named && (r.node != "" || all), r.node != "" && all:
 			return nil, errors.New("give ranks, --node or --all, and only one of them")
 		case all:
 			r.Action = "RelocateJob"
-		case node != "":
-			if ranks = ranksOn(job, node); len(ranks) == 0 {
-				return nil, fmt.Errorf("--node: no rank of TrainingJob %s is on node %q: `kubectl lockstep map %s` shows where they are",
-					job.Name, node, job.Name)
-			}
+		case r.node != "":
+			ranks = ranksOn(job, r.node) // none where the request is made again
 		case !named:
 			return nil, errors.New("say what is moved: ranks such as worker-3, --node NODE for those on a node, or --all for the whole job")
 		}
 		return ranks, nil
 	}
 	r.setUp(c, streams, flags)
-	c.Flags().StringVar(&node, "node", "", "move all ranks of the job that are on this node")
+	c.Flags().StringVar(&r.node, "node", "", "move all ranks of the job that are on this node")
 	c.Flags().BoolVar(&all, "all", false, "move the whole job to another HyperNode")
 	c.Flags().BoolVar(&r.force, "force", false, "move ranks even where no other node has room for them, so that they wait for one")
 	return c

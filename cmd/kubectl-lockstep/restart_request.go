@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -41,6 +42,8 @@ type restartRequest struct {
 	wait, force bool
 	timeout     time.Duration
 	dryRun      dryRun
+	// node is the node whose ranks are moved; empty where they are named.
+	node string
 	// choose decides on the action, and on the ranks that it is about. The arguments name some.
 	choose func(job *v1alpha1.TrainingJob, named []gang.Rank) ([]gang.Rank, error)
 }
@@ -91,15 +94,15 @@ func (r *restartRequest) ask(ctx context.Context, out io.Writer, flags *genericc
 		}
 	}
 	r.ID = cmp.Or(r.ID, string(uuid.NewUUID()))
-	if was := r.usedFor(job); was != "" {
-		return fmt.Errorf("--id: %q was the id of %s: give %s an id of its own", r.ID, was, story(&r.RestartRequest))
+	if err := r.checkID(job); err != nil {
+		return err
 	}
 	if !answered(job, r.ID) { // else it was asked for before
 		if err := r.send(ctx, c, job, ranks); err != nil {
 			return err
 		}
 		if r.dryRun != dryRunNone {
-			fmt.Fprintf(out, "%s: %s requested%s\n", resourceName(job), story(&r.RestartRequest), r.dryRun.suffix())
+			fmt.Fprintf(out, "%s: %s requested%s\n", resourceName(job), r.story(), r.dryRun.suffix())
 			return nil
 		}
 	}
@@ -111,19 +114,42 @@ func answered(job *v1alpha1.TrainingJob, id string) bool {
 	return job.Status.RestartRequest != nil && job.Status.RestartRequest.ID == id
 }
 
-// usedFor is another request that had the same id, as far as the job still has it in its spec or as an incident; empty for none.
-func (r *restartRequest) usedFor(job *v1alpha1.TrainingJob) string {
-	if was := job.Spec.RestartRequest; was != nil && was.ID == r.ID {
-		if story(was) != story(&r.RestartRequest) {
-			return story(was)
+// checkID returns an error where another request had the same id, as far as the job still has it in its spec or as an incident. A request
+// that is made again is about the ranks that it was about at first.
+func (r *restartRequest) checkID(job *v1alpha1.TrainingJob) error {
+	used := func(was string) error {
+		return fmt.Errorf("--id: %q was the id of %s: give %s an id of its own", r.ID, was, r.story())
+	}
+	switch was := job.Spec.RestartRequest; {
+	case was != nil && was.ID == r.ID:
+		if !r.repeats(was) {
+			return used(story(was))
 		}
-	} else if answered(job, r.ID) {
+		r.Pods = was.Pods
+	case answered(job, r.ID):
 		inc := incidentOf(job, job.Status.RestartRequest.Incident)
 		if inc != nil && inc.RequestedAction != v1alpha1.Action(r.Action) {
-			return string(inc.RequestedAction)
+			return used(string(inc.RequestedAction))
 		}
+	case r.node != "" && len(r.Pods) == 0:
+		return fmt.Errorf("--node: no rank of TrainingJob %s is on node %q: `kubectl lockstep map %s` shows where they are", job.Name, r.node, job.Name)
 	}
-	return ""
+	return nil
+}
+
+// repeats reports whether the request is one that was made before: the same action for the same ranks, in any order. Of the ranks of a node,
+// some or all may have moved since.
+func (r *restartRequest) repeats(was *v1alpha1.RestartRequest) bool {
+	ranks, before := sets.New(r.Pods...), sets.New(was.Pods...)
+	return r.Action == was.Action && before.IsSuperset(ranks) && (r.node != "" || len(ranks) == len(before))
+}
+
+// story is what the request asks for.
+func (r *restartRequest) story() string {
+	if r.node != "" && len(r.Pods) == 0 {
+		return fmt.Sprintf("%s of the ranks that were on node %s", r.Action, r.node)
+	}
+	return story(&r.RestartRequest)
 }
 
 // incidentOf is the incident of a job with an id; nil where its status does not have it any more.
@@ -267,9 +293,9 @@ func (r *restartRequest) follow(ctx context.Context, out io.Writer, c *cluster, 
 	}
 	answer := job.Status.RestartRequest
 	if answer.Message != "" {
-		return fmt.Errorf("%s is refused: %s", story(&r.RestartRequest), answer.Message)
+		return fmt.Errorf("%s is refused: %s", r.story(), answer.Message)
 	}
-	fmt.Fprintf(out, "%s: %s is incident %d\n", resourceName(job), story(&r.RestartRequest), answer.Incident)
+	fmt.Fprintf(out, "%s: %s is incident %d\n", resourceName(job), r.story(), answer.Incident)
 	if job.Annotations[v1alpha1.DryRun] == "true" {
 		fmt.Fprintf(out, "It is only recorded: the job has the annotation %s.\n", v1alpha1.DryRun)
 	}

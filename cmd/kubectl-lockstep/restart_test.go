@@ -254,3 +254,66 @@ func TestAnIDIsNotThatOfAnotherRequest(t *testing.T) {
 		})
 	}
 }
+
+// What a request has moved is not on the node any more when a script repeats it, and ranks may be named in another order.
+func TestTheSameIDIsThatOfTheSameRequest(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/dev/null")
+	byRank := func(action v1alpha1.RequestedAction, indices ...int32) func(*v1alpha1.TrainingJob) {
+		return func(j *v1alpha1.TrainingJob) {
+			j.Spec.RestartRequest.Action = action
+			for _, i := range indices {
+				j.Spec.RestartRequest.Pods = append(j.Spec.RestartRequest.Pods, v1alpha1.RequestedPod{Task: "worker", Index: i})
+			}
+		}
+	}
+	moved := func(nodes ...string) func(*v1alpha1.TrainingJob) {
+		return func(j *v1alpha1.TrainingJob) {
+			byRank("MigratePod", 0, 1)(j)
+			j.Status.Placement.Tasks[0].Nodes = nodes
+		}
+	}
+	gone := func(j *v1alpha1.TrainingJob) {
+		moved("n3", "n3", "n2", "n2")(j)
+		j.Spec.RestartRequest, j.Status.Incidents[0].RequestedAction = nil, v1alpha1.MigratePod
+	}
+	unanswered := func(j *v1alpha1.TrainingJob) {
+		moved("n3", "n1", "n2", "n2")(j)
+		j.Status.RestartRequest = nil
+	}
+	const refused = `--id: "a" was the id of `
+	offN1 := []string{"migrate", "llama", "--node", "n1"}
+	for name, tc := range map[string]struct {
+		args   []string
+		change func(*v1alpha1.TrainingJob)
+		story  string
+		err    string
+	}{
+		"nothing has moved":   {offN1, moved("n1", "n1", "n2", "n2"), "MigratePod of worker-0, worker-1", ""},
+		"one has moved":       {offN1, moved("n3", "n1", "n2", "n2"), "MigratePod of worker-0, worker-1", ""},
+		"all have moved":      {offN1, moved("n3", "n3", "n2", "n2"), "MigratePod of worker-0, worker-1", ""},
+		"all, and it is gone": {offN1, gone, "MigratePod of the ranks that were on node n1", ""},
+		"others are there":    {offN1, moved("n3", "n1", "n1", "n2"), "", refused + "MigratePod of worker-0, worker-1: give MigratePod of worker-1, worker-2 an id of its own"},
+		"in another order":    {[]string{"restart", "llama", "worker-1", "worker-0"}, byRank("RestartPod", 0, 1), "RestartPod of worker-0, worker-1", ""},
+		"fewer by name":       {[]string{"restart", "llama", "worker-1"}, byRank("RestartPod", 0, 1), "", refused + "RestartPod of worker-0, worker-1: give RestartPod of worker-1 an id of its own"},
+		"more by name":        {[]string{"restart", "llama", "worker-1", "worker-0"}, byRank("RestartPod", 1), "", refused + "RestartPod of worker-1: give RestartPod of worker-1, worker-0 an id of its own"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &server{now: time.Date(2026, 1, 2, 3, 5, 0, 0, time.UTC), objects: map[string]any{theJobs + "/llama": requestedJob(tc.change)}}
+			out, err := lockstep(append(tc.args, "--id", "a", s.serve(t, core, product))...)
+			message := ""
+			if err != nil {
+				message = err.Error()
+			}
+			check.Equal(t, "error", tc.err, message)
+			story, _, _ := strings.Cut(strings.TrimPrefix(out, "trainingjob.lockstep.dev/llama: "), " is incident 3\n")
+			check.Equal(t, "says", tc.story, story)
+			check.Equal(t, "written", 0, len(s.written))
+		})
+	}
+	s := &server{now: time.Date(2026, 1, 2, 3, 5, 0, 0, time.UTC), objects: map[string]any{theJobs + "/llama": requestedJob(unanswered)}}
+	_, err := lockstep(append(offN1, "--id", "a", "--timeout", "1ms", s.serve(t, core, product))...)
+	check.Equal(t, "waits for the answer", true, err != nil && strings.HasPrefix(err.Error(), "the manager has not answered for"))
+	if written := strings.Join(s.written, "\n"); strings.Contains(written, "pods") {
+		t.Errorf("the ranks of the request were changed: %s", written)
+	}
+}
