@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -92,13 +93,19 @@ Ranks are listed by HyperNode: 48 of them, and with --all every one. A job in a 
 			if err != nil {
 				return err
 			}
+			var cluster *cluster
+			if len(j.files) == 0 {
+				if cluster, err = newCluster(flags); err != nil {
+					return err
+				}
+			}
 			for i, job := range found {
-				s := &why.Snapshot{Now: instant.Latest(timeline.LastChange(&job.Status), job.CreationTimestamp.Time), Job: job, FromFile: true}
-				if len(j.files) == 0 {
-					cluster, err := newCluster(flags)
-					if err != nil {
-						return err
-					}
+				now := instant.Latest(timeline.LastChange(&job.Status), job.CreationTimestamp.Time)
+				if now.IsZero() { // it never ran
+					now = time.Now()
+				}
+				s := &why.Snapshot{Now: now, Job: job, FromFile: true}
+				if cluster != nil {
 					s = cluster.snapshot(c.Context(), job, nil)
 				}
 				if i > 0 {

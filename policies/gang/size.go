@@ -22,7 +22,7 @@ func Effective(job *v1alpha1.TrainingJob, s *v1alpha1.TrainingJobStatus) *v1alph
 	out.Spec.Tasks = slices.Clone(job.Spec.Tasks)
 	for i := range out.Spec.Tasks {
 		if t := TaskStatus(s, out.Spec.Tasks[i].Name); t != nil {
-			out.Spec.Tasks[i].Replicas -= t.Shrunk
+			out.Spec.Tasks[i].Replicas = max(0, out.Spec.Tasks[i].Replicas-t.Shrunk) // replicas may have been lowered since
 		}
 	}
 	return &out

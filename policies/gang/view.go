@@ -17,7 +17,7 @@ func View(o *Observation, s *v1alpha1.TrainingJobStatus) *Gang {
 	g.heard = slices.ContainsFunc(o.Pods, func(p Pod) bool { return p.Process != nil })
 	for i := range g.Effective.Spec.Tasks {
 		t := &g.Effective.Spec.Tasks[i]
-		g.tasks = append(g.tasks, TaskPods{t.Name, make([]*Pod, t.Replicas)})
+		g.tasks = append(g.tasks, TaskPods{t.Name, make([]*Pod, max(0, t.Replicas))})
 		if n := ptr.Deref(t.Spares, 0); n > 0 {
 			g.tasks = append(g.tasks, TaskPods{t.Name + v1alpha1.SpareSuffix, make([]*Pod, n)})
 		}

@@ -231,7 +231,7 @@ func leastOf(job *v1alpha1.TrainingJob, name corev1.ResourceName) resource.Quant
 	var each []resource.Quantity
 	for i := range job.Spec.Tasks {
 		t := &job.Spec.Tasks[i]
-		each = append(each, slices.Repeat([]resource.Quantity{fit.Requests(fit.PodOf(&t.Template))[name]}, int(t.Replicas))...)
+		each = append(each, slices.Repeat([]resource.Quantity{fit.Requests(fit.PodOf(&t.Template))[name]}, int(max(0, t.Replicas)))...)
 	}
 	slices.SortFunc(each, func(a, b resource.Quantity) int { return a.Cmp(b) })
 	var sum resource.Quantity

@@ -150,32 +150,50 @@ func (c *Cluster) Standings(job *v1alpha1.TrainingJob, tasks ...string) map[stri
 		}
 		pod := fit.PodOf(&t.Template)
 		for j := range c.Nodes {
-			if n := &c.Nodes[j]; out[n.Name] != Free && fit.Selected(pod, n) == nil {
-				out[n.Name] = c.standing(job, pod, n)
+			n := &c.Nodes[j]
+			before := out[n.Name]
+			if before == Free || fit.Selected(pod, n) != nil {
+				continue
+			}
+			if is := c.standing(job, pod, n); before == "" || is == Free || (ofPod(before) && !ofPod(is)) {
+				out[n.Name] = is
 			}
 		}
 	}
 	return out
 }
 
+// What a node is to the pods of one task, and not to those of another: the first such answer counts where no task has a better one.
+const (
+	taintedWith = "tainted with "
+	tooSmall    = "too small for its pods"
+)
+
+func ofPod(standing string) bool {
+	return strings.HasPrefix(standing, taintedWith) || standing == tooSmall
+}
+
 // standing is what a node is to a pod of a job.
 func (c *Cluster) standing(job *v1alpha1.TrainingJob, pod *corev1.Pod, n *corev1.Node) string {
-	if obstacles := Obstacles(job, n); len(obstacles) > 0 {
-		return obstacles[0]
+	for _, obstacle := range Obstacles(job, n) {
+		enters := (obstacle == InQuarantine && placement.EntersQuarantine(job)) || (obstacle == HeldByOthers && placement.EntersHolds(job))
+		if !enters {
+			return obstacle
+		}
 	}
 	if p := job.Status.Placement; p != nil {
-		if home, known := c.Topology.Find(p.HyperNode); known && !home.Holds([]string{n.Name}) {
+		if home, known := c.Topology.Find(p.HyperNode); known && len(home.Nodes) > 0 && !home.Holds([]string{n.Name}) {
 			return "outside of home"
 		}
 	}
-	taint, kept := fit.Untolerated(pod, n, gang.IsHold) // a hold of its own: Obstacles has the others
+	taint, kept := fit.Untolerated(pod, n, func(t corev1.Taint) bool { return t.Key == policies.HoldKey(job) })
 	switch {
 	case placement.Excluded(&job.Status, n.Name):
 		return "avoided by the job after a failure"
 	case kept:
-		return "tainted with " + taint.ToString()
+		return taintedWith + taint.ToString()
 	case !NewUsage(nil).hasRoomFor(pod, n):
-		return "too small for its pods"
+		return tooSmall
 	case slices.ContainsFunc(c.Pods, func(p corev1.Pod) bool { return p.Spec.NodeName == n.Name && UsesNode(&p) }):
 		return "in use by the job itself"
 	case c.Usage == nil:

@@ -44,14 +44,19 @@ func identity(s *Snapshot) []Fact {
 	if class := s.Job.Spec.PriorityClassName; class != "" {
 		queue += ", priority class " + class
 	}
-	return told("metadata, status", "It was created at %s, in %s. %s pods are ready, in attempt %d.", s.at(s.Job.CreationTimestamp.Time), queue,
+	created := "was created at " + s.at(s.Job.CreationTimestamp.Time) + ", in "
+	if s.Job.CreationTimestamp.IsZero() { // it is of a file
+		created = "is for "
+	}
+	return told("metadata, status", "It %s%s. %s pods are ready, in attempt %d.", created, queue,
 		cmp.Or(s.Job.Status.Ready, "No"), s.Job.Status.Attempt)
 }
 
 // message repeats the message of the status, unless a condition has the same.
 func message(s *Snapshot) []Fact {
 	m := s.Job.Status.Message
-	if m != "" && !slices.ContainsFunc(s.Job.Status.Conditions, func(c metav1.Condition) bool { return c.Message == m }) {
+	said := func(c metav1.Condition) bool { return c.Message == m && c.Type != v1alpha1.ConditionRunning } // which not every answer has
+	if m != "" && !slices.ContainsFunc(s.Job.Status.Conditions, said) {
 		return told("status.message", "The manager says: %s.", strings.TrimSuffix(m, "."))
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/utils/ptr"
 
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/fleetmap"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/policies/gang"
@@ -76,7 +77,11 @@ func (s *Snapshot) printRanks(out io.Writer) {
 			seats[lowest.Name] = append(seats[lowest.Name], rank+"="+node)
 		}
 	}
-	for _, where := range slices.SortedFunc(maps.Keys(seats), fleetmap.Naturally) {
+	places := slices.SortedFunc(maps.Keys(seats), fleetmap.Naturally)
+	if len(places) > 0 && places[0] == "" { // it comes last
+		places = append(places[1:], "")
+	}
+	for _, where := range places {
 		here := seats[where]
 		fmt.Fprintf(out, "\nRanks in %s (%d):\n", cmp.Or(where, "no known HyperNode"), len(here))
 		if room := max(0, maxRanks-listed); !s.All && len(here) > room {
@@ -90,22 +95,26 @@ func (s *Snapshot) printRanks(out io.Writer) {
 // printPolicies lists the restart policies in use: that of the job, and of each task that has its own.
 func (s *Snapshot) printPolicies(out io.Writer) {
 	view := s.view()
-	list := func(whose string, policy *rules.Policy) {
-		fmt.Fprintf(out, "\n%s follows %s:\n", whose, s.policyStory(policy))
+	list := func(whose string, own *v1alpha1.RestartPolicy, policy *rules.Policy) {
+		limits := ""
+		if own != nil && len(own.Rules) == 0 {
+			limits = ", with its own limits"
+		}
+		fmt.Fprintf(out, "\n%s follows %s%s:\n", whose, s.policyStory(policy), limits)
 		for _, r := range policy.Rules {
 			fmt.Fprintln(out, strings.Join(lines.Item(r.Name+": "+ladderOf(&r)), "\n"))
 		}
-		limits := fmt.Sprintf("limits: %s in %s; a faulty node is avoided for %s; a pod on a silent node %s",
+		limits = fmt.Sprintf("limits: %s in %s; a faulty node is avoided for %s; a pod on a silent node %s",
 			lines.Count(policy.MaxRestarts, "charged restart"), lines.Duration(policy.Window), lines.Duration(policy.ExcludeNode), silenceOf(policy))
 		if policy.InitialBackoff > 0 {
 			limits += fmt.Sprintf("; backoff %s to %s", lines.Duration(policy.InitialBackoff), lines.Duration(policy.MaxBackoff))
 		}
 		fmt.Fprintln(out, strings.Join(lines.Item(limits), "\n"))
 	}
-	list("The job", view.Policy(""))
+	list("The job", s.Job.Spec.RestartPolicy, view.Policy(""))
 	for i := range s.Job.Spec.Tasks {
 		if t := &s.Job.Spec.Tasks[i]; t.RestartPolicy != nil {
-			list("Task "+t.Name, view.Policy(t.Name))
+			list("Task "+t.Name, t.RestartPolicy, view.Policy(t.Name))
 		}
 	}
 }

@@ -3,6 +3,7 @@ package why
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -72,14 +73,14 @@ func TestTheListsOfAJob(t *testing.T) {
 TASK    REPLICAS  READY  SUCCEEDED  SPARES  PARTITION  ELASTIC
 worker  4         4      0          1/2     -          -
 
-Ranks in no known HyperNode (2):
-- worker-3=gpu-3, worker-spare-0=gpu-4
-
 Ranks in rack-2 (2):
 - worker-0=gpu-0, worker-1=gpu-1
 
 Ranks in rack-10 (1):
 - worker-2=gpu-2
+
+Ranks in no known HyperNode (2):
+- worker-3=gpu-3, worker-spare-0=gpu-4
 
 The job follows the default restart policy:
 - restarts-in-place: RestartPod after 1m30s, RestartJob after 10m, RelocateJob
@@ -154,9 +155,9 @@ func TestThePolicyInUse(t *testing.T) {
 	}{
 		"default":   {nil, nil, "The job follows the default restart policy:\n"},
 		"own":       {&v1alpha1.RestartPolicy{Rules: own}, nil, "The job follows the job's restartPolicy:\n- all: RestartPod, FailJob after 1m\n"},
-		"limits":    {&v1alpha1.RestartPolicy{ExcludeNodeSeconds: new(int32(60))}, nil, "The job follows the default restart policy:\n"},
+		"limits":    {&v1alpha1.RestartPolicy{ExcludeNodeSeconds: new(int32(60))}, nil, "The job follows the default restart policy, with its own limits:\n"},
 		"task":      {nil, &v1alpha1.RestartPolicy{Rules: own}, "Task worker follows the restartPolicy of task worker:\n- all: RestartPod"},
-		"of both":   {&v1alpha1.RestartPolicy{Rules: own}, &v1alpha1.RestartPolicy{ExcludeNodeSeconds: new(int32(60))}, "Task worker follows the job's restartPolicy:\n"},
+		"of both":   {&v1alpha1.RestartPolicy{Rules: own}, &v1alpha1.RestartPolicy{ExcludeNodeSeconds: new(int32(60))}, "Task worker follows the job's restartPolicy, with its own limits:\n"},
 		"backoff":   {&v1alpha1.RestartPolicy{Backoff: &v1alpha1.Backoff{InitialSeconds: new(int32(10)), MaxSeconds: 300}}, nil, "; backoff 10s to 5m\n"},
 		"gang down": {&v1alpha1.RestartPolicy{UnreachableNode: &v1alpha1.UnreachableNode{GangDownAfterSeconds: new(int32(5))}}, nil, "where the rest of the gang is down after 5s"},
 		"proof":     {&v1alpha1.RestartPolicy{UnreachableNode: &v1alpha1.UnreachableNode{Policy: v1alpha1.RequireProof}}, nil, "unreachableNode.policy is RequireProof"},
@@ -217,4 +218,16 @@ func TestAnswersAreWrapped(t *testing.T) {
   long-long-long-long-long-long-long-long-long-long-long-long-long-long-long-long-long-long-long-long-
   end.
 `, out.String())
+}
+
+// A task that was made smaller than it has shrunk has no ranks until the manager has looked.
+func TestAJobThatIsSmallerThanItHasShrunk(t *testing.T) {
+	job := &v1alpha1.TrainingJob{Spec: v1alpha1.TrainingJobSpec{Tasks: []v1alpha1.Task{{Name: "worker", Replicas: 2}}}}
+	job.Status = v1alpha1.TrainingJobStatus{State: v1alpha1.StateRunning, Tasks: []v1alpha1.TaskStatus{{Name: "worker", Shrunk: 3}}}
+	for _, replicas := range []int32{2, -1} {
+		job.Spec.Tasks[0].Replicas = replicas
+		s := &Snapshot{Job: job, Whole: true, FromFile: true}
+		answer := Ask(s, nil)
+		Print(io.Discard, s, &answer)
+	}
 }
