@@ -173,13 +173,16 @@ func ofPod(standing string) bool {
 	return strings.HasPrefix(standing, taintedWith) || standing == tooSmall
 }
 
+// enters reports whether an obstacle keeps no pod of a job away that tolerates its taint.
+func enters(job *v1alpha1.TrainingJob, obstacle string) bool {
+	return (obstacle == InQuarantine && placement.EntersQuarantine(job)) || (obstacle == HeldByOthers && placement.EntersHolds(job))
+}
+
 // standing is what a node is to a pod of a job.
 func (c *Cluster) standing(job *v1alpha1.TrainingJob, pod *corev1.Pod, n *corev1.Node) string {
-	for _, obstacle := range Obstacles(job, n) {
-		enters := (obstacle == InQuarantine && placement.EntersQuarantine(job)) || (obstacle == HeldByOthers && placement.EntersHolds(job))
-		if !enters {
-			return obstacle
-		}
+	obstacles := slices.DeleteFunc(Obstacles(job, n), func(what string) bool { return enters(job, what) })
+	if len(obstacles) > 0 {
+		return obstacles[0]
 	}
 	if p := job.Status.Placement; p != nil {
 		if home, known := c.Topology.Find(p.HyperNode); known && len(home.Nodes) > 0 && !home.Holds([]string{n.Name}) {

@@ -229,5 +229,6 @@ func TestAJobThatIsSmallerThanItHasShrunk(t *testing.T) {
 		s := &Snapshot{Job: job, Whole: true, FromFile: true}
 		answer := Ask(s, nil)
 		Print(io.Discard, s, &answer)
+		check.Equal(t, "state", v1alpha1.StateRunning, answer.State)
 	}
 }
