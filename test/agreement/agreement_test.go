@@ -131,7 +131,7 @@ func TestREADMEHasMarks(t *testing.T) {
 
 func TestEachTrialHasANameOfItsOwnAndFits(t *testing.T) {
 	for kind, all := range map[string][]trial{"simulated": simulatedTrials(), "real": realTrials()} {
-		check.Equal(t, kind, 10, len(all))
+		check.Equal(t, kind, map[string]int{"simulated": 10, "real": 12}[kind], len(all)) // as the flags and the page say
 		names := map[string]bool{}
 		for _, tr := range append(calibrations(), all...) {
 			if names[tr.name] || tr.gang > nodesPerRack {
