@@ -43,7 +43,7 @@ func (j job) order(s *v1alpha1.TrainingJobStatus) *Order {
 	return o
 }
 
-// abandoned reports whether a program has ended with an error that no step will mend: no rule is for it, or one that does nothing, and no other
+// abandoned reports whether a program has ended with an error that no step repairs: no rule is for it, or one that does nothing, and no other
 // incident is open. One that has ended while other ranks have yet to start is an incident once they have.
 func (j job) abandoned(s *v1alpha1.TrainingJobStatus) bool {
 	for i := range s.Incidents {

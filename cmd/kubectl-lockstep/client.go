@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -192,14 +191,11 @@ func (c *cluster) pods(ctx context.Context, job *v1alpha1.TrainingJob) ([]corev1
 	return pods.Items, nil
 }
 
-// fleet reads the nodes and HyperNodes. It fails without nodes. The fleet names what else could not be read.
+// fleet reads the nodes and HyperNodes. The fleet names what else could not be read.
 func (c *cluster) fleet(ctx context.Context) (*fleetmap.Fleet, error) {
 	nodes := &corev1.NodeList{}
 	if err := c.List(ctx, nodes); err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
-	}
-	if len(nodes.Items) == 0 {
-		return nil, errors.New("the cluster has no nodes")
 	}
 	tree, err := c.hyperNodes(ctx, nodes.Items)
 	f := fleetmap.New(nodes.Items, tree)

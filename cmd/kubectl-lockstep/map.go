@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -103,6 +104,9 @@ func (m *mapping) draw(ctx context.Context, c *cluster, name string) error {
 	fleet, err := c.fleet(ctx)
 	if err != nil {
 		return err
+	}
+	if len(fleet.Nodes) == 0 {
+		return errors.New("the cluster has no nodes")
 	}
 	c.addPods(ctx, fleet)
 	return m.output.print(m.Out, fleetmap.ReportOf(fleet, shown), func() error {

@@ -60,3 +60,17 @@ The HyperNodes could not be read: Volcano is not installed`) {
 		t.Errorf("of no HyperNode: %v", err)
 	}
 }
+
+// Where there are no nodes, none is listed, and that is no error.
+func TestAClusterWithoutNodes(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/dev/null")
+	s := &server{objects: map[string]any{"/api/v1/nodes": corev1.NodeList{TypeMeta: metav1.TypeMeta{Kind: "NodeList", APIVersion: "v1"}}}}
+	address := s.serve(t, core, product)
+	for _, args := range [][]string{{"nodes"}, {"map", "--nodes"}, {"nodes", "--unhealthy"}} {
+		out, err := lockstep(append(args, address)...)
+		check.Equal(t, "error", nil, err)
+		check.Equal(t, "listed", "", out)
+	}
+	_, err := lockstep("map", address)
+	check.Equal(t, "map", true, err != nil && err.Error() == "the cluster has no nodes")
+}

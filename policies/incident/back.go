@@ -9,7 +9,7 @@ import (
 )
 
 // IsHealedFor reports whether nothing is left of an incident on a rank. A degraded device of its pod is an incident of its own: the next
-// step of this one would not mend it. So is a failed device, where a HealthPolicy bounds such moves, except for an incident of health.
+// step of this one would not repair it. So is a failed device, where a HealthPolicy bounds such moves, except for an incident of health.
 func (v *View) IsHealedFor(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r gang.Rank) bool {
 	switch state := v.State(s, r); {
 	case state != gang.Impaired:

@@ -50,7 +50,11 @@ func (m *fleetMap) heading() []string {
 			parts = append(parts, fmt.Sprintf("%d %s", one.n, one.what))
 		}
 	}
-	text := fmt.Sprintf("%s, %s: %s.", lines.Count(len(m.Topology.All()), "HyperNode"), lines.Count(c.Nodes, "node"), strings.Join(parts, ", "))
+	text := lines.Count(len(m.Topology.All()), "HyperNode") + ", " + lines.Count(c.Nodes, "node")
+	if len(parts) > 0 {
+		text += ": " + strings.Join(parts, ", ")
+	}
+	text += "."
 	if c.gpus > 0 {
 		text += fmt.Sprintf(" GPUs in use: %d of %d.", c.gpusUsed, c.gpus)
 	}

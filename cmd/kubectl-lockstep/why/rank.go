@@ -122,7 +122,7 @@ func came(s *Snapshot, sub Subject) []Fact {
 		return told("status.incidents", "It went back to its own node: when incident %d began, the rank was on node %s, too.", inc.ID, before)
 	}
 	out := told("status.incidents", "It took node %s in place of node %s, on which the rank was when incident %d began.", p.Spec.NodeName, before, inc.ID)
-	return slices.Concat(out, s.tellLostNode(inc, before), s.tellSpare(sub.Rank))
+	return slices.Concat(out, s.tellLostNode(inc, before), s.sparesUsed(sub.Rank))
 }
 
 // lastLoss returns the last incident that names a rank, and the node that the rank was on then; nil where none does.
@@ -157,8 +157,8 @@ func (s *Snapshot) tellLostNode(inc *v1alpha1.Incident, node string) []Fact {
 	return out
 }
 
-// tellSpare says that spares of the rank's task have given up their nodes. The status does not say for whom.
-func (s *Snapshot) tellSpare(r gang.Rank) []Fact {
+// sparesUsed says that spares of the rank's task have given up their nodes. The status does not say for whom.
+func (s *Snapshot) sparesUsed(r gang.Rank) []Fact {
 	var used []string
 	if t := gang.TaskStatus(&s.Job.Status, r.Task+v1alpha1.SpareSuffix); t != nil {
 		for i := range t.Ranks {
