@@ -55,7 +55,7 @@ func (r *TrainingJobReconciler) observeProcesses(o *gang.Observation) {
 	o.ListensSince = r.Supervision.listensSince(o.Now)
 	reports := r.Supervision.Hub.Reports(supervisors.JobOf(o.Job))
 	for i := range o.Pods {
-		if report, known := reports[types.UID(o.Pods[i].UID)]; known && report.Connected {
+		if report, known := reports[types.UID(o.Pods[i].UID)]; known && !report.HeardSince.IsZero() {
 			note(&o.Pods[i], report, programOf(o.Job, o.Pods[i].Task))
 		}
 	}
@@ -64,7 +64,9 @@ func (r *TrainingJobReconciler) observeProcesses(o *gang.Observation) {
 
 // note gives a pod what its supervisor reports. A program that has ended tells as its container would.
 func note(p *gang.Pod, report supervisors.Report, container string) {
-	p.Process = &gang.Process{State: processStates[report.State], Epoch: report.Epoch, LastExitEpoch: report.LastExitEpoch}
+	p.Process = &gang.Process{
+		HeardSince: report.HeardSince, State: processStates[report.State], Epoch: report.Epoch, LastExitEpoch: report.LastExitEpoch,
+	}
 	p.Process.LastExit = exitOf(report.LastExit, container)
 	p.Process.Stopped, p.Process.AtBarrier, p.Process.Started = report.Stopped, report.AtBarrier, report.Started
 	p.Completing = p.Completing || p.Process.State == gang.ProcessSucceeded

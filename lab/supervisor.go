@@ -134,7 +134,8 @@ func (s *supervisor) showTo(seen *gang.Pod) {
 	}
 	r := s.report
 	seen.Process = &gang.Process{
-		State: gang.ProcessState(r.State - wire.State_STATE_RUNNING), Epoch: r.Epoch, LastExit: exitOf(r.LastExit), LastExitEpoch: r.LastExitEpoch,
+		HeardSince: seen.StartedTime,
+		State:      gang.ProcessState(r.State - wire.State_STATE_RUNNING), Epoch: r.Epoch, LastExit: exitOf(r.LastExit), LastExitEpoch: r.LastExitEpoch,
 		Stopped: ofMicros(r.StoppedMicros), AtBarrier: ofMicros(r.BarrierMicros), Started: ofMicros(r.StartedMicros), Progressed: r.Progressed,
 	}
 	if exit := exitOf(r.Exit); exit != nil {

@@ -75,6 +75,35 @@ func TestTheEpochOfAPodThatIsGoneIsItsIncidents(t *testing.T) {
 	}, s.summaries())
 }
 
+// A rank whose stream was down may be heard only after its gang, which did not need it, is there. It has as long to reach the epoch from then on.
+func TestARankThatIsHeardAfterItsGangIsThere(t *testing.T) {
+	behind := map[string]gang.Process{
+		"it stops for good":                 {State: gang.ProcessStopping, Epoch: 2},
+		"it is of an earlier epoch":         {State: gang.ProcessWaiting, Epoch: 1},
+		"it stops processes of another one": {State: gang.ProcessStopping, Epoch: 1},
+	}
+	for name, process := range behind {
+		t.Run(name, func(t *testing.T) {
+			s := keepsSurvivors(rule("stuck", on(v1alpha1.ProcessStuck), step(v1alpha1.RestartPod, 0)), rule("all", step(v1alpha1.RestartProcesses, 0)))
+			s.Pods[2].Process = nil
+			s.fails(0, 1)
+			s.decide()
+			s.reports(0, gang.ProcessRunning)
+			s.after(time.Second).decide()
+			check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+			s.after(time.Hour)
+			process.HeardSince = s.Now
+			s.Pods[2].Process = &process
+			check.Equal(t, "looked at again", s.Now.Add(130*time.Second), s.decide().Next)
+			s.after(130*time.Second - time.Millisecond).decide()
+			check.Equal(t, "incidents before", 1, len(s.status().Incidents))
+			s.after(time.Millisecond).decide()
+			check.Equal(t, "incidents", summary{v1alpha1.ProcessStuck, v1alpha1.ClassInfrastructure, "stuck", 1, ""}, s.summaries()[1])
+			check.Equal(t, "pods that are replaced", []int32{0, 0, 1}, s.lives())
+		})
+	}
+}
+
 // A program that fails at its start is charged, also where no step of the incident began the epoch.
 func TestAnotherStartBeforeAnyStepIsCharged(t *testing.T) {
 	s := supervised(3, rule("late", step(v1alpha1.RestartPod, 3600)))

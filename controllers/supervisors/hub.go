@@ -6,6 +6,7 @@ import (
 	"context"
 	"maps"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -84,7 +85,9 @@ func (h *Hub) Reports(job Job) map[types.UID]Report {
 			continue
 		}
 		report := *m.report
-		report.Connected = m.session != nil && m.session.reported
+		if m.session != nil {
+			report.HeardSince = m.session.heardSince
+		}
 		out[uid] = report
 	}
 	return out
@@ -200,16 +203,20 @@ func (h *Hub) disconnect(s *session) {
 	}
 }
 
-// note keeps a report, and wakes the reconciler where it says something new.
-func (h *Hub) note(s *session, report Report) {
+// note keeps a report that came now, and wakes the reconciler where it says something new.
+func (h *Hub) note(s *session, report Report, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	m := h.current(s)
 	if m == nil {
 		return
 	}
-	if m.report == nil || !m.report.equal(report) || !s.reported {
-		m.report, s.reported = &report, true
+	first := s.heardSince.IsZero()
+	if first {
+		s.heardSince = now
+	}
+	if first || !m.report.equal(report) {
+		m.report = &report
 		h.reported.Add(s.job.NamespacedName)
 	}
 }

@@ -3,6 +3,7 @@ package supervisors
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"k8s.io/apimachinery/pkg/types"
@@ -10,6 +11,9 @@ import (
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
+
+// aMoment is when a report comes.
+var aMoment = time.Unix(1, 0)
 
 // reporting is a session of a pod of a job, without a stream.
 func reporting(h *Hub, job Job, pod types.UID) *session {
@@ -26,9 +30,9 @@ func jobNamed(name string) Job {
 func TestWakesAreCoalesced(t *testing.T) {
 	h := NewHub()
 	for pod := range 1000 {
-		h.note(reporting(h, jobNamed("a"), types.UID(fmt.Sprint(pod))), Report{State: wire.State_STATE_RUNNING})
+		h.note(reporting(h, jobNamed("a"), types.UID(fmt.Sprint(pod))), Report{State: wire.State_STATE_RUNNING}, aMoment)
 	}
-	h.note(reporting(h, jobNamed("b"), "0"), Report{State: wire.State_STATE_RUNNING})
+	h.note(reporting(h, jobNamed("b"), "0"), Report{State: wire.State_STATE_RUNNING}, aMoment)
 	check.Equal(t, "jobs to tell of", []string{"a", "b"}, waiting(h))
 }
 
@@ -50,26 +54,26 @@ func TestWhatWakes(t *testing.T) {
 		then func(*Hub, *session)
 		want []string
 	}{
-		"the same report":     {func(h *Hub, s *session) { h.note(s, running) }, nil},
-		"another epoch":       {func(h *Hub, s *session) { h.note(s, Report{Epoch: 2, State: running.State}) }, []string{"a"}},
-		"another state":       {func(h *Hub, s *session) { h.note(s, failed) }, []string{"a"}},
+		"the same report":     {func(h *Hub, s *session) { h.note(s, running, aMoment) }, nil},
+		"another epoch":       {func(h *Hub, s *session) { h.note(s, Report{Epoch: 2, State: running.State}, aMoment) }, []string{"a"}},
+		"another state":       {func(h *Hub, s *session) { h.note(s, failed, aMoment) }, []string{"a"}},
 		"the end of a stream": {func(h *Hub, s *session) { h.disconnect(s) }, []string{"a"}},
 		"the same report of a new stream": {func(h *Hub, _ *session) {
-			h.note(reporting(h, jobNamed("a"), "0"), running)
+			h.note(reporting(h, jobNamed("a"), "0"), running, aMoment)
 		}, []string{"a"}},
 		"a new stream":              {func(h *Hub, _ *session) { reporting(h, jobNamed("a"), "0") }, nil},
 		"the end of an earlier one": {func(h *Hub, s *session) { reporting(h, jobNamed("a"), "0"); h.disconnect(s) }, nil},
 		"a report by an earlier one": {func(h *Hub, s *session) {
 			reporting(h, jobNamed("a"), "0")
-			h.note(s, failed)
+			h.note(s, failed, aMoment)
 		}, nil},
 		"an order":   {func(h *Hub, _ *session) { h.Order(jobNamed("a"), Order{Epoch: 2}) }, nil},
-		"forgetting": {func(h *Hub, s *session) { h.Forget(jobNamed("a").NamespacedName); h.note(s, failed) }, nil},
+		"forgetting": {func(h *Hub, s *session) { h.Forget(jobNamed("a").NamespacedName); h.note(s, failed, aMoment) }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := NewHub()
 			s := reporting(h, jobNamed("a"), "0")
-			h.note(s, running)
+			h.note(s, running, aMoment)
 			check.Equal(t, "jobs to tell of at first", []string{"a"}, waiting(h))
 			tc.then(h, s)
 			check.Equal(t, "jobs to tell of", tc.want, waiting(h))
@@ -112,14 +116,14 @@ func TestKeep(t *testing.T) {
 	h, job := NewHub(), jobNamed("a")
 	for _, pod := range []types.UID{"gone", "kept", "connected"} {
 		s := reporting(h, job, pod)
-		h.note(s, Report{State: wire.State_STATE_RUNNING})
+		h.note(s, Report{State: wire.State_STATE_RUNNING}, aMoment)
 		if pod != "connected" {
 			h.disconnect(s)
 		}
 	}
 	h.Keep(job, map[types.UID]bool{"kept": true})
 	check.Equal(t, "reports", map[types.UID]Report{
-		"kept": {State: wire.State_STATE_RUNNING}, "connected": {State: wire.State_STATE_RUNNING, Connected: true},
+		"kept": {State: wire.State_STATE_RUNNING}, "connected": {State: wire.State_STATE_RUNNING, HeardSince: aMoment},
 	}, h.Reports(job))
 }
 
@@ -136,4 +140,22 @@ func TestForget(t *testing.T) {
 	w.hub.mu.Lock()
 	defer w.hub.mu.Unlock()
 	check.Equal(t, "jobs", 1, len(w.hub.jobs))
+}
+
+// A stream is heard since its first report, and not since that of the stream before.
+func TestHeardSince(t *testing.T) {
+	h, job := NewHub(), jobNamed("a")
+	running := Report{State: wire.State_STATE_RUNNING}
+	heard := func() time.Time { return h.Reports(job)["0"].HeardSince }
+	first := reporting(h, job, "0")
+	check.Equal(t, "before a report", time.Time{}, heard())
+	h.note(first, running, aMoment)
+	h.note(first, Report{State: wire.State_STATE_FAILED}, aMoment.Add(time.Second))
+	check.Equal(t, "after two reports", aMoment, heard())
+	h.disconnect(first)
+	check.Equal(t, "without a stream", time.Time{}, heard())
+	second := reporting(h, job, "0")
+	check.Equal(t, "before a report on the second stream", time.Time{}, heard())
+	h.note(second, running, aMoment.Add(time.Minute))
+	check.Equal(t, "on the second stream", aMoment.Add(time.Minute), heard())
 }

@@ -74,7 +74,7 @@ func TestSupervisorsFollowAnotherAuthority(t *testing.T) {
 	w.awaitState(rank0, wire.State_STATE_RUNNING)
 
 	stopFirst()
-	w.await("the end of the stream", func(r map[types.UID]Report) bool { return !r[rank0].Connected })
+	w.await("the end of the stream", func(r map[types.UID]Report) bool { return r[rank0].HeardSince.IsZero() })
 	defer w.supervise(dir)()
 	w.awaitState(rank0, wire.State_STATE_RUNNING)
 }

@@ -29,8 +29,8 @@ type Report struct {
 	Stopped, AtBarrier, Started time.Time
 	// Progressed reports whether the program has saved a checkpoint in the epoch.
 	Progressed bool
-	// Connected reports whether the stream is up. The rest may be outdated where it is not.
-	Connected bool
+	// HeardSince is when the first report came on the stream that is up; zero where none is up, and the rest may be outdated.
+	HeardSince time.Time
 }
 
 // Exit is how a program ended. The times are those of the node's clock, zero where they are not known.

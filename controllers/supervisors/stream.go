@@ -35,8 +35,8 @@ type session struct {
 	changed chan struct{}
 	// ended holds why the hub wants no more of the stream.
 	ended chan error
-	// reported is whether there was a report; the hub guards it.
-	reported bool
+	// heardSince is when the first report came, zero before it; the hub guards it.
+	heardSince time.Time
 }
 
 func newSession(job Job, who identity) *session {
@@ -150,7 +150,8 @@ func (s *Server) receive(stream stream, session *session) error {
 		if err != nil {
 			return err
 		}
-		report, err := reportOf(message, s.clock.Now())
+		now := s.clock.Now()
+		report, err := reportOf(message, now)
 		if err != nil {
 			return err
 		}
@@ -163,7 +164,7 @@ func (s *Server) receive(stream stream, session *session) error {
 			}
 		}
 		reports.WithLabelValues(session.job.Namespace).Inc()
-		s.hub.note(session, report)
+		s.hub.note(session, report, now)
 	}
 }
 

@@ -45,7 +45,7 @@ func TestReportsAndOrders(t *testing.T) {
 		Code: 137, Signal: 9, StartedMicros: t0.UnixMicro(), EndedMicros: t0.UnixMicro() + 5, Message: "out of memory",
 	}}))
 	w.awaitState(rank0, wire.State_STATE_FAILED)
-	check.Equal(t, "reports", map[types.UID]Report{rank0: {Epoch: 3, State: wire.State_STATE_FAILED, Connected: true, Exit: &Exit{
+	check.Equal(t, "reports", map[types.UID]Report{rank0: {Epoch: 3, State: wire.State_STATE_FAILED, HeardSince: w.clock.Now(), Exit: &Exit{
 		Code: 137, Signal: 9, Started: t0, Ended: t0.Add(5000), Message: "out of memory",
 	}}}, w.hub.Reports(theJob))
 
@@ -194,7 +194,7 @@ func TestAPodConnectsAgain(t *testing.T) {
 	w.awaitState(rank0, wire.State_STATE_RUNNING)
 	second := w.connect(w.token("llm-1-worker-0"))
 	first.failsWith(codes.Aborted, "connected again")
-	if w.hub.Reports(theJob)[rank0].Connected {
+	if !w.hub.Reports(theJob)[rank0].HeardSince.IsZero() {
 		t.Error("what the first stream reported counts as said by the second")
 	}
 	second.reports(0, wire.State_STATE_RUNNING)
@@ -203,7 +203,7 @@ func TestAPodConnectsAgain(t *testing.T) {
 	check.Equal(t, "epoch", int64(1), second.ordered().GetEpoch())
 	second.hangUp()
 	w.await("the loss of the stream", func(r map[types.UID]Report) bool {
-		return r[rank0].State == wire.State_STATE_RUNNING && !r[rank0].Connected
+		return r[rank0].State == wire.State_STATE_RUNNING && r[rank0].HeardSince.IsZero()
 	})
 	third := w.connect(w.token("llm-1-worker-0"))
 	check.Equal(t, "epoch of the order, again", int64(1), third.ordered().GetEpoch())
@@ -255,7 +255,7 @@ func TestAFlood(t *testing.T) {
 	w.await("as many reports as are taken at once, less the connection", last(atOnce-1))
 	for epoch := range int64(atOnce - 1) {
 		calm.reports(epoch, wire.State_STATE_RUNNING)
-		w.await("a report of the other pod", func(r map[types.UID]Report) bool { return r[rank1].Epoch == epoch && r[rank1].Connected })
+		w.await("a report of the other pod", func(r map[types.UID]Report) bool { return r[rank1].Epoch == epoch && !r[rank1].HeardSince.IsZero() })
 	}
 	for w.clock.Waiters() < 3 { // two tokens, and the pod that waits
 		runtime.Gosched()
@@ -316,7 +316,7 @@ func TestWhoReadsNothingEndsWithItsToken(t *testing.T) {
 		w.hub.Order(theJob, Order{Epoch: epoch, RestartReason: strings.Repeat("r", 1<<20)})
 	}
 	w.clock.Step(time.Hour)
-	w.await("the end of the stream", func(r map[types.UID]Report) bool { return !r[rank0].Connected })
+	w.await("the end of the stream", func(r map[types.UID]Report) bool { return r[rank0].HeardSince.IsZero() })
 }
 
 // A manager may lose its lease before its server has begun.

@@ -348,5 +348,5 @@ func (w *world) await(what string, is func(map[types.UID]Report) bool) {
 
 func (w *world) awaitState(pod types.UID, state wire.State) {
 	w.t.Helper()
-	w.await(state.String()+" of "+string(pod), func(r map[types.UID]Report) bool { return r[pod].State == state && r[pod].Connected })
+	w.await(state.String()+" of "+string(pod), func(r map[types.UID]Report) bool { return r[pod].State == state && !r[pod].HeardSince.IsZero() })
 }

@@ -29,7 +29,9 @@ const (
 
 // Process is the last report of a supervisor whose stream is up.
 type Process struct {
-	State ProcessState
+	// HeardSince is when the stream came up, by the manager's clock.
+	HeardSince time.Time
+	State      ProcessState
 	// Epoch that the program runs in, has ended in, or waits to start in.
 	Epoch int64
 	// LastExit is how the program last ended by itself in an earlier epoch, LastExitEpoch; nil where it never has, or ended well.

@@ -19,16 +19,23 @@ const epochReachedWithin = 2 * time.Minute
 
 // lateAt is when a rank that has not reached the epoch of its gang counts as failed; zero for one that has, and where another check is for
 // it: its pod does not run, or its node does not answer. A rank that is not heard of is not late before it has had the time to be heard by
-// this manager.
+// this manager, and never while the gang is on its way to no epoch. One whose stream came up after that has its time from then on.
 func (v *View) lateAt(s *v1alpha1.TrainingJobStatus, p *gang.Pod) time.Time {
-	if s.EpochTime == nil || !v.Restarts(s) || !v.IsSupervised(p.Task) || p.Spare || p.Phase != corev1.PodRunning || !v.Nodes[p.Node].Ready || p.Deleting {
+	if s.EpochTime == nil || !v.IsSupervised(p.Task) || p.Spare || p.Phase != corev1.PodRunning || !v.Nodes[p.Node].Ready || p.Deleting {
 		return time.Time{}
 	}
 	if v.mayHaveReachedEpoch(s, p) {
 		return time.Time{}
 	}
+	since := instant.Latest(s.EpochTime.Time, p.StartedTime, v.ListensSince)
+	if !v.Restarts(s) {
+		if p.Process == nil {
+			return time.Time{}
+		}
+		since = instant.Latest(since, p.Process.HeardSince)
+	}
 	stop := instant.Seconds(ptr.Deref(v.Job.Spec.Supervisor.StopSeconds, 10))
-	return instant.Latest(s.EpochTime.Time, p.StartedTime, v.ListensSince).Add(stop + epochReachedWithin)
+	return since.Add(stop + epochReachedWithin)
 }
 
 // mayHaveReachedEpoch reports whether a rank has reached the epoch of its gang, or is not known to be behind it.

@@ -109,7 +109,7 @@ func TestTheLeaderChangesAtTheBarrier(t *testing.T) {
 	l.await("the next leader hears all supervisors", func() bool {
 		heard := 0
 		for _, report := range next.jobs.Supervision.Hub.Reports(supervisors.JobOf(l.job)) {
-			if report.Connected && report.Epoch == before.status.Epoch+1 {
+			if !report.HeardSince.IsZero() && report.Epoch == before.status.Epoch+1 {
 				heard++
 			}
 		}

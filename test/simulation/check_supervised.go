@@ -153,28 +153,21 @@ func (r *record) hasFailedProgram(p *gang.Pod) bool {
 	return before || (p.Process.State == processFailed && p.Process.Epoch >= r.old.Epoch)
 }
 
-// lateSince is when a rank had had its time to reach the epoch of its job; zero where it has reached it, or nothing tells.
+// lateSince is when a rank had had its time to reach the epoch of its job; zero where it has reached it, or nothing tells. A gang that is on its
+// way to no epoch may have one whose stream was down until later.
 func (r *record) lateSince(s *v1alpha1.TrainingJobStatus, p *gang.Pod) time.Time {
-	if !r.mayBeLate(s, p) {
-		return time.Time{}
-	}
-	return r.behindSince(s, p)
-}
-
-// behindSince is the same, whether or not an incident has the gang on its way to that epoch.
-func (r *record) behindSince(s *v1alpha1.TrainingJobStatus, p *gang.Pod) time.Time {
 	reached := p.Process != nil && p.Process.Epoch >= s.Epoch && p.Process.State != processStopping
 	runsOn := r.keepsSurvivors() && (p.Process == nil || p.Process.State == processRunning)
-	if reached || runsOn {
+	unknown := p.Process == nil && !r.mayBeLate(s, p)
+	if !r.mayAnswer(s, p) || reached || runsOn || unknown {
 		return time.Time{}
 	}
-	since := s.EpochTime.Time
-	for _, at := range []time.Time{p.StartedTime, r.o.ListensSince} {
-		if at.After(since) {
-			since = at
-		}
+	from := []time.Time{s.EpochTime.Time, p.StartedTime, r.o.ListensSince}
+	if !restartsGang(s) {
+		from = append(from, p.Process.HeardSince)
 	}
-	return since.Add(seconds(ptr.Deref(r.o.Job.Spec.Supervisor.StopSeconds, 10)) + reachedWithin)
+	last := slices.MaxFunc(from, time.Time.Compare)
+	return last.Add(seconds(ptr.Deref(r.o.Job.Spec.Supervisor.StopSeconds, 10)) + reachedWithin)
 }
 
 // mayBeLate reports whether a pod runs on a node that answers, while its gang is on its way to another epoch and some supervisor is heard.
@@ -292,13 +285,9 @@ func (r *record) exitsBefore() []*gang.Pod {
 // fellAt is when the program of a pod ended, or may have, if it was killed.
 func fellAt(p *gang.Pod) time.Time { return p.Process.LastExit.Time.Add(-killLead(p.Process.LastExit)) }
 
-// owedEpoch says why a rank should be restarted by now: it has had its time to reach the epoch of its job, or was seen not to have reached
-// it, whoever began that. It is empty for others.
+// owedEpoch says why a rank should be restarted by now: it has had its time to reach the epoch of its job. It is empty for others.
 func (r *record) owedEpoch(p *gang.Pod) string {
 	at := r.lateSince(r.s, p)
-	if at.IsZero() && p.Process != nil && r.mayAnswer(r.s, p) {
-		at = r.behindSince(r.s, p)
-	}
 	otherwise := !p.Ready || r.hasFailedProgram(p) || p.Disrupted != "" || len(p.Signals) > 0 // it is a failure of another kind, maybe in another's wake
 	if otherwise || at.IsZero() || r.o.Now.Before(at) || !r.isRank(p) || !restarts(r.o.Job, v1alpha1.ProcessStuck, p) {
 		return ""

@@ -44,6 +44,9 @@ func (t *tenant) talk(p *pod) {
 		t.disconnect(p)
 		return
 	}
+	if p.heard == nil {
+		p.heardSince = t.now
+	}
 	if p.heard != p.report {
 		p.heard = p.report
 		t.changed("the manager hears pod %s: %s in epoch %d", p.Name, p.report.State, p.report.Epoch)
@@ -110,6 +113,7 @@ func (t *tenant) withReports(pods []gang.Pod) []gang.Pod {
 	for i := range pods {
 		if p := t.podOfUID(pods[i].UID); p != nil && p.heard != nil {
 			note(&pods[i], p.heard)
+			pods[i].Process.HeardSince = p.heardSince
 		}
 	}
 	return pods

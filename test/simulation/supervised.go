@@ -39,9 +39,10 @@ type supervisor struct {
 
 	report *wire.Report // its last one
 	// heard is the last report that the manager has on the stream that there is; nil where there is none. It is up once an order has come.
-	heard *wire.Report
-	up    bool
-	told  toldOrder
+	heard      *wire.Report
+	heardSince time.Time
+	up         bool
+	told       toldOrder
 	// deaf is until when it reaches no manager.
 	deaf time.Time
 }
