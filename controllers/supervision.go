@@ -70,9 +70,28 @@ func note(p *gang.Pod, report supervisors.Report, container string) {
 	p.Process.LastExit = exitOf(report.LastExit, container)
 	p.Process.Stopped, p.Process.AtBarrier, p.Process.Started = report.Stopped, report.AtBarrier, report.Started
 	p.Completing = p.Completing || p.Process.State == gang.ProcessSucceeded
-	p.Process.Progressed = report.Progressed
+	p.Process.Progressed, p.Process.Progress = report.Progressed, progressOf(report.Progress)
 	if exit := exitOf(report.Exit, container); exit != nil {
 		p.Failure.Containers, p.LastExit = []gang.ContainerFailure{*exit}, exit
+	}
+}
+
+// trainingPhases are the phases of programs by their names on the wire.
+var trainingPhases = map[wire.Phase]v1alpha1.TrainingPhase{
+	wire.Phase_PHASE_INIT:       v1alpha1.PhaseInit,
+	wire.Phase_PHASE_TRAIN:      v1alpha1.PhaseTrain,
+	wire.Phase_PHASE_EVALUATE:   v1alpha1.PhaseEvaluate,
+	wire.Phase_PHASE_CHECKPOINT: v1alpha1.PhaseCheckpoint,
+}
+
+// progressOf is how far a program says that it is.
+func progressOf(p *wire.Progress) *gang.TrainingProgress {
+	if p == nil {
+		return nil
+	}
+	return &gang.TrainingProgress{
+		Phase: trainingPhases[p.GetPhase()], Step: p.Step, TotalSteps: p.TotalSteps, CheckpointStep: p.CheckpointStep, Percent: p.Percent,
+		StepTime: time.Duration(p.GetStepMicros()) * time.Microsecond,
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/lockstep-dev/lockstep/supervisor/epoch"
 	"github.com/lockstep-dev/lockstep/supervisor/process"
 	"github.com/lockstep-dev/lockstep/supervisor/progress"
+	"github.com/lockstep-dev/lockstep/supervisor/steps"
 	"github.com/lockstep-dev/lockstep/supervisor/stream"
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
 )
@@ -21,6 +22,18 @@ import (
 // renewedCAFile is the name of the file beside Options.EpochFile that keeps what a manager has sent of its certificate authorities. No flag
 // names it: managers give the pods' commands to supervisors of other versions, too.
 const renewedCAFile = "manager-ca.crt"
+
+// The files beside Options.EpochFile by which the program says how far it is: the one that it writes, and the token of its requests.
+const (
+	progressFile  = "progress.json"
+	kubeflowToken = "kubeflow-token"
+)
+
+// sayPeriod is how often the manager hears how far the program is, and sayNewPhase how soon that it does something else. A thousand ranks say so.
+const (
+	sayPeriod   = 10 * time.Second
+	sayNewPhase = time.Second
+)
 
 // lastWord is how long the container stays for the manager to read the last report.
 const lastWord = time.Second
@@ -52,6 +65,12 @@ type supervisor struct {
 	client  *stream.Client
 	watcher *progress.Watcher
 	events  chan epoch.Event
+
+	// steps is what the program says; report is the machine's last one, and said what was last sent of steps, when.
+	steps  *steps.Listener
+	report *wire.Report
+	said   *wire.Progress
+	saidAt time.Time
 }
 
 // Run runs the program until the container ends, and returns its exit code. It reaps every child of this process.
@@ -66,6 +85,7 @@ func Run(o Options, signals <-chan os.Signal) (code int, err error) {
 		machine: epoch.New(epoch.Options{Epoch: first, Restarted: restarted, ManagerTimeout: o.ManagerTimeout}),
 		watcher: progress.New(o.CheckpointFile),
 		events:  make(chan epoch.Event, 16),
+		steps:   &steps.Listener{},
 	}
 	if err := s.connect(); err != nil {
 		return 0, err
@@ -98,13 +118,16 @@ func (s *supervisor) ordered(o *wire.Order) {
 
 // run starts the program before the stream, and takes events until the machine ends the container.
 func (s *supervisor) run(signals <-chan os.Signal) int {
-	code, ended := s.handle(epoch.Began{})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	s.listen(ctx)
+	code, ended := s.handle(epoch.Began{})
 	go s.client.Run(ctx)
 	deadline := time.NewTimer(0)
 	defer deadline.Stop()
 	ticks := s.watcher.Ticks(ctx)
+	says := time.NewTicker(sayNewPhase)
+	defer says.Stop()
 	for !ended {
 		s.arm(deadline)
 		select {
@@ -115,6 +138,8 @@ func (s *supervisor) run(signals <-chan os.Signal) int {
 			code, ended = s.handle(e)
 		case <-ticks:
 			s.lookForCheckpoint()
+		case now := <-says.C:
+			s.say(now)
 		case sig := <-signals:
 			code, ended = s.handle(epoch.Signalled{Signal: sig.(syscall.Signal)})
 		case <-deadline.C:
@@ -181,7 +206,8 @@ func (s *supervisor) act(action epoch.Action) (failed *wire.Exit) {
 	case epoch.Forward:
 		s.keeper.Forward(a.Signal)
 	case epoch.Report:
-		s.client.Report(a.Report)
+		s.report = a.Report
+		s.tell(time.Now())
 		s.Log.Info("Reporting", "state", strings.TrimPrefix(a.State.String(), "STATE_"), "epoch", a.Epoch)
 	}
 	return nil
@@ -204,6 +230,7 @@ func (s *supervisor) persist(e int64) {
 func (s *supervisor) start(a epoch.Start) (failed *wire.Exit) {
 	s.clearTerminationLog()
 	s.watcher.Reset()
+	s.forget()
 	err := s.keeper.Start(s.Command, environ(s.Environ, a))
 	if err == nil {
 		return nil

@@ -62,6 +62,9 @@ type TrainingJobStatus struct {
 	// spec.supervisor.progress. It is brought up to date with each restart.
 	// +optional
 	RestartsWithoutProgress int32 `json:"restartsWithoutProgress,omitempty"`
+	// progress is how far the program says that it is; unset before it has said anything.
+	// +optional
+	Progress *ProgressStatus `json:"progress,omitempty"`
 	// ready is how many pods are ready, of how many, for people: "15/16".
 	// +optional
 	Ready string `json:"ready,omitempty"`

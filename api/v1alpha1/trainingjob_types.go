@@ -18,6 +18,9 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Restarts",type=integer,JSONPath=`.status.restarts.total`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Queue",type=string,priority=1,JSONPath=`.spec.queue`
+// +kubebuilder:printcolumn:name="Step",type=integer,priority=1,JSONPath=`.status.progress.step`
+// +kubebuilder:printcolumn:name="Percent",type=integer,priority=1,JSONPath=`.status.progress.percent`
+// +kubebuilder:printcolumn:name="Estimated-End",type=string,priority=1,JSONPath=`.status.progress.estimatedEndTime`
 // +kubebuilder:printcolumn:name="Incident",type=integer,priority=1,JSONPath=`.status.nextStep.incident`
 // +kubebuilder:printcolumn:name="Next-Step",type=string,priority=1,JSONPath=`.status.nextStep.action`
 // +kubebuilder:printcolumn:name="At",type=string,priority=1,JSONPath=`.status.nextStep.time`

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"net/http"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -9,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
+	"github.com/lockstep-dev/lockstep/test/check"
 	"github.com/lockstep-dev/lockstep/test/supervision"
 )
 
@@ -32,6 +35,7 @@ func TestRestartInPlace(t *testing.T) {
 	first := p.puppets.Next()
 	contract := func(one *supervision.Puppet, want ...string) {
 		t.Helper()
+		want = slices.Insert(want, 3, "LOCKSTEP_PROGRESS_FILE="+p.path("progress.json"))
 		if diff := cmp.Diff(want, one.Variables("LOCKSTEP_")); diff != "" {
 			t.Error("contract: -want +got:\n" + diff)
 		}
@@ -96,6 +100,57 @@ func TestACheckpointIsNoticed(t *testing.T) {
 			return
 		}
 	}
+}
+
+// What a program says of itself comes with the reports of its epoch: by a file, and by the requests of Kubeflow Trainer's SDK.
+func TestWhatAProgramSays(t *testing.T) {
+	p := newPod(t)
+	p.environ = append(p.environ, "http_proxy=http://proxy", "NO_PROXY=internal")
+	p.run()
+	first := p.puppets.Next()
+	s := p.connected(&wire.Order{Epoch: 1})
+	variable := func(name string) string {
+		_, value, _ := strings.Cut(first.Variables(name + "=")[0], "=")
+		return value
+	}
+	said := func(epoch int64) *wire.Progress {
+		for {
+			if r := s.Report(); r.Epoch == epoch && (r.Progress != nil || r.State == failedState) {
+				return r.Progress
+			}
+		}
+	}
+	first.Do("write", variable("LOCKSTEP_PROGRESS_FILE"), `{"step": 7, "totalSteps": 9, "phase": "init"}`)
+	check.Equal(t, "step of the file", 7, said(1).GetStep())
+	check.Equal(t, "proxies of the program", "internal,127.0.0.1", variable("NO_PROXY"))
+	request, err := http.NewRequest(http.MethodPost, variable("KUBEFLOW_TRAINER_SERVER_URL"), strings.NewReader(
+		`{"trainerStatus": {"progressPercentage": 88, "metrics": [{"name": "current_step", "value": "8"}]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+p.read("kubeflow-token"))
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	check.Equal(t, "code", 200, answer.StatusCode)
+	check.Equal(t, "token of the program", p.path("kubeflow-token"), variable("KUBEFLOW_TRAINER_SERVER_TOKEN"))
+	of := said(1) // at once, because it trains now
+	check.Equal(t, "steps", []int64{8, 9, 88}, []int64{of.GetStep(), of.GetTotalSteps(), int64(of.GetPercent())})
+	check.Equal(t, "phase", wire.Phase_PHASE_TRAIN, of.GetPhase())
+
+	s.Order(&wire.Order{Epoch: 2, Start: true})
+	p.puppets.Next().Exit(3)
+	check.Equal(t, "said in the next epoch", nil, said(2))
+}
+
+// One who has the program report to Kubeflow Trainer itself goes on with that.
+func TestAProgramThatReportsElsewhere(t *testing.T) {
+	p := newPod(t)
+	p.environ = append(p.environ, "KUBEFLOW_TRAINER_SERVER_URL=https://elsewhere")
+	p.run()
+	check.Equal(t, "variables", []string{"KUBEFLOW_TRAINER_SERVER_URL=https://elsewhere"}, p.puppets.Next().Variables("KUBEFLOW_"))
 }
 
 // Where the programs of a gang heal themselves, one that runs goes on in the next epoch, and one that has failed starts at once.

@@ -216,9 +216,9 @@ func (h *Hub) note(s *session, report Report, now time.Time) {
 		s.heardSince = now
 	}
 	if first || !m.report.equal(report) {
-		m.report = &report
 		h.reported.Add(s.job.NamespacedName)
 	}
+	m.report = &report
 }
 
 // target is what a session's supervisor should do; ok is false before anybody has said so.

@@ -29,6 +29,8 @@ type Report struct {
 	Stopped, AtBarrier, Started time.Time
 	// Progressed reports whether the program has saved a checkpoint in the epoch.
 	Progressed bool
+	// Progress is what the program has said of itself in the epoch; nil for nothing. It is one that the API takes.
+	Progress *wire.Progress
 	// HeardSince is when the first report came on the stream that is up; zero where none is up, and the rest may be outdated.
 	HeardSince time.Time
 }
@@ -52,8 +54,16 @@ func reportOf(m *wire.Report, now time.Time) (Report, error) {
 		Epoch: m.GetEpoch(), State: m.GetState(), Exit: exitOf(m.GetExit(), now),
 		LastExit: exitOf(m.GetLastExit(), now), LastExitEpoch: m.GetLastExitEpoch(),
 		Stopped: timeOf(m.GetStoppedMicros(), now), AtBarrier: timeOf(m.GetBarrierMicros(), now), Started: timeOf(m.GetStartedMicros(), now),
-		Progressed: m.GetProgressed(),
+		Progressed: m.GetProgressed(), Progress: progressOf(m.GetProgress()),
 	}, nil
+}
+
+// progressOf is what a program may say: nothing else of it counts where a number is none that the API takes.
+func progressOf(p *wire.Progress) *wire.Progress {
+	if p == nil || min(p.GetStep(), p.GetTotalSteps(), p.GetCheckpointStep(), int64(p.GetPercent()), p.GetStepMicros()) < 0 || p.GetPercent() > 100 {
+		return nil
+	}
+	return p
 }
 
 func exitOf(e *wire.Exit, now time.Time) *Exit {
@@ -86,9 +96,11 @@ func tail(message string) string {
 	return strings.ToValidUTF8(message[len(message)-maxMessage:], "")
 }
 
+// equal reports whether another report says the same, steps apart: these come every few seconds, and nothing is decided by them.
 func (r Report) equal(other Report) bool {
 	return r.Epoch == other.Epoch && r.State == other.State && r.Exit.equal(other.Exit) &&
 		r.LastExitEpoch == other.LastExitEpoch && r.LastExit.equal(other.LastExit) &&
+		(r.Progress == nil) == (other.Progress == nil) && r.Progress.GetPhase() == other.Progress.GetPhase() &&
 		r.Stopped.Equal(other.Stopped) && r.AtBarrier.Equal(other.AtBarrier) && r.Started.Equal(other.Started) && r.Progressed == other.Progressed
 }
 

@@ -42,6 +42,17 @@ type Process struct {
 	Stopped, AtBarrier, Started time.Time
 	// Progressed reports whether the program has saved a checkpoint in its epoch.
 	Progressed bool
+	// Progress is how far the program says that it is in its epoch; nil where it has said nothing.
+	Progress *TrainingProgress
+}
+
+// TrainingProgress is how far a program says that it is. What is nil or empty it has not said.
+type TrainingProgress struct {
+	Phase                            v1alpha1.TrainingPhase
+	Step, TotalSteps, CheckpointStep *int64
+	Percent                          *int32
+	// StepTime is how long a step takes on average; 0 where that is not known.
+	StepTime time.Duration
 }
 
 // IsSupervised reports whether the programs of a task's ranks have supervisors.

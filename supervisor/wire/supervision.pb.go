@@ -23,6 +23,64 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Phase of a training program.
+type Phase int32
+
+const (
+	Phase_PHASE_UNSPECIFIED Phase = 0
+	// The program loads what it needs, and has yet to train.
+	Phase_PHASE_INIT     Phase = 1
+	Phase_PHASE_TRAIN    Phase = 2
+	Phase_PHASE_EVALUATE Phase = 3
+	// The program writes or reads a checkpoint.
+	Phase_PHASE_CHECKPOINT Phase = 4
+)
+
+// Enum value maps for Phase.
+var (
+	Phase_name = map[int32]string{
+		0: "PHASE_UNSPECIFIED",
+		1: "PHASE_INIT",
+		2: "PHASE_TRAIN",
+		3: "PHASE_EVALUATE",
+		4: "PHASE_CHECKPOINT",
+	}
+	Phase_value = map[string]int32{
+		"PHASE_UNSPECIFIED": 0,
+		"PHASE_INIT":        1,
+		"PHASE_TRAIN":       2,
+		"PHASE_EVALUATE":    3,
+		"PHASE_CHECKPOINT":  4,
+	}
+)
+
+func (x Phase) Enum() *Phase {
+	p := new(Phase)
+	*p = x
+	return p
+}
+
+func (x Phase) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Phase) Descriptor() protoreflect.EnumDescriptor {
+	return file_supervisor_wire_supervision_proto_enumTypes[0].Descriptor()
+}
+
+func (Phase) Type() protoreflect.EnumType {
+	return &file_supervisor_wire_supervision_proto_enumTypes[0]
+}
+
+func (x Phase) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Phase.Descriptor instead.
+func (Phase) EnumDescriptor() ([]byte, []int) {
+	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{0}
+}
+
 // State of a program.
 type State int32
 
@@ -75,11 +133,11 @@ func (x State) String() string {
 }
 
 func (State) Descriptor() protoreflect.EnumDescriptor {
-	return file_supervisor_wire_supervision_proto_enumTypes[0].Descriptor()
+	return file_supervisor_wire_supervision_proto_enumTypes[1].Descriptor()
 }
 
 func (State) Type() protoreflect.EnumType {
-	return &file_supervisor_wire_supervision_proto_enumTypes[0]
+	return &file_supervisor_wire_supervision_proto_enumTypes[1]
 }
 
 func (x State) Number() protoreflect.EnumNumber {
@@ -88,7 +146,7 @@ func (x State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use State.Descriptor instead.
 func (State) EnumDescriptor() ([]byte, []int) {
-	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{0}
+	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{1}
 }
 
 // Report is what a supervisor knows of its program. The pod is identified by the token in the stream's metadata
@@ -114,7 +172,9 @@ type Report struct {
 	StartedMicros int64 `protobuf:"varint,9,opt,name=started_micros,json=startedMicros,proto3" json:"started_micros,omitempty"`
 	// Progressed reports whether the program has saved a checkpoint in this epoch: the file that was named for that has changed since
 	// the program was started.
-	Progressed    bool `protobuf:"varint,10,opt,name=progressed,proto3" json:"progressed,omitempty"`
+	Progressed bool `protobuf:"varint,10,opt,name=progressed,proto3" json:"progressed,omitempty"`
+	// Progress is what the program has said of itself in this epoch; absent where it has said nothing.
+	Progress      *Progress `protobuf:"bytes,11,opt,name=progress,proto3" json:"progress,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -219,6 +279,104 @@ func (x *Report) GetProgressed() bool {
 	return false
 }
 
+func (x *Report) GetProgress() *Progress {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
+}
+
+// Progress is how far a program says that it is. A field that is absent was never said.
+type Progress struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Phase that the program is in.
+	Phase Phase `protobuf:"varint,1,opt,name=phase,proto3,enum=lockstep.supervisor.v1.Phase" json:"phase,omitempty"`
+	// Step is the number of training steps that are done, over all epochs, and total_steps how many there will be.
+	Step       *int64 `protobuf:"varint,2,opt,name=step,proto3,oneof" json:"step,omitempty"`
+	TotalSteps *int64 `protobuf:"varint,3,opt,name=total_steps,json=totalSteps,proto3,oneof" json:"total_steps,omitempty"`
+	// Checkpoint_step is the step of the last checkpoint.
+	CheckpointStep *int64 `protobuf:"varint,4,opt,name=checkpoint_step,json=checkpointStep,proto3,oneof" json:"checkpoint_step,omitempty"`
+	// Percent that is done, 0 to 100, of a program that counts no steps.
+	Percent *int32 `protobuf:"varint,5,opt,name=percent,proto3,oneof" json:"percent,omitempty"`
+	// Step_micros is how long a step takes, in microseconds: the average of this epoch, from the second change of the step on, which leaves
+	// out the slow first one; 0 before there is one.
+	StepMicros    int64 `protobuf:"varint,6,opt,name=step_micros,json=stepMicros,proto3" json:"step_micros,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Progress) Reset() {
+	*x = Progress{}
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Progress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Progress) ProtoMessage() {}
+
+func (x *Progress) ProtoReflect() protoreflect.Message {
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Progress.ProtoReflect.Descriptor instead.
+func (*Progress) Descriptor() ([]byte, []int) {
+	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Progress) GetPhase() Phase {
+	if x != nil {
+		return x.Phase
+	}
+	return Phase_PHASE_UNSPECIFIED
+}
+
+func (x *Progress) GetStep() int64 {
+	if x != nil && x.Step != nil {
+		return *x.Step
+	}
+	return 0
+}
+
+func (x *Progress) GetTotalSteps() int64 {
+	if x != nil && x.TotalSteps != nil {
+		return *x.TotalSteps
+	}
+	return 0
+}
+
+func (x *Progress) GetCheckpointStep() int64 {
+	if x != nil && x.CheckpointStep != nil {
+		return *x.CheckpointStep
+	}
+	return 0
+}
+
+func (x *Progress) GetPercent() int32 {
+	if x != nil && x.Percent != nil {
+		return *x.Percent
+	}
+	return 0
+}
+
+func (x *Progress) GetStepMicros() int64 {
+	if x != nil {
+		return x.StepMicros
+	}
+	return 0
+}
+
 // Exit is how a program ended.
 type Exit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -237,7 +395,7 @@ type Exit struct {
 
 func (x *Exit) Reset() {
 	*x = Exit{}
-	mi := &file_supervisor_wire_supervision_proto_msgTypes[1]
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -249,7 +407,7 @@ func (x *Exit) String() string {
 func (*Exit) ProtoMessage() {}
 
 func (x *Exit) ProtoReflect() protoreflect.Message {
-	mi := &file_supervisor_wire_supervision_proto_msgTypes[1]
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -262,7 +420,7 @@ func (x *Exit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exit.ProtoReflect.Descriptor instead.
 func (*Exit) Descriptor() ([]byte, []int) {
-	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{1}
+	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Exit) GetCode() int32 {
@@ -330,7 +488,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_supervisor_wire_supervision_proto_msgTypes[2]
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -342,7 +500,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_supervisor_wire_supervision_proto_msgTypes[2]
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -355,7 +513,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{2}
+	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Order) GetEpoch() int64 {
@@ -425,7 +583,7 @@ var File_supervisor_wire_supervision_proto protoreflect.FileDescriptor
 
 const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\n" +
-	"!supervisor/wire/supervision.proto\x12\x16lockstep.supervisor.v1\"\x93\x03\n" +
+	"!supervisor/wire/supervision.proto\x12\x16lockstep.supervisor.v1\"\xd1\x03\n" +
 	"\x06Report\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x123\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1d.lockstep.supervisor.v1.StateR\x05state\x120\n" +
@@ -439,7 +597,22 @@ const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\n" +
 	"progressed\x18\n" +
 	" \x01(\bR\n" +
-	"progressed\"\x96\x01\n" +
+	"progressed\x12<\n" +
+	"\bprogress\x18\v \x01(\v2 .lockstep.supervisor.v1.ProgressR\bprogress\"\xa5\x02\n" +
+	"\bProgress\x123\n" +
+	"\x05phase\x18\x01 \x01(\x0e2\x1d.lockstep.supervisor.v1.PhaseR\x05phase\x12\x17\n" +
+	"\x04step\x18\x02 \x01(\x03H\x00R\x04step\x88\x01\x01\x12$\n" +
+	"\vtotal_steps\x18\x03 \x01(\x03H\x01R\n" +
+	"totalSteps\x88\x01\x01\x12,\n" +
+	"\x0fcheckpoint_step\x18\x04 \x01(\x03H\x02R\x0echeckpointStep\x88\x01\x01\x12\x1d\n" +
+	"\apercent\x18\x05 \x01(\x05H\x03R\apercent\x88\x01\x01\x12\x1f\n" +
+	"\vstep_micros\x18\x06 \x01(\x03R\n" +
+	"stepMicrosB\a\n" +
+	"\x05_stepB\x0e\n" +
+	"\f_total_stepsB\x12\n" +
+	"\x10_checkpoint_stepB\n" +
+	"\n" +
+	"\b_percent\"\x96\x01\n" +
 	"\x04Exit\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x16\n" +
 	"\x06signal\x18\x02 \x01(\x05R\x06signal\x12%\n" +
@@ -456,7 +629,14 @@ const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\arefused\x18\x06 \x01(\tR\arefused\x12\x18\n" +
 	"\arelease\x18\a \x01(\bR\arelease\x12 \n" +
 	"\vauthorities\x18\b \x01(\fR\vauthorities\x12\x12\n" +
-	"\x04keep\x18\t \x01(\bR\x04keep*\x96\x01\n" +
+	"\x04keep\x18\t \x01(\bR\x04keep*i\n" +
+	"\x05Phase\x12\x15\n" +
+	"\x11PHASE_UNSPECIFIED\x10\x00\x12\x0e\n" +
+	"\n" +
+	"PHASE_INIT\x10\x01\x12\x0f\n" +
+	"\vPHASE_TRAIN\x10\x02\x12\x12\n" +
+	"\x0ePHASE_EVALUATE\x10\x03\x12\x14\n" +
+	"\x10PHASE_CHECKPOINT\x10\x04*\x96\x01\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTATE_RUNNING\x10\x01\x12\x12\n" +
@@ -480,25 +660,29 @@ func file_supervisor_wire_supervision_proto_rawDescGZIP() []byte {
 	return file_supervisor_wire_supervision_proto_rawDescData
 }
 
-var file_supervisor_wire_supervision_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_supervisor_wire_supervision_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_supervisor_wire_supervision_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_supervisor_wire_supervision_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_supervisor_wire_supervision_proto_goTypes = []any{
-	(State)(0),     // 0: lockstep.supervisor.v1.State
-	(*Report)(nil), // 1: lockstep.supervisor.v1.Report
-	(*Exit)(nil),   // 2: lockstep.supervisor.v1.Exit
-	(*Order)(nil),  // 3: lockstep.supervisor.v1.Order
+	(Phase)(0),       // 0: lockstep.supervisor.v1.Phase
+	(State)(0),       // 1: lockstep.supervisor.v1.State
+	(*Report)(nil),   // 2: lockstep.supervisor.v1.Report
+	(*Progress)(nil), // 3: lockstep.supervisor.v1.Progress
+	(*Exit)(nil),     // 4: lockstep.supervisor.v1.Exit
+	(*Order)(nil),    // 5: lockstep.supervisor.v1.Order
 }
 var file_supervisor_wire_supervision_proto_depIdxs = []int32{
-	0, // 0: lockstep.supervisor.v1.Report.state:type_name -> lockstep.supervisor.v1.State
-	2, // 1: lockstep.supervisor.v1.Report.exit:type_name -> lockstep.supervisor.v1.Exit
-	2, // 2: lockstep.supervisor.v1.Report.last_exit:type_name -> lockstep.supervisor.v1.Exit
-	1, // 3: lockstep.supervisor.v1.Supervision.Supervise:input_type -> lockstep.supervisor.v1.Report
-	3, // 4: lockstep.supervisor.v1.Supervision.Supervise:output_type -> lockstep.supervisor.v1.Order
-	4, // [4:5] is the sub-list for method output_type
-	3, // [3:4] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	1, // 0: lockstep.supervisor.v1.Report.state:type_name -> lockstep.supervisor.v1.State
+	4, // 1: lockstep.supervisor.v1.Report.exit:type_name -> lockstep.supervisor.v1.Exit
+	4, // 2: lockstep.supervisor.v1.Report.last_exit:type_name -> lockstep.supervisor.v1.Exit
+	3, // 3: lockstep.supervisor.v1.Report.progress:type_name -> lockstep.supervisor.v1.Progress
+	0, // 4: lockstep.supervisor.v1.Progress.phase:type_name -> lockstep.supervisor.v1.Phase
+	2, // 5: lockstep.supervisor.v1.Supervision.Supervise:input_type -> lockstep.supervisor.v1.Report
+	5, // 6: lockstep.supervisor.v1.Supervision.Supervise:output_type -> lockstep.supervisor.v1.Order
+	6, // [6:7] is the sub-list for method output_type
+	5, // [5:6] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_supervisor_wire_supervision_proto_init() }
@@ -506,13 +690,14 @@ func file_supervisor_wire_supervision_proto_init() {
 	if File_supervisor_wire_supervision_proto != nil {
 		return
 	}
+	file_supervisor_wire_supervision_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_supervisor_wire_supervision_proto_rawDesc), len(file_supervisor_wire_supervision_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   3,
+			NumEnums:      2,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

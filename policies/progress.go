@@ -1,0 +1,106 @@
+// Progress: how far the programs of a gang say that they are. Nothing is decided by it.
+
+package policies
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+)
+
+// How often progress is written: steps come all the time, and a status that changes is a write that everybody who watches reads.
+const (
+	progressPeriod   = 5 * time.Minute
+	progressNewPhase = 30 * time.Second
+)
+
+// longestEstimate is how far ahead an end is still estimated.
+const longestEstimate = 10 * 365 * 24 * time.Hour
+
+// progress records how far the programs are, and returns when to do so again.
+func (j job) progress(s *v1alpha1.TrainingJobStatus) time.Time {
+	said := j.said(s)
+	if said == nil || gang.Finished(s) {
+		return time.Time{}
+	}
+	if due := progressDue(s.Progress, said); due.After(j.Now) {
+		return due
+	}
+	if !sameProgress(s.Progress, said) {
+		s.Progress = said
+	}
+	return j.Now.Add(progressPeriod)
+}
+
+// progressDue is when progress may be written again.
+func progressDue(was, said *v1alpha1.ProgressStatus) time.Time {
+	switch {
+	case was == nil:
+		return time.Time{}
+	case was.Phase != said.Phase || was.Epoch != said.Epoch:
+		return was.UpdateTime.Add(progressNewPhase)
+	}
+	return was.UpdateTime.Add(progressPeriod)
+}
+
+// said is what the programs say in the epoch of the gang; nil for nothing.
+func (j job) said(s *v1alpha1.TrainingJobStatus) *v1alpha1.ProgressStatus {
+	var out *v1alpha1.ProgressStatus
+	var step time.Duration
+	gang.EachRank(j.Effective, func(r gang.Rank) {
+		p := j.Pod(r)
+		if p == nil || gang.IsStale(s, p) || p.Phase != corev1.PodRunning || p.Process == nil || p.Process.Progress == nil || p.Process.Epoch != s.Epoch {
+			return
+		}
+		if out == nil {
+			out = &v1alpha1.ProgressStatus{Epoch: s.Epoch, UpdateTime: metav1.NewTime(j.Now)}
+		}
+		rank := p.Process.Progress
+		if out.Phase == "" {
+			out.Phase = rank.Phase
+		}
+		out.Step, out.TotalSteps = highest(out.Step, rank.Step), highest(out.TotalSteps, rank.TotalSteps)
+		out.CheckpointStep, out.Percent = highest(out.CheckpointStep, rank.CheckpointStep), highest(out.Percent, rank.Percent)
+		step = max(step, rank.StepTime)
+	})
+	if out != nil && out.Step != nil && ptr.Deref(out.TotalSteps, 0) > 0 {
+		out.Percent = new(percentOf(*out.Step, *out.TotalSteps))
+		out.EstimatedEndTime = estimatedEnd(j.Now, *out.TotalSteps-*out.Step, step)
+	}
+	return out
+}
+
+// highest is the higher one of two numbers, of which each may not be known.
+func highest[N int32 | int64](a, b *N) *N {
+	if a == nil || (b != nil && *b > *a) {
+		return b
+	}
+	return a
+}
+
+// percentOf is rounded down, so that 100 is the end.
+func percentOf(done, of int64) int32 {
+	return int32(100 * min(float64(done)/float64(of), 1))
+}
+
+// estimatedEnd is when steps that are left will be done; nil where their pace is not known, or where that is too far off to mean anything.
+func estimatedEnd(now time.Time, left int64, step time.Duration) *metav1.Time {
+	if step <= 0 || left < 0 || float64(left)*float64(step) > float64(longestEstimate) {
+		return nil
+	}
+	return new(metav1.NewTime(now.Add(time.Duration(left) * step)))
+}
+
+// sameProgress reports whether two statuses say the same, save when.
+func sameProgress(a, b *v1alpha1.ProgressStatus) bool {
+	if a == nil {
+		return false
+	}
+	return a.Phase == b.Phase && a.Epoch == b.Epoch && ptr.Equal(a.Percent, b.Percent) &&
+		ptr.Equal(a.Step, b.Step) && ptr.Equal(a.TotalSteps, b.TotalSteps) && ptr.Equal(a.CheckpointStep, b.CheckpointStep)
+}

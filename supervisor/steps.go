@@ -1,0 +1,94 @@
+// What the program says of itself: how it can, and when the manager hears of it.
+
+package supervisor
+
+import (
+	"context"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/lockstep-dev/lockstep/supervisor/steps"
+	"github.com/lockstep-dev/lockstep/supervisor/wire"
+)
+
+const envProgressFile = "LOCKSTEP_PROGRESS_FILE"
+
+// listen opens the doors by which the program says how far it is. Without one the program runs all the same.
+func (s *supervisor) listen(ctx context.Context) {
+	folder := filepath.Dir(s.EpochFile)
+	file := filepath.Join(folder, progressFile)
+	s.Environ = with(slices.Clone(s.Environ), envProgressFile, file)
+	go steps.NewFile(file, s.steps, s.Log).Run(ctx)
+	if given(s.Environ, steps.EnvURL) {
+		return // to somebody else
+	}
+	kubeflow, err := steps.NewKubeflow(filepath.Join(folder, kubeflowToken), s.steps, s.Log)
+	if err != nil {
+		s.Log.Warn("Kubeflow Trainer's status requests are not answered", "error", err)
+		return
+	}
+	go kubeflow.Run(ctx)
+	variables := kubeflow.Environ()
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		s.Environ = with(s.Environ, name, variables[name])
+	}
+	s.Environ = withoutProxy(s.Environ)
+}
+
+// given reports whether a variable is set.
+func given(environ []string, name string) bool {
+	return slices.ContainsFunc(environ, func(v string) bool { return strings.HasPrefix(v, name+"=") })
+}
+
+// withoutProxy keeps requests to this container from a proxy, where the container has one. Of two variables a program may read either.
+func withoutProxy(environ []string) []string {
+	proxies := []string{"http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"}
+	if !slices.ContainsFunc(proxies, func(name string) bool { return given(environ, name) }) {
+		return environ
+	}
+	const itself = "127.0.0.1"
+	out := slices.Clone(environ)
+	for i, v := range out {
+		if name, value, _ := strings.Cut(v, "="); strings.EqualFold(name, "no_proxy") && value != "" {
+			out[i] = v + "," + itself
+		}
+	}
+	if !slices.Equal(out, environ) {
+		return out
+	}
+	return with(with(out, "no_proxy", itself), "NO_PROXY", itself)
+}
+
+// forget forgets what an earlier program has said, which nothing of is left.
+func (s *supervisor) forget() {
+	_ = os.Remove(filepath.Join(filepath.Dir(s.EpochFile), progressFile))
+	s.steps.Reset()
+	s.said = nil
+}
+
+// say has the manager hear what the program says, where it is time for that.
+func (s *supervisor) say(now time.Time) {
+	last := s.steps.Last()
+	switch {
+	case last == nil || proto.Equal(last, s.said):
+	case s.said == nil || last.GetPhase() != s.said.GetPhase() || now.Sub(s.saidAt) >= sayPeriod:
+		s.tell(now)
+	}
+}
+
+// tell sends the machine's last report with what the program says. A program that is stopped for a later epoch says nothing in that.
+func (s *supervisor) tell(now time.Time) {
+	s.said, s.saidAt = s.steps.Last(), now
+	report := proto.CloneOf(s.report)
+	switch report.State {
+	case wire.State_STATE_RUNNING, wire.State_STATE_FAILED, wire.State_STATE_SUCCEEDED:
+		report.Progress = s.said
+	}
+	s.client.Report(report)
+}

@@ -1,0 +1,83 @@
+// Package steps hears from a program how far it is: by a file that the program writes, and by the status requests that Kubeflow Trainer's
+// SDK and Hugging Face's trainer send. Both are in the container, so that no program waits for a manager.
+package steps
+
+import (
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/lockstep-dev/lockstep/supervisor/wire"
+)
+
+// Listener keeps what the program of an epoch has said last. It is safe for use by the doors and the supervisor side by side.
+type Listener struct {
+	mu   sync.Mutex
+	run  int            // counts the programs
+	said *wire.Progress // nil for nothing
+	pace pace
+}
+
+// pace measures how long steps take: from the second step that is heard of in an epoch on, for the first one is slow.
+type pace struct {
+	known     bool // a step was heard of
+	measuring bool
+	from      int64
+	since     time.Time
+}
+
+// Reset forgets what an earlier program has said.
+func (l *Listener) Reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.run++
+	l.said, l.pace = nil, pace{}
+}
+
+// program is the one that a door serves now. A door asks before it reads anything.
+func (l *Listener) program() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.run
+}
+
+// Last is what the program has said; nil for nothing.
+func (l *Listener) Last() *wire.Progress {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.said == nil {
+		return nil
+	}
+	return proto.CloneOf(l.said)
+}
+
+// hear takes what a program says now, if it is still the program. What it does not name stays.
+func (l *Listener) hear(program int, now time.Time, p *wire.Progress) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if program != l.run {
+		return
+	}
+	if l.said == nil {
+		l.said = &wire.Progress{}
+	}
+	before := l.said.Step
+	proto.Merge(l.said, p)
+	if p.Step != nil && (before == nil || *before != *p.Step) {
+		l.said.StepMicros = l.pace.step(now, *p.Step)
+	}
+}
+
+// step returns the average time of a step in microseconds, 0 where there is none yet. A count that goes back begins anew.
+func (p *pace) step(now time.Time, step int64) int64 {
+	switch {
+	case !p.known:
+		p.known, p.from = true, step
+	case !p.measuring || step <= p.from:
+		p.measuring, p.from, p.since = true, step, now
+	default:
+		return now.Sub(p.since).Microseconds() / (step - p.from)
+	}
+	return 0
+}

@@ -1,0 +1,168 @@
+package steps
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/lockstep-dev/lockstep/supervisor/wire"
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func step(n int64) *wire.Progress { return &wire.Progress{Step: &n} }
+
+func same(t *testing.T, what string, want, got *wire.Progress) {
+	t.Helper()
+	if !proto.Equal(want, got) {
+		t.Errorf("%s: want %v, got %v", what, want, got)
+	}
+}
+
+// What a statement does not name stays as it was said before.
+func TestWhatIsNotNamedStays(t *testing.T) {
+	var l Listener
+	same(t, "before anything is said", nil, l.Last())
+	l.hear(0, t0, &wire.Progress{Phase: wire.Phase_PHASE_TRAIN, TotalSteps: new(int64(50))})
+	l.hear(0, t0, step(7))
+	l.hear(0, t0, &wire.Progress{Phase: wire.Phase_PHASE_EVALUATE})
+	same(t, "said", &wire.Progress{Phase: wire.Phase_PHASE_EVALUATE, Step: new(int64(7)), TotalSteps: new(int64(50))}, l.Last())
+}
+
+// What an earlier program said, or a door read of it, is nothing of the next one's.
+func TestAnEarlierProgramIsForgotten(t *testing.T) {
+	var l Listener
+	before := l.program()
+	l.hear(before, t0, step(7))
+	l.Reset()
+	same(t, "after a restart", nil, l.Last())
+	l.hear(before, t0, step(8))
+	same(t, "when an earlier program is heard", nil, l.Last())
+	l.hear(l.program(), t0, step(1))
+	same(t, "when the program is heard", step(1), l.Last())
+}
+
+// The first step of a run took 132 s, where later ones take one: Megatron-LM on many GPUs.
+func TestTheFirstStepIsNotThePace(t *testing.T) {
+	var l Listener
+	now := t0.Add(132 * time.Second)
+	for _, want := range []int64{0, 0, 1e6, 1e6} {
+		n := l.Last().GetStep() + 1
+		l.hear(0, now, step(n))
+		check.Equal(t, "pace", want, l.Last().GetStepMicros())
+		now = now.Add(time.Second)
+	}
+	l.hear(0, now.Add(time.Hour), step(4))
+	check.Equal(t, "pace while no step comes", 1e6, l.Last().GetStepMicros())
+	l.hear(0, now, step(2))
+	check.Equal(t, "pace of a count that goes back", 0, l.Last().GetStepMicros())
+	l.hear(0, now.Add(6*time.Second), step(5))
+	check.Equal(t, "pace after that", 2e6, l.Last().GetStepMicros())
+}
+
+func TestParse(t *testing.T) {
+	for content, want := range map[string]*wire.Progress{
+		"120\n":        step(120),
+		`{"step": 0}`:  step(0),
+		`{}`:           {},
+		`{"loss": 1}`:  {},
+		`{"step":9e2}`: nil,
+		`{"phase": "checkpoint", "step": 3, "totalSteps": 9, "checkpointStep": 2}`: {
+			Phase: wire.Phase_PHASE_CHECKPOINT, Step: new(int64(3)), TotalSteps: new(int64(9)), CheckpointStep: new(int64(2)),
+		},
+		`{"phase": "training"}`: nil,
+		`{"step": -1}`:          nil,
+		`-1`:                    nil,
+		`1.5`:                   nil,
+		`step 3`:                nil,
+		`{"step": 3`:            nil,
+		`[3]`:                   nil,
+	} {
+		got, err := parse([]byte(content))
+		if (err == nil) != (want != nil) || !proto.Equal(want, got) {
+			t.Errorf("%s: want %v, got %v, %v", content, want, got, err)
+		}
+	}
+}
+
+// A file that cannot be read harms nobody, and why is said once.
+func TestFilesThatAreNone(t *testing.T) {
+	write := func(content string) func(string) error {
+		return func(path string) error { return os.WriteFile(path, []byte(content), 0o600) }
+	}
+	for name, tc := range map[string]struct {
+		make func(path string) error
+		want string
+	}{
+		"a pipe":      {func(path string) error { return syscall.Mkfifo(path, 0o600) }, "it is no file"},
+		"a folder":    {func(path string) error { return os.Mkdir(path, 0o700) }, "it is no file"},
+		"a link":      {func(path string) error { return os.Symlink("/dev/zero", path) }, "too many levels of symbolic links"},
+		"a large one": {write(strings.Repeat("1", fileLimit+1)), "it has 4097 bytes: want 4096 at most"},
+		"prose":       {write("step 3"), `want a number of steps, or an object such as {\"step\": 120`},
+		"a phase":     {write(`{"phase": "training"}`), `phase \"training\": want init, train, evaluate or checkpoint`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var l Listener
+			var log strings.Builder
+			f := NewFile(filepath.Join(t.TempDir(), "progress.json"), &l, slog.New(slog.NewTextHandler(&log, nil)))
+			must(t, tc.make(f.path))
+			f.look(t0)
+			f.look(t0)
+			if strings.Count(log.String(), tc.want) != 1 {
+				t.Errorf("want %q once: %s", tc.want, log.String())
+			}
+			same(t, "heard", nil, l.Last())
+			must(t, os.RemoveAll(f.path))
+			must(t, os.WriteFile(f.path, []byte("3"), 0o600))
+			f.look(t0)
+			same(t, "heard of a file", step(3), l.Last())
+		})
+	}
+}
+
+func TestAFileThatChanges(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "progress.json")
+	must(t, os.WriteFile(path, []byte("99"), 0o600))
+	var l Listener
+	f := NewFile(path, &l, slog.New(slog.DiscardHandler))
+	f.look(t0)
+	same(t, "of an earlier container", nil, l.Last())
+	must(t, os.WriteFile(path, nil, 0o600))
+	f.look(t0)
+	same(t, "while it is written", nil, l.Last())
+	must(t, os.WriteFile(path, []byte("100"), 0o600))
+	f.look(t0)
+	same(t, "once it is written", step(100), l.Last())
+	l.Reset()
+	f.look(t0)
+	same(t, "as it was, to another program", nil, l.Last())
+	must(t, os.WriteFile(path+".next", []byte("101"), 0o600))
+	must(t, os.Rename(path+".next", path))
+	f.look(t0)
+	same(t, "replaced", step(101), l.Last())
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(`{"phase": "train", "step": 3, "totalSteps": 9, "checkpointStep": 2}`))
+	f.Add([]byte("120"))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		p, err := parse(content)
+		if err == nil && min(p.GetStep(), p.GetTotalSteps(), p.GetCheckpointStep()) < 0 {
+			t.Errorf("%q: %v", content, p)
+		}
+	})
+}
