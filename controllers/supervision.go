@@ -55,7 +55,12 @@ func (r *TrainingJobReconciler) observeProcesses(o *gang.Observation) {
 	o.ListensSince = r.Supervision.listensSince(o.Now)
 	reports := r.Supervision.Hub.Reports(supervisors.JobOf(o.Job))
 	for i := range o.Pods {
-		if report, known := reports[types.UID(o.Pods[i].UID)]; known && !report.HeardSince.IsZero() {
+		report, known := reports[types.UID(o.Pods[i].UID)]
+		if !known {
+			continue
+		}
+		o.Pods[i].Training = progressOf(report)
+		if !report.HeardSince.IsZero() {
 			note(&o.Pods[i], report, programOf(o.Job, o.Pods[i].Task))
 		}
 	}
@@ -70,7 +75,7 @@ func note(p *gang.Pod, report supervisors.Report, container string) {
 	p.Process.LastExit = exitOf(report.LastExit, container)
 	p.Process.Stopped, p.Process.AtBarrier, p.Process.Started = report.Stopped, report.AtBarrier, report.Started
 	p.Completing = p.Completing || p.Process.State == gang.ProcessSucceeded
-	p.Process.Progressed, p.Process.Progress = report.Progressed, progressOf(report.Progress)
+	p.Process.Progressed = report.Progressed
 	if exit := exitOf(report.Exit, container); exit != nil {
 		p.Failure.Containers, p.LastExit = []gang.ContainerFailure{*exit}, exit
 	}
@@ -84,12 +89,14 @@ var trainingPhases = map[wire.Phase]v1alpha1.TrainingPhase{
 	wire.Phase_PHASE_CHECKPOINT: v1alpha1.PhaseCheckpoint,
 }
 
-// progressOf is how far a program says that it is.
-func progressOf(p *wire.Progress) *gang.TrainingProgress {
+// progressOf is how far a program says that it is. That stays said when the stream ends, as it does with the last word.
+func progressOf(report supervisors.Report) *gang.TrainingProgress {
+	p := report.Progress
 	if p == nil {
 		return nil
 	}
 	return &gang.TrainingProgress{
+		Epoch: report.Epoch, Ended: report.State == wire.State_STATE_SUCCEEDED,
 		Phase: trainingPhases[p.GetPhase()], Step: p.Step, TotalSteps: p.TotalSteps, CheckpointStep: p.CheckpointStep, Percent: p.Percent,
 		StepTime: time.Duration(p.GetStepMicros()) * time.Microsecond,
 	}

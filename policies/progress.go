@@ -5,7 +5,6 @@ package policies
 import (
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -24,15 +23,18 @@ const longestEstimate = 10 * 365 * 24 * time.Hour
 
 // progress records how far the programs are, and returns when to do so again.
 func (j job) progress(s *v1alpha1.TrainingJobStatus) time.Time {
-	said := j.said(s)
-	if said == nil || gang.Finished(s) {
+	said, ended := j.said(s)
+	if said == nil || (gang.Finished(s) && !ended) {
 		return time.Time{}
 	}
-	if due := progressDue(s.Progress, said); due.After(j.Now) {
+	if due := progressDue(s.Progress, said); due.After(j.Now) && !ended {
 		return due
 	}
 	if !sameProgress(s.Progress, said) {
 		s.Progress = said
+	}
+	if gang.Finished(s) {
+		return time.Time{}
 	}
 	return j.Now.Add(progressPeriod)
 }
@@ -48,19 +50,20 @@ func progressDue(was, said *v1alpha1.ProgressStatus) time.Time {
 	return was.UpdateTime.Add(progressPeriod)
 }
 
-// said is what the programs say in the epoch of the gang; nil for nothing.
-func (j job) said(s *v1alpha1.TrainingJobStatus) *v1alpha1.ProgressStatus {
-	var out *v1alpha1.ProgressStatus
+// said is what the programs say in the epoch of the gang, nil for nothing, and whether one of them has ended well: what it has said is its last
+// word.
+func (j job) said(s *v1alpha1.TrainingJobStatus) (out *v1alpha1.ProgressStatus, ended bool) {
 	var step time.Duration
 	gang.EachRank(j.Effective, func(r gang.Rank) {
 		p := j.Pod(r)
-		if p == nil || gang.IsStale(s, p) || p.Phase != corev1.PodRunning || p.Process == nil || p.Process.Progress == nil || p.Process.Epoch != s.Epoch {
+		if p == nil || gang.IsStale(s, p) || p.Training == nil || p.Training.Epoch != s.Epoch {
 			return
 		}
 		if out == nil {
 			out = &v1alpha1.ProgressStatus{Epoch: s.Epoch, UpdateTime: metav1.NewTime(j.Now)}
 		}
-		rank := p.Process.Progress
+		rank := p.Training
+		ended = ended || rank.Ended
 		if out.Phase == "" {
 			out.Phase = rank.Phase
 		}
@@ -69,10 +72,10 @@ func (j job) said(s *v1alpha1.TrainingJobStatus) *v1alpha1.ProgressStatus {
 		step = max(step, rank.StepTime)
 	})
 	if out != nil && out.Step != nil && ptr.Deref(out.TotalSteps, 0) > 0 {
-		out.Percent = new(percentOf(*out.Step, *out.TotalSteps))
+		out.Percent = highest(out.Percent, new(percentOf(*out.Step, *out.TotalSteps)))
 		out.EstimatedEndTime = estimatedEnd(j.Now, *out.TotalSteps-*out.Step, step)
 	}
-	return out
+	return out, ended
 }
 
 // highest is the higher one of two numbers, of which each may not be known.

@@ -7,13 +7,18 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // says has the program of a pod say how far it is.
-func (s *scene) says(i int, p gang.TrainingProgress) { s.Pods[i].Process.Progress = &p }
+func (s *scene) says(i int, p gang.TrainingProgress) {
+	p.Epoch = s.status().Epoch
+	s.Pods[i].Training = &p
+}
 
 func steps(n, of int64) gang.TrainingProgress {
 	return gang.TrainingProgress{Phase: v1alpha1.PhaseTrain, Step: &n, TotalSteps: &of, StepTime: 2 * time.Second}
@@ -54,7 +59,26 @@ func TestProgressIsWrittenSeldom(t *testing.T) {
 	check.Equal(t, "step after an hour", 4, *s.status().Progress.Step)
 }
 
-// What is said in an earlier epoch, by a pod that is to go, or of another node's past is nothing of this run's.
+// A job that completes says its last word at once.
+func TestTheLastWord(t *testing.T) {
+	s := supervised(3)
+	s.says(0, steps(1, 500))
+	s.decide()
+	last := steps(499, 500)
+	last.Ended = true
+	s.says(0, last)
+	s.after(time.Second).decide()
+	check.Equal(t, "step", 499, *s.status().Progress.Step)
+	*last.Step = 500
+	for i := range s.Pods {
+		s.Pods[i].Process, s.Pods[i].Phase = nil, corev1.PodSucceeded
+	}
+	check.Equal(t, "looked at again", time.Time{}, s.decide().Next)
+	check.Equal(t, "state", v1alpha1.StateCompleted, s.status().State)
+	check.Equal(t, "step at the end", 500, *s.status().Progress.Step)
+}
+
+// What was said in an earlier epoch is nothing of this one's.
 func TestProgressOfThisRunAlone(t *testing.T) {
 	s := supervised(3)
 	s.says(1, steps(120, 500))

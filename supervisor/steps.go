@@ -24,7 +24,8 @@ func (s *supervisor) listen(ctx context.Context) {
 	folder := filepath.Dir(s.EpochFile)
 	file := filepath.Join(folder, progressFile)
 	s.Environ = with(slices.Clone(s.Environ), envProgressFile, file)
-	go steps.NewFile(file, s.steps, s.Log).Run(ctx)
+	s.file = steps.NewFile(file, s.steps, s.Log)
+	go s.file.Run(ctx)
 	if given(s.Environ, steps.EnvURL) {
 		return // to somebody else
 	}

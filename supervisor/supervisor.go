@@ -68,6 +68,7 @@ type supervisor struct {
 
 	// steps is what the program says; report is the machine's last one, and said what was last sent of steps, when.
 	steps  *steps.Listener
+	file   *steps.File
 	report *wire.Report
 	said   *wire.Progress
 	saidAt time.Time
@@ -134,6 +135,7 @@ func (s *supervisor) run(signals <-chan os.Signal) int {
 		case e := <-s.events:
 			if _, exits := e.(epoch.Ended); exits {
 				s.lookForCheckpoint()
+				s.file.Look(time.Now())
 			}
 			code, ended = s.handle(e)
 		case <-ticks:

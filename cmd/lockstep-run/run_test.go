@@ -141,8 +141,14 @@ func TestWhatAProgramSays(t *testing.T) {
 	check.Equal(t, "phase", wire.Phase_PHASE_TRAIN, of.GetPhase())
 
 	s.Order(&wire.Order{Epoch: 2, Start: true})
-	p.puppets.Next().Exit(3)
+	second := p.puppets.Next()
+	second.Exit(3)
 	check.Equal(t, "said in the next epoch", nil, said(2))
+	s.Order(&wire.Order{Epoch: 3, Start: true})
+	last := p.puppets.Next()
+	last.Do("write", variable("LOCKSTEP_PROGRESS_FILE"), "9")
+	last.Exit(3)
+	check.Equal(t, "last word of a program", 9, said(3).GetStep())
 }
 
 // One who has the program report to Kubeflow Trainer itself goes on with that.

@@ -67,6 +67,20 @@ func TestWhatWakes(t *testing.T) {
 			reporting(h, jobNamed("a"), "0")
 			h.note(s, failed, aMoment)
 		}, nil},
+		"a step": {func(h *Hub, s *session) {
+			of := running
+			of.Progress = &wire.Progress{Step: new(int64(7))}
+			h.note(s, of, aMoment)
+			waiting(h) // the first word wakes
+			of.Progress = &wire.Progress{Step: new(int64(8))}
+			h.note(s, of, aMoment)
+			check.Equal(t, "step", 8, h.Reports(jobNamed("a"))["0"].Progress.GetStep())
+		}, nil},
+		"a phase": {func(h *Hub, s *session) {
+			of := running
+			of.Progress = &wire.Progress{Phase: wire.Phase_PHASE_TRAIN}
+			h.note(s, of, aMoment)
+		}, []string{"a"}},
 		"an order":   {func(h *Hub, _ *session) { h.Order(jobNamed("a"), Order{Epoch: 2}) }, nil},
 		"forgetting": {func(h *Hub, s *session) { h.Forget(jobNamed("a").NamespacedName); h.note(s, failed, aMoment) }, nil},
 	} {

@@ -58,9 +58,13 @@ func reportOf(m *wire.Report, now time.Time) (Report, error) {
 	}, nil
 }
 
-// progressOf is what a program may say: nothing else of it counts where a number is none that the API takes.
+// longestStep is how long a step may take.
+const longestStep = 7 * 24 * time.Hour
+
+// progressOf is what a program may say. Where a number is none that the API takes, nothing that it says counts.
 func progressOf(p *wire.Progress) *wire.Progress {
-	if p == nil || min(p.GetStep(), p.GetTotalSteps(), p.GetCheckpointStep(), int64(p.GetPercent()), p.GetStepMicros()) < 0 || p.GetPercent() > 100 {
+	if p == nil || min(p.GetStep(), p.GetTotalSteps(), p.GetCheckpointStep(), int64(p.GetPercent()), p.GetStepMicros()) < 0 ||
+		p.GetPercent() > 100 || p.GetStepMicros() > longestStep.Microseconds() {
 		return nil
 	}
 	return p

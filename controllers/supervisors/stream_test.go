@@ -31,6 +31,28 @@ func sameOrder(t testing.TB, what string, want, got *wire.Order) {
 	}
 }
 
+// What no program can mean would be refused by the API server, with all else that the status says.
+func TestProgressThatTheAPITakes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		said  *wire.Progress
+		taken bool
+	}{
+		"nothing":       {&wire.Progress{}, true},
+		"all":           {&wire.Progress{Phase: 99, Step: new(int64(math.MaxInt64)), Percent: new(int32(100)), StepMicros: longestStep.Microseconds()}, true},
+		"a step":        {&wire.Progress{Step: new(int64(-1))}, false},
+		"a total":       {&wire.Progress{TotalSteps: new(int64(-1))}, false},
+		"a checkpoint":  {&wire.Progress{CheckpointStep: new(int64(-1))}, false},
+		"less than 0":   {&wire.Progress{Percent: new(int32(-1))}, false},
+		"more than all": {&wire.Progress{Percent: new(int32(101))}, false},
+		"an age":        {&wire.Progress{StepMicros: longestStep.Microseconds() + 1}, false},
+		"before":        {&wire.Progress{StepMicros: -1}, false},
+	} {
+		r, err := reportOf(&wire.Report{State: wire.State_STATE_RUNNING, Progress: tc.said}, t0)
+		must(t, err)
+		check.Equal(t, name, tc.taken, r.Progress != nil)
+	}
+}
+
 func TestReportsAndOrders(t *testing.T) {
 	w := newWorld(t)
 	first := w.connect(w.token("llm-1-worker-0"))

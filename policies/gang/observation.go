@@ -213,6 +213,8 @@ type Pod struct {
 	Failure Failure
 	// Process is what the pod's supervisor reports of its program; nil where it has none, or cannot be heard.
 	Process *Process
+	// Training is how far its program has said that it is; nil where it has said nothing.
+	Training *TrainingProgress
 }
 
 // Signal says that something that the pod uses is ill.

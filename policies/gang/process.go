@@ -42,12 +42,14 @@ type Process struct {
 	Stopped, AtBarrier, Started time.Time
 	// Progressed reports whether the program has saved a checkpoint in its epoch.
 	Progressed bool
-	// Progress is how far the program says that it is in its epoch; nil where it has said nothing.
-	Progress *TrainingProgress
 }
 
 // TrainingProgress is how far a program says that it is. What is nil or empty it has not said.
 type TrainingProgress struct {
+	// Epoch in which it said this, and whether it has ended well, so that this was its last word.
+	Epoch int64
+	Ended bool
+
 	Phase                            v1alpha1.TrainingPhase
 	Step, TotalSteps, CheckpointStep *int64
 	Percent                          *int32

@@ -14,6 +14,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -69,8 +70,10 @@ type File struct {
 	path     string
 	listener *Listener
 	log      *slog.Logger
-	last     os.FileInfo
-	failure  string // what was last logged
+
+	mu      sync.Mutex
+	last    os.FileInfo
+	failure string // what was last logged
 }
 
 // NewFile returns a door of the file at a path, which is removed: an earlier container's program may have written it.
@@ -88,13 +91,15 @@ func (f *File) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-ticker.C:
-			f.look(now)
+			f.Look(now)
 		}
 	}
 }
 
-// look hears the file where it has changed, and logs why it cannot, once.
-func (f *File) look(now time.Time) {
+// Look hears the file where it has changed, and logs why it cannot, once. Beside Run, it is for the last word of a program.
+func (f *File) Look(now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	program := f.listener.program()
 	content, changed, err := f.read()
 	if err == nil && !changed {

@@ -120,15 +120,15 @@ func TestFilesThatAreNone(t *testing.T) {
 			var log strings.Builder
 			f := NewFile(filepath.Join(t.TempDir(), "progress.json"), &l, slog.New(slog.NewTextHandler(&log, nil)))
 			must(t, tc.make(f.path))
-			f.look(t0)
-			f.look(t0)
+			f.Look(t0)
+			f.Look(t0)
 			if strings.Count(log.String(), tc.want) != 1 {
 				t.Errorf("want %q once: %s", tc.want, log.String())
 			}
 			same(t, "heard", nil, l.Last())
 			must(t, os.RemoveAll(f.path))
 			must(t, os.WriteFile(f.path, []byte("3"), 0o600))
-			f.look(t0)
+			f.Look(t0)
 			same(t, "heard of a file", step(3), l.Last())
 		})
 	}
@@ -139,20 +139,20 @@ func TestAFileThatChanges(t *testing.T) {
 	must(t, os.WriteFile(path, []byte("99"), 0o600))
 	var l Listener
 	f := NewFile(path, &l, slog.New(slog.DiscardHandler))
-	f.look(t0)
+	f.Look(t0)
 	same(t, "of an earlier container", nil, l.Last())
 	must(t, os.WriteFile(path, nil, 0o600))
-	f.look(t0)
+	f.Look(t0)
 	same(t, "while it is written", nil, l.Last())
 	must(t, os.WriteFile(path, []byte("100"), 0o600))
-	f.look(t0)
+	f.Look(t0)
 	same(t, "once it is written", step(100), l.Last())
 	l.Reset()
-	f.look(t0)
+	f.Look(t0)
 	same(t, "as it was, to another program", nil, l.Last())
 	must(t, os.WriteFile(path+".next", []byte("101"), 0o600))
 	must(t, os.Rename(path+".next", path))
-	f.look(t0)
+	f.Look(t0)
 	same(t, "replaced", step(101), l.Last())
 }
 

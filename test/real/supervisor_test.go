@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
@@ -88,14 +90,19 @@ func TestAKilledSupervisor(t *testing.T) {
 }
 
 // TestTorchrunUnderASupervisor kills the agent of torchrun and its worker in one rank. With --max_restarts=0 the other agents end, too, and
-// all meet again in the next epoch.
+// all meet again in the next epoch. The programs say how far they are.
 func TestTorchrunUnderASupervisor(t *testing.T) {
 	s := torchrun(t, "torchsupervised", (*Training).Supervise, (*Training).LeaveRestarts)
 	before := s.pods()
+	s.must(s.AwaitJob(s.ctx, "the program says how far it is", func(job *v1alpha1.TrainingJob) bool { return job.Status.Progress != nil }))
 	s.resumesPrinting("one agent killed under a supervisor", func() error { return ground.KillPrograms(s.ctx, s.key(2)) })
 	s.neverRestarted()
 	s.survivorsStay(before)
 	s.atHome(before)
+	p := s.Job.Status.Progress
+	if got := []int64{p.Epoch, ptr.Deref(p.Step, 0), ptr.Deref(p.TotalSteps, 0), ptr.Deref(p.CheckpointStep, 0), int64(ptr.Deref(p.Percent, 0))}; !slices.Equal(got, []int64{2, 120, 120, 120, 100}) {
+		s.errorf("epoch, step, total, checkpoint and percent at the end: %v", got)
+	}
 }
 
 // TestTheManagerDiesWhileAGangRestarts kills the manager as soon as it has recorded the step, and starts it again. The next process learns

@@ -52,6 +52,8 @@ type Job struct {
 	// ETTR is the share of the time since all pods were first ready in which they were; missing where they never were.
 	ETTR         *float64    `json:"ettr,omitempty"`
 	CreationTime metav1.Time `json:"creationTime"`
+	// Progress is how far the program says that it is; missing where it says nothing.
+	Progress *v1alpha1.ProgressStatus `json:"progress,omitempty"`
 	// Message says what the job waits for; empty where it waits for nothing.
 	Message string `json:"message,omitempty"`
 	// GPUs are those that all pods of the job ask for.
@@ -76,7 +78,8 @@ func jobOf(job *v1alpha1.TrainingJob, at time.Time) Job {
 	out := Job{
 		Namespace: job.Namespace, Name: job.Name, Queue: job.Spec.Queue, State: s.State, Ready: s.Ready, Attempt: s.Attempt, Restarts: s.Restarts.Total,
 		CreationTime: job.CreationTimestamp, Message: s.Message, Placed: fleetmap.HasNodes(job),
-		age: duration.HumanDuration(at.Sub(job.CreationTimestamp.Time)), next: nextStep(s.NextStep, at),
+		Progress: s.Progress,
+		age:      duration.HumanDuration(at.Sub(job.CreationTimestamp.Time)), next: nextStep(s.NextStep, at),
 	}
 	if s.Placement != nil {
 		out.HyperNode = s.Placement.HyperNode
@@ -131,17 +134,20 @@ func nextStep(step *v1alpha1.NextStep, at time.Time) string {
 
 // cells are what the columns have of a job.
 func (j *Job) cells() map[string]string {
-	gpus, ettr := fmt.Sprint(j.GPUs), ""
+	gpus, ettr, progress := fmt.Sprint(j.GPUs), "", ""
 	if !j.Placed {
 		gpus = "(" + gpus + ")" // not counted as in use
 	}
 	if j.ETTR != nil {
 		ettr = fmt.Sprintf("%.4f", *j.ETTR)
 	}
+	if j.Progress != nil && j.Progress.Percent != nil {
+		progress = fmt.Sprintf("%d%%", *j.Progress.Percent)
+	}
 	return map[string]string{
 		"NAMESPACE": j.Namespace, "NAME": j.Name, "STATE": string(j.State), "READY": j.Ready, "ATTEMPT": fmt.Sprint(j.Attempt),
 		"HYPERNODE": j.HyperNode, "RESTARTS": fmt.Sprint(j.Restarts), "ETTR": ettr, "AGE": j.age, "QUEUE": j.Queue, "SPARES": j.Spares,
-		"GPUS": gpus, "INCIDENT": j.trigger, "PHASE": j.phase, "NEXT": j.next,
+		"GPUS": gpus, "INCIDENT": j.trigger, "PHASE": j.phase, "NEXT": j.next, "PROGRESS": progress,
 	}
 }
 

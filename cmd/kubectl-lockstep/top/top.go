@@ -39,6 +39,9 @@ func (s *Snapshot) DrawJobs(screen Screen) string {
 	var out bytes.Buffer
 	lines.Print(&out, s.clock()+" "+jobs.title(), screen.Width)
 	columns := []string{"NAMESPACE", "NAME", "STATE", "READY", "GPUS", "ETTR", "INCIDENT", "PHASE", "NEXT"}
+	if slices.ContainsFunc(jobs.Jobs, func(j Job) bool { return j.Progress != nil }) {
+		columns = slices.Insert(columns, slices.Index(columns, "INCIDENT"), "PROGRESS")
+	}
 	if !s.Namespaces {
 		columns = columns[1:]
 	}

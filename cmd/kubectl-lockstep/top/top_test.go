@@ -66,6 +66,17 @@ opt    Completed   0/4    (32)  -       -         -                -
 `, snapshot().DrawJobs(Screen{Width: 80}))
 }
 
+func TestAJobThatSaysHowFarItIs(t *testing.T) {
+	s := snapshot()
+	s.Jobs[2].Status.Progress = &v1alpha1.ProgressStatus{Percent: new(int32(24))}
+	out := s.DrawJobs(Screen{Width: 90})
+	for _, want := range []string{"ETTR    PROGRESS  INCIDENT", "bert   Running     4/4    32    1.0000  24%       -"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
 func TestAStepThatIsOverdue(t *testing.T) {
 	s := snapshot()
 	s.Now, s.Namespaces = now.Add(7*time.Minute), true

@@ -23,7 +23,7 @@ import (
 // Job answers why a job is in its state.
 func Job(s *Snapshot) []Fact {
 	return slices.Concat(unseen(s), s.whole(identity), message(s), failed(s), completed(s), suspended(s), recovering(s), s.incidents(true),
-		nextStep(s), unscheduled(s), waiting(s), growing(s), ready(s), unready(s), onBadNodes(s), spares(s), home(s), left(s), violated(s),
+		nextStep(s), unscheduled(s), waiting(s), growing(s), ready(s), progress(s), unready(s), onBadNodes(s), spares(s), home(s), left(s), violated(s),
 		s.incidents(false), s.whole(availability), s.whole(restarts), budget(s), holds(s), exclusions(s), illNodes(s), s.whole(events), unread(s))
 }
 
@@ -130,6 +130,37 @@ func growing(s *Snapshot) []Fact {
 		return nil
 	}
 	return told("status.availability", "It has been growing since %s, and %s ranks are ready. %s", s.at(since.Time), s.Job.Status.Ready, timeline.GrowingHint)
+}
+
+// progress says how far the program says that it is.
+func progress(s *Snapshot) []Fact {
+	p := s.Job.Status.Progress
+	if p == nil {
+		return nil
+	}
+	var said []string
+	add := func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }
+	if p.Phase != "" {
+		add("phase %s", p.Phase)
+	}
+	if p.Step != nil {
+		of := ""
+		if p.TotalSteps != nil {
+			of = fmt.Sprintf(" of %d", *p.TotalSteps)
+		}
+		add("step %d%s", *p.Step, of)
+	}
+	if p.Percent != nil {
+		add("%d %%", *p.Percent)
+	}
+	if p.CheckpointStep != nil {
+		add("the last checkpoint at step %d", *p.CheckpointStep)
+	}
+	out := told("status.progress", "The program said by %s, in epoch %d: %s.", s.at(p.UpdateTime.Time), p.Epoch, strings.Join(said, ", "))
+	if s.active() && p.EstimatedEndTime != nil && p.Epoch == s.Job.Status.Epoch {
+		out = append(out, told("status.progress", "At the pace of that epoch it ends at %s.", s.at(p.EstimatedEndTime.Time))...)
+	}
+	return out
 }
 
 // availability says what share of its time a job was ready.

@@ -59,6 +59,22 @@ func TestWhatIsToldOfAJob(t *testing.T) {
 		"a change that nobody has looked at": {running, func(s *Snapshot) { s.Job.Generation = 2 }, []string{
 			"The manager has not looked at the last change of the job yet: what follows is about the job before it. [status.observedGeneration]",
 		}},
+		"a program that counts its steps": {running, func(s *Snapshot) {
+			s.Job.Status.Epoch = 2
+			s.Job.Status.Progress = &v1alpha1.ProgressStatus{
+				Phase: v1alpha1.PhaseTrain, Step: new(int64(1200)), TotalSteps: new(int64(5000)), CheckpointStep: new(int64(1000)), Percent: new(int32(24)),
+				Epoch: 2, UpdateTime: before(3), EstimatedEndTime: new(before(-30)),
+			}
+		}, []string{
+			"The program said by 11:57:00 UTC (3m ago), in epoch 2: phase Train, step 1200 of 5000, 24 %, the last checkpoint at step 1000. [status.progress]",
+			"At the pace of that epoch it ends at 12:30:00 UTC (in 30m). [status.progress]",
+		}},
+		"a program that counts nothing": {running, func(s *Snapshot) {
+			s.Job.Status.Epoch = 2
+			s.Job.Status.Progress = &v1alpha1.ProgressStatus{Percent: new(int32(24)), Epoch: 1, UpdateTime: before(3), EstimatedEndTime: new(before(-30))}
+		}, []string{
+			"The program said by 11:57:00 UTC (3m ago), in epoch 1: 24 %. [status.progress]",
+		}},
 		"what cannot be read": {running, func(s *Snapshot) { s.Unread = []Unread{{"nodes", errors.New("nodes is forbidden")}} }, []string{
 			"The nodes could not be read: nodes is forbidden. []",
 		}},

@@ -1,9 +1,11 @@
 # A tiny DistributedDataParallel run on CPU with gloo, as an agent of
 # `python3 -m torch.distributed.run` starts it. Rank 0 saves, everybody loads, and the
 # losses have the same bits however often the run was disturbed.
+import json
 import os
 import sys
 import time
+import urllib.request
 
 import torch
 import torch.distributed as dist
@@ -17,6 +19,24 @@ SHARED = os.environ.get("SHARED", "/shared")
 def say(event, **fields):
     pairs = " ".join(f"{k}={v}" for k, v in fields.items())
     print(f"event={event} rank={os.environ['RANK']} {pairs}", flush=True)
+
+
+def report(step):
+    """Say how far the run is: rank 0 as Hugging Face's trainer does to Kubeflow Trainer, the last rank by the file."""
+    url, file = os.environ.get("KUBEFLOW_TRAINER_SERVER_URL"), os.environ.get("LOCKSTEP_PROGRESS_FILE")
+    if url and dist.get_rank() == 0:
+        with open(os.environ["KUBEFLOW_TRAINER_SERVER_TOKEN"]) as f:
+            token = f.read().strip()
+        metrics = [{"name": "current_step", "value": str(step)}, {"name": "total_steps", "value": str(STEPS)}]
+        status = {"progressPercentage": 100 * step // STEPS, "estimatedRemainingSeconds": 0, "metrics": metrics}
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        data = json.dumps({"trainerStatus": status}).encode("utf-8")
+        with urllib.request.urlopen(urllib.request.Request(url, data=data, headers=headers, method="POST"), timeout=5) as answer:
+            assert answer.status == 200
+    if file and dist.get_rank() == dist.get_world_size() - 1:
+        with open(file + ".next", "w") as f:
+            json.dump({"checkpointStep": step - step % EVERY, "phase": "train"}, f)
+        os.rename(file + ".next", file)
 
 
 def save(model, optimizer, step):
@@ -79,6 +99,7 @@ def main():
             if dist.get_rank() == 0:
                 save(model, optimizer, step)
             dist.barrier()
+            report(step)
         time.sleep(STEP_TIME)
     say("done", step=STEPS)
     dist.destroy_process_group()
