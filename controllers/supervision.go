@@ -75,7 +75,7 @@ func note(p *gang.Pod, report supervisors.Report, container string) {
 	p.Process.LastExit = exitOf(report.LastExit, container)
 	p.Process.Stopped, p.Process.AtBarrier, p.Process.Started = report.Stopped, report.AtBarrier, report.Started
 	p.Completing = p.Completing || p.Process.State == gang.ProcessSucceeded
-	p.Process.Progressed = report.Progressed
+	p.Process.Progressed, p.Process.Activity = report.Progressed, activities[report.Activity]
 	if exit := exitOf(report.Exit, container); exit != nil {
 		p.Failure.Containers, p.LastExit = []gang.ContainerFailure{*exit}, exit
 	}
@@ -89,6 +89,14 @@ var trainingPhases = map[wire.Phase]v1alpha1.TrainingPhase{
 	wire.Phase_PHASE_CHECKPOINT: v1alpha1.PhaseCheckpoint,
 }
 
+// activities are those of programs by their names on the wire.
+var activities = map[wire.Activity]gang.Activity{
+	wire.Activity_ACTIVITY_BUSY:    gang.ActivityBusy,
+	wire.Activity_ACTIVITY_IDLE:    gang.ActivityIdle,
+	wire.Activity_ACTIVITY_BLOCKED: gang.ActivityBlocked,
+	wire.Activity_ACTIVITY_STOPPED: gang.ActivityStopped,
+}
+
 // progressOf is how far a program says that it is. That stays said when the stream ends, as it does with the last word.
 func progressOf(report supervisors.Report) *gang.TrainingProgress {
 	p := report.Progress
@@ -98,7 +106,8 @@ func progressOf(report supervisors.Report) *gang.TrainingProgress {
 	return &gang.TrainingProgress{
 		Epoch: report.Epoch, Ended: report.State == wire.State_STATE_SUCCEEDED,
 		Phase: trainingPhases[p.GetPhase()], Step: p.Step, TotalSteps: p.TotalSteps, CheckpointStep: p.CheckpointStep, Percent: p.Percent,
-		StepTime: time.Duration(p.GetStepMicros()) * time.Microsecond,
+		StepTime: time.Duration(p.GetStepMicros()) * time.Microsecond, Overdue: time.Duration(p.GetOverdueMicros()) * time.Microsecond,
+		MovedTime: report.MovedTime,
 	}
 }
 

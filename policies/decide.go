@@ -36,7 +36,7 @@ func Decide(o *gang.Observation) Decision {
 	expiry := j.expiry(s)
 	j.describe(s)
 	j.account(s)
-	next = instant.Earliest(next, j.progress(s))
+	next = instant.Earliest(next, j.progress(s), j.nextStall(s))
 	return Decision{
 		Status: *s, Next: instant.Earliest(next, expiry), Delete: !expiry.IsZero() && !expiry.After(o.Now), Lacking: j.lacksPods(s),
 	}

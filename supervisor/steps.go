@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/lockstep-dev/lockstep/supervisor/process"
 	"github.com/lockstep-dev/lockstep/supervisor/steps"
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
 )
@@ -24,6 +25,7 @@ func (s *supervisor) listen(ctx context.Context) {
 	folder := filepath.Dir(s.EpochFile)
 	file := filepath.Join(folder, progressFile)
 	s.Environ = with(slices.Clone(s.Environ), envProgressFile, file)
+	go process.NewSampler(s.keeper).Run(ctx, s.shown)
 	s.file = steps.NewFile(file, s.steps, s.Log)
 	go s.file.Run(ctx)
 	if given(s.Environ, steps.EnvURL) {
@@ -83,10 +85,28 @@ func (s *supervisor) say(now time.Time) {
 	}
 }
 
+// activities are those of processes by their names on the wire.
+var activities = map[process.Activity]wire.Activity{
+	process.Unknown: wire.Activity_ACTIVITY_UNSPECIFIED,
+	process.Busy:    wire.Activity_ACTIVITY_BUSY,
+	process.Idle:    wire.Activity_ACTIVITY_IDLE,
+	process.Blocked: wire.Activity_ACTIVITY_BLOCKED,
+	process.Stopped: wire.Activity_ACTIVITY_STOPPED,
+}
+
+// show has the manager hear that the processes do something else.
+func (s *supervisor) show(a process.Activity) {
+	if was := s.activity; was != activities[a] {
+		s.activity = activities[a]
+		s.tell(time.Now())
+	}
+}
+
 // tell sends the machine's last report with what the program says. A program that is stopped for a later epoch says nothing in that.
 func (s *supervisor) tell(now time.Time) {
 	s.said, s.saidAt = s.steps.Last(), now
 	report := proto.CloneOf(s.report)
+	report.Activity = s.activity
 	switch report.State {
 	case wire.State_STATE_RUNNING, wire.State_STATE_FAILED, wire.State_STATE_SUCCEEDED:
 		report.Progress = s.said

@@ -67,11 +67,14 @@ type supervisor struct {
 	events  chan epoch.Event
 
 	// steps is what the program says; report is the machine's last one, and said what was last sent of steps, when.
-	steps  *steps.Listener
-	file   *steps.File
-	report *wire.Report
-	said   *wire.Progress
-	saidAt time.Time
+	steps *steps.Listener
+	file  *steps.File
+	// activity is what the program's processes do, and shown where that is heard of.
+	activity wire.Activity
+	shown    chan process.Activity
+	report   *wire.Report
+	said     *wire.Progress
+	saidAt   time.Time
 }
 
 // Run runs the program until the container ends, and returns its exit code. It reaps every child of this process.
@@ -87,6 +90,7 @@ func Run(o Options, signals <-chan os.Signal) (code int, err error) {
 		watcher: progress.New(o.CheckpointFile),
 		events:  make(chan epoch.Event, 16),
 		steps:   &steps.Listener{},
+		shown:   make(chan process.Activity),
 	}
 	if err := s.connect(); err != nil {
 		return 0, err
@@ -142,6 +146,8 @@ func (s *supervisor) run(signals <-chan os.Signal) int {
 			s.lookForCheckpoint()
 		case now := <-says.C:
 			s.say(now)
+		case a := <-s.shown:
+			s.show(a)
 		case sig := <-signals:
 			code, ended = s.handle(epoch.Signalled{Signal: sig.(syscall.Signal)})
 		case <-deadline.C:

@@ -40,7 +40,7 @@ type TrainingJobStatus struct {
 	// why no node fits. Empty where it waits for nothing.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// conditions: Scheduled, Running, Recovering, TopologyViolated, HoldsRefused, Suspended, Completed, Failed.
+	// conditions: Scheduled, Running, Recovering, TopologyViolated, Stalled, HoldsRefused, Suspended, Completed, Failed.
 	// +listType=map
 	// +listMapKey=type
 	// +optional

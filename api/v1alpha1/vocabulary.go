@@ -85,6 +85,9 @@ const (
 	// ConditionTopologyViolated is True while ranks run further apart than a hard networkTopology
 	// allows. A job of which none ever did has no such condition.
 	ConditionTopologyViolated = "TopologyViolated"
+	// ConditionStalled is True while every pod of the gang is ready and the program makes no training step for longer than it did before. Its
+	// message names the rank that differs from the others, where one does. Nothing is done for it. A job that never stalled has no such condition.
+	ConditionStalled = "Stalled"
 	// ConditionHoldsRefused is True while the job does not hold nodes that it would hold by spec.hold. A job that was
 	// refused none has no such condition.
 	ConditionHoldsRefused = "HoldsRefused"
@@ -112,6 +115,8 @@ const (
 	ReasonTierExceeded        = "TierExceeded"        // no HyperNode of an allowed tier holds all the ranks that it should
 	ReasonNoHyperNodes        = "NoHyperNodes"        // the cluster has no HyperNodes
 	ReasonWithinTier          = "WithinTier"          // the ranks are together again
+	ReasonNoSteps             = "NoSteps"             // a training step is overdue
+	ReasonNotStalled          = "NotStalled"          // steps come again, or the gang does not run
 	ReasonNodesShared         = "NodesShared"         // the job's pods on a node request less than half of it
 	ReasonHoldLimitReached    = "HoldLimitReached"    // the job, or the jobs of its queue, hold as many nodes as they may
 	ReasonStandingHoldsOff    = "StandingHoldsOff"    // the manager does not allow hold.policy Always

@@ -218,6 +218,13 @@ func (h *Hub) note(s *session, report Report, now time.Time) {
 	if first || !m.report.equal(report) {
 		h.reported.Add(s.job.NamespacedName)
 	}
+	switch {
+	case report.Progress == nil:
+	case m.report == nil || m.report.moved(report):
+		report.MovedTime = now
+	default:
+		report.MovedTime = m.report.MovedTime
+	}
 	m.report = &report
 }
 

@@ -156,6 +156,34 @@ func TestForget(t *testing.T) {
 	check.Equal(t, "jobs", 1, len(w.hub.jobs))
 }
 
+// A step, or a phase, that is said again has not moved, whatever else is said and by whatever stream.
+func TestWhatHasMoved(t *testing.T) {
+	h, job := NewHub(), jobNamed("a")
+	said := func(step int64, phase wire.Phase) Report {
+		r, err := reportOf(&wire.Report{Epoch: 1, State: wire.State_STATE_RUNNING, Progress: &wire.Progress{Step: &step, Phase: phase}}, aMoment)
+		must(t, err)
+		return r
+	}
+	s := reporting(h, job, "0")
+	for i, tc := range []struct {
+		report Report
+		moved  time.Duration
+	}{
+		{said(7, wire.Phase_PHASE_TRAIN), 0},
+		{said(7, wire.Phase_PHASE_TRAIN), 0},
+		{said(8, wire.Phase_PHASE_TRAIN), 2},
+		{said(8, wire.Phase_PHASE_CHECKPOINT), 3},
+		{said(8, wire.Phase_PHASE_TRAIN), 4},
+		{said(8, wire.Phase_PHASE_TRAIN), 4},
+	} {
+		if i == 5 {
+			s = reporting(h, job, "0")
+		}
+		h.note(s, tc.report, aMoment.Add(time.Duration(i)))
+		check.Equal(t, "moved", aMoment.Add(tc.moved), h.Reports(job)["0"].MovedTime)
+	}
+}
+
 // A stream is heard since its first report, and not since that of the stream before.
 func TestHeardSince(t *testing.T) {
 	h, job := NewHub(), jobNamed("a")

@@ -31,6 +31,10 @@ type Report struct {
 	Progressed bool
 	// Progress is what the program has said of itself in the epoch; nil for nothing. It is one that the API takes.
 	Progress *wire.Progress
+	// MovedTime is when a report first had the step and the phase of Progress; zero without one.
+	MovedTime time.Time
+	// Activity is what the processes of the program do.
+	Activity wire.Activity
 	// HeardSince is when the first report came on the stream that is up; zero where none is up, and the rest may be outdated.
 	HeardSince time.Time
 }
@@ -54,7 +58,7 @@ func reportOf(m *wire.Report, now time.Time) (Report, error) {
 		Epoch: m.GetEpoch(), State: m.GetState(), Exit: exitOf(m.GetExit(), now),
 		LastExit: exitOf(m.GetLastExit(), now), LastExitEpoch: m.GetLastExitEpoch(),
 		Stopped: timeOf(m.GetStoppedMicros(), now), AtBarrier: timeOf(m.GetBarrierMicros(), now), Started: timeOf(m.GetStartedMicros(), now),
-		Progressed: m.GetProgressed(), Progress: progressOf(m.GetProgress()),
+		Progressed: m.GetProgressed(), Progress: progressOf(m.GetProgress()), Activity: m.GetActivity(),
 	}, nil
 }
 
@@ -64,7 +68,7 @@ const longestStep = 7 * 24 * time.Hour
 // progressOf is what a program may say. Where a number is none that the API takes, nothing that it says counts.
 func progressOf(p *wire.Progress) *wire.Progress {
 	if p == nil || min(p.GetStep(), p.GetTotalSteps(), p.GetCheckpointStep(), int64(p.GetPercent()), p.GetStepMicros()) < 0 ||
-		p.GetPercent() > 100 || p.GetStepMicros() > longestStep.Microseconds() {
+		p.GetPercent() > 100 || max(p.GetStepMicros(), p.GetOverdueMicros()) > longestStep.Microseconds() || p.GetOverdueMicros() < 0 {
 		return nil
 	}
 	return p
@@ -100,12 +104,18 @@ func tail(message string) string {
 	return strings.ToValidUTF8(message[len(message)-maxMessage:], "")
 }
 
-// equal reports whether another report says the same, steps apart: these come every few seconds, and nothing is decided by them.
+// equal reports whether another report says the same, steps and activity apart: these change every few seconds, and are looked at when they are due.
 func (r Report) equal(other Report) bool {
 	return r.Epoch == other.Epoch && r.State == other.State && r.Exit.equal(other.Exit) &&
 		r.LastExitEpoch == other.LastExitEpoch && r.LastExit.equal(other.LastExit) &&
 		(r.Progress == nil) == (other.Progress == nil) && r.Progress.GetPhase() == other.Progress.GetPhase() &&
 		r.Stopped.Equal(other.Stopped) && r.AtBarrier.Equal(other.AtBarrier) && r.Started.Equal(other.Started) && r.Progressed == other.Progressed
+}
+
+// moved reports whether a later report has another step or phase.
+func (r Report) moved(later Report) bool {
+	was, is := r.Progress, later.Progress
+	return r.Epoch != later.Epoch || was == nil || was.GetStep() != is.GetStep() || was.GetPhase() != is.GetPhase()
 }
 
 func (e *Exit) equal(other *Exit) bool {

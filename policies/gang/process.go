@@ -42,7 +42,25 @@ type Process struct {
 	Stopped, AtBarrier, Started time.Time
 	// Progressed reports whether the program has saved a checkpoint in its epoch.
 	Progressed bool
+	// Activity is what all its processes do.
+	Activity Activity
 }
+
+// Activity is what the processes of a program have done for some 20 s.
+type Activity int
+
+// Activities.
+const (
+	ActivityUnknown Activity = iota
+	// ActivityBusy means that they use a processor.
+	ActivityBusy
+	// ActivityIdle means that they wait.
+	ActivityIdle
+	// ActivityBlocked means that one waits in the kernel and cannot be interrupted, as for a file system that does not answer.
+	ActivityBlocked
+	// ActivityStopped means that one is stopped, by a signal or a debugger.
+	ActivityStopped
+)
 
 // TrainingProgress is how far a program says that it is. What is nil or empty it has not said.
 type TrainingProgress struct {
@@ -53,8 +71,11 @@ type TrainingProgress struct {
 	Phase                            v1alpha1.TrainingPhase
 	Step, TotalSteps, CheckpointStep *int64
 	Percent                          *int32
-	// StepTime is how long a step takes on average; 0 where that is not known.
-	StepTime time.Duration
+	// StepTime is how long a step takes on average, and Overdue how long none may come before one is overdue, by those of its epoch; 0 where that is
+	// not known.
+	StepTime, Overdue time.Duration
+	// MovedTime is when the step and the phase were first heard of.
+	MovedTime time.Time
 }
 
 // IsSupervised reports whether the programs of a task's ranks have supervisors.

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"strconv"
 	"testing"
+	"time"
 )
 
 func TestReadProcess(t *testing.T) {
@@ -21,20 +22,25 @@ func TestReadProcess(t *testing.T) {
 
 // A name may look like the fields after it.
 func TestParseStat(t *testing.T) {
-	const rest = " 7 7 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 "
+	const rest = " 7 7 0 -1 4194304 1 0 0 0 1 2 3 4 20 0 "
 	for name, test := range map[string]struct {
 		stat  string
 		want  process
 		found bool
 	}{
-		"running":                      {"9 (python) S 7" + rest + "4 0 1234 1 1", process{identity{9, "1234"}, 7, true}, true},
-		"a name with brackets":         {"9 (a) Z 1 (b) R 7" + rest + "1 0 1234 1 1", process{identity{9, "1234"}, 7, true}, true},
-		"a zombie":                     {"9 (python) Z 7" + rest + "1 0 1234 1 1", process{identity{9, "1234"}, 7, false}, true},
-		"a zombie whose threads live":  {"9 (python) Z 7" + rest + "3 0 1234 1 1", process{identity{9, "1234"}, 7, true}, true},
+		"running":                      {"9 (python) S 7" + rest + "4 0 1234 1 1", process{identity: identity{9, "1234"}, parent: 7, alive: true}, true},
+		"a name with brackets":         {"9 (a) Z 1 (b) R 7" + rest + "1 0 1234 1 1", process{identity: identity{9, "1234"}, parent: 7, alive: true}, true},
+		"a zombie":                     {"9 (python) Z 7" + rest + "1 0 1234 1 1", process{identity: identity{9, "1234"}, parent: 7, alive: false}, true},
+		"a zombie whose threads live":  {"9 (python) Z 7" + rest + "3 0 1234 1 1", process{identity: identity{9, "1234"}, parent: 7, alive: true}, true},
 		"one that ends while it reads": {"", process{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got, found := parseStat(9, []byte(test.stat)); got != test.want || found != test.found {
+			got, found := parseStat(9, []byte(test.stat))
+			if found && got.used != 100*time.Millisecond {
+				t.Errorf("it used a processor for %s", got.used)
+			}
+			got.state, got.used = "", 0
+			if got != test.want || found != test.found {
 				t.Errorf("got %+v %v, want %+v %v", got, found, test.want, test.found)
 			}
 		})

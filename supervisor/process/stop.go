@@ -47,6 +47,14 @@ func (k *Keeper) Stop() {
 func (k *Keeper) left() (left []identity, running bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	for _, p := range k.descendants() {
+		left = append(left, p.identity)
+	}
+	return left, k.ending
+}
+
+// descendants are the living ones that are no helpers.
+func (k *Keeper) descendants() (living []process) {
 	below := map[int][]process{}
 	for _, p := range processes() {
 		below[p.parent] = append(below[p.parent], p)
@@ -58,11 +66,11 @@ func (k *Keeper) left() (left []identity, running bool) {
 			}
 			queue = append(queue, p.pid)
 			if p.alive {
-				left = append(left, p.identity)
+				living = append(living, p)
 			}
 		}
 	}
-	return left, k.ending
+	return living
 }
 
 // identity tells a process from a later one that has its process id.
@@ -83,11 +91,16 @@ func (i identity) signal(s syscall.Signal) {
 	}
 }
 
+// ticksPerSecond is the unit of processor time in /proc, on every architecture that Go knows.
+const ticksPerSecond = 100
+
 // process is a line of /proc.
 type process struct {
 	identity
 	parent int
 	alive  bool
+	state  string
+	used   time.Duration // of processors, with that of children that have ended
 }
 
 func processes() []process {
@@ -115,7 +128,7 @@ func readProcess(pid int) (process, bool) {
 func parseStat(pid int, stat []byte) (process, bool) {
 	// The second field is a name in brackets, which may hold anything; that page counts the next as the third.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	const state, parent, threads, started = 0, 1, 17, 19
+	const state, parent, used, threads, started = 0, 1, 11, 17, 19
 	if len(fields) <= started {
 		return process{}, false
 	}
@@ -123,6 +136,11 @@ func parseStat(pid int, stat []byte) (process, bool) {
 	p.parent, _ = strconv.Atoi(fields[parent])
 	// The first thread of a process may be a zombie while others live, and keep its devices open.
 	living, _ := strconv.Atoi(fields[threads])
+	p.state = fields[state]
+	for _, field := range fields[used : used+4] { // of the process in user and kernel mode, and of its children
+		ticks, _ := strconv.ParseInt(field, 10, 64)
+		p.used += time.Duration(ticks) * time.Second / ticksPerSecond
+	}
 	p.alive = fields[state] != "Z" && fields[state] != "X" || living > 1
 	return p, true
 }

@@ -117,7 +117,7 @@ func (f *File) Look(now time.Time) {
 		return
 	}
 	f.failure = ""
-	f.listener.hear(program, now, said)
+	f.listener.hear(program, now, said, false)
 }
 
 // read returns the content of the file where it has changed since the last time. Only a file is opened: a pipe, or a link to one, would

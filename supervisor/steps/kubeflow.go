@@ -139,7 +139,7 @@ func (k *Kubeflow) take(w http.ResponseWriter, program int, body []byte) {
 			refuse(w, http.StatusUnprocessableEntity, fmt.Sprintf("trainerStatus.progressPercentage: %d: want 0 to 100", *p))
 			return
 		}
-		k.listener.hear(program, time.Now(), status.progress())
+		k.listener.hear(program, time.Now(), status.progress(), true)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(body)

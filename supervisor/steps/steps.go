@@ -19,14 +19,6 @@ type Listener struct {
 	pace pace
 }
 
-// pace measures how long steps take: from the second step that is heard of in an epoch on, for the first one is slow.
-type pace struct {
-	known     bool // a step was heard of
-	measuring bool
-	from      int64
-	since     time.Time
-}
-
 // Reset forgets what an earlier program has said.
 func (l *Listener) Reset() {
 	l.mu.Lock()
@@ -52,8 +44,8 @@ func (l *Listener) Last() *wire.Progress {
 	return proto.CloneOf(l.said)
 }
 
-// hear takes what a program says now, if it is still the program. What it does not name stays.
-func (l *Listener) hear(program int, now time.Time, p *wire.Progress) {
+// hear takes what a program says now, if it is still the program. What it does not name stays. Phases that are implied are none that it names.
+func (l *Listener) hear(program int, now time.Time, p *wire.Progress, implied bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if program != l.run {
@@ -62,22 +54,14 @@ func (l *Listener) hear(program int, now time.Time, p *wire.Progress) {
 	if l.said == nil {
 		l.said = &wire.Progress{}
 	}
-	before := l.said.Step
+	before := proto.CloneOf(l.said)
 	proto.Merge(l.said, p)
-	if p.Step != nil && (before == nil || *before != *p.Step) {
-		l.said.StepMicros = l.pace.step(now, *p.Step)
+	if l.said.GetPhase() != before.GetPhase() {
+		l.pace.pause()
 	}
-}
-
-// step returns the average time of a step in microseconds, 0 where there is none yet. A count that goes back begins anew.
-func (p *pace) step(now time.Time, step int64) int64 {
-	switch {
-	case !p.known:
-		p.known, p.from = true, step
-	case !p.measuring || step <= p.from:
-		p.measuring, p.from, p.since = true, step, now
-	default:
-		return now.Sub(p.since).Microseconds() / (step - p.from)
+	l.pace.phases = l.pace.phases || (p.GetPhase() != wire.Phase_PHASE_UNSPECIFIED && !implied)
+	if p.Step != nil && (before.Step == nil || *before.Step != *p.Step) {
+		l.pace.step(now, *p.Step)
+		l.said.StepMicros, l.said.OverdueMicros = l.pace.average.Microseconds(), l.pace.overdue().Microseconds()
 	}
-	return 0
 }

@@ -37,9 +37,9 @@ func same(t *testing.T, what string, want, got *wire.Progress) {
 func TestWhatIsNotNamedStays(t *testing.T) {
 	var l Listener
 	same(t, "before anything is said", nil, l.Last())
-	l.hear(0, t0, &wire.Progress{Phase: wire.Phase_PHASE_TRAIN, TotalSteps: new(int64(50))})
-	l.hear(0, t0, step(7))
-	l.hear(0, t0, &wire.Progress{Phase: wire.Phase_PHASE_EVALUATE})
+	l.hear(0, t0, &wire.Progress{Phase: wire.Phase_PHASE_TRAIN, TotalSteps: new(int64(50))}, false)
+	l.hear(0, t0, step(7), false)
+	l.hear(0, t0, &wire.Progress{Phase: wire.Phase_PHASE_EVALUATE}, false)
 	same(t, "said", &wire.Progress{Phase: wire.Phase_PHASE_EVALUATE, Step: new(int64(7)), TotalSteps: new(int64(50))}, l.Last())
 }
 
@@ -47,12 +47,12 @@ func TestWhatIsNotNamedStays(t *testing.T) {
 func TestAnEarlierProgramIsForgotten(t *testing.T) {
 	var l Listener
 	before := l.program()
-	l.hear(before, t0, step(7))
+	l.hear(before, t0, step(7), false)
 	l.Reset()
 	same(t, "after a restart", nil, l.Last())
-	l.hear(before, t0, step(8))
+	l.hear(before, t0, step(8), false)
 	same(t, "when an earlier program is heard", nil, l.Last())
-	l.hear(l.program(), t0, step(1))
+	l.hear(l.program(), t0, step(1), false)
 	same(t, "when the program is heard", step(1), l.Last())
 }
 
@@ -62,16 +62,61 @@ func TestTheFirstStepIsNotThePace(t *testing.T) {
 	now := t0.Add(132 * time.Second)
 	for _, want := range []int64{0, 0, 1e6, 1e6} {
 		n := l.Last().GetStep() + 1
-		l.hear(0, now, step(n))
+		l.hear(0, now, step(n), false)
 		check.Equal(t, "pace", want, l.Last().GetStepMicros())
 		now = now.Add(time.Second)
 	}
-	l.hear(0, now.Add(time.Hour), step(4))
+	l.hear(0, now.Add(time.Hour), step(4), false)
 	check.Equal(t, "pace while no step comes", 1e6, l.Last().GetStepMicros())
-	l.hear(0, now, step(2))
+	l.hear(0, now, step(2), false)
 	check.Equal(t, "pace of a count that goes back", 0, l.Last().GetStepMicros())
-	l.hear(0, now.Add(6*time.Second), step(5))
+	l.hear(0, now.Add(6*time.Second), step(5), false)
 	check.Equal(t, "pace after that", 2e6, l.Last().GetStepMicros())
+}
+
+// When a step is overdue, by what is known of those before.
+func TestOverdue(t *testing.T) {
+	const named, implied = false, true
+	for name, tc := range map[string]struct {
+		took   []time.Duration
+		phases bool
+		want   time.Duration
+	}{
+		"the first step, 132 times as long": {[]time.Duration{132 * time.Second, 1, 1, 1}, named, 0},
+		"too few":                           {[]time.Duration{1, 1, 1, 1, 1, 1}, named, 0},
+		"fast steps":                        {[]time.Duration{132 * time.Second, 1, 1, 1, 1, 1, 1}, named, time.Minute},
+		"fast steps of a program that names no phase": {[]time.Duration{132 * time.Second, 1, 1, 1, 1, 1, 1}, implied, 10 * time.Minute},
+		"slow steps": {[]time.Duration{0, 0, time.Minute, time.Minute, time.Minute, time.Minute, time.Minute}, named, 3 * time.Minute},
+		"an evaluation that is not named, and was long":    {[]time.Duration{0, 0, 1, 1, 1, 1, 20 * time.Minute}, implied, 30 * time.Minute},
+		"a step of a day: a program that counts its files": {[]time.Duration{0, 0, 24 * time.Hour, 1, 1, 1, 1}, named, 30 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var l Listener
+			now := t0
+			for n, took := range tc.took {
+				now = now.Add(took)
+				l.hear(0, now, &wire.Progress{Phase: wire.Phase_PHASE_TRAIN, Step: new(int64(n))}, tc.phases)
+			}
+			check.Equal(t, "overdue after", tc.want, time.Duration(l.Last().GetOverdueMicros())*time.Microsecond)
+		})
+	}
+}
+
+// A checkpoint that the program names is no step.
+func TestTheTimeOfAnotherPhaseIsThatOfNoStep(t *testing.T) {
+	var l Listener
+	now := t0
+	for n := range int64(20) {
+		now = now.Add(time.Second)
+		l.hear(0, now, &wire.Progress{Phase: wire.Phase_PHASE_CHECKPOINT}, false)
+		now = now.Add(10 * time.Minute)
+		l.hear(0, now, &wire.Progress{Phase: wire.Phase_PHASE_TRAIN}, false)
+		for i := range int64(3) {
+			now = now.Add(time.Second)
+			l.hear(0, now, step(3*n+i), false)
+		}
+	}
+	check.Equal(t, "overdue after", time.Minute.Microseconds(), l.Last().GetOverdueMicros())
 }
 
 func TestParse(t *testing.T) {

@@ -23,6 +23,66 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Activity of a program's processes over the last samples, of which no process did anything else.
+type Activity int32
+
+const (
+	Activity_ACTIVITY_UNSPECIFIED Activity = 0
+	// They use the processor.
+	Activity_ACTIVITY_BUSY Activity = 1
+	// They use less than a fiftieth of a processor together: they wait.
+	Activity_ACTIVITY_IDLE Activity = 2
+	// They are idle, and one of them was in an uninterruptible wait in each sample, as for a file system that does not answer.
+	Activity_ACTIVITY_BLOCKED Activity = 3
+	// They are idle, and one of them was stopped in each sample, by a signal or a debugger.
+	Activity_ACTIVITY_STOPPED Activity = 4
+)
+
+// Enum value maps for Activity.
+var (
+	Activity_name = map[int32]string{
+		0: "ACTIVITY_UNSPECIFIED",
+		1: "ACTIVITY_BUSY",
+		2: "ACTIVITY_IDLE",
+		3: "ACTIVITY_BLOCKED",
+		4: "ACTIVITY_STOPPED",
+	}
+	Activity_value = map[string]int32{
+		"ACTIVITY_UNSPECIFIED": 0,
+		"ACTIVITY_BUSY":        1,
+		"ACTIVITY_IDLE":        2,
+		"ACTIVITY_BLOCKED":     3,
+		"ACTIVITY_STOPPED":     4,
+	}
+)
+
+func (x Activity) Enum() *Activity {
+	p := new(Activity)
+	*p = x
+	return p
+}
+
+func (x Activity) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Activity) Descriptor() protoreflect.EnumDescriptor {
+	return file_supervisor_wire_supervision_proto_enumTypes[0].Descriptor()
+}
+
+func (Activity) Type() protoreflect.EnumType {
+	return &file_supervisor_wire_supervision_proto_enumTypes[0]
+}
+
+func (x Activity) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Activity.Descriptor instead.
+func (Activity) EnumDescriptor() ([]byte, []int) {
+	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{0}
+}
+
 // Phase of a training program.
 type Phase int32
 
@@ -65,11 +125,11 @@ func (x Phase) String() string {
 }
 
 func (Phase) Descriptor() protoreflect.EnumDescriptor {
-	return file_supervisor_wire_supervision_proto_enumTypes[0].Descriptor()
+	return file_supervisor_wire_supervision_proto_enumTypes[1].Descriptor()
 }
 
 func (Phase) Type() protoreflect.EnumType {
-	return &file_supervisor_wire_supervision_proto_enumTypes[0]
+	return &file_supervisor_wire_supervision_proto_enumTypes[1]
 }
 
 func (x Phase) Number() protoreflect.EnumNumber {
@@ -78,7 +138,7 @@ func (x Phase) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Phase.Descriptor instead.
 func (Phase) EnumDescriptor() ([]byte, []int) {
-	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{0}
+	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{1}
 }
 
 // State of a program.
@@ -133,11 +193,11 @@ func (x State) String() string {
 }
 
 func (State) Descriptor() protoreflect.EnumDescriptor {
-	return file_supervisor_wire_supervision_proto_enumTypes[1].Descriptor()
+	return file_supervisor_wire_supervision_proto_enumTypes[2].Descriptor()
 }
 
 func (State) Type() protoreflect.EnumType {
-	return &file_supervisor_wire_supervision_proto_enumTypes[1]
+	return &file_supervisor_wire_supervision_proto_enumTypes[2]
 }
 
 func (x State) Number() protoreflect.EnumNumber {
@@ -146,7 +206,7 @@ func (x State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use State.Descriptor instead.
 func (State) EnumDescriptor() ([]byte, []int) {
-	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{1}
+	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{2}
 }
 
 // Report is what a supervisor knows of its program. The pod is identified by the token in the stream's metadata
@@ -174,7 +234,9 @@ type Report struct {
 	// the program was started.
 	Progressed bool `protobuf:"varint,10,opt,name=progressed,proto3" json:"progressed,omitempty"`
 	// Progress is what the program has said of itself in this epoch; absent where it has said nothing.
-	Progress      *Progress `protobuf:"bytes,11,opt,name=progress,proto3" json:"progress,omitempty"`
+	Progress *Progress `protobuf:"bytes,11,opt,name=progress,proto3" json:"progress,omitempty"`
+	// Activity is what the processes of the program have done of late.
+	Activity      Activity `protobuf:"varint,12,opt,name=activity,proto3,enum=lockstep.supervisor.v1.Activity" json:"activity,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -286,6 +348,13 @@ func (x *Report) GetProgress() *Progress {
 	return nil
 }
 
+func (x *Report) GetActivity() Activity {
+	if x != nil {
+		return x.Activity
+	}
+	return Activity_ACTIVITY_UNSPECIFIED
+}
+
 // Progress is how far a program says that it is. A field that is absent was never said.
 type Progress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -300,7 +369,9 @@ type Progress struct {
 	Percent *int32 `protobuf:"varint,5,opt,name=percent,proto3,oneof" json:"percent,omitempty"`
 	// Step_micros is how long a step takes, in microseconds: the average of this epoch, from the second change of the step on, which leaves
 	// out the slow first one; 0 before there is one.
-	StepMicros    int64 `protobuf:"varint,6,opt,name=step_micros,json=stepMicros,proto3" json:"step_micros,omitempty"`
+	StepMicros int64 `protobuf:"varint,6,opt,name=step_micros,json=stepMicros,proto3" json:"step_micros,omitempty"`
+	// Overdue_micros is how long no step may come before one is overdue, in microseconds, by the steps of this epoch; 0 while these are too few.
+	OverdueMicros int64 `protobuf:"varint,7,opt,name=overdue_micros,json=overdueMicros,proto3" json:"overdue_micros,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -373,6 +444,13 @@ func (x *Progress) GetPercent() int32 {
 func (x *Progress) GetStepMicros() int64 {
 	if x != nil {
 		return x.StepMicros
+	}
+	return 0
+}
+
+func (x *Progress) GetOverdueMicros() int64 {
+	if x != nil {
+		return x.OverdueMicros
 	}
 	return 0
 }
@@ -583,7 +661,7 @@ var File_supervisor_wire_supervision_proto protoreflect.FileDescriptor
 
 const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\n" +
-	"!supervisor/wire/supervision.proto\x12\x16lockstep.supervisor.v1\"\xd1\x03\n" +
+	"!supervisor/wire/supervision.proto\x12\x16lockstep.supervisor.v1\"\x8f\x04\n" +
 	"\x06Report\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x123\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1d.lockstep.supervisor.v1.StateR\x05state\x120\n" +
@@ -598,7 +676,8 @@ const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"progressed\x18\n" +
 	" \x01(\bR\n" +
 	"progressed\x12<\n" +
-	"\bprogress\x18\v \x01(\v2 .lockstep.supervisor.v1.ProgressR\bprogress\"\xa5\x02\n" +
+	"\bprogress\x18\v \x01(\v2 .lockstep.supervisor.v1.ProgressR\bprogress\x12<\n" +
+	"\bactivity\x18\f \x01(\x0e2 .lockstep.supervisor.v1.ActivityR\bactivity\"\xcc\x02\n" +
 	"\bProgress\x123\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\x1d.lockstep.supervisor.v1.PhaseR\x05phase\x12\x17\n" +
 	"\x04step\x18\x02 \x01(\x03H\x00R\x04step\x88\x01\x01\x12$\n" +
@@ -607,7 +686,8 @@ const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\x0fcheckpoint_step\x18\x04 \x01(\x03H\x02R\x0echeckpointStep\x88\x01\x01\x12\x1d\n" +
 	"\apercent\x18\x05 \x01(\x05H\x03R\apercent\x88\x01\x01\x12\x1f\n" +
 	"\vstep_micros\x18\x06 \x01(\x03R\n" +
-	"stepMicrosB\a\n" +
+	"stepMicros\x12%\n" +
+	"\x0eoverdue_micros\x18\a \x01(\x03R\roverdueMicrosB\a\n" +
 	"\x05_stepB\x0e\n" +
 	"\f_total_stepsB\x12\n" +
 	"\x10_checkpoint_stepB\n" +
@@ -629,7 +709,13 @@ const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\arefused\x18\x06 \x01(\tR\arefused\x12\x18\n" +
 	"\arelease\x18\a \x01(\bR\arelease\x12 \n" +
 	"\vauthorities\x18\b \x01(\fR\vauthorities\x12\x12\n" +
-	"\x04keep\x18\t \x01(\bR\x04keep*i\n" +
+	"\x04keep\x18\t \x01(\bR\x04keep*v\n" +
+	"\bActivity\x12\x18\n" +
+	"\x14ACTIVITY_UNSPECIFIED\x10\x00\x12\x11\n" +
+	"\rACTIVITY_BUSY\x10\x01\x12\x11\n" +
+	"\rACTIVITY_IDLE\x10\x02\x12\x14\n" +
+	"\x10ACTIVITY_BLOCKED\x10\x03\x12\x14\n" +
+	"\x10ACTIVITY_STOPPED\x10\x04*i\n" +
 	"\x05Phase\x12\x15\n" +
 	"\x11PHASE_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
@@ -660,29 +746,31 @@ func file_supervisor_wire_supervision_proto_rawDescGZIP() []byte {
 	return file_supervisor_wire_supervision_proto_rawDescData
 }
 
-var file_supervisor_wire_supervision_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_supervisor_wire_supervision_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
 var file_supervisor_wire_supervision_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_supervisor_wire_supervision_proto_goTypes = []any{
-	(Phase)(0),       // 0: lockstep.supervisor.v1.Phase
-	(State)(0),       // 1: lockstep.supervisor.v1.State
-	(*Report)(nil),   // 2: lockstep.supervisor.v1.Report
-	(*Progress)(nil), // 3: lockstep.supervisor.v1.Progress
-	(*Exit)(nil),     // 4: lockstep.supervisor.v1.Exit
-	(*Order)(nil),    // 5: lockstep.supervisor.v1.Order
+	(Activity)(0),    // 0: lockstep.supervisor.v1.Activity
+	(Phase)(0),       // 1: lockstep.supervisor.v1.Phase
+	(State)(0),       // 2: lockstep.supervisor.v1.State
+	(*Report)(nil),   // 3: lockstep.supervisor.v1.Report
+	(*Progress)(nil), // 4: lockstep.supervisor.v1.Progress
+	(*Exit)(nil),     // 5: lockstep.supervisor.v1.Exit
+	(*Order)(nil),    // 6: lockstep.supervisor.v1.Order
 }
 var file_supervisor_wire_supervision_proto_depIdxs = []int32{
-	1, // 0: lockstep.supervisor.v1.Report.state:type_name -> lockstep.supervisor.v1.State
-	4, // 1: lockstep.supervisor.v1.Report.exit:type_name -> lockstep.supervisor.v1.Exit
-	4, // 2: lockstep.supervisor.v1.Report.last_exit:type_name -> lockstep.supervisor.v1.Exit
-	3, // 3: lockstep.supervisor.v1.Report.progress:type_name -> lockstep.supervisor.v1.Progress
-	0, // 4: lockstep.supervisor.v1.Progress.phase:type_name -> lockstep.supervisor.v1.Phase
-	2, // 5: lockstep.supervisor.v1.Supervision.Supervise:input_type -> lockstep.supervisor.v1.Report
-	5, // 6: lockstep.supervisor.v1.Supervision.Supervise:output_type -> lockstep.supervisor.v1.Order
-	6, // [6:7] is the sub-list for method output_type
-	5, // [5:6] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	2, // 0: lockstep.supervisor.v1.Report.state:type_name -> lockstep.supervisor.v1.State
+	5, // 1: lockstep.supervisor.v1.Report.exit:type_name -> lockstep.supervisor.v1.Exit
+	5, // 2: lockstep.supervisor.v1.Report.last_exit:type_name -> lockstep.supervisor.v1.Exit
+	4, // 3: lockstep.supervisor.v1.Report.progress:type_name -> lockstep.supervisor.v1.Progress
+	0, // 4: lockstep.supervisor.v1.Report.activity:type_name -> lockstep.supervisor.v1.Activity
+	1, // 5: lockstep.supervisor.v1.Progress.phase:type_name -> lockstep.supervisor.v1.Phase
+	3, // 6: lockstep.supervisor.v1.Supervision.Supervise:input_type -> lockstep.supervisor.v1.Report
+	6, // 7: lockstep.supervisor.v1.Supervision.Supervise:output_type -> lockstep.supervisor.v1.Order
+	7, // [7:8] is the sub-list for method output_type
+	6, // [6:7] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_supervisor_wire_supervision_proto_init() }
@@ -696,7 +784,7 @@ func file_supervisor_wire_supervision_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_supervisor_wire_supervision_proto_rawDesc), len(file_supervisor_wire_supervision_proto_rawDesc)),
-			NumEnums:      2,
+			NumEnums:      3,
 			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   1,

@@ -49,6 +49,14 @@ func (t *Training) LeaveRestarts() {
 	}
 }
 
+// WithoutAgents has the ranks of torchrun's job be the workers themselves.
+func (t *Training) WithoutAgents() {
+	for i := range t.Job.Spec.Tasks {
+		container := &t.Job.Spec.Tasks[i].Template.Spec.Containers[0]
+		container.Command, container.Args = []string{"/usr/bin/python3", "/train.py"}, nil
+	}
+}
+
 // NewTorchrun describes a job whose ranks are agents of torchrun with a worker each. Losses are in the
 // workers' output.
 func (g *Ground) NewTorchrun(name string, ranks, steps int) *Training {

@@ -69,6 +69,11 @@ func TestWhatIsToldOfAJob(t *testing.T) {
 			"The program said by 11:57:00 UTC (3m ago), in epoch 2: phase Train, step 1200 of 5000, 24 %, the last checkpoint at step 1000. [status.progress]",
 			"At the pace of that epoch it ends at 12:30:00 UTC (in 30m). [status.progress]",
 		}},
+		"a program that hangs": {running, func(s *Snapshot) {
+			s.set(v1alpha1.ConditionStalled, true, "NoSteps", "no training step for 1m0s after step 120; llm-1-worker-2: stopped, by a signal or a debugger")
+		}, []string{
+			"It has stalled since 11:00:00 UTC (60m ago), reason NoSteps: no training step for 1m0s after step 120; llm-1-worker-2: stopped, by a signal or a debugger. [condition Stalled]",
+		}},
 		"a program that counts nothing": {running, func(s *Snapshot) {
 			s.Job.Status.Epoch = 2
 			s.Job.Status.Progress = &v1alpha1.ProgressStatus{Percent: new(int32(24)), Epoch: 1, UpdateTime: before(3), EstimatedEndTime: new(before(-30))}

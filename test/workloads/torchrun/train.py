@@ -3,6 +3,7 @@
 # losses have the same bits however often the run was disturbed.
 import json
 import os
+import signal
 import sys
 import time
 import urllib.request
@@ -35,7 +36,7 @@ def report(step):
             assert answer.status == 200
     if file and dist.get_rank() == dist.get_world_size() - 1:
         with open(file + ".next", "w") as f:
-            json.dump({"checkpointStep": step - step % EVERY, "phase": "train"}, f)
+            json.dump({"step": step, "checkpointStep": step - step % EVERY, "phase": "train"}, f)
         os.rename(file + ".next", file)
 
 
@@ -71,7 +72,14 @@ def resume(model, optimizer):
     return step
 
 
+def spin(*_):
+    """Never come back, and use a processor: what SIGUSR1 has a rank do."""
+    while True:
+        pass
+
+
 def main():
+    signal.signal(signal.SIGUSR1, spin)
     torch.set_num_threads(1)  # the order of the sums does not depend on the machine
     torch.use_deterministic_algorithms(True)
     say("start", pid=os.getpid(), restarts=os.environ.get("TORCHELASTIC_RESTART_COUNT"), world=os.environ["WORLD_SIZE"])

@@ -1,0 +1,151 @@
+// Stalled gangs: what is said of them, and what is no stall.
+
+package policies
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+// counting is a gang that has run for an hour, and whose first rank has just made step 120, of steps that are overdue after a minute.
+func counting(ranks int32) *scene {
+	s := supervised(ranks)
+	s.after(time.Hour)
+	s.steps(0)
+	s.decide()
+	return s
+}
+
+// steps has a rank make a step.
+func (s *scene) steps(i int) {
+	said := steps(120, 500)
+	said.Overdue, said.MovedTime = time.Minute, s.Now
+	s.says(i, said)
+}
+
+// do has the processes of all ranks do one thing, and those of some another one.
+func (s *scene) do(all, other gang.Activity, others ...int) {
+	for i := range s.Pods {
+		s.Pods[i].Process.Activity = all
+	}
+	for _, i := range others {
+		s.Pods[i].Process.Activity = other
+	}
+}
+
+// stalled is the message of a stall; empty for none.
+func (s *scene) stalled() string {
+	if c := meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionStalled); c != nil && c.Status == "True" {
+		return c.Message
+	}
+	return ""
+}
+
+func TestAStall(t *testing.T) {
+	s := counting(3)
+	s.do(gang.ActivityIdle, gang.ActivityStopped, 2)
+	check.Equal(t, "looked at again", s.Now.Add(time.Minute), s.decide().Next)
+	s.after(time.Minute - time.Millisecond).decide()
+	check.Equal(t, "before it is overdue", "", s.stalled())
+	s.after(time.Millisecond).decide()
+	const story = "no training step for 1m0s after step 120, which no step of this epoch took; llm-1-worker-2: stopped, by a signal or a debugger"
+	check.Equal(t, "stalled", story, s.stalled())
+	check.Equal(t, "state", v1alpha1.StateRunning, s.status().State)
+	check.Equal(t, "message", story, s.status().Message)
+	check.Equal(t, "incidents", 0, len(s.status().Incidents))
+	s.after(time.Hour).decide()
+	check.Equal(t, "an hour later", story, s.stalled())
+	s.steps(0)
+	s.decide()
+	check.Equal(t, "after a step", "", s.stalled())
+	check.Equal(t, "condition", v1alpha1.ReasonNotStalled, meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionStalled).Reason)
+}
+
+// Each of these stays silent for an hour.
+func TestWhatIsNoStall(t *testing.T) {
+	phase := func(p v1alpha1.TrainingPhase) func(*scene) { return func(s *scene) { s.Pods[0].Training.Phase = p } }
+	for name, change := range map[string]func(*scene){
+		"a checkpoint":                              phase(v1alpha1.PhaseCheckpoint),
+		"an evaluation":                             phase(v1alpha1.PhaseEvaluate),
+		"another rank that saves":                   func(s *scene) { s.says(1, gang.TrainingProgress{Phase: v1alpha1.PhaseCheckpoint}) },
+		"a program whose pace is not known":         func(s *scene) { s.Pods[0].Training.Overdue = 0 },
+		"what was said in an earlier epoch":         func(s *scene) { s.Pods[0].Training.Epoch = 0 },
+		"a rank that is not heard":                  func(s *scene) { s.Pods[0].Process = nil },
+		"a gang that finishes":                      func(s *scene) { s.reports(1, gang.ProcessSucceeded) },
+		"a gang that recovers":                      func(s *scene) { s.fails(1, 1) },
+		"a gang that is suspended":                  func(s *scene) { s.Job.Spec.Suspend = true },
+		"a rank that is not ready":                  func(s *scene) { s.Pods[1].Ready = false },
+		"a program that counts nothing":             func(s *scene) { s.Pods[0].Training.Step = nil },
+		"a job that nobody said anything of so far": func(s *scene) { s.Pods[0].Training = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := counting(3)
+			change(s)
+			for range 60 {
+				s.after(time.Minute).decide()
+				check.Equal(t, "stalled", "", s.stalled())
+			}
+		})
+	}
+}
+
+// The clock begins anew where something began: a stream that was down, a gang that was not ready, another phase, another rank's step.
+func TestTheClockOfAStallBeginsAnew(t *testing.T) {
+	for name, change := range map[string]func(*scene){
+		"a stream":            func(s *scene) { s.Pods[0].Process.HeardSince = s.Now },
+		"a phase":             func(s *scene) { s.Pods[0].Training.MovedTime = s.Now },
+		"another rank's step": func(s *scene) { s.steps(2) },
+		"a gang that was not ready": func(s *scene) {
+			s.Pods[1].Ready = false
+			s.decide()
+			s.Pods[1].Ready = true
+			s.decide()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := counting(3)
+			s.after(59 * time.Second)
+			change(s)
+			s.after(59 * time.Second).decide()
+			check.Equal(t, "before a minute", "", s.stalled())
+			s.after(time.Second).decide()
+			check.Equal(t, "after a minute", true, s.stalled() != "")
+		})
+	}
+}
+
+// Which rank is named, and when none is.
+func TestTheRankThatDiffers(t *testing.T) {
+	const of = "no training step for 1m0s after step 120, which no step of this epoch took; "
+	pod := func(i int) string { return fmt.Sprintf("llm-1-worker-%d", i) }
+	for name, tc := range map[string]struct {
+		all, other gang.Activity
+		others     []int
+		want       string
+	}{
+		"one spins, the others wait":     {gang.ActivityIdle, gang.ActivityBusy, []int{3}, pod(3) + ": the only rank that uses a processor"},
+		"one waits, the others spin":     {gang.ActivityBusy, gang.ActivityIdle, []int{3}, pod(3) + ": the only rank that waits and uses no processor"},
+		"two are stopped":                {gang.ActivityBusy, gang.ActivityStopped, []int{1, 3}, pod(1) + ", " + pod(3) + ": stopped, by a signal or a debugger"},
+		"many are stopped":               {gang.ActivityBusy, gang.ActivityStopped, []int{1, 2, 3, 4, 5}, "llm-1-worker-1, llm-1-worker-2, llm-1-worker-3, llm-1-worker-4 and 1 more: stopped, by a signal or a debugger"},
+		"one is blocked":                 {gang.ActivityIdle, gang.ActivityBlocked, []int{0}, pod(0) + ": in the kernel, as for a file system or a device that does not answer"},
+		"all are in a read":              {gang.ActivityBlocked, 0, nil, "every rank: in the kernel, as for a file system or a device that does not answer"},
+		"all wait for each other":        {gang.ActivityIdle, 0, nil, "no rank's processes differ from those of the others"},
+		"all spin":                       {gang.ActivityBusy, 0, nil, "no rank's processes differ from those of the others"},
+		"some spin and some wait":        {gang.ActivityBusy, gang.ActivityIdle, []int{1, 2}, "no rank's processes differ from those of the others"},
+		"supervisors of another version": {gang.ActivityUnknown, 0, nil, "no rank's processes differ from those of the others"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := counting(6)
+			s.do(tc.all, tc.other, tc.others...)
+			s.after(time.Minute).decide()
+			check.Equal(t, "stalled", of+tc.want, s.stalled())
+		})
+	}
+}

@@ -1,0 +1,135 @@
+// What the processes of the program do: whether they use a processor, wait, or are stopped.
+
+package process
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Activity is what all processes of the program have done over the last samples.
+type Activity int
+
+// Activities.
+const (
+	// Unknown is that of a program of which there are too few samples.
+	Unknown Activity = iota
+	// Busy processes use a processor.
+	Busy
+	// Idle ones wait.
+	Idle
+	// Blocked ones are idle, and one was in an uninterruptible wait in each sample.
+	Blocked
+	// Stopped ones are idle, and one was stopped in each sample, by a signal or a debugger.
+	Stopped
+)
+
+// samplePeriod is the time between two samples, and samples how many an activity is of.
+const (
+	samplePeriod = 10 * time.Second
+	samples      = 3
+)
+
+// busyShare is the part of one processor from which on processes are busy.
+const busyShare = 0.02
+
+// sample is what the processes do at a time.
+type sample struct {
+	at               time.Time
+	used             map[identity]time.Duration
+	blocked, stopped bool
+}
+
+// Sampler keeps the last samples of a program.
+type Sampler struct {
+	keeper *Keeper
+	last   []sample
+}
+
+// NewSampler returns a sampler of a keeper's processes.
+func NewSampler(k *Keeper) *Sampler { return &Sampler{keeper: k} }
+
+// Run takes samples until the context ends, and sends what each and those before it show.
+func (s *Sampler) Run(ctx context.Context, shown chan<- Activity) {
+	ticker := time.NewTicker(samplePeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			select {
+			case shown <- s.sample(now):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// sample takes a sample, and returns what all of the last ones show. Threads are looked at only where the processes are idle: there may be many.
+func (s *Sampler) sample(now time.Time) Activity {
+	s.keeper.mu.Lock()
+	all := s.keeper.descendants()
+	s.keeper.mu.Unlock()
+	next := sample{at: now, used: map[identity]time.Duration{}}
+	for _, p := range all {
+		next.used[p.identity] = p.used
+		next.stopped = next.stopped || p.state == "T" || p.state == "t"
+	}
+	if n := len(s.last); n > 0 && !busy(s.last[n-1], next) {
+		next.blocked = slices.ContainsFunc(all, waitsUninterruptibly)
+	}
+	if s.last = append(s.last, next); len(s.last) > samples {
+		s.last = s.last[1:]
+	}
+	return activity(s.last)
+}
+
+// activity is what all samples show.
+func activity(of []sample) Activity {
+	if len(of) < samples {
+		return Unknown
+	}
+	all := func(is func(sample) bool) bool {
+		return !slices.ContainsFunc(of, func(one sample) bool { return !is(one) })
+	}
+	switch {
+	case busy(of[0], of[len(of)-1]):
+		return Busy
+	case all(func(one sample) bool { return one.stopped }):
+		return Stopped
+	case all(func(one sample) bool { return one.blocked }):
+		return Blocked
+	}
+	return Idle
+}
+
+// busy reports whether the processes have used a processor between two samples.
+func busy(first, last sample) bool {
+	var used time.Duration
+	for p, n := range last.used {
+		used += n - first.used[p] // 0 of one that is new
+	}
+	return used.Seconds() >= busyShare*last.at.Sub(first.at).Seconds()
+}
+
+// waitsUninterruptibly reports whether a thread of a process does. Of the process itself only the first thread is known.
+func waitsUninterruptibly(p process) bool {
+	if p.state == "D" {
+		return true
+	}
+	threads, _ := filepath.Glob("/proc/" + strconv.Itoa(p.pid) + "/task/*/stat")
+	return slices.ContainsFunc(threads, func(file string) bool {
+		stat, err := os.ReadFile(file)
+		if err != nil {
+			return false
+		}
+		thread, ok := parseStat(p.pid, stat)
+		return ok && thread.state == "D"
+	})
+}

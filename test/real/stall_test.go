@@ -1,0 +1,70 @@
+// Gangs that hang: every pod runs, and no step comes.
+
+package real
+
+import (
+	"context"
+	"strings"
+	"syscall"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// TestAStalledGang stops a process of one of eight ranks by a signal and lets it go on, and then has a rank spin on a processor for good. The job says that it has stalled
+// and names the rank. No pod and no program is touched for that, and the steps that come again end it.
+func TestAStalledGang(t *testing.T) {
+	if err := ground.LoadTorch(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s := &scenario{Training: ground.NewTorchrun("stalled", 8, 100_000), t: t, ctx: context.WithoutCancel(t.Context())}
+	s.Supervise()
+	s.WithoutAgents()
+	s.removedAtTheEnd()
+	s.must(ground.Client().Create(s.ctx, s.Job))
+	s.must(s.awaitPrinted("event=step rank=0 step=200 "))
+	before := s.pods()
+
+	s.signal(3, syscall.SIGSTOP)
+	s.stalls(": stopped, by a signal or a debugger", 3)
+	s.signal(3, syscall.SIGCONT)
+	s.must(s.AwaitJob(s.ctx, "steps come again", func(job *v1alpha1.TrainingJob) bool {
+		return meta.IsStatusConditionFalse(job.Status.Conditions, v1alpha1.ConditionStalled)
+	}))
+
+	s.signal(5, syscall.SIGUSR1)
+	s.stalls(": the only rank that uses a processor", 5)
+	s.survivorsStay(before)
+	s.neverRestarted()
+	if n := len(s.Job.Status.Incidents); n > 0 || s.Job.Status.Epoch != 1 {
+		s.errorf("%d incidents, epoch %d: nothing is done for a stall", n, s.Job.Status.Epoch)
+	}
+}
+
+// signal sends the program of a rank a signal.
+func (s *scenario) signal(rank int, signal syscall.Signal) {
+	s.t.Helper()
+	pids, err := ground.Programs(s.ctx, s.key(rank))
+	s.must(err)
+	for _, pid := range pids {
+		s.must(syscall.Kill(pid, signal))
+	}
+}
+
+// stalls waits until the job says that it has stalled, and checks what it says of a rank.
+func (s *scenario) stalls(what string, rank int) {
+	s.t.Helper()
+	var story string
+	s.must(s.AwaitJob(s.ctx, "the job has stalled", func(job *v1alpha1.TrainingJob) bool {
+		if c := meta.FindStatusCondition(job.Status.Conditions, v1alpha1.ConditionStalled); c != nil && c.Status == "True" {
+			story = c.Message
+		}
+		return story != ""
+	}))
+	s.t.Log(story)
+	if want := "; " + s.key(rank).Name + what; !strings.HasSuffix(story, want) {
+		s.errorf("the job says %q, and not %q", story, want)
+	}
+}
