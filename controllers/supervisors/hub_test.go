@@ -81,6 +81,14 @@ func TestWhatWakes(t *testing.T) {
 			of.Progress = &wire.Progress{Phase: wire.Phase_PHASE_TRAIN}
 			h.note(s, of, aMoment)
 		}, []string{"a"}},
+		"when a step is overdue": {func(h *Hub, s *session) {
+			of := running
+			of.Progress = &wire.Progress{OverdueMicros: 1}
+			h.note(s, of, aMoment)
+			waiting(h)
+			of.Progress = &wire.Progress{OverdueMicros: 2}
+			h.note(s, of, aMoment)
+		}, []string{"a"}},
 		"an order":   {func(h *Hub, _ *session) { h.Order(jobNamed("a"), Order{Epoch: 2}) }, nil},
 		"forgetting": {func(h *Hub, s *session) { h.Forget(jobNamed("a").NamespacedName); h.note(s, failed, aMoment) }, nil},
 	} {

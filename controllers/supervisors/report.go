@@ -104,11 +104,13 @@ func tail(message string) string {
 	return strings.ToValidUTF8(message[len(message)-maxMessage:], "")
 }
 
-// equal reports whether another report says the same, steps and activity apart: these change every few seconds, and are looked at when they are due.
+// equal reports whether another report says the same, steps and activity apart: these change every few seconds. Whoever waits for a step
+// that is overdue looks at them then.
 func (r Report) equal(other Report) bool {
 	return r.Epoch == other.Epoch && r.State == other.State && r.Exit.equal(other.Exit) &&
 		r.LastExitEpoch == other.LastExitEpoch && r.LastExit.equal(other.LastExit) &&
 		(r.Progress == nil) == (other.Progress == nil) && r.Progress.GetPhase() == other.Progress.GetPhase() &&
+		r.Progress.GetOverdueMicros() == other.Progress.GetOverdueMicros() &&
 		r.Stopped.Equal(other.Stopped) && r.AtBarrier.Equal(other.AtBarrier) && r.Started.Equal(other.Started) && r.Progressed == other.Progressed
 }
 

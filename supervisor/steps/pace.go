@@ -7,21 +7,32 @@ import (
 	"time"
 )
 
-// When a step is overdue: after three times what all but one in a hundred of the last ones took, and half as long again as any of them. An
-// evaluation or a checkpoint may take as long as many steps, and a program may not say that it does one. One that does says so.
+// kept is how many of the last steps are remembered. Without the fewest nothing is known.
 const (
-	kept         = 500 // steps that are remembered
-	fewest       = 5   // without as many nothing is known
-	longest      = 30 * time.Minute
-	shortest     = 10 * time.Minute
-	shortestSaid = time.Minute // for a program that says its phases
+	kept   = 500
+	fewest = 5
 )
 
-// pace is that of one program. Its zero value has heard of no step.
+// roughly is what a limit is rounded up to, so that the manager seldom hears of another one.
+const roughly = 10 * time.Second
+
+// limits say when a step is overdue: after so many times what all but one in a hundred of the last steps took, and half as long again as any of
+// them, between two bounds. An evaluation may take fifty steps, and only a program that says its phases says so.
+type limits struct {
+	times             time.Duration
+	shortest, longest time.Duration
+}
+
+var (
+	ofPhases   = limits{5, 45 * time.Second, 30 * time.Minute}
+	ofNoPhases = limits{60, 10 * time.Minute, 2 * time.Hour}
+)
+
+// pace is that of one program, which may know how long the steps of an earlier one in the container took.
 type pace struct {
 	// phases reports whether the program says its phases.
 	phases bool
-	heard  int // of steps; the first one is slow, and is not counted
+	heard  int // of steps; the first one is slow, is not counted, and is never overdue
 	// from is the step that the average counts from, and since when it was heard of; last is when the last one was, zero after another phase.
 	from        int64
 	since, last time.Time
@@ -51,14 +62,14 @@ func (p *pace) step(now time.Time, step int64) {
 
 // overdue is how long after a step the next one is overdue; 0 while that is not known.
 func (p *pace) overdue() time.Duration {
-	if len(p.took) < fewest {
+	if p.heard < 2 || len(p.took) < fewest {
 		return 0
 	}
-	sorted := slices.Sorted(slices.Values(p.took))
-	limit := max(3*sorted[len(sorted)*99/100], sorted[len(sorted)-1]*3/2)
-	least := shortest
+	of := ofNoPhases
 	if p.phases {
-		least = shortestSaid
+		of = ofPhases
 	}
-	return min(max(limit, least), longest)
+	sorted := slices.Sorted(slices.Values(p.took))
+	limit := max(of.times*sorted[len(sorted)*99/100], sorted[len(sorted)-1]*3/2)
+	return min(max(limit.Truncate(roughly)+roughly, of.shortest), of.longest)
 }

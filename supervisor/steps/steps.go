@@ -19,12 +19,12 @@ type Listener struct {
 	pace pace
 }
 
-// Reset forgets what an earlier program has said.
+// Reset forgets what an earlier program has said, save how long its steps took.
 func (l *Listener) Reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.run++
-	l.said, l.pace = nil, pace{}
+	l.said, l.pace = nil, pace{phases: l.pace.phases, took: l.pace.took}
 }
 
 // program is the one that a door serves now. A door asks before it reads anything.
@@ -41,7 +41,9 @@ func (l *Listener) Last() *wire.Progress {
 	if l.said == nil {
 		return nil
 	}
-	return proto.CloneOf(l.said)
+	last := proto.CloneOf(l.said)
+	last.StepMicros, last.OverdueMicros = l.pace.average.Microseconds(), l.pace.overdue().Microseconds()
+	return last
 }
 
 // hear takes what a program says now, if it is still the program. What it does not name stays. Phases that are implied are none that it names.
@@ -62,6 +64,5 @@ func (l *Listener) hear(program int, now time.Time, p *wire.Progress, implied bo
 	l.pace.phases = l.pace.phases || (p.GetPhase() != wire.Phase_PHASE_UNSPECIFIED && !implied)
 	if p.Step != nil && (before.Step == nil || *before.Step != *p.Step) {
 		l.pace.step(now, *p.Step)
-		l.said.StepMicros, l.said.OverdueMicros = l.pace.average.Microseconds(), l.pace.overdue().Microseconds()
 	}
 }

@@ -84,10 +84,10 @@ func TestOverdue(t *testing.T) {
 	}{
 		"the first step, 132 times as long": {[]time.Duration{132 * time.Second, 1, 1, 1}, named, 0},
 		"too few":                           {[]time.Duration{1, 1, 1, 1, 1, 1}, named, 0},
-		"fast steps":                        {[]time.Duration{132 * time.Second, 1, 1, 1, 1, 1, 1}, named, time.Minute},
+		"fast steps":                        {[]time.Duration{132 * time.Second, 1, 1, 1, 1, 1, 1}, named, 45 * time.Second},
 		"fast steps of a program that names no phase": {[]time.Duration{132 * time.Second, 1, 1, 1, 1, 1, 1}, implied, 10 * time.Minute},
-		"slow steps": {[]time.Duration{0, 0, time.Minute, time.Minute, time.Minute, time.Minute, time.Minute}, named, 3 * time.Minute},
-		"an evaluation that is not named, and was long":    {[]time.Duration{0, 0, 1, 1, 1, 1, 20 * time.Minute}, implied, 30 * time.Minute},
+		"slow steps": {[]time.Duration{0, 0, time.Minute, time.Minute, time.Minute, time.Minute, time.Minute}, named, 310 * time.Second},
+		"an evaluation that is not named, and was long":    {[]time.Duration{0, 0, 1, 1, 1, 1, 20 * time.Minute}, implied, 2 * time.Hour},
 		"a step of a day: a program that counts its files": {[]time.Duration{0, 0, 24 * time.Hour, 1, 1, 1, 1}, named, 30 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -100,6 +100,24 @@ func TestOverdue(t *testing.T) {
 			check.Equal(t, "overdue after", tc.want, time.Duration(l.Last().GetOverdueMicros())*time.Microsecond)
 		})
 	}
+}
+
+// How long steps take is known when a program starts again, but not when its first one comes.
+func TestOverdueAfterARestart(t *testing.T) {
+	var l Listener
+	now, n := t0, int64(0)
+	steps := func(count int) {
+		for range count {
+			now, n = now.Add(time.Second), n+1
+			l.hear(l.program(), now, &wire.Progress{Phase: wire.Phase_PHASE_TRAIN, Step: &n}, false)
+		}
+	}
+	steps(10)
+	l.Reset()
+	steps(1)
+	check.Equal(t, "after the first step", 0, l.Last().GetOverdueMicros())
+	steps(1)
+	check.Equal(t, "after the second one", (45 * time.Second).Microseconds(), l.Last().GetOverdueMicros())
 }
 
 // A checkpoint that the program names is no step.
@@ -116,7 +134,7 @@ func TestTheTimeOfAnotherPhaseIsThatOfNoStep(t *testing.T) {
 			l.hear(0, now, step(3*n+i), false)
 		}
 	}
-	check.Equal(t, "overdue after", time.Minute.Microseconds(), l.Last().GetOverdueMicros())
+	check.Equal(t, "overdue after", (45 * time.Second).Microseconds(), l.Last().GetOverdueMicros())
 }
 
 func TestParse(t *testing.T) {
