@@ -104,7 +104,7 @@ func progressOf(report supervisors.Report) *gang.TrainingProgress {
 		return nil
 	}
 	return &gang.TrainingProgress{
-		Epoch: report.Epoch, Ended: report.State == wire.State_STATE_SUCCEEDED,
+		Epoch: report.Epoch,
 		Phase: trainingPhases[p.GetPhase()], Step: p.Step, TotalSteps: p.TotalSteps, CheckpointStep: p.CheckpointStep, Percent: p.Percent,
 		StepTime: time.Duration(p.GetStepMicros()) * time.Microsecond, Overdue: time.Duration(p.GetOverdueMicros()) * time.Microsecond,
 		MovedTime: report.MovedTime,

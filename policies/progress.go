@@ -3,6 +3,7 @@
 package policies
 
 import (
+	"math/bits"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,13 +22,14 @@ const (
 // longestEstimate is how far ahead an end is still estimated.
 const longestEstimate = 10 * 365 * 24 * time.Hour
 
-// progress records how far the programs are, and returns when to do so again.
+// progress records how far the programs are, and returns when to do so again. At the end of the job, and when it stalls, it does so at once.
 func (j job) progress(s *v1alpha1.TrainingJobStatus) time.Time {
-	said, ended := j.said(s)
-	if said == nil || (gang.Finished(s) && !ended) {
+	said := j.said(s)
+	if said == nil || gang.Finished(&j.Job.Status) {
 		return time.Time{}
 	}
-	if due := progressDue(s.Progress, said); due.After(j.Now) && !ended {
+	stalls := gang.IsTrue(s, v1alpha1.ConditionStalled) && !gang.IsTrue(&j.Job.Status, v1alpha1.ConditionStalled)
+	if due := progressDue(s.Progress, said); due.After(j.Now) && !gang.Finished(s) && !stalls {
 		return due
 	}
 	if !sameProgress(s.Progress, said) {
@@ -50,20 +52,18 @@ func progressDue(was, said *v1alpha1.ProgressStatus) time.Time {
 	return was.UpdateTime.Add(progressPeriod)
 }
 
-// said is what the programs say in the epoch of the gang, nil for nothing, and whether one of them has ended well: what it has said is its last
-// word.
-func (j job) said(s *v1alpha1.TrainingJobStatus) (out *v1alpha1.ProgressStatus, ended bool) {
+// said is what the programs say in the epoch of the gang; nil for nothing.
+func (j job) said(s *v1alpha1.TrainingJobStatus) (out *v1alpha1.ProgressStatus) {
 	var step time.Duration
 	gang.EachRank(j.Effective, func(r gang.Rank) {
 		p := j.Pod(r)
-		if p == nil || gang.IsStale(s, p) || p.Training == nil || p.Training.Epoch != s.Epoch {
+		if p == nil || gang.IsStale(s, p) || p.Training == nil || p.Training.Epoch != s.Epoch || p.Training.IsEmpty() {
 			return
 		}
 		if out == nil {
 			out = &v1alpha1.ProgressStatus{Epoch: s.Epoch, UpdateTime: metav1.NewTime(j.Now)}
 		}
 		rank := p.Training
-		ended = ended || rank.Ended
 		if out.Phase == "" {
 			out.Phase = rank.Phase
 		}
@@ -75,7 +75,7 @@ func (j job) said(s *v1alpha1.TrainingJobStatus) (out *v1alpha1.ProgressStatus, 
 		out.Percent = highest(out.Percent, new(percentOf(*out.Step, *out.TotalSteps)))
 		out.EstimatedEndTime = estimatedEnd(j.Now, *out.TotalSteps-*out.Step, step)
 	}
-	return out, ended
+	return out
 }
 
 // highest is the higher one of two numbers, of which each may not be known.
@@ -88,7 +88,9 @@ func highest[N int32 | int64](a, b *N) *N {
 
 // percentOf is rounded down, so that 100 is the end.
 func percentOf(done, of int64) int32 {
-	return int32(100 * min(float64(done)/float64(of), 1))
+	high, low := bits.Mul64(uint64(min(done, of)), 100) // both are 0 or more
+	percent, _ := bits.Div64(high, low, uint64(of))
+	return int32(percent)
 }
 
 // estimatedEnd is when steps that are left will be done; nil where their pace is not known, or where that is too far off to mean anything.

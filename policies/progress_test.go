@@ -59,23 +59,25 @@ func TestProgressIsWrittenSeldom(t *testing.T) {
 	check.Equal(t, "step after an hour", 4, *s.status().Progress.Step)
 }
 
-// A job that completes says its last word at once.
+// A job that completes says its last word at once, and nothing after that. A rank that ends before the others is written no sooner than usual.
 func TestTheLastWord(t *testing.T) {
 	s := supervised(3)
 	s.says(0, steps(1, 500))
 	s.decide()
-	last := steps(499, 500)
-	last.Ended = true
-	s.says(0, last)
+	s.reports(0, gang.ProcessSucceeded)
+	s.says(0, steps(499, 500))
 	s.after(time.Second).decide()
-	check.Equal(t, "step", 499, *s.status().Progress.Step)
-	*last.Step = 500
+	check.Equal(t, "step while others go on", 1, *s.status().Progress.Step)
+	s.says(1, steps(500, 500))
 	for i := range s.Pods {
 		s.Pods[i].Process, s.Pods[i].Phase = nil, corev1.PodSucceeded
 	}
 	check.Equal(t, "looked at again", time.Time{}, s.decide().Next)
 	check.Equal(t, "state", v1alpha1.StateCompleted, s.status().State)
 	check.Equal(t, "step at the end", 500, *s.status().Progress.Step)
+	s.says(1, steps(501, 501))
+	s.after(time.Hour).decide()
+	check.Equal(t, "step after the end", 500, *s.status().Progress.Step)
 }
 
 // What was said in an earlier epoch is nothing of this one's.
@@ -105,6 +107,9 @@ func TestEstimates(t *testing.T) {
 		"without pace": {gang.TrainingProgress{Step: new(int64(1)), TotalSteps: new(int64(4))}, 25, 0},
 		"no total":     {gang.TrainingProgress{Step: new(int64(1)), TotalSteps: new(int64(0)), Percent: new(int32(7))}, 7, 0},
 		"an age":       {steps(0, math.MaxInt64), 0, 0},
+		"29 of 100":    {steps(29, 100), 29, 142 * time.Second},
+		"nearly":       {steps(math.MaxInt64-1, math.MaxInt64), 99, 2 * time.Second},
+		"more is said": {gang.TrainingProgress{Step: new(int64(98)), TotalSteps: new(int64(100)), Percent: new(int32(100))}, 100, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := supervised(1)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
@@ -19,58 +21,82 @@ import (
 // maxRanksTold is how many ranks a message names.
 const maxRanksTold = 4
 
-// describeStalled says that a gang has stalled. A job that never has has no such condition.
+// describeStalled says that a gang has stalled. A job that never has has no such condition. What it says of a stall stays while that lasts, and so does the stall while nothing
+// is known, as where a stream is down or the manager has just started.
 func (j job) describeStalled(s *v1alpha1.TrainingJobStatus) {
-	switch due, story := j.stall(s); {
+	c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionStalled)
+	due, step := j.stepDue(s)
+	switch {
+	case c != nil && c.Status == metav1.ConditionTrue && j.standsStill(s):
 	case !due.IsZero() && !due.After(j.Now):
-		j.SetCondition(s, v1alpha1.ConditionStalled, true, v1alpha1.ReasonNoSteps, story+j.differing(s))
-	case meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionStalled) != nil:
+		j.SetCondition(s, v1alpha1.ConditionStalled, true, v1alpha1.ReasonNoSteps, fmt.Sprintf("a training step is overdue, by the steps before it, since step %d%s", step, j.differing(s)))
+	case c != nil:
 		j.SetCondition(s, v1alpha1.ConditionStalled, false, v1alpha1.ReasonNotStalled, "training steps come, or the gang does not run")
 	}
 }
 
+// standsStill reports whether a gang that has stalled runs on, and has said no other step or phase since.
+func (j job) standsStill(s *v1alpha1.TrainingJobStatus) bool {
+	if !j.trains(s) || s.Progress == nil || s.Progress.Epoch != s.Epoch {
+		return false
+	}
+	said := j.said(s)
+	return said == nil || (said.Phase == s.Progress.Phase && ptr.Equal(said.Step, s.Progress.Step))
+}
+
+// trains reports whether a gang is there to make steps.
+func (j job) trains(s *v1alpha1.TrainingJobStatus) bool {
+	return j.Job.Spec.Supervisor != nil && !j.stopped(s) && !incident.AnyOpen(s) && gang.IsTrue(s, v1alpha1.ConditionRunning)
+}
+
 // nextStall is when the next step will be overdue.
 func (j job) nextStall(s *v1alpha1.TrainingJobStatus) time.Time {
-	if due, _ := j.stall(s); due.After(j.Now) {
+	if due, _ := j.stepDue(s); due.After(j.Now) {
 		return due
 	}
 	return time.Time{}
 }
 
-// stall is when the next step of a gang is overdue, and what to say of that; zero where none is expected. The clock of all stops while one evaluates, saves a
-// checkpoint, or has ended; while one that counts steps is not heard; and while the gang does not run, and begins anew after that.
-func (j job) stall(s *v1alpha1.TrainingJobStatus) (due time.Time, story string) {
-	running := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionRunning)
-	if j.Job.Spec.Supervisor == nil || j.stopped(s) || incident.AnyOpen(s) || !gang.IsTrue(s, v1alpha1.ConditionRunning) {
-		return time.Time{}, ""
+// stepDue is when each rank that counts steps, and has done so for long enough, has one that is overdue, and the last step; zero where none is expected. The clock of all
+// stops while one evaluates, saves a checkpoint, or has ended; while one that counts steps is not heard; and while the gang does not run, and begins anew after that.
+func (j job) stepDue(s *v1alpha1.TrainingJobStatus) (due time.Time, step int64) {
+	if !j.trains(s) {
+		return time.Time{}, 0
 	}
-	since, trains := running.LastTransitionTime.Time, true
-	var limit time.Duration
-	var step int64
+	running, expected := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionRunning).LastTransitionTime.Time, true
 	gang.EachRank(j.Effective, func(r gang.Rank) {
 		p := j.Pod(r)
 		if p == nil || !j.IsSupervised(r.Task) || gang.IsStale(s, p) {
 			return
 		}
 		said := p.Training
-		counts := said != nil && said.Step != nil && said.Epoch == s.Epoch
-		switch {
-		case p.Process == nil:
-			trains = trains && !counts
-			return
-		case p.Process.State != gang.ProcessRunning || (said != nil && said.Phase != "" && said.Phase != v1alpha1.PhaseTrain):
-			trains = false
-		case counts:
-			since, step = instant.Latest(since, said.MovedTime, p.Process.HeardSince), max(step, *said.Step)
-			if limit == 0 || (said.Overdue > 0 && said.Overdue < limit) {
-				limit = said.Overdue
-			}
+		if said == nil || said.Epoch != s.Epoch {
+			said = &gang.TrainingProgress{}
+		}
+		expected = expected && expectsSteps(p, said)
+		if said.Step != nil && said.Overdue > 0 && p.Process != nil {
+			due = instant.Latest(due, instant.Latest(running, said.MovedTime, p.Process.HeardSince).Add(said.Overdue))
+			step = max(step, *said.Step)
 		}
 	})
-	if !trains || limit == 0 {
-		return time.Time{}, ""
+	if !expected {
+		return time.Time{}, 0
 	}
-	return since.Add(limit), fmt.Sprintf("no training step for %s after step %d, which no step of this epoch took", limit.Round(time.Second), step)
+	return due, step
+}
+
+// expectsSteps reports whether nothing that a rank says or does keeps the gang from steps.
+func expectsSteps(p *gang.Pod, said *gang.TrainingProgress) bool {
+	switch {
+	case p.Process == nil:
+		return said.Step == nil
+	case p.Process.State != gang.ProcessRunning || said.Phase == v1alpha1.PhaseEvaluate || said.Phase == v1alpha1.PhaseCheckpoint:
+		return false
+	case said.Step == nil:
+		return true
+	}
+	ends := said.TotalSteps != nil && *said.Step >= *said.TotalSteps
+	return said.Phase != v1alpha1.PhaseInit && !ends && ptr.Deref(said.Percent, 0) < 100
 }
 
 // activityStories are what is said of ranks that do something else than the others.
@@ -81,28 +107,44 @@ var activityStories = map[gang.Activity]string{
 	gang.ActivityStopped: "stopped, by a signal or a debugger",
 }
 
-// differing names the ranks whose processes are stopped or blocked, or else the only one that does something else than all others; empty where there is
-// none.
+// differing names the ranks that are not heard, or whose processes are stopped or blocked, or else the only one that does something else than all others.
 func (j job) differing(s *v1alpha1.TrainingJobStatus) string {
+	var unheard []string
 	ranks := map[gang.Activity][]string{}
 	heard := 0
 	gang.EachRank(j.Effective, func(r gang.Rank) {
-		if p := j.Pod(r); p != nil && p.Process != nil && j.IsSupervised(r.Task) && !gang.IsStale(s, p) {
+		switch p := j.Pod(r); {
+		case p == nil || !j.IsSupervised(r.Task) || gang.IsStale(s, p):
+		case p.Process == nil:
+			unheard = append(unheard, p.Name)
+		default:
 			ranks[p.Process.Activity] = append(ranks[p.Process.Activity], p.Name)
 			heard++
 		}
 	})
+	if len(unheard) > 0 {
+		return named(unheard, "not heard")
+	}
 	for _, a := range []gang.Activity{gang.ActivityStopped, gang.ActivityBlocked, gang.ActivityIdle, gang.ActivityBusy} {
-		alone := len(ranks[a]) == 1 && heard > 2 && len(ranks) == 2
 		switch n := len(ranks[a]); {
-		case a != gang.ActivityStopped && a != gang.ActivityBlocked && !alone, n == 0:
+		case n == 0 || (a != gang.ActivityStopped && a != gang.ActivityBlocked && (n > 1 || heard < 3 || len(ranks) > 2)):
 		case n == heard && n > 1:
 			return "; every rank: " + activityStories[a]
-		case n > maxRanksTold:
-			return fmt.Sprintf("; %s and %d more: %s", strings.Join(ranks[a][:maxRanksTold], ", "), n-maxRanksTold, activityStories[a])
 		default:
-			return fmt.Sprintf("; %s: %s", strings.Join(ranks[a], ", "), activityStories[a])
+			return named(ranks[a], activityStories[a])
 		}
 	}
-	return "; no rank's processes differ from those of the others"
+	if len(ranks) > 1 {
+		return fmt.Sprintf("; %d ranks use a processor, %d wait", len(ranks[gang.ActivityBusy]), len(ranks[gang.ActivityIdle]))
+	}
+	return "; the processes of all ranks do the same"
+}
+
+// named says something of ranks.
+func named(ranks []string, story string) string {
+	more := ""
+	if n := len(ranks) - maxRanksTold; n > 0 {
+		ranks, more = ranks[:maxRanksTold], fmt.Sprintf(" and %d more", n)
+	}
+	return fmt.Sprintf("; %s%s: %s", strings.Join(ranks, ", "), more, story)
 }

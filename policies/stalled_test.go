@@ -33,7 +33,9 @@ func (s *scene) steps(i int) {
 // do has the processes of all ranks do one thing, and those of some another one.
 func (s *scene) do(all, other gang.Activity, others ...int) {
 	for i := range s.Pods {
-		s.Pods[i].Process.Activity = all
+		if s.Pods[i].Process != nil {
+			s.Pods[i].Process.Activity = all
+		}
 	}
 	for _, i := range others {
 		s.Pods[i].Process.Activity = other
@@ -55,17 +57,57 @@ func TestAStall(t *testing.T) {
 	s.after(time.Minute - time.Millisecond).decide()
 	check.Equal(t, "before it is overdue", "", s.stalled())
 	s.after(time.Millisecond).decide()
-	const story = "no training step for 1m0s after step 120, which no step of this epoch took; llm-1-worker-2: stopped, by a signal or a debugger"
+	const story = "a training step is overdue, by the steps before it, since step 120; llm-1-worker-2: stopped, by a signal or a debugger"
 	check.Equal(t, "stalled", story, s.stalled())
 	check.Equal(t, "state", v1alpha1.StateRunning, s.status().State)
 	check.Equal(t, "message", story, s.status().Message)
 	check.Equal(t, "incidents", 0, len(s.status().Incidents))
+	check.Equal(t, "step", 120, *s.status().Progress.Step)
+	s.do(gang.ActivityIdle, gang.ActivityBusy, 1)
 	s.after(time.Hour).decide()
 	check.Equal(t, "an hour later", story, s.stalled())
 	s.steps(0)
+	*s.Pods[0].Training.Step = 121
 	s.decide()
 	check.Equal(t, "after a step", "", s.stalled())
 	check.Equal(t, "condition", v1alpha1.ReasonNotStalled, meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionStalled).Reason)
+}
+
+// A stall lasts while nothing is known: a stream that is down makes no step, nor does another leader.
+func TestAStallLastsWhileNothingIsKnown(t *testing.T) {
+	for name, change := range map[string]func(*scene){
+		"a stream that is down": func(s *scene) { s.Pods[0].Process = nil },
+		"another leader":        func(s *scene) { s.Pods[0].Process, s.Pods[0].Training = nil, nil },
+		"what another leader hears first": func(s *scene) {
+			s.after(time.Minute)
+			s.Pods[0].Process.HeardSince, s.Pods[0].Training.MovedTime = s.Now, s.Now
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := counting(3)
+			s.after(time.Minute).decide()
+			before := s.status().DeepCopy()
+			change(s)
+			s.after(time.Second).decide()
+			check.Equal(t, "status", before, s.status())
+		})
+	}
+	s := counting(3)
+	s.after(time.Minute).decide()
+	s.fails(1, 1)
+	s.decide()
+	check.Equal(t, "stalled once it recovers", "", s.stalled())
+}
+
+// A rank that makes a step every 20 minutes is not late for those of another one.
+func TestRanksThatCountDifferently(t *testing.T) {
+	s := counting(3)
+	s.steps(1)
+	s.Pods[1].Training.Overdue = time.Hour
+	s.after(time.Hour - time.Millisecond).decide()
+	check.Equal(t, "stalled before the slower one is late", "", s.stalled())
+	s.after(time.Millisecond).decide()
+	check.Equal(t, "stalled", true, s.stalled() != "")
 }
 
 // Each of these stays silent for an hour.
@@ -83,6 +125,8 @@ func TestWhatIsNoStall(t *testing.T) {
 		"a gang that is suspended":                  func(s *scene) { s.Job.Spec.Suspend = true },
 		"a rank that is not ready":                  func(s *scene) { s.Pods[1].Ready = false },
 		"a program that counts nothing":             func(s *scene) { s.Pods[0].Training.Step = nil },
+		"a program that has made its last step":     func(s *scene) { *s.Pods[0].Training.TotalSteps = 120 },
+		"a program that says that it is done":       func(s *scene) { s.Pods[0].Training.Percent = new(int32(100)) },
 		"a job that nobody said anything of so far": func(s *scene) { s.Pods[0].Training = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -123,7 +167,7 @@ func TestTheClockOfAStallBeginsAnew(t *testing.T) {
 
 // Which rank is named, and when none is.
 func TestTheRankThatDiffers(t *testing.T) {
-	const of = "no training step for 1m0s after step 120, which no step of this epoch took; "
+	const of = "a training step is overdue, by the steps before it, since step 120; "
 	pod := func(i int) string { return fmt.Sprintf("llm-1-worker-%d", i) }
 	for name, tc := range map[string]struct {
 		all, other gang.Activity
@@ -136,13 +180,17 @@ func TestTheRankThatDiffers(t *testing.T) {
 		"many are stopped":               {gang.ActivityBusy, gang.ActivityStopped, []int{1, 2, 3, 4, 5}, "llm-1-worker-1, llm-1-worker-2, llm-1-worker-3, llm-1-worker-4 and 1 more: stopped, by a signal or a debugger"},
 		"one is blocked":                 {gang.ActivityIdle, gang.ActivityBlocked, []int{0}, pod(0) + ": in the kernel, as for a file system or a device that does not answer"},
 		"all are in a read":              {gang.ActivityBlocked, 0, nil, "every rank: in the kernel, as for a file system or a device that does not answer"},
-		"all wait for each other":        {gang.ActivityIdle, 0, nil, "no rank's processes differ from those of the others"},
-		"all spin":                       {gang.ActivityBusy, 0, nil, "no rank's processes differ from those of the others"},
-		"some spin and some wait":        {gang.ActivityBusy, gang.ActivityIdle, []int{1, 2}, "no rank's processes differ from those of the others"},
-		"supervisors of another version": {gang.ActivityUnknown, 0, nil, "no rank's processes differ from those of the others"},
+		"all wait for each other":        {gang.ActivityIdle, 0, nil, "the processes of all ranks do the same"},
+		"all spin":                       {gang.ActivityBusy, 0, nil, "the processes of all ranks do the same"},
+		"some spin and some wait":        {gang.ActivityBusy, gang.ActivityIdle, []int{1, 2}, "4 ranks use a processor, 2 wait"},
+		"one is not heard":               {gang.ActivityBusy, gang.ActivityStopped, []int{4}, pod(2) + ": not heard"},
+		"supervisors of another version": {gang.ActivityUnknown, 0, nil, "the processes of all ranks do the same"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := counting(6)
+			if name == "one is not heard" {
+				s.Pods[2].Process = nil
+			}
 			s.do(tc.all, tc.other, tc.others...)
 			s.after(time.Minute).decide()
 			check.Equal(t, "stalled", of+tc.want, s.stalled())

@@ -28,7 +28,7 @@ func (s *supervisor) listen(ctx context.Context) {
 	go process.NewSampler(s.keeper).Run(ctx, s.shown)
 	s.file = steps.NewFile(file, s.steps, s.Log)
 	go s.file.Run(ctx)
-	if given(s.Environ, steps.EnvURL) {
+	if given(s.Environ, steps.EnvURL) || given(s.Environ, steps.EnvOldURL) {
 		return // to somebody else
 	}
 	kubeflow, err := steps.NewKubeflow(filepath.Join(folder, kubeflowToken), s.steps, s.Log)
@@ -49,23 +49,28 @@ func given(environ []string, name string) bool {
 	return slices.ContainsFunc(environ, func(v string) bool { return strings.HasPrefix(v, name+"=") })
 }
 
-// withoutProxy keeps requests to this container from a proxy, where the container has one. Of two variables a program may read either.
+// withoutProxy keeps requests to this container from a proxy, where the container has one. Of two variables a program may read either. To Python a * is all
+// hosts only where it stands alone.
 func withoutProxy(environ []string) []string {
 	proxies := []string{"http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"}
 	if !slices.ContainsFunc(proxies, func(name string) bool { return given(environ, name) }) {
 		return environ
 	}
-	const itself = "127.0.0.1"
-	out := slices.Clone(environ)
-	for i, v := range out {
-		if name, value, _ := strings.Cut(v, "="); strings.EqualFold(name, "no_proxy") && value != "" {
-			out[i] = v + "," + itself
+	except := ""
+	for _, v := range environ {
+		if name, value, _ := strings.Cut(v, "="); strings.EqualFold(name, "no_proxy") && except == "" {
+			except = value
 		}
 	}
-	if !slices.Equal(out, environ) {
-		return out
+	switch except {
+	case "*":
+		return environ
+	case "":
+		except = "127.0.0.1"
+	default:
+		except += ",127.0.0.1"
 	}
-	return with(with(out, "no_proxy", itself), "NO_PROXY", itself)
+	return with(with(slices.Clone(environ), "no_proxy", except), "NO_PROXY", except)
 }
 
 // forget forgets what an earlier program has said, which nothing of is left.
@@ -81,7 +86,7 @@ func (s *supervisor) say(now time.Time) {
 	switch {
 	case last == nil || proto.Equal(last, s.said):
 	case s.said == nil || last.GetPhase() != s.said.GetPhase() || now.Sub(s.saidAt) >= sayPeriod:
-		s.tell(now)
+		s.client.Update(s.reportNow(now))
 	}
 }
 
@@ -98,12 +103,12 @@ var activities = map[process.Activity]wire.Activity{
 func (s *supervisor) show(a process.Activity) {
 	if was := s.activity; was != activities[a] {
 		s.activity = activities[a]
-		s.tell(time.Now())
+		s.client.Update(s.reportNow(time.Now()))
 	}
 }
 
-// tell sends the machine's last report with what the program says. A program that is stopped for a later epoch says nothing in that.
-func (s *supervisor) tell(now time.Time) {
+// reportNow is the machine's last report with what the program says. A program that is stopped for a later epoch says nothing in that.
+func (s *supervisor) reportNow(now time.Time) *wire.Report {
 	s.said, s.saidAt = s.steps.Last(), now
 	report := proto.CloneOf(s.report)
 	report.Activity = s.activity
@@ -111,5 +116,5 @@ func (s *supervisor) tell(now time.Time) {
 	case wire.State_STATE_RUNNING, wire.State_STATE_FAILED, wire.State_STATE_SUCCEEDED:
 		report.Progress = s.said
 	}
-	s.client.Report(report)
+	return report
 }

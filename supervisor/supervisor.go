@@ -215,7 +215,7 @@ func (s *supervisor) act(action epoch.Action) (failed *wire.Exit) {
 		s.keeper.Forward(a.Signal)
 	case epoch.Report:
 		s.report = a.Report
-		s.tell(time.Now())
+		s.client.Report(s.reportNow(time.Now()))
 		s.Log.Info("Reporting", "state", strings.TrimPrefix(a.State.String(), "STATE_"), "epoch", a.Epoch)
 	}
 	return nil

@@ -38,7 +38,7 @@ type ProgressStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	CheckpointStep *int64 `json:"checkpointStep,omitempty"`
-	// percent that is done, rounded down: of the steps, or as the program says where it counts none.
+	// percent that is done, rounded down: the higher one of what the steps come to, and of what the program says.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +optional

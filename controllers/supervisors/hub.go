@@ -203,6 +203,9 @@ func (h *Hub) disconnect(s *session) {
 	}
 }
 
+// longSilence is after how long without a step the next one wakes the reconciler: it may wait for that.
+const longSilence = 30 * time.Second
+
 // note keeps a report that came now, and wakes the reconciler where it says something new.
 func (h *Hub) note(s *session, report Report, now time.Time) {
 	h.mu.Lock()
@@ -215,15 +218,15 @@ func (h *Hub) note(s *session, report Report, now time.Time) {
 	if first {
 		s.heardSince = now
 	}
-	if first || !m.report.equal(report) {
-		h.reported.Add(s.job.NamespacedName)
+	var was Report
+	if m.report != nil {
+		was = *m.report
 	}
-	switch {
-	case report.Progress == nil:
-	case m.report == nil || m.report.moved(report):
+	if report.MovedTime = was.MovedTime; was.moved(report) {
 		report.MovedTime = now
-	default:
-		report.MovedTime = m.report.MovedTime
+	}
+	if first || !was.equal(report) || report.MovedTime.Sub(was.MovedTime) >= longSilence {
+		h.reported.Add(s.job.NamespacedName)
 	}
 	m.report = &report
 }

@@ -89,6 +89,14 @@ func TestWhatWakes(t *testing.T) {
 			of.Progress = &wire.Progress{OverdueMicros: 2}
 			h.note(s, of, aMoment)
 		}, []string{"a"}},
+		"a step after a long silence": {func(h *Hub, s *session) {
+			of := running
+			of.Progress = &wire.Progress{Step: new(int64(7))}
+			h.note(s, of, aMoment)
+			waiting(h)
+			of.Progress = &wire.Progress{Step: new(int64(8))}
+			h.note(s, of, aMoment.Add(longSilence))
+		}, []string{"a"}},
 		"an order":   {func(h *Hub, _ *session) { h.Order(jobNamed("a"), Order{Epoch: 2}) }, nil},
 		"forgetting": {func(h *Hub, s *session) { h.Forget(jobNamed("a").NamespacedName); h.note(s, failed, aMoment) }, nil},
 	} {

@@ -62,8 +62,11 @@ func reportOf(m *wire.Report, now time.Time) (Report, error) {
 	}, nil
 }
 
-// longestStep is how long a step may take.
-const longestStep = 7 * 24 * time.Hour
+// longestStep is how long a step may take, and soonestOverdue how soon one may be overdue: a program could have its job stall all the time.
+const (
+	longestStep    = 7 * 24 * time.Hour
+	soonestOverdue = 45 * time.Second
+)
 
 // progressOf is what a program may say. Where a number is none that the API takes, nothing that it says counts.
 func progressOf(p *wire.Progress) *wire.Progress {
@@ -71,7 +74,13 @@ func progressOf(p *wire.Progress) *wire.Progress {
 		p.GetPercent() > 100 || max(p.GetStepMicros(), p.GetOverdueMicros()) > longestStep.Microseconds() || p.GetOverdueMicros() < 0 {
 		return nil
 	}
-	return p
+	out := &wire.Progress{ // of fields that are not known nothing is kept
+		Phase: p.GetPhase(), Step: p.Step, TotalSteps: p.TotalSteps, CheckpointStep: p.CheckpointStep, Percent: p.Percent, StepMicros: p.GetStepMicros(),
+	}
+	if p.GetOverdueMicros() > 0 {
+		out.OverdueMicros = max(p.GetOverdueMicros(), soonestOverdue.Microseconds())
+	}
+	return out
 }
 
 func exitOf(e *wire.Exit, now time.Time) *Exit {
@@ -114,10 +123,10 @@ func (r Report) equal(other Report) bool {
 		r.Stopped.Equal(other.Stopped) && r.AtBarrier.Equal(other.AtBarrier) && r.Started.Equal(other.Started) && r.Progressed == other.Progressed
 }
 
-// moved reports whether a later report has another step or phase.
+// moved reports whether a later report says another step or phase.
 func (r Report) moved(later Report) bool {
 	was, is := r.Progress, later.Progress
-	return r.Epoch != later.Epoch || was == nil || was.GetStep() != is.GetStep() || was.GetPhase() != is.GetPhase()
+	return is != nil && (r.Epoch != later.Epoch || was == nil || was.GetStep() != is.GetStep() || was.GetPhase() != is.GetPhase())
 }
 
 func (e *Exit) equal(other *Exit) bool {

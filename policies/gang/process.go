@@ -64,9 +64,8 @@ const (
 
 // TrainingProgress is how far a program says that it is. What is nil or empty it has not said.
 type TrainingProgress struct {
-	// Epoch in which it said this, and whether it has ended well, so that this was its last word.
+	// Epoch in which it said this.
 	Epoch int64
-	Ended bool
 
 	Phase                            v1alpha1.TrainingPhase
 	Step, TotalSteps, CheckpointStep *int64
@@ -76,6 +75,11 @@ type TrainingProgress struct {
 	StepTime, Overdue time.Duration
 	// MovedTime is when the step and the phase were first heard of.
 	MovedTime time.Time
+}
+
+// IsEmpty reports whether the program has said nothing at all.
+func (t *TrainingProgress) IsEmpty() bool {
+	return t.Phase == "" && t.Step == nil && t.TotalSteps == nil && t.CheckpointStep == nil && t.Percent == nil
 }
 
 // IsSupervised reports whether the programs of a task's ranks have supervisors.

@@ -71,9 +71,9 @@ type File struct {
 	listener *Listener
 	log      *slog.Logger
 
-	mu      sync.Mutex
-	last    os.FileInfo
-	failure string // what was last logged
+	mu     sync.Mutex
+	last   os.FileInfo
+	failed bool // and logged
 }
 
 // NewFile returns a door of the file at a path, which is removed: an earlier container's program may have written it.
@@ -110,14 +110,14 @@ func (f *File) Look(now time.Time) {
 		said, err = parse(content)
 	}
 	if err != nil {
-		if why := err.Error(); why != f.failure {
-			f.failure = why
-			f.log.Warn("Cannot read the progress file", "file", f.path, "error", err)
+		if !f.failed {
+			f.log.Warn("Cannot read the progress file, and says so no more until it can", "file", f.path, "error", err)
 		}
+		f.failed = true
 		return
 	}
-	f.failure = ""
-	f.listener.hear(program, now, said, false)
+	f.failed = false
+	f.listener.hear(program, now, said)
 }
 
 // read returns the content of the file where it has changed since the last time. Only a file is opened: a pipe, or a link to one, would

@@ -27,11 +27,10 @@ import (
 
 // The contract of Kubeflow Trainer with a program.
 const (
-	// EnvURL is where requests go. One that the user has set is left alone.
-	EnvURL   = "KUBEFLOW_TRAINER_SERVER_URL"
-	envToken = "KUBEFLOW_TRAINER_SERVER_TOKEN"
-	// As earlier versions call them.
-	envOldURL   = "KUBEFLOW_TRAINER_STATUS_URL"
+	// EnvURL and EnvOldURL, as earlier versions call it, are where requests go. One that the user has set is left alone.
+	EnvURL      = "KUBEFLOW_TRAINER_SERVER_URL"
+	EnvOldURL   = "KUBEFLOW_TRAINER_STATUS_URL"
+	envToken    = "KUBEFLOW_TRAINER_SERVER_TOKEN"
 	envOldToken = "KUBEFLOW_TRAINER_STATUS_TOKEN"
 
 	statusPath = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/lockstep/trainjobs/self/status"
@@ -71,7 +70,7 @@ func NewKubeflow(tokenFile string, l *Listener, log *slog.Logger) (*Kubeflow, er
 // Environ has the variables that the program finds the door by.
 func (k *Kubeflow) Environ() map[string]string {
 	url := "http://" + k.socket.Addr().String() + statusPath
-	return map[string]string{EnvURL: url, envOldURL: url, envToken: k.tokenFile, envOldToken: k.tokenFile}
+	return map[string]string{EnvURL: url, EnvOldURL: url, envToken: k.tokenFile, envOldToken: k.tokenFile}
 }
 
 // Run answers requests until the context ends.
@@ -139,7 +138,7 @@ func (k *Kubeflow) take(w http.ResponseWriter, program int, body []byte) {
 			refuse(w, http.StatusUnprocessableEntity, fmt.Sprintf("trainerStatus.progressPercentage: %d: want 0 to 100", *p))
 			return
 		}
-		k.listener.hear(program, time.Now(), status.progress(), true)
+		k.listener.hear(program, time.Now(), status.progress())
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(body)

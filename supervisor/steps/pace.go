@@ -13,11 +13,8 @@ const (
 	fewest = 5
 )
 
-// roughly is what a limit is rounded up to, so that the manager seldom hears of another one.
-const roughly = 10 * time.Second
-
-// limits say when a step is overdue: after so many times what all but one in a hundred of the last steps took, and half as long again as any of
-// them, between two bounds. An evaluation may take fifty steps, and only a program that says its phases says so.
+// limits say when a step is overdue: after so many times what all but one in a hundred of the last steps took, between two bounds, and never before half as long again
+// as any step of the container took. An evaluation may take fifty steps, and only a program that says its phases says so.
 type limits struct {
 	times             time.Duration
 	shortest, longest time.Duration
@@ -28,21 +25,25 @@ var (
 	ofNoPhases = limits{60, 10 * time.Minute, 2 * time.Hour}
 )
 
+// mostCounted is how much of a step that took very long counts: one in which the machine slept is no rule for those after it.
+const mostCounted = 4 * time.Hour
+
 // pace is that of one program, which may know how long the steps of an earlier one in the container took.
 type pace struct {
-	// phases reports whether the program says its phases.
+	// phases reports whether the program has said that it evaluates or saves.
 	phases bool
 	heard  int // of steps; the first one is slow, is not counted, and is never overdue
-	// from is the step that the average counts from, and since when it was heard of; last is when the last one was, zero after another phase.
+	// from is the step that the average counts from, and since when it was heard of; last is when the last one was, or the last phase began.
 	from        int64
 	since, last time.Time
 	average     time.Duration
-	// took is how long the last steps took.
+	// took is how long the last steps took, and most the longest of all.
 	took []time.Duration
+	most time.Duration
 }
 
-// pause is another phase: the time until the next step is not that of a step.
-func (p *pace) pause() { p.last = time.Time{} }
+// phase is another phase that begins: the time of the one before is not that of a step.
+func (p *pace) phase(now time.Time) { p.last = now }
 
 // step is a count of steps that was heard of now. One that goes back begins anew.
 func (p *pace) step(now time.Time, step int64) {
@@ -52,8 +53,10 @@ func (p *pace) step(now time.Time, step int64) {
 	} else {
 		p.from, p.since, p.average = step, now, 0
 	}
-	if p.heard > 2 && !p.last.IsZero() {
-		if p.took = append(p.took, now.Sub(p.last)); len(p.took) > kept {
+	if p.heard > 2 {
+		took := now.Sub(p.last)
+		p.most = max(p.most, took)
+		if p.took = append(p.took, took); len(p.took) > kept {
 			p.took = p.took[1:]
 		}
 	}
@@ -70,6 +73,12 @@ func (p *pace) overdue() time.Duration {
 		of = ofPhases
 	}
 	sorted := slices.Sorted(slices.Values(p.took))
-	limit := max(of.times*sorted[len(sorted)*99/100], sorted[len(sorted)-1]*3/2)
-	return min(max(limit.Truncate(roughly)+roughly, of.shortest), of.longest)
+	limit := min(max(of.times*sorted[(len(sorted)-1)*99/100], of.shortest), of.longest)
+	return roundUp(max(limit, min(p.most, mostCounted)*3/2))
+}
+
+// roundUp rounds up to a whole number of fives of seconds, so that the manager seldom hears of another limit.
+func roundUp(d time.Duration) time.Duration {
+	const roughly = 5 * time.Second
+	return (d + roughly - 1).Truncate(roughly)
 }

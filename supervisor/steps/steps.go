@@ -24,7 +24,7 @@ func (l *Listener) Reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.run++
-	l.said, l.pace = nil, pace{phases: l.pace.phases, took: l.pace.took}
+	l.said, l.pace = nil, pace{phases: l.pace.phases, took: l.pace.took, most: l.pace.most}
 }
 
 // program is the one that a door serves now. A door asks before it reads anything.
@@ -46,8 +46,8 @@ func (l *Listener) Last() *wire.Progress {
 	return last
 }
 
-// hear takes what a program says now, if it is still the program. What it does not name stays. Phases that are implied are none that it names.
-func (l *Listener) hear(program int, now time.Time, p *wire.Progress, implied bool) {
+// hear takes what a program says now, if it is still the program. What it does not name stays.
+func (l *Listener) hear(program int, now time.Time, p *wire.Progress) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if program != l.run {
@@ -59,9 +59,9 @@ func (l *Listener) hear(program int, now time.Time, p *wire.Progress, implied bo
 	before := proto.CloneOf(l.said)
 	proto.Merge(l.said, p)
 	if l.said.GetPhase() != before.GetPhase() {
-		l.pace.pause()
+		l.pace.phase(now)
 	}
-	l.pace.phases = l.pace.phases || (p.GetPhase() != wire.Phase_PHASE_UNSPECIFIED && !implied)
+	l.pace.phases = l.pace.phases || p.GetPhase() == wire.Phase_PHASE_EVALUATE || p.GetPhase() == wire.Phase_PHASE_CHECKPOINT
 	if p.Step != nil && (before.Step == nil || *before.Step != *p.Step) {
 		l.pace.step(now, *p.Step)
 	}

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -37,9 +38,9 @@ func same(t *testing.T, what string, want, got *wire.Progress) {
 func TestWhatIsNotNamedStays(t *testing.T) {
 	var l Listener
 	same(t, "before anything is said", nil, l.Last())
-	l.hear(0, t0, &wire.Progress{Phase: wire.Phase_PHASE_TRAIN, TotalSteps: new(int64(50))}, false)
-	l.hear(0, t0, step(7), false)
-	l.hear(0, t0, &wire.Progress{Phase: wire.Phase_PHASE_EVALUATE}, false)
+	l.hear(0, t0, &wire.Progress{Phase: wire.Phase_PHASE_TRAIN, TotalSteps: new(int64(50))})
+	l.hear(0, t0, step(7))
+	l.hear(0, t0, &wire.Progress{Phase: wire.Phase_PHASE_EVALUATE})
 	same(t, "said", &wire.Progress{Phase: wire.Phase_PHASE_EVALUATE, Step: new(int64(7)), TotalSteps: new(int64(50))}, l.Last())
 }
 
@@ -47,12 +48,12 @@ func TestWhatIsNotNamedStays(t *testing.T) {
 func TestAnEarlierProgramIsForgotten(t *testing.T) {
 	var l Listener
 	before := l.program()
-	l.hear(before, t0, step(7), false)
+	l.hear(before, t0, step(7))
 	l.Reset()
 	same(t, "after a restart", nil, l.Last())
-	l.hear(before, t0, step(8), false)
+	l.hear(before, t0, step(8))
 	same(t, "when an earlier program is heard", nil, l.Last())
-	l.hear(l.program(), t0, step(1), false)
+	l.hear(l.program(), t0, step(1))
 	same(t, "when the program is heard", step(1), l.Last())
 }
 
@@ -62,40 +63,46 @@ func TestTheFirstStepIsNotThePace(t *testing.T) {
 	now := t0.Add(132 * time.Second)
 	for _, want := range []int64{0, 0, 1e6, 1e6} {
 		n := l.Last().GetStep() + 1
-		l.hear(0, now, step(n), false)
+		l.hear(0, now, step(n))
 		check.Equal(t, "pace", want, l.Last().GetStepMicros())
 		now = now.Add(time.Second)
 	}
-	l.hear(0, now.Add(time.Hour), step(4), false)
+	l.hear(0, now.Add(time.Hour), step(4))
 	check.Equal(t, "pace while no step comes", 1e6, l.Last().GetStepMicros())
-	l.hear(0, now, step(2), false)
+	l.hear(0, now, step(2))
 	check.Equal(t, "pace of a count that goes back", 0, l.Last().GetStepMicros())
-	l.hear(0, now.Add(6*time.Second), step(5), false)
+	l.hear(0, now.Add(6*time.Second), step(5))
 	check.Equal(t, "pace after that", 2e6, l.Last().GetStepMicros())
 }
 
 // When a step is overdue, by what is known of those before.
 func TestOverdue(t *testing.T) {
-	const named, implied = false, true
+	many := func(n int, d time.Duration) []time.Duration { return slices.Repeat([]time.Duration{d}, n) }
 	for name, tc := range map[string]struct {
 		took   []time.Duration
 		phases bool
 		want   time.Duration
 	}{
-		"the first step, 132 times as long": {[]time.Duration{132 * time.Second, 1, 1, 1}, named, 0},
-		"too few":                           {[]time.Duration{1, 1, 1, 1, 1, 1}, named, 0},
-		"fast steps":                        {[]time.Duration{132 * time.Second, 1, 1, 1, 1, 1, 1}, named, 45 * time.Second},
-		"fast steps of a program that names no phase": {[]time.Duration{132 * time.Second, 1, 1, 1, 1, 1, 1}, implied, 10 * time.Minute},
-		"slow steps": {[]time.Duration{0, 0, time.Minute, time.Minute, time.Minute, time.Minute, time.Minute}, named, 310 * time.Second},
-		"an evaluation that is not named, and was long":    {[]time.Duration{0, 0, 1, 1, 1, 1, 20 * time.Minute}, implied, 2 * time.Hour},
-		"a step of a day: a program that counts its files": {[]time.Duration{0, 0, 24 * time.Hour, 1, 1, 1, 1}, named, 30 * time.Minute},
+		"the first step, 132 times as long":     {[]time.Duration{132 * time.Second, 1, 1, 1}, true, 0},
+		"too few":                               {many(6, time.Second), true, 0},
+		"fast steps":                            {append([]time.Duration{132 * time.Second}, many(6, time.Second)...), true, 45 * time.Second},
+		"fast steps of one that names no phase": {append([]time.Duration{132 * time.Second}, many(6, time.Second)...), false, 10 * time.Minute},
+		"slow steps":                            {many(7, time.Minute), true, 5 * time.Minute},
+		"slow steps of one that names no phase": {many(7, time.Minute), false, time.Hour},
+		"steps of forty minutes":                {many(7, 40*time.Minute), true, time.Hour},
+		"an evaluation that was not named":      {append(many(7, time.Second), 20*time.Minute), false, 30 * time.Minute},
+		"the same, long ago":                    {append(append(many(7, time.Second), 20*time.Minute), many(2*kept, time.Second)...), false, 30 * time.Minute},
+		"a machine that slept for a day":        {append(many(7, time.Second), 24*time.Hour), false, 6 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var l Listener
 			now := t0
+			if tc.phases {
+				l.hear(0, now, &wire.Progress{Phase: wire.Phase_PHASE_EVALUATE})
+			}
 			for n, took := range tc.took {
 				now = now.Add(took)
-				l.hear(0, now, &wire.Progress{Phase: wire.Phase_PHASE_TRAIN, Step: new(int64(n))}, tc.phases)
+				l.hear(0, now, &wire.Progress{Phase: wire.Phase_PHASE_TRAIN, Step: new(int64(n))})
 			}
 			check.Equal(t, "overdue after", tc.want, time.Duration(l.Last().GetOverdueMicros())*time.Microsecond)
 		})
@@ -109,9 +116,10 @@ func TestOverdueAfterARestart(t *testing.T) {
 	steps := func(count int) {
 		for range count {
 			now, n = now.Add(time.Second), n+1
-			l.hear(l.program(), now, &wire.Progress{Phase: wire.Phase_PHASE_TRAIN, Step: &n}, false)
+			l.hear(l.program(), now, &wire.Progress{Phase: wire.Phase_PHASE_TRAIN, Step: &n})
 		}
 	}
+	l.hear(0, now, &wire.Progress{Phase: wire.Phase_PHASE_EVALUATE})
 	steps(10)
 	l.Reset()
 	steps(1)
@@ -126,12 +134,12 @@ func TestTheTimeOfAnotherPhaseIsThatOfNoStep(t *testing.T) {
 	now := t0
 	for n := range int64(20) {
 		now = now.Add(time.Second)
-		l.hear(0, now, &wire.Progress{Phase: wire.Phase_PHASE_CHECKPOINT}, false)
+		l.hear(0, now, &wire.Progress{Phase: wire.Phase_PHASE_CHECKPOINT})
 		now = now.Add(10 * time.Minute)
-		l.hear(0, now, &wire.Progress{Phase: wire.Phase_PHASE_TRAIN}, false)
+		l.hear(0, now, &wire.Progress{Phase: wire.Phase_PHASE_TRAIN})
 		for i := range int64(3) {
 			now = now.Add(time.Second)
-			l.hear(0, now, step(3*n+i), false)
+			l.hear(0, now, step(3*n+i))
 		}
 	}
 	check.Equal(t, "overdue after", (45 * time.Second).Microseconds(), l.Last().GetOverdueMicros())

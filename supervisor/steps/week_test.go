@@ -32,7 +32,7 @@ type run struct {
 	alarms     []string
 }
 
-// drawRun draws a job: steps of 50 ms to a minute, of which one in a thousand takes four times as long, and the first of a run 132 times; evaluations as long as
+// drawRun draws a job: steps of 50 ms to a minute, of which one in a thousand takes four times as long, and the first of a run 132 times, ten minutes at most; evaluations as long as
 // fifty steps; checkpoints of up to a minute; a restart of its programs every few hours.
 func drawRun(seed, job uint64) *run {
 	dice := rand.New(rand.NewPCG(seed, job))
@@ -49,14 +49,14 @@ func (r *run) trainUntil(end time.Duration) {
 		took := time.Duration(float64(r.each) * (0.95 + r.dice.Float64()/10))
 		switch {
 		case first:
-			took *= 132
+			took = min(132*took, 10*time.Minute)
 		case r.dice.IntN(1000) == 0:
 			took *= 4
 		}
 		first = false
 		r.passes(took)
 		r.step++
-		r.look(r.step, wire.Phase_PHASE_TRAIN)
+		r.look(r.step)
 		if r.step%r.evaluate == 0 {
 			r.other(wire.Phase_PHASE_EVALUATE, 50*r.each)
 		}
@@ -74,9 +74,9 @@ func (r *run) trainUntil(end time.Duration) {
 // other is a phase without steps.
 func (r *run) other(phase wire.Phase, d time.Duration) {
 	if r.named {
-		r.l.hear(r.l.program(), t0.Add(r.now), &wire.Progress{Phase: phase}, false)
+		r.l.hear(r.l.program(), t0.Add(r.now), &wire.Progress{Phase: phase})
 		r.now += d
-		r.l.hear(r.l.program(), t0.Add(r.now), &wire.Progress{Phase: wire.Phase_PHASE_TRAIN}, false)
+		r.l.hear(r.l.program(), t0.Add(r.now), &wire.Progress{Phase: wire.Phase_PHASE_TRAIN})
 		return
 	}
 	r.passes(d)
@@ -102,13 +102,13 @@ func (r *run) sinceLast() time.Duration {
 func (r *run) overdue() time.Duration { return r.l.pace.overdue() }
 
 // look has a door see a step, in the second after it was made, and only the last of a second.
-func (r *run) look(step int64, phase wire.Phase) {
+func (r *run) look(step int64) {
 	second := int64(r.now / time.Second)
 	if second == r.seen {
 		return
 	}
 	r.seen = second
-	r.l.hear(r.l.program(), t0.Add(time.Duration(second)*time.Second), &wire.Progress{Step: &step, Phase: phase}, !r.named)
+	r.l.hear(r.l.program(), t0.Add(time.Duration(second)*time.Second), &wire.Progress{Step: &step, Phase: wire.Phase_PHASE_TRAIN})
 }
 
 // No step of a healthy job is ever overdue, and each hang is seen, but for those before anything is known of the steps.

@@ -59,6 +59,7 @@ type Client struct {
 
 	mu     sync.Mutex
 	report *wire.Report
+	news   bool // the report is to be tried at once
 }
 
 // New returns a client that Run connects.
@@ -77,12 +78,26 @@ func setDefault(d *time.Duration, value time.Duration) {
 	}
 }
 
-// Report is sent at once, or when a stream is up. It replaces one that has not been sent.
-func (c *Client) Report(r *wire.Report) {
+// Report is sent at once, or when a stream is up. It replaces one that has not been sent. It is news: where no stream is up, one is tried soon.
+func (c *Client) Report(r *wire.Report) { c.replace(r, true) }
+
+// Update is Report of what no stream is tried for.
+func (c *Client) Update(r *wire.Report) { c.replace(r, false) }
+
+func (c *Client) replace(r *wire.Report, news bool) {
 	c.mu.Lock()
-	c.report = r
+	c.report, c.news = r, c.news || news
 	c.mu.Unlock()
 	c.wake()
+}
+
+// takeNews reports whether there is a report to be tried at once, and has it be none.
+func (c *Client) takeNews() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	news := c.news
+	c.news = false
+	return news
 }
 
 // wake lets the sender send the last report.
@@ -93,10 +108,11 @@ func (c *Client) wake() {
 	}
 }
 
-// last is a copy of the last report; nil for none.
+// last is a copy of the last report, which is sent and no news any more; nil for none.
 func (c *Client) last() *wire.Report {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.news = false
 	if c.report == nil {
 		return nil
 	}
@@ -145,6 +161,9 @@ func (c *Client) pause(ctx context.Context, failures int) int {
 	for {
 		select {
 		case <-c.changed:
+			if !c.takeNews() {
+				continue
+			}
 			if soon := time.Now().Add(c.delay(0)); soon.Before(next) {
 				next, failures = soon, 0
 				timer.Reset(time.Until(next))

@@ -92,7 +92,7 @@ func TestAKilledSupervisor(t *testing.T) {
 // TestTorchrunUnderASupervisor kills the agent of torchrun and its worker in one rank. With --max_restarts=0 the other agents end, too, and
 // all meet again in the next epoch. The programs say how far they are.
 func TestTorchrunUnderASupervisor(t *testing.T) {
-	s := torchrun(t, "torchsupervised", (*Training).Supervise, (*Training).LeaveRestarts)
+	s := torchrun(t, "torchsupervised", (*Training).Supervise, (*Training).LeaveRestarts, (*Training).PostProgress)
 	before := s.pods()
 	s.must(s.AwaitJob(s.ctx, "the program says how far it is", func(job *v1alpha1.TrainingJob) bool { return job.Status.Progress != nil }))
 	s.resumesPrinting("one agent killed under a supervisor", func() error { return ground.KillPrograms(s.ctx, s.key(2)) })

@@ -49,6 +49,14 @@ func (t *Training) LeaveRestarts() {
 	}
 }
 
+// PostProgress has rank 0 say how far it is as Hugging Face's trainer does.
+func (t *Training) PostProgress() {
+	for i := range t.Job.Spec.Tasks {
+		container := &t.Job.Spec.Tasks[i].Template.Spec.Containers[0]
+		container.Env = append(container.Env, corev1.EnvVar{Name: "POST_PROGRESS", Value: "1"})
+	}
+}
+
 // WithoutAgents has the ranks of torchrun's job be the workers themselves.
 func (t *Training) WithoutAgents() {
 	for i := range t.Job.Spec.Tasks {

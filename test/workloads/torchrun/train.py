@@ -22,10 +22,19 @@ def say(event, **fields):
     print(f"event={event} rank={os.environ['RANK']} {pairs}", flush=True)
 
 
-def report(step):
-    """Say how far the run is: rank 0 as Hugging Face's trainer does to Kubeflow Trainer, the last rank by the file."""
-    url, file = os.environ.get("KUBEFLOW_TRAINER_SERVER_URL"), os.environ.get("LOCKSTEP_PROGRESS_FILE")
-    if url and dist.get_rank() == 0:
+def write_progress(**fields):
+    """Say how far the run is by the file. One rank does."""
+    file = os.environ.get("LOCKSTEP_PROGRESS_FILE")
+    if file and dist.get_rank() == dist.get_world_size() - 1:
+        with open(file + ".next", "w") as f:
+            json.dump(fields, f)
+        os.rename(file + ".next", file)
+
+
+def post_progress(step):
+    """Say how far the run is as Hugging Face's trainer does to Kubeflow Trainer."""
+    url = os.environ.get("KUBEFLOW_TRAINER_SERVER_URL")
+    if url and dist.get_rank() == 0 and "POST_PROGRESS" in os.environ:
         with open(os.environ["KUBEFLOW_TRAINER_SERVER_TOKEN"]) as f:
             token = f.read().strip()
         metrics = [{"name": "current_step", "value": str(step)}, {"name": "total_steps", "value": str(STEPS)}]
@@ -34,10 +43,6 @@ def report(step):
         data = json.dumps({"trainerStatus": status}).encode("utf-8")
         with urllib.request.urlopen(urllib.request.Request(url, data=data, headers=headers, method="POST"), timeout=5) as answer:
             assert answer.status == 200
-    if file and dist.get_rank() == dist.get_world_size() - 1:
-        with open(file + ".next", "w") as f:
-            json.dump({"step": step, "checkpointStep": step - step % EVERY, "phase": "train"}, f)
-        os.rename(file + ".next", file)
 
 
 def save(model, optimizer, step):
@@ -104,10 +109,12 @@ def main():
         dist.all_reduce(total)
         say("step", step=step, loss=float(total), bits=float(total).hex())
         if step % EVERY == 0 or step == STEPS:
+            write_progress(step=step, phase="checkpoint")
             if dist.get_rank() == 0:
                 save(model, optimizer, step)
             dist.barrier()
-            report(step)
+            write_progress(step=step, phase="train", checkpointStep=step)
+            post_progress(step)
         time.sleep(STEP_TIME)
     say("done", step=STEPS)
     dist.destroy_process_group()
