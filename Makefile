@@ -197,6 +197,10 @@ differential: prereqs ## play random histories with the engine of the commit in 
 test-week: prereqs ## play a week of 5000 healthy nodes, NODES=n of another number: nothing may be found unhealthy
 	go test ./health -count=1 -v -timeout=12h -run 'TestAHealthyWeek$$' -week.nodes=$(NODES)
 
+.PHONY: test-steps
+test-steps: prereqs ## count the steps of 1000 jobs for a week, 200 of which hang, and write how many stalls were seen and false into supervisor/steps/week.json: 2 minutes
+	go test ./supervisor/steps -count=1 -v -timeout=1h -run 'TestAWeekOfSteps$$' -jobs=1000 -week-json=week.json
+
 .PHONY: cluster-binaries
 cluster-binaries: prereqs
 	@go run ./test/cluster/cmd build >/dev/null # its progress goes to stderr
@@ -247,7 +251,7 @@ test-real: prereqs prereqs-real cluster-binaries node-binaries ## as root: run r
 test-full: RECOVERIES = 10
 test-full: INSTALLATIONS = .
 test-full: REAL_SKIP = ^$$
-test-full: test test-late test-real test-sim test-mutations test-week ## everything that checks the product: hours
+test-full: test test-late test-real test-sim test-mutations test-week test-steps ## everything that checks the product: hours
 
 .PHONY: test-mutations
 test-mutations: prereqs ## take the fix of each defect in test/mutation/record.md out again, and write which test failed into record.json; 45 minutes
