@@ -109,21 +109,13 @@ var activityStories = map[gang.Activity]string{
 
 // differing names the ranks that are not heard, or whose processes are stopped or blocked, or else the only one that does something else than all others.
 func (j job) differing(s *v1alpha1.TrainingJobStatus) string {
-	var unheard []string
-	ranks := map[gang.Activity][]string{}
-	heard := 0
-	gang.EachRank(j.Effective, func(r gang.Rank) {
-		switch p := j.Pod(r); {
-		case p == nil || !j.IsSupervised(r.Task) || gang.IsStale(s, p):
-		case p.Process == nil:
-			unheard = append(unheard, p.Name)
-		default:
-			ranks[p.Process.Activity] = append(ranks[p.Process.Activity], p.Name)
-			heard++
-		}
-	})
+	ranks, unheard := j.activities(s)
 	if len(unheard) > 0 {
 		return named(unheard, "not heard")
+	}
+	heard := 0
+	for _, names := range ranks {
+		heard += len(names)
 	}
 	for _, a := range []gang.Activity{gang.ActivityStopped, gang.ActivityBlocked, gang.ActivityIdle, gang.ActivityBusy} {
 		switch n := len(ranks[a]); {
@@ -138,6 +130,21 @@ func (j job) differing(s *v1alpha1.TrainingJobStatus) string {
 		return fmt.Sprintf("; %d ranks use a processor, %d wait", len(ranks[gang.ActivityBusy]), len(ranks[gang.ActivityIdle]))
 	}
 	return "; the processes of all ranks do the same"
+}
+
+// activities are the pods of supervised ranks by what their processes do, and those that are not heard.
+func (j job) activities(s *v1alpha1.TrainingJobStatus) (ranks map[gang.Activity][]string, unheard []string) {
+	ranks = map[gang.Activity][]string{}
+	gang.EachRank(j.Effective, func(r gang.Rank) {
+		switch p := j.Pod(r); {
+		case p == nil || !j.IsSupervised(r.Task) || gang.IsStale(s, p):
+		case p.Process == nil:
+			unheard = append(unheard, p.Name)
+		default:
+			ranks[p.Process.Activity] = append(ranks[p.Process.Activity], p.Name)
+		}
+	})
+	return ranks, unheard
 }
 
 // named says something of ranks.

@@ -144,9 +144,9 @@ func (k *Kubeflow) take(w http.ResponseWriter, program int, body []byte) {
 	_, _ = w.Write(body)
 }
 
-// progress is what a request says of steps. A program that sends one trains: the first request is sent when training begins.
+// progress is what a request says of steps. It names no phase: while Hugging Face's trainer evaluates it sends none.
 func (s *trainerStatus) progress() *wire.Progress {
-	out := &wire.Progress{Phase: wire.Phase_PHASE_TRAIN, Percent: s.ProgressPercentage}
+	out := &wire.Progress{Percent: s.ProgressPercentage}
 	for _, m := range s.Metrics {
 		switch m.Name {
 		case "current_step":

@@ -56,13 +56,13 @@ func TestHuggingFaceCallback(t *testing.T) {
 		want *wire.Progress
 	}{
 		{`{"trainerStatus": {"lastUpdatedTime": "2026-01-02T03:04:05.678901+00:00", "progressPercentage": 0, "metrics": [{"name": "total_steps", "value": "5000"}]}}`,
-			&wire.Progress{Phase: wire.Phase_PHASE_TRAIN, Percent: new(int32(0)), TotalSteps: new(int64(5000))}},
+			&wire.Progress{Percent: new(int32(0)), TotalSteps: new(int64(5000))}},
 		{`{"trainerStatus": {"lastUpdatedTime": "2026-01-02T03:04:10.678901+00:00", "progressPercentage": 2, "estimatedRemainingSeconds": 245, "metrics": [` +
 			`{"name": "loss", "value": "2.5"}, {"name": "` + strings.Repeat("a", 65) + `", "value": "nan"}, ` +
 			`{"name": "current_step", "value": "100"}, {"name": "total_steps", "value": "5000"}, {"name": "current_epoch", "value": "0.02"}]}}`,
-			&wire.Progress{Phase: wire.Phase_PHASE_TRAIN, Percent: new(int32(2)), Step: new(int64(100)), TotalSteps: new(int64(5000))}},
+			&wire.Progress{Percent: new(int32(2)), Step: new(int64(100)), TotalSteps: new(int64(5000))}},
 		{`{"trainerStatus": {"lastUpdatedTime": "2026-01-02T03:08:15.678901+00:00", "progressPercentage": 100, "estimatedRemainingSeconds": 0, "metrics": [{"name": "train_loss", "value": "1.5"}]}}`,
-			&wire.Progress{Phase: wire.Phase_PHASE_TRAIN, Percent: new(int32(100)), Step: new(int64(100)), TotalSteps: new(int64(5000))}},
+			&wire.Progress{Percent: new(int32(100)), Step: new(int64(100)), TotalSteps: new(int64(5000))}},
 	} {
 		code, answer := post(t, env, tc.body, nil)
 		check.Equal(t, "code", 200, code)

@@ -16,7 +16,7 @@ const (
 // limits say when a step is overdue: after so many times what all but one in a hundred of the last steps took, between two bounds, and never before half as long again
 // as any step of the container took. An evaluation may take fifty steps, and only a program that says its phases says so.
 type limits struct {
-	times             time.Duration
+	times             int64
 	shortest, longest time.Duration
 }
 
@@ -30,7 +30,7 @@ const mostCounted = 4 * time.Hour
 
 // pace is that of one program, which may know how long the steps of an earlier one in the container took.
 type pace struct {
-	// phases reports whether the program has said that it evaluates or saves.
+	// phases reports whether the program says its phases.
 	phases bool
 	heard  int // of steps; the first one is slow, is not counted, and is never overdue
 	// from is the step that the average counts from, and since when it was heard of; last is when the last one was, or the last phase began.
@@ -73,7 +73,7 @@ func (p *pace) overdue() time.Duration {
 		of = ofPhases
 	}
 	sorted := slices.Sorted(slices.Values(p.took))
-	limit := min(max(of.times*sorted[(len(sorted)-1)*99/100], of.shortest), of.longest)
+	limit := min(max(time.Duration(of.times*int64(sorted[(len(sorted)-1)*99/100])), of.shortest), of.longest)
 	return roundUp(max(limit, min(p.most, mostCounted)*3/2))
 }
 

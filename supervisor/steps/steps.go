@@ -61,7 +61,7 @@ func (l *Listener) hear(program int, now time.Time, p *wire.Progress) {
 	if l.said.GetPhase() != before.GetPhase() {
 		l.pace.phase(now)
 	}
-	l.pace.phases = l.pace.phases || p.GetPhase() == wire.Phase_PHASE_EVALUATE || p.GetPhase() == wire.Phase_PHASE_CHECKPOINT
+	l.pace.phases = l.pace.phases || p.GetPhase() != wire.Phase_PHASE_UNSPECIFIED
 	if p.Step != nil && (before.Step == nil || *before.Step != *p.Step) {
 		l.pace.step(now, *p.Step)
 	}

@@ -97,12 +97,13 @@ func TestOverdue(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var l Listener
 			now := t0
-			if tc.phases {
-				l.hear(0, now, &wire.Progress{Phase: wire.Phase_PHASE_EVALUATE})
-			}
 			for n, took := range tc.took {
 				now = now.Add(took)
-				l.hear(0, now, &wire.Progress{Phase: wire.Phase_PHASE_TRAIN, Step: new(int64(n))})
+				said := step(int64(n))
+				if tc.phases {
+					said.Phase = wire.Phase_PHASE_TRAIN
+				}
+				l.hear(0, now, said)
 			}
 			check.Equal(t, "overdue after", tc.want, time.Duration(l.Last().GetOverdueMicros())*time.Microsecond)
 		})
@@ -119,7 +120,6 @@ func TestOverdueAfterARestart(t *testing.T) {
 			l.hear(l.program(), now, &wire.Progress{Phase: wire.Phase_PHASE_TRAIN, Step: &n})
 		}
 	}
-	l.hear(0, now, &wire.Progress{Phase: wire.Phase_PHASE_EVALUATE})
 	steps(10)
 	l.Reset()
 	steps(1)

@@ -113,7 +113,11 @@ func (r *run) look(step int64) {
 		return
 	}
 	r.seen = second
-	r.l.hear(r.l.program(), t0.Add(time.Duration(second)*time.Second), &wire.Progress{Step: &step, Phase: wire.Phase_PHASE_TRAIN})
+	said := &wire.Progress{Step: &step}
+	if r.named {
+		said.Phase = wire.Phase_PHASE_TRAIN
+	}
+	r.l.hear(r.l.program(), t0.Add(time.Duration(second)*time.Second), said)
 }
 
 // No step of a healthy job is ever overdue, and each hang between two steps is seen, but for those before anything is known of the steps. Nothing is said here of hangs
