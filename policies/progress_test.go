@@ -26,6 +26,8 @@ func steps(n, of int64) gang.TrainingProgress {
 
 func TestProgressIsThatOfAllRanks(t *testing.T) {
 	s := supervised(3)
+	s.says(0, gang.TrainingProgress{})
+	s.decide()
 	check.Equal(t, "progress before anything is said", nil, s.status().Progress)
 	s.says(0, gang.TrainingProgress{Phase: v1alpha1.PhaseInit, CheckpointStep: new(int64(100))})
 	s.says(2, steps(120, 500)) // Megatron-LM prints steps on the last rank

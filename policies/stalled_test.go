@@ -114,12 +114,17 @@ func TestRanksThatCountDifferently(t *testing.T) {
 func TestWhatIsNoStall(t *testing.T) {
 	phase := func(p v1alpha1.TrainingPhase) func(*scene) { return func(s *scene) { s.Pods[0].Training.Phase = p } }
 	for name, change := range map[string]func(*scene){
-		"a checkpoint":                              phase(v1alpha1.PhaseCheckpoint),
-		"an evaluation":                             phase(v1alpha1.PhaseEvaluate),
-		"another rank that saves":                   func(s *scene) { s.says(1, gang.TrainingProgress{Phase: v1alpha1.PhaseCheckpoint}) },
-		"a program whose pace is not known":         func(s *scene) { s.Pods[0].Training.Overdue = 0 },
-		"what was said in an earlier epoch":         func(s *scene) { s.Pods[0].Training.Epoch = 0 },
-		"a rank that is not heard":                  func(s *scene) { s.Pods[0].Process = nil },
+		"a checkpoint":                      phase(v1alpha1.PhaseCheckpoint),
+		"an evaluation":                     phase(v1alpha1.PhaseEvaluate),
+		"another rank that saves":           func(s *scene) { s.says(1, gang.TrainingProgress{Phase: v1alpha1.PhaseCheckpoint}) },
+		"a program whose pace is not known": func(s *scene) { s.Pods[0].Training.Overdue = 0 },
+		"what was said in an earlier epoch": func(s *scene) { s.Pods[0].Training.Epoch = 0 },
+		"a rank that is not heard":          func(s *scene) { s.Pods[0].Process = nil },
+		"a program that loads again":        phase(v1alpha1.PhaseInit),
+		"one of two that count, which is not heard": func(s *scene) {
+			s.steps(1)
+			s.Pods[1].Process = nil
+		},
 		"a gang that finishes":                      func(s *scene) { s.reports(1, gang.ProcessSucceeded) },
 		"a gang that recovers":                      func(s *scene) { s.fails(1, 1) },
 		"a gang that is suspended":                  func(s *scene) { s.Job.Spec.Suspend = true },

@@ -151,6 +151,14 @@ func TestWhatAProgramSays(t *testing.T) {
 	check.Equal(t, "last word of a program", 9, said(3).GetStep())
 }
 
+// To Python a * is all hosts only where it stands alone.
+func TestAProgramWithoutProxies(t *testing.T) {
+	p := newPod(t)
+	p.environ = append(p.environ, "HTTPS_PROXY=http://proxy", "HTTP_PROXY=http://proxy", "no_proxy=", "NO_PROXY=*")
+	p.run()
+	check.Equal(t, "variables", []string{"NO_PROXY=*"}, p.puppets.Next().Variables("NO_PROXY"))
+}
+
 // One who has the program report to Kubeflow Trainer itself goes on with that.
 func TestAProgramThatReportsElsewhere(t *testing.T) {
 	p := newPod(t)

@@ -30,6 +30,15 @@ func TestAReportShortensTheDelay(t *testing.T) {
 	if failures := c.pause(t.Context(), 1000); failures != 1 {
 		t.Errorf("after a report the delay is that of %d failures", failures)
 	}
+	c.Report(&wire.Report{State: wire.State_STATE_RUNNING})
+	c.last() // it is sent, and no news when the stream is lost
+	<-c.changed
+	c.Update(&wire.Report{State: wire.State_STATE_RUNNING, Progress: &wire.Progress{Step: new(int64(7))}})
+	soon, cancelSoon := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancelSoon()
+	if failures := c.pause(soon, 1000); failures != 1000 {
+		t.Errorf("after a step the delay is that of %d failures", failures)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if failures := c.pause(ctx, 1000); failures != 1000 {
