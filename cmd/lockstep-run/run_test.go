@@ -191,26 +191,28 @@ func TestFailure(t *testing.T) {
 	p := newPod(t)
 	p.run("--manager-timeout=1ns") // which counts for nothing while a manager is there
 	first := p.puppets.Next()
-	s := p.connected(&wire.Order{Epoch: 1})
-	s.Await(running)
+	s := p.connected(&wire.Order{Epoch: 2, Start: true, Keep: true})
+	for r, _ := s.Await(running); r.Epoch != 2; r, _ = s.Await(running) {
+		continue // it has yet to hear the order, and so to know that a manager is there
+	}
 	first.Do("write", p.path("termination-log"), "ü"+strings.Repeat("x", 4095))
 	first.Exit(3)
 	r, _ := s.Await(failedState)
-	if r.Epoch != 1 || r.Exit.GetCode() != 3 || r.Exit.Signal != 0 || r.Exit.StartedMicros == 0 || r.Exit.EndedMicros < r.Exit.StartedMicros {
+	if r.Epoch != 2 || r.Exit.GetCode() != 3 || r.Exit.Signal != 0 || r.Exit.StartedMicros == 0 || r.Exit.EndedMicros < r.Exit.StartedMicros {
 		t.Error("the report is", r)
 	}
 	if r.Exit.Message != strings.Repeat("x", 4095) {
 		t.Errorf("the message has %d bytes, and begins with %.10q", len(r.Exit.Message), r.Exit.Message)
 	}
 
-	s.Order(&wire.Order{Epoch: 2, Start: true})
+	s.Order(&wire.Order{Epoch: 3, Start: true})
 	second := p.puppets.Next()
 	s.Await(running)
 	if got := p.read("termination-log"); got != "" {
 		t.Errorf("the program finds the message of an earlier one: %.10q", got)
 	}
 	second.Die(syscall.SIGKILL)
-	if r, _ := s.Await(failedState); r.Epoch != 2 || r.Exit.GetCode() != 137 || r.Exit.Signal != 9 || r.Exit.Message != "" {
+	if r, _ := s.Await(failedState); r.Epoch != 3 || r.Exit.GetCode() != 137 || r.Exit.Signal != 9 || r.Exit.Message != "" {
 		t.Error("the report is", r)
 	}
 	p.puppets.None()
