@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
+	"github.com/lockstep-dev/lockstep/test/supervision"
 )
 
 // ownNamespace makes a process the first of its PID namespace, as most containers are.
@@ -61,6 +62,7 @@ func TestPID1(t *testing.T) {
 	second.Do("catch", number(syscall.SIGTERM))
 	c.signal(syscall.SIGTERM)
 	s.Await(terminating)
+	supervision.Receive(t, second.Signals, "SIGTERM") // before it catches no more
 	second.Die(syscall.SIGKILL)
 	c.exits(137)
 }
