@@ -113,9 +113,9 @@ func TestWhatAProgramSays(t *testing.T) {
 		_, value, _ := strings.Cut(first.Variables(name + "=")[0], "=")
 		return value
 	}
-	said := func(epoch int64) *wire.Progress {
+	said := func(epoch, step int64) *wire.Progress { // when the manager hears of a step, or at the end of the program
 		for {
-			if r := s.Report(); r.Epoch == epoch && (r.Progress != nil || r.State == failedState) {
+			if r := s.Report(); r.Epoch == epoch && (r.Progress.GetStep() == step || r.State == failedState) {
 				return r.Progress
 			}
 		}
@@ -134,21 +134,21 @@ func TestWhatAProgramSays(t *testing.T) {
 	answer.Body.Close()
 	check.Equal(t, "code", 200, answer.StatusCode)
 	check.Equal(t, "token of the program", p.path("kubeflow-token"), variable("KUBEFLOW_TRAINER_SERVER_TOKEN"))
-	check.Equal(t, "step of the request", 8, said(1).GetStep())
+	check.Equal(t, "step of the request", 8, said(1, 8).GetStep())
 	first.Do("write", variable("LOCKSTEP_PROGRESS_FILE"), `{"step": 9, "totalSteps": 9, "phase": "checkpoint"}`)
-	of := said(1) // at once, because it does something else now
+	of := said(1, 9) // at once, because it does something else now
 	check.Equal(t, "steps", []int64{9, 9, 88}, []int64{of.GetStep(), of.GetTotalSteps(), int64(of.GetPercent())})
 	check.Equal(t, "phase", wire.Phase_PHASE_CHECKPOINT, of.GetPhase())
 
 	s.Order(&wire.Order{Epoch: 2, Start: true})
 	second := p.puppets.Next()
 	second.Exit(3)
-	check.Equal(t, "said in the next epoch", nil, said(2))
+	check.Equal(t, "said in the next epoch", nil, said(2, 9))
 	s.Order(&wire.Order{Epoch: 3, Start: true})
 	last := p.puppets.Next()
 	last.Do("write", variable("LOCKSTEP_PROGRESS_FILE"), "9")
 	last.Exit(3)
-	check.Equal(t, "last word of a program", 9, said(3).GetStep())
+	check.Equal(t, "last word of a program", 9, said(3, 9).GetStep())
 }
 
 // To Python a * is all hosts only where it stands alone.
