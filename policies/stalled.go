@@ -21,7 +21,7 @@ import (
 // maxRanksTold is how many ranks a message names.
 const maxRanksTold = 4
 
-// describeStalled says that a gang has stalled. A job that never has has no such condition. What it says of a stall stays while that lasts, and so does the stall while nothing
+// describeStalled says that a gang has stalled. A job that never stalled has no such condition. The message of a stall stays as long as the stall, and a stall lasts while nothing
 // is known, as where a stream is down or the manager has just started.
 func (j job) describeStalled(s *v1alpha1.TrainingJobStatus) {
 	c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionStalled)
@@ -58,7 +58,7 @@ func (j job) nextStall(s *v1alpha1.TrainingJobStatus) time.Time {
 }
 
 // stepDue is when each rank that counts steps, and has done so for long enough, has one that is overdue, and the last step; zero where none is expected. The clock of all
-// stops while one evaluates, saves a checkpoint, or has ended; while one that counts steps is not heard; and while the gang does not run, and begins anew after that.
+// stops while one evaluates, saves a checkpoint, or has ended; while one that counts steps is not heard; and while the gang does not run. It starts at zero after each of these.
 func (j job) stepDue(s *v1alpha1.TrainingJobStatus) (due time.Time, step int64) {
 	if !j.trains(s) {
 		return time.Time{}, 0

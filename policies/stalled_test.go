@@ -145,7 +145,7 @@ func TestWhatIsNoStall(t *testing.T) {
 	}
 }
 
-// The clock begins anew where something began: a stream that was down, a gang that was not ready, another phase, another rank's step.
+// The clock starts at zero where something begins: a stream that was down, a gang that was not ready, another phase, another rank's step.
 func TestTheClockOfAStallBeginsAnew(t *testing.T) {
 	for name, change := range map[string]func(*scene){
 		"a stream":            func(s *scene) { s.Pods[0].Process.HeardSince = s.Now },

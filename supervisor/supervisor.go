@@ -66,15 +66,16 @@ type supervisor struct {
 	watcher *progress.Watcher
 	events  chan epoch.Event
 
-	// steps is what the program says; report is the machine's last one, and said what was last sent of steps, when.
+	// steps is what the program says, and file one of the ways in which it does.
 	steps *steps.Listener
 	file  *steps.File
-	// activity is what the program's processes do, and shown where that is heard of.
-	activity wire.Activity
+	// shown brings what the program's processes do, and activity is the last of that.
 	shown    chan process.Activity
-	report   *wire.Report
-	said     *wire.Progress
-	saidAt   time.Time
+	activity wire.Activity
+	// report is the machine's last one; said is what was last sent of steps, at saidAt.
+	report *wire.Report
+	said   *wire.Progress
+	saidAt time.Time
 }
 
 // Run runs the program until the container ends, and returns its exit code. It reaps every child of this process.

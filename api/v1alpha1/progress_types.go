@@ -50,7 +50,8 @@ type ProgressStatus struct {
 	// epoch in which the program said this.
 	// +optional
 	Epoch int64 `json:"epoch,omitempty"`
-	// updateTime is when this was written. It is written again after five minutes, or after 30 s where the phase or the epoch is another one.
+	// updateTime is when this was written. Changes are written after five minutes, after 30 s where the phase or the epoch is another one, and at
+	// once when the job ends or stalls.
 	// +optional
 	UpdateTime metav1.Time `json:"updateTime,omitempty"`
 }

@@ -203,7 +203,7 @@ func (h *Hub) disconnect(s *session) {
 	}
 }
 
-// longSilence is after how long without a step the next one wakes the reconciler: it may wait for that.
+// longSilence is the time without a step after which the next one wakes the reconciler: the job may have stalled.
 const longSilence = 30 * time.Second
 
 // note keeps a report that came now, and wakes the reconciler where it says something new.

@@ -113,8 +113,8 @@ func tail(message string) string {
 	return strings.ToValidUTF8(message[len(message)-maxMessage:], "")
 }
 
-// equal reports whether another report says the same, steps and activity apart: these change every few seconds. Whoever waits for a step
-// that is overdue looks at them then.
+// equal reports whether another report says the same, steps and activity apart: these change every few seconds. The reconciler looks at
+// them when a step is due.
 func (r Report) equal(other Report) bool {
 	return r.Epoch == other.Epoch && r.State == other.State && r.Exit.equal(other.Exit) &&
 		r.LastExitEpoch == other.LastExitEpoch && r.LastExit.equal(other.LastExit) &&

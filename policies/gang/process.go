@@ -70,10 +70,10 @@ type TrainingProgress struct {
 	Phase                            v1alpha1.TrainingPhase
 	Step, TotalSteps, CheckpointStep *int64
 	Percent                          *int32
-	// StepTime is how long a step takes on average, and Overdue how long none may come before one is overdue, by those of its epoch; 0 where that is
-	// not known.
+	// StepTime is how long a step takes on average, and Overdue how long none may come before one is overdue, by those of its container; 0 where that
+	// is not known.
 	StepTime, Overdue time.Duration
-	// MovedTime is when the step and the phase were first heard of.
+	// MovedTime is when the manager first heard of the step and the phase.
 	MovedTime time.Time
 }
 

@@ -99,9 +99,6 @@ type metric struct {
 
 // ServeHTTP answers a request as Kubeflow Trainer does.
 func (k *Kubeflow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	program := k.listener.program()
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyLimit))
-	tooLarge := new(http.MaxBytesError)
 	switch {
 	case r.URL.Path != statusPath:
 		refuse(w, http.StatusNotFound, "want "+statusPath)
@@ -109,6 +106,17 @@ func (k *Kubeflow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusMethodNotAllowed, "want POST")
 	case !k.knows(r.Header.Get("Authorization")):
 		refuse(w, http.StatusUnauthorized, "want the token in the file of "+envToken+", as a Bearer token")
+	default:
+		k.read(w, r)
+	}
+}
+
+// read reads a request of the program.
+func (k *Kubeflow) read(w http.ResponseWriter, r *http.Request) {
+	program := k.listener.program()
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyLimit))
+	tooLarge := new(http.MaxBytesError)
+	switch {
 	case errors.As(err, &tooLarge):
 		refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("want %d bytes at most", bodyLimit))
 	case err != nil:

@@ -45,7 +45,7 @@ type pace struct {
 // phase is another phase that begins: the time of the one before is not that of a step.
 func (p *pace) phase(now time.Time) { p.last = now }
 
-// step is a count of steps that was heard of now. One that goes back begins anew.
+// step takes a count of steps that was heard of now. A count that goes back starts another average.
 func (p *pace) step(now time.Time, step int64) {
 	p.heard++
 	if p.heard > 2 && step > p.from {

@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Activity of a program's processes over the last samples, of which no process did anything else.
+// Activity is what all processes of a program together have done over the last 20 s.
 type Activity int32
 
 const (
@@ -365,12 +365,12 @@ type Progress struct {
 	TotalSteps *int64 `protobuf:"varint,3,opt,name=total_steps,json=totalSteps,proto3,oneof" json:"total_steps,omitempty"`
 	// Checkpoint_step is the step of the last checkpoint.
 	CheckpointStep *int64 `protobuf:"varint,4,opt,name=checkpoint_step,json=checkpointStep,proto3,oneof" json:"checkpoint_step,omitempty"`
-	// Percent that is done, 0 to 100, of a program that counts no steps.
+	// Percent that is done, 0 to 100, as the program says.
 	Percent *int32 `protobuf:"varint,5,opt,name=percent,proto3,oneof" json:"percent,omitempty"`
 	// Step_micros is how long a step takes, in microseconds: the average of this epoch, from the second change of the step on, which leaves
 	// out the slow first one; 0 before there is one.
 	StepMicros int64 `protobuf:"varint,6,opt,name=step_micros,json=stepMicros,proto3" json:"step_micros,omitempty"`
-	// Overdue_micros is how long no step may come before one is overdue, in microseconds, by the steps of this epoch; 0 while these are too few.
+	// Overdue_micros is how long no step may come before one is overdue, in microseconds, by the steps of this container; 0 while these are too few.
 	OverdueMicros int64 `protobuf:"varint,7,opt,name=overdue_micros,json=overdueMicros,proto3" json:"overdue_micros,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -1,4 +1,4 @@
-// Progress: how far the programs of a gang say that they are. Nothing is decided by it.
+// Training: how far the programs of a gang say that they are. Nothing is restarted for it.
 
 package policies
 
