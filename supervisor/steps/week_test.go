@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	weekJobs = flag.Int("jobs", 30, "how many jobs train for a week")
+	weekJobs = flag.Int("jobs", 10, "how many jobs train for a week")
 	weekSeed = flag.Uint64("week-seed", 1, "seed of their draws")
 	weekJSON = flag.String("week-json", "", "file that lists what was counted")
 )
