@@ -33,13 +33,14 @@ type actor struct {
 	job     *v1alpha1.TrainingJob // at the size that it has now
 	attempt int32
 	seen    *gang.Observation
+	held    []v1alpha1.NodeHold
 	lifted  liftedPods
 }
 
 // act carries out a plan. Nothing is deleted where a hold is missing that may be put in a moment.
 func (r *TrainingJobReconciler) act(ctx context.Context, job *v1alpha1.TrainingJob, o *gang.Observation, status *v1alpha1.TrainingJobStatus) error {
 	plan := policies.PlanFor(o, status)
-	a := actor{TrainingJobReconciler: r, job: gang.Effective(job, status), attempt: status.Attempt, seen: o}
+	a := actor{TrainingJobReconciler: r, job: gang.Effective(job, status), attempt: status.Attempt, seen: o, held: status.Holds}
 	waiting, err := a.holdNodes(ctx, plan.Hold)
 	plan.DeletePods = allowed(plan.DeletePods, waiting)
 	if len(waiting) > 0 {
@@ -97,10 +98,12 @@ func (a *actor) deletePod(ctx context.Context, d policies.PodDeletion) error {
 		options = append(options, client.GracePeriodSeconds(0))
 	}
 	err := a.Delete(ctx, pod, options...)
-	if err == nil {
+	switch {
+	case err == nil:
 		m.deleted.note(d.UID)
-	}
-	if writes.Overtaken(err) != nil {
+	case writes.Overtaken(err) == nil:
+		m.vacated.note(d.Node, a.held)
+	default:
 		return fmt.Errorf("delete pod %s: %w", d.Name, err)
 	}
 	return nil

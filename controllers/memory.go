@@ -28,6 +28,7 @@ type memory struct {
 	tried        podMemory             // left to the scheduler
 	opened       podMemory             // their gates were lifted
 	deleted      podMemory
+	vacated      vacatedNodes
 	sightings    map[string]time.Time
 	fitErrors    map[string]time.Time // reasons why nodes did not fit, and when they were last given
 	podEvents    map[string]eventLook

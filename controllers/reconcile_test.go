@@ -271,6 +271,29 @@ func TestActionsNameAPodByUID(t *testing.T) {
 	check.Equal(t, "writes", nil, e.Calls)
 }
 
+// A pod that is gone, or another one, when it is to be deleted has left its node free: for as long as the node is held as it is now.
+func TestDeletionsFindVacatedNodes(t *testing.T) {
+	e := running(t)
+	held := []v1alpha1.NodeHold{{Node: "n1", ID: "7"}, {Node: "n2", ID: "7"}}
+	a := actor{TrainingJobReconciler: e.r, job: e.job(), attempt: 1, seen: &gang.Observation{}, held: held}
+	there := e.pod("llm-1-worker-1")
+	e.Must(a.deletePod(t.Context(), policies.PodDeletion{Name: there.Name, UID: string(there.UID), Node: "n1"}))
+	vacated := func(held ...v1alpha1.NodeHold) map[string]string {
+		job := e.job()
+		job.Status.Holds = held
+		o, err := e.r.observe(t.Context(), job)
+		e.Must(err)
+		return o.Vacated
+	}
+	check.Equal(t, "vacated, where the pod was there", 0, len(vacated(held...)))
+	for _, node := range []string{"n2", "n3", ""} {
+		e.Must(a.deletePod(t.Context(), policies.PodDeletion{Name: "ghost", UID: "ghost", Node: node}))
+	}
+	check.Equal(t, "vacated", map[string]string{"n2": "7"}, vacated(held...))
+	check.Equal(t, "vacated, as held again", 0, len(vacated(v1alpha1.NodeHold{Node: "n2", ID: "8"})))
+	check.Equal(t, "vacated, once that is seen", 0, len(vacated(held...)))
+}
+
 // A lift is one patch, which says what the pod has to be for it.
 func TestALiftIsOnePatch(t *testing.T) {
 	e := newEnv(t, aJob())

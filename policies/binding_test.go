@@ -179,6 +179,19 @@ func TestAHoldIsLateOnce(t *testing.T) {
 	check.Equal(t, "late, once its taint is there", true, late(s))
 }
 
+// The cache was behind when the hold was recorded: the deletion has found no pod there.
+func TestAHoldOfAVacatedNodeIsLate(t *testing.T) {
+	late := func(id string) bool {
+		s := returning(&v1alpha1.Hold{Policy: v1alpha1.HoldAlways}, v1alpha1.RestartPod, 1)
+		s.Vacated = map[string]string{"n01": s.status().Holds[1].ID + id}
+		s.decide()
+		check.Equal(t, "late, of a node that was not vacated", false, s.status().Holds[0].Late)
+		return s.status().Holds[1].Late
+	}
+	check.Equal(t, "late", true, late(""))
+	check.Equal(t, "late, by an earlier hold of the node", false, late("0"))
+}
+
 func (s *scene) lift(i int) {
 	p := &s.Pods[i]
 	r := p.Rank()

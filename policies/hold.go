@@ -171,8 +171,8 @@ func NextHoldEnd(taints []corev1.Taint) time.Time {
 	return next
 }
 
-// markBegun gives the holds that begin their ids, and says which nodes were free before they were held: when the hold began, or while its
-// taint was still to come. The status is written only over the version that was observed, so that no other hold has the same id.
+// markBegun gives the holds that begin their ids, and says which nodes were free before they were held: when the hold began, while its
+// taint was still to come, or as their pods' deletion has shown since. The status is written only over the version that was observed, so that no other hold has the same id.
 func (j job) markBegun(s *v1alpha1.TrainingJobStatus, before []v1alpha1.NodeHold) {
 	if len(s.Holds) == 0 {
 		return
@@ -186,11 +186,17 @@ func (j job) markBegun(s *v1alpha1.TrainingJobStatus, before []v1alpha1.NodeHold
 	for i := range s.Holds {
 		h := &s.Holds[i]
 		if was := placement.HoldOn(before, h.Node); was != nil {
-			h.Late, h.ID = was.Late || (vacant[h.Node] && !j.hasTaint(*was)), was.ID
+			h.Late, h.ID = was.Late || j.vacated(*was) || (vacant[h.Node] && !j.hasTaint(*was)), was.ID
 		} else {
 			h.Late, h.ID = vacant[h.Node], j.Job.ResourceVersion
 		}
 	}
+}
+
+// vacated reports whether the pod of a node was gone already when it was to be deleted under a hold.
+func (j job) vacated(h v1alpha1.NodeHold) bool {
+	id, found := j.Vacated[h.Node]
+	return found && id == h.ID
 }
 
 // hasTaint reports whether a node was seen with the taint of a hold, though it may still have the end that the hold had before.

@@ -56,6 +56,9 @@ type Observation struct {
 	ListensSince time.Time
 	// SilentRanks are ranks whose programs run, and whose supervisors have had no stream to this process for some time.
 	SilentRanks []string
+	// Vacated are the nodes whose pods were gone when this process was to delete them, with the ID of the hold that the node got for it:
+	// others may have seen it free before. The cache was behind.
+	Vacated map[string]string
 	// LackingSince is since when this process has seen the gang lack pods; zero where it has not. No object shows
 	// when a pod that is gone went.
 	LackingSince time.Time

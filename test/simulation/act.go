@@ -127,6 +127,7 @@ func (t *tenant) deleteByUID(d policies.PodDeletion) {
 	p := t.podNamed(d.Name)
 	if p == nil || p.UID != d.UID {
 		t.say("pod %s, uid %s, is not there", d.Name, d.UID)
+		t.acting.noteVacated(d.Node)
 		return
 	}
 	t.checkDeletion(p, d.Force)
@@ -140,6 +141,16 @@ func (t *tenant) deleteByUID(d policies.PodDeletion) {
 	if !p.Deleting {
 		p.Deleting = true
 		t.changed("the manager deletes pod %s", p.Name)
+	}
+}
+
+// noteVacated remembers that the pod of a node which the job holds was gone when it was to be deleted.
+func (m *manager) noteVacated(node string) {
+	if at := slices.IndexFunc(m.status.Holds, func(h v1alpha1.NodeHold) bool { return h.Node == node }); at >= 0 {
+		if m.vacated == nil {
+			m.vacated = map[string]string{}
+		}
+		m.vacated[node] = m.status.Holds[at].ID
 	}
 }
 

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -21,6 +22,8 @@ type manager struct {
 	answers map[gang.AnswerKey]gang.Answer
 	posts   []gang.AnswerKey
 	tried   map[string]bool // pods that this process has left to the scheduler, by UID
+	// vacated are nodes whose pods were gone when this process was to delete them, with the IDs of their holds.
+	vacated map[string]string
 	// order is what this process tells supervisors, which can reach it since it listens.
 	order   *policies.Order
 	listens time.Time
@@ -75,6 +78,7 @@ func (t *tenant) changeLeader() {
 	at := t.look()
 	o := *m.cache
 	o.Now, o.Job, o.Answers, o.Pods, o.ListensSince = t.now, at.job, m.answers, t.withReports(o.Pods), m.listens
+	o.Vacated = maps.Clone(m.vacated)
 	t.lookLive(&o)
 	m.cache, m.last, m.fuse = &o, &at, -1
 	t.former, t.manager = m, &manager{listens: t.now}
@@ -104,7 +108,7 @@ func (m *manager) pass(t *tenant, at stored) {
 				panic(p)
 			}
 			t.say("the manager crashes")
-			m.wrote, m.answers, m.posts, m.tried = 0, nil, nil, nil
+			m.wrote, m.answers, m.posts, m.tried, m.vacated = 0, nil, nil, nil, nil
 			m.lacking, m.synced, m.order, m.listens = time.Time{}, time.Time{}, nil, t.now
 			t.disconnectAll()
 		}
@@ -115,7 +119,7 @@ func (m *manager) pass(t *tenant, at stored) {
 	o := *m.cache
 	if m.last == nil {
 		o.Now, o.Job, o.Answers, o.LackingSince, o.SyncedTime = t.now, at.job, m.answers, m.lacking, m.synced
-		o.Pods, o.ListensSince = t.withReports(o.Pods), m.listens
+		o.Pods, o.ListensSince, o.Vacated = t.withReports(o.Pods), m.listens, maps.Clone(m.vacated)
 		t.lookLive(&o)
 	}
 	o.Pods = m.withTries(o.Pods)
