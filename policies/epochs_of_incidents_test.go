@@ -166,17 +166,43 @@ func TestTheFirstExitIsTheCulpritAfterADryRun(t *testing.T) {
 
 // A program that fails after that of another task has ended well would wait for it without end in the pods that there are.
 func TestAProgramThatFailsAfterAnotherTaskHasCompleted(t *testing.T) {
-	for survivors, want := range map[v1alpha1.Survivors]string{v1alpha1.SurvivorsRestart: "RestartJob@0", v1alpha1.SurvivorsKeep: "RestartProcesses@0"} {
-		job := aJob().tasks(task("head", 1), task("worker", 2))
-		job.Spec.Supervisor = &v1alpha1.Supervisor{Survivors: survivors}
-		s := aScene(job).started().placed()
-		s.all(gang.ProcessRunning)
-		s.decide()
-		s.succeed(0)
-		s.Pods[0].Process = nil
-		s.decide()
-		s.fails(1, 1)
-		s.decide()
-		check.Equal(t, "steps with survivors "+string(survivors), []string{want}, s.fired(t))
+	tests := map[string]struct {
+		survivors v1alpha1.Survivors
+		action    v1alpha1.Action // of the step; empty for the default rule's
+		succeeds  int             // the head is 0, the workers are 1 to 4, in partitions of two
+		fails     int
+		want      string
+	}{
+		"the program alone":                       {"", "", 0, 1, "RestartJob@0"},
+		"one that heals itself":                   {v1alpha1.SurvivorsKeep, "", 0, 1, "RestartProcesses@0"},
+		"its task":                                {"", v1alpha1.RestartTask, 0, 1, "RestartJob@0"},
+		"its task, which the other one is of":     {"", v1alpha1.RestartTask, 2, 1, "RestartTask@0"},
+		"its task, which heals itself":            {v1alpha1.SurvivorsKeep, v1alpha1.RestartTask, 0, 1, "RestartTask@0"},
+		"its partition":                           {"", v1alpha1.RestartPartition, 3, 1, "RestartJob@0"},
+		"its partition, which has another one":    {"", v1alpha1.RestartPartition, 2, 1, "RestartPartition@0"},
+		"its partition, which heals itself":       {v1alpha1.SurvivorsKeep, v1alpha1.RestartPartition, 3, 1, "RestartJob@0"},
+		"the job":                                 {"", v1alpha1.RelocateJob, 0, 1, "RelocateJob@0"},
+		"nothing: the task is without its failed": {"", v1alpha1.ShrinkTask, 0, 1, "ShrinkTask@0"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			job := aJob().tasks(task("head", 1), task("worker", 4, inPartitions(2)))
+			if tc.action == v1alpha1.ShrinkTask {
+				job = aJob().tasks(task("head", 1), task("worker", 4, downTo(2)))
+			}
+			job.Spec.Supervisor = &v1alpha1.Supervisor{Survivors: tc.survivors}
+			if tc.action != "" {
+				job = job.policy(withRules(rule("r", step(tc.action, 0))))
+			}
+			s := aScene(job).started().placed()
+			s.all(gang.ProcessRunning)
+			s.decide()
+			s.succeed(tc.succeeds)
+			s.Pods[tc.succeeds].Process = nil
+			s.decide()
+			s.fails(tc.fails, 1)
+			s.decide()
+			check.Equal(t, "steps", []string{tc.want}, s.fired(t))
+		})
 	}
 }

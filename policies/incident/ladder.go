@@ -169,19 +169,47 @@ func failsYet(inc *v1alpha1.Incident, rule v1alpha1.Rule, taken []v1alpha1.Fired
 		!slices.ContainsFunc(taken, func(f v1alpha1.FiredStep) bool { return rules.ActionOf(f.Action).Fails })
 }
 
-// MissesPeers reports whether some rank that a step for pods would restart needs another one that has succeeded: it
-// would wait for it in vain.
-func (v *View) MissesPeers(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
+// MissesPeers reports whether some rank that a step of this scope would restart needs another one that has succeeded, and that the step
+// leaves: it would wait for it in vain.
+func (v *View) MissesPeers(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, scope rules.Scope) bool {
+	left := v.tasksLeft(s, inc, scope)
 	return !v.EveryRankOf(inc, func(r gang.Rank) bool {
-		return v.IsIndependent(r.Task) || !v.anyPeerSucceeded(s, r) || (!Requested(inc) && v.IsHealedFor(s, inc, r))
+		return v.IsIndependent(r.Task) || !v.anyPeerIn(left, r) || (!Requested(inc) && v.IsHealedFor(s, inc, r))
 	})
 }
 
-// anyPeerSucceeded reports whether a rank that another one trains with has succeeded. Supervised programs that do not heal themselves start
-// together, whatever their tasks.
-func (v *View) anyPeerSucceeded(s *v1alpha1.TrainingJobStatus, r gang.Rank) bool {
-	together := v.IsSupervised(r.Task) && !v.KeepsSurvivors()
-	return slices.ContainsFunc(s.Tasks, func(t v1alpha1.TaskStatus) bool {
-		return t.Succeeded > 0 && (t.Name == r.Task || (together && v.IsSupervised(t.Name)))
+// tasksLeft are the tasks of which a rank has succeeded that a step of this scope would not restart.
+func (v *View) tasksLeft(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, scope rules.Scope) map[string]bool {
+	left := map[string]bool{}
+	gang.EachRank(v.Effective, func(r gang.Rank) {
+		if v.State(s, r) == gang.Succeeded && !v.restarts(inc, scope, r) {
+			left[r.Task] = true
+		}
 	})
+	return left
+}
+
+// restarts reports whether a step of this scope restarts a rank that has not failed.
+func (v *View) restarts(inc *v1alpha1.Incident, scope rules.Scope, r gang.Rank) bool {
+	switch scope {
+	case rules.TheirPartitions:
+		return Failed(inc, r.Task).HasAny(gang.PartitionBounds(v.Task(r.Task), r.Index))
+	case rules.TheirTasks:
+		return len(Failed(inc, r.Task)) > 0
+	}
+	return scope == rules.WholeJob
+}
+
+// anyPeerIn reports whether some of these tasks has ranks that another one trains with. Supervised programs that do not heal themselves start
+// together, whatever their tasks.
+func (v *View) anyPeerIn(tasks map[string]bool, r gang.Rank) bool {
+	if tasks[r.Task] || !v.IsSupervised(r.Task) || v.KeepsSurvivors() {
+		return tasks[r.Task]
+	}
+	for task := range tasks {
+		if v.IsSupervised(task) {
+			return true
+		}
+	}
+	return false
 }

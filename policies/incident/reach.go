@@ -26,16 +26,13 @@ func tookStepOf(inc *v1alpha1.Incident, what rules.Scope) bool {
 
 // Concerns reports whether an incident is about a rank: one that failed, or that a step has restarted since.
 func (v *View) Concerns(inc *v1alpha1.Incident, r gang.Rank) bool {
-	if ofWholeJob(inc) || Names(inc, r) {
+	switch {
+	case ofWholeJob(inc), Names(inc, r):
 		return true
+	case tookStepOf(inc, rules.TheirTasks):
+		return v.restarts(inc, rules.TheirTasks, r)
 	}
-	if tookStepOf(inc, rules.TheirTasks) {
-		return len(Failed(inc, r.Task)) > 0
-	}
-	if !tookStepOf(inc, rules.TheirPartitions) {
-		return false
-	}
-	return Failed(inc, r.Task).HasAny(gang.PartitionBounds(v.Task(r.Task), r.Index))
+	return tookStepOf(inc, rules.TheirPartitions) && v.restarts(inc, rules.TheirPartitions, r)
 }
 
 // EveryRankOf reports whether f holds for each rank that an incident concerns and the job still has.

@@ -80,7 +80,7 @@ func (e Engine) fire(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up i
 			up.Action = v1alpha1.RestartJob
 		}
 	}
-	if a := rules.ActionOf(up.Action); a.Scope == rules.BrokenPods && (a.Replaces || a.Rejoins) && e.MissesPeers(s, inc) {
+	if a := rules.ActionOf(up.Action); (a.Replaces || a.Rejoins) && a.Scope != rules.WholeJob && e.MissesPeers(s, inc, a.Scope) {
 		up.Action = v1alpha1.RestartJob
 	}
 	e.noteMove(s, inc)
