@@ -115,10 +115,17 @@ func TestTheRankThatFailsBesideSurvivorsIsReplaced(t *testing.T) {
 	check.Equal(t, "lives", []int32{1, 0, 0}, s.lives())
 }
 
-// Where it fails at each start and nothing tells of the missing rank, the steps go on.
+// Where it fails at each start and nothing tells of the missing rank, the steps go on, and replace the one that fails.
 func TestAPeerThatIsNeverSeenKeepsNoStepWaiting(t *testing.T) {
+	for _, survivors := range []v1alpha1.Survivors{v1alpha1.SurvivorsRestart, v1alpha1.SurvivorsKeep} {
+		t.Run(string(survivors), func(t *testing.T) { testAPeerThatIsNeverSeen(t, survivors) })
+	}
+}
+
+func testAPeerThatIsNeverSeen(t *testing.T, survivors v1alpha1.Survivors) {
 	s := supervised(3, rule("ignored", on(v1alpha1.ProcessStuck), step(v1alpha1.Ignore, 0)),
 		rule("all", on(v1alpha1.AnyEvent), step(v1alpha1.RestartProcesses, 0), step(v1alpha1.RestartPod, 60), step(v1alpha1.RestartJob, 120)))
+	s.Job.Spec.Supervisor.Survivors = survivors
 	s.fails(2, 1)
 	s.decide()
 	for s.Now.Before(sceneStart.Add(340 * time.Second)) {
@@ -131,6 +138,7 @@ func TestAPeerThatIsNeverSeenKeepsNoStepWaiting(t *testing.T) {
 	last := steps[len(steps)-1]
 	check.Equal(t, "last step", v1alpha1.RestartPod, last.Action)
 	check.Equal(t, "its time", 330*time.Second, last.Time.Sub(s.status().Incidents[0].StartTime.Time))
+	check.Equal(t, "lives", []int32{1, 0, 0}, s.lives())
 }
 
 // A pod that has ended for good is replaced although the programs of its gang are started again in place.

@@ -49,10 +49,9 @@ func (v *View) failedPrograms(s *v1alpha1.TrainingJobStatus) []rules.Failure {
 	return failed
 }
 
-// FailedStarts are the programs that have failed since an incident last started the gang. While a rank was not seen to start with it they are
-// none: programs also fail for want of that one.
+// FailedStarts are the programs that have failed since an incident last started the gang.
 func (v *View) FailedStarts(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) []rules.Failure {
-	if inc.Epoch == 0 || inc.Epoch != s.Epoch || !v.SeesAllStart(s) {
+	if inc.Epoch == 0 || inc.Epoch != s.Epoch {
 		return nil
 	}
 	return v.failedPrograms(s)
@@ -64,7 +63,7 @@ func (v *View) startsUntil(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident
 	switch {
 	case !again:
 		return v.VictimsUntil(s, inc)
-	case len(v.FailedStarts(s, inc)) > 0:
+	case v.SeesAllStart(s) && len(v.FailedStarts(s, inc)) > 0:
 		return time.Time{}
 	}
 	return instant.Earliest(v.VictimsUntil(s, inc), instant.Latest(inc.StartTime.Time, lastMove(inc.Steps)).Add(victimTimeout))

@@ -62,7 +62,7 @@ func (e Engine) findCulprit(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Inciden
 
 // nameLatest names the rank whose program has failed first since all ranks were last started by an incident, which is about to take a step
 // for the pods that it names: the one that began it may be back since. While something else than a program is broken of a named rank, as a
-// device is, programs may fail for that.
+// device is, programs may fail for that. So they may for want of a rank that is not seen, while the incident has others to restart.
 func (e Engine) nameLatest(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
 	failed := e.FailedStarts(s, inc)
 	if len(failed) == 0 {
@@ -73,7 +73,7 @@ func (e Engine) nameLatest(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident
 		f, fails := e.FailureOf(s, gang.Rank{Task: p.Task, Index: p.Index}, m)
 		return fails && !f.InPlace()
 	})
-	if !broken {
+	if !broken && (e.SeesAllStart(s) || e.OnlyWaits(s, inc)) {
 		nameFirst(inc, failed)
 	}
 }
