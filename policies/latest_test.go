@@ -154,6 +154,19 @@ func TestAPodThatEndsWhileAProgramFailsIsReplaced(t *testing.T) {
 	check.Equal(t, "cause", "llm-1-worker-0", s.incident(t).Cause.Pod)
 }
 
+// A rank whose program is found to have failed while the incident before it ceases to be ignored has failed in its wake.
+func TestARankThatFailsAsAnIncidentIsNoLongerIgnored(t *testing.T) {
+	s := supervised(3, rule("ends", on(v1alpha1.ProcessFailed), step(v1alpha1.Ignore, 0)), rule("rest", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 30)))
+	s.fails(1, 134)
+	s.decide()
+	s.Pods[1].Process = nil
+	s.unready(1)
+	s.fails(0, 1)
+	s.after(time.Second).decide()
+	check.Equal(t, "rule", "rest", s.incident(t).Rule)
+	check.Equal(t, "ranks", []v1alpha1.IncidentRanks{{Task: "worker", Failed: "1", Victims: "0"}}, s.incident(t).Ranks)
+}
+
 // A failure that is ignored does not decide on an incident about another rank, while that one fails.
 func TestWhatIsIgnoredDecidesOnNoOtherRank(t *testing.T) {
 	s := supervised(4, rule("ends", on(v1alpha1.ProcessFailed), step(v1alpha1.Ignore, 0)), rule("rest", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 30)))
@@ -164,6 +177,7 @@ func TestWhatIsIgnoredDecidesOnNoOtherRank(t *testing.T) {
 	s.unready(1)
 	s.after(time.Second).decide()
 	check.Equal(t, "rule", "rest", s.incident(t).Rule)
+	check.Equal(t, "victims", 0, s.incident(t).VictimCount)
 	s.fails(2, 1)
 	s.after(time.Second).decide()
 	check.Equal(t, "rule while it fails", "rest", s.incident(t).Rule)

@@ -19,7 +19,7 @@ func (e Engine) noteFailures(s *v1alpha1.TrainingJobStatus) {
 	found := e.Failures(s)
 	ended := e.endRelapsed(s, found)
 	victims := e.victims(s)
-	for _, f := range found {
+	for _, f := range e.ignoredFirst(s, found) {
 		policy := e.Policy(f.Rank.Task)
 		rule, ok := rules.Match(policy.Rules, f)
 		if !ok {
@@ -50,6 +50,20 @@ func (e Engine) noteFailures(s *v1alpha1.TrainingJobStatus) {
 		}
 	}
 	e.inherit(s, ended)
+}
+
+// ignoredFirst are failures, those first that an incident is about which is ignored. One that is not ignored decides on it, and then the others
+// may have failed in its wake.
+func (e Engine) ignoredFirst(s *v1alpha1.TrainingJobStatus, found []rules.Failure) []rules.Failure {
+	var first, rest []rules.Failure
+	for _, f := range found {
+		if inc := e.Covering(s, f.Rank); inc != nil && rules.Ignores(e.RuleOf(inc)) {
+			first = append(first, f)
+		} else {
+			rest = append(rest, f)
+		}
+	}
+	return append(first, rest...)
 }
 
 // openFor opens an incident for a failure, or for the one that it followed from.
