@@ -32,7 +32,7 @@ TEST_TIMEOUT ?= 20m
 E2E_TIMEOUT ?= 40m
 REAL_TIMEOUT ?= 40m
 # How often a gang recovers in each case of test-real in which other jobs wait for its nodes.
-RECOVERIES ?= 3
+RECOVERIES ?= 2
 # The tests of test/real that test-real leaves to test-full: the kubelet's back-off, and the default rules' 90 s, take two minutes each.
 REAL_SKIP ?= TestFourCrashesInARow|Test(Torchrun|MPI)ResumesAfterAKilledNode
 # Which tests of installations test-real runs; test-full runs the one by kubectl, too.

@@ -73,7 +73,7 @@ func (j job) stepDue(s *v1alpha1.TrainingJobStatus) (due time.Time, step int64) 
 		if said == nil || said.Epoch != s.Epoch {
 			said = &gang.TrainingProgress{}
 		}
-		expected = expected && expectsSteps(p, said)
+		expected = expected && gang.ExpectsSteps(p, said)
 		if said.Step != nil && said.Overdue > 0 && p.Process != nil {
 			due = instant.Latest(due, instant.Latest(running, said.MovedTime, p.Process.HeardSince).Add(said.Overdue))
 			step = max(step, *said.Step)
@@ -83,20 +83,6 @@ func (j job) stepDue(s *v1alpha1.TrainingJobStatus) (due time.Time, step int64) 
 		return time.Time{}, 0
 	}
 	return due, step
-}
-
-// expectsSteps reports whether nothing that a rank says or does keeps the gang from steps.
-func expectsSteps(p *gang.Pod, said *gang.TrainingProgress) bool {
-	switch {
-	case p.Process == nil:
-		return said.Step == nil
-	case p.Process.State != gang.ProcessRunning || said.Phase == v1alpha1.PhaseEvaluate || said.Phase == v1alpha1.PhaseCheckpoint:
-		return false
-	case said.Step == nil:
-		return true
-	}
-	ends := said.TotalSteps != nil && *said.Step >= *said.TotalSteps
-	return said.Phase != v1alpha1.PhaseInit && !ends && ptr.Deref(said.Percent, 0) < 100
 }
 
 // activityStories are what is said of ranks that do something else than the others.

@@ -158,7 +158,7 @@ type Match struct {
 	Signals []string `json:"signals,omitempty"`
 	// gangRunning narrows by what the other pods of the job do: true while their processes run on, as they
 	// do where a node is only cut off from the control plane; false once one of them has exited or is
-	// missing. Default: either.
+	// missing, or none of those that say their training steps has made the one that was expected. Default: either.
 	// +optional
 	GangRunning *bool `json:"gangRunning,omitempty"`
 	// tasks narrows to the pods of these tasks. Not in a task's own restartPolicy.

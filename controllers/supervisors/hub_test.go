@@ -89,6 +89,14 @@ func TestWhatWakes(t *testing.T) {
 			of.Progress = &wire.Progress{OverdueMicros: 2}
 			h.note(s, of, aMoment)
 		}, []string{"a"}},
+		"within how long one is expected": {func(h *Hub, s *session) {
+			of := running
+			of.Progress = &wire.Progress{ExpectedMicros: 1}
+			h.note(s, of, aMoment)
+			waiting(h)
+			of.Progress = &wire.Progress{ExpectedMicros: 2}
+			h.note(s, of, aMoment)
+		}, []string{"a"}},
 		"a step after a long silence": {func(h *Hub, s *session) {
 			of := running
 			of.Progress = &wire.Progress{Step: new(int64(7))}

@@ -63,15 +63,18 @@ func reportOf(m *wire.Report, now time.Time) (Report, error) {
 }
 
 // longestStep is how long a step may take, and soonestOverdue how soon one may be overdue: a program could have its job stall all the time.
+// Nothing is expected sooner than soonestExpected, within which the manager hears of a step.
 const (
-	longestStep    = 7 * 24 * time.Hour
-	soonestOverdue = 45 * time.Second
+	longestStep     = 7 * 24 * time.Hour
+	soonestOverdue  = 45 * time.Second
+	soonestExpected = 25 * time.Second
 )
 
 // progressOf is what a program may say. Where a number is none that the API takes, nothing that it says counts.
 func progressOf(p *wire.Progress) *wire.Progress {
 	if p == nil || min(p.GetStep(), p.GetTotalSteps(), p.GetCheckpointStep(), int64(p.GetPercent()), p.GetStepMicros()) < 0 ||
-		p.GetPercent() > 100 || max(p.GetStepMicros(), p.GetOverdueMicros()) > longestStep.Microseconds() || p.GetOverdueMicros() < 0 {
+		p.GetPercent() > 100 || max(p.GetStepMicros(), p.GetOverdueMicros(), p.GetExpectedMicros()) > longestStep.Microseconds() ||
+		min(p.GetOverdueMicros(), p.GetExpectedMicros()) < 0 {
 		return nil
 	}
 	out := &wire.Progress{ // of fields that are not known nothing is kept
@@ -79,6 +82,9 @@ func progressOf(p *wire.Progress) *wire.Progress {
 	}
 	if p.GetOverdueMicros() > 0 {
 		out.OverdueMicros = max(p.GetOverdueMicros(), soonestOverdue.Microseconds())
+	}
+	if p.GetExpectedMicros() > 0 {
+		out.ExpectedMicros = max(p.GetExpectedMicros(), soonestExpected.Microseconds())
 	}
 	return out
 }
@@ -119,7 +125,7 @@ func (r Report) equal(other Report) bool {
 	return r.Epoch == other.Epoch && r.State == other.State && r.Exit.equal(other.Exit) &&
 		r.LastExitEpoch == other.LastExitEpoch && r.LastExit.equal(other.LastExit) &&
 		(r.Progress == nil) == (other.Progress == nil) && r.Progress.GetPhase() == other.Progress.GetPhase() &&
-		r.Progress.GetOverdueMicros() == other.Progress.GetOverdueMicros() &&
+		r.Progress.GetOverdueMicros() == other.Progress.GetOverdueMicros() && r.Progress.GetExpectedMicros() == other.Progress.GetExpectedMicros() &&
 		r.Stopped.Equal(other.Stopped) && r.AtBarrier.Equal(other.AtBarrier) && r.Started.Equal(other.Started) && r.Progressed == other.Progressed
 }
 

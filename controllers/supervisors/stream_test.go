@@ -37,24 +37,30 @@ func TestProgressThatTheAPITakes(t *testing.T) {
 		said  *wire.Progress
 		taken bool
 	}{
-		"nothing":           {&wire.Progress{}, true},
-		"all":               {&wire.Progress{Phase: 99, Step: new(int64(math.MaxInt64)), Percent: new(int32(100)), StepMicros: longestStep.Microseconds()}, true},
-		"a step":            {&wire.Progress{Step: new(int64(-1))}, false},
-		"a total":           {&wire.Progress{TotalSteps: new(int64(-1))}, false},
-		"a checkpoint":      {&wire.Progress{CheckpointStep: new(int64(-1))}, false},
-		"less than 0":       {&wire.Progress{Percent: new(int32(-1))}, false},
-		"more than all":     {&wire.Progress{Percent: new(int32(101))}, false},
-		"an age":            {&wire.Progress{StepMicros: longestStep.Microseconds() + 1}, false},
-		"overdue in time":   {&wire.Progress{OverdueMicros: 1}, true},
-		"overdue before":    {&wire.Progress{OverdueMicros: -1}, false},
-		"overdue in an age": {&wire.Progress{OverdueMicros: longestStep.Microseconds() + 1}, false},
-		"before":            {&wire.Progress{StepMicros: -1}, false},
+		"nothing":            {&wire.Progress{}, true},
+		"all":                {&wire.Progress{Phase: 99, Step: new(int64(math.MaxInt64)), Percent: new(int32(100)), StepMicros: longestStep.Microseconds()}, true},
+		"a step":             {&wire.Progress{Step: new(int64(-1))}, false},
+		"a total":            {&wire.Progress{TotalSteps: new(int64(-1))}, false},
+		"a checkpoint":       {&wire.Progress{CheckpointStep: new(int64(-1))}, false},
+		"less than 0":        {&wire.Progress{Percent: new(int32(-1))}, false},
+		"more than all":      {&wire.Progress{Percent: new(int32(101))}, false},
+		"an age":             {&wire.Progress{StepMicros: longestStep.Microseconds() + 1}, false},
+		"overdue in time":    {&wire.Progress{OverdueMicros: 1}, true},
+		"overdue before":     {&wire.Progress{OverdueMicros: -1}, false},
+		"overdue in an age":  {&wire.Progress{OverdueMicros: longestStep.Microseconds() + 1}, false},
+		"before":             {&wire.Progress{StepMicros: -1}, false},
+		"expected too soon":  {&wire.Progress{ExpectedMicros: 1}, true},
+		"expected before":    {&wire.Progress{ExpectedMicros: -1}, false},
+		"expected in an age": {&wire.Progress{ExpectedMicros: longestStep.Microseconds() + 1}, false},
 	} {
 		r, err := reportOf(&wire.Report{State: wire.State_STATE_RUNNING, Progress: tc.said}, t0)
 		must(t, err)
 		check.Equal(t, name, tc.taken, r.Progress != nil)
 		if n := r.Progress.GetOverdueMicros(); n != 0 && n != soonestOverdue.Microseconds() {
 			t.Errorf("%s: overdue after %d µs", name, n)
+		}
+		if n := r.Progress.GetExpectedMicros(); n != 0 && n != soonestExpected.Microseconds() {
+			t.Errorf("%s: expected within %d µs", name, n)
 		}
 	}
 }

@@ -70,9 +70,9 @@ type TrainingProgress struct {
 	Phase                            v1alpha1.TrainingPhase
 	Step, TotalSteps, CheckpointStep *int64
 	Percent                          *int32
-	// StepTime is how long a step takes on average, and Overdue how long none may come before one is overdue, by those of its container; 0 where that
-	// is not known.
-	StepTime, Overdue time.Duration
+	// StepTime is how long a step takes on average, Expected within how long the next one is expected, and Overdue how long none may come before one
+	// is overdue whatever else is known, all by those of its container; 0 where that is not known.
+	StepTime, Expected, Overdue time.Duration
 	// MovedTime is when the manager first heard of the step and the phase.
 	MovedTime time.Time
 }

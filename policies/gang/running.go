@@ -20,13 +20,20 @@ func (g *Gang) outage(s *v1alpha1.TrainingJobStatus) *outage {
 	g.outages = &outage{}
 	EachRank(g.Effective, func(r Rank) {
 		p := g.Pod(r)
-		if g.IsIndependent(r.Task) || (p != nil && (p.Succeeded() || p.Completing || (p.Node != "" && !g.Nodes[p.Node].Ready))) {
+		if g.IsIndependent(r.Task) || (p != nil && (p.Succeeded() || p.Completing)) {
+			return
+		}
+		if p != nil && p.Node != "" && !g.Nodes[p.Node].Ready {
+			g.outages.silent = true
 			return
 		}
 		if NodeOf(s.Placement, r) == "" && (p == nil || p.Node == "") {
 			return // a replica beyond the gang that has yet to find its first node
 		}
-		g.outages.note(r, p, p == nil || IsStale(s, p), g.Now.Add(ClocksApart))
+		gone := p == nil || IsStale(s, p)
+		if g.outages.note(r, p, gone, g.Now.Add(ClocksApart)); !gone {
+			g.outages.steps.note(r, p, s.Epoch)
+		}
 		if len(g.outages.starting) < 2 && g.isStarting(s, r) {
 			g.outages.starting = append(g.outages.starting, r)
 		}
@@ -35,19 +42,12 @@ func (g *Gang) outage(s *v1alpha1.TrainingJobStatus) *outage {
 }
 
 // note takes a rank down that is gone or does not run, and when its process last ended. A time that no clock has reached yet says nothing.
-func (o *outage) note(r Rank, p *Pod, gone bool, latest time.Time) {
+func (o *outage) note(r Rank, p *Pod, gone bool, latestExit time.Time) {
 	if len(o.down) < 2 && (gone || p.Phase != corev1.PodRunning || (!p.Ready && len(p.Failure.Containers) > 0) || p.processEnded()) {
 		o.down = append(o.down, r)
 	}
-	if p == nil || p.LastExit == nil || p.LastExit.Time.After(latest) {
-		return
-	}
-	for i := range 2 {
-		if i == len(o.exits) || o.exits[i].at.Before(p.LastExit.Time) {
-			o.exits = append(o.exits[:i], append([]exit{{r, p.LastExit.Time}}, o.exits[i:]...)...)
-			o.exits = o.exits[:min(2, len(o.exits))]
-			return
-		}
+	if p != nil && p.LastExit != nil && !p.LastExit.Time.After(latestExit) {
+		o.exits = latest(o.exits, moment{r, p.LastExit.Time})
 	}
 }
 
@@ -58,7 +58,8 @@ func (g *Gang) OthersStart(s *v1alpha1.TrainingJobStatus, r Rank) bool {
 
 // OthersDown reports whether the process of a rank other than a pod's own has ended or is missing, so that the pod
 // cannot be training. An exit counts from a minute before the pod's node was found silent, which takes the node
-// controller about as long, and not where the pod's process began after it, together with the others.
+// controller about as long, and not where the pod's process began after it, together with the others, or these have made a step since. So the gang
+// is down where its others make no steps any more.
 func (g *Gang) OthersDown(s *v1alpha1.TrainingJobStatus, r Rank, p *Pod) bool {
 	if g.IsIndependent(r.Task) {
 		return false
@@ -78,12 +79,12 @@ func (g *Gang) OthersDown(s *v1alpha1.TrainingJobStatus, r Rank, p *Pod) bool {
 			return true
 		}
 	}
-	for _, e := range o.exits {
-		if e.rank != r && e.at.After(since) {
-			return true
-		}
+	since = instant.Latest(since, lastBesides(o.steps.moved, r))
+	if last := lastBesides(o.exits, r); last.After(since) {
+		return true
 	}
-	return false
+	missed := o.steps.missedAt(r)
+	return !missed.IsZero() && !missed.After(g.Now)
 }
 
 // LastExits are the times of the last exits of processes that others need, of two ranks at most, the latest first.

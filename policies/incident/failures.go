@@ -130,10 +130,10 @@ func (v *View) podLost(s *v1alpha1.TrainingJobStatus, r gang.Rank) (rules.Failur
 	return f, true
 }
 
-// NextGangCheck is when the next exit will be too long ago to count, where some rule asks for that. For a failure of a
-// silent node that never changes.
+// NextGangCheck is when the next exit will be too long ago to count, where some rule asks for that, which never changes for a failure of a
+// silent node, or when the others of such a node are expected to make a step.
 func (v *View) NextGangCheck(s *v1alpha1.TrainingJobStatus) time.Time {
-	var next time.Time
+	next := v.NextMissedSteps(s)
 	asks := func(r v1alpha1.Rule) bool {
 		return r.Match.GangRunning != nil && !slices.Equal(r.Match.Events, []v1alpha1.EventType{v1alpha1.NodeNotReady})
 	}

@@ -25,6 +25,14 @@ var (
 	ofNoPhases = limits{60, 10 * time.Minute, 2 * time.Hour}
 )
 
+// Beside a node that is silent less time tells that no step comes: so many times what all but one in a hundred took, and so long at least, with the time
+// until the manager hears of a step.
+const (
+	expectedTimes    = 10
+	expectedShortest = 15 * time.Second
+	heardWithin      = 10 * time.Second
+)
+
 // mostCounted is how much of a step that took very long counts: one in which the machine slept is no rule for those after it.
 const mostCounted = 4 * time.Hour
 
@@ -63,18 +71,19 @@ func (p *pace) step(now time.Time, step int64) {
 	p.last = now
 }
 
-// overdue is how long after a step the next one is overdue; 0 while that is not known.
-func (p *pace) overdue() time.Duration {
+// limits are within how long after a step the next one is expected, and when it is overdue; 0 while that is not known.
+func (p *pace) limits() (expected, overdue time.Duration) {
 	if p.heard < 2 || len(p.took) < fewest {
-		return 0
+		return 0, 0
 	}
 	of := ofNoPhases
 	if p.phases {
 		of = ofPhases
 	}
 	sorted := slices.Sorted(slices.Values(p.took))
-	limit := min(max(time.Duration(of.times*int64(sorted[(len(sorted)-1)*99/100])), of.shortest), of.longest)
-	return roundUp(max(limit, min(p.most, mostCounted)*3/2))
+	usual, most := int64(sorted[(len(sorted)-1)*99/100]), min(p.most, mostCounted)*3/2
+	overdue = roundUp(max(min(max(time.Duration(of.times*usual), of.shortest), of.longest), most))
+	return min(roundUp(max(time.Duration(expectedTimes*usual), expectedShortest, most)+heardWithin), overdue), overdue
 }
 
 // roundUp rounds up to a whole number of fives of seconds, so that the manager seldom hears of another limit.

@@ -42,7 +42,8 @@ func (l *Listener) Last() *wire.Progress {
 		return nil
 	}
 	last := proto.CloneOf(l.said)
-	last.StepMicros, last.OverdueMicros = l.pace.average.Microseconds(), l.pace.overdue().Microseconds()
+	expected, overdue := l.pace.limits()
+	last.StepMicros, last.ExpectedMicros, last.OverdueMicros = l.pace.average.Microseconds(), expected.Microseconds(), overdue.Microseconds()
 	return last
 }
 

@@ -75,24 +75,26 @@ func TestTheFirstStepIsNotThePace(t *testing.T) {
 	check.Equal(t, "pace after that", 2e6, l.Last().GetStepMicros())
 }
 
-// When a step is overdue, by what is known of those before.
+// Within how long a step is expected, and when it is overdue, by what is known of those before.
 func TestOverdue(t *testing.T) {
 	many := func(n int, d time.Duration) []time.Duration { return slices.Repeat([]time.Duration{d}, n) }
 	for name, tc := range map[string]struct {
 		took   []time.Duration
 		phases bool
-		want   time.Duration
+
+		expected, overdue time.Duration
 	}{
-		"the first step, 132 times as long":     {[]time.Duration{132 * time.Second, 1, 1, 1}, true, 0},
-		"too few":                               {many(6, time.Second), true, 0},
-		"fast steps":                            {append([]time.Duration{132 * time.Second}, many(6, time.Second)...), true, 45 * time.Second},
-		"fast steps of one that names no phase": {append([]time.Duration{132 * time.Second}, many(6, time.Second)...), false, 10 * time.Minute},
-		"slow steps":                            {many(7, time.Minute), true, 5 * time.Minute},
-		"slow steps of one that names no phase": {many(7, time.Minute), false, time.Hour},
-		"steps of forty minutes":                {many(7, 40*time.Minute), true, time.Hour},
-		"an evaluation that was not named":      {append(many(7, time.Second), 20*time.Minute), false, 30 * time.Minute},
-		"the same, long ago":                    {append(append(many(7, time.Second), 20*time.Minute), many(2*kept, time.Second)...), false, 30 * time.Minute},
-		"a machine that slept for a day":        {append(many(7, time.Second), 24*time.Hour), false, 6 * time.Hour},
+		"the first step, 132 times as long":     {[]time.Duration{132 * time.Second, 1, 1, 1}, true, 0, 0},
+		"too few":                               {many(6, time.Second), true, 0, 0},
+		"fast steps":                            {append([]time.Duration{132 * time.Second}, many(6, time.Second)...), true, 25 * time.Second, 45 * time.Second},
+		"fast steps of one that names no phase": {append([]time.Duration{132 * time.Second}, many(6, time.Second)...), false, 25 * time.Second, 10 * time.Minute},
+		"slow steps":                            {many(7, time.Minute), true, 5 * time.Minute, 5 * time.Minute},
+		"slow steps of one that names no phase": {many(7, time.Minute), false, 10*time.Minute + 10*time.Second, time.Hour},
+		"steps of forty minutes":                {many(7, 40*time.Minute), true, time.Hour, time.Hour},
+		"an evaluation that was not named":      {append(many(7, time.Second), 20*time.Minute), false, 30 * time.Minute, 30 * time.Minute},
+		"the same, long ago":                    {append(append(many(7, time.Second), 20*time.Minute), many(2*kept, time.Second)...), false, 30 * time.Minute, 30 * time.Minute},
+		"a machine that slept for a day":        {append(many(7, time.Second), 24*time.Hour), false, 6 * time.Hour, 6 * time.Hour},
+		"steps of two seconds":                  {many(7, 2*time.Second), false, 30 * time.Second, 10 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var l Listener
@@ -105,7 +107,8 @@ func TestOverdue(t *testing.T) {
 				}
 				l.hear(0, now, said)
 			}
-			check.Equal(t, "overdue after", tc.want, time.Duration(l.Last().GetOverdueMicros())*time.Microsecond)
+			check.Equal(t, "expected within", tc.expected, time.Duration(l.Last().GetExpectedMicros())*time.Microsecond)
+			check.Equal(t, "overdue after", tc.overdue, time.Duration(l.Last().GetOverdueMicros())*time.Microsecond)
 		})
 	}
 }

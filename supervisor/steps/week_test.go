@@ -104,7 +104,10 @@ func (r *run) sinceLast() time.Duration {
 	return r.now - r.l.pace.last.Sub(t0)
 }
 
-func (r *run) overdue() time.Duration { return r.l.pace.overdue() }
+func (r *run) overdue() time.Duration {
+	_, overdue := r.l.pace.limits()
+	return overdue
+}
 
 // look has a door see a step, in the second after it was made, and only the last of a second.
 func (r *run) look(step int64) {

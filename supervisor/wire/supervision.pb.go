@@ -372,8 +372,11 @@ type Progress struct {
 	StepMicros int64 `protobuf:"varint,6,opt,name=step_micros,json=stepMicros,proto3" json:"step_micros,omitempty"`
 	// Overdue_micros is how long no step may come before one is overdue, in microseconds, by the steps of this container; 0 while these are too few.
 	OverdueMicros int64 `protobuf:"varint,7,opt,name=overdue_micros,json=overdueMicros,proto3" json:"overdue_micros,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Expected_micros is within how long the next step is expected, in microseconds, 0 where that is not known. It is shorter than overdue_micros, and
+	// says that a gang does not train where something else says so, too, as a node that is silent.
+	ExpectedMicros int64 `protobuf:"varint,8,opt,name=expected_micros,json=expectedMicros,proto3" json:"expected_micros,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Progress) Reset() {
@@ -451,6 +454,13 @@ func (x *Progress) GetStepMicros() int64 {
 func (x *Progress) GetOverdueMicros() int64 {
 	if x != nil {
 		return x.OverdueMicros
+	}
+	return 0
+}
+
+func (x *Progress) GetExpectedMicros() int64 {
+	if x != nil {
+		return x.ExpectedMicros
 	}
 	return 0
 }
@@ -677,7 +687,7 @@ const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	" \x01(\bR\n" +
 	"progressed\x12<\n" +
 	"\bprogress\x18\v \x01(\v2 .lockstep.supervisor.v1.ProgressR\bprogress\x12<\n" +
-	"\bactivity\x18\f \x01(\x0e2 .lockstep.supervisor.v1.ActivityR\bactivity\"\xcc\x02\n" +
+	"\bactivity\x18\f \x01(\x0e2 .lockstep.supervisor.v1.ActivityR\bactivity\"\xf5\x02\n" +
 	"\bProgress\x123\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\x1d.lockstep.supervisor.v1.PhaseR\x05phase\x12\x17\n" +
 	"\x04step\x18\x02 \x01(\x03H\x00R\x04step\x88\x01\x01\x12$\n" +
@@ -687,7 +697,8 @@ const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\apercent\x18\x05 \x01(\x05H\x03R\apercent\x88\x01\x01\x12\x1f\n" +
 	"\vstep_micros\x18\x06 \x01(\x03R\n" +
 	"stepMicros\x12%\n" +
-	"\x0eoverdue_micros\x18\a \x01(\x03R\roverdueMicrosB\a\n" +
+	"\x0eoverdue_micros\x18\a \x01(\x03R\roverdueMicros\x12'\n" +
+	"\x0fexpected_micros\x18\b \x01(\x03R\x0eexpectedMicrosB\a\n" +
 	"\x05_stepB\x0e\n" +
 	"\f_total_stepsB\x12\n" +
 	"\x10_checkpoint_stepB\n" +

@@ -47,7 +47,7 @@ func TestRestartsWithoutProgress(t *testing.T) {
 
 // TestTorchrunHealsItselfUnderASupervisor kills an agent of torchrun, and leaves the others to their own restarts.
 func TestTorchrunHealsItselfUnderASupervisor(t *testing.T) {
-	s := torchrun(t, "torchheals", (*Training).Supervise, func(tr *Training) { tr.Job.Spec.Supervisor.Survivors = v1alpha1.SurvivorsKeep })
+	s := torchrun(t, "torchheals", 120, (*Training).Supervise, func(tr *Training) { tr.Job.Spec.Supervisor.Survivors = v1alpha1.SurvivorsKeep })
 	before := s.pods()
 	s.resumesPrinting("one agent killed, and survivors are kept", func() error { return ground.KillPrograms(s.ctx, s.key(2)) })
 	s.neverRestarted()

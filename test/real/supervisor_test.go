@@ -92,7 +92,7 @@ func TestAKilledSupervisor(t *testing.T) {
 // TestTorchrunUnderASupervisor kills the agent of torchrun and its worker in one rank. With --max_restarts=0 the other agents end, too, and
 // all meet again in the next epoch. The programs say how far they are.
 func TestTorchrunUnderASupervisor(t *testing.T) {
-	s := torchrun(t, "torchsupervised", (*Training).Supervise, (*Training).LeaveRestarts, (*Training).PostProgress)
+	s := torchrun(t, "torchsupervised", 120, (*Training).Supervise, (*Training).LeaveRestarts, (*Training).PostProgress)
 	before := s.pods()
 	s.must(s.AwaitJob(s.ctx, "the program says how far it is", func(job *v1alpha1.TrainingJob) bool { return job.Status.Progress != nil }))
 	s.resumesPrinting("one agent killed under a supervisor", func() error { return ground.KillPrograms(s.ctx, s.key(2)) })
@@ -103,6 +103,28 @@ func TestTorchrunUnderASupervisor(t *testing.T) {
 	if got := []int64{p.Epoch, ptr.Deref(p.Step, 0), ptr.Deref(p.TotalSteps, 0), ptr.Deref(p.CheckpointStep, 0), int64(ptr.Deref(p.Percent, 0))}; !slices.Equal(got, []int64{2, 120, 120, 120, 100}) {
 		s.errorf("epoch, step, total, checkpoint and percent at the end: %v", got)
 	}
+}
+
+// TestTorchrunThatLosesANodeUnderASupervisor powers the node of an agent off. The agents of its peers hang and do not end, and the steps that they make no more
+// tell that the gang is down: the rank is replaced as soon as its node has been silent for long enough, and not after the default's 90 s.
+func TestTorchrunThatLosesANodeUnderASupervisor(t *testing.T) {
+	s := torchrun(t, "torchsteps", 240, (*Training).Supervise, (*Training).LeaveRestarts, (*Training).PostProgress)
+	before := s.pods()
+	s.must(s.awaitPrinted("event=step rank=0 step=200 ")) // the manager knows within how long the next one is expected
+	began := time.Now()
+	s.must(s.powerOff(before[1].Spec.NodeName))
+	s.must(s.AwaitJob(s.ctx, "the gang trains again", func(job *v1alpha1.TrainingJob) bool {
+		return len(job.Status.Incidents) > 0 && job.Status.Incidents[0].Outcome == v1alpha1.OutcomeRecovered
+	}))
+	t.Logf("the node of one agent killed: trains again after %s", time.Since(began).Round(10*time.Millisecond))
+	s.survivorsStay(before, 1)
+	s.neverRestarted()
+	s.blames(before, 1)
+	if inc := s.Job.Status.Incidents[0]; inc.Trigger != v1alpha1.NodeNotReady || inc.Rule != "everything-else" || len(s.Job.Status.Incidents) != 1 {
+		s.errorf("%d incidents, the first by %s under rule %q: its gang makes no steps", len(s.Job.Status.Incidents), inc.Trigger, inc.Rule)
+	}
+	s.must(s.AwaitJob(s.ctx, "the job has completed", func(job *v1alpha1.TrainingJob) bool { return job.Status.State == v1alpha1.StateCompleted }))
+	s.atHome(before)
 }
 
 // TestTheManagerDiesWhileAGangRestarts kills the manager as soon as it has recorded the step, and starts it again. The next process learns

@@ -12,7 +12,7 @@ import (
 // A program that nobody here wrote: its agents find together again when one container ends, and the
 // kubelet starts that one again.
 func TestTorchrunResumesAfterAKilledContainer(t *testing.T) {
-	s := torchrun(t, "torchrun")
+	s := torchrun(t, "torchrun", 120)
 	before := s.pods()
 	s.resumesPrinting("one agent killed", func() error { return ground.KillContainers(s.ctx, s.key(2)) })
 	s.survivorsStay(before)
@@ -22,7 +22,7 @@ func TestTorchrunResumesAfterAKilledContainer(t *testing.T) {
 // The agents and workers of a killed node's peers do not end, so that the gang counts as running, and
 // its rank is replaced after the default's 90 s.
 func TestTorchrunResumesAfterAKilledNode(t *testing.T) {
-	s := torchrun(t, "torchnode")
+	s := torchrun(t, "torchnode", 120)
 	before := s.pods()
 	s.resumesPrinting("the node of one agent killed", func() error { return s.powerOff(before[2].Spec.NodeName) })
 	s.survivorsStay(before, 2)
@@ -31,12 +31,12 @@ func TestTorchrunResumesAfterAKilledNode(t *testing.T) {
 }
 
 // torchrun is a job of torchrun that has come to step 30.
-func torchrun(t *testing.T, name string, change ...func(*Training)) *scenario {
+func torchrun(t *testing.T, name string, steps int, change ...func(*Training)) *scenario {
 	t.Helper()
 	if err := ground.LoadTorch(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s := &scenario{Training: ground.NewTorchrun(name, 3, 120), t: t, ctx: context.WithoutCancel(t.Context())}
+	s := &scenario{Training: ground.NewTorchrun(name, 3, steps), t: t, ctx: context.WithoutCancel(t.Context())}
 	inOneRack(s.Training)
 	for _, f := range change {
 		f(s.Training)
