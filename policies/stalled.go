@@ -14,9 +14,11 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
-	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/policies/instant"
 )
+
+// stallPeriod is how often a gang that hangs under a rule is looked at.
+const stallPeriod = 10 * time.Second
 
 // maxRanksTold is how many ranks a message names.
 const maxRanksTold = 4
@@ -46,13 +48,16 @@ func (j job) standsStill(s *v1alpha1.TrainingJobStatus) bool {
 
 // trains reports whether a gang is there to make steps.
 func (j job) trains(s *v1alpha1.TrainingJobStatus) bool {
-	return j.Job.Spec.Supervisor != nil && !j.stopped(s) && !incident.AnyOpen(s) && gang.IsTrue(s, v1alpha1.ConditionRunning)
+	return j.Job.Spec.Supervisor != nil && !j.stopped(s) && !gang.AnyFails(s) && gang.IsTrue(s, v1alpha1.ConditionRunning)
 }
 
-// nextStall is when the next step will be overdue.
+// nextStall is when the next step will be overdue, or a gang that hangs under a rule is looked at again: what its processes do comes without a pass.
 func (j job) nextStall(s *v1alpha1.TrainingJobStatus) time.Time {
-	if due, _ := j.stepDue(s); due.After(j.Now) {
+	switch due, _ := j.stepDue(s); {
+	case due.After(j.Now):
 		return due
+	case gang.IsTrue(s, v1alpha1.ConditionStalled) && j.HasRuleFor(v1alpha1.Stalled):
+		return j.Now.Add(stallPeriod)
 	}
 	return time.Time{}
 }

@@ -35,6 +35,9 @@ func TestAccepts(t *testing.T) {
 		"tensorflow with only a worker":       {doc: minimal, set: set{"spec.framework": "{tensorflow: {}}"}},
 		"an empty restart policy":             {doc: minimal, set: set{"spec.restartPolicy": "{}"}},
 		"an annotation of Volcano's for jobs": {doc: minimal, set: set{"spec.tasks[0].template.metadata": `{annotations: {volcano.sh/preemptable: "true"}}`}},
+		"a rule for hangs after one for *": {doc: minimal, set: set{"spec.restartPolicy.rules": `[
+		  {name: all, match: {events: ["*"]}, steps: [{action: RestartPod}]},
+		  {name: hangs, match: {events: [Stalled]}, steps: [{action: RestartPod}]}]`}},
 		"narrowed rules for one event": {doc: minimal, set: set{"spec.restartPolicy.rules": `[
 		  {name: a, match: {events: [PodFailed], reasons: [OOMKilled]}, steps: [{action: FailJob}]},
 		  {name: a2, match: {events: [PodFailed], podConditions: [{type: DisruptionTarget}]}, steps: [{action: Ignore}]},

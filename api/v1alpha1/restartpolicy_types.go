@@ -14,7 +14,7 @@ type RestartPolicy struct {
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
-	// +kubebuilder:validation:XValidation:rule="!self.exists(i, r, self.exists(j, e, j < i && !has(e.match.exitCodes) && !has(e.match.reasons) && !has(e.match.podConditions) && !has(e.match.signals) && !has(e.match.tasks) && !has(e.match.gangRunning) && (!has(e.match.events) || '*' in e.match.events || (has(r.match.events) && r.match.events.all(v, v in e.match.events)))))",messageExpression="'rule %s can never apply, because a rule before it matches all its events: move it further up, or narrow the earlier one'.format([self.transformList(i, r, self.exists(j, e, j < i && !has(e.match.exitCodes) && !has(e.match.reasons) && !has(e.match.podConditions) && !has(e.match.signals) && !has(e.match.tasks) && !has(e.match.gangRunning) && (!has(e.match.events) || '*' in e.match.events || (has(r.match.events) && r.match.events.all(v, v in e.match.events)))), r.name)[0]])"
+	// +kubebuilder:validation:XValidation:rule="!self.exists(i, r, self.exists(j, e, j < i && !has(e.match.exitCodes) && !has(e.match.reasons) && !has(e.match.podConditions) && !has(e.match.signals) && !has(e.match.tasks) && !has(e.match.gangRunning) && ((!has(e.match.events) || '*' in e.match.events) && !(has(r.match.events) && 'Stalled' in r.match.events) || (has(r.match.events) && r.match.events.all(v, v in e.match.events)))))",messageExpression="'rule %s can never apply, because a rule before it matches all its events: move it further up, or narrow the earlier one'.format([self.transformList(i, r, self.exists(j, e, j < i && !has(e.match.exitCodes) && !has(e.match.reasons) && !has(e.match.podConditions) && !has(e.match.signals) && !has(e.match.tasks) && !has(e.match.gangRunning) && ((!has(e.match.events) || '*' in e.match.events) && !(has(r.match.events) && 'Stalled' in r.match.events) || (has(r.match.events) && r.match.events.all(v, v in e.match.events)))), r.name)[0]])"
 	// +optional
 	Rules []Rule `json:"rules,omitempty"`
 
@@ -129,10 +129,11 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.exitCodes) || !has(self.events) || size(self.events) == 0 || 'PodFailed' in self.events || 'PodNotReady' in self.events || 'ProcessFailed' in self.events || '*' in self.events",fieldPath=".exitCodes",message="exitCodes narrows PodFailed, PodNotReady and ProcessFailed only: add one of them to events, or leave exitCodes out"
 // +kubebuilder:validation:XValidation:rule="!has(self.signals) || size(self.signals) == 0 || !has(self.events) || size(self.events) == 0 || 'HealthDegraded' in self.events || 'HealthFailed' in self.events || '*' in self.events",fieldPath=".signals",message="signals narrows HealthDegraded and HealthFailed only: add one of them to events, or leave signals out"
 type Match struct {
-	// events that the rule is for; * is all of them. Default: *.
+	// events that the rule is for; * is all of them but Stalled. Default: *. Where all rules are for Stalled alone the default ones, or for a task the
+	// job's, follow them.
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=12
-	// +kubebuilder:validation:items:Enum=PodFailed;PodDeleted;PodNotReady;ProcessFailed;ProcessStuck;PodNotStarted;PodPending;NodeNotReady;NodeGone;HealthDegraded;HealthFailed;"*"
+	// +kubebuilder:validation:items:Enum=PodFailed;PodDeleted;PodNotReady;ProcessFailed;ProcessStuck;PodNotStarted;PodPending;NodeNotReady;NodeGone;HealthDegraded;HealthFailed;Stalled;"*"
 	// +optional
 	Events []EventType `json:"events,omitempty"`
 	// exitCodes narrows PodFailed, ProcessFailed, and PodNotReady after a crash, to containers that ended with
@@ -248,7 +249,10 @@ const (
 	HealthDegraded EventType = "HealthDegraded"
 	// HealthFailed means that something that the pod uses is Failed, by a signal of its node's health.
 	HealthFailed EventType = "HealthFailed"
-	// AnyEvent matches all events.
+	// Stalled means that the program of a pod keeps its gang from its steps: the condition Stalled is True, and the processes of the gang, which are
+	// all heard, show for 20 s that nothing computes. A rule has to list it: neither * nor a rule without events is for it.
+	Stalled EventType = "Stalled"
+	// AnyEvent matches all events but Stalled.
 	AnyEvent EventType = "*"
 )
 

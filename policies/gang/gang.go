@@ -23,8 +23,9 @@ type Gang struct {
 	unheardAt  time.Time
 	tasks      []TaskPods
 	outages    *outage // what outage has found
-	// training is what trains has found.
+	// training is what trains has found, and hang what HangsBy has.
 	training *training
+	hang     *hang
 }
 
 // TaskPods are the pods of one task, by index; nil where a rank has none.

@@ -85,6 +85,9 @@ func CauseOf(f rules.Failure) v1alpha1.Cause {
 	if f.Signal.Name != "" {
 		c.Signal, c.Message = f.Signal.Name, f.Signal.Message
 	}
+	if f.Blameless {
+		c.Pod, c.Node = "", ""
+	}
 	if len(c.Message) > MaxCauseMessage {
 		c.Message = strings.ToValidUTF8(c.Message[len(c.Message)-MaxCauseMessage:], "")
 	}

@@ -24,6 +24,9 @@ func (v *View) Failures(s *v1alpha1.TrainingJobStatus) []rules.Failure {
 			found = append(found, f)
 		}
 	})
+	if slices.ContainsFunc(found, func(f rules.Failure) bool { return f.Event != v1alpha1.Stalled }) {
+		found = slices.DeleteFunc(found, func(f rules.Failure) bool { return f.Event == v1alpha1.Stalled }) // the failure of another explains it
+	}
 	slices.SortStableFunc(found, rules.CompareEvidence)
 	return found
 }
@@ -62,9 +65,27 @@ func (v *View) FailureOf(s *v1alpha1.TrainingJobStatus, r gang.Rank, m *placemen
 		event, class = v1alpha1.ProcessStuck, v1alpha1.ClassInfrastructure
 	}
 	if event == "" {
-		return rules.Failure{}, false
+		return v.stalled(s, p)
 	}
 	return v.FailureBy(s, p, event, class), true
+}
+
+// hangReasons are what is said of ranks that keep a gang from its steps.
+var hangReasons = map[gang.Activity]string{gang.ActivityStopped: "Stopped", gang.ActivityBlocked: "Blocked", gang.ActivityIdle: "Idle"}
+
+// stalled is the failure of a rank that keeps its gang from its steps. Where all wait nobody is to blame, nor is who is stopped, by somebody or by a debugger.
+func (v *View) stalled(s *v1alpha1.TrainingJobStatus, p *gang.Pod) (rules.Failure, bool) {
+	does := v.HangsBy(s, p)
+	if does == gang.ActivityUnknown {
+		return rules.Failure{}, false
+	}
+	class := v1alpha1.ClassMaintenance
+	if does == gang.ActivityBlocked {
+		class = v1alpha1.ClassInfrastructure
+	}
+	f := v.FailureBy(s, p, v1alpha1.Stalled, class)
+	f.Details, f.Blameless = gang.Failure{Reason: hangReasons[does]}, does == gang.ActivityIdle
+	return f, true
 }
 
 // failedBefore returns how a program ended in the epoch that the gang leaves, where its rule fails the job for that. Any other such

@@ -31,11 +31,11 @@ func (v *View) failsInPlace(s *v1alpha1.TrainingJobStatus, r gang.Rank) bool {
 }
 
 // StopsGang reports whether the ranks of an incident are ones without which the others cannot train. One that is
-// degraded trains on until it is moved.
+// degraded trains on until it is moved, and one that gives up while its gang hangs ends the hang.
 func (v *View) StopsGang(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
 	needed := slices.ContainsFunc(v.TasksOf(inc), func(task string) bool { return !v.IsIndependent(task) })
 	return inc.Outcome == "" && inc.Trigger != v1alpha1.PodPending && !AwaitsMove(inc) &&
-		needed && !rules.Ignores(v.RuleOf(inc)) && !v.WaitsForBreaker(s, inc)
+		needed && !rules.Ignores(v.RuleOf(inc)) && !v.WaitsForBreaker(s, inc) && (inc.Trigger != v1alpha1.Stalled || Restarted(inc))
 }
 
 // WakeOf returns the open incident in whose wake a rank failed, and nil for a rank that failed by itself. A failure whose rule

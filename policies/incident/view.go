@@ -43,6 +43,16 @@ func (v *View) actionableSignals(s *v1alpha1.TrainingJobStatus, p *gang.Pod) []g
 	})
 }
 
+// HasRuleFor reports whether a rule of the job or of a task lists an event.
+func (v *View) HasRuleFor(event v1alpha1.EventType) bool {
+	for _, policy := range v.policies {
+		if slices.ContainsFunc(policy.Rules, func(r v1alpha1.Rule) bool { return slices.Contains(r.Match.Events, event) }) {
+			return true
+		}
+	}
+	return false
+}
+
 // Policy is that of a task's ranks; with the empty name, of the job as a whole.
 func (v *View) Policy(task string) *rules.Policy { return v.policies.Of(task) }
 

@@ -24,6 +24,8 @@ type Failure struct {
 	Disrupted  string
 	Conditions []corev1.PodCondition
 	Signal     gang.Signal
+	// Blameless reports whether the rank did nothing that the others of its gang did not.
+	Blameless bool
 	// GangDown reports whether another rank does not run, as gang.OthersDown finds.
 	GangDown bool
 }
@@ -53,7 +55,7 @@ func (f *Failure) ExitTime() time.Time {
 // about it than an earlier one, and so may change the rule that it falls under.
 func Strength(e v1alpha1.EventType) int {
 	switch e {
-	case v1alpha1.PodPending, v1alpha1.HealthDegraded:
+	case v1alpha1.PodPending, v1alpha1.HealthDegraded, v1alpha1.Stalled:
 		return 0
 	case v1alpha1.PodNotReady, v1alpha1.PodNotStarted:
 		return 1

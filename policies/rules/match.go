@@ -28,7 +28,17 @@ func Matches(m v1alpha1.Match, f Failure) bool {
 }
 
 func matchesEvent(events []v1alpha1.EventType, f Failure) bool {
+	if f.Event == v1alpha1.Stalled {
+		return slices.Contains(events, f.Event) // it may be a mistake, so that only who asks for it has programs restarted
+	}
 	return len(events) == 0 || slices.Contains(events, v1alpha1.AnyEvent) || slices.Contains(events, f.Event)
+}
+
+// onlyForStalls reports whether rules say nothing but what is done for programs that hang.
+func onlyForStalls(rules []v1alpha1.Rule) bool {
+	return !slices.ContainsFunc(rules, func(r v1alpha1.Rule) bool {
+		return !slices.Equal(r.Match.Events, []v1alpha1.EventType{v1alpha1.Stalled})
+	})
 }
 
 func matchesTask(tasks []string, f Failure) bool {

@@ -3,6 +3,7 @@
 package rules
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/utils/ptr"
@@ -78,7 +79,11 @@ func (p Policy) overlaid(task string, over *v1alpha1.RestartPolicy) Policy {
 		return p
 	}
 	p.Of = task
-	if len(over.Rules) > 0 {
+	switch {
+	case len(over.Rules) == 0:
+	case onlyForStalls(over.Rules):
+		p.Rules, p.RulesOf = slices.Concat(over.Rules, p.Rules), task
+	default:
 		p.Rules, p.RulesOf = over.Rules, task
 	}
 	if b := over.Budget; b != nil {

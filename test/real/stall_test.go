@@ -4,17 +4,20 @@ package real
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
 // TestAStalledGang stops a process of one of eight ranks by a signal and lets it go on, and then has a rank spin on a processor for good. The job says that it has stalled
-// and names the rank. No pod and no program is touched for that, and the steps that come again end it.
+// and names the rank. No pod and no program is touched for that, and the steps that come again end it. With a rule for Stalled the one that spins is still left alone, for
+// it may evaluate, and another one that is stopped beside it has all programs restarted in their pods.
 func TestAStalledGang(t *testing.T) {
 	if err := ground.LoadTorch(t.Context()); err != nil {
 		t.Fatal(err)
@@ -40,6 +43,25 @@ func TestAStalledGang(t *testing.T) {
 	s.neverRestarted()
 	if n := len(s.Job.Status.Incidents); n > 0 || s.Job.Status.Epoch != 1 {
 		s.errorf("%d incidents, epoch %d: nothing is done for a stall", n, s.Job.Status.Epoch)
+	}
+
+	was := s.Job.DeepCopy()
+	s.Job.Spec.RestartPolicy.Rules = []v1alpha1.Rule{{
+		Name: "hangs", Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.Stalled}}, Steps: []v1alpha1.Step{{Action: v1alpha1.RestartProcesses}},
+	}}
+	s.must(ground.Client().Patch(s.ctx, s.Job, client.MergeFrom(was)))
+	s.signal(3, syscall.SIGSTOP) // one that computes may evaluate
+	s.must(s.AwaitJob(s.ctx, "the programs are started again", func(job *v1alpha1.TrainingJob) bool {
+		return len(job.Status.Incidents) > 0 && job.Status.Incidents[0].Outcome == v1alpha1.OutcomeRecovered
+	}))
+	s.survivorsStay(before)
+	s.neverRestarted()
+	inc := s.Job.Status.Incidents[0]
+	if got := []string{string(inc.Trigger), inc.Cause.Pod, inc.Cause.Reason, inc.Rule}; !slices.Equal(got, []string{string(v1alpha1.Stalled), s.key(3).Name, "Stopped", "hangs"}) {
+		s.errorf("trigger, pod, reason and rule of the incident: %v", got)
+	}
+	if s.Job.Status.Epoch != 2 || s.Job.Status.Restarts.Charged != 0 || meta.IsStatusConditionTrue(s.Job.Status.Conditions, v1alpha1.ConditionStalled) {
+		s.errorf("epoch %d, %d restarts charged, conditions %v", s.Job.Status.Epoch, s.Job.Status.Restarts.Charged, s.Job.Status.Conditions)
 	}
 }
 

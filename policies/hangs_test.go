@@ -1,0 +1,164 @@
+// Hangs: a rule for Stalled acts where steps are overdue and the processes show, too, that nothing computes.
+
+package policies
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+// hanging is a gang under rules whose steps are overdue, and whose ranks wait, but for some that do something else.
+func hanging(other gang.Activity, others []int, rules ...v1alpha1.Rule) *scene {
+	s := counting(3)
+	s.Job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: rules}
+	s.do(gang.ActivityIdle, other, others...)
+	s.after(time.Minute).decide()
+	return s
+}
+
+func hangs(steps ...func(*v1alpha1.Rule)) v1alpha1.Rule {
+	return rule("hangs", append([]func(*v1alpha1.Rule){on(v1alpha1.Stalled)}, steps...)...)
+}
+
+// One line has the programs of a gang that hangs restarted. All other failures stay under the default rules.
+func TestARuleForStalledIsOneLine(t *testing.T) {
+	s := hanging(gang.ActivityStopped, []int{2}, hangs(step(v1alpha1.RestartProcesses, 0)))
+	check.Equal(t, "incidents in the pass that finds the stall", 0, len(s.status().Incidents))
+	s.decide()
+	check.Equal(t, "incidents", []summary{{v1alpha1.Stalled, v1alpha1.ClassMaintenance, "hangs", 1, ""}}, s.summaries())
+	check.Equal(t, "cause", v1alpha1.Cause{Pod: "llm-1-worker-2", Node: "n02", Reason: "Stopped"}, s.incident(t).Cause)
+	check.Equal(t, "steps", []string{"RestartProcesses@0"}, s.fired(t))
+	check.Equal(t, "epoch", int64(2), s.status().Epoch)
+	check.Equal(t, "lives", []int32{0, 0, 0}, s.lives())
+	check.Equal(t, "charged", int32(0), s.status().Restarts.Charged)
+	check.Equal(t, "stalled", "", s.stalled())
+	s.all(gang.ProcessRunning)
+	s.after(time.Second).decide()
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	s.fails(0, 1)
+	s.decide()
+	check.Equal(t, "rule of another failure", "program-fails", s.status().Incidents[1].Rule)
+}
+
+// What the processes of a gang that has stalled do is heard without a pass, and looked at again where a rule is for it.
+func TestAStallIsLookedAtAgainUnderARule(t *testing.T) {
+	s := hanging(gang.ActivityBusy, []int{0}, hangs(step(v1alpha1.RestartProcesses, 0)))
+	check.Equal(t, "next", s.Now.Add(10*time.Second), s.decide().Next)
+	s.do(gang.ActivityIdle, gang.ActivityIdle)
+	s.after(10 * time.Second).decide()
+	check.Equal(t, "steps", []string{"RestartProcesses@0"}, s.fired(t))
+	s = hanging(gang.ActivityBusy, []int{0})
+	check.Equal(t, "next without a rule", s.status().Progress.UpdateTime.Add(5*time.Minute), s.decide().Next)
+}
+
+func TestHangs(t *testing.T) {
+	restart := hangs(step(v1alpha1.RestartProcesses, 0))
+	tests := map[string]struct {
+		scene func() *scene
+		named []v1alpha1.IncidentRanks // nil for no incident
+		cause v1alpha1.Cause
+		class v1alpha1.FailureClass
+	}{
+		"one is stopped": {func() *scene { return hanging(gang.ActivityStopped, []int{1}, restart) },
+			[]v1alpha1.IncidentRanks{{Task: "worker", Failed: "1"}}, v1alpha1.Cause{Pod: "llm-1-worker-1", Node: "n01", Reason: "Stopped"}, v1alpha1.ClassMaintenance},
+		"one is blocked": {func() *scene { return hanging(gang.ActivityBlocked, []int{1}, restart) },
+			[]v1alpha1.IncidentRanks{{Task: "worker", Failed: "1"}}, v1alpha1.Cause{Pod: "llm-1-worker-1", Node: "n01", Reason: "Blocked"}, v1alpha1.ClassInfrastructure},
+		"two are blocked": {func() *scene { return hanging(gang.ActivityBlocked, []int{0, 1}, restart) },
+			[]v1alpha1.IncidentRanks{{Task: "worker", Failed: "0-1"}}, v1alpha1.Cause{Pod: "llm-1-worker-0", Node: "n00", Reason: "Blocked"}, v1alpha1.ClassInfrastructure},
+		"all wait, and nobody is to blame": {func() *scene { return hanging(gang.ActivityIdle, nil, restart) },
+			[]v1alpha1.IncidentRanks{{Task: "worker", Failed: "0-2"}}, v1alpha1.Cause{Reason: "Idle"}, v1alpha1.ClassMaintenance},
+		"one computes, as in an evaluation": {scene: func() *scene { return hanging(gang.ActivityBusy, []int{0}, restart) }},
+		"of one it is not known":            {scene: func() *scene { return hanging(gang.ActivityUnknown, []int{0}, restart) }},
+		"one is not heard": {scene: func() *scene {
+			s := hanging(gang.ActivityStopped, []int{1}, restart)
+			s.Pods[2].Process = nil
+			return s
+		}},
+		"one is of an earlier run": {scene: func() *scene {
+			s := hanging(gang.ActivityStopped, []int{1}, restart)
+			s.Pods[2].Process.Epoch = 0
+			return s
+		}},
+		"a step comes": {scene: func() *scene {
+			s := hanging(gang.ActivityStopped, []int{1}, restart)
+			*s.Pods[0].Training.Step++
+			s.decide()
+			return s
+		}},
+		"the rule is for all events": {scene: func() *scene {
+			return hanging(gang.ActivityStopped, []int{1}, rule("all", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 0)))
+		}},
+		"the rule names none": {scene: func() *scene {
+			return hanging(gang.ActivityStopped, []int{1}, rule("all", step(v1alpha1.RestartPod, 0)))
+		}},
+		"there is no rule": {scene: func() *scene { return hanging(gang.ActivityStopped, []int{1}) }},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := tc.scene()
+			s.decide()
+			if tc.named == nil {
+				check.Equal(t, "incidents", 0, len(s.status().Incidents))
+				check.Equal(t, "epoch", int64(1), s.status().Epoch)
+				return
+			}
+			inc := s.incident(t)
+			check.Equal(t, "ranks", tc.named, inc.Ranks)
+			check.Equal(t, "cause", tc.cause, inc.Cause)
+			check.Equal(t, "class", tc.class, inc.Class)
+		})
+	}
+}
+
+// A step that is not due waits for as long as the gang hangs, and is not taken once steps come again.
+func TestAHangThatEnds(t *testing.T) {
+	s := hanging(gang.ActivityIdle, nil, hangs(step(v1alpha1.RestartProcesses, 60)))
+	s.decide()
+	check.Equal(t, "steps", 0, len(s.incident(t).Steps))
+	s.after(59 * time.Second).decide()
+	check.Equal(t, "outcome while it hangs", v1alpha1.Outcome(""), s.incident(t).Outcome)
+	check.Equal(t, "stalled", true, s.stalled() != "")
+	*s.Pods[0].Training.Step++
+	s.Pods[0].Training.MovedTime = s.Now
+	s.decide()
+	s.after(time.Second).decide()
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	check.Equal(t, "epoch", int64(1), s.status().Epoch)
+
+	s = hanging(gang.ActivityIdle, nil, hangs(step(v1alpha1.RestartProcesses, 60)))
+	s.decide()
+	s.after(time.Minute).decide()
+	check.Equal(t, "steps of one that hangs on", []string{"RestartProcesses@60"}, s.fired(t))
+}
+
+// A step for pods replaces those that hang, and no others.
+func TestAHangThatGetsAnotherPod(t *testing.T) {
+	s := hanging(gang.ActivityBlocked, []int{1}, hangs(step(v1alpha1.RestartPod, 0)))
+	s.decide()
+	check.Equal(t, "lives", []int32{0, 1, 0}, s.lives())
+	check.Equal(t, "excluded", "n01", s.status().ExcludedNodes[0].Name)
+
+	s = hanging(gang.ActivityStopped, []int{1}, hangs(step(v1alpha1.RestartPod, 0)))
+	s.decide()
+	check.Equal(t, "lives", []int32{0, 1, 0}, s.lives())
+	check.Equal(t, "excluded", 0, len(s.status().ExcludedNodes))
+}
+
+// A gang in which something else has failed does not hang.
+func TestAFailureIsNoHang(t *testing.T) {
+	s := hanging(gang.ActivityStopped, []int{1}, hangs(step(v1alpha1.RestartProcesses, 0)))
+	s.breakNode("n02")
+	s.decide()
+	check.Equal(t, "trigger", v1alpha1.NodeNotReady, s.incident(t).Trigger)
+
+	s = hanging(gang.ActivityStopped, []int{1}, hangs(step(v1alpha1.RestartProcesses, 60)))
+	s.decide()
+	s.fails(0, 1)
+	s.decide()
+	check.Equal(t, "rule of a program that gives up waiting", "program-fails", s.status().Incidents[1].Rule)
+	check.Equal(t, "epoch", int64(2), s.status().Epoch)
+}
