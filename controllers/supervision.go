@@ -107,7 +107,7 @@ func progressOf(report supervisors.Report) *gang.TrainingProgress {
 		Epoch: report.Epoch,
 		Phase: trainingPhases[p.GetPhase()], Step: p.Step, TotalSteps: p.TotalSteps, CheckpointStep: p.CheckpointStep, Percent: p.Percent,
 		StepTime: time.Duration(p.GetStepMicros()) * time.Microsecond, Overdue: time.Duration(p.GetOverdueMicros()) * time.Microsecond,
-		Expected: time.Duration(p.GetExpectedMicros()) * time.Microsecond,
+		Expected:  time.Duration(p.GetExpectedMicros()) * time.Microsecond,
 		MovedTime: report.MovedTime,
 	}
 }
