@@ -36,6 +36,8 @@ func TestARuleForStalledIsOneLine(t *testing.T) {
 	check.Equal(t, "lives", []int32{0, 0, 0}, s.lives())
 	check.Equal(t, "charged", int32(0), s.status().Restarts.Charged)
 	check.Equal(t, "stalled", "", s.stalled())
+	s.after(time.Second).decide()
+	check.Equal(t, "outcome before they run", v1alpha1.Outcome(""), s.incident(t).Outcome)
 	s.all(gang.ProcessRunning)
 	s.after(time.Second).decide()
 	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
@@ -87,6 +89,26 @@ func TestHangs(t *testing.T) {
 			s := hanging(gang.ActivityStopped, []int{1}, restart)
 			*s.Pods[0].Training.Step++
 			s.decide()
+			return s
+		}},
+		"one does not run": {scene: func() *scene {
+			s := hanging(gang.ActivityStopped, []int{1}, restart)
+			s.Pods[2].Process.State = gang.ProcessSucceeded
+			return s
+		}},
+		"one evaluates": {scene: func() *scene {
+			s := hanging(gang.ActivityStopped, []int{1}, restart)
+			s.says(2, gang.TrainingProgress{Phase: v1alpha1.PhaseEvaluate})
+			return s
+		}},
+		"another leader has heard of no step yet": {scene: func() *scene {
+			s := hanging(gang.ActivityStopped, []int{1}, restart)
+			s.Pods[0].Training = nil
+			return s
+		}},
+		"the status has the steps of an earlier run": {scene: func() *scene {
+			s := hanging(gang.ActivityStopped, []int{1}, restart)
+			s.status().Progress.Epoch = 0
 			return s
 		}},
 		"the rule is for all events": {scene: func() *scene {
@@ -161,4 +183,17 @@ func TestAFailureIsNoHang(t *testing.T) {
 	s.decide()
 	check.Equal(t, "rule of a program that gives up waiting", "program-fails", s.status().Incidents[1].Rule)
 	check.Equal(t, "epoch", int64(2), s.status().Epoch)
+
+	s = hanging(gang.ActivityStopped, []int{1}, hangs(step(v1alpha1.RestartProcesses, 60)))
+	s.decide()
+	s.fails(1, 137)
+	s.decide()
+	check.Equal(t, "rule of the one that hung", "program-fails", s.incident(t).Rule)
+	check.Equal(t, "incidents", 1, len(s.status().Incidents))
+
+	s = hanging(gang.ActivityStopped, []int{1}, hangs(step(v1alpha1.RestartProcesses, 0)))
+	s.Pods[2].Signals = []gang.Signal{{Name: "NVLinkReplay"}}
+	s.decide()
+	s.decide()
+	check.Equal(t, "incident of what is degraded", v1alpha1.HealthDegraded, s.incident(t).Trigger)
 }

@@ -13,7 +13,7 @@ type hang struct {
 // HangsBy is what a rank does that keeps its gang from its steps; ActivityUnknown for one that does not, as far as is known. Where all wait it is any
 // rank. One that computes, as while it evaluates, hangs by no witness but its steps. Where something else has failed that explains why there are none.
 func (g *Gang) HangsBy(s *v1alpha1.TrainingJobStatus, p *Pod) Activity {
-	if p.Process == nil || !g.IsSupervised(p.Task) || !IsTrue(s, v1alpha1.ConditionStalled) {
+	if p.Process == nil || !IsTrue(s, v1alpha1.ConditionStalled) {
 		return ActivityUnknown
 	}
 	if g.hang == nil || g.hang.epoch != s.Epoch {

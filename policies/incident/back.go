@@ -12,7 +12,7 @@ import (
 // step of this one would not repair it. So is a failed device, where a HealthPolicy bounds such moves, except for an incident of health.
 func (v *View) IsHealedFor(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r gang.Rank) bool {
 	switch state := v.State(s, r); {
-	case inc.Trigger == v1alpha1.Stalled && state >= gang.Impaired && state != gang.Succeeded:
+	case inc.Trigger == v1alpha1.Stalled && state >= gang.Impaired:
 		return v.HangsBy(s, v.Pod(r)) == gang.ActivityUnknown
 	case state != gang.Impaired:
 		return state >= gang.Working
