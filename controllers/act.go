@@ -102,7 +102,9 @@ func (a *actor) deletePod(ctx context.Context, d policies.PodDeletion) error {
 	case err == nil:
 		m.deleted.note(d.UID)
 	case writes.Overtaken(err) == nil:
-		m.vacated.note(d.Node, a.held)
+		if !d.Force {
+			m.vacated.note(d.Node, a.held)
+		}
 	default:
 		return fmt.Errorf("delete pod %s: %w", d.Name, err)
 	}

@@ -74,7 +74,23 @@ func TestHangs(t *testing.T) {
 		"all wait, and nobody is to blame": {func() *scene { return hanging(gang.ActivityIdle, nil, restart) },
 			[]v1alpha1.IncidentRanks{{Task: "worker", Failed: "0-2"}}, v1alpha1.Cause{Reason: "Idle"}, v1alpha1.ClassMaintenance},
 		"one computes, as in an evaluation": {scene: func() *scene { return hanging(gang.ActivityBusy, []int{0}, restart) }},
-		"of one it is not known":            {scene: func() *scene { return hanging(gang.ActivityUnknown, []int{0}, restart) }},
+		"one is blocked, and another computes": {scene: func() *scene {
+			s := hanging(gang.ActivityBlocked, []int{1}, restart)
+			s.Pods[2].Process.Activity = gang.ActivityBusy
+			return s
+		}},
+		"one that counts otherwise makes a step": {scene: func() *scene {
+			s := hanging(gang.ActivityIdle, nil, restart)
+			s.steps(1)
+			*s.Pods[1].Training.Step = 50
+			return s
+		}},
+		"programs heal themselves": {scene: func() *scene {
+			s := hanging(gang.ActivityStopped, []int{1}, restart)
+			s.Job.Spec.Supervisor.Survivors = v1alpha1.SurvivorsKeep
+			return s
+		}},
+		"of one it is not known": {scene: func() *scene { return hanging(gang.ActivityUnknown, []int{0}, restart) }},
 		"one is not heard": {scene: func() *scene {
 			s := hanging(gang.ActivityStopped, []int{1}, restart)
 			s.Pods[2].Process = nil
@@ -88,7 +104,7 @@ func TestHangs(t *testing.T) {
 		"a step comes": {scene: func() *scene {
 			s := hanging(gang.ActivityStopped, []int{1}, restart)
 			*s.Pods[0].Training.Step++
-			s.decide()
+			s.Pods[0].Training.MovedTime = s.Now
 			return s
 		}},
 		"one does not run": {scene: func() *scene {
@@ -104,11 +120,6 @@ func TestHangs(t *testing.T) {
 		"another leader has heard of no step yet": {scene: func() *scene {
 			s := hanging(gang.ActivityStopped, []int{1}, restart)
 			s.Pods[0].Training = nil
-			return s
-		}},
-		"the status has the steps of an earlier run": {scene: func() *scene {
-			s := hanging(gang.ActivityStopped, []int{1}, restart)
-			s.status().Progress.Epoch = 0
 			return s
 		}},
 		"the rule is for all events": {scene: func() *scene {
@@ -155,6 +166,55 @@ func TestAHangThatEnds(t *testing.T) {
 	s.decide()
 	s.after(time.Minute).decide()
 	check.Equal(t, "steps of one that hangs on", []string{"RestartProcesses@60"}, s.fired(t))
+}
+
+// One stall is one incident, whatever is seen of it for a while. Its step waits until it is seen.
+func TestAHangThatIsNotSeenForAWhile(t *testing.T) {
+	s := hanging(gang.ActivityIdle, nil, hangs(step(v1alpha1.RestartProcesses, 60)))
+	s.decide()
+	stream := s.Pods[2].Process
+	s.Pods[2].Process = nil
+	s.after(20 * time.Second).decide()
+	s.after(50 * time.Second)
+	check.Equal(t, "next", s.Now.Add(10*time.Second), s.decide().Next)
+	check.Equal(t, "outcome", v1alpha1.Outcome(""), s.incident(t).Outcome)
+	check.Equal(t, "steps", 0, len(s.incident(t).Steps))
+	s.Pods[2].Process = stream
+	s.do(gang.ActivityIdle, gang.ActivityBusy, 0)
+	s.after(10 * time.Second).decide()
+	check.Equal(t, "steps while one computes", 0, len(s.incident(t).Steps))
+	s.do(gang.ActivityIdle, gang.ActivityIdle)
+	s.after(10 * time.Second).decide()
+	check.Equal(t, "steps", []string{"RestartProcesses@90"}, s.fired(t))
+	check.Equal(t, "incidents", 1, len(s.status().Incidents))
+}
+
+// A rank that counts lower than another one ends a stall by its steps, too.
+func TestAStepOfARankThatCountsLowerEndsAStall(t *testing.T) {
+	s := counting(3)
+	s.steps(1)
+	*s.Pods[1].Training.Step = 50
+	s.after(time.Minute).decide()
+	check.Equal(t, "stalled", true, s.stalled() != "")
+	*s.Pods[1].Training.Step = 51
+	s.Pods[1].Training.MovedTime = s.Now.Add(time.Second)
+	s.after(time.Second).decide()
+	check.Equal(t, "stalled after a step", "", s.stalled())
+}
+
+// Where all wait nobody's node is to blame, and where one of them fails then the others have only waited.
+func TestAHangOfAll(t *testing.T) {
+	s := hanging(gang.ActivityIdle, nil, hangs(step(v1alpha1.MigratePod, 0)))
+	s.decide()
+	check.Equal(t, "steps", []string{"MigratePod@0"}, s.fired(t))
+	check.Equal(t, "excluded", 0, len(s.status().ExcludedNodes))
+
+	s = hanging(gang.ActivityIdle, nil, hangs(step(v1alpha1.RestartProcesses, 60)))
+	s.decide()
+	s.fails(0, 1)
+	s.after(time.Second).decide()
+	check.Equal(t, "rule", "program-fails", s.incident(t).Rule)
+	check.Equal(t, "ranks", []v1alpha1.IncidentRanks{{Task: "worker", Failed: "0"}}, s.incident(t).Ranks)
 }
 
 // A step for pods replaces those that hang, and no others.

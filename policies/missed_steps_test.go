@@ -54,12 +54,13 @@ func TestASilentNodeWhoseGangMakesNoSteps(t *testing.T) {
 
 func TestASilentNodeWhoseGangMayTrain(t *testing.T) {
 	tests := map[string]func(*scene){
-		"another rank makes steps": func(s *scene) { s.makesStep(2) },
-		"another rank evaluates":   func(s *scene) { s.Pods[2].Training.Phase = v1alpha1.PhaseEvaluate },
-		"another one has ended":    func(s *scene) { s.Pods[2].Training.TotalSteps = new(int64(120)) },
-		"another one is not heard": func(s *scene) { s.Pods[2].Process = nil },
-		"its stream is new":        func(s *scene) { s.Pods[2].Process.HeardSince = s.Now },
-		"too few steps are known":  func(s *scene) { s.Pods[0].Training.Expected, s.Pods[2].Training.Expected = 0, 0 },
+		"another rank makes steps":    func(s *scene) { s.makesStep(2) },
+		"another rank evaluates":      func(s *scene) { s.Pods[2].Training.Phase = v1alpha1.PhaseEvaluate },
+		"another one has ended":       func(s *scene) { s.Pods[2].Training.TotalSteps = new(int64(120)) },
+		"another one is not heard":    func(s *scene) { s.Pods[2].Process = nil },
+		"another one was never heard": func(s *scene) { s.Pods[2].Process, s.Pods[2].Training = nil, nil },
+		"its stream is new":           func(s *scene) { s.Pods[2].Process.HeardSince = s.Now },
+		"too few steps are known":     func(s *scene) { s.Pods[0].Training.Expected, s.Pods[2].Training.Expected = 0, 0 },
 		"the others count no steps": func(s *scene) {
 			s.Pods[0].Training, s.Pods[2].Training = nil, nil
 		},
@@ -107,17 +108,28 @@ func TestStepsCostNoPassWhereAllNodesAnswer(t *testing.T) {
 	check.Equal(t, "next", s.Now.Add(time.Minute), s.decide().Next)
 }
 
-// What a rank that fails has said itself tells nothing of the others.
-func TestTheStepsOfTheOthersTell(t *testing.T) {
-	for last, want := range map[int]string{0: "down", 2: "runs"} {
-		down := rule("down", on(v1alpha1.PodNotReady), step(v1alpha1.RestartPod, 0))
-		down.Match.GangRunning = new(false)
-		s := supervised(3, down, rule("runs", on(v1alpha1.PodNotReady), step(v1alpha1.RestartPod, 60)))
-		s.makesStep(0)
-		s.makesStep(2)
-		s.after(30 * time.Second).makesStep(last)
-		s.Pods[0].Process = nil
-		s.unready(0)
+// Steps tell of a pod whose node is silent alone: of any other it is known what it does.
+func TestMissedStepsTellOnlyOfSilentNodes(t *testing.T) {
+	down := rule("down", on(v1alpha1.PodNotReady), step(v1alpha1.RestartPod, 0))
+	down.Match.GangRunning = new(false)
+	s := supervised(3, down, rule("runs", on(v1alpha1.PodNotReady), step(v1alpha1.RestartPod, 60)))
+	s.makesStep(2)
+	s.after(30 * time.Second)
+	s.Pods[0].Process = nil
+	s.unready(0)
+	s.decide()
+	check.Equal(t, "rule", "runs", s.incident(t).Rule)
+}
+
+// Survivors that are kept count in the run that they started in.
+func TestSurvivorsThatAreKeptCountTheirSteps(t *testing.T) {
+	for phase, want := range map[v1alpha1.TrainingPhase]string{v1alpha1.PhaseTrain: "everything-else", v1alpha1.PhaseEvaluate: "node-may-return"} {
+		s := stepping(3)
+		s.Job.Spec.Supervisor.Survivors = v1alpha1.SurvivorsKeep
+		s.status().Epoch = 2
+		s.Pods[1].Process.Epoch, s.Pods[1].Training.Epoch = 2, 2
+		s.Pods[0].Training.Phase = phase
+		s.after(30 * time.Second).cutOff(2)
 		s.decide()
 		check.Equal(t, "rule", want, s.incident(t).Rule)
 	}

@@ -1,5 +1,5 @@
-// Stalled: programs that run and make no steps any more. They are said, with the rank that differs from the others, and nothing is done for them: one
-// witness may be wrong.
+// Stalled: programs that run and make no steps any more. They are said, with the rank that differs from the others. That is one witness, which may be
+// wrong: what is done for it, and by which others, is in gang.HangsBy.
 
 package policies
 
@@ -29,7 +29,7 @@ func (j job) describeStalled(s *v1alpha1.TrainingJobStatus) {
 	c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionStalled)
 	due, step := j.stepDue(s)
 	switch {
-	case c != nil && c.Status == metav1.ConditionTrue && j.standsStill(s):
+	case c != nil && c.Status == metav1.ConditionTrue && j.standsStill(s, c.LastTransitionTime.Time):
 	case !due.IsZero() && !due.After(j.Now):
 		j.SetCondition(s, v1alpha1.ConditionStalled, true, v1alpha1.ReasonNoSteps, fmt.Sprintf("a training step is overdue, by the steps before it, since step %d%s", step, j.differing(s)))
 	case c != nil:
@@ -38,12 +38,24 @@ func (j job) describeStalled(s *v1alpha1.TrainingJobStatus) {
 }
 
 // standsStill reports whether a gang that has stalled runs on, and has said no other step or phase since.
-func (j job) standsStill(s *v1alpha1.TrainingJobStatus) bool {
-	if !j.trains(s) || s.Progress == nil || s.Progress.Epoch != s.Epoch {
+func (j job) standsStill(s *v1alpha1.TrainingJobStatus, since time.Time) bool {
+	if !j.trains(s) || s.Progress == nil || s.Progress.Epoch != s.Epoch || j.anyMoved(s, since) {
 		return false
 	}
 	said := j.said(s)
 	return said == nil || (said.Phase == s.Progress.Phase && ptr.Equal(said.Step, s.Progress.Step))
+}
+
+// anyMoved reports whether a rank has said another step or phase since a time, on a stream on which it had said one before: ranks may count differently.
+func (j job) anyMoved(s *v1alpha1.TrainingJobStatus, since time.Time) bool {
+	moved := false
+	gang.EachRank(j.Effective, func(r gang.Rank) {
+		p := j.Pod(r)
+		if p != nil && !gang.IsStale(s, p) && p.Training != nil && p.Training.Epoch == s.Epoch && p.Process != nil {
+			moved = moved || p.Training.MovedTime.After(instant.Latest(since, p.Process.HeardSince))
+		}
+	})
+	return moved
 }
 
 // trains reports whether a gang is there to make steps.
@@ -56,7 +68,7 @@ func (j job) nextStall(s *v1alpha1.TrainingJobStatus) time.Time {
 	switch due, _ := j.stepDue(s); {
 	case due.After(j.Now):
 		return due
-	case gang.IsTrue(s, v1alpha1.ConditionStalled) && j.HasRuleFor(v1alpha1.Stalled):
+	case gang.IsTrue(s, v1alpha1.ConditionStalled) && j.HasRuleFor(v1alpha1.Stalled) && !j.KeepsSurvivors():
 		return j.Now.Add(stallPeriod)
 	}
 	return time.Time{}

@@ -1,4 +1,4 @@
-// Training: how far the programs of a gang say that they are. Nothing is restarted for it.
+// Training: how far the programs of a gang say that they are. What is done where they make no steps is in stalled.go.
 
 package policies
 

@@ -249,8 +249,9 @@ const (
 	HealthDegraded EventType = "HealthDegraded"
 	// HealthFailed means that something that the pod uses is Failed, by a signal of its node's health.
 	HealthFailed EventType = "HealthFailed"
-	// Stalled means that the program of a pod keeps its gang from its steps: the condition Stalled is True, and the processes of the gang, which are
-	// all heard, show for 20 s that nothing computes. A rule has to list it: neither * nor a rule without events is for it.
+	// Stalled means that the program of a pod keeps its gang from its steps: the condition Stalled is True, every program of the gang runs and is heard, and
+	// for 20 s one has been stopped, or none has computed. A rule has to list it: neither * nor a rule without events is for it. Programs that
+	// heal themselves (survivors: Keep) find their own hangs.
 	Stalled EventType = "Stalled"
 	// AnyEvent matches all events but Stalled.
 	AnyEvent EventType = "*"

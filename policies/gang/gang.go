@@ -107,10 +107,15 @@ func HasHardTopology(job *v1alpha1.TrainingJob, t *v1alpha1.Task) bool {
 // outage is what the ranks of a job show of its gang's being down. Two ranks of a kind are enough to answer for any
 // rank what the others show.
 type outage struct {
-	down   []Rank   // ranks whose process does not run, two at most
-	exits  []moment // the last exits, the latest first, two at most
+	down   []Rank // ranks whose process does not run, two at most
+	exits  []exit // the last exits, the latest first, two at most
 	steps  stepping
 	silent bool // the node of some rank does not answer
 	// starting are ranks whose pods have their nodes and have yet to start there, two at most.
 	starting []Rank
+}
+
+type exit struct {
+	rank Rank
+	at   time.Time
 }

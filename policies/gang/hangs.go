@@ -2,57 +2,78 @@
 
 package gang
 
-import "github.com/lockstep-dev/lockstep/api/v1alpha1"
+import (
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/instant"
+)
 
-// hang is whether a gang that has stalled hangs in an epoch: a rank of it is stopped or blocked, or all wait.
+// hang is what ranks of a gang do in an epoch that keeps it from its steps; ActivityUnknown for nothing that is known.
 type hang struct {
-	epoch     int64
-	some, all bool
+	epoch int64
+	by    Activity
 }
 
-// HangsBy is what a rank does that keeps its gang from its steps; ActivityUnknown for one that does not, as far as is known. Where all wait it is any
-// rank. One that computes, as while it evaluates, hangs by no witness but its steps. Where something else has failed that explains why there are none.
+// HangsBy is what a rank does that keeps its gang from its steps; ActivityUnknown for one that does not, as far as is known. One that is stopped does, and where no
+// rank computes one that is blocked, or else any. A rank that computes may evaluate. Where something else has failed that explains why there are no steps, and
+// programs that heal themselves find their own hangs.
 func (g *Gang) HangsBy(s *v1alpha1.TrainingJobStatus, p *Pod) Activity {
-	if p.Process == nil || !IsTrue(s, v1alpha1.ConditionStalled) {
+	if p.Process == nil || g.KeepsSurvivors() || !IsTrue(s, v1alpha1.ConditionStalled) {
 		return ActivityUnknown
 	}
 	if g.hang == nil || g.hang.epoch != s.Epoch {
 		g.hang = g.findHang(s)
 	}
-	does := p.Process.Activity
-	if g.hang.all || (g.hang.some && (does == ActivityStopped || does == ActivityBlocked)) {
+	if does := p.Process.Activity; does == g.hang.by {
 		return does
 	}
 	return ActivityUnknown
 }
 
-// findHang looks at every rank: where one is not known to run, or has made a step since, nothing is said of any.
+// findHang looks at every rank: where one is not known to run, or to have made no step for too long, nothing is said of any.
 func (g *Gang) findHang(s *v1alpha1.TrainingJobStatus) *hang {
 	seen, known, counts := map[Activity]bool{}, !AnyFails(s), false
 	EachRank(g.Effective, func(r Rank) {
-		if !known || !g.IsSupervised(r.Task) {
+		if !g.IsSupervised(r.Task) {
 			return
 		}
 		p := g.Pod(r)
-		if known = p != nil && !IsStale(s, p) && p.Process != nil && p.Process.Epoch == s.Epoch && p.Process.State == ProcessRunning; !known {
-			return
+		if known = known && p != nil && !IsStale(s, p) && g.standsStill(s, p); known {
+			seen[p.Process.Activity] = true
+			counts = counts || (p.Training != nil && p.Training.Epoch == s.Epoch && p.Training.Step != nil && p.Training.Overdue > 0)
 		}
-		if said := p.Training; said != nil && said.Epoch == s.Epoch && !said.IsEmpty() {
-			known = ExpectsSteps(p, said) && !isBehind(s.Progress, said)
-			counts = counts || said.Step != nil
-		}
-		seen[p.Process.Activity] = true
 	})
-	some := seen[ActivityStopped] || seen[ActivityBlocked]
-	if known = known && counts && !seen[ActivityUnknown]; !known {
-		return &hang{epoch: s.Epoch}
+	if known && counts {
+		return &hang{s.Epoch, hangBy(seen)}
 	}
-	return &hang{epoch: s.Epoch, some: some, all: !some && !seen[ActivityBusy]}
+	return &hang{epoch: s.Epoch}
 }
 
-// isBehind reports whether a program has said a step that a status does not have.
-func isBehind(s *v1alpha1.ProgressStatus, said *TrainingProgress) bool {
-	return s == nil || s.Epoch != said.Epoch || (said.Step != nil && (s.Step == nil || *s.Step < *said.Step))
+// hangBy is what keeps a gang from its steps, of all that its ranks do.
+func hangBy(seen map[Activity]bool) Activity {
+	switch {
+	case seen[ActivityUnknown]:
+		return ActivityUnknown
+	case seen[ActivityStopped]:
+		return ActivityStopped
+	case seen[ActivityBusy]:
+		return ActivityUnknown
+	case seen[ActivityBlocked]:
+		return ActivityBlocked
+	}
+	return ActivityIdle
+}
+
+// standsStill reports whether a program runs, and has made no step, if it counts them, for too long.
+func (g *Gang) standsStill(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
+	if p.Process == nil || p.Process.Epoch != s.Epoch || p.Process.State != ProcessRunning {
+		return false
+	}
+	said := p.Training
+	if said == nil || said.Epoch != s.Epoch {
+		return true
+	}
+	due := instant.Latest(said.MovedTime, p.Process.HeardSince).Add(said.Overdue)
+	return ExpectsSteps(p, said) && (said.Step == nil || !due.After(g.Now))
 }
 
 // AnyFails reports whether an incident is open that is no hang.

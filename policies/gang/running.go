@@ -23,7 +23,7 @@ func (g *Gang) outage(s *v1alpha1.TrainingJobStatus) *outage {
 		if g.IsIndependent(r.Task) || (p != nil && (p.Succeeded() || p.Completing)) {
 			return
 		}
-		if p != nil && p.Node != "" && !g.Nodes[p.Node].Ready {
+		if g.isSilent(p) {
 			g.outages.silent = true
 			return
 		}
@@ -32,7 +32,7 @@ func (g *Gang) outage(s *v1alpha1.TrainingJobStatus) *outage {
 		}
 		gone := p == nil || IsStale(s, p)
 		if g.outages.note(r, p, gone, g.Now.Add(ClocksApart)); !gone {
-			g.outages.steps.note(r, p, s.Epoch)
+			g.noteSteps(&g.outages.steps, s, p)
 		}
 		if len(g.outages.starting) < 2 && g.isStarting(s, r) {
 			g.outages.starting = append(g.outages.starting, r)
@@ -41,13 +41,23 @@ func (g *Gang) outage(s *v1alpha1.TrainingJobStatus) *outage {
 	return g.outages
 }
 
+// isSilent reports whether the node of a pod does not answer.
+func (g *Gang) isSilent(p *Pod) bool { return p != nil && p.Node != "" && !g.Nodes[p.Node].Ready }
+
 // note takes a rank down that is gone or does not run, and when its process last ended. A time that no clock has reached yet says nothing.
-func (o *outage) note(r Rank, p *Pod, gone bool, latestExit time.Time) {
+func (o *outage) note(r Rank, p *Pod, gone bool, latest time.Time) {
 	if len(o.down) < 2 && (gone || p.Phase != corev1.PodRunning || (!p.Ready && len(p.Failure.Containers) > 0) || p.processEnded()) {
 		o.down = append(o.down, r)
 	}
-	if p != nil && p.LastExit != nil && !p.LastExit.Time.After(latestExit) {
-		o.exits = latest(o.exits, moment{r, p.LastExit.Time})
+	if p == nil || p.LastExit == nil || p.LastExit.Time.After(latest) {
+		return
+	}
+	for i := range 2 {
+		if i == len(o.exits) || o.exits[i].at.Before(p.LastExit.Time) {
+			o.exits = append(o.exits[:i], append([]exit{{r, p.LastExit.Time}}, o.exits[i:]...)...)
+			o.exits = o.exits[:min(2, len(o.exits))]
+			return
+		}
 	}
 }
 
@@ -58,33 +68,35 @@ func (g *Gang) OthersStart(s *v1alpha1.TrainingJobStatus, r Rank) bool {
 
 // OthersDown reports whether the process of a rank other than a pod's own has ended or is missing, so that the pod
 // cannot be training. An exit counts from a minute before the pod's node was found silent, which takes the node
-// controller about as long, and not where the pod's process began after it, together with the others, or these have made a step since. So the gang
-// is down where its others make no steps any more.
+// controller about as long, and not where the pod's process began after it, together with the others. Of a pod whose node does not answer the
+// steps of the others tell more: an exit before one does not count, and the gang is down where they make none any more.
 func (g *Gang) OthersDown(s *v1alpha1.TrainingJobStatus, r Rank, p *Pod) bool {
 	if g.IsIndependent(r.Task) {
 		return false
 	}
-	o, since := g.outage(s), g.Now
-	if p != nil {
-		if silent := g.Nodes[p.Node].SilentSince; !silent.IsZero() {
-			since = silent
-		}
+	o, since, silent := g.outage(s), g.Now, g.isSilent(p)
+	if silent && !g.Nodes[p.Node].SilentSince.IsZero() {
+		since = g.Nodes[p.Node].SilentSince
 	}
 	since = since.Add(-NodeWake)
 	if p != nil && !p.StartedTime.IsZero() {
 		since = instant.Latest(since, p.StartedTime.Add(Wake))
+	}
+	if silent {
+		since = instant.Latest(since, o.steps.moved)
 	}
 	for _, other := range o.down {
 		if other != r {
 			return true
 		}
 	}
-	since = instant.Latest(since, lastBesides(o.steps.moved, r))
-	if last := lastBesides(o.exits, r); last.After(since) {
-		return true
+	for _, e := range o.exits {
+		if e.rank != r && e.at.After(since) {
+			return true
+		}
 	}
-	missed := o.steps.missedAt(r)
-	return !missed.IsZero() && !missed.After(g.Now)
+	missed := o.steps.missedAt()
+	return silent && !missed.IsZero() && !missed.After(g.Now)
 }
 
 // LastExits are the times of the last exits of processes that others need, of two ranks at most, the latest first.

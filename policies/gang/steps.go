@@ -1,9 +1,8 @@
-// Steps: what the training steps of its programs tell of whether a gang runs.
+// Steps: what the training steps of the others tell of whether a gang runs, of which a node does not answer.
 
 package gang
 
 import (
-	"slices"
 	"time"
 
 	"k8s.io/utils/ptr"
@@ -12,36 +11,34 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
-// stepping is what ranks show by their steps in the epoch of the gang: of two at most each, those that answer for any rank what the others show.
+// stepping is what the ranks on nodes that answer show by their steps.
 type stepping struct {
-	// due are when the next steps are expected, and moved when the last ones were heard of, the latest first.
-	due, moved []moment
-	// pausing are ranks that make no steps for a while, or of which that is not known.
-	pausing []Rank
+	// due is when the last of the next steps is expected, and moved when the last step was heard of; zero where no rank tells.
+	due, moved time.Time
+	// pausing reports whether some rank makes no steps for a while, or is not heard.
+	pausing bool
 }
 
-// note takes what a rank shows.
-func (st *stepping) note(r Rank, p *Pod, epoch int64) {
+// noteSteps takes what a rank shows. Survivors that are kept count in the run that they started in.
+func (g *Gang) noteSteps(st *stepping, s *v1alpha1.TrainingJobStatus, p *Pod) {
 	said := p.Training
-	if said == nil || said.Epoch != epoch {
+	st.pausing = st.pausing || (p.Process == nil && g.IsSupervised(p.Task))
+	if said == nil || p.Process == nil || (said.Epoch != s.Epoch && !g.KeepsSurvivors()) {
 		return
 	}
-	if len(st.pausing) < 2 && !ExpectsSteps(p, said) {
-		st.pausing = append(st.pausing, r)
+	st.pausing = st.pausing || !ExpectsSteps(p, said)
+	if said.Step != nil && said.Expected > 0 {
+		st.moved = instant.Latest(st.moved, said.MovedTime)
+		st.due = instant.Latest(st.due, said.MovedTime.Add(said.Expected), p.Process.HeardSince.Add(said.Expected))
 	}
-	if said.Step == nil || said.Expected == 0 || p.Process == nil {
-		return
-	}
-	st.moved = latest(st.moved, moment{r, said.MovedTime})
-	st.due = latest(st.due, moment{r, instant.Latest(said.MovedTime, p.Process.HeardSince).Add(said.Expected)})
 }
 
-// missedAt is when no rank other than one has made the step that was expected; zero where none is.
-func (st *stepping) missedAt(r Rank) time.Time {
-	if slices.ContainsFunc(st.pausing, func(other Rank) bool { return other != r }) {
+// missedAt is when none of the ranks has made the step that was expected; zero where none is.
+func (st *stepping) missedAt() time.Time {
+	if st.pausing {
 		return time.Time{}
 	}
-	return lastBesides(st.due, r)
+	return st.due
 }
 
 // ExpectsSteps reports whether nothing that a rank says or does keeps its gang from steps.
@@ -61,34 +58,8 @@ func ExpectsSteps(p *Pod, said *TrainingProgress) bool {
 // NextMissedSteps is when the next steps are expected of a gang of which a node does not answer; zero where no others tell whether it runs.
 func (g *Gang) NextMissedSteps(s *v1alpha1.TrainingJobStatus) time.Time {
 	o := g.outage(s)
-	if at := o.steps.missedAt(Rank{}); o.silent && at.After(g.Now) {
+	if at := o.steps.missedAt(); o.silent && at.After(g.Now) {
 		return at
-	}
-	return time.Time{}
-}
-
-// moment is when something happened to a rank.
-type moment struct {
-	rank Rank
-	at   time.Time
-}
-
-// latest are the two latest moments, the last one first.
-func latest(all []moment, m moment) []moment {
-	i := slices.IndexFunc(all, func(other moment) bool { return other.at.Before(m.at) })
-	if i < 0 {
-		i = len(all)
-	}
-	all = slices.Insert(all, i, m)
-	return all[:min(2, len(all))]
-}
-
-// lastBesides is the last of some moments that are not of a rank; zero for none.
-func lastBesides(all []moment, r Rank) time.Time {
-	for _, m := range all {
-		if m.rank != r {
-			return m.at
-		}
 	}
 	return time.Time{}
 }

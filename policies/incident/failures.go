@@ -151,8 +151,8 @@ func (v *View) podLost(s *v1alpha1.TrainingJobStatus, r gang.Rank) (rules.Failur
 	return f, true
 }
 
-// NextGangCheck is when the next exit will be too long ago to count, where some rule asks for that, which never changes for a failure of a
-// silent node, or when the others of such a node are expected to make a step.
+// NextGangCheck is when the next exit will be too long ago to count, where some rule asks for that, or when the peers of a rank whose node is silent are
+// expected to make a step. For such a rank the age of an exit never changes.
 func (v *View) NextGangCheck(s *v1alpha1.TrainingJobStatus) time.Time {
 	next := v.NextMissedSteps(s)
 	asks := func(r v1alpha1.Rule) bool {

@@ -24,6 +24,9 @@ const (
 // excludeFor keeps the job away from the nodes where the infrastructure failed it, and
 // for a migration from those that it leaves.
 func (e Engine) excludeFor(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, a rules.Action) {
+	if inc.Trigger == v1alpha1.Stalled && inc.Cause.Pod == "" {
+		return // all ranks wait, and none of their nodes is to blame
+	}
 	if !a.LeavesNode {
 		e.exclude(s, inc)
 		return

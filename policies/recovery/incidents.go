@@ -144,6 +144,10 @@ func (e Engine) upgradeTrigger(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Inci
 	if incident.Restarted(inc) || inc.RequestedAction != "" || (!another && !outweighs(inc, f, rule)) || e.decidesNothing(s, inc, f, rule) {
 		return
 	}
+	if inc.Trigger == v1alpha1.Stalled { // the others have only waited
+		clearFailed(inc)
+		join(inc, f)
+	}
 	if another || !incident.ExitFollows(inc, f) {
 		inc.Cause = incident.CauseOf(f)
 	}

@@ -30,6 +30,9 @@ func (e Engine) takeDueSteps(s *v1alpha1.TrainingJobStatus) time.Time {
 				next = instant.Earliest(next, up.At)
 				break
 			}
+			if e.DoubtsHang(s, inc) {
+				break
+			}
 			if e.liftBeforeRelocation(s, inc, up) {
 				continue
 			}
