@@ -217,6 +217,79 @@ func TestAHangOfAll(t *testing.T) {
 	check.Equal(t, "ranks", []v1alpha1.IncidentRanks{{Task: "worker", Failed: "0"}}, s.incident(t).Ranks)
 }
 
+// What processes do is seen for a moment. A rank that is blocked is the culprit, whatever is seen before or after, and of one stall there is one incident.
+func TestAHangOfWhichMoreIsSeen(t *testing.T) {
+	for name, other := range map[string]struct {
+		before, after []int
+		wait          time.Duration
+	}{
+		"blocked, then all wait":        {[]int{1}, nil, 5 * time.Second},
+		"blocked, then all wait, later": {[]int{1}, nil, 30 * time.Second},
+		"all wait, then one is blocked": {nil, []int{1}, 5 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := hanging(gang.ActivityBlocked, other.before, hangs(step(v1alpha1.RestartPod, 60)))
+			s.decide()
+			s.do(gang.ActivityIdle, gang.ActivityBlocked, other.after...)
+			s.after(other.wait).decide()
+			s.do(gang.ActivityIdle, gang.ActivityBlocked, 1)
+			s.after(time.Minute).decide()
+			check.Equal(t, "incidents", 1, len(s.status().Incidents))
+			check.Equal(t, "lives", []int32{0, 1, 0}, s.lives())
+			check.Equal(t, "cause", "llm-1-worker-1", s.incident(t).Cause.Pod)
+			check.Equal(t, "class", v1alpha1.ClassInfrastructure, s.incident(t).Class)
+		})
+	}
+}
+
+// A rank that has said too few steps to have a limit ends a stall by its steps, and hangs by none.
+func TestARankWithoutALimitMakesSteps(t *testing.T) {
+	s := hanging(gang.ActivityIdle, nil, hangs(step(v1alpha1.RestartProcesses, 0)))
+	s.steps(1)
+	s.Pods[1].Training.Overdue = 0
+	*s.Pods[1].Training.Step = 3
+	s.decide()
+	check.Equal(t, "incidents", 0, len(s.status().Incidents))
+	check.Equal(t, "stalled", "", s.stalled())
+	s.after(time.Minute).decide()
+	check.Equal(t, "stalled, when its step is overdue by those of the others", true, s.stalled() != "")
+}
+
+// A rule for hangs may have the name of another one.
+func TestNamesOfRulesForStalled(t *testing.T) {
+	s := counting(3)
+	s.Job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{rule("program-fails", on(v1alpha1.Stalled), step(v1alpha1.FailJob, 0))}}
+	s.decide()
+	s.fails(0, 1)
+	s.after(time.Second).decide()
+	check.Equal(t, "steps for a program that fails", []string{"RestartProcesses@0"}, s.fired(t))
+
+	s = counting(3)
+	blocked := hangs(step(v1alpha1.FailJob, 0))
+	blocked.Match.Reasons = []string{"Blocked"}
+	s.Job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{hangs(step(v1alpha1.RestartProcesses, 0))}}
+	s.Job.Spec.Tasks[0].RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{blocked}}
+	s.do(gang.ActivityIdle, gang.ActivityStopped, 1)
+	s.after(time.Minute).decide()
+	s.decide()
+	check.Equal(t, "incidents by the job's rule, in whose place the task has one", 0, len(s.status().Incidents))
+}
+
+// Tasks that differ in their rules for hangs alone fail together.
+func TestATaskWithARuleForStalledFailsWithTheOthers(t *testing.T) {
+	job := aJob().tasks(task("worker", 2), task("ps", 2))
+	job.Spec.Supervisor = &v1alpha1.Supervisor{}
+	job.Spec.Tasks[1].RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{hangs(step(v1alpha1.RestartProcesses, 0))}}
+	s := aScene(job).started().placed()
+	s.all(gang.ProcessRunning)
+	s.decide()
+	s.crash(0, 137)
+	s.crash(2, 137)
+	s.Pods[0].Process, s.Pods[2].Process = nil, nil
+	s.after(time.Hour).decide()
+	check.Equal(t, "incidents", 1, len(s.status().Incidents))
+}
+
 // A step for pods replaces those that hang, and no others.
 func TestAHangThatGetsAnotherPod(t *testing.T) {
 	s := hanging(gang.ActivityBlocked, []int{1}, hangs(step(v1alpha1.RestartPod, 0)))

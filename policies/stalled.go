@@ -81,6 +81,8 @@ func (j job) stepDue(s *v1alpha1.TrainingJobStatus) (due time.Time, step int64) 
 		return time.Time{}, 0
 	}
 	running, expected := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionRunning).LastTransitionTime.Time, true
+	var moved time.Time // of any rank
+	var longest time.Duration
 	gang.EachRank(j.Effective, func(r gang.Rank) {
 		p := j.Pod(r)
 		if p == nil || !j.IsSupervised(r.Task) || gang.IsStale(s, p) {
@@ -91,15 +93,18 @@ func (j job) stepDue(s *v1alpha1.TrainingJobStatus) (due time.Time, step int64) 
 			said = &gang.TrainingProgress{}
 		}
 		expected = expected && gang.ExpectsSteps(p, said)
+		if said.Step != nil && p.Process != nil {
+			moved, longest = instant.Latest(moved, said.MovedTime), max(longest, said.Overdue)
+		}
 		if said.Step != nil && said.Overdue > 0 && p.Process != nil {
 			due = instant.Latest(due, instant.Latest(running, said.MovedTime, p.Process.HeardSince).Add(said.Overdue))
 			step = max(step, *said.Step)
 		}
 	})
-	if !expected {
+	if !expected || due.IsZero() {
 		return time.Time{}, 0
 	}
-	return due, step
+	return instant.Latest(due, moved.Add(longest)), step
 }
 
 // activityStories are what is said of ranks that do something else than the others.

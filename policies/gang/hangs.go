@@ -63,7 +63,7 @@ func hangBy(seen map[Activity]bool) Activity {
 	return ActivityIdle
 }
 
-// standsStill reports whether a program runs, and has made no step, if it counts them, for too long.
+// standsStill reports whether a program runs, and has made no step, if it counts them, for too long. Of one of too few steps that is not known.
 func (g *Gang) standsStill(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
 	if p.Process == nil || p.Process.Epoch != s.Epoch || p.Process.State != ProcessRunning {
 		return false
@@ -73,7 +73,7 @@ func (g *Gang) standsStill(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
 		return true
 	}
 	due := instant.Latest(said.MovedTime, p.Process.HeardSince).Add(said.Overdue)
-	return ExpectsSteps(p, said) && (said.Step == nil || !due.After(g.Now))
+	return ExpectsSteps(p, said) && (said.Step == nil || (said.Overdue > 0 && !due.After(g.Now)))
 }
 
 // AnyFails reports whether an incident is open that is no hang.

@@ -59,11 +59,14 @@ func (v *View) Policy(task string) *rules.Policy { return v.policies.Of(task) }
 // PolicyFor is the policy that an incident follows.
 func (v *View) PolicyFor(inc *v1alpha1.Incident) *rules.Policy { return v.Policy(inc.PolicyTask) }
 
-// RuleOf is the rule that an incident follows, as it reads now; without steps where it is gone.
+// RuleOf is the rule that an incident follows, as it reads now; without steps where it is gone. A rule for hangs may have the name of one that follows it, of the
+// default or of the job.
 func (v *View) RuleOf(inc *v1alpha1.Incident) v1alpha1.Rule {
 	all := v.PolicyFor(inc).Rules
-	if i := slices.IndexFunc(all, func(r v1alpha1.Rule) bool { return r.Name == inc.Rule }); i >= 0 {
-		return all[i]
+	for _, r := range all {
+		if r.Name == inc.Rule && (inc.Trigger == v1alpha1.Stalled || !rules.OnlyForStalls(r)) {
+			return r
+		}
 	}
 	return v1alpha1.Rule{}
 }

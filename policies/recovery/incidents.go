@@ -22,7 +22,7 @@ func (e Engine) noteFailures(s *v1alpha1.TrainingJobStatus) {
 	for _, f := range e.ignoredFirst(s, found) {
 		policy := e.Policy(f.Rank.Task)
 		rule, ok := rules.Match(policy.Rules, f)
-		if !ok {
+		if !ok || e.noteHang(s, f, rule, policy) {
 			continue
 		}
 		inc, cause := e.CoveringOf(s, f, rule), e.WakeOf(s, f, rule, policy)
@@ -64,6 +64,28 @@ func (e Engine) ignoredFirst(s *v1alpha1.TrainingJobStatus, found []rules.Failur
 		}
 	}
 	return append(first, rest...)
+}
+
+// noteHang takes a rank that hangs into the incident of its stall, if there is one already, and reports whether there is. What processes do is seen for a moment: who
+// only waits joins none that names a culprit, and a culprit is named alone in one that does not.
+func (e Engine) noteHang(s *v1alpha1.TrainingJobStatus, f rules.Failure, rule v1alpha1.Rule, policy *rules.Policy) bool {
+	for i := range s.Incidents {
+		inc := &s.Incidents[i]
+		if inc.Outcome != "" || inc.Trigger != v1alpha1.Stalled || f.Event != v1alpha1.Stalled || incident.Restarted(inc) {
+			continue
+		}
+		e.follow(inc, rule, policy)
+		cause := incident.CauseOf(f)
+		if inc.Cause.Pod == "" && cause.Pod != "" {
+			clearFailed(inc)
+			inc.Cause, inc.Class = cause, f.Class
+		}
+		if inc.Cause.Reason == cause.Reason {
+			join(inc, f)
+		}
+		return true
+	}
+	return false
 }
 
 // openFor opens an incident for a failure, or for the one that it followed from.

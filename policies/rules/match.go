@@ -34,11 +34,13 @@ func matchesEvent(events []v1alpha1.EventType, f Failure) bool {
 	return len(events) == 0 || slices.Contains(events, v1alpha1.AnyEvent) || slices.Contains(events, f.Event)
 }
 
-// onlyForStalls reports whether rules say nothing but what is done for programs that hang.
-func onlyForStalls(rules []v1alpha1.Rule) bool {
-	return !slices.ContainsFunc(rules, func(r v1alpha1.Rule) bool {
-		return !slices.Equal(r.Match.Events, []v1alpha1.EventType{v1alpha1.Stalled})
-	})
+// OnlyForStalls reports whether a rule says nothing but what is done for programs that hang.
+func OnlyForStalls(r v1alpha1.Rule) bool {
+	return slices.Equal(r.Match.Events, []v1alpha1.EventType{v1alpha1.Stalled})
+}
+
+func allForStalls(rules []v1alpha1.Rule) bool {
+	return !slices.ContainsFunc(rules, func(r v1alpha1.Rule) bool { return !OnlyForStalls(r) })
 }
 
 func matchesTask(tasks []string, f Failure) bool {
