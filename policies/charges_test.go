@@ -146,3 +146,20 @@ func TestAGangThatEndsBecauseItIsReplacedIsNotCharged(t *testing.T) {
 	check.Equal(t, "attempt", int32(2), s.status().Attempt)
 	check.Equal(t, "charged", int32(0), s.status().Restarts.Charged)
 }
+
+// The rule of an incident is gone with the policy that had it. What it was charged stays so by the rule that it has now, whichever failure comes first.
+func TestAChargeUnderARuleThatIsGone(t *testing.T) {
+	s := supervised(3)
+	s.fails(0, 1)
+	s.decide()
+	check.Equal(t, "charged", int32(1), s.status().Restarts.Charged)
+	always := rule("rest", on(v1alpha1.AnyEvent), step(v1alpha1.RestartProcesses, 0), step(v1alpha1.RestartPod, 60))
+	always.Charge = v1alpha1.ChargeAlways
+	s.Job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{always}}
+	s.all(gang.ProcessRunning)
+	s.fails(0, 1)
+	s.breakNode("n01")
+	s.after(8 * time.Second).decide()
+	check.Equal(t, "taken back", int32(0), s.status().Restarts.Uncharged)
+	check.Equal(t, "steps before the back-off is over", 1, len(s.incident(t).Steps))
+}

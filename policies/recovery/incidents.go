@@ -109,6 +109,7 @@ func (e Engine) openFor(s *v1alpha1.TrainingJobStatus, f rules.Failure) {
 
 // joinTo makes a failure part of an incident, and its cause where it explains it.
 func (e Engine) joinTo(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure, rule v1alpha1.Rule, policy *rules.Policy) {
+	e.follow(inc, rule, policy)
 	if e.Explains(inc, f) && !incident.Restarted(inc) {
 		e.blame(s, inc, f, rule, policy)
 	} else {
