@@ -102,7 +102,10 @@ func (r *record) couldSave(inc *v1alpha1.Incident) bool {
 			return false
 		}
 	}
-	if len(r.asked()) == 0 {
+	renewed := slices.ContainsFunc(r.ranksBefore(), func(of rank) bool {
+		return !concerns(r.o.Job, inc, of) && incarnationOf(r.s, of) > incarnationOf(r.old, of)
+	})
+	if renewed || len(r.asked()) == 0 {
 		return false
 	}
 	return !slices.ContainsFunc(r.ranksBefore(), func(of rank) bool {
