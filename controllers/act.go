@@ -101,12 +101,10 @@ func (a *actor) deletePod(ctx context.Context, d policies.PodDeletion) error {
 	switch {
 	case err == nil:
 		m.deleted.note(d.UID)
-	case writes.Overtaken(err) == nil:
-		if !d.Force {
-			m.vacated.note(d.Node, a.held)
-		}
-	default:
+	case writes.Overtaken(err) != nil:
 		return fmt.Errorf("delete pod %s: %w", d.Name, err)
+	case !d.Force: // else it may be this process that has deleted it
+		m.vacated.note(d.Node, a.held)
 	}
 	return nil
 }

@@ -289,6 +289,10 @@ func TestDeletionsFindVacatedNodes(t *testing.T) {
 	for _, node := range []string{"n2", "n3", ""} {
 		e.Must(a.deletePod(t.Context(), policies.PodDeletion{Name: "ghost", UID: "ghost", Node: node}))
 	}
+	node := &corev1.Node{}
+	e.Must(e.API.Get(t.Context(), client.ObjectKey{Name: "n1"}, node))
+	a.seen.Nodes = map[string]gang.Node{"n1": nodeOf(node, "")}
+	e.Must(a.deletePod(t.Context(), policies.PodDeletion{Name: "ghost", UID: "ghost", Node: "n1", Force: true}))
 	check.Equal(t, "vacated", map[string]string{"n2": "7"}, vacated(held...))
 	check.Equal(t, "vacated, as held again", 0, len(vacated(v1alpha1.NodeHold{Node: "n2", ID: "8"})))
 	check.Equal(t, "vacated, once that is seen", 0, len(vacated(held...)))

@@ -159,7 +159,7 @@ type Match struct {
 	Signals []string `json:"signals,omitempty"`
 	// gangRunning narrows by what the other pods of the job do: true while their processes run on, as they
 	// do where a node is only cut off from the control plane; false once one of them has exited or is
-	// missing, or none of those that say their training steps has made the one that was expected. Default: either.
+	// missing. Where the pod's node is silent it is also false once the others, of those that say their training steps, make none. Default: either.
 	// +optional
 	GangRunning *bool `json:"gangRunning,omitempty"`
 	// tasks narrows to the pods of these tasks. Not in a task's own restartPolicy.

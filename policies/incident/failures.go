@@ -73,7 +73,8 @@ func (v *View) FailureOf(s *v1alpha1.TrainingJobStatus, r gang.Rank, m *placemen
 // hangReasons are what is said of ranks that keep a gang from its steps.
 var hangReasons = map[gang.Activity]string{gang.ActivityStopped: "Stopped", gang.ActivityBlocked: "Blocked", gang.ActivityIdle: "Idle"}
 
-// stalled is the failure of a rank that keeps its gang from its steps. Where all wait nobody is to blame, nor is who is stopped, by somebody or by a debugger.
+// stalled is the failure of a rank that keeps its gang from its steps. Where all ranks wait, none is to blame. One that is stopped was stopped by a person or by a
+// debugger. Neither is charged.
 func (v *View) stalled(s *v1alpha1.TrainingJobStatus, p *gang.Pod) (rules.Failure, bool) {
 	does := v.HangsBy(s, p)
 	if does == gang.ActivityUnknown {

@@ -170,7 +170,7 @@ func failsYet(inc *v1alpha1.Incident, rule v1alpha1.Rule, taken []v1alpha1.Fired
 }
 
 // MissesPeers reports whether some rank that a step of this scope would restart needs another one that has succeeded, and that the step
-// leaves: it would wait for it in vain.
+// leaves: its program would never find that one.
 func (v *View) MissesPeers(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, scope rules.Scope) bool {
 	left := v.tasksLeft(s, inc, scope)
 	return !v.EveryRankOf(inc, func(r gang.Rank) bool {

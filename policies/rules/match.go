@@ -29,7 +29,7 @@ func Matches(m v1alpha1.Match, f Failure) bool {
 
 func matchesEvent(events []v1alpha1.EventType, f Failure) bool {
 	if f.Event == v1alpha1.Stalled {
-		return slices.Contains(events, f.Event) // it may be a mistake, so that only who asks for it has programs restarted
+		return slices.Contains(events, f.Event) // programs are restarted only where a rule asks for it: a hang may be none
 	}
 	return len(events) == 0 || slices.Contains(events, v1alpha1.AnyEvent) || slices.Contains(events, f.Event)
 }

@@ -105,8 +105,8 @@ func TestTorchrunUnderASupervisor(t *testing.T) {
 	}
 }
 
-// TestTorchrunThatLosesANodeUnderASupervisor powers the node of an agent off. The agents of its peers hang and do not end, and the steps that they make no more
-// tell that the gang is down: the rank is replaced as soon as its node has been silent for long enough, and not after the default's 90 s.
+// TestTorchrunThatLosesANodeUnderASupervisor powers the node of an agent off. The agents of its peers hang and do not end. They make no steps, which
+// shows that the gang is down: the rank is replaced as soon as its node has been silent for long enough, and not after the default's 90 s.
 func TestTorchrunThatLosesANodeUnderASupervisor(t *testing.T) {
 	s := torchrun(t, "torchsteps", 100_000, (*Training).Supervise, (*Training).LeaveRestarts, (*Training).PostProgress)
 	before := s.pods()
