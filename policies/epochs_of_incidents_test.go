@@ -3,8 +3,11 @@
 package policies
 
 import (
+	"fmt"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
@@ -205,4 +208,45 @@ func TestAProgramThatFailsAfterAnotherTaskHasCompleted(t *testing.T) {
 			check.Equal(t, "steps", []string{tc.want}, s.fired(t))
 		})
 	}
+}
+
+// startsBadly is a gang whose job was restarted for a pod that failed, and again for want of room, and one of whose pods does not start on its node.
+func startsBadly() *scene {
+	s := supervised(3, rule("starts", on(v1alpha1.PodPending, v1alpha1.PodNotStarted), step(v1alpha1.RestartJob, 5)), rule("rest", on(v1alpha1.AnyEvent), step(v1alpha1.RestartJob, 0)))
+	s.crash(1, 137)
+	s.decide()
+	for i := range s.Pods {
+		s.replace(i)
+		s.search(i)
+	}
+	s.decide()
+	s.after(30 * time.Second).decide()
+	s.after(5 * time.Second).decide()
+	for i := range s.Pods {
+		s.back(i, fmt.Sprintf("n%02d", i))
+	}
+	s.all(gang.ProcessWaiting)
+	s.Pods[1].Phase, s.Pods[1].Ready, s.Pods[1].WasReady, s.Pods[1].Process = corev1.PodPending, false, false, nil
+	s.Pods[1].StartProblem.Reason = "CreateContainerError"
+	s.after(30 * time.Second).decide()
+	return s
+}
+
+// A program fails before its gang has started, while another pod does not start on its node: once that one has, the programs are started again.
+func TestAProgramThatFailsBesideAPodThatDoesNotStart(t *testing.T) {
+	s := startsBadly()
+	check.Equal(t, "trigger", v1alpha1.PodNotStarted, s.incident(t).Trigger)
+	s.fails(2, 1)
+	s.bind(1, "n01")
+	s.reports(1, gang.ProcessWaiting)
+	s.after(time.Second).decide()
+	first := s.status().Incidents[0].Steps
+	check.Equal(t, "last step of the first incident", v1alpha1.RestartProcesses, first[len(first)-1].Action)
+}
+
+// An incident about room, which has restarted the job, keeps no step waiting for a pod that has its node and does not start there.
+func TestAPodThatDoesNotStartWaitsForNoRoom(t *testing.T) {
+	s := startsBadly()
+	s.after(5 * time.Second).decide()
+	check.Equal(t, "steps", []string{"RestartJob@5"}, s.fired(t))
 }

@@ -154,6 +154,19 @@ func TestAPodThatEndsWhileAProgramFailsIsReplaced(t *testing.T) {
 	check.Equal(t, "cause", "llm-1-worker-0", s.incident(t).Cause.Pod)
 }
 
+// The same where the node of that pod is removed in the same moment.
+func TestAPodThatHasEndedOnANodeThatIsRemovedIsReplaced(t *testing.T) {
+	s := supervised(3, rule("ends", on(v1alpha1.ProcessFailed), step(v1alpha1.RestartProcesses, 0)), rule("rest", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 100))).after(time.Minute)
+	s.fails(0, 1)
+	s.crash(1, 137)
+	s.Pods[1].Process = nil
+	s.decide()
+	check.Equal(t, "steps", []string{"RestartProcesses@0"}, s.fired(t))
+	delete(s.Nodes, "n01")
+	s.decide()
+	check.Equal(t, "lives", []int32{0, 1, 0}, s.lives())
+}
+
 // A rank whose program is found to have failed while the incident before it ceases to be ignored has failed in its wake.
 func TestARankThatFailsAsAnIncidentIsNoLongerIgnored(t *testing.T) {
 	s := supervised(3, rule("ends", on(v1alpha1.ProcessFailed), step(v1alpha1.Ignore, 0)), rule("rest", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 30)))
@@ -186,4 +199,32 @@ func TestWhatIsIgnoredDecidesOnNoOtherRank(t *testing.T) {
 	s.Pods[1].Ready = true
 	s.after(time.Second).decide()
 	check.Equal(t, "rule once it is back", "ends", s.incident(t).Rule)
+}
+
+// A device fails while its gang is being restarted: the pod moves, and does not wait for its peers.
+func TestAPodWhoseDeviceFailsWaitsForNoPeers(t *testing.T) {
+	s := supervised(3)
+	s.fails(2, 1)
+	s.decide()
+	s.all(gang.ProcessWaiting)
+	s.reports(2, gang.ProcessStopping)
+	s.ail(gang.Signal{Name: "XID79", Failed: true}, 1)
+	s.after(time.Second).decide()
+	check.Equal(t, "lives", []int32{0, 1, 0}, s.lives())
+}
+
+// A program is started by the kubelet while its gang is being restarted: a step for pods leaves it until it has had the time to be heard.
+func TestARankThatHasYetToBeHeardIsNotReplaced(t *testing.T) {
+	s := supervised(3)
+	s.fails(0, 1)
+	s.decide()
+	s.all(gang.ProcessWaiting)
+	s.breakNode("n01")
+	s.after(100 * time.Second)
+	s.Pods[0].Process, s.Pods[0].Failure, s.Pods[0].LastExit, s.Pods[0].StartedTime = nil, gang.Failure{}, nil, s.Now
+	s.after(20 * time.Second)
+	check.Equal(t, "next look", true, !s.decide().Next.After(s.Pods[0].StartedTime.Add(gang.HeardWithin)))
+	check.Equal(t, "lives", int32(0), s.lives()[0])
+	s.after(40 * time.Second).decide()
+	check.Equal(t, "lives once it should have been heard", int32(1), s.lives()[0])
 }

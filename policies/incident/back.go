@@ -17,10 +17,16 @@ func (v *View) IsHealedFor(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident
 		return !gang.IsTrue(s, v1alpha1.ConditionStalled)
 	case state != gang.Impaired:
 		return state >= gang.Working
-	case v.Pod(r).IsIll(true):
-		return v.HealthPolicy != nil && !rules.OfHealth(inc.Trigger)
 	}
-	return inc.Trigger != v1alpha1.HealthDegraded
+	return !v.isIllFor(inc, v.Pod(r))
+}
+
+// isIllFor reports whether a pod has devices that an incident is about.
+func (v *View) isIllFor(inc *v1alpha1.Incident, p *gang.Pod) bool {
+	if p.IsIll(true) {
+		return v.HealthPolicy == nil || rules.OfHealth(inc.Trigger)
+	}
+	return p.IsIll(false) && inc.Trigger == v1alpha1.HealthDegraded
 }
 
 // DoubtsHang reports whether an incident is for a hang that nothing shows at present, as where a stream is down. No step is taken meanwhile.

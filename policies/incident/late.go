@@ -55,7 +55,12 @@ func (v *View) isLate(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
 	return !at.IsZero() && !at.After(v.Now)
 }
 
-// NextLateCheck is when the next rank will have had its time to reach the epoch of its gang, or the last one its time to be heard at all.
+// heardBy is when a rank will have had its time to be heard by this manager.
+func (v *View) heardBy(p *gang.Pod) time.Time {
+	return instant.Latest(p.StartedTime, v.ListensSince).Add(gang.HeardWithin)
+}
+
+// NextLateCheck is when the next rank will have had its time to reach the epoch of its gang, or to be heard at all.
 func (v *View) NextLateCheck(s *v1alpha1.TrainingJobStatus) time.Time {
 	var next time.Time
 	if at := v.UnheardAt(s); v.Job.Spec.Supervisor != nil && v.Restarts(s) && !v.AnySupervisor() && at.After(v.Now) {
@@ -65,6 +70,9 @@ func (v *View) NextLateCheck(s *v1alpha1.TrainingJobStatus) time.Time {
 		if p := v.Pod(r); p != nil && !gang.IsStale(s, p) {
 			if at := v.lateAt(s, p); at.After(v.Now) {
 				next = instant.Earliest(next, at)
+			}
+			if v.mayAwaitGang(s, p) {
+				next = instant.Earliest(next, v.heardBy(p))
 			}
 		}
 	})

@@ -33,13 +33,13 @@ func (v *View) WaitsForCapacity(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Inc
 
 // isWaiting reports whether a rank looks for a node, or for its start there. One whose program waits for its gang has found both.
 func (v *View) isWaiting(s *v1alpha1.TrainingJobStatus, r gang.Rank) bool {
-	return !v.failsInPlace(s, r) && (v.State(s, r) < gang.Bound || v.waitingFor(s, r, v1alpha1.PodNotStarted) != nil)
+	return !v.failsInPlace(s, r) && (v.State(s, r) < gang.Bound || (v.waitingFor(s, r, v1alpha1.PodNotStarted) != nil && !v.AwaitsGang(v.Pod(r))))
 }
 
-// decidesOn returns the incident about a rank's waiting that decides what comes next. One about its start, which has no step left, decides
-// nothing about a rank that looks for a node.
+// decidesOn returns the incident about a rank's waiting that decides what comes next. One about room decides nothing about a rank that has its
+// node, and one about its start, which has no step left, nothing about a rank that looks for a node.
 func (v *View) decidesOn(s *v1alpha1.TrainingJobStatus, r gang.Rank) *v1alpha1.Incident {
-	if inc := v.waitingFor(s, r, v1alpha1.PodPending); inc != nil {
+	if inc := v.waitingFor(s, r, v1alpha1.PodPending); inc != nil && v.State(s, r) < gang.Bound {
 		return inc
 	}
 	inc, p := v.waitingFor(s, r, v1alpha1.PodNotStarted), v.Pod(r)

@@ -5,6 +5,8 @@ package recovery
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/incident"
@@ -122,7 +124,7 @@ func (e Engine) takenAway(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident,
 func (e Engine) restartMissed(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) {
 	p := e.Pod(f.Rank)
 	missed := p != nil && slices.ContainsFunc(inc.Steps, func(step v1alpha1.FiredStep) bool {
-		return !step.DryRun && step.Time.After(p.PlacedTime) && concernsPod(step.Action, f)
+		return !step.DryRun && step.Time.After(p.PlacedTime) && concernsPod(step.Action, p)
 	})
 	runs := rules.OfHealth(f.Event) && e.Nodes[f.Node].Ready
 	ill := runs && (f.Event == v1alpha1.HealthDegraded || e.HealthPolicy != nil) // it trains on, or its moves are counted
@@ -131,8 +133,8 @@ func (e Engine) restartMissed(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incid
 	}
 }
 
-// concernsPod reports whether an action replaces broken pods, or starts programs again, which a pod that has ended has to be replaced for.
-func concernsPod(name v1alpha1.Action, f rules.Failure) bool {
+// concernsPod reports whether an action replaces broken pods, or starts programs again, for which a pod that has ended has to be replaced.
+func concernsPod(name v1alpha1.Action, p *gang.Pod) bool {
 	a := rules.ActionOf(name)
-	return a.Scope == rules.BrokenPods && (a.Replaces || (a.Rejoins && f.Event == v1alpha1.PodFailed))
+	return a.Scope == rules.BrokenPods && (a.Replaces || (a.Rejoins && p.Phase == corev1.PodFailed))
 }

@@ -38,7 +38,7 @@ func (t *tenant) checkReturning(pods []*pod) {
 	if v == nil || !t.direct || yields(&t.job.Status) {
 		return
 	}
-	enough := countRanks(t.gang(v).bound, func(*pod) bool { return true }) > 0 || len(pods) >= int(v.size.MinAvailable)
+	enough := t.gang(v).placed() > 0 || len(pods) >= int(v.size.MinAvailable)
 	for _, p := range pods {
 		t.require(Liveness, !enough, "pod %s waits for node %s, which the job holds for it", p.Name, nodeOf(&t.job.Status, p.rank()))
 	}

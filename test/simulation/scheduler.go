@@ -11,9 +11,10 @@ import (
 
 // gangPods is what the scheduler sees of a Volcano Job. Failed and terminating pods do not count.
 type gangPods struct {
-	waiting []*pod // for a node
-	bound   []*pod
-	valid   int // ranks
+	waiting   []*pod // for a node
+	bound     []*pod
+	succeeded int // ranks, which confine the others to no HyperNode any more
+	valid     int // ranks
 }
 
 // schedule lets Volcano's scheduler look at every job once, in random order.
@@ -49,7 +50,7 @@ func (t *tenant) scheduleGang() {
 	slices.SortStableFunc(g.waiting, func(a, b *pod) int { return confinement(a) - confinement(b) })
 	for _, room := range t.roomsFor(g) {
 		chosen := t.fit(g, room)
-		placed := countRanks(g.bound, func(*pod) bool { return true }) + countRanks(g.waiting, func(p *pod) bool { return chosen.nodes[p] != "" })
+		placed := g.placed() + countRanks(g.waiting, func(p *pod) bool { return chosen.nodes[p] != "" })
 		if placed < int(v.size.MinAvailable) {
 			continue
 		}
@@ -115,6 +116,10 @@ func (t *tenant) gang(v *volcanoJob) gangPods {
 		switch {
 		case p.Deleting || p.Phase == corev1.PodFailed:
 			continue
+		case p.Phase == corev1.PodSucceeded:
+			if !p.Spare {
+				g.succeeded++
+			}
 		case p.Node != "":
 			g.bound = append(g.bound, p)
 		case !p.Gated:
@@ -125,6 +130,11 @@ func (t *tenant) gang(v *volcanoJob) gangPods {
 		}
 	}
 	return g
+}
+
+// placed is how many ranks have had a node.
+func (g gangPods) placed() int {
+	return g.succeeded + countRanks(g.bound, func(*pod) bool { return true })
 }
 
 func confinement(p *pod) int {
