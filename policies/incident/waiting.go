@@ -33,7 +33,7 @@ func (v *View) WaitsForCapacity(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Inc
 
 // isWaiting reports whether a rank looks for a node, or for its start there. One whose program waits for its gang has found both.
 func (v *View) isWaiting(s *v1alpha1.TrainingJobStatus, r gang.Rank) bool {
-	return !v.failsInPlace(s, r) && (v.State(s, r) < gang.Bound || (v.waitingFor(s, r, v1alpha1.PodNotStarted) != nil && !v.AwaitsGang(v.Pod(r))))
+	return !v.failsInPlace(s, r) && (v.State(s, r) < gang.Bound || v.waitingFor(s, r, v1alpha1.PodNotStarted) != nil)
 }
 
 // decidesOn returns the incident about a rank's waiting that decides what comes next. One about room decides nothing about a rank that has its
