@@ -4,6 +4,7 @@ package supervisor
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -29,6 +30,12 @@ const (
 	kubeflowToken = "kubeflow-token"
 )
 
+// pythonFolder is the name of the folder beside Options.EpochFile where Python programs keep their stacks.
+const pythonFolder = "python"
+
+// stalled is the reason of an order for a gang that hangs.
+const stalled = "Stalled"
+
 // sayPeriod is how often the manager hears how far the program is, and sayNewPhase how soon that it does something else. A thousand ranks say so.
 const (
 	sayPeriod   = 10 * time.Second
@@ -49,6 +56,8 @@ type Options struct {
 	TerminationLog string
 	// ManagerTimeout is how long a program that has failed waits for a manager.
 	ManagerTimeout time.Duration
+	// PythonStacks has Python programs register faulthandler.
+	PythonStacks bool
 	// CheckpointFile is the file or folder that changes with each checkpoint; empty where none is known.
 	CheckpointFile string
 	// Process and Stream are completed by Run: their functions and logs are its own.
@@ -209,7 +218,13 @@ func (s *supervisor) act(action epoch.Action) (failed *wire.Exit) {
 	case epoch.Start:
 		return s.start(a)
 	case epoch.Stop:
-		go s.answer(s.keeper.Stop, epoch.Gone{})
+		go s.answer(func() {
+			if a.Reason == stalled {
+				s.Log.Warn("The gang hangs: this is what the program did before it is stopped")
+				fmt.Fprint(os.Stderr, s.stacks())
+			}
+			s.keeper.Stop()
+		}, epoch.Gone{})
 	case epoch.Clean:
 		go s.answer(s.keeper.Clean, epoch.Cleaned{})
 	case epoch.Forward:

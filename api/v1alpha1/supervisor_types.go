@@ -2,6 +2,9 @@
 
 package v1alpha1
 
+// SupervisorFolder is the folder of lockstep-run in the containers of supervised programs, and of what it keeps there.
+const SupervisorFolder = "/var/run/lockstep"
+
 // Supervisor runs the program of each rank, which is that of the first container of its pod, as a child of lockstep-run.
 // A program that ends with an error does not end its container: the programs of all ranks are stopped and started again
 // together, in the pods that there are. Ranks of independent tasks and spares have no supervisor.

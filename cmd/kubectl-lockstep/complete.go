@@ -30,7 +30,7 @@ var (
 var arguments = map[string][]source{
 	"describe": {jobNames}, "list": {jobNames}, "resume": {jobNames}, "suspend": {jobNames}, "timeline": {jobNames},
 	"map": {jobNames, nil}, "top": {jobsOrNodes, nil}, "nodes": {named(topologyv1alpha1.SchemeGroupVersion.WithKind("HyperNodeList")), nil},
-	"logs": {jobNames, rankNames, nil}, "why": {jobNames, rankNames, nil}, "migrate": {jobNames, rankNames}, "restart": {jobNames, rankNames},
+	"logs": {jobNames, rankNames, nil}, "stacks": {jobNames, rankNames, nil}, "why": {jobNames, rankNames, nil}, "migrate": {jobNames, rankNames}, "restart": {jobNames, rankNames},
 	"node": {named(v1alpha1.GroupVersion.WithKind("NodeHealthList"))}, // of ack
 }
 

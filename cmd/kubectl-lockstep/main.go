@@ -61,7 +61,7 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	c.AddCommand(
 		newAck(streams, flags), newAudit(streams), newCheck(streams, flags), newDescribe(streams, flags), newList(a), newLogs(a), newMap(a),
 		newMigrate(streams, flags), newNodes(a), newRestart(streams, flags), newResume(streams, flags), simulate.New(streams),
-		newSubmit(streams, flags), newSuspend(streams, flags), newTimeline(a), newTop(a), newWhy(streams, flags),
+		newStacks(a), newSubmit(streams, flags), newSuspend(streams, flags), newTimeline(a), newTop(a), newWhy(streams, flags),
 	)
 	for _, verb := range c.Commands() {
 		a.prepare(verb, roleExplain)

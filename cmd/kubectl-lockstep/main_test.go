@@ -135,7 +135,7 @@ Use "kubectl lockstep options" for the flags of all verbs, such as --namespace.
 }
 
 func TestWordsThatPeopleTry(t *testing.T) {
-	for word, verb := range map[string]string{"get": "list", "status": "describe", "explain": "why", "dscribe": "describe"} {
+	for word, verb := range map[string]string{"get": "list", "status": "describe\n\tstacks", "explain": "why", "dscribe": "describe"} {
 		_, err := lockstep(word, "llama", "--force")
 		want := `unknown command "` + word + `" for "kubectl lockstep"` + "\n\nDid you mean this?\n\t" + verb + "\n"
 		if err == nil || err.Error() != want {

@@ -19,6 +19,7 @@ const usage = `lockstep-run runs the program of a rank, and restarts it in place
 Usage:
   lockstep-run run [flags] -- COMMAND [ARGS...]   run a program; 'lockstep-run run -h' lists the flags
   lockstep-run install DIR                        copy this binary to DIR/lockstep-run
+  lockstep-run stacks [DIR]                       print what the program does; DIR is the folder of --epoch-file, by default that of this binary
   lockstep-run version                            print the version
 `
 
@@ -34,6 +35,8 @@ func execute(args []string) int {
 		return run(args[1:])
 	case "install":
 		return install(args[1:])
+	case "stacks":
+		return printStacks(args[1:])
 	case "version", "-version", "--version":
 		fmt.Println(version.String())
 		return 0
@@ -41,7 +44,7 @@ func execute(args []string) int {
 		fmt.Print(usage)
 		return 0
 	}
-	return misused(fmt.Errorf("%q is no command: use run, install or version", args[0]))
+	return misused(fmt.Errorf("%q is no command: use run, install, stacks or version", args[0]))
 }
 
 func misused(err error) int {

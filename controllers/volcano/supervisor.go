@@ -20,7 +20,6 @@ const TokenAudience = "lockstep-supervisor"
 const (
 	supervisorVolume = "lockstep-run"
 	identityVolume   = "lockstep-identity"
-	supervisorFolder = "/var/run/lockstep"
 	identityFolder   = "/var/run/secrets/lockstep.dev"
 	installContainer = "lockstep-run-install"
 )
@@ -41,8 +40,8 @@ func supervise(spec *corev1.PodSpec, s *v1alpha1.Supervisor, from *Supervision) 
 	program := &spec.Containers[0]
 	spec.InitContainers = append([]corev1.Container{installer(program, from.Image)}, spec.InitContainers...)
 	flags := []string{
-		supervisorFolder + "/lockstep-run", "run",
-		"--epoch-file=" + supervisorFolder + "/epoch",
+		v1alpha1.SupervisorFolder + "/lockstep-run", "run",
+		"--epoch-file=" + v1alpha1.SupervisorFolder + "/epoch",
 		"--manager-address=" + from.Address, "--server-name=" + from.ServerName,
 		"--token-file=" + identityFolder + "/token", "--ca-file=" + identityFolder + "/ca.crt",
 		fmt.Sprintf("--stop-timeout=%ds", ptr.Deref(s.StopSeconds, 10)),
@@ -57,7 +56,7 @@ func supervise(spec *corev1.PodSpec, s *v1alpha1.Supervisor, from *Supervision) 
 	program.Command = slices.Concat(flags, []string{"--"}, program.Command)
 	program.Env = slices.Concat([]corev1.EnvVar{fromAnnotation("LOCKSTEP_EPOCH", v1alpha1.AnnotationEpoch)}, program.Env)
 	program.VolumeMounts = append(program.VolumeMounts,
-		corev1.VolumeMount{Name: supervisorVolume, MountPath: supervisorFolder},
+		corev1.VolumeMount{Name: supervisorVolume, MountPath: v1alpha1.SupervisorFolder},
 		corev1.VolumeMount{Name: identityVolume, MountPath: identityFolder, ReadOnly: true},
 	)
 	spec.Volumes = append(spec.Volumes,
@@ -79,10 +78,10 @@ func installer(program *corev1.Container, image string) corev1.Container {
 	resources := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
 	return corev1.Container{
 		Name: installContainer, Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
-		Command:         []string{"/lockstep-run", "install", supervisorFolder},
+		Command:         []string{"/lockstep-run", "install", v1alpha1.SupervisorFolder},
 		SecurityContext: security,
 		Resources:       corev1.ResourceRequirements{Requests: resources, Limits: resources.DeepCopy()},
-		VolumeMounts:    []corev1.VolumeMount{{Name: supervisorVolume, MountPath: supervisorFolder}},
+		VolumeMounts:    []corev1.VolumeMount{{Name: supervisorVolume, MountPath: v1alpha1.SupervisorFolder}},
 	}
 }
 

@@ -56,8 +56,8 @@ type (
 		Epoch int64
 		Order *wire.Order
 	}
-	// Stop stops every process. Gone is its answer.
-	Stop struct{}
+	// Stop stops every process. Gone is its answer. Reason is that of the order for which it does; empty for none.
+	Stop struct{ Reason string }
 	// Clean removes what dead processes left behind. Cleaned is its answer.
 	Clean struct{}
 	// Forward sends the program a signal.

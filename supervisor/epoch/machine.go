@@ -159,17 +159,17 @@ func (m *Machine) programEnded(exit *wire.Exit) {
 	default:
 		m.exit, m.alone = exit, m.now
 		m.report(wire.State_STATE_FAILED)
-		m.stop() // what it has started does not outlive it, as in a container without a supervisor
+		m.stop("") // what it has started does not outlive it, as in a container without a supervisor
 		if m.order.GetRelease() {
 			m.release() // no further order says so again
 		}
 	}
 }
 
-func (m *Machine) stop() {
+func (m *Machine) stop(reason string) {
 	if m.processes == unknown {
 		m.processes = stopping
-		m.do(Stop{})
+		m.do(Stop{reason})
 	}
 }
 

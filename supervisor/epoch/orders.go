@@ -70,7 +70,7 @@ func (m *Machine) leave() {
 		return
 	}
 	m.report(wire.State_STATE_STOPPING)
-	m.stop()
+	m.stop(m.order.GetRestartReason())
 }
 
 // refuse stops the program for good. It also cuts short a program that the kubelet has asked to end: another one may run in its place.
@@ -80,7 +80,7 @@ func (m *Machine) refuse() {
 	}
 	m.refused = true
 	m.report(wire.State_STATE_TERMINATING)
-	m.stop()
+	m.stop("")
 	if m.processes == cleaning || m.processes == none {
 		m.end(CodeRefused)
 	}

@@ -28,10 +28,10 @@ func TestParseStat(t *testing.T) {
 		want  process
 		found bool
 	}{
-		"running":                      {"9 (python) S 7" + rest + "4 0 1234 1 1", process{identity: identity{9, "1234"}, parent: 7, alive: true}, true},
-		"a name with brackets":         {"9 (a) Z 1 (b) R 7" + rest + "1 0 1234 1 1", process{identity: identity{9, "1234"}, parent: 7, alive: true}, true},
-		"a zombie":                     {"9 (python) Z 7" + rest + "1 0 1234 1 1", process{identity: identity{9, "1234"}, parent: 7, alive: false}, true},
-		"a zombie whose threads live":  {"9 (python) Z 7" + rest + "3 0 1234 1 1", process{identity: identity{9, "1234"}, parent: 7, alive: true}, true},
+		"running":                      {"9 (python) S 7" + rest + "4 0 1234 1 1", process{identity: identity{9, "1234"}, name: "python", parent: 7, alive: true}, true},
+		"a name with brackets":         {"9 (a) Z 1 (b) R 7" + rest + "1 0 1234 1 1", process{identity: identity{9, "1234"}, name: "a) Z 1 (b", parent: 7, alive: true}, true},
+		"a zombie":                     {"9 (python) Z 7" + rest + "1 0 1234 1 1", process{identity: identity{9, "1234"}, name: "python", parent: 7, alive: false}, true},
+		"a zombie whose threads live":  {"9 (python) Z 7" + rest + "3 0 1234 1 1", process{identity: identity{9, "1234"}, name: "python", parent: 7, alive: true}, true},
 		"one that ends while it reads": {"", process{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

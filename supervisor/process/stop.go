@@ -97,6 +97,7 @@ const ticksPerSecond = 100
 // process is a line of /proc.
 type process struct {
 	identity
+	name   string
 	parent int
 	alive  bool
 	state  string
@@ -132,7 +133,8 @@ func parseStat(pid int, stat []byte) (process, bool) {
 	if len(fields) <= started {
 		return process{}, false
 	}
-	p := process{identity: identity{pid, fields[started]}}
+	_, name, _ := bytes.Cut(stat, []byte("("))
+	p := process{identity: identity{pid, fields[started]}, name: string(name[:max(0, bytes.LastIndexByte(name, ')'))])}
 	p.parent, _ = strconv.Atoi(fields[parent])
 	// The first thread of a process may be a zombie while others live, and keep its devices open.
 	living, _ := strconv.Atoi(fields[threads])

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/stacks"
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/why"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+)
+
+const (
+	// askedAtOnce is how many ranks are asked at once, and answersWithin how long one has to answer.
+	askedAtOnce   = 16
+	answersWithin = 30 * time.Second
+)
+
+// stacksOptions is what stacks is asked for. The other flags are those of kubectl exec.
+type stacksOptions struct {
+	app
+	flags *pflag.FlagSet
+}
+
+func newStacks(a app) *cobra.Command {
+	o := stacksOptions{app: a}
+	c := &cobra.Command{
+		Use:   "stacks JOB [RANK]",
+		Short: "Print where the processes of each rank are",
+		Long: `Ask the supervisor of each rank, by kubectl exec, what its processes do: their states, where their threads wait in the kernel, and of Python programs the stack of each thread.
+Ranks that do the same are one group, and the largest comes first, so that the rank that hangs by itself is among the last. The program is interrupted for a moment by a signal, and goes on.
+
+The exit code is 0 where each rank has answered, and 1 where not.`,
+		Example: `  # Where a gang hangs
+  kubectl lockstep stacks llama`,
+		Args:        cobra.RangeArgs(1, 2),
+		Annotations: needs(roleEdit),
+		RunE:        a.on(o.run),
+	}
+	o.flags = c.Flags()
+	return c
+}
+
+func (o *stacksOptions) run(ctx context.Context, c *cluster, args []string) error {
+	job, err := c.job(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	if job.Spec.Supervisor == nil {
+		return fmt.Errorf("TrainingJob %s has no supervisors, which would say it: set spec.supervisor", job.Name)
+	}
+	var asked []stacks.Of
+	gang.EachRank(job, func(r gang.Rank) { asked = append(asked, stacks.Of{Rank: r}) })
+	if len(args) > 1 {
+		sub, err := why.Find(job, args[1])
+		if err != nil {
+			return err
+		}
+		if programOf(job, sub.Rank) == "" {
+			return fmt.Errorf("%s is a spare, which runs no program", args[1])
+		}
+		asked = []stacks.Of{{Rank: sub.Rank}}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(askedAtOnce)
+	for i := range asked {
+		one := &asked[i]
+		group.Go(func() error {
+			one.Text, one.Err = o.ask(ctx, job, one.Rank)
+			return nil
+		})
+	}
+	_ = group.Wait()
+	stacks.Print(o.Out, asked)
+	if slices.ContainsFunc(asked, func(one stacks.Of) bool { return one.Err != nil }) {
+		return fmt.Errorf("not every rank has answered: `kubectl lockstep why %s` says what became of them", job.Name)
+	}
+	return nil
+}
+
+// programOf is the container of a rank that runs its program; empty for a spare.
+func programOf(job *v1alpha1.TrainingJob, r gang.Rank) string {
+	for i := range job.Spec.Tasks {
+		if t := &job.Spec.Tasks[i]; t.Name == r.Task {
+			return t.Template.Spec.Containers[0].Name
+		}
+	}
+	return ""
+}
+
+// ask has kubectl ask the supervisor of a rank.
+func (o *stacksOptions) ask(ctx context.Context, job *v1alpha1.TrainingJob, r gang.Rank) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, answersWithin)
+	defer cancel()
+	kubectl := exec.CommandContext(ctx, "kubectl", slices.Concat(
+		[]string{"exec", gang.PodName(job, job.Status.Attempt, r), "--container=" + programOf(job, r)}, passedOn(o.flags),
+		[]string{"--", v1alpha1.SupervisorFolder + "/lockstep-run", "stacks"})...)
+	text, err := kubectl.Output()
+	var failed *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return "", fmt.Errorf("no answer within %s", answersWithin)
+	case errors.As(err, &failed) && len(failed.Stderr) > 0:
+		return "", errors.New(strings.TrimSpace(string(failed.Stderr)))
+	case err != nil:
+		return "", fmt.Errorf("kubectl exec: %w", err)
+	}
+	return string(text), nil
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+// kubectl exec asks the supervisor of each rank, with the flags of the connection.
+func TestStacks(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/dev/null")
+	const noAnswer = "not every rank has answered: `kubectl lockstep why llama` says what became of them"
+	for name, tc := range map[string]struct {
+		change func(*v1alpha1.TrainingJob)
+		script string
+		args   []string
+		want   string
+		err    string
+	}{
+		"all ranks": {script: `echo "pid 7 sh: stopped by $#"`, want: "3 ranks, worker 0-2:\n  pid 7 sh: stopped by 7\n\n"},
+		"a rank": {
+			script: `echo "pid 7 sh: $@"`, args: []string{"worker-1", "--as=jane"},
+			want: "1 rank, worker 1:\n  pid 7 sh: exec llama-1-worker-1 --container=train --as=jane SERVER -- /var/run/lockstep/lockstep-run stacks\n\n",
+		},
+		"a rank that does not answer": {
+			script: `[ "$2" = llama-1-worker-1 ] || { echo "pid 7 sh: ended"; exit; }; echo "cannot connect" >&2; exit 1`,
+			want:   "2 ranks, worker 0, 2:\n  pid 7 sh: ended\n\n1 rank, worker 1: not known: cannot connect\n", err: noAnswer,
+		},
+		"a kubectl that is silent": {script: "exit 3", want: "3 ranks, worker 0-2: not known: kubectl exec: exit status 3\n", err: noAnswer},
+		"no rank":                  {args: []string{"worker-7"}, err: `"worker-7" names no rank of TrainingJob llama: give one of worker-0 to worker-2, worker-spare-0, or the name of its pod`},
+		"a spare":                  {args: []string{"worker-spare-0"}, err: "worker-spare-0 is a spare, which runs no program"},
+		"no supervisors": {
+			change: func(job *v1alpha1.TrainingJob) { job.Spec.Supervisor = nil },
+			err:    "TrainingJob llama has no supervisors, which would say it: set spec.supervisor",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kubectl(t, tc.script)
+			objects := logged()
+			job := objects[theJobs+"/llama"].(v1alpha1.TrainingJob)
+			job.Spec.Supervisor, job.Status.Attempt = &v1alpha1.Supervisor{}, 1
+			job.Spec.Tasks[0].Template.Spec.Containers = []corev1.Container{{Name: "train"}}
+			job.Spec.Tasks[0].Spares = new(int32(1))
+			if tc.change != nil {
+				tc.change(&job)
+			}
+			objects[theJobs+"/llama"] = job
+			s := &server{objects: objects}
+			address := s.serve(t, core, product)
+			out, err := lockstep(append([]string{"stacks", "llama", address}, tc.args...)...)
+			message := ""
+			if err != nil {
+				message = err.Error()
+			}
+			check.Equal(t, "error", tc.err, message)
+			check.Equal(t, "printed", tc.want, strings.ReplaceAll(out, address, "SERVER"))
+		})
+	}
+}
