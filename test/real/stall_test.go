@@ -31,6 +31,9 @@ func TestAStalledGang(t *testing.T) {
 
 	s.signal(5, syscall.SIGUSR1)
 	s.stalls(": the only rank that uses a processor", 5)
+	shown := s.stacks()
+	s.t.Log(shown)
+	s.isAlone(shown, "worker 4", "spin")
 	s.survivorsStay(before)
 	s.neverRestarted()
 	if n := len(s.Job.Status.Incidents); n > 0 || s.Job.Status.Epoch != 1 {
@@ -48,6 +51,9 @@ func TestAStalledGang(t *testing.T) {
 	}))
 	s.survivorsStay(before)
 	s.neverRestarted()
+	s.keptStacks(0, "/train.py")
+	s.keptStacks(5, " in spin\n")
+	s.keptStacks(3, ": stopped; its threads wait in ")
 	inc := s.Job.Status.Incidents[0]
 	if got := []string{string(inc.Trigger), inc.Cause.Pod, inc.Cause.Reason, inc.Rule}; !slices.Equal(got, []string{string(v1alpha1.Stalled), s.key(3).Name, "Stopped", "hangs"}) {
 		s.errorf("trigger, pod, reason and rule of the incident: %v", got)
