@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -104,15 +105,37 @@ func (o *stacksOptions) ask(ctx context.Context, job *v1alpha1.TrainingJob, r ga
 	kubectl := exec.CommandContext(ctx, "kubectl", slices.Concat(
 		[]string{"exec", gang.PodName(job, job.Status.Attempt, r), "--container=" + programOf(job, r)}, passedOn(o.flags),
 		[]string{"--", v1alpha1.SupervisorFolder + "/lockstep-run", "stacks"})...)
-	text, err := kubectl.Output()
-	var failed *exec.ExitError
+	out, said := &bounded{stop: cancel}, &bounded{stop: cancel}
+	kubectl.Stdout, kubectl.Stderr = out, said
+	err := kubectl.Run()
 	switch {
+	case out.full || said.full:
+		return "", fmt.Errorf("it prints more than %d bytes", maxPrinted)
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("no answer within %s", answersWithin)
-	case errors.As(err, &failed) && len(failed.Stderr) > 0:
-		return "", errors.New(strings.TrimSpace(string(failed.Stderr)))
+	case err != nil && said.text.Len() > 0:
+		return "", errors.New(strings.TrimSpace(said.text.String()))
 	case err != nil:
 		return "", fmt.Errorf("kubectl exec: %w", err)
 	}
-	return string(text), nil
+	return out.text.String(), nil
+}
+
+// bounded is what a program prints. One that prints without end, as a hostile one might, is stopped.
+type bounded struct {
+	text bytes.Buffer
+	stop func()
+	full bool
+}
+
+const maxPrinted = 8 << 20
+
+// Write implements io.Writer.
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.text.Len()+len(p) > maxPrinted {
+		b.full = true
+		b.stop()
+		return len(p), nil
+	}
+	return b.text.Write(p)
 }
