@@ -95,7 +95,7 @@ func startSeries(namespace, queue string) {
 		}
 		start(lostSeconds.MetricVec, namespace, queue, string(trigger))
 	}
-	start(lostSeconds.MetricVec, namespace, queue, string(v1alpha1.CauseResized), string(v1alpha1.CauseNoIncident))
+	start(lostSeconds.MetricVec, namespace, queue, string(v1alpha1.CauseResized), string(v1alpha1.CauseNoIncident), string(v1alpha1.CauseRetrained))
 	start(steps.MetricVec, namespace, queue, words(v1alpha1.Ignore, v1alpha1.RestartProcesses, v1alpha1.RestartPod, v1alpha1.RestartTask, v1alpha1.RestartPartition,
 		v1alpha1.RestartJob, v1alpha1.MigratePod, v1alpha1.ShrinkTask, v1alpha1.RelocateJob, v1alpha1.FailJob)...)
 	start(recovery.MetricVec, namespace, queue, words(v1alpha1.OutcomeRecovered, v1alpha1.OutcomeFailed, v1alpha1.OutcomeCancelled)...)

@@ -106,7 +106,8 @@ func progressOf(report supervisors.Report) *gang.TrainingProgress {
 	return &gang.TrainingProgress{
 		Epoch: report.Epoch,
 		Phase: trainingPhases[p.GetPhase()], Step: p.Step, TotalSteps: p.TotalSteps, CheckpointStep: p.CheckpointStep, Percent: p.Percent,
-		StepTime: time.Duration(p.GetStepMicros()) * time.Microsecond, Overdue: time.Duration(p.GetOverdueMicros()) * time.Microsecond,
+		FirstStep: p.FirstStep,
+		StepTime:  time.Duration(p.GetStepMicros()) * time.Microsecond, Overdue: time.Duration(p.GetOverdueMicros()) * time.Microsecond,
 		Expected:  time.Duration(p.GetExpectedMicros()) * time.Microsecond,
 		MovedTime: report.MovedTime,
 	}

@@ -97,7 +97,12 @@ func endInterruption(a *v1alpha1.Availability, at time.Time) {
 		a.Interruption = nil
 		return
 	}
-	cause := a.Interruption.Cause
+	lose(a, a.Interruption.Cause, took)
+	a.Interruption = nil
+}
+
+// lose adds to the time that is lost to a cause.
+func lose(a *v1alpha1.Availability, cause v1alpha1.InterruptionCause, took int64) {
 	n := slices.IndexFunc(a.LostTime, func(l v1alpha1.LostTime) bool { return l.Cause == cause })
 	if n < 0 {
 		n = len(a.LostTime)
@@ -105,12 +110,11 @@ func endInterruption(a *v1alpha1.Availability, at time.Time) {
 	}
 	a.LostTime[n].Interruptions++
 	a.LostTime[n].Milliseconds += took
-	a.Interruption = nil
 }
 
 // Times are what the time of a job since its gang was first ready was spent on.
 type Times struct {
-	// Running is how long the gang was ready, Down how long it was not, and Suspended how long it was not meant to be,
+	// Running is how long the gang was ready, Down how long it was not, or did again what it had done, and Suspended how long it was not meant to be,
 	// and took to start again.
 	Running, Down, Suspended time.Duration
 	// Lost is Down by cause, an interruption that goes on included.
@@ -132,7 +136,7 @@ func TimesAt(a *v1alpha1.Availability, at time.Time) Times {
 	return t
 }
 
-// ETTR is the effective training time ratio, as far as readiness tells it: Running by Running and Down. It is 1 where no time has
+// ETTR is the effective training time ratio, as far as readiness and the steps that programs say tell it: Running by Running and Down. It is 1 where no time has
 // passed.
 func (t Times) ETTR() float64 {
 	if t.Running+t.Down <= 0 {

@@ -42,7 +42,7 @@ func (j job) standsStill(s *v1alpha1.TrainingJobStatus, since time.Time) bool {
 	if !j.trains(s) || s.Progress == nil || s.Progress.Epoch != s.Epoch || j.anyMoved(s, since) {
 		return false
 	}
-	said := j.said(s)
+	said, _ := j.said(s)
 	return said == nil || (said.Phase == s.Progress.Phase && ptr.Equal(said.Step, s.Progress.Step))
 }
 

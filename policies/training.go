@@ -24,7 +24,8 @@ const longestEstimate = 10 * 365 * 24 * time.Hour
 
 // progress records how far the programs are, and returns when to do so again. At the end of the job, and when it stalls, it does so at once.
 func (j job) progress(s *v1alpha1.TrainingJobStatus) time.Time {
-	said := j.said(s)
+	j.endEpoch(s)
+	said, repeats := j.said(s)
 	if said == nil || gang.Finished(&j.Job.Status) {
 		return time.Time{}
 	}
@@ -33,12 +34,61 @@ func (j job) progress(s *v1alpha1.TrainingJobStatus) time.Time {
 		return due
 	}
 	if !sameProgress(s.Progress, said) {
+		said.TrainedStep = trainedStep(s.Progress, said)
 		s.Progress = said
+		j.countRepeated(s, repeats)
 	}
 	if gang.Finished(s) {
 		return time.Time{}
 	}
 	return j.Now.Add(progressPeriod)
+}
+
+// endEpoch records how far the programs were in an epoch that ends. What the next one does of that, it does again.
+func (j job) endEpoch(s *v1alpha1.TrainingJobStatus) {
+	was := &j.Job.Status
+	if was.Epoch == s.Epoch {
+		return
+	}
+	if said, _ := j.said(was); said != nil && said.Step != nil {
+		said.TrainedStep = trainedStep(s.Progress, said)
+		s.Progress = said
+	}
+}
+
+// trainedStep is the step that epochs before that of a progress had reached; nil where it is known what of that is done again.
+func trainedStep(was, said *v1alpha1.ProgressStatus) *int64 {
+	switch {
+	case was == nil:
+		return nil
+	case was.Epoch < said.Epoch:
+		return highest(was.TrainedStep, was.Step)
+	}
+	return was.TrainedStep
+}
+
+// repeats are the first step of an epoch, and how long a step takes.
+type repeats struct {
+	first *int64
+	pace  time.Duration
+}
+
+// countRepeated counts the time of the steps that the gang does again as lost, once it is known. Programs that heal themselves do none.
+func (j job) countRepeated(s *v1alpha1.TrainingJobStatus, r repeats) {
+	p, a := s.Progress, s.Availability
+	if p.TrainedStep == nil || r.first == nil || r.pace <= 0 || a == nil || a.EndTime != nil {
+		return
+	}
+	again := *p.TrainedStep - *r.first
+	p.TrainedStep = nil
+	if again <= 0 || j.KeepsSurvivors() {
+		return
+	}
+	took := TimesAt(a, j.Now).Running // it cannot be longer
+	if lost := float64(again) * float64(r.pace); lost < float64(took) {
+		took = time.Duration(lost)
+	}
+	lose(a, v1alpha1.CauseRetrained, took.Milliseconds())
 }
 
 // progressDue is when progress may be written again.
@@ -53,8 +103,7 @@ func progressDue(was, said *v1alpha1.ProgressStatus) time.Time {
 }
 
 // said is what the programs say in the epoch of the gang; nil for nothing.
-func (j job) said(s *v1alpha1.TrainingJobStatus) (out *v1alpha1.ProgressStatus) {
-	var step time.Duration
+func (j job) said(s *v1alpha1.TrainingJobStatus) (out *v1alpha1.ProgressStatus, again repeats) {
 	gang.EachRank(j.Effective, func(r gang.Rank) {
 		p := j.Pod(r)
 		if p == nil || gang.IsStale(s, p) || p.Training == nil || p.Training.Epoch != s.Epoch || p.Training.IsEmpty() {
@@ -69,13 +118,16 @@ func (j job) said(s *v1alpha1.TrainingJobStatus) (out *v1alpha1.ProgressStatus) 
 		}
 		out.Step, out.TotalSteps = highest(out.Step, rank.Step), highest(out.TotalSteps, rank.TotalSteps)
 		out.CheckpointStep, out.Percent = highest(out.CheckpointStep, rank.CheckpointStep), highest(out.Percent, rank.Percent)
-		step = max(step, rank.StepTime)
+		if again.first == nil || (rank.FirstStep != nil && *rank.FirstStep < *again.first) {
+			again.first = rank.FirstStep
+		}
+		again.pace = max(again.pace, rank.StepTime)
 	})
 	if out != nil && out.Step != nil && ptr.Deref(out.TotalSteps, 0) > 0 {
 		out.Percent = highest(out.Percent, new(percentOf(*out.Step, *out.TotalSteps)))
-		out.EstimatedEndTime = estimatedEnd(j.Now, *out.TotalSteps-*out.Step, step)
+		out.EstimatedEndTime = estimatedEnd(j.Now, *out.TotalSteps-*out.Step, again.pace)
 	}
-	return out
+	return out, again
 }
 
 // highest is the higher one of two numbers, of which each may not be known.

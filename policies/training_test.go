@@ -4,6 +4,7 @@ package policies
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -88,10 +89,10 @@ func TestProgressOfThisRunAlone(t *testing.T) {
 	s.says(1, steps(120, 500))
 	s.fails(0, 1)
 	s.decide()
-	check.Equal(t, "progress of the epoch before", nil, s.status().Progress)
+	check.Equal(t, "step and epoch of the one before", []int64{120, 1}, []int64{*s.status().Progress.Step, s.status().Progress.Epoch})
 	s.all(gang.ProcessRunning)
 	s.says(1, steps(100, 500))
-	s.decide()
+	s.after(30 * time.Second).decide()
 	check.Equal(t, "step", 100, *s.status().Progress.Step)
 	check.Equal(t, "epoch", 2, s.status().Progress.Epoch)
 }
@@ -125,5 +126,93 @@ func TestEstimates(t *testing.T) {
 				check.Equal(t, "end", nil, p.EstimatedEndTime)
 			}
 		})
+	}
+}
+
+// Steps that are done once more are lost: as many as the programs say, each as long as it takes. They are counted once.
+func TestStepsThatAreTrainedAgainAreLost(t *testing.T) {
+	at := func(first, n int64, pace time.Duration) gang.TrainingProgress {
+		return gang.TrainingProgress{Phase: v1alpha1.PhaseTrain, FirstStep: &first, Step: &n, StepTime: pace}
+	}
+	lost := func(s *scene) []v1alpha1.LostTime {
+		var out []v1alpha1.LostTime
+		for _, l := range s.status().Availability.LostTime {
+			if l.Cause == v1alpha1.CauseRetrained {
+				out = append(out, l)
+			}
+		}
+		return out
+	}
+	s := supervised(3)
+	s.says(0, at(1, 100, 2*time.Second))
+	s.decide()
+	s.after(time.Minute)
+	s.says(0, at(1, 130, 2*time.Second)) // no write tells of it
+	s.decide()
+	check.Equal(t, "step that is written", 100, *s.status().Progress.Step)
+	s.fails(1, 1)
+	s.decide()
+	check.Equal(t, "step at the end of the epoch", 130, *s.status().Progress.Step)
+	s.all(gang.ProcessRunning)
+	s.says(0, gang.TrainingProgress{Phase: v1alpha1.PhaseInit})
+	s.after(time.Minute).decide()
+	check.Equal(t, "step that the epoch before had reached", 130, *s.status().Progress.TrainedStep)
+	s.says(0, at(111, 112, 0))
+	s.after(time.Minute).decide()
+	check.Equal(t, "lost while nobody knows how long a step takes", nil, lost(s))
+	s.says(0, at(111, 140, 2*time.Second))
+	s.says(2, at(112, 140, time.Second))
+	s.after(5 * time.Minute).decide()
+	check.Equal(t, "lost", []v1alpha1.LostTime{{Cause: v1alpha1.CauseRetrained, Interruptions: 1, Milliseconds: 38_000}}, lost(s))
+	check.Equal(t, "step of the epoch before", nil, s.status().Progress.TrainedStep)
+	s.says(0, at(111, 150, 2*time.Second))
+	s.after(5 * time.Minute).decide()
+	check.Equal(t, "lost later", 1, len(lost(s)))
+	with := TimesAt(s.status().Availability, s.Now)
+	s.status().Availability.LostTime = slices.DeleteFunc(s.status().Availability.LostTime, func(l v1alpha1.LostTime) bool { return l.Cause == v1alpha1.CauseRetrained })
+	without := TimesAt(s.status().Availability, s.Now)
+	check.Equal(t, "trained for the first time", 38*time.Second, without.Running-with.Running)
+	check.Equal(t, "of the same time", without.Running+without.Down, with.Running+with.Down)
+	s.fails(1, 1)
+	s.decide()
+	s.all(gang.ProcessRunning)
+	s.says(0, at(150, 160, 2*time.Second))
+	s.after(6 * time.Minute).decide()
+	check.Equal(t, "lost where nothing is done again", nil, lost(s))
+}
+
+// However many steps a program says that it repeats: it cannot have trained for longer than it ran.
+func TestAProgramCannotLoseMoreThanItRan(t *testing.T) {
+	s := supervised(2)
+	s.says(0, steps(math.MaxInt64-1, math.MaxInt64))
+	s.after(time.Hour).decide()
+	s.fails(1, 1)
+	s.decide()
+	s.all(gang.ProcessRunning)
+	one := steps(2, math.MaxInt64)
+	one.FirstStep, one.StepTime = new(int64(1)), math.MaxInt64
+	s.says(0, one)
+	s.after(time.Hour).decide()
+	check.Equal(t, "running", 0, TimesAt(s.status().Availability, s.Now).Running.Truncate(time.Second))
+}
+
+// Programs that heal themselves go on where they are.
+func TestSurvivorsTrainNothingAgain(t *testing.T) {
+	s := keepsSurvivors()
+	said := steps(100, 500)
+	said.FirstStep = new(int64(1))
+	s.says(0, said)
+	s.decide()
+	s.fails(1, 1)
+	s.after(time.Minute).decide()
+	s.all(gang.ProcessRunning)
+	later := steps(130, 500)
+	later.FirstStep = new(int64(1))
+	s.says(0, later)
+	s.after(6 * time.Minute).decide()
+	for _, l := range s.status().Availability.LostTime {
+		if l.Cause == v1alpha1.CauseRetrained {
+			t.Errorf("lost: %v", l)
+		}
 	}
 }

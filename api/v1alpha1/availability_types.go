@@ -5,11 +5,11 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // Availability says for how long every pod of the gang was ready, of the time since that was first so. It changes
-// only when the gang stops, goes on or ends, and when the cause of an interruption becomes known.
+// only when the gang stops, goes on or ends, and when the cause of an interruption or the time of repeated steps becomes known.
 //
-// The share of the time without suspensions in which the gang was ready is the effective training time ratio (ETTR)
-// as far as readiness tells it: the steps that were trained since the last checkpoint, and are trained again after an
-// interruption, count as time in which the job ran.
+// The share of the time without suspensions and lostTime is the effective training time ratio (ETTR). Steps that were trained since the last
+// checkpoint, and are trained again after an interruption, are in lostTime where the program says its steps, and count as time in which the job
+// ran where it does not.
 type Availability struct {
 	// startTime is when every pod of the gang was ready for the first time.
 	StartTime metav1.MicroTime `json:"startTime"`
@@ -19,7 +19,8 @@ type Availability struct {
 	// interruption is since when and why some pod of the gang is not ready; unset while all are.
 	// +optional
 	Interruption *Interruption `json:"interruption,omitempty"`
-	// lostTime is how long the interruptions that are over took, by cause. Where causes overlap, the first has all.
+	// lostTime is how long the interruptions that are over took, by cause. Where causes overlap, the first has all. Retrained is the time of steps
+	// that were trained again.
 	// +listType=map
 	// +listMapKey=cause
 	// +kubebuilder:validation:MaxItems=32
@@ -43,6 +44,9 @@ const (
 	CauseSuspended InterruptionCause = "Suspended"
 	// CauseResized means that ranks that were added to the job have yet to become ready.
 	CauseResized InterruptionCause = "Resized"
+	// CauseRetrained means that steps were trained again which an earlier epoch had trained: so many as the programs say, of the average time of
+	// a step. The gang was ready.
+	CauseRetrained InterruptionCause = "Retrained"
 	// CauseNoIncident is a failure that no rule matches, or a pod that was not ready for a moment.
 	CauseNoIncident InterruptionCause = "NoIncident"
 )

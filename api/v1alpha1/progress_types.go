@@ -30,6 +30,11 @@ type ProgressStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Step *int64 `json:"step,omitempty"`
+	// trainedStep is the step that an earlier epoch had reached, as long as it is not known what of that is done again. That takes time which is lost
+	// to Retrained.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	TrainedStep *int64 `json:"trainedStep,omitempty"`
 	// totalSteps is how many steps there will be.
 	// +kubebuilder:validation:Minimum=0
 	// +optional

@@ -1131,6 +1131,11 @@ func (in *ProgressStatus) DeepCopyInto(out *ProgressStatus) {
 		*out = new(int64)
 		**out = **in
 	}
+	if in.TrainedStep != nil {
+		in, out := &in.TrainedStep, &out.TrainedStep
+		*out = new(int64)
+		**out = **in
+	}
 	if in.TotalSteps != nil {
 		in, out := &in.TotalSteps, &out.TotalSteps
 		*out = new(int64)

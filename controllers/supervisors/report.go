@@ -72,13 +72,13 @@ const (
 
 // progressOf is what a program may say. Where a number is none that the API takes, nothing that it says counts.
 func progressOf(p *wire.Progress) *wire.Progress {
-	if p == nil || min(p.GetStep(), p.GetTotalSteps(), p.GetCheckpointStep(), int64(p.GetPercent()), p.GetStepMicros()) < 0 ||
+	if p == nil || min(p.GetStep(), p.GetFirstStep(), p.GetTotalSteps(), p.GetCheckpointStep(), int64(p.GetPercent()), p.GetStepMicros()) < 0 ||
 		p.GetPercent() > 100 || max(p.GetStepMicros(), p.GetOverdueMicros(), p.GetExpectedMicros()) > longestStep.Microseconds() ||
 		min(p.GetOverdueMicros(), p.GetExpectedMicros()) < 0 {
 		return nil
 	}
 	out := &wire.Progress{ // of fields that are not known nothing is kept
-		Phase: p.GetPhase(), Step: p.Step, TotalSteps: p.TotalSteps, CheckpointStep: p.CheckpointStep, Percent: p.Percent, StepMicros: p.GetStepMicros(),
+		Phase: p.GetPhase(), Step: p.Step, FirstStep: p.FirstStep, TotalSteps: p.TotalSteps, CheckpointStep: p.CheckpointStep, Percent: p.Percent, StepMicros: p.GetStepMicros(),
 	}
 	if p.GetOverdueMicros() > 0 {
 		out.OverdueMicros = max(p.GetOverdueMicros(), soonestOverdue.Microseconds())

@@ -38,8 +38,9 @@ func TestProgressThatTheAPITakes(t *testing.T) {
 		taken bool
 	}{
 		"nothing":            {&wire.Progress{}, true},
-		"all":                {&wire.Progress{Phase: 99, Step: new(int64(math.MaxInt64)), Percent: new(int32(100)), StepMicros: longestStep.Microseconds()}, true},
+		"all":                {&wire.Progress{Phase: 99, Step: new(int64(math.MaxInt64)), FirstStep: new(int64(1)), Percent: new(int32(100)), StepMicros: longestStep.Microseconds()}, true},
 		"a step":             {&wire.Progress{Step: new(int64(-1))}, false},
+		"a first step":       {&wire.Progress{FirstStep: new(int64(-1))}, false},
 		"a total":            {&wire.Progress{TotalSteps: new(int64(-1))}, false},
 		"a checkpoint":       {&wire.Progress{CheckpointStep: new(int64(-1))}, false},
 		"less than 0":        {&wire.Progress{Percent: new(int32(-1))}, false},
@@ -56,6 +57,7 @@ func TestProgressThatTheAPITakes(t *testing.T) {
 		r, err := reportOf(&wire.Report{State: wire.State_STATE_RUNNING, Progress: tc.said}, t0)
 		must(t, err)
 		check.Equal(t, name, tc.taken, r.Progress != nil)
+		check.Equal(t, name+": first step", tc.taken && tc.said.FirstStep != nil, r.Progress.GetFirstStep() == 1)
 		if n := r.Progress.GetOverdueMicros(); n != 0 && n != soonestOverdue.Microseconds() {
 			t.Errorf("%s: overdue after %d µs", name, n)
 		}

@@ -70,6 +70,8 @@ type TrainingProgress struct {
 	Phase                            v1alpha1.TrainingPhase
 	Step, TotalSteps, CheckpointStep *int64
 	Percent                          *int32
+	// FirstStep is the first one that it has said in the epoch.
+	FirstStep *int64
 	// StepTime is how long a step takes on average, Expected within how long the next one is expected, and Overdue how long none may come before one
 	// is overdue whatever else is known, all by those of its container; 0 where that is not known.
 	StepTime, Expected, Overdue time.Duration

@@ -41,6 +41,7 @@ type pace struct {
 	// phases reports whether the program says its phases.
 	phases bool
 	heard  int // of steps; the first one is slow, is not counted, and is never overdue
+	first  int64
 	// from is the step that the average counts from, and since when it was heard of; last is when the last one was, or the last phase began.
 	from        int64
 	since, last time.Time
@@ -56,6 +57,9 @@ func (p *pace) phase(now time.Time) { p.last = now }
 // step takes a count of steps that was heard of now. A count that goes back starts another average.
 func (p *pace) step(now time.Time, step int64) {
 	p.heard++
+	if p.heard == 1 {
+		p.first = step
+	}
 	if p.heard > 2 && step > p.from {
 		p.average = now.Sub(p.since) / time.Duration(step-p.from)
 	} else {

@@ -42,6 +42,9 @@ func (l *Listener) Last() *wire.Progress {
 		return nil
 	}
 	last := proto.CloneOf(l.said)
+	if l.pace.heard > 0 {
+		last.FirstStep = new(l.pace.first)
+	}
 	expected, overdue := l.pace.limits()
 	last.StepMicros, last.ExpectedMicros, last.OverdueMicros = l.pace.average.Microseconds(), expected.Microseconds(), overdue.Microseconds()
 	return last

@@ -375,8 +375,10 @@ type Progress struct {
 	// Expected_micros is within how long the next step is expected, in microseconds, 0 where that is not known. It is shorter than overdue_micros, and
 	// says that a gang does not train where something else says so, too, as a node that is silent.
 	ExpectedMicros int64 `protobuf:"varint,8,opt,name=expected_micros,json=expectedMicros,proto3" json:"expected_micros,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// First_step is the first one that the program has said.
+	FirstStep     *int64 `protobuf:"varint,9,opt,name=first_step,json=firstStep,proto3,oneof" json:"first_step,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Progress) Reset() {
@@ -461,6 +463,13 @@ func (x *Progress) GetOverdueMicros() int64 {
 func (x *Progress) GetExpectedMicros() int64 {
 	if x != nil {
 		return x.ExpectedMicros
+	}
+	return 0
+}
+
+func (x *Progress) GetFirstStep() int64 {
+	if x != nil && x.FirstStep != nil {
+		return *x.FirstStep
 	}
 	return 0
 }
@@ -687,7 +696,7 @@ const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	" \x01(\bR\n" +
 	"progressed\x12<\n" +
 	"\bprogress\x18\v \x01(\v2 .lockstep.supervisor.v1.ProgressR\bprogress\x12<\n" +
-	"\bactivity\x18\f \x01(\x0e2 .lockstep.supervisor.v1.ActivityR\bactivity\"\xf5\x02\n" +
+	"\bactivity\x18\f \x01(\x0e2 .lockstep.supervisor.v1.ActivityR\bactivity\"\xa8\x03\n" +
 	"\bProgress\x123\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\x1d.lockstep.supervisor.v1.PhaseR\x05phase\x12\x17\n" +
 	"\x04step\x18\x02 \x01(\x03H\x00R\x04step\x88\x01\x01\x12$\n" +
@@ -698,12 +707,15 @@ const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\vstep_micros\x18\x06 \x01(\x03R\n" +
 	"stepMicros\x12%\n" +
 	"\x0eoverdue_micros\x18\a \x01(\x03R\roverdueMicros\x12'\n" +
-	"\x0fexpected_micros\x18\b \x01(\x03R\x0eexpectedMicrosB\a\n" +
+	"\x0fexpected_micros\x18\b \x01(\x03R\x0eexpectedMicros\x12\"\n" +
+	"\n" +
+	"first_step\x18\t \x01(\x03H\x04R\tfirstStep\x88\x01\x01B\a\n" +
 	"\x05_stepB\x0e\n" +
 	"\f_total_stepsB\x12\n" +
 	"\x10_checkpoint_stepB\n" +
 	"\n" +
-	"\b_percent\"\x96\x01\n" +
+	"\b_percentB\r\n" +
+	"\v_first_step\"\x96\x01\n" +
 	"\x04Exit\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x16\n" +
 	"\x06signal\x18\x02 \x01(\x05R\x06signal\x12%\n" +
