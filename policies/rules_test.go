@@ -20,6 +20,11 @@ func TestMatch(t *testing.T) {
 	reason := func(f rules.Failure, reason string) rules.Failure { f.Details.Reason = reason; return f }
 	disrupted := func(f rules.Failure, reason string) rules.Failure { f.Disrupted = reason; return f }
 	in, notIn := v1alpha1.ExitCodesIn, v1alpha1.ExitCodesNotIn
+	preset := func(operator v1alpha1.ExitCodesOperator, of v1alpha1.ExitCodePreset, values ...int32) v1alpha1.Rule {
+		r := rule("r", exits(operator, "", values...))
+		r.Match.ExitCodes.Presets = []v1alpha1.ExitCodePreset{of}
+		return r
+	}
 	tests := map[string]struct {
 		rule    v1alpha1.Rule
 		failure rules.Failure
@@ -39,6 +44,11 @@ func TestMatch(t *testing.T) {
 		"the exit code of another container":    {rule("r", exits(in, "train", 2)), crash(1, 2), false},
 		"the code of any container":             {rule("r", exits(in, "", 2)), crash(1, 2), true},
 		"one container not with this code":      {rule("r", exits(notIn, "", 2)), crash(1, 2), true},
+		"a preset of its exit code":             {preset(in, v1alpha1.NVRxDoNotRequeue), crash(93), true},
+		"a preset beside values":                {preset(in, v1alpha1.NVRxDoNotRequeue, 4), crash(4), true},
+		"a preset of another exit code":         {preset(in, v1alpha1.MegatronRerun), crash(93), false},
+		"none of a preset":                      {preset(notIn, v1alpha1.MegatronRerun), crash(16), false},
+		"a preset that is not known":            {preset(in, "Later"), crash(0), false},
 		"an exit code where nothing exited":     {rule("r", exits(in, "", 1)), rules.Failure{Event: v1alpha1.NodeGone}, false},
 		"no exit code where nothing exited":     {rule("r", exits(notIn, "", 1)), rules.Failure{Event: v1alpha1.NodeGone}, false},
 		"the reason of a container":             {rule("r", because("OOMKilled", "Error")), crash(1), true},
@@ -54,6 +64,19 @@ func TestMatch(t *testing.T) {
 				t.Errorf("matches: %v", got)
 			}
 		})
+	}
+}
+
+// Each preset of the API has its code.
+func TestPresetsOfExitCodes(t *testing.T) {
+	for preset, code := range map[v1alpha1.ExitCodePreset]int32{
+		v1alpha1.MegatronRerun: 16, v1alpha1.MegatronInvalidResult: 17, v1alpha1.NVRxDoNotRequeue: 93,
+		v1alpha1.DLRoverGPUDriver: 201, v1alpha1.DLRoverGPUInUse: 202, v1alpha1.DLRoverInfoROM: 14,
+	} {
+		m := v1alpha1.Match{ExitCodes: &v1alpha1.ExitCodes{Operator: v1alpha1.ExitCodesIn, Presets: []v1alpha1.ExitCodePreset{preset}}}
+		f := rules.Failure{Event: v1alpha1.PodFailed}
+		f.Details.Containers = []gang.ContainerFailure{{Name: "train", ExitCode: code}}
+		check.Equal(t, string(preset), true, rules.Matches(m, f))
 	}
 }
 

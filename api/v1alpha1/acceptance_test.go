@@ -102,6 +102,7 @@ func TestAcceptsTask(t *testing.T) {
 		"ShrinkTask for the task":               {task + ".minReplicas": "8", task + ".restartPolicy": rules("{}", "ShrinkTask")},
 		"MigratePod":                            {"spec.restartPolicy": rules("{}", "MigratePod")},
 		"a pod that finds no node":              {"spec.restartPolicy": rules("{events: [PodPending]}", "RelocateJob")},
+		"exit codes by presets alone":           {"spec.restartPolicy": rules("{events: [PodFailed], exitCodes: {operator: In, presets: [NVRxDoNotRequeue]}}", "FailJob")},
 		"exit codes of a crash in place":        {"spec.restartPolicy": rules("{events: [PodNotReady], exitCodes: {operator: In, values: [2]}}", "FailJob")},
 		"health signals":                        {"spec.restartPolicy": rules("{events: [HealthDegraded, HealthFailed], signals: [NVLinkReplay, XID79]}", "MigratePod")},
 		"pod conditions":                        {"spec.restartPolicy": rules("{podConditions: [{type: DisruptionTarget}, {type: Ready, status: \"False\", reason: A}]}", "Ignore")},

@@ -170,7 +170,8 @@ type Match struct {
 	Tasks []string `json:"tasks,omitempty"`
 }
 
-// ExitCodes matches the exit codes of containers.
+// ExitCodes matches the exit codes of containers: those of values and of presets together.
+// +kubebuilder:validation:XValidation:rule="has(self.values) || has(self.presets)",message="give values, or presets"
 type ExitCodes struct {
 	// containerName narrows to one container. Default: any.
 	// +kubebuilder:validation:MaxLength=63
@@ -185,9 +186,36 @@ type ExitCodes struct {
 	// +kubebuilder:validation:MaxItems=255
 	// +kubebuilder:validation:items:Minimum=1
 	// +kubebuilder:validation:items:Maximum=255
-	// +required
-	Values []int32 `json:"values"`
+	// +optional
+	Values []int32 `json:"values,omitempty"`
+	// presets are codes by which training frameworks say what they want done.
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=6
+	// +optional
+	Presets []ExitCodePreset `json:"presets,omitempty"`
 }
+
+// ExitCodePreset is an exit code of a training framework, by what it means.
+// +kubebuilder:validation:Enum=MegatronRerun;MegatronInvalidResult;NVRxDoNotRequeue;DLRoverGPUDriver;DLRoverGPUInUse;DLRoverInfoROM
+type ExitCodePreset string
+
+// The presets. Those of Megatron-LM are in its megatron/core/rerun_state_machine.py, that of the NVIDIA Resiliency Extension in its release notes
+// (0.7.0), and those of DLRover in its dlrover/python/common/constants.py.
+const (
+	// MegatronRerun is 16: Megatron-LM asks to go on elsewhere, to tell a fault that stays from one that passes. MigratePod does that.
+	MegatronRerun ExitCodePreset = "MegatronRerun"
+	// MegatronInvalidResult is 17: a result was wrong when Megatron-LM computed it again, so that the GPU is suspected.
+	MegatronInvalidResult ExitCodePreset = "MegatronInvalidResult"
+	// NVRxDoNotRequeue is 93: the NVIDIA Resiliency Extension asks not to be started again. FailJob does that.
+	NVRxDoNotRequeue ExitCodePreset = "NVRxDoNotRequeue"
+	// DLRoverGPUDriver is 201: an error of the GPU's driver.
+	DLRoverGPUDriver ExitCodePreset = "DLRoverGPUDriver"
+	// DLRoverGPUInUse is 202: something of another pod is left on the GPU.
+	DLRoverGPUInUse ExitCodePreset = "DLRoverGPUInUse"
+	// DLRoverInfoROM is 14: the InfoROM of the GPU is corrupt.
+	DLRoverInfoROM ExitCodePreset = "DLRoverInfoROM"
+)
 
 // ExitCodesOperator relates an exit code to a set.
 // +kubebuilder:validation:Enum=In;NotIn

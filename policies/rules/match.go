@@ -74,13 +74,20 @@ func matchesReason(reasons []string, f Failure) bool {
 	return slices.ContainsFunc(f.Details.Containers, func(c gang.ContainerFailure) bool { return slices.Contains(reasons, c.Reason) })
 }
 
+// presets are the exit codes of frameworks.
+var presets = map[v1alpha1.ExitCodePreset]int32{
+	v1alpha1.MegatronRerun: 16, v1alpha1.MegatronInvalidResult: 17, v1alpha1.NVRxDoNotRequeue: 93,
+	v1alpha1.DLRoverGPUDriver: 201, v1alpha1.DLRoverGPUInUse: 202, v1alpha1.DLRoverInfoROM: 14,
+}
+
 // matchesExitCode reports whether one container that failed matches, init containers and sidecars among them.
 func matchesExitCode(codes *v1alpha1.ExitCodes, f Failure) bool {
 	if codes == nil {
 		return true
 	}
 	return slices.ContainsFunc(f.Details.Containers, func(c gang.ContainerFailure) bool {
-		in := slices.Contains(codes.Values, c.ExitCode)
+		in := slices.Contains(codes.Values, c.ExitCode) ||
+			slices.ContainsFunc(codes.Presets, func(p v1alpha1.ExitCodePreset) bool { return presets[p] == c.ExitCode && c.ExitCode != 0 })
 		return (codes.ContainerName == "" || codes.ContainerName == c.Name) && in == (codes.Operator == v1alpha1.ExitCodesIn)
 	})
 }
