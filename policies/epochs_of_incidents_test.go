@@ -250,3 +250,52 @@ func TestAPodThatDoesNotStartWaitsForNoRoom(t *testing.T) {
 	s.after(5 * time.Second).decide()
 	check.Equal(t, "steps", []string{"RestartJob@5"}, s.fired(t))
 }
+
+// Ranks that wait at the barrier for one that finds no room are not restarted by the incident before: that makes none.
+func TestRanksAtTheBarrierWaitForARankWithoutRoom(t *testing.T) {
+	s := supervised(3, rule("room", on(v1alpha1.PodPending), step(v1alpha1.RestartJob, 5)), rule("rest", on(v1alpha1.AnyEvent), step(v1alpha1.RestartJob, 0), step(v1alpha1.RestartJob, 200)))
+	s.crash(1, 137)
+	s.decide()
+	for i := range s.Pods {
+		s.replace(i)
+		s.search(i)
+	}
+	s.decide()
+	s.after(30 * time.Second).decide()
+	s.after(5 * time.Second).decide()
+	for _, i := range []int{0, 2} {
+		s.back(i, fmt.Sprintf("n%02d", i))
+		s.reports(i, gang.ProcessWaiting)
+	}
+	s.replace(1)
+	s.decide()
+	s.search(1)
+	s.decide()
+	before := s.lives()
+	for range 40 {
+		s.after(10 * time.Second).decide()
+	}
+	check.Equal(t, "lives", before, s.lives())
+}
+
+// No start of programs brings back a rank whose node is lost: the next rule decides, where the incident has no step left.
+func TestARankWhoseNodeIsLostAfterAStartOfPrograms(t *testing.T) {
+	for name, lose := range map[string]func(*scene){
+		"silent":  func(s *scene) { s.breakNode("n01") },
+		"removed": func(s *scene) { delete(s.Nodes, "n01") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := supervised(3, rule("ends", on(v1alpha1.ProcessFailed), step(v1alpha1.RestartProcesses, 0)), rule("rest", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 10)))
+			s.after(time.Minute)
+			s.fails(1, 1)
+			s.decide()
+			s.all(gang.ProcessWaiting)
+			s.Pods[1].Process = nil
+			lose(s)
+			s.after(time.Second).decide()
+			check.Equal(t, "rule", "rest", s.incident(t).Rule)
+			s.after(10 * time.Second).decide()
+			check.Equal(t, "lives", []int32{0, 1, 0}, s.lives())
+		})
+	}
+}

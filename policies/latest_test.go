@@ -156,7 +156,7 @@ func TestAPodThatEndsWhileAProgramFailsIsReplaced(t *testing.T) {
 
 // The same where the node of that pod is removed in the same moment.
 func TestAPodThatHasEndedOnANodeThatIsRemovedIsReplaced(t *testing.T) {
-	s := supervised(3, rule("ends", on(v1alpha1.ProcessFailed), step(v1alpha1.RestartProcesses, 0)), rule("rest", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 100))).after(time.Minute)
+	s := supervised(3, rule("all", on(v1alpha1.AnyEvent), step(v1alpha1.RestartProcesses, 0), step(v1alpha1.RestartPod, 100))).after(time.Minute)
 	s.fails(0, 1)
 	s.crash(1, 137)
 	s.Pods[1].Process = nil
@@ -203,28 +203,82 @@ func TestWhatIsIgnoredDecidesOnNoOtherRank(t *testing.T) {
 
 // A device fails while its gang is being restarted: the pod moves, and does not wait for its peers.
 func TestAPodWhoseDeviceFailsWaitsForNoPeers(t *testing.T) {
-	s := supervised(3)
-	s.fails(2, 1)
-	s.decide()
-	s.all(gang.ProcessWaiting)
-	s.reports(2, gang.ProcessStopping)
-	s.ail(gang.Signal{Name: "XID79", Failed: true}, 1)
-	s.after(time.Second).decide()
-	check.Equal(t, "lives", []int32{0, 1, 0}, s.lives())
+	for name, policy := range map[string]*v1alpha1.HealthPolicySpec{"with a HealthPolicy": {}, "without": nil} {
+		t.Run(name, func(t *testing.T) {
+			s := supervised(8)
+			s.HealthPolicy = policy
+			s.fails(2, 1)
+			s.decide()
+			s.all(gang.ProcessWaiting)
+			s.reports(2, gang.ProcessStopping)
+			s.ail(gang.Signal{Name: "XID79", Failed: true}, 1)
+			s.after(time.Second).decide()
+			check.Equal(t, "life", int32(1), s.lives()[1])
+		})
+	}
 }
 
-// A program is started by the kubelet while its gang is being restarted: a step for pods leaves it until it has had the time to be heard.
-func TestARankThatHasYetToBeHeardIsNotReplaced(t *testing.T) {
+// One that is degraded moves when its gang trains, and can be asked for a checkpoint.
+func TestAPodWhoseDeviceIsDegradedWaitsForItsPeers(t *testing.T) {
+	s := supervised(4)
+	s.Job.Spec.Checkpoint = &v1alpha1.Checkpoint{Request: v1alpha1.CheckpointRequest{TimeoutSeconds: 120}}
+	s.HealthPolicy = &v1alpha1.HealthPolicySpec{}
+	s.ail(gang.Signal{Name: "XID63"}, 1)
+	s.decide()
+	s.after(295 * time.Second)
+	s.fails(2, 1)
+	s.decide()
+	s.all(gang.ProcessStopping)
+	s.after(5 * time.Second).decide()
+	check.Equal(t, "request", nil, s.status().Incidents[0].Checkpoint)
+	check.Equal(t, "lives", []int32{0, 0, 0, 0}, s.lives())
+}
+
+// unheard is a gang whose rank 0 failed and was started again 100 s later, by its kubelet or supervisor, and has yet to be heard of.
+func unheard(started time.Duration) *scene {
 	s := supervised(3)
 	s.fails(0, 1)
 	s.decide()
 	s.all(gang.ProcessWaiting)
-	s.breakNode("n01")
 	s.after(100 * time.Second)
-	s.Pods[0].Process, s.Pods[0].Failure, s.Pods[0].LastExit, s.Pods[0].StartedTime = nil, gang.Failure{}, nil, s.Now
-	s.after(20 * time.Second)
-	check.Equal(t, "next look", true, !s.decide().Next.After(s.Pods[0].StartedTime.Add(gang.HeardWithin)))
-	check.Equal(t, "lives", int32(0), s.lives()[0])
-	s.after(40 * time.Second).decide()
-	check.Equal(t, "lives once it should have been heard", int32(1), s.lives()[0])
+	s.Pods[0].Process, s.Pods[0].Failure, s.Pods[0].LastExit, s.Pods[0].StartedTime = nil, gang.Failure{}, nil, s.Now.Add(started)
+	return s.after(20 * time.Second)
+}
+
+// A program is started by the kubelet while its gang is being restarted: a step for pods leaves it until it has had the time to be heard.
+func TestARankThatHasYetToBeHeardIsNotReplaced(t *testing.T) {
+	for name, ready := range map[string]bool{"ready": true, "not ready": false} {
+		t.Run(name, func(t *testing.T) {
+			s := unheard(0)
+			s.Pods[0].Ready = ready
+			check.Equal(t, "next look", s.Now.Add(40*time.Second), s.decide().Next)
+			check.Equal(t, "life", int32(0), s.lives()[0])
+			s.after(40 * time.Second).decide()
+			check.Equal(t, "life once it should have been heard", int32(1), s.lives()[0])
+		})
+	}
+}
+
+// However late the clock of its node says that it began: it has a minute more.
+func TestARankWhoseClockIsAheadHasNoMoreTimeToBeHeard(t *testing.T) {
+	s := unheard(4 * time.Minute)
+	s.after(59 * time.Second).decide()
+	check.Equal(t, "life", int32(0), s.lives()[0])
+	s.after(time.Second).decide()
+	check.Equal(t, "life a minute after the step was due", int32(1), s.lives()[0])
+}
+
+// A container that ends at each start, before it is heard of, is the one that is replaced, and not the rank that fails for want of it.
+func TestARankThatEndsBeforeItIsHeardIsReplaced(t *testing.T) {
+	s := supervised(3)
+	s.fails(0, 1)
+	s.decide()
+	s.all(gang.ProcessWaiting)
+	for range 19 {
+		s.Pods[0].Process, s.Pods[0].Failure, s.Pods[0].LastExit, s.Pods[0].StartedTime = nil, gang.Failure{}, nil, s.Now
+		s.fails(2, 1)
+		s.reports(1, gang.ProcessRunning)
+		s.after(10 * time.Second).decide()
+	}
+	check.Equal(t, "lives", []int32{1, 0, 0}, s.lives())
 }

@@ -43,8 +43,13 @@ func (v *View) Due(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (Rung,
 // comes before a rung that is not due.
 func (v *View) nextAllowed(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up Rung, ok bool) (Rung, bool) {
 	again := v.nextStartOfPrograms(s, inc)
-	if ok && rules.ActionOf(up.Action).Scope == rules.BrokenPods && v.OnlyWaits(s, inc) {
-		up.At = instant.Latest(up.At, v.startsUntil(s, inc, !again.IsZero()))
+	if ok && rules.ActionOf(up.Action).Scope == rules.BrokenPods && !Requested(inc) {
+		if heard := v.heardBy(s, inc); !heard.IsZero() {
+			up.At = instant.Latest(up.At, instant.Earliest(heard, up.At.Add(gang.HeardWithin)))
+		}
+		if v.OnlyWaits(s, inc) {
+			up.At = instant.Latest(up.At, v.startsUntil(s, inc, !again.IsZero()))
+		}
 	}
 	if !again.IsZero() && (!ok || (again.Before(up.At) && up.At.After(v.Now))) {
 		up, ok = Rung{v1alpha1.RestartProcesses, Unruled, again}, true

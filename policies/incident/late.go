@@ -55,12 +55,26 @@ func (v *View) isLate(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
 	return !at.IsZero() && !at.After(v.Now)
 }
 
-// heardBy is when a rank will have had its time to be heard by this manager.
-func (v *View) heardBy(p *gang.Pod) time.Time {
-	return instant.Latest(p.StartedTime, v.ListensSince).Add(gang.HeardWithin)
+// heardBy is when the last rank of an incident that has just been started while its gang is being restarted will have had its time to be heard;
+// zero where another one is known to be broken, or is being waited for.
+func (v *View) heardBy(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) time.Time {
+	var at time.Time
+	only := v.Gathers(s) && v.EveryRankOf(inc, func(r gang.Rank) bool {
+		p := v.Pod(r)
+		if p == nil || p.Process != nil || !v.IsSupervised(r.Task) || p.Phase != corev1.PodRunning || !v.Nodes[p.Node].Ready ||
+			p.Deleting || p.Disrupted != "" || v.isIllFor(inc, p) {
+			return v.IsHealedFor(s, inc, r)
+		}
+		at = instant.Latest(at, instant.Latest(p.StartedTime, v.ListensSince).Add(gang.HeardWithin))
+		return true
+	})
+	if !only {
+		return time.Time{}
+	}
+	return at
 }
 
-// NextLateCheck is when the next rank will have had its time to reach the epoch of its gang, or to be heard at all.
+// NextLateCheck is when the next rank will have had its time to reach the epoch of its gang, or the last one its time to be heard at all.
 func (v *View) NextLateCheck(s *v1alpha1.TrainingJobStatus) time.Time {
 	var next time.Time
 	if at := v.UnheardAt(s); v.Job.Spec.Supervisor != nil && v.Restarts(s) && !v.AnySupervisor() && at.After(v.Now) {
@@ -70,9 +84,6 @@ func (v *View) NextLateCheck(s *v1alpha1.TrainingJobStatus) time.Time {
 		if p := v.Pod(r); p != nil && !gang.IsStale(s, p) {
 			if at := v.lateAt(s, p); at.After(v.Now) {
 				next = instant.Earliest(next, at)
-			}
-			if v.mayAwaitGang(s, p) {
-				next = instant.Earliest(next, v.heardBy(p))
 			}
 		}
 	})

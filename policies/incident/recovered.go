@@ -96,7 +96,8 @@ func (v *View) FailsAfterLastStep(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.I
 		return false // it is an incident of its own, which begins once this one is over
 	}
 	last := rules.ActionOf(inc.Steps[len(inc.Steps)-1].Action)
-	if p := v.Pod(f.Rank); last.Scope == rules.BrokenPods && !last.Replaces && p != nil && v.failedIn(inc, p) {
+	lost := last.Rejoins && rules.OfNode(f.Event) // with its node, which no start of programs brings back
+	if p := v.Pod(f.Rank); last.Scope == rules.BrokenPods && !last.Replaces && !lost && p != nil && v.failedIn(inc, p) {
 		return false
 	}
 	_, left := v.nextRung(s, inc)

@@ -56,20 +56,14 @@ func (v *View) WakeOf(s *v1alpha1.TrainingJobStatus, f rules.Failure, rule v1alp
 }
 
 // WaitsForPeers reports whether a rank fails in place although its incident is not about its pod: it is a victim,
-// or it has been replaced and its peers are not back yet. So does one whose program waits for the gang, as far as is known, on devices that
-// its incident is not about.
+// or it has been replaced and its peers are not back yet. So does one whose program waits for the gang, unless a
+// device of its has failed.
 func (v *View) WaitsForPeers(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r gang.Rank) bool {
 	p := v.Pod(r)
-	if p != nil && (v.AwaitsGang(p) || v.mayAwaitGang(s, p)) && !v.isLate(s, p) {
-		return !v.isIllFor(inc, p)
+	if p != nil && v.AwaitsGang(p) && !v.isLate(s, p) {
+		return !p.IsIll(true) || !v.isIllFor(inc, p)
 	}
 	return v.failsInPlace(s, r) && !v.failedIn(inc, p)
-}
-
-// mayAwaitGang reports whether a rank whose pod is well, while its gang is being restarted, has yet to be heard of.
-func (v *View) mayAwaitGang(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
-	well := p.IsHealthy() && v.Nodes[p.Node].Ready && !p.Deleting && p.Disrupted == ""
-	return p.Process == nil && well && v.IsSupervised(p.Task) && v.Gathers(s) && v.heardBy(p).After(v.Now)
 }
 
 // VictimsUntil is until when an incident waits for victims. While a rank of its own is missing, they have nothing to

@@ -37,12 +37,12 @@ func (v *View) isWaiting(s *v1alpha1.TrainingJobStatus, r gang.Rank) bool {
 }
 
 // decidesOn returns the incident about a rank's waiting that decides what comes next. One about room decides nothing about a rank that has its
-// node, and one about its start, which has no step left, nothing about a rank that looks for a node.
+// node and fails or does not start there, and one about a start, which has no step left, nothing about a rank that looks for a node.
 func (v *View) decidesOn(s *v1alpha1.TrainingJobStatus, r gang.Rank) *v1alpha1.Incident {
-	if inc := v.waitingFor(s, r, v1alpha1.PodPending); inc != nil && v.State(s, r) < gang.Bound {
-		return inc
-	}
 	inc, p := v.waitingFor(s, r, v1alpha1.PodNotStarted), v.Pod(r)
+	if room := v.waitingFor(s, r, v1alpha1.PodPending); room != nil && (v.State(s, r) < gang.Bound || (inc == nil && v.AwaitsGang(p))) {
+		return room
+	}
 	if inc != nil && p != nil && p.Searches() && !v.HasStepLeft(s, inc) {
 		return nil
 	}
