@@ -14,7 +14,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lockstep-dev/lockstep/supervisor/process"
-	"github.com/lockstep-dev/lockstep/supervisor/stacks"
 	"github.com/lockstep-dev/lockstep/supervisor/steps"
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
 )
@@ -27,12 +26,7 @@ func (s *supervisor) listen(ctx context.Context) {
 	file := filepath.Join(folder, progressFile)
 	s.Environ = with(slices.Clone(s.Environ), envProgressFile, file)
 	go process.NewSampler(s.keeper).Run(ctx, s.shown)
-	if s.PythonStacks {
-		s.Environ = stacks.Environ(s.Environ, s.pythonFolder())
-	}
-	if err := stacks.Serve(ctx, folder, s.stacks); err != nil {
-		s.Log.Warn("Nobody can ask for stacks", "error", err)
-	}
+	s.serveStacks(ctx, folder)
 	s.file = steps.NewFile(file, s.steps, s.Log)
 	go s.file.Run(ctx)
 	if given(s.Environ, steps.EnvURL) || given(s.Environ, steps.EnvOldURL) {
@@ -85,17 +79,7 @@ func (s *supervisor) forget() {
 	_ = os.Remove(filepath.Join(filepath.Dir(s.EpochFile), progressFile))
 	s.steps.Reset()
 	s.said = nil
-	if err := stacks.Install(s.pythonFolder()); s.PythonStacks && err != nil {
-		s.Log.Warn("Python programs do not say where they are", "error", err)
-	}
 }
-
-func (s *supervisor) pythonFolder() string {
-	return filepath.Join(filepath.Dir(s.EpochFile), pythonFolder)
-}
-
-// stacks is what the processes of the program do.
-func (s *supervisor) stacks() string { return stacks.Of(s.pythonFolder(), s.keeper.Statuses()) }
 
 // say has the manager hear what the program says, where it is time for that.
 func (s *supervisor) say(now time.Time) {

@@ -4,7 +4,6 @@ package supervisor
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -30,8 +29,8 @@ const (
 	kubeflowToken = "kubeflow-token"
 )
 
-// pythonFolder is the name of the folder beside Options.EpochFile where Python programs keep their stacks.
-const pythonFolder = "python"
+// pythonFolder is the name of the folder beside Options.EpochFile that is first in the path of Python programs.
+const pythonFolder = ".lockstep-python"
 
 // stalled is the reason of an order for a gang that hangs.
 const stalled = "Stalled"
@@ -220,8 +219,7 @@ func (s *supervisor) act(action epoch.Action) (failed *wire.Exit) {
 	case epoch.Stop:
 		go s.answer(func() {
 			if a.Reason == stalled {
-				s.Log.Warn("The gang hangs: this is what the program did before it is stopped")
-				fmt.Fprint(os.Stderr, s.stacks())
+				s.keepStacks()
 			}
 			s.keeper.Stop()
 		}, epoch.Gone{})

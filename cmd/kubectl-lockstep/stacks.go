@@ -30,6 +30,7 @@ const (
 type stacksOptions struct {
 	app
 	flags *pflag.FlagSet
+	force bool
 }
 
 func newStacks(a app) *cobra.Command {
@@ -38,7 +39,10 @@ func newStacks(a app) *cobra.Command {
 		Use:   "stacks JOB [RANK]",
 		Short: "Print where the processes of each rank are",
 		Long: `Ask the supervisor of each rank, by kubectl exec, what its processes do: their states, where their threads wait in the kernel, and of Python programs the stack of each thread.
-Ranks that do the same are one group, and the largest comes first, so that the rank that hangs by itself is among the last. The program is interrupted for a moment by a signal, and goes on.
+Ranks that do the same are one group, and the largest comes first, so that the rank that hangs by itself is among the last.
+
+A program is asked by a signal, and goes on. One that computes outside of Python, as with NCCL's kernels, does not answer. With --force it does, but a thread that
+computes in Python beside may then end it: use that where the gang is to be restarted anyway.
 
 The exit code is 0 where each rank has answered, and 1 where not.`,
 		Example: `  # Where a gang hangs
@@ -48,6 +52,7 @@ The exit code is 0 where each rank has answered, and 1 where not.`,
 		RunE:        a.on(o.run),
 	}
 	o.flags = c.Flags()
+	o.flags.BoolVar(&o.force, "force", false, "ask programs that compute outside of Python, too, which may end them")
 	return c
 }
 
@@ -76,13 +81,13 @@ func (o *stacksOptions) run(ctx context.Context, c *cluster, args []string) erro
 	for i := range asked {
 		one := &asked[i]
 		group.Go(func() error {
-			one.Text, one.Err = o.ask(ctx, job, one.Rank)
+			*one = stacks.Read(one.Rank)(o.ask(ctx, job, one.Rank))
 			return nil
 		})
 	}
 	_ = group.Wait()
 	stacks.Print(o.Out, asked)
-	if slices.ContainsFunc(asked, func(one stacks.Of) bool { return one.Err != nil }) {
+	if slices.ContainsFunc(asked, func(one stacks.Of) bool { return !one.Known() }) {
 		return fmt.Errorf("not every rank has answered: `kubectl lockstep why %s` says what became of them", job.Name)
 	}
 	return nil
@@ -102,9 +107,13 @@ func programOf(job *v1alpha1.TrainingJob, r gang.Rank) string {
 func (o *stacksOptions) ask(ctx context.Context, job *v1alpha1.TrainingJob, r gang.Rank) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, answersWithin)
 	defer cancel()
+	asks := []string{"--", v1alpha1.SupervisorFolder + "/lockstep-run", "stacks"}
+	if o.force {
+		asks = append(asks, "--force")
+	}
 	kubectl := exec.CommandContext(ctx, "kubectl", slices.Concat(
-		[]string{"exec", gang.PodName(job, job.Status.Attempt, r), "--container=" + programOf(job, r)}, passedOn(o.flags),
-		[]string{"--", v1alpha1.SupervisorFolder + "/lockstep-run", "stacks"})...)
+		[]string{"exec", gang.PodName(job, job.Status.Attempt, r), "--container=" + programOf(job, r)}, passedOn(o.flags), asks)...)
+	kubectl.WaitDelay = time.Second // it may be a script, which leaves another process behind
 	out, said := &bounded{stop: cancel}, &bounded{stop: cancel}
 	kubectl.Stdout, kubectl.Stderr = out, said
 	err := kubectl.Run()
@@ -128,7 +137,7 @@ type bounded struct {
 	full bool
 }
 
-const maxPrinted = 8 << 20
+const maxPrinted = 1 << 20
 
 // Write implements io.Writer.
 func (b *bounded) Write(p []byte) (int, error) {

@@ -30,8 +30,15 @@ func TestStacks(t *testing.T) {
 			script: `[ "$2" = llama-1-worker-1 ] || { echo "pid 7 sh: ended"; exit; }; echo "cannot connect" >&2; exit 1`,
 			want:   "2 ranks, worker 0, 2:\n  pid 7 sh: ended\n\n1 rank, worker 1: not known: cannot connect\n", err: noAnswer,
 		},
-		"a kubectl that is silent":    {script: "exit 3", want: "3 ranks, worker 0-2: not known: kubectl exec: exit status 3\n", err: noAnswer},
-		"one that prints without end": {script: "exec cat /dev/zero", args: []string{"worker-0"}, want: "1 rank, worker 0: not known: it prints more than 8388608 bytes\n", err: noAnswer},
+		"a kubectl that is silent": {script: "exit 3", want: "3 ranks, worker 0-2: not known: kubectl exec: exit status 3\n", err: noAnswer},
+		"by force": {
+			script: `echo "pid 7 sh: $@"`, args: []string{"worker-1", "--force"},
+			want: "1 rank, worker 1:\n  pid 7 sh: exec llama-1-worker-1 --container=train SERVER -- /var/run/lockstep/lockstep-run stacks --force\n\n",
+		},
+		"one that prints without end, by a script": {
+			script: "cat /dev/zero; true", args: []string{"worker-0"}, want: "1 rank, worker 0: not known: it prints more than 1048576 bytes\n", err: noAnswer,
+		},
+		"one that prints without end": {script: "exec cat /dev/zero", args: []string{"worker-0"}, want: "1 rank, worker 0: not known: it prints more than 1048576 bytes\n", err: noAnswer},
 		"no rank":                     {args: []string{"worker-7"}, err: `"worker-7" names no rank of TrainingJob llama: give one of worker-0 to worker-2, worker-spare-0, or the name of its pod`},
 		"a spare":                     {args: []string{"worker-spare-0"}, err: "worker-spare-0 is a spare, which runs no program"},
 		"no supervisors": {

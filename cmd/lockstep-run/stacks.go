@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -12,14 +13,21 @@ import (
 
 // printStacks prints what the program of this container does.
 func printStacks(args []string) int {
-	if len(args) > 1 {
-		return misused(errors.New("stacks takes one folder at most: lockstep-run stacks [DIR]"))
+	flags := flag.NewFlagSet("lockstep-run stacks", flag.ContinueOnError)
+	force := flags.Bool("force", false, "ask programs that compute, too, which may end them")
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		return codeUsage
+	case flags.NArg() > 1:
+		return misused(errors.New("stacks takes one folder at most: lockstep-run stacks [--force] [DIR]"))
 	}
-	folder, err := folderOf(args)
+	folder, err := folderOf(flags.Args())
 	if err != nil {
 		return failed(err)
 	}
-	text, err := stacks.Ask(folder)
+	text, err := stacks.Ask(folder, *force)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w: no supervisor of this version has run here", err)
 	}

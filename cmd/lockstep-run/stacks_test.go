@@ -17,11 +17,42 @@ const hangs = `
 import os, sys, threading
 def listens(): threading.Event().wait()
 def reads():
-    print("own sitecustomize:", getattr(sys, "own", None), "this one's folder:", any(p.endswith("/python") for p in sys.path), flush=True)
+    print("begins, own sitecustomize:", getattr(sys, "own", None), "this one's folder:", any("lockstep" in p for p in sys.path), flush=True)
     os.read(os.pipe()[0], 1)
+def works(): os.read(os.pipe()[0], 1)
+if os.fork() == 0: works()
 threading.Thread(target=listens, daemon=True).start()
 reads()
 `
+
+// computes is a program that computes: in Python where it is told so, and else outside of it.
+const computes = `
+import hashlib, sys, threading
+def in_python():
+    while True: sorted(range(1000), key=lambda n: -n)
+def outside(): hashlib.pbkdf2_hmac("sha512", b"x", b"y", 10**9)
+print("begins", flush=True)
+if sys.argv[1] == "outside": outside()
+threading.Thread(target=in_python, daemon=True).start()
+in_python()
+`
+
+// python runs a Python program, and returns once it has begun.
+func (p *pod) python(program string, args ...string) *container {
+	p.t.Helper()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		p.t.Skip("needs python3")
+	}
+	p.write("program.py", program)
+	c := p.runCommand(append([]string{python, p.path("program.py")}, args...), "--stop-timeout=1s")
+	for !strings.Contains(c.prints(), "begins") {
+		if gone(c.cmd.Process.Pid) {
+			p.t.Fatal("the program does not begin")
+		}
+	}
+	return c
+}
 
 // stacks runs lockstep-run stacks, and returns what it prints.
 func (p *pod) stacks(code int, args ...string) string {
@@ -42,26 +73,17 @@ func contains(t *testing.T, text string, parts ...string) {
 
 // A program says where it hangs when it is asked, and before it is stopped for that, without a change to it. The hook of its image runs, too.
 func TestStacks(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("needs python3, of which a program hangs")
-	}
 	p := newPod(t)
 	own := t.TempDir()
-	p.write("hangs.py", hangs)
 	if err := os.WriteFile(own+"/sitecustomize.py", []byte("import sys\nsys.own = 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p.environ = append(p.environ, "PYTHONPATH="+own)
-	c := p.runCommand([]string{python, p.path("hangs.py")}, "--stop-timeout=1s")
+	c := p.python(hangs)
 	s := p.connected(&wire.Order{Epoch: 1})
 	s.Await(running)
-	for !strings.Contains(c.prints(), "own sitecustomize: 1 this one's folder: False") {
-		if gone(c.cmd.Process.Pid) {
-			t.Fatal("the program does not begin")
-		}
-	}
-	contains(t, p.stacks(0, p.dir), ": sleeping; its threads wait in ", "in reads\n", "in listens\n")
+	c.says("begins, own sitecustomize: 1 this one's folder: False")
+	contains(t, p.stacks(0, p.dir), ": sleeping; its threads wait in ", "in reads\n", "in listens\n", "in works\n")
 	if strings.Contains(c.prints(), "in reads") {
 		t.Error("the log has stacks that nobody asked it for")
 	}
@@ -71,11 +93,30 @@ func TestStacks(t *testing.T) {
 	c.says("in reads\n")
 }
 
+// A program that computes in Python is asked only in a way that is safe for it, and one that computes outside of it only by force.
+func TestStacksOfProgramsThatCompute(t *testing.T) {
+	p := newPod(t)
+	c := p.python(computes, "in Python")
+	for range 5 {
+		contains(t, p.stacks(0, p.dir), ": running", "in in_python\n")
+	}
+	if gone(c.cmd.Process.Pid) {
+		t.Error("the program has ended")
+	}
+	p = newPod(t)
+	p.python(computes, "outside")
+	contains(t, p.stacks(0, p.dir), ": running", "it computes outside of Python, and is not asked where\n")
+	contains(t, p.stacks(0, "--force", p.dir), ": running", "in outside\n")
+}
+
 // A process that does not say where it is goes on, whatever it does with the signal. So does one that is stopped, of which the state is said.
 func TestStacksOfAnotherProgram(t *testing.T) {
 	p := newPod(t)
-	p.run()
+	p.run("--python-stacks=false")
 	one := p.puppets.Next()
+	if _, err := os.Stat(p.path(".lockstep-python")); err == nil {
+		t.Error("there is a sitecustomize that nobody wants")
+	}
 	if err := syscall.Kill(one.PID, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}

@@ -1,10 +1,11 @@
-// Python: a program has its stacks written by the standard library's faulthandler, in the handler of a signal, so that one that hangs in
-// native code is no exception. See docs.python.org/3/library/faulthandler.html.
+// Python: a program writes its stacks into a file in memory by the standard library's faulthandler. See
+// docs.python.org/3/library/faulthandler.html.
 
 package stacks
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -21,24 +22,33 @@ import (
 //go:embed sitecustomize.py
 var siteCustomize []byte
 
-// Signal has a program write its stacks: a real-time signal, which ends a program that does not catch it.
-const Signal = syscall.Signal(50)
+// The real-time signals that have a Python program write its stacks. The handler of the first also interrupts native code. It reads frames that a thread may be
+// about to change, and was seen to end programs that compute in Python (3.10 and later), once in a hundred times. That of the second is safe, and runs only where the main
+// thread executes Python.
+const (
+	anywhere  = syscall.Signal(50)
+	inPython  = syscall.Signal(51)
+	memory    = "/memfd:lockstep-stacks" // what the file is called among those of the process
+	mostFiles = 1024                     // that are looked at of a process
+)
 
 const envPath = "PYTHONPATH"
 
-// Install makes the folder that Python programs take their sitecustomize from, and where they keep a file for their stacks. What programs that
-// have ended left there goes.
+// Install writes the sitecustomize of Python programs into a folder.
 func Install(folder string) error {
-	if err := os.RemoveAll(folder); err != nil {
+	if err := os.Mkdir(folder, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	if err := os.Mkdir(folder, 0o700); err != nil {
+	path := filepath.Join(folder, "sitecustomize.py")
+	next := path + ".next"
+	if err := os.WriteFile(next, siteCustomize, 0o644); err != nil { //nolint:gosec // a program may have another user
+		_ = os.Remove(path) // half of one would hide the image's
 		return err
 	}
-	return os.WriteFile(filepath.Join(folder, "sitecustomize.py"), siteCustomize, 0o600)
+	return os.Rename(next, path)
 }
 
-// Environ is an environment in which Python programs register faulthandler.
+// Environ is an environment in which Python programs say where they are.
 func Environ(environ []string, folder string) []string {
 	value := folder
 	for _, v := range environ {
@@ -50,72 +60,96 @@ func Environ(environ []string, folder string) []string {
 	return append(environ, envPath+"="+value)
 }
 
-// python is a process that has registered faulthandler, and the end of its file before it is asked.
+// python is a process that has been asked, and the end of its file before that.
 type python struct {
-	pid    int
 	file   *os.File
 	before int64
 }
 
-// ask has a process write its stacks; nil for one that does not catch the signal, or does not have its file open: the signal may be another's.
-func ask(folder string, pid int) *python {
-	folder, err := filepath.EvalSymlinks(folder) // as the process has it
-	if err != nil {
+// ask has a process write its stacks; nil for one that does not catch the signal, blocks it, or has no such file: the signal may be another's.
+func ask(pid int, signal syscall.Signal) *python {
+	if !takes(pid, signal) {
 		return nil
 	}
-	path := filepath.Join(folder, strconv.Itoa(pid))
-	if !catches(pid) || !hasOpen(pid, path) {
-		return nil
-	}
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
+	file := stacksOf(pid)
+	if file == nil {
 		return nil
 	}
 	info, err := file.Stat()
-	if err != nil || !info.Mode().IsRegular() || syscall.Kill(pid, Signal) != nil {
+	if err != nil || unix.Tgkill(pid, pid, signal) != nil {
 		file.Close()
 		return nil
 	}
-	return &python{pid, file, info.Size()}
+	return &python{file, info.Size()}
 }
 
-// catches reports whether a process catches the signal.
-func catches(pid int) bool {
+// takes reports whether the main thread of a process catches a signal that none waits for already.
+func takes(pid int, signal syscall.Signal) bool {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return false
 	}
-	_, rest, _ := strings.Cut(string(status), "\nSigCgt:\t")
-	line, _, _ := strings.Cut(rest, "\n")
-	mask, err := strconv.ParseUint(line, 16, 64)
-	return err == nil && mask&(1<<(Signal-1)) != 0
+	has := func(name string) bool {
+		_, rest, _ := strings.Cut(string(status), "\n"+name+":\t")
+		line, _, _ := strings.Cut(rest, "\n")
+		mask, err := strconv.ParseUint(line, 16, 64)
+		return err == nil && mask&(1<<(signal-1)) != 0
+	}
+	return has("SigCgt") && !has("SigBlk") && !has("SigPnd") && !has("ShdPnd")
 }
 
-// hasOpen reports whether a process has a file open.
-func hasOpen(pid int, path string) bool {
+// stacksOf opens the file of a process; nil where there is none among its first ones.
+func stacksOf(pid int) *os.File {
 	folder := fmt.Sprintf("/proc/%d/fd", pid)
-	entries, _ := os.ReadDir(folder)
-	return slices.ContainsFunc(entries, func(e os.DirEntry) bool {
-		target, err := os.Readlink(filepath.Join(folder, e.Name()))
-		return err == nil && target == path
-	})
+	open, err := os.Open(folder)
+	if err != nil {
+		return nil
+	}
+	defer open.Close()
+	names, _ := open.Readdirnames(mostFiles)
+	for _, name := range names {
+		path := filepath.Join(folder, name)
+		if target, err := os.Readlink(path); err != nil || !strings.HasPrefix(target, memory) {
+			continue
+		}
+		if file, err := os.Open(path); err == nil {
+			return file
+		}
+	}
+	return nil
 }
 
-// answer is what the process has written: once it is complete, or as far as it is at the deadline. One that is stopped writes nothing.
+// answer is what the process has written: once it is complete, or as far as it is at the deadline. Of a long one the middle is left out.
 func (p *python) answer(deadline time.Time) string {
 	defer p.file.Close()
-	read := func() string {
-		text, _ := io.ReadAll(io.NewSectionReader(p.file, p.before, limit))
-		return string(text)
+	size := func() int64 {
+		info, err := p.file.Stat()
+		if err != nil {
+			return p.before
+		}
+		return info.Size()
 	}
-	last := read()
+	last := size()
 	for time.Now().Before(deadline) {
 		time.Sleep(pause)
-		next := read()
-		if next != "" && next == last {
+		next := size()
+		if next > p.before && next == last {
 			break
 		}
 		last = next
 	}
-	return last
+	if last == p.before {
+		return ""
+	}
+	read := func(from, to int64) string {
+		text, _ := io.ReadAll(io.NewSectionReader(p.file, from, to-from))
+		return string(text)
+	}
+	if last-p.before <= limit {
+		return ended(read(p.before, last))
+	}
+	return ended(read(p.before, p.before+limit/2)) + "...\n" + ended(read(last-limit/2, last))
 }
+
+// ended is a text that ends with its line.
+func ended(text string) string { return strings.TrimSuffix(text, "\n") + "\n" }

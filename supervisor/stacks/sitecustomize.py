@@ -1,17 +1,36 @@
-"""Registers Python's faulthandler, of which lockstep-run asks for the stacks of a program, and runs the sitecustomize that this one hides."""
+"""Has a Python program say where it is when lockstep-run asks, and runs the sitecustomize that this one hides."""
 
 import os
 import sys
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
-_SIGNAL = 50  # stacks.Signal
+_NAME = "lockstep-stacks"  # stacks.memory
+_stacks = -1
+
+
+def _registered():
+    """Whether another interpreter of this process has."""
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            if os.readlink("/proc/self/fd/" + fd).startswith("/memfd:" + _NAME):
+                return True
+        except OSError:
+            pass
+    return False
 
 
 def _register():
+    """The handler of signal 50 needs no interpreter, and so no program that comes back from native code. That of 51 is run between two instructions of
+    the main thread, at any of which it is safe."""
     import faulthandler
+    import signal
 
-    stacks = open(os.path.join(_FOLDER, str(os.getpid())), "wb", buffering=0)
-    faulthandler.register(_SIGNAL, file=stacks, all_threads=True)
+    global _stacks
+    if _stacks >= 0:  # the parent's
+        os.close(_stacks)
+    _stacks = os.memfd_create(_NAME)
+    faulthandler.register(50, file=_stacks, all_threads=True)
+    signal.signal(51, lambda *_: faulthandler.dump_traceback(_stacks, all_threads=True))
 
 
 def _hand_over():
@@ -19,14 +38,16 @@ def _hand_over():
     own = sys.modules.pop("sitecustomize")
     try:
         import sitecustomize  # noqa: F401
-    except ModuleNotFoundError as missing:
+    except ImportError as missing:
         sys.modules["sitecustomize"] = own
-        if missing.name != "sitecustomize":
+        if getattr(missing, "name", "sitecustomize") != "sitecustomize":
             raise
 
 
 try:
-    _register()
+    if not _registered():
+        _register()
+        os.register_at_fork(after_in_child=_register)
 except Exception:  # a program runs without it
     pass
 _hand_over()

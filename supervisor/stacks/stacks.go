@@ -3,6 +3,7 @@
 package stacks
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -11,12 +12,13 @@ import (
 )
 
 const (
-	// limit is how much is said of one process, in bytes, and processes of how many something is said.
-	limit     = 64 << 10
-	processes = 64
-	// patience is how long programs have to answer, and pause the time between two looks at what they write.
-	patience = 2 * time.Second
-	pause    = 50 * time.Millisecond
+	// limit is how much is said of one process, in bytes, and most of how many processes something is said.
+	limit = 64 << 10
+	most  = 64
+	// patience is how long programs have to answer, pause the time between two looks at what they write, and look that between two at what they do.
+	patience = 5 * time.Second
+	pause    = 100 * time.Millisecond
+	look     = 200 * time.Millisecond
 )
 
 // states are the letters of proc_pid_stat(5).
@@ -24,32 +26,42 @@ var states = map[string]string{
 	"R": "running", "S": "sleeping", "D": "in an uninterruptible wait", "T": "stopped", "t": "stopped by a debugger", "Z": "ended",
 }
 
-// Of says what processes do. Folder is that of Install.
-func Of(folder string, all []process.Status) string {
-	left := max(0, len(all)-processes)
-	all = all[:len(all)-left]
+// Seer looks at the processes of a program, at so many of them at most.
+type Seer func(most int) []process.Status
+
+// Of says what processes do. With force those that compute are asked as if they waited, which also those that do so outside of Python answer, and which
+// may end them.
+func Of(see Seer, force bool) string {
+	before := map[int]process.Status{}
+	for _, p := range see(most) {
+		before[p.PID] = p
+	}
+	time.Sleep(look)
+	all := see(most)
 	asked := make([]*python, len(all))
 	for i, p := range all {
-		asked[i] = ask(folder, p.PID)
+		switch was, known := before[p.PID]; {
+		case p.Stopped():
+		case force || (known && was.Sleeps() && p.Sleeps() && was.Used == p.Used):
+			asked[i] = ask(p.PID, anywhere)
+		default:
+			asked[i] = ask(p.PID, inPython)
+		}
 	}
 	var out strings.Builder
 	deadline := time.Now().Add(patience)
 	for i, p := range all {
-		state := states[p.State]
-		if state == "" {
-			state = p.State
-		}
-		fmt.Fprintf(&out, "pid %d %s: %s", p.PID, p.Name, state)
+		fmt.Fprintf(&out, "pid %d %s: %s", p.PID, p.Name, states[p.State])
 		if len(p.Waits) > 0 {
 			fmt.Fprintf(&out, "; its threads wait in %s", strings.Join(p.Waits, ", "))
 		}
 		out.WriteString("\n")
 		if asked[i] != nil {
-			out.WriteString(asked[i].answer(deadline))
+			out.WriteString(cmp.Or(asked[i].answer(deadline), "it computes outside of Python, and is not asked where\n"))
 		}
 	}
-	if left > 0 {
-		fmt.Fprintf(&out, "and %d processes more\n", left)
+	if len(all) == most {
+		fmt.Fprintf(&out, "no more than %d processes are looked at\n", most)
 	}
 	return out.String()
 }

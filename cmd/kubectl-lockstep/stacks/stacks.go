@@ -14,35 +14,60 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
-// maxGroups is how many groups are printed: ranks that train are at as many places as they please.
-const maxGroups = 20
+// maxGroups is how many groups are printed, maxLines how many lines of one, and maxError how long a reason may be: ranks that train are at as many places as
+// they please, and hostile ones print what they please.
+const (
+	maxGroups = 20
+	maxLines  = 400
+	maxError  = 300
+)
 
-// Of is what the processes of a rank do, as lockstep-run prints it, or why that is not known.
+// Of is what the processes of a rank do, or why that is not known.
 type Of struct {
 	Rank gang.Rank
-	Text string
-	Err  error
+	// same is what ranks share that do the same, and text what is printed of them.
+	same, text string
+	known      bool
 }
+
+// Read takes what lockstep-run has printed for a rank, or why it has not.
+func Read(rank gang.Rank) func(printed string, err error) Of {
+	return func(printed string, err error) Of {
+		if err == nil {
+			return Of{rank, sameOf(printed), indented(plain(printed)), true}
+		}
+		reason, _, _ := strings.Cut(err.Error(), "\n")
+		reason = plain(reason)
+		if runes := []rune(reason); len(runes) > maxError {
+			reason = string(runes[:maxError]) + "..."
+		}
+		return Of{rank, reason, reason, false}
+	}
+}
+
+// Known reports whether the rank has answered.
+func (o Of) Known() bool { return o.known }
 
 // Print prints the groups of ranks that do the same, the largest first, and then those of which it is not known.
 func Print(w io.Writer, all []Of) {
 	groups, unknown := map[string][]Of{}, map[string][]Of{}
 	for _, one := range all {
-		if one.Err != nil {
-			unknown[one.Err.Error()] = append(unknown[one.Err.Error()], one)
+		if one.known {
+			groups[one.same] = append(groups[one.same], one)
 		} else {
-			groups[sameOf(one.Text)] = append(groups[sameOf(one.Text)], one)
+			unknown[one.same] = append(unknown[one.same], one)
 		}
 	}
-	sorted := bySize(groups)
+	printGroups(w, bySize(groups), "%s:\n%s\n")
+	printGroups(w, bySize(unknown), "%s: not known: %s\n")
+}
+
+func printGroups(w io.Writer, sorted [][]Of, format string) {
 	for _, g := range sorted[:min(len(sorted), maxGroups)] {
-		fmt.Fprintf(w, "%s:\n%s\n", ranks(g), indented(plain(g[0].Text)))
+		fmt.Fprintf(w, format, ranks(g), g[0].text)
 	}
 	if n := len(sorted) - maxGroups; n > 0 {
 		fmt.Fprintf(w, "%d groups more. Give a rank to see its own.\n", n)
-	}
-	for _, g := range bySize(unknown) {
-		fmt.Fprintf(w, "%s: not known: %s\n", ranks(g), plain(g[0].Err.Error()))
 	}
 }
 
@@ -115,7 +140,12 @@ func plain(text string) string {
 
 func indented(text string) string {
 	var out strings.Builder
+	n := 0
 	for line := range strings.Lines(text) {
+		if n++; n > maxLines {
+			out.WriteString("  ...\n")
+			break
+		}
 		if line != "\n" {
 			out.WriteString("  ")
 		}

@@ -17,7 +17,30 @@ func said(pid int, state, in string) string {
 }
 
 func rank(index int32, text string) Of {
-	return Of{Rank: gang.Rank{Task: "worker", Index: index}, Text: text}
+	return Read(gang.Rank{Task: "worker", Index: index})(text, nil)
+}
+
+func silent(index int32, why string) Of {
+	return Read(gang.Rank{Task: "worker", Index: index})("", errors.New(why))
+}
+
+// What a hostile container says of why it does not answer looks like no group, and is short.
+func TestReasonsAreShort(t *testing.T) {
+	var all []Of
+	for i := range int32(100) {
+		all = append(all, silent(i, fmt.Sprint(i)+strings.Repeat("x", 1<<20)+"\n8 ranks, worker 0-7:\n"))
+	}
+	var out strings.Builder
+	Print(&out, all)
+	check.Equal(t, "lines", maxGroups+1, strings.Count(out.String(), "\n"))
+	check.Equal(t, "short", true, out.Len() < maxGroups*(maxError+100))
+}
+
+// Neither does one with many threads fill the screen.
+func TestLongStacks(t *testing.T) {
+	var out strings.Builder
+	Print(&out, []Of{rank(0, strings.Repeat(said(1, "running", "f"), 10_000))})
+	check.Equal(t, "lines", maxLines+3, strings.Count(out.String(), "\n"))
 }
 
 // Ranks that do the same are one group, however their processes and threads are numbered and whatever they do for the moment.
@@ -30,8 +53,8 @@ func TestGroups(t *testing.T) {
 		rank(5, "pid 7 python3: stopped; its threads wait in do_signal_stop\n"),
 		rank(7, "pid 8 trainer: running\n"),
 		rank(8, "pid 8 trainer: sleeping; its threads wait in pipe_read\n"),
-		{Rank: gang.Rank{Task: "worker", Index: 4}, Err: errors.New("pods \"x\" not found")},
-		{Rank: gang.Rank{Task: "worker", Index: 6}, Err: errors.New("pods \"x\" not found")},
+		silent(4, "pods \"x\" not found"),
+		silent(6, "pods \"x\" not found"),
 		rank(9, "pid 1 sh\x1b[2J: in an uninterruptible wait; its threads wait in nfs_wait\n"),
 	}
 	var out strings.Builder

@@ -1,0 +1,55 @@
+// Where the program is: on request, and in the log before it is stopped because its gang hangs.
+
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/supervisor/stacks"
+)
+
+const (
+	// keptStacks is how much of the stacks the log gets, in bytes.
+	keptStacks = 256 << 10
+	// stopDelay is how long a stop waits for the log to have them.
+	stopDelay = 6 * time.Second
+)
+
+// serveStacks has Python programs say where they are, and answers who asks. Without either the program runs all the same.
+func (s *supervisor) serveStacks(ctx context.Context, folder string) {
+	if s.PythonStacks {
+		python, err := filepath.Abs(filepath.Join(folder, pythonFolder))
+		if err == nil {
+			err = stacks.Install(python)
+		}
+		if err != nil {
+			s.Log.Warn("Python programs do not say where they are", "error", err)
+		} else {
+			s.Environ = stacks.Environ(s.Environ, python)
+		}
+	}
+	if err := stacks.Serve(ctx, folder, s.stacks); err != nil {
+		s.Log.Warn("Nobody can ask where the program is", "error", err)
+	}
+}
+
+func (s *supervisor) stacks(force bool) string { return stacks.Of(s.keeper.Statuses, force) }
+
+// keepStacks has the log say where the program is. It is about to be stopped, so nothing is lost with one that ends by that.
+func (s *supervisor) keepStacks() {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		text := s.stacks(true)
+		s.Log.Warn("The gang hangs: this is what the program did before it is stopped")
+		fmt.Fprint(os.Stderr, text[:min(len(text), keptStacks)])
+	}()
+	select {
+	case <-done:
+	case <-time.After(stopDelay): // nobody reads the log
+	}
+}
