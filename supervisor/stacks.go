@@ -22,7 +22,7 @@ const (
 // serveStacks has Python programs say where they are, and answers who asks. Without either the program runs all the same.
 func (s *supervisor) serveStacks(ctx context.Context, folder string) {
 	if s.PythonStacks {
-		python, err := filepath.Abs(filepath.Join(folder, pythonFolder))
+		python, err := filepath.Abs(filepath.Join(folder, stacks.Folder))
 		if err == nil {
 			err = stacks.Install(python)
 		}

@@ -29,9 +29,6 @@ const (
 	kubeflowToken = "kubeflow-token"
 )
 
-// pythonFolder is the name of the folder beside Options.EpochFile that is first in the path of Python programs.
-const pythonFolder = ".lockstep-python"
-
 // stalled is the reason of an order for a gang that hangs.
 const stalled = "Stalled"
 

@@ -98,7 +98,9 @@ func TestStacksOfProgramsThatCompute(t *testing.T) {
 	p := newPod(t)
 	c := p.python(computes, "in Python")
 	for range 5 {
-		contains(t, p.stacks(0, p.dir), ": running", "in in_python\n")
+		text := p.stacks(0, p.dir)
+		contains(t, text, ": running", "in in_python\n")
+		check.Equal(t, "frames of its handler", 0, strings.Count(text, "sitecustomize"))
 	}
 	if gone(c.cmd.Process.Pid) {
 		t.Error("the program has ended")

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,6 +35,9 @@ const (
 
 const envPath = "PYTHONPATH"
 
+// Folder is the name of the folder that is first in the path of Python programs.
+const Folder = ".lockstep-python"
+
 // Install writes the sitecustomize of Python programs into a folder.
 func Install(folder string) error {
 	if err := os.Mkdir(folder, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
@@ -50,14 +54,15 @@ func Install(folder string) error {
 
 // Environ is an environment in which Python programs say where they are.
 func Environ(environ []string, folder string) []string {
-	value := folder
-	for _, v := range environ {
-		if path, is := strings.CutPrefix(v, envPath+"="); is && path != "" {
-			value += string(os.PathListSeparator) + path
+	paths := []string{folder}
+	environ = slices.DeleteFunc(slices.Clone(environ), func(v string) bool {
+		path, is := strings.CutPrefix(v, envPath+"=")
+		if is && path != "" {
+			paths = append(paths, path)
 		}
-	}
-	environ = slices.DeleteFunc(slices.Clone(environ), func(v string) bool { return strings.HasPrefix(v, envPath+"=") })
-	return append(environ, envPath+"="+value)
+		return is
+	})
+	return append(environ, envPath+"="+strings.Join(paths, string(os.PathListSeparator)))
 }
 
 // python is a process that has been asked, and the end of its file before that.
@@ -143,13 +148,16 @@ func (p *python) answer(deadline time.Time) string {
 	}
 	read := func(from, to int64) string {
 		text, _ := io.ReadAll(io.NewSectionReader(p.file, from, to-from))
-		return string(text)
+		return ownFrame.ReplaceAllString(string(text), "")
 	}
 	if last-p.before <= limit {
 		return ended(read(p.before, last))
 	}
 	return ended(read(p.before, p.before+limit/2)) + "...\n" + ended(read(last-limit/2, last))
 }
+
+// ownFrame is the handler's.
+var ownFrame = regexp.MustCompile(`(?m)^  File "[^"]*/` + regexp.QuoteMeta(Folder) + `/.*\n`)
 
 // ended is a text that ends with its line.
 func ended(text string) string { return strings.TrimSuffix(text, "\n") + "\n" }
