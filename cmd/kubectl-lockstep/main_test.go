@@ -123,12 +123,8 @@ func TestTheHelpOfAVerb(t *testing.T) {
 	check.Equal(t, "flags", `      --all                     show every HyperNode with every node,
                                 however many there are
   -h, --help                    help for map
-      --nodes                   list nodes with their health and GPUs, by
-                                HyperNode
   -o, --output json|yaml|wide   print for other programs, or all columns
                                 and uncut lines; default: text
-      --unhealthy               list only nodes that are not ready,
-                                cordoned, in quarantine, or not Healthy
 
 Use "kubectl lockstep options" for the flags of all verbs, such as --namespace.
 `, flags)

@@ -17,14 +17,14 @@ const mapLines = 60
 // mapping is what map is asked for.
 type mapping struct {
 	app
-	all, nodes, unhealthy bool
-	output                format
+	all    bool
+	output format
 }
 
 func newMap(a app) *cobra.Command {
 	m := mapping{app: a}
 	c := &cobra.Command{
-		Use:   "map [JOB] | map --nodes [HYPERNODE]",
+		Use:   "map [JOB]",
 		Short: "Show the HyperNodes and their nodes, and where a job runs",
 		Long: `Show the tree of HyperNodes, with the numbers of their nodes, and one character for each node; with JOB, where the
 ranks and spares of that TrainingJob are, its home, and the nodes that it holds or keeps away from. Of several states of
@@ -38,13 +38,7 @@ and not ready.
 The map has 60 lines at most: HyperNodes without notable nodes are summed up first, then those of the lowest tier, and so
 on. Nodes that are in no HyperNode come last.
 
-With --nodes, as kubectl lockstep nodes, list the nodes of the cluster, or of a HyperNode, or one node, with their health. A node with
-faults has a second line with these, cut to the width of the terminal; kubectl lockstep ack node NODE --dry-run=client has them in full.
-STATE is what the manager makes of all reports, SINCE for how long. QUARANTINE is for how long no job is placed on the
-node: a lemon has failed too often, and stays there until it is acknowledged. Nothing is done about a node that the breaker holds
-back. GPUS are those that pods have of those that the node has. HELD-FOR names the TrainingJobs for which the node is kept free.
-
-The exit code is 0 where the nodes could be read, even if none is listed, and 1 where not.`,
+The exit code is 0 where the nodes could be read, and 1 where not.`,
 		Example: `  # The HyperNodes, and which nodes are unhealthy, held or free
   kubectl lockstep map
 
@@ -52,34 +46,14 @@ The exit code is 0 where the nodes could be read, even if none is listed, and 1 
   kubectl lockstep map --all
 
   # Where the ranks of a job are
-  kubectl lockstep map llama
-
-  # The nodes that are unhealthy, not ready, cordoned or in quarantine
-  kubectl lockstep nodes --unhealthy
-
-  # The nodes of a HyperNode
-  kubectl lockstep nodes rack-0`,
+  kubectl lockstep map llama`,
 		Args: cobra.MaximumNArgs(1),
+		RunE: a.on(func(ctx context.Context, c *cluster, args []string) error {
+			return m.draw(ctx, c, strings.Join(args, ""))
+		}),
 	}
-	c.RunE = a.on(func(ctx context.Context, c *cluster, args []string) error {
-		name := strings.Join(args, "")
-		if m.nodes || m.unhealthy {
-			return m.list(ctx, c, name)
-		}
-		return m.draw(ctx, c, name)
-	})
 	c.Flags().BoolVar(&m.all, "all", false, "show every HyperNode with every node, however many there are")
-	c.Flags().BoolVar(&m.nodes, "nodes", false, "list nodes with their health and GPUs, by HyperNode")
-	c.Flags().BoolVar(&m.unhealthy, "unhealthy", false, "list only nodes that are not ready, cordoned, in quarantine, or not Healthy")
 	m.output.addTableFlag(c)
-	return c
-}
-
-// newNodes is map --nodes.
-func newNodes(a app) *cobra.Command {
-	c := newMap(a)
-	c.Use, c.Short = "nodes [HYPERNODE]", "List nodes with their health and GPUs, as map --nodes does"
-	cobra.CheckErr(c.Flags().Set("nodes", "true"))
 	return c
 }
 
@@ -112,27 +86,5 @@ func (m *mapping) draw(ctx context.Context, c *cluster, name string) error {
 	return m.output.print(m.Out, fleetmap.ReportOf(fleet, shown), func() error {
 		_, err := fmt.Fprintln(m.Out, strings.Join(fleetmap.Draw(fleet, shown, limit), "\n"))
 		return err
-	})
-}
-
-// list lists the nodes of the fleet, or those with a name.
-func (m *mapping) list(ctx context.Context, c *cluster, name string) error {
-	fleet, err := c.fleet(ctx)
-	if err != nil {
-		return err
-	}
-	c.addPods(ctx, fleet)
-	c.addHealth(ctx, fleet)
-	nodes, err := fleet.List(name, m.unhealthy)
-	if err != nil {
-		return err
-	}
-	return m.output.print(m.Out, nodes, func() error {
-		if len(nodes.Nodes) == 0 {
-			fmt.Fprintln(m.ErrOut, "No such nodes found.")
-			return nil
-		}
-		nodes.Print(m.Out, m.output.width(m.Out), c.clock.Now())
-		return nil
 	})
 }

@@ -39,9 +39,6 @@ func TestNodesReadsHealthAndGPUs(t *testing.T) {
 The HyperNodes could not be read: Volcano is not installed`) {
 		t.Errorf("printed:\n%s", out)
 	}
-	same, err := lockstep("map", "--nodes", "--unhealthy", address)
-	check.Equal(t, "error", nil, err)
-	check.Equal(t, "map --nodes", out, same)
 	out, err = lockstep("nodes", address, "-o", "json")
 	check.Equal(t, "error", nil, err)
 	var nodes fleetmap.Nodes
@@ -66,7 +63,7 @@ func TestAClusterWithoutNodes(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/dev/null")
 	s := &server{objects: map[string]any{"/api/v1/nodes": corev1.NodeList{TypeMeta: metav1.TypeMeta{Kind: "NodeList", APIVersion: "v1"}}}}
 	address := s.serve(t, core, product)
-	for _, args := range [][]string{{"nodes"}, {"map", "--nodes"}, {"nodes", "--unhealthy"}} {
+	for _, args := range [][]string{{"nodes"}, {"nodes", "--unhealthy"}} {
 		out, err := lockstep(append(args, address)...)
 		check.Equal(t, "error", nil, err)
 		check.Equal(t, "listed", "", out)
