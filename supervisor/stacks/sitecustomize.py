@@ -20,8 +20,8 @@ def _registered():
 
 
 def _register():
-    """The handler of signal 50 needs no interpreter, and so no program that comes back from native code. That of 51 is run between two instructions of
-    the main thread, at any of which it is safe."""
+    """The handler of signal 50 runs at once, wherever the main thread is. The interpreter runs that of 51 between two instructions of the main thread,
+    where no other thread changes a frame."""
     import faulthandler
     import signal
 
