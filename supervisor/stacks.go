@@ -4,20 +4,14 @@ package supervisor
 
 import (
 	"context"
-	"fmt"
-	"os"
+	"io"
 	"path/filepath"
-	"time"
 
 	"github.com/lockstep-dev/lockstep/supervisor/stacks"
 )
 
-const (
-	// keptStacks is how much of the stacks the log gets, in bytes.
-	keptStacks = 256 << 10
-	// stopDelay is how long a stop waits for the log to have them.
-	stopDelay = 6 * time.Second
-)
+// keptStacks is how much of the stacks the log gets, in bytes.
+const keptStacks = 256 << 10
 
 // serveStacks has Python programs say where they are, and answers who asks. Without either the program runs all the same.
 func (s *supervisor) serveStacks(ctx context.Context, folder string) {
@@ -41,15 +35,7 @@ func (s *supervisor) stacks(force bool) string { return stacks.Of(s.keeper.Statu
 
 // keepStacks has the log say where the program is. It is about to be stopped, so nothing is lost with one that ends by that.
 func (s *supervisor) keepStacks() {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		text := s.stacks(true)
-		s.Log.Warn("The gang hangs: this is what the program did before it is stopped")
-		fmt.Fprint(os.Stderr, text[:min(len(text), keptStacks)])
-	}()
-	select {
-	case <-done:
-	case <-time.After(stopDelay): // nobody reads the log
-	}
+	text := s.stacks(true)
+	s.Log.Warn("The gang hangs: this is what the program did before it is stopped")
+	_, _ = io.WriteString(s.Output, text[:min(len(text), keptStacks)])
 }

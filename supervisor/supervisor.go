@@ -38,7 +38,7 @@ const (
 	sayNewPhase = time.Second
 )
 
-// lastWord is how long the container stays for the manager to read the last report.
+// lastWord is how long the container stays for the manager to read the last report, and for the log to take the last line.
 const lastWord = time.Second
 
 // Options of Run.
@@ -60,6 +60,8 @@ type Options struct {
 	Process process.Options
 	Stream  stream.Options
 	Log     *slog.Logger
+	// Output is where Log writes.
+	Output *Output
 }
 
 // supervisor carries out what its machine wants, one event after the other.
@@ -189,6 +191,7 @@ func (s *supervisor) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), lastWord)
 	defer cancel()
 	s.client.Close(ctx)
+	s.Output.Flush(lastWord)
 }
 
 // handle tells the machine an event, and does what it wants. What follows at once is told it before anything else.

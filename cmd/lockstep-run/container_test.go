@@ -49,6 +49,8 @@ type pod struct {
 	puppets *supervision.Puppets
 	dir     string
 	environ []string
+	// stderr is where containers print their errors; nil for the log.
+	stderr *os.File
 }
 
 func newPod(t *testing.T) *pod {
@@ -115,6 +117,9 @@ func (p *pod) executeAs(attr *syscall.SysProcAttr, args ...string) *container {
 	defer log.Close()
 	c := &container{t: p.t, cmd: exec.Command(os.Args[0], args...), ended: make(chan struct{}), log: log.Name()}
 	c.cmd.Env, c.cmd.Stdout, c.cmd.Stderr = p.environ, log, log
+	if p.stderr != nil {
+		c.cmd.Stderr = p.stderr
+	}
 	c.cmd.SysProcAttr = attr
 	if err := c.cmd.Start(); err != nil {
 		p.t.Fatal(err)

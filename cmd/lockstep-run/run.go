@@ -56,7 +56,8 @@ func forwarded() []os.Signal {
 
 // parse reads the flags of run. A flag goes before its variable.
 func parse(args []string) (*supervisor.Options, error) {
-	o := &supervisor.Options{Environ: os.Environ(), Log: slog.New(slog.NewTextHandler(os.Stderr, nil)).With("from", "lockstep-run")}
+	output := supervisor.NewOutput(os.Stderr)
+	o := &supervisor.Options{Environ: os.Environ(), Output: output, Log: slog.New(slog.NewTextHandler(output, nil)).With("from", "lockstep-run")}
 	flags := bind(o)
 	if err := fromEnvironment(flags); err != nil {
 		return nil, err

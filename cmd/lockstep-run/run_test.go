@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -75,6 +76,37 @@ func TestRestartInPlace(t *testing.T) {
 	}
 	s.Ended()
 	c.exits(0)
+}
+
+// A log that nobody reads delays no restart.
+func TestALogThatNobodyReads(t *testing.T) {
+	p := newPod(t)
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	defer write.Close()
+	pipe := int(write.Fd())
+	if err := syscall.SetNonblock(pipe, true); err != nil {
+		t.Fatal(err)
+	}
+	for err == nil { // until it is full
+		_, err = syscall.Write(pipe, make([]byte, 1))
+	}
+	if err := syscall.SetNonblock(pipe, false); err != nil {
+		t.Fatal(err)
+	}
+	p.stderr = write
+	p.run()
+	first := p.puppets.Next()
+	s := p.connected(&wire.Order{Epoch: 1})
+	s.Await(running)
+	first.Exit(3)
+	s.Await(failedState)
+	s.Order(&wire.Order{Epoch: 2, Start: true})
+	p.puppets.Next()
+	s.Await(running)
 }
 
 // A checkpoint of which nobody was told is noticed when the program ends. What an earlier run has left is none of the next one's.
