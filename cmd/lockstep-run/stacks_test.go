@@ -10,6 +10,7 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
 	"github.com/lockstep-dev/lockstep/test/check"
+	"github.com/lockstep-dev/lockstep/test/supervision"
 )
 
 // hangs is a program that hangs in native code, with a thread that waits.
@@ -19,7 +20,11 @@ def listens(): threading.Event().wait()
 def reads():
     print("begins, own sitecustomize:", getattr(sys, "own", None), "this one's folder:", any("lockstep" in p for p in sys.path), flush=True)
     os.read(os.pipe()[0], 1)
-def works(): os.read(os.pipe()[0], 1)
+r, w = os.pipe()
+def works(): # until the program has ended
+    os.close(w)
+    os.read(r, 1)
+    os._exit(0)
 if os.fork() == 0: works()
 threading.Thread(target=listens, daemon=True).start()
 reads()
@@ -46,6 +51,10 @@ func (p *pod) python(program string, args ...string) *container {
 	}
 	p.write("program.py", program)
 	c := p.runCommand(append([]string{python, p.path("program.py")}, args...), "--stop-timeout=1s")
+	p.t.Cleanup(func() { // a supervisor that is killed would leave it running
+		_ = c.cmd.Process.Signal(syscall.SIGTERM)
+		supervision.Receive(p.t, c.ended, "end of the container")
+	})
 	for !strings.Contains(c.prints(), "begins") {
 		if gone(c.cmd.Process.Pid) {
 			p.t.Fatal("the program does not begin")
