@@ -30,7 +30,7 @@ threading.Thread(target=listens, daemon=True).start()
 reads()
 `
 
-// computes is a program that computes: in Python where it is told so, and else outside of it.
+// computes is a program that computes in Python or, with the argument outside, in native code.
 const computes = `
 import hashlib, sys, threading
 def in_python():
@@ -116,7 +116,7 @@ func TestStacksOfProgramsThatCompute(t *testing.T) {
 	}
 	p = newPod(t)
 	p.python(computes, "outside")
-	contains(t, p.stacks(0, p.dir), ": running", "it computes outside of Python, and is not asked where\n")
+	contains(t, p.stacks(0, p.dir), ": running", "it does not answer, as where it computes outside of Python\n")
 	contains(t, p.stacks(0, "--force", p.dir), ": running", "in outside\n")
 }
 

@@ -29,8 +29,8 @@ var states = map[string]string{
 // Seer looks at the processes of a program, at so many of them at most.
 type Seer func(most int) []process.Status
 
-// Of says what processes do. With force those that compute are asked as if they waited, which also those that do so outside of Python answer, and which
-// may end them.
+// Of says what processes do. With force it asks programs that compute in the same way as those that wait. Native code answers then, too, but a thread
+// that computes in Python may end its program.
 func Of(see Seer, force bool) string {
 	before := map[int]process.Status{}
 	for _, p := range see(most) {
@@ -57,7 +57,7 @@ func Of(see Seer, force bool) string {
 		}
 		out.WriteString("\n")
 		if asked[i] != nil {
-			out.WriteString(cmp.Or(asked[i].answer(deadline), "it computes outside of Python, and is not asked where\n"))
+			out.WriteString(cmp.Or(asked[i].answer(deadline), "it does not answer, as where it computes outside of Python\n"))
 		}
 	}
 	if len(all) == most {

@@ -3,13 +3,12 @@
 package real
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
-
-	"io"
 
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
