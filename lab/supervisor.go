@@ -166,7 +166,9 @@ func epochOf(l policies.Lift) int64 {
 }
 
 // showsProgress reports whether supervisors notice the checkpoints of their programs.
-func (s *Setup) showsProgress() bool { return s.supervised() && s.Job.Spec.Supervisor.Progress != nil }
+func (s *Setup) showsProgress() bool {
+	return s.supervised() && s.Job.Spec.Supervisor.Progress != nil && s.Job.Spec.Supervisor.Progress.CheckpointFile != ""
+}
 
 // progress has the supervisors of the ranks that train notice a checkpoint.
 func (w *world) progress() {

@@ -49,6 +49,17 @@ func TestRestartsWithoutProgressClimbTheLadder(t *testing.T) {
 	}
 }
 
+// Lines of steps alone say nothing of checkpoints: each failure begins with the first step.
+func TestPrintedStepsAreNoCheckpoints(t *testing.T) {
+	s := supervised(3)
+	s.Job.Spec.Supervisor.Progress = &v1alpha1.Progress{Logs: &v1alpha1.ProgressLogs{Preset: "Megatron"}}
+	s.status().RestartsWithoutProgress = 3
+	s.fails(1, 1)
+	s.decide()
+	check.Equal(t, "steps", []string{"RestartProcesses@0"}, s.fired(t))
+	check.Equal(t, "restarts without progress", int32(0), s.status().RestartsWithoutProgress)
+}
+
 // What restarts on its node did not mend may be the node's fault: any node of home will do.
 func TestARankWithoutProgressMayLeaveItsNode(t *testing.T) {
 	s := supervised(3)

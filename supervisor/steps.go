@@ -11,12 +11,16 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lockstep-dev/lockstep/supervisor/process"
 	"github.com/lockstep-dev/lockstep/supervisor/steps"
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
 )
+
+// settleWithin is how long the last lines of a program that has ended are waited for: a process that it has left may print on.
+const settleWithin = 100 * time.Millisecond
 
 const envProgressFile = "LOCKSTEP_PROGRESS_FILE"
 
@@ -29,6 +33,9 @@ func (s *supervisor) listen(ctx context.Context) {
 	s.serveStacks(ctx, folder)
 	s.file = steps.NewFile(file, s.steps, s.Log)
 	go s.file.Run(ctx)
+	if s.printed != nil {
+		go s.printed.Run(ctx)
+	}
 	if given(s.Environ, steps.EnvURL) || given(s.Environ, steps.EnvOldURL) {
 		return // to somebody else
 	}
@@ -43,6 +50,29 @@ func (s *supervisor) listen(ctx context.Context) {
 		s.Environ = with(s.Environ, name, variables[name])
 	}
 	s.Environ = withoutProxy(s.Environ)
+}
+
+// startProgram starts the program. Where its lines are looked at, it prints to pipes, and otherwise to the log itself.
+func (s *supervisor) startProgram(environ []string) error {
+	if s.printed == nil {
+		return s.keeper.Start(s.Command, environ, unix.Stdout, unix.Stderr)
+	}
+	to, err := s.printed.Pipes(os.Stdout, os.Stderr)
+	if err != nil {
+		s.Log.Warn("The output of the program is not looked at for steps", "error", err)
+		return s.keeper.Start(s.Command, environ, unix.Stdout, unix.Stderr)
+	}
+	defer unix.Close(to[0])
+	defer unix.Close(to[1])
+	return s.keeper.Start(s.Command, environ, to[0], to[1])
+}
+
+// hearLast hears the last word of a program that has ended.
+func (s *supervisor) hearLast() {
+	s.file.Look(time.Now())
+	if s.printed != nil {
+		s.printed.Settle(settleWithin)
+	}
 }
 
 // given reports whether a variable is set.

@@ -56,6 +56,8 @@ type Options struct {
 	PythonStacks bool
 	// CheckpointFile is the file or folder that changes with each checkpoint; empty where none is known.
 	CheckpointFile string
+	// Patterns are those of lines that say how far the program is; nil where its output is not looked at.
+	Patterns *steps.Patterns
 	// Process and Stream are completed by Run: their functions and logs are its own.
 	Process process.Options
 	Stream  stream.Options
@@ -73,9 +75,10 @@ type supervisor struct {
 	watcher *progress.Watcher
 	events  chan epoch.Event
 
-	// steps is what the program says, and file one of the ways in which it does.
-	steps *steps.Listener
-	file  *steps.File
+	// steps is what the program says, and file and printed are two of the ways in which it does; printed is nil without patterns.
+	steps   *steps.Listener
+	file    *steps.File
+	printed *steps.Printed
 	// shown brings what the program's processes do, and activity is the last of that.
 	shown    chan process.Activity
 	activity wire.Activity
@@ -99,6 +102,11 @@ func Run(o Options, signals <-chan os.Signal) (code int, err error) {
 		events:  make(chan epoch.Event, 16),
 		steps:   &steps.Listener{},
 		shown:   make(chan process.Activity),
+	}
+	if o.Patterns != nil {
+		if s.printed, err = steps.NewPrinted(o.Patterns, s.steps); err != nil {
+			return 0, err
+		}
 	}
 	if err := s.connect(); err != nil {
 		return 0, err
@@ -147,7 +155,7 @@ func (s *supervisor) run(signals <-chan os.Signal) int {
 		case e := <-s.events:
 			if _, exits := e.(epoch.Ended); exits {
 				s.lookForCheckpoint()
-				s.file.Look(time.Now())
+				s.hearLast()
 			}
 			code, ended = s.handle(e)
 		case <-ticks:
@@ -191,6 +199,9 @@ func (s *supervisor) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), lastWord)
 	defer cancel()
 	s.client.Close(ctx)
+	if s.printed != nil {
+		s.printed.Settle(lastWord)
+	}
 	s.Output.Flush(lastWord)
 }
 
@@ -253,7 +264,7 @@ func (s *supervisor) start(a epoch.Start) (failed *wire.Exit) {
 	s.clearTerminationLog()
 	s.watcher.Reset()
 	s.forget()
-	err := s.keeper.Start(s.Command, environ(s.Environ, a))
+	err := s.startProgram(environ(s.Environ, a))
 	if err == nil {
 		return nil
 	}

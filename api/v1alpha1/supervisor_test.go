@@ -47,7 +47,31 @@ func TestRefusesSupervisor(t *testing.T) {
 		},
 		"progress by nothing": {
 			set:   supervisedBy(set{"spec.supervisor": "{progress: {}}"}),
-			field: "spec.supervisor.progress.checkpointFile", want: "Required value",
+			field: "spec.supervisor.progress.checkpointFile", want: "checkpointFile and logs are both missing: give one of them, or leave progress out",
+		},
+		"restarts without checkpoints to count": {
+			set:   supervisedBy(set{"spec.supervisor": "{progress: {logs: {preset: NeMo}, maxRestarts: 2}}"}),
+			field: "spec.supervisor.progress.maxRestarts", want: "needs checkpointFile",
+		},
+		"another preset": {
+			set:   supervisedBy(set{"spec.supervisor": "{progress: {logs: {preset: megatron}}}"}),
+			field: "spec.supervisor.progress.logs.preset", want: "Unsupported value",
+		},
+		"logs without steps": {
+			set:   supervisedBy(set{"spec.supervisor": "{progress: {logs: {checkpointDone: {regex: saved, example: saved}}}}"}),
+			field: "spec.supervisor.progress.logs.trainingStep", want: "preset and trainingStep are both missing",
+		},
+		"a step without a number": {
+			set:   supervisedBy(set{"spec.supervisor": "{progress: {logs: {trainingStep: {regex: 'step ([0-9]+)', example: step 5}}}}"}),
+			field: "spec.supervisor.progress.logs.trainingStep.regex", want: "regex needs a group for the number of the step, as in step (?P<globalStep>[0-9]+)",
+		},
+		"an example of other lines": {
+			set:   supervisedBy(set{"spec.supervisor": "{progress: {logs: {preset: Megatron, checkpointDone: {regex: saved, example: stored}}}}"}),
+			field: "spec.supervisor.progress.logs.checkpointDone.example", want: "regex is not found in example: correct one of them",
+		},
+		"no regular expression": {
+			set:   supervisedBy(set{"spec.supervisor": "{progress: {logs: {trainingStep: {regex: 'step (?P<globalStep>[0-9+', example: step 5}}}}"}),
+			field: "spec.supervisor.progress.logs.trainingStep", want: "missing closing ]",
 		},
 		"no restart without progress": {
 			set:   supervisedBy(set{"spec.supervisor": "{progress: {checkpointFile: /latest, maxRestarts: 0}}"}),
@@ -70,6 +94,7 @@ func TestAcceptsSupervisor(t *testing.T) {
 		"alone":                       supervisedBy(nil),
 		"with a readiness probe":      supervisedBy(set{container + ".readinessProbe": "{tcpSocket: {port: 80}}"}),
 		"survivors and progress":      supervisedBy(set{"spec.supervisor": "{survivors: Keep, progress: {checkpointFile: /checkpoints/latest, maxRestarts: 5}}"}),
+		"lines of its output":         supervisedBy(set{"spec.supervisor": "{progress: {logs: {preset: Megatron, trainingStep: {regex: 'step (?P<globalStep>\\d+)/(?P<totalSteps>\\d+)', example: step 5/10}}}}"}),
 		"its action":                  supervisedBy(set{"spec.restartPolicy.rules": "[{name: again, match: {events: [ProcessFailed], exitCodes: {operator: In, values: [1]}}, steps: [{action: RestartProcesses}]}]"}),
 		"an independent task without": supervisedBy(set{"spec.tasks[1]": "{name: eval, independent: true, template: {spec: {containers: [{name: c, livenessProbe: {tcpSocket: {port: 80}}}]}}}"}),
 	} {

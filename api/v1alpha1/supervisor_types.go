@@ -31,8 +31,7 @@ type Supervisor struct {
 	// +optional
 	Survivors Survivors `json:"survivors,omitempty"`
 
-	// progress is how it is seen that the program makes progress. Without it every failure of the program begins with the
-	// first step of its rule, however often it fails.
+	// progress is how it is seen that the program makes progress, beside what the program says itself.
 	// +optional
 	Progress *Progress `json:"progress,omitempty"`
 }
@@ -49,21 +48,68 @@ const (
 	SurvivorsKeep Survivors = "Keep"
 )
 
-// Progress is how it is seen that a program makes progress: by its checkpoints.
+// Progress is how it is seen that a program makes progress: by its checkpoints, and by what it prints.
+// +kubebuilder:validation:XValidation:rule="has(self.checkpointFile) || has(self.logs)",fieldPath=".checkpointFile",message="checkpointFile and logs are both missing: give one of them, or leave progress out"
+// +kubebuilder:validation:XValidation:rule="has(self.checkpointFile) || !has(self.maxRestarts)",fieldPath=".maxRestarts",message="maxRestarts counts restarts between checkpoints, and needs checkpointFile"
 type Progress struct {
 	// checkpointFile is the absolute path of a file or a folder, as the program's container sees it, that changes with each checkpoint, such as
 	// latest_checkpointed_iteration.txt of Megatron-LM, or the folder that each checkpoint gets a folder in. One rank that sees it
-	// change is enough.
+	// change is enough. Without it every failure of the program begins with the first step of its rule, however often it fails.
 	// +kubebuilder:validation:MinLength=2
 	// +kubebuilder:validation:MaxLength=4096
 	// +kubebuilder:validation:XValidation:rule="self.startsWith('/')",message="checkpointFile has to be an absolute path, as in /checkpoints/latest"
-	CheckpointFile string `json:"checkpointFile"`
+	// +optional
+	CheckpointFile string `json:"checkpointFile,omitempty"`
 
-	// maxRestarts is how many restarts in a row may leave no newer checkpoint. The next failure of the program begins with the second step
+	// maxRestarts is how many restarts in a row may leave no newer checkpoint; 3 by default. The next failure of the program begins with the second step
 	// of its rule then, after as many more with the third, and so on up to the last.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
-	// +kubebuilder:default=3
 	// +optional
 	MaxRestarts *int32 `json:"maxRestarts,omitempty"`
+
+	// logs are lines of the program that say how far it is. The program prints to pipes then, which lockstep-run copies to the log.
+	// +optional
+	Logs *ProgressLogs `json:"logs,omitempty"`
+}
+
+// ProgressLogs are lines of a program's output that say how far it is: those of a well-known trainer, or of patterns. A pattern replaces the
+// preset's of the same name. Names and groups are those of the LogProfile of NVIDIA's Cluster Readiness Engine.
+// +kubebuilder:validation:XValidation:rule="has(self.preset) || has(self.trainingStep)",fieldPath=".trainingStep",message="preset and trainingStep are both missing: give one of them"
+type ProgressLogs struct {
+	// preset has the patterns of a trainer.
+	// +optional
+	Preset LogPreset `json:"preset,omitempty"`
+
+	// trainingStep is a line of a training step. Its group globalStep, or else iteration, takes the number of the step, and totalSteps, where it has
+	// that, how many there will be. Lines with another total than the first are ignored, as those of an evaluation.
+	// +kubebuilder:validation:XValidation:rule="self.regex.contains('(?P<globalStep>') || self.regex.contains('(?P<iteration>')",fieldPath=".regex",message="regex needs a group for the number of the step, as in step (?P<globalStep>[0-9]+)"
+	// +optional
+	TrainingStep *LogPattern `json:"trainingStep,omitempty"`
+
+	// checkpointSave is a line that begins a checkpoint. No step is expected until a line of checkpointDone, or the next step of the same rank.
+	// +optional
+	CheckpointSave *LogPattern `json:"checkpointSave,omitempty"`
+
+	// checkpointDone is a line that ends a checkpoint. Its group step, where it has that, takes the step that is saved.
+	// +optional
+	CheckpointDone *LogPattern `json:"checkpointDone,omitempty"`
+}
+
+// LogPreset is a trainer whose lines are known.
+// +kubebuilder:validation:Enum=HuggingFace;Megatron;NeMo
+type LogPreset string
+
+// LogPattern is a regular expression for lines of a log.
+// +kubebuilder:validation:XValidation:rule="self.example.matches(self.regex)",fieldPath=".example",message="regex is not found in example: correct one of them"
+type LogPattern struct {
+	// regex is a regular expression in the syntax of RE2, with named groups. It is looked for in the first 4096 bytes of a line.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Regex string `json:"regex"`
+
+	// example is a line that regex is found in. A regex that is not found in it is refused.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Example string `json:"example"`
 }

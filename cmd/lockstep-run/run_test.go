@@ -183,6 +183,37 @@ func TestWhatAProgramSays(t *testing.T) {
 	check.Equal(t, "last word of a program", 9, said(3, 9).GetStep())
 }
 
+// The steps of lines that a program prints are heard, the last of one that fails, too, and the lines are in the container's log.
+func TestWhatAProgramPrints(t *testing.T) {
+	p := newPod(t)
+	c := p.run(`--log-patterns={"preset": "Megatron"}`)
+	first := p.puppets.Next()
+	s := p.connected(&wire.Order{Epoch: 1})
+	prints := func(program *supervision.Puppet, descriptor, text string) {
+		program.Do("write", "/proc/self/fd/"+descriptor, text)
+	}
+	prints(first, "1", "saving checkpoint at iteration 6 to /c\n")
+	for saves := false; !saves; {
+		saves = s.Report().Progress.GetPhase() == wire.Phase_PHASE_CHECKPOINT
+	}
+	prints(first, "2", " iteration 7/ 50 | consumed samples: 1\n")
+	prints(first, "1", " iteration 8/ 50 | consumed samples: 2")
+	first.Exit(3)
+	r, _ := s.Await(failedState)
+	check.Equal(t, "last steps", []int64{8, 50}, []int64{r.Progress.GetStep(), r.Progress.GetTotalSteps()})
+	s.Order(&wire.Order{Epoch: 2, Start: true})
+	second := p.puppets.Next()
+	prints(second, "1", " iteration 5/ 50 | consumed samples: 1\n")
+	second.Exit(0)
+	r, _ = s.Await(succeeded)
+	check.Equal(t, "step of the next program", 5, r.Progress.GetStep())
+	s.Ended()
+	c.exits(0)
+	for _, line := range []string{"saving checkpoint at iteration 6 to /c\n", " iteration 7/ 50 | ", " iteration 8/ 50 | ", " iteration 5/ 50 | "} {
+		c.says(line)
+	}
+}
+
 // To Python a * is all hosts only where it stands alone.
 func TestAProgramWithoutProxies(t *testing.T) {
 	p := newPod(t)

@@ -3,8 +3,10 @@
 package volcano
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -47,9 +49,7 @@ func supervise(spec *corev1.PodSpec, s *v1alpha1.Supervisor, from *Supervision) 
 		fmt.Sprintf("--stop-timeout=%ds", ptr.Deref(s.StopSeconds, 10)),
 		fmt.Sprintf("--manager-timeout=%ds", ptr.Deref(s.ManagerTimeoutSeconds, 60)),
 	}
-	if s.Progress != nil {
-		flags = append(flags, "--checkpoint-file="+s.Progress.CheckpointFile)
-	}
+	flags = append(flags, progressFlags(s.Progress)...)
 	if path := program.TerminationMessagePath; path != "" {
 		flags = append(flags, "--termination-log="+path)
 	}
@@ -61,6 +61,35 @@ func supervise(spec *corev1.PodSpec, s *v1alpha1.Supervisor, from *Supervision) 
 	)
 	spec.Volumes = append(spec.Volumes,
 		corev1.Volume{Name: supervisorVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}, identity())
+}
+
+// progressFlags are how a supervisor sees progress. Of $$ in a command the kubelet leaves one $, and $(NAME) is a variable to it.
+func progressFlags(p *v1alpha1.Progress) (flags []string) {
+	if p == nil {
+		return nil
+	}
+	if p.CheckpointFile != "" {
+		flags = append(flags, "--checkpoint-file="+p.CheckpointFile)
+	}
+	if logs := p.Logs; logs != nil {
+		said := map[string]string{}
+		for name, pattern := range map[string]*v1alpha1.LogPattern{
+			"trainingStep": logs.TrainingStep, "checkpointSave": logs.CheckpointSave, "checkpointDone": logs.CheckpointDone,
+		} {
+			if pattern != nil {
+				said[name] = pattern.Regex
+			}
+		}
+		if logs.Preset != "" {
+			said["preset"] = string(logs.Preset)
+		}
+		var text strings.Builder
+		encoder := json.NewEncoder(&text)
+		encoder.SetEscapeHTML(false)
+		_ = encoder.Encode(said) // of strings alone, with sorted keys
+		flags = append(flags, "--log-patterns="+strings.ReplaceAll(strings.TrimSpace(text.String()), "$", "$$"))
+	}
+	return flags
 }
 
 // installer copies lockstep-run into the pod, as the user of the program and within the limits of restricted Pod Security. Its

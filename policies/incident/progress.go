@@ -98,7 +98,8 @@ func (v *View) RestartsOnceRaised(byProgram bool) int32 {
 }
 
 func (v *View) tracksProgress() bool {
-	return v.Job.Spec.Supervisor != nil && v.Job.Spec.Supervisor.Progress != nil
+	s := v.Job.Spec.Supervisor
+	return s != nil && s.Progress != nil && s.Progress.CheckpointFile != ""
 }
 
 // skipped is how many of the steps of its rule an incident skips, and by how many seconds the others come sooner for that: the failures of a

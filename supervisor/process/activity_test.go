@@ -38,7 +38,7 @@ func TestTheActivityOfAProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := k.Start([]string{"sleep", "1000"}, os.Environ()); err != nil {
+	if err := k.Start([]string{"sleep", "1000"}, os.Environ(), 1, 2); err != nil {
 		t.Fatal(err)
 	}
 	defer k.Stop()

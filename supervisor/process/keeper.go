@@ -85,8 +85,8 @@ func NewKeeper(o Options) (*Keeper, error) {
 	return k, nil
 }
 
-// Start starts the program in a process group of its own, with this process's standard streams.
-func (k *Keeper) Start(command, environ []string) error {
+// Start starts the program in a process group of its own, with this process's standard input, and with descriptors of this process to print to.
+func (k *Keeper) Start(command, environ []string, stdout, stderr int) error {
 	path, err := exec.LookPath(command[0])
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func (k *Keeper) Start(command, environ []string) error {
 	defer k.mu.Unlock()
 	k.present = k.sharedMemory()
 	started := time.Now()
-	pid, err := k.spawn(path, command, &syscall.ProcAttr{Env: environ, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true}},
+	pid, err := k.spawn(path, command, &syscall.ProcAttr{Env: environ, Files: []uintptr{0, uintptr(stdout), uintptr(stderr)}, Sys: &syscall.SysProcAttr{Setpgid: true}},
 		func(status unix.WaitStatus) { k.programEnded(exitOf(status, started)) })
 	if err != nil {
 		return fmt.Errorf("execute %s: %w", path, err)

@@ -1,5 +1,5 @@
-// Package steps hears from a program how far it is: by a file that the program writes, and by the status requests that Kubeflow Trainer's
-// SDK and Hugging Face's trainer send. Both are in the container, so that no program waits for a manager.
+// Package steps hears from a program how far it is: by a file that the program writes, by the status requests that Kubeflow Trainer's
+// SDK and Hugging Face's trainer send, and by lines that it prints. All are in the container, so that no program waits for a manager.
 package steps
 
 import (
@@ -50,8 +50,17 @@ func (l *Listener) Last() *wire.Progress {
 	return last
 }
 
-// hear takes what a program says now, if it is still the program. What it does not name stays.
+// hear takes what a program says now, if it is still the program. What it does not name stays. A program that says a phase says all of them.
 func (l *Listener) hear(program int, now time.Time, p *wire.Progress) {
+	l.take(program, now, p, p.GetPhase() != wire.Phase_PHASE_UNSPECIFIED)
+}
+
+// hearSome is hear of a program whose evaluations may be no phase.
+func (l *Listener) hearSome(program int, now time.Time, p *wire.Progress) {
+	l.take(program, now, p, false)
+}
+
+func (l *Listener) take(program int, now time.Time, p *wire.Progress, allPhases bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if program != l.run {
@@ -65,7 +74,7 @@ func (l *Listener) hear(program int, now time.Time, p *wire.Progress) {
 	if l.said.GetPhase() != before.GetPhase() {
 		l.pace.phase(now)
 	}
-	l.pace.phases = l.pace.phases || p.GetPhase() != wire.Phase_PHASE_UNSPECIFIED
+	l.pace.phases = l.pace.phases || allPhases
 	if p.Step != nil && (before.Step == nil || *before.Step != *p.Step) {
 		l.pace.step(now, *p.Step)
 	}

@@ -20,9 +20,17 @@ func progressBy(file func(*Training) string) func(*Training) {
 // checkpoints is the folder of a training that gets a file with each checkpoint of a rank.
 func checkpoints(tr *Training) string { return cluster.SharedPath + "/" + tr.folder + "/checkpoints" }
 
-// TestRestartsWithoutProgress names a file that no checkpoint changes. The second failure in a row gets the rank another pod.
+// printed are the lines of the trainer that say how far it is.
+func printed(tr *Training) {
+	tr.Job.Spec.Supervisor.Progress.Logs = &v1alpha1.ProgressLogs{TrainingStep: &v1alpha1.LogPattern{
+		Regex: ` event=step .*\bstep=(?P<globalStep>[0-9]+) `, Example: "time=2026-01-02T03:04:05Z event=step rank=0 step=7 loss=0.5",
+	}}
+}
+
+// TestRestartsWithoutProgress names a file that no checkpoint changes. The second failure in a row gets the rank another pod. The steps that are printed
+// are known all the while, and the log still has them.
 func TestRestartsWithoutProgress(t *testing.T) {
-	s := train(t, "fruitless", 4, 200, (*Training).Supervise, progressBy(func(*Training) string { return "/nowhere/latest" }))
+	s := train(t, "fruitless", 4, 200, (*Training).Supervise, progressBy(func(*Training) string { return "/nowhere/latest" }), printed)
 	before := s.pods()
 	s.must(s.AwaitSteps(s.ctx, 25))
 	s.resumes("one program killed", func() error { return ground.KillPrograms(s.ctx, s.key(3)) })
@@ -30,6 +38,9 @@ func TestRestartsWithoutProgress(t *testing.T) {
 	s.must(s.AwaitJob(s.ctx, "the incident is over", func(job *v1alpha1.TrainingJob) bool { return job.Status.State == v1alpha1.StateRunning }))
 	s.resumes("the same again, without a newer checkpoint", func() error { return ground.KillPrograms(s.ctx, s.key(3)) })
 	s.must(s.Finish(s.ctx))
+	if p := s.Job.Status.Progress; p == nil || p.Step == nil || *p.Step != 200 {
+		s.errorf("the job says of its progress: %v", p)
+	}
 	if after := s.pods(); after[3].UID == before[3].UID {
 		s.errorf("rank 3 has still its pod")
 	}
