@@ -3,6 +3,7 @@
 package steps
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -14,7 +15,8 @@ const (
 )
 
 // limits say when a step is overdue: after so many times what all but one in a hundred of the last steps took, between two bounds, and never before half as long again
-// as any step of the container took. An evaluation may take fifty steps, and only a program that says its phases says so.
+// as any step of the container took. An evaluation may take fifty steps, and only a program that says its phases says so. Of one that says every tenth step alone, nine
+// steps more have to pass.
 type limits struct {
 	times             int64
 	shortest, longest time.Duration
@@ -47,15 +49,26 @@ type pace struct {
 	since, last time.Time
 	average     time.Duration
 	// took is how long the last steps took, and most the longest of all.
-	took []time.Duration
+	took []interval
 	most time.Duration
+}
+
+// interval is the time between two counts that were heard of, and the steps in it.
+type interval struct {
+	time.Duration
+	steps int64
+}
+
+// and is the time of an interval, and of so many single steps more.
+func (i interval) and(steps int64) time.Duration {
+	return i.Duration + time.Duration(float64(i.Duration)*float64(steps)/float64(i.steps))
 }
 
 // phase is another phase that begins: the time of the one before is not that of a step.
 func (p *pace) phase(now time.Time) { p.last = now }
 
-// step takes a count of steps that was heard of now. A count that goes back starts another average.
-func (p *pace) step(now time.Time, step int64) {
+// step takes a count of steps that was heard of now, and the one before. A count that goes back starts another average.
+func (p *pace) step(now time.Time, before, step int64) {
 	p.heard++
 	if p.heard == 1 {
 		p.first = step
@@ -68,7 +81,7 @@ func (p *pace) step(now time.Time, step int64) {
 	if p.heard > 2 {
 		took := now.Sub(p.last)
 		p.most = max(p.most, took)
-		if p.took = append(p.took, took); len(p.took) > kept {
+		if p.took = append(p.took, interval{took, max(step-before, 1)}); len(p.took) > kept {
 			p.took = p.took[1:]
 		}
 	}
@@ -84,10 +97,10 @@ func (p *pace) limits() (expected, overdue time.Duration) {
 	if p.phases {
 		of = ofPhases
 	}
-	sorted := slices.Sorted(slices.Values(p.took))
-	usual, most := int64(sorted[(len(sorted)-1)*99/100]), min(p.most, mostCounted)*3/2
-	overdue = roundUp(max(min(max(time.Duration(of.times*usual), of.shortest), of.longest), most))
-	return min(roundUp(max(time.Duration(expectedTimes*usual), expectedShortest, most)+heardWithin), overdue), overdue
+	sorted := slices.SortedFunc(slices.Values(p.took), func(a, b interval) int { return cmp.Compare(a.Duration, b.Duration) })
+	usual, most := sorted[(len(sorted)-1)*99/100], min(p.most, mostCounted)*3/2
+	overdue = roundUp(max(min(max(usual.and(of.times-1), of.shortest), of.longest), most))
+	return min(roundUp(max(usual.and(expectedTimes-1), expectedShortest, most)+heardWithin), overdue), overdue
 }
 
 // roundUp rounds up to a whole number of fives of seconds, so that the manager seldom hears of another limit.

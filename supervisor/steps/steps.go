@@ -76,6 +76,6 @@ func (l *Listener) take(program int, now time.Time, p *wire.Progress, allPhases 
 	}
 	l.pace.phases = l.pace.phases || allPhases
 	if p.Step != nil && (before.Step == nil || *before.Step != *p.Step) {
-		l.pace.step(now, *p.Step)
+		l.pace.step(now, before.GetStep(), *p.Step)
 	}
 }

@@ -88,27 +88,30 @@ func TestOverdue(t *testing.T) {
 	for name, tc := range map[string]struct {
 		took   []time.Duration
 		phases bool
+		every  int64 // 1 by default
 
 		expected, overdue time.Duration
 	}{
-		"the first step, 132 times as long":     {[]time.Duration{132 * time.Second, 1, 1, 1}, true, 0, 0},
-		"too few":                               {many(6, time.Second), true, 0, 0},
-		"fast steps":                            {append([]time.Duration{132 * time.Second}, many(6, time.Second)...), true, 25 * time.Second, 45 * time.Second},
-		"fast steps of one that names no phase": {append([]time.Duration{132 * time.Second}, many(6, time.Second)...), false, 25 * time.Second, 10 * time.Minute},
-		"slow steps":                            {many(7, time.Minute), true, 5 * time.Minute, 5 * time.Minute},
-		"slow steps of one that names no phase": {many(7, time.Minute), false, 10*time.Minute + 10*time.Second, time.Hour},
-		"steps of forty minutes":                {many(7, 40*time.Minute), true, time.Hour, time.Hour},
-		"an evaluation that was not named":      {append(many(7, time.Second), 20*time.Minute), false, 30 * time.Minute, 30 * time.Minute},
-		"the same, long ago":                    {append(append(many(7, time.Second), 20*time.Minute), many(2*kept, time.Second)...), false, 30 * time.Minute, 30 * time.Minute},
-		"a machine that slept for a day":        {append(many(7, time.Second), 24*time.Hour), false, 6 * time.Hour, 6 * time.Hour},
-		"steps of two seconds":                  {many(7, 2*time.Second), false, 30 * time.Second, 10 * time.Minute},
+		"the first step, 132 times as long":     {took: []time.Duration{132 * time.Second, 1, 1, 1}, phases: true, expected: 0, overdue: 0},
+		"too few":                               {took: many(6, time.Second), phases: true, expected: 0, overdue: 0},
+		"fast steps":                            {took: append([]time.Duration{132 * time.Second}, many(6, time.Second)...), phases: true, expected: 25 * time.Second, overdue: 45 * time.Second},
+		"fast steps of one that names no phase": {took: append([]time.Duration{132 * time.Second}, many(6, time.Second)...), expected: 25 * time.Second, overdue: 10 * time.Minute},
+		"slow steps":                            {took: many(7, time.Minute), phases: true, expected: 5 * time.Minute, overdue: 5 * time.Minute},
+		"slow steps of one that names no phase": {took: many(7, time.Minute), expected: 10*time.Minute + 10*time.Second, overdue: time.Hour},
+		"steps of forty minutes":                {took: many(7, 40*time.Minute), phases: true, expected: time.Hour, overdue: time.Hour},
+		"an evaluation that was not named":      {took: append(many(7, time.Second), 20*time.Minute), expected: 30 * time.Minute, overdue: 30 * time.Minute},
+		"the same, long ago":                    {took: append(append(many(7, time.Second), 20*time.Minute), many(2*kept, time.Second)...), expected: 30 * time.Minute, overdue: 30 * time.Minute},
+		"a machine that slept for a day":        {took: append(many(7, time.Second), 24*time.Hour), expected: 6 * time.Hour, overdue: 6 * time.Hour},
+		"every hundredth step of ten seconds":   {took: many(7, 1000*time.Second), every: 100, expected: 1510 * time.Second, overdue: 1590 * time.Second},
+		"the same with phases":                  {took: many(7, 1000*time.Second), phases: true, every: 100, expected: 25 * time.Minute, overdue: 25 * time.Minute},
+		"steps of two seconds":                  {took: many(7, 2*time.Second), expected: 30 * time.Second, overdue: 10 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var l Listener
 			now := t0
 			for n, took := range tc.took {
 				now = now.Add(took)
-				said := step(int64(n))
+				said := step(int64(n) * max(tc.every, 1))
 				if tc.phases {
 					said.Phase = wire.Phase_PHASE_TRAIN
 				}
