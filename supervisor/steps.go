@@ -19,9 +19,6 @@ import (
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
 )
 
-// settleWithin is how long the last lines of a program that has ended are waited for: a process that it has left may print on.
-const settleWithin = 100 * time.Millisecond
-
 const envProgressFile = "LOCKSTEP_PROGRESS_FILE"
 
 // listen opens the doors by which the program says how far it is. Without one the program runs all the same.
@@ -71,7 +68,7 @@ func (s *supervisor) startProgram(environ []string) error {
 func (s *supervisor) hearLast() {
 	s.file.Look(time.Now())
 	if s.printed != nil {
-		s.printed.Settle(settleWithin)
+		s.printed.Settle(lastWord)
 	}
 }
 

@@ -177,6 +177,9 @@ func (s *supervisor) run(signals <-chan os.Signal) int {
 // lookForCheckpoint tells the machine of a checkpoint since the last look. Nothing ends by that.
 func (s *supervisor) lookForCheckpoint() {
 	if s.watcher.Check() {
+		if step, named := s.watcher.Step(); named {
+			s.steps.Saved(time.Now(), step)
+		}
 		s.handle(epoch.Progressed{})
 	}
 }

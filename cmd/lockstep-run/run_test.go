@@ -118,7 +118,7 @@ func TestACheckpointIsNoticed(t *testing.T) {
 	s := p.connected(&wire.Order{Epoch: 1})
 	first.Do("write", p.path("latest"), "200")
 	first.Exit(3)
-	if r, _ := s.Await(failedState); !r.Progressed {
+	if r, _ := s.Await(failedState); !r.Progressed || r.Progress.GetCheckpointStep() != 200 || r.Progress.GetStep() != 200 {
 		t.Error("the report is", r)
 	}
 	s.Order(&wire.Order{Epoch: 2, Start: true})
@@ -200,13 +200,18 @@ func TestWhatAProgramPrints(t *testing.T) {
 	prints(first, "1", " iteration 8/ 50 | consumed samples: 2")
 	first.Exit(3)
 	r, _ := s.Await(failedState)
-	check.Equal(t, "last steps", []int64{8, 50}, []int64{r.Progress.GetStep(), r.Progress.GetTotalSteps()})
+	for r.Progress.GetStep() != 8 { // on a busy machine later, but it comes
+		r = s.Report()
+	}
+	check.Equal(t, "steps in all", 50, r.Progress.GetTotalSteps())
 	s.Order(&wire.Order{Epoch: 2, Start: true})
 	second := p.puppets.Next()
 	prints(second, "1", " iteration 5/ 50 | consumed samples: 1\n")
+	for r.Epoch != 2 || r.Progress.GetStep() != 5 {
+		r = s.Report()
+	}
 	second.Exit(0)
-	r, _ = s.Await(succeeded)
-	check.Equal(t, "step of the next program", 5, r.Progress.GetStep())
+	s.Await(succeeded)
 	s.Ended()
 	c.exits(0)
 	for _, line := range []string{"saving checkpoint at iteration 6 to /c\n", " iteration 7/ 50 | ", " iteration 8/ 50 | ", " iteration 5/ 50 | "} {

@@ -3,8 +3,13 @@ package progress
 
 import (
 	"context"
+	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -33,6 +38,24 @@ type state struct {
 	size          int64
 	modified      time.Time
 	target        string
+	// step is the number that the file, or the name that a link leads to, ends in; -1 for none.
+	step int64
+}
+
+// mostNamed is how large a file is that says the step of a checkpoint, in bytes.
+const mostNamed = 256
+
+// numbered is a text whose only number stands at its end, as 1200, or global_step1200 of DeepSpeed.
+var numbered = regexp.MustCompile(`^[^0-9]*([0-9]+)$`)
+
+// named is the number of a text; -1 for none.
+func named(text string) int64 {
+	if found := numbered.FindStringSubmatch(strings.TrimSpace(text)); found != nil {
+		if n, err := strconv.ParseInt(found[1], 10, 64); err == nil {
+			return n
+		}
+	}
+	return -1
 }
 
 // New returns a watcher of a path; nil, which never notices anything, for an empty one.
@@ -64,6 +87,9 @@ func (w *Watcher) Check() bool {
 	w.last, w.known = found, true
 	return changed
 }
+
+// Step is the step of the checkpoint that the last look has found; false where the path names none.
+func (w *Watcher) Step() (int64, bool) { return w.last.step, w.known && w.last.step >= 0 }
 
 // Ticks is a channel that tells when to look again; it never does for a nil Watcher.
 func (w *Watcher) Ticks(ctx context.Context) <-chan time.Time {
@@ -99,9 +125,9 @@ func (w *Watcher) look() (state, bool) {
 
 // stateOf follows links, of which it keeps the first one's target: a link to another folder is a change, too.
 func stateOf(path string) state {
-	var s state
+	s := state{step: -1}
 	if target, err := os.Readlink(path); err == nil {
-		s.target = target
+		s.target, s.step = target, named(filepath.Base(target))
 	}
 	info, err := os.Stat(path)
 	if err != nil {
@@ -109,7 +135,23 @@ func stateOf(path string) state {
 	}
 	s.exists, s.size, s.modified = true, info.Size(), info.ModTime()
 	s.device, s.inode = identity(info)
+	if info.Mode().IsRegular() && info.Size() <= mostNamed {
+		if content, err := read(path); err == nil {
+			s.step = named(content)
+		}
+	}
 	return s
+}
+
+// read returns the content of a small file. What a pipe has in its place is not waited for.
+func read(path string) (string, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	content, err := io.ReadAll(io.LimitReader(file, mostNamed))
+	return string(content), err
 }
 
 func identity(info fs.FileInfo) (device, inode uint64) {

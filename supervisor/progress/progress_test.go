@@ -3,6 +3,8 @@ package progress
 import (
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -122,5 +124,32 @@ func TestAFileSystemThatHangs(t *testing.T) {
 	}
 	if w.Check() {
 		t.Error("it has changed again")
+	}
+}
+
+// The step of a checkpoint is known where the path names it, as Megatron-LM's latest_checkpointed_iteration.txt and DeepSpeed's latest do.
+func TestStep(t *testing.T) {
+	for content, want := range map[string]int64{
+		"1200": 1200, "  1200\n": 1200, "global_step1200": 1200, "release": -1, "": -1, "loss 3.25": -1, "2026-01-02 03:04": -1, "99999999999999999999": -1,
+		strings.Repeat("x", 300) + "7": -1,
+	} {
+		path := filepath.Join(t.TempDir(), "latest")
+		w := New(path)
+		w.Reset()
+		write(t, path, content)
+		w.Check()
+		if got, named := w.Step(); named != (want >= 0) || (named && got != want) {
+			t.Errorf("%q: %d, %t", content, got, named)
+		}
+	}
+	dir := t.TempDir()
+	link(t, filepath.Join(dir, "run7", "iter_0001200"), filepath.Join(dir, "latest"))
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]int64{"latest": 1200, "pipe": -1, ".": -1} {
+		if got := stateOf(filepath.Join(dir, name)).step; got != want {
+			t.Errorf("%s: %d", name, got)
+		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,8 +28,10 @@ type Printed struct {
 	matcher  matcher
 	listener *Listener
 	waiting  chan piece
-	// following are the streams of the program that runs.
-	following *sync.WaitGroup
+	// hurry ends a rest.
+	hurry chan struct{}
+	// last are the streams of the program that was started last.
+	last []*printedStream
 }
 
 // piece is part of a stream, or the wish to know when all before it was looked at.
@@ -42,10 +43,15 @@ type piece struct {
 	looked chan<- struct{}
 }
 
-// printedStream is one of the two of a program. Only Run looks into it.
+// printedStream is one of the two of a program.
 type printedStream struct {
 	program int
-	line    []byte
+	from    int // a descriptor
+	// copying is full while a piece is on its way from the pipe to waiting; ended, which it guards, reports whether the pipe is closed.
+	copying chan struct{}
+	ended   bool
+	// line is what is known of the line that has begun; this and what follows is Run's.
+	line []byte
 	// skips reports whether the line began in what was left out.
 	skips bool
 	total *int64
@@ -57,7 +63,7 @@ func NewPrinted(p *Patterns, l *Listener) (*Printed, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Printed{matcher: m, listener: l, waiting: make(chan piece, waitingPieces), following: &sync.WaitGroup{}}, nil
+	return &Printed{matcher: m, listener: l, waiting: make(chan piece, waitingPieces), hurry: make(chan struct{})}, nil
 }
 
 // Run looks at lines until the context ends.
@@ -73,47 +79,55 @@ func (p *Printed) Run(ctx context.Context) {
 			}
 			began := time.Now()
 			p.look(next)
-			time.Sleep(restFor * time.Since(began))
+			rest := time.NewTimer(restFor * time.Since(began))
+			select {
+			case <-rest.C:
+			case <-p.hurry:
+			case <-ctx.Done():
+			}
 		}
 	}
 }
 
-// Pipes returns where the next program prints to: what it does is copied to two files, and looked at. The caller closes both when the program has them.
+// Pipes returns where the next program prints to: its output is copied to two files, and looked at. The caller closes both when the program has them.
 func (p *Printed) Pipes(stdout, stderr *os.File) (to [2]int, err error) {
-	p.following = &sync.WaitGroup{}
+	p.last = nil
 	for i, file := range []*os.File{stdout, stderr} {
 		ends := make([]int, 2)
 		if err := unix.Pipe2(ends, unix.O_CLOEXEC); err != nil {
-			if i > 0 {
-				unix.Close(to[0])
+			for _, end := range to[:i] {
+				unix.Close(end)
 			}
 			return to, fmt.Errorf("make a pipe: %w", err)
 		}
-		from := os.NewFile(uintptr(ends[0]), "output of the program")
 		to[i] = ends[1]
-		s := &printedStream{program: p.listener.program()}
-		p.following.Go(func() {
-			defer from.Close()
-			p.follow(s, from, file)
-		})
+		s := &printedStream{program: p.listener.program(), from: ends[0], copying: make(chan struct{}, 1)}
+		p.last = append(p.last, s)
+		go p.follow(s, file)
 	}
 	return to, nil
 }
 
 // follow copies a stream to its end. It waits for the log, as a program does without it, and for nothing else.
-func (p *Printed) follow(s *printedStream, from io.Reader, to io.Writer) {
+func (p *Printed) follow(s *printedStream, to io.Writer) {
 	buffer, after := make([]byte, pieceSize), false
-	for {
-		n, err := from.Read(buffer)
-		_, _ = to.Write(buffer[:n])
-		text := bytes.Clone(buffer[:n])
-		if err != nil {
-			text = append(text, '\n')
+	for ended := false; !ended; {
+		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(s.from), Events: unix.POLLIN}}, -1)
+		s.copying <- struct{}{}
+		n, err := unix.Read(s.from, buffer)
+		if err == unix.EINTR || err == unix.EAGAIN {
+			<-s.copying
+			continue
+		}
+		text := bytes.Clone(buffer[:max(n, 0)])
+		_, _ = to.Write(text)
+		if ended = n <= 0; ended {
+			text = []byte("\n")
+			unix.Close(s.from)
+			s.ended = true
 		}
 		after = !p.offer(piece{of: s, text: text, after: after})
-		if err != nil {
-			return
-		}
+		<-s.copying
 	}
 }
 
@@ -126,20 +140,42 @@ func (p *Printed) offer(next piece) bool {
 	}
 }
 
-// Settle waits until all that the last program has printed is looked at, but no longer than so long.
+// Settle waits until all that the last program has printed is looked at, but no longer than so long, as for a log that nobody reads.
 func (p *Printed) Settle(within time.Duration) {
-	settled, late := make(chan struct{}), time.After(within)
-	go func(following *sync.WaitGroup) {
-		following.Wait()
-		select {
-		case p.waiting <- piece{looked: settled}:
-		case <-late:
+	late := time.After(within)
+	for _, s := range p.last {
+		for copied := false; !copied; {
+			select {
+			case s.copying <- struct{}{}:
+				copied = s.copied()
+				<-s.copying
+			case <-late:
+				return
+			}
 		}
-	}(p.following)
-	select {
-	case <-settled:
-	case <-late:
 	}
+	settled, marker := make(chan struct{}), p.waiting
+	for {
+		select {
+		case marker <- piece{looked: settled}:
+			marker = nil
+		case p.hurry <- struct{}{}:
+		case <-settled:
+			return
+		case <-late:
+			return
+		}
+	}
+}
+
+// copied reports whether nothing is left to copy for now. Of a pipe that nobody writes to any more its end is left.
+func (s *printedStream) copied() bool {
+	if s.ended {
+		return true
+	}
+	left := []unix.PollFd{{Fd: int32(s.from), Events: unix.POLLIN}}
+	n, _ := unix.Poll(left, 0)
+	return n == 0
 }
 
 // look takes the lines of a piece. A bar that draws itself again ends its line by a carriage return.
