@@ -90,17 +90,27 @@ func TestAKilledSupervisor(t *testing.T) {
 }
 
 // TestTorchrunUnderASupervisor kills the agent of torchrun and its worker in one rank. With --max_restarts=0 the other agents end, too, and
-// all meet again in the next epoch. The programs say how far they are.
+// all meet again in the next epoch. The programs say how far they are, also while no packet reaches the manager: each request is answered in
+// the pod, and training opens no connection that leaves it.
 func TestTorchrunUnderASupervisor(t *testing.T) {
-	s := torchrun(t, "torchsupervised", 120, (*Training).Supervise, (*Training).LeaveRestarts, (*Training).PostProgress)
+	const steps = 300
+	s := torchrun(t, "torchsupervised", steps, (*Training).Supervise, (*Training).LeaveRestarts, (*Training).PostProgress)
 	before := s.pods()
 	s.must(s.AwaitJob(s.ctx, "the program says how far it is", func(job *v1alpha1.TrainingJob) bool { return job.Status.Progress != nil }))
+	unblock := s.block(supervisorsPort, ground.Nodes.NodeNames()...)
+	opened := s.countConnections(0)
+	until := *s.Job.Status.Progress.Step + 50
+	s.must(s.awaitPrinted(fmt.Sprintf("event=step rank=0 step=%d ", until)))
+	if inside, outside := opened(); inside < 4 || outside > 0 {
+		s.errorf("rank 0 opened %d connections in its pod, for a request each, and %d to others", inside, outside)
+	}
+	unblock()
 	s.resumesPrinting("one agent killed under a supervisor", func() error { return ground.KillPrograms(s.ctx, s.key(2)) })
 	s.neverRestarted()
 	s.survivorsStay(before)
 	s.atHome(before)
 	p := s.Job.Status.Progress
-	if got := []int64{p.Epoch, ptr.Deref(p.Step, 0), ptr.Deref(p.TotalSteps, 0), ptr.Deref(p.CheckpointStep, 0), int64(ptr.Deref(p.Percent, 0))}; !slices.Equal(got, []int64{2, 120, 120, 120, 100}) {
+	if got := []int64{p.Epoch, ptr.Deref(p.Step, 0), ptr.Deref(p.TotalSteps, 0), ptr.Deref(p.CheckpointStep, 0), int64(ptr.Deref(p.Percent, 0))}; !slices.Equal(got, []int64{2, steps, steps, steps, 100}) {
 		s.errorf("epoch, step, total, checkpoint and percent at the end: %v", got)
 	}
 }
