@@ -1,0 +1,99 @@
+// The report, which goes to terminals and logs.
+
+package ras
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// maxLines is how many lines a report has, and maxLine how many characters one of them. maxDiffer is how many communicators are shown whose ranks differ,
+// maxOf how many lines each of them gets, and maxEqual how many kinds of those whose ranks do not.
+const (
+	maxLines  = maxDiffer*(maxOf+1) + maxEqual + 8
+	maxLine   = 300
+	maxDiffer = 10
+	maxOf     = 19
+	maxEqual  = 10
+)
+
+// lines are a text that goes to terminals and logs: nothing in it moves a cursor.
+type lines []string
+
+func (l *lines) add(format string, args ...any) {
+	text := strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, fmt.Sprintf(format, args...))
+	if runes := []rune(text); len(runes) > maxLine {
+		text = string(runes[:maxLine-3]) + "..."
+	}
+	*l = append(*l, text)
+}
+
+func (l *lines) String() string { return strings.Join(*l, "\n") + "\n" }
+
+// asText is the answer of a version without JSON, as it is. The error says why it has no end.
+func asText(answer []byte, err error) string {
+	var out lines
+	for line := range strings.Lines(string(answer)) {
+		if len(out) == maxLines-2 {
+			out.add("...")
+			break
+		}
+		out.add("%s", strings.TrimRight(line, "\r\n"))
+	}
+	if err != nil {
+		out.add("The answer is not whole: %v", err)
+	}
+	return out.String()
+}
+
+// asJSON says of the communicators of an answer where their ranks differ. The error says why the answer has no end.
+func asJSON(answer []byte, err error) string {
+	var differ []found
+	equal, n := map[string]int{}, 0
+	rest, broken := parse(answer, func(c communicator) {
+		n++
+		if f := compare(c); len(f.lines) > 0 {
+			differ = append(differ, f)
+		} else {
+			equal[f.equal]++
+		}
+	})
+	var out lines
+	out.add("NCCL %v at %v: %s", cmp.Or(rest["nccl_version"], "?"), cmp.Or(rest["timestamp"], "?"), count(n, "communicator"))
+	if err = cmp.Or(err, broken); err != nil {
+		out.add("The answer is not whole: %v", err)
+	}
+	slices.SortStableFunc(differ, func(a, b found) int { return cmp.Compare(b.size, a.size) })
+	for _, f := range differ[:min(len(differ), maxDiffer)] {
+		out.add("communicator %s", f.name)
+		for _, line := range f.lines {
+			out.add("  %s", line)
+		}
+	}
+	if len(differ) > maxDiffer {
+		out.add("%s more whose ranks differ", count(len(differ)-maxDiffer, "communicator"))
+	}
+	if len(differ) > 0 {
+		out.add("The counts of ranks that run differ for moments: ask again. Counts that grow are no hang.")
+	}
+	kinds := slices.SortedFunc(maps.Keys(equal), func(a, b string) int { return cmp.Or(equal[b]-equal[a], strings.Compare(a, b)) })
+	for _, kind := range kinds[:min(len(kinds), maxEqual)] {
+		out.add("%s %s", count(equal[kind], "communicator"), kind)
+	}
+	if len(kinds) > maxEqual {
+		out.add("and communicators with %d other counts, whose ranks do not differ", len(kinds)-maxEqual)
+	}
+	if len(kinds) > 0 {
+		out.add("Ranks that do not differ wait in the same operation, or have none outstanding: RAS cannot tell which, and does not see a hang of all ranks in one operation.")
+	}
+	return out.String()
+}
