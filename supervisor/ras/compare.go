@@ -15,7 +15,7 @@ import (
 // Of the values of a figure the lowest maxLowest are shown, besides that of the most ranks. Up to maxNamed ranks are named with host and process, and
 // of more the first maxRanges ranges are shown.
 const (
-	maxLowest = 3
+	maxLowest = 2
 	maxNamed  = 3
 	maxRanges = 8
 )
@@ -25,7 +25,9 @@ type found struct {
 	size  int
 	name  string
 	lines []string
-	equal string
+	// counts is whether ranks have launched different numbers of an operation.
+	counts bool
+	equal  string
 }
 
 func (f *found) add(format string, args ...any) {
@@ -49,13 +51,14 @@ func compare(c communicator) found {
 	}
 	for _, s := range shares(c.Ranks, func(r rank) map[string]any { return r.Status }) {
 		if len(s.groups) > 1 || s.groups[0].value != 0 {
-			f.add("%.64s: %s", s.name, s.say(""))
+			f.add("%.64s: %s", s.name, s.say("", " on "))
 		}
 	}
 	var same []string
 	for _, s := range shares(c.Ranks, func(r rank) map[string]any { return r.Counts }) {
 		if len(s.groups) > 1 {
-			f.add("%.64s: %s", s.name, s.say("launched "))
+			f.counts = true
+			f.add("%.64s: %s", s.name, s.say(" launched", " by "))
 		} else if v := s.groups[0].value; v != 0 && len(same) <= maxOf {
 			same = append(same, fmt.Sprintf("%.64s %d", s.name, v))
 		}
@@ -144,21 +147,21 @@ func number(name string, figure any) (value int64, text string, ok bool) {
 	return 0, "", false
 }
 
-// say is such as: 7 ranks have launched 1204, rank 4 (10.0.0.5, pid 41) 1203.
-func (s share) say(verb string) string {
+// say is such as: 1204 launched by 7 ranks; 1203 by rank 4 (10.0.0.5, pid 41).
+func (s share) say(verb, by string) string {
 	most, rest := s.groups[0], s.groups[1:]
-	have := "have"
+	who := count(len(most.ranks), "rank")
 	if len(most.ranks) == 1 {
-		have = "has"
+		who = name(most.ranks)
 	}
-	out := []string{fmt.Sprintf("%s %s %s%s", count(len(most.ranks), "rank"), have, verb, most.text)}
+	out := []string{most.text + verb + by + who}
 	for _, g := range rest[:min(len(rest), maxLowest)] {
-		out = append(out, name(g.ranks)+" "+g.text)
+		out = append(out, g.text+by+name(g.ranks))
 	}
 	if n := len(rest) - maxLowest; n > 0 {
-		out = append(out, fmt.Sprintf("and %d other figures up to %s", n, rest[len(rest)-1].text))
+		out = append(out, fmt.Sprintf("up to %s by others", rest[len(rest)-1].text))
 	}
-	return strings.Join(out, ", ")
+	return strings.Join(out, "; ")
 }
 
 // name names ranks: few with where they are, more as ranges, and their host where that is one.
