@@ -50,13 +50,13 @@ func compare(c communicator) found {
 		f.add("not mentioned: %s, as where they have left the communicator", count(n, "rank"))
 	}
 	for _, s := range shares(c.Ranks, func(r rank) map[string]any { return r.Status }) {
-		if len(s.groups) > 1 || s.groups[0].value != 0 {
+		if s.differs() || s.groups[0].value != 0 {
 			f.add("%.64s: %s", s.name, s.say("", " on "))
 		}
 	}
 	var same []string
 	for _, s := range shares(c.Ranks, func(r rank) map[string]any { return r.Counts }) {
-		if len(s.groups) > 1 {
+		if s.differs() {
 			f.counts = true
 			f.add("%.64s: %s", s.name, s.say(" launched", " by "))
 		} else if v := s.groups[0].value; v != 0 && len(same) <= maxOf {
@@ -78,11 +78,15 @@ func whyMissing(r rank) string {
 	return "in a process that answers, but not for this communicator"
 }
 
-// share is a figure of the ranks of a communicator, with the ranks of each value: the most first, then the lowest values.
+// share is a figure of the ranks of a communicator, with the ranks of each value: the most first, then the lowest values. Unknown is how many ranks do not
+// state it.
 type share struct {
-	name   string
-	groups []group
+	name    string
+	groups  []group
+	unknown int
 }
+
+func (s share) differs() bool { return len(s.groups) > 1 || s.unknown > 0 }
 
 type group struct {
 	value int64
@@ -90,7 +94,7 @@ type group struct {
 	ranks []rank
 }
 
-// shares compares all figures of ranks, in the order of their names. Ranks that do not state one are left out of it.
+// shares compares all figures of ranks, in the order of their names.
 func shares(ranks []rank, figures func(rank) map[string]any) []share {
 	all := map[string]map[int64]*group{}
 	for _, r := range ranks {
@@ -111,14 +115,15 @@ func shares(ranks []rank, figures func(rank) map[string]any) []share {
 	var out []share
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		var groups []group
-		most := 0
+		most, unknown := 0, len(ranks)
 		for i, value := range slices.Sorted(maps.Keys(all[name])) {
 			groups = append(groups, *all[name][value])
+			unknown -= len(groups[i].ranks)
 			if len(groups[i].ranks) >= len(groups[most].ranks) {
 				most = i
 			}
 		}
-		out = append(out, share{name, slices.Concat(groups[most:most+1], groups[:most], groups[most+1:])})
+		out = append(out, share{name, slices.Concat(groups[most:most+1], groups[:most], groups[most+1:]), unknown})
 	}
 	return out
 }
@@ -159,7 +164,10 @@ func (s share) say(verb, by string) string {
 		out = append(out, g.text+by+name(g.ranks))
 	}
 	if n := len(rest) - maxLowest; n > 0 {
-		out = append(out, fmt.Sprintf("up to %s by others", rest[len(rest)-1].text))
+		out = append(out, "up to "+rest[len(rest)-1].text+by+"others")
+	}
+	if s.unknown > 0 {
+		out = append(out, "unknown of "+count(s.unknown, "rank"))
 	}
 	return strings.Join(out, "; ")
 }
@@ -194,14 +202,15 @@ func ranges(ranks []rank) string {
 			out = append(out, fmt.Sprintf("%d more", len(numbers)-i))
 			break
 		}
-		first := i
-		for i++; i < len(numbers) && numbers[i] == numbers[i-1]+1; i++ {
+		first, text := i, strconv.Itoa(numbers[i])
+		for i+1 < len(numbers) && numbers[i+1] == numbers[i]+1 {
+			i++
 		}
-		if one := strconv.Itoa(numbers[first]); i == first+1 {
-			out = append(out, one)
-		} else {
-			out = append(out, one+"-"+strconv.Itoa(numbers[i-1]))
+		if i > first {
+			text += "-" + strconv.Itoa(numbers[i])
 		}
+		out = append(out, text)
+		i++
 	}
 	return strings.Join(out, ", ")
 }

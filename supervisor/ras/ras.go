@@ -86,26 +86,8 @@ func query(address string, l limits, deadline time.Time) (string, error) {
 		return "", err
 	}
 	defer connection.Close()
-	lines := bufio.NewReader(connection)
-	say := func(command string) (string, error) {
-		_ = connection.SetDeadline(time.Now().Add(l.line))
-		if _, err := io.WriteString(connection, command+"\n"); err != nil {
-			return "", err
-		}
-		answer, err := lines.ReadSlice('\n')
-		return strings.TrimSpace(string(answer)), err
-	}
-	hello, err := say("CLIENT PROTOCOL 2")
-	if err == nil && !strings.HasPrefix(hello, "SERVER PROTOCOL ") {
-		err = fmt.Errorf("%s is no NCCL RAS service: it says %.40q", address, hello)
-	}
-	if err != nil {
-		return "", err
-	}
-	if _, err := say(fmt.Sprintf("TIMEOUT %d", legSeconds)); err != nil {
-		return "", err
-	}
-	format, err := say("SET FORMAT json") // before 2.28.7 it is refused
+	from := bufio.NewReader(connection)
+	json, err := shake(connection, from, l.line)
 	if err != nil {
 		return "", err
 	}
@@ -113,15 +95,39 @@ func query(address string, l limits, deadline time.Time) (string, error) {
 	if _, err := io.WriteString(connection, "VERBOSE STATUS\n"); err != nil {
 		return "", err
 	}
-	answer, err := io.ReadAll(io.LimitReader(lines, l.bytes+1))
+	answer, err := io.ReadAll(io.LimitReader(from, l.bytes+1))
 	if err == nil && int64(len(answer)) > l.bytes {
 		err = fmt.Errorf("it is longer than %d bytes", l.bytes)
 	}
-	if len(answer) == 0 {
+	switch {
+	case len(answer) == 0:
 		return "", cmp.Or(err, errors.New("NCCL RAS has closed the connection without an answer"))
+	case json:
+		return asJSON(answer, err), nil
 	}
-	if format != "OK" {
-		return asText(answer, err), nil
+	return asText(answer, err), nil
+}
+
+// shake says hello and how the answer should be, and returns whether that will be JSON: before 2.28.7 it is text.
+func shake(to net.Conn, from *bufio.Reader, within time.Duration) (json bool, err error) {
+	say := func(command string) (string, error) {
+		_ = to.SetDeadline(time.Now().Add(within))
+		if _, err := io.WriteString(to, command+"\n"); err != nil {
+			return "", err
+		}
+		answer, err := from.ReadSlice('\n')
+		return strings.TrimSpace(string(answer)), err
 	}
-	return asJSON(answer, err), nil
+	hello, err := say("CLIENT PROTOCOL 2")
+	if err != nil {
+		return false, err
+	}
+	if !strings.HasPrefix(hello, "SERVER PROTOCOL ") {
+		return false, fmt.Errorf("%s is no NCCL RAS service: it says %.40q", to.RemoteAddr(), hello)
+	}
+	if _, err := say(fmt.Sprintf("TIMEOUT %d", legSeconds)); err != nil {
+		return false, err
+	}
+	format, err := say("SET FORMAT json")
+	return format == "OK", err
 }

@@ -72,28 +72,38 @@ func asJSON(answer []byte, err error) string {
 	if err = cmp.Or(err, broken); err != nil {
 		out.add("The answer is not whole: %v", err)
 	}
-	slices.SortStableFunc(differ, func(a, b found) int { return cmp.Compare(b.size, a.size) })
-	for _, f := range differ[:min(len(differ), maxDiffer)] {
-		out.add("communicator %s", f.name)
+	out.differing(differ)
+	out.equal(equal)
+	return out.String()
+}
+
+// differing adds communicators whose ranks differ, the largest first.
+func (l *lines) differing(all []found) {
+	slices.SortStableFunc(all, func(a, b found) int { return cmp.Compare(b.size, a.size) })
+	for _, f := range all[:min(len(all), maxDiffer)] {
+		l.add("communicator %s", f.name)
 		for _, line := range f.lines {
-			out.add("  %s", line)
+			l.add("  %s", line)
 		}
 	}
-	if len(differ) > maxDiffer {
-		out.add("%s more whose ranks differ", count(len(differ)-maxDiffer, "communicator"))
+	if len(all) > maxDiffer {
+		l.add("%s more whose ranks differ", count(len(all)-maxDiffer, "communicator"))
 	}
-	if slices.ContainsFunc(differ, func(f found) bool { return f.counts }) {
-		out.add("The counts of ranks that run differ for moments: ask again. Counts that grow are no hang.")
+	if slices.ContainsFunc(all, func(f found) bool { return f.counts }) {
+		l.add("The counts of ranks that run differ for moments: ask again. Counts that grow are no hang.")
 	}
-	kinds := slices.SortedFunc(maps.Keys(equal), func(a, b string) int { return cmp.Or(equal[b]-equal[a], strings.Compare(a, b)) })
+}
+
+// equal adds how many communicators there are of each kind whose ranks do not differ, which shows no fault and excludes none.
+func (l *lines) equal(all map[string]int) {
+	kinds := slices.SortedFunc(maps.Keys(all), func(a, b string) int { return cmp.Or(all[b]-all[a], strings.Compare(a, b)) })
 	for _, kind := range kinds[:min(len(kinds), maxEqual)] {
-		out.add("%s %s", count(equal[kind], "communicator"), kind)
+		l.add("%s %s", count(all[kind], "communicator"), kind)
 	}
 	if len(kinds) > maxEqual {
-		out.add("and communicators with %d other counts, whose ranks do not differ", len(kinds)-maxEqual)
+		l.add("and communicators with %d other counts, whose ranks do not differ", len(kinds)-maxEqual)
 	}
 	if len(kinds) > 0 {
-		out.add("Ranks that do not differ wait in the same operation, or have none outstanding: RAS cannot tell which, and does not see a hang of all ranks in one operation.")
+		l.add("Ranks that do not differ wait in the same operation, or have none outstanding: RAS cannot tell which, and does not see a hang of all ranks in one operation.")
 	}
-	return out.String()
 }

@@ -3,6 +3,7 @@ package ras
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -197,6 +198,8 @@ func TestAnswersThatAreNotAsTheyShouldBe(t *testing.T) {
 			"NCCL [7] at ?: 1 communicator\ncommunicator : 0 ranks, 1 heard\n  init_state: 7 (in progress) on rank 0 (, pid 0)\n"},
 		"a flag that a later version may have": {`{"communicators": [{"hash": "0x1", "size": 2, "ranks": [{"rank": 0, "status": {"revoke_flag": true}}, {"rank": 1, "host": "h", "status": {"revoke_flag": false}}]}]}`, nil,
 			"NCCL ? at ?: 1 communicator\ncommunicator 0x1: 2 ranks, 2 heard\n  revoke_flag: true on rank 0 (, pid 0); false on rank 1 (h, pid 0)\n"},
+		"a rank that states nothing": {`{"communicators": [{"hash": "0x1", "size": 3, "ranks": [{"collective_counts": {"AllReduce": 1}}, {"collective_counts": {"AllReduce": 1}}, {}]}]}`, nil,
+			"NCCL ? at ?: 1 communicator\ncommunicator 0x1: 3 ranks, 3 heard\n  AllReduce: 1 launched by 2 ranks; unknown of 1 rank\n" + ask2 + "\n"},
 		"commas in strings":  {`{"nccl_version": "a\" \"b{\\" "timestamp": "[" "communicators": []}`, nil, `NCCL a" "b{\ at [: 0 communicators` + "\n"},
 		"control characters": {`{"nccl_version": "\u001b[2J\n8 ranks", "communicators": []}`, nil, "NCCL ?[2J?8 ranks at ?: 0 communicators\n"},
 	} {
@@ -221,7 +224,7 @@ func FuzzReport(f *testing.F) {
 	f.Fuzz(func(t *testing.T, answer []byte) {
 		bounded(t, asJSON(answer, nil))
 		if len(answer) > 0 {
-			bounded(t, asText(answer, errors.New("\n")))
+			bounded(t, asText(answer, io.ErrUnexpectedEOF))
 		}
 	})
 }
