@@ -35,7 +35,7 @@ const tries = 3
 // legSeconds is how long RAS itself waits for a rank. It gives up on all of them 5 s later.
 const legSeconds = 2
 
-// limits of a query: the time for a line and for the whole, and the size of an answer. An entry of a rank has 640 bytes, so 16 MiB are a thousand ranks
+// limits of a query: the time for a line and for the whole, and the size of an answer. An entry of a rank has 640 bytes at most, so 16 MiB are a thousand ranks
 // that are in 25 communicators each.
 type limits struct {
 	line, whole time.Duration
