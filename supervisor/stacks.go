@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 
+	"github.com/lockstep-dev/lockstep/supervisor/ras"
 	"github.com/lockstep-dev/lockstep/supervisor/stacks"
 )
 
@@ -33,8 +34,17 @@ func (s *supervisor) serveStacks(ctx context.Context, folder string) {
 
 func (s *supervisor) stacks(force bool) string { return stacks.Of(s.keeper.Statuses, force) }
 
-// keepStacks has the log say where the program is. It is about to be stopped, so nothing is lost with one that ends by that.
+// keepStacks has the log say where the program is. It is about to be stopped, so nothing is lost with one that ends by that. NCCL, which ends with it,
+// is asked first, by the first ranks of each task: one answers for all.
 func (s *supervisor) keepStacks() {
+	if ras.Chosen(s.Environ) {
+		if report, err := ras.Ask(s.Environ); err != nil {
+			s.Log.Info("NCCL RAS does not say where the gang hangs", "error", err)
+		} else {
+			s.Log.Warn("The gang hangs: this is what NCCL RAS says of all ranks")
+			_, _ = io.WriteString(s.Output, report)
+		}
+	}
 	text := s.stacks(true)
 	s.Log.Warn("The gang hangs: this is what the program did before it is stopped")
 	_, _ = io.WriteString(s.Output, text[:min(len(text), keptStacks)])

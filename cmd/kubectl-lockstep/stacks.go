@@ -18,6 +18,7 @@ import (
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/stacks"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/why"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/supervisor/ras"
 )
 
 const (
@@ -40,6 +41,8 @@ func newStacks(a app) *cobra.Command {
 		Short: "Print where the processes of each rank are",
 		Long: `Ask the supervisor of each rank, by kubectl exec, what its processes do: their states, where their threads wait in the kernel, and of Python programs the stack of each thread.
 Ranks that do the same are one group, and the largest comes first, so that the rank that hangs by itself is among the last.
+
+After that comes what NCCL RAS says of all ranks, where a service of it answers (NCCL 2.24 or newer): which ranks have launched fewer collective operations, and which are silent.
 
 A program is asked by a signal, and goes on. One that computes outside of Python, as with NCCL's kernels, does not answer. With --force it does, but a thread that
 computes in Python beside may then end it: use that where the gang is to be restarted anyway.
@@ -76,21 +79,42 @@ func (o *stacksOptions) run(ctx context.Context, c *cluster, args []string) erro
 		}
 		asked = []stacks.Of{{Rank: sub.Rank}}
 	}
-	group, ctx := errgroup.WithContext(ctx)
+	var group errgroup.Group
 	group.SetLimit(askedAtOnce)
 	for i := range asked {
 		one := &asked[i]
 		group.Go(func() error {
-			*one = stacks.Read(one.Rank)(o.ask(ctx, job, one.Rank))
+			*one = stacks.Read(one.Rank)(o.ask(ctx, job, one.Rank, o.how()...))
 			return nil
 		})
 	}
 	_ = group.Wait()
 	stacks.Print(o.Out, asked)
+	o.printRAS(ctx, job, asked)
 	if slices.ContainsFunc(asked, func(one stacks.Of) bool { return !one.Known() }) {
 		return fmt.Errorf("not every rank has answered: `kubectl lockstep why %s` says what became of them", job.Name)
 	}
 	return nil
+}
+
+func (o *stacksOptions) how() []string {
+	if o.force {
+		return []string{"--force"}
+	}
+	return nil
+}
+
+// printRAS prints what NCCL RAS says of all ranks, as the first one hears it that answers: of the first ranks of each task, or of the only one.
+func (o *stacksOptions) printRAS(ctx context.Context, job *v1alpha1.TrainingJob, asked []stacks.Of) {
+	for _, one := range asked {
+		if !one.Known() || (one.Rank.Index >= ras.Ranks && len(asked) > 1) {
+			continue
+		}
+		if report, err := o.ask(ctx, job, one.Rank, "--ras"); err == nil { // of NCCL before 2.24 there is none, and older supervisors do not ask
+			stacks.PrintRAS(o.Out, one.Rank, report)
+			return
+		}
+	}
 }
 
 // programOf is the container of a rank that runs its program; empty for a spare.
@@ -103,16 +127,13 @@ func programOf(job *v1alpha1.TrainingJob, r gang.Rank) string {
 	return ""
 }
 
-// ask has kubectl ask the supervisor of a rank.
-func (o *stacksOptions) ask(ctx context.Context, job *v1alpha1.TrainingJob, r gang.Rank) (string, error) {
+// ask has kubectl run lockstep-run stacks in the container of a rank.
+func (o *stacksOptions) ask(ctx context.Context, job *v1alpha1.TrainingJob, r gang.Rank, flags ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, answersWithin)
 	defer cancel()
 	asks := []string{"--", v1alpha1.SupervisorFolder + "/lockstep-run", "stacks"}
-	if o.force {
-		asks = append(asks, "--force")
-	}
 	kubectl := exec.CommandContext(ctx, "kubectl", slices.Concat(
-		[]string{"exec", gang.PodName(job, job.Status.Attempt, r), "--container=" + programOf(job, r)}, passedOn(o.flags), asks)...)
+		[]string{"exec", gang.PodName(job, job.Status.Attempt, r), "--container=" + programOf(job, r)}, passedOn(o.flags), asks, flags)...)
 	kubectl.WaitDelay = time.Second // it may be a script, which leaves another process behind
 	out, said := &bounded{stop: cancel}, &bounded{stop: cancel}
 	kubectl.Stdout, kubectl.Stderr = out, said

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -17,6 +19,7 @@ func TestStacks(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*v1alpha1.TrainingJob)
 		script string
+		ras    string // the ranks that NCCL RAS answers in, as a pattern of a shell
 		args   []string
 		want   string
 		err    string
@@ -29,6 +32,22 @@ func TestStacks(t *testing.T) {
 		"a rank that does not answer": {
 			script: `[ "$2" = llama-1-worker-1 ] || { echo "pid 7 sh: ended"; exit; }; echo "cannot connect" >&2; exit 1`,
 			want:   "2 ranks, worker 0, 2:\n  pid 7 sh: ended\n\n1 rank, worker 1: not known: cannot connect\n", err: noAnswer,
+		},
+		"NCCL RAS answers in two ranks": {
+			script: `echo "pid 7 sh: stopped"`, ras: "*worker-[12]*",
+			want: "3 ranks, worker 0-2:\n  pid 7 sh: stopped\n\nNCCL RAS, asked in worker-1:\n  exec llama-1-worker-1 --container=train SERVER -- /var/run/lockstep/lockstep-run stacks --ras\n  ?[2J\n",
+		},
+		"NCCL RAS of a rank that does not say where it is": {
+			script: `[ "$2" != llama-1-worker-0 ] || exit 1; echo "pid 7 sh: stopped"`, ras: "*worker-0*",
+			want: "2 ranks, worker 1-2:\n  pid 7 sh: stopped\n\n1 rank, worker 0: not known: kubectl exec: exit status 1\n", err: noAnswer,
+		},
+		"NCCL RAS in a rank that is not among the first of its task": {
+			change: func(job *v1alpha1.TrainingJob) { job.Spec.Tasks[0].Replicas = 5 }, script: `echo "pid 7 sh: stopped"`, ras: "*worker-[34]*",
+			want: "5 ranks, worker 0-4:\n  pid 7 sh: stopped\n\n",
+		},
+		"NCCL RAS in such a rank, which is the only one": {
+			change: func(job *v1alpha1.TrainingJob) { job.Spec.Tasks[0].Replicas = 5 }, script: `echo "pid 7 sh: stopped"`, ras: "*worker-[34]*", args: []string{"worker-4", "--force"},
+			want: "1 rank, worker 4:\n  pid 7 sh: stopped\n\nNCCL RAS, asked in worker-4:\n  exec llama-1-worker-4 --container=train SERVER -- /var/run/lockstep/lockstep-run stacks --ras\n  ?[2J\n",
 		},
 		"a kubectl that is silent": {script: "exit 3", want: "3 ranks, worker 0-2: not known: kubectl exec: exit status 3\n", err: noAnswer},
 		"by force": {
@@ -47,7 +66,7 @@ func TestStacks(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			kubectl(t, tc.script)
+			kubectl(t, fmt.Sprintf(`case "$*" in %s--ras) echo "$*"; printf '\033[2J\n'; exit;; *--ras) exit 125;; esac; %s`, cmp.Or(tc.ras, "none"), tc.script))
 			objects := logged()
 			job := objects[theJobs+"/llama"].(v1alpha1.TrainingJob)
 			job.Spec.Supervisor, job.Status.Attempt = &v1alpha1.Supervisor{}, 1

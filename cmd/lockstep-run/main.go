@@ -19,8 +19,8 @@ const usage = `lockstep-run runs the program of a rank, and restarts it in place
 Usage:
   lockstep-run run [flags] -- COMMAND [ARGS...]   run a program; 'lockstep-run run -h' lists the flags
   lockstep-run install DIR                        copy this binary to DIR/lockstep-run
-  lockstep-run stacks [--force] [DIR]             print where the program is; DIR is the folder of --epoch-file, by default that of this binary.
-                                                  --force asks programs that compute, too, which may end them
+  lockstep-run stacks [--force | --ras] [DIR]     print where the program is; DIR is the folder of --epoch-file, by default that of this binary.
+                                                  --force asks programs that compute, too, which may end them; --ras prints what NCCL RAS says of all ranks
   lockstep-run version                            print the version
 `
 

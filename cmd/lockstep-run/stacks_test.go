@@ -10,6 +10,7 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
 	"github.com/lockstep-dev/lockstep/test/check"
+	"github.com/lockstep-dev/lockstep/test/fakeras"
 	"github.com/lockstep-dev/lockstep/test/supervision"
 )
 
@@ -138,6 +139,50 @@ func TestStacksOfAnotherProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	one.Exit(0)
+}
+
+// What NCCL RAS says of all ranks is printed on request, and in the log of the first ranks of a task before they are stopped because the gang hangs.
+func TestStacksWithNCCLRAS(t *testing.T) {
+	mesh := fakeras.New()
+	one, other := fakeras.Process{Host: "10.0.0.5", PID: 41}, fakeras.Process{Host: "10.0.0.6", PID: 41}
+	mesh.Communicator(one, other).Launch("AllReduce", 0)
+	address := mesh.Serve(t)
+	const behind = "  AllReduce: 1 launched by rank 0 (10.0.0.5, pid 41); 0 by rank 1 (10.0.0.6, pid 41)\n"
+	for index, asked := range map[string]int{"2": 3, "3": 2, "": 2} {
+		p := newPod(t)
+		p.environ = append(p.environ, "NCCL_RAS_ADDR="+address, "LOCKSTEP_TASK_INDEX="+index)
+		before := mesh.Queries()
+		c := p.run("--python-stacks=false", "--stop-timeout=1s")
+		s := p.connected(&wire.Order{Epoch: 1})
+		s.Await(running)
+		p.puppets.Next()
+		contains(t, p.stacks(0, "--ras"), behind)
+		contains(t, p.stacks(0, "--ras", "--force", p.dir), behind)
+		if text := p.stacks(0, p.dir); strings.Contains(text, "AllReduce") {
+			t.Errorf("the stacks have the report of RAS, which is another in each rank:\n%s", text)
+		}
+		s.Order(&wire.Order{Epoch: 2, RestartReason: string(v1alpha1.Stalled)})
+		s.Await(waiting)
+		c.says("this is what the program did before it is stopped")
+		check.Equal(t, "report in the log of rank "+index, asked == 3, strings.Contains(c.prints(), behind))
+		check.Equal(t, "queries of rank "+index, asked, mesh.Queries()-before)
+	}
+}
+
+// A program without NCCL is stopped all the same, at once.
+func TestStacksWithoutNCCLRAS(t *testing.T) {
+	p := newPod(t)
+	p.environ = append(p.environ, "NCCL_RAS_ADDR=127.0.0.1:1", "LOCKSTEP_TASK_INDEX=0")
+	c := p.run("--python-stacks=false", "--stop-timeout=1s")
+	s := p.connected(&wire.Order{Epoch: 1})
+	s.Await(running)
+	contains(t, p.stacks(codeFailed, "--ras"), "connection refused")
+	s.Order(&wire.Order{Epoch: 2, RestartReason: string(v1alpha1.Stalled)})
+	s.Await(waiting)
+	c.says("NCCL RAS does not say where the gang hangs")
+	c.says("this is what the program did before it is stopped")
+	p.environ = append(p.environ, "NCCL_RAS_ENABLE=0")
+	contains(t, p.stacks(codeFailed, "--ras"), "NCCL_RAS_ENABLE=0 turns NCCL RAS off")
 }
 
 func TestStacksWithoutASupervisor(t *testing.T) {

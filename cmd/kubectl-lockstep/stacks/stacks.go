@@ -14,11 +14,12 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
-// maxGroups is how many groups are printed, maxLines how many lines of one, and maxError how long a reason may be: ranks that train are at as many places as
-// they please, and hostile ones print what they please.
+// maxGroups is how many groups are printed, maxLines how many lines of one, maxLine how long one of NCCL RAS and maxError how long a reason may be: ranks that
+// train are at as many places as they please, and hostile ones print what they please.
 const (
 	maxGroups = 20
 	maxLines  = 400
+	maxLine   = 300
 	maxError  = 300
 )
 
@@ -37,10 +38,7 @@ func Read(rank gang.Rank) func(printed string, err error) Of {
 			return Of{rank, sameOf(printed), indented(plain(printed)), true}
 		}
 		reason, _, _ := strings.Cut(err.Error(), "\n")
-		reason = plain(reason)
-		if runes := []rune(reason); len(runes) > maxError {
-			reason = string(runes[:maxError]) + "..."
-		}
+		reason = cut(plain(reason), maxError)
 		return Of{rank, reason, reason, false}
 	}
 }
@@ -60,6 +58,15 @@ func Print(w io.Writer, all []Of) {
 	}
 	printGroups(w, bySize(groups), "%s:\n%s\n")
 	printGroups(w, bySize(unknown), "%s: not known: %s\n")
+}
+
+// PrintRAS prints what NCCL RAS has said of all ranks to the one that was asked.
+func PrintRAS(w io.Writer, asked gang.Rank, report string) {
+	var lines strings.Builder
+	for line := range strings.Lines(plain(report)) {
+		lines.WriteString(cut(strings.TrimSuffix(line, "\n"), maxLine) + "\n")
+	}
+	fmt.Fprintf(w, "NCCL RAS, asked in %s-%d:\n%s", asked.Task, asked.Index, indented(lines.String()))
 }
 
 func printGroups(w io.Writer, sorted [][]Of, format string) {
@@ -136,6 +143,13 @@ func plain(text string) string {
 		}
 		return '?'
 	}, text)
+}
+
+func cut(text string, most int) string {
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most]) + "..."
+	}
+	return text
 }
 
 func indented(text string) string {

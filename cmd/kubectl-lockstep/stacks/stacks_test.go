@@ -43,6 +43,18 @@ func TestLongStacks(t *testing.T) {
 	check.Equal(t, "lines", maxLines+3, strings.Count(out.String(), "\n"))
 }
 
+// Neither does what a hostile one says in place of NCCL RAS.
+func TestReportsOfRASAreBounded(t *testing.T) {
+	var out strings.Builder
+	PrintRAS(&out, gang.Rank{Task: "worker", Index: 1}, strings.Repeat("8 ranks, worker 0-7:\x1b[2J"+strings.Repeat("x", 1000)+"\n", 1000))
+	check.Equal(t, "lines", maxLines+2, strings.Count(out.String(), "\n"))
+	for line := range strings.Lines(strings.TrimPrefix(out.String(), "NCCL RAS, asked in worker-1:\n")) {
+		if !strings.HasPrefix(line, "  ") || len(line) > maxLine+len("  ...\n") || strings.Contains(line, "\x1b") {
+			t.Fatalf("%q looks like a group, moves the cursor or is long", line)
+		}
+	}
+}
+
 // Ranks that do the same are one group, however their processes and threads are numbered and whatever they do for the moment.
 func TestGroups(t *testing.T) {
 	all := []Of{
