@@ -31,6 +31,7 @@ type run struct {
 
 	named      bool          // the program says its phases
 	each       time.Duration // a step
+	every      int64         // steps from one that it says to the next, as those of a log
 	evaluate   int64         // every so many steps
 	save       int64
 	recoveries float64 // an hour
@@ -39,12 +40,12 @@ type run struct {
 	missed time.Duration
 }
 
-// drawRun draws a job: steps of 50 ms to a minute, of which one in a thousand takes four times as long, and the first of a run 132 times, ten minutes at most; evaluations as long as
+// drawRun draws a job: steps of 50 ms to a minute, of which each, each tenth or each hundredth is said, and one in a thousand takes four times as long, and the first of a run 132 times, ten minutes at most; evaluations as long as
 // fifty steps; checkpoints of up to a minute; a restart of its programs every few hours.
 func drawRun(seed, job uint64) *run {
 	dice := rand.New(rand.NewPCG(seed, job))
 	return &run{
-		dice: dice, named: dice.IntN(2) == 0, each: time.Duration(float64(50*time.Millisecond) * math.Pow(1200, dice.Float64())),
+		dice: dice, named: dice.IntN(2) == 0, every: []int64{1, 10, 100}[dice.IntN(3)], each: time.Duration(float64(50*time.Millisecond) * math.Pow(1200, dice.Float64())),
 		evaluate: 200 + dice.Int64N(1800), save: 100 + dice.Int64N(900), recoveries: dice.Float64() / 4,
 	}
 }
@@ -63,7 +64,9 @@ func (r *run) trainUntil(end time.Duration) {
 		first = false
 		r.passes(took)
 		r.step++
-		r.look(r.step)
+		if r.step%r.every == 0 {
+			r.look(r.step)
+		}
 		if r.step%r.evaluate == 0 {
 			r.other(wire.Phase_PHASE_EVALUATE, 50*r.each)
 		}
@@ -146,7 +149,7 @@ func TestAWeekOfSteps(t *testing.T) {
 		steps += r.step
 		missed += r.missed
 		for _, alarm := range r.alarms {
-			t.Errorf("job %d of seed %d, whose steps take %s and which %s its phases: %s", job, *weekSeed, r.each, map[bool]string{true: "says", false: "does not say"}[r.named], alarm)
+			t.Errorf("job %d of seed %d, whose steps take %s, which says each %dth and %s its phases: %s", job, *weekSeed, r.each, r.every, map[bool]string{true: "says", false: "does not say"}[r.named], alarm)
 		}
 		if hang < week {
 			hangs++
