@@ -41,6 +41,9 @@ const (
 // lastWord is how long the container stays for the manager to read the last report, and for the log to take the last line.
 const lastWord = time.Second
 
+// lastOutput is how long it stays for the log to take what the program has printed to a pipe.
+const lastOutput = 30 * time.Second
+
 // Options of Run.
 type Options struct {
 	// Command is the program and its arguments, and Environ the container's environment.
@@ -56,8 +59,8 @@ type Options struct {
 	PythonStacks bool
 	// CheckpointFile is the file or folder that changes with each checkpoint; empty where none is known.
 	CheckpointFile string
-	// Patterns are those of lines that say how far the program is; nil where its output is not looked at.
-	Patterns *steps.Patterns
+	// LogPatterns are those of lines that say how far the program is, as JSON; empty where its output is not looked at.
+	LogPatterns string
 	// Process and Stream are completed by Run: their functions and logs are its own.
 	Process process.Options
 	Stream  stream.Options
@@ -103,9 +106,9 @@ func Run(o Options, signals <-chan os.Signal) (code int, err error) {
 		steps:   &steps.Listener{},
 		shown:   make(chan process.Activity),
 	}
-	if o.Patterns != nil {
-		if s.printed, err = steps.NewPrinted(o.Patterns, s.steps); err != nil {
-			return 0, err
+	if o.LogPatterns != "" { // which may be of a later version
+		if s.printed, err = steps.NewPrinted(o.LogPatterns, s.steps); err != nil {
+			s.Log.Error("The output of the program is not looked at for steps", "error", err)
 		}
 	}
 	if err := s.connect(); err != nil {
@@ -203,7 +206,7 @@ func (s *supervisor) close() {
 	defer cancel()
 	s.client.Close(ctx)
 	if s.printed != nil {
-		s.printed.Settle(lastWord)
+		s.printed.Settle(lastOutput)
 	}
 	s.Output.Flush(lastWord)
 }

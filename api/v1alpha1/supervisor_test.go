@@ -69,6 +69,14 @@ func TestRefusesSupervisor(t *testing.T) {
 			set:   supervisedBy(set{"spec.supervisor": "{progress: {logs: {preset: Megatron, checkpointDone: {regex: saved, example: stored}}}}"}),
 			field: "spec.supervisor.progress.logs.checkpointDone.example", want: "regex is not found in example: correct one of them",
 		},
+		"a checkpoint without an end": {
+			set:   supervisedBy(set{"spec.supervisor": "{progress: {logs: {preset: HuggingFace, checkpointSave: {regex: saving, example: saving}}}}"}),
+			field: "spec.supervisor.progress.logs.checkpointDone", want: "checkpointSave has the gang wait for checkpointDone, which is missing",
+		},
+		"a slow regular expression": {
+			set:   supervisedBy(set{"spec.supervisor": "{progress: {logs: {preset: NeMo, checkpointDone: {regex: '(?:\\pL?){990}saved', example: saved}}}}"}),
+			field: "spec.supervisor.progress.logs.checkpointDone.regex", want: "repetition by a number, as in {3}, is too slow: use * or +",
+		},
 		"no regular expression": {
 			set:   supervisedBy(set{"spec.supervisor": "{progress: {logs: {trainingStep: {regex: 'step (?P<globalStep>[0-9+', example: step 5}}}}"}),
 			field: "spec.supervisor.progress.logs.trainingStep", want: "missing closing ]",

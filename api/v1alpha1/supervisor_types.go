@@ -75,6 +75,7 @@ type Progress struct {
 
 // ProgressLogs are lines of a program's output that say how far it is: those of a well-known trainer, or of patterns. A pattern replaces the
 // preset's of the same name. Names and groups are those of the LogProfile of NVIDIA's Cluster Readiness Engine.
+// +kubebuilder:validation:XValidation:rule="!has(self.checkpointSave) || has(self.checkpointDone) || has(self.preset) && self.preset != 'HuggingFace'",fieldPath=".checkpointDone",message="checkpointSave has the gang wait for checkpointDone, which is missing"
 // +kubebuilder:validation:XValidation:rule="has(self.preset) || has(self.trainingStep)",fieldPath=".trainingStep",message="preset and trainingStep are both missing: give one of them"
 type ProgressLogs struct {
 	// preset has the patterns of a trainer.
@@ -104,6 +105,7 @@ type LogPreset string
 // +kubebuilder:validation:XValidation:rule="self.example.matches(self.regex)",fieldPath=".example",message="regex is not found in example: correct one of them"
 type LogPattern struct {
 	// regex is a regular expression in the syntax of RE2, with named groups. It is looked for in the first 4096 bytes of a line.
+	// +kubebuilder:validation:XValidation:rule="!self.matches('[{][0-9]+,?[0-9]*[}]')",message="repetition by a number, as in {3}, is too slow: use * or +"
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Regex string `json:"regex"`

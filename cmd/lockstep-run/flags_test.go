@@ -58,7 +58,6 @@ func TestBadFlags(t *testing.T) {
 		"negative GPU":      {args: append(required, "--gpu-memory-timeout=-1s", "x"), want: "--gpu-memory-timeout: -1s"},
 		"a bad variable":    {args: append(required, "x"), env: "LOCKSTEP_EPOCH=first", want: `LOCKSTEP_EPOCH="first"`},
 		"a bad time":        {args: append(required, "x"), env: "LOCKSTEP_RUN_STOP_TIMEOUT=5", want: `LOCKSTEP_RUN_STOP_TIMEOUT="5"`},
-		"another preset":    {args: append(required, `--log-patterns={"preset": "nemo"}`, "x"), want: `preset "nemo": want HuggingFace, Megatron or NeMo`},
 		"an unknown flag":   {args: append(required, "--epochs=2", "x"), want: "-epochs"},
 		"an empty variable": {args: append(required, "x"), env: "LOCKSTEP_RUN_EPOCH=", want: `LOCKSTEP_RUN_EPOCH=""`},
 	} {

@@ -118,7 +118,7 @@ func TestACheckpointIsNoticed(t *testing.T) {
 	s := p.connected(&wire.Order{Epoch: 1})
 	first.Do("write", p.path("latest"), "200")
 	first.Exit(3)
-	if r, _ := s.Await(failedState); !r.Progressed || r.Progress.GetCheckpointStep() != 200 || r.Progress.GetStep() != 200 {
+	if r, _ := s.Await(failedState); !r.Progressed || r.Progress.GetCheckpointStep() != 200 || r.Progress.Step != nil {
 		t.Error("the report is", r)
 	}
 	s.Order(&wire.Order{Epoch: 2, Start: true})
@@ -217,6 +217,20 @@ func TestWhatAProgramPrints(t *testing.T) {
 	for _, line := range []string{"saving checkpoint at iteration 6 to /c\n", " iteration 7/ 50 | ", " iteration 8/ 50 | ", " iteration 5/ 50 | "} {
 		c.says(line)
 	}
+}
+
+// Patterns that cannot be used, as those of a later version, keep no program from running.
+func TestPatternsThatCannotBeUsed(t *testing.T) {
+	p := newPod(t)
+	c := p.run(`--log-patterns={"preset": "Later"}`)
+	program := p.puppets.Next()
+	s := p.connected(&wire.Order{Epoch: 1})
+	s.Await(running)
+	program.Exit(0)
+	s.Await(succeeded)
+	s.Ended()
+	c.exits(0)
+	c.says(`The output of the program is not looked at for steps`)
 }
 
 // To Python a * is all hosts only where it stands alone.

@@ -3,12 +3,14 @@
 package steps
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
 )
@@ -24,18 +26,21 @@ type Patterns struct {
 	CheckpointDone string `json:"checkpointDone,omitempty"`
 }
 
+// savedByMegatron is the line of a checkpoint that is there. Older versions and forks say at in place of from, and local checkpoints are named so.
+const savedByMegatron = `successfully saved (?:local )?checkpoint (?:from|at) iteration\s+(?P<step>\d+)(?:\s|$)`
+
 // presets are the patterns of trainers by their names in the API.
 var presets = map[string]Patterns{
 	// Megatron-LM: megatron/training/training.py (training_log) and checkpointing.py. What is saved in the background is saved once that has ended.
 	"Megatron": {
-		TrainingStep:   `\biteration\s+(?P<globalStep>\d+)/\s*(?P<totalSteps>\d+) \| consumed samples:`,
-		CheckpointSave: `\bsaving checkpoint at iteration\s+\d+ to `,
-		CheckpointDone: `\b(?:scheduled an async checkpoint save at iteration|successfully saved checkpoint from iteration\s+(?P<step>\d+))\s`,
+		TrainingStep:   `iteration\s+(?P<globalStep>\d+)/\s*(?P<totalSteps>\d+) \| consumed samples:`,
+		CheckpointSave: `saving checkpoint at iteration\s+\d+ to `,
+		CheckpointDone: `scheduled an async checkpoint save at iteration|` + savedByMegatron,
 	},
 	// NeMo: nemo/lightning/pytorch/callbacks/progress_printer.py, and Megatron's lines of checkpoints. Its iterations begin again with each pass over the data.
 	"NeMo": {
-		TrainingStep:   `\bTraining epoch \d+, iteration \d+/\d+ \|.*\bglobal_step: (?P<globalStep>\d+)`,
-		CheckpointDone: `(?i)\bsuccessfully saved checkpoint from iteration\s+(?P<step>\d+)\s`,
+		TrainingStep:   `Training epoch \d+, iteration \d+/\d+ \|.*\bglobal_step: (?P<globalStep>\d+)`,
+		CheckpointDone: `(?i)` + savedByMegatron,
 	},
 	// Hugging Face's trainer: transformers/trainer_callback.py (ProgressCallback), a bar of tqdm that no word stands in front of.
 	"HuggingFace": {
@@ -43,11 +48,13 @@ var presets = map[string]Patterns{
 	},
 }
 
-// longestPattern is how many bytes a pattern may have.
+// longestPattern is how many characters a pattern may have.
 const longestPattern = 1024
 
-// ParsePatterns reads a JSON object of Patterns and of preset, the name of those that stand for patterns it does not give.
-func ParsePatterns(text string) (*Patterns, error) {
+// repetition is a counted one. It makes a short pattern as slow as a very long one.
+var repetition = regexp.MustCompile(`\{[0-9]+,?[0-9]*\}`)
+
+func parsePatterns(text string) (*Patterns, error) {
 	var said struct {
 		Preset string `json:"preset"`
 		Patterns
@@ -65,9 +72,6 @@ func ParsePatterns(text string) (*Patterns, error) {
 		if *one.given != "" {
 			*one.pattern = *one.given
 		}
-	}
-	if _, err := p.compile(); err != nil {
-		return nil, err
 	}
 	return &p, nil
 }
@@ -89,8 +93,11 @@ func (p *Patterns) compile() (m matcher, err error) {
 		if one.pattern == "" {
 			continue
 		}
-		if len(one.pattern) > longestPattern {
-			return m, fmt.Errorf("%s: %d bytes: want %d at most", one.name, len(one.pattern), longestPattern)
+		if n := utf8.RuneCountInString(one.pattern); n > longestPattern {
+			return m, fmt.Errorf("%s: %d characters: want %d at most", one.name, n, longestPattern)
+		}
+		if found := repetition.FindString(one.pattern); found != "" {
+			return m, fmt.Errorf("%s: repetition by %s is too slow: use * or +", one.name, found)
 		}
 		if *one.to, err = regexp.Compile(one.pattern); err != nil {
 			return m, fmt.Errorf("%s: %w", one.name, err)
@@ -107,15 +114,17 @@ func (p *Patterns) compile() (m matcher, err error) {
 
 // find returns what a line says; nil for nothing.
 func (m *matcher) find(line []byte) *wire.Progress {
-	if step, total := number(m.step, line, "globalStep", "iteration"), number(m.step, line, "totalSteps"); step != nil {
-		p := &wire.Progress{Step: step, TotalSteps: total}
-		if m.save != nil {
-			p.Phase = wire.Phase_PHASE_TRAIN
+	if found := groups(m.step, line); found != nil {
+		if step := cmp.Or(found.number("globalStep"), found.number("iteration")); step != nil {
+			p := &wire.Progress{Step: step, TotalSteps: found.number("totalSteps")}
+			if m.save != nil {
+				p.Phase = wire.Phase_PHASE_TRAIN
+			}
+			return p
 		}
-		return p
 	}
-	if m.done != nil && m.done.Match(line) {
-		return &wire.Progress{Phase: wire.Phase_PHASE_TRAIN, CheckpointStep: number(m.done, line, "step")}
+	if found := groups(m.done, line); found != nil {
+		return &wire.Progress{Phase: wire.Phase_PHASE_TRAIN, CheckpointStep: found.number("step")}
 	}
 	if m.save != nil && m.save.Match(line) {
 		return &wire.Progress{Phase: wire.Phase_PHASE_CHECKPOINT}
@@ -123,20 +132,31 @@ func (m *matcher) find(line []byte) *wire.Progress {
 	return nil
 }
 
-// number is what the first of some groups that is there takes from a line; nil for nothing, and for what is no number of 64 bits.
-func number(pattern *regexp.Regexp, line []byte, groups ...string) *int64 {
+// match is what the groups of a pattern take from a line.
+type match struct {
+	pattern *regexp.Regexp
+	groups  [][]byte
+}
+
+// groups returns nil where the pattern is not found.
+func groups(pattern *regexp.Regexp, line []byte) *match {
 	if pattern == nil {
 		return nil
 	}
-	found := pattern.FindSubmatch(line)
-	for _, group := range groups {
-		i := pattern.SubexpIndex(group)
-		if found == nil || i < 0 || found[i] == nil {
-			continue
-		}
-		if n, err := strconv.ParseInt(string(found[i]), 10, 64); err == nil && n >= 0 {
-			return &n
-		}
+	if found := pattern.FindSubmatch(line); found != nil {
+		return &match{pattern, found}
+	}
+	return nil
+}
+
+// number is what a group takes; nil for nothing, and for what is no number of 64 bits.
+func (m *match) number(group string) *int64 {
+	i := m.pattern.SubexpIndex(group)
+	if i < 0 {
+		return nil
+	}
+	if n, err := strconv.ParseInt(string(m.groups[i]), 10, 64); err == nil && n >= 0 {
+		return &n
 	}
 	return nil
 }

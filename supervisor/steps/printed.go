@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/lockstep-dev/lockstep/supervisor/wire"
 )
 
 const (
@@ -54,11 +56,18 @@ type printedStream struct {
 	line []byte
 	// skips reports whether the line began in what was left out.
 	skips bool
-	total *int64
+	// total is what the steps that are heard of count to, and reached whether they have come to that.
+	total   int64
+	reached bool
 }
 
-// NewPrinted returns a door of lines that match patterns.
-func NewPrinted(p *Patterns, l *Listener) (*Printed, error) {
+// NewPrinted returns a door of lines that match patterns: a JSON object of those of Patterns, and of preset, the name of a trainer whose patterns stand for those
+// that are missing.
+func NewPrinted(patterns string, l *Listener) (*Printed, error) {
+	p, err := parsePatterns(patterns)
+	if err != nil {
+		return nil, err
+	}
 	m, err := p.compile()
 	if err != nil {
 		return nil, err
@@ -112,10 +121,12 @@ func (p *Printed) Pipes(stdout, stderr *os.File) (to [2]int, err error) {
 func (p *Printed) follow(s *printedStream, to io.Writer) {
 	buffer, after := make([]byte, pieceSize), false
 	for ended := false; !ended; {
-		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(s.from), Events: unix.POLLIN}}, -1)
+		if n, _ := unix.Poll([]unix.PollFd{{Fd: int32(s.from), Events: unix.POLLIN}}, -1); n <= 0 {
+			continue // a signal, as of a child that has ended
+		}
 		s.copying <- struct{}{}
 		n, err := unix.Read(s.from, buffer)
-		if err == unix.EINTR || err == unix.EAGAIN {
+		if err == unix.EINTR {
 			<-s.copying
 			continue
 		}
@@ -200,22 +211,25 @@ func (p *Printed) look(next piece) {
 	}
 }
 
-// lookAt hears what a line says. A count towards another total than the first is not of training steps, as that of an evaluation.
+// lookAt hears what a line says.
 func (p *Printed) lookAt(s *printedStream) {
 	if s.skips || len(s.line) == 0 {
 		return
 	}
-	said := p.matcher.find(s.line)
-	if said == nil {
-		return
+	if said := p.matcher.find(s.line); said != nil && s.trains(said) {
+		p.listener.hearSome(s.program, time.Now(), said)
 	}
-	if total := said.TotalSteps; total != nil {
-		if s.total == nil {
-			s.total = total
-		}
-		if *total != *s.total {
-			return
-		}
+}
+
+// trains reports whether a count is of training steps: not one towards a smaller total before these are done, as of an evaluation.
+func (s *printedStream) trains(said *wire.Progress) bool {
+	if said.TotalSteps == nil {
+		return true
 	}
-	p.listener.hearSome(s.program, time.Now(), said)
+	total := said.GetTotalSteps()
+	if total < s.total && !s.reached {
+		return false
+	}
+	s.total, s.reached = total, said.GetStep() >= total
+	return true
 }

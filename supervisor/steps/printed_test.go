@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +37,8 @@ func TestPresets(t *testing.T) {
 			" iteration     1200/    5000 | consumed samples:        76800 | elapsed time per iteration (ms): 611.2":                                                                                  trained(1200, 5000),
 			"saving checkpoint at iteration     100 to /checkpoints in torch_dist format":                                                                                                             saves,
 			"  successfully saved checkpoint from iteration     100 to /checkpoints [ t 1/1, p 1/1 ]":                                                                                                 saved(100),
+			"  [2026-02-05 16:03:52.000000] successfully saved local checkpoint from iteration     100":                                                                                               saved(100),
+			"  successfully saved checkpoint at iteration     100 to /checkpoints":                                                                                                                    saved(100), // of older versions and forks
 			"  scheduled an async checkpoint save at iteration     100 to /checkpoints":                                                                                                               ends,
 			" validation loss at iteration 1000 on validation set | lm loss value: 2.1E+00 | lm loss PPL:":                                                                                            nil,
 			"  successfully loaded checkpoint from /checkpoints [ t 1/1, p 1/1 ] at iteration 100":                                                                                                    nil,
@@ -54,10 +57,10 @@ func TestPresets(t *testing.T) {
 			"Loading checkpoint shards: 50%|█████     | 1/2 [00:01<]": nil,
 		},
 	} {
-		p, err := ParsePatterns(`{"preset": "` + preset + `"}`)
-		must(t, err)
-		m, err := p.compile()
-		must(t, err)
+		m := matching(t, `{"preset": "`+preset+`"}`)
+		if m.save != nil && m.done == nil {
+			t.Errorf("%s: no line ends a checkpoint", preset)
+		}
 		for line, want := range lines {
 			if got := m.find([]byte(line)); !proto.Equal(want, got) {
 				t.Errorf("%s: %q: want %v, got %v", preset, line, want, got)
@@ -73,19 +76,26 @@ func TestPatternsThatAreNone(t *testing.T) {
 		`{}`:                     "neither a preset nor a pattern",
 		`{"trainingStep": "(?P<globalStep>[0-9]+"}`:               "trainingStep: error parsing regexp: missing closing )",
 		`{"trainingStep": "step ([0-9]+)"}`:                       `trainingStep: no group (?P<globalStep>\d+) takes the number of the step`,
+		`{"checkpointSave": "(?:a?){990}"}`:                       "checkpointSave: repetition by {990} is too slow: use * or +",
+		`{"trainingStep": "\\(?P<globalStep>[0-9]+"}`:             "trainingStep: no group",
 		`{"checkpointDone": "(?=saved)"}`:                         "checkpointDone: error parsing regexp: invalid or unsupported Perl syntax",
-		`{"checkpointSave": "` + strings.Repeat("a", 2000) + `"}`: "checkpointSave: 2000 bytes: want 1024 at most",
+		`{"checkpointSave": "` + strings.Repeat("a", 2000) + `"}`: "checkpointSave: 2000 characters: want 1024 at most",
 	} {
-		if _, err := ParsePatterns(text); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := NewPrinted(text, &Listener{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	p, err := ParsePatterns(`{"preset": "Megatron", "trainingStep": "step (?P<iteration>[0-9]+)"}`)
-	must(t, err)
-	m, err := p.compile()
-	must(t, err)
+	m := matching(t, `{"preset": "Megatron", "trainingStep": "step (?P<iteration>[0-9]+)`+strings.Repeat("步*", 400)+`"}`)
 	same(t, "a pattern in place of the preset's", &wire.Progress{Phase: wire.Phase_PHASE_TRAIN, Step: new(int64(5))}, m.find([]byte("step 5")))
 	same(t, "the preset's", &wire.Progress{Phase: wire.Phase_PHASE_CHECKPOINT}, m.find([]byte("saving checkpoint at iteration 5 to /c")))
+}
+
+// matching is the matcher of patterns.
+func matching(t *testing.T, patterns string) matcher {
+	t.Helper()
+	door, err := NewPrinted(patterns, &Listener{})
+	must(t, err)
+	return door.matcher
 }
 
 // printing is a program that prints, and what a door hears of it.
@@ -99,10 +109,9 @@ type printing struct {
 
 func newPrinting(t *testing.T, patterns string) *printing {
 	t.Helper()
-	parsed, err := ParsePatterns(patterns)
-	must(t, err)
 	p := &printing{t: t, listener: &Listener{}}
-	p.door, err = NewPrinted(parsed, p.listener)
+	var err error
+	p.door, err = NewPrinted(patterns, p.listener)
 	must(t, err)
 	p.log, err = os.CreateTemp(t.TempDir(), "log")
 	must(t, err)
@@ -165,11 +174,41 @@ func TestABar(t *testing.T) {
 	same(t, "said", &wire.Progress{Step: new(int64(10)), TotalSteps: new(int64(1000))}, said)
 }
 
+// An evaluation, or a bar of the data, may come before the training, too.
+func TestABarBeforeTraining(t *testing.T) {
+	p := newPrinting(t, `{"preset": "HuggingFace"}`)
+	p.print("\r  0%|          | 0/5 [00:00<?, ?it/s]\r100%|██████████| 5/5 [00:01<00:00]\n")
+	p.print("\r  0%|          | 0/1000 [00:00<?, ?it/s]\r 90%|█████████ | 900/1000 [00:10<01:20]\n")
+	p.print("\r100%|██████████| 5/5 [00:01<00:00]\n")
+	said := p.end()
+	same(t, "said", &wire.Progress{Step: new(int64(900)), TotalSteps: new(int64(1000))}, said)
+	p = newPrinting(t, `{"preset": "HuggingFace"}`)
+	p.print("100%|██████████| 500/500 [00:01<00:00]\n  9%|          | 9/100 [00:10<01:20]\n")
+	said = p.end()
+	same(t, "after an evaluation that is longer than the training", &wire.Progress{Step: new(int64(9)), TotalSteps: new(int64(100))}, said)
+}
+
+// Signals, as of a child that has ended, interrupt a door that waits for output. What has been printed is looked at all the same, although a process may print on.
+func TestSignals(t *testing.T) {
+	p := newPrinting(t, megatron)
+	for range 20 {
+		p.print(" iteration 7/ 50 | consumed samples: 1\n")
+		threads, err := os.ReadDir("/proc/self/task")
+		must(t, err)
+		for _, thread := range threads {
+			id, err := strconv.Atoi(thread.Name())
+			must(t, err)
+			_ = unix.Tgkill(os.Getpid(), id, unix.SIGURG)
+		}
+		p.door.Settle(time.Hour)
+		check.Equal(t, "step", 7, p.listener.Last().GetStep())
+	}
+	unix.Close(p.out)
+}
+
 // A door that nobody looks into, as where patterns take long, keeps no program waiting.
 func TestAProgramNeverWaitsForPatterns(t *testing.T) {
-	parsed, err := ParsePatterns(megatron)
-	must(t, err)
-	door, err := NewPrinted(parsed, &Listener{})
+	door, err := NewPrinted(megatron, &Listener{})
 	must(t, err)
 	lines := strings.Repeat("a line that says nothing of steps\n", 2*waitingPieces*pieceSize/34)
 	printed, err := os.CreateTemp(t.TempDir(), "printed")
@@ -189,10 +228,7 @@ func TestAProgramNeverWaitsForPatterns(t *testing.T) {
 // Where part of the output was left out, the line that it ends in is not read as one.
 func TestAPieceThatIsLeftOut(t *testing.T) {
 	var l Listener
-	p, err := ParsePatterns(`{"trainingStep": "step (?P<globalStep>[0-9]+)"}`)
-	must(t, err)
-	m, err := p.compile()
-	must(t, err)
+	m := matching(t, `{"trainingStep": "step (?P<globalStep>[0-9]+)"}`)
 	door, s := &Printed{matcher: m, listener: &l}, &printedStream{}
 	door.look(piece{of: s, text: []byte("step 1")})
 	door.look(piece{of: s, text: []byte("step 2\n"), after: true})
@@ -206,10 +242,7 @@ func FuzzPrinted(f *testing.F) {
 	f.Add(" iteration 7/ 50 | consumed samples: 1\nsaving checkpoint at iteration 7 to /c\r\n\x00", uint8(3))
 	f.Add(strings.Repeat("iteration", 1000)+" 1/2 | consumed samples:\r", uint8(200))
 	f.Fuzz(func(t *testing.T, text string, size uint8) {
-		parsed, err := ParsePatterns(megatron)
-		must(t, err)
-		m, err := parsed.compile()
-		must(t, err)
+		m := matching(t, megatron)
 		heard := func(texts func(func([]byte) bool)) *wire.Progress {
 			var l Listener
 			door, s := &Printed{matcher: m, listener: &l}, &printedStream{}

@@ -17,8 +17,6 @@ type Listener struct {
 	run  int            // counts the programs
 	said *wire.Progress // nil for nothing
 	pace pace
-	// saved reports whether the steps that are known are those of checkpoints.
-	saved bool
 }
 
 // Reset forgets what an earlier program has said, save how long its steps took.
@@ -26,7 +24,7 @@ func (l *Listener) Reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.run++
-	l.said, l.saved, l.pace = nil, false, pace{phases: l.pace.phases, took: l.pace.took, most: l.pace.most}
+	l.said, l.pace = nil, pace{phases: l.pace.phases, took: l.pace.took, most: l.pace.most}
 }
 
 // program is the one that a door serves now. A door asks before it reads anything.
@@ -62,15 +60,9 @@ func (l *Listener) hearSome(program int, now time.Time, p *wire.Progress) {
 	l.take(program, now, p, false)
 }
 
-// Saved takes the step of a checkpoint that the program has saved. Where it says no other step, that is the last one known.
+// Saved takes the step of a checkpoint that the program has saved. It is no step that others wait for: every rank may see the same checkpoint.
 func (l *Listener) Saved(now time.Time, step int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	p := &wire.Progress{CheckpointStep: &step}
-	if l.said == nil || l.said.Step == nil || l.saved {
-		p.Step, l.saved = &step, true
-	}
-	l.merge(now, p, false)
+	l.hearSome(l.program(), now, &wire.Progress{CheckpointStep: &step})
 }
 
 func (l *Listener) take(program int, now time.Time, p *wire.Progress, allPhases bool) {
@@ -79,12 +71,6 @@ func (l *Listener) take(program int, now time.Time, p *wire.Progress, allPhases 
 	if program != l.run {
 		return
 	}
-	l.saved = l.saved && p.Step == nil
-	l.merge(now, p, allPhases)
-}
-
-// merge is called with the lock.
-func (l *Listener) merge(now time.Time, p *wire.Progress, allPhases bool) {
 	if l.said == nil {
 		l.said = &wire.Progress{}
 	}
