@@ -5,6 +5,7 @@ package real
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -69,7 +70,7 @@ func (s *scenario) hold(image, folder string) string {
 		s.must(holder.Wait())
 	})
 	device, err := bufio.NewReader(out).ReadString('\n')
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = fmt.Errorf("%s was not mounted", image)
 	}
 	s.must(err)
