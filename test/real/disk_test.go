@@ -31,13 +31,14 @@ const holdDisk = `mount -o loop "$1" "$2" && findmnt --noheadings --output SOURC
 type disk struct {
 	t      *testing.T
 	folder string
+	frozen bool
 }
 
 // newDisk mounts a disk on all nodes, and has a job's ranks see it.
 func (s *scenario) newDisk() *disk {
 	s.t.Helper()
 	dir := s.t.TempDir()
-	image, d := filepath.Join(dir, "image"), &disk{s.t, filepath.Join(dir, "disk")}
+	image, d := filepath.Join(dir, "image"), &disk{t: s.t, folder: filepath.Join(dir, "disk")}
 	s.must(os.Mkdir(d.folder, 0o755))
 	s.must(os.WriteFile(image, nil, 0o600))
 	s.must(os.Truncate(image, 64<<20))
@@ -78,12 +79,23 @@ func (s *scenario) hold(image, folder string) string {
 }
 
 // freeze has every write wait in the kernel until thaw.
-func (d *disk) freeze() error { return run("fsfreeze", "--freeze", d.folder) }
+func (d *disk) freeze() {
+	d.t.Helper()
+	d.frozen = true
+	if err := run("fsfreeze", "--freeze", d.folder); err != nil {
+		d.t.Fatal(err)
+	}
+}
 
-// thaw is for a disk that is frozen or not.
+// thaw has a disk that is frozen answer.
 func (d *disk) thaw() {
+	d.t.Helper()
+	if !d.frozen {
+		return
+	}
+	d.frozen = false
 	if err := run("fsfreeze", "--unfreeze", d.folder); err != nil {
-		d.t.Log(err)
+		d.t.Error(err)
 	}
 }
 

@@ -64,7 +64,7 @@ var hangKinds = []hang{{
 	choose: (*stalledGang).oneRankOrAll,
 	strike: func(g *stalledGang, ranks []int) {
 		g.writtenBy(ranks)
-		g.must(g.disk.freeze())
+		g.disk.freeze()
 	},
 	lift:   func(g *stalledGang) { g.disk.thaw() },
 	narrow: (*stalledGang).blocked,
