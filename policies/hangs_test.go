@@ -71,6 +71,8 @@ func TestHangs(t *testing.T) {
 			[]v1alpha1.IncidentRanks{{Task: "worker", Failed: "1"}}, v1alpha1.Cause{Pod: "llm-1-worker-1", Node: "n01", Reason: "Blocked"}, v1alpha1.ClassInfrastructure},
 		"two are blocked": {func() *scene { return hanging(gang.ActivityBlocked, []int{0, 1}, restart) },
 			[]v1alpha1.IncidentRanks{{Task: "worker", Failed: "0-1"}}, v1alpha1.Cause{Pod: "llm-1-worker-0", Node: "n00", Reason: "Blocked"}, v1alpha1.ClassInfrastructure},
+		"all are blocked, as by a file system, and nobody is to blame": {func() *scene { return hanging(gang.ActivityBlocked, []int{0, 1, 2}, restart) },
+			[]v1alpha1.IncidentRanks{{Task: "worker", Failed: "0-2"}}, v1alpha1.Cause{Reason: "Blocked"}, v1alpha1.ClassInfrastructure},
 		"all wait, and nobody is to blame": {func() *scene { return hanging(gang.ActivityIdle, nil, restart) },
 			[]v1alpha1.IncidentRanks{{Task: "worker", Failed: "0-2"}}, v1alpha1.Cause{Reason: "Idle"}, v1alpha1.ClassMaintenance},
 		"one computes, as in an evaluation": {scene: func() *scene { return hanging(gang.ActivityBusy, []int{0}, restart) }},
@@ -202,14 +204,18 @@ func TestAStepOfARankThatCountsLowerEndsAStall(t *testing.T) {
 	check.Equal(t, "stalled after a step", "", s.stalled())
 }
 
-// Where all wait nobody's node is to blame, and where one of them fails then the others have only waited.
+// Where all do the same nobody's node is to blame, and where one of them fails then the others have only waited.
 func TestAHangOfAll(t *testing.T) {
-	s := hanging(gang.ActivityIdle, nil, hangs(step(v1alpha1.MigratePod, 0)))
-	s.decide()
-	check.Equal(t, "steps", []string{"MigratePod@0"}, s.fired(t))
-	check.Equal(t, "excluded", 0, len(s.status().ExcludedNodes))
+	for _, a := range []v1alpha1.Action{v1alpha1.MigratePod, v1alpha1.RestartPod} {
+		for _, does := range []gang.Activity{gang.ActivityIdle, gang.ActivityBlocked, gang.ActivityStopped} {
+			s := hanging(does, []int{0, 1, 2}, hangs(step(a, 0)))
+			s.decide()
+			check.Equal(t, "steps", []string{string(a) + "@0"}, s.fired(t))
+			check.Equal(t, "excluded", 0, len(s.status().ExcludedNodes))
+		}
+	}
 
-	s = hanging(gang.ActivityIdle, nil, hangs(step(v1alpha1.RestartProcesses, 60)))
+	s := hanging(gang.ActivityIdle, nil, hangs(step(v1alpha1.RestartProcesses, 60)))
 	s.decide()
 	s.fails(0, 1)
 	s.after(time.Second).decide()
