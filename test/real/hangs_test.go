@@ -23,10 +23,9 @@ type hang struct {
 	narrow func(*stalledGang, []int) []int
 	// said is the end of what the job says; nil for a hang beside another one, which has been said.
 	said func(*stalledGang, []int) string
-	// reason and class are the incident's; none for a hang that is left alone. One that is blameless names no rank.
-	reason    string
-	class     v1alpha1.FailureClass
-	blameless bool
+	// reason and class are the incident's; none for a hang that is left alone.
+	reason string
+	class  v1alpha1.FailureClass
 	// kept is what the log of a rank has of before the restart, if it is one that hangs and if it is not.
 	kept func(g *stalledGang, rank int, hangs bool) string
 }
@@ -88,7 +87,7 @@ var hangKinds = []hang{{
 	strike: func(g *stalledGang, _ []int) { g.must(ground.SeparatePods(g.ctx, ground.Nodes.NodeNames()...)) },
 	lift:   func(g *stalledGang) { g.must(ground.JoinPods(g.ctx, ground.Nodes.NodeNames()...)) },
 	said:   func(*stalledGang, []int) string { return "the processes of all ranks do the same" },
-	reason: "Idle", class: v1alpha1.ClassMaintenance, blameless: true,
+	reason: "Idle", class: v1alpha1.ClassMaintenance,
 	kept: func(*stalledGang, int, bool) string { return inScript },
 }}
 
@@ -126,15 +125,19 @@ func (s *scenario) signal(rank int, signal syscall.Signal) {
 
 // named names ranks as messages do: four of them at most.
 func (g *stalledGang) named(ranks []int) string {
-	var names []string
-	for _, rank := range ranks[:min(len(ranks), 4)] {
-		names = append(names, g.before[rank].Name)
-	}
-	more := ""
-	if n := len(ranks) - len(names); n > 0 {
-		more = fmt.Sprintf(" and %d more", n)
+	names, more := g.names(ranks), ""
+	if n := len(names) - 4; n > 0 {
+		names, more = names[:4], fmt.Sprintf(" and %d more", n)
 	}
 	return strings.Join(names, ", ") + more
+}
+
+// names are the pods of ranks.
+func (g *stalledGang) names(ranks []int) (names []string) {
+	for _, rank := range ranks {
+		names = append(names, g.before[rank].Name)
+	}
+	return names
 }
 
 // hangCounts are of one kind: how often it was played, suspected, blamed on the right rank or rightly on none, restarted, and over. The times are from the last step that was
@@ -155,16 +158,20 @@ func (c *hangCounts) suspected(after int) {
 	c.SlowestSeconds = max(c.SlowestSeconds, after)
 }
 
-// write writes what was seen into the file of -record.
-func (g *stalledGang) write(seed uint64) {
+// record returns what writes the counts into the file of -record, with the commit that is tested.
+func (g *stalledGang) record(seed uint64) (write func()) {
+	g.t.Helper()
 	if *record == "" {
-		return
+		return func() {}
 	}
 	tested, err := evidence.Of(g.ctx, "make test-full", *record)
 	g.must(err)
-	g.must(evidence.Write(*record, struct {
-		evidence.Tested
-		Seed  uint64                 `json:"seed"`
-		Kinds map[string]*hangCounts `json:"kinds"`
-	}{tested, seed, g.counts}))
+	return func() {
+		g.must(evidence.Write(*record, struct {
+			evidence.Tested
+			Hangs int                    `json:"hangs"`
+			Seed  uint64                 `json:"seed"`
+			Kinds map[string]*hangCounts `json:"kinds"`
+		}{tested, *hangs, seed, g.counts}))
+	}
 }

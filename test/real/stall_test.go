@@ -55,7 +55,7 @@ func TestAStalledGang(t *testing.T) {
 	}
 	t.Logf("seed %d", seed)
 	g := newStalledGang(t, seed)
-	defer g.write(seed)
+	defer g.record(seed)()
 	for round := range *hangs {
 		for _, h := range hangKinds {
 			g.play(h)
@@ -143,9 +143,8 @@ func (g *stalledGang) play(h hang) {
 // restarts waits until the programs of a gang that hangs are to be restarted, lifts the fault, and waits until the gang trains again. It reports whether the incident is right.
 func (g *stalledGang) restarts(h hang, ranks []int, count *hangCounts) bool {
 	g.t.Helper()
-	before := g.lastIncident().ID
-	epoch := g.Job.Status.Epoch
-	g.must(g.AwaitJob(g.ctx, "the programs are to be restarted", func(job *v1alpha1.TrainingJob) bool { return job.Status.Epoch > epoch }))
+	before, was := g.lastIncident().ID, *g.Job.Status.DeepCopy()
+	g.must(g.AwaitJob(g.ctx, "the programs are to be restarted", func(job *v1alpha1.TrainingJob) bool { return job.Status.Epoch > was.Epoch }))
 	// No program is stopped before its stacks are in the log. So each is seen in its hang, and one that waits for the disk cannot end before that.
 	for rank := range g.Ranks {
 		g.keptStacks(rank, h.kept(g, rank, slices.Contains(ranks, rank)))
@@ -153,10 +152,10 @@ func (g *stalledGang) restarts(h hang, ranks []int, count *hangCounts) bool {
 	h.lift(g)
 	g.must(g.AwaitJob(g.ctx, "the programs are started again", func(*v1alpha1.TrainingJob) bool {
 		inc := g.lastIncident()
-		return inc.ID > before && inc.Outcome == v1alpha1.OutcomeRecovered
+		return inc.ID == before+1 && inc.Outcome == v1alpha1.OutcomeRecovered
 	}))
 	count.Restarted++
-	right := g.judged(h, ranks, before+1, epoch+1)
+	right := g.judged(h, ranks, was)
 	g.trainsFrom(g.resumed(), wordsLater)
 	count.TrainsAgain++
 	return right
@@ -170,25 +169,26 @@ func (g *stalledGang) lastIncident() (inc v1alpha1.Incident) {
 	return inc
 }
 
-// judged checks what the incident of a hang says, and that nothing is charged to the job.
-func (g *stalledGang) judged(h hang, ranks []int, id int32, epoch int64) bool {
+// judged checks what the incident of a hang says, and that nothing is charged to the job. Where all ranks hang none is to blame, and no node is left for that.
+func (g *stalledGang) judged(h hang, ranks []int, was v1alpha1.TrainingJobStatus) bool {
 	g.t.Helper()
-	inc, status := g.lastIncident(), g.Job.Status
+	inc, now := g.lastIncident(), g.Job.Status
 	g.t.Logf("incident %d: %s, cause %q on %q, %d pods, %d victims", inc.ID, inc.Class, inc.Cause.Pod, inc.Cause.Node, inc.PodCount, inc.VictimCount)
-	var causes []string // any of the ranks that hang, or none
-	for _, rank := range ranks {
-		causes = append(causes, g.before[rank].Name)
-	}
-	if h.blameless {
-		causes = []string{""}
+	culprits := []string{""}
+	if len(ranks) < g.Ranks {
+		culprits = g.names(ranks)
 	}
 	got, want := []string{string(inc.Trigger), string(inc.Class), inc.Cause.Reason, inc.Rule}, []string{string(v1alpha1.Stalled), string(h.class), h.reason, "hangs"}
-	right := inc.ID == id && slices.Equal(got, want) && slices.Contains(causes, inc.Cause.Pod)
+	right := slices.Equal(got, want) && slices.Contains(culprits, inc.Cause.Pod)
 	if !right {
-		g.errorf("incident %d: trigger, class, reason and rule %v, want %v; pod %q, and %v hung", inc.ID, got, want, inc.Cause.Pod, causes)
+		g.errorf("trigger, class, reason and rule of the incident: %v, want %v; pod %q, want one of %q", got, want, inc.Cause.Pod, culprits)
 	}
-	if status.Epoch != epoch || status.Restarts.Charged != 0 || inc.Charged || meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionStalled) {
-		g.errorf("epoch %d, %d restarts charged, conditions %v", status.Epoch, status.Restarts.Charged, status.Conditions)
+	left := h.class == v1alpha1.ClassInfrastructure && len(ranks) < g.Ranks
+	if !left && len(now.ExcludedNodes) > len(was.ExcludedNodes) {
+		g.errorf("excluded nodes: %v, and before %v", now.ExcludedNodes, was.ExcludedNodes)
+	}
+	if now.Epoch != was.Epoch+1 || now.Restarts.Charged != 0 || inc.Charged || meta.IsStatusConditionTrue(now.Conditions, v1alpha1.ConditionStalled) {
+		g.errorf("epoch %d, %d restarts charged, conditions %v", now.Epoch, now.Restarts.Charged, now.Conditions)
 	}
 	return right
 }
