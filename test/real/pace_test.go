@@ -14,19 +14,25 @@ import (
 )
 
 var (
-	stepsPrinted = regexp.MustCompile(`(?m)^(\S+) event=step rank=0 step=(\d+) `)
-	stepSaid     = regexp.MustCompile(` since step (\d+);`)
-	resumedFrom  = regexp.MustCompile(`event=resumed rank=0 step=(\d+)`)
-	saved        = regexp.MustCompile(`event=checkpoint rank=0 step=(\d+)`)
+	steps       = regexp.MustCompile(`event=step rank=0 step=(\d+) `)
+	timedSteps  = regexp.MustCompile(`(?m)^(\S+) event=step rank=0 step=(\d+) `)
+	stepSaid    = regexp.MustCompile(` since step (\d+);`)
+	resumedFrom = regexp.MustCompile(`event=resumed rank=0 step=(\d+)`)
+	saved       = regexp.MustCompile(`event=checkpoint rank=0 step=(\d+)`)
 )
 
-// trainsFrom waits until the manager has heard of steps so often that it expects the next one, and the gang has gone on from a checkpoint.
+// trainsFrom waits until the manager has heard of steps after one so often that it expects the next one, and the gang has just gone on from a checkpoint.
 func (g *stalledGang) trainsFrom(step, words int) {
 	g.t.Helper()
-	wanted := fmt.Sprintf("event=step rank=0 step=%d ", step+words*stepsSaved+1)
-	g.must(await(g.ctx, "rank 0 prints "+wanted, func(ctx context.Context) (bool, error) {
+	g.must(await(g.ctx, fmt.Sprintf("checkpoint %d after step %d is saved", words, step), func(ctx context.Context) (bool, error) {
 		log, err := g.Log(ctx, g.pods()[0], 100)
-		return strings.Contains(log, wanted), err
+		printed := steps.FindAllStringSubmatch(log, -1)
+		if err != nil || len(printed) == 0 {
+			return false, err
+		}
+		last, err := strconv.Atoi(printed[len(printed)-1][1])
+		since := last % stepsSaved
+		return last > step+words*stepsSaved && 0 < since && since < stepsSaved/3, err
 	}))
 }
 
@@ -64,7 +70,7 @@ func (g *stalledGang) inTime(stalled metav1.Condition) int {
 	g.must(err)
 	var last time.Time
 	var longest time.Duration
-	for _, line := range stepsPrinted.FindAllStringSubmatch(log[max(0, strings.LastIndex(log, "event=resumed")):], -1) {
+	for _, line := range timedSteps.FindAllStringSubmatch(log[max(0, strings.LastIndex(log, "event=resumed")):], -1) {
 		step, err := strconv.Atoi(line[2])
 		g.must(err)
 		if step%stepsSaved != 0 { // nobody says it
