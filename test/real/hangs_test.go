@@ -77,7 +77,7 @@ var hangKinds = []hang{{
 	reason: "Blocked", class: v1alpha1.ClassInfrastructure,
 	kept: func(_ *stalledGang, _ int, hangs bool) string {
 		if hangs {
-			return ": in an uninterruptible wait; its threads wait in "
+			return "it does not answer" // another thread of it may run for a moment, and its state be that
 		}
 		return inScript
 	},
