@@ -103,8 +103,8 @@ func (g *stalledGang) leftAlone() {
 	shown := g.stacks()
 	g.t.Log(shown)
 	g.isAlone(shown, `(master 0|worker \d)`, "spin")
-	if n := len(g.Job.Status.Incidents); n > 0 || g.Job.Status.Epoch != 1 {
-		g.errorf("%d incidents, epoch %d: nothing is done for a stall", n, g.Job.Status.Epoch)
+	if g.lastHang().ID > 0 || g.Job.Status.Epoch != 1 {
+		g.errorf("incidents %v, epoch %d: nothing is done for a stall", g.Job.Status.Incidents, g.Job.Status.Epoch)
 	}
 }
 
@@ -143,7 +143,7 @@ func (g *stalledGang) play(h hang) {
 // restarts waits until the programs of a gang that hangs are to be restarted, lifts the fault, and waits until the gang trains again. It reports whether the incident is right.
 func (g *stalledGang) restarts(h hang, ranks []int, count *hangCounts) bool {
 	g.t.Helper()
-	before, was := g.lastIncident().ID, *g.Job.Status.DeepCopy()
+	before, was := g.lastHang().ID, *g.Job.Status.DeepCopy()
 	g.must(g.AwaitJob(g.ctx, "the programs are to be restarted", func(job *v1alpha1.TrainingJob) bool { return job.Status.Epoch > was.Epoch }))
 	// No program is stopped before its stacks are in the log. So each is seen in its hang, and one that waits for the disk cannot end before that.
 	for rank := range g.Ranks {
@@ -151,8 +151,8 @@ func (g *stalledGang) restarts(h hang, ranks []int, count *hangCounts) bool {
 	}
 	h.lift(g)
 	g.must(g.AwaitJob(g.ctx, "the programs are started again", func(*v1alpha1.TrainingJob) bool {
-		inc := g.lastIncident()
-		return inc.ID == before+1 && inc.Outcome == v1alpha1.OutcomeRecovered
+		inc := g.lastHang()
+		return inc.ID > before && inc.Outcome == v1alpha1.OutcomeRecovered
 	}))
 	count.Restarted++
 	right := g.judged(h, ranks, was)
@@ -161,27 +161,29 @@ func (g *stalledGang) restarts(h hang, ranks []int, count *hangCounts) bool {
 	return right
 }
 
-// lastIncident is the newest one; an empty one before the first.
-func (g *stalledGang) lastIncident() (inc v1alpha1.Incident) {
-	if all := g.Job.Status.Incidents; len(all) > 0 {
-		inc = all[len(all)-1]
+// lastHang is the newest incident of a hang; an empty one before the first.
+func (g *stalledGang) lastHang() (last v1alpha1.Incident) {
+	for _, inc := range g.Job.Status.Incidents {
+		if inc.Trigger == v1alpha1.Stalled {
+			last = inc
+		}
 	}
-	return inc
+	return last
 }
 
 // judged checks what the incident of a hang says, and that nothing is charged to the job. Where all ranks hang none is to blame, and no node is left for that.
 func (g *stalledGang) judged(h hang, ranks []int, was v1alpha1.TrainingJobStatus) bool {
 	g.t.Helper()
-	inc, now := g.lastIncident(), g.Job.Status
+	inc, now := g.lastHang(), g.Job.Status
 	g.t.Logf("incident %d: %s, cause %q on %q, %d pods, %d victims", inc.ID, inc.Class, inc.Cause.Pod, inc.Cause.Node, inc.PodCount, inc.VictimCount)
 	culprits := []string{""}
 	if len(ranks) < g.Ranks {
 		culprits = g.names(ranks)
 	}
-	got, want := []string{string(inc.Trigger), string(inc.Class), inc.Cause.Reason, inc.Rule}, []string{string(v1alpha1.Stalled), string(h.class), h.reason, "hangs"}
+	got, want := []string{string(inc.Class), inc.Cause.Reason, inc.Rule}, []string{string(h.class), h.reason, "hangs"}
 	right := slices.Equal(got, want) && slices.Contains(culprits, inc.Cause.Pod)
 	if !right {
-		g.errorf("trigger, class, reason and rule of the incident: %v, want %v; pod %q, want one of %q", got, want, inc.Cause.Pod, culprits)
+		g.errorf("class, reason and rule of the incident: %v, want %v; pod %q, want one of %q", got, want, inc.Cause.Pod, culprits)
 	}
 	left := h.class == v1alpha1.ClassInfrastructure && len(ranks) < g.Ranks
 	if !left && len(now.ExcludedNodes) > len(was.ExcludedNodes) {
