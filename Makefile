@@ -33,6 +33,9 @@ E2E_TIMEOUT ?= 40m
 REAL_TIMEOUT ?= 40m
 # How often a gang recovers in each case of test-real in which other jobs wait for its nodes.
 RECOVERIES ?= 2
+# How often a gang hangs in each way in test-real, and the flags that write what was seen into a file: only test-full does.
+HANGS ?= 1
+HANGS_RECORD ?=
 # The tests of test/real that test-real leaves to test-full: the kubelet's back-off, and the default rules' 90 s, take two minutes each.
 REAL_SKIP ?= TestFourCrashesInARow|Test(Torchrun|MPI)ResumesAfterAKilledNode
 # Which tests of installations test-real runs; test-full runs the one by kubectl, too.
@@ -243,12 +246,15 @@ node-binaries: prereqs
 
 .PHONY: test-real
 test-real: prereqs prereqs-real cluster-binaries node-binaries ## as root: run real gangs on real kubelets, and break them; 25 minutes
-	go test -count=1 -v -timeout=$(REAL_TIMEOUT) -skip '$(REAL_SKIP)' ./test/real -recoveries=$(RECOVERIES)
+	go test -count=1 -v -timeout=$(REAL_TIMEOUT) -skip '$(REAL_SKIP)' ./test/real -recoveries=$(RECOVERIES) -hangs=$(HANGS) $(HANGS_RECORD)
 	go test -count=1 -v ./test/workloads/torchrun # the documented commands, by the torch that prereqs-real installs
 	go test -count=1 -v -timeout=$(REAL_TIMEOUT) -run '$(INSTALLATIONS)' ./test/real/install # install, upgrade, downgrade and uninstall by the commands of docs/operators.md
 
 .PHONY: test-full
 test-full: RECOVERIES = 10
+test-full: HANGS = 10
+test-full: HANGS_RECORD = -record=hangs.json
+test-full: REAL_TIMEOUT = 2h
 test-full: INSTALLATIONS = .
 test-full: REAL_SKIP = ^$$
 test-full: test test-late test-real test-sim test-mutations test-week test-steps ## everything that checks the product: hours

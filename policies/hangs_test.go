@@ -13,7 +13,11 @@ import (
 
 // hanging is a gang under rules whose steps are overdue, and whose ranks wait, but for some that do something else.
 func hanging(other gang.Activity, others []int, rules ...v1alpha1.Rule) *scene {
-	s := counting(3)
+	return hangingOf(3, other, others, rules...)
+}
+
+func hangingOf(ranks int32, other gang.Activity, others []int, rules ...v1alpha1.Rule) *scene {
+	s := counting(ranks)
 	s.Job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: rules}
 	s.do(gang.ActivityIdle, other, others...)
 	s.after(time.Minute).decide()
@@ -71,6 +75,10 @@ func TestHangs(t *testing.T) {
 			[]v1alpha1.IncidentRanks{{Task: "worker", Failed: "1"}}, v1alpha1.Cause{Pod: "llm-1-worker-1", Node: "n01", Reason: "Blocked"}, v1alpha1.ClassInfrastructure},
 		"two are blocked": {func() *scene { return hanging(gang.ActivityBlocked, []int{0, 1}, restart) },
 			[]v1alpha1.IncidentRanks{{Task: "worker", Failed: "0-1"}}, v1alpha1.Cause{Pod: "llm-1-worker-0", Node: "n00", Reason: "Blocked"}, v1alpha1.ClassInfrastructure},
+		"all are blocked, as by a file system, and nobody is to blame": {func() *scene { return hanging(gang.ActivityBlocked, []int{0, 1, 2}, restart) },
+			[]v1alpha1.IncidentRanks{{Task: "worker", Failed: "0-2"}}, v1alpha1.Cause{Reason: "Blocked"}, v1alpha1.ClassInfrastructure},
+		"the only one is blocked": {func() *scene { return hangingOf(1, gang.ActivityBlocked, []int{0}, restart) },
+			[]v1alpha1.IncidentRanks{{Task: "worker", Failed: "0"}}, v1alpha1.Cause{Pod: "llm-1-worker-0", Node: "n00", Reason: "Blocked"}, v1alpha1.ClassInfrastructure},
 		"all wait, and nobody is to blame": {func() *scene { return hanging(gang.ActivityIdle, nil, restart) },
 			[]v1alpha1.IncidentRanks{{Task: "worker", Failed: "0-2"}}, v1alpha1.Cause{Reason: "Idle"}, v1alpha1.ClassMaintenance},
 		"one computes, as in an evaluation": {scene: func() *scene { return hanging(gang.ActivityBusy, []int{0}, restart) }},
@@ -202,14 +210,18 @@ func TestAStepOfARankThatCountsLowerEndsAStall(t *testing.T) {
 	check.Equal(t, "stalled after a step", "", s.stalled())
 }
 
-// Where all wait nobody's node is to blame, and where one of them fails then the others have only waited.
+// Where all do the same nobody's node is to blame, and where one of them fails then the others have only waited.
 func TestAHangOfAll(t *testing.T) {
-	s := hanging(gang.ActivityIdle, nil, hangs(step(v1alpha1.MigratePod, 0)))
-	s.decide()
-	check.Equal(t, "steps", []string{"MigratePod@0"}, s.fired(t))
-	check.Equal(t, "excluded", 0, len(s.status().ExcludedNodes))
+	for _, a := range []v1alpha1.Action{v1alpha1.MigratePod, v1alpha1.RestartPod} {
+		for _, does := range []gang.Activity{gang.ActivityIdle, gang.ActivityBlocked, gang.ActivityStopped} {
+			s := hanging(does, []int{0, 1, 2}, hangs(step(a, 0)))
+			s.decide()
+			check.Equal(t, "steps", []string{string(a) + "@0"}, s.fired(t))
+			check.Equal(t, "excluded", 0, len(s.status().ExcludedNodes))
+		}
+	}
 
-	s = hanging(gang.ActivityIdle, nil, hangs(step(v1alpha1.RestartProcesses, 60)))
+	s := hanging(gang.ActivityIdle, nil, hangs(step(v1alpha1.RestartProcesses, 60)))
 	s.decide()
 	s.fails(0, 1)
 	s.after(time.Second).decide()

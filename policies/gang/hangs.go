@@ -11,6 +11,8 @@ import (
 type hang struct {
 	epoch int64
 	by    Activity
+	// alike reports whether several ranks run, and all do this.
+	alike bool
 }
 
 // HangsBy is what a rank does that keeps its gang from its steps; ActivityUnknown for one that does not, as far as is known. One that is stopped does, and where no
@@ -29,35 +31,39 @@ func (g *Gang) HangsBy(s *v1alpha1.TrainingJobStatus, p *Pod) Activity {
 	return ActivityUnknown
 }
 
+// HangsAlike reports whether all ranks of a gang do what one of them hangs by: a file system that they share does not answer, say.
+func (g *Gang) HangsAlike() bool { return g.hang != nil && g.hang.alike }
+
 // findHang looks at every rank: where one is not known to run, or to have made no step for too long, nothing is said of any.
 func (g *Gang) findHang(s *v1alpha1.TrainingJobStatus) *hang {
-	seen, known, counts := map[Activity]bool{}, !AnyFails(s), false
+	seen, known, counts := map[Activity]int{}, !AnyFails(s), false
 	EachRank(g.Effective, func(r Rank) {
 		if !g.IsSupervised(r.Task) {
 			return
 		}
 		p := g.Pod(r)
 		if known = known && p != nil && !IsStale(s, p) && g.standsStill(s, p); known {
-			seen[p.Process.Activity] = true
+			seen[p.Process.Activity]++
 			counts = counts || (p.Training != nil && p.Training.Epoch == s.Epoch && p.Training.Step != nil && p.Training.Overdue > 0)
 		}
 	})
 	if known && counts {
-		return &hang{s.Epoch, hangBy(seen)}
+		by := hangBy(seen)
+		return &hang{s.Epoch, by, len(seen) == 1 && seen[by] > 1}
 	}
 	return &hang{epoch: s.Epoch}
 }
 
 // hangBy is what keeps a gang from its steps, of all that its ranks do.
-func hangBy(seen map[Activity]bool) Activity {
+func hangBy(seen map[Activity]int) Activity {
 	switch {
-	case seen[ActivityUnknown]:
+	case seen[ActivityUnknown] > 0:
 		return ActivityUnknown
-	case seen[ActivityStopped]:
+	case seen[ActivityStopped] > 0:
 		return ActivityStopped
-	case seen[ActivityBusy]:
+	case seen[ActivityBusy] > 0:
 		return ActivityUnknown
-	case seen[ActivityBlocked]:
+	case seen[ActivityBlocked] > 0:
 		return ActivityBlocked
 	}
 	return ActivityIdle

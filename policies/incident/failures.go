@@ -73,7 +73,7 @@ func (v *View) FailureOf(s *v1alpha1.TrainingJobStatus, r gang.Rank, m *placemen
 // hangReasons are what is said of ranks that keep a gang from its steps.
 var hangReasons = map[gang.Activity]string{gang.ActivityStopped: "Stopped", gang.ActivityBlocked: "Blocked", gang.ActivityIdle: "Idle"}
 
-// stalled is the failure of a rank that keeps its gang from its steps. Where all ranks wait, none is to blame. One that is stopped was stopped by a person or by a
+// stalled is the failure of a rank that keeps its gang from its steps. Where all ranks do the same, none is to blame. One that is stopped was stopped by a person or by a
 // debugger. Neither is charged.
 func (v *View) stalled(s *v1alpha1.TrainingJobStatus, p *gang.Pod) (rules.Failure, bool) {
 	does := v.HangsBy(s, p)
@@ -85,7 +85,7 @@ func (v *View) stalled(s *v1alpha1.TrainingJobStatus, p *gang.Pod) (rules.Failur
 		class = v1alpha1.ClassInfrastructure
 	}
 	f := v.FailureBy(s, p, v1alpha1.Stalled, class)
-	f.Details, f.Blameless = gang.Failure{Reason: hangReasons[does]}, does == gang.ActivityIdle
+	f.Details, f.Blameless = gang.Failure{Reason: hangReasons[does]}, does == gang.ActivityIdle || v.HangsAlike()
 	return f, true
 }
 

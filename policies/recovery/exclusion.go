@@ -25,7 +25,7 @@ const (
 // for a migration from those that it leaves.
 func (e Engine) excludeFor(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, a rules.Action) {
 	if inc.Trigger == v1alpha1.Stalled && inc.Cause.Pod == "" {
-		return // all ranks wait, and none of their nodes is to blame
+		return // all ranks do the same, and none of their nodes is to blame
 	}
 	if !a.LeavesNode {
 		e.exclude(s, inc)

@@ -71,18 +71,23 @@ func (s *Sampler) Run(ctx context.Context, shown chan<- Activity) {
 	}
 }
 
-// sample takes a sample, and returns what all of the last ones show. Threads are looked at only where the processes are idle: there may be many.
+// sample takes a sample, and returns what all of the last ones show. Threads besides the first are looked at only where the processes are idle: there may be many.
 func (s *Sampler) sample(now time.Time) Activity {
 	s.keeper.mu.Lock()
 	all := s.keeper.descendants()
 	s.keeper.mu.Unlock()
+	return s.take(now, all)
+}
+
+func (s *Sampler) take(now time.Time, all []process) Activity {
 	next := sample{at: now, used: map[identity]time.Duration{}}
 	for _, p := range all {
 		next.used[p.identity] = p.used
 		next.stopped = next.stopped || p.state == "T" || p.state == "t"
+		next.blocked = next.blocked || p.state == "D"
 	}
 	if n := len(s.last); n > 0 && !busy(s.last[n-1], next) {
-		next.blocked = slices.ContainsFunc(all, waitsUninterruptibly)
+		next.blocked = next.blocked || slices.ContainsFunc(all, anyThreadBlocked)
 	}
 	if s.last = append(s.last, next); len(s.last) > samples {
 		s.last = s.last[1:]
@@ -118,11 +123,8 @@ func busy(first, last sample) bool {
 	return used.Seconds() >= busyShare*last.at.Sub(first.at).Seconds()
 }
 
-// waitsUninterruptibly reports whether a thread of a process does. Of the process itself only the first thread is known.
-func waitsUninterruptibly(p process) bool {
-	if p.state == "D" {
-		return true
-	}
+// anyThreadBlocked reports whether a thread of a process is in an uninterruptible wait. The state of the process itself is that of its first.
+func anyThreadBlocked(p process) bool {
 	threads, _ := filepath.Glob("/proc/" + strconv.Itoa(p.pid) + "/task/*/stat")
 	return slices.ContainsFunc(threads, func(file string) bool {
 		stat, err := os.ReadFile(file)

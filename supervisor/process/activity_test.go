@@ -32,6 +32,29 @@ func TestActivity(t *testing.T) {
 	}
 }
 
+// A program that has used a processor up to the moment from which on it waits for a device is blocked by the third sample after that, as one that is stopped is: a job may say
+// then that it has stalled, and says so once.
+func TestAProgramThatHasComputedBefore(t *testing.T) {
+	for state, want := range map[string]Activity{"D": Blocked, "T": Stopped, "S": Idle} {
+		s, now, does := NewSampler(nil), time.Unix(0, 0), Unknown
+		p := process{identity: identity{-1, "1"}, state: "R"}
+		take := func(used time.Duration) {
+			now, p.used = now.Add(samplePeriod), p.used+used
+			does = s.take(now, []process{p})
+		}
+		for range samples {
+			take(time.Second)
+		}
+		check.Equal(t, "while it computes", Busy, does)
+		p.state = state
+		take(time.Second)
+		for range samples - 1 {
+			take(0)
+		}
+		check.Equal(t, "20 s after the first sample of state "+state, want, does)
+	}
+}
+
 // A real process: one that sleeps, and then is stopped.
 func TestTheActivityOfAProcess(t *testing.T) {
 	k, err := NewKeeper(Options{Ended: func(Exit) {}, Log: slog.New(slog.DiscardHandler)})

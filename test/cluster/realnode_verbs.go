@@ -81,6 +81,34 @@ func (c *Cluster) Unblock(ctx context.Context, port uint16, nodes ...string) err
 	return c.eachRealNode(ctx, nodes, func(_ context.Context, n *realNode) error { return c.fleet.network.MendPort(n.number, port) })
 }
 
+// SeparatePods drops what pods on real nodes send each other, as when the network of a training fails. All reach the host, and their own kubelets reach them.
+func (c *Cluster) SeparatePods(ctx context.Context, nodes ...string) error {
+	return c.eachRealNode(ctx, nodes, func(_ context.Context, n *realNode) error { return c.fleet.network.CutPods(n.number) })
+}
+
+// JoinPods takes back what SeparatePods did.
+func (c *Cluster) JoinPods(ctx context.Context, nodes ...string) error {
+	return c.eachRealNode(ctx, nodes, func(_ context.Context, n *realNode) error { return c.fleet.network.MendPods(n.number) })
+}
+
+// MountDevice mounts a block device of this host in a folder of real nodes. Pods that start from then on find it there.
+func (c *Cluster) MountDevice(ctx context.Context, device, folder string, nodes ...string) error {
+	return c.eachRealNode(ctx, nodes, func(ctx context.Context, n *realNode) error {
+		return n.enter(ctx, "mount", "--mkdir", device, folder)
+	})
+}
+
+// UnmountDevice takes back what MountDevice did.
+func (c *Cluster) UnmountDevice(ctx context.Context, folder string, nodes ...string) error {
+	return c.eachRealNode(ctx, nodes, func(ctx context.Context, n *realNode) error { return n.enter(ctx, "umount", folder) })
+}
+
+// enter runs a command among the files of a real node.
+func (n *realNode) enter(ctx context.Context, command ...string) error {
+	_, err := output(ctx, "nsenter", append([]string{"--mount=" + fmt.Sprintf("/proc/%d/ns/mnt", n.process.PID())}, command...)...)
+	return err
+}
+
 // RestartKubelet kills a real node's kubelet. The machine starts it again after a second.
 func (c *Cluster) RestartKubelet(ctx context.Context, nodes ...string) error {
 	return c.eachRealNode(ctx, nodes, func(_ context.Context, n *realNode) error {

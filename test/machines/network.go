@@ -184,14 +184,34 @@ func (n *Network) changeRules(number int, port uint16, change func(*netlink.Hand
 				rules[0].Dport, rules[1].Sport = netlink.NewRulePortRange(port, port), netlink.NewRulePortRange(port, port)
 			}
 			for _, rule := range rules {
-				err := change(router, rule)
-				if err != nil && !errors.Is(err, syscall.EEXIST) && !errors.Is(err, syscall.ENOENT) {
-					return fmt.Errorf("changing the router's rules for machine %d: %w", number, err)
+				if err := changeRule(router, rule, change); err != nil {
+					return err
 				}
 			}
 		}
 		return nil
 	})
+}
+
+// CutPods drops every packet from other machines and their pods to the pods of a machine. Nobody is told; what the host sends goes on.
+func (n *Network) CutPods(number int) error { return n.changePods(number, (*netlink.Handle).RuleAdd) }
+
+// MendPods takes back what CutPods did.
+func (n *Network) MendPods(number int) error { return n.changePods(number, (*netlink.Handle).RuleDel) }
+
+func (n *Network) changePods(number int, change func(*netlink.Handle, *netlink.Rule) error) error {
+	rule := dropping(nil, n.Pods(number))
+	rule.IifName = bridgeName
+	return n.within(n.router, func(router *netlink.Handle) error { return changeRule(router, rule, change) })
+}
+
+// changeRule makes a change to a rule that may have been made before.
+func changeRule(router *netlink.Handle, rule *netlink.Rule, change func(*netlink.Handle, *netlink.Rule) error) error {
+	err := change(router, rule)
+	if err != nil && !errors.Is(err, syscall.EEXIST) && !errors.Is(err, syscall.ENOENT) {
+		return fmt.Errorf("changing the router's rule from %s to %s: %w", rule.Src, rule.Dst, err)
+	}
+	return nil
 }
 
 // dropping is a rule that drops what goes from one place to another.

@@ -3,6 +3,8 @@
 package real
 
 import (
+	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -44,13 +46,16 @@ func (s *scenario) isAlone(shown, rank, where string) {
 	}
 }
 
-// keptStacks checks what the log of a rank has from before its program was stopped.
+// theGangHangs is what the log of a rank has before the stacks of a program that is stopped for a hang.
+const theGangHangs = "The gang hangs: "
+
+// keptStacks waits until the log of a rank has what its program did when its gang was last restarted.
 func (s *scenario) keptStacks(rank int, what string) {
 	s.t.Helper()
-	log, err := s.Log(s.ctx, s.pods()[rank], 2000)
-	s.must(err)
-	_, after, found := strings.Cut(log, "The gang hangs: ")
-	if !found || !strings.Contains(after, what) {
-		s.errorf("the log of rank %d has no %q of before the restart", rank, what)
-	}
+	since := s.Job.Status.EpochTime.Time
+	s.must(await(s.ctx, fmt.Sprintf("the log of rank %d has %q of before the restart", rank, what), func(ctx context.Context) (bool, error) {
+		log, err := s.LogSince(ctx, s.pods()[rank], since)
+		_, after, found := strings.Cut(log, theGangHangs)
+		return found && strings.Contains(after, what), err
+	}))
 }

@@ -4,87 +4,218 @@ package real
 
 import (
 	"context"
+	"flag"
+	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
-	"syscall"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
-// TestAStalledGang has one of eight ranks spin on a processor for good. The job says that it has stalled and names the rank, and no pod and no program is touched for
-// that. With a rule for Stalled it is still left alone, for it may evaluate. Another one that is stopped by a signal beside it has all programs restarted in their pods.
+var (
+	hangs     = flag.Int("hangs", 1, "how often TestAStalledGang plays each kind of hang")
+	hangsSeed = flag.Uint64("hangs.seed", 0, "what decides which ranks hang; 0 for the time")
+	record    = flag.String("record", "", "the file into which TestAStalledGang writes what it has seen")
+)
+
+// stepsSaved is how many steps there are from one checkpoint, and word of it, to the next: enough that a hang never begins while one is saved, when no step is expected.
+const stepsSaved = 25
+
+// How many words of steps the manager needs until it expects another one, of the first program and of a later one in its container, with one to spare.
+const (
+	wordsAtFirst = 8
+	wordsLater   = 3
+)
+
+// stalledGang is a gang that hangs again and again.
+type stalledGang struct {
+	*scenario
+	chance *rand.Rand
+	disk   *disk
+	before map[int]corev1.Pod
+	counts map[string]*hangCounts
+	// spinning is the rank that computes.
+	spinning int
+}
+
+// TestAStalledGang has a gang hang in one way after the other. The job says so, and which ranks differ from the others, and no pod and no program is touched for that. With
+// a rule for Stalled all programs are restarted in their pods, but for a rank that computes, for it may evaluate.
 func TestAStalledGang(t *testing.T) {
+	seed := *hangsSeed
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("seed %d", seed)
+	g := newStalledGang(t, seed)
+	defer g.record(seed)()
+	for round := range *hangs {
+		for _, h := range hangKinds {
+			g.play(h)
+			if round == 0 && h.reason == "" {
+				g.leftAlone()
+				g.addRule()
+			}
+		}
+	}
+}
+
+func newStalledGang(t *testing.T, seed uint64) *stalledGang {
+	t.Helper()
 	if err := ground.LoadTorch(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s := &scenario{Training: ground.NewTorchrun("stalled", 8, 100_000), t: t, ctx: context.WithoutCancel(t.Context())}
+	g := &stalledGang{scenario: s, chance: rand.New(rand.NewPCG(seed, 0)), counts: map[string]*hangCounts{}}
 	s.Supervise()
 	s.WithoutAgents()
+	g.disk = s.newDisk()
+	s.setEnv("CHECKPOINT_EVERY", strconv.Itoa(stepsSaved))
 	s.removedAtTheEnd()
+	t.Cleanup(g.disk.thaw) // the first that is done at the end: nothing that waits for the disk can end
+	t.Cleanup(func() { s.must(ground.JoinPods(s.ctx, ground.Nodes.NodeNames()...)) })
 	s.must(ground.Client().Create(s.ctx, s.Job))
-	s.must(s.awaitPrinted("event=step rank=0 step=200 "))
-	before := s.pods()
+	g.trainsFrom(0, wordsAtFirst)
+	g.before = s.pods()
+	return g
+}
 
-	s.signal(5, syscall.SIGUSR1)
-	s.stalls(": the only rank that uses a processor", 5)
-	shown := s.stacks()
-	s.t.Log(shown)
-	s.isAlone(shown, "worker 4", "spin")
-	s.survivorsStay(before)
-	s.neverRestarted()
-	if n := len(s.Job.Status.Incidents); n > 0 || s.Job.Status.Epoch != 1 {
-		s.errorf("%d incidents, epoch %d: nothing is done for a stall", n, s.Job.Status.Epoch)
-	}
-
-	was := s.Job.DeepCopy()
-	s.Job.Spec.RestartPolicy.Rules = []v1alpha1.Rule{{
+// addRule has the programs of a gang that hangs be restarted.
+func (g *stalledGang) addRule() {
+	g.t.Helper()
+	was := g.Job.DeepCopy()
+	g.Job.Spec.RestartPolicy.Rules = []v1alpha1.Rule{{
 		Name: "hangs", Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.Stalled}}, Steps: []v1alpha1.Step{{Action: v1alpha1.RestartProcesses}},
 	}}
-	s.must(ground.Client().Patch(s.ctx, s.Job, client.MergeFrom(was)))
-	s.signal(3, syscall.SIGSTOP) // one that computes may evaluate
-	s.must(s.AwaitJob(s.ctx, "the programs are started again", func(job *v1alpha1.TrainingJob) bool {
-		return len(job.Status.Incidents) > 0 && job.Status.Incidents[0].Outcome == v1alpha1.OutcomeRecovered
-	}))
-	s.survivorsStay(before)
-	s.neverRestarted()
-	s.keptStacks(0, "/train.py")
-	s.keptStacks(5, " in spin\n")
-	s.keptStacks(3, ": stopped; its threads wait in ")
-	inc := s.Job.Status.Incidents[0]
-	if got := []string{string(inc.Trigger), inc.Cause.Pod, inc.Cause.Reason, inc.Rule}; !slices.Equal(got, []string{string(v1alpha1.Stalled), s.key(3).Name, "Stopped", "hangs"}) {
-		s.errorf("trigger, pod, reason and rule of the incident: %v", got)
-	}
-	if s.Job.Status.Epoch != 2 || s.Job.Status.Restarts.Charged != 0 || meta.IsStatusConditionTrue(s.Job.Status.Conditions, v1alpha1.ConditionStalled) {
-		s.errorf("epoch %d, %d restarts charged, conditions %v", s.Job.Status.Epoch, s.Job.Status.Restarts.Charged, s.Job.Status.Conditions)
+	g.must(ground.Client().Patch(g.ctx, g.Job, client.MergeFrom(was)))
+}
+
+// leftAlone checks that nothing is done for a stall without a rule, and that the plugin shows the rank that spins.
+func (g *stalledGang) leftAlone() {
+	g.t.Helper()
+	shown := g.stacks()
+	g.t.Log(shown)
+	g.isAlone(shown, `(master 0|worker \d)`, "spin")
+	if g.lastHang().ID > 0 || g.Job.Status.Epoch != 1 {
+		g.errorf("incidents %v, epoch %d: nothing is done for a stall", g.Job.Status.Incidents, g.Job.Status.Epoch)
 	}
 }
 
-// signal sends the program of a rank a signal.
-func (s *scenario) signal(rank int, signal syscall.Signal) {
-	s.t.Helper()
-	pids, err := ground.Programs(s.ctx, s.key(rank))
-	s.must(err)
-	for _, pid := range pids {
-		s.must(syscall.Kill(pid, signal))
+// play has the gang hang in one way, and waits until it trains again, if it is restarted for that.
+func (g *stalledGang) play(h hang) {
+	g.t.Helper()
+	count := g.counts[h.name]
+	if count == nil {
+		count = &hangCounts{}
+		g.counts[h.name] = count
 	}
-}
-
-// stalls waits until the job says that it has stalled, and checks what it says of a rank.
-func (s *scenario) stalls(what string, rank int) {
-	s.t.Helper()
-	var story string
-	s.must(s.AwaitJob(s.ctx, "the job has stalled", func(job *v1alpha1.TrainingJob) bool {
-		if c := meta.FindStatusCondition(job.Status.Conditions, v1alpha1.ConditionStalled); c != nil && c.Status == "True" {
-			story = c.Message
+	count.Played++
+	ranks, began := h.choose(g), time.Now()
+	g.t.Logf("%s: ranks %v", h.name, ranks)
+	h.strike(g, ranks)
+	named := true
+	if h.said != nil {
+		stalled := g.stalls()
+		if h.narrow != nil {
+			ranks = h.narrow(g, ranks)
 		}
-		return story != ""
-	}))
-	s.t.Log(story)
-	if want := "; " + s.key(rank).Name + what; !strings.HasSuffix(story, want) {
-		s.errorf("the job says %q, and not %q", story, want)
+		count.suspected(g.inTime(stalled))
+		named = g.says(stalled, h.said(g, ranks))
 	}
+	if h.reason != "" {
+		named = g.restarts(h, ranks, count) && named
+	}
+	if named {
+		count.Named++
+	}
+	g.survivorsStay(g.before)
+	g.neverRestarted()
+	g.t.Logf("%s: %s", h.name, time.Since(began).Round(time.Second))
+}
+
+// restarts waits until the programs of a gang that hangs are to be restarted, lifts the fault, and waits until the gang trains again. It reports whether the incident is right.
+func (g *stalledGang) restarts(h hang, ranks []int, count *hangCounts) bool {
+	g.t.Helper()
+	before, was := g.lastHang().ID, *g.Job.Status.DeepCopy()
+	g.must(g.AwaitJob(g.ctx, "the programs are to be restarted", func(job *v1alpha1.TrainingJob) bool { return job.Status.Epoch > was.Epoch }))
+	// No program is stopped before its stacks are in the log. So each is seen in its hang, and one that waits for the disk cannot end before that.
+	for rank := range g.Ranks {
+		g.keptStacks(rank, h.kept(g, rank, slices.Contains(ranks, rank)))
+	}
+	h.lift(g)
+	g.must(g.AwaitJob(g.ctx, "the programs are started again", func(*v1alpha1.TrainingJob) bool {
+		inc := g.lastHang()
+		return inc.ID > before && inc.Outcome == v1alpha1.OutcomeRecovered
+	}))
+	count.Restarted++
+	right := g.judged(h, ranks, was)
+	g.trainsFrom(g.resumed(), wordsLater)
+	count.TrainsAgain++
+	return right
+}
+
+// lastHang is the newest incident of a hang; an empty one before the first.
+func (g *stalledGang) lastHang() (last v1alpha1.Incident) {
+	for _, inc := range g.Job.Status.Incidents {
+		if inc.Trigger == v1alpha1.Stalled {
+			last = inc
+		}
+	}
+	return last
+}
+
+// judged checks what the incident of a hang says, and that nothing is charged to the job. Where all ranks hang none is to blame, and no node is left for that.
+func (g *stalledGang) judged(h hang, ranks []int, was v1alpha1.TrainingJobStatus) bool {
+	g.t.Helper()
+	inc, now := g.lastHang(), g.Job.Status
+	g.t.Logf("incident %d: %s, cause %q on %q, %d pods, %d victims", inc.ID, inc.Class, inc.Cause.Pod, inc.Cause.Node, inc.PodCount, inc.VictimCount)
+	culprits := []string{""}
+	if len(ranks) < g.Ranks {
+		culprits = g.names(ranks)
+	}
+	got, want := []string{string(inc.Class), inc.Cause.Reason, inc.Rule}, []string{string(h.class), h.reason, "hangs"}
+	right := slices.Equal(got, want) && slices.Contains(culprits, inc.Cause.Pod)
+	if !right {
+		g.errorf("class, reason and rule of the incident: %v, want %v; pod %q, want one of %q", got, want, inc.Cause.Pod, culprits)
+	}
+	left := h.class == v1alpha1.ClassInfrastructure && len(ranks) < g.Ranks
+	if !left && len(now.ExcludedNodes) > len(was.ExcludedNodes) {
+		g.errorf("excluded nodes: %v, and before %v", now.ExcludedNodes, was.ExcludedNodes)
+	}
+	if now.Epoch != was.Epoch+1 || now.Restarts.Charged != 0 || inc.Charged || meta.IsStatusConditionTrue(now.Conditions, v1alpha1.ConditionStalled) {
+		g.errorf("epoch %d, %d restarts charged, conditions %v", now.Epoch, now.Restarts.Charged, now.Conditions)
+	}
+	return right
+}
+
+// stalls waits until the job says that it has stalled.
+func (g *stalledGang) stalls() (stalled metav1.Condition) {
+	g.t.Helper()
+	g.must(g.AwaitJob(g.ctx, "the job has stalled", func(job *v1alpha1.TrainingJob) bool {
+		c := meta.FindStatusCondition(job.Status.Conditions, v1alpha1.ConditionStalled)
+		if c == nil || c.Status != metav1.ConditionTrue {
+			return false
+		}
+		stalled = *c
+		return true
+	}))
+	g.t.Log(stalled.Message)
+	return stalled
+}
+
+// says checks the end of what a job says of a stall.
+func (g *stalledGang) says(stalled metav1.Condition, want string) bool {
+	g.t.Helper()
+	right := strings.HasSuffix(stalled.Message, "; "+want)
+	if !right {
+		g.errorf("the job says %q, and not %q", stalled.Message, want)
+	}
+	return right
 }

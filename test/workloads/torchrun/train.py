@@ -15,6 +15,7 @@ STEPS = int(os.environ.get("STEPS", "60"))
 EVERY = int(os.environ.get("CHECKPOINT_EVERY", "10"))
 STEP_TIME = float(os.environ.get("STEP_TIME", "0.05"))
 SHARED = os.environ.get("SHARED", "/shared")
+METRICS = os.environ.get("METRICS")
 
 
 def say(event, **fields):
@@ -43,6 +44,14 @@ def post_progress(step):
         data = json.dumps({"trainerStatus": status}).encode("utf-8")
         with urllib.request.urlopen(urllib.request.Request(url, data=data, headers=headers, method="POST"), timeout=5) as answer:
             assert answer.status == 200
+
+
+def write_metrics(step, loss):
+    """Append to this rank's file in the folder of METRICS, where it has one."""
+    path = f"{METRICS}/rank-{dist.get_rank()}"
+    if METRICS and os.path.exists(path):
+        with open(path, "a") as f:
+            f.write(f"{step} {loss}\n")
 
 
 def save(model, optimizer, step):
@@ -108,6 +117,7 @@ def main():
         total = loss.detach().clone()
         dist.all_reduce(total)
         say("step", step=step, loss=float(total), bits=float(total).hex())
+        write_metrics(step, float(total))
         if step % EVERY == 0 or step == STEPS:
             write_progress(step=step, phase="checkpoint")
             if dist.get_rank() == 0:
