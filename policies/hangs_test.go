@@ -3,6 +3,7 @@
 package policies
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -48,6 +49,28 @@ func TestARuleForStalledIsOneLine(t *testing.T) {
 	s.fails(0, 1)
 	s.decide()
 	check.Equal(t, "rule of another failure", "program-fails", s.status().Incidents[1].Rule)
+}
+
+// A program that is blocked for good, as by a disk, cannot be stopped. Where its rule has no step left, the next rule has: its pod moves. Where all ranks are
+// blocked, as by a file system that they share, no other node is better, and they wait.
+func TestAProgramThatIsBlockedForGood(t *testing.T) {
+	for blocked, want := range map[int][]summary{
+		1: {{v1alpha1.Stalled, v1alpha1.ClassInfrastructure, "hangs", 1, v1alpha1.OutcomeFailed}, {v1alpha1.ProcessStuck, v1alpha1.ClassInfrastructure, "everything-else", 1, ""}},
+		3: {{v1alpha1.Stalled, v1alpha1.ClassInfrastructure, "hangs", 3, ""}},
+	} {
+		s := hanging(gang.ActivityBlocked, []int{0, 1, 2}[:blocked], hangs(step(v1alpha1.RestartProcesses, 0)))
+		s.decide()
+		for i := range s.Pods {
+			s.Pods[i].Process = &gang.Process{Epoch: 2, State: gang.ProcessWaiting, HeardSince: s.Now}
+			if i < blocked {
+				s.Pods[i].Process.State = gang.ProcessStopping
+			}
+		}
+		for range 4 {
+			s.after(time.Minute).decide()
+		}
+		check.Equal(t, fmt.Sprintf("incidents where %d of 3 ranks are blocked", blocked), want, s.summaries())
+	}
 }
 
 // What the processes of a gang that has stalled do is heard without a pass, and looked at again where a rule is for it.

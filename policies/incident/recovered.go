@@ -96,10 +96,16 @@ func (v *View) FailsAfterLastStep(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.I
 		return false // it is an incident of its own, which begins once this one is over
 	}
 	last := rules.ActionOf(inc.Steps[len(inc.Steps)-1].Action)
-	lost := last.Rejoins && rules.OfNode(f.Event) // with its node, which no start of programs brings back
+	lost := last.Rejoins && (rules.OfNode(f.Event) || v.isStuckIn(inc, f)) // no start of programs brings it back
 	if p := v.Pod(f.Rank); last.Scope == rules.BrokenPods && !last.Replaces && !lost && p != nil && v.failedIn(inc, p) {
 		return false
 	}
 	_, left := v.nextRung(s, inc)
 	return !left
+}
+
+// isStuckIn reports whether a program cannot be stopped for a restart that something else was the reason for. Where all ranks hang by the same, as by a file
+// system that they share, it may go on once that answers.
+func (v *View) isStuckIn(inc *v1alpha1.Incident, f rules.Failure) bool {
+	return f.Event == v1alpha1.ProcessStuck && inc.Trigger != v1alpha1.ProcessStuck && inc.Cause.Pod != ""
 }
