@@ -1,12 +1,15 @@
-// Connections that a pod opens.
+// Connections that a pod opens, and the steps beside.
 
 package real
 
 import (
 	"fmt"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // countConnections returns how many TCP connections a rank's pod opens from now on: within the pod, and to others than the manager.
@@ -35,4 +38,18 @@ func (s *scenario) countConnections(rank int) (opened func() (inside, outside in
 		}
 		return inside, outside
 	}
+}
+
+// lastPrinted is the last step that a rank has printed.
+func (s *scenario) lastPrinted(pod corev1.Pod) int {
+	s.t.Helper()
+	log, err := s.Log(s.ctx, pod, 200)
+	s.must(err)
+	steps := regexp.MustCompile(`event=step rank=\d+ step=(\d+) `).FindAllStringSubmatch(log, -1)
+	if len(steps) == 0 {
+		s.t.Fatalf("%s has printed no step", pod.Name)
+	}
+	step, err := strconv.Atoi(steps[len(steps)-1][1])
+	s.must(err)
+	return step
 }
