@@ -5,7 +5,6 @@ package real
 import (
 	"fmt"
 	"os/exec"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -40,16 +39,16 @@ func (s *scenario) countConnections(rank int) (opened func() (inside, outside in
 	}
 }
 
-// lastPrinted is the last step that a rank has printed.
+// lastPrinted is the last step that rank 0 has printed.
 func (s *scenario) lastPrinted(pod corev1.Pod) int {
 	s.t.Helper()
 	log, err := s.Log(s.ctx, pod, 200)
 	s.must(err)
-	steps := regexp.MustCompile(`event=step rank=\d+ step=(\d+) `).FindAllStringSubmatch(log, -1)
-	if len(steps) == 0 {
+	printed := steps.FindAllStringSubmatch(log, -1)
+	if len(printed) == 0 {
 		s.t.Fatalf("%s has printed no step", pod.Name)
 	}
-	step, err := strconv.Atoi(steps[len(steps)-1][1])
+	step, err := strconv.Atoi(printed[len(printed)-1][1])
 	s.must(err)
 	return step
 }

@@ -145,6 +145,7 @@ func (g *stalledGang) names(ranks []int) (names []string) {
 type hangCounts struct {
 	Played         int `json:"played"`
 	Suspected      int `json:"suspected,omitempty"`
+	WithinAMinute  int `json:"suspectedWithinAMinute,omitempty"`
 	Named          int `json:"rightRankNamed"`
 	Restarted      int `json:"restarted,omitempty"`
 	TrainsAgain    int `json:"trainsAgain,omitempty"`
@@ -154,6 +155,9 @@ type hangCounts struct {
 
 func (c *hangCounts) suspected(after int) {
 	c.Suspected++
+	if after <= 60 {
+		c.WithinAMinute++
+	}
 	c.FastestSeconds = min(cmp.Or(c.FastestSeconds, after), after)
 	c.SlowestSeconds = max(c.SlowestSeconds, after)
 }
