@@ -3,7 +3,7 @@
 package policies
 
 import (
-	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -51,26 +51,99 @@ func TestARuleForStalledIsOneLine(t *testing.T) {
 	check.Equal(t, "rule of another failure", "program-fails", s.status().Incidents[1].Rule)
 }
 
+// stuck has programs not stop for the restart that has begun, while the others wait for them, and lets minutes pass.
+func (s *scene) stuck(minutes int, ranks ...int) {
+	for i := range s.Pods {
+		s.Pods[i].Process = &gang.Process{Epoch: s.status().Epoch, State: gang.ProcessWaiting, HeardSince: s.Now}
+		if slices.Contains(ranks, i) {
+			s.Pods[i].Process.State = gang.ProcessStopping
+		}
+	}
+	for range minutes {
+		s.after(time.Minute).decide()
+	}
+}
+
 // A program that is blocked for good, as by a disk, cannot be stopped. Where its rule has no step left, the next rule has: its pod moves. Where all ranks are
 // blocked, as by a file system that they share, no other node is better, and they wait.
 func TestAProgramThatIsBlockedForGood(t *testing.T) {
-	for blocked, want := range map[int][]summary{
-		1: {{v1alpha1.Stalled, v1alpha1.ClassInfrastructure, "hangs", 1, v1alpha1.OutcomeFailed}, {v1alpha1.ProcessStuck, v1alpha1.ClassInfrastructure, "everything-else", 1, ""}},
-		3: {{v1alpha1.Stalled, v1alpha1.ClassInfrastructure, "hangs", 3, ""}},
-	} {
-		s := hanging(gang.ActivityBlocked, []int{0, 1, 2}[:blocked], hangs(step(v1alpha1.RestartProcesses, 0)))
-		s.decide()
-		for i := range s.Pods {
-			s.Pods[i].Process = &gang.Process{Epoch: 2, State: gang.ProcessWaiting, HeardSince: s.Now}
-			if i < blocked {
-				s.Pods[i].Process.State = gang.ProcessStopping
-			}
-		}
-		for range 4 {
-			s.after(time.Minute).decide()
-		}
-		check.Equal(t, fmt.Sprintf("incidents where %d of 3 ranks are blocked", blocked), want, s.summaries())
+	restart := hangs(step(v1alpha1.RestartProcesses, 0))
+	moves := summary{v1alpha1.ProcessStuck, v1alpha1.ClassInfrastructure, "everything-else", 1, ""}
+	hung := func(class v1alpha1.FailureClass, pods int32, outcome v1alpha1.Outcome) summary {
+		return summary{v1alpha1.Stalled, class, "hangs", pods, outcome}
 	}
+	for name, tc := range map[string]struct {
+		blocked, stuck []int
+		want           []summary
+	}{
+		"one":                            {[]int{0}, []int{0}, []summary{hung(v1alpha1.ClassInfrastructure, 1, v1alpha1.OutcomeFailed), moves}},
+		"all":                            {[]int{0, 1, 2}, []int{0, 1, 2}, []summary{hung(v1alpha1.ClassInfrastructure, 3, "")}},
+		"one of all that were blocked":   {[]int{0, 1, 2}, []int{0}, []summary{hung(v1alpha1.ClassInfrastructure, 3, v1alpha1.OutcomeFailed), moves}},
+		"one where none was known to be": {nil, []int{0}, []summary{hung(v1alpha1.ClassMaintenance, 3, v1alpha1.OutcomeFailed), moves}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			activity := gang.ActivityBlocked
+			if tc.blocked == nil {
+				activity = gang.ActivityIdle
+			}
+			s := hanging(activity, tc.blocked, restart)
+			s.decide()
+			s.stuck(4, tc.stuck...)
+			check.Equal(t, "incidents", tc.want, s.summaries())
+		})
+	}
+}
+
+// A program that is not heard for a moment after its restart is not stuck, however long another rank has been loading since.
+func TestAProgramThatIsNotHeardIsNotStuck(t *testing.T) {
+	s := hanging(gang.ActivityStopped, []int{0}, hangs(step(v1alpha1.RestartProcesses, 0)))
+	s.decide()
+	s.all(gang.ProcessRunning)
+	s.Pods[1].Ready = false
+	s.after(200 * time.Second).decide()
+	s.Pods[0].Process = nil
+	s.after(time.Second).decide()
+	check.Equal(t, "incidents", []summary{{v1alpha1.Stalled, v1alpha1.ClassMaintenance, "hangs", 1, ""}}, s.summaries())
+}
+
+// A rule that does nothing about programs that cannot be stopped leaves the incident of their restart as it is.
+func TestProgramsThatAreStuckMayBeIgnored(t *testing.T) {
+	s := hanging(gang.ActivityBlocked, []int{1}, hangs(step(v1alpha1.RestartProcesses, 0)),
+		rule("stuck", on(v1alpha1.ProcessStuck), step(v1alpha1.Ignore, 0)), rule("rest", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 90)))
+	s.decide()
+	for i := range s.Pods {
+		s.Pods[i].Ready = false
+	}
+	s.stuck(6, 1)
+	check.Equal(t, "incidents", []summary{{v1alpha1.Stalled, v1alpha1.ClassInfrastructure, "hangs", 1, ""}}, s.summaries())
+	check.Equal(t, "lives", []int32{0, 0, 0}, s.lives())
+}
+
+// One rank is seen to be blocked before the others are: it is not the cause of a hang of all.
+func TestAHangThatAllJoin(t *testing.T) {
+	s := hanging(gang.ActivityBlocked, []int{1}, hangs(step(v1alpha1.RestartProcesses, 60)))
+	s.decide()
+	check.Equal(t, "cause", "llm-1-worker-1", s.incident(t).Cause.Pod)
+	s.do(gang.ActivityBlocked, gang.ActivityBlocked)
+	s.after(10 * time.Second).decide()
+	check.Equal(t, "cause once all are blocked", v1alpha1.Cause{Reason: "Blocked"}, s.incident(t).Cause)
+	s.after(50 * time.Second).decide()
+	check.Equal(t, "excluded nodes", 0, len(s.status().ExcludedNodes))
+}
+
+// Ranks that share a node are blocked by that node, and not by what the gang shares.
+func TestAHangOfOneNode(t *testing.T) {
+	s := counting(3)
+	for i := range s.Pods {
+		s.Pods[i].Node = "n00"
+	}
+	s.Job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{hangs(step(v1alpha1.MigratePod, 0))}}
+	s.decide()
+	s.do(gang.ActivityBlocked, gang.ActivityBlocked)
+	s.after(time.Minute).decide()
+	s.decide()
+	check.Equal(t, "node of the cause", "n00", s.incident(t).Cause.Node)
+	check.Equal(t, "excluded nodes", 1, len(s.status().ExcludedNodes))
 }
 
 // What the processes of a gang that has stalled do is heard without a pass, and looked at again where a rule is for it.

@@ -11,7 +11,7 @@ import (
 type hang struct {
 	epoch int64
 	by    Activity
-	// alike reports whether several ranks run, and all do this.
+	// alike reports whether ranks on several nodes run, and all do this.
 	alike bool
 }
 
@@ -36,7 +36,7 @@ func (g *Gang) HangsAlike() bool { return g.hang != nil && g.hang.alike }
 
 // findHang looks at every rank: where one is not known to run, or to have made no step for too long, nothing is said of any.
 func (g *Gang) findHang(s *v1alpha1.TrainingJobStatus) *hang {
-	seen, known, counts := map[Activity]int{}, !AnyFails(s), false
+	seen, nodes, known, counts := map[Activity]int{}, map[string]bool{}, !AnyFails(s), false
 	EachRank(g.Effective, func(r Rank) {
 		if !g.IsSupervised(r.Task) {
 			return
@@ -44,12 +44,13 @@ func (g *Gang) findHang(s *v1alpha1.TrainingJobStatus) *hang {
 		p := g.Pod(r)
 		if known = known && p != nil && !IsStale(s, p) && g.standsStill(s, p); known {
 			seen[p.Process.Activity]++
+			nodes[p.Node] = true
 			counts = counts || (p.Training != nil && p.Training.Epoch == s.Epoch && p.Training.Step != nil && p.Training.Overdue > 0)
 		}
 	})
 	if known && counts {
 		by := hangBy(seen)
-		return &hang{s.Epoch, by, len(seen) == 1 && seen[by] > 1}
+		return &hang{s.Epoch, by, len(seen) == 1 && len(nodes) > 1}
 	}
 	return &hang{epoch: s.Epoch}
 }

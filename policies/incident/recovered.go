@@ -96,7 +96,7 @@ func (v *View) FailsAfterLastStep(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.I
 		return false // it is an incident of its own, which begins once this one is over
 	}
 	last := rules.ActionOf(inc.Steps[len(inc.Steps)-1].Action)
-	lost := last.Rejoins && (rules.OfNode(f.Event) || v.isStuckIn(inc, f)) // no start of programs brings it back
+	lost := last.Rejoins && (rules.OfNode(f.Event) || v.isStuckIn(s, inc, f)) // no start of programs brings it back
 	if p := v.Pod(f.Rank); last.Scope == rules.BrokenPods && !last.Replaces && !lost && p != nil && v.failedIn(inc, p) {
 		return false
 	}
@@ -104,8 +104,12 @@ func (v *View) FailsAfterLastStep(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.I
 	return !left
 }
 
-// isStuckIn reports whether a program cannot be stopped for a restart that something else was the reason for. Where all ranks hang by the same, as by a file
-// system that they share, it may go on once that answers.
-func (v *View) isStuckIn(inc *v1alpha1.Incident, f rules.Failure) bool {
-	return f.Event == v1alpha1.ProcessStuck && inc.Trigger != v1alpha1.ProcessStuck && inc.Cause.Pod != ""
+// isStuckIn reports whether a program that is heard cannot be stopped for a restart that something else was the reason for. Where the ranks hung by the same, as by
+// a file system that they share, and none of them can be stopped, they may go on once that answers.
+func (v *View) isStuckIn(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) bool {
+	p := v.Pod(f.Rank)
+	if f.Event != v1alpha1.ProcessStuck || inc.Trigger == v1alpha1.ProcessStuck || p == nil || p.Process == nil {
+		return false
+	}
+	return inc.Cause.Pod != "" || !v.EveryRankOf(inc, func(r gang.Rank) bool { p := v.Pod(r); return p != nil && v.isLate(s, p) })
 }

@@ -81,6 +81,9 @@ func (e Engine) noteHang(s *v1alpha1.TrainingJobStatus, f rules.Failure, rule v1
 			inc.Cause, inc.Class = cause, f.Class
 		}
 		if inc.Cause.Reason == cause.Reason {
+			if f.Blameless { // by now all ranks do the same
+				inc.Cause = cause
+			}
 			join(inc, f)
 		}
 		return true

@@ -17,11 +17,12 @@ type relapse struct {
 }
 
 // endRelapsed ends the incidents that are at an end of their ladders and one of whose ranks
-// has fallen again.
+// has fallen again. A rule that does nothing about programs that cannot be stopped ends none.
 func (e Engine) endRelapsed(s *v1alpha1.TrainingJobStatus, found []rules.Failure) []relapse {
 	var ended []relapse
 	for _, f := range found {
 		rule, ok := rules.Match(e.Policy(f.Rank.Task).Rules, f)
+		ok = ok && (f.Event != v1alpha1.ProcessStuck || !rules.Ignores(rule))
 		for inc := e.CoveringOf(s, f, rule); ok && inc != nil && e.FailsAfterLastStep(s, inc, f); inc = e.CoveringOf(s, f, rule) {
 			e.end(inc, v1alpha1.OutcomeFailed)
 			ended = append(ended, relapse{inc.ID, f.Rank})
