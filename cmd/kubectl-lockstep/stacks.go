@@ -104,8 +104,11 @@ func (o *stacksOptions) how() []string {
 	return nil
 }
 
-// printRAS prints what NCCL RAS says of all ranks, as the first one hears it that answers: of the first ranks of each task, or of the only one.
+// printRAS prints what NCCL RAS says of all ranks, as the first one hears it that answers: of the first ranks of each task, or of the only one. All of them have as
+// long as one has.
 func (o *stacksOptions) printRAS(ctx context.Context, job *v1alpha1.TrainingJob, asked []stacks.Of) {
+	ctx, cancel := context.WithTimeout(ctx, answersWithin)
+	defer cancel()
 	for _, one := range asked {
 		if !one.Known() || (one.Rank.Index >= ras.Ranks && len(asked) > 1) {
 			continue

@@ -49,13 +49,13 @@ func compare(c communicator) found {
 	if n := c.Size - len(c.Ranks) - len(c.Missing); n > 0 {
 		f.add("not mentioned: %s, as where they have left the communicator", count(n, "rank"))
 	}
-	for _, s := range shares(c.Ranks, func(r rank) map[string]any { return r.Status }) {
+	for _, s := range shares(c.Ranks, func(r rank) figures { return r.Status }) {
 		if s.differs() || s.groups[0].value != 0 {
 			f.add("%.64s: %s", s.name, s.say("", " on "))
 		}
 	}
 	var same []string
-	for _, s := range shares(c.Ranks, func(r rank) map[string]any { return r.Counts }) {
+	for _, s := range shares(c.Ranks, func(r rank) figures { return r.Counts }) {
 		if s.differs() {
 			f.counts = true
 			f.add("%.64s: %s", s.name, s.say(" launched", " by "))
@@ -95,10 +95,10 @@ type group struct {
 }
 
 // shares compares all figures of ranks, in the order of their names.
-func shares(ranks []rank, figures func(rank) map[string]any) []share {
+func shares(ranks []rank, of func(rank) figures) []share {
 	all := map[string]map[int64]*group{}
 	for _, r := range ranks {
-		for name, figure := range figures(r) {
+		for name, figure := range of(r) {
 			value, text, ok := number(name, figure)
 			if !ok {
 				continue

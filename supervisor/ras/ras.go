@@ -73,7 +73,7 @@ func ask(address string, l limits) (report string, err error) {
 	deadline := time.Now().Add(l.whole)
 	for range tries {
 		report, err = query(address, l, deadline)
-		if late, is := errors.AsType[net.Error](err); !is || !late.Timeout() {
+		if late, is := errors.AsType[net.Error](err); !is || !late.Timeout() || !time.Now().Before(deadline) {
 			break
 		}
 	}
@@ -81,13 +81,13 @@ func ask(address string, l limits) (report string, err error) {
 }
 
 func query(address string, l limits, deadline time.Time) (string, error) {
-	connection, err := net.DialTimeout("tcp", address, l.line)
+	connection, err := (&net.Dialer{Timeout: l.line, Deadline: deadline}).Dial("tcp", address)
 	if err != nil {
 		return "", err
 	}
 	defer connection.Close()
 	from := bufio.NewReader(connection)
-	json, err := shake(connection, from, l.line)
+	json, err := shake(connection, from, l.line, deadline)
 	if err != nil {
 		return "", err
 	}
@@ -109,9 +109,9 @@ func query(address string, l limits, deadline time.Time) (string, error) {
 }
 
 // shake says hello and how the answer should be, and returns whether that will be JSON: before 2.28.7 it is text.
-func shake(to net.Conn, from *bufio.Reader, within time.Duration) (json bool, err error) {
+func shake(to net.Conn, from *bufio.Reader, within time.Duration, deadline time.Time) (json bool, err error) {
 	say := func(command string) (string, error) {
-		_ = to.SetDeadline(time.Now().Add(within))
+		_ = to.SetDeadline(time.Now().Add(min(within, time.Until(deadline))))
 		if _, err := io.WriteString(to, command+"\n"); err != nil {
 			return "", err
 		}

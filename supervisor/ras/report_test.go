@@ -1,6 +1,7 @@
 package ras
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -195,11 +196,13 @@ func TestAnswersThatAreNotAsTheyShouldBe(t *testing.T) {
 		"no list":        {`{"communicators": {}}`, nil, "NCCL ? at ?: 0 communicators\nThe answer is not whole: its communicators are no list\n"},
 		"no JSON":        {"Job summary", nil, "NCCL ? at ?: 0 communicators\nThe answer is not whole: it is no JSON object\n"},
 		"other types": {`{"nccl_version": [7], "communicators": [{"hash": 7, "size": "x", "ranks": [{"rank": "y", "pid": 1e99, "status": {"init_state": 7, "x": "z"}, "collective_counts": {"A": 1.5, "B": 3}}]}]}`, nil,
-			"NCCL [7] at ?: 1 communicator\ncommunicator : 0 ranks, 1 heard\n  init_state: 7 (in progress) on rank 0 (, pid 0)\n"},
+			"NCCL ? at ?: 1 communicator\ncommunicator : 0 ranks, 1 heard\n  init_state: 7 (in progress) on rank 0 (, pid 0)\n"},
 		"a flag that a later version may have": {`{"communicators": [{"hash": "0x1", "size": 2, "ranks": [{"rank": 0, "status": {"revoke_flag": true}}, {"rank": 1, "host": "h", "status": {"revoke_flag": false}}]}]}`, nil,
 			"NCCL ? at ?: 1 communicator\ncommunicator 0x1: 2 ranks, 2 heard\n  revoke_flag: true on rank 0 (, pid 0); false on rank 1 (h, pid 0)\n"},
 		"a rank that states nothing": {`{"communicators": [{"hash": "0x1", "size": 3, "ranks": [{"collective_counts": {"AllReduce": 1}}, {"collective_counts": {"AllReduce": 1}}, {}]}]}`, nil,
 			"NCCL ? at ?: 1 communicator\ncommunicator 0x1: 3 ranks, 3 heard\n  AllReduce: 1 launched by 2 ranks; unknown of 1 rank\n" + ask2 + "\n"},
+		"too many communicators": {`{"communicators": [` + strings.Repeat(`{},`, most) + `{}]}`, nil,
+			fmt.Sprintf("NCCL ? at ?: %d communicators\nThe answer is not whole: it has more than %d communicators\n%d communicators of 0 ranks: each has launched no operation\n%s\n", most, most, most, blind)},
 		"commas in strings":  {`{"nccl_version": "a\" \"b{\\" "timestamp": "[" "communicators": []}`, nil, `NCCL a" "b{\ at [: 0 communicators` + "\n"},
 		"control characters": {`{"nccl_version": "\u001b[2J\n8 ranks", "communicators": []}`, nil, "NCCL ?[2J?8 ranks at ?: 0 communicators\n"},
 	} {
@@ -209,6 +212,27 @@ func TestAnswersThatAreNotAsTheyShouldBe(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Of an answer of many short entries, each of which takes much more memory, the first ones are read.
+func TestListsThatAreTooLong(t *testing.T) {
+	var c communicator
+	text := `{"ranks": [` + strings.Repeat(`{},`, most) + `{}], "missing_ranks": [{"status": {` + strings.Repeat(`"a": 0, `, 9) + `"b": [` + strings.Repeat("0,", 200) + `0]}}]}`
+	if err := json.Unmarshal([]byte(text), &c); err != nil {
+		t.Fatal(err)
+	}
+	check.Equal(t, "ranks", most, len(c.Ranks))
+	check.Equal(t, "figures", 2, len(c.Missing[0].Status))
+	check.Equal(t, "a list for a figure", nil, c.Missing[0].Status["b"])
+	var names []string
+	for i := range mostFigures + 1 {
+		names = append(names, fmt.Sprintf(`"%d": 0`, i))
+	}
+	var f figures
+	if err := json.Unmarshal([]byte("{"+strings.Join(names, ",")+"}"), &f); err != nil {
+		t.Fatal(err)
+	}
+	check.Equal(t, "the first figures", mostFigures, len(f))
 }
 
 func FuzzReport(f *testing.F) {
