@@ -117,7 +117,7 @@ func TestStacksOfProgramsThatCompute(t *testing.T) {
 	}
 	p = newPod(t)
 	p.python(computes, "outside")
-	contains(t, p.stacks(0, p.dir), ": running", "it does not answer, as where it computes outside of Python\n")
+	contains(t, p.stacks(0, p.dir), ": running", "it does not answer, as where it computes outside of Python, or waits in the kernel\n")
 	contains(t, p.stacks(0, "--force", p.dir), ": running", "in outside\n")
 }
 

@@ -57,7 +57,7 @@ func Of(see Seer, force bool) string {
 		}
 		out.WriteString("\n")
 		if asked[i] != nil {
-			out.WriteString(cmp.Or(asked[i].answer(deadline), "it does not answer, as where it computes outside of Python\n"))
+			out.WriteString(cmp.Or(asked[i].answer(deadline), "it does not answer, as where it computes outside of Python, or waits in the kernel\n"))
 		}
 	}
 	if len(all) == most {
