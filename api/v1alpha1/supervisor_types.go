@@ -83,7 +83,7 @@ type ProgressLogs struct {
 	Preset LogPreset `json:"preset,omitempty"`
 
 	// trainingStep is a line of a training step. Its group globalStep, or else iteration, takes the number of the step, and totalSteps, where it has
-	// that, how many there will be. Lines with another total than the first are ignored, as those of an evaluation.
+	// that, how many there will be. Lines with a smaller total are ignored until that total is reached, as those of an evaluation.
 	// +kubebuilder:validation:XValidation:rule="self.regex.contains('(?P<globalStep>') || self.regex.contains('(?P<iteration>')",fieldPath=".regex",message="regex needs a group for the number of the step, as in step (?P<globalStep>[0-9]+)"
 	// +optional
 	TrainingStep *LogPattern `json:"trainingStep,omitempty"`

@@ -1,4 +1,4 @@
-// Package fakeras is the RAS service of NCCL without NCCL. It counts the collective operations that it is told of, and answers by the protocol and in the
+// Package fakeras is the RAS service of NCCL without NCCL. It counts the collective operations that a test reports to it, and answers by the protocol and in the
 // JSON of src/ras/client_support.cc of github.com/NVIDIA/nccl, 2.28.7 to 2.30.7. It knows no fault: a rank that hangs launches nothing, and a process that
 // is stopped no longer answers the mesh.
 package fakeras

@@ -193,7 +193,7 @@ func (n *Network) changeRules(number int, port uint16, change func(*netlink.Hand
 	})
 }
 
-// CutPods drops every packet from other machines and their pods to the pods of a machine. Nobody is told; what the host sends goes on.
+// CutPods drops every packet from other machines and their pods to the pods of a machine. No sender gets an error. Packets of the host pass.
 func (n *Network) CutPods(number int) error { return n.changePods(number, (*netlink.Handle).RuleAdd) }
 
 // MendPods takes back what CutPods did.

@@ -82,7 +82,7 @@ func (g *stalledGang) inTime(stalled metav1.Condition) int {
 			break
 		}
 	}
-	// The clock begins anew where the gang has not run meanwhile, as where a loaded machine is not heard.
+	// The clock starts again after a time in which the gang has not run, as where a busy node is not heard.
 	if running := meta.FindStatusCondition(g.Job.Status.Conditions, v1alpha1.ConditionRunning); running != nil && running.LastTransitionTime.After(last) {
 		last = running.LastTransitionTime.Time
 	}
