@@ -59,10 +59,10 @@ type interval struct {
 	steps int64
 }
 
-// and is the time of an interval, of whose last step in its place there are so many, or as long as they may take.
-func (i interval) and(steps int64, longest time.Duration) time.Duration {
+// stretched is the time of an interval whose last step takes so many times as long as the others, or the longest time.
+func (i interval) stretched(times int64, longest time.Duration) time.Duration {
 	one := i.Duration / time.Duration(i.steps)
-	return i.Duration - one + min(time.Duration(steps)*one, longest)
+	return i.Duration - one + min(time.Duration(times)*one, longest)
 }
 
 // phase is another phase that begins: the time of the one before is not that of a step.
@@ -100,8 +100,8 @@ func (p *pace) limits() (expected, overdue time.Duration) {
 	}
 	sorted := slices.SortedFunc(slices.Values(p.took), func(a, b interval) int { return cmp.Compare(a.Duration, b.Duration) })
 	usual, most := sorted[(len(sorted)-1)*99/100], min(p.most, mostCounted)*3/2
-	overdue = roundUp(max(usual.and(of.times, of.longest), of.shortest, most))
-	return min(roundUp(max(usual.and(expectedTimes, of.longest), expectedShortest, most)+heardWithin), overdue), overdue
+	overdue = roundUp(max(usual.stretched(of.times, of.longest), of.shortest, most))
+	return min(roundUp(max(usual.stretched(expectedTimes, of.longest), expectedShortest, most)+heardWithin), overdue), overdue
 }
 
 // roundUp rounds up to a whole number of fives of seconds, so that the manager seldom hears of another limit.
