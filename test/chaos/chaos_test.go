@@ -3,11 +3,14 @@
 package chaos
 
 import (
+	"context"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
 // maxCalls bounds the calls of one recovery: more than that is a loop.
@@ -81,4 +84,31 @@ func (l *lane) recovered(b before) {
 		return n > 0 && s.Incidents[n-1].ID > last && s.Incidents[n-1].Outcome != "" && s.State == v1alpha1.StateRunning
 	})
 	l.idle()
+}
+
+// A pod that returns to its node is bound there by the manager, or by the scheduler where that is faster. Here it stands still, and
+// every other lane waits, until a binding has gone wrong.
+func TestABindingGoesWrong(t *testing.T) {
+	l := openLane(t, "binding", 1, 4)
+	l.run(l.trainingJob(3, func(j *v1alpha1.TrainingJob) {
+		j.Spec.MinAvailable = new(int32(2))
+		j.Spec.Hold = &v1alpha1.Hold{Policy: v1alpha1.HoldAlways}
+	}))
+	r := recovery{want: restartedAlone, strike: func(l *lane, _ int) {
+		scheduler := testCluster.Component(cluster.VolcanoScheduler)
+		l.must(scheduler.Signal(syscall.SIGSTOP), "stop the scheduler")
+		defer func() { l.must(scheduler.Signal(syscall.SIGCONT), "let the scheduler go on") }()
+		l.must(testCluster.FailPod(l.ctx, keyOf(l.ranks()[1]), 1), "fail a pod")
+		l.awaitAny("a binding has gone wrong", func(context.Context) (bool, error) { return l.wire.broke(), nil })
+	}}
+	r.want.Holds, r.want.Taints = []int{0, 1, 2}, []int{0, 1, 2}
+	for name, f := range faults {
+		for _, f := range f.each() {
+			l.recover(r, target{right: "create pods/binding"}, f)
+			if t.Failed() {
+				t.Fatalf("with fault %s", name)
+			}
+		}
+	}
+	l.writesNothing()
 }

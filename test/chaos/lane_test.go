@@ -66,10 +66,16 @@ type lane struct {
 	strikes int
 }
 
-// newLane makes a pool of nodes and a namespace of the same name, and starts an operator for them.
+// newLane opens a lane beside others.
 func newLane(t *testing.T, name string, racks, nodesPerRack int, options ...func(*lane)) *lane {
 	t.Helper()
 	t.Parallel()
+	return openLane(t, name, racks, nodesPerRack, options...)
+}
+
+// openLane makes a pool of nodes and a namespace of the same name, and starts an operator for them.
+func openLane(t *testing.T, name string, racks, nodesPerRack int, options ...func(*lane)) *lane {
+	t.Helper()
 	l := &lane{t: t, ctx: context.WithoutCancel(t.Context()), pool: cluster.Topology{
 		Name: name, Racks: racks, NodesPerRack: nodesPerRack, GPUsPerNode: gpus, Tiers: []int{racks}, Members: cluster.LabelMembers,
 	}, config: managerConfig, supervisors: supervisors.Options{BindAddress: supervisors.Off}, timeout: awaitTimeout}
