@@ -59,7 +59,7 @@ func (r *TrainingJobReconciler) observeProcesses(o *gang.Observation) {
 		if !known {
 			continue
 		}
-		o.Pods[i].Training = progressOf(report)
+		o.Pods[i].Training, o.Pods[i].HeardUntil = progressOf(report), report.HeardUntil
 		if !report.HeardSince.IsZero() {
 			note(&o.Pods[i], report, programOf(o.Job, o.Pods[i].Task))
 		}

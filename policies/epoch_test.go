@@ -506,6 +506,22 @@ func TestARankThatDoesNotReachTheEpoch(t *testing.T) {
 	check.Equal(t, "incidents where the manager has just started", 1, len(s.status().Incidents))
 }
 
+// A stream that drops while the gang is being restarted, as it has been for minutes, has its time from then on.
+func TestAStreamThatDropsDuringALongRestart(t *testing.T) {
+	s := supervised(3)
+	s.fails(0, 1)
+	s.decide()
+	s.all(gang.ProcessWaiting)
+	s.after(10 * time.Minute).decide()
+	s.Pods[1].Process, s.Pods[1].HeardUntil = nil, s.Now
+	next := s.after(time.Second).decide().Next
+	check.Equal(t, "incidents", 1, len(s.status().Incidents))
+	check.Equal(t, "looked at again", s.Pods[1].HeardUntil.Add(130*time.Second), next)
+	s.Now = next
+	s.decide()
+	check.Equal(t, "incidents after its time", 2, len(s.status().Incidents))
+}
+
 // A program that fails while its gang starts is started again with all others. Each further start is charged, and waits for the backoff.
 func TestAProgramThatFailsWhileItsGangStarts(t *testing.T) {
 	for name, again := range map[string]int{"the same rank": 0, "another rank": 2} {

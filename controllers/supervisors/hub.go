@@ -59,7 +59,8 @@ type gang struct {
 type member struct {
 	report  *Report // nil before the first
 	session *session
-	refused string // why; empty where the pod may stay
+	until   time.Time // when its last session with a report ended
+	refused string    // why; empty where the pod may stay
 }
 
 // NewHub returns a hub that knows of no pod.
@@ -87,6 +88,9 @@ func (h *Hub) Reports(job Job) map[types.UID]Report {
 		report := *m.report
 		if m.session != nil {
 			report.HeardSince = m.session.heardSince
+		}
+		if report.HeardSince.IsZero() {
+			report.HeardUntil = m.until
 		}
 		out[uid] = report
 	}
@@ -183,22 +187,30 @@ func (h *Hub) Start(ctx context.Context) error {
 	}
 }
 
-// connect makes a session the one of its pod, and ends an earlier one.
-func (h *Hub) connect(s *session) {
+// connect makes a session the one of its pod from now on, and ends an earlier one.
+func (h *Hub) connect(s *session, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	m := h.gang(s.job).member(s.pod)
 	m.session.end(errReplaced)
-	m.session = s
+	m.replace(s, now)
 	s.wake()
 }
 
-// disconnect notes that a session has ended.
-func (h *Hub) disconnect(s *session) {
+// replace has a pod have another session, or none, from now on.
+func (m *member) replace(s *session, now time.Time) {
+	if m.session != nil && !m.session.heardSince.IsZero() {
+		m.until = now
+	}
+	m.session = s
+}
+
+// disconnect notes that a session has ended now.
+func (h *Hub) disconnect(s *session, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if m := h.current(s); m != nil {
-		m.session = nil
+		m.replace(nil, now)
 		h.reported.Add(s.job.NamespacedName)
 	}
 }

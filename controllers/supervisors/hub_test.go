@@ -18,7 +18,7 @@ var aMoment = time.Unix(1, 0)
 // reporting is a session of a pod of a job, without a stream.
 func reporting(h *Hub, job Job, pod types.UID) *session {
 	s := newSession(job, identity{pod: pod})
-	h.connect(s)
+	h.connect(s, aMoment)
 	return s
 }
 
@@ -57,12 +57,12 @@ func TestWhatWakes(t *testing.T) {
 		"the same report":     {func(h *Hub, s *session) { h.note(s, running, aMoment) }, nil},
 		"another epoch":       {func(h *Hub, s *session) { h.note(s, Report{Epoch: 2, State: running.State}, aMoment) }, []string{"a"}},
 		"another state":       {func(h *Hub, s *session) { h.note(s, failed, aMoment) }, []string{"a"}},
-		"the end of a stream": {func(h *Hub, s *session) { h.disconnect(s) }, []string{"a"}},
+		"the end of a stream": {func(h *Hub, s *session) { h.disconnect(s, aMoment) }, []string{"a"}},
 		"the same report of a new stream": {func(h *Hub, _ *session) {
 			h.note(reporting(h, jobNamed("a"), "0"), running, aMoment)
 		}, []string{"a"}},
 		"a new stream":              {func(h *Hub, _ *session) { reporting(h, jobNamed("a"), "0") }, nil},
-		"the end of an earlier one": {func(h *Hub, s *session) { reporting(h, jobNamed("a"), "0"); h.disconnect(s) }, nil},
+		"the end of an earlier one": {func(h *Hub, s *session) { reporting(h, jobNamed("a"), "0"); h.disconnect(s, aMoment) }, nil},
 		"a report by an earlier one": {func(h *Hub, s *session) {
 			reporting(h, jobNamed("a"), "0")
 			h.note(s, failed, aMoment)
@@ -156,12 +156,12 @@ func TestKeep(t *testing.T) {
 		s := reporting(h, job, pod)
 		h.note(s, Report{State: wire.State_STATE_RUNNING}, aMoment)
 		if pod != "connected" {
-			h.disconnect(s)
+			h.disconnect(s, aMoment)
 		}
 	}
 	h.Keep(job, map[types.UID]bool{"kept": true})
 	check.Equal(t, "reports", map[types.UID]Report{
-		"kept": {State: wire.State_STATE_RUNNING}, "connected": {State: wire.State_STATE_RUNNING, HeardSince: aMoment},
+		"kept": {State: wire.State_STATE_RUNNING, HeardUntil: aMoment}, "connected": {State: wire.State_STATE_RUNNING, HeardSince: aMoment},
 	}, h.Reports(job))
 }
 
@@ -218,10 +218,14 @@ func TestHeardSince(t *testing.T) {
 	h.note(first, running, aMoment)
 	h.note(first, Report{State: wire.State_STATE_FAILED}, aMoment.Add(time.Second))
 	check.Equal(t, "after two reports", aMoment, heard())
-	h.disconnect(first)
+	h.disconnect(first, aMoment.Add(2*time.Second))
 	check.Equal(t, "without a stream", time.Time{}, heard())
 	second := reporting(h, job, "0")
 	check.Equal(t, "before a report on the second stream", time.Time{}, heard())
+	check.Equal(t, "until then", aMoment.Add(2*time.Second), h.Reports(job)["0"].HeardUntil)
 	h.note(second, running, aMoment.Add(time.Minute))
 	check.Equal(t, "on the second stream", aMoment.Add(time.Minute), heard())
+	check.Equal(t, "until, while it is up", time.Time{}, h.Reports(job)["0"].HeardUntil)
+	h.connect(newSession(job, identity{pod: "0"}), aMoment.Add(time.Hour))
+	check.Equal(t, "until another one took its place", aMoment.Add(time.Hour), h.Reports(job)["0"].HeardUntil)
 }

@@ -37,6 +37,8 @@ type Report struct {
 	Activity wire.Activity
 	// HeardSince is when the first report came on the stream that is up; zero where none is up, and the rest may be outdated.
 	HeardSince time.Time
+	// HeardUntil is when the last stream with a report ended, where none is up.
+	HeardUntil time.Time
 }
 
 // Exit is how a program ended. The times are those of the node's clock, zero where they are not known.

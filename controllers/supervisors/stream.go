@@ -105,8 +105,8 @@ func (s *Server) Supervise(stream stream) error {
 	}
 	defer known(ctx)()
 	session := newSession(job, identity)
-	s.hub.connect(session)
-	defer s.hub.disconnect(session)
+	s.hub.connect(session, s.clock.Now())
+	defer func() { s.hub.disconnect(session, s.clock.Now()) }()
 	connected.WithLabelValues(job.Namespace).Inc()
 	defer connected.WithLabelValues(job.Namespace).Dec()
 	return s.converse(stream, session)

@@ -216,6 +216,8 @@ type Pod struct {
 	Failure Failure
 	// Process is what the pod's supervisor reports of its program; nil where it has none, or cannot be heard.
 	Process *Process
+	// HeardUntil is when the last stream of its supervisor ended; zero while one is up, and where none was.
+	HeardUntil time.Time
 	// Training is how far its program has said that it is; nil where it has said nothing.
 	Training *TrainingProgress
 }

@@ -88,6 +88,9 @@ func (t *tenant) disconnect(p *pod) {
 		return
 	}
 	up := p.up
+	if p.heard != nil {
+		p.heardUntil = t.now
+	}
 	p.heard, p.up, p.told = nil, false, toldOrder{}
 	t.changed("the stream of pod %s ends", p.Name)
 	if up {
@@ -95,11 +98,12 @@ func (t *tenant) disconnect(p *pod) {
 	}
 }
 
-// disconnectAll ends all streams, because the manager does.
+// disconnectAll ends all streams, because the manager does. The next one does not know of them.
 func (t *tenant) disconnectAll() {
 	for _, p := range t.pods {
 		if p.machine != nil {
 			t.disconnect(p)
+			p.heardUntil = time.Time{}
 		}
 	}
 }
@@ -111,9 +115,12 @@ func (t *tenant) withReports(pods []gang.Pod) []gang.Pod {
 	}
 	pods = slices.Clone(pods)
 	for i := range pods {
-		if p := t.podOfUID(pods[i].UID); p != nil && p.heard != nil {
+		switch p := t.podOfUID(pods[i].UID); {
+		case p != nil && p.heard != nil:
 			note(&pods[i], p.heard)
 			pods[i].Process.HeardSince = p.heardSince
+		case p != nil:
+			pods[i].HeardUntil = p.heardUntil
 		}
 	}
 	return pods

@@ -38,11 +38,11 @@ type supervisor struct {
 	alone                         bool // its program was started without one
 
 	report *wire.Report // its last one
-	// heard is the last report that the manager has on the stream that there is; nil where there is none. It is up once an order has come.
-	heard      *wire.Report
-	heardSince time.Time
-	up         bool
-	told       toldOrder
+	// heard is the last report that the manager has on the stream that there is; nil where there is none. It is up once an order has come. HeardUntil is when the last one with a report ended.
+	heard                  *wire.Report
+	heardSince, heardUntil time.Time
+	up                     bool
+	told                   toldOrder
 	// deaf is until when it reaches no manager.
 	deaf time.Time
 }
