@@ -192,11 +192,11 @@ func TestWhatAProgramPrints(t *testing.T) {
 	prints := func(program *supervision.Puppet, descriptor, text string) {
 		program.Do("write", "/proc/self/fd/"+descriptor, text)
 	}
-	prints(first, "1", "saving checkpoint at iteration 6 to /c\n")
+	prints(first, "2", "saving checkpoint at iteration 6 to /c\n")
 	for saves := false; !saves; {
 		saves = s.Report().Progress.GetPhase() == wire.Phase_PHASE_CHECKPOINT
 	}
-	prints(first, "2", " iteration 7/ 50 | consumed samples: 1\n")
+	prints(first, "1", " iteration 7/ 50 | consumed samples: 1\n") // of what is printed to both, either may be heard first
 	prints(first, "1", " iteration 8/ 50 | consumed samples: 2")
 	first.Exit(3)
 	r, _ := s.Await(failedState)
