@@ -59,7 +59,8 @@ func (r *TrainingJobReconciler) observeProcesses(o *gang.Observation) {
 		if !known {
 			continue
 		}
-		o.Pods[i].Training, o.Pods[i].HeardUntil = progressOf(report), report.HeardUntil
+		o.Pods[i].Training = progressOf(report)
+		o.Pods[i].HeardUntil, o.Pods[i].HeardReached = report.HeardUntil, reached(report)
 		if !report.HeardSince.IsZero() {
 			note(&o.Pods[i], report, programOf(o.Job, o.Pods[i].Task))
 		}
@@ -79,6 +80,14 @@ func note(p *gang.Pod, report supervisors.Report, container string) {
 	if exit := exitOf(report.Exit, container); exit != nil {
 		p.Failure.Containers, p.LastExit = []gang.ContainerFailure{*exit}, exit
 	}
+}
+
+// reached is the epoch that a program had reached.
+func reached(report supervisors.Report) int64 {
+	if report.State == wire.State_STATE_STOPPING {
+		return report.Epoch - 1
+	}
+	return report.Epoch
 }
 
 // trainingPhases are the phases of programs by their names on the wire.

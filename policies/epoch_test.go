@@ -513,13 +513,27 @@ func TestAStreamThatDropsDuringALongRestart(t *testing.T) {
 	s.decide()
 	s.all(gang.ProcessWaiting)
 	s.after(10 * time.Minute).decide()
-	s.Pods[1].Process, s.Pods[1].HeardUntil = nil, s.Now
+	s.Pods[1].Process, s.Pods[1].HeardUntil, s.Pods[1].HeardReached = nil, s.Now, 2
 	next := s.after(time.Second).decide().Next
 	check.Equal(t, "incidents", 1, len(s.status().Incidents))
 	check.Equal(t, "looked at again", s.Pods[1].HeardUntil.Add(130*time.Second), next)
 	s.Now = next
 	s.decide()
 	check.Equal(t, "incidents after its time", 2, len(s.status().Incidents))
+}
+
+// One that had not reached the epoch has no more time for each stream.
+func TestAStreamThatDropsOfAProgramThatIsStuck(t *testing.T) {
+	s := supervised(3)
+	s.fails(0, 1)
+	s.decide()
+	s.all(gang.ProcessWaiting)
+	s.Pods[1].Process = nil
+	for range 13 {
+		s.Pods[1].HeardUntil, s.Pods[1].HeardReached = s.Now, 1
+		s.after(10 * time.Second).decide()
+	}
+	check.Equal(t, "incidents", 2, len(s.status().Incidents))
 }
 
 // A program that fails while its gang starts is started again with all others. Each further start is charged, and waits for the backoff.

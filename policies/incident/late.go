@@ -19,7 +19,7 @@ const epochReachedWithin = 2 * time.Minute
 
 // lateAt is when a rank that has not reached the epoch of its gang counts as failed; zero for one that has, and where another check is for
 // it: its pod does not run, or its node does not answer. A rank that is not heard of is not late before it has had the time to be heard by
-// this manager, and never while the gang is on its way to no epoch. One whose stream came up after that, or has ended, has its time from then on.
+// this manager, and never while the gang is on its way to no epoch. One whose stream came up after that has its time from then on, and so has one that had reached it when its stream ended.
 func (v *View) lateAt(s *v1alpha1.TrainingJobStatus, p *gang.Pod) time.Time {
 	if s.EpochTime == nil || !v.IsSupervised(p.Task) || p.Spare || p.Phase != corev1.PodRunning || !v.Nodes[p.Node].Ready || p.Deleting {
 		return time.Time{}
@@ -27,7 +27,10 @@ func (v *View) lateAt(s *v1alpha1.TrainingJobStatus, p *gang.Pod) time.Time {
 	if v.mayHaveReachedEpoch(s, p) {
 		return time.Time{}
 	}
-	since := instant.Latest(s.EpochTime.Time, p.StartedTime, v.ListensSince, p.HeardUntil)
+	since := instant.Latest(s.EpochTime.Time, p.StartedTime, v.ListensSince)
+	if p.HeardReached >= s.Epoch {
+		since = instant.Latest(since, p.HeardUntil)
+	}
 	if !v.Restarts(s) {
 		if p.Process == nil {
 			return time.Time{}

@@ -162,7 +162,10 @@ func (r *record) lateSince(s *v1alpha1.TrainingJobStatus, p *gang.Pod) time.Time
 	if !r.mayAnswer(s, p) || reached || runsOn || unknown {
 		return time.Time{}
 	}
-	from := []time.Time{s.EpochTime.Time, p.StartedTime, r.o.ListensSince, p.HeardUntil}
+	from := []time.Time{s.EpochTime.Time, p.StartedTime, r.o.ListensSince}
+	if p.HeardReached >= s.Epoch {
+		from = append(from, p.HeardUntil)
+	}
 	if !restartsGang(s) {
 		from = append(from, p.Process.HeardSince)
 	}

@@ -89,7 +89,10 @@ func (t *tenant) disconnect(p *pod) {
 	}
 	up := p.up
 	if p.heard != nil {
-		p.heardUntil = t.now
+		p.heardUntil, p.heardReached = t.now, p.heard.GetEpoch()
+		if p.heard.GetState() == wire.State_STATE_STOPPING {
+			p.heardReached--
+		}
 	}
 	p.heard, p.up, p.told = nil, false, toldOrder{}
 	t.changed("the stream of pod %s ends", p.Name)
@@ -103,7 +106,7 @@ func (t *tenant) disconnectAll() {
 	for _, p := range t.pods {
 		if p.machine != nil {
 			t.disconnect(p)
-			p.heardUntil = time.Time{}
+			p.heardUntil, p.heardReached = time.Time{}, 0
 		}
 	}
 }
@@ -120,7 +123,7 @@ func (t *tenant) withReports(pods []gang.Pod) []gang.Pod {
 			note(&pods[i], p.heard)
 			pods[i].Process.HeardSince = p.heardSince
 		case p != nil:
-			pods[i].HeardUntil = p.heardUntil
+			pods[i].HeardUntil, pods[i].HeardReached = p.heardUntil, p.heardReached
 		}
 	}
 	return pods
