@@ -4,6 +4,7 @@ package controllers
 
 import (
 	"fmt"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -77,6 +78,10 @@ func note(p *gang.Pod, report supervisors.Report, container string) {
 	p.Process.Stopped, p.Process.AtBarrier, p.Process.Started = report.Stopped, report.AtBarrier, report.Started
 	p.Completing = p.Completing || p.Process.State == gang.ProcessSucceeded
 	p.Process.Progressed, p.Process.Activity = report.Progressed, activities[report.Activity]
+	p.Process.Addresses = texts(report.Addresses)
+	if report.Hosts > 0 {
+		p.Process.Collectives = &gang.Collectives{Hosts: report.Hosts, StillSince: report.StillTime, Behind: texts(report.Behind)}
+	}
 	if exit := exitOf(report.Exit, container); exit != nil {
 		p.Failure.Containers, p.LastExit = []gang.ContainerFailure{*exit}, exit
 	}
@@ -88,6 +93,14 @@ func reached(report supervisors.Report) int64 {
 		return report.Epoch - 1
 	}
 	return report.Epoch
+}
+
+// texts are addresses as text.
+func texts(addresses []netip.Addr) (out []string) {
+	for _, address := range addresses {
+		out = append(out, address.String())
+	}
+	return out
 }
 
 // trainingPhases are the phases of programs by their names on the wire.
@@ -115,8 +128,8 @@ func progressOf(report supervisors.Report) *gang.TrainingProgress {
 	return &gang.TrainingProgress{
 		Epoch: report.Epoch,
 		Phase: trainingPhases[p.GetPhase()], Step: p.Step, TotalSteps: p.TotalSteps, CheckpointStep: p.CheckpointStep, Percent: p.Percent,
-		FirstStep: p.FirstStep,
-		StepTime:  time.Duration(p.GetStepMicros()) * time.Microsecond, Overdue: time.Duration(p.GetOverdueMicros()) * time.Microsecond,
+		FirstStep: p.FirstStep, Phases: p.GetPhases(),
+		StepTime: time.Duration(p.GetStepMicros()) * time.Microsecond, Overdue: time.Duration(p.GetOverdueMicros()) * time.Microsecond,
 		Expected:  time.Duration(p.GetExpectedMicros()) * time.Microsecond,
 		MovedTime: report.MovedTime,
 	}
@@ -160,7 +173,7 @@ func (a *actor) order(plan *policies.Plan) {
 	}
 	hub.Order(job, supervisors.Order{
 		Epoch: plan.Order.Epoch, Start: plan.Order.Start, Resume: plan.Order.Epoch > 1, RestartReason: plan.Order.Reason,
-		HyperNode: plan.Order.HyperNode, Release: plan.Order.Release, Keep: plan.Order.Keep,
+		HyperNode: plan.Order.HyperNode, Release: plan.Order.Release, Keep: plan.Order.Keep, Stalled: plan.Order.Stalled,
 	})
 }
 

@@ -3,6 +3,7 @@
 package policies
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -22,6 +23,19 @@ func hangingOf(ranks int32, other gang.Activity, others []int, rules ...v1alpha1
 	s.Job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: rules}
 	s.do(gang.ActivityIdle, other, others...)
 	s.after(time.Minute).decide()
+	return s
+}
+
+// behind has the first rank, which says its phases, say that no rank has launched a collective for some time, and that some are behind.
+func (s *scene) behind(still time.Duration, ranks ...int) *scene {
+	said := &gang.Collectives{Hosts: len(s.Pods), StillSince: s.Now.Add(-still)}
+	for i := range s.Pods {
+		s.Pods[i].Process.Addresses = []string{fmt.Sprintf("10.0.0.%d", i)}
+		if slices.Contains(ranks, i) {
+			said.Behind = append(said.Behind, s.Pods[i].Process.Addresses...)
+		}
+	}
+	s.Pods[0].Process.Collectives, s.Pods[0].Training.Phases = said, true
 	return s
 }
 
@@ -167,6 +181,11 @@ func TestHangs(t *testing.T) {
 	}{
 		"one is stopped": {func() *scene { return hanging(gang.ActivityStopped, []int{1}, restart) },
 			[]v1alpha1.IncidentRanks{{Task: "worker", Failed: "1"}}, v1alpha1.Cause{Pod: "llm-1-worker-1", Node: "n01", Reason: "Stopped"}, v1alpha1.ClassMaintenance},
+		"one is stopped, and another computes": {func() *scene {
+			s := hanging(gang.ActivityStopped, []int{1}, restart)
+			s.Pods[2].Process.Activity = gang.ActivityBusy
+			return s
+		}, []v1alpha1.IncidentRanks{{Task: "worker", Failed: "1"}}, v1alpha1.Cause{Pod: "llm-1-worker-1", Node: "n01", Reason: "Stopped"}, v1alpha1.ClassMaintenance},
 		"one is blocked": {func() *scene { return hanging(gang.ActivityBlocked, []int{1}, restart) },
 			[]v1alpha1.IncidentRanks{{Task: "worker", Failed: "1"}}, v1alpha1.Cause{Pod: "llm-1-worker-1", Node: "n01", Reason: "Blocked"}, v1alpha1.ClassInfrastructure},
 		"two are blocked": {func() *scene { return hanging(gang.ActivityBlocked, []int{0, 1}, restart) },
@@ -177,6 +196,48 @@ func TestHangs(t *testing.T) {
 			[]v1alpha1.IncidentRanks{{Task: "worker", Failed: "0"}}, v1alpha1.Cause{Pod: "llm-1-worker-0", Node: "n00", Reason: "Blocked"}, v1alpha1.ClassInfrastructure},
 		"all wait, and nobody is to blame": {func() *scene { return hanging(gang.ActivityIdle, nil, restart) },
 			[]v1alpha1.IncidentRanks{{Task: "worker", Failed: "0-2"}}, v1alpha1.Cause{Reason: "Idle"}, v1alpha1.ClassMaintenance},
+		"one is behind in a collective": {func() *scene { return hanging(gang.ActivityBusy, []int{0, 1, 2}, restart).behind(time.Minute, 1) },
+			[]v1alpha1.IncidentRanks{{Task: "worker", Failed: "1"}}, v1alpha1.Cause{Pod: "llm-1-worker-1", Node: "n01", Reason: "Behind"}, v1alpha1.ClassMaintenance},
+		"one is behind, and waits": {func() *scene { return hanging(gang.ActivityBusy, []int{0, 2}, restart).behind(time.Minute, 1) },
+			[]v1alpha1.IncidentRanks{{Task: "worker", Failed: "1"}}, v1alpha1.Cause{Pod: "llm-1-worker-1", Node: "n01", Reason: "Behind"}, v1alpha1.ClassMaintenance},
+		"one is stopped, for which the others wait in a collective": {func() *scene {
+			s := hanging(gang.ActivityBusy, []int{0, 2}, restart)
+			s.Pods[1].Process.Activity = gang.ActivityStopped
+			return s.behind(time.Minute, 1)
+		}, []v1alpha1.IncidentRanks{{Task: "worker", Failed: "1"}}, v1alpha1.Cause{Pod: "llm-1-worker-1", Node: "n01", Reason: "Stopped"}, v1alpha1.ClassMaintenance},
+		"all wait in one collective, and use a processor": {func() *scene { return hanging(gang.ActivityBusy, []int{0, 1, 2}, restart).behind(time.Minute) },
+			[]v1alpha1.IncidentRanks{{Task: "worker", Failed: "0-2"}}, v1alpha1.Cause{Reason: "Idle"}, v1alpha1.ClassMaintenance},
+		"one is blocked, beside one that is behind": {func() *scene {
+			s := hanging(gang.ActivityBusy, []int{0}, restart).behind(time.Minute, 0)
+			s.Pods[1].Process.Activity = gang.ActivityBlocked
+			return s
+		}, []v1alpha1.IncidentRanks{{Task: "worker", Failed: "1"}}, v1alpha1.Cause{Pod: "llm-1-worker-1", Node: "n01", Reason: "Blocked"}, v1alpha1.ClassInfrastructure},
+		"one is behind, and the program does not say its phases: it may evaluate": {scene: func() *scene {
+			s := hanging(gang.ActivityBusy, []int{1}, restart).behind(time.Minute, 1)
+			s.Pods[0].Training.Phases = false
+			return s
+		}},
+		"one is behind, and another is in no communicator": {scene: func() *scene {
+			s := hanging(gang.ActivityBusy, []int{1, 2}, restart).behind(time.Minute, 1)
+			s.Pods[0].Process.Collectives.Hosts = 2
+			return s
+		}},
+		"one is behind whose address another one has, too": {func() *scene {
+			s := hanging(gang.ActivityBusy, []int{0, 1, 2}, restart).behind(time.Minute, 1)
+			s.Pods[2].Process.Addresses = s.Pods[1].Process.Addresses
+			return s
+		}, []v1alpha1.IncidentRanks{{Task: "worker", Failed: "0-2"}}, v1alpha1.Cause{Reason: "Idle"}, v1alpha1.ClassMaintenance},
+		"one is behind for less than half the limit": {scene: func() *scene { return hanging(gang.ActivityBusy, []int{0, 1, 2}, restart).behind(29*time.Second, 1) }},
+		"one is behind in a stream that has just come up": {scene: func() *scene {
+			s := hanging(gang.ActivityBusy, []int{0, 1, 2}, restart).behind(time.Minute, 1)
+			s.Pods[0].Process.HeardSince = s.Now
+			return s
+		}},
+		"one is behind, and another mesh moves": {scene: func() *scene {
+			s := hanging(gang.ActivityBusy, []int{0, 1, 2}, restart).behind(time.Minute, 1)
+			s.Pods[2].Process.Collectives = &gang.Collectives{}
+			return s
+		}},
 		"one computes, as in an evaluation": {scene: func() *scene { return hanging(gang.ActivityBusy, []int{0}, restart) }},
 		"one is blocked, and another computes": {scene: func() *scene {
 			s := hanging(gang.ActivityBlocked, []int{1}, restart)

@@ -23,6 +23,8 @@ type Order struct {
 	Release bool
 	// Keep reports whether programs that run go on in the epoch.
 	Keep bool
+	// Stalled reports whether the gang makes no steps any more, so that supervisors look closer.
+	Stalled bool
 }
 
 // order is what the supervisors of the job are told; nil where it has none.
@@ -30,7 +32,7 @@ func (j job) order(s *v1alpha1.TrainingJobStatus) *Order {
 	if s.Epoch == 0 {
 		return nil
 	}
-	o := &Order{Epoch: s.Epoch, Start: j.AtBarrier(s), Release: j.DryRun || j.abandoned(s), Keep: j.KeepsSurvivors()}
+	o := &Order{Epoch: s.Epoch, Start: j.AtBarrier(s), Release: j.DryRun || j.abandoned(s), Keep: j.KeepsSurvivors(), Stalled: gang.IsTrue(s, v1alpha1.ConditionStalled)}
 	if s.Placement != nil {
 		o.HyperNode = s.Placement.HyperNode
 	}

@@ -23,13 +23,17 @@ const stallPeriod = 10 * time.Second
 // maxRanksTold is how many ranks a message names.
 const maxRanksTold = 4
 
-// describeStalled says that a gang has stalled. A job that never stalled has no such condition. The message of a stall stays as long as the stall, and a stall lasts while nothing
-// is known, as where a stream is down or the manager has just started.
+// describeStalled says that a gang has stalled. A job that never stalled has no such condition. The message of a stall stays as long as the stall, until NCCL names a rank, and a
+// stall lasts while nothing is known, as where a stream is down or the manager has just started.
 func (j job) describeStalled(s *v1alpha1.TrainingJobStatus) {
 	c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionStalled)
 	due, step := j.stepDue(s)
 	switch {
 	case c != nil && c.Status == metav1.ConditionTrue && j.standsStill(s, c.LastTransitionTime.Time):
+		if told := j.differing(s); strings.HasSuffix(told, activityStories[gang.ActivityBehind]) && !strings.HasSuffix(c.Message, activityStories[gang.ActivityBehind]) {
+			since, _, _ := strings.Cut(c.Message, ";")
+			j.SetCondition(s, v1alpha1.ConditionStalled, true, v1alpha1.ReasonNoSteps, since+told)
+		}
 	case !due.IsZero() && !due.After(j.Now):
 		j.SetCondition(s, v1alpha1.ConditionStalled, true, v1alpha1.ReasonNoSteps, fmt.Sprintf("a training step is overdue, by the steps before it, since step %d%s", step, j.differing(s)))
 	case c != nil:
@@ -111,6 +115,7 @@ func (j job) stepDue(s *v1alpha1.TrainingJobStatus) (due time.Time, step int64) 
 var activityStories = map[gang.Activity]string{
 	gang.ActivityBusy:    "the only rank that uses a processor",
 	gang.ActivityIdle:    "the only rank that waits and uses no processor",
+	gang.ActivityBehind:  "behind in a collective, by NCCL RAS",
 	gang.ActivityBlocked: "in the kernel, as for a file system or a device that does not answer",
 	gang.ActivityStopped: "stopped, by a signal or a debugger",
 }
@@ -125,9 +130,9 @@ func (j job) differing(s *v1alpha1.TrainingJobStatus) string {
 	for _, names := range ranks {
 		heard += len(names)
 	}
-	for _, a := range []gang.Activity{gang.ActivityStopped, gang.ActivityBlocked, gang.ActivityIdle, gang.ActivityBusy} {
+	for i, a := range []gang.Activity{gang.ActivityStopped, gang.ActivityBlocked, gang.ActivityBehind, gang.ActivityIdle, gang.ActivityBusy} {
 		switch n := len(ranks[a]); {
-		case n == 0 || (a != gang.ActivityStopped && a != gang.ActivityBlocked && (n > 1 || heard < 3 || len(ranks) > 2)):
+		case n == 0 || (i > 2 && (n > 1 || heard < 3 || len(ranks) > 2)): // who waits, or computes, is named where it is the only one
 		case n == heard && n > 1:
 			return "; every rank: " + activityStories[a]
 		default:
@@ -143,13 +148,14 @@ func (j job) differing(s *v1alpha1.TrainingJobStatus) string {
 // activities are the pods of supervised ranks by what their processes do, and those that are not heard.
 func (j job) activities(s *v1alpha1.TrainingJobStatus) (ranks map[gang.Activity][]string, unheard []string) {
 	ranks = map[gang.Activity][]string{}
+	does := j.Activities(s)
 	gang.EachRank(j.Effective, func(r gang.Rank) {
 		switch p := j.Pod(r); {
 		case p == nil || !j.IsSupervised(r.Task) || gang.IsStale(s, p):
 		case p.Process == nil:
 			unheard = append(unheard, p.Name)
 		default:
-			ranks[p.Process.Activity] = append(ranks[p.Process.Activity], p.Name)
+			ranks[does(p)] = append(ranks[does(p)], p.Name)
 		}
 	})
 	return ranks, unheard

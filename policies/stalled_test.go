@@ -56,9 +56,11 @@ func TestAStall(t *testing.T) {
 	check.Equal(t, "looked at again", s.Now.Add(time.Minute), s.decide().Next)
 	s.after(time.Minute - time.Millisecond).decide()
 	check.Equal(t, "before it is overdue", "", s.stalled())
+	check.Equal(t, "order before", false, s.plan().Order.Stalled)
 	s.after(time.Millisecond).decide()
 	const story = "a training step is overdue, by the steps before it, since step 120; llm-1-worker-2: stopped, by a signal or a debugger"
 	check.Equal(t, "stalled", story, s.stalled())
+	check.Equal(t, "order", true, s.plan().Order.Stalled)
 	check.Equal(t, "state", v1alpha1.StateRunning, s.status().State)
 	check.Equal(t, "message", story, s.status().Message)
 	check.Equal(t, "incidents", 0, len(s.status().Incidents))
@@ -71,6 +73,21 @@ func TestAStall(t *testing.T) {
 	s.decide()
 	check.Equal(t, "after a step", "", s.stalled())
 	check.Equal(t, "condition", v1alpha1.ReasonNotStalled, meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionStalled).Reason)
+}
+
+// NCCL may name a rank after the stall was said.
+func TestAStallOfWhichNCCLKnowsMore(t *testing.T) {
+	s := counting(3)
+	s.do(gang.ActivityBusy, gang.ActivityBusy)
+	s.after(time.Minute).decide()
+	since := meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionStalled).LastTransitionTime
+	const of = "a training step is overdue, by the steps before it, since step 120; "
+	check.Equal(t, "at first", of+"the processes of all ranks do the same", s.stalled())
+	s.behind(0, 2).after(10 * time.Second).decide()
+	check.Equal(t, "by NCCL", of+"llm-1-worker-2: behind in a collective, by NCCL RAS", s.stalled())
+	check.Equal(t, "since", since, meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionStalled).LastTransitionTime)
+	s.behind(0, 1).after(10 * time.Second).decide()
+	check.Equal(t, "another one later", of+"llm-1-worker-2: behind in a collective, by NCCL RAS", s.stalled())
 }
 
 // A stall lasts while nothing is known: a stream that is down makes no step, nor does another leader.
@@ -189,6 +206,8 @@ func TestTheRankThatDiffers(t *testing.T) {
 		"all spin":                       {gang.ActivityBusy, 0, nil, "the processes of all ranks do the same"},
 		"some spin and some wait":        {gang.ActivityBusy, gang.ActivityIdle, []int{1, 2}, "4 ranks use a processor, 2 wait"},
 		"one is not heard":               {gang.ActivityBusy, gang.ActivityStopped, []int{4}, pod(2) + ": not heard"},
+		"one is behind in a collective":  {gang.ActivityBusy, gang.ActivityBehind, []int{3}, pod(3) + ": behind in a collective, by NCCL RAS"},
+		"all wait in a collective":       {gang.ActivityBusy, gang.ActivityBehind, nil, "the processes of all ranks do the same"},
 		"supervisors of another version": {gang.ActivityUnknown, 0, nil, "the processes of all ranks do the same"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -197,6 +216,10 @@ func TestTheRankThatDiffers(t *testing.T) {
 				s.Pods[2].Process = nil
 			}
 			s.do(tc.all, tc.other, tc.others...)
+			if tc.other == gang.ActivityBehind {
+				s.do(tc.all, tc.all)
+				s.behind(0, tc.others...)
+			}
 			s.after(time.Minute).decide()
 			check.Equal(t, "stalled", of+tc.want, s.stalled())
 		})

@@ -35,14 +35,18 @@ func (s *supervisor) serveStacks(ctx context.Context, folder string) {
 func (s *supervisor) stacks(force bool) string { return stacks.Of(s.keeper.Statuses, force) }
 
 // keepStacks has the log say where the program is. It is about to be stopped, so nothing is lost with one that ends by that. NCCL, which ends with it,
-// is asked first, by the first ranks of each task: one answers for all.
-func (s *supervisor) keepStacks() {
+// comes first, in the first ranks of each task: one answers for all. It has said that collectives stand still, or else is asked, while other ranks may be stopped already.
+func (s *supervisor) keepStacks(standstill string) {
 	if ras.Chosen(s.Environ) {
-		if report, err := ras.Ask(s.Environ); err != nil {
+		var err error
+		if standstill == "" {
+			standstill, err = ras.Ask(s.Environ)
+		}
+		if err != nil {
 			s.Log.Info("NCCL RAS does not say where the gang hangs", "error", err)
 		} else {
 			s.Log.Warn("The gang hangs: this is what NCCL RAS says of all ranks")
-			_, _ = io.WriteString(s.Output, report)
+			_, _ = io.WriteString(s.Output, standstill)
 		}
 	}
 	text := s.stacks(true)

@@ -27,6 +27,7 @@ func (s *supervisor) listen(ctx context.Context) {
 	file := filepath.Join(folder, progressFile)
 	s.Environ = with(slices.Clone(s.Environ), envProgressFile, file)
 	go process.NewSampler(s.keeper).Run(ctx, s.shown)
+	s.addresses = asBytes(ownAddresses())
 	s.serveStacks(ctx, folder)
 	s.file = steps.NewFile(file, s.steps, s.Log)
 	go s.file.Run(ctx)
@@ -105,7 +106,7 @@ func withoutProxy(environ []string) []string {
 func (s *supervisor) forget() {
 	_ = os.Remove(filepath.Join(filepath.Dir(s.EpochFile), progressFile))
 	s.steps.Reset()
-	s.said = nil
+	s.said, s.collectives, s.standstill = nil, nil, ""
 }
 
 // say has the manager hear what the program says, where it is time for that.
@@ -139,7 +140,7 @@ func (s *supervisor) show(a process.Activity) {
 func (s *supervisor) reportNow(now time.Time) *wire.Report {
 	s.said, s.saidAt = s.steps.Last(), now
 	report := proto.CloneOf(s.report)
-	report.Activity = s.activity
+	report.Activity, report.Addresses, report.Collectives = s.activity, s.addresses, s.collectives
 	switch report.State {
 	case wire.State_STATE_RUNNING, wire.State_STATE_FAILED, wire.State_STATE_SUCCEEDED:
 		report.Progress = s.said

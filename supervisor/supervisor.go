@@ -14,6 +14,7 @@ import (
 	"github.com/lockstep-dev/lockstep/supervisor/epoch"
 	"github.com/lockstep-dev/lockstep/supervisor/process"
 	"github.com/lockstep-dev/lockstep/supervisor/progress"
+	"github.com/lockstep-dev/lockstep/supervisor/ras"
 	"github.com/lockstep-dev/lockstep/supervisor/steps"
 	"github.com/lockstep-dev/lockstep/supervisor/stream"
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
@@ -85,6 +86,13 @@ type supervisor struct {
 	// shown brings what the program's processes do, and activity is the last of that.
 	shown    chan process.Activity
 	activity wire.Activity
+	// endPolls ends the polls of NCCL; nil where there are none. Told brings what they say, and collectives is the last of that for the manager, nil for nothing, with the
+	// report where it stands still. Addresses are the pod's.
+	endPolls    context.CancelFunc
+	told        chan *ras.Collectives
+	collectives *wire.Collectives
+	standstill  string
+	addresses   [][]byte
 	// report is the machine's last one; said is what was last sent of steps, at saidAt.
 	report *wire.Report
 	said   *wire.Progress
@@ -105,6 +113,7 @@ func Run(o Options, signals <-chan os.Signal) (code int, err error) {
 		events:  make(chan epoch.Event, 16),
 		steps:   &steps.Listener{},
 		shown:   make(chan process.Activity),
+		told:    make(chan *ras.Collectives),
 	}
 	if o.LogPatterns != "" { // which may be of a later version
 		if s.printed, err = steps.NewPrinted(o.LogPatterns, s.steps); err != nil {
@@ -160,6 +169,9 @@ func (s *supervisor) run(signals <-chan os.Signal) int {
 				s.lookForCheckpoint()
 				s.hearLast()
 			}
+			if o, ordered := e.(epoch.Ordered); ordered {
+				s.watchCollectives(ctx, o.Order.GetStalled())
+			}
 			code, ended = s.handle(e)
 		case <-ticks:
 			s.lookForCheckpoint()
@@ -167,6 +179,8 @@ func (s *supervisor) run(signals <-chan os.Signal) int {
 			s.say(now)
 		case a := <-s.shown:
 			s.show(a)
+		case c := <-s.told:
+			s.tell(c)
 		case sig := <-signals:
 			code, ended = s.handle(epoch.Signalled{Signal: sig.(syscall.Signal)})
 		case <-deadline.C:
@@ -234,9 +248,10 @@ func (s *supervisor) act(action epoch.Action) (failed *wire.Exit) {
 	case epoch.Start:
 		return s.start(a)
 	case epoch.Stop:
+		standstill := s.standstill
 		go s.answer(func() {
 			if a.Reason == stalled {
-				s.keepStacks()
+				s.keepStacks(standstill)
 			}
 			s.keeper.Stop()
 		}, epoch.Gone{})

@@ -36,6 +36,7 @@ type Order struct {
 	HyperNode     string
 	Release       bool
 	Keep          bool
+	Stalled       bool
 }
 
 // Hub is safe for use by the reconciler and by streams side by side. None of its methods waits for a supervisor.
@@ -236,6 +237,9 @@ func (h *Hub) note(s *session, report Report, now time.Time) {
 	}
 	if report.MovedTime = was.MovedTime; was.moved(report) {
 		report.MovedTime = now
+	}
+	if was.Epoch == report.Epoch && !was.StillTime.IsZero() && !report.StillTime.IsZero() {
+		report.StillTime = was.StillTime
 	}
 	if first || !was.equal(report) || report.MovedTime.Sub(was.MovedTime) >= longSilence {
 		h.reported.Add(s.job.NamespacedName)

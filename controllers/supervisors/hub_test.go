@@ -2,6 +2,7 @@ package supervisors
 
 import (
 	"fmt"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -105,6 +106,18 @@ func TestWhatWakes(t *testing.T) {
 			of.Progress = &wire.Progress{Step: new(int64(8))}
 			h.note(s, of, aMoment.Add(longSilence))
 		}, []string{"a"}},
+		"collectives that stand still": {func(h *Hub, s *session) {
+			of := running
+			of.Hosts, of.StillTime = 2, aMoment
+			h.note(s, of, aMoment)
+			waiting(h)
+			h.note(s, of, aMoment.Add(time.Minute))
+			check.Equal(t, "jobs to tell of while they do", nil, waiting(h))
+			of.Behind = []netip.Addr{netip.MustParseAddr("10.0.0.1")}
+			h.note(s, of, aMoment.Add(time.Minute))
+			check.Equal(t, "jobs to tell of with another rank behind", []string{"a"}, waiting(h))
+			h.note(s, running, aMoment)
+		}, []string{"a"}},
 		"an order":   {func(h *Hub, _ *session) { h.Order(jobNamed("a"), Order{Epoch: 2}) }, nil},
 		"forgetting": {func(h *Hub, s *session) { h.Forget(jobNamed("a").NamespacedName); h.note(s, failed, aMoment) }, nil},
 	} {
@@ -206,6 +219,41 @@ func TestWhatHasMoved(t *testing.T) {
 		h.note(s, tc.report, aMoment.Add(time.Duration(i)))
 		check.Equal(t, "moved", aMoment.Add(tc.moved), h.Reports(job)["0"].MovedTime)
 	}
+}
+
+// Collectives stand still since the first report that says so, in its epoch.
+func TestSinceWhenCollectivesStandStill(t *testing.T) {
+	h, job := NewHub(), jobNamed("a")
+	s := reporting(h, job, "0")
+	for i, tc := range []struct {
+		epoch int64
+		still bool
+		since time.Duration // none where it is negative
+	}{{1, false, -1}, {1, true, 1}, {1, true, 1}, {1, false, -1}, {1, true, 4}, {2, true, 5}} {
+		now := aMoment.Add(time.Duration(i))
+		r, err := reportOf(&wire.Report{Epoch: tc.epoch, State: wire.State_STATE_RUNNING, Collectives: &wire.Collectives{Still: tc.still, Hosts: 1}}, now)
+		must(t, err)
+		h.note(s, r, now)
+		want := aMoment.Add(tc.since)
+		if tc.since < 0 {
+			want = time.Time{}
+		}
+		check.Equal(t, fmt.Sprint("report ", i), want, h.Reports(job)["0"].StillTime)
+	}
+}
+
+// What a supervisor says of addresses is bounded, and what is none is left out.
+func TestAddresses(t *testing.T) {
+	var many [][]byte
+	for i := range 100 {
+		many = append(many, []byte{10, 0, 0, byte(i)}, []byte("none"[:i%4]))
+	}
+	r, err := reportOf(&wire.Report{State: wire.State_STATE_RUNNING, Addresses: many, Collectives: &wire.Collectives{Still: true, Behind: many}}, aMoment)
+	must(t, err)
+	check.Equal(t, "addresses", 8, len(r.Addresses))
+	check.Equal(t, "behind", 8, len(r.Behind))
+	mapped := netip.MustParseAddr("::ffff:10.0.0.1")
+	check.Equal(t, "of IPv4 as IPv6", "[10.0.0.1]", fmt.Sprint(addressesOf([][]byte{mapped.AsSlice()}, 1)))
 }
 
 // A stream is heard since its first report, and not since that of the stream before.

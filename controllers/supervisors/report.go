@@ -3,12 +3,15 @@
 package supervisors
 
 import (
+	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/lockstep-dev/lockstep/supervisor/ras"
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
 )
 
@@ -35,6 +38,11 @@ type Report struct {
 	MovedTime time.Time
 	// Activity is what the processes of the program do.
 	Activity wire.Activity
+	// Addresses of the pod, and Behind those of ranks that others wait for in collectives, which connect so many Hosts; 0 where nothing is known of them. StillTime is
+	// when a report first said that no rank launches one any more; zero where ranks do.
+	Addresses, Behind []netip.Addr
+	Hosts             int
+	StillTime         time.Time
 	// HeardSince is when the first report came on the stream that is up; zero where none is up, and the rest may be outdated.
 	HeardSince time.Time
 	// HeardUntil is when the last stream with a report ended, where none is up.
@@ -56,12 +64,30 @@ func reportOf(m *wire.Report, now time.Time) (Report, error) {
 	if _, known := wire.State_name[int32(m.GetState())]; !known || m.GetState() == wire.State_STATE_UNSPECIFIED {
 		return Report{}, status.Errorf(codes.InvalidArgument, "state %v: this manager does not know it; use a supervisor of the manager's version", m.GetState())
 	}
-	return Report{
+	out := Report{
 		Epoch: m.GetEpoch(), State: m.GetState(), Exit: exitOf(m.GetExit(), now),
 		LastExit: exitOf(m.GetLastExit(), now), LastExitEpoch: m.GetLastExitEpoch(),
 		Stopped: timeOf(m.GetStoppedMicros(), now), AtBarrier: timeOf(m.GetBarrierMicros(), now), Started: timeOf(m.GetStartedMicros(), now),
 		Progressed: m.GetProgressed(), Progress: progressOf(m.GetProgress()), Activity: m.GetActivity(),
-	}, nil
+		Addresses: addressesOf(m.GetAddresses(), mostAddresses), Behind: addressesOf(m.GetCollectives().GetBehind(), ras.MostBehind), Hosts: int(m.GetCollectives().GetHosts()),
+	}
+	if m.GetCollectives().GetStill() {
+		out.StillTime = now
+	}
+	return out, nil
+}
+
+// mostAddresses is how many addresses of a pod are kept.
+const mostAddresses = 16
+
+// addressesOf are the first addresses of a message.
+func addressesOf(all [][]byte, most int) (out []netip.Addr) {
+	for _, one := range all[:min(len(all), most)] {
+		if address, ok := netip.AddrFromSlice(one); ok {
+			out = append(out, address.Unmap())
+		}
+	}
+	return out
 }
 
 // longestStep is how long a step may take, and soonestOverdue how soon one may be overdue: a program could have its job stall all the time.
@@ -80,7 +106,7 @@ func progressOf(p *wire.Progress) *wire.Progress {
 		return nil
 	}
 	out := &wire.Progress{ // of fields that are not known nothing is kept
-		Phase: p.GetPhase(), Step: p.Step, FirstStep: p.FirstStep, TotalSteps: p.TotalSteps, CheckpointStep: p.CheckpointStep, Percent: p.Percent, StepMicros: p.GetStepMicros(),
+		Phase: p.GetPhase(), Phases: p.GetPhases(), Step: p.Step, FirstStep: p.FirstStep, TotalSteps: p.TotalSteps, CheckpointStep: p.CheckpointStep, Percent: p.Percent, StepMicros: p.GetStepMicros(),
 	}
 	if p.GetOverdueMicros() > 0 {
 		out.OverdueMicros = max(p.GetOverdueMicros(), soonestOverdue.Microseconds())
@@ -128,7 +154,8 @@ func (r Report) equal(other Report) bool {
 		r.LastExitEpoch == other.LastExitEpoch && r.LastExit.equal(other.LastExit) &&
 		(r.Progress == nil) == (other.Progress == nil) && r.Progress.GetPhase() == other.Progress.GetPhase() &&
 		r.Progress.GetOverdueMicros() == other.Progress.GetOverdueMicros() && r.Progress.GetExpectedMicros() == other.Progress.GetExpectedMicros() &&
-		r.Stopped.Equal(other.Stopped) && r.AtBarrier.Equal(other.AtBarrier) && r.Started.Equal(other.Started) && r.Progressed == other.Progressed
+		r.Stopped.Equal(other.Stopped) && r.AtBarrier.Equal(other.AtBarrier) && r.Started.Equal(other.Started) && r.Progressed == other.Progressed &&
+		r.StillTime.IsZero() == other.StillTime.IsZero() && slices.Equal(r.Behind, other.Behind)
 }
 
 // moved reports whether a later report says another step or phase.

@@ -1,4 +1,4 @@
-// Hangs: ranks that keep their gang from its steps, by two witnesses: the steps, and what the processes of all ranks do.
+// Hangs: ranks that keep their gang from its steps, by two witnesses: the steps, and what the processes of all ranks, or their collectives, do.
 
 package gang
 
@@ -13,10 +13,13 @@ type hang struct {
 	by    Activity
 	// alike reports whether ranks on several nodes run, and all do this.
 	alike bool
+	// calls are the gang's collectives.
+	calls calls
 }
 
 // HangsBy is what a rank does that keeps its gang from its steps; ActivityUnknown for one that does not, as far as is known. One that is stopped does, and where no
-// rank computes one that is blocked, or else any. A rank that computes may evaluate. Where something else has failed that explains why there are no steps, and
+// rank computes one that is blocked, one that is behind in a collective, or else any. A rank that computes may evaluate, unless the programs say their phases and no rank
+// launches a collective: then it waits in one, or is waited for. Where something else has failed that explains why there are no steps, and
 // programs that heal themselves find their own hangs.
 func (g *Gang) HangsBy(s *v1alpha1.TrainingJobStatus, p *Pod) Activity {
 	if p.Process == nil || g.KeepsSurvivors() || !IsTrue(s, v1alpha1.ConditionStalled) {
@@ -25,7 +28,7 @@ func (g *Gang) HangsBy(s *v1alpha1.TrainingJobStatus, p *Pod) Activity {
 	if g.hang == nil || g.hang.epoch != s.Epoch {
 		g.hang = g.findHang(s)
 	}
-	if does := p.Process.Activity; does == g.hang.by {
+	if does := g.hang.calls.does(p); does == g.hang.by {
 		return does
 	}
 	return ActivityUnknown
@@ -36,6 +39,7 @@ func (g *Gang) HangsAlike() bool { return g.hang != nil && g.hang.alike }
 
 // findHang looks at every rank: where one is not known to run, or to have made no step for too long, nothing is said of any.
 func (g *Gang) findHang(s *v1alpha1.TrainingJobStatus) *hang {
+	calls := g.standStill(s)
 	seen, nodes, known, counts := map[Activity]int{}, map[string]bool{}, !AnyFails(s), false
 	EachRank(g.Effective, func(r Rank) {
 		if !g.IsSupervised(r.Task) {
@@ -43,14 +47,14 @@ func (g *Gang) findHang(s *v1alpha1.TrainingJobStatus) *hang {
 		}
 		p := g.Pod(r)
 		if known = known && p != nil && !IsStale(s, p) && g.standsStill(s, p); known {
-			seen[p.Process.Activity]++
+			seen[calls.does(p)]++
 			nodes[p.Node] = true
 			counts = counts || (p.Training != nil && p.Training.Epoch == s.Epoch && p.Training.Step != nil && p.Training.Overdue > 0)
 		}
 	})
 	if known && counts {
 		by := hangBy(seen)
-		return &hang{s.Epoch, by, len(seen) == 1 && len(nodes) > 1}
+		return &hang{s.Epoch, by, len(seen) == 1 && len(nodes) > 1, calls}
 	}
 	return &hang{epoch: s.Epoch}
 }
@@ -66,6 +70,8 @@ func hangBy(seen map[Activity]int) Activity {
 		return ActivityUnknown
 	case seen[ActivityBlocked] > 0:
 		return ActivityBlocked
+	case seen[ActivityBehind] > 0:
+		return ActivityBehind
 	}
 	return ActivityIdle
 }

@@ -44,6 +44,19 @@ type Process struct {
 	Progressed bool
 	// Activity is what all its processes do.
 	Activity Activity
+	// Addresses of the pod, by which Collectives name it, and what NCCL says to this supervisor of the collectives of its mesh; nil for nothing.
+	Addresses   []string
+	Collectives *Collectives
+}
+
+// Collectives are the collective operations of connected communicators.
+type Collectives struct {
+	// Hosts is how many addresses the ranks have that they connect.
+	Hosts int
+	// StillSince is when it was first heard that no rank launched one any more; zero where ranks do.
+	StillSince time.Time
+	// Behind are the addresses of the ranks that the others wait for; none where that is not known.
+	Behind []string
 }
 
 // Activity is what the processes of a program have done for some 20 s.
@@ -60,12 +73,16 @@ const (
 	ActivityBlocked
 	// ActivityStopped means that one is stopped, by a signal or a debugger.
 	ActivityStopped
+	// ActivityBehind means that they have launched fewer collectives than the others, which wait for them.
+	ActivityBehind
 )
 
 // TrainingProgress is how far a program says that it is. What is nil or empty it has not said.
 type TrainingProgress struct {
 	// Epoch in which it said this.
 	Epoch int64
+	// Phases reports whether it says each phase that it is in.
+	Phases bool
 
 	Phase                            v1alpha1.TrainingPhase
 	Step, TotalSteps, CheckpointStep *int64

@@ -71,20 +71,24 @@ func (v *View) FailureOf(s *v1alpha1.TrainingJobStatus, r gang.Rank, m *placemen
 }
 
 // hangReasons are what is said of ranks that keep a gang from its steps.
-var hangReasons = map[gang.Activity]string{gang.ActivityStopped: "Stopped", gang.ActivityBlocked: "Blocked", gang.ActivityIdle: "Idle"}
+var hangReasons = map[gang.Activity]string{
+	gang.ActivityStopped: "Stopped", gang.ActivityBehind: "Behind", gang.ActivityBlocked: "Blocked", gang.ActivityIdle: "Idle",
+}
 
-// stalled is the failure of a rank that keeps its gang from its steps. Where all ranks do the same, none is to blame. One that is stopped was stopped by a person or by a
-// debugger. Neither is charged.
+// hangClasses say whose fault ranks are that keep a gang from its steps. One that is stopped was stopped by a person or by a debugger, one that is behind may wait for the
+// GPU of another, and where all wait none is known to be to blame.
+var hangClasses = map[gang.Activity]v1alpha1.FailureClass{
+	gang.ActivityStopped: v1alpha1.ClassMaintenance, gang.ActivityBehind: v1alpha1.ClassMaintenance, gang.ActivityBlocked: v1alpha1.ClassInfrastructure,
+	gang.ActivityIdle: v1alpha1.ClassMaintenance,
+}
+
+// stalled is the failure of a rank that keeps its gang from its steps. Where all ranks do the same, none is to blame.
 func (v *View) stalled(s *v1alpha1.TrainingJobStatus, p *gang.Pod) (rules.Failure, bool) {
 	does := v.HangsBy(s, p)
 	if does == gang.ActivityUnknown {
 		return rules.Failure{}, false
 	}
-	class := v1alpha1.ClassMaintenance
-	if does == gang.ActivityBlocked {
-		class = v1alpha1.ClassInfrastructure
-	}
-	f := v.FailureBy(s, p, v1alpha1.Stalled, class)
+	f := v.FailureBy(s, p, v1alpha1.Stalled, hangClasses[does])
 	f.Details, f.Blameless = gang.Failure{Reason: hangReasons[does]}, does == gang.ActivityIdle || v.HangsAlike()
 	return f, true
 }

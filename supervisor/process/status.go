@@ -46,6 +46,17 @@ func (k *Keeper) Statuses(most int) []Status {
 	return out
 }
 
+// PIDs are the process ids of the program and of all that it has started.
+func (k *Keeper) PIDs() map[int]bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	pids := map[int]bool{}
+	for _, p := range k.descendants() {
+		pids[p.pid] = true
+	}
+	return pids
+}
+
 // lookAtThreads reads what the threads of a process do. Of one that does not wait, and where the kernel does not say where, there is a 0.
 func (s *Status) lookAtThreads() {
 	folder := "/proc/" + strconv.Itoa(s.PID) + "/task"

@@ -54,10 +54,19 @@ func Chosen(environ []string) bool {
 // program: NCCL_RAS_ADDR is the service's address, by default localhost:28028, and NCCL_RAS_ENABLE=0 an error. It takes 10 s at most. With hostNetwork
 // the service may be another job's.
 func Ask(environ []string) (string, error) {
+	address, err := addressOf(environ)
+	if err != nil {
+		return "", err
+	}
+	return report(ask(address, usual, false))
+}
+
+// addressOf is that of the RAS service of a program with this environment.
+func addressOf(environ []string) (string, error) {
 	if n, err := strconv.Atoi(lookup(environ, envEnable)); err == nil && n == 0 {
 		return "", errors.New(envEnable + "=0 turns NCCL RAS off")
 	}
-	return ask(cmp.Or(lookup(environ, envAddress), defaultAddress), usual)
+	return cmp.Or(lookup(environ, envAddress), defaultAddress), nil
 }
 
 func lookup(environ []string, name string) string {
@@ -69,43 +78,51 @@ func lookup(environ []string, name string) string {
 	return ""
 }
 
-func ask(address string, l limits) (report string, err error) {
+// answer is that of a service. It is text before NCCL 2.28.7.
+type answer struct {
+	text []byte
+	json bool
+	// cut is why it has no end; nil where it is whole.
+	cut error
+}
+
+// ask asks a service, one with JSON alone if onlyJSON.
+func ask(address string, l limits, onlyJSON bool) (a answer, err error) {
 	deadline := time.Now().Add(l.whole)
 	for range tries {
-		report, err = query(address, l, deadline)
+		a, err = query(address, l, deadline, onlyJSON)
 		if late, is := errors.AsType[net.Error](err); !is || !late.Timeout() || !time.Now().Before(deadline) {
 			break
 		}
 	}
-	return report, err
+	return a, err
 }
 
-func query(address string, l limits, deadline time.Time) (string, error) {
+func query(address string, l limits, deadline time.Time, onlyJSON bool) (a answer, err error) {
 	connection, err := (&net.Dialer{Timeout: l.line, Deadline: deadline}).Dial("tcp", address)
 	if err != nil {
-		return "", err
+		return a, err
 	}
 	defer connection.Close()
 	from := bufio.NewReader(connection)
-	json, err := shake(connection, from, l.line, deadline)
-	if err != nil {
-		return "", err
+	if a.json, err = shake(connection, from, l.line, deadline); err != nil {
+		return a, err
+	}
+	if onlyJSON && !a.json {
+		return a, errors.New("this version of NCCL RAS knows no JSON")
 	}
 	_ = connection.SetDeadline(deadline)
 	if _, err := io.WriteString(connection, "VERBOSE STATUS\n"); err != nil {
-		return "", err
+		return a, err
 	}
-	answer, err := io.ReadAll(io.LimitReader(from, l.bytes+1))
-	if err == nil && int64(len(answer)) > l.bytes {
-		err = fmt.Errorf("it is longer than %d bytes", l.bytes)
+	a.text, a.cut = io.ReadAll(io.LimitReader(from, l.bytes+1))
+	if a.cut == nil && int64(len(a.text)) > l.bytes {
+		a.cut = fmt.Errorf("it is longer than %d bytes", l.bytes)
 	}
-	switch {
-	case len(answer) == 0:
-		return "", cmp.Or(err, errors.New("NCCL RAS has closed the connection without an answer"))
-	case json:
-		return asJSON(answer, err), nil
+	if len(a.text) == 0 {
+		return a, cmp.Or(a.cut, errors.New("NCCL RAS has closed the connection without an answer"))
 	}
-	return asText(answer, err), nil
+	return a, nil
 }
 
 // shake says hello and how the answer should be, and returns whether that will be JSON: before 2.28.7 it is text.

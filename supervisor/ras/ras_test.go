@@ -71,14 +71,14 @@ func TestAskForText(t *testing.T) {
 	}
 	m := fakeras.New()
 	m.Text = string(text)
-	report, err := ask(m.Serve(t), usual)
+	said, err := report(ask(m.Serve(t), usual, false))
 	check.Equal(t, "error", nil, err)
-	check.Equal(t, "report", strings.TrimSuffix(string(text), "\n"), strings.TrimSuffix(report, "\n"))
+	check.Equal(t, "report", strings.TrimSuffix(string(text), "\n"), strings.TrimSuffix(said, "\n"))
 	m.Text += "\x1b[2J\x00\n" + strings.Repeat("x", 1000) + strings.Repeat("\n\n", 1000)
-	report, err = ask(m.Serve(t), usual)
+	said, err = report(ask(m.Serve(t), usual, false))
 	check.Equal(t, "error", nil, err)
-	bounded(t, report)
-	check.Equal(t, "the end is said to be missing", true, strings.HasSuffix(report, "\n...\n"))
+	bounded(t, said)
+	check.Equal(t, "the end is said to be missing", true, strings.HasSuffix(said, "\n...\n"))
 }
 
 // What listens at the port may be anything: no service, one that hangs, or a hostile program.
@@ -126,15 +126,15 @@ func TestServicesThatAreNone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			address, clients := serve(t, tc.answer)
-			report, err := ask(address, short)
+			said, err := report(ask(address, short, false))
 			message := ""
 			if err != nil {
 				message = err.Error()
 			} else {
-				bounded(t, report)
+				bounded(t, said)
 			}
-			if !strings.HasSuffix(message, tc.err) || (tc.err == "") != (err == nil) || !strings.Contains(report, tc.report) {
-				t.Errorf("%q, error %q", report, message)
+			if !strings.HasSuffix(message, tc.err) || (tc.err == "") != (err == nil) || !strings.Contains(said, tc.report) {
+				t.Errorf("%q, error %q", said, message)
 			}
 			check.Equal(t, "clients", tc.clients, clients())
 		})

@@ -39,6 +39,17 @@ func (l *lines) add(format string, args ...any) {
 
 func (l *lines) String() string { return strings.Join(*l, "\n") + "\n" }
 
+// report says what is in an answer.
+func report(a answer, err error) (string, error) {
+	switch {
+	case err != nil:
+		return "", err
+	case a.json:
+		return asJSON(a.text, a.cut), nil
+	}
+	return asText(a.text, a.cut), nil
+}
+
 // asText is the answer of a version without JSON, as it is. The error says why it has no end.
 func asText(answer []byte, err error) string {
 	var out lines

@@ -247,6 +247,10 @@ func FuzzReport(f *testing.F) {
 	f.Add([]byte(`{"communicators": [{"size": -9223372036854775808, "ranks": [null, {"collective_counts": {"\u001b": 9223372036854775807}}]}]}`))
 	f.Fuzz(func(t *testing.T, answer []byte) {
 		bounded(t, asJSON(answer, nil))
+		look, _ := NewWatcher(nil, nil, func() map[int]bool { return nil }).read(answer)
+		if len(look.behind()) > MostBehind || len(look.counts) > mostMembers {
+			t.Errorf("%d ranks are behind of %d", len(look.behind()), len(look.counts))
+		}
 		if len(answer) > 0 {
 			bounded(t, asText(answer, io.ErrUnexpectedEOF))
 		}

@@ -46,6 +46,7 @@ func (l *Listener) Last() *wire.Progress {
 		last.FirstStep = new(l.pace.first)
 	}
 	expected, overdue := l.pace.limits()
+	last.Phases = l.pace.phases
 	last.StepMicros, last.ExpectedMicros, last.OverdueMicros = l.pace.average.Microseconds(), expected.Microseconds(), overdue.Microseconds()
 	return last
 }

@@ -45,7 +45,7 @@ func TestWhatIsNotNamedStays(t *testing.T) {
 	l.hear(0, t0, &wire.Progress{Phase: wire.Phase_PHASE_TRAIN, TotalSteps: new(int64(50))})
 	l.hear(0, t0, step(7))
 	l.hear(0, t0, &wire.Progress{Phase: wire.Phase_PHASE_EVALUATE})
-	same(t, "said", &wire.Progress{Phase: wire.Phase_PHASE_EVALUATE, Step: new(int64(7)), TotalSteps: new(int64(50))}, l.Last())
+	same(t, "said", &wire.Progress{Phase: wire.Phase_PHASE_EVALUATE, Phases: true, Step: new(int64(7)), TotalSteps: new(int64(50))}, l.Last())
 }
 
 // The step of a checkpoint is none that the next one is expected after: every rank may see the checkpoint.

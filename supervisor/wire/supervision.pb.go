@@ -236,7 +236,11 @@ type Report struct {
 	// Progress is what the program has said of itself in this epoch; absent where it has said nothing.
 	Progress *Progress `protobuf:"bytes,11,opt,name=progress,proto3" json:"progress,omitempty"`
 	// Activity is what the processes of the program have done of late.
-	Activity      Activity `protobuf:"varint,12,opt,name=activity,proto3,enum=lockstep.supervisor.v1.Activity" json:"activity,omitempty"`
+	Activity Activity `protobuf:"varint,12,opt,name=activity,proto3,enum=lockstep.supervisor.v1.Activity" json:"activity,omitempty"`
+	// Addresses are those of the pod, of 4 or 16 bytes each: by them Collectives names ranks.
+	Addresses [][]byte `protobuf:"bytes,13,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	// Collectives are what NCCL's RAS service says of the ranks that this program's communicators connect; absent where it says nothing, and while the gang has not stalled.
+	Collectives   *Collectives `protobuf:"bytes,14,opt,name=collectives,proto3" json:"collectives,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -355,6 +359,85 @@ func (x *Report) GetActivity() Activity {
 	return Activity_ACTIVITY_UNSPECIFIED
 }
 
+func (x *Report) GetAddresses() [][]byte {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
+func (x *Report) GetCollectives() *Collectives {
+	if x != nil {
+		return x.Collectives
+	}
+	return nil
+}
+
+// Collectives are the collective operations of connected communicators.
+type Collectives struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Still reports whether no rank has launched one between three polls, each 10 s after the other.
+	Still bool `protobuf:"varint,1,opt,name=still,proto3" json:"still,omitempty"`
+	// Behind are the addresses of the ranks that the others wait for in a communicator of all: those that have launched fewer, or do not answer RAS. There are none
+	// where these are too many.
+	Behind [][]byte `protobuf:"bytes,2,rep,name=behind,proto3" json:"behind,omitempty"`
+	// Hosts is how many addresses the ranks have.
+	Hosts         int32 `protobuf:"varint,3,opt,name=hosts,proto3" json:"hosts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Collectives) Reset() {
+	*x = Collectives{}
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Collectives) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Collectives) ProtoMessage() {}
+
+func (x *Collectives) ProtoReflect() protoreflect.Message {
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Collectives.ProtoReflect.Descriptor instead.
+func (*Collectives) Descriptor() ([]byte, []int) {
+	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Collectives) GetStill() bool {
+	if x != nil {
+		return x.Still
+	}
+	return false
+}
+
+func (x *Collectives) GetBehind() [][]byte {
+	if x != nil {
+		return x.Behind
+	}
+	return nil
+}
+
+func (x *Collectives) GetHosts() int32 {
+	if x != nil {
+		return x.Hosts
+	}
+	return 0
+}
+
 // Progress is how far a program says that it is. A field that is absent was never said.
 type Progress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -376,14 +459,16 @@ type Progress struct {
 	// says that a gang does not train where something else says so, too, as a node that is silent.
 	ExpectedMicros int64 `protobuf:"varint,8,opt,name=expected_micros,json=expectedMicros,proto3" json:"expected_micros,omitempty"`
 	// First_step is the first one that the program has said.
-	FirstStep     *int64 `protobuf:"varint,9,opt,name=first_step,json=firstStep,proto3,oneof" json:"first_step,omitempty"`
+	FirstStep *int64 `protobuf:"varint,9,opt,name=first_step,json=firstStep,proto3,oneof" json:"first_step,omitempty"`
+	// Phases reports whether the program says each phase that it is in.
+	Phases        bool `protobuf:"varint,10,opt,name=phases,proto3" json:"phases,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_supervisor_wire_supervision_proto_msgTypes[1]
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -395,7 +480,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_supervisor_wire_supervision_proto_msgTypes[1]
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -408,7 +493,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{1}
+	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Progress) GetPhase() Phase {
@@ -474,6 +559,13 @@ func (x *Progress) GetFirstStep() int64 {
 	return 0
 }
 
+func (x *Progress) GetPhases() bool {
+	if x != nil {
+		return x.Phases
+	}
+	return false
+}
+
 // Exit is how a program ended.
 type Exit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -492,7 +584,7 @@ type Exit struct {
 
 func (x *Exit) Reset() {
 	*x = Exit{}
-	mi := &file_supervisor_wire_supervision_proto_msgTypes[2]
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -504,7 +596,7 @@ func (x *Exit) String() string {
 func (*Exit) ProtoMessage() {}
 
 func (x *Exit) ProtoReflect() protoreflect.Message {
-	mi := &file_supervisor_wire_supervision_proto_msgTypes[2]
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -517,7 +609,7 @@ func (x *Exit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exit.ProtoReflect.Descriptor instead.
 func (*Exit) Descriptor() ([]byte, []int) {
-	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{2}
+	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Exit) GetCode() int32 {
@@ -578,14 +670,16 @@ type Order struct {
 	Authorities []byte `protobuf:"bytes,8,opt,name=authorities,proto3" json:"authorities,omitempty"`
 	// Keep reports whether a program that runs goes on in the order's epoch as it is, because the programs of the gang heal themselves. A
 	// supervisor that does not know this field stops it.
-	Keep          bool `protobuf:"varint,9,opt,name=keep,proto3" json:"keep,omitempty"`
+	Keep bool `protobuf:"varint,9,opt,name=keep,proto3" json:"keep,omitempty"`
+	// Stalled reports whether the gang makes no steps any more. NCCL's RAS service is asked from then on, and not before: some versions crash by that.
+	Stalled       bool `protobuf:"varint,10,opt,name=stalled,proto3" json:"stalled,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_supervisor_wire_supervision_proto_msgTypes[3]
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -597,7 +691,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_supervisor_wire_supervision_proto_msgTypes[3]
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -610,7 +704,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{3}
+	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Order) GetEpoch() int64 {
@@ -676,11 +770,18 @@ func (x *Order) GetKeep() bool {
 	return false
 }
 
+func (x *Order) GetStalled() bool {
+	if x != nil {
+		return x.Stalled
+	}
+	return false
+}
+
 var File_supervisor_wire_supervision_proto protoreflect.FileDescriptor
 
 const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\n" +
-	"!supervisor/wire/supervision.proto\x12\x16lockstep.supervisor.v1\"\x8f\x04\n" +
+	"!supervisor/wire/supervision.proto\x12\x16lockstep.supervisor.v1\"\xf4\x04\n" +
 	"\x06Report\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x123\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1d.lockstep.supervisor.v1.StateR\x05state\x120\n" +
@@ -696,7 +797,13 @@ const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	" \x01(\bR\n" +
 	"progressed\x12<\n" +
 	"\bprogress\x18\v \x01(\v2 .lockstep.supervisor.v1.ProgressR\bprogress\x12<\n" +
-	"\bactivity\x18\f \x01(\x0e2 .lockstep.supervisor.v1.ActivityR\bactivity\"\xa8\x03\n" +
+	"\bactivity\x18\f \x01(\x0e2 .lockstep.supervisor.v1.ActivityR\bactivity\x12\x1c\n" +
+	"\taddresses\x18\r \x03(\fR\taddresses\x12E\n" +
+	"\vcollectives\x18\x0e \x01(\v2#.lockstep.supervisor.v1.CollectivesR\vcollectives\"Q\n" +
+	"\vCollectives\x12\x14\n" +
+	"\x05still\x18\x01 \x01(\bR\x05still\x12\x16\n" +
+	"\x06behind\x18\x02 \x03(\fR\x06behind\x12\x14\n" +
+	"\x05hosts\x18\x03 \x01(\x05R\x05hosts\"\xc0\x03\n" +
 	"\bProgress\x123\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\x1d.lockstep.supervisor.v1.PhaseR\x05phase\x12\x17\n" +
 	"\x04step\x18\x02 \x01(\x03H\x00R\x04step\x88\x01\x01\x12$\n" +
@@ -709,7 +816,9 @@ const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\x0eoverdue_micros\x18\a \x01(\x03R\roverdueMicros\x12'\n" +
 	"\x0fexpected_micros\x18\b \x01(\x03R\x0eexpectedMicros\x12\"\n" +
 	"\n" +
-	"first_step\x18\t \x01(\x03H\x04R\tfirstStep\x88\x01\x01B\a\n" +
+	"first_step\x18\t \x01(\x03H\x04R\tfirstStep\x88\x01\x01\x12\x16\n" +
+	"\x06phases\x18\n" +
+	" \x01(\bR\x06phasesB\a\n" +
 	"\x05_stepB\x0e\n" +
 	"\f_total_stepsB\x12\n" +
 	"\x10_checkpoint_stepB\n" +
@@ -721,7 +830,7 @@ const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\x06signal\x18\x02 \x01(\x05R\x06signal\x12%\n" +
 	"\x0estarted_micros\x18\x03 \x01(\x03R\rstartedMicros\x12!\n" +
 	"\fended_micros\x18\x04 \x01(\x03R\vendedMicros\x12\x18\n" +
-	"\amessage\x18\x05 \x01(\tR\amessage\"\xfb\x01\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\"\x95\x02\n" +
 	"\x05Order\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12\x14\n" +
 	"\x05start\x18\x02 \x01(\bR\x05start\x12\x16\n" +
@@ -732,7 +841,9 @@ const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\arefused\x18\x06 \x01(\tR\arefused\x12\x18\n" +
 	"\arelease\x18\a \x01(\bR\arelease\x12 \n" +
 	"\vauthorities\x18\b \x01(\fR\vauthorities\x12\x12\n" +
-	"\x04keep\x18\t \x01(\bR\x04keep*v\n" +
+	"\x04keep\x18\t \x01(\bR\x04keep\x12\x18\n" +
+	"\astalled\x18\n" +
+	" \x01(\bR\astalled*v\n" +
 	"\bActivity\x12\x18\n" +
 	"\x14ACTIVITY_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rACTIVITY_BUSY\x10\x01\x12\x11\n" +
@@ -770,30 +881,32 @@ func file_supervisor_wire_supervision_proto_rawDescGZIP() []byte {
 }
 
 var file_supervisor_wire_supervision_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_supervisor_wire_supervision_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_supervisor_wire_supervision_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_supervisor_wire_supervision_proto_goTypes = []any{
-	(Activity)(0),    // 0: lockstep.supervisor.v1.Activity
-	(Phase)(0),       // 1: lockstep.supervisor.v1.Phase
-	(State)(0),       // 2: lockstep.supervisor.v1.State
-	(*Report)(nil),   // 3: lockstep.supervisor.v1.Report
-	(*Progress)(nil), // 4: lockstep.supervisor.v1.Progress
-	(*Exit)(nil),     // 5: lockstep.supervisor.v1.Exit
-	(*Order)(nil),    // 6: lockstep.supervisor.v1.Order
+	(Activity)(0),       // 0: lockstep.supervisor.v1.Activity
+	(Phase)(0),          // 1: lockstep.supervisor.v1.Phase
+	(State)(0),          // 2: lockstep.supervisor.v1.State
+	(*Report)(nil),      // 3: lockstep.supervisor.v1.Report
+	(*Collectives)(nil), // 4: lockstep.supervisor.v1.Collectives
+	(*Progress)(nil),    // 5: lockstep.supervisor.v1.Progress
+	(*Exit)(nil),        // 6: lockstep.supervisor.v1.Exit
+	(*Order)(nil),       // 7: lockstep.supervisor.v1.Order
 }
 var file_supervisor_wire_supervision_proto_depIdxs = []int32{
 	2, // 0: lockstep.supervisor.v1.Report.state:type_name -> lockstep.supervisor.v1.State
-	5, // 1: lockstep.supervisor.v1.Report.exit:type_name -> lockstep.supervisor.v1.Exit
-	5, // 2: lockstep.supervisor.v1.Report.last_exit:type_name -> lockstep.supervisor.v1.Exit
-	4, // 3: lockstep.supervisor.v1.Report.progress:type_name -> lockstep.supervisor.v1.Progress
+	6, // 1: lockstep.supervisor.v1.Report.exit:type_name -> lockstep.supervisor.v1.Exit
+	6, // 2: lockstep.supervisor.v1.Report.last_exit:type_name -> lockstep.supervisor.v1.Exit
+	5, // 3: lockstep.supervisor.v1.Report.progress:type_name -> lockstep.supervisor.v1.Progress
 	0, // 4: lockstep.supervisor.v1.Report.activity:type_name -> lockstep.supervisor.v1.Activity
-	1, // 5: lockstep.supervisor.v1.Progress.phase:type_name -> lockstep.supervisor.v1.Phase
-	3, // 6: lockstep.supervisor.v1.Supervision.Supervise:input_type -> lockstep.supervisor.v1.Report
-	6, // 7: lockstep.supervisor.v1.Supervision.Supervise:output_type -> lockstep.supervisor.v1.Order
-	7, // [7:8] is the sub-list for method output_type
-	6, // [6:7] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	4, // 5: lockstep.supervisor.v1.Report.collectives:type_name -> lockstep.supervisor.v1.Collectives
+	1, // 6: lockstep.supervisor.v1.Progress.phase:type_name -> lockstep.supervisor.v1.Phase
+	3, // 7: lockstep.supervisor.v1.Supervision.Supervise:input_type -> lockstep.supervisor.v1.Report
+	7, // 8: lockstep.supervisor.v1.Supervision.Supervise:output_type -> lockstep.supervisor.v1.Order
+	8, // [8:9] is the sub-list for method output_type
+	7, // [7:8] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_supervisor_wire_supervision_proto_init() }
@@ -801,14 +914,14 @@ func file_supervisor_wire_supervision_proto_init() {
 	if File_supervisor_wire_supervision_proto != nil {
 		return
 	}
-	file_supervisor_wire_supervision_proto_msgTypes[1].OneofWrappers = []any{}
+	file_supervisor_wire_supervision_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_supervisor_wire_supervision_proto_rawDesc), len(file_supervisor_wire_supervision_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

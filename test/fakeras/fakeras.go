@@ -1,4 +1,4 @@
-// Package fakeras is the RAS service of NCCL without NCCL. It counts the collective operations that a test reports to it, and answers by the protocol and in the
+// Package fakeras is the RAS service of NCCL without NCCL. It counts the collective operations that a test or a program reports to it, and answers by the protocol and in the
 // JSON of src/ras/client_support.cc of github.com/NVIDIA/nccl, 2.28.7 to 2.30.7. It knows no fault: a rank that hangs launches nothing, and a process that
 // is stopped no longer answers the mesh.
 package fakeras
@@ -32,6 +32,8 @@ type Mesh struct {
 	communicators []*Communicator
 	silent        map[Process]bool
 	queries       int
+	live          map[int]*live // by their ranks
+	listeners     []net.Listener
 }
 
 // Communicator has a process for each of its ranks.
@@ -43,7 +45,9 @@ type Communicator struct {
 }
 
 // New is a mesh of NCCL 2.28.9 without communicators.
-func New() *Mesh { return &Mesh{Version: "2.28.9", silent: map[Process]bool{}} }
+func New() *Mesh {
+	return &Mesh{Version: "2.28.9", silent: map[Process]bool{}, live: map[int]*live{}}
+}
 
 // Communicator adds one.
 func (m *Mesh) Communicator(members ...Process) *Communicator {
@@ -95,11 +99,20 @@ func (m *Mesh) Queries() int {
 // Serve answers clients until the end of the test, and returns the address.
 func (m *Mesh) Serve(t testing.TB) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	return m.ServeAt(t, "127.0.0.1:0")
+}
+
+// ServeAt is Serve at an address.
+func (m *Mesh) ServeAt(t testing.TB, address string) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { listener.Close() })
+	m.mu.Lock()
+	m.listeners = append(m.listeners, listener)
+	m.mu.Unlock()
+	t.Cleanup(m.Close)
 	go func() {
 		for {
 			client, err := listener.Accept()
@@ -119,6 +132,9 @@ func (m *Mesh) answer(client net.Conn) {
 	for commands := bufio.NewScanner(client); commands.Scan(); {
 		command := strings.ToLower(strings.TrimSuffix(commands.Text(), "\r"))
 		switch {
+		case strings.HasPrefix(command, "{"):
+			m.join(client, commands)
+			return
 		case strings.HasPrefix(command, "client protocol "):
 			fmt.Fprint(client, "SERVER PROTOCOL 2\n")
 		case strings.HasPrefix(command, "timeout "):
@@ -130,6 +146,9 @@ func (m *Mesh) answer(client net.Conn) {
 			if json {
 				fmt.Fprint(client, m.JSON())
 			} else {
+				m.mu.Lock()
+				m.queries++
+				m.mu.Unlock()
 				fmt.Fprint(client, m.Text)
 			}
 			return
@@ -141,6 +160,7 @@ func (m *Mesh) answer(client net.Conn) {
 
 // JSON is the answer to a query.
 func (m *Mesh) JSON() string {
+	m.ask()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.queries++

@@ -8,8 +8,11 @@ import (
 	"strings"
 	"syscall"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/evidence"
+	"github.com/lockstep-dev/lockstep/test/fakeras"
 )
 
 // hang is a way in which a gang makes no steps any more.
@@ -44,17 +47,35 @@ var hangKinds = []hang{{
 		return g.named(ranks) + ": the only rank that uses a processor"
 	},
 }, {
-	name:   "stopped, beside one that computes",
-	choose: (*stalledGang).anotherRank,
-	strike: func(g *stalledGang, ranks []int) { g.signal(ranks[0], syscall.SIGSTOP) },
-	lift:   func(*stalledGang) {},
-	reason: "Stopped", class: v1alpha1.ClassMaintenance,
+	name:   "computes, and NCCL is asked",
+	choose: func(g *stalledGang) []int { return []int{g.spinning} },
+	strike: (*stalledGang).askNCCL,
+	lift: func(g *stalledGang) {
+		g.mesh.Close()
+		g.mesh = nil
+	},
+	reason: "Behind", class: v1alpha1.ClassMaintenance,
 	kept: func(g *stalledGang, rank int, hangs bool) string {
 		switch {
 		case hangs:
-			return ": stopped; its threads wait in "
-		case rank == g.spinning:
 			return " in spin\n"
+		case rank == 0:
+			return fmt.Sprintf(" launched by %d ranks; ", g.Ranks-1)
+		}
+		return inScript
+	},
+}, {
+	name:   "stopped",
+	choose: (*stalledGang).oneRank,
+	strike: func(g *stalledGang, ranks []int) { g.signal(ranks[0], syscall.SIGSTOP) },
+	lift:   func(*stalledGang) {},
+	said: func(g *stalledGang, ranks []int) string {
+		return g.named(ranks) + ": stopped, by a signal or a debugger"
+	},
+	reason: "Stopped", class: v1alpha1.ClassMaintenance,
+	kept: func(_ *stalledGang, _ int, hangs bool) string {
+		if hangs {
+			return ": stopped; its threads wait in "
 		}
 		return inScript
 	},
@@ -91,12 +112,19 @@ var hangKinds = []hang{{
 	kept: func(*stalledGang, int, bool) string { return inScript },
 }}
 
-func (g *stalledGang) oneRank() []int { return []int{g.chance.IntN(g.Ranks)} }
-
-// anotherRank is not the one that spins.
-func (g *stalledGang) anotherRank() []int {
-	return []int{(g.spinning + 1 + g.chance.IntN(g.Ranks-1)) % g.Ranks}
+// askNCCL has a stand-in for NCCL's RAS service answer from now on, by what the ranks themselves say that they have launched, and waits until the job names those that the
+// others wait for.
+func (g *stalledGang) askNCCL(ranks []int) {
+	g.t.Helper()
+	g.mesh = fakeras.New()
+	g.mesh.ServeAt(g.t, g.service)
+	told := "; " + g.named(ranks) + ": behind in a collective, by NCCL RAS"
+	g.must(g.AwaitJob(g.ctx, "the job says"+told, func(job *v1alpha1.TrainingJob) bool {
+		return strings.HasSuffix(meta.FindStatusCondition(job.Status.Conditions, v1alpha1.ConditionStalled).Message, told)
+	}))
 }
+
+func (g *stalledGang) oneRank() []int { return []int{g.chance.IntN(g.Ranks)} }
 
 func (g *stalledGang) oneRankOrAll() []int {
 	if g.chance.IntN(2) == 0 {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"flag"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/fakeras"
 )
 
 var (
@@ -44,10 +46,13 @@ type stalledGang struct {
 	counts map[string]*hangCounts
 	// spinning is the rank that computes.
 	spinning int
+	// service is the address of NCCL's RAS service, which mesh answers at; nil before it is asked.
+	service string
+	mesh    *fakeras.Mesh
 }
 
 // TestAStalledGang has a gang hang in one way after the other. The job says so, and which ranks differ from the others, and no pod and no program is touched for that. With
-// a rule for Stalled all programs are restarted in their pods, but for a rank that computes, for it may evaluate.
+// a rule for Stalled all programs are restarted in their pods. One that computes may evaluate, and is left alone until NCCL says that the others wait for it in a collective.
 func TestAStalledGang(t *testing.T) {
 	seed := *hangsSeed
 	if seed == 0 {
@@ -78,6 +83,10 @@ func newStalledGang(t *testing.T, seed uint64) *stalledGang {
 	s.WithoutAgents()
 	g.disk = s.newDisk()
 	s.setEnv("CHECKPOINT_EVERY", strconv.Itoa(stepsSaved))
+	port, err := ground.Port()
+	s.must(err)
+	g.service = net.JoinHostPort(ground.HostAddress(), strconv.Itoa(port))
+	s.setEnv("NCCL_RAS_ADDR", g.service)
 	s.removedAtTheEnd()
 	t.Cleanup(g.disk.thaw) // the first that is done at the end: nothing that waits for the disk can end
 	t.Cleanup(func() { s.must(ground.JoinPods(s.ctx, ground.Nodes.NodeNames()...)) })

@@ -4,7 +4,9 @@
 import json
 import os
 import signal
+import socket
 import sys
+import threading
 import time
 import urllib.request
 
@@ -76,6 +78,7 @@ def newest():
 def resume(model, optimizer):
     """All load the step that rank 0 has chosen."""
     chosen = torch.tensor([newest() if dist.get_rank() == 0 else 0])
+    count("Broadcast")
     dist.broadcast(chosen, src=0)
     step = int(chosen)
     if step:
@@ -92,6 +95,35 @@ def spin(*_):
         pass
 
 
+launched = {"Broadcast": 0, "AllReduce": 0}
+
+
+def report_launched(address):
+    """Answer a stand-in for NCCL's RAS service, by the rank's own thread of it, which collectives this process has launched."""
+    host, port = address.rsplit(":", 1)
+    while True:
+        try:
+            with socket.create_connection((host, int(port)), timeout=None) as service:
+                hello = {"host": service.getsockname()[0], "pid": os.getpid(), "rank": int(os.environ["RANK"])}
+                service.sendall(json.dumps(hello).encode() + b"\n")
+                for question in service.makefile():
+                    service.sendall(json.dumps({"question": int(question), "launched": launched}).encode() + b"\n")
+        except OSError:
+            pass
+        time.sleep(1)
+
+
+def count(operation):
+    launched[operation] += 1
+
+
+def reduce_bucket(_, bucket):
+    """Launch what DistributedDataParallel does by itself, and count it."""
+    count("AllReduce")
+    tensor = bucket.buffer().div_(dist.get_world_size())
+    return dist.all_reduce(tensor, async_op=True).get_future().then(lambda done: done.value()[0])
+
+
 def main():
     signal.signal(signal.SIGUSR1, spin)
     torch.set_num_threads(1)  # the order of the sums does not depend on the machine
@@ -105,6 +137,9 @@ def main():
     # order of gloo's sums: a resumed run was seen to end in other last bits than an undisturbed
     # one. With find_unused_parameters the layout stays, and the bits are the same.
     model = torch.nn.parallel.DistributedDataParallel(net, find_unused_parameters=True)
+    if "NCCL_RAS_ADDR" in os.environ:
+        threading.Thread(target=report_launched, args=(os.environ["NCCL_RAS_ADDR"],), daemon=True).start()
+        model.register_comm_hook(None, reduce_bucket)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
     for step in range(resume(model, optimizer) + 1, STEPS + 1):
         # Samples are drawn from the step and the rank alone: no stream to save.
@@ -115,6 +150,7 @@ def main():
         loss.backward()
         optimizer.step()
         total = loss.detach().clone()
+        count("AllReduce")
         dist.all_reduce(total)
         say("step", step=step, loss=float(total), bits=float(total).hex())
         write_metrics(step, float(total))

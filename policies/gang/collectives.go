@@ -1,0 +1,98 @@
+// Collectives: what NCCL says of a gang, which is more than a processor shows. A rank that waits in a collective uses one.
+
+package gang
+
+import (
+	"time"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/instant"
+)
+
+// calls are the collectives of a gang: whether they stand still, and the pods that the others wait for.
+type calls struct {
+	still  bool
+	since  time.Time
+	behind map[*Pod]bool
+}
+
+// Activities returns what the processes of a pod do, by what they use, and by the gang's collectives where these name a rank.
+func (g *Gang) Activities(s *v1alpha1.TrainingJobStatus) func(*Pod) Activity {
+	c := g.collectives(s)
+	c.still = c.still && len(c.behind) > 0
+	return c.does
+}
+
+// does is what the processes of a pod do. Where no rank launches collectives they wait, or are waited for.
+func (c calls) does(p *Pod) Activity {
+	does := p.Process.Activity
+	switch {
+	case !c.still || (does != ActivityBusy && does != ActivityIdle):
+		return does
+	case c.behind[p]:
+		return ActivityBehind
+	}
+	return ActivityIdle
+}
+
+// collectives are those of a gang, which stand still where each rank that says something of them says so. They tell nothing where they do not connect all ranks, each at an address of its own:
+// a rank beside them may compute.
+func (g *Gang) collectives(s *v1alpha1.TrainingJobStatus) (c calls) {
+	byAddress, all := map[string]*Pod{}, map[string]bool{}
+	ranks, unknown := 0, false
+	var said []*Process
+	EachRank(g.Effective, func(r Rank) {
+		if !g.IsSupervised(r.Task) {
+			return
+		}
+		p := g.Pod(r)
+		if p == nil || p.Process == nil || IsStale(s, p) || p.Process.Epoch != s.Epoch {
+			unknown = true
+			return
+		}
+		ranks++
+		for _, address := range p.Process.Addresses {
+			if byAddress[address] = p; all[address] { // as that of a bridge which every machine has
+				byAddress[address] = nil
+			}
+			all[address] = true
+		}
+		if p.Process.Collectives != nil {
+			said = append(said, p.Process)
+		}
+	})
+	if unknown || len(said) == 0 {
+		return calls{}
+	}
+	c = calls{still: true, behind: map[*Pod]bool{}}
+	for _, one := range said {
+		if !one.Collectives.StillSince.IsZero() && one.Collectives.Hosts == ranks {
+			c.since = instant.Latest(c.since, one.Collectives.StillSince, one.HeardSince)
+			for _, address := range one.Collectives.Behind {
+				if p := byAddress[address]; p != nil {
+					c.behind[p] = true
+				}
+			}
+			continue
+		}
+		return calls{}
+	}
+	return c
+}
+
+// standStill are the collectives of a gang that have stood still for as long as it takes until they are a witness of a hang: for half the time within which a step is
+// overdue. Where a program does not say its phases they are none, for a rank may evaluate while the others wait for it.
+func (g *Gang) standStill(s *v1alpha1.TrainingJobStatus) calls {
+	c := g.collectives(s)
+	var overdue time.Duration
+	EachRank(g.Effective, func(r Rank) {
+		p := g.Pod(r)
+		if p == nil || p.Training == nil || p.Training.Epoch != s.Epoch || p.Training.Overdue == 0 {
+			return
+		}
+		overdue = max(overdue, p.Training.Overdue)
+		c.still = c.still && p.Training.Phases
+	})
+	c.still = c.still && !c.since.Add(overdue/2).After(g.Now)
+	return c
+}
