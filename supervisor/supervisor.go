@@ -170,7 +170,7 @@ func (s *supervisor) run(signals <-chan os.Signal) int {
 				s.hearLast()
 			}
 			if o, ordered := e.(epoch.Ordered); ordered {
-				s.watchCollectives(ctx, o.Order.GetStalled())
+				s.watchCollectives(ctx, o.GetStalled())
 			}
 			code, ended = s.handle(e)
 		case <-ticks:

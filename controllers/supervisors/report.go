@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/lockstep-dev/lockstep/supervisor/ras"
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
 )
 
@@ -69,7 +68,7 @@ func reportOf(m *wire.Report, now time.Time) (Report, error) {
 		LastExit: exitOf(m.GetLastExit(), now), LastExitEpoch: m.GetLastExitEpoch(),
 		Stopped: timeOf(m.GetStoppedMicros(), now), AtBarrier: timeOf(m.GetBarrierMicros(), now), Started: timeOf(m.GetStartedMicros(), now),
 		Progressed: m.GetProgressed(), Progress: progressOf(m.GetProgress()), Activity: m.GetActivity(),
-		Addresses: addressesOf(m.GetAddresses(), mostAddresses), Behind: addressesOf(m.GetCollectives().GetBehind(), ras.MostBehind), Hosts: int(m.GetCollectives().GetHosts()),
+		Addresses: addressesOf(m.GetAddresses(), mostAddresses), Behind: addressesOf(m.GetCollectives().GetBehind(), mostAddresses), Hosts: int(m.GetCollectives().GetHosts()),
 	}
 	if m.GetCollectives().GetStill() {
 		out.StillTime = now
@@ -77,7 +76,7 @@ func reportOf(m *wire.Report, now time.Time) (Report, error) {
 	return out, nil
 }
 
-// mostAddresses is how many addresses of a pod are kept.
+// mostAddresses is how many addresses are kept of a pod, and of ranks that are behind.
 const mostAddresses = 16
 
 // addressesOf are the first addresses of a message.

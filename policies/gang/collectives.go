@@ -35,49 +35,59 @@ func (c calls) does(p *Pod) Activity {
 	return ActivityIdle
 }
 
-// collectives are those of a gang, which stand still where each rank that says something of them says so. They tell nothing where they do not connect all ranks, each at an address of its own:
-// a rank beside them may compute.
+// collectives are those of a gang, which stand still where each rank that says something of them says so. They tell nothing where they do not connect all ranks, each at
+// an address of its own: a rank beside them may compute.
 func (g *Gang) collectives(s *v1alpha1.TrainingJobStatus) (c calls) {
-	byAddress, all := map[string]*Pod{}, map[string]bool{}
-	ranks, unknown := 0, false
-	var said []*Process
-	EachRank(g.Effective, func(r Rank) {
-		if !g.IsSupervised(r.Task) {
-			return
-		}
-		p := g.Pod(r)
-		if p == nil || p.Process == nil || IsStale(s, p) || p.Process.Epoch != s.Epoch {
-			unknown = true
-			return
-		}
-		ranks++
-		for _, address := range p.Process.Addresses {
-			if byAddress[address] = p; all[address] { // as that of a bridge which every machine has
-				byAddress[address] = nil
-			}
-			all[address] = true
-		}
-		if p.Process.Collectives != nil {
-			said = append(said, p.Process)
-		}
-	})
-	if unknown || len(said) == 0 {
+	pods, all := g.heardRanks(s)
+	if !all {
 		return calls{}
 	}
-	c = calls{still: true, behind: map[*Pod]bool{}}
-	for _, one := range said {
-		if !one.Collectives.StillSince.IsZero() && one.Collectives.Hosts == ranks {
-			c.since = instant.Latest(c.since, one.Collectives.StillSince, one.HeardSince)
-			for _, address := range one.Collectives.Behind {
-				if p := byAddress[address]; p != nil {
-					c.behind[p] = true
-				}
-			}
+	at := byAddress(pods)
+	c.behind = map[*Pod]bool{}
+	for _, p := range pods {
+		said := p.Process.Collectives
+		if said == nil {
 			continue
 		}
-		return calls{}
+		if said.StillSince.IsZero() || said.Hosts != len(pods) {
+			return calls{}
+		}
+		c.still, c.since = true, instant.Latest(c.since, said.StillSince, p.Process.HeardSince)
+		for _, address := range said.Behind {
+			if behind := at[address]; behind != nil {
+				c.behind[behind] = true
+			}
+		}
 	}
 	return c
+}
+
+// heardRanks are the pods of the ranks that are heard in the epoch of their gang, and all reports whether none is not.
+func (g *Gang) heardRanks(s *v1alpha1.TrainingJobStatus) (pods []*Pod, all bool) {
+	all = true
+	EachRank(g.Effective, func(r Rank) {
+		if p := g.Pod(r); p != nil && p.Process != nil && !IsStale(s, p) && p.Process.Epoch == s.Epoch {
+			pods = append(pods, p)
+		} else if g.IsSupervised(r.Task) {
+			all = false
+		}
+	})
+	return pods, all
+}
+
+// byAddress are pods by their addresses, without those that several have, as that of a bridge which every machine has.
+func byAddress(pods []*Pod) map[string]*Pod {
+	at := map[string]*Pod{}
+	for _, p := range pods {
+		for _, address := range p.Process.Addresses {
+			if _, another := at[address]; another {
+				at[address] = nil
+			} else {
+				at[address] = p
+			}
+		}
+	}
+	return at
 }
 
 // standStill are the collectives of a gang that have stood still for as long as it takes until they are a witness of a hang: for half the time within which a step is

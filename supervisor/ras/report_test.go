@@ -248,7 +248,7 @@ func FuzzReport(f *testing.F) {
 	f.Fuzz(func(t *testing.T, answer []byte) {
 		bounded(t, asJSON(answer, nil))
 		look, _ := NewWatcher(nil, nil, func() map[int]bool { return nil }).read(answer)
-		if len(look.behind()) > MostBehind || len(look.counts) > mostMembers {
+		if len(look.behind()) > mostBehind || len(look.counts) > mostMembers {
 			t.Errorf("%d ranks are behind of %d", len(look.behind()), len(look.counts))
 		}
 		if len(answer) > 0 {

@@ -19,8 +19,8 @@ const (
 // mostMembers is how many members of communicators are compared. Of more nothing is said.
 const mostMembers = 1 << 17
 
-// MostBehind is how many addresses are named: where there are more, no rank is the exception.
-const MostBehind = 16
+// mostBehind is how many addresses are named: where there are more, no rank is the exception.
+const mostBehind = 16
 
 // paired are the operations that all ranks of a communicator launch alike. Others, as the sends of a pipeline, differ between ranks that wait for none.
 var paired = []string{"Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce"}
@@ -232,7 +232,7 @@ func (l *look) behind() []netip.Addr {
 			hosts[m.host] = true
 		}
 	}
-	if l.largest < len(l.all) || len(hosts) > MostBehind {
+	if l.largest < len(l.all) || len(hosts) > mostBehind {
 		return nil
 	}
 	return slices.SortedFunc(maps.Keys(hosts), netip.Addr.Compare)
