@@ -23,7 +23,7 @@ type Order struct {
 	Release bool
 	// Keep reports whether programs that run go on in the epoch.
 	Keep bool
-	// Stalled reports whether the gang makes no steps any more, so that supervisors look closer.
+	// Stalled reports whether the gang makes no steps any more, and a rule acts on that, so that supervisors look closer.
 	Stalled bool
 }
 
@@ -32,7 +32,7 @@ func (j job) order(s *v1alpha1.TrainingJobStatus) *Order {
 	if s.Epoch == 0 {
 		return nil
 	}
-	o := &Order{Epoch: s.Epoch, Start: j.AtBarrier(s), Release: j.DryRun || j.abandoned(s), Keep: j.KeepsSurvivors(), Stalled: gang.IsTrue(s, v1alpha1.ConditionStalled)}
+	o := &Order{Epoch: s.Epoch, Start: j.AtBarrier(s), Release: j.DryRun || j.abandoned(s), Keep: j.KeepsSurvivors(), Stalled: j.actsOnStall(s)}
 	if s.Placement != nil {
 		o.HyperNode = s.Placement.HyperNode
 	}

@@ -72,10 +72,15 @@ func (j job) nextStall(s *v1alpha1.TrainingJobStatus) time.Time {
 	switch due, _ := j.stepDue(s); {
 	case due.After(j.Now):
 		return due
-	case gang.IsTrue(s, v1alpha1.ConditionStalled) && j.HasRuleFor(v1alpha1.Stalled) && !j.KeepsSurvivors():
+	case j.actsOnStall(s):
 		return j.Now.Add(stallPeriod)
 	}
 	return time.Time{}
+}
+
+// actsOnStall reports whether a gang has stalled, and a rule acts on that where what its ranks do shows it, too.
+func (j job) actsOnStall(s *v1alpha1.TrainingJobStatus) bool {
+	return gang.IsTrue(s, v1alpha1.ConditionStalled) && j.HasRuleFor(v1alpha1.Stalled) && !j.KeepsSurvivors()
 }
 
 // stepDue is when each rank that counts steps, and has done so for long enough, has one that is overdue, and the last step; zero where none is expected. The clock of all

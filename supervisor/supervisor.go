@@ -169,10 +169,10 @@ func (s *supervisor) run(signals <-chan os.Signal) int {
 				s.lookForCheckpoint()
 				s.hearLast()
 			}
-			if o, ordered := e.(epoch.Ordered); ordered {
+			code, ended = s.handle(e)
+			if o, ordered := e.(epoch.Ordered); ordered { // once it is carried out: one that stops the program has the log say why
 				s.watchCollectives(ctx, o.GetStalled())
 			}
-			code, ended = s.handle(e)
 		case <-ticks:
 			s.lookForCheckpoint()
 		case now := <-says.C:

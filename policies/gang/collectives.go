@@ -9,25 +9,24 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
-// calls are the collectives of a gang: whether they stand still, and the pods that the others wait for.
+// calls are the collectives of a gang that stand still while ranks are behind, and since when that is said; no pods where nothing is known.
 type calls struct {
-	still  bool
 	since  time.Time
 	behind map[*Pod]bool
+	// of are the pods of which more is known by that than what they use; nil for all.
+	of map[*Pod]bool
 }
 
-// Activities returns what the processes of a pod do, by what they use, and by the gang's collectives where these name a rank.
+// Activities returns what the processes of a pod do, by what they use and by the gang's collectives.
 func (g *Gang) Activities(s *v1alpha1.TrainingJobStatus) func(*Pod) Activity {
-	c := g.collectives(s)
-	c.still = c.still && len(c.behind) > 0
-	return c.does
+	return g.collectives(s).does
 }
 
-// does is what the processes of a pod do. Where no rank launches collectives they wait, or are waited for.
+// does is what the processes of a pod do. Where the others wait for some in a collective, they wait, or are waited for. Ranks that have launched as many may all compute.
 func (c calls) does(p *Pod) Activity {
 	does := p.Process.Activity
 	switch {
-	case !c.still || (does != ActivityBusy && does != ActivityIdle):
+	case len(c.behind) == 0 || (does != ActivityBusy && does != ActivityIdle) || (c.of != nil && !c.of[p]):
 		return does
 	case c.behind[p]:
 		return ActivityBehind
@@ -52,7 +51,7 @@ func (g *Gang) collectives(s *v1alpha1.TrainingJobStatus) (c calls) {
 		if said.StillSince.IsZero() || said.Hosts != len(pods) {
 			return calls{}
 		}
-		c.still, c.since = true, instant.Latest(c.since, said.StillSince, p.Process.HeardSince)
+		c.since = instant.Latest(c.since, said.StillSince, p.Process.HeardSince)
 		for _, address := range said.Behind {
 			if behind := at[address]; behind != nil {
 				c.behind[behind] = true
@@ -91,18 +90,19 @@ func byAddress(pods []*Pod) map[string]*Pod {
 }
 
 // standStill are the collectives of a gang that have stood still for as long as it takes until they are a witness of a hang: for half the time within which a step is
-// overdue. Where a program does not say its phases they are none, for a rank may evaluate while the others wait for it.
+// overdue. They are none for a rank that does not say its phases: it may evaluate, or write, while the others wait for it.
 func (g *Gang) standStill(s *v1alpha1.TrainingJobStatus) calls {
 	c := g.collectives(s)
+	c.of = map[*Pod]bool{}
 	var overdue time.Duration
 	EachRank(g.Effective, func(r Rank) {
-		p := g.Pod(r)
-		if p == nil || p.Training == nil || p.Training.Epoch != s.Epoch || p.Training.Overdue == 0 {
-			return
+		if p := g.Pod(r); p != nil && p.Training != nil && p.Training.Epoch == s.Epoch {
+			overdue = max(overdue, p.Training.Overdue)
+			c.of[p] = p.Training.Phases
 		}
-		overdue = max(overdue, p.Training.Overdue)
-		c.still = c.still && p.Training.Phases
 	})
-	c.still = c.still && !c.since.Add(overdue/2).After(g.Now)
+	if c.since.Add(overdue / 2).After(g.Now) {
+		return calls{}
+	}
 	return c
 }

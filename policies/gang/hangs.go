@@ -18,8 +18,8 @@ type hang struct {
 }
 
 // HangsBy is what a rank does that keeps its gang from its steps; ActivityUnknown for one that does not, as far as is known. One that is stopped does, and where no
-// rank computes one that is blocked, one that is behind in a collective, or else any. A rank that computes may evaluate, unless the programs say their phases and no rank
-// launches a collective: then it waits in one, or is waited for. Where something else has failed that explains why there are no steps, and
+// rank computes one that is blocked, one that is behind in a collective, or else any. A rank that computes may evaluate, unless it says its phases and ranks are
+// behind in a collective: then it waits for them, or is one of them. Where something else has failed that explains why there are no steps, and
 // programs that heal themselves find their own hangs.
 func (g *Gang) HangsBy(s *v1alpha1.TrainingJobStatus, p *Pod) Activity {
 	if p.Process == nil || g.KeepsSurvivors() || !IsTrue(s, v1alpha1.ConditionStalled) {

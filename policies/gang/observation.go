@@ -216,7 +216,7 @@ type Pod struct {
 	Failure Failure
 	// Process is what the pod's supervisor reports of its program; nil where it has none, or cannot be heard.
 	Process *Process
-	// HeardUntil is when the last stream of its supervisor ended, and HeardReached the epoch that its program had reached by then; zero while one is up, and where none was.
+	// HeardUntil is when the last stream of its supervisor ended, zero while one is up, and where none was; HeardReached is the epoch that its program had reached when it was last heard.
 	HeardUntil   time.Time
 	HeardReached int64
 	// Training is how far its program has said that it is; nil where it has said nothing.

@@ -671,7 +671,7 @@ type Order struct {
 	// Keep reports whether a program that runs goes on in the order's epoch as it is, because the programs of the gang heal themselves. A
 	// supervisor that does not know this field stops it.
 	Keep bool `protobuf:"varint,9,opt,name=keep,proto3" json:"keep,omitempty"`
-	// Stalled reports whether the gang makes no steps any more. NCCL's RAS service is asked from then on, and not before: some versions crash by that.
+	// Stalled reports whether the gang makes no steps any more, and a rule acts on that. NCCL's RAS service is asked from then on, and not before: some versions crash by that.
 	Stalled       bool `protobuf:"varint,10,opt,name=stalled,proto3" json:"stalled,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -52,7 +52,10 @@ func (m *Mesh) join(client net.Conn, lines *bufio.Scanner) {
 	for lines.Scan() {
 		var c counts
 		if json.Unmarshal(lines.Bytes(), &c) == nil {
-			p.answers <- c
+			select {
+			case p.answers <- c:
+			default: // nobody has asked for so many
+			}
 		}
 	}
 	m.mu.Lock()

@@ -26,9 +26,9 @@ def say(event, **fields):
 
 
 def write_progress(**fields):
-    """Say how far the run is by the file. One rank does."""
+    """Say how far the run is by the file. One rank does, or each where NCCL is asked, too."""
     file = os.environ.get("LOCKSTEP_PROGRESS_FILE")
-    if file and dist.get_rank() == dist.get_world_size() - 1:
+    if file and (dist.get_rank() == dist.get_world_size() - 1 or "NCCL_RAS_ADDR" in os.environ):
         with open(file + ".next", "w") as f:
             json.dump(fields, f)
         os.rename(file + ".next", file)
