@@ -127,7 +127,7 @@ func passedOn(flags *pflag.FlagSet) []string {
 			values = list.GetSlice()
 		}
 		for _, value := range values {
-			if (f.Changed && f.Name != "all" && f.Name != "force") || f.Name == "tail" || f.Name == "max-log-requests" {
+			if (f.Changed && f.Name != "all" && f.Name != "force" && f.Name != "ras") || f.Name == "tail" || f.Name == "max-log-requests" {
 				out = append(out, "--"+f.Name+"="+value)
 			}
 		}

@@ -30,8 +30,8 @@ const (
 // stacksOptions is what stacks is asked for. The other flags are those of kubectl exec.
 type stacksOptions struct {
 	app
-	flags *pflag.FlagSet
-	force bool
+	flags      *pflag.FlagSet
+	force, ras bool
 }
 
 func newStacks(a app) *cobra.Command {
@@ -43,6 +43,7 @@ func newStacks(a app) *cobra.Command {
 Ranks that do the same are one group, and the largest comes first, so that the rank that hangs by itself is among the last.
 
 After that comes what NCCL RAS says of all ranks, where a service of it answers (NCCL 2.24 or newer): which ranks have launched fewer collective operations, and which are silent.
+Some versions of NCCL crash when they are asked, so a job that has not stalled is asked only with --ras (github.com/NVIDIA/nccl, issues 1762 and 2346).
 
 A program is asked by a signal, and goes on. One that computes outside of Python, as with NCCL's kernels, does not answer. With --force it does, but a thread that
 computes in Python beside may then end it: use that where the gang is to be restarted anyway.
@@ -56,6 +57,7 @@ The exit code is 0 where each rank has answered, and 1 where not.`,
 	}
 	o.flags = c.Flags()
 	o.flags.BoolVar(&o.force, "force", false, "ask programs that compute outside of Python, too, which may end them")
+	o.flags.BoolVar(&o.ras, "ras", false, "ask NCCL RAS, also of a job that has not stalled, which some versions of NCCL crash by")
 	return c
 }
 
@@ -90,7 +92,9 @@ func (o *stacksOptions) run(ctx context.Context, c *cluster, args []string) erro
 	}
 	_ = group.Wait()
 	stacks.Print(o.Out, asked)
-	o.printRAS(ctx, job, asked)
+	if o.ras || gang.IsTrue(&job.Status, v1alpha1.ConditionStalled) {
+		o.printRAS(ctx, job, asked)
+	}
 	if slices.ContainsFunc(asked, func(one stacks.Of) bool { return !one.Known() }) {
 		return fmt.Errorf("not every rank has answered: `kubectl lockstep why %s` says what became of them", job.Name)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/check"
@@ -15,6 +16,7 @@ import (
 // kubectl exec asks the supervisor of each rank, with the flags of the connection.
 func TestStacks(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/dev/null")
+	runs := func(job *v1alpha1.TrainingJob) { job.Status.Conditions = nil }
 	const noAnswer = "not every rank has answered: `kubectl lockstep why llama` says what became of them"
 	for name, tc := range map[string]struct {
 		change func(*v1alpha1.TrainingJob)
@@ -36,6 +38,13 @@ func TestStacks(t *testing.T) {
 		"NCCL RAS answers in two ranks": {
 			script: `echo "pid 7 sh: stopped"`, ras: "*worker-[12]*",
 			want: "3 ranks, worker 0-2:\n  pid 7 sh: stopped\n\nNCCL RAS, asked in worker-1:\n  exec llama-1-worker-1 --container=train SERVER -- /var/run/lockstep/lockstep-run stacks --ras\n  ?[2J\n",
+		},
+		"NCCL RAS of a job that has not stalled": {
+			change: runs, script: `echo "pid 7 sh: stopped"`, ras: "*worker-[12]*", want: "3 ranks, worker 0-2:\n  pid 7 sh: stopped\n\n",
+		},
+		"the same, by request": {
+			change: runs, script: `echo "pid 7 sh: $@"`, ras: "*worker-1*", args: []string{"worker-1", "--ras"},
+			want: "1 rank, worker 1:\n  pid 7 sh: exec llama-1-worker-1 --container=train SERVER -- /var/run/lockstep/lockstep-run stacks\n\nNCCL RAS, asked in worker-1:\n  exec llama-1-worker-1 --container=train SERVER -- /var/run/lockstep/lockstep-run stacks --ras\n  ?[2J\n",
 		},
 		"NCCL RAS of a rank that does not say where it is": {
 			script: `[ "$2" != llama-1-worker-0 ] || exit 1; echo "pid 7 sh: stopped"`, ras: "*worker-0*",
@@ -72,6 +81,7 @@ func TestStacks(t *testing.T) {
 			job.Spec.Supervisor, job.Status.Attempt = &v1alpha1.Supervisor{}, 1
 			job.Spec.Tasks[0].Template.Spec.Containers = []corev1.Container{{Name: "train"}}
 			job.Spec.Tasks[0].Spares = new(int32(1))
+			job.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionStalled, Status: metav1.ConditionTrue}}
 			if tc.change != nil {
 				tc.change(&job)
 			}

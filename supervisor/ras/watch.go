@@ -36,8 +36,8 @@ type Collectives struct {
 	Report string
 }
 
-// Watcher polls the RAS service of a program. Only a program that has stalled should have one: versions of NCCL before 2.28 are known to crash by a query while communicators
-// are created, and one of 2.29.7 is reported to (github.com/NVIDIA/nccl, issues 1669, 1718, 1762 and 2346).
+// Watcher polls the RAS service of a program. Only a program that has stalled should have one: NCCL before 2.29.2 may crash by a query, and 2.29.7 is reported to while
+// communicators are created (github.com/NVIDIA/nccl, issues 1669, 1718, 1762 and 2346).
 type Watcher struct {
 	environ []string
 	hosts   []netip.Addr
