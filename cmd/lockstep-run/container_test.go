@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
 	"github.com/lockstep-dev/lockstep/test/supervision"
@@ -167,11 +168,18 @@ func (c *container) prints() string {
 	return string(text)
 }
 
-// says checks what the container has printed.
+// says waits until the container has printed a text. What it reports may be there before what it prints.
 func (c *container) says(text string) {
 	c.t.Helper()
-	if !strings.Contains(c.prints(), text) {
-		c.t.Errorf("the log has no %q", text)
+	for late := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		over := gone(c.cmd.Process.Pid) || time.Now().After(late)
+		if strings.Contains(c.prints(), text) {
+			return
+		}
+		if over {
+			c.t.Errorf("the log has no %q", text)
+			return
+		}
 	}
 }
 

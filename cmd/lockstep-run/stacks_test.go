@@ -110,7 +110,7 @@ func TestStacksOfProgramsThatCompute(t *testing.T) {
 	c := p.python(computes, "in Python")
 	for range 5 {
 		text := p.stacks(0, p.dir)
-		contains(t, text, ": running", "in in_python\n")
+		contains(t, text, "in in_python\n") // of its two threads one runs, and may have waited when it was looked at
 		check.Equal(t, "frames of its handler", 0, strings.Count(text, "sitecustomize"))
 	}
 	if gone(c.cmd.Process.Pid) {

@@ -12,8 +12,11 @@ import (
 	"github.com/lockstep-dev/lockstep/test/fakeras"
 )
 
-// short has a test of a service that is slow end soon.
-var short = limits{line: 300 * time.Millisecond, whole: time.Second, bytes: 1 << 20}
+// short has a test of a service that is slow end soon, and ofLines one of a service that never answers. Neither is cut by the other limit on a slow machine.
+var (
+	short   = limits{line: time.Minute, whole: time.Second, bytes: 1 << 20}
+	ofLines = limits{line: 300 * time.Millisecond, whole: time.Minute, bytes: 1 << 20}
+)
 
 // serve has a function answer each client, and returns the address and how many there were.
 func serve(t *testing.T, answer func(net.Conn)) (address string, clients func() int) {
@@ -126,7 +129,11 @@ func TestServicesThatAreNone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			address, clients := serve(t, tc.answer)
-			said, err := report(ask(address, short, false))
+			limits := short
+			if name == "never answers" {
+				limits = ofLines
+			}
+			said, err := report(ask(address, limits, false))
 			message := ""
 			if err != nil {
 				message = err.Error()

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -128,10 +129,12 @@ func (g *stalledGang) play(h hang) {
 	count.Played++
 	ranks, began := h.choose(g), time.Now()
 	g.t.Logf("%s: ranks %v", h.name, ranks)
+	versions := g.watched()
+	defer versions.Stop()
 	h.strike(g, ranks)
 	named := true
 	if h.said != nil {
-		stalled := g.stalls()
+		stalled := g.stalls(versions)
 		if h.narrow != nil {
 			ranks = h.narrow(g, ranks)
 		}
@@ -204,19 +207,38 @@ func (g *stalledGang) judged(h hang, ranks []int, was v1alpha1.TrainingJobStatus
 	return right
 }
 
-// stalls waits until the job says that it has stalled.
-func (g *stalledGang) stalls() (stalled metav1.Condition) {
+// watched are the versions of the job from now on: under a rule it has stalled for a moment.
+func (g *stalledGang) watched() watch.Interface {
 	g.t.Helper()
-	g.must(g.AwaitJob(g.ctx, "the job has stalled", func(job *v1alpha1.TrainingJob) bool {
-		c := meta.FindStatusCondition(job.Status.Conditions, v1alpha1.ConditionStalled)
-		if c == nil || c.Status != metav1.ConditionTrue {
-			return false
+	g.must(g.Refresh(g.ctx))
+	w, err := ground.Client().Watch(g.ctx, &v1alpha1.TrainingJobList{}, client.InNamespace(g.Job.Namespace), &client.ListOptions{Raw: &metav1.ListOptions{
+		ResourceVersion: g.Job.ResourceVersion, FieldSelector: "metadata.name=" + g.Job.Name,
+	}})
+	g.must(err)
+	return w
+}
+
+// stalls waits for the version of the job that says that it has stalled.
+func (g *stalledGang) stalls(versions watch.Interface) metav1.Condition {
+	g.t.Helper()
+	for late := time.After(AwaitTimeout); ; {
+		select {
+		case event, open := <-versions.ResultChan():
+			if !open {
+				g.t.Fatal("the watch of the job has ended")
+			}
+			job, is := event.Object.(*v1alpha1.TrainingJob)
+			if !is || !meta.IsStatusConditionTrue(job.Status.Conditions, v1alpha1.ConditionStalled) {
+				continue
+			}
+			g.Job = job
+			stalled := meta.FindStatusCondition(job.Status.Conditions, v1alpha1.ConditionStalled)
+			g.t.Log(stalled.Message)
+			return *stalled
+		case <-late:
+			g.t.Fatal("the job has not stalled")
 		}
-		stalled = *c
-		return true
-	}))
-	g.t.Log(stalled.Message)
-	return stalled
+	}
 }
 
 // says checks the end of what a job says of a stall.
