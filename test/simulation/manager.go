@@ -108,6 +108,7 @@ func (m *manager) pass(t *tenant, at stored) {
 				panic(p)
 			}
 			t.say("the manager crashes")
+			t.ledger.overdue = nil // what it has decided may be lost with it
 			m.wrote, m.answers, m.posts, m.tried, m.vacated = 0, nil, nil, nil, nil
 			m.lacking, m.synced, m.order, m.listens = time.Time{}, time.Time{}, nil, t.now
 			t.disconnectAll()
