@@ -75,9 +75,7 @@ func TestRackOfGPUNodes(t *testing.T) {
 	if inc := s.job.Status.Incidents[0]; inc.Trigger != v1alpha1.HealthFailed || inc.Cause.Signal != "NVLinkDown" || inc.PodCount != 1 {
 		t.Errorf("trigger %s, signal %s, %d pods", inc.Trigger, inc.Cause.Signal, inc.PodCount)
 	}
-	if got := s.quarantined(); !slices.Equal(got, []string{victim.Spec.NodeName}) {
-		t.Errorf("in quarantine: %v, want %s", got, victim.Spec.NodeName)
-	}
+	s.await("its node alone is in quarantine", func() bool { return slices.Equal(s.quarantined(), []string{victim.Spec.NodeName}) })
 
 	before = s.pods()
 	for name, n := range nodes {

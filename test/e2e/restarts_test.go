@@ -22,7 +22,7 @@ func TestManagerRestartedInTheMiddleOfARecovery(t *testing.T) {
 	s.thenWithoutManager(func() {
 		s.must(testCluster.DeleteNode(s.ctx, victim.Spec.NodeName), "delete the node")
 		s.await("the incident opens", func() bool { return len(s.job.Status.Incidents) == 1 })
-		s.firstSpans(1)
+		s.firstPass(1)
 	}, func() {})
 	s.keepManager()
 	s.due(v1alpha1.RestartPod)

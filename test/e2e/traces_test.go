@@ -176,11 +176,13 @@ func (s *scenario) trace(incident int32) (root traces.Span, spans []traces.Span)
 	return root, spans
 }
 
-// firstSpans waits until the collector has some of the trace of an incident that goes on.
-func (s *scenario) firstSpans(incident int32) {
+// firstPass waits until the collector has a pass of the trace of an incident that goes on. What the pass asks for is exported before it.
+func (s *scenario) firstPass(incident int32) {
 	s.t.Helper()
 	id := tracing.TraceID(s.job.UID, incident).String()
-	s.awaitAny("the collector has spans of trace "+id, func(ctxT) (bool, error) { return len(s.spans(id)) > 0, nil })
+	s.awaitAny("the collector has a pass of trace "+id, func(ctxT) (bool, error) {
+		return slices.ContainsFunc(s.spans(id), func(p traces.Span) bool { return p.Name == "pass" }), nil
+	})
 }
 
 // tracedByTwo checks that two managers, of which the first one was killed, have made spans of one trace, below the same root.
