@@ -157,6 +157,25 @@ func TestTheLadderGoesOnAfterARequest(t *testing.T) {
 	check.Equal(t, "fired", []string{"RestartPod@0", "RestartJob@60"}, s.fired(t))
 }
 
+// A victim that is restarted once its time is over has that of the ladder's first step from then on.
+func TestAVictimOfARequestThatDoesNotComeBack(t *testing.T) {
+	s := running(3, rule("rest", on(v1alpha1.AnyEvent), step(v1alpha1.MigratePod, 20)))
+	s.request("RestartPod", 1)
+	s.decide()
+	s.replace(1)
+	s.after(2 * time.Second)
+	s.unready(0)
+	s.Pods[0].Failure = gang.Failure{Containers: []gang.ContainerFailure{{Name: "train", ExitCode: 1, Time: s.Now}}}
+	s.decide()
+	s.after(8*time.Second).back(1, "n01")
+	s.after(330 * time.Second).decide()
+	check.Equal(t, "fired", []string{"RestartPod@0", "RestartPod@340"}, s.fired(t))
+	s.after(20*time.Second - 1).decide()
+	check.Equal(t, "before the ladder's distance", 2, len(s.incident(t).Steps))
+	s.after(1).decide()
+	check.Equal(t, "fired at it", []string{"RestartPod@0", "RestartPod@340", "MigratePod@360"}, s.fired(t))
+}
+
 // The request may have waited for a checkpoint.
 func TestTheLadderAfterARequestBeginsWithIt(t *testing.T) {
 	job := aJob().tasks(task("worker", 3)).policy(withRules(rule("rest", on(v1alpha1.AnyEvent), step(v1alpha1.RestartJob, 20)))).saving()

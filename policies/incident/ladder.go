@@ -118,11 +118,12 @@ func (v *View) nextRung(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (
 	start := inc.StartTime.Time
 	steps := v.taken(inc)
 	last, fired := lastFired(steps)
+	later := steps
 	if first, ok := openingStep(inc); ok {
 		if len(steps) == 0 {
 			return Rung{first, rules.StepsAtOnce(rule) - 1, start}, true
 		}
-		start = steps[0].Time.Time // from there the ladder of the last rule goes on
+		start, later = steps[0].Time.Time, steps[1:] // from there the ladder of the last rule goes on
 	}
 	skipped, sooner := v.skipped(inc, rule)
 	index := skipped
@@ -142,6 +143,8 @@ func (v *View) nextRung(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) (
 	at := start.Add(instant.Seconds(step.AfterSeconds - sooner))
 	if fired && int(last.Index) < index {
 		at = instant.Latest(at, lastMove(steps).Add(instant.Seconds(step.AfterSeconds-rule.Steps[last.Index].AfterSeconds)))
+	} else if moved := lastMove(later); !fired && !moved.IsZero() {
+		at = instant.Latest(at, moved.Add(instant.Seconds(step.AfterSeconds)))
 	}
 	return Rung{step.Action, index, at}, true
 }
