@@ -77,8 +77,8 @@ func TestARequestIsOverOnceItsRanksAreBack(t *testing.T) {
 	check.Equal(t, "incidents", 2, len(s.status().Incidents))
 }
 
-func TestWhoFallsInTheWakeOfARequestIsAVictim(t *testing.T) {
-	s := running(3)
+// requestWithVictim restarts a worker by request, and another one fails 2 s later because of that.
+func (s *scene) requestWithVictim() {
 	s.request("RestartPod", 1)
 	s.decide()
 	s.replace(1)
@@ -86,6 +86,11 @@ func TestWhoFallsInTheWakeOfARequestIsAVictim(t *testing.T) {
 	s.unready(0)
 	s.Pods[0].Failure = gang.Failure{Containers: []gang.ContainerFailure{{Name: "train", ExitCode: 1, Time: s.Now}}}
 	s.decide()
+}
+
+func TestWhoFallsInTheWakeOfARequestIsAVictim(t *testing.T) {
+	s := running(3)
+	s.requestWithVictim()
 	check.Equal(t, "victims", []string{"llm-1-worker-0"}, s.incident(t).Victims)
 	check.Equal(t, "incidents", 1, len(s.status().Incidents))
 	check.Equal(t, "charged", int32(0), s.status().Restarts.Charged)
@@ -160,13 +165,7 @@ func TestTheLadderGoesOnAfterARequest(t *testing.T) {
 // A victim that is restarted once its time is over has that of the ladder's first step from then on.
 func TestAVictimOfARequestThatDoesNotComeBack(t *testing.T) {
 	s := running(3, rule("rest", on(v1alpha1.AnyEvent), step(v1alpha1.MigratePod, 20)))
-	s.request("RestartPod", 1)
-	s.decide()
-	s.replace(1)
-	s.after(2 * time.Second)
-	s.unready(0)
-	s.Pods[0].Failure = gang.Failure{Containers: []gang.ContainerFailure{{Name: "train", ExitCode: 1, Time: s.Now}}}
-	s.decide()
+	s.requestWithVictim()
 	s.after(8*time.Second).back(1, "n01")
 	s.after(330 * time.Second).decide()
 	check.Equal(t, "fired", []string{"RestartPod@0", "RestartPod@340"}, s.fired(t))

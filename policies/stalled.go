@@ -135,9 +135,9 @@ func (j job) differing(s *v1alpha1.TrainingJobStatus) string {
 	for _, names := range ranks {
 		heard += len(names)
 	}
-	for i, a := range []gang.Activity{gang.ActivityStopped, gang.ActivityBlocked, gang.ActivityBehind, gang.ActivityIdle, gang.ActivityBusy} {
+	for _, a := range []gang.Activity{gang.ActivityStopped, gang.ActivityBlocked, gang.ActivityBehind, gang.ActivityIdle, gang.ActivityBusy} {
 		switch n := len(ranks[a]); {
-		case n == 0 || (i > 2 && (n > 1 || heard < 3 || len(ranks) > 2)): // who waits, or computes, is named where it is the only one
+		case n == 0 || ((a == gang.ActivityIdle || a == gang.ActivityBusy) && (n > 1 || heard < 3 || len(ranks) > 2)): // named only where no other does the same
 		case n == heard && n > 1:
 			return "; every rank: " + activityStories[a]
 		default:

@@ -35,7 +35,8 @@ func (s *supervisor) serveStacks(ctx context.Context, folder string) {
 func (s *supervisor) stacks(force bool) string { return stacks.Of(s.keeper.Statuses, force) }
 
 // keepStacks has the log say where the program is. It is about to be stopped, so nothing is lost with one that ends by that. NCCL, which ends with it,
-// comes first, in the first ranks of each task: one answers for all. It has said that collectives stand still, or else is asked, while other ranks may be stopped already.
+// comes first, in the first ranks of each task: one answers for all. Its report is that of the last poll, if there is one: a later report may miss ranks that are stopped
+// already.
 func (s *supervisor) keepStacks(standstill string) {
 	if ras.Chosen(s.Environ) {
 		var err error

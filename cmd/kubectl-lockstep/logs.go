@@ -118,6 +118,9 @@ func (l *logging) kubectl(ctx context.Context, job *v1alpha1.TrainingJob, what .
 	return nil
 }
 
+// ownFlags are those of logs and stacks, which kubectl does not know.
+var ownFlags = []string{"all", "force", "ras"}
+
 // passedOn are the flags for kubectl: those that were given, which may be of the connection, and those with another default.
 func passedOn(flags *pflag.FlagSet) []string {
 	var out []string
@@ -127,7 +130,7 @@ func passedOn(flags *pflag.FlagSet) []string {
 			values = list.GetSlice()
 		}
 		for _, value := range values {
-			if (f.Changed && f.Name != "all" && f.Name != "force" && f.Name != "ras") || f.Name == "tail" || f.Name == "max-log-requests" {
+			if (f.Changed && !slices.Contains(ownFlags, f.Name)) || f.Name == "tail" || f.Name == "max-log-requests" {
 				out = append(out, "--"+f.Name+"="+value)
 			}
 		}

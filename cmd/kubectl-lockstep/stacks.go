@@ -57,7 +57,7 @@ The exit code is 0 where each rank has answered, and 1 where not.`,
 	}
 	o.flags = c.Flags()
 	o.flags.BoolVar(&o.force, "force", false, "ask programs that compute outside of Python, too, which may end them")
-	o.flags.BoolVar(&o.ras, "ras", false, "ask NCCL RAS, also of a job that has not stalled, which some versions of NCCL crash by")
+	o.flags.BoolVar(&o.ras, "ras", false, "ask NCCL RAS even if the job has not stalled; some versions of NCCL crash when they are asked")
 	return c
 }
 

@@ -1,4 +1,4 @@
-// Collectives: what NCCL says of a gang, which is more than a processor shows. A rank that waits in a collective uses one.
+// Collectives: what NCCL says of a gang. The use of processors shows less: a rank that waits in a collective of NCCL uses one, too.
 
 package gang
 
@@ -9,12 +9,12 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
-// calls are the collectives of a gang that stand still while ranks are behind, and since when that is said; no pods where nothing is known.
+// calls are the collectives of a gang that stand still: since when that is said, and the pods that are behind. Without such pods nothing is known.
 type calls struct {
 	since  time.Time
 	behind map[*Pod]bool
-	// of are the pods of which more is known by that than what they use; nil for all.
-	of map[*Pod]bool
+	// phased are the pods that say their phases; nil where that does not matter.
+	phased map[*Pod]bool
 }
 
 // Activities returns what the processes of a pod do, by what they use and by the gang's collectives.
@@ -26,7 +26,7 @@ func (g *Gang) Activities(s *v1alpha1.TrainingJobStatus) func(*Pod) Activity {
 func (c calls) does(p *Pod) Activity {
 	does := p.Process.Activity
 	switch {
-	case len(c.behind) == 0 || (does != ActivityBusy && does != ActivityIdle) || (c.of != nil && !c.of[p]):
+	case len(c.behind) == 0 || (does != ActivityBusy && does != ActivityIdle) || (c.phased != nil && !c.phased[p]):
 		return does
 	case c.behind[p]:
 		return ActivityBehind
@@ -34,8 +34,8 @@ func (c calls) does(p *Pod) Activity {
 	return ActivityIdle
 }
 
-// collectives are those of a gang, which stand still where each rank that says something of them says so. They tell nothing where they do not connect all ranks, each at
-// an address of its own: a rank beside them may compute.
+// collectives returns what all reporting ranks agree on: that collectives stand still, since when, and which pods are behind. It returns nothing where the collectives do
+// not connect all ranks, each at an address of its own: a rank beside them may compute.
 func (g *Gang) collectives(s *v1alpha1.TrainingJobStatus) (c calls) {
 	pods, all := g.heardRanks(s)
 	if !all {
@@ -61,7 +61,7 @@ func (g *Gang) collectives(s *v1alpha1.TrainingJobStatus) (c calls) {
 	return c
 }
 
-// heardRanks are the pods of the ranks that are heard in the epoch of their gang, and all reports whether none is not.
+// heardRanks are the pods of the ranks that are heard in the epoch of their gang, and all reports whether these are all supervised ranks.
 func (g *Gang) heardRanks(s *v1alpha1.TrainingJobStatus) (pods []*Pod, all bool) {
 	all = true
 	EachRank(g.Effective, func(r Rank) {
@@ -93,12 +93,12 @@ func byAddress(pods []*Pod) map[string]*Pod {
 // overdue. They are none for a rank that does not say its phases: it may evaluate, or write, while the others wait for it.
 func (g *Gang) standStill(s *v1alpha1.TrainingJobStatus) calls {
 	c := g.collectives(s)
-	c.of = map[*Pod]bool{}
+	c.phased = map[*Pod]bool{}
 	var overdue time.Duration
 	EachRank(g.Effective, func(r Rank) {
 		if p := g.Pod(r); p != nil && p.Training != nil && p.Training.Epoch == s.Epoch {
 			overdue = max(overdue, p.Training.Overdue)
-			c.of[p] = p.Training.Phases
+			c.phased[p] = p.Training.Phases
 		}
 	})
 	if c.since.Add(overdue / 2).After(g.Now) {

@@ -134,8 +134,9 @@ type look struct {
 	members int
 	counts  map[uint64]uint64
 	all     map[member]bool
-	// largest is how many members the largest communicator has. Of those that are as large late are members that have launched fewer operations than another one, or that do
-	// not answer; waits are those that have launched more, or are beside one that does not answer. In smaller ones a rank may be behind because it waits elsewhere.
+	// largest is the size of the largest communicator. Only communicators of that size are compared: in a smaller one a rank may be behind because it waits elsewhere.
+	// late are the members that have launched fewer operations than another one, or that do not answer. waits are those that have launched more than another one, or whose
+	// communicator has a member that does not answer.
 	largest     int
 	late, waits map[member]bool
 }
@@ -224,7 +225,8 @@ func (l *look) allHosts() int {
 	return len(hosts)
 }
 
-// behind are the addresses of members of the communicators of all ranks that are late and wait for nobody, in order; none where these are too many, or there is no such communicator.
+// behind returns the addresses of the members that are late and wait for no other one, in order. It returns none where there are more than mostBehind, and where no
+// communicator has all ranks.
 func (l *look) behind() []netip.Addr {
 	hosts := map[netip.Addr]bool{}
 	for m, late := range l.late {

@@ -86,7 +86,7 @@ func TestPollsThatFail(t *testing.T) {
 	check.Equal(t, "and all begins again", "nothing", said(w.Poll()))
 }
 
-// For whom the others wait.
+// A rank is named where the others wait for it in a communicator of all ranks.
 func TestWhoIsBehind(t *testing.T) {
 	const four = 4
 	for name, tc := range map[string]struct {

@@ -54,7 +54,7 @@ func (m *Mesh) join(client net.Conn, lines *bufio.Scanner) {
 		if json.Unmarshal(lines.Bytes(), &c) == nil {
 			select {
 			case p.answers <- c:
-			default: // nobody has asked for so many
+			default: // more answers than questions
 			}
 		}
 	}

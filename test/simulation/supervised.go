@@ -38,7 +38,8 @@ type supervisor struct {
 	alone                         bool // its program was started without one
 
 	report *wire.Report // its last one
-	// heard is the last report that the manager has on the stream that there is; nil where there is none. It is up once an order has come. HeardUntil is when the last one with a report ended, and heardReached the epoch reached by then.
+	// heard is the last report that the manager has on the stream that there is; nil where there is none. It is up once an order has come.
+	// heardUntil is when the last stream with a report ended, and heardReached the epoch that its program had reached by then.
 	heard                  *wire.Report
 	heardSince, heardUntil time.Time
 	heardReached           int64

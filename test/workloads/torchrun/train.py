@@ -99,7 +99,7 @@ launched = {"Broadcast": 0, "AllReduce": 0}
 
 
 def report_launched(address):
-    """Answer a stand-in for NCCL's RAS service, by the rank's own thread of it, which collectives this process has launched."""
+    """Tell a stand-in for NCCL's RAS service, when it asks, which collectives this process has launched."""
     host, port = address.rsplit(":", 1)
     while True:
         try:
