@@ -116,10 +116,19 @@ func (g *Gang) ProcessFailed(p *Pod) bool {
 	return p.Process != nil && p.Process.State == ProcessFailed && p.Process.Epoch >= g.epoch
 }
 
-// AwaitsGang reports whether the program of a pod is being restarted with its gang: it is stopped, waits for the others, or starts. Of a node
-// that does not answer the last report may still be there.
+// AwaitsGang reports whether the program of a pod is being restarted with its gang: it is stopped, waits for the others, or starts. One that waits
+// in the epoch of the gang does so whatever began that, a dry run included. Of a node that does not answer the last report may still be there.
 func (g *Gang) AwaitsGang(p *Pod) bool {
-	return g.restarting && p.Process != nil && g.IsSupervised(p.Task) && !g.ProcessFailed(p) && !p.Deleting && g.Nodes[p.Node].Ready
+	if p.Process == nil || !g.IsSupervised(p.Task) || g.ProcessFailed(p) || p.Deleting || !g.Nodes[p.Node].Ready {
+		return false
+	}
+	return g.restarting || (p.Process.State == ProcessWaiting && p.Process.Epoch == g.epoch)
+}
+
+// AwaitsSupervisors reports whether a pod is ready while its gang is being restarted, and no supervisor is heard, as where all others have yet to
+// start: nothing tells that its own is at fault.
+func (g *Gang) AwaitsSupervisors(p *Pod) bool {
+	return g.restarting && !g.heard && g.IsSupervised(p.Task) && p.IsHealthy() && !p.Deleting && p.Disrupted == "" && g.Nodes[p.Node].Ready
 }
 
 // isAway reports whether the program of a rank does not train. While the gang is being restarted none does before all run in its
