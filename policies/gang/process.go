@@ -116,19 +116,24 @@ func (g *Gang) ProcessFailed(p *Pod) bool {
 	return p.Process != nil && p.Process.State == ProcessFailed && p.Process.Epoch >= g.epoch
 }
 
-// AwaitsGang reports whether the program of a pod is being restarted with its gang: it is stopped, waits for the others, or starts. One that waits
-// in the epoch of the gang does so whatever began that, a dry run included. Of a node that does not answer the last report may still be there.
+// AwaitsGang reports whether the program of a pod is being restarted with its gang: it is stopped, waits for the others, or starts. Of a node
+// that does not answer the last report may still be there.
 func (g *Gang) AwaitsGang(p *Pod) bool {
-	if p.Process == nil || !g.IsSupervised(p.Task) || g.ProcessFailed(p) || p.Deleting || !g.Nodes[p.Node].Ready {
-		return false
-	}
-	return g.restarting || (p.Process.State == ProcessWaiting && p.Process.Epoch == g.epoch)
+	return g.restarting && p.Process != nil && g.mayJoin(p) && !g.ProcessFailed(p)
 }
 
-// AwaitsSupervisors reports whether a pod is ready while its gang is being restarted, and no supervisor is heard, as where all others have yet to
-// start: nothing tells that its own is at fault.
-func (g *Gang) AwaitsSupervisors(p *Pod) bool {
-	return g.restarting && !g.heard && g.IsSupervised(p.Task) && p.IsHealthy() && !p.Deleting && p.Disrupted == "" && g.Nodes[p.Node].Ready
+// AwaitsOthers reports whether a pod is at the barrier of the epoch of its gang, whatever began that, a dry run included; or is ready in a gang
+// that is being restarted while no supervisor is heard, as where all others have yet to start: nothing tells that its own is at fault.
+func (g *Gang) AwaitsOthers(p *Pod) bool {
+	if p.Process != nil {
+		return g.mayJoin(p) && p.Process.State == ProcessWaiting && p.Process.Epoch == g.epoch
+	}
+	return g.mayJoin(p) && g.restarting && !g.heard && p.IsHealthy() && p.Disrupted == ""
+}
+
+// mayJoin reports whether a pod stays, and can join a run of its gang.
+func (g *Gang) mayJoin(p *Pod) bool {
+	return g.IsSupervised(p.Task) && !p.Deleting && g.Nodes[p.Node].Ready
 }
 
 // isAway reports whether the program of a rank does not train. While the gang is being restarted none does before all run in its
