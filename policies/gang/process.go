@@ -122,13 +122,10 @@ func (g *Gang) AwaitsGang(p *Pod) bool {
 	return g.restarting && p.Process != nil && g.mayJoin(p) && !g.ProcessFailed(p)
 }
 
-// AwaitsOthers reports whether a pod is at the barrier of the epoch of its gang, whatever began that, a dry run included; or is ready in a gang
-// that is being restarted while no supervisor is heard, as where all others have yet to start: nothing tells that its own is at fault.
-func (g *Gang) AwaitsOthers(p *Pod) bool {
-	if p.Process != nil {
-		return g.mayJoin(p) && p.Process.State == ProcessWaiting && p.Process.Epoch == g.epoch
-	}
-	return g.mayJoin(p) && g.restarting && !g.heard && p.IsHealthy() && p.Disrupted == ""
+// AwaitsSupervisors reports whether a pod is ready while its gang is being restarted, and no supervisor is heard, as where all others have yet to
+// start: nothing tells that its own is at fault.
+func (g *Gang) AwaitsSupervisors(p *Pod) bool {
+	return g.restarting && !g.heard && g.mayJoin(p) && p.IsHealthy() && p.Disrupted == ""
 }
 
 // mayJoin reports whether a pod stays, and can join a run of its gang.

@@ -60,7 +60,7 @@ func (v *View) WakeOf(s *v1alpha1.TrainingJobStatus, f rules.Failure, rule v1alp
 // device of its has failed.
 func (v *View) WaitsForPeers(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r gang.Rank) bool {
 	p := v.Pod(r)
-	if p != nil && (v.AwaitsGang(p) || v.AwaitsOthers(p)) && !v.isLate(s, p) {
+	if p != nil && (v.AwaitsGang(p) || v.AwaitsSupervisors(p)) && !v.isLate(s, p) {
 		return !p.IsIll(true) || !v.isIllFor(inc, p)
 	}
 	return v.failsInPlace(s, r) && !v.failedIn(inc, p)

@@ -33,21 +33,6 @@ func (e Engine) renews(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bo
 	})
 }
 
-// waitForDryRun makes incidents wait for a run of the gang that began while their steps were only recorded, once they are taken: it has yet to
-// run in it.
-func (e Engine) waitForDryRun(s *v1alpha1.TrainingJobStatus) {
-	if e.DryRun || s.EpochTime == nil || e.KeepsSurvivors() {
-		return
-	}
-	for i := range s.Incidents {
-		inc := &s.Incidents[i]
-		recorded := slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool { return f.DryRun })
-		if inc.Epoch == 0 && recorded && e.StopsGang(s, inc) && !s.EpochTime.Before(&inc.StartTime) {
-			inc.Epoch = s.Epoch
-		}
-	}
-}
-
 // noteEpoch records of an incident when its gang was stopped, at the barrier and started, as the supervisors tell. Clocks of nodes may
 // differ from the manager's: no time is before the incident, or after now.
 func (e Engine) noteEpoch(inc *v1alpha1.Incident) {

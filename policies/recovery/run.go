@@ -16,7 +16,6 @@ import (
 func (e Engine) Run(s *v1alpha1.TrainingJobStatus) time.Time {
 	e.begin(s)
 	e.NoteCompleted(s)
-	e.waitForDryRun(s)
 	gathers := e.place(s)
 	returns := e.liftReturned(s) // before the failures: ranks may have somewhere to go again
 	e.noteDeletedVolcanoJob(s)   // before the failures: it ends the incidents that they would join
