@@ -298,3 +298,22 @@ func TestARankIsNotReplacedWhileNoSupervisorIsHeard(t *testing.T) {
 	check.Equal(t, "steps", []string{"RestartJob@0", "RestartPod@200"}, s.fired(t))
 	check.Equal(t, "lives while a rank has yet to start", lives, s.lives())
 }
+
+// A run of the gang begins in a dry run, too, where a pod is gone. Once that is over, the ranks at its barrier are waited for like those of any other
+// run, and the one that is not there is replaced.
+func TestRanksThatWaitSinceADryRunAreNotReplaced(t *testing.T) {
+	s := supervised(3, rule("all", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 0)))
+	s.dryRun(true)
+	s.replace(0)
+	s.decide()
+	s.bind(0, "n00")
+	s.all(gang.ProcessWaiting)
+	s.Pods[1].Process = nil
+	s.after(time.Second).decide()
+	check.Equal(t, "epoch of the incident", int64(2), s.incident(t).Epoch)
+	s.dryRun(false)
+	s.after(time.Second).decide()
+	check.Equal(t, "lives while rank 1 is not heard", []int32{1, 0, 0}, s.lives())
+	s.after(130 * time.Second).decide()
+	check.Equal(t, "lives once rank 1 should have been heard", []int32{1, 1, 0}, s.lives())
+}

@@ -25,10 +25,10 @@ func (e Engine) raiseEpoch(s *v1alpha1.TrainingJobStatus) {
 	}
 }
 
-// renews reports whether a rank without which the others cannot train gets another pod in this decision, and an incident is about it. A dry run
-// waits for nothing.
+// renews reports whether a rank without which the others cannot train gets another pod in this decision, and an incident is about it: in a dry run,
+// too, where somebody else has deleted the one before.
 func (e Engine) renews(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
-	return !e.DryRun && e.StopsGang(s, inc) && !e.EveryRankOf(inc, func(r gang.Rank) bool {
+	return e.StopsGang(s, inc) && !e.EveryRankOf(inc, func(r gang.Rank) bool {
 		return gang.Incarnation(s, r.Task, r.Index) <= gang.Incarnation(&e.Job.Status, r.Task, r.Index)
 	})
 }

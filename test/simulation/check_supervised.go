@@ -238,7 +238,7 @@ func (r *record) restartsPrograms() bool {
 
 // checkRaised checks that an incident which waits for a new epoch has restarted something.
 func (r *record) checkRaised(inc, was *v1alpha1.Incident) {
-	renewed := !r.dryRun && slices.ContainsFunc(ranksOf(r.o.Job, r.s), func(of rank) bool {
+	renewed := slices.ContainsFunc(ranksOf(r.o.Job, r.s), func(of rank) bool {
 		return concerns(r.o.Job, inc, of) && incarnationOf(r.s, of) > incarnationOf(r.old, of)
 	})
 	r.require(DryRun, hasRestarted(inc) || hasRestarted(was) || renewed, "incident %d waits for epoch %d, and has restarted nothing", inc.ID, inc.Epoch)
