@@ -56,8 +56,8 @@ func (v *View) WakeOf(s *v1alpha1.TrainingJobStatus, f rules.Failure, rule v1alp
 }
 
 // WaitsForPeers reports whether a rank fails in place although its incident is not about its pod: it is a victim,
-// or it has been replaced and its peers are not back yet. So does one whose program waits for the gang, unless a
-// device of its has failed.
+// or it has been replaced and its peers are not back yet. So does one whose program waits for the gang, or that is ready
+// while no supervisor is heard, unless a device of its has failed.
 func (v *View) WaitsForPeers(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, r gang.Rank) bool {
 	p := v.Pod(r)
 	if p != nil && (v.AwaitsGang(p) || v.AwaitsSupervisors(p)) && !v.isLate(s, p) {

@@ -236,7 +236,7 @@ func (r *record) restartsPrograms() bool {
 	})
 }
 
-// checkRaised checks that an incident which waits for a new epoch has restarted something.
+// checkRaised checks that an incident which waits for a new epoch has restarted something, or that a rank of it gets another pod.
 func (r *record) checkRaised(inc, was *v1alpha1.Incident) {
 	renewed := slices.ContainsFunc(ranksOf(r.o.Job, r.s), func(of rank) bool {
 		return concerns(r.o.Job, inc, of) && incarnationOf(r.s, of) > incarnationOf(r.old, of)
