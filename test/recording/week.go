@@ -18,6 +18,7 @@ var week = []part{
 			"    --values lockstep-values.yaml",
 	}},
 	{"job", []string{
+		"# kubectl cordon demo-r2-n5", // Day 3 deletes a node of the job, and Day 5 needs this one
 		"kubectl apply -f config/samples/claim.yaml",
 		"# kubectl wait pvc/checkpoints --for=jsonpath={.status.phase}=Bound --timeout=10m",
 		"kubectl lockstep submit llama --framework pytorch --workers 4 --gpus 8 \\\n" +
@@ -43,6 +44,7 @@ var week = []part{
 	}},
 	{"alert", []string{
 		"grep -A8 LockstepNodesQuarantined config/prometheus/lockstep.yaml",
+		"# kubectl uncordon demo-r2-n5",
 		"# " + ill,
 		"# timeout 600 sh -c 'until kubectl get healthpolicy cluster -o jsonpath={.status.quarantined} | grep -q 1; do sleep 1; done'",
 		"# kubectl wait tj/llama --for=jsonpath={.status.state}=Running --timeout=10m",
