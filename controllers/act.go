@@ -90,21 +90,26 @@ func (a *actor) deletePod(ctx context.Context, d policies.PodDeletion) error {
 		return nil
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: a.job.Namespace, Name: d.Name}}
-	options := []client.DeleteOption{client.Preconditions{UID: new(types.UID(d.UID))}}
+	var options []client.DeleteOption
+	seen := client.Preconditions{UID: new(types.UID(d.UID)), ResourceVersion: &d.Version}
 	if d.Force {
 		if err := a.confirmNode(ctx, a.seen, d.Node); err != nil {
 			return fmt.Errorf("delete pod %s, whose node is dead: %w", d.Name, err)
 		}
 		options = append(options, client.GracePeriodSeconds(0))
+		seen.ResourceVersion = nil
 	}
-	err := a.Delete(ctx, pod, options...)
-	switch {
-	case err == nil:
-		m.deleted.note(d.UID)
-	case writes.Overtaken(err) != nil:
-		return fmt.Errorf("delete pod %s: %w", d.Name, err)
-	case !d.Force: // else it may be this process that has deleted it
+	err := a.Delete(ctx, pod, append(options, seen)...)
+	if !d.Force && err != nil && writes.Overtaken(err) == nil { // it has changed since it was seen, and may have ended before its node was held
 		m.vacated.note(d.Node, a.held)
+		seen.ResourceVersion = nil
+		err = a.Delete(ctx, pod, append(options, seen)...)
+	}
+	if writes.Overtaken(err) != nil {
+		return fmt.Errorf("delete pod %s: %w", d.Name, err)
+	}
+	if err == nil {
+		m.deleted.note(d.UID)
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ func podOf(pod *corev1.Pod) gang.Pod {
 	return gang.Pod{
 		Name:          pod.Name,
 		UID:           string(pod.UID),
+		Version:       pod.ResourceVersion,
 		Task:          pod.Labels[v1alpha1.LabelTask],
 		Index:         numberOf(pod.Annotations[batch.TaskIndex]),
 		Attempt:       numberOf(pod.Labels[v1alpha1.LabelAttempt]),

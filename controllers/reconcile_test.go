@@ -271,13 +271,31 @@ func TestActionsNameAPodByUID(t *testing.T) {
 	check.Equal(t, "writes", nil, e.Calls)
 }
 
+// A pod that has ended by itself since it was seen is deleted, and may have left its node free before that was held.
+func TestADeletionFindsAPodThatHasChanged(t *testing.T) {
+	e := running(t)
+	held := []v1alpha1.NodeHold{{Node: "n1", ID: "7"}}
+	a := actor{TrainingJobReconciler: e.r, job: e.job(), attempt: 1, seen: &gang.Observation{}, held: held}
+	seen := e.pod("llm-1-worker-1")
+	ended := seen.DeepCopy()
+	ended.Status.Phase = corev1.PodFailed
+	e.Must(e.API.Status().Update(t.Context(), ended))
+	e.Must(a.deletePod(t.Context(), policies.PodDeletion{Name: seen.Name, UID: string(seen.UID), Version: seen.ResourceVersion, Node: "n1"}))
+	check.Equal(t, "gone", true, apierrors.IsNotFound(e.API.Get(t.Context(), client.ObjectKeyFromObject(seen), &corev1.Pod{})))
+	job := e.job()
+	job.Status.Holds = held
+	o, err := e.r.observe(t.Context(), job)
+	e.Must(err)
+	check.Equal(t, "vacated", map[string]string{"n1": "7"}, o.Vacated)
+}
+
 // A pod that is gone, or another one, when it is to be deleted has left its node free: for as long as the node is held as it is now.
 func TestDeletionsFindVacatedNodes(t *testing.T) {
 	e := running(t)
 	held := []v1alpha1.NodeHold{{Node: "n1", ID: "7"}, {Node: "n2", ID: "7"}}
 	a := actor{TrainingJobReconciler: e.r, job: e.job(), attempt: 1, seen: &gang.Observation{}, held: held}
 	there := e.pod("llm-1-worker-1")
-	e.Must(a.deletePod(t.Context(), policies.PodDeletion{Name: there.Name, UID: string(there.UID), Node: "n1"}))
+	e.Must(a.deletePod(t.Context(), policies.PodDeletion{Name: there.Name, UID: string(there.UID), Version: there.ResourceVersion, Node: "n1"}))
 	vacated := func(held ...v1alpha1.NodeHold) map[string]string {
 		job := e.job()
 		job.Status.Holds = held

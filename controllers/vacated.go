@@ -1,4 +1,5 @@
-// Vacated: nodes whose pods were gone before the manager deleted them, which its cache did not show when their holds were recorded.
+// Vacated: nodes whose pods were gone before the manager deleted them, or may have ended, which its cache did not show when their holds
+// were recorded.
 
 package controllers
 
@@ -10,13 +11,13 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/placement"
 )
 
-// vacatedNodes are nodes of a job, and the ID of the hold that each had when its pod was gone.
+// vacatedNodes are nodes of a job, and the ID of the hold that each had when its pod was not as seen.
 type vacatedNodes struct {
 	mu    sync.Mutex
 	holds map[string]string
 }
 
-// note remembers that the pod of a node was gone when it was to be deleted, if the job holds the node.
+// note remembers that the pod of a node was not as seen when it was to be deleted, if the job holds the node.
 func (v *vacatedNodes) note(node string, held []v1alpha1.NodeHold) {
 	hold := placement.HoldOn(held, node)
 	if hold == nil {

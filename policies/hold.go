@@ -193,7 +193,7 @@ func (j job) markBegun(s *v1alpha1.TrainingJobStatus, before []v1alpha1.NodeHold
 	}
 }
 
-// vacated reports whether the pod of a node was gone already when it was to be deleted under a hold.
+// vacated reports whether the pod of a node was gone already, or not as seen, when it was to be deleted under a hold.
 func (j job) vacated(h v1alpha1.NodeHold) bool {
 	id, found := j.Vacated[h.Node]
 	return found && id == h.ID

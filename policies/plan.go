@@ -50,6 +50,8 @@ type Plan struct {
 // PodDeletion is a pod to delete.
 type PodDeletion struct {
 	Name, UID string
+	// Version is the one of the pod that the deletion was decided by.
+	Version string
 	// Force removes the object without waiting for its node, which is dead.
 	Force bool
 	// Node is the one that the pod is on; empty for none.
@@ -168,7 +170,7 @@ func (j job) deletions(s *v1alpha1.TrainingJobStatus, missing []v1alpha1.NodeHol
 			continue
 		}
 		if dead := j.dead(s, p); dead || !p.Deleting {
-			out = append(out, PodDeletion{Name: p.Name, UID: p.UID, Force: dead, Node: p.Node, HoldFirst: holdFirst(s, missing, p)})
+			out = append(out, PodDeletion{Name: p.Name, UID: p.UID, Version: p.Version, Force: dead, Node: p.Node, HoldFirst: holdFirst(s, missing, p)})
 		}
 	}
 	return out

@@ -29,9 +29,9 @@ func TestPlans(t *testing.T) {
 			func(*scene) Plan { return Plan{} },
 		},
 		"to hold, then to delete": {
-			func() *scene { s := running(2); s.crash(1, 1); s.decide(); return s },
+			func() *scene { s := running(2); s.crash(1, 1); s.Pods[1].Version = "7"; s.decide(); return s },
 			func(s *scene) Plan {
-				return Plan{Hold: s.status().Holds, DeletePods: []PodDeletion{{Name: "llm-1-worker-1", UID: "2", Node: "n01", HoldFirst: []string{"n01"}}}}
+				return Plan{Hold: s.status().Holds, DeletePods: []PodDeletion{{Name: "llm-1-worker-1", UID: "2", Version: "7", Node: "n01", HoldFirst: []string{"n01"}}}}
 			},
 		},
 		"nothing, while the pod goes": {

@@ -56,8 +56,8 @@ type Observation struct {
 	ListensSince time.Time
 	// SilentRanks are ranks whose programs run, and whose supervisors have had no stream to this process for some time.
 	SilentRanks []string
-	// Vacated are the nodes whose pods were gone when this process was to delete them, with the ID of the hold that the node got for it:
-	// others may have seen it free before. The cache was behind.
+	// Vacated are the nodes whose pods were gone or had changed when this process was to delete them, with the ID of the hold that the
+	// node got for it: others may have seen it free before. The cache was behind.
 	Vacated map[string]string
 	// LackingSince is since when this process has seen the gang lack pods; zero where it has not. No object shows
 	// when a pod that is gone went.
@@ -149,6 +149,8 @@ type PodGroup struct {
 type Pod struct {
 	Name string
 	UID  string
+	// Version is the resourceVersion as it was seen.
+	Version string
 	// Task that the pod is of, be it as a spare.
 	Task    string
 	Index   int32

@@ -130,6 +130,9 @@ func (t *tenant) deleteByUID(d policies.PodDeletion) {
 		t.acting.noteVacated(d.Node)
 		return
 	}
+	if !d.Force && !slices.ContainsFunc(t.acting.cache.Pods, func(seen gang.Pod) bool { return seen.UID == p.UID && seen.Phase == p.Phase }) {
+		t.acting.noteVacated(d.Node) // the precondition fails: the pod has changed since it was seen
+	}
 	t.checkDeletion(p, d.Force)
 	if d.Force {
 		t.happened("pod is removed by force")
@@ -144,7 +147,7 @@ func (t *tenant) deleteByUID(d policies.PodDeletion) {
 	}
 }
 
-// noteVacated remembers that the pod of a node which the job holds was gone when it was to be deleted.
+// noteVacated remembers that the pod of a node which the job holds was not as seen when it was to be deleted.
 func (m *manager) noteVacated(node string) {
 	if at := slices.IndexFunc(m.status.Holds, func(h v1alpha1.NodeHold) bool { return h.Node == node }); at >= 0 {
 		if m.vacated == nil {

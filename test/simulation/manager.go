@@ -22,7 +22,7 @@ type manager struct {
 	answers map[gang.AnswerKey]gang.Answer
 	posts   []gang.AnswerKey
 	tried   map[string]bool // pods that this process has left to the scheduler, by UID
-	// vacated are nodes whose pods were gone when this process was to delete them, with the IDs of their holds.
+	// vacated are nodes whose pods were not as seen when this process was to delete them, with the IDs of their holds.
 	vacated map[string]string
 	// order is what this process tells supervisors, which can reach it since it listens.
 	order   *policies.Order
