@@ -100,8 +100,10 @@ func (a *actor) deletePod(ctx context.Context, d policies.PodDeletion) error {
 		seen.ResourceVersion = nil
 	}
 	err := a.Delete(ctx, pod, append(options, seen)...)
-	if !d.Force && err != nil && writes.Overtaken(err) == nil { // it has changed since it was seen, and may have ended before its node was held
+	if err != nil && !d.Force { // it may have changed since it was seen, and have ended before its node was held
 		m.vacated.note(d.Node, a.held)
+	}
+	if apierrors.IsConflict(err) {
 		seen.ResourceVersion = nil
 		err = a.Delete(ctx, pod, append(options, seen)...)
 	}

@@ -263,6 +263,7 @@ func TestActionsNameAPodByUID(t *testing.T) {
 	check.Equal(t, "grace", nil, asked.GracePeriodSeconds)
 	e.Must(a.deletePod(t.Context(), policies.PodDeletion{Name: "llm-1-worker-1", UID: "another", Force: true}))
 	check.Equal(t, "grace", 0, *asked.GracePeriodSeconds)
+	check.Equal(t, "by force, of any version", nil, asked.Preconditions.ResourceVersion)
 	check.Equal(t, "of UID", types.UID("another"), *asked.Preconditions.UID)
 
 	e.Calls = nil
@@ -287,6 +288,20 @@ func TestADeletionFindsAPodThatHasChanged(t *testing.T) {
 	o, err := e.r.observe(t.Context(), job)
 	e.Must(err)
 	check.Equal(t, "vacated", map[string]string{"n1": "7"}, o.Vacated)
+}
+
+// A deletion that is refused may come when the pod has ended: nothing is known of it until then.
+func TestARefusedDeletionLeavesTheHoldLate(t *testing.T) {
+	e := running(t)
+	e.restart(interceptor.Funcs{Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
+		return apierrors.NewTooManyRequestsError("later")
+	}})
+	held := []v1alpha1.NodeHold{{Node: "n1", ID: "7"}}
+	a := actor{TrainingJobReconciler: e.r, job: e.job(), attempt: 1, seen: &gang.Observation{}, held: held}
+	pod := e.pod("llm-1-worker-1")
+	err := a.deletePod(t.Context(), policies.PodDeletion{Name: pod.Name, UID: string(pod.UID), Version: pod.ResourceVersion, Node: "n1"})
+	check.Equal(t, "refused", true, apierrors.IsTooManyRequests(err))
+	check.Equal(t, "vacated", map[string]string{"n1": "7"}, e.r.memoryOf(a.job).vacated.of(held))
 }
 
 // A pod that is gone, or another one, when it is to be deleted has left its node free: for as long as the node is held as it is now.

@@ -332,7 +332,7 @@ type NodeHold struct {
 	// behind: the resourceVersion of the TrainingJob before the hold began.
 	// +optional
 	ID string `json:"id,omitempty"`
-	// late reports whether the node was free before it was held, because its pod had ended or was being deleted.
+	// late reports whether the node was free before it was held, or may have been: its pod had ended, was being deleted, or had changed.
 	// Another job's pod may be on its way there: while any waits for a node, for 10 s only the scheduler places pods on it.
 	// +optional
 	Late bool `json:"late,omitempty"`

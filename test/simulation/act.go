@@ -130,8 +130,11 @@ func (t *tenant) deleteByUID(d policies.PodDeletion) {
 		t.acting.noteVacated(d.Node)
 		return
 	}
-	if !d.Force && !slices.ContainsFunc(t.acting.cache.Pods, func(seen gang.Pod) bool { return seen.UID == p.UID && seen.Phase == p.Phase }) {
-		t.acting.noteVacated(d.Node) // the precondition fails: the pod has changed since it was seen
+	asSeen := func(seen gang.Pod) bool {
+		return seen.UID == p.UID && seen.Phase == p.Phase && seen.Deleting == p.Deleting
+	}
+	if !d.Force && !slices.ContainsFunc(t.acting.cache.Pods, asSeen) {
+		t.acting.noteVacated(d.Node) // the precondition fails
 	}
 	t.checkDeletion(p, d.Force)
 	if d.Force {
