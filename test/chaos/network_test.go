@@ -106,14 +106,14 @@ func TestTheLeaderChangesAtTheBarrier(t *testing.T) {
 	l.await("two ranks wait for the third", func() bool { return cmp.Equal(barrier, states(l.kubelet.states())) })
 	l.must(l.life.end(), "kill the leader")
 	l.life = next
-	l.await("the next leader hears all supervisors", func() bool {
+	l.await("a next leader hears all supervisors", func() bool {
 		heard := 0
-		for _, report := range next.jobs.Supervision.Hub.Reports(supervisors.JobOf(l.job)) {
+		for _, report := range l.life.jobs.Supervision.Hub.Reports(supervisors.JobOf(l.job)) {
 			if !report.HeardSince.IsZero() && report.Epoch == before.status.Epoch+1 {
 				heard++
 			}
 		}
-		return heard == len(barrier) && next.clock.looks.Load() > 0
+		return heard == len(barrier) && l.life.clock.looks.Load() > 0
 	})
 	time.Sleep(silence) // nothing happens: the third rank stops its program
 	if diff := cmp.Diff(barrier, states(l.kubelet.states())); diff != "" {

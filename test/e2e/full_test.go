@@ -21,6 +21,7 @@ func standing(j *v1alpha1.TrainingJob) { j.Spec.Hold = &v1alpha1.Hold{Policy: v1
 func TestTwoPodsAtOnceOnFullClusterEveryNodeKept(t *testing.T) {
 	s := newScenario(t, "fulltwo", 1, 6)
 	s.run(s.trainingJob(6, standing))
+	s.await("the nodes are held", func() bool { return len(s.held()) == 6 })
 	s.othersWait()
 	before, nodes := s.pods(), s.nodesOfRanks()
 	a, b := s.pod(1), s.pod(4)
@@ -36,6 +37,7 @@ func TestTwoPodsAtOnceOnFullClusterEveryNodeKept(t *testing.T) {
 func TestWholeGangAtOnceOnFullClusterEveryNodeKept(t *testing.T) {
 	s := newScenario(t, "fullgang", 1, 6)
 	s.run(s.trainingJob(6, standing))
+	s.await("the nodes are held", func() bool { return len(s.held()) == 6 })
 	s.othersWait()
 	nodes := s.nodesOfRanks()
 

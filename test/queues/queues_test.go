@@ -81,7 +81,10 @@ func start(ctx context.Context) (stop func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	options := cluster.Options{Name: "queues", Scheme: scheme, CRDs: []string{"../../config/crd"}, Progress: os.Stderr}
+	options := cluster.Options{
+		Name: "queues", Scheme: scheme, CRDs: []string{"../../config/crd"}, Progress: os.Stderr,
+		NodeMonitorGracePeriod: 2 * time.Minute, // incidents are counted, and a heartbeat that is late beside load would be one
+	}
 	if auditLog, err = history.Of(&options, dir, ""); err != nil {
 		return nil, err
 	}
