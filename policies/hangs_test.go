@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/test/check"
@@ -502,4 +504,62 @@ func TestAFailureIsNoHang(t *testing.T) {
 	s.decide()
 	s.decide()
 	check.Equal(t, "incident of what is degraded", v1alpha1.HealthDegraded, s.incident(t).Trigger)
+}
+
+// A step is due in the pass in which a rank that counts nothing goes on.
+func TestNoStepForAHangOfARankThatGoesOn(t *testing.T) {
+	s := counting(3)
+	s.phase(1, v1alpha1.PhaseTrain)
+	s.Job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{hangs(step(v1alpha1.RestartProcesses, 60))}}
+	s.do(gang.ActivityIdle, gang.ActivityIdle)
+	s.after(time.Minute).decide()
+	s.decide()
+	check.Equal(t, "incidents", 1, len(s.status().Incidents))
+	s.after(time.Minute)
+	s.phase(1, v1alpha1.PhaseTrain)
+	s.decide()
+	check.Equal(t, "epoch", int64(1), s.status().Epoch)
+}
+
+// A hang is first seen as one of all, and then its culprit is: the rule for that one decides.
+func TestTheRuleOfACulpritThatIsSeenLater(t *testing.T) {
+	blocked := rule("blocked", on(v1alpha1.Stalled), because("Blocked"), step(v1alpha1.MigratePod, 60))
+	s := hanging(gang.ActivityIdle, nil, blocked, hangs(step(v1alpha1.FailJob, 300)))
+	s.decide()
+	check.Equal(t, "rule", "hangs", s.incident(t).Rule)
+	s.do(gang.ActivityIdle, gang.ActivityBlocked, 1)
+	s.after(10 * time.Second).decide()
+	check.Equal(t, "cause", s.Pods[1].Name, s.incident(t).Cause.Pod)
+	check.Equal(t, "rule of the culprit", "blocked", s.incident(t).Rule)
+}
+
+// What is seen of the processes changes every 10 s, as a program may have it: each stall costs few writes of the status.
+func TestWritesOfAHangThatIsSeenDifferently(t *testing.T) {
+	s := hanging(gang.ActivityBlocked, []int{1}, hangs(step(v1alpha1.RestartProcesses, 3600)))
+	s.decide()
+	writes := 0
+	for i := range 180 {
+		blocked := []int{1}
+		if i%2 == 0 {
+			blocked = []int{0, 1, 2}
+		}
+		s.do(gang.ActivityIdle, gang.ActivityBlocked, blocked...)
+		s.after(10 * time.Second)
+		before := s.status().DeepCopy()
+		if s.decide(); !equality.Semantic.DeepEqual(before, s.status()) {
+			writes++
+		}
+	}
+	check.Equal(t, "writes", 1, writes)
+}
+
+// NCCL RAS, by which some versions crash, is asked where a rule acts on a stall.
+func TestCollectivesAreNotAskedForWhereNothingActs(t *testing.T) {
+	s := hanging(gang.ActivityBusy, []int{0}, hangs(step(v1alpha1.Ignore, 0)))
+	check.Equal(t, "under a rule that ignores stalls", false, s.plan().Order.Stalled)
+	s = hanging(gang.ActivityBusy, []int{0}, hangs(step(v1alpha1.RestartProcesses, 0)))
+	check.Equal(t, "under a rule that acts", true, s.plan().Order.Stalled)
+	s.Job.Annotations = map[string]string{v1alpha1.DryRun: "true"}
+	s.decide()
+	check.Equal(t, "in a dry run", false, s.plan().Order.Stalled)
 }

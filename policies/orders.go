@@ -32,7 +32,7 @@ func (j job) order(s *v1alpha1.TrainingJobStatus) *Order {
 	if s.Epoch == 0 {
 		return nil
 	}
-	o := &Order{Epoch: s.Epoch, Start: j.AtBarrier(s), Release: j.DryRun || j.abandoned(s), Keep: j.KeepsSurvivors(), Stalled: j.actsOnStall(s)}
+	o := &Order{Epoch: s.Epoch, Start: j.AtBarrier(s), Release: j.DryRun || j.abandoned(s), Keep: j.KeepsSurvivors(), Stalled: j.actsOnStall(s) && !j.DryRun}
 	if s.Placement != nil {
 		o.HyperNode = s.Placement.HyperNode
 	}

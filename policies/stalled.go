@@ -47,7 +47,11 @@ func (j job) standsStill(s *v1alpha1.TrainingJobStatus, since time.Time) bool {
 		return false
 	}
 	said, _ := j.said(s)
-	return said == nil || (said.Phase == s.Progress.Phase && ptr.Equal(said.Step, s.Progress.Step))
+	if said == nil || (said.Phase == s.Progress.Phase && ptr.Equal(said.Step, s.Progress.Step)) {
+		return true
+	}
+	_, unheard := j.activities(s) // of those, one may have said what stands in the status
+	return len(unheard) > 0 && ptr.Deref(said.Step, 0) <= ptr.Deref(s.Progress.Step, 0)
 }
 
 // anyMoved reports whether a rank has said another step or phase since a time, on a stream on which it had said one before: ranks may count differently.
@@ -64,7 +68,7 @@ func (j job) anyMoved(s *v1alpha1.TrainingJobStatus, since time.Time) bool {
 
 // trains reports whether a gang is there to make steps.
 func (j job) trains(s *v1alpha1.TrainingJobStatus) bool {
-	return j.Job.Spec.Supervisor != nil && !j.stopped(s) && !gang.AnyFails(s) && gang.IsTrue(s, v1alpha1.ConditionRunning)
+	return j.Job.Spec.Supervisor != nil && !j.stopped(s) && !j.ExplainsHangs(s) && gang.IsTrue(s, v1alpha1.ConditionRunning)
 }
 
 // nextStall is when the next step will be overdue, or a gang that hangs under a rule is looked at again: what its processes do comes without a pass.
@@ -90,8 +94,7 @@ func (j job) stepDue(s *v1alpha1.TrainingJobStatus) (due time.Time, step int64) 
 		return time.Time{}, 0
 	}
 	running, expected := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionRunning).LastTransitionTime.Time, true
-	var moved time.Time // of any rank
-	var longest time.Duration
+	moved, longest := j.HangsExplainedUntil(s), time.Duration(0) // of any rank
 	gang.EachRank(j.Effective, func(r gang.Rank) {
 		p := j.Pod(r)
 		if p == nil || !j.IsSupervised(r.Task) || gang.IsStale(s, p) {
@@ -102,7 +105,7 @@ func (j job) stepDue(s *v1alpha1.TrainingJobStatus) (due time.Time, step int64) 
 			said = &gang.TrainingProgress{}
 		}
 		expected = expected && gang.ExpectsSteps(p, said)
-		if said.Step != nil && p.Process != nil {
+		if p.Process != nil {
 			moved, longest = instant.Latest(moved, said.MovedTime), max(longest, said.Overdue)
 		}
 		if said.Step != nil && said.Overdue > 0 && p.Process != nil {
@@ -156,7 +159,7 @@ func (j job) activities(s *v1alpha1.TrainingJobStatus) (ranks map[gang.Activity]
 	does := j.Activities(s)
 	gang.EachRank(j.Effective, func(r gang.Rank) {
 		switch p := j.Pod(r); {
-		case p == nil || !j.IsSupervised(r.Task) || gang.IsStale(s, p):
+		case p == nil || !j.IsSupervised(r.Task) || gang.IsStale(s, p) || j.IsNew(s, r, p):
 		case p.Process == nil:
 			unheard = append(unheard, p.Name)
 		default:

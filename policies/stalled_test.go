@@ -224,3 +224,59 @@ func TestTheRankThatDiffers(t *testing.T) {
 		})
 	}
 }
+
+// phase has a rank that counts no steps say a phase.
+func (s *scene) phase(i int, phase v1alpha1.TrainingPhase) {
+	s.says(i, gang.TrainingProgress{Phase: phase, MovedTime: s.Now, Phases: true})
+}
+
+// A rank that says its phases alone saves a checkpoint or loads again for minutes: when it trains, the next step has all its time again.
+func TestAPhaseOfARankThatCountsNothing(t *testing.T) {
+	for _, phase := range []v1alpha1.TrainingPhase{v1alpha1.PhaseCheckpoint, v1alpha1.PhaseInit} {
+		t.Run(string(phase), func(t *testing.T) {
+			s := counting(3)
+			s.Job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{hangs(step(v1alpha1.RestartProcesses, 0))}}
+			s.do(gang.ActivityIdle, gang.ActivityIdle) // they wait for it
+			s.after(30 * time.Second)
+			s.phase(1, phase)
+			s.decide()
+			for range 5 {
+				s.after(time.Minute).decide()
+				check.Equal(t, "stalled", "", s.stalled())
+			}
+			s.phase(1, v1alpha1.PhaseTrain)
+			s.decide()
+			s.after(time.Second)
+			s.phase(2, v1alpha1.PhaseTrain)
+			s.decide()
+			check.Equal(t, "stalled", "", s.stalled())
+			check.Equal(t, "epoch", int64(1), s.status().Epoch)
+		})
+	}
+}
+
+// A new leader hears the rank with fewer steps first. No step has come.
+func TestAStallLastsWhileAnotherLeaderHearsItsRanks(t *testing.T) {
+	s := counting(3)
+	s.steps(1)
+	*s.Pods[1].Training.Step = 119
+	s.Job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{hangs(step(v1alpha1.RestartProcesses, 300))}}
+	s.do(gang.ActivityIdle, gang.ActivityIdle)
+	s.after(time.Minute).decide()
+	began := s.decide().Status.Incidents[0].StartTime
+	process, said := s.Pods[0].Process, s.Pods[0].Training
+	s.after(20 * time.Second)
+	for i := range s.Pods {
+		s.Pods[i].Process.HeardSince = s.Now
+	}
+	s.Pods[1].Training.MovedTime = s.Now
+	s.Pods[0].Process, s.Pods[0].Training = nil, nil
+	s.decide()
+	s.after(time.Second)
+	process.HeardSince, said.MovedTime = s.Now, s.Now
+	s.Pods[0].Process, s.Pods[0].Training = process, said
+	s.decide()
+	check.Equal(t, "stalled", true, s.stalled() != "")
+	check.Equal(t, "outcome", v1alpha1.Outcome(""), s.incident(t).Outcome)
+	check.Equal(t, "began", began, s.incident(t).StartTime)
+}

@@ -67,7 +67,7 @@ func (g *Gang) heardRanks(s *v1alpha1.TrainingJobStatus) (pods []*Pod, all bool)
 	EachRank(g.Effective, func(r Rank) {
 		if p := g.Pod(r); p != nil && p.Process != nil && !IsStale(s, p) && p.Process.Epoch == s.Epoch {
 			pods = append(pods, p)
-		} else if g.IsSupervised(r.Task) {
+		} else if g.IsSupervised(r.Task) && !g.IsNew(s, r, p) {
 			all = false
 		}
 	})

@@ -3,6 +3,8 @@
 package gang
 
 import (
+	"time"
+
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/instant"
 )
@@ -19,8 +21,7 @@ type hang struct {
 
 // HangsBy is what a rank does that keeps its gang from its steps; ActivityUnknown for one that does not, as far as is known. One that is stopped does, and where no
 // rank computes one that is blocked, one that is behind in a collective, or else any. A rank that computes may evaluate, unless it says its phases and ranks are
-// behind in a collective: then it waits for them, or is one of them. Where something else has failed that explains why there are no steps, and
-// programs that heal themselves find their own hangs.
+// behind in a collective: then it waits for them, or is one of them. Programs that heal themselves find their own hangs.
 func (g *Gang) HangsBy(s *v1alpha1.TrainingJobStatus, p *Pod) Activity {
 	if p.Process == nil || g.KeepsSurvivors() || !IsTrue(s, v1alpha1.ConditionStalled) {
 		return ActivityUnknown
@@ -40,19 +41,23 @@ func (g *Gang) HangsAlike() bool { return g.hang != nil && g.hang.alike }
 // findHang looks at every rank: where one is not known to run, or to have made no step for too long, nothing is said of any.
 func (g *Gang) findHang(s *v1alpha1.TrainingJobStatus) *hang {
 	calls := g.standStill(s)
-	seen, nodes, known, counts := map[Activity]int{}, map[string]bool{}, !AnyFails(s), false
+	seen, nodes, known := map[Activity]int{}, map[string]bool{}, true
+	var moved time.Time
+	var longest time.Duration
 	EachRank(g.Effective, func(r Rank) {
-		if !g.IsSupervised(r.Task) {
+		p := g.Pod(r)
+		if !g.IsSupervised(r.Task) || g.IsNew(s, r, p) {
 			return
 		}
-		p := g.Pod(r)
 		if known = known && p != nil && !IsStale(s, p) && g.standsStill(s, p); known {
 			seen[calls.does(p)]++
 			nodes[p.Node] = true
-			counts = counts || (p.Training != nil && p.Training.Epoch == s.Epoch && p.Training.Step != nil && p.Training.Overdue > 0)
+			if p.Training != nil && p.Training.Epoch == s.Epoch {
+				moved, longest = instant.Latest(moved, p.Training.MovedTime), max(longest, p.Training.Overdue)
+			}
 		}
 	})
-	if known && counts {
+	if known && longest > 0 && !moved.Add(longest).After(g.Now) {
 		by := hangBy(seen)
 		return &hang{s.Epoch, by, len(seen) == 1 && len(nodes) > 1, calls}
 	}
@@ -87,14 +92,4 @@ func (g *Gang) standsStill(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
 	}
 	due := instant.Latest(said.MovedTime, p.Process.HeardSince).Add(said.Overdue)
 	return ExpectsSteps(p, said) && (said.Step == nil || (said.Overdue > 0 && !due.After(g.Now)))
-}
-
-// AnyFails reports whether an incident is open that is no hang.
-func AnyFails(s *v1alpha1.TrainingJobStatus) bool {
-	for i := range s.Incidents {
-		if inc := &s.Incidents[i]; inc.Outcome == "" && inc.Trigger != v1alpha1.Stalled {
-			return true
-		}
-	}
-	return false
 }

@@ -202,7 +202,7 @@ func (g *Gang) everyProcess(s *v1alpha1.TrainingJobStatus, epoch int64, f func(*
 	all := true
 	EachRank(g.Effective, func(r Rank) {
 		p := g.Pod(r)
-		if !g.IsSupervised(r.Task) || IsCompleted(s, r) || (p != nil && p.Succeeded() && !IsStale(s, p)) || g.isNew(s, r, p) {
+		if !g.IsSupervised(r.Task) || IsCompleted(s, r) || (p != nil && p.Succeeded() && !IsStale(s, p)) || g.IsNew(s, r, p) {
 			return
 		}
 		all = all && p != nil && !p.Gated && !p.Deleting && !IsStale(s, p) &&
@@ -211,9 +211,9 @@ func (g *Gang) everyProcess(s *v1alpha1.TrainingJobStatus, epoch int64, f func(*
 	return all
 }
 
-// isNew reports whether a rank has yet to find its first node while the gang has its place: a replica beyond the gang. A pod that is to be
+// IsNew reports whether a rank has yet to find its first node while the gang has its place: a replica beyond the gang. A pod that is to be
 // replaced may have found one: the cache may be behind, and reports may come before it shows the node.
-func (g *Gang) isNew(s *v1alpha1.TrainingJobStatus, r Rank, p *Pod) bool {
+func (g *Gang) IsNew(s *v1alpha1.TrainingJobStatus, r Rank, p *Pod) bool {
 	return s.Placement != nil && NodeOf(s.Placement, r) == "" && (p == nil || (p.Node == "" && p.Process == nil && !IsStale(s, p)))
 }
 

@@ -49,7 +49,7 @@ func ExpectsSteps(p *Pod, said *TrainingProgress) bool {
 	case p.Process.State != ProcessRunning || said.Phase == v1alpha1.PhaseEvaluate || said.Phase == v1alpha1.PhaseCheckpoint:
 		return false
 	case said.Step == nil:
-		return true
+		return !said.Phases || said.Phase != v1alpha1.PhaseInit
 	}
 	ends := said.TotalSteps != nil && *said.Step >= *said.TotalSteps
 	return said.Phase != v1alpha1.PhaseInit && !ends && ptr.Deref(said.Percent, 0) < 100

@@ -3,8 +3,12 @@
 package incident
 
 import (
+	"slices"
+	"time"
+
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/instant"
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
@@ -31,8 +35,36 @@ func (v *View) isIllFor(inc *v1alpha1.Incident, p *gang.Pod) bool {
 
 // DoubtsHang reports whether an incident is for a hang that nothing shows at present, as where a stream is down. No step is taken meanwhile.
 func (v *View) DoubtsHang(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
-	return inc.Trigger == v1alpha1.Stalled && !Restarted(inc) && v.EveryRankOf(inc, func(r gang.Rank) bool {
+	return inc.Trigger == v1alpha1.Stalled && !Restarted(inc) && (v.ExplainsHangs(s) || v.EveryRankOf(inc, func(r gang.Rank) bool {
 		p := v.Pod(r)
 		return p == nil || v.HangsBy(s, p) == gang.ActivityUnknown
-	})
+	}))
+}
+
+// ExplainsHangs reports whether an incident is open that may keep the gang from its steps, and is no hang.
+func (v *View) ExplainsHangs(s *v1alpha1.TrainingJobStatus) bool {
+	return slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool { return inc.Outcome == "" && v.explainsHangs(&inc) })
+}
+
+// HangsExplainedUntil is when the last such incident ended; zero for none.
+func (v *View) HangsExplainedUntil(s *v1alpha1.TrainingJobStatus) (at time.Time) {
+	for i := range s.Incidents {
+		if inc := &s.Incidents[i]; inc.EndTime != nil && v.explainsHangs(inc) {
+			at = instant.Latest(at, inc.EndTime.Time)
+		}
+	}
+	return at
+}
+
+// explainsHangs reports whether an incident is one that keeps a gang from its steps. A degraded device does not, except while the programs save a
+// checkpoint for the move from it.
+func (v *View) explainsHangs(inc *v1alpha1.Incident) bool {
+	trains := inc.Trigger == v1alpha1.HealthDegraded && !Restarted(inc) && (inc.Checkpoint == nil || inc.Checkpoint.Outcome != "")
+	return !trains && slices.ContainsFunc(v.TasksOf(inc), func(task string) bool { return v.stopsSteps(inc.Trigger, task) })
+}
+
+// stopsSteps reports whether an event of a rank of a task stops a gang. That of an independent rank does not, nor does a replica beyond the gang that
+// has yet to find a node: a gang that lacks one that it needs does not run.
+func (v *View) stopsSteps(event v1alpha1.EventType, task string) bool {
+	return event != v1alpha1.Stalled && event != v1alpha1.PodPending && !v.IsIndependent(task)
 }

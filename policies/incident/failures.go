@@ -24,8 +24,11 @@ func (v *View) Failures(s *v1alpha1.TrainingJobStatus) []rules.Failure {
 			found = append(found, f)
 		}
 	})
-	if slices.ContainsFunc(found, func(f rules.Failure) bool { return f.Event != v1alpha1.Stalled }) {
-		found = slices.DeleteFunc(found, func(f rules.Failure) bool { return f.Event == v1alpha1.Stalled }) // the failure of another explains it
+	explains := func(f rules.Failure) bool {
+		return f.Event != v1alpha1.HealthDegraded && v.stopsSteps(f.Event, f.Rank.Task)
+	}
+	if slices.ContainsFunc(found, explains) {
+		found = slices.DeleteFunc(found, func(f rules.Failure) bool { return f.Event == v1alpha1.Stalled })
 	}
 	slices.SortStableFunc(found, rules.CompareEvidence)
 	return found
@@ -85,7 +88,7 @@ var hangClasses = map[gang.Activity]v1alpha1.FailureClass{
 // stalled is the failure of a rank that keeps its gang from its steps. Where all ranks do the same, none is to blame.
 func (v *View) stalled(s *v1alpha1.TrainingJobStatus, p *gang.Pod) (rules.Failure, bool) {
 	does := v.HangsBy(s, p)
-	if does == gang.ActivityUnknown {
+	if does == gang.ActivityUnknown || v.ExplainsHangs(s) {
 		return rules.Failure{}, false
 	}
 	f := v.FailureBy(s, p, v1alpha1.Stalled, hangClasses[does])

@@ -43,10 +43,10 @@ func (v *View) actionableSignals(s *v1alpha1.TrainingJobStatus, p *gang.Pod) []g
 	})
 }
 
-// HasRuleFor reports whether a rule of the job or of a task lists an event.
+// HasRuleFor reports whether a rule of the job or of a task lists an event, and does not ignore it.
 func (v *View) HasRuleFor(event v1alpha1.EventType) bool {
 	for _, policy := range v.policies {
-		if slices.ContainsFunc(policy.Rules, func(r v1alpha1.Rule) bool { return slices.Contains(r.Match.Events, event) }) {
+		if slices.ContainsFunc(policy.Rules, func(r v1alpha1.Rule) bool { return slices.Contains(r.Match.Events, event) && !rules.Ignores(r) }) {
 			return true
 		}
 	}

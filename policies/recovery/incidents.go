@@ -76,9 +76,9 @@ func (e Engine) noteHang(s *v1alpha1.TrainingJobStatus, f rules.Failure, rule v1
 		}
 		e.follow(inc, rule, policy)
 		cause := incident.CauseOf(f)
-		if inc.Cause.Pod == "" && cause.Pod != "" {
+		if inc.Cause.Pod == "" && cause.Pod != "" && inc.Cause.Reason != cause.Reason { // else all ranks did the same before
 			clearFailed(inc)
-			inc.Cause, inc.Class = cause, f.Class
+			inc.Cause, inc.Class, inc.Rule, inc.PolicyTask = cause, f.Class, rule.Name, policy.Of
 		}
 		if inc.Cause.Reason == cause.Reason {
 			if f.Blameless { // by now all ranks do the same
