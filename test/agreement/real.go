@@ -32,7 +32,7 @@ type kubelets struct {
 }
 
 func startReal(ctx context.Context) (ground, error) {
-	g, err := real.Start(ctx, nodesPerRack, os.Stderr)
+	g, err := real.Start(ctx, nodesPerRack, 0, os.Stderr)
 	return &kubelets{Ground: g}, err
 }
 

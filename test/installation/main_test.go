@@ -77,7 +77,10 @@ func start(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	testCluster, err = cluster.Start(ctx, cluster.Options{Name: "installation", Scheme: scheme, Progress: os.Stderr})
+	testCluster, err = cluster.Start(ctx, cluster.Options{
+		Name: "installation", Scheme: scheme, Progress: os.Stderr,
+		NodeMonitorGracePeriod: 2 * time.Minute, // a late heartbeat takes the readiness of its node's pods for good
+	})
 	if err != nil {
 		return err
 	}

@@ -48,14 +48,19 @@ type Ground struct {
 	trainings int
 }
 
-// Start brings up a ground of two racks under one spine, with the manager on the host. Stop ends it.
-func Start(ctx context.Context, nodesPerRack int, progress io.Writer) (*Ground, error) {
-	return StartWithGPUs(ctx, nodesPerRack, GPUsPerNode, progress)
+// Start brings up a ground of two racks under one spine, with the manager on the host, whose nodes are NotReady after so long a silence; the
+// default of test/cluster where that is 0. Stop ends it.
+func Start(ctx context.Context, nodesPerRack int, silence time.Duration, progress io.Writer) (*Ground, error) {
+	return managed(ctx, nodesPerRack, GPUsPerNode, silence, progress)
 }
 
-// StartWithGPUs is Start with so many GPUs in each node.
+// StartWithGPUs is Start with so many GPUs in each node, and the default of silence.
 func StartWithGPUs(ctx context.Context, nodesPerRack, gpusPerNode int, progress io.Writer) (*Ground, error) {
-	g, err := startBare(ctx, nodesPerRack, gpusPerNode, 0, progress)
+	return managed(ctx, nodesPerRack, gpusPerNode, 0, progress)
+}
+
+func managed(ctx context.Context, nodesPerRack, gpusPerNode int, silence time.Duration, progress io.Writer) (*Ground, error) {
+	g, err := startBare(ctx, nodesPerRack, gpusPerNode, silence, progress)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +70,7 @@ func StartWithGPUs(ctx context.Context, nodesPerRack, gpusPerNode int, progress 
 	return g, nil
 }
 
-// StartBare brings up a ground without Lockstep, whose nodes are NotReady after so long a silence; the default of test/cluster where that is 0.
+// StartBare is Start without Lockstep.
 func StartBare(ctx context.Context, nodesPerRack int, silence time.Duration, progress io.Writer) (*Ground, error) {
 	return startBare(ctx, nodesPerRack, GPUsPerNode, silence, progress)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
@@ -27,7 +28,8 @@ func runAll(m *testing.M) int {
 		return 0
 	}
 	var err error
-	if ground, err = Start(context.Background(), 4, os.Stderr); err != nil {
+	// Beside programs being built a kubelet's heartbeat is late by more than the default of 8 s, and its node's silence an incident of its own.
+	if ground, err = Start(context.Background(), 4, 20*time.Second, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "test/real:", err)
 		return 1
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/cluster"
@@ -41,7 +42,7 @@ func run(ctx context.Context, page string) (err error) {
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return err
 	}
-	c, err := cluster.Start(ctx, cluster.Options{Name: "recording", Scheme: scheme, Progress: os.Stderr})
+	c, err := cluster.Start(ctx, cluster.Options{Name: "recording", Scheme: scheme, Progress: os.Stderr, NodeMonitorGracePeriod: 2 * time.Minute})
 	if err != nil {
 		return err
 	}

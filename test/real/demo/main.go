@@ -43,7 +43,7 @@ const ranks, steps = 4, 400
 
 func run(ctx context.Context) (err error) {
 	say("Starting a control plane, and six nodes in two racks, each with a kubelet and containerd of its own.")
-	ground, err := real.Start(ctx, 3, os.Stdout)
+	ground, err := real.Start(ctx, 3, 0, os.Stdout)
 	if err != nil {
 		return err
 	}
