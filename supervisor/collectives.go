@@ -77,6 +77,9 @@ func asBytes(addresses []netip.Addr) (out [][]byte) {
 	return out
 }
 
+// mostAddresses is how many of its addresses a pod tells, as many as a manager keeps. On its host's network it may have one for each Service.
+const mostAddresses = 16
+
 // ownAddresses are those of the pod, without those of its own loopback.
 func ownAddresses() (out []netip.Addr) {
 	addresses, _ := net.InterfaceAddrs()
@@ -85,5 +88,5 @@ func ownAddresses() (out []netip.Addr) {
 			out = append(out, prefix.Addr().Unmap())
 		}
 	}
-	return out
+	return out[:min(len(out), mostAddresses)]
 }

@@ -290,8 +290,9 @@ func (s *supervisor) start(a epoch.Start) (failed *wire.Exit) {
 		return nil
 	}
 	s.Log.Error("Cannot start the program", "error", err)
-	now := time.Now().UnixMicro()
-	return &wire.Exit{Code: int32(process.CodeOf(err)), StartedMicros: now, EndedMicros: now, Message: "cannot start the program: " + err.Error()}
+	now, message := time.Now().UnixMicro(), "cannot start the program: "+err.Error() // which names it, be it a script
+	message = strings.ToValidUTF8(message[:min(len(message), messageLimit)], "")
+	return &wire.Exit{Code: int32(process.CodeOf(err)), StartedMicros: now, EndedMicros: now, Message: message}
 }
 
 // exit is an end as the manager is told it.

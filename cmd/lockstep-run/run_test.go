@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
 	"github.com/lockstep-dev/lockstep/test/check"
@@ -474,4 +475,14 @@ func TestAPodOfALaterEpoch(t *testing.T) {
 		t.Error("the program has", got)
 	}
 	s.Await(running)
+}
+
+// The name of a program may be a whole script. That it cannot be started fits into a report that the manager takes, of 16 KiB.
+func TestAScriptForACommand(t *testing.T) {
+	p := newPod(t)
+	p.runCommand([]string{strings.Repeat("echo hello\n", 1500)})
+	r, _ := p.connected(&wire.Order{Epoch: 1}).Await(failedState)
+	if n := proto.Size(r); n > 16<<10 {
+		t.Errorf("a report of %d bytes", n)
+	}
 }

@@ -19,6 +19,7 @@ const (
 	// the same limit, and polls as often (--ft-gpu-memory-reclaim-timeout).
 	freeMebibytes = 512
 	gpuPoll       = 2 * time.Second
+	helperOutput  = 64 << 10 // bytes that are read of what a helper prints, which an image may have replaced
 )
 
 // awaitGPUMemory waits until the GPUs of the container hold no memory. Without nvidia-smi, or where that says nothing, it does not wait.
@@ -74,7 +75,7 @@ func (k *Keeper) output(ctx context.Context, path string, args ...string) (strin
 		k.kill(pid)
 		reader.Close()
 	})()
-	text, err := io.ReadAll(reader)
+	text, err := io.ReadAll(io.LimitReader(reader, helperOutput))
 	if err != nil {
 		return "", errors.Join(ctx.Err(), err)
 	}

@@ -104,6 +104,9 @@ func shares(ranks []rank, of func(rank) figures) []share {
 				continue
 			}
 			if all[name] == nil {
+				if len(all) == mostFigures {
+					continue
+				}
 				all[name] = map[int64]*group{}
 			}
 			if all[name][value] == nil {

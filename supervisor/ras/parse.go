@@ -20,7 +20,7 @@ type communicator struct {
 // most is how many ranks of a communicator, communicators, and figures of a rank are read. Entries of a hostile answer may be three bytes long, and take a hundred times as much memory.
 const (
 	most        = 1 << 15
-	mostFigures = 64
+	mostFigures = 24
 )
 
 // list are ranks, the first ones of which there are too many.

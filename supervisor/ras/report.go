@@ -68,12 +68,12 @@ func asText(answer []byte, err error) string {
 
 // asJSON says of the communicators of an answer where their ranks differ. The error says why the answer has no end.
 func asJSON(answer []byte, err error) string {
-	var differ []found
+	var differ differing
 	equal, n := map[string]int{}, 0
 	rest, broken := parse(answer, func(c communicator) {
 		n++
 		if f := compare(c); len(f.lines) > 0 {
-			differ = append(differ, f)
+			differ.add(f)
 		} else {
 			equal[f.equal]++
 		}
@@ -83,24 +83,39 @@ func asJSON(answer []byte, err error) string {
 	if err = cmp.Or(err, broken); err != nil {
 		out.add("The answer is not whole: %v", err)
 	}
-	out.differing(differ)
+	out.differing(&differ)
 	out.equal(equal)
 	return out.String()
 }
 
+// differing are the communicators whose ranks differ: the largest of them, and how many there are.
+type differing struct {
+	largest []found
+	n       int
+	counts  bool
+}
+
+// add takes a communicator. Of a hostile answer there may be thousands.
+func (d *differing) add(f found) {
+	d.n++
+	d.counts = d.counts || f.counts
+	d.largest = append(d.largest, f)
+	slices.SortStableFunc(d.largest, func(a, b found) int { return cmp.Compare(b.size, a.size) })
+	d.largest = slices.Delete(d.largest, min(len(d.largest), maxDiffer), len(d.largest))
+}
+
 // differing adds communicators whose ranks differ, the largest first.
-func (l *lines) differing(all []found) {
-	slices.SortStableFunc(all, func(a, b found) int { return cmp.Compare(b.size, a.size) })
-	for _, f := range all[:min(len(all), maxDiffer)] {
+func (l *lines) differing(d *differing) {
+	for _, f := range d.largest {
 		l.add("communicator %s", f.name)
 		for _, line := range f.lines {
 			l.add("  %s", line)
 		}
 	}
-	if len(all) > maxDiffer {
-		l.add("%s more whose ranks differ", count(len(all)-maxDiffer, "communicator"))
+	if more := d.n - len(d.largest); more > 0 {
+		l.add("%s more whose ranks differ", count(more, "communicator"))
 	}
-	if slices.ContainsFunc(all, func(f found) bool { return f.counts }) {
+	if d.counts {
 		l.add("The counts of ranks that run differ for moments: ask again. Counts that grow are no hang.")
 	}
 }

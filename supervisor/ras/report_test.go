@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/google/go-cmp/cmp"
@@ -255,4 +257,61 @@ func FuzzReport(f *testing.F) {
 			bounded(t, asText(answer, io.ErrUnexpectedEOF))
 		}
 	})
+}
+
+// A hostile answer takes some times its size, be it of names or of communicators that all differ.
+func TestAHostileAnswerTakesLittle(t *testing.T) {
+	const size = 2 << 20 // of the 16 MiB that are read
+	var names strings.Builder
+	names.WriteString(`{"communicators":[{"size":9,"ranks":[`)
+	for n := 0; names.Len() < size-1000; {
+		names.WriteString(`{"status":{"x":1`)
+		for range mostFigures - 1 {
+			fmt.Fprintf(&names, `,"%x":1`, n)
+			n++
+		}
+		names.WriteString(`}},`)
+	}
+	names.WriteString(`{}]}]}`)
+	of := func(value int) (text string) {
+		for i := range 19 {
+			text += fmt.Sprintf(`,"%c":%d`, 'a'+i, value)
+		}
+		return fmt.Sprintf(`{"host":"%s","status":{%s}}`, strings.Repeat("h", 64), text[1:])
+	}
+	one := fmt.Sprintf(`{"ranks":[%s,%s]},`, of(1), of(2))
+	communicators := `{"communicators":[` + strings.Repeat(one, size/len(one)) + `{}]}`
+	for _, of := range []struct {
+		what, answer string
+		times        uint64
+	}{{"names", names.String(), 40}, {"communicators", communicators, 10}} {
+		if kept := keptBy(func() { _ = asJSON([]byte(of.answer), nil) }); kept > of.times*size {
+			t.Errorf("%s: an answer of %d bytes takes %d", of.what, len(of.answer), kept)
+		}
+	}
+}
+
+// keptBy is how much the heap grows at most while f runs, as far as is seen.
+func keptBy(f func()) uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	before, most, done, ended := m.HeapAlloc, m.HeapAlloc, make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(10 * time.Millisecond):
+				var m runtime.MemStats
+				runtime.ReadMemStats(&m)
+				most = max(most, m.HeapAlloc)
+			}
+		}
+	}()
+	f()
+	close(done)
+	<-ended
+	return most - before
 }

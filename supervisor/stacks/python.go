@@ -117,8 +117,11 @@ func stacksOf(pid int) *os.File {
 		if target, err := os.Readlink(path); err != nil || !strings.HasPrefix(target, memory) {
 			continue
 		}
-		if file, err := os.Open(path); err == nil {
-			return file
+		if file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0); err == nil {
+			if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
+				return file
+			}
+			file.Close()
 		}
 	}
 	return nil

@@ -26,8 +26,11 @@ def _register():
     import signal
 
     global _stacks
-    if _stacks >= 0:  # the parent's
-        os.close(_stacks)
+    try:
+        if _stacks >= 0 and os.readlink("/proc/self/fd/%d" % _stacks).startswith("/memfd:" + _NAME):  # the parent's, unless the program has closed it
+            os.close(_stacks)
+    except OSError:
+        pass
     _stacks = os.memfd_create(_NAME)
     faulthandler.register(50, file=_stacks, all_threads=True)
     signal.signal(51, lambda *_: faulthandler.dump_traceback(_stacks, all_threads=True))

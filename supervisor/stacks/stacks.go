@@ -42,6 +42,7 @@ func Of(see Seer, force bool) string {
 	for i, p := range all {
 		switch was, known := before[p.PID]; {
 		case p.Stopped():
+		case !known && !force: // it may be about to execute another program
 		case force || (known && was.Sleeps() && p.Sleeps() && was.Used == p.Used):
 			asked[i] = ask(p.PID, anywhere)
 		default:

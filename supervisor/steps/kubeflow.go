@@ -76,9 +76,10 @@ func (k *Kubeflow) Environ() map[string]string {
 // Run answers requests until the context ends.
 func (k *Kubeflow) Run(ctx context.Context) {
 	server := &http.Server{
-		Handler: k, ReadTimeout: requestTimeout, WriteTimeout: requestTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 8 << 10,
+		Handler: k, ReadTimeout: requestTimeout, WriteTimeout: requestTimeout, MaxHeaderBytes: 8 << 10,
 		ErrorLog: slog.NewLogLogger(k.log.Handler(), slog.LevelDebug),
 	}
+	server.SetKeepAlivesEnabled(false) // strangers would keep all connections
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
 	if err := server.Serve(k.socket); !errors.Is(err, http.ErrServerClosed) {
 		k.log.Error("No status requests are answered any more", "error", err)

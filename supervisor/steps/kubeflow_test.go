@@ -4,8 +4,10 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -119,4 +121,26 @@ func FuzzTake(f *testing.F) {
 			t.Errorf("%q: %v", body, p)
 		}
 	})
+}
+
+// Strangers without the token, who may be any that share the network namespace, keep no program waiting by connections that they leave open.
+func TestStrangersHoldNoConnection(t *testing.T) {
+	k, err := NewKubeflow(filepath.Join(t.TempDir(), "token"), &Listener{}, slog.New(slog.DiscardHandler))
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go k.Run(ctx)
+	u, err := url.Parse(k.Environ()[EnvURL])
+	must(t, err)
+	for range connections + 1 {
+		c, err := net.Dial("tcp", u.Host)
+		must(t, err)
+		defer c.Close()
+		_, err = io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		must(t, err)
+		answer, err := io.ReadAll(c) // to its end: the other side closes it
+		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 4") {
+			t.Fatalf("%q, %v", answer, err)
+		}
+	}
 }

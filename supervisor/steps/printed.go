@@ -5,8 +5,8 @@ package steps
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -118,7 +118,7 @@ func (p *Printed) Pipes(stdout, stderr *os.File) (to [2]int, err error) {
 }
 
 // follow copies a stream to its end. It waits for the log, as a program does without it, and for nothing else.
-func (p *Printed) follow(s *printedStream, to io.Writer) {
+func (p *Printed) follow(s *printedStream, to *os.File) {
 	buffer, after := make([]byte, pieceSize), false
 	for ended := false; !ended; {
 		if n, _ := unix.Poll([]unix.PollFd{{Fd: int32(s.from), Events: unix.POLLIN}}, -1); n <= 0 {
@@ -131,7 +131,7 @@ func (p *Printed) follow(s *printedStream, to io.Writer) {
 			continue
 		}
 		text := bytes.Clone(buffer[:max(n, 0)])
-		_, _ = to.Write(text)
+		writeAll(to, text)
 		if ended = n <= 0; ended {
 			text = []byte("\n")
 			unix.Close(s.from)
@@ -139,6 +139,17 @@ func (p *Printed) follow(s *printedStream, to io.Writer) {
 		}
 		after = !p.offer(piece{of: s, text: text, after: after})
 		<-s.copying
+	}
+}
+
+// writeAll writes to a log, be it one that does not block because a program has made its terminal so.
+func writeAll(to *os.File, text []byte) {
+	for len(text) > 0 {
+		n, err := to.Write(text)
+		if text = text[n:]; !errors.Is(err, unix.EAGAIN) {
+			return
+		}
+		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(to.Fd()), Events: unix.POLLOUT}}, -1)
 	}
 }
 

@@ -1,10 +1,10 @@
 package steps
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -217,11 +217,14 @@ func TestAProgramNeverWaitsForPatterns(t *testing.T) {
 	must(t, err)
 	_, err = printed.Seek(0, io.SeekStart)
 	must(t, err)
-	var log bytes.Buffer
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	must(t, err)
 	descriptor, err := unix.Dup(int(printed.Fd()))
 	must(t, err)
-	door.follow(&printedStream{from: descriptor, copying: make(chan struct{}, 1)}, &log)
-	check.Equal(t, "bytes in the log", len(lines), log.Len())
+	door.follow(&printedStream{from: descriptor, copying: make(chan struct{}, 1)}, log)
+	info, err := log.Stat()
+	must(t, err)
+	check.Equal(t, "bytes in the log", int64(len(lines)), info.Size())
 	check.Equal(t, "pieces that wait", waitingPieces, len(door.waiting))
 }
 
@@ -265,4 +268,40 @@ func FuzzPrinted(f *testing.F) {
 			t.Errorf("in pieces: %v, as a whole: %v", cut, whole)
 		}
 	})
+}
+
+// What is printed reaches the log, also where that is full for a moment and does not block: a terminal is a program's standard input, too, which it may have
+// made so.
+func TestALogThatDoesNotBlock(t *testing.T) {
+	door, err := NewPrinted(megatron, &Listener{})
+	must(t, err)
+	var log, out [2]int
+	must(t, unix.Pipe2(log[:], unix.O_CLOEXEC))
+	must(t, unix.Pipe2(out[:], unix.O_CLOEXEC))
+	to := os.NewFile(uintptr(log[1]), "log")
+	must(t, unix.SetNonblock(log[1], true)) // after the supervisor has begun
+	const text = 340_000
+	go func() {
+		for rest := make([]byte, text); len(rest) > 0; {
+			n, _ := unix.Write(out[1], rest)
+			rest = rest[max(n, 0):]
+		}
+		unix.Close(out[1])
+	}()
+	go func() {
+		door.follow(&printedStream{from: out[0], copying: make(chan struct{}, 1)}, to)
+		to.Close()
+	}()
+	got := 0
+	for buffer := make([]byte, 4096); ; {
+		time.Sleep(100 * time.Microsecond) // a reader that is slower
+		n, err := unix.Read(log[0], buffer)
+		if n == 0 || (n < 0 && err != unix.EINTR) {
+			break
+		}
+		got += max(n, 0)
+	}
+	if got != text {
+		t.Errorf("of %d bytes the log has %d", text, got)
+	}
 }
