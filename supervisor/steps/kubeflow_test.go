@@ -139,7 +139,7 @@ func TestStrangersHoldNoConnection(t *testing.T) {
 		_, err = io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 		must(t, err)
 		answer, err := io.ReadAll(c) // to its end: the other side closes it
-		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 4") {
+		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 4") || !strings.Contains(string(answer), "Connection: close") {
 			t.Fatalf("%q, %v", answer, err)
 		}
 	}
