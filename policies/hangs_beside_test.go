@@ -114,14 +114,61 @@ func TestACheckpointForAMoveIsNoHang(t *testing.T) {
 	}
 }
 
-// A node is found silent in the very pass in which a step for a hang is due.
+// The breaker begins to hold the move back, or the device recovers, while the programs save the checkpoint for it. They are not told.
+func TestACheckpointThatNobodyWaitsForIsNoHang(t *testing.T) {
+	for name, happens := range map[string]func(*scene){
+		"the breaker": func(s *scene) {
+			s.HealthPolicy = &v1alpha1.HealthPolicySpec{Breaker: v1alpha1.Breaker{Job: &v1alpha1.BreakerLimit{Percent: 1, Count: new(int32(0))}}}
+		},
+		"the device recovers": func(s *scene) { s.Pods[0].Signals = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := ailing(rule("degraded", on(v1alpha1.HealthDegraded), step(v1alpha1.MigratePod, 0)))
+			jobWrapper{s.Job}.saving().Spec.Checkpoint.Request.TimeoutSeconds = 600
+			s.decide()
+			for range 5 {
+				s.after(time.Minute).decide()
+			}
+			happens(s)
+			s.decide()
+			check.Equal(t, "checkpoint", v1alpha1.CheckpointCancelled, s.incident(t).Checkpoint.Outcome)
+			for range 5 {
+				s.after(time.Minute).decide()
+				check.Equal(t, "stalled", "", s.stalled())
+			}
+			s.after(time.Minute).decide()
+			s.restartsHang(t)
+		})
+	}
+}
+
+// A failure is found in the very pass in which a step for a hang is due, be it one that joins the incident of a degraded device, or that no rule is for.
 func TestAStepForAHangInThePassThatFindsAFailure(t *testing.T) {
-	s := hanging(gang.ActivityStopped, []int{1}, hangs(step(v1alpha1.FailJob, 60)), rule("rest", on(v1alpha1.AnyEvent), step(v1alpha1.RestartPod, 90)))
-	s.decide()
-	s.after(60 * time.Second)
-	s.breakNode("n02")
-	s.decide()
-	check.Equal(t, "finished", false, gang.Finished(s.status()))
+	silent := func(s *scene) { s.breakNode("n02") }
+	for name, finds := range map[string]struct {
+		on       v1alpha1.EventType
+		degraded bool
+		happens  func(*scene)
+	}{
+		"a silent node":                          {v1alpha1.AnyEvent, false, silent},
+		"a silent node beside a degraded device": {v1alpha1.AnyEvent, true, silent},
+		"a silent node without a rule":           {v1alpha1.NodeGone, false, silent},
+		"a failed device beside a degraded one":  {v1alpha1.AnyEvent, true, func(s *scene) { s.Pods[2].Signals = []gang.Signal{{Name: "XID79", Failed: true}} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := hanging(gang.ActivityStopped, []int{1}, hangs(step(v1alpha1.FailJob, 60)), rule("rest", on(finds.on), step(v1alpha1.RestartPod, 90)))
+			s.decide()
+			s.after(55 * time.Second)
+			if finds.degraded {
+				s.Pods[0].Signals = []gang.Signal{{Name: "NVLinkReplay"}}
+			}
+			s.decide()
+			s.after(5 * time.Second)
+			finds.happens(s)
+			s.decide()
+			check.Equal(t, "finished", false, gang.Finished(s.status()))
+		})
+	}
 }
 
 // What explained that there were no steps is over: the next step has all its time again.

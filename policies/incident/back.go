@@ -35,7 +35,7 @@ func (v *View) isIllFor(inc *v1alpha1.Incident, p *gang.Pod) bool {
 
 // DoubtsHang reports whether an incident is for a hang that nothing shows at present, as where a stream is down. No step is taken meanwhile.
 func (v *View) DoubtsHang(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
-	return inc.Trigger == v1alpha1.Stalled && !Restarted(inc) && (v.ExplainsHangs(s) || v.EveryRankOf(inc, func(r gang.Rank) bool {
+	return inc.Trigger == v1alpha1.Stalled && !Restarted(inc) && (v.ExplainsHangs(s) || slices.ContainsFunc(v.Failures(s), v.stopsGang) || v.EveryRankOf(inc, func(r gang.Rank) bool {
 		p := v.Pod(r)
 		return p == nil || v.HangsBy(s, p) == gang.ActivityUnknown
 	}))
@@ -46,11 +46,18 @@ func (v *View) ExplainsHangs(s *v1alpha1.TrainingJobStatus) bool {
 	return slices.ContainsFunc(s.Incidents, func(inc v1alpha1.Incident) bool { return inc.Outcome == "" && v.explainsHangs(&inc) })
 }
 
-// HangsExplainedUntil is when the last such incident ended; zero for none.
+// HangsExplainedUntil is when the last such incident ended, or the last checkpoint that was asked for; zero for none. One that nobody waits for any more
+// may be saved all the same, until its deadline.
 func (v *View) HangsExplainedUntil(s *v1alpha1.TrainingJobStatus) (at time.Time) {
 	for i := range s.Incidents {
-		if inc := &s.Incidents[i]; inc.EndTime != nil && v.explainsHangs(inc) {
+		inc := &s.Incidents[i]
+		if inc.EndTime != nil && v.explainsHangs(inc) {
 			at = instant.Latest(at, inc.EndTime.Time)
+		}
+		if c := inc.Checkpoint; c != nil && c.Outcome == v1alpha1.CheckpointCancelled {
+			at = instant.Latest(at, c.Deadline.Time)
+		} else if c != nil && c.EndTime != nil {
+			at = instant.Latest(at, c.EndTime.Time)
 		}
 	}
 	return at
@@ -61,6 +68,11 @@ func (v *View) HangsExplainedUntil(s *v1alpha1.TrainingJobStatus) (at time.Time)
 func (v *View) explainsHangs(inc *v1alpha1.Incident) bool {
 	trains := inc.Trigger == v1alpha1.HealthDegraded && !Restarted(inc) && (inc.Checkpoint == nil || inc.Checkpoint.Outcome != "")
 	return !trains && slices.ContainsFunc(v.TasksOf(inc), func(task string) bool { return v.stopsSteps(inc.Trigger, task) })
+}
+
+// stopsGang reports whether a failure keeps a gang from its steps.
+func (v *View) stopsGang(f rules.Failure) bool {
+	return f.Event != v1alpha1.HealthDegraded && v.stopsSteps(f.Event, f.Rank.Task)
 }
 
 // stopsSteps reports whether an event of a rank of a task stops a gang. That of an independent rank does not, nor does a replica beyond the gang that

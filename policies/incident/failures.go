@@ -24,10 +24,7 @@ func (v *View) Failures(s *v1alpha1.TrainingJobStatus) []rules.Failure {
 			found = append(found, f)
 		}
 	})
-	explains := func(f rules.Failure) bool {
-		return f.Event != v1alpha1.HealthDegraded && v.stopsSteps(f.Event, f.Rank.Task)
-	}
-	if slices.ContainsFunc(found, explains) {
+	if slices.ContainsFunc(found, v.stopsGang) {
 		found = slices.DeleteFunc(found, func(f rules.Failure) bool { return f.Event == v1alpha1.Stalled })
 	}
 	slices.SortStableFunc(found, rules.CompareEvidence)
