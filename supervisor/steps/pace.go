@@ -71,7 +71,7 @@ func (p *pace) phase(now time.Time) { p.last = now }
 // step takes a count of steps that was heard of now, and the one before. A count that goes back starts another average.
 func (p *pace) step(now time.Time, before, step int64) {
 	p.heard++
-	if p.heard == 1 {
+	if p.first == 0 { // a bar says 0 before it knows at which step it resumes
 		p.first = step
 	}
 	if p.heard > 2 && step > p.from {

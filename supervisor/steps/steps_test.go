@@ -74,6 +74,15 @@ func TestAnEarlierProgramIsForgotten(t *testing.T) {
 	check.Equal(t, "its first step", 1, l.Last().GetFirstStep())
 }
 
+// A bar is drawn before the program knows at which step it resumes: it is not the first step, from which those count that are trained again.
+func TestABarBeforeTheFirstStep(t *testing.T) {
+	var l Listener
+	for i, n := range []int64{0, 1001, 1002} {
+		l.hear(0, t0.Add(time.Duration(i)*time.Second), step(n))
+	}
+	check.Equal(t, "first step", 1001, l.Last().GetFirstStep())
+}
+
 // The first step of a run took 132 s, where later ones take one: Megatron-LM on many GPUs.
 func TestTheFirstStepIsNotThePace(t *testing.T) {
 	var l Listener
