@@ -1,13 +1,10 @@
 package process
 
 import (
-	"context"
 	"errors"
 	"io/fs"
-	"log/slog"
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"testing"
 	"time"
@@ -74,22 +71,5 @@ func TestMostUsed(t *testing.T) {
 		if got := mostUsed(output); got != want {
 			t.Errorf("%q: got %d, want %d", output, got, want)
 		}
-	}
-}
-
-// An nvidia-smi of the image that prints without end takes no memory without end.
-func TestAHelperThatPrintsWithoutEnd(t *testing.T) {
-	k, err := NewKeeper(Options{Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	_, err = k.output(ctx, "/usr/bin/yes", "0")
-	runtime.ReadMemStats(&after)
-	if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 16 {
-		t.Errorf("%d MiB were taken: %v", n, err)
 	}
 }
