@@ -86,7 +86,7 @@ func (r *TrainingJobReconciler) act(ctx context.Context, job *v1alpha1.TrainingJ
 // deletePod deletes a pod. The cache may not show for a while that this process has deleted it.
 func (a *actor) deletePod(ctx context.Context, d policies.PodDeletion) error {
 	m := a.memoryOf(a.job)
-	if !d.Force && m.deleted.knows(d.UID) {
+	if !d.Force && m.deleted.of(d.UID) {
 		return nil
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: a.job.Namespace, Name: d.Name}}
@@ -111,7 +111,7 @@ func (a *actor) deletePod(ctx context.Context, d policies.PodDeletion) error {
 		return fmt.Errorf("delete pod %s: %w", d.Name, err)
 	}
 	if err == nil {
-		m.deleted.note(d.UID)
+		m.deleted.note(d.UID, true)
 	}
 	return nil
 }

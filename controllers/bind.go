@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -22,6 +24,7 @@ import (
 	"github.com/lockstep-dev/lockstep/controllers/writes"
 	"github.com/lockstep-dev/lockstep/fit"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // binder binds pods of one job in one pass.
@@ -41,24 +44,22 @@ func (a *actor) bind(ctx context.Context, bindings policies.Bindings) error {
 		return err
 	}
 	byNode := groupByNode(bindings.Pods)
-	err = writes.Each(ctx, a.Writers, byNode, func(n *nodeBindings) (err error) {
-		n.fitting, err = b.fitting(ctx, n.bindings)
-		return err
-	})
-	if err != nil {
+	if err := writes.Each(ctx, a.Writers, byNode, func(n *nodeBindings) error { return b.fit(ctx, n) }); err != nil {
 		return fmt.Errorf("check the nodes that pods return to: %w", err)
 	}
 	var pods []*corev1.Pod
+	placed := 0
 	for _, n := range byNode {
 		pods = append(pods, n.fitting...)
+		placed += n.placed
 	}
-	if len(pods) < bindings.Min {
+	if len(pods)+placed < bindings.Min {
 		return nil
 	}
 	return writes.Each(ctx, a.Writers, pods, func(pod *corev1.Pod) error { return b.bindPod(ctx, pod) })
 }
 
-// maxUnassigned is how many pods without a node are read at most. Where there are more, some of them are taken to be for the scheduler.
+// maxUnassigned is how many pods of others without a node are read at most. Where there are more, some of them are taken to be for the scheduler.
 const maxUnassigned = 50
 
 // withoutRivals leaves the early ones to the scheduler while it has pods of others to place. A pod that it is about to bind is still
@@ -68,27 +69,39 @@ func (b *binder) withoutRivals(ctx context.Context, bindings policies.Bindings) 
 	if len(settled.Pods) == len(bindings.Pods) {
 		return bindings, nil
 	}
-	ours := map[string]bool{}
-	for _, x := range bindings.Pods {
-		ours[x.UID] = true
+	if b.hasOtherPods(bindings.Pods) {
+		return settled, nil
+	}
+	others, err := labels.NewRequirement(v1alpha1.LabelUID, selection.NotEquals, []string{string(b.job.UID)})
+	if err != nil {
+		return policies.Bindings{}, err
 	}
 	pods := &corev1.PodList{}
-	if err := b.Live.List(ctx, pods, client.MatchingFields{"spec.nodeName": ""}, client.Limit(maxUnassigned)); err != nil {
+	if err := b.Live.List(ctx, pods, client.MatchingFields{"spec.nodeName": ""},
+		client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*others)}, client.Limit(maxUnassigned)); err != nil {
 		return policies.Bindings{}, fmt.Errorf("list the pods without a node: %w", err)
 	}
-	isRival := func(p corev1.Pod) bool {
-		return !ours[string(p.UID)] && p.DeletionTimestamp.IsZero() && len(p.Spec.SchedulingGates) == 0
-	}
+	isRival := func(p corev1.Pod) bool { return p.DeletionTimestamp.IsZero() && len(p.Spec.SchedulingGates) == 0 }
 	if pods.Continue != "" || slices.ContainsFunc(pods.Items, isRival) {
 		return settled, nil
 	}
 	return bindings, nil
 }
 
-// nodeBindings are the pods to bind to one node, and those of them that it takes.
+// hasOtherPods reports whether the job has a pod that waits for the scheduler and is not to be bound.
+func (b *binder) hasOtherPods(bindings []policies.Binding) bool {
+	opened := &b.memoryOf(b.job).opened
+	return slices.ContainsFunc(b.seen.Pods, func(p gang.Pod) bool {
+		return p.Node == "" && !p.Deleting && (!p.Gated || opened.of(p.UID)) &&
+			!slices.ContainsFunc(bindings, func(x policies.Binding) bool { return x.UID == p.UID })
+	})
+}
+
+// nodeBindings are the pods to bind to one node, those of them that it takes, and how many have a node already.
 type nodeBindings struct {
 	bindings []policies.Binding
 	fitting  []*corev1.Pod
+	placed   int
 }
 
 func groupByNode(bindings []policies.Binding) []*nodeBindings {
@@ -105,40 +118,59 @@ func groupByNode(bindings []policies.Binding) []*nodeBindings {
 	return out
 }
 
-// fitting are the pods that may be bound to their node, which is the same for all, beside each other.
-func (b *binder) fitting(ctx context.Context, bindings []policies.Binding) ([]*corev1.Pod, error) {
-	node, gone, err := b.readNode(ctx, bindings[0].Node)
-	if err != nil {
-		return nil, err
-	}
-	var out []*corev1.Pod
-	for _, binding := range bindings {
+// fit finds the pods that may be bound to a node beside each other.
+func (b *binder) fit(ctx context.Context, n *nodeBindings) error {
+	var pods []*corev1.Pod
+	for _, binding := range n.bindings {
 		pod, err := b.readPod(ctx, binding)
-		if err != nil {
-			return nil, err
+		switch {
+		case err != nil:
+			return err
+		case pod == nil:
+		case pod.Spec.NodeName != "":
+			n.placed++
+		default:
+			pods = append(pods, pod)
 		}
-		if pod == nil {
-			continue
-		}
+	}
+	if len(pods) == 0 {
+		return nil
+	}
+	name := n.bindings[0].Node
+	node, gone, err := b.readNode(ctx, name, notOlder(n.bindings, pods))
+	if err != nil {
+		return err
+	}
+	for _, pod := range pods {
 		refusal := gone
 		if refusal == nil {
 			if refusal, err = b.check(ctx, node, pod); err != nil {
-				return nil, err
+				return err
 			}
 		}
 		if refusal != nil {
-			b.leaveToScheduler(ctx, pod, binding.Node, refusal)
+			b.leaveToScheduler(ctx, pod, name, refusal)
 			continue
 		}
-		pod.Spec.NodeName = binding.Node
+		pod.Spec.NodeName = name
 		node.Pods = append(node.Pods, *pod)
-		out = append(out, pod)
+		n.fitting = append(n.fitting, pod)
 	}
-	return out, nil
+	return nil
+}
+
+// notOlder is how new a list of the pods on a node has to be: the latest there is, where the node was free before it was held. Where it
+// was not, whoever else has a place there had it before the pods that return were made, and the API server needs to wait for no change of
+// another kind of object, as it does for the latest list from its cache.
+func notOlder(bindings []policies.Binding, pods []*corev1.Pod) *metav1.ListOptions {
+	if slices.ContainsFunc(bindings, func(x policies.Binding) bool { return x.Early }) {
+		return nil
+	}
+	return &metav1.ListOptions{ResourceVersion: pods[0].ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}
 }
 
 // readNode reads a node and the pods on it. The second result is why nothing may be bound to it at all.
-func (b *binder) readNode(ctx context.Context, name string) (*fit.Node, error, error) {
+func (b *binder) readNode(ctx context.Context, name string, newness *metav1.ListOptions) (*fit.Node, error, error) {
 	node := &corev1.Node{}
 	if err := b.Live.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -149,14 +181,14 @@ func (b *binder) readNode(ctx context.Context, name string) (*fit.Node, error, e
 	if !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == policies.HoldKey(b.job) }) {
 		return nil, errors.New("the job does not hold it"), nil
 	}
-	pods := &corev1.PodList{}
-	if err := b.Live.List(ctx, pods, client.MatchingFields{"spec.nodeName": name}); err != nil {
+	list := &corev1.PodList{}
+	if err := b.Live.List(ctx, list, &client.ListOptions{Raw: newness}, client.MatchingFields{"spec.nodeName": name}); err != nil {
 		return nil, nil, fmt.Errorf("list the pods on node %s: %w", name, err)
 	}
-	return &fit.Node{Object: node, Pods: pods.Items}, nil, nil
+	return &fit.Node{Object: node, Pods: list.Items}, nil, nil
 }
 
-// readPod reads a pod as it is now; nil where it is another one, or needs no node any more.
+// readPod reads a pod as it is now; nil where it is another one, or needs no node.
 func (b *binder) readPod(ctx context.Context, binding policies.Binding) (*corev1.Pod, error) {
 	pod := b.lifted.get(binding.Pod)
 	if pod == nil {
@@ -165,7 +197,7 @@ func (b *binder) readPod(ctx context.Context, binding policies.Binding) (*corev1
 			return nil, client.IgnoreNotFound(err)
 		}
 	}
-	if string(pod.UID) != binding.UID || pod.Spec.NodeName != "" || !pod.DeletionTimestamp.IsZero() || gated(pod) {
+	if string(pod.UID) != binding.UID || !pod.DeletionTimestamp.IsZero() || gated(pod) {
 		return nil, nil
 	}
 	return pod, nil
@@ -207,6 +239,7 @@ func (b *binder) bindPod(ctx context.Context, pod *corev1.Pod) error {
 	if err != nil {
 		return fmt.Errorf("bind pod %s to node %s: %w", pod.Name, pod.Spec.NodeName, err)
 	}
+	b.memoryOf(b.job).bound.note(string(pod.UID), asBound(pod, b.Clock.Now()))
 	bindings.WithLabelValues(b.job.Namespace, queueLabel(b.job), bindingDone).Inc()
 	b.Events.Eventf(pod, nil, corev1.EventTypeNormal, "Scheduled", "Binding", "Bound to node %s, which TrainingJob %s has held for it", pod.Spec.NodeName, b.job.Name)
 	return nil
@@ -214,7 +247,7 @@ func (b *binder) bindPod(ctx context.Context, pod *corev1.Pod) error {
 
 // leaveToScheduler notes that a pod is not to be bound, so that it is tried once.
 func (b *binder) leaveToScheduler(ctx context.Context, pod *corev1.Pod, node string, why error) {
-	b.memoryOf(b.job).tried.note(string(pod.UID))
+	b.memoryOf(b.job).tried.note(string(pod.UID), true)
 	bindings.WithLabelValues(b.job.Namespace, queueLabel(b.job), bindingLeft).Inc()
 	log.FromContext(ctx).Info("The scheduler places a pod that returns to its node", "pod", pod.Name, "node", node, "reason", why.Error())
 }

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -77,13 +78,15 @@ func (e *env) changePod(name string, change func(*corev1.Pod)) {
 // bindAll has the pods bound to their nodes, and returns where they are then. The named ones are early.
 func (e *env) bindAll(least int, early ...string) (map[string]string, error) {
 	e.T.Helper()
-	a := actor{TrainingJobReconciler: e.r, job: e.job()}
+	o, err := e.r.observe(e.T.Context(), e.job())
+	e.Must(err)
+	a := actor{TrainingJobReconciler: e.r, job: e.job(), seen: o}
 	b := policies.Bindings{Min: least}
 	for i := range 2 {
 		pod := e.pod(fmt.Sprintf("llm-1-worker-%d", i))
 		b.Pods = append(b.Pods, policies.Binding{Pod: pod.Name, UID: string(pod.UID), Node: fmt.Sprintf("n%d", i), Early: slices.Contains(early, pod.Name)})
 	}
-	err := a.bind(e.T.Context(), b)
+	err = a.bind(e.T.Context(), b)
 	nodes := map[string]string{}
 	for _, binding := range b.Pods {
 		if pod := e.pod(binding.Pod); pod.Spec.NodeName != "" {
@@ -178,6 +181,8 @@ func TestEarlyBindingsWaitForOthersPods(t *testing.T) {
 		"one has a node":                          {func(e *env) { e.foreign("n1", "1") }, 2, []string{second}, both},
 		"one is bound to the node meanwhile":      {func(e *env) { e.foreign("n1", "5") }, 1, []string{second}, map[string]string{first: "n0"}},
 		"more wait behind gates than can be read": {manyWait, 2, []string{second}, map[string]string{first: "n0"}},
+		"pods of the gang come":                   {func(e *env) { e.gangPods(maxUnassigned, true) }, 2, []string{second}, both},
+		"one of the gang waits":                   {func(e *env) { e.gangPods(1, false) }, 2, []string{second}, map[string]string{first: "n0"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -191,14 +196,30 @@ func TestEarlyBindingsWaitForOthersPods(t *testing.T) {
 }
 
 // manyWait has the list of pods without a node cut off.
-func manyWait(e *env) {
+func manyWait(e *env) { e.cutLists(func(int) bool { return true }) }
+
+// cutLists has lists with a limit of the API server continue where they are to be, by their length.
+func (e *env) cutLists(at func(length int) bool) {
 	e.r.Live = interceptor.NewClient(e.API, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 		err := c.List(ctx, list, opts...)
-		if o := (&client.ListOptions{}).ApplyOptions(opts); o.Limit > 0 {
+		if o := (&client.ListOptions{}).ApplyOptions(opts); o.Limit > 0 && at(apimeta.LenList(list)) {
 			list.SetContinue("more")
 		}
 		return err
 	}})
+}
+
+// gangPods are further pods of the job, without a node, on lists that are cut at the most that is read.
+func (e *env) gangPods(n int, gated bool) {
+	for i := range n {
+		pod := e.pod(second)
+		pod.Name, pod.UID, pod.ResourceVersion = fmt.Sprintf("llm-1-worker-%d", 2+i), types.UID(fmt.Sprint("more-", i)), ""
+		if gated {
+			pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1alpha1.PlacementGate}}
+		}
+		e.Must(e.API.Create(e.T.Context(), pod))
+	}
+	e.cutLists(func(length int) bool { return length > maxUnassigned })
 }
 
 // A spare has no volumes, so that its node may have no room for those of the rank that gets it.
@@ -243,6 +264,63 @@ func TestAGangIsBoundAsAWhole(t *testing.T) {
 	nodes, err = e.bindAll(2)
 	e.Must(err)
 	check.Equal(t, "nodes, where both do", map[string]string{first: "n0", second: "n1"}, nodes)
+}
+
+// A pod of the gang that the scheduler has bound meanwhile counts: the others are bound beside it.
+func TestAPodThatIsBoundCountsForItsGang(t *testing.T) {
+	e := returning(t)
+	e.foreign("n1", "5")
+	e.changePod(second, func(p *corev1.Pod) { p.Spec.NodeName = "n1" })
+	nodes, err := e.bindAll(2)
+	e.Must(err)
+	check.Equal(t, "nodes", map[string]string{first: "n0", second: "n1"}, nodes)
+}
+
+// The cache shows for a while that a pod has no node which this process has bound.
+func TestAPodIsBoundOnce(t *testing.T) {
+	e := returning(t)
+	behind := true
+	e.restart(interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+		err := c.List(ctx, list, opts...)
+		if pods, ok := list.(*corev1.PodList); ok && behind {
+			for i := range pods.Items {
+				pods.Items[i].Spec.NodeName = ""
+				pods.Items[i].Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1alpha1.PlacementGate}}
+			}
+		}
+		return err
+	}})
+	_, err := e.bindAll(2)
+	e.Must(err)
+	o, err := e.r.observe(t.Context(), e.job())
+	e.Must(err)
+	for i, p := range o.Pods {
+		check.Equal(t, p.Name+" is on", fmt.Sprintf("n%d", i), p.Node)
+		check.Equal(t, p.Name+" is gated", false, p.Gated)
+		check.Equal(t, p.Name+" was bound", t0, p.BoundTime)
+	}
+	behind = false
+	_, err = e.r.observe(t.Context(), e.job())
+	e.Must(err)
+	check.Equal(t, "remembered, once the cache shows it", 0, len(e.r.memories.of(key).bound.byUID))
+}
+
+// The pods on a node that was kept all the time are read from the API server's cache as new as the pod that returns; those on another one as
+// they are now.
+func TestHowNewTheListOfANodesPodsIs(t *testing.T) {
+	e := returning(t)
+	asked := map[string]string{}
+	e.r.Live = interceptor.NewClient(e.API, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+		if o := (&client.ListOptions{}).ApplyOptions(opts); o.Raw != nil {
+			asked[o.FieldSelector.String()] = string(o.Raw.ResourceVersionMatch) + " " + o.Raw.ResourceVersion
+		}
+		return c.List(ctx, list, opts...)
+	}})
+	want := map[string]string{"spec.nodeName=n0": "NotOlderThan " + e.pod(first).ResourceVersion}
+	nodes, err := e.bindAll(2, second)
+	e.Must(err)
+	check.Equal(t, "nodes", map[string]string{first: "n0", second: "n1"}, nodes)
+	check.Equal(t, "asked for", want, asked)
 }
 
 // Two pods that return to one node need room for both.

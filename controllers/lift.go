@@ -25,7 +25,7 @@ func (a *actor) lift(ctx context.Context, l policies.Lift) error {
 		return client.IgnoreNotFound(err)
 	}
 	m := a.memoryOf(a.job)
-	if string(pod.UID) != l.UID || !gated(pod) || m.opened.knows(l.UID) {
+	if string(pod.UID) != l.UID || !gated(pod) || m.opened.of(l.UID) {
 		return nil // another pod by now, or lifted before: its own event brings us back
 	}
 	before := pod.DeepCopy()
@@ -44,7 +44,7 @@ func (a *actor) lift(ctx context.Context, l policies.Lift) error {
 	err := writes.PatchPod(ctx, a.Client, before, pod)
 	if err == nil {
 		a.lifted.put(pod)
-		m.opened.note(l.UID)
+		m.opened.note(l.UID, true)
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("lift the gate of pod %s: %w", l.Pod, err)

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,10 +25,11 @@ type memory struct {
 	conflicts    int       // in a row
 	unrecorded   time.Time // when users were last told that the status is refused
 	lack         lack
-	unheld       map[string]unheldNode // nodes that could not be held
-	tried        podMemory             // left to the scheduler
-	opened       podMemory             // their gates were lifted
-	deleted      podMemory
+	unheld       map[string]unheldNode  // nodes that could not be held
+	tried        podMemory[bool]        // left to the scheduler
+	opened       podMemory[bool]        // their gates were lifted
+	bound        podMemory[*corev1.Pod] // as they are since
+	deleted      podMemory[bool]
 	vacated      vacatedNodes
 	sightings    map[string]time.Time
 	fitErrors    map[string]time.Time // reasons why nodes did not fit, and when they were last given

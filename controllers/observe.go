@@ -176,19 +176,20 @@ func (r *TrainingJobReconciler) observePods(ctx context.Context, o *gang.Observa
 	if err != nil {
 		return fmt.Errorf("list pods: %w", err)
 	}
+	m := r.memoryOf(o.Job)
+	m.showBound(list.Items)
 	o.Pods = make([]gang.Pod, 0, len(list.Items))
 	for i := range list.Items {
 		pod := podFor(o.Job, &list.Items[i])
 		pod.Requests = requestsOfPod(&list.Items[i], o.Job)
 		o.Pods = append(o.Pods, pod)
 	}
-	m := r.memoryOf(o.Job)
 	o.FitErrors = m.noteFitErrors(list.Items, o.Now)
-	for _, pods := range []*podMemory{&m.tried, &m.opened, &m.deleted} {
+	for _, pods := range []*podMemory[bool]{&m.tried, &m.opened, &m.deleted} {
 		pods.keep(o.Pods)
 	}
 	for i := range o.Pods {
-		o.Pods[i].BindingTried = m.tried.knows(o.Pods[i].UID)
+		o.Pods[i].BindingTried = m.tried.of(o.Pods[i].UID)
 	}
 	return nil
 }

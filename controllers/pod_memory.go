@@ -3,44 +3,44 @@
 package controllers
 
 import (
+	"maps"
 	"sync"
 
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
-// podMemory remembers pods, by UID.
-type podMemory struct {
-	mu   sync.Mutex
-	uids map[string]bool
+// podMemory remembers something of pods, by UID.
+type podMemory[T any] struct {
+	mu    sync.Mutex
+	byUID map[string]T
 }
 
-func (m *podMemory) note(uid string) {
+func (m *podMemory[T]) note(uid string, what T) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.uids == nil {
-		m.uids = map[string]bool{}
+	if m.byUID == nil {
+		m.byUID = map[string]T{}
 	}
-	m.uids[uid] = true
+	m.byUID[uid] = what
 }
 
-func (m *podMemory) knows(uid string) bool {
+// of is what was noted of a pod last; zero where nothing was.
+func (m *podMemory[T]) of(uid string) T {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.uids[uid]
+	return m.byUID[uid]
 }
 
 // keep forgets the pods that are gone.
-func (m *podMemory) keep(pods []gang.Pod) {
+func (m *podMemory[T]) keep(pods []gang.Pod) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.uids) == 0 {
+	if len(m.byUID) == 0 {
 		return
 	}
-	kept := map[string]bool{}
+	there := map[string]bool{}
 	for i := range pods {
-		if uid := pods[i].UID; m.uids[uid] {
-			kept[uid] = true
-		}
+		there[pods[i].UID] = true
 	}
-	m.uids = kept
+	maps.DeleteFunc(m.byUID, func(uid string, _ T) bool { return !there[uid] })
 }

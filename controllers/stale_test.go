@@ -91,7 +91,7 @@ func TestAGateIsOpenedOnce(t *testing.T) {
 	}
 	check.Equal(t, "writes", 1, len(e.Calls))
 	e.r.memories.of(key).opened.keep(nil)
-	check.Equal(t, "known, once it is gone", false, e.r.memories.of(key).opened.knows(string(stale.UID)))
+	check.Equal(t, "known, once it is gone", false, e.r.memories.of(key).opened.of(string(stale.UID)))
 }
 
 // The cache shows for a while that a pod is there which this process has deleted.

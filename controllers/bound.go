@@ -1,0 +1,34 @@
+// Bound: pods that this process has bound, and the cache shows without a node for a while. Decided on as they were, they would be bound
+// again, and their gang would be short of them.
+
+package controllers
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/policies/gang"
+)
+
+// asBound is a pod as the API server has it once it is bound (assignPod in kubernetes pkg/registry/core/pod/storage/storage.go).
+func asBound(pod *corev1.Pod, at time.Time) *corev1.Pod {
+	bound := pod.DeepCopy()
+	others := slices.DeleteFunc(bound.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
+	bound.Status.Conditions = append(others, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)})
+	return bound
+}
+
+// showBound puts pods that this process has bound in the place of those that the cache shows without a node.
+func (m *memory) showBound(pods []corev1.Pod) {
+	var hidden []gang.Pod
+	for i := range pods {
+		if bound := m.bound.of(string(pods[i].UID)); bound != nil && pods[i].Spec.NodeName == "" {
+			pods[i] = *bound
+			hidden = append(hidden, gang.Pod{UID: string(bound.UID)})
+		}
+	}
+	m.bound.keep(hidden)
+}
