@@ -36,8 +36,8 @@ func (j job) progress(s *v1alpha1.TrainingJobStatus) time.Time {
 	if !sameProgress(s.Progress, said) {
 		said.TrainedStep = trainedStep(s.Progress, said)
 		s.Progress = said
-		j.countRepeated(s, repeats)
 	}
+	j.countRepeated(s, repeats)
 	if gang.Finished(s) {
 		return time.Time{}
 	}
@@ -50,9 +50,10 @@ func (j job) endEpoch(s *v1alpha1.TrainingJobStatus) {
 	if was.Epoch == s.Epoch {
 		return
 	}
-	if said, _ := j.said(was); said != nil && said.Step != nil {
+	if said, repeats := j.said(was); said != nil && said.Step != nil {
 		said.TrainedStep = trainedStep(s.Progress, said)
 		s.Progress = said
+		j.countRepeated(s, repeats)
 	}
 }
 
@@ -73,10 +74,11 @@ type repeats struct {
 	pace  time.Duration
 }
 
-// countRepeated counts the time of the steps that the gang does again as lost, once it is known. Programs that heal themselves do none.
+// countRepeated counts the time of the steps that the gang does again as lost, once it is known. Those that the end of the epoch keeps it from
+// are left out of the count of the next one. Programs that heal themselves do none.
 func (j job) countRepeated(s *v1alpha1.TrainingJobStatus, r repeats) {
 	p, a := s.Progress, s.Availability
-	if p.TrainedStep == nil || r.first == nil || r.pace <= 0 || a == nil || a.EndTime != nil {
+	if p.TrainedStep == nil || r.first == nil || r.pace <= 0 || a == nil {
 		return
 	}
 	again := *p.TrainedStep - *r.first
@@ -102,7 +104,8 @@ func progressDue(was, said *v1alpha1.ProgressStatus) time.Time {
 	return was.UpdateTime.Add(progressPeriod)
 }
 
-// said is what the programs say in the epoch of the gang; nil for nothing.
+// said is what the programs say in the epoch of the gang; nil for nothing. How long a step takes, and which one was the first, is what the rank with
+// the highest says: ranks may count other things.
 func (j job) said(s *v1alpha1.TrainingJobStatus) (out *v1alpha1.ProgressStatus, again repeats) {
 	gang.EachRank(j.Effective, func(r gang.Rank) {
 		p := j.Pod(r)
@@ -116,16 +119,17 @@ func (j job) said(s *v1alpha1.TrainingJobStatus) (out *v1alpha1.ProgressStatus, 
 		if out.Phase == "" {
 			out.Phase = rank.Phase
 		}
-		out.Step, out.TotalSteps = highest(out.Step, rank.Step), highest(out.TotalSteps, rank.TotalSteps)
-		out.CheckpointStep, out.Percent = highest(out.CheckpointStep, rank.CheckpointStep), highest(out.Percent, rank.Percent)
-		if again.first == nil || (rank.FirstStep != nil && *rank.FirstStep < *again.first) {
-			again.first = rank.FirstStep
+		if rank.Step != nil && (out.Step == nil || *rank.Step > *out.Step) {
+			out.Step, again = rank.Step, repeats{rank.FirstStep, rank.StepTime}
 		}
-		again.pace = max(again.pace, rank.StepTime)
+		out.TotalSteps, out.CheckpointStep = highest(out.TotalSteps, rank.TotalSteps), highest(out.CheckpointStep, rank.CheckpointStep)
+		out.Percent = highest(out.Percent, rank.Percent)
 	})
 	if out != nil && out.Step != nil && ptr.Deref(out.TotalSteps, 0) > 0 {
 		out.Percent = highest(out.Percent, new(percentOf(*out.Step, *out.TotalSteps)))
-		out.EstimatedEndTime = estimatedEnd(j.Now, *out.TotalSteps-*out.Step, again.pace)
+		if !gang.IsTrue(s, v1alpha1.ConditionStalled) {
+			out.EstimatedEndTime = estimatedEnd(j.Now, *out.TotalSteps-*out.Step, again.pace)
+		}
 	}
 	return out, again
 }
@@ -147,15 +151,18 @@ func percentOf(done, of int64) int32 {
 
 // estimatedEnd is when steps that are left will be done; nil where their pace is not known, or where that is too far off to mean anything.
 func estimatedEnd(now time.Time, left int64, step time.Duration) *metav1.Time {
-	if step <= 0 || left < 0 || float64(left)*float64(step) > float64(longestEstimate) {
+	if step <= 0 || left <= 0 || float64(left)*float64(step) > float64(longestEstimate) {
 		return nil
 	}
 	return new(metav1.NewTime(now.Add(time.Duration(left) * step)))
 }
 
-// sameProgress reports whether two statuses say the same, save when.
+// sameProgress reports whether a status says what a later one does, save when. An end that should have come by now is not said any more.
 func sameProgress(a, b *v1alpha1.ProgressStatus) bool {
 	if a == nil {
+		return false
+	}
+	if end := a.EstimatedEndTime; end != nil && (b.EstimatedEndTime == nil || !end.After(b.UpdateTime.Time)) {
 		return false
 	}
 	return a.Phase == b.Phase && a.Epoch == b.Epoch && ptr.Equal(a.Percent, b.Percent) &&

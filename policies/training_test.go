@@ -55,11 +55,11 @@ func TestProgressIsWrittenSeldom(t *testing.T) {
 	s.after(29 * time.Second).decide()
 	check.Equal(t, "phase", v1alpha1.PhaseCheckpoint, s.status().Progress.Phase)
 	at := s.status().Progress.UpdateTime
-	s.after(time.Hour).decide()
+	s.after(15 * time.Minute).decide()
 	check.Equal(t, "written while nothing changes", at, s.status().Progress.UpdateTime)
 	s.says(0, steps(4, 500))
 	s.decide()
-	check.Equal(t, "step after an hour", 4, *s.status().Progress.Step)
+	check.Equal(t, "step after that", 4, *s.status().Progress.Step)
 }
 
 // A job that completes says its last word at once, and nothing after that. A rank that ends before the others is written no sooner than usual.
@@ -122,7 +122,7 @@ func TestEstimates(t *testing.T) {
 			check.Equal(t, "percent", tc.percent, *p.Percent)
 			if tc.ends > 0 {
 				check.Equal(t, "end", s.Now.Add(tc.ends), p.EstimatedEndTime.Time)
-			} else if name != "all" {
+			} else {
 				check.Equal(t, "end", nil, p.EstimatedEndTime)
 			}
 		})
@@ -179,6 +179,83 @@ func TestStepsThatAreTrainedAgainAreLost(t *testing.T) {
 	s.says(0, at(150, 160, 2*time.Second))
 	s.after(6 * time.Minute).decide()
 	check.Equal(t, "lost where nothing is done again", nil, lost(s))
+}
+
+// A gang that fails again before it has done again what it did, and one that ends before it is written: what they have done again is lost.
+func TestStepsThatAreTrainedAgainAndAgain(t *testing.T) {
+	at := func(first, n int64) gang.TrainingProgress {
+		return gang.TrainingProgress{FirstStep: &first, Step: &n, StepTime: time.Second}
+	}
+	lost := func(s *scene) (sum int64) {
+		for _, l := range s.status().Availability.LostTime {
+			if l.Cause == v1alpha1.CauseRetrained {
+				sum += l.Milliseconds
+			}
+		}
+		return sum
+	}
+	fails := func() *scene {
+		s := supervised(3)
+		s.says(0, at(1, 1000))
+		s.after(time.Hour).decide()
+		s.fails(1, 1)
+		s.decide()
+		s.all(gang.ProcessRunning)
+		s.after(time.Minute).decide()
+		return s
+	}
+	s := fails()
+	s.says(0, at(901, 960))
+	s.after(time.Minute)
+	s.fails(1, 1)
+	s.decide()
+	s.all(gang.ProcessRunning)
+	s.after(time.Minute).decide()
+	s.says(0, at(901, 1200))
+	s.after(10 * time.Minute).decide()
+	check.Equal(t, "lost after two runs", 59_000+99_000, lost(s))
+
+	s = fails()
+	s.says(0, at(901, 1100))
+	s.after(time.Minute)
+	for i := range s.Pods {
+		s.Pods[i].Process, s.Pods[i].Phase = nil, corev1.PodSucceeded
+	}
+	s.decide()
+	check.Equal(t, "state", v1alpha1.StateCompleted, s.status().State)
+	check.Equal(t, "lost in a job that ends", 99_000, lost(s))
+}
+
+// What the ranks count may differ: the first step, the last one and the time of one are those of one rank.
+func TestFiguresOfOneRank(t *testing.T) {
+	s := supervised(3)
+	batches := gang.TrainingProgress{FirstStep: new(int64(1)), Step: new(int64(80)), StepTime: 10 * time.Second}
+	said := steps(120, 500)
+	said.FirstStep = new(int64(101))
+	s.says(0, batches)
+	s.says(2, said)
+	s.decide()
+	check.Equal(t, "estimated end", s.Now.Add(380*2*time.Second), s.status().Progress.EstimatedEndTime.Time)
+	_, again := jobOf(&s.Observation, s.status()).said(s.status())
+	check.Equal(t, "first step", 101, *again.first)
+}
+
+// An end that is estimated and passes is estimated once more, though no step comes.
+func TestAnEstimateThatPasses(t *testing.T) {
+	s := supervised(1)
+	s.says(0, steps(400, 500))
+	s.decide()
+	end := s.status().Progress.EstimatedEndTime.Time
+	s.after(3 * time.Minute).decide()
+	check.Equal(t, "before it passes", end, s.status().Progress.EstimatedEndTime.Time)
+	s.after(3 * time.Minute).decide()
+	check.Equal(t, "once it has passed", s.Now.Add(200*time.Second), s.status().Progress.EstimatedEndTime.Time)
+	stalled := steps(401, 500)
+	stalled.Overdue, stalled.MovedTime = time.Minute, s.Now
+	s.says(0, stalled)
+	s.after(10 * time.Minute).decide()
+	check.Equal(t, "stalled", true, gang.IsTrue(s.status(), v1alpha1.ConditionStalled))
+	check.Equal(t, "in a gang that has stalled", nil, s.status().Progress.EstimatedEndTime)
 }
 
 // However many steps a program says that it repeats: it cannot have trained for longer than it ran.

@@ -49,7 +49,7 @@ type ProgressStatus struct {
 	// +optional
 	Percent *int32 `json:"percent,omitempty"`
 	// estimatedEndTime is when the last step will be done if the steps take as long as those of this epoch have on average. The first step of
-	// an epoch, which is slow, does not count. Unset while no pace is known.
+	// an epoch, which is slow, does not count. Unset while no pace is known, or after a stall.
 	// +optional
 	EstimatedEndTime *metav1.Time `json:"estimatedEndTime,omitempty"`
 	// epoch in which the program said this.
