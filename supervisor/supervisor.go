@@ -30,9 +30,6 @@ const (
 	kubeflowToken = "kubeflow-token"
 )
 
-// stalled is the reason of an order for a gang that hangs.
-const stalled = "Stalled"
-
 // sayPeriod is how often the manager hears how far the program is, and sayNewPhase how soon that it does something else. A thousand ranks say so.
 const (
 	sayPeriod   = 10 * time.Second
@@ -248,23 +245,32 @@ func (s *supervisor) act(action epoch.Action) (failed *wire.Exit) {
 	case epoch.Start:
 		return s.start(a)
 	case epoch.Stop:
-		standstill := s.standstill
-		go s.answer(func() {
-			if a.Reason == stalled {
-				s.keepStacks(standstill)
-			}
-			s.keeper.Stop()
-		}, epoch.Gone{})
+		go s.answer(s.afterStacks(a.Reason, s.keeper.Stop), epoch.Gone{})
 	case epoch.Clean:
 		go s.answer(s.keeper.Clean, epoch.Cleaned{})
 	case epoch.Forward:
-		s.keeper.Forward(a.Signal)
+		if a.Reason == "" {
+			s.keeper.Forward(a.Signal)
+		} else {
+			go s.afterStacks(a.Reason, func() { s.keeper.Forward(a.Signal) })()
+		}
 	case epoch.Report:
 		s.report = a.Report
 		s.client.Report(s.reportNow(time.Now()))
 		s.Log.Info("Reporting", "state", strings.TrimPrefix(a.State.String(), "STATE_"), "epoch", a.Epoch)
 	}
 	return nil
+}
+
+// afterStacks returns what does something once the log has said where the program is, if that is asked for.
+func (s *supervisor) afterStacks(reason string, do func()) func() {
+	standstill := s.standstill
+	return func() {
+		if reason == epoch.Stalled {
+			s.keepStacks(standstill)
+		}
+		do()
+	}
 }
 
 func (s *supervisor) answer(act func(), e epoch.Event) {

@@ -104,6 +104,19 @@ func TestStacks(t *testing.T) {
 	c.says("in reads\n")
 }
 
+// A container of a gang that hangs may end without an order, as where the job fails or a rank moves: its log has the stacks all the same.
+func TestStacksOfAContainerThatEnds(t *testing.T) {
+	p := newPod(t)
+	c := p.python(hangs)
+	s := p.connected(&wire.Order{Epoch: 2, Keep: true, Stalled: true})
+	for r, _ := s.Await(running); r.Epoch < 2; {
+		r, _ = s.Await(running)
+	}
+	c.signal(syscall.SIGTERM)
+	c.exits(128 + int(syscall.SIGTERM))
+	contains(t, c.prints(), "The gang hangs", "in reads\n")
+}
+
 // A program that computes in Python is asked only in a way that is safe for it, and one that computes outside of it only by force.
 func TestStacksOfProgramsThatCompute(t *testing.T) {
 	p := newPod(t)

@@ -6,6 +6,9 @@ import (
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
 )
 
+// Stalled is the reason of what is done because the gang hangs.
+const Stalled = "Stalled"
+
 // Event is something that a Machine is told.
 type Event interface{ event() }
 
@@ -56,12 +59,16 @@ type (
 		Epoch int64
 		Order *wire.Order
 	}
-	// Stop stops every process. Gone is its answer. Reason is that of the order for which it does; empty for none.
+	// Stop stops every process. Gone is its answer. Reason is that of the order for which it does; empty for none. For Stalled the program is asked
+	// where it is, first.
 	Stop struct{ Reason string }
 	// Clean removes what dead processes left behind. Cleaned is its answer.
 	Clean struct{}
-	// Forward sends the program a signal.
-	Forward struct{ syscall.Signal }
+	// Forward sends the program a signal. Reason is Stalled where the program is asked where it is, first; empty otherwise.
+	Forward struct {
+		syscall.Signal
+		Reason string
+	}
 	// Report tells the manager, at once or when a stream is up. It replaces a report that has not been sent.
 	Report struct{ *wire.Report }
 	// End ends the container. It is the last action.

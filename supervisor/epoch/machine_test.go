@@ -37,6 +37,14 @@ func keep(e int64) epoch.Ordered {
 	return epoch.Ordered{Order: &wire.Order{Epoch: e, Start: true, Keep: true}}
 }
 
+func stalled(e int64) epoch.Ordered {
+	return epoch.Ordered{Order: &wire.Order{Epoch: e, Start: true, Stalled: true}}
+}
+
+func hangs(e int64) epoch.Ordered {
+	return epoch.Ordered{Order: &wire.Order{Epoch: e, RestartReason: epoch.Stalled}}
+}
+
 func signalled(s syscall.Signal) epoch.Signalled { return epoch.Signalled{Signal: s} }
 
 var (
@@ -210,6 +218,18 @@ func TestRules(t *testing.T) {
 			moments: []moment{at(1, signalled(syscall.SIGUSR1)), at(2, signalled(syscall.SIGHUP))},
 			want:    begun + "forward user defined signal 1\nforward hangup",
 		},
+		"a gang that has stalled is asked where it is before a program ends": {
+			moments: []moment{at(1, stalled(1)), at(2, signalled(syscall.SIGUSR1)), at(2, sigterm), at(3, exit(143))},
+			want:    begun + "-\nforward user defined signal 1\nreport TERMINATING 1, forward terminated for Stalled\nreport TERMINATING 1 exit 143, end 143",
+		},
+		"a program that is asked where it is before it is stopped does not end by the kubelet's signal": {
+			moments: []moment{at(1, hangs(2)), at(2, signalled(syscall.SIGUSR1)), at(2, sigterm), at(3, exit(143))},
+			want:    begun + "persist 2, report STOPPING 2, stop for Stalled\nforward user defined signal 1\nreport TERMINATING 2\nreport TERMINATING 2 exit 143, end 143",
+		},
+		"one that is stopped for another reason may": {
+			moments: []moment{at(1, wait(2)), at(2, sigterm), at(3, exit(143))},
+			want:    begun + "persist 2, report STOPPING 2, stop\nreport TERMINATING 2, forward terminated\nreport TERMINATING 2 exit 143, end 143",
+		},
 		"an image may have SIGINT as its stop signal": {
 			moments: []moment{at(1, signalled(syscall.SIGINT)), at(2, start(2)), at(3, exit(130))},
 			want:    begun + "report TERMINATING 1, forward interrupt\npersist 2\nreport TERMINATING 1 exit 130, end 130",
@@ -287,6 +307,13 @@ func describe(actions []epoch.Action) string {
 	return strings.Join(words, ", ")
 }
 
+func why(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return " for " + reason
+}
+
 func word(a epoch.Action) string {
 	switch a := a.(type) {
 	case epoch.Persist:
@@ -297,11 +324,11 @@ func word(a epoch.Action) string {
 		}
 		return fmt.Sprint("start ", a.Epoch)
 	case epoch.Stop:
-		return "stop"
+		return "stop" + why(a.Reason)
 	case epoch.Clean:
 		return "clean"
 	case epoch.Forward:
-		return fmt.Sprint("forward ", a.Signal)
+		return fmt.Sprint("forward ", a.Signal, why(a.Reason))
 	case epoch.Report:
 		text := fmt.Sprintf("report %s %d", strings.TrimPrefix(a.State.String(), "STATE_"), a.Epoch)
 		if a.Exit != nil {

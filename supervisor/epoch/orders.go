@@ -100,8 +100,12 @@ func (m *Machine) signal(s syscall.Signal) {
 		m.report(wire.State_STATE_TERMINATING)
 	}
 	switch {
+	case m.running && ending && m.processes == stopping && m.order.GetRestartReason() == Stalled:
+		// It is asked to end once it has said where it is.
+	case m.running && ending && m.order.GetStalled():
+		m.do(Forward{s, Stalled})
 	case m.running:
-		m.do(Forward{s})
+		m.do(Forward{s, ""})
 	case ending && m.exit != nil:
 		m.end(int(m.exit.Code))
 	case ending:
