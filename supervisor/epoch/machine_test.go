@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/supervisor/epoch"
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
+	"github.com/lockstep-dev/lockstep/test/check"
 )
 
 // moment is an event, and the second that it happens in.
@@ -218,18 +219,6 @@ func TestRules(t *testing.T) {
 			moments: []moment{at(1, signalled(syscall.SIGUSR1)), at(2, signalled(syscall.SIGHUP))},
 			want:    begun + "forward user defined signal 1\nforward hangup",
 		},
-		"a gang that has stalled is asked where it is before a program ends": {
-			moments: []moment{at(1, stalled(1)), at(2, signalled(syscall.SIGUSR1)), at(2, sigterm), at(3, exit(143))},
-			want:    begun + "-\nforward user defined signal 1\nreport TERMINATING 1, forward terminated for Stalled\nreport TERMINATING 1 exit 143, end 143",
-		},
-		"a program that is asked where it is before it is stopped does not end by the kubelet's signal": {
-			moments: []moment{at(1, hangs(2)), at(2, signalled(syscall.SIGUSR1)), at(2, sigterm), at(3, exit(143))},
-			want:    begun + "persist 2, report STOPPING 2, stop for Stalled\nforward user defined signal 1\nreport TERMINATING 2\nreport TERMINATING 2 exit 143, end 143",
-		},
-		"one that is stopped for another reason may": {
-			moments: []moment{at(1, wait(2)), at(2, sigterm), at(3, exit(143))},
-			want:    begun + "persist 2, report STOPPING 2, stop\nreport TERMINATING 2, forward terminated\nreport TERMINATING 2 exit 143, end 143",
-		},
 		"an image may have SIGINT as its stop signal": {
 			moments: []moment{at(1, signalled(syscall.SIGINT)), at(2, start(2)), at(3, exit(130))},
 			want:    begun + "report TERMINATING 1, forward interrupt\npersist 2\nreport TERMINATING 1 exit 130, end 130",
@@ -280,6 +269,31 @@ func TestRules(t *testing.T) {
 			if diff := cmp.Diff(test.want, play(test.options, test.moments)); diff != "" {
 				t.Error("-want +got:\n" + diff)
 			}
+		})
+	}
+}
+
+// A program of a gang that hangs is asked where it is before it ends, whoever wants it to.
+func TestWhereAGangHangsIsAskedFirst(t *testing.T) {
+	for name, test := range map[string]struct {
+		moments []moment
+		want    string
+	}{
+		"a gang that has stalled is asked where it is before a program ends": {
+			moments: []moment{at(1, stalled(1)), at(2, signalled(syscall.SIGUSR1)), at(2, sigterm), at(3, exit(143))},
+			want:    begun + "-\nforward user defined signal 1\nreport TERMINATING 1, forward terminated for Stalled\nreport TERMINATING 1 exit 143, end 143",
+		},
+		"a program that is asked where it is before it is stopped does not end by the kubelet's signal": {
+			moments: []moment{at(1, hangs(2)), at(2, signalled(syscall.SIGUSR1)), at(2, sigterm), at(3, exit(143))},
+			want:    begun + "persist 2, report STOPPING 2, stop for Stalled\nforward user defined signal 1\nreport TERMINATING 2\nreport TERMINATING 2 exit 143, end 143",
+		},
+		"one that is stopped for another reason may": {
+			moments: []moment{at(1, wait(2)), at(2, sigterm), at(3, exit(143))},
+			want:    begun + "persist 2, report STOPPING 2, stop\nreport TERMINATING 2, forward terminated\nreport TERMINATING 2 exit 143, end 143",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			check.Equal(t, "actions", test.want, play(epoch.Options{Epoch: 1, ManagerTimeout: time.Minute}, test.moments))
 		})
 	}
 }
